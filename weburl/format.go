@@ -1,0 +1,205 @@
+package weburl
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Record is a URL on its way through the queues, with what is known about it. The zero value of every field means "none" and
+// costs no byte. Slices read by Decode point into its input.
+type Record struct {
+	URL      []byte // canonical, never empty
+	Depth    uint16 // links followed from the nearest seed; 0 for a seed
+	Found    int64  // when it was discovered first, Unix seconds
+	Parent   uint64 // URL key of the page it was found on; 0 for a seed
+	Budget   uint32 // budget of its PLD at the last STAR check
+	Attempts uint8  // fetches tried so far
+	Waits    uint8  // times it was put off without a fetch
+	Reason   uint8  // why it was put off last, a number of the crawl's
+	Flags    uint8  // Flag... bits
+	Extra    []byte // opaque to this package: host data attached on the way
+}
+
+// Bits of Record.Flags.
+const (
+	FlagSeed     uint8 = 1 << iota // came from the seed list
+	FlagSeedTwin                   // the other scheme's spelling of a seed without scheme
+	FlagRedirect                   // found as the target of a redirect
+	FlagRefresh                    // found as the target of a meta refresh
+	FlagSitemap                    // found in a sitemap
+)
+
+// The layout of a record, version 1. Varints are those of encoding/binary, in their shortest form only.
+//
+//	offset  size    field     meaning
+//	0       1       version   1
+//	1       1       mask      which of the optional fields follow, bits below; the two upper bits are 0
+//	2       1..3    depth     uvarint
+//	.       1..10   found     varint, Unix seconds
+//	.       8       parent    little-endian, if mask has maskParent; not 0
+//	.       1..5    budget    uvarint, if mask has maskBudget; not 0
+//	.       1       attempts  if mask has maskAttempts; not 0
+//	.       2       waits, reason  if mask has maskWaits; not both 0
+//	.       1       flags     if mask has maskFlags; not 0
+//	.       1..     extra     uvarint length (not 0) and bytes, if mask has maskExtra
+//	.       1..     url       uvarint length (not 0) and bytes; the record ends here
+//
+// There is one encoding of each record, and Decode accepts no other. A record carries no checksum: the blocks it
+// lies in do.
+const recordVersion = 1
+
+const (
+	maskParent = 1 << iota
+	maskBudget
+	maskAttempts
+	maskWaits
+	maskFlags
+	maskExtra
+	maskAll = 1<<iota - 1
+)
+
+// Append appends the record's coding to dst.
+func (r *Record) Append(dst []byte) []byte {
+	dst = append(dst, recordVersion, r.mask())
+	dst = binary.AppendUvarint(dst, uint64(r.Depth))
+	dst = binary.AppendVarint(dst, r.Found)
+	if r.Parent != 0 {
+		dst = binary.LittleEndian.AppendUint64(dst, r.Parent)
+	}
+	if r.Budget != 0 {
+		dst = binary.AppendUvarint(dst, uint64(r.Budget))
+	}
+	if r.Attempts != 0 {
+		dst = append(dst, r.Attempts)
+	}
+	if r.Waits != 0 || r.Reason != 0 {
+		dst = append(dst, r.Waits, r.Reason)
+	}
+	if r.Flags != 0 {
+		dst = append(dst, r.Flags)
+	}
+	if len(r.Extra) != 0 {
+		dst = binary.AppendUvarint(dst, uint64(len(r.Extra)))
+		dst = append(dst, r.Extra...)
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(r.URL)))
+	return append(dst, r.URL...)
+}
+
+func (r *Record) mask() byte {
+	var mask byte
+	set := func(has bool, bit byte) {
+		if has {
+			mask |= bit
+		}
+	}
+	set(r.Parent != 0, maskParent)
+	set(r.Budget != 0, maskBudget)
+	set(r.Attempts != 0, maskAttempts)
+	set(r.Waits != 0 || r.Reason != 0, maskWaits)
+	set(r.Flags != 0, maskFlags)
+	set(len(r.Extra) != 0, maskExtra)
+	return mask
+}
+
+// Decode sets r to the record coded in b, all of it; URL and Extra are slices of b. On an error, which is ErrRecord with the
+// field at fault, r is undefined.
+func (r *Record) Decode(b []byte) error {
+	if len(b) < 2 || b[0] != recordVersion {
+		return fmt.Errorf("%w: version: got % x, want %02x", ErrRecord, b[:min(1, len(b))], recordVersion)
+	}
+	mask := b[1]
+	d := decoder{rest: b[2:], ok: mask&^byte(maskAll) == 0, field: "mask"}
+	*r = Record{}
+	r.Depth = uint16(d.uvarint("depth", 1<<16-1))
+	r.Found = d.varint("found")
+	if mask&maskParent != 0 {
+		r.Parent = d.fixed64("parent")
+	}
+	if mask&maskBudget != 0 {
+		r.Budget = uint32(d.uvarint("budget", 1<<32-1))
+		d.want("budget", r.Budget != 0)
+	}
+	if mask&maskAttempts != 0 {
+		r.Attempts = d.byte("attempts")
+		d.want("attempts", r.Attempts != 0)
+	}
+	if mask&maskWaits != 0 {
+		r.Waits, r.Reason = d.byte("waits"), d.byte("reason")
+		d.want("waits", r.Waits != 0 || r.Reason != 0)
+	}
+	if mask&maskFlags != 0 {
+		r.Flags = d.byte("flags")
+		d.want("flags", r.Flags != 0)
+	}
+	if mask&maskExtra != 0 {
+		r.Extra = d.bytes("extra")
+	}
+	r.URL = d.bytes("url")
+	d.want("end", len(d.rest) == 0)
+	if !d.ok {
+		return fmt.Errorf("%w: %s of %d bytes", ErrRecord, d.field, len(b))
+	}
+	return nil
+}
+
+// decoder reads fields off rest; after the first fault it gives zeros and keeps the field's name.
+type decoder struct {
+	rest  []byte
+	field string
+	ok    bool
+}
+
+func (d *decoder) want(field string, good bool) {
+	if d.ok && !good {
+		d.ok, d.field = false, field
+	}
+}
+
+func (d *decoder) uvarint(field string, limit uint64) uint64 {
+	if !d.ok {
+		return 0
+	}
+	v, n := binary.Uvarint(d.rest)
+	// The last byte of a shortest varint is not 0, unless it is the only one.
+	if n <= 0 || v > limit || n > 1 && d.rest[n-1] == 0 {
+		d.want(field, false)
+		return 0
+	}
+	d.rest = d.rest[n:]
+	return v
+}
+
+func (d *decoder) varint(field string) int64 {
+	u := d.uvarint(field, 1<<64-1)
+	return int64(u>>1) ^ -int64(u&1)
+}
+
+func (d *decoder) byte(field string) byte {
+	if d.want(field, len(d.rest) >= 1); !d.ok {
+		return 0
+	}
+	c := d.rest[0]
+	d.rest = d.rest[1:]
+	return c
+}
+
+func (d *decoder) fixed64(field string) uint64 {
+	if d.want(field, len(d.rest) >= 8); !d.ok {
+		return 0
+	}
+	v := binary.LittleEndian.Uint64(d.rest)
+	d.rest = d.rest[8:]
+	d.want(field, v != 0)
+	return v
+}
+
+func (d *decoder) bytes(field string) []byte {
+	n := d.uvarint(field, 1<<32)
+	if d.want(field, n > 0 && n <= uint64(len(d.rest))); !d.ok {
+		return nil
+	}
+	b := d.rest[:n:n]
+	d.rest = d.rest[n:]
+	return b
+}

@@ -1,0 +1,148 @@
+package weburl
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+)
+
+// TestRecordGolden spells the coding of two records byte by byte.
+func TestRecordGolden(t *testing.T) {
+	full := Record{
+		URL: []byte("http://a.b/"), Depth: 300, Found: 1_700_000_000, Parent: 0x0102030405060708, Budget: 10_000,
+		Attempts: 2, Waits: 0, Reason: 7, Flags: FlagSeed | FlagRedirect, Extra: []byte{0xEE, 0xFF},
+	}
+	tests := []struct {
+		name string
+		rec  Record
+		want []byte
+	}{
+		{"least", Record{URL: []byte("http://a/")}, []byte{
+			1,    // version
+			0,    // mask: no optional field
+			0, 0, // depth, found
+			9, 'h', 't', 't', 'p', ':', '/', '/', 'a', '/',
+		}},
+		{"full", full, []byte{
+			1,          // version
+			0x3F,       // mask: all six
+			0xAC, 0x02, // depth 300
+			0x80, 0xC4, 0x9F, 0xD5, 0x0C, // found 1.7e9, zigzag
+			8, 7, 6, 5, 4, 3, 2, 1, // parent
+			0x90, 0x4E, // budget 10,000
+			2,    // attempts
+			0, 7, // waits, reason
+			5,             // flags
+			2, 0xEE, 0xFF, // extra
+			11, 'h', 't', 't', 'p', ':', '/', '/', 'a', '.', 'b', '/',
+		}},
+	}
+	for _, test := range tests {
+		got := test.rec.Append([]byte("prefix"))[6:]
+		if !bytes.Equal(got, test.want) {
+			t.Errorf("%s: got % x, want % x", test.name, got, test.want)
+		}
+		var back Record
+		if err := back.Decode(got); err != nil || !reflect.DeepEqual(back, test.rec) {
+			t.Errorf("%s: decoded: got %+v, %v, want %+v", test.name, back, err, test.rec)
+		}
+	}
+}
+
+func randomRecord(r *rand.Rand) Record {
+	pick := func(n uint64) uint64 {
+		if r.IntN(3) == 0 {
+			return 0
+		}
+		return r.Uint64() >> r.IntN(64) % n
+	}
+	rec := Record{
+		URL: bytes.Repeat([]byte("u"), 1+r.IntN(300)), Depth: uint16(pick(1 << 16)), Found: int64(pick(1<<64 - 1)),
+		Parent: pick(1<<64 - 1), Budget: uint32(pick(1 << 32)), Attempts: uint8(pick(256)), Waits: uint8(pick(256)),
+		Reason: uint8(pick(256)), Flags: uint8(pick(256)),
+	}
+	if n := pick(200); n > 0 {
+		rec.Extra = bytes.Repeat([]byte("e"), int(n))
+	}
+	return rec
+}
+
+func TestRecordRoundTripAndDamage(t *testing.T) {
+	const seed = 7
+	r := rand.New(rand.NewPCG(seed, 0))
+	for i := range 2000 {
+		rec := randomRecord(r)
+		b := rec.Append(nil)
+		var back Record
+		if err := back.Decode(b); err != nil || !reflect.DeepEqual(back, rec) {
+			t.Fatalf("seed %d, record %d: got %+v, %v, want %+v", seed, i, back, err, rec)
+		}
+		if err := back.Decode(append(b[:len(b):len(b)], 0)); !errors.Is(err, ErrRecord) {
+			t.Fatalf("seed %d, record %d with a byte more: got %v, want ErrRecord", seed, i, err)
+		}
+		if cut := r.IntN(len(b)); !errors.Is(back.Decode(b[:cut]), ErrRecord) {
+			t.Fatalf("seed %d, record %d cut to %d of %d: no ErrRecord", seed, i, cut, len(b))
+		}
+	}
+}
+
+func TestRecordRejects(t *testing.T) {
+	bad := map[string][]byte{
+		"nothing":        {},
+		"version 0":      {0, 0, 0, 0, 1, 'x'},
+		"version 2":      {2, 0, 0, 0, 1, 'x'},
+		"unknown mask":   {1, 0x40, 0, 0, 1, 'x'},
+		"long depth":     {1, 0, 0x80, 0, 0, 1, 'x'},
+		"depth 65536":    {1, 0, 0x80, 0x80, 4, 0, 1, 'x'},
+		"no URL":         {1, 0, 0, 0, 0},
+		"parent 0":       {1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 'x'},
+		"budget 0":       {1, 2, 0, 0, 0, 1, 'x'},
+		"attempts 0":     {1, 4, 0, 0, 0, 1, 'x'},
+		"waits 0 0":      {1, 8, 0, 0, 0, 0, 1, 'x'},
+		"flags 0":        {1, 16, 0, 0, 0, 1, 'x'},
+		"extra of 0":     {1, 32, 0, 0, 0, 1, 'x'},
+		"huge length":    {1, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1, 'x'},
+		"endless varint": {1, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF},
+	}
+	for name, b := range bad {
+		var r Record
+		if err := r.Decode(b); !errors.Is(err, ErrRecord) {
+			t.Errorf("%s: got %v, want ErrRecord", name, err)
+		}
+	}
+}
+
+func TestRecordAllocs(t *testing.T) {
+	rec := Record{URL: []byte("http://example.com/"), Parent: 5, Extra: []byte("x")}
+	buf := make([]byte, 0, 200)
+	n := testing.AllocsPerRun(100, func() {
+		b := rec.Append(buf)
+		var back Record
+		if back.Decode(b) != nil {
+			t.Fatal("decode")
+		}
+	})
+	if n != 0 {
+		t.Errorf("allocations: got %v, want 0", n)
+	}
+}
+
+// FuzzRecord: what decodes codes to the same bytes again, so there is one coding of each record.
+func FuzzRecord(f *testing.F) {
+	r := rand.New(rand.NewPCG(1, 1))
+	for range 8 {
+		rec := randomRecord(r)
+		f.Add(rec.Append(nil))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var rec Record
+		if err := rec.Decode(b); err != nil {
+			return
+		}
+		if got := rec.Append(nil); !bytes.Equal(got, b) {
+			t.Fatalf("coded again: got % x, want % x", got, b)
+		}
+	})
+}

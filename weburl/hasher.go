@@ -1,0 +1,91 @@
+package weburl
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/dchest/siphash"
+)
+
+// Secret is the 128-bit secret of a crawl from which all its keys derive. It is drawn once, kept with the state and never
+// exported: who knows it can write down pairs of URLs that collide.
+type Secret [16]byte
+
+// NewSecret draws a secret from the system's random source.
+func NewSecret() (Secret, error) {
+	var s Secret
+	if _, err := rand.Read(s[:]); err != nil {
+		return Secret{}, fmt.Errorf("weburl: draw secret: %w", err)
+	}
+	return s, nil
+}
+
+// ParseSecret reads the 32 hexadecimal digits that Hex wrote.
+func ParseSecret(text string) (Secret, error) {
+	var s Secret
+	if len(text) != 2*len(s) {
+		return Secret{}, fmt.Errorf("weburl: parse secret: got %d digits, want %d", len(text), 2*len(s))
+	}
+	if _, err := hex.Decode(s[:], []byte(text)); err != nil {
+		return Secret{}, fmt.Errorf("weburl: parse secret: %w", err)
+	}
+	return s, nil
+}
+
+// Hex returns the secret as 32 hexadecimal digits. It is not called String, so that no log prints it by accident.
+func (s Secret) Hex() string { return hex.EncodeToString(s[:]) }
+
+// String hides the secret from %v and %s.
+func (s Secret) String() string { return "[secret]" }
+
+// sipKey is one 128-bit key of SipHash.
+type sipKey struct{ k0, k1 uint64 }
+
+func (k sipKey) sum(b []byte) uint64 { return siphash.Hash(k.k0, k.k1, b) }
+
+// Hasher makes the 64-bit keys of a crawl. Each kind of thing has its own key derived from the secret, so equal bytes of two
+// kinds give unrelated keys. Immutable: share it freely. No method allocates.
+type Hasher struct {
+	url, host, origin, pld, edge, server, content sipKey
+}
+
+// NewHasher derives the keys of every kind from secret.
+func NewHasher(secret Secret) *Hasher {
+	root := sipKey{binary.LittleEndian.Uint64(secret[:8]), binary.LittleEndian.Uint64(secret[8:])}
+	derive := func(kind string) sipKey {
+		k0, k1 := siphash.Hash128(root.k0, root.k1, []byte("drumbeat key 1: "+kind))
+		return sipKey{k0, k1}
+	}
+	return &Hasher{
+		url: derive("url"), host: derive("host"), origin: derive("origin"), pld: derive("pld"),
+		edge: derive("edge"), server: derive("server"), content: derive("content"),
+	}
+}
+
+// URLKey is the key of a canonical URL in URLseen.
+func (h *Hasher) URLKey(canonical []byte) uint64 { return h.url.sum(canonical) }
+
+// HostKey is the key of a host name as it stands in a canonical URL.
+func (h *Hasher) HostKey(host []byte) uint64 { return h.host.sum(host) }
+
+// OriginKey is the key of an origin as Origin writes it, the unit of robots.txt.
+func (h *Hasher) OriginKey(origin []byte) uint64 { return h.origin.sum(origin) }
+
+// PLDKey is the key of a pay-level domain as Suffixes gives it.
+func (h *Hasher) PLDKey(pld []byte) uint64 { return h.pld.sum(pld) }
+
+// ServerKey is the key of a server's address (4 or 16 bytes).
+func (h *Hasher) ServerKey(addr []byte) uint64 { return h.server.sum(addr) }
+
+// ContentKey is the key of a body, for recognising pages seen before.
+func (h *Hasher) ContentKey(body []byte) uint64 { return h.content.sum(body) }
+
+// EdgeKey is the key of the directed edge from the PLD with key x to the PLD with key y.
+func (h *Hasher) EdgeKey(x, y uint64) uint64 {
+	var b [16]byte
+	binary.LittleEndian.PutUint64(b[:8], x)
+	binary.LittleEndian.PutUint64(b[8:], y)
+	return h.edge.sum(b[:])
+}

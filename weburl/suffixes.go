@@ -1,0 +1,287 @@
+package weburl
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/weppos/publicsuffix-go/publicsuffix"
+)
+
+// Suffixes knows the public suffixes of a crawl and so the pay-level domain of any host. Immutable: share it freely.
+type Suffixes struct {
+	rules   []suffixRule          // both sections, sorted, without repetition
+	nodes   map[string]suffixNode // every suffix of every rule in force, without wildcard labels
+	digest  string
+	private bool
+}
+
+// suffixRule is one line of the list: "co.uk", "*.ck", "!www.ck", in punycode.
+type suffixRule struct {
+	text    string
+	private bool
+}
+
+// suffixNode says which rules end exactly at a name.
+type suffixNode uint8
+
+const (
+	nodeNormal    suffixNode = 1 << iota // the name is a suffix
+	nodeWildcard                         // the name with any one label before it is a suffix
+	nodeException                        // the name is none, although a wildcard says so
+	nodeParent                           // there are rules for longer names
+)
+
+// NewSuffixes takes the list compiled into the library. With private, its section of privately run suffixes
+// (github.io, blogspot.com) counts too, else only the ICANN section does.
+func NewSuffixes(private bool) *Suffixes {
+	list := publicsuffix.DefaultRules()
+	rules := make([]suffixRule, 0, len(list))
+	for i := range list {
+		text := list[i].Value
+		switch list[i].Type {
+		case publicsuffix.WildcardType:
+			text = "*." + text
+		case publicsuffix.ExceptionType:
+			text = "!" + text
+		}
+		rules = append(rules, suffixRule{text, list[i].Private})
+	}
+	return newSuffixes(rules, private)
+}
+
+// LoadSuffixes reads a list in the format of publicsuffix.org, as WriteTo writes it; names may be in Unicode or in
+// punycode. private is as for NewSuffixes. A line that is no rule is an error, as is a list without any ICANN rule.
+func LoadSuffixes(r io.Reader, private bool) (*Suffixes, error) {
+	var rules []suffixRule
+	section, icann := false, 0
+	lines := bufio.NewScanner(r)
+	for n := 1; lines.Scan(); n++ {
+		line := lines.Text()
+		if strings.HasPrefix(line, "//") {
+			if strings.Contains(line, "===BEGIN PRIVATE DOMAINS===") {
+				section = true
+			} else if strings.Contains(line, "===END PRIVATE DOMAINS===") {
+				section = false
+			}
+			continue
+		}
+		line, _, _ = strings.Cut(strings.ReplaceAll(line, "\t", " "), " ") // a rule ends at the first space
+		if line == "" {
+			continue
+		}
+		text, err := parseSuffixRule(line)
+		if err != nil {
+			return nil, fmt.Errorf("weburl: load suffix list: line %d: %w", n, err)
+		}
+		if !section {
+			icann++
+		}
+		rules = append(rules, suffixRule{text, section})
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("weburl: load suffix list: %w", err)
+	}
+	if icann == 0 {
+		return nil, fmt.Errorf("weburl: load suffix list: no rule outside the private section")
+	}
+	return newSuffixes(rules, private), nil
+}
+
+// parseSuffixRule checks a rule and returns it in lower case and punycode.
+func parseSuffixRule(line string) (string, error) {
+	prefix, name := "", line
+	if rest, ok := strings.CutPrefix(line, "*."); ok {
+		prefix, name = "*.", rest
+	} else if rest, ok := strings.CutPrefix(line, "!"); ok {
+		prefix, name = "!", rest
+	}
+	name, err := publicsuffix.ToASCII(strings.ToLower(name))
+	if err != nil {
+		return "", fmt.Errorf("rule %q: %w", line, err)
+	}
+	if name == "" || strings.ContainsAny(name, "*!/") || strings.HasPrefix(name, ".") ||
+		strings.HasSuffix(name, ".") || strings.Contains(name, "..") {
+		return "", fmt.Errorf("rule %q: not a suffix", line)
+	}
+	return prefix + name, nil
+}
+
+func newSuffixes(rules []suffixRule, private bool) *Suffixes {
+	slices.SortFunc(rules, func(a, b suffixRule) int {
+		if a.private != b.private {
+			if b.private {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a.text, b.text)
+	})
+	s := &Suffixes{rules: slices.Compact(rules), private: private}
+	s.nodes = make(map[string]suffixNode, 2*len(rules))
+	hash := sha256.New()
+	for _, r := range s.rules {
+		if r.private && !private {
+			continue
+		}
+		io.WriteString(hash, r.text+"\n")
+		s.insert(r.text)
+	}
+	s.digest = hex.EncodeToString(hash.Sum(nil)[:16])
+	return s
+}
+
+func (s *Suffixes) insert(rule string) {
+	kind, name := nodeNormal, rule
+	switch rule[0] {
+	case '*':
+		kind, name = nodeWildcard|nodeParent, rule[2:]
+	case '!':
+		kind, name = nodeException, rule[1:]
+	}
+	s.nodes[name] |= kind
+	for {
+		_, rest, ok := strings.Cut(name, ".")
+		if !ok {
+			return
+		}
+		name = rest
+		s.nodes[name] |= nodeParent
+	}
+}
+
+// WriteTo writes the whole list, both sections, so that LoadSuffixes gives the same Suffixes again.
+func (s *Suffixes) WriteTo(w io.Writer) (int64, error) {
+	var b strings.Builder
+	b.WriteString("// Public suffix list as this crawl uses it. Do not edit: keys on disk depend on it.\n")
+	b.WriteString("// ===BEGIN ICANN DOMAINS===\n")
+	private := false
+	for _, r := range s.rules {
+		if r.private && !private {
+			private = true
+			b.WriteString("// ===END ICANN DOMAINS===\n// ===BEGIN PRIVATE DOMAINS===\n")
+		}
+		b.WriteString(r.text)
+		b.WriteByte('\n')
+	}
+	if private {
+		b.WriteString("// ===END PRIVATE DOMAINS===\n")
+	} else {
+		b.WriteString("// ===END ICANN DOMAINS===\n")
+	}
+	n, err := io.WriteString(w, b.String())
+	if err != nil {
+		return int64(n), fmt.Errorf("weburl: write suffix list: %w", err)
+	}
+	return int64(n), nil
+}
+
+// Digest is a hash of the rules in force, 32 hexadecimal digits: equal digests give every host the same PLD.
+func (s *Suffixes) Digest() string { return s.digest }
+
+// Private reports whether the private section counts.
+func (s *Suffixes) Private() bool { return s.private }
+
+// Len is the number of rules in the list, both sections.
+func (s *Suffixes) Len() int { return len(s.rules) }
+
+// ListVersion names the list compiled into the library.
+func ListVersion() string { return publicsuffix.ListVersion }
+
+// PLD returns the pay-level domain of a host as it stands in a canonical URL: its public suffix and one label more. A host
+// that is a suffix is its own PLD, as is an IP address. The trailing dot of a fully qualified name is left out. The
+// result is a part of host; nothing is allocated.
+func (s *Suffixes) PLD(host string) string {
+	start, end := pldSpan(s.nodes, host)
+	return host[start:end]
+}
+
+// PLDBytes is PLD of bytes; the result is a slice of host.
+func (s *Suffixes) PLDBytes(host []byte) []byte {
+	start, end := pldSpan(s.nodes, host)
+	return host[start:end:end]
+}
+
+// IsSuffix reports whether host itself is a public suffix (an address is none).
+func (s *Suffixes) IsSuffix(host string) bool {
+	host = strings.TrimSuffix(host, ".")
+	if host == "" || isAddress(host) {
+		return false
+	}
+	return suffixStart(s.nodes, host) == 0
+}
+
+// pldSpan returns where the PLD starts and ends in host.
+func pldSpan[T string | []byte](nodes map[string]suffixNode, host T) (start, end int) {
+	end = len(host)
+	if end > 1 && host[end-1] == '.' {
+		end--
+	}
+	if isAddress(host[:end]) {
+		return 0, end
+	}
+	start = suffixStart(nodes, host[:end])
+	if start == 0 {
+		return 0, end
+	}
+	return lastDot(host[:start-1]) + 1, end
+}
+
+// suffixStart returns where the longest public suffix starts in host. The last label is one if no rule says otherwise.
+func suffixStart[T string | []byte](nodes map[string]suffixNode, host T) int {
+	start := lastDot(host) + 1
+	suffix := start
+	wild := false // the name one label shorter is under a wildcard
+	for {
+		node := nodes[string(host[start:])]
+		switch {
+		case node&nodeException != 0:
+			return start + firstDot(host[start:]) + 1
+		case node&nodeNormal != 0 || wild:
+			suffix = start
+		}
+		wild = node&nodeWildcard != 0
+		if node&nodeParent == 0 || start == 0 {
+			return suffix
+		}
+		start = lastDot(host[:start-1]) + 1
+	}
+}
+
+func lastDot[T string | []byte](s T) int {
+	for i := len(s) - 1; i >= 0; i-- {
+		if s[i] == '.' {
+			return i
+		}
+	}
+	return -1
+}
+
+func firstDot[T string | []byte](s T) int {
+	for i := 0; i < len(s); i++ {
+		if s[i] == '.' {
+			return i
+		}
+	}
+	return -1
+}
+
+// isAddress reports whether a canonical host is an IP address: in brackets, or with a number for its last label (the
+// standard makes every such host an IPv4 address or refuses it).
+func isAddress[T string | []byte](host T) bool {
+	if len(host) == 0 {
+		return false
+	}
+	if host[0] == '[' {
+		return true
+	}
+	i := len(host)
+	for i > 0 && host[i-1] >= '0' && host[i-1] <= '9' {
+		i--
+	}
+	return i < len(host) && (i == 0 || host[i-1] == '.')
+}
