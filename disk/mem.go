@@ -1,0 +1,377 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// memCapacity is the default size of a Mem's disk.
+const memCapacity = 1 << 40
+
+// Mem is a file system in RAM that can be stopped as by a power cut (Crash) or by kill -9 (Kill). It is safe for
+// concurrent use and deterministic for a given seed and order of calls.
+type Mem struct {
+	// mu guards everything below; it is held for one operation at a time.
+	mu       sync.RWMutex
+	rng      *rand.Rand
+	root     *memNode
+	nextID   uint64
+	dirty    map[*memNode]struct{} // files with unsynced bytes
+	pending  []nameOp              // unsynced names, in order
+	locks    map[string]bool
+	used     int64 // sum of the lengths of the files that have names
+	capacity int64
+	ops      int
+	crashAt  int // value of ops at which the machine stops; 0 = never
+	dead     bool
+}
+
+// NewMem returns an empty file system. The directories "/" and "." exist. seed decides what a Crash leaves.
+func NewMem(seed uint64) *Mem {
+	return &Mem{
+		rng:      rand.New(rand.NewPCG(seed, 0x6d656d)),
+		root:     newMemDir(0),
+		dirty:    map[*memNode]struct{}{},
+		locks:    map[string]bool{},
+		capacity: memCapacity,
+	}
+}
+
+// Ops returns the number of mutating operations (create, write, truncate, sync, rename, remove, mkdir) so far.
+func (m *Mem) Ops() int {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.ops
+}
+
+// CrashAfter makes the n-th mutating operation from now, and every operation after it, fail with ErrCrashed. A write
+// that is hit may have written a part of its bytes. n = 0 takes it back.
+func (m *Mem) CrashAfter(n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.crashAt = 0
+	if n > 0 {
+		m.crashAt = m.ops + n
+	}
+}
+
+// SetCapacity sets the size of the disk in bytes; writes beyond it are cut short with ENOSPC.
+func (m *Mem) SetCapacity(bytes int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.capacity = bytes
+}
+
+// mutate counts a mutating operation; callers hold mu exclusively.
+func (m *Mem) mutate() error {
+	if m.dead {
+		return ErrCrashed
+	}
+	m.ops++
+	if m.crashAt != 0 && m.ops >= m.crashAt {
+		m.dead = true
+		return ErrCrashed
+	}
+	return nil
+}
+
+// split returns the directory and last element of a cleaned name. "/x" and "x" are the same file.
+func split(name string) (dir, base string) {
+	dir, base = path.Split(clean(name))
+	return strings.TrimSuffix(dir, "/"), base
+}
+
+func clean(name string) string {
+	name = strings.TrimPrefix(path.Clean(name), "/")
+	if name == "." {
+		return ""
+	}
+	return name
+}
+
+// find returns the node of a cleaned name, or nil.
+func (m *Mem) find(name string) *memNode {
+	n := m.root
+	for name != "" && n != nil {
+		var elem string
+		elem, name, _ = strings.Cut(name, "/")
+		n = n.names[elem]
+	}
+	return n
+}
+
+func (m *Mem) findDir(op, name string) (*memNode, error) {
+	n := m.find(clean(name))
+	if n == nil {
+		return nil, &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist}
+	}
+	if !n.isDir() {
+		return nil, &fs.PathError{Op: op, Path: name, Err: syscall.ENOTDIR}
+	}
+	return n, nil
+}
+
+// Create implements FS.
+func (m *Mem) Create(name string) (File, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.mutate(); err != nil {
+		return nil, err
+	}
+	dir, base := split(name)
+	d, err := m.findDir("create", dir)
+	if err != nil {
+		return nil, err
+	}
+	if d.names[base] != nil || base == "" {
+		return nil, &fs.PathError{Op: "create", Path: name, Err: fs.ErrExist}
+	}
+	m.nextID++
+	n := &memNode{id: m.nextID, linked: true}
+	d.names[base] = n
+	m.pending = append(m.pending, nameOp{node: n, toDir: d, to: base})
+	return &memFile{m: m, node: n, name: name, writable: true}, nil
+}
+
+// Open implements FS.
+func (m *Mem) Open(name string) (File, error) { return m.open(name, true) }
+
+// OpenRead implements FS.
+func (m *Mem) OpenRead(name string) (File, error) { return m.open(name, false) }
+
+func (m *Mem) open(name string, writable bool) (File, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	n, err := m.file("open", name)
+	if err != nil {
+		return nil, err
+	}
+	return &memFile{m: m, node: n, name: name, writable: writable}, nil
+}
+
+func (m *Mem) file(op, name string) (*memNode, error) {
+	if m.dead {
+		return nil, ErrCrashed
+	}
+	n := m.find(clean(name))
+	if n == nil {
+		return nil, &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist}
+	}
+	if n.isDir() {
+		return nil, &fs.PathError{Op: op, Path: name, Err: syscall.EISDIR}
+	}
+	return n, nil
+}
+
+// Remove implements FS.
+func (m *Mem) Remove(name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.mutate(); err != nil {
+		return err
+	}
+	dir, base := split(name)
+	d, err := m.findDir("remove", dir)
+	if err != nil {
+		return err
+	}
+	n := d.names[base]
+	if n == nil {
+		return &fs.PathError{Op: "remove", Path: name, Err: fs.ErrNotExist}
+	}
+	if len(n.names) > 0 {
+		return &fs.PathError{Op: "remove", Path: name, Err: syscall.ENOTEMPTY}
+	}
+	delete(d.names, base)
+	m.unlink(n)
+	m.pending = append(m.pending, nameOp{node: n, fromDir: d, from: base})
+	return nil
+}
+
+func (m *Mem) unlink(n *memNode) {
+	n.linked = false
+	m.used -= n.size
+}
+
+// Rename implements FS.
+func (m *Mem) Rename(from, to string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.mutate(); err != nil {
+		return err
+	}
+	fromDir, fromBase := split(from)
+	toDir, toBase := split(to)
+	fd, err := m.findDir("rename", fromDir)
+	if err != nil {
+		return err
+	}
+	td, err := m.findDir("rename", toDir)
+	if err != nil {
+		return err
+	}
+	n, old := fd.names[fromBase], td.names[toBase]
+	if n == nil {
+		return &fs.PathError{Op: "rename", Path: from, Err: fs.ErrNotExist}
+	}
+	if n == old {
+		return nil
+	}
+	if old != nil {
+		if old.isDir() {
+			return &fs.PathError{Op: "rename", Path: to, Err: fs.ErrExist}
+		}
+		m.unlink(old)
+	}
+	delete(fd.names, fromBase)
+	td.names[toBase] = n
+	m.pending = append(m.pending, nameOp{node: n, fromDir: fd, from: fromBase, toDir: td, to: toBase})
+	return nil
+}
+
+// MkdirAll implements FS.
+func (m *Mem) MkdirAll(name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.dead {
+		return ErrCrashed
+	}
+	d := m.root
+	for rest := clean(name); rest != ""; {
+		var elem string
+		elem, rest, _ = strings.Cut(rest, "/")
+		n := d.names[elem]
+		if n == nil {
+			if err := m.mutate(); err != nil {
+				return err
+			}
+			m.nextID++
+			n = newMemDir(m.nextID)
+			d.names[elem] = n
+			m.pending = append(m.pending, nameOp{node: n, toDir: d, to: elem})
+		} else if !n.isDir() {
+			return &fs.PathError{Op: "mkdir", Path: name, Err: syscall.ENOTDIR}
+		}
+		d = n
+	}
+	return nil
+}
+
+// List implements FS.
+func (m *Mem) List(dir string) ([]string, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.dead {
+		return nil, ErrCrashed
+	}
+	d, err := m.findDir("list", dir)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Sorted(maps.Keys(d.names)), nil
+}
+
+// Size implements FS.
+func (m *Mem) Size(name string) (int64, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	n, err := m.file("size", name)
+	if err != nil {
+		return 0, err
+	}
+	return n.size, nil
+}
+
+// SyncDir implements FS.
+func (m *Mem) SyncDir(dir string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.mutate(); err != nil {
+		return err
+	}
+	d, err := m.findDir("sync", dir)
+	if err != nil {
+		return err
+	}
+	m.pending = slices.DeleteFunc(m.pending, func(op nameOp) bool {
+		if op.fromDir != d && op.toDir != d {
+			return false
+		}
+		op.apply()
+		return true
+	})
+	return nil
+}
+
+// SyncFS implements FS. The whole Mem is one file system.
+func (m *Mem) SyncFS(dir string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.mutate(); err != nil {
+		return err
+	}
+	if _, err := m.findDir("syncfs", dir); err != nil {
+		return err
+	}
+	for _, op := range m.pending {
+		op.apply()
+	}
+	m.pending = nil
+	for n := range m.dirty {
+		n.sync()
+	}
+	clear(m.dirty)
+	return nil
+}
+
+// Space implements FS.
+func (m *Mem) Space(dir string) (free, total int64, err error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if m.dead {
+		return 0, 0, ErrCrashed
+	}
+	return max(0, m.capacity-m.used), m.capacity, nil
+}
+
+// Lock implements FS. A crash releases it.
+func (m *Mem) Lock(dir string) (io.Closer, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.dead {
+		return nil, ErrCrashed
+	}
+	if _, err := m.findDir("lock", dir); err != nil {
+		return nil, err
+	}
+	name := clean(dir)
+	if m.locks[name] {
+		return nil, fmt.Errorf("disk: lock %s: %w", dir, ErrLocked)
+	}
+	m.locks[name] = true
+	return &memLock{m: m, name: name}, nil
+}
+
+type memLock struct {
+	m    *Mem
+	name string
+}
+
+func (l *memLock) Close() error {
+	l.m.mu.Lock()
+	defer l.m.mu.Unlock()
+	if !l.m.locks[l.name] {
+		return errors.New("disk: lock closed twice")
+	}
+	delete(l.m.locks, l.name)
+	return nil
+}

@@ -1,0 +1,136 @@
+package disk
+
+import (
+	"cmp"
+	"maps"
+	"math/rand/v2"
+	"slices"
+)
+
+// nameOp is a change of names that is not yet durable: a creation has no from, a removal no to, a rename both.
+type nameOp struct {
+	node           *memNode
+	fromDir, toDir *memNode
+	from, to       string
+}
+
+// apply makes the change durable.
+func (op nameOp) apply() {
+	if op.fromDir != nil && op.fromDir.durable[op.from] == op.node {
+		delete(op.fromDir.durable, op.from)
+	}
+	if op.toDir != nil {
+		op.toDir.durable[op.to] = op.node
+	}
+}
+
+// fate is what a power cut does to unsynced things of one kind.
+type fate int
+
+const (
+	loseAll fate = iota
+	keepAll
+	mixed // each by itself, twice as often as the extremes
+	mixedToo
+	fates
+)
+
+// keep decides about one thing.
+func (f fate) keep(rng *rand.Rand) bool {
+	return f == keepAll || f >= mixed && rng.IntN(2) == 0
+}
+
+// Kill returns the file system as another process finds it after kill -9: everything written is there, though no
+// more durable than before. The old Mem fails every call with ErrCrashed.
+func (m *Mem) Kill() *Mem {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.dead = true
+	next := NewMem(m.rng.Uint64())
+	next.root, next.nextID, next.capacity, next.used = m.root, m.nextID, m.capacity, m.used
+	next.dirty, next.pending = m.dirty, m.pending
+	m.root, m.dirty, m.pending = newMemDir(0), nil, nil
+	return next
+}
+
+// Crash returns the file system as found after a power cut now. Of what was not synced, the seed decides: each 4 KiB
+// block is kept, lost or torn (a prefix kept), each name change happened or not (later ones on the same name only if
+// the earlier did), a file's length lies between the durable and the last one. The old Mem fails every call.
+func (m *Mem) Crash() *Mem {
+	next := m.Kill()
+	names := fate(next.rng.IntN(int(fates)))
+	next.crashNames(names)
+	bytes := fate(next.rng.IntN(int(fates)))
+	files := slices.SortedFunc(maps.Keys(next.dirty), func(a, b *memNode) int { return cmp.Compare(a.id, b.id) })
+	for _, n := range files {
+		n.crash(next.rng, bytes)
+	}
+	clear(next.dirty)
+	next.used = next.root.revive()
+	return next
+}
+
+func (m *Mem) crashNames(f fate) {
+	type place struct {
+		dir  *memNode
+		name string
+	}
+	lost := map[place]bool{}
+	for _, op := range m.pending {
+		from, to := place{op.fromDir, op.from}, place{op.toDir, op.to}
+		if f.keep(m.rng) && !lost[from] && !lost[to] {
+			op.apply()
+			continue
+		}
+		if op.fromDir != nil {
+			lost[from] = true
+		}
+		if op.toDir != nil {
+			lost[to] = true
+		}
+	}
+	m.pending = nil
+}
+
+// crash settles the unsynced bytes of one file.
+func (n *memNode) crash(rng *rand.Rand, f fate) {
+	size := n.size
+	if !f.keep(rng) {
+		size = n.durableSize
+		if f >= mixed && n.size > size && rng.IntN(2) == 0 {
+			size += rng.Int64N(n.size - size)
+		}
+	}
+	for _, i := range slices.Sorted(maps.Keys(n.old)) {
+		old := n.old[i]
+		if f.keep(rng) {
+			continue
+		}
+		for len(n.blocks) <= i {
+			n.blocks = append(n.blocks, nil)
+		}
+		if f >= mixed && n.blocks[i] != nil && rng.IntN(2) == 0 {
+			torn := n.blocks[i][rng.IntN(memBlockBytes):]
+			clear(torn[copy(torn, old[min(len(old), memBlockBytes-len(torn)):]):])
+			continue
+		}
+		n.blocks[i] = old
+	}
+	n.size = max(n.size, size)
+	n.truncate(size)
+	n.sync()
+}
+
+// revive makes the durable names the present ones, throughout the tree, and returns the bytes they hold.
+func (n *memNode) revive() (used int64) {
+	n.names = maps.Clone(n.durable)
+	for _, child := range n.names {
+		child.linked = true
+		if child.isDir() {
+			used += child.revive()
+		} else {
+			used += child.size
+		}
+	}
+	return used
+}

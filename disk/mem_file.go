@@ -1,0 +1,253 @@
+package disk
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"syscall"
+)
+
+// memBlockBytes is the unit in which a crash keeps, loses or tears unsynced bytes.
+const memBlockBytes = 4096
+
+// memNode is a file or directory. Guarded by Mem.mu.
+type memNode struct {
+	id     uint64
+	linked bool // has a name, so its bytes count as used
+
+	// Of a directory: what is there, and what is sure to be there after a power cut.
+	names, durable map[string]*memNode
+
+	// Of a file: blocks holds memBlockBytes each, nil = zeros, and may end before size.
+	blocks            [][]byte
+	size, durableSize int64
+	// old holds the durable content of each block changed since the last sync; nil = zeros.
+	old map[int][]byte
+}
+
+func newMemDir(id uint64) *memNode {
+	return &memNode{id: id, linked: true, names: map[string]*memNode{}, durable: map[string]*memNode{}}
+}
+
+func (n *memNode) isDir() bool { return n.names != nil }
+
+// touch makes block i ready for a change: its durable content is put aside once.
+func (n *memNode) touch(i int) []byte {
+	for len(n.blocks) <= i {
+		n.blocks = append(n.blocks, nil)
+	}
+	b := n.blocks[i]
+	if _, changed := n.old[i]; !changed {
+		if n.old == nil {
+			n.old = map[int][]byte{}
+		}
+		n.old[i] = b
+		fresh := make([]byte, memBlockBytes)
+		copy(fresh, b)
+		b = fresh
+	} else if b == nil {
+		b = make([]byte, memBlockBytes)
+	}
+	n.blocks[i] = b
+	return b
+}
+
+func (n *memNode) write(p []byte, off int64) {
+	for len(p) > 0 {
+		b := n.touch(int(off / memBlockBytes))
+		done := copy(b[off%memBlockBytes:], p)
+		p, off = p[done:], off+int64(done)
+	}
+}
+
+func (n *memNode) read(p []byte, off int64) int {
+	if off >= n.size {
+		return 0
+	}
+	p = p[:min(int64(len(p)), n.size-off)]
+	for rest := p; len(rest) > 0; {
+		i, at := int(off/memBlockBytes), off%memBlockBytes
+		done := min(len(rest), int(memBlockBytes-at))
+		if i < len(n.blocks) && n.blocks[i] != nil {
+			copy(rest[:done], n.blocks[i][at:])
+		} else {
+			clear(rest[:done])
+		}
+		rest, off = rest[done:], off+int64(done)
+	}
+	return len(p)
+}
+
+// truncate cuts or extends the file. What is cut off reads as zeros when the file grows again.
+func (n *memNode) truncate(size int64) {
+	first := int(size / memBlockBytes)
+	if at := size % memBlockBytes; at > 0 {
+		if first < len(n.blocks) && n.blocks[first] != nil {
+			clear(n.touch(first)[at:])
+		}
+		first++
+	}
+	for i := first; i < len(n.blocks); i++ {
+		n.touch(i)
+	}
+	n.blocks = n.blocks[:min(first, len(n.blocks))]
+	n.size = size
+}
+
+func (n *memNode) sync() {
+	n.old = nil
+	n.durableSize = n.size
+}
+
+// memFile is a handle on a memNode.
+type memFile struct {
+	m        *Mem
+	node     *memNode
+	name     string
+	writable bool
+	closed   bool // guarded by m.mu
+}
+
+func (f *memFile) Name() string { return f.name }
+
+func (f *memFile) check(op string) error {
+	if f.m.dead {
+		return ErrCrashed
+	}
+	if f.closed {
+		return &fs.PathError{Op: op, Path: f.name, Err: fs.ErrClosed}
+	}
+	return nil
+}
+
+func (f *memFile) checkWrite(op string) error {
+	if err := f.check(op); err != nil {
+		return err
+	}
+	if !f.writable {
+		return &fs.PathError{Op: op, Path: f.name, Err: syscall.EBADF}
+	}
+	return nil
+}
+
+func (f *memFile) ReadAt(p []byte, off int64) (int, error) {
+	f.m.mu.RLock()
+	defer f.m.mu.RUnlock()
+	if err := f.check("read"); err != nil {
+		return 0, err
+	}
+	if off < 0 {
+		return 0, &fs.PathError{Op: "read", Path: f.name, Err: errors.New("negative offset")}
+	}
+	n := f.node.read(p, off)
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+func (f *memFile) WriteAt(p []byte, off int64) (int, error) {
+	m := f.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := f.checkWrite("write"); err != nil {
+		return 0, err
+	}
+	if off < 0 {
+		return 0, &fs.PathError{Op: "write", Path: f.name, Err: errors.New("negative offset")}
+	}
+	err := m.mutate()
+	if err != nil {
+		p = p[:m.rng.IntN(len(p)+1)]
+	}
+	fits := len(p)
+	if f.node.linked {
+		room := max(0, m.capacity-m.used) + f.node.size - off
+		fits = int(max(0, min(int64(len(p)), room)))
+	}
+	m.writeNode(f.node, p[:fits], off)
+	if err == nil && fits < len(p) {
+		err = &fs.PathError{Op: "write", Path: f.name, Err: syscall.ENOSPC}
+	}
+	return fits, err
+}
+
+func (m *Mem) writeNode(n *memNode, p []byte, off int64) {
+	if len(p) == 0 {
+		return
+	}
+	m.dirty[n] = struct{}{}
+	n.write(p, off)
+	if end := off + int64(len(p)); end > n.size {
+		m.resize(n, end)
+	}
+}
+
+func (m *Mem) resize(n *memNode, size int64) {
+	if n.linked {
+		m.used += size - n.size
+	}
+	n.size = size
+}
+
+func (f *memFile) Close() error {
+	f.m.mu.Lock()
+	defer f.m.mu.Unlock()
+	if err := f.check("close"); err != nil {
+		return err
+	}
+	f.closed = true
+	return nil
+}
+
+func (f *memFile) Size() (int64, error) {
+	f.m.mu.RLock()
+	defer f.m.mu.RUnlock()
+	return f.node.size, f.check("size")
+}
+
+func (f *memFile) Truncate(size int64) error {
+	m := f.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := f.checkWrite("truncate"); err != nil {
+		return err
+	}
+	if err := m.mutate(); err != nil {
+		return err
+	}
+	if f.node.linked {
+		m.used += size - f.node.size
+	}
+	m.dirty[f.node] = struct{}{}
+	f.node.truncate(size)
+	return nil
+}
+
+func (f *memFile) Sync() error {
+	m := f.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := f.check("sync"); err != nil {
+		return err
+	}
+	if err := m.mutate(); err != nil {
+		return err
+	}
+	f.node.sync()
+	delete(m.dirty, f.node)
+	return nil
+}
+
+func (f *memFile) Preallocate(off, n int64) error {
+	m := f.m
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	if err := f.checkWrite("preallocate"); err != nil {
+		return err
+	}
+	if off+n-f.node.size > m.capacity-m.used {
+		return &fs.PathError{Op: "preallocate", Path: f.name, Err: syscall.ENOSPC}
+	}
+	return nil
+}

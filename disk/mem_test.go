@@ -1,0 +1,233 @@
+package disk
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"syscall"
+	"testing"
+)
+
+var seedFlag = flag.Uint64("seed", 1, "seed of the random tests")
+
+func mustCreate(t *testing.T, fsys FS, name string) File {
+	t.Helper()
+	f, err := fsys.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func mustWrite(t *testing.T, f File, p []byte, off int64) {
+	t.Helper()
+	if n, err := f.WriteAt(p, off); n != len(p) || err != nil {
+		t.Fatalf("WriteAt = %d, %v", n, err)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func content(t *testing.T, fsys FS, name string) []byte {
+	t.Helper()
+	b, err := ReadFile(fsys, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestMemCrashKeepsSynced checks over many seeds that synced bytes and names survive and that each unsynced byte is
+// the old one, the new one or zero.
+func TestMemCrashKeepsSynced(t *testing.T) {
+	sizes := map[int]int{}
+	for seed := *seedFlag; seed < *seedFlag+300; seed++ {
+		m := NewMem(seed)
+		must(t, m.MkdirAll("a/b"))
+		f := mustCreate(t, m, "a/b/f")
+		old := bytes.Repeat([]byte("o"), 3*memBlockBytes+100)
+		mustWrite(t, f, old, 0)
+		must(t, m.SyncFS("a"))
+		mustWrite(t, f, bytes.Repeat([]byte("n"), 4*memBlockBytes), 2*memBlockBytes)
+		m2 := m.Crash()
+		if _, err := f.Size(); !errors.Is(err, ErrCrashed) {
+			t.Fatalf("seed %d: old handle after crash: %v", seed, err)
+		}
+		got := content(t, m2, "a/b/f")
+		sizes[len(got)]++
+		if len(got) < len(old) || len(got) > 6*memBlockBytes {
+			t.Fatalf("seed %d: %d bytes after crash", seed, len(got))
+		}
+		if !bytes.Equal(got[:2*memBlockBytes], old[:2*memBlockBytes]) {
+			t.Fatalf("seed %d: synced bytes changed", seed)
+		}
+		for i, c := range got[2*memBlockBytes:] {
+			if c != 'n' && c != 'o' && (c != 0 || i < memBlockBytes) {
+				t.Fatalf("seed %d: byte %d is %q", seed, 2*memBlockBytes+i, c)
+			}
+		}
+	}
+	if len(sizes) < 5 {
+		t.Errorf("only %d different lengths after 300 crashes", len(sizes))
+	}
+}
+
+// TestMemCrashNames checks names: unsynced ones in either state, renames atomic, synced ones kept.
+func TestMemCrashNames(t *testing.T) {
+	seen := map[string]int{}
+	for seed := *seedFlag; seed < *seedFlag+200; seed++ {
+		m := NewMem(seed)
+		must(t, m.MkdirAll("d"))
+		must(t, m.SyncDir("."))
+		f := mustCreate(t, m, "d/current")
+		mustWrite(t, f, []byte("old"), 0)
+		must(t, f.Sync())
+		must(t, m.SyncDir("d"))
+		g := mustCreate(t, m, "d/temp")
+		mustWrite(t, g, []byte("new"), 0)
+		must(t, g.Sync())
+		must(t, m.Rename("d/temp", "d/current"))
+		mustCreate(t, m, "d/other")
+		m = m.Crash()
+		names, err := m.List("d")
+		must(t, err)
+		c := string(content(t, m, "d/current"))
+		if c != "old" && c != "new" {
+			t.Fatalf("seed %d: current holds %q", seed, c)
+		}
+		seen[fmt.Sprint(names, c)]++
+	}
+	for _, want := range []string{"[current]old", "[current temp]old", "[current]new", "[current other]old"} {
+		if seen[want] == 0 {
+			t.Errorf("never seen: %s; seen: %v", want, seen)
+		}
+	}
+	for got := range seen {
+		if got == "[current temp]new" {
+			t.Errorf("rename not atomic: %v", seen)
+		}
+	}
+}
+
+// TestMemModel compares a Mem with byte slices under random writes, truncations, syncs and kills.
+func TestMemModel(t *testing.T) {
+	t.Logf("seed %d", *seedFlag)
+	rng := rand.New(rand.NewPCG(*seedFlag, 1))
+	m := NewMem(*seedFlag)
+	model := map[string][]byte{}
+	for step := range 5000 {
+		name := fmt.Sprintf("f%d", rng.IntN(4))
+		f, err := m.Open(name)
+		if _, ok := model[name]; !ok {
+			if !errors.Is(err, fs.ErrNotExist) {
+				t.Fatalf("step %d: open of absent %s: %v", step, name, err)
+			}
+			f = mustCreate(t, m, name)
+			model[name] = []byte{}
+		}
+		b := model[name]
+		switch op := rng.IntN(10); {
+		case op < 5:
+			off, p := rng.IntN(4*memBlockBytes), make([]byte, rng.IntN(2*memBlockBytes))
+			for i := range p {
+				p[i] = byte(rng.Uint32()) | 1
+			}
+			mustWrite(t, f, p, int64(off))
+			if len(p) > 0 && off+len(p) > len(b) {
+				b = append(b, make([]byte, off+len(p)-len(b))...)
+			}
+			copy(b[min(off, len(b)):], p)
+			model[name] = b
+		case op == 5:
+			n := rng.IntN(5 * memBlockBytes)
+			must(t, f.Truncate(int64(n)))
+			if n > len(b) {
+				b = append(b, make([]byte, n-len(b))...)
+			}
+			model[name] = b[:n:n]
+		case op == 6:
+			must(t, f.Sync())
+		case op == 7:
+			must(t, m.Remove(name))
+			delete(model, name)
+		case op == 8:
+			m = m.Kill()
+		case op == 9:
+			must(t, m.SyncFS("."))
+			m = m.Crash()
+		}
+		var used int64
+		for name, want := range model {
+			used += int64(len(want))
+			if got := content(t, m, name); !bytes.Equal(got, want) {
+				t.Fatalf("step %d: %s has %d bytes, want %d, or differs", step, name, len(got), len(want))
+			}
+		}
+		if m.used != used {
+			t.Fatalf("step %d: used %d, want %d", step, m.used, used)
+		}
+	}
+}
+
+func TestMemCrashAfter(t *testing.T) {
+	m := NewMem(*seedFlag)
+	f := mustCreate(t, m, "f") // operation 1
+	m.CrashAfter(2)
+	mustWrite(t, f, []byte("12345678"), 0)
+	n, err := f.WriteAt([]byte("abc"), 8)
+	if !errors.Is(err, ErrCrashed) {
+		t.Fatalf("operation at the crash point: %v", err)
+	}
+	if _, err := m.List("."); !errors.Is(err, ErrCrashed) {
+		t.Fatalf("operation after the crash: %v", err)
+	}
+	if got := m.Ops(); got != 3 {
+		t.Errorf("Ops = %d, want 3", got)
+	}
+	if got, want := string(content(t, m.Kill(), "f")), "12345678abc"[:8+n]; got != want {
+		t.Errorf("after kill: %q, want %q", got, want)
+	}
+}
+
+func TestMemCapacity(t *testing.T) {
+	m := NewMem(1)
+	m.SetCapacity(100)
+	f := mustCreate(t, m, "f")
+	n, err := f.WriteAt(make([]byte, 150), 0)
+	if n != 100 || !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("WriteAt = %d, %v; want 100, ENOSPC", n, err)
+	}
+	mustWrite(t, f, []byte("overwriting needs no room"), 0)
+	if free, total, err := m.Space("."); free != 0 || total != 100 || err != nil {
+		t.Errorf("Space = %d, %d, %v", free, total, err)
+	}
+	if err := f.Preallocate(100, 1); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("Preallocate = %v, want ENOSPC", err)
+	}
+	must(t, m.Remove("f"))
+	if free, _, _ := m.Space("."); free != 100 {
+		t.Errorf("free after remove = %d, want 100", free)
+	}
+}
+
+func TestMemLock(t *testing.T) {
+	m := NewMem(1)
+	l, err := m.Lock(".")
+	must(t, err)
+	if _, err := m.Lock("."); !errors.Is(err, ErrLocked) {
+		t.Errorf("second lock: %v", err)
+	}
+	must(t, l.Close())
+	_, err = m.Lock(".")
+	must(t, err)
+	_, err = m.Crash().Lock(".")
+	must(t, err)
+}

@@ -1,0 +1,129 @@
+package disk
+
+import (
+	"io"
+	"sync/atomic"
+)
+
+// Meter is an FS that counts what passes through it. Safe for concurrent use.
+type Meter struct {
+	fs FS
+	c  counters
+}
+
+type counters struct {
+	reads, readBytes, writes, writtenBytes, syncs, names atomic.Int64
+}
+
+// Counts is a reading of a Meter since it was made.
+type Counts struct {
+	// Reads and ReadBytes count ReadAt calls and the bytes they returned.
+	Reads, ReadBytes int64
+	// Writes and WrittenBytes count WriteAt calls and the bytes they took.
+	Writes, WrittenBytes int64
+	// Syncs counts Sync, SyncDir and SyncFS.
+	Syncs int64
+	// Names counts the operations on names: create, open, remove, rename, mkdir, list, size.
+	Names int64
+}
+
+// NewMeter returns a counting FS on top of fs.
+func NewMeter(fs FS) *Meter { return &Meter{fs: fs} }
+
+// Counts returns the present reading; the fields are read one after the other.
+func (m *Meter) Counts() Counts {
+	return Counts{
+		Reads: m.c.reads.Load(), ReadBytes: m.c.readBytes.Load(),
+		Writes: m.c.writes.Load(), WrittenBytes: m.c.writtenBytes.Load(),
+		Syncs: m.c.syncs.Load(), Names: m.c.names.Load(),
+	}
+}
+
+func (m *Meter) file(f File, err error) (File, error) {
+	m.c.names.Add(1)
+	if err != nil {
+		return nil, err
+	}
+	return meterFile{File: f, c: &m.c}, nil
+}
+
+// Create implements FS.
+func (m *Meter) Create(name string) (File, error) { return m.file(m.fs.Create(name)) }
+
+// Open implements FS.
+func (m *Meter) Open(name string) (File, error) { return m.file(m.fs.Open(name)) }
+
+// OpenRead implements FS.
+func (m *Meter) OpenRead(name string) (File, error) { return m.file(m.fs.OpenRead(name)) }
+
+// Remove implements FS.
+func (m *Meter) Remove(name string) error {
+	m.c.names.Add(1)
+	return m.fs.Remove(name)
+}
+
+// Rename implements FS.
+func (m *Meter) Rename(from, to string) error {
+	m.c.names.Add(1)
+	return m.fs.Rename(from, to)
+}
+
+// MkdirAll implements FS.
+func (m *Meter) MkdirAll(name string) error {
+	m.c.names.Add(1)
+	return m.fs.MkdirAll(name)
+}
+
+// List implements FS.
+func (m *Meter) List(dir string) ([]string, error) {
+	m.c.names.Add(1)
+	return m.fs.List(dir)
+}
+
+// Size implements FS.
+func (m *Meter) Size(name string) (int64, error) {
+	m.c.names.Add(1)
+	return m.fs.Size(name)
+}
+
+// SyncDir implements FS.
+func (m *Meter) SyncDir(dir string) error {
+	m.c.syncs.Add(1)
+	return m.fs.SyncDir(dir)
+}
+
+// SyncFS implements FS.
+func (m *Meter) SyncFS(dir string) error {
+	m.c.syncs.Add(1)
+	return m.fs.SyncFS(dir)
+}
+
+// Space implements FS.
+func (m *Meter) Space(dir string) (free, total int64, err error) { return m.fs.Space(dir) }
+
+// Lock implements FS.
+func (m *Meter) Lock(dir string) (io.Closer, error) { return m.fs.Lock(dir) }
+
+type meterFile struct {
+	File
+	c *counters
+}
+
+func (f meterFile) ReadAt(p []byte, off int64) (int, error) {
+	n, err := f.File.ReadAt(p, off)
+	f.c.reads.Add(1)
+	f.c.readBytes.Add(int64(n))
+	return n, err
+}
+
+func (f meterFile) WriteAt(p []byte, off int64) (int, error) {
+	n, err := f.File.WriteAt(p, off)
+	f.c.writes.Add(1)
+	f.c.writtenBytes.Add(int64(n))
+	return n, err
+}
+
+func (f meterFile) Sync() error {
+	f.c.syncs.Add(1)
+	return f.File.Sync()
+}

@@ -1,0 +1,129 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+
+	"github.com/gofrs/flock"
+	"golang.org/x/sys/unix"
+)
+
+// OS returns the real file system. Directories are made with mode 0700 and files with 0600. Errors are those of
+// package os, so errors.Is finds fs.ErrNotExist, syscall.ENOSPC and the like.
+func OS() FS { return osFS{} }
+
+type osFS struct{}
+
+func (osFS) Create(name string) (File, error) {
+	return openOS(name, os.O_RDWR|os.O_CREATE|os.O_EXCL)
+}
+
+func (osFS) Open(name string) (File, error) { return openOS(name, os.O_RDWR) }
+
+func (osFS) OpenRead(name string) (File, error) { return openOS(name, os.O_RDONLY) }
+
+func openOS(name string, flag int) (File, error) {
+	f, err := os.OpenFile(name, flag, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return osFile{f}, nil
+}
+
+func (osFS) Remove(name string) error { return os.Remove(name) }
+
+func (osFS) Rename(from, to string) error { return os.Rename(from, to) }
+
+func (osFS) MkdirAll(name string) error { return os.MkdirAll(name, 0o700) }
+
+func (osFS) List(dir string) ([]string, error) {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	names, err := f.Readdirnames(-1)
+	slices.Sort(names)
+	return names, err
+}
+
+func (osFS) Size(name string) (int64, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+func (osFS) SyncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+func (osFS) SyncFS(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	err = retryInterrupted(func() error { return unix.Syncfs(int(f.Fd())) })
+	if err != nil {
+		err = &fs.PathError{Op: "syncfs", Path: dir, Err: err}
+	}
+	return errors.Join(err, f.Close())
+}
+
+func (osFS) Space(dir string) (free, total int64, err error) {
+	var st unix.Statfs_t
+	if err := retryInterrupted(func() error { return unix.Statfs(dir, &st) }); err != nil {
+		return 0, 0, &fs.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	return int64(st.Bavail) * st.Bsize, int64(st.Blocks) * st.Bsize, nil
+}
+
+func (osFS) Lock(dir string) (io.Closer, error) {
+	l := flock.New(path.Join(dir, lockFileName), flock.SetPermissions(0o600))
+	ok, err := l.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("disk: lock %s: %w", dir, err)
+	}
+	if !ok {
+		return nil, fmt.Errorf("disk: lock %s: %w", dir, ErrLocked)
+	}
+	return l, nil
+}
+
+type osFile struct{ *os.File }
+
+func (f osFile) Size() (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+func (f osFile) Preallocate(off, n int64) error {
+	err := retryInterrupted(func() error {
+		return unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, off, n)
+	})
+	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EIO) {
+		return &fs.PathError{Op: "fallocate", Path: f.Name(), Err: err}
+	}
+	return nil // a hint: file systems without fallocate are as good
+}
+
+func retryInterrupted(call func() error) error {
+	for {
+		if err := call(); err != unix.EINTR {
+			return err
+		}
+	}
+}

@@ -1,0 +1,23 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"io"
+)
+
+// ReadFull fills p from f at off. A file that ends before is a *CorruptError, since callers read only what a state
+// names; other errors are returned as they are.
+func ReadFull(f File, p []byte, off int64) error {
+	n, err := f.ReadAt(p, off)
+	if n == len(p) {
+		return nil
+	}
+	if errors.Is(err, io.EOF) {
+		return &CorruptError{
+			Path: f.Name(), Offset: off,
+			Want: fmt.Sprintf("%d bytes", len(p)), Got: fmt.Sprintf("%d bytes before the end", n),
+		}
+	}
+	return err
+}
