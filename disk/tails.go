@@ -69,7 +69,9 @@ func (t *Tails) Write(dir int, p []byte) (Ref, error) {
 		tf.err = t.create(dir, tf)
 	}
 	ref := Ref{Dir: dir, Gen: t.gen, Off: tf.size + int64(len(tf.buf)), Len: int64(len(p)), Sum: sum}
-	tf.append(p)
+	if tf.err == nil {
+		tf.append(p)
+	}
 	if tf.err != nil {
 		return Ref{}, fmt.Errorf("disk: write tails %d in %s: %w", t.gen, t.set.Path(dir), tf.err)
 	}
