@@ -1,0 +1,336 @@
+package robots
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"time"
+)
+
+// Limits of the coded forms.
+const (
+	MaxAddrs    = 8                // addresses kept of a host; further ones are dropped
+	MaxHostData = MaxEncoded + 256 // bytes of an encoded HostData
+	MaxSummary  = 128              // bytes of an encoded Summary
+)
+
+// State says what is known of an origin.
+type State uint8
+
+const (
+	// StateNone: nothing is known. The zero HostData.
+	StateNone State = iota
+	// StateRules: a file was had; Rules are in force.
+	StateRules
+	// StateNoFile: the site has none (4xx but 429); all is allowed.
+	StateNoFile
+	// StateUnreachable: no answer was to be had and there is no earlier copy; nothing is allowed for now.
+	StateUnreachable
+	// StateNoHost: the name doesn't exist.
+	StateNoHost
+	// StateForbidden: the host's addresses may not be connected to.
+	StateForbidden
+)
+
+var stateNames = [...]string{"none", "rules", "no file", "unreachable", "no host", "forbidden"}
+
+// String returns the state in words.
+func (s State) String() string {
+	if int(s) < len(stateNames) {
+		return stateNames[s]
+	}
+	return fmt.Sprintf("state %d", uint8(s))
+}
+
+// HostData is the value of RobotsCache: what is known of an origin. Times are kept in whole seconds, rounded down.
+// The zero value knows nothing. Not for concurrent change.
+type HostData struct {
+	State State
+	// Stale is set while Rules (or StateNoFile) are of an earlier request and the latest one failed.
+	Stale bool
+	// Failures is the number of failed requests since the last good one, at most MaxFailures.
+	Failures int
+	// Fetched is when State was learned by an answer; zero if there never was one.
+	Fetched time.Time
+	// Expires is when State must be learned anew. It is set except in StateNone and StateUnreachable.
+	Expires time.Time
+	// RetryAt is when the next request may be made after a failure; zero if the last request was good.
+	RetryAt time.Time
+	// AddrExpires is when the addresses must be looked up anew; zero if there are none.
+	AddrExpires time.Time
+	// Rules are encoded (Rules.Append); empty unless State is StateRules.
+	Rules []byte
+
+	addrs  [MaxAddrs]netip.Addr
+	naddrs int
+}
+
+// MaxFailures is where the count of failures stops.
+const MaxFailures = 1000
+
+// Addrs returns the host's addresses, valid until h changes. Empty if none are known.
+func (h *HostData) Addrs() []netip.Addr { return h.addrs[:h.naddrs] }
+
+// SetAddrs keeps the first MaxAddrs valid addresses, IPv4-mapped ones as IPv4, without zones.
+func (h *HostData) SetAddrs(addrs []netip.Addr, expires time.Time) {
+	h.naddrs = 0
+	for _, a := range addrs {
+		if a.IsValid() && h.naddrs < MaxAddrs {
+			h.addrs[h.naddrs] = a.Unmap().WithZone("")
+			h.naddrs++
+		}
+	}
+	h.AddrExpires = time.Time{}
+	if h.naddrs > 0 {
+		h.AddrExpires = seconds(toSeconds(expires))
+	}
+}
+
+// CrawlDelay returns what the site's rules ask for; 0 for nothing.
+func (h *HostData) CrawlDelay() time.Duration { return delayOf(h.Rules) }
+
+// Decision is what is to be done with a URL of an origin.
+type Decision uint8
+
+const (
+	// Request: robots.txt must be requested first, since nothing is known or it is too old.
+	Request Decision = iota
+	// Resolve: the URL is allowed, but the addresses are unknown or too old.
+	Resolve
+	// Allow: the URL may be fetched.
+	Allow
+	// Disallow: the rules forbid the URL.
+	Disallow
+	// Wait: nothing may be fetched before the time returned.
+	Wait
+	// NoHost: the origin can't be reached at all: the name doesn't exist, or its addresses are forbidden.
+	NoHost
+)
+
+var decisionNames = [...]string{"request", "resolve", "allow", "disallow", "wait", "no host"}
+
+// String returns the decision in words.
+func (d Decision) String() string {
+	if int(d) < len(decisionNames) {
+		return decisionNames[d]
+	}
+	return fmt.Sprintf("decision %d", uint8(d))
+}
+
+// Decide says what is to be done with a URL, given as path with query. The time is set for Wait only. A stale copy decides until the next
+// request is due; then the URL waits for that request like any other, and so never longer than one of its URLs does.
+func (h *HostData) Decide(pathQuery []byte, now time.Time) (Decision, time.Time) {
+	switch h.State {
+	case StateRules, StateNoFile:
+		if !now.Before(h.Expires) || h.Stale && !now.Before(h.RetryAt) {
+			return Request, time.Time{}
+		}
+		if h.State == StateRules && !Match(h.Rules, pathQuery) {
+			return Disallow, time.Time{}
+		}
+		if h.naddrs == 0 || !now.Before(h.AddrExpires) {
+			return Resolve, time.Time{}
+		}
+		return Allow, time.Time{}
+	case StateUnreachable:
+		if now.Before(h.RetryAt) {
+			return Wait, h.RetryAt
+		}
+	case StateNoHost, StateForbidden:
+		if now.Before(h.Expires) {
+			return NoHost, time.Time{}
+		}
+	}
+	return Request, time.Time{}
+}
+
+// Coding of HostData, see docs/formats/robots.md. Times are unsigned varints of Unix seconds, 0 for none.
+//
+//	version   1 byte   1
+//	state     1 byte
+//	flags     1 byte   bit 0: stale
+//	naddrs    1 byte   0 to 8
+//	v6        1 byte   bit i: address i has 16 bytes, else 4
+//	failures  varint
+//	fetched, expires, retryAt, addrExpires   varints
+//	addresses
+//	rules     to the end, see rules.go; only in StateRules
+const hostVersion = 1
+
+const flagStale = 1
+
+// Append appends the coding of h to dst: at most MaxHostData bytes.
+func (h *HostData) Append(dst []byte) []byte {
+	var flags byte
+	if h.Stale {
+		flags |= flagStale
+	}
+	dst = append(dst, hostVersion, byte(h.State), flags)
+	dst = appendCounts(dst, h.Addrs())
+	dst = binary.AppendUvarint(dst, uint64(min(h.Failures, MaxFailures)))
+	for _, t := range [...]time.Time{h.Fetched, h.Expires, h.RetryAt, h.AddrExpires} {
+		dst = binary.AppendUvarint(dst, toSeconds(t))
+	}
+	dst = appendAddrs(dst, h.Addrs())
+	return append(dst, h.Rules...)
+}
+
+// Decode sets h to what b encodes. Rules refer to b. It checks all but the rules, which Match reads with care.
+func (h *HostData) Decode(b []byte) error {
+	d := decoder{b: b}
+	version, state, flags := d.byte(), d.byte(), d.byte()
+	if !d.bad && version != hostVersion {
+		return fmt.Errorf("robots: decode host data: got version %d, want %d", version, hostVersion)
+	}
+	*h = HostData{State: State(state), Stale: flags&flagStale != 0}
+	n, v6 := d.counts()
+	h.Failures = int(d.uvarint(MaxFailures))
+	for _, t := range [...]*time.Time{&h.Fetched, &h.Expires, &h.RetryAt, &h.AddrExpires} {
+		*t = seconds(d.uvarint(maxSeconds))
+	}
+	h.naddrs = d.addrs(h.addrs[:], n, v6)
+	if len(d.b) > 0 {
+		h.Rules = d.b
+	}
+	switch {
+	case d.bad, state >= byte(len(stateNames)), flags&^flagStale != 0, len(d.b) > MaxEncoded,
+		h.State == StateRules && (len(d.b) == 0 || d.b[0] != rulesVersion),
+		h.State != StateRules && len(d.b) > 0, (n == 0) != h.AddrExpires.IsZero():
+		*h = HostData{}
+		return fmt.Errorf("robots: decode host data: bad coding of %d bytes", len(b))
+	}
+	return nil
+}
+
+// Summary is the small part of a HostData that travels with an admitted URL.
+type Summary struct {
+	// CrawlDelay is what the site asks for; 0 for nothing.
+	CrawlDelay time.Duration
+	// Failures as in HostData.
+	Failures int
+	// AddrExpires as in HostData.
+	AddrExpires time.Time
+
+	addrs  [MaxAddrs]netip.Addr
+	naddrs int
+}
+
+// Addrs returns the addresses, valid until s changes.
+func (s *Summary) Addrs() []netip.Addr { return s.addrs[:s.naddrs] }
+
+// Summary returns the small part of h.
+func (h *HostData) Summary() Summary {
+	return Summary{
+		CrawlDelay: h.CrawlDelay(), Failures: h.Failures, AddrExpires: h.AddrExpires,
+		addrs: h.addrs, naddrs: h.naddrs,
+	}
+}
+
+// Coding of Summary: version byte 1, naddrs and v6 as above, varints of Crawl-delay in milliseconds, failures and
+// addrExpires, addresses. Of eight addresses, the last may be left out to keep to MaxSummary.
+const summaryVersion = 1
+
+const maxSummaryHead = 3 + 4 + 2 + 5
+
+// Append appends the coding of s to dst: at most MaxSummary bytes.
+func (s *Summary) Append(dst []byte) []byte {
+	addrs, room := s.Addrs(), MaxSummary-maxSummaryHead
+	for i, a := range addrs {
+		if room -= a.BitLen() / 8; room < 0 {
+			addrs = addrs[:i]
+			break
+		}
+	}
+	dst = append(dst, summaryVersion)
+	dst = appendCounts(dst, addrs)
+	dst = binary.AppendUvarint(dst, uint64(s.CrawlDelay/time.Millisecond))
+	dst = binary.AppendUvarint(dst, uint64(min(s.Failures, MaxFailures)))
+	dst = binary.AppendUvarint(dst, toSeconds(s.AddrExpires))
+	return appendAddrs(dst, addrs)
+}
+
+// Decode sets s to what b encodes and nothing else.
+func (s *Summary) Decode(b []byte) error {
+	d := decoder{b: b}
+	if version := d.byte(); !d.bad && version != summaryVersion {
+		return fmt.Errorf("robots: decode summary: got version %d, want %d", version, summaryVersion)
+	}
+	*s = Summary{}
+	n, v6 := d.counts()
+	s.CrawlDelay = time.Duration(d.uvarint(uint64(MaxCrawlDelay/time.Millisecond))) * time.Millisecond
+	s.Failures = int(d.uvarint(MaxFailures))
+	s.AddrExpires = seconds(d.uvarint(maxSeconds))
+	s.naddrs = d.addrs(s.addrs[:], n, v6)
+	if d.bad || len(d.b) > 0 || len(b) > MaxSummary {
+		*s = Summary{}
+		return fmt.Errorf("robots: decode summary: bad coding of %d bytes", len(b))
+	}
+	return nil
+}
+
+// maxSeconds keeps coded times within 5 bytes: until the year 3058.
+const maxSeconds = 1<<35 - 1
+
+func toSeconds(t time.Time) uint64 {
+	if t.IsZero() {
+		return 0
+	}
+	return uint64(max(1, min(t.Unix(), maxSeconds)))
+}
+
+func seconds(s uint64) time.Time {
+	if s == 0 {
+		return time.Time{}
+	}
+	return time.Unix(int64(s), 0).UTC()
+}
+
+func appendCounts(dst []byte, addrs []netip.Addr) []byte {
+	var v6 byte
+	for i, a := range addrs {
+		if a.Is6() {
+			v6 |= 1 << i
+		}
+	}
+	return append(dst, byte(len(addrs)), v6)
+}
+
+func appendAddrs(dst []byte, addrs []netip.Addr) []byte {
+	for _, a := range addrs {
+		if a.Is6() {
+			b := a.As16()
+			dst = append(dst, b[:]...)
+		} else {
+			b := a.As4()
+			dst = append(dst, b[:]...)
+		}
+	}
+	return dst
+}
+
+// counts takes the two bytes of appendCounts.
+func (d *decoder) counts() (n int, v6 byte) {
+	n, v6 = int(d.byte()), d.byte()
+	if n > MaxAddrs || v6>>n != 0 {
+		d.bad = true
+		return 0, 0
+	}
+	return n, v6
+}
+
+// addrs takes n addresses into dst and returns their number.
+func (d *decoder) addrs(dst []netip.Addr, n int, v6 byte) int {
+	for i := range n {
+		size := 4
+		if v6&(1<<i) != 0 {
+			size = 16
+		}
+		a, ok := netip.AddrFromSlice(d.bytes(size))
+		if !ok || a.Is4In6() {
+			d.bad = true
+			return 0
+		}
+		dst[i] = a
+	}
+	return n
+}

@@ -1,0 +1,297 @@
+package robots
+
+import (
+	"bytes"
+	"encoding/binary"
+	"time"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Parse reads a robots.txt file and keeps the group that applies to agent, a product token (letters, "-", "_"; what
+// follows them is ignored). It takes anything: lines it doesn't know are skipped, no input is an error.
+//
+// Lines end with CR, LF or CRLF, and at a NUL. "#" begins a comment. A line is "name: value"; without a colon, exactly
+// two words count as name and value. Names are compared without case, by prefix, common misspellings included. A
+// group begins with User-agent lines and ends before the first User-agent line after an Allow or Disallow; no other
+// line ends it. Rules of all groups for our token are merged; if there is none, those for "*" count; rules before any
+// User-agent line don't. A Crawl-delay holds for the User-agent lines above it in its group; the largest counts.
+func Parse(body []byte, agent string) *Rules {
+	p := parser{agent: []byte(agent)}
+	p.agent = token(p.agent)
+	body, p.cut.Input = limitInput(decode(body))
+	for len(body) > 0 {
+		n := bytes.IndexAny(body, "\r\n")
+		line := body
+		if n < 0 {
+			body = nil
+		} else {
+			line, body = body[:n], body[n+1:]
+		}
+		p.line(line)
+	}
+	return p.finish()
+}
+
+// parser is the state of one Parse.
+type parser struct {
+	agent    []byte
+	own, all group // for our token, for "*"
+	ended    bool  // a rule was seen: the next User-agent line begins a group
+	sitemaps []string
+	cut      Cut
+}
+
+// group collects the lines of all groups for one name.
+type group struct {
+	open  bool // named by the User-agent lines of the group being read
+	seen  bool // named anywhere
+	rules []rawRule
+	delay time.Duration
+}
+
+type rawRule struct {
+	value []byte
+	allow bool
+}
+
+// limitInput cuts the body after the last whole line within MaxInput.
+func limitInput(body []byte) ([]byte, int) {
+	if len(body) <= MaxInput {
+		return body, 0
+	}
+	keep := bytes.LastIndexAny(body[:MaxInput], "\r\n") + 1
+	return body[:keep], len(body) - keep
+}
+
+// decode removes a byte order mark, whole or in part, and turns UTF-16 into UTF-8.
+func decode(body []byte) []byte {
+	var order binary.ByteOrder
+	switch {
+	case bytes.HasPrefix(body, []byte{0xff, 0xfe}):
+		order = binary.LittleEndian
+	case bytes.HasPrefix(body, []byte{0xfe, 0xff}):
+		order = binary.BigEndian
+	default:
+		for _, c := range []byte{0xef, 0xbb, 0xbf} {
+			if len(body) == 0 || body[0] != c {
+				break
+			}
+			body = body[1:]
+		}
+		return body
+	}
+	body = body[2:min(len(body), 2*MaxInput+2)]
+	out := make([]byte, 0, len(body)/2)
+	for ; len(body) >= 2; body = body[2:] {
+		r := rune(order.Uint16(body))
+		if utf16.IsSurrogate(r) && len(body) >= 4 {
+			if full := utf16.DecodeRune(r, rune(order.Uint16(body[2:]))); full != utf8.RuneError {
+				r, body = full, body[2:]
+			}
+		}
+		out = utf8.AppendRune(out, r)
+	}
+	return out
+}
+
+const blanks = " \t\v\f"
+
+// split cuts a line into name and value. Both are empty if it has none.
+func split(line []byte) (name, value []byte) {
+	if n := bytes.IndexAny(line, "#\x00"); n >= 0 {
+		line = line[:n]
+	}
+	line = bytes.Trim(line, blanks)
+	n := bytes.IndexByte(line, ':')
+	if n < 0 {
+		n = bytes.IndexAny(line, " \t")
+		if n < 0 || bytes.ContainsAny(bytes.TrimLeft(line[n:], " \t"), " \t") {
+			return nil, nil
+		}
+	}
+	return bytes.TrimRight(line[:n], blanks), bytes.TrimLeft(line[n+1:], blanks)
+}
+
+// line takes one line without its end.
+func (p *parser) line(line []byte) {
+	name, value := split(line)
+	switch {
+	case len(name) == 0:
+	case hasName(name, "user-agent", "useragent", "user agent"):
+		p.userAgent(value)
+	case hasName(name, "disallow", "dissallow", "dissalow", "disalow", "diasllow", "disallaw"):
+		p.rule(value, false)
+	case hasName(name, "allow"):
+		p.rule(value, true)
+	case hasName(name, "crawl-delay", "crawldelay", "crawl delay"):
+		p.crawlDelay(value)
+	case hasName(name, "sitemap", "site-map"):
+		if len(value) == 0 || len(value) > maxSitemapBytes || len(p.sitemaps) >= maxSitemaps {
+			return
+		}
+		p.sitemaps = append(p.sitemaps, string(value))
+	}
+}
+
+func (p *parser) userAgent(value []byte) {
+	if p.ended {
+		p.ended, p.own.open, p.all.open = false, false, false
+	}
+	if len(value) > 0 && value[0] == '*' && (len(value) == 1 || bytes.IndexByte([]byte(blanks), value[1]) >= 0) {
+		p.all.open = true
+	} else if len(p.agent) > 0 && equalFold(token(value), p.agent) {
+		p.own.open, p.own.seen = true, true
+	}
+}
+
+func (p *parser) rule(value []byte, allow bool) {
+	p.ended = true
+	if len(value) == 0 {
+		return // "Disallow:" ends the list of names and has no other effect
+	}
+	if g := p.group(); g != nil {
+		g.rules = append(g.rules, rawRule{value: value, allow: allow})
+	}
+}
+
+func (p *parser) crawlDelay(value []byte) {
+	d, ok := parseDelay(value)
+	if !ok {
+		return
+	}
+	if g := p.group(); g != nil {
+		g.delay = max(g.delay, d)
+	}
+}
+
+// group returns the collection that the current group adds to; nil if it concerns others only.
+func (p *parser) group() *group {
+	switch {
+	case p.own.open:
+		return &p.own
+	case p.all.open:
+		return &p.all
+	}
+	return nil
+}
+
+func (p *parser) finish() *Rules {
+	g, r := &p.all, &Rules{Sitemaps: p.sitemaps, Cut: p.cut}
+	if p.own.seen {
+		g, r.Own = &p.own, true
+	}
+	r.CrawlDelay = g.delay
+	for _, raw := range g.rules {
+		r.add(raw)
+	}
+	r.list = order(r.list)
+	r.list = r.limit(r.list)
+	return r
+}
+
+// add compiles one line and puts it into the list, with its limits.
+func (r *Rules) add(raw rawRule) {
+	rule, ok := compile(raw.value, raw.allow)
+	if !ok {
+		r.Cut.Odd++
+		return
+	}
+	if len(rule.pattern) > MaxPattern {
+		r.Cut.Long++
+		if rule.Allow {
+			return
+		}
+		rule.pattern = bytes.TrimRight(rule.pattern[:MaxPattern], "\x00")
+	}
+	r.list = append(r.list, rule)
+	if !rule.Allow {
+		return
+	}
+	// As in Google's parser: who allows "/dir/index.html" allows "/dir/".
+	slash := bytes.LastIndexByte(rule.pattern, '/')
+	if slash >= 0 && bytes.HasPrefix(rule.pattern[slash:], []byte("/index.htm")) {
+		dir := append(bytes.Clone(rule.pattern[:slash+1]), anchor)
+		r.list = append(r.list, Rule{Allow: true, Weight: len(dir), pattern: dir})
+	}
+}
+
+// token returns the beginning of b that a product token may have.
+func token(b []byte) []byte {
+	for i, c := range b {
+		if c|0x20 < 'a' || c|0x20 > 'z' {
+			if c != '-' && c != '_' {
+				return b[:i]
+			}
+		}
+	}
+	return b
+}
+
+// hasName reports whether name begins with one of the lower-case names, ASCII letters compared without case.
+func hasName(name []byte, names ...string) bool {
+	for _, n := range names {
+		if len(name) >= len(n) && equalFold(name[:len(n)], []byte(n)) {
+			return true
+		}
+	}
+	return false
+}
+
+// equalFold compares with ASCII letters folded, and nothing else: bytes.EqualFold would take "ſ" for "s".
+func equalFold(a, b []byte) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		if lower(a[i]) != lower(b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func lower(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		return c + 'a' - 'A'
+	}
+	return c
+}
+
+// parseDelay reads the value of a Crawl-delay line: a decimal number with point or comma, in seconds unless "ms" or
+// "m" (minutes) follows. Other words after it are ignored; so "10", "10s", "1,5" and "2.5 seconds" are read. The
+// result is at most MaxCrawlDelay. Anything else, negative numbers included, is no delay at all.
+func parseDelay(value []byte) (time.Duration, bool) {
+	var whole, fraction, scale float64
+	scale = 1
+	i, digits := 0, 0
+	for ; i < len(value) && value[i] >= '0' && value[i] <= '9'; i++ {
+		whole = min(whole*10+float64(value[i]-'0'), 1e9)
+		digits++
+	}
+	if i < len(value) && (value[i] == '.' || value[i] == ',') {
+		for i++; i < len(value) && value[i] >= '0' && value[i] <= '9'; i++ {
+			if scale < 1e9 {
+				scale *= 10
+				fraction = fraction*10 + float64(value[i]-'0')
+			}
+			digits++
+		}
+	}
+	if digits == 0 {
+		return 0, false
+	}
+	unit := time.Second
+	rest := bytes.TrimLeft(value[i:], blanks)
+	switch {
+	case hasName(rest, "ms", "milli"):
+		unit = time.Millisecond
+	case hasName(rest, "m"):
+		unit = time.Minute
+	}
+	seconds := (whole + fraction/scale) * unit.Seconds()
+	if seconds >= MaxCrawlDelay.Seconds() {
+		return MaxCrawlDelay, true
+	}
+	return time.Duration(seconds * float64(time.Second)).Round(time.Millisecond), true
+}
