@@ -1,0 +1,183 @@
+package polite
+
+import "time"
+
+// Admit offers an item. Admitted: the scheduler owns it until Next or Evict. Deferred: a share is exceeded, offer it
+// again at Due (set in the item too). Full: RAM or a table is full, offer it again after Room. Items for robots.txt are
+// exempt from the share of their host only.
+func (s *Scheduler) Admit(now time.Time, it *Item) Verdict {
+	if len(it.Addrs) == 0 {
+		panic("BUG: polite: item without addresses")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := s.at(now)
+	if due, why := s.overShare(at, it); why != None {
+		it.Due = s.time(due)
+		return Verdict{Deferred, it.Due, why}
+	}
+	if s.items > 0 && (s.items >= s.opt.MaxItems || s.bytes+it.bytes() > s.opt.MaxBytes) {
+		return Verdict{Kind: Full}
+	}
+	if s.tableFull(it) {
+		s.moveDue(at, len(s.hostHeap))
+		if s.tableFull(it) {
+			return Verdict{Kind: Full}
+		}
+	}
+	h := s.hosts[it.Host]
+	if h == nil {
+		h = s.newHost(it, at)
+	}
+	s.link(it, at)
+	s.enqueue(h, it, at)
+	signal(s.ready)
+	return Verdict{Kind: Admitted}
+}
+
+// tableFull tells whether the item needs an entry in a table that has no room. An item's last servers may exceed the
+// bound by three.
+func (s *Scheduler) tableFull(it *Item) bool {
+	if s.hosts[it.Host] == nil && len(s.hosts) >= s.opt.MaxHosts {
+		return true
+	}
+	if len(s.servers) < s.opt.MaxHosts {
+		return false
+	}
+	for _, a := range it.Addrs {
+		if s.servers[serverOf(a)] == nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Scheduler) newHost(it *Item, now int64) *host {
+	h := &host{key: it.Host}
+	h.node.host = h
+	h.when = now
+	if s.hasVisited {
+		h.visited, h.end = true, s.visited
+		h.base = s.opt.DelayAfter(it.Budget, it.CrawlDelay, Result{})
+	}
+	s.hosts[it.Host] = h
+	return h
+}
+
+// link counts the item at its servers and its PLD.
+func (s *Scheduler) link(it *Item, now int64) {
+	it.nservers = 0
+	for i, a := range it.Addrs {
+		if it.nservers == maxAddrs || i > 255 {
+			break
+		}
+		k := serverOf(a)
+		v := s.servers[k]
+		if v == nil {
+			v = &server{key: k}
+			v.node.server = v
+			v.when = now
+			if s.hasVisited {
+				v.when = max(now, s.visited+int64(s.opt.ServerDelay))
+			}
+			s.servers[k] = v
+		}
+		if it.names(v) {
+			continue
+		}
+		it.servers[it.nservers], it.addrs[it.nservers] = v, uint8(i)
+		it.nservers++
+		v.items++
+		v.budgets += s.budgetOf(it)
+		s.place(v, now)
+	}
+	p := s.plds[it.PLD]
+	if p == nil {
+		p = &pld{}
+		s.plds[it.PLD] = p
+	}
+	p.items++
+	s.items++
+	s.bytes += it.bytes()
+}
+
+// names tells whether v is one of the item's servers.
+func (it *Item) names(v *server) bool {
+	for _, w := range it.servers[:it.nservers] {
+		if v == w {
+			return true
+		}
+	}
+	return false
+}
+
+// unlink undoes link.
+func (s *Scheduler) unlink(it *Item, now int64) {
+	for i, v := range it.servers[:it.nservers] {
+		v.items--
+		v.budgets -= s.budgetOf(it)
+		s.place(v, now)
+		it.servers[i] = nil
+	}
+	it.nservers = 0
+	p := s.plds[it.PLD]
+	if p.items--; p.items == 0 {
+		delete(s.plds, it.PLD)
+	}
+	s.items--
+	s.bytes -= it.bytes()
+	signal(s.room)
+}
+
+// enqueue puts a linked item into its host's line.
+func (s *Scheduler) enqueue(h *host, it *Item, now int64) {
+	it.host = h
+	if it.Robots {
+		h.robots.push(it)
+	} else {
+		h.pages.push(it)
+	}
+	if h.len() > 1 {
+		return
+	}
+	s.lines = append(s.lines, h)
+	h.lineIndex = len(s.lines)
+	s.plds[it.PLD].hosts++
+	if !h.busy {
+		s.schedule(h)
+	}
+}
+
+// dequeue takes the item out of its host's line, and the host out of the lists that need items.
+func (s *Scheduler) dequeue(it *Item, now int64) {
+	h := it.host
+	if it.Robots {
+		h.robots.remove(it)
+	} else {
+		h.pages.remove(it)
+	}
+	it.host = nil
+	if h.len() > 0 {
+		return
+	}
+	last := s.lines[len(s.lines)-1]
+	s.lines[h.lineIndex-1], last.lineIndex = last, h.lineIndex
+	s.lines[len(s.lines)-1] = nil
+	s.lines = s.lines[:len(s.lines)-1]
+	h.lineIndex = 0
+	s.plds[it.PLD].hosts--
+	if v := h.waiting; v != nil {
+		v.removeWait(h)
+		s.place(v, now)
+		s.schedule(h)
+	}
+}
+
+// schedule puts a host that is not busy into the host heap by its due time.
+func (s *Scheduler) schedule(h *host) {
+	if h.in != nil {
+		h.in.remove(&h.node)
+	}
+	h.when = s.dueAt(h)
+	s.pushHeap(&s.hostHeap, &h.node)
+}

@@ -1,0 +1,86 @@
+package polite
+
+// node is a place in a heap, embedded in host and server.
+type node struct {
+	when   int64  // ordering time
+	seq    uint64 // order among equal times: first in, first out
+	in     *heap  // the heap it is in, or nil
+	pos    int    // index in that heap
+	host   *host
+	server *server
+}
+
+func (n *node) before(m *node) bool { return n.when < m.when || n.when == m.when && n.seq < m.seq }
+
+// heap is a binary min-heap of nodes that know their place.
+type heap []*node
+
+func (h heap) top() *node {
+	if len(h) == 0 {
+		return nil
+	}
+	return h[0]
+}
+
+func (h *heap) push(n *node) {
+	if n.in != nil {
+		panic("BUG: polite: node is in a heap already")
+	}
+	n.in = h
+	*h = append(*h, n)
+	h.up(len(*h) - 1)
+}
+
+func (h *heap) remove(n *node) {
+	if n.in != h {
+		panic("BUG: polite: node is not in this heap")
+	}
+	i, old := n.pos, *h
+	last := len(old) - 1
+	moved := old[last]
+	old[last] = nil
+	*h = old[:last]
+	n.in = nil
+	if i == last {
+		return
+	}
+	(*h)[i] = moved
+	h.down(i)
+	h.up(moved.pos)
+}
+
+func (h heap) up(i int) {
+	n := h[i]
+	for i > 0 {
+		parent := (i - 1) / 2
+		if !n.before(h[parent]) {
+			break
+		}
+		h[i] = h[parent]
+		h[i].pos = i
+		i = parent
+	}
+	h[i] = n
+	n.pos = i
+}
+
+func (h heap) down(i int) {
+	n := h[i]
+	for {
+		c := 2*i + 1
+		if c >= len(h) {
+			break
+		}
+		if c+1 < len(h) && h[c+1].before(h[c]) {
+			c++
+		}
+		if !h[c].before(n) {
+			break
+		}
+		h[i] = h[c]
+		h[i].pos = i
+		i = c
+	}
+	h[i] = n
+	n.pos = i
+}

@@ -1,0 +1,270 @@
+package polite
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// Defaults of the paper and of drumbeat for delays; the zero value of a delay in Options means no delay.
+const (
+	DefaultHostDelay      = 40 * time.Second
+	DefaultHostDelayMin   = time.Second
+	DefaultServerDelay    = time.Second
+	DefaultServerDelayMin = 200 * time.Millisecond
+
+	// NoDelay says that requests need not be spaced.
+	NoDelay time.Duration = 0
+	// Unlimited lifts a share.
+	Unlimited = -1
+	// Forever is the wait that Next returns when nothing is scheduled.
+	Forever time.Duration = 1<<63 - 1
+	// ItemOverhead is what an item counts in Bytes besides its Rec and addresses, its part of the tables included.
+	ItemOverhead = 512
+)
+
+// maxAddrs is how many servers of an item are considered. Four spread the load; more would cost RAM per item.
+const maxAddrs = 4
+
+// Options configures a Scheduler. Delays are taken as they are, 0 = NoDelay; elsewhere 0 = the default named.
+type Options struct {
+	HostDelay      time.Duration // τh at DefaultBudget; from the end of the last exchange
+	HostDelayMin   time.Duration // least τh however large the budget; at most HostDelay is used
+	ServerDelay    time.Duration // τs at DefaultBudget; from the start of the last request
+	ServerDelayMin time.Duration // least τs
+	DefaultBudget  uint32        // B0, pages; default 10
+	MaxCrawlDelay  time.Duration // cap of Crawl-delay and of ResponseFactor's delay; default 2 min
+	ResponseFactor float64       // host delay >= factor × last response time; 0 = off
+
+	MaxItems     int           // items in RAM, those in flight included; default 100,000
+	MaxBytes     int64         // their bytes; default 1 GiB
+	MaxHosts     int           // entries of the host table and of the server table; default 10 × MaxItems, 1000 at least
+	MaxPerHost   int           // items in RAM of one host; default 64; Unlimited
+	MaxPerServer int           // items that name one server; default MaxItems/8; Unlimited
+	MaxPerPLD    int           // items of one PLD; default MaxItems/8; Unlimited
+	Ahead        time.Duration // a share is never below what its owner can be sent in this time; default 4 s
+	MaxDefer     time.Duration // longest deferral; default 59 days
+
+	// Visited, if set, is when every host and server counts as visited last: the time of an unclean stop or, since that
+	// is not known, of the start after it.
+	Visited time.Time
+	// StartAtGrant makes the grant the start of the request: Started need not be called, and jitter in setting up
+	// connections may shorten the gaps that a server sees.
+	StartAtGrant bool
+}
+
+func (o *Options) setDefaults() {
+	def := func(p *int, d int) {
+		if *p == 0 {
+			*p = d
+		}
+	}
+	def(&o.MaxItems, 100_000)
+	def(&o.MaxHosts, max(10*o.MaxItems, 1000))
+	def(&o.MaxPerHost, 64)
+	def(&o.MaxPerServer, max(o.MaxItems/8, 1))
+	def(&o.MaxPerPLD, max(o.MaxItems/8, 1))
+	if o.MaxBytes == 0 {
+		o.MaxBytes = 1 << 30
+	}
+	if o.DefaultBudget == 0 {
+		o.DefaultBudget = 10
+	}
+	if o.MaxCrawlDelay == 0 {
+		o.MaxCrawlDelay = 2 * time.Minute
+	}
+	if o.Ahead == 0 {
+		o.Ahead = 4 * time.Second
+	}
+	if o.MaxDefer == 0 {
+		o.MaxDefer = 59 * 24 * time.Hour
+	}
+	o.HostDelayMin = min(o.HostDelayMin, o.HostDelay)
+	o.ServerDelayMin = min(o.ServerDelayMin, o.ServerDelay)
+}
+
+// Validate returns all faults of the options, joined.
+func (o Options) Validate() error {
+	var errs []error
+	neg := func(name string, v float64) {
+		if v < 0 {
+			errs = append(errs, fmt.Errorf("polite: option %s is %v, must be >= 0", name, v))
+		}
+	}
+	neg("HostDelay", float64(o.HostDelay))
+	neg("HostDelayMin", float64(o.HostDelayMin))
+	neg("ServerDelay", float64(o.ServerDelay))
+	neg("ServerDelayMin", float64(o.ServerDelayMin))
+	neg("MaxCrawlDelay", float64(o.MaxCrawlDelay))
+	neg("ResponseFactor", o.ResponseFactor)
+	neg("MaxItems", float64(o.MaxItems))
+	neg("MaxBytes", float64(o.MaxBytes))
+	neg("MaxHosts", float64(o.MaxHosts))
+	neg("Ahead", float64(o.Ahead))
+	neg("MaxDefer", float64(o.MaxDefer))
+	return errors.Join(errs...)
+}
+
+// Item is one URL in RAM. The caller fills the exported fields before Admit and leaves them alone after.
+type Item struct {
+	Rec        []byte        // opaque to this package; counted in Bytes
+	Data       any           // opaque to this package; not counted
+	Host       uint64        // key of the host (FQDN)
+	PLD        uint64        // key of the PLD
+	Addrs      []netip.Addr  // where the host is served; at least one; the first few distinct servers are used
+	Budget     uint32        // Bx that scales the delays, pages; 0 = not scaled
+	CrawlDelay time.Duration // from robots.txt; 0 = none
+	Robots     bool          // a request for robots.txt: goes to the front of its host's line
+	Failures   uint8         // for the caller's use
+	Waits      uint8         // times that this item was deferred already
+	Due        time.Time     // set by Admit when it defers, and by Evict: when to offer the item again
+
+	next, prev *Item
+	host       *host
+	servers    [maxAddrs]*server
+	addrs      [maxAddrs]uint8 // index into Addrs for servers[i]
+	nservers   int
+}
+
+// bytes is what the item counts in Bytes.
+func (it *Item) bytes() int64 { return int64(len(it.Rec)) + 24*int64(len(it.Addrs)) + ItemOverhead }
+
+// Reason says why an item was deferred.
+type Reason uint8
+
+// The shares that an item may exceed.
+const (
+	None        Reason = iota
+	HostShare          // the host has its share of items in RAM
+	ServerShare        // all servers of the item have theirs
+	PLDShare           // the PLD has its share
+)
+
+// String returns a word for logs and tables.
+func (r Reason) String() string {
+	return [...]string{"none", "host share", "server share", "pld share"}[r]
+}
+
+// Kind is the kind of a Verdict.
+type Kind uint8
+
+// The verdicts of Admit.
+const (
+	Admitted Kind = iota // the scheduler owns the item now
+	Deferred             // offer it again at Due
+	Full                 // RAM or a table is full; offer it again after Room
+)
+
+// Verdict is the answer of Admit.
+type Verdict struct {
+	Kind Kind
+	Due  time.Time // set if Deferred
+	Why  Reason    // set if Deferred
+}
+
+// Scheduler is the state. See the package comment for its contract.
+type Scheduler struct {
+	opt   Options
+	base  time.Time // times inside are nanoseconds since base
+	ready chan struct{}
+	room  chan struct{}
+
+	mu          sync.Mutex // guards all below; no I/O, no callbacks except Each's under it
+	hosts       map[uint64]*host
+	servers     map[serverKey]*server
+	plds        map[uint64]*pld
+	spreads     map[spreadKey]*spread
+	hostHeap    heap    // hosts in their delay, idle ones included (to be dropped when it has passed)
+	serverHeap  heap    // servers with waiting hosts, unless held
+	idleServers heap    // servers without items whose delay has not passed
+	lines       []*host // hosts with queued items
+	flights     []*Grant
+	items       int // queued and in flight
+	bytes       int64
+	seq         uint64
+	visited     int64 // Options.Visited as an inner time; only if hasVisited
+	hasVisited  bool
+}
+
+// New makes an empty scheduler. It panics with BUG if the options are not valid: callers Validate first.
+func New(opt Options, now time.Time) *Scheduler {
+	if err := opt.Validate(); err != nil {
+		panic("BUG: " + err.Error())
+	}
+	opt.setDefaults()
+	s := &Scheduler{
+		opt: opt, base: now,
+		ready: make(chan struct{}, 1), room: make(chan struct{}, 1),
+		hosts: map[uint64]*host{}, servers: map[serverKey]*server{}, plds: map[uint64]*pld{},
+		spreads: map[spreadKey]*spread{},
+	}
+	if !opt.Visited.IsZero() {
+		s.visited, s.hasVisited = s.at(opt.Visited), true
+	}
+	return s
+}
+
+// at converts to the inner time; the difference is monotonic if both have a monotonic reading.
+func (s *Scheduler) at(t time.Time) int64 { return int64(t.Sub(s.base)) }
+
+func (s *Scheduler) time(at int64) time.Time { return s.base.Add(time.Duration(at)) }
+
+// Ready is signalled when something changed that may let Next grant sooner than its last wait said. One waiter.
+func (s *Scheduler) Ready() <-chan struct{} { return s.ready }
+
+// Room is signalled when an item that was refused as Full may fit now. One waiter.
+func (s *Scheduler) Room() <-chan struct{} { return s.room }
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// Len returns the items queued and in flight.
+func (s *Scheduler) Len() (queued, inFlight int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.items - len(s.flights), len(s.flights)
+}
+
+// Bytes returns what the items count against MaxBytes, those in flight included.
+func (s *Scheduler) Bytes() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.bytes
+}
+
+// Tables returns the entries of the host and the server table.
+func (s *Scheduler) Tables() (hosts, servers int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.hosts), len(s.servers)
+}
+
+// Each calls f for every item, queued or in flight, under the lock: f must be short, do no I/O and not call back.
+func (s *Scheduler) Each(f func(*Item)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, g := range s.flights {
+		f(g.Item)
+	}
+	for _, h := range s.lines {
+		for _, l := range []*line{&h.robots, &h.pages} {
+			for it := l.head; it != nil; it = it.next {
+				f(it)
+			}
+		}
+	}
+}
+
+// Snapshot returns all items, queued and in flight. Their exported fields do not change (but Due of one evicted later);
+// so a checkpoint may write them without the lock.
+func (s *Scheduler) Snapshot() []*Item {
+	var all []*Item
+	s.Each(func(it *Item) { all = append(all, it) })
+	return all
+}

@@ -1,0 +1,153 @@
+package polite
+
+import "time"
+
+// A spread hands out times of their own to deferred items of one owner, one spacing apart. Items deferred before have
+// a cursor for each number of past deferrals: those that return as a batch must not queue up behind the far end, and
+// their batch was kept in a slot as long as the time to the next one.
+type spread struct {
+	cursor [8]int64
+}
+
+type spreadKey struct {
+	kind Reason
+	key  uint64
+}
+
+// limit is a share: the set number, or what can be sent within Options.Ahead if that is more (half of RAM at most).
+func (s *Scheduler) limit(share int, spacing int64) int {
+	if share < 0 {
+		return s.opt.MaxItems
+	}
+	ahead := int64(s.opt.Ahead) / max(spacing, 1)
+	return max(share, int(min(ahead, int64(s.opt.MaxItems/2))))
+}
+
+// overShare returns None, or why the item exceeds a share and when to offer it again.
+func (s *Scheduler) overShare(now int64, it *Item) (due int64, why Reason) {
+	h := s.hosts[it.Host]
+	spacing := s.hostSpacing(h, it)
+	if h != nil && !it.Robots && h.pages.n >= s.limit(s.opt.MaxPerHost, spacing) {
+		from := max(now, s.dueAt(h)) + int64(h.pages.n)*spacing
+		return s.deferTo(spreadKey{HostShare, h.key}, now, from, spacing, it), HostShare
+	}
+	if p := s.plds[it.PLD]; p != nil && p.items >= s.limit(s.opt.MaxPerPLD, spacing) {
+		apart := max(spacing/int64(max(p.hosts, 1)), int64(time.Millisecond))
+		return s.deferTo(spreadKey{PLDShare, it.PLD}, now, now+int64(p.items)*apart, apart, it), PLDShare
+	}
+	var first *server
+	for i, a := range it.Addrs {
+		v := s.servers[serverOf(a)]
+		if i == maxAddrs || v == nil || v.items < s.limit(s.opt.MaxPerServer, s.serverDelay(v)) {
+			if i == maxAddrs {
+				break
+			}
+			return 0, None
+		}
+		if first == nil {
+			first = v
+		}
+	}
+	apart := max(s.serverDelay(first), int64(time.Millisecond))
+	from := max(now, first.when) + int64(first.items)*apart
+	k := spreadKey{ServerShare, first.key.hi*0x9e3779b97f4a7c15 ^ first.key.lo}
+	return s.deferTo(k, now, from, apart, it), ServerShare
+}
+
+// deferTo takes the next slot of the owner's spread, from on.
+func (s *Scheduler) deferTo(k spreadKey, now, from, spacing int64, it *Item) int64 {
+	sp := s.spreads[k]
+	if sp == nil {
+		s.sweepSpreads(now)
+		sp = &spread{}
+		s.spreads[k] = sp
+	}
+	c := &sp.cursor[min(int(it.Waits), len(sp.cursor)-1)]
+	*c = min(max(*c, from)+spacing, now+int64(s.opt.MaxDefer))
+	return *c
+}
+
+// sweepSpreads looks at a few random lines, drops those that are over, and any one if there are too many.
+func (s *Scheduler) sweepSpreads(now int64) {
+	looked := 0
+	for k, sp := range s.spreads {
+		over := true
+		for _, c := range sp.cursor {
+			over = over && c <= now
+		}
+		if over || len(s.spreads) >= s.opt.MaxHosts {
+			delete(s.spreads, k)
+		}
+		if looked++; looked == 3 {
+			return
+		}
+	}
+}
+
+// evictable is a host in the order in which Evict takes items: its last item is due at when.
+type evictable struct {
+	when int64
+	host *host
+	left int // pages not taken yet
+	step int64
+}
+
+// Evict takes up to n of the items that are due last, to make room when slots idle while RAM is full of slow hosts.
+// Their Due is set: offer them again then. Items that are due within a second and robots items are not taken.
+func (s *Scheduler) Evict(now time.Time, n int) []*Item {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := s.at(now)
+	var q []evictable
+	for _, h := range s.lines {
+		if h.pages.n == 0 {
+			continue
+		}
+		e := evictable{host: h, left: h.pages.n, step: s.hostSpacing(h, h.pages.tail)}
+		e.when = max(at, s.dueAt(h)) + int64(h.len()-1)*e.step
+		if v := h.waiting; v != nil {
+			e.when = max(e.when, v.when+int64(v.waiting-1)*s.serverDelay(v))
+		}
+		if e.when > at+int64(time.Second) {
+			q = append(q, e)
+		}
+	}
+	for i := len(q)/2 - 1; i >= 0; i-- {
+		siftDown(q, i)
+	}
+	var out []*Item
+	for len(out) < n && len(q) > 0 {
+		e := &q[0]
+		it := e.host.pages.tail
+		it.Due = s.time(min(e.when, at+int64(s.opt.MaxDefer)))
+		s.dequeue(it, at)
+		s.unlink(it, at)
+		out = append(out, it)
+		e.left--
+		e.when -= e.step
+		if e.left == 0 || e.when <= at+int64(time.Second) {
+			q[0] = q[len(q)-1]
+			q = q[:len(q)-1]
+		}
+		siftDown(q, 0)
+	}
+	return out
+}
+
+// siftDown restores the max-heap q by when below i.
+func siftDown(q []evictable, i int) {
+	for {
+		c := 2*i + 1
+		if c >= len(q) {
+			return
+		}
+		if c+1 < len(q) && q[c+1].when > q[c].when {
+			c++
+		}
+		if q[i].when >= q[c].when {
+			return
+		}
+		q[i], q[c] = q[c], q[i]
+		i = c
+	}
+}

@@ -1,0 +1,161 @@
+package polite
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"time"
+)
+
+// line is a FIFO of the items of one host.
+type line struct {
+	head, tail *Item
+	n          int
+}
+
+func (l *line) push(it *Item) {
+	it.prev, it.next = l.tail, nil
+	if l.tail == nil {
+		l.head = it
+	} else {
+		l.tail.next = it
+	}
+	l.tail = it
+	l.n++
+}
+
+func (l *line) remove(it *Item) {
+	if it.prev == nil {
+		l.head = it.next
+	} else {
+		it.prev.next = it.next
+	}
+	if it.next == nil {
+		l.tail = it.prev
+	} else {
+		it.next.prev = it.prev
+	}
+	it.next, it.prev = nil, nil
+	l.n--
+}
+
+// host is a FQDN with queued items, one in flight, or a delay that has not passed. It is in exactly one of: the host
+// heap (in its delay), the line of a server (waiting != nil), or in flight (busy).
+type host struct {
+	node
+	key           uint64
+	robots, pages line
+	lineIndex     int // index in Scheduler.lines + 1; 0 = no queued items
+	busy          bool
+	visited       bool          // end and base mean something
+	end           int64         // end of the last exchange
+	base          time.Duration // delay after it that the exchange itself asked for
+	elapsed       time.Duration // last response time
+	turns         uint64        // grants, for taking servers in turn
+
+	waiting            *server // in whose line it stands
+	nextWait, prevWait *host
+}
+
+func (h *host) len() int { return h.robots.n + h.pages.n }
+
+func (h *host) front() *Item {
+	if h.robots.head != nil {
+		return h.robots.head
+	}
+	return h.pages.head
+}
+
+// serverKey is an IPv4 address (mapped) or an IPv6 /64.
+type serverKey struct{ hi, lo uint64 }
+
+func serverOf(a netip.Addr) serverKey {
+	b := a.As16()
+	k := serverKey{binary.BigEndian.Uint64(b[:8]), 0}
+	if a.Is4() || a.Is4In6() {
+		k.lo = binary.BigEndian.Uint64(b[8:])
+	}
+	return k
+}
+
+// server is an IP address with items, or a delay that has not passed. node.when is when it may be visited next. It is
+// in the server heap if hosts wait and it is not held; in the idle heap if it has no items; else in none.
+type server struct {
+	node
+	key        serverKey
+	held       bool // granted, request not started
+	head, tail *host
+	waiting    int
+	items      int   // items that name it, those in flight included
+	budgets    int64 // sum of their budgets
+}
+
+func (v *server) pushWait(h *host) {
+	h.waiting, h.prevWait, h.nextWait = v, v.tail, nil
+	if v.tail == nil {
+		v.head = h
+	} else {
+		v.tail.nextWait = h
+	}
+	v.tail = h
+	v.waiting++
+}
+
+func (v *server) removeWait(h *host) {
+	if h.prevWait == nil {
+		v.head = h.nextWait
+	} else {
+		h.prevWait.nextWait = h.nextWait
+	}
+	if h.nextWait == nil {
+		v.tail = h.prevWait
+	} else {
+		h.nextWait.prevWait = h.prevWait
+	}
+	h.waiting, h.nextWait, h.prevWait = nil, nil, nil
+	v.waiting--
+}
+
+// pld counts what one PLD has in RAM.
+type pld struct {
+	items int // queued and in flight
+	hosts int // lines with queued items
+}
+
+func (s *Scheduler) pushHeap(hp *heap, n *node) {
+	s.seq++
+	n.seq = s.seq
+	hp.push(n)
+}
+
+// place puts the server into the heap where its state says it belongs, or drops it. Call after every change of held,
+// waiting or items, and after setWhen.
+func (s *Scheduler) place(v *server, now int64) {
+	var want *heap
+	switch {
+	case v.held:
+	case v.waiting > 0:
+		want = &s.serverHeap
+	case v.items > 0:
+	case v.when > now:
+		want = &s.idleServers
+	}
+	if v.in != want {
+		if v.in != nil {
+			v.in.remove(&v.node)
+		}
+		if want != nil {
+			s.pushHeap(want, &v.node)
+		}
+	}
+	if want == nil && !v.held && v.items == 0 {
+		delete(s.servers, v.key)
+	}
+}
+
+// setWhen moves the time of next visit of a server that is in no heap.
+func (v *server) setWhen(at int64) {
+	if v.in != nil {
+		panic("BUG: polite: server is in a heap")
+	}
+	v.when = max(v.when, at)
+}
