@@ -4,35 +4,253 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
 )
 
 // Client does exchanges. It is safe for concurrent use and owns no goroutines.
+//
+// An exchange is open (dial, handshake) followed by roundTrip on the opened wire: a pool of idle wires
+// can stand between the two later. Today every wire is closed after one exchange.
 type Client struct {
-	opt Options
+	opt      Options
+	pool     bufferPool
+	heads    *sync.Pool // *headReader
+	decoders decoders
+	tls      tlsState
 }
-
-type responseBuffers struct{}
 
 // New returns a client, or all faults of the options joined.
-func New(opt Options) (*Client, error) { return &Client{opt: opt}, nil }
-
-// Do sends req to req.Addr and reads the reply into resp, which it resets first. A non-nil error is an
-// *Error; resp then holds no response, but Start, Remote, the durations and the verdict so far.
-func (c *Client) Do(ctx context.Context, req *Request, resp *Response) error {
-	return errors.ErrUnsupported
+func New(opt Options) (*Client, error) {
+	if err := opt.Validate(); err != nil {
+		return nil, err
+	}
+	opt.Limits = opt.Limits.resolved()
+	opt.AllowNets, opt.Ports = slices.Clone(opt.AllowNets), slices.Clone(opt.Ports)
+	if opt.Accept == "" {
+		opt.Accept = "text/html,application/xhtml+xml,*/*;q=0.8"
+	}
+	if opt.AcceptEncoding == "" {
+		opt.AcceptEncoding = "gzip"
+	}
+	c := &Client{opt: opt, heads: newHeadReaders(), decoders: newDecoders()}
+	if err := c.tls.init(opt.TLS); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
-
-// AllowedAddr tells whether addr may be connected to.
-func (c *Client) AllowedAddr(addr netip.Addr) bool { return false }
 
 // Close frees what the client holds. No Do may run.
 func (c *Client) Close() error { return nil }
 
-// Reset empties r and gives its large buffers back.
-func (r *Response) Reset() { *r = Response{} }
+// Do sends req to req.Addr and reads the reply into resp, which it resets first. A non-nil error is an
+// *Error; resp then holds no response, but RequestHead, Start, Remote, the durations, the byte counts
+// and the verdict as far as they got. No goroutine outlives it; when ctx ends it returns at once.
+func (c *Client) Do(ctx context.Context, req *Request, resp *Response) error {
+	resp.Reset()
+	resp.buf.pool = &c.pool
+	resp.Start = time.Now()
+	x := exchange{c: c, ctx: ctx, req: req, resp: resp, lim: &c.opt.Limits}
+	if req.Limits != nil {
+		l := req.Limits.resolved()
+		x.lim = &l
+	}
+	e := x.prepare()
+	if e == nil {
+		e = x.run()
+	}
+	resp.Total = time.Since(resp.Start)
+	if e != nil {
+		e.Host, e.Addr = req.Host, req.Addr
+		resp.Status, resp.Truncated, resp.Marks = 0, NotTruncated, 0
+		resp.Raw, resp.RawHead, resp.RawBody, resp.PayloadRaw = nil, nil, nil, nil
+		return e
+	}
+	x.decode()
+	return nil
+}
 
-// Header returns the first value of a header, nil when absent. The name's case doesn't matter.
-func (r *Response) Header(name string) []byte { return nil }
+// exchange is the state of one Do.
+type exchange struct {
+	c    *Client
+	ctx  context.Context
+	req  *Request
+	resp *Response
+	lim  *Limits
+	port uint16 // of the URL
+	f    framing
+	head int // bytes of the head in buf.raw
+	wire wire
+}
 
-// EachHeader calls fn with every value of a header in order until fn returns false.
-func (r *Response) EachHeader(name string, fn func(value []byte) bool) {}
+// prepare checks the request and writes its head into the buffer.
+func (x *exchange) prepare() *Error {
+	r := x.req
+	x.port = r.Port
+	if x.port == 0 {
+		x.port = defaultPort(r.Scheme)
+	}
+	port := r.Addr.Port()
+	if port == 0 {
+		port = x.port
+	}
+	switch {
+	case x.ctx.Err() != nil:
+		return &Error{Stage: StagePrepare, Kind: KindCanceled, Err: context.Cause(x.ctx)}
+	case !r.valid() || port != x.port:
+		return &Error{Stage: StagePrepare, Kind: KindBadRequest}
+	case !x.c.AllowedAddr(r.Addr.Addr()):
+		return &Error{Stage: StagePrepare, Kind: KindForbiddenAddress}
+	case !x.c.AllowedPort(port):
+		return &Error{Stage: StagePrepare, Kind: KindForbiddenPort}
+	}
+	if x.c.opt.MapPort != nil {
+		port = x.c.opt.MapPort(port)
+	}
+	x.resp.Remote = netip.AddrPortFrom(r.Addr.Addr().Unmap(), port)
+	x.resp.buf.req = x.c.appendRequest(x.resp.buf.req[:0], r)
+	x.resp.RequestHead = x.resp.buf.req
+	return nil
+}
+
+func defaultPort(scheme string) uint16 {
+	if scheme == "https" {
+		return 443
+	}
+	return 80
+}
+
+// valid tells whether the request can be put on a line as it is.
+func (r *Request) valid() bool {
+	if r.Scheme != "http" && r.Scheme != "https" || r.Host == "" || !r.Addr.IsValid() {
+		return false
+	}
+	for i := range len(r.Host) {
+		if c := r.Host[i]; c <= ' ' || c >= 0x7f || c == '/' || c == '@' {
+			return false
+		}
+	}
+	for i := range len(r.PathQuery) {
+		if c := r.PathQuery[i]; c <= ' ' || c == 0x7f {
+			return false
+		}
+	}
+	if r.PathQuery != "" && r.PathQuery[0] != '/' {
+		return false
+	}
+	return validValue(r.UserAgent) && validValue(r.From) && validValue(r.Accept) &&
+		validValue(r.AcceptLanguage) && validValue(r.IfNoneMatch) && validValue(r.IfModifiedSince)
+}
+
+// validValue tells whether s may be a header's value.
+func validValue(s string) bool {
+	return !strings.ContainsFunc(s, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f })
+}
+
+// appendRequest writes the request head with fasthttp's codec. req.URI() is never asked for, so the path
+// goes out byte for byte.
+func (c *Client) appendRequest(dst []byte, r *Request) []byte {
+	req := fasthttp.AcquireRequest()
+	defer fasthttp.ReleaseRequest(req)
+	h := &req.Header
+	h.DisableNormalizing()
+	path := r.PathQuery
+	if path == "" {
+		path = "/"
+	}
+	h.SetRequestURI(path)
+	host := r.Host
+	if r.Port != 0 && r.Port != defaultPort(r.Scheme) {
+		host += ":" + portString(r.Port)
+	}
+	h.SetHost(host)
+	set := func(key, v, def string) {
+		if v == "" {
+			v = def
+		}
+		if v != "" {
+			h.Set(key, v)
+		}
+	}
+	set("User-Agent", r.UserAgent, c.opt.UserAgent)
+	set("From", r.From, c.opt.From)
+	set("Accept", r.Accept, c.opt.Accept)
+	set("Accept-Language", r.AcceptLanguage, c.opt.AcceptLanguage)
+	if c.opt.AcceptEncoding != "identity" {
+		set("Accept-Encoding", c.opt.AcceptEncoding, "")
+	}
+	set("If-None-Match", r.IfNoneMatch, "")
+	set("If-Modified-Since", r.IfModifiedSince, "")
+	h.SetConnectionClose()
+	return h.AppendBytes(dst)
+}
+
+func portString(p uint16) string {
+	var b [5]byte
+	i := len(b)
+	for {
+		i--
+		b[i] = byte('0' + p%10)
+		if p /= 10; p == 0 {
+			return string(b[i:])
+		}
+	}
+}
+
+// run opens a wire, does one round trip on it and closes it.
+func (x *exchange) run() *Error {
+	if e := x.open(); e != nil {
+		return e
+	}
+	defer x.wire.close()
+	return x.roundTrip()
+}
+
+// roundTrip writes the request and reads the reply. A write that fails doesn't end it: the reply may
+// have come before the request was read, an early 4xx for instance.
+func (x *exchange) roundTrip() *Error {
+	w := &x.wire
+	n, werr := w.stream.Write(x.resp.buf.req)
+	x.resp.BytesWritten = int64(n)
+	if werr != nil {
+		if e := x.canceled(StageWrite); e != nil {
+			return e
+		}
+		if isTimeout(werr) {
+			return &Error{Stage: StageWrite, Kind: KindTimeout, Err: werr}
+		}
+		x.resp.Marks |= MarkEarly
+	}
+	e := x.readHead()
+	if e != nil {
+		if werr != nil && (e.Kind == KindEmptyReply || e.Kind == KindReset) {
+			return x.fault(StageWrite, werr)
+		}
+		return e
+	}
+	return x.readBody()
+}
+
+// canceled returns the error of an ended context, nil while it lasts.
+func (x *exchange) canceled(s Stage) *Error {
+	if x.ctx.Err() == nil {
+		return nil
+	}
+	return &Error{Stage: s, Kind: KindCanceled, Err: context.Cause(x.ctx)}
+}
+
+// fault types an error of the network.
+func (x *exchange) fault(s Stage, err error) *Error {
+	if e := x.canceled(s); e != nil {
+		return e
+	}
+	var fe *Error
+	if errors.As(err, &fe) {
+		return fe
+	}
+	return &Error{Stage: s, Kind: kindOf(err), Err: err}
+}

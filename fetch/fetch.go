@@ -125,7 +125,7 @@ type Response struct {
 
 	// Start is when Do began. Connect, TLS and FirstByte are the durations of these stages, FirstByte
 	// from the end of the request's write; Total is the whole exchange, decoding excluded.
-	Start                         time.Time
+	Start                          time.Time
 	Connect, TLS, FirstByte, Total time.Duration
 	// BytesRead and BytesWritten count application bytes, interim replies included, TLS framing not.
 	BytesRead, BytesWritten int64
@@ -183,4 +183,6 @@ const (
 	MarkRatioLimit
 	// MarkInterim: interim 1xx replies were skipped.
 	MarkInterim
+
+	markType Marks = 1 << 31 // while a head is read: a Content-Type has been seen
 )

@@ -1,0 +1,99 @@
+package fetch
+
+import "net/netip"
+
+// Addresses that aren't public sites: the special-purpose registries of IANA, the metadata services of
+// cloud providers that lie outside of them, and forms that lead to an IPv4 address by another door. All
+// of IPv6 outside 2000::/3 is refused besides.
+var forbidden4 = prefixes(
+	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
+	"192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15",
+	"198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
+	"168.63.129.16/32", // a provider's virtual host address, reachable from its machines only
+)
+
+var forbidden6 = prefixes(
+	"2001::/23",     // protocol assignments: Teredo, benchmarking, ORCHID
+	"2001:db8::/32", // documentation
+	"2002::/16",     // 6to4
+	"3fff::/20",     // documentation
+)
+
+var (
+	global6 = netip.MustParsePrefix("2000::/3")
+	nat64   = netip.MustParsePrefix("64:ff9b::/96")
+	sixTo4  = netip.MustParsePrefix("2002::/16")
+)
+
+func prefixes(ss ...string) []netip.Prefix {
+	ps := make([]netip.Prefix, len(ss))
+	for i, s := range ss {
+		ps[i] = netip.MustParsePrefix(s)
+	}
+	return ps
+}
+
+func contains(ps []netip.Prefix, a netip.Addr) bool {
+	for _, p := range ps {
+		if p.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// PublicAddr tells whether addr is one of the public Internet. IPv4-mapped addresses are judged as the
+// IPv4 address that the kernel would connect to. Addresses with a zone, 6to4, Teredo and NAT64 forms
+// are not public.
+func PublicAddr(addr netip.Addr) bool {
+	if !addr.IsValid() || addr.Zone() != "" {
+		return false
+	}
+	addr = addr.Unmap()
+	if addr.Is4() {
+		return !contains(forbidden4, addr)
+	}
+	return global6.Contains(addr) && !contains(forbidden6, addr)
+}
+
+// allowedAddr is PublicAddr with exceptions. An exception for 6to4 or NAT64 doesn't cover the IPv4
+// address inside: that one is judged by itself.
+func allowedAddr(addr netip.Addr, allow []netip.Prefix) bool {
+	if PublicAddr(addr) {
+		return true
+	}
+	if !addr.IsValid() || addr.Zone() != "" {
+		return false
+	}
+	addr = addr.Unmap()
+	if !contains(allow, addr) {
+		return false
+	}
+	b := addr.As16()
+	switch {
+	case addr.Is4():
+		return true
+	case nat64.Contains(addr):
+		return allowedAddr(netip.AddrFrom4([4]byte(b[12:16])), allow)
+	case sixTo4.Contains(addr):
+		return allowedAddr(netip.AddrFrom4([4]byte(b[2:6])), allow)
+	}
+	return true
+}
+
+// AllowedAddr tells whether addr may be connected to: a public address, or one named by
+// Options.AllowNets. Do asks the same; whoever picks among the addresses of a name may ask before.
+func (c *Client) AllowedAddr(addr netip.Addr) bool { return allowedAddr(addr, c.opt.AllowNets) }
+
+// AllowedPort tells whether port may be connected to: 80, 443, or one of Options.Ports.
+func (c *Client) AllowedPort(port uint16) bool {
+	if port == 80 || port == 443 {
+		return true
+	}
+	for _, p := range c.opt.Ports {
+		if p == port {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,263 @@
+package fetch
+
+import (
+	"errors"
+	"io"
+	"time"
+)
+
+// more reads into buf.raw, which grows up to limit bytes. It returns the error of the read only when no
+// byte came with it.
+func (x *exchange) more(limit int) error {
+	b := &x.resp.buf
+	b.raw = x.c.pool.grow(b.raw, limit)
+	for range maxEmptyReads {
+		n, err := x.wire.stream.Read(b.raw[len(b.raw):min(cap(b.raw), limit)])
+		b.raw = b.raw[:len(b.raw)+n]
+		x.resp.BytesRead += int64(n)
+		if n > 0 {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return io.ErrNoProgress
+}
+
+// readHead reads up to the end of the head of the final reply. Interim ones and blank lines before it
+// are dropped from buf.raw.
+func (x *exchange) readHead() *Error {
+	b := &x.resp.buf
+	b.raw = b.raw[:0]
+	sent := time.Now()
+	limit := x.lim.HeaderBytes + 1
+	for scanned, interim, blank := 0, 0, 0; ; {
+		err := x.more(limit)
+		if x.resp.FirstByte == 0 && len(b.raw) > 0 {
+			now := time.Now()
+			x.resp.FirstByte = now.Sub(sent)
+			x.wire.began(now, len(b.raw))
+		}
+		if err != nil {
+			return x.headEnded(err)
+		}
+		for {
+			if scanned == 0 {
+				n := blankPrefix(b.raw)
+				if blank += n; n > 0 {
+					b.raw = append(b.raw[:0], b.raw[n:]...)
+				}
+				if blank > maxBlank || !isHTTPPrefix(b.raw) {
+					return &Error{Stage: StageHead, Kind: KindBadHead, Err: errHead}
+				}
+			}
+			var end int
+			end, scanned = headEnd(b.raw, scanned)
+			if end > x.lim.HeaderBytes || end == 0 && len(b.raw) > x.lim.HeaderBytes {
+				return &Error{Stage: StageHead, Kind: KindHeadTooLarge, Err: errHeadLarge}
+			}
+			if end == 0 {
+				break
+			}
+			if e := x.takeHead(end); e != nil || x.f.status >= 200 {
+				return e
+			}
+			if interim++; interim > maxInterim {
+				return &Error{Stage: StageHead, Kind: KindHeadTooLarge, Err: errInterim}
+			}
+			x.resp.Marks |= MarkInterim
+			b.raw, scanned = append(b.raw[:0], b.raw[end:]...), 0
+			if len(b.raw) == 0 {
+				break
+			}
+		}
+	}
+}
+
+// takeHead parses the head that ends at end.
+func (x *exchange) takeHead(end int) *Error {
+	h := x.c.heads.Get().(*headReader)
+	defer x.c.heads.Put(h)
+	f, ok := h.read(x.resp.buf.raw[:end], x.resp)
+	switch {
+	case !ok:
+		return &Error{Stage: StageHead, Kind: KindBadHead, Err: errHead}
+	case f.status == 101:
+		return &Error{Stage: StageHead, Kind: KindBadHead, Err: errUpgrade}
+	}
+	x.f, x.head = f, end
+	return nil
+}
+
+// headEnded decides about a connection that ended, or a time that ran out, before the head did.
+func (x *exchange) headEnded(err error) *Error {
+	raw := x.resp.buf.raw
+	stage := StageHead
+	if x.resp.FirstByte == 0 {
+		stage = StageFirstByte
+	}
+	if e := x.canceled(stage); e != nil {
+		return e
+	}
+	if len(raw) == 0 {
+		e := x.fault(stage, err)
+		if e.Kind == KindEmptyReply {
+			e.Err = errEmpty
+		}
+		return e
+	}
+	if isTimeout(err) {
+		return &Error{Stage: stage, Kind: KindTimeout, Err: err}
+	}
+	if e := x.takeHead(len(raw)); e != nil || x.f.status < 200 {
+		return &Error{Stage: StageHead, Kind: KindBadHead, Err: errHead}
+	}
+	x.resp.Marks |= MarkHeadCut
+	x.resp.Truncated = TruncatedDisconnect
+	x.f.none = true
+	return nil
+}
+
+// readBody reads the body up to its end or a limit, and sets the slices of the response.
+func (x *exchange) readBody() *Error {
+	b, r := &x.resp.buf, x.resp
+	limit := x.lim.BodyBytes
+	body := bodyReader{f: &x.f, resp: r, limit: limit}
+	for !body.take(b.raw[x.head:]) {
+		if body.lingering() {
+			x.wire.arm(lastChunkWait)
+		}
+		err := x.more(x.head + limit + 1)
+		if err == nil {
+			continue
+		}
+		if e := x.canceled(StageBody); e != nil {
+			return e
+		}
+		body.ended(err)
+		break
+	}
+	b.raw = b.raw[:x.head+min(body.end(len(b.raw)-x.head), limit)]
+	r.Raw, r.RawHead, r.RawBody = b.raw, b.raw[:x.head], b.raw[x.head:]
+	r.PayloadRaw = r.RawBody
+	if x.f.chunked && r.Marks&MarkNotChunked == 0 {
+		b.payload = dechunk(b.payload, r.RawBody, &x.c.pool)
+		r.PayloadRaw = b.payload
+	}
+	return nil
+}
+
+// bodyReader follows the framing of one body over the bytes received.
+type bodyReader struct {
+	f     *framing
+	resp  *Response
+	limit int
+	ch    chunker
+	seen  int // bytes that ch has taken
+	whole int // length of the whole body once known; 0 with known: empty
+	known bool
+	plain bool // chunked was claimed wrongly
+	timed bool // lingering has been answered
+}
+
+// take looks at the body as received so far and tells whether it is over.
+func (b *bodyReader) take(p []byte) bool {
+	switch {
+	case b.f.none:
+		b.whole, b.known = 0, true
+	case b.f.chunked && !b.plain:
+		b.takeChunked(p)
+	case b.f.length >= 0:
+		b.whole, b.known = int(min(b.f.length, 1<<40)), int64(len(p)) >= b.f.length
+	default:
+		b.resp.Marks |= MarkCloseDelimited
+	}
+	if b.known && b.whole <= b.limit {
+		if len(p) > b.whole && !b.f.none {
+			b.resp.Marks |= MarkExcess
+		}
+		return true
+	}
+	if len(p) > b.limit || len(p) == b.limit && b.f.length > int64(b.limit) {
+		b.resp.Truncated = TruncatedLength
+		return true
+	}
+	return b.known
+}
+
+func (b *bodyReader) takeChunked(p []byte) {
+	for b.seen < len(p) && b.ch.state != chunkDone && b.ch.state != chunkBad {
+		n, _ := b.ch.next(p[b.seen:])
+		b.seen += n
+	}
+	switch {
+	case b.ch.state == chunkDone:
+		b.whole, b.known = b.seen, true
+	case b.ch.state != chunkBad:
+	case !b.ch.started:
+		b.plain = true
+		b.resp.Marks |= MarkNotChunked | MarkCloseDelimited
+	default:
+		b.resp.Marks |= MarkBadChunk
+		if b.ch.trailer == 0 {
+			b.resp.Truncated = TruncatedUnspecified
+		}
+		b.whole, b.known = len(p), true
+	}
+}
+
+// lingering tells, once, that the last chunk has come and only the empty line behind it is missing.
+func (b *bodyReader) lingering() bool {
+	if b.timed || b.ch.state != chunkTrailer {
+		return false
+	}
+	b.timed = true
+	return true
+}
+
+// ended takes the end of the connection or of a time limit.
+func (b *bodyReader) ended(err error) {
+	closed := errors.Is(err, io.EOF)
+	switch {
+	case b.f.chunked && !b.plain && b.ch.ended():
+	case isTimeout(err):
+		b.resp.Truncated = TruncatedTime
+	case closed && b.resp.Marks&MarkCloseDelimited != 0:
+	default:
+		b.resp.Truncated = TruncatedDisconnect
+	}
+}
+
+// end is the length of the body to be kept of n bytes received.
+func (b *bodyReader) end(n int) int {
+	if b.known {
+		return min(n, b.whole)
+	}
+	return n
+}
+
+// dechunk appends the payload of a chunked body to dst, as far as the framing holds.
+func dechunk(dst, raw []byte, pool *bufferPool) []byte {
+	var size, ch chunker
+	total := 0
+	for rest := raw; len(rest) > 0; {
+		n, data := size.next(rest)
+		if total += len(data); n == 0 {
+			break
+		}
+		rest = rest[n:]
+	}
+	if dst = dst[:0]; cap(dst) < total {
+		pool.put(dst)
+		dst = pool.get(total)
+	}
+	for len(raw) > 0 {
+		n, data := ch.next(raw)
+		if dst = append(dst, data...); n == 0 {
+			break
+		}
+		raw = raw[n:]
+	}
+	return dst
+}

@@ -1,0 +1,246 @@
+package fetch
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"runtime"
+	"sync"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/flate"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+)
+
+// maxWindow bounds the window of zstd, as RFC 8878 recommends for the web.
+const maxWindow = 8 << 20
+
+// decoders lends decompressors. None of them owns goroutines, so what the collector takes is gone. Slots
+// bound how many work at once: windows of up to 16 MiB must not be held by a thousand waiting goroutines.
+type decoders struct {
+	gzip, flate, brotli, zstd *sync.Pool
+	slots                     chan struct{}
+}
+
+func newDecoders() decoders {
+	return decoders{
+		slots:  make(chan struct{}, runtime.GOMAXPROCS(0)+1),
+		gzip:   &sync.Pool{New: func() any { return new(gzip.Reader) }},
+		flate:  &sync.Pool{New: func() any { return flate.NewReader(nil) }},
+		brotli: &sync.Pool{New: func() any { return brotli.NewReader(nil) }},
+		zstd: &sync.Pool{New: func() any {
+			d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+				zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecodeBuffersBelow(0))
+			if err != nil {
+				panic("BUG: fetch: zstd options: " + err.Error())
+			}
+			return d
+		}},
+	}
+}
+
+// coding is a content coding that we decode.
+type coding uint8
+
+const (
+	codingNone coding = iota
+	codingGzip
+	codingDeflate
+	codingBrotli
+	codingZstd
+	codingUnknown
+)
+
+func (c coding) String() string {
+	return [...]string{"", "gzip", "deflate", "br", "zstd", ""}[c]
+}
+
+func codingOf(name []byte) coding {
+	switch {
+	case len(name) == 0, isKey(name, "identity"), isKey(name, "none"), isKey(name, "chunked"):
+		return codingNone
+	case isKey(name, "gzip"), isKey(name, "x-gzip"):
+		return codingGzip
+	case isKey(name, "deflate"), isKey(name, "x-deflate"):
+		return codingDeflate
+	case isKey(name, "br"):
+		return codingBrotli
+	case isKey(name, "zstd"):
+		return codingZstd
+	}
+	return codingUnknown
+}
+
+// decode fills resp.Body from resp.PayloadRaw.
+func (x *exchange) decode() {
+	r := x.resp
+	r.Body = r.PayloadRaw
+	if len(r.PayloadRaw) == 0 {
+		return
+	}
+	var list [maxCodings]coding
+	n := 0
+	for name := range bytes.SplitSeq(x.f.codings, []byte{','}) {
+		c := codingOf(bytes.Trim(name, " \t\""))
+		if c == codingNone {
+			continue
+		}
+		if c == codingUnknown || n == maxCodings {
+			r.Marks |= MarkUnknownCoding
+			return
+		}
+		list[n] = c
+		n++
+	}
+	for n--; n >= 0; n-- {
+		if !x.decodeOne(list[n]) {
+			return
+		}
+	}
+}
+
+// decodeOne replaces resp.Body by what it decodes to. It reports whether to go on with the next coding.
+func (x *exchange) decodeOne(c coding) bool {
+	r := x.resp
+	src := r.Body
+	if !looksLike(c, src) {
+		r.Marks |= MarkNotEncoded
+		return true
+	}
+	limit, mark := x.decodeLimit(len(r.PayloadRaw))
+	var dst []byte
+	if r.Encoding == "" {
+		dst = r.buf.body // else it holds src
+		r.buf.body = nil
+	}
+	if want := min(4*len(src), limit+1); cap(dst) < want {
+		x.c.pool.put(dst)
+		dst = x.c.pool.get(want)
+	}
+	dst, err := x.c.decodeInto(dst[:0], c, src, limit+1)
+	if errors.Is(err, errNotStarted) {
+		x.c.pool.put(dst)
+		r.Marks |= MarkNotEncoded
+		return true
+	}
+	x.c.pool.put(r.buf.body)
+	r.buf.body = dst
+	if len(dst) > limit {
+		dst = dst[:limit]
+		r.Marks |= mark
+	} else if err != nil {
+		r.Marks |= MarkDecodeError
+	}
+	r.Body = dst
+	if r.Encoding != "" {
+		r.Encoding = ", " + r.Encoding
+	}
+	r.Encoding = c.String() + r.Encoding
+	return r.Marks&(MarkDecodeError|MarkDecodedLimit|MarkRatioLimit) == 0
+}
+
+// decodeLimit returns the size allowed, and which mark says that it was exceeded.
+func (x *exchange) decodeLimit(received int) (int, Marks) {
+	limit, mark := x.lim.DecodedBytes, MarkDecodedLimit
+	if x.lim.Ratio > 0 {
+		if l := max(received*x.lim.Ratio, RatioFloorBytes); l < limit {
+			limit, mark = l, MarkRatioLimit
+		}
+	}
+	return limit, mark
+}
+
+// looksLike tells whether p may be in coding c. Servers label plain pages as gzip.
+func looksLike(c coding, p []byte) bool {
+	switch c {
+	case codingGzip:
+		return len(p) >= 2 && p[0] == 0x1f && p[1] == 0x8b
+	case codingZstd: // a frame, or a skippable one
+		return len(p) >= 4 && p[1] == 0xb5 && p[2] == 0x2f && p[3] == 0xfd && p[0] == 0x28 ||
+			len(p) >= 4 && p[0]&0xf0 == 0x50 && p[1] == 0x2a && p[2] == 0x4d && p[3] == 0x18
+	}
+	return true
+}
+
+// errNotStarted: not a byte could be decoded of a coding without a magic number.
+var errNotStarted = errors.New("nothing decoded")
+
+// decodeInto appends at most limit bytes decoded from src to dst.
+func (c *Client) decodeInto(dst []byte, code coding, src []byte, limit int) ([]byte, error) {
+	c.decoders.slots <- struct{}{}
+	in := bytes.NewReader(src)
+	defer func() {
+		in.Reset(nil) // a pooled decoder mustn't hold the page
+		<-c.decoders.slots
+	}()
+	switch code {
+	case codingGzip:
+		d := c.decoders.gzip.Get().(*gzip.Reader)
+		defer c.decoders.gzip.Put(d)
+		if err := d.Reset(in); err != nil {
+			return dst, err
+		}
+		return c.drain(dst, d, limit)
+	case codingDeflate:
+		if isZlib(src) {
+			in.Reset(src[2:]) // the checksum behind the data isn't worth a page
+		}
+		d := c.decoders.flate.Get().(io.ReadCloser)
+		defer c.decoders.flate.Put(d)
+		if err := d.(flate.Resetter).Reset(in, nil); err != nil {
+			return dst, err
+		}
+		return notStarted(c.drain(dst, d, limit))
+	case codingBrotli:
+		d := c.decoders.brotli.Get().(*brotli.Reader)
+		defer c.decoders.brotli.Put(d)
+		if err := d.Reset(in); err != nil {
+			return dst, err
+		}
+		return notStarted(c.drain(dst, d, limit))
+	}
+	d := c.decoders.zstd.Get().(*zstd.Decoder)
+	defer func() {
+		d.Reset(nil)
+		c.decoders.zstd.Put(d)
+	}()
+	if err := d.Reset(in); err != nil {
+		return dst, err
+	}
+	return c.drain(dst, d, limit)
+}
+
+// isZlib tells the zlib header from the start of a raw deflate stream.
+func isZlib(p []byte) bool {
+	return len(p) >= 2 && p[0]&0x0f == 8 && p[0]>>4 <= 7 && (int(p[0])<<8|int(p[1]))%31 == 0 && p[1]&0x20 == 0
+}
+
+func notStarted(dst []byte, err error) ([]byte, error) {
+	if err != nil && len(dst) == 0 {
+		return dst, errNotStarted
+	}
+	return dst, err
+}
+
+// drain reads r up to its end or limit bytes; the end isn't an error.
+func (c *Client) drain(dst []byte, r io.Reader, limit int) ([]byte, error) {
+	for idle := 0; len(dst) < limit; {
+		dst = c.pool.grow(dst, limit)
+		n, err := r.Read(dst[len(dst):min(cap(dst), limit)])
+		dst = dst[:len(dst)+n]
+		if err == io.EOF {
+			return dst, nil
+		}
+		if err != nil {
+			return dst, err
+		}
+		if idle++; n > 0 {
+			idle = 0
+		}
+		if idle > 100 {
+			return dst, io.ErrNoProgress
+		}
+	}
+	return dst, nil
+}

@@ -1,0 +1,391 @@
+package fetch
+
+import (
+	"bufio"
+	"bytes"
+	"strconv"
+	"sync"
+
+	"github.com/valyala/fasthttp"
+)
+
+// The head of a reply is mended before fasthttp's codec sees it, because servers break nearly every rule
+// and browsers read them nevertheless: lines in bare LF, folded lines, lines without a colon, control
+// bytes, repeated Content-Length, odd versions. One pass over the lines writes the mended copy and finds
+// the framing; the codec never decides where a body ends.
+
+// framing is what the head says about the body.
+type framing struct {
+	status  int
+	length  int64 // of Content-Length; -1: none or unusable
+	chunked bool
+	none    bool   // this status has no body
+	codings []byte // transfer and content codings in the order of application, "gzip,br"
+}
+
+// headReader parses mended heads with fasthttp's codec. Readers are as large as the largest head, and
+// held for microseconds only.
+type headReader struct {
+	br  *bufio.Reader
+	src bytes.Reader
+	out []byte // mended copy
+}
+
+func newHeadReaders() *sync.Pool {
+	return &sync.Pool{New: func() any { return &headReader{br: bufio.NewReaderSize(nil, 2*maxHeaderBytes)} }}
+}
+
+// headEnd returns the length of the head at the start of b with its empty line, 0 when it isn't whole
+// yet. from is where the last search gave up; the new place is returned.
+func headEnd(b []byte, from int) (end, next int) {
+	for {
+		i := bytes.IndexByte(b[from:], '\n')
+		if i < 0 {
+			return 0, len(b)
+		}
+		i += from
+		j := i + 1
+		for j < len(b) && b[j] == '\r' {
+			j++
+		}
+		if j == len(b) {
+			return 0, i // the byte that decides isn't here yet
+		}
+		if b[j] == '\n' {
+			return j + 1, j + 1
+		}
+		from = j
+	}
+}
+
+// blankPrefix counts the blank bytes that some servers send before the status line.
+func blankPrefix(b []byte) int {
+	n := 0
+	for n < len(b) && (b[n] == '\r' || b[n] == '\n' || b[n] == ' ' || b[n] == '\t') {
+		n++
+	}
+	return n
+}
+
+// isHTTPPrefix tells whether b may still become a status line.
+func isHTTPPrefix(b []byte) bool {
+	const want = "HTTP/"
+	n := min(len(b), len(want))
+	return bytes.EqualFold(b[:n], []byte(want[:n]))
+}
+
+// parseStatusLine reads "HTTP/1.1 200 whatever". The version may be any; the code has three digits.
+func parseStatusLine(line []byte) (proto string, status int, ok bool) {
+	line = bytes.TrimRight(line, "\r\n \t")
+	if len(line) < 5 || !isHTTPPrefix(line) {
+		return "", 0, false
+	}
+	sp := bytes.IndexAny(line, " \t")
+	if sp < 0 {
+		return "", 0, false
+	}
+	rest := bytes.TrimLeft(line[sp:], " \t")
+	digits := 0
+	for digits < len(rest) && rest[digits] >= '0' && rest[digits] <= '9' {
+		status = status*10 + int(rest[digits]-'0')
+		if digits++; digits > 3 {
+			return "", 0, false
+		}
+	}
+	if digits != 3 || status < 100 {
+		return "", 0, false
+	}
+	if digits < len(rest) && isToken(rest[digits]) {
+		return "", 0, false // "20OK" and "200x"
+	}
+	return protoName(line[:sp]), status, true
+}
+
+func protoName(b []byte) string {
+	switch string(b) {
+	case "HTTP/1.1":
+		return "HTTP/1.1"
+	case "HTTP/1.0":
+		return "HTTP/1.0"
+	}
+	return string(bytes.ToUpper(b[:min(len(b), 8)]))
+}
+
+// read mends head, parses it into resp, and returns the framing. The head may be cut (no empty line).
+func (h *headReader) read(head []byte, resp *Response) (framing, bool) {
+	f := framing{length: -1}
+	lineEnd := bytes.IndexByte(head, '\n') + 1
+	if lineEnd == 0 {
+		lineEnd = len(head)
+	}
+	proto, status, ok := parseStatusLine(head[:lineEnd])
+	if !ok {
+		return f, false
+	}
+	f.status = status
+	f.none = status == 204 || status == 304 || status < 200
+	m := mender{resp: resp, f: &f, out: h.out[:0]}
+	m.out = append(m.out, "HTTP/1.1 "...)
+	m.out = strconv.AppendInt(m.out, int64(status), 10)
+	m.out = append(m.out, " \r\n"...)
+	if lineEnd < 2 || head[lineEnd-2] != '\r' {
+		resp.Marks |= MarkBareLF
+	}
+	m.lines(head[lineEnd:])
+	h.out = append(m.finish(), '\r', '\n')
+	if resp.buf.head == nil {
+		resp.buf.head = new(fasthttp.ResponseHeader)
+	}
+	resp.buf.headBytes = len(head)
+	resp.buf.head.SetNoDefaultContentType(true)
+	h.src.Reset(h.out)
+	h.br.Reset(&h.src)
+	if err := resp.buf.head.Read(h.br); err != nil {
+		return f, false
+	}
+	resp.Status, resp.Proto = status, proto
+	return f, true
+}
+
+// mender writes the mended lines of one head.
+type mender struct {
+	resp    *Response
+	f       *framing
+	out     []byte
+	key     []byte // of the line being gathered; nil: none
+	value   []byte // points into the head unless folded
+	folded  bool
+	count   int
+	lengths int // Content-Length values seen
+	length  int64
+	content []byte // content codings as they come
+	trans   []byte // transfer codings except chunked
+}
+
+// lines takes all header lines up to the empty one.
+func (m *mender) lines(b []byte) {
+	for len(b) > 0 {
+		i := bytes.IndexByte(b, '\n')
+		line := b
+		if b = nil; i >= 0 {
+			line, b = line[:i], line[i+1:]
+			if len(line) == 0 || line[len(line)-1] != '\r' {
+				m.resp.Marks |= MarkBareLF
+			}
+		}
+		line = bytes.TrimRight(line, "\r")
+		if len(line) == 0 {
+			break
+		}
+		if line[0] == ' ' || line[0] == '\t' {
+			m.fold(line)
+			continue
+		}
+		m.flush()
+		m.start(line)
+	}
+	m.flush()
+}
+
+// fold joins a continuation line to the value before it.
+func (m *mender) fold(line []byte) {
+	m.resp.Marks |= MarkRepaired
+	if m.key == nil {
+		return
+	}
+	if !m.folded {
+		m.value, m.folded = append([]byte(nil), m.value...), true
+	}
+	m.value = append(append(m.value, ' '), bytes.TrimSpace(line)...)
+}
+
+func (m *mender) start(line []byte) {
+	colon := bytes.IndexByte(line, ':')
+	if colon <= 0 || m.count >= maxHeaderLines {
+		m.resp.Marks |= MarkRepaired
+		return
+	}
+	key := bytes.TrimRight(line[:colon], " \t")
+	if len(key) == 0 || len(key) != colon {
+		m.resp.Marks |= MarkRepaired
+	}
+	for _, c := range key {
+		if !isToken(c) {
+			m.resp.Marks |= MarkRepaired
+			return
+		}
+	}
+	if len(key) > 0 {
+		m.key, m.value, m.folded = key, line[colon+1:], false
+		m.count++
+	}
+}
+
+// flush writes the gathered line, or takes it for the framing.
+func (m *mender) flush() {
+	if m.key == nil {
+		return
+	}
+	key, value := m.key, bytes.Trim(m.value, " \t")
+	m.key = nil
+	switch {
+	case isKey(key, "content-length"):
+		m.contentLength(value)
+		return
+	case isKey(key, "transfer-encoding"):
+		m.transfer(value)
+		return
+	case isKey(key, "trailer"):
+		return // the codec refuses some, and nobody needs it
+	case isKey(key, "content-encoding"):
+		m.content = appendList(m.content, value)
+		return
+	case isKey(key, "content-type") && m.resp.Marks&markType != 0:
+		return // the first one counts; the codec would take the last
+	case isKey(key, "content-type"):
+		m.resp.Marks |= markType
+	}
+	m.write(key, value)
+}
+
+func (m *mender) write(key, value []byte) {
+	m.out = append(append(m.out, key...), ": "...)
+	from := len(m.out)
+	m.out = append(m.out, value...)
+	for i, c := range m.out[from:] {
+		if c < ' ' && c != '\t' || c == 0x7f {
+			m.out[from+i] = ' '
+			m.resp.Marks |= MarkRepaired
+		}
+	}
+	for len(m.out) > from && m.out[len(m.out)-1] == ' ' {
+		m.out = m.out[:len(m.out)-1]
+	}
+	m.out = append(m.out, "\r\n"...)
+}
+
+// contentLength takes one Content-Length, which may be a list. Equal values merge. Of values that differ
+// the largest is waited for: a shorter one would cut a page that may be whole.
+func (m *mender) contentLength(value []byte) {
+	for part := range bytes.SplitSeq(value, []byte{','}) {
+		part = bytes.Trim(part, " \t")
+		n, ok := parseLength(part)
+		switch {
+		case !ok:
+			m.resp.Marks |= MarkLengths
+			continue
+		case m.lengths > 0 && n != m.length:
+			m.resp.Marks |= MarkLengths
+		case m.lengths > 0:
+			m.resp.Marks |= MarkRepaired
+		}
+		m.lengths++
+		m.length = max(m.length, n)
+	}
+}
+
+func parseLength(b []byte) (int64, bool) {
+	if len(b) == 0 {
+		return 0, false
+	}
+	var n int64
+	for _, c := range b {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		if n < 1<<50 { // saturates: every limit is far below
+			n = n*10 + int64(c-'0')
+		}
+	}
+	return n, true
+}
+
+func (m *mender) transfer(value []byte) {
+	for part := range bytes.SplitSeq(value, []byte{','}) {
+		part = bytes.Trim(part, " \t")
+		switch {
+		case isKey(part, "chunked"):
+			m.f.chunked = true
+		case len(part) > 0 && !isKey(part, "identity"):
+			m.trans = appendList(m.trans, part)
+		}
+	}
+}
+
+// finish completes the framing, writes the merged lines and returns the mended head.
+func (m *mender) finish() []byte {
+	m.resp.Marks &^= markType
+	if m.lengths > 0 && !m.f.chunked {
+		m.f.length = m.length
+		m.out = append(m.out, "Content-Length: "...)
+		m.out = strconv.AppendInt(m.out, min(m.length, 1<<50), 10)
+		m.out = append(m.out, "\r\n"...)
+	}
+	if len(m.content) > 0 {
+		m.write([]byte("Content-Encoding"), m.content)
+	}
+	m.f.codings = m.content
+	if len(m.trans) > 0 {
+		m.f.codings = appendList(m.content, m.trans)
+	}
+	return m.out
+}
+
+// appendList joins lists with a comma. dst may alias nothing of the head: it is copied on first use.
+func appendList(dst, part []byte) []byte {
+	if len(dst) > 0 {
+		dst = append(dst, ',')
+	}
+	return append(dst, part...)
+}
+
+// isKey compares without case; key is in lower case.
+func isKey(b []byte, key string) bool {
+	if len(b) != len(key) {
+		return false
+	}
+	for i := range len(b) {
+		c := b[i]
+		if c >= 'A' && c <= 'Z' {
+			c |= 0x20
+		}
+		if c != key[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// isToken tells whether c may stand in a header's name.
+func isToken(c byte) bool {
+	switch {
+	case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
+		return true
+	}
+	return bytes.IndexByte([]byte("!#$%&'*+-.^_`|~"), c) >= 0
+}
+
+// Header returns the first value of a header, nil when absent. The name's case doesn't matter. Repeated
+// Content-Length and Content-Encoding are merged; Transfer-Encoding and Trailer aren't kept (RawHead has
+// them).
+func (r *Response) Header(name string) []byte {
+	if r.Status == 0 || r.buf.head == nil {
+		return nil
+	}
+	if v := r.buf.head.Peek(name); len(v) > 0 {
+		return v
+	}
+	return nil
+}
+
+// EachHeader calls fn with every value of a header in order until fn returns false.
+func (r *Response) EachHeader(name string, fn func(value []byte) bool) {
+	if r.Status == 0 || r.buf.head == nil {
+		return
+	}
+	for _, v := range r.buf.head.PeekAll(name) {
+		if len(v) > 0 && !fn(v) {
+			return
+		}
+	}
+}
