@@ -11,7 +11,7 @@
 //
 // A Resolver makes canonical URLs. Plain ASCII references, nearly all of the web's, take a path over bytes that allocates
 // nothing; the rest goes through a full parser of the standard (nlnwa/whatwg-url, with x/net/idna for domain names).
-// Both give the same bytes for what the fast path accepts: FuzzFastPath holds them against each other.
+// Both give the same bytes for what the fast path accepts: FuzzStandard holds them against each other.
 //
 // # Keys
 //
