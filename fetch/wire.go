@@ -162,10 +162,11 @@ func kindOf(err error) Kind {
 			return KindReset
 		case syscall.EHOSTUNREACH, syscall.EHOSTDOWN:
 			return KindUnreachable
-		case syscall.ENETUNREACH, syscall.ENETDOWN, syscall.EADDRNOTAVAIL, syscall.EAFNOSUPPORT,
-			syscall.EPERM, syscall.EACCES:
+		case syscall.ENETUNREACH, syscall.ENETDOWN, syscall.EAFNOSUPPORT, syscall.EPERM,
+			syscall.EACCES:
 			return KindNoRoute
-		case syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EAGAIN:
+		case syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EAGAIN,
+			syscall.EADDRNOTAVAIL:
 			return KindResources
 		case syscall.ETIMEDOUT:
 			return KindTimeout

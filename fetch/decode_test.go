@@ -1,0 +1,175 @@
+package fetch
+
+import (
+	"bytes"
+	"compress/flate"
+	"compress/gzip"
+	"compress/zlib"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/zstd"
+)
+
+// encode packs s by the named coding.
+func encode(t testing.TB, coding, s string) string {
+	t.Helper()
+	var b bytes.Buffer
+	var w io.WriteCloser
+	switch coding {
+	case "gzip":
+		w = gzip.NewWriter(&b)
+	case "zlib":
+		w = zlib.NewWriter(&b)
+	case "flate":
+		w, _ = flate.NewWriter(&b, 6)
+	case "br":
+		w = brotli.NewWriter(&b)
+	case "zstd":
+		w, _ = zstd.NewWriter(&b)
+	}
+	io.WriteString(w, s)
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestDecode(t *testing.T) {
+	text := strings.Repeat("the quick brown fox ", 500)
+	gz := encode(t, "gzip", text)
+	half := gz[:len(gz)/2]
+	for _, tt := range []struct {
+		name, header, payload, want string
+		marks                       Marks
+		encoding                    string
+	}{
+		{"none", "", text, text, 0, ""},
+		{"gzip", "Content-Encoding: gzip", gz, text, 0, "gzip"},
+		{"x-gzip", "Content-Encoding: X-GZIP", gz, text, 0, "gzip"},
+		{"two members", "Content-Encoding: gzip", gz + gz, text + text, 0, "gzip"},
+		{"zlib", "Content-Encoding: deflate", encode(t, "zlib", text), text, 0, "deflate"},
+		{"raw deflate", "Content-Encoding: deflate", encode(t, "flate", text), text, 0, "deflate"},
+		{"br", "Content-Encoding: br", encode(t, "br", text), text, 0, "br"},
+		{"zstd", "Content-Encoding: zstd", encode(t, "zstd", text), text, 0, "zstd"},
+		{"twice", "Content-Encoding: br, gzip", encode(t, "gzip", encode(t, "br", text)), text, 0, "br, gzip"},
+		{"two lines", "Content-Encoding: br\r\nContent-Encoding: gzip", encode(t, "gzip", encode(t, "br", text)),
+			text, 0, "br, gzip"},
+		{"three times", "Content-Encoding: gzip, gzip, gzip", gz, gz, MarkUnknownCoding, ""},
+		{"identity", "Content-Encoding: identity", text, text, 0, ""},
+		{"identity and gzip", "Content-Encoding: identity, gzip", gz, text, 0, "gzip"},
+		{"unknown", "Content-Encoding: utf-8", text, text, MarkUnknownCoding, ""},
+		{"empty", "Content-Encoding: gzip", "", "", 0, ""},
+		{"transfer coding", "Transfer-Encoding: gzip", gz, text, 0, "gzip"},
+		{"isn't gzip", "Content-Encoding: gzip", text, text, MarkNotEncoded, ""},
+		{"isn't gzip twice", "Content-Encoding: gzip, gzip", gz, text, MarkNotEncoded, "gzip"},
+		{"isn't br", "Content-Encoding: br", "<html>hello", "<html>hello", MarkNotEncoded, ""},
+		{"isn't deflate", "Content-Encoding: deflate", "<html>hello", "<html>hello", MarkNotEncoded, ""},
+		{"isn't zstd", "Content-Encoding: zstd", "<html>hello", "<html>hello", MarkNotEncoded, ""},
+		{"junk behind", "Content-Encoding: gzip", gz + "junkjunkjunk", text, MarkDecodeError, "gzip"},
+		{"cut", "Content-Encoding: gzip", half, "?", MarkDecodeError, "gzip"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			reply := ok200 + tt.header + "\r\n\r\n" + tt.payload
+			if tt.header == "" {
+				reply = ok200 + "\r\n" + tt.payload
+			}
+			resp := reply1(t, reply, Limits{Ratio: Unlimited})
+			if tt.want == "?" {
+				if !strings.HasPrefix(text, string(resp.Body)) {
+					t.Errorf("got %.60q", resp.Body)
+				}
+			} else if string(resp.Body) != tt.want {
+				t.Errorf("got %d bytes %.60q, want %d", len(resp.Body), resp.Body, len(tt.want))
+			}
+			if resp.Marks&^MarkCloseDelimited != tt.marks || resp.Encoding != tt.encoding {
+				t.Errorf("marks %b, encoding %q; want %b, %q", resp.Marks, resp.Encoding, tt.marks, tt.encoding)
+			}
+			if string(resp.PayloadRaw) != tt.payload {
+				t.Error("PayloadRaw isn't what was sent")
+			}
+		})
+	}
+}
+
+// reply1 does one exchange with a peer that sends reply and closes.
+func reply1(t *testing.T, reply string, lim Limits) *Response {
+	t.Helper()
+	resp := new(Response)
+	o := odd{reply: reply}
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestClient(t, Options{Limits: lim, Dial: pipeDial(func(conn net.Conn, _ string) { o.serve(conn, "") })})
+		if err := c.Do(t.Context(), testRequest(), resp); err != nil {
+			t.Fatal(err)
+		}
+	})
+	return resp
+}
+
+// TestBombs: what decodes to far more than was sent is cut, marked, and takes no more memory than the limit.
+func TestBombs(t *testing.T) {
+	bomb := strings.Repeat("\x00", 24<<20)
+	for _, coding := range []string{"gzip", "zlib", "br", "zstd"} {
+		packed := encode(t, coding, bomb)
+		name := strings.Replace(coding, "zlib", "deflate", 1)
+		for _, tt := range []struct {
+			lim  Limits
+			want int
+			mark Marks
+		}{
+			{Limits{Ratio: Unlimited}, 8 << 20, MarkDecodedLimit},
+			{Limits{Ratio: 10}, max(len(packed)*10, RatioFloorBytes), MarkRatioLimit},
+			{Limits{DecodedBytes: 1000}, 1000, MarkDecodedLimit},
+		} {
+			resp := reply1(t, ok200+"Content-Encoding: "+name+"\r\n\r\n"+packed, tt.lim)
+			if len(resp.Body) != tt.want || resp.Marks&tt.mark == 0 || cap(resp.buf.body) > 16<<20 {
+				t.Errorf("%s: got %d bytes (room %d), marks %b; want %d, %b", coding, len(resp.Body),
+					cap(resp.buf.body), resp.Marks, tt.want, tt.mark)
+			}
+		}
+	}
+	// A bomb in a bomb: the inner one is packed small by the outer one.
+	inner := encode(t, "gzip", bomb)
+	resp := reply1(t, ok200+"Content-Encoding: gzip, gzip\r\n\r\n"+encode(t, "gzip", inner), Limits{})
+	if len(resp.Body) > 8<<20 || resp.Marks&(MarkRatioLimit|MarkDecodedLimit) == 0 {
+		t.Errorf("nested: %d bytes, marks %b", len(resp.Body), resp.Marks)
+	}
+}
+
+// TestBuffersAreGivenBack: after Reset a response holds no more than its small buffers, whatever it held.
+func TestBuffersAreGivenBack(t *testing.T) {
+	big := strings.Repeat("x", 1<<20)
+	reply := ok200 + "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n"
+	packed := encode(t, "gzip", big)
+	reply += fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(packed), packed)
+	resp := reply1(t, reply, Limits{Ratio: Unlimited})
+	if len(resp.Body) != len(big) {
+		t.Fatalf("got %d bytes", len(resp.Body))
+	}
+	pool := resp.buf.pool
+	resp.Reset()
+	held := cap(resp.buf.req) + cap(resp.buf.raw) + cap(resp.buf.payload) + cap(resp.buf.body)
+	if held > 4*keepBufferBytes || pool.kept > poolBytes || pool.kept < 1<<20 {
+		t.Errorf("holds %d bytes, pool %d", held, pool.kept)
+	}
+}
+
+func TestPoolIsBounded(t *testing.T) {
+	var p bufferPool
+	for i := range 200 {
+		p.put(make([]byte, 0, 1<<(minClass+i%12)))
+		if p.kept > poolBytes {
+			t.Fatalf("keeps %d", p.kept)
+		}
+	}
+	for n := 1; n < 40<<20; n = n*3/2 + 1 {
+		if b := p.get(n); cap(b) < n || len(b) != 0 {
+			t.Fatalf("get(%d) has room for %d", n, cap(b))
+		}
+	}
+}
