@@ -214,6 +214,9 @@ func (x *exchange) run() *Error {
 // have come before the request was read, an early 4xx for instance.
 func (x *exchange) roundTrip() *Error {
 	w := &x.wire
+	if x.req.BeforeWrite != nil {
+		x.req.BeforeWrite()
+	}
 	n, werr := w.stream.Write(x.resp.buf.req)
 	x.resp.BytesWritten = int64(n)
 	if werr != nil {

@@ -29,6 +29,9 @@ type Request struct {
 	UserAgent, From, Accept, AcceptLanguage string
 	// IfNoneMatch and IfModifiedSince make the request conditional; "" leaves them out.
 	IfNoneMatch, IfModifiedSince string
+	// BeforeWrite, if set, is called once, when the connection stands and right before the request is
+	// written: that is when the server sees it, so delays between requests count from here.
+	BeforeWrite func()
 	// Limits replaces the client's limits for this exchange (robots.txt has smaller ones); nil: the
 	// client's. Zero fields are defaulted as in Options.
 	Limits *Limits
