@@ -1,0 +1,255 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+	"sync"
+	"time"
+)
+
+// MaxDelay is the longest delay of a Calendar; longer ones are shortened to it.
+const MaxDelay = 60 * 24 * time.Hour
+
+// Calendar keeps byte records until they are due. Records go to slots, each a Queue; a slot's edge is the time when all
+// of it is given out. A due time is rounded up to an edge: multiples of 1 s for delays under 8 s, of 2 s under 16 s and
+// so on. So a record is never early, late by at most 1 s or a quarter of its delay, and there are some hundred slots.
+//
+// Append, Len, NextDue and Freeze may be called concurrently by anybody. Peek and Advance are for one reader goroutine.
+type Calendar struct {
+	opt     Options
+	failure failure
+
+	// mu guards the fields below. It is held shared by Append, which may write a block, so that no slot is given up under it.
+	mu     sync.RWMutex
+	slots  []*slot // by edge, ascending; no two the same
+	next   uint64  // number of the next slot
+	dead   []*slot // read to the end; destroyed by a Commit
+	frozen *FrozenCalendar
+
+	peeked *slot // reader goroutine only: the slot of the record that Peek returned
+}
+
+// slot is the records of one edge.
+type slot struct {
+	number uint64
+	edge   int64 // unix milliseconds
+	queue  *Queue
+}
+
+// edgeMillis returns the slot edge, in unix milliseconds, for a record due then.
+func edgeMillis(now, due time.Time) int64 {
+	delay := min(max(due.Sub(now), 0), MaxDelay)
+	grain := int64(1)
+	if seconds := uint64(delay / time.Second); seconds >= 8 {
+		grain = 1 << (bits.Len64(seconds) - 3)
+	}
+	grain *= 1000
+	at := now.Add(delay)
+	millis := at.UnixMilli()
+	if at.Nanosecond()%int(time.Millisecond) != 0 {
+		millis++
+	}
+	rounded := millis - millis%grain
+	if rounded < millis {
+		rounded += grain
+	}
+	return rounded
+}
+
+// OpenCalendar opens the calendar as it was when st was frozen, or an empty one if st is nil, and deletes the files that st
+// does not name. Options are those of each slot's queue.
+func OpenCalendar(opt Options, st *CalendarState) (*Calendar, error) {
+	if err := opt.Validate(); err != nil {
+		return nil, err
+	}
+	c := &Calendar{opt: opt.withDefaults()}
+	if st == nil {
+		st = &CalendarState{V: calendarVersion}
+	}
+	if err := st.validate(); err != nil {
+		return nil, fmt.Errorf("queue: open %s: %w", opt.Name, err)
+	}
+	c.next = st.Next
+	keep := map[string]bool{}
+	for _, s := range st.Slots {
+		keep[slotName(opt.Name, s.Number)] = true
+		opened, err := c.openSlot(s.Number, s.Due, s.Queue)
+		if err != nil {
+			return nil, err
+		}
+		c.slots = append(c.slots, opened)
+	}
+	names, err := Names(opt.Set, opt.Name)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		if keep[name] {
+			continue
+		}
+		if err := Remove(opt.Set, name); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+func (c *Calendar) openSlot(number uint64, edge int64, st *State) (*slot, error) {
+	opt := c.opt
+	opt.Name = slotName(c.opt.Name, number)
+	q, err := Open(opt, st)
+	if err != nil {
+		return nil, err
+	}
+	return &slot{number: number, edge: edge, queue: q}, nil
+}
+
+// Append keeps a copy of rec, at most MaxRecord bytes, until due; one that is due already comes within a second.
+// Safe for concurrent use.
+func (c *Calendar) Append(now, due time.Time, rec []byte) error {
+	edge := edgeMillis(now, due)
+	for {
+		if err := c.failure.get(); err != nil {
+			return err
+		}
+		if found, err := c.appendTo(edge, rec); found {
+			return err
+		}
+		c.addSlot(edge)
+	}
+}
+
+// appendTo appends to the slot of an edge, if there is one.
+func (c *Calendar) appendTo(edge int64, rec []byte) (found bool, err error) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	i, ok := c.find(edge)
+	if !ok {
+		return false, nil
+	}
+	err = c.slots[i].queue.Append(rec)
+	if err != nil && !errors.Is(err, ErrTooLong) {
+		err = c.failure.set("append to", c.opt.Name, err)
+	}
+	return true, err
+}
+
+func (c *Calendar) find(edge int64) (int, bool) {
+	return slices.BinarySearchFunc(c.slots, edge, func(s *slot, edge int64) int {
+		return int(min(max(s.edge-edge, -1), 1))
+	})
+}
+
+func (c *Calendar) addSlot(edge int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i, ok := c.find(edge)
+	if ok {
+		return
+	}
+	opt := c.opt
+	opt.Name = slotName(c.opt.Name, c.next)
+	s := &slot{number: c.next, edge: edge, queue: newQueue(opt)}
+	c.next++
+	c.slots = slices.Insert(c.slots, i, s)
+}
+
+// Peek returns a record that is due, those of the earliest edge first, valid until Advance; ok = false if none is. For
+// one reader goroutine.
+func (c *Calendar) Peek(now time.Time) (rec []byte, ok bool, err error) {
+	if c.peeked != nil {
+		return c.peeked.queue.Peek()
+	}
+	for {
+		if err := c.failure.get(); err != nil {
+			return nil, false, err
+		}
+		c.mu.RLock()
+		var s *slot
+		if len(c.slots) > 0 && c.slots[0].edge <= now.UnixMilli() {
+			s = c.slots[0]
+		}
+		c.mu.RUnlock()
+		if s == nil {
+			return nil, false, nil
+		}
+		rec, ok, err = s.queue.Peek()
+		if err != nil {
+			return nil, false, err
+		}
+		if ok {
+			c.peeked = s
+			return rec, true, nil
+		}
+		c.retire(s)
+	}
+}
+
+// retire gives up a slot that is due and empty. A record appended since keeps it.
+func (c *Calendar) retire(s *slot) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n, _ := s.queue.Len(); n > 0 {
+		return
+	}
+	if i, ok := c.find(s.edge); ok && c.slots[i] == s {
+		c.slots = slices.Delete(c.slots, i, i+1)
+		c.dead = append(c.dead, s)
+	}
+}
+
+// Advance passes the record that Peek returned. It only changes memory. For the reader goroutine.
+func (c *Calendar) Advance() {
+	if c.peeked == nil {
+		panic("BUG: queue: Advance of " + c.opt.Name + " without Peek")
+	}
+	c.peeked.queue.Advance()
+	c.peeked = nil
+}
+
+// NextDue returns when the earliest record will be given out; ok = false if there is none. Safe for concurrent use.
+func (c *Calendar) NextDue() (due time.Time, ok bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, s := range c.slots {
+		if n, _ := s.queue.Len(); n > 0 {
+			return time.UnixMilli(s.edge), true
+		}
+	}
+	return time.Time{}, false
+}
+
+// Len returns the number of records, due or not, and their bytes. Safe for concurrent use.
+func (c *Calendar) Len() (records, bytes int64) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, s := range c.slots {
+		n, b := s.queue.Len()
+		records, bytes = records+n, bytes+b
+	}
+	return records, bytes
+}
+
+// Slots returns the number of slots in use. Safe for concurrent use.
+func (c *Calendar) Slots() int {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return len(c.slots)
+}
+
+// Close ends the use of the calendar. What was not saved is lost to the next OpenCalendar, as after a crash.
+func (c *Calendar) Close() error {
+	if err := c.failure.close(); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.slots {
+		if err := s.queue.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

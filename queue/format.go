@@ -1,0 +1,178 @@
+package queue
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/klauspost/compress/s2"
+
+	"drumbeat/disk"
+)
+
+// Integers are little-endian.
+//
+// Segment file = header of disk.HeaderBytes (kind "queu", version 1, number = segment number, place = directory), then
+// blocks. A block begins where the one before it ends; or, when a checkpoint lay between them, at the next multiple
+// of 4096, and the bytes between are zero.
+//
+//	offset size field       meaning
+//	0      4    magic       "QBLK"
+//	4      4    sequence    number of the block in its segment, from 0
+//	8      4    rawBytes    length of the records before compression
+//	12     4    storedBytes length of the payload
+//	16     4    records     number of records, at least 1
+//	20     4    codec       0 = payload is the records, 1 = payload is an s2 block of them
+//	24     8    checksum    xxhash64 of bytes [0, 24) and the payload
+//	32     …    payload
+//
+// Records, in a block as in a tail: length (uvarint), bytes, back to back.
+
+const (
+	// MaxRecord is the greatest length of a record in bytes.
+	MaxRecord = 1 << 20
+
+	segmentKind    = "queu"
+	segmentVersion = 1
+
+	blockMagic       = "QBLK"
+	blockHeaderBytes = 32
+	sumOffset        = 24
+	// alignBytes is the unit of writing of disks and file systems: no unit that a manifest names is written again.
+	alignBytes = 4096
+	// maxRawBytes bounds what a reader allocates for a block.
+	maxRawBytes = maxBlockBytes + MaxRecord + binary.MaxVarintLen32
+
+	codecRaw = 0
+	codecS2  = 1
+)
+
+// blockHeader is a decoded block header.
+type blockHeader struct {
+	sequence, raw, stored, records, codec uint32
+	sum                                   uint64
+}
+
+func alignUp(off int64) int64 { return (off + alignBytes - 1) &^ (alignBytes - 1) }
+
+// appendRecord appends one record to a block's raw bytes.
+func appendRecord(dst, rec []byte) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(rec))), rec...)
+}
+
+// recordBytes returns the length of a record of n bytes in a block.
+func recordBytes(n int) int {
+	size := n + 1
+	for n >= 0x80 {
+		n >>= 7
+		size++
+	}
+	return size
+}
+
+// nextRecord returns the first record of raw and how many bytes it takes; size = 0 means that raw is damaged.
+func nextRecord(raw []byte) (rec []byte, size int) {
+	n, w := binary.Uvarint(raw)
+	if w <= 0 || n > uint64(len(raw)-w) {
+		return nil, 0
+	}
+	size = w + int(n)
+	return raw[w:size:size], size
+}
+
+// appendBlock appends the block of raw to dst, compressed if that makes it shorter.
+func appendBlock(dst, raw []byte, sequence, records uint32) []byte {
+	start := len(dst)
+	dst = append(dst, make([]byte, blockHeaderBytes)...)
+	payload := len(dst)
+	room := dst[payload:cap(dst)]
+	codec := uint32(codecS2)
+	if need := s2.MaxEncodedLen(len(raw)); len(room) < need {
+		dst = append(dst, make([]byte, need)...)[:payload]
+		room = dst[payload:cap(dst)]
+	}
+	stored := len(s2.Encode(room, raw))
+	if stored >= len(raw) {
+		codec, stored = codecRaw, copy(room, raw)
+	}
+	dst = dst[:payload+stored]
+	h := dst[start:payload]
+	copy(h, blockMagic)
+	binary.LittleEndian.PutUint32(h[4:], sequence)
+	binary.LittleEndian.PutUint32(h[8:], uint32(len(raw)))
+	binary.LittleEndian.PutUint32(h[12:], uint32(stored))
+	binary.LittleEndian.PutUint32(h[16:], records)
+	binary.LittleEndian.PutUint32(h[20:], codec)
+	binary.LittleEndian.PutUint64(h[sumOffset:], blockSum(h, dst[payload:]))
+	return dst
+}
+
+func blockSum(header, payload []byte) uint64 {
+	var d xxhash.Digest
+	d.Reset()
+	d.Write(header[:sumOffset])
+	d.Write(payload)
+	return d.Sum64()
+}
+
+// isGap reports whether a block header's bytes are the zeros that follow a checkpoint.
+func isGap(header []byte) bool {
+	for _, b := range header {
+		if b != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// parseBlockHeader checks what can be checked before the payload is read.
+func parseBlockHeader(b []byte, path string, off int64, sequence uint32) (blockHeader, error) {
+	h := blockHeader{
+		sequence: binary.LittleEndian.Uint32(b[4:]),
+		raw:      binary.LittleEndian.Uint32(b[8:]),
+		stored:   binary.LittleEndian.Uint32(b[12:]),
+		records:  binary.LittleEndian.Uint32(b[16:]),
+		codec:    binary.LittleEndian.Uint32(b[20:]),
+		sum:      binary.LittleEndian.Uint64(b[sumOffset:]),
+	}
+	corrupt := func(want, got string) error {
+		return &disk.CorruptError{Path: path, Offset: off, Want: want, Got: got}
+	}
+	switch {
+	case string(b[:4]) != blockMagic:
+		return h, corrupt(fmt.Sprintf("block magic %q", blockMagic), fmt.Sprintf("%q", b[:4]))
+	case h.sequence != sequence:
+		return h, corrupt(fmt.Sprintf("block %d", sequence), fmt.Sprintf("block %d", h.sequence))
+	case h.raw == 0 || h.raw > maxRawBytes || h.stored > h.raw || h.records == 0 || h.records > h.raw:
+		return h, corrupt("possible lengths", fmt.Sprintf("raw %d, stored %d, records %d", h.raw, h.stored, h.records))
+	case h.codec > codecS2 || h.codec == codecRaw && h.raw != h.stored:
+		return h, corrupt("a known codec", fmt.Sprintf("%d (raw %d, stored %d)", h.codec, h.raw, h.stored))
+	}
+	return h, nil
+}
+
+// decodeBlock checks the payload and appends its records to dst[:0].
+func decodeBlock(dst, header, payload []byte, h blockHeader, path string, off int64) ([]byte, error) {
+	if sum := blockSum(header, payload); sum != h.sum {
+		return nil, &disk.CorruptError{
+			Path: path, Offset: off,
+			Want: fmt.Sprintf("xxhash64 %016x", h.sum), Got: fmt.Sprintf("%016x", sum),
+		}
+	}
+	if h.codec == codecRaw {
+		return append(dst[:0], payload...), nil
+	}
+	n, err := s2.DecodedLen(payload)
+	if err == nil && n != int(h.raw) {
+		err = fmt.Errorf("%d bytes", n)
+	}
+	if err == nil {
+		dst, err = s2.Decode(dst[:cap(dst)], payload)
+	}
+	if err != nil {
+		return nil, &disk.CorruptError{
+			Path: path, Offset: off, Want: fmt.Sprintf("s2 block of %d bytes", h.raw), Got: err.Error(),
+		}
+	}
+	return dst, nil
+}

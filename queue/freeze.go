@@ -1,0 +1,161 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+
+	"drumbeat/disk"
+)
+
+// stateVersion is the version of State.
+const stateVersion = 1
+
+// State is a queue at the moment of a Freeze, for a manifest. The unread records are, in this order: those in Head; those
+// of the blocks from Offset of the first segment to the end of the last, less the first Skip; those in Tail.
+type State struct {
+	// V is the version, 1.
+	V int
+	// Records and Bytes count what is unread.
+	Records, Bytes int64
+	// NextSegment and NextDir are the number and directory of the segment after the last.
+	NextSegment uint64
+	NextDir     int
+	// Segments has the segments with unread blocks, and maybe a last one without.
+	Segments []Segment `json:",omitempty"`
+	// Offset and Block are place and sequence number of the first unread block in Segments[0], Skip the number of its
+	// records that have been read.
+	Offset int64  `json:",omitempty"`
+	Block  uint32 `json:",omitempty"`
+	Skip   uint32 `json:",omitempty"`
+	// Head and Tail are what was in RAM; TailRecords is the number of records in Tail.
+	Head, Tail  disk.Ref
+	TailRecords uint32 `json:",omitempty"`
+}
+
+// validate checks that the state can be worked with, given the number of directories.
+func (st *State) validate(dirs int) error {
+	if st.V != stateVersion {
+		return fmt.Errorf("state has version %d; this program knows %d", st.V, stateVersion)
+	}
+	var errs []error
+	for i, s := range st.Segments {
+		if s.Dir < 0 || s.Dir >= dirs {
+			errs = append(errs, fmt.Errorf("segment %d is in directory %d of %d", s.Number, s.Dir, dirs))
+		}
+		if s.Size < disk.HeaderBytes+blockHeaderBytes || s.Number >= st.NextSegment ||
+			i > 0 && s.Number <= st.Segments[i-1].Number {
+			errs = append(errs, fmt.Errorf("impossible segment %+v", s))
+		}
+	}
+	if len(st.Segments) > 0 && (st.Offset < disk.HeaderBytes || st.Offset > st.Segments[0].Size) {
+		errs = append(errs, fmt.Errorf("cursor at %d of %+v", st.Offset, st.Segments[0]))
+	}
+	if st.Records < 0 || st.Bytes < 0 || st.NextDir < 0 {
+		errs = append(errs, fmt.Errorf("negative numbers in %+v", *st))
+	}
+	return errors.Join(errs...)
+}
+
+// Frozen is a queue at one moment, to be saved and committed while the queue goes on. It is for one goroutine.
+type Frozen struct {
+	q          *Queue
+	st         State
+	head, tail []byte
+	drop       []Segment
+	saved      bool
+}
+
+// Freeze notes the present state, in memory only and in microseconds. Nothing may be appended or advanced
+// during it by whoever wants the state to agree with other structures'. The Frozen before must have been committed.
+func (q *Queue) Freeze() *Frozen {
+	q.wmu.Lock()
+	defer q.wmu.Unlock()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.frozen != nil {
+		panic("BUG: queue: second Freeze of " + q.opt.Name + " before Commit of the first")
+	}
+	q.dropRead()
+	f := &Frozen{q: q, drop: q.retired, tail: q.tail[:len(q.tail):len(q.tail)]}
+	q.retired = nil
+	f.st = State{
+		V:       stateVersion,
+		Records: q.records.Load(), Bytes: q.bytes.Load(),
+		NextSegment: q.nextSegment, NextDir: q.nextDir,
+		Segments: append([]Segment(nil), q.segments...),
+		Offset:   q.readOff, Block: q.readSeq, Skip: q.skip,
+		TailRecords: q.tailRecords,
+	}
+	if q.headAt < len(q.head) {
+		if q.headOff == 0 {
+			f.head = q.head[q.headAt:]
+		} else {
+			f.st.Offset, f.st.Block, f.st.Skip = q.headOff, q.headSeq, q.headRead
+		}
+	}
+	q.nextOff = alignUp(q.nextOff)
+	q.trim()
+	q.frozen = f
+	q.saving.Store(len(f.head)+len(f.tail) > 0)
+	return f
+}
+
+// dropRead retires all segments of which nothing is unread, the last included: the next block begins a new one.
+func (q *Queue) dropRead() {
+	if q.headAt < len(q.head) && q.headOff != 0 {
+		return
+	}
+	for len(q.segments) > 0 && q.readOff >= q.segments[0].Size {
+		q.retireFirst()
+	}
+	if len(q.segments) == 0 {
+		q.segments = nil
+		q.readOff, q.readSeq = 0, 0
+	}
+}
+
+// trim gives back the buffers of a queue that nobody has appended to since the last Freeze. The head is the
+// reader's.
+func (q *Queue) trim() {
+	if !q.appended && len(q.tail) == 0 {
+		q.tail = nil
+	}
+	q.appended = false
+}
+
+// Save writes what was in RAM to the tail files and returns the state for the manifest. It may run while the queue is
+// being used.
+func (f *Frozen) Save(tails *disk.Tails) (*State, error) {
+	q := f.q
+	err := q.failure.get()
+	if err != nil {
+		return nil, err
+	}
+	if f.st.Head, err = tails.Write(f.st.NextDir, f.head); err == nil {
+		f.st.Tail, err = tails.Write(f.st.NextDir, f.tail)
+	}
+	if err != nil {
+		return nil, q.failure.set("save", q.opt.Name, err)
+	}
+	f.head, f.tail = nil, nil
+	f.saved = true
+	q.saving.Store(false)
+	return &f.st, nil
+}
+
+// Commit deletes the segments that the state no longer names. It is called when the manifest is durable.
+func (f *Frozen) Commit() error {
+	q := f.q
+	if !f.saved {
+		panic("BUG: queue: Commit of " + q.opt.Name + " without Save")
+	}
+	for _, s := range f.drop {
+		if err := q.opt.Set.FS.Remove(segmentPath(q.opt.Set, q.opt.Name, s)); err != nil {
+			return q.failure.set("commit", q.opt.Name, err)
+		}
+	}
+	q.wmu.Lock()
+	q.frozen = nil
+	q.wmu.Unlock()
+	return nil
+}

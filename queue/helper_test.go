@@ -1,0 +1,173 @@
+package queue
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"drumbeat/disk"
+)
+
+var (
+	seedFlag = flag.Uint64("seed", 1, "first seed of the random tests")
+	longFlag = flag.Bool("long", false, "run the random tests a hundred times longer")
+)
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// rounds returns n, or more with -long.
+func rounds(n int) int {
+	if *longFlag {
+		return 100 * n
+	}
+	return n
+}
+
+// record returns record number i of a test: its number and up to maxLen bytes that follow from it.
+func record(i, maxLen int) []byte {
+	rng := rand.New(rand.NewPCG(uint64(i), 42))
+	b := binary.AppendUvarint(nil, uint64(i))
+	for n := rng.IntN(maxLen + 1); len(b) < n; {
+		b = append(b, byte('a'+rng.IntN(3)))
+	}
+	return b
+}
+
+// drain reads at most n records and compares them with those from number from on.
+func drain(t testing.TB, q *Queue, from, n, maxLen int) int {
+	t.Helper()
+	for k := range n {
+		rec, ok, err := q.Peek()
+		must(t, err)
+		if !ok {
+			return k
+		}
+		if want := record(from+k, maxLen); string(rec) != string(want) {
+			t.Fatalf("record %d: got %q, want %q", from+k, rec, want)
+		}
+		q.Advance()
+	}
+	return n
+}
+
+// manifest is what the tests' store keeps durable: a state, the tails' generation, and what the model was.
+type manifest struct {
+	Gen      uint64
+	Queue    *State
+	Calendar *CalendarState
+	From, To int           // the queue holds records From … To-1
+	Due      map[int]int64 // the calendar holds these records, due then
+	Order    map[int]int   // and they were appended in this order
+}
+
+const manifestName = "one/manifest"
+
+func newSet(fsys disk.FS) (disk.Set, error) {
+	set := disk.Set{FS: fsys, Paths: []string{"one", "two", "three"}}
+	for dir := range set.Paths {
+		if err := fsys.MkdirAll(set.Path(dir)); err != nil {
+			return set, err
+		}
+	}
+	return set, fsys.SyncFS("one")
+}
+
+// writeManifest does what a checkpoint does between Save and Commit.
+func writeManifest(set disk.Set, m *manifest) error {
+	for _, p := range set.Paths {
+		if err := set.FS.SyncFS(p); err != nil {
+			return err
+		}
+	}
+	data, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return disk.WriteFileAtomic(set.FS, manifestName, data)
+}
+
+// readManifest returns the durable manifest, an empty one if there is none, and deletes the tails it does not name.
+func readManifest(set disk.Set) (*manifest, error) {
+	m := &manifest{}
+	data, err := disk.ReadFile(set.FS, manifestName)
+	if err == nil {
+		err = json.Unmarshal(data, m)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return m, disk.RemoveTails(set, func(gen uint64) bool { return gen == m.Gen })
+}
+
+// checkpoint freezes and saves the queue and makes the manifest durable; between is called at each point where
+// other goroutines could run.
+func checkpoint(set disk.Set, q *Queue, m *manifest, between func() error) error {
+	f := q.Freeze()
+	if err := between(); err != nil {
+		return err
+	}
+	tails, err := disk.CreateTails(set, m.Gen)
+	if err != nil {
+		return err
+	}
+	if m.Queue, err = f.Save(tails); err != nil {
+		return err
+	}
+	if err := errors.Join(between(), tails.Close(), between()); err != nil {
+		return err
+	}
+	if err := writeManifest(set, m); err != nil {
+		return err
+	}
+	if err := between(); err != nil {
+		return err
+	}
+	if err := f.Commit(); err != nil {
+		return err
+	}
+	return disk.RemoveTails(set, func(gen uint64) bool { return gen == m.Gen })
+}
+
+// walkAll checks that the state holds exactly the records From … To-1.
+func walkAll(set disk.Set, name string, m *manifest, maxLen int) error {
+	i := m.From
+	err := Walk(set, name, m.Queue, func(rec []byte) error {
+		if want := record(i, maxLen); string(rec) != string(want) {
+			return fmt.Errorf("record %d: got %q, want %q", i, rec, want)
+		}
+		i++
+		return nil
+	})
+	if err == nil && i != m.To {
+		err = fmt.Errorf("records end at %d, want %d", i, m.To)
+	}
+	return err
+}
+
+// segmentFiles returns the paths of all segments of a queue.
+func segmentFiles(t *testing.T, set disk.Set, name string) []string {
+	t.Helper()
+	var all []string
+	for dir := range set.Paths {
+		names, err := set.FS.List(queueDir(set, dir, name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		for _, n := range names {
+			all = append(all, queueDir(set, dir, name)+"/"+n)
+		}
+	}
+	slices.Sort(all)
+	return all
+}

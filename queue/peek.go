@@ -1,0 +1,146 @@
+package queue
+
+import (
+	"fmt"
+
+	"drumbeat/disk"
+)
+
+// Peek returns the oldest unread record, valid until Advance, or ok = false if there is none. It reads the next block
+// from disk when it comes to it. A second Peek returns the same record. For one reader goroutine.
+func (q *Queue) Peek() (rec []byte, ok bool, err error) {
+	if q.peekSize > 0 {
+		return q.peek, true, nil
+	}
+	if err := q.failure.get(); err != nil {
+		return nil, false, err
+	}
+	if q.headAt == len(q.head) {
+		if q.records.Load() == 0 {
+			return nil, false, nil
+		}
+		if err := q.fillHead(); err != nil {
+			return nil, false, fmt.Errorf("queue: read %s: %w", q.opt.Name, err)
+		}
+	}
+	rec, size := nextRecord(q.head[q.headAt:])
+	if size == 0 {
+		return nil, false, fmt.Errorf("queue: read %s: %w", q.opt.Name, q.badRecord())
+	}
+	q.peek, q.peekSize = rec, size
+	return rec, true, nil
+}
+
+// Advance passes the record that Peek returned. It only changes memory. For the reader goroutine; calling it without
+// a Peek before is a bug.
+func (q *Queue) Advance() {
+	if q.peekSize == 0 {
+		panic("BUG: queue: Advance of " + q.opt.Name + " without Peek")
+	}
+	q.mu.Lock()
+	q.headAt += q.peekSize
+	q.headRead++
+	q.bytes.Add(-int64(len(q.peek)))
+	q.records.Add(-1)
+	q.mu.Unlock()
+	q.peek, q.peekSize = nil, 0
+}
+
+// fillHead loads the next block, or takes over the tail buffer if there is none. There is an unread record.
+func (q *Queue) fillHead() error {
+	for !q.takeTail() {
+		if err := q.loadBlock(); err != nil {
+			return err
+		}
+		if q.headAt < len(q.head) {
+			break
+		}
+	}
+	return nil
+}
+
+// diskBlock returns the segment and place of the next block to load; ok is false if there is none. Called under mu
+// by the reader when the head has been read.
+func (q *Queue) diskBlock() (seg Segment, ok bool) {
+	for len(q.segments) > 1 && q.readOff >= q.segments[0].Size {
+		q.retireFirst()
+	}
+	if len(q.segments) == 0 || q.readOff >= q.segments[0].Size {
+		return Segment{}, false
+	}
+	return q.segments[0], true
+}
+
+// retireFirst gives up the first segment, read to its end. Called under mu.
+func (q *Queue) retireFirst() {
+	q.retired = append(q.retired, q.segments[0])
+	q.segments = q.segments[1:]
+	q.readOff, q.readSeq = disk.HeaderBytes, 0
+}
+
+// takeTail makes the tail the head if no block lies between.
+func (q *Queue) takeTail() bool {
+	q.mu.Lock()
+	_, ok := q.diskBlock()
+	q.mu.Unlock()
+	if ok {
+		return false
+	}
+	q.wmu.Lock() // may wait for a block being written, which then comes first
+	defer q.wmu.Unlock()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if _, ok := q.diskBlock(); ok {
+		return false
+	}
+	spare := q.head[:0]
+	if q.saving.Load() && q.headOff == 0 {
+		spare = nil
+	}
+	q.head, q.tail = q.tail, spare
+	q.headAt, q.headRead, q.tailRecords = 0, 0, 0
+	q.headOff, q.headSeq = 0, 0
+	return true
+}
+
+// loadBlock reads the next block into the head. The I/O is done without locks: a state frozen meanwhile still has
+// the block as unread.
+func (q *Queue) loadBlock() error {
+	q.mu.Lock()
+	seg, _ := q.diskBlock()
+	off, seq, skip := q.readOff, q.readSeq, q.skip
+	dst := q.head[:0]
+	if q.saving.Load() && q.headOff == 0 {
+		dst = nil // the Frozen may refer to it
+	}
+	q.mu.Unlock()
+
+	r := segmentReader{set: q.opt.Set, name: q.opt.Name, pool: q.opt.Pool}
+	b, err := r.read(dst, seg, off, seq)
+	if err != nil {
+		return err
+	}
+	at, err := skipRecords(b, skip)
+	if err != nil {
+		return err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.head, q.headAt, q.headRead = b.raw, at, skip
+	q.headOff, q.headSeq = b.off, seq
+	q.readOff, q.readSeq, q.skip = b.end, seq+1, 0
+	return nil
+}
+
+// badRecord describes a record whose length is impossible though the checksum above it is right.
+func (q *Queue) badRecord() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	e := &disk.CorruptError{
+		Path: "tail of " + q.opt.Name, Offset: int64(q.headAt), Want: "a record", Got: "an impossible length",
+	}
+	if q.headOff != 0 {
+		e.Path, e.Offset = segmentPath(q.opt.Set, q.opt.Name, q.segments[0]), q.headOff
+	}
+	return e
+}
