@@ -1,0 +1,341 @@
+package simweb
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/netip"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// Gap is a least gap and where it was seen.
+type Gap struct {
+	Host  string        // or address; "" when nothing was asked twice
+	Value time.Duration // meaningless when Host is ""
+}
+
+// Tracked counts what came to one host or one address. Gaps are -1 where there were fewer than two requests.
+type Tracked struct {
+	Requests, Robots int           // all, and those for robots rules
+	StartToStart     time.Duration // least gap between the starts of two requests that follow each other
+	EndToStart       time.Duration // least gap from the end of a response to the start of the next; 0 if they overlapped
+	PageToPage       time.Duration // least gap between starts of requests that are not for robots rules
+	MaxBusy          int           // most requests in progress at once
+	MaxConns         int           // most connections at once that carried requests for the host (open, for an address)
+}
+
+// Snapshot is the log at one moment: plain data that can be written, read and checked in another process.
+type Snapshot struct {
+	Requests []Request          // the last ones, oldest first
+	Total    int                // requests, robots included
+	Conns    int                // connections accepted
+	Hosts    map[string]Tracked // by name without port
+	Servers  map[string]Tracked // by address
+	Fetches  map[string]int     // of each canonical URL of the graph and the spam PLD, robots rules excluded
+	Wrong    map[string]int     // URLs asked for that no link leads to
+	Twins    map[string]int     // URLs asked for with http where the host has https, or another port: 301
+	Statuses map[int]int        // responses by status
+	Astray   int                // requests that came to an address which is not one of the host's
+	Dropped  int                // entries not kept, since the log is bounded; the checks refuse to pass then
+}
+
+// Snapshot copies the log.
+func (l *Log) Snapshot() *Snapshot {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := &Snapshot{
+		Total: int(l.next), Conns: int(l.conns), Hosts: map[string]Tracked{}, Servers: map[string]Tracked{},
+		Fetches: map[string]int{}, Wrong: map[string]int{}, Twins: map[string]int{}, Statuses: map[int]int{},
+		Astray: l.astray, Dropped: l.dropped, Requests: l.requests(),
+	}
+	for i := range l.hosts {
+		if l.hosts[i].requests > 0 {
+			s.Hosts[l.w.hosts[i].name] = l.hosts[i].value()
+		}
+	}
+	for name, t := range l.others {
+		s.Hosts[name] = t.value()
+	}
+	for ip, t := range l.servers {
+		s.Servers[ip.String()] = t.value()
+	}
+	for i, c := range l.fetches {
+		if c > 0 {
+			s.Fetches[l.w.url(l.w.nodeAt(uint64(i)))] = int(c)
+		}
+	}
+	maps.Copy(s.Fetches, l.spam)
+	maps.Copy(s.Wrong, l.wrong)
+	maps.Copy(s.Twins, l.twins)
+	maps.Copy(s.Statuses, l.statuses)
+	return s
+}
+
+func (t *track) value() Tracked {
+	gap := func(d time.Duration) time.Duration {
+		if d == none {
+			return -1
+		}
+		return d
+	}
+	return Tracked{
+		Requests: t.requests, Robots: t.robots, StartToStart: gap(t.minStart), EndToStart: gap(t.minEnd),
+		PageToPage: gap(t.minPage), MaxBusy: t.maxBusy, MaxConns: t.maxConns,
+	}
+}
+
+// requests lists the ring, oldest first. Held: mu.
+func (l *Log) requests() []Request {
+	list := make([]Request, 0, len(l.ring))
+	for i := range l.ring {
+		e := &l.ring[(l.next+uint64(i))%uint64(len(l.ring))]
+		if len(l.ring) < l.keep {
+			e = &l.ring[i]
+		}
+		r := Request{
+			Host: e.host, IP: e.ip, Status: int(e.status), Start: e.start, End: e.end, Conn: e.conn, Robots: e.robots,
+			Known: e.known,
+		}
+		if e.known {
+			r.Host, r.URL = string(l.w.appendHost(nil, e.node)), l.w.url(e.node)
+		} else if r.URL = "http://" + e.host + e.target; e.https {
+			r.URL = "https://" + e.host + e.target
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
+// Requests returns the last LogRequests requests, oldest first.
+func (l *Log) Requests() []Request {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.requests()
+}
+
+// Fetches counts the requests for each URL of the graph and of the spam PLD; robots rules are not among them.
+func (l *Log) Fetches() map[string]int { return l.Snapshot().Fetches }
+
+// Totals is cheap: all requests so far, connections accepted, connections open.
+func (l *Log) Totals() (requests, conns, open int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return int(l.next), int(l.conns), l.open
+}
+
+// WriteTo writes the snapshot as JSON. It implements io.WriterTo.
+func (s *Snapshot) WriteTo(out io.Writer) (int64, error) {
+	b, err := json.Marshal(s)
+	if err != nil {
+		return 0, fmt.Errorf("simweb: encode log: %w", err)
+	}
+	n, err := out.Write(append(b, '\n'))
+	return int64(n), err
+}
+
+// ReadSnapshot reads what WriteTo wrote, or what GET /log at the host LogHost answers.
+func ReadSnapshot(in io.Reader) (*Snapshot, error) {
+	s := &Snapshot{}
+	if err := json.NewDecoder(in).Decode(s); err != nil {
+		return nil, fmt.Errorf("simweb: decode log: %w", err)
+	}
+	return s, nil
+}
+
+// MinHostGap returns the least gap between two requests to one host name, robots rules included: between starts, and from
+// the end of one to the start of the next.
+func (s *Snapshot) MinHostGap() (start, end Gap) { return leastGaps(s.Hosts) }
+
+// MinServerGap is the same for addresses.
+func (s *Snapshot) MinServerGap() (start, end Gap) { return leastGaps(s.Servers) }
+
+func leastGaps(m map[string]Tracked) (start, end Gap) {
+	for _, name := range sortedNames(m) {
+		t := m[name]
+		if t.StartToStart >= 0 && (start.Host == "" || t.StartToStart < start.Value) {
+			start = Gap{name, t.StartToStart}
+		}
+		if t.EndToStart >= 0 && (end.Host == "" || t.EndToStart < end.Value) {
+			end = Gap{name, t.EndToStart}
+		}
+	}
+	return start, end
+}
+
+func sortedNames[V any](m map[string]V) []string {
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	return names
+}
+
+// MaxHostConns returns the most connections at once that carried a request for one host, and the host. A connection
+// counts from its first request for the host until it is closed, or until the response after which it closes is complete.
+func (s *Snapshot) MaxHostConns() (int, string) {
+	most, where := 0, ""
+	for _, name := range sortedNames(s.Hosts) {
+		if c := s.Hosts[name].MaxConns; c > most {
+			most, where = c, name
+		}
+	}
+	return most, where
+}
+
+// faults collects complaints, the first ten in words.
+type faults struct {
+	n    int
+	said []string
+}
+
+func (f *faults) add(format string, args ...any) {
+	f.n++
+	if f.n <= 10 {
+		f.said = append(f.said, fmt.Sprintf(format, args...))
+	}
+}
+
+func (f *faults) err(what string) error {
+	if f.n == 0 {
+		return nil
+	}
+	return errors.New("simweb: " + what + ": " + itoa(f.n) + " faults: " + strings.Join(f.said, "; "))
+}
+
+// CheckOnce complains about URLs fetched more than once, URLs that no link leads to, requests at a wrong address.
+func (s *Snapshot) CheckOnce() error {
+	f := &faults{}
+	s.sound(f)
+	for _, url := range sortedNames(s.Fetches) {
+		if c := s.Fetches[url]; c > 1 {
+			f.add("%s fetched %d times", url, c)
+		}
+	}
+	return f.err("check that URLs are fetched once")
+}
+
+// sound adds what is wrong in every run.
+func (s *Snapshot) sound(f *faults) {
+	for _, url := range sortedNames(s.Wrong) {
+		f.add("%s asked %d times, no link leads there", url, s.Wrong[url])
+	}
+	if s.Astray > 0 {
+		f.add("%d requests came to an address that is not the host's", s.Astray)
+	}
+	if s.Dropped > 0 {
+		f.add("the log dropped %d entries", s.Dropped)
+	}
+}
+
+// CheckGaps complains about hosts and addresses where two requests started less than the delay apart (robots rules
+// included), and about hosts with more than one connection at a time. slack is taken off both delays: over sockets a
+// server can be late in reading the first of two requests, in a bubble and for EndToStart it is 0.
+func (s *Snapshot) CheckGaps(host, server, slack time.Duration) error {
+	f := &faults{}
+	gaps := func(what string, m map[string]Tracked, least time.Duration) {
+		for _, name := range sortedNames(m) {
+			if g := m[name].StartToStart; g >= 0 && g < least-slack {
+				f.add("%s %s asked again after %v, delay is %v", what, name, g, least)
+			}
+		}
+	}
+	gaps("host", s.Hosts, host)
+	gaps("server", s.Servers, server)
+	s.checkConns(f)
+	return f.err("check delays")
+}
+
+// CheckEndGaps is CheckGaps from the end of a response to the start of the next request, without slack: no client
+// that waits so long can fail it, however late the server is.
+func (s *Snapshot) CheckEndGaps(host, server time.Duration) error {
+	f := &faults{}
+	gaps := func(what string, m map[string]Tracked, least time.Duration) {
+		for _, name := range sortedNames(m) {
+			if g := m[name].EndToStart; g >= 0 && g < least {
+				f.add("%s %s asked again %v after the last response, delay is %v", what, name, g, least)
+			}
+		}
+	}
+	gaps("host", s.Hosts, host)
+	gaps("server", s.Servers, server)
+	s.checkConns(f)
+	return f.err("check delays after responses")
+}
+
+func (s *Snapshot) checkConns(f *faults) {
+	for _, name := range sortedNames(s.Hosts) {
+		if c := s.Hosts[name].MaxConns; c > 1 {
+			f.add("host %s had %d connections at once", name, c)
+		}
+	}
+}
+
+// CheckFetched complains about any difference between what was fetched and what should have been; a URL may have been
+// fetched up to times times (kills repeat a few). Fetches of the spam PLD are not compared.
+func (s *Snapshot) CheckFetched(e *Expected, times int) error {
+	f := &faults{}
+	s.sound(f)
+	missing := 0
+	for url := range e.FetchedURLs() {
+		if s.Fetches[url] == 0 {
+			missing++
+			f.add("%s not fetched", url)
+		}
+	}
+	for _, url := range sortedNames(s.Fetches) {
+		if n, err := e.w.parseURL(url); err == nil && n.host == e.w.spam {
+			continue
+		}
+		fetched, refused, _ := e.Has(url)
+		c := s.Fetches[url]
+		switch {
+		case refused:
+			f.add("%s fetched though robots.txt disallows it", url)
+		case !fetched:
+			f.add("%s fetched though nothing reachable links to it", url)
+		case c > times:
+			f.add("%s fetched %d times", url, c)
+		}
+	}
+	return f.err(fmt.Sprintf("compare with the expected set (%d URLs, %d missing)", e.Fetched, missing))
+}
+
+// The checks of a live log are those of its snapshot.
+
+// MinHostGap is Snapshot.MinHostGap.
+func (l *Log) MinHostGap() (start, end Gap) { return l.Snapshot().MinHostGap() }
+
+// MinServerGap is Snapshot.MinServerGap.
+func (l *Log) MinServerGap() (start, end Gap) { return l.Snapshot().MinServerGap() }
+
+// MaxHostConns is Snapshot.MaxHostConns.
+func (l *Log) MaxHostConns() (int, string) { return l.Snapshot().MaxHostConns() }
+
+// CheckOnce is Snapshot.CheckOnce.
+func (l *Log) CheckOnce() error { return l.Snapshot().CheckOnce() }
+
+// CheckGaps is Snapshot.CheckGaps without slack.
+func (l *Log) CheckGaps(host, server time.Duration) error {
+	return l.Snapshot().CheckGaps(host, server, 0)
+}
+
+// CheckEndGaps is Snapshot.CheckEndGaps.
+func (l *Log) CheckEndGaps(host, server time.Duration) error {
+	return l.Snapshot().CheckEndGaps(host, server)
+}
+
+// CheckFetched is Snapshot.CheckFetched.
+func (l *Log) CheckFetched(e *Expected, times int) error { return l.Snapshot().CheckFetched(e, times) }
+
+// spamAddr is the address of spam host sub.
+func (w *Web) spamAddr(sub uint64) netip.Addr {
+	return w.spamIP[below(hash(w.opt.Seed, sub, saltAddr), uint64(len(w.spamIP)))]
+}

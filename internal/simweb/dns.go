@@ -1,0 +1,131 @@
+package simweb
+
+import (
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// ServeDNS answers one query; it implements dns.Handler. Names whose lookup times out get no answer at all.
+func (w *Web) ServeDNS(out dns.ResponseWriter, query *dns.Msg) {
+	if len(query.Question) != 1 || query.Opcode != dns.OpcodeQuery {
+		m := new(dns.Msg)
+		m.SetRcode(query, dns.RcodeFormatError)
+		out.WriteMsg(m) // a lost answer is the network's business
+		return
+	}
+	_, udp := out.RemoteAddr().(*net.UDPAddr)
+	if m := w.answerDNS(query, udp); m != nil {
+		out.WriteMsg(m)
+	}
+}
+
+// answerDNS builds the answer, nil for none.
+func (w *Web) answerDNS(query *dns.Msg, udp bool) *dns.Msg {
+	q := query.Question[0]
+	name := strings.TrimSuffix(strings.ToLower(q.Name), ".")
+	n := w.resolve(name)
+	m := new(dns.Msg)
+	m.SetReply(query)
+	m.RecursionAvailable = true
+	if opt := query.IsEdns0(); opt != nil {
+		m.SetEdns0(1232, false)
+	}
+	ttl := w.opt.DNSTTL
+	if ttl == 0 {
+		ttl = 5 * time.Minute
+	}
+	header := func(owner string, rrtype uint16) dns.RR_Header {
+		return dns.RR_Header{Name: owner, Rrtype: rrtype, Class: dns.ClassINET, Ttl: uint32(ttl.Seconds())}
+	}
+	switch n.fail {
+	case DNSTimeout:
+		return nil
+	case ServFail:
+		m.Rcode = dns.RcodeServerFailure
+		return m
+	case NXDomain:
+		m.Rcode = dns.RcodeNameError
+	case 0:
+		if udp && n.cut {
+			m.Truncated = true
+			return m
+		}
+		owner := q.Name
+		if n.cname != "" && (q.Qtype == dns.TypeA || q.Qtype == dns.TypeAAAA || q.Qtype == dns.TypeCNAME) {
+			target := n.cname + "."
+			m.Answer = append(m.Answer, &dns.CNAME{Hdr: header(owner, dns.TypeCNAME), Target: target})
+			owner = target
+		}
+		if q.Qtype == dns.TypeA {
+			for _, a := range n.v4 {
+				m.Answer = append(m.Answer, &dns.A{Hdr: header(owner, dns.TypeA), A: a.AsSlice()})
+			}
+		}
+		if q.Qtype == dns.TypeAAAA {
+			for _, a := range n.v6 {
+				m.Answer = append(m.Answer, &dns.AAAA{Hdr: header(owner, dns.TypeAAAA), AAAA: a.AsSlice()})
+			}
+		}
+	}
+	if len(m.Answer) == 0 {
+		m.Ns = append(m.Ns, &dns.SOA{
+			Hdr: header("simweb.", dns.TypeSOA), Ns: "ns.simweb.", Mbox: "nobody.simweb.", Serial: 1, Refresh: 3600,
+			Retry: 600, Expire: 86400, Minttl: uint32(ttl.Seconds()),
+		})
+	}
+	return m
+}
+
+// nameServer is one pair of UDP and TCP servers on one port.
+type nameServer struct {
+	udp, tcp *dns.Server
+	addr     netip.AddrPort
+	done     chan error // one result from each
+}
+
+// startNameServer listens on port (0: any that is free for both) of 127.0.0.1; close ends its two goroutines.
+func (w *Web) startNameServer(port uint16) (*nameServer, error) {
+	var err error
+	for range portTries {
+		var conn *net.UDPConn
+		conn, err = net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: int(port)})
+		if err != nil {
+			return nil, err
+		}
+		conn.SetReadBuffer(1 << 20) // more than the kernel grants is no fault
+		at := conn.LocalAddr().(*net.UDPAddr).AddrPort()
+		var l net.Listener
+		if l, err = net.Listen("tcp4", at.String()); err != nil {
+			conn.Close()
+			continue
+		}
+		n := &nameServer{addr: at, done: make(chan error, 2)}
+		n.udp = &dns.Server{PacketConn: conn, Handler: w, UDPSize: 4096}
+		n.tcp = &dns.Server{Listener: l, Handler: w}
+		for _, s := range []*dns.Server{n.udp, n.tcp} {
+			started := make(chan struct{})
+			s.NotifyStartedFunc = func() { close(started) }
+			go func() { n.done <- s.ActivateAndServe() }()
+			<-started
+		}
+		return n, nil
+	}
+	return nil, err
+}
+
+func (n *nameServer) close() error {
+	err := n.udp.Shutdown()
+	if e := n.tcp.Shutdown(); err == nil {
+		err = e
+	}
+	for range 2 {
+		if e := <-n.done; err == nil {
+			err = e
+		}
+	}
+	return err
+}

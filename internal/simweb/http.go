@@ -1,0 +1,336 @@
+package simweb
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+)
+
+// LogHost is a host name at which a socket server answers GET /log with the log's Snapshot as JSON (plain http, any of
+// its addresses; it is in no name server).
+const LogHost = "log.simweb.internal"
+
+const (
+	maxHeadBytes = 16 << 10
+	idleTimeout  = 2 * time.Minute // of a connection on which the client says nothing
+)
+
+// errHead is a request that is no HTTP/1.x GET or HEAD.
+var errHead = errors.New("simweb: read request: malformed head")
+
+// session is one connection being served. It belongs to one goroutine.
+type session struct {
+	w     *Web
+	conn  net.Conn
+	https bool
+	ip    netip.Addr
+	stop  <-chan struct{} // closed when the server closes; nil in the in-process form
+	p     *painter
+	in    []byte // read and not yet used
+	used  int    // bytes of in that the current request takes
+	small []byte // compressed body
+	out   []byte // framed response
+	log   *connLog
+}
+
+// wish is what a request head asks beyond the URL.
+type wish struct {
+	request
+	headOnly bool
+	gzip     bool
+	close    bool
+}
+
+// newSession takes buffers from the web's pool; serve gives them back.
+func (w *Web) newSession(conn net.Conn, ip netip.Addr, stop <-chan struct{}) *session {
+	s, _ := w.sessions.Get().(*session)
+	if s == nil {
+		s = &session{w: w, p: &painter{w: w}, in: make([]byte, 0, 1024)}
+	}
+	s.conn, s.ip, s.stop, s.https, s.in = conn, ip, stop, false, s.in[:0]
+	return s
+}
+
+// serve answers requests until the connection ends. It closes conn; the session must not be used after.
+func (s *session) serve() {
+	s.log = s.w.log.openConn(s.ip)
+	s.loop()
+	s.conn.Close()
+	s.log.close()
+	s.conn, s.log, s.stop = nil, nil, nil
+	s.w.sessions.Put(s)
+}
+
+func (s *session) loop() {
+	for {
+		if err := s.conn.SetDeadline(time.Now().Add(idleTimeout)); err != nil {
+			return
+		}
+		head, err := s.readHead()
+		if err != nil {
+			if err == errHead {
+				io.WriteString(s.conn, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+			}
+			return
+		}
+		q, err := s.parseHead(head)
+		if err != nil {
+			io.WriteString(s.conn, "HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+			return
+		}
+		if !s.respond(&q) || q.close {
+			return
+		}
+		s.in = s.in[:copy(s.in, s.in[s.used:])]
+	}
+}
+
+// readHead returns the bytes up to and with the empty line.
+func (s *session) readHead() ([]byte, error) {
+	from := 0
+	for {
+		if i := bytes.Index(s.in[from:], []byte("\r\n\r\n")); i >= 0 {
+			s.used = from + i + 4
+			return s.in[:s.used], nil
+		}
+		if len(s.in) >= maxHeadBytes {
+			return nil, errHead
+		}
+		from = max(0, len(s.in)-3)
+		if len(s.in) == cap(s.in) {
+			s.in = append(s.in, make([]byte, len(s.in))...)[:len(s.in)]
+		}
+		n, err := s.conn.Read(s.in[len(s.in):cap(s.in)])
+		s.in = s.in[:len(s.in)+n]
+		if n == 0 && err != nil {
+			return nil, err
+		}
+	}
+}
+
+// parseHead reads a request line and the fields that matter.
+func (s *session) parseHead(head []byte) (wish, error) {
+	q := wish{request: request{https: s.https}}
+	line, rest, _ := bytes.Cut(head, []byte("\r\n"))
+	method, line, _ := bytes.Cut(line, []byte(" "))
+	target, version, _ := bytes.Cut(line, []byte(" "))
+	switch string(method) {
+	case "GET":
+	case "HEAD":
+		q.headOnly = true
+	default:
+		return q, errHead
+	}
+	switch string(version) {
+	case "HTTP/1.1":
+	case "HTTP/1.0":
+		q.close = true
+	default:
+		return q, errHead
+	}
+	if len(target) == 0 || target[0] != '/' || bytes.IndexByte(target, '#') >= 0 {
+		return q, errHead
+	}
+	q.path = target
+	hosts := 0
+	for len(rest) > 2 {
+		line, rest, _ = bytes.Cut(rest, []byte("\r\n"))
+		name, value, ok := bytes.Cut(line, []byte(":"))
+		if !ok {
+			return q, errHead
+		}
+		value = bytes.TrimSpace(value)
+		switch len(name) {
+		case len("Host"):
+			if bytes.EqualFold(name, []byte("Host")) {
+				q.host, q.port = splitHost(value, s.https)
+				hosts++
+			}
+		case len("Connection"):
+			if bytes.EqualFold(name, []byte("Connection")) {
+				q.close = bytes.EqualFold(value, []byte("close")) || q.close && !bytes.EqualFold(value, []byte("keep-alive"))
+			}
+		case len("Accept-Encoding"):
+			if bytes.EqualFold(name, []byte("Accept-Encoding")) {
+				q.gzip = bytes.Contains(value, []byte("gzip"))
+			}
+		case len("Content-Length"):
+			if bytes.EqualFold(name, []byte("Content-Length")) && string(value) != "0" {
+				return q, errHead
+			}
+		}
+	}
+	if hosts != 1 {
+		return q, errHead
+	}
+	return q, nil
+}
+
+// respond answers one request; false ends the connection.
+func (s *session) respond(q *wish) bool {
+	if q.host == LogHost && s.stop != nil {
+		return s.respondLog(q)
+	}
+	if o := s.w.dark(q.host, false); o != nil {
+		s.hang(o)
+		return false
+	}
+	a := s.p.answer(&q.request)
+	run := s.log.begin(q.host, a, &q.request)
+	if d := s.w.opt.SlowDelay; d > 0 && a.node.host >= 0 && s.w.hosts[a.node.host].slow {
+		if !s.wait(d) {
+			s.log.end(run, true)
+			return false
+		}
+	}
+	s.frame(a, q)
+	s.log.end(run, q.close)
+	if _, err := s.conn.Write(s.out); err != nil {
+		return false
+	}
+	return true
+}
+
+// hang leaves the client without an answer while an outage with Hang lasts.
+func (s *session) hang(o *outage) {
+	if !o.Hang || s.stop == nil {
+		return
+	}
+	s.conn.SetReadDeadline(time.Time{})
+	gone := make(chan struct{})
+	go func() { // ends when the client closes, or with the deadline below
+		defer close(gone)
+		var b [1]byte
+		for {
+			if _, err := s.conn.Read(b[:]); err != nil {
+				return
+			}
+		}
+	}()
+	select {
+	case <-o.over:
+	case <-gone:
+	case <-s.stop:
+	}
+	s.conn.SetReadDeadline(time.Unix(1, 0))
+	<-gone
+}
+
+// wait waits; false: the server closes.
+func (s *session) wait(d time.Duration) bool {
+	if s.stop == nil {
+		time.Sleep(d)
+		return true
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-s.stop:
+		return false
+	}
+}
+
+func (s *session) respondLog(q *wish) bool {
+	var b bytes.Buffer
+	if _, err := s.w.log.Snapshot().WriteTo(&b); err != nil {
+		return false
+	}
+	a := &answer{status: 200, ctype: "application/json", body: b.Bytes()}
+	s.frame(a, q)
+	_, err := s.conn.Write(s.out)
+	return err == nil
+}
+
+// frame builds head and body in s.out.
+func (s *session) frame(a *answer, q *wish) {
+	body := a.body
+	zipped := a.gzip && q.gzip
+	if zipped {
+		body = s.compress(body)
+	}
+	chunked := a.chunked && !q.headOnly
+	o := append(s.out[:0], "HTTP/1.1 "...)
+	o = strconv.AppendInt(o, int64(a.status), 10)
+	o = append(o, statusText(a.status)...)
+	o = append(o, "Server: simweb\r\nContent-Type: "...)
+	o = append(o, a.ctype...)
+	if len(a.location) > 0 {
+		o = append(o, "\r\nLocation: "...)
+		o = append(o, a.location...)
+	}
+	if zipped {
+		o = append(o, "\r\nContent-Encoding: gzip"...)
+	}
+	if q.close {
+		o = append(o, "\r\nConnection: close"...)
+	}
+	if chunked {
+		o = append(o, "\r\nTransfer-Encoding: chunked\r\n\r\n"...)
+		for half := len(body)/2 + 1; len(body) > 0; {
+			n := min(half, len(body))
+			o = strconv.AppendInt(o, int64(n), 16)
+			o = append(o, "\r\n"...)
+			o = append(o, body[:n]...)
+			o = append(o, "\r\n"...)
+			body = body[n:]
+		}
+		s.out = append(o, "0\r\n\r\n"...)
+		return
+	}
+	o = append(o, "\r\nContent-Length: "...)
+	o = strconv.AppendInt(o, int64(len(body)), 10)
+	o = append(o, "\r\n\r\n"...)
+	if !q.headOnly {
+		o = append(o, body...)
+	}
+	s.out = o
+}
+
+// compress gzips b into the session's buffer.
+func (s *session) compress(b []byte) []byte {
+	out := (*bytesWriter)(&s.small)
+	s.small = s.small[:0]
+	z, _ := s.w.zips.Get().(*gzip.Writer)
+	if z == nil {
+		z, _ = gzip.NewWriterLevel(out, gzip.BestSpeed) // the level is valid
+	} else {
+		z.Reset(out)
+	}
+	z.Write(b) // a bytesWriter does not fail
+	z.Close()
+	s.w.zips.Put(z)
+	return s.small
+}
+
+type bytesWriter []byte
+
+func (w *bytesWriter) Write(p []byte) (int, error) {
+	*w = append(*w, p...)
+	return len(p), nil
+}
+
+func statusText(status int) string {
+	switch status {
+	case 200:
+		return " OK\r\n"
+	case 301:
+		return " Moved Permanently\r\n"
+	case 302:
+		return " Found\r\n"
+	case 403:
+		return " Forbidden\r\n"
+	case 404:
+		return " Not Found\r\n"
+	case 500:
+		return " Internal Server Error\r\n"
+	}
+	return " Status\r\n"
+}

@@ -1,0 +1,65 @@
+package simweb
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/netip"
+	"os"
+	"syscall"
+)
+
+// Dial connects to an address of the web without sockets: a goroutine serves the far end of a net.Pipe until either
+// side closes. Port 443 speaks TLS, every other port HTTP. Failures are *DialError. Addresses of dead hosts that do not
+// answer, and every address in an outage, keep the caller until ctx ends.
+//
+// It may be used in a testing/synctest bubble: all that it makes belongs to the bubble, and the log's times are virtual.
+func (w *Web) Dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
+	fail := func(err error) (net.Conn, error) { return nil, &DialError{Addr: addr, Err: err} }
+	if w.dark("", false) != nil || inDeadNet(addr.Addr(), silentNet) {
+		<-ctx.Done()
+		return fail(os.ErrDeadlineExceeded)
+	}
+	if err := ctx.Err(); err != nil {
+		return fail(os.ErrDeadlineExceeded)
+	}
+	if !w.listens(addr.Addr()) {
+		if inDeadNet(addr.Addr(), refusedNet) {
+			return fail(syscall.ECONNREFUSED)
+		}
+		return fail(syscall.EHOSTUNREACH)
+	}
+	near, far := net.Pipe()
+	w.startSession(far, addr)
+	return near, nil
+}
+
+// startSession starts the goroutine that serves one in-process connection; it ends when the connection does.
+func (w *Web) startSession(far net.Conn, addr netip.AddrPort) {
+	s := w.newSession(far, addr.Addr(), nil)
+	if addr.Port() == 443 {
+		s.https = true
+		s.conn = tls.Server(far, w.authority().config())
+	}
+	go s.serve()
+}
+
+func inDeadNet(a netip.Addr, network byte) bool {
+	return a.Is4() && a.As4()[0] == 127 && a.As4()[1] == network
+}
+
+// listens says whether a live host has the address.
+func (w *Web) listens(a netip.Addr) bool {
+	if a.Is6() {
+		for _, b := range w.opt.IPv6Addrs {
+			if a == b {
+				return true
+			}
+		}
+		return false
+	}
+	inside := func(list []netip.Addr) bool {
+		return len(list) > 0 && !a.Less(list[0]) && !list[len(list)-1].Less(a) && a.As4()[3] != 0 && a.As4()[3] != 255
+	}
+	return inside(w.addrs) || inside(w.spamIP)
+}

@@ -1,0 +1,330 @@
+package simweb
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// Bounds of what the log keeps about names and URLs that are not in the web's tables (spam hosts, wrong URLs).
+const (
+	maxOtherHosts = 1 << 20
+	maxOtherURLs  = 1 << 20
+)
+
+// none is the gap of something that happened less than twice.
+const none = time.Duration(1<<63 - 1)
+
+// Log is the server's side of what happened, by its own clock. Start of a request is the moment when its head has been
+// read whole; End lies before the last byte of the response is written, so a client that waits d after it has read a
+// response, and then sends, is seen with a gap of at least d from End to Start. Memory is bounded: counters of each host
+// and address, one byte for each URL of the graph, and the last LogRequests requests.
+type Log struct {
+	w *Web
+
+	mu       sync.Mutex // guards all below; nothing waits under it
+	epoch    time.Time  // of the first event
+	conns    uint64
+	open     int
+	ring     []event
+	next     uint64 // requests so far; ring[next % cap] is the oldest
+	keep     int
+	hosts    []track // of the web's tables
+	others   map[string]*track
+	servers  map[netip.Addr]*track
+	fetches  []uint8 // by node number, saturating; made when first used
+	twice    uint64  // fetches of a URL of the graph beyond its first
+	spam     map[string]int
+	wrong    map[string]int
+	twins    map[string]int
+	astray   int // requests that reached an address which is not one of the host's
+	dropped  int // entries not kept for the bounds above
+	statuses map[int]int
+}
+
+// track is what is known about one host or server.
+type track struct {
+	requests, robots         int
+	lastStart, lastEnd       time.Duration
+	lastPage                 time.Duration // start of the last request that was not for robots rules
+	minStart, minEnd         time.Duration // least gap between two starts; from end to next start
+	minPage                  time.Duration // least gap between starts, neither for robots rules
+	busy, maxBusy            int
+	conns, maxConns          int
+	hasPage, hasAny, answers bool
+}
+
+// event is a request in the ring.
+type event struct {
+	node         node
+	known        bool
+	robots       bool
+	https        bool
+	status       int16
+	conn         uint64
+	start, end   time.Duration
+	ip           netip.Addr
+	host, target string // when the URL is not known
+}
+
+// Request is one request as the log shows it.
+type Request struct {
+	URL    string        // canonical where the URL is one of the graph, else as asked
+	Host   string        // without port
+	IP     netip.Addr    // address that it came to
+	Status int           // of the response
+	Start  time.Duration // since the log's first event; the request has been read
+	End    time.Duration // the response is about to be complete; 0 while it is not
+	Conn   uint64        // number of the connection, from 1
+	Robots bool          // for robots rules
+	Known  bool          // a URL of the graph
+}
+
+func newLog(w *Web, keep int) *Log {
+	l := &Log{w: w, keep: keep}
+	l.clear()
+	return l
+}
+
+// Reset forgets everything. No request may be running.
+func (l *Log) Reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.clear()
+}
+
+func (l *Log) clear() {
+	l.epoch, l.conns, l.open, l.ring, l.next = time.Time{}, 0, 0, nil, 0
+	l.hosts, l.fetches = make([]track, len(l.w.hosts)), nil
+	for i := range l.hosts {
+		l.hosts[i].clear()
+	}
+	l.others, l.servers = map[string]*track{}, map[netip.Addr]*track{}
+	l.twice, l.astray, l.dropped = 0, 0, 0
+	l.spam, l.wrong, l.twins, l.statuses = map[string]int{}, map[string]int{}, map[string]int{}, map[int]int{}
+}
+
+func (t *track) clear() { *t = track{minStart: none, minEnd: none, minPage: none} }
+
+// now is the log's clock. Held: mu.
+func (l *Log) now() time.Duration {
+	if l.epoch.IsZero() {
+		l.epoch = time.Now()
+	}
+	return time.Since(l.epoch)
+}
+
+// connLog is the log's view of one connection; it belongs to the connection's goroutine.
+type connLog struct {
+	l      *Log
+	number uint64
+	ip     netip.Addr
+	hosts  []*track // that this connection has carried requests for, and is counted with
+	server *track
+}
+
+func (l *Log) openConn(ip netip.Addr) *connLog {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.conns++
+	l.open++
+	s := l.servers[ip]
+	if s == nil {
+		s = &track{}
+		s.clear()
+		l.servers[ip] = s
+	}
+	s.conns++
+	s.maxConns = max(s.maxConns, s.conns)
+	return &connLog{l: l, number: l.conns, ip: ip, server: s}
+}
+
+func (c *connLog) close() {
+	c.l.mu.Lock()
+	defer c.l.mu.Unlock()
+	c.l.open--
+	c.server.conns--
+	c.release()
+}
+
+// release counts the connection with no host any more. Held: mu.
+func (c *connLog) release() {
+	for _, t := range c.hosts {
+		t.conns--
+	}
+	c.hosts = c.hosts[:0]
+}
+
+// running is a request between begin and end.
+type running struct {
+	seq  uint64
+	host *track
+}
+
+// begin notes a request that has been read. host is the name asked for.
+func (c *connLog) begin(host string, a *answer, q *request) running {
+	l := c.l
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	t := l.track(host, a.node)
+	c.count(t)
+	t.begin(now, a.robots)
+	c.server.begin(now, a.robots)
+	e := event{
+		node: a.node, known: a.known, robots: a.robots, https: q.https, status: int16(a.status), conn: c.number,
+		start: now, ip: c.ip,
+	}
+	if !a.known {
+		e.host, e.target = host, string(q.path)
+	}
+	run := running{seq: l.next, host: t}
+	l.next++
+	l.statuses[a.status]++
+	if l.keep > 0 {
+		if len(l.ring) < l.keep {
+			l.ring = append(l.ring, e)
+		} else {
+			l.ring[run.seq%uint64(l.keep)] = e
+		}
+	}
+	l.fetched(a, &e, host, q)
+	if a.node.host >= 0 && !l.w.has(a.node, c.ip) {
+		l.astray++
+	}
+	return run
+}
+
+// end notes that the response is about to be complete. last: the connection will carry no more, so it stops counting
+// for its hosts now, before the client can know.
+func (c *connLog) end(run running, last bool) {
+	l := c.l
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	run.host.end(now)
+	c.server.end(now)
+	if l.keep > 0 && l.next-run.seq <= uint64(l.keep) {
+		l.ring[run.seq%uint64(l.keep)].end = now
+	}
+	if last {
+		c.release()
+	}
+}
+
+// count counts the connection with a host once.
+func (c *connLog) count(t *track) {
+	for _, have := range c.hosts {
+		if have == t {
+			return
+		}
+	}
+	c.hosts = append(c.hosts, t)
+	t.conns++
+	t.maxConns = max(t.maxConns, t.conns)
+}
+
+// track finds the counters of a host by name. Held: mu.
+func (l *Log) track(host string, n node) *track {
+	if n.host >= 0 && n.host != l.w.spam {
+		return &l.hosts[n.host]
+	}
+	t := l.others[host]
+	if t == nil {
+		t = &track{}
+		t.clear()
+		if len(l.others) >= maxOtherHosts {
+			l.dropped++
+			return t
+		}
+		l.others[host] = t
+	}
+	return t
+}
+
+// fetched counts a URL. Held: mu.
+func (l *Log) fetched(a *answer, e *event, host string, q *request) {
+	bump := func(m map[string]int, url string) {
+		if _, ok := m[url]; !ok && len(m) >= maxOtherURLs {
+			l.dropped++
+			return
+		}
+		m[url]++
+	}
+	switch {
+	case a.robots:
+	case !a.known:
+		scheme := "http://"
+		if q.https {
+			scheme = "https://"
+		}
+		if q.port != 80 && q.port != 443 {
+			host += ":" + itoa(int(q.port))
+		}
+		m := l.wrong
+		if a.twin {
+			m = l.twins
+		}
+		bump(m, scheme+host+e.target)
+	case a.node.host == l.w.spam:
+		bump(l.spam, l.w.url(a.node))
+	default:
+		if l.fetches == nil {
+			l.fetches = make([]uint8, l.w.nodes)
+		}
+		c := &l.fetches[l.w.number(a.node)]
+		if *c > 0 {
+			l.twice++
+		}
+		if *c < 255 {
+			*c++
+		}
+	}
+}
+
+func (t *track) begin(now time.Duration, robots bool) {
+	if t.hasAny {
+		t.minStart = min(t.minStart, now-t.lastStart)
+		if t.busy > 0 {
+			t.minEnd = 0
+		} else if t.answers {
+			t.minEnd = min(t.minEnd, now-t.lastEnd)
+		}
+	}
+	if !robots {
+		if t.hasPage {
+			t.minPage = min(t.minPage, now-t.lastPage)
+		}
+		t.hasPage, t.lastPage = true, now
+	} else {
+		t.robots++
+	}
+	t.requests++
+	t.hasAny, t.lastStart = true, now
+	t.busy++
+	t.maxBusy = max(t.maxBusy, t.busy)
+}
+
+func (t *track) end(now time.Duration) {
+	t.busy--
+	t.answers, t.lastEnd = true, now
+}
+
+// has says whether an address is one of a node's host.
+func (w *Web) has(n node, ip netip.Addr) bool {
+	h := &w.hosts[n.host]
+	if h.kind == spamHost {
+		return ip == w.spamAddr(n.sub)
+	}
+	for _, a := range h.addrs {
+		if a == ip {
+			return true
+		}
+	}
+	for _, a := range h.addrs6 {
+		if a == ip {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,207 @@
+package simweb
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// portTries is how many ports are tried until one is free on all addresses.
+const portTries = 20
+
+// ServerOptions say where the servers listen. A zero port means one that is free on all its addresses.
+type ServerOptions struct {
+	HTTPPort   uint16
+	HTTPSPort  uint16
+	DNSPort    uint16 // of the first name server; the others get free ones
+	DNSServers int    // 0 means 1
+}
+
+// Server is a web on sockets: HTTP and HTTPS on every address of it, name servers on 127.0.0.1. It owns one goroutine for
+// each listener, each connection and each name server socket; Close ends them and waits.
+type Server struct {
+	w         *Web
+	http      uint16
+	https     uint16
+	names     []*nameServer
+	listeners []net.Listener
+	stop      chan struct{} // closed first
+	release   func() bool   // of the context's AfterFunc
+	once      sync.Once
+	err       error
+	wait      sync.WaitGroup
+
+	mu    sync.Mutex // guards conns and shut
+	conns map[net.Conn]struct{}
+	shut  bool
+}
+
+// Start starts the servers. When ctx ends they stop as by Close, which must be called all the same to wait.
+func (w *Web) Start(ctx context.Context, opt ServerOptions) (*Server, error) {
+	s := &Server{w: w, stop: make(chan struct{}), conns: map[net.Conn]struct{}{}}
+	var err error
+	if s.http, err = s.listen(opt.HTTPPort, nil); err == nil {
+		s.https, err = s.listen(opt.HTTPSPort, w.authority().config())
+	}
+	for i := 0; err == nil && i < max(1, opt.DNSServers); i++ {
+		var n *nameServer
+		if n, err = w.startNameServer(opt.DNSPort); err == nil {
+			s.names = append(s.names, n)
+		}
+		opt.DNSPort = 0
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("simweb: start servers: %w", err), s.Close())
+	}
+	s.release = context.AfterFunc(ctx, s.halt)
+	return s, nil
+}
+
+// HTTPPort is where port 80 (and 8080) of the web's hosts is found.
+func (s *Server) HTTPPort() uint16 { return s.http }
+
+// HTTPSPort is where port 443 is found.
+func (s *Server) HTTPSPort() uint16 { return s.https }
+
+// Map turns an address of the web, port 80, 443 or 8080, into the one to connect to.
+func (s *Server) Map(a netip.AddrPort) netip.AddrPort {
+	if a.Port() == 443 {
+		return netip.AddrPortFrom(a.Addr(), s.https)
+	}
+	return netip.AddrPortFrom(a.Addr(), s.http)
+}
+
+// DNSAddrs are the name servers.
+func (s *Server) DNSAddrs() []netip.AddrPort {
+	var list []netip.AddrPort
+	for _, n := range s.names {
+		list = append(list, n.addr)
+	}
+	return list
+}
+
+// Close breaks all connections off and waits until every goroutine of the server has ended.
+func (s *Server) Close() error {
+	if s.release != nil {
+		s.release()
+	}
+	s.halt()
+	s.wait.Wait()
+	return s.err
+}
+
+// halt closes everything, once.
+func (s *Server) halt() {
+	s.once.Do(func() {
+		close(s.stop)
+		s.mu.Lock()
+		s.shut = true
+		for _, l := range s.listeners {
+			l.Close()
+		}
+		for c := range s.conns {
+			c.Close()
+		}
+		s.mu.Unlock()
+		var errs []error
+		for _, n := range s.names {
+			errs = append(errs, n.close())
+		}
+		if err := errors.Join(errs...); err != nil {
+			s.err = fmt.Errorf("simweb: close name servers: %w", err)
+		}
+	})
+}
+
+// listen opens one port on all addresses and starts the accepting goroutines.
+func (s *Server) listen(port uint16, secure *tls.Config) (uint16, error) {
+	addrs := s.w.Addrs()
+	if s.w.opt.IPv6 > 0 {
+		addrs = slices.Concat(addrs, s.w.opt.IPv6Addrs)
+	}
+	var err error
+	for range portTries {
+		var list []net.Listener
+		var got uint16
+		if list, got, err = listenAll(addrs, port); err != nil {
+			if port != 0 {
+				break
+			}
+			continue
+		}
+		s.listeners = append(s.listeners, list...)
+		for i, l := range list {
+			s.startAccept(l, addrs[i], secure)
+		}
+		return got, nil
+	}
+	return 0, err
+}
+
+func listenAll(addrs []netip.Addr, port uint16) ([]net.Listener, uint16, error) {
+	lc := net.ListenConfig{KeepAlive: -1}
+	var list []net.Listener
+	for _, a := range addrs {
+		l, err := lc.Listen(context.Background(), "tcp", net.JoinHostPort(a.String(), strconv.Itoa(int(port))))
+		if err != nil {
+			for _, l := range list {
+				l.Close()
+			}
+			return nil, 0, err
+		}
+		list = append(list, l)
+		port = uint16(l.Addr().(*net.TCPAddr).Port)
+	}
+	return list, port, nil
+}
+
+// startAccept starts the goroutine of one listener; it ends when the listener is closed.
+func (s *Server) startAccept(l net.Listener, ip netip.Addr, secure *tls.Config) {
+	s.wait.Add(1)
+	go func() {
+		defer s.wait.Done()
+		for {
+			c, err := l.Accept()
+			if err == nil {
+				s.startSession(c, ip, secure)
+				continue
+			}
+			select {
+			case <-s.stop:
+				return
+			case <-time.After(10 * time.Millisecond): // out of descriptors, or the client is gone already
+			}
+		}
+	}()
+}
+
+// startSession starts the goroutine of one connection, if the server is not closing.
+func (s *Server) startSession(c net.Conn, ip netip.Addr, secure *tls.Config) {
+	s.mu.Lock()
+	if s.shut {
+		s.mu.Unlock()
+		c.Close()
+		return
+	}
+	s.conns[c] = struct{}{}
+	s.wait.Add(1)
+	s.mu.Unlock()
+	go func() {
+		defer s.wait.Done()
+		session := s.w.newSession(c, ip, s.stop)
+		if secure != nil {
+			session.conn, session.https = tls.Server(c, secure), true
+		}
+		session.serve()
+		s.mu.Lock()
+		delete(s.conns, c)
+		s.mu.Unlock()
+	}()
+}
