@@ -1,0 +1,254 @@
+package beast
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"drumbeat/disk"
+	"drumbeat/queue"
+)
+
+// DefaultQueuesMax bounds the horizon: the paper's 8 billion pages need 16 queues, 80 billion 128.
+const DefaultQueuesMax = 1024
+
+// Options describes where the queues are and how many there may be. Set is needed; other zero fields mean the default.
+type Options struct {
+	Set          disk.Set
+	Name         string // their directory under state/, for them alone; default "beast"
+	QueuesMax    int    // the horizon stops doubling here; a power of 2; default DefaultQueuesMax
+	SegmentBytes int64  // of a queue's files; default that of package queue
+	BlockBytes   int    // largest tail buffer of a queue; default that of package queue
+
+	pool *queue.Pool
+}
+
+func (o *Options) complete() error {
+	if o.Name == "" {
+		o.Name = "beast"
+	}
+	if o.QueuesMax == 0 {
+		o.QueuesMax = DefaultQueuesMax
+	}
+	o.pool = new(queue.Pool)
+	return o.Validate()
+}
+
+// Validate returns all faults joined.
+func (o *Options) Validate() error {
+	var errs []error
+	if o.Set.FS == nil || o.Set.Len() == 0 {
+		errs = append(errs, errors.New("no directories"))
+	}
+	if o.QueuesMax < 0 || o.QueuesMax&(o.QueuesMax-1) != 0 || o.QueuesMax > 1<<20 {
+		errs = append(errs, fmt.Errorf("%d queues: want a power of 2 up to 2^20", o.QueuesMax))
+	}
+	return errors.Join(errs...)
+}
+
+func (o *Options) queue(name string) queue.Options {
+	return queue.Options{Set: o.Set, Name: name, SegmentBytes: o.SegmentBytes, BlockBytes: o.BlockBytes,
+		Pool: o.pool}
+}
+
+// Beast is the set of queues. See the package comment for who may call what.
+type Beast struct {
+	opt Options
+
+	// mu guards all below. Append holds it for reading while it appends, so that the set of queues and the generation
+	// of QF stay; moving s, scans and Freeze hold it for writing, for microseconds.
+	mu        sync.RWMutex
+	current   Number                  // s
+	horizon   Number                  // h
+	lastScan  Number                  // s at the start of the last scan
+	scans     int64                   // scans started
+	epoch     uint32                  // ledgers of others count as new
+	queues    map[Number]*queue.Queue // s and those beyond it that were appended to
+	failed    *queue.Queue            // QF: the generation that takes what fails
+	failedGen uint64
+	old       *queue.Queue // the generation that is scanned; nil unless a scan is on
+	oldGen    uint64
+	retired   []*queue.Queue // read to the end, to be destroyed after the next checkpoint
+
+	// pinMu guards pins and lowest. It is taken inside mu, or alone.
+	pinMu  sync.Mutex
+	pins   int
+	lowest Number // placed into since the first of the pins; 0 = none
+
+	placed    atomic.Int64 // records appended to numbered queues since Open
+	failures  atomic.Int64 // records appended to QF since Open
+	scanMoved atomic.Int64 // value of placed when the last scan began
+}
+
+// Place decides where the next URL of a PLD goes and notes it in the ledger. The rule is in the package comment.
+// It must stand between Pin and its release, if an Append follows.
+func (b *Beast) Place(l *Ledger, budget uint32) Number {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	n := l.place(budget, b.current, b.horizon, b.epoch)
+	if n == Failed {
+		return n
+	}
+	b.pinMu.Lock()
+	if b.pins > 0 && (b.lowest == 0 || n < b.lowest) {
+		b.lowest = n
+	}
+	b.pinMu.Unlock()
+	return n
+}
+
+// Pin keeps s below every number that Place returns from now until release is called (once) and all other pins are
+// released.
+func (b *Beast) Pin() (release func()) {
+	b.pinMu.Lock()
+	defer b.pinMu.Unlock()
+	b.pins++
+	var once sync.Once
+	return func() {
+		once.Do(func() {
+			b.pinMu.Lock()
+			defer b.pinMu.Unlock()
+			if b.pins--; b.pins == 0 {
+				b.lowest = 0
+			}
+		})
+	}
+}
+
+// Append puts a record into the queue that Place gave, or QF. It panics with BUG if s has reached the number.
+func (b *Beast) Append(n Number, rec []byte) error {
+	b.mu.RLock()
+	for n != Failed && b.queues[n] == nil {
+		b.mu.RUnlock()
+		if err := b.create(n); err != nil {
+			return err
+		}
+		b.mu.RLock()
+	}
+	defer b.mu.RUnlock()
+	if n == Failed {
+		if err := b.failed.Append(rec); err != nil {
+			return fmt.Errorf("beast: append to failed queue %d: %w", b.failedGen, err)
+		}
+		b.failures.Add(1)
+		return nil
+	}
+	if n <= b.current {
+		panic(fmt.Sprintf("BUG: beast: append to queue %d, but %d is being read", n, b.current))
+	}
+	if err := b.queues[n].Append(rec); err != nil {
+		return fmt.Errorf("beast: append to queue %d: %w", n, err)
+	}
+	b.placed.Add(1)
+	return nil
+}
+
+func (b *Beast) create(n Number) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.queues[n] != nil {
+		return nil
+	}
+	if n <= b.current {
+		panic(fmt.Sprintf("BUG: beast: append to queue %d, but %d is being read", n, b.current))
+	}
+	q, err := queue.Open(b.opt.queue(queueName(b.opt.Name, n)), nil)
+	if err != nil {
+		return fmt.Errorf("beast: create queue %d: %w", n, err)
+	}
+	b.queues[n] = q
+	return nil
+}
+
+// Peek returns the oldest unread record of the current queue, valid until Advance. At the end of the queue s moves on.
+// False: there is none now; Waiting says why.
+func (b *Beast) Peek() ([]byte, bool, error) {
+	for {
+		b.mu.RLock()
+		n, q := b.current, b.queues[b.current]
+		b.mu.RUnlock()
+		if q != nil {
+			rec, ok, err := q.Peek()
+			if err != nil {
+				return nil, false, fmt.Errorf("beast: read queue %d: %w", n, err)
+			}
+			if ok {
+				return rec, true, nil
+			}
+		}
+		if !b.moveOn() {
+			return nil, false, nil
+		}
+	}
+}
+
+// Advance passes the record that Peek returned.
+func (b *Beast) Advance() {
+	b.mu.RLock()
+	q := b.queues[b.current]
+	b.mu.RUnlock()
+	q.Advance()
+}
+
+// moveOn moves s, whose queue is read to the end, to the lowest queue that is not empty. The queue left behind stays open
+// until its files may go, since an outstanding Frozen may still have to save it.
+func (b *Beast) moveOn() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	next, wait := b.next()
+	if wait != Ready {
+		return false
+	}
+	if q := b.queues[b.current]; q != nil {
+		delete(b.queues, b.current)
+		b.retired = append(b.retired, q)
+	}
+	b.current = next
+	return true
+}
+
+// next finds the queue to move to. Queues are made when they are first appended to, and beyond s nobody reads; so those
+// that exist are not empty, but for one whose first Append is just running.
+func (b *Beast) next() (Number, Wait) {
+	var next Number
+	for n, q := range b.queues {
+		if n > b.current && (next == 0 || n < next) {
+			if records, _ := q.Len(); records > 0 {
+				next = n
+			}
+		}
+	}
+	if next == 0 {
+		return 0, Empty
+	}
+	b.pinMu.Lock()
+	defer b.pinMu.Unlock()
+	if b.pins > 0 && b.lowest != 0 && next >= b.lowest {
+		return 0, Pinned
+	}
+	return next, Ready
+}
+
+// Wait says why Peek has nothing.
+type Wait uint8
+
+// The states of the reader.
+const (
+	Ready  Wait = iota // it has something
+	Pinned             // the next queue is one that a running round placed into
+	Empty              // all queues beyond s are empty
+)
+
+// Waiting tells what the reader would find now.
+func (b *Beast) Waiting() Wait {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	if q := b.queues[b.current]; q != nil {
+		if records, _ := q.Len(); records > 0 {
+			return Ready
+		}
+	}
+	_, w := b.next()
+	return w
+}

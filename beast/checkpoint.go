@@ -1,0 +1,219 @@
+package beast
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"drumbeat/disk"
+	"drumbeat/queue"
+)
+
+const stateVersion = 1
+
+// State is what a manifest keeps of a Beast.
+type State struct {
+	V        int
+	Current  Number
+	Horizon  Number
+	LastScan Number
+	Scans    int64
+	Epoch    uint32       `json:",omitempty"`
+	Scanning bool         `json:",omitempty"` // the first of Failed is being scanned
+	Queues   []QueueState `json:",omitempty"` // by number
+	Failed   []QueueState // generations of QF in use, oldest first
+}
+
+// QueueState is one queue of a State.
+type QueueState struct {
+	N     int64 // number, or generation of QF
+	State *queue.State
+}
+
+func (st *State) check() error {
+	switch {
+	case st.V != stateVersion:
+		return fmt.Errorf("state has version %d, want %d", st.V, stateVersion)
+	case st.Horizon < 1 || st.Current < 0 || st.LastScan > st.Current:
+		return fmt.Errorf("state has s %d, h %d, last scan at %d", st.Current, st.Horizon, st.LastScan)
+	case len(st.Failed) != 1 && !(st.Scanning && len(st.Failed) == 2):
+		return fmt.Errorf("state has %d generations of QF, scanning %t", len(st.Failed), st.Scanning)
+	}
+	return nil
+}
+
+func queueName(name string, n Number) string { return fmt.Sprintf("%s/q%d", name, n) }
+
+func failedName(name string, gen uint64) string { return fmt.Sprintf("%s/failed%d", name, gen) }
+
+// Open opens the queues that st names, or a fresh Beast if it is nil, and deletes the files of queues that it does not
+// name.
+func Open(opt Options, st *State) (*Beast, error) {
+	if err := opt.complete(); err != nil {
+		return nil, fmt.Errorf("beast: open: %w", err)
+	}
+	b := &Beast{opt: opt, horizon: 1, queues: map[Number]*queue.Queue{}, failedGen: 1}
+	if err := b.restore(st); err != nil {
+		return nil, errors.Join(fmt.Errorf("beast: open %s: %w", opt.Name, err), b.Close())
+	}
+	return b, nil
+}
+
+func (b *Beast) restore(st *State) error {
+	named := map[string]bool{}
+	open := func(name string, st *queue.State) (*queue.Queue, error) {
+		named[name] = true
+		return queue.Open(b.opt.queue(name), st)
+	}
+	if st == nil {
+		st = &State{V: stateVersion, Horizon: 1, Failed: []QueueState{{N: 1}}}
+	}
+	if err := st.check(); err != nil {
+		return err
+	}
+	b.current, b.horizon, b.lastScan = st.Current, st.Horizon, st.LastScan
+	b.scans, b.epoch = st.Scans, st.Epoch
+	for _, qs := range st.Queues {
+		q, err := open(queueName(b.opt.Name, Number(qs.N)), qs.State)
+		if err != nil {
+			return err
+		}
+		b.queues[Number(qs.N)] = q
+	}
+	for i, qs := range st.Failed {
+		q, err := open(failedName(b.opt.Name, uint64(qs.N)), qs.State)
+		if err != nil {
+			return err
+		}
+		if st.Scanning && i == 0 {
+			b.old, b.oldGen = q, uint64(qs.N)
+		} else {
+			b.failed, b.failedGen = q, uint64(qs.N)
+		}
+	}
+	return b.removeUnnamed(named)
+}
+
+// removeUnnamed deletes what a crash left of queues made after, or retired before, the checkpoint.
+func (b *Beast) removeUnnamed(named map[string]bool) error {
+	names, err := queue.Names(b.opt.Set, b.opt.Name)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !named[name] {
+			if err := queue.Remove(b.opt.Set, name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Frozen is a Beast at one moment.
+type Frozen struct {
+	b       *Beast
+	state   State
+	queues  []*queue.Frozen // in the order of state.Queues, then state.Failed
+	retired []*queue.Queue
+}
+
+// Freeze notes the present moment, in memory only. No Append, Advance or scan may be running.
+func (b *Beast) Freeze() *Frozen {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f := &Frozen{b: b, retired: b.retired, state: State{V: stateVersion, Current: b.current, Horizon: b.horizon,
+		LastScan: b.lastScan, Scans: b.scans, Epoch: b.epoch, Scanning: b.old != nil}}
+	b.retired = nil
+	for n := range b.queues {
+		f.state.Queues = append(f.state.Queues, QueueState{N: int64(n)})
+	}
+	slices.SortFunc(f.state.Queues, func(x, y QueueState) int { return cmp.Compare(x.N, y.N) })
+	for _, qs := range f.state.Queues {
+		f.queues = append(f.queues, b.queues[Number(qs.N)].Freeze())
+	}
+	if b.old != nil {
+		f.state.Failed = append(f.state.Failed, QueueState{N: int64(b.oldGen)})
+		f.queues = append(f.queues, b.old.Freeze())
+	}
+	f.state.Failed = append(f.state.Failed, QueueState{N: int64(b.failedGen)})
+	f.queues = append(f.queues, b.failed.Freeze())
+	return f
+}
+
+// Save writes what is in RAM to the tails and returns the state for the manifest. Once.
+func (f *Frozen) Save(tails *disk.Tails) (*State, error) {
+	st := f.state
+	for i, q := range f.queues {
+		qs := &st.Failed
+		j := i - len(st.Queues)
+		if j < 0 {
+			qs, j = &st.Queues, i
+		}
+		var err error
+		if (*qs)[j].State, err = q.Save(tails); err != nil {
+			return nil, fmt.Errorf("beast: save %s: %w", f.b.opt.Name, err)
+		}
+	}
+	return &st, nil
+}
+
+// Commit deletes what no manifest names any more, queues read to the end included. Call it when the manifest with the
+// saved state is durable.
+func (f *Frozen) Commit() error {
+	for _, q := range f.queues {
+		if err := q.Commit(); err != nil {
+			return fmt.Errorf("beast: commit %s: %w", f.b.opt.Name, err)
+		}
+	}
+	for _, q := range f.retired {
+		if err := q.Destroy(); err != nil {
+			return fmt.Errorf("beast: commit %s: %w", f.b.opt.Name, err)
+		}
+	}
+	f.retired = nil
+	return nil
+}
+
+// Close frees memory and descriptors. What no checkpoint has saved is gone.
+func (b *Beast) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	all := append(b.retired, b.failed, b.old)
+	for _, q := range b.queues {
+		all = append(all, q)
+	}
+	var errs []error
+	for _, q := range all {
+		if q != nil {
+			errs = append(errs, q.Close())
+		}
+	}
+	b.retired, b.failed, b.old, b.queues = nil, nil, nil, nil
+	return errors.Join(errs...)
+}
+
+// Walk calls fn for every unread record that st names: its queue's number, or Failed. It changes nothing.
+func Walk(set disk.Set, name string, st *State, fn func(n Number, rec []byte) error) error {
+	if st == nil {
+		return nil
+	}
+	if err := st.check(); err != nil {
+		return fmt.Errorf("beast: walk %s: %w", name, err)
+	}
+	walk := func(qname string, n Number, st *queue.State) error {
+		return queue.Walk(set, qname, st, func(rec []byte) error { return fn(n, rec) })
+	}
+	for _, qs := range st.Queues {
+		if err := walk(queueName(name, Number(qs.N)), Number(qs.N), qs.State); err != nil {
+			return err
+		}
+	}
+	for _, qs := range st.Failed {
+		if err := walk(failedName(name, uint64(qs.N)), Failed, qs.State); err != nil {
+			return err
+		}
+	}
+	return nil
+}
