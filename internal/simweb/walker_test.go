@@ -16,7 +16,6 @@ import (
 	"testing"
 
 	"github.com/miekg/dns"
-	whatwg "github.com/nlnwa/whatwg-url/url"
 	"golang.org/x/net/html"
 )
 
@@ -118,14 +117,11 @@ func (k *walker) walk(seeds []string) error {
 }
 
 func (k *walker) visit(u string) (verdict string, links []string, err error) {
-	p, err := whatwg.Parse(u)
-	if err != nil {
-		return "", nil, err
-	}
-	switch rules := k.rules(p.Protocol() + "//" + p.Host()); {
+	slash := strings.IndexByte(u[len("https://"):], '/') + len("https://")
+	switch rules := k.rules(u[:slash]); {
 	case rules.dead:
 		return "dead", nil, nil
-	case !rules.allows(p.Pathname() + p.Search()):
+	case !rules.allows(u[slash:]):
 		return "refused", nil, nil
 	}
 	resp, err := k.client.Get(u)
@@ -147,11 +143,10 @@ func (k *walker) visit(u string) (verdict string, links []string, err error) {
 }
 
 func canonical(dst []string, base, ref string) []string {
-	v, err := whatwg.ParseRef(base, ref)
-	if err != nil || v.Protocol() != "http:" && v.Protocol() != "https:" {
-		return dst
+	if u := resolve(base, ref); u != "" {
+		return append(dst, u)
 	}
-	return append(dst, v.Href(true))
+	return dst
 }
 
 // htmlLinks finds links with the tree-building parser, scripting off.

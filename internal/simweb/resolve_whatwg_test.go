@@ -1,0 +1,14 @@
+//go:build whatwg
+
+package simweb
+
+import whatwg "github.com/nlnwa/whatwg-url/url"
+
+// resolve gives the canonical form of a reference by the URL standard; "" for what is no http or https URL.
+func resolve(base, ref string) string {
+	v, err := whatwg.ParseRef(base, ref)
+	if err != nil || v.Protocol() != "http:" && v.Protocol() != "https:" {
+		return ""
+	}
+	return v.Href(true)
+}
