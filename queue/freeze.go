@@ -28,8 +28,9 @@ type State struct {
 	Block  uint32 `json:",omitempty"`
 	Skip   uint32 `json:",omitempty"`
 	// Head and Tail are what was in RAM; TailRecords is the number of records in Tail.
-	Head, Tail  disk.Ref
-	TailRecords uint32 `json:",omitempty"`
+	Head        disk.Ref `json:",omitzero"`
+	Tail        disk.Ref `json:",omitzero"`
+	TailRecords uint32   `json:",omitempty"`
 }
 
 // validate checks that the state can be worked with, given the number of directories.

@@ -68,7 +68,6 @@ type manifest struct {
 	Calendar *CalendarState
 	From, To int           // the queue holds records From … To-1
 	Due      map[int]int64 // the calendar holds these records, due then
-	Order    map[int]int   // and they were appended in this order
 }
 
 const manifestName = "one/manifest"

@@ -1,0 +1,90 @@
+package queue
+
+import (
+	"fmt"
+	"testing"
+
+	"drumbeat/disk"
+)
+
+// BenchmarkTransfer appends a record and reads the one `lag` records before it: with a short lag in RAM, with a long
+// one over the disk. The records are like URLs of one site, of 100 bytes, which compress about four times.
+func BenchmarkTransfer(b *testing.B) {
+	for _, lag := range []int{0, 100, 100_000} {
+		b.Run(fmt.Sprintf("fs=os/bytes=100/lag=%d", lag), func(b *testing.B) {
+			benchmarkTransfer(b, lag)
+		})
+	}
+}
+
+func benchmarkTransfer(b *testing.B, lag int) {
+	meter := disk.NewMeter(disk.OS())
+	set := disk.Set{FS: meter, Paths: []string{b.TempDir()}}
+	q, err := Open(Options{Set: set, Name: "bench"}, nil)
+	must(b, err)
+	const kinds = 4096
+	recs := make([][]byte, kinds)
+	for i := range recs {
+		recs[i] = fmt.Appendf(nil, "https://www.example-%d.org/a/path/%x/%x?id=%d", i%37, i*7919, i*104729, i*31)
+		recs[i] = append(recs[i], make([]byte, max(0, 100-len(recs[i])))...)[:100]
+	}
+	checkpointBench := func(gen uint64) { // frees what has been read; without the syncs, the checkpoint's own cost
+		f := q.Freeze()
+		tails, err := disk.CreateTails(set, gen)
+		must(b, err)
+		_, err = f.Save(tails)
+		must(b, err)
+		must(b, tails.Close())
+		must(b, f.Commit())
+		must(b, disk.RemoveTails(set, func(g uint64) bool { return g == gen }))
+	}
+	var n, gen uint64
+	for range lag {
+		must(b, q.Append(recs[n%kinds]))
+		n++
+	}
+	b.SetBytes(100)
+	b.ReportAllocs()
+	for b.Loop() {
+		must(b, q.Append(recs[n%kinds]))
+		n++
+		if _, ok, err := q.Peek(); !ok || err != nil {
+			b.Fatal(ok, err)
+		}
+		q.Advance()
+		if n%5_000_000 == 0 {
+			gen++
+			checkpointBench(gen)
+		}
+	}
+	c := meter.Counts()
+	b.ReportMetric(float64(c.WrittenBytes)/float64(n), "written-B/rec")
+	b.ReportMetric(float64(c.ReadBytes)/float64(n), "read-B/rec")
+}
+
+// BenchmarkFreeze measures what runs under the crawl's lock.
+func BenchmarkFreeze(b *testing.B) {
+	q, _ := openNew(b, disk.NewMem(1), Options{})
+	for i := range 10000 {
+		must(b, q.Append(record(i, 100)))
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		f := q.Freeze()
+		f.saved = true
+		must(b, f.Commit())
+	}
+}
+
+// BenchmarkOpen measures the cost of one more queue.
+func BenchmarkOpen(b *testing.B) {
+	set := disk.Set{FS: disk.OS(), Paths: []string{b.TempDir(), b.TempDir()}}
+	pool := new(Pool)
+	b.ReportAllocs()
+	n := 0
+	for b.Loop() {
+		n++
+		_, err := Open(Options{Set: set, Name: fmt.Sprintf("many/%d", n), Pool: pool}, nil)
+		must(b, err)
+	}
+}

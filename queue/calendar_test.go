@@ -1,0 +1,322 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"drumbeat/disk"
+)
+
+var epoch = time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
+
+// TestEdge checks the promise about lateness over random delays.
+func TestEdge(t *testing.T) {
+	t.Logf("seed %d", *seedFlag)
+	rng := rand.New(rand.NewPCG(*seedFlag, 3))
+	for range 100000 {
+		now := epoch.Add(time.Duration(rng.Int64N(int64(1000 * time.Hour))))
+		delay := time.Duration(rng.Int64N(1 << (30 + rng.IntN(23))))
+		delay = min(delay, MaxDelay)
+		due := now.Add(delay)
+		late := time.UnixMilli(edgeMillis(now, due)).Sub(due)
+		if late < 0 || late > max(time.Second, delay/4) {
+			t.Fatalf("delay %v: late by %v", delay, late)
+		}
+	}
+	for what, c := range map[string]struct{ due, want time.Time }{
+		"past":    {epoch.Add(-time.Hour), epoch.Truncate(time.Second).Add(time.Second)},
+		"now":     {epoch, epoch.Truncate(time.Second).Add(time.Second)},
+		"whole":   {epoch.Truncate(time.Second).Add(3 * time.Second), epoch.Truncate(time.Second).Add(3 * time.Second)},
+		"longest": {epoch.Add(1e6 * time.Hour), time.UnixMilli(edgeMillis(epoch, epoch.Add(MaxDelay)))},
+	} {
+		if got := time.UnixMilli(edgeMillis(epoch, c.due)); !got.Equal(c.want) {
+			t.Errorf("%s: edge %v, want %v", what, got, c.want)
+		}
+	}
+	if late := time.UnixMilli(edgeMillis(epoch, epoch.Add(1e6*time.Hour))).Sub(epoch); late > MaxDelay*5/4 {
+		t.Errorf("the longest delay became %v", late)
+	}
+}
+
+// TestCalendarSlotCount fills a calendar with all delays for simulated weeks.
+func TestCalendarSlotCount(t *testing.T) {
+	set, err := newSet(disk.NewMem(1))
+	must(t, err)
+	c, err := OpenCalendar(Options{Set: set, Name: "later"}, nil)
+	must(t, err)
+	rng := rand.New(rand.NewPCG(*seedFlag, 4))
+	now, most := epoch, 0
+	for range 100000 {
+		now = now.Add(time.Duration(rng.Int64N(int64(time.Minute))))
+		delay := time.Duration(rng.Int64N(1 << (30 + rng.IntN(23))))
+		must(t, c.Append(now, now.Add(delay), nil))
+		most = max(most, c.Slots())
+		for {
+			_, ok, err := c.Peek(now)
+			must(t, err)
+			if !ok {
+				break
+			}
+			c.Advance()
+		}
+	}
+	t.Logf("at most %d slots", most)
+	if most > 110 {
+		t.Errorf("%d slots, want at most about 100", most)
+	}
+}
+
+// calendarWorld is a calendar under random operations and the map it must equal.
+type calendarWorld struct {
+	t    *testing.T
+	rng  *rand.Rand
+	mem  *disk.Mem
+	set  disk.Set
+	opt  Options
+	c    *Calendar
+	now  time.Time
+	due  map[int]int64 // edge of each record in the calendar
+	next int           // number of the next record
+	gen  uint64
+}
+
+// TestCalendarModel is TestQueueModel for a Calendar, with a clock that goes on.
+func TestCalendarModel(t *testing.T) {
+	for seed := *seedFlag; seed < *seedFlag+uint64(rounds(60)); seed++ {
+		w := &calendarWorld{t: t, rng: rand.New(rand.NewPCG(seed, 8)), mem: disk.NewMem(seed), now: epoch}
+		w.opt = Options{
+			Name:         "later",
+			BlockBytes:   []int{200, 1000}[w.rng.IntN(2)],
+			SegmentBytes: []int64{1, 3000}[w.rng.IntN(2)],
+		}
+		for range 6 {
+			w.reopen(seed)
+			w.mem.CrashAfter(w.rng.IntN(200))
+			if err := w.run(w.rng.IntN(60)); err != nil && !errors.Is(err, disk.ErrCrashed) {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			if w.rng.IntN(2) == 0 {
+				w.mem = w.mem.Crash()
+			} else {
+				w.mem = w.mem.Kill()
+			}
+		}
+	}
+}
+
+func (w *calendarWorld) reopen(seed uint64) {
+	w.t.Helper()
+	set, err := newSet(w.mem)
+	must(w.t, err)
+	w.set, w.opt.Set = set, set
+	m, err := readManifest(set)
+	must(w.t, err)
+	w.due, w.next, w.gen = m.Due, m.To, max(w.gen, m.Gen)
+	if w.due == nil {
+		w.due = map[int]int64{}
+	}
+	if w.c, err = OpenCalendar(w.opt, m.Calendar); err != nil {
+		w.t.Fatalf("seed %d: %v", seed, err)
+	}
+	if n, _ := w.c.Len(); int(n) != len(w.due) {
+		w.t.Fatalf("seed %d: %d records, want %d", seed, n, len(w.due))
+	}
+	if m.Calendar != nil {
+		if err := w.walk(m); err != nil {
+			w.t.Fatalf("seed %d: %v", seed, err)
+		}
+	}
+	names, err := Names(set, "later")
+	must(w.t, err)
+	if m.Calendar == nil && len(names) > 0 || m.Calendar != nil && len(names) > len(m.Calendar.Slots) {
+		w.t.Fatalf("seed %d: directories left over: %v", seed, names)
+	}
+}
+
+// walk compares a saved state with the manifest's map.
+func (w *calendarWorld) walk(m *manifest) error {
+	found, last := map[int]bool{}, int64(0)
+	err := WalkCalendar(w.set, "later", m.Calendar, func(due int64, rec []byte) error {
+		i := recordNumber(rec)
+		if found[i] || m.Due[i] != due || due < last {
+			return fmt.Errorf("record %d due %d found, want %d, last %d", i, due, m.Due[i], last)
+		}
+		found[i], last = true, due
+		return nil
+	})
+	if err == nil && len(found) != len(m.Due) {
+		err = fmt.Errorf("%d records found, want %d", len(found), len(m.Due))
+	}
+	return err
+}
+
+func recordNumber(rec []byte) (n int) {
+	fmt.Sscanf(string(rec), "%d", &n)
+	return n
+}
+
+func (w *calendarWorld) run(steps int) error {
+	for range steps {
+		if w.rng.IntN(4) > 0 {
+			if err := w.step(); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := w.checkpoint(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *calendarWorld) checkpoint() error {
+	w.gen++
+	m := &manifest{Gen: w.gen, To: w.next, Due: map[int]int64{}}
+	for i, due := range w.due {
+		m.Due[i] = due
+	}
+	f := w.c.Freeze()
+	err := w.step()
+	if err != nil {
+		return err
+	}
+	tails, err := disk.CreateTails(w.set, m.Gen)
+	if err != nil {
+		return err
+	}
+	if m.Calendar, err = f.Save(tails); err != nil {
+		return err
+	}
+	if err := errors.Join(tails.Close(), w.step(), writeManifest(w.set, m), w.step()); err != nil {
+		return err
+	}
+	if err := f.Commit(); err != nil {
+		return err
+	}
+	if err := disk.RemoveTails(w.set, func(gen uint64) bool { return gen == m.Gen }); err != nil {
+		return err
+	}
+	return w.walk(m)
+}
+
+func (w *calendarWorld) step() error {
+	w.now = w.now.Add(time.Duration(w.rng.Int64N(int64(20 * time.Second))))
+	if w.rng.IntN(2) == 0 {
+		for range w.rng.IntN(60) {
+			due := w.now.Add(time.Duration(w.rng.Int64N(1 << (30 + w.rng.IntN(10)))))
+			rec := fmt.Appendf(nil, "%d %s", w.next, strings.Repeat("x", w.rng.IntN(30)))
+			if err := w.c.Append(w.now, due, rec); err != nil {
+				return err
+			}
+			w.due[w.next] = edgeMillis(w.now, due)
+			w.next++
+		}
+		return nil
+	}
+	for range w.rng.IntN(120) {
+		rec, ok, err := w.c.Peek(w.now)
+		if err != nil {
+			return err
+		}
+		earliest := int64(1 << 60)
+		for _, due := range w.due {
+			earliest = min(earliest, due)
+		}
+		if next, any := w.c.NextDue(); any && next.UnixMilli() != earliest || any != (len(w.due) > 0) {
+			return fmt.Errorf("NextDue = %v, %v; want %d", next, any, earliest)
+		}
+		if !ok {
+			if earliest <= w.now.UnixMilli() {
+				return errors.New("nothing given out though due")
+			}
+			return nil
+		}
+		i := recordNumber(rec)
+		if due, ok := w.due[i]; !ok || due != earliest || due > w.now.UnixMilli() {
+			return fmt.Errorf("record %d given out, due %d (%v), earliest %d, now %d", i, due, ok, earliest,
+				w.now.UnixMilli())
+		}
+		delete(w.due, i)
+		w.c.Advance()
+	}
+	return nil
+}
+
+func TestCalendarClose(t *testing.T) {
+	set, err := newSet(disk.NewMem(1))
+	must(t, err)
+	c, err := OpenCalendar(Options{Set: set, Name: "later"}, nil)
+	must(t, err)
+	must(t, c.Append(epoch, epoch, []byte("a")))
+	if err := c.Append(epoch, epoch, make([]byte, MaxRecord+1)); !errors.Is(err, ErrTooLong) {
+		t.Errorf("too long: %v", err)
+	}
+	must(t, c.Append(epoch, epoch, []byte("b")))
+	must(t, c.Close())
+	if err := c.Append(epoch, epoch.Add(time.Hour), nil); !errors.Is(err, ErrClosed) {
+		t.Errorf("Append: %v", err)
+	}
+	if _, _, err := c.Peek(epoch.Add(time.Hour)); !errors.Is(err, ErrClosed) {
+		t.Errorf("Peek: %v", err)
+	}
+	if err := c.Close(); !errors.Is(err, ErrClosed) {
+		t.Errorf("second Close: %v", err)
+	}
+}
+
+// TestCalendarFailedWriteIsFinal checks that a failure in one slot ends the use of all.
+func TestCalendarFailedWriteIsFinal(t *testing.T) {
+	boom, armed := errors.New("boom"), false
+	set, err := newSet(disk.NewFault(disk.NewMem(1), func(op disk.Op, name string) error {
+		if armed && op == disk.OpWrite {
+			return boom
+		}
+		return nil
+	}))
+	must(t, err)
+	c, err := OpenCalendar(Options{Set: set, Name: "later", BlockBytes: 100}, nil)
+	must(t, err)
+	armed = true
+	for err == nil {
+		err = c.Append(epoch, epoch.Add(time.Minute), make([]byte, 10))
+	}
+	armed = false
+	if !errors.Is(err, boom) {
+		t.Errorf("Append: %v", err)
+	}
+	if err := c.Append(epoch, epoch.Add(time.Hour), nil); !errors.Is(err, boom) {
+		t.Errorf("Append to another slot: %v", err)
+	}
+	if _, _, err := c.Peek(epoch); !errors.Is(err, boom) {
+		t.Errorf("Peek: %v", err)
+	}
+	if _, err := c.Freeze().Save(nil); !errors.Is(err, boom) {
+		t.Errorf("Save: %v", err)
+	}
+}
+
+// TestCalendarZeroAllocs checks Append, Peek and Advance while slots don't change.
+func TestCalendarZeroAllocs(t *testing.T) {
+	set, err := newSet(disk.NewMem(1))
+	must(t, err)
+	c, err := OpenCalendar(Options{Set: set, Name: "later"}, nil)
+	must(t, err)
+	rec, due := make([]byte, 100), epoch.Add(time.Minute)
+	got := testing.AllocsPerRun(10000, func() {
+		if err := c.Append(epoch, due, rec); err != nil {
+			t.Fatal(err)
+		}
+		if _, ok, err := c.Peek(due.Add(time.Minute)); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		c.Advance()
+	})
+	if got != 0 {
+		t.Errorf("%v allocations per record, want 0", got)
+	}
+}
