@@ -25,6 +25,7 @@ type Mem struct {
 	rng      *rand.Rand
 	root     *memNode
 	nextID   uint64
+	mounts   int
 	dirty    map[*memNode]struct{} // files with unsynced bytes
 	pending  []nameOp              // unsynced names, in order
 	locks    map[string]bool
@@ -39,7 +40,7 @@ type Mem struct {
 func NewMem(seed uint64) *Mem {
 	return &Mem{
 		rng:      rand.New(rand.NewPCG(seed, 0x6d656d)),
-		root:     newMemDir(0),
+		root:     newMemDir(0, 0),
 		dirty:    map[*memNode]struct{}{},
 		locks:    map[string]bool{},
 		capacity: memCapacity,
@@ -136,7 +137,7 @@ func (m *Mem) Create(name string) (File, error) {
 		return nil, &fs.PathError{Op: "create", Path: name, Err: fs.ErrExist}
 	}
 	m.nextID++
-	n := &memNode{id: m.nextID, linked: true}
+	n := &memNode{id: m.nextID, mount: d.mount, linked: true}
 	d.names[base] = n
 	m.pending = append(m.pending, nameOp{node: n, toDir: d, to: base})
 	return &memFile{m: m, node: n, name: name, writable: true}, nil
@@ -219,6 +220,9 @@ func (m *Mem) Rename(from, to string) error {
 	if err != nil {
 		return err
 	}
+	if fd.mount != td.mount {
+		return &fs.PathError{Op: "rename", Path: to, Err: syscall.EXDEV}
+	}
 	n, old := fd.names[fromBase], td.names[toBase]
 	if n == nil {
 		return &fs.PathError{Op: "rename", Path: from, Err: fs.ErrNotExist}
@@ -255,7 +259,7 @@ func (m *Mem) MkdirAll(name string) error {
 				return err
 			}
 			m.nextID++
-			n = newMemDir(m.nextID)
+			n = newMemDir(m.nextID, d.mount)
 			d.names[elem] = n
 			m.pending = append(m.pending, nameOp{node: n, toDir: d, to: elem})
 		} else if !n.isDir() {
@@ -312,24 +316,53 @@ func (m *Mem) SyncDir(dir string) error {
 	return nil
 }
 
-// SyncFS implements FS. The whole Mem is one file system.
+// SyncFS implements FS. Unless Mount says otherwise, the whole Mem is one file system.
 func (m *Mem) SyncFS(dir string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err := m.mutate(); err != nil {
 		return err
 	}
-	if _, err := m.findDir("syncfs", dir); err != nil {
+	d, err := m.findDir("syncfs", dir)
+	if err != nil {
 		return err
 	}
-	for _, op := range m.pending {
+	m.pending = slices.DeleteFunc(m.pending, func(op nameOp) bool {
+		if !op.on(d.mount) {
+			return false
+		}
 		op.apply()
-	}
-	m.pending = nil
+		return true
+	})
 	for n := range m.dirty {
-		n.sync()
+		if n.mount == d.mount {
+			n.sync()
+			delete(m.dirty, n)
+		}
 	}
-	clear(m.dirty)
+	return nil
+}
+
+// Mount makes dir, which is made if absent and must be empty, a file system of its own, as a disk of its own would be: SyncFS of another
+// directory doesn't reach it, Rename doesn't leave it. Its name is durable. It shares the capacity.
+func (m *Mem) Mount(dir string) error {
+	if err := m.MkdirAll(dir); err != nil {
+		return err
+	}
+	if err := m.SyncFS(dir); err != nil {
+		return err
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	d, err := m.findDir("mount", dir)
+	if err != nil {
+		return err
+	}
+	if len(d.names) > 0 || d == m.root {
+		return &fs.PathError{Op: "mount", Path: dir, Err: syscall.ENOTEMPTY}
+	}
+	m.mounts++
+	d.mount = m.mounts
 	return nil
 }
 

@@ -24,6 +24,14 @@ func (op nameOp) apply() {
 	}
 }
 
+// on reports whether the change is one of a file system. Both its directories are in the same.
+func (op nameOp) on(mount int) bool {
+	if op.toDir != nil {
+		return op.toDir.mount == mount
+	}
+	return op.fromDir.mount == mount
+}
+
 // fate is what a power cut does to unsynced things of one kind.
 type fate int
 
@@ -47,9 +55,10 @@ func (m *Mem) Kill() *Mem {
 	defer m.mu.Unlock()
 	m.dead = true
 	next := NewMem(m.rng.Uint64())
-	next.root, next.nextID, next.capacity, next.used = m.root, m.nextID, m.capacity, m.used
+	next.root, next.nextID, next.mounts = m.root, m.nextID, m.mounts
+	next.capacity, next.used = m.capacity, m.used
 	next.dirty, next.pending = m.dirty, m.pending
-	m.root, m.dirty, m.pending = newMemDir(0), nil, nil
+	m.root, m.dirty, m.pending = newMemDir(0, 0), nil, nil
 	return next
 }
 

@@ -13,6 +13,7 @@ const memBlockBytes = 4096
 // memNode is a file or directory. Guarded by Mem.mu.
 type memNode struct {
 	id     uint64
+	mount  int  // which of the Mem's file systems it belongs to
 	linked bool // has a name, so its bytes count as used
 
 	// Of a directory: what is there, and what is sure to be there after a power cut.
@@ -25,8 +26,8 @@ type memNode struct {
 	old map[int][]byte
 }
 
-func newMemDir(id uint64) *memNode {
-	return &memNode{id: id, linked: true, names: map[string]*memNode{}, durable: map[string]*memNode{}}
+func newMemDir(id uint64, mount int) *memNode {
+	return &memNode{id: id, mount: mount, linked: true, names: map[string]*memNode{}, durable: map[string]*memNode{}}
 }
 
 func (n *memNode) isDir() bool { return n.names != nil }

@@ -231,3 +231,32 @@ func TestMemLock(t *testing.T) {
 	_, err = m.Crash().Lock(".")
 	must(t, err)
 }
+
+// TestMemMount checks that a SyncFS doesn't reach another mount.
+func TestMemMount(t *testing.T) {
+	lost := 0
+	for seed := *seedFlag; seed < *seedFlag+50; seed++ {
+		m := NewMem(seed)
+		for _, dir := range []string{"a", "b"} {
+			must(t, m.Mount(dir))
+			f := mustCreate(t, m, dir+"/f")
+			mustWrite(t, f, []byte("content"), 0)
+		}
+		if err := m.Rename("a/f", "b/g"); !errors.Is(err, syscall.EXDEV) {
+			t.Fatalf("rename to another mount: %v", err)
+		}
+		must(t, m.SyncFS("a"))
+		m = m.Crash()
+		if got := string(content(t, m, "a/f")); got != "content" {
+			t.Fatalf("seed %d: synced file has %q", seed, got)
+		}
+		if f, err := m.OpenRead("b/f"); errors.Is(err, fs.ErrNotExist) {
+			lost++
+		} else if n, err := f.Size(); n < 7 || err != nil {
+			lost++
+		}
+	}
+	if lost == 0 {
+		t.Error("no crash of 50 lost anything of the other mount")
+	}
+}
