@@ -1,0 +1,184 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/alecthomas/kong"
+)
+
+// defaultAgent is the product token that stands in User-Agent and that robots.txt groups are compared with.
+const defaultAgent = "drumbeat"
+
+// defaultDir holds a crawl when --dir doesn't say otherwise.
+const defaultDir = "drumbeat-crawl"
+
+// cli is the one table of commands and flags: it makes the parser, -h and docs/FLAGS.md, which a test compares.
+type cli struct {
+	Crawl   crawlCmd   `cmd:"" help:"Crawl from a list of seeds. The same command resumes, and adds seeds that are new in the file."`
+	Demo    demoCmd    `cmd:"" help:"Crawl a synthetic web that is served by this very process on loopback."`
+	Explain explainCmd `cmd:"" help:"Say what the crawler thinks of a thing. Without arguments: JSON lines in, JSON lines out."`
+	Audit   auditCmd   `cmd:"" help:"Read the files of a stopped crawl and prove that no URL was lost or doubled."`
+	Version versionCmd `cmd:"" help:"Print the version."`
+}
+
+// crawlCmd is the table of crawl's flags. A pointer is nil where the flag isn't given and the machine decides.
+type crawlCmd struct {
+	Seeds string   `group:"what" placeholder:"FILE" required:"" help:"Seeds, one URL or host a line, # comments. A bare host is tried by https, then by http. \"-\" is standard input, which is copied into the first --dir."`
+	Dir   []string `group:"what" placeholder:"DIR" default:"${defaultDir}" sep:"none" help:"Directory of the crawl. Repeat it for several disks, one directory each."`
+	Out   []string `group:"what" placeholder:"DIR" sep:"none" help:"Directory for WARC files. Repeatable, one per disk. Default: the --dir."`
+	New   bool     `group:"what" help:"Refuse a directory that holds a crawl already."`
+	Scope string   `group:"what" enum:"all,pld,host" default:"all" help:"Which links are followed: all, those in the PLDs of the seeds, or those on the hosts of the seeds. With pld and host, budgets are off and the default --host-delay is 2s."`
+
+	MaxPages count         `group:"limits" placeholder:"N" default:"0" help:"Stop at so many pages (status 200, HTML), over all runs of this crawl. 0: no limit."`
+	MaxTime  time.Duration `group:"limits" placeholder:"DURATION" default:"0s" help:"Stop after fetching for so long, over all runs of this crawl. 0: no limit."`
+	MaxDepth *count        `group:"limits" placeholder:"N" help:"Follow at most so many links from a seed. 0: the seeds alone. Default: no limit."`
+	MaxBody  size          `group:"limits" placeholder:"SIZE" default:"2MiB" help:"Longest body read, as received; what is longer is cut and marked."`
+	Linger   time.Duration `group:"limits" placeholder:"DURATION" default:"1m" help:"How long to wait before ending when only unreachable hosts and URLs without budget are left."`
+
+	Agent   string `group:"manners" placeholder:"TOKEN" default:"${defaultAgent}" help:"Product token of User-Agent, which robots.txt groups are compared with: letters, - and _ (RFC 9309)."`
+	Contact string `group:"manners" placeholder:"WHO" help:"Mail address or URL of the person who answers for this crawl. Sent with every request. There is no default, and no crawl without it."`
+	delayFlags
+	Retries count `group:"manners" placeholder:"N" default:"3" help:"Further attempts at a URL whose exchange failed."`
+
+	netFlags
+
+	budgetFlags
+
+	resourceFlags
+
+	Store           string        `group:"output" enum:"warc,none" default:"warc" help:"What is kept of responses: warc (all of them) or none (pure discovery)."`
+	CrawlLog        string        `group:"output" enum:"off,errors,all" default:"errors" help:"Outcomes of single URLs in the compressed log under DIR/log: off, errors, all."`
+	CheckpointEvery time.Duration `group:"output" placeholder:"DURATION" default:"60s" help:"Time between checkpoints: the most work that a crash can cost."`
+	PrivateSuffixes bool          `group:"output" help:"Let privately run public suffixes (github.io, blogspot.com) make PLDs. Can't be changed later."`
+	reportFlags
+}
+
+// delayFlags bound how often a host and a server are visited.
+type delayFlags struct {
+	HostDelay      *time.Duration `group:"manners" placeholder:"DURATION" help:"Time between two visits to a host whose PLD has the default budget; less for larger budgets. 0: none, for your own servers. Default: 40s, or 2s with --scope host and pld."`
+	HostDelayMin   time.Duration  `group:"manners" placeholder:"DURATION" default:"1s" help:"Least time between two visits to a host, whatever its budget."`
+	ServerDelay    time.Duration  `group:"manners" placeholder:"DURATION" default:"1s" help:"Time between two visits to an IP address at the default budget. 0: none, for your own servers."`
+	ServerDelayMin time.Duration  `group:"manners" placeholder:"DURATION" default:"200ms" help:"Least time between two visits to an IP address."`
+}
+
+// netFlags say how the network is reached.
+type netFlags struct {
+	Resolver         []serverAddr  `group:"net" placeholder:"HOST:PORT" help:"DNS server. Repeatable. Default: those of /etc/resolv.conf."`
+	DNSRate          count         `group:"net" name:"dns-rate" placeholder:"N" default:"0" help:"Most DNS queries a second. 0: no limit."`
+	AllowNet         []netPrefix   `group:"net" placeholder:"CIDR" help:"Addresses that may be connected to although they aren't public, such as 127.0.0.0/8. Repeatable."`
+	IP               string        `group:"net" name:"ip" enum:"auto,4,6,both" default:"auto" help:"IP versions: auto (those that this machine has a route for), 4, 6, both."`
+	TLS              string        `group:"net" name:"tls" enum:"record,require" default:"record" help:"Certificates: record what is wrong with one and fetch, or require a good one."`
+	Connections      *count        `group:"net" placeholder:"N" help:"Most exchanges at once. Default: 2000, or less where descriptors are short."`
+	ConnectTimeout   time.Duration `group:"net" placeholder:"DURATION" default:"10s" help:"Longest TCP connect, and longest TLS handshake."`
+	FirstByteTimeout time.Duration `group:"net" placeholder:"DURATION" default:"20s" help:"Longest wait for the first byte of an answer."`
+	Timeout          time.Duration `group:"net" placeholder:"DURATION" default:"60s" help:"Longest exchange, from connect to last byte."`
+	MapPort          []portPair    `group:"net" hidden:"" placeholder:"A=B" help:"Connect to port B where a URL says A (synthetic webs)."`
+}
+
+// budgetFlags say how many pages of a PLD each BEAST queue takes (the paper's sections V and VI).
+type budgetFlags struct {
+	Budget        string `group:"budget" enum:"paper,equal,popular,inverse" default:"paper" help:"How a PLD's budget follows from its in-degree: paper (top ranks more, linearly by rank), equal, popular (top ranks only), inverse (top ranks less)."`
+	BudgetDefault count  `group:"budget" placeholder:"PAGES" default:"10" help:"Pages a queue of a PLD outside the top ranks."`
+	BudgetMax     count  `group:"budget" placeholder:"PAGES" default:"10000" help:"Pages a queue of the PLD with the largest in-degree."`
+	BudgetRanks   count  `group:"budget" placeholder:"PLDS" default:"10000" help:"How many PLDs are top ranks; at most 1 % of those known."`
+	QueuesMax     count  `group:"budget" placeholder:"N" default:"1024" help:"Most BEAST queues ahead of the current one."`
+}
+
+// resourceFlags divide the machine. The paper's symbols are in brackets.
+type resourceFlags struct {
+	RAM         *size `group:"machine" name:"ram" placeholder:"SIZE" help:"RAM of the whole process (R and all else). Default: half of the smaller of physical and cgroup memory."`
+	Disk        *size `group:"machine" placeholder:"SIZE" help:"Disk space for state and output. Default: 90 % of what is free, and what this crawl holds already."`
+	DrumBuffer  *size `group:"machine" placeholder:"SIZE" help:"Buffer of a URLseen bucket (M). Default: from --ram."`
+	DrumChunk   *size `group:"machine" placeholder:"SIZE" help:"Piece in which URLseen's cache file is read and written (delta). Default: from --ram."`
+	DrumBuckets count `group:"machine" placeholder:"N" default:"0" help:"URLseen buckets (k), a power of 2. 0: from --ram."`
+	DrumBucket  *size `group:"machine" placeholder:"SIZE" help:"Most of a bucket that one merge reads (r). Default: from --ram."`
+	DrumDisk    *size `group:"machine" placeholder:"SIZE" help:"Disk space for URLseen's buckets (D). Default: from --disk."`
+	CacheRAM    *size `group:"machine" name:"cache-ram" placeholder:"SIZE" help:"RAM cache of recent URLs in front of URLseen (c). 0: none. Default: from --ram."`
+}
+
+// reportFlags say what the person sees.
+type reportFlags struct {
+	Quiet       bool   `group:"report" short:"q" help:"Print warnings, errors and nothing else."`
+	LogLevel    string `group:"report" enum:"debug,info,warn,error" default:"info" help:"Least level that is logged: debug, info, warn, error."`
+	PrintConfig bool   `group:"report" help:"Print the effective value of every flag and the plan, and end."`
+}
+
+type demoCmd struct {
+	Pages       count         `group:"what" placeholder:"N" default:"20000" help:"Pages of the synthetic web, about."`
+	Hosts       count         `group:"what" placeholder:"N" default:"2000" help:"Hosts of the synthetic web."`
+	PLDs        count         `group:"what" name:"plds" placeholder:"N" default:"500" help:"Pay-level domains of the synthetic web."`
+	Seed        uint64        `group:"what" placeholder:"N" default:"1" help:"Number that the whole web is drawn from."`
+	Dir         string        `group:"what" placeholder:"DIR" help:"Directory of the crawl, kept. Default: a temporary one."`
+	RAM         size          `group:"machine" name:"ram" placeholder:"SIZE" default:"512MiB" help:"RAM of the whole process, the synthetic web included."`
+	Connections count         `group:"net" placeholder:"N" default:"500" help:"Most exchanges at once."`
+	HostDelay   time.Duration `group:"manners" placeholder:"DURATION" default:"20ms" help:"Time between two visits to a host."`
+	ServerDelay time.Duration `group:"manners" placeholder:"DURATION" default:"5ms" help:"Time between two visits to an address."`
+	Quiet       bool          `group:"report" short:"q" help:"Print the summary alone."`
+	LogLevel    string        `group:"report" enum:"debug,info,warn,error" default:"info" help:"Least level that is logged: debug, info, warn, error."`
+}
+
+type explainCmd struct {
+	Robots explainRobotsCmd `cmd:"" help:"Does a robots.txt allow a URL, and by which rule? Lines: {\"robots\" or \"robots_base64\", \"agent\", \"url\"}."`
+	URL    explainURLCmd    `cmd:"" name:"url" help:"What becomes of a reference? Lines: {\"base\", \"ref\"}."`
+	Links  explainLinksCmd  `cmd:"" help:"Which links does a page have? Lines: {\"url\", \"content_type\", \"html\" or \"html_base64\"}."`
+	PLD    explainPLDCmd    `cmd:"" name:"pld" help:"Which pay-level domain does a host belong to? Lines: {\"host\"}."`
+}
+
+type explainRobotsCmd struct {
+	File  string   `arg:"" optional:"" help:"A robots.txt; \"-\" is standard input."`
+	URLs  []string `arg:"" name:"url" optional:"" help:"URLs, or paths that start with /."`
+	Agent string   `placeholder:"TOKEN" default:"${defaultAgent}" help:"Product token of the crawler."`
+}
+
+type explainURLCmd struct {
+	Refs            []string `arg:"" name:"ref" optional:"" help:"References as they stand on a page."`
+	Base            string   `placeholder:"URL" help:"URL of that page."`
+	PrivateSuffixes bool     `help:"As for crawl."`
+}
+
+type explainLinksCmd struct {
+	File        string `arg:"" optional:"" help:"A page; \"-\" is standard input."`
+	URL         string `name:"url" placeholder:"URL" default:"http://page.invalid/" help:"URL of the page."`
+	ContentType string `placeholder:"TYPE" help:"Content-Type header that came with the page."`
+}
+
+type explainPLDCmd struct {
+	Hosts           []string `arg:"" name:"host" optional:"" help:"Host names or addresses."`
+	PrivateSuffixes bool     `help:"As for crawl."`
+}
+
+type auditCmd struct {
+	Dir []string `arg:"" name:"dir" help:"Directories of the crawl, all of them."`
+}
+
+type versionCmd struct{}
+
+// flagGroups are the headings of -h and docs/FLAGS.md, in order.
+var flagGroups = [...]kong.Group{
+	{Key: "what", Title: "What is crawled"},
+	{Key: "limits", Title: "When it stops"},
+	{Key: "manners", Title: "Manners"},
+	{Key: "net", Title: "Network"},
+	{Key: "budget", Title: "Budgets"},
+	{Key: "machine", Title: "RAM and disk"},
+	{Key: "output", Title: "What is kept"},
+	{Key: "report", Title: "What is printed"},
+}
+
+// newParser returns the parser that fills c.
+func newParser(c *cli, opts ...kong.Option) (*kong.Kong, error) {
+	opts = append([]kong.Option{
+		kong.Name("drumbeat"),
+		kong.Description("drumbeat crawls the web with one machine, as the IRLbot paper describes."),
+		kong.Vars{"defaultDir": defaultDir, "defaultAgent": defaultAgent},
+		kong.DefaultEnvars("DRUMBEAT"),
+		kong.ExplicitGroups(flagGroups[:]),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
+	}, opts...)
+	p, err := kong.New(c, opts...)
+	if err != nil {
+		return nil, fmt.Errorf("BUG: the flag table: %w", err)
+	}
+	return p, nil
+}

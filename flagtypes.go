@@ -1,0 +1,116 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+)
+
+// size is a number of bytes: 2MB is 2,000,000 and 2MiB is 2,097,152.
+type size int64
+
+// UnmarshalText reads a number with or without a unit.
+func (s *size) UnmarshalText(text []byte) error {
+	n, err := humanize.ParseBytes(string(text))
+	if err != nil || n > math.MaxInt64 {
+		return fmt.Errorf("%q is no size such as 512MiB, 64GB or 4096", text)
+	}
+	*s = size(n)
+	return nil
+}
+
+// String is exact, so that it can be given to a flag again.
+func (s size) String() string {
+	units := []struct {
+		name string
+		n    size
+	}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}}
+	for _, u := range units {
+		if s >= u.n && s%u.n == 0 {
+			return strconv.FormatInt(int64(s/u.n), 10) + u.name
+		}
+	}
+	return strconv.FormatInt(int64(s), 10) + "B"
+}
+
+// count is a number that isn't negative; large ones may be written 1e6 or 20_000.
+type count int64
+
+// UnmarshalText reads a number.
+func (c *count) UnmarshalText(text []byte) error {
+	t := strings.ReplaceAll(string(text), "_", "")
+	n, err := strconv.ParseInt(t, 10, 64)
+	if err != nil {
+		f, ferr := strconv.ParseFloat(t, 64)
+		if ferr != nil || f != math.Trunc(f) || math.Abs(f) >= 1<<53 {
+			return fmt.Errorf("%q is no whole number", text)
+		}
+		n = int64(f)
+	}
+	if n < 0 {
+		return fmt.Errorf("%s is negative", text)
+	}
+	*c = count(n)
+	return nil
+}
+
+func (c count) String() string { return strconv.FormatInt(int64(c), 10) }
+
+// serverAddr is a DNS server; the port is 53 where none is given.
+type serverAddr struct{ netip.AddrPort }
+
+// UnmarshalText reads an address with or without a port.
+func (s *serverAddr) UnmarshalText(text []byte) error {
+	t := string(text)
+	if a, err := netip.ParseAddr(strings.Trim(t, "[]")); err == nil {
+		s.AddrPort = netip.AddrPortFrom(a, 53)
+		return nil
+	}
+	ap, err := netip.ParseAddrPort(t)
+	if err != nil || ap.Port() == 0 {
+		return fmt.Errorf("%q is no address such as 192.0.2.1, 192.0.2.1:53 or [2001:db8::1]:53", text)
+	}
+	s.AddrPort = ap
+	return nil
+}
+
+// netPrefix is a range of addresses; a single address is a range of one.
+type netPrefix struct{ netip.Prefix }
+
+// UnmarshalText reads CIDR notation or an address.
+func (p *netPrefix) UnmarshalText(text []byte) error {
+	if a, err := netip.ParseAddr(string(text)); err == nil && a.Zone() == "" {
+		p.Prefix = netip.PrefixFrom(a, a.BitLen())
+		return nil
+	}
+	pre, err := netip.ParsePrefix(string(text))
+	if err != nil {
+		return fmt.Errorf("%q is no range of addresses such as 127.0.0.0/8", text)
+	}
+	if pre != pre.Masked() {
+		return fmt.Errorf("%q has bits set beyond its length; did you mean %s?", text, pre.Masked())
+	}
+	p.Prefix = pre
+	return nil
+}
+
+// portPair is "A=B": connect to B where a URL says A.
+type portPair struct{ from, to uint16 }
+
+// UnmarshalText reads "A=B".
+func (p *portPair) UnmarshalText(text []byte) error {
+	a, b, ok := strings.Cut(string(text), "=")
+	from, err1 := strconv.ParseUint(a, 10, 16)
+	to, err2 := strconv.ParseUint(b, 10, 16)
+	if !ok || err1 != nil || err2 != nil || from == 0 || to == 0 {
+		return fmt.Errorf("%q is no pair of ports such as 80=18080", text)
+	}
+	*p = portPair{uint16(from), uint16(to)}
+	return nil
+}
+
+func (p portPair) String() string { return fmt.Sprintf("%d=%d", p.from, p.to) }

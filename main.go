@@ -1,0 +1,119 @@
+// Command drumbeat is a web crawler for one machine: the IRLbot paper's DRUM, STAR and BEAST on disk, end to end.
+//
+// This package reads flags and the environment, takes signals, prints, and exits; nothing else in the program does any
+// of these. The crawl is package crawl, and crawl/ring.go is where to start reading.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strings"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+func main() {
+	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, stopOnSignal: stopOnSignal}
+	os.Exit(a.run(os.Args[1:]))
+}
+
+// app is one run of the command.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	// stopOnSignal returns a context that ends with the first signal to stop; release undoes it.
+	stopOnSignal func(context.Context) (ctx context.Context, release func())
+}
+
+// run does what args say and returns the exit code.
+func (a *app) run(args []string) (code int) {
+	defer func() {
+		if r := recover(); r != nil {
+			exit, ok := r.(kongExit)
+			if !ok {
+				panic(r)
+			}
+			code = int(exit)
+		}
+	}()
+	var c cli
+	parser, err := newParser(&c, kong.Writers(a.stdout, a.stderr), kong.Exit(func(code int) { panic(kongExit(code)) }))
+	if err != nil {
+		return a.fail(err)
+	}
+	kctx, err := parser.Parse(args)
+	if err != nil {
+		return a.fail(usageError{err})
+	}
+	return a.fail(kctx.Run(a))
+}
+
+// kongExit is how -h leaves the parser.
+type kongExit int
+
+// fail prints an error as one line and returns the exit code that goes with it.
+func (a *app) fail(err error) int {
+	if err == nil {
+		return exitDone
+	}
+	var end *ended
+	if !errors.As(err, &end) || !end.quiet {
+		fmt.Fprintln(a.stderr, "drumbeat: "+strings.TrimPrefix(oneLine(err), "drumbeat: "))
+	}
+	return exitCode(err)
+}
+
+// stopOnSignal ends the context with the first SIGINT or SIGTERM; a second one ends the program at once. What is on disk is
+// then as after a crash: nothing is lost.
+func stopOnSignal(parent context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signals := make(chan os.Signal, 2)
+	done := make(chan struct{})
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	go func() {
+		for first := true; ; first = false {
+			select {
+			case <-done:
+				return
+			case s := <-signals:
+				if !first {
+					fmt.Fprintf(os.Stderr, "drumbeat: second signal (%v): stopping at once; the next start goes on from the last checkpoint\n", s)
+					os.Exit(exitForced)
+				}
+				fmt.Fprintf(os.Stderr, "drumbeat: %v: stopping; fetches end and a checkpoint is made; once more stops at once\n", s)
+				cancel(errSignal)
+			}
+		}
+	}()
+	return ctx, func() { signal.Stop(signals); close(done); cancel(nil) }
+}
+
+// Run prints the version.
+func (versionCmd) Run(a *app) error {
+	_, err := fmt.Fprintln(a.stdout, "drumbeat "+version())
+	return err
+}
+
+// version is that of the module, or of the commit that a build in the repository was made from.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	v := info.Main.Version
+	if v == "" || v == "(devel)" {
+		v = "devel"
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" && len(s.Value) >= 12 {
+				v += "-" + s.Value[:12]
+			}
+		}
+	}
+	return v
+}
