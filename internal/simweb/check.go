@@ -332,6 +332,20 @@ func (l *Log) CheckEndGaps(host, server time.Duration) error {
 	return l.Snapshot().CheckEndGaps(host, server)
 }
 
+// CheckCrawlDelay complains about hosts whose robots.txt asks for a delay (no more than limit counts) and whose pages were
+// asked for faster. Requests for robots rules are left out, since the first of them comes before the delay is known.
+func (l *Log) CheckCrawlDelay(limit, slack time.Duration) error {
+	f := &faults{}
+	s := l.Snapshot()
+	for _, name := range sortedNames(s.Hosts) {
+		least := min(limit, l.w.CrawlDelay(name)) - slack
+		if g := s.Hosts[name].PageToPage; g >= 0 && g < least {
+			f.add("host %s asked for a page again after %v, its Crawl-delay is %v", name, g, l.w.CrawlDelay(name))
+		}
+	}
+	return f.err("check crawl delays")
+}
+
 // CheckFetched is Snapshot.CheckFetched.
 func (l *Log) CheckFetched(e *Expected, times int) error { return l.Snapshot().CheckFetched(e, times) }
 
