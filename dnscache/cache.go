@@ -1,0 +1,133 @@
+package dnscache
+
+import (
+	"net/netip"
+	"time"
+)
+
+// entryBytes is what an entry costs besides its packed bytes: 40 bytes of table, some 48 of map at its
+// mean load, and the rounding of the packed string.
+const entryBytes = 96
+
+// entry is one host's answer. packed holds the name and the addresses in one allocation, so that a full
+// cache is three objects to the collector per entry at most.
+type entry struct {
+	packed  string // name, then n4 IPv4 addresses, then n6 IPv6 addresses; "": a free slot
+	expires int64  // unix nanoseconds
+	host    uint8  // bytes of the name
+	n4, n6  uint8
+	kind    Kind // 0: addresses
+	used    bool // since the hand passed
+}
+
+// cache is a table of entries with second-chance (CLOCK) eviction, bounded in entries and bytes. It isn't
+// safe for concurrent use.
+type cache struct {
+	maxEntries int
+	maxBytes   int64
+	index      map[string]uint32
+	slots      []entry
+	free       []uint32
+	hand       int
+	bytes      int64
+}
+
+func newCache(maxEntries int, maxBytes int64) *cache {
+	return &cache{maxEntries: maxEntries, maxBytes: maxBytes, index: make(map[string]uint32)}
+}
+
+func (e *entry) cost() int64 { return entryBytes + int64(len(e.packed)) }
+
+// get returns what is known about host at now.
+func (c *cache) get(host string, now time.Time) (*entry, bool) {
+	i, ok := c.index[host]
+	if !ok {
+		return nil, false
+	}
+	e := &c.slots[i]
+	if now.UnixNano() >= e.expires {
+		c.remove(i)
+		return nil, false
+	}
+	e.used = true
+	return e, true
+}
+
+// answer unpacks the addresses.
+func (e *entry) answer() Answer {
+	a := Answer{Expires: time.Unix(0, e.expires)}
+	p := e.packed[e.host:]
+	a.Addrs = make([]netip.Addr, 0, int(e.n4)+int(e.n6))
+	for range e.n4 {
+		a.Addrs = append(a.Addrs, netip.AddrFrom4([4]byte([]byte(p[:4]))))
+		p = p[4:]
+	}
+	for range e.n6 {
+		a.Addrs = append(a.Addrs, netip.AddrFrom16([16]byte([]byte(p[:16]))))
+		p = p[16:]
+	}
+	return a
+}
+
+// put stores an answer or a failure, and evicts what doesn't fit any more. IPv4 addresses stand first.
+func (c *cache) put(host string, addrs []netip.Addr, kind Kind, expires, now time.Time) {
+	if i, ok := c.index[host]; ok {
+		c.remove(i)
+	}
+	e := entry{expires: expires.UnixNano(), host: uint8(len(host)), kind: kind}
+	b := make([]byte, 0, len(host)+16*len(addrs))
+	b = append(b, host...)
+	for _, a := range addrs {
+		if a.Is4() {
+			b, e.n4 = append(b, a.AsSlice()...), e.n4+1
+		}
+	}
+	for _, a := range addrs {
+		if !a.Is4() {
+			b, e.n6 = append(b, a.AsSlice()...), e.n6+1
+		}
+	}
+	e.packed = string(b)
+	for len(c.index) > 0 && (len(c.index) >= c.maxEntries || c.bytes+e.cost() > c.maxBytes) {
+		c.evict(now.UnixNano())
+	}
+	if e.cost() > c.maxBytes {
+		return
+	}
+	i := uint32(len(c.slots))
+	if n := len(c.free); n > 0 {
+		i, c.free = c.free[n-1], c.free[:n-1]
+		c.slots[i] = e
+	} else {
+		c.slots = append(c.slots, e)
+	}
+	c.index[e.packed[:e.host]] = i
+	c.bytes += e.cost()
+}
+
+// evict removes one entry: the first under the hand that has expired or wasn't used since the hand was
+// there. There is one: after a round all are unused.
+func (c *cache) evict(now int64) {
+	for {
+		if c.hand++; c.hand >= len(c.slots) {
+			c.hand = 0
+		}
+		e := &c.slots[c.hand]
+		switch {
+		case e.packed == "":
+		case e.used && e.expires > now:
+			e.used = false
+		default:
+			c.remove(uint32(c.hand))
+			return
+		}
+	}
+}
+
+func (c *cache) remove(i uint32) {
+	e := &c.slots[i]
+	c.bytes -= e.cost()
+	delete(c.index, e.packed[:e.host])
+	*e = entry{}
+	c.free = append(c.free, i)
+}

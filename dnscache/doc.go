@@ -1,0 +1,2 @@
+// Package dnscache is an asynchronous stub resolver with a cache.
+package dnscache

@@ -1,0 +1,195 @@
+package dnscache
+
+import (
+	"net/netip"
+	"time"
+)
+
+// fifo is a queue of flights that lets go of what it has handed out.
+type fifo struct {
+	items []*flight
+	head  int
+}
+
+func (q *fifo) len() int { return len(q.items) - q.head }
+
+func (q *fifo) push(f *flight) { q.items = append(q.items, f) }
+
+func (q *fifo) pop() *flight {
+	f := q.items[q.head]
+	q.items[q.head] = nil
+	if q.head++; q.head == len(q.items) {
+		q.items, q.head = q.items[:0], 0
+	} else if q.head > 64 && q.head*2 > len(q.items) {
+		n := copy(q.items, q.items[q.head:])
+		clear(q.items[n:])
+		q.items, q.head = q.items[:n], 0
+	}
+	return f
+}
+
+// admit makes a flight, and starts it when its PLD and the whole have room; nil: too many wait.
+func (r *Resolver) admit(name, pldKey string, now time.Time, out *outbox) *flight {
+	f := &flight{host: name, pld: pldKey, done: make(chan struct{})}
+	p := r.plds[pldKey]
+	full := p != nil && p.active >= r.opt.MaxPerPLD
+	if (full || r.inFlight >= r.opt.MaxInFlight) && r.waiting >= r.opt.MaxWaiting ||
+		full && p.waiting.len() >= r.opt.MaxWaitingPerPLD {
+		return nil
+	}
+	if p == nil {
+		p = new(pld)
+		r.plds[pldKey] = p
+	}
+	r.flights[name] = f
+	if full {
+		r.waiting++
+		p.waiting.push(f)
+		return f
+	}
+	p.active++
+	r.queue(f, now, out)
+	return f
+}
+
+// queue starts a flight that has its PLD's slot, or lets it wait for one of the whole.
+func (r *Resolver) queue(f *flight, now time.Time, out *outbox) {
+	if r.inFlight >= r.opt.MaxInFlight {
+		r.waiting++
+		r.backlog.push(f)
+		return
+	}
+	r.inFlight++
+	r.start(f, now, out)
+}
+
+// start asks the first question, or both.
+func (r *Resolver) start(f *flight, now time.Time, out *outbox) {
+	f.started = true
+	switch r.opt.Family {
+	case Family6:
+		r.ask(f, typeAAAA, now, out)
+	case FamilyBoth:
+		r.ask(f, typeA, now, out)
+		r.ask(f, typeAAAA, now, out)
+	default:
+		r.ask(f, typeA, now, out)
+	}
+}
+
+// ask adds a question to a flight and sends it.
+func (r *Resolver) ask(f *flight, qtype uint16, now time.Time, out *outbox) {
+	q := &query{f: f, name: f.host, qtype: qtype, event: -1}
+	f.queries[f.n] = q
+	f.n++
+	f.open++
+	r.try(q, now, out)
+}
+
+// settle takes a query's outcome. When it was the flight's last one the flight ends, and others start.
+func (r *Resolver) settle(q *query, now time.Time, out *outbox) {
+	f := q.f
+	q.release(r)
+	q.settled = true
+	f.open--
+	if f.open > 0 {
+		return
+	}
+	if r.opt.Family == FamilyAuto && f.n == 1 && q.kind == KindNoData && r.ipv6 {
+		r.ask(f, typeAAAA, now, out)
+		return
+	}
+	r.conclude(f, now)
+	delete(r.flights, f.host)
+	close(f.done)
+	r.freeSlot(f, now, out)
+}
+
+// freeSlot hands a flight's places on. Flights that nobody waits for any more are dropped on the way.
+func (r *Resolver) freeSlot(f *flight, now time.Time, out *outbox) {
+	r.inFlight--
+	r.freePLD(f.pld, now, out)
+	for r.inFlight < r.opt.MaxInFlight && r.backlog.len() > 0 {
+		g := r.backlog.pop()
+		r.waiting--
+		if r.forsaken(g) {
+			r.freePLD(g.pld, now, out)
+			continue
+		}
+		r.inFlight++
+		r.start(g, now, out)
+	}
+}
+
+// freePLD gives up one place of a PLD and starts who waits for it.
+func (r *Resolver) freePLD(key string, now time.Time, out *outbox) {
+	p := r.plds[key]
+	p.active--
+	for p.active < r.opt.MaxPerPLD && p.waiting.len() > 0 {
+		g := p.waiting.pop()
+		r.waiting--
+		if r.forsaken(g) {
+			continue
+		}
+		p.active++
+		r.queue(g, now, out)
+	}
+	if p.active == 0 && p.waiting.len() == 0 {
+		delete(r.plds, key)
+	}
+}
+
+// forsaken drops a flight that nobody waits for.
+func (r *Resolver) forsaken(f *flight) bool {
+	if f.waiters > 0 {
+		return false
+	}
+	delete(r.flights, f.host)
+	close(f.done) // nobody looks, and nobody can join any more
+	return true
+}
+
+// conclude puts the outcomes of a flight's questions together and keeps the result.
+func (r *Resolver) conclude(f *flight, now time.Time) {
+	var addrs []netip.Addr
+	ttl := r.opt.TTLMax
+	kind := Kind(0)
+	var negative time.Duration
+	for _, q := range f.queries[:f.n] {
+		if q.kind == 0 {
+			addrs = append(addrs, q.addrs...)
+			ttl = min(ttl, max(q.ttl, r.opt.TTLMin))
+			continue
+		}
+		// A failure outweighs "no address": the other family may have one. "No such name" holds for both.
+		if kind == 0 || kind == KindNoData || q.kind == KindNXDomain {
+			kind = q.kind
+		}
+		negative = max(negative, q.ttl)
+	}
+	if len(addrs) > 0 {
+		if kind != 0 && !kind.Permanent() {
+			ttl = min(ttl, r.opt.TTLMin) // the other family may come back
+		}
+		f.answer = Answer{Addrs: addrs, Expires: now.Add(ttl)}
+		r.cache.put(f.host, addrs, 0, f.answer.Expires, now)
+		return
+	}
+	switch kind {
+	case KindNXDomain:
+		r.stats.NXDomain++
+		ttl = min(max(negative, r.opt.NegativeMin), r.opt.NegativeMax)
+	case KindNoData:
+		r.stats.NoData++
+		ttl = min(max(negative, r.opt.NegativeMin), r.opt.NegativeMax)
+	default:
+		r.stats.Failures++
+		ttl = r.opt.FailureTTL
+	}
+	f.err = &Error{Kind: kind, Host: f.host}
+	if ttl > 0 {
+		expires := now.Add(ttl)
+		f.err = &Error{Kind: kind, Host: f.host, Expires: expires}
+		r.cache.put(f.host, nil, kind, expires, now)
+	}
+}

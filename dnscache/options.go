@@ -1,0 +1,184 @@
+package dnscache
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+	"time"
+)
+
+// Family says which addresses are asked for.
+type Family uint8
+
+const (
+	// FamilyAuto asks for IPv4 addresses, and for IPv6 ones when a host has no IPv4 address and this
+	// machine has a way to IPv6 (found out once, in New).
+	FamilyAuto Family = iota
+	// Family4 asks for IPv4 addresses only.
+	Family4
+	// Family6 asks for IPv6 addresses only.
+	Family6
+	// FamilyBoth asks for both at once; IPv4 addresses come first in the answer.
+	FamilyBoth
+)
+
+// ParseFamily reads "auto", "4", "6" or "both".
+func ParseFamily(s string) (Family, error) {
+	for f, name := range []string{"auto", "4", "6", "both"} {
+		if s == name {
+			return Family(f), nil
+		}
+	}
+	return 0, fmt.Errorf("dnscache: address family %q: want auto, 4, 6 or both", s)
+}
+
+// NoFailureCache as FailureTTL switches the memory of failures off.
+const NoFailureCache = -1
+
+// Options configure a Resolver. A zero field means the default in its comment.
+type Options struct {
+	// Servers are recursive resolvers, at least one; port 0 is 53. They share the load.
+	Servers []netip.AddrPort
+	// Sockets is the number of UDP sockets per server, each with a port of its own; default 4, at most 64.
+	Sockets int
+	// Timeouts are the times waited for each try of a question; each try goes to another server when
+	// there is one. A late answer to an earlier try is taken. Default 1 s, 2 s, 4 s; at most 8.
+	Timeouts []time.Duration
+	// Rate bounds the questions per second over all servers, retries included; 0: no bound.
+	Rate float64
+	// MaxEntries and MaxBytes bound the cache; default 1,000,000 entries and 96 MiB.
+	MaxEntries int
+	MaxBytes   int64
+	// MaxInFlight bounds the lookups under way; others wait. Default 4096, at most 16384.
+	MaxInFlight int
+	// MaxPerPLD bounds the lookups under way for one PLD; others of it wait. Default 8.
+	MaxPerPLD int
+	// MaxWaiting bounds the lookups that wait in all, MaxWaitingPerPLD those of one PLD; one more gets
+	// KindBusy. Default 65536 and 1024.
+	MaxWaiting, MaxWaitingPerPLD int
+	// TTLMin and TTLMax clamp the life of an answer; default 60 s and 24 h.
+	TTLMin, TTLMax time.Duration
+	// NegativeMin and NegativeMax clamp the life of "no such name" and "no address"; default 5 min, 1 h.
+	NegativeMin, NegativeMax time.Duration
+	// FailureTTL is the life of a failure (timeout, SERVFAIL); default 30 s; NoFailureCache: none.
+	FailureTTL time.Duration
+	// MaxAddrs bounds the addresses kept of one family; default 16, at most 255.
+	MaxAddrs int
+	// Family says which addresses are asked for.
+	Family Family
+	// MixCase mixes the case of the letters in questions and demands it back: some ten bits more against
+	// forged answers. Not every server plays along.
+	MixCase bool
+	// Dial replaces the dialler of sockets (network "udp") and of TCP connections ("tcp"), for tests. A
+	// "udp" connection must keep the bounds of messages, as net.Pipe does.
+	Dial func(ctx context.Context, network string, addr netip.AddrPort) (net.Conn, error)
+}
+
+// withDefaults returns o with the defaults put in.
+func (o Options) withDefaults() Options {
+	def := func(p *int, v int) {
+		if *p == 0 {
+			*p = v
+		}
+	}
+	span := func(p *time.Duration, v time.Duration) {
+		if *p == 0 {
+			*p = v
+		}
+	}
+	def(&o.Sockets, 4)
+	def(&o.MaxEntries, 1_000_000)
+	def(&o.MaxInFlight, 4096)
+	def(&o.MaxPerPLD, 8)
+	def(&o.MaxWaiting, 65536)
+	def(&o.MaxWaitingPerPLD, 1024)
+	def(&o.MaxAddrs, 16)
+	span(&o.TTLMin, time.Minute)
+	span(&o.TTLMax, 24*time.Hour)
+	span(&o.NegativeMin, 5*time.Minute)
+	span(&o.NegativeMax, time.Hour)
+	span(&o.FailureTTL, 30*time.Second)
+	if o.MaxBytes == 0 {
+		o.MaxBytes = 96 << 20
+	}
+	if len(o.Timeouts) == 0 {
+		o.Timeouts = []time.Duration{time.Second, 2 * time.Second, 4 * time.Second}
+	}
+	servers := make([]netip.AddrPort, len(o.Servers))
+	for i, s := range o.Servers {
+		if s.Port() == 0 {
+			s = netip.AddrPortFrom(s.Addr(), 53)
+		}
+		servers[i] = s
+	}
+	o.Servers = servers
+	return o
+}
+
+// Validate returns all faults of the options joined. Zero fields are no fault.
+func (o *Options) Validate() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("dnscache: "+format, args...)) }
+	if len(o.Servers) == 0 {
+		bad("no servers")
+	}
+	for _, s := range o.Servers {
+		if !s.Addr().IsValid() {
+			bad("server %v has no address", s)
+		}
+	}
+	for name, n := range map[string]int{"Sockets": o.Sockets, "MaxEntries": o.MaxEntries, "MaxInFlight": o.MaxInFlight,
+		"MaxPerPLD": o.MaxPerPLD, "MaxWaiting": o.MaxWaiting, "MaxWaitingPerPLD": o.MaxWaitingPerPLD,
+		"MaxAddrs": o.MaxAddrs} {
+		if n < 0 {
+			bad("%s is %d", name, n)
+		}
+	}
+	if o.Sockets > 64 || o.MaxInFlight > 16384 || o.MaxAddrs > 255 || len(o.Timeouts) > maxTries {
+		bad("want Sockets <= 64, MaxInFlight <= 16384, MaxAddrs <= 255, at most %d Timeouts", maxTries)
+	}
+	for _, t := range o.Timeouts {
+		if t <= 0 {
+			bad("timeout %v", t)
+		}
+	}
+	if o.TTLMin < 0 || o.TTLMax < 0 || o.NegativeMin < 0 || o.NegativeMax < 0 || o.Rate < 0 || o.MaxBytes < 0 {
+		bad("negative TTL, rate or size")
+	}
+	if d := o.withDefaults(); d.TTLMin > d.TTLMax || d.NegativeMin > d.NegativeMax {
+		bad("a TTL's minimum exceeds its maximum")
+	}
+	if o.Family > FamilyBoth {
+		bad("address family %d", o.Family)
+	}
+	return errors.Join(errs...)
+}
+
+// ReadResolvConf returns the name servers of a file like /etc/resolv.conf, in order, on port 53. Lines
+// that can't be read are skipped; a file that names none is an error.
+func ReadResolvConf(path string) ([]netip.AddrPort, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("dnscache: read servers: %w", err)
+	}
+	defer f.Close()
+	var servers []netip.AddrPort
+	for sc := bufio.NewScanner(f); sc.Scan() && len(servers) < 16; {
+		fields := strings.Fields(sc.Text())
+		if len(fields) < 2 || fields[0] != "nameserver" {
+			continue
+		}
+		if a, err := netip.ParseAddr(fields[1]); err == nil {
+			servers = append(servers, netip.AddrPortFrom(a, 53))
+		}
+	}
+	if len(servers) == 0 {
+		return nil, fmt.Errorf("dnscache: read servers: %s names none", path)
+	}
+	return servers, nil
+}

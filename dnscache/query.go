@@ -1,0 +1,313 @@
+package dnscache
+
+import (
+	"container/heap"
+	"net/netip"
+	"time"
+)
+
+const (
+	// maxTries bounds the tries of a question.
+	maxTries = 8
+	// maxAsks bounds the questions asked for one chain of aliases.
+	maxAsks = 6
+	// tcpTimeout bounds a TCP exchange, waiting for its slot included.
+	tcpTimeout = 5 * time.Second
+)
+
+// query is one question of a flight and its tries. The resolver's mu guards it.
+type query struct {
+	f     *flight
+	name  string // what is asked now: the host, or where its aliases led
+	qtype uint16
+	asked *asked // what goes out; nil: not packed yet
+	plain bool   // without EDNS0
+
+	tries    int // sent so far
+	asks     int // questions packed so far
+	sent     [maxTries]sentTry
+	tried    uint64 // servers tried for this question, as bits
+	event    int    // index in the heap; -1: not there
+	due      time.Time
+	paced    bool          // the event is a sending that Rate put off, not a timeout
+	byTCP    bool          // a TCP exchange is under way
+	spare    reply         // truncated, for the case that TCP fails
+	aliasTTL time.Duration // least of the aliases so far; 0: none
+
+	// The outcome.
+	settled bool
+	kind    Kind
+	addrs   []netip.Addr
+	ttl     time.Duration
+}
+
+// asked is a question as it goes out. It doesn't change, so readers need no lock for it; a reply counts
+// only while it is what its query asks.
+type asked struct {
+	q     *query
+	name  string
+	qtype uint16
+	question
+}
+
+// sentTry is where a reply to a try may come in. nil socket: unused.
+type sentTry struct {
+	socket *socket
+	id     uint16
+}
+
+// outgoing is a message to be sent once mu is free.
+type outgoing struct {
+	socket *socket
+	id     uint16
+	msg    []byte
+}
+
+// outbox gathers what is to be done once mu is free.
+type outbox struct {
+	msgs []outgoing
+	tcp  []overTCP
+}
+
+// overTCP is a question to be asked again by TCP.
+type overTCP struct {
+	a *asked
+	s *server
+}
+
+// try sends a question for the first time or again, now or when Rate allows. The due time stands for the
+// timeout of the try.
+func (r *Resolver) try(q *query, now time.Time, out *outbox) {
+	if r.opt.Rate > 0 && !q.paced {
+		gap := time.Duration(float64(time.Second) / r.opt.Rate)
+		if early := now.Add(-paceBurst); r.nextSend.Before(early) {
+			r.nextSend = early
+		}
+		at := r.nextSend
+		r.nextSend = at.Add(gap)
+		if at.After(now) {
+			q.paced = true
+			r.schedule(q, at)
+			return
+		}
+	}
+	q.paced = false
+	if q.asked == nil {
+		p, err := packQuestion(q.name, q.qtype, !q.plain, r.opt.MixCase)
+		if err != nil {
+			q.kind = KindBadName
+			r.settle(q, now, out)
+			return
+		}
+		q.asked = &asked{q, q.name, q.qtype, p}
+		q.asks++
+	}
+	s := r.pickServer(q, now)
+	k, id, ok := s.register(q.asked)
+	timeout := r.opt.Timeouts[min(q.tries, len(r.opt.Timeouts)-1)]
+	if ok {
+		q.sent[q.tries] = sentTry{k, id}
+		out.msgs = append(out.msgs, outgoing{k, id, q.asked.msg})
+		r.stats.Sent++
+	}
+	q.tries++
+	q.tried |= 1 << (s.number & 63)
+	r.schedule(q, now.Add(timeout))
+}
+
+// paceBurst is how much unused Rate may be used up at once.
+const paceBurst = 50 * time.Millisecond
+
+// pickServer takes the servers in turn: one that wasn't tried and isn't down, else one that isn't down,
+// else the next.
+func (r *Resolver) pickServer(q *query, now time.Time) *server {
+	n := len(r.servers)
+	r.turn++
+	var up *server
+	for i := range n {
+		s := r.servers[(r.turn+i)%n]
+		if !s.up(now) {
+			continue
+		}
+		if q.tried>>(s.number&63)&1 == 0 {
+			return s.chosen(now)
+		}
+		if up == nil {
+			up = s
+		}
+	}
+	if up == nil {
+		up = r.servers[r.turn%n]
+	}
+	return up.chosen(now)
+}
+
+// untried tells whether some server hasn't been asked q's question.
+func (r *Resolver) untried(q *query) bool {
+	for _, s := range r.servers {
+		if q.tried>>(s.number&63)&1 == 0 {
+			return q.tries < len(r.opt.Timeouts)
+		}
+	}
+	return false
+}
+
+// overdue takes the due event of a query: a try that wasn't answered, or a sending put off.
+func (r *Resolver) overdue(q *query, now time.Time, out *outbox) {
+	if q.paced {
+		r.try(q, now, out)
+		return
+	}
+	r.stats.Timeouts++
+	r.bad++
+	if !q.byTCP {
+		q.sent[q.tries-1].missed(now)
+	}
+	r.retry(q, now, out)
+}
+
+// retry goes on after a try that brought nothing: what was cut is better than nothing.
+func (r *Resolver) retry(q *query, now time.Time, out *outbox) {
+	switch {
+	case len(q.spare.addrs) > 0:
+		r.take(q, q.spare, now, out)
+	case q.tries < len(r.opt.Timeouts):
+		q.byTCP = false
+		r.try(q, now, out)
+	default:
+		q.kind = KindTimeout
+		r.settle(q, now, out)
+	}
+}
+
+// handle takes a reply from server s to a question.
+func (r *Resolver) handle(a *asked, s *server, rep reply, tcp bool, now time.Time, out *outbox) {
+	q := a.q
+	if q.settled || q.asked != a || r.closed {
+		return
+	}
+	r.stats.Answers++
+	s.answered()
+	if rep.kind == KindServFail || rep.kind == KindRefused {
+		r.bad++
+	} else {
+		r.good, r.bad = now, 0
+	}
+	switch {
+	case rep.truncated && !tcp:
+		if len(q.spare.addrs) == 0 {
+			q.spare = rep
+		}
+		if !q.byTCP {
+			q.byTCP = true
+			r.stats.TCP++
+			r.schedule(q, now.Add(tcpTimeout))
+			out.tcp = append(out.tcp, overTCP{a, s})
+		}
+	case rep.noEDNS && !q.plain:
+		q.plain = true
+		r.again(q, q.name, now, out)
+	case rep.kind == KindServFail || rep.kind == KindRefused:
+		if r.untried(q) {
+			r.try(q, now, out)
+			return
+		}
+		q.kind = rep.kind
+		r.settle(q, now, out)
+	default:
+		r.take(q, rep, now, out)
+	}
+}
+
+// take takes a useful reply: addresses, a denial, or an alias to be followed.
+func (r *Resolver) take(q *query, rep reply, now time.Time, out *outbox) {
+	ttl := time.Duration(rep.ttl) * time.Second
+	if rep.alias != "" {
+		name, ok := checkName(rep.alias)
+		if !ok || q.asks >= maxAsks {
+			q.kind = KindChain
+			r.settle(q, now, out)
+			return
+		}
+		if q.aliasTTL == 0 || ttl < q.aliasTTL {
+			q.aliasTTL = max(ttl, 1)
+		}
+		r.again(q, name, now, out)
+		return
+	}
+	if q.aliasTTL > 0 {
+		ttl = min(ttl, q.aliasTTL)
+	}
+	q.kind, q.addrs, q.ttl = rep.kind, rep.addrs, ttl
+	if rep.kind == 0 && len(rep.addrs) == 0 {
+		q.kind = KindRefused // cut even by TCP
+	}
+	r.settle(q, now, out)
+}
+
+// again asks anew: another name, or without EDNS0.
+func (r *Resolver) again(q *query, name string, now time.Time, out *outbox) {
+	q.release(r)
+	q.name, q.asked, q.tries, q.tried, q.byTCP, q.spare = name, nil, 0, 0, false, reply{}
+	r.try(q, now, out)
+}
+
+// release takes a query out of the heap and out of its sockets' tables.
+func (q *query) release(r *Resolver) {
+	q.unschedule(r)
+	for i := range q.sent {
+		if k := q.sent[i].socket; k != nil {
+			k.forget(q.sent[i].id)
+			q.sent[i] = sentTry{}
+		}
+	}
+}
+
+func (q *query) unschedule(r *Resolver) {
+	if q.event >= 0 {
+		heap.Remove(&r.events, q.event)
+	}
+}
+
+// schedule sets the query's next event.
+func (r *Resolver) schedule(q *query, due time.Time) {
+	q.due = due
+	if q.event >= 0 {
+		heap.Fix(&r.events, q.event)
+	} else {
+		heap.Push(&r.events, q)
+	}
+	if q.event == 0 {
+		select {
+		case r.kick <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// eventHeap orders queries by due time.
+type eventHeap []*query
+
+func (h eventHeap) Len() int           { return len(h) }
+func (h eventHeap) Less(i, j int) bool { return h[i].due.Before(h[j].due) }
+func (h eventHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].event, h[j].event = i, j
+}
+
+// Push is heap.Interface's.
+func (h *eventHeap) Push(x any) {
+	q := x.(*query)
+	q.event = len(*h)
+	*h = append(*h, q)
+}
+
+// Pop is heap.Interface's.
+func (h *eventHeap) Pop() any {
+	old := *h
+	q := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	q.event = -1
+	return q
+}

@@ -1,0 +1,313 @@
+package dnscache
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// readBytes holds any reply to our EDNS0 size, and more than that.
+	readBytes = 4096
+	// maxTCP bounds TCP exchanges at once.
+	maxTCP = 64
+	// downAfter unanswered tries in a row a server is left alone for downFor, but for one probe.
+	downAfter = 8
+	downFor   = 5 * time.Second
+)
+
+// server is one recursive resolver. The resolver's mu guards fails and down.
+type server struct {
+	addr    netip.AddrPort
+	number  int
+	sockets []*socket
+	fails   int       // tries without answer in a row
+	down    time.Time // not asked before, but for probes
+}
+
+// socket is one connected UDP socket with the questions sent from it.
+type socket struct {
+	server *server
+	conn   net.Conn
+	mu     sync.Mutex // guards asked; taken under the resolver's mu, never the other way round
+	asked  map[uint16]*asked
+}
+
+func (r *Resolver) openServers() error {
+	var errs []error
+	for i, addr := range r.opt.Servers {
+		s := &server{addr: addr, number: i}
+		for range r.opt.Sockets {
+			conn, err := r.dial(r.ctx, "udp", addr)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("dnscache: open socket to %v: %w", addr, err))
+				break
+			}
+			s.sockets = append(s.sockets, &socket{server: s, conn: conn, asked: make(map[uint16]*asked)})
+		}
+		if len(s.sockets) > 0 {
+			r.servers = append(r.servers, s)
+		}
+	}
+	if len(r.servers) == 0 {
+		return errors.Join(errs...)
+	}
+	for _, s := range r.servers {
+		for _, k := range s.sockets {
+			r.startReader(k)
+		}
+	}
+	return nil
+}
+
+func (r *Resolver) dial(ctx context.Context, network string, addr netip.AddrPort) (net.Conn, error) {
+	if r.opt.Dial != nil {
+		return r.opt.Dial(ctx, network, addr)
+	}
+	var d net.Dialer
+	return d.DialContext(ctx, network, addr.String())
+}
+
+// hasIPv6 tells whether this machine has a route to the IPv6 Internet. Connecting a UDP socket asks the
+// routing table and sends nothing.
+func hasIPv6() bool {
+	conn, err := net.Dial("udp6", "[2600::1]:53")
+	if err != nil {
+		return false
+	}
+	conn.Close()
+	return true
+}
+
+func (s *server) up(now time.Time) bool { return s.fails < downAfter || !now.Before(s.down) }
+
+// chosen notes that s gets a question: of a server that is down only one per span, as a probe.
+func (s *server) chosen(now time.Time) *server {
+	if s.fails >= downAfter {
+		s.down = now.Add(downFor)
+	}
+	return s
+}
+
+func (s *server) answered() { s.fails = 0 }
+
+// missed notes a try that wasn't answered.
+func (t *sentTry) missed(now time.Time) {
+	if t.socket == nil {
+		return
+	}
+	s := t.socket.server
+	if s.fails++; s.fails == downAfter {
+		s.down = now.Add(downFor)
+	}
+}
+
+// register gives a question a random unused id on a random socket.
+func (s *server) register(a *asked) (*socket, uint16, bool) {
+	for range 16 {
+		bits := rand.Uint32()
+		k, id := s.sockets[int(bits>>16)%len(s.sockets)], uint16(bits)
+		k.mu.Lock()
+		if _, taken := k.asked[id]; !taken {
+			k.asked[id] = a
+			k.mu.Unlock()
+			return k, id, true
+		}
+		k.mu.Unlock()
+	}
+	return nil, 0, false
+}
+
+func (k *socket) forget(id uint16) {
+	k.mu.Lock()
+	delete(k.asked, id)
+	k.mu.Unlock()
+}
+
+// startReader starts the goroutine that reads a socket until Close.
+func (r *Resolver) startReader(k *socket) {
+	r.wg.Go(func() {
+		buf := make([]byte, readBytes)
+		for faults := 0; ; {
+			n, err := k.conn.Read(buf)
+			if err == nil {
+				faults = 0
+				r.receive(k, buf[:n])
+				continue
+			}
+			if faults++; !r.survives(k, err, faults) {
+				return
+			}
+		}
+	})
+}
+
+// survives tells whether reading goes on after a fault: an ICMP message for an earlier question, mostly.
+func (r *Resolver) survives(k *socket, err error, faults int) bool {
+	select {
+	case <-r.closing:
+		return false
+	default:
+	}
+	if errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) {
+		return false
+	}
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		r.mu.Lock()
+		t := sentTry{socket: k}
+		t.missed(time.Now())
+		r.mu.Unlock()
+	}
+	if faults < 100 {
+		return true
+	}
+	select {
+	case <-r.closing:
+		return false
+	case <-time.After(100 * time.Millisecond):
+		return true
+	}
+}
+
+// receive takes one message that came in on k.
+func (r *Resolver) receive(k *socket, msg []byte) {
+	if len(msg) < headerBytes {
+		r.lies.Add(1)
+		return
+	}
+	k.mu.Lock()
+	a := k.asked[binary.BigEndian.Uint16(msg)]
+	k.mu.Unlock()
+	if a == nil || !a.answers(msg, r.opt.MixCase) {
+		r.lies.Add(1) // or too late
+		return
+	}
+	rep, err := parseReply(msg, a.name, a.qtype, r.opt.MaxAddrs)
+	if err != nil {
+		r.lies.Add(1)
+		return
+	}
+	var out outbox
+	r.mu.Lock()
+	r.handle(a, k.server, rep, false, time.Now(), &out)
+	r.mu.Unlock()
+	r.send(&out)
+}
+
+// send sends what has gathered. What a socket refuses counts as lost: the question's timeout takes care.
+func (r *Resolver) send(out *outbox) {
+	for _, m := range out.msgs {
+		buf := append(make([]byte, 0, 512), m.msg...)
+		binary.BigEndian.PutUint16(buf, m.id)
+		m.socket.conn.Write(buf)
+	}
+	for _, t := range out.tcp {
+		r.startTCP(t.a, t.s)
+	}
+}
+
+// startTCP starts a goroutine that asks by TCP; it ends with its exchange, or by Close.
+func (r *Resolver) startTCP(a *asked, s *server) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return
+	}
+	r.wg.Go(func() {
+		ctx, cancel := context.WithTimeout(r.ctx, tcpTimeout)
+		defer cancel()
+		var rep reply
+		err := ctx.Err()
+		select {
+		case r.tcp <- struct{}{}:
+			rep, err = r.exchangeTCP(ctx, a, s)
+			<-r.tcp
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		var out outbox
+		r.mu.Lock()
+		now := time.Now()
+		q := a.q
+		if err == nil {
+			r.handle(a, s, rep, true, now, &out)
+		} else if q.asked == a && !q.settled && q.byTCP && !r.closed {
+			r.retry(q, now, &out)
+		}
+		r.mu.Unlock()
+		r.send(&out)
+	})
+}
+
+// exchangeTCP asks one question on a connection of its own.
+func (r *Resolver) exchangeTCP(ctx context.Context, a *asked, s *server) (reply, error) {
+	conn, err := r.dial(ctx, "tcp", s.addr)
+	if err != nil {
+		return reply{}, err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
+	id := uint16(rand.Uint32())
+	msg := binary.BigEndian.AppendUint16(nil, uint16(len(a.msg)))
+	msg = append(msg, a.msg...)
+	binary.BigEndian.PutUint16(msg[2:], id)
+	if _, err := conn.Write(msg); err != nil {
+		return reply{}, err
+	}
+	var size [2]byte
+	if _, err := io.ReadFull(conn, size[:]); err != nil {
+		return reply{}, err
+	}
+	msg = make([]byte, binary.BigEndian.Uint16(size[:]))
+	if _, err := io.ReadFull(conn, msg); err != nil {
+		return reply{}, err
+	}
+	if len(msg) < headerBytes || binary.BigEndian.Uint16(msg) != id || !a.answers(msg, r.opt.MixCase) {
+		return reply{}, errReply
+	}
+	return parseReply(msg, a.name, a.qtype, r.opt.MaxAddrs)
+}
+
+// startClock starts the goroutine that sees to timeouts and to questions that Rate put off, until Close.
+func (r *Resolver) startClock() {
+	r.wg.Go(func() {
+		timer := time.NewTimer(time.Hour)
+		defer timer.Stop()
+		for {
+			timer.Reset(r.tick())
+			select {
+			case <-timer.C:
+			case <-r.kick:
+			case <-r.closing:
+				return
+			}
+		}
+	})
+}
+
+// tick handles what is due and returns the time to the next event.
+func (r *Resolver) tick() time.Duration {
+	var out outbox
+	r.mu.Lock()
+	now := time.Now()
+	for len(r.events) > 0 && !r.events[0].due.After(now) && !r.closed {
+		q := r.events[0]
+		q.unschedule(r)
+		r.overdue(q, now, &out)
+	}
+	wait := time.Hour
+	if len(r.events) > 0 {
+		wait = r.events[0].due.Sub(now)
+	}
+	r.mu.Unlock()
+	r.send(&out)
+	return wait
+}
