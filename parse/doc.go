@@ -1,0 +1,2 @@
+// Package parse finds the links of a page.
+package parse

@@ -1,0 +1,181 @@
+package parse
+
+// foreign follows SVG and MathML inside a page. There raw text elements are none ("<svg><title/>" must not swallow the page), CDATA
+// sections exist, and only <a> is a link. It keeps a stack of the elements that switch between the worlds, and approximates the tree
+// builder's rules for ends that are missing.
+type foreign struct {
+	depth int // elements on the stack, also those beyond its bound
+	stack [maxForeign]foreignElement
+}
+
+// maxForeign bounds the stack. Deeper elements are counted only.
+const maxForeign = 32
+
+// foreignElement is an element on the stack.
+type foreignElement uint8
+
+const (
+	inSVG            foreignElement = iota // <svg>
+	inMath                                 // <math>
+	inSVGHTML                              // <foreignObject>, <desc> or <title> in SVG: HTML again
+	inMathHTML                             // <mi>, <mo>, <mn>, <ms> or <mtext>: HTML again
+	inAnnotation                           // <annotation-xml>: MathML, but an <svg> starts SVG
+	inAnnotationHTML                       // <annotation-xml encoding=text/html>: HTML again
+)
+
+func (f *foreign) reset() { f.depth = 0 }
+
+func (f *foreign) top() foreignElement { return f.stack[min(f.depth, maxForeign)-1] }
+
+// inside reports whether tags are foreign now. The stack must not be empty.
+func (f *foreign) inside() bool {
+	switch f.top() {
+	case inSVGHTML, inMathHTML, inAnnotationHTML:
+		return false
+	}
+	return true
+}
+
+func (f *foreign) push(e foreignElement) {
+	if f.depth < maxForeign {
+		f.stack[f.depth] = e
+	}
+	f.depth++
+}
+
+// leave drops the elements down to the last HTML island, or all.
+func (f *foreign) leave() {
+	for f.depth > 0 && f.inside() {
+		f.depth--
+	}
+}
+
+// elementNames are the end tags that close an element.
+func (e foreignElement) closedBy(name []byte) bool {
+	switch e {
+	case inSVG:
+		return isFold(name, "svg")
+	case inMath:
+		return isFold(name, "math")
+	case inSVGHTML:
+		return isFold(name, "foreignobject") || isFold(name, "desc") || isFold(name, "title")
+	case inMathHTML:
+		return len(name) == 2 && (isFold(name, "mi") || isFold(name, "mo") || isFold(name, "mn") || isFold(name, "ms")) ||
+			isFold(name, "mtext")
+	}
+	return isFold(name, "annotation-xml")
+}
+
+// endTag handles an end tag while the stack is not empty.
+func (f *foreign) endTag(name []byte) {
+	for i := min(f.depth, maxForeign) - 1; i >= 0; i-- {
+		if f.stack[i].closedBy(name) {
+			if f.depth > maxForeign && i == maxForeign-1 {
+				f.depth--
+			} else {
+				f.depth = i
+			}
+			return
+		}
+	}
+	if f.inside() && breaksOut(name) {
+		f.leave()
+	}
+}
+
+// breaksOut reports whether an HTML element of that name ends foreign content.
+func breaksOut(name []byte) bool {
+	if len(name) > len("blockquote") {
+		return false
+	}
+	var lower [len("blockquote")]byte
+	copy(lower[:], name)
+	for i := range lower {
+		if lower[i] >= 'A' && lower[i] <= 'Z' {
+			lower[i] |= 0x20
+		}
+	}
+	switch string(lower[:len(name)]) {
+	case "b", "big", "blockquote", "body", "br", "center", "code", "dd", "div", "dl", "dt", "em", "embed",
+		"h1", "h2", "h3", "h4", "h5", "h6", "head", "hr", "i", "img", "li", "listing", "menu", "meta", "nobr", "ol",
+		"p", "pre", "ruby", "s", "small", "span", "strong", "strike", "sub", "sup", "table", "tt", "u", "ul", "var":
+		return true
+	}
+	return false
+}
+
+// enterForeign handles <svg> and <math> in HTML.
+func (p *Parser) enterForeign(b []byte, i int, e foreignElement) int {
+	i = readTag(b, i, &p.attrs)
+	if i >= 0 && !p.attrs.self {
+		p.foreign.push(e)
+	}
+	return i
+}
+
+// foreignTag handles a start tag in foreign content. Unless done, it has left foreign content and the tag is one of HTML.
+func (p *Parser) foreignTag(b, name []byte, i int) (next int, done bool) {
+	f, a := &p.foreign, &p.attrs
+	if breaksOut(name) {
+		f.leave()
+		return i, false
+	}
+	next = readTag(b, i, a)
+	if next < 0 {
+		return next, true
+	}
+	if isFold(name, "font") && a.has[attrFontLook] {
+		f.leave()
+		return i, false
+	}
+	if len(name) == 1 && name[0]|0x20 == 'a' {
+		p.foreignAnchor()
+		return next, true
+	}
+	if a.self {
+		return next, true
+	}
+	switch f.top() {
+	case inSVG:
+		switch {
+		case isFold(name, "svg"):
+			f.push(inSVG)
+		case inSVGHTML.closedBy(name):
+			f.push(inSVGHTML)
+		}
+	case inMath, inAnnotation:
+		switch {
+		case isFold(name, "math"):
+			f.push(inMath)
+		case inMathHTML.closedBy(name):
+			f.push(inMathHTML)
+		case isFold(name, "annotation-xml"):
+			encoding := p.text(a.value[attrEncoding])
+			if a.has[attrEncoding] && (isFold(encoding, "text/html") || isFold(encoding, "application/xhtml+xml")) {
+				f.push(inAnnotationHTML)
+			} else {
+				f.push(inAnnotation)
+			}
+		case isFold(name, "svg") && f.top() == inAnnotation:
+			f.push(inSVG)
+		}
+	}
+	return next, true
+}
+
+// foreignAnchor handles <a> in SVG: its href may be that of XLink.
+func (p *Parser) foreignAnchor() {
+	a := &p.attrs
+	slot := attrHref
+	if !a.has[slot] {
+		slot = attrXLink
+	}
+	if !a.has[slot] {
+		return
+	}
+	link := Link{Tag: A}
+	if a.has[attrRel] {
+		link.Rel, link.NoFollow = parseRel(a.value[attrRel])
+	}
+	p.add(link, a.value[slot])
+}

@@ -1,0 +1,115 @@
+package parse
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"golang.org/x/net/html"
+)
+
+// Reference is Parse by way of golang.org/x/net/html's whole parser with scripting off, to compare with and to explain: it
+// builds a tree, in which hostile pages are expensive, and refuses pages nested deeper than 512 elements. Links that the tree
+// holds several times, because HTML closes and reopens elements, come out as often; their order is that of the tree.
+func Reference(opt Options, body []byte, contentType string) (*Page, error) {
+	opt = opt.withDefaults()
+	page := new(Page)
+	var c charsets
+	var d decoder
+	text := c.prepare(body, contentType, page, &d)
+	if d.charset != nil {
+		text, _ = d.charset.Bytes(text)
+	}
+	root, err := html.ParseWithOptions(bytes.NewReader(text), html.ParseOptionEnableScripting(false))
+	if err != nil {
+		return nil, fmt.Errorf("parse: build tree of %d bytes: %w", len(body), err)
+	}
+	r := reference{opt: opt, page: page}
+	for node := range root.Descendants() {
+		if node.Type == html.ElementNode {
+			r.element(node)
+		}
+	}
+	return page, nil
+}
+
+type reference struct {
+	opt  Options
+	page *Page
+	base bool
+}
+
+func (r *reference) element(n *html.Node) {
+	href, hasHref := attribute(n, "", "href")
+	if n.Namespace != "" {
+		if xlink, ok := attribute(n, "xlink", "href"); ok && !hasHref {
+			href, hasHref = xlink, true
+		}
+		if n.Data == "a" && hasHref {
+			r.add(A, href, n)
+		}
+		return
+	}
+	switch n.Data {
+	case "a", "area":
+		if hasHref {
+			r.add(map[string]Tag{"a": A, "area": Area}[n.Data], href, n)
+		}
+	case "frame", "iframe":
+		if src, ok := attribute(n, "", "src"); ok && src != "" && !r.opt.NoFrames {
+			r.add(map[string]Tag{"frame": Frame, "iframe": IFrame}[n.Data], src, n)
+		}
+	case "link":
+		rel, ok := attribute(n, "", "rel")
+		types, _ := parseRel([]byte(rel))
+		if ok && href != "" && types&r.opt.Rels != 0 {
+			r.add(LinkTag, href, n)
+		}
+		if types&RelCanonical != 0 && r.page.Canonical == nil && href != "" {
+			r.page.Canonical = []byte(href)
+		}
+	case "base":
+		if hasHref && !r.base {
+			r.base, r.page.Base = true, []byte(href)
+		}
+	case "meta":
+		r.meta(n)
+	}
+}
+
+func (r *reference) meta(n *html.Node) {
+	content, ok := attribute(n, "", "content")
+	if !ok {
+		return
+	}
+	if equiv, _ := attribute(n, "", "http-equiv"); isFold([]byte(equiv), "refresh") {
+		if url := parseRefresh([]byte(content)); url != nil {
+			r.add(Meta, string(url), nil)
+		}
+	}
+	name, _ := attribute(n, "", "name")
+	if isFold([]byte(name), "robots") || r.opt.Agent != "" && strings.EqualFold(name, r.opt.Agent) {
+		found := ParseRobots([]byte(content))
+		r.page.Robots.NoIndex = r.page.Robots.NoIndex || found.NoIndex
+		r.page.Robots.NoFollow = r.page.Robots.NoFollow || found.NoFollow
+	}
+}
+
+func (r *reference) add(tag Tag, ref string, n *html.Node) {
+	link := Link{Ref: []byte(ref), Tag: tag}
+	if n != nil && tag != Frame && tag != IFrame {
+		rel, _ := attribute(n, "", "rel")
+		link.Rel, link.NoFollow = parseRel([]byte(rel))
+	}
+	r.page.Links = append(r.page.Links, link)
+}
+
+// attribute returns the value of an attribute.
+func attribute(n *html.Node, namespace, key string) (string, bool) {
+	for _, a := range n.Attr {
+		if a.Namespace == namespace && a.Key == key {
+			return a.Val, true
+		}
+	}
+	return "", false
+}

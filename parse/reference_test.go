@@ -1,0 +1,131 @@
+package parse
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var (
+	seedFlag  = flag.Uint64("seed", 1, "seed of the random pages")
+	pagesFlag = flag.Int("pages", 30_000, "random pages to compare with the tree builder")
+	filesFlag = flag.String("files", "", "directory of HTML files to compare with the tree builder")
+)
+
+// linkSet returns what a page says about links, each once, in a fixed order. The tree builder doubles some links.
+func linkSet(page *Page) []string {
+	set := []string{
+		fmt.Sprintf("base %q", page.Base), fmt.Sprintf("canonical %q", page.Canonical), fmt.Sprintf("robots %v", page.Robots),
+		"charset " + page.Charset,
+	}
+	for _, l := range page.Links {
+		set = append(set, fmt.Sprintf("%s %q %v %v", l.Tag, l.Ref, l.Rel, l.NoFollow))
+	}
+	slices.Sort(set)
+	return slices.Compact(set)
+}
+
+// difference returns how the scanner and the tree builder differ on a page, or "". A page that the tree builder refuses is
+// no difference.
+func difference(body []byte, contentType string) string {
+	opt := Options{Rels: DefaultRels | RelAlternate | RelOther, Agent: "drumbeat", MaxLinks: 1 << 30}
+	want, err := Reference(opt, body, contentType)
+	if err != nil {
+		return ""
+	}
+	var got Page
+	NewParser(opt).Parse(body, contentType, &got)
+	a, b := linkSet(&got), linkSet(want)
+	if slices.Equal(a, b) {
+		return ""
+	}
+	a2 := slices.DeleteFunc(slices.Clone(a), func(s string) bool { return slices.Contains(b, s) })
+	b2 := slices.DeleteFunc(slices.Clone(b), func(s string) bool { return slices.Contains(a, s) })
+	return fmt.Sprintf("only the scanner: %s\nonly the tree:    %s", a2, b2)
+}
+
+// knownToDiffer reports whether a page has what the package comment lists.
+func knownToDiffer(body []byte) bool {
+	lower := bytes.ToLower(body)
+	for _, s := range []string{"<frame", "<svg", "<math", "<template"} {
+		if bytes.Contains(lower, []byte(s)) {
+			return true
+		}
+	}
+	return bytes.Count(lower, []byte("<base")) > 1
+}
+
+func TestRandomPagesAgainstReference(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(*seedFlag, 0))
+	pieces := strings.Split("<a href=1>|<a href='2'>|<a href=\"3\" rel=nofollow>|<a href=4/>|<a  HREF = 5 >|<a x=y/href=6>|<a href=7 href=8>|"+
+		"<a href>|<a href=>|<a href=''>|<a =href=9>|<a \"href=10\">|<a href=\"11|<a href='12|</a>|</a href=13>|<area href=14>|"+
+		"<link rel=next href=15>|<link href=16 rel='Canonical X'>|<link href=17>|<link rel=alternate href=>|<base href=18>|<base>|"+
+		"<iframe src=19>|</iframe>|<iframe src=20 />|<meta http-equiv=refresh content='1;url=21'>|<meta name=robots content=none>|"+
+		"<meta name=drumbeat content='noindex,x'>|<!--|-->|--!>|<!-->|<!--->|<!|<!>|<?|>|<|</|</>|<!doctype html>|<![CDATA[|]]>|"+
+		"<script>|</script>|<script|<SCRIPT >|</scripty>|</script x='>'>|<!--<script>|-|--|<style>|</style>|<title>|</title>|</TITLE\n>|"+
+		"<textarea>|</textarea>|<xmp>|</xmp>|<noembed>|</noembed>|<noframes>|</noframes>|<noscript>|</noscript>|<table>|<tr>|<td>|"+
+		"</table>|<select>|<option>|</select>|<p>|<div class=\"x y\">|</div>|<b>|</b>|<form>|<input type=hidden>|<h1>|<li>|<body>|</body>|"+
+		"<html>|</html>|<head>|</head>|<button>|<caption>|<colgroup>|<object>|<br/>|<nobr>|<textarea/>|<ruby>|<rt>|<hr>|<plaintext>|"+
+		"text|a|\x00|\r|\r\n|\n|\t|\f| |=|'|\"|/|&amp;|&|&copy|&copy;|&copy=|&notit;|&#38;|&#x26|&#0;|&#128;|;|"+
+		"<a href='&amp;&copy;&copy=&notin;&notit;&amp&ampx&#65;&#x41&#xD800;&#9999999999;&#;&#x;&;&fjlig;&semi;&gt'>|"+
+		"<a href=&quot;x>|<a href='\r\n\x00\r'>|<a href=\xff>|<a\x00href=1>|<a\x00 href=22>|<ahref=23>|<a/href=24>|<a href=a\"b'c=d>", "|")
+	pieces = append(pieces, "|")
+	for i := range *pagesFlag {
+		var b bytes.Buffer
+		for range 1 + rnd.IntN(14) {
+			b.WriteString(pieces[rnd.IntN(len(pieces))])
+		}
+		if d := difference(b.Bytes(), "text/html; charset=utf-8"); d != "" {
+			t.Fatalf("-seed %d, page %d: %q\n%s", *seedFlag, i, b.Bytes(), d)
+		}
+	}
+}
+
+// TestFilesAgainstReference compares on real pages, where there are some: -files /usr/share/doc.
+func TestFilesAgainstReference(t *testing.T) {
+	if *filesFlag == "" {
+		t.Skip("-files names no directory")
+	}
+	files, bad := 0, 0
+	filepath.WalkDir(*filesFlag, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.Contains(filepath.Ext(path), ".htm") {
+			return nil
+		}
+		body, err := os.ReadFile(path)
+		if err != nil {
+			return nil
+		}
+		files++
+		if d := difference(body, "text/html"); d != "" {
+			bad++
+			t.Errorf("%s:\n%.2000s", path, d)
+		}
+		return nil
+	})
+	t.Logf("%d files, %d differ", files, bad)
+}
+
+func FuzzScanAgainstReference(f *testing.F) {
+	for _, body := range []string{
+		"<!doctype html><title>x</title><a href=1>", "<script><!--<script></script>--></script><a href=2>",
+		"<!--><a href='&amp;&copy=1'>--!><a href=\"\r\n\x00\">", "<table><tr><td><a href=x><select><a href=y></select></table>",
+		"<noscript><iframe src=x></iframe><meta http-equiv=refresh content='0, URL = \"x\"'></noscript>",
+		"<textarea></textarea ><base href=//x><link rel=next href=y><xmp></XMP/><plaintext><a href=z>",
+	} {
+		f.Add([]byte(body))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if len(body) > 4096 || knownToDiffer(body) {
+			return
+		}
+		if d := difference(body, "text/html; charset=utf-8"); d != "" {
+			t.Fatalf("%q\n%s", body, d)
+		}
+	})
+}

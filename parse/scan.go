@@ -1,0 +1,276 @@
+package parse
+
+import "bytes"
+
+// Parser finds the links of pages. It belongs to one goroutine.
+type Parser struct {
+	opt     Options
+	decoder decoder
+	charset charsets
+	attrs   attributes
+	foreign foreign
+	page    *Page
+	hasBase bool
+}
+
+// NewParser returns a Parser.
+func NewParser(opt Options) *Parser {
+	return &Parser{opt: opt.withDefaults()}
+}
+
+// Parse fills page with what is found in body, whose Content-Type header said contentType. It takes linear time and, once
+// parser and page have met a page of that size, allocates a constant handful of times (for the charset), not per link.
+func (p *Parser) Parse(body []byte, contentType string, page *Page) {
+	page.reset()
+	text := p.charset.prepare(body, contentType, page, &p.decoder)
+	p.page, p.hasBase = page, false
+	p.foreign.reset()
+	p.scan(text)
+	p.page = nil
+}
+
+// scan hops from '<' to '<'.
+func (p *Parser) scan(b []byte) {
+	for i := 0; i < len(b); {
+		n := bytes.IndexByte(b[i:], '<')
+		if n < 0 || i+n+1 >= len(b) {
+			return
+		}
+		i += n + 1 // behind the '<'
+		switch c := b[i]; {
+		case byteClass[c]&isLetter != 0:
+			end := nameEnd(b, i+1, endsName)
+			i = p.startTag(b, b[i:end], end)
+		case c == '/':
+			i = p.endTag(b, i+1)
+		case c == '!':
+			i = p.declaration(b, i+1)
+		case c == '?':
+			i = closeAngle(b, i+1)
+		}
+		if i < 0 {
+			return
+		}
+	}
+}
+
+// endTag goes on behind "</".
+func (p *Parser) endTag(b []byte, i int) int {
+	if i >= len(b) || byteClass[b[i]]&isLetter == 0 {
+		return closeAngle(b, i)
+	}
+	end := nameEnd(b, i+1, endsName)
+	if p.foreign.depth > 0 {
+		p.foreign.endTag(b[i:end])
+	}
+	return skipTag(b, end)
+}
+
+// declaration goes on behind "<!".
+func (p *Parser) declaration(b []byte, i int) int {
+	if bytes.HasPrefix(b[i:], []byte("--")) {
+		return commentEnd(b, i+2)
+	}
+	if p.foreign.depth > 0 && bytes.HasPrefix(b[i:], []byte("[CDATA[")) {
+		if n := bytes.Index(b[i:], []byte("]]>")); n >= 0 {
+			return i + n + 3
+		}
+		return len(b)
+	}
+	return closeAngle(b, i)
+}
+
+// startTag handles the start tag called name, which ends at i, and for elements whose content is text that too.
+func (p *Parser) startTag(b, name []byte, i int) int {
+	if p.foreign.depth > 0 && p.foreign.inside() {
+		next, done := p.foreignTag(b, name, i)
+		if done {
+			return next
+		}
+	}
+	switch len(name) {
+	case 1:
+		if name[0]|0x20 == 'a' {
+			return p.anchor(b, i, A)
+		}
+	case 3:
+		if isFold(name, "svg") {
+			return p.enterForeign(b, i, inSVG)
+		} else if isFold(name, "xmp") {
+			return rawText(b, i, "xmp")
+		}
+	case 4:
+		return p.startTag4(b, name, i)
+	case 5:
+		switch {
+		case isFold(name, "style"):
+			return rawText(b, i, "style")
+		case isFold(name, "title"):
+			return rawText(b, i, "title")
+		case isFold(name, "frame"):
+			return p.frame(b, i, Frame)
+		}
+	case 6:
+		switch {
+		case isFold(name, "script"):
+			if i = skipTag(b, i); i >= 0 {
+				i = scriptEnd(b, i)
+			}
+			return i
+		case isFold(name, "iframe"):
+			if i = p.frame(b, i, IFrame); i >= 0 {
+				i = rawTextEnd(b, i, "iframe")
+			}
+			return i
+		}
+	case 7:
+		if isFold(name, "noembed") {
+			return rawText(b, i, "noembed")
+		}
+	case 8:
+		if isFold(name, "textarea") {
+			return rawText(b, i, "textarea")
+		} else if isFold(name, "noframes") {
+			return rawText(b, i, "noframes")
+		}
+	case 9:
+		if isFold(name, "plaintext") {
+			return -1
+		}
+	}
+	return skipTag(b, i)
+}
+
+func (p *Parser) startTag4(b, name []byte, i int) int {
+	switch {
+	case isFold(name, "area"):
+		return p.anchor(b, i, Area)
+	case isFold(name, "link"):
+		return p.link(b, i)
+	case isFold(name, "meta"):
+		return p.meta(b, i)
+	case isFold(name, "base"):
+		return p.base(b, i)
+	case isFold(name, "math"):
+		return p.enterForeign(b, i, inMath)
+	}
+	return skipTag(b, i)
+}
+
+// rawText skips an element whose content is no markup.
+func rawText(b []byte, i int, name string) int {
+	if i = skipTag(b, i); i < 0 {
+		return i
+	}
+	return rawTextEnd(b, i, name)
+}
+
+// anchor handles <a> and <area>.
+func (p *Parser) anchor(b []byte, i int, tag Tag) int {
+	i = readTag(b, i, &p.attrs)
+	if i < 0 || !p.attrs.has[attrHref] {
+		return i
+	}
+	link := Link{Tag: tag}
+	if p.attrs.has[attrRel] {
+		link.Rel, link.NoFollow = parseRel(p.attrs.value[attrRel])
+	}
+	p.add(link, p.attrs.value[attrHref])
+	return i
+}
+
+// frame handles <frame> and <iframe>.
+func (p *Parser) frame(b []byte, i int, tag Tag) int {
+	i = readTag(b, i, &p.attrs)
+	if i >= 0 && p.attrs.has[attrSrc] && len(p.attrs.value[attrSrc]) > 0 && !p.opt.NoFrames {
+		p.add(Link{Tag: tag}, p.attrs.value[attrSrc])
+	}
+	return i
+}
+
+// link handles <link>.
+func (p *Parser) link(b []byte, i int) int {
+	i = readTag(b, i, &p.attrs)
+	if i < 0 || !p.attrs.has[attrRel] || !p.attrs.has[attrHref] || len(p.attrs.value[attrHref]) == 0 {
+		return i
+	}
+	link := Link{Tag: LinkTag}
+	link.Rel, link.NoFollow = parseRel(p.attrs.value[attrRel])
+	href := p.attrs.value[attrHref]
+	if link.Rel&p.opt.Rels != 0 {
+		p.add(link, href)
+	}
+	if link.Rel&RelCanonical != 0 && p.page.Canonical == nil && len(href) <= p.opt.MaxRefBytes {
+		p.page.Canonical = p.text(href)
+	}
+	return i
+}
+
+// base handles <base>: the first one with a href counts.
+func (p *Parser) base(b []byte, i int) int {
+	i = readTag(b, i, &p.attrs)
+	if i >= 0 && p.attrs.has[attrHref] && !p.hasBase {
+		p.hasBase = true
+		if href := p.attrs.value[attrHref]; len(href) <= p.opt.MaxRefBytes {
+			p.page.Base = p.text(href)
+		}
+	}
+	return i
+}
+
+// meta handles <meta>: a refresh, or directives for robots.
+func (p *Parser) meta(b []byte, i int) int {
+	i = readTag(b, i, &p.attrs)
+	a := &p.attrs
+	if i < 0 || !a.has[attrContent] || len(a.value[attrContent]) > p.opt.MaxRefBytes {
+		return i
+	}
+	if a.has[attrHTTPEquiv] && isFold(p.text(a.value[attrHTTPEquiv]), "refresh") {
+		if url := parseRefresh(p.text(a.value[attrContent])); url != nil {
+			p.keep(Link{Tag: Meta, Ref: url})
+		}
+	}
+	if a.has[attrName] {
+		name := p.text(a.value[attrName])
+		if isFold(name, "robots") || p.opt.Agent != "" && bytes.EqualFold(name, []byte(p.opt.Agent)) {
+			found := ParseRobots(p.text(a.value[attrContent]))
+			p.page.Robots.NoIndex = p.page.Robots.NoIndex || found.NoIndex
+			p.page.Robots.NoFollow = p.page.Robots.NoFollow || found.NoFollow
+		}
+	}
+	return i
+}
+
+// add keeps a link whose raw attribute value is given, within the limits.
+func (p *Parser) add(link Link, value []byte) {
+	if len(value) > p.opt.MaxRefBytes {
+		p.page.LongRefs++
+		return
+	}
+	if len(p.page.Links) >= p.opt.MaxLinks {
+		p.page.Dropped++
+		return
+	}
+	link.Ref = p.text(value)
+	p.page.Links = append(p.page.Links, link)
+}
+
+// keep keeps a link that is text already.
+func (p *Parser) keep(link Link) {
+	if len(p.page.Links) >= p.opt.MaxLinks {
+		p.page.Dropped++
+		return
+	}
+	p.page.Links = append(p.page.Links, link)
+}
+
+// text returns a raw attribute value decoded: the value itself if it stands for itself, else a part of the scratch
+// buffer. Never nil.
+func (p *Parser) text(value []byte) []byte {
+	if p.decoder.isPlain(value) {
+		return value
+	}
+	start := len(p.page.scratch)
+	p.page.scratch = p.decoder.append(p.page.scratch, value)
+	return p.page.scratch[start:len(p.page.scratch):len(p.page.scratch)]
+}

@@ -1,0 +1,264 @@
+package parse
+
+import "bytes"
+
+// The attributes that the scanner wants the values of.
+const (
+	attrHref = iota
+	attrSrc
+	attrRel
+	attrName
+	attrContent
+	attrHTTPEquiv
+	attrXLink
+	attrEncoding
+	attrFontLook // color, face or size, which make <font> leave SVG
+	numAttrs
+)
+
+// attributes are the raw values of a tag's attributes.
+type attributes struct {
+	value [numAttrs][]byte
+	has   [numAttrs]bool
+	self  bool // the tag ends in "/>"
+}
+
+// attributeSlot returns which attribute name is, or -1.
+func attributeSlot(name []byte) int {
+	switch len(name) {
+	case 3:
+		if isFold(name, "src") {
+			return attrSrc
+		} else if isFold(name, "rel") {
+			return attrRel
+		}
+	case 4:
+		if isFold(name, "href") {
+			return attrHref
+		} else if isFold(name, "name") {
+			return attrName
+		} else if isFold(name, "face") || isFold(name, "size") {
+			return attrFontLook
+		}
+	case 5:
+		if isFold(name, "color") {
+			return attrFontLook
+		}
+	case 7:
+		if isFold(name, "content") {
+			return attrContent
+		}
+	case 8:
+		if isFold(name, "encoding") {
+			return attrEncoding
+		}
+	case 10:
+		if isFold(name, "http-equiv") {
+			return attrHTTPEquiv
+		} else if isFold(name, "xlink:href") {
+			return attrXLink
+		}
+	}
+	return -1
+}
+
+// nameEnd returns the end of a tag name or an attribute name that starts before i.
+func nameEnd(b []byte, i int, ends uint8) int {
+	for i < len(b) && byteClass[b[i]]&ends == 0 {
+		i++
+	}
+	return i
+}
+
+// valueSpan returns the value of the attribute whose name ends at i, if it has one, and where to go on. next is -1 if the
+// body ends before the value does.
+func valueSpan(b []byte, i int) (start, end, next int) {
+	i = skipSpace(b, i)
+	if i >= len(b) || b[i] != '=' {
+		return i, i, i
+	}
+	i = skipSpace(b, i+1)
+	if i >= len(b) || b[i] == '>' {
+		return i, i, i
+	}
+	if quote := b[i]; quote == '"' || quote == '\'' {
+		n := bytes.IndexByte(b[i+1:], quote)
+		if n < 0 {
+			return i, i, -1
+		}
+		return i + 1, i + 1 + n, i + 2 + n
+	}
+	end = nameEnd(b, i, endsBare)
+	return i, end, end
+}
+
+func skipSpace(b []byte, i int) int {
+	for i < len(b) && byteClass[b[i]]&isSpace != 0 {
+		i++
+	}
+	return i
+}
+
+// skipTag returns the place behind the tag whose name ends at i, or -1 if the body ends in it: HTML drops such a tag.
+func skipTag(b []byte, i int) int {
+	for {
+		for i < len(b) && (byteClass[b[i]]&isSpace != 0 || b[i] == '/') {
+			i++
+		}
+		if i >= len(b) {
+			return -1
+		}
+		if b[i] == '>' {
+			return i + 1
+		}
+		// The first byte belongs to the name even if it is '='.
+		_, _, i = valueSpan(b, nameEnd(b, i+1, endsKey))
+		if i < 0 {
+			return -1
+		}
+	}
+}
+
+// readTag is skipTag that notes the attributes. Of attributes with the same name the first counts.
+func readTag(b []byte, i int, a *attributes) int {
+	a.has = [numAttrs]bool{}
+	bare := -1 // end of the last value without quotes
+	for {
+		for i < len(b) && (byteClass[b[i]]&isSpace != 0 || b[i] == '/') {
+			i++
+		}
+		if i >= len(b) {
+			return -1
+		}
+		if b[i] == '>' {
+			a.self = b[i-1] == '/' && bare != i
+			return i + 1
+		}
+		key := i
+		i = nameEnd(b, i+1, endsKey)
+		slot := attributeSlot(b[key:i])
+		start, end, next := valueSpan(b, i)
+		if next < 0 {
+			return -1
+		}
+		if slot >= 0 && !a.has[slot] {
+			a.has[slot], a.value[slot] = true, b[start:end:end]
+		}
+		if end == next {
+			bare = end
+		}
+		i = next
+	}
+}
+
+// rawTextEnd returns where the text of a raw text element ends: at its end tag, or with the body.
+func rawTextEnd(b []byte, i int, name string) int {
+	for {
+		n := bytes.IndexByte(b[i:], '<')
+		if n < 0 {
+			return len(b)
+		}
+		if i += n; isEndTag(b, i, name) {
+			return i
+		}
+		i++
+	}
+}
+
+// isEndTag reports whether the '<' at i starts the end tag of name.
+func isEndTag(b []byte, i int, name string) bool {
+	end := i + 2 + len(name)
+	return end < len(b) && b[i+1] == '/' && isFold(b[i+2:end], name) && byteClass[b[end]]&endsName != 0
+}
+
+// scriptEnd is rawTextEnd of a script, whose text has states of its own: behind "<!--", another "<script" makes the next
+// "</script" a part of the text.
+func scriptEnd(b []byte, i int) int {
+	for {
+		n := bytes.IndexByte(b[i:], '<')
+		if n < 0 {
+			return len(b)
+		}
+		if i += n; isEndTag(b, i, "script") {
+			return i
+		}
+		if !bytes.HasPrefix(b[i:], []byte("<!--")) {
+			i++
+			continue
+		}
+		var ended bool
+		if i, ended = scriptEscaped(b, i+4); ended {
+			return i
+		}
+	}
+}
+
+// scriptEscaped goes on behind "<!--" in a script. It returns the place where the script ends (ended), or where it is plain
+// again.
+func scriptEscaped(b []byte, i int) (next int, ended bool) {
+	double := false
+	dashes := 2
+	for ; i < len(b); i++ {
+		switch b[i] {
+		case '-':
+			dashes++
+			continue
+		case '>':
+			if dashes >= 2 {
+				return i + 1, false
+			}
+		case '<':
+			switch {
+			case double:
+				if isEndTag(b, i, "script") {
+					double = false
+					i += len("</script")
+				}
+			case isEndTag(b, i, "script"):
+				return i, true
+			case isScriptStart(b, i):
+				double = true
+				i += len("<script")
+			case i+1 < len(b) && b[i+1] != '/' && byteClass[b[i+1]]&isLetter == 0:
+				// The standard stays in the comment here; the tree builder that is our reference leaves it.
+				return i + 1, false
+			}
+		}
+		dashes = 0
+	}
+	return len(b), true
+}
+
+// isScriptStart reports whether the '<' at i starts a script's start tag.
+func isScriptStart(b []byte, i int) bool {
+	end := i + len("<script")
+	return end < len(b) && isFold(b[i+1:end], "script") && byteClass[b[end]]&endsName != 0
+}
+
+// commentEnd returns the place behind the comment whose text starts at i.
+func commentEnd(b []byte, i int) int {
+	start := i
+	for {
+		n := bytes.IndexByte(b[i:], '>')
+		if n < 0 {
+			return len(b)
+		}
+		i += n
+		text := b[start:i]
+		if len(text) == 0 || len(text) == 1 && text[0] == '-' ||
+			bytes.HasSuffix(text, []byte("--")) || bytes.HasSuffix(text, []byte("--!")) {
+			return i + 1
+		}
+		i++
+	}
+}
+
+// closeAngle returns the place behind the next '>', or the end of the body.
+func closeAngle(b []byte, i int) int {
+	if i < len(b) {
+		if n := bytes.IndexByte(b[i:], '>'); n >= 0 {
+			return i + n + 1
+		}
+	}
+	return len(b)
+}

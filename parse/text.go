@@ -1,0 +1,174 @@
+package parse
+
+import "bytes"
+
+// Bits of byteClass.
+const (
+	isSpace  = 1 << iota // tab, newline, form feed, carriage return, space
+	isLetter             // A-Z a-z
+	isDigit              // 0-9
+	endsName             // ends a tag's name: space / >
+	endsKey              // ends an attribute's name: space / > =
+	endsBare             // ends a value without quotes: space >
+	special              // has a value decoded: & NUL CR
+)
+
+// byteClass says what a byte is to the scanner. Never written to.
+var byteClass = classify()
+
+func classify() (class [256]uint8) {
+	for _, c := range []byte("\t\n\f\r ") {
+		class[c] = isSpace | endsName | endsKey | endsBare
+	}
+	for c := 'a'; c <= 'z'; c++ {
+		class[c], class[c-0x20] = isLetter, isLetter
+	}
+	for c := '0'; c <= '9'; c++ {
+		class[c] = isDigit
+	}
+	class['/'] |= endsName | endsKey
+	class['>'] |= endsName | endsKey | endsBare
+	class['='] |= endsKey
+	class['&'] |= special
+	class['\x00'] |= special
+	class['\r'] |= special
+	return class
+}
+
+// isFold reports whether s is word, which is in lower case, in any case.
+func isFold(s []byte, word string) bool {
+	if len(s) != len(word) {
+		return false
+	}
+	for i := 0; i < len(word); i++ {
+		c := s[i]
+		if c >= 'A' && c <= 'Z' {
+			c |= 0x20
+		}
+		if c != word[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// cutSpace skips white space at the front.
+func cutSpace(s []byte) []byte {
+	for len(s) > 0 && byteClass[s[0]]&isSpace != 0 {
+		s = s[1:]
+	}
+	return s
+}
+
+// nextWord cuts the first word off a list whose separators are white space and, with commas, ','. The word is empty at the
+// end of the list.
+func nextWord(s []byte, commas bool) (word, rest []byte) {
+	between := func(c byte) bool { return byteClass[c]&isSpace != 0 || commas && c == ',' }
+	for len(s) > 0 && between(s[0]) {
+		s = s[1:]
+	}
+	i := 0
+	for i < len(s) && !between(s[i]) {
+		i++
+	}
+	return s[:i], s[i:]
+}
+
+// parseRel reads a rel attribute.
+func parseRel(value []byte) (rel Rel, nofollow bool) {
+	for {
+		word, rest := nextWord(value, false)
+		if len(word) == 0 {
+			return rel, nofollow
+		}
+		switch {
+		case isFold(word, "next"):
+			rel |= RelNext
+		case isFold(word, "prev"), isFold(word, "previous"):
+			rel |= RelPrev
+		case isFold(word, "canonical"):
+			rel |= RelCanonical
+		case isFold(word, "alternate"):
+			rel |= RelAlternate
+		case isFold(word, "nofollow"):
+			nofollow = true
+		default:
+			rel |= RelOther
+		}
+		value = rest
+	}
+}
+
+// ParseRobots reads the directives of a robots meta or of an X-Robots-Tag header's value without agent.
+func ParseRobots(value []byte) Robots {
+	var r Robots
+	for {
+		word, rest := nextWord(value, true)
+		if len(word) == 0 {
+			return r
+		}
+		switch {
+		case isFold(word, "noindex"):
+			r.NoIndex = true
+		case isFold(word, "nofollow"):
+			r.NoFollow = true
+		case isFold(word, "none"):
+			r = Robots{NoIndex: true, NoFollow: true}
+		}
+		value = rest
+	}
+}
+
+// parseRefresh reads the content of a refresh meta as HTML's shared declarative refresh steps do. The URL is nil if the page
+// only reloads itself, or if it is no refresh.
+func parseRefresh(content []byte) (url []byte) {
+	s := cutSpace(content)
+	digits := 0
+	for digits < len(s) && byteClass[s[digits]]&isDigit != 0 {
+		digits++
+	}
+	if digits == 0 && (len(s) == 0 || s[0] != '.') {
+		return nil
+	}
+	s = s[digits:]
+	for len(s) > 0 && (byteClass[s[0]]&isDigit != 0 || s[0] == '.') {
+		s = s[1:]
+	}
+	if len(s) == 0 || s[0] != ';' && s[0] != ',' && byteClass[s[0]]&isSpace == 0 {
+		return nil
+	}
+	s = cutSpace(s)
+	if len(s) > 0 && (s[0] == ';' || s[0] == ',') {
+		s = cutSpace(s[1:])
+	}
+	if len(s) == 0 {
+		return nil
+	}
+	if s[0]|0x20 == 'u' {
+		rest, ok := cutURLEquals(s)
+		if !ok {
+			return s
+		}
+		s = rest
+	}
+	if len(s) > 0 && (s[0] == '"' || s[0] == '\'') {
+		quote := s[0]
+		s = s[1:]
+		if i := bytes.IndexByte(s, quote); i >= 0 {
+			s = s[:i]
+		}
+	}
+	return s
+}
+
+// cutURLEquals cuts "url =" and the space behind it off.
+func cutURLEquals(s []byte) (rest []byte, ok bool) {
+	if len(s) < 3 || s[1]|0x20 != 'r' || s[2]|0x20 != 'l' {
+		return s, false
+	}
+	s = cutSpace(s[3:])
+	if len(s) == 0 || s[0] != '=' {
+		return s, false
+	}
+	return cutSpace(s[1:]), true
+}
