@@ -1,0 +1,13 @@
+//go:build drumsafe
+
+package drum
+
+// plain are the types that allocate takes.
+type plain interface {
+	entry | uint64 | uint32 | uint16
+}
+
+// allocate returns n zero values of the Go heap.
+func allocate[T plain](n int) []T { return make([]T, n) }
+
+func free[T plain](_ []T) {}

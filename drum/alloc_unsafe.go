@@ -1,0 +1,35 @@
+//go:build !drumsafe
+
+package drum
+
+import (
+	"unsafe"
+
+	"drumbeat/disk"
+)
+
+// This file gives numbers memory outside the Go heap; alloc_safe.go is its twin (build tag drumsafe).
+
+// plain are the types without pointers that may live outside the heap.
+type plain interface {
+	entry | uint64 | uint32 | uint16
+}
+
+// allocate returns n zero values, page aligned; free takes them back.
+func allocate[T plain](n int) []T {
+	if n == 0 {
+		return nil
+	}
+	var zero T
+	b := disk.Alloc(n * int(unsafe.Sizeof(zero)))
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n)
+}
+
+func free[T plain](s []T) {
+	if cap(s) == 0 {
+		return
+	}
+	var zero T
+	n := cap(s) * int(unsafe.Sizeof(zero))
+	disk.Free(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s[:cap(s)]))), n))
+}

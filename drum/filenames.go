@@ -1,0 +1,30 @@
+package drum
+
+import (
+	"fmt"
+	"strings"
+)
+
+const stateDirName = "state"
+
+// validName accepts what is one harmless path element.
+func validName(s string) bool {
+	const ok = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
+	return s != "" && strings.Trim(s, ok) == ""
+}
+
+// bucketName is the file of one stream of a bucket.
+func bucketName(kind blockKind, bucket int, gen uint64) string {
+	return fmt.Sprintf("%s-%07d-%010d", kind, bucket, gen)
+}
+
+// cacheName is a file with parts of the cache.
+func cacheName(gen uint64) string { return fmt.Sprintf("cache-%010d", gen) }
+
+// path returns the path of a file of the store in directory dir; with name "", that of its directory.
+func (o *Options) path(dir int, name string) string {
+	if name == "" {
+		return o.Set.Path(dir, stateDirName, o.Name)
+	}
+	return o.Set.Path(dir, stateDirName, o.Name, name)
+}

@@ -1,0 +1,269 @@
+package drum
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"slices"
+	"sync"
+
+	"drumbeat/disk"
+)
+
+// part is one bucket's piece of the cache, a range of a cache file. The zero part is empty.
+type part struct {
+	gen  uint64
+	dir  int
+	off  int64
+	size int64
+	keys int64
+}
+
+// space is what the part takes in its file, whole pages.
+func (p part) space() int64 { return pageUp(p.size) }
+
+// cacheFile is a file with parts, at first those that one pass writes.
+type cacheFile struct {
+	gen   uint64
+	dir   int
+	epoch uint64
+	size  int64 // end of its last part
+	live  int64 // bytes of installed parts, whole pages
+	open  bool  // a pass adds to it
+}
+
+// files knows the cache files, and what may be deleted when. A file made after the last Freeze is in no manifest and
+// goes at once; another goes with the Commit of the next checkpoint.
+type files struct {
+	d *Drum
+	// mu guards the fields below; no I/O under it.
+	mu      sync.Mutex
+	freezes uint64
+	caches  map[uint64]*cacheFile
+	doomed  []doomedFile
+}
+
+type doomedFile struct {
+	name string
+	size int64
+}
+
+func (fs *files) init(d *Drum) {
+	fs.d, fs.caches = d, map[uint64]*cacheFile{}
+	fs.freezes = 1 // files found at Open have epoch 0: the manifest names them
+}
+
+// epoch returns the number of checkpoints begun.
+func (fs *files) epoch() uint64 {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	return fs.freezes
+}
+
+// remove deletes a file made in epoch, now or later.
+func (fs *files) remove(name string, epoch uint64, size int64) error {
+	fs.mu.Lock()
+	if epoch != fs.freezes {
+		fs.doomed = append(fs.doomed, doomedFile{name, size})
+		fs.mu.Unlock()
+		return nil
+	}
+	fs.mu.Unlock()
+	if err := fs.d.fs().Remove(name); err != nil {
+		return fmt.Errorf("drum: remove %s: %w", name, err)
+	}
+	return nil
+}
+
+// removeStream deletes the file of a stream that has been merged.
+func (fs *files) removeStream(s *stream) error {
+	if s.gen == 0 {
+		return nil
+	}
+	return fs.remove(fs.d.opt.path(s.dir, bucketName(s.kind, s.bucket, s.gen)), s.epoch, s.written)
+}
+
+// takeDoomed begins a new epoch and returns what the coming checkpoint may delete.
+func (fs *files) takeDoomed() []doomedFile {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.freezes++
+	doomed := fs.doomed
+	fs.doomed = nil
+	return doomed
+}
+
+// create makes a cache file in directory dir.
+func (fs *files) create(dir int) (*cacheFile, disk.File, error) {
+	d := fs.d
+	c := &cacheFile{gen: d.gen.Add(1), dir: dir, epoch: fs.epoch(), size: pageBytes, open: true}
+	name := d.opt.path(dir, cacheName(c.gen))
+	f, err := d.fs().Create(name)
+	if err != nil {
+		return nil, nil, fmt.Errorf("drum: create %s: %w", name, err)
+	}
+	h := disk.Header{Kind: cacheKind, Version: formatVersion, Number: c.gen, Place: uint64(dir)}
+	if _, err := f.WriteAt(h.Append(nil), 0); err != nil {
+		f.Close()
+		return nil, nil, fmt.Errorf("drum: write %s: %w", name, err)
+	}
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.caches[c.gen] = c
+	return c, f, nil
+}
+
+// replace accounts for an installed part and the one that it replaces, and deletes a file that has none left.
+func (fs *files) replace(old, new part) error {
+	fs.mu.Lock()
+	if c := fs.caches[new.gen]; c != nil {
+		c.live += new.space()
+		c.size = max(c.size, new.off+new.space())
+	}
+	c := fs.caches[old.gen]
+	if c != nil {
+		c.live -= old.space()
+	}
+	fs.mu.Unlock()
+	return fs.drop(c)
+}
+
+// endPass lets the files of a pass be deleted like others.
+func (fs *files) endPass(c *cacheFile) error {
+	fs.mu.Lock()
+	c.open = false
+	fs.mu.Unlock()
+	return fs.drop(c)
+}
+
+func (fs *files) drop(c *cacheFile) error {
+	fs.mu.Lock()
+	if c == nil || c.live > 0 || c.open {
+		fs.mu.Unlock()
+		return nil
+	}
+	delete(fs.caches, c.gen)
+	fs.mu.Unlock()
+	return fs.remove(fs.d.opt.path(c.dir, cacheName(c.gen)), c.epoch, c.size)
+}
+
+// space returns the bytes of live parts, of replaced ones in the same files, and of files that wait for deletion.
+func (fs *files) space() (live, dead, doomed int64) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	for _, c := range fs.caches {
+		live += c.live
+		dead += c.size - c.live
+	}
+	for _, f := range fs.doomed {
+		doomed += f.size
+	}
+	return live, dead, doomed
+}
+
+// maxCacheFiles is the number of cache files per directory beyond which passes put small ones together.
+const maxCacheFiles = 32
+
+// sparse returns the generations of the cache files whose parts should be copied into a new one: when replaced parts
+// take more space than live ones, those with the least live share, until that is down to half; or the smallest ones when
+// there are too many files.
+func (fs *files) sparse() map[uint64]bool {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	var all []*cacheFile
+	var live, dead int64
+	for _, c := range fs.caches {
+		if !c.open {
+			all = append(all, c)
+		}
+		live += c.live
+		dead += c.size - pageBytes - c.live
+	}
+	gens := map[uint64]bool{}
+	if dead > live {
+		slices.SortFunc(all, compareShare)
+		for _, c := range all {
+			if dead <= live/2 {
+				break
+			}
+			gens[c.gen] = true
+			dead -= c.size - pageBytes - c.live
+		}
+	}
+	if limit := maxCacheFiles * fs.d.dirs(); len(all)-len(gens) > limit {
+		slices.SortFunc(all, func(a, b *cacheFile) int { return int(max(-1, min(1, a.live-b.live))) })
+		for _, c := range all[:len(all)-limit/2] {
+			gens[c.gen] = true
+		}
+	}
+	return gens
+}
+
+// compareShare orders files by the live share of their bytes.
+func compareShare(a, b *cacheFile) int {
+	share := func(c *cacheFile) float64 { return float64(c.live) / float64(max(1, c.size)) }
+	switch d := share(a) - share(b); {
+	case d < 0:
+		return -1
+	case d > 0:
+		return 1
+	}
+	return int(max(-1, min(1, int64(a.gen-b.gen))))
+}
+
+// clean makes the directories, deletes the files that want doesn't name and cuts the others to the wanted length.
+func (fs *files) clean(want map[string]int64) error {
+	d := fs.d
+	for dir := range d.dirs() {
+		path := d.opt.path(dir, "")
+		if err := d.fs().MkdirAll(path); err != nil {
+			return err
+		}
+		names, err := d.fs().List(path)
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			name = d.opt.path(dir, name)
+			if _, ok := want[name]; !ok {
+				if err := d.fs().Remove(name); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	for name, size := range want {
+		if err := cut(d.fs(), name, size); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// cut cuts a file to size; one that is shorter, or isn't there, is damaged.
+func cut(fsys disk.FS, name string, size int64) error {
+	have, err := fsys.Size(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return corrupt(name, 0, fmt.Sprintf("%d bytes", size), "no file")
+	}
+	if err != nil || have == size {
+		return err
+	}
+	if have < size {
+		return corrupt(name, have, fmt.Sprintf("%d bytes", size), fmt.Sprintf("%d bytes", have))
+	}
+	f, err := fsys.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Truncate(size), f.Close())
+}
+
+// checkParts verifies that no part lies outside what a file can be.
+func checkPart(p part, dirs int) error {
+	if p.dir < 0 || p.dir >= dirs || p.off < pageBytes || p.size <= 0 || p.keys <= 0 || p.off > math.MaxInt64-p.size {
+		return fmt.Errorf("invalid part %+v with %d directories", p, dirs)
+	}
+	return nil
+}

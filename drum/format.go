@@ -1,0 +1,214 @@
+package drum
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/cespare/xxhash/v2"
+
+	"drumbeat/disk"
+)
+
+// Bucket file: blocks, each at a multiple of 4096 bytes, zeros between. A block holds whole records. Integers are
+// little-endian, in all files.
+//
+//	offset size field     meaning
+//	0      4    magic     "dBKT"
+//	4      2    version   1
+//	6      1    kind      1 keys, 2 aux
+//	7      1    codec     0: stored = raw
+//	8      4    bucket    number of the bucket
+//	12     4    records   in this block
+//	16     8    generation  of the file, as in its name
+//	24     8    base      0
+//	32     4    stored    payload bytes on disk
+//	36     4    raw       payload bytes decoded
+//	40     8    checksum  xxhash64 of bytes [0, 40)
+//	48     n    payload   n = stored
+//	48+n   8    checksum  xxhash64 of bytes [0, 48+n)
+//
+// Record in a block of keys:
+//
+//	8    key
+//	1    operation: 1 check, 2 update, 3 check+update; absent in stores with Options.Op and no values
+//	1-5  length of the value, uvarint; absent in stores without values
+//	n    value
+//
+// Record in a block of aux: length (uvarint), bytes. The i-th record of the one file belongs to the i-th of the other.
+//
+// Cache file: disk.Header (kind "drmZ", version 1, number = generation, place = directory), then parts, each at a
+// multiple of 4096 bytes. A part is the blocks of one bucket's entries in order of keys. The state in the manifest
+// says where parts begin and end.
+//
+//	offset size field     meaning
+//	0      4    magic     "dCHE"
+//	4      2    version   1
+//	6      1    codec     of the keys: 1 raw, 2 Rice
+//	7      1    parameter bits of a Rice remainder; 0 if raw
+//	8      4    bucket    number of the bucket
+//	12     4    keys      entries in this block, > 0
+//	16     8    first     lowest key
+//	24     4    payload   bytes
+//	28     4    values    bytes of each value; 0xffffffff: variable
+//	32     8    checksum  xxhash64 of bytes [0, 32)
+//	40     n    payload   keys, then lengths (4 bytes each) if values are variable, then values
+//	40+n   8    checksum  xxhash64 of bytes [0, 40+n)
+//
+// Keys raw: 8 bytes each. Keys by Rice (all but the first, which is in the header): d = key - previous key - 1; the low
+// `parameter` bits of each d, packed from the lowest bit of each byte on, filled up to a byte; then for each d, d >>
+// parameter zero bits and a one, packed likewise.
+
+const (
+	pageBytes     = 4096
+	formatVersion = 1
+	checksumBytes = 8
+
+	bucketMagic       = "dBKT"
+	bucketHeaderBytes = 48
+	bucketFrameBytes  = bucketHeaderBytes + checksumBytes
+
+	cacheMagic       = "dCHE"
+	cacheKind        = "drmZ"
+	cacheHeaderBytes = 40
+	cacheFrameBytes  = cacheHeaderBytes + checksumBytes
+	variableLength   = 1<<32 - 1
+
+	// keyRecordOverhead bounds a record of a key without its value.
+	keyRecordOverhead = 8 + 1 + binary.MaxVarintLen32
+
+	// blockKeys and blockValueBytes end a block of the cache: 64 KiB of raw keys, or of values.
+	blockKeys       = 8192
+	blockValueBytes = 64 << 10
+)
+
+// blockKind tells the two streams of a bucket apart.
+type blockKind uint8
+
+const (
+	keyBlocks blockKind = 1
+	auxBlocks blockKind = 2
+)
+
+// String is the beginning of the file's name.
+func (k blockKind) String() string {
+	if k == keyBlocks {
+		return "keys"
+	}
+	return "aux"
+}
+
+// bucketHeader is the decoded head of a block of a bucket file.
+type bucketHeader struct {
+	kind        blockKind
+	codec       uint8
+	bucket      uint32
+	records     uint32
+	gen, base   uint64
+	stored, raw uint32
+}
+
+// put writes h to the first bucketHeaderBytes of b.
+func (h *bucketHeader) put(b []byte) {
+	le := binary.LittleEndian
+	copy(b, bucketMagic)
+	le.PutUint16(b[4:], formatVersion)
+	b[6], b[7] = byte(h.kind), h.codec
+	le.PutUint32(b[8:], h.bucket)
+	le.PutUint32(b[12:], h.records)
+	le.PutUint64(b[16:], h.gen)
+	le.PutUint64(b[24:], h.base)
+	le.PutUint32(b[32:], h.stored)
+	le.PutUint32(b[36:], h.raw)
+	le.PutUint64(b[40:], xxhash.Sum64(b[:40]))
+}
+
+// parse reads the head b of the block at off of a file.
+func (h *bucketHeader) parse(b []byte, path string, off int64) error {
+	if err := checkHead(b[:bucketHeaderBytes], bucketMagic, path, off); err != nil {
+		return err
+	}
+	le := binary.LittleEndian
+	*h = bucketHeader{
+		kind: blockKind(b[6]), codec: b[7], bucket: le.Uint32(b[8:]), records: le.Uint32(b[12:]),
+		gen: le.Uint64(b[16:]), base: le.Uint64(b[24:]), stored: le.Uint32(b[32:]), raw: le.Uint32(b[36:]),
+	}
+	if h.codec != 0 || h.raw != h.stored {
+		return corrupt(path, off+7, "codec 0", fmt.Sprint(h.codec))
+	}
+	return nil
+}
+
+// checkHead verifies magic, version and header checksum, which is the last field of b.
+func checkHead(b []byte, magic, path string, off int64) error {
+	if string(b[:4]) != magic {
+		return corrupt(path, off, fmt.Sprintf("magic %q", magic), fmt.Sprintf("%q", b[:4]))
+	}
+	n := len(b) - checksumBytes
+	if err := checkSum(b[:n], b[n:], path, off); err != nil {
+		return err
+	}
+	if v := binary.LittleEndian.Uint16(b[4:]); v != formatVersion {
+		return corrupt(path, off+4, fmt.Sprintf("version %d", formatVersion), fmt.Sprint(v))
+	}
+	return nil
+}
+
+// checkSum compares the xxhash64 of b with that in sum; the error points to the end of b.
+func checkSum(b, sum []byte, path string, off int64) error {
+	want, got := binary.LittleEndian.Uint64(sum), xxhash.Sum64(b)
+	if want != got {
+		return corrupt(path, off+int64(len(b)), fmt.Sprintf("checksum %016x", want), fmt.Sprintf("%016x", got))
+	}
+	return nil
+}
+
+func corrupt(path string, off int64, want, got string) error {
+	return &disk.CorruptError{Path: path, Offset: off, Want: want, Got: got}
+}
+
+// cacheHeader is the decoded head of a block of the cache.
+type cacheHeader struct {
+	codec   Codec
+	param   uint8
+	bucket  uint32
+	keys    uint32
+	first   uint64
+	payload uint32
+	values  uint32
+}
+
+// put writes h to the first cacheHeaderBytes of b.
+func (h *cacheHeader) put(b []byte) {
+	le := binary.LittleEndian
+	copy(b, cacheMagic)
+	le.PutUint16(b[4:], formatVersion)
+	b[6], b[7] = byte(h.codec), h.param
+	le.PutUint32(b[8:], h.bucket)
+	le.PutUint32(b[12:], h.keys)
+	le.PutUint64(b[16:], h.first)
+	le.PutUint32(b[24:], h.payload)
+	le.PutUint32(b[28:], h.values)
+	le.PutUint64(b[32:], xxhash.Sum64(b[:32]))
+}
+
+// parse reads the head b of the block at off of a file.
+func (h *cacheHeader) parse(b []byte, path string, off int64) error {
+	if err := checkHead(b[:cacheHeaderBytes], cacheMagic, path, off); err != nil {
+		return err
+	}
+	le := binary.LittleEndian
+	*h = cacheHeader{
+		codec: Codec(b[6]), param: b[7], bucket: le.Uint32(b[8:]), keys: le.Uint32(b[12:]),
+		first: le.Uint64(b[16:]), payload: le.Uint32(b[24:]), values: le.Uint32(b[28:]),
+	}
+	if h.codec != Raw && h.codec != Rice || h.param > 63 {
+		return corrupt(path, off+6, "codec 1 or 2", fmt.Sprintf("%d with parameter %d", h.codec, h.param))
+	}
+	if h.keys == 0 || h.keys > blockKeys {
+		return corrupt(path, off+12, fmt.Sprintf("1 to %d keys", blockKeys), fmt.Sprint(h.keys))
+	}
+	return nil
+}
+
+// pageUp rounds n up to whole pages.
+func pageUp[T int | int64](n T) T { return (n + pageBytes - 1) &^ (pageBytes - 1) }

@@ -1,0 +1,140 @@
+package drum
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Add takes a batch of tuples, copying their bytes. It goes on during passes and is safe for concurrent use; each
+// bucket's tuples keep the order in which they came in. It writes buffers that fill up. After an error other than
+// ErrTuple the store takes no more.
+func (d *Drum) Add(ts []Tuple) error {
+	if err := d.failed(); err != nil {
+		return err
+	}
+	var bytes int64
+	for i := range ts {
+		if err := d.checkTuple(&ts[i]); err != nil {
+			return fmt.Errorf("drum: add to %s: %w", d.opt.Name, err)
+		}
+	}
+	for i := range ts {
+		t := &ts[i]
+		b := &d.buckets[uint64(t.Key)>>d.shift]
+		b.mu.Lock()
+		n, err := d.append(b, t)
+		b.mu.Unlock()
+		if err != nil {
+			d.fail(err)
+			return err
+		}
+		bytes += int64(n)
+	}
+	d.tuples.Add(int64(len(ts)))
+	d.bytes.Add(bytes)
+	return nil
+}
+
+func (d *Drum) checkTuple(t *Tuple) error {
+	switch {
+	case t.Op == 0 || t.Op > CheckUpdate || d.opt.Op != 0 && t.Op != d.opt.Op:
+		return fmt.Errorf("%w: operation %d", ErrTuple, t.Op)
+	case len(t.Value) > d.opt.MaxValueBytes:
+		return fmt.Errorf("%w: value of %d bytes, at most %d", ErrTuple, len(t.Value), d.opt.MaxValueBytes)
+	case len(t.Aux) > d.opt.maxAux():
+		return fmt.Errorf("%w: aux of %d bytes, at most %d", ErrTuple, len(t.Aux), d.opt.maxAux())
+	}
+	return nil
+}
+
+// maxAux is the longest aux that fits into a buffer.
+func (o *Options) maxAux() int { return o.BufferBytes - bucketFrameBytes - binary.MaxVarintLen32 }
+
+// append adds one tuple to the bucket's open input and returns the payload bytes. b.mu is held.
+func (d *Drum) append(b *bucket, t *Tuple) (int, error) {
+	in := b.open
+	if err := d.room(&in.keys, keyRecordOverhead+len(t.Value)); err != nil {
+		return 0, err
+	}
+	if err := d.room(&in.aux, binary.MaxVarintLen32+len(t.Aux)); err != nil {
+		return 0, err
+	}
+	before := len(in.keys.buf) + len(in.aux.buf)
+	buf := binary.LittleEndian.AppendUint64(in.keys.buf, uint64(t.Key))
+	if !d.opt.impliedOp() {
+		buf = append(buf, byte(t.Op))
+	}
+	if d.opt.ValueBytes != 0 {
+		buf = append(binary.AppendUvarint(buf, uint64(len(t.Value))), t.Value...)
+	}
+	in.keys.buf = buf
+	in.keys.records++
+	in.aux.buf = append(binary.AppendUvarint(in.aux.buf, uint64(len(t.Aux))), t.Aux...)
+	in.aux.records++
+
+	n := len(in.keys.buf) + len(in.aux.buf) - before
+	in.tuples++
+	in.values += int64(len(t.Value))
+	in.bytes += int64(n)
+	in.cost += d.opt.TupleBytes(len(t.Value))
+	if in.cost >= d.opt.BucketBytes && !b.full {
+		b.full = true
+		d.full.Add(1)
+	}
+	return n, nil
+}
+
+// keyRecord is a decoded record of a block of keys.
+type keyRecord struct {
+	key   uint64
+	op    Op
+	value []byte
+}
+
+// parse reads the record at the head of b and returns its length, 0 if there is none.
+func (r *keyRecord) parse(o *Options, b []byte) int {
+	if len(b) < 8 {
+		return 0
+	}
+	r.key, r.op, r.value = binary.LittleEndian.Uint64(b), o.Op, nil
+	n := 8
+	if !o.impliedOp() {
+		if len(b) == n || b[n] == 0 || b[n] > byte(CheckUpdate) {
+			return 0
+		}
+		r.op = Op(b[n])
+		n++
+	}
+	if o.ValueBytes != 0 {
+		size, m := binary.Uvarint(b[n:])
+		if m <= 0 || size > uint64(len(b)-n-m) {
+			return 0
+		}
+		n += m
+		r.value = b[n : n+int(size) : n+int(size)]
+		n += int(size)
+	}
+	return n
+}
+
+// parseAux returns the bytes of the aux record at the head of b and its length, 0 if there is none.
+func parseAux(b []byte) (aux []byte, n int) {
+	size, m := binary.Uvarint(b)
+	if m <= 0 || size > uint64(len(b)-m) {
+		return nil, 0
+	}
+	n = m + int(size)
+	return b[m:n:n], n
+}
+
+// seal makes what b has taken so far the input of a merge; intake goes on in fresh buffers and files.
+func (d *Drum) seal(b *bucket, i int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.sealed, b.open = b.open, d.newInput(i)
+	d.sealed.Add(1)
+	if b.full {
+		b.full = false
+		d.full.Add(-1)
+	}
+}

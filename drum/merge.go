@@ -1,0 +1,226 @@
+package drum
+
+// merge takes one round's sorted tuples through the bucket's part of the cache. The new part is written only if an
+// entry changes; up to the first change nothing is written, and what was passed till then is copied when it comes.
+type merge struct {
+	d     *Drum
+	old   *partReader
+	w     *partWriter
+	round *round
+
+	// begin prepares w, and reread a second reader for the entries passed before the first change.
+	begin   func() error
+	reread  func() (*partReader, error)
+	writing bool
+	passed  int64 // entries of the old part that are behind
+
+	items   []Item
+	arena   Arena
+	scratch []byte // what Apply appends to
+	between []byte // the value between two runs of a key
+	result  outcome
+}
+
+// outcome of a merge: whether the part has to be replaced, and the change in entries.
+type outcome struct {
+	changed  bool
+	inserted int64
+}
+
+// run merges the sorted tuples.
+func (m *merge) run(es []entry) error {
+	m.writing, m.passed, m.result = false, 0, outcome{}
+	for len(es) > 0 {
+		key, n := es[0].key, 1
+		for n < len(es) && es[n].key == key {
+			n++
+		}
+		found, err := m.seek(key)
+		if err != nil {
+			return err
+		}
+		if m.d.opt.Apply == nil {
+			err = m.mark(key, es[:n], found)
+		} else {
+			err = m.apply(key, es[:n], found)
+		}
+		if err != nil {
+			return err
+		}
+		es = es[n:]
+	}
+	return m.drain()
+}
+
+// seek passes the old entries below key and tells whether key is next.
+func (m *merge) seek(key uint64) (found bool, err error) {
+	for {
+		if n := m.old.below(key); n > 0 {
+			if err := m.pass(n); err != nil {
+				return false, err
+			}
+		}
+		if m.old.pos < len(m.old.keys) {
+			return m.old.keys[m.old.pos] == key, nil
+		}
+		ok, err := m.old.load()
+		if !ok || err != nil {
+			return false, err
+		}
+	}
+}
+
+// pass takes over n entries of the old part's block.
+func (m *merge) pass(n int) error {
+	if m.writing {
+		if err := m.w.addFrom(m.old, n); err != nil {
+			return err
+		}
+	}
+	m.old.pos += n
+	m.passed += int64(n)
+	return nil
+}
+
+// drain takes over the rest of the old part; without changes it needn't be looked at.
+func (m *merge) drain() error {
+	for m.writing {
+		if n := len(m.old.keys) - m.old.pos; n > 0 {
+			if err := m.pass(n); err != nil {
+				return err
+			}
+		}
+		ok, err := m.old.load()
+		if !ok || err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startWriting begins the new part and copies the entries that have been passed.
+func (m *merge) startWriting() error {
+	m.writing, m.result.changed = true, true
+	if err := m.begin(); err != nil || m.passed == 0 {
+		return err
+	}
+	r, err := m.reread()
+	if err != nil {
+		return err
+	}
+	defer r.c.close()
+	for left := m.passed; left > 0; {
+		if ok, err := r.load(); !ok || err != nil {
+			return err
+		}
+		n := int(min(left, int64(len(r.keys))))
+		if err := m.w.addFrom(r, n); err != nil {
+			return err
+		}
+		left -= int64(n)
+	}
+	return nil
+}
+
+// change does what Apply decided about the entry key, which is next in the old part if found.
+func (m *merge) change(key uint64, found bool, action Action, value []byte) error {
+	if action == Keep || action == Expunge && !found {
+		if found {
+			return m.pass(1)
+		}
+		return nil
+	}
+	if !m.writing {
+		if err := m.startWriting(); err != nil {
+			return err
+		}
+	}
+	if action == Set {
+		if err := m.w.add(key, value); err != nil {
+			return err
+		}
+	}
+	switch {
+	case found:
+		m.old.pos++
+		m.passed++
+		if action == Expunge {
+			m.result.inserted--
+		}
+	default:
+		m.result.inserted++
+	}
+	return nil
+}
+
+// mark is ApplyCheckUpdate without items.
+func (m *merge) mark(key uint64, es []entry, found bool) error {
+	if found {
+		for i := range es {
+			es[i].meta |= metaFound
+		}
+		return m.change(key, true, Keep, nil)
+	}
+	for i := range es {
+		es[i].meta |= metaNew
+		if Op(es[i].meta&metaOp)&Update != 0 {
+			return m.change(key, false, Set, nil)
+		}
+	}
+	return nil
+}
+
+// apply lets Options.Apply decide, runItems tuples at a time.
+func (m *merge) apply(key uint64, es []entry, found bool) error {
+	var old []byte
+	if found {
+		old = m.old.value(m.old.pos)
+	}
+	exists, decided := found, Keep
+	for len(es) > 0 {
+		n := min(len(es), runItems)
+		value, action := m.applyRun(key, es[:n], old, exists)
+		es = es[n:]
+		switch action {
+		case Set:
+			old, exists, decided = value, true, Set
+			if len(es) > 0 {
+				m.between = append(m.between[:0], value...)
+				old = m.between
+			}
+		case Expunge:
+			old, exists, decided = nil, false, Expunge
+		}
+	}
+	return m.change(key, found, decided, old)
+}
+
+func (m *merge) applyRun(key uint64, es []entry, old []byte, exists bool) ([]byte, Action) {
+	items := m.items[:len(es)]
+	for i := range es {
+		items[i] = Item{Op: Op(es[i].meta & metaOp), Value: m.round.value(es[i].idx)}
+	}
+	m.arena.reset()
+	value, action := m.d.opt.Apply(Key(key), old, exists, items, &m.arena, m.scratch[:0])
+	for i := range es {
+		e := &es[i]
+		if exists {
+			e.meta |= metaFound
+		}
+		if items[i].New {
+			e.meta |= metaNew
+		}
+		m.round.results[e.idx] = items[i].Result
+		m.round.setOut(e.idx, items[i].Out)
+	}
+	return value, action
+}
+
+// copy writes the old part anew.
+func (m *merge) copy() error {
+	m.writing, m.passed, m.result = false, 0, outcome{}
+	if err := m.startWriting(); err != nil {
+		return err
+	}
+	return m.drain()
+}

@@ -1,0 +1,175 @@
+package drum
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"drumbeat/disk"
+)
+
+// partReader reads a part block by block, in order of keys.
+type partReader struct {
+	opt    *Options
+	bucket int
+	shift  uint
+	part   part
+	c      chunkReader
+
+	// The present block: keys[pos:] have not been taken.
+	keys   []uint64
+	pos    int
+	ends   []uint32 // of the values, if they are variable
+	values []byte
+	seen   int64 // keys of the blocks loaded
+	last   uint64
+}
+
+// open begins p, whose file is f (nil if p is empty). Buffers are reused.
+func (r *partReader) open(p part, bucket int, c chunkReader) {
+	c.off, c.end = p.off, p.off+p.size
+	r.bucket, r.part, r.c = bucket, p, c
+	r.keys, r.pos, r.ends, r.values, r.seen, r.last = r.keys[:0], 0, r.ends[:0], nil, 0, 0
+}
+
+// load goes to the next block; ok is false at the end of the part.
+func (r *partReader) load() (ok bool, err error) {
+	r.keys, r.pos = r.keys[:0], 0
+	if r.part.gen == 0 {
+		return false, nil
+	}
+	off := r.c.off - int64(r.c.hi-r.c.lo)
+	if off == r.part.off+r.part.size {
+		if r.seen != r.part.keys {
+			return false, corrupt(r.c.f.Name(), off, fmt.Sprintf("%d keys in the part", r.part.keys), fmt.Sprint(r.seen))
+		}
+		return false, nil
+	}
+	head, err := r.c.peek(cacheHeaderBytes)
+	if err != nil {
+		return false, err
+	}
+	var h cacheHeader
+	path := r.c.f.Name()
+	if err := h.parse(head, path, off); err != nil {
+		return false, err
+	}
+	if h.bucket != uint32(r.bucket) || h.values != r.opt.valueCode() {
+		return false, corrupt(path, off+8, fmt.Sprintf("bucket %d, values %#x", r.bucket, r.opt.valueCode()),
+			fmt.Sprintf("bucket %d, values %#x", h.bucket, h.values))
+	}
+	size := cacheFrameBytes + int(h.payload)
+	block, err := r.c.peek(size)
+	if err != nil {
+		return false, err
+	}
+	n := size - checksumBytes
+	if err := checkSum(block[:n], block[n:], path, off); err != nil {
+		return false, err
+	}
+	if err := r.decode(&h, block[cacheHeaderBytes:n]); err != nil {
+		return false, corrupt(path, off+cacheHeaderBytes, "keys in order and their values", err.Error())
+	}
+	r.c.skip(size)
+	r.seen += int64(h.keys)
+	return true, nil
+}
+
+func (r *partReader) decode(h *cacheHeader, b []byte) (err error) {
+	r.keys = r.keys[:h.keys]
+	r.keys[0] = h.first
+	if h.codec == Rice {
+		b, err = decodeRice(r.keys, b, h.param)
+	} else {
+		b, err = decodeRaw(r.keys, b)
+	}
+	if err != nil {
+		return err
+	}
+	last := r.keys[len(r.keys)-1]
+	if r.keys[0] != h.first || r.seen > 0 && h.first <= r.last || h.first>>r.shift != uint64(r.bucket) ||
+		last>>r.shift != uint64(r.bucket) {
+		return errKeys
+	}
+	r.last = last
+	switch v := r.opt.ValueBytes; {
+	case v >= 0:
+		if len(b) != v*len(r.keys) {
+			return fmt.Errorf("%d bytes of values for %d keys", len(b), len(r.keys))
+		}
+	default:
+		if len(b) < 4*len(r.keys) {
+			return fmt.Errorf("%d bytes of lengths for %d keys", len(b), len(r.keys))
+		}
+		r.ends = r.ends[:len(r.keys)]
+		sum := uint64(0)
+		for i := range r.ends {
+			sum += uint64(binary.LittleEndian.Uint32(b[4*i:]))
+			r.ends[i] = uint32(sum)
+		}
+		b = b[4*len(r.keys):]
+		if sum != uint64(len(b)) {
+			return fmt.Errorf("%d bytes of values, lengths say %d", len(b), sum)
+		}
+	}
+	r.values = b
+	return nil
+}
+
+// value returns the value of keys[i], valid until the next load.
+func (r *partReader) value(i int) []byte {
+	if v := r.opt.ValueBytes; v >= 0 {
+		return r.values[i*v : (i+1)*v]
+	}
+	start := uint32(0)
+	if i > 0 {
+		start = r.ends[i-1]
+	}
+	return r.values[start:r.ends[i]]
+}
+
+// below returns the number of keys from pos on that are below key: a search in growing steps, good for near and far.
+func (r *partReader) below(key uint64) int {
+	ks := r.keys[r.pos:]
+	if len(ks) == 0 || ks[0] >= key {
+		return 0
+	}
+	if ks[len(ks)-1] < key {
+		return len(ks)
+	}
+	step := 1
+	for step < len(ks) && ks[step] < key {
+		step *= 2
+	}
+	lo, hi := step/2, min(step, len(ks)-1) // ks[lo] < key <= ks[hi]
+	for hi-lo > 1 {
+		if mid := (lo + hi) / 2; ks[mid] < key {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return hi
+}
+
+// valueCode is the field "values" of a block's head.
+func (o *Options) valueCode() uint32 {
+	if o.ValueBytes == variableValues {
+		return variableLength
+	}
+	return uint32(o.ValueBytes)
+}
+
+// openCache opens the file of p for reading and verifies its head.
+func (o *Options) openCache(p part) (disk.File, error) {
+	name := o.path(p.dir, cacheName(p.gen))
+	f, err := o.Set.FS.OpenRead(name)
+	if err != nil {
+		return nil, fmt.Errorf("drum: open %s: %w", name, err)
+	}
+	h := disk.Header{Kind: cacheKind, Version: formatVersion, Number: p.gen, Place: uint64(p.dir)}
+	if err := disk.CheckHeader(f, h); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}

@@ -1,0 +1,141 @@
+package drum
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/cespare/xxhash/v2"
+
+	"drumbeat/disk"
+)
+
+// passFile is the cache file of one directory to which a pass adds its parts.
+type passFile struct {
+	cache *cacheFile
+	f     disk.File
+	end   int64 // of the last finished part, whole pages
+}
+
+// partWriter writes the new part of a bucket. One is reused for all parts of a pass.
+type partWriter struct {
+	d      *Drum
+	pf     *passFile
+	bucket int
+	start  int64 // file offset of the part
+	off    int64 // of buf
+	count  int64 // entries in finished blocks
+
+	buf     []byte // finished blocks not yet written; room for BufferBytes and a block
+	keys    []uint64
+	lengths []uint32
+	values  []byte
+}
+
+func (w *partWriter) open(pf *passFile, bucket int) {
+	w.pf, w.bucket, w.start, w.off, w.count = pf, bucket, pf.end, pf.end, 0
+	w.buf, w.keys, w.lengths, w.values = w.buf[:0], w.keys[:0], w.lengths[:0], w.values[:0]
+}
+
+// add appends an entry; keys ascend.
+func (w *partWriter) add(key uint64, value []byte) error {
+	o := &w.d.opt
+	if o.ValueBytes != 0 {
+		if len(value) > o.MaxValueBytes || o.ValueBytes > 0 && len(value) != o.ValueBytes {
+			panic(fmt.Sprintf("BUG: drum: %s: Apply gave key %x a value of %d bytes", o.Name, key, len(value)))
+		}
+		w.lengths = append(w.lengths, uint32(len(value)))
+		w.values = append(w.values, value...)
+	}
+	w.keys = append(w.keys, key)
+	if len(w.keys) == blockKeys || len(w.values) >= blockValueBytes {
+		return w.endBlock()
+	}
+	return nil
+}
+
+// addFrom appends the n entries of the reader's block from pos on.
+func (w *partWriter) addFrom(r *partReader, n int) error {
+	if w.d.opt.ValueBytes != 0 {
+		for i := r.pos; i < r.pos+n; i++ {
+			if err := w.add(r.keys[i], r.value(i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	keys := r.keys[r.pos : r.pos+n]
+	for len(keys) > 0 {
+		m := min(len(keys), blockKeys-len(w.keys))
+		w.keys = append(w.keys, keys[:m]...)
+		keys = keys[m:]
+		if len(w.keys) == blockKeys {
+			if err := w.endBlock(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// endBlock codes the present block.
+func (w *partWriter) endBlock() error {
+	if len(w.keys) == 0 {
+		return nil
+	}
+	o := &w.d.opt
+	h := cacheHeader{
+		codec: o.Codec, bucket: uint32(w.bucket), keys: uint32(len(w.keys)), first: w.keys[0], values: o.valueCode(),
+	}
+	start := len(w.buf)
+	b := w.buf[:start+cacheHeaderBytes]
+	if o.Codec == Rice {
+		h.param = riceParameter(w.keys)
+		b = appendRice(b, w.keys, h.param)
+	} else {
+		b = appendRaw(b, w.keys)
+	}
+	if o.ValueBytes == variableValues {
+		for _, n := range w.lengths {
+			b = binary.LittleEndian.AppendUint32(b, n)
+		}
+	}
+	b = append(b, w.values...)
+	h.payload = uint32(len(b) - start - cacheHeaderBytes)
+	h.put(b[start:])
+	w.buf = binary.LittleEndian.AppendUint64(b, xxhash.Sum64(b[start:]))
+	w.count += int64(len(w.keys))
+	w.keys, w.lengths, w.values = w.keys[:0], w.lengths[:0], w.values[:0]
+	if len(w.buf) >= o.BufferBytes {
+		return w.write()
+	}
+	return nil
+}
+
+func (w *partWriter) write() error {
+	if _, err := w.pf.f.WriteAt(w.buf, w.off); err != nil {
+		return fmt.Errorf("drum: write %s: %w", w.pf.f.Name(), err)
+	}
+	w.d.counts.cacheWritten.add(len(w.buf))
+	w.off += int64(len(w.buf))
+	w.buf = w.buf[:0]
+	return nil
+}
+
+// finish writes the rest and returns the part, which is now whole in its file, though not synced.
+func (w *partWriter) finish() (part, error) {
+	if err := w.endBlock(); err != nil {
+		return part{}, err
+	}
+	if w.count == 0 {
+		return part{}, nil
+	}
+	if len(w.buf) > 0 {
+		if err := w.write(); err != nil {
+			return part{}, err
+		}
+	}
+	w.pf.end = pageUp(w.off)
+	return part{
+		gen: w.pf.cache.gen, dir: w.pf.cache.dir, off: w.start, size: w.off - w.start, keys: w.count,
+	}, nil
+}

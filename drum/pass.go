@@ -1,0 +1,345 @@
+package drum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"drumbeat/disk"
+)
+
+// Pass merges what is due and returns the number of rounds: first what an interrupted pass left; then, if Full, all
+// buckets, or with Options.Each those that are full. A dry pass merges every bucket with tuples. What is added meanwhile
+// waits for the next one. ctx is looked at between rounds; after its end, or an error of Options.Reserve, the rest stays
+// due. One Pass runs at a time, a second waits.
+func (d *Drum) Pass(ctx context.Context, dry bool) (rounds int, err error) {
+	d.passMu.Lock()
+	defer d.passMu.Unlock()
+	if err := d.failed(); err != nil {
+		return 0, err
+	}
+	all := dry || d.overDisk() || !d.opt.Each && d.full.Load() > 0
+	if !all && d.full.Load() == 0 && d.sealed.Load() == 0 {
+		return 0, nil
+	}
+	began, moved := time.Now(), d.Stats()
+	p := newPass(d)
+	err = p.run(ctx, all)
+	if closeErr := p.close(); closeErr != nil {
+		d.fail(closeErr)
+		err = errors.Join(err, closeErr)
+	}
+	now := d.Stats()
+	d.counts.passed(time.Since(began), now.IOBytes()-moved.IOBytes())
+	if err != nil {
+		err = fmt.Errorf("drum: pass over %s: %w", d.opt.Name, err)
+	}
+	return p.rounds, err
+}
+
+// pass is the memory and the files of one Pass.
+type pass struct {
+	d      *Drum
+	rounds int
+
+	round  round
+	merge  merge
+	old    partReader
+	second partReader
+	w      partWriter
+	files  []*passFile // by directory, made when needed
+
+	// chunk is read into, for keys, the old part and aux in turn; extra by second.
+	chunk, extra []byte
+	// read is the file of the old part last read.
+	read    disk.File
+	readGen uint64
+
+	aux     auxReader
+	batch   []Result
+	emitted int
+}
+
+func newPass(d *Drum) *pass {
+	p := &pass{d: d, files: make([]*passFile, d.dirs())}
+	o := &d.opt
+	p.round.opt = o
+	p.chunk = disk.Alloc(int(o.chunkBytes()))
+	p.extra = disk.Alloc(int(max(o.maxCacheBlock(), int64(o.BufferBytes))))
+	for _, r := range []*partReader{&p.old, &p.second} {
+		r.opt, r.shift = o, d.shift
+		r.keys = allocate[uint64](blockKeys)[:0]
+		if o.ValueBytes == variableValues {
+			r.ends = allocate[uint32](blockKeys)[:0]
+		}
+	}
+	p.w = partWriter{
+		d:    d,
+		buf:  disk.Alloc(o.BufferBytes + int(o.maxCacheBlock()))[:0],
+		keys: allocate[uint64](blockKeys)[:0],
+	}
+	p.merge = merge{d: d, old: &p.old, w: &p.w, round: &p.round}
+	if o.ValueBytes != 0 {
+		p.w.lengths = allocate[uint32](blockKeys)[:0]
+		p.w.values = disk.Alloc(blockValueBytes + o.MaxValueBytes)[:0]
+		p.merge.scratch = disk.Alloc(o.MaxValueBytes)
+		p.merge.between = disk.Alloc(o.MaxValueBytes)
+	}
+	if o.Apply != nil {
+		p.merge.items = make([]Item, runItems)
+		p.merge.arena.buf = disk.Alloc(runItems * o.OutBytes)
+	}
+	return p
+}
+
+// close ends the files and frees the memory.
+func (p *pass) close() error {
+	var errs []error
+	for _, pf := range p.files {
+		if pf != nil {
+			errs = append(errs, pf.f.Close(), p.d.files.endPass(pf.cache))
+		}
+	}
+	if p.read != nil {
+		p.read.Close() // read only
+	}
+	p.d.counts.roundPeak.Store(max(p.d.counts.roundPeak.Load(), p.round.peak))
+	p.round.free()
+	for _, b := range [][]byte{p.chunk, p.extra, p.w.buf, p.w.values, p.merge.scratch, p.merge.between, p.merge.arena.buf} {
+		disk.Free(b)
+	}
+	for _, r := range []*partReader{&p.old, &p.second} {
+		free(r.keys)
+		free(r.ends)
+	}
+	free(p.w.keys)
+	free(p.w.lengths)
+	return errors.Join(errs...)
+}
+
+func (p *pass) run(ctx context.Context, all bool) error {
+	for i := range p.d.buckets {
+		b := &p.d.buckets[i]
+		if err := p.drain(ctx, b, i); err != nil {
+			return err
+		}
+		b.mu.Lock()
+		due := b.full || all && b.open.tuples > 0
+		b.mu.Unlock()
+		if !due {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		p.d.seal(b, i)
+		if err := p.drain(ctx, b, i); err != nil {
+			return err
+		}
+	}
+	return p.compact(ctx)
+}
+
+// drain merges the sealed input of a bucket, if there is one.
+func (p *pass) drain(ctx context.Context, b *bucket, i int) error {
+	for b.sealed != nil {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if reserve := p.d.opt.Reserve; reserve != nil {
+			if err := reserve(p.need(b)); err != nil {
+				return fmt.Errorf("reserve space for bucket %d: %w", i, err)
+			}
+		}
+		if err := p.doRound(b, i); err != nil {
+			err = fmt.Errorf("drum: merge bucket %d of %s: %w", i, p.d.opt.Name, err)
+			p.d.fail(err)
+			return err
+		}
+		p.rounds++
+	}
+	return nil
+}
+
+// need bounds the bytes that the next round writes.
+func (p *pass) need(b *bucket) int64 {
+	in, o := b.sealed, &p.d.opt
+	tuples := min(in.tuples, max(1, o.BucketBytes/o.TupleBytes(0)))
+	keys := (maxRiceBytes + valueOffsetBytes) * tuples
+	return max(b.part.size, maxRiceBytes*b.part.keys) + keys + min(in.values, o.BucketBytes) + 2*pageBytes
+}
+
+// doRound merges a prefix of the sealed input.
+func (p *pass) doRound(b *bucket, i int) error {
+	o := &p.d.opt
+	if o.BeginRound != nil {
+		o.BeginRound()
+	}
+	if o.EndRound != nil {
+		defer o.EndRound()
+	}
+	keysAt, err := p.round.load(p.d, b.sealed, &p.chunk)
+	if err != nil {
+		return err
+	}
+	sortEntries(p.round.entries)
+	made, err := p.mergePart(b, i, func() error { return p.merge.run(p.round.entries) })
+	if err != nil {
+		return err
+	}
+	restoreArrival(p.round.entries)
+
+	p.d.gate.Lock()
+	defer p.d.gate.Unlock()
+	p.d.emitting.Store(true)
+	defer p.d.emitting.Store(false)
+	auxAt, err := p.emit(b.sealed)
+	if err != nil {
+		return err
+	}
+	return p.install(b, made, keysAt, auxAt)
+}
+
+// mergePart runs merge from the bucket's part into a new one, which is returned.
+func (p *pass) mergePart(b *bucket, i int, merge func() error) (part, error) {
+	c, err := p.reader(b.part, &p.chunk)
+	if err != nil {
+		return part{}, err
+	}
+	p.old.open(b.part, i, c)
+	p.merge.begin = func() error {
+		pf, err := p.file((i + 1) % p.d.dirs())
+		if err == nil {
+			p.w.open(pf, i)
+		}
+		return err
+	}
+	p.merge.reread = func() (*partReader, error) {
+		f, err := p.d.opt.openCache(b.part)
+		if err == nil {
+			p.second.open(b.part, i, chunkReader{f: f, buf: &p.extra, count: &p.d.counts.cacheRead})
+		}
+		return &p.second, err
+	}
+	if err := merge(); err != nil {
+		return part{}, err
+	}
+	if !p.merge.result.changed {
+		return b.part, nil
+	}
+	return p.w.finish()
+}
+
+// reader returns a chunkReader on the file of pt, keeping the file open for the next part.
+func (p *pass) reader(pt part, buf *[]byte) (chunkReader, error) {
+	c := chunkReader{buf: buf, count: &p.d.counts.cacheRead}
+	if pt.gen == 0 {
+		return c, nil
+	}
+	if p.readGen != pt.gen {
+		if p.read != nil {
+			p.read.Close() // read only
+			p.read, p.readGen = nil, 0
+		}
+		f, err := p.d.opt.openCache(pt)
+		if err != nil {
+			return c, err
+		}
+		p.read, p.readGen = f, pt.gen
+	}
+	c.f = p.read
+	return c, nil
+}
+
+// file returns the pass's cache file in directory dir.
+func (p *pass) file(dir int) (*passFile, error) {
+	if p.files[dir] == nil {
+		c, f, err := p.d.files.create(dir)
+		if err != nil {
+			return nil, err
+		}
+		p.files[dir] = &passFile{cache: c, f: f, end: c.size}
+	}
+	return p.files[dir], nil
+}
+
+// install makes the new part the bucket's and moves the sealed input on, or drops it. The gate is held.
+func (p *pass) install(b *bucket, made part, keysAt, auxAt cursor) error {
+	d, in, old := p.d, b.sealed, b.part
+	n := int64(len(p.round.entries))
+	bytes := in.bytes
+	if n < in.tuples {
+		bytes = in.bytes * n / in.tuples // the exact length isn't worth keeping
+	}
+	b.mu.Lock()
+	b.part = made
+	in.tuples -= n
+	in.bytes -= bytes
+	in.values -= int64(len(p.round.values))
+	in.cost -= n*d.opt.TupleBytes(0) + int64(len(p.round.values))
+	in.keysAt, in.auxAt = keysAt, auxAt
+	if in.tuples == 0 {
+		b.sealed = nil
+		d.sealed.Add(-1)
+		d.release(&in.keys)
+		d.release(&in.aux)
+	}
+	b.mu.Unlock()
+	d.tuples.Add(-n)
+	d.bytes.Add(-bytes)
+	d.keys.Add(made.keys - old.keys)
+	d.counts.rounds.add(1)
+	d.counts.merged.add(int(n))
+	if in.tuples == 0 {
+		if err := errors.Join(d.files.removeStream(&in.keys), d.files.removeStream(&in.aux)); err != nil {
+			return err
+		}
+	}
+	if made == old {
+		return nil
+	}
+	return d.files.replace(old, made)
+}
+
+// compact copies the parts of files in which replaced parts prevail.
+func (p *pass) compact(ctx context.Context) error {
+	gens := p.d.files.sparse()
+	if len(gens) == 0 {
+		return nil
+	}
+	for i := range p.d.buckets {
+		b := &p.d.buckets[i]
+		if !gens[b.part.gen] {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if reserve := p.d.opt.Reserve; reserve != nil {
+			if err := reserve(b.part.size + pageBytes); err != nil {
+				return fmt.Errorf("reserve space to copy bucket %d: %w", i, err)
+			}
+		}
+		if err := p.copyPart(b, i); err != nil {
+			err = fmt.Errorf("drum: copy part %d of %s: %w", i, p.d.opt.Name, err)
+			p.d.fail(err)
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *pass) copyPart(b *bucket, i int) error {
+	made, err := p.mergePart(b, i, p.merge.copy)
+	if err != nil {
+		return err
+	}
+	p.d.gate.Lock()
+	defer p.d.gate.Unlock()
+	old := b.part
+	b.mu.Lock()
+	b.part = made
+	b.mu.Unlock()
+	return p.d.files.replace(old, made)
+}

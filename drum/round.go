@@ -1,0 +1,209 @@
+package drum
+
+import (
+	"fmt"
+
+	"drumbeat/disk"
+)
+
+const (
+	valueOffsetBytes = 4
+	resultBytes      = 8
+	outLenBytes      = 2
+	// runItems is the largest run that Apply sees at once, and itemBytes what an Item takes.
+	runItems  = 1024
+	itemBytes = 80
+)
+
+// round holds the tuples of one round in RAM, TupleBytes each; off the heap, for the time of a pass.
+type round struct {
+	opt *Options
+
+	entries []entry
+	offsets []uint32 // of values, by number of arrival; one more than entries
+	values  []byte
+	results []uint64 // what Apply gave, by number of arrival
+	outLens []uint16
+	outs    []byte // OutBytes each
+
+	// peak is the largest sum of bytes that have been touched since the memory was taken.
+	touched [6]int64
+	peak    int64
+}
+
+// load reads a prefix of the sealed input, at most BucketBytes but at least one tuple, and returns the cursor behind it.
+func (r *round) load(d *Drum, in *input, chunk *[]byte) (cursor, error) {
+	r.prepare(in)
+	var br blockReader
+	if err := br.open(d, &in.keys, in.keysAt, chunk); err != nil {
+		return cursor{}, err
+	}
+	defer br.close()
+	end, skip, cost := in.keysAt, in.keysAt.rec, int64(valueOffsetBytes)
+	for int64(len(r.entries)) < in.tuples {
+		ok, err := br.load()
+		if err != nil {
+			return cursor{}, err
+		}
+		if !ok {
+			return cursor{}, corrupt(d.opt.path(in.keys.dir, bucketName(in.keys.kind, in.keys.bucket, in.keys.gen)), br.next,
+				fmt.Sprintf("%d more tuples", in.tuples-int64(len(r.entries))), "end")
+		}
+		taken, full, err := r.take(&br, d.shift, skip, &cost)
+		if err != nil {
+			return cursor{}, err
+		}
+		end, skip = br.at(taken), 0
+		if full {
+			break
+		}
+	}
+	r.note()
+	return end, nil
+}
+
+// take adds records of the present block beyond skip; full means that the next doesn't fit. taken counts from the
+// block's beginning.
+func (r *round) take(br *blockReader, shift uint, skip uint32, cost *int64) (taken uint32, full bool, err error) {
+	o := r.opt
+	b, pos := br.payload, 0
+	var rec keyRecord
+	for taken < br.records {
+		n := rec.parse(o, b[pos:])
+		if n == 0 || rec.key>>shift != uint64(br.s.bucket) {
+			return 0, false, corrupt(br.path(), br.off+int64(bucketHeaderBytes+pos),
+				fmt.Sprintf("record of bucket %d", br.s.bucket), fmt.Sprintf("% x", b[pos:min(len(b), pos+16)]))
+		}
+		pos += n
+		if taken++; taken <= skip {
+			continue
+		}
+		*cost += o.TupleBytes(len(rec.value))
+		if *cost > o.BucketBytes && len(r.entries) > 0 || len(r.entries) == cap(r.entries) {
+			return taken - 1, true, nil
+		}
+		r.entries = append(r.entries, entry{key: rec.key, idx: uint32(len(r.entries)), meta: uint32(rec.op)})
+		if o.ValueBytes != 0 {
+			r.values = append(r.values, rec.value...)
+			r.offsets = append(r.offsets, uint32(len(r.values)))
+		}
+	}
+	return taken, false, nil
+}
+
+// path names the stream's file in errors.
+func (r *blockReader) path() string {
+	if r.c.f != nil {
+		return r.c.f.Name()
+	}
+	return fmt.Sprintf("buffer of bucket %d", r.s.bucket)
+}
+
+// prepare makes room for the next round of in.
+func (r *round) prepare(in *input) {
+	o := r.opt
+	n := int(min(in.tuples, max(1, (o.BucketBytes-valueOffsetBytes)/o.TupleBytes(0)), maxRoundTuples))
+	values, outs := 0, 0
+	if o.ValueBytes != 0 {
+		values = int(min(in.values, max(o.BucketBytes, int64(o.MaxValueBytes))))
+	}
+	if o.Apply != nil {
+		outs = n * o.OutBytes
+	}
+	// Touched pages stay in RAM. Where this round's mix of lengths differs from the last's, start afresh.
+	sum := int64(0)
+	for i, need := range [...]int64{
+		int64(n) * entryBytes, int64(n) * valueOffsetBytes, int64(values), int64(n) * resultBytes, int64(n) * outLenBytes, int64(outs),
+	} {
+		sum += max(r.touched[i], min(need, o.BucketBytes))
+	}
+	if sum > o.BucketBytes {
+		r.free()
+	}
+	r.entries = grow(r.entries, n)
+	if o.ValueBytes != 0 {
+		r.offsets = append(grow(r.offsets, n+1), 0)
+		r.values = growBytes(r.values, values)
+	}
+	if o.Apply != nil {
+		r.results = grow(r.results, n)[:n]
+		if o.OutBytes > 0 {
+			r.outLens = grow(r.outLens, n)[:n]
+			r.outs = growBytes(r.outs, outs)[:outs]
+		}
+	}
+}
+
+// note records what the present round has touched.
+func (r *round) note() {
+	n := int64(len(r.entries))
+	now := [6]int64{n * entryBytes, int64(len(r.offsets)) * valueOffsetBytes, int64(len(r.values))}
+	if r.opt.Apply != nil {
+		now[3] = n * resultBytes
+		if r.opt.OutBytes > 0 {
+			now[4], now[5] = n*outLenBytes, n*int64(r.opt.OutBytes)
+		}
+	}
+	sum := int64(0)
+	for i := range now {
+		r.touched[i] = max(r.touched[i], now[i])
+		sum += r.touched[i]
+	}
+	r.peak = max(r.peak, sum)
+}
+
+// grow returns s empty with room for n, taking new memory if need be.
+func grow[T plain](s []T, n int) []T {
+	if cap(s) >= n {
+		return s[:0]
+	}
+	free(s)
+	return allocate[T](n)[:0]
+}
+
+func growBytes(s []byte, n int) []byte {
+	if cap(s) >= n {
+		return s[:0]
+	}
+	disk.Free(s)
+	return disk.Alloc(n)[:0]
+}
+
+// free gives all memory back.
+func (r *round) free() {
+	free(r.entries)
+	free(r.offsets)
+	free(r.results)
+	free(r.outLens)
+	disk.Free(r.values)
+	disk.Free(r.outs)
+	*r = round{opt: r.opt, peak: r.peak}
+}
+
+// value returns the value of the tuple that arrived as number i.
+func (r *round) value(i uint32) []byte {
+	if r.opt.ValueBytes == 0 {
+		return nil
+	}
+	return r.values[r.offsets[i]:r.offsets[i+1]:r.offsets[i+1]]
+}
+
+// setOut keeps a copy of what Apply gave to tuple i.
+func (r *round) setOut(i uint32, out []byte) {
+	if r.opt.OutBytes == 0 && len(out) == 0 {
+		return
+	}
+	if len(out) > r.opt.OutBytes {
+		panic(fmt.Sprintf("BUG: drum: %s: Out of %d bytes, OutBytes is %d", r.opt.Name, len(out), r.opt.OutBytes))
+	}
+	r.outLens[i] = uint16(len(out))
+	copy(r.outs[int(i)*r.opt.OutBytes:], out)
+}
+
+func (r *round) out(i uint32) []byte {
+	if r.opt.Apply == nil || r.opt.OutBytes == 0 {
+		return nil
+	}
+	start := int(i) * r.opt.OutBytes
+	return r.outs[start : start+int(r.outLens[i])]
+}

@@ -1,0 +1,127 @@
+package drum
+
+import "math/bits"
+
+// entry is one tuple of a round: its key, number in order of arrival, and flags. Sorting needs no memory besides, so a
+// round takes 16 bytes per tuple where the paper has H + P = 12.
+type entry struct {
+	key  uint64
+	idx  uint32
+	meta uint32
+}
+
+const entryBytes = 16
+
+// The meta of an entry.
+const (
+	metaOp    = 3 // the two bits of Op
+	metaNew   = 4
+	metaFound = 8
+)
+
+// smallSort is the number of entries up to which insertion is faster than another radix pass.
+const smallSort = 24
+
+// sortEntries sorts by key, and by order of arrival within a key: in-place radix sort from the highest differing bits.
+func sortEntries(es []entry) {
+	for len(es) > smallSort {
+		var diff uint64
+		first := es[0].key
+		for i := range es {
+			diff |= es[i].key ^ first
+		}
+		if diff == 0 {
+			sortArrival(es)
+			return
+		}
+		// As many bits as leave some 8 entries in each group, taken from the highest one in which keys differ.
+		width := min(8, max(1, bits.Len(uint(len(es)))-3))
+		shift := uint(max(0, bits.Len64(diff)-width))
+		var ends [257]uint32
+		permute(es, shift, 1<<width-1, &ends)
+		largest, start := 0, uint32(0)
+		var rest []entry
+		for g := range 1 << width {
+			group := es[start:ends[g]]
+			start = ends[g]
+			// The largest group last, in this frame: so the depth stays logarithmic whatever the keys.
+			if len(group) > largest {
+				largest = len(group)
+				group, rest = rest, group
+			}
+			sortEntries(group)
+		}
+		es = rest
+	}
+	insertionSort(es)
+}
+
+// permute distributes es by the digit (key >> shift) & mask, in place; ends[d] becomes the end of group d.
+func permute(es []entry, shift uint, mask uint64, ends *[257]uint32) {
+	var next [256]uint32
+	for i := range es {
+		next[es[i].key>>shift&mask&255]++
+	}
+	sum := uint32(0)
+	for d := range next {
+		n := next[d]
+		next[d] = sum
+		sum += n
+		ends[d] = sum
+	}
+	for d := range next {
+		for i := next[d]; i < ends[d]; i = next[d] {
+			e := es[i]
+			for {
+				g := e.key >> shift & mask & 255
+				at := next[g]
+				next[g]++
+				if g == uint64(d) {
+					es[at] = e
+					break
+				}
+				e, es[at] = es[at], e
+			}
+		}
+	}
+}
+
+// insertionSort sorts a few entries by key and order of arrival.
+func insertionSort(es []entry) {
+	for i := 1; i < len(es); i++ {
+		e := es[i]
+		j := i
+		for ; j > 0 && (es[j-1].key > e.key || es[j-1].key == e.key && es[j-1].idx > e.idx); j-- {
+			es[j] = es[j-1]
+		}
+		es[j] = e
+	}
+}
+
+// sortArrival sorts the entries of one key by order of arrival, by swapping key and number for the time of the sort.
+func sortArrival(es []entry) {
+	key, sorted := es[0].key, true
+	for i := 1; i < len(es) && sorted; i++ {
+		sorted = es[i-1].idx < es[i].idx
+	}
+	if sorted {
+		return
+	}
+	for i := range es {
+		es[i].key = uint64(es[i].idx)
+	}
+	sortEntries(es) // all keys differ now
+	for i := range es {
+		es[i].key = key
+	}
+}
+
+// restoreArrival puts sorted entries, whose numbers are 0 to len(es)-1, back in order of arrival.
+func restoreArrival(es []entry) {
+	for i := range es {
+		for es[i].idx != uint32(i) {
+			j := es[i].idx
+			es[i], es[j] = es[j], es[i]
+		}
+	}
+}

@@ -1,0 +1,309 @@
+package drum
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync"
+
+	"github.com/cespare/xxhash/v2"
+
+	"drumbeat/disk"
+)
+
+// A stream is a sequence of records: the blocks of a file, then those in the buffer. It is guarded by its bucket's mu
+// until it is sealed; then it doesn't change any more, but for its pending mark.
+type stream struct {
+	kind    blockKind
+	bucket  int
+	dir     int
+	gen     uint64 // of the file; 0: none yet
+	epoch   uint64 // checkpoints begun before the file was made
+	written int64  // bytes of the file
+	reserve int64  // bytes for which space was reserved
+
+	// buf has room for a block's head in front and its checksum behind; nil before the first record.
+	buf     []byte
+	records uint32 // in buf
+
+	// pending is set from Freeze until the frozen prefix of buf has been saved.
+	pending *frozenBuffer
+}
+
+// input is what waits in a bucket, one generation of it.
+type input struct {
+	keys, aux stream
+	tuples    int64
+	cost      int64 // RAM in a round, by Options.TupleBytes
+	values    int64 // bytes of values
+	bytes     int64 // payload of both streams
+
+	// keysAt and auxAt tell how far a sealed input has been merged.
+	keysAt, auxAt cursor
+}
+
+// cursor is a place between two records of a stream.
+type cursor struct {
+	off int64  // file offset of the block; stream.written means the buffer
+	rec uint32 // records of it that have been taken
+}
+
+func (d *Drum) newInput(bucket int) *input {
+	dir := bucket % d.dirs()
+	return &input{
+		keys: stream{kind: keyBlocks, bucket: bucket, dir: dir},
+		aux:  stream{kind: auxBlocks, bucket: bucket, dir: dir},
+	}
+}
+
+// bufferPool keeps buffers of size bytes for reuse.
+type bufferPool struct {
+	size int
+	mu   sync.Mutex
+	free [][]byte
+	made int
+}
+
+// get returns an empty buffer with room for n bytes of payload, at least the pool's size.
+func (p *bufferPool) get(n int) []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if need := pageUp(n + bucketFrameBytes); need > p.size {
+		return disk.Alloc(need)[:bucketHeaderBytes]
+	}
+	if last := len(p.free) - 1; last >= 0 {
+		b := p.free[last]
+		p.free = p.free[:last]
+		return b[:bucketHeaderBytes]
+	}
+	p.made++
+	return disk.Alloc(p.size)[:bucketHeaderBytes]
+}
+
+func (p *bufferPool) put(b []byte) {
+	if cap(b) != p.size {
+		disk.Free(b)
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.free = append(p.free, b)
+}
+
+func (p *bufferPool) freeAll() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, b := range p.free {
+		disk.Free(b)
+	}
+	p.made, p.free = p.made-len(p.free), nil
+}
+
+// room makes sure that n more bytes fit into the buffer, writing it if they don't.
+func (d *Drum) room(s *stream, n int) error {
+	if s.buf == nil {
+		s.buf = d.bufs.get(n)
+		return nil
+	}
+	if len(s.buf)+n+checksumBytes <= cap(s.buf) {
+		return nil
+	}
+	return d.flush(s)
+}
+
+// flush writes the buffer as one block and empties it.
+func (d *Drum) flush(s *stream) error {
+	s.settle()
+	payload := len(s.buf) - bucketHeaderBytes
+	f, err := d.openStream(s)
+	if err != nil {
+		return err
+	}
+	h := bucketHeader{
+		kind: s.kind, bucket: uint32(s.bucket), records: s.records, gen: s.gen,
+		stored: uint32(payload), raw: uint32(payload),
+	}
+	h.put(s.buf)
+	block := binary.LittleEndian.AppendUint64(s.buf, xxhash.Sum64(s.buf))
+	end := pageUp(len(block))
+	clear(block[len(block):end])
+	_, err = f.WriteAt(block[:end], s.written)
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return fmt.Errorf("drum: write %s: %w", f.Name(), err)
+	}
+	d.counts.wrote(s.kind, end)
+	s.written += int64(end)
+	s.buf, s.records = s.buf[:bucketHeaderBytes], 0
+	return nil
+}
+
+// extentBlocks is the number of blocks for which space is reserved at once from the second on, so that files which
+// grow side by side stay in large extents. A lone block reserves nothing.
+const extentBlocks = 8
+
+// openStream opens the file for writing, making it if there is none.
+func (d *Drum) openStream(s *stream) (disk.File, error) {
+	if s.gen == 0 {
+		gen := d.gen.Add(1)
+		name := d.opt.path(s.dir, bucketName(s.kind, s.bucket, gen))
+		f, err := d.fs().Create(name)
+		if err != nil {
+			return nil, fmt.Errorf("drum: create %s: %w", name, err)
+		}
+		s.gen, s.epoch = gen, d.files.epoch()
+		return f, nil
+	}
+	name := d.opt.path(s.dir, bucketName(s.kind, s.bucket, s.gen))
+	f, err := d.fs().Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("drum: open %s: %w", name, err)
+	}
+	if s.written+int64(cap(s.buf)) > s.reserve {
+		extent := extentBlocks * int64(d.opt.BufferBytes)
+		if err := f.Preallocate(s.written, extent); err != nil {
+			f.Close()
+			return nil, fmt.Errorf("drum: reserve space for %s: %w", name, err)
+		}
+		s.reserve = s.written + extent
+	}
+	return f, nil
+}
+
+// release gives the buffer back.
+func (d *Drum) release(s *stream) {
+	s.settle()
+	if s.buf != nil {
+		d.bufs.put(s.buf)
+	}
+	s.buf, s.records = nil, 0
+}
+
+// blockReader reads the payloads of a stream one after the other, from a cursor on.
+type blockReader struct {
+	d *Drum
+	s *stream
+	c chunkReader
+
+	// The present block: its offset, its payload without a frame, its records.
+	off     int64
+	payload []byte
+	records uint32
+	next    int64 // offset of the next block
+	done    bool
+}
+
+// open begins before the block of at; the caller skips at.rec records of it.
+func (r *blockReader) open(d *Drum, s *stream, at cursor, chunk *[]byte) error {
+	*r = blockReader{d: d, s: s, next: at.off}
+	if at.off >= s.written {
+		return nil
+	}
+	name := d.opt.path(s.dir, bucketName(s.kind, s.bucket, s.gen))
+	f, err := d.fs().OpenRead(name)
+	if err != nil {
+		return fmt.Errorf("drum: open %s: %w", name, err)
+	}
+	r.c = chunkReader{f: f, off: at.off, end: s.written, buf: chunk, count: d.counts.reader(s.kind)}
+	return nil
+}
+
+func (r *blockReader) close() { r.c.close() }
+
+// load goes to the next block; ok is false at the end. The last payload becomes invalid.
+func (r *blockReader) load() (ok bool, err error) {
+	if r.done {
+		return false, nil
+	}
+	r.off = r.next
+	if r.off >= r.s.written {
+		r.done = true
+		if r.s.records == 0 {
+			return false, nil
+		}
+		r.payload, r.records = r.s.buf[bucketHeaderBytes:], r.s.records
+		return true, nil
+	}
+	head, err := r.c.peek(bucketHeaderBytes)
+	if err != nil {
+		return false, err
+	}
+	var h bucketHeader
+	path := r.c.f.Name()
+	if err := h.parse(head, path, r.off); err != nil {
+		return false, err
+	}
+	if h.kind != r.s.kind || h.bucket != uint32(r.s.bucket) || h.gen != r.s.gen {
+		return false, corrupt(path, r.off, fmt.Sprintf("%s of bucket %d, generation %d", r.s.kind, r.s.bucket, r.s.gen),
+			fmt.Sprintf("%s of bucket %d, generation %d", h.kind, h.bucket, h.gen))
+	}
+	size := pageUp(bucketFrameBytes + int64(h.stored))
+	block, err := r.c.peek(int(size))
+	if err != nil {
+		return false, err
+	}
+	n := bucketHeaderBytes + int(h.stored)
+	if err := checkSum(block[:n], block[n:], path, r.off); err != nil {
+		return false, err
+	}
+	r.payload, r.records = block[bucketHeaderBytes:n], h.records
+	r.c.skip(int(size))
+	r.next += size
+	return true, nil
+}
+
+// at returns the cursor behind rec records of the present block.
+func (r *blockReader) at(rec uint32) cursor {
+	if rec == r.records && !r.done {
+		return cursor{off: r.next}
+	}
+	return cursor{off: r.off, rec: rec}
+}
+
+// chunkReader reads a range of a file in chunks of len(*buf) bytes; a longer piece makes *buf grow.
+type chunkReader struct {
+	f        disk.File // nil: empty
+	off, end int64     // what has not been read
+	buf      *[]byte
+	lo, hi   int // the bytes of buf that have been read and not been skipped
+	count    *counter
+}
+
+// peek returns the next n bytes, valid until the next peek.
+func (c *chunkReader) peek(n int) ([]byte, error) {
+	if c.hi-c.lo >= n {
+		return (*c.buf)[c.lo : c.lo+n], nil
+	}
+	if int64(n-(c.hi-c.lo)) > c.end-c.off {
+		return nil, corrupt(c.f.Name(), c.off-int64(c.hi-c.lo), fmt.Sprintf("%d bytes", n),
+			fmt.Sprintf("%d bytes before the end", int64(c.hi-c.lo)+c.end-c.off))
+	}
+	if n > len(*c.buf) {
+		larger := disk.Alloc(pageUp(n))
+		copy(larger, (*c.buf)[c.lo:c.hi])
+		disk.Free(*c.buf)
+		*c.buf = larger
+	} else {
+		copy(*c.buf, (*c.buf)[c.lo:c.hi])
+	}
+	c.lo, c.hi = 0, c.hi-c.lo
+	m := int(min(int64(len(*c.buf)-c.hi), c.end-c.off))
+	if err := disk.ReadFull(c.f, (*c.buf)[c.hi:c.hi+m], c.off); err != nil {
+		return nil, fmt.Errorf("drum: read %s: %w", c.f.Name(), err)
+	}
+	c.count.add(m)
+	c.off += int64(m)
+	c.hi += m
+	return (*c.buf)[:n], nil
+}
+
+// skip passes n bytes that were peeked.
+func (c *chunkReader) skip(n int) { c.lo += n }
+
+func (c *chunkReader) close() {
+	if c.f != nil {
+		c.f.Close() // read only
+	}
+	c.f = nil
+}

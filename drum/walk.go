@@ -1,0 +1,172 @@
+package drum
+
+import (
+	"fmt"
+	"slices"
+
+	"drumbeat/disk"
+)
+
+// Walk calls fn for every tuple that waits in the buckets and tails of st, in order of arrival within a bucket. It reads
+// the files, verifying checksums and numbers, and changes nothing. The tuple's bytes are valid during the call.
+func Walk(set disk.Set, name string, st *State, fn func(t Tuple) error) error {
+	w, err := newWalker(set, name, st)
+	if err != nil {
+		return fmt.Errorf("drum: walk %s: %w", name, err)
+	}
+	tails := map[tailSlot][]byte{}
+	err = st.readTails(set, func(slot tailSlot, payload []byte) error {
+		tails[slot] = slices.Clone(payload)
+		return nil
+	})
+	for i := range st.Inputs {
+		if err == nil {
+			err = w.input(&st.Inputs[i], tails, fn)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("drum: walk %s: %w", name, err)
+	}
+	return nil
+}
+
+// WalkCache calls fn for every entry of the cache, in order of keys. Like Walk it verifies and changes nothing.
+func WalkCache(set disk.Set, name string, st *State, fn func(key Key, value []byte) error) error {
+	w, err := newWalker(set, name, st)
+	if err != nil {
+		return fmt.Errorf("drum: walk cache of %s: %w", name, err)
+	}
+	for _, ps := range st.Parts {
+		p := part{gen: ps.Gen, dir: ps.Dir, off: ps.Offset, size: ps.Bytes, keys: ps.Keys}
+		if err := w.part(p, ps.Bucket, fn); err != nil {
+			return fmt.Errorf("drum: walk cache of %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// walker reads the files of a state without opening the store.
+type walker struct{ d *Drum }
+
+// walkChunkBytes is the size of a walker's reads.
+const walkChunkBytes = 1 << 20
+
+func newWalker(set disk.Set, name string, st *State) (*walker, error) {
+	if err := st.check(); err != nil {
+		return nil, err
+	}
+	d := &Drum{opt: Options{Set: set, Name: name, Buckets: st.Buckets, ValueBytes: st.ValueBytes, Op: st.Op}}
+	d.shift = shiftOf(st.Buckets)
+	return &walker{d}, nil
+}
+
+func (w *walker) input(is *InputState, tails map[tailSlot][]byte, fn func(t Tuple) error) error {
+	in := is.input(&w.d.opt)
+	if is.Dir < 0 || is.Dir >= w.d.dirs() {
+		return fmt.Errorf("invalid input %+v", *is)
+	}
+	var readers [2]blockReader
+	for i, s := range []*stream{&in.keys, &in.aux} {
+		payload := tails[tailSlot{bucket: is.Bucket, sealed: is.Sealed, kind: s.kind}]
+		n, err := w.d.opt.countRecords(s.kind, payload)
+		if err != nil {
+			return fmt.Errorf("tail of bucket %d: %w", is.Bucket, err)
+		}
+		s.buf, s.records = append(make([]byte, bucketHeaderBytes), payload...), n
+		chunk := disk.Alloc(walkChunkBytes)
+		defer func() { disk.Free(chunk) }()
+		at := []cursor{in.keysAt, in.auxAt}[i]
+		if err := readers[i].open(w.d, s, at, &chunk); err != nil {
+			return err
+		}
+		defer readers[i].close()
+	}
+	return w.join(in, &readers[0], &readers[1], fn)
+}
+
+// join walks both streams of an input side by side.
+func (w *walker) join(in *input, keys, aux *blockReader, fn func(t Tuple) error) error {
+	keyRecs := recordReader{r: keys, skip: in.keysAt.rec}
+	auxRecs := recordReader{r: aux, skip: in.auxAt.rec}
+	var rec keyRecord
+	parseKey := func(b []byte) int { return rec.parse(&w.d.opt, b) }
+	var text []byte
+	parseText := func(b []byte) (n int) { text, n = parseAux(b); return n }
+	for left := in.tuples; left > 0; left-- {
+		if err := keyRecs.next(parseKey); err != nil {
+			return err
+		}
+		if rec.key>>w.d.shift != uint64(in.keys.bucket) {
+			return corrupt(keys.path(), keys.off, fmt.Sprintf("keys of bucket %d", in.keys.bucket), fmt.Sprintf("%x", rec.key))
+		}
+		if err := auxRecs.next(parseText); err != nil {
+			return err
+		}
+		if err := fn(Tuple{Key: Key(rec.key), Op: rec.op, Value: rec.value, Aux: text}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recordReader goes through a stream record by record, leaving out the first skip of the first block.
+type recordReader struct {
+	r    *blockReader
+	skip uint32
+	left uint32
+	b    []byte
+}
+
+func (rr *recordReader) next(parse func(b []byte) int) error {
+	for {
+		if rr.left == 0 {
+			ok, err := rr.r.load()
+			if err != nil {
+				return err
+			}
+			if !ok {
+				return corrupt(rr.r.path(), rr.r.next, "more records", "end")
+			}
+			rr.b, rr.left = rr.r.payload, rr.r.records
+		}
+		n := parse(rr.b)
+		if n == 0 {
+			return corrupt(rr.r.path(), rr.r.off, "record", fmt.Sprintf("% x", rr.b[:min(len(rr.b), 16)]))
+		}
+		rr.b = rr.b[n:]
+		rr.left--
+		if rr.skip == 0 {
+			return nil
+		}
+		rr.skip--
+	}
+}
+
+func (w *walker) part(p part, bucket int, fn func(key Key, value []byte) error) error {
+	if err := checkPart(p, w.d.dirs()); err != nil {
+		return err
+	}
+	f, err := w.d.opt.openCache(p)
+	if err != nil {
+		return err
+	}
+	chunk := disk.Alloc(walkChunkBytes)
+	defer func() { disk.Free(chunk) }()
+	r := partReader{opt: &w.d.opt, shift: w.d.shift, keys: make([]uint64, 0, blockKeys)}
+	if w.d.opt.ValueBytes == variableValues {
+		r.ends = make([]uint32, 0, blockKeys)
+	}
+	r.open(p, bucket, chunkReader{f: f, buf: &chunk, count: &w.d.counts.cacheRead})
+	defer r.c.close()
+	for {
+		ok, err := r.load()
+		if !ok || err != nil {
+			return err
+		}
+		for i, key := range r.keys {
+			if err := fn(Key(key), r.value(i)); err != nil {
+				return err
+			}
+		}
+	}
+}
