@@ -42,8 +42,8 @@ func (s State) String() string {
 	return fmt.Sprintf("state %d", uint8(s))
 }
 
-// HostData is the value of RobotsCache: what is known of an origin. Times are kept in whole seconds, rounded down.
-// The zero value knows nothing. Not for concurrent change.
+// HostData is the value of RobotsCache: what is known of an origin. Times are kept in whole seconds,
+// rounded down. The zero value knows nothing. Not for concurrent change.
 type HostData struct {
 	State State
 	// Stale is set while Rules (or StateNoFile) are of an earlier request and the latest one failed.
@@ -117,8 +117,9 @@ func (d Decision) String() string {
 	return fmt.Sprintf("decision %d", uint8(d))
 }
 
-// Decide says what is to be done with a URL, given as path with query. The time is set for Wait only. A stale copy decides until the next
-// request is due; then the URL waits for that request like any other, and so never longer than one of its URLs does.
+// Decide says what is to be done with a URL, given as path with query. The time is set for Wait only. A
+// stale copy decides until the next request is due; then the URL waits for that request like any other, and
+// so never longer than one of its URLs does.
 func (h *HostData) Decide(pathQuery []byte, now time.Time) (Decision, time.Time) {
 	switch h.State {
 	case StateRules, StateNoFile:
@@ -175,7 +176,8 @@ func (h *HostData) Append(dst []byte) []byte {
 	return append(dst, h.Rules...)
 }
 
-// Decode sets h to what b encodes. Rules refer to b. It checks all but the rules, which Match reads with care.
+// Decode sets h to what b encodes. Rules refer to b. It checks all but the rules, which Match reads with
+// care.
 func (h *HostData) Decode(b []byte) error {
 	d := decoder{b: b}
 	version, state, flags := d.byte(), d.byte(), d.byte()
@@ -226,8 +228,8 @@ func (h *HostData) Summary() Summary {
 	}
 }
 
-// Coding of Summary: version byte 1, naddrs and v6 as above, varints of Crawl-delay in milliseconds, failures and
-// addrExpires, addresses. Of eight addresses, the last may be left out to keep to MaxSummary.
+// Coding of Summary: version byte 1, naddrs and v6 as above, varints of Crawl-delay in milliseconds,
+// failures and addrExpires, addresses. Of eight addresses, the last may be left out to keep to MaxSummary.
 const summaryVersion = 1
 
 const maxSummaryHead = 3 + 4 + 2 + 5

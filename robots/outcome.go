@@ -20,7 +20,8 @@ const (
 type Kind uint8
 
 const (
-	// Answered: a final HTTP answer was had, redirects followed; Status counts. The body may be cut at MaxInput.
+	// Answered: a final HTTP answer was had, redirects followed; Status counts. The body may be cut at
+	// MaxInput.
 	Answered Kind = iota
 	// NetworkFailure: connect, TLS, timeout, reset, an answer that isn't HTTP, a body broken off.
 	NetworkFailure
@@ -89,8 +90,9 @@ func (f *Fetched) meaning(had bool) verdict {
 	return failure // 5xx, and what is no status at all
 }
 
-// Outcome returns what is known of an origin after a robots request: prev is what was known before (the zero value
-// for nothing), agent our product token, now the end of the request. It reads only its arguments.
+// Outcome returns what is known of an origin after a robots request: prev is what was known before (the
+// zero value for nothing), agent our product token, now the end of the request. It reads only its
+// arguments.
 func Outcome(prev *HostData, f *Fetched, agent string, now time.Time) HostData {
 	now = seconds(toSeconds(now))
 	had := prev.State == StateRules || prev.State == StateNoFile
@@ -122,7 +124,8 @@ func Outcome(prev *HostData, f *Fetched, agent string, now time.Time) HostData {
 	return h
 }
 
-// failed is the outcome of a failure: the last good copy if there is one that isn't too old, else nothing allowed.
+// failed is the outcome of a failure: the last good copy if there is one that isn't too old, else nothing
+// allowed.
 func failed(prev *HostData, had bool, retryAfter time.Duration, now time.Time) HostData {
 	h := HostData{State: StateUnreachable}
 	if had && now.Before(prev.Fetched.Add(MaxStale)) {

@@ -3,19 +3,22 @@ package robots
 import (
 	"bytes"
 	"encoding/binary"
+	"strings"
 	"time"
 	"unicode/utf16"
 	"unicode/utf8"
 )
 
-// Parse reads a robots.txt file and keeps the group that applies to agent, a product token (letters, "-", "_"; what
-// follows them is ignored). It takes anything: lines it doesn't know are skipped, no input is an error.
+// Parse reads a robots.txt file and keeps the group that applies to agent, a product token (letters, "-",
+// "_"; what follows them is ignored). It takes anything: lines it doesn't know are skipped, no input is an
+// error.
 //
-// Lines end with CR, LF or CRLF, and at a NUL. "#" begins a comment. A line is "name: value"; without a colon, exactly
-// two words count as name and value. Names are compared without case, by prefix, common misspellings included. A
-// group begins with User-agent lines and ends before the first User-agent line after an Allow or Disallow; no other
-// line ends it. Rules of all groups for our token are merged; if there is none, those for "*" count; rules before any
-// User-agent line don't. A Crawl-delay holds for the User-agent lines above it in its group; the largest counts.
+// Lines end with CR, LF or CRLF, and at a NUL. "#" begins a comment. A line is "name: value"; without a
+// colon, exactly two words count as name and value. Names are compared without case, by prefix, common
+// misspellings included. A group begins with User-agent lines and ends before the first User-agent line
+// after an Allow or Disallow; no other line ends it. Rules of all groups for our token are merged; if there
+// is none, those for "*" count; rules before any User-agent line don't. A Crawl-delay holds for the
+// User-agent lines above it in its group; the largest counts.
 func Parse(body []byte, agent string) *Rules {
 	p := parser{agent: []byte(agent)}
 	p.agent = token(p.agent)
@@ -138,11 +141,16 @@ func (p *parser) userAgent(value []byte) {
 	if p.ended {
 		p.ended, p.own.open, p.all.open = false, false, false
 	}
-	if len(value) > 0 && value[0] == '*' && (len(value) == 1 || bytes.IndexByte([]byte(blanks), value[1]) >= 0) {
+	if isStar(value) {
 		p.all.open = true
 	} else if len(p.agent) > 0 && equalFold(token(value), p.agent) {
 		p.own.open, p.own.seen = true, true
 	}
+}
+
+// isStar reports whether a User-agent value is "*", alone or before a blank.
+func isStar(value []byte) bool {
+	return len(value) > 0 && value[0] == '*' && (len(value) == 1 || strings.IndexByte(blanks, value[1]) >= 0)
 }
 
 func (p *parser) rule(value []byte, allow bool) {
@@ -258,9 +266,10 @@ func lower(c byte) byte {
 	return c
 }
 
-// parseDelay reads the value of a Crawl-delay line: a decimal number with point or comma, in seconds unless "ms" or
-// "m" (minutes) follows. Other words after it are ignored; so "10", "10s", "1,5" and "2.5 seconds" are read. The
-// result is at most MaxCrawlDelay. Anything else, negative numbers included, is no delay at all.
+// parseDelay reads the value of a Crawl-delay line: a decimal number with point or comma, in seconds unless
+// "ms" or "m" (minutes) follows. Other words after it are ignored; so "10", "10s", "1,5" and "2.5 seconds"
+// are read. The result is at most MaxCrawlDelay. Anything else, negative numbers included, is no delay at
+// all.
 func parseDelay(value []byte) (time.Duration, bool) {
 	var whole, fraction, scale float64
 	scale = 1

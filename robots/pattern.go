@@ -2,8 +2,8 @@ package robots
 
 import "bytes"
 
-// In a compiled pattern these two bytes, which cannot occur in a normalised path, stand for the special characters,
-// so that a literal "*" or "$" can be told from them.
+// In a compiled pattern these two bytes, which cannot occur in a normalised path, stand for the special
+// characters, so that a literal "*" or "$" can be told from them.
 const (
 	wildcard = 0x00 // any run of octets
 	anchor   = 0x01 // end of the path; only as last byte
@@ -18,7 +18,8 @@ const (
 
 const (
 	unreserved = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
-	// decoded are the octets whose escapes are decoded: the unreserved ones of RFC 3986 and the three of doc.go.
+	// decoded are the octets whose escapes are decoded: the unreserved ones of RFC 3986 and the three of
+	// doc.go.
 	decoded  = unreserved + "*$'"
 	mustCode = "\"<>\\^`{|} \x7f"
 	hexUpper = "0123456789ABCDEF"
@@ -98,8 +99,8 @@ func appendNormal(dst, piece []byte) []byte {
 	return dst
 }
 
-// compile turns the value of an Allow or Disallow line into a Rule. ok is false for a value that can match nothing
-// (empty, or not beginning with "/" or "*"). A pattern may still be longer than MaxPattern.
+// compile turns the value of an Allow or Disallow line into a Rule. ok is false for a value that can match
+// nothing (empty, or not beginning with "/" or "*"). A pattern may still be longer than MaxPattern.
 func compile(value []byte, allow bool) (r Rule, ok bool) {
 	anchored := len(value) > 0 && value[len(value)-1] == '$'
 	if anchored {
@@ -146,8 +147,8 @@ func isSpecial(pat []byte) bool {
 }
 
 // matches reports whether a compiled pattern matches the beginning of a normalised path. Each part between
-// wildcards is looked for once, leftmost: no backtracking. The cost is at most len(path) times len(pat), and that
-// only for parts made to defeat bytes.Index.
+// wildcards is looked for once, leftmost: no backtracking. The cost is at most len(path) times len(pat),
+// and that only for parts made to defeat bytes.Index.
 func matches(pat, path []byte, special bool) bool {
 	if !special {
 		return bytes.HasPrefix(path, pat)

@@ -25,16 +25,18 @@ const (
 	maxWeight       = MaxInput * 3
 )
 
-// Rules are the rules of a robots.txt that apply to us. The zero value allows everything. Parse and DecodeRules make
-// them; they aren't changed afterwards and may be shared.
+// Rules are the rules of a robots.txt that apply to us. The zero value allows everything. Parse and
+// DecodeRules make them; they aren't changed afterwards and may be shared.
 type Rules struct {
 	// Own is set if a group names our product token; otherwise the rules are those for "*", or none.
 	Own bool
 	// CrawlDelay is what the group asks for, in whole milliseconds; 0 if it asks for nothing.
 	CrawlDelay time.Duration
-	// Sitemaps are the values of the file's Sitemap lines, as they stand there. They aren't part of the coding.
+	// Sitemaps are the values of the file's Sitemap lines, as they stand there. They aren't part of the
+	// coding.
 	Sitemaps []string
-	// Cut counts what the limits removed. Only Cut.Rules and Cut.Long are part of the coding, as their sum in Rules.
+	// Cut counts what the limits removed. Only Cut.Rules and Cut.Long are part of the coding, as their sum
+	// in Rules.
 	Cut Cut
 
 	list []Rule // ordered by weight, the largest first, Allow before Disallow: the first match decides
@@ -83,8 +85,9 @@ func (r *Rules) Text() string {
 	return b.String()
 }
 
-// Match reports whether the rules allow a path with its query ("/a?b"; spelling doesn't matter, no fragment), and
-// which rule says so; "" if none does. /robots.txt is always allowed. For many URLs use the function Match.
+// Match reports whether the rules allow a path with its query ("/a?b"; spelling doesn't matter, no
+// fragment), and which rule says so; "" if none does. /robots.txt is always allowed. For many URLs use the
+// function Match.
 func (r *Rules) Match(pathQuery []byte) (allowed bool, rule string) {
 	if isRobots(pathQuery) {
 		return true, ""
@@ -114,8 +117,9 @@ func normal(buf, pathQuery []byte) []byte {
 }
 
 func isRobots(pathQuery []byte) bool {
-	path, _, _ := bytes.Cut(pathQuery, []byte{'?'})
-	return string(path) == "/robots.txt"
+	const name = "/robots.txt"
+	return len(pathQuery) >= len(name) && string(pathQuery[:len(name)]) == name &&
+		(len(pathQuery) == len(name) || pathQuery[len(name)] == '?')
 }
 
 // order sorts rules as they decide and removes repeated ones.
@@ -140,9 +144,10 @@ func order(list []Rule) []Rule {
 // size returns an upper bound of the rule's bytes in the coding.
 func (r Rule) size() int { return maxRuleHead + len(r.pattern) }
 
-// limit shortens an ordered list to MaxRules and MaxEncoded. Disallow rules are kept first, the broad before the
-// narrow; those left over are replaced by one whose pattern is their common beginning and whose weight is the
-// largest of theirs, so that whatever they forbade stays forbidden. Then Allow rules, while there is room.
+// limit shortens an ordered list to MaxRules and MaxEncoded. Disallow rules are kept first, the broad
+// before the narrow; those left over are replaced by one whose pattern is their common beginning and whose
+// weight is the largest of theirs, so that whatever they forbade stays forbidden. Then Allow rules, while
+// there is room.
 func (r *Rules) limit(list []Rule) []Rule {
 	total := maxHead
 	for _, rule := range list {
@@ -202,7 +207,7 @@ func widen(cover *Rule, rule Rule) *Rule {
 //	cut               rules removed or shortened by the limits
 //	count             number of rules
 //	rules             in the order in which they decide:
-//	    tag           pattern length << 3 | 4 weight differs from the length | 2 wildcard or anchor | 1 allow
+//	    tag           pattern length << 3 | 4 weight isn't the length | 2 wildcard or anchor | 1 allow
 //	    weight        only with bit 4
 //	    pattern       compiled: 0x00 is "*", a last 0x01 is "$"
 const rulesVersion = 1
@@ -269,7 +274,8 @@ func DecodeRules(b []byte) (*Rules, error) {
 			rule.Weight = int(d.uvarint(maxWeight))
 		}
 		rule.pattern = d.bytes(int(tag >> tagBits))
-		if isSpecial(rule.pattern) != (tag&tagSpecial != 0) || tag&tagWeight != 0 && rule.Weight == len(rule.pattern) {
+		explicit := tag&tagWeight != 0
+		if isSpecial(rule.pattern) != (tag&tagSpecial != 0) || explicit && rule.Weight == len(rule.pattern) {
 			d.bad = true
 		}
 		r.list = append(r.list, rule)
@@ -280,9 +286,9 @@ func DecodeRules(b []byte) (*Rules, error) {
 	return r, nil
 }
 
-// Match reports whether encoded rules, as made by Rules.Append, allow a path with its query: see Rules.Match. Rules of
-// no bytes allow everything; damaged ones, from the place of the damage on, nothing. It allocates nothing for paths of
-// up to 2 KB and looks at each rule once, until one matches.
+// Match reports whether encoded rules, as made by Rules.Append, allow a path with its query: see
+// Rules.Match. Rules of no bytes allow everything; damaged ones, from the place of the damage on, nothing.
+// It allocates nothing for paths of up to 2 KB and looks at each rule once, until one matches.
 func Match(encoded, pathQuery []byte) bool {
 	allowed, _ := match(encoded, pathQuery)
 	return allowed

@@ -6,9 +6,9 @@ import (
 	"github.com/temoto/robotstxt"
 )
 
-// SecondOpinion asks github.com/temoto/robotstxt, which shares no code with Match, whether the rules allow a path.
-// ok is false for rules outside of what that library does right (doc.go): those with wildcards, literal stars or dollars, or shortened
-// patterns. For explain and tests: it costs some 100 µs.
+// SecondOpinion asks github.com/temoto/robotstxt, which shares no code with Match, whether the rules allow
+// a path. ok is false for rules outside of what that library does right (doc.go): those with wildcards,
+// literal stars or dollars, or shortened patterns. For explain and tests: it costs some 100 µs.
 func SecondOpinion(r *Rules, pathQuery []byte) (allowed, ok bool) {
 	if isRobots(pathQuery) {
 		return true, true
@@ -19,7 +19,8 @@ func SecondOpinion(r *Rules, pathQuery []byte) (allowed, ok bool) {
 			if rule.Allow != allow {
 				continue
 			}
-			if rule.Weight != len(rule.pattern) || len(rule.pattern) == 0 || bytes.ContainsAny(rule.pattern, "\x00\x01*$") {
+			n := len(rule.pattern)
+			if n == 0 || rule.Weight != n || bytes.ContainsAny(rule.pattern, "\x00\x01*$") {
 				return false, false
 			}
 			text = append(text, rule.String()...)

@@ -1,0 +1,230 @@
+package robots
+
+import (
+	"bytes"
+	"net/netip"
+	"reflect"
+	"testing"
+	"time"
+)
+
+var day = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func addrs(list ...string) (as []netip.Addr) {
+	for _, s := range list {
+		as = append(as, netip.MustParseAddr(s))
+	}
+	return as
+}
+
+func TestOutcome(t *testing.T) {
+	rules := Parse([]byte("User-agent: *\nDisallow: /x\n"), "me").Append(nil)
+	good := HostData{State: StateRules, Fetched: day.Add(-25 * time.Hour), Expires: day.Add(-time.Hour), Rules: rules}
+	noFile := HostData{State: StateNoFile, Fetched: good.Fetched, Expires: good.Expires}
+	old := good
+	old.Fetched = day.Add(-MaxStale)
+	down := HostData{State: StateUnreachable, Failures: 3, RetryAt: day.Add(-time.Second)}
+	staleUntil := good.Fetched.Add(MaxStale)
+	answer := func(status int) Fetched { return Fetched{Status: status} }
+	for _, c := range []struct {
+		name     string
+		prev     HostData
+		f        Fetched
+		state    State
+		stale    bool
+		failures int
+		expires  time.Time
+		retry    time.Duration // from day
+	}{
+		{"200", HostData{}, Fetched{Status: 200, Body: []byte("User-agent: *\nDisallow: /x\n")}, StateRules, false, 0, day.Add(Lifetime), 0},
+		{"200 after failures", down, answer(200), StateRules, false, 0, day.Add(Lifetime), 0},
+		{"204", HostData{}, answer(204), StateRules, false, 0, day.Add(Lifetime), 0},
+		{"short max-age", HostData{}, Fetched{Status: 200, HasMaxAge: true}, StateRules, false, 0, day.Add(time.Hour), 0},
+		{"max-age", HostData{}, Fetched{Status: 200, HasMaxAge: true, MaxAge: 5 * time.Hour}, StateRules, false, 0, day.Add(5 * time.Hour), 0},
+		{"long max-age", HostData{}, Fetched{Status: 404, HasMaxAge: true, MaxAge: 500 * time.Hour}, StateNoFile, false, 0, day.Add(Lifetime), 0},
+		{"404", good, answer(404), StateNoFile, false, 0, day.Add(Lifetime), 0},
+		{"401", HostData{}, answer(401), StateNoFile, false, 0, day.Add(Lifetime), 0},
+		{"403", HostData{}, answer(403), StateNoFile, false, 0, day.Add(Lifetime), 0},
+		{"410", HostData{}, answer(410), StateNoFile, false, 0, day.Add(Lifetime), 0},
+		{"300", HostData{}, answer(300), StateNoFile, false, 0, day.Add(Lifetime), 0},
+		{"304 with a copy", good, answer(304), StateRules, false, 0, day.Add(Lifetime), 0},
+		{"304 without", HostData{}, answer(304), StateUnreachable, false, 1, time.Time{}, time.Minute},
+		{"429", HostData{}, answer(429), StateUnreachable, false, 1, time.Time{}, time.Minute},
+		{"429 with Retry-After", HostData{}, Fetched{Status: 429, RetryAfter: time.Hour}, StateUnreachable, false, 1, time.Time{}, time.Hour},
+		{"endless Retry-After", HostData{}, Fetched{Status: 503, RetryAfter: 1 << 60}, StateUnreachable, false, 1, time.Time{}, Lifetime},
+		{"500", HostData{}, answer(500), StateUnreachable, false, 1, time.Time{}, time.Minute},
+		{"503 again", down, answer(503), StateUnreachable, false, 4, time.Time{}, 8 * time.Minute},
+		{"999", HostData{}, answer(999), StateUnreachable, false, 1, time.Time{}, time.Minute},
+		{"0", HostData{}, answer(0), StateUnreachable, false, 1, time.Time{}, time.Minute},
+		{"network", HostData{}, Fetched{Kind: NetworkFailure}, StateUnreachable, false, 1, time.Time{}, time.Minute},
+		{"dns", HostData{}, Fetched{Kind: DNSFailure}, StateUnreachable, false, 1, time.Time{}, time.Minute},
+		{"500 with a copy", good, answer(500), StateRules, true, 1, staleUntil, time.Minute},
+		{"network with a copy", good, Fetched{Kind: NetworkFailure}, StateRules, true, 1, staleUntil, time.Minute},
+		{"network where no file was", noFile, Fetched{Kind: NetworkFailure}, StateNoFile, true, 1, staleUntil, time.Minute},
+		{"copy too old", old, answer(500), StateUnreachable, false, 1, time.Time{}, time.Minute},
+		{"no such host", good, Fetched{Kind: NoSuchHost}, StateNoHost, false, 1, day.Add(NoHostTime), 0},
+		{"forbidden address", HostData{}, Fetched{Kind: ForbiddenAddress}, StateForbidden, false, 1, day.Add(NoHostTime), 0},
+		{"too many redirects", HostData{}, Fetched{Kind: TooManyRedirects}, StateNoFile, false, 0, day.Add(Lifetime), 0},
+		{"bad redirect", HostData{}, Fetched{Kind: BadRedirect}, StateNoFile, false, 0, day.Add(Lifetime), 0},
+	} {
+		h := Outcome(&c.prev, &c.f, "me", day.Add(300*time.Millisecond))
+		retry := time.Duration(0)
+		if !h.RetryAt.IsZero() {
+			retry = h.RetryAt.Sub(day)
+		}
+		if h.State != c.state || h.Stale != c.stale || h.Failures != c.failures || !h.Expires.Equal(c.expires) || retry != c.retry {
+			t.Errorf("%s: got %v stale %v, %d failures, expires %v, retry in %v; want %v %v %d %v %v", c.name, h.State, h.Stale,
+				h.Failures, h.Expires, retry, c.state, c.stale, c.failures, c.expires, c.retry)
+		}
+		var back HostData
+		if err := back.Decode(h.Append(nil)); err != nil || !reflect.DeepEqual(back, h) {
+			t.Errorf("%s: coding: got %+v, %v, want %+v", c.name, back, err, h)
+		}
+	}
+}
+
+func TestRetryDelays(t *testing.T) {
+	want := []time.Duration{1, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 720, 720}
+	for n, minutes := range want {
+		if got := RetryDelay(n); got != minutes*time.Minute {
+			t.Errorf("failure %d: got %v, want %v", n, got, minutes*time.Minute)
+		}
+	}
+	if got := RetryDelay(1 << 40); got != MaxRetry {
+		t.Errorf("got %v, want %v", got, MaxRetry)
+	}
+}
+
+func TestDecide(t *testing.T) {
+	f := Fetched{Status: 200, Body: []byte("User-agent: *\nDisallow: /x\n"), Addrs: addrs("192.0.2.1"),
+		AddrExpires: day.Add(time.Hour)}
+	fresh := Outcome(&HostData{}, &f, "me", day)
+	bare := Outcome(&HostData{}, &Fetched{Status: 404}, "me", day)
+	stale := Outcome(&fresh, &Fetched{Status: 500, RetryAfter: 2 * time.Minute}, "me", day)
+	down := Outcome(&HostData{}, &Fetched{Kind: NetworkFailure}, "me", day)
+	gone := Outcome(&HostData{}, &Fetched{Kind: NoSuchHost}, "me", day)
+	for _, c := range []struct {
+		name  string
+		h     HostData
+		path  string
+		after time.Duration
+		want  Decision
+	}{
+		{"nothing known", HostData{}, "/", 0, Request},
+		{"fresh", fresh, "/", time.Minute, Allow},
+		{"forbidden", fresh, "/x", time.Minute, Disallow},
+		{"addresses too old", fresh, "/", time.Hour, Resolve},
+		{"forbidden, addresses too old", fresh, "/x", time.Hour, Disallow},
+		{"rules too old", fresh, "/x", Lifetime, Request},
+		{"no addresses", bare, "/", 0, Resolve},
+		{"stale", stale, "/", time.Minute, Allow},
+		{"stale, forbidden", stale, "/x", time.Minute, Disallow},
+		{"stale, retry due", stale, "/", 2 * time.Minute, Request},
+		{"down", down, "/", 59 * time.Second, Wait},
+		{"down, retry due", down, "/", time.Minute, Request},
+		{"gone", gone, "/", time.Hour, NoHost},
+		{"gone long ago", gone, "/", NoHostTime, Request},
+	} {
+		got, until := c.h.Decide([]byte(c.path), day.Add(c.after))
+		if got != c.want || (got == Wait) != until.Equal(c.h.RetryAt) && got == Wait {
+			t.Errorf("%s: got %v until %v, want %v", c.name, got, until, c.want)
+		}
+	}
+}
+
+func sample() HostData {
+	h := HostData{State: StateRules, Stale: true, Failures: 2, Fetched: day, Expires: day.Add(MaxStale),
+		RetryAt: day.Add(time.Hour), Rules: Parse([]byte("User-agent: *\nCrawl-delay: 3\nDisallow: /x\n"), "me").Append(nil)}
+	h.SetAddrs(addrs("192.0.2.1", "2001:db8::1", "::ffff:192.0.2.2"), day.Add(time.Minute))
+	return h
+}
+
+func TestGoldenHostData(t *testing.T) {
+	h := sample()
+	want := "\x01\x01\x01" + "\x03\x02" + "\x02" + // version, rules, stale; 3 addresses, the second of 16 bytes; 2 failures
+		"\xc0\x8f\x86\xd8\x06" + "\xc0\xa9\xa4\xd9\x06" + // fetched 1795262400, expires
+		"\xd0\xab\x86\xd8\x06" + "\xfc\x8f\x86\xd8\x06" + // retry, addresses expire
+		"\xc0\x00\x02\x01" + "\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01" + "\xc0\x00\x02\x02" +
+		"\x01\x00\xb8\x17\x00\x01\x10/x"
+	if got := h.Append(nil); string(got) != want {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+	s := h.Summary()
+	want = "\x01\x03\x02" + "\xb8\x17" + "\x02" + "\xfc\x8f\x86\xd8\x06" +
+		"\xc0\x00\x02\x01" + "\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01" + "\xc0\x00\x02\x02"
+	if got := s.Append(nil); string(got) != want {
+		t.Errorf("summary: got %q\nwant %q", got, want)
+	}
+	var back Summary
+	if err := back.Decode([]byte(want)); err != nil || !reflect.DeepEqual(back, s) {
+		t.Errorf("summary: got %+v, %v", back, err)
+	}
+	for i := range len(want) {
+		if back.Decode([]byte(want[:i])) == nil {
+			t.Errorf("summary: the first %d bytes decode", i)
+		}
+	}
+}
+
+func TestSummaryBound(t *testing.T) {
+	h := sample()
+	h.Rules = Parse([]byte("User-agent: *\nCrawl-delay: 99999999\n"), "me").Append(nil)
+	h.Failures = MaxFailures
+	h.SetAddrs(addrs("::1", "::2", "::3", "::4", "::5", "::6", "::7", "::8", "::9"), time.Unix(1<<62, 0))
+	if len(h.Addrs()) != MaxAddrs {
+		t.Fatalf("got %d addresses", len(h.Addrs()))
+	}
+	s := h.Summary()
+	enc := s.Append(nil)
+	var back Summary
+	if err := back.Decode(enc); err != nil || len(enc) > MaxSummary || len(back.Addrs()) != 7 {
+		t.Errorf("got %d bytes, %d addresses, %v", len(enc), len(back.Addrs()), err)
+	}
+	if !bytes.Equal(back.Append(nil), enc) {
+		t.Error("summary isn't stable")
+	}
+}
+
+func TestDecodeAllocatesNothing(t *testing.T) {
+	s := sample()
+	enc := s.Append(nil)
+	var h HostData
+	var sum Summary
+	buf := make([]byte, 0, MaxSummary)
+	if n := testing.AllocsPerRun(100, func() {
+		if h.Decode(enc) != nil {
+			t.Fatal("decode")
+		}
+		h.Decide([]byte("/y"), day)
+		sum = h.Summary()
+		buf = sum.Append(buf[:0])
+		if sum.Decode(buf) != nil {
+			t.Fatal("decode summary")
+		}
+	}); n != 0 {
+		t.Errorf("got %v allocations", n)
+	}
+}
+
+func FuzzHostData(f *testing.F) {
+	h := sample()
+	f.Add(h.Append(nil))
+	s := h.Summary()
+	f.Add(s.Append(nil))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var h HostData
+		if h.Decode(b) == nil {
+			if got := h.Append(nil); !bytes.Equal(got, b) {
+				t.Fatalf("decoding isn't strict: %q becomes %q", b, got)
+			}
+			h.Decide([]byte("/x"), day)
+		}
+		var s Summary
+		if s.Decode(b) == nil {
+			if got := s.Append(nil); !bytes.Equal(got, b) {
+				t.Fatalf("decoding of summary isn't strict: %q becomes %q", b, got)
+			}
+		}
+	})
+}
