@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -57,9 +58,9 @@ type crawlCmd struct {
 // delayFlags bound how often a host and a server are visited.
 type delayFlags struct {
 	HostDelay      *time.Duration `group:"manners" placeholder:"DURATION" help:"Time between two visits to a host whose PLD has the default budget; less for larger budgets. 0: none, for your own servers. Default: 40s, or 2s with --scope host and pld."`
-	HostDelayMin   time.Duration  `group:"manners" placeholder:"DURATION" default:"1s" help:"Least time between two visits to a host, whatever its budget."`
+	HostDelayMin   *time.Duration `group:"manners" placeholder:"DURATION" help:"Least time between two visits to a host, whatever its budget. Default: 1s, or --host-delay if that is less."`
 	ServerDelay    time.Duration  `group:"manners" placeholder:"DURATION" default:"1s" help:"Time between two visits to an IP address at the default budget. 0: none, for your own servers."`
-	ServerDelayMin time.Duration  `group:"manners" placeholder:"DURATION" default:"200ms" help:"Least time between two visits to an IP address."`
+	ServerDelayMin *time.Duration `group:"manners" placeholder:"DURATION" help:"Least time between two visits to an IP address. Default: 200ms, or --server-delay if that is less."`
 }
 
 // netFlags say how the network is reached.
@@ -172,7 +173,8 @@ func newParser(c *cli, opts ...kong.Option) (*kong.Kong, error) {
 		kong.Name("drumbeat"),
 		kong.Description("drumbeat crawls the web with one machine, as the IRLbot paper describes."),
 		kong.Vars{"defaultDir": defaultDir, "defaultAgent": defaultAgent},
-		kong.DefaultEnvars("DRUMBEAT"),
+		kong.PostBuild(nameEnvironment),
+		kong.ValueFormatter(flagHelp),
 		kong.ExplicitGroups(flagGroups[:]),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
 	}, opts...)
@@ -181,4 +183,32 @@ func newParser(c *cli, opts ...kong.Option) (*kong.Kong, error) {
 		return nil, fmt.Errorf("BUG: the flag table: %w", err)
 	}
 	return p, nil
+}
+
+// nameEnvironment names the environment variable of every flag: DRUMBEAT_HOST_DELAY for --host-delay. Those of demo have
+// names of their own, so that a crawl's settings don't leak into it.
+func nameEnvironment(k *kong.Kong) error {
+	for _, command := range k.Model.Children {
+		prefix := "DRUMBEAT_"
+		if command.Name == "demo" {
+			prefix = "DRUMBEAT_DEMO_"
+		}
+		nodes := append([]*kong.Node{command}, command.Children...)
+		for _, node := range nodes {
+			for _, flag := range node.Flags {
+				name := prefix + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
+				flag.Envs = []string{name}
+				flag.Tag.Envs = flag.Envs
+			}
+		}
+	}
+	return nil
+}
+
+// flagHelp is a flag's help with its default.
+func flagHelp(v *kong.Value) string {
+	if v.HasDefault && v.Default != "" && v.Name != "help" && !v.IsBool() && !strings.Contains(v.Help, v.Default+":") {
+		return v.Help + " Default: " + v.Default + "."
+	}
+	return v.Help
 }

@@ -25,16 +25,17 @@ func (s *size) UnmarshalText(text []byte) error {
 
 // String is exact, so that it can be given to a flag again.
 func (s size) String() string {
-	units := []struct {
+	units := [...]struct {
 		name string
 		n    size
-	}{{"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}}
+	}{{"B", 1}, {"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}}
+	best := units[0]
 	for _, u := range units {
-		if s >= u.n && s%u.n == 0 {
-			return strconv.FormatInt(int64(s/u.n), 10) + u.name
+		if s >= u.n && s%u.n == 0 && u.n > best.n {
+			best = u
 		}
 	}
-	return strconv.FormatInt(int64(s), 10) + "B"
+	return strconv.FormatInt(int64(s/best.n), 10) + best.name
 }
 
 // count is a number that isn't negative; large ones may be written 1e6 or 20_000.

@@ -100,6 +100,9 @@ func (versionCmd) Run(a *app) error {
 	return err
 }
 
+// versionNumber is what User-Agent and the WARC files call this program.
+const versionNumber = "0.1.0"
+
 // version is that of the module, or of the commit that a build in the repository was made from.
 func version() string {
 	info, ok := debug.ReadBuildInfo()

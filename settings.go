@@ -1,0 +1,283 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/netip"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"drumbeat/disk"
+	"drumbeat/dnscache"
+)
+
+// resolvConf names the resolvers of this machine.
+const resolvConf = "/etc/resolv.conf"
+
+// defaultConnections is the default of --connections.
+const defaultConnections = 2000
+
+// check returns the first fault that can be seen in the flags alone.
+func (c *crawlCmd) check() error {
+	for _, f := range []func() error{c.checkWho, c.checkDelays, c.checkNumbers, c.checkDirs} {
+		if err := f(); err != nil {
+			return usageError{err}
+		}
+	}
+	return nil
+}
+
+func (c *crawlCmd) checkWho() error {
+	c.Contact = strings.TrimSpace(c.Contact)
+	if c.Contact == "" {
+		return errors.New("--contact is missing: whoever runs a site must be able to reach whoever runs the crawl; " +
+			"give a mail address or a URL, it is sent with every request")
+	}
+	if i := strings.IndexFunc(c.Contact, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`()\"<>`, r) }); i >= 0 {
+		return fmt.Errorf("--contact %q: %q can't stand in a header; give a mail address or a URL", c.Contact, c.Contact[i:i+1])
+	}
+	return checkAgent(c.Agent)
+}
+
+// checkAgent holds a product token against RFC 9309, 2.2.1.
+func checkAgent(agent string) error {
+	if agent == "" || strings.IndexFunc(agent, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '-' || r == '_')
+	}) >= 0 {
+		return fmt.Errorf("--agent %q: a product token has letters, - and _ only (RFC 9309), or robots.txt can't name it", agent)
+	}
+	if strings.Contains(strings.ToLower(agent), "irlbot") {
+		return fmt.Errorf("--agent %q: IRLbot was another crawler, of other people; sites have rules for it", agent)
+	}
+	return nil
+}
+
+func (c *crawlCmd) checkDelays() error {
+	for _, d := range []struct {
+		flag    string
+		v       *time.Duration
+		nonzero bool
+	}{{"host-delay", c.HostDelay, false}, {"host-delay-min", c.HostDelayMin, false}, {"server-delay", &c.ServerDelay, false},
+		{"server-delay-min", c.ServerDelayMin, false}, {"max-time", &c.MaxTime, false}, {"linger", &c.Linger, false},
+		{"checkpoint-every", &c.CheckpointEvery, true}, {"connect-timeout", &c.ConnectTimeout, true},
+		{"first-byte-timeout", &c.FirstByteTimeout, true}, {"timeout", &c.Timeout, true}} {
+		switch {
+		case d.v == nil:
+		case *d.v < 0:
+			return fmt.Errorf("--%s %v is negative", d.flag, *d.v)
+		case *d.v == 0 && d.nonzero:
+			return fmt.Errorf("--%s can't be 0", d.flag)
+		case *d.v > 0 && *d.v < time.Millisecond:
+			return fmt.Errorf("--%s %v: less than 1ms isn't kept; give 0 for none", d.flag, *d.v)
+		}
+	}
+	return nil
+}
+
+func (c *crawlCmd) checkNumbers() error {
+	for _, n := range []struct {
+		flag        string
+		v           count
+		least, most int64
+	}{{"budget-default", c.BudgetDefault, 1, math.MaxUint32}, {"budget-max", c.BudgetMax, int64(c.BudgetDefault), math.MaxUint32},
+		{"budget-ranks", c.BudgetRanks, 1, 1 << 24}, {"queues-max", c.QueuesMax, 1, 1 << 20}, {"retries", c.Retries, 0, 200},
+		{"drum-buckets", c.DrumBuckets, 0, 1 << 16}, {"dns-rate", c.DNSRate, 0, 1e7},
+		{"max-depth", orZero(c.MaxDepth), 0, math.MaxUint16 - 1}} {
+		if int64(n.v) < n.least || int64(n.v) > n.most {
+			return fmt.Errorf("--%s %d: must lie between %d and %d", n.flag, n.v, n.least, n.most)
+		}
+	}
+	if c.Connections != nil && *c.Connections == 0 {
+		return errors.New("--connections can't be 0")
+	}
+	if k := c.DrumBuckets; k&(k-1) != 0 {
+		return fmt.Errorf("--drum-buckets %d: must be a power of 2", k)
+	}
+	for _, s := range []struct {
+		flag string
+		v    *size
+	}{{"ram", c.RAM}, {"disk", c.Disk}, {"drum-buffer", c.DrumBuffer}, {"drum-chunk", c.DrumChunk}, {"drum-bucket", c.DrumBucket},
+		{"drum-disk", c.DrumDisk}, {"max-body", &c.MaxBody}} {
+		if s.v != nil && *s.v == 0 {
+			return fmt.Errorf("--%s can't be 0", s.flag)
+		}
+	}
+	if c.MaxBody > maxBodyLimit {
+		return fmt.Errorf("--max-body %v: at most %v", c.MaxBody, size(maxBodyLimit))
+	}
+	return nil
+}
+
+// maxBodyLimit bounds --max-body: a body is held in RAM as a whole.
+const maxBodyLimit = 1 << 30
+
+func (c *crawlCmd) checkDirs() error {
+	all := slices.Concat(c.Dir, c.Out)
+	for i, dir := range all {
+		if dir == "" {
+			return errors.New("--dir and --out can't be empty")
+		}
+		if slices.Contains(all[:i], dir) && !slices.Equal(c.Dir, c.Out) {
+			return fmt.Errorf("directory %s is given twice", dir)
+		}
+	}
+	if c.Seeds == "-" {
+		return nil
+	}
+	info, err := os.Stat(c.Seeds)
+	if err != nil {
+		return fmt.Errorf("--seeds: %w", err)
+	}
+	if info.IsDir() {
+		return fmt.Errorf("--seeds %s is a directory", c.Seeds)
+	}
+	return nil
+}
+
+// complete fills in what the machine decides, and returns what the person should know about it.
+func (c *crawlCmd) complete(m machine) (notes []string, err error) {
+	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+	if c.HostDelay == nil {
+		c.HostDelay = new(40 * time.Second)
+		if c.Scope != "all" {
+			*c.HostDelay = 2 * time.Second
+		}
+	}
+	if c.Scope != "all" {
+		note("scope %s: budgets are off, the delay between two visits to a host is %v", c.Scope, *c.HostDelay)
+	}
+	if c.HostDelayMin, err = leastDelay("host-delay", c.HostDelayMin, *c.HostDelay, time.Second); err != nil {
+		return nil, usageError{err}
+	}
+	if c.ServerDelayMin, err = leastDelay("server-delay", c.ServerDelayMin, c.ServerDelay, 200*time.Millisecond); err != nil {
+		return nil, usageError{err}
+	}
+	if *c.HostDelayMin < time.Second || *c.ServerDelayMin < 100*time.Millisecond {
+		note("WARNING: delays of %v between visits to a host and %v to a server are for servers of your own only",
+			*c.HostDelayMin, *c.ServerDelayMin)
+	}
+	wanted := int64(defaultConnections)
+	if c.Connections != nil {
+		wanted = int64(*c.Connections)
+	}
+	connections, why := m.connections(wanted)
+	if why != "" {
+		note("%s", why)
+	}
+	c.Connections = new(count(connections))
+	if c.RAM == nil {
+		c.RAM = new(size(m.ramBytes / 2))
+		note("--ram is %v, half of %s", *c.RAM, m.ramFrom)
+	}
+	if c.Disk == nil {
+		n, err := diskBytes(disk.OS(), slices.Concat(c.Dir, c.Out))
+		if err != nil {
+			return nil, usageError{err}
+		}
+		c.Disk = new(size(n))
+	}
+	if len(c.Resolver) == 0 {
+		servers, err := dnscache.ReadResolvConf(resolvConf)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--resolver is not given, and: %w", err)}
+		}
+		for _, s := range servers {
+			c.Resolver = append(c.Resolver, serverAddr{s})
+		}
+	}
+	return notes, nil
+}
+
+// leastDelay is the default of a least delay, or the one given if it is in order.
+func leastDelay(flag string, given *time.Duration, full, standard time.Duration) (*time.Duration, error) {
+	if given == nil {
+		return new(min(standard, full)), nil
+	}
+	if *given > full {
+		return nil, fmt.Errorf("--%s-min %v is more than --%s %v", flag, *given, flag, full)
+	}
+	return given, nil
+}
+
+func orZero[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
+
+// printSettings prints the value of every flag of a command as a line that can be given again.
+func printSettings(out io.Writer, command *kong.Node) error {
+	for _, group := range flagGroups {
+		for _, flag := range command.Flags {
+			if flag.Group == nil || flag.Group.Key != group.Key {
+				continue
+			}
+			for _, v := range flagValues(flag) {
+				if _, err := fmt.Fprintf(out, "--%s=%s\n", flag.Name, v); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// flagValues are the values of a flag as text: one, or as many as it was repeated; none where it is unset.
+func flagValues(flag *kong.Flag) []string {
+	v := flag.Target
+	if v.Kind() == reflect.Pointer {
+		if v.IsNil() {
+			return nil
+		}
+		v = v.Elem()
+	}
+	if v.Kind() != reflect.Slice {
+		text := fmt.Sprint(v.Interface())
+		if text == "" {
+			return nil
+		}
+		return []string{text}
+	}
+	var values []string
+	for i := range v.Len() {
+		values = append(values, fmt.Sprint(v.Index(i).Interface()))
+	}
+	return values
+}
+
+// userAgent is the header that says who asks, and where to complain.
+func userAgent(agent, contact string) string {
+	return fmt.Sprintf("%s/%s (+%s)", agent, versionNumber, contact)
+}
+
+// allowedPorts are the ports that may be connected to besides 80 and 443: those that people run web servers on first,
+// then all others but those of other protocols, as the Fetch standard lists them, and those below 1024.
+func allowedPorts() []uint16 {
+	ports := []uint16{8080, 8000, 8443, 8888, 3000, 5000, 81, 88}
+	for p := 1024; p <= math.MaxUint16; p++ {
+		if port := uint16(p); !slices.Contains(otherProtocols[:], port) && !slices.Contains(ports, port) {
+			ports = append(ports, port)
+		}
+	}
+	return ports
+}
+
+// otherProtocols are the Fetch standard's bad ports from 1024 up.
+var otherProtocols = [...]uint16{1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669,
+	6679, 6697, 10080}
+
+// prefixes are the ranges of a repeated --allow-net.
+func prefixes(nets []netPrefix) (out []netip.Prefix) {
+	for _, n := range nets {
+		out = append(out, n.Prefix)
+	}
+	return out
+}
