@@ -2,6 +2,7 @@ package parse
 
 import (
 	"bytes"
+	"strings"
 
 	"golang.org/x/net/html/charset"
 	"golang.org/x/text/encoding"
@@ -11,6 +12,8 @@ import (
 
 // charsets finds a page's encoding and keeps the decoder of the last one.
 type charsets struct {
+	header  string // the last Content-Type that decided alone, and what it said
+	says    string
 	name    string
 	enc     encoding.Encoding // of name; nil for UTF-8
 	decoder *encoding.Decoder
@@ -21,10 +24,7 @@ type charsets struct {
 //
 // The order is that of the standard: byte order mark, header, meta within 1024 bytes, UTF-8 if these have it, windows-1252.
 func (c *charsets) prepare(body []byte, contentType string, page *Page, d *decoder) []byte {
-	name := "utf-8"
-	if !bytes.HasPrefix(body, []byte("\xEF\xBB\xBF")) {
-		_, name, _ = charset.DetermineEncoding(body, contentType)
-	}
+	name := c.find(body, contentType)
 	if name != c.name {
 		c.name, c.enc, c.decoder = name, nil, nil
 		if enc, err := htmlindex.Get(name); name != "utf-8" && err == nil {
@@ -45,4 +45,21 @@ func (c *charsets) prepare(body []byte, contentType string, page *Page, d *decod
 	}
 	page.text, d.charset = text, nil
 	return text
+}
+
+// find returns the name of the encoding. It allocates unless header or byte order mark decide and the header is the last one
+// again, as it is within a site.
+func (c *charsets) find(body []byte, contentType string) string {
+	if bytes.HasPrefix(body, []byte("\xEF\xBB\xBF")) {
+		return "utf-8"
+	}
+	mark := bytes.HasPrefix(body, []byte("\xFE\xFF")) || bytes.HasPrefix(body, []byte("\xFF\xFE"))
+	if !mark && contentType != "" && contentType == c.header {
+		return c.says
+	}
+	_, name, certain := charset.DetermineEncoding(body, contentType)
+	if certain && !mark {
+		c.header, c.says = strings.Clone(contentType), name
+	}
+	return name
 }
