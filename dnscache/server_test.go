@@ -119,7 +119,7 @@ func newResolver(t testing.TB, opt Options, fakes ...*fake) *Resolver {
 		opt.Servers = append(opt.Servers, f.addr)
 	}
 	if opt.Timeouts == nil {
-		opt.Timeouts = []time.Duration{100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond}
+		opt.Timeouts = []time.Duration{500 * time.Millisecond, time.Second, 4 * time.Second}
 	}
 	r, err := New(opt)
 	if err != nil {
