@@ -1,0 +1,282 @@
+package tidy
+
+import (
+	"bytes"
+	"cmp"
+	"go/ast"
+	"go/format"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// module is the module's path; root is where it lies as seen from here.
+const (
+	module = "drumbeat"
+	root   = "../.."
+)
+
+// layer says at which height a package stands, in tenths of a layer, and which of ours it may import. "*" is every package
+// of a lower layer.
+type layer struct {
+	height  int
+	imports []string
+}
+
+// layers is the table of docs/ARCHITECTURE.md. A package that may import one also may import disk where the first one's
+// options name directories, so disk is listed with them.
+var layers = map[string]layer{
+	"disk":     {0, nil},
+	"weburl":   {0, nil},
+	"dnscache": {0, nil},
+	"fetch":    {0, nil},
+
+	"warc/outfile": {5, []string{"disk"}}, // what warc and crawllog share
+
+	"drum":     {10, []string{"disk"}},
+	"queue":    {10, []string{"disk"}},
+	"warc":     {10, []string{"disk", "warc/outfile"}},
+	"crawllog": {10, []string{"disk", "warc/outfile"}},
+	"parse":    {10, []string{"weburl"}},
+
+	"star":   {20, []string{"drum", "disk"}},
+	"beast":  {20, []string{"queue", "disk"}},
+	"robots": {20, []string{"drum", "queue", "weburl", "disk"}},
+	"polite": {20, []string{"weburl"}},
+
+	"crawl": {30, []string{"*"}},
+
+	"admin": {40, []string{"crawl"}},
+	"bench": {40, []string{"*"}},
+
+	".": {50, []string{"*", "internal/simweb"}},
+
+	"internal/simweb": {0, nil},
+	"internal/tidy":   {0, nil},
+}
+
+// testHelpers may be imported by the tests of any package.
+var testHelpers = []string{"internal/simweb", "disk"}
+
+type source struct {
+	name   string // path from the root
+	pkg    string // directory from the root
+	test   bool
+	text   []byte
+	syntax *ast.File
+}
+
+// sources parses every Go file of the module.
+func sources(t *testing.T) (*token.FileSet, []source) {
+	t.Helper()
+	fset := token.NewFileSet()
+	var list []source
+	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel := filepath.ToSlash(strings.TrimPrefix(strings.TrimPrefix(name, root), "/"))
+		if d.IsDir() {
+			base := d.Name()
+			if rel != "" && (strings.HasPrefix(base, ".") || base == "testdata" || base == "docs") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(rel, ".go") {
+			return nil
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		syntax, err := parser.ParseFile(fset, rel, text, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		list = append(list, source{rel, path.Dir(rel), strings.HasSuffix(rel, "_test.go"), text, syntax})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list) < 10 {
+		t.Fatalf("found %d Go files, that can't be all", len(list))
+	}
+	return fset, list
+}
+
+// allowed reports whether from may import to.
+func allowed(from, to string, test bool) bool {
+	l := layers[from]
+	if test && (slices.Contains(testHelpers, to) || from == to) {
+		return true
+	}
+	if slices.Contains(l.imports, to) {
+		return true
+	}
+	below, known := layers[to]
+	return slices.Contains(l.imports, "*") && known && below.height < l.height && !strings.HasPrefix(to, "internal/")
+}
+
+// TestImportTable: imports among our packages are those of the table, and so go strictly down.
+func TestImportTable(t *testing.T) {
+	_, list := sources(t)
+	for _, s := range list {
+		if _, known := layers[s.pkg]; !known {
+			t.Errorf("%s: package %s isn't in the table of layers", s.name, s.pkg)
+			continue
+		}
+		for _, imp := range s.syntax.Imports {
+			to, ours := strings.CutPrefix(strings.Trim(imp.Path.Value, `"`), module+"/")
+			if ours && !allowed(s.pkg, to, s.test) {
+				t.Errorf("%s imports %s, which layer %d may not", s.name, to, layers[s.pkg].height/10)
+			}
+		}
+	}
+	for from, l := range layers {
+		for _, to := range l.imports {
+			if to != "*" && layers[to].height >= l.height {
+				t.Errorf("the table lets %s import %s, which is not below it", from, to)
+			}
+		}
+	}
+}
+
+// TestMiekgStaysInside: the DNS library is an implementation detail of two packages.
+func TestMiekgStaysInside(t *testing.T) {
+	_, list := sources(t)
+	for _, s := range list {
+		for _, imp := range s.syntax.Imports {
+			if strings.Contains(imp.Path.Value, "miekg/dns") && s.pkg != "dnscache" && s.pkg != "internal/simweb" {
+				t.Errorf("%s imports %s; only dnscache and internal/simweb may", s.name, imp.Path.Value)
+			}
+		}
+	}
+}
+
+// TestPackageComments: every package says what it is, at some length.
+func TestPackageComments(t *testing.T) {
+	_, list := sources(t)
+	lines := map[string]int{}
+	for _, s := range list {
+		if s.test {
+			continue
+		}
+		n := 0
+		if s.syntax.Doc != nil {
+			n = strings.Count(s.syntax.Doc.Text(), "\n")
+		}
+		lines[s.pkg] = max(lines[s.pkg], n)
+	}
+	for pkg, n := range lines {
+		if least := 15; n < least && pkg != "." && pkg != "internal/tidy" {
+			t.Errorf("package comment of %s has %d lines, want %d or more", pkg, n, least)
+		} else if n == 0 {
+			t.Errorf("package %s has no comment", pkg)
+		}
+	}
+}
+
+// TestOnlyTheCommand: exit, environment and flags belong to the root package; below crawl nothing logs; there is no init.
+func TestOnlyTheCommand(t *testing.T) {
+	fset, list := sources(t)
+	for _, s := range list {
+		if s.test {
+			continue
+		}
+		for _, imp := range s.syntax.Imports {
+			switch p := strings.Trim(imp.Path.Value, `"`); {
+			case p == "log", p == "flag":
+				t.Errorf("%s imports %s", s.name, p)
+			case p == "log/slog" && layers[s.pkg].height < 3:
+				t.Errorf("%s imports %s, which only crawl and what is above it may", s.name, p)
+			}
+		}
+		ast.Inspect(s.syntax, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				if n.Recv == nil && n.Name.Name == "init" {
+					t.Errorf("%s: an init function", fset.Position(n.Pos()))
+				}
+			case *ast.SelectorExpr:
+				if x, ok := n.X.(*ast.Ident); ok && s.pkg != "." && x.Name == "os" &&
+					slices.Contains([]string{"Exit", "Getenv", "LookupEnv", "Environ", "Args"}, n.Sel.Name) {
+					t.Errorf("%s: os.%s outside of the command", fset.Position(n.Pos()), n.Sel.Name)
+				}
+			}
+			return true
+		})
+	}
+}
+
+// TestNoSleep: tests wait for events, or sleep in a bubble of testing/synctest.
+func TestNoSleep(t *testing.T) {
+	fset, list := sources(t)
+	for _, s := range list {
+		if !s.test || bytes.Contains(s.text, []byte(`"testing/synctest"`)) {
+			continue
+		}
+		ast.Inspect(s.syntax, func(n ast.Node) bool {
+			if sel, ok := n.(*ast.SelectorExpr); ok && sel.Sel.Name == "Sleep" {
+				if x, ok := sel.X.(*ast.Ident); ok && x.Name == "time" {
+					t.Errorf("%s: time.Sleep in a test", fset.Position(n.Pos()))
+				}
+			}
+			return true
+		})
+	}
+}
+
+// TestFormatted: files are as gofmt writes them.
+func TestFormatted(t *testing.T) {
+	_, list := sources(t)
+	for _, s := range list {
+		if want, err := format.Source(s.text); err != nil || !bytes.Equal(want, s.text) {
+			t.Errorf("%s is not formatted (%v)", s.name, err)
+		}
+	}
+}
+
+// TestSizes lists what is longer than is good; it fails for none.
+func TestSizes(t *testing.T) {
+	fset, list := sources(t)
+	for _, s := range list {
+		if bytes.HasPrefix(s.text, []byte("//tidy:long ")) {
+			continue
+		}
+		lines := bytes.Split(s.text, []byte("\n"))
+		most := 500
+		if s.test {
+			most = 800
+		}
+		if len(lines) > most {
+			t.Logf("%s has %d lines, %d are good", s.name, len(lines), most)
+		}
+		wide, first := 0, 0
+		for i, line := range lines {
+			if n := len([]rune(string(line))); n > 120 {
+				wide++
+				first = cmp.Or(first, i+1)
+			}
+		}
+		if wide > 0 {
+			t.Logf("%s:%d: %d lines are over 120 characters", s.name, first, wide)
+		}
+		for _, d := range s.syntax.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			if n := fset.Position(f.End()).Line - fset.Position(f.Pos()).Line + 1; n > 70 && !s.test {
+				t.Logf("%s: %s has %d lines, 70 are good", fset.Position(f.Pos()), f.Name.Name, n)
+			}
+		}
+	}
+}
