@@ -109,6 +109,27 @@ func TestExplainPLDLines(t *testing.T) {
 	})
 }
 
+func TestExplainLinksLines(t *testing.T) {
+	checkLines(t, "links", [][2]string{
+		{`{"url":"http://example.org/d/","content_type":"text/html; charset=utf-8","html":"<a href=x>1</a><A HREF='/y#f' rel=nofollow>2</a>` +
+			`<area href=//o.example/z><frame src=f><iframe src=g></iframe><a href=mailto:x>3</a>"}`,
+			`{"base":"http://example.org/d/","charset":"utf-8","links":[{"url":"http://example.org/d/x","tag":"a","nofollow":false},` +
+				`{"url":"http://example.org/y","tag":"a","nofollow":true},{"url":"http://o.example/z","tag":"area","nofollow":false},` +
+				`{"url":"http://example.org/d/f","tag":"frame","nofollow":false},{"url":"http://example.org/d/g","tag":"iframe","nofollow":false}]}`},
+		{`{"url":"http://example.org/d/","content_type":"","html":"<base href=../b/><meta http-equiv=refresh content='0;url=r'><a href=?q>"}`,
+			`{"base":"http://example.org/b/","charset":"windows-1252","links":[{"url":"http://example.org/b/r","tag":"meta","nofollow":false},` +
+				`{"url":"http://example.org/b/?q","tag":"a","nofollow":false}]}`},
+		{`{"url":"http://example.org/","content_type":"","html":"no links"}`,
+			`{"base":"http://example.org/","charset":"windows-1252","links":[]}`},
+		{`{"url":"http://example.org/","content_type":"text/html; charset=windows-1251","html_base64":"` +
+			base64.StdEncoding.EncodeToString([]byte("<a href='?\xe4'>")) + `"}`,
+			`{"base":"http://example.org/","charset":"windows-1251","links":[{"url":"http://example.org/?%E4","tag":"a","nofollow":false}]}`},
+		{`{"url":"ftp://example.org/","content_type":"","html":""}`, `{"error":"URL \"ftp://example.org/\": …`},
+		{`{"content_type":"","html":""}`, `{"error":"no \"url\" is given"}`},
+		{`{"url":"http://example.org/"}`, `{"error":"neither \"html\" nor \"html_base64\" is given"}`},
+	})
+}
+
 // TestExplainLongLine: a line over the limit is answered by an error, and the next one as usual.
 func TestExplainLongLine(t *testing.T) {
 	long := `{"host":"` + strings.Repeat("x", maxExplainLine) + `"}`
@@ -170,12 +191,12 @@ func TestExplainForPeople(t *testing.T) {
 }
 
 func FuzzExplain(f *testing.F) {
-	f.Add([]byte(`{"robots":"","agent":"x","url":"http://a/","base":"","ref":"x","host":"a"}`))
+	f.Add([]byte(`{"robots":"","agent":"x","url":"http://a/","base":"","ref":"x","host":"a","html":"<a href=x>"}`))
 	f.Fuzz(func(t *testing.T, line []byte) {
 		if bytes.IndexByte(line, '\n') >= 0 {
 			t.Skip()
 		}
-		for _, kind := range []string{"robots", "url", "pld"} {
+		for _, kind := range []string{"robots", "url", "pld", "links"} {
 			var out bytes.Buffer
 			a := &app{stdin: bytes.NewReader(append(line, '\n')), stdout: &out, stderr: io.Discard}
 			if code := a.run([]string{"explain", kind}); code != 0 || bytes.Count(out.Bytes(), []byte("\n")) != 1 || !json.Valid(out.Bytes()) {

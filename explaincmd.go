@@ -71,6 +71,24 @@ func (c *explainPLDCmd) Run(a *app) error {
 	return nil
 }
 
+// Run answers lines, or one page.
+func (c *explainLinksCmd) Run(a *app) error {
+	e := newExplainLinks()
+	if c.File == "" {
+		return explainLines(a.stdin, a.stdout, e.answer)
+	}
+	body, err := a.readFile(c.File)
+	if err != nil {
+		return err
+	}
+	answer, err := e.ask(c.URL, c.ContentType, body)
+	if err != nil {
+		return usageError{fmt.Errorf("explain links: %w", err)}
+	}
+	answer.print(a.stdout)
+	return nil
+}
+
 // readFile reads a file, or standard input where it is named "-".
 func (a *app) readFile(name string) ([]byte, error) {
 	src := a.stdin
