@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
+	"path"
 	"slices"
 	"testing"
 
@@ -72,14 +73,28 @@ type manifest struct {
 
 const manifestName = "one/manifest"
 
+// paths are the directories of the tests' sets.
+var paths = [...]string{"one", "two", "three"}
+
+// mountDirs makes each directory a file system of its own.
+func mountDirs(mem *disk.Mem) error {
+	for _, p := range paths {
+		if err := mem.Mount(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// newSet returns the tests' directories, made where absent.
 func newSet(fsys disk.FS) (disk.Set, error) {
-	set := disk.Set{FS: fsys, Paths: []string{"one", "two", "three"}}
-	for dir := range set.Paths {
-		if err := fsys.MkdirAll(set.Path(dir)); err != nil {
+	set := disk.Set{FS: fsys, Paths: paths[:]}
+	for _, p := range paths {
+		if err := fsys.MkdirAll(p); err != nil {
 			return set, err
 		}
 	}
-	return set, fsys.SyncFS("one")
+	return set, fsys.SyncFS(".")
 }
 
 // writeManifest does what a checkpoint does between Save and Commit.
@@ -96,9 +111,14 @@ func writeManifest(set disk.Set, m *manifest) error {
 	return disk.WriteFileAtomic(set.FS, manifestName, data)
 }
 
-// readManifest returns the durable manifest, an empty one if there is none, and deletes the tails it does not name.
+// readManifest returns the durable manifest, an empty one if there is none, and deletes the tails it does not name. First
+// it makes durable what it reads: after a kill -9 the renamed manifest may be there but not yet be sure to survive a power
+// cut, and what it does not name, the one before it may.
 func readManifest(set disk.Set) (*manifest, error) {
 	m := &manifest{}
+	if err := set.FS.SyncDir(path.Dir(manifestName)); err != nil {
+		return nil, err
+	}
 	data, err := disk.ReadFile(set.FS, manifestName)
 	if err == nil {
 		err = json.Unmarshal(data, m)

@@ -32,9 +32,7 @@ func TestQueueModel(t *testing.T) {
 			SegmentBytes: []int64{1, 3000, 20000}[w.rng.IntN(3)],
 		}
 		w.maxLen = []int{0, 30, 400}[w.rng.IntN(3)]
-		if _, err := newSet(w.mem); err != nil {
-			t.Fatal(err)
-		}
+		must(t, mountDirs(w.mem))
 		for range 6 {
 			w.reopen(seed)
 			w.mem.CrashAfter(w.rng.IntN(120))
@@ -59,7 +57,7 @@ func (w *world) reopen(seed uint64) {
 	w.set, w.opt.Set = set, set
 	m, err := readManifest(set)
 	must(w.t, err)
-	w.from, w.to, w.gen = m.From, m.To, max(w.gen, m.Gen)
+	w.from, w.to, w.gen = m.From, m.To, m.Gen
 	if w.q, err = Open(w.opt, m.Queue); err != nil {
 		w.t.Fatalf("seed %d: %v", seed, err)
 	}
