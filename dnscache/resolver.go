@@ -43,8 +43,8 @@ type Resolver struct {
 	tcp     chan struct{} // slots of TCP exchanges
 	lies    atomic.Int64
 
-	// mu guards what follows. Nothing is sent, packed or waited for under it, except that a question for
-	// the rest of a chain is packed.
+	// mu guards what follows, and all flights and queries. Nothing is sent, read or waited for under it;
+	// packing a question is the longest thing done. A socket's mu may be taken under it.
 	mu       sync.Mutex
 	closed   bool
 	cache    *cache

@@ -35,7 +35,7 @@ const (
 	KindOther Kind = iota
 	// KindCanceled: the context ended. Ours.
 	KindCanceled
-	// KindBadRequest: the Request can't be sent as it is. Ours.
+	// KindBadRequest: the Request can't be sent as it is, now or later.
 	KindBadRequest
 	// KindForbiddenAddress: the address isn't one that may be connected to. Theirs: a name that
 	// leads there isn't a public site.
@@ -44,9 +44,10 @@ const (
 	KindForbiddenPort
 	// KindResources: this machine lacks descriptors, ports or memory. Ours.
 	KindResources
-	// KindNoRoute: this machine has no way to that network. Ours.
+	// KindNoRoute: this machine has no way to that network (or its filter forbids it). Ours.
 	KindNoRoute
-	// KindUnreachable: a router said that the host can't be reached.
+	// KindUnreachable: a router said that the host or its network can't be reached. A dead gateway of
+	// ours looks the same; only many of them at once tell.
 	KindUnreachable
 	// KindRefused: nobody listens there.
 	KindRefused
@@ -102,7 +103,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // must be tried again. A Timeout of StageDial may be ours as well; only many of them at once tell.
 func (e *Error) Ours() bool {
 	switch e.Kind {
-	case KindCanceled, KindBadRequest, KindResources, KindNoRoute:
+	case KindCanceled, KindResources, KindNoRoute:
 		return true
 	}
 	return false

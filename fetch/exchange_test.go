@@ -109,7 +109,7 @@ func TestBadRequests(t *testing.T) {
 		req := testRequest()
 		spoil(req)
 		var fe *Error
-		if err := c.Do(t.Context(), req, new(Response)); !errors.As(err, &fe) || fe.Kind != KindBadRequest || !fe.Ours() {
+		if err := c.Do(t.Context(), req, new(Response)); !errors.As(err, &fe) || fe.Kind != KindBadRequest || fe.Ours() {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -392,6 +392,44 @@ func TestTLSFaults(t *testing.T) {
 		var fe *Error
 		if err := c.Do(t.Context(), req, new(Response)); !errors.As(err, &fe) || fe.Kind != tt.kind || fe.Stage != StageTLS {
 			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+// TestOldTLS: TLS 1.1 is spoken when asked for.
+func TestOldTLS(t *testing.T) {
+	cert := testCert(t, nil, time.Now().Add(time.Hour), "example.org")
+	addr := listen(t, func(conn net.Conn) {
+		s := tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{*cert}, MinVersion: tls.VersionTLS10,
+			MaxVersion: tls.VersionTLS11})
+		readRequest(s)
+		io.WriteString(s, ok200+"Content-Length: 2\r\n\r\nhi")
+	})
+	c, req := loopbackClient(t, addr, Options{TLS: TLSOptions{Old: true}})
+	req.Scheme = "https"
+	var resp Response
+	if err := c.Do(t.Context(), req, &resp); err != nil || resp.TLSVersion != tls.VersionTLS11 || string(resp.Body) != "hi" {
+		t.Errorf("got %v, version %x", err, resp.TLSVersion)
+	}
+}
+
+// TestResumption: the second handshake with a site is an abbreviated one, and judged all the same.
+func TestResumption(t *testing.T) {
+	cert := testCert(t, nil, time.Now().Add(time.Hour), "example.org")
+	cfg := &tls.Config{Certificates: []tls.Certificate{*cert}}
+	addr := listen(t, func(conn net.Conn) {
+		s := tls.Server(conn, cfg)
+		readRequest(s)
+		io.WriteString(s, ok200+"\r\nhi")
+		s.Close()
+	})
+	c, req := loopbackClient(t, addr, Options{})
+	req.Scheme = "https"
+	for i := range 3 {
+		var resp Response
+		err := c.Do(t.Context(), req, &resp)
+		if err != nil || resp.Resumed != (i > 0) || resp.TLSVerdict != VerdictSelfSigned || resp.Truncated != NotTruncated {
+			t.Errorf("%d: got %v, resumed %v, %q, %q", i, err, resp.Resumed, resp.TLSVerdict, resp.Truncated)
 		}
 	}
 }

@@ -17,7 +17,7 @@ type TLSOptions struct {
 	// Require makes a certificate that isn't good an error of KindCertificate. Otherwise the verdict
 	// is recorded in Response.TLSVerdict and the page fetched.
 	Require bool
-	// Old offers TLS 1.0 and 1.1 as well; otherwise 1.2 is the minimum.
+	// Old offers TLS 1.0 and 1.1 and the cipher suites of their time as well; otherwise 1.2 is the minimum.
 	Old bool
 	// Roots are trusted; nil: the system's.
 	Roots *x509.CertPool
@@ -50,6 +50,7 @@ const (
 type tlsState struct {
 	opt      TLSOptions
 	sessions tls.ClientSessionCache
+	suites   []uint16 // nil: the library's
 	verdicts verdictCache
 }
 
@@ -57,6 +58,11 @@ func (s *tlsState) init(opt TLSOptions) error {
 	s.opt = opt
 	if opt.Sessions >= 0 {
 		s.sessions = tls.NewLRUClientSessionCache(orInt(opt.Sessions, defaultSessions))
+	}
+	if opt.Old {
+		for _, c := range append(tls.CipherSuites(), tls.InsecureCipherSuites()...) {
+			s.suites = append(s.suites, c.ID)
+		}
 	}
 	s.verdicts.half = max(orInt(opt.Verdicts, defaultVerdicts)/2, 1)
 	return nil
@@ -94,7 +100,7 @@ func (x *exchange) handshake() *Error {
 		},
 	}
 	if s.opt.Old {
-		cfg.MinVersion = tls.VersionTLS10
+		cfg.MinVersion, cfg.CipherSuites = tls.VersionTLS10, s.suites
 	}
 	conn := tls.Client(&x.wire, cfg)
 	err := conn.HandshakeContext(context.Background()) // the wire's deadlines and its watcher bound it

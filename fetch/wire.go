@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"syscall"
 	"time"
@@ -69,6 +70,9 @@ func (x *exchange) dial() (net.Conn, error) {
 	d := net.Dialer{KeepAlive: -1}
 	conn, err := d.DialContext(ctx, network, addr.String())
 	if err != nil {
+		if errors.Is(err, syscall.ENETUNREACH) && hasRoute(network, addr) {
+			err = &Error{Stage: StageDial, Kind: KindUnreachable, Err: err}
+		}
 		return nil, err
 	}
 	peer, ok := conn.RemoteAddr().(*net.TCPAddr)
@@ -77,6 +81,17 @@ func (x *exchange) dial() (net.Conn, error) {
 		return nil, &Error{Stage: StageDial, Kind: KindForbiddenAddress}
 	}
 	return conn, nil
+}
+
+// hasRoute tells whether this machine knows a way to addr: then it was a router far away that knew none,
+// and told so by ICMP. Connecting a UDP socket asks the routing table and sends nothing.
+func hasRoute(network string, addr netip.AddrPort) bool {
+	conn, err := net.Dial("udp"+network[len("tcp"):], addr.String())
+	if err != nil {
+		return false
+	}
+	conn.Close()
+	return true
 }
 
 // watch makes an ended context end every read and write at once.
