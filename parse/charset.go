@@ -19,10 +19,12 @@ type charsets struct {
 	decoder *encoding.Decoder
 }
 
-// prepare finds the encoding of body, notes it in page and sets up d. It returns the text to scan: the body, or for the few
-// encodings in which '<' is not always the byte '<' the body in UTF-8, which is at most three times as long.
+// prepare finds the encoding of body, notes it in page and sets up d. It returns the text to scan: the body,
+// or for the few encodings in which '<' is not always the byte '<' the body in UTF-8, which is at most three
+// times as long.
 //
-// The order is that of the standard: byte order mark, header, meta within 1024 bytes, UTF-8 if these have it, windows-1252.
+// The order is that of the standard: byte order mark, header, meta within 1024 bytes, UTF-8 if these have it,
+// windows-1252.
 func (c *charsets) prepare(body []byte, contentType string, page *Page, d *decoder) []byte {
 	name := c.find(body, contentType)
 	if name != c.name {
@@ -47,8 +49,8 @@ func (c *charsets) prepare(body []byte, contentType string, page *Page, d *decod
 	return text
 }
 
-// find returns the name of the encoding. It allocates unless header or byte order mark decide and the header is the last one
-// again, as it is within a site.
+// find returns the name of the encoding. It allocates unless header or byte order mark decide and the header
+// is the last one again, as it is within a site.
 func (c *charsets) find(body []byte, contentType string) string {
 	if bytes.HasPrefix(body, []byte("\xEF\xBB\xBF")) {
 		return "utf-8"

@@ -1,45 +1,50 @@
-// Package parse finds what a crawler wants of an HTML page: its links, its base, its directives for robots and its encoding. An
-// Extractor goes on to canonical URLs.
+// Package parse finds what a crawler wants of an HTML page: its links, its base, its directives for robots
+// and its encoding. An Extractor goes on to canonical URLs.
 //
-// The paper says nothing of its parser but what it yields: 59 links a page on average, from pages of 25 kB (§VIII). Building
-// tokens or a tree costs more than all else that is done with a page, so this is a scanner over the bytes: it hops from '<'
-// to '<', looks at attributes only of the few elements that matter, and copies a value only where a character reference, NUL,
-// CR or the encoding asks for it.
+// The paper says nothing of its parser but what it yields: 59 links a page on average, from pages of 25 kB
+// (§VIII). Building tokens or a tree costs more than all else that is done with a page, so this is a scanner
+// over the bytes: it hops from '<' to '<', looks at attributes only of the few elements that matter, and
+// copies a value only where a character reference, NUL, CR or the encoding asks for it.
 //
 // # What is a link
 //
-// href of <a> and <area>, src of <frame> and <iframe>, the target of <meta http-equiv=refresh>, and href of <link> with one of
-// Options.Rels: by default next, prev and canonical, which lead to pages of the site; alternate (feeds, other languages) and the
-// rest (stylesheets, icons) by option. In SVG, <a> with href or xlink:href. As in a browser without scripting, the content of
-// <noscript> counts; as in any browser, that of <script>, <style>, <title>, <textarea>, <iframe>, <noembed>, <noframes>,
-// <xmp>, comments and whatever follows <plaintext> doesn't. The content of <template> counts too. The first <base href> is in
-// force for the whole page, also before it.
+// href of <a> and <area>, src of <frame> and <iframe>, the target of <meta http-equiv=refresh>, and href of
+// <link> with one of Options.Rels: by default next, prev and canonical, which lead to pages of the site;
+// alternate (feeds, other languages) and the rest (stylesheets, icons) by option. In SVG, <a> with href or
+// xlink:href. As in a browser without scripting, the content of <noscript> counts; as in any browser, that of
+// <script>, <style>, <title>, <textarea>, <iframe>, <noembed>, <noframes>, <xmp>, comments and whatever
+// follows <plaintext> doesn't. The content of <template> counts too. The first <base href> is in force for
+// the whole page, also before it.
 //
 // # Contract
 //
-// Links come in the order of the source, repeated ones too. They are the links that the HTML standard's tree builder
-// finds; golang.org/x/net/html is what we compare with (Reference, FuzzScanAgainstReference, and 112,624 of 112,628 HTML files
-// of a machine's documentation, the other four having over 50,000 links). The differences that are left, with a test each in
-// TestDifferences:
-//   - The tree holds a link twice if <a> isn't closed where HTML closes and reopens it; a link or a base that stands in a table but in
-//     no cell comes before the table in the tree.
-//   - Where the tree builder drops an element for its place, the scanner keeps the link: <frame> outside <frameset>, anything
-//     but <frame> inside it, links after <col> right inside <template>.
-//   - In SVG and MathML, an HTML end tag (</div>) is taken for the end of an element around them, and so for theirs; without
-//     such an element the tree builder ignores it. Likewise </svg> where an HTML element inside is still open.
-//   - In a script's comment, "<" before anything but a letter or '/' ends the comment, as in x/net/html; the standard goes on.
-//   - x/net/html refuses pages nested deeper than 512 elements; the scanner keeps no stack but one of 32 for SVG and MathML.
+// Links come in the order of the source, repeated ones too. They are the links that the HTML standard's tree
+// builder finds; golang.org/x/net/html is what we compare with (Reference, FuzzScanAgainstReference, and
+// 112,624 of 112,628 HTML files of a machine's documentation, the other four having over 50,000 links). The
+// differences that are left, with a test each in TestDifferences:
+//   - The tree holds a link twice if <a> isn't closed where HTML closes and reopens it; a link or a base that
+//     stands in a table but in no cell comes before the table in the tree.
+//   - Where the tree builder drops an element for its place, the scanner keeps the link: <frame> outside
+//     <frameset>, anything but <frame> inside it, links after <col> right inside <template>.
+//   - In SVG and MathML, an HTML end tag (</div>) is taken for the end of an element around them, and so for
+//     theirs; without such an element the tree builder ignores it. Likewise </svg> where an HTML element
+//     inside is still open.
+//   - In a script's comment, "<" before anything but a letter or '/' ends the comment, as in x/net/html; the
+//     standard goes on.
+//   - x/net/html refuses pages nested deeper than 512 elements; the scanner keeps no stack but one of 32 for
+//     SVG and MathML.
 //
 // # Encoding
 //
-// Byte order mark, then the Content-Type header, then <meta> within the first 1024 bytes, then UTF-8 if those bytes are
-// such text, else windows-1252. In all encodings of the web but UTF-16 and ISO-2022-JP markup is ASCII, so only attribute
-// values are decoded; those two are transcoded before the scan. Page.Encoding is what a query with non-ASCII characters
-// is encoded in by weburl.
+// Byte order mark, then the Content-Type header, then <meta> within the first 1024 bytes, then UTF-8 if those
+// bytes are such text, else windows-1252. In all encodings of the web but UTF-16 and ISO-2022-JP markup is
+// ASCII, so only attribute values are decoded; those two are transcoded before the scan. Page.Encoding is
+// what a query with non-ASCII characters is encoded in by weburl.
 //
 // # Concurrency, memory, time
 //
-// A Parser or Extractor belongs to one goroutine. It owns none and writes no files. In steady state it allocates nothing, but a few
-// kB to find the encoding of a page whose header doesn't name it. It holds MaxLinks * 40 bytes at most, plus decoded values
-// (at most the page), plus three times the page if it had to be transcoded. Time is linear in the page, whatever the page.
+// A Parser or Extractor belongs to one goroutine. It owns none and writes no files. In steady state it
+// allocates nothing, but a few kB to find the encoding of a page whose header doesn't name it. It holds
+// MaxLinks * 40 bytes at most, plus decoded values (at most the page), plus three times the page if it had to
+// be transcoded. Time is linear in the page, whatever the page.
 package parse

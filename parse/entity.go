@@ -32,8 +32,8 @@ func (d *decoder) isPlain(value []byte) bool {
 	return mask&special == 0 && (high < utf8.RuneSelf || d.charset == nil)
 }
 
-// append appends the text of a raw attribute value to dst: charset, NUL, newlines and character references decoded, in the
-// order in which HTML has it.
+// append appends the text of a raw attribute value to dst: charset, NUL, newlines and character references
+// decoded, in the order in which HTML has it.
 func (d *decoder) append(dst, value []byte) []byte {
 	if d.charset != nil {
 		raw, _, err := transform.Append(d.charset, d.raw[:0], value)
@@ -109,8 +109,9 @@ func (d *decoder) named(name []byte) string {
 	if ok {
 		return text
 	}
-	// The table of names is inside package html, whose rules are those of text: it may have taken a part of the name only.
-	// The table's values have at most two characters with a semicolon and one without, and what is left of a name makes it more.
+	// The table of names is inside package html, whose rules are those of text: it may have taken a part of
+	// the name only. The table's values have at most two characters with a semicolon and one without, and
+	// what is left of a name makes it more.
 	text = html.UnescapeString("&" + string(name))
 	limit := 1
 	if name[len(name)-1] == ';' {

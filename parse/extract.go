@@ -6,8 +6,8 @@ import (
 	"drumbeat/weburl"
 )
 
-// Extractor goes from a page's bytes to the canonical URLs of its links: a Parser, a Page and a Resolver with their
-// buffers. It belongs to one goroutine.
+// Extractor goes from a page's bytes to the canonical URLs of its links: a Parser, a Page and a Resolver with
+// their buffers. It belongs to one goroutine.
 type Extractor struct {
 	parser   *Parser
 	resolver *weburl.Resolver
@@ -39,9 +39,9 @@ func NewExtractor(opt Options, urls weburl.Options) *Extractor {
 	return &Extractor{parser: NewParser(opt), resolver: weburl.NewResolver(urls)}
 }
 
-// Extract parses the page with the canonical URL pageURL and calls emit for each link in the order of the source, repeated
-// ones too. canonical and l are valid during the call only. The page is at Page until the next Extract. The error is
-// weburl.ErrParse if pageURL isn't canonical.
+// Extract parses the page with the canonical URL pageURL and calls emit for each link in the order of the
+// source, repeated ones too. canonical and l are valid during the call only. The page is at Page until the
+// next Extract. The error is weburl.ErrParse if pageURL isn't canonical.
 func (x *Extractor) Extract(pageURL, body []byte, contentType string,
 	emit func(canonical []byte, l *Link)) (Counts, error) {
 	if err := x.base.Set(pageURL); err != nil {

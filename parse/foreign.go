@@ -1,8 +1,8 @@
 package parse
 
-// foreign follows SVG and MathML inside a page. There raw text elements are none ("<svg><title/>" must not swallow the page), CDATA
-// sections exist, and only <a> is a link. It keeps a stack of the elements that switch between the worlds, and approximates the tree
-// builder's rules for ends that are missing.
+// foreign follows SVG and MathML inside a page. There raw text elements are none ("<svg><title/>" must not
+// swallow the page), CDATA sections exist, and only <a> is a link. It keeps a stack of the elements that
+// switch between the worlds, and approximates the tree builder's rules for ends that are missing.
 type foreign struct {
 	depth int // elements on the stack, also those beyond its bound
 	stack [maxForeign]foreignElement
@@ -60,7 +60,7 @@ func (e foreignElement) closedBy(name []byte) bool {
 	case inSVGHTML:
 		return isFold(name, "foreignobject") || isFold(name, "desc") || isFold(name, "title")
 	case inMathHTML:
-		return len(name) == 2 && (isFold(name, "mi") || isFold(name, "mo") || isFold(name, "mn") || isFold(name, "ms")) ||
+		return isFold(name, "mi") || isFold(name, "mo") || isFold(name, "mn") || isFold(name, "ms") ||
 			isFold(name, "mtext")
 	}
 	return isFold(name, "annotation-xml")
@@ -113,7 +113,8 @@ func (p *Parser) enterForeign(b []byte, i int, e foreignElement) int {
 	return i
 }
 
-// foreignTag handles a start tag in foreign content. Unless done, it has left foreign content and the tag is one of HTML.
+// foreignTag handles a start tag in foreign content. Unless done, it has left foreign content and the tag is
+// one of HTML.
 func (p *Parser) foreignTag(b, name []byte, i int) (next int, done bool) {
 	f, a := &p.foreign, &p.attrs
 	if breaksOut(name) {
@@ -150,17 +151,23 @@ func (p *Parser) foreignTag(b, name []byte, i int) (next int, done bool) {
 		case inMathHTML.closedBy(name):
 			f.push(inMathHTML)
 		case isFold(name, "annotation-xml"):
-			encoding := p.text(a.value[attrEncoding])
-			if a.has[attrEncoding] && (isFold(encoding, "text/html") || isFold(encoding, "application/xhtml+xml")) {
-				f.push(inAnnotationHTML)
-			} else {
-				f.push(inAnnotation)
-			}
+			f.push(p.annotation())
 		case isFold(name, "svg") && f.top() == inAnnotation:
 			f.push(inSVG)
 		}
 	}
 	return next, true
+}
+
+// annotation says which kind of <annotation-xml> the tag just read is.
+func (p *Parser) annotation() foreignElement {
+	if p.attrs.has[attrEncoding] {
+		encoding := p.text(p.attrs.value[attrEncoding])
+		if isFold(encoding, "text/html") || isFold(encoding, "application/xhtml+xml") {
+			return inAnnotationHTML
+		}
+	}
+	return inAnnotation
 }
 
 // foreignAnchor handles <a> in SVG: its href may be that of XLink.

@@ -170,8 +170,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestHostilePagesAreLinear: two megabytes of what makes parsers quadratic are done in about the time of plain pages. The bound
-// is some hundred times that.
+// TestHostilePagesAreLinear: two megabytes of what makes parsers quadratic are done in about the time of
+// plain pages. The bound is some hundred times that.
 func TestHostilePagesAreLinear(t *testing.T) {
 	p, page := NewParser(Options{Agent: "x"}), new(Page)
 	for _, part := range []string{"<", "<a", "<a ", "<a href='", "<a href=\"&", "<!--", "<!-- --", "<!---!>", "<script><!--", "<script>", "</script", "<svg>",

@@ -8,9 +8,10 @@ import (
 	"golang.org/x/net/html"
 )
 
-// Reference is Parse by way of golang.org/x/net/html's whole parser with scripting off, to compare with and to explain: it
-// builds a tree, in which hostile pages are expensive, and refuses pages nested deeper than 512 elements. Links that the tree
-// holds several times, because HTML closes and reopens elements, come out as often; their order is that of the tree.
+// Reference is Parse by way of golang.org/x/net/html's whole parser with scripting off, to compare with and
+// to explain: it builds a tree, in which hostile pages are expensive, and refuses pages nested deeper than
+// 512 elements. Links that the tree holds several times, because HTML closes and reopens elements, come out
+// as often; their order is that of the tree.
 func Reference(opt Options, body []byte, contentType string) (*Page, error) {
 	opt = opt.withDefaults()
 	page := new(Page)

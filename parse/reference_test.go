@@ -18,7 +18,8 @@ var (
 	filesFlag = flag.String("files", "", "directory of HTML files to compare with the tree builder")
 )
 
-// linkSet returns what a page says about links, each once, in a fixed order. The tree builder doubles some links.
+// linkSet returns what a page says about links, each once, in a fixed order. The tree builder doubles some
+// links.
 func linkSet(page *Page) []string {
 	set := []string{
 		fmt.Sprintf("base %q", page.Base), fmt.Sprintf("canonical %q", page.Canonical), fmt.Sprintf("robots %v", page.Robots),
@@ -31,8 +32,8 @@ func linkSet(page *Page) []string {
 	return slices.Compact(set)
 }
 
-// difference returns how the scanner and the tree builder differ on a page, or "". A page that the tree builder refuses is
-// no difference.
+// difference returns how the scanner and the tree builder differ on a page, or "". A page that the tree
+// builder refuses is no difference.
 func difference(body []byte, contentType string) string {
 	opt := Options{Rels: DefaultRels | RelAlternate | RelOther, Agent: "drumbeat", MaxLinks: 1 << 30}
 	want, err := Reference(opt, body, contentType)

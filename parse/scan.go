@@ -18,8 +18,9 @@ func NewParser(opt Options) *Parser {
 	return &Parser{opt: opt.withDefaults()}
 }
 
-// Parse fills page with what is found in body, whose Content-Type header said contentType. It takes linear time and, once
-// parser and page have met a page of that size, allocates a constant handful of times (for the charset), not per link.
+// Parse fills page with what is found in body, whose Content-Type header said contentType. It takes linear
+// time and, once parser and page have met a page of that size, allocates a constant handful of times (for the
+// charset), not per link.
 func (p *Parser) Parse(body []byte, contentType string, page *Page) {
 	page.reset()
 	text := p.charset.prepare(body, contentType, page, &p.decoder)
@@ -80,7 +81,8 @@ func (p *Parser) declaration(b []byte, i int) int {
 	return closeAngle(b, i)
 }
 
-// startTag handles the start tag called name, which ends at i, and for elements whose content is text that too.
+// startTag handles the start tag called name, which ends at i, and for elements whose content is text that
+// too.
 func (p *Parser) startTag(b, name []byte, i int) int {
 	if p.foreign.depth > 0 && p.foreign.inside() {
 		next, done := p.foreignTag(b, name, i)
@@ -264,8 +266,8 @@ func (p *Parser) keep(link Link) {
 	p.page.Links = append(p.page.Links, link)
 }
 
-// text returns a raw attribute value decoded: the value itself if it stands for itself, else a part of the scratch
-// buffer. Never nil.
+// text returns a raw attribute value decoded: the value itself if it stands for itself, else a part of the
+// scratch buffer. Never nil.
 func (p *Parser) text(value []byte) []byte {
 	if p.decoder.isPlain(value) {
 		return value

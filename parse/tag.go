@@ -70,8 +70,8 @@ func nameEnd(b []byte, i int, ends uint8) int {
 	return i
 }
 
-// valueSpan returns the value of the attribute whose name ends at i, if it has one, and where to go on. next is -1 if the
-// body ends before the value does.
+// valueSpan returns the value of the attribute whose name ends at i, if it has one, and where to go on. next
+// is -1 if the body ends before the value does.
 func valueSpan(b []byte, i int) (start, end, next int) {
 	i = skipSpace(b, i)
 	if i >= len(b) || b[i] != '=' {
@@ -99,7 +99,8 @@ func skipSpace(b []byte, i int) int {
 	return i
 }
 
-// skipTag returns the place behind the tag whose name ends at i, or -1 if the body ends in it: HTML drops such a tag.
+// skipTag returns the place behind the tag whose name ends at i, or -1 if the body ends in it: HTML drops
+// such a tag.
 func skipTag(b []byte, i int) int {
 	for {
 		for i < len(b) && (byteClass[b[i]]&isSpace != 0 || b[i] == '/') {
@@ -171,8 +172,8 @@ func isEndTag(b []byte, i int, name string) bool {
 	return end < len(b) && b[i+1] == '/' && isFold(b[i+2:end], name) && byteClass[b[end]]&endsName != 0
 }
 
-// scriptEnd is rawTextEnd of a script, whose text has states of its own: behind "<!--", another "<script" makes the next
-// "</script" a part of the text.
+// scriptEnd is rawTextEnd of a script, whose text has states of its own: behind "<!--", another "<script"
+// makes the next "</script" a part of the text.
 func scriptEnd(b []byte, i int) int {
 	for {
 		n := bytes.IndexByte(b[i:], '<')
@@ -193,8 +194,8 @@ func scriptEnd(b []byte, i int) int {
 	}
 }
 
-// scriptEscaped goes on behind "<!--" in a script. It returns the place where the script ends (ended), or where it is plain
-// again.
+// scriptEscaped goes on behind "<!--" in a script. It returns the place where the script ends (ended), or
+// where it is plain again.
 func scriptEscaped(b []byte, i int) (next int, ended bool) {
 	double := false
 	dashes := 2

@@ -60,8 +60,8 @@ func cutSpace(s []byte) []byte {
 	return s
 }
 
-// nextWord cuts the first word off a list whose separators are white space and, with commas, ','. The word is empty at the
-// end of the list.
+// nextWord cuts the first word off a list whose separators are white space and, with commas, ','. The word is
+// empty at the end of the list.
 func nextWord(s []byte, commas bool) (word, rest []byte) {
 	between := func(c byte) bool { return byteClass[c]&isSpace != 0 || commas && c == ',' }
 	for len(s) > 0 && between(s[0]) {
@@ -119,8 +119,8 @@ func ParseRobots(value []byte) Robots {
 	}
 }
 
-// parseRefresh reads the content of a refresh meta as HTML's shared declarative refresh steps do. The URL is nil if the page
-// only reloads itself, or if it is no refresh.
+// parseRefresh reads the content of a refresh meta as HTML's shared declarative refresh steps do. The URL is
+// nil if the page only reloads itself, or if it is no refresh.
 func parseRefresh(content []byte) (url []byte) {
 	s := cutSpace(content)
 	digits := 0

@@ -1,13 +1,14 @@
 package weburl
 
 import (
+	"encoding/binary"
 	"net/netip"
 	"strconv"
 	"strings"
 )
 
-// parseIPv4 is the standard's IPv4 parser: one to four numbers in decimal, octal or hexadecimal, the last of which fills the
-// bytes that remain. host is in lower case.
+// parseIPv4 is the standard's IPv4 parser: one to four numbers in decimal, octal or hexadecimal, the last of
+// which fills the bytes that remain. host is in lower case.
 func parseIPv4(host string) (string, error) {
 	parts := strings.Split(strings.TrimSuffix(host, "."), ".")
 	if len(parts) > 4 {
@@ -29,7 +30,9 @@ func parseIPv4(host string) (string, error) {
 			addr |= n << (8 * (3 - i))
 		}
 	}
-	return netip.AddrFrom4([4]byte{byte(addr >> 24), byte(addr >> 16), byte(addr >> 8), byte(addr)}).String(), nil
+	var bytes [4]byte
+	binary.BigEndian.PutUint32(bytes[:], uint32(addr))
+	return netip.AddrFrom4(bytes).String(), nil
 }
 
 // parseIPv4Number reads a number below limit. "0x" alone is 0.
@@ -55,8 +58,8 @@ func parseIPv4Number(part string, limit uint64) (uint64, bool) {
 	return n, true
 }
 
-// parseIPv6 is the standard's IPv6 parser for a host that starts with '[', and its serializer: lower case, the first longest
-// run of two zero pieces or more left out, no dotted tail.
+// parseIPv6 is the standard's IPv6 parser for a host that starts with '[', and its serializer: lower case,
+// the first longest run of two zero pieces or more left out, no dotted tail.
 func parseIPv6(host string) (string, error) {
 	if len(host) < 2 || host[len(host)-1] != ']' || strings.IndexByte(host, '%') >= 0 {
 		return "", ErrParse // the standard knows no zones

@@ -2,8 +2,8 @@ package weburl
 
 // Bits of byteClass.
 const (
-	encodedInPath  = 1 << iota // percent-encoded in a path: controls, space, " < > ^ ` { } and all that is not ASCII
-	encodedInQuery             // percent-encoded in a query: controls, space, " # < > ' and all that is not ASCII
+	encodedInPath  = 1 << iota // percent-encoded in a path: controls, space, " < > ^ ` { }, not ASCII
+	encodedInQuery             // percent-encoded in a query: controls, space, " # < > ', not ASCII
 	endsSegment                // / \ ? #
 	endsQuery                  // #
 	isAlpha                    // A-Z a-z

@@ -2,8 +2,8 @@ package weburl
 
 import "errors"
 
-// What a reference can be other than a URL for us. They are returned as they are, without detail, since pages are full of
-// them and the crawl only counts them.
+// What a reference can be other than a URL for us. They are returned as they are, without detail, since pages
+// are full of them and the crawl only counts them.
 var (
 	// ErrScheme: the reference is of another scheme than http and https.
 	ErrScheme = errors.New("weburl: scheme is neither http nor https")

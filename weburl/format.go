@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Record is a URL on its way through the queues, with what is known about it. The zero value of every field means "none" and
-// costs no byte. Slices read by Decode point into its input.
+// Record is a URL on its way through the queues, with what is known about it. The zero value of every field
+// means "none" and costs no byte. Slices read by Decode point into its input.
 type Record struct {
 	URL      []byte // canonical, never empty
 	Depth    uint16 // links followed from the nearest seed; 0 for a seed
@@ -44,8 +44,8 @@ const (
 //	.       1..     extra     uvarint length (not 0) and bytes, if mask has maskExtra
 //	.       1..     url       uvarint length (not 0) and bytes; the record ends here
 //
-// There is one encoding of each record, and Decode accepts no other. A record carries no checksum: the blocks it
-// lies in do.
+// There is one encoding of each record, and Decode accepts no other. A record carries no checksum: the blocks
+// it lies in do.
 const recordVersion = 1
 
 const (
@@ -102,8 +102,8 @@ func (r *Record) mask() byte {
 	return mask
 }
 
-// Decode sets r to the record coded in b, all of it; URL and Extra are slices of b. On an error, which is ErrRecord with the
-// field at fault, r is undefined.
+// Decode sets r to the record coded in b, all of it; URL and Extra are slices of b. On an error, which is
+// ErrRecord with the field at fault, r is undefined.
 func (r *Record) Decode(b []byte) error {
 	if len(b) < 2 || b[0] != recordVersion {
 		return fmt.Errorf("%w: version: got % x, want %02x", ErrRecord, b[:min(1, len(b))], recordVersion)

@@ -9,8 +9,8 @@ import (
 	"github.com/dchest/siphash"
 )
 
-// Secret is the 128-bit secret of a crawl from which all its keys derive. It is drawn once, kept with the state and never
-// exported: who knows it can write down pairs of URLs that collide.
+// Secret is the 128-bit secret of a crawl from which all its keys derive. It is drawn once, kept with the
+// state and never exported: who knows it can write down pairs of URLs that collide.
 type Secret [16]byte
 
 // NewSecret draws a secret from the system's random source.
@@ -34,7 +34,8 @@ func ParseSecret(text string) (Secret, error) {
 	return s, nil
 }
 
-// Hex returns the secret as 32 hexadecimal digits. It is not called String, so that no log prints it by accident.
+// Hex returns the secret as 32 hexadecimal digits. It is not called String, so that no log prints it by
+// accident.
 func (s Secret) Hex() string { return hex.EncodeToString(s[:]) }
 
 // String hides the secret from %v and %s.
@@ -45,8 +46,8 @@ type sipKey struct{ k0, k1 uint64 }
 
 func (k sipKey) sum(b []byte) uint64 { return siphash.Hash(k.k0, k.k1, b) }
 
-// Hasher makes the 64-bit keys of a crawl. Each kind of thing has its own key derived from the secret, so equal bytes of two
-// kinds give unrelated keys. Immutable: share it freely. No method allocates.
+// Hasher makes the 64-bit keys of a crawl. Each kind of thing has its own key derived from the secret, so
+// equal bytes of two kinds give unrelated keys. Immutable: share it freely. No method allocates.
 type Hasher struct {
 	url, host, origin, pld, edge, server, content sipKey
 }

@@ -37,7 +37,8 @@ func TestSecretText(t *testing.T) {
 	}
 }
 
-// TestHasherGolden fixes the keys: they are on disk, so a change of any needs a new version of the derivation.
+// TestHasherGolden fixes the keys: they are on disk, so a change of any needs a new version of the
+// derivation.
 func TestHasherGolden(t *testing.T) {
 	h := NewHasher(testSecret())
 	got := []uint64{

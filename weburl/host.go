@@ -8,8 +8,8 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// hostParser is the standard's host parser for our schemes. Plain names and dotted addresses are copied; the rest goes to
-// idna and to the address parsers; the last answer is kept, since such hosts come in rows.
+// hostParser is the standard's host parser for our schemes. Plain names and dotted addresses are copied; the
+// rest goes to idna and to the address parsers; the last answer is kept, since such hosts come in rows.
 type hostParser struct {
 	raw    []byte // the last unusual host
 	answer []byte // what became of it
@@ -33,8 +33,9 @@ func (p *hostParser) append(dst, host []byte) ([]byte, error) {
 	return append(dst, p.answer...), p.err
 }
 
-// appendPlainHost appends a host of letters, digits, '-', '_' and '.' in lower case, or reports that it takes more: other
-// characters, punycode to be checked, or a last label that may be a number in any but the usual spelling.
+// appendPlainHost appends a host of letters, digits, '-', '_' and '.' in lower case, or reports that it takes
+// more: other characters, punycode to be checked, or a last label that may be a number in any but the usual
+// spelling.
 func appendPlainHost(dst, host []byte) ([]byte, bool) {
 	start := len(dst)
 	for _, c := range host {
@@ -65,7 +66,8 @@ func appendPlainHost(dst, host []byte) ([]byte, bool) {
 // hasPunycode reports whether a label of the lower-case name starts with "xn--".
 func hasPunycode[T string | []byte](name T) bool {
 	for i := 0; i+4 <= len(name); i++ {
-		if name[i] == 'x' && name[i+1] == 'n' && name[i+2] == '-' && name[i+3] == '-' && (i == 0 || name[i-1] == '.') {
+		if name[i] == 'x' && (i == 0 || name[i-1] == '.') &&
+			name[i+1] == 'n' && name[i+2] == '-' && name[i+3] == '-' {
 			return true
 		}
 	}
@@ -121,7 +123,8 @@ func (p *hostParser) parse(host string) (string, error) {
 	return parseIPv4(name)
 }
 
-// toASCII is the standard's "domain to ASCII" without beStrict: a name in ASCII without punycode is only lower-cased.
+// toASCII is the standard's "domain to ASCII" without beStrict: a name in ASCII without punycode is only
+// lower-cased.
 func (p *hostParser) toASCII(name string) (string, error) {
 	ascii := true
 	for i := 0; i < len(name); i++ {

@@ -10,13 +10,13 @@ import (
 
 // Limits of a URL.
 const (
-	// DefaultMaxBytes is the default limit of a canonical URL's length, the longest that was in common use when browsers had
-	// such limits.
+	// DefaultMaxBytes is the default limit of a canonical URL's length, the longest that was in common use
+	// when browsers had such limits.
 	DefaultMaxBytes = 2083
 	// Unlimited lifts the limit.
 	Unlimited = -1
-	// MaxHostBytes is the limit of a host's length in a canonical URL. DNS carries names of up to 253 bytes, so a longer
-	// one names no server; the standard would accept it. It is ErrTooLong.
+	// MaxHostBytes is the limit of a host's length in a canonical URL. DNS carries names of up to 253 bytes,
+	// so a longer one names no server; the standard would accept it. It is ErrTooLong.
 	MaxHostBytes = 255
 	// maxRawHost bounds the host that is looked at at all, as punycode takes quadratic time.
 	maxRawHost = 1024
@@ -66,7 +66,8 @@ func NewBase(canonical []byte) (*Base, error) {
 	return b, nil
 }
 
-// Set makes b the base of a canonical URL, which it copies. The encoding is back to UTF-8. ErrParse if it isn't one.
+// Set makes b the base of a canonical URL, which it copies. The encoding is back to UTF-8. ErrParse if it
+// isn't one.
 func (b *Base) Set(canonical []byte) error {
 	p := Split(canonical)
 	if p.Scheme == nil || len(p.Host) == 0 || len(p.Path) == 0 {
@@ -91,8 +92,9 @@ func (b *Base) URL() []byte {
 	return b.url
 }
 
-// Rebase replaces b by what a page's <base href> makes of it: the reference resolved, whatever its length. Where that is no
-// URL, or one of data: or javascript:, b stays, as HTML asks; with another foreign scheme relative references are foreign.
+// Rebase replaces b by what a page's <base href> makes of it: the reference resolved, whatever its length.
+// Where that is no URL, or one of data: or javascript:, b stays, as HTML asks; with another foreign scheme
+// relative references are foreign.
 func (r *Resolver) Rebase(b *Base, href []byte) error {
 	limit := r.max
 	r.max = Unlimited
@@ -100,9 +102,8 @@ func (r *Resolver) Rebase(b *Base, href []byte) error {
 	r.max = limit
 	if err == ErrScheme {
 		href = r.clean(href)
-		if scheme, _ := cutScheme(href); !b.foreign && !isFold(scheme, "data") && !isFold(scheme, "javascript") {
-			b.foreign = true
-		}
+		scheme, _ := cutScheme(href)
+		b.foreign = b.foreign || !isFold(scheme, "data") && !isFold(scheme, "javascript")
 	}
 	if err != nil {
 		return err
@@ -113,11 +114,13 @@ func (r *Resolver) Rebase(b *Base, href []byte) error {
 	return err
 }
 
-// AppendResolve resolves ref, the UTF-8 text of a link, against base and appends the canonical URL to dst. base may be nil for a
-// reference that must be absolute. On an error, one of ErrScheme, ErrTooLong and ErrParse, it returns dst as it was.
-// ErrScheme comes before ErrParse: a reference of another scheme is not looked into.
+// AppendResolve resolves ref, the UTF-8 text of a link, against base and appends the canonical URL to dst.
+// base may be nil for a reference that must be absolute. On an error, one of ErrScheme, ErrTooLong and
+// ErrParse, it returns dst as it was. ErrScheme comes before ErrParse: a reference of another scheme is not
+// looked into.
 //
-// It takes linear time and, but for hosts other than plain ASCII names and addresses, allocates only what dst lacks.
+// It takes linear time and, but for hosts other than plain ASCII names and addresses, allocates only what dst
+// lacks.
 func (r *Resolver) AppendResolve(dst []byte, base *Base, ref []byte) ([]byte, error) {
 	for _, c := range ref {
 		if c <= ' ' {
@@ -169,8 +172,9 @@ func isTabOrNewline(c byte) bool { return c == '\t' || c == '\n' || c == '\r' }
 
 func isSlash(c byte) bool { return c == '/' || c == '\\' }
 
-// appendURL resolves a cleaned reference. The states of the standard's parser that matter for our two schemes fold into: a
-// scheme or none, then two slashes (an authority follows), one (a path) or none (a path to append).
+// appendURL resolves a cleaned reference. The states of the standard's parser that matter for our two schemes
+// fold into: a scheme or none, then two slashes (an authority follows), one (a path) or none (a path to
+// append).
 func (r *Resolver) appendURL(dst []byte, base *Base, ref []byte) ([]byte, error) {
 	https, absolute := false, false
 	scheme, rest := cutScheme(ref)
@@ -182,7 +186,8 @@ func (r *Resolver) appendURL(dst []byte, base *Base, ref []byte) ([]byte, error)
 		default:
 			return dst, ErrScheme
 		}
-		// "http:x" is relative to a base of the same scheme, and else the host x, however many slashes it lacks.
+		// "http:x" is relative to a base of the same scheme, and else the host x, however many slashes it
+		// lacks.
 		absolute = base == nil || base.foreign || base.https() != https ||
 			len(rest) >= 2 && rest[0] == '/' && rest[1] == '/'
 	} else {
@@ -289,8 +294,8 @@ func (r *Resolver) appendAuthority(dst []byte, https bool, authority []byte) ([]
 	return strconv.AppendInt(append(dst, ':'), int64(number), 10), nil
 }
 
-// appendPath appends the segments of path, up to its query or fragment, to dst, which ends in a '/' and whose path starts with
-// the one at pathStart. It returns what it left of path.
+// appendPath appends the segments of path, up to its query or fragment, to dst, which ends in a '/' and whose
+// path starts with the one at pathStart. It returns what it left of path.
 func appendPath(dst []byte, pathStart int, path []byte) (out, rest []byte) {
 	segment := len(dst)
 	for i := 0; ; {
@@ -374,8 +379,8 @@ func (r *Resolver) appendQuery(dst []byte, base *Base, rest []byte) []byte {
 	}
 }
 
-// appendEncoded appends the percent-encoding of the character at s[i] and returns the place behind it. A byte that is not
-// part of UTF-8 text counts as U+FFFD.
+// appendEncoded appends the percent-encoding of the character at s[i] and returns the place behind it. A byte
+// that is not part of UTF-8 text counts as U+FFFD.
 func appendEncoded(dst, s []byte, i int) ([]byte, int) {
 	if s[i] < utf8.RuneSelf {
 		return appendPercent(dst, s[i]), i + 1

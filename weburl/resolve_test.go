@@ -289,7 +289,8 @@ func TestResolveAllocs(t *testing.T) {
 	}
 }
 
-// TestLinearTime: hostile references of a megabyte are done in well under a second, which quadratic code is not.
+// TestLinearTime: hostile references of a megabyte are done in well under a second, which quadratic code is
+// not.
 func TestLinearTime(t *testing.T) {
 	r := NewResolver(Options{})
 	base, _ := NewBase([]byte("http://example.com/a/b"))

@@ -13,8 +13,8 @@ type Parts struct {
 	Path   []byte // path and query, what a request line asks for; starts with '/', empty for an origin
 }
 
-// Split takes a canonical URL, or an origin as Origin writes it, apart. Of anything else it gives some parts, never
-// panics, and Port is 0 where there is no scheme of ours or the port is no number below 65536.
+// Split takes a canonical URL, or an origin as Origin writes it, apart. Of anything else it gives some parts,
+// never panics, and Port is 0 where there is no scheme of ours or the port is no number below 65536.
 func Split(canonical []byte) Parts {
 	var p Parts
 	rest := canonical

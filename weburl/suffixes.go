@@ -12,7 +12,8 @@ import (
 	"github.com/weppos/publicsuffix-go/publicsuffix"
 )
 
-// Suffixes knows the public suffixes of a crawl and so the pay-level domain of any host. Immutable: share it freely.
+// Suffixes knows the public suffixes of a crawl and so the pay-level domain of any host. Immutable: share it
+// freely.
 type Suffixes struct {
 	rules   []suffixRule          // both sections, sorted, without repetition
 	nodes   map[string]suffixNode // every suffix of every rule in force, without wildcard labels
@@ -54,8 +55,9 @@ func NewSuffixes(private bool) *Suffixes {
 	return newSuffixes(rules, private)
 }
 
-// LoadSuffixes reads a list in the format of publicsuffix.org, as WriteTo writes it; names may be in Unicode or in
-// punycode. private is as for NewSuffixes. A line that is no rule is an error, as is a list without any ICANN rule.
+// LoadSuffixes reads a list in the format of publicsuffix.org, as WriteTo writes it; names may be in Unicode
+// or in punycode. private is as for NewSuffixes. A line that is no rule is an error, as is a list without any
+// ICANN rule.
 func LoadSuffixes(r io.Reader, private bool) (*Suffixes, error) {
 	var rules []suffixRule
 	section, icann := false, 0
@@ -192,9 +194,9 @@ func (s *Suffixes) Len() int { return len(s.rules) }
 // ListVersion names the list compiled into the library.
 func ListVersion() string { return publicsuffix.ListVersion }
 
-// PLD returns the pay-level domain of a host as it stands in a canonical URL: its public suffix and one label more. A host
-// that is a suffix is its own PLD, as is an IP address. The trailing dot of a fully qualified name is left out. The
-// result is a part of host; nothing is allocated.
+// PLD returns the pay-level domain of a host as it stands in a canonical URL: its public suffix and one label
+// more. A host that is a suffix is its own PLD, as is an IP address. The trailing dot of a fully qualified
+// name is left out. The result is a part of host; nothing is allocated.
 func (s *Suffixes) PLD(host string) string {
 	start, end := pldSpan(s.nodes, host)
 	return host[start:end]
@@ -231,7 +233,8 @@ func pldSpan[T string | []byte](nodes map[string]suffixNode, host T) (start, end
 	return lastDot(host[:start-1]) + 1, end
 }
 
-// suffixStart returns where the longest public suffix starts in host. The last label is one if no rule says otherwise.
+// suffixStart returns where the longest public suffix starts in host. The last label is one if no rule says
+// otherwise.
 func suffixStart[T string | []byte](nodes map[string]suffixNode, host T) int {
 	start := lastDot(host) + 1
 	suffix := start
@@ -270,8 +273,8 @@ func firstDot[T string | []byte](s T) int {
 	return -1
 }
 
-// isAddress reports whether a canonical host is an IP address: in brackets, or with a number for its last label (the
-// standard makes every such host an IPv4 address or refuses it).
+// isAddress reports whether a canonical host is an IP address: in brackets, or with a number for its last
+// label (the standard makes every such host an IPv4 address or refuses it).
 func isAddress[T string | []byte](host T) bool {
 	if len(host) == 0 {
 		return false

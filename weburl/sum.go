@@ -2,9 +2,10 @@ package weburl
 
 import "math/bits"
 
-// Sum adds up a multiset of keys so that two places of the crawl can be compared without listing either: equal multisets
-// have equal sums, and unequal ones differ except with probability 2⁻¹²⁸ or so. Order does not matter. It is the sum
-// modulo 2¹²⁸ of the mixed keys, and their count. The zero value is the empty multiset. Not for concurrent use.
+// Sum adds up a multiset of keys so that two places of the crawl can be compared without listing either:
+// equal multisets have equal sums, and unequal ones differ except with probability 2⁻¹²⁸ or so. Order does
+// not matter. It is the sum modulo 2¹²⁸ of the mixed keys, and their count. The zero value is the empty
+// multiset. Not for concurrent use.
 type Sum struct {
 	Hi uint64 `json:"hi"` // upper 64 bits of the sum
 	Lo uint64 `json:"lo"` // lower 64 bits of the sum

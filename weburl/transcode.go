@@ -7,8 +7,8 @@ import (
 	"golang.org/x/text/encoding"
 )
 
-// appendTranscoded appends a query with non-ASCII characters in the page's encoding, percent-encoded: the standard's
-// "percent-encode after encoding". What the encoding lacks becomes a numeric character reference.
+// appendTranscoded appends a query with non-ASCII characters in the page's encoding, percent-encoded: the
+// standard's "percent-encode after encoding". What the encoding lacks becomes a numeric character reference.
 func (r *Resolver) appendTranscoded(dst []byte, enc encoding.Encoding, query []byte) []byte {
 	if r.encodes != enc {
 		r.encoder, r.encodes = enc.NewEncoder(), enc

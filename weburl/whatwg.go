@@ -9,8 +9,9 @@ import (
 	"github.com/nlnwa/whatwg-url/url"
 )
 
-// WHATWG returns the href that the URL standard gives for ref relative to base, of any scheme, with user and fragment, for
-// people who want to see it. base may be empty. It is slow, unlike a Resolver, and refuses input over 64 KiB.
+// WHATWG returns the href that the URL standard gives for ref relative to base, of any scheme, with user and
+// fragment, for people who want to see it. base may be empty. It is slow, unlike a Resolver, and refuses
+// input over 64 KiB.
 func WHATWG(base, ref string) (href string, err error) {
 	const limit = 64 << 10
 	if len(base)+len(ref) > limit {
@@ -30,9 +31,9 @@ func WHATWG(base, ref string) (href string, err error) {
 	return p.href(u, false), nil
 }
 
-// standardParser is the library's parser with our host parser for special schemes: the library's own is behind the
-// standard (names with '_' beside non-ASCII labels, "+1" as a number). It sees a host of ours in place of a domain name, which href
-// replaces again.
+// standardParser is the library's parser with our host parser for special schemes: the library's own is
+// behind the standard (names with '_' beside non-ASCII labels, "+1" as a number). It sees a host of ours in
+// place of a domain name, which href replaces again.
 type standardParser struct {
 	parser url.Parser
 	hosts  hostParser
