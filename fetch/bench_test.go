@@ -3,6 +3,7 @@ package fetch
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -10,6 +11,7 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 )
 
 var benchPage = "HTTP/1.1 200 OK\r\nDate: Mon, 01 Jan 2024 00:00:00 GMT\r\nServer: x\r\nContent-Type: text/html\r\n" +
@@ -85,5 +87,24 @@ func bench(b *testing.B, do func() error) {
 		if err := do(); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkTLS measures an exchange with a full handshake, and with a resumed one, server's share included.
+func BenchmarkTLS(b *testing.B) {
+	cfg := &tls.Config{Certificates: []tls.Certificate{*testCert(b, nil, time.Now().Add(time.Hour), "example.org")}}
+	addr := listen(b, func(conn net.Conn) {
+		s := tls.Server(conn, cfg)
+		readRequest(s)
+		io.WriteString(s, benchPage)
+		s.Close()
+	})
+	for name, sessions := range map[string]int{"resumed=no": -1, "resumed=yes": 10} {
+		b.Run(name, func(b *testing.B) {
+			c, req := loopbackClient(b, addr, Options{TLS: TLSOptions{Sessions: sessions}})
+			req.Scheme = "https"
+			var resp Response
+			bench(b, func() error { return c.Do(b.Context(), req, &resp) })
+		})
 	}
 }
