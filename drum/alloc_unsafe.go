@@ -3,6 +3,7 @@
 package drum
 
 import (
+	"sync/atomic"
 	"unsafe"
 
 	"drumbeat/disk"
@@ -32,4 +33,9 @@ func free[T plain](s []T) {
 	var zero T
 	n := cap(s) * int(unsafe.Sizeof(zero))
 	disk.Free(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s[:cap(s)]))), n))
+}
+
+// atomicWords returns b, page aligned memory, as words.
+func atomicWords(b []byte) []atomic.Uint64 {
+	return unsafe.Slice((*atomic.Uint64)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/8)
 }
