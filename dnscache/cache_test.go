@@ -30,7 +30,8 @@ func testRand(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// TestCacheModel compares random operations with a map: what is found is right, bounds hold, bytes add up.
+// TestCacheModel compares random operations with a map: what is found is right, bounds hold, bytes add
+// up.
 func TestCacheModel(t *testing.T) {
 	rnd := testRand(t)
 	c := newCache(100, 20_000)
@@ -105,7 +106,8 @@ func TestCacheMemory(t *testing.T) {
 	runtime.KeepAlive(c)
 }
 
-// TestInProcess runs in virtual time over net.Pipe: retries after 1, 2 and 4 s, the failure's memory of 30 s.
+// TestInProcess runs in virtual time over net.Pipe: retries after 1, 2 and 4 s, the failure's memory of
+// 30 s.
 func TestInProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked []time.Duration
@@ -235,7 +237,8 @@ func startBare(b *testing.B) netip.AddrPort {
 	return pc.LocalAddr().(*net.UDPAddr).AddrPort()
 }
 
-// BenchmarkLookup measures whole lookups over loopback, the server's share included, and hits in the cache.
+// BenchmarkLookup measures whole lookups over loopback, the server's share included, and hits in the
+// cache.
 func BenchmarkLookup(b *testing.B) {
 	addr := startBare(b)
 	for _, par := range []int{1, 100, 1000} {

@@ -1,34 +1,36 @@
 // Package dnscache is an asynchronous stub resolver with a cache bounded in RAM.
 //
 // The paper gives DNS a line: a lookup per host and robots.txt, 260 million of them in 41 days, a local
-// resolver behind it. Here the local resolvers are the servers of Options, more than one; this package keeps
-// many questions in flight on few sockets, and keeps one host or one PLD from holding up the others. It stands
-// between RobotsRequested and the fetch of robots.txt (DESIGN section 6); the addresses themselves then live
-// in RobotsCache until they expire, so the cache here need not hold all hosts of the crawl.
+// resolver behind it. Here the local resolvers are the servers of Options, more than one; this package
+// keeps many questions in flight on few sockets, and keeps one host or one PLD from holding up the
+// others. It stands between RobotsRequested and the fetch of robots.txt (DESIGN section 6); the
+// addresses themselves then live in RobotsCache until they expire, so the cache here need not hold all
+// hosts of the crawl.
 //
 // # Contract
 //
 // Lookup blocks its caller until the answer is there. Lookups of one name at the same time ask once. A
-// question is tried three times (after 1, 2 and 4 seconds; SERVFAIL and REFUSED go on to the next server at
-// once), each try at another server when there is one; a late answer to an earlier try is taken. A reply
-// counts when it comes to the socket and with the id of its question (both random) and repeats the question;
-// records outside the chain of aliases that starts at the name are ignored. Truncated replies are asked
-// for again by TCP. Chains that a server leaves unfinished are followed for six questions.
+// question is tried three times (after 1, 2 and 4 seconds; SERVFAIL and REFUSED go on to the next server
+// at once), each try at another server when there is one; a late answer to an earlier try is taken. A
+// reply counts when it comes to the socket and with the id of its question (both random) and repeats the
+// question; records outside the chain of aliases that starts at the name are ignored. Truncated replies
+// are asked for again by TCP. Chains that a server leaves unfinished are followed for six questions.
 //
-// An answer lives for the least TTL of its chain, clamped to 60 s - 24 h. "No such name" and "no address" live as
-// their SOA says, clamped to 5 min - 1 h. Failures live 30 s and aren't taken for denials: SERVFAIL and silence
-// say nothing about the name. Healthy tells when not even the servers answer, so that our failure isn't theirs.
+// An answer lives for the least TTL of its chain, clamped to 60 s - 24 h. "No such name" and "no
+// address" live as their SOA says, clamped to 5 min - 1 h. Failures live 30 s and aren't taken for
+// denials: SERVFAIL and silence say nothing about the name. Healthy tells when not even the servers
+// answer, so that our failure isn't theirs.
 //
-// At most MaxInFlight lookups are under way, MaxPerPLD of them for one PLD; MaxWaiting and MaxWaitingPerPLD
-// wait in order of arrival; one more is turned away with KindBusy. A lookup that nobody waits for any more is
-// dropped if it hasn't been sent, and finished for the cache if it has.
+// At most MaxInFlight lookups are under way, MaxPerPLD of them for one PLD; MaxWaiting and
+// MaxWaitingPerPLD wait in order of arrival; one more is turned away with KindBusy. A lookup that nobody
+// waits for any more is dropped if it hasn't been sent, and finished for the cache if it has.
 //
 // # Concurrency
 //
-// A Resolver is safe for concurrent use. It owns one reader per socket (Servers x Sockets), one clock, and
-// at most one goroutine per question that is asked by TCP, of which 64 proceed. Close ends and awaits them
-// all. One lock guards the state; nothing waits under it, and packing a question (some 0.3 us) is the longest
-// thing done under it. Sockets have locks of their own below it.
+// A Resolver is safe for concurrent use. It owns one reader per socket (Servers x Sockets), one clock,
+// and at most one goroutine per question that is asked by TCP, of which 64 proceed. Close ends and
+// awaits them all. One lock guards the state; nothing waits under it, and packing a question (some 0.3
+// us) is the longest thing done under it. Sockets have locks of their own below it.
 //
 // # Memory
 //

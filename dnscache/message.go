@@ -187,8 +187,8 @@ func negativeTTL(m *dns.Msg) uint32 {
 	return 0
 }
 
-// checkName returns host in lower case without its last dot, and whether the DNS can hold it as the name of
-// a host.
+// checkName returns host in lower case without its last dot, and whether the DNS can hold it as the name
+// of a host.
 func checkName(host string) (string, bool) {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	if len(host) == 0 || len(host) > 253 {

@@ -44,7 +44,8 @@ const NoFailureCache = -1
 type Options struct {
 	// Servers are recursive resolvers, at least one; port 0 is 53. They share the load.
 	Servers []netip.AddrPort
-	// Sockets is the number of UDP sockets per server, each with a port of its own; default 4, at most 64.
+	// Sockets is the number of UDP sockets per server, each with a port of its own; default 4, at most
+	// 64.
 	Sockets int
 	// Timeouts are the times waited for each try of a question; each try goes to another server when
 	// there is one. A late answer to an earlier try is taken. Default 1 s, 2 s, 4 s; at most 8.
@@ -132,8 +133,8 @@ func (o *Options) Validate() error {
 			bad("server %v has no address", s)
 		}
 	}
-	for name, n := range map[string]int{"Sockets": o.Sockets, "MaxEntries": o.MaxEntries, "MaxInFlight": o.MaxInFlight,
-		"MaxPerPLD": o.MaxPerPLD, "MaxWaiting": o.MaxWaiting, "MaxWaitingPerPLD": o.MaxWaitingPerPLD,
+	for name, n := range map[string]int{"Sockets": o.Sockets, "MaxEntries": o.MaxEntries,
+		"MaxInFlight": o.MaxInFlight, "MaxPerPLD": o.MaxPerPLD, "MaxWaiting": o.MaxWaiting, "MaxWaitingPerPLD": o.MaxWaitingPerPLD,
 		"MaxAddrs": o.MaxAddrs} {
 		if n < 0 {
 			bad("%s is %d", name, n)

@@ -21,13 +21,23 @@ type Answer struct {
 
 // Stats are counters since New, and sizes now.
 type Stats struct {
-	Lookups, Hits, Joined      int64 // calls of Lookup; answered from the cache; joined to one under way
-	Sent, Answers, Timeouts    int64 // questions sent; replies taken; tries that weren't answered in time
-	Lies, TCP, Busy            int64 // replies that didn't fit any question; questions by TCP; lookups turned away
+	Lookups int64 // calls of Lookup
+	Hits    int64 // of them, answered from the cache
+	Joined  int64 // of them, joined to a lookup under way
+	Busy    int64 // of them, turned away
+
+	Sent     int64 // questions sent by UDP, retries included
+	Answers  int64 // replies taken
+	Timeouts int64 // tries that weren't answered in time
+	Lies     int64 // messages that didn't fit any question, or came too late
+	TCP      int64 // questions asked again by TCP
+
 	NXDomain, NoData, Failures int64 // outcomes of lookups that weren't addresses
-	InFlight, Waiting          int   // lookups under way; lookups waiting to start
-	Entries                    int
-	Bytes                      int64 // of the cache, by its formula
+
+	InFlight int   // lookups under way now
+	Waiting  int   // lookups waiting to start now
+	Entries  int   // of the cache now
+	Bytes    int64 // of the cache now, by its formula
 }
 
 // Resolver is an asynchronous stub resolver with a cache. It is safe for concurrent use.

@@ -257,7 +257,8 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-// TestOtherServer: SERVFAIL and REFUSED of one server are asked of another; EDNS0 is left out when refused.
+// TestOtherServer: SERVFAIL and REFUSED of one server are asked of another; EDNS0 is left out when
+// refused.
 func TestOtherServer(t *testing.T) {
 	bad := startFake(t, func(req *dns.Msg, _ bool) *dns.Msg { return replyTo(req, dns.RcodeServerFailure) })
 	old := startFake(t, func(req *dns.Msg, _ bool) *dns.Msg {
@@ -277,8 +278,8 @@ func TestOtherServer(t *testing.T) {
 	}
 }
 
-// TestSingleFlightAndPLDBound: a thousand lookups of one name ask once; names of one PLD keep its bound, and
-// other PLDs aren't held up by it.
+// TestSingleFlightAndPLDBound: a thousand lookups of one name ask once; names of one PLD keep its bound,
+// and other PLDs aren't held up by it.
 func TestSingleFlightAndPLDBound(t *testing.T) {
 	release := make(chan struct{})
 	var now, most atomic.Int64

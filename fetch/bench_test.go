@@ -90,7 +90,8 @@ func bench(b *testing.B, do func() error) {
 	}
 }
 
-// BenchmarkTLS measures an exchange with a full handshake, and with a resumed one, server's share included.
+// BenchmarkTLS measures an exchange with a full handshake, and with a resumed one, server's share
+// included.
 func BenchmarkTLS(b *testing.B) {
 	cfg := &tls.Config{Certificates: []tls.Certificate{*testCert(b, nil, time.Now().Add(time.Hour), "example.org")}}
 	addr := listen(b, func(conn net.Conn) {

@@ -111,7 +111,8 @@ func reply1(t *testing.T, reply string, lim Limits) *Response {
 	return resp
 }
 
-// TestBombs: what decodes to far more than was sent is cut, marked, and takes no more memory than the limit.
+// TestBombs: what decodes to far more than was sent is cut, marked, and takes no more memory than the
+// limit.
 func TestBombs(t *testing.T) {
 	bomb := strings.Repeat("\x00", 12<<20)
 	for _, coding := range []string{"gzip", "zlib", "br", "zstd"} {

@@ -3,36 +3,39 @@
 // It is the crawling thread's fetch of the paper's Fig. 2 and section VI, without any policy: it does not
 // retry, redirect, resolve names, look at robots.txt or keep delays. Whoever calls it has been granted
 // exactly one address (package polite), and exactly this one is connected to: it is checked against the
-// private, local and otherwise special ranges here, at the last moment, so that no trick in the DNS leads the
-// crawler into its own network.
+// private, local and otherwise special ranges here, at the last moment, so that no trick in the DNS
+// leads the crawler into its own network.
 //
 // What is new against the paper, of 2007: TLS with the certificate's verdict recorded, content codings,
 // limits on everything that grew a way to be abused since.
 //
 // # How an exchange goes
 //
-// Connections are our own; the codecs for heads are fasthttp's, its client isn't used (it retries, sizes its
-// buffers by the claimed length, and forgets the bytes as received). Request heads go out with the path byte
-// for byte. Everything read from the final status line on lands in one buffer that grows as bytes arrive:
-// Response.Raw, what a WARC record holds. The head is mended on a copy and parsed; the body's end is found by
-// following its framing over the buffer; the payload is unchunked and decoded after the connection is closed.
+// Connections are our own; the codecs for heads are fasthttp's, its client isn't used (it retries, sizes
+// its buffers by the claimed length, and forgets the bytes as received). Request heads go out with the
+// path byte for byte. Everything read from the final status line on lands in one buffer that grows as
+// bytes arrive: Response.Raw, what a WARC record holds. The head is mended on a copy and parsed; the
+// body's end is found by following its framing over the buffer; the payload is unchunked and decoded
+// after the connection is closed.
 //
 // # Contract
 //
 // Do returns a response whenever a final head has come, whatever became of the body: Truncated says
-// why a body is cut, Marks what was odd. Otherwise it returns an *Error with the stage and the kind of the
-// fault, and Error.Ours tells those of this machine from those of the site. It never panics on what comes in,
-// and never waits longer than Limits.Total. A server that sends nothing, trickles, stalls, lies about its
-// length or never ends its head, its chunks or its interim replies meets a limit of its own.
+// why a body is cut, Marks what was odd. Otherwise it returns an *Error with the stage and the kind of
+// the fault, and Error.Ours tells those of this machine from those of the site. It never panics on what
+// comes in, and never waits longer than Limits.Total. A server that sends nothing, trickles, stalls,
+// lies about its length or never ends its head, its chunks or its interim replies meets a limit of its
+// own.
 //
 // Of Content-Lengths that differ the largest is waited for. Chunked framing wins over a length. A body
 // that is called chunked, gzip, br, … and isn't is kept as it came. Unknown codings are left alone.
 //
 // # Concurrency
 //
-// A Client is safe for concurrent use and owns no goroutines; none outlives a Do (a dial and a context's end
-// may run one while it lasts, and it is waited for). A Response and a Request belong to one goroutine at a
-// time. Several codings are decoded at once by at most GOMAXPROCS+1 goroutines, the others wait.
+// A Client is safe for concurrent use and owns no goroutines; none outlives a Do (a dial and a context's
+// end may run one while it lasts, and it is waited for). A Response and a Request belong to one
+// goroutine at a time. Several codings are decoded at once by at most GOMAXPROCS+1 goroutines, the
+// others wait.
 //
 // # Memory
 //
@@ -46,8 +49,8 @@
 // and one buffer of 130 KiB per head being parsed, windows of up to 16 MiB per decoder at work. An idle
 // Response keeps at most 4 buffers of 16 KiB; larger ones go to the client's pool, which keeps 32 MiB at
 // most. So N idle Responses and M exchanges whose pages are W bytes, w decoded, take some
-// 64 KiB N + M (2 W + 2 w) + 32 MiB, whatever the limits are. On top come the session cache (some 3 KiB an
-// entry) and the verdict cache (some 100 bytes).
+// 64 KiB N + M (2 W + 2 w) + 32 MiB, whatever the limits are. On top come the session cache (some 3 KiB
+// an entry) and the verdict cache (some 100 bytes).
 //
 // The package reads and writes no files.
 package fetch

@@ -120,7 +120,8 @@ type Response struct {
 
 	// TLSVerdict is "" for http, else what verification found; see the Verdict constants.
 	TLSVerdict string
-	// TLSVersion is tls.VersionTLS13 and so on; 0 for http. Resumed: the handshake was an abbreviated one.
+	// TLSVersion is tls.VersionTLS13 and so on; 0 for http. Resumed: the handshake was an abbreviated
+	// one.
 	TLSVersion uint16
 	Resumed    bool
 	// Remote is the address that the connection was made to (after MapPort).

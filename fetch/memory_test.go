@@ -27,8 +27,8 @@ func (g *gate) Read(p []byte) (int, error) {
 	return g.script.Read(p)
 }
 
-// TestMemoryOfMany measures what an exchange holds while it waits, and what all hold when they are over: the
-// claimed length mustn't matter, nor the limits, nor the largest page ever.
+// TestMemoryOfMany measures what an exchange holds while it waits, and what all hold when they are over:
+// the claimed length mustn't matter, nor the limits, nor the largest page ever.
 func TestMemoryOfMany(t *testing.T) {
 	const n = 2000
 	var waiting, done sync.WaitGroup

@@ -17,7 +17,8 @@ type TLSOptions struct {
 	// Require makes a certificate that isn't good an error of KindCertificate. Otherwise the verdict
 	// is recorded in Response.TLSVerdict and the page fetched.
 	Require bool
-	// Old offers TLS 1.0 and 1.1 and the cipher suites of their time as well; otherwise 1.2 is the minimum.
+	// Old offers TLS 1.0 and 1.1 and the cipher suites of their time as well; otherwise 1.2 is the
+	// minimum.
 	Old bool
 	// Roots are trusted; nil: the system's.
 	Roots *x509.CertPool
