@@ -58,8 +58,8 @@ type Page struct {
 	Body     []byte // never compressed
 }
 
-// Page answers a URL without any server: the pure function that the servers send. Any URL of the host's scheme and
-// port has an answer; ok is false for a name that the web does not have or that is dead.
+// Page answers a URL without any server: the pure function that the servers send. Any URL of the host's
+// scheme and port has an answer; ok is false for a name that the web does not have or that is dead.
 func (w *Web) Page(url string) (page Page, ok bool) {
 	scheme, rest, _ := strings.Cut(url, "://")
 	slash := strings.IndexByte(rest, '/')

@@ -25,10 +25,11 @@ type Gap struct {
 type Tracked struct {
 	Requests, Robots int           // all, and those for robots rules
 	StartToStart     time.Duration // least gap between the starts of two requests that follow each other
-	EndToStart       time.Duration // least gap from the end of a response to the start of the next; 0 if they overlapped
+	EndToStart       time.Duration // least gap from the end of a response to the next start; 0: they overlapped
 	PageToPage       time.Duration // least gap between starts of requests that are not for robots rules
+	Early            int           // requests for pages before the first one for robots rules
 	MaxBusy          int           // most requests in progress at once
-	MaxConns         int           // most connections at once that carried requests for the host (open, for an address)
+	MaxConns         int           // most connections at once that carried requests for it (address: open)
 }
 
 // Snapshot is the log at one moment: plain data that can be written, read and checked in another process.
@@ -41,6 +42,8 @@ type Snapshot struct {
 	Fetches  map[string]int     // of each canonical URL of the graph and the spam PLD, robots rules excluded
 	Wrong    map[string]int     // URLs asked for that no link leads to
 	Twins    map[string]int     // URLs asked for with http where the host has https, or another port: 301
+	Lookups  map[string]int     // name queries of all types, unanswered ones too
+	Queries  int                // their sum
 	Statuses map[int]int        // responses by status
 	Astray   int                // requests that came to an address which is not one of the host's
 	Dropped  int                // entries not kept, since the log is bounded; the checks refuse to pass then
@@ -53,6 +56,7 @@ func (l *Log) Snapshot() *Snapshot {
 	s := &Snapshot{
 		Total: int(l.next), Conns: int(l.conns), Hosts: map[string]Tracked{}, Servers: map[string]Tracked{},
 		Fetches: map[string]int{}, Wrong: map[string]int{}, Twins: map[string]int{}, Statuses: map[int]int{},
+		Lookups: map[string]int{}, Queries: l.queries,
 		Astray: l.astray, Dropped: l.dropped, Requests: l.requests(),
 	}
 	for i := range l.hosts {
@@ -74,6 +78,7 @@ func (l *Log) Snapshot() *Snapshot {
 	maps.Copy(s.Fetches, l.spam)
 	maps.Copy(s.Wrong, l.wrong)
 	maps.Copy(s.Twins, l.twins)
+	maps.Copy(s.Lookups, l.lookups)
 	maps.Copy(s.Statuses, l.statuses)
 	return s
 }
@@ -87,7 +92,7 @@ func (t *track) value() Tracked {
 	}
 	return Tracked{
 		Requests: t.requests, Robots: t.robots, StartToStart: gap(t.minStart), EndToStart: gap(t.minEnd),
-		PageToPage: gap(t.minPage), MaxBusy: t.maxBusy, MaxConns: t.maxConns,
+		PageToPage: gap(t.minPage), Early: t.early, MaxBusy: t.maxBusy, MaxConns: t.maxConns,
 	}
 }
 
@@ -149,8 +154,8 @@ func ReadSnapshot(in io.Reader) (*Snapshot, error) {
 	return s, nil
 }
 
-// MinHostGap returns the least gap between two requests to one host name, robots rules included: between starts, and from
-// the end of one to the start of the next.
+// MinHostGap returns the least gap between two requests to one host name, robots rules included: between
+// starts, and from the end of one to the start of the next.
 func (s *Snapshot) MinHostGap() (start, end Gap) { return leastGaps(s.Hosts) }
 
 // MinServerGap is the same for addresses.
@@ -178,8 +183,9 @@ func sortedNames[V any](m map[string]V) []string {
 	return names
 }
 
-// MaxHostConns returns the most connections at once that carried a request for one host, and the host. A connection
-// counts from its first request for the host until it is closed, or until the response after which it closes is complete.
+// MaxHostConns returns the most connections at once that carried a request for one host, and the host. A
+// connection counts from its first request for the host until it is closed, or until the response after which
+// it closes is complete.
 func (s *Snapshot) MaxHostConns() (int, string) {
 	most, where := 0, ""
 	for _, name := range sortedNames(s.Hosts) {
@@ -210,7 +216,8 @@ func (f *faults) err(what string) error {
 	return errors.New("simweb: " + what + ": " + itoa(f.n) + " faults: " + strings.Join(f.said, "; "))
 }
 
-// CheckOnce complains about URLs fetched more than once, URLs that no link leads to, requests at a wrong address.
+// CheckOnce complains about URLs fetched more than once, URLs that no link leads to, requests at a wrong
+// address.
 func (s *Snapshot) CheckOnce() error {
 	f := &faults{}
 	s.sound(f)
@@ -235,9 +242,10 @@ func (s *Snapshot) sound(f *faults) {
 	}
 }
 
-// CheckGaps complains about hosts and addresses where two requests started less than the delay apart (robots rules
-// included), and about hosts with more than one connection at a time. slack is taken off both delays: over sockets a
-// server can be late in reading the first of two requests, in a bubble and for EndToStart it is 0.
+// CheckGaps complains about hosts and addresses where two requests started less than the delay apart (robots
+// rules included), and about hosts with more than one connection at a time. slack is taken off both delays:
+// over sockets a server can be late in reading the first of two requests, in a bubble and for EndToStart it
+// is 0.
 func (s *Snapshot) CheckGaps(host, server, slack time.Duration) error {
 	f := &faults{}
 	gaps := func(what string, m map[string]Tracked, least time.Duration) {
@@ -253,8 +261,8 @@ func (s *Snapshot) CheckGaps(host, server, slack time.Duration) error {
 	return f.err("check delays")
 }
 
-// CheckEndGaps is CheckGaps from the end of a response to the start of the next request, without slack: no client
-// that waits so long can fail it, however late the server is.
+// CheckEndGaps is CheckGaps from the end of a response to the start of the next request, without slack: no
+// client that waits so long can fail it, however late the server is.
 func (s *Snapshot) CheckEndGaps(host, server time.Duration) error {
 	f := &faults{}
 	gaps := func(what string, m map[string]Tracked, least time.Duration) {
@@ -270,6 +278,17 @@ func (s *Snapshot) CheckEndGaps(host, server time.Duration) error {
 	return f.err("check delays after responses")
 }
 
+// CheckRobotsFirst complains about hosts that were asked for a page before any robots rules.
+func (s *Snapshot) CheckRobotsFirst() error {
+	f := &faults{}
+	for _, name := range sortedNames(s.Hosts) {
+		if n := s.Hosts[name].Early; n > 0 {
+			f.add("host %s got %d requests before one for robots.txt", name, n)
+		}
+	}
+	return f.err("check that robots.txt comes first")
+}
+
 func (s *Snapshot) checkConns(f *faults) {
 	for _, name := range sortedNames(s.Hosts) {
 		if c := s.Hosts[name].MaxConns; c > 1 {
@@ -278,8 +297,8 @@ func (s *Snapshot) checkConns(f *faults) {
 	}
 }
 
-// CheckFetched complains about any difference between what was fetched and what should have been; a URL may have been
-// fetched up to times times (kills repeat a few). Fetches of the spam PLD are not compared.
+// CheckFetched complains about any difference between what was fetched and what should have been; a URL may
+// have been fetched up to times times (kills repeat a few). Fetches of the spam PLD are not compared.
 func (s *Snapshot) CheckFetched(e *Expected, times int) error {
 	f := &faults{}
 	s.sound(f)
@@ -322,6 +341,9 @@ func (l *Log) MaxHostConns() (int, string) { return l.Snapshot().MaxHostConns() 
 // CheckOnce is Snapshot.CheckOnce.
 func (l *Log) CheckOnce() error { return l.Snapshot().CheckOnce() }
 
+// CheckRobotsFirst is Snapshot.CheckRobotsFirst.
+func (l *Log) CheckRobotsFirst() error { return l.Snapshot().CheckRobotsFirst() }
+
 // CheckGaps is Snapshot.CheckGaps without slack.
 func (l *Log) CheckGaps(host, server time.Duration) error {
 	return l.Snapshot().CheckGaps(host, server, 0)
@@ -332,8 +354,9 @@ func (l *Log) CheckEndGaps(host, server time.Duration) error {
 	return l.Snapshot().CheckEndGaps(host, server)
 }
 
-// CheckCrawlDelay complains about hosts whose robots.txt asks for a delay (no more than limit counts) and whose pages were
-// asked for faster. Requests for robots rules are left out, since the first of them comes before the delay is known.
+// CheckCrawlDelay complains about hosts whose robots.txt asks for a delay (no more than limit counts) and
+// whose pages were asked for faster. Requests for robots rules are left out, since the first of them comes
+// before the delay is known.
 func (l *Log) CheckCrawlDelay(limit, slack time.Duration) error {
 	f := &faults{}
 	s := l.Snapshot()

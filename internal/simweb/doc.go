@@ -1,54 +1,60 @@
-// Package simweb is a synthetic web: its pages, name servers, HTTP and HTTPS servers on loopback, and the log of what a
-// crawler did to them. It stands where the paper has the Internet, so that the claims of a crawl (each reachable and
-// allowed URL fetched once, delays kept, spam held down) can be checked against something that is known exactly.
+// Package simweb is a synthetic web: its pages, name servers, HTTP and HTTPS servers on loopback, and the log
+// of what a crawler did to them. It stands where the paper has the Internet, so that the claims of a crawl
+// (each reachable and allowed URL fetched once, delays kept, spam held down) can be checked against something
+// that is known exactly.
 //
 // # The generator
 //
-// Everything follows from Options.Seed by hashing; there is no storage beyond one table entry a host. A URL is a node of
-// integers (host, page, hop): hop 0 is the page, hops 1 to 3 are the further stations of a redirect chain or loop that
-// starts at the page. Hosts are numbered:
+// Everything follows from Options.Seed by hashing; there is no storage beyond one table entry a host. A URL
+// is a node of integers (host, page, hop): hop 0 is the page, hops 1 to 3 are the further stations of a
+// redirect chain or loop that starts at the page. Hosts are numbered:
 //
-//   - 0 to Hosts-1, ordinary. Host i < PLDs is the first of PLD i, later ones join PLD PLDs*u^4 for a uniform u. Their
-//     Pages URLs are dealt by rank^-0.7, shuffled. Those with robots variants 503 and "Disallow: /" have the highest
-//     numbers; the others are the trunk.
-//   - the big host (BigPages URLs, otherwise as an ordinary one), the chain (page i links to i+1 only), dead hosts, and one
-//     entry for all spam hosts s0 to s4294967295.spamfarm.<suffix>, which have 2^28 and more pages each.
+//   - 0 to Hosts-1, ordinary. Host i < PLDs is the first of PLD i, later ones join PLD PLDs*u^4 for a
+//     uniform u. Their Pages URLs are dealt by rank^-0.7, shuffled. Those with robots variants 503 and
+//     "Disallow: /" have the highest numbers; the others are the trunk.
+//   - the big host (BigPages URLs, otherwise as an ordinary one), the chain (page i links to i+1 only),
+//     dead hosts, and one entry for all spam hosts s0 to s4294967295.spamfarm.<suffix>, which have 2^28 and
+//     more pages each.
 //
-// Links of an HTML page, in document order: (1) the host's tree, page i to pages 4i+1 to 4i+4; (2) on roots of trunk
-// hosts, the roots of trunk hosts 4i+1 to 4i+4, a share of the roots of barren and of dead hosts, on host 0 the big
-// host's, on chosen hosts (the first of each of the first Spam.InLinks PLDs) one spam root; (3) 0 to 2*LinksPerPage-2 drawn ones: a
-// repetition of an earlier link, a page of the same host, a dead host's page, a page of the same PLD, or a page of any
-// PLD, where PLD number p is drawn with density p^(-7/8), which gives in-degrees a power-law tail. So all is reachable
-// from host 0's root, but for what lies behind robots rules alone.
-// Leaves of the host's tree may be of other kinds (PageMix). Redirects have no body, error pages and non-HTML no links that
-// count. Spam pages link to random spam pages, and by OutLinks to trunk roots, which adds nothing to what is reachable.
+// Links of an HTML page, in document order: (1) the host's tree, page i to pages 4i+1 to 4i+4; (2) on roots
+// of trunk hosts, the roots of trunk hosts 4i+1 to 4i+4, a share of the roots of barren and of dead hosts, on
+// host 0 the big host's, on chosen hosts (the first of each of the first Spam.InLinks PLDs) one spam root;
+// (3) 0 to 2*LinksPerPage-2 drawn ones: a repetition of an earlier link, a page of the same host, a dead
+// host's page, a page of the same PLD, or a page of any PLD, where PLD number p is drawn with density
+// p^(-7/8), which gives in-degrees a power-law tail. So all is reachable from host 0's root, but for what
+// lies behind robots rules alone. Leaves of the host's tree may be of other kinds (PageMix). Redirects have
+// no body, error pages and non-HTML no links that count. Spam pages link to random spam pages, and by
+// OutLinks to trunk roots, which adds nothing to what is reachable.
 //
-// Each link is written in a form drawn from (seed, URL, place): absolute, protocol-relative, absolute path, relative to the
-// page or to its base element; with fragments, upper case, default ports, dot segments, character references, odd
-// spellings; by a, area, iframe, meta refresh. By the WHATWG URL and HTML rules all lead to the one canonical URL of the node.
-// Noise (comments, scripts, styles, textarea, other schemes, bad hosts, a second base) leads to /trap/… or nowhere.
+// Each link is written in a form drawn from (seed, URL, place): absolute, protocol-relative, absolute path,
+// relative to the page or to its base element; with fragments, upper case, default ports, dot segments,
+// character references, odd spellings; by a, area, iframe, meta refresh. By the WHATWG URL and HTML rules all
+// lead to the one canonical URL of the node. Noise (comments, scripts, styles, textarea, other schemes, bad
+// hosts, a second base) leads to /trap/… or nowhere.
 //
-// Robots rules are texts; what they mean is computed from directory and form numbers (refuses in robots.go). Agent tokens
-// other than Options.Agent are taken to be in no group but "*": "otherbot" and Agent + "-news" are not such.
+// Robots rules are texts; what they mean is computed from directory and form numbers (refuses in robots.go).
+// Agent tokens other than Options.Agent are taken to be in no group but "*": "otherbot" and Agent + "-news"
+// are not such.
 //
 // # Expected
 //
-// Web.Expected walks the integer graph. It uses neither the pages nor any parser. That pages and graph agree is tested by
-// a crawler made of foreign parts: net/http, the full parser of golang.org/x/net/html, a WHATWG URL library, and a
-// robots matcher made of regular expressions.
+// Web.Expected walks the integer graph. It uses neither the pages nor any parser. That pages and graph agree
+// is tested by a crawler made of foreign parts: net/http, the full parser of golang.org/x/net/html, a WHATWG
+// URL library, and a robots matcher made of regular expressions.
 //
 // # Servers, in-process form, log
 //
-// Web.Start serves on sockets: every address of the web on one HTTP port and one HTTPS port, to which ports 80 (and 8080)
-// and 443 are to be mapped, as Server.Map does. Web.Dial and Web.LookupHost are the same web without sockets, fit for
-// testing/synctest bubbles. Both write one Log (see there for what its times mean); Log.Snapshot and its checks
-// read it. Web.SetOutage breaks the network for a time.
+// Web.Start serves on sockets: every address of the web on one HTTP port and one HTTPS port, to which ports
+// 80 (and 8080) and 443 are to be mapped, as Server.Map does. Web.Dial and Web.LookupHost are the same web
+// without sockets, fit for testing/synctest bubbles. Both write one Log (see there for what its times mean);
+// Log.Snapshot and its checks read it. Web.SetOutage breaks the network for a time.
 //
 // # Concurrency, memory
 //
-// All methods may be called concurrently. Goroutines: those of Server (waited for by Close) and one for each connection of Dial,
-// which ends with the connection. Memory: some 300 bytes a host, 64 KiB of text, one byte a node (4 a page) when
-// the first page has been fetched, 120 bytes for each of LogRequests, about 40 KiB for each open connection.
+// All methods may be called concurrently. Goroutines: those of Server (waited for by Close) and one for each
+// connection of Dial, which ends with the connection. Memory: some 300 bytes a host, 64 KiB of text, one byte
+// a node (4 a page) when the first page has been fetched, 120 bytes for each of LogRequests, about 40 KiB for
+// each open connection.
 //
 // The package imports nothing of drumbeat's.
 package simweb

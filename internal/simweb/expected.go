@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Expected is what a correct crawler does on the web: which URLs it fetches, which robots.txt refuses, which lie on
-// dead hosts. It is immutable. URLs of the spam PLD, which are endless, are in none of the sets.
+// Expected is what a correct crawler does on the web: which URLs it fetches, which robots.txt refuses, which
+// lie on dead hosts. It is immutable. URLs of the spam PLD, which are endless, are in none of the sets.
 type Expected struct {
 	w       *Web
 	fetched bitset
@@ -23,8 +23,8 @@ type Expected struct {
 // HostCount counts the URLs of one host in an Expected.
 type HostCount struct{ Fetched, Refused, Dead int }
 
-// Expected computes the sets for a crawler with this product token (as in User-agent lines; case does not matter) from
-// Seeds(). Time and memory: one visit and 3 bits a node.
+// Expected computes the sets for a crawler with this product token (as in User-agent lines; case does not
+// matter) from Seeds(). Time and memory: one visit and 3 bits a node.
 func (w *Web) Expected(agent string) *Expected {
 	e, err := w.ExpectedFrom(agent, w.Seeds(), nil)
 	if err != nil {
@@ -33,9 +33,11 @@ func (w *Web) Expected(agent string) *Expected {
 	return e
 }
 
-// ExpectedFrom is Expected for other seeds (canonical URLs of this web) and a scope: URLs of hosts for which inScope is
-// false are not followed and in no set. A nil inScope takes all.
-func (w *Web) ExpectedFrom(agent string, seeds []string, inScope func(host, pld string) bool) (*Expected, error) {
+// ExpectedFrom is Expected for other seeds (canonical URLs of this web) and a scope: URLs of hosts for which
+// inScope is false are not followed and in no set. A nil inScope takes all.
+func (w *Web) ExpectedFrom(
+	agent string, seeds []string, inScope func(host, pld string) bool,
+) (*Expected, error) {
 	e := &Expected{w: w, ByPLD: map[string]int{}}
 	e.fetched, e.refused, e.dead = newBitset(w.nodes), newBitset(w.nodes), newBitset(w.nodes)
 	own := strings.EqualFold(agent, w.opt.Agent)

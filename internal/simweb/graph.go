@@ -18,7 +18,8 @@ const (
 
 func (k Kind) String() string {
 	names := [NumKinds]string{
-		"html", "not-found", "server-error", "redirect", "redirect-cross", "redirect-chain", "redirect-loop", "non-html",
+		"html", "not-found", "server-error", "redirect", "redirect-cross", "redirect-chain", "redirect-loop",
+		"non-html",
 	}
 	if k < NumKinds {
 		return names[k]
@@ -26,11 +27,12 @@ func (k Kind) String() string {
 	return "?"
 }
 
-// hops is the number of nodes that an index of a host may stand for: the URL itself (hop 0) and, for chains and loops
-// of redirects, up to three more.
+// hops is the number of nodes that an index of a host may stand for: the URL itself (hop 0) and, for chains
+// and loops of redirects, up to three more.
 const hops = 4
 
-// node is one URL of the web as integers. Its number is 4*(base of host + page) + hop. Spam hosts have no numbers.
+// node is one URL of the web as integers. Its number is 4*(base of host + page) + hop. Spam hosts have no
+// numbers.
 type node struct {
 	host int32
 	page uint32
@@ -38,16 +40,16 @@ type node struct {
 	sub  uint64 // which of the spam hosts; 0 for others
 }
 
-// fanout is the width of the trees that make everything reachable: page i of a host links to pages 4i+1 to 4i+4, the
-// root of trunk host i to the roots of trunk hosts 4i+1 to 4i+4.
+// fanout is the width of the trees that make everything reachable: page i of a host links to pages 4i+1 to
+// 4i+4, the root of trunk host i to the roots of trunk hosts 4i+1 to 4i+4.
 const fanout = 4
 
 func (w *Web) number(n node) uint64 {
 	return (w.hosts[n.host].base+uint64(n.page))*hops + uint64(n.hop)
 }
 
-// kind draws what an index of a host is. Inner pages of the host's tree are always HTML, so the shares are scaled up
-// for the leaves, which are 3/4 of the whole.
+// kind draws what an index of a host is. Inner pages of the host's tree are always HTML, so the shares are
+// scaled up for the leaves, which are 3/4 of the whole.
 func (w *Web) kind(h *host, page uint32) Kind {
 	if h.kind != liveHost || page == 0 || uint64(page)*fanout+1 < uint64(h.pages) {
 		return HTML
@@ -58,8 +60,9 @@ func (w *Web) kind(h *host, page uint32) Kind {
 		share float64
 		kind  Kind
 	}{
-		{p.NotFound, NotFound}, {p.ServerError, ServerError}, {p.Redirect, Redirect}, {p.RedirectCross, RedirectCross},
-		{p.RedirectChain, RedirectChain}, {p.RedirectLoop, RedirectLoop}, {p.NonHTML, NonHTML},
+		{p.NotFound, NotFound}, {p.ServerError, ServerError}, {p.Redirect, Redirect},
+		{p.RedirectCross, RedirectCross}, {p.RedirectChain, RedirectChain}, {p.RedirectLoop, RedirectLoop},
+		{p.NonHTML, NonHTML},
 	} {
 		if u < s.share {
 			return s.kind
@@ -108,8 +111,8 @@ func (w *Web) redirect(n node, k Kind) node {
 	return node{host: n.host, page: page}
 }
 
-// anywhere draws a node of an ordinary host: the PLD by the power law (number p is drawn with density p^-7/8), then a
-// host of it and a page, with half of the draws going to roots.
+// anywhere draws a node of an ordinary host: the PLD by the power law (number p is drawn with density
+// p^-7/8), then a host of it and a page, with half of the draws going to roots.
 func (w *Web) anywhere(r *rng) node {
 	if w.ordinary == 0 {
 		return node{host: max(w.big, 0)}
@@ -122,8 +125,8 @@ func (w *Web) anywhere(r *rng) node {
 	return n
 }
 
-// appendTargets appends the out-links of an HTML node, or the target of a redirect, in document order; others have none. It is
-// the whole of the web's graph: pages are painted from it, and Expected walks it.
+// appendTargets appends the out-links of an HTML node, or the target of a redirect, in document order; others
+// have none. It is the whole of the web's graph: pages are painted from it, and Expected walks it.
 func (w *Web) appendTargets(dst []node, n node, k Kind) []node {
 	h := &w.hosts[n.host]
 	switch {
@@ -210,8 +213,8 @@ func (w *Web) drawTargets(dst []node, n node) []node {
 	return dst
 }
 
-// spamTargets: all links go to random pages of random hosts of the spam PLD (2^32 of each), but for OutLinks of them,
-// which go to roots of trunk hosts, so that spam adds nothing to what is reachable.
+// spamTargets: all links go to random pages of random hosts of the spam PLD (2^32 of each), but for OutLinks
+// of them, which go to roots of trunk hosts, so that spam adds nothing to what is reachable.
 func (w *Web) spamTargets(dst []node, n node) []node {
 	r := rng(hash(hash(w.opt.Seed, n.sub, saltSpam), uint64(n.page), saltLinks))
 	for range w.opt.Spam.Links {

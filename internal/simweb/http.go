@@ -6,14 +6,15 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"strconv"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
 )
 
-// LogHost is a host name at which a socket server answers GET /log with the log's Snapshot as JSON (plain http, any of
-// its addresses; it is in no name server).
+// LogHost is a host name at which a socket server answers GET /log with the log's Snapshot as JSON (plain
+// http, any of its addresses; it is in no name server).
 const LogHost = "log.simweb.internal"
 
 const (
@@ -154,7 +155,8 @@ func (s *session) parseHead(head []byte) (wish, error) {
 			}
 		case len("Connection"):
 			if bytes.EqualFold(name, []byte("Connection")) {
-				q.close = bytes.EqualFold(value, []byte("close")) || q.close && !bytes.EqualFold(value, []byte("keep-alive"))
+				q.close = bytes.EqualFold(value, []byte("close")) ||
+					q.close && !bytes.EqualFold(value, []byte("keep-alive"))
 			}
 		case len("Accept-Encoding"):
 			if bytes.EqualFold(name, []byte("Accept-Encoding")) {
@@ -222,20 +224,21 @@ func (s *session) hang(o *outage) {
 	<-gone
 }
 
-// wait waits; false: the server closes.
+// wait waits, reading ahead; false: the client has gone, or the server closes.
 func (s *session) wait(d time.Duration) bool {
-	if s.stop == nil {
-		time.Sleep(d)
-		return true
+	s.conn.SetReadDeadline(time.Now().Add(d))
+	for len(s.in) < maxHeadBytes {
+		if len(s.in) == cap(s.in) {
+			s.in = append(s.in, make([]byte, len(s.in))...)[:len(s.in)]
+		}
+		n, err := s.conn.Read(s.in[len(s.in):cap(s.in)])
+		s.in = s.in[:len(s.in)+n]
+		if err != nil {
+			s.conn.SetDeadline(time.Now().Add(idleTimeout))
+			return errors.Is(err, os.ErrDeadlineExceeded)
+		}
 	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-s.stop:
-		return false
-	}
+	return false
 }
 
 func (s *session) respondLog(q *wish) bool {

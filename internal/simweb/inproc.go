@@ -9,11 +9,12 @@ import (
 	"syscall"
 )
 
-// Dial connects to an address of the web without sockets: a goroutine serves the far end of a net.Pipe until either
-// side closes. Port 443 speaks TLS, every other port HTTP. Failures are *DialError. Addresses of dead hosts that do not
-// answer, and every address in an outage, keep the caller until ctx ends.
+// Dial connects to an address of the web without sockets: a goroutine serves the far end of a net.Pipe until
+// either side closes. Port 443 speaks TLS, every other port HTTP. Failures are *DialError. Addresses of dead
+// hosts that do not answer, and every address in an outage, keep the caller until ctx ends.
 //
-// It may be used in a testing/synctest bubble: all that it makes belongs to the bubble, and the log's times are virtual.
+// It may be used in a testing/synctest bubble: all that it makes belongs to the bubble, and the log's times
+// are virtual.
 func (w *Web) Dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
 	fail := func(err error) (net.Conn, error) { return nil, &DialError{Addr: addr, Err: err} }
 	if w.dark("", false) != nil || inDeadNet(addr.Addr(), silentNet) {
@@ -59,7 +60,8 @@ func (w *Web) listens(a netip.Addr) bool {
 		return false
 	}
 	inside := func(list []netip.Addr) bool {
-		return len(list) > 0 && !a.Less(list[0]) && !list[len(list)-1].Less(a) && a.As4()[3] != 0 && a.As4()[3] != 255
+		last := a.As4()[3]
+		return len(list) > 0 && !a.Less(list[0]) && !list[len(list)-1].Less(a) && last != 0 && last != 255
 	}
 	return inside(w.addrs) || inside(w.spamIP)
 }

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Bounds of what the log keeps about names and URLs that are not in the web's tables (spam hosts, wrong URLs).
+// Bounds of what the log keeps about names and URLs that are not in the web's tables (spam hosts, wrong
+// URLs).
 const (
 	maxOtherHosts = 1 << 20
 	maxOtherURLs  = 1 << 20
@@ -15,10 +16,11 @@ const (
 // none is the gap of something that happened less than twice.
 const none = time.Duration(1<<63 - 1)
 
-// Log is the server's side of what happened, by its own clock. Start of a request is the moment when its head has been
-// read whole; End lies before the last byte of the response is written, so a client that waits d after it has read a
-// response, and then sends, is seen with a gap of at least d from End to Start. Memory is bounded: counters of each host
-// and address, one byte for each URL of the graph, and the last LogRequests requests.
+// Log is the server's side of what happened, by its own clock. Start of a request is the moment when its head
+// has been read whole; End lies before the last byte of the response is written, so a client that waits d
+// after it has read a response, and then sends, is seen with a gap of at least d from End to Start. Memory is
+// bounded: counters of each host and address, one byte for each URL of the graph, and the last LogRequests
+// requests.
 type Log struct {
 	w *Web
 
@@ -32,8 +34,10 @@ type Log struct {
 	hosts    []track // of the web's tables
 	others   map[string]*track
 	servers  map[netip.Addr]*track
-	fetches  []uint8 // by node number, saturating; made when first used
-	twice    uint64  // fetches of a URL of the graph beyond its first
+	fetches  []uint8        // by node number, saturating; made when first used
+	twice    uint64         // fetches of a URL of the graph beyond its first
+	lookups  map[string]int // queries by name, in-process ones too
+	queries  int
 	spam     map[string]int
 	wrong    map[string]int
 	twins    map[string]int
@@ -49,6 +53,7 @@ type track struct {
 	lastPage                 time.Duration // start of the last request that was not for robots rules
 	minStart, minEnd         time.Duration // least gap between two starts; from end to next start
 	minPage                  time.Duration // least gap between starts, neither for robots rules
+	early                    int           // requests for pages before the first one for robots rules
 	busy, maxBusy            int
 	conns, maxConns          int
 	hasPage, hasAny, answers bool
@@ -100,7 +105,7 @@ func (l *Log) clear() {
 		l.hosts[i].clear()
 	}
 	l.others, l.servers = map[string]*track{}, map[netip.Addr]*track{}
-	l.twice, l.astray, l.dropped = 0, 0, 0
+	l.twice, l.astray, l.dropped, l.queries, l.lookups = 0, 0, 0, 0, map[string]int{}
 	l.spam, l.wrong, l.twins, l.statuses = map[string]int{}, map[string]int{}, map[string]int{}, map[int]int{}
 }
 
@@ -195,8 +200,8 @@ func (c *connLog) begin(host string, a *answer, q *request) running {
 	return run
 }
 
-// end notes that the response is about to be complete. last: the connection will carry no more, so it stops counting
-// for its hosts now, before the client can know.
+// end notes that the response is about to be complete. last: the connection will carry no more, so it stops
+// counting for its hosts now, before the client can know.
 func (c *connLog) end(run running, last bool) {
 	l := c.l
 	l.mu.Lock()
@@ -244,13 +249,6 @@ func (l *Log) track(host string, n node) *track {
 
 // fetched counts a URL. Held: mu.
 func (l *Log) fetched(a *answer, e *event, host string, q *request) {
-	bump := func(m map[string]int, url string) {
-		if _, ok := m[url]; !ok && len(m) >= maxOtherURLs {
-			l.dropped++
-			return
-		}
-		m[url]++
-	}
 	switch {
 	case a.robots:
 	case !a.known:
@@ -265,9 +263,9 @@ func (l *Log) fetched(a *answer, e *event, host string, q *request) {
 		if a.twin {
 			m = l.twins
 		}
-		bump(m, scheme+host+e.target)
+		l.bump(m, scheme+host+e.target)
 	case a.node.host == l.w.spam:
-		bump(l.spam, l.w.url(a.node))
+		l.bump(l.spam, l.w.url(a.node))
 	default:
 		if l.fetches == nil {
 			l.fetches = make([]uint8, l.w.nodes)
@@ -282,6 +280,23 @@ func (l *Log) fetched(a *answer, e *event, host string, q *request) {
 	}
 }
 
+// bump counts in a bounded map. Held: mu.
+func (l *Log) bump(m map[string]int, name string) {
+	if _, ok := m[name]; !ok && len(m) >= maxOtherURLs {
+		l.dropped++
+		return
+	}
+	m[name]++
+}
+
+// lookup notes a query for a name.
+func (l *Log) lookup(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.queries++
+	l.bump(l.lookups, name)
+}
+
 func (t *track) begin(now time.Duration, robots bool) {
 	if t.hasAny {
 		t.minStart = min(t.minStart, now-t.lastStart)
@@ -294,6 +309,9 @@ func (t *track) begin(now time.Duration, robots bool) {
 	if !robots {
 		if t.hasPage {
 			t.minPage = min(t.minPage, now-t.lastPage)
+		}
+		if t.robots == 0 {
+			t.early++
 		}
 		t.hasPage, t.lastPage = true, now
 	} else {

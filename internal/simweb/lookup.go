@@ -60,8 +60,8 @@ type Outage struct {
 	All   bool     // names are not answered, connects time out, running connections break
 	DNS   bool     // names are not answered
 	Hosts []string // these names are not answered, and connections that ask for them break
-	// A socket cannot be made not to connect, so in the socket form connections are accepted and broken off, or with Hang
-	// left without an answer until the outage changes or the client closes.
+	// A socket cannot be made not to connect, so in the socket form connections are accepted and broken off, or
+	// with Hang left without an answer until the outage changes or the client closes.
 	Hang bool
 }
 
@@ -104,6 +104,7 @@ type names struct {
 
 // resolve is the function behind the name server and LookupHost.
 func (w *Web) resolve(host string) names {
+	w.log.lookup(host)
 	if w.dark(host, true) != nil {
 		return names{fail: DNSTimeout}
 	}
@@ -125,8 +126,8 @@ func (w *Web) resolve(host string) names {
 	return names{v4: h.addrs, v6: h.addrs6, cname: h.cname, cut: h.cut}
 }
 
-// LookupHost answers a name at once: IPv4 addresses first, then IPv6. Failures are *DNSError; a timeout too comes at
-// once, the caller waits if it wants to.
+// LookupHost answers a name at once: IPv4 addresses first, then IPv6. Failures are *DNSError; a timeout too
+// comes at once, the caller waits if it wants to.
 func (w *Web) LookupHost(host string) ([]netip.Addr, error) {
 	n := w.resolve(host)
 	if n.fail != 0 {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Options describe a synthetic web. A zero field means none of that thing; Defaults gives the usual mixture. Shares
-// lie in [0, 1].
+// Options describe a synthetic web. A zero field means none of that thing; Defaults gives the usual mixture.
+// Shares lie in [0, 1].
 type Options struct {
 	Seed uint64 // everything below is drawn from it
 
@@ -74,7 +74,7 @@ type LinkMix struct {
 	DefaultPort      float64 // :80, :443, empty port
 	DotSegments      float64 // /./ and /x/../
 	Entities         float64 // numeric character references beyond &amp;
-	Odd              float64 // backslashes, tabs and newlines inside, three slashes, %2e%2e, leading zeros of a port
+	Odd              float64 // backslashes, tabs, newlines, three slashes, %2e%2e, zeros before a port
 	OtherTags        float64 // area, iframe, noscript instead of a plain a
 	BaseTag          float64 // share of pages with <base href>
 	Refresh          float64 // share of pages with one more link by meta refresh
@@ -188,7 +188,8 @@ func (o *Options) Validate() error {
 		bad("option FirstIP %s is no IPv4 address", o.FirstIP)
 	}
 	p := &o.Page
-	sum := p.NotFound + p.ServerError + p.Redirect + p.RedirectCross + p.RedirectChain + p.RedirectLoop + p.NonHTML
+	sum := p.NotFound + p.ServerError + p.Redirect + p.RedirectCross + p.RedirectChain + p.RedirectLoop +
+		p.NonHTML
 	if sum > 0.75 {
 		bad("shares in Page sum to %.2f, more than 0.75", sum)
 	}
@@ -208,8 +209,8 @@ func (d *DeadHosts) total() int {
 }
 
 func (m *RobotsMix) sum() float64 {
-	return m.AllowAll + m.Prefix + m.Wildcard + m.OwnGroup + m.Tie + m.Forbidden + m.ServerError + m.DisallowAll +
-		m.RedirectPath + m.RedirectHost + m.CrawlDelay + m.BOM
+	return m.AllowAll + m.Prefix + m.Wildcard + m.OwnGroup + m.Tie + m.Forbidden + m.ServerError +
+		m.DisallowAll + m.RedirectPath + m.RedirectHost + m.CrawlDelay + m.BOM
 }
 
 type share struct {
@@ -227,8 +228,9 @@ func (o *Options) shares() []share {
 		{"Page.RedirectLoop", p.RedirectLoop}, {"Page.NonHTML", p.NonHTML}, {"Page.Gzip", p.Gzip},
 		{"Page.Chunked", p.Chunked},
 		{"Link.Relative", l.Relative}, {"Link.AbsolutePath", l.AbsolutePath},
-		{"Link.ProtocolRelative", l.ProtocolRelative}, {"Link.Duplicate", l.Duplicate}, {"Link.Fragment", l.Fragment},
-		{"Link.UpperHost", l.UpperHost}, {"Link.DefaultPort", l.DefaultPort}, {"Link.DotSegments", l.DotSegments},
+		{"Link.ProtocolRelative", l.ProtocolRelative}, {"Link.Duplicate", l.Duplicate},
+		{"Link.Fragment", l.Fragment}, {"Link.UpperHost", l.UpperHost}, {"Link.DefaultPort", l.DefaultPort},
+		{"Link.DotSegments", l.DotSegments},
 		{"Link.Entities", l.Entities}, {"Link.Odd", l.Odd}, {"Link.OtherTags", l.OtherTags},
 		{"Link.BaseTag", l.BaseTag}, {"Link.Refresh", l.Refresh}, {"Link.Noise", l.Noise}, {"Link.Cross", l.Cross},
 		{"Robots.AllowAll", r.AllowAll}, {"Robots.Prefix", r.Prefix}, {"Robots.Wildcard", r.Wildcard},

@@ -22,9 +22,10 @@ type answer struct {
 // makeText fills the pool from which the pages' prose is cut: words of letters and spaces only.
 func (w *Web) makeText() {
 	words := [...]string{
-		"drum", "beat", "crawl", "page", "site", "link", "store", "merge", "bucket", "pass", "round", "river", "stone",
-		"window", "garden", "letter", "morning", "paper", "winter", "silver", "market", "harbour", "engine", "music",
-		"and", "the", "of", "in", "to", "with", "for", "on", "from", "by", "as", "at", "über", "naïve",
+		"drum", "beat", "crawl", "page", "site", "link", "store", "merge", "bucket", "pass", "round", "river",
+		"stone", "window", "garden", "letter", "morning", "paper", "winter", "silver", "market", "harbour",
+		"engine", "music", "and",
+		"the", "of", "in", "to", "with", "for", "on", "from", "by", "as", "at", "über", "naïve",
 	}
 	r := rng(hash(w.opt.Seed, 0, saltText))
 	for len(w.text) < 1<<16 {
@@ -218,14 +219,17 @@ func (p *painter) link(c *linkContext, t node, r *rng, duplicate bool) {
 }
 
 // Things that hold what looks like a link. A request below /trap/ shows a parser that took one.
-const headNoise = "<script>document.write('<a href=\"/trap/script\">x</a>'); if (1 </* <script> */ 2) x = '</a>';</script>\n" +
+const headNoise = "<script>document.write('<a href=\"/trap/script\">x</a>'); " +
+	"if (1 </* <script> */ 2) x = '</a>';</script>\n" +
 	"<style>/* <a href=\"/trap/style\"> */ body { color: #333 }</style>\n"
 
 var bodyNoise = [...]string{
 	"<!-- <a href=\"/trap/comment\">x</a> -- > <a href='/trap/comment2'>y</a> -->\n",
 	"<textarea><a href=\"/trap/textarea\">x</a></textarea>\n",
-	"<a name=\"here\" id=x>no href</a> <a href=\"mailto:a@b.test\">m</a> <a href='javascript:go(\"/trap/js\")'>j</a>\n",
-	"<a href=\"tel:+123\">t</a><a href=\"ftp://www.site0.test/trap/ftp\">f</a><a href=\"data:text/html,x\">d</a>\n",
+	"<a name=\"here\" id=x>no href</a> <a href=\"mailto:a@b.test\">m</a>\n" +
+		"<a href='javascript:go(\"/trap/js\")'>j</a>\n",
+	"<a href=\"tel:+123\">t</a><a href=\"ftp://www.site0.test/trap/ftp\">f</a>\n" +
+		"<a href=\"data:text/html,x\">d</a>\n",
 	"<p>1 < 2 && 3 > 2 <3 &lt;a href=\"/trap/text\"&gt;</p>\n",
 	"<xmp><a href=/trap/xmp>x</a></xmp><a href=\"http://[bad/trap\">b</a><a href=\"http://a b/trap\">b</a>\n",
 }

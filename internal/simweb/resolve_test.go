@@ -9,15 +9,16 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// resolve gives the canonical form of a reference by net/url, after turning the spellings that browsers accept and RFC
-// 3986 does not into plain ones; "" for what is no http or https URL. With the build tag whatwg, a library of the URL
-// standard does it instead.
+// resolve gives the canonical form of a reference by net/url, after turning the spellings that browsers
+// accept and RFC 3986 does not into plain ones; "" for what is no http or https URL. With the build tag
+// whatwg, a library of the URL standard does it instead.
 func resolve(base, ref string) string {
 	ref = strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(strings.Trim(ref, " \t\n\r\f"))
 	ref, _, _ = strings.Cut(ref, "#")
 	path, query, hasQuery := strings.Cut(ref, "?")
 	path = strings.NewReplacer(`\`, "/", "%2e", ".", "%2E", ".").Replace(path)
-	if scheme, rest, ok := strings.Cut(path, ":"); ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https")) {
+	scheme, rest, ok := strings.Cut(path, ":")
+	if s := strings.ToLower(scheme); ok && (s == "http" || s == "https") {
 		path = scheme + "://" + strings.TrimLeft(rest, "/")
 	}
 	if hasQuery {
@@ -35,7 +36,8 @@ func resolve(base, ref string) string {
 	if err != nil || host == "" || strings.Contains(host, " ") {
 		return ""
 	}
-	if port := strings.TrimLeft(u.Port(), "0"); port != "" && port != map[string]string{"http": "80", "https": "443"}[u.Scheme] {
+	usual := map[string]string{"http": "80", "https": "443"}
+	if port := strings.TrimLeft(u.Port(), "0"); port != "" && port != usual[u.Scheme] {
 		host += ":" + port
 	}
 	u.Host, u.User = host, nil

@@ -1,6 +1,7 @@
 package simweb
 
-// mix is a bijection of 64-bit words in which every input bit moves every output bit (the splitmix64 finaliser).
+// mix is a bijection of 64-bit words in which every input bit moves every output bit (the splitmix64
+// finaliser).
 func mix(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb

@@ -31,7 +31,8 @@ var robotsNames = [numRobots]string{
 	"redirect-path", "redirect-host", "crawl-delay", "bom",
 }
 
-// drawRobots draws the variant of ordinary host i. Hosts from trunk on get the two barren ones, by their shares.
+// drawRobots draws the variant of ordinary host i. Hosts from trunk on get the two barren ones, by their
+// shares.
 func (w *Web) drawRobots(i int, u float64) robotsKind {
 	m := &w.opt.Robots
 	barren := m.ServerError + m.DisallowAll
@@ -79,8 +80,9 @@ func (w *Web) CrawlDelay(name string) time.Duration {
 // variant is a coin of the host for a robots kind that comes in two or more.
 func (h *host) variant(n uint64) uint64 { return (hash(h.key, 0, saltRobots) >> 8) % n }
 
-// refuses says whether the host's robots.txt disallows a node to the crawler, which is the one of Options.Agent (own)
-// or another. This is the meaning of the texts below, by directory and form numbers, without reading them.
+// refuses says whether the host's robots.txt disallows a node to the crawler, which is the one of
+// Options.Agent (own) or another. This is the meaning of the texts below, by directory and form numbers,
+// without reading them.
 func (w *Web) refuses(n node, k Kind, own bool) bool {
 	h := &w.hosts[n.host]
 	switch h.robots {
@@ -101,7 +103,8 @@ func (w *Web) refuses(n node, k Kind, own bool) bool {
 	case robotsPrefix, robotsRedirectPath, robotsRedirectHost, robotsCrawlDelay, robotsBOM:
 		return dir == dirPrivate || dir == dirTmp
 	case robotsWildcard:
-		return form == formPDF && dir != dirDocsV2 || form == formID && dir != dirDocs && dir != dirDocsV2 || dir == dirCafe
+		docs := dir == dirDocs || dir == dirDocsV2
+		return form == formPDF && dir != dirDocsV2 || form == formID && !docs || dir == dirCafe
 	case robotsOwnGroup:
 		if h.variant(2) == 0 {
 			return dir == dirPrivate || dir == dirTmp
@@ -135,8 +138,8 @@ func (w *Web) robotsText(h *host) string {
 		if h.variant(2) == 0 {
 			cafe = "/café/"
 		}
-		return "User-agent: *\nDisallow: /*.pdf$\nDisallow: /*?id=\nAllow: /docs/*?id=\nAllow: /*/v2/*.pdf$\nDisallow: " +
-			cafe + "\n"
+		return "User-agent: *\nDisallow: /*.pdf$\nDisallow: /*?id=\nAllow: /docs/*?id=\nAllow: /*/v2/*.pdf$\n" +
+			"Disallow: " + cafe + "\n"
 	case robotsOwnGroup:
 		if h.variant(2) == 0 {
 			return "User-agent: *\nDisallow: /\n\nUser-agent: otherbot\nUser-agent: " + strings.ToUpper(agent) +

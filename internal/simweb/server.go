@@ -24,8 +24,8 @@ type ServerOptions struct {
 	DNSServers int    // 0 means 1
 }
 
-// Server is a web on sockets: HTTP and HTTPS on every address of it, name servers on 127.0.0.1. It owns one goroutine for
-// each listener, each connection and each name server socket; Close ends them and waits.
+// Server is a web on sockets: HTTP and HTTPS on every address of it, name servers on 127.0.0.1. It owns one
+// goroutine for each listener, each connection and each name server socket; Close ends them and waits.
 type Server struct {
 	w         *Web
 	http      uint16

@@ -36,33 +36,14 @@ func hostOf(t *testing.T, w *Web, fits func(h *host) bool) *host {
 
 func TestNameServerAnswers(t *testing.T) {
 	o := small(*seedFlag)
-	o.Dead.DNSTimeout, o.IPv6, o.Spam = 2, 0.3, Spam{On: true, IPs: 3}
+	o.IPv6 = 0.3
 	w := mustNew(t, o)
 	s := mustStart(t, w, ServerOptions{DNSServers: 2})
 	if got := len(s.DNSAddrs()); got != 2 {
 		t.Fatalf("name servers: got %d, want 2", got)
 	}
 	ask := func(name string, rrtype uint16, network string) (*dns.Msg, error) {
-		q := new(dns.Msg)
-		q.SetQuestion(dns.Fqdn(name), rrtype)
-		c := dns.Client{Net: network, Timeout: 200 * time.Millisecond}
-		r, _, err := c.Exchange(q, s.DNSAddrs()[1].String())
-		return r, err
-	}
-	addrs := func(r *dns.Msg) (list []netip.Addr, cname string) {
-		for _, rr := range r.Answer {
-			switch rr := rr.(type) {
-			case *dns.A:
-				a, _ := netip.AddrFromSlice(rr.A.To4())
-				list = append(list, a)
-			case *dns.AAAA:
-				a, _ := netip.AddrFromSlice(rr.AAAA)
-				list = append(list, a)
-			case *dns.CNAME:
-				cname = rr.Target
-			}
-		}
-		return list, cname
+		return query(s.DNSAddrs()[1], name, rrtype, network)
 	}
 	for i := range w.hosts {
 		h := &w.hosts[i]
@@ -76,7 +57,7 @@ func TestNameServerAnswers(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", h.name, err)
 		}
-		got, cname := addrs(r)
+		got, cname := answers(r)
 		if !slices.Equal(got, h.addrs) || (cname != "") != (h.cname != "") {
 			t.Fatalf("%s: got %v %q, want %v %q", h.name, got, cname, h.addrs, h.cname)
 		}
@@ -87,14 +68,52 @@ func TestNameServerAnswers(t *testing.T) {
 	six := hostOf(t, w, func(h *host) bool { return len(h.addrs6) > 0 })
 	if r, err := ask(six.name, dns.TypeAAAA, "tcp"); err != nil {
 		t.Error(err)
-	} else if got, _ := addrs(r); !slices.Equal(got, six.addrs6) {
+	} else if got, _ := answers(r); !slices.Equal(got, six.addrs6) {
 		t.Errorf("AAAA of %s: got %v, want %v", six.name, got, six.addrs6)
 	}
 	four := hostOf(t, w, func(h *host) bool { return h.kind == liveHost && h.cname == "" && len(h.addrs6) == 0 })
-	if r, err := ask(four.name, dns.TypeAAAA, "tcp"); err != nil || len(r.Answer) > 0 || len(r.Ns) != 1 || r.Rcode != 0 {
+	r, err := ask(four.name, dns.TypeAAAA, "tcp")
+	if err != nil || len(r.Answer) > 0 || len(r.Ns) != 1 || r.Rcode != 0 {
 		t.Errorf("AAAA of %s: got %v, %v; want no data", four.name, r, err)
 	}
-	for kind, rcode := range map[hostKind]int{nxDomainHost: dns.RcodeNameError, servFailHost: dns.RcodeServerFailure} {
+}
+
+// query asks a name server once.
+func query(server netip.AddrPort, name string, rrtype uint16, network string) (*dns.Msg, error) {
+	q := new(dns.Msg)
+	q.SetQuestion(dns.Fqdn(name), rrtype)
+	c := dns.Client{Net: network, Timeout: 300 * time.Millisecond}
+	r, _, err := c.Exchange(q, server.String())
+	return r, err
+}
+
+func answers(r *dns.Msg) (list []netip.Addr, cname string) {
+	for _, rr := range r.Answer {
+		switch rr := rr.(type) {
+		case *dns.A:
+			a, _ := netip.AddrFromSlice(rr.A.To4())
+			list = append(list, a)
+		case *dns.AAAA:
+			a, _ := netip.AddrFromSlice(rr.AAAA)
+			list = append(list, a)
+		case *dns.CNAME:
+			cname = rr.Target
+		}
+	}
+	return list, cname
+}
+
+func TestNameServerRefusesAndInvents(t *testing.T) {
+	o := small(*seedFlag)
+	o.Dead.DNSTimeout, o.Spam = 2, Spam{On: true, IPs: 3}
+	w := mustNew(t, o)
+	s := mustStart(t, w, ServerOptions{})
+	ask := func(name string, rrtype uint16, network string) (*dns.Msg, error) {
+		return query(s.DNSAddrs()[0], name, rrtype, network)
+	}
+	for kind, rcode := range map[hostKind]int{
+		nxDomainHost: dns.RcodeNameError, servFailHost: dns.RcodeServerFailure,
+	} {
 		h := hostOf(t, w, func(h *host) bool { return h.kind == kind })
 		if r, err := ask(h.name, dns.TypeA, "udp"); err != nil || r.Rcode != rcode {
 			t.Errorf("%s: got %v, %v; want rcode %d", h.name, r, err, rcode)
@@ -113,7 +132,7 @@ func TestNameServerAnswers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, _ := addrs(r); len(got) != 1 || !slices.Contains(w.spamIP, got[0]) {
+		if got, _ := answers(r); len(got) != 1 || !slices.Contains(w.spamIP, got[0]) {
 			t.Errorf("%s: got %v, want one of %v", name, got, w.spamIP)
 		}
 		if got := w.PLD(name); got != w.SpamPLD() {
@@ -214,7 +233,7 @@ func TestInProcessFormInABubbleKeepsVirtualTime(t *testing.T) {
 				t.Errorf("request %d: got status %d", i, resp.StatusCode)
 			}
 		}
-		secure := hostOf(t, w, func(h *host) bool { return h.scheme == "https" && !h.slow })
+		secure := hostOf(t, w, func(h *host) bool { return h.scheme == "https" && !h.slow && h != &w.hosts[0] })
 		if resp := get(t, w, "https://"+secure.name+"/"); resp.StatusCode != 200 {
 			t.Errorf("https: got status %d", resp.StatusCode)
 		}
@@ -232,7 +251,8 @@ func TestInProcessFormInABubbleKeepsVirtualTime(t *testing.T) {
 	if err := w.Log().CheckGaps(3*time.Second, 0); err != nil {
 		t.Error(err)
 	}
-	if err := w.Log().CheckGaps(3*time.Second+1, 0); err == nil || !strings.Contains(err.Error(), w.hosts[0].name) {
+	err := w.Log().CheckGaps(3*time.Second+1, 0)
+	if err == nil || !strings.Contains(err.Error(), w.hosts[0].name) {
 		t.Errorf("CheckGaps with a longer delay: got %v, want the host named", err)
 	}
 	if err := w.Log().CheckOnce(); err == nil || !strings.Contains(err.Error(), "fetched 3 times") {
@@ -273,7 +293,7 @@ func TestOutages(t *testing.T) {
 }
 
 func TestOutageOverSockets(t *testing.T) {
-	w := mustNew(t, small(*seedFlag))
+	w := mustNew(t, plain(2))
 	s := mustStart(t, w, ServerOptions{})
 	h := &w.hosts[0]
 	ask := func(wait time.Duration) error {
@@ -307,7 +327,7 @@ func TestOutageOverSockets(t *testing.T) {
 
 // Requests in one packet, in pieces, HEAD, HTTP/1.0, and malformed ones, over a socket.
 func TestServerSpeaksHTTP(t *testing.T) {
-	w := mustNew(t, small(*seedFlag))
+	w := mustNew(t, plain(2))
 	s := mustStart(t, w, ServerOptions{})
 	h := &w.hosts[0]
 	c, err := net.Dial("tcp", s.Map(netip.AddrPortFrom(h.addrs[0], 80)).String())
@@ -390,7 +410,8 @@ func TestHTTPSHosts(t *testing.T) {
 	if err := shake(plain, w.CAPool()); err == nil {
 		t.Error("http host over https: got a handshake, want none")
 	}
-	if resp := get(t, w, "http://"+secure.name+"/"); resp.StatusCode != 301 || resp.Header.Get("Location") != secure.origin+"/" {
+	resp := get(t, w, "http://"+secure.name+"/")
+	if resp.StatusCode != 301 || resp.Header.Get("Location") != secure.origin+"/" {
 		t.Errorf("http at the https host: got %d to %q", resp.StatusCode, resp.Header.Get("Location"))
 	}
 	snap := w.Log().Snapshot()
@@ -428,10 +449,71 @@ func TestSnapshotTravels(t *testing.T) {
 	if err != nil || got.Total != 3 || len(got.Requests) != 3 || got.Wrong[w.hosts[0].origin+"/trap/x"] != 1 {
 		t.Errorf("GET /log: got %+v, %v", got, err)
 	}
-	if r := got.Requests; !r[1].Robots || !r[0].Known || r[2].Known || r[0].URL != w.Seeds()[0] || r[0].Host != w.hosts[0].name {
+	r := got.Requests
+	if !r[1].Robots || !r[0].Known || r[2].Known || r[0].URL != w.Seeds()[0] || r[0].Host != w.hosts[0].name {
 		t.Errorf("requests: got %+v", r)
 	}
 	if err := got.CheckOnce(); err == nil || !strings.Contains(err.Error(), "/trap/x") {
 		t.Errorf("CheckOnce: got %v, want the wrong URL named", err)
+	}
+}
+
+// Close ends connections that idle, wait for a slow answer, or are being written to. goleak finds what stays.
+func TestCloseWhileBusy(t *testing.T) {
+	o := plain(3)
+	o.SlowHosts, o.SlowDelay, o.PageBytes = 1, time.Hour, 1<<22
+	w := mustNew(t, o)
+	ctx, cancel := context.WithCancel(context.Background())
+	s, err := w.Start(ctx, ServerOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, head := range []string{"", "GET / HTTP/1.1\r\nHost: ", "GET / HTTP/1.1\r\nHost: ", "GET / HT"} {
+		c, err := net.Dial("tcp", s.Map(netip.AddrPortFrom(w.addrs[0], 80)).String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if i == 1 || i == 2 {
+			head += w.hosts[i-1].name + "\r\n\r\n"
+		}
+		io.WriteString(c, head)
+	}
+	for n := 0; n < 2; { // the page is being written, the slow host is thinking
+		n, _, _ = w.Log().Totals()
+	}
+	cancel()
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, _, open := w.Log().Totals(); open != 0 {
+		t.Errorf("after Close: got %d connections open, want none", open)
+	}
+	if _, err := net.Dial("tcp", s.Map(netip.AddrPortFrom(w.addrs[0], 80)).String()); err == nil {
+		t.Error("after Close: got a connection")
+	}
+}
+
+// A client that gives up on a slow host and comes again is not seen with two connections.
+func TestClientThatGivesUp(t *testing.T) {
+	o := plain(3)
+	o.SlowHosts, o.SlowDelay = 1, time.Minute
+	w := mustNew(t, o)
+	slow := &w.hosts[1]
+	synctest.Test(t, func(t *testing.T) {
+		for range 2 {
+			c, err := w.Dial(t.Context(), netip.AddrPortFrom(slow.addrs[0], 80))
+			if err != nil {
+				t.Fatal(err)
+			}
+			io.WriteString(c, "GET / HTTP/1.1\r\nHost: "+slow.name+"\r\nConnection: close\r\n\r\n")
+			time.Sleep(20 * time.Second)
+			c.Close()
+			time.Sleep(5 * time.Second)
+		}
+	})
+	got := w.Log().Snapshot().Hosts[slow.name]
+	if want := (Tracked{2, 0, 25 * time.Second, 5 * time.Second, 25 * time.Second, 2, 1, 1}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

@@ -22,13 +22,13 @@ func small(seed uint64) Options {
 	o.PLDs, o.Hosts, o.Pages, o.IPs, o.PageBytes = 40, 150, 2500, 30, 2000
 	o.HTTPS, o.AltPort, o.IDN, o.MultiIP, o.CNAME = 0.2, 0.1, 0.2, 0.2, 0.2
 	o.Page = PageMix{
-		NotFound: 0.08, ServerError: 0.04, Redirect: 0.05, RedirectCross: 0.05, RedirectChain: 0.04, RedirectLoop: 0.04,
-		NonHTML: 0.15, Gzip: 0.3, Chunked: 0.3,
+		NotFound: 0.08, ServerError: 0.04, Redirect: 0.05, RedirectCross: 0.05, RedirectChain: 0.04,
+		RedirectLoop: 0.04, NonHTML: 0.15, Gzip: 0.3, Chunked: 0.3,
 	}
 	o.Link = LinkMix{
 		Relative: 0.4, AbsolutePath: 0.2, ProtocolRelative: 0.2, Duplicate: 0.1, Fragment: 0.2, UpperHost: 0.2,
-		DefaultPort: 0.2, DotSegments: 0.2, Entities: 0.2, Odd: 0.1, OtherTags: 0.2, BaseTag: 0.2, Refresh: 0.2, Noise: 0.5,
-		Cross: 0.3,
+		DefaultPort: 0.2, DotSegments: 0.2, Entities: 0.2, Odd: 0.1, OtherTags: 0.2, BaseTag: 0.2, Refresh: 0.2,
+		Noise: 0.5, Cross: 0.3,
 	}
 	o.Robots = RobotsMix{
 		AllowAll: 0.08, Prefix: 0.08, Wildcard: 0.1, OwnGroup: 0.1, Tie: 0.1, Forbidden: 0.05, ServerError: 0.05,
@@ -85,7 +85,8 @@ func compare(t *testing.T, what string, got map[string]bool, want []string) {
 	}
 }
 
-// The expected sets, computed from integers, are those that a crawler made of foreign parsers finds over real sockets.
+// The expected sets, computed from integers, are those that a crawler made of foreign parsers finds over real
+// sockets.
 func TestExpectedIsWhatAnIndependentWalkerFinds(t *testing.T) {
 	for _, agent := range []string{"drumbeat", "otherbot2"} {
 		t.Run("agent="+agent, func(t *testing.T) {
@@ -110,9 +111,14 @@ func TestExpectedIsWhatAnIndependentWalkerFinds(t *testing.T) {
 			if err := w.Log().CheckFetched(e, 1); err != nil {
 				t.Error(err)
 			}
+			if err := w.Log().CheckRobotsFirst(); err != nil {
+				t.Error(err)
+			}
 			hosts := HostCount{}
 			for _, c := range e.ByHost() {
-				hosts.Fetched, hosts.Refused, hosts.Dead = hosts.Fetched+c.Fetched, hosts.Refused+c.Refused, hosts.Dead+c.Dead
+				hosts.Fetched += c.Fetched
+				hosts.Refused += c.Refused
+				hosts.Dead += c.Dead
 			}
 			if want := (HostCount{e.Fetched, e.Refused, e.Dead}); hosts != want {
 				t.Errorf("sum of ByHost: got %v, want %v", hosts, want)
@@ -154,7 +160,8 @@ func TestDefaultWebIsWellConnectedAndSkewed(t *testing.T) {
 	start := time.Now()
 	e := w.Expected("drumbeat")
 	took := time.Since(start)
-	t.Logf("seed %d: %d fetched %v, %d refused, %d PLDs, in %v", *seedFlag, e.Fetched, e.ByKind, e.Refused, len(e.ByPLD), took)
+	t.Logf("seed %d: %d fetched %v, %d refused, %d PLDs, in %v",
+		*seedFlag, e.Fetched, e.ByKind, e.Refused, len(e.ByPLD), took)
 	if e.Fetched < 18000 || e.Fetched > 23000 {
 		t.Errorf("fetched: got %d, want about 20,000", e.Fetched)
 	}

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// authority is a certificate authority made for this web, and the certificates that it has signed: one for each PLD,
-// for the PLD and all names one label below.
+// authority is a certificate authority made for this web, and the certificates that it has signed: one for
+// each PLD, for the PLD and all names one label below.
 type authority struct {
 	w     *Web
 	key   *ecdsa.PrivateKey // of the authority and of all leaves
@@ -38,8 +38,8 @@ func (w *Web) authority() *authority {
 	return w.certs
 }
 
-// CAPool holds the authority that signs the https hosts' certificates. Their validity spans 1990 to 2090, so that it
-// holds in virtual time too.
+// CAPool holds the authority that signs the https hosts' certificates. Their validity spans 1990 to 2090, so
+// that it holds in virtual time too.
 func (w *Web) CAPool() *x509.CertPool { return w.authority().pool }
 
 func validity() (from, to time.Time) {

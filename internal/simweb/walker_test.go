@@ -19,8 +19,8 @@ import (
 	"golang.org/x/net/html"
 )
 
-// walker is a slow crawler made of libraries that neither the generator nor drumbeat uses for this: the full HTML
-// parser, net/http, a WHATWG URL parser, and a robots matcher by regular expressions.
+// walker is a slow crawler made of libraries that neither the generator nor drumbeat uses for this: the full
+// HTML parser, net/http, a WHATWG URL parser, and a robots matcher by regular expressions.
 type walker struct {
 	client *http.Client
 	agent  string
@@ -73,6 +73,7 @@ func newWalker(t testing.TB, s *Server, agent string) *walker {
 
 // walk crawls from the seeds with a few goroutines a level.
 func (k *walker) walk(seeds []string) error {
+	sets := map[string]map[string]bool{"fetched": k.fetched, "refused": k.refused, "dead": k.dead}
 	level := seeds
 	seen := map[string]bool{}
 	for _, s := range seeds {
@@ -103,7 +104,7 @@ func (k *walker) walk(seeds []string) error {
 			if results[i].err != nil {
 				return results[i].err
 			}
-			map[string]map[string]bool{"fetched": k.fetched, "refused": k.refused, "dead": k.dead}[results[i].verdict][u] = true
+			sets[results[i].verdict][u] = true
 			for _, l := range results[i].links {
 				if !seen[l] {
 					seen[l] = true

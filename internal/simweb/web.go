@@ -12,8 +12,8 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// Web is one synthetic web: the generator's tables of hosts (pages are not stored), the log of who asked for what, and
-// the switch for outages. All methods may be called concurrently.
+// Web is one synthetic web: the generator's tables of hosts (pages are not stored), the log of who asked for
+// what, and the switch for outages. All methods may be called concurrently.
 type Web struct {
 	opt    Options
 	hosts  []host // ordinary, then big, chain, dead, spam
@@ -183,8 +183,8 @@ func (w *Web) nameOf(i int32) string {
 	return w.hosts[i].name
 }
 
-// Seeds returns the canonical URLs to start from: roots of the first hosts (all else hangs below host 0) and of the
-// chain. Every ordinary host, the big host and every dead host is linked from a root that these reach.
+// Seeds returns the canonical URLs to start from: roots of the first hosts (all else hangs below host 0) and
+// of the chain. Every ordinary host, the big host and every dead host is linked from a root that these reach.
 func (w *Web) Seeds() []string {
 	var urls []string
 	for i := 0; i < w.trunk && i < max(1, w.opt.SeedURLs); i++ {
@@ -252,8 +252,8 @@ func (w *Web) makePLDs() error {
 	return nil
 }
 
-// makeHosts makes the ordinary hosts. Those that a crawler never gets a page from (robots 503, Disallow: /) stand
-// last, so that [0, trunk) can carry the tree that makes everything reachable.
+// makeHosts makes the ordinary hosts. Those that a crawler never gets a page from (robots 503, Disallow: /)
+// stand last, so that [0, trunk) can carry the tree that makes everything reachable.
 func (w *Web) makeHosts() {
 	n, opt := w.opt.Hosts, &w.opt
 	w.ordinary = n
@@ -382,7 +382,8 @@ func (w *Web) makeSpecial() {
 	}
 }
 
-// spamDoor is the host of PLD p whose root links to the spam PLD: its first, which is in the trunk where it can be.
+// spamDoor is the host of PLD p whose root links to the spam PLD: its first, which is in the trunk where it
+// can be.
 func (w *Web) spamDoor(p int) int32 { return w.plds[p].hosts[0] }
 
 func (w *Web) makeDead(own func(string) int32) {
