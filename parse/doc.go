@@ -44,7 +44,7 @@
 // # Concurrency, memory, time
 //
 // A Parser or Extractor belongs to one goroutine. It owns none and writes no files. In steady state it
-// allocates nothing, but a few kB to find the encoding of a page whose header doesn't name it. It holds
-// MaxLinks * 40 bytes at most, plus decoded values (at most the page), plus three times the page if it had to
-// be transcoded. Time is linear in the page, whatever the page.
+// allocates nothing, but some 100 bytes for a decoder where the encoding changes from page to page. It holds
+// MaxLinks * 32 bytes at most, plus decoded values, plus the text if the page had to be transcoded; both are
+// at most three times the page. Time is linear in the page, whatever the page.
 package parse

@@ -12,6 +12,7 @@ const (
 	attrHTTPEquiv
 	attrXLink
 	attrEncoding
+	attrCharset
 	attrFontLook // color, face or size, which make <font> leave SVG
 	numAttrs
 )
@@ -19,6 +20,7 @@ const (
 // attributes are the raw values of a tag's attributes.
 type attributes struct {
 	value [numAttrs][]byte
+	start [numAttrs]int // where the attribute starts
 	has   [numAttrs]bool
 	self  bool // the tag ends in "/>"
 }
@@ -47,6 +49,8 @@ func attributeSlot(name []byte) int {
 	case 7:
 		if isFold(name, "content") {
 			return attrContent
+		} else if isFold(name, "charset") {
+			return attrCharset
 		}
 	case 8:
 		if isFold(name, "encoding") {
@@ -143,7 +147,7 @@ func readTag(b []byte, i int, a *attributes) int {
 			return -1
 		}
 		if slot >= 0 && !a.has[slot] {
-			a.has[slot], a.value[slot] = true, b[start:end:end]
+			a.has[slot], a.value[slot], a.start[slot] = true, b[start:end:end], key
 		}
 		if end == next {
 			bare = end
