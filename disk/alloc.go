@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Alloc returns n zero bytes of anonymous memory outside the Go heap, page aligned; a page takes RAM only when it is
-// first touched. n = 0 gives nil. It panics when the system has no address space left, as make does. The owner
-// returns it with Free; nothing else does.
+// Alloc returns n zero bytes of anonymous memory outside the Go heap, page aligned; a page takes RAM only
+// when it is first touched. n = 0 gives nil. It panics when the system has no address space left, as make
+// does. The owner returns it with Free; nothing else does.
 func Alloc(n int) []byte {
 	if n == 0 {
 		return nil

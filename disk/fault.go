@@ -35,8 +35,9 @@ func (op Op) String() string {
 	}[op]
 }
 
-// NewFault returns an FS for tests that asks hook before each operation. An error from hook is the operation's
-// result and fs is not called, but a file whose close fails is closed all the same. hook must be safe for concurrent use.
+// NewFault returns an FS for tests that asks hook before each operation. An error from hook is the
+// operation's result and fs is not called, but a file whose close fails is closed all the same. hook must be
+// safe for concurrent use.
 func NewFault(fs FS, hook func(op Op, name string) error) FS { return &fault{fs: fs, hook: hook} }
 
 type fault struct {

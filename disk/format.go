@@ -17,8 +17,8 @@ import (
 //	24     8    place    number of the directory it belongs to
 //	32     8    checksum xxhash64 of bytes [0, 32)
 //
-// Tail file = header (kind "tail", version 1), then byte strings back to back. Their offsets, lengths and xxhash64
-// stand in the Refs of the manifest.
+// Tail file = header (kind "tail", version 1), then byte strings back to back. Their offsets, lengths and
+// xxhash64 stand in the Refs of the manifest.
 
 // HeaderBytes is the length of a file header.
 const HeaderBytes = 40

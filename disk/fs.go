@@ -2,10 +2,10 @@ package disk
 
 import "io"
 
-// FS is the seam between the storage packages and the disk. Names are slash-separated paths. An implementation is
-// safe for concurrent use. Durability follows POSIX: bytes of a file survive a power cut after File.Sync or SyncFS;
-// a name created, renamed or removed survives after SyncDir of its directory or SyncFS. Until then either state, or
-// for bytes any mixture by block, may be found after the cut.
+// FS is the seam between the storage packages and the disk. Names are slash-separated paths. An
+// implementation is safe for concurrent use. Durability follows POSIX: bytes of a file survive a power cut
+// after File.Sync or SyncFS; a name created, renamed or removed survives after SyncDir of its directory or
+// SyncFS. Until then either state, or for bytes any mixture by block, may be found after the cut.
 type FS interface {
 	// Create makes a new file, open for reading and writing. It fails with fs.ErrExist if the name exists.
 	Create(name string) (File, error)

@@ -69,9 +69,9 @@ type Match struct {
 	New []string
 }
 
-// MatchIdentities finds out which directory each path is, in whatever order they are given. Errors (all of them
-// joined): a directory of another crawl or kind, a number twice or missing, a directory without identity that isn't
-// empty. Nothing is changed.
+// MatchIdentities finds out which directory each path is, in whatever order they are given. Errors (all of
+// them joined): a directory of another crawl or kind, a number twice or missing, a directory without identity
+// that isn't empty. Nothing is changed.
 func MatchIdentities(fsys FS, paths []string, kind string) (Match, error) {
 	m := Match{Set: Set{FS: fsys}}
 	var errs []error
@@ -136,9 +136,9 @@ func checkEmpty(fsys FS, dir string) error {
 	return nil
 }
 
-// Label gives the new directories of m the next numbers, making them where needed, and returns the set of all. A
-// crash in between leaves what MatchIdentities accepts: the labelled ones in the set, the others new. When all are
-// labelled, the older identities get the new count, so that a missing directory is noticed.
+// Label gives the new directories of m the next numbers, making them where needed, and returns the set of
+// all. A crash in between leaves what MatchIdentities accepts: the labelled ones in the set, the others new.
+// When all are labelled, the older identities get the new count, so that a missing directory is noticed.
 func Label(m Match, crawl, kind string) (Set, error) {
 	fsys, set := m.Set.FS, Set{FS: m.Set.FS}
 	set.Paths = append(append(set.Paths, m.Set.Paths...), m.New...)
@@ -149,7 +149,8 @@ func Label(m Match, crawl, kind string) (Set, error) {
 		if err := fsys.MkdirAll(set.Path(n)); err != nil {
 			return Set{}, fmt.Errorf("disk: label: %w", err)
 		}
-		if err := WriteIdentity(fsys, set.Path(n), Identity{Crawl: crawl, Number: n, Count: n + 1, Kind: kind}); err != nil {
+		id := Identity{Crawl: crawl, Number: n, Count: n + 1, Kind: kind}
+		if err := WriteIdentity(fsys, set.Path(n), id); err != nil {
 			return Set{}, err
 		}
 	}

@@ -17,8 +17,8 @@ import (
 // memCapacity is the default size of a Mem's disk.
 const memCapacity = 1 << 40
 
-// Mem is a file system in RAM that can be stopped as by a power cut (Crash) or by kill -9 (Kill). It is safe for
-// concurrent use and deterministic for a given seed and order of calls.
+// Mem is a file system in RAM that can be stopped as by a power cut (Crash) or by kill -9 (Kill). It is safe
+// for concurrent use and deterministic for a given seed and order of calls.
 type Mem struct {
 	// mu guards everything below; it is held for one operation at a time.
 	mu       sync.RWMutex
@@ -47,15 +47,16 @@ func NewMem(seed uint64) *Mem {
 	}
 }
 
-// Ops returns the number of mutating operations (create, write, truncate, sync, rename, remove, mkdir) so far.
+// Ops returns the number of mutating operations (create, write, truncate, sync, rename, remove, mkdir) so
+// far.
 func (m *Mem) Ops() int {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.ops
 }
 
-// CrashAfter makes the n-th mutating operation from now, and every operation after it, fail with ErrCrashed. A write
-// that is hit may have written a part of its bytes. n = 0 takes it back.
+// CrashAfter makes the n-th mutating operation from now, and every operation after it, fail with ErrCrashed.
+// A write that is hit may have written a part of its bytes. n = 0 takes it back.
 func (m *Mem) CrashAfter(n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -343,8 +344,9 @@ func (m *Mem) SyncFS(dir string) error {
 	return nil
 }
 
-// Mount makes dir, which is made if absent and must be empty, a file system of its own, as a disk of its own would be: SyncFS of another
-// directory doesn't reach it, Rename doesn't leave it. Its name is durable. It shares the capacity.
+// Mount makes dir, which is made if absent and must be empty, a file system of its own, as a disk of its own
+// would be: SyncFS of another directory doesn't reach it, Rename doesn't leave it. Its name is durable. It
+// shares the capacity.
 func (m *Mem) Mount(dir string) error {
 	if err := m.MkdirAll(dir); err != nil {
 		return err

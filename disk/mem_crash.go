@@ -7,7 +7,8 @@ import (
 	"slices"
 )
 
-// nameOp is a change of names that is not yet durable: a creation has no from, a removal no to, a rename both.
+// nameOp is a change of names that is not yet durable: a creation has no from, a removal no to, a rename
+// both.
 type nameOp struct {
 	node           *memNode
 	fromDir, toDir *memNode
@@ -48,8 +49,8 @@ func (f fate) keep(rng *rand.Rand) bool {
 	return f == keepAll || f >= mixed && rng.IntN(2) == 0
 }
 
-// Kill returns the file system as another process finds it after kill -9: everything written is there, though no
-// more durable than before. The old Mem fails every call with ErrCrashed.
+// Kill returns the file system as another process finds it after kill -9: everything written is there, though
+// no more durable than before. The old Mem fails every call with ErrCrashed.
 func (m *Mem) Kill() *Mem {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -62,9 +63,10 @@ func (m *Mem) Kill() *Mem {
 	return next
 }
 
-// Crash returns the file system as found after a power cut now. Of what was not synced, the seed decides: each 4 KiB
-// block is kept, lost or torn (a prefix kept), each name change happened or not (later ones on the same name only if
-// the earlier did), a file's length lies between the durable and the last one. The old Mem fails every call.
+// Crash returns the file system as found after a power cut now. Of what was not synced, the seed decides:
+// each 4 KiB block is kept, lost or torn (a prefix kept), each name change happened or not (later ones on the
+// same name only if the earlier did), a file's length lies between the durable and the last one. The old Mem
+// fails every call.
 func (m *Mem) Crash() *Mem {
 	next := m.Kill()
 	names := fate(next.rng.IntN(int(fates)))

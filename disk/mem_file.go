@@ -27,7 +27,10 @@ type memNode struct {
 }
 
 func newMemDir(id uint64, mount int) *memNode {
-	return &memNode{id: id, mount: mount, linked: true, names: map[string]*memNode{}, durable: map[string]*memNode{}}
+	return &memNode{
+		id: id, mount: mount, linked: true,
+		names: map[string]*memNode{}, durable: map[string]*memNode{},
+	}
 }
 
 func (n *memNode) isDir() bool { return n.names != nil }

@@ -45,8 +45,8 @@ func content(t *testing.T, fsys FS, name string) []byte {
 	return b
 }
 
-// TestMemCrashKeepsSynced checks over many seeds that synced bytes and names survive and that each unsynced byte is
-// the old one, the new one or zero.
+// TestMemCrashKeepsSynced checks over many seeds that synced bytes and names survive and that each unsynced
+// byte is the old one, the new one or zero.
 func TestMemCrashKeepsSynced(t *testing.T) {
 	sizes := map[int]int{}
 	for seed := *seedFlag; seed < *seedFlag+300; seed++ {

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OS returns the real file system. Directories are made with mode 0700 and files with 0600. Errors are those of
-// package os, so errors.Is finds fs.ErrNotExist, syscall.ENOSPC and the like.
+// OS returns the real file system. Directories are made with mode 0700 and files with 0600. Errors are those
+// of package os, so errors.Is finds fs.ErrNotExist, syscall.ENOSPC and the like.
 func OS() FS { return osFS{} }
 
 type osFS struct{}

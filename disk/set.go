@@ -2,8 +2,8 @@ package disk
 
 import "path"
 
-// Set is the directories of one store, one per disk as a rule. A directory's index is its number, which files on
-// disk and states refer to; paths may change between runs. A Set is a value and safe for concurrent use.
+// Set is the directories of one store, one per disk as a rule. A directory's index is its number, which files
+// on disk and states refer to; paths may change between runs. A Set is a value and safe for concurrent use.
 type Set struct {
 	// FS holds all the directories.
 	FS FS

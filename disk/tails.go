@@ -12,7 +12,8 @@ import (
 // tailBufferBytes is the size of the writes to a tail file.
 const tailBufferBytes = 256 << 10
 
-// Ref names a byte string in a tail file; it is part of the states in a manifest. The zero Ref is the empty string.
+// Ref names a byte string in a tail file; it is part of the states in a manifest. The zero Ref is the empty
+// string.
 type Ref struct {
 	// Dir is the number of the directory.
 	Dir int
@@ -24,8 +25,9 @@ type Ref struct {
 	Sum uint64
 }
 
-// Tails writes the tail files of one checkpoint, state/tails-<gen> in each directory: what thousands of part-filled
-// buffers hold goes to one sequential file per disk. Safe for concurrent use. A failed write is returned for ever.
+// Tails writes the tail files of one checkpoint, state/tails-<gen> in each directory: what thousands of
+// part-filled buffers hold goes to one sequential file per disk. Safe for concurrent use. A failed write is
+// returned for ever.
 type Tails struct {
 	set   Set
 	gen   uint64
@@ -41,7 +43,8 @@ type tailFile struct {
 	err  error
 }
 
-// CreateTails begins the tail files of generation gen. Nothing is created before the first Write to a directory.
+// CreateTails begins the tail files of generation gen. Nothing is created before the first Write to a
+// directory.
 func CreateTails(set Set, gen uint64) (*Tails, error) {
 	for dir := range set.Paths {
 		_, err := set.FS.Size(set.Path(dir, stateDirName, tailsName(gen)))
@@ -55,8 +58,8 @@ func CreateTails(set Set, gen uint64) (*Tails, error) {
 	return &Tails{set: set, gen: gen, files: make([]tailFile, set.Len())}, nil
 }
 
-// Write appends p to the tail file of directory dir and returns where it is. It copies p, which may stay in a buffer
-// until Close. An empty p gives the zero Ref and makes no file.
+// Write appends p to the tail file of directory dir and returns where it is. It copies p, which may stay in a
+// buffer until Close. An empty p gives the zero Ref and makes no file.
 func (t *Tails) Write(dir int, p []byte) (Ref, error) {
 	if len(p) == 0 {
 		return Ref{}, nil

@@ -7,11 +7,12 @@ import (
 	"drumbeat/disk"
 )
 
-// Append puts a copy of rec, at most MaxRecord bytes, at the end. It writes a block when the tail buffer is full. After a
-// failed write every Append returns its error. Safe for concurrent use.
+// Append puts a copy of rec, at most MaxRecord bytes, at the end. It writes a block when the tail buffer is
+// full. After a failed write every Append returns its error. Safe for concurrent use.
 func (q *Queue) Append(rec []byte) error {
 	if len(rec) > MaxRecord {
-		return fmt.Errorf("queue: append to %s: %w: %d bytes, at most %d", q.opt.Name, ErrTooLong, len(rec), MaxRecord)
+		return fmt.Errorf("queue: append to %s: %w: %d bytes, at most %d", q.opt.Name, ErrTooLong, len(rec),
+			MaxRecord)
 	}
 	q.wmu.Lock()
 	defer q.wmu.Unlock()
@@ -35,7 +36,8 @@ func (q *Queue) Append(rec []byte) error {
 	return nil
 }
 
-// growTail doubles the tail buffer, up to one block or what a single record needs. A Frozen may keep the old one.
+// growTail doubles the tail buffer, up to one block or what a single record needs. A Frozen may keep the old
+// one.
 func (q *Queue) growTail(need int) {
 	size := max(firstBufferBytes, 2*cap(q.tail))
 	size = max(min(size, q.opt.BlockBytes), len(q.tail)+need)

@@ -7,8 +7,9 @@ import (
 	"drumbeat/disk"
 )
 
-// BenchmarkTransfer appends a record and reads the one `lag` records before it: with a short lag in RAM, with a long
-// one over the disk. The records are like URLs of one site, of 100 bytes, which compress about four times.
+// BenchmarkTransfer appends a record and reads the one `lag` records before it: with a short lag in RAM, with
+// a long one over the disk. The records are like URLs of one site, of 100 bytes, which compress about four
+// times.
 func BenchmarkTransfer(b *testing.B) {
 	for _, lag := range []int{0, 100, 100_000} {
 		b.Run(fmt.Sprintf("fs=os/bytes=100/lag=%d", lag), func(b *testing.B) {
@@ -28,7 +29,8 @@ func benchmarkTransfer(b *testing.B, lag int) {
 		recs[i] = fmt.Appendf(nil, "https://www.example-%d.org/a/path/%x/%x?id=%d", i%37, i*7919, i*104729, i*31)
 		recs[i] = append(recs[i], make([]byte, max(0, 100-len(recs[i])))...)[:100]
 	}
-	checkpointBench := func(gen uint64) { // frees what has been read; without the syncs, the checkpoint's own cost
+	// checkpointBench frees what has been read. It leaves out the syncs, which are the checkpoint's own cost.
+	checkpointBench := func(gen uint64) {
 		f := q.Freeze()
 		tails, err := disk.CreateTails(set, gen)
 		must(b, err)
@@ -76,7 +78,7 @@ func BenchmarkFreeze(b *testing.B) {
 	}
 }
 
-// BenchmarkOpen measures the cost of one more queue.
+// BenchmarkOpen measures the cost of one more queue, on two directories.
 func BenchmarkOpen(b *testing.B) {
 	set := disk.Set{FS: disk.OS(), Paths: []string{b.TempDir(), b.TempDir()}}
 	pool := new(Pool)

@@ -12,16 +12,19 @@ import (
 // MaxDelay is the longest delay of a Calendar; longer ones are shortened to it.
 const MaxDelay = 60 * 24 * time.Hour
 
-// Calendar keeps byte records until they are due. Records go to slots, each a Queue; a slot's edge is the time when all
-// of it is given out. A due time is rounded up to an edge: multiples of 1 s for delays under 8 s, of 2 s under 16 s and
-// so on. So a record is never early, late by at most 1 s or a quarter of its delay, and there are some hundred slots.
+// Calendar keeps byte records until they are due. Records go to slots, each a Queue; a slot's edge is the
+// time when all of it is given out. A due time is rounded up to an edge: multiples of 1 s for delays under 8
+// s, of 2 s under 16 s and so on. So a record is never early, late by at most 1 s or a quarter of its delay,
+// and there are some hundred slots.
 //
-// Append, Len, NextDue and Freeze may be called concurrently by anybody. Peek and Advance are for one reader goroutine.
+// Append, Len, NextDue and Freeze may be called concurrently by anybody. Peek and Advance are for one reader
+// goroutine.
 type Calendar struct {
 	opt     Options
 	failure failure
 
-	// mu guards the fields below. It is held shared by Append, which may write a block, so that no slot is given up under it.
+	// mu guards the fields below. It is held shared by Append, which may write a block, so that no slot is
+	// given up under it.
 	mu     sync.RWMutex
 	slots  []*slot // by edge, ascending; no two the same
 	next   uint64  // number of the next slot
@@ -58,8 +61,8 @@ func edgeMillis(now, due time.Time) int64 {
 	return rounded
 }
 
-// OpenCalendar opens the calendar as it was when st was frozen, or an empty one if st is nil, and deletes the files that st
-// does not name. Options are those of each slot's queue.
+// OpenCalendar opens the calendar as it was when st was frozen, or an empty one if st is nil, and deletes the
+// files that st does not name. Options are those of each slot's queue.
 func OpenCalendar(opt Options, st *CalendarState) (*Calendar, error) {
 	if err := opt.Validate(); err != nil {
 		return nil, err
@@ -106,8 +109,8 @@ func (c *Calendar) openSlot(number uint64, edge int64, st *State) (*slot, error)
 	return &slot{number: number, edge: edge, queue: q}, nil
 }
 
-// Append keeps a copy of rec, at most MaxRecord bytes, until due; one that is due already comes within a second.
-// Safe for concurrent use.
+// Append keeps a copy of rec, at most MaxRecord bytes, until due; one that is due already comes within a
+// second. Safe for concurrent use.
 func (c *Calendar) Append(now, due time.Time, rec []byte) error {
 	edge := edgeMillis(now, due)
 	for {
@@ -156,8 +159,8 @@ func (c *Calendar) addSlot(edge int64) {
 	c.slots = slices.Insert(c.slots, i, s)
 }
 
-// Peek returns a record that is due, those of the earliest edge first, valid until Advance; ok = false if none is. For
-// one reader goroutine.
+// Peek returns a record that is due, those of the earliest edge first, valid until Advance; ok = false if
+// none is. For one reader goroutine.
 func (c *Calendar) Peek(now time.Time) (rec []byte, ok bool, err error) {
 	if c.peeked != nil {
 		return c.peeked.queue.Peek()
@@ -209,7 +212,8 @@ func (c *Calendar) Advance() {
 	c.peeked = nil
 }
 
-// NextDue returns when the earliest record will be given out; ok = false if there is none. Safe for concurrent use.
+// NextDue returns when the earliest record will be given out; ok = false if there is none. Safe for
+// concurrent use.
 func (c *Calendar) NextDue() (due time.Time, ok bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

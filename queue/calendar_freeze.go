@@ -41,8 +41,8 @@ func (st *CalendarState) validate() error {
 	return nil
 }
 
-// FrozenCalendar is a calendar at one moment, to be saved and committed while the calendar goes on. It is for one
-// goroutine.
+// FrozenCalendar is a calendar at one moment, to be saved and committed while the calendar goes on. It is for
+// one goroutine.
 type FrozenCalendar struct {
 	c     *Calendar
 	st    CalendarState
@@ -67,8 +67,8 @@ func (c *Calendar) Freeze() *FrozenCalendar {
 	return f
 }
 
-// Save writes what was in RAM to the tail files and returns the state for the manifest. It may run while the calendar
-// is being used.
+// Save writes what was in RAM to the tail files and returns the state for the manifest. It may run while the
+// calendar is being used.
 func (f *FrozenCalendar) Save(tails *disk.Tails) (*CalendarState, error) {
 	if err := f.c.failure.get(); err != nil {
 		return nil, err
@@ -101,9 +101,11 @@ func (f *FrozenCalendar) Commit() error {
 	return nil
 }
 
-// WalkCalendar calls fn for each record of the calendar name in state st with the time when it will be given out, by
-// that time, and changes nothing. See Walk.
-func WalkCalendar(set disk.Set, name string, st *CalendarState, fn func(dueMillis int64, rec []byte) error) error {
+// WalkCalendar calls fn for each record of the calendar name in state st with the time when it will be given
+// out, by that time, and changes nothing. See Walk.
+func WalkCalendar(
+	set disk.Set, name string, st *CalendarState, fn func(dueMillis int64, rec []byte) error,
+) error {
 	if err := st.validate(); err != nil {
 		return fmt.Errorf("queue: walk %s: %w", name, err)
 	}

@@ -27,10 +27,11 @@ func TestEdge(t *testing.T) {
 			t.Fatalf("delay %v: late by %v", delay, late)
 		}
 	}
+	whole := epoch.Truncate(time.Second)
 	for what, c := range map[string]struct{ due, want time.Time }{
-		"past":    {epoch.Add(-time.Hour), epoch.Truncate(time.Second).Add(time.Second)},
-		"now":     {epoch, epoch.Truncate(time.Second).Add(time.Second)},
-		"whole":   {epoch.Truncate(time.Second).Add(3 * time.Second), epoch.Truncate(time.Second).Add(3 * time.Second)},
+		"past":    {epoch.Add(-time.Hour), whole.Add(time.Second)},
+		"now":     {epoch, whole.Add(time.Second)},
+		"whole":   {whole.Add(3 * time.Second), whole.Add(3 * time.Second)},
 		"longest": {epoch.Add(1e6 * time.Hour), time.UnixMilli(edgeMillis(epoch, epoch.Add(MaxDelay)))},
 	} {
 		if got := time.UnixMilli(edgeMillis(epoch, c.due)); !got.Equal(c.want) {
@@ -246,6 +247,19 @@ func (w *calendarWorld) step() error {
 		w.c.Advance()
 	}
 	return nil
+}
+
+// TestRetireKeepsWhatCameLate checks that a slot that was found empty isn't given up if a record came meanwhile.
+func TestRetireKeepsWhatCameLate(t *testing.T) {
+	set, err := newSet(disk.NewMem(1))
+	must(t, err)
+	c, err := OpenCalendar(Options{Set: set, Name: "later"}, nil)
+	must(t, err)
+	must(t, c.Append(epoch, epoch, []byte("late")))
+	c.retire(c.slots[0])
+	if rec, ok, err := c.Peek(epoch.Add(time.Second)); string(rec) != "late" || !ok || err != nil {
+		t.Errorf("Peek = %q, %v, %v", rec, ok, err)
+	}
 }
 
 func TestCalendarClose(t *testing.T) {

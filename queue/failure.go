@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// failure holds the error that ended the use of a structure: that of the first failed write, or ErrClosed. The zero
-// value is none. Safe for concurrent use.
+// failure holds the error that ended the use of a structure: that of the first failed write, or ErrClosed.
+// The zero value is none. Safe for concurrent use.
 type failure struct {
 	p atomic.Pointer[error]
 }

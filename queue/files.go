@@ -29,7 +29,8 @@ func cutSegment(set disk.Set, name string, s Segment) error {
 	return errors.Join(err, f.Close())
 }
 
-// removeSegments deletes the segment files that keep refuses; their sizes are not filled in. Other files stay.
+// removeSegments deletes the segment files that keep refuses; their sizes are not filled in. Other files
+// stay.
 func removeSegments(set disk.Set, name string, keep func(Segment) bool) error {
 	for dir := range set.Paths {
 		names, err := set.FS.List(queueDir(set, dir, name))
@@ -53,8 +54,8 @@ func removeSegments(set disk.Set, name string, keep func(Segment) bool) error {
 	return nil
 }
 
-// Remove deletes the files and directories of the queue of that name, which nobody has open and no durable manifest
-// names. A queue without files is no error.
+// Remove deletes the files and directories of the queue of that name, which nobody has open and no durable
+// manifest names. A queue without files is no error.
 func Remove(set disk.Set, name string) error {
 	if err := removeSegments(set, name, func(Segment) bool { return false }); err != nil {
 		return fmt.Errorf("queue: remove %s: %w", name, err)
@@ -68,9 +69,9 @@ func Remove(set disk.Set, name string) error {
 	return nil
 }
 
-// Names returns the sorted names of what lies directly under parent in any directory of set, as far as files have
-// been written: with queues called parent/a and parent/b, these two. An owner of many queues uses it after a crash
-// to Remove those that its state does not name.
+// Names returns the sorted names of what lies directly under parent in any directory of set, as far as files
+// have been written: with queues called parent/a and parent/b, these two. An owner of many queues uses it
+// after a crash to Remove those that its state does not name.
 func Names(set disk.Set, parent string) ([]string, error) {
 	var all []string
 	for dir := range set.Paths {

@@ -12,9 +12,9 @@ import (
 
 // Integers are little-endian.
 //
-// Segment file = header of disk.HeaderBytes (kind "queu", version 1, number = segment number, place = directory), then
-// blocks. A block begins where the one before it ends; or, when a checkpoint lay between them, at the next multiple
-// of 4096, and the bytes between are zero.
+// Segment file = header of disk.HeaderBytes (kind "queu", version 1, number = segment number, place =
+// directory), then blocks. A block begins where the one before it ends; or, when a checkpoint lay between
+// them, at the next multiple of 4096, and the bytes between are zero.
 //
 //	offset size field       meaning
 //	0      4    magic       "QBLK"
@@ -38,7 +38,8 @@ const (
 	blockMagic       = "QBLK"
 	blockHeaderBytes = 32
 	sumOffset        = 24
-	// alignBytes is the unit of writing of disks and file systems: no unit that a manifest names is written again.
+	// alignBytes is the unit of writing of disks and file systems: no unit that a manifest names is written
+	// again.
 	alignBytes = 4096
 	// maxRawBytes bounds what a reader allocates for a block.
 	maxRawBytes = maxBlockBytes + MaxRecord + binary.MaxVarintLen32
@@ -144,7 +145,8 @@ func parseBlockHeader(b []byte, path string, off int64, sequence uint32) (blockH
 	case h.sequence != sequence:
 		return h, corrupt(fmt.Sprintf("block %d", sequence), fmt.Sprintf("block %d", h.sequence))
 	case h.raw == 0 || h.raw > maxRawBytes || h.stored > h.raw || h.records == 0 || h.records > h.raw:
-		return h, corrupt("possible lengths", fmt.Sprintf("raw %d, stored %d, records %d", h.raw, h.stored, h.records))
+		return h, corrupt("possible lengths",
+			fmt.Sprintf("raw %d, stored %d, records %d", h.raw, h.stored, h.records))
 	case h.codec > codecS2 || h.codec == codecRaw && h.raw != h.stored:
 		return h, corrupt("a known codec", fmt.Sprintf("%d (raw %d, stored %d)", h.codec, h.raw, h.stored))
 	}

@@ -10,8 +10,9 @@ import (
 // stateVersion is the version of State.
 const stateVersion = 1
 
-// State is a queue at the moment of a Freeze, for a manifest. The unread records are, in this order: those in Head; those
-// of the blocks from Offset of the first segment to the end of the last, less the first Skip; those in Tail.
+// State is a queue at the moment of a Freeze, for a manifest. The unread records are, in this order: those in
+// Head; those of the blocks from Offset of the first segment to the end of the last, less the first Skip;
+// those in Tail.
 type State struct {
 	// V is the version, 1.
 	V int
@@ -22,8 +23,8 @@ type State struct {
 	NextDir     int
 	// Segments has the segments with unread blocks, and maybe a last one without.
 	Segments []Segment `json:",omitempty"`
-	// Offset and Block are place and sequence number of the first unread block in Segments[0], Skip the number of its
-	// records that have been read.
+	// Offset and Block are place and sequence number of the first unread block in Segments[0], Skip the
+	// number of its records that have been read.
 	Offset int64  `json:",omitempty"`
 	Block  uint32 `json:",omitempty"`
 	Skip   uint32 `json:",omitempty"`
@@ -57,7 +58,8 @@ func (st *State) validate(dirs int) error {
 	return errors.Join(errs...)
 }
 
-// Frozen is a queue at one moment, to be saved and committed while the queue goes on. It is for one goroutine.
+// Frozen is a queue at one moment, to be saved and committed while the queue goes on. It is for one
+// goroutine.
 type Frozen struct {
 	q          *Queue
 	st         State
@@ -67,7 +69,8 @@ type Frozen struct {
 }
 
 // Freeze notes the present state, in memory only and in microseconds. Nothing may be appended or advanced
-// during it by whoever wants the state to agree with other structures'. The Frozen before must have been committed.
+// during it by whoever wants the state to agree with other structures'. The Frozen before must have been
+// committed.
 func (q *Queue) Freeze() *Frozen {
 	q.wmu.Lock()
 	defer q.wmu.Unlock()
@@ -101,7 +104,8 @@ func (q *Queue) Freeze() *Frozen {
 	return f
 }
 
-// dropRead retires all segments of which nothing is unread, the last included: the next block begins a new one.
+// dropRead retires all segments of which nothing is unread, the last included: the next block begins a new
+// one.
 func (q *Queue) dropRead() {
 	if q.headAt < len(q.head) && q.headOff != 0 {
 		return
@@ -124,8 +128,8 @@ func (q *Queue) trim() {
 	q.appended = false
 }
 
-// Save writes what was in RAM to the tail files and returns the state for the manifest. It may run while the queue is
-// being used.
+// Save writes what was in RAM to the tail files and returns the state for the manifest. It may run while the
+// queue is being used.
 func (f *Frozen) Save(tails *disk.Tails) (*State, error) {
 	q := f.q
 	err := q.failure.get()

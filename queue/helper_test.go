@@ -111,9 +111,9 @@ func writeManifest(set disk.Set, m *manifest) error {
 	return disk.WriteFileAtomic(set.FS, manifestName, data)
 }
 
-// readManifest returns the durable manifest, an empty one if there is none, and deletes the tails it does not name. First
-// it makes durable what it reads: after a kill -9 the renamed manifest may be there but not yet be sure to survive a power
-// cut, and what it does not name, the one before it may.
+// readManifest returns the durable manifest, an empty one if there is none, and deletes the tails it does not
+// name. First it makes durable what it reads: after a kill -9 the renamed manifest may be there but not yet
+// be sure to survive a power cut, and what it does not name, the one before it may.
 func readManifest(set disk.Set) (*manifest, error) {
 	m := &manifest{}
 	if err := set.FS.SyncDir(path.Dir(manifestName)); err != nil {
@@ -129,8 +129,8 @@ func readManifest(set disk.Set) (*manifest, error) {
 	return m, disk.RemoveTails(set, func(gen uint64) bool { return gen == m.Gen })
 }
 
-// checkpoint freezes and saves the queue and makes the manifest durable; between is called at each point where
-// other goroutines could run.
+// checkpoint freezes and saves the queue and makes the manifest durable; between is called at each point
+// where other goroutines could run.
 func checkpoint(set disk.Set, q *Queue, m *manifest, between func() error) error {
 	f := q.Freeze()
 	if err := between(); err != nil {

@@ -21,8 +21,9 @@ type world struct {
 	gen      uint64
 }
 
-// TestQueueModel runs random appends, reads, checkpoints with work going on between their steps, and crashes of both
-// kinds at random operations. After each the queue must hold exactly what it held at the last durable freeze.
+// TestQueueModel runs random appends, reads, checkpoints with work going on between their steps, and crashes
+// of both kinds at random operations. After each the queue must hold exactly what it held at the last durable
+// freeze.
 func TestQueueModel(t *testing.T) {
 	for seed := *seedFlag; seed < *seedFlag+uint64(rounds(150)); seed++ {
 		w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 7)), mem: disk.NewMem(seed)}

@@ -6,8 +6,8 @@ import (
 	"drumbeat/disk"
 )
 
-// Peek returns the oldest unread record, valid until Advance, or ok = false if there is none. It reads the next block
-// from disk when it comes to it. A second Peek returns the same record. For one reader goroutine.
+// Peek returns the oldest unread record, valid until Advance, or ok = false if there is none. It reads the
+// next block from disk when it comes to it. A second Peek returns the same record. For one reader goroutine.
 func (q *Queue) Peek() (rec []byte, ok bool, err error) {
 	if q.peekSize > 0 {
 		return q.peek, true, nil
@@ -31,8 +31,8 @@ func (q *Queue) Peek() (rec []byte, ok bool, err error) {
 	return rec, true, nil
 }
 
-// Advance passes the record that Peek returned. It only changes memory. For the reader goroutine; calling it without
-// a Peek before is a bug.
+// Advance passes the record that Peek returned. It only changes memory. For the reader goroutine; calling it
+// without a Peek before is a bug.
 func (q *Queue) Advance() {
 	if q.peekSize == 0 {
 		panic("BUG: queue: Advance of " + q.opt.Name + " without Peek")
@@ -59,8 +59,8 @@ func (q *Queue) fillHead() error {
 	return nil
 }
 
-// diskBlock returns the segment and place of the next block to load; ok is false if there is none. Called under mu
-// by the reader when the head has been read.
+// diskBlock returns the segment and place of the next block to load; ok is false if there is none. Called
+// under mu by the reader when the head has been read.
 func (q *Queue) diskBlock() (seg Segment, ok bool) {
 	for len(q.segments) > 1 && q.readOff >= q.segments[0].Size {
 		q.retireFirst()
@@ -103,8 +103,8 @@ func (q *Queue) takeTail() bool {
 	return true
 }
 
-// loadBlock reads the next block into the head. The I/O is done without locks: a state frozen meanwhile still has
-// the block as unread.
+// loadBlock reads the next block into the head. The I/O is done without locks: a state frozen meanwhile still
+// has the block as unread.
 func (q *Queue) loadBlock() error {
 	q.mu.Lock()
 	seg, _ := q.diskBlock()

@@ -2,8 +2,9 @@ package queue
 
 import "sync"
 
-// Pool holds scratch buffers for coding and decoding blocks. Queues that share one (see Options) need together as many
-// as are at work at the same time, not one each. The zero Pool is ready; safe for concurrent use.
+// Pool holds scratch buffers for coding and decoding blocks. Queues that share one (see Options) need
+// together as many as are at work at the same time, not one each. The zero Pool is ready; safe for concurrent
+// use.
 type Pool struct {
 	p sync.Pool
 }

@@ -14,7 +14,8 @@ import (
 const (
 	defaultSegmentBytes = 64 << 20
 	defaultBlockBytes   = 256 << 10
-	// firstBufferBytes is the capacity of a queue's first buffer. Most of a crawl's thousands of queues stay small.
+	// firstBufferBytes is the capacity of a queue's first buffer. Most of a crawl's thousands of queues stay
+	// small.
 	firstBufferBytes = 4 << 10
 	maxBlockBytes    = 4 << 20
 )
@@ -23,11 +24,13 @@ const (
 type Options struct {
 	// Set is the directories; segments go round them.
 	Set disk.Set
-	// Name is the queue's place under state/ in each directory; it may have several elements. Unique in the Set.
+	// Name is the queue's place under state/ in each directory; it may have several elements. Unique in the
+	// Set.
 	Name string
 	// SegmentBytes is the length at which a segment file ends; 0 = 64 MiB. Space is freed by whole segments.
 	SegmentBytes int64
-	// BlockBytes is the length of a block before compression, and of the largest buffers; 0 = 256 KiB, at most 4 MiB.
+	// BlockBytes is the length of a block before compression, and of the largest buffers; 0 = 256 KiB, at
+	// most 4 MiB.
 	BlockBytes int
 	// Pool lends scratch buffers; nil = one of its own. Share it among many queues.
 	Pool *Pool
@@ -64,16 +67,18 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Queue is a FIFO of byte records. In order: the head buffer, which the reader reads; the unread blocks of the
-// segments; the tail buffer, which takes appended records. A head buffer came from a segment, or it was the tail
-// buffer when there was nothing between.
+// Queue is a FIFO of byte records. In order: the head buffer, which the reader reads; the unread blocks of
+// the segments; the tail buffer, which takes appended records. A head buffer came from a segment, or it was
+// the tail buffer when there was nothing between.
 //
-// Append, Len and Freeze may be called concurrently by anybody. Peek and Advance are for one reader goroutine.
+// Append, Len and Freeze may be called concurrently by anybody. Peek and Advance are for one reader
+// goroutine.
 type Queue struct {
 	opt Options
 
 	records, bytes atomic.Int64 // unread
-	// saving says that a Frozen whose Save hasn't ended may refer to the buffers, so they must not be used again.
+	// saving says that a Frozen whose Save hasn't ended may refer to the buffers, so they must not be used
+	// again.
 	saving atomic.Bool
 	// failure is the error of the first failed write, or ErrClosed; final.
 	failure failure
@@ -88,7 +93,8 @@ type Queue struct {
 	nextDir     int
 	frozen      *Frozen // the outstanding one
 
-	// mu guards the fields below; no I/O is done under it. Only the reader goroutine writes head…skip and peek….
+	// mu guards the fields below; no I/O is done under it. Only the reader goroutine writes head…skip and
+	// peek….
 	mu       sync.Mutex
 	segments []Segment // the last is being written; the first is being read
 	retired  []Segment // read to the end, deleted by a Commit
@@ -106,8 +112,8 @@ type Queue struct {
 	peekSize int
 }
 
-// Open opens the queue as it was when st was frozen, or an empty one if st is nil. It deletes segments that st does not
-// name, and cuts the last to its length. There is no file before the first block is written.
+// Open opens the queue as it was when st was frozen, or an empty one if st is nil. It deletes segments that
+// st does not name, and cuts the last to its length. There is no file before the first block is written.
 func Open(opt Options, st *State) (*Queue, error) {
 	if err := opt.Validate(); err != nil {
 		return nil, err
@@ -125,8 +131,16 @@ func Open(opt Options, st *State) (*Queue, error) {
 	return q, nil
 }
 
-// newQueue returns an empty queue, of whose name there is nothing on disk. The first segments of many queues spread
-// over the directories.
+// New returns an empty queue without looking at the disk: its name must be one that has no files. The owner of many
+// queues, who has removed what its state didn't name, opens new ones with it inside a step.
+func New(opt Options) (*Queue, error) {
+	if err := opt.Validate(); err != nil {
+		return nil, err
+	}
+	return newQueue(opt.withDefaults()), nil
+}
+
+// newQueue is New with valid options. The first segments of many queues spread over the directories.
 func newQueue(opt Options) *Queue {
 	return &Queue{opt: opt, nextDir: int(xxhash.Sum64String(opt.Name) % uint64(opt.Set.Len()))}
 }
@@ -171,8 +185,8 @@ func (q *Queue) Name() string { return q.opt.Name }
 func (q *Queue) Close() error { return q.failure.close() }
 
 // Destroy closes the queue if it is open and deletes its files at once. It may be called only when no durable
-// manifest and no Frozen to be saved names them: the owner of many queues calls it when it commits a state in which
-// the queue is gone.
+// manifest and no Frozen to be saved names them: the owner of many queues calls it when it commits a state in
+// which the queue is gone.
 func (q *Queue) Destroy() error {
 	if err := q.Close(); err != nil && !errors.Is(err, ErrClosed) {
 		return err

@@ -45,7 +45,8 @@ func TestShortQueueDoesNoIO(t *testing.T) {
 	}
 }
 
-// TestSegmentsGoRoundDirectories checks that segments end near SegmentBytes, are spread evenly, and vanish when read.
+// TestSegmentsGoRoundDirectories checks that segments end near SegmentBytes, are spread evenly, and vanish
+// when read.
 func TestSegmentsGoRoundDirectories(t *testing.T) {
 	q, set := openNew(t, disk.NewMem(1), Options{BlockBytes: 1000, SegmentBytes: 4000})
 	for i := range 20000 {
@@ -73,8 +74,8 @@ func TestSegmentsGoRoundDirectories(t *testing.T) {
 	}
 }
 
-// TestManyQueues checks that queues with nothing in them cost little RAM and no files, and ones with a few records
-// one small buffer.
+// TestManyQueues checks that queues with nothing in them cost little RAM and no files, and ones with a few
+// records one small buffer.
 func TestManyQueues(t *testing.T) {
 	const n = 5000
 	mem := disk.NewMem(1)
@@ -140,8 +141,8 @@ func TestZeroAllocs(t *testing.T) {
 	}
 }
 
-// TestConcurrentAppend runs appenders, the reader and checkpoints at the same time: each appender's records come out in
-// its order, all of them once.
+// TestConcurrentAppend runs appenders, the reader and checkpoints at the same time: each appender's records
+// come out in its order, all of them once.
 func TestConcurrentAppend(t *testing.T) {
 	const appenders, each = 4, 5000
 	q, set := openNew(t, disk.NewMem(1), Options{BlockBytes: 2000, SegmentBytes: 10000})
@@ -202,7 +203,9 @@ func TestConcurrentAppend(t *testing.T) {
 // TestFailedWriteIsFinal makes each kind of writing operation fail once; after that everything fails.
 func TestFailedWriteIsFinal(t *testing.T) {
 	boom := errors.New("boom")
-	for _, op := range []disk.Op{disk.OpCreate, disk.OpOpen, disk.OpWrite, disk.OpMkdirAll, disk.OpRemove, disk.OpClose} {
+	for _, op := range []disk.Op{
+		disk.OpCreate, disk.OpOpen, disk.OpWrite, disk.OpMkdirAll, disk.OpRemove, disk.OpClose,
+	} {
 		armed := false
 		fsys := disk.NewFault(disk.NewMem(1), func(o disk.Op, name string) error {
 			if armed && o == op && strings.HasSuffix(name, ".seg") || armed && o == op && o == disk.OpMkdirAll {

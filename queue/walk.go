@@ -6,8 +6,9 @@ import (
 	"drumbeat/disk"
 )
 
-// Walk calls fn for each unread record of the queue name in state st, in order, and changes nothing. rec is valid
-// during the call. Checksums and counts are verified: damage is a *disk.CorruptError. An error of fn ends the walk.
+// Walk calls fn for each unread record of the queue name in state st, in order, and changes nothing. rec is
+// valid during the call. Checksums and counts are verified: damage is a *disk.CorruptError. An error of fn
+// ends the walk.
 func Walk(set disk.Set, name string, st *State, fn func(rec []byte) error) error {
 	if err := st.validate(set.Len()); err != nil {
 		return fmt.Errorf("queue: walk %s: %w", name, err)

@@ -1,0 +1,103 @@
+package queue
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"drumbeat/disk"
+)
+
+// TestCalendarConcurrent runs appenders, the reader and checkpoints at the same time under a clock that the
+// reader moves: each record comes out once and none early. When all are out, no file is left after the next
+// checkpoint.
+func TestCalendarConcurrent(t *testing.T) {
+	const appenders, each = 4, 3000
+	set, err := newSet(disk.NewMem(1))
+	must(t, err)
+	c, err := OpenCalendar(Options{Set: set, Name: "later", BlockBytes: 300}, nil)
+	must(t, err)
+	var clock atomic.Int64 // milliseconds since epoch
+	now := func() time.Time { return epoch.Add(time.Duration(clock.Load()) * time.Millisecond) }
+	var wg sync.WaitGroup
+	for a := range appenders {
+		wg.Go(func() {
+			for i := range each {
+				at := now()
+				due := at.Add(time.Duration(i%7) * time.Second)
+				rec := fmt.Appendf(nil, "%d %d", a*each+i, due.UnixMilli())
+				if err := c.Append(at, due, rec); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	save := func(gen uint64) error {
+		f := c.Freeze()
+		tails, err := disk.CreateTails(set, gen)
+		if err != nil {
+			return err
+		}
+		m := &manifest{Gen: gen}
+		if m.Calendar, err = f.Save(tails); err != nil {
+			return err
+		}
+		if err := tails.Close(); err != nil {
+			return err
+		}
+		if err := writeManifest(set, m); err != nil {
+			return err
+		}
+		if err := WalkCalendar(set, "later", m.Calendar, func(int64, []byte) error { return nil }); err != nil {
+			return err
+		}
+		return f.Commit()
+	}
+	stop, gen := make(chan struct{}), uint64(0)
+	wg.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				gen++
+				if err := save(gen); err != nil {
+					t.Error(err)
+					return
+				}
+				runtime.Gosched()
+			}
+		}
+	})
+	seen := map[int]bool{}
+	for len(seen) < appenders*each && !t.Failed() {
+		rec, ok, err := c.Peek(now())
+		must(t, err)
+		if !ok {
+			clock.Add(300)
+			runtime.Gosched()
+			continue
+		}
+		var i int
+		var due int64
+		fmt.Sscanf(string(rec), "%d %d", &i, &due)
+		if seen[i] || due > now().UnixMilli() {
+			t.Fatalf("record %d due %d: given out before: %v, now %d", i, due, seen[i], now().UnixMilli())
+		}
+		seen[i] = true
+		c.Advance()
+	}
+	close(stop)
+	wg.Wait()
+	if _, ok, err := c.Peek(now().Add(time.Minute)); ok || err != nil {
+		t.Errorf("at the end: %v, %v", ok, err)
+	}
+	must(t, save(gen+1))
+	if names, err := Names(set, "later"); len(names) > 0 || err != nil {
+		t.Errorf("left after the last checkpoint: %v, %v", names, err)
+	}
+}
