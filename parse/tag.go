@@ -77,6 +77,13 @@ func nameEnd(b []byte, i int, ends uint8) int {
 // valueSpan returns the value of the attribute whose name ends at i, if it has one, and where to go on. next
 // is -1 if the body ends before the value does.
 func valueSpan(b []byte, i int) (start, end, next int) {
+	if i+1 < len(b) && b[i] == '=' && b[i+1] == '"' { // by far the most common form
+		n := bytes.IndexByte(b[i+2:], '"')
+		if n < 0 {
+			return i, i, -1
+		}
+		return i + 2, i + 2 + n, i + 3 + n
+	}
 	i = skipSpace(b, i)
 	if i >= len(b) || b[i] != '=' {
 		return i, i, i
@@ -106,6 +113,9 @@ func skipSpace(b []byte, i int) int {
 // skipTag returns the place behind the tag whose name ends at i, or -1 if the body ends in it: HTML drops
 // such a tag.
 func skipTag(b []byte, i int) int {
+	if i < len(b) && b[i] == '>' {
+		return i + 1
+	}
 	for {
 		for i < len(b) && (byteClass[b[i]]&isSpace != 0 || b[i] == '/') {
 			i++

@@ -38,17 +38,16 @@ func (p *hostParser) append(dst, host []byte) ([]byte, error) {
 // spelling.
 func appendPlainHost(dst, host []byte) ([]byte, bool) {
 	start := len(dst)
-	for _, c := range host {
-		class := byteClass[c]
-		if class&plainHost == 0 {
-			if class&upperHost == 0 {
-				return dst, false
-			}
-			c |= 0x20
-		}
-		dst = append(dst, c)
-	}
+	dst = append(dst, host...)
 	name := dst[start:]
+	for i, c := range name {
+		if class := byteClass[c]; class&plainHost == 0 {
+			if class&upperHost == 0 {
+				return dst[:start], false
+			}
+			name[i] = c | 0x20
+		}
+	}
 	last := len(name)
 	if name[last-1] == '.' {
 		last--
