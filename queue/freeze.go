@@ -65,6 +65,7 @@ type Frozen struct {
 	st         State
 	head, tail []byte
 	drop       []Segment
+	idle       bool // nothing appended since the Freeze before
 	saved      bool
 }
 
@@ -98,7 +99,7 @@ func (q *Queue) Freeze() *Frozen {
 		}
 	}
 	q.nextOff = alignUp(q.nextOff)
-	q.trim()
+	f.idle, q.appended = !q.appended, false
 	q.frozen = f
 	q.saving.Store(len(f.head)+len(f.tail) > 0)
 	return f
@@ -119,15 +120,6 @@ func (q *Queue) dropRead() {
 	}
 }
 
-// trim gives back the buffers of a queue that nobody has appended to since the last Freeze. The head is the
-// reader's.
-func (q *Queue) trim() {
-	if !q.appended && len(q.tail) == 0 {
-		q.tail = nil
-	}
-	q.appended = false
-}
-
 // Save writes what was in RAM to the tail files and returns the state for the manifest. It may run while the
 // queue is being used.
 func (f *Frozen) Save(tails *disk.Tails) (*State, error) {
@@ -145,7 +137,20 @@ func (f *Frozen) Save(tails *disk.Tails) (*State, error) {
 	f.head, f.tail = nil, nil
 	f.saved = true
 	q.saving.Store(false)
+	if f.idle {
+		q.trim()
+	}
 	return &f.st, nil
+}
+
+// trim gives back what a tail buffer has too much if nobody has appended since the Freeze before the last. Many of
+// thousands of queues are filled once and read much later. It is done in Save, not under the owner's lock.
+func (q *Queue) trim() {
+	q.wmu.Lock()
+	defer q.wmu.Unlock()
+	if !q.appended && cap(q.tail) >= 2*len(q.tail)+firstBufferBytes {
+		q.tail = append(make([]byte, 0, len(q.tail)), q.tail...)
+	}
 }
 
 // Commit deletes the segments that the state no longer names. It is called when the manifest is durable.

@@ -101,6 +101,30 @@ func TestManyQueues(t *testing.T) {
 	runtime.KeepAlive(queues)
 }
 
+// TestIdleQueueGivesBackItsBuffer checks that two checkpoints without an Append leave a tail no longer than needed.
+func TestIdleQueueGivesBackItsBuffer(t *testing.T) {
+	q, set := openNew(t, disk.NewMem(1), Options{BlockBytes: 100_000})
+	next := 0
+	for ; q.nextSegment == 0; next++ {
+		must(t, q.Append(make([]byte, 99)))
+	}
+	if cap(q.tail) < 100_000 {
+		t.Fatalf("tail of %d bytes", cap(q.tail))
+	}
+	for gen := range uint64(2) {
+		must(t, checkpoint(set, q, &manifest{Gen: gen + 1}, func() error { return nil }))
+	}
+	if got := cap(q.tail); got > firstBufferBytes {
+		t.Errorf("idle tail of 100 bytes has a buffer of %d", got)
+	}
+	for want := next; want > 0; want-- {
+		if rec, ok, err := q.Peek(); len(rec) != 99 || !ok || err != nil {
+			t.Fatalf("%d records left: %d bytes, %v, %v", want, len(rec), ok, err)
+		}
+		q.Advance()
+	}
+}
+
 func heapPer(n int, f func(int)) int64 {
 	var before, after runtime.MemStats
 	runtime.GC()
