@@ -19,12 +19,19 @@
 // Links of an HTML page, in document order: (1) the host's tree, page i to pages 4i+1 to 4i+4; (2) on roots
 // of trunk hosts, the roots of trunk hosts 4i+1 to 4i+4, a share of the roots of barren and of dead hosts, on
 // host 0 the big host's, on chosen hosts (the first of each of the first Spam.InLinks PLDs) one spam root;
-// (3) 0 to 2*LinksPerPage-2 drawn ones: a repetition of an earlier link, a page of the same host, a dead
-// host's page, a page of the same PLD, or a page of any PLD, where PLD number p is drawn with density
-// p^(-7/8), which gives in-degrees a power-law tail. So all is reachable from host 0's root, but for what
-// lies behind robots rules alone. Leaves of the host's tree may be of other kinds (PageMix). Redirects have
-// no body, error pages and non-HTML no links that count. Spam pages link to random spam pages, and by
-// OutLinks to trunk roots, which adds nothing to what is reachable.
+// (3) 0 to 2*LinksPerPage-2 drawn ones, uniformly many. With u uniform and new each time, a drawn link is:
+//
+//   - with share Link.Duplicate, an earlier link of the page again;
+//   - else with 1 - Link.Cross, a uniform page of the same host;
+//   - else, if there are dead hosts, with Dead.Links a uniform page of a uniform dead host;
+//   - else with 0.2 a uniform page of a uniform host of the same PLD;
+//   - else PLD PLDs*u^8 (density p^(-7/8), so in-degrees have a power-law tail), its host number H*u^2, and half
+//     the time the root, else page P*u^2.
+//
+// So all is reachable from host 0's root, but for what only links on pages behind robots rules lead to. Leaves
+// of a host's tree may be of other kinds (PageMix; roots and inner pages are HTML). Redirects have no body, error
+// pages and non-HTML no links. Spam pages link to uniform spam pages, and with share OutLinks to trunk roots,
+// which adds nothing to what is reachable.
 //
 // Each link is written in a form drawn from (seed, URL, place): absolute, protocol-relative, absolute path,
 // relative to the page or to its base element; with fragments, upper case, default ports, dot segments,

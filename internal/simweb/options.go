@@ -120,10 +120,10 @@ type Spam struct {
 	IPs      int     // addresses of its hosts, of their own; 0 means 4
 }
 
-// Defaults is the mixture that the demo uses: 2,000 hosts of 500 PLDs with 20,000 URLs.
+// Defaults is the mixture that the demo uses: 2,000 hosts of 500 PLDs, a little over 20,000 URLs to fetch.
 func Defaults(seed uint64) Options {
 	return Options{
-		Seed: seed, PLDs: 500, Hosts: 2000, Pages: 20000, LinksPerPage: 12, PageBytes: 6000, IPs: 400, SeedURLs: 10,
+		Seed: seed, PLDs: 500, Hosts: 2000, Pages: 22000, LinksPerPage: 12, PageBytes: 6000, IPs: 400, SeedURLs: 10,
 		HTTPS: 0.1, IDN: 0.01, MultiIP: 0.05, CNAME: 0.05,
 		Page: PageMix{
 			NotFound: 0.04, ServerError: 0.01, Redirect: 0.02, RedirectCross: 0.02, RedirectChain: 0.005,

@@ -162,14 +162,11 @@ func TestDefaultWebIsWellConnectedAndSkewed(t *testing.T) {
 	took := time.Since(start)
 	t.Logf("seed %d: %d fetched %v, %d refused, %d PLDs, in %v",
 		*seedFlag, e.Fetched, e.ByKind, e.Refused, len(e.ByPLD), took)
-	if e.Fetched < 18000 || e.Fetched > 23000 {
+	if e.Fetched < 20000 || e.Fetched > 23000 {
 		t.Errorf("fetched: got %d, want about 20,000", e.Fetched)
 	}
 	if len(e.ByPLD) < 490 {
 		t.Errorf("PLDs fetched from: got %d, want nearly all of 500", len(e.ByPLD))
-	}
-	if took > time.Second {
-		t.Errorf("Expected took %v, want well below a second", took)
 	}
 	edges := map[int32]map[int32]bool{} // in-neighbours of PLDs
 	var links []node
