@@ -20,6 +20,8 @@ const (
 	MaxHostBytes = 255
 	// maxRawHost bounds the host that is looked at at all, as punycode takes quadratic time.
 	maxRawHost = 1024
+	// maxBaseBytes bounds a base, which is copied for each relative reference of a page.
+	maxBaseBytes = 8 << 10
 )
 
 // Options of a Resolver. The zero value is ready for use.
@@ -30,7 +32,8 @@ type Options struct {
 // Resolver makes canonical URLs of references. It belongs to one goroutine.
 type Resolver struct {
 	max     int
-	scratch []byte // the reference without tabs and newlines, or a transcoded query
+	scratch []byte // the reference without tabs and newlines
+	rebased []byte // the last base that Rebase made
 	hosts   hostParser
 	encoder *encoding.Encoder // of encodes
 	encodes encoding.Encoding
@@ -92,22 +95,22 @@ func (b *Base) URL() []byte {
 	return b.url
 }
 
-// Rebase replaces b by what a page's <base href> makes of it: the reference resolved, whatever its length.
-// Where that is no URL, or one of data: or javascript:, b stays, as HTML asks; with another foreign scheme
-// relative references are foreign.
+// Rebase replaces b by what a page's <base href> makes of it: the reference resolved. Where that is no URL, or
+// one of data: or javascript:, b stays, as HTML asks; with another foreign scheme relative references are
+// foreign. A base may exceed the limit of a URL, up to 8 KiB; beyond that it stays, too.
 func (r *Resolver) Rebase(b *Base, href []byte) error {
 	limit := r.max
-	r.max = Unlimited
-	out, err := r.AppendResolve(nil, b, href)
+	r.max = maxBaseBytes
+	out, err := r.AppendResolve(r.rebased[:0], b, href)
 	r.max = limit
 	if err == ErrScheme {
-		href = r.clean(href)
-		scheme, _ := cutScheme(href)
+		scheme, _ := cutScheme(r.clean(href))
 		b.foreign = b.foreign || !isFold(scheme, "data") && !isFold(scheme, "javascript")
 	}
 	if err != nil {
 		return err
 	}
+	r.rebased = out
 	query := b.Query
 	err = b.Set(out)
 	b.Query = query

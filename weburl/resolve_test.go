@@ -256,6 +256,8 @@ func TestRebase(t *testing.T) {
 		{"ftp://x/y", "http://z", "http://z/"},
 		{"ftp://x/y", "http:z", "http://z/"},
 		{"/" + strings.Repeat("x", 4000), "/z", "http://example.com/z"},
+		{"/" + strings.Repeat("x", 4000) + "/", "../z", "http://example.com/z"},
+		{"/" + strings.Repeat("x", 9000) + "/", "z", "http://example.com/a/b/z"},
 	}
 	r := NewResolver(Options{})
 	for _, test := range tests {
