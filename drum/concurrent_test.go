@@ -1,0 +1,158 @@
+package drum
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"drumbeat/disk"
+)
+
+// Adds by many, passes and checkpoints side by side: each tuple is answered once, in order within an adder's tuples of
+// a key; and what a checkpoint saved beside them is the moment of its Freeze.
+func TestConcurrent(t *testing.T) {
+	for _, name := range []string{"mixed", "slow"} {
+		t.Run(name, func(t *testing.T) { testConcurrent(t, small(kinds[name])) })
+	}
+}
+
+type concurrent struct {
+	t   *testing.T
+	set disk.Set
+	opt Options
+	d   *Drum
+
+	steps sync.RWMutex // as the crawl's: held for reading in a step, exclusively around Freeze
+	added [4]int       // by adder
+
+	mu      sync.Mutex
+	emitted map[string]int
+	last    map[string]int // by adder and key
+}
+
+func (c *concurrent) emit(rs []Result) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range rs {
+		var adder, i int
+		if _, err := fmt.Sscanf(string(r.Aux), "%d/%d", &adder, &i); err != nil {
+			return err
+		}
+		c.emitted[string(r.Aux)]++
+		at := fmt.Sprint(adder, r.Key)
+		if last, ok := c.last[at]; ok && last > i {
+			c.t.Errorf("adder %d: tuple %d of key %x after %d", adder, i, r.Key, last)
+		}
+		c.last[at] = i
+	}
+	return nil
+}
+
+func (c *concurrent) add(adder, batches int) error {
+	rng := rand.New(rand.NewPCG(5, uint64(adder)))
+	for range batches {
+		ts := make([]Tuple, rng.IntN(100))
+		c.steps.RLock()
+		for i := range ts {
+			ts[i] = Tuple{Key: Key(rng.Uint64N(500) << 55), Op: CheckUpdate, Aux: fmt.Appendf(nil, "%d/%d", adder, c.added[adder]+i)}
+		}
+		err := c.d.Add(ts)
+		c.added[adder] += len(ts)
+		c.steps.RUnlock()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func testConcurrent(t *testing.T, opt Options) {
+	c := &concurrent{t: t, opt: opt, emitted: map[string]int{}, last: map[string]int{}}
+	c.set = disk.Set{FS: disk.NewMem(1), Paths: []string{"a", "b"}}
+	c.opt.Set, c.opt.Emit = c.set, c.emit
+	var err error
+	c.d, err = Open(c.opt, nil)
+	must(t, err)
+	var adders, others sync.WaitGroup
+	var done atomic.Bool
+	for adder := range c.added {
+		adders.Go(func() {
+			if err := c.add(adder, 150); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	others.Go(func() {
+		for i := 0; !done.Load(); i++ {
+			if _, err := c.d.Pass(context.Background(), i%3 == 0); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	others.Go(func() {
+		for gen := uint64(1); !done.Load(); gen++ {
+			if err := c.checkpoint(gen); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	adders.Wait()
+	done.Store(true)
+	others.Wait()
+	_, err = c.d.Pass(context.Background(), true)
+	must(t, err)
+	for adder, n := range c.added {
+		for i := range n {
+			if got := c.emitted[fmt.Sprintf("%d/%d", adder, i)]; got != 1 {
+				t.Fatalf("tuple %d/%d emitted %d times", adder, i, got)
+			}
+		}
+	}
+	must(t, c.d.Close())
+}
+
+// checkpoint saves a state beside what goes on, and compares its tuples with those of the moment.
+func (c *concurrent) checkpoint(gen uint64) error {
+	c.d.Pause()
+	c.steps.Lock()
+	f := c.d.Freeze()
+	total := 0
+	for _, n := range c.added {
+		total += n
+	}
+	c.mu.Lock()
+	total -= len(c.emitted)
+	c.mu.Unlock()
+	c.steps.Unlock()
+	c.d.Resume()
+	tails, err := disk.CreateTails(c.set, gen)
+	if err != nil {
+		return err
+	}
+	st, err := f.Save(tails)
+	if err := errors.Join(err, tails.Close()); err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	err = Walk(c.set, c.opt.Name, st, func(t Tuple) error {
+		if seen[string(t.Aux)] || bytes.IndexByte(t.Aux, '/') < 0 {
+			c.t.Errorf("tuple %q saved twice", t.Aux)
+		}
+		seen[string(t.Aux)] = true
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if len(seen) != total {
+		c.t.Errorf("checkpoint %d: got %d tuples saved, want %d", gen, len(seen), total)
+	}
+	return f.Commit()
+}

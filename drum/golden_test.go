@@ -1,0 +1,255 @@
+package drum
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"drumbeat/disk"
+)
+
+// unhex reads lines of hex digits, with spaces and comments after #.
+func unhex(t *testing.T, text string) []byte {
+	t.Helper()
+	var digits strings.Builder
+	for line := range strings.Lines(text) {
+		line, _, _ = strings.Cut(line, "#")
+		digits.WriteString(strings.Join(strings.Fields(line), ""))
+	}
+	b, err := hex.DecodeString(digits.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// sameBytes compares the beginning of a file, and wants zeros after it.
+func sameBytes(t *testing.T, fsys disk.FS, name, want string) {
+	t.Helper()
+	got, err := disk.ReadFile(fsys, name)
+	must(t, err)
+	w := unhex(t, want)
+	for i := range w {
+		if i >= len(got) || got[i] != w[i] {
+			t.Fatalf("%s: at %d: got % x, want % x", name, i, got[i:min(len(got), i+32)], w[i:min(len(w), i+32)])
+		}
+	}
+	for i, b := range got[len(w):] {
+		if b != 0 {
+			t.Fatalf("%s: byte %d is %#x, want 0", name, len(w)+i, b)
+		}
+	}
+}
+
+func goldenStore(t *testing.T, opt Options) (*Drum, disk.FS) {
+	t.Helper()
+	mem := disk.NewMem(1)
+	opt.Set, opt.Name, opt.Buckets, opt.BufferBytes = disk.Set{FS: mem, Paths: []string{"d"}}, "g", 2, 4096
+	d, err := Open(opt, nil)
+	must(t, err)
+	t.Cleanup(func() { d.Close() })
+	return d, mem
+}
+
+// flushAll writes the part-filled buffers as blocks.
+func flushAll(t *testing.T, d *Drum) {
+	t.Helper()
+	for i := range d.buckets {
+		for _, s := range []*stream{&d.buckets[i].open.keys, &d.buckets[i].open.aux} {
+			if s.records > 0 {
+				must(t, d.flush(s))
+			}
+		}
+	}
+}
+
+func TestGoldenBucketFiles(t *testing.T) {
+	d, fsys := goldenStore(t, Options{ValueBytes: -1, MaxValueBytes: 100, Apply: ApplyReplace, OutBytes: 100})
+	must(t, d.Add([]Tuple{
+		{Key: 0x8877665544332211, Op: CheckUpdate, Value: []byte("val"), Aux: []byte("aux")},
+		{Key: 0x8000000000000001, Op: Check},
+	}))
+	flushAll(t, d)
+	sameBytes(t, fsys, "d/state/g/keys-0000001-0000000001", `
+		64424b54 0100 01 00                # magic dBKT, version 1, keys, not compressed
+		01000000 02000000                  # bucket 1, 2 records
+		0100000000000000 0000000000000000  # generation 1, base 0
+		17000000 17000000                  # 23 bytes of payload, on disk and decoded
+		da6bb9753e8f7b1b                   # checksum of the head
+		1122334455667788 03 03 76616c      # key, check+update, value of 3 bytes
+		0100000000000080 01 00             # key, check, no value
+		281328bef20796d9                   # checksum of all
+	`)
+	sameBytes(t, fsys, "d/state/g/aux-0000001-0000000002", `
+		64424b54 0100 02 00
+		01000000 02000000
+		0200000000000000 0000000000000000
+		05000000 05000000
+		55d7dfe9a44c0c6d
+		03 617578                          # "aux"
+		00                                 # nothing
+		4c1939eaccb4f98c
+	`)
+}
+
+func TestGoldenCacheRaw(t *testing.T) {
+	d, fsys := goldenStore(t, Options{ValueBytes: -1, MaxValueBytes: 100, Apply: ApplyReplace, OutBytes: 100})
+	must(t, d.Add([]Tuple{
+		{Key: 0x22, Op: Update, Value: []byte("two")},
+		{Key: 0x11, Op: Update, Value: []byte("o")},
+		{Key: 0x8000000000000001, Op: Update},
+	}))
+	_, err := d.Pass(context.Background(), true)
+	must(t, err)
+	sameBytes(t, fsys, "d/state/g/cache-0000000001", `
+		6472756d62656174 64726d5a 01000000 # disk.Header: drumbeat, drmZ, version 1
+		0100000000000000 0000000000000000  # generation 1, directory 0
+		2beff5f8c1f466d3                   # checksum
+		`+strings.Repeat("00", pageBytes-disk.HeaderBytes)+`
+		64434845 0100 01 00                # magic dCHE, version 1, raw
+		00000000 02000000                  # bucket 0, 2 keys
+		1100000000000000                   # first key
+		1c000000 ffffffff                  # 28 bytes of payload, variable values
+		5afb8d929fd07c13                   # checksum of the head
+		1100000000000000 2200000000000000  # keys
+		01000000 03000000                  # lengths
+		6f 74776f                          # values
+		612853dff07deb69                   # checksum
+		`+strings.Repeat("00", pageBytes-cacheFrameBytes-28)+`
+		64434845 0100 01 00
+		01000000 01000000
+		0100000000000080
+		0c000000 ffffffff
+		d526eb7ac1c3ffd9
+		0100000000000080
+		00000000
+		d93968bc312a568f
+	`)
+}
+
+func TestGoldenCacheRice(t *testing.T) {
+	d, fsys := goldenStore(t, Options{Op: CheckUpdate, Codec: Rice})
+	for _, k := range []Key{0x30, 0x10, 0x15, 0x2f} {
+		must(t, d.Add([]Tuple{{Key: k, Op: CheckUpdate}}))
+	}
+	_, err := d.Pass(context.Background(), true)
+	must(t, err)
+	sameBytes(t, fsys, "d/state/g/cache-0000000001", `
+		6472756d62656174 64726d5a 01000000
+		0100000000000000 0000000000000000
+		2beff5f8c1f466d3
+		`+strings.Repeat("00", pageBytes-disk.HeaderBytes)+`
+		64434845 0100 02 03                # Rice, 3 bits of remainder
+		00000000 04000000
+		1000000000000000
+		03000000 00000000                  # 3 bytes of payload, no values
+		fb31052a3a28a24e
+		                                   # differences - 1: 4, 25, 0; remainders 4, 1, 0: bits 001 100 000
+		0c00                               # 0b00001100, 0b0
+		                                   # quotients 0, 3, 0: bits 1 0001 1
+		31                                 # 0b00110001
+		9cbf3ba00b55859d
+	`)
+}
+
+// Damage anywhere in a file that a pass reads is found, and named.
+func TestCorruption(t *testing.T) {
+	rng := newRand(t)
+	for _, kind := range []string{"keys", "aux", "cache"} {
+		found := 0
+		for _, at := range []int{0, 4, 6, 8, 12, 17, 24, 33, 41, 50, 60, 100, 3000, 4096, 4097, 4100, 4110, 4140, 4200} {
+			mem := disk.NewMem(1)
+			w := newWorld(t, mem, small(kinds["variable"]), 1)
+			must(t, w.open())
+			must(t, w.add(w.tuples(rng, 300)))
+			_, err := w.d.Pass(context.Background(), true)
+			must(t, err)
+			must(t, w.add(w.tuples(rng, 700)))
+			flushAll(t, w.d)
+			names, err := mem.List("d0/state/variable")
+			must(t, err)
+			for _, name := range names {
+				if !strings.HasPrefix(name, kind) {
+					continue
+				}
+				name = "d0/state/variable/" + name
+				f, err := mem.Open(name)
+				must(t, err)
+				b := make([]byte, 1)
+				if disk.ReadFull(f, b, int64(at)) == nil {
+					b[0] ^= 0x40
+					_, err = f.WriteAt(b, int64(at))
+					must(t, err)
+				}
+				must(t, f.Close())
+			}
+			_, err = w.d.Pass(context.Background(), true)
+			var damage *disk.CorruptError
+			switch {
+			case errors.As(err, &damage):
+				found++
+				if !strings.Contains(damage.Path, kind) || damage.Offset < 0 || damage.Offset > int64(at)+8192 {
+					t.Errorf("%s, byte %d: got %v", kind, at, err)
+				}
+				if _, again := w.d.Pass(context.Background(), true); again == nil {
+					t.Errorf("%s, byte %d: next pass succeeded", kind, at)
+				}
+			case err != nil:
+				t.Errorf("%s, byte %d: got %v, want damage", kind, at, err)
+			default:
+				// The byte is padding, as all bytes are that may change unseen.
+				must(t, w.finish())
+			}
+			w.d.Close()
+		}
+		if found < 10 {
+			t.Errorf("%s: damage found %d times only", kind, found)
+		}
+	}
+}
+
+// A failing operation, whichever it is, is returned, and stays unless nothing was changed.
+func TestFaults(t *testing.T) {
+	rng := newRand(t)
+	boom := errors.New("boom")
+	for n := 1; ; n++ {
+		left := n
+		armed := false
+		fsys := disk.NewFault(disk.NewMem(1), func(op disk.Op, name string) error {
+			if armed && op != disk.OpClose {
+				if left--; left == 0 {
+					return fmt.Errorf("%v %s: %w", op, name, boom)
+				}
+			}
+			return nil
+		})
+		w := newWorld(t, fsys, small(kinds["mixed"]), 1)
+		must(t, w.open())
+		ts := w.tuples(rng, 400)
+		armed = true
+		err := w.add(ts)
+		if err == nil {
+			_, err = w.d.Pass(context.Background(), true)
+		}
+		if err == nil {
+			if left > 0 {
+				if n < 15 {
+					t.Errorf("only %d operations", n)
+				}
+				w.d.Close()
+				return
+			}
+			t.Fatalf("operation %d: error was swallowed", n)
+		}
+		if !errors.Is(err, boom) {
+			t.Fatalf("operation %d: got %v", n, err)
+		}
+		if _, err := w.d.Pass(context.Background(), true); !errors.Is(err, boom) {
+			t.Errorf("operation %d: next pass: got %v", n, err)
+		}
+		w.d.Close()
+	}
+}
