@@ -25,13 +25,13 @@
 //   - else with 1 - Link.Cross, a uniform page of the same host;
 //   - else, if there are dead hosts, with Dead.Links a uniform page of a uniform dead host;
 //   - else with 0.2 a uniform page of a uniform host of the same PLD;
-//   - else PLD PLDs*u^8 (density p^(-7/8), so in-degrees have a power-law tail), its host number H*u^2, and half
-//     the time the root, else page P*u^2.
+//   - else PLD PLDs*u^8 (density p^(-7/8), so in-degrees have a power-law tail), its host number H*u^2, and
+//     half the time the root, else page P*u^2.
 //
-// So all is reachable from host 0's root, but for what only links on pages behind robots rules lead to. Leaves
-// of a host's tree may be of other kinds (PageMix; roots and inner pages are HTML). Redirects have no body, error
-// pages and non-HTML no links. Spam pages link to uniform spam pages, and with share OutLinks to trunk roots,
-// which adds nothing to what is reachable.
+// So all is reachable from host 0's root, but for what only links on pages behind robots rules lead to.
+// Leaves of a host's tree may be of other kinds (PageMix; roots and inner pages are HTML). Redirects have no
+// body, error pages and non-HTML no links. Spam pages link to uniform spam pages, and with share OutLinks to
+// trunk roots, which adds nothing to what is reachable.
 //
 // Each link is written in a form drawn from (seed, URL, place): absolute, protocol-relative, absolute path,
 // relative to the page or to its base element; with fragments, upper case, default ports, dot segments,
