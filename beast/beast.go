@@ -13,7 +13,8 @@ import (
 // DefaultQueuesMax bounds the horizon: the paper's 8 billion pages need 16 queues, 80 billion 128.
 const DefaultQueuesMax = 1024
 
-// Options describes where the queues are and how many there may be. Set is needed; other zero fields mean the default.
+// Options describes where the queues are and how many there may be. Set is needed; other zero fields mean the
+// default.
 type Options struct {
 	Set          disk.Set
 	Name         string // their directory under state/, for them alone; default "beast"
@@ -56,8 +57,8 @@ func (o *Options) queue(name string) queue.Options {
 type Beast struct {
 	opt Options
 
-	// mu guards all below. Append holds it for reading while it appends, so that the set of queues and the generation
-	// of QF stay; moving s, scans and Freeze hold it for writing, for microseconds.
+	// mu guards all below. Append holds it for reading while it appends, so that the set of queues and the
+	// generation of QF stay; moving s, scans and Freeze hold it for writing, for microseconds.
 	mu        sync.RWMutex
 	current   Number                  // s
 	horizon   Number                  // h
@@ -81,8 +82,8 @@ type Beast struct {
 	scanMoved atomic.Int64 // value of placed when the last scan began
 }
 
-// Place decides where the next URL of a PLD goes and notes it in the ledger. The rule is in the package comment.
-// It must stand between Pin and its release, if an Append follows.
+// Place decides where the next URL of a PLD goes and notes it in the ledger. The rule is in the package
+// comment. It must stand between Pin and its release, if an Append follows.
 func (b *Beast) Place(l *Ledger, budget uint32) Number {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -98,8 +99,8 @@ func (b *Beast) Place(l *Ledger, budget uint32) Number {
 	return n
 }
 
-// Pin keeps s below every number that Place returns from now until release is called (once) and all other pins are
-// released.
+// Pin keeps s below every number that Place returns from now until release is called (once) and all other
+// pins are released.
 func (b *Beast) Pin() (release func()) {
 	b.pinMu.Lock()
 	defer b.pinMu.Unlock()
@@ -161,8 +162,8 @@ func (b *Beast) create(n Number) error {
 	return nil
 }
 
-// Peek returns the oldest unread record of the current queue, valid until Advance. At the end of the queue s moves on.
-// False: there is none now; Waiting says why.
+// Peek returns the oldest unread record of the current queue, valid until Advance. At the end of the queue s
+// moves on. False: there is none now; Waiting says why.
 func (b *Beast) Peek() ([]byte, bool, error) {
 	for {
 		b.mu.RLock()
@@ -191,8 +192,8 @@ func (b *Beast) Advance() {
 	q.Advance()
 }
 
-// moveOn moves s, whose queue is read to the end, to the lowest queue that is not empty. The queue left behind stays open
-// until its files may go, since an outstanding Frozen may still have to save it.
+// moveOn moves s, whose queue is read to the end, to the lowest queue that is not empty. The queue left
+// behind stays open until its files may go, since an outstanding Frozen may still have to save it.
 func (b *Beast) moveOn() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -208,8 +209,8 @@ func (b *Beast) moveOn() bool {
 	return true
 }
 
-// next finds the queue to move to. Queues are made when they are first appended to, and beyond s nobody reads; so those
-// that exist are not empty, but for one whose first Append is just running.
+// next finds the queue to move to. Queues are made when they are first appended to, and beyond s nobody
+// reads; so those that exist are not empty, but for one whose first Append is just running.
 func (b *Beast) next() (Number, Wait) {
 	var next Number
 	for n, q := range b.queues {
@@ -239,6 +240,18 @@ const (
 	Pinned             // the next queue is one that a running round placed into
 	Empty              // all queues beyond s are empty
 )
+
+// AtEnd is true when the current queue is read to its end, so that the next Peek may move s on.
+func (b *Beast) AtEnd() bool {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	q := b.queues[b.current]
+	if q == nil {
+		return true
+	}
+	records, _ := q.Len()
+	return records == 0
+}
 
 // Waiting tells what the reader would find now.
 func (b *Beast) Waiting() Wait {

@@ -47,8 +47,8 @@ func queueName(name string, n Number) string { return fmt.Sprintf("%s/q%d", name
 
 func failedName(name string, gen uint64) string { return fmt.Sprintf("%s/failed%d", name, gen) }
 
-// Open opens the queues that st names, or a fresh Beast if it is nil, and deletes the files of queues that it does not
-// name.
+// Open opens the queues that st names, or a fresh Beast if it is nil, and deletes the files of queues that it
+// does not name.
 func Open(opt Options, st *State) (*Beast, error) {
 	if err := opt.complete(); err != nil {
 		return nil, fmt.Errorf("beast: open: %w", err)
@@ -159,8 +159,8 @@ func (f *Frozen) Save(tails *disk.Tails) (*State, error) {
 	return &st, nil
 }
 
-// Commit deletes what no manifest names any more, queues read to the end included. Call it when the manifest with the
-// saved state is durable.
+// Commit deletes what no manifest names any more, queues read to the end included. Call it when the manifest
+// with the saved state is durable.
 func (f *Frozen) Commit() error {
 	for _, q := range f.queues {
 		if err := q.Commit(); err != nil {

@@ -14,7 +14,8 @@ type Model struct {
 // Alpha is αN of eq. (26): how many times the queue Q of E[Bx]·V URLs is filled in a crawl of so many pages.
 func (m Model) Alpha(pages float64) float64 { return max(1, pages/(m.MeanBudget*m.PLDs)) }
 
-// NaiveRate is λ of Theorem 6: the disk rate in bytes/s that re-reading QF after every queue needs. It grows with pages.
+// NaiveRate is λ of Theorem 6: the disk rate in bytes/s that re-reading QF after every queue needs. It grows
+// with pages.
 func (m Model) NaiveRate(pages float64) float64 {
 	return 2 * m.PagesPerSecond * m.URLBytes * (m.UniquePerPage - 1) * m.Alpha(pages)
 }

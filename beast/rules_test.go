@@ -8,7 +8,8 @@ import (
 	"drumbeat/disk"
 )
 
-// A reader that is starved for ever finds nothing of a round before its emission, and passes none of its queues.
+// A reader that is starved for ever finds nothing of a round before its emission, and passes none of its
+// queues.
 func TestReaderNeverOvertakesEmission(t *testing.T) {
 	r := newRig(t, 1, 1)
 	must(t, r.b.Append(2, []byte("two")))
@@ -71,7 +72,8 @@ func TestPinsNest(t *testing.T) {
 	}
 }
 
-// With one PLD far over its budget, scans come when s has moved 1, 2, 4, … queues, and stop doubling at the limit.
+// With one PLD far over its budget, scans come when s has moved 1, 2, 4, … queues, and stop doubling at the
+// limit.
 func TestScansAtDoublingDistances(t *testing.T) {
 	for _, limit := range []int{4, 1024} {
 		r := newRig(t, 1, 1)

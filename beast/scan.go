@@ -22,8 +22,8 @@ func (b *Beast) Scanning() bool {
 	return b.old != nil
 }
 
-// StartScan begins to read QF; failures from now on go to a new generation. If the scan is due, h doubles, up to
-// QueuesMax. It does no I/O. It must not be called while a scan is on.
+// StartScan begins to read QF; failures from now on go to a new generation. If the scan is due, h doubles, up
+// to QueuesMax. It does no I/O. It must not be called while a scan is on.
 func (b *Beast) StartScan() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -46,8 +46,8 @@ func (b *Beast) StartScan() error {
 	return nil
 }
 
-// ScanPeek returns the oldest unread record of the scan, valid until ScanAdvance; false at its end, or if there is no
-// scan.
+// ScanPeek returns the oldest unread record of the scan, valid until ScanAdvance; false at its end, or if
+// there is no scan.
 func (b *Beast) ScanPeek() ([]byte, bool, error) {
 	b.mu.RLock()
 	q, gen := b.old, b.oldGen

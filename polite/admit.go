@@ -2,9 +2,9 @@ package polite
 
 import "time"
 
-// Admit offers an item. Admitted: the scheduler owns it until Next or Evict. Deferred: a share is exceeded, offer it
-// again at Due (set in the item too). Full: RAM or a table is full, offer it again after Room. Items for robots.txt are
-// exempt from the share of their host only.
+// Admit offers an item. Admitted: the scheduler owns it until Next or Evict. Deferred: a share is exceeded,
+// offer it again at Due (set in the item too). Full: RAM or a table is full, offer it again after Room. Items
+// for robots.txt are exempt from the share of their host only.
 func (s *Scheduler) Admit(now time.Time, it *Item) Verdict {
 	if len(it.Addrs) == 0 {
 		panic("BUG: polite: item without addresses")
@@ -35,8 +35,8 @@ func (s *Scheduler) Admit(now time.Time, it *Item) Verdict {
 	return Verdict{Kind: Admitted}
 }
 
-// tableFull tells whether the item needs an entry in a table that has no room. An item's last servers may exceed the
-// bound by three.
+// tableFull tells whether the item needs an entry in a table that has no room. An item's last servers may
+// exceed the bound by three.
 func (s *Scheduler) tableFull(it *Item) bool {
 	if s.hosts[it.Host] == nil && len(s.hosts) >= s.opt.MaxHosts {
 		return true

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// DelayAfter returns the delay that a host gets after an exchange: the largest of τh·B0/Bx within its bounds (budget 0:
-// unscaled), the Crawl-delay and factor times the response time, both capped at MaxCrawlDelay, and the back-off.
+// DelayAfter returns the delay that a host gets after an exchange: the largest of τh·B0/Bx within its bounds
+// (budget 0: unscaled), the Crawl-delay and factor times the response time, both capped at MaxCrawlDelay, and
+// the back-off.
 func (o *Options) DelayAfter(budget uint32, crawlDelay time.Duration, r Result) time.Duration {
 	d := scale(o.HostDelay, o.HostDelayMin, float64(o.DefaultBudget), float64(budget))
 	d = max(d, min(crawlDelay, o.MaxCrawlDelay))
@@ -54,7 +55,8 @@ func (s *Scheduler) dueAt(h *host) int64 {
 	return h.end + int64(d)
 }
 
-// hostSpacing estimates the time from one grant of a host to the next, for shares and deferrals. At least 1 ms.
+// hostSpacing estimates the time from one grant of a host to the next, for shares and deferrals. At least 1
+// ms.
 func (s *Scheduler) hostSpacing(h *host, it *Item) int64 {
 	var last time.Duration
 	if h != nil {

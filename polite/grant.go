@@ -23,14 +23,15 @@ type Result struct {
 	ServerBackoff time.Duration // so is the server's, from now (connection refused or timed out); 0 = none
 }
 
-// Next grants the item whose host and server are both ready and whose server's turn came first. If there is none it
-// returns nil and how long to wait before asking again, unless Ready is signalled; Forever if nothing is scheduled.
+// Next grants the item whose host and server are both ready and whose server's turn came first. If there is
+// none it returns nil and how long to wait before asking again, unless Ready is signalled; Forever if nothing
+// is scheduled.
 func (s *Scheduler) Next(now time.Time) (*Grant, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := s.at(now)
-	// Due hosts are moved in small lots, so that a burst (all delays pass at once after a restart) does not hold the
-	// lock for long; every grant pays for some.
+	// Due hosts are moved in small lots, so that a burst (all delays pass at once after a restart) does not
+	// hold the lock for long; every grant pays for some.
 	const lot = 64
 	for {
 		more := s.moveDue(at, lot)
@@ -68,8 +69,8 @@ func (s *Scheduler) wait(now int64) time.Duration {
 	return w
 }
 
-// moveDue moves up to n hosts whose delay has passed to the line of a server, and drops idle hosts and servers; more
-// tells that some are left.
+// moveDue moves up to n hosts whose delay has passed to the line of a server, and drops idle hosts and
+// servers; more tells that some are left.
 func (s *Scheduler) moveDue(now int64, n int) (more bool) {
 	for ; ; n-- {
 		t := s.hostHeap.top()
@@ -118,8 +119,8 @@ func (s *Scheduler) joinLine(h *host, now int64) {
 	s.place(best, now)
 }
 
-// grant takes the front item of the first host in the server's line. It returns nil if that item is not to be had
-// from this server: a robots item came to the front meanwhile; then the host goes to another line.
+// grant takes the front item of the first host in the server's line. It returns nil if that item is not to be
+// had from this server: a robots item came to the front meanwhile; then the host goes to another line.
 func (s *Scheduler) grant(v *server, now int64) *Grant {
 	h := v.head
 	v.removeWait(h)
@@ -147,8 +148,8 @@ func (s *Scheduler) grant(v *server, now int64) *Grant {
 	return g
 }
 
-// Started says that the request is about to be written: τs of the server counts from now. Without it, it counts from
-// Done. Calling it twice for one grant has no effect.
+// Started says that the request is about to be written: τs of the server counts from now. Without it, it
+// counts from Done. Calling it twice for one grant has no effect.
 func (s *Scheduler) Started(now time.Time, g *Grant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,7 +170,8 @@ func (s *Scheduler) start(g *Grant, now int64) {
 	}
 }
 
-// Done ends a grant: the connection is closed or free, the item is the caller's. The host's delay counts from now.
+// Done ends a grant: the connection is closed or free, the item is the caller's. The host's delay counts from
+// now.
 func (s *Scheduler) Done(now time.Time, g *Grant, r Result) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

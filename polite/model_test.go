@@ -33,8 +33,8 @@ func (e *events) Pop() any {
 	return x
 }
 
-// checker knows the rules from their statement, not from the scheduler: per host a list, whether it is busy and when
-// it may be visited; per server when its last request started.
+// checker knows the rules from their statement, not from the scheduler: per host a list, whether it is busy
+// and when it may be visited; per server when its last request started.
 type checker struct {
 	t       *testing.T
 	rng     *rand.Rand
@@ -132,7 +132,8 @@ func (c *checker) grant(g *polite.Grant) {
 	heap.Push(&c.events, event{at: start.Add(res.Elapsed + 1), g: g, done: true, failed: failed, res: res})
 }
 
-// serverDelay is the delay by its statement: τs scaled by the mean budget of the items in RAM that name the server.
+// serverDelay is the delay by its statement: τs scaled by the mean budget of the items in RAM that name the
+// server.
 func (c *checker) serverDelay(a netip.Addr) time.Duration {
 	sum, n := 0, 0
 	for it := range c.owned {
@@ -313,8 +314,8 @@ func TestFairness(t *testing.T) {
 	}
 }
 
-// One host with far more URLs than its share: each is deferred a few times, not once for each turn, and the host is
-// kept busy. Far times are kept coarsely, as the calendar on disk does.
+// One host with far more URLs than its share: each is deferred a few times, not once for each turn, and the
+// host is kept busy. Far times are kept coarsely, as the calendar on disk does.
 func TestDeferralCost(t *testing.T) {
 	const urls = 20_000
 	opt := polite.Options{HostDelay: time.Second, HostDelayMin: time.Second, Ahead: time.Nanosecond}

@@ -21,7 +21,8 @@ const (
 	Unlimited = -1
 	// Forever is the wait that Next returns when nothing is scheduled.
 	Forever time.Duration = 1<<63 - 1
-	// ItemOverhead is what an item counts in Bytes besides its Rec and addresses, its part of the tables included.
+	// ItemOverhead is what an item counts in Bytes besides its Rec and addresses, its part of the tables
+	// included.
 	ItemOverhead = 512
 )
 
@@ -47,11 +48,11 @@ type Options struct {
 	Ahead        time.Duration // a share is never below what its owner can be sent in this time; default 4 s
 	MaxDefer     time.Duration // longest deferral; default 59 days
 
-	// Visited, if set, is when every host and server counts as visited last: the time of an unclean stop or, since that
-	// is not known, of the start after it.
+	// Visited, if set, is when every host and server counts as visited last: the time of an unclean stop or,
+	// since that is not known, of the start after it.
 	Visited time.Time
-	// StartAtGrant makes the grant the start of the request: Started need not be called, and jitter in setting up
-	// connections may shorten the gaps that a server sees.
+	// StartAtGrant makes the grant the start of the request: Started need not be called, and jitter in
+	// setting up connections may shorten the gaps that a server sees.
 	StartAtGrant bool
 }
 
@@ -211,7 +212,8 @@ func (s *Scheduler) at(t time.Time) int64 { return int64(t.Sub(s.base)) }
 
 func (s *Scheduler) time(at int64) time.Time { return s.base.Add(time.Duration(at)) }
 
-// Ready is signalled when something changed that may let Next grant sooner than its last wait said. One waiter.
+// Ready is signalled when something changed that may let Next grant sooner than its last wait said. One
+// waiter.
 func (s *Scheduler) Ready() <-chan struct{} { return s.ready }
 
 // Room is signalled when an item that was refused as Full may fit now. One waiter.
@@ -245,7 +247,8 @@ func (s *Scheduler) Tables() (hosts, servers int) {
 	return len(s.hosts), len(s.servers)
 }
 
-// Each calls f for every item, queued or in flight, under the lock: f must be short, do no I/O and not call back.
+// Each calls f for every item, queued or in flight, under the lock: f must be short, do no I/O and not call
+// back.
 func (s *Scheduler) Each(f func(*Item)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -261,8 +264,8 @@ func (s *Scheduler) Each(f func(*Item)) {
 	}
 }
 
-// Snapshot returns all items, queued and in flight. Their exported fields do not change (but Due of one evicted later);
-// so a checkpoint may write them without the lock.
+// Snapshot returns all items, queued and in flight. Their exported fields do not change (but Due of one
+// evicted later); so a checkpoint may write them without the lock.
 func (s *Scheduler) Snapshot() []*Item {
 	var all []*Item
 	s.Each(func(it *Item) { all = append(all, it) })

@@ -2,9 +2,9 @@ package polite
 
 import "time"
 
-// A spread hands out times of their own to deferred items of one owner, one spacing apart. Items deferred before have
-// a cursor for each number of past deferrals: those that return as a batch must not queue up behind the far end, and
-// their batch was kept in a slot as long as the time to the next one.
+// A spread hands out times of their own to deferred items of one owner, one spacing apart. Items deferred
+// before have a cursor for each number of past deferrals: those that return as a batch must not queue up
+// behind the far end, and their batch was kept in a slot as long as the time to the next one.
 type spread struct {
 	cursor [8]int64
 }
@@ -14,7 +14,8 @@ type spreadKey struct {
 	key  uint64
 }
 
-// limit is a share: the set number, or what can be sent within Options.Ahead if that is more (half of RAM at most).
+// limit is a share: the set number, or what can be sent within Options.Ahead if that is more (half of RAM at
+// most).
 func (s *Scheduler) limit(share int, spacing int64) int {
 	if share < 0 {
 		return s.opt.MaxItems
@@ -92,8 +93,9 @@ type evictable struct {
 	step int64
 }
 
-// Evict takes up to n of the items that are due last, to make room when slots idle while RAM is full of slow hosts.
-// Their Due is set: offer them again then. Items that are due within a second and robots items are not taken.
+// Evict takes up to n of the items that are due last, to make room when slots idle while RAM is full of slow
+// hosts. Their Due is set: offer them again then. Items that are due within a second and robots items are not
+// taken.
 func (s *Scheduler) Evict(now time.Time, n int) []*Item {
 	s.mu.Lock()
 	defer s.mu.Unlock()

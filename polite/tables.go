@@ -38,8 +38,8 @@ func (l *line) remove(it *Item) {
 	l.n--
 }
 
-// host is a FQDN with queued items, one in flight, or a delay that has not passed. It is in exactly one of: the host
-// heap (in its delay), the line of a server (waiting != nil), or in flight (busy).
+// host is a FQDN with queued items, one in flight, or a delay that has not passed. It is in exactly one of:
+// the host heap (in its delay), the line of a server (waiting != nil), or in flight (busy).
 type host struct {
 	node
 	key           uint64
@@ -77,8 +77,9 @@ func serverOf(a netip.Addr) serverKey {
 	return k
 }
 
-// server is an IP address with items, or a delay that has not passed. node.when is when it may be visited next. It is
-// in the server heap if hosts wait and it is not held; in the idle heap if it has no items; else in none.
+// server is an IP address with items, or a delay that has not passed. node.when is when it may be visited
+// next. It is in the server heap if hosts wait and it is not held; in the idle heap if it has no items; else
+// in none.
 type server struct {
 	node
 	key        serverKey
@@ -127,8 +128,8 @@ func (s *Scheduler) pushHeap(hp *heap, n *node) {
 	hp.push(n)
 }
 
-// place puts the server into the heap where its state says it belongs, or drops it. Call after every change of held,
-// waiting or items, and after setWhen.
+// place puts the server into the heap where its state says it belongs, or drops it. Call after every change
+// of held, waiting or items, and after setWhen.
 func (s *Scheduler) place(v *server, now int64) {
 	var want *heap
 	switch {

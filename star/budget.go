@@ -1,0 +1,164 @@
+package star
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+)
+
+// Function is a budget function, the paper's F(dx).
+type Function uint8
+
+// The budget functions of §VI.
+const (
+	Paper   Function = iota // the top K ranks linearly from Max down to Default, all others Default
+	Equal                   // Default for all
+	Popular                 // Max for the top K ranks, 0 for all others; Default for all while no PLD stands out
+	Inverse                 // Max divided by one more than the in-degree, 1 at least
+)
+
+// ParseFunction reads a function's name: paper, equal, popular or inverse.
+func ParseFunction(name string) (Function, error) {
+	for _, f := range []Function{Paper, Equal, Popular, Inverse} {
+		if f.String() == name {
+			return f, nil
+		}
+	}
+	return 0, fmt.Errorf("star: budget function %q: want paper, equal, popular or inverse", name)
+}
+
+// String returns the name.
+func (f Function) String() string {
+	if int(f) < 4 {
+		return [...]string{"paper", "equal", "popular", "inverse"}[f]
+	}
+	return fmt.Sprintf("function(%d)", uint8(f))
+}
+
+// Unscaled, as QueuePages, leaves budgets as they are in crawls of any size.
+const Unscaled = -1
+
+// MaxBudget is the largest budget after scaling, in pages per queue.
+const MaxBudget = 1<<24 - 1
+
+// Budgets describes the budget function. Zero fields mean the default.
+type Budgets struct {
+	Function   Function
+	Default    uint32 // B0, pages; default 10
+	Max        uint32 // largest top budget, pages; default 10,000
+	Ranks      int    // largest K, PLDs; default 10,000
+	QueuePages int64  // budgets are scaled up until those of all known PLDs add up to so much; default 10,000; Unscaled
+}
+
+func (b *Budgets) complete() error {
+	if b.Default == 0 {
+		b.Default = 10
+	}
+	if b.Max == 0 {
+		b.Max = 10_000
+	}
+	if b.Ranks == 0 {
+		b.Ranks = 10_000
+	}
+	if b.QueuePages == 0 {
+		b.QueuePages = 10_000
+	}
+	return b.Validate()
+}
+
+// Validate returns all faults joined; zero fields are defaults.
+func (b *Budgets) Validate() error {
+	var errs []error
+	if b.Function > Inverse {
+		errs = append(errs, fmt.Errorf("budget function %d", b.Function))
+	}
+	if b.Default > MaxBudget || b.Max > MaxBudget {
+		errs = append(errs, fmt.Errorf("budgets of %d and %d pages: want at most %d", b.Default, b.Max, MaxBudget))
+	}
+	if b.Max != 0 && b.Max < b.Default {
+		errs = append(errs, fmt.Errorf("largest budget %d: want at least the default %d", b.Max, b.Default))
+	}
+	if b.Ranks < 0 || b.Ranks > 1<<20 {
+		errs = append(errs, fmt.Errorf("%d ranks: want at most 2^20", b.Ranks))
+	}
+	if b.QueuePages < Unscaled {
+		errs = append(errs, fmt.Errorf("%d pages per queue", b.QueuePages))
+	}
+	return errors.Join(errs...)
+}
+
+// curve is a budget function with its numbers filled in; immutable.
+type curve struct {
+	Budgets
+	plds    int64    // V, PLDs known when it was made
+	k       int      // K
+	top     float64  // budget of rank 1
+	scale   float64  // for small crawls
+	degrees []uint32 // the K+1 largest in-degrees, falling; none of them 0
+}
+
+// newCurve fills in the numbers for plds known PLDs. degrees are the largest in-degrees, falling.
+func newCurve(b Budgets, plds int64, degrees []uint32) *curve {
+	c := &curve{Budgets: b, plds: plds, scale: 1}
+	pages := float64(plds) * float64(b.Default)
+	c.k = int(min(int64(b.Ranks), plds/100))
+	c.top = math.Min(math.Max(pages/100, float64(b.Default)), float64(b.Max))
+	if b.QueuePages > 0 {
+		c.scale = math.Max(1, float64(b.QueuePages)/math.Max(pages, float64(b.Default)))
+	}
+	n, _ := slices.BinarySearchFunc(degrees, 0, func(d uint32, _ int) int {
+		if d > 0 {
+			return -1
+		}
+		return 1
+	})
+	c.degrees = degrees[:min(n, c.k+1)]
+	return c
+}
+
+// rank is the number of PLDs with an in-degree of at least d, this one included; exact up to K+1.
+func (c *curve) rank(d uint32) int {
+	if d == 0 {
+		return math.MaxInt
+	}
+	i := sort.Search(len(c.degrees), func(i int) bool { return c.degrees[i] < d })
+	if i > 0 && c.degrees[i-1] == d {
+		return i
+	}
+	return i + 1
+}
+
+// budgets returns the budget by the function, which scales delays, and the pages per queue, which are more in
+// small crawls.
+func (c *curve) budgets(d uint32) (nominal, pages uint32) {
+	f := c.nominal(d)
+	pages = uint32(math.Min(math.Round(f*c.scale), MaxBudget))
+	nominal = uint32(math.Min(math.Round(f), MaxBudget))
+	if f > 0 {
+		nominal, pages = max(nominal, 1), max(pages, 1)
+	}
+	return nominal, pages
+}
+
+func (c *curve) nominal(d uint32) float64 {
+	b0 := float64(c.Default)
+	switch c.Function {
+	case Paper:
+		if r := c.rank(d); r <= c.k {
+			return b0 + (c.top-b0)*float64(c.k+1-r)/float64(c.k)
+		}
+	case Popular:
+		if len(c.degrees) == 0 || c.rank(c.degrees[0]) > c.k {
+			return b0 // nobody stands out, and zero for all would end the crawl
+		}
+		if c.rank(d) <= c.k {
+			return c.top
+		}
+		return 0
+	case Inverse:
+		return math.Max(1, c.top/(1+float64(d)))
+	}
+	return b0
+}

@@ -1,0 +1,188 @@
+package star
+
+import (
+	"bytes"
+	"encoding/hex"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+func completed(t *testing.T, b Budgets) Budgets {
+	t.Helper()
+	if err := b.complete(); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// falling returns n distinct in-degrees, the smallest first.
+func falling(n int, smallest uint32) []uint32 {
+	d := make([]uint32, n)
+	for i := range d {
+		d[i] = smallest + uint32(n-1-i)
+	}
+	return d
+}
+
+// The paper's crawl: 33 million PLDs, budgets linear over the first 10,000 ranks from 10,000 down to 10.
+func TestPaperBudgets(t *testing.T) {
+	c := newCurve(completed(t, Budgets{}), 33e6, falling(10_001, 100))
+	if c.k != 10_000 || c.top != 10_000 || c.scale != 1 {
+		t.Fatalf("got K %d, top %g, scale %g, want 10000, 10000, 1", c.k, c.top, c.scale)
+	}
+	for _, tc := range []struct{ degree, want uint32 }{
+		{10_100, 10_000}, // rank 1
+		{99_999, 10_000}, // has risen beyond rank 1 since
+		{10_099, 9999},
+		{5_101, 5006}, // rank 5000
+		{101, 11},     // rank 10000
+		{100, 10},     // rank 10001
+		{50, 10}, {1, 10}, {0, 10},
+	} {
+		nominal, pages := c.budgets(tc.degree)
+		if nominal != tc.want || pages != tc.want {
+			t.Errorf("in-degree %d: got %d, %d, want %d", tc.degree, nominal, pages, tc.want)
+		}
+	}
+}
+
+func TestSmallCrawls(t *testing.T) {
+	for _, tc := range []struct {
+		plds       int64
+		k          int
+		top, scale float64
+	}{
+		{0, 0, 10, 1000}, {1, 0, 10, 1000}, {50, 0, 10, 20}, {500, 5, 50, 2}, {1000, 10, 100, 1},
+		{10_000, 100, 1000, 1}, {1_000_000, 10_000, 10_000, 1}, {33_000_000, 10_000, 10_000, 1},
+	} {
+		c := newCurve(completed(t, Budgets{}), tc.plds, falling(10_001, 1))
+		if c.k != tc.k || c.top != tc.top || c.scale != tc.scale {
+			t.Errorf("V = %d: got K %d, top %g, scale %g, want %d, %g, %g", tc.plds, c.k, c.top, c.scale, tc.k,
+				tc.top, tc.scale)
+		}
+	}
+	// Scaling changes what passes per queue, not what politeness sees.
+	c := newCurve(completed(t, Budgets{}), 500, []uint32{9, 8, 7, 6, 5, 4})
+	if nominal, pages := c.budgets(9); nominal != 50 || pages != 100 {
+		t.Errorf("rank 1 of 500: got %d, %d, want 50, 100", nominal, pages)
+	}
+	if nominal, pages := c.budgets(0); nominal != 10 || pages != 20 {
+		t.Errorf("others of 500: got %d, %d, want 10, 20", nominal, pages)
+	}
+	c = newCurve(completed(t, Budgets{QueuePages: Unscaled}), 1, nil)
+	if _, pages := c.budgets(0); pages != 10 {
+		t.Errorf("unscaled: got %d, want 10", pages)
+	}
+}
+
+// PLDs of equal in-degree get equal budgets; a tie that reaches beyond rank K gets B0.
+func TestTies(t *testing.T) {
+	c := newCurve(completed(t, Budgets{}), 400, []uint32{9, 7, 7, 5, 5})
+	for _, tc := range []struct{ degree, want uint32 }{{9, 40}, {8, 33}, {7, 25}, {6, 18}, {5, 10}, {4, 10}} {
+		if got, _ := c.budgets(tc.degree); got != tc.want {
+			t.Errorf("in-degree %d: got %d, want %d", tc.degree, got, tc.want)
+		}
+	}
+}
+
+func TestOtherFunctions(t *testing.T) {
+	degrees := []uint32{9, 7, 5, 3}
+	for _, tc := range []struct {
+		f       Function
+		degrees []uint32
+		degree  uint32
+		want    uint32
+	}{
+		{Equal, degrees, 9, 10}, {Equal, degrees, 0, 10},
+		{Popular, degrees, 9, 30}, {Popular, degrees, 5, 30}, {Popular, degrees, 3, 0}, {Popular, degrees, 0, 0},
+		{Popular, nil, 0, 10}, {Popular, []uint32{1, 1, 1, 1}, 1, 10},
+		{Inverse, degrees, 0, 30}, {Inverse, degrees, 2, 10}, {Inverse, degrees, 1000, 1},
+	} {
+		c := newCurve(completed(t, Budgets{Function: tc.f, QueuePages: Unscaled}), 300, tc.degrees)
+		if got, _ := c.budgets(tc.degree); got != tc.want {
+			t.Errorf("%v, in-degree %d of %v: got %d, want %d", tc.f, tc.degree, tc.degrees, got, tc.want)
+		}
+	}
+	for _, name := range []string{"paper", "equal", "popular", "inverse"} {
+		if f, err := ParseFunction(name); err != nil || f.String() != name {
+			t.Errorf("ParseFunction(%s): got %v, %v", name, f, err)
+		}
+	}
+	if _, err := ParseFunction("x"); err == nil {
+		t.Error("ParseFunction(x): got nil, want an error")
+	}
+}
+
+func TestValidate(t *testing.T) {
+	for _, b := range []Budgets{{Function: 9}, {Default: 20, Max: 10}, {Max: MaxBudget + 1}, {Ranks: -1}, {QueuePages: -2}} {
+		if b.Validate() == nil {
+			t.Errorf("%+v: got nil, want an error", b)
+		}
+	}
+}
+
+// The ranking holds the largest of values that only grow.
+func TestRanking(t *testing.T) {
+	const seed = 1
+	rng := rand.New(rand.NewPCG(seed, 1))
+	r := newRanking(50)
+	all := map[uint64]uint32{}
+	for range 20_000 {
+		pld := uint64(rng.IntN(1000))
+		all[pld] += uint32(rng.IntN(3))
+		r.set(pld, all[pld])
+	}
+	var want []uint32
+	for _, d := range all {
+		want = append(want, d)
+	}
+	slices.Sort(want)
+	slices.Reverse(want)
+	got := r.sorted()
+	if len(got) != 50 {
+		t.Fatalf("got %d, want 50", len(got))
+	}
+	for i, p := range got {
+		if p.Indegree != want[i] || all[p.PLD] != p.Indegree {
+			t.Errorf("seed %d: rank %d: got %+v, want in-degree %d", seed, i+1, p, want[i])
+		}
+	}
+	coded := appendRanking(nil, got, []uint32{3, 2})
+	ranked, degrees, err := decodeRanking(coded)
+	if err != nil || !slices.Equal(ranked, got) || !slices.Equal(degrees, []uint32{3, 2}) {
+		t.Errorf("decoded: got %v, %v, %v", ranked, degrees, err)
+	}
+	for n := range len(coded) {
+		if _, _, err := decodeRanking(coded[:n]); err == nil {
+			t.Errorf("decoded %d of %d bytes: got nil, want an error", n, len(coded))
+		}
+	}
+}
+
+func TestRecordCoding(t *testing.T) {
+	p := PLD{Indegree: 1, FirstSeen: 0x02030405, Placed: 6, Fetched: 7, Bytes: 8}
+	p.Ledger[0], p.Ledger[15] = 0xaa, 0xbb
+	want := "01000000" + "05040302" + "aa0000000000000000000000000000bb" + "06000000" + "07000000" + "0800000000000000"
+	b := p.Append(nil)
+	if got := hex.EncodeToString(b); got != want || len(b) != RecordBytes {
+		t.Errorf("coding: got %s, want %s", got, want)
+	}
+	var q PLD
+	if q.Decode(b); q != p {
+		t.Errorf("decoded: got %+v, want %+v", q, p)
+	}
+	if b := appendEdges(nil, 0x0102); !bytes.Equal(b, []byte{1, 2, 1, 0, 0}) {
+		t.Errorf("edges: got %x", b)
+	}
+	if b := appendFetched(nil, 3, 4); !bytes.Equal(b, []byte{2, 3, 0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0}) {
+		t.Errorf("fetched: got %x", b)
+	}
+	q.Placed = 1<<32 - 2
+	for range 3 {
+		addSaturated(&q.Placed, 1)
+	}
+	if q.Placed != 1<<32-1 {
+		t.Errorf("saturated count: got %d", q.Placed)
+	}
+}

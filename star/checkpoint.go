@@ -1,0 +1,170 @@
+package star
+
+import (
+	"errors"
+	"fmt"
+
+	"drumbeat/disk"
+	"drumbeat/drum"
+)
+
+const stateVersion = 1
+
+// State is what a manifest keeps of a Star.
+type State struct {
+	V        int
+	Edges    *drum.State
+	Indegree *drum.State
+	Checks   int64    // pending check tuples
+	PLDs     int64    // V of the budget function in force
+	Ranking  disk.Ref // see appendRanking
+}
+
+func (st *State) check() error {
+	if st.V != stateVersion || st.Edges == nil || st.Indegree == nil {
+		return fmt.Errorf("state has version %d and drums %t, %t; want version %d and both", st.V, st.Edges != nil,
+			st.Indegree != nil, stateVersion)
+	}
+	return nil
+}
+
+// Open opens what st names, or a fresh Star if it is nil. Budgets and RAM may differ from those before.
+func Open(opt Options, st *State) (*Star, error) {
+	if err := opt.complete(); err != nil {
+		return nil, fmt.Errorf("star: open %s: %w", opt.Name, err)
+	}
+	s := &Star{opt: opt, ranking: newRanking(opt.Budgets.Ranks + 1)}
+	if err := s.open(st); err != nil {
+		return nil, errors.Join(fmt.Errorf("star: open %s: %w", opt.Name, err), s.Close())
+	}
+	return s, nil
+}
+
+func (s *Star) open(st *State) (err error) {
+	var edges, indegree *drum.State
+	var plds int64
+	var degrees []uint32
+	if st != nil {
+		if err := st.check(); err != nil {
+			return err
+		}
+		edges, indegree, plds = st.Edges, st.Indegree, st.PLDs
+		s.checks.Store(st.Checks)
+		if degrees, err = s.loadRanking(st.Ranking); err != nil {
+			return err
+		}
+	}
+	s.curve.Store(newCurve(s.opt.Budgets, plds, degrees))
+	if s.edges, err = drum.Open(s.edgesOptions(), edges); err != nil {
+		return err
+	}
+	if s.indegree, err = drum.Open(s.indegreeOptions(), indegree); err != nil {
+		return err
+	}
+	return nil
+}
+
+func (s *Star) loadRanking(ref disk.Ref) ([]uint32, error) {
+	data, err := disk.ReadTail(s.opt.Set, ref)
+	if err != nil {
+		return nil, err
+	}
+	ranked, degrees, err := decodeRanking(data)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range ranked {
+		s.ranking.set(p.PLD, p.Indegree)
+	}
+	return degrees, nil
+}
+
+// Frozen is a Star at one moment.
+type Frozen struct {
+	s        *Star
+	edges    *drum.Frozen
+	indegree *drum.Frozen
+	state    State
+	ranked   []Ranked
+	degrees  []uint32
+}
+
+// Freeze notes the present moment, in memory only. Call it between Pause and Resume, while no adds run.
+func (s *Star) Freeze() *Frozen {
+	c := s.curve.Load()
+	f := &Frozen{s: s, edges: s.edges.Freeze(), indegree: s.indegree.Freeze(), degrees: c.degrees,
+		state: State{V: stateVersion, Checks: s.checks.Load(), PLDs: c.plds}}
+	s.mu.Lock()
+	// A round that is merging and has not been emitted may have raised some already. It will be done again,
+	// to the same in-degrees.
+	f.ranked = append(f.ranked, s.ranking.heap...)
+	s.mu.Unlock()
+	return f
+}
+
+// Save writes what is in RAM to the tails and returns the state for the manifest. Once.
+func (f *Frozen) Save(tails *disk.Tails) (*State, error) {
+	st := f.state
+	var err error
+	if st.Edges, err = f.edges.Save(tails); err != nil {
+		return nil, err
+	}
+	if st.Indegree, err = f.indegree.Save(tails); err != nil {
+		return nil, err
+	}
+	frozen := ranking{heap: f.ranked}
+	if st.Ranking, err = tails.Write(0, appendRanking(nil, frozen.sorted(), f.degrees)); err != nil {
+		return nil, fmt.Errorf("star: save ranking of %s: %w", f.s.opt.Name, err)
+	}
+	return &st, nil
+}
+
+// Commit deletes what no manifest names any more. Call it when the manifest with the saved state is durable.
+func (f *Frozen) Commit() error {
+	return errors.Join(f.edges.Commit(), f.indegree.Commit())
+}
+
+// Close frees the memory. What no checkpoint has saved is gone.
+func (s *Star) Close() error {
+	var errs []error
+	for _, d := range []*drum.Drum{s.edges, s.indegree} {
+		if d != nil {
+			errs = append(errs, d.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// WalkChecks calls fn with the Aux of every check in st that has not been answered. It changes nothing.
+func WalkChecks(set disk.Set, name string, st *State, fn func(aux []byte) error) error {
+	if st == nil {
+		return nil
+	}
+	if err := st.check(); err != nil {
+		return fmt.Errorf("star: walk %s: %w", name, err)
+	}
+	return drum.Walk(set, indegreeName(name), st.Indegree, func(t drum.Tuple) error {
+		if t.Op&drum.Check == 0 {
+			return nil
+		}
+		return fn(t.Aux)
+	})
+}
+
+// WalkPLDs calls fn for every PLD in st, in order of keys. Updates that have not been merged are not in it.
+func WalkPLDs(set disk.Set, name string, st *State, fn func(pld uint64, record PLD) error) error {
+	if st == nil {
+		return nil
+	}
+	if err := st.check(); err != nil {
+		return fmt.Errorf("star: walk %s: %w", name, err)
+	}
+	return drum.WalkCache(set, indegreeName(name), st.Indegree, func(key drum.Key, value []byte) error {
+		if len(value) != RecordBytes {
+			return fmt.Errorf("star: walk %s: record of %d bytes, want %d", name, len(value), RecordBytes)
+		}
+		var record PLD
+		record.Decode(value)
+		return fn(uint64(key), record)
+	})
+}

@@ -1,0 +1,92 @@
+package star
+
+import (
+	"encoding/binary"
+	"math"
+)
+
+// LedgerBytes is the length of the opaque ledger that travels with a PLD.
+const LedgerBytes = 16
+
+// RecordBytes is the length of a coded PLD record.
+const RecordBytes = 40
+
+// PLD is what is known of a pay-level domain, the value of the indegree drum.
+//
+// Coding, little-endian:
+//
+//	offset  bytes  field
+//	     0      4  Indegree
+//	     4      4  FirstSeen
+//	     8     16  Ledger
+//	    24      4  Placed
+//	    28      4  Fetched
+//	    32      8  Bytes
+type PLD struct {
+	Indegree  uint32            // other PLDs that link to it
+	FirstSeen uint32            // Unix seconds
+	Ledger    [LedgerBytes]byte // package beast's
+	Placed    uint32            // URLs placed into a numbered queue; stays at its maximum
+	Fetched   uint32            // responses; stays at its maximum
+	Bytes     uint64            // of responses
+}
+
+// Append appends the coding.
+func (p *PLD) Append(dst []byte) []byte {
+	dst = binary.LittleEndian.AppendUint32(dst, p.Indegree)
+	dst = binary.LittleEndian.AppendUint32(dst, p.FirstSeen)
+	dst = append(dst, p.Ledger[:]...)
+	dst = binary.LittleEndian.AppendUint32(dst, p.Placed)
+	dst = binary.LittleEndian.AppendUint32(dst, p.Fetched)
+	return binary.LittleEndian.AppendUint64(dst, p.Bytes)
+}
+
+// Decode reads a coded record, which must have RecordBytes.
+func (p *PLD) Decode(b []byte) {
+	_ = b[:RecordBytes]
+	p.Indegree = binary.LittleEndian.Uint32(b[0:])
+	p.FirstSeen = binary.LittleEndian.Uint32(b[4:])
+	p.Ledger = [LedgerBytes]byte(b[8:24])
+	p.Placed = binary.LittleEndian.Uint32(b[24:])
+	p.Fetched = binary.LittleEndian.Uint32(b[28:])
+	p.Bytes = binary.LittleEndian.Uint64(b[32:])
+}
+
+func addSaturated(a *uint32, n uint32) {
+	if *a > math.MaxUint32-n {
+		*a = math.MaxUint32
+		return
+	}
+	*a += n
+}
+
+// Values of update tuples in the indegree drum: one byte of kind, then little-endian numbers.
+const (
+	updateEdges   = 1 // 4 bytes: new edges to the PLD
+	updateFetched = 2 // 4 bytes: pages; 8 bytes: bytes of them
+
+	maxUpdateBytes = 13
+)
+
+func appendEdges(dst []byte, n uint32) []byte {
+	return binary.LittleEndian.AppendUint32(append(dst, updateEdges), n)
+}
+
+func appendFetched(dst []byte, pages uint32, bytes uint64) []byte {
+	dst = binary.LittleEndian.AppendUint32(append(dst, updateFetched), pages)
+	return binary.LittleEndian.AppendUint64(dst, bytes)
+}
+
+// apply adds an update tuple's value to the record. The drum's checksums have covered it; another form is a
+// bug.
+func (p *PLD) apply(value []byte) {
+	switch {
+	case len(value) == 5 && value[0] == updateEdges:
+		addSaturated(&p.Indegree, binary.LittleEndian.Uint32(value[1:]))
+	case len(value) == 13 && value[0] == updateFetched:
+		addSaturated(&p.Fetched, binary.LittleEndian.Uint32(value[1:]))
+		p.Bytes += binary.LittleEndian.Uint64(value[5:])
+	default:
+		panic("BUG: star: update tuple of unknown form")
+	}
+}
