@@ -17,17 +17,18 @@ type Item struct {
 	// Op and Value are the tuple's; Apply must not change them.
 	Op    Op
 	Value []byte
-	// New, Result and Out go into the tuple's Result. Out, at most OutBytes, may come from the Arena or be part of any
-	// value that Apply sees; it is copied when Apply returns, so items may share one.
+	// New, Result and Out go into the tuple's Result. Out, at most OutBytes, may come from the Arena or be part
+	// of any value that Apply sees; it is copied when Apply returns, so items may share one.
 	New    bool
 	Result uint64
 	Out    []byte
 }
 
-// Apply decides about one key: old is the entry's value if exists. run holds the tuples for the key in order of arrival:
-// those of the round, or some thousand of them at a time, the next call then seeing the outcome of this one, as it would
-// in another round. The new value is returned for Set, appended to dst or a slice of what Apply sees. Calls come in
-// order of keys within a round. A round whose pass is then cut short by a crash is applied again after Open.
+// Apply decides about one key: old is the entry's value if exists. run holds the tuples for the key in order
+// of arrival: those of the round, or some thousand of them at a time, the next call then seeing the outcome
+// of this one, as it would in another round. The new value is returned for Set, appended to dst or a slice of
+// what Apply sees. Calls come in order of keys within a round. A round whose pass is then cut short by a
+// crash is applied again after Open.
 type Apply func(key Key, old []byte, exists bool, run []Item, a *Arena, dst []byte) ([]byte, Action)
 
 // Arena gives Apply memory for the Outs of one run.
@@ -48,8 +49,8 @@ func (a *Arena) Bytes(n int) []byte {
 
 func (a *Arena) reset() { a.used = 0 }
 
-// ApplyCheckUpdate is the rule of stores without values, such as URLseen: New tells that the key was absent when the
-// tuple's turn came; Update and CheckUpdate insert it.
+// ApplyCheckUpdate is the rule of stores without values, such as URLseen: New tells that the key was absent
+// when the tuple's turn came; Update and CheckUpdate insert it.
 func ApplyCheckUpdate(_ Key, _ []byte, exists bool, run []Item, _ *Arena, dst []byte) ([]byte, Action) {
 	present := exists
 	for i := range run {
@@ -62,8 +63,8 @@ func ApplyCheckUpdate(_ Key, _ []byte, exists bool, run []Item, _ *Arena, dst []
 	return dst, Keep
 }
 
-// ApplyReplace is the rule of plain stores of values: New as in ApplyCheckUpdate, Out is the value at the tuple's turn
-// (give OutBytes the length of the longest), and Update and CheckUpdate replace it by theirs.
+// ApplyReplace is the rule of plain stores of values: New as in ApplyCheckUpdate, Out is the value at the
+// tuple's turn (give OutBytes the length of the longest), and Update and CheckUpdate replace it by theirs.
 func ApplyReplace(_ Key, old []byte, exists bool, run []Item, _ *Arena, dst []byte) ([]byte, Action) {
 	present, value, action := exists, old, Keep
 	for i := range run {

@@ -13,7 +13,8 @@ import (
 // BenchmarkAdd measures intake, the writing of full buffers included.
 func BenchmarkAdd(b *testing.B) {
 	meter := disk.NewMeter(disk.OS())
-	opt := Options{Set: disk.Set{FS: meter, Paths: []string{b.TempDir()}}, Name: "x", Op: CheckUpdate, Buckets: 64}
+	set := disk.Set{FS: meter, Paths: []string{b.TempDir()}}
+	opt := Options{Set: set, Name: "x", Op: CheckUpdate, Buckets: 64}
 	d, err := Open(opt, nil)
 	must(b, err)
 	defer d.Close()

@@ -19,7 +19,8 @@ const (
 	Rice Codec = 2
 )
 
-// maxRiceBytes bounds the coding of a key: a remainder of up to 63 bits, a quotient of less than 4 on average.
+// maxRiceBytes bounds the coding of a key: a remainder of up to 63 bits, a quotient of less than 4 on
+// average.
 const maxRiceBytes = 9
 
 var errKeys = errors.New("keys not coded in order")
@@ -118,8 +119,8 @@ func appendBits(dst []byte, acc uint64, n uint) []byte {
 	return dst
 }
 
-// decodeRice reads len(keys) keys, keys[0] being given, from b, which must be followed by at least 8 bytes more within
-// its capacity, and returns the rest of b.
+// decodeRice reads len(keys) keys, keys[0] being given, from b, which must be followed by at least 8 bytes
+// more within its capacity, and returns the rest of b.
 func decodeRice(keys []uint64, b []byte, w uint8) ([]byte, error) {
 	n := len(keys) - 1
 	plane := (n*int(w) + 7) / 8

@@ -13,8 +13,8 @@ import (
 	"drumbeat/disk"
 )
 
-// Adds by many, passes and checkpoints side by side: each tuple is answered once, in order within an adder's tuples of
-// a key; and what a checkpoint saved beside them is the moment of its Freeze.
+// Adds by many, passes and checkpoints side by side: each tuple is answered once, in order within an adder's
+// tuples of a key; and what a checkpoint saved beside them is the moment of its Freeze.
 func TestConcurrent(t *testing.T) {
 	for _, name := range []string{"mixed", "slow"} {
 		t.Run(name, func(t *testing.T) { testConcurrent(t, small(kinds[name])) })
@@ -59,7 +59,8 @@ func (c *concurrent) add(adder, batches int) error {
 		ts := make([]Tuple, rng.IntN(100))
 		c.steps.RLock()
 		for i := range ts {
-			ts[i] = Tuple{Key: Key(rng.Uint64N(500) << 55), Op: CheckUpdate, Aux: fmt.Appendf(nil, "%d/%d", adder, c.added[adder]+i)}
+			aux := fmt.Appendf(nil, "%d/%d", adder, c.added[adder]+i)
+			ts[i] = Tuple{Key: Key(rng.Uint64N(500) << 55), Op: CheckUpdate, Aux: aux}
 		}
 		err := c.d.Add(ts)
 		c.added[adder] += len(ts)

@@ -1,45 +1,53 @@
-// Package drum is the Disk Repository with Update Management of the IRLbot paper: a large sorted set of <key, value>
-// pairs on disk that takes a stream of checks and updates, and answers them in batches by sequential reading and
-// writing alone. It knows nothing of URLs.
+// Package drum is the Disk Repository with Update Management of the IRLbot paper: a large sorted set of <key,
+// value> pairs on disk that takes a stream of checks and updates, and answers them in batches by sequential
+// reading and writing alone. It knows nothing of URLs.
 //
-// It implements section IV.C and Figure 1; model.go has the equations of sections IV and V. Tuples <key, value, aux> are
-// spread over k bucket buffers by the leading bits of the key, <key, value> and aux apart, and full buffers go to bucket
-// files. A merge reads a bucket, sorts it, takes it through the bucket's part of the sorted cache Z, which is rewritten
-// if something changed, and hands out the results, with their aux, in order of arrival.
+// It implements section IV.C and Figure 1; model.go has the equations of sections IV and V. Tuples <key,
+// value, aux> are spread over k bucket buffers by the leading bits of the key, <key, value> and aux apart,
+// and full buffers go to bucket files. A merge reads a bucket, sorts it, takes it through the bucket's part
+// of the sorted cache Z, which is rewritten if something changed, and hands out the results, with their aux,
+// in order of arrival.
 //
 // # Departures from the paper
 //
-//   - A bucket is merged in rounds of at most BucketBytes of RAM, in order of arrival, so the keys need not be uniform:
-//     one key may own most of the tuples. With Options.Each each bucket is merged when it is full itself.
-//   - Apply, a function, decides what an operation does to a value; check, update and check+update are stock ones.
-//   - Z is cut at the borders of the buckets into parts, and a part that didn't change isn't rewritten. The parts that a
-//     pass writes go to one new file per directory.
+//   - A bucket is merged in rounds of at most BucketBytes of RAM, in order of arrival, so the keys need not
+//     be uniform: one key may own most of the tuples. With Options.Each each bucket is merged when it is full
+//     itself.
+//   - Apply, a function, decides what an operation does to a value; check, update and check+update are stock
+//     ones.
+//   - Z is cut at the borders of the buckets into parts, and a part that didn't change isn't rewritten. The
+//     parts that a pass writes go to one new file per directory.
 //   - Keys in Z may be Golomb-Rice coded.
-//   - Sorting is in place: 16 bytes a tuple, where the paper has H + P = 12 and must restore the order of arrival too.
+//   - Sorting is in place: 16 bytes a tuple, where the paper has H + P = 12 and must restore the order of
+//     arrival too.
 //   - Bucket files are made when a buffer is full, and grow by extents. A small store merges from RAM.
 //
 // # Contract
 //
-// Every tuple added is seen by exactly one round. Tuples of a bucket are applied and answered in order of arrival. A
-// checkpoint (Pause, Freeze, Resume, Save, sync of all directories, manifest, Commit) captures one moment; after a crash
-// Open goes on from the last durable one, nothing lost and nothing doubled. No State has a round in its middle: emission
-// and install of a round are one unit under the gate that Pause takes. Files that a State names are neither cut, nor
-// overwritten nor deleted before the Commit of a later one. An error of writing or of Emit is final (fail-stop), one of
-// the context or of Reserve is not. Damage found in a file is a *disk.CorruptError and final too.
+// Every tuple added is seen by exactly one round. Tuples of a bucket are applied and answered in order of
+// arrival. A checkpoint (Pause, Freeze, Resume, Save, sync of all directories, manifest, Commit) captures one
+// moment; after a crash Open goes on from the last durable one, nothing lost and nothing doubled. No State
+// has a round in its middle: emission and install of a round are one unit under the gate that Pause takes.
+// Files that a State names are neither cut, nor overwritten nor deleted before the Commit of a later one. An
+// error of writing or of Emit is final (fail-stop), one of the context or of Reserve is not. Damage found in
+// a file is a *disk.CorruptError and final too.
 //
 // # Concurrency
 //
-// Add may be called by many goroutines, also during a pass and from within Emit; a full buffer is written by whoever
-// fills it. One Pass runs at a time. The package owns no goroutines: reading, sorting and writing of a round take turns.
+// Add may be called by many goroutines, also during a pass and from within Emit; a full buffer is written by
+// whoever fills it. One Pass runs at a time. The package owns no goroutines: reading, sorting and writing of
+// a round take turns.
 //
 // # Memory and disk
 //
-// Options.RAMBytes: 2kM + 2M for buffers (M only once touched), BucketBytes for the tuples of a round, ReadChunkBytes
-// and the merge's own buffers; the latter only during a pass. Disk: the pending tuples, the cache twice.
+// Options.RAMBytes: 2kM + 2M for buffers (M only once touched), BucketBytes for the tuples of a round,
+// ReadChunkBytes and the merge's own buffers; the latter only during a pass. Disk: the pending tuples, the
+// cache twice.
 //
 // # Files
 //
-// In state/<Name> of each directory: keys-<bucket>-<generation> and aux-<bucket>-<generation>, a bucket's input, in
-// directory bucket mod n; cache-<generation>, the parts that a pass wrote, in directory (bucket + 1) mod n. What is in
-// buffers at a checkpoint goes to its tail files. The formats are in docs/formats/drum.md and format.go.
+// In state/<Name> of each directory: keys-<bucket>-<generation> and aux-<bucket>-<generation>, a bucket's
+// input, in directory bucket mod n; cache-<generation>, the parts that a pass wrote, in directory (bucket +
+// 1) mod n. What is in buffers at a checkpoint goes to its tail files. The formats are in
+// docs/formats/drum.md and format.go.
 package drum

@@ -9,12 +9,12 @@ import (
 	"drumbeat/disk"
 )
 
-// Key identifies an entry of the cache. Keys should be uniform hashes; where they are not, or where one key owns most
-// of the tuples, set Options.Each. The leading bits select the bucket.
+// Key identifies an entry of the cache. Keys should be uniform hashes; where they are not, or where one key
+// owns most of the tuples, set Options.Each. The leading bits select the bucket.
 type Key uint64
 
-// Op says what a tuple asks for. Check and Update are the bits of which CheckUpdate is the union. The zero Op is
-// invalid.
+// Op says what a tuple asks for. Check and Update are the bits of which CheckUpdate is the union. The zero Op
+// is invalid.
 type Op uint8
 
 const (
@@ -45,8 +45,8 @@ type Tuple struct {
 	Key Key
 	// Op is what to do with it.
 	Op Op
-	// Value is what Apply sees; at most Options.MaxValueBytes, empty in stores without values. It may be empty and
-	// need not have the length of the cache's values.
+	// Value is what Apply sees; at most Options.MaxValueBytes, empty in stores without values. It may be empty
+	// and need not have the length of the cache's values.
 	Value []byte
 	// Aux comes back with the result; Apply doesn't see it. It must fit into a buffer.
 	Aux []byte
@@ -69,8 +69,8 @@ type Result struct {
 	Aux   []byte
 }
 
-// Drum is one disk repository. Add, Full, Pending, Stats, Pause and Resume are safe for concurrent use; one Pass and
-// one checkpoint (Freeze, Save, Commit) run at a time, beside Adds.
+// Drum is one disk repository. Add, Full, Pending, Stats, Pause and Resume are safe for concurrent use; one
+// Pass and one checkpoint (Freeze, Save, Commit) run at a time, beside Adds.
 type Drum struct {
 	opt   Options
 	shift uint // of a key, to get its bucket
@@ -99,8 +99,8 @@ type Drum struct {
 
 // bucket is one of the k partitions of the key space.
 type bucket struct {
-	// mu guards open and the pending marks of all streams, and is held while a full buffer is written. The rest is
-	// changed by Pass alone, under mu and the gate.
+	// mu guards open and the pending marks of all streams, and is held while a full buffer is written. The rest
+	// is changed by Pass alone, under mu and the gate.
 	mu     sync.Mutex
 	open   *input
 	sealed *input // nil unless a merge has begun and not ended
@@ -111,8 +111,8 @@ type bucket struct {
 // failure is the first error after which nothing is done any more.
 type failure struct{ err error }
 
-// Open opens the store that st describes, or an empty one if st is nil. Files in the store's own directories that st
-// does not name are deleted, named ones are cut to the named length.
+// Open opens the store that st describes, or an empty one if st is nil. Files in the store's own directories
+// that st does not name are deleted, named ones are cut to the named length.
 func Open(opt Options, st *State) (*Drum, error) {
 	if st != nil {
 		if err := st.check(); err != nil {
@@ -177,8 +177,8 @@ func (d *Drum) failed() error {
 	return nil
 }
 
-// Full is true when a merge is due: a bucket has BucketBytes, DiskBytes are in use, or an interrupted merge waits to be
-// ended.
+// Full is true when a merge is due: a bucket has BucketBytes, DiskBytes are in use, or an interrupted merge
+// waits to be ended.
 func (d *Drum) Full() bool {
 	return d.full.Load() > 0 || d.sealed.Load() > 0 || d.overDisk()
 }

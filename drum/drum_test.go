@@ -333,11 +333,14 @@ func TestDeadPartsAreCollected(t *testing.T) {
 func TestOptionsValidate(t *testing.T) {
 	ok := Options{Set: disk.Set{FS: disk.NewMem(1), Paths: []string{"a"}}, Name: "x"}
 	for i, change := range []func(o *Options){
-		func(o *Options) { o.Set.Paths = nil }, func(o *Options) { o.Name = "a/b" }, func(o *Options) { o.Name = "" },
-		func(o *Options) { o.Buckets = 3 }, func(o *Options) { o.BufferBytes = 5000 }, func(o *Options) { o.Op = 9 },
+		func(o *Options) { o.Set.Paths = nil }, func(o *Options) { o.Name = "a/b" },
+		func(o *Options) { o.Name = "" },
+		func(o *Options) { o.Buckets = 3 }, func(o *Options) { o.BufferBytes = 5000 },
+		func(o *Options) { o.Op = 9 },
 		func(o *Options) { o.ValueBytes = -2 }, func(o *Options) { o.MaxValueBytes = 5 },
 		func(o *Options) { o.ValueBytes = 8; o.MaxValueBytes = 7 }, func(o *Options) { o.Codec = 3 },
-		func(o *Options) { o.ValueBytes = -1; o.MaxValueBytes = 1 << 20 }, func(o *Options) { o.OutBytes = 1 << 16 },
+		func(o *Options) { o.ValueBytes = -1; o.MaxValueBytes = 1 << 20 },
+		func(o *Options) { o.OutBytes = 1 << 16 },
 		func(o *Options) { o.BucketBytes = 3 }, func(o *Options) { o.ReadChunkBytes = 3 },
 	} {
 		o := ok
@@ -357,5 +360,31 @@ func TestOptionsValidate(t *testing.T) {
 	}
 	if got := fmt.Sprint(Check, Update, CheckUpdate, Op(7)); got != "check update check+update op(7)" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// A key with more tuples than Apply sees at once comes out as if there were several rounds.
+func TestLongRuns(t *testing.T) {
+	for _, name := range []string{"variable", "count", "slow"} {
+		rng := newRand(t)
+		opt := small(kinds[name])
+		opt.BucketBytes = 4 << 20
+		w := newWorld(t, disk.NewMem(1), opt, 1)
+		must(t, w.open())
+		for range 2 {
+			ts := w.tuples(rng, 5*runItems+7)
+			for i := range ts {
+				if i%50 != 0 {
+					ts[i].Key = 5
+				}
+			}
+			must(t, w.add(ts))
+			rounds, err := w.d.Pass(context.Background(), true)
+			must(t, err)
+			if rounds > opt.Buckets {
+				t.Errorf("%s: got %d rounds", name, rounds)
+			}
+		}
+		must(t, w.finish())
 	}
 }

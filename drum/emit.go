@@ -5,8 +5,8 @@ import "fmt"
 // batchResults is the largest number of results of one call of Emit.
 const batchResults = 512
 
-// emit hands the wanted results of the round, whose entries are in order of arrival, to Options.Emit, and returns the
-// cursor of in's aux behind them. The gate is held.
+// emit hands the wanted results of the round, whose entries are in order of arrival, to Options.Emit, and
+// returns the cursor of in's aux behind them. The gate is held.
 func (p *pass) emit(in *input) (cursor, error) {
 	o := &p.d.opt
 	p.aux = auxReader{p: p, in: in}
@@ -17,7 +17,9 @@ func (p *pass) emit(in *input) (cursor, error) {
 	before := func() error { return p.send(1) }
 	for i := range es {
 		e := &es[i]
-		r := Result{Key: Key(e.key), Op: Op(e.meta & metaOp), New: e.meta&metaNew != 0, Found: e.meta&metaFound != 0}
+		r := Result{
+			Key: Key(e.key), Op: Op(e.meta & metaOp), New: e.meta&metaNew != 0, Found: e.meta&metaFound != 0,
+		}
 		if o.Apply != nil {
 			r.Result, r.Out = p.round.results[i], p.round.out(uint32(i))
 		}
@@ -81,8 +83,8 @@ type auxReader struct {
 	b      []byte // what follows them
 }
 
-// take skips some records and returns the next one, calling before whenever the block that it last returned records
-// of is about to be replaced.
+// take skips some records and returns the next one, calling before whenever the block that it last returned
+// records of is about to be replaced.
 func (a *auxReader) take(skip int, before func() error) ([]byte, error) {
 	if err := a.skip(skip, before); err != nil {
 		return nil, err

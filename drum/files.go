@@ -33,8 +33,8 @@ type cacheFile struct {
 	open  bool  // a pass adds to it
 }
 
-// files knows the cache files, and what may be deleted when. A file made after the last Freeze is in no manifest and
-// goes at once; another goes with the Commit of the next checkpoint.
+// files knows the cache files, and what may be deleted when. A file made after the last Freeze is in no
+// manifest and goes at once; another goes with the Commit of the next checkpoint.
 type files struct {
 	d *Drum
 	// mu guards the fields below; no I/O under it.
@@ -148,7 +148,8 @@ func (fs *files) drop(c *cacheFile) error {
 	return fs.remove(fs.d.opt.path(c.dir, cacheName(c.gen)), c.epoch, c.size)
 }
 
-// space returns the bytes of live parts, of replaced ones in the same files, and of files that wait for deletion.
+// space returns the bytes of live parts, of replaced ones in the same files, and of files that wait for
+// deletion.
 func (fs *files) space() (live, dead, doomed int64) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -165,9 +166,9 @@ func (fs *files) space() (live, dead, doomed int64) {
 // maxCacheFiles is the number of cache files per directory beyond which passes put small ones together.
 const maxCacheFiles = 32
 
-// sparse returns the generations of the cache files whose parts should be copied into a new one: when replaced parts
-// take more space than live ones, those with the least live share, until that is down to half; or the smallest ones when
-// there are too many files.
+// sparse returns the generations of the cache files whose parts should be copied into a new one: when
+// replaced parts take more space than live ones, those with the least live share, until that is down to half;
+// or the smallest ones when there are too many files.
 func (fs *files) sparse() map[uint64]bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -212,7 +213,8 @@ func compareShare(a, b *cacheFile) int {
 	return int(max(-1, min(1, int64(a.gen-b.gen))))
 }
 
-// clean makes the directories, deletes the files that want doesn't name and cuts the others to the wanted length.
+// clean makes the directories, deletes the files that want doesn't name and cuts the others to the wanted
+// length.
 func (fs *files) clean(want map[string]int64) error {
 	d := fs.d
 	for dir := range d.dirs() {
@@ -262,7 +264,8 @@ func cut(fsys disk.FS, name string, size int64) error {
 
 // checkParts verifies that no part lies outside what a file can be.
 func checkPart(p part, dirs int) error {
-	if p.dir < 0 || p.dir >= dirs || p.off < pageBytes || p.size <= 0 || p.keys <= 0 || p.off > math.MaxInt64-p.size {
+	if p.dir < 0 || p.dir >= dirs || p.off < pageBytes || p.size <= 0 || p.keys <= 0 ||
+		p.off > math.MaxInt64-p.size {
 		return fmt.Errorf("invalid part %+v with %d directories", p, dirs)
 	}
 	return nil

@@ -9,8 +9,8 @@ import (
 	"drumbeat/disk"
 )
 
-// Bucket file: blocks, each at a multiple of 4096 bytes, zeros between. A block holds whole records. Integers are
-// little-endian, in all files.
+// Bucket file: blocks, each at a multiple of 4096 bytes, zeros between. A block holds whole records. Integers
+// are little-endian, in all files.
 //
 //	offset size field     meaning
 //	0      4    magic     "dBKT"
@@ -34,11 +34,12 @@ import (
 //	1-5  length of the value, uvarint; absent in stores without values
 //	n    value
 //
-// Record in a block of aux: length (uvarint), bytes. The i-th record of the one file belongs to the i-th of the other.
+// Record in a block of aux: length (uvarint), bytes. The i-th record of the one file belongs to the i-th of
+// the other.
 //
-// Cache file: disk.Header (kind "drmZ", version 1, number = generation, place = directory), then parts, each at a
-// multiple of 4096 bytes. A part is the blocks of one bucket's entries in order of keys. The state in the manifest
-// says where parts begin and end.
+// Cache file: disk.Header (kind "drmZ", version 1, number = generation, place = directory), then parts, each
+// at a multiple of 4096 bytes. A part is the blocks of one bucket's entries in order of keys. The state in
+// the manifest says where parts begin and end.
 //
 //	offset size field     meaning
 //	0      4    magic     "dCHE"
@@ -54,9 +55,9 @@ import (
 //	40     n    payload   keys, then lengths (4 bytes each) if values are variable, then values
 //	40+n   8    checksum  xxhash64 of bytes [0, 40+n)
 //
-// Keys raw: 8 bytes each. Keys by Rice (all but the first, which is in the header): d = key - previous key - 1; the low
-// `parameter` bits of each d, packed from the lowest bit of each byte on, filled up to a byte; then for each d, d >>
-// parameter zero bits and a one, packed likewise.
+// Keys raw: 8 bytes each. Keys by Rice (all but the first, which is in the header): d = key - previous key -
+// 1; the low `parameter` bits of each d, packed from the lowest bit of each byte on, filled up to a byte;
+// then for each d, d >> parameter zero bits and a one, packed likewise.
 
 const (
 	pageBytes     = 4096

@@ -160,7 +160,9 @@ func TestCorruption(t *testing.T) {
 	rng := newRand(t)
 	for _, kind := range []string{"keys", "aux", "cache"} {
 		found := 0
-		for _, at := range []int{0, 4, 6, 8, 12, 17, 24, 33, 41, 50, 60, 100, 3000, 4096, 4097, 4100, 4110, 4140, 4200} {
+		for _, at := range []int{
+			0, 4, 6, 8, 12, 17, 24, 33, 41, 50, 60, 100, 3000, 4096, 4097, 4100, 4110, 4140, 4200,
+		} {
 			mem := disk.NewMem(1)
 			w := newWorld(t, mem, small(kinds["variable"]), 1)
 			must(t, w.open())

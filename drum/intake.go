@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// Add takes a batch of tuples, copying their bytes. It goes on during passes and is safe for concurrent use; each
-// bucket's tuples keep the order in which they came in. It writes buffers that fill up. After an error other than
-// ErrTuple the store takes no more.
+// Add takes a batch of tuples, copying their bytes. It goes on during passes and is safe for concurrent use;
+// each bucket's tuples keep the order in which they came in. It writes buffers that fill up. After an error
+// other than ErrTuple the store takes no more.
 func (d *Drum) Add(ts []Tuple) error {
 	if err := d.failed(); err != nil {
 		return err

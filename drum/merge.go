@@ -1,7 +1,8 @@
 package drum
 
-// merge takes one round's sorted tuples through the bucket's part of the cache. The new part is written only if an
-// entry changes; up to the first change nothing is written, and what was passed till then is copied when it comes.
+// merge takes one round's sorted tuples through the bucket's part of the cache. The new part is written only
+// if an entry changes; up to the first change nothing is written, and what was passed till then is copied
+// when it comes.
 type merge struct {
 	d     *Drum
 	old   *partReader

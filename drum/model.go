@@ -6,15 +6,15 @@ import (
 	"math"
 )
 
-// The cost model of sections IV and V. All sizes are in bytes, decimal (1 GB = 1e9), as the paper's figures need them.
-// alpha is how many times the text of all links is written to and read from disk.
+// The cost model of sections IV and V. All sizes are in bytes, decimal (1 GB = 1e9), as the paper's figures
+// need them. alpha is how many times the text of all links is written to and read from disk.
 
 // Load describes the stream of links that passes a URL check.
 type Load struct {
 	// Known is U, the entries before the first link; Links is n = l N, the links to come.
 	Known, Links float64
-	// UniqueFraction is p, URLBytes b, the text of a link; KeyBytes H; PointerBytes P, what a key needs besides in RAM:
-	// in this implementation 8, not 4.
+	// UniqueFraction is p, URLBytes b, the text of a link; KeyBytes H; PointerBytes P, what a key needs besides
+	// in RAM: in this implementation 8, not 4.
 	UniqueFraction, URLBytes, KeyBytes, PointerBytes float64
 }
 
@@ -26,8 +26,8 @@ func (l Load) MercatorB(ram float64) float64 {
 	return 2*l.quadratic()*(l.KeyBytes+l.PointerBytes)/(l.URLBytes*ram) + 2 + l.UniqueFraction
 }
 
-// Polybot returns alpha of the batch check with whole URLs in RAM: equation (2). compressed is bq, the bytes of a URL in
-// the compressed file.
+// Polybot returns alpha of the batch check with whole URLs in RAM: equation (2). compressed is bq, the bytes
+// of a URL in the compressed file.
 func (l Load) Polybot(ram, compressed float64) float64 {
 	file := (2*l.Known + l.UniqueFraction*l.Links) * compressed
 	return 2*file*(l.URLBytes+4*l.PointerBytes)/(l.URLBytes*ram) + l.UniqueFraction
@@ -45,26 +45,29 @@ func (l Load) DRUM(ram, disk, buffer float64) float64 {
 	return hb*l.quadratic()/(l.URLBytes*disk) + l.linear()
 }
 
-// OptimalDisk returns the disk bytes that match ram: equation (17). With the paper's example it gives 4.80e12 bytes for
-// 1 GB; the printed 4.39 TB is R²/M in binary units.
+// OptimalDisk returns the disk bytes that match ram: equation (17). With the paper's example it gives 4.80e12
+// bytes for 1 GB; the printed 4.39 TB is R²/M in binary units.
 func (l Load) OptimalDisk(ram, buffer float64) float64 {
 	return ram * ram * (l.KeyBytes + l.URLBytes) / (8 * buffer * (l.KeyBytes + l.PointerBytes))
 }
 
-// DiskRate returns the pages/s that the disk admits: Theorem 3, equation (18). bandwidth is W in bytes/s, linksPerPage l.
+// DiskRate returns the pages/s that the disk admits: Theorem 3, equation (18). bandwidth is W in bytes/s,
+// linksPerPage l.
 func DiskRate(bandwidth, alpha, urlBytes, linksPerPage float64) float64 {
 	return bandwidth / (alpha * urlBytes * linksPerPage)
 }
 
-// CacheRate returns the pages/s that a RAM cache of speed links/s admits on a machine whose CPU is used up at maxRate
-// pages/s, if that grows in proportion: Theorem 4, equation (21).
+// CacheRate returns the pages/s that a RAM cache of speed links/s admits on a machine whose CPU is used up at
+// maxRate pages/s, if that grows in proportion: Theorem 4, equation (21).
 func CacheRate(speed, maxRate, linksPerPage float64) float64 {
 	return speed * maxRate / (linksPerPage*maxRate + speed)
 }
 
-// HybridRate returns the pages/s that disk and RAM cache together admit: Theorem 5, the root of equation (23). misses is
-// π(c, S), which must not fall with the rate; alpha is α(πn, R-c) for a share π of misses.
-func HybridRate(bandwidth, urlBytes, linksPerPage float64, misses func(rate float64) float64, alpha func(misses float64) float64) float64 {
+// HybridRate returns the pages/s that disk and RAM cache together admit: Theorem 5, the root of equation
+// (23). misses is π(c, S), which must not fall with the rate; alpha is α(πn, R-c) for a share π of misses.
+func HybridRate(
+	bandwidth, urlBytes, linksPerPage float64, misses, alpha func(float64) float64,
+) float64 {
 	want := bandwidth / (urlBytes * linksPerPage)
 	h := func(rate float64) float64 { pi := misses(rate); return rate * alpha(pi) * pi }
 	lo, hi := 0.0, 1.0
@@ -96,7 +99,8 @@ type Plan struct {
 	// Buckets is k, a power of 2, and ExactBuckets that of the theorem.
 	Buckets      int
 	ExactBuckets float64
-	// BucketBytes is r: the bytes of keys in a bucket. In RAM they take RoundBytes, which is Options.BucketBytes.
+	// BucketBytes is r: the bytes of keys in a bucket. In RAM they take RoundBytes, which is
+	// Options.BucketBytes.
 	BucketBytes, RoundBytes float64
 	// BufferBytes and ReadChunkBytes are M and delta.
 	BufferBytes, ReadChunkBytes float64
@@ -112,14 +116,17 @@ func (p Plan) String() string {
 		p.Buckets, p.BucketBytes, p.BufferBytes, p.ReadChunkBytes, p.DiskBytes, p.Alpha)
 }
 
-// Plan finds the number of buckets and their size: the proof of Theorem 2. The number is the power of 2 next to the
-// theorem's that leaves room for r >= delta; delta shrinks where R < 2 delta (1 + P/H).
+// Plan finds the number of buckets and their size: the proof of Theorem 2. The number is the power of 2 next
+// to the theorem's that leaves room for r >= delta; delta shrinks where R < 2 delta (1 + P/H).
 func (in PlanInput) Plan() (Plan, error) {
 	l := &in.Load
 	for _, f := range []struct {
 		at  *float64
 		def float64
-	}{{&l.KeyBytes, 8}, {&l.PointerBytes, 8}, {&l.URLBytes, 110}, {&in.BufferBytes, 256 << 10}, {&in.ReadChunkBytes, 32 << 20}} {
+	}{
+		{&l.KeyBytes, 8}, {&l.PointerBytes, 8}, {&l.URLBytes, 110},
+		{&in.BufferBytes, 256 << 10}, {&in.ReadChunkBytes, 32 << 20},
+	} {
 		if *f.at == 0 {
 			*f.at = f.def
 		}

@@ -13,7 +13,10 @@ const (
 )
 
 func paperLoad(pages float64) Load {
-	return Load{Known: 1e8, Links: linksPerPage * pages, UniqueFraction: 1. / 9, URLBytes: 110, KeyBytes: 8, PointerBytes: 4}
+	return Load{
+		Known: 1e8, Links: linksPerPage * pages, UniqueFraction: 1. / 9,
+		URLBytes: 110, KeyBytes: 8, PointerBytes: 4,
+	}
 }
 
 // printed compares with a cell of a table: one unit of its last digit, since some are cut and not rounded.
@@ -112,7 +115,8 @@ func TestOptimalDisk(t *testing.T) {
 func TestHybridRate(t *testing.T) {
 	l := paperLoad(.33 * 80e9)
 	alpha := l.DRUM(4*gb-.32*gb, scaledDisk(l), paperBuffer)
-	got := HybridRate(101.25e6, 110, linksPerPage, func(float64) float64 { return .33 }, func(float64) float64 { return alpha })
+	constant := func(v float64) func(float64) float64 { return func(float64) float64 { return v } }
+	got := HybridRate(101.25e6, 110, linksPerPage, constant(.33), constant(alpha))
 	want := DiskRate(101.25e6, alpha, 110, linksPerPage) / .33
 	if math.Abs(got-want) > 1e-6*want {
 		t.Errorf("got %v, want %v", got, want)
@@ -139,7 +143,8 @@ func TestPlan(t *testing.T) {
 		in.RAMBytes, in.DiskBytes = ram, 0
 		p, err := in.Plan()
 		must(t, err)
-		if used := 2*paperBuffer*float64(p.Buckets) + p.RoundBytes; used > ram+1 || p.BucketBytes < p.ReadChunkBytes-1 {
+		used := 2*paperBuffer*float64(p.Buckets) + p.RoundBytes
+		if used > ram+1 || p.BucketBytes < p.ReadChunkBytes-1 {
 			t.Errorf("R = %v: uses %v: %v", ram, used, p)
 		}
 	}

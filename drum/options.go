@@ -29,11 +29,11 @@ type Options struct {
 
 	// Buckets is the paper's k, a power of 2; default 64. A store keeps the number it was made with.
 	Buckets int
-	// BufferBytes is M, the size of each of the 2k intake buffers, a multiple of 4096; default 256 KiB. Keys with
-	// values, and aux, must fit into one.
+	// BufferBytes is M, the size of each of the 2k intake buffers, a multiple of 4096; default 256 KiB. Keys
+	// with values, and aux, must fit into one.
 	BufferBytes int
-	// BucketBytes is r, the RAM that the tuples of one round take (TupleBytes each), and what makes a bucket full;
-	// default 64 MiB.
+	// BucketBytes is r, the RAM that the tuples of one round take (TupleBytes each), and what makes a bucket
+	// full; default 64 MiB.
 	BucketBytes int64
 	// ReadChunkBytes is delta, the size of reads; default a quarter of BucketBytes between 64 KiB and 32 MiB.
 	ReadChunkBytes int
@@ -44,7 +44,8 @@ type Options struct {
 	Op Op
 	// ValueBytes is the length of the cache's values: 0 none, > 0 fixed, -1 variable.
 	ValueBytes int
-	// MaxValueBytes bounds variable values and the values of tuples; default 64 KiB, or ValueBytes if that is fixed.
+	// MaxValueBytes bounds variable values and the values of tuples; default 64 KiB, or ValueBytes if that is
+	// fixed.
 	MaxValueBytes int
 	// OutBytes bounds the Out of one result; each tuple of a round is counted with so many bytes.
 	OutBytes int
@@ -56,16 +57,17 @@ type Options struct {
 
 	// Apply decides about a key's entry; nil is ApplyCheckUpdate by a faster way.
 	Apply Apply
-	// Wanted selects the results to be emitted; the aux of others isn't copied. It sees all fields but Value and Aux.
-	// nil selects all but those of Update.
+	// Wanted selects the results to be emitted; the aux of others isn't copied. It sees all fields but Value and
+	// Aux. nil selects all but those of Update.
 	Wanted func(*Result) bool
-	// Emit takes the results of a bucket's round in order of arrival, at most 512 per call, under the gate (see Pause).
-	// Their bytes are valid during the call. An error ends the store's life: part of a round may have got through.
-	// nil drops all results.
+	// Emit takes the results of a bucket's round in order of arrival, at most 512 per call, under the gate (see
+	// Pause). Their bytes are valid during the call. An error ends the store's life: part of a round may have
+	// got through. nil drops all results.
 	Emit func([]Result) error
 	// BeginRound and EndRound, if set, enclose each round: Apply, Emit and install.
 	BeginRound, EndRound func()
-	// Reserve, if set, is asked before each round for the bytes it may write. Its error ends the pass without harm.
+	// Reserve, if set, is asked before each round for the bytes it may write. Its error ends the pass without
+	// harm.
 	Reserve func(need int64) error
 }
 
@@ -139,9 +141,9 @@ func (o *Options) TupleBytes(n int) int64 {
 	return sum
 }
 
-// RAMBytes returns what a Drum of these options takes at most outside the Go heap: 2k buffers of M for intake and two
-// for the bucket being merged, r for a round, delta for reading, and the buffers of the merge. The copies of buffers
-// that fill up between Freeze and Save come on top.
+// RAMBytes returns what a Drum of these options takes at most outside the Go heap: 2k buffers of M for intake
+// and two for the bucket being merged, r for a round, delta for reading, and the buffers of the merge. The
+// copies of buffers that fill up between Freeze and Save come on top.
 func (o Options) RAMBytes() int64 {
 	_ = o.complete()
 	m := int64(o.BufferBytes)
@@ -153,7 +155,8 @@ func (o *Options) chunkBytes() int64 {
 	return max(int64(o.ReadChunkBytes), int64(o.BufferBytes), o.maxCacheBlock())
 }
 
-// mergeBytes is what a merge needs besides: the write buffer, the present blocks of both parts, a run for Apply.
+// mergeBytes is what a merge needs besides: the write buffer, the present blocks of both parts, a run for
+// Apply.
 func (o *Options) mergeBytes() int64 {
 	run := int64(runItems) * (itemBytes + int64(o.OutBytes))
 	return int64(o.BufferBytes) + 3*o.maxCacheBlock() + run + 2*int64(o.MaxValueBytes)

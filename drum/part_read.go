@@ -40,7 +40,8 @@ func (r *partReader) load() (ok bool, err error) {
 	off := r.c.off - int64(r.c.hi-r.c.lo)
 	if off == r.part.off+r.part.size {
 		if r.seen != r.part.keys {
-			return false, corrupt(r.c.f.Name(), off, fmt.Sprintf("%d keys in the part", r.part.keys), fmt.Sprint(r.seen))
+			want := fmt.Sprintf("%d keys in the part", r.part.keys)
+			return false, corrupt(r.c.f.Name(), off, want, fmt.Sprint(r.seen))
 		}
 		return false, nil
 	}
@@ -127,7 +128,8 @@ func (r *partReader) value(i int) []byte {
 	return r.values[start:r.ends[i]]
 }
 
-// below returns the number of keys from pos on that are below key: a search in growing steps, good for near and far.
+// below returns the number of keys from pos on that are below key: a search in growing steps, good for near
+// and far.
 func (r *partReader) below(key uint64) int {
 	ks := r.keys[r.pos:]
 	if len(ks) == 0 || ks[0] >= key {

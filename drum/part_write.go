@@ -84,7 +84,8 @@ func (w *partWriter) endBlock() error {
 	}
 	o := &w.d.opt
 	h := cacheHeader{
-		codec: o.Codec, bucket: uint32(w.bucket), keys: uint32(len(w.keys)), first: w.keys[0], values: o.valueCode(),
+		codec: o.Codec, bucket: uint32(w.bucket), keys: uint32(len(w.keys)), first: w.keys[0],
+		values: o.valueCode(),
 	}
 	start := len(w.buf)
 	b := w.buf[:start+cacheHeaderBytes]

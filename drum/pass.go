@@ -9,10 +9,10 @@ import (
 	"drumbeat/disk"
 )
 
-// Pass merges what is due and returns the number of rounds: first what an interrupted pass left; then, if Full, all
-// buckets, or with Options.Each those that are full. A dry pass merges every bucket with tuples. What is added meanwhile
-// waits for the next one. ctx is looked at between rounds; after its end, or an error of Options.Reserve, the rest stays
-// due. One Pass runs at a time, a second waits.
+// Pass merges what is due and returns the number of rounds: first what an interrupted pass left; then, if
+// Full, all buckets, or with Options.Each those that are full. A dry pass merges every bucket with tuples.
+// What is added meanwhile waits for the next one. ctx is looked at between rounds; after its end, or an error
+// of Options.Reserve, the rest stays due. One Pass runs at a time, a second waits.
 func (d *Drum) Pass(ctx context.Context, dry bool) (rounds int, err error) {
 	d.passMu.Lock()
 	defer d.passMu.Unlock()
@@ -106,7 +106,8 @@ func (p *pass) close() error {
 	}
 	p.d.counts.roundPeak.Store(max(p.d.counts.roundPeak.Load(), p.round.peak))
 	p.round.free()
-	for _, b := range [][]byte{p.chunk, p.extra, p.w.buf, p.w.values, p.merge.scratch, p.merge.between, p.merge.arena.buf} {
+	m := &p.merge
+	for _, b := range [][]byte{p.chunk, p.extra, p.w.buf, p.w.values, m.scratch, m.between, m.arena.buf} {
 		disk.Free(b)
 	}
 	for _, r := range []*partReader{&p.old, &p.second} {

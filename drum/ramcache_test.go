@@ -71,8 +71,8 @@ func TestRAMCacheModel(t *testing.T) {
 	}
 }
 
-// Of many callers with the same new keys, at least one is told that each is new; and all are remembered while there is
-// room.
+// Of many callers with the same new keys, at least one is told that each is new; and all are remembered while
+// there is room.
 func TestRAMCacheConcurrent(t *testing.T) {
 	c := NewRAMCache(1 << 20)
 	defer c.Close()

@@ -31,7 +31,8 @@ type round struct {
 	peak    int64
 }
 
-// load reads a prefix of the sealed input, at most BucketBytes but at least one tuple, and returns the cursor behind it.
+// load reads a prefix of the sealed input, at most BucketBytes but at least one tuple, and returns the cursor
+// behind it.
 func (r *round) load(d *Drum, in *input, chunk *[]byte) (cursor, error) {
 	r.prepare(in)
 	var br blockReader
@@ -46,8 +47,8 @@ func (r *round) load(d *Drum, in *input, chunk *[]byte) (cursor, error) {
 			return cursor{}, err
 		}
 		if !ok {
-			return cursor{}, corrupt(d.opt.path(in.keys.dir, bucketName(in.keys.kind, in.keys.bucket, in.keys.gen)), br.next,
-				fmt.Sprintf("%d more tuples", in.tuples-int64(len(r.entries))), "end")
+			missing := in.tuples - int64(len(r.entries))
+			return cursor{}, corrupt(br.path(), br.next, fmt.Sprintf("%d more tuples", missing), "end")
 		}
 		taken, full, err := r.take(&br, d.shift, skip, &cost)
 		if err != nil {
@@ -62,9 +63,11 @@ func (r *round) load(d *Drum, in *input, chunk *[]byte) (cursor, error) {
 	return end, nil
 }
 
-// take adds records of the present block beyond skip; full means that the next doesn't fit. taken counts from the
-// block's beginning.
-func (r *round) take(br *blockReader, shift uint, skip uint32, cost *int64) (taken uint32, full bool, err error) {
+// take adds records of the present block beyond skip; full means that the next doesn't fit. taken counts from
+// the block's beginning.
+func (r *round) take(
+	br *blockReader, shift uint, skip uint32, cost *int64,
+) (taken uint32, full bool, err error) {
 	o := r.opt
 	b, pos := br.payload, 0
 	var rec keyRecord
@@ -113,7 +116,8 @@ func (r *round) prepare(in *input) {
 	// Touched pages stay in RAM. Where this round's mix of lengths differs from the last's, start afresh.
 	sum := int64(0)
 	for i, need := range [...]int64{
-		int64(n) * entryBytes, int64(n) * valueOffsetBytes, int64(values), int64(n) * resultBytes, int64(n) * outLenBytes, int64(outs),
+		int64(n) * entryBytes, int64(n) * valueOffsetBytes, int64(values),
+		int64(n) * resultBytes, int64(n) * outLenBytes, int64(outs),
 	} {
 		sum += max(r.touched[i], min(need, o.BucketBytes))
 	}

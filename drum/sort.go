@@ -2,8 +2,8 @@ package drum
 
 import "math/bits"
 
-// entry is one tuple of a round: its key, number in order of arrival, and flags. Sorting needs no memory besides, so a
-// round takes 16 bytes per tuple where the paper has H + P = 12.
+// entry is one tuple of a round: its key, number in order of arrival, and flags. Sorting needs no memory
+// besides, so a round takes 16 bytes per tuple where the paper has H + P = 12.
 type entry struct {
 	key  uint64
 	idx  uint32
@@ -22,7 +22,8 @@ const (
 // smallSort is the number of entries up to which insertion is faster than another radix pass.
 const smallSort = 24
 
-// sortEntries sorts by key, and by order of arrival within a key: in-place radix sort from the highest differing bits.
+// sortEntries sorts by key, and by order of arrival within a key: in-place radix sort from the highest
+// differing bits.
 func sortEntries(es []entry) {
 	for len(es) > smallSort {
 		var diff uint64
@@ -98,7 +99,8 @@ func insertionSort(es []entry) {
 	}
 }
 
-// sortArrival sorts the entries of one key by order of arrival, by swapping key and number for the time of the sort.
+// sortArrival sorts the entries of one key by order of arrival, by swapping key and number for the time of
+// the sort.
 func sortArrival(es []entry) {
 	key, sorted := es[0].key, true
 	for i := 1; i < len(es) && sorted; i++ {

@@ -51,8 +51,8 @@ type InputState struct {
 	Bytes  int64 `json:"bytes"`
 }
 
-// StreamState is one file of an input (Gen 0: none yet), and the place up to which it has been merged: At is the offset
-// of a block, or Bytes for the buffer; Record the number of records of it that are done.
+// StreamState is one file of an input (Gen 0: none yet), and the place up to which it has been merged: At is
+// the offset of a block, or Bytes for the buffer; Record the number of records of it that are done.
 type StreamState struct {
 	Gen    uint64 `json:"g,omitempty"`
 	Bytes  int64  `json:"n,omitempty"`
@@ -79,8 +79,8 @@ type Frozen struct {
 	doomed  []doomedFile
 }
 
-// frozenBuffer is the prefix of a buffer that belongs to the frozen moment. Its fields are guarded by the mu of its
-// bucket.
+// frozenBuffer is the prefix of a buffer that belongs to the frozen moment. Its fields are guarded by the mu
+// of its bucket.
 type frozenBuffer struct {
 	slot tailSlot
 	s    *stream
@@ -103,9 +103,9 @@ func (s *stream) settle() {
 	}
 }
 
-// Freeze takes the moment that the next State describes. It touches memory only. No emission may be running: call it
-// between Pause and Resume when passes run, and with the Adds held off if their batches are to be whole. The last Frozen
-// must have been saved or given up.
+// Freeze takes the moment that the next State describes. It touches memory only. No emission may be running:
+// call it between Pause and Resume when passes run, and with the Adds held off if their batches are to be
+// whole. The last Frozen must have been saved or given up.
 func (d *Drum) Freeze() *Frozen {
 	if d.emitting.Load() {
 		panic("BUG: drum: " + d.opt.Name + ": Freeze during an emission")
@@ -159,8 +159,8 @@ func (s *stream) state(at cursor) StreamState {
 // tailBytes is about how much goes into one piece of a tail.
 const tailBytes = 1 << 20
 
-// Save writes what is in RAM and belongs to the frozen moment to the tails and returns the State. It runs beside Adds
-// and passes. The State counts once the caller has synced all directories and made it durable.
+// Save writes what is in RAM and belongs to the frozen moment to the tails and returns the State. It runs
+// beside Adds and passes. The State counts once the caller has synced all directories and made it durable.
 func (f *Frozen) Save(tails *disk.Tails) (*State, error) {
 	if err := f.d.failed(); err != nil {
 		return nil, err

@@ -16,8 +16,8 @@ type Stats struct {
 	Passes, Rounds, Merged, Emitted int64
 	// The bytes read and written, by kind of file.
 	KeysRead, KeysWritten, AuxRead, AuxWritten, CacheRead, CacheWritten int64
-	// The bytes held on disk: in bucket files of open and of sealed inputs, and in the cache's files by parts that are
-	// live or replaced. Files that wait for a Commit to be deleted count as DoomedBytes.
+	// The bytes held on disk: in bucket files of open and of sealed inputs, and in the cache's files by parts
+	// that are live or replaced. Files that wait for a Commit to be deleted count as DoomedBytes.
 	IntakeBytes, SealedBytes, LiveBytes, DeadBytes, DoomedBytes int64
 	// RoundPeakBytes is the most RAM that the tuples of a round have taken.
 	RoundPeakBytes int64

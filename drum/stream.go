@@ -10,8 +10,8 @@ import (
 	"drumbeat/disk"
 )
 
-// A stream is a sequence of records: the blocks of a file, then those in the buffer. It is guarded by its bucket's mu
-// until it is sealed; then it doesn't change any more, but for its pending mark.
+// A stream is a sequence of records: the blocks of a file, then those in the buffer. It is guarded by its
+// bucket's mu until it is sealed; then it doesn't change any more, but for its pending mark.
 type stream struct {
 	kind    blockKind
 	bucket  int
@@ -139,8 +139,8 @@ func (d *Drum) flush(s *stream) error {
 	return nil
 }
 
-// extentBlocks is the number of blocks for which space is reserved at once from the second on, so that files which
-// grow side by side stay in large extents. A lone block reserves nothing.
+// extentBlocks is the number of blocks for which space is reserved at once from the second on, so that files
+// which grow side by side stay in large extents. A lone block reserves nothing.
 const extentBlocks = 8
 
 // openStream opens the file for writing, making it if there is none.
@@ -235,8 +235,9 @@ func (r *blockReader) load() (ok bool, err error) {
 		return false, err
 	}
 	if h.kind != r.s.kind || h.bucket != uint32(r.s.bucket) || h.gen != r.s.gen {
-		return false, corrupt(path, r.off, fmt.Sprintf("%s of bucket %d, generation %d", r.s.kind, r.s.bucket, r.s.gen),
-			fmt.Sprintf("%s of bucket %d, generation %d", h.kind, h.bucket, h.gen))
+		const format = "%s of bucket %d, generation %d"
+		return false, corrupt(path, r.off, fmt.Sprintf(format, r.s.kind, r.s.bucket, r.s.gen),
+			fmt.Sprintf(format, h.kind, h.bucket, h.gen))
 	}
 	size := pageUp(bucketFrameBytes + int64(h.stored))
 	block, err := r.c.peek(int(size))

@@ -7,8 +7,9 @@ import (
 	"drumbeat/disk"
 )
 
-// Walk calls fn for every tuple that waits in the buckets and tails of st, in order of arrival within a bucket. It reads
-// the files, verifying checksums and numbers, and changes nothing. The tuple's bytes are valid during the call.
+// Walk calls fn for every tuple that waits in the buckets and tails of st, in order of arrival within a
+// bucket. It reads the files, verifying checksums and numbers, and changes nothing. The tuple's bytes are
+// valid during the call.
 func Walk(set disk.Set, name string, st *State, fn func(t Tuple) error) error {
 	w, err := newWalker(set, name, st)
 	if err != nil {
@@ -30,7 +31,8 @@ func Walk(set disk.Set, name string, st *State, fn func(t Tuple) error) error {
 	return nil
 }
 
-// WalkCache calls fn for every entry of the cache, in order of keys. Like Walk it verifies and changes nothing.
+// WalkCache calls fn for every entry of the cache, in order of keys. Like Walk it verifies and changes
+// nothing.
 func WalkCache(set disk.Set, name string, st *State, fn func(key Key, value []byte) error) error {
 	w, err := newWalker(set, name, st)
 	if err != nil {
@@ -97,7 +99,8 @@ func (w *walker) join(in *input, keys, aux *blockReader, fn func(t Tuple) error)
 			return err
 		}
 		if rec.key>>w.d.shift != uint64(in.keys.bucket) {
-			return corrupt(keys.path(), keys.off, fmt.Sprintf("keys of bucket %d", in.keys.bucket), fmt.Sprintf("%x", rec.key))
+			return corrupt(keys.path(), keys.off, fmt.Sprintf("keys of bucket %d", in.keys.bucket),
+				fmt.Sprintf("%x", rec.key))
 		}
 		if err := auxRecs.next(parseText); err != nil {
 			return err

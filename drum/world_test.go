@@ -254,8 +254,8 @@ func (w *world) checkCache(cache map[Key]string) {
 	}
 }
 
-// applyTest changes values by rules that see all of what Apply sees, tuple by tuple, so that the split into runs and
-// rounds doesn't matter.
+// applyTest changes values by rules that see all of what Apply sees, tuple by tuple, so that the split into
+// runs and rounds doesn't matter.
 func applyTest(key Key, old []byte, exists bool, run []Item, a *Arena, dst []byte) ([]byte, Action) {
 	value, action := append(dst, old...), Keep
 	for i := range run {
@@ -301,7 +301,9 @@ var kinds = map[string]Options{
 	"slow":     {Name: "slow", Apply: ApplyCheckUpdate, Each: true},
 	"count":    {Name: "count", Apply: applyCount, ValueBytes: 12, MaxValueBytes: 100, Each: true, Codec: Rice},
 	"variable": {Name: "variable", Apply: applyTest, ValueBytes: -1, MaxValueBytes: 300, OutBytes: 12},
-	"replace":  {Name: "replace", Apply: ApplyReplace, ValueBytes: -1, MaxValueBytes: 100, OutBytes: 100, Each: true},
+	"replace": {
+		Name: "replace", Apply: ApplyReplace, ValueBytes: -1, MaxValueBytes: 100, OutBytes: 100, Each: true,
+	},
 }
 
 // small gives opt sizes at which a few thousand tuples go the whole way.
@@ -310,7 +312,8 @@ func small(opt Options) Options {
 	return opt
 }
 
-// tuples draws n tuples with the skew of the rng: many keys come again, in the skewed kinds one key is most of them.
+// tuples draws n tuples with the skew of the rng: many keys come again, in the skewed kinds one key is most
+// of them.
 func (w *world) tuples(rng *rand.Rand, n int) []Tuple {
 	ts := make([]Tuple, n)
 	for i := range ts {
@@ -333,7 +336,8 @@ func (w *world) tuples(rng *rand.Rand, n int) []Tuple {
 	return ts
 }
 
-// checkWalk compares the tuples that wait in the durable state with those that have been added and not merged.
+// checkWalk compares the tuples that wait in the durable state with those that have been added and not
+// merged.
 func (w *world) checkWalk() {
 	w.t.Helper()
 	data, err := disk.ReadFile(w.set.FS, manifestName)
