@@ -1,0 +1,361 @@
+package warc
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"drumbeat/disk"
+)
+
+var (
+	seedFlag = flag.Uint64("seed", 0, "seed of random tests; 0 draws one")
+	longFlag = flag.Bool("long", false, "more rounds of random tests")
+)
+
+// manifest is what the tests' crawl keeps: how many captures the state covers.
+type manifest struct {
+	Gen     uint64
+	Covered int
+	State   *State
+}
+
+// crashCrawl is a crawl that does nothing but append captures, numbered in order, and take checkpoints.
+type crashCrawl struct {
+	t    *testing.T
+	rng  *rand.Rand
+	mem  *disk.Mem
+	opt  Options
+	w    *Writer
+	enc  *Encoder
+	next int
+	last manifest
+	// quiet: nothing is appended during checkpoints.
+	quiet bool
+}
+
+func (c *crashCrawl) start() {
+	c.opt = testOptions(c.mem, 1+c.rng.IntN(3))
+	if c.last.State != nil {
+		c.opt = testOptions(c.mem, c.dirs())
+	}
+	c.opt.FileBytes, c.opt.IndexBytes, c.opt.BufferBytes = 30_000, 6_000, 4096<<c.rng.IntN(2)
+	for _, dir := range append([]string{"/state"}, c.opt.Set.Paths...) {
+		if err := c.mem.MkdirAll(dir); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	c.last = c.readManifest()
+	w, err := Open(c.opt, c.last.State)
+	if err != nil {
+		c.t.Fatalf("open: %v", err)
+	}
+	c.w, c.enc, c.next = w, w.NewEncoder(), c.last.Covered
+}
+
+func (c *crashCrawl) dirs() int {
+	n := 0
+	for {
+		if _, err := c.mem.List(fmt.Sprintf("/out%d", n)); err != nil {
+			return max(n, 1)
+		}
+		n++
+	}
+}
+
+func (c *crashCrawl) readManifest() (m manifest) {
+	data, err := disk.ReadFile(c.mem, "/state/manifest")
+	if errors.Is(err, fs.ErrNotExist) {
+		return m
+	}
+	if err == nil {
+		err = json.Unmarshal(data, &m)
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return m
+}
+
+// capture is the exchange of a number: sizes and kinds follow from it.
+func capture(n int) *Exchange {
+	rng := rand.New(rand.NewPCG(uint64(n), 7))
+	x := sampleExchange()
+	x.URL = fmt.Appendf(nil, "http://h%d.example/%d", n%17, n)
+	x.Body = bytes.Repeat(fmt.Appendf(nil, "page %d ", n), rng.IntN(400))
+	if x.Encoded = rng.IntN(2) == 0; x.Encoded && rng.IntN(8) == 0 {
+		x.Body = make([]byte, 40_000)
+		for i := range x.Body {
+			x.Body[i] = byte(rng.Uint32())
+		}
+	}
+	return x
+}
+
+func (c *crashCrawl) add(count int) error {
+	var p Prepared
+	for range count {
+		if c.quiet {
+			break
+		}
+		if err := c.enc.Prepare(&p, capture(c.next)); err != nil {
+			c.t.Fatal(err)
+		}
+		if _, err := c.w.Append(&p, when.Add(time.Duration(c.next)*time.Second)); err != nil {
+			return err
+		}
+		c.next++
+	}
+	return nil
+}
+
+// checkpoint follows the protocol; appends go on between its steps.
+func (c *crashCrawl) checkpoint() error {
+	m := manifest{Gen: c.last.Gen + 1, Covered: c.next}
+	frozen := c.w.Freeze()
+	if err := c.add(c.rng.IntN(20)); err != nil {
+		return err
+	}
+	tails, err := disk.CreateTails(c.opt.State, m.Gen)
+	for gen := m.Gen; errors.Is(err, fs.ErrExist); { // left by a crash
+		if err := disk.RemoveTails(c.opt.State, func(g uint64) bool { return g != gen }); err != nil {
+			return err
+		}
+		tails, err = disk.CreateTails(c.opt.State, m.Gen)
+	}
+	if err != nil {
+		return err
+	}
+	if m.State, err = frozen.Save(tails); err != nil {
+		return err
+	}
+	if err := tails.Close(); err != nil {
+		return err
+	}
+	if err := c.add(c.rng.IntN(5)); err != nil {
+		return err
+	}
+	for _, dir := range append([]string{"/state"}, c.opt.Set.Paths...) {
+		if err := c.mem.SyncFS(dir); err != nil {
+			return err
+		}
+	}
+	data, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	if err := disk.WriteFileAtomic(c.mem, "/state/manifest", data); err != nil {
+		return err
+	}
+	c.last = m
+	if err := frozen.Commit(); err != nil {
+		return err
+	}
+	return disk.RemoveTails(c.opt.State, func(gen uint64) bool { return gen == m.Gen })
+}
+
+// check reads all files: each capture below covered must be there once, and nothing else.
+func (c *crashCrawl) check() {
+	c.t.Helper()
+	m := c.readManifest()
+	if m.State == nil {
+		return
+	}
+	seen := make(map[string]int)
+	visit := func(file string, r *Record) error {
+		if r.Type() != "response" {
+			return nil
+		}
+		x := capture(atoi(c.t, r.Get("WARC-Target-URI")))
+		if want := append(slices.Clone(x.Head), x.Body...); !bytes.Equal(r.Block, want) {
+			c.t.Errorf("%s at %d: %s has another block", file, r.Offset, r.Get("WARC-Target-URI"))
+		}
+		seen[fmt.Sprintf("%s %d %d %s", file, r.Offset, r.Length, r.Get("WARC-Target-URI"))]++
+		return nil
+	}
+	paths, err := Files(c.opt.Set)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for _, path := range paths {
+		base := path[strings.LastIndexByte(path, '/')+1:]
+		if err := ReadFile(c.mem, path, 1<<20, func(r *Record) error { return visit(base, r) }); err != nil {
+			c.t.Fatal(err)
+		}
+		c.checkIndex(strings.TrimSuffix(path, dataSuffix)+indexSuffix, seen)
+	}
+	if err := Walk(c.opt, m.State, 1<<20, visit); err != nil {
+		c.t.Fatal(err)
+	}
+	numbers := make(map[int]bool)
+	for key, times := range seen {
+		n := atoi(c.t, key)
+		if times != 1 || numbers[n] || n >= m.Covered {
+			c.t.Errorf("capture %d of %d is there more than once, or should not be", n, m.Covered)
+		}
+		numbers[n] = true
+	}
+	if len(numbers) != m.Covered || m.State.Counts.Captures != int64(m.Covered) {
+		c.t.Errorf("got %d captures, counted %d, want %d", len(numbers), m.State.Counts.Captures, m.Covered)
+	}
+}
+
+// checkIndex compares a final index with the records of its file, which are in seen.
+func (c *crashCrawl) checkIndex(path string, seen map[string]int) {
+	data, err := disk.ReadFile(c.mem, path)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	lines := strings.SplitAfter(string(data), "\n")
+	if !slices.IsSorted(lines[:len(lines)-1]) {
+		c.t.Errorf("%s isn't sorted", path)
+	}
+	file, found := strings.TrimSuffix(path[strings.LastIndexByte(path, '/')+1:], indexSuffix)+dataSuffix, 0
+	sc := bufio.NewScanner(bytes.NewReader(data))
+	for sc.Scan() {
+		_, object, _ := strings.Cut(sc.Text(), " {")
+		var v map[string]string
+		if err := json.Unmarshal([]byte("{"+object), &v); err != nil {
+			c.t.Fatal(err)
+		}
+		if seen[fmt.Sprintf("%s %s %s %s", v["filename"], v["offset"], v["length"], v["url"])] == 0 {
+			c.t.Errorf("%s: no record for %s", path, sc.Text())
+		}
+		found++
+	}
+	for key := range seen {
+		if strings.HasPrefix(key, file+" ") {
+			found--
+		}
+	}
+	if found != 0 {
+		c.t.Errorf("%s: %d lines more than records", path, found)
+	}
+}
+
+func atoi(t *testing.T, url string) (n int) {
+	if _, err := fmt.Sscan(url[strings.LastIndexByte(url, '/')+1:], &n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestCrashes stops crawls at random operations, by kill and by power cut, and resumes them.
+func TestCrashes(t *testing.T) {
+	seed := *seedFlag
+	if seed == 0 {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("-seed=%d", seed)
+	crawls := 30
+	if *longFlag {
+		crawls = 1000
+	}
+	for i := range crawls {
+		rng := rand.New(rand.NewPCG(seed, uint64(i)))
+		c := &crashCrawl{t: t, rng: rng, mem: disk.NewMem(rng.Uint64())}
+		for range 6 {
+			c.start()
+			c.mem.CrashAfter(1 + rng.IntN(120))
+			var err error
+			for err == nil {
+				if err = c.add(rng.IntN(60)); err == nil {
+					if rng.IntN(6) == 0 {
+						err = c.w.Roll()
+					}
+					if err == nil {
+						err = c.checkpoint()
+					}
+				}
+			}
+			if !errors.Is(err, disk.ErrCrashed) {
+				t.Fatalf("crawl %d: %v", i, err)
+			}
+			c.w.Close()
+			if rng.IntN(2) == 0 {
+				c.mem = c.mem.Kill()
+			} else {
+				c.mem = c.mem.Crash()
+			}
+			c.last = c.readManifest()
+			c.start() // recovery
+			c.check()
+			c.w.Close()
+			if t.Failed() {
+				t.Fatalf("crawl %d", i)
+			}
+			c.mem = c.mem.Kill()
+		}
+	}
+}
+
+// TestRoll: after Roll and a checkpoint all files are final; what isn't ours is left alone.
+func TestRoll(t *testing.T) {
+	c := &crashCrawl{t: t, rng: rand.New(rand.NewPCG(1, 1)), mem: disk.NewMem(1)}
+	c.start()
+	if err := disk.WriteFileAtomic(c.mem, "/out0/warc/OTHER-1.warc.gz.open", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.add(30); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.w.Roll(); err != nil {
+		t.Fatal(err)
+	}
+	c.quiet = true
+	if err := c.checkpoint(); err != nil {
+		t.Fatal(err)
+	}
+	c.check()
+	for _, dir := range c.opt.Set.Paths {
+		names, err := c.mem.List(dir + "/warc")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			if strings.HasSuffix(name, ".open") && !strings.HasPrefix(name, "OTHER") {
+				t.Errorf("%s/warc/%s is not final", dir, name)
+			}
+		}
+	}
+	c.w.Close()
+	c.start()
+	if _, err := c.mem.Size("/out0/warc/OTHER-1.warc.gz.open"); err != nil {
+		t.Errorf("a foreign file is gone: %v", err)
+	}
+	if c.next != 30 || c.w.Counts().Captures != 30 {
+		t.Errorf("resumed with %d captures, counted %d, want 30", c.next, c.w.Counts().Captures)
+	}
+}
+
+// TestFailStop: after a full disk nothing more is taken, and nothing can be saved.
+func TestFailStop(t *testing.T) {
+	c := &crashCrawl{t: t, rng: rand.New(rand.NewPCG(1, 1)), mem: disk.NewMem(1)}
+	c.start()
+	c.mem.SetCapacity(20_000)
+	var err error
+	for err == nil {
+		err = c.add(1)
+	}
+	c.mem.SetCapacity(1 << 30)
+	if again := c.add(1); again == nil {
+		t.Error("append after a failed write: no error")
+	}
+	frozen := c.w.Freeze()
+	tails, err := disk.CreateTails(c.opt.State, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := frozen.Save(tails); err == nil {
+		t.Error("save after a failed write: no error")
+	}
+}

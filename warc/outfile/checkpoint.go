@@ -1,0 +1,246 @@
+package outfile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"drumbeat/disk"
+)
+
+const stateVersion = 1
+
+// State is what a manifest holds of a Store.
+type State struct {
+	V int
+	// Serial of the next volume.
+	Serial uint64
+	// Volumes that aren't final: by directory and name.
+	Volumes []Volume
+}
+
+// Volume is one set of files that isn't final.
+type Volume struct {
+	// Dir is the number of the output directory.
+	Dir int
+	// Name of the files without suffix.
+	Name string
+	// Closed: nothing will be appended.
+	Closed bool
+	// Streams in the order of Options.Streams.
+	Streams []StreamState
+}
+
+// StreamState is the content of one stream: the first bytes of the file, then a tail.
+type StreamState struct {
+	// Size in bytes, without the tail.
+	Size int64
+	// Tail is empty for closed volumes.
+	Tail disk.Ref
+}
+
+// Frozen is a Store's content at one moment. At most one is under way; a newer one voids it.
+type Frozen struct {
+	store   *Store
+	state   State
+	buffers []frozenBuffer
+}
+
+// frozenBuffer is the part of a stream that was in RAM.
+type frozenBuffer struct {
+	volume, stream int
+	lane           *Lane
+	bytes          []byte
+}
+
+// Freeze notes the content of all volumes. It copies no data.
+func (s *Store) Freeze() *Frozen {
+	f := &Frozen{store: s, state: State{V: stateVersion}}
+	for _, l := range s.lanes {
+		l.mu.Lock()
+		f.freezeLane(l)
+		l.mu.Unlock()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, v := range s.closed {
+		f.state.Volumes = append(f.state.Volumes, v)
+	}
+	f.state.Serial = s.serial.Load()
+	return f
+}
+
+func (f *Frozen) freezeLane(l *Lane) {
+	if l.name == "" {
+		return
+	}
+	v := Volume{Dir: l.dir, Name: l.name}
+	for i := range l.streams {
+		st := &l.streams[i]
+		v.Streams = append(v.Streams, StreamState{Size: st.size})
+		st.pinned = nil // a Frozen that was given up
+		if len(st.buf) > 0 {
+			st.pinned = f
+			f.buffers = append(f.buffers, frozenBuffer{
+				volume: len(f.state.Volumes), stream: i, lane: l, bytes: st.buf[:len(st.buf):len(st.buf)],
+			})
+		}
+	}
+	f.state.Volumes = append(f.state.Volumes, v)
+}
+
+// Save writes what was in RAM to the tail files, directory 0, and returns the state for the manifest.
+func (f *Frozen) Save(tails *disk.Tails) (*State, error) {
+	for _, b := range f.buffers {
+		ref, err := tails.Write(0, b.bytes)
+		if err != nil {
+			return nil, f.store.fail(fmt.Errorf("outfile: save %s: %w", f.state.Volumes[b.volume].Name, err))
+		}
+		f.state.Volumes[b.volume].Streams[b.stream].Tail = ref
+		b.lane.mu.Lock()
+		if st := &b.lane.streams[b.stream]; st.pinned == f {
+			st.pinned = nil
+		}
+		b.lane.mu.Unlock()
+	}
+	f.buffers = nil
+	st := f.state
+	st.Volumes = append([]Volume(nil), st.Volumes...)
+	sortVolumes(st.Volumes)
+	f.store.mu.Lock()
+	defer f.store.mu.Unlock()
+	return &st, f.store.err
+}
+
+// Commit gives the closed volumes of the state, which must be durable, their final names.
+func (f *Frozen) Commit() error {
+	s := f.store
+	done := make(map[string]bool)
+	for i := range f.state.Volumes {
+		v := &f.state.Volumes[i]
+		if !v.Closed {
+			continue
+		}
+		if err := s.finish(v); err != nil {
+			return s.fail(err)
+		}
+		done[v.Name] = true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	kept := s.closed[:0]
+	for _, v := range s.closed {
+		if !done[v.Name] {
+			kept = append(kept, v)
+		}
+	}
+	s.closed = kept
+	return s.err
+}
+
+// finish gives the files of a closed volume their final names. Done again it does nothing: a file may be
+// final, moved or deleted already.
+func (s *Store) finish(v *Volume) error {
+	fsys, changed := s.opt.Set.FS, false
+	for i, stream := range s.opt.Streams {
+		final := s.path(v.Dir, v.Name+stream.Suffix)
+		open := final + openSuffix
+		size, err := fsys.Size(open)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil && size != v.Streams[i].Size {
+			err = &disk.CorruptError{
+				Path: open, Offset: size,
+				Want: fmt.Sprintf("%d bytes", v.Streams[i].Size), Got: fmt.Sprintf("%d bytes", size),
+			}
+		}
+		if err == nil && stream.Finish == nil {
+			err = fsys.Rename(open, final)
+		} else if err == nil {
+			err = rewrite(fsys, open, final, stream.Finish)
+		}
+		if err != nil {
+			return fmt.Errorf("outfile: finish: %w", err)
+		}
+		changed = true
+	}
+	if changed {
+		if err := fsys.SyncDir(s.path(v.Dir, "")); err != nil {
+			return fmt.Errorf("outfile: finish %s: %w", v.Name, err)
+		}
+	}
+	return nil
+}
+
+// rewrite makes final, synced, from what is in open, and removes open.
+func rewrite(fsys disk.FS, open, final string, change func([]byte) []byte) error {
+	if _, err := fsys.Size(final); errors.Is(err, fs.ErrNotExist) {
+		data, err := disk.ReadFile(fsys, open)
+		if err != nil {
+			return err
+		}
+		if err := disk.WriteFileAtomic(fsys, final, change(data)); err != nil {
+			return err
+		}
+	} else if err != nil {
+		return err
+	}
+	return fsys.Remove(open)
+}
+
+// Walk calls fn with the content of each stream of each volume that st names, in its order: for audit. It
+// changes nothing. A closed volume's file may have its final name already; if there is none, it was moved,
+// and fn isn't called. final tells that Finish has changed the content.
+func Walk(opt Options, st *State, fn func(v Volume, stream int, r io.Reader, final bool) error) error {
+	for _, v := range st.Volumes {
+		for i, want := range v.Streams {
+			err := walkStream(opt, v, i, want, fn)
+			if err != nil {
+				return fmt.Errorf("outfile: walk %s%s: %w", v.Name, opt.Streams[i].Suffix, err)
+			}
+		}
+	}
+	return nil
+}
+
+func walkStream(opt Options, v Volume, i int, want StreamState,
+	fn func(v Volume, stream int, r io.Reader, final bool) error) error {
+	path, final := opt.Set.Path(v.Dir, opt.Sub, v.Name+opt.Streams[i].Suffix+openSuffix), false
+	var file io.Reader = bytes.NewReader(nil)
+	if want.Size > 0 {
+		f, err := opt.Set.FS.OpenRead(path)
+		if errors.Is(err, fs.ErrNotExist) && v.Closed {
+			final = true
+			f, err = opt.Set.FS.OpenRead(opt.Set.Path(v.Dir, opt.Sub, v.Name+opt.Streams[i].Suffix))
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+		}
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		size, err := f.Size()
+		if err != nil {
+			return err
+		}
+		if size < want.Size || final && opt.Streams[i].Finish == nil && size != want.Size {
+			return &disk.CorruptError{
+				Path: f.Name(), Offset: size,
+				Want: fmt.Sprintf("%d bytes", want.Size), Got: fmt.Sprintf("%d bytes", size),
+			}
+		}
+		if !final {
+			size = want.Size
+		}
+		file = io.NewSectionReader(f, 0, size)
+	}
+	tail, err := disk.ReadTail(opt.State, want.Tail)
+	if err != nil {
+		return err
+	}
+	return fn(v, i, io.MultiReader(file, bytes.NewReader(tail)), final)
+}

@@ -1,0 +1,223 @@
+package warc
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+
+	"drumbeat/disk"
+	"drumbeat/warc/outfile"
+)
+
+// MaxHeaderBytes is the size of a record header that Read accepts.
+const MaxHeaderBytes = 64 << 10
+
+// Record is one record of a WARC file, as Read gives it: valid until the next.
+type Record struct {
+	// Offset and Length of the record's gzip member, in bytes of the file.
+	Offset, Length int64
+	// Version is the first line, such as "WARC/1.1".
+	Version string
+	// Fields of the header, in order.
+	Fields []Field
+	// Block is the content.
+	Block []byte
+}
+
+// Get returns the value of the first field of that name, compared without case; "" if there is none.
+func (r *Record) Get(name string) string {
+	for _, f := range r.Fields {
+		if strings.EqualFold(f.Name, name) {
+			return f.Value
+		}
+	}
+	return ""
+}
+
+// Type returns the value of WARC-Type.
+func (r *Record) Type() string { return r.Get("WARC-Type") }
+
+// Read calls fn with each record of a WARC file of one gzip member per record, and checks form, lengths and
+// checksums. Blocks larger than maxBlock bytes are an error. An error of fn ends it and is returned.
+func Read(r io.Reader, maxBlock int64, fn func(*Record) error) error {
+	in := &countReader{r: bufio.NewReaderSize(r, 256<<10)}
+	var zr *gzip.Reader
+	for {
+		start := in.n
+		if _, err := in.r.Peek(1); err == io.EOF {
+			return nil
+		}
+		var err error
+		if zr == nil {
+			zr, err = gzip.NewReader(in)
+		} else {
+			err = zr.Reset(in)
+		}
+		if err != nil {
+			return fmt.Errorf("warc: read member at %d: %w", start, whole(err))
+		}
+		zr.Multistream(false)
+		rec, err := readRecord(bufio.NewReader(zr), maxBlock)
+		if err != nil {
+			return fmt.Errorf("warc: read record at %d: %w", start, whole(err))
+		}
+		rec.Offset, rec.Length = start, in.n-start
+		if err := fn(rec); err != nil {
+			return err
+		}
+	}
+}
+
+// whole turns an end of input inside of a record into io.ErrUnexpectedEOF.
+func whole(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// countReader counts what the decompressor takes; as an io.ByteReader it isn't read ahead of.
+type countReader struct {
+	r *bufio.Reader
+	n int64
+}
+
+func (c *countReader) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+func (c *countReader) ReadByte() (byte, error) {
+	b, err := c.r.ReadByte()
+	if err == nil {
+		c.n++
+	}
+	return b, err
+}
+
+// readRecord reads the one record of a member, to the member's end.
+func readRecord(r *bufio.Reader, maxBlock int64) (*Record, error) {
+	rec, size := &Record{}, 0
+	for {
+		line, err := readLine(r, &size)
+		if err != nil {
+			return nil, err
+		}
+		if rec.Version == "" {
+			if !strings.HasPrefix(line, "WARC/") {
+				return nil, fmt.Errorf("got first line %q, want WARC/", line)
+			}
+			rec.Version = line
+			continue
+		}
+		if line == "" {
+			break
+		}
+		name, value, ok := strings.Cut(line, ":")
+		if !ok {
+			return nil, fmt.Errorf("header line %q without colon", line)
+		}
+		rec.Fields = append(rec.Fields, Field{Name: name, Value: strings.TrimSpace(value)})
+	}
+	length, err := strconv.ParseInt(rec.Get("Content-Length"), 10, 64)
+	if err != nil || length < 0 {
+		return nil, fmt.Errorf("content length %q", rec.Get("Content-Length"))
+	}
+	if length > maxBlock {
+		return nil, fmt.Errorf("block of %d bytes, want at most %d", length, maxBlock)
+	}
+	var block bytes.Buffer
+	if _, err := io.CopyN(&block, r, length); err != nil {
+		return nil, err
+	}
+	rec.Block = block.Bytes()
+	rest, err := io.ReadAll(io.LimitReader(r, 5))
+	if err != nil {
+		return nil, err
+	}
+	if string(rest) != "\r\n\r\n" {
+		return nil, fmt.Errorf("got %q after the block, want two empty lines and the end of the member", rest)
+	}
+	return rec, nil
+}
+
+func readLine(r *bufio.Reader, size *int) (string, error) {
+	var line []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		line = append(line, part...)
+		if *size += len(part); *size > MaxHeaderBytes {
+			return "", fmt.Errorf("header longer than %d bytes", MaxHeaderBytes)
+		}
+		if err == nil {
+			break
+		}
+		if err != bufio.ErrBufferFull {
+			return "", err
+		}
+	}
+	text, ok := strings.CutSuffix(string(line), "\r\n")
+	if !ok {
+		return "", fmt.Errorf("header line %q doesn't end with CRLF", line)
+	}
+	return text, nil
+}
+
+// ReadFile is Read of a file.
+func ReadFile(fsys disk.FS, name string, maxBlock int64, fn func(*Record) error) error {
+	f, err := fsys.OpenRead(name)
+	if err != nil {
+		return fmt.Errorf("warc: read: %w", err)
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return fmt.Errorf("warc: read %s: %w", name, err)
+	}
+	if err := Read(io.NewSectionReader(f, 0, size), maxBlock, fn); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// Files returns the paths of the final WARC files in the output directories, by directory and name. Files
+// of other prefixes count too: the directory is the crawl's.
+func Files(set disk.Set) ([]string, error) {
+	var paths []string
+	for dir := range set.Paths {
+		names, err := set.FS.List(set.Path(dir, subdir))
+		if err != nil {
+			return nil, fmt.Errorf("warc: list: %w", err)
+		}
+		for _, name := range names {
+			if strings.HasSuffix(name, dataSuffix) {
+				paths = append(paths, set.Path(dir, subdir, name))
+			}
+		}
+	}
+	return paths, nil
+}
+
+// Walk calls fn with each record that a state names and that isn't in a final file: the rest of what Files
+// gives. file is the final name. Together they are all captures of a crawl, unless files were moved. It
+// changes nothing.
+func Walk(opt Options, st *State, maxBlock int64, fn func(file string, r *Record) error) error {
+	opt.defaults()
+	visit := func(v outfile.Volume, stream int, r io.Reader, final bool) error {
+		if stream != dataStream || final {
+			return nil
+		}
+		return Read(r, maxBlock, func(rec *Record) error { return fn(v.Name+dataSuffix, rec) })
+	}
+	if err := outfile.Walk(opt.outfile(), &st.Files, visit); err != nil {
+		return fmt.Errorf("warc: %w", err)
+	}
+	return nil
+}

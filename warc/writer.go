@@ -1,0 +1,298 @@
+package warc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"drumbeat/disk"
+	"drumbeat/warc/outfile"
+)
+
+// Defaults of the options.
+const (
+	DefaultFileBytes  = 1e9
+	DefaultIndexBytes = 32 << 20
+	DefaultLevel      = 3
+)
+
+// Field is a named value, of a warcinfo or metadata record.
+type Field struct{ Name, Value string }
+
+// Options of a Writer. Set and State are required.
+type Options struct {
+	// Set holds the output directories.
+	Set disk.Set
+	// State holds the directories of the checkpoints' tail files.
+	State disk.Set
+	// Prefix of the file names; "" means DRUMBEAT. Letters, digits, "_", "-" and "." only.
+	Prefix string
+	// Host ends the file names and stands in the warcinfo record; "" means localhost. Other characters
+	// become "-".
+	Host string
+	// FileBytes is where a file is full. 0: DefaultFileBytes.
+	FileBytes int64
+	// IndexBytes is where a file is full by its index, which is sorted in RAM. 0: DefaultIndexBytes.
+	IndexBytes int64
+	// Level of deflate compression, 1 (fastest) to 9. 0: DefaultLevel.
+	Level int
+	// Info is put into the warcinfo record of each file, after the format lines: software, operator, robots
+	// and so on.
+	Info []Field
+	// BufferBytes of each open file. 0: 1 MiB.
+	BufferBytes int
+	// Random is where record ids come from; nil for crypto/rand. For tests: it must not fail.
+	Random interface{ Read(p []byte) (int, error) }
+}
+
+// Validate returns all faults of the options.
+func (o *Options) Validate() error {
+	var errs []error
+	if o.Level < 0 || o.Level > 9 {
+		errs = append(errs, fmt.Errorf("warc: options: compression level %d, want 1 to 9", o.Level))
+	}
+	if o.FileBytes < 0 || o.IndexBytes < 0 {
+		errs = append(errs, errors.New("warc: options: negative FileBytes or IndexBytes"))
+	}
+	if o.Prefix != nameChars(o.Prefix) {
+		errs = append(errs, fmt.Errorf("warc: options: prefix %q has characters that file names can't have", o.Prefix))
+	}
+	return errors.Join(errs...)
+}
+
+func (o *Options) defaults() {
+	if o.Prefix == "" {
+		o.Prefix = "DRUMBEAT"
+	}
+	if o.Host == "" {
+		o.Host = "localhost"
+	}
+	if o.FileBytes == 0 {
+		o.FileBytes = DefaultFileBytes
+	}
+	if o.IndexBytes == 0 {
+		o.IndexBytes = DefaultIndexBytes
+	}
+	if o.Level == 0 {
+		o.Level = DefaultLevel
+	}
+}
+
+// Writer appends captures to WARC files. Safe for concurrent use.
+type Writer struct {
+	opt    Options
+	files  *outfile.Store
+	counts counters
+}
+
+// counters are the Counts since the beginning of the crawl. Changed under a lane's lock, except that Freeze
+// reads all.
+type counters struct{ captures, bytes, index atomic.Int64 }
+
+// Counts says how much was appended since the crawl began.
+type Counts struct {
+	Captures   int64 // exchanges
+	Bytes      int64 // in WARC files, warcinfo records included
+	IndexBytes int64 // in index files
+}
+
+// Location is where a response record is.
+type Location struct {
+	Dir    int    // number of the output directory
+	File   string // final name of the WARC file, without directory
+	Offset int64  // of the response record's gzip member
+	Length int64  // of that member
+}
+
+// Streams of a volume, by their numbers in package outfile.
+const (
+	dataStream  = 0
+	indexStream = 1
+	dataSuffix  = ".warc.gz"
+	indexSuffix = ".cdxj"
+	subdir      = "warc"
+)
+
+func (o *Options) outfile() outfile.Options {
+	return outfile.Options{
+		Set: o.Set, State: o.State, Sub: subdir, Prefix: o.Prefix, BufferBytes: o.BufferBytes,
+		Streams: []outfile.Stream{{Suffix: dataSuffix}, {Suffix: indexSuffix, Finish: sortLines}},
+		Name: func(serial uint64, now time.Time) string {
+			now = now.UTC()
+			return fmt.Sprintf("%s-%s%03d-%05d-%s", o.Prefix, now.Format(stamp14), now.Nanosecond()/1e6, serial,
+				nameChars(o.Host))
+		},
+	}
+}
+
+// nameChars replaces what a file name should not have by "-".
+func nameChars(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		ok := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-'
+		if !ok || c == '.' && i == 0 {
+			b[i] = '-'
+		}
+	}
+	return string(b)
+}
+
+// Open makes a Writer that goes on with what st names; nil for a new crawl. See package outfile for what it
+// does to files of earlier runs.
+func Open(opt Options, st *State) (*Writer, error) {
+	if err := opt.Validate(); err != nil {
+		return nil, err
+	}
+	opt.defaults()
+	w := &Writer{opt: opt}
+	var files *outfile.State
+	if st != nil {
+		if st.V != stateVersion {
+			return nil, fmt.Errorf("warc: open: state of version %d, want %d", st.V, stateVersion)
+		}
+		files = &st.Files
+		w.counts.captures.Store(st.Counts.Captures)
+		w.counts.bytes.Store(st.Counts.Bytes)
+		w.counts.index.Store(st.Counts.IndexBytes)
+	}
+	store, err := outfile.Open(w.opt.outfile(), files)
+	if err != nil {
+		return nil, fmt.Errorf("warc: open: %w", err)
+	}
+	w.files = store
+	return w, nil
+}
+
+// Append adds a prepared capture to a file: a copy into a buffer, and sometimes one large write. now names
+// a file that is begun. After an error the Writer takes nothing more.
+func (w *Writer) Append(p *Prepared, now time.Time) (Location, error) {
+	if p.response.length == 0 {
+		return Location{}, errors.New("warc: append: nothing prepared")
+	}
+	l := w.files.Acquire()
+	defer l.Release()
+	loc, err := w.append(l, p, now)
+	if err != nil {
+		return Location{}, fmt.Errorf("warc: append: %w", err)
+	}
+	return loc, nil
+}
+
+func (w *Writer) append(l *outfile.Lane, p *Prepared, now time.Time) (Location, error) {
+	if l.Name() != "" && (l.Size(dataStream)+int64(len(p.buf)) > w.opt.FileBytes ||
+		l.Size(indexStream)+int64(len(p.index)+maxIndexTail) > w.opt.IndexBytes) {
+		if err := l.Roll(); err != nil {
+			return Location{}, err
+		}
+	}
+	if l.Name() == "" {
+		if err := l.Begin(now); err != nil {
+			return Location{}, err
+		}
+		info := w.info(l.Name()+dataSuffix, now)
+		if err := l.Write(dataStream, info); err != nil {
+			return Location{}, err
+		}
+		w.counts.bytes.Add(int64(len(info)))
+	}
+	loc := Location{
+		Dir: l.Dir(), File: l.Name() + dataSuffix,
+		Offset: l.Size(dataStream) + p.response.offset, Length: p.response.length,
+	}
+	if err := l.Write(dataStream, p.buf); err != nil {
+		return Location{}, err
+	}
+	p.index = appendIndexTail(p.index[:p.indexHead], loc)
+	if err := l.Write(indexStream, p.index); err != nil {
+		return Location{}, err
+	}
+	w.counts.captures.Add(1)
+	w.counts.bytes.Add(int64(len(p.buf)))
+	w.counts.index.Add(int64(len(p.index)))
+	return loc, nil
+}
+
+// info returns the warcinfo record of a file.
+func (w *Writer) info(file string, now time.Time) []byte {
+	e := w.NewEncoder()
+	block := []byte("format: WARC File Format 1.1\r\n" +
+		"conformsTo: http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/\r\n")
+	block = appendField(block, "hostname", w.opt.Host)
+	for _, f := range w.opt.Info {
+		block = appendField(block, f.Name, f.Value)
+	}
+	e.head = append(e.head[:0], "WARC/1.1\r\nWARC-Type: warcinfo\r\n"...)
+	e.head = appendField(e.head, "WARC-Date", now.UTC().Format(dateFormat))
+	e.head = appendField(e.head, "WARC-Record-ID", string(e.appendID(nil)))
+	e.head = appendField(e.head, "WARC-Filename", file)
+	var p Prepared
+	e.member(&p, "application/warc-fields", block, nil, false)
+	return p.buf
+}
+
+// Roll closes all open files: before the last checkpoint of a crawl, so that its Commit makes them final.
+func (w *Writer) Roll() error {
+	if err := w.files.Roll(); err != nil {
+		return fmt.Errorf("warc: roll: %w", err)
+	}
+	return nil
+}
+
+// Counts returns what was appended so far.
+func (w *Writer) Counts() Counts {
+	return Counts{
+		Captures: w.counts.captures.Load(), Bytes: w.counts.bytes.Load(), IndexBytes: w.counts.index.Load(),
+	}
+}
+
+// Close closes the files without writing: what no state covers is lost.
+func (w *Writer) Close() error { return w.files.Close() }
+
+const stateVersion = 1
+
+// State is what a manifest holds of a Writer.
+type State struct {
+	V      int
+	Files  outfile.State
+	Counts Counts
+}
+
+// Frozen is a Writer's content at one moment; see the checkpoint protocol.
+type Frozen struct {
+	files  *outfile.Frozen
+	counts Counts
+}
+
+// Freeze notes the content. No Append may run (the crawl's exclusive lock); it copies no data.
+func (w *Writer) Freeze() *Frozen { return &Frozen{files: w.files.Freeze(), counts: w.Counts()} }
+
+// Save writes what was in RAM to the tail files and returns the state for the manifest.
+func (f *Frozen) Save(tails *disk.Tails) (*State, error) {
+	st, err := f.files.Save(tails)
+	if err != nil {
+		return nil, fmt.Errorf("warc: save: %w", err)
+	}
+	return &State{V: stateVersion, Files: *st, Counts: f.counts}, nil
+}
+
+// Commit gives the files that the state, now durable, covers whole their final names, and sorts their
+// indexes.
+func (f *Frozen) Commit() error {
+	if err := f.files.Commit(); err != nil {
+		return fmt.Errorf("warc: commit: %w", err)
+	}
+	return nil
+}
+
+// sortLines sorts the lines of an index.
+func sortLines(data []byte) []byte {
+	lines := bytes.SplitAfter(data, []byte{'\n'})
+	sortBytes(lines)
+	out := make([]byte, 0, len(data))
+	for _, line := range lines {
+		out = append(out, line...)
+	}
+	return out
+}
