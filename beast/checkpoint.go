@@ -123,8 +123,9 @@ type Frozen struct {
 func (b *Beast) Freeze() *Frozen {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	f := &Frozen{b: b, retired: b.retired, state: State{V: stateVersion, Current: b.current, Horizon: b.horizon,
-		LastScan: b.lastScan, Scans: b.scans, Epoch: b.epoch, Scanning: b.old != nil}}
+	f := &Frozen{b: b, retired: b.retired, state: State{V: stateVersion,
+		Current: b.current, Horizon: b.horizon, LastScan: b.lastScan, Scans: b.scans, Epoch: b.epoch,
+		Scanning: b.old != nil}}
 	b.retired = nil
 	for n := range b.queues {
 		f.state.Queues = append(f.state.Queues, QueueState{N: int64(n)})

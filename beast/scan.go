@@ -102,8 +102,8 @@ type Stats struct {
 func (b *Beast) Stats() Stats {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	s := Stats{Current: b.current, Horizon: b.horizon, LastScan: b.lastScan, Scans: b.scans, Scanning: b.old != nil,
-		Queues: len(b.queues), PlacedSinceScan: b.placed.Load() - b.scanMoved.Load()}
+	s := Stats{Current: b.current, Horizon: b.horizon, LastScan: b.lastScan, Scans: b.scans,
+		Scanning: b.old != nil, Queues: len(b.queues), PlacedSinceScan: b.placed.Load() - b.scanMoved.Load()}
 	for n, q := range b.queues {
 		records, bytes := q.Len()
 		s.Bytes += bytes

@@ -231,7 +231,7 @@ func TestModel(t *testing.T) {
 	for round := range 60 {
 		rng := newRand(sd + uint64(round))
 		opt := polite.Options{
-			HostDelay: time.Duration(rng.IntN(40)) * time.Second, HostDelayMin: time.Duration(rng.IntN(2000)) * time.Millisecond,
+			HostDelay: time.Duration(rng.IntN(40)) * time.Second, HostDelayMin: ms(rng.IntN(2000)),
 			ServerDelay: ms(rng.IntN(2000)), ServerDelayMin: ms(rng.IntN(300)), DefaultBudget: 10,
 			MaxCrawlDelay: time.Minute, ResponseFactor: float64(rng.IntN(4)), MaxItems: 1 + rng.IntN(400),
 			MaxPerHost: 1 + rng.IntN(50), Ahead: time.Nanosecond,

@@ -41,7 +41,7 @@ type Options struct {
 
 	MaxItems     int           // items in RAM, those in flight included; default 100,000
 	MaxBytes     int64         // their bytes; default 1 GiB
-	MaxHosts     int           // entries of the host table and of the server table; default 10 × MaxItems, 1000 at least
+	MaxHosts     int           // entries of each, host and server table; default 10 × MaxItems, 1000 at least
 	MaxPerHost   int           // items in RAM of one host; default 64; Unlimited
 	MaxPerServer int           // items that name one server; default MaxItems/8; Unlimited
 	MaxPerPLD    int           // items of one PLD; default MaxItems/8; Unlimited
@@ -114,7 +114,7 @@ type Item struct {
 	Data       any           // opaque to this package; not counted
 	Host       uint64        // key of the host (FQDN)
 	PLD        uint64        // key of the PLD
-	Addrs      []netip.Addr  // where the host is served; at least one; the first few distinct servers are used
+	Addrs      []netip.Addr  // where the host is served; at least one; the first four distinct servers count
 	Budget     uint32        // Bx that scales the delays, pages; 0 = not scaled
 	CrawlDelay time.Duration // from robots.txt; 0 = none
 	Robots     bool          // a request for robots.txt: goes to the front of its host's line

@@ -243,10 +243,9 @@ func TestBounds(t *testing.T) {
 		t.Fatalf("fourth item: got %+v, want Full", v)
 	}
 	now := t0
-	for i := range 3 {
+	for range 3 {
 		g, _ := s.Next(now)
 		s.Done(now, g, polite.Result{})
-		_ = i
 	}
 	<-s.Room()
 	admit(t, s, now, item(9, 9, v4(9))) // the fourth host

@@ -15,7 +15,7 @@ type Function uint8
 const (
 	Paper   Function = iota // the top K ranks linearly from Max down to Default, all others Default
 	Equal                   // Default for all
-	Popular                 // Max for the top K ranks, 0 for all others; Default for all while no PLD stands out
+	Popular                 // Max for the top K ranks, 0 for others; Default for all while none stands out
 	Inverse                 // Max divided by one more than the in-degree, 1 at least
 )
 
@@ -45,11 +45,12 @@ const MaxBudget = 1<<24 - 1
 
 // Budgets describes the budget function. Zero fields mean the default.
 type Budgets struct {
-	Function   Function
-	Default    uint32 // B0, pages; default 10
-	Max        uint32 // largest top budget, pages; default 10,000
-	Ranks      int    // largest K, PLDs; default 10,000
-	QueuePages int64  // budgets are scaled up until those of all known PLDs add up to so much; default 10,000; Unscaled
+	Function Function
+	Default  uint32 // B0, pages; default 10
+	Max      uint32 // largest top budget, pages; default 10,000
+	Ranks    int    // largest K, PLDs; default 10,000
+	// Budgets are scaled up until Default for all known PLDs adds up to QueuePages; default 10,000; Unscaled.
+	QueuePages int64
 }
 
 func (b *Budgets) complete() error {
@@ -75,7 +76,8 @@ func (b *Budgets) Validate() error {
 		errs = append(errs, fmt.Errorf("budget function %d", b.Function))
 	}
 	if b.Default > MaxBudget || b.Max > MaxBudget {
-		errs = append(errs, fmt.Errorf("budgets of %d and %d pages: want at most %d", b.Default, b.Max, MaxBudget))
+		errs = append(errs, fmt.Errorf("budgets of %d and %d pages: want at most %d", b.Default, b.Max,
+			MaxBudget))
 	}
 	if b.Max != 0 && b.Max < b.Default {
 		errs = append(errs, fmt.Errorf("largest budget %d: want at least the default %d", b.Max, b.Default))

@@ -22,8 +22,8 @@ type State struct {
 
 func (st *State) check() error {
 	if st.V != stateVersion || st.Edges == nil || st.Indegree == nil {
-		return fmt.Errorf("state has version %d and drums %t, %t; want version %d and both", st.V, st.Edges != nil,
-			st.Indegree != nil, stateVersion)
+		return fmt.Errorf("state has version %d and drums %t, %t; want version %d and both", st.V,
+			st.Edges != nil, st.Indegree != nil, stateVersion)
 	}
 	return nil
 }

@@ -110,7 +110,8 @@ func decodeRanking(b []byte) (ranked []Ranked, degrees []uint32, err error) {
 		return bad()
 	}
 	for range n {
-		ranked = append(ranked, Ranked{binary.LittleEndian.Uint64(rest), binary.LittleEndian.Uint32(rest[8:])})
+		p := Ranked{PLD: binary.LittleEndian.Uint64(rest), Indegree: binary.LittleEndian.Uint32(rest[8:])}
+		ranked = append(ranked, p)
 		rest = rest[12:]
 	}
 	n = int(binary.LittleEndian.Uint32(rest))

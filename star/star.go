@@ -59,6 +59,8 @@ func (o *Options) complete() error {
 // there. It is safe for concurrent use.
 type Recent interface{ TestAndSet(drum.Key) bool }
 
+var _ Recent = (*drum.RAMCache)(nil)
+
 // Edge is a link from a page of one PLD to a URL of another.
 type Edge struct{ From, To uint64 }
 
@@ -114,19 +116,23 @@ func indegreeName(name string) string { return name + "-indegree" }
 
 func (s *Star) edgesOptions() drum.Options {
 	e := s.opt.Edges
-	return drum.Options{Set: s.opt.Set, Name: edgesName(s.opt.Name), Buckets: e.Buckets, BufferBytes: e.BufferBytes,
-		BucketBytes: e.BucketBytes, ReadChunkBytes: e.ReadChunkBytes, DiskBytes: e.DiskBytes, Reserve: e.Reserve,
-		Op: drum.CheckUpdate, Codec: drum.Rice, Emit: s.emitEdges,
-		Wanted: func(r *drum.Result) bool { return r.New }}
+	return drum.Options{
+		Set: s.opt.Set, Name: edgesName(s.opt.Name), Buckets: e.Buckets, BufferBytes: e.BufferBytes,
+		BucketBytes: e.BucketBytes, ReadChunkBytes: e.ReadChunkBytes, DiskBytes: e.DiskBytes,
+		Reserve: e.Reserve, Op: drum.CheckUpdate, Codec: drum.Rice, Emit: s.emitEdges,
+		Wanted: func(r *drum.Result) bool { return r.New },
+	}
 }
 
 func (s *Star) indegreeOptions() drum.Options {
 	d := s.opt.Indegree
-	return drum.Options{Set: s.opt.Set, Name: indegreeName(s.opt.Name), Buckets: d.Buckets, BufferBytes: d.BufferBytes,
-		BucketBytes: d.BucketBytes, ReadChunkBytes: d.ReadChunkBytes, DiskBytes: d.DiskBytes, Reserve: d.Reserve,
-		ValueBytes: RecordBytes, Each: true, Codec: drum.Rice, Apply: s.apply, Emit: s.emitChecks,
-		BeginRound: s.beginRound, EndRound: s.endRound,
-		Wanted: func(r *drum.Result) bool { return r.Op&drum.Check != 0 }}
+	return drum.Options{
+		Set: s.opt.Set, Name: indegreeName(s.opt.Name), Buckets: d.Buckets, BufferBytes: d.BufferBytes,
+		BucketBytes: d.BucketBytes, ReadChunkBytes: d.ReadChunkBytes, DiskBytes: d.DiskBytes,
+		Reserve: d.Reserve, ValueBytes: RecordBytes, Each: true, Codec: drum.Rice, Apply: s.apply,
+		Emit: s.emitChecks, BeginRound: s.beginRound, EndRound: s.endRound,
+		Wanted: func(r *drum.Result) bool { return r.Op&drum.Check != 0 },
+	}
 }
 
 // RAMBytes returns what a Star of these options takes at most, Recent apart.
@@ -171,7 +177,8 @@ func (s *Star) emitEdges(results []drum.Result) error {
 		}
 		at := len(f.values)
 		f.values = appendEdges(f.values, uint32(j-i))
-		f.tuples = append(f.tuples, drum.Tuple{Key: drum.Key(f.plds[i]), Op: drum.Update, Value: f.values[at:]})
+		t := drum.Tuple{Key: drum.Key(f.plds[i]), Op: drum.Update, Value: f.values[at:]}
+		f.tuples = append(f.tuples, t)
 	}
 	return s.indegree.Add(f.tuples)
 }
@@ -208,7 +215,8 @@ func (s *Star) endRound() {
 }
 
 // apply is the rule of the indegree drum: updates add up, checks get a budget and a queue.
-func (s *Star) apply(key drum.Key, old []byte, exists bool, run []drum.Item, _ *drum.Arena, dst []byte) ([]byte, drum.Action) {
+func (s *Star) apply(key drum.Key, old []byte, exists bool, run []drum.Item, _ *drum.Arena,
+	dst []byte) ([]byte, drum.Action) {
 	pld := PLD{FirstSeen: s.round.now}
 	if exists {
 		pld.Decode(old)
@@ -245,8 +253,10 @@ func (s *Star) emitChecks(results []drum.Result) error {
 	s.round.placed = s.round.placed[:0]
 	for i := range results {
 		r := &results[i]
-		s.round.placed = append(s.round.placed, Placed{PLD: uint64(r.Key), Number: int64(r.Result>>budgetBits) - 1,
-			Budget: uint32(r.Result & MaxBudget), Aux: r.Aux})
+		s.round.placed = append(s.round.placed, Placed{
+			PLD: uint64(r.Key), Number: int64(r.Result>>budgetBits) - 1,
+			Budget: uint32(r.Result & MaxBudget), Aux: r.Aux,
+		})
 	}
 	if err := s.opt.Emit(s.round.placed); err != nil {
 		return err

@@ -1,0 +1,44 @@
+package beast_test
+
+import (
+	"testing"
+
+	"drumbeat/beast"
+	"drumbeat/disk"
+)
+
+func BenchmarkPlace(b *testing.B) {
+	bst, err := beast.Open(beast.Options{Set: disk.Set{FS: disk.NewMem(1), Paths: []string{"/d"}}}, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer bst.Close()
+	defer bst.Pin()()
+	var coded [beast.LedgerBytes]byte
+	b.ReportAllocs()
+	for b.Loop() {
+		l := beast.DecodeLedger(&coded)
+		bst.Place(&l, 1<<30)
+		l.Encode(&coded)
+	}
+}
+
+func BenchmarkAppend(b *testing.B) {
+	fs := disk.OS()
+	dir := b.TempDir()
+	bst, err := beast.Open(beast.Options{Set: disk.Set{FS: fs, Paths: []string{dir}}}, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer bst.Close()
+	rec := []byte(record(1, 1, 110))
+	b.SetBytes(int64(len(rec)))
+	b.ReportAllocs()
+	n := beast.Number(1)
+	for b.Loop() {
+		if err := bst.Append(n, rec); err != nil {
+			b.Fatal(err)
+		}
+		n = n%16 + 1
+	}
+}

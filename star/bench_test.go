@@ -1,0 +1,59 @@
+package star_test
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"drumbeat/disk"
+	"drumbeat/drum"
+	"drumbeat/star"
+)
+
+// BenchmarkCheck takes 110-byte records of random PLDs through a check, passes included.
+func BenchmarkCheck(b *testing.B) {
+	for _, plds := range []int{1_000, 1_000_000} {
+		b.Run(fmt.Sprintf("plds=%d", plds), func(b *testing.B) {
+			s, err := star.Open(star.Options{
+				Set:      disk.Set{FS: disk.OS(), Paths: []string{b.TempDir()}},
+				Edges:    drum.Options{Buckets: 4},
+				Indegree: drum.Options{Buckets: 16, BucketBytes: 8 << 20},
+				EdgeKey:  func(x, y uint64) uint64 { return x ^ y },
+				Place:    func(ledger *[16]byte, _ uint32) int64 { ledger[0]++; return 1 },
+				Emit:     func([]star.Placed) error { return nil },
+			}, nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer s.Close()
+			rng := rand.New(rand.NewPCG(1, 1))
+			batch := make([]star.CheckTuple, 256)
+			for i := range batch {
+				batch[i].Aux = binary.LittleEndian.AppendUint32(make([]byte, 0, 110), uint32(i))[:110]
+			}
+			b.ReportAllocs()
+			began, n := time.Now(), 0
+			for b.Loop() {
+				for i := range batch {
+					batch[i].PLD = uint64(rng.IntN(plds)+1) * 0x9e3779b97f4a7c15
+				}
+				if err := s.Check(batch); err != nil {
+					b.Fatal(err)
+				}
+				n += len(batch)
+				if s.Full() {
+					if _, err := s.Pass(context.Background(), false); err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			if _, err := s.Pass(context.Background(), true); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportMetric(float64(n)/time.Since(began).Seconds(), "checks/s")
+		})
+	}
+}
