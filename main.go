@@ -14,6 +14,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/alecthomas/kong"
 )
@@ -69,6 +70,10 @@ func (a *app) fail(err error) int {
 	return exitCode(err)
 }
 
+// sameSignal is the time in which further signals count as the first one: timeout(1) and the like send one to the process
+// and to its group.
+const sameSignal = 100 * time.Millisecond
+
 // stopOnSignal ends the context with the first SIGINT or SIGTERM; a second one ends the program at once. What is on disk is
 // then as after a crash: nothing is lost.
 func stopOnSignal(parent context.Context) (context.Context, func()) {
@@ -77,15 +82,20 @@ func stopOnSignal(parent context.Context) (context.Context, func()) {
 	done := make(chan struct{})
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	go func() {
-		for first := true; ; first = false {
+		var first time.Time
+		for {
 			select {
 			case <-done:
 				return
 			case s := <-signals:
-				if !first {
+				if !first.IsZero() {
+					if time.Since(first) < sameSignal {
+						continue
+					}
 					fmt.Fprintf(os.Stderr, "drumbeat: second signal (%v): stopping at once; the next start goes on from the last checkpoint\n", s)
 					os.Exit(exitForced)
 				}
+				first = time.Now()
 				fmt.Fprintf(os.Stderr, "drumbeat: %v: stopping; fetches end and a checkpoint is made; once more stops at once\n", s)
 				cancel(errSignal)
 			}

@@ -280,3 +280,28 @@ func TestSizes(t *testing.T) {
 		}
 	}
 }
+
+// TestFormatPages: docs/FORMATS.md leads to every page of docs/formats, and to none that isn't there.
+func TestFormatPages(t *testing.T) {
+	index, err := os.ReadFile(filepath.Join(root, "docs/FORMATS.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := filepath.Glob(filepath.Join(root, "docs/formats/*.md"))
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("no pages in docs/formats: %v", err)
+	}
+	there := map[string]bool{}
+	for _, page := range pages {
+		name := "formats/" + filepath.Base(page)
+		there[name] = true
+		if !bytes.Contains(index, []byte("]("+name+")")) {
+			t.Errorf("docs/FORMATS.md has no link to %s", name)
+		}
+	}
+	for _, word := range strings.FieldsFunc(string(index), func(r rune) bool { return strings.ContainsRune(" ,()[]\n", r) }) {
+		if strings.HasPrefix(word, "formats/") && strings.HasSuffix(word, ".md") && !there[word] {
+			t.Errorf("docs/FORMATS.md names %s, which isn't there", word)
+		}
+	}
+}

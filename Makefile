@@ -1,0 +1,43 @@
+# Everything here is a plain go command; see docs/TESTING.md.
+GO ?= go
+FUZZTIME ?= 1m
+
+# Packages that own goroutines, or are called from many.
+CONCURRENT = ./drum ./queue ./star ./beast ./polite ./dnscache ./fetch ./warc/... ./crawllog ./internal/simweb ./crawl .
+
+.PHONY: build test race fuzz crash sim bench lint flags ci
+
+build:
+	$(GO) build -o drumbeat .
+
+test:
+	$(GO) test ./...
+
+race:
+	$(GO) test -race -short $(CONCURRENT)
+
+fuzz:
+	@set -e; for pkg in $$($(GO) list ./...); do \
+		for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+			echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$pkg; done; done
+
+crash:
+	$(GO) test -run 'Crash|Kill|Fault|Power' ./disk ./queue ./drum ./beast ./star ./warc/... ./crawllog
+	$(GO) test -run 'Kill' ./crawl -args -long
+
+sim:
+	$(GO) test ./crawl -args -long
+
+bench:
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+lint:
+	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
+	$(GO) vet ./...
+	$(GO) test ./internal/tidy
+
+flags:
+	$(GO) test -run TestFlagsPage -update .
+
+ci:
+	.ci/run
