@@ -276,7 +276,10 @@ func (e *explainURL) answer(line []byte) (any, error) {
 }
 
 func (e *explainURL) ask(base, ref string) urlAnswer {
-	href, err := standardHref(e.unlimited, base, ref)
+	href, err := weburl.WHATWG(base, ref)
+	if errors.Is(err, weburl.ErrParse) {
+		err = fmt.Errorf("%.200q relative to %.200q: %w", ref, base, weburl.ErrParse) // the library's own words mislead
+	}
 	if err != nil {
 		return urlAnswer{Error: oneLine(err)}
 	}
