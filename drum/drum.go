@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/klauspost/compress/s2"
+
 	"drumbeat/disk"
 )
 
@@ -77,6 +79,7 @@ type Drum struct {
 
 	buckets []bucket
 	bufs    bufferPool
+	packs   bufferPool // for compressed blocks
 
 	// gate is held during emission and install of a round, and between Pause and Resume.
 	gate     sync.Mutex
@@ -125,6 +128,7 @@ func Open(opt Options, st *State) (*Drum, error) {
 	}
 	d := &Drum{opt: opt, shift: shiftOf(opt.Buckets)}
 	d.bufs.size = opt.BufferBytes
+	d.packs.size = pageUp(s2.MaxEncodedLen(opt.BufferBytes) + bucketFrameBytes)
 	d.buckets = make([]bucket, opt.Buckets)
 	for i := range d.buckets {
 		d.buckets[i].open = d.newInput(i)
@@ -162,6 +166,7 @@ func (d *Drum) releaseBuffers() {
 		b.mu.Unlock()
 	}
 	d.bufs.freeAll()
+	d.packs.freeAll()
 }
 
 // fail makes err the sticky error unless there is one; it tells whether it did.

@@ -18,10 +18,10 @@ func (p *pass) emit(in *input) (cursor, error) {
 	for i := range es {
 		e := &es[i]
 		r := Result{
-			Key: Key(e.key), Op: Op(e.meta & metaOp), New: e.meta&metaNew != 0, Found: e.meta&metaFound != 0,
+			Key: Key(e.key), Op: e.op(), New: e.tag&tagNew != 0, Found: e.tag&tagFound != 0,
 		}
 		if o.Apply != nil {
-			r.Result, r.Out = p.round.results[i], p.round.out(uint32(i))
+			r.Result, r.Out = p.round.results[i], p.round.out(uint64(i))
 		}
 		p.batch = append(p.batch, r)
 		last := &p.batch[len(p.batch)-1]
@@ -35,7 +35,7 @@ func (p *pass) emit(in *input) (cursor, error) {
 			return cursor{}, err
 		}
 		last = &p.batch[len(p.batch)-1]
-		last.Aux, last.Value, skip = aux, p.round.value(uint32(i)), 0
+		last.Aux, last.Value, skip = aux, p.round.value(uint64(i)), 0
 		if len(p.batch) == batchResults {
 			if err := p.send(0); err != nil {
 				return cursor{}, err

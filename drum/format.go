@@ -15,12 +15,12 @@ import (
 //	offset size field     meaning
 //	0      4    magic     "dBKT"
 //	4      2    version   1
-//	6      1    kind      1 keys, 2 aux
-//	7      1    codec     0: stored = raw
+//	6      1    kind      1 keys, 2 aux, 3 text log
+//	7      1    codec     of the payload: 0 none, 1 an s2 block
 //	8      4    bucket    number of the bucket
 //	12     4    records   in this block
 //	16     8    generation  of the file, as in its name
-//	24     8    base      0
+//	24     8    base      with a text log: number in the log of the block's first record
 //	32     4    stored    payload bytes on disk
 //	36     4    raw       payload bytes decoded
 //	40     8    checksum  xxhash64 of bytes [0, 40)
@@ -82,20 +82,32 @@ const (
 	blockValueBytes = 64 << 10
 )
 
-// blockKind tells the two streams of a bucket apart.
+// The codecs of a payload.
+const (
+	codecNone = 0
+	codecS2   = 1
+	// maxRawBytes bounds what a block may decode to.
+	maxRawBytes = 1 << 30
+)
+
+// blockKind tells the streams apart.
 type blockKind uint8
 
 const (
 	keyBlocks blockKind = 1
 	auxBlocks blockKind = 2
+	logBlocks blockKind = 3
 )
 
 // String is the beginning of the file's name.
 func (k blockKind) String() string {
-	if k == keyBlocks {
+	switch k {
+	case keyBlocks:
 		return "keys"
+	case auxBlocks:
+		return "aux"
 	}
-	return "aux"
+	return "text"
 }
 
 // bucketHeader is the decoded head of a block of a bucket file.
@@ -133,8 +145,8 @@ func (h *bucketHeader) parse(b []byte, path string, off int64) error {
 		kind: blockKind(b[6]), codec: b[7], bucket: le.Uint32(b[8:]), records: le.Uint32(b[12:]),
 		gen: le.Uint64(b[16:]), base: le.Uint64(b[24:]), stored: le.Uint32(b[32:]), raw: le.Uint32(b[36:]),
 	}
-	if h.codec != 0 || h.raw != h.stored {
-		return corrupt(path, off+7, "codec 0", fmt.Sprint(h.codec))
+	if h.codec > codecS2 || h.codec == codecNone && h.raw != h.stored || h.raw > maxRawBytes {
+		return corrupt(path, off+7, "codec 0 or 1", fmt.Sprintf("%d, %d bytes from %d", h.codec, h.raw, h.stored))
 	}
 	return nil
 }

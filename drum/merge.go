@@ -158,13 +158,13 @@ func (m *merge) change(key uint64, found bool, action Action, value []byte) erro
 func (m *merge) mark(key uint64, es []entry, found bool) error {
 	if found {
 		for i := range es {
-			es[i].meta |= metaFound
+			es[i].tag |= tagFound
 		}
 		return m.change(key, true, Keep, nil)
 	}
 	for i := range es {
-		es[i].meta |= metaNew
-		if Op(es[i].meta&metaOp)&Update != 0 {
+		es[i].tag |= tagNew
+		if es[i].op()&Update != 0 {
 			return m.change(key, false, Set, nil)
 		}
 	}
@@ -199,20 +199,20 @@ func (m *merge) apply(key uint64, es []entry, found bool) error {
 func (m *merge) applyRun(key uint64, es []entry, old []byte, exists bool) ([]byte, Action) {
 	items := m.items[:len(es)]
 	for i := range es {
-		items[i] = Item{Op: Op(es[i].meta & metaOp), Value: m.round.value(es[i].idx)}
+		items[i] = Item{Op: es[i].op(), Value: m.round.value(es[i].arrival())}
 	}
 	m.arena.reset()
 	value, action := m.d.opt.Apply(Key(key), old, exists, items, &m.arena, m.scratch[:0])
 	for i := range es {
 		e := &es[i]
 		if exists {
-			e.meta |= metaFound
+			e.tag |= tagFound
 		}
 		if items[i].New {
-			e.meta |= metaNew
+			e.tag |= tagNew
 		}
-		m.round.results[e.idx] = items[i].Result
-		m.round.setOut(e.idx, items[i].Out)
+		m.round.results[e.arrival()] = items[i].Result
+		m.round.setOut(e.arrival(), items[i].Out)
 	}
 	return value, action
 }

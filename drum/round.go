@@ -85,7 +85,7 @@ func (r *round) take(
 		if *cost > o.BucketBytes && len(r.entries) > 0 || len(r.entries) == cap(r.entries) {
 			return taken - 1, true, nil
 		}
-		r.entries = append(r.entries, entry{key: rec.key, idx: uint32(len(r.entries)), meta: uint32(rec.op)})
+		r.entries = append(r.entries, newEntry(rec.key, uint64(len(r.entries)), rec.op))
 		if o.ValueBytes != 0 {
 			r.values = append(r.values, rec.value...)
 			r.offsets = append(r.offsets, uint32(len(r.values)))
@@ -185,7 +185,7 @@ func (r *round) free() {
 }
 
 // value returns the value of the tuple that arrived as number i.
-func (r *round) value(i uint32) []byte {
+func (r *round) value(i uint64) []byte {
 	if r.opt.ValueBytes == 0 {
 		return nil
 	}
@@ -193,7 +193,7 @@ func (r *round) value(i uint32) []byte {
 }
 
 // setOut keeps a copy of what Apply gave to tuple i.
-func (r *round) setOut(i uint32, out []byte) {
+func (r *round) setOut(i uint64, out []byte) {
 	if r.opt.OutBytes == 0 && len(out) == 0 {
 		return
 	}
@@ -204,7 +204,7 @@ func (r *round) setOut(i uint32, out []byte) {
 	copy(r.outs[int(i)*r.opt.OutBytes:], out)
 }
 
-func (r *round) out(i uint32) []byte {
+func (r *round) out(i uint64) []byte {
 	if r.opt.Apply == nil || r.opt.OutBytes == 0 {
 		return nil
 	}

@@ -2,22 +2,29 @@ package drum
 
 import "math/bits"
 
-// entry is one tuple of a round: its key, number in order of arrival, and flags. Sorting needs no memory
-// besides, so a round takes 16 bytes per tuple where the paper has H + P = 12.
+// entry is one tuple of a round: its key, and number in order of arrival with flags in the low bits. Sorting
+// needs no memory besides, so a round takes 16 bytes per tuple where the paper has H + P = 12.
 type entry struct {
-	key  uint64
-	idx  uint32
-	meta uint32
+	key uint64
+	tag uint64
 }
 
 const entryBytes = 16
 
-// The meta of an entry.
+// The low bits of a tag.
 const (
-	metaOp    = 3 // the two bits of Op
-	metaNew   = 4
-	metaFound = 8
+	tagOp    = 3 // the two bits of Op
+	tagNew   = 4
+	tagFound = 8
+	tagShift = 4
 )
+
+// newEntry returns the entry of the tuple that arrived as number n.
+func newEntry(key, n uint64, op Op) entry { return entry{key, n<<tagShift | uint64(op)} }
+
+func (e *entry) arrival() uint64 { return e.tag >> tagShift }
+
+func (e *entry) op() Op { return Op(e.tag & tagOp) }
 
 // smallSort is the number of entries up to which insertion is faster than another radix pass.
 const smallSort = 24
@@ -92,7 +99,7 @@ func insertionSort(es []entry) {
 	for i := 1; i < len(es); i++ {
 		e := es[i]
 		j := i
-		for ; j > 0 && (es[j-1].key > e.key || es[j-1].key == e.key && es[j-1].idx > e.idx); j-- {
+		for ; j > 0 && (es[j-1].key > e.key || es[j-1].key == e.key && es[j-1].tag > e.tag); j-- {
 			es[j] = es[j-1]
 		}
 		es[j] = e
@@ -104,13 +111,13 @@ func insertionSort(es []entry) {
 func sortArrival(es []entry) {
 	key, sorted := es[0].key, true
 	for i := 1; i < len(es) && sorted; i++ {
-		sorted = es[i-1].idx < es[i].idx
+		sorted = es[i-1].tag < es[i].tag
 	}
 	if sorted {
 		return
 	}
 	for i := range es {
-		es[i].key = uint64(es[i].idx)
+		es[i].key = es[i].tag
 	}
 	sortEntries(es) // all keys differ now
 	for i := range es {
@@ -121,8 +128,8 @@ func sortArrival(es []entry) {
 // restoreArrival puts sorted entries, whose numbers are 0 to len(es)-1, back in order of arrival.
 func restoreArrival(es []entry) {
 	for i := range es {
-		for es[i].idx != uint32(i) {
-			j := es[i].idx
+		for es[i].arrival() != uint64(i) {
+			j := es[i].arrival()
 			es[i], es[j] = es[j], es[i]
 		}
 	}

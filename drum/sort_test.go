@@ -44,7 +44,7 @@ func TestSortEntries(t *testing.T) {
 		for _, n := range []int{0, 1, 2, 24, 25, 26, 100, 1000, 40000} {
 			es := make([]entry, n)
 			for i := range es {
-				es[i] = entry{key: next(), idx: uint32(i), meta: uint32(i) * 3}
+				es[i] = newEntry(next(), uint64(i), Op(i%3))
 			}
 			want := slices.Clone(es)
 			slices.SortStableFunc(want, func(a, b entry) int { return cmp.Compare(a.key, b.key) })
@@ -67,7 +67,7 @@ func BenchmarkSortEntries(b *testing.B) {
 	b.SetBytes(int64(len(es)) * entryBytes)
 	for b.Loop() {
 		for i := range es {
-			es[i] = entry{key: rng.Uint64(), idx: uint32(i)}
+			es[i] = newEntry(rng.Uint64(), uint64(i), Check)
 		}
 		sortEntries(es)
 	}

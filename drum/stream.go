@@ -2,10 +2,12 @@ package drum
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"sync"
 
 	"github.com/cespare/xxhash/v2"
+	"github.com/klauspost/compress/s2"
 
 	"drumbeat/disk"
 )
@@ -24,6 +26,7 @@ type stream struct {
 	// buf has room for a block's head in front and its checksum behind; nil before the first record.
 	buf     []byte
 	records uint32 // in buf
+	base    uint64 // of buf's block
 
 	// pending is set from Freeze until the frozen prefix of buf has been saved.
 	pending *frozenBuffer
@@ -113,20 +116,16 @@ func (d *Drum) room(s *stream, n int) error {
 // flush writes the buffer as one block and empties it.
 func (d *Drum) flush(s *stream) error {
 	s.settle()
-	payload := len(s.buf) - bucketHeaderBytes
 	f, err := d.openStream(s)
 	if err != nil {
 		return err
 	}
-	h := bucketHeader{
-		kind: s.kind, bucket: uint32(s.bucket), records: s.records, gen: s.gen,
-		stored: uint32(payload), raw: uint32(payload),
+	block, pack := d.pack(s)
+	_, err = f.WriteAt(block, s.written)
+	end := len(block)
+	if pack != nil {
+		d.packs.put(pack)
 	}
-	h.put(s.buf)
-	block := binary.LittleEndian.AppendUint64(s.buf, xxhash.Sum64(s.buf))
-	end := pageUp(len(block))
-	clear(block[len(block):end])
-	_, err = f.WriteAt(block[:end], s.written)
 	if closeErr := f.Close(); err == nil {
 		err = closeErr
 	}
@@ -137,6 +136,35 @@ func (d *Drum) flush(s *stream) error {
 	s.written += int64(end)
 	s.buf, s.records = s.buf[:bucketHeaderBytes], 0
 	return nil
+}
+
+// pack returns the buffer as a block, made in place; or, if the stream is compressed and gains by it, in pack, a
+// buffer of d.packs that goes back when the block has been written.
+func (d *Drum) pack(s *stream) (block, pack []byte) {
+	payload := s.buf[bucketHeaderBytes:]
+	h := bucketHeader{
+		kind: s.kind, bucket: uint32(s.bucket), records: s.records, gen: s.gen, base: s.base,
+		stored: uint32(len(payload)), raw: uint32(len(payload)),
+	}
+	block = s.buf
+	if d.opt.compresses(s.kind) {
+		pack = d.packs.get(s2.MaxEncodedLen(len(payload)))
+		packed := s2.Encode(pack[bucketHeaderBytes:cap(pack)], payload)
+		if pageUp(len(packed)+bucketFrameBytes) < pageUp(len(payload)+bucketFrameBytes) {
+			h.codec, h.stored = codecS2, uint32(len(packed))
+			block = pack[:bucketHeaderBytes+len(packed)]
+		}
+	}
+	h.put(block)
+	block = binary.LittleEndian.AppendUint64(block, xxhash.Sum64(block))
+	end := pageUp(len(block))
+	clear(block[len(block):end])
+	return block[:end], pack
+}
+
+// compresses tells whether blocks of a kind are compressed.
+func (o *Options) compresses(kind blockKind) bool {
+	return kind == logBlocks || kind == auxBlocks && o.CompressAux
 }
 
 // extentBlocks is the number of blocks for which space is reserved at once from the second on, so that files
@@ -190,8 +218,10 @@ type blockReader struct {
 	off     int64
 	payload []byte
 	records uint32
+	base    uint64
 	next    int64 // offset of the next block
 	done    bool
+	raw     []byte // what payload was decoded into, if it is compressed
 }
 
 // open begins before the block of at; the caller skips at.rec records of it.
@@ -209,7 +239,11 @@ func (r *blockReader) open(d *Drum, s *stream, at cursor, chunk *[]byte) error {
 	return nil
 }
 
-func (r *blockReader) close() { r.c.close() }
+func (r *blockReader) close() {
+	r.c.close()
+	disk.Free(r.raw)
+	r.raw, r.payload = nil, nil
+}
 
 // load goes to the next block; ok is false at the end. The last payload becomes invalid.
 func (r *blockReader) load() (ok bool, err error) {
@@ -222,7 +256,7 @@ func (r *blockReader) load() (ok bool, err error) {
 		if r.s.records == 0 {
 			return false, nil
 		}
-		r.payload, r.records = r.s.buf[bucketHeaderBytes:], r.s.records
+		r.payload, r.records, r.base = r.s.buf[bucketHeaderBytes:], r.s.records, r.s.base
 		return true, nil
 	}
 	head, err := r.c.peek(bucketHeaderBytes)
@@ -248,10 +282,27 @@ func (r *blockReader) load() (ok bool, err error) {
 	if err := checkSum(block[:n], block[n:], path, r.off); err != nil {
 		return false, err
 	}
-	r.payload, r.records = block[bucketHeaderBytes:n], h.records
+	r.payload, r.records, r.base = block[bucketHeaderBytes:n], h.records, h.base
+	if h.codec == codecS2 {
+		if r.payload, err = r.unpack(r.payload, int(h.raw)); err != nil {
+			return false, corrupt(path, r.off+bucketHeaderBytes, "s2 block", err.Error())
+		}
+	}
 	r.c.skip(int(size))
 	r.next += size
 	return true, nil
+}
+
+// unpack decodes a payload of raw bytes into the reader's own buffer.
+func (r *blockReader) unpack(b []byte, raw int) ([]byte, error) {
+	if n, err := s2.DecodedLen(b); err != nil || n != raw {
+		return nil, errors.Join(fmt.Errorf("%d bytes decoded, the head says %d", n, raw), err)
+	}
+	if len(r.raw) < raw {
+		disk.Free(r.raw)
+		r.raw = disk.Alloc(pageUp(raw))
+	}
+	return s2.Decode(r.raw, b)
 }
 
 // at returns the cursor behind rec records of the present block.

@@ -300,7 +300,7 @@ var kinds = map[string]Options{
 	"mixed":    {Name: "mixed", Codec: Raw},
 	"slow":     {Name: "slow", Apply: ApplyCheckUpdate, Each: true},
 	"count":    {Name: "count", Apply: applyCount, ValueBytes: 12, MaxValueBytes: 100, Each: true, Codec: Rice},
-	"variable": {Name: "variable", Apply: applyTest, ValueBytes: -1, MaxValueBytes: 300, OutBytes: 12},
+	"variable": {Name: "variable", CompressAux: true, Apply: applyTest, ValueBytes: -1, MaxValueBytes: 300, OutBytes: 12},
 	"replace": {
 		Name: "replace", Apply: ApplyReplace, ValueBytes: -1, MaxValueBytes: 100, OutBytes: 100, Each: true,
 	},
