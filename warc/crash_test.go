@@ -54,6 +54,11 @@ func (c *crashCrawl) start() {
 			c.t.Fatal(err)
 		}
 	}
+	// The manifest may have been found without being durable (killed between its rename and the directory's sync).
+	// Open acts on it, so it is made durable first.
+	if err := c.mem.SyncFS("/state"); err != nil {
+		c.t.Fatal(err)
+	}
 	c.last = c.readManifest()
 	w, err := Open(c.opt, c.last.State)
 	if err != nil {

@@ -17,7 +17,7 @@ type State struct {
 	V int
 	// Serial of the next volume.
 	Serial uint64
-	// Volumes that aren't final: by directory and name.
+	// Volumes that aren't final, by serial.
 	Volumes []Volume
 }
 
@@ -25,6 +25,8 @@ type State struct {
 type Volume struct {
 	// Dir is the number of the output directory.
 	Dir int
+	// Serial is the number in the order in which volumes were begun.
+	Serial uint64
 	// Name of the files without suffix.
 	Name string
 	// Closed: nothing will be appended.
@@ -76,7 +78,7 @@ func (f *Frozen) freezeLane(l *Lane) {
 	if l.name == "" {
 		return
 	}
-	v := Volume{Dir: l.dir, Name: l.name}
+	v := Volume{Dir: l.dir, Serial: l.serial, Name: l.name}
 	for i := range l.streams {
 		st := &l.streams[i]
 		v.Streams = append(v.Streams, StreamState{Size: st.size})

@@ -1,10 +1,11 @@
 package outfile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
-	"sort"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -91,6 +92,7 @@ type Lane struct {
 
 	mu      sync.Mutex // held from Acquire to Release
 	name    string     // of the open volume; "" if there is none
+	serial  uint64     // of the open volume
 	streams []stream
 	closed  bool
 }
@@ -160,7 +162,8 @@ func (l *Lane) Begin(now time.Time) error {
 	if l.name != "" {
 		panic("BUG: outfile: Begin with an open volume")
 	}
-	l.name = l.store.opt.Name(l.store.serial.Add(1)-1, now)
+	l.serial = l.store.serial.Add(1) - 1
+	l.name = l.store.opt.Name(l.serial, now)
 	if !l.store.owns(l.name) {
 		panic("BUG: outfile: name " + l.name + " without the prefix")
 	}
@@ -239,7 +242,7 @@ func (l *Lane) Roll() error {
 	if l.name == "" {
 		return nil
 	}
-	v := Volume{Dir: l.dir, Name: l.name, Closed: true}
+	v := Volume{Dir: l.dir, Serial: l.serial, Name: l.name, Closed: true}
 	for i := range l.streams {
 		st := &l.streams[i]
 		if len(st.buf) > 0 {
@@ -392,7 +395,7 @@ func (s *Store) reopen(v *Volume) error {
 	if l.name != "" {
 		return fmt.Errorf("outfile: open: state names two open volumes in directory %d: %s, %s", v.Dir, l.name, v.Name)
 	}
-	l.name = v.Name
+	l.name, l.serial = v.Name, v.Serial
 	for i, want := range v.Streams {
 		st := &l.streams[i]
 		path := s.path(v.Dir, v.Name+s.opt.Streams[i].Suffix+openSuffix)
@@ -437,12 +440,7 @@ func cut(f disk.File, want int64) error {
 	return nil
 }
 
-// sortVolumes orders volumes by directory and name: the order of a state.
+// sortVolumes orders volumes by serial: the order of a state.
 func sortVolumes(vs []Volume) {
-	sort.Slice(vs, func(i, j int) bool {
-		if vs[i].Dir != vs[j].Dir {
-			return vs[i].Dir < vs[j].Dir
-		}
-		return vs[i].Name < vs[j].Name
-	})
+	slices.SortFunc(vs, func(a, b Volume) int { return cmp.Compare(a.Serial, b.Serial) })
 }

@@ -1,0 +1,172 @@
+package crawllog
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// MaxLine is more than the bytes of any line: longer URLs and texts are cut.
+const (
+	MaxLine  = 16 << 10
+	maxURL   = 8 << 10
+	maxText  = 256
+	timeForm = "2006-01-02T15:04:05.000Z"
+)
+
+// Entry is the outcome of one URL. Fields that are zero aren't written, except Time and URL.
+type Entry struct {
+	// Time of the outcome or of the fetch's start, written in UTC with milliseconds.
+	Time time.Time
+	// URL is canonical.
+	URL string
+	// Status of the HTTP answer; 0 if there was none.
+	Status int
+	// Reason why the URL was refused or given up, in a word or two; "" if it was fetched.
+	Reason string
+	// Truncated says why the body isn't whole; "" if it is.
+	Truncated string
+	// Page is set if links were looked for in the body.
+	Page bool
+	// Bytes received, head and body as on the wire.
+	Bytes int64
+	// Depth in links from a seed.
+	Depth int
+	// Parent is the key of the page that the URL was first found on; 0 for a seed.
+	Parent uint64
+	// IP is the address fetched from; the zero Addr if none was.
+	IP netip.Addr
+	// Elapsed from the start of the fetch to its end, written in whole milliseconds.
+	Elapsed time.Duration
+	// Attempts before this one.
+	Attempts int
+	// MIME type; parameters are cut off.
+	MIME string
+	// File and Offset say where the response record is; "" if nothing was stored.
+	File   string
+	Offset int64
+}
+
+// line is an Entry as encoding/json reads it.
+type line struct {
+	TS        time.Time  `json:"ts"`
+	URL       string     `json:"url"`
+	Status    int        `json:"status"`
+	Reason    string     `json:"reason"`
+	Truncated string     `json:"truncated"`
+	Page      bool       `json:"page"`
+	Bytes     int64      `json:"bytes"`
+	Depth     int        `json:"depth"`
+	Parent    string     `json:"parent"`
+	IP        netip.Addr `json:"ip"`
+	Millis    int64      `json:"ms"`
+	Attempts  int        `json:"attempts"`
+	MIME      string     `json:"mime"`
+	File      string     `json:"file"`
+	Offset    int64      `json:"offset"`
+}
+
+// UnmarshalJSON reads what Append writes. Unknown fields are skipped.
+func (e *Entry) UnmarshalJSON(b []byte) error {
+	var v line
+	if err := json.Unmarshal(b, &v); err != nil {
+		return err
+	}
+	*e = Entry{
+		Time: v.TS, URL: v.URL, Status: v.Status, Reason: v.Reason, Truncated: v.Truncated, Page: v.Page, Bytes: v.Bytes,
+		Depth: v.Depth, IP: v.IP, Elapsed: time.Duration(v.Millis) * time.Millisecond, Attempts: v.Attempts, MIME: v.MIME,
+		File: v.File, Offset: v.Offset,
+	}
+	if v.Parent == "" {
+		return nil
+	}
+	parent, err := strconv.ParseUint(v.Parent, 16, 64)
+	if err != nil || len(v.Parent) != 16 {
+		return fmt.Errorf("parent %q, want 16 hexadecimal digits", v.Parent)
+	}
+	e.Parent = parent
+	return nil
+}
+
+// Append appends the entry as one line of JSON with its end to dst.
+func (e *Entry) Append(dst []byte) []byte {
+	dst = append(dst, `{"ts":"`...)
+	dst = e.Time.UTC().AppendFormat(dst, timeForm)
+	dst = append(dst, `","url":`...)
+	dst = appendString(dst, e.URL, maxURL)
+	dst = appendNumber(dst, `,"status":`, int64(e.Status))
+	dst = appendText(dst, `,"reason":`, e.Reason)
+	dst = appendText(dst, `,"truncated":`, e.Truncated)
+	if e.Page {
+		dst = append(dst, `,"page":true`...)
+	}
+	dst = appendNumber(dst, `,"bytes":`, e.Bytes)
+	dst = appendNumber(dst, `,"depth":`, int64(e.Depth))
+	if e.Parent != 0 {
+		dst = append(dst, `,"parent":"`...)
+		dst = append(appendHex(dst, e.Parent), '"')
+	}
+	if e.IP.IsValid() {
+		dst = append(dst, `,"ip":"`...)
+		dst = append(e.IP.Unmap().WithZone("").AppendTo(dst), '"')
+	}
+	dst = appendNumber(dst, `,"ms":`, e.Elapsed.Milliseconds())
+	dst = appendNumber(dst, `,"attempts":`, int64(e.Attempts))
+	mime, _, _ := strings.Cut(e.MIME, ";")
+	dst = appendText(dst, `,"mime":`, strings.TrimSpace(mime))
+	dst = appendText(dst, `,"file":`, e.File)
+	dst = appendNumber(dst, `,"offset":`, e.Offset)
+	return append(dst, "}\n"...)
+}
+
+func appendHex(dst []byte, v uint64) []byte {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], v)
+	return hex.AppendEncode(dst, b[:])
+}
+
+func appendNumber(dst []byte, name string, v int64) []byte {
+	if v == 0 {
+		return dst
+	}
+	return strconv.AppendInt(append(dst, name...), v, 10)
+}
+
+func appendText(dst []byte, name, v string) []byte {
+	if v == "" {
+		return dst
+	}
+	return appendString(append(dst, name...), v, maxText)
+}
+
+// appendString appends s as a JSON string of at most limit bytes, cut between characters. Bytes that aren't
+// UTF-8 become U+FFFD.
+func appendString(dst []byte, s string, limit int) []byte {
+	const digits = "0123456789abcdef"
+	dst = append(dst, '"')
+	limit += len(dst) - 6 // the longest escape
+	for i := 0; i < len(s) && len(dst) <= limit; {
+		c := s[i]
+		switch {
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', c)
+		case c < ' ' || c == 0x7f:
+			dst = append(dst, '\\', 'u', '0', '0', digits[c>>4], digits[c&15])
+		case c < utf8.RuneSelf:
+			dst = append(dst, c)
+		default:
+			r, n := utf8.DecodeRuneInString(s[i:])
+			dst = utf8.AppendRune(dst, r)
+			i += n
+			continue
+		}
+		i++
+	}
+	return append(dst, '"')
+}

@@ -1,0 +1,275 @@
+package crawllog
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"drumbeat/disk"
+	"drumbeat/warc/outfile"
+)
+
+// Defaults of the options.
+const (
+	DefaultFileBytes  = 256 << 20
+	DefaultBlockBytes = 256 << 10
+)
+
+const (
+	subdir      = "logs"
+	suffix      = ".jsonl.zst"
+	fileBuffer  = 64 << 10
+	windowBytes = 512 << 10 // a frame is read with no more memory than this
+	minBlock    = 2 * MaxLine
+	stamp14     = "20060102150405"
+)
+
+// Options of a Log. Set is required.
+type Options struct {
+	// Set holds the output directories; the log is in the first.
+	Set disk.Set
+	// State holds the directories of the checkpoints' tail files. Empty: Set.
+	State disk.Set
+	// Prefix of the file names, by which several logs share a directory; "" means crawl. Letters only.
+	Prefix string
+	// FileBytes is where a file is full, compressed. 0: DefaultFileBytes.
+	FileBytes int64
+	// BlockBytes of lines make a frame; at least 32 KiB. 0: DefaultBlockBytes.
+	BlockBytes int
+}
+
+func (o *Options) defaults() error {
+	if o.FileBytes < 0 || o.BlockBytes < 0 || o.Set.Len() == 0 {
+		return errors.New("crawllog: options: no directory, or a negative size")
+	}
+	if o.FileBytes == 0 {
+		o.FileBytes = DefaultFileBytes
+	}
+	if o.BlockBytes == 0 {
+		o.BlockBytes = DefaultBlockBytes
+	}
+	if o.Prefix == "" {
+		o.Prefix = "crawl"
+	}
+	if o.State.Len() == 0 {
+		o.State = o.Set
+	}
+	o.BlockBytes = max(o.BlockBytes, minBlock)
+	o.Set.Paths = o.Set.Paths[:1]
+	return nil
+}
+
+func (o *Options) outfile() outfile.Options {
+	return outfile.Options{
+		Set: o.Set, State: o.State, Sub: subdir, Prefix: o.Prefix, BufferBytes: fileBuffer,
+		Streams: []outfile.Stream{{Suffix: suffix}},
+		Name: func(serial uint64, now time.Time) string {
+			now = now.UTC()
+			return fmt.Sprintf("%s-%s%03d-%05d", o.Prefix, now.Format(stamp14), now.Nanosecond()/1e6, serial)
+		},
+	}
+}
+
+// Log is the crawl log of a running crawl. Safe for concurrent use.
+type Log struct {
+	opt   Options
+	files *outfile.Store
+	zstd  *zstd.Encoder
+
+	mu      sync.Mutex // guards what follows; a full buffer is compressed and perhaps written under it
+	lines   []byte     // not yet compressed
+	frame   []byte     // scratch
+	pinned  *Frozen    // lines' present bytes belong to it
+	entries int64
+	err     error
+}
+
+// Open makes a Log that goes on with what st names; nil for a new one.
+func Open(opt Options, st *State) (*Log, error) {
+	if err := opt.defaults(); err != nil {
+		return nil, err
+	}
+	enc, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(windowBytes),
+		zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithLowerEncoderMem(true))
+	if err != nil {
+		return nil, fmt.Errorf("crawllog: open: %w", err)
+	}
+	l := &Log{opt: opt, zstd: enc}
+	var files *outfile.State
+	if st != nil {
+		if st.V != stateVersion {
+			return nil, fmt.Errorf("crawllog: open: state of version %d, want %d", st.V, stateVersion)
+		}
+		files, l.entries = &st.Files, st.Entries
+		if l.lines, err = disk.ReadTail(opt.State, st.Lines); err != nil {
+			return nil, fmt.Errorf("crawllog: open: %w", err)
+		}
+	}
+	if l.files, err = outfile.Open(l.opt.outfile(), files); err != nil {
+		return nil, fmt.Errorf("crawllog: open: %w", err)
+	}
+	return l, nil
+}
+
+// Append adds an entry: a copy into a buffer, and for each BlockBytes of lines some compression. The entry's
+// time names a file that is begun. After an error the Log takes nothing more.
+func (l *Log) Append(e *Entry) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return l.err
+	}
+	if cap(l.lines)-len(l.lines) < MaxLine {
+		if len(l.lines) >= l.opt.BlockBytes-MaxLine {
+			if err := l.flush(e.Time); err != nil {
+				return err
+			}
+		}
+		l.grow()
+	}
+	n := len(l.lines)
+	l.lines = e.Append(l.lines)
+	if len(l.lines)-n > MaxLine {
+		panic(fmt.Sprintf("BUG: crawllog: line of %d bytes", len(l.lines)-n))
+	}
+	l.entries++
+	return nil
+}
+
+// grow makes room for a line: the buffer starts small and ends at BlockBytes. A buffer of earlier content
+// stays unchanged for a Frozen that refers to it.
+func (l *Log) grow() {
+	if cap(l.lines)-len(l.lines) >= MaxLine {
+		return
+	}
+	size := max(minBlock, min(2*cap(l.lines), l.opt.BlockBytes), len(l.lines)+MaxLine)
+	l.lines = append(make([]byte, 0, size), l.lines...)
+}
+
+// flush compresses the lines into a frame and hands it to the file.
+func (l *Log) flush(now time.Time) error {
+	if len(l.lines) == 0 {
+		return nil
+	}
+	l.frame = l.zstd.EncodeAll(l.lines, l.frame[:0])
+	lane := l.files.Acquire()
+	defer lane.Release()
+	err := error(nil)
+	if lane.Name() != "" && lane.Size(0)+int64(len(l.frame)) > l.opt.FileBytes {
+		err = lane.Roll()
+	}
+	if err == nil && lane.Name() == "" {
+		err = lane.Begin(now)
+	}
+	if err == nil {
+		err = lane.Write(0, l.frame)
+	}
+	if err != nil {
+		l.err = fmt.Errorf("crawllog: append: %w", err)
+		return l.err
+	}
+	if l.pinned != nil {
+		l.lines, l.pinned = nil, nil
+	} else {
+		l.lines = l.lines[:0]
+	}
+	return nil
+}
+
+// Roll compresses what is buffered and closes the file; now names it if it was not begun yet. To be called
+// before the last checkpoint of a crawl, whose Commit then makes the file final.
+func (l *Log) Roll(now time.Time) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return l.err
+	}
+	if err := l.flush(now); err != nil {
+		return err
+	}
+	if err := l.files.Roll(); err != nil {
+		l.err = fmt.Errorf("crawllog: roll: %w", err)
+	}
+	return l.err
+}
+
+// Entries returns the number of entries since the crawl began.
+func (l *Log) Entries() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.entries
+}
+
+// Close closes the file without writing: what no state covers is lost.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil {
+		l.err = outfile.ErrClosed
+	}
+	return errors.Join(l.zstd.Close(), l.files.Close())
+}
+
+const stateVersion = 1
+
+// State is what a manifest holds of a Log.
+type State struct {
+	V     int
+	Files outfile.State
+	// Lines that aren't in a frame yet; they follow what Files names.
+	Lines   disk.Ref
+	Entries int64
+}
+
+// Frozen is a Log's content at one moment; see the checkpoint protocol.
+type Frozen struct {
+	log   *Log
+	files *outfile.Frozen
+	state State
+	lines []byte
+}
+
+// Freeze notes the content. It copies nothing.
+func (l *Log) Freeze() *Frozen {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	f := &Frozen{log: l, files: l.files.Freeze(), lines: l.lines[:len(l.lines):len(l.lines)]}
+	f.state = State{V: stateVersion, Entries: l.entries}
+	l.pinned = f
+	return f
+}
+
+// Save writes what was in RAM to the tail files and returns the state for the manifest.
+func (f *Frozen) Save(tails *disk.Tails) (*State, error) {
+	files, err := f.files.Save(tails)
+	if err == nil {
+		f.state.Files = *files
+		f.state.Lines, err = tails.Write(0, f.lines)
+	}
+	l := f.log
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.pinned == f {
+		l.pinned = nil
+	}
+	f.lines = nil
+	if err != nil && l.err == nil {
+		l.err = fmt.Errorf("crawllog: save: %w", err)
+	}
+	if l.err != nil {
+		return nil, l.err
+	}
+	st := f.state
+	return &st, nil
+}
+
+// Commit gives the files that the state, now durable, covers whole their final names.
+func (f *Frozen) Commit() error {
+	if err := f.files.Commit(); err != nil {
+		return fmt.Errorf("crawllog: commit: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+package crawllog
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+
+	"drumbeat/disk"
+	"drumbeat/warc/outfile"
+)
+
+// Read calls fn with each entry of a log file (zstd frames of JSON lines), valid until the next. An error
+// of fn ends it and is returned.
+func Read(r io.Reader, fn func(*Entry) error) error {
+	dec, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(8<<20))
+	if err != nil {
+		return fmt.Errorf("crawllog: read: %w", err)
+	}
+	defer dec.Close()
+	return readLines(dec, fn)
+}
+
+func readLines(r io.Reader, fn func(*Entry) error) error {
+	sc := bufio.NewScanner(r)
+	sc.Buffer(make([]byte, 0, MaxLine), 4*MaxLine)
+	for n := 1; sc.Scan(); n++ {
+		var e Entry
+		if err := json.Unmarshal(sc.Bytes(), &e); err != nil {
+			return fmt.Errorf("crawllog: read line %d: %w", n, err)
+		}
+		if err := fn(&e); err != nil {
+			return err
+		}
+	}
+	if err := sc.Err(); err != nil {
+		return fmt.Errorf("crawllog: read: %w", err)
+	}
+	return nil
+}
+
+// ReadFile is Read of a file.
+func ReadFile(fsys disk.FS, name string, fn func(*Entry) error) error {
+	f, err := fsys.OpenRead(name)
+	if err != nil {
+		return fmt.Errorf("crawllog: read: %w", err)
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return fmt.Errorf("crawllog: read %s: %w", name, err)
+	}
+	if err := Read(io.NewSectionReader(f, 0, size), fn); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// Files returns the paths of the final files of the log with that prefix in the order in which they were
+// written, whatever the clock did.
+func Files(set disk.Set, prefix string) ([]string, error) {
+	names, err := set.FS.List(set.Path(0, subdir))
+	if err != nil {
+		return nil, fmt.Errorf("crawllog: list: %w", err)
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return serial(name, prefix) < 0 })
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(serial(a, prefix), serial(b, prefix)) })
+	for i, name := range names {
+		names[i] = set.Path(0, subdir, name)
+	}
+	return names, nil
+}
+
+// serial returns the number at the end of a final file's name; -1 for other names.
+func serial(name, prefix string) int64 {
+	base, ok := strings.CutSuffix(name, suffix)
+	if !ok || !strings.HasPrefix(base, prefix+"-") {
+		return -1
+	}
+	n, err := strconv.ParseUint(base[strings.LastIndexByte(base, '-')+1:], 10, 62)
+	if err != nil {
+		return -1
+	}
+	return int64(n)
+}
+
+// Walk calls fn with each entry that a state names and that isn't in a final file, in order: with those of
+// Files before them, all entries of a crawl. It changes nothing.
+func Walk(opt Options, st *State, fn func(*Entry) error) error {
+	if err := opt.defaults(); err != nil {
+		return err
+	}
+	visit := func(_ outfile.Volume, _ int, r io.Reader, final bool) error {
+		if final {
+			return nil
+		}
+		return Read(r, fn)
+	}
+	if err := outfile.Walk(opt.outfile(), &st.Files, visit); err != nil {
+		return fmt.Errorf("crawllog: %w", err)
+	}
+	lines, err := disk.ReadTail(opt.State, st.Lines)
+	if err != nil {
+		return fmt.Errorf("crawllog: walk: %w", err)
+	}
+	return readLines(bytes.NewReader(lines), fn)
+}
