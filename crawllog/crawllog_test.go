@@ -287,12 +287,12 @@ func TestRotation(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.check()
-	names, err := c.mem.List("/out/logs")
+	names, err := c.mem.List("/out/log")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range names {
-		size, err := c.mem.Size("/out/logs/" + name)
+		size, err := c.mem.Size("/out/log/" + name)
 		if err != nil || size > 100_000 || strings.HasSuffix(name, ".open") {
 			t.Errorf("got file %s of %d bytes, %v", name, size, err)
 		}

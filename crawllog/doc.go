@@ -6,7 +6,7 @@
 //
 // Lines are in the files exactly once after a crash, as far as the manifest covers them: the same rules as
 // for WARC files, by the same code (package warc/outfile). The order is that of the calls of Append. A file
-// is crawl-YYYYMMDDhhmmssmmm-SERIAL.jsonl.zst in <directory>/logs, with ".open" behind until it is final;
+// is crawl-YYYYMMDDhhmmssmmm-SERIAL.jsonl.zst in <directory>/log, with ".open" behind until it is final;
 // `zstd -dc` reads it, also while it is open, up to the last whole frame. A file is closed when it has
 // FileBytes. See docs/formats/crawllog.md.
 //

@@ -19,7 +19,7 @@ const (
 )
 
 const (
-	subdir      = "logs"
+	subdir      = "log"
 	suffix      = ".jsonl.zst"
 	fileBuffer  = 64 << 10
 	windowBytes = 512 << 10 // a frame is read with no more memory than this
