@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// requests is nginx's log.
+type requests struct {
+	byURL     map[string]int // how often each URL was asked for
+	bytesSent int64
+	first     time.Duration // since 1970, as are all times here
+	last      time.Duration
+	hosts     map[string]visits
+}
+
+// visits are the times at which a host was busy. nginx logs to a millisecond when an answer is out, and how long
+// it took, so that both ends may be wrong by one.
+type visits []span
+
+type span struct{ begin, end time.Duration }
+
+// logError is how far two of nginx's times may be off each other.
+const logError = 2 * time.Millisecond
+
+// readRequests reads the log, whose lines are in no order: each of nginx's processes has a buffer.
+func readRequests(name string) (*requests, error) {
+	r := &requests{byURL: map[string]int{}, hosts: map[string]visits{}, first: 1<<63 - 1}
+	err := readLines(name, func(line string) error {
+		f := strings.SplitN(line, " ", 8)
+		if len(f) != 8 {
+			return fmt.Errorf("%d fields, want 8", len(f))
+		}
+		end, err1 := strconv.ParseFloat(f[0], 64)
+		took, err2 := strconv.ParseFloat(f[1], 64)
+		sent, err3 := strconv.ParseInt(f[5], 10, 64)
+		if err1 != nil || err2 != nil || err3 != nil {
+			return fmt.Errorf("bad number in %q", line)
+		}
+		r.byURL[f[2]+"://"+f[3]+f[7]]++
+		r.bytesSent += sent
+		v := span{seconds(end - took), seconds(end)}
+		r.first, r.last = min(r.first, v.begin), max(r.last, v.end)
+		r.hosts[f[3]] = append(r.hosts[f[3]], v)
+		return nil
+	})
+	return r, err
+}
+
+func seconds(s float64) time.Duration {
+	return time.Duration(s * float64(time.Second)).Round(time.Millisecond)
+}
+
+// gaps returns the least time from the end of a request to the begin of the next, and how many requests began
+// before the one before had ended.
+func (v visits) gaps() (least time.Duration, overlaps int) {
+	slices.SortFunc(v, func(a, b span) int { return int(a.begin - b.begin) })
+	least = 1<<63 - 1
+	for i := 1; i < len(v); i++ {
+		gap := v[i].begin - v[i-1].end
+		least = min(least, gap)
+		if gap < -logError {
+			overlaps++
+		}
+	}
+	return least, overlaps
+}

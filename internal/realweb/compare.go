@@ -1,0 +1,243 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/net/html"
+)
+
+// Classes of differences that a rule explains.
+const (
+	ofRobots  class = "robots.txt, asked for by the protocol"
+	deepPage  class = "found on a page that the reference parser refuses"
+	treeDrops class = "on a tag that the tree builder drops (package parse says so)"
+	cutPage   class = "its only page was cut at the limit of a body"
+	noneFound class = "" // unexplained
+)
+
+// difference is one URL on which crawl and walk don't agree.
+type difference struct {
+	url, what string
+	class     class
+}
+
+// comparison collects differences.
+type comparison struct {
+	walk     *walk
+	captured map[string]capture
+	list     []difference
+}
+
+func (c *comparison) add(why class, url, what string, args ...any) {
+	c.list = append(c.list, difference{url, fmt.Sprintf(what, args...), why})
+}
+
+// judge compares and prints. The error says how many differences nothing explains.
+func (c crawlCmd) judge(k *walk, s *servers, u *usage) error {
+	captures, err := readIndex(s.web.path("crawl"))
+	if err != nil {
+		return err
+	}
+	log, err := readRequests(s.web.path("access.log"))
+	if err != nil {
+		return err
+	}
+	found := &comparison{walk: k, captured: map[string]capture{}}
+	found.captures(captures)
+	found.requests(log)
+	printFigures(k, s, u, captures, log)
+	return found.print()
+}
+
+// captures holds the index against the walk.
+func (c *comparison) captures(list []capture) {
+	for _, x := range list {
+		if _, twice := c.captured[x.URL]; twice {
+			c.add(noneFound, x.URL, "stored twice")
+			continue
+		}
+		c.captured[x.URL] = x
+	}
+	for u, want := range c.walk.fetched {
+		got, ok := c.captured[u]
+		switch {
+		case !ok:
+			c.add(c.whyMissing(u), u, "not stored; found on %s", c.walk.found[u])
+		case got.Status != strconv.Itoa(want.status):
+			c.add(noneFound, u, "status %s, want %d", got.Status, want.status)
+		case want.mime != "" && got.MIME != want.mime:
+			c.add(noneFound, u, "type %s, want %s", got.MIME, want.mime)
+		}
+	}
+	for u, x := range c.captured {
+		if c.walk.fetched[u] == nil {
+			c.add(c.whyExtra(u), u, "stored with status %s, not in the walk", x.Status)
+		}
+	}
+}
+
+// whyMissing explains a URL of the walk that wasn't stored: the crawl may have seen but a part of the page that
+// leads to it.
+func (c *comparison) whyMissing(u string) class {
+	if c.captured[c.walk.found[u]].Truncated != "" {
+		return cutPage
+	}
+	return noneFound
+}
+
+// whyExtra explains a stored URL that isn't in the walk.
+func (c *comparison) whyExtra(u string) class {
+	if strings.HasSuffix(u, "/robots.txt") {
+		return ofRobots
+	}
+	if c.walk.left[u] != "" {
+		return noneFound // the rules forbid it, and print says which
+	}
+	if c.onTag(u, c.walk.unread) {
+		return deepPage
+	}
+	if c.onTag(u, c.walk.files()) {
+		return treeDrops
+	}
+	return noneFound
+}
+
+// onTag says whether one of the files has a tag whose link, on the host of u, is u.
+func (c *comparison) onTag(u string, files []string) bool {
+	parser := newURLParser()
+	h := c.walk.web.hostOf(u)
+	if h == nil {
+		return false
+	}
+	for _, file := range files {
+		rest, ok := strings.CutPrefix(file, h.root)
+		body, err := os.ReadFile(file)
+		if !ok || err != nil {
+			continue
+		}
+		base, err := parser.Parse(h.origin() + rest)
+		if err != nil {
+			continue
+		}
+		for t := html.NewTokenizer(bytes.NewReader(body)); t.Next() != html.ErrorToken; {
+			for _, a := range t.Token().Attr {
+				if a.Key != "href" && a.Key != "src" && a.Key != "xlink:href" {
+					continue
+				}
+				if got, bad := resolve(base, a.Val); bad == "" && got == u {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// requests holds nginx's log against the walk: whatever is in no WARC file was asked for all the same.
+func (c *comparison) requests(log *requests) {
+	for u, n := range log.byURL {
+		robots := strings.HasSuffix(u, "/robots.txt")
+		if n > 1 && !robots {
+			c.add(noneFound, u, "asked for %d times", n)
+		}
+		if _, stored := c.captured[u]; !stored && !robots && c.walk.fetched[u] == nil {
+			c.add(noneFound, u, "asked for, not stored, and not in the walk (%s)", c.walk.left[u])
+		}
+	}
+	for u := range c.captured {
+		if log.byURL[u] == 0 {
+			c.add(noneFound, u, "stored, but never asked for")
+		}
+	}
+	for name, v := range log.hosts {
+		if _, overlaps := v.gaps(); overlaps > 0 {
+			c.add(noneFound, name, "%d requests began before the one before had ended", overlaps)
+		}
+	}
+}
+
+// print lists the differences, at most 20 of a class.
+func (c *comparison) print() error {
+	slices.SortFunc(c.list, func(a, b difference) int {
+		return cmp.Or(strings.Compare(string(a.class), string(b.class)), strings.Compare(a.url, b.url))
+	})
+	counts := map[class]int{}
+	for _, d := range c.list {
+		counts[d.class]++
+	}
+	shown := map[class]int{}
+	for _, d := range c.list {
+		if shown[d.class]++; shown[d.class] == 1 {
+			title := cmp.Or(string(d.class), "UNEXPLAINED")
+			fmt.Printf("differences: %d: %s\n", counts[d.class], title)
+		}
+		if shown[d.class] <= 20 {
+			fmt.Printf("  %s: %s\n", d.url, d.what)
+		}
+	}
+	if n := counts[noneFound]; n > 0 {
+		return fmt.Errorf("%d differences between the crawl and the walk are unexplained", n)
+	}
+	if len(c.list) == 0 {
+		fmt.Println("differences: none")
+	}
+	return nil
+}
+
+// printFigures prints what the closing note of a change wants.
+func printFigures(k *walk, s *servers, u *usage, captures []capture, log *requests) {
+	pages, perPage := 0, time.Duration(0)
+	for _, x := range captures {
+		if x.Status == "200" && x.MIME == mimes[".html"] {
+			pages++
+		}
+	}
+	if pages > 0 {
+		perPage = u.cpu / time.Duration(pages)
+	}
+	wall, gap := u.wall.Seconds(), time.Duration(1<<62)
+	for _, v := range log.hosts {
+		least, _ := v.gaps()
+		gap = min(gap, least)
+	}
+	seen := len(k.fetched) + len(k.left)
+	fmt.Println("figures:")
+	fmt.Printf("  pages              %d (%d responses)\n", pages, len(captures))
+	fmt.Printf("  wall time          %.1f s from start to exit; %.1f s from first to last request\n",
+		wall, (log.last - log.first).Seconds())
+	fmt.Printf("  pages/s            %.0f by wall time\n", float64(pages)/wall)
+	fmt.Printf("  MB/s               %.1f received (gzip), %.1f MB in all\n", float64(log.bytesSent)/1e6/wall, float64(log.bytesSent)/1e6)
+	fmt.Printf("  CPU                %.1f s, %v a page; largest RSS %.0f MiB\n",
+		u.cpu.Seconds(), perPage.Round(time.Microsecond), float64(u.rssBytes)/(1<<20))
+	fmt.Printf("  links              %d, %.0f a page; unique share p = %.4f\n", k.links, float64(k.links)/float64(k.pages),
+		float64(seen)/float64(k.links))
+	fmt.Printf("  least gap          %v between two requests to a host, as nginx logged (to 1 ms)\n", gap)
+	fmt.Printf("  DNS                %d queries, %d for names that don't exist\n", s.dns.queries.Load(), s.dns.denied.Load())
+}
+
+// files are all pages that the walk has parsed.
+func (k *walk) files() []string {
+	var list []string
+	k.docs.Range(func(name, _ any) bool {
+		list = append(list, name.(string))
+		return true
+	})
+	return list
+}
+
+// hostOf returns the host that serves a URL, nil if none does.
+func (w *web) hostOf(u string) *host {
+	_, rest, ok := strings.Cut(u, "://")
+	name, _, _ := strings.Cut(rest, "/")
+	if !ok {
+		return nil
+	}
+	return w.byName[name]
+}

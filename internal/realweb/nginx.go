@@ -1,0 +1,230 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"strconv"
+	"strings"
+	"syscall"
+	"text/template"
+	"time"
+)
+
+// servers are the processes and goroutines that serve the web.
+type servers struct {
+	web   *web
+	dns   *nameServer
+	nginx *exec.Cmd
+	done  chan struct{} // closed when nginx has ended
+	err   error         // of nginx; valid after done
+}
+
+const nginxConf = `daemon off;
+worker_processes 2;
+{{with .User}}user {{.}};
+{{end}}pid {{.Work}}/nginx.pid;
+error_log {{.Work}}/error.log warn;
+worker_rlimit_nofile 8192;
+events { worker_connections 2048; }
+http {
+	client_body_temp_path {{.Work}}/tmp/body;
+	proxy_temp_path {{.Work}}/tmp/proxy;
+	fastcgi_temp_path {{.Work}}/tmp/fastcgi;
+	uwsgi_temp_path {{.Work}}/tmp/uwsgi;
+	scgi_temp_path {{.Work}}/tmp/scgi;
+	types {
+{{range $ext, $type := .Types}}		{{$type}} {{$ext}};
+{{end}}	}
+	default_type {{.OtherType}};
+	log_format walk '$msec $request_time $scheme $host $status $bytes_sent $request_method $request_uri';
+	access_log {{.Work}}/access.log walk buffer=64k flush=1s;
+	absolute_redirect off;
+	server_tokens off;
+	sendfile on;
+	gzip on;
+	gzip_comp_level 1;
+	gzip_types text/plain text/css text/javascript text/xml image/svg+xml;
+	ssl_certificate {{.Work}}/cert.pem;
+	ssl_certificate_key {{.Work}}/key.pem;
+	ssl_session_cache shared:tls:4m;
+	server_names_hash_max_size 4096;
+	server_names_hash_bucket_size 128;
+{{range .Addrs}}	server { listen {{.}}:{{$.HTTP}} default_server; return 444; }
+	server { listen {{.}}:{{$.HTTPS}} ssl default_server; ssl_reject_handshake on; }
+{{end}}{{range .Hosts}}{{if .TLS}}	server {
+		listen {{.Addr}}:{{$.HTTP}};
+		server_name {{.Name}};
+		return 301 https://{{.Name}}$request_uri;
+	}
+{{end}}	server {
+		listen {{.Addr}}:{{if .TLS}}{{$.HTTPS}} ssl{{else}}{{$.HTTP}}{{end}};
+		server_name {{.Name}};
+		root {{.Root}};
+		index index.html;
+{{if .Robots}}		location = /robots.txt { root {{$.Work}}/robots/{{.Name}}; }
+{{end}}	}
+{{end}}}
+`
+
+type confHost struct {
+	Name, Addr, Root string
+	TLS, Robots      bool
+}
+
+// writeConf writes nginx.conf and the robots.txt files.
+func (w *web) writeConf() error {
+	data := struct {
+		Work, User, OtherType string
+		HTTP, HTTPS           int
+		Types                 map[string]string
+		Addrs                 []string
+		Hosts                 []confHost
+	}{Work: w.work, OtherType: otherMime, HTTP: w.httpPort, HTTPS: w.httpsPort, Types: map[string]string{}}
+	if os.Geteuid() == 0 { // else nginx ignores the line, with a warning
+		me, err := user.Current()
+		if err != nil {
+			return err
+		}
+		data.User = me.Username
+	}
+	for ext, mime := range mimes {
+		data.Types[strings.TrimPrefix(ext, ".")] = mime
+	}
+	for i := range numAddrs {
+		data.Addrs = append(data.Addrs, address(i))
+	}
+	for _, h := range w.hosts {
+		data.Hosts = append(data.Hosts, confHost{h.name, h.addr, strconv.Quote(h.root), h.https, h.disallow != ""})
+		if text := h.robotsText(); text != "" {
+			if err := os.MkdirAll(w.path("robots", h.name), 0o755); err != nil {
+				return err
+			}
+			if err := os.WriteFile(w.path("robots", h.name, "robots.txt"), []byte(text), 0o644); err != nil {
+				return err
+			}
+		}
+	}
+	var conf bytes.Buffer
+	if err := template.Must(template.New("nginx.conf").Parse(nginxConf)).Execute(&conf, data); err != nil {
+		return fmt.Errorf("realweb: write nginx.conf: %w", err)
+	}
+	return os.WriteFile(w.path("nginx.conf"), conf.Bytes(), 0o644)
+}
+
+// startServers starts DNS and nginx, and returns when both answer. It owns them until close.
+func startServers(ctx context.Context, w *web) (*servers, error) {
+	if err := w.choosePorts(); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(w.writeCertificates(), os.MkdirAll(w.path("tmp"), 0o755)); err != nil {
+		return nil, err
+	}
+	if err := w.writeConf(); err != nil {
+		return nil, err
+	}
+	s := &servers{web: w, done: make(chan struct{})}
+	s.nginx = exec.Command(nginxBinary(), "-e", w.path("error.log"), "-p", w.work, "-c", w.path("nginx.conf"))
+	s.nginx.Stderr = os.Stderr
+	s.nginx.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
+	if err := s.nginx.Start(); err != nil {
+		return nil, fmt.Errorf("realweb: start nginx: %w", err)
+	}
+	go func() {
+		s.err = s.nginx.Wait()
+		close(s.done)
+	}()
+	var err error
+	if s.dns, err = startNameServer(w); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	if err := s.awaitNginx(ctx); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
+}
+
+func nginxBinary() string {
+	if name, err := exec.LookPath("nginx"); err == nil {
+		return name
+	}
+	return "/usr/sbin/nginx" // not in every user's PATH
+}
+
+// choosePorts finds ports that are free on all addresses.
+func (w *web) choosePorts() error {
+	for _, port := range []*int{&w.httpPort, &w.httpsPort} {
+		var err error
+		for try := 0; *port == 0 && try < 20; try++ {
+			*port, err = freePort()
+		}
+		if *port == 0 {
+			return fmt.Errorf("realweb: find a free port: %w", err)
+		}
+	}
+	return nil
+}
+
+// freePort returns a port that is free on all addresses at this moment, 0 if the one it tried isn't.
+func freePort() (port int, err error) {
+	for i := range numAddrs {
+		l, err := net.Listen("tcp", net.JoinHostPort(address(i), strconv.Itoa(port)))
+		if err != nil {
+			return 0, err
+		}
+		defer l.Close()
+		port = l.Addr().(*net.TCPAddr).Port
+	}
+	return port, nil
+}
+
+// awaitNginx returns when nginx takes connections.
+func (s *servers) awaitNginx(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for {
+		conn, err := net.Dial("tcp", net.JoinHostPort(address(0), strconv.Itoa(s.web.httpsPort)))
+		if err == nil {
+			return conn.Close()
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("realweb: nginx doesn't answer: %w", err)
+		case <-s.done:
+			return fmt.Errorf("realweb: nginx ended: %w; see above or %s", s.err, s.web.path("error.log"))
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// crawlFlags are drumbeat's flags for this web.
+func (s *servers) crawlFlags() []string {
+	return []string{"--resolver", s.dns.addr.String(), "--allow-net", "127.0.0.0/8",
+		"--map-port", fmt.Sprintf("80=%d", s.web.httpPort), "--map-port", fmt.Sprintf("443=%d", s.web.httpsPort)}
+}
+
+// close stops all; nginx writes the rest of its log.
+func (s *servers) close() error {
+	if s.dns != nil {
+		s.dns.close()
+	}
+	select {
+	case <-s.done:
+		return fmt.Errorf("realweb: nginx ended by itself: %v", s.err)
+	default:
+	}
+	s.nginx.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-s.done:
+		return nil
+	case <-time.After(10 * time.Second):
+		syscall.Kill(-s.nginx.Process.Pid, syscall.SIGKILL)
+		<-s.done
+		return errors.New("realweb: nginx did not stop in 10 s and was killed")
+	}
+}

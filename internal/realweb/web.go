@@ -1,0 +1,113 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// host is one name of the web.
+type host struct {
+	name     string
+	addr     string // IPv4 address
+	https    bool   // its pages are at https; at http each of its URLs redirects there
+	root     string // directory that is served; "" for none
+	disallow string // path prefix that its robots.txt forbids; "" for no robots.txt
+}
+
+// origin is scheme and authority of the host's pages.
+func (h *host) origin() string {
+	if h.https {
+		return "https://" + h.name
+	}
+	return "http://" + h.name
+}
+
+// web is the set of hosts. The first is the hub.
+type web struct {
+	work      string
+	hosts     []*host
+	byName    map[string]*host
+	httpPort  int
+	httpsPort int
+}
+
+// plds have top-level domains that are reserved for this (RFC 2606).
+var plds = [...]string{"quince.test", "medlar.test", "sorb.test", "damson.test", "loquat.example", "bilberry.example",
+	"bullace.example"}
+
+// labels stand before a PLD; more hosts than 7 times these get numbers.
+var labels = [...]string{"www", "docs", "mirror", "doc.archive"}
+
+const (
+	hubName   = "hub.rowan.test"
+	firstAddr = 11 // hosts are on 127.0.0.11 and the following
+	numAddrs  = 5
+)
+
+func newWeb(f webFlags) (*web, error) {
+	if f.Hosts < 1 || f.Hosts > 1000 || len(f.Packages) == 0 {
+		return nil, fmt.Errorf("realweb: %d hosts of %d packages: want 1 to 1000 of 1 or more", f.Hosts, len(f.Packages))
+	}
+	work, err := filepath.Abs(f.Work)
+	if err != nil {
+		return nil, err
+	}
+	w := &web{work: work, byName: map[string]*host{}, httpPort: f.HTTP, httpsPort: f.HTTPS}
+	w.add(&host{name: hubName, addr: address(0), root: w.path("hub"), disallow: "/private"})
+	for i := range f.Hosts {
+		pkg := f.Packages[i%len(f.Packages)]
+		root, err := packageRoot(pkg)
+		if err != nil {
+			return nil, err
+		}
+		h := &host{name: hostName(i), addr: address(i), root: root, https: i/len(f.Packages)%2 == 1}
+		if i/len(f.Packages) == 2 { // one host of each package
+			h.disallow = disallowed(root)
+		}
+		w.add(h)
+	}
+	if err := os.MkdirAll(w.path("hub"), 0o755); err != nil {
+		return nil, err
+	}
+	return w, w.writeHub()
+}
+
+func (w *web) add(h *host) {
+	w.hosts = append(w.hosts, h)
+	w.byName[h.name] = h
+}
+
+func (w *web) path(elem ...string) string {
+	return filepath.Join(append([]string{w.work}, elem...)...)
+}
+
+// seed is the one URL from which all else is found.
+func (w *web) seed() string { return w.hosts[0].origin() + "/" }
+
+func address(i int) string { return fmt.Sprintf("127.0.0.%d", firstAddr+i%numAddrs) }
+
+func hostName(i int) string {
+	pld, n := plds[i%len(plds)], i/len(plds)
+	if n < len(labels) {
+		return labels[n] + "." + pld
+	}
+	return fmt.Sprintf("m%d.%s", n, pld)
+}
+
+// disallowed picks the prefix that is forbidden on one host of a package: the directory or file name that
+// sorts first and is no index.
+func disallowed(root string) string {
+	entries, _ := os.ReadDir(root) // empty: nothing is forbidden
+	for _, e := range entries {
+		if e.IsDir() && e.Name()[0] != '_' && e.Name()[0] != '.' {
+			return "/" + e.Name() + "/"
+		}
+	}
+	for _, e := range entries {
+		if e.Name() != "index.html" && e.Name()[0] != '.' {
+			return "/" + e.Name()[:min(2, len(e.Name()))]
+		}
+	}
+	return ""
+}
