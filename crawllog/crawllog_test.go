@@ -236,7 +236,7 @@ func TestCrashes(t *testing.T) {
 		seed = uint64(time.Now().UnixNano())
 	}
 	t.Logf("-seed=%d", seed)
-	crawls := 12
+	crawls := 4
 	if *longFlag {
 		crawls = 500
 	}

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -261,7 +262,7 @@ func TestCrashes(t *testing.T) {
 		seed = uint64(time.Now().UnixNano())
 	}
 	t.Logf("-seed=%d", seed)
-	crawls := 30
+	crawls := 10
 	if *longFlag {
 		crawls = 1000
 	}
@@ -363,4 +364,54 @@ func TestFailStop(t *testing.T) {
 	if _, err := frozen.Save(tails); err == nil {
 		t.Error("save after a failed write: no error")
 	}
+}
+
+// TestConcurrent appends from several goroutines, with checkpoints between; every capture is there once.
+func TestConcurrent(t *testing.T) {
+	c := &crashCrawl{t: t, rng: rand.New(rand.NewPCG(1, 1)), mem: disk.NewMem(1), quiet: true}
+	c.start()
+	c.w.opt.Random = nil  // counting isn't for concurrent use
+	var lock sync.RWMutex // the crawl's: appends share it, Freeze has it alone
+	var wg sync.WaitGroup
+	const workers, each = 4, 100
+	for g := range workers {
+		wg.Go(func() {
+			enc := c.w.NewEncoder()
+			var p Prepared
+			for i := range each {
+				if err := enc.Prepare(&p, capture(g*each+i)); err != nil {
+					t.Error(err)
+				}
+				lock.RLock()
+				if _, err := c.w.Append(&p, when); err != nil {
+					t.Error(err)
+				}
+				lock.RUnlock()
+			}
+		})
+	}
+	for gen := range uint64(5) {
+		lock.Lock()
+		frozen := c.w.Freeze()
+		lock.Unlock()
+		tails, err := disk.CreateTails(c.opt.State, gen+1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := frozen.Save(tails); err != nil {
+			t.Fatal(err)
+		}
+		if err := tails.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := frozen.Commit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wg.Wait()
+	c.last.Gen, c.next = 10, workers*each
+	if err := c.checkpoint(); err != nil {
+		t.Fatal(err)
+	}
+	c.check()
 }

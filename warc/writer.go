@@ -43,7 +43,8 @@ type Options struct {
 	Info []Field
 	// BufferBytes of each open file. 0: 1 MiB.
 	BufferBytes int
-	// Random is where record ids come from; nil for crypto/rand. For tests: it must not fail.
+	// Random is where record ids come from; nil for crypto/rand. For tests: it must not fail, and be safe for
+	// concurrent use if the Writer's users are.
 	Random interface{ Read(p []byte) (int, error) }
 }
 
