@@ -1,6 +1,7 @@
 package warc
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"crypto/sha1"
@@ -314,4 +315,16 @@ func BenchmarkPrepare(b *testing.B) {
 			})
 		}
 	}
+}
+
+// FuzzReadRecord reads the text of a member, which FuzzRead hardly reaches behind the checksums.
+func FuzzReadRecord(f *testing.F) {
+	f.Add([]byte("WARC/1.1\r\nWARC-Type: response\r\nContent-Length: 3\r\n\r\nabc\r\n\r\n"))
+	f.Add([]byte("WARC/1.1\r\nContent-Length: 99999999999\r\n\r\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		rec, err := readRecord(bufio.NewReader(bytes.NewReader(b)), 1<<16)
+		if err == nil && (!bytes.Contains(b, rec.Block) || rec.Version == "") {
+			t.Fatalf("got %+v", rec)
+		}
+	})
 }
