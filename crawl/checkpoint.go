@@ -1,0 +1,241 @@
+package crawl
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"drumbeat/disk"
+	"drumbeat/polite"
+)
+
+// A frozenPart is a structure's state of one moment on its way into the manifest (disk package comment, "Checkpoints").
+type frozenPart struct {
+	name   string
+	save   func(*disk.Tails) (json.RawMessage, error)
+	commit func() error
+}
+
+// freezer is what each structure on disk offers.
+type freezer[S any] interface {
+	Save(*disk.Tails) (*S, error)
+	Commit() error
+}
+
+func freezePart[S any](name string, f freezer[S]) frozenPart {
+	return frozenPart{
+		name: name,
+		save: func(t *disk.Tails) (json.RawMessage, error) {
+			s, err := f.Save(t)
+			if err != nil {
+				return nil, fmt.Errorf("crawl: checkpoint of %s: %w", name, err)
+			}
+			return json.Marshal(s)
+		},
+		commit: func() error {
+			if err := f.Commit(); err != nil {
+				return fmt.Errorf("crawl: after checkpoint of %s: %w", name, err)
+			}
+			return nil
+		},
+	}
+}
+
+// moment is all that is copied under the exclusive lock.
+type moment struct {
+	parts    []frozenPart
+	accounts accountsState
+	seeds    seedState
+	items    []*polite.Item
+	jobs     [][]byte
+	active   int64
+}
+
+// CheckpointStats describes the last checkpoint.
+type CheckpointStats struct {
+	Number uint64
+	// Wait is the time until running emissions had ended; Pause the time that the lock was held and no step could run;
+	// Total from the beginning to the durable manifest.
+	Wait, Pause, Total time.Duration
+	When               time.Time
+}
+
+// checkpoint makes a durable manifest of the present moment. One at a time. After an error nothing more is
+// checkpointed.
+func (r *ring) checkpoint(clean bool, done string) error {
+	r.checkpointMu.Lock()
+	defer r.checkpointMu.Unlock()
+	if err := r.failure(); err != nil {
+		return fmt.Errorf("crawl: no checkpoint after a failed write: %w", err)
+	}
+	began := time.Now()
+	m, stats := r.freeze()
+	if err := r.saveMoment(m, clean, done); err != nil {
+		r.fail(err)
+		return err
+	}
+	stats.Number, stats.Total, stats.When = r.gen, time.Since(began), time.Now()
+	r.lastCheckpoint.Store(&stats)
+	r.opt.Log.Debug("checkpoint", "number", stats.Number, "wait", stats.Wait, "pause", stats.Pause, "total", stats.Total)
+	return nil
+}
+
+// freeze stops all steps for an instant.
+func (r *ring) freeze() (*moment, CheckpointStats) {
+	var stats CheckpointStats
+	began := time.Now()
+	pausable := r.pausable()
+	for _, p := range pausable {
+		p.Pause()
+	}
+	stats.Wait = time.Since(began)
+	r.step.Lock()
+	locked := time.Now()
+	m := &moment{
+		accounts: r.acct.copy(),
+		seeds:    r.seeds.state,
+		items:    r.polite.Snapshot(),
+		jobs:     r.robotsJobs.snapshot(),
+		active:   r.activeMillis(),
+		parts: []frozenPart{
+			freezePart(nameURLSeen, r.urlSeen.Freeze()),
+			freezePart(nameStar, r.star.Freeze()),
+			freezePart(nameBeast, r.beast.Freeze()),
+			freezePart(nameRobotsCache, r.robotsCache.Freeze()),
+			freezePart(nameRobotsRequested, r.robotsRequested.Freeze()),
+			freezePart(nameAwaitRobots, r.awaitRobots.Freeze()),
+			freezePart(nameRobotsFetch, r.robotsFetch.Freeze()),
+			freezePart(nameReady, r.ready.Freeze()),
+			freezePart(nameLater, r.later.Freeze()),
+			freezePart(nameWARC, r.warc.Freeze()),
+			freezePart(nameCrawlLog, r.crawlLog.Freeze()),
+			freezePart(nameSeedLog, r.seedLog.Freeze()),
+		},
+	}
+	r.step.Unlock()
+	stats.Pause = time.Since(locked)
+	for _, p := range pausable {
+		p.Resume()
+	}
+	return m, stats
+}
+
+// saveMoment writes what was frozen, makes it durable, names it in the manifest and lets replaced files go.
+func (r *ring) saveMoment(mo *moment, clean bool, done string) error {
+	gen := r.gen + 1
+	tails, err := disk.CreateTails(r.set, gen)
+	if err != nil {
+		return fmt.Errorf("crawl: checkpoint %d: %w", gen, err)
+	}
+	m := &manifest{Gen: gen, Crawl: r.crawlID, Time: time.Now().Unix(), Clean: clean, Done: done, Frozen: r.frozen,
+		Active: mo.active, Runs: r.runs, Accounts: mo.accounts, Seeds: mo.seeds, Scope: r.scope.extensions(),
+		Parts: make(map[string]json.RawMessage, len(mo.parts))}
+	m.Accounts.Counters[CountCheckpoints]++
+	for _, p := range mo.parts {
+		if m.Parts[p.name], err = p.save(tails); err != nil {
+			return err
+		}
+	}
+	if m.RAM, err = tails.Write(0, dumpItems(mo.items)); err != nil {
+		return fmt.Errorf("crawl: checkpoint %d: URLs in RAM: %w", gen, err)
+	}
+	if m.Jobs, err = tails.Write(0, dumpRecords(mo.jobs)); err != nil {
+		return fmt.Errorf("crawl: checkpoint %d: robots requests: %w", gen, err)
+	}
+	sketches, err := r.sketches.encode()
+	if err != nil {
+		return err
+	}
+	if m.Sketches, err = tails.Write(0, sketches); err != nil {
+		return fmt.Errorf("crawl: checkpoint %d: sketches: %w", gen, err)
+	}
+	if err := tails.Close(); err != nil {
+		return fmt.Errorf("crawl: checkpoint %d: %w", gen, err)
+	}
+	r.at("checkpoint")
+	for _, set := range []disk.Set{r.set, r.out} {
+		for _, dir := range set.Paths {
+			if err := set.FS.SyncFS(dir); err != nil {
+				return fmt.Errorf("crawl: checkpoint %d: sync %s: %w", gen, dir, err)
+			}
+		}
+	}
+	data, err := encodeManifest(m)
+	if err != nil {
+		return err
+	}
+	r.at("checkpoint")
+	if err := disk.WriteFileAtomic(r.set.FS, r.set.Path(0, manifestName), data); err != nil {
+		return fmt.Errorf("crawl: checkpoint %d: manifest: %w", gen, err)
+	}
+	r.gen = gen
+	r.at("checkpoint")
+	for _, p := range mo.parts {
+		if err := p.commit(); err != nil {
+			return err
+		}
+	}
+	if err := disk.RemoveTails(r.set, func(g uint64) bool { return g == gen }); err != nil {
+		return fmt.Errorf("crawl: after checkpoint %d: %w", gen, err)
+	}
+	r.acct.mu.Lock()
+	r.acct.s.Counters[CountCheckpoints]++
+	r.acct.mu.Unlock()
+	return nil
+}
+
+// checkpoints makes one every CheckpointEvery.
+func (r *ring) checkpoints(ctx context.Context) error {
+	t := time.NewTicker(r.opt.CheckpointEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+			if err := r.checkpoint(false, ""); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func dumpItems(items []*polite.Item) []byte {
+	var b []byte
+	for _, it := range items {
+		if it.Robots {
+			continue // a robots request: its job is dumped
+		}
+		b = binary.AppendUvarint(b, uint64(len(it.Rec)))
+		b = append(b, it.Rec...)
+	}
+	return b
+}
+
+func dumpRecords(recs [][]byte) []byte {
+	var b []byte
+	for _, rec := range recs {
+		b = binary.AppendUvarint(b, uint64(len(rec)))
+		b = append(b, rec...)
+	}
+	return b
+}
+
+// eachRecord calls f for the records of a dump.
+func eachRecord(path string, b []byte, f func(rec []byte) error) error {
+	off := 0
+	for off < len(b) {
+		n, w := binary.Uvarint(b[off:])
+		if w <= 0 || n > uint64(len(b)-off-w) {
+			return &disk.CorruptError{Path: path, Offset: int64(off), Want: "a record", Got: "a length beyond the end"}
+		}
+		off += w
+		if err := f(b[off : off+int(n)]); err != nil {
+			return err
+		}
+		off += int(n)
+	}
+	return nil
+}

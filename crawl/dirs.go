@@ -1,0 +1,183 @@
+package crawl
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"drumbeat/disk"
+	"drumbeat/weburl"
+)
+
+// The files of a crawl's first directory besides the manifest.
+const (
+	secretName   = "state/SECRET"
+	suffixesName = "state/suffixes.txt"
+	kindState    = "crawl"
+	kindOutput   = "output"
+)
+
+// secretCheckText is hashed with the secret: a manifest and a secret that don't belong together are told apart.
+const secretCheckText = "drumbeat secret check"
+
+// takeDirectories locks the directories, finds out which is which and labels new ones. With no crawl in them, one
+// begins.
+func (r *ring) takeDirectories() error {
+	separate := !slices.Equal(r.opt.Out, r.opt.Dirs)
+	paths := r.opt.Dirs
+	if separate {
+		paths = append(slices.Clone(paths), r.opt.Out...)
+	}
+	for i, p := range paths {
+		if slices.Contains(paths[:i], p) {
+			return fmt.Errorf("crawl: directory %s is given twice", p)
+		}
+		if err := r.opt.FS.MkdirAll(p); err != nil {
+			return fmt.Errorf("crawl: make directory: %w", err)
+		}
+		lock, err := r.opt.FS.Lock(p)
+		if err != nil {
+			return fmt.Errorf("crawl: directory %s: %w", p, err)
+		}
+		r.locks = append(r.locks, lock)
+	}
+	var err error
+	if r.set, err = r.label(r.opt.Dirs, kindState); err != nil {
+		return err
+	}
+	r.out = r.set
+	if separate {
+		if r.out, err = r.label(r.opt.Out, kindOutput); err != nil {
+			return err
+		}
+	}
+	r.separateOut = separate
+	return nil
+}
+
+// label matches the directories of one kind and gives new ones their identity.
+func (r *ring) label(paths []string, kind string) (disk.Set, error) {
+	m, err := disk.MatchIdentities(r.meter, paths, kind)
+	if err != nil {
+		return disk.Set{}, fmt.Errorf("crawl: %w: %w", ErrIncompatible, err)
+	}
+	if r.opt.New && kind == kindState && m.Crawl != "" {
+		return disk.Set{}, fmt.Errorf("crawl: %s: %w (leave out --new to resume it)", paths[0], ErrExists)
+	}
+	if r.crawlID == "" {
+		if r.crawlID = m.Crawl; r.crawlID == "" {
+			id, err := weburl.NewSecret()
+			if err != nil {
+				return disk.Set{}, err
+			}
+			r.crawlID = id.Hex()
+		}
+	}
+	if m.Crawl != "" && m.Crawl != r.crawlID {
+		return disk.Set{}, fmt.Errorf("crawl: %s belong to crawl %s, not %s: %w", kind, m.Crawl, r.crawlID, ErrIncompatible)
+	}
+	set, err := disk.Label(m, r.crawlID, kind)
+	if err != nil {
+		return disk.Set{}, fmt.Errorf("crawl: %w", err)
+	}
+	return set, nil
+}
+
+// openIdentity reads the manifest and what is frozen: secret, suffix list; or makes them. The secret is durable before
+// the first key exists.
+func (r *ring) openIdentity() error {
+	for i := range r.set.Len() {
+		if err := r.set.FS.MkdirAll(r.set.Path(i, "state")); err != nil {
+			return fmt.Errorf("crawl: %w", err)
+		}
+		if err := r.set.FS.SyncDir(r.set.Path(i)); err != nil {
+			return fmt.Errorf("crawl: %w", err)
+		}
+	}
+	m, err := readManifest(r.set)
+	if err != nil {
+		return err
+	}
+	// After kill -9 the manifest that is seen may not be durable yet. Recovery deletes what it doesn't name, so it must be:
+	// or a power cut could bring back the one before it, without its files.
+	if err := r.set.FS.SyncDir(r.set.Path(0, "state")); err != nil {
+		return fmt.Errorf("crawl: %w", err)
+	}
+	secret, err := r.openSecret(m != nil)
+	if err != nil {
+		return err
+	}
+	r.hasher = weburl.NewHasher(secret)
+	if err := r.openSuffixes(m != nil); err != nil {
+		return err
+	}
+	r.frozen = frozen{SecretCheck: r.hasher.ContentKey([]byte(secretCheckText)), Suffixes: r.suffixes.Digest(),
+		Private: r.opt.PrivateSuffixes, SeparateOut: r.separateOut}
+	if m == nil {
+		return nil
+	}
+	if m.Crawl != r.crawlID {
+		return fmt.Errorf("crawl: manifest of crawl %s in a directory of crawl %s: %w", m.Crawl, r.crawlID, ErrIncompatible)
+	}
+	if m.Frozen != r.frozen {
+		return fmt.Errorf("crawl: %s: was %+v, is %+v: %w", "what a crawl can't change has changed", m.Frozen, r.frozen, ErrIncompatible)
+	}
+	r.manifest = m
+	return nil
+}
+
+func (r *ring) openSecret(mustExist bool) (weburl.Secret, error) {
+	path := r.set.Path(0, secretName)
+	data, err := readAll(r.set.FS, path)
+	if err == nil {
+		s, err := weburl.ParseSecret(string(bytes.TrimSpace(data)))
+		if err != nil {
+			return s, &disk.CorruptError{Path: path, Want: "32 hexadecimal digits", Got: "something else"}
+		}
+		return s, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) || mustExist {
+		return weburl.Secret{}, fmt.Errorf("crawl: read the hash secret: %w", err)
+	}
+	s, err := weburl.NewSecret()
+	if err != nil {
+		return s, err
+	}
+	if len(r.opt.SecretForTests) == len(s) {
+		copy(s[:], r.opt.SecretForTests)
+	}
+	if err := disk.WriteFileAtomic(r.set.FS, path, []byte(s.Hex()+"\n")); err != nil {
+		return s, fmt.Errorf("crawl: write the hash secret: %w", err)
+	}
+	return s, nil
+}
+
+// openSuffixes reads the crawl's own copy of the public suffix list: keys of PLDs depend on it, so a newer program must
+// not bring a newer list.
+func (r *ring) openSuffixes(mustExist bool) error {
+	path := r.set.Path(0, suffixesName)
+	data, err := readAll(r.set.FS, path)
+	if err == nil {
+		r.suffixes, err = weburl.LoadSuffixes(bytes.NewReader(data), r.opt.PrivateSuffixes)
+		if err != nil {
+			return fmt.Errorf("crawl: suffix list %s: %w", path, err)
+		}
+		return nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) || mustExist {
+		return fmt.Errorf("crawl: read the suffix list: %w", err)
+	}
+	r.suffixes = weburl.NewSuffixes(r.opt.PrivateSuffixes)
+	var b bytes.Buffer
+	if _, err := r.suffixes.WriteTo(&b); err != nil {
+		return err
+	}
+	if err := disk.WriteFileAtomic(r.set.FS, path, b.Bytes()); err != nil {
+		return fmt.Errorf("crawl: write the suffix list: %w", err)
+	}
+	// Read back what was written: what is frozen must be what the next run will read.
+	r.suffixes, err = weburl.LoadSuffixes(&b, r.opt.PrivateSuffixes)
+	return err
+}

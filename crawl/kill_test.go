@@ -1,0 +1,317 @@
+package crawl
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"drumbeat/disk"
+	"drumbeat/fetch"
+	"drumbeat/internal/simweb"
+	"drumbeat/warc"
+)
+
+// killRounds is how often TestKill kills the crawl. The places come in turn, so each gets a sixth.
+var killRounds = flag.Int("kills", 54, "rounds of TestKill")
+
+// killPlaces are where a child kills itself; "random" is any time, by the parent.
+var killPlaces = []string{"seeds", "urlseen", "star", "checkpoint", "roll", "recovery", "random"}
+
+const childEnv = "DRUMBEAT_CRAWL_TEST_CHILD"
+
+// childJob is what a child process is told to do.
+type childJob struct {
+	Dirs        []string
+	Seeds       string
+	DNS         string
+	HTTP, HTTPS uint16
+	KillAt      string // place
+	KillOn      int    // its occurrence
+	RAMBytes    int64
+	Small       bool
+}
+
+func TestMain(m *testing.M) {
+	if job := os.Getenv(childEnv); job != "" {
+		os.Exit(child(job))
+	}
+	flag.Parse()
+	os.Exit(m.Run())
+}
+
+// child runs a crawl over real sockets and disks until it is done or kills itself.
+func child(text string) int {
+	var job childJob
+	if err := json.Unmarshal([]byte(text), &job); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 2
+	}
+	opt, err := job.options()
+	if err == nil {
+		_, err = Run(context.Background(), opt)
+	}
+	if err != nil && !errors.Is(err, ErrFinished) {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+func (j *childJob) options() (Options, error) {
+	client, err := fetch.New(fetch.Options{
+		AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: []uint16{8080},
+		MapPort: func(p uint16) uint16 {
+			if p == 443 {
+				return j.HTTPS
+			}
+			return j.HTTP
+		},
+	})
+	if err != nil {
+		return Options{}, err
+	}
+	var mu sync.Mutex
+	seen := 0
+	opt := Options{
+		Dirs: j.Dirs, Seeds: j.Seeds, Agent: "drumbeat", Contact: "test@example.org", Fetcher: client,
+		Resolver: netResolver(j.DNS), RAMBytes: j.RAMBytes, DiskBytes: 10 << 30, Connections: 64, Retries: 2,
+		HostDelay: 30 * time.Millisecond, HostDelayMin: 20 * time.Millisecond, ServerDelay: 5 * time.Millisecond,
+		ServerDelayMin: 4 * time.Millisecond, Linger: 500 * time.Millisecond, CheckpointEvery: 100 * time.Millisecond, Store: true,
+		CrawlLog: LogAll, StockTarget: 500, WARCFileBytes: 200_000,
+		hook: func(place string) {
+			mu.Lock()
+			defer mu.Unlock()
+			if place == j.KillAt {
+				if seen++; seen >= j.KillOn {
+					_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+					select {} // the signal is on its way
+				}
+			}
+		},
+	}
+	if j.Small {
+		opt.DrumBufferBytes, opt.DrumBucketBytes, opt.DrumBuckets = 4<<10, 64<<10, 8
+	}
+	return opt, nil
+}
+
+// goResolver is the standard library's resolver, pointed at the synthetic web's name server.
+type goResolver struct{ r *net.Resolver }
+
+func netResolver(server string) Resolver {
+	return goResolver{&net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{Timeout: 200 * time.Millisecond}).DialContext(ctx, network, server)
+	}}}
+}
+
+func (g goResolver) LookupHost(ctx context.Context, host, _ string) (Lookup, error) {
+	addrs, err := g.r.LookupNetIP(ctx, "ip4", host+".")
+	if err != nil {
+		var de *net.DNSError
+		return Lookup{}, &LookupError{Host: host, Err: err, NotFound: errors.As(err, &de) && de.IsNotFound}
+	}
+	for i := range addrs {
+		addrs[i] = addrs[i].Unmap()
+	}
+	return Lookup{Addrs: addrs, Expires: time.Now().Add(time.Hour)}, nil
+}
+
+// TestKill kills a crawl over and over, at chosen places and at random, then lets it end: what was fetched, stored and
+// accounted for must be the same as without.
+func TestKill(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
+	web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.Hosts, o.PLDs, o.IPs, o.Robots.ServerError = 5000, 120, 40, 80, 0 })
+	srv, err := web.Start(t.Context(), simweb.ServerOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer srv.Close()
+	dir := t.TempDir()
+	job := childJob{Dirs: []string{filepath.Join(dir, "a"), filepath.Join(dir, "b")}, Seeds: filepath.Join(dir, "seeds"),
+		DNS: srv.DNSAddrs()[0].String(), HTTP: srv.HTTPPort(), HTTPS: srv.HTTPSPort(), RAMBytes: 128 << 20, Small: true}
+	if err := os.WriteFile(job.Seeds, []byte(strings.Join(web.Seeds(), "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(*seedFlag, 7))
+	t.Logf("seed %d, %d rounds", *seedFlag, *killRounds)
+	killed := map[string]int{}
+	ended := 0
+	for round := range *killRounds {
+		job.KillAt, job.KillOn = killPlaces[round%len(killPlaces)], 1+rng.IntN(3)
+		if job.KillAt == "seeds" { // new lines in the seed file make the feeder run again
+			appendLine(t, job.Seeds, fmt.Sprintf("# round %d", round))
+		}
+		if job.KillAt == "recovery" {
+			job.KillOn = 1 + rng.IntN(2)
+		}
+		switch runChild(t, &job, time.Duration(50+rng.IntN(600))*time.Millisecond) {
+		case "killed":
+			killed[job.KillAt]++
+		case "ended":
+			ended++
+		}
+	}
+	t.Logf("killed: %v; ended before: %d", killed, ended)
+	for _, place := range killPlaces {
+		if n := killed[place]; n < *killRounds/len(killPlaces)*2/3 {
+			t.Errorf("killed only %d times at %s", n, place)
+		}
+	}
+	job.KillAt = ""
+	if got := runChild(t, &job, time.Minute); got != "ended" {
+		t.Fatalf("the last run: %s", got)
+	}
+	finalChecks(t, web, &job)
+}
+
+func appendLine(t *testing.T, path, line string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString("\n" + line); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// runChild runs one child; the parent kills it after d when its own place is "random" (d bounds the others as well).
+func runChild(t *testing.T, job *childJob, d time.Duration) string {
+	t.Helper()
+	text, err := json.Marshal(job)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"="+string(text))
+	var out strings.Builder
+	cmd.Stderr = &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	timer := time.AfterFunc(max(d, time.Second*time.Duration(boolInt(job.KillAt != "random"))), func() { _ = cmd.Process.Kill() })
+	err = cmd.Wait()
+	timer.Stop()
+	if err == nil {
+		return "ended"
+	}
+	var ee *exec.ExitError
+	if errors.As(err, &ee) {
+		if ws, ok := ee.Sys().(syscall.WaitStatus); ok && ws.Signaled() && ws.Signal() == syscall.SIGKILL {
+			return "killed"
+		}
+	}
+	t.Fatalf("child: %v\n%s", err, out.String())
+	return ""
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func finalChecks(t *testing.T, web *simweb.Web, job *childJob) {
+	t.Helper()
+	opt, err := job.options()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// From the end of a response to the next request can be told over sockets; gaps from start to start can't, since the web's
+	// goroutines read requests when the busy machine lets them. TestCrash has both, in virtual time.
+	checkDelays(t, web.Log().Snapshot(), &opt, opt.ServerDelayMin)
+	checkStored(t, web, disk.OS(), job.Dirs)
+}
+
+// checkStored asserts after any number of interruptions: every URL that a correct crawl fetches was fetched and is in the
+// output once, no other is, and the audit balances.
+func checkStored(t *testing.T, web *simweb.Web, fs disk.FS, dirs []string) {
+	t.Helper()
+	snap := web.Log().Snapshot()
+	want := web.Expected("drumbeat")
+	records := storedURLs(t, fs, dirs)
+	bad := 0
+	fault := func(format string, args ...any) {
+		if bad++; bad <= 20 {
+			t.Errorf(format, args...)
+		}
+	}
+	for url := range want.FetchedURLs() {
+		if snap.Fetches[url] == 0 {
+			fault("not fetched: %s", url)
+		}
+		if records[url] != 1 {
+			fault("%d records of %s in the output", records[url], url)
+		}
+		delete(records, url)
+	}
+	for url, n := range records {
+		fault("%d records of %s in the output, which must not be fetched", n, url)
+	}
+	for url := range snap.Fetches {
+		if fetched, _, _ := want.Has(url); !fetched {
+			fault("fetched, but must not be: %s", url)
+		}
+	}
+	rep, err := Audit(fs, dirs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !rep.Balanced() {
+		t.Errorf("audit: %v", rep.Bad)
+	}
+}
+
+// storedURLs counts the response records of each URL in the output, final files and the open one alike.
+func storedURLs(t *testing.T, fs disk.FS, dirs []string) map[string]int {
+	t.Helper()
+	urls := map[string]int{}
+	count := func(rec *warc.Record) error {
+		if rec.Type() == "response" {
+			urls[rec.Get("WARC-Target-URI")]++
+		}
+		return nil
+	}
+	set := disk.Set{FS: fs, Paths: dirs}
+	paths, err := warc.Files(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range paths {
+		if err := warc.ReadFile(fs, p, 1<<30, count); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m, err := readManifest(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := statePart[warc.State](m, nameWARC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = warc.Walk(warc.Options{Set: set, State: set}, st, 1<<30, func(_ string, rec *warc.Record) error { return count(rec) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return urls
+}

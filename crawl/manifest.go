@@ -1,0 +1,138 @@
+package crawl
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+
+	"drumbeat/disk"
+)
+
+// The manifest is one file in the first directory, replaced atomically. It names all that belongs to the crawl as of one
+// checkpoint; docs/FORMATS.md has its layout. Text, since an operator at three in the morning wants to read it.
+const (
+	manifestName    = "state/MANIFEST"
+	manifestMagic   = "drumbeat-manifest"
+	manifestVersion = 1
+)
+
+// manifest is the body of the file, JSON.
+type manifest struct {
+	Gen    uint64 `json:"gen"`    // counts checkpoints from 1
+	Crawl  string `json:"crawl"`  // identity of the crawl
+	Time   int64  `json:"time"`   // unix seconds
+	Clean  bool   `json:"clean"`  // written at an orderly stop: nothing was in flight
+	Done   string `json:"done"`   // why the crawl is over; "" while it is not
+	Frozen frozen `json:"frozen"` // what may not change between runs
+	Active int64  `json:"active"` // ms that fetching has run, over all runs
+	Runs   int    `json:"runs"`   // starts of the program
+
+	Accounts accountsState              `json:"accounts"`
+	Seeds    seedState                  `json:"seeds"`
+	Scope    []uint64                   `json:"scope,omitempty"`
+	Parts    map[string]json.RawMessage `json:"parts"`    // state of each structure, by name
+	RAM      disk.Ref                   `json:"ram"`      // URL records in RAM: uvarint length, record
+	Jobs     disk.Ref                   `json:"jobs"`     // robots requests in RAM, coded alike
+	Sketches disk.Ref                   `json:"sketches"` // distinct hosts and servers
+}
+
+// frozen are the values that a crawl can't change once it has begun.
+type frozen struct {
+	SecretCheck uint64 `json:"secret_check"` // keyed hash of a constant
+	Suffixes    string `json:"suffixes"`     // digest of the public suffix list
+	Private     bool   `json:"private"`
+	SeparateOut bool   `json:"separate_out"`
+}
+
+// encodeManifest returns the file: "drumbeat-manifest <version> <length> <xxhash64 hex>\n" and the JSON body.
+func encodeManifest(m *manifest) ([]byte, error) {
+	body, err := json.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("crawl: encode manifest: %w", err)
+	}
+	head := fmt.Sprintf("%s %d %d %016x\n", manifestMagic, manifestVersion, len(body), xxhash.Sum64(body))
+	return append([]byte(head), body...), nil
+}
+
+// decodeManifest is its inverse. Damage is a *disk.CorruptError naming path.
+func decodeManifest(path string, data []byte) (*manifest, error) {
+	corrupt := func(off int64, want, got string) error {
+		return &disk.CorruptError{Path: path, Offset: off, Want: want, Got: got}
+	}
+	head, body, ok := bytes.Cut(data, []byte("\n"))
+	if !ok {
+		return nil, corrupt(0, "a header line", "none")
+	}
+	fields := strings.Fields(string(head))
+	if len(fields) != 4 || fields[0] != manifestMagic {
+		return nil, corrupt(0, manifestMagic, string(head[:min(len(head), 40)]))
+	}
+	if fields[1] != strconv.Itoa(manifestVersion) {
+		return nil, fmt.Errorf("crawl: manifest %s has format version %s, this program reads %d: %w", path, fields[1],
+			manifestVersion, ErrIncompatible)
+	}
+	if n, err := strconv.Atoi(fields[2]); err != nil || n != len(body) {
+		return nil, corrupt(int64(len(head)), fields[2]+" bytes", strconv.Itoa(len(body))+" bytes")
+	}
+	if sum := fmt.Sprintf("%016x", xxhash.Sum64(body)); sum != fields[3] {
+		return nil, corrupt(int64(len(head))+1, fields[3], sum)
+	}
+	var m manifest
+	if err := json.Unmarshal(body, &m); err != nil {
+		return nil, fmt.Errorf("crawl: manifest %s: %w", path, err)
+	}
+	return &m, nil
+}
+
+// readManifest returns nil when there is none.
+func readManifest(set disk.Set) (*manifest, error) {
+	path := set.Path(0, manifestName)
+	data, err := readAll(set.FS, path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("crawl: read manifest: %w", err)
+	}
+	return decodeManifest(path, data)
+}
+
+// part decodes the state of one structure; nil when the manifest has none.
+func statePart[S any](m *manifest, name string) (*S, error) {
+	if m == nil {
+		return nil, nil
+	}
+	raw, ok := m.Parts[name]
+	if !ok {
+		return nil, nil
+	}
+	s := new(S)
+	if err := json.Unmarshal(raw, s); err != nil {
+		return nil, fmt.Errorf("crawl: manifest: state of %s: %w", name, err)
+	}
+	return s, nil
+}
+
+func readAll(fsys disk.FS, path string) ([]byte, error) {
+	f, err := fsys.OpenRead(path)
+	if err != nil {
+		return nil, err
+	}
+	size, err := f.Size()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	data := make([]byte, size)
+	if size > 0 {
+		if n, err := f.ReadAt(data, 0); err != nil && n < len(data) {
+			return nil, errors.Join(err, f.Close())
+		}
+	}
+	return data, f.Close()
+}

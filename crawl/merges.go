@@ -1,0 +1,157 @@
+package crawl
+
+import (
+	"context"
+	"time"
+
+	"drumbeat/drum"
+)
+
+// A merge that was not triggered by size rewrites the whole cache for what has come in since the last one. So it waits
+// dryDuty times the last one's duration, which leaves three quarters of the disks' time to others; and, while anything is
+// in flight, until a part of the cache's size has come in or dryPatience has passed, which bounds the bytes.
+const (
+	dryDuty     = 3
+	dryShare    = 8 // pending tuples are an eighth of the keys
+	dryPatience = 300 * time.Millisecond
+)
+
+// tick is how often a mover looks whether a dry merge has become allowed.
+const tick = 2 * time.Millisecond
+
+// merger drives the merges of one store with stock's state in mind.
+type merger struct {
+	pass    func(ctx context.Context, dry bool) (int, error)
+	full    func() bool
+	pending func() int64
+	keys    func() int64
+	// dry says that what is downstream runs low.
+	dry  func() bool
+	wake signal
+}
+
+// run merges when the store is full, and before that when downstream runs low: at once if nothing is in flight.
+func (r *ring) run(ctx context.Context, m merger) error {
+	var last time.Time
+	var took time.Duration
+	for ctx.Err() == nil {
+		full := m.full()
+		wait := wakeAfter
+		dry := false
+		if pending := m.pending(); !full && pending > 0 && m.dry() {
+			due := last.Add(dryDuty * took)
+			if pending*dryShare < m.keys() {
+				due = last.Add(max(dryDuty*took, dryPatience))
+			}
+			dry = !time.Now().Before(due) || r.nothingInFlight()
+			wait = max(tick, min(wakeAfter, time.Until(due)))
+		}
+		if !full && !dry {
+			m.wake.wait(ctx, wait)
+			continue
+		}
+		began := time.Now()
+		if _, err := m.pass(ctx, dry); err != nil {
+			return err
+		}
+		last = time.Now()
+		took = max(tick, last.Sub(began))
+	}
+	return nil
+}
+
+// nothingInFlight is true when no URL is in RAM, on its way there or being fetched.
+func (r *ring) nothingInFlight() bool { return r.acct.stock() == 0 && r.robotsJobs.len() == 0 }
+
+// hungry is true when the stock is low and BEAST's current queue is read to its end, or all its queues together hold
+// little.
+func (r *ring) hungry() bool {
+	return r.acct.stock() < int64(r.opt.StockTarget)/2 &&
+		(r.beast.AtEnd() || r.acct.in(PlaceBeast) < int64(r.opt.Connections))
+}
+
+func pendingTuples(d *drum.Drum) func() int64 {
+	return func() int64 { n, _ := d.Pending(); return n }
+}
+
+func (r *ring) mergeSeen(ctx context.Context) error {
+	return r.run(ctx, merger{
+		pass: func(ctx context.Context, dry bool) (int, error) {
+			if !dry {
+				r.fullPasses.Add(1)
+			}
+			return r.urlSeen.Pass(ctx, dry)
+		},
+		full:    r.urlSeen.Full,
+		pending: pendingTuples(r.urlSeen),
+		keys:    r.urlSeen.Keys,
+		dry:     func() bool { return r.hungry() && r.star.PendingChecks() == 0 },
+		wake:    r.wakeSeen,
+	})
+}
+
+func (r *ring) mergeStar(ctx context.Context) error {
+	return r.run(ctx, merger{
+		pass:    func(ctx context.Context, dry bool) (int, error) { return r.star.Pass(ctx, dry) },
+		full:    r.star.Full,
+		pending: r.star.PendingChecks,
+		keys:    r.star.NumPLDs,
+		dry:     r.hungry,
+		wake:    r.wakeStar,
+	})
+}
+
+func (r *ring) mergeRobotsCache(ctx context.Context) error {
+	low := int64(2 * r.opt.Connections)
+	return r.run(ctx, merger{
+		pass: func(ctx context.Context, dry bool) (int, error) {
+			r.roundNow.Store(time.Now().Unix())
+			return r.robotsCache.Pass(ctx, dry)
+		},
+		full:    r.robotsCache.Full,
+		pending: pendingTuples(r.robotsCache),
+		keys:    r.robotsCache.Keys,
+		dry:     func() bool { return r.acct.in(PlaceReady, PlaceRAM) < low },
+		wake:    r.wakeRobots,
+	})
+}
+
+func (r *ring) mergeRobotsRequested(ctx context.Context) error {
+	return r.run(ctx, merger{
+		pass: func(ctx context.Context, dry bool) (int, error) {
+			mark := r.waiting.beginPass()
+			n, err := r.robotsRequested.Pass(ctx, dry)
+			if err == nil {
+				r.waiting.endPass(mark, r.robotsJobs.issued())
+				r.wakeAwaiting.raise()
+			}
+			return n, err
+		},
+		full:    r.robotsRequested.Full,
+		pending: pendingTuples(r.robotsRequested),
+		keys:    r.robotsRequested.Keys,
+		dry:     func() bool { return r.robotsJobs.len() < r.opt.RobotsInFlight },
+		wake:    r.wakeRequested,
+	})
+}
+
+// cheapMerge is the longest predicted duration of a dry merge for which BEAST waits.
+const cheapMerge = time.Second
+
+// mergeFirst says whether BEAST lets what is upstream be merged before it moves to its next queue. While a crawl is small
+// its queues are short, and a PLD with endless URLs would get its budget in each of them; so all that is known goes into
+// the next queue before it is read. When merges take long, queues are long as well, and BEAST doesn't wait. The merges come
+// when the stock is low (hungry), so this can't last.
+func (r *ring) mergeFirst() bool {
+	if !r.beast.AtEnd() {
+		return false
+	}
+	if r.star.PendingChecks() > 0 {
+		return true
+	}
+	if n, _ := r.urlSeen.Pending(); n == 0 {
+		return false
+	}
+	st := r.urlSeen.Stats()
+	return st.PredictedDry < cheapMerge
+}

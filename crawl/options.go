@@ -1,0 +1,243 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"drumbeat/disk"
+	"drumbeat/fetch"
+)
+
+// Scope says which links are crawled.
+type Scope string
+
+// The scopes. With ScopeHost and ScopePLD budgets are off.
+const (
+	ScopeAll  Scope = "all"
+	ScopePLD  Scope = "pld"
+	ScopeHost Scope = "host"
+)
+
+// BudgetPolicy names the budget function F(d) of the paper's section VI.
+type BudgetPolicy string
+
+// LogLevel of the crawl log: what per-URL outcomes it takes.
+type LogLevel string
+
+// The crawl log's levels.
+const (
+	LogOff    LogLevel = "off"
+	LogErrors LogLevel = "errors"
+	LogAll    LogLevel = "all"
+)
+
+// Resolver turns a host name into addresses. dnscache.Resolver is the real one. pld groups names for the limit on
+// lookups in flight. Errors are *LookupError.
+type Resolver interface {
+	LookupHost(ctx context.Context, host, pld string) (Lookup, error)
+}
+
+// Lookup is a resolver's positive answer.
+type Lookup struct {
+	Addrs   []netip.Addr
+	Expires time.Time
+}
+
+// LookupError is a resolver's negative answer or failure.
+type LookupError struct {
+	Host string
+	// NotFound is true when the name does not exist or has no address (an answer), false when there was no usable
+	// answer (SERVFAIL, timeout).
+	NotFound bool
+	// Expires is until when the answer holds.
+	Expires time.Time
+	Err     error
+}
+
+func (e *LookupError) Error() string { return fmt.Sprintf("crawl: look up %s: %v", e.Host, e.Err) }
+
+// Unwrap returns the cause.
+func (e *LookupError) Unwrap() error { return e.Err }
+
+// Fetcher does one HTTP exchange. fetch.Client is the real one.
+type Fetcher interface {
+	Do(ctx context.Context, req *fetch.Request, resp *fetch.Response) error
+}
+
+// Options of a crawl. The zero field means the default in its comment unless it says otherwise.
+type Options struct {
+	// FS is the file system; nil means the machine's.
+	FS disk.FS
+	// Dirs hold state, logs and, without Out, output: one per disk. At least one.
+	Dirs []string
+	// Out holds WARC files: one per disk. Default Dirs.
+	Out []string
+	// New refuses a directory that holds a crawl already.
+	New bool
+
+	// Seeds is the name of the seed file on FS, one URL or host a line; or SeedLines holds them.
+	Seeds     string
+	SeedLines []string
+
+	// Agent is the product token of User-Agent and robots.txt matching (RFC 9309 2.2.1).
+	Agent string
+	// Contact is a mail address or URL of the operator, sent with every request.
+	Contact string
+	Version string
+
+	Resolver Resolver
+	Fetcher  Fetcher
+
+	// RAMBytes bounds the whole process; DiskBytes bounds state and output together.
+	RAMBytes, DiskBytes int64
+	// Connections is the most exchanges at once.
+	Connections int
+	// Retries of a URL after a failed exchange; NoRetries for none.
+	Retries int
+
+	// Delays between visits; zero means no delay.
+	HostDelay, HostDelayMin, ServerDelay, ServerDelayMin time.Duration
+	// MaxCrawlDelay caps what a robots.txt may ask for.
+	MaxCrawlDelay time.Duration
+
+	Budget        BudgetPolicy
+	BudgetDefault uint32 // B0, pages
+	BudgetMax     uint32 // pages
+	BudgetRanks   int    // K, PLDs
+	QueuesMax     int
+	// QueuePages: budgets of small crawls are scaled up until those of all known PLDs add up to so many pages; default
+	// 10,000; Unlimited for no scaling.
+	QueuePages int64
+
+	// The paper's M, Δ, k, D and c; zero means as planned from RAMBytes and DiskBytes.
+	DrumBufferBytes int
+	DrumChunkBytes  int
+	DrumBuckets     int
+	DrumBucketBytes int64
+	DrumDiskBytes   int64
+	CacheRAMBytes   int64
+	QueueBlockBytes int
+	WARCFileBytes   int64
+	WARCLevel       int
+	CheckpointEvery time.Duration
+	Linger          time.Duration
+	StockTarget     int
+	RobotsInFlight  int
+	MaxPages        int64
+	MaxTime         time.Duration
+	MaxDepth        int // Unlimited for none
+	MaxURLBytes     int
+	Scope           Scope
+	Store           bool
+	PrivateSuffixes bool
+	CrawlLog        LogLevel
+	Log             *slog.Logger
+	Snapshot        func(*Snapshot)
+	SnapshotEvery   time.Duration
+	LinkFilter      func(url []byte) bool
+	IgnoreNofollow  bool
+	SecretForTests  []byte
+	// hook is called at places where the tests cut the program off.
+	hook func(place string)
+}
+
+// Unlimited says that a limit is not in force.
+const Unlimited = -1
+
+func (o *Options) defaults() {
+	setInt := func(p *int, v int) {
+		if *p == 0 {
+			*p = v
+		}
+	}
+	setDuration := func(p *time.Duration, v time.Duration) {
+		if *p == 0 {
+			*p = v
+		}
+	}
+	if o.FS == nil {
+		o.FS = disk.OS()
+	}
+	if len(o.Out) == 0 {
+		o.Out = o.Dirs
+	}
+	if o.RAMBytes == 0 {
+		o.RAMBytes = 1 << 30
+	}
+	if o.DiskBytes == 0 {
+		o.DiskBytes = 100 << 30
+	}
+	setInt(&o.Connections, 2000)
+	setInt(&o.StockTarget, 16*o.Connections)
+	setInt(&o.RobotsInFlight, max(64, o.Connections))
+	setInt(&o.QueuesMax, 1024)
+	setInt(&o.BudgetRanks, 10_000)
+	setInt(&o.QueueBlockBytes, 128<<10)
+	setInt(&o.WARCLevel, 1)
+	setInt(&o.MaxDepth, Unlimited)
+	setInt(&o.MaxURLBytes, 2083)
+	setDuration(&o.CheckpointEvery, time.Minute)
+	setDuration(&o.Linger, time.Minute)
+	setDuration(&o.MaxCrawlDelay, 300*time.Second)
+	setDuration(&o.SnapshotEvery, time.Second)
+	if o.BudgetDefault == 0 {
+		o.BudgetDefault = 10
+	}
+	if o.BudgetMax == 0 {
+		o.BudgetMax = 10_000
+	}
+	if o.Budget == "" {
+		o.Budget = "paper"
+	}
+	if o.Scope == "" {
+		o.Scope = ScopeAll
+	}
+	if o.CrawlLog == "" {
+		o.CrawlLog = LogErrors
+	}
+	if o.WARCFileBytes == 0 {
+		o.WARCFileBytes = 1_000_000_000
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+}
+
+// Validate returns all faults of the options, joined.
+func (o *Options) Validate() error {
+	var faults []error
+	bad := func(format string, args ...any) { faults = append(faults, fmt.Errorf("crawl: "+format, args...)) }
+	if len(o.Dirs) == 0 {
+		bad("no directory given")
+	}
+	if o.Resolver == nil || o.Fetcher == nil {
+		bad("no resolver or no fetcher given")
+	}
+	if o.Agent == "" {
+		bad("no agent token given")
+	}
+	switch o.Scope {
+	case "", ScopeAll, ScopePLD, ScopeHost:
+	default:
+		bad("scope %q is not all, pld or host", o.Scope)
+	}
+	switch o.CrawlLog {
+	case "", LogOff, LogErrors, LogAll:
+	default:
+		bad("crawl log level %q is not off, errors or all", o.CrawlLog)
+	}
+	for _, d := range []struct {
+		name string
+		v    time.Duration
+	}{{"host delay", o.HostDelay}, {"least host delay", o.HostDelayMin}, {"server delay", o.ServerDelay},
+		{"least server delay", o.ServerDelayMin}} {
+		if d.v < 0 {
+			bad("%s %v is negative", d.name, d.v)
+		}
+	}
+	return errors.Join(faults...)
+}

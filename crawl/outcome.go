@@ -1,0 +1,373 @@
+package crawl
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"drumbeat/fetch"
+	"drumbeat/parse"
+	"drumbeat/polite"
+	"drumbeat/robots"
+	"drumbeat/warc"
+	"drumbeat/weburl"
+)
+
+// How a host rests after a failed exchange, doubling with each attempt at the URL.
+const (
+	firstBackoff = 10 * time.Second
+	maxBackoff   = time.Hour
+	// maxRetryAfter bounds what a site may ask for with Retry-After.
+	maxRetryAfter = 24 * time.Hour
+	// ourFaultPause is the rest of a URL after a fault on this side, which isn't counted against its host.
+	ourFaultPause = 5 * time.Second
+)
+
+// itemOf makes a URL that passed robots.txt an item of polite. expires is when its addresses are out of date.
+func (r *ring) itemOf(data []byte) (*polite.Item, time.Time, error) {
+	var rec weburl.Record
+	var sum robots.Summary
+	own := append([]byte(nil), data...)
+	if err := rec.Decode(own); err != nil {
+		return nil, time.Time{}, fmt.Errorf("crawl: record from Q: %w", err)
+	}
+	if err := sum.Decode(rec.Extra); err != nil {
+		return nil, time.Time{}, fmt.Errorf("crawl: record from Q: %w", err)
+	}
+	host := weburl.Split(rec.URL).Host
+	addrs := append(sum.Addrs()[:0:0], sum.Addrs()...)
+	if n := len(addrs); n > 1 { // another address for each attempt
+		k := int(rec.Attempts) % n
+		addrs = append(addrs[k:n:n], addrs[:k]...)
+	}
+	return &polite.Item{Rec: own, Host: r.hasher.HostKey(host), PLD: r.pldKey(host), Addrs: addrs,
+		Budget: rec.Budget, CrawlDelay: min(sum.CrawlDelay, r.opt.MaxCrawlDelay), Waits: rec.Waits}, sum.AddrExpires, nil
+}
+
+// fetchOne does all for one granted URL: exchange, parse, store, and the step that makes it count.
+func (r *ring) fetchOne(ctx context.Context, g *polite.Grant) error {
+	var rec weburl.Record
+	if err := rec.Decode(g.Item.Rec); err != nil {
+		return fmt.Errorf("crawl: record in RAM: %w", err)
+	}
+	resp := r.workers.response()
+	defer r.workers.release(resp)
+	began := time.Now()
+	err := r.exchange(ctx, g, weburl.Split(rec.URL), resp, nil)
+	if ctx.Err() != nil {
+		return nil // stays in RAM: the last checkpoint has it
+	}
+	result := polite.Result{Elapsed: time.Since(began)}
+	if err != nil {
+		return r.exchangeFailed(g, &rec, err, result)
+	}
+	if resp.Status == http.StatusTooManyRequests || resp.Status == http.StatusServiceUnavailable {
+		wait := max(retryAfter(resp, time.Now()), backoff(int(rec.Attempts)))
+		result.Backoff = wait
+		if int(rec.Attempts) < r.opt.Retries {
+			return r.retry(g, &rec, wait, ReasonTooMany, result)
+		}
+	}
+	return r.store(ctx, g, &rec, resp, result)
+}
+
+func backoff(attempts int) time.Duration {
+	return min(firstBackoff<<min(attempts, 12), maxBackoff)
+}
+
+// exchangeFailed decides between another attempt and the end.
+func (r *ring) exchangeFailed(g *polite.Grant, rec *weburl.Record, err error, result polite.Result) error {
+	var fe *fetch.Error
+	if !errors.As(err, &fe) {
+		return err
+	}
+	if fe.Ours() && fe.Kind != fetch.KindBadRequest {
+		rec.Waits = min(rec.Waits+1, 250)
+		return r.settle(g, result, func(d *delta) error {
+			return r.putOff(d, rec, PlaceRAM, time.Now().Add(ourFaultPause), ReasonConnect)
+		})
+	}
+	why := reasonOf(fe)
+	result.Backoff = backoff(int(rec.Attempts))
+	if fe.Stage == fetch.StageDial && fe.Kind != fetch.KindForbiddenAddress {
+		result.ServerBackoff = r.opt.ServerDelay
+	}
+	final := why == ReasonForbiddenAddress || fe.Kind == fetch.KindBadRequest || rec.Flags&weburl.FlagSeedTwin != 0
+	if !final && int(rec.Attempts) < r.opt.Retries {
+		return r.retry(g, rec, result.Backoff, why, result)
+	}
+	return r.settle(g, result, func(d *delta) error {
+		d.count(CountAttempts, 1)
+		return r.refuse(d, rec, PlaceRAM, why)
+	})
+}
+
+func reasonOf(e *fetch.Error) Reason {
+	switch e.Kind {
+	case fetch.KindForbiddenAddress, fetch.KindForbiddenPort:
+		return ReasonForbiddenAddress
+	case fetch.KindTimeout:
+		return ReasonTimeout
+	case fetch.KindReset, fetch.KindEmptyReply:
+		return ReasonReset
+	case fetch.KindTLS, fetch.KindCertificate:
+		return ReasonTLS
+	case fetch.KindBadHead, fetch.KindHeadTooLarge:
+		return ReasonBadResponse
+	}
+	return ReasonConnect
+}
+
+// retry puts the URL off for another attempt.
+func (r *ring) retry(g *polite.Grant, rec *weburl.Record, wait time.Duration, why Reason, result polite.Result) error {
+	rec.Attempts++
+	return r.settle(g, result, func(d *delta) error {
+		d.count(CountAttempts, 1)
+		d.count(CountRetries, 1)
+		return r.putOff(d, rec, PlaceRAM, time.Now().Add(wait), why)
+	})
+}
+
+// settle is the step that ends an exchange: what f does, and the end of the grant.
+func (r *ring) settle(g *polite.Grant, result polite.Result, f func(d *delta) error) error {
+	return r.inStep(func(d *delta) error {
+		if err := f(d); err != nil {
+			return err
+		}
+		r.polite.Done(time.Now(), g, result)
+		d.wake(r.wakeSeen)
+		d.wake(r.wakeBeast)
+		d.wake(r.wakeRobots)
+		return nil
+	})
+}
+
+// store parses and stores a final response.
+func (r *ring) store(ctx context.Context, g *polite.Grant, rec *weburl.Record, resp *fetch.Response, result polite.Result) error {
+	var w *pageWorker
+	select {
+	case w = <-r.workers.parsers:
+	case <-ctx.Done():
+		return nil
+	}
+	defer func() { r.workers.parsers <- w }()
+	now := time.Now()
+	key := r.hasher.URLKey(rec.URL)
+	page := isPage(resp)
+	if err := r.findLinks(w, rec, resp, key, page, now); err != nil {
+		return err
+	}
+	if r.opt.Store {
+		if err := w.encoder.Prepare(&w.prepared, r.warcExchange(w, rec, resp)); err != nil {
+			return fmt.Errorf("crawl: prepare record of %s: %w", rec.URL, err)
+		}
+	}
+	err := r.settle(g, result, func(d *delta) error {
+		var at warc.Location
+		if r.opt.Store {
+			var err error
+			at, err = r.warc.Append(&w.prepared, now)
+			if err != nil {
+				return err
+			}
+			if at.File != w.file {
+				w.file = at.File
+				r.at("roll")
+			}
+		}
+		if err := w.links.send(d); err != nil {
+			return err
+		}
+		d.move(key, PlaceRAM, PlaceFetched)
+		r.countResponse(d, rec, resp, page)
+		if err := r.star.Fetched(g.Item.PLD, 1, int64(len(resp.Raw))); err != nil {
+			return err
+		}
+		if rec.Flags&weburl.FlagSeed != 0 && !page && !isRedirect(resp) {
+			r.logSeed(string(rec.URL), "status "+strconv.Itoa(resp.Status))
+		}
+		return r.logFetched(rec, resp, page, at)
+	})
+	r.touch()
+	return err
+}
+
+func (r *ring) countResponse(d *delta, rec *weburl.Record, resp *fetch.Response, page bool) {
+	d.count(CountAttempts, 1)
+	d.count(CountResponses, 1)
+	d.count(CountBytesWire, resp.BytesRead)
+	d.count(CountBytesBody, int64(len(resp.Body)))
+	d.count(CountFetchMillis, resp.Total.Milliseconds())
+	if d.status = resp.Status / 100; d.status > 5 {
+		d.status = 0
+	}
+	if page {
+		d.count(CountPages, 1)
+		if rec.Flags&weburl.FlagSeed != 0 {
+			d.count(CountSeedPages, 1)
+		}
+	}
+	if isRedirect(resp) {
+		d.count(CountRedirects, 1)
+	}
+	if resp.Truncated != fetch.NotTruncated {
+		d.count(CountTruncated, 1)
+	}
+}
+
+// findLinks fills the worker's batch with the links of a response: of the page, or the target of a redirect.
+func (r *ring) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, page bool, now time.Time) error {
+	if isRedirect(resp) {
+		flags := weburl.FlagRedirect
+		depth := rec.Depth + 1
+		if rec.Flags&weburl.FlagSeed != 0 { // a seed's redirect chain is the seed
+			flags |= weburl.FlagSeed
+			depth = rec.Depth
+		}
+		w.links.start(key, rec.URL, depth, flags, now)
+		if url, err := r.resolveRedirect(string(rec.URL), resp.Header("Location")); err == nil {
+			w.links.add([]byte(url))
+		} else {
+			w.links.d.count(CountLinksInvalid, 1)
+		}
+		return nil
+	}
+	w.links.start(key, rec.URL, rec.Depth+1, 0, now)
+	if !page {
+		return nil
+	}
+	counts, err := w.parser.Extract(rec.URL, resp.Body, string(resp.Header("Content-Type")), func(url []byte, l *parse.Link) {
+		if (l.NoFollow || w.parser.Page().Robots.NoFollow) && !r.opt.IgnoreNofollow {
+			w.links.d.count(CountLinksFiltered, 1)
+			return
+		}
+		w.links.add(url)
+	})
+	if err != nil {
+		return fmt.Errorf("crawl: parse %s: %w", rec.URL, err)
+	}
+	w.links.d.count(CountLinksInvalid, counts.Invalid)
+	w.links.d.count(CountLinksScheme, counts.OtherScheme)
+	w.links.d.count(CountLinksTooLong, counts.TooLong)
+	w.links.d.count(CountLinksDropped, counts.Dropped)
+	return nil
+}
+
+func (r *ring) resolveRedirect(base string, location []byte) (string, error) {
+	b, err := weburl.NewBase([]byte(base))
+	if err != nil {
+		return "", err
+	}
+	url, err := weburl.NewResolver(weburl.Options{MaxBytes: r.opt.MaxURLBytes}).AppendResolve(nil, b, location)
+	return string(url), err
+}
+
+// tryTwin feeds the http form of a seed without scheme whose https form failed; part of a step.
+func (r *ring) tryTwin(d *delta, rec *weburl.Record) error {
+	rest, ok := bytes.CutPrefix(rec.URL, []byte("https://"))
+	if !ok {
+		return nil
+	}
+	b := newLinkBatch(r)
+	b.start(0, nil, rec.Depth, weburl.FlagSeed, time.Now())
+	b.add(append([]byte("http://"), rest...))
+	return b.send(d)
+}
+
+func isRedirect(resp *fetch.Response) bool {
+	switch resp.Status {
+	case 301, 302, 303, 307, 308:
+		return len(resp.Header("Location")) > 0
+	}
+	return false
+}
+
+// isPage says whether a response is what the paper counts as a page: status 200 and HTML.
+func isPage(resp *fetch.Response) bool {
+	if resp.Status != http.StatusOK {
+		return false
+	}
+	switch mimeType(resp) {
+	case "text/html", "application/xhtml+xml":
+		return true
+	case "":
+		return bytes.Contains(bytes.ToLower(resp.Body[:min(len(resp.Body), 1024)]), []byte("<html"))
+	}
+	return false
+}
+
+// retryAfter reads the header of that name, RFC 9110 10.2.3: seconds or a date; 0 for none.
+func retryAfter(resp *fetch.Response, now time.Time) time.Duration {
+	v := string(bytes.TrimSpace(resp.Header("Retry-After")))
+	if v == "" {
+		return 0
+	}
+	if n, err := strconv.ParseInt(v, 10, 64); err == nil {
+		return max(0, min(time.Duration(min(n, 1<<31))*time.Second, maxRetryAfter))
+	}
+	if t, err := http.ParseTime(v); err == nil {
+		return max(0, min(t.Sub(now), maxRetryAfter))
+	}
+	return 0
+}
+
+// maxAge reads Cache-Control: max-age.
+func maxAge(resp *fetch.Response) (time.Duration, bool) {
+	for _, part := range bytes.Split(bytes.ToLower(resp.Header("Cache-Control")), []byte(",")) {
+		if v, ok := bytes.CutPrefix(bytes.TrimSpace(part), []byte("max-age=")); ok {
+			if n, err := strconv.ParseInt(string(v), 10, 64); err == nil && n >= 0 {
+				return time.Duration(min(n, 1<<31)) * time.Second, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// warcExchange is what the page store keeps of a response.
+func (r *ring) warcExchange(w *pageWorker, rec *weburl.Record, resp *fetch.Response) *warc.Exchange {
+	x := &w.exchange
+	*x = warc.Exchange{
+		URL: rec.URL, Date: resp.Start, IP: resp.Remote.Addr(), Request: resp.RequestHead, Head: resp.RawHead, Body: resp.RawBody,
+		Chunked: len(resp.PayloadRaw) != len(resp.RawBody), Encoded: len(resp.Header("Content-Encoding")) > 0,
+		Truncated: resp.Truncated.String(), Status: resp.Status, MIME: mimeType(resp), Meta: x.Meta[:0], Protocols: protocols(resp),
+	}
+	if isRedirect(resp) {
+		x.Redirect = string(resp.Header("Location"))
+	}
+	add := func(name, value string) { x.Meta = append(x.Meta, warc.Field{Name: name, Value: value}) }
+	add("fetchTimeMs", strconv.FormatInt(resp.Total.Milliseconds(), 10))
+	add("depth", strconv.Itoa(int(rec.Depth)))
+	if resp.TLSVerdict != "" {
+		add("tlsVerdict", resp.TLSVerdict)
+	}
+	return x
+}
+
+func protocols(resp *fetch.Response) []string {
+	switch resp.TLSVersion {
+	case 0:
+		return httpOnly
+	case tls.VersionTLS13:
+		return httpTLS13
+	case tls.VersionTLS12:
+		return httpTLS12
+	}
+	return httpOnly
+}
+
+var (
+	httpOnly  = []string{"http/1.1"}
+	httpTLS13 = []string{"http/1.1", "tls/1.3"}
+	httpTLS12 = []string{"http/1.1", "tls/1.2"}
+)
+
+// mimeType is the Content-Type without parameters, in lower case.
+func mimeType(resp *fetch.Response) string {
+	t, _, _ := bytes.Cut(resp.Header("Content-Type"), []byte(";"))
+	return string(bytes.ToLower(bytes.TrimSpace(t)))
+}

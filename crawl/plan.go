@@ -1,0 +1,139 @@
+package crawl
+
+import (
+	"fmt"
+	"math/bits"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+
+	"drumbeat/drum"
+)
+
+// leastRAM is what the smallest plan works in: see TestLeastRAM.
+const leastRAM = 96 << 20
+
+// connectionBytes is the mean RAM of an exchange under way: buffers of fetch, goroutine, kernel excluded. Large bodies
+// are few at any time; they are in the Go heap's share.
+const connectionBytes = 48 << 10
+
+// DrumPlan is the geometry of one store, in the paper's symbols.
+type DrumPlan struct {
+	Name        string
+	Buckets     int   // k
+	BufferBytes int   // M
+	BucketBytes int64 // r
+	ChunkBytes  int   // Δ
+	RAMBytes    int64 // R: 2Mk + c·r + merge buffers
+}
+
+// Plan says who gets how much of RAM and disk.
+type Plan struct {
+	RAMBytes, DiskBytes int64
+	URLSeen             DrumPlan
+	Edges, Indegree     DrumPlan
+	RobotsCache         DrumPlan
+	RobotsRequested     DrumPlan
+	CacheBytes          int64 // c, the RAM cache of recent keys
+	EdgeCacheBytes      int64
+	PoliteBytes         int64
+	PoliteItems         int
+	QueueBytes          int64
+	HeapBytes           int64 // Go heap: connections, pages, parsers
+	Alpha               float64
+	URLSeenDiskBytes    int64 // D
+}
+
+// The shares of RAM in percent, URLseen first: it sees every link; the others see a unique URL or an edge of the PLD graph
+// at most. What is left over is the Go heap's.
+const (
+	shareSeen      = 38
+	shareEdges     = 6
+	shareIndegree  = 8
+	shareRobots    = 8
+	shareRequested = 2
+	shareCache     = 6
+	shareEdgeCache = 1
+	sharePolite    = 6
+	shareQueues    = 7
+)
+
+// MakePlan divides RAM and disk.
+func MakePlan(o *Options) (Plan, error) {
+	o.defaults()
+	heap := int64(o.Connections)*connectionBytes + 24<<20
+	if o.RAMBytes < leastRAM || o.RAMBytes < heap+heap/2 {
+		least := max(leastRAM, heap+heap/2)
+		return Plan{}, fmt.Errorf("crawl: --ram %s is too little for %d connections; the least that works is %s",
+			humanize.IBytes(uint64(o.RAMBytes)), o.Connections, humanize.IBytes(uint64(least)))
+	}
+	rest := o.RAMBytes - heap
+	share := func(percent int64) int64 { return rest * percent / 100 }
+	p := Plan{RAMBytes: o.RAMBytes, DiskBytes: o.DiskBytes, HeapBytes: o.RAMBytes}
+	p.URLSeen = planDrum(nameURLSeen, share(shareSeen), o.DrumBufferBytes, o.DrumBuckets, o.DrumBucketBytes, o.DrumChunkBytes)
+	p.Edges = planDrum("pldedges", share(shareEdges), 0, 0, o.DrumBucketBytes, 0)
+	p.Indegree = planDrum("pldindegree", share(shareIndegree), 0, 0, o.DrumBucketBytes, 0)
+	p.RobotsCache = planDrum(nameRobotsCache, share(shareRobots), robotsBufferBytes, 0, 0, 0)
+	p.RobotsRequested = planDrum(nameRobotsRequested, share(shareRequested), 0, 0, 0, 0)
+	p.CacheBytes = share(shareCache)
+	if o.CacheRAMBytes > 0 {
+		p.CacheBytes = o.CacheRAMBytes
+	}
+	p.EdgeCacheBytes = share(shareEdgeCache)
+	p.PoliteBytes = share(sharePolite)
+	p.PoliteItems = int(p.PoliteBytes / politeItemBytes)
+	p.QueueBytes = share(shareQueues)
+	for _, n := range []int64{p.URLSeen.RAMBytes, p.Edges.RAMBytes, p.Indegree.RAMBytes, p.RobotsCache.RAMBytes,
+		p.RobotsRequested.RAMBytes, p.CacheBytes, p.EdgeCacheBytes} {
+		p.HeapBytes -= n
+	}
+	p.URLSeenDiskBytes = o.DrumDiskBytes
+	if p.URLSeenDiskBytes == 0 {
+		p.URLSeenDiskBytes = o.DiskBytes / 4
+	}
+	return p, nil
+}
+
+// planLinks is the number of links for which alpha is predicted before a crawl has shown its size: a billion pages with the
+// paper's 59 links each.
+const planLinks = 59e9
+
+// robotsBufferBytes is M of RobotsCache: a value of 64 KiB must fit.
+const robotsBufferBytes = 128 << 10
+
+// politeItemBytes is what an admitted URL takes on average: record, item, its part of the tables.
+const politeItemBytes = 900
+
+// planDrum finds k, M and r for a share of RAM: the paper's optimum gives half to the 2k buffers (k0 = R/4M) and half to
+// the bucket buffer.
+func planDrum(name string, ram int64, m, k int, r int64, chunk int) DrumPlan {
+	p := DrumPlan{Name: name, BufferBytes: m, Buckets: k, BucketBytes: r, ChunkBytes: chunk}
+	if p.BufferBytes == 0 {
+		p.BufferBytes = 256 << 10
+		for p.BufferBytes > 8<<10 && ram/int64(4*p.BufferBytes) < 64 {
+			p.BufferBytes /= 2
+		}
+	}
+	if p.Buckets == 0 {
+		p.Buckets = int(max(1, min(4096, ram/int64(4*p.BufferBytes))))
+		p.Buckets = 1 << (bits.Len(uint(p.Buckets)) - 1)
+	}
+	if p.BucketBytes == 0 {
+		p.BucketBytes = max(64<<10, min(1<<30, ram/2-ram/16))
+	}
+	p.RAMBytes = drum.Options{Buckets: p.Buckets, BufferBytes: p.BufferBytes, BucketBytes: p.BucketBytes,
+		ReadChunkBytes: p.ChunkBytes}.RAMBytes()
+	return p
+}
+
+// Lines describes the plan for the start of a crawl.
+func (p *Plan) Lines() []string {
+	b := func(n int64) string { return strings.ReplaceAll(humanize.IBytes(uint64(max(n, 0))), " ", " ") }
+	lines := []string{fmt.Sprintf("RAM %s: %s URLseen, %s PLD edges, %s PLD in-degrees, %s RobotsCache, %s RobotsRequested,"+
+		" %s URL cache, %s URLs in RAM, %s queues, rest of %s Go heap", b(p.RAMBytes), b(p.URLSeen.RAMBytes), b(p.Edges.RAMBytes),
+		b(p.Indegree.RAMBytes), b(p.RobotsCache.RAMBytes), b(p.RobotsRequested.RAMBytes), b(p.CacheBytes), b(p.PoliteBytes),
+		b(p.QueueBytes), b(p.HeapBytes))}
+	lines = append(lines, fmt.Sprintf("URLseen: k=%d buckets, M=%s buffers, r=%s a bucket, D=%s; predicted alpha %.2f at 1e9 pages",
+		p.URLSeen.Buckets, b(int64(p.URLSeen.BufferBytes)), b(p.URLSeen.BucketBytes), b(p.URLSeenDiskBytes), p.Alpha))
+	return lines
+}

@@ -1,0 +1,157 @@
+package crawl
+
+import (
+	"context"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"drumbeat/beast"
+	"drumbeat/crawllog"
+	"drumbeat/disk"
+	"drumbeat/drum"
+	"drumbeat/polite"
+	"drumbeat/queue"
+	"drumbeat/star"
+	"drumbeat/warc"
+	"drumbeat/weburl"
+)
+
+// The structures of the ring by name: the paper's names, also those of their directories under state/.
+const (
+	nameURLSeen         = "urlseen"
+	nameStar            = "pldindegree"
+	nameBeast           = "beast"
+	nameRobotsCache     = "robotscache"
+	nameRobotsRequested = "robotsrequested"
+	nameAwaitRobots     = "awaitrobots" // QR
+	nameRobotsFetch     = "robotsfetch" // QD
+	nameReady           = "ready"       // Q
+	nameLater           = "later"
+	nameWARC            = "warc"
+	nameCrawlLog        = "crawllog"
+	nameSeedLog         = "seedlog"
+)
+
+// ring is a crawl that runs: the paper's figures 2, 4 and 5. This file alone knows the order of the stages.
+//
+//	seeds, links ─> urlSeen ─emitUnique─> star ─emitPlaced─> beast ─readBeast─> robotsCache ─emitChecked─┐
+//	   ^                                    ^                  │ ^                ^  ^    ^              │
+//	   │                                    └───scanFailed─────┘ │                │  │    │   pass       │
+//	   │                                      (QF)               │   readAwaiting─┘  │    │   ready <────┤
+//	   │                                                         │   (QR)            │    │     │        │ unknown
+//	   │                                                         │                   │    │     │        v
+//	   │                                              readLater ─┼───────────────────┘    │     │   awaitRobots (QR)
+//	   │                                              (later)    │                        │     │   robotsRequested
+//	   │                                                         │           robots jobs ─┘     │        │ new
+//	   │                                                         │           (DNS, robots.txt)<─┼─ robotsFetch (QD)
+//	   │                                                         │                              │
+//	   └── links ── outcome <── fetchOne <── dispatch <── polite <── readReady ─────────────────┘
+//	                  └─ edges ─> star                      └─ deferred, retried ─> later
+//
+// Every arrow ends in a disk queue or a drum's buckets, which take records without waiting for their consumer. Only
+// three things wait: readBeast for the stock to sink, readReady for room in RAM, and everything for space on disk;
+// none of them holds the step lock meanwhile, and no two wait for each other.
+type ring struct {
+	opt      Options
+	set      disk.Set // state
+	out      disk.Set // output
+	hasher   *weburl.Hasher
+	suffixes *weburl.Suffixes
+	scope    *scope
+	plan     Plan
+	meter    *disk.Meter
+
+	// step is the lock of the steps: movers share it, a checkpoint takes it alone. Nothing that waits for network, room or
+	// space may be done under it.
+	step   sync.RWMutex
+	deltas sync.Pool
+
+	failMu sync.Mutex // guards failed
+	failed error
+	cancel context.CancelFunc
+	movers sync.WaitGroup
+	// fetching outlives the movers' context by stopGrace, so that exchanges under way may end; fetchers waits for them.
+	fetching context.Context
+	fetchers sync.WaitGroup
+
+	urlSeen         *drum.Drum
+	star            *star.Star
+	beast           *beast.Beast
+	robotsCache     *drum.Drum
+	robotsRequested *drum.Drum
+	awaitRobots     *queue.Queue
+	robotsFetch     *queue.Queue
+	ready           *queue.Queue
+	later           *queue.Calendar
+	polite          *polite.Scheduler
+	warc            *warc.Writer
+	crawlLog        *crawllog.Log
+	seedLog         *crawllog.Log
+	recent          *drum.RAMCache // URL keys, in front of URLseen
+	recentEdges     *drum.RAMCache
+	seeds           *seedFeeder
+	seedReports     seedReports
+	robotsJobs      *robotsJobs
+	waiting         *awaiting
+	sketches        *sketches
+	acct            accounts
+	workers         *workers
+
+	// what wakes each mover
+	wakeSeen, wakeStar, wakeBeast, wakeScan, wakeRobots, wakeRequested, wakeAwaiting, wakeJobs, wakeReady,
+	wakeLater signal
+
+	checkpointMu   sync.Mutex // held by the one checkpoint that runs; guards gen
+	gen            uint64
+	lastCheckpoint atomic.Pointer[CheckpointStats]
+	crawlID        string
+	manifest       *manifest // of the last run; nil for a new crawl
+	locks          []io.Closer
+	separateOut    bool
+	frozen         frozen
+	runs           int
+	began          time.Time
+	activeBefore   int64 // ms of earlier runs
+	roundNow       atomic.Int64
+	lastProgress   atomic.Int64 // unix ns of the last fetched or refused URL
+	fullPasses     atomic.Int64 // of URLseen, in this run
+	scanned        scanMemory
+	stop           stopReason
+}
+
+// startMovers starts every goroutine of the ring. They end when ctx does; r.movers waits for them.
+func (r *ring) startMovers(ctx context.Context) {
+	r.start(ctx, "seeds", r.seeds.run)
+	r.start(ctx, "urlseen", r.mergeSeen)
+	r.start(ctx, "star", r.mergeStar)
+	r.start(ctx, "beast", r.readBeast)
+	r.start(ctx, "scan", r.scanFailed)
+	r.start(ctx, "robotscache", r.mergeRobotsCache)
+	r.start(ctx, "robotsrequested", r.mergeRobotsRequested)
+	r.start(ctx, "awaitrobots", r.readAwaiting)
+	r.start(ctx, "robotsfetch", r.readRobotsFetch)
+	r.start(ctx, "ready", r.readReady)
+	r.start(ctx, "later", r.readLater)
+	r.start(ctx, "dispatch", r.dispatch)
+	r.start(ctx, "checkpoint", r.checkpoints)
+	r.start(ctx, "watch", r.watch)
+	r.start(ctx, "progress", r.progress)
+}
+
+// pausable are the structures whose emissions a checkpoint lets end first.
+func (r *ring) pausable() []interface {
+	Pause()
+	Resume()
+} {
+	return []interface {
+		Pause()
+		Resume()
+	}{r.urlSeen, r.star, r.robotsCache, r.robotsRequested}
+}
+
+// pldKey returns the key of the PLD that a host belongs to.
+func (r *ring) pldKey(host []byte) uint64 { return r.hasher.PLDKey(r.suffixes.PLDBytes(host)) }
+
+func (r *ring) activeMillis() int64 { return r.activeBefore + time.Since(r.began).Milliseconds() }

@@ -1,0 +1,311 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"drumbeat/disk"
+	"drumbeat/internal/simweb"
+)
+
+// small makes the real path run: with these every few hundred links are a pass.
+func small(o *Options) {
+	o.DrumBufferBytes, o.DrumBucketBytes, o.DrumBuckets = 4<<10, 64<<10, 16
+}
+
+func TestChainOfPages(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web, err := simweb.New(simweb.Options{Seed: *seedFlag, ChainPages: 1000, LogRequests: 10_000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		opt := simOptions(t, web, disk.NewMem(*seedFlag))
+		opt.Scope = ScopeHost
+		opt.HostDelay, opt.HostDelayMin, opt.ServerDelay, opt.ServerDelayMin = 0, 0, 0, 0
+		res, err := Run(t.Context(), opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkFetched(t, web, &opt)
+		if res.Snapshot.Elapsed > time.Minute {
+			t.Errorf("a chain of 1000 pages took %v", res.Snapshot.Elapsed)
+		}
+	})
+}
+
+func TestPageLimitIsNeverExceeded(t *testing.T) {
+	for _, limit := range []int64{1, 17, 200} {
+		inBubble(t, func(t *testing.T) {
+			web := smallWeb(t, nil)
+			fs := disk.NewMem(*seedFlag)
+			opt := simOptions(t, web, fs)
+			opt.MaxPages = limit
+			res, err := Run(t.Context(), opt)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := res.Snapshot.Count(CountPages); res.Stop != StopPages || got != limit {
+				t.Errorf("limit %d: stopped by %q with %d pages", limit, res.Stop, got)
+			}
+			if rep, err := Audit(fs, opt.Dirs); err != nil || !rep.Balanced() {
+				t.Errorf("audit: %v, %v", err, rep)
+			}
+			opt.MaxPages = 0 // the same directory without the limit goes on to the end
+			if _, err := Run(t.Context(), opt); err != nil {
+				t.Fatal(err)
+			}
+			checkFetched(t, web, &opt)
+		})
+	}
+}
+
+func TestStopAndResumeWithOtherRAMAndMoreDirectories(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, nil)
+		fs := disk.NewMem(*seedFlag)
+		opt := simOptions(t, web, fs)
+		small(&opt)
+		ram := []int64{128 << 20, 512 << 20, 112 << 20}
+		for i := range 6 {
+			ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
+			opt.RAMBytes = ram[i%3]
+			if i == 3 {
+				opt.Dirs = append(opt.Dirs, "d2")
+			}
+			res, err := Run(ctx, opt)
+			cancel()
+			if err != nil {
+				t.Fatalf("run %d: %v", i, err)
+			}
+			if res.Stop != StopCancelled {
+				t.Fatalf("run %d ended early: %s", i, res.Stop)
+			}
+			if rep, err := Audit(fs, opt.Dirs); err != nil || !rep.Balanced() {
+				t.Fatalf("audit after run %d: %v, %+v", i, err, rep)
+			}
+		}
+		if _, err := Run(t.Context(), opt); err != nil {
+			t.Fatal(err)
+		}
+		checkFetched(t, web, &opt)
+	})
+}
+
+func TestSmallNumbersRunTheRealPath(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, func(o *simweb.Options) {
+			o.Pages, o.Hosts, o.PLDs, o.LinksPerPage = 12_000, 300, 60, 80
+		})
+		opt := simOptions(t, web, disk.NewMem(*seedFlag))
+		opt.DrumBufferBytes, opt.DrumBucketBytes, opt.DrumBuckets = 4<<10, 64<<10, 1
+		opt.CacheRAMBytes = 4 << 10
+		opt.QueuePages = 100 // small budgets, so that QF is used
+		res, err := Run(t.Context(), opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkFetched(t, web, &opt)
+		s := &res.Snapshot
+		t.Logf("%d URLseen passes (%d by size), s=%d h=%d, %d scans", s.URLSeenPasses, s.URLSeenFullPasses, s.Queue, s.Horizon, s.Scans)
+		if s.URLSeenFullPasses < 50 {
+			t.Errorf("%d passes of URLseen triggered by size, want 50", s.URLSeenFullPasses)
+		}
+		if s.Scans < 3 {
+			t.Errorf("%d scans of QF, want 3", s.Scans)
+		}
+	})
+}
+
+// TestStockIsBounded: with the fetchers stopped, no more than the target stock leaves BEAST.
+func TestStockIsBounded(t *testing.T) {
+	n := 20_000
+	if *longRuns {
+		n = 1_000_000
+	}
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, nil)
+		fs := disk.NewMem(*seedFlag)
+		opt := simOptions(t, web, fs)
+		small(&opt)
+		opt.StockTarget = 500
+		opt.SeedLines = nil
+		for i := range n {
+			opt.SeedLines = append(opt.SeedLines, fmt.Sprintf("http://h%d.p%d.test/%d", i%5000, i%2500, i))
+		}
+		opt.Resolver = hangingResolver{}
+		opt.MaxTime = 2 * time.Minute
+		res, err := Run(t.Context(), opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &res.Snapshot
+		if s.Unique < int64(n)*3/4 {
+			t.Errorf("%d unique URLs, want most of %d", s.Unique, n)
+		}
+		left := s.Unique - s.Place(PlaceBeast) - s.Place(PlaceFailed) - s.Place(PlaceStar) - s.Place(PlaceLater)
+		if left > int64(opt.StockTarget) {
+			t.Errorf("%d URLs have left BEAST, the target is %d: %v", left, opt.StockTarget, s.Places)
+		}
+	})
+}
+
+type hangingResolver struct{}
+
+func (hangingResolver) LookupHost(ctx context.Context, host, _ string) (Lookup, error) {
+	<-ctx.Done()
+	return Lookup{}, &LookupError{Host: host, Err: ctx.Err()}
+}
+
+// TestSpamDoesNotCrowdOut: a PLD with endless hosts and pages, linked to by three others, must not slow down the rest:
+// of the first pages fetched, nearly as many are others' as without it.
+func TestSpamDoesNotCrowdOut(t *testing.T) {
+	others := func(spam bool) (fetched, links, spamLinks int64) {
+		inBubble(t, func(t *testing.T) {
+			web := smallWeb(t, func(o *simweb.Options) {
+				o.Pages, o.Hosts, o.PLDs, o.IPs, o.SeedURLs = 20_000, 1000, 500, 300, 50
+				o.Spam = simweb.Spam{On: spam, InLinks: 3, Links: 3000, IPs: 50}
+			})
+			opt := simOptions(t, web, disk.NewMem(*seedFlag))
+			opt.MaxPages = 3000
+			res, err := Run(t.Context(), opt)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for url, n := range web.Log().Snapshot().Fetches {
+				if spam && strings.Contains(url, web.SpamPLD()) {
+					continue
+				}
+				fetched += int64(n)
+			}
+			links = res.Snapshot.Count(CountLinks)
+			t.Logf("spam %t: %d of %d responses are others', %d links parsed", spam, fetched, res.Snapshot.Count(CountResponses), links)
+		})
+		return
+	}
+	without, _, _ := others(false)
+	with, _, _ := others(true)
+	if with*10 < without*8 {
+		t.Errorf("with spam %d URLs of other PLDs were fetched, without %d: want 80 %%", with, without)
+	}
+}
+
+// TestSpamGetsItsBudget: a spam PLD that every PLD links to gets its budget in each queue, and no more.
+func TestSpamGetsItsBudget(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, func(o *simweb.Options) {
+			o.Pages, o.Hosts, o.PLDs, o.IPs = 2000, 200, 60, 60
+			o.Spam = simweb.Spam{On: true, InLinks: 60, Links: 200, IPs: 20}
+		})
+		opt := simOptions(t, web, disk.NewMem(*seedFlag))
+		opt.MaxPages = 900
+		opt.QueuePages = Unlimited // so few PLDs all have B0 = 10, in the paper's budget function
+		res, err := Run(t.Context(), opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spam := 0
+		for url, n := range web.Log().Snapshot().Fetches {
+			if strings.Contains(url, web.SpamPLD()) {
+				spam += n
+			}
+		}
+		t.Logf("%d of %d responses are spam, BEAST is at queue %d", spam, res.Snapshot.Count(CountResponses), res.Snapshot.Queue)
+		if most := 10 * int(res.Snapshot.Queue); spam == 0 || spam > most {
+			t.Errorf("%d URLs of the spam PLD were fetched from %d queues, want some, at most 10 from each", spam, res.Snapshot.Queue)
+		}
+	})
+}
+
+// TestDeadHostsAreCheap: nine of ten hosts dead, and one host with very many URLs: disk bytes per fetched page stay
+// within 1.5 times those without them.
+func TestDeadHostsAreCheap(t *testing.T) {
+	pages, big := 5000, 20_000
+	if *longRuns {
+		pages, big = 20_000, 100_000
+	}
+	perPage := func(bad bool) (bytes float64) {
+		inBubble(t, func(t *testing.T) {
+			web := smallWeb(t, func(o *simweb.Options) {
+				o.Pages, o.Hosts, o.PLDs, o.IPs = pages, 100, 50, 50
+				o.Robots.ServerError = 0
+				if bad {
+					o.Dead = simweb.DeadHosts{NXDomain: 300, ServFail: 200, Refused: 200, ConnectTimeout: 200, Pages: 1, Links: 0.1}
+					o.BigPages = big
+				}
+			})
+			opt := simOptions(t, web, disk.NewMem(*seedFlag))
+			opt.MaxPages = int64(pages) * 6 / 10
+			opt.CheckpointEvery = time.Minute // both runs make few
+			res, err := Run(t.Context(), opt)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := &res.Snapshot
+			bytes = float64(s.DiskRead+s.DiskWritten) / float64(s.Count(CountResponses))
+			t.Logf("bad %t: %.0f disk bytes a page (%d read, %d written), %v, %v, %d checkpoints, later %v", bad, bytes, s.DiskRead,
+				s.DiskWritten, s.Places, s.Elapsed, s.Count(CountCheckpoints), s.Later)
+		})
+		return
+	}
+	without, with := perPage(false), perPage(true)
+	if with > 1.5*without {
+		t.Errorf("%.0f disk bytes per fetched page with dead hosts, %.0f without: want 1.5 times at most", with, without)
+	}
+}
+
+func TestSeedsThatYieldNothingAreListed(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, func(o *simweb.Options) { o.Dead.NXDomain = 1 })
+		opt := simOptions(t, web, disk.NewMem(*seedFlag))
+		root := web.Seeds()[0]
+		opt.SeedLines = []string{"# a comment", "", root, "http://no-such-host.test/", "ftp://example.test/", root + "no/such/page"}
+		opt.MaxPages = 20
+		res, err := Run(t.Context(), opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := strings.Join(res.Seeds, "\n")
+		for _, want := range []string{"http://no-such-host.test/: no-such-host", "ftp://example.test/: bad-seed"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("seeds without yield: got %q, want %q among them", text, want)
+			}
+		}
+		if strings.Contains(text, root+":") {
+			t.Errorf("a good seed is listed: %q", text)
+		}
+	})
+}
+
+func TestDirectoryInUseAndForeign(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, nil)
+		fs := disk.NewMem(*seedFlag)
+		opt := simOptions(t, web, fs)
+		opt.MaxPages = 5
+		if _, err := Run(t.Context(), opt); err != nil {
+			t.Fatal(err)
+		}
+		lock, err := fs.Lock("d0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Run(t.Context(), opt); !errors.Is(err, disk.ErrLocked) {
+			t.Errorf("directory in use: got %v", err)
+		}
+		if err := lock.Close(); err != nil {
+			t.Fatal(err)
+		}
+		opt.New = true
+		if _, err := Run(t.Context(), opt); !errors.Is(err, ErrExists) {
+			t.Errorf("--new on a crawl: got %v", err)
+		}
+		opt.New, opt.Dirs = false, []string{"d1"}
+		if _, err := Run(t.Context(), opt); !errors.Is(err, ErrIncompatible) {
+			t.Errorf("a directory missing: got %v", err)
+		}
+	})
+}

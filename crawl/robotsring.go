@@ -1,0 +1,332 @@
+package crawl
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"drumbeat/drum"
+	"drumbeat/robots"
+	"drumbeat/weburl"
+)
+
+// What RobotsCache's Apply says of a check, in Item.Result: a robots.Decision in the low byte, for Wait the Unix second
+// of the retry above it. For Request and Resolve the Unix second of the data seen, 0 for none.
+const decisionBits = 8
+
+// An update of RobotsCache has as value: kind, Unix second of the answer (8 bytes, little-endian), encoded HostData.
+const (
+	updateOutcome byte = 1 // of a robots request, as if nothing had been known before
+	updateAddrs   byte = 2 // of a DNS lookup alone
+	updateHead         = 9
+)
+
+func appendUpdate(dst []byte, kind byte, now time.Time, h *robots.HostData) []byte {
+	dst = append(dst, kind)
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(now.Unix()))
+	return h.Append(dst)
+}
+
+// applyRobots is the rule of RobotsCache: checks are judged by what the cache knows at their place in the order of
+// arrival, updates change it.
+func (r *ring) applyRobots(_ drum.Key, old []byte, exists bool, run []drum.Item, a *drum.Arena, dst []byte) ([]byte, drum.Action) {
+	var known robots.HostData
+	if exists && known.Decode(old) != nil {
+		known = robots.HostData{} // a value that another version wrote: asked for again
+	}
+	now := time.Unix(r.roundNow.Load(), 0)
+	changed := false
+	var summary []byte
+	for i := range run {
+		it := &run[i]
+		if it.Op == drum.Update {
+			known, changed, summary = r.update(&known, it.Value), true, nil
+			continue
+		}
+		var rec weburl.Record
+		if rec.Decode(it.Value) != nil {
+			it.Result = uint64(numDecisions)
+			continue
+		}
+		decision, at := known.Decide(weburl.Split(rec.URL).Path, now)
+		it.Result = uint64(decision)
+		switch decision {
+		case robots.Wait:
+			it.Result |= uint64(at.Unix()) << decisionBits
+		case robots.Request, robots.Resolve:
+			it.Result |= answerToken(&known) << decisionBits
+		case robots.Allow:
+			if summary == nil {
+				s := known.Summary()
+				var buf [robots.MaxSummary]byte
+				coded := s.Append(buf[:0])
+				summary = a.Bytes(len(coded))
+				copy(summary, coded)
+			}
+			it.Out = summary
+		}
+	}
+	if !changed {
+		return dst, drum.Keep
+	}
+	return known.Append(dst), drum.Set
+}
+
+// numDecisions marks a check whose record could not be read.
+const numDecisions = 255
+
+// answerToken tells the answers of an origin apart: a URL that saw another token than the last request's was judged by
+// what that request brought, so a new one is due. Tokens of one origin reach RobotsRequested in the order of the answers,
+// since one bucket of RobotsCache is judged in order by one goroutine.
+func answerToken(h *robots.HostData) uint64 {
+	if h.State == robots.StateNone {
+		return 0
+	}
+	seconds := func(t time.Time) uint64 {
+		if t.IsZero() {
+			return 0
+		}
+		return uint64(t.Unix())
+	}
+	t := seconds(h.Fetched) + 3*seconds(h.RetryAt)<<1 + 5*seconds(h.AddrExpires)<<2 + uint64(h.Failures)<<40
+	return max(t&(1<<(64-decisionBits)-1), 1)
+}
+
+func (r *ring) update(known *robots.HostData, value []byte) robots.HostData {
+	var h robots.HostData
+	if len(value) < updateHead || h.Decode(value[updateHead:]) != nil {
+		return *known
+	}
+	at := time.Unix(int64(binary.LittleEndian.Uint64(value[1:])), 0)
+	switch {
+	case value[0] == updateAddrs:
+		known.SetAddrs(h.Addrs(), h.AddrExpires)
+		return *known
+	case h.State == robots.StateUnreachable:
+		return robots.Outcome(known, &robots.Fetched{Kind: robots.NetworkFailure, RetryAfter: h.RetryAt.Sub(at),
+			Addrs: h.Addrs(), AddrExpires: h.AddrExpires}, r.opt.Agent, at)
+	}
+	return h
+}
+
+// checkRobots sends a URL to RobotsCache; part of a step. data is the record's coding.
+func (r *ring) checkRobots(d *delta, data []byte, rec *weburl.Record, from Place) error {
+	var buf [300]byte
+	origin := weburl.AppendOrigin(buf[:0], rec.URL)
+	tuple := [1]drum.Tuple{{Key: drum.Key(r.hasher.OriginKey(origin)), Op: drum.Check, Value: data}}
+	if err := r.robotsCache.Add(tuple[:]); err != nil {
+		return err
+	}
+	key := r.hasher.URLKey(rec.URL)
+	m := move{key: key, from: from, to: PlaceRobotsCheck, was: Reason(rec.Reason)}
+	d.moves = append(d.moves, m)
+	d.wake(r.wakeRobots)
+	return nil
+}
+
+// emitChecked takes RobotsCache's verdicts, one step for a batch.
+func (r *ring) emitChecked(results []drum.Result) error {
+	return r.inStep(func(d *delta) error {
+		var rec weburl.Record
+		for i := range results {
+			res := &results[i]
+			if err := rec.Decode(res.Value); err != nil {
+				return fmt.Errorf("crawl: record from RobotsCache: %w", err)
+			}
+			if err := r.judge(d, res, &rec); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// judge moves one URL on from RobotsCache.
+func (r *ring) judge(d *delta, res *drum.Result, rec *weburl.Record) error {
+	key := r.hasher.URLKey(rec.URL)
+	arg := res.Result >> decisionBits
+	switch decision := robots.Decision(res.Result & (1<<decisionBits - 1)); decision {
+	case robots.Allow:
+		rec.Extra, rec.Reason = res.Out, 0
+		d.move(key, PlaceRobotsCheck, PlaceReady)
+		d.wake(r.wakeReady)
+		return r.ready.Append(rec.Append(nil))
+	case robots.Disallow:
+		return r.refuse(d, rec, PlaceRobotsCheck, ReasonRobots)
+	case robots.NoHost:
+		return r.refuse(d, rec, PlaceRobotsCheck, ReasonNoHost)
+	case robots.Wait:
+		if rec.Flags&weburl.FlagSeedTwin != 0 {
+			return r.refuse(d, rec, PlaceRobotsCheck, ReasonTwin)
+		}
+		return r.putOff(d, rec, PlaceRobotsCheck, time.Unix(int64(arg), 0), ReasonRobotsUnavailable)
+	case robots.Request, robots.Resolve:
+		return r.requestRobots(d, rec, decision == robots.Resolve, arg)
+	}
+	return fmt.Errorf("crawl: RobotsCache gave result %#x for %s", res.Result, rec.URL)
+}
+
+// requestRobots asks for an origin's robots.txt or addresses and lets the URL wait: in QR the first time; a URL that came
+// back from there before its answer waits on disk, longer each time.
+func (r *ring) requestRobots(d *delta, rec *weburl.Record, addrsOnly bool, seen uint64) error {
+	job := robotsJob{Origin: weburl.Origin(rec.URL), AddrsOnly: addrsOnly}
+	var value [16]byte
+	binary.LittleEndian.PutUint64(value[:], uint64(time.Now().Unix()))
+	binary.LittleEndian.PutUint64(value[8:], seen)
+	tuple := []drum.Tuple{{Key: drum.Key(r.hasher.OriginKey(job.Origin)), Op: drum.CheckUpdate, Value: value[:], Aux: job.append(nil)}}
+	if err := r.robotsRequested.Add(tuple); err != nil {
+		return err
+	}
+	d.wake(r.wakeRequested)
+	if rec.Reason == uint8(ReasonAwaitRobots) {
+		rec.Waits = min(rec.Waits+1, 250)
+		wait := time.Second << min(rec.Waits, 10)
+		return r.putOff(d, rec, PlaceRobotsCheck, time.Now().Add(wait), ReasonAwaitRobots)
+	}
+	rec.Reason = uint8(ReasonAwaitRobots)
+	d.move(r.hasher.URLKey(rec.URL), PlaceRobotsCheck, PlaceAwaitRobots)
+	r.waiting.appended()
+	return r.awaitRobots.Append(rec.Append(nil))
+}
+
+// requestLost is after how long without an answer a robots request is made again, though nothing says that it failed: a
+// net under errors of ours, since no host may be waited for in vain.
+const requestLost = 6 * 3600
+
+// applyRequested is the rule of RobotsRequested: value = Unix second of the last request. A request is new if there was none
+// since what RobotsCache knew came in.
+func applyRequested(_ drum.Key, old []byte, exists bool, run []drum.Item, _ *drum.Arena, dst []byte) ([]byte, drum.Action) {
+	var last, lastSeen uint64
+	if exists && len(old) == 16 {
+		last, lastSeen = binary.LittleEndian.Uint64(old), binary.LittleEndian.Uint64(old[8:])
+	}
+	changed := false
+	for i := range run {
+		now, seen := binary.LittleEndian.Uint64(run[i].Value), binary.LittleEndian.Uint64(run[i].Value[8:])
+		if last != 0 && seen == lastSeen && now < last+requestLost {
+			continue
+		}
+		run[i].New = true
+		last, lastSeen, changed = now, seen, true
+	}
+	if !changed {
+		return dst, drum.Keep
+	}
+	dst = binary.LittleEndian.AppendUint64(dst, last)
+	return binary.LittleEndian.AppendUint64(dst, lastSeen), drum.Set
+}
+
+// emitRequested puts the origins to be asked into QD.
+func (r *ring) emitRequested(results []drum.Result) error {
+	return r.inStep(func(d *delta) error {
+		for i := range results {
+			if !results[i].New {
+				continue
+			}
+			if err := r.robotsFetch.Append(results[i].Aux); err != nil {
+				return err
+			}
+			r.robotsJobs.queued()
+		}
+		d.wake(r.wakeJobs)
+		return nil
+	})
+}
+
+// readAwaiting gives the URLs in QR back to RobotsCache once the requests that they wait for have been answered.
+func (r *ring) readAwaiting(ctx context.Context) error {
+	for ctx.Err() == nil {
+		n := r.waiting.releasable(r.robotsJobs.finished(), time.Now())
+		if n == 0 {
+			r.wakeAwaiting.wait(ctx, wakeAfter)
+			continue
+		}
+		for ; n > 0 && ctx.Err() == nil; n-- {
+			data, ok, err := r.awaitRobots.Peek()
+			if err != nil {
+				return err
+			}
+			if !ok {
+				return fmt.Errorf("crawl: QR ended %d records early", n)
+			}
+			if err := r.inStep(func(d *delta) error {
+				var rec weburl.Record
+				if err := rec.Decode(data); err != nil {
+					return fmt.Errorf("crawl: record from QR: %w", err)
+				}
+				if err := r.checkRobots(d, data, &rec, PlaceAwaitRobots); err != nil {
+					return err
+				}
+				r.awaitRobots.Advance()
+				r.waiting.taken()
+				return nil
+			}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// refuse ends a URL without a response; part of a step.
+func (r *ring) refuse(d *delta, rec *weburl.Record, from Place, why Reason) error {
+	key := r.hasher.URLKey(rec.URL)
+	d.refuse(key, from, why)
+	r.touch()
+	if rec.Flags&weburl.FlagSeedTwin != 0 && why != ReasonRobots {
+		if err := r.tryTwin(d, rec); err != nil {
+			return err
+		}
+	} else if rec.Flags&weburl.FlagSeed != 0 {
+		r.logSeed(string(rec.URL), why.String())
+	}
+	return r.logRefused(rec, why)
+}
+
+// putOff lets a URL wait on disk until due; part of a step.
+func (r *ring) putOff(d *delta, rec *weburl.Record, from Place, due time.Time, why Reason) error {
+	d.moves = append(d.moves, move{key: r.hasher.URLKey(rec.URL), from: from, to: PlaceLater, reason: why})
+	d.count(CountDeferrals, 1)
+	rec.Reason, rec.Extra = uint8(why), nil
+	d.wake(r.wakeLater)
+	return r.later.Append(time.Now(), due, rec.Append(nil))
+}
+
+// readLater gives URLs whose time has come back to RobotsCache.
+func (r *ring) readLater(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if r.acct.stock() >= int64(r.opt.StockTarget) {
+			r.wakeLater.wait(ctx, wakeAfter)
+			continue
+		}
+		data, ok, err := r.later.Peek(time.Now())
+		if err != nil {
+			return err
+		}
+		if !ok {
+			wait := wakeAfter
+			if due, any := r.later.NextDue(); any {
+				wait = max(time.Millisecond, time.Until(due))
+			} else {
+				wait = time.Minute
+			}
+			r.wakeLater.wait(ctx, wait)
+			continue
+		}
+		if err := r.inStep(func(d *delta) error {
+			var rec weburl.Record
+			if err := rec.Decode(data); err != nil {
+				return fmt.Errorf("crawl: record from later: %w", err)
+			}
+			if err := r.checkRobots(d, data, &rec, PlaceLater); err != nil {
+				return err
+			}
+			r.later.Advance()
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,398 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"drumbeat/beast"
+	"drumbeat/crawllog"
+	"drumbeat/disk"
+	"drumbeat/drum"
+	"drumbeat/polite"
+	"drumbeat/queue"
+	"drumbeat/star"
+	"drumbeat/warc"
+	"drumbeat/weburl"
+)
+
+// Errors that the command turns into exit codes.
+var (
+	// ErrIncompatible: the directory belongs to another crawl, another format version, or its frozen settings differ.
+	ErrIncompatible = errors.New("incompatible with this directory")
+	// ErrExists: New was asked for, but there is a crawl.
+	ErrExists = errors.New("a crawl exists here already")
+	// ErrFinished: the crawl is over and no seed is new.
+	ErrFinished = errors.New("this crawl is finished")
+)
+
+// Result is how a run ended.
+type Result struct {
+	Stop     string // one of the Stop constants
+	Snapshot Snapshot
+	// Seeds that yielded nothing, at most MaxSeedReports of them, as "url: reason".
+	Seeds []string
+}
+
+// Run crawls until nothing is left, a limit is reached or ctx ends; then it makes a last checkpoint and returns. The
+// same Options resume a crawl. The error is a failure of this machine, not of sites.
+func Run(ctx context.Context, opt Options) (*Result, error) {
+	if err := opt.Validate(); err != nil {
+		return nil, err
+	}
+	opt.defaults()
+	r, err := open(opt)
+	if err != nil {
+		return nil, err
+	}
+	res, err := r.crawl(ctx)
+	return res, errors.Join(err, r.close())
+}
+
+// stopGrace is how long exchanges under way may go on when a crawl is told to stop; after that they are cut off, and
+// their URLs fetched again in the next run.
+const stopGrace = 3 * time.Second
+
+// crawl runs the movers until they end.
+func (r *ring) crawl(ctx context.Context) (*Result, error) {
+	if r.finished() {
+		return &Result{Stop: StopDone, Snapshot: *r.snapshot()}, ErrFinished
+	}
+	inner, cancel := context.WithCancel(ctx)
+	r.cancel = cancel
+	defer cancel()
+	fetching, cut := context.WithCancel(context.WithoutCancel(ctx))
+	r.fetching = fetching
+	defer cut()
+	r.began = time.Now()
+	r.touch()
+	if err := r.restoreRAM(); err != nil {
+		return nil, err
+	}
+	if r.manifest != nil {
+		r.at("recovery")
+	}
+	if err := r.checkpoint(false, ""); err != nil { // identity, secret and seeds' place are durable before the first fetch
+		return nil, err
+	}
+	r.startMovers(inner)
+	<-inner.Done()
+	r.movers.Wait()
+	grace := time.AfterFunc(stopGrace, cut)
+	defer grace.Stop()
+	r.fetchers.Wait()
+	if err := r.failure(); err != nil {
+		return nil, err
+	}
+	why := r.stop.get()
+	done := ""
+	if why == StopDone {
+		done = why
+	}
+	if why == StopDone || why == StopPages {
+		if err := r.finishOutput(); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.checkpoint(true, done); err != nil {
+		return nil, err
+	}
+	seeds, err := r.unfinishedSeeds()
+	return &Result{Stop: why, Snapshot: *r.snapshot(), Seeds: seeds}, err
+}
+
+// finished is true when the manifest says that the crawl is over and the seeds are those that it was fed.
+func (r *ring) finished() bool {
+	return r.manifest != nil && r.manifest.Done != "" && r.seeds.state.Done && !r.moreWork()
+}
+
+// moreWork is true when a finished crawl left URLs that limits of that run kept back.
+func (r *ring) moreWork() bool {
+	return r.acct.in(PlaceUnstreamed, PlaceStar, PlaceBeast, PlaceRobotsCheck, PlaceAwaitRobots, PlaceReady, PlaceRAM) > 0
+}
+
+// open takes the directories and opens every structure at the state that the manifest names.
+func open(opt Options) (_ *ring, err error) {
+	r := newRing(opt)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.close())
+		}
+	}()
+	if r.plan, err = MakePlan(&r.opt); err != nil {
+		return nil, err
+	}
+	if err = r.takeDirectories(); err != nil {
+		return nil, err
+	}
+	if err = r.openIdentity(); err != nil {
+		return nil, err
+	}
+	m := r.manifest
+	if m != nil {
+		r.gen, r.runs, r.activeBefore = m.Gen, m.Runs, m.Active
+		r.acct.s = m.Accounts
+		if err = disk.RemoveTails(r.set, func(g uint64) bool { return g == m.Gen }); err != nil {
+			return nil, err
+		}
+	}
+	r.runs++
+	if m != nil {
+		r.at("recovery")
+	}
+	if err = r.openStores(m); err != nil {
+		return nil, err
+	}
+	if err = r.openQueues(m); err != nil {
+		return nil, err
+	}
+	if err = r.openOutput(m); err != nil {
+		return nil, err
+	}
+	return r, r.openRAM(m)
+}
+
+func newRing(opt Options) *ring {
+	r := &ring{opt: opt, cancel: func() {}}
+	r.deltas.New = func() any { return new(delta) }
+	for _, s := range []*signal{&r.wakeSeen, &r.wakeStar, &r.wakeBeast, &r.wakeScan, &r.wakeRobots, &r.wakeRequested,
+		&r.wakeAwaiting, &r.wakeJobs, &r.wakeReady, &r.wakeLater} {
+		*s = newSignal()
+	}
+	r.meter = disk.NewMeter(opt.FS)
+	r.set = disk.Set{FS: r.meter, Paths: opt.Dirs}
+	r.out = disk.Set{FS: r.meter, Paths: opt.Out}
+	r.robotsJobs = &robotsJobs{inFlight: map[int64][]byte{}}
+	r.waiting = &awaiting{}
+	r.sketches = newSketches()
+	r.scanned.fetched.Store(-1)
+	r.roundNow.Store(time.Now().Unix())
+	r.began = time.Now()
+	return r
+}
+
+func (r *ring) openStores(m *manifest) error {
+	seen, err := statePart[drum.State](m, nameURLSeen)
+	if err != nil {
+		return err
+	}
+	p := r.plan.URLSeen
+	r.urlSeen, err = drum.Open(drum.Options{Set: r.set, Name: nameURLSeen, Buckets: p.Buckets, BufferBytes: p.BufferBytes,
+		BucketBytes: p.BucketBytes, ReadChunkBytes: p.ChunkBytes, DiskBytes: r.plan.URLSeenDiskBytes, Op: drum.CheckUpdate,
+		Codec: drum.Rice, Wanted: func(res *drum.Result) bool { return res.New }, Emit: r.emitUnique}, seen)
+	if err != nil {
+		return err
+	}
+	st, err := statePart[star.State](m, nameStar)
+	if err != nil {
+		return err
+	}
+	r.recentEdges = drum.NewRAMCache(r.plan.EdgeCacheBytes)
+	so, err := r.starOptions()
+	if err != nil {
+		return err
+	}
+	if r.star, err = star.Open(so, st); err != nil {
+		return err
+	}
+	cache, err := statePart[drum.State](m, nameRobotsCache)
+	if err != nil {
+		return err
+	}
+	p = r.plan.RobotsCache
+	r.robotsCache, err = drum.Open(drum.Options{Set: r.set, Name: nameRobotsCache, Buckets: p.Buckets, BufferBytes: p.BufferBytes,
+		BucketBytes: p.BucketBytes, ValueBytes: -1, MaxValueBytes: maxRobotsValue, OutBytes: 128, Each: true,
+		Apply: r.applyRobots, Wanted: func(res *drum.Result) bool { return res.Op == drum.Check }, Emit: r.emitChecked}, cache)
+	if err != nil {
+		return err
+	}
+	requested, err := statePart[drum.State](m, nameRobotsRequested)
+	if err != nil {
+		return err
+	}
+	p = r.plan.RobotsRequested
+	r.robotsRequested, err = drum.Open(drum.Options{Set: r.set, Name: nameRobotsRequested, Buckets: p.Buckets,
+		BufferBytes: p.BufferBytes, BucketBytes: p.BucketBytes, ValueBytes: 16, Each: true, Apply: applyRequested,
+		Wanted: func(res *drum.Result) bool { return res.New }, Emit: r.emitRequested}, requested)
+	return err
+}
+
+// maxRobotsValue is the longest value of RobotsCache: an update with its head.
+const maxRobotsValue = updateHead + 65<<10
+
+func (r *ring) openQueues(m *manifest) error {
+	block := r.opt.QueueBlockBytes
+	for _, q := range []struct {
+		name string
+		at   **queue.Queue
+	}{{nameAwaitRobots, &r.awaitRobots}, {nameRobotsFetch, &r.robotsFetch}, {nameReady, &r.ready}} {
+		st, err := statePart[queue.State](m, q.name)
+		if err != nil {
+			return err
+		}
+		if *q.at, err = queue.Open(queue.Options{Set: r.set, Name: q.name, BlockBytes: block}, st); err != nil {
+			return err
+		}
+	}
+	later, err := statePart[queue.CalendarState](m, nameLater)
+	if err != nil {
+		return err
+	}
+	if r.later, err = queue.OpenCalendar(queue.Options{Set: r.set, Name: nameLater, BlockBytes: block}, later); err != nil {
+		return err
+	}
+	st, err := statePart[beast.State](m, nameBeast)
+	if err != nil {
+		return err
+	}
+	r.beast, err = beast.Open(beast.Options{Set: r.set, Name: nameBeast, QueuesMax: r.opt.QueuesMax, BlockBytes: block}, st)
+	return err
+}
+
+func (r *ring) openOutput(m *manifest) error {
+	st, err := statePart[warc.State](m, nameWARC)
+	if err != nil {
+		return err
+	}
+	if r.warc, err = warc.Open(r.warcOptions(), st); err != nil {
+		return err
+	}
+	for _, l := range []struct {
+		name, prefix string
+		at           **crawllog.Log
+	}{{nameCrawlLog, "crawl", &r.crawlLog}, {nameSeedLog, "seeds", &r.seedLog}} {
+		st, err := statePart[crawllog.State](m, l.name)
+		if err != nil {
+			return err
+		}
+		if *l.at, err = crawllog.Open(crawllog.Options{Set: r.set, Prefix: l.prefix}, st); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openRAM makes what lives in RAM.
+func (r *ring) openRAM(m *manifest) error {
+	r.recent = drum.NewRAMCache(r.plan.CacheBytes)
+	var visited time.Time
+	if m != nil {
+		visited = time.Now() // every host and server counts as just visited: what happened before is not known to the second
+	}
+	share := 0
+	if r.opt.Scope != ScopeAll {
+		share = polite.Unlimited // one site may have all of RAM
+	}
+	r.polite = polite.New(polite.Options{
+		MaxPerServer: share, MaxPerPLD: share, HostDelay: r.opt.HostDelay, HostDelayMin: r.opt.HostDelayMin, ServerDelay: r.opt.ServerDelay,
+		ServerDelayMin: r.opt.ServerDelayMin, DefaultBudget: r.opt.BudgetDefault, MaxCrawlDelay: r.opt.MaxCrawlDelay,
+		MaxItems: max(r.plan.PoliteItems, 2*r.opt.Connections), MaxBytes: r.plan.PoliteBytes, Visited: visited,
+	}, time.Now())
+	r.workers = newWorkers(r, r.opt.Connections)
+	var extended []uint64
+	var seeds seedState
+	if m != nil {
+		extended, seeds = m.Scope, m.Seeds
+		sketches, err := disk.ReadTail(r.set, m.Sketches)
+		if err != nil {
+			return err
+		}
+		if err := r.sketches.decode(sketches); err != nil {
+			return err
+		}
+	}
+	r.scope = newScope(r.opt.Scope, r.hasher.HostKey, extended)
+	var err error
+	r.seeds, err = r.openSeeds(seeds)
+	return err
+}
+
+// restoreRAM gives the URLs that were in RAM back to RobotsCache, and the robots requests back to QD. It runs before the
+// movers do; should the program end before the next checkpoint, the same manifest does the same again.
+func (r *ring) restoreRAM() error {
+	n, _ := r.robotsFetch.Len()
+	r.robotsJobs.total = n
+	m := r.manifest
+	if m != nil {
+		jobs, err := disk.ReadTail(r.set, m.Jobs)
+		if err != nil {
+			return err
+		}
+		if err := eachRecord("robots requests in RAM", jobs, func(rec []byte) error {
+			r.robotsJobs.queued()
+			return r.robotsFetch.Append(rec)
+		}); err != nil {
+			return err
+		}
+		ram, err := disk.ReadTail(r.set, m.RAM)
+		if err != nil {
+			return err
+		}
+		err = r.inStep(func(d *delta) error {
+			return eachRecord("URLs in RAM", ram, func(data []byte) error {
+				var rec weburl.Record
+				if err := rec.Decode(data); err != nil {
+					return fmt.Errorf("crawl: URLs in RAM: %w", err)
+				}
+				return r.checkRobots(d, data, &rec, PlaceRAM)
+			})
+		})
+		if err != nil {
+			return err
+		}
+	}
+	waiting, _ := r.awaitRobots.Len()
+	r.waiting.restore(waiting, r.robotsJobs.issued())
+	return nil
+}
+
+// close frees everything; files are as the last checkpoint left them, or longer.
+func (r *ring) close() error {
+	var errs []error
+	add := func(c io.Closer) { errs = append(errs, c.Close()) }
+	if r.urlSeen != nil {
+		add(r.urlSeen)
+	}
+	if r.star != nil {
+		add(r.star)
+	}
+	if r.robotsCache != nil {
+		add(r.robotsCache)
+	}
+	if r.robotsRequested != nil {
+		add(r.robotsRequested)
+	}
+	if r.beast != nil {
+		add(r.beast)
+	}
+	for _, q := range []*queue.Queue{r.awaitRobots, r.robotsFetch, r.ready} {
+		if q != nil {
+			add(q)
+		}
+	}
+	if r.later != nil {
+		add(r.later)
+	}
+	if r.warc != nil {
+		add(r.warc)
+	}
+	for _, l := range []*crawllog.Log{r.crawlLog, r.seedLog} {
+		if l != nil {
+			add(l)
+		}
+	}
+	for _, c := range []*drum.RAMCache{r.recent, r.recentEdges} {
+		if c != nil {
+			c.Close()
+		}
+	}
+	if r.seeds != nil {
+		errs = append(errs, r.seeds.close())
+	}
+	for _, l := range r.locks {
+		add(l)
+	}
+	return errors.Join(errs...)
+}

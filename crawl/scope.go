@@ -1,0 +1,98 @@
+package crawl
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// maxScope bounds the hosts or PLDs that a scope can name: 8 bytes each, in RAM. A crawl of more sites than this wants
+// --scope all with a link filter.
+const maxScope = 4 << 20
+
+// scope knows the hosts or PLDs that may be crawled. The seeds' entries are made anew from the seed file at each start;
+// those that redirects of seeds added are in the manifest.
+type scope struct {
+	kind Scope
+
+	mu       sync.RWMutex // guards the sets below; read once per link
+	base     map[uint64]struct{}
+	extended map[uint64]struct{}
+	full     bool
+
+	hostKey func([]byte) uint64
+}
+
+func newScope(kind Scope, hostKey func([]byte) uint64, extended []uint64) *scope {
+	s := &scope{kind: kind, hostKey: hostKey, base: map[uint64]struct{}{}, extended: map[uint64]struct{}{}}
+	for _, k := range extended {
+		s.extended[k] = struct{}{}
+	}
+	return s
+}
+
+// withoutWWW makes a site and its www twin one.
+func withoutWWW(host []byte) []byte { return bytes.TrimPrefix(host, []byte("www.")) }
+
+func (s *scope) keyOf(host []byte, pld uint64) uint64 {
+	if s.kind == ScopePLD {
+		return pld
+	}
+	return s.hostKey(withoutWWW(host))
+}
+
+// allows says whether a link is inside.
+func (s *scope) allows(host []byte, pld uint64) bool {
+	if s.kind == ScopeAll {
+		return true
+	}
+	k := s.keyOf(host, pld)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if _, ok := s.base[k]; ok {
+		return true
+	}
+	_, ok := s.extended[k]
+	return ok
+}
+
+// include adds a seed's site.
+func (s *scope) include(host []byte, pld uint64) error {
+	if s.kind == ScopeAll {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.base) >= maxScope {
+		return fmt.Errorf("crawl: scope %s: more than %d sites among the seeds; use --scope all", s.kind, maxScope)
+	}
+	s.base[s.keyOf(host, pld)] = struct{}{}
+	return nil
+}
+
+// extend adds the site that a seed redirects to. At the bound nothing is added and full is set.
+func (s *scope) extend(host []byte, pld uint64) {
+	if s.kind == ScopeAll || s.allows(host, pld) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.base)+len(s.extended) >= maxScope {
+		s.full = true
+		return
+	}
+	s.extended[s.keyOf(host, pld)] = struct{}{}
+}
+
+// extensions returns what redirects of seeds added, sorted.
+func (s *scope) extensions() []uint64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	keys := make([]uint64, 0, len(s.extended))
+	for k := range s.extended {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

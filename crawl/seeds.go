@@ -1,0 +1,249 @@
+package crawl
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"drumbeat/disk"
+	"drumbeat/weburl"
+)
+
+// seedStep is how many seed lines go into one step.
+const seedStep = 256
+
+// maxSeedLine bounds a line of the seed file, in bytes; longer ones are refused and counted.
+const maxSeedLine = 64 << 10
+
+// seedState is the feeder's place in the manifest. A file whose length or content changed is read again from its start:
+// URLseen drops what was fed before, so only new lines count.
+type seedState struct {
+	Offset int64  `json:"offset"` // bytes fed
+	Size   int64  `json:"size"`
+	Sum    uint64 `json:"sum"` // xxhash64 of the whole file
+	Done   bool   `json:"done"`
+}
+
+// seedFeeder reads the seed file. One goroutine.
+type seedFeeder struct {
+	r     *ring
+	state seedState // guarded by the step lock: changed inside of steps, copied under the exclusive lock
+	src   io.ReaderAt
+	close func() error
+}
+
+// openSeeds opens the seed file, compares it with what was fed before and fills the scope from it.
+func (r *ring) openSeeds(st seedState) (*seedFeeder, error) {
+	f := &seedFeeder{r: r, close: func() error { return nil }}
+	var size int64
+	if r.opt.Seeds != "" {
+		file, err := r.opt.FS.OpenRead(r.opt.Seeds)
+		if err != nil {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil, fmt.Errorf("crawl: seed file %s does not exist: %w", r.opt.Seeds, err)
+			}
+			return nil, fmt.Errorf("crawl: open seeds: %w", err)
+		}
+		if size, err = file.Size(); err != nil {
+			return nil, errors.Join(fmt.Errorf("crawl: seeds: %w", err), file.Close())
+		}
+		f.src, f.close = file, file.Close
+	} else {
+		text := strings.Join(r.opt.SeedLines, "\n")
+		f.src, size = strings.NewReader(text), int64(len(text))
+	}
+	sum, err := f.scan(size)
+	if err != nil {
+		return nil, errors.Join(err, f.close())
+	}
+	if st.Size == size && st.Sum == sum {
+		f.state = st
+	} else {
+		f.state = seedState{Size: size, Sum: sum}
+	}
+	return f, nil
+}
+
+// scan reads the whole file once: its checksum, and the sites that --scope needs.
+func (f *seedFeeder) scan(size int64) (uint64, error) {
+	h := xxhash.New()
+	src := io.TeeReader(io.NewSectionReader(f.src, 0, size), h)
+	if f.r.opt.Scope == ScopeAll {
+		if _, err := io.Copy(io.Discard, src); err != nil {
+			return 0, fmt.Errorf("crawl: read seeds: %w", err)
+		}
+		return h.Sum64(), nil
+	}
+	lines := newLineReader(src)
+	for {
+		line, _, err := lines.next()
+		if err == io.EOF {
+			return h.Sum64(), nil
+		}
+		if err != nil {
+			return 0, fmt.Errorf("crawl: read seeds: %w", err)
+		}
+		url, _, err := ParseSeed(string(line))
+		if err != nil || url == "" {
+			continue
+		}
+		host := weburl.Split([]byte(url)).Host
+		if err := f.r.scope.include(host, f.r.pldKey(host)); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// lineReader cuts lines and counts bytes; an overlong line comes back empty with its length.
+type lineReader struct {
+	br   *bufio.Reader
+	line []byte
+}
+
+func newLineReader(r io.Reader) *lineReader { return &lineReader{br: bufio.NewReaderSize(r, 128<<10)} }
+
+// next returns a line without its end, and the bytes that it took in the file.
+func (l *lineReader) next() (line []byte, n int64, err error) {
+	l.line = l.line[:0]
+	long := false
+	for {
+		part, err := l.br.ReadSlice('\n')
+		n += int64(len(part))
+		if !long && len(l.line)+len(part) <= maxSeedLine {
+			l.line = append(l.line, part...)
+		} else {
+			long = true
+		}
+		if err == bufio.ErrBufferFull {
+			continue
+		}
+		if err != nil && (err != io.EOF || n == 0) {
+			return nil, n, err
+		}
+		if long {
+			return []byte("line-too-long"), n, nil
+		}
+		return bytes.TrimRight(l.line, "\r\n"), n, nil
+	}
+}
+
+// ParseSeed reads one line of a seed file: "" for a blank line or comment; the canonical URL otherwise. bare is true
+// for a host name without a scheme: https is tried first, then http.
+func ParseSeed(line string) (url string, bare bool, err error) {
+	line = strings.TrimSpace(strings.TrimPrefix(line, "\ufeff"))
+	if i := strings.Index(line, " #"); i >= 0 {
+		line = strings.TrimSpace(line[:i])
+	}
+	if line == "" || line[0] == '#' {
+		return "", false, nil
+	}
+	if !strings.Contains(line, "://") {
+		bare = true
+		line = "https://" + line
+	}
+	url, err = weburl.Canonical(line)
+	if err != nil {
+		return "", false, err
+	}
+	return url, bare, nil
+}
+
+// run feeds the rest of the file.
+func (f *seedFeeder) run(ctx context.Context) error {
+	if f.state.Done {
+		return nil
+	}
+	lines := newLineReader(io.NewSectionReader(f.src, f.state.Offset, f.state.Size-f.state.Offset))
+	batch, bare := newLinkBatch(f.r), newLinkBatch(f.r)
+	for ctx.Err() == nil {
+		now := time.Now()
+		batch.start(0, nil, 0, weburl.FlagSeed, now)
+		bare.start(0, nil, 0, weburl.FlagSeed|weburl.FlagSeedTwin, now)
+		var bytes, seeds, bad int64
+		var end error
+		for range seedStep {
+			line, n, err := lines.next()
+			if err != nil {
+				end = err
+				break
+			}
+			bytes += n
+			url, isBare, err := ParseSeed(string(line))
+			if err != nil {
+				bad++
+				f.r.logSeed(string(line), "bad-seed: "+err.Error())
+				continue
+			}
+			if url == "" {
+				continue
+			}
+			seeds++
+			if isBare {
+				bare.add([]byte(url))
+			} else {
+				batch.add([]byte(url))
+			}
+		}
+		if end != nil && end != io.EOF {
+			return fmt.Errorf("crawl: read seeds: %w", end)
+		}
+		err := f.r.inStep(func(d *delta) error {
+			f.r.at("seeds")
+			d.count(CountSeeds, seeds)
+			d.count(CountSeedsBad, bad)
+			f.state.Offset += bytes
+			f.state.Done = end == io.EOF
+			if err := bare.send(d); err != nil {
+				return err
+			}
+			return batch.send(d)
+		})
+		if err != nil || end == io.EOF {
+			return err
+		}
+	}
+	return nil
+}
+
+// copySeeds copies standard input into the crawl's directory, so that the same crawl can be resumed.
+func copySeeds(dst disk.FS, name string, src io.Reader) error {
+	tmp := name + ".tmp"
+	if _, err := dst.Size(tmp); err == nil {
+		if err := dst.Remove(tmp); err != nil {
+			return err
+		}
+	}
+	f, err := dst.Create(tmp)
+	if err != nil {
+		return err
+	}
+	buf := make([]byte, 1<<20)
+	var off int64
+	for {
+		n, rerr := io.ReadFull(src, buf)
+		if n > 0 {
+			if _, err := f.WriteAt(buf[:n], off); err != nil {
+				return errors.Join(err, f.Close())
+			}
+			off += int64(n)
+		}
+		if rerr == io.EOF || rerr == io.ErrUnexpectedEOF {
+			break
+		}
+		if rerr != nil {
+			return errors.Join(rerr, f.Close())
+		}
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return dst.Rename(tmp, name)
+}

@@ -1,0 +1,51 @@
+package crawl
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"drumbeat/drum"
+	"drumbeat/star"
+	"drumbeat/warc"
+)
+
+func (p *DrumPlan) options() drum.Options {
+	return drum.Options{Buckets: p.Buckets, BufferBytes: p.BufferBytes, BucketBytes: p.BucketBytes, ReadChunkBytes: p.ChunkBytes}
+}
+
+// starOptions wires STAR: edges and checks come from steps, places go to BEAST, which stands still during a round.
+func (r *ring) starOptions() (star.Options, error) {
+	f, err := star.ParseFunction(string(r.opt.Budget))
+	if err != nil {
+		return star.Options{}, err
+	}
+	return star.Options{
+		Set: r.set, Name: nameStar, Edges: r.plan.Edges.options(), Indegree: r.plan.Indegree.options(),
+		Recent: r.recentEdges,
+		Budgets: star.Budgets{Function: f, Default: r.opt.BudgetDefault, Max: r.opt.BudgetMax,
+			Ranks: r.opt.BudgetRanks, QueuePages: r.opt.QueuePages},
+		EdgeKey: r.hasher.EdgeKey, Place: r.place, Emit: r.emitPlaced,
+		Pin: func() func() { return r.beast.Pin() },
+	}, nil
+}
+
+func (r *ring) warcOptions() warc.Options {
+	return warc.Options{Set: r.out, State: r.set, FileBytes: r.opt.WARCFileBytes, Level: r.opt.WARCLevel,
+		Info: []warc.Field{
+			{Name: "software", Value: "drumbeat/" + r.opt.Version},
+			{Name: "operator", Value: r.opt.Contact},
+			{Name: "http-header-user-agent", Value: r.opt.Agent},
+			{Name: "robots", Value: "obey"},
+			{Name: "isPartOf", Value: "crawl-" + r.crawlID},
+		}}
+}
+
+// finishOutput closes the output files, so that the checkpoint after it gives them their final names.
+func (r *ring) finishOutput() error {
+	now := time.Now()
+	if err := errors.Join(r.warc.Roll(), r.crawlLog.Roll(now), r.seedLog.Roll(now)); err != nil {
+		return fmt.Errorf("crawl: finish output: %w", err)
+	}
+	return nil
+}

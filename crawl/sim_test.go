@@ -1,0 +1,171 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"log/slog"
+	"net/netip"
+	"os"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"drumbeat/disk"
+	"drumbeat/fetch"
+	"drumbeat/internal/simweb"
+)
+
+var (
+	verbose  = flag.Bool("crawl.v", false, "log what the crawls under test do")
+	longRuns = flag.Bool("long", false, "run the long forms")
+	seedFlag = flag.Uint64("seed", 1, "seed of the synthetic web and of the crashes")
+)
+
+// simResolver asks a synthetic web's names in process.
+type simResolver struct{ web *simweb.Web }
+
+func (s simResolver) LookupHost(ctx context.Context, host, _ string) (Lookup, error) {
+	addrs, err := s.web.LookupHost(host)
+	if err != nil {
+		le := &LookupError{Host: host, Err: err}
+		var de *simweb.DNSError
+		if errors.As(err, &de) && (de.Kind == simweb.NXDomain || de.Kind == simweb.NoData) {
+			le.NotFound = true
+		}
+		return Lookup{}, le
+	}
+	addrs = slices.DeleteFunc(addrs, func(a netip.Addr) bool { return !a.Is4() })
+	return Lookup{Addrs: addrs, Expires: time.Now().Add(time.Hour)}, nil
+}
+
+// simOptions are those of a small crawl of web through a virtual network, on fs.
+func simOptions(t testing.TB, web *simweb.Web, fs disk.FS) Options {
+	t.Helper()
+	client, err := fetch.New(fetch.Options{
+		Dial: web.Dial, AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: []uint16{8080},
+		TLS: fetch.TLSOptions{Roots: web.CAPool()},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt := Options{
+		FS: fs, Dirs: []string{"d0", "d1"}, SeedLines: web.Seeds(), Agent: "drumbeat", Contact: "test@example.org",
+		Resolver: simResolver{web}, Fetcher: client, RAMBytes: 128 << 20, DiskBytes: 10 << 30, Connections: 64, Retries: 2,
+		HostDelay: 200 * time.Millisecond, HostDelayMin: 50 * time.Millisecond, ServerDelay: 20 * time.Millisecond,
+		ServerDelayMin: 5 * time.Millisecond, Linger: 5 * time.Second, CheckpointEvery: 5 * time.Second, Store: true,
+		CrawlLog: LogAll, StockTarget: 2000,
+	}
+	if *verbose {
+		opt.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+		opt.Snapshot = func(s *Snapshot) {
+			t.Logf("%v: %v fetched %d pages %d waiting for %q later %v refused %v robots %d+%d s=%d h=%d", s.Elapsed, s.Places,
+				s.Counters[CountResponses], s.Counters[CountPages], s.Waiting, s.Later, s.Refused, s.RobotsInFlight, s.RobotsQueued,
+				s.Queue, s.Horizon)
+		}
+		opt.SnapshotEvery = 10 * time.Second
+	}
+	return opt
+}
+
+// checkFetched compares what the web's own log says with what a correct crawl fetches.
+func checkFetched(t *testing.T, web *simweb.Web, opt *Options) {
+	t.Helper()
+	snap := web.Log().Snapshot()
+	if snap.Dropped > 0 {
+		t.Fatalf("the web's log dropped %d entries", snap.Dropped)
+	}
+	want := web.Expected("drumbeat")
+	missing, twice := 0, 0
+	for url := range want.FetchedURLs() {
+		switch n := snap.Fetches[url]; {
+		case n == 0:
+			if missing++; missing <= 10 {
+				t.Errorf("not fetched: %s", url)
+			}
+		case n > 1:
+			if twice++; twice <= 10 {
+				t.Errorf("fetched %d times: %s", n, url)
+			}
+		}
+	}
+	extra := 0
+	for url := range snap.Fetches {
+		if fetched, _, _ := want.Has(url); !fetched {
+			if extra++; extra <= 10 {
+				t.Errorf("fetched, but must not be: %s", url)
+			}
+		}
+	}
+	for url, n := range snap.Wrong {
+		t.Errorf("asked for %d times, but no link leads there: %s", n, url)
+	}
+	if missing+twice+extra > 0 {
+		t.Errorf("%d of %d URLs missing, %d fetched twice, %d that must not be", missing, want.Fetched, twice, extra)
+	}
+	checkDelays(t, snap, opt, 0)
+}
+
+// checkDelays asserts politeness by the server's own clock: the host's delay from the end of a response to the start of
+// the next request, the server's from start to start.
+func checkDelays(t *testing.T, snap *simweb.Snapshot, opt *Options, slack time.Duration) {
+	t.Helper()
+	for host, tr := range snap.Hosts {
+		if tr.MaxBusy > 1 || tr.MaxConns > 1 {
+			t.Errorf("%s: %d requests at once on %d connections", host, tr.MaxBusy, tr.MaxConns)
+		}
+		if tr.EndToStart >= 0 && tr.EndToStart < opt.HostDelayMin {
+			t.Errorf("%s: a request %v after the response before it", host, tr.EndToStart)
+		}
+	}
+	for ip, tr := range snap.Servers {
+		if tr.StartToStart >= 0 && tr.StartToStart < opt.ServerDelayMin-slack {
+			t.Errorf("server %s: two requests within %v", ip, tr.StartToStart)
+		}
+	}
+}
+
+func smallWeb(t testing.TB, change func(*simweb.Options)) *simweb.Web {
+	t.Helper()
+	o := simweb.Defaults(*seedFlag)
+	o.PLDs, o.Hosts, o.Pages, o.IPs, o.LogRequests = 20, 60, 800, 20, 100_000
+	o.CrawlDelay = 100 * time.Millisecond
+	if change != nil {
+		change(&o)
+	}
+	web, err := simweb.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return web
+}
+
+// inBubble runs f with virtual time.
+func inBubble(t *testing.T, f func(t *testing.T)) { synctest.Test(t, f) }
+
+func TestClosedWebIsCrawledExactly(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, nil)
+		fs := disk.NewMem(*seedFlag)
+		opt := simOptions(t, web, fs)
+		res, err := Run(t.Context(), opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.Stop != StopDone {
+			t.Errorf("stopped because of %q, want %q", res.Stop, StopDone)
+		}
+		checkFetched(t, web, &opt)
+		rep, err := Audit(fs, opt.Dirs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !rep.Balanced() {
+			t.Errorf("audit: %v", rep.Bad)
+		}
+		if res, err := Run(t.Context(), opt); !errors.Is(err, ErrFinished) {
+			t.Errorf("running a finished crawl again: got %v, %v, want ErrFinished", res, err)
+		}
+	})
+}

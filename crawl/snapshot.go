@@ -1,0 +1,139 @@
+package crawl
+
+import (
+	"context"
+	"time"
+)
+
+// Snapshot is the state of a crawl at one instant, for progress lines and summaries.
+type Snapshot struct {
+	Time    time.Time
+	Elapsed time.Duration // of this run
+	Active  time.Duration // of all runs
+
+	Places   [numPlaces]int64 // URLs by place; see Place
+	Unique   int64
+	Refused  map[string]int64 // by reason
+	Later    map[string]int64 // by reason
+	Counters [numCounters]int64
+	Status   [6]int64
+
+	PagesPerSecond float64 // since the last snapshot of progress
+	BitsPerSecond  float64
+	LinksPerSecond float64
+	UniqueShare    float64 // p: unique URLs per link checked, since the start of the crawl
+	InFlight       int     // exchanges under way
+	Connections    int
+	RobotsInFlight int
+	RobotsQueued   int64
+	PLDs           int64
+	Hosts, Servers int64 // distinct, estimated
+	Queue, Horizon int64 // BEAST's s and h
+	QueuesBehind   int64
+	DiskRead       int64 // bytes since the start of this run
+	DiskWritten    int64
+	OutputBytes    int64
+	Checkpoint     CheckpointStats
+	URLSeenKeys    int64
+	URLSeenPasses  int64
+	// URLSeenFullPasses are those that were triggered by size.
+	URLSeenFullPasses int64
+	Scans             int64  // of QF
+	Waiting           string // what fetching waits for; "" when all connections are busy
+	MaxCheckpointGap  time.Duration
+}
+
+// Count returns one of the running totals.
+func (s *Snapshot) Count(c Counter) int64 { return s.Counters[c] }
+
+// Place returns the number of URLs in a place.
+func (s *Snapshot) Place(p Place) int64 { return s.Places[p] }
+
+// PlaceNames lists the places in the order of the ring.
+func PlaceNames() []string { return placeNames[:] }
+
+func (r *ring) snapshot() *Snapshot {
+	a := r.acct.copy()
+	now := time.Now()
+	s := &Snapshot{Time: now, Elapsed: now.Sub(r.began), Active: time.Duration(r.activeMillis()) * time.Millisecond,
+		Unique: a.Unique.N, Refused: map[string]int64{}, Later: map[string]int64{}, Counters: a.Counters, Status: a.Status,
+		Connections: r.opt.Connections, RobotsInFlight: r.robotsJobs.len()}
+	for p := range numPlaces {
+		s.Places[p] = a.Places[p].N
+	}
+	for i := range a.Refused {
+		if a.Refused[i] != 0 {
+			s.Refused[Reason(i).String()] = a.Refused[i]
+		}
+		if a.Later[i] != 0 {
+			s.Later[Reason(i).String()] = a.Later[i]
+		}
+	}
+	s.InFlight = int(r.workers.exchanges.load())
+	s.RobotsQueued, _ = r.robotsFetch.Len()
+	if n := a.Counters[CountLinksChecked]; n > 0 {
+		s.UniqueShare = float64(a.Unique.N) / float64(n)
+	}
+	s.Hosts, s.Servers = r.sketches.estimates()
+	s.PLDs = r.star.NumPLDs()
+	s.Queue, s.Horizon = int64(r.beast.Current()), int64(r.beast.Horizon())
+	io := r.meter.Counts()
+	s.DiskRead, s.DiskWritten = io.ReadBytes, io.WrittenBytes
+	if c := r.lastCheckpoint.Load(); c != nil {
+		s.Checkpoint = *c
+	}
+	st := r.urlSeen.Stats()
+	s.URLSeenKeys, s.URLSeenPasses, s.URLSeenFullPasses = st.Keys, st.Passes, r.fullPasses.Load()
+	s.Scans = r.beast.Stats().Scans
+	s.Waiting = r.waitsFor(&a, s)
+	return s
+}
+
+// waitsFor names what keeps connections idle.
+func (r *ring) waitsFor(a *accountsState, s *Snapshot) string {
+	switch {
+	case s.InFlight >= s.Connections*9/10:
+		return ""
+	case a.Places[PlaceRAM].N > 0:
+		return "politeness"
+	case a.Places[PlaceReady].N > 0:
+		return "room in RAM"
+	case s.RobotsInFlight > 0 || a.Places[PlaceAwaitRobots].N > 0:
+		return "robots.txt and DNS"
+	case a.Places[PlaceRobotsCheck].N > 0, a.Places[PlaceStar].N > 0:
+		return "disk merges"
+	case a.Places[PlaceBeast].N > 0:
+		return "BEAST"
+	case a.Places[PlaceLater].N > 0:
+		return "URLs due later"
+	case !r.seeds.state.Done:
+		return "seeds"
+	}
+	return "new links"
+}
+
+// progress hands a snapshot to Options.Snapshot at intervals.
+func (r *ring) progress(ctx context.Context) error {
+	if r.opt.Snapshot == nil {
+		return nil
+	}
+	t := time.NewTicker(r.opt.SnapshotEvery)
+	defer t.Stop()
+	last := r.snapshot()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+		}
+		s := r.snapshot()
+		if dt := s.Time.Sub(last.Time).Seconds(); dt > 0 {
+			rate := func(c Counter) float64 { return float64(s.Counters[c]-last.Counters[c]) / dt }
+			s.PagesPerSecond = rate(CountPages)
+			s.BitsPerSecond = 8 * (rate(CountBytesWire) + rate(CountRobotsBytes))
+			s.LinksPerSecond = rate(CountLinks)
+		}
+		r.opt.Snapshot(s)
+		last = s
+	}
+}

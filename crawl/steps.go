@@ -1,0 +1,94 @@
+package crawl
+
+import (
+	"context"
+	"time"
+)
+
+// wakeAfter bounds how long a mover sleeps without having been woken: the signals below are hints, this is the net.
+const wakeAfter = time.Second
+
+// signal wakes one mover. Sends never block; several before a wait count as one.
+type signal chan struct{}
+
+func newSignal() signal { return make(signal, 1) }
+
+func (s signal) raise() {
+	select {
+	case s <- struct{}{}:
+	default:
+	}
+}
+
+// wait returns true when the signal was raised or d has passed, false when the context ended.
+func (s signal) wait(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-s:
+		return true
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// inStep runs f as one step (docs/ARCHITECTURE.md, "Steps"): under the shared lock, so that a checkpoint sees all of it
+// or nothing. f must not wait for network, admission or space. An error of f is a failed write with part of the step
+// done: it stops the crawl, and nothing is checkpointed after it.
+func (r *ring) inStep(f func(d *delta) error) error {
+	r.step.RLock()
+	defer r.step.RUnlock()
+	if err := r.failure(); err != nil {
+		return err
+	}
+	d := r.deltas.Get().(*delta)
+	defer r.deltas.Put(d)
+	d.wakes = d.wakes[:0]
+	if err := f(d); err != nil {
+		d.reset()
+		r.fail(err)
+		return err
+	}
+	r.acct.apply(d)
+	for _, s := range d.wakes {
+		s.raise()
+	}
+	return nil
+}
+
+// fail stops the crawl for good: the first error is the one that Run returns.
+func (r *ring) fail(err error) {
+	r.failMu.Lock()
+	if r.failed == nil {
+		r.failed = err
+	}
+	r.failMu.Unlock()
+	r.cancel()
+}
+
+func (r *ring) failure() error {
+	r.failMu.Lock()
+	defer r.failMu.Unlock()
+	return r.failed
+}
+
+// start runs a mover as a goroutine of the ring. Its error stops the crawl.
+func (r *ring) start(ctx context.Context, name string, f func(ctx context.Context) error) {
+	r.movers.Add(1)
+	go func() {
+		defer r.movers.Done()
+		if err := f(ctx); err != nil && ctx.Err() == nil {
+			r.opt.Log.Error("mover stopped", "mover", name, "error", err)
+			r.fail(err)
+		}
+	}()
+}
+
+// at tells the tests where the crawl is.
+func (r *ring) at(place string) {
+	if r.opt.hook != nil {
+		r.opt.hook(place)
+	}
+}

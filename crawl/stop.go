@@ -1,0 +1,151 @@
+package crawl
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// Reasons for the end of Run.
+const (
+	StopDone      = "done"       // nothing is left to fetch
+	StopCancelled = "stopped"    // the context was cancelled
+	StopPages     = "page limit" // Options.MaxPages
+	StopTime      = "time limit" // Options.MaxTime
+)
+
+// stopReason is why the movers were told to end.
+type stopReason struct{ v atomic.Value }
+
+func (s *stopReason) set(why string) { s.v.CompareAndSwap(nil, why) }
+
+func (s *stopReason) get() string {
+	if why, ok := s.v.Load().(string); ok {
+		return why
+	}
+	return StopCancelled
+}
+
+// inFlight counts things under way.
+type inFlight struct{ n atomic.Int64 }
+
+func (c *inFlight) add(n int64) { c.n.Add(n) }
+func (c *inFlight) load() int64 { return c.n.Load() }
+
+// scanMemory remembers what the last scan of QF was for, so that a QF of hopeless URLs isn't read again and again.
+type scanMemory struct {
+	fetched atomic.Int64 // responses when the last idle scan began; -1 before the first
+	edges   atomic.Int64
+}
+
+// touch notes progress: a URL ended.
+func (r *ring) touch() { r.lastProgress.Store(time.Now().UnixNano()) }
+
+func (r *ring) counter(c Counter) int64 {
+	r.acct.mu.Lock()
+	defer r.acct.mu.Unlock()
+	return r.acct.s.Counters[c]
+}
+
+// scanDue says whether QF is to be read: when BEAST's distance says so, or when nothing else is left anywhere and
+// something has changed since the last such scan.
+func (r *ring) scanDue() bool {
+	if r.acct.in(PlaceFailed) == 0 {
+		return false
+	}
+	if r.beast.ScanDue() {
+		return true
+	}
+	if r.acct.in(PlaceBeast, PlaceStar) > 0 || !r.hungry() || !r.upstreamEmpty() {
+		return false
+	}
+	fetched, edges := r.counter(CountResponses), r.counter(CountEdges)
+	if r.scanned.fetched.Load() == fetched && r.scanned.edges.Load() == edges {
+		return false
+	}
+	r.scanned.fetched.Store(fetched)
+	r.scanned.edges.Store(edges)
+	return true
+}
+
+// upstreamEmpty is true when no link waits in front of BEAST.
+func (r *ring) upstreamEmpty() bool {
+	n, _ := r.urlSeen.Pending()
+	return n == 0 && r.star.PendingChecks() == 0
+}
+
+// watch ends the crawl when it is done or a limit is reached.
+func (r *ring) watch(ctx context.Context) error {
+	t := time.NewTicker(watchEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+		}
+		why := ""
+		switch {
+		case r.opt.MaxPages > 0 && r.counter(CountPages) >= r.opt.MaxPages:
+			why = StopPages
+		case r.opt.MaxTime > 0 && r.activeMillis() >= r.opt.MaxTime.Milliseconds():
+			why = StopTime
+		case r.done():
+			why = StopDone
+		default:
+			continue
+		}
+		r.stop.set(why)
+		r.cancel()
+		return nil
+	}
+}
+
+const watchEvery = 50 * time.Millisecond
+
+// done says whether nothing is left to fetch, or only what --linger does not wait for. It looks at all places under the
+// exclusive lock, so that no URL is on its way between two of them.
+func (r *ring) done() bool {
+	if r.acct.stock() > 0 { // cheap look first
+		return false
+	}
+	r.step.Lock()
+	defer r.step.Unlock()
+	s := r.acct.copy()
+	if !r.seeds.state.Done || !r.upstreamEmpty() || r.robotsJobs.len() > 0 {
+		return false
+	}
+	if n, _ := r.robotsFetch.Len(); n > 0 {
+		return false
+	}
+	if n, _ := r.robotsRequested.Pending(); n > 0 {
+		return false
+	}
+	if n, _ := r.robotsCache.Pending(); n > 0 {
+		return false
+	}
+	for _, p := range []Place{PlaceUnstreamed, PlaceStar, PlaceBeast, PlaceRobotsCheck, PlaceAwaitRobots, PlaceReady, PlaceRAM} {
+		if s.Places[p].N > 0 {
+			return false
+		}
+	}
+	if r.beast.Scanning() {
+		return false
+	}
+	failed, later := s.Places[PlaceFailed].N, s.Places[PlaceLater].N
+	if failed == 0 && later == 0 {
+		return true
+	}
+	if failed > 0 && !r.hopeless(&s) {
+		return false
+	}
+	if later != s.Later[ReasonRobotsUnavailable] {
+		return false
+	}
+	return time.Since(time.Unix(0, r.lastProgress.Load())) >= r.opt.Linger
+}
+
+// hopeless is true when a scan of QF brought nothing and nothing has happened since.
+func (r *ring) hopeless(s *accountsState) bool {
+	return r.scanned.fetched.Load() == s.Counters[CountResponses] && r.scanned.edges.Load() == s.Counters[CountEdges]
+}

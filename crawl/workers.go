@@ -1,0 +1,235 @@
+package crawl
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"runtime"
+	"time"
+
+	"drumbeat/fetch"
+	"drumbeat/parse"
+	"drumbeat/polite"
+	"drumbeat/warc"
+	"drumbeat/weburl"
+)
+
+// workers bounds what fetching holds: connections, response buffers, parsers.
+type workers struct {
+	slots     chan struct{}        // one taken for each exchange under way
+	responses chan *fetch.Response // idle ones, to be reused
+	parsers   chan *pageWorker     // as many as may parse at once
+	inFlight  inFlight             // grants of URLs that have not ended: pages that may still come
+	exchanges inFlight             // exchanges under way, robots.txt included
+}
+
+// pageWorker is what parsing one page needs; it is owned by one goroutine at a time.
+type pageWorker struct {
+	parser   *parse.Extractor
+	links    *linkBatch
+	encoder  *warc.Encoder
+	exchange warc.Exchange
+	prepared warc.Prepared
+	file     string // that the last record went to
+}
+
+func newWorkers(r *ring, connections int) *workers {
+	w := &workers{
+		slots:     make(chan struct{}, connections),
+		responses: make(chan *fetch.Response, connections),
+		parsers:   make(chan *pageWorker, runtime.GOMAXPROCS(0)+1),
+	}
+	for range cap(w.parsers) {
+		w.parsers <- &pageWorker{links: newLinkBatch(r), encoder: r.warc.NewEncoder(),
+			parser: parse.NewExtractor(parse.Options{Agent: r.opt.Agent}, weburl.Options{MaxBytes: r.opt.MaxURLBytes})}
+	}
+	return w
+}
+
+func (w *workers) response() *fetch.Response {
+	select {
+	case resp := <-w.responses:
+		return resp
+	default:
+		return new(fetch.Response)
+	}
+}
+
+func (w *workers) release(resp *fetch.Response) {
+	resp.Reset()
+	select {
+	case w.responses <- resp:
+	default:
+	}
+}
+
+// free gives a connection slot back.
+func (w *workers) free() { <-w.slots }
+
+// dispatch hands out the grants of polite, as long as there are connection slots.
+func (r *ring) dispatch(ctx context.Context) error {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		select {
+		case r.workers.slots <- struct{}{}:
+		case <-ctx.Done():
+			return nil
+		}
+		g := r.nextGrant(ctx, timer)
+		if g == nil {
+			r.workers.free()
+			return nil
+		}
+		if g.Item.Robots {
+			g.Item.Data.(chan *polite.Grant) <- g // capacity 1, one grant: never blocks
+			continue
+		}
+		r.workers.inFlight.add(1)
+		r.fetchers.Add(1)
+		go func() {
+			defer r.fetchers.Done()
+			defer r.workers.free()
+			defer r.workers.inFlight.add(-1)
+			if err := r.fetchOne(r.fetching, g); err != nil && r.fetching.Err() == nil {
+				r.fail(err)
+			}
+		}()
+	}
+}
+
+// nextGrant waits for the next item whose turn it is; nil when ctx ends.
+func (r *ring) nextGrant(ctx context.Context, timer *time.Timer) *polite.Grant {
+	for ctx.Err() == nil {
+		wait := wakeAfter
+		if r.mayFetch() {
+			var g *polite.Grant
+			if g, wait = r.polite.Next(time.Now()); g != nil {
+				return g
+			}
+			if r.acct.in(PlaceRAM) < int64(r.opt.Connections) {
+				r.wakeReady.raise()
+			}
+		} else {
+			wait = tick
+		}
+		timer.Reset(max(min(wait, wakeAfter), time.Microsecond))
+		select {
+		case <-r.polite.Ready():
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// mayFetch keeps --max-pages: no more exchanges are under way than pages may still come.
+func (r *ring) mayFetch() bool {
+	if r.opt.MaxPages <= 0 {
+		return true
+	}
+	return r.counter(CountPages)+int64(r.workers.inFlight.load()) < r.opt.MaxPages
+}
+
+// readReady admits URLs into RAM. A URL for which there is no room waits here, unless its host has its share already:
+// then it waits for its turn on disk.
+func (r *ring) readReady(ctx context.Context) error {
+	for ctx.Err() == nil {
+		data, ok, err := r.ready.Peek()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			r.wakeReady.wait(ctx, wakeAfter)
+			continue
+		}
+		item, expires, err := r.itemOf(data)
+		if err != nil {
+			return err
+		}
+		full := false
+		if err := r.inStep(func(d *delta) error {
+			var rec weburl.Record
+			if err := rec.Decode(item.Rec); err != nil {
+				return err
+			}
+			now := time.Now()
+			if expires.Before(now.Add(-staleAddrs)) {
+				if err := r.checkRobots(d, item.Rec, &rec, PlaceReady); err != nil {
+					return err
+				}
+				r.ready.Advance()
+				return nil
+			}
+			switch v := r.polite.Admit(now, item); v.Kind {
+			case polite.Admitted:
+				d.move(r.hasher.URLKey(rec.URL), PlaceReady, PlaceRAM)
+			case polite.Deferred:
+				rec.Waits = min(rec.Waits+1, 250)
+				if err := r.putOff(d, &rec, PlaceReady, v.Due, ReasonHostBacklog); err != nil {
+					return err
+				}
+			case polite.Full:
+				full = true
+				return nil
+			}
+			r.ready.Advance()
+			return nil
+		}); err != nil {
+			return err
+		}
+		if full {
+			r.makeRoom()
+			select {
+			case <-r.polite.Room():
+			case <-time.After(wakeAfter):
+			case <-ctx.Done():
+			}
+		}
+	}
+	return nil
+}
+
+// staleAddrs is how long addresses may be used after their time: what was checked must not be checked again and again
+// because it waited in Q.
+const staleAddrs = time.Hour
+
+// evictLot is how many URLs make room at once when slots idle while RAM is full of slow hosts.
+const evictLot = 256
+
+// makeRoom sends those URLs that are due last to disk, if connection slots idle.
+func (r *ring) makeRoom() {
+	if len(r.workers.slots) >= cap(r.workers.slots)/2 {
+		return
+	}
+	_ = r.inStep(func(d *delta) error {
+		for _, item := range r.polite.Evict(time.Now(), evictLot) {
+			if item.Robots {
+				continue
+			}
+			var rec weburl.Record
+			if err := rec.Decode(item.Rec); err != nil {
+				return err
+			}
+			if err := r.putOff(d, &rec, PlaceRAM, item.Due, ReasonEvicted); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// exchange does one HTTP exchange at the granted address.
+func (r *ring) exchange(ctx context.Context, g *polite.Grant, parts weburl.Parts, resp *fetch.Response, limits *fetch.Limits) error {
+	req := fetch.Request{
+		Scheme: string(parts.Scheme), Host: string(parts.Host), Port: parts.Port, PathQuery: string(parts.Path),
+		Addr: netip.AddrPortFrom(g.Addr, parts.Port), Limits: limits,
+		BeforeWrite: func() { r.polite.Started(time.Now(), g) },
+	}
+	if len(parts.Path) == 0 || parts.Path[0] != '/' {
+		return fmt.Errorf("crawl: BUG: path %q of a canonical URL", parts.Path)
+	}
+	r.workers.exchanges.add(1)
+	defer r.workers.exchanges.add(-1)
+	return r.opt.Fetcher.Do(ctx, &req, resp)
+}
