@@ -38,9 +38,6 @@ func (e *ended) Error() string { return e.why }
 
 var errSignal = errors.New("stopped by a signal")
 
-// directoryErrors are those of package crawl that blame a directory.
-var directoryErrors = []error{disk.ErrLocked}
-
 // exitCode is the code of an error.
 func exitCode(err error) int {
 	var end *ended

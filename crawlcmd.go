@@ -1,0 +1,256 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"drumbeat/crawl"
+	"drumbeat/disk"
+	"drumbeat/dnscache"
+	"drumbeat/fetch"
+)
+
+// gcPercent lets the Go heap grow to four times what lives in it before it is collected. What is large and lives long is
+// outside of the heap, so that this is some 100 MB; the memory limit is what bounds the heap in the end. In the demo on 2
+// cores the collector takes a few percent of the CPU with it.
+const gcPercent = 300
+
+// Run crawls.
+func (c *crawlCmd) Run(a *app, kctx *kong.Context) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	m, err := thisMachine()
+	if err != nil {
+		return err
+	}
+	notes, err := c.complete(m)
+	if err != nil {
+		return err
+	}
+	opt := c.options()
+	plan, err := makePlan(&opt)
+	if err != nil {
+		return err
+	}
+	if c.PrintConfig {
+		return a.printConfig(a.stdout, kctx.Selected(), plan)
+	}
+	view := newView(a.stderr, c.Quiet, logLevel(c.LogLevel))
+	defer view.close()
+	if !c.Quiet {
+		if err := a.printConfig(view, kctx.Selected(), plan); err != nil {
+			return err
+		}
+	}
+	for _, n := range notes {
+		view.note(n)
+	}
+	if c.Seeds == "-" {
+		if opt.Seeds, err = takeSeeds(&opt, a.stdin); err != nil {
+			return err
+		}
+		opt.New = false // has been looked at
+	}
+	network, err := c.network(plan)
+	if err != nil {
+		return err
+	}
+	opt.Resolver, opt.Fetcher = network.resolver, network.fetcher
+	res, err := a.crawl(&opt, plan, view)
+	err = errors.Join(err, network.close())
+	finished := errors.Is(err, crawl.ErrFinished)
+	if err != nil && !finished {
+		return err
+	}
+	if err := printSummary(a.stdout, summary{res: res, dirs: opt.Dirs, out: opt.Out, ram: opt.RAMBytes, finished: finished}); err != nil {
+		return err
+	}
+	return endOf(res.Stop)
+}
+
+// endOf turns the reason for a crawl's end into what exit codes are made of.
+func endOf(stop string) error {
+	switch stop {
+	case crawl.StopCancelled:
+		return &ended{code: exitSignal, why: stop, quiet: true}
+	case crawl.StopPages:
+		return &ended{code: exitPages, why: stop, quiet: true}
+	case crawl.StopTime:
+		return &ended{code: exitTime, why: stop, quiet: true}
+	}
+	return nil
+}
+
+// options are the crawl's, but for the network.
+func (c *crawlCmd) options() crawl.Options {
+	o := crawl.Options{
+		FS: disk.OS(), Dirs: clean(c.Dir), Out: clean(c.Out), New: c.New, Seeds: c.Seeds,
+		Agent: c.Agent, Contact: c.Contact, Version: versionNumber,
+		RAMBytes: int64(*c.RAM), DiskBytes: int64(*c.Disk), Connections: int(*c.Connections), Retries: int(c.Retries),
+		HostDelay: *c.HostDelay, HostDelayMin: *c.HostDelayMin, ServerDelay: c.ServerDelay, ServerDelayMin: *c.ServerDelayMin,
+		Budget: crawl.BudgetPolicy(c.Budget), BudgetDefault: uint32(c.BudgetDefault), BudgetMax: uint32(c.BudgetMax),
+		BudgetRanks: int(c.BudgetRanks), QueuesMax: int(c.QueuesMax),
+		DrumBufferBytes: int(orZero(c.DrumBuffer)), DrumChunkBytes: int(orZero(c.DrumChunk)), DrumBuckets: int(c.DrumBuckets),
+		DrumBucketBytes: int64(orZero(c.DrumBucket)), DrumDiskBytes: int64(orZero(c.DrumDisk)),
+		CacheRAMBytes: int64(orZero(c.CacheRAM)), CheckpointEvery: c.CheckpointEvery, Linger: c.Linger,
+		MaxPages: int64(c.MaxPages), MaxTime: c.MaxTime, MaxDepth: crawl.Unlimited,
+		Scope: crawl.Scope(c.Scope), Store: c.Store == "warc", PrivateSuffixes: c.PrivateSuffixes,
+		CrawlLog: crawl.LogLevel(c.CrawlLog),
+	}
+	if c.MaxDepth != nil {
+		o.MaxDepth = int(*c.MaxDepth)
+	}
+	// Where 0 has a meaning of its own, crawl.Options spells it otherwise: its zero is the default.
+	if c.Linger == 0 {
+		o.Linger = 1
+	}
+	if c.CacheRAM != nil && *c.CacheRAM == 0 {
+		o.CacheRAMBytes = crawl.Unlimited
+	}
+	return o
+}
+
+func clean(paths []string) (out []string) {
+	for _, p := range paths {
+		out = append(out, filepath.Clean(p))
+	}
+	return out
+}
+
+// makePlan divides RAM and disk; too little is a fault of the flags.
+func makePlan(opt *crawl.Options) (crawl.Plan, error) {
+	o := *opt // it fills in defaults
+	plan, err := crawl.MakePlan(&o)
+	if err != nil {
+		return plan, usageError{err}
+	}
+	return plan, nil
+}
+
+// printConfig prints the effective flags and the plan.
+func (a *app) printConfig(out io.Writer, command *kong.Node, plan crawl.Plan) error {
+	if err := printSettings(out, command); err != nil {
+		return err
+	}
+	for _, line := range plan.Lines() {
+		if _, err := fmt.Fprintln(out, "# "+line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// network is what a crawl talks to the world with.
+type network struct {
+	resolver crawl.Resolver
+	fetcher  *fetch.Client
+	dns      *dnscache.Resolver
+}
+
+func (n *network) close() error { return errors.Join(n.fetcher.Close(), n.dns.Close()) }
+
+func (c *crawlCmd) network(plan crawl.Plan) (*network, error) {
+	family, err := dnscache.ParseFamily(c.IP)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	servers := make([]netip.AddrPort, 0, len(c.Resolver))
+	for _, s := range c.Resolver {
+		servers = append(servers, s.AddrPort)
+	}
+	from := ""
+	if strings.Contains(c.Contact, "@") && !strings.Contains(c.Contact, "/") {
+		from = c.Contact
+	}
+	return openNetwork(
+		dnscache.Options{Servers: servers, Rate: float64(c.DNSRate), MaxBytes: dnsCacheBytes(plan), Family: family},
+		fetch.Options{
+			Limits: fetch.Limits{Connect: c.ConnectTimeout, TLS: c.ConnectTimeout, FirstByte: c.FirstByteTimeout,
+				Total: c.Timeout, BodyBytes: int(c.MaxBody), DecodedBytes: int(min(4*c.MaxBody, maxBodyLimit))},
+			UserAgent: userAgent(c.Agent, c.Contact), From: from, AllowNets: prefixes(c.AllowNet), Ports: allowedPorts(),
+			MapPort: portMap(c.MapPort), TLS: fetch.TLSOptions{Require: c.TLS == "require"},
+		})
+}
+
+func openNetwork(d dnscache.Options, f fetch.Options) (*network, error) {
+	client, err := fetch.New(f)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	dns, err := dnscache.New(d)
+	if err != nil {
+		return nil, errors.Join(usageError{err}, client.Close())
+	}
+	return &network{resolver: names{dns}, fetcher: client, dns: dns}, nil
+}
+
+// dnsCacheBytes is the DNS cache's part of the Go heap.
+func dnsCacheBytes(plan crawl.Plan) int64 { return max(1<<20, min(96<<20, plan.HeapBytes/16)) }
+
+func portMap(pairs []portPair) func(uint16) uint16 {
+	if len(pairs) == 0 {
+		return nil
+	}
+	to := make(map[uint16]uint16, len(pairs))
+	for _, p := range pairs {
+		to[p.from] = p.to
+	}
+	return func(port uint16) uint16 {
+		if p, ok := to[port]; ok {
+			return p
+		}
+		return port
+	}
+}
+
+// names is dnscache as crawl wants it.
+type names struct{ dns *dnscache.Resolver }
+
+// LookupHost implements crawl.Resolver.
+func (n names) LookupHost(ctx context.Context, host, pld string) (crawl.Lookup, error) {
+	answer, err := n.dns.Lookup(ctx, host, pld)
+	if err == nil {
+		return crawl.Lookup{Addrs: answer.Addrs, Expires: answer.Expires}, nil
+	}
+	var de *dnscache.Error
+	if errors.As(err, &de) {
+		return crawl.Lookup{}, &crawl.LookupError{Host: host, NotFound: de.Kind.Permanent(), Expires: de.Expires, Err: err}
+	}
+	return crawl.Lookup{}, err
+}
+
+// crawl runs the crawl, with the process bounded to the plan, until it ends or a signal stops it.
+func (a *app) crawl(opt *crawl.Options, plan crawl.Plan, view *view) (*crawl.Result, error) {
+	limit := debug.SetMemoryLimit(plan.HeapBytes)
+	percent := debug.SetGCPercent(gcPercent)
+	defer func() {
+		debug.SetMemoryLimit(limit)
+		debug.SetGCPercent(percent)
+	}()
+	opt.Log = slog.New(slog.NewTextHandler(view, &slog.HandlerOptions{Level: view.level}))
+	view.log = opt.Log
+	opt.Snapshot = view.show
+	opt.SnapshotEvery = time.Second
+	ctx, release := a.stopOnSignal(context.Background())
+	defer release()
+	return crawl.Run(ctx, *opt)
+}
+
+func logLevel(name string) (level slog.Level) {
+	_ = level.UnmarshalText([]byte(name)) // the flag's enum has been checked
+	return level
+}
+
+// directoryErrors are those that blame a directory.
+var directoryErrors = [...]error{disk.ErrLocked, crawl.ErrIncompatible, crawl.ErrExists}

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"runtime/metrics"
+	"slices"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+
+	"drumbeat/crawl"
+)
+
+// summary is what the end of a crawl is told from.
+type summary struct {
+	res      *crawl.Result
+	dirs     []string
+	out      []string
+	ram      int64
+	finished bool     // nothing was done: the crawl had ended before
+	demo     []string // further lines, "name: text"
+	next     []string // what to try next
+	removed  bool     // the directory is temporary
+}
+
+// printSummary prints the end of a crawl for a person.
+func printSummary(out io.Writer, sum summary) error {
+	s := &sum.res.Snapshot
+	n := humanize.Comma
+	var b bytes.Buffer
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "  %-11s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	pages := s.Count(crawl.CountPages)
+	if sum.finished {
+		fmt.Fprintf(&b, "This crawl is finished: %s pages. Seeds that are new in the file would be added.\n", n(pages))
+	} else {
+		fmt.Fprintf(&b, "Ended (%s) after %s: %s pages", sum.res.Stop, short(s.Elapsed), n(pages))
+		if sec := s.Active.Seconds(); sec > 0 {
+			fmt.Fprintf(&b, ", %.0f pages/s by wall time", float64(pages)/sec)
+			if s.Active > s.Elapsed+s.Elapsed/100 {
+				fmt.Fprintf(&b, " of all runs (%s)", short(s.Active))
+			}
+		}
+		b.WriteString("\n")
+	}
+	line("responses", "%s (%s), %s received, %s retries", n(s.Count(crawl.CountResponses)), statusText(s.Status),
+		bytesText(s.Count(crawl.CountBytesWire)), n(s.Count(crawl.CountRetries)))
+	line("links", "%s found, %s unique URLs, p = %.3f", n(s.Count(crawl.CountLinks)), n(s.Unique), uniqueShare(s))
+	line("refused", "%s%s", n(s.Place(crawl.PlaceRefused)), reasons(s.Refused))
+	if waiting := waitingText(s); waiting != "" {
+		line("not fetched", "%s", waiting)
+	}
+	line("hosts", "%s on %s servers (estimated), %s PLDs", n(s.Hosts), n(s.Servers), n(s.PLDs))
+	line("disk", "%s read, %s written; URLseen made %d passes", bytesText(s.DiskRead), bytesText(s.DiskWritten), s.URLSeenPasses)
+	line("machine", "%s", machineText(sum.ram))
+	for _, text := range sum.demo {
+		name, rest, _ := strings.Cut(text, ": ")
+		line(name, "%s", rest)
+	}
+	b.Write(seedsText(sum.res.Seeds))
+	b.Write(placesText(&sum))
+	_, err := out.Write(b.Bytes())
+	return err
+}
+
+func statusText(status [6]int64) string {
+	var parts []string
+	for i, n := range status {
+		if n > 0 {
+			name := fmt.Sprintf("%dxx", i)
+			if i == 0 {
+				name = "other"
+			}
+			parts = append(parts, name+" "+humanize.Comma(n))
+		}
+	}
+	if parts == nil {
+		return "none"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// waitingText lists the places where URLs still are.
+func waitingText(s *crawl.Snapshot) string {
+	var parts []string
+	for i, name := range crawl.PlaceNames() {
+		p := crawl.Place(i)
+		if n := s.Place(p); n > 0 && p != crawl.PlaceFetched && p != crawl.PlaceRefused {
+			parts = append(parts, name+" "+humanize.Comma(n))
+		}
+	}
+	text := strings.Join(parts, ", ")
+	if text != "" && s.Place(crawl.PlaceLater) > 0 {
+		text += reasons(s.Later)
+	}
+	return text
+}
+
+// seedsText lists the seeds without yield.
+func seedsText(seeds []string) []byte {
+	if len(seeds) == 0 {
+		return nil
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "Seeds that yielded nothing (%d", len(seeds))
+	if len(seeds) >= crawl.MaxSeedReports {
+		b.WriteString(" and maybe more; the seed log has all")
+	}
+	b.WriteString("):\n")
+	for _, seed := range seeds {
+		fmt.Fprintf(&b, "  %s\n", seed)
+	}
+	return b.Bytes()
+}
+
+// placesText says where the output lies and what can be done with it.
+func placesText(sum *summary) []byte {
+	var b bytes.Buffer
+	if sum.removed {
+		b.WriteString("Output: removed with the temporary directory; --dir DIR keeps it.\nNext:\n")
+		for _, text := range append(slices.Clone(sum.next), "drumbeat demo --dir demo && drumbeat audit demo   proves that no URL was lost") {
+			fmt.Fprintf(&b, "  %s\n", text)
+		}
+		return b.Bytes()
+	}
+	out := sum.out
+	if len(out) == 0 {
+		out = sum.dirs
+	}
+	b.WriteString("Output:\n")
+	for _, dir := range out {
+		fmt.Fprintf(&b, "  pages   %s/warc/*.warc.gz and *.cdxj\n", dir)
+	}
+	for _, dir := range sum.dirs {
+		fmt.Fprintf(&b, "  logs    %s/log\n", dir)
+	}
+	next := slices.Clone(sum.next)
+	if sum.res.Stop != crawl.StopDone && !sum.finished {
+		next = append(next, "the same command goes on from here")
+	}
+	next = append(next, "drumbeat audit "+strings.Join(sum.dirs, " ")+"   proves that no URL was lost")
+	b.WriteString("Next:\n")
+	for _, text := range next {
+		fmt.Fprintf(&b, "  %s\n", text)
+	}
+	return b.Bytes()
+}
+
+// machineText says what the process took of the machine.
+func machineText(ram int64) string {
+	text := fmt.Sprintf("garbage collection took %.0f %% of the CPU time", 100*gcShare())
+	if peak := peakRSS(); peak > 0 {
+		text = fmt.Sprintf("at most %s of RAM (--ram %s), %s", humanize.IBytes(uint64(peak)), size(ram), text)
+	}
+	return text
+}
+
+// gcShare is the share of the process's CPU time that went into garbage collection.
+func gcShare() float64 {
+	samples := []metrics.Sample{{Name: "/cpu/classes/gc/total:cpu-seconds"}, {Name: "/cpu/classes/total:cpu-seconds"},
+		{Name: "/cpu/classes/idle:cpu-seconds"}, {Name: "/cpu/classes/gc/mark/idle:cpu-seconds"}}
+	metrics.Read(samples)
+	v := func(i int) float64 { return samples[i].Value.Float64() }
+	if busy := v(1) - v(2); busy > 0 {
+		return (v(0) - v(3)) / busy
+	}
+	return 0
+}
+
+// peakRSS is the most RAM that the process has held, in bytes; 0 if the system doesn't tell.
+func peakRSS() int64 {
+	data, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	var kib int64
+	if _, after, ok := strings.Cut(string(data), "VmHWM:"); ok {
+		if _, err := fmt.Sscan(after, &kib); err != nil {
+			return 0
+		}
+	}
+	return kib << 10
+}

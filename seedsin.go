@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+
+	"drumbeat/crawl"
+	"drumbeat/disk"
+	"drumbeat/weburl"
+)
+
+// The file of a crawl's first directory that standard input is copied to, and the kind of that directory.
+const (
+	seedsCopy = "seeds.txt"
+	stateKind = "crawl"
+)
+
+// takeSeeds copies standard input into the crawl's first directory, so that the crawl can be resumed, and returns the
+// copy's name. A resumed crawl keeps its old seeds: input that isn't the end of the copy already is added to it, no input
+// changes nothing.
+func takeSeeds(opt *crawl.Options, in io.Reader) (string, error) {
+	for _, dir := range opt.Dirs {
+		if err := opt.FS.MkdirAll(dir); err != nil {
+			return "", fmt.Errorf("copy seeds: %w", err)
+		}
+		lock, err := opt.FS.Lock(dir)
+		if err != nil {
+			return "", fmt.Errorf("copy seeds: directory %s: %w", dir, err)
+		}
+		defer lock.Close()
+	}
+	m, err := disk.MatchIdentities(opt.FS, opt.Dirs, stateKind)
+	if err != nil {
+		return "", fmt.Errorf("copy seeds: %w: %w", crawl.ErrIncompatible, err)
+	}
+	if opt.New && m.Crawl != "" {
+		return "", fmt.Errorf("%s: %w (leave out --new to resume it)", opt.Dirs[0], crawl.ErrExists)
+	}
+	id := m.Crawl
+	if id == "" {
+		secret, err := weburl.NewSecret() // any random text will do
+		if err != nil {
+			return "", err
+		}
+		id = secret.Hex()
+	}
+	set, err := disk.Label(m, id, stateKind)
+	if err != nil {
+		return "", fmt.Errorf("copy seeds: %w", err)
+	}
+	name := set.Path(0, seedsCopy)
+	if err := mergeSeeds(opt.FS, name, in); err != nil {
+		return "", fmt.Errorf("copy seeds to %s: %w", name, err)
+	}
+	return name, nil
+}
+
+// mergeSeeds makes the file called name hold what it held and, at its end, what in brings. The file is replaced as a
+// whole or not at all.
+func mergeSeeds(fsys disk.FS, name string, in io.Reader) error {
+	src := bufio.NewReaderSize(in, 1<<20)
+	if _, err := src.Peek(1); err != nil && err != io.EOF {
+		return err
+	} else if err == io.EOF {
+		if _, err := fsys.Size(name); err == nil {
+			return nil
+		}
+	}
+	old, err := fsys.OpenRead(name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	tmp := name + ".tmp"
+	if err := fsys.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(err, closeFile(old))
+	}
+	dst, err := fsys.Create(tmp)
+	if err != nil {
+		return errors.Join(err, closeFile(old))
+	}
+	same, err := writeSeeds(dst, old, src)
+	if err = errors.Join(err, closeFile(old)); err == nil {
+		err = dst.Sync()
+	}
+	if err = errors.Join(err, dst.Close()); err != nil {
+		return err
+	}
+	if same {
+		return fsys.Remove(tmp)
+	}
+	if err := fsys.Rename(tmp, name); err != nil {
+		return err
+	}
+	dir, _, _ := bytes.Cut([]byte(name), []byte("/"+seedsCopy))
+	return fsys.SyncDir(string(dir))
+}
+
+func closeFile(f disk.File) error {
+	if f == nil {
+		return nil
+	}
+	return f.Close()
+}
+
+// writeSeeds writes old and then in to dst. same is true when in is what old ends with.
+func writeSeeds(dst, old disk.File, in io.Reader) (same bool, err error) {
+	var size int64
+	if old != nil {
+		if size, err = old.Size(); err != nil {
+			return false, err
+		}
+		if _, err := io.Copy(io.NewOffsetWriter(dst, 0), io.NewSectionReader(old, 0, size)); err != nil {
+			return false, err
+		}
+	}
+	start := size
+	if size > 0 {
+		if _, err := dst.WriteAt([]byte("\n"), size); err != nil {
+			return false, err
+		}
+		start++
+	}
+	n, err := io.Copy(io.NewOffsetWriter(dst, start), in)
+	if err != nil || old == nil || n > size {
+		return false, err
+	}
+	return equalRanges(dst, start, old, size-n, n)
+}
+
+// equalRanges compares n bytes of two files.
+func equalRanges(a io.ReaderAt, aOff int64, b io.ReaderAt, bOff, n int64) (bool, error) {
+	x, y := make([]byte, 256<<10), make([]byte, 256<<10)
+	for done := int64(0); done < n; {
+		k := min(int64(len(x)), n-done)
+		if _, err := a.ReadAt(x[:k], aOff+done); err != nil && err != io.EOF {
+			return false, err
+		}
+		if _, err := b.ReadAt(y[:k], bOff+done); err != nil && err != io.EOF {
+			return false, err
+		}
+		if !bytes.Equal(x[:k], y[:k]) {
+			return false, nil
+		}
+		done += k
+	}
+	return true, nil
+}
