@@ -30,7 +30,7 @@ type walk struct {
 	found   map[string]string // URL -> a page it was found on
 
 	pages   int           // answers that are HTML with status 200
-	links   int           // links followed or left, repetitions included; what is no URL isn't counted
+	links   int           // links that are URLs and may be followed, repetitions included
 	refused map[class]int // references, repetitions included
 	unread  []string      // files that the reference parser refuses
 
@@ -163,11 +163,12 @@ func (k *walk) outlinksOf(parser url.Parser, from string) (out outlinks) {
 			out.refused[c] += times
 			return
 		}
-		out.links += times
-		switch {
-		case skip || d.nofollow:
+		if skip || d.nofollow {
 			out.skips = append(out.skips, u)
-		case !seen[u]:
+			return
+		}
+		out.links += times
+		if !seen[u] {
 			seen[u] = true
 			out.urls = append(out.urls, u)
 		}

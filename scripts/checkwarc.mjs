@@ -1,0 +1,134 @@
+// Reads the WARC files of a crawl with the library warcio and compares them with what they should hold.
+//
+//   node checkwarc.mjs DIR EXPECTED
+//
+// DIR has the .warc.gz and .cdxj files. EXPECTED has a JSON object a line: url, status, and for files sha1 (of the
+// decoded body). Checked: every record parses; record ids are unique; block and payload digests; a line of the index
+// for every response, with its offset and length; one response for each URL; status and decoded body as expected.
+// Exit code 1 if anything is wrong.
+import { createHash } from "node:crypto";
+import { createReadStream, readdirSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { WARCParser } from "warcio";
+
+const [dir, expectedFile] = process.argv.slice(2);
+if (!expectedFile) {
+  console.error("usage: node checkwarc.mjs DIR EXPECTED");
+  process.exit(2);
+}
+const faults = [];
+const fault = (text) => faults.push(text);
+const records = {}; // type -> number
+let bytes = 0;
+
+const jsonLines = (name) => readFileSync(name, "utf8").split("\n").filter(Boolean);
+const expected = new Map(jsonLines(expectedFile).map((line) => { const o = JSON.parse(line); return [o.url, o]; }));
+const responses = new Map(); // URL -> how many
+
+// base32 as WARC files write SHA-1.
+function base32(buffer) {
+  const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+  let out = "", bits = 0, value = 0;
+  for (const byte of buffer) {
+    value = ((value << 8) | byte) & 0xffff;
+    bits += 8;
+    while (bits >= 5) {
+      bits -= 5;
+      out += alphabet[(value >>> bits) & 31];
+    }
+  }
+  return bits > 0 ? out + alphabet[(value << (5 - bits)) & 31] : out;
+}
+
+const sha1 = (buffer) => createHash("sha1").update(buffer).digest();
+
+// unchunk returns the content of a chunked body, or undefined if it isn't one.
+function unchunk(body) {
+  const parts = [];
+  for (let at = 0; ;) {
+    const end = body.indexOf("\r\n", at);
+    const size = end < 0 ? NaN : parseInt(body.subarray(at, end).toString("latin1"), 16);
+    if (!(size >= 0) || end + 2 + size > body.length) return undefined;
+    if (size === 0) return Buffer.concat(parts);
+    parts.push(body.subarray(end + 2, end + 2 + size));
+    at = end + 2 + size + 2;
+  }
+}
+
+// checkDigests reads records as they are: digests, ids, places.
+async function checkDigests(file, index) {
+  const ids = new Set();
+  const concurrent = [];
+  const parser = new WARCParser(createReadStream(file), { parseHttp: false });
+  for await (const record of parser) {
+    const block = Buffer.from(await record.readFully(false));
+    const type = record.warcType, url = record.warcTargetURI;
+    const name = `${file}: ${type} record of ${url} at ${parser.offset}`;
+    records[type] = (records[type] ?? 0) + 1;
+    bytes += block.length;
+    if (block.length !== record.warcContentLength) fault(`${name}: ${block.length} bytes, want ${record.warcContentLength}`);
+    if (record.warcBlockDigest !== "sha1:" + base32(sha1(block))) fault(`${name}: block digest is wrong`);
+    const id = record.warcHeader("WARC-Record-ID");
+    if (ids.has(id)) fault(`${name}: id ${id} is there twice`);
+    ids.add(id);
+    const other = record.warcHeader("WARC-Concurrent-To");
+    if (other) concurrent.push([name, other]);
+    if (type !== "response") continue;
+    const headEnd = block.indexOf("\r\n\r\n") + 4;
+    const chunked = /^transfer-encoding:.*chunked/im.test(block.subarray(0, headEnd).toString("latin1"));
+    const body = block.subarray(headEnd);
+    const payload = chunked ? unchunk(body) : body;
+    if (!payload) fault(`${name}: chunks are damaged`);
+    else if (record.warcPayloadDigest !== "sha1:" + base32(sha1(payload))) fault(`${name}: payload digest is wrong`);
+    await record.skipFully();
+    const line = index.get(parser.offset);
+    if (!line) fault(`${name}: no line in the index`);
+    else if (line.url !== url || Number(line.length) !== parser.recordLength) {
+      fault(`${name}, ${parser.recordLength} bytes: the index says ${JSON.stringify(line)}`);
+    }
+    index.delete(parser.offset);
+  }
+  for (const [name, other] of concurrent) if (!ids.has(other)) fault(`${name}: concurrent to ${other}, which isn't there`);
+  for (const line of index.values()) fault(`${file}: no response where the index says ${JSON.stringify(line)}`);
+}
+
+// checkContent reads responses as HTTP, decoded.
+async function checkContent(file) {
+  for await (const record of new WARCParser(createReadStream(file))) {
+    const content = Buffer.from(await record.readFully(true));
+    if (record.warcType !== "response") continue;
+    const url = record.warcTargetURI;
+    responses.set(url, (responses.get(url) ?? 0) + 1);
+    const want = expected.get(url);
+    if (!want) {
+      if (!url.endsWith("/robots.txt")) fault(`${url}: not expected`);
+      continue;
+    }
+    const status = String(record.httpHeaders.statusCode);
+    if (status !== want.status) fault(`${url}: status ${status}, want ${want.status}`);
+    if (want.sha1 && !record.warcHeader("WARC-Truncated") && sha1(content).toString("hex") !== want.sha1) {
+      fault(`${url}: decoded body of ${content.length} bytes is not the file's`);
+    }
+  }
+}
+
+const files = readdirSync(dir).filter((name) => /\.warc\.gz$/.test(name)).map((name) => join(dir, name));
+const began = Date.now();
+for (const file of files) {
+  const index = new Map();
+  for (const line of jsonLines(file.replace(/\.warc\.gz$/, ".cdxj"))) {
+    const object = JSON.parse(line.slice(line.indexOf("{")));
+    index.set(Number(object.offset), object);
+  }
+  await checkDigests(file, index);
+  await checkContent(file);
+}
+for (const url of expected.keys()) if (!responses.has(url)) fault(`${url}: no response record`);
+for (const [url, n] of responses) if (n > 1) fault(`${url}: ${n} response records`);
+
+const size = files.reduce((sum, file) => sum + statSync(file).size, 0);
+console.log(`warcio: ${files.length} files, ${(size / 1e6).toFixed(1)} MB (${(bytes / 1e6).toFixed(1)} MB in blocks), records:`,
+  Object.entries(records).map(([type, n]) => `${n} ${type}`).join(", "), `in ${((Date.now() - began) / 1000).toFixed(1)} s`);
+for (const text of faults.slice(0, 20)) console.log("  " + text);
+console.log(faults.length ? `warcio: ${faults.length} faults` : "warcio: every record parses, digests and bodies are right, one response for each URL");
+if (files.length === 0 || faults.length > 0) process.exit(1);

@@ -1,0 +1,112 @@
+#!/bin/bash
+# Real HTML: documentation of Debian packages, served under 20 host names by nginx with gzip and HTTPS and a DNS server
+# of its own, crawled by drumbeat. The result is compared with a walk over the files, and the WARC files are read by
+# npm's warcio. Exit code 0: no difference that isn't explained.
+#
+#   scripts/realweb.sh [crawl]   all of it
+#   scripts/realweb.sh check     the walk against nginx alone, without drumbeat
+#   scripts/realweb.sh serve     leave the web running, 10 minutes unless --minutes says otherwise
+#
+#   --hosts N          host names (20)
+#   --packages A,B     Debian packages, or directories with an index.html (python3-doc,postgresql-doc-15)
+#   --minutes N        for serve
+#   --host-delay D     drumbeat's delay between two visits to a host (5ms)
+#   --limit D          stop drumbeat after so long (10m)
+#   --keep DIR         work in DIR and leave it there; else all files go
+#   --no-warcio        don't read the WARC files with warcio (no npm needed)
+#   -- FLAGS           further flags of drumbeat crawl
+#
+# Needs Go, and for crawl Node.js with npm. Debian packages that are missing are installed with apt-get, for which
+# it must run as root or with sudo. Everything listens on loopback, on ports that are free.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+
+command=crawl hosts=20 packages=python3-doc,postgresql-doc-15 minutes=10 delay=5ms limit=10m keep= warcio=yes extra=()
+case ${1-} in crawl | check | serve) command=$1; shift ;; esac
+while (($#)); do
+	case $1 in
+	--) shift; for flag in "$@"; do extra+=("--flags=$flag"); done; break ;;
+	--no-warcio) warcio=no; shift; continue ;;
+	-h | --help) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 0 ;;
+	--hosts | --packages | --minutes | --host-delay | --limit | --keep)
+		[[ $# -ge 2 ]] || { echo "realweb.sh: $1 wants a value" >&2; exit 2; } ;;
+	*) echo "realweb.sh: unknown argument $1; --help says more" >&2; exit 2 ;;
+	esac
+	case $1 in
+	--hosts) hosts=$2 ;;
+	--packages) packages=$2 ;;
+	--minutes) minutes=$2 ;;
+	--host-delay) delay=$2 ;;
+	--limit) limit=$2 ;;
+	--keep) keep=$2 ;;
+	esac
+	shift 2
+done
+
+# Debian packages.
+missing=()
+for p in ${packages//,/ }; do
+	[[ $p == */* ]] || dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'install ok installed' || missing+=("$p")
+done
+PATH=$PATH:/usr/sbin:/sbin
+command -v nginx >/dev/null || missing+=(nginx-light)
+if ((${#missing[@]})); then
+	echo "realweb.sh: installing ${missing[*]}" >&2
+	as_root=()
+	[[ $(id -u) == 0 ]] || as_root=(sudo)
+	# RUNLEVEL=1: no nginx service is started. No file of a package's documentation may be left out by local rules.
+	install=("${as_root[@]}" env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get
+		-o 'DPkg::options::=--path-include=/usr/share/doc/*' install -qq -y --no-install-recommends "${missing[@]}")
+	"${install[@]}" >/dev/null || { "${as_root[@]}" apt-get update -qq && "${install[@]}" >/dev/null; }
+fi
+
+# Working directory and processes. The Go tool ends its children itself, whatever ends it.
+tool=
+if [[ $keep ]]; then
+	work=$keep
+	mkdir -p "$work"
+	[[ -z $(ls -A "$work") ]] || { echo "realweb.sh: $work is not empty" >&2; exit 2; }
+else
+	work=$(mktemp -d "${TMPDIR:-/tmp}/realweb.XXXXXX")
+fi
+cleanup() {
+	trap '' INT TERM
+	if [[ $tool ]] && kill "$tool" 2>/dev/null; then wait "$tool" || true; fi
+	[[ $keep ]] || rm -rf "$work"
+}
+trap cleanup EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+# In the background and waited for, so that a signal to this script is dealt with at once.
+run() {
+	"$@" &
+	tool=$!
+	local code=0
+	wait "$tool" || code=$?
+	tool=
+	return "$code"
+}
+
+mkdir "$work/bin" "$work/web"
+cd "$root"
+go build -o "$work/bin/realweb" ./internal/realweb
+web=(--work "$work/web" --hosts "$hosts" --packages "$packages")
+case $command in
+serve) run "$work/bin/realweb" serve "${web[@]}" --minutes "$minutes"; exit ;;
+check) run "$work/bin/realweb" check "${web[@]}"; exit ;;
+esac
+
+go build -o "$work/bin/drumbeat" .
+if [[ $warcio == yes ]]; then
+	mkdir "$work/node"
+	cp scripts/package.json scripts/checkwarc.mjs "$work/node/"
+	(cd "$work/node" && run npm install --no-package-lock --no-audit --no-fund --loglevel=error >/dev/null)
+fi
+code=0
+run "$work/bin/realweb" crawl "${web[@]}" --drumbeat "$work/bin/drumbeat" --host-delay "$delay" --limit "$limit" \
+	"${extra[@]}" || code=$?
+if [[ $warcio == yes && -d $work/web/crawl/warc ]]; then
+	run node "$work/node/checkwarc.mjs" "$work/web/crawl/warc" "$work/web/expected.ndjson" || code=$?
+fi
+[[ -z $keep ]] || echo "realweb.sh: all files are in $work"
+exit "$code"
