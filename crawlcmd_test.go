@@ -134,7 +134,9 @@ func seedFile(t *testing.T, web *simweb.Web) string {
 // wantExit runs the command and checks its exit code.
 func wantExit(t *testing.T, code int, input string, args ...string) (stdout, stderr string) {
 	t.Helper()
+	began := time.Now()
 	got, out, errs := runApp(t, input, args...)
+	t.Log(args[0], time.Since(began), args[len(args)-1])
 	if got != code {
 		t.Fatalf("%v:\ngot exit code %d, want %d\n%s%s", args, got, code, out, errs)
 	}

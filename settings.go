@@ -261,9 +261,10 @@ func userAgent(agent, contact string) string {
 // allowedPorts are the ports that may be connected to besides 80 and 443: those that people run web servers on first,
 // then all others but those of other protocols, as the Fetch standard lists them, and those below 1024.
 func allowedPorts() []uint16 {
-	ports := []uint16{8080, 8000, 8443, 8888, 3000, 5000, 81, 88}
+	first := []uint16{8080, 8000, 8443, 8888, 3000, 5000, 81, 88}
+	ports := slices.Clone(first)
 	for p := 1024; p <= math.MaxUint16; p++ {
-		if port := uint16(p); !slices.Contains(otherProtocols[:], port) && !slices.Contains(ports, port) {
+		if port := uint16(p); !slices.Contains(otherProtocols[:], port) && !slices.Contains(first, port) {
 			ports = append(ports, port)
 		}
 	}
