@@ -16,7 +16,7 @@ import (
 // Adds by many, passes and checkpoints side by side: each tuple is answered once, in order within an adder's
 // tuples of a key; and what a checkpoint saved beside them is the moment of its Freeze.
 func TestConcurrent(t *testing.T) {
-	for _, name := range []string{"mixed", "slow"} {
+	for _, name := range []string{"mixed", "slow", "log"} {
 		t.Run(name, func(t *testing.T) { testConcurrent(t, small(kinds[name])) })
 	}
 }
@@ -44,6 +44,9 @@ func (c *concurrent) emit(rs []Result) error {
 			return err
 		}
 		c.emitted[string(r.Aux)]++
+		if c.opt.logged() {
+			continue // no keys
+		}
 		at := fmt.Sprint(adder, r.Key)
 		if last, ok := c.last[at]; ok && last > i {
 			c.t.Errorf("adder %d: tuple %d of key %x after %d", adder, i, r.Key, last)
@@ -60,7 +63,11 @@ func (c *concurrent) add(adder, batches int) error {
 		c.steps.RLock()
 		for i := range ts {
 			aux := fmt.Appendf(nil, "%d/%d", adder, c.added[adder]+i)
-			ts[i] = Tuple{Key: Key(rng.Uint64N(500) << 55), Op: CheckUpdate, Aux: aux}
+			key := Key(rng.Uint64N(500) << 55)
+			if c.opt.logged() {
+				key = Key((uint64(c.added[adder]+i)*4 + uint64(adder)) * 0x9e3779b97f4a7c15) // new each
+			}
+			ts[i] = Tuple{Key: key, Op: CheckUpdate, Aux: aux}
 		}
 		err := c.d.Add(ts)
 		c.added[adder] += len(ts)
@@ -142,14 +149,15 @@ func (c *concurrent) checkpoint(gen uint64) error {
 		return err
 	}
 	seen := map[string]bool{}
-	err = Walk(c.set, c.opt.Name, st, func(t Tuple) error {
-		if seen[string(t.Aux)] || bytes.IndexByte(t.Aux, '/') < 0 {
-			c.t.Errorf("tuple %q saved twice", t.Aux)
+	note := func(aux []byte) error {
+		if seen[string(aux)] || bytes.IndexByte(aux, '/') < 0 {
+			c.t.Errorf("tuple %q saved twice", aux)
 		}
-		seen[string(t.Aux)] = true
+		seen[string(aux)] = true
 		return nil
-	})
-	if err != nil {
+	}
+	err = Walk(c.set, c.opt.Name, st, func(t Tuple) error { return note(t.Aux) })
+	if err = errors.Join(err, WalkUniques(c.set, c.opt.Name, st, note)); err != nil {
 		return err
 	}
 	if len(seen) != total {

@@ -17,7 +17,10 @@
 //     ones.
 //   - Z is cut at the borders of the buckets into parts, and a part that didn't change isn't rewritten. The
 //     parts that a pass writes go to one new file per directory.
-//   - Keys in Z may be Golomb-Rice coded.
+//   - Keys in Z may be Golomb-Rice coded, aux compressed.
+//   - A store that only asks "seen or not" may keep aux in one log per directory, in order of arrival,
+//     instead of a file per bucket (Options.Aux = AuxLog, textlog.go): half the files, text that compresses
+//     well, and unique tuples in order of arrival. They come out when all buckets have been merged.
 //   - Sorting is in place: 16 bytes a tuple, where the paper has H + P = 12 and must restore the order of
 //     arrival too.
 //   - Bucket files are made when a buffer is full, and grow by extents. A small store merges from RAM.
@@ -40,14 +43,15 @@
 //
 // # Memory and disk
 //
-// Options.RAMBytes: 2kM + 2M for buffers (M only once touched), BucketBytes for the tuples of a round,
-// ReadChunkBytes and the merge's own buffers; the latter only during a pass. Disk: the pending tuples, the
-// cache twice.
+// Options.RAMBytes: 2kM + 2M for buffers (M only once touched), BucketBytes for the tuples of a round (with
+// text logs, or SpanBytes for the bitmap that follows them), ReadChunkBytes and the merge's own buffers; all
+// but the first only during a pass. Disk: the pending tuples, the cache twice.
 //
 // # Files
 //
 // In state/<Name> of each directory: keys-<bucket>-<generation> and aux-<bucket>-<generation>, a bucket's
-// input, in directory bucket mod n; cache-<generation>, the parts that a pass wrote, in directory (bucket +
-// 1) mod n. What is in buffers at a checkpoint goes to its tail files. The formats are in
-// docs/formats/drum.md and format.go.
+// input, in directory bucket mod n; text-<directory>-<generation>, a text log; cache-<generation>, the parts
+// that a pass wrote, and unique-<generation>, its lists of unique texts, in directory (bucket + 1) mod n.
+// What is in buffers at a checkpoint goes to its tail files. The formats are in docs/formats/drum.md and
+// format.go.
 package drum

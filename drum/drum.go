@@ -88,16 +88,21 @@ type Drum struct {
 	// passMu is held by Pass.
 	passMu sync.Mutex
 
-	gen     atomic.Uint64 // last generation given to a file
-	tuples  atomic.Int64  // pending, sealed ones included
-	bytes   atomic.Int64  // payload bytes of the pending tuples
-	full    atomic.Int64  // buckets whose open input reached BucketBytes
-	sealed  atomic.Int64  // buckets with a sealed input
-	keys    atomic.Int64  // entries in the cache
-	counts  counters
-	failure atomic.Pointer[failure]
+	gen    atomic.Uint64 // last generation given to a file
+	tuples atomic.Int64  // pending, sealed ones included
+	bytes  atomic.Int64  // payload bytes of the pending tuples
+	full   atomic.Int64  // buckets whose open input reached BucketBytes
+	sealed atomic.Int64  // buckets with a sealed input
+	keys   atomic.Int64  // entries in the cache
+	// With text logs: unique texts merged and not emitted, bytes of the logs' files, whether a pass is under
+	// way.
+	unstreamed, logBytes atomic.Int64
+	logSealed            atomic.Bool
+	counts               counters
+	failure              atomic.Pointer[failure]
 
 	files files
+	texts texts
 }
 
 // bucket is one of the k partitions of the key space.
@@ -133,6 +138,11 @@ func Open(opt Options, st *State) (*Drum, error) {
 	for i := range d.buckets {
 		d.buckets[i].open = d.newInput(i)
 	}
+	if opt.logged() {
+		for dir := range d.dirs() {
+			d.texts.logs = append(d.texts.logs, d.newLog(dir))
+		}
+	}
 	d.files.init(d)
 	if err := d.restore(st); err != nil {
 		d.releaseBuffers()
@@ -165,6 +175,7 @@ func (d *Drum) releaseBuffers() {
 		}
 		b.mu.Unlock()
 	}
+	d.releaseLogs()
 	d.bufs.freeAll()
 	d.packs.freeAll()
 }
@@ -185,13 +196,18 @@ func (d *Drum) failed() error {
 // Full is true when a merge is due: a bucket has BucketBytes, DiskBytes are in use, or an interrupted merge
 // waits to be ended.
 func (d *Drum) Full() bool {
-	return d.full.Load() > 0 || d.sealed.Load() > 0 || d.overDisk()
+	return d.full.Load() > 0 || d.sealed.Load() > 0 || d.logSealed.Load() || d.overDisk()
 }
 
-func (d *Drum) overDisk() bool { return d.opt.DiskBytes > 0 && d.bytes.Load() >= d.opt.DiskBytes }
+func (d *Drum) overDisk() bool {
+	return d.opt.DiskBytes > 0 && d.bytes.Load()+d.logBytes.Load() >= d.opt.DiskBytes
+}
 
-// Pending returns the number of tuples not yet merged, and their bytes.
-func (d *Drum) Pending() (tuples, bytes int64) { return d.tuples.Load(), d.bytes.Load() }
+// Pending returns the number of tuples that have not been answered, and their bytes (of text logs those on
+// disk).
+func (d *Drum) Pending() (tuples, bytes int64) {
+	return d.tuples.Load() + d.unstreamed.Load(), d.bytes.Load() + d.logBytes.Load()
+}
 
 // Keys returns the number of entries in the cache.
 func (d *Drum) Keys() int64 { return d.keys.Load() }

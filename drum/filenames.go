@@ -13,7 +13,7 @@ func validName(s string) bool {
 	return s != "" && strings.Trim(s, ok) == ""
 }
 
-// bucketName is the file of one stream of a bucket.
+// bucketName is the file of one stream of a bucket, or of the text log of a directory.
 func bucketName(kind blockKind, bucket int, gen uint64) string {
 	return fmt.Sprintf("%s-%07d-%010d", kind, bucket, gen)
 }
@@ -21,10 +21,21 @@ func bucketName(kind blockKind, bucket int, gen uint64) string {
 // cacheName is a file with parts of the cache.
 func cacheName(gen uint64) string { return fmt.Sprintf("cache-%010d", gen) }
 
+// uniqueName is a file with lists of numbers in the text logs.
+func uniqueName(gen uint64) string { return fmt.Sprintf("unique-%010d", gen) }
+
 // path returns the path of a file of the store in directory dir; with name "", that of its directory.
 func (o *Options) path(dir int, name string) string {
 	if name == "" {
 		return o.Set.Path(dir, stateDirName, o.Name)
 	}
 	return o.Set.Path(dir, stateDirName, o.Name, name)
+}
+
+// partPath returns the path of a file of parts.
+func (o *Options) partPath(kind string, dir int, gen uint64) string {
+	if kind == uniqueKind {
+		return o.path(dir, uniqueName(gen))
+	}
+	return o.path(dir, cacheName(gen))
 }

@@ -94,19 +94,23 @@ func (fs *files) takeDoomed() []doomedFile {
 	return doomed
 }
 
-// create makes a cache file in directory dir.
-func (fs *files) create(dir int) (*cacheFile, disk.File, error) {
+// create makes a file for parts in directory dir: of the cache, or lists of numbers, which are not counted
+// here.
+func (fs *files) create(dir int, kind string) (*cacheFile, disk.File, error) {
 	d := fs.d
 	c := &cacheFile{gen: d.gen.Add(1), dir: dir, epoch: fs.epoch(), size: pageBytes, open: true}
-	name := d.opt.path(dir, cacheName(c.gen))
+	name := d.opt.partPath(kind, dir, c.gen)
 	f, err := d.fs().Create(name)
 	if err != nil {
 		return nil, nil, fmt.Errorf("drum: create %s: %w", name, err)
 	}
-	h := disk.Header{Kind: cacheKind, Version: formatVersion, Number: c.gen, Place: uint64(dir)}
+	h := disk.Header{Kind: kind, Version: formatVersion, Number: c.gen, Place: uint64(dir)}
 	if _, err := f.WriteAt(h.Append(nil), 0); err != nil {
 		f.Close()
 		return nil, nil, fmt.Errorf("drum: write %s: %w", name, err)
+	}
+	if kind != cacheKind {
+		return c, f, nil
 	}
 	fs.mu.Lock()
 	defer fs.mu.Unlock()

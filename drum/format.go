@@ -70,6 +70,7 @@ const (
 
 	cacheMagic       = "dCHE"
 	cacheKind        = "drmZ"
+	uniqueKind       = "drmU"
 	cacheHeaderBytes = 40
 	cacheFrameBytes  = cacheHeaderBytes + checksumBytes
 	variableLength   = 1<<32 - 1

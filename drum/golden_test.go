@@ -255,3 +255,87 @@ func TestFaults(t *testing.T) {
 		w.d.Close()
 	}
 }
+
+func TestGoldenTextLog(t *testing.T) {
+	var d *Drum
+	var fsys disk.FS
+	emitted := ""
+	d, fsys = goldenStore(t, Options{Op: CheckUpdate, Aux: AuxLog, Emit: func(rs []Result) error {
+		for _, r := range rs {
+			emitted += string(r.Aux) + ";"
+		}
+		// The lists are there until the pass has ended. Number 0 is of bucket 0, 1 of bucket 1, 2 a duplicate.
+		sameBytes(t, fsys, "d/state/g/unique-0000000005", `
+			6472756d62656174 64726d55 01000000 # disk.Header: drumbeat, drmU, version 1
+			0500000000000000 0000000000000000  # generation 5, directory 0
+			f78f24690aa103c0
+			`+strings.Repeat("00", pageBytes-disk.HeaderBytes)+`
+			64434845 0100 02 01                # as a part of the cache, always Rice, here with 1 bit
+			00000000 02000000                  # of bucket 0, 2 numbers
+			00000000 00000000                  # the first
+			02000000 00000000
+			3f1d8f31472096b2
+			01 02                              # 4 - 0 - 1 = 3: remainder 1, quotient 1
+			7bdc7af37290c32f
+			`+strings.Repeat("00", pageBytes-cacheFrameBytes-2)+`
+			64434845 0100 02 00
+			01000000 01000000
+			0100000000000000
+			00000000 00000000
+			21d8ab5bca805721
+			a6a60996cb7c0a80
+		`)
+		return nil
+	}})
+	must(t, d.Add([]Tuple{
+		{Key: 0x11, Op: CheckUpdate, Aux: []byte("a")},
+		{Key: 0x8000000000000001, Op: CheckUpdate, Aux: []byte("bb")},
+		{Key: 0x11, Op: CheckUpdate, Aux: []byte("c")},
+		{Key: 0x8000000000000001, Op: CheckUpdate},
+		{Key: 0x10, Op: CheckUpdate, Aux: []byte("d")},
+	}))
+	must(t, d.flush(&d.texts.logs[0].s))
+	flushAll(t, d)
+	sameBytes(t, fsys, "d/state/g/text-0000000-0000000001", `
+		64424b54 0100 03 00                # magic dBKT, version 1, text log, not worth compressing
+		00000000 05000000                  # directory 0, 5 records
+		0100000000000000 0000000000000000  # generation 1, first is number 0
+		0a000000 0a000000
+		6a4f728587e05bd5
+		01 61 02 6262 01 63 00 01 64       # lengths and texts
+		5d4f1741056fe4ea
+	`)
+	sameBytes(t, fsys, "d/state/g/keys-0000001-0000000003", `
+		64424b54 0100 01 00
+		01000000 02000000
+		0300000000000000 0100000000000000  # first is number 1
+		12000000 12000000
+		4f4d332cdffd7811
+		0100000000000080 00                # key, number + 0
+		0100000000000080 04                # key, number + 2, as a signed varint
+		5fec4df0e3b4ab16
+	`)
+	_, err := d.Pass(context.Background(), true)
+	must(t, err)
+	if emitted != "a;bb;d;" {
+		t.Errorf("got %q", emitted)
+	}
+	names, err := fsys.List("d/state/g")
+	must(t, err)
+	if len(names) != 1 {
+		t.Errorf("after the pass: got files %v", names)
+	}
+}
+
+// What s2 has written is read: 5 bytes, a literal of 1 and a copy of 4 at distance 1.
+func TestReadCompressedBlock(t *testing.T) {
+	var r blockReader
+	got, err := r.unpack(unhex(t, "05 00 61 0101"), 5)
+	if err != nil || string(got) != "aaaaa" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if _, err := r.unpack(unhex(t, "05 00 61 0101"), 6); err == nil {
+		t.Error("wrong length accepted")
+	}
+	r.close()
+}

@@ -18,6 +18,22 @@ func (d *Drum) Add(ts []Tuple) error {
 			return fmt.Errorf("drum: add to %s: %w", d.opt.Name, err)
 		}
 	}
+	var err error
+	if d.opt.logged() {
+		bytes, err = d.addLogged(ts)
+	} else {
+		bytes, err = d.addBucketed(ts)
+	}
+	if err != nil {
+		d.fail(err)
+		return err
+	}
+	d.tuples.Add(int64(len(ts)))
+	d.bytes.Add(bytes)
+	return nil
+}
+
+func (d *Drum) addBucketed(ts []Tuple) (bytes int64, err error) {
 	for i := range ts {
 		t := &ts[i]
 		b := &d.buckets[uint64(t.Key)>>d.shift]
@@ -25,14 +41,11 @@ func (d *Drum) Add(ts []Tuple) error {
 		n, err := d.append(b, t)
 		b.mu.Unlock()
 		if err != nil {
-			d.fail(err)
-			return err
+			return bytes, err
 		}
 		bytes += int64(n)
 	}
-	d.tuples.Add(int64(len(ts)))
-	d.bytes.Add(bytes)
-	return nil
+	return bytes, nil
 }
 
 func (d *Drum) checkTuple(t *Tuple) error {
@@ -76,12 +89,17 @@ func (d *Drum) append(b *bucket, t *Tuple) (int, error) {
 	in.tuples++
 	in.values += int64(len(t.Value))
 	in.bytes += int64(n)
-	in.cost += d.opt.TupleBytes(len(t.Value))
+	d.charge(b, in, d.opt.TupleBytes(len(t.Value)))
+	return n, nil
+}
+
+// charge counts the RAM that a new tuple will take in a round.
+func (d *Drum) charge(b *bucket, in *input, cost int64) {
+	in.cost += cost
 	if in.cost >= d.opt.BucketBytes && !b.full {
 		b.full = true
 		d.full.Add(1)
 	}
-	return n, nil
 }
 
 // keyRecord is a decoded record of a block of keys.
@@ -89,6 +107,7 @@ type keyRecord struct {
 	key   uint64
 	op    Op
 	value []byte
+	delta uint64 // with text logs: number of the text less that of the record before
 }
 
 // parse reads the record at the head of b and returns its length, 0 if there is none.
@@ -98,6 +117,14 @@ func (r *keyRecord) parse(o *Options, b []byte) int {
 	}
 	r.key, r.op, r.value = binary.LittleEndian.Uint64(b), o.Op, nil
 	n := 8
+	if o.logged() {
+		delta, m := binary.Varint(b[n:])
+		if m <= 0 {
+			return 0
+		}
+		r.delta = uint64(delta)
+		return n + m
+	}
 	if !o.impliedOp() {
 		if len(b) == n || b[n] == 0 || b[n] > byte(CheckUpdate) {
 			return 0

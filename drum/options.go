@@ -51,6 +51,11 @@ type Options struct {
 	OutBytes int
 	// Codec is the coding of keys in new parts of the cache; readers know all. Default Raw.
 	Codec Codec
+	// Aux says where aux waits; default AuxBucketed. AuxLog is for stores without values and Apply, Op being
+	// CheckUpdate, and not Each.
+	Aux AuxMode
+	// SpanBytes is the largest bitmap with which a text log is streamed; default 32 MiB, for 2^28 tuples.
+	SpanBytes int
 	// CompressAux compresses the blocks of aux by s2, about 4 times for the text of URLs; at some 0.05 µs a URL.
 	CompressAux bool
 	// Each merges each bucket when it is full itself, for skewed stores. False: all buckets in one pass when the
@@ -72,6 +77,18 @@ type Options struct {
 	// harm.
 	Reserve func(need int64) error
 }
+
+// AuxMode says where aux waits for the merge.
+type AuxMode uint8
+
+const (
+	// AuxBucketed is a file beside the keys of each bucket, as in the paper.
+	AuxBucketed AuxMode = 0
+	// AuxLog is one compressed log per directory, in order of arrival. The unique tuples come out when all
+	// buckets have been merged, in order of arrival within a directory; a Result has Op, New and Aux, but no
+	// Key.
+	AuxLog AuxMode = 1
+)
 
 // complete fills in the defaults and validates.
 func (o *Options) complete() error {
@@ -95,6 +112,9 @@ func (o *Options) complete() error {
 	}
 	if o.Codec == 0 {
 		o.Codec = Raw
+	}
+	if o.SpanBytes == 0 {
+		o.SpanBytes = 32 << 20
 	}
 	return o.Validate()
 }
@@ -122,6 +142,10 @@ func (o *Options) Validate() error {
 		"values up to %d bytes: too large for buffers of %d", o.MaxValueBytes, o.BufferBytes)
 	need(o.OutBytes >= 0 && o.OutBytes <= math.MaxUint16, "OutBytes %d: want at most 65535", o.OutBytes)
 	need(o.Codec == Raw || o.Codec == Rice, "codec %d", o.Codec)
+	need(o.Aux <= AuxLog, "aux mode %d", o.Aux)
+	need(o.SpanBytes >= 8, "spans of %d bytes: want at least 8", o.SpanBytes)
+	need(!o.logged() || o.ValueBytes == 0 && o.Apply == nil && o.Op == CheckUpdate && !o.Each,
+		"a text log in a store with values, Apply, Each or other operations than check+update")
 	need(o.ReadChunkBytes >= pageBytes, "read chunks of %d bytes: want at least %d", o.ReadChunkBytes, pageBytes)
 	need(o.BucketBytes >= o.TupleBytes(o.MaxValueBytes) && o.BucketBytes <= math.MaxUint32,
 		"buckets of %d bytes: want at least one tuple, less than 4 GiB", o.BucketBytes)
@@ -149,7 +173,12 @@ func (o *Options) TupleBytes(n int) int64 {
 func (o Options) RAMBytes() int64 {
 	_ = o.complete()
 	m := int64(o.BufferBytes)
-	return 2*int64(o.Buckets)*m + 2*m + o.BucketBytes + o.chunkBytes() + o.mergeBytes()
+	round, buffers := o.BucketBytes, 2*int64(o.Buckets)+2
+	if o.logged() {
+		// Sealed buffers take the place of those of aux; two logs a directory; the bitmap follows the rounds.
+		round, buffers = max(round, int64(o.SpanBytes)), 2*int64(o.Buckets)+2*int64(max(1, o.Set.Len()))
+	}
+	return buffers*m + round + o.chunkBytes() + o.mergeBytes()
 }
 
 // chunkBytes is the read buffer: delta, or the largest block if that is larger.
@@ -162,7 +191,7 @@ func (o *Options) chunkBytes() int64 {
 func (o *Options) mergeBytes() int64 {
 	run := int64(runItems) * (itemBytes + int64(o.OutBytes))
 	sum := int64(o.BufferBytes) + 3*o.maxCacheBlock() + run + 2*int64(o.MaxValueBytes)
-	if o.CompressAux {
+	if o.CompressAux || o.logged() {
 		sum += 3 * int64(o.BufferBytes) // packing, in two goroutines, and unpacking
 	}
 	return sum

@@ -22,6 +22,8 @@ type partReader struct {
 	values []byte
 	seen   int64 // keys of the blocks loaded
 	last   uint64
+	// numbers is true for a list of numbers in a log, of no bucket in particular.
+	numbers bool
 }
 
 // open begins p, whose file is f (nil if p is empty). Buffers are reused.
@@ -37,7 +39,7 @@ func (r *partReader) load() (ok bool, err error) {
 	if r.part.gen == 0 {
 		return false, nil
 	}
-	off := r.c.off - int64(r.c.hi-r.c.lo)
+	off := r.at()
 	if off == r.part.off+r.part.size {
 		if r.seen != r.part.keys {
 			want := fmt.Sprintf("%d keys in the part", r.part.keys)
@@ -75,6 +77,9 @@ func (r *partReader) load() (ok bool, err error) {
 	return true, nil
 }
 
+// at returns the offset of the next block.
+func (r *partReader) at() int64 { return r.c.off - int64(r.c.hi-r.c.lo) }
+
 func (r *partReader) decode(h *cacheHeader, b []byte) (err error) {
 	r.keys = r.keys[:h.keys]
 	r.keys[0] = h.first
@@ -87,8 +92,10 @@ func (r *partReader) decode(h *cacheHeader, b []byte) (err error) {
 		return err
 	}
 	last := r.keys[len(r.keys)-1]
-	if r.keys[0] != h.first || r.seen > 0 && h.first <= r.last || h.first>>r.shift != uint64(r.bucket) ||
-		last>>r.shift != uint64(r.bucket) {
+	if r.keys[0] != h.first || h.first <= r.last && r.last > 0 {
+		return errKeys
+	}
+	if !r.numbers && (h.first>>r.shift != uint64(r.bucket) || last>>r.shift != uint64(r.bucket)) {
 		return errKeys
 	}
 	r.last = last
@@ -161,14 +168,14 @@ func (o *Options) valueCode() uint32 {
 	return uint32(o.ValueBytes)
 }
 
-// openCache opens the file of p for reading and verifies its head.
-func (o *Options) openCache(p part) (disk.File, error) {
-	name := o.path(p.dir, cacheName(p.gen))
+// openPart opens the file of p for reading and verifies its head.
+func (o *Options) openPart(p part, kind string) (disk.File, error) {
+	name := o.partPath(kind, p.dir, p.gen)
 	f, err := o.Set.FS.OpenRead(name)
 	if err != nil {
 		return nil, fmt.Errorf("drum: open %s: %w", name, err)
 	}
-	h := disk.Header{Kind: cacheKind, Version: formatVersion, Number: p.gen, Place: uint64(p.dir)}
+	h := disk.Header{Kind: kind, Version: formatVersion, Number: p.gen, Place: uint64(p.dir)}
 	if err := disk.CheckHeader(f, h); err != nil {
 		f.Close()
 		return nil, err

@@ -21,6 +21,7 @@ type partWriter struct {
 	d      *Drum
 	pf     *passFile
 	bucket int
+	codec  Codec
 	start  int64 // file offset of the part
 	off    int64 // of buf
 	count  int64 // entries in finished blocks
@@ -31,7 +32,8 @@ type partWriter struct {
 	values  []byte
 }
 
-func (w *partWriter) open(pf *passFile, bucket int) {
+func (w *partWriter) open(pf *passFile, bucket int, codec Codec) {
+	w.codec = codec
 	w.pf, w.bucket, w.start, w.off, w.count = pf, bucket, pf.end, pf.end, 0
 	w.buf, w.keys, w.lengths, w.values = w.buf[:0], w.keys[:0], w.lengths[:0], w.values[:0]
 }
@@ -84,12 +86,12 @@ func (w *partWriter) endBlock() error {
 	}
 	o := &w.d.opt
 	h := cacheHeader{
-		codec: o.Codec, bucket: uint32(w.bucket), keys: uint32(len(w.keys)), first: w.keys[0],
+		codec: w.codec, bucket: uint32(w.bucket), keys: uint32(len(w.keys)), first: w.keys[0],
 		values: o.valueCode(),
 	}
 	start := len(w.buf)
 	b := w.buf[:start+cacheHeaderBytes]
-	if o.Codec == Rice {
+	if w.codec == Rice {
 		h.param = riceParameter(w.keys)
 		b = appendRice(b, w.keys, h.param)
 	} else {

@@ -20,7 +20,7 @@ func (d *Drum) Pass(ctx context.Context, dry bool) (rounds int, err error) {
 		return 0, err
 	}
 	all := dry || d.overDisk() || !d.opt.Each && d.full.Load() > 0
-	if !all && d.full.Load() == 0 && d.sealed.Load() == 0 {
+	if !all && !d.Full() {
 		return 0, nil
 	}
 	began, moved := time.Now(), d.Stats()
@@ -38,6 +38,9 @@ func (d *Drum) Pass(ctx context.Context, dry bool) (rounds int, err error) {
 	return p.rounds, err
 }
 
+// listChunkBytes is the size of reads of lists of numbers: each span needs a little of every list.
+const listChunkBytes = 32 << 10
+
 // pass is the memory and the files of one Pass.
 type pass struct {
 	d      *Drum
@@ -49,9 +52,10 @@ type pass struct {
 	second partReader
 	w      partWriter
 	files  []*passFile // by directory, made when needed
+	lists  []*passFile // likewise, for the numbers of unique tuples
 
 	// chunk is read into, for keys, the old part and aux in turn; extra by second.
-	chunk, extra []byte
+	chunk, extra, listChunk []byte
 	// read is the file of the old part last read.
 	read    disk.File
 	readGen uint64
@@ -59,14 +63,16 @@ type pass struct {
 	aux     auxReader
 	batch   []Result
 	emitted int
+	span    bitmap
 }
 
 func newPass(d *Drum) *pass {
-	p := &pass{d: d, files: make([]*passFile, d.dirs())}
+	p := &pass{d: d, files: make([]*passFile, d.dirs()), lists: make([]*passFile, d.dirs())}
 	o := &d.opt
 	p.round.opt = o
 	p.chunk = disk.Alloc(int(o.chunkBytes()))
 	p.extra = disk.Alloc(int(max(o.maxCacheBlock(), int64(o.BufferBytes))))
+	p.listChunk = disk.Alloc(listChunkBytes)
 	for _, r := range []*partReader{&p.old, &p.second} {
 		r.opt, r.shift = o, d.shift
 		r.keys = allocate[uint64](blockKeys)[:0]
@@ -95,19 +101,14 @@ func newPass(d *Drum) *pass {
 
 // close ends the files and frees the memory.
 func (p *pass) close() error {
-	var errs []error
-	for _, pf := range p.files {
-		if pf != nil {
-			errs = append(errs, pf.f.Close(), p.d.files.endPass(pf.cache))
-		}
-	}
+	err := errors.Join(p.closeFiles(p.files, true), p.closeFiles(p.lists, false))
 	if p.read != nil {
 		p.read.Close() // read only
 	}
 	p.d.counts.roundPeak.Store(max(p.d.counts.roundPeak.Load(), p.round.peak))
 	p.round.free()
 	m := &p.merge
-	for _, b := range [][]byte{p.chunk, p.extra, p.w.buf, p.w.values, m.scratch, m.between, m.arena.buf} {
+	for _, b := range [][]byte{p.chunk, p.extra, p.listChunk, p.w.buf, p.w.values, m.scratch, m.between, m.arena.buf} {
 		disk.Free(b)
 	}
 	for _, r := range []*partReader{&p.old, &p.second} {
@@ -116,10 +117,32 @@ func (p *pass) close() error {
 	}
 	free(p.w.keys)
 	free(p.w.lengths)
+	free(p.span.words)
+	return err
+}
+
+// closeFiles closes the files of a pass; what is without live parts then goes, if it is counted.
+func (p *pass) closeFiles(files []*passFile, counted bool) error {
+	var errs []error
+	for dir, pf := range files {
+		if pf == nil {
+			continue
+		}
+		files[dir] = nil
+		errs = append(errs, pf.f.Close())
+		if counted {
+			errs = append(errs, p.d.files.endPass(pf.cache))
+		} else {
+			pf.cache.size = pf.end
+		}
+	}
 	return errors.Join(errs...)
 }
 
 func (p *pass) run(ctx context.Context, all bool) error {
+	if p.d.opt.logged() {
+		return p.runLogged(ctx, all && p.d.tuples.Load() > 0)
+	}
 	for i := range p.d.buckets {
 		b := &p.d.buckets[i]
 		if err := p.drain(ctx, b, i); err != nil {
@@ -189,14 +212,22 @@ func (p *pass) doRound(b *bucket, i int) error {
 	if err != nil {
 		return err
 	}
-	restoreArrival(p.round.entries)
-
+	var uniques uniqueList
+	if o.logged() {
+		if uniques, err = p.listUniques(b.sealed, i); err != nil {
+			return err
+		}
+	} else {
+		restoreArrival(p.round.entries)
+	}
 	p.d.gate.Lock()
 	defer p.d.gate.Unlock()
 	p.d.emitting.Store(true)
 	defer p.d.emitting.Store(false)
-	auxAt, err := p.emit(b.sealed)
-	if err != nil {
+	auxAt := cursor{}
+	if o.logged() {
+		p.d.installUniques(uniques)
+	} else if auxAt, err = p.emit(b.sealed); err != nil {
 		return err
 	}
 	return p.install(b, made, keysAt, auxAt)
@@ -204,7 +235,7 @@ func (p *pass) doRound(b *bucket, i int) error {
 
 // mergePart runs merge from the bucket's part into a new one, which is returned.
 func (p *pass) mergePart(b *bucket, i int, merge func() error) (part, error) {
-	c, err := p.reader(b.part, &p.chunk)
+	c, err := p.reader(b.part, cacheKind, &p.chunk)
 	if err != nil {
 		return part{}, err
 	}
@@ -212,12 +243,12 @@ func (p *pass) mergePart(b *bucket, i int, merge func() error) (part, error) {
 	p.merge.begin = func() error {
 		pf, err := p.file((i + 1) % p.d.dirs())
 		if err == nil {
-			p.w.open(pf, i)
+			p.w.open(pf, i, p.d.opt.Codec)
 		}
 		return err
 	}
 	p.merge.reread = func() (*partReader, error) {
-		f, err := p.d.opt.openCache(b.part)
+		f, err := p.d.opt.openPart(b.part, cacheKind)
 		if err == nil {
 			p.second.open(b.part, i, chunkReader{f: f, buf: &p.extra, count: &p.d.counts.cacheRead})
 		}
@@ -233,7 +264,7 @@ func (p *pass) mergePart(b *bucket, i int, merge func() error) (part, error) {
 }
 
 // reader returns a chunkReader on the file of pt, keeping the file open for the next part.
-func (p *pass) reader(pt part, buf *[]byte) (chunkReader, error) {
+func (p *pass) reader(pt part, kind string, buf *[]byte) (chunkReader, error) {
 	c := chunkReader{buf: buf, count: &p.d.counts.cacheRead}
 	if pt.gen == 0 {
 		return c, nil
@@ -243,7 +274,7 @@ func (p *pass) reader(pt part, buf *[]byte) (chunkReader, error) {
 			p.read.Close() // read only
 			p.read, p.readGen = nil, 0
 		}
-		f, err := p.d.opt.openCache(pt)
+		f, err := p.d.opt.openPart(pt, kind)
 		if err != nil {
 			return c, err
 		}
@@ -256,7 +287,7 @@ func (p *pass) reader(pt part, buf *[]byte) (chunkReader, error) {
 // file returns the pass's cache file in directory dir.
 func (p *pass) file(dir int) (*passFile, error) {
 	if p.files[dir] == nil {
-		c, f, err := p.d.files.create(dir)
+		c, f, err := p.d.files.create(dir, cacheKind)
 		if err != nil {
 			return nil, err
 		}

@@ -71,6 +71,7 @@ func (r *round) take(
 	o := r.opt
 	b, pos := br.payload, 0
 	var rec keyRecord
+	number := br.base
 	for taken < br.records {
 		n := rec.parse(o, b[pos:])
 		if n == 0 || rec.key>>shift != uint64(br.s.bucket) {
@@ -78,6 +79,7 @@ func (r *round) take(
 				fmt.Sprintf("record of bucket %d", br.s.bucket), fmt.Sprintf("% x", b[pos:min(len(b), pos+16)]))
 		}
 		pos += n
+		number += rec.delta
 		if taken++; taken <= skip {
 			continue
 		}
@@ -85,7 +87,10 @@ func (r *round) take(
 		if *cost > o.BucketBytes && len(r.entries) > 0 || len(r.entries) == cap(r.entries) {
 			return taken - 1, true, nil
 		}
-		r.entries = append(r.entries, newEntry(rec.key, uint64(len(r.entries)), rec.op))
+		if !o.logged() {
+			number = uint64(len(r.entries))
+		}
+		r.entries = append(r.entries, newEntry(rec.key, number, rec.op))
 		if o.ValueBytes != 0 {
 			r.values = append(r.values, rec.value...)
 			r.offsets = append(r.offsets, uint32(len(r.values)))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"sync"
 
 	"drumbeat/disk"
 )
@@ -24,6 +25,13 @@ type State struct {
 	// Parts are the non-empty parts of the cache, Inputs the non-empty inputs.
 	Parts  []PartState  `json:"parts,omitempty"`
 	Inputs []InputState `json:"inputs,omitempty"`
+	// Logs and Uniques are the text logs and the lists of unique numbers of a pass that has not ended.
+	Logs    []LogState    `json:"logs,omitempty"`
+	Uniques []UniqueState `json:"uniques,omitempty"`
+	// Unstreamed is how many of the listed texts have not been emitted.
+	Unstreamed int64 `json:"unstreamed,omitempty"`
+	// Aux is that of the Options.
+	Aux AuxMode `json:"aux,omitempty"`
 	// Tails holds what was in buffers: pieces as described at appendTail.
 	Tails []disk.Ref `json:"tails,omitempty"`
 }
@@ -60,6 +68,23 @@ type StreamState struct {
 	Record uint32 `json:"rec,omitempty"`
 }
 
+// LogState is a text log: Next is the number of the text that comes next. A sealed one has been streamed up
+// to the place in Text.
+type LogState struct {
+	Dir    int         `json:"d,omitempty"`
+	Sealed bool        `json:"sealed,omitempty"`
+	Text   StreamState `json:"text"`
+	Next   uint64      `json:"next"`
+	// Buffered is how many of its texts are in a tail, not in its file.
+	Buffered uint32 `json:"buffered,omitempty"`
+}
+
+// UniqueState is a list of numbers in the log of directory Log; its place is that of a part.
+type UniqueState struct {
+	PartState
+	Log int `json:"log,omitempty"`
+}
+
 // check verifies what Open and Walk rely on.
 func (st *State) check() error {
 	if st.V != stateVersion {
@@ -79,23 +104,25 @@ type Frozen struct {
 	doomed  []doomedFile
 }
 
-// frozenBuffer is the prefix of a buffer that belongs to the frozen moment. Its fields are guarded by the mu
-// of its bucket.
+// frozenBuffer is the prefix of a buffer that belongs to the frozen moment. Its fields are guarded by mu,
+// that of its bucket or log.
 type frozenBuffer struct {
+	mu   *sync.Mutex
 	slot tailSlot
+	base uint64
 	s    *stream
 	n    int    // bytes of s.buf, its head included
 	data []byte // the payload, if the buffer had to be reset before it was saved
 }
 
-// tailSlot says which buffer of a bucket the bytes are of.
+// tailSlot says which buffer the bytes are of. The bucket of a log is its directory.
 type tailSlot struct {
 	bucket int
 	sealed bool
 	kind   blockKind
 }
 
-// settle copies the frozen prefix of a buffer that is about to be reset. The bucket's mu is held.
+// settle copies the frozen prefix of a buffer that is about to be reset. The mu of its bucket or log is held.
 func (s *stream) settle() {
 	if fb := s.pending; fb != nil {
 		fb.data = slices.Clone(s.buf[bucketHeaderBytes:fb.n])
@@ -111,12 +138,17 @@ func (d *Drum) Freeze() *Frozen {
 		panic("BUG: drum: " + d.opt.Name + ": Freeze during an emission")
 	}
 	f := &Frozen{d: d, st: &State{
-		V: stateVersion, Buckets: d.opt.Buckets, ValueBytes: d.opt.ValueBytes, Op: d.opt.Op,
+		V: stateVersion, Buckets: d.opt.Buckets, ValueBytes: d.opt.ValueBytes, Op: d.opt.Op, Aux: d.opt.Aux,
 	}}
+	if d.opt.logged() {
+		d.texts.seal.Lock()
+		defer d.texts.seal.Unlock()
+		f.freezeLogs()
+	}
 	for i := range d.buckets {
 		f.freeze(i)
 	}
-	f.st.Gen = d.gen.Load()
+	f.st.Gen, f.st.Unstreamed = d.gen.Load(), d.unstreamed.Load()
 	f.doomed = d.files.takeDoomed()
 	return f
 }
@@ -126,9 +158,7 @@ func (f *Frozen) freeze(i int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if p := b.part; p.gen != 0 {
-		f.st.Parts = append(f.st.Parts, PartState{
-			Bucket: i, Dir: p.dir, Gen: p.gen, Offset: p.off, Bytes: p.size, Keys: p.keys,
-		})
+		f.st.Parts = append(f.st.Parts, p.state(i))
 	}
 	for _, in := range []*input{b.sealed, b.open} {
 		if in == nil || in.tuples == 0 {
@@ -140,16 +170,49 @@ func (f *Frozen) freeze(i int) {
 			Tuples: in.tuples, Values: in.values, Bytes: in.bytes,
 		})
 		for _, s := range []*stream{&in.keys, &in.aux} {
-			s.pending = nil
-			if s.records == 0 {
-				continue
-			}
-			s.pending = &frozenBuffer{
-				slot: tailSlot{bucket: i, sealed: in == b.sealed, kind: s.kind}, s: s, n: len(s.buf),
-			}
-			f.buffers = append(f.buffers, s.pending)
+			f.freezeBuffer(s, &b.mu, in == b.sealed)
 		}
 	}
+}
+
+// freezeBuffer notes what a stream has in its buffer. mu, which guards it, is held.
+func (f *Frozen) freezeBuffer(s *stream, mu *sync.Mutex, sealed bool) {
+	s.pending = nil
+	if s.records == 0 {
+		return
+	}
+	slot := tailSlot{bucket: s.bucket, sealed: sealed, kind: s.kind}
+	s.pending = &frozenBuffer{mu: mu, slot: slot, base: s.base, s: s, n: len(s.buf)}
+	f.buffers = append(f.buffers, s.pending)
+}
+
+// freezeLogs is freeze for the text logs. texts.seal is held.
+func (f *Frozen) freezeLogs() {
+	t := &f.d.texts
+	for i, log := range slices.Concat(t.sealed, t.logs) {
+		log.mu.Lock()
+		sealed := i < len(t.sealed)
+		if log.next > 0 || sealed {
+			f.st.Logs = append(f.st.Logs, LogState{
+				Dir: log.s.dir, Sealed: sealed, Text: log.s.state(log.at), Next: log.next,
+				Buffered: log.s.records,
+			})
+			f.freezeBuffer(&log.s, &log.mu, sealed)
+		}
+		log.mu.Unlock()
+	}
+	for i := range t.uniques {
+		u := &t.uniques[i] // whose off and seen the pass changes at any time
+		f.st.Uniques = append(f.st.Uniques, UniqueState{PartState: u.part.state(u.bucket), Log: u.log})
+	}
+}
+
+func (p part) state(bucket int) PartState {
+	return PartState{Bucket: bucket, Dir: p.dir, Gen: p.gen, Offset: p.off, Bytes: p.size, Keys: p.keys}
+}
+
+func (ps *PartState) part() part {
+	return part{gen: ps.Gen, dir: ps.Dir, off: ps.Offset, size: ps.Bytes, keys: ps.Keys}
 }
 
 func (s *stream) state(at cursor) StreamState {
@@ -197,9 +260,8 @@ func (f *Frozen) Save(tails *disk.Tails) (*State, error) {
 
 // take appends the frozen prefix of a buffer to a piece, and lets go of the buffer.
 func (f *Frozen) take(fb *frozenBuffer, piece []byte) []byte {
-	mu := &f.d.buckets[fb.slot.bucket].mu
-	mu.Lock()
-	defer mu.Unlock()
+	fb.mu.Lock()
+	defer fb.mu.Unlock()
 	payload := fb.data
 	if s := fb.s; s != nil {
 		payload = s.buf[bucketHeaderBytes:fb.n]
@@ -207,7 +269,7 @@ func (f *Frozen) take(fb *frozenBuffer, piece []byte) []byte {
 			s.pending = nil
 		}
 	}
-	piece = appendTail(piece, fb.slot, payload)
+	piece = appendTail(piece, fb.slot, fb.base, payload)
 	fb.s, fb.data = nil, nil
 	return piece
 }
@@ -228,13 +290,14 @@ func (f *Frozen) Commit() error {
 // appendTail appends one buffer to a piece of a tail:
 //
 //	offset size field   meaning
-//	0      4    bucket
-//	4      1    kind    1 keys, 2 aux
+//	0      4    bucket  of a text log, the number of the directory
+//	4      1    kind    1 keys, 2 aux, 3 text log
 //	5      1    sealed  1 if a merge has begun
 //	6      2    zero
 //	8      4    length  n
-//	12     n    payload records as in a block of the bucket file
-func appendTail(dst []byte, slot tailSlot, payload []byte) []byte {
+//	12     8    base    as in the head of a block
+//	20     n    payload records as in a block
+func appendTail(dst []byte, slot tailSlot, base uint64, payload []byte) []byte {
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(slot.bucket))
 	sealed := byte(0)
 	if slot.sealed {
@@ -242,13 +305,21 @@ func appendTail(dst []byte, slot tailSlot, payload []byte) []byte {
 	}
 	dst = append(dst, byte(slot.kind), sealed, 0, 0)
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(payload)))
+	dst = binary.LittleEndian.AppendUint64(dst, base)
 	return append(dst, payload...)
 }
 
-const tailHeadBytes = 12
+const tailHeadBytes = 20
+
+// tail is a buffer read back from a tail file.
+type tail struct {
+	slot    tailSlot
+	base    uint64
+	payload []byte
+}
 
 // readTails reads the buffers of st.
-func (st *State) readTails(set disk.Set, take func(slot tailSlot, payload []byte) error) error {
+func (st *State) readTails(set disk.Set, take func(t tail) error) error {
 	for _, ref := range st.Tails {
 		piece, err := disk.ReadTail(set, ref)
 		if err != nil {
@@ -262,11 +333,12 @@ func (st *State) readTails(set disk.Set, take func(slot tailSlot, payload []byte
 			slot := tailSlot{
 				bucket: int(binary.LittleEndian.Uint32(piece)), kind: blockKind(piece[4]), sealed: piece[5] == 1,
 			}
-			if n > uint64(len(piece)-tailHeadBytes) || slot.bucket >= st.Buckets ||
-				slot.kind != keyBlocks && slot.kind != auxBlocks {
+			if n > uint64(len(piece)-tailHeadBytes) || slot.kind < keyBlocks || slot.kind > logBlocks ||
+				slot.kind != logBlocks && slot.bucket >= st.Buckets {
 				return fmt.Errorf("tail %+v has an invalid head % x", ref, piece[:tailHeadBytes])
 			}
-			if err := take(slot, piece[tailHeadBytes:tailHeadBytes+n]); err != nil {
+			t := tail{slot, binary.LittleEndian.Uint64(piece[12:]), piece[tailHeadBytes : tailHeadBytes+n]}
+			if err := take(t); err != nil {
 				return err
 			}
 			piece = piece[tailHeadBytes+n:]
@@ -281,45 +353,65 @@ func (d *Drum) restore(st *State) error {
 	if st == nil {
 		return d.files.clean(want)
 	}
-	if st.ValueBytes != d.opt.ValueBytes || st.Op != d.opt.Op {
-		return fmt.Errorf("store has values of %d bytes and operation %d, options say %d and %d",
-			st.ValueBytes, st.Op, d.opt.ValueBytes, d.opt.Op)
+	if st.ValueBytes != d.opt.ValueBytes || st.Op != d.opt.Op || st.Aux != d.opt.Aux {
+		return fmt.Errorf("store has values of %d bytes, operation %d, aux mode %d; options say %d, %d, %d",
+			st.ValueBytes, st.Op, st.Aux, d.opt.ValueBytes, d.opt.Op, d.opt.Aux)
 	}
 	d.gen.Store(st.Gen)
-	if err := d.restoreParts(st, want); err != nil {
-		return err
-	}
-	if err := d.restoreInputs(st, want); err != nil {
-		return err
+	for _, f := range []func(*State, map[string]int64) error{d.restoreParts, d.restoreInputs, d.restoreLogs} {
+		if err := f(st, want); err != nil {
+			return err
+		}
 	}
 	if err := d.files.clean(want); err != nil {
 		return err
 	}
-	return st.readTails(d.opt.Set, func(slot tailSlot, payload []byte) error {
-		in := d.buckets[slot.bucket].open
+	return st.readTails(d.opt.Set, d.restoreTail)
+}
+
+// restoreTail fills a buffer.
+func (d *Drum) restoreTail(t tail) error {
+	s := d.streamOf(t.slot)
+	if s == nil || s.buf != nil {
+		return fmt.Errorf("tail of %s of bucket %d, which has none", t.slot.kind, t.slot.bucket)
+	}
+	n, last, err := d.opt.countRecords(t)
+	if err != nil {
+		return fmt.Errorf("tail of %s of bucket %d: %w", t.slot.kind, t.slot.bucket, err)
+	}
+	s.buf = append(d.bufs.get(len(t.payload)), t.payload...)
+	s.records, s.base, s.last = n, t.base, last
+	return nil
+}
+
+// streamOf returns the stream of a slot, nil if there is none that may have a buffer.
+func (d *Drum) streamOf(slot tailSlot) *stream {
+	if slot.kind == logBlocks {
+		logs := d.texts.logs
 		if slot.sealed {
-			in = d.buckets[slot.bucket].sealed
+			logs = d.texts.sealed
 		}
-		if in == nil || in.tuples == 0 {
-			return fmt.Errorf("tail of an empty input of bucket %d", slot.bucket)
+		if slot.bucket >= len(logs) || logs[slot.bucket].next == 0 {
+			return nil
 		}
-		s := &in.keys
-		if slot.kind == auxBlocks {
-			s = &in.aux
-		}
-		n, err := d.opt.countRecords(slot.kind, payload)
-		if err != nil {
-			return fmt.Errorf("tail of bucket %d: %w", slot.bucket, err)
-		}
-		s.buf = append(d.bufs.get(len(payload)), payload...)
-		s.records = n
+		return &logs[slot.bucket].s
+	}
+	in := d.buckets[slot.bucket].open
+	if slot.sealed {
+		in = d.buckets[slot.bucket].sealed
+	}
+	switch {
+	case in == nil || in.tuples == 0:
 		return nil
-	})
+	case slot.kind == keyBlocks:
+		return &in.keys
+	}
+	return &in.aux
 }
 
 func (d *Drum) restoreParts(st *State, want map[string]int64) error {
 	for _, ps := range st.Parts {
-		p := part{gen: ps.Gen, dir: ps.Dir, off: ps.Offset, size: ps.Bytes, keys: ps.Keys}
+		p := ps.part()
 		if err := checkPart(p, d.dirs()); err != nil || ps.Bucket < 0 || ps.Bucket >= len(d.buckets) {
 			return fmt.Errorf("part of bucket %d: %w", ps.Bucket, err)
 		}
@@ -367,6 +459,49 @@ func (d *Drum) restoreInputs(st *State, want map[string]int64) error {
 	return nil
 }
 
+// restoreLogs brings back the text logs and the lists of a pass.
+func (d *Drum) restoreLogs(st *State, want map[string]int64) error {
+	t := &d.texts
+	for _, ls := range st.Logs {
+		if ls.Dir < 0 || ls.Dir >= d.dirs() || !d.opt.logged() {
+			return fmt.Errorf("invalid log %+v", ls)
+		}
+		log := d.newLog(ls.Dir)
+		log.next, log.at = ls.Next, cursor{off: ls.Text.At, rec: ls.Text.Record}
+		log.s.gen, log.s.written = ls.Text.Gen, ls.Text.Bytes
+		d.logBytes.Add(log.s.written)
+		if log.s.gen != 0 {
+			want[d.opt.path(log.s.dir, bucketName(logBlocks, log.s.bucket, log.s.gen))] = log.s.written
+		}
+		if !ls.Sealed {
+			t.logs[ls.Dir] = log
+			continue
+		}
+		if len(t.sealed) != ls.Dir {
+			return fmt.Errorf("log %+v out of order", ls)
+		}
+		t.sealed = append(t.sealed, log)
+		d.logSealed.Store(true)
+	}
+	files := map[uint64]*cacheFile{}
+	for _, us := range st.Uniques {
+		p := us.part()
+		if err := checkPart(p, d.dirs()); err != nil || us.Log < 0 || us.Log >= len(t.sealed) {
+			return fmt.Errorf("invalid list %+v: %w", us, err)
+		}
+		t.uniques = append(t.uniques, uniqueList{part: p, bucket: us.Bucket, log: us.Log})
+		name := d.opt.partPath(uniqueKind, p.dir, p.gen)
+		want[name] = max(want[name], p.off+p.size)
+		if files[p.gen] == nil {
+			files[p.gen] = &cacheFile{gen: p.gen, dir: p.dir}
+			t.files = append(t.files, files[p.gen])
+		}
+		files[p.gen].size = want[name]
+	}
+	d.unstreamed.Store(st.Unstreamed)
+	return nil
+}
+
 // input returns the input that is describes, but for its buffers.
 func (is *InputState) input(o *Options) *input {
 	stream := func(kind blockKind, s StreamState) (stream, cursor) {
@@ -382,21 +517,24 @@ func (is *InputState) input(o *Options) *input {
 	return in
 }
 
-// countRecords returns the number of records in a payload.
-func (o *Options) countRecords(kind blockKind, b []byte) (n uint32, err error) {
+// countRecords returns the number of records in a buffer, and with text logs the number of the last one's
+// text.
+func (o *Options) countRecords(t tail) (n uint32, last uint64, err error) {
 	var rec keyRecord
+	b, last := t.payload, t.base
 	for len(b) > 0 {
 		size := 0
-		if kind == keyBlocks {
+		if t.slot.kind == keyBlocks {
 			size = rec.parse(o, b)
+			last += rec.delta
 		} else {
 			_, size = parseAux(b)
 		}
 		if size == 0 {
-			return 0, fmt.Errorf("invalid record % x", b[:min(len(b), 16)])
+			return 0, 0, fmt.Errorf("invalid record % x", b[:min(len(b), 16)])
 		}
 		b = b[size:]
 		n++
 	}
-	return n, nil
+	return n, last, nil
 }

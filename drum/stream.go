@@ -12,8 +12,8 @@ import (
 	"drumbeat/disk"
 )
 
-// A stream is a sequence of records: the blocks of a file, then those in the buffer. It is guarded by its
-// bucket's mu until it is sealed; then it doesn't change any more, but for its pending mark.
+// A stream is a sequence of records: the blocks of a file, then those in the buffer. It is guarded by the mu
+// of its bucket or log until it is sealed; then it doesn't change any more, but for its pending mark.
 type stream struct {
 	kind    blockKind
 	bucket  int
@@ -27,6 +27,7 @@ type stream struct {
 	buf     []byte
 	records uint32 // in buf
 	base    uint64 // of buf's block
+	last    uint64 // with text logs: number of the last record
 
 	// pending is set from Freeze until the frozen prefix of buf has been saved.
 	pending *frozenBuffer
@@ -133,13 +134,16 @@ func (d *Drum) flush(s *stream) error {
 		return fmt.Errorf("drum: write %s: %w", f.Name(), err)
 	}
 	d.counts.wrote(s.kind, end)
+	if s.kind == logBlocks {
+		d.logBytes.Add(int64(end))
+	}
 	s.written += int64(end)
 	s.buf, s.records = s.buf[:bucketHeaderBytes], 0
 	return nil
 }
 
-// pack returns the buffer as a block, made in place; or, if the stream is compressed and gains by it, in pack, a
-// buffer of d.packs that goes back when the block has been written.
+// pack returns the buffer as a block, made in place; or, if the stream is compressed and gains by it, in
+// pack, a buffer of d.packs that goes back when the block has been written.
 func (d *Drum) pack(s *stream) (block, pack []byte) {
 	payload := s.buf[bucketHeaderBytes:]
 	h := bucketHeader{

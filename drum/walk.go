@@ -15,9 +15,16 @@ func Walk(set disk.Set, name string, st *State, fn func(t Tuple) error) error {
 	if err != nil {
 		return fmt.Errorf("drum: walk %s: %w", name, err)
 	}
-	tails := map[tailSlot][]byte{}
-	err = st.readTails(set, func(slot tailSlot, payload []byte) error {
-		tails[slot] = slices.Clone(payload)
+	if st.Aux == AuxLog {
+		if err := w.waiting(st, fn); err != nil {
+			return fmt.Errorf("drum: walk %s: %w", name, err)
+		}
+		return nil
+	}
+	tails := map[tailSlot]tail{}
+	err = st.readTails(set, func(t tail) error {
+		t.payload = slices.Clone(t.payload)
+		tails[t.slot] = t
 		return nil
 	})
 	for i := range st.Inputs {
@@ -39,8 +46,7 @@ func WalkCache(set disk.Set, name string, st *State, fn func(key Key, value []by
 		return fmt.Errorf("drum: walk cache of %s: %w", name, err)
 	}
 	for _, ps := range st.Parts {
-		p := part{gen: ps.Gen, dir: ps.Dir, off: ps.Offset, size: ps.Bytes, keys: ps.Keys}
-		if err := w.part(p, ps.Bucket, fn); err != nil {
+		if err := w.part(ps.part(), ps.Bucket, fn); err != nil {
 			return fmt.Errorf("drum: walk cache of %s: %w", name, err)
 		}
 	}
@@ -57,24 +63,21 @@ func newWalker(set disk.Set, name string, st *State) (*walker, error) {
 	if err := st.check(); err != nil {
 		return nil, err
 	}
-	d := &Drum{opt: Options{Set: set, Name: name, Buckets: st.Buckets, ValueBytes: st.ValueBytes, Op: st.Op}}
+	d := &Drum{opt: Options{Set: set, Name: name, Buckets: st.Buckets, ValueBytes: st.ValueBytes, Op: st.Op, Aux: st.Aux}}
 	d.shift = shiftOf(st.Buckets)
 	return &walker{d}, nil
 }
 
-func (w *walker) input(is *InputState, tails map[tailSlot][]byte, fn func(t Tuple) error) error {
+func (w *walker) input(is *InputState, tails map[tailSlot]tail, fn func(t Tuple) error) error {
 	in := is.input(&w.d.opt)
 	if is.Dir < 0 || is.Dir >= w.d.dirs() {
 		return fmt.Errorf("invalid input %+v", *is)
 	}
 	var readers [2]blockReader
 	for i, s := range []*stream{&in.keys, &in.aux} {
-		payload := tails[tailSlot{bucket: is.Bucket, sealed: is.Sealed, kind: s.kind}]
-		n, err := w.d.opt.countRecords(s.kind, payload)
-		if err != nil {
-			return fmt.Errorf("tail of bucket %d: %w", is.Bucket, err)
+		if err := w.fill(s, tails, tailSlot{bucket: is.Bucket, sealed: is.Sealed, kind: s.kind}); err != nil {
+			return err
 		}
-		s.buf, s.records = append(make([]byte, bucketHeaderBytes), payload...), n
 		chunk := disk.Alloc(walkChunkBytes)
 		defer func() { disk.Free(chunk) }()
 		at := []cursor{in.keysAt, in.auxAt}[i]
@@ -84,6 +87,19 @@ func (w *walker) input(is *InputState, tails map[tailSlot][]byte, fn func(t Tupl
 		defer readers[i].close()
 	}
 	return w.join(in, &readers[0], &readers[1], fn)
+}
+
+// fill gives a stream the buffer that it had.
+func (w *walker) fill(s *stream, tails map[tailSlot]tail, slot tailSlot) error {
+	t := tails[slot]
+	t.slot = slot
+	n, last, err := w.d.opt.countRecords(t)
+	if err != nil {
+		return fmt.Errorf("tail of %s of bucket %d: %w", slot.kind, slot.bucket, err)
+	}
+	s.buf = append(make([]byte, bucketHeaderBytes), t.payload...)
+	s.records, s.base, s.last = n, t.base, last
+	return nil
 }
 
 // join walks both streams of an input side by side.
@@ -149,7 +165,7 @@ func (w *walker) part(p part, bucket int, fn func(key Key, value []byte) error) 
 	if err := checkPart(p, w.d.dirs()); err != nil {
 		return err
 	}
-	f, err := w.d.opt.openCache(p)
+	f, err := w.d.opt.openPart(p, cacheKind)
 	if err != nil {
 		return err
 	}

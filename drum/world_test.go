@@ -25,6 +25,9 @@ type world struct {
 	opt Options // without Set and Emit
 	d   *Drum
 
+	cancel   func() // called by Emit after cancelIn batches, if not nil
+	cancelIn int
+
 	now   history
 	saved map[uint64]history // by generation of the manifest
 	gen   uint64
@@ -72,6 +75,9 @@ func (w *world) open() error {
 	opt.Emit = func(rs []Result) error {
 		if len(rs) == 0 || len(rs) > batchResults {
 			w.t.Errorf("batch of %d results", len(rs))
+		}
+		if w.cancelIn--; w.cancelIn == 0 && w.cancel != nil {
+			w.cancel()
 		}
 		for _, r := range rs {
 			r.Out, r.Value, r.Aux = bytes.Clone(r.Out), bytes.Clone(r.Value), bytes.Clone(r.Aux)
@@ -184,13 +190,19 @@ func (w *world) want() (results []Result, cache map[Key]string) {
 	return results, cache
 }
 
+func (w *world) wants(r *Result) bool {
+	if w.opt.logged() {
+		return r.New
+	}
+	return w.opt.wants(r)
+}
+
 func (w *world) check() {
 	t := w.t
 	t.Helper()
 	want, cache := w.want()
 	seen := map[int]bool{}
 	lastOf := map[uint64]int{}
-	wants := w.opt.wants
 	for _, r := range w.now.emitted {
 		i, err := strconv.Atoi(string(r.Aux[bytes.LastIndexByte(r.Aux, '.')+1:]))
 		if err != nil || i >= len(want) {
@@ -204,18 +216,24 @@ func (w *world) check() {
 			t.Fatalf("tuple %d both new and found", i)
 		}
 		x := &want[i]
+		if w.opt.logged() {
+			r.Key = x.Key // results of logs have none
+		}
 		if r.Key != x.Key || r.Op != x.Op || r.New != x.New || r.Result != x.Result || !bytes.Equal(r.Out, x.Out) ||
 			!bytes.Equal(r.Value, x.Value) || !bytes.Equal(r.Aux, x.Aux) {
 			t.Fatalf("result %d: got %+v, want %+v", i, r, x)
 		}
-		bucket := uint64(r.Key) >> w.d.shift
-		if last, ok := lastOf[bucket]; ok && last > i {
-			t.Fatalf("bucket %d: tuple %d after %d", bucket, i, last)
+		order := uint64(r.Key) >> w.d.shift
+		if w.opt.logged() {
+			order %= uint64(w.set.Len())
 		}
-		lastOf[bucket] = i
+		if last, ok := lastOf[order]; ok && last > i {
+			t.Fatalf("bucket or log %d: tuple %d after %d", order, i, last)
+		}
+		lastOf[order] = i
 	}
 	for i := range want {
-		if wants(&want[i]) && !seen[i] {
+		if w.wants(&want[i]) && !seen[i] {
 			t.Fatalf("tuple %d of %d was not emitted", i, len(want))
 		}
 	}
@@ -301,6 +319,7 @@ var kinds = map[string]Options{
 	"slow":     {Name: "slow", Apply: ApplyCheckUpdate, Each: true},
 	"count":    {Name: "count", Apply: applyCount, ValueBytes: 12, MaxValueBytes: 100, Each: true, Codec: Rice},
 	"variable": {Name: "variable", CompressAux: true, Apply: applyTest, ValueBytes: -1, MaxValueBytes: 300, OutBytes: 12},
+	"log":      {Name: "log", Op: CheckUpdate, Aux: AuxLog, SpanBytes: 64, Codec: Rice},
 	"replace": {
 		Name: "replace", Apply: ApplyReplace, ValueBytes: -1, MaxValueBytes: 100, OutBytes: 100, Each: true,
 	},
@@ -348,17 +367,30 @@ func (w *world) checkWalk() {
 	if err := json.Unmarshal(data, &m); err != nil {
 		w.t.Fatal(err)
 	}
-	h := w.saved[m.Gen]
+	h := w.saved[m.Gen].clone()
 	left := map[string]*Tuple{}
 	for i := range h.added {
 		left[string(h.added[i].Aux)] = &h.added[i]
 	}
 	err = Walk(w.set, w.opt.Name, m.State, func(t Tuple) error {
 		x := left[string(t.Aux)]
+		if x != nil && w.opt.logged() {
+			t.Key = x.Key
+		}
 		if x == nil || t.Key != x.Key || t.Op != x.Op || !bytes.Equal(t.Value, x.Value) {
 			w.t.Fatalf("walk: got %+v, want %+v", t, x)
 		}
 		delete(left, string(t.Aux))
+		return nil
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	err = WalkUniques(w.set, w.opt.Name, m.State, func(aux []byte) error {
+		if left[string(aux)] == nil {
+			w.t.Fatalf("walk: unique text %s also waits", aux)
+		}
+		h.emitted = append(h.emitted, Result{Aux: bytes.Clone(aux)})
 		return nil
 	})
 	if err != nil {
@@ -370,12 +402,10 @@ func (w *world) checkWalk() {
 		}
 		delete(left, string(r.Aux))
 	}
-	if w.opt.Wanted != nil {
-		return // the rest is duplicates
-	}
-	for aux, t := range left {
-		if t.Op&Check != 0 {
-			w.t.Fatalf("walk: tuple %s neither waits nor was emitted", aux)
+	want, _ := w.want()
+	for i := range want {
+		if r := &want[i]; w.wants(r) && left[string(r.Aux)] != nil {
+			w.t.Fatalf("walk: tuple %s neither waits nor was emitted", r.Aux)
 		}
 	}
 }

@@ -1,0 +1,232 @@
+package drum
+
+import (
+	"fmt"
+	"slices"
+
+	"drumbeat/disk"
+)
+
+// WalkUniques calls fn for every text that a pass has found unique and not emitted yet: the State of a store
+// with text logs may lie between the two. Memory: a bit per text of a log. Like Walk it verifies and changes
+// nothing.
+func WalkUniques(set disk.Set, name string, st *State, fn func(aux []byte) error) error {
+	w, err := newWalker(set, name, st)
+	if err == nil {
+		err = w.logs(st, func(ls *LogState, tails map[tailSlot]tail, mark func(number uint64)) error {
+			if !ls.Sealed {
+				return nil
+			}
+			return w.markUniques(st, ls, mark)
+		}, func(text []byte) error { return fn(text) })
+	}
+	if err != nil {
+		return fmt.Errorf("drum: walk unique texts of %s: %w", name, err)
+	}
+	return nil
+}
+
+// waiting is Walk for a store with text logs: it goes through the logs and calls fn for the texts whose keys
+// wait in buckets.
+func (w *walker) waiting(st *State, fn func(t Tuple) error) error {
+	return w.logs(st, func(ls *LogState, tails map[tailSlot]tail, mark func(number uint64)) error {
+		for i := range st.Inputs {
+			is := &st.Inputs[i]
+			if is.Dir != ls.Dir || is.Sealed != ls.Sealed {
+				continue
+			}
+			if err := w.markInput(is, tails, mark); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, func(text []byte) error { return fn(Tuple{Op: st.Op, Aux: text}) })
+}
+
+// logs goes through the logs: choose marks the numbers of those texts for which fn is called.
+func (w *walker) logs(st *State, choose func(ls *LogState, tails map[tailSlot]tail, mark func(number uint64)) error,
+	fn func(text []byte) error,
+) error {
+	tails := map[tailSlot]tail{}
+	err := st.readTails(w.d.opt.Set, func(t tail) error {
+		t.payload = slices.Clone(t.payload)
+		tails[t.slot] = t
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for i := range st.Logs {
+		ls := &st.Logs[i]
+		if ls.Dir < 0 || ls.Dir >= w.d.dirs() {
+			return fmt.Errorf("invalid log %+v", *ls)
+		}
+		marked, wrong := make([]uint64, ls.Next/64+1), false
+		err := choose(ls, tails, func(number uint64) {
+			if number >= ls.Next {
+				wrong = true
+				return
+			}
+			marked[number/64] |= 1 << (number % 64)
+		})
+		if wrong {
+			err = fmt.Errorf("a number beyond the %d texts of the log in directory %d", ls.Next, ls.Dir)
+		}
+		if err == nil {
+			err = w.log(ls, tails, marked, fn)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// log calls fn for the marked texts of a log.
+func (w *walker) log(ls *LogState, tails map[tailSlot]tail, marked []uint64, fn func(text []byte) error) error {
+	s := &stream{kind: logBlocks, bucket: ls.Dir, dir: ls.Dir, gen: ls.Text.Gen, written: ls.Text.Bytes}
+	if err := w.fill(s, tails, tailSlot{bucket: ls.Dir, sealed: ls.Sealed, kind: logBlocks}); err != nil {
+		return err
+	}
+	chunk := disk.Alloc(walkChunkBytes)
+	defer func() { disk.Free(chunk) }()
+	var r blockReader
+	if err := r.open(w.d, s, cursor{}, &chunk); err != nil {
+		return err
+	}
+	defer r.close()
+	number := uint64(0)
+	for {
+		ok, err := r.load()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			break
+		}
+		if r.base != number {
+			return corrupt(r.path(), r.off, fmt.Sprintf("text number %d", number), fmt.Sprint(r.base))
+		}
+		for b, i := r.payload, uint32(0); i < r.records; i++ {
+			text, n := parseAux(b)
+			if n == 0 {
+				return corrupt(r.path(), r.off, "text record", fmt.Sprintf("% x", b[:min(len(b), 16)]))
+			}
+			b = b[n:]
+			if number < ls.Next && marked[number/64]>>(number%64)&1 != 0 {
+				if err := fn(text); err != nil {
+					return err
+				}
+			}
+			number++
+		}
+	}
+	if number != ls.Next {
+		return corrupt(r.path(), r.next, fmt.Sprintf("%d texts", ls.Next), fmt.Sprint(number))
+	}
+	return nil
+}
+
+// markInput marks the numbers that wait in an input.
+func (w *walker) markInput(is *InputState, tails map[tailSlot]tail, mark func(number uint64)) error {
+	in := is.input(&w.d.opt)
+	if err := w.fill(&in.keys, tails, tailSlot{bucket: is.Bucket, sealed: is.Sealed, kind: keyBlocks}); err != nil {
+		return err
+	}
+	chunk := disk.Alloc(walkChunkBytes)
+	defer func() { disk.Free(chunk) }()
+	var r blockReader
+	if err := r.open(w.d, &in.keys, in.keysAt, &chunk); err != nil {
+		return err
+	}
+	defer r.close()
+	left, skip := in.tuples, in.keysAt.rec
+	for left > 0 {
+		ok, err := r.load()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return corrupt(r.path(), r.next, fmt.Sprintf("%d more tuples", left), "end")
+		}
+		var rec keyRecord
+		number := r.base
+		for b, i := r.payload, uint32(0); i < r.records; i++ {
+			n := rec.parse(&w.d.opt, b)
+			if n == 0 || rec.key>>w.d.shift != uint64(is.Bucket) {
+				return corrupt(r.path(), r.off, fmt.Sprintf("record of bucket %d", is.Bucket), fmt.Sprintf("% x", b[:min(len(b), 16)]))
+			}
+			b = b[n:]
+			number += rec.delta
+			if i >= skip {
+				mark(number)
+				left--
+			}
+		}
+		skip = 0
+	}
+	return nil
+}
+
+// markUniques marks the numbers listed for a log from its cursor on.
+func (w *walker) markUniques(st *State, ls *LogState, mark func(number uint64)) error {
+	from, err := w.streamed(ls)
+	if err != nil {
+		return err
+	}
+	r := partReader{opt: &w.d.opt, shift: w.d.shift, keys: make([]uint64, 0, blockKeys), numbers: true}
+	chunk := disk.Alloc(walkChunkBytes)
+	defer func() { disk.Free(chunk) }()
+	for i := range st.Uniques {
+		us := &st.Uniques[i]
+		if us.Log != ls.Dir {
+			continue
+		}
+		p := us.part()
+		if err := checkPart(p, w.d.dirs()); err != nil {
+			return err
+		}
+		f, err := w.d.opt.openPart(p, uniqueKind)
+		if err != nil {
+			return err
+		}
+		r.open(p, us.Bucket, chunkReader{f: f, buf: &chunk, count: &w.d.counts.cacheRead})
+		ok := true
+		for ok && err == nil {
+			if ok, err = r.load(); !ok || err != nil {
+				break
+			}
+			for _, number := range r.keys {
+				if number >= from {
+					mark(number)
+				}
+			}
+		}
+		r.c.close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// streamed returns the number of the first text of a log that has not been streamed.
+func (w *walker) streamed(ls *LogState) (uint64, error) {
+	if ls.Text.At < ls.Text.Bytes {
+		s := &stream{kind: logBlocks, bucket: ls.Dir, dir: ls.Dir, gen: ls.Text.Gen, written: ls.Text.Bytes}
+		chunk := disk.Alloc(walkChunkBytes)
+		defer func() { disk.Free(chunk) }()
+		var r blockReader
+		if err := r.open(w.d, s, cursor{off: ls.Text.At}, &chunk); err != nil {
+			return 0, err
+		}
+		defer r.close()
+		_, err := r.load()
+		return r.base, err
+	}
+	if ls.Text.Record > 0 {
+		return ls.Next, nil
+	}
+	// The buffer is what is left; it was not counted apart.
+	return ls.Next - uint64(ls.Buffered), nil
+}
