@@ -12,6 +12,7 @@
 #   --minutes N        for serve
 #   --host-delay D     drumbeat's delay between two visits to a host (5ms)
 #   --limit D          stop drumbeat after so long (10m)
+#   --kills N          kill -9 drumbeat so often on the way and let it resume (0)
 #   --keep DIR         work in DIR and leave it there; else all files go
 #   --no-warcio        don't read the WARC files with warcio (no npm needed)
 #   -- FLAGS           further flags of drumbeat crawl
@@ -21,14 +22,14 @@
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 
-command=crawl hosts=20 packages=python3-doc,postgresql-doc-15 minutes=10 delay=5ms limit=10m keep= warcio=yes extra=()
+command=crawl hosts=20 packages=python3-doc,postgresql-doc-15 minutes=10 delay=5ms limit=10m kills=0 keep= warcio=yes extra=()
 case ${1-} in crawl | check | serve) command=$1; shift ;; esac
 while (($#)); do
 	case $1 in
 	--) shift; for flag in "$@"; do extra+=("--flags=$flag"); done; break ;;
 	--no-warcio) warcio=no; shift; continue ;;
 	-h | --help) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 0 ;;
-	--hosts | --packages | --minutes | --host-delay | --limit | --keep)
+	--hosts | --packages | --minutes | --host-delay | --limit | --kills | --keep)
 		[[ $# -ge 2 ]] || { echo "realweb.sh: $1 wants a value" >&2; exit 2; } ;;
 	*) echo "realweb.sh: unknown argument $1; --help says more" >&2; exit 2 ;;
 	esac
@@ -38,6 +39,7 @@ while (($#)); do
 	--minutes) minutes=$2 ;;
 	--host-delay) delay=$2 ;;
 	--limit) limit=$2 ;;
+	--kills) kills=$2 ;;
 	--keep) keep=$2 ;;
 	esac
 	shift 2
@@ -103,7 +105,7 @@ if [[ $warcio == yes ]]; then
 	(cd "$work/node" && run npm install --no-package-lock --no-audit --no-fund --loglevel=error >/dev/null)
 fi
 code=0
-run "$work/bin/realweb" crawl "${web[@]}" --drumbeat "$work/bin/drumbeat" --host-delay "$delay" --limit "$limit" \
+run "$work/bin/realweb" crawl "${web[@]}" --drumbeat "$work/bin/drumbeat" --host-delay "$delay" --limit "$limit" --kills "$kills" \
 	"${extra[@]}" || code=$?
 if [[ $warcio == yes && -d $work/web/crawl/warc ]]; then
 	run node "$work/node/checkwarc.mjs" "$work/web/crawl/warc" "$work/web/expected.ndjson" || code=$?

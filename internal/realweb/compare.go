@@ -19,6 +19,7 @@ const (
 	deepPage  class = "found on a page that the reference parser refuses"
 	treeDrops class = "on a tag that the tree builder drops (package parse says so)"
 	cutPage   class = "its only page was cut at the limit of a body"
+	afterKill class = "asked for again after a kill"
 	noneFound class = "" // unexplained
 )
 
@@ -31,6 +32,7 @@ type difference struct {
 // comparison collects differences.
 type comparison struct {
 	walk     *walk
+	kills    int // of drumbeat
 	captured map[string]capture
 	list     []difference
 }
@@ -49,7 +51,7 @@ func (c crawlCmd) judge(k *walk, s *servers, u *usage) error {
 	if err != nil {
 		return err
 	}
-	found := &comparison{walk: k, captured: map[string]capture{}}
+	found := &comparison{walk: k, kills: u.runs - 1, captured: map[string]capture{}}
 	found.captures(captures)
 	found.requests(log)
 	printFigures(k, s, u, captures, log)
@@ -145,7 +147,11 @@ func (c *comparison) requests(log *requests) {
 	for u, n := range log.byURL {
 		robots := strings.HasSuffix(u, "/robots.txt")
 		if n > 1 && !robots {
-			c.add(noneFound, u, "asked for %d times", n)
+			why := noneFound
+			if n <= 1+c.kills {
+				why = afterKill
+			}
+			c.add(why, u, "asked for %d times", n)
 		}
 		if _, stored := c.captured[u]; !stored && !robots && c.walk.fetched[u] == nil {
 			c.add(noneFound, u, "asked for, not stored, and not in the walk (%s)", c.walk.left[u])
@@ -209,6 +215,9 @@ func printFigures(k *walk, s *servers, u *usage, captures []capture, log *reques
 	}
 	seen := len(k.fetched) + len(k.left)
 	fmt.Println("figures:")
+	if u.runs > 1 {
+		fmt.Printf("  runs               %d; times and CPU are of all together\n", u.runs)
+	}
 	fmt.Printf("  pages              %d (%d responses)\n", pages, len(captures))
 	fmt.Printf("  wall time          %.1f s from start to exit; %.1f s from first to last request\n",
 		wall, (log.last - log.first).Seconds())

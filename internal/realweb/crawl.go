@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,6 +22,8 @@ type crawlCmd struct {
 	Drumbeat  string        `required:"" help:"The binary."`
 	HostDelay time.Duration `default:"5ms" help:"drumbeat's --host-delay."`
 	Limit     time.Duration `default:"10m" help:"The crawl is stopped after so long."`
+	Kills     int           `help:"Kill drumbeat (SIGKILL) so often, and let it resume."`
+	KillAfter time.Duration `default:"4s" help:"Mean time to a kill; each is 0.5 to 1.5 times that."`
 	Flags     []string      `sep:"none" help:"Further flags of drumbeat crawl; repeatable."`
 }
 
@@ -55,37 +58,64 @@ func (c crawlCmd) Run(ctx context.Context) (err error) {
 	return c.judge(k, s, u)
 }
 
-// crawl runs drumbeat, as a child that dies with this process.
+// crawl runs drumbeat to its end, after killing it as often as asked.
 func (c crawlCmd) crawl(ctx context.Context, s *servers) (*usage, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Limit)
 	defer cancel()
-	args := append([]string{"crawl", "--seeds", "-", "--dir", s.web.path("crawl"), "--contact", "realweb@example.org",
+	seeds := s.web.path("seeds.txt")
+	if err := os.WriteFile(seeds, []byte(s.web.seed()+"\n"), 0o644); err != nil {
+		return nil, err
+	}
+	args := append([]string{"crawl", "--seeds", seeds, "--dir", s.web.path("crawl"), "--contact", "realweb@example.org",
 		"--host-delay", c.HostDelay.String(), "--server-delay", "0s", "--linger", "1s", "--crawl-log", "all"},
 		s.crawlFlags()...)
-	cmd := exec.CommandContext(ctx, c.Drumbeat, append(args, c.Flags...)...)
-	cmd.Stdin = strings.NewReader(s.web.seed() + "\n")
+	args = append(args, c.Flags...)
+	u := new(usage)
+	for i := range c.Kills {
+		life := time.Duration(float64(c.KillAfter) * (0.5 + rand.Float64()))
+		ended, err := c.runOnce(ctx, u, args, life)
+		if err != nil {
+			return nil, err
+		}
+		if ended {
+			fmt.Printf("the crawl was over after %d kills\n", i)
+			return u, nil
+		}
+		fmt.Printf("killed after %v\n", life.Round(time.Millisecond))
+	}
+	_, err := c.runOnce(ctx, u, args, 0)
+	return u, err
+}
+
+// runOnce runs drumbeat as a child that dies with this process, and kills it after life unless that is 0. It adds to
+// u, and says whether drumbeat has ended by itself.
+func (c crawlCmd) runOnce(ctx context.Context, u *usage, args []string, life time.Duration) (ended bool, err error) {
+	cmd := exec.CommandContext(ctx, c.Drumbeat, args...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 30 * time.Second
 	fmt.Println("\n$ " + strings.Join(cmd.Args, " "))
 	began := time.Now()
-	err := cmd.Run()
-	u := &usage{wall: time.Since(began)}
-	if cmd.ProcessState != nil {
-		u.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-		if r, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-			u.rssBytes = r.Maxrss << 10
-		}
+	if err := cmd.Start(); err != nil {
+		return false, fmt.Errorf("realweb: start drumbeat: %w", err)
 	}
+	if life > 0 {
+		defer time.AfterFunc(life, func() { cmd.Process.Kill() }).Stop()
+	}
+	err = cmd.Wait()
 	fmt.Println()
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("realweb: drumbeat did not end by itself in %v: %w", c.Limit, cmp.Or(err, ctx.Err()))
+	u.add(cmd.ProcessState, time.Since(began))
+	status, _ := cmd.ProcessState.Sys().(syscall.WaitStatus)
+	switch {
+	case ctx.Err() != nil:
+		return false, fmt.Errorf("realweb: drumbeat did not end by itself in %v: %w", c.Limit, cmp.Or(err, ctx.Err()))
+	case life > 0 && status.Signal() == syscall.SIGKILL:
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("realweb: drumbeat: %w", err)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("realweb: drumbeat: %w", err)
-	}
-	return u, nil
+	return true, nil
 }
 
 // usage is what drumbeat took.
@@ -93,6 +123,16 @@ type usage struct {
 	wall     time.Duration
 	cpu      time.Duration // user and system
 	rssBytes int64
+	runs     int
+}
+
+func (u *usage) add(p *os.ProcessState, wall time.Duration) {
+	u.runs++
+	u.wall += wall
+	u.cpu += p.UserTime() + p.SystemTime()
+	if r, ok := p.SysUsage().(*syscall.Rusage); ok {
+		u.rssBytes = max(u.rssBytes, r.Maxrss<<10)
+	}
 }
 
 // capture is a line of the CDXJ index.
