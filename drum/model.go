@@ -64,7 +64,7 @@ func CacheRate(speed, maxRate, linksPerPage float64) float64 {
 }
 
 // HybridRate returns the pages/s that disk and RAM cache together admit: Theorem 5, the root of equation
-// (23). misses is π(c, S), which must not fall with the rate; alpha is α(πn, R-c) for a share π of misses.
+// (23). misses is π(c, S), which must not fall with the rate; alpha is α(πn, R-c) for a share π.
 func HybridRate(
 	bandwidth, urlBytes, linksPerPage float64, misses, alpha func(float64) float64,
 ) float64 {

@@ -56,7 +56,7 @@ type Options struct {
 	Aux AuxMode
 	// SpanBytes is the largest bitmap with which a text log is streamed; default 32 MiB, for 2^28 tuples.
 	SpanBytes int
-	// CompressAux compresses the blocks of aux by s2, about 4 times for the text of URLs; at some 0.05 µs a URL.
+	// CompressAux compresses the blocks of aux by s2, the text of URLs about 4 times.
 	CompressAux bool
 	// Each merges each bucket when it is full itself, for skewed stores. False: all buckets in one pass when the
 	// largest is full, as in the paper.

@@ -108,7 +108,9 @@ func (p *pass) close() error {
 	p.d.counts.roundPeak.Store(max(p.d.counts.roundPeak.Load(), p.round.peak))
 	p.round.free()
 	m := &p.merge
-	for _, b := range [][]byte{p.chunk, p.extra, p.listChunk, p.w.buf, p.w.values, m.scratch, m.between, m.arena.buf} {
+	for _, b := range [][]byte{
+		p.chunk, p.extra, p.listChunk, p.w.buf, p.w.values, m.scratch, m.between, m.arena.buf,
+	} {
 		disk.Free(b)
 	}
 	for _, r := range []*partReader{&p.old, &p.second} {

@@ -16,8 +16,9 @@ type Stats struct {
 	Passes, Rounds, Merged, Emitted int64
 	// The bytes read and written, by kind of file.
 	KeysRead, KeysWritten, AuxRead, AuxWritten, CacheRead, CacheWritten int64
-	// The bytes held on disk: in bucket files of open and of sealed inputs, and in the cache's files by parts
-	// that are live or replaced. Files that wait for a Commit to be deleted count as DoomedBytes.
+	// The bytes held on disk: in bucket files of open (with all text logs) and of sealed inputs, and in the
+	// cache's files by parts that are live or replaced. Files that wait for a Commit to be deleted count as
+	// DoomedBytes.
 	IntakeBytes, SealedBytes, LiveBytes, DeadBytes, DoomedBytes int64
 	// RoundPeakBytes is the most RAM that the tuples of a round have taken.
 	RoundPeakBytes int64
@@ -94,6 +95,7 @@ func (d *Drum) Stats() Stats {
 		AuxRead: c.auxRead.Load(), AuxWritten: c.auxWritten.Load(),
 		CacheRead: c.cacheRead.Load(), CacheWritten: c.cacheWritten.Load(), RoundPeakBytes: c.roundPeak.Load(),
 	}
+	s.IntakeBytes = d.logBytes.Load()
 	var buckets int
 	var files int64
 	for i := range d.buckets {

@@ -21,12 +21,7 @@ func Walk(set disk.Set, name string, st *State, fn func(t Tuple) error) error {
 		}
 		return nil
 	}
-	tails := map[tailSlot]tail{}
-	err = st.readTails(set, func(t tail) error {
-		t.payload = slices.Clone(t.payload)
-		tails[t.slot] = t
-		return nil
-	})
+	tails, err := w.tails(st)
 	for i := range st.Inputs {
 		if err == nil {
 			err = w.input(&st.Inputs[i], tails, fn)
@@ -63,12 +58,14 @@ func newWalker(set disk.Set, name string, st *State) (*walker, error) {
 	if err := st.check(); err != nil {
 		return nil, err
 	}
-	d := &Drum{opt: Options{Set: set, Name: name, Buckets: st.Buckets, ValueBytes: st.ValueBytes, Op: st.Op, Aux: st.Aux}}
+	d := &Drum{opt: Options{
+		Set: set, Name: name, Buckets: st.Buckets, ValueBytes: st.ValueBytes, Op: st.Op, Aux: st.Aux,
+	}}
 	d.shift = shiftOf(st.Buckets)
 	return &walker{d}, nil
 }
 
-func (w *walker) input(is *InputState, tails map[tailSlot]tail, fn func(t Tuple) error) error {
+func (w *walker) input(is *InputState, tails tails, fn func(t Tuple) error) error {
 	in := is.input(&w.d.opt)
 	if is.Dir < 0 || is.Dir >= w.d.dirs() {
 		return fmt.Errorf("invalid input %+v", *is)
@@ -89,8 +86,21 @@ func (w *walker) input(is *InputState, tails map[tailSlot]tail, fn func(t Tuple)
 	return w.join(in, &readers[0], &readers[1], fn)
 }
 
+// tails is the buffers of a state.
+type tails map[tailSlot]tail
+
+func (w *walker) tails(st *State) (tails, error) {
+	all := tails{}
+	err := st.readTails(w.d.opt.Set, func(t tail) error {
+		t.payload = slices.Clone(t.payload)
+		all[t.slot] = t
+		return nil
+	})
+	return all, err
+}
+
 // fill gives a stream the buffer that it had.
-func (w *walker) fill(s *stream, tails map[tailSlot]tail, slot tailSlot) error {
+func (w *walker) fill(s *stream, tails tails, slot tailSlot) error {
 	t := tails[slot]
 	t.slot = slot
 	n, last, err := w.d.opt.countRecords(t)

@@ -2,7 +2,6 @@ package drum
 
 import (
 	"fmt"
-	"slices"
 
 	"drumbeat/disk"
 )
@@ -13,12 +12,13 @@ import (
 func WalkUniques(set disk.Set, name string, st *State, fn func(aux []byte) error) error {
 	w, err := newWalker(set, name, st)
 	if err == nil {
-		err = w.logs(st, func(ls *LogState, tails map[tailSlot]tail, mark func(number uint64)) error {
+		choose := func(ls *LogState, _ tails, mark func(uint64)) error {
 			if !ls.Sealed {
 				return nil
 			}
 			return w.markUniques(st, ls, mark)
-		}, func(text []byte) error { return fn(text) })
+		}
+		err = w.logs(st, choose, fn)
 	}
 	if err != nil {
 		return fmt.Errorf("drum: walk unique texts of %s: %w", name, err)
@@ -29,7 +29,7 @@ func WalkUniques(set disk.Set, name string, st *State, fn func(aux []byte) error
 // waiting is Walk for a store with text logs: it goes through the logs and calls fn for the texts whose keys
 // wait in buckets.
 func (w *walker) waiting(st *State, fn func(t Tuple) error) error {
-	return w.logs(st, func(ls *LogState, tails map[tailSlot]tail, mark func(number uint64)) error {
+	choose := func(ls *LogState, tails tails, mark func(uint64)) error {
 		for i := range st.Inputs {
 			is := &st.Inputs[i]
 			if is.Dir != ls.Dir || is.Sealed != ls.Sealed {
@@ -40,19 +40,15 @@ func (w *walker) waiting(st *State, fn func(t Tuple) error) error {
 			}
 		}
 		return nil
-	}, func(text []byte) error { return fn(Tuple{Op: st.Op, Aux: text}) })
+	}
+	return w.logs(st, choose, func(text []byte) error { return fn(Tuple{Op: st.Op, Aux: text}) })
 }
 
 // logs goes through the logs: choose marks the numbers of those texts for which fn is called.
-func (w *walker) logs(st *State, choose func(ls *LogState, tails map[tailSlot]tail, mark func(number uint64)) error,
-	fn func(text []byte) error,
+func (w *walker) logs(
+	st *State, choose func(ls *LogState, t tails, mark func(uint64)) error, fn func(text []byte) error,
 ) error {
-	tails := map[tailSlot]tail{}
-	err := st.readTails(w.d.opt.Set, func(t tail) error {
-		t.payload = slices.Clone(t.payload)
-		tails[t.slot] = t
-		return nil
-	})
+	tails, err := w.tails(st)
 	if err != nil {
 		return err
 	}
@@ -62,7 +58,7 @@ func (w *walker) logs(st *State, choose func(ls *LogState, tails map[tailSlot]ta
 			return fmt.Errorf("invalid log %+v", *ls)
 		}
 		marked, wrong := make([]uint64, ls.Next/64+1), false
-		err := choose(ls, tails, func(number uint64) {
+		err = choose(ls, tails, func(number uint64) {
 			if number >= ls.Next {
 				wrong = true
 				return
@@ -83,7 +79,7 @@ func (w *walker) logs(st *State, choose func(ls *LogState, tails map[tailSlot]ta
 }
 
 // log calls fn for the marked texts of a log.
-func (w *walker) log(ls *LogState, tails map[tailSlot]tail, marked []uint64, fn func(text []byte) error) error {
+func (w *walker) log(ls *LogState, tails tails, marked []uint64, fn func(text []byte) error) error {
 	s := &stream{kind: logBlocks, bucket: ls.Dir, dir: ls.Dir, gen: ls.Text.Gen, written: ls.Text.Bytes}
 	if err := w.fill(s, tails, tailSlot{bucket: ls.Dir, sealed: ls.Sealed, kind: logBlocks}); err != nil {
 		return err
@@ -128,9 +124,10 @@ func (w *walker) log(ls *LogState, tails map[tailSlot]tail, marked []uint64, fn 
 }
 
 // markInput marks the numbers that wait in an input.
-func (w *walker) markInput(is *InputState, tails map[tailSlot]tail, mark func(number uint64)) error {
+func (w *walker) markInput(is *InputState, tails tails, mark func(number uint64)) error {
 	in := is.input(&w.d.opt)
-	if err := w.fill(&in.keys, tails, tailSlot{bucket: is.Bucket, sealed: is.Sealed, kind: keyBlocks}); err != nil {
+	slot := tailSlot{bucket: is.Bucket, sealed: is.Sealed, kind: keyBlocks}
+	if err := w.fill(&in.keys, tails, slot); err != nil {
 		return err
 	}
 	chunk := disk.Alloc(walkChunkBytes)
@@ -154,7 +151,8 @@ func (w *walker) markInput(is *InputState, tails map[tailSlot]tail, mark func(nu
 		for b, i := r.payload, uint32(0); i < r.records; i++ {
 			n := rec.parse(&w.d.opt, b)
 			if n == 0 || rec.key>>w.d.shift != uint64(is.Bucket) {
-				return corrupt(r.path(), r.off, fmt.Sprintf("record of bucket %d", is.Bucket), fmt.Sprintf("% x", b[:min(len(b), 16)]))
+				return corrupt(r.path(), r.off, fmt.Sprintf("record of bucket %d", is.Bucket),
+					fmt.Sprintf("% x", b[:min(len(b), 16)]))
 			}
 			b = b[n:]
 			number += rec.delta

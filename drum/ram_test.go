@@ -1,0 +1,84 @@
+package drum
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"testing"
+
+	"drumbeat/disk"
+)
+
+// statusBytes returns a field of /proc/self/status that is in kB.
+func statusBytes(t *testing.T, field string) int64 {
+	t.Helper()
+	status, err := os.ReadFile("/proc/self/status")
+	must(t, err)
+	_, rest, ok := bytes.Cut(status, []byte(field+":"))
+	var n int64
+	if _, err := fmt.Sscan(string(rest[:min(len(rest), 40)]), &n); err != nil || !ok {
+		t.Skipf("no %s: %v", field, err)
+	}
+	return n << 10
+}
+
+// The RAM that the process takes during intake and passes stays within Options.RAMBytes, whatever the mix of
+// keys.
+func TestRAMBytes(t *testing.T) {
+	for name, opt := range map[string]Options{
+		"bucketed": {Op: CheckUpdate, Codec: Rice, CompressAux: true},
+		"log":      {Op: CheckUpdate, Codec: Rice, Aux: AuxLog, SpanBytes: 1 << 20},
+		"values":   {ValueBytes: -1, MaxValueBytes: 1000, Apply: ApplyReplace, OutBytes: 200, Each: true},
+	} {
+		opt.Set, opt.Name = disk.Set{FS: disk.OS(), Paths: []string{t.TempDir()}}, "x"
+		opt.Buckets, opt.BufferBytes, opt.BucketBytes, opt.ReadChunkBytes = 16, 128<<10, 16<<20, 1<<20
+		if opt.Apply != nil {
+			opt.Wanted = func(*Result) bool { return false }
+		}
+		d, err := Open(opt, nil)
+		must(t, err)
+		debug.FreeOSMemory()
+		if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {
+			t.Skip(err)
+		}
+		before := statusBytes(t, "VmRSS")
+		feed(t, d, &opt)
+		peak := statusBytes(t, "VmHWM") - before
+		// The Go heap: batches of this test, and of results.
+		if want := opt.RAMBytes(); peak > want+4<<20 || peak < want/3 {
+			t.Errorf("%s: took %d bytes, RAMBytes is %d", name, peak, want)
+		}
+		if s := d.Stats(); s.RoundPeakBytes > opt.BucketBytes || s.RoundPeakBytes < opt.BucketBytes*9/10 {
+			t.Errorf("%s: rounds of %d bytes", name, s.RoundPeakBytes)
+		}
+		must(t, d.Close())
+		runtime.GC()
+	}
+}
+
+// feed adds some times what a round takes, 90 % of it of one key, and merges.
+func feed(t *testing.T, d *Drum, opt *Options) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	ts, aux, value := make([]Tuple, 100), make([]byte, 20), []byte(nil)
+	if opt.ValueBytes != 0 {
+		value = make([]byte, 200)
+	}
+	for range 2 * opt.BucketBytes / opt.TupleBytes(len(value)/2) / int64(len(ts)) {
+		for i := range ts {
+			ts[i] = Tuple{Key: 1 << 63, Op: CheckUpdate, Aux: aux}
+			if rng.IntN(10) == 0 {
+				ts[i].Key = Key(rng.Uint64())
+			}
+			if value != nil {
+				ts[i].Value = value[:rng.IntN(len(value))]
+			}
+		}
+		must(t, d.Add(ts))
+	}
+	_, err := d.Pass(context.Background(), true)
+	must(t, err)
+}
