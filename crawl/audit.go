@@ -138,6 +138,22 @@ func (r *ring) audit(m *manifest) (*AuditReport, error) {
 			return nil, err
 		}
 	}
+	if seen != nil {
+		err := drum.WalkUniques(r.set, nameURLSeen, seen, func(aux []byte) error {
+			var rec weburl.Record
+			if err := rec.Decode(aux); err != nil {
+				return fmt.Errorf("crawl: audit of %s: %w", PlaceUnstreamed, err)
+			}
+			files[PlaceUnstreamed].Add(r.hasher.URLKey(rec.URL))
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	// Unique texts that a pass hasn't handed on yet have no account of their own: they enter it when they do.
+	m.Accounts.Places[PlaceUnstreamed] = files[PlaceUnstreamed]
+	rep.Unique.Account.Merge(files[PlaceUnstreamed])
 	for p := range numPlaces {
 		row := AuditRow{Place: p.String(), Files: files[p], Account: m.Accounts.Places[p], Ended: p == PlaceFetched || p == PlaceRefused}
 		if row.Ended {

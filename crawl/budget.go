@@ -24,7 +24,7 @@ func (r *ring) emitUnique(results []drum.Result) error {
 			if err := rec.Decode(res.Aux); err != nil {
 				return fmt.Errorf("crawl: record from URLseen: %w", err)
 			}
-			d.enter(uint64(res.Key), PlaceStar)
+			d.enter(r.hasher.URLKey(rec.URL), PlaceStar) // a text log hands out texts without keys
 			r.sketch(rec.URL)
 			checks = append(checks, star.CheckTuple{PLD: r.pldKey(weburl.Split(rec.URL).Host), Aux: res.Aux})
 		}

@@ -8,8 +8,8 @@ import (
 )
 
 // A merge that was not triggered by size rewrites the whole cache for what has come in since the last one. So it waits
-// dryDuty times the last one's duration, which leaves three quarters of the disks' time to others; and, while anything is
-// in flight, until a part of the cache's size has come in or dryPatience has passed, which bounds the bytes.
+// dryDuty times the last one's duration, which leaves three quarters of the disks' time to others; and, unless fetchers
+// idle, until a part of the cache's size has come in or dryPatience has passed, which bounds the bytes.
 const (
 	dryDuty     = 3
 	dryShare    = 8 // pending tuples are an eighth of the keys
@@ -40,7 +40,7 @@ func (r *ring) run(ctx context.Context, m merger) error {
 		dry := false
 		if pending := m.pending(); !full && pending > 0 && m.dry() {
 			due := last.Add(dryDuty * took)
-			if pending*dryShare < m.keys() {
+			if pending*dryShare < m.keys() && !r.starving() {
 				due = last.Add(max(dryDuty*took, dryPatience))
 			}
 			dry = !time.Now().Before(due) || r.nothingInFlight()
@@ -56,12 +56,18 @@ func (r *ring) run(ctx context.Context, m merger) error {
 		}
 		last = time.Now()
 		took = max(tick, last.Sub(began))
+		r.wakeBeast.raise() // its next queue was pinned, or waited for, until the merge's end
 	}
 	return nil
 }
 
 // nothingInFlight is true when no URL is in RAM, on its way there or being fetched.
 func (r *ring) nothingInFlight() bool { return r.acct.stock() == 0 && r.robotsJobs.len() == 0 }
+
+// starving is true when fetchers idle for want of URLs that could come from a merge.
+func (r *ring) starving() bool {
+	return r.acct.in(PlaceRobotsCheck, PlaceReady, PlaceRAM) < int64(r.opt.Connections)/2
+}
 
 // hungry is true when the stock is low and BEAST's current queue is read to its end, or all its queues together hold
 // little.

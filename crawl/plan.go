@@ -70,7 +70,13 @@ func MakePlan(o *Options) (Plan, error) {
 	rest := o.RAMBytes - heap
 	share := func(percent int64) int64 { return rest * percent / 100 }
 	p := Plan{RAMBytes: o.RAMBytes, DiskBytes: o.DiskBytes, HeapBytes: o.RAMBytes}
-	p.URLSeen = planDrum(nameURLSeen, share(shareSeen), o.DrumBufferBytes, o.DrumBuckets, o.DrumBucketBytes, o.DrumChunkBytes)
+	p.URLSeenDiskBytes = o.DrumDiskBytes
+	if p.URLSeenDiskBytes == 0 {
+		p.URLSeenDiskBytes = o.DiskBytes / 4
+	}
+	if err := p.planSeen(o, share(shareSeen)); err != nil {
+		return Plan{}, err
+	}
 	p.Edges = planDrum("pldedges", share(shareEdges), 0, 0, o.DrumBucketBytes, 0)
 	p.Indegree = planDrum("pldindegree", share(shareIndegree), 0, 0, o.DrumBucketBytes, 0)
 	p.RobotsCache = planDrum(nameRobotsCache, share(shareRobots), robotsBufferBytes, 0, 0, 0)
@@ -87,16 +93,36 @@ func MakePlan(o *Options) (Plan, error) {
 		p.RobotsRequested.RAMBytes, p.CacheBytes, p.EdgeCacheBytes} {
 		p.HeapBytes -= n
 	}
-	p.URLSeenDiskBytes = o.DrumDiskBytes
-	if p.URLSeenDiskBytes == 0 {
-		p.URLSeenDiskBytes = o.DiskBytes / 4
-	}
 	return p, nil
 }
 
-// planLinks is the number of links for which alpha is predicted before a crawl has shown its size: a billion pages with the
-// paper's 59 links each.
-const planLinks = 59e9
+// planSeen finds URLseen's geometry by Theorem 2, for RAM of ram bytes and the disk that its buckets may take.
+func (p *Plan) planSeen(o *Options, ram int64) error {
+	m := o.DrumBufferBytes
+	if m == 0 {
+		m = bufferFor(ram)
+	}
+	in := drum.PlanInput{Load: planLoad, RAMBytes: float64(ram), DiskBytes: float64(p.URLSeenDiskBytes), BufferBytes: float64(m),
+		ReadChunkBytes: float64(o.DrumChunkBytes)}
+	dp, err := in.Plan()
+	if err != nil {
+		return fmt.Errorf("crawl: --ram %s is too little: %w", humanize.IBytes(uint64(p.RAMBytes)), err)
+	}
+	k, r := dp.Buckets, int64(dp.RoundBytes)
+	if o.DrumBuckets != 0 {
+		k = o.DrumBuckets
+	}
+	if o.DrumBucketBytes != 0 {
+		r = o.DrumBucketBytes
+	}
+	p.Alpha = dp.Alpha
+	p.URLSeen = planDrum(nameURLSeen, ram, m, k, r, int(dp.ReadChunkBytes)&^4095)
+	return nil
+}
+
+// planLoad is the load for which alpha is predicted before a crawl has shown its own: a billion pages with the paper's 59
+// links each, a ninth of them unique.
+var planLoad = drum.Load{Links: 59e9, UniqueFraction: 1.0 / 9}
 
 // robotsBufferBytes is M of RobotsCache: a value of 64 KiB must fit.
 const robotsBufferBytes = 128 << 10
@@ -109,10 +135,7 @@ const politeItemBytes = 900
 func planDrum(name string, ram int64, m, k int, r int64, chunk int) DrumPlan {
 	p := DrumPlan{Name: name, BufferBytes: m, Buckets: k, BucketBytes: r, ChunkBytes: chunk}
 	if p.BufferBytes == 0 {
-		p.BufferBytes = 256 << 10
-		for p.BufferBytes > 8<<10 && ram/int64(4*p.BufferBytes) < 64 {
-			p.BufferBytes /= 2
-		}
+		p.BufferBytes = bufferFor(ram)
 	}
 	if p.Buckets == 0 {
 		p.Buckets = int(max(1, min(4096, ram/int64(4*p.BufferBytes))))
@@ -124,6 +147,15 @@ func planDrum(name string, ram int64, m, k int, r int64, chunk int) DrumPlan {
 	p.RAMBytes = drum.Options{Buckets: p.Buckets, BufferBytes: p.BufferBytes, BucketBytes: p.BucketBytes,
 		ReadChunkBytes: p.ChunkBytes}.RAMBytes()
 	return p
+}
+
+// bufferFor is M for a store's share of RAM: the paper's 256 KiB, less where that would leave too few buckets.
+func bufferFor(ram int64) int {
+	m := 256 << 10
+	for m > 8<<10 && ram/int64(4*m) < 64 {
+		m /= 2
+	}
+	return m
 }
 
 // Lines describes the plan for the start of a crawl.
