@@ -55,7 +55,7 @@ func (c crawlCmd) judge(k *walk, s *servers, u *usage) error {
 	found.captures(captures)
 	found.requests(log)
 	printFigures(k, s, u, captures, log)
-	return found.print()
+	return found.print(s.web.path("differences.tsv"))
 }
 
 // captures holds the index against the walk.
@@ -169,8 +169,14 @@ func (c *comparison) requests(log *requests) {
 	}
 }
 
-// print lists the differences, at most 20 of a class.
-func (c *comparison) print() error {
+// How many differences of a class are printed; all are in the file.
+const (
+	printedUnexplained = 20
+	printedExplained   = 3
+)
+
+// print lists the differences, all of them in a file, and says how many nothing explains.
+func (c *comparison) print(file string) error {
 	slices.SortFunc(c.list, func(a, b difference) int {
 		return cmp.Or(strings.Compare(string(a.class), string(b.class)), strings.Compare(a.url, b.url))
 	})
@@ -178,13 +184,20 @@ func (c *comparison) print() error {
 	for _, d := range c.list {
 		counts[d.class]++
 	}
+	if err := c.writeAll(file); err != nil {
+		return err
+	}
 	shown := map[class]int{}
 	for _, d := range c.list {
 		if shown[d.class]++; shown[d.class] == 1 {
 			title := cmp.Or(string(d.class), "UNEXPLAINED")
 			fmt.Printf("differences: %d: %s\n", counts[d.class], title)
 		}
-		if shown[d.class] <= 20 {
+		most := printedExplained
+		if d.class == noneFound {
+			most = printedUnexplained
+		}
+		if shown[d.class] <= most {
 			fmt.Printf("  %s: %s\n", d.url, d.what)
 		}
 	}
@@ -195,6 +208,15 @@ func (c *comparison) print() error {
 		fmt.Println("differences: none")
 	}
 	return nil
+}
+
+// writeAll writes a line for each difference: class, URL, and what it is.
+func (c *comparison) writeAll(name string) error {
+	var text strings.Builder
+	for _, d := range c.list {
+		fmt.Fprintf(&text, "%s\t%s\t%s\n", cmp.Or(string(d.class), "unexplained"), d.url, d.what)
+	}
+	return os.WriteFile(name, []byte(text.String()), 0o644)
 }
 
 // printFigures prints what the closing note of a change wants.

@@ -69,6 +69,9 @@ func (c crawlCmd) crawl(ctx context.Context, s *servers) (*usage, error) {
 	args := append([]string{"crawl", "--seeds", seeds, "--dir", s.web.path("crawl"), "--contact", "realweb@example.org",
 		"--host-delay", c.HostDelay.String(), "--server-delay", "0s", "--linger", "1s", "--crawl-log", "all"},
 		s.crawlFlags()...)
+	if c.Kills > 0 { // else a kill finds nothing but the beginning
+		args = append(args, "--checkpoint-every", "1s")
+	}
 	args = append(args, c.Flags...)
 	u := new(usage)
 	for i := range c.Kills {
@@ -92,6 +95,7 @@ func (c crawlCmd) crawl(ctx context.Context, s *servers) (*usage, error) {
 func (c crawlCmd) runOnce(ctx context.Context, u *usage, args []string, life time.Duration) (ended bool, err error) {
 	cmd := exec.CommandContext(ctx, c.Drumbeat, args...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.Env = append(cmd.Environ(), "SSL_CERT_FILE="+filepath.Join(c.Work, "ca.pem"))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 30 * time.Second
