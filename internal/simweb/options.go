@@ -173,7 +173,7 @@ func (o *Options) Validate() error {
 	count("Dead", o.Dead.total(), maxHosts)
 	count("Dead.Pages", o.Dead.Pages, 1<<20)
 	count("Spam.InLinks", o.Spam.InLinks, maxHosts)
-	count("Spam.Links", o.Spam.Links, 10_000)
+	count("Spam.Links", o.Spam.Links, 100_000)
 	count("Spam.IPs", o.Spam.IPs, maxIPs)
 	if o.PLDs > o.Hosts {
 		bad("option PLDs is %d, more than Hosts %d", o.PLDs, o.Hosts)
