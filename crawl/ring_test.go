@@ -170,7 +170,7 @@ func TestSpamDoesNotCrowdOut(t *testing.T) {
 				o.Spam = simweb.Spam{On: spam, InLinks: 3, Links: 25_000, IPs: 50}
 			})
 			opt := simOptions(t, web, disk.NewMem(*seedFlag))
-			opt.MaxPages = 5500
+			opt.MaxPages = 3000
 			res, err := Run(t.Context(), opt)
 			if err != nil {
 				t.Fatal(err)

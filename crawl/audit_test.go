@@ -1,0 +1,269 @@
+package crawl
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"drumbeat/beast"
+	"drumbeat/disk"
+	"drumbeat/drum"
+	"drumbeat/internal/simweb"
+	"drumbeat/queue"
+	"drumbeat/weburl"
+)
+
+// stoppedCrawl returns a directory in which every kind of place holds URLs.
+func stoppedCrawl(t *testing.T) (*disk.Mem, Options) {
+	t.Helper()
+	web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.Robots.ServerError = 3000, 0.2 })
+	fs := disk.NewMem(*seedFlag)
+	opt := simOptions(t, web, fs)
+	opt.QueuePages = Unlimited
+	opt.StockTarget = 100
+	opt.MaxPages = 300
+	if _, err := Run(t.Context(), opt); err != nil {
+		t.Fatal(err)
+	}
+	return fs, opt
+}
+
+// tamper opens the files that a manifest names, lets change alter them, and writes a manifest that names the result. The
+// accounts stay as they were.
+func tamper(t *testing.T, fs disk.FS, opt *Options, change func(set disk.Set, m *manifest, tails *disk.Tails) error) {
+	t.Helper()
+	set := disk.Set{FS: fs, Paths: opt.Dirs}
+	m, err := readManifest(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tails, err := disk.CreateTails(set, m.Gen+1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := change(set, m, tails); err != nil {
+		t.Fatal(err)
+	}
+	if err := tails.Close(); err != nil {
+		t.Fatal(err)
+	}
+	data, err := encodeManifest(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := disk.WriteFileAtomic(fs, set.Path(0, manifestName), data); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The three ways to break a place that is read like a queue.
+var faults = map[string]func(rec []byte, add func([]byte) error) error{
+	"removed": func([]byte, func([]byte) error) error { return nil },
+	"doubled": func(rec []byte, add func([]byte) error) error {
+		if err := add(rec); err != nil {
+			return err
+		}
+		return add(rec)
+	},
+	"changed": func(data []byte, add func([]byte) error) error {
+		var rec weburl.Record
+		if err := rec.Decode(data); err != nil {
+			return err
+		}
+		rec.URL = append(rec.URL[:len(rec.URL):len(rec.URL)], 'x')
+		return add(rec.Append(nil))
+	},
+}
+
+func saved[S any](m *manifest, name string, f freezer[S], tails *disk.Tails) error {
+	st, err := f.Save(tails)
+	if err != nil {
+		return err
+	}
+	m.Parts[name], err = json.Marshal(st)
+	return err
+}
+
+// breakers change the oldest record of a place by one of the faults.
+func breakers(fault func([]byte, func([]byte) error) error) map[Place]func(disk.Set, *manifest, *disk.Tails) error {
+	inQueue := func(name string) func(disk.Set, *manifest, *disk.Tails) error {
+		return func(set disk.Set, m *manifest, tails *disk.Tails) error {
+			st, err := statePart[queue.State](m, name)
+			if err != nil {
+				return err
+			}
+			q, err := queue.Open(queue.Options{Set: set, Name: name, BlockBytes: 128 << 10}, st)
+			if err != nil {
+				return err
+			}
+			rec, ok, err := q.Peek()
+			if err != nil || !ok {
+				return err
+			}
+			rec = append([]byte(nil), rec...)
+			q.Advance()
+			if err := fault(rec, q.Append); err != nil {
+				return err
+			}
+			return saved(m, name, q.Freeze(), tails)
+		}
+	}
+	return map[Place]func(disk.Set, *manifest, *disk.Tails) error{
+		PlaceAwaitRobots: inQueue(nameAwaitRobots),
+		PlaceReady:       inQueue(nameReady),
+		PlaceLater: func(set disk.Set, m *manifest, tails *disk.Tails) error {
+			st, err := statePart[queue.CalendarState](m, nameLater)
+			if err != nil {
+				return err
+			}
+			c, err := queue.OpenCalendar(queue.Options{Set: set, Name: nameLater, BlockBytes: 128 << 10}, st)
+			if err != nil {
+				return err
+			}
+			now := time.Now().Add(100 * 24 * time.Hour)
+			rec, ok, err := c.Peek(now)
+			if err != nil || !ok {
+				return err
+			}
+			rec = append([]byte(nil), rec...)
+			c.Advance()
+			if err := fault(rec, func(b []byte) error { return c.Append(now, now, b) }); err != nil {
+				return err
+			}
+			return saved(m, nameLater, c.Freeze(), tails)
+		},
+		PlaceBeast: func(set disk.Set, m *manifest, tails *disk.Tails) error {
+			st, err := statePart[beast.State](m, nameBeast)
+			if err != nil {
+				return err
+			}
+			b, err := beast.Open(beast.Options{Set: set, BlockBytes: 128 << 10}, st)
+			if err != nil {
+				return err
+			}
+			rec, ok, err := b.Peek()
+			if err != nil || !ok {
+				return err
+			}
+			rec = append([]byte(nil), rec...)
+			b.Advance()
+			if err := fault(rec, func(r []byte) error { return b.Append(b.Current()+1, r) }); err != nil {
+				return err
+			}
+			return saved(m, nameBeast, b.Freeze(), tails)
+		},
+		PlaceRAM: func(set disk.Set, m *manifest, tails *disk.Tails) error {
+			data, err := disk.ReadTail(set, m.RAM)
+			if err != nil {
+				return err
+			}
+			var recs [][]byte
+			add := func(rec []byte) error { recs = append(recs, append([]byte(nil), rec...)); return nil }
+			first := true
+			if err := eachRecord("RAM", data, func(rec []byte) error {
+				if first {
+					first = false
+					return fault(rec, add)
+				}
+				return add(rec)
+			}); err != nil {
+				return err
+			}
+			m.RAM, err = tails.Write(0, dumpRecords(recs))
+			return err
+		},
+	}
+}
+
+func TestAuditFindsEachFaultAndItsPlace(t *testing.T) {
+	found := map[Place]bool{}
+	for name, fault := range faults {
+		for place := range breakers(fault) {
+			inBubble(t, func(t *testing.T) {
+				fs, opt := stoppedCrawl(t)
+				rep, err := Audit(fs, opt.Dirs)
+				if err != nil || !rep.Balanced() {
+					t.Fatalf("before: %v, %+v", err, rep)
+				}
+				if rep.Rows[place].Files.N == 0 {
+					return // nothing there to be broken this time
+				}
+				found[place] = true
+				tamper(t, fs, &opt, breakers(fault)[place])
+				rep, err = Audit(fs, opt.Dirs)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if text := strings.Join(rep.Bad, "; "); rep.Balanced() || !strings.Contains(text, place.String()+":") {
+					t.Errorf("one record of %s %s: audit says %q", place, name, text)
+				}
+			})
+		}
+	}
+	for _, place := range []Place{PlaceBeast, PlaceLater, PlaceRAM} {
+		if !found[place] {
+			t.Errorf("no stopped crawl held a URL in %s", place)
+		}
+	}
+}
+
+func TestAuditFindsKeysInURLseen(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		fs, opt := stoppedCrawl(t)
+		tamper(t, fs, &opt, func(set disk.Set, m *manifest, tails *disk.Tails) error {
+			st, err := statePart[drum.State](m, nameURLSeen)
+			if err != nil {
+				return err
+			}
+			d, err := drum.Open(drum.Options{Set: set, Name: nameURLSeen, Op: drum.CheckUpdate, Codec: drum.Rice, Aux: drum.AuxLog,
+				BufferBytes: 64 << 10}, st)
+			if err != nil {
+				return err
+			}
+			if err := d.Add([]drum.Tuple{{Key: 12345, Op: drum.CheckUpdate, Aux: []byte("nobody's")}}); err != nil {
+				return err
+			}
+			if _, err := d.Pass(t.Context(), true); err != nil {
+				return err
+			}
+			d.Pause()
+			f := d.Freeze()
+			d.Resume()
+			return saved(m, nameURLSeen, f, tails)
+		})
+		rep, err := Audit(fs, opt.Dirs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rep.Balanced() || !strings.Contains(strings.Join(rep.Bad, ";"), "URLseen") {
+			t.Errorf("a key too many in URLseen: audit says %v", rep.Bad)
+		}
+	})
+}
+
+func TestDamageIsFoundAndNamed(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		fs, opt := stoppedCrawl(t)
+		path := disk.Set{FS: fs, Paths: opt.Dirs}.Path(0, manifestName)
+		f, err := fs.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteAt([]byte{0xff}, 200); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for name, try := range map[string]func() error{
+			"audit": func() error { _, err := Audit(fs, opt.Dirs); return err },
+			"crawl": func() error { _, err := Run(t.Context(), opt); return err },
+		} {
+			err := try()
+			if err == nil || !strings.Contains(err.Error(), path) {
+				t.Errorf("%s of a damaged manifest: got %v, want an error that names %s", name, err, path)
+			}
+		}
+	})
+}
