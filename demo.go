@@ -82,7 +82,8 @@ func (c *demoCmd) web(view *view) (*simweb.Web, error) {
 	o := simweb.Defaults(c.Seed)
 	o.Pages, o.Hosts, o.PLDs = int(c.Pages), int(c.Hosts), int(c.PLDs)
 	o.IPs = max(1, min(o.IPs, o.Hosts))
-	o.LogRequests = 1 // the checks need counters only
+	o.CrawlDelay = 5 * c.HostDelay // asked for by some hosts' robots.txt
+	o.LogRequests = 1              // the checks need counters only
 	m, err := thisMachine()
 	if err != nil {
 		return nil, err
@@ -116,9 +117,9 @@ func (c *demoCmd) options(web *simweb.Web, dir string) crawl.Options {
 	return crawl.Options{
 		FS: disk.OS(), Dirs: []string{dir}, SeedLines: web.Seeds(), Agent: defaultAgent, Contact: "demo@example.org",
 		Version: versionNumber, RAMBytes: max(0, int64(c.RAM)-demoWebRAM), DiskBytes: 20 << 30, Connections: int(c.Connections), Retries: 3,
-		HostDelay: c.HostDelay, HostDelayMin: min(c.HostDelay, 5*time.Millisecond),
-		ServerDelay: c.ServerDelay, ServerDelayMin: min(c.ServerDelay, time.Millisecond),
-		Store: true, CrawlLog: crawl.LogAll, Linger: demoLinger, CheckpointEvery: 5 * time.Second,
+		HostDelay: c.HostDelay, HostDelayMin: c.HostDelay / 2,
+		ServerDelay: c.ServerDelay, ServerDelayMin: c.ServerDelay / 2,
+		Store: true, CrawlLog: crawl.LogAll, Linger: demoLinger, MaxDepth: crawl.Unlimited, CheckpointEvery: 5 * time.Second,
 	}
 }
 

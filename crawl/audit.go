@@ -43,7 +43,7 @@ func (a *AuditReport) Balanced() bool { return len(a.Bad) == 0 }
 // Write prints the table.
 func (a *AuditReport) Write(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(t, "place\tURLs in files\tURLs in account\tkey sum\t\n")
+	fmt.Fprintf(t, "place\tURLs in files\tURLs in account\tkey sum\t\t\n")
 	row := func(r *AuditRow) {
 		state := "ok"
 		if !r.OK() {
@@ -53,7 +53,7 @@ func (a *AuditReport) Write(w io.Writer) error {
 		if r.Ended {
 			files, state = "-", ""
 		}
-		fmt.Fprintf(t, "%s\t%s\t%d\t%016x%016x\t%s\n", r.Place, files, r.Account.N, r.Account.Hi, r.Account.Lo, state)
+		fmt.Fprintf(t, "%s\t%s\t%d\t%016x%016x\t%s\t\n", r.Place, files, r.Account.N, r.Account.Hi, r.Account.Lo, state)
 	}
 	for i := range a.Rows {
 		row(&a.Rows[i])

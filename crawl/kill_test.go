@@ -90,7 +90,7 @@ func (j *childJob) options() (Options, error) {
 		Resolver: netResolver(j.DNS), RAMBytes: j.RAMBytes, DiskBytes: 10 << 30, Connections: 64, Retries: 2,
 		HostDelay: 30 * time.Millisecond, HostDelayMin: 20 * time.Millisecond, ServerDelay: 5 * time.Millisecond,
 		ServerDelayMin: 4 * time.Millisecond, Linger: 500 * time.Millisecond, CheckpointEvery: 100 * time.Millisecond, Store: true,
-		CrawlLog: LogAll, StockTarget: 500, WARCFileBytes: 200_000,
+		CrawlLog: LogAll, StockTarget: 500, MaxDepth: Unlimited, WARCFileBytes: 200_000,
 		hook: func(place string) {
 			mu.Lock()
 			defer mu.Unlock()

@@ -85,7 +85,7 @@ func (b *linkBatch) add(url []byte) {
 		return
 	}
 	key := r.hasher.URLKey(url)
-	if b.rec.Flags&weburl.FlagSeed == 0 && r.recent.TestAndSet(drum.Key(key)) {
+	if b.rec.Flags&weburl.FlagSeed == 0 && r.recent != nil && r.recent.TestAndSet(drum.Key(key)) {
 		b.d.count(CountLinksCached, 1)
 		return
 	}

@@ -113,7 +113,8 @@ type Options struct {
 	// 10,000; Unlimited for no scaling.
 	QueuePages int64
 
-	// The paper's M, Δ, k, D and c; zero means as planned from RAMBytes and DiskBytes.
+	// The paper's M, Δ, k, r, D and c; zero means as planned from RAMBytes and DiskBytes. CacheRAMBytes of Unlimited, -1,
+	// means no cache.
 	DrumBufferBytes int
 	DrumChunkBytes  int
 	DrumBuckets     int
@@ -129,7 +130,7 @@ type Options struct {
 	RobotsInFlight  int
 	MaxPages        int64
 	MaxTime         time.Duration
-	MaxDepth        int // Unlimited for none
+	MaxDepth        int // links followed from a seed at most: 0 for the seeds alone, Unlimited for no limit
 	MaxURLBytes     int
 	Scope           Scope
 	Store           bool
@@ -178,10 +179,8 @@ func (o *Options) defaults() {
 	setInt(&o.BudgetRanks, 10_000)
 	setInt(&o.QueueBlockBytes, 128<<10)
 	setInt(&o.WARCLevel, 1)
-	setInt(&o.MaxDepth, Unlimited)
 	setInt(&o.MaxURLBytes, 2083)
 	setDuration(&o.CheckpointEvery, time.Minute)
-	setDuration(&o.Linger, time.Minute)
 	setDuration(&o.MaxCrawlDelay, 300*time.Second)
 	setDuration(&o.SnapshotEvery, time.Second)
 	if o.BudgetDefault == 0 {

@@ -82,8 +82,11 @@ func MakePlan(o *Options) (Plan, error) {
 	p.RobotsCache = planDrum(nameRobotsCache, share(shareRobots), robotsBufferBytes, 0, 0, 0)
 	p.RobotsRequested = planDrum(nameRobotsRequested, share(shareRequested), 0, 0, 0, 0)
 	p.CacheBytes = share(shareCache)
-	if o.CacheRAMBytes > 0 {
+	switch {
+	case o.CacheRAMBytes > 0:
 		p.CacheBytes = o.CacheRAMBytes
+	case o.CacheRAMBytes < 0:
+		p.CacheBytes = 0
 	}
 	p.EdgeCacheBytes = share(shareEdgeCache)
 	p.PoliteBytes = share(sharePolite)

@@ -276,7 +276,9 @@ func (r *ring) openOutput(m *manifest) error {
 
 // openRAM makes what lives in RAM.
 func (r *ring) openRAM(m *manifest) error {
-	r.recent = drum.NewRAMCache(r.plan.CacheBytes)
+	if r.plan.CacheBytes > 0 {
+		r.recent = drum.NewRAMCache(r.plan.CacheBytes)
+	}
 	var visited time.Time
 	if m != nil {
 		visited = time.Now() // every host and server counts as just visited: what happened before is not known to the second

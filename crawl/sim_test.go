@@ -55,7 +55,7 @@ func simOptions(t testing.TB, web *simweb.Web, fs disk.FS) Options {
 		Resolver: simResolver{web}, Fetcher: client, RAMBytes: 128 << 20, DiskBytes: 10 << 30, Connections: 64, Retries: 2,
 		HostDelay: 200 * time.Millisecond, HostDelayMin: 50 * time.Millisecond, ServerDelay: 20 * time.Millisecond,
 		ServerDelayMin: 5 * time.Millisecond, Linger: 5 * time.Second, CheckpointEvery: 5 * time.Second, Store: true,
-		CrawlLog: LogAll, StockTarget: 2000,
+		CrawlLog: LogAll, StockTarget: 2000, MaxDepth: Unlimited,
 	}
 	if *verbose {
 		opt.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))

@@ -101,7 +101,7 @@ func (r *ring) watch(ctx context.Context) error {
 	}
 }
 
-const watchEvery = 50 * time.Millisecond
+const watchEvery = 200 * time.Millisecond
 
 // done says whether nothing is left to fetch, or only what --linger does not wait for. It looks at all places under the
 // exclusive lock, so that no URL is on its way between two of them.

@@ -58,10 +58,10 @@ func (s *Scheduler) dueAt(h *host) int64 {
 // hostSpacing estimates the time from one grant of a host to the next, for shares and deferrals. At least 1
 // ms.
 func (s *Scheduler) hostSpacing(h *host, it *Item) int64 {
-	var last time.Duration
+	var usual time.Duration
 	if h != nil {
-		last = h.elapsed
+		usual = h.usual
 	}
-	d := s.opt.DelayAfter(it.Budget, it.CrawlDelay, Result{Elapsed: last}) + last
+	d := s.opt.DelayAfter(it.Budget, it.CrawlDelay, Result{Elapsed: usual}) + usual
 	return int64(max(d, time.Millisecond))
 }

@@ -194,7 +194,8 @@ func (s *Scheduler) Done(now time.Time, g *Grant, r Result) {
 	s.flights[len(s.flights)-1] = nil
 	s.flights = s.flights[:len(s.flights)-1]
 	h.busy, h.visited = false, true
-	h.end, h.elapsed = at, r.Elapsed
+	h.end = at
+	h.usual += (r.Elapsed - h.usual) / 8
 	h.base = s.opt.DelayAfter(g.Item.Budget, g.Item.CrawlDelay, r)
 	s.schedule(h)
 	s.unlink(g.Item, at)

@@ -6,7 +6,23 @@ import "time"
 // before have a cursor for each number of past deferrals: those that return as a batch must not queue up
 // behind the far end, and their batch was kept in a slot as long as the time to the next one.
 type spread struct {
-	cursor [8]int64
+	cursor [8]backlog
+}
+
+// backlog is a virtual queue: n items were handed a slot and one is served every spacing. It is kept as a number, not
+// as a time, so that a host that answered slowly once is not thought slow for as long as it would have taken.
+type backlog struct {
+	n       float64
+	at      int64 // when n was true
+	spacing int64
+}
+
+// waiting returns n at a later time.
+func (l *backlog) waiting(now, spacing int64) float64 {
+	if l.spacing == 0 {
+		return 0
+	}
+	return max(0, l.n-float64(now-l.at)/float64(spacing))
 }
 
 type spreadKey struct {
@@ -64,8 +80,9 @@ func (s *Scheduler) deferTo(k spreadKey, now, from, spacing int64, it *Item) int
 		s.spreads[k] = sp
 	}
 	c := &sp.cursor[min(int(it.Waits), len(sp.cursor)-1)]
-	*c = min(max(*c, from)+spacing, now+int64(s.opt.MaxDefer))
-	return *c
+	n := c.waiting(now, spacing) + 1
+	*c = backlog{n, now, spacing}
+	return int64(min(float64(from)+n*float64(spacing), float64(now+int64(s.opt.MaxDefer))))
 }
 
 // sweepSpreads looks at a few random lines, drops those that are over, and any one if there are too many.
@@ -74,7 +91,7 @@ func (s *Scheduler) sweepSpreads(now int64) {
 	for k, sp := range s.spreads {
 		over := true
 		for _, c := range sp.cursor {
-			over = over && c <= now
+			over = over && c.waiting(now, c.spacing) == 0
 		}
 		if over || len(s.spreads) >= s.opt.MaxHosts {
 			delete(s.spreads, k)

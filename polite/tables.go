@@ -49,7 +49,7 @@ type host struct {
 	visited       bool          // end and base mean something
 	end           int64         // end of the last exchange
 	base          time.Duration // delay after it that the exchange itself asked for
-	elapsed       time.Duration // last response time
+	usual         time.Duration // response time, smoothed
 	turns         uint64        // grants, for taking servers in turn
 
 	waiting            *server // in whose line it stands

@@ -1,0 +1,133 @@
+package crawl
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"drumbeat/disk"
+	"drumbeat/internal/simweb"
+)
+
+// TestRobotsAreRefreshed crawls a few hosts so slowly that their robots.txt grows old: it is asked for again after a day,
+// by the same rules of politeness as a page.
+func TestRobotsAreRefreshed(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.Hosts, o.PLDs, o.IPs = 300, 6, 3, 4 })
+		fs := disk.NewMem(*seedFlag)
+		opt := simOptions(t, web, fs)
+		opt.HostDelay, opt.HostDelayMin = 30*time.Minute, 30*time.Minute
+		opt.ServerDelay, opt.ServerDelayMin = time.Minute, time.Minute
+		opt.CheckpointEvery = time.Hour
+		opt.Linger = 24 * time.Hour
+		res, err := Run(t.Context(), opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkFetched(t, web, &opt)
+		snap := web.Log().Snapshot()
+		days := res.Snapshot.Elapsed.Hours() / 24
+		refreshed := 0
+		for host, tr := range snap.Hosts {
+			if tr.Robots > 1 {
+				refreshed++
+			}
+			if float64(tr.Robots) > 4*(days+2) {
+				t.Errorf("%s: robots.txt was asked for %d times in %.1f days", host, tr.Robots, days)
+			}
+		}
+		t.Logf("%.1f days, %d of %d hosts were asked for robots.txt again", days, refreshed, len(snap.Hosts))
+		if days < 1 || refreshed == 0 {
+			t.Errorf("%.1f days, %d robots.txt refreshed: want more of both for this test to tell anything", days, refreshed)
+		}
+	})
+}
+
+func TestDepthLimit(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web, err := simweb.New(simweb.Options{Seed: *seedFlag, ChainPages: 100, LogRequests: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, depth := range []int{0, 3} {
+			opt := simOptions(t, web, disk.NewMem(*seedFlag))
+			opt.Dirs = []string{"x"}
+			opt.MaxDepth = depth
+			res, err := Run(t.Context(), opt)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := res.Snapshot.Count(CountPages); got != int64(depth+1) {
+				t.Errorf("depth %d: %d pages", depth, got)
+			}
+		}
+	})
+}
+
+// TestScopeHost stays on the seed's host, its www twin and where its redirects lead.
+func TestScopeHost(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, nil)
+		seed := web.Seeds()[0]
+		host := strings.TrimSuffix(strings.SplitN(seed, "://", 2)[1], "/")
+		opt := simOptions(t, web, disk.NewMem(*seedFlag))
+		opt.Scope = ScopeHost
+		opt.SeedLines = []string{seed}
+		res, err := Run(t.Context(), opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := web.ExpectedFrom("drumbeat", []string{seed}, func(h, _ string) bool {
+			return strings.TrimPrefix(h, "www.") == strings.TrimPrefix(host, "www.")
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		snap := web.Log().Snapshot()
+		for url := range want.FetchedURLs() {
+			if snap.Fetches[url] != 1 {
+				t.Errorf("fetched %d times: %s", snap.Fetches[url], url)
+			}
+		}
+		for url := range snap.Fetches {
+			if ok, _, _ := want.Has(url); !ok {
+				t.Errorf("outside of the scope: %s", url)
+			}
+		}
+		if res.Snapshot.Count(CountLinksScope) == 0 || want.Fetched < 3 {
+			t.Errorf("%d links outside of the scope, %d URLs inside: a poor test", res.Snapshot.Count(CountLinksScope), want.Fetched)
+		}
+	})
+}
+
+// TestBareHosts: https is tried first, then http.
+func TestBareHosts(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, func(o *simweb.Options) { o.HTTPS, o.AltPort = 0.5, 0 })
+		var http, https string
+		for _, h := range web.Hosts() {
+			switch root := web.Root(h); {
+			case web.RobotsVariant(h) != "404":
+			case strings.HasPrefix(root, "https://") && https == "":
+				https = h
+			case strings.HasPrefix(root, "http://") && http == "":
+				http = h
+			}
+		}
+		if http == "" || https == "" {
+			t.Skipf("no host of each kind: %q, %q", http, https)
+		}
+		opt := simOptions(t, web, disk.NewMem(*seedFlag))
+		opt.SeedLines = []string{http, https}
+		opt.MaxDepth = 0
+		if _, err := Run(t.Context(), opt); err != nil {
+			t.Fatal(err)
+		}
+		snap := web.Log().Snapshot()
+		for _, url := range []string{"http://" + http + "/", "https://" + https + "/"} {
+			if snap.Fetches[url] != 1 {
+				t.Errorf("%s was fetched %d times", url, snap.Fetches[url])
+			}
+		}
+	})
+}
