@@ -123,7 +123,7 @@ func TestCrashEverywhere(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(kinds)) {
 		t.Run(name, func(t *testing.T) {
 			rng := newRand(t)
-			for range times(1) {
+			for range min(2, times(1)) {
 				crashEverywhere(t, small(kinds[name]), rng)
 			}
 		})

@@ -1,0 +1,236 @@
+package drum
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"drumbeat/disk"
+)
+
+// tail is a buffer read back from a tail file.
+type tail struct {
+	slot    tailSlot
+	base    uint64
+	payload []byte
+}
+
+// readTails reads the buffers of st.
+func (st *State) readTails(set disk.Set, take func(t tail) error) error {
+	for _, ref := range st.Tails {
+		piece, err := disk.ReadTail(set, ref)
+		if err != nil {
+			return err
+		}
+		for len(piece) > 0 {
+			if len(piece) < tailHeadBytes {
+				return fmt.Errorf("tail %+v ends within a head", ref)
+			}
+			n := uint64(binary.LittleEndian.Uint32(piece[8:]))
+			slot := tailSlot{
+				bucket: int(binary.LittleEndian.Uint32(piece)), kind: blockKind(piece[4]), sealed: piece[5] == 1,
+			}
+			if n > uint64(len(piece)-tailHeadBytes) || slot.kind < keyBlocks || slot.kind > logBlocks ||
+				slot.kind != logBlocks && slot.bucket >= st.Buckets {
+				return fmt.Errorf("tail %+v has an invalid head % x", ref, piece[:tailHeadBytes])
+			}
+			t := tail{slot, binary.LittleEndian.Uint64(piece[12:]), piece[tailHeadBytes : tailHeadBytes+n]}
+			if err := take(t); err != nil {
+				return err
+			}
+			piece = piece[tailHeadBytes+n:]
+		}
+	}
+	return nil
+}
+
+// restore brings the store into the state st.
+func (d *Drum) restore(st *State) error {
+	want := map[string]int64{}
+	if st == nil {
+		return d.files.clean(want)
+	}
+	if st.ValueBytes != d.opt.ValueBytes || st.Op != d.opt.Op || st.Aux != d.opt.Aux {
+		return fmt.Errorf("store has values of %d bytes, operation %d, aux mode %d; options say %d, %d, %d",
+			st.ValueBytes, st.Op, st.Aux, d.opt.ValueBytes, d.opt.Op, d.opt.Aux)
+	}
+	d.gen.Store(st.Gen)
+	for _, f := range []func(*State, map[string]int64) error{d.restoreParts, d.restoreInputs, d.restoreLogs} {
+		if err := f(st, want); err != nil {
+			return err
+		}
+	}
+	if err := d.files.clean(want); err != nil {
+		return err
+	}
+	return st.readTails(d.opt.Set, d.restoreTail)
+}
+
+// restoreTail fills a buffer.
+func (d *Drum) restoreTail(t tail) error {
+	s := d.streamOf(t.slot)
+	if s == nil || s.buf != nil {
+		return fmt.Errorf("tail of %s of bucket %d, which has none", t.slot.kind, t.slot.bucket)
+	}
+	n, last, err := d.opt.countRecords(t)
+	if err != nil {
+		return fmt.Errorf("tail of %s of bucket %d: %w", t.slot.kind, t.slot.bucket, err)
+	}
+	s.buf = append(d.bufs.get(len(t.payload)), t.payload...)
+	s.records, s.base, s.last = n, t.base, last
+	return nil
+}
+
+// streamOf returns the stream of a slot, nil if there is none that may have a buffer.
+func (d *Drum) streamOf(slot tailSlot) *stream {
+	if slot.kind == logBlocks {
+		logs := d.texts.logs
+		if slot.sealed {
+			logs = d.texts.sealed
+		}
+		if slot.bucket >= len(logs) || logs[slot.bucket].next == 0 {
+			return nil
+		}
+		return &logs[slot.bucket].s
+	}
+	in := d.buckets[slot.bucket].open
+	if slot.sealed {
+		in = d.buckets[slot.bucket].sealed
+	}
+	switch {
+	case in == nil || in.tuples == 0:
+		return nil
+	case slot.kind == keyBlocks:
+		return &in.keys
+	}
+	return &in.aux
+}
+
+func (d *Drum) restoreParts(st *State, want map[string]int64) error {
+	for _, ps := range st.Parts {
+		p := ps.part()
+		if err := checkPart(p, d.dirs()); err != nil || ps.Bucket < 0 || ps.Bucket >= len(d.buckets) {
+			return fmt.Errorf("part of bucket %d: %w", ps.Bucket, err)
+		}
+		d.buckets[ps.Bucket].part = p
+		d.keys.Add(p.keys)
+		c := d.files.caches[p.gen]
+		if c == nil {
+			c = &cacheFile{gen: p.gen, dir: p.dir}
+			d.files.caches[p.gen] = c
+		}
+		c.live += p.space()
+		c.size = max(c.size, p.off+p.space())
+		name := d.opt.path(p.dir, cacheName(p.gen))
+		want[name] = max(want[name], p.off+p.size)
+	}
+	return nil
+}
+
+func (d *Drum) restoreInputs(st *State, want map[string]int64) error {
+	for i := range st.Inputs {
+		is := &st.Inputs[i]
+		if is.Bucket < 0 || is.Bucket >= len(d.buckets) || is.Dir < 0 || is.Dir >= d.dirs() || is.Tuples <= 0 {
+			return fmt.Errorf("invalid input %+v", *is)
+		}
+		b := &d.buckets[is.Bucket]
+		in := is.input(&d.opt)
+		if is.Sealed {
+			b.sealed = in
+			d.sealed.Add(1)
+		} else {
+			b.open = in
+			if in.cost >= d.opt.BucketBytes {
+				b.full = true
+				d.full.Add(1)
+			}
+		}
+		d.tuples.Add(in.tuples)
+		d.bytes.Add(in.bytes)
+		for _, s := range []*stream{&in.keys, &in.aux} {
+			if s.gen != 0 {
+				want[d.opt.path(s.dir, bucketName(s.kind, s.bucket, s.gen))] = s.written
+			}
+		}
+	}
+	return nil
+}
+
+// restoreLogs brings back the text logs and the lists of a pass.
+func (d *Drum) restoreLogs(st *State, want map[string]int64) error {
+	t := &d.texts
+	for _, ls := range st.Logs {
+		if ls.Dir < 0 || ls.Dir >= d.dirs() || !d.opt.logged() {
+			return fmt.Errorf("invalid log %+v", ls)
+		}
+		log := d.newLog(ls.Dir)
+		log.next, log.at = ls.Next, cursor{off: ls.Text.At, rec: ls.Text.Record}
+		log.s.gen, log.s.written = ls.Text.Gen, ls.Text.Bytes
+		d.logBytes.Add(log.s.written)
+		if log.s.gen != 0 {
+			want[d.opt.path(log.s.dir, bucketName(logBlocks, log.s.bucket, log.s.gen))] = log.s.written
+		}
+		if !ls.Sealed {
+			t.logs[ls.Dir] = log
+			continue
+		}
+		if len(t.sealed) != ls.Dir {
+			return fmt.Errorf("log %+v out of order", ls)
+		}
+		t.sealed = append(t.sealed, log)
+		d.logSealed.Store(true)
+	}
+	files := map[uint64]*cacheFile{}
+	for _, us := range st.Uniques {
+		p := us.part()
+		if err := checkPart(p, d.dirs()); err != nil || us.Log < 0 || us.Log >= len(t.sealed) {
+			return fmt.Errorf("invalid list %+v: %w", us, err)
+		}
+		t.uniques = append(t.uniques, uniqueList{part: p, bucket: us.Bucket, log: us.Log})
+		name := d.opt.partPath(uniqueKind, p.dir, p.gen)
+		want[name] = max(want[name], p.off+p.size)
+		if files[p.gen] == nil {
+			files[p.gen] = &cacheFile{gen: p.gen, dir: p.dir}
+			t.files = append(t.files, files[p.gen])
+		}
+		files[p.gen].size = want[name]
+	}
+	d.unstreamed.Store(st.Unstreamed)
+	return nil
+}
+
+// input returns the input that is describes, but for its buffers.
+func (is *InputState) input(o *Options) *input {
+	stream := func(kind blockKind, s StreamState) (stream, cursor) {
+		return stream{kind: kind, bucket: is.Bucket, dir: is.Dir, gen: s.Gen, written: s.Bytes},
+			cursor{off: s.At, rec: s.Record}
+	}
+	in := &input{
+		tuples: is.Tuples, values: is.Values, bytes: is.Bytes,
+		cost: is.Tuples*o.TupleBytes(0) + is.Values,
+	}
+	in.keys, in.keysAt = stream(keyBlocks, is.Keys)
+	in.aux, in.auxAt = stream(auxBlocks, is.Aux)
+	return in
+}
+
+// countRecords returns the number of records in a buffer, and with text logs the number of the last one's
+// text.
+func (o *Options) countRecords(t tail) (n uint32, last uint64, err error) {
+	var rec keyRecord
+	b, last := t.payload, t.base
+	for len(b) > 0 {
+		size := 0
+		if t.slot.kind == keyBlocks {
+			size = rec.parse(o, b)
+			last += rec.delta
+		} else {
+			_, size = parseAux(b)
+		}
+		if size == 0 {
+			return 0, 0, fmt.Errorf("invalid record % x", b[:min(len(b), 16)])
+		}
+		b = b[size:]
+		n++
+	}
+	return n, last, nil
+}
