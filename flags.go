@@ -106,15 +106,15 @@ type reportFlags struct {
 }
 
 type demoCmd struct {
-	Pages       count         `group:"what" placeholder:"N" default:"20000" help:"Pages of the synthetic web, about."`
+	Pages       count         `group:"what" placeholder:"N" default:"26000" help:"URLs of the synthetic web, about; four in five are pages, the rest redirects, errors and files."`
 	Hosts       count         `group:"what" placeholder:"N" default:"2000" help:"Hosts of the synthetic web."`
 	PLDs        count         `group:"what" name:"plds" placeholder:"N" default:"500" help:"Pay-level domains of the synthetic web."`
 	Seed        uint64        `group:"what" placeholder:"N" default:"1" help:"Number that the whole web is drawn from."`
 	Dir         string        `group:"what" placeholder:"DIR" help:"Directory of the crawl, kept. Default: a temporary one."`
 	RAM         size          `group:"machine" name:"ram" placeholder:"SIZE" default:"512MiB" help:"RAM of the whole process, the synthetic web included."`
 	Connections count         `group:"net" placeholder:"N" default:"500" help:"Most exchanges at once."`
-	HostDelay   time.Duration `group:"manners" placeholder:"DURATION" default:"20ms" help:"Time between two visits to a host."`
-	ServerDelay time.Duration `group:"manners" placeholder:"DURATION" default:"5ms" help:"Time between two visits to an address."`
+	HostDelay   time.Duration `group:"manners" placeholder:"DURATION" default:"10ms" help:"Time between two visits to a host; half of it for PLDs with large budgets."`
+	ServerDelay time.Duration `group:"manners" placeholder:"DURATION" default:"2ms" help:"Time between two visits to an address; half of it for large budgets."`
 	Quiet       bool          `group:"report" short:"q" help:"Print the summary alone."`
 	LogLevel    string        `group:"report" enum:"debug,info,warn,error" default:"info" help:"Least level that is logged: debug, info, warn, error."`
 }

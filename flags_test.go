@@ -209,8 +209,8 @@ func TestEnvironment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Parse([]string{"demo"}); err != nil || c.Demo.HostDelay != 20*time.Millisecond {
-		t.Errorf("demo: got %v, %v, want 20ms", c.Demo.HostDelay, err)
+	if _, err := p.Parse([]string{"demo"}); err != nil || c.Demo.HostDelay != 10*time.Millisecond {
+		t.Errorf("demo: got %v, %v, want 10ms", c.Demo.HostDelay, err)
 	}
 }
 
