@@ -111,12 +111,8 @@ func (c *crawlCmd) options() crawl.Options {
 	if c.MaxDepth != nil {
 		o.MaxDepth = int(*c.MaxDepth)
 	}
-	// Where 0 has a meaning of its own, crawl.Options spells it otherwise: its zero is the default.
-	if c.Linger == 0 {
-		o.Linger = 1
-	}
 	if c.CacheRAM != nil && *c.CacheRAM == 0 {
-		o.CacheRAMBytes = crawl.Unlimited
+		o.CacheRAMBytes = crawl.Unlimited // its zero is the default
 	}
 	return o
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -229,6 +230,40 @@ func TestLimits(t *testing.T) {
 	}
 	if err := web.Log().Snapshot().CheckFetched(web.Expected(defaultAgent), 1); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestMoreMachine: with other RAM, one more directory and output elsewhere the same crawl goes on to the same set.
+func TestMoreMachine(t *testing.T) {
+	web, flags := smallWeb(t, nil)
+	tmp := t.TempDir()
+	flags = append(flags, "--seeds", seedFile(t, web), "--dir="+tmp+"/a", "--out="+tmp+"/out")
+	wantExit(t, exitPages, "", append(flags, "--max-pages=40")...)
+	flags = append(flags, "--dir="+tmp+"/b", "--ram=400MiB")
+	wantExit(t, exitPages, "", append(flags, "--max-pages=80")...)
+	wantExit(t, exitDone, "", append(flags, "--ram=160MiB")...)
+	if err := web.Log().Snapshot().CheckFetched(web.Expected(defaultAgent), 1); err != nil {
+		t.Error(err)
+	}
+	wantExit(t, exitDone, "", "audit", tmp+"/b", tmp+"/a")
+	wantExit(t, exitDirectory, "", "audit", tmp+"/a")
+	if files, _ := filepath.Glob(tmp + "/out/warc/*.warc.gz"); len(files) == 0 {
+		t.Error("no WARC files under --out")
+	}
+	if files, _ := filepath.Glob(tmp + "/*/warc/*.open"); len(files) != 0 {
+		t.Errorf("files left open: %v", files)
+	}
+}
+
+// TestDepth: with --max-depth=0 the seeds alone are fetched.
+func TestDepth(t *testing.T) {
+	web, flags := smallWeb(t, nil)
+	wantExit(t, exitDone, "", append(flags, "--seeds", seedFile(t, web), "--dir="+t.TempDir()+"/c", "--max-depth=0")...)
+	seeds := web.Seeds()
+	for url := range web.Log().Fetches() {
+		if !slices.Contains(seeds, url) {
+			t.Errorf("fetched %s, which is no seed", url)
+		}
 	}
 }
 
