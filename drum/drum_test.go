@@ -98,6 +98,10 @@ func TestModel(t *testing.T) {
 						}
 						must(t, w.d.Close())
 						w.set.FS = mem
+						if rng.IntN(4) == 0 { // a new disk
+							w.set.Paths = append(w.set.Paths, fmt.Sprintf("d%d", w.set.Len()))
+							w.grown = true
+						}
 						must(t, w.open())
 						if w.gen > 0 {
 							w.checkWalk()

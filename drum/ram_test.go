@@ -35,7 +35,7 @@ func TestRAMBytes(t *testing.T) {
 		"values":   {ValueBytes: -1, MaxValueBytes: 1000, Apply: ApplyReplace, OutBytes: 200, Each: true},
 	} {
 		opt.Set, opt.Name = disk.Set{FS: disk.OS(), Paths: []string{t.TempDir()}}, "x"
-		opt.Buckets, opt.BufferBytes, opt.BucketBytes, opt.ReadChunkBytes = 16, 128<<10, 16<<20, 1<<20
+		opt.Buckets, opt.BufferBytes, opt.BucketBytes, opt.ReadChunkBytes = 16, 64<<10, 8<<20, 512<<10
 		if opt.Apply != nil {
 			opt.Wanted = func(*Result) bool { return false }
 		}
