@@ -140,3 +140,25 @@ func benchmarkPass(b *testing.B, opt Options, known int) {
 	b.ReportMetric(io/float64(text), "alpha")
 	b.ReportMetric(8*float64(s.LiveBytes)/float64(s.Keys), "bits/key")
 }
+
+// BenchmarkDryPass is the least that a pass costs: the links of one page into a cache of a few thousand keys.
+func BenchmarkDryPass(b *testing.B) {
+	for _, aux := range []AuxMode{AuxBucketed, AuxLog} {
+		b.Run(fmt.Sprintf("aux=%d", aux), func(b *testing.B) {
+			set := disk.Set{FS: disk.OS(), Paths: []string{b.TempDir()}}
+			d, err := Open(Options{Set: set, Name: "x", Op: CheckUpdate, Codec: Rice, Aux: aux}, nil)
+			must(b, err)
+			defer d.Close()
+			rng, ts := rand.New(rand.NewPCG(1, 1)), make([]Tuple, 59)
+			for b.Loop() {
+				for i := range ts {
+					key := Key(rng.Uint64N(5000) * 0x9e3779b97f4a7c15)
+					ts[i] = Tuple{Key: key, Op: CheckUpdate, Aux: []byte("http://x/")}
+				}
+				must(b, d.Add(ts))
+				_, err := d.Pass(context.Background(), true)
+				must(b, err)
+			}
+		})
+	}
+}

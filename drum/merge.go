@@ -109,7 +109,6 @@ func (m *merge) startWriting() error {
 	if err != nil {
 		return err
 	}
-	defer r.c.close()
 	for left := m.passed; left > 0; {
 		if ok, err := r.load(); !ok || err != nil {
 			return err

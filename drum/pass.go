@@ -250,9 +250,9 @@ func (p *pass) mergePart(b *bucket, i int, merge func() error) (part, error) {
 		return err
 	}
 	p.merge.reread = func() (*partReader, error) {
-		f, err := p.d.opt.openPart(b.part, cacheKind)
+		c, err := p.reader(b.part, cacheKind, &p.extra)
 		if err == nil {
-			p.second.open(b.part, i, chunkReader{f: f, buf: &p.extra, count: &p.d.counts.cacheRead})
+			p.second.open(b.part, i, c)
 		}
 		return &p.second, err
 	}
