@@ -65,7 +65,7 @@ func (a *app) fail(err error) int {
 	}
 	var end *ended
 	if !errors.As(err, &end) || !end.quiet {
-		fmt.Fprintln(a.stderr, "drumbeat: "+strings.TrimPrefix(oneLine(err), "drumbeat: "))
+		fmt.Fprintln(a.stderr, "drumbeat: "+strings.TrimPrefix(oneLine(err), "drumbeat: ")+advice(exitCode(err)))
 	}
 	return exitCode(err)
 }
@@ -73,6 +73,14 @@ func (a *app) fail(err error) int {
 // sameSignal is the time in which further signals count as the first one: timeout(1) and the like send one to the process
 // and to its group.
 const sameSignal = 100 * time.Millisecond
+
+// advice goes behind the error of an exit code.
+func advice(code int) string {
+	if code == exitDiskFull {
+		return "; make room and run the same command: it goes on from the last checkpoint"
+	}
+	return ""
+}
 
 // stopOnSignal ends the context with the first SIGINT or SIGTERM; a second one ends the program at once. What is on disk is
 // then as after a crash: nothing is lost.
