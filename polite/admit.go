@@ -27,7 +27,11 @@ func (s *Scheduler) Admit(now time.Time, it *Item) Verdict {
 	}
 	h := s.hosts[it.Host]
 	if h == nil {
-		h = s.newHost(it, at)
+		h = s.newHost(it.Host, at)
+	}
+	if s.hasVisited && !h.visited {
+		h.visited, h.end = true, s.visited
+		h.base, h.plain = s.opt.DelayAfter(it.Budget, it.CrawlDelay, Result{}), s.opt.plainDelay(it.Budget)
 	}
 	s.link(it, at)
 	s.enqueue(h, it, at)
@@ -52,16 +56,22 @@ func (s *Scheduler) tableFull(it *Item) bool {
 	return false
 }
 
-func (s *Scheduler) newHost(it *Item, now int64) *host {
-	h := &host{key: it.Host}
+func (s *Scheduler) newHost(key uint64, now int64) *host {
+	h := &host{key: key, notBefore: now}
 	h.node.host = h
-	h.when = now
-	if s.hasVisited {
-		h.visited, h.end = true, s.visited
-		h.base = s.opt.DelayAfter(it.Budget, it.CrawlDelay, Result{})
-	}
-	s.hosts[it.Host] = h
+	s.hosts[key] = h
 	return h
+}
+
+func (s *Scheduler) newServer(k serverKey, now int64) *server {
+	v := &server{key: k}
+	v.node.server = v
+	v.when = now
+	if s.hasVisited {
+		v.when = max(now, s.visited+int64(s.opt.ServerDelay))
+	}
+	s.servers[k] = v
+	return v
 }
 
 // link counts the item at its servers and its PLD.
@@ -74,13 +84,7 @@ func (s *Scheduler) link(it *Item, now int64) {
 		k := serverOf(a)
 		v := s.servers[k]
 		if v == nil {
-			v = &server{key: k}
-			v.node.server = v
-			v.when = now
-			if s.hasVisited {
-				v.when = max(now, s.visited+int64(s.opt.ServerDelay))
-			}
-			s.servers[k] = v
+			v = s.newServer(k, now)
 		}
 		if it.names(v) {
 			continue

@@ -9,13 +9,17 @@ import (
 // (budget 0: unscaled), the Crawl-delay and factor times the response time, both capped at MaxCrawlDelay, and
 // the back-off.
 func (o *Options) DelayAfter(budget uint32, crawlDelay time.Duration, r Result) time.Duration {
-	d := scale(o.HostDelay, o.HostDelayMin, float64(o.DefaultBudget), float64(budget))
-	d = max(d, min(crawlDelay, o.MaxCrawlDelay))
+	d := max(o.plainDelay(budget), min(crawlDelay, o.MaxCrawlDelay))
 	if o.ResponseFactor > 0 {
 		f := math.Min(o.ResponseFactor*float64(r.Elapsed), float64(o.MaxCrawlDelay))
 		d = max(d, time.Duration(f))
 	}
 	return max(d, r.Backoff)
+}
+
+// plainDelay is τh·B0/Bx within its bounds.
+func (o *Options) plainDelay(budget uint32) time.Duration {
+	return scale(o.HostDelay, o.HostDelayMin, float64(o.DefaultBudget), float64(budget))
 }
 
 // scale returns full·b0/budget, at least least and at most full.
@@ -46,13 +50,13 @@ func (s *Scheduler) budgetOf(it *Item) int64 {
 // dueAt returns when the host may be visited next.
 func (s *Scheduler) dueAt(h *host) int64 {
 	if !h.visited {
-		return h.when
+		return h.notBefore
 	}
 	d := h.base
 	if it := h.front(); it != nil {
 		d = max(d, min(it.CrawlDelay, s.opt.MaxCrawlDelay))
 	}
-	return h.end + int64(d)
+	return max(h.notBefore, h.end+int64(d))
 }
 
 // hostSpacing estimates the time from one grant of a host to the next, for shares and deferrals. At least 1

@@ -25,8 +25,11 @@
 // past deferrals: a batch that returns together, because far times are kept coarsely on disk, is spread over
 // the time until the next batch. An item is thus deferred about log4(URLs/share) times at most.
 //
+// Restart. Plain delays need no record: with Options.Visited hosts and servers count as visited at the restart.
+// Longer ones are read by Delays and given to Restore of the next run.
+//
 // Concurrency. All methods may be called from any goroutine; one mutex, O(log n) under it except Evict, Each
-// and Snapshot, which are O(items). No goroutines, no clock: callers pass now, which should carry a monotonic
+// and Snapshot, which are O(items), and Delays and Restore, which are O(table entries). No goroutines, no clock: callers pass now, which should carry a monotonic
 // reading. Ready and Room are channels of capacity one: one waiter each.
 //
 // Memory: MaxItems or MaxBytes of items (Rec + ItemOverhead each), MaxHosts entries of some 200 bytes for
@@ -34,5 +37,5 @@
 // tables Admit says Full until an entry's delay has passed; deferral lines are dropped at random instead,
 // which costs further deferrals, no URL.
 //
-// No files.
+// No files. The coding of a Delay, for the caller's checkpoint, is in format.go.
 package polite

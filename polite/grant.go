@@ -182,11 +182,7 @@ func (s *Scheduler) Done(now time.Time, g *Grant, r Result) {
 	}
 	s.start(g, at)
 	if r.ServerBackoff > 0 {
-		if v.in != nil {
-			v.in.remove(&v.node)
-		}
-		v.setWhen(at + int64(r.ServerBackoff))
-		s.place(v, at)
+		s.restServer(v, at, at+int64(r.ServerBackoff))
 	}
 	g.host, g.server = nil, nil
 	last := s.flights[len(s.flights)-1]
@@ -196,7 +192,7 @@ func (s *Scheduler) Done(now time.Time, g *Grant, r Result) {
 	h.busy, h.visited = false, true
 	h.end = at
 	h.usual += (r.Elapsed - h.usual) / 8
-	h.base = s.opt.DelayAfter(g.Item.Budget, g.Item.CrawlDelay, r)
+	h.base, h.plain = s.opt.DelayAfter(g.Item.Budget, g.Item.CrawlDelay, r), s.opt.plainDelay(g.Item.Budget)
 	s.schedule(h)
 	s.unlink(g.Item, at)
 	signal(s.ready)

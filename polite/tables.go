@@ -46,9 +46,11 @@ type host struct {
 	robots, pages line
 	lineIndex     int // index in Scheduler.lines + 1; 0 = no queued items
 	busy          bool
-	visited       bool          // end and base mean something
+	notBefore     int64         // no visit before, whatever end and base say
+	visited       bool          // end, base and plain mean something
 	end           int64         // end of the last exchange
 	base          time.Duration // delay after it that the exchange itself asked for
+	plain         time.Duration // what that delay would have been without a special reason
 	usual         time.Duration // response time, smoothed
 	turns         uint64        // grants, for taking servers in turn
 
@@ -77,13 +79,22 @@ func serverOf(a netip.Addr) serverKey {
 	return k
 }
 
+// addr is an address of the server, the first one.
+func (k serverKey) addr() netip.Addr {
+	var b [16]byte
+	binary.BigEndian.PutUint64(b[:8], k.hi)
+	binary.BigEndian.PutUint64(b[8:], k.lo)
+	return netip.AddrFrom16(b).Unmap()
+}
+
 // server is an IP address with items, or a delay that has not passed. node.when is when it may be visited
 // next. It is in the server heap if hosts wait and it is not held; in the idle heap if it has no items; else
 // in none.
 type server struct {
 	node
 	key        serverKey
-	held       bool // granted, request not started
+	held       bool  // granted, request not started
+	rest       int64 // end of its last back-off
 	head, tail *host
 	waiting    int
 	items      int   // items that name it, those in flight included
