@@ -4,7 +4,7 @@ import "time"
 
 // Admit offers an item. Admitted: the scheduler owns it until Next or Evict. Deferred: a share is exceeded,
 // offer it again at Due (set in the item too). Full: RAM or a table is full, offer it again after Room. Items
-// for robots.txt are exempt from the share of their host only.
+// for robots.txt have a share of their own at each server, and none at their host.
 func (s *Scheduler) Admit(now time.Time, it *Item) Verdict {
 	if len(it.Addrs) == 0 {
 		panic("BUG: polite: item without addresses")
@@ -138,6 +138,7 @@ func (s *Scheduler) enqueue(h *host, it *Item, now int64) {
 	it.host = h
 	if it.Robots {
 		h.robots.push(it)
+		it.countRobots(1)
 	} else {
 		h.pages.push(it)
 	}
@@ -157,6 +158,7 @@ func (s *Scheduler) dequeue(it *Item, now int64) {
 	h := it.host
 	if it.Robots {
 		h.robots.remove(it)
+		it.countRobots(-1)
 	} else {
 		h.pages.remove(it)
 	}
@@ -174,6 +176,13 @@ func (s *Scheduler) dequeue(it *Item, now int64) {
 		v.removeWait(h)
 		s.place(v, now)
 		s.schedule(h)
+	}
+}
+
+// countRobots counts a queued robots item at its servers.
+func (it *Item) countRobots(n int) {
+	for _, v := range it.servers[:it.nservers] {
+		v.robots += n
 	}
 }
 

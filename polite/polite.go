@@ -39,14 +39,17 @@ type Options struct {
 	MaxCrawlDelay  time.Duration // cap of Crawl-delay and of ResponseFactor's delay; default 2 min
 	ResponseFactor float64       // host delay >= factor × last response time; 0 = off
 
-	MaxItems     int           // items in RAM, those in flight included; default 100,000
-	MaxBytes     int64         // their bytes; default 1 GiB
-	MaxHosts     int           // entries of each, host and server table; default 10 × MaxItems, 1000 at least
-	MaxPerHost   int           // items in RAM of one host; default 64; Unlimited
-	MaxPerServer int           // items that name one server; default MaxItems/8; Unlimited
-	MaxPerPLD    int           // items of one PLD; default MaxItems/8; Unlimited
-	Ahead        time.Duration // a share is never below what its owner can be sent in this time; default 4 s
-	MaxDefer     time.Duration // longest deferral; default 59 days
+	MaxItems     int   // items in RAM, those in flight included; default 100,000
+	MaxBytes     int64 // their bytes; default 1 GiB
+	MaxHosts     int   // entries of each, host and server table; default 10 × MaxItems, 1000 at least
+	MaxPerHost   int   // items in RAM of one host; default 64; Unlimited
+	MaxPerServer int   // items that name one server; default MaxItems/8; Unlimited
+	MaxPerPLD    int   // items of one PLD; default MaxItems/8; Unlimited
+	// MaxRobotsPerServer is the share of robots items, those in flight not counted, that name one server; they
+	// have no part in MaxPerServer. Default 16; Unlimited.
+	MaxRobotsPerServer int
+	Ahead              time.Duration // a share is never below what its owner can be sent in this time; default 4 s
+	MaxDefer           time.Duration // longest deferral; default 59 days
 
 	// Visited, if set, is when every host and server counts as visited last: the time of an unclean stop or,
 	// since that is not known, of the start after it.
@@ -67,6 +70,7 @@ func (o *Options) setDefaults() {
 	def(&o.MaxPerHost, 64)
 	def(&o.MaxPerServer, max(o.MaxItems/8, 1))
 	def(&o.MaxPerPLD, max(o.MaxItems/8, 1))
+	def(&o.MaxRobotsPerServer, 16)
 	if o.MaxBytes == 0 {
 		o.MaxBytes = 1 << 30
 	}
@@ -141,11 +145,12 @@ const (
 	HostShare          // the host has its share of items in RAM
 	ServerShare        // all servers of the item have theirs
 	PLDShare           // the PLD has its share
+	RobotsShare        // all servers of the robots item have their share of those
 )
 
 // String returns a word for logs and tables.
 func (r Reason) String() string {
-	return [...]string{"none", "host share", "server share", "pld share"}[r]
+	return [...]string{"none", "host share", "server share", "pld share", "robots share"}[r]
 }
 
 // Kind is the kind of a Verdict.

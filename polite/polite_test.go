@@ -307,6 +307,51 @@ func TestDeferral(t *testing.T) {
 	}
 }
 
+// Thousands of hosts on one server get a few robots items at a time; pages do not count, nor do other servers.
+func TestRobotsShare(t *testing.T) {
+	opt := paper()
+	opt.MaxPerServer = 1
+	s := polite.New(opt, t0)
+	admit(t, s, t0, item(1000, 1000, v4(1)))
+	robots := func(host int, addrs ...netip.Addr) *polite.Item {
+		it := item(host, host, addrs...)
+		it.Robots = true
+		return it
+	}
+	for i := range 16 {
+		admit(t, s, t0, robots(i, v4(1)))
+	}
+	for i := range 5 {
+		it := robots(100+i, v4(1))
+		v := s.Admit(t0, it)
+		want := t0.Add(time.Duration(17+i) * time.Second)
+		if v.Kind != polite.Deferred || v.Why != polite.RobotsShare || !v.Due.Equal(want) || !it.Due.Equal(want) {
+			t.Errorf("item %d: got %+v, want deferred to %v", i, v, want)
+		}
+	}
+	admit(t, s, t0, robots(200, v4(1), v4(2)))
+	g, _ := s.Next(t0) // the page
+	s.Started(t0, g)
+	if v := s.Admit(t0, robots(201, v4(1))); v.Kind != polite.Deferred {
+		t.Errorf("after a page: got %+v, want deferred", v)
+	}
+	g, _ = s.Next(t0.Add(time.Second)) // host 200 through the other server
+	h, _ := s.Next(t0.Add(time.Second))
+	if !g.Item.Robots || !h.Item.Robots {
+		t.Fatalf("granted %+v and %+v, want robots items", g.Item, h.Item)
+	}
+	admit(t, s, t0.Add(time.Second), robots(201, v4(1))) // one in flight does not count
+
+	opt.ServerDelay, opt.ServerDelayMin, opt.MaxItems = ms(10), ms(10), 1000
+	s = polite.New(opt, t0)
+	for i := range 400 { // what can be sent in 4 s
+		admit(t, s, t0, robots(i, v4(1)))
+	}
+	if v := s.Admit(t0, robots(400, v4(1))); v.Kind != polite.Deferred {
+		t.Errorf("item 401: got %+v, want deferred", v)
+	}
+}
+
 func TestEvict(t *testing.T) {
 	s := polite.New(paper(), t0)
 	for i := range 10 {

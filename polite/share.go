@@ -52,13 +52,19 @@ func (s *Scheduler) overShare(now int64, it *Item) (due int64, why Reason) {
 		apart := max(spacing/int64(max(p.hosts, 1)), int64(time.Millisecond))
 		return s.deferTo(spreadKey{PLDShare, it.PLD}, now, now+int64(p.items)*apart, apart, it), PLDShare
 	}
+	return s.overServers(now, it)
+}
+
+// overServers is overShare for the shares at servers: one that has room is enough.
+func (s *Scheduler) overServers(now int64, it *Item) (due int64, why Reason) {
+	why, share := ServerShare, s.opt.MaxPerServer
+	if it.Robots {
+		why, share = RobotsShare, s.opt.MaxRobotsPerServer
+	}
 	var first *server
-	for i, a := range it.Addrs {
+	for _, a := range it.Addrs[:min(len(it.Addrs), maxAddrs)] {
 		v := s.servers[serverOf(a)]
-		if i == maxAddrs || v == nil || v.items < s.limit(s.opt.MaxPerServer, s.serverDelay(v)) {
-			if i == maxAddrs {
-				break
-			}
+		if v == nil || v.count(it.Robots) < s.limit(share, s.serverDelay(v)) {
 			return 0, None
 		}
 		if first == nil {
@@ -66,9 +72,21 @@ func (s *Scheduler) overShare(now int64, it *Item) (due int64, why Reason) {
 		}
 	}
 	apart := max(s.serverDelay(first), int64(time.Millisecond))
-	from := max(now, first.when) + int64(first.items)*apart
-	k := spreadKey{ServerShare, first.key.hi*0x9e3779b97f4a7c15 ^ first.key.lo}
-	return s.deferTo(k, now, from, apart, it), ServerShare
+	ahead := first.items
+	if it.Robots { // a robots item waits for the hosts in line only
+		ahead = max(first.waiting, first.robots)
+	}
+	from := max(now, first.when) + int64(ahead)*apart
+	k := spreadKey{why, first.key.hi*0x9e3779b97f4a7c15 ^ first.key.lo}
+	return s.deferTo(k, now, from, apart, it), why
+}
+
+// count is what counts against the server's share of robots items, or of all.
+func (v *server) count(robots bool) int {
+	if robots {
+		return v.robots
+	}
+	return v.items
 }
 
 // deferTo takes the next slot of the owner's spread, from on.

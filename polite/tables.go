@@ -97,6 +97,7 @@ type server struct {
 	rest       int64 // end of its last back-off
 	head, tail *host
 	waiting    int
+	robots     int   // queued robots items that name it
 	items      int   // items that name it, those in flight included
 	budgets    int64 // sum of their budgets
 }
