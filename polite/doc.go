@@ -13,7 +13,7 @@
 // line of their host. RAM is bounded, with shares for hosts, servers and PLDs; what exceeds a share is handed
 // back with a time at which to come again.
 //
-// Contract. An item is given out once: by Next, which must be answered by Done, or by Evict. Items of a host
+// Contract. An item is given out once: by Next, which must be answered by Done, or by an Evict. Items of a host
 // are granted in the order of admission, robots items first. From Done(now) of one item of a host to the next
 // grant for that host at least the host's delay passes. A server is granted to nobody between a grant and its
 // Started (or Done, if Started is not called), and for τs after; so gaps hold on the server's clock whatever
@@ -28,9 +28,10 @@
 // Restart. Plain delays need no record: with Options.Visited hosts and servers count as visited at the restart.
 // Longer ones are read by Delays and given to Restore of the next run.
 //
-// Concurrency. All methods may be called from any goroutine; one mutex, O(log n) under it except Evict, Each
-// and Snapshot, which are O(items), and Delays and Restore, which are O(table entries). No goroutines, no clock: callers pass now, which should carry a monotonic
-// reading. Ready and Room are channels of capacity one: one waiter each.
+// Concurrency. All methods may be called from any goroutine; one mutex, O(log n) under it except Evict,
+// EvictLater, Each and Snapshot, which are O(items), and Delays and Restore, which are O(table entries). No
+// goroutines, no clock: callers pass now, which should carry a monotonic reading. Ready and Room are channels of
+// capacity one: one waiter each.
 //
 // Memory: MaxItems or MaxBytes of items (Rec + ItemOverhead each), MaxHosts entries of some 200 bytes for
 // hosts and as many for servers, and at most MaxHosts deferral lines of some 100 bytes. At the bound of the

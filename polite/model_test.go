@@ -182,13 +182,23 @@ func (c *checker) happen(e event) {
 }
 
 func (c *checker) evict(n int) {
-	for _, it := range c.s.Evict(c.now, n) {
+	over := time.Duration(c.rng.IntN(200)) * time.Second
+	var out []*polite.Item
+	switch c.rng.IntN(3) {
+	case 0:
+		out, over = c.s.Evict(c.now, n), time.Second
+	case 1:
+		out = c.s.EvictLater(c.now, over, n)
+	default:
+		out = c.s.EvictHost(c.now, uint64(n), over)
+	}
+	for _, it := range out {
 		l := c.pages[it.Host]
 		if len(l) == 0 || l[len(l)-1] != it {
 			c.t.Fatalf("host %d: evicted an item that is not the last", it.Host)
 		}
-		if !it.Due.After(c.now) {
-			c.t.Fatalf("evicted item due at %v, now is %v", it.Due, c.now)
+		if it.Robots || !it.Due.After(c.now.Add(over)) {
+			c.t.Fatalf("evicted item due at %v, now is %v, wanted %v later", it.Due, c.now, over)
 		}
 		c.pages[it.Host] = l[:len(l)-1]
 		delete(c.admits, it)

@@ -124,7 +124,7 @@ type Item struct {
 	Robots     bool          // a request for robots.txt: goes to the front of its host's line
 	Failures   uint8         // for the caller's use
 	Waits      uint8         // times that this item was deferred already
-	Due        time.Time     // set by Admit when it defers, and by Evict: when to offer the item again
+	Due        time.Time     // set by Admit when it defers, and by the Evicts: when to offer the item again
 
 	next, prev *Item
 	host       *host

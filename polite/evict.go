@@ -1,0 +1,109 @@
+package polite
+
+import "time"
+
+// evictable is a host in the order in which Evict takes items: its last item is due at when.
+type evictable struct {
+	when int64
+	host *host
+	left int // pages not taken yet
+	step int64
+}
+
+// Evict is EvictLater with one second.
+func (s *Scheduler) Evict(now time.Time, n int) []*Item { return s.EvictLater(now, time.Second, n) }
+
+// EvictLater takes up to n of the items that are due last, of those due later than now+over, to make room when
+// slots idle while RAM is full of slow hosts. Their Due is set: offer them again then. Robots items are not
+// taken.
+func (s *Scheduler) EvictLater(now time.Time, over time.Duration, n int) []*Item {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := s.at(now)
+	limit := at + int64(max(over, 0))
+	var q []evictable
+	for _, h := range s.lines {
+		if e := s.evictable(h, at); e.left > 0 && e.when > limit {
+			q = append(q, e)
+		}
+	}
+	for i := len(q)/2 - 1; i >= 0; i-- {
+		siftDown(q, i)
+	}
+	var out []*Item
+	for len(out) < n && len(q) > 0 {
+		e := &q[0]
+		out = append(out, s.takeLast(e, at))
+		if e.left == 0 || e.when <= limit {
+			q[0] = q[len(q)-1]
+			q = q[:len(q)-1]
+		}
+		siftDown(q, 0)
+	}
+	return out
+}
+
+// EvictHost takes all pages of one host that are due later than now+over, for when it rests for long; those due
+// last come first. Their Due is set: offer them again then.
+func (s *Scheduler) EvictHost(now time.Time, host uint64, over time.Duration) []*Item {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.hosts[host]
+	if h == nil {
+		return nil
+	}
+	at := s.at(now)
+	limit := at + int64(max(over, 0))
+	var out []*Item
+	for e := s.evictable(h, at); e.left > 0 && e.when > limit; {
+		out = append(out, s.takeLast(&e, at))
+	}
+	return out
+}
+
+// evictable estimates when the host's last item is due: after all others of it, and for the first one after the
+// hosts before it in its server's line.
+func (s *Scheduler) evictable(h *host, now int64) evictable {
+	e := evictable{host: h, left: h.pages.n}
+	if e.left == 0 {
+		return e
+	}
+	e.step = s.hostSpacing(h, h.pages.tail)
+	e.when = max(now, s.dueAt(h)) + int64(h.len()-1)*e.step
+	if h.busy {
+		e.when += e.step
+	}
+	if v := h.waiting; v != nil {
+		e.when = max(e.when, v.when+int64(v.waiting-1)*s.serverDelay(v))
+	}
+	return e
+}
+
+// takeLast takes the host's last page out.
+func (s *Scheduler) takeLast(e *evictable, now int64) *Item {
+	it := e.host.pages.tail
+	it.Due = s.time(min(e.when, now+int64(s.opt.MaxDefer)))
+	s.dequeue(it, now)
+	s.unlink(it, now)
+	e.left--
+	e.when -= e.step
+	return it
+}
+
+// siftDown restores the max-heap q by when below i.
+func siftDown(q []evictable, i int) {
+	for {
+		c := 2*i + 1
+		if c >= len(q) {
+			return
+		}
+		if c+1 < len(q) && q[c+1].when > q[c].when {
+			c++
+		}
+		if q[i].when >= q[c].when {
+			return
+		}
+		q[i], q[c] = q[c], q[i]
+		i = c
+	}
+}
