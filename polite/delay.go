@@ -9,7 +9,7 @@ import (
 // (budget 0: unscaled), the Crawl-delay and factor times the response time, both capped at MaxCrawlDelay, and
 // the back-off.
 func (o *Options) DelayAfter(budget uint32, crawlDelay time.Duration, r Result) time.Duration {
-	d := max(o.plainDelay(budget), min(crawlDelay, o.MaxCrawlDelay))
+	d := max(o.plainDelay(budget), min(max(crawlDelay, r.CrawlDelay), o.MaxCrawlDelay))
 	if o.ResponseFactor > 0 {
 		f := math.Min(o.ResponseFactor*float64(r.Elapsed), float64(o.MaxCrawlDelay))
 		d = max(d, time.Duration(f))
@@ -62,10 +62,10 @@ func (s *Scheduler) dueAt(h *host) int64 {
 // hostSpacing estimates the time from one grant of a host to the next, for shares and deferrals. At least 1
 // ms.
 func (s *Scheduler) hostSpacing(h *host, it *Item) int64 {
-	var usual time.Duration
+	usual, crawlDelay := time.Duration(0), it.CrawlDelay
 	if h != nil {
-		usual = h.usual
+		usual, crawlDelay = h.usual, max(crawlDelay, h.crawlDelay)
 	}
-	d := s.opt.DelayAfter(it.Budget, it.CrawlDelay, Result{Elapsed: usual}) + usual
+	d := s.opt.DelayAfter(it.Budget, crawlDelay, Result{Elapsed: usual}) + usual
 	return int64(max(d, time.Millisecond))
 }

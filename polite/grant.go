@@ -21,6 +21,9 @@ type Result struct {
 	Elapsed       time.Duration // from request to the end of the response; 0 = unknown
 	Backoff       time.Duration // the host's delay is at least this (429, 503, time-outs); 0 = none
 	ServerBackoff time.Duration // so is the server's, from now (connection refused or timed out); 0 = none
+	// CrawlDelay is what the robots.txt just read asks for. The host keeps it (capped) for this and all further
+	// visits as long as it is in the table, whatever its items say if that is less; 0 = nothing new.
+	CrawlDelay time.Duration
 }
 
 // Next grants the item whose host and server are both ready and whose server's turn came first. If there is
@@ -192,7 +195,11 @@ func (s *Scheduler) Done(now time.Time, g *Grant, r Result) {
 	h.busy, h.visited = false, true
 	h.end = at
 	h.usual += (r.Elapsed - h.usual) / 8
-	h.base, h.plain = s.opt.DelayAfter(g.Item.Budget, g.Item.CrawlDelay, r), s.opt.plainDelay(g.Item.Budget)
+	if r.CrawlDelay > 0 {
+		h.crawlDelay = r.CrawlDelay
+	}
+	h.base = s.opt.DelayAfter(g.Item.Budget, max(g.Item.CrawlDelay, h.crawlDelay), r)
+	h.plain = s.opt.plainDelay(g.Item.Budget)
 	s.schedule(h)
 	s.unlink(g.Item, at)
 	signal(s.ready)

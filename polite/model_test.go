@@ -125,6 +125,9 @@ func (c *checker) grant(g *polite.Grant) {
 	if c.rng.IntN(20) == 0 {
 		res.Backoff = time.Duration(c.rng.IntN(100)) * time.Second
 	}
+	if it.Robots {
+		res.CrawlDelay = time.Duration(max(0, c.rng.IntN(20)-10)) * 10 * time.Second
+	}
 	failed := c.rng.IntN(10) == 0
 	if !failed {
 		heap.Push(&c.events, event{at: start, g: g})
@@ -172,7 +175,7 @@ func (c *checker) happen(e event) {
 		d = d * time.Duration(c.opt.DefaultBudget) / time.Duration(it.Budget)
 		d = max(d, c.opt.HostDelayMin)
 	}
-	d = max(d, min(it.CrawlDelay, c.opt.MaxCrawlDelay), e.res.Backoff)
+	d = max(d, min(max(it.CrawlDelay, e.res.CrawlDelay), c.opt.MaxCrawlDelay), e.res.Backoff)
 	d = max(d, min(time.Duration(c.opt.ResponseFactor)*e.res.Elapsed, c.opt.MaxCrawlDelay))
 	c.allowed[it.Host] = c.now.Add(d - time.Microsecond) // the scheduler's division is in floating point
 	c.busy[it.Host] = false

@@ -66,6 +66,8 @@ func TestHostDelay(t *testing.T) {
 		{10000, 0, polite.Result{Elapsed: 2 * time.Second}, 10 * time.Second, "response time"},
 		{10000, 0, polite.Result{Elapsed: time.Hour}, time.Minute, "response time capped"},
 		{0, 0, polite.Result{Backoff: time.Hour}, time.Hour, "back-off"},
+		{10000, time.Second, polite.Result{CrawlDelay: 9 * time.Second}, 9 * time.Second, "learned crawl delay"},
+		{10000, 0, polite.Result{CrawlDelay: time.Hour}, time.Minute, "learned crawl delay capped"},
 	} {
 		if got := opt.DelayAfter(c.budget, c.crawl, c.res); got != c.want {
 			t.Errorf("%s: got %v, want %v", c.explanation, got, c.want)
@@ -218,6 +220,28 @@ func TestCrawlDelayAfterRobots(t *testing.T) {
 	admit(t, s, t0, p)
 	if _, w := s.Next(t0); w != 10*time.Second {
 		t.Errorf("wait: got %v, want the page's crawl delay", w)
+	}
+}
+
+// A Crawl-delay read from robots.txt holds although no page was there to say it, and for pages that do not know.
+func TestCrawlDelayLearned(t *testing.T) {
+	s := polite.New(paper(), t0)
+	r := item(1, 1, v4(1))
+	r.Robots = true
+	admit(t, s, t0, r)
+	done(t, s, t0, polite.Result{CrawlDelay: time.Minute})
+	now := t0.Add(50 * time.Second)
+	s.Next(now) // the plain delay has passed; the host must not be forgotten
+	for range 3 {
+		admit(t, s, now, item(1, 1, v4(1)))
+	}
+	for i := range 3 {
+		due := t0.Add(time.Duration(i+1) * time.Minute)
+		if g, w := s.Next(now); g != nil || !now.Add(w).Equal(due) {
+			t.Fatalf("page %d: got %v after %v, want nothing until %v", i, g, w, due.Sub(now))
+		}
+		now = due
+		done(t, s, now, polite.Result{})
 	}
 }
 
