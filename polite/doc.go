@@ -29,7 +29,7 @@
 // Longer ones are read by Delays and given to Restore of the next run.
 //
 // Concurrency. All methods may be called from any goroutine; one mutex, O(log n) under it except Evict,
-// EvictLater, Each and Snapshot, which are O(items), and Delays and Restore, which are O(table entries). No
+// EvictLater, Soon, Each and Snapshot, which are O(items), and Delays and Restore, which are O(table entries). No
 // goroutines, no clock: callers pass now, which should carry a monotonic reading. Ready and Room are channels of
 // capacity one: one waiter each.
 //

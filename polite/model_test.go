@@ -49,6 +49,7 @@ type checker struct {
 	lastReq map[netip.Addr]time.Time     // server: last start
 	setup   map[netip.Addr]bool          // server: granted, not started
 	gap     map[netip.Addr]time.Duration // server: delay that the last start asked for
+	rest    map[netip.Addr]time.Time     // server: not before, after a back-off
 	owned   map[*polite.Item]bool        // queued and in flight
 	queued  int
 	flying  int
@@ -61,7 +62,7 @@ func newChecker(t *testing.T, opt polite.Options, rng *rand.Rand) *checker {
 	return &checker{t: t, rng: rng, opt: opt, s: polite.New(opt, t0), now: t0,
 		robots: map[uint64][]*polite.Item{}, pages: map[uint64][]*polite.Item{}, busy: map[uint64]bool{},
 		allowed: map[uint64]time.Time{}, lastReq: map[netip.Addr]time.Time{}, setup: map[netip.Addr]bool{},
-		admits: map[*polite.Item]time.Time{}, gap: map[netip.Addr]time.Duration{},
+		admits: map[*polite.Item]time.Time{}, gap: map[netip.Addr]time.Duration{}, rest: map[netip.Addr]time.Time{},
 		owned: map[*polite.Item]bool{}}
 }
 
@@ -114,6 +115,9 @@ func (c *checker) grant(g *polite.Grant) {
 	if c.setup[g.Addr] {
 		c.t.Fatalf("server %v: granted while another request is about to start", g.Addr)
 	}
+	if c.now.Before(c.rest[g.Addr]) {
+		c.t.Fatalf("server %v: granted %v early", g.Addr, c.rest[g.Addr].Sub(c.now))
+	}
 	c.busy[it.Host], c.setup[g.Addr] = true, true
 	c.queued--
 	c.flying++
@@ -124,6 +128,9 @@ func (c *checker) grant(g *polite.Grant) {
 	res := polite.Result{Elapsed: time.Duration(c.rng.IntN(2000)) * time.Millisecond}
 	if c.rng.IntN(20) == 0 {
 		res.Backoff = time.Duration(c.rng.IntN(100)) * time.Second
+	}
+	if c.rng.IntN(50) == 0 {
+		res.ServerBackoff = time.Duration(c.rng.IntN(100)) * time.Second
 	}
 	if it.Robots {
 		res.CrawlDelay = time.Duration(max(0, c.rng.IntN(20)-10)) * 10 * time.Second
@@ -170,18 +177,55 @@ func (c *checker) happen(e event) {
 	if e.failed { // the dial failed: its end counts
 		c.start(e.g.Addr)
 	}
+	d := max(c.plain(it), min(max(it.CrawlDelay, e.res.CrawlDelay), c.opt.MaxCrawlDelay), e.res.Backoff)
+	d = max(d, min(time.Duration(c.opt.ResponseFactor)*e.res.Elapsed, c.opt.MaxCrawlDelay))
+	c.allowed[it.Host] = c.now.Add(d - time.Microsecond) // the scheduler's division is in floating point
+	c.busy[it.Host] = false
+	if b := e.res.ServerBackoff; b > 0 && c.now.Add(b).After(c.rest[e.g.Addr]) {
+		c.rest[e.g.Addr] = c.now.Add(b)
+	}
+	delete(c.owned, it)
+	c.flying--
+	c.s.Done(c.now, e.g, e.res)
+}
+
+// restart stops uncleanly and begins anew with what was in RAM. What was allowed at a time before still is not
+// before that time, and hosts and servers were visited now.
+func (c *checker) restart() {
+	items := c.s.Snapshot()
+	if len(items) != len(c.owned) {
+		c.t.Fatalf("Snapshot: got %d items, want %d", len(items), len(c.owned))
+	}
+	c.s = restart(c.t, c.s, c.now, c.opt)
+	c.events, c.queued, c.flying = nil, 0, 0
+	clear(c.robots)
+	clear(c.pages)
+	clear(c.busy)
+	clear(c.setup)
+	clear(c.owned)
+	clear(c.admits)
+	for a := range c.lastReq {
+		c.lastReq[a], c.gap[a] = c.now, c.opt.ServerDelay
+	}
+	for _, it := range items {
+		d := max(c.plain(it), min(it.CrawlDelay, c.opt.MaxCrawlDelay)) - time.Microsecond
+		if c.now.Add(d).After(c.allowed[it.Host]) {
+			c.allowed[it.Host] = c.now.Add(d)
+		}
+	}
+	for _, it := range items {
+		c.admit(it)
+	}
+}
+
+// plain is τh scaled by the budget.
+func (c *checker) plain(it *polite.Item) time.Duration {
 	d := c.opt.HostDelay
 	if it.Budget > c.opt.DefaultBudget {
 		d = d * time.Duration(c.opt.DefaultBudget) / time.Duration(it.Budget)
 		d = max(d, c.opt.HostDelayMin)
 	}
-	d = max(d, min(max(it.CrawlDelay, e.res.CrawlDelay), c.opt.MaxCrawlDelay), e.res.Backoff)
-	d = max(d, min(time.Duration(c.opt.ResponseFactor)*e.res.Elapsed, c.opt.MaxCrawlDelay))
-	c.allowed[it.Host] = c.now.Add(d - time.Microsecond) // the scheduler's division is in floating point
-	c.busy[it.Host] = false
-	delete(c.owned, it)
-	c.flying--
-	c.s.Done(c.now, e.g, e.res)
+	return d
 }
 
 func (c *checker) evict(n int) {
@@ -210,6 +254,24 @@ func (c *checker) evict(n int) {
 	}
 }
 
+// soon checks that Soon is within what the lists say: no host without items, and those whose turn comes next.
+func (c *checker) soon() {
+	if c.rng.IntN(100) > 0 {
+		return
+	}
+	with := map[uint64]bool{}
+	for it := range c.admits {
+		with[it.Host] = true
+	}
+	within := time.Duration(c.rng.IntN(50)) * time.Second
+	if n := c.s.Soon(c.now, within); n < 0 || n > len(with) {
+		c.t.Fatalf("Soon: got %d hosts, want at most %d", n, len(with))
+	}
+	if n := c.s.Soon(c.now, 100*time.Hour); n != len(with) {
+		c.t.Fatalf("Soon in 100h: got %d hosts, want %d", n, len(with))
+	}
+}
+
 // step takes what Next has, then moves the clock to the next thing that happens.
 func (c *checker) step() (more bool) {
 	var wait time.Duration
@@ -220,6 +282,7 @@ func (c *checker) step() (more bool) {
 		}
 		c.grant(g)
 	}
+	c.soon()
 	if q, f := c.s.Len(); q != c.queued || f != c.flying {
 		c.t.Fatalf("Len: got %d, %d, want %d, %d", q, f, c.queued, c.flying)
 	}
@@ -262,6 +325,9 @@ func TestModel(t *testing.T) {
 			}
 			if rng.IntN(200) == 0 {
 				c.evict(rng.IntN(20))
+			}
+			if rng.IntN(1000) == 0 {
+				c.restart()
 			}
 			c.step()
 		}
