@@ -83,6 +83,7 @@ const unboundedBudget = 1<<32 - 1
 // readBeast releases URLs from the current queue while the stock is below its target.
 func (r *ring) readBeast(ctx context.Context) error {
 	queue := beast.Number(-1)
+	var end endOfQueue
 	for ctx.Err() == nil {
 		if n := r.beast.Current(); n != queue { // budgets change only between queues
 			queue = n
@@ -92,7 +93,7 @@ func (r *ring) readBeast(ctx context.Context) error {
 			r.wakeBeast.wait(ctx, wakeAfter)
 			continue
 		}
-		if r.mergeFirst() {
+		if r.mergeFirst(&end) {
 			r.wakeSeen.raise()
 			r.wakeStar.raise()
 			r.wakeBeast.wait(ctx, dryPatience)

@@ -49,6 +49,7 @@ type moment struct {
 	accounts accountsState
 	seeds    seedState
 	items    []*polite.Item
+	delays   []polite.Delay
 	jobs     [][]byte
 	active   int64
 }
@@ -97,6 +98,7 @@ func (r *ring) freeze() (*moment, CheckpointStats) {
 		accounts: r.acct.copy(),
 		seeds:    r.seeds.state,
 		items:    r.polite.Snapshot(),
+		delays:   r.polite.Delays(time.Now()),
 		jobs:     r.robotsJobs.snapshot(),
 		active:   r.activeMillis(),
 		parts: []frozenPart{
@@ -107,6 +109,7 @@ func (r *ring) freeze() (*moment, CheckpointStats) {
 			freezePart(nameRobotsRequested, r.robotsRequested.Freeze()),
 			freezePart(nameAwaitRobots, r.awaitRobots.Freeze()),
 			freezePart(nameRobotsFetch, r.robotsFetch.Freeze()),
+			freezePart(nameRobotsLater, r.robotsLater.Freeze()),
 			freezePart(nameReady, r.ready.Freeze()),
 			freezePart(nameLater, r.later.Freeze()),
 			freezePart(nameWARC, r.warc.Freeze()),
@@ -143,6 +146,13 @@ func (r *ring) saveMoment(mo *moment, clean bool, done string) error {
 	}
 	if m.Jobs, err = tails.Write(0, dumpRecords(mo.jobs)); err != nil {
 		return fmt.Errorf("crawl: checkpoint %d: robots requests: %w", gen, err)
+	}
+	var delays []byte
+	for i := range mo.delays {
+		delays = mo.delays[i].Append(delays)
+	}
+	if m.Delays, err = tails.Write(0, delays); err != nil {
+		return fmt.Errorf("crawl: checkpoint %d: delays: %w", gen, err)
 	}
 	sketches, err := r.sketches.encode()
 	if err != nil {

@@ -48,6 +48,11 @@ func (r *ring) takeDirectories() error {
 		return err
 	}
 	r.out = r.set
+	if m, err := readManifest(r.set); err != nil {
+		return err
+	} else if m != nil {
+		r.resuming = m.Frozen.SeparateOut
+	}
 	if separate {
 		if r.out, err = r.label(r.opt.Out, kindOutput); err != nil {
 			return err
@@ -74,6 +79,9 @@ func (r *ring) label(paths []string, kind string) (disk.Set, error) {
 			}
 			r.crawlID = id.Hex()
 		}
+	}
+	if kind == kindOutput && m.Crawl == "" && r.resuming {
+		return disk.Set{}, fmt.Errorf("crawl: none of %v has output of crawl %s: is a disk not mounted? %w", paths, r.crawlID, ErrIncompatible)
 	}
 	if m.Crawl != "" && m.Crawl != r.crawlID {
 		return disk.Set{}, fmt.Errorf("crawl: %s belong to crawl %s, not %s: %w", kind, m.Crawl, r.crawlID, ErrIncompatible)

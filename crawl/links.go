@@ -18,8 +18,10 @@ type linkBatch struct {
 	r      *ring
 	arena  []byte
 	ends   []int
-	keys   []uint64
+	keys   []drum.Key
+	seen   []bool // of keys: met a moment ago
 	tuples []drum.Tuple
+	faults []string // seeds that a filter held back
 	edges  []star.Edge
 	rec    weburl.Record
 	d      delta
@@ -37,7 +39,7 @@ func newLinkBatch(r *ring) *linkBatch {
 // start begins the batch of one page. depth and flags are those of the links.
 func (b *linkBatch) start(parent uint64, pageURL []byte, depth uint16, flags uint8, now time.Time) {
 	b.arena, b.ends, b.keys = b.arena[:0], b.ends[:0], b.keys[:0]
-	b.tuples, b.edges = b.tuples[:0], b.edges[:0]
+	b.tuples, b.edges, b.faults = b.tuples[:0], b.edges[:0], b.faults[:0]
 	b.lastHost = b.lastHost[:0]
 	b.d.reset()
 	clear(b.plds)
@@ -82,24 +84,33 @@ func (b *linkBatch) add(url []byte) {
 	}
 	if r.opt.LinkFilter != nil && !r.opt.LinkFilter(url) {
 		b.d.count(CountLinksFiltered, 1)
+		if b.rec.Flags&weburl.FlagSeed != 0 {
+			b.faults = append(b.faults, string(url))
+		}
 		return
 	}
 	key := r.hasher.URLKey(url)
-	if b.rec.Flags&weburl.FlagSeed == 0 && r.recent != nil && r.recent.TestAndSet(drum.Key(key)) {
-		b.d.count(CountLinksCached, 1)
-		return
-	}
 	b.rec.URL = url
 	b.arena = b.rec.Append(b.arena)
 	b.ends = append(b.ends, len(b.arena))
-	b.keys = append(b.keys, key)
+	b.keys = append(b.keys, drum.Key(key))
 }
 
 // send hands the batch to URLseen and STAR; it is part of the step of the page.
 func (b *linkBatch) send(d *delta) error {
+	// The cache is part of the step: a link that is dropped because of it was sent by a step before this one.
+	b.seen = append(b.seen[:0], make([]bool, len(b.keys))...)
+	if b.r.recent != nil && b.rec.Flags&weburl.FlagSeed == 0 {
+		b.r.recent.TestAndSetBatch(b.keys, b.seen)
+	}
 	start := 0
 	for i, end := range b.ends {
-		b.tuples = append(b.tuples, drum.Tuple{Key: drum.Key(b.keys[i]), Op: drum.CheckUpdate, Aux: b.arena[start:end:end]})
+		if b.seen[i] {
+			d.count(CountLinksCached, 1)
+			start = end
+			continue
+		}
+		b.tuples = append(b.tuples, drum.Tuple{Key: b.keys[i], Op: drum.CheckUpdate, Aux: b.arena[start:end:end]})
 		start = end
 	}
 	if len(b.tuples) > 0 {
@@ -114,6 +125,9 @@ func (b *linkBatch) send(d *delta) error {
 			return err
 		}
 		d.count(CountEdges, int64(len(b.edges)))
+	}
+	for _, url := range b.faults {
+		b.r.logSeed(url, "filtered")
 	}
 	for c, n := range b.d.counts {
 		if n != 0 {

@@ -39,6 +39,7 @@ type manifest struct {
 	Parts    map[string]json.RawMessage `json:"parts"`    // state of each structure, by name
 	RAM      disk.Ref                   `json:"ram"`      // URL records in RAM: uvarint length, record
 	Jobs     disk.Ref                   `json:"jobs"`     // robots requests in RAM, coded alike
+	Delays   disk.Ref                   `json:"delays"`   // hosts and servers that rest for long
 	Sketches disk.Ref                   `json:"sketches"` // distinct hosts and servers
 }
 

@@ -86,7 +86,9 @@ func (r *ring) mergeSeen(ctx context.Context) error {
 			if !dry {
 				r.fullPasses.Add(1)
 			}
-			return r.urlSeen.Pass(ctx, dry)
+			n, err := r.urlSeen.Pass(ctx, dry)
+			r.seenMerges.Add(1)
+			return n, err
 		},
 		full:    r.urlSeen.Full,
 		pending: pendingTuples(r.urlSeen),
@@ -98,7 +100,11 @@ func (r *ring) mergeSeen(ctx context.Context) error {
 
 func (r *ring) mergeStar(ctx context.Context) error {
 	return r.run(ctx, merger{
-		pass:    func(ctx context.Context, dry bool) (int, error) { return r.star.Pass(ctx, dry) },
+		pass: func(ctx context.Context, dry bool) (int, error) {
+			n, err := r.star.Pass(ctx, dry)
+			r.starMerges.Add(1)
+			return n, err
+		},
 		full:    r.star.Full,
 		pending: r.star.PendingChecks,
 		keys:    r.star.NumPLDs,
@@ -117,8 +123,10 @@ func (r *ring) mergeRobotsCache(ctx context.Context) error {
 		full:    r.robotsCache.Full,
 		pending: pendingTuples(r.robotsCache),
 		keys:    r.robotsCache.Keys,
-		dry:     func() bool { return r.acct.in(PlaceReady, PlaceRAM) < low },
-		wake:    r.wakeRobots,
+		dry: func() bool {
+			return r.acct.in(PlaceReady, PlaceRAM) < low || r.workers.exchanges.load() < int64(r.opt.Connections)/2
+		},
+		wake: r.wakeRobots,
 	})
 }
 
@@ -127,7 +135,7 @@ func (r *ring) mergeRobotsRequested(ctx context.Context) error {
 		pass: func(ctx context.Context, dry bool) (int, error) {
 			mark := r.waiting.beginPass()
 			n, err := r.robotsRequested.Pass(ctx, dry)
-			if err == nil {
+			if err == nil && dry { // one by size leaves the buckets that aren't full
 				r.waiting.endPass(mark, r.robotsJobs.issued())
 				r.wakeAwaiting.raise()
 			}
@@ -144,20 +152,32 @@ func (r *ring) mergeRobotsRequested(ctx context.Context) error {
 // cheapMerge is the longest predicted duration of a dry merge for which BEAST waits.
 const cheapMerge = time.Second
 
+// endOfQueue is what readBeast remembers of a queue that it has read to the end.
+type endOfQueue struct {
+	on         bool
+	seen, star int64 // merges ended by then
+	since      time.Time
+}
+
 // mergeFirst says whether BEAST lets what is upstream be merged before it moves to its next queue. While a crawl is small
 // its queues are short, and a PLD with endless URLs would get its budget in each of them; so all that is known goes into
-// the next queue before it is read. When merges take long, queues are long as well, and BEAST doesn't wait. The merges come
-// when the stock is low (hungry), so this can't last.
-func (r *ring) mergeFirst() bool {
+// the next queue before it is read: one merge of URLseen and one of STAR. When merges take long, queues are long as well,
+// and BEAST doesn't wait.
+func (r *ring) mergeFirst(e *endOfQueue) bool {
 	if !r.beast.AtEnd() {
+		e.on = false
 		return false
 	}
-	if r.star.PendingChecks() > 0 {
-		return true
+	now := time.Now()
+	if !e.on {
+		*e = endOfQueue{on: true, seen: r.seenMerges.Load(), star: r.starMerges.Load(), since: now}
 	}
-	if n, _ := r.urlSeen.Pending(); n == 0 {
+	if now.Sub(e.since) > 2*cheapMerge || r.beast.Scanning() {
 		return false
 	}
-	st := r.urlSeen.Stats()
-	return st.PredictedDry < cheapMerge
+	if n, _ := r.urlSeen.Pending(); n > 0 && r.seenMerges.Load() == e.seen {
+		st := r.urlSeen.Stats()
+		return st.PredictedDry < cheapMerge
+	}
+	return r.star.PendingChecks() > 0 && r.starMerges.Load() == e.star
 }

@@ -140,8 +140,10 @@ type Options struct {
 	Snapshot        func(*Snapshot)
 	SnapshotEvery   time.Duration
 	LinkFilter      func(url []byte) bool
-	IgnoreNofollow  bool
-	SecretForTests  []byte
+	// AllowedAddr says which addresses the Fetcher connects to; nil means all. It only saves futile attempts.
+	AllowedAddr    func(netip.Addr) bool
+	IgnoreNofollow bool
+	SecretForTests []byte
 	// hook is called at places where the tests cut the program off.
 	hook func(place string)
 }

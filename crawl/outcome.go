@@ -24,11 +24,16 @@ const (
 	maxBackoff   = time.Hour
 	// maxRetryAfter bounds what a site may ask for with Retry-After.
 	maxRetryAfter = 24 * time.Hour
+	// longRest is a rest during which a host's URLs had better not take up RAM.
+	longRest = time.Minute
 	// ourFaultPause is the rest of a URL after a fault on this side, which isn't counted against its host.
 	ourFaultPause = 5 * time.Second
+	// maxOurFaults bounds how often: what fails so many times for one URL isn't a fault of ours.
+	maxOurFaults = 200
 )
 
-// itemOf makes a URL that passed robots.txt an item of polite. expires is when its addresses are out of date.
+// itemOf makes a URL that passed robots.txt an item of polite. expires is when its verdict or its addresses are out of
+// date.
 func (r *ring) itemOf(data []byte) (*polite.Item, time.Time, error) {
 	var rec weburl.Record
 	var sum robots.Summary
@@ -45,15 +50,29 @@ func (r *ring) itemOf(data []byte) (*polite.Item, time.Time, error) {
 		k := int(rec.Attempts) % n
 		addrs = append(addrs[k:n:n], addrs[:k]...)
 	}
-	return &polite.Item{Rec: own, Host: r.hasher.HostKey(host), PLD: r.pldKey(host), Addrs: addrs,
-		Budget: rec.Budget, CrawlDelay: min(sum.CrawlDelay, r.opt.MaxCrawlDelay), Waits: rec.Waits}, sum.AddrExpires, nil
+	return &polite.Item{Rec: own, Host: r.hostKey(host), PLD: r.pldKey(host), Addrs: addrs,
+		Budget: rec.Budget, CrawlDelay: min(sum.CrawlDelay, r.opt.MaxCrawlDelay), Waits: rec.Waits}, verdictEnd(&sum), nil
 }
+
+// verdictEnd is until when a URL may be fetched without asking RobotsCache again: a day after robots.txt was had at the
+// latest (RFC 9309 2.4). Addresses may be as old as that: if they no longer answer, the next attempt looks them up.
+func verdictEnd(sum *robots.Summary) time.Time { return sum.VerdictExpires }
 
 // fetchOne does all for one granted URL: exchange, parse, store, and the step that makes it count.
 func (r *ring) fetchOne(ctx context.Context, g *polite.Grant) error {
 	var rec weburl.Record
 	if err := rec.Decode(g.Item.Rec); err != nil {
 		return fmt.Errorf("crawl: record in RAM: %w", err)
+	}
+	var sum robots.Summary
+	if err := sum.Decode(rec.Extra); err != nil {
+		return fmt.Errorf("crawl: record in RAM: %w", err)
+	}
+	if time.Now().After(verdictEnd(&sum)) { // it waited too long for its turn
+		return r.inStep(func(d *delta) error {
+			r.polite.Drop(time.Now(), g)
+			return r.checkRobots(d, g.Item.Rec, &rec, PlaceRAM)
+		})
 	}
 	resp := r.workers.response()
 	defer r.workers.release(resp)
@@ -86,7 +105,7 @@ func (r *ring) exchangeFailed(g *polite.Grant, rec *weburl.Record, err error, re
 	if !errors.As(err, &fe) {
 		return err
 	}
-	if fe.Ours() && fe.Kind != fetch.KindBadRequest {
+	if fe.Ours() && fe.Kind != fetch.KindBadRequest && rec.Waits < maxOurFaults {
 		rec.Waits = min(rec.Waits+1, 250)
 		return r.settle(g, result, func(d *delta) error {
 			return r.putOff(d, rec, PlaceRAM, time.Now().Add(ourFaultPause), ReasonConnect)
@@ -140,11 +159,35 @@ func (r *ring) settle(g *polite.Grant, result polite.Result, f func(d *delta) er
 			return err
 		}
 		r.polite.Done(time.Now(), g, result)
+		if result.Backoff >= longRest {
+			if err := r.clearHost(d, g.Item.Host); err != nil {
+				return err
+			}
+		}
 		d.wake(r.wakeSeen)
 		d.wake(r.wakeBeast)
 		d.wake(r.wakeRobots)
 		return nil
 	})
+}
+
+// clearHost sends the URLs of a resting host to disk; part of a step.
+func (r *ring) clearHost(d *delta, host uint64) error {
+	return r.evicted(d, r.polite.EvictHost(time.Now(), host, longRest/2), ReasonHostBacklog)
+}
+
+// evicted puts off what left RAM; part of a step.
+func (r *ring) evicted(d *delta, items []*polite.Item, why Reason) error {
+	for _, item := range items {
+		var rec weburl.Record
+		if err := rec.Decode(item.Rec); err != nil {
+			return fmt.Errorf("crawl: record in RAM: %w", err)
+		}
+		if err := r.putOff(d, &rec, PlaceRAM, item.Due, why); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // store parses and stores a final response.
@@ -188,8 +231,13 @@ func (r *ring) store(ctx context.Context, g *polite.Grant, rec *weburl.Record, r
 		if err := r.star.Fetched(g.Item.PLD, 1, int64(len(resp.Raw))); err != nil {
 			return err
 		}
-		if rec.Flags&weburl.FlagSeed != 0 && !page && !isRedirect(resp) {
-			r.logSeed(string(rec.URL), "status "+strconv.Itoa(resp.Status))
+		if rec.Flags&weburl.FlagSeed != 0 {
+			switch {
+			case isRedirect(resp) && len(w.links.keys) == 0:
+				r.logSeed(string(rec.URL), "redirect that leads nowhere")
+			case !page && !isRedirect(resp):
+				r.logSeed(string(rec.URL), "status "+strconv.Itoa(resp.Status))
+			}
 		}
 		return r.logFetched(rec, resp, page, at)
 	})
@@ -203,9 +251,7 @@ func (r *ring) countResponse(d *delta, rec *weburl.Record, resp *fetch.Response,
 	d.count(CountBytesWire, resp.BytesRead)
 	d.count(CountBytesBody, int64(len(resp.Body)))
 	d.count(CountFetchMillis, resp.Total.Milliseconds())
-	if d.status = resp.Status / 100; d.status > 5 {
-		d.status = 0
-	}
+	d.response(resp.Status)
 	if page {
 		d.count(CountPages, 1)
 		if rec.Flags&weburl.FlagSeed != 0 {
@@ -225,11 +271,13 @@ func (r *ring) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Response
 	if isRedirect(resp) {
 		flags := weburl.FlagRedirect
 		depth := rec.Depth + 1
-		if rec.Flags&weburl.FlagSeed != 0 { // a seed's redirect chain is the seed
+		hops := uint8(0)
+		if rec.Flags&weburl.FlagSeed != 0 && rec.Waits < maxSeedHops { // a seed's redirect chain is the seed
 			flags |= weburl.FlagSeed
-			depth = rec.Depth
+			depth, hops = rec.Depth, rec.Waits+1
 		}
 		w.links.start(key, rec.URL, depth, flags, now)
+		w.links.rec.Waits = hops
 		if url, err := r.resolveRedirect(string(rec.URL), resp.Header("Location")); err == nil {
 			w.links.add([]byte(url))
 		} else {
@@ -267,6 +315,10 @@ func (r *ring) resolveRedirect(base string, location []byte) (string, error) {
 	return string(url), err
 }
 
+// maxSeedHops bounds the redirects of a seed that are taken for the seed itself. They are counted in the record's Waits, with
+// the times that it was put off.
+const maxSeedHops = 20
+
 // tryTwin feeds the http form of a seed without scheme whose https form failed; part of a step.
 func (r *ring) tryTwin(d *delta, rec *weburl.Record) error {
 	rest, ok := bytes.CutPrefix(rec.URL, []byte("https://"))
@@ -275,7 +327,11 @@ func (r *ring) tryTwin(d *delta, rec *weburl.Record) error {
 	}
 	b := newLinkBatch(r)
 	b.start(0, nil, rec.Depth, weburl.FlagSeed, time.Now())
-	b.add(append([]byte("http://"), rest...))
+	url, err := weburl.Canonical("http://" + string(rest))
+	if err != nil {
+		return nil
+	}
+	b.add([]byte(url))
 	return b.send(d)
 }
 

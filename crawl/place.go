@@ -88,11 +88,12 @@ type accountsState struct {
 
 // delta collects the moves of one step; it is applied under one hold of the lock.
 type delta struct {
-	moves  []move
-	counts [numCounters]int64
-	dirty  bool
-	status int
-	wakes  []signal
+	moves     []move
+	counts    [numCounters]int64
+	dirty     bool
+	status    int // hundreds of a response's status, 0 for others; valid if hasStatus
+	hasStatus bool
+	wakes     []signal
 }
 
 // Counter is a running total of the crawl, kept from its first run on (the paper's section VIII).
@@ -134,6 +135,14 @@ const (
 
 // wake raises a signal once the step has been accounted for.
 func (d *delta) wake(s signal) { d.wakes = append(d.wakes, s) }
+
+// response counts a response by its status.
+func (d *delta) response(status int) {
+	d.status, d.hasStatus, d.dirty = status/100, true, true
+	if d.status < 1 || d.status > 5 {
+		d.status = 0
+	}
+}
 
 // count adds to a counter.
 func (d *delta) count(c Counter, n int64) { d.counts[c] += n; d.dirty = true }
@@ -186,7 +195,7 @@ func (a *accounts) apply(d *delta) {
 		for i, n := range d.counts {
 			a.s.Counters[i] += n
 		}
-		if d.status > 0 {
+		if d.hasStatus {
 			a.s.Status[d.status]++
 		}
 	}
@@ -198,7 +207,7 @@ func (d *delta) reset() {
 	d.moves = d.moves[:0]
 	if d.dirty {
 		d.counts = [numCounters]int64{}
-		d.dirty, d.status = false, 0
+		d.dirty, d.hasStatus = false, false
 	}
 }
 

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"sync"
@@ -27,7 +28,8 @@ const (
 	nameRobotsRequested = "robotsrequested"
 	nameAwaitRobots     = "awaitrobots" // QR
 	nameRobotsFetch     = "robotsfetch" // QD
-	nameReady           = "ready"       // Q
+	nameRobotsLater     = "robotslater"
+	nameReady           = "ready" // Q
 	nameLater           = "later"
 	nameWARC            = "warc"
 	nameCrawlLog        = "crawllog"
@@ -83,6 +85,7 @@ type ring struct {
 	robotsRequested *drum.Drum
 	awaitRobots     *queue.Queue
 	robotsFetch     *queue.Queue
+	robotsLater     *queue.Calendar // robots requests whose server's turn comes late
 	ready           *queue.Queue
 	later           *queue.Calendar
 	polite          *polite.Scheduler
@@ -93,6 +96,7 @@ type ring struct {
 	recentEdges     *drum.RAMCache
 	seeds           *seedFeeder
 	seedReports     seedReports
+	seedsDone       atomic.Bool // seeds.state.Done, to be read at any time
 	robotsJobs      *robotsJobs
 	waiting         *awaiting
 	sketches        *sketches
@@ -110,6 +114,7 @@ type ring struct {
 	manifest       *manifest // of the last run; nil for a new crawl
 	locks          []io.Closer
 	separateOut    bool
+	resuming       bool // the crawl has output directories of its own already
 	frozen         frozen
 	runs           int
 	began          time.Time
@@ -117,6 +122,8 @@ type ring struct {
 	roundNow       atomic.Int64
 	lastProgress   atomic.Int64 // unix ns of the last fetched or refused URL
 	fullPasses     atomic.Int64 // of URLseen, in this run
+	seenMerges     atomic.Int64 // passes of URLseen and of STAR that have ended
+	starMerges     atomic.Int64
 	scanned        scanMemory
 	stop           stopReason
 }
@@ -134,6 +141,7 @@ func (r *ring) startMovers(ctx context.Context) {
 	r.start(ctx, "robotsfetch", r.readRobotsFetch)
 	r.start(ctx, "ready", r.readReady)
 	r.start(ctx, "later", r.readLater)
+	r.start(ctx, "relieve", r.relieve)
 	r.start(ctx, "dispatch", r.dispatch)
 	r.start(ctx, "checkpoint", r.checkpoints)
 	r.start(ctx, "watch", r.watch)
@@ -155,3 +163,9 @@ func (r *ring) pausable() []interface {
 func (r *ring) pldKey(host []byte) uint64 { return r.hasher.PLDKey(r.suffixes.PLDBytes(host)) }
 
 func (r *ring) activeMillis() int64 { return r.activeBefore + time.Since(r.began).Milliseconds() }
+
+// hostKey returns the key by which politeness knows a host: one for all its ports and schemes, and for its name with a
+// dot at the end.
+func (r *ring) hostKey(host []byte) uint64 {
+	return r.hasher.HostKey(bytes.TrimSuffix(host, []byte(".")))
+}

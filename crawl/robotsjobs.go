@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -43,6 +44,7 @@ type robotsJobs struct {
 	mu       sync.Mutex // guards all below
 	total    int64      // requests ever put into QD, those found there at the start included
 	next     int64      // number of the next one to be taken from QD
+	again    int64      // number of the last one taken up again
 	inFlight map[int64][]byte
 }
 
@@ -58,17 +60,25 @@ func (j *robotsJobs) finished() int64 {
 	defer j.mu.Unlock()
 	low := j.next
 	for seq := range j.inFlight { // bounded by Options.RobotsInFlight; asked once a batch
-		low = min(low, seq)
+		if seq >= 0 {
+			low = min(low, seq)
+		}
 	}
 	return low
 }
 
-// begin notes that the next request was taken from QD.
-func (j *robotsJobs) begin(rec []byte) (seq int64) {
+// begin notes that the next request was taken from QD, or that one was taken up again. The latter have negative numbers:
+// nobody waits for them.
+func (j *robotsJobs) begin(rec []byte, again bool) (seq int64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	seq = j.next
-	j.next++
+	if again {
+		j.again--
+		seq = j.again
+	} else {
+		seq = j.next
+		j.next++
+	}
 	j.inFlight[seq] = rec
 	return seq
 }
@@ -92,19 +102,29 @@ func (r *ring) readRobotsFetch(ctx context.Context) error {
 			r.wakeJobs.wait(ctx, wakeAfter)
 			continue
 		}
-		data, ok, err := r.robotsFetch.Peek()
+		data, again, err := r.robotsLater.Peek(time.Now())
 		if err != nil {
 			return err
 		}
-		if !ok {
-			r.wakeJobs.wait(ctx, wakeAfter)
-			continue
+		if !again {
+			var ok bool
+			if data, ok, err = r.robotsFetch.Peek(); err != nil {
+				return err
+			}
+			if !ok {
+				r.wakeJobs.wait(ctx, wakeAfter)
+				continue
+			}
 		}
 		rec := append([]byte(nil), data...)
 		var seq int64
 		if err := r.inStep(func(*delta) error {
-			r.robotsFetch.Advance()
-			seq = r.robotsJobs.begin(rec)
+			if again {
+				r.robotsLater.Advance()
+			} else {
+				r.robotsFetch.Advance()
+			}
+			seq = r.robotsJobs.begin(rec, again)
 			return nil
 		}); err != nil {
 			return err
@@ -128,6 +148,8 @@ func (r *ring) doRobots(ctx context.Context, seq int64, rec []byte) error {
 	}
 	f.Addrs, f.AddrExpires = addrs, expires
 	switch {
+	case errors.Is(err, errForbidden):
+		f.Kind = robots.ForbiddenAddress
 	case err != nil:
 		f.Kind = robots.DNSFailure
 		var le *LookupError
@@ -137,7 +159,10 @@ func (r *ring) doRobots(ctx context.Context, seq int64, rec []byte) error {
 	case job.AddrsOnly:
 		kind = updateAddrs
 	default:
-		r.getRobots(ctx, &job, &f)
+		var late *deferredError
+		if err := r.getRobots(ctx, &job, &f); errors.As(err, &late) {
+			return r.deferRobots(seq, rec, late.until)
+		}
 	}
 	if ctx.Err() != nil {
 		return nil
@@ -164,6 +189,21 @@ func (r *ring) doRobots(ctx context.Context, seq int64, rec []byte) error {
 	return err
 }
 
+// deferRobots lets a request wait on disk until its server's turn comes. For QR it counts as finished: URLs that come back
+// without an answer wait on disk as well.
+func (r *ring) deferRobots(seq int64, rec []byte, until time.Time) error {
+	err := r.inStep(func(*delta) error {
+		if err := r.robotsLater.Append(time.Now(), until, rec); err != nil {
+			return err
+		}
+		r.robotsJobs.end(seq)
+		return nil
+	})
+	r.wakeJobs.raise()
+	r.wakeAwaiting.raise()
+	return err
+}
+
 // lookup resolves a host; an address stands for itself.
 func (r *ring) lookup(ctx context.Context, host []byte) ([]netip.Addr, time.Time, error) {
 	name := string(host)
@@ -171,7 +211,8 @@ func (r *ring) lookup(ctx context.Context, host []byte) ([]netip.Addr, time.Time
 		name = name[1 : len(name)-1]
 	}
 	if addr, err := netip.ParseAddr(name); err == nil {
-		return []netip.Addr{addr}, time.Now().Add(robots.Lifetime), nil
+		addrs, err := r.allowed([]netip.Addr{addr})
+		return addrs, time.Now().Add(robots.Lifetime), err
 	}
 	answer, err := r.opt.Resolver.LookupHost(ctx, name, r.suffixes.PLD(name))
 	if err != nil {
@@ -186,7 +227,23 @@ func (r *ring) lookup(ctx context.Context, host []byte) ([]netip.Addr, time.Time
 	if least := time.Now().Add(minAddrLife); expires.Before(least) {
 		expires = least
 	}
-	return answer.Addrs, expires, nil
+	addrs, err := r.allowed(answer.Addrs)
+	return addrs, expires, err
+}
+
+// errForbidden says that a host has none but addresses that may not be connected to.
+var errForbidden = errors.New("crawl: no address that may be connected to")
+
+// allowed drops the addresses that the fetcher would refuse.
+func (r *ring) allowed(addrs []netip.Addr) ([]netip.Addr, error) {
+	if r.opt.AllowedAddr == nil {
+		return addrs, nil
+	}
+	good := slices.DeleteFunc(slices.Clone(addrs), func(a netip.Addr) bool { return !r.opt.AllowedAddr(a) })
+	if len(good) == 0 {
+		return nil, errForbidden
+	}
+	return good, nil
 }
 
 // minAddrLife is the least life of an address in RobotsCache.
@@ -194,11 +251,11 @@ const minAddrLife = 10 * time.Minute
 
 // getRobots fetches robots.txt of an origin, following up to robots.MaxRedirects redirects, each hop an entry of polite
 // like any other.
-func (r *ring) getRobots(ctx context.Context, job *robotsJob, f *robots.Fetched) {
+func (r *ring) getRobots(ctx context.Context, job *robotsJob, f *robots.Fetched) error {
 	url, err := weburl.Canonical(string(job.Origin) + "/robots.txt")
 	if err != nil {
 		f.Kind = robots.NetworkFailure
-		return
+		return nil
 	}
 	addrs := f.Addrs
 	resp := r.workers.response()
@@ -206,12 +263,18 @@ func (r *ring) getRobots(ctx context.Context, job *robotsJob, f *robots.Fetched)
 	for hop := 0; ; hop++ {
 		if hop > robots.MaxRedirects {
 			f.Kind = robots.TooManyRedirects
-			return
+			return nil
 		}
 		err := r.getThrough(ctx, url, addrs, resp)
 		if err != nil {
-			f.Kind = robotsFailure(err)
-			return
+			var late *deferredError
+			if errors.As(err, &late) {
+				return err
+			}
+			if f.Kind = robotsFailure(err); f.Kind == robots.ForbiddenAddress && hop > 0 {
+				f.Kind = robots.BadRedirect // to where nobody may go: the origin itself isn't forbidden
+			}
+			return nil
 		}
 		location := resp.Header("Location")
 		if resp.Status < 300 || resp.Status > 399 || len(location) == 0 || resp.Status == 304 {
@@ -220,18 +283,23 @@ func (r *ring) getRobots(ctx context.Context, job *robotsJob, f *robots.Fetched)
 		next, err := r.resolveRedirect(url, location)
 		if err != nil {
 			f.Kind = robots.BadRedirect
-			return
+			return nil
 		}
 		url = next
 		if addrs, _, err = r.lookup(ctx, weburl.Split([]byte(url)).Host); err != nil {
 			f.Kind = robots.DNSFailure
-			return
+			return nil
 		}
+	}
+	if resp.Truncated != fetch.NotTruncated && resp.Truncated != fetch.TruncatedLength || resp.Marks&fetch.MarkDecodeError != 0 {
+		f.Kind = robots.NetworkFailure // rules behind the break would be lost
+		return nil
 	}
 	f.Kind, f.Status = robots.Answered, resp.Status
 	f.Body = append([]byte(nil), resp.Body...)
 	f.RetryAfter = retryAfter(resp, time.Now())
 	f.MaxAge, f.HasMaxAge = maxAge(resp)
+	return nil
 }
 
 func robotsFailure(err error) robots.Kind {
@@ -246,17 +314,20 @@ func robotsFailure(err error) robots.Kind {
 func (r *ring) getThrough(ctx context.Context, url string, addrs []netip.Addr, resp *fetch.Response) error {
 	parts := weburl.Split([]byte(url))
 	granted := make(chan *polite.Grant, 1)
-	item := &polite.Item{Data: granted, Host: r.hasher.HostKey(parts.Host), PLD: r.pldKey(parts.Host), Addrs: addrs, Robots: true}
+	item := &polite.Item{Data: granted, Host: r.hostKey(parts.Host), PLD: r.pldKey(parts.Host), Addrs: addrs, Robots: true}
 	for {
 		v := r.polite.Admit(time.Now(), item)
 		if v.Kind == polite.Admitted {
 			break
 		}
-		wait := 100 * time.Millisecond
-		if v.Kind == polite.Deferred {
-			wait = time.Until(v.Due)
-		}
-		if !sleep(ctx, wait) {
+		if wait := time.Until(v.Due); v.Kind == polite.Deferred && wait > longWait {
+			return &deferredError{until: v.Due}
+		} else if v.Kind == polite.Deferred {
+			item.Waits = min(item.Waits+1, 250)
+			if !sleep(ctx, wait) {
+				return ctx.Err()
+			}
+		} else if !sleep(ctx, 100*time.Millisecond) {
 			return ctx.Err()
 		}
 	}
@@ -266,20 +337,34 @@ func (r *ring) getThrough(ctx context.Context, url string, addrs []netip.Addr, r
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer r.workers.free()
 	began := time.Now()
 	err := r.exchange(ctx, g, parts, resp, &robotsLimits)
+	r.workers.free()
 	result := polite.Result{Elapsed: time.Since(began)}
 	if err != nil {
 		result.Backoff = robotsBackoff
 	}
 	r.polite.Done(time.Now(), g, result)
+	var fe *fetch.Error
+	if errors.As(err, &fe) && fe.Ours() && fe.Kind != fetch.KindBadRequest && sleep(ctx, ourFaultPause) {
+		return r.getThrough(ctx, url, addrs, resp) // not counted against the host; ends with ctx at the latest
+	}
 	_ = r.inStep(func(d *delta) error {
 		d.count(CountRobotsAttempts, 1)
 		d.count(CountRobotsBytes, resp.BytesRead)
 		return nil
 	})
 	return err
+}
+
+// longWait is how long a robots request may wait for its turn in RAM; a later turn is waited for on disk.
+const longWait = 2 * time.Second
+
+// deferredError says that an exchange must wait for long.
+type deferredError struct{ until time.Time }
+
+func (e *deferredError) Error() string {
+	return "crawl: deferred until " + e.until.Format(time.RFC3339)
 }
 
 // robotsBackoff is the host's least rest after a robots request that failed.

@@ -156,6 +156,8 @@ func (r *ring) judge(d *delta, res *drum.Result, rec *weburl.Record) error {
 		return r.refuse(d, rec, PlaceRobotsCheck, ReasonRobots)
 	case robots.NoHost:
 		return r.refuse(d, rec, PlaceRobotsCheck, ReasonNoHost)
+	case robots.Forbidden:
+		return r.refuse(d, rec, PlaceRobotsCheck, ReasonForbiddenAddress)
 	case robots.Wait:
 		if rec.Flags&weburl.FlagSeedTwin != 0 {
 			return r.refuse(d, rec, PlaceRobotsCheck, ReasonTwin)
@@ -186,8 +188,11 @@ func (r *ring) requestRobots(d *delta, rec *weburl.Record, addrsOnly bool, seen 
 	}
 	rec.Reason = uint8(ReasonAwaitRobots)
 	d.move(r.hasher.URLKey(rec.URL), PlaceRobotsCheck, PlaceAwaitRobots)
-	r.waiting.appended()
-	return r.awaitRobots.Append(rec.Append(nil))
+	if err := r.awaitRobots.Append(rec.Append(nil)); err != nil {
+		return err
+	}
+	r.waiting.appended() // after the record is there: a merge that begins now may count it
+	return nil
 }
 
 // requestLost is after how long without an answer a robots request is made again, though nothing says that it failed: a
@@ -248,7 +253,8 @@ func (r *ring) readAwaiting(ctx context.Context) error {
 				return err
 			}
 			if !ok {
-				return fmt.Errorf("crawl: QR ended %d records early", n)
+				r.wakeAwaiting.wait(ctx, tick)
+				break
 			}
 			if err := r.inStep(func(d *delta) error {
 				var rec weburl.Record

@@ -134,9 +134,9 @@ func open(opt Options) (_ *ring, err error) {
 	if m != nil {
 		r.gen, r.runs, r.activeBefore = m.Gen, m.Runs, m.Active
 		r.acct.s = m.Accounts
-		if err = disk.RemoveTails(r.set, func(g uint64) bool { return g == m.Gen }); err != nil {
-			return nil, err
-		}
+	}
+	if err = disk.RemoveTails(r.set, func(g uint64) bool { return g == r.gen && m != nil }); err != nil {
+		return nil, err
 	}
 	r.runs++
 	if m != nil {
@@ -243,6 +243,13 @@ func (r *ring) openQueues(m *manifest) error {
 	if r.later, err = queue.OpenCalendar(queue.Options{Set: r.set, Name: nameLater, BlockBytes: block}, later); err != nil {
 		return err
 	}
+	rl, err := statePart[queue.CalendarState](m, nameRobotsLater)
+	if err != nil {
+		return err
+	}
+	if r.robotsLater, err = queue.OpenCalendar(queue.Options{Set: r.set, Name: nameRobotsLater, BlockBytes: block}, rl); err != nil {
+		return err
+	}
 	st, err := statePart[beast.State](m, nameBeast)
 	if err != nil {
 		return err
@@ -274,6 +281,13 @@ func (r *ring) openOutput(m *manifest) error {
 	return nil
 }
 
+// ramAhead is for how long ahead URLs of one host are kept in RAM: what can't be fetched by then waits on disk, so that RAM holds
+// many hosts rather than many URLs of few.
+const ramAhead = time.Minute
+
+// robotsPerServer bounds the robots requests of one address that wait in RAM.
+const robotsPerServer = 16
+
 // openRAM makes what lives in RAM.
 func (r *ring) openRAM(m *manifest) error {
 	if r.plan.CacheBytes > 0 {
@@ -283,15 +297,20 @@ func (r *ring) openRAM(m *manifest) error {
 	if m != nil {
 		visited = time.Now() // every host and server counts as just visited: what happened before is not known to the second
 	}
-	share := 0
+	share, perHost := 0, 4
 	if r.opt.Scope != ScopeAll {
 		share = polite.Unlimited // one site may have all of RAM
 	}
 	r.polite = polite.New(polite.Options{
-		MaxPerServer: share, MaxPerPLD: share, HostDelay: r.opt.HostDelay, HostDelayMin: r.opt.HostDelayMin, ServerDelay: r.opt.ServerDelay,
+		MaxPerHost: perHost, Ahead: ramAhead, MaxRobotsPerServer: robotsPerServer, MaxPerServer: share, MaxPerPLD: share, HostDelay: r.opt.HostDelay, HostDelayMin: r.opt.HostDelayMin, ServerDelay: r.opt.ServerDelay,
 		ServerDelayMin: r.opt.ServerDelayMin, DefaultBudget: r.opt.BudgetDefault, MaxCrawlDelay: r.opt.MaxCrawlDelay,
 		MaxItems: max(r.plan.PoliteItems, 2*r.opt.Connections), MaxBytes: r.plan.PoliteBytes, Visited: visited,
 	}, time.Now())
+	if m != nil {
+		if err := r.restoreDelays(m.Delays); err != nil {
+			return err
+		}
+	}
 	r.workers = newWorkers(r, r.opt.Connections)
 	var extended []uint64
 	var seeds seedState
@@ -305,10 +324,26 @@ func (r *ring) openRAM(m *manifest) error {
 			return err
 		}
 	}
-	r.scope = newScope(r.opt.Scope, r.hasher.HostKey, extended)
+	r.scope = newScope(r.opt.Scope, r.hostKey, extended)
 	var err error
 	r.seeds, err = r.openSeeds(seeds)
 	return err
+}
+
+// restoreDelays makes hosts and servers that rest for long go on resting.
+func (r *ring) restoreDelays(ref disk.Ref) error {
+	data, err := disk.ReadTail(r.set, ref)
+	if err != nil {
+		return err
+	}
+	delays := make([]polite.Delay, len(data)/polite.DelayBytes)
+	for i := range delays {
+		if err := delays[i].Decode(data[i*polite.DelayBytes : (i+1)*polite.DelayBytes]); err != nil {
+			return fmt.Errorf("crawl: delays of the last checkpoint: %w", err)
+		}
+	}
+	r.polite.Restore(time.Now(), delays)
+	return nil
 }
 
 // restoreRAM gives the URLs that were in RAM back to RobotsCache, and the robots requests back to QD. It runs before the
@@ -374,8 +409,10 @@ func (r *ring) close() error {
 			add(q)
 		}
 	}
-	if r.later != nil {
-		add(r.later)
+	for _, c := range []*queue.Calendar{r.later, r.robotsLater} {
+		if c != nil {
+			add(c)
+		}
 	}
 	if r.warc != nil {
 		add(r.warc)

@@ -69,6 +69,7 @@ func (r *ring) openSeeds(st seedState) (*seedFeeder, error) {
 	} else {
 		f.state = seedState{Size: size, Sum: sum}
 	}
+	r.seedsDone.Store(f.state.Done)
 	return f, nil
 }
 
@@ -145,7 +146,7 @@ func ParseSeed(line string) (url string, bare bool, err error) {
 	if line == "" || line[0] == '#' {
 		return "", false, nil
 	}
-	if !strings.Contains(line, "://") {
+	if !hasScheme(line) {
 		bare = true
 		line = "https://" + line
 	}
@@ -154,6 +155,15 @@ func ParseSeed(line string) (url string, bare bool, err error) {
 		return "", false, err
 	}
 	return url, bare, nil
+}
+
+// hasScheme tells "mailto:x" and "http://host" from "host:8080/path".
+func hasScheme(line string) bool {
+	scheme, rest, ok := strings.Cut(line, ":")
+	if !ok || scheme == "" || strings.ContainsAny(scheme, "/?#[") || rest != "" && rest[0] >= '0' && rest[0] <= '9' {
+		return false
+	}
+	return strings.HasPrefix(rest, "//") || !strings.Contains(scheme, ".")
 }
 
 // run feeds the rest of the file.
@@ -167,7 +177,8 @@ func (f *seedFeeder) run(ctx context.Context) error {
 		now := time.Now()
 		batch.start(0, nil, 0, weburl.FlagSeed, now)
 		bare.start(0, nil, 0, weburl.FlagSeed|weburl.FlagSeedTwin, now)
-		var bytes, seeds, bad int64
+		var bytes, seeds int64
+		var bad [][2]string
 		var end error
 		for range seedStep {
 			line, n, err := lines.next()
@@ -178,8 +189,7 @@ func (f *seedFeeder) run(ctx context.Context) error {
 			bytes += n
 			url, isBare, err := ParseSeed(string(line))
 			if err != nil {
-				bad++
-				f.r.logSeed(string(line), "bad-seed: "+err.Error())
+				bad = append(bad, [2]string{string(line), "bad-seed: " + err.Error()})
 				continue
 			}
 			if url == "" {
@@ -198,9 +208,13 @@ func (f *seedFeeder) run(ctx context.Context) error {
 		err := f.r.inStep(func(d *delta) error {
 			f.r.at("seeds")
 			d.count(CountSeeds, seeds)
-			d.count(CountSeedsBad, bad)
+			d.count(CountSeedsBad, int64(len(bad)))
+			for _, b := range bad {
+				f.r.logSeed(b[0], b[1])
+			}
 			f.state.Offset += bytes
 			f.state.Done = end == io.EOF
+			f.r.seedsDone.Store(f.state.Done)
 			if err := bare.send(d); err != nil {
 				return err
 			}

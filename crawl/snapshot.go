@@ -106,7 +106,7 @@ func (r *ring) waitsFor(a *accountsState, s *Snapshot) string {
 		return "BEAST"
 	case a.Places[PlaceLater].N > 0:
 		return "URLs due later"
-	case !r.seeds.state.Done:
+	case !r.seedsDone.Load():
 		return "seeds"
 	}
 	return "new links"

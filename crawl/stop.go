@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync/atomic"
 	"time"
+
+	"drumbeat/robots"
 )
 
 // Reasons for the end of Run.
@@ -118,6 +120,9 @@ func (r *ring) done() bool {
 	if n, _ := r.robotsFetch.Len(); n > 0 {
 		return false
 	}
+	if n, _ := r.robotsLater.Len(); n > 0 {
+		return false
+	}
 	if n, _ := r.robotsRequested.Pending(); n > 0 {
 		return false
 	}
@@ -142,7 +147,11 @@ func (r *ring) done() bool {
 	if later != s.Later[ReasonRobotsUnavailable] {
 		return false
 	}
-	return time.Since(time.Unix(0, r.lastProgress.Load())) >= r.opt.Linger
+	now := time.Now()
+	if due, ok := r.later.NextDue(); ok && due.Sub(now) <= min(r.opt.Linger, robots.FirstRetry) {
+		return false // an unreachable host is about to be asked again
+	}
+	return now.Sub(time.Unix(0, r.lastProgress.Load())) >= r.opt.Linger
 }
 
 // hopeless is true when a scan of QF brought nothing and nothing has happened since.

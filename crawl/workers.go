@@ -154,7 +154,7 @@ func (r *ring) readReady(ctx context.Context) error {
 				return err
 			}
 			now := time.Now()
-			if expires.Before(now.Add(-staleAddrs)) {
+			if expires.Before(now) {
 				if err := r.checkRobots(d, item.Rec, &rec, PlaceReady); err != nil {
 					return err
 				}
@@ -179,7 +179,9 @@ func (r *ring) readReady(ctx context.Context) error {
 			return err
 		}
 		if full {
-			r.makeRoom()
+			if err := r.makeRoom(); err != nil {
+				return err
+			}
 			select {
 			case <-r.polite.Room():
 			case <-time.After(wakeAfter):
@@ -190,33 +192,39 @@ func (r *ring) readReady(ctx context.Context) error {
 	return nil
 }
 
-// staleAddrs is how long addresses may be used after their time: what was checked must not be checked again and again
-// because it waited in Q.
-const staleAddrs = time.Hour
-
-// evictLot is how many URLs make room at once when slots idle while RAM is full of slow hosts.
-const evictLot = 256
+// What is due later than evictAhead makes room, evictLot URLs at once, when connection slots idle while RAM or the stock is
+// full of slow hosts.
+const (
+	evictLot   = 1024
+	evictAhead = 30 * time.Second
+)
 
 // makeRoom sends those URLs that are due last to disk, if connection slots idle.
-func (r *ring) makeRoom() {
-	if len(r.workers.slots) >= cap(r.workers.slots)/2 {
-		return
+func (r *ring) makeRoom() error {
+	if r.workers.exchanges.load() >= int64(cap(r.workers.slots))/2 {
+		return nil
 	}
-	_ = r.inStep(func(d *delta) error {
-		for _, item := range r.polite.Evict(time.Now(), evictLot) {
-			if item.Robots {
-				continue
-			}
-			var rec weburl.Record
-			if err := rec.Decode(item.Rec); err != nil {
-				return err
-			}
-			if err := r.putOff(d, &rec, PlaceRAM, item.Due, ReasonEvicted); err != nil {
+	return r.inStep(func(d *delta) error {
+		return r.evicted(d, r.polite.EvictLater(time.Now(), evictAhead, evictLot), ReasonEvicted)
+	})
+}
+
+// relieve makes room before RAM is full: a stock of URLs that aren't due keeps BEAST from releasing others.
+func (r *ring) relieve(ctx context.Context) error {
+	t := time.NewTicker(time.Second)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+		}
+		if r.acct.stock() >= int64(r.opt.StockTarget)/2 {
+			if err := r.makeRoom(); err != nil {
 				return err
 			}
 		}
-		return nil
-	})
+	}
 }
 
 // exchange does one HTTP exchange at the granted address.

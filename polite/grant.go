@@ -187,11 +187,7 @@ func (s *Scheduler) Done(now time.Time, g *Grant, r Result) {
 	if r.ServerBackoff > 0 {
 		s.restServer(v, at, at+int64(r.ServerBackoff))
 	}
-	g.host, g.server = nil, nil
-	last := s.flights[len(s.flights)-1]
-	s.flights[g.index], last.index = last, g.index
-	s.flights[len(s.flights)-1] = nil
-	s.flights = s.flights[:len(s.flights)-1]
+	s.land(g)
 	h.busy, h.visited = false, true
 	h.end = at
 	h.usual += (r.Elapsed - h.usual) / 8
@@ -203,4 +199,34 @@ func (s *Scheduler) Done(now time.Time, g *Grant, r Result) {
 	s.schedule(h)
 	s.unlink(g.Item, at)
 	signal(s.ready)
+}
+
+// Drop ends a grant for which nothing was sent, so that it doesn't count as a visit: host and server are as ready as
+// before. The item is the caller's.
+func (s *Scheduler) Drop(now time.Time, g *Grant) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := s.at(now)
+	h, v := g.host, g.server
+	if h == nil {
+		panic("BUG: polite: grant is done already")
+	}
+	if !g.started {
+		v.held = false
+		s.place(v, at)
+	}
+	s.land(g)
+	h.busy = false
+	s.schedule(h)
+	s.unlink(g.Item, at)
+	signal(s.ready)
+}
+
+// land takes a grant out of the flights.
+func (s *Scheduler) land(g *Grant) {
+	g.host, g.server = nil, nil
+	last := s.flights[len(s.flights)-1]
+	s.flights[g.index], last.index = last, g.index
+	s.flights[len(s.flights)-1] = nil
+	s.flights = s.flights[:len(s.flights)-1]
 }

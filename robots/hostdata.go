@@ -105,9 +105,11 @@ const (
 	Wait
 	// NoHost: the origin can't be reached at all: the name doesn't exist, or its addresses are forbidden.
 	NoHost
+	// Forbidden: all addresses of the origin are such as may not be connected to.
+	Forbidden
 )
 
-var decisionNames = [...]string{"request", "resolve", "allow", "disallow", "wait", "no host"}
+var decisionNames = [...]string{"request", "resolve", "allow", "disallow", "wait", "no host", "forbidden"}
 
 // String returns the decision in words.
 func (d Decision) String() string {
@@ -130,6 +132,9 @@ func (h *HostData) Decide(pathQuery []byte, now time.Time) (Decision, time.Time)
 			return Disallow, time.Time{}
 		}
 		if h.naddrs == 0 || !now.Before(h.AddrExpires) {
+			if now.Before(h.RetryAt) { // the last lookup failed
+				return Wait, h.RetryAt
+			}
 			return Resolve, time.Time{}
 		}
 		return Allow, time.Time{}
@@ -139,6 +144,9 @@ func (h *HostData) Decide(pathQuery []byte, now time.Time) (Decision, time.Time)
 		}
 	case StateNoHost, StateForbidden:
 		if now.Before(h.Expires) {
+			if h.State == StateForbidden {
+				return Forbidden, time.Time{}
+			}
 			return NoHost, time.Time{}
 		}
 	}
@@ -212,6 +220,9 @@ type Summary struct {
 	Failures int
 	// AddrExpires as in HostData.
 	AddrExpires time.Time
+	// VerdictExpires is until when the rules' verdict on the URL may be used: HostData's Expires, or RetryAt of a stale
+	// copy.
+	VerdictExpires time.Time
 
 	addrs  [MaxAddrs]netip.Addr
 	naddrs int
@@ -222,8 +233,12 @@ func (s *Summary) Addrs() []netip.Addr { return s.addrs[:s.naddrs] }
 
 // Summary returns the small part of h.
 func (h *HostData) Summary() Summary {
+	end := h.Expires
+	if h.Stale && h.RetryAt.Before(end) {
+		end = h.RetryAt
+	}
 	return Summary{
-		CrawlDelay: h.CrawlDelay(), Failures: h.Failures, AddrExpires: h.AddrExpires,
+		CrawlDelay: h.CrawlDelay(), Failures: h.Failures, AddrExpires: h.AddrExpires, VerdictExpires: end,
 		addrs: h.addrs, naddrs: h.naddrs,
 	}
 }
@@ -232,7 +247,7 @@ func (h *HostData) Summary() Summary {
 // failures and addrExpires, addresses. Of eight addresses, the last may be left out to keep to MaxSummary.
 const summaryVersion = 1
 
-const maxSummaryHead = 3 + 4 + 2 + 5
+const maxSummaryHead = 3 + 4 + 2 + 5 + 5
 
 // Append appends the coding of s to dst: at most MaxSummary bytes.
 func (s *Summary) Append(dst []byte) []byte {
@@ -248,6 +263,7 @@ func (s *Summary) Append(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(s.CrawlDelay/time.Millisecond))
 	dst = binary.AppendUvarint(dst, uint64(min(s.Failures, MaxFailures)))
 	dst = binary.AppendUvarint(dst, toSeconds(s.AddrExpires))
+	dst = binary.AppendUvarint(dst, toSeconds(s.VerdictExpires))
 	return appendAddrs(dst, addrs)
 }
 
@@ -262,6 +278,7 @@ func (s *Summary) Decode(b []byte) error {
 	s.CrawlDelay = time.Duration(d.uvarint(uint64(MaxCrawlDelay/time.Millisecond))) * time.Millisecond
 	s.Failures = int(d.uvarint(MaxFailures))
 	s.AddrExpires = seconds(d.uvarint(maxSeconds))
+	s.VerdictExpires = seconds(d.uvarint(maxSeconds))
 	s.naddrs = d.addrs(s.addrs[:], n, v6)
 	if d.bad || len(d.b) > 0 || len(b) > MaxSummary {
 		*s = Summary{}
