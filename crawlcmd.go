@@ -67,6 +67,8 @@ func (c *crawlCmd) Run(a *app, kctx *kong.Context) error {
 		return err
 	}
 	opt.Resolver, opt.Fetcher = network.resolver, network.fetcher
+	opt.AllowedAddr = network.fetcher.AllowedAddr
+	opt.UserAgent = userAgent(opt.Agent, opt.Contact)
 	res, err := a.crawl(&opt, plan, view)
 	err = errors.Join(err, network.close())
 	finished := errors.Is(err, crawl.ErrFinished)
@@ -86,6 +88,8 @@ func endOf(stop string) error {
 		return &ended{code: exitSignal, why: stop, quiet: true}
 	case crawl.StopPages:
 		return &ended{code: exitPages, why: stop, quiet: true}
+	case crawl.StopDisk:
+		return &ended{code: exitDiskFull, why: "the crawl takes more disk than --disk allows; it resumes with a larger --disk"}
 	case crawl.StopTime:
 		return &ended{code: exitTime, why: stop, quiet: true}
 	}

@@ -161,6 +161,8 @@ func (c *demoCmd) crawl(a *app, web *simweb.Web, opt *crawl.Options, plan crawl.
 		return nil, errors.Join(err, server.Close())
 	}
 	opt.Resolver, opt.Fetcher = network.resolver, network.fetcher
+	opt.AllowedAddr = network.fetcher.AllowedAddr
+	opt.UserAgent = userAgent(opt.Agent, opt.Contact)
 	plan.HeapBytes += demoWebRAM
 	res, err := a.crawl(opt, plan, view)
 	return res, errors.Join(err, network.close(), server.Close())

@@ -40,7 +40,7 @@ func (a *awaiting) beginPass() int64 {
 func (a *awaiting) endPass(mark, jobs int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if n := len(a.batches); n > 0 && a.batches[n-1].records >= mark {
+	if n := len(a.batches); mark <= a.read || n > 0 && a.batches[n-1].records >= mark {
 		return // nothing new
 	} else if n >= 64 {
 		a.batches[n-1] = awaitingBatch{mark, jobs, time.Now()} // bounded: the last batch grows

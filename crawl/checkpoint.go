@@ -4,7 +4,10 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"slices"
 	"time"
 
 	"drumbeat/disk"
@@ -208,6 +211,16 @@ func (r *ring) checkpoints(ctx context.Context) error {
 			if err := r.checkpoint(false, ""); err != nil {
 				return err
 			}
+			used, err := r.diskUsed()
+			if err != nil {
+				return err
+			}
+			if used > r.opt.DiskBytes {
+				r.opt.Log.Error("the crawl takes more disk than it may", "used", used, "limit", r.opt.DiskBytes)
+				r.stop.set(StopDisk)
+				r.cancel()
+				return nil
+			}
 		}
 	}
 }
@@ -248,4 +261,42 @@ func eachRecord(path string, b []byte, f func(rec []byte) error) error {
 		off += int(n)
 	}
 	return nil
+}
+
+// diskUsed adds up the files of the crawl: some thousands at most, whatever its size.
+func (r *ring) diskUsed() (int64, error) {
+	var used int64
+	var walk func(dir string, depth int) error
+	walk = func(dir string, depth int) error {
+		names, err := r.set.FS.List(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // deleted since its parent was listed
+		}
+		if err != nil {
+			return fmt.Errorf("crawl: disk in use: %w", err)
+		}
+		for _, name := range names {
+			path := dir + "/" + name
+			if _, err := r.set.FS.List(path); err == nil && depth < 4 {
+				if err := walk(path, depth+1); err != nil {
+					return err
+				}
+			} else if size, err := r.set.FS.Size(path); err == nil {
+				used += size
+			} else if !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("crawl: disk in use: %w", err)
+			}
+		}
+		return nil
+	}
+	paths := r.set.Paths
+	if r.separateOut {
+		paths = append(slices.Clone(paths), r.out.Paths...)
+	}
+	for _, dir := range paths {
+		if err := walk(dir, 0); err != nil {
+			return 0, err
+		}
+	}
+	return used, nil
 }

@@ -12,6 +12,9 @@ import (
 // TestRobotsAreRefreshed crawls a few hosts so slowly that their robots.txt grows old: it is asked for again after a day,
 // by the same rules of politeness as a page.
 func TestRobotsAreRefreshed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.Hosts, o.PLDs, o.IPs = 300, 6, 3, 4 })
 		fs := disk.NewMem(*seedFlag)

@@ -87,7 +87,9 @@ type Options struct {
 	Agent string
 	// Contact is a mail address or URL of the operator, sent with every request.
 	Contact string
-	Version string
+	// UserAgent is the header that Fetcher sends, for the records of the output; "" leaves it out.
+	UserAgent string
+	Version   string
 
 	Resolver Resolver
 	Fetcher  Fetcher

@@ -233,7 +233,7 @@ func (r *ring) store(ctx context.Context, g *polite.Grant, rec *weburl.Record, r
 		}
 		if rec.Flags&weburl.FlagSeed != 0 {
 			switch {
-			case isRedirect(resp) && len(w.links.keys) == 0:
+			case isRedirect(resp) && (len(w.links.keys) == 0 || uint64(w.links.keys[0]) == key):
 				r.logSeed(string(rec.URL), "redirect that leads nowhere")
 			case !page && !isRedirect(resp):
 				r.logSeed(string(rec.URL), "status "+strconv.Itoa(resp.Status))

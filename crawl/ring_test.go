@@ -96,6 +96,9 @@ func TestStopAndResumeWithOtherRAMAndMoreDirectories(t *testing.T) {
 }
 
 func TestSmallNumbersRunTheRealPath(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) {
 			o.Pages, o.Hosts, o.PLDs, o.LinksPerPage = 12_000, 300, 60, 80
@@ -164,11 +167,14 @@ func (hangingResolver) LookupHost(ctx context.Context, host, _ string) (Lookup, 
 // TestSpamDoesNotCrowdOut: a PLD with endless hosts and pages, linked to by three others, must not slow down the rest:
 // of the first pages fetched, nearly as many are others' as without it.
 func TestSpamDoesNotCrowdOut(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	others := func(spam bool) (fetched, links int64) {
 		inBubble(t, func(t *testing.T) {
 			web := smallWeb(t, func(o *simweb.Options) {
 				o.Pages, o.Hosts, o.PLDs, o.IPs, o.SeedURLs = 20_000, 1000, 500, 300, 50
-				o.Spam = simweb.Spam{On: spam, InLinks: 3, Links: 25_000, IPs: 50}
+				o.Spam = simweb.Spam{On: spam, InLinks: 3, Links: 8000, IPs: 50}
 			})
 			opt := simOptions(t, web, disk.NewMem(*seedFlag))
 			opt.MaxPages = 3000
@@ -227,6 +233,9 @@ func TestSpamGetsItsBudget(t *testing.T) {
 // TestDeadHostsAreCheap: nine of ten hosts dead, and one host with very many URLs: disk bytes per fetched page stay
 // within 1.5 times those without them.
 func TestDeadHostsAreCheap(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	pages, big := 5000, 20_000
 	if *longRuns {
 		pages, big = 20_000, 100_000

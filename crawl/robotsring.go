@@ -242,6 +242,12 @@ func (r *ring) emitRequested(results []drum.Result) error {
 // readAwaiting gives the URLs in QR back to RobotsCache once the requests that they wait for have been answered.
 func (r *ring) readAwaiting(ctx context.Context) error {
 	for ctx.Err() == nil {
+		// A record may get into QR just after a merge that saw its tuple had counted those it covers. With no tuple left
+		// unmerged, all are covered.
+		mark := r.waiting.beginPass()
+		if pending, _ := r.robotsRequested.Pending(); pending == 0 {
+			r.waiting.endPass(mark, r.robotsJobs.issued())
+		}
 		n := r.waiting.releasable(r.robotsJobs.finished(), time.Now())
 		if n == 0 {
 			r.wakeAwaiting.wait(ctx, wakeAfter)

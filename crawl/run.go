@@ -181,7 +181,7 @@ func (r *ring) openStores(m *manifest) error {
 	p := r.plan.URLSeen
 	r.urlSeen, err = drum.Open(drum.Options{Set: r.set, Name: nameURLSeen, Buckets: p.Buckets, BufferBytes: p.BufferBytes,
 		BucketBytes: p.BucketBytes, ReadChunkBytes: p.ChunkBytes, DiskBytes: r.plan.URLSeenDiskBytes, Op: drum.CheckUpdate,
-		Codec: drum.Rice, Aux: drum.AuxLog, Wanted: func(res *drum.Result) bool { return res.New }, Emit: r.emitUnique}, seen)
+		Codec: drum.Rice, Aux: drum.AuxLog, Reserve: r.reserve, Wanted: func(res *drum.Result) bool { return res.New }, Emit: r.emitUnique}, seen)
 	if err != nil {
 		return err
 	}
@@ -203,7 +203,7 @@ func (r *ring) openStores(m *manifest) error {
 	}
 	p = r.plan.RobotsCache
 	r.robotsCache, err = drum.Open(drum.Options{Set: r.set, Name: nameRobotsCache, Buckets: p.Buckets, BufferBytes: p.BufferBytes,
-		BucketBytes: p.BucketBytes, ValueBytes: -1, MaxValueBytes: maxRobotsValue, OutBytes: 128, Each: true,
+		BucketBytes: p.BucketBytes, ValueBytes: -1, MaxValueBytes: maxRobotsValue, OutBytes: 128, Each: true, Reserve: r.reserve,
 		Apply: r.applyRobots, Wanted: func(res *drum.Result) bool { return res.Op == drum.Check }, Emit: r.emitChecked}, cache)
 	if err != nil {
 		return err
@@ -214,7 +214,7 @@ func (r *ring) openStores(m *manifest) error {
 	}
 	p = r.plan.RobotsRequested
 	r.robotsRequested, err = drum.Open(drum.Options{Set: r.set, Name: nameRobotsRequested, Buckets: p.Buckets,
-		BufferBytes: p.BufferBytes, BucketBytes: p.BucketBytes, ValueBytes: 16, Each: true, Apply: applyRequested,
+		BufferBytes: p.BufferBytes, BucketBytes: p.BucketBytes, ValueBytes: 16, Each: true, Reserve: r.reserve, Apply: applyRequested,
 		Wanted: func(res *drum.Result) bool { return res.New }, Emit: r.emitRequested}, requested)
 	return err
 }

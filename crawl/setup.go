@@ -3,15 +3,37 @@ package crawl
 import (
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
+
+	"github.com/dustin/go-humanize"
 
 	"drumbeat/drum"
 	"drumbeat/star"
 	"drumbeat/warc"
 )
 
-func (p *DrumPlan) options() drum.Options {
-	return drum.Options{Buckets: p.Buckets, BufferBytes: p.BufferBytes, BucketBytes: p.BucketBytes, ReadChunkBytes: p.ChunkBytes}
+// diskReserve is left free on every file system: what a checkpoint and the output's buffers need.
+const diskReserve = 16 << 20
+
+// reserve refuses a merge whose output wouldn't fit above the reserve: better to stop in order than in the middle.
+func (r *ring) reserve(need int64) error {
+	for _, dir := range r.set.Paths {
+		free, _, err := r.set.FS.Space(dir)
+		if err != nil {
+			return fmt.Errorf("crawl: free space of %s: %w", dir, err)
+		}
+		if free < need+diskReserve {
+			return fmt.Errorf("crawl: %s has %s free, a merge needs %s and %s are kept: %w", dir, humanize.IBytes(uint64(free)),
+				humanize.IBytes(uint64(need)), humanize.IBytes(diskReserve), syscall.ENOSPC)
+		}
+	}
+	return nil
+}
+
+func (p *DrumPlan) options(reserve func(int64) error) drum.Options {
+	return drum.Options{Buckets: p.Buckets, BufferBytes: p.BufferBytes, BucketBytes: p.BucketBytes, ReadChunkBytes: p.ChunkBytes,
+		Reserve: reserve}
 }
 
 // starOptions wires STAR: edges and checks come from steps, places go to BEAST, which stands still during a round.
@@ -21,7 +43,7 @@ func (r *ring) starOptions() (star.Options, error) {
 		return star.Options{}, err
 	}
 	return star.Options{
-		Set: r.set, Name: nameStar, Edges: r.plan.Edges.options(), Indegree: r.plan.Indegree.options(),
+		Set: r.set, Name: nameStar, Edges: r.plan.Edges.options(r.reserve), Indegree: r.plan.Indegree.options(r.reserve),
 		Recent: r.recentEdges,
 		Budgets: star.Budgets{Function: f, Default: r.opt.BudgetDefault, Max: r.opt.BudgetMax,
 			Ranks: r.opt.BudgetRanks, QueuePages: r.opt.QueuePages},
@@ -35,7 +57,7 @@ func (r *ring) warcOptions() warc.Options {
 		Info: []warc.Field{
 			{Name: "software", Value: "drumbeat/" + r.opt.Version},
 			{Name: "operator", Value: r.opt.Contact},
-			{Name: "http-header-user-agent", Value: r.opt.Agent},
+			{Name: "http-header-user-agent", Value: r.opt.UserAgent},
 			{Name: "robots", Value: "obey"},
 			{Name: "isPartOf", Value: "crawl-" + r.crawlID},
 		}}

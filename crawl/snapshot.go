@@ -21,7 +21,7 @@ type Snapshot struct {
 	PagesPerSecond float64 // since the last snapshot of progress
 	BitsPerSecond  float64
 	LinksPerSecond float64
-	UniqueShare    float64 // p: unique URLs per link checked, since the start of the crawl
+	UniqueShare    float64 // p: unique URLs per link, since the start of the crawl
 	InFlight       int     // exchanges under way
 	Connections    int
 	RobotsInFlight int
@@ -71,7 +71,7 @@ func (r *ring) snapshot() *Snapshot {
 	}
 	s.InFlight = int(r.workers.exchanges.load())
 	s.RobotsQueued, _ = r.robotsFetch.Len()
-	if n := a.Counters[CountLinksChecked]; n > 0 {
+	if n := a.Counters[CountLinks]; n > 0 {
 		s.UniqueShare = float64(a.Unique.N) / float64(n)
 	}
 	s.Hosts, s.Servers = r.sketches.estimates()

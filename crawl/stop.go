@@ -14,6 +14,7 @@ const (
 	StopCancelled = "stopped"    // the context was cancelled
 	StopPages     = "page limit" // Options.MaxPages
 	StopTime      = "time limit" // Options.MaxTime
+	StopDisk      = "disk limit" // Options.DiskBytes
 )
 
 // stopReason is why the movers were told to end.
