@@ -1,0 +1,434 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"drumbeat/disk"
+	"drumbeat/weburl"
+)
+
+// TestTruncatedRobotsIsAFailure: rules behind the point where robots.txt broke off were taken for absent.
+func TestTruncatedRobotsIsAFailure(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := &tinyWeb{serve: pagesOnly}
+		w.raw = func(c net.Conn, _, path string) bool {
+			if path != "/robots.txt" {
+				return false
+			}
+			_, _ = fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nUser-agent: *\n")
+			return true // closed before "Disallow: /private"
+		}
+		opt := w.options(t, disk.NewMem(*seedFlag), "http://a.test/private")
+		opt.MaxTime = 10 * time.Minute
+		mustRun(t, t.Context(), opt)
+		if n := len(w.got("a.test", "/robots.txt")); n < 2 {
+			t.Errorf("robots.txt was asked for %d times though it broke off, want another attempt", n)
+		}
+		if n := len(w.got("a.test", "/private")); n > 0 {
+			t.Errorf("/private was fetched %d times though robots.txt broke off", n)
+		}
+	})
+}
+
+// TestLingerWaitsForTheFirstRetry: a passing 503 of robots.txt ended a crawl before its first retry.
+func TestLingerWaitsForTheFirstRetry(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		start := time.Now()
+		w := &tinyWeb{serve: func(host, path string) answer {
+			if path == "/robots.txt" && time.Since(start) < 30*time.Second {
+				return answer{status: 503}
+			}
+			return pagesOnly(host, path)
+		}}
+		res := mustRun(t, t.Context(), w.options(t, disk.NewMem(*seedFlag), "http://a.test/"))
+		if n := len(w.got("a.test", "/")); n != 1 {
+			t.Errorf("%q after %v: the page was fetched %d times, want 1", res.Stop, time.Since(start), n)
+		}
+		if len(res.Seeds) > 0 {
+			t.Errorf("seeds without yield: %q", res.Seeds)
+		}
+	})
+}
+
+// TestDNSThatDiesEnds: a name that died after its robots.txt was had kept the crawl looking it up for ever.
+func TestDNSThatDiesEnds(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		start := time.Now()
+		w := &tinyWeb{serve: pagesOnly, ttl: time.Minute}
+		w.lookup = func(string) (string, error) {
+			if time.Since(start) > 5*time.Minute {
+				return "", errors.New("SERVFAIL")
+			}
+			return "", nil
+		}
+		opt := w.options(t, disk.NewMem(*seedFlag), urls("a", 1, 100)...)
+		opt.MaxTime = 24 * time.Hour
+		res := mustRun(t, t.Context(), opt)
+		if res.Stop != StopDone {
+			t.Errorf("stopped because of %q, want %q", res.Stop, StopDone)
+		}
+		if w.lookups > 40 {
+			t.Errorf("%d lookups of one name", w.lookups)
+		}
+		if s := &res.Snapshot; s.Later["robots-unavailable"] == 0 || s.Place(PlaceFetched) == 0 {
+			t.Errorf("places %v, later %v: want some fetched, the others waiting", s.Places, s.Later)
+		}
+	})
+}
+
+// TestRestingHostsDoNotStallOthers: URLs of hosts that asked for long rests filled the stock.
+func TestRestingHostsDoNotStallOthers(t *testing.T) {
+	stalled(t, 40, answer{503, "Retry-After: 86400\r\n", ""})
+}
+
+// TestSlowHostsDoNotStallOthers: URLs of hosts with the usual delay filled the stock.
+func TestSlowHostsDoNotStallOthers(t *testing.T) {
+	stalled(t, 60, answer{404, "", "x"})
+}
+
+// stalled has a crawl find a good host while it knows more URLs of slow ones, which all get reply, than the
+// stock takes.
+func stalled(t *testing.T, hosts int, reply answer) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
+	inBubble(t, func(t *testing.T) {
+		start := time.Now()
+		w := &tinyWeb{serve: func(host, path string) answer {
+			switch {
+			case path == "/robots.txt":
+				return noRobots
+			case strings.HasPrefix(host, "slow"):
+				return reply
+			case host == "root.test":
+				return answer{200, "", `<html><a href="http://fresh.test/">`}
+			}
+			return pagesOnly(host, path)
+		}}
+		opt := w.options(t, disk.NewMem(*seedFlag), append(urls("slow", hosts, 64), "http://root.test/")...)
+		opt.MaxTime = 5 * time.Minute
+		res := mustRun(t, t.Context(), opt)
+		if len(w.got("fresh.test", "/")) == 0 {
+			t.Errorf("fresh.test was not fetched within %v, held up by %d hosts: places %v, waits for %q",
+				time.Since(start), hosts, res.Snapshot.Places, res.Snapshot.Waiting)
+		}
+	})
+}
+
+// TestOneServersRobotsDoNotStallOthers: requests of one address's many robots.txt took all slots to wait in.
+func TestOneServersRobotsDoNotStallOthers(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := &tinyWeb{serve: pagesOnly}
+		w.lookup = func(host string) (string, error) {
+			if strings.HasPrefix(host, "shared") {
+				return "127.0.0.1", nil
+			}
+			return "", nil
+		}
+		opt := w.options(t, disk.NewMem(*seedFlag), append(urls("shared", 1000, 1), urls("own", 20, 1)...)...)
+		opt.StockTarget, opt.HostDelay = 3000, time.Second
+		opt.MaxTime = 2 * time.Minute
+		mustRun(t, t.Context(), opt)
+		if n := len(w.pages("own")); n != 20 {
+			t.Errorf("%d of 20 hosts with addresses of their own were visited within %v", n, opt.MaxTime)
+		}
+	})
+}
+
+// TestNothingStaysInQR: a URL that got into QR just after its request's merge waited for another merge.
+func TestNothingStaysInQR(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := &tinyWeb{serve: pagesOnly}
+		opt := w.options(t, disk.NewMem(*seedFlag))
+		opt.defaults()
+		r, err := open(opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec := weburl.Record{URL: []byte("http://a.test/"), Reason: uint8(ReasonAwaitRobots)}
+		r.waiting.endPass(r.waiting.beginPass(), r.robotsJobs.issued()) // the merge that saw the request
+		if err := r.inStep(func(d *delta) error {
+			d.move(r.hasher.URLKey(rec.URL), PlaceRobotsCheck, PlaceAwaitRobots)
+			return r.awaitRobots.Append(rec.Append(nil))
+		}); err != nil {
+			t.Fatal(err)
+		}
+		r.waiting.appended()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := r.readAwaiting(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if n, _ := r.awaitRobots.Len(); n > 0 {
+			t.Errorf("%d URLs still wait in QR with nothing left to merge", n)
+		}
+		if err := r.close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestRetryAfterOutlivesARestart: what a host had asked for with Retry-After was forgotten by a restart.
+func TestRetryAfterOutlivesARestart(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := &tinyWeb{serve: func(_, path string) answer {
+			if path == "/robots.txt" {
+				return noRobots
+			}
+			return answer{429, "Retry-After: 3600\r\n", ""}
+		}}
+		opt := w.options(t, disk.NewMem(*seedFlag), urls("a", 1, 3)...)
+		for _, d := range []time.Duration{2 * time.Minute, 10 * time.Minute, 65 * time.Minute} {
+			ctx, cancel := context.WithTimeout(t.Context(), d)
+			mustRun(t, ctx, opt)
+			cancel()
+		}
+		rs := w.pages("a")
+		if len(rs) < 2 {
+			t.Fatalf("%d requests in 77 minutes, want one an hour", len(rs))
+		}
+		for i := 1; i < len(rs); i++ {
+			if gap := rs[i].at.Sub(rs[i-1].at); gap < time.Hour {
+				t.Errorf("a request %v after a 429 with Retry-After: 3600", gap)
+			}
+		}
+	})
+}
+
+// TestVerdictIsNoOlderThanADay: URLs that waited long in RAM were fetched by an outdated robots.txt.
+func TestVerdictIsNoOlderThanADay(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
+	inBubble(t, func(t *testing.T) {
+		start := time.Now()
+		pages := 0
+		w := &tinyWeb{ttl: 24 * time.Hour}
+		w.serve = func(host, path string) answer {
+			if path == "/robots.txt" && time.Since(start) > time.Hour {
+				return answer{200, "", "User-agent: *\nDisallow: /\n"}
+			}
+			if path != "/robots.txt" {
+				if pages++; pages == 1 {
+					return answer{503, "Retry-After: 86400\r\n", ""}
+				}
+			}
+			return pagesOnly(host, path)
+		}
+		opt := w.options(t, disk.NewMem(*seedFlag), urls("a", 1, 20)...)
+		opt.CheckpointEvery = 12 * time.Hour
+		opt.MaxTime = 24*time.Hour + 5*time.Minute
+		mustRun(t, t.Context(), opt)
+		if n := len(w.got("", "/robots.txt")); n != 2 {
+			t.Errorf("robots.txt was asked for %d times, want 2", n)
+		}
+		for _, r := range w.pages("a") {
+			if age := r.at.Sub(start); age > 24*time.Hour+time.Minute {
+				t.Errorf("%s was fetched after %v by the robots.txt of the first minute", r.path, age)
+			}
+		}
+	})
+}
+
+// TestParseSeedForms: "://" in a bare host's query was taken for a scheme, "mailto:x" for a host with user.
+func TestParseSeedForms(t *testing.T) {
+	for _, c := range []struct {
+		line, url string
+		bare, bad bool
+	}{
+		{"", "", false, false},
+		{"  # comment", "", false, false},
+		{"http://a.test/ # comment", "http://a.test/", false, false},
+		{"HTTP://A.test", "http://a.test/", false, false},
+		{"a.test", "https://a.test/", true, false},
+		{"\ufeffa.test/x\r", "https://a.test/x", true, false},
+		{"a.test:8080/x", "https://a.test:8080/x", true, false},
+		{"a.test/?u=http://b.test/", "https://a.test/?u=http://b.test/", true, false},
+		{"[::1]/x", "https://[::1]/x", true, false},
+		{"ftp://a.test/", "", false, true},
+		{"mailto:x@a.test", "", false, true},
+	} {
+		url, bare, err := ParseSeed(c.line)
+		if url != c.url || bare != c.bare || (err != nil) != c.bad {
+			t.Errorf("ParseSeed(%q) = %q, %t, %v; want %q, %t, error %t",
+				c.line, url, bare, err, c.url, c.bare, c.bad)
+		}
+	}
+}
+
+// TestBareSeedForms: a host with port 80 was fetched beside its URL, one with a URL in its query refused.
+func TestBareSeedForms(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := &tinyWeb{serve: pagesOnly}
+		res := mustRun(t, t.Context(), w.options(t, disk.NewMem(*seedFlag),
+			"port.test:80", "http://port.test/", "bare.test", "query.test/?u=http://x.test/"))
+		if n := len(w.got("port.test", "/")) + len(w.got("port.test:80", "/")); n != 1 {
+			t.Errorf("http://port.test/ was fetched %d times, want once", n)
+		}
+		if n := len(w.got("bare.test", "/")); n != 1 {
+			t.Errorf("bare.test was fetched %d times by http, want once", n)
+		}
+		if n := len(w.got("query.test", "/?u=http://x.test/")); n != 1 {
+			t.Errorf("query.test was fetched %d times, want once", n)
+		}
+		if len(res.Seeds) > 0 {
+			t.Errorf("seeds without yield: %q", res.Seeds)
+		}
+	})
+}
+
+// TestEachSeedWithoutYieldIsListed: seeds filtered or redirected to nowhere went missing without a word.
+func TestEachSeedWithoutYieldIsListed(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := &tinyWeb{serve: func(host, path string) answer {
+			switch {
+			case path == "/robots.txt":
+				return noRobots
+			case host == "mail.test":
+				return answer{301, "Location: mailto:x@y.test\r\n", ""}
+			case host == "loop.test":
+				return answer{301, "Location: http://loop.test/\r\n", ""}
+			}
+			return pagesOnly(host, path)
+		}}
+		opt := w.options(t, disk.NewMem(*seedFlag), "http://mail.test/", "http://loop.test/",
+			"http://filtered.test/", "http://good.test/")
+		opt.LinkFilter = func(u []byte) bool { return !strings.Contains(string(u), "filtered") }
+		res := mustRun(t, t.Context(), opt)
+		slices.Sort(res.Seeds)
+		want := []string{"http://filtered.test/: filtered", "http://loop.test/: redirect that leads nowhere",
+			"http://mail.test/: redirect that leads nowhere"}
+		if !slices.Equal(res.Seeds, want) {
+			t.Errorf("seeds without yield: got %q, want %q", res.Seeds, want)
+		}
+	})
+}
+
+// TestSeedRedirectTrapEnds: a seed's chain of redirects was followed without end, whatever the depth limit.
+func TestSeedRedirectTrapEnds(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := &tinyWeb{serve: func(_, path string) answer {
+			if path == "/robots.txt" {
+				return noRobots
+			}
+			return answer{302, fmt.Sprintf("Location: %sx\r\n", path), ""}
+		}}
+		opt := w.options(t, disk.NewMem(*seedFlag), "http://a.test/")
+		atOnce(&opt)
+		opt.MaxDepth, opt.MaxTime, opt.MaxPages = 1, time.Minute, 1
+		res := mustRun(t, t.Context(), opt)
+		if n := res.Snapshot.Count(CountRedirects); res.Stop != StopDone || n < 2 || n > 25 {
+			t.Errorf("%q after %d redirects of one seed, want %q after some twenty", res.Stop, n, StopDone)
+		}
+	})
+}
+
+// TestOutputDiskIsNotReplaced: with its output's disk not mounted a crawl went on in the empty directory.
+func TestOutputDiskIsNotReplaced(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := &tinyWeb{serve: endless}
+		opt := w.options(t, disk.NewMem(*seedFlag), "http://a.test/")
+		opt.Out, opt.MaxPages = []string{"o0"}, 3
+		mustRun(t, t.Context(), opt)
+		opt.Out, opt.MaxPages = []string{"unmounted"}, 6
+		if _, err := Run(t.Context(), opt); !errors.Is(err, ErrIncompatible) {
+			t.Errorf("resumed with an empty output directory: got %v, want %v", err, ErrIncompatible)
+		}
+		opt.Out = []string{"o0"}
+		res := mustRun(t, t.Context(), opt)
+		if n := res.Snapshot.Count(CountPages); n != 6 {
+			t.Errorf("%d pages with the crawl's own output directory again, want 6", n)
+		}
+	})
+}
+
+// endless serves pages with two links each.
+func endless(_, path string) answer {
+	if path == "/robots.txt" {
+		return noRobots
+	}
+	return answer{200, "", fmt.Sprintf(`<html><a href="%s1"><a href="%s2">`, path, path)}
+}
+
+// TestCrashBeforeTheFirstManifest: a crash during the first checkpoint left files that no later run got over.
+func TestCrashBeforeTheFirstManifest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
+	for _, c := range []struct {
+		name      string
+		more, out bool // a directory is added to those of an existing crawl, output has its own
+	}{
+		{"first", false, false}, {"first with output", false, true},
+		{"more", true, false}, {"more with output", true, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			const stride = 9
+			for n := 1 + int(*seedFlag%stride); n < 90; n += stride {
+				for _, power := range []bool{false, true} {
+					inBubble(t, func(t *testing.T) { crashEarly(t, n, power, c.more, c.out) })
+				}
+			}
+		})
+	}
+}
+
+// crashEarly cuts a crawl off after n operations and resumes it.
+func crashEarly(t *testing.T, n int, power, more, out bool) {
+	w := &tinyWeb{serve: endless}
+	fs := disk.NewMem(*seedFlag)
+	opt := w.options(t, fs, "http://a.test/")
+	atOnce(&opt)
+	small(&opt)
+	opt.Connections, opt.MaxPages = 16, 2
+	if out {
+		opt.Out = []string{"o0", "o1"}
+	}
+	if more {
+		mustRun(t, t.Context(), opt)
+		opt.Dirs = append(opt.Dirs, "d2")
+		if out {
+			opt.Out = append(opt.Out, "o2")
+		}
+		opt.MaxPages = 4
+	}
+	fs.CrashAfter(n)
+	switch _, err := Run(t.Context(), opt); {
+	case err == nil:
+		return
+	case !errors.Is(err, disk.ErrCrashed):
+		t.Fatalf("crash after %d operations: got %v, want %v", n, err, disk.ErrCrashed)
+	}
+	if power {
+		fs = fs.Crash()
+	} else {
+		fs = fs.Kill()
+	}
+	opt.FS, opt.MaxPages = fs, 6
+	res, err := Run(t.Context(), opt)
+	if err != nil {
+		t.Fatalf("resuming after a crash after %d operations, power cut %t: %v", n, power, err)
+	}
+	if got := res.Snapshot.Count(CountPages); got != 6 {
+		t.Errorf("crash after %d operations, power cut %t: %d pages, want 6", n, power, got)
+	}
+}
+
+// TestSnapshotsWhileSeedsAreFed: the feeder's state was read without its lock; for the race detector.
+func TestSnapshotsWhileSeedsAreFed(t *testing.T) {
+	w := &tinyWeb{serve: pagesOnly}
+	opt := w.options(t, disk.NewMem(*seedFlag), strings.Split(strings.Repeat("# none\n", 20_000), "\n")...)
+	opt.SnapshotEvery = 10 * time.Microsecond
+	n := 0
+	opt.Snapshot = func(*Snapshot) { n++ }
+	if res := mustRun(t, t.Context(), opt); res.Stop != StopDone || n == 0 {
+		t.Errorf("%q with %d snapshots, want %q with some", res.Stop, n, StopDone)
+	}
+}
