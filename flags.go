@@ -20,6 +20,7 @@ type cli struct {
 	Demo    demoCmd    `cmd:"" help:"Crawl a synthetic web that is served by this very process on loopback."`
 	Explain explainCmd `cmd:"" help:"Say what the crawler thinks of a thing. Without arguments: JSON lines in, JSON lines out."`
 	Audit   auditCmd   `cmd:"" help:"Read the files of a stopped crawl and prove that no URL was lost or doubled."`
+	Bench   benchCmd   `cmd:"" help:"Measure this machine, and compute what the paper's formulas promise for it."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }
 
@@ -185,13 +186,13 @@ func newParser(c *cli, opts ...kong.Option) (*kong.Kong, error) {
 	return p, nil
 }
 
-// nameEnvironment names the environment variable of every flag: DRUMBEAT_HOST_DELAY for --host-delay. Those of demo have
-// names of their own, so that a crawl's settings don't leak into it.
+// nameEnvironment names the environment variable of every flag: DRUMBEAT_HOST_DELAY for --host-delay. Those of demo and
+// bench have names of their own, so that a crawl's settings don't leak into them.
 func nameEnvironment(k *kong.Kong) error {
 	for _, command := range k.Model.Children {
 		prefix := "DRUMBEAT_"
-		if command.Name == "demo" {
-			prefix = "DRUMBEAT_DEMO_"
+		if command.Name == "demo" || command.Name == "bench" {
+			prefix += strings.ToUpper(command.Name) + "_"
 		}
 		nodes := append([]*kong.Node{command}, command.Children...)
 		for _, node := range nodes {

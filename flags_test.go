@@ -20,8 +20,9 @@ Made from the table in flags.go by ` + "`go test -run TestFlagsPage -update .`" 
 
 Sizes take decimal and binary units and mean what they say: 2MB is 2,000,000 bytes, 2MiB is 2,097,152. Durations are
 written 90s, 2m, 1h30m. Large numbers may be written 1e6 or 1_000_000. Each flag can be set by an environment variable:
-` + "`--host-delay`" + ` by ` + "`DRUMBEAT_HOST_DELAY`" + `, those of demo by ` + "`DRUMBEAT_DEMO_…`" + `; what stands on the command line wins. A wrong
-value is one line on standard error and exit code 2.
+` + "`--host-delay`" + ` by ` + "`DRUMBEAT_HOST_DELAY`" + `, those of demo by ` + "`DRUMBEAT_DEMO_…`" + ` and those of
+bench by ` + "`DRUMBEAT_BENCH_…`" + `; what stands on the command line wins. A wrong value is one line on standard error and exit
+code 2.
 `
 
 // flagsPage is docs/FLAGS.md.

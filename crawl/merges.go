@@ -152,6 +152,11 @@ func (r *ring) mergeRobotsRequested(ctx context.Context) error {
 // cheapMerge is the longest predicted duration of a dry merge for which BEAST waits.
 const cheapMerge = time.Second
 
+// queuePause is for how many host delays BEAST waits at most, at the end of a queue, for its URLs to be fetched. In that time
+// each host gets its turn, and what the pages link to goes into the next queues. A PLD with endless URLs would otherwise get
+// its budget as fast as queues can be read.
+const queuePause = 4
+
 // endOfQueue is what readBeast remembers of a queue that it has read to the end.
 type endOfQueue struct {
 	on         bool
@@ -172,7 +177,10 @@ func (r *ring) mergeFirst(e *endOfQueue) bool {
 	if !e.on {
 		*e = endOfQueue{on: true, seen: r.seenMerges.Load(), star: r.starMerges.Load(), since: now}
 	}
-	if now.Sub(e.since) > 2*cheapMerge || r.beast.Scanning() {
+	if now.Sub(e.since) < queuePause*r.opt.HostDelay && !r.starving() {
+		return true // the paper's budget is for the time that a queue takes to be crawled, not to be read
+	}
+	if now.Sub(e.since) > queuePause*r.opt.HostDelay+2*cheapMerge || r.beast.Scanning() {
 		return false
 	}
 	if n, _ := r.urlSeen.Pending(); n > 0 && r.seenMerges.Load() == e.seen {

@@ -107,6 +107,7 @@ func TestSmallNumbersRunTheRealPath(t *testing.T) {
 		opt.DrumBufferBytes, opt.DrumBucketBytes, opt.DrumBuckets = 4<<10, 64<<10, 1
 		opt.CacheRAMBytes = 4 << 10
 		opt.QueuePages = 100 // small budgets, so that QF is used
+		opt.StockTarget = 60
 		res, err := Run(t.Context(), opt)
 		if err != nil {
 			t.Fatal(err)
@@ -174,10 +175,15 @@ func TestSpamDoesNotCrowdOut(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			web := smallWeb(t, func(o *simweb.Options) {
 				o.Pages, o.Hosts, o.PLDs, o.IPs, o.SeedURLs = 20_000, 1000, 500, 300, 50
-				o.Spam = simweb.Spam{On: spam, InLinks: 3, Links: 8000, IPs: 50}
+				o.Spam = simweb.Spam{On: spam, InLinks: 3, Links: 4000, IPs: 50}
 			})
 			opt := simOptions(t, web, disk.NewMem(*seedFlag))
-			opt.MaxPages = 3000
+			opt.MaxPages = 1500
+			for i := range 20 { // some of the spam is known from the start, so that its links outnumber all others
+				if spam {
+					opt.SeedLines = append(opt.SeedLines, fmt.Sprintf("http://s%d.%s/", i, web.SpamPLD()))
+				}
+			}
 			res, err := Run(t.Context(), opt)
 			if err != nil {
 				t.Fatal(err)

@@ -302,7 +302,7 @@ func (r *ring) openRAM(m *manifest) error {
 		share = polite.Unlimited // one site may have all of RAM
 	}
 	r.polite = polite.New(polite.Options{
-		MaxPerHost: perHost, Ahead: ramAhead, MaxRobotsPerServer: robotsPerServer, MaxPerServer: share, MaxPerPLD: share, HostDelay: r.opt.HostDelay, HostDelayMin: r.opt.HostDelayMin, ServerDelay: r.opt.ServerDelay,
+		MaxPerHost: perHost, Ahead: ramAhead, MaxRobotsPerServer: max(1, min(robotsPerServer, r.opt.RobotsInFlight/8)), MaxPerServer: share, MaxPerPLD: share, HostDelay: r.opt.HostDelay, HostDelayMin: r.opt.HostDelayMin, ServerDelay: r.opt.ServerDelay,
 		ServerDelayMin: r.opt.ServerDelayMin, DefaultBudget: r.opt.BudgetDefault, MaxCrawlDelay: r.opt.MaxCrawlDelay,
 		MaxItems: max(r.plan.PoliteItems, 2*r.opt.Connections), MaxBytes: r.plan.PoliteBytes, Visited: visited,
 	}, time.Now())

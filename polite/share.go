@@ -30,6 +30,9 @@ type spreadKey struct {
 	key  uint64
 }
 
+// robotsAhead is for how long ahead robots items of one server are kept, if that is more than their share.
+const robotsAhead = 4 * time.Second
+
 // limit is a share: the set number, or what can be sent within Options.Ahead if that is more (half of RAM at
 // most).
 func (s *Scheduler) limit(share int, spacing int64) int {
@@ -64,7 +67,14 @@ func (s *Scheduler) overServers(now int64, it *Item) (due int64, why Reason) {
 	var first *server
 	for _, a := range it.Addrs[:min(len(it.Addrs), maxAddrs)] {
 		v := s.servers[serverOf(a)]
-		if v == nil || v.count(it.Robots) < s.limit(share, s.serverDelay(v)) {
+		if v == nil {
+			return 0, None
+		}
+		limit := s.limit(share, s.serverDelay(v))
+		if it.Robots && share >= 0 { // each holds a request's slot while it waits, so Ahead may be too much
+			limit = max(share, int(int64(robotsAhead)/max(s.serverDelay(v), int64(time.Millisecond))))
+		}
+		if v.count(it.Robots) < limit {
 			return 0, None
 		}
 		if first == nil {

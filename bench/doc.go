@@ -1,0 +1,37 @@
+// Package bench answers what a machine's RAM and disks can sustain, and what the paper's formulas promise
+// for them. Command drumbeat bench prints what it returns; lines of measurements have the form of Go
+// benchmarks, which benchstat reads.
+//
+// Model computes Tables II, III, V, VI and VII of the paper, equation (17), the examples of Theorem 3 and
+// those of Theorems 6 and 7 with the formulas of packages drum and beast (sections IV.D to F, V and VII.B),
+// and puts the printed numbers beside them. Where the paper's text doesn't give its own table, both are
+// shown and the difference is named.
+//
+// RunDisk measures W, the bandwidth of Theorem 3, as a pass of DRUM uses a disk: chunks of a few sizes,
+// written and read in sequence, and read and written in turns; through the page cache and past it
+// (O_DIRECT); each directory alone and all of them at once.
+//
+// # Departures from the paper
+//
+// The paper takes W as the mean of the read and the write speed of its RAID. So do we, and print the mixed
+// speed beside it, which a disk with heads or with a shared channel doesn't reach by that mean.
+//
+// # Contract
+//
+// Disk.Bytes bounds what one measurement moves in a directory, and 1.5 times as much lies there at most.
+// Files have names that nobody else has and are removed before RunDisk returns, also after an error and
+// after a cancelled context; a killed process leaves files named drumbeat-bench-*. Speeds include the sync
+// at the end. What is read through the page cache has been thrown out of it before; every block of 4 KiB is
+// unlike all others, and when read is checked for being the one that was written there. The caches of a
+// disk, of its controller, or of the host of a virtual machine can't be seen from here: a size well above
+// theirs is the remedy.
+//
+// # Concurrency
+//
+// RunDisk owns one goroutine for each directory of the group it measures, and waits for them. Everything
+// else is pure.
+//
+// # Memory
+//
+// Two chunks for each directory, outside of the Go heap.
+package bench

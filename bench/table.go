@@ -1,0 +1,96 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Table is a table of text for people.
+type Table struct {
+	// Title stands above it, on a line of its own.
+	Title string
+	// Head names the columns; each row has as many cells.
+	Head []string
+	Rows [][]string
+	// Notes stand below it, a line each.
+	Notes []string
+}
+
+// add appends a row.
+func (t *Table) add(cells ...string) { t.Rows = append(t.Rows, cells) }
+
+// Write prints the table: columns are as wide as they need to be, and end at the right.
+func (t Table) Write(w io.Writer) error {
+	width := make([]int, len(t.Head))
+	all := append([][]string{t.Head}, t.Rows...)
+	for _, row := range all {
+		for i, cell := range row {
+			width[i] = max(width[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var b strings.Builder
+	b.WriteString(t.Title + "\n")
+	for _, row := range all {
+		for i, cell := range row {
+			b.WriteString("  " + strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell)) + cell)
+		}
+		b.WriteByte('\n')
+	}
+	for _, note := range t.Notes {
+		b.WriteString("  " + note + "\n")
+	}
+	b.WriteByte('\n')
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("bench: write table: %w", err)
+	}
+	return nil
+}
+
+// number writes v with four digits or, when it is large, all before the point, in groups of three.
+func number(v float64) string {
+	decimals := 0
+	switch {
+	case v < 10:
+		decimals = 3
+	case v < 100:
+		decimals = 2
+	case v < 1000:
+		decimals = 1
+	}
+	s := strconv.FormatFloat(v, 'f', decimals, 64)
+	whole, rest, _ := strings.Cut(s, ".")
+	for i := len(whole) - 3; i > 0 && whole[i-1] != '-'; i -= 3 {
+		whole = whole[:i] + "," + whole[i:]
+	}
+	if rest != "" {
+		rest = "." + rest
+	}
+	return whole + rest
+}
+
+// power writes a round number the short way: 8e9, 1e8, 2.5e3.
+func power(v float64) string {
+	s := strconv.FormatFloat(v, 'e', -1, 64)
+	digits, exponent, _ := strings.Cut(s, "e")
+	n, err := strconv.Atoi(exponent)
+	if err != nil || n < 3 {
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	return digits + "e" + strconv.Itoa(n)
+}
+
+// decimalBytes writes bytes in decimal units, as the paper's numbers are.
+func decimalBytes(v float64) string {
+	for _, u := range []struct {
+		n    float64
+		name string
+	}{{1e12, " TB"}, {1e9, " GB"}, {1e6, " MB"}, {1e3, " kB"}} {
+		if v >= u.n {
+			return strconv.FormatFloat(v/u.n, 'g', 4, 64) + u.name
+		}
+	}
+	return strconv.FormatFloat(v, 'g', 4, 64) + " B"
+}

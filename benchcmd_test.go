@@ -1,0 +1,72 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"drumbeat/bench"
+)
+
+// TestBenchModelDefaults: the defaults of the flags are the paper's values.
+func TestBenchModelDefaults(t *testing.T) {
+	var c cli
+	p, err := newParser(&c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Parse([]string{"bench", "model"}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := c.Bench.Model.model()
+	if err != nil || !reflect.DeepEqual(got, bench.Paper()) {
+		t.Errorf("got %+v, %v, want %+v", got, err, bench.Paper())
+	}
+}
+
+// TestBenchCommands: what goes in and what comes out.
+func TestBenchCommands(t *testing.T) {
+	t.Setenv("DRUMBEAT_HOST_DELAY", "7s")
+	dir := t.TempDir()
+	disk := []string{"bench", "disk", "--dir=" + dir}
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"bench", "model"}, 0, "18,051  18,051"},
+		{[]string{"bench", "model", "--pages=1e9", "--column-ram=64GB"}, 0, "DRUM 64 GB"},
+		{[]string{"bench", "model", "--unique=7"}, exitUsage, "shares must not be above 1"},
+		{[]string{"bench", "model", "--miss-curve=x"}, exitUsage, "such as 0:0.84;1:0.41"},
+		{append(disk, "--size=64KiB", "--chunk=4KiB", "--repeat=1"), 0, "BenchmarkDisk/op=mixed/chunk=4KiB/direct=false/dir=0"},
+		{append(disk, "--size=0"), exitUsage, "can't be 0"},
+		{append(disk, "--chunk=100"), exitUsage, "multiple of 4096"},
+		{[]string{"bench", "disk"}, exitUsage, "--dir"},
+	} {
+		var out bytes.Buffer
+		a := &app{stdout: &out, stderr: &out}
+		if code := a.run(c.args); code != c.code || !strings.Contains(out.String(), c.want) {
+			t.Errorf("%q: got code %d and\n%s\nwant code %d and %q", c.args, code, out.String(), c.code, c.want)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("got %v, %v, want an empty directory", left, err)
+	}
+}
+
+func TestFraction(t *testing.T) {
+	for text, want := range map[string]fraction{"1/9": 1. / 9, "0.15": 0.15, "59": 59} {
+		var f fraction
+		if err := f.UnmarshalText([]byte(text)); err != nil || f != want {
+			t.Errorf("%s: got %v, %v, want %v", text, f, err, want)
+		}
+	}
+	for _, bad := range []string{"", "1/0", "0/0", "x", "-1", "1/2/3", "1e30"} {
+		var f fraction
+		if err := f.UnmarshalText([]byte(bad)); err == nil {
+			t.Errorf("%q: got %v, want an error", bad, f)
+		}
+	}
+}
