@@ -191,6 +191,7 @@ func demoChecks(web *simweb.Web, res *crawl.Result, opt *crawl.Options, resumed 
 	// The delay of an address counts from start to start; on a busy machine the servers here may read two heads at once that
 	// were sent apart, so it isn't checked by their clock.
 	check("too close together", log.CheckEndGaps(opt.HostDelayMin, 0))
+	check("out of bounds", withinBounds(opt.RAMBytes+demoWebRAM))
 	complete := res.Stop == crawl.StopDone && !resumed
 	want := web.Expected(opt.Agent)
 	if complete {

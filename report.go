@@ -185,3 +185,15 @@ func peakRSS() int64 {
 	}
 	return kib << 10
 }
+
+// withinBounds says whether the process kept to what it was given: --ram and a tenth more, a quarter of the CPU time for
+// garbage collection.
+func withinBounds(ram int64) error {
+	if peak := peakRSS(); peak > ram+ram/10 {
+		return fmt.Errorf("%s of RAM were in use, --ram is %s", humanize.IBytes(uint64(peak)), size(ram))
+	}
+	if share := gcShare(); share > 0.25 {
+		return fmt.Errorf("garbage collection took %.0f %% of the CPU time, want 25 %% at most", 100*share)
+	}
+	return nil
+}

@@ -177,7 +177,7 @@ func (r *ring) mergeFirst(e *endOfQueue) bool {
 	if !e.on {
 		*e = endOfQueue{on: true, seen: r.seenMerges.Load(), star: r.starMerges.Load(), since: now}
 	}
-	if now.Sub(e.since) < queuePause*r.opt.HostDelay && !r.starving() {
+	if now.Sub(e.since) < queuePause*r.opt.HostDelay && r.acct.stock() >= int64(max(1, r.opt.Connections/4)) {
 		return true // the paper's budget is for the time that a queue takes to be crawled, not to be read
 	}
 	if now.Sub(e.since) > queuePause*r.opt.HostDelay+2*cheapMerge || r.beast.Scanning() {

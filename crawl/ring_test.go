@@ -101,11 +101,11 @@ func TestSmallNumbersRunTheRealPath(t *testing.T) {
 	}
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) {
-			o.Pages, o.Hosts, o.PLDs, o.LinksPerPage = 12_000, 300, 60, 80
+			o.Pages, o.Hosts, o.PLDs, o.LinksPerPage = 8000, 300, 60, 80
 		})
 		opt := simOptions(t, web, disk.NewMem(*seedFlag))
 		opt.DrumBufferBytes, opt.DrumBucketBytes, opt.DrumBuckets = 4<<10, 64<<10, 1
-		opt.CacheRAMBytes = 4 << 10
+		opt.CacheRAMBytes = Unlimited // none: URLseen sees every link
 		opt.QueuePages = 100 // small budgets, so that QF is used
 		opt.StockTarget = 60
 		res, err := Run(t.Context(), opt)
@@ -175,10 +175,10 @@ func TestSpamDoesNotCrowdOut(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			web := smallWeb(t, func(o *simweb.Options) {
 				o.Pages, o.Hosts, o.PLDs, o.IPs, o.SeedURLs = 20_000, 1000, 500, 300, 50
-				o.Spam = simweb.Spam{On: spam, InLinks: 3, Links: 4000, IPs: 50}
+				o.Spam = simweb.Spam{On: spam, InLinks: 3, Links: 6000, IPs: 50}
 			})
 			opt := simOptions(t, web, disk.NewMem(*seedFlag))
-			opt.MaxPages = 1500
+			opt.MaxPages = 5000
 			for i := range 20 { // some of the spam is known from the start, so that its links outnumber all others
 				if spam {
 					opt.SeedLines = append(opt.SeedLines, fmt.Sprintf("http://s%d.%s/", i, web.SpamPLD()))
