@@ -106,7 +106,7 @@ func TestSmallNumbersRunTheRealPath(t *testing.T) {
 		opt := simOptions(t, web, disk.NewMem(*seedFlag))
 		opt.DrumBufferBytes, opt.DrumBucketBytes, opt.DrumBuckets = 4<<10, 64<<10, 1
 		opt.CacheRAMBytes = Unlimited // none: URLseen sees every link
-		opt.QueuePages = 100 // small budgets, so that QF is used
+		opt.QueuePages = 100          // small budgets, so that QF is used
 		opt.StockTarget = 60
 		res, err := Run(t.Context(), opt)
 		if err != nil {
