@@ -112,6 +112,9 @@ func (p *Plan) planSeen(o *Options, ram int64) error {
 		return fmt.Errorf("crawl: --ram %s is too little: %w", humanize.IBytes(uint64(p.RAMBytes)), err)
 	}
 	k, r := dp.Buckets, int64(dp.RoundBytes)
+	for total := int64(k) * r; r > maxRoundBytes; r = total / int64(k) {
+		k *= 2
+	}
 	if o.DrumBuckets != 0 {
 		k = o.DrumBuckets
 	}
@@ -122,6 +125,10 @@ func (p *Plan) planSeen(o *Options, ram int64) error {
 	p.URLSeen = planDrum(nameURLSeen, ram, m, k, r, int(dp.ReadChunkBytes)&^4095)
 	return nil
 }
+
+// maxRoundBytes bounds r. Theorem 2 wants few large buckets where RAM is plenty, which costs nothing on disk; but sorting many
+// gigabytes in one go would hold up what waits for the pass.
+const maxRoundBytes = 1 << 30
 
 // planLoad is the load for which alpha is predicted before a crawl has shown its own: a billion pages with the paper's 59
 // links each, a ninth of them unique.
