@@ -135,7 +135,10 @@ func TestKill(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
 	}
-	web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.Hosts, o.PLDs, o.IPs, o.Robots.ServerError = 5000, 120, 40, 80, 0 })
+	web := smallWeb(t, func(o *simweb.Options) {
+		o.Pages, o.Hosts, o.PLDs, o.IPs, o.Robots.ServerError = max(5000, 120**killRounds), 120, 40, 80, 0
+		o.LogRequests = 20 * o.Pages
+	})
 	srv, err := web.Start(t.Context(), simweb.ServerOptions{})
 	if err != nil {
 		t.Fatal(err)
