@@ -67,7 +67,7 @@ func (c *crawlCmd) Run(a *app, kctx *kong.Context) error {
 		return err
 	}
 	opt.Resolver, opt.Fetcher = network.resolver, network.fetcher
-	opt.AllowedAddr = network.fetcher.AllowedAddr
+	opt.AllowedAddr, opt.FetchLimits = network.fetcher.AllowedAddr, network.limits
 	opt.UserAgent = userAgent(opt.Agent, opt.Contact)
 	res, err := a.crawl(&opt, plan, view)
 	err = errors.Join(err, network.close())
@@ -89,7 +89,7 @@ func endOf(stop string) error {
 	case crawl.StopPages:
 		return &ended{code: exitPages, why: stop, quiet: true}
 	case crawl.StopDisk:
-		return &ended{code: exitDiskFull, why: "the crawl takes more disk than --disk allows; it resumes with a larger --disk"}
+		return &ended{code: exitDiskFull, why: "the disk is full, or the crawl takes more than --disk allows; the same command goes on when there is room"}
 	case crawl.StopTime:
 		return &ended{code: exitTime, why: stop, quiet: true}
 	}
@@ -153,6 +153,7 @@ func (a *app) printConfig(out io.Writer, command *kong.Node, plan crawl.Plan) er
 
 // network is what a crawl talks to the world with.
 type network struct {
+	limits   fetch.Limits
 	resolver crawl.Resolver
 	fetcher  *fetch.Client
 	dns      *dnscache.Resolver
@@ -192,7 +193,7 @@ func openNetwork(d dnscache.Options, f fetch.Options) (*network, error) {
 	if err != nil {
 		return nil, errors.Join(usageError{err}, client.Close())
 	}
-	return &network{resolver: names{dns}, fetcher: client, dns: dns}, nil
+	return &network{resolver: names{dns}, fetcher: client, dns: dns, limits: f.Limits}, nil
 }
 
 // dnsCacheBytes is the DNS cache's part of the Go heap.

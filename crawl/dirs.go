@@ -153,9 +153,6 @@ func (r *ring) openSecret(mustExist bool) (weburl.Secret, error) {
 	if err != nil {
 		return s, err
 	}
-	if len(r.opt.SecretForTests) == len(s) {
-		copy(s[:], r.opt.SecretForTests)
-	}
 	if err := disk.WriteFileAtomic(r.set.FS, path, []byte(s.Hex()+"\n")); err != nil {
 		return s, fmt.Errorf("crawl: write the hash secret: %w", err)
 	}

@@ -93,6 +93,8 @@ type Options struct {
 
 	Resolver Resolver
 	Fetcher  Fetcher
+	// FetchLimits are the Fetcher's; requests for robots.txt take them over, but for the size of the body.
+	FetchLimits fetch.Limits
 
 	// RAMBytes bounds the whole process; DiskBytes bounds state and output together.
 	RAMBytes, DiskBytes int64
@@ -145,7 +147,6 @@ type Options struct {
 	// AllowedAddr says which addresses the Fetcher connects to; nil means all. It only saves futile attempts.
 	AllowedAddr    func(netip.Addr) bool
 	IgnoreNofollow bool
-	SecretForTests []byte
 	// hook is called at places where the tests cut the program off.
 	hook func(place string)
 }

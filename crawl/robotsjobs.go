@@ -3,6 +3,7 @@ package crawl
 import (
 	"context"
 	"errors"
+	"net/http"
 	"net/netip"
 	"slices"
 	"sync"
@@ -338,11 +339,15 @@ func (r *ring) getThrough(ctx context.Context, url string, addrs []netip.Addr, r
 		return ctx.Err()
 	}
 	began := time.Now()
-	err := r.exchange(ctx, g, parts, resp, &robotsLimits)
+	limits := r.opt.FetchLimits
+	limits.BodyBytes, limits.DecodedBytes = robotsBodyBytes, robotsBodyBytes
+	err := r.exchange(ctx, g, parts, resp, &limits)
 	r.workers.free()
 	result := polite.Result{Elapsed: time.Since(began)}
 	if err != nil {
 		result.Backoff = robotsBackoff
+	} else if resp.Status == http.StatusOK { // binds the host from now on, whether one of its pages is queued or not
+		result.CrawlDelay = min(robots.Parse(resp.Body, r.opt.Agent).CrawlDelay, r.opt.MaxCrawlDelay)
 	}
 	r.polite.Done(time.Now(), g, result)
 	var fe *fetch.Error
@@ -370,8 +375,8 @@ func (e *deferredError) Error() string {
 // robotsBackoff is the host's least rest after a robots request that failed.
 const robotsBackoff = 2 * time.Second
 
-// robotsLimits are a little tighter than a page's: 500 KiB is what RFC 9309 2.5 asks for.
-var robotsLimits = fetch.Limits{BodyBytes: 600 << 10, DecodedBytes: 600 << 10, Total: 30 * time.Second}
+// robotsBodyBytes bounds a robots.txt, received or decoded: 500 KiB is what RFC 9309 2.5 asks for.
+const robotsBodyBytes = 600 << 10
 
 func sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
