@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"drumbeat/drum"
@@ -51,7 +52,12 @@ func (r *ring) run(ctx context.Context, m merger) error {
 			continue
 		}
 		began := time.Now()
-		if _, err := m.pass(ctx, dry); err != nil {
+		if _, err := m.pass(ctx, dry); errors.Is(err, errNoRoom) {
+			r.opt.Log.Error("a merge doesn't fit on the disk; the crawl stops in order", "error", err)
+			r.stop.set(StopDisk)
+			r.cancel()
+			return nil
+		} else if err != nil {
 			return err
 		}
 		last = time.Now()

@@ -329,6 +329,7 @@ func (r *ring) tryTwin(d *delta, rec *weburl.Record) error {
 	b.start(0, nil, rec.Depth, weburl.FlagSeed, time.Now())
 	url, err := weburl.Canonical("http://" + string(rest))
 	if err != nil {
+		r.logSeed("http://"+string(rest), "bad-seed: "+err.Error())
 		return nil
 	}
 	b.add([]byte(url))

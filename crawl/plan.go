@@ -10,7 +10,7 @@ import (
 	"drumbeat/drum"
 )
 
-// leastRAM is what the smallest plan works in: see TestLeastRAM.
+// leastRAM is what the smallest plan works in: see TestPlans.
 const leastRAM = 96 << 20
 
 // connectionBytes is the mean RAM of an exchange under way: buffers of fetch, goroutine, kernel excluded. Large bodies

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// maxScope bounds the hosts or PLDs that a scope can name: 8 bytes each, in RAM. A crawl of more sites than this wants
+// maxScope bounds the hosts or PLDs that a scope can name: some 20 bytes each, on the Go heap. A crawl of more sites than this wants
 // --scope all with a link filter.
 const maxScope = 4 << 20
 

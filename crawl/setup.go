@@ -16,6 +16,9 @@ import (
 // diskReserve is left free on every file system: what a checkpoint and the output's buffers need.
 const diskReserve = 16 << 20
 
+// errNoRoom stops a crawl in order: nothing has been written yet.
+var errNoRoom = fmt.Errorf("crawl: no room for a merge: %w", syscall.ENOSPC)
+
 // reserve refuses a merge whose output wouldn't fit above the reserve: better to stop in order than in the middle.
 func (r *ring) reserve(need int64) error {
 	for _, dir := range r.set.Paths {
@@ -25,7 +28,7 @@ func (r *ring) reserve(need int64) error {
 		}
 		if free < need+diskReserve {
 			return fmt.Errorf("crawl: %s has %s free, a merge needs %s and %s are kept: %w", dir, humanize.IBytes(uint64(free)),
-				humanize.IBytes(uint64(need)), humanize.IBytes(diskReserve), syscall.ENOSPC)
+				humanize.IBytes(uint64(need)), humanize.IBytes(diskReserve), errNoRoom)
 		}
 	}
 	return nil

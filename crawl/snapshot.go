@@ -29,10 +29,8 @@ type Snapshot struct {
 	PLDs           int64
 	Hosts, Servers int64 // distinct, estimated
 	Queue, Horizon int64 // BEAST's s and h
-	QueuesBehind   int64
 	DiskRead       int64 // bytes since the start of this run
 	DiskWritten    int64
-	OutputBytes    int64
 	Checkpoint     CheckpointStats
 	URLSeenKeys    int64
 	URLSeenPasses  int64
@@ -40,7 +38,6 @@ type Snapshot struct {
 	URLSeenFullPasses int64
 	Scans             int64  // of QF
 	Waiting           string // what fetching waits for; "" when all connections are busy
-	MaxCheckpointGap  time.Duration
 }
 
 // Count returns one of the running totals.

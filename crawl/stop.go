@@ -14,7 +14,7 @@ const (
 	StopCancelled = "stopped"    // the context was cancelled
 	StopPages     = "page limit" // Options.MaxPages
 	StopTime      = "time limit" // Options.MaxTime
-	StopDisk      = "disk limit" // Options.DiskBytes
+	StopDisk      = "disk limit" // Options.DiskBytes, or no room for a merge
 )
 
 // stopReason is why the movers were told to end.
