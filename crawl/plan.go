@@ -39,6 +39,7 @@ type Plan struct {
 	PoliteBytes         int64
 	PoliteItems         int
 	QueueBytes          int64
+	QueueBlockBytes     int   // of each open queue's buffer
 	HeapBytes           int64 // Go heap: connections, pages, parsers
 	Alpha               float64
 	URLSeenDiskBytes    int64 // D
@@ -92,6 +93,9 @@ func MakePlan(o *Options) (Plan, error) {
 	p.PoliteBytes = share(sharePolite)
 	p.PoliteItems = int(p.PoliteBytes / politeItemBytes)
 	p.QueueBytes = share(shareQueues)
+	// Every open queue may hold a block, and BEAST has as many as its horizon; together they keep to their share.
+	p.QueueBlockBytes = int(p.QueueBytes / int64(o.QueuesMax+openQueueBuffers))
+	p.QueueBlockBytes = max(4<<10, min(p.QueueBlockBytes&^4095, o.QueueBlockBytes))
 	for _, n := range []int64{p.URLSeen.RAMBytes, p.Edges.RAMBytes, p.Indegree.RAMBytes, p.RobotsCache.RAMBytes,
 		p.RobotsRequested.RAMBytes, p.CacheBytes, p.EdgeCacheBytes} {
 		p.HeapBytes -= n
@@ -136,6 +140,9 @@ var planLoad = drum.Load{Links: 59e9, UniqueFraction: 1.0 / 9}
 
 // robotsBufferBytes is M of RobotsCache: a value of 64 KiB must fit.
 const robotsBufferBytes = 128 << 10
+
+// openQueueBuffers is about how many queues have a buffer besides BEAST's: the slots of the two calendars, QR, QD, Q.
+const openQueueBuffers = 256
 
 // politeItemBytes is what an admitted URL takes on average: record, item, its part of the tables.
 const politeItemBytes = 900

@@ -222,13 +222,8 @@ func (r *ring) openStores(m *manifest) error {
 // maxRobotsValue is the longest value of RobotsCache: an update with its head.
 const maxRobotsValue = updateHead + 65<<10
 
-// openQueueBuffers is about how many queues have a tail buffer besides BEAST's: the slots of the two calendars, QR, QD, Q.
-const openQueueBuffers = 256
-
 func (r *ring) openQueues(m *manifest) error {
-	// Every open queue may hold a block, and BEAST has as many as its horizon; together they keep to their share.
-	block := int(r.plan.QueueBytes / int64(r.opt.QueuesMax+openQueueBuffers))
-	block = max(4<<10, min(block&^4095, r.opt.QueueBlockBytes))
+	block := r.plan.QueueBlockBytes
 	for _, q := range []struct {
 		name string
 		at   **queue.Queue
