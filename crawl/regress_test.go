@@ -113,7 +113,7 @@ func stalled(t *testing.T, hosts int, reply answer) {
 			return pagesOnly(host, path)
 		}}
 		opt := w.options(t, disk.NewMem(*seedFlag), append(urls("slow", hosts, 64), "http://root.test/")...)
-		opt.MaxTime = 5 * time.Minute
+		opt.MaxTime = 8 * time.Minute // two waits at the end of BEAST's queues included
 		res := mustRun(t, t.Context(), opt)
 		if len(w.got("fresh.test", "/")) == 0 {
 			t.Errorf("fresh.test was not fetched within %v, held up by %d hosts: places %v, waits for %q",
