@@ -34,19 +34,27 @@ type Tracked struct {
 
 // Snapshot is the log at one moment: plain data that can be written, read and checked in another process.
 type Snapshot struct {
-	Requests []Request          // the last ones, oldest first
-	Total    int                // requests, robots included
-	Conns    int                // connections accepted
-	Hosts    map[string]Tracked // by name without port
-	Servers  map[string]Tracked // by address
-	Fetches  map[string]int     // of each canonical URL of the graph and the spam PLD, robots rules excluded
-	Wrong    map[string]int     // URLs asked for that no link leads to
-	Twins    map[string]int     // URLs asked for with http where the host has https, or another port: 301
-	Lookups  map[string]int     // name queries of all types, unanswered ones too
-	Queries  int                // their sum
-	Statuses map[int]int        // responses by status
-	Astray   int                // requests that came to an address which is not one of the host's
-	Dropped  int                // entries not kept, since the log is bounded; the checks refuse to pass then
+	Requests []Request               // the last ones, oldest first
+	Total    int                     // requests, robots included
+	Conns    int                     // connections accepted
+	Hosts    map[string]Tracked      // by name without port
+	Servers  map[string]Tracked      // by address
+	Fetches  map[string]int          // of each canonical URL of the graph and the spam PLD, robots rules excluded
+	Wrong    map[string]int          // URLs asked for that no link leads to
+	Twins    map[string]int          // URLs asked for with http where the host has https, or another port: 301
+	Lookups  map[string]int          // name queries of all types, unanswered ones too
+	Queries  int                     // their sum
+	Statuses map[int]int             // responses by status
+	Hostile  map[string]HostileCount // requests to hosts of Options.Hostile, by name
+	Astray   int                     // requests that came to an address which is not one of the host's
+	Dropped  int                     // entries not kept, since the log is bounded; the checks refuse to pass then
+}
+
+// HostileCount counts what a host of Options.Hostile did.
+type HostileCount struct {
+	Requests  int   // that it answered, robots rules included
+	Bytes     int64 // that it sent before the client went
+	MostBytes int64 // of one response
 }
 
 // Snapshot copies the log.
@@ -76,6 +84,7 @@ func (l *Log) Snapshot() *Snapshot {
 		}
 	}
 	maps.Copy(s.Fetches, l.spam)
+	s.Hostile = maps.Clone(l.hostile)
 	maps.Copy(s.Wrong, l.wrong)
 	maps.Copy(s.Twins, l.twins)
 	maps.Copy(s.Lookups, l.lookups)

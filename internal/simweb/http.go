@@ -38,6 +38,7 @@ type session struct {
 	small []byte // compressed body
 	out   []byte // framed response
 	log   *connLog
+	sent  int64 // bytes of the response to a hostile host's request
 }
 
 // wish is what a request head asks beyond the URL.
@@ -182,6 +183,9 @@ func (s *session) respond(q *wish) bool {
 	if o := s.w.dark(q.host, false); o != nil {
 		s.hang(o)
 		return false
+	}
+	if h := s.w.hostileHost(q.host); h != nil {
+		return s.respondHostile(h, q)
 	}
 	a := s.p.answer(&q.request)
 	run := s.log.begin(q.host, a, &q.request)

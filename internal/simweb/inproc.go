@@ -37,12 +37,21 @@ func (w *Web) Dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
 
 // startSession starts the goroutine that serves one in-process connection; it ends when the connection does.
 func (w *Web) startSession(far net.Conn, addr netip.AddrPort) {
-	s := w.newSession(far, addr.Addr(), nil)
-	if addr.Port() == 443 {
-		s.https = true
-		s.conn = tls.Server(far, w.authority().config())
+	secure := addr.Port() == 443
+	if secure {
+		w.authority() // made by the caller's goroutine: it takes long
 	}
-	go s.serve()
+	go func() {
+		if w.hostileAccept(far, addr.Addr(), addr.Port()) {
+			far.Close()
+			return
+		}
+		s := w.newSession(far, addr.Addr(), nil)
+		if secure {
+			s.https, s.conn = true, tls.Server(far, w.authority().config())
+		}
+		s.serve()
+	}()
 }
 
 func inDeadNet(a netip.Addr, network byte) bool {
@@ -58,6 +67,9 @@ func (w *Web) listens(a netip.Addr) bool {
 			}
 		}
 		return false
+	}
+	if _, ok := w.hostile.byAddr[a]; ok {
+		return true
 	}
 	inside := func(list []netip.Addr) bool {
 		last := a.As4()[3]

@@ -39,6 +39,7 @@ type Log struct {
 	lookups  map[string]int // queries by name, in-process ones too
 	queries  int
 	spam     map[string]int
+	hostile  map[string]HostileCount
 	wrong    map[string]int
 	twins    map[string]int
 	astray   int // requests that reached an address which is not one of the host's
@@ -106,6 +107,7 @@ func (l *Log) clear() {
 	}
 	l.others, l.servers = map[string]*track{}, map[netip.Addr]*track{}
 	l.twice, l.astray, l.dropped, l.queries, l.lookups = 0, 0, 0, 0, map[string]int{}
+	l.hostile = map[string]HostileCount{}
 	l.spam, l.wrong, l.twins, l.statuses = map[string]int{}, map[string]int{}, map[string]int{}, map[int]int{}
 }
 
@@ -217,6 +219,23 @@ func (c *connLog) end(run running, last bool) {
 	}
 }
 
+// endHostile is end for a hostile host, after the response.
+func (c *connLog) endHostile(run running, host string, sent int64) {
+	c.end(run, true)
+	l := c.l
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n, ok := l.hostile[host]
+	if !ok && len(l.hostile) >= maxOtherHosts {
+		l.dropped++
+		return
+	}
+	n.Requests++
+	n.Bytes += sent
+	n.MostBytes = max(n.MostBytes, sent)
+	l.hostile[host] = n
+}
+
 // count counts the connection with a host once.
 func (c *connLog) count(t *track) {
 	for _, have := range c.hosts {
@@ -250,7 +269,7 @@ func (l *Log) track(host string, n node) *track {
 // fetched counts a URL. Held: mu.
 func (l *Log) fetched(a *answer, e *event, host string, q *request) {
 	switch {
-	case a.robots:
+	case a.robots, a.hostile:
 	case !a.known:
 		scheme := "http://"
 		if q.https {

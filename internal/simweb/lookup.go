@@ -108,6 +108,12 @@ func (w *Web) resolve(host string) names {
 	if w.dark(host, true) != nil {
 		return names{fail: DNSTimeout}
 	}
+	if h := w.hostileHost(host); h != nil {
+		if h.resolve != nil {
+			return h.resolve(host)
+		}
+		return names{v4: []netip.Addr{h.addr}}
+	}
 	i, sub, ok := w.find(host)
 	if !ok {
 		return names{fail: NXDomain}
@@ -137,7 +143,7 @@ func (w *Web) LookupHost(host string) ([]netip.Addr, error) {
 }
 
 // Addrs returns the addresses that live hosts use, IPv4.
-func (w *Web) Addrs() []netip.Addr { return slices.Concat(w.addrs, w.spamIP) }
+func (w *Web) Addrs() []netip.Addr { return slices.Concat(w.addrs, w.spamIP, w.hostile.addrs) }
 
 // DialFunc is the type of Dial, for clients that take one.
 type DialFunc func(ctx context.Context, addr netip.AddrPort) (net.Conn, error)

@@ -43,6 +43,9 @@ type Options struct {
 	ChainPages int           // > 0: a host whose page i links to page i+1 only; its root is a seed
 	BigPages   int           // > 0: one further host of a PLD of its own with this many URLs
 
+	Hostile      []string // scenarios of hosts that misbehave, see HostileScenarios; HostileSeeds leads to them
+	HostileScale int      // multiplies the large ones (links of a page, bytes of a line); 0 means 1
+
 	DNSTTL      time.Duration // of all answers; 0 means 5 minutes
 	DNSTruncate float64       // share of hosts whose answer over UDP is cut (TC)
 
@@ -169,6 +172,7 @@ func (o *Options) Validate() error {
 	count("SlowHosts", o.SlowHosts, maxHosts)
 	count("ChainPages", o.ChainPages, maxPages)
 	count("BigPages", o.BigPages, maxPages)
+	count("HostileScale", o.HostileScale, 1<<16)
 	count("LogRequests", o.LogRequests, 1<<26)
 	count("Dead", o.Dead.total(), maxHosts)
 	count("Dead.Pages", o.Dead.Pages, 1<<20)
@@ -181,7 +185,7 @@ func (o *Options) Validate() error {
 	if o.Hosts > 0 && o.PLDs == 0 {
 		bad("option PLDs is 0 with %d hosts", o.Hosts)
 	}
-	if o.Hosts == 0 && o.ChainPages == 0 && o.BigPages == 0 && !o.Spam.On {
+	if o.Hosts == 0 && o.ChainPages == 0 && o.BigPages == 0 && !o.Spam.On && len(o.Hostile) == 0 {
 		bad("no hosts at all")
 	}
 	if o.FirstIP.IsValid() && !o.FirstIP.Is4() {

@@ -195,11 +195,19 @@ func (s *Server) startSession(c net.Conn, ip netip.Addr, secure *tls.Config) {
 	s.mu.Unlock()
 	go func() {
 		defer s.wait.Done()
-		session := s.w.newSession(c, ip, s.stop)
+		port := uint16(80)
 		if secure != nil {
-			session.conn, session.https = tls.Server(c, secure), true
+			port = 443
 		}
-		session.serve()
+		if s.w.hostileAccept(c, ip, port) {
+			c.Close()
+		} else {
+			session := s.w.newSession(c, ip, s.stop)
+			if secure != nil {
+				session.conn, session.https = tls.Server(c, secure), true
+			}
+			session.serve()
+		}
 		s.mu.Lock()
 		delete(s.conns, c)
 		s.mu.Unlock()

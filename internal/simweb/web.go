@@ -32,6 +32,8 @@ type Web struct {
 	big      int32 // or -1
 	text     []byte
 
+	hostile hostile
+
 	log    *Log
 	outage atomic.Pointer[outage]
 	ca     sync.Once
@@ -109,6 +111,9 @@ func New(opt Options) (*Web, error) {
 	if opt.Spam.Links == 0 {
 		opt.Spam.Links = 2 * opt.LinksPerPage
 	}
+	if opt.HostileScale == 0 {
+		opt.HostileScale = 1
+	}
 	if opt.Dead.Pages == 0 {
 		opt.Dead.Pages = 3
 	}
@@ -121,6 +126,9 @@ func New(opt Options) (*Web, error) {
 	w.makeHosts()
 	w.makeSpecial()
 	if err := w.finish(); err != nil {
+		return nil, err
+	}
+	if err := w.makeHostile(); err != nil {
 		return nil, err
 	}
 	w.log = newLog(w, opt.LogRequests)

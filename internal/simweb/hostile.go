@@ -1,0 +1,177 @@
+package simweb
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+)
+
+// A hostile scenario is one manner of misbehaving and the hosts that do so: names, addresses and handlers apart
+// from the generator's tables, so the ordinary web, its Expected and the checks of its log stay what they are
+// without them. Nothing links to them; HostileSeeds leads there. Options.Hostile names those that are on.
+type scenario struct {
+	name  string
+	hosts func(w *Web, add func(hostileHost))
+}
+
+// scenarios is the registry: those of HTTP and pages, and those of names, TLS and traps.
+func scenarios() []scenario { return httpScenarios() }
+
+// hostileHost is one host of a scenario. Handlers run in the goroutine of the connection; they must end soon
+// after the client has closed it (writes fail then).
+type hostileHost struct {
+	name string     // in lower case; see also hostileName
+	wild bool       // every name below it is answered alike
+	addr netip.Addr // zero: one of its own, on which it alone listens
+	// seeds are the canonical URLs that lead there; nil: "http://name/".
+	seeds []string
+	// resolve is what the name server knows of the name; nil: addr.
+	resolve func(name string) names
+	// accept gets the raw connection to addr before anything is read from it. True: it has done all there is to do,
+	// and the connection is closed. nil: the connection is served as usual (port 443 by TLS).
+	accept func(conn net.Conn, port uint16) bool
+	// serve answers a request, all framing included, by s.write. False ends the connection.
+	serve func(s *session, q *wish) bool
+	// robots answers requests for robots rules (isRobotsPath); nil: 404.
+	robots func(s *session, q *wish) bool
+
+	scenario string
+}
+
+// hostile holds the scenarios that are on.
+type hostile struct {
+	hosts  []*hostileHost
+	byName map[string]*hostileHost
+	byAddr map[netip.Addr]*hostileHost // those that alone listen on their address
+	addrs  []netip.Addr
+}
+
+// hostileNet is the network of hostile hosts' own addresses, 127.253/16.
+const hostileNet = 253
+
+// HostileScenarios names all scenarios there are, for Options.Hostile.
+func HostileScenarios() []string {
+	var list []string
+	for _, s := range scenarios() {
+		list = append(list, s.name)
+	}
+	return list
+}
+
+// HostileSeeds returns the URLs that lead to the hosts of Options.Hostile; Seeds doesn't have them.
+func (w *Web) HostileSeeds() []string {
+	var urls []string
+	for _, h := range w.hostile.hosts {
+		urls = append(urls, h.seeds...)
+	}
+	return urls
+}
+
+// HostileScenario names the scenario that a host belongs to; "" for a name that isn't hostile.
+func (w *Web) HostileScenario(host string) string {
+	if h := w.hostileHost(host); h != nil {
+		return h.scenario
+	}
+	return ""
+}
+
+// hostileName is the name of the i-th host of a scenario; each is in a PLD of its own.
+func (w *Web) hostileName(scenario string, i int) string {
+	return fmt.Sprintf("www.%s-%d.%s", scenario, i, w.opt.Suffixes[0])
+}
+
+// makeHostile adds the hosts of the scenarios that are on.
+func (w *Web) makeHostile() error {
+	w.hostile = hostile{byName: map[string]*hostileHost{}, byAddr: map[netip.Addr]*hostileHost{}}
+	all := scenarios()
+	for _, name := range w.opt.Hostile {
+		found := false
+		for _, s := range all {
+			if s.name == name {
+				found = true
+				s.hosts(w, func(h hostileHost) { h.scenario = s.name; w.addHostile(&h) })
+			}
+		}
+		if !found {
+			return fmt.Errorf("simweb: no hostile scenario %q; there are %s", name, strings.Join(HostileScenarios(), ", "))
+		}
+	}
+	return nil
+}
+
+func (w *Web) addHostile(h *hostileHost) {
+	x := &w.hostile
+	if h.seeds == nil {
+		h.seeds = []string{"http://" + h.name + "/"}
+	}
+	if !h.addr.IsValid() {
+		h.addr = deadAddr(hostileNet, len(x.addrs))
+		x.addrs = append(x.addrs, h.addr)
+		x.byAddr[h.addr] = h
+	}
+	x.hosts = append(x.hosts, h)
+	x.byName[h.name] = h
+}
+
+// hostileHost finds a host by its name, or by that of a wild one above it.
+func (w *Web) hostileHost(name string) *hostileHost {
+	if len(w.hostile.hosts) == 0 {
+		return nil
+	}
+	if h := w.hostile.byName[name]; h != nil {
+		return h
+	}
+	for {
+		_, rest, ok := strings.Cut(name, ".")
+		if !ok {
+			return nil
+		}
+		if h := w.hostile.byName[rest]; h != nil && h.wild {
+			return h
+		}
+		name = rest
+	}
+}
+
+// hostileAccept lets the host that owns an address handle a connection; true: it has.
+func (w *Web) hostileAccept(conn net.Conn, addr netip.Addr, port uint16) bool {
+	h := w.hostile.byAddr[addr]
+	if h == nil || h.accept == nil {
+		return false
+	}
+	c := w.log.openConn(addr)
+	done := h.accept(conn, port)
+	c.close()
+	return done
+}
+
+// respondHostile answers one request to a hostile host; false ends the connection.
+func (s *session) respondHostile(h *hostileHost, q *wish) bool {
+	a := &s.p.ans
+	*a = answer{location: a.location[:0], node: node{host: -1}, hostile: true, robots: isRobotsPath(q.path)}
+	run := s.log.begin(q.host, a, &q.request)
+	s.sent = 0
+	keep := false
+	switch {
+	case a.robots && h.robots == nil:
+		a.status, a.ctype, a.body = 404, "text/plain", []byte("no robots rules here\n")
+		s.frame(a, q)
+		keep = s.write(s.out)
+	case a.robots:
+		keep = h.robots(s, q)
+	default:
+		keep = h.serve(s, q)
+	}
+	s.log.endHostile(run, q.host, s.sent)
+	return keep
+}
+
+// write sends bytes; false: the client has gone. What was sent is counted.
+func (s *session) write(p []byte) bool {
+	n, err := s.conn.Write(p)
+	s.sent += int64(n)
+	return err == nil
+}
+
+func (s *session) writeString(p string) bool { return s.write([]byte(p)) }
