@@ -24,8 +24,11 @@ import (
 	"drumbeat/warc"
 )
 
-// killRounds is how often TestKill kills the crawl. The places come in turn, so each gets a sixth.
-var killRounds = flag.Int("kills", 54, "rounds of TestKill")
+// killRounds is how often TestKill kills the crawl. The places come in turn.
+var killRounds = flag.Int("kills", 56, "rounds of TestKill")
+
+// killPages is how much the web has for each round, so that the crawl is still at work in the last one.
+var killPages = flag.Int("kill-pages", 120, "URLs of TestKill's web per round")
 
 // killPlaces are where a child kills itself; "random" is any time, by the parent.
 var killPlaces = []string{"seeds", "urlseen", "star", "checkpoint", "roll", "recovery", "random"}
@@ -136,8 +139,7 @@ func TestKill(t *testing.T) {
 		t.Skip("starts processes")
 	}
 	web := smallWeb(t, func(o *simweb.Options) {
-		o.Pages, o.Hosts, o.PLDs, o.IPs, o.Robots.ServerError = max(5000, 120**killRounds), 120, 40, 80, 0
-		o.LogRequests = 20 * o.Pages
+		o.Pages, o.Hosts, o.PLDs, o.IPs, o.Robots.ServerError = max(5000, *killPages**killRounds), 120, 40, 80, 0
 	})
 	srv, err := web.Start(t.Context(), simweb.ServerOptions{})
 	if err != nil {
@@ -151,9 +153,10 @@ func TestKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	rng := rand.New(rand.NewPCG(*seedFlag, 7))
-	t.Logf("seed %d, %d rounds", *seedFlag, *killRounds)
+	t.Logf("seed %d, %d rounds, about %d URLs", *seedFlag, *killRounds, web.Options().Pages)
 	killed := map[string]int{}
 	ended := 0
+	var work []int // requests that the web had answered after each round
 	for round := range *killRounds {
 		job.KillAt, job.KillOn = killPlaces[round%len(killPlaces)], 1+rng.IntN(3)
 		if job.KillAt == "seeds" { // new lines in the seed file make the feeder run again
@@ -168,18 +171,33 @@ func TestKill(t *testing.T) {
 		case "ended":
 			ended++
 		}
+		work = append(work, web.Log().Total())
 	}
 	t.Logf("killed: %v; ended before: %d", killed, ended)
+	t.Logf("requests answered in each tenth of the rounds: %v", tenths(work))
 	for _, place := range killPlaces {
 		if n := killed[place]; n < *killRounds/len(killPlaces)*2/3 {
 			t.Errorf("killed only %d times at %s", n, place)
 		}
 	}
 	job.KillAt = ""
-	if got := runChild(t, &job, time.Minute); got != "ended" {
+	if got := runChild(t, &job, 10*time.Minute); got != "ended" {
 		t.Fatalf("the last run: %s", got)
 	}
+	t.Logf("requests answered in the last run: %d", web.Log().Total()-work[len(work)-1])
 	finalChecks(t, web, &job)
+}
+
+// tenths is how much a running total grew in each tenth of its steps.
+func tenths(total []int) (grown []int) {
+	last := 0
+	for i := 1; i <= 10; i++ {
+		if at := i*len(total)/10 - 1; at >= 0 {
+			grown = append(grown, total[at]-last)
+			last = total[at]
+		}
+	}
+	return grown
 }
 
 func appendLine(t *testing.T, path, line string) {
@@ -258,7 +276,10 @@ func checkStored(t *testing.T, web *simweb.Web, fs disk.FS, dirs []string) {
 			t.Errorf(format, args...)
 		}
 	}
+	stored, repeated := 0, 0
 	for url := range want.FetchedURLs() {
+		stored += records[url]
+		repeated += max(0, snap.Fetches[url]-1)
 		if snap.Fetches[url] == 0 {
 			fault("not fetched: %s", url)
 		}
@@ -282,6 +303,8 @@ func checkStored(t *testing.T, web *simweb.Web, fs disk.FS, dirs []string) {
 	if !rep.Balanced() {
 		t.Errorf("audit: %v", rep.Bad)
 	}
+	t.Logf("compared: %d URLs with %d records in the output; %d fetches were repeated; checkpoint %d", want.Fetched, stored, repeated,
+		rep.Checkpoint)
 }
 
 // storedURLs counts the response records of each URL in the output, final files and the open one alike.
