@@ -67,7 +67,7 @@ func (c *crawlCmd) Run(a *app, kctx *kong.Context) error {
 		return err
 	}
 	opt.Resolver, opt.Fetcher = network.resolver, network.fetcher
-	opt.AllowedAddr, opt.FetchLimits = network.fetcher.AllowedAddr, network.limits
+	opt.AllowedAddr, opt.AllowedPort, opt.FetchLimits = network.fetcher.AllowedAddr, network.fetcher.AllowedPort, network.limits
 	opt.UserAgent = userAgent(opt.Agent, opt.Contact)
 	res, err := a.crawl(&opt, plan, view)
 	err = errors.Join(err, network.close())
@@ -179,7 +179,7 @@ func (c *crawlCmd) network(plan crawl.Plan) (*network, error) {
 		fetch.Options{
 			Limits: fetch.Limits{Connect: c.ConnectTimeout, TLS: c.ConnectTimeout, FirstByte: c.FirstByteTimeout,
 				Total: c.Timeout, BodyBytes: int(c.MaxBody), DecodedBytes: int(min(4*c.MaxBody, maxBodyLimit))},
-			UserAgent: userAgent(c.Agent, c.Contact), From: from, AllowNets: prefixes(c.AllowNet), Ports: allowedPorts(),
+			UserAgent: userAgent(c.Agent, c.Contact), From: from, AllowNets: prefixes(c.AllowNet), Ports: portList(c.Ports),
 			MapPort: portMap(c.MapPort), TLS: fetch.TLSOptions{Require: c.TLS == "require"},
 		})
 }

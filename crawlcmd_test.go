@@ -119,7 +119,7 @@ func smallWeb(t *testing.T, change func(*simweb.Options)) (*simweb.Web, []string
 	for _, p := range []int{80, 8080} {
 		flags = append(flags, fmt.Sprintf("--map-port=%d=%d", p, server.HTTPPort()))
 	}
-	flags = append(flags, fmt.Sprintf("--map-port=443=%d", server.HTTPSPort()))
+	flags = append(flags, fmt.Sprintf("--map-port=443=%d", server.HTTPSPort()), "--ports=8080")
 	return web, flags
 }
 

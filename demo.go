@@ -161,7 +161,7 @@ func (c *demoCmd) crawl(a *app, web *simweb.Web, opt *crawl.Options, plan crawl.
 		return nil, errors.Join(err, server.Close())
 	}
 	opt.Resolver, opt.Fetcher = network.resolver, network.fetcher
-	opt.AllowedAddr, opt.FetchLimits = network.fetcher.AllowedAddr, network.limits
+	opt.AllowedAddr, opt.AllowedPort, opt.FetchLimits = network.fetcher.AllowedAddr, network.fetcher.AllowedPort, network.limits
 	opt.UserAgent = userAgent(opt.Agent, opt.Contact)
 	plan.HeapBytes += demoWebRAM
 	res, err := a.crawl(opt, plan, view)

@@ -69,6 +69,7 @@ type netFlags struct {
 	Resolver         []serverAddr  `group:"net" placeholder:"HOST:PORT" help:"DNS server. Repeatable. Default: those of /etc/resolv.conf."`
 	DNSRate          count         `group:"net" name:"dns-rate" placeholder:"N" default:"0" help:"Most DNS queries a second. 0: no limit."`
 	AllowNet         []netPrefix   `group:"net" placeholder:"CIDR" help:"Addresses that may be connected to although they aren't public, such as 127.0.0.0/8. Repeatable."`
+	Ports            []portRange   `group:"net" placeholder:"PORTS" help:"Ports that may be connected to besides 80 and 443: a list of ports and ranges, such as 8080,8000-8099. Links to other ports are counted and dropped. Repeatable."`
 	IP               string        `group:"net" name:"ip" enum:"auto,4,6,both" default:"auto" help:"IP versions: auto (those that this machine has a route for), 4, 6, both."`
 	TLS              string        `group:"net" name:"tls" enum:"record,require" default:"record" help:"Certificates: record what is wrong with one and fetch, or require a good one."`
 	Connections      *count        `group:"net" placeholder:"N" help:"Most exchanges at once. Default: 2000, or less where descriptors are short."`

@@ -136,6 +136,20 @@ func TestCounts(t *testing.T) {
 	}
 }
 
+// TestPorts: lists and ranges, repeated; each prints as what can be given again.
+func TestPorts(t *testing.T) {
+	c := parseCrawl(t, "--ports=8080,8000-8002", "--ports=65535")
+	if got, want := fmt.Sprint(c.Ports, portList(c.Ports)), "[8080 8000-8002 65535] [8080 8000 8001 8002 65535]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	for _, bad := range []string{"", "0", "-1", "65536", "x", "90-80", "80-", "0-5", "8080;9"} {
+		var p portRange
+		if err := p.UnmarshalText([]byte(bad)); err == nil {
+			t.Errorf("%q: got %v, want an error", bad, p)
+		}
+	}
+}
+
 // parseCrawl returns the crawl flags that args make.
 func parseCrawl(t *testing.T, args ...string) *crawlCmd {
 	t.Helper()

@@ -99,6 +99,31 @@ func (p *netPrefix) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// portRange is "A-B", or "A" for a range of one.
+type portRange struct{ first, last uint16 }
+
+// UnmarshalText reads "A-B" or "A".
+func (p *portRange) UnmarshalText(text []byte) error {
+	a, b, ok := strings.Cut(string(text), "-")
+	if !ok {
+		b = a
+	}
+	first, err1 := strconv.ParseUint(a, 10, 16)
+	last, err2 := strconv.ParseUint(b, 10, 16)
+	if err1 != nil || err2 != nil || first == 0 || last < first {
+		return fmt.Errorf("%q is no port such as 8080, nor a range of ports such as 8000-8099", text)
+	}
+	*p = portRange{uint16(first), uint16(last)}
+	return nil
+}
+
+func (p portRange) String() string {
+	if p.first == p.last {
+		return strconv.Itoa(int(p.first))
+	}
+	return fmt.Sprintf("%d-%d", p.first, p.last)
+}
+
 // portPair is "A=B": connect to B where a URL says A.
 type portPair struct{ from, to uint16 }
 

@@ -50,6 +50,9 @@ func printSummary(out io.Writer, sum summary) error {
 	line("responses", "%s (%s), %s received, %s retries", n(s.Count(crawl.CountResponses)), statusText(s.Status),
 		bytesText(s.Count(crawl.CountBytesWire)), n(s.Count(crawl.CountRetries)))
 	line("links", "%s found, %s unique URLs, p = %.3f", n(s.Count(crawl.CountLinks)), n(s.Unique), uniqueShare(s))
+	if text := droppedText(s); text != "" {
+		line("not taken", "%s", text)
+	}
 	line("refused", "%s%s", n(s.Place(crawl.PlaceRefused)), reasons(s.Refused))
 	if waiting := waitingText(s); waiting != "" {
 		line("not fetched", "%s", waiting)
@@ -65,6 +68,22 @@ func printSummary(out io.Writer, sum summary) error {
 	b.Write(placesText(&sum))
 	_, err := out.Write(b.Bytes())
 	return err
+}
+
+// droppedText lists the links that never became URLs of the crawl, by reason.
+func droppedText(s *crawl.Snapshot) string {
+	var parts []string
+	for _, c := range [...]struct {
+		name string
+		n    crawl.Counter
+	}{{"no URL", crawl.CountLinksInvalid}, {"other schemes", crawl.CountLinksScheme}, {"other ports", crawl.CountLinksPort},
+		{"too long", crawl.CountLinksTooLong}, {"out of scope", crawl.CountLinksScope}, {"too deep", crawl.CountLinksDepth},
+		{"nofollow", crawl.CountLinksFiltered}, {"beyond a page's limit", crawl.CountLinksDropped}} {
+		if n := s.Count(c.n); n > 0 {
+			parts = append(parts, c.name+" "+humanize.Comma(n))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 func statusText(status [6]int64) string {

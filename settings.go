@@ -258,22 +258,15 @@ func userAgent(agent, contact string) string {
 	return fmt.Sprintf("%s/%s (+%s)", agent, versionNumber, contact)
 }
 
-// allowedPorts are the ports that may be connected to besides 80 and 443: those that people run web servers on first,
-// then all others but those of other protocols, as the Fetch standard lists them, and those below 1024.
-func allowedPorts() []uint16 {
-	first := []uint16{8080, 8000, 8443, 8888, 3000, 5000, 81, 88}
-	ports := slices.Clone(first)
-	for p := 1024; p <= math.MaxUint16; p++ {
-		if port := uint16(p); !slices.Contains(otherProtocols[:], port) && !slices.Contains(first, port) {
-			ports = append(ports, port)
+// portList has all ports of the ranges of --ports.
+func portList(ranges []portRange) (ports []uint16) {
+	for _, r := range ranges {
+		for p := int(r.first); p <= int(r.last); p++ {
+			ports = append(ports, uint16(p))
 		}
 	}
 	return ports
 }
-
-// otherProtocols are the Fetch standard's bad ports from 1024 up.
-var otherProtocols = [...]uint16{1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669,
-	6679, 6697, 10080}
 
 // prefixes are the ranges of a repeated --allow-net.
 func prefixes(nets []netPrefix) (out []netip.Prefix) {

@@ -21,7 +21,7 @@ type linkBatch struct {
 	keys   []drum.Key
 	seen   []bool // of keys: met a moment ago
 	tuples []drum.Tuple
-	faults []string // seeds that a filter held back
+	faults [][2]string // seeds that were held back, and why
 	edges  []star.Edge
 	rec    weburl.Record
 	d      delta
@@ -64,7 +64,8 @@ func (b *linkBatch) pldOf(host []byte) uint64 {
 func (b *linkBatch) add(url []byte) {
 	b.d.count(CountLinks, 1)
 	r := b.r
-	host := weburl.Split(url).Host
+	parts := weburl.Split(url)
+	host := parts.Host
 	pld := b.pldOf(host)
 	if b.fromPLD != 0 && pld != b.fromPLD && len(b.plds) < maxEdgesPerPage {
 		if _, ok := b.plds[pld]; !ok {
@@ -76,6 +77,11 @@ func (b *linkBatch) add(url []byte) {
 		b.d.count(CountLinksDepth, 1)
 		return
 	}
+	if !r.allowedPort(parts.Port) {
+		b.d.count(CountLinksPort, 1)
+		b.fault(url, ReasonForbiddenPort.String())
+		return
+	}
 	if b.rec.Flags&weburl.FlagSeed != 0 {
 		r.scope.extend(host, pld)
 	} else if !r.scope.allows(host, pld) {
@@ -84,9 +90,7 @@ func (b *linkBatch) add(url []byte) {
 	}
 	if r.opt.LinkFilter != nil && !r.opt.LinkFilter(url) {
 		b.d.count(CountLinksFiltered, 1)
-		if b.rec.Flags&weburl.FlagSeed != 0 {
-			b.faults = append(b.faults, string(url))
-		}
+		b.fault(url, "filtered")
 		return
 	}
 	key := r.hasher.URLKey(url)
@@ -94,6 +98,18 @@ func (b *linkBatch) add(url []byte) {
 	b.arena = b.rec.Append(b.arena)
 	b.ends = append(b.ends, len(b.arena))
 	b.keys = append(b.keys, drum.Key(key))
+}
+
+// fault notes a seed that isn't taken. Other links are counted only.
+func (b *linkBatch) fault(url []byte, why string) {
+	if b.rec.Flags&weburl.FlagSeed != 0 {
+		b.faults = append(b.faults, [2]string{string(url), why})
+	}
+}
+
+// allowedPort tells whether a URL's port may be connected to; 0 is none.
+func (r *ring) allowedPort(port uint16) bool {
+	return port != 0 && (r.opt.AllowedPort == nil || r.opt.AllowedPort(port))
 }
 
 // send hands the batch to URLseen and STAR; it is part of the step of the page.
@@ -126,8 +142,8 @@ func (b *linkBatch) send(d *delta) error {
 		}
 		d.count(CountEdges, int64(len(b.edges)))
 	}
-	for _, url := range b.faults {
-		b.r.logSeed(url, "filtered")
+	for _, f := range b.faults {
+		b.r.logSeed(f[0], f[1])
 	}
 	for c, n := range b.d.counts {
 		if n != 0 {

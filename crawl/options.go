@@ -145,7 +145,10 @@ type Options struct {
 	SnapshotEvery   time.Duration
 	LinkFilter      func(url []byte) bool
 	// AllowedAddr says which addresses the Fetcher connects to; nil means all. It only saves futile attempts.
-	AllowedAddr    func(netip.Addr) bool
+	AllowedAddr func(netip.Addr) bool
+	// AllowedPort says which ports the Fetcher connects to; nil means all. Links to other ports are counted and dropped, before
+	// anything is asked of their host.
+	AllowedPort    func(port uint16) bool
 	IgnoreNofollow bool
 	// hook is called at places where the tests cut the program off.
 	hook func(place string)

@@ -116,7 +116,7 @@ func (r *ring) exchangeFailed(g *polite.Grant, rec *weburl.Record, err error, re
 	if fe.Stage == fetch.StageDial && fe.Kind != fetch.KindForbiddenAddress {
 		result.ServerBackoff = r.opt.ServerDelay
 	}
-	final := why == ReasonForbiddenAddress || fe.Kind == fetch.KindBadRequest || rec.Flags&weburl.FlagSeedTwin != 0
+	final := why == ReasonForbiddenAddress || why == ReasonForbiddenPort || fe.Kind == fetch.KindBadRequest || rec.Flags&weburl.FlagSeedTwin != 0
 	if !final && int(rec.Attempts) < r.opt.Retries {
 		return r.retry(g, rec, result.Backoff, why, result)
 	}
@@ -128,8 +128,10 @@ func (r *ring) exchangeFailed(g *polite.Grant, rec *weburl.Record, err error, re
 
 func reasonOf(e *fetch.Error) Reason {
 	switch e.Kind {
-	case fetch.KindForbiddenAddress, fetch.KindForbiddenPort:
+	case fetch.KindForbiddenAddress:
 		return ReasonForbiddenAddress
+	case fetch.KindForbiddenPort:
+		return ReasonForbiddenPort
 	case fetch.KindTimeout:
 		return ReasonTimeout
 	case fetch.KindReset, fetch.KindEmptyReply:

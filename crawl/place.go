@@ -55,12 +55,13 @@ const (
 	ReasonTwin
 	ReasonAwaitRobots
 	ReasonBadRecord
+	ReasonForbiddenPort
 	numReasons
 )
 
 var reasonNames = [numReasons]string{"", "robots", "no-such-host", "dns-failure", "connect-failure", "timeout", "reset", "tls",
 	"bad-response", "forbidden-address", "robots-unavailable", "host-backlog", "too-many-requests", "server-error",
-	"made-room", "https-failed", "await-robots", "bad-record"}
+	"made-room", "https-failed", "await-robots", "bad-record", "forbidden-port"}
 
 func (r Reason) String() string {
 	if int(r) < len(reasonNames) {
@@ -130,6 +131,7 @@ const (
 	CountFetchMillis                   // time of exchanges, ms
 	CountSeedPages                     // seeds that led to a page
 	CountLinksDropped                  // links beyond the limit of one page
+	CountLinksPort                     // links to ports that may not be connected to
 	numCounters
 )
 
@@ -162,11 +164,6 @@ func (d *delta) enter(key uint64, to Place) {
 // move notes that a URL changed its place.
 func (d *delta) move(key uint64, from, to Place) {
 	d.moves = append(d.moves, move{key: key, from: from, to: to})
-}
-
-// refuse notes that a URL ended without a response.
-func (d *delta) refuse(key uint64, from Place, why Reason) {
-	d.moves = append(d.moves, move{key: key, from: from, to: PlaceRefused, reason: why})
 }
 
 func (a *accounts) apply(d *delta) {

@@ -235,12 +235,15 @@ func (r *ring) lookup(ctx context.Context, host []byte) ([]netip.Addr, time.Time
 // errForbidden says that a host has none but addresses that may not be connected to.
 var errForbidden = errors.New("crawl: no address that may be connected to")
 
-// allowed drops the addresses that the fetcher would refuse.
+// allowed drops the addresses that the fetcher would refuse, and those that it gets twice.
 func (r *ring) allowed(addrs []netip.Addr) ([]netip.Addr, error) {
-	if r.opt.AllowedAddr == nil {
-		return addrs, nil
+	good := make([]netip.Addr, 0, len(addrs))
+	for _, a := range addrs {
+		a = a.Unmap() // ::ffff:192.0.2.1 is the server 192.0.2.1, and keeps its delay
+		if (r.opt.AllowedAddr == nil || r.opt.AllowedAddr(a)) && !slices.Contains(good, a) {
+			good = append(good, a)
+		}
 	}
-	good := slices.DeleteFunc(slices.Clone(addrs), func(a netip.Addr) bool { return !r.opt.AllowedAddr(a) })
 	if len(good) == 0 {
 		return nil, errForbidden
 	}
@@ -287,7 +290,15 @@ func (r *ring) getRobots(ctx context.Context, job *robotsJob, f *robots.Fetched)
 			return nil
 		}
 		url = next
-		if addrs, _, err = r.lookup(ctx, weburl.Split([]byte(url)).Host); err != nil {
+		target := weburl.Split([]byte(url))
+		if !r.allowedPort(target.Port) {
+			f.Kind = robots.BadRedirect
+			return nil
+		}
+		if addrs, _, err = r.lookup(ctx, target.Host); errors.Is(err, errForbidden) {
+			f.Kind = robots.BadRedirect // as in getThrough's error: the origin itself isn't forbidden
+			return nil
+		} else if err != nil {
 			f.Kind = robots.DNSFailure
 			return nil
 		}

@@ -111,7 +111,11 @@ func (r *ring) update(known *robots.HostData, value []byte) robots.HostData {
 }
 
 // checkRobots sends a URL to RobotsCache; part of a step. data is the record's coding.
+// A URL whose port was allowed when it was found, but is no more, ends here.
 func (r *ring) checkRobots(d *delta, data []byte, rec *weburl.Record, from Place) error {
+	if !r.allowedPort(weburl.Split(rec.URL).Port) {
+		return r.refuse(d, rec, from, ReasonForbiddenPort)
+	}
 	var buf [300]byte
 	origin := weburl.AppendOrigin(buf[:0], rec.URL)
 	tuple := [1]drum.Tuple{{Key: drum.Key(r.hasher.OriginKey(origin)), Op: drum.Check, Value: data}}
@@ -283,8 +287,8 @@ func (r *ring) readAwaiting(ctx context.Context) error {
 
 // refuse ends a URL without a response; part of a step.
 func (r *ring) refuse(d *delta, rec *weburl.Record, from Place, why Reason) error {
-	key := r.hasher.URLKey(rec.URL)
-	d.refuse(key, from, why)
+	d.moves = append(d.moves, move{key: r.hasher.URLKey(rec.URL), from: from, to: PlaceRefused, reason: why,
+		was: Reason(rec.Reason)})
 	r.touch()
 	if rec.Flags&weburl.FlagSeedTwin != 0 && why != ReasonRobots {
 		if err := r.tryTwin(d, rec); err != nil {

@@ -87,13 +87,16 @@ func (c *Client) AllowedAddr(addr netip.Addr) bool { return allowedAddr(addr, c.
 
 // AllowedPort tells whether port may be connected to: 80, 443, or one of Options.Ports.
 func (c *Client) AllowedPort(port uint16) bool {
-	if port == 80 || port == 443 {
-		return true
+	return port == 80 || port == 443 || c.ports[port>>6]>>(port&63)&1 == 1
+}
+
+// portSet has a bit for every port: it is asked once per link, and Options.Ports may be long.
+type portSet [1 << 10]uint64
+
+func newPortSet(ports []uint16) *portSet {
+	var s portSet
+	for _, p := range ports {
+		s[p>>6] |= 1 << (p & 63)
 	}
-	for _, p := range c.opt.Ports {
-		if p == port {
-			return true
-		}
-	}
-	return false
+	return &s
 }

@@ -22,6 +22,7 @@ type Client struct {
 	heads    *sync.Pool // *headReader
 	decoders decoders
 	tls      tlsState
+	ports    *portSet
 }
 
 // New returns a client, or all faults of the options joined.
@@ -30,14 +31,14 @@ func New(opt Options) (*Client, error) {
 		return nil, err
 	}
 	opt.Limits = opt.Limits.resolved()
-	opt.AllowNets, opt.Ports = slices.Clone(opt.AllowNets), slices.Clone(opt.Ports)
+	opt.AllowNets = slices.Clone(opt.AllowNets)
 	if opt.Accept == "" {
 		opt.Accept = "text/html,application/xhtml+xml,*/*;q=0.8"
 	}
 	if opt.AcceptEncoding == "" {
 		opt.AcceptEncoding = "gzip"
 	}
-	c := &Client{opt: opt, heads: newHeadReaders(), decoders: newDecoders()}
+	c := &Client{opt: opt, heads: newHeadReaders(), decoders: newDecoders(), ports: newPortSet(opt.Ports)}
 	if err := c.tls.init(opt.TLS); err != nil {
 		return nil, err
 	}

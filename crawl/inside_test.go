@@ -1,0 +1,367 @@
+package crawl
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"drumbeat/disk"
+	"drumbeat/fetch"
+)
+
+// insideWeb is a tinyWeb whose names lead where the test says, and that notes every address dialled. Its own hosts live in 127.16.0.0/12,
+// which is allowed; all else that isn't public is forbidden.
+type insideWeb struct {
+	tinyWeb
+	names func(host string, nth int) []netip.Addr // addresses at the n-th lookup; nil: an address of its own
+
+	seen   sync.Mutex // guards what follows
+	asked  map[string]int
+	dialed map[netip.AddrPort]int
+}
+
+func addrs(list ...string) (as []netip.Addr) {
+	for _, s := range list {
+		as = append(as, netip.MustParseAddr(s))
+	}
+	return as
+}
+
+var ownNet = netip.MustParsePrefix("127.16.0.0/12")
+
+func (w *insideWeb) LookupHost(ctx context.Context, host, pld string) (Lookup, error) {
+	w.seen.Lock()
+	n := w.asked[host]
+	w.asked[host]++
+	w.seen.Unlock()
+	if w.names != nil {
+		if as := w.names(host, n); as != nil {
+			return Lookup{Addrs: as, Expires: time.Now().Add(time.Minute)}, nil
+		}
+	}
+	got, err := w.tinyWeb.LookupHost(ctx, host, pld)
+	if err == nil {
+		b := got.Addrs[0].As4()
+		b[1] = 16 + b[1]&15
+		got.Addrs[0] = netip.AddrFrom4(b)
+	}
+	return got, err
+}
+
+func (w *insideWeb) dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
+	w.seen.Lock()
+	w.dialed[addr]++
+	w.seen.Unlock()
+	return w.tinyWeb.dial(ctx, addr)
+}
+
+// options are a crawl's without delays; what the program wires is wired.
+func (w *insideWeb) options(t *testing.T, seeds ...string) Options {
+	t.Helper()
+	w.asked, w.dialed = map[string]int{}, map[netip.AddrPort]int{}
+	if w.serve == nil {
+		w.serve = pagesOnly
+	}
+	client, err := fetch.New(fetch.Options{Dial: w.dial, AllowNets: []netip.Prefix{ownNet}, Ports: []uint16{8080}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt := w.tinyWeb.options(t, disk.NewMem(*seedFlag), seeds...)
+	atOnce(&opt)
+	opt.Resolver, opt.Fetcher = w, client
+	opt.AllowedAddr, opt.AllowedPort = client.AllowedAddr, client.AllowedPort
+	opt.MaxTime, opt.Linger, opt.Retries = 2*time.Hour, 10*time.Second, 1
+	return opt
+}
+
+// check fails for each address dialled that is neither public nor of the web's own net, and each foreign port.
+func (w *insideWeb) check(t *testing.T) {
+	t.Helper()
+	for a := range w.dialed {
+		if !fetch.PublicAddr(a.Addr()) && !ownNet.Contains(a.Addr().Unmap()) {
+			t.Errorf("dialled %v", a)
+		}
+		if p := a.Port(); p != 80 && p != 443 && p != 8080 {
+			t.Errorf("dialled port of %v", a)
+		}
+	}
+}
+
+// insideAddrs are addresses that no crawl may reach: each range by its edges, and IPv4 in every dress.
+func insideAddrs() []netip.Addr {
+	var as []netip.Addr
+	four := addrs("0.0.0.0", "0.255.255.255", "10.0.0.0", "10.255.255.255", "100.64.0.0", "100.127.255.255", "100.100.100.200",
+		"127.0.0.1", "127.15.255.255", "127.32.0.0", "127.255.255.255", "169.254.0.0", "169.254.169.254", "169.254.255.255",
+		"172.16.0.0", "172.31.255.255", "192.0.0.0", "192.0.0.192", "192.0.0.255", "192.0.2.1", "192.88.99.1", "192.168.0.0",
+		"192.168.255.255", "198.18.0.0", "198.19.255.255", "198.51.100.7", "203.0.113.255", "224.0.0.1", "239.255.255.255",
+		"240.0.0.0", "255.255.255.255", "168.63.129.16")
+	for _, a := range four {
+		b := a.As4()
+		as = append(as, a)
+		for _, form := range []string{"::ffff:%x:%x", "::%x:%x", "64:ff9b::%x:%x", "64:ff9b:1::%x:%x", "2002:%x:%x::1",
+			"2001:0:4136:e378:8000:63bf:%x:%x", "::ffff:0:%x:%x"} {
+			hi, lo := uint16(b[0])<<8|uint16(b[1]), uint16(b[2])<<8|uint16(b[3])
+			as = append(as, netip.MustParseAddr(fmt.Sprintf(form, hi, lo)))
+		}
+	}
+	return append(as, addrs("::", "::1", "fc00::1", "fd00:ec2::254", "fd20:ce::254", "fdff:ffff::1", "fe80::1", "febf::1",
+		"fec0::1", "ff02::1", "100::1", "2001:db8::1", "2001:1::1", "2001:20::1", "3fff::1", "5f00::1")...)
+}
+
+// TestInsideIsClosedToDNS: names with addresses of every forbidden range, alone and among public ones; nothing but public ones is dialled.
+func TestInsideIsClosedToDNS(t *testing.T) {
+	inside := insideAddrs()
+	public := addrs("93.184.216.34", "2606:2800:220:1::1")
+	inBubble(t, func(t *testing.T) {
+		w := &insideWeb{}
+		w.names = func(host string, _ int) []netip.Addr {
+			var i int
+			var mixed bool
+			if n, _ := fmt.Sscanf(host, "only%d.test", &i); n == 0 {
+				if n, _ = fmt.Sscanf(host, "mixed%d.test", &i); n == 0 {
+					return nil
+				}
+				mixed = true
+			}
+			if mixed {
+				return []netip.Addr{inside[i], public[0], inside[(i+1)%len(inside)], public[1]}
+			}
+			return []netip.Addr{inside[i]}
+		}
+		n := len(inside)
+		opt := w.options(t, append(urls("only", n, 1), urls("mixed", n, 1)...)...)
+		res := mustRun(t, t.Context(), opt)
+		w.check(t)
+		if got := res.Snapshot.Refused["forbidden-address"]; got != int64(n) {
+			t.Errorf("%d URLs refused for their address, want %d; refused %v, later %v", got, n, res.Snapshot.Refused, res.Snapshot.Later)
+		}
+		if got := len(w.pages("mixed")); got != n {
+			t.Errorf("%d pages of hosts with a public address fetched, want %d", got, n)
+		}
+		if len(w.pages("only")) > 0 {
+			t.Errorf("pages of hosts inside were fetched")
+		}
+	})
+}
+
+// TestInsideIsClosedToURLs: links, redirects and redirects of robots.txt to addresses, in every notation that a browser takes.
+func TestInsideIsClosedToURLs(t *testing.T) {
+	var bad []string
+	for _, a := range insideAddrs() {
+		if a.Is6() {
+			bad = append(bad, "http://["+a.String()+"]/")
+		} else {
+			bad = append(bad, "http://"+a.String()+"/")
+		}
+	}
+	bad = append(bad, "http://0x7f.1/", "http://017700000001/", "http://2130706433/", "http://0x7f000001/", "http://127.1/", "http://127.0.1/",
+		"http://0/", "http://0x0/", "http://127.0.0.1./", "http://0177.0.0.01/", "http://３２３２２３５７７７/", "http://１２７.0.0.1/",
+		"http://127%2e0%2e0%2e1/", "http://①②⑦.⓪.⓪.①/", "http://127。0。0。1/", "http://0xa9fea9fe/latest/meta-data/",
+		"https://[::ffff:169.254.169.254]/", "http://[::]/", "http://user:pw@127.0.0.1/", "http:127.0.0.1/", "//10.0.0.1/x",
+		`http:\\10.0.0.1\x`, "http://[fe80::1%25eth0]/", "http://[::1%lo]/", "http://127.0.0.1:8080/", "http://[::1]:8080/")
+	inBubble(t, func(t *testing.T) {
+		w := &insideWeb{}
+		w.serve = func(host, path string) answer {
+			var i int
+			if n, _ := fmt.Sscanf(host, "robots%d.test", &i); n == 1 && path == "/robots.txt" {
+				return answer{302, "Location: " + bad[i] + "\r\n", ""}
+			}
+			if n, _ := fmt.Sscanf(path, "/to%d", &i); n == 1 {
+				return answer{302, "Location: " + bad[i] + "\r\n", ""}
+			}
+			if host == "links.test" && path == "/" {
+				var b strings.Builder
+				b.WriteString("<html><meta charset=utf-8>")
+				for i := range bad {
+					fmt.Fprintf(&b, `<a href="%s">x</a><a href="/to%d">x</a>`, bad[i], i)
+				}
+				return answer{200, "", b.String()}
+			}
+			return pagesOnly(host, path)
+		}
+		opt := w.options(t, append(urls("robots", len(bad), 1), "http://links.test/")...)
+		res := mustRun(t, t.Context(), opt)
+		w.check(t)
+		if got := len(w.got("links.test", "")); got < len(bad) {
+			t.Errorf("%d requests for links.test, want its %d redirects to be fetched", got, len(bad))
+		}
+		if got, want := len(w.got("", "/0")), len(bad); got != want {
+			t.Errorf("%d hosts fetched whose robots.txt redirects inside, want %d: they aren't inside themselves", got, want)
+		}
+		if res.Snapshot.Refused["forbidden-address"] < 50 {
+			t.Errorf("refused %v, want the addresses under forbidden-address", res.Snapshot.Refused)
+		}
+		for host := range w.asked {
+			if !strings.HasSuffix(host, ".test") {
+				t.Errorf("the DNS was asked for %q", host)
+			}
+		}
+	})
+}
+
+// TestInsideIsClosedToRebinding: a name leads to a public address first and inside at every later lookup.
+func TestInsideIsClosedToRebinding(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := &insideWeb{}
+		w.names = func(host string, nth int) []netip.Addr {
+			if nth == 0 {
+				return addrs("93.184.216.34")
+			}
+			return addrs("127.0.0.1", "169.254.169.254", "::1")
+		}
+		opt := w.options(t, urls("a", 3, 40)...)
+		opt.HostDelay, opt.HostDelayMin = time.Minute, time.Minute // 40 minutes of fetches: addresses expire meanwhile
+		res := mustRun(t, t.Context(), opt)
+		w.check(t)
+		for host, n := range w.asked {
+			if n < 2 {
+				t.Errorf("%s was looked up %d times: nothing was rebound", host, n)
+			}
+		}
+		if res.Snapshot.Refused["forbidden-address"] == 0 {
+			t.Errorf("refused %v: want URLs refused once the name led inside", res.Snapshot.Refused)
+		}
+		if got := len(w.pages("a")) + int(res.Snapshot.Refused["forbidden-address"]); got != 120 {
+			t.Errorf("%d URLs fetched or refused, want 120", got)
+		}
+	})
+}
+
+// TestForbiddenPorts: links, seeds and redirects to other ports are dropped and counted before anything is asked of their host;
+// URLs that an earlier run with more ports had queued end as forbidden-port.
+func TestForbiddenPorts(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := &insideWeb{}
+		w.serve = func(host, path string) answer {
+			switch {
+			case host == "moved.test" && path == "/robots.txt":
+				return answer{302, "Location: http://moved.test:22/robots.txt\r\n", ""}
+			case path == "/redirect":
+				return answer{302, "Location: http://b.test:25/\r\n", ""}
+			case host == "a.test" && path == "/":
+				return answer{200, "", `<html><a href="http://b.test:6379/"><a href="http://c.test:0/"><a href="http://d.test:8080/">` +
+					`<a href="https://e.test:22/"><a href="http://f.test:65535/x"><a href="/redirect"><a href="http://a.test:80/2">`}
+			}
+			return pagesOnly(host, path)
+		}
+		opt := w.options(t, "http://a.test/", "http://seed.test:11211/", "http://moved.test/")
+		res := mustRun(t, t.Context(), opt)
+		w.check(t)
+		for _, host := range []string{"b.test", "c.test", "e.test", "f.test", "seed.test"} {
+			if w.asked[host] > 0 {
+				t.Errorf("%s was looked up", host)
+			}
+		}
+		if n := len(w.got("d.test:8080", "/")); n != 1 {
+			t.Errorf("d.test:8080 fetched %d times, want 1", n)
+		}
+		if n := len(w.got("a.test", "/2")); n != 1 {
+			t.Errorf("a.test:80 fetched %d times, want 1", n)
+		}
+		if n := res.Snapshot.Count(CountLinksPort); n != 6 {
+			t.Errorf("%d links to other ports counted, want 6", n)
+		}
+		if !slices.ContainsFunc(res.Seeds, func(s string) bool { return s == "http://seed.test:11211/: forbidden-port" }) {
+			t.Errorf("seeds without yield %q: want the one with another port among them", res.Seeds)
+		}
+		if len(w.pages("moved.test")) != 1 {
+			t.Errorf("the host whose robots.txt redirects to port 22 wasn't fetched")
+		}
+	})
+}
+
+// TestFewerPortsThanBefore: a crawl is resumed with fewer ports. What is queued for the others ends with a reason, wherever it waits.
+func TestFewerPortsThanBefore(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := &insideWeb{}
+		w.serve = func(host, path string) answer {
+			if strings.HasPrefix(host, "busy") && path != "/robots.txt" {
+				return answer{503, "Retry-After: 600\r\n", ""}
+			}
+			return pagesOnly(host, path)
+		}
+		var seeds []string
+		for i := range 30 {
+			seeds = append(seeds, fmt.Sprintf("http://a%d.test:8080/%d", i%3, i), fmt.Sprintf("http://busy%d.test:8080/%d", i%3, i))
+		}
+		opt := w.options(t, seeds...)
+		opt.HostDelay, opt.HostDelayMin = 30*time.Second, 30*time.Second
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second)
+		defer cancel()
+		mustRun(t, ctx, opt)
+		before := len(w.pages(""))
+		client, err := fetch.New(fetch.Options{Dial: w.dial, AllowNets: []netip.Prefix{ownNet}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		opt.Fetcher, opt.AllowedPort = client, client.AllowedPort
+		res := mustRun(t, t.Context(), opt)
+		if n := len(w.pages("")); n != before || before == 0 {
+			t.Errorf("%d pages fetched after the port was taken away, %d before", n-before, before)
+		}
+		s := &res.Snapshot
+		if got, want := s.Place(PlaceFetched)+s.Refused["forbidden-port"], int64(60); got != want || res.Stop != StopDone {
+			t.Errorf("%q: %d fetched, refused %v, later %v: want %d in all", res.Stop, s.Place(PlaceFetched), s.Refused, s.Later, want)
+		}
+		for reason, n := range s.Later {
+			if n != 0 {
+				t.Errorf("later %s %d, want 0", reason, n)
+			}
+		}
+		if rep, err := Audit(opt.FS, opt.Dirs); err != nil || !rep.Balanced() {
+			t.Errorf("audit: %v, %v", rep, err)
+		}
+	})
+}
+
+// TestSamePlaceByTwoNotations: an IPv4-mapped address is the IPv4 server, with its one delay.
+func TestSamePlaceByTwoNotations(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := &insideWeb{}
+		w.names = func(host string, _ int) []netip.Addr {
+			if host < "b" {
+				return addrs("93.184.216.34")
+			}
+			return addrs("::ffff:93.184.216.34", "93.184.216.34")
+		}
+		opt := w.options(t, append(urls("a", 5, 2), urls("b", 5, 2)...)...)
+		opt.ServerDelay, opt.ServerDelayMin = 10*time.Second, 10*time.Second
+		mustRun(t, t.Context(), opt)
+		w.check(t)
+		all := w.got("", "")
+		for i := 1; i < len(all); i++ {
+			if gap := all[i].at.Sub(all[i-1].at); gap < 10*time.Second {
+				t.Errorf("%s%s came %v after %s%s at the same server", all[i].host, all[i].path, gap, all[i-1].host, all[i-1].path)
+			}
+		}
+		if len(w.dialed) != 1 {
+			t.Errorf("dialled %v, want one address", w.dialed)
+		}
+	})
+}
+
+// TestFetcherIsTheLastGate: without the ring's own filter, the fetcher alone keeps the inside closed.
+func TestFetcherIsTheLastGate(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := &insideWeb{}
+		inside := insideAddrs()
+		w.names = func(host string, _ int) []netip.Addr {
+			var i int
+			fmt.Sscanf(host, "a%d.test", &i)
+			return []netip.Addr{inside[i]}
+		}
+		opt := w.options(t, urls("a", len(inside), 1)...)
+		opt.AllowedAddr, opt.AllowedPort = nil, nil
+		res := mustRun(t, t.Context(), opt)
+		w.check(t)
+		if len(w.dialed) > 0 || res.Snapshot.Refused["forbidden-address"] != int64(len(inside)) {
+			t.Errorf("dialled %v, refused %v; want all %d refused", w.dialed, res.Snapshot.Refused, len(inside))
+		}
+	})
+}
