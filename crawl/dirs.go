@@ -34,6 +34,11 @@ func (r *ring) takeDirectories() error {
 		if slices.Contains(paths[:i], p) {
 			return fmt.Errorf("crawl: directory %s is given twice", p)
 		}
+	}
+	if err := r.lookAtDirectories(separate); err != nil {
+		return err
+	}
+	for _, p := range paths {
 		if err := r.opt.FS.MkdirAll(p); err != nil {
 			return fmt.Errorf("crawl: make directory: %w", err)
 		}
@@ -48,17 +53,45 @@ func (r *ring) takeDirectories() error {
 		return err
 	}
 	r.out = r.set
-	if m, err := readManifest(r.set); err != nil {
-		return err
-	} else if m != nil {
-		r.resuming = m.Frozen.SeparateOut
-	}
 	if separate {
 		if r.out, err = r.label(r.opt.Out, kindOutput); err != nil {
 			return err
 		}
 	}
 	r.separateOut = separate
+	return nil
+}
+
+// lookAtDirectories finds out what is wrong with the directories before anything is made: where a disk isn't mounted nothing
+// may appear, and what is foreign stays as it is.
+func (r *ring) lookAtDirectories(separate bool) error {
+	state, err := disk.MatchIdentities(r.meter, r.opt.Dirs, kindState)
+	if err != nil {
+		return fmt.Errorf("crawl: %w: %w", ErrIncompatible, err)
+	}
+	var m *manifest
+	if state.Set.Len() > 0 {
+		if m, err = readManifest(state.Set); err != nil {
+			return err
+		}
+	}
+	if m != nil && m.Frozen.SeparateOut && !separate {
+		return fmt.Errorf("crawl: the output of crawl %s lies in directories of its own, and none is given: %w", m.Crawl, ErrIncompatible)
+	}
+	if !separate {
+		return nil
+	}
+	out, err := disk.MatchIdentities(r.meter, r.opt.Out, kindOutput)
+	switch {
+	case err != nil:
+		return fmt.Errorf("crawl: %w: %w", ErrIncompatible, err)
+	case m != nil && !m.Frozen.SeparateOut:
+		return fmt.Errorf("crawl: the output of crawl %s lies with its state, not in %v: %w", m.Crawl, r.opt.Out, ErrIncompatible)
+	case m != nil && out.Crawl == "":
+		return fmt.Errorf("crawl: none of %v has output of crawl %s: is a disk not mounted? %w", r.opt.Out, m.Crawl, ErrIncompatible)
+	case state.Crawl != "" && out.Crawl != "" && out.Crawl != state.Crawl:
+		return fmt.Errorf("crawl: %v belong to crawl %s, not %s: %w", r.opt.Out, out.Crawl, state.Crawl, ErrIncompatible)
+	}
 	return nil
 }
 
@@ -79,9 +112,6 @@ func (r *ring) label(paths []string, kind string) (disk.Set, error) {
 			}
 			r.crawlID = id.Hex()
 		}
-	}
-	if kind == kindOutput && m.Crawl == "" && r.resuming {
-		return disk.Set{}, fmt.Errorf("crawl: none of %v has output of crawl %s: is a disk not mounted? %w", paths, r.crawlID, ErrIncompatible)
 	}
 	if m.Crawl != "" && m.Crawl != r.crawlID {
 		return disk.Set{}, fmt.Errorf("crawl: %s belong to crawl %s, not %s: %w", kind, m.Crawl, r.crawlID, ErrIncompatible)

@@ -114,7 +114,6 @@ type ring struct {
 	manifest       *manifest // of the last run; nil for a new crawl
 	locks          []io.Closer
 	separateOut    bool
-	resuming       bool // the crawl has output directories of its own already
 	frozen         frozen
 	runs           int
 	began          time.Time

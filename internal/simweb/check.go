@@ -57,13 +57,6 @@ type HostileCount struct {
 	MostBytes int64 // of one response
 }
 
-// Total is the number of requests so far, robots included.
-func (l *Log) Total() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return int(l.next)
-}
-
 // Snapshot copies the log.
 func (l *Log) Snapshot() *Snapshot {
 	l.mu.Lock()
