@@ -89,7 +89,7 @@ func endOf(stop string) error {
 	case crawl.StopPages:
 		return &ended{code: exitPages, why: stop, quiet: true}
 	case crawl.StopDisk:
-		return &ended{code: exitDiskFull, why: "the disk is full, or the crawl takes more than --disk allows; the same command goes on when there is room"}
+		return &ended{code: exitDiskFull, why: "a disk is nearly full, or --disk nearly reached (--when-full stop); the same command goes on when there is room"}
 	case crawl.StopTime:
 		return &ended{code: exitTime, why: stop, quiet: true}
 	}
@@ -110,7 +110,7 @@ func (c *crawlCmd) options() crawl.Options {
 		CacheRAMBytes: int64(orZero(c.CacheRAM)), CheckpointEvery: c.CheckpointEvery, Linger: c.Linger,
 		MaxPages: int64(c.MaxPages), MaxTime: c.MaxTime, MaxDepth: crawl.Unlimited,
 		Scope: crawl.Scope(c.Scope), Store: c.Store == "warc", PrivateSuffixes: c.PrivateSuffixes,
-		CrawlLog: crawl.LogLevel(c.CrawlLog),
+		CrawlLog: crawl.LogLevel(c.CrawlLog), Drain: c.Drain, WhenFull: crawl.WhenFull(c.WhenFull), KeepFree: int64(orZero(c.KeepFree)),
 	}
 	if c.MaxDepth != nil {
 		o.MaxDepth = int(*c.MaxDepth)

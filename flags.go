@@ -29,6 +29,7 @@ type crawlCmd struct {
 	Seeds string   `group:"what" placeholder:"FILE" required:"" help:"Seeds, one URL or host a line, # comments. A bare host is tried by https, then by http. \"-\" is standard input, which is copied into the first --dir."`
 	Dir   []string `group:"what" placeholder:"DIR" default:"${defaultDir}" sep:"none" help:"Directory of the crawl. Repeat it for several disks, one directory each."`
 	Out   []string `group:"what" placeholder:"DIR" sep:"none" help:"Directory for WARC files. Repeatable, one per disk. Default: the --dir."`
+	Drain bool     `group:"what" help:"Fetch what is queued and queue no new links: ends a crawl gently. A later run without it goes on."`
 	New   bool     `group:"what" help:"Refuse a directory that holds a crawl already."`
 	Scope string   `group:"what" enum:"all,pld,host" default:"all" help:"Which links are followed: all, those in the PLDs of the seeds, or those on the hosts of the seeds. With pld and host, budgets are off and the default --host-delay is 2s."`
 
@@ -90,14 +91,16 @@ type budgetFlags struct {
 
 // resourceFlags divide the machine. The paper's symbols are in brackets.
 type resourceFlags struct {
-	RAM         *size `group:"machine" name:"ram" placeholder:"SIZE" help:"RAM of the whole process (R and all else). Default: half of the smaller of physical and cgroup memory."`
-	Disk        *size `group:"machine" placeholder:"SIZE" help:"Disk space for state and output. Default: 90 % of what is free, and what this crawl holds already."`
-	DrumBuffer  *size `group:"machine" placeholder:"SIZE" help:"Buffer of a URLseen bucket (M). Default: from --ram."`
-	DrumChunk   *size `group:"machine" placeholder:"SIZE" help:"Piece in which URLseen's cache file is read and written (delta). Default: from --ram."`
-	DrumBuckets count `group:"machine" placeholder:"N" default:"0" help:"URLseen buckets (k), a power of 2. 0: from --ram."`
-	DrumBucket  *size `group:"machine" placeholder:"SIZE" help:"Most of a bucket that one merge reads (r). Default: from --ram."`
-	DrumDisk    *size `group:"machine" placeholder:"SIZE" help:"Disk space for URLseen's buckets (D). Default: from --disk."`
-	CacheRAM    *size `group:"machine" name:"cache-ram" placeholder:"SIZE" help:"RAM cache of recent URLs in front of URLseen (c). 0: none. Default: from --ram."`
+	RAM         *size  `group:"machine" name:"ram" placeholder:"SIZE" help:"RAM of the whole process (R and all else). Default: half of the smaller of physical and cgroup memory."`
+	Disk        *size  `group:"machine" placeholder:"SIZE" help:"Disk space for state and output. Default: 90 % of what is free, and what this crawl holds already."`
+	KeepFree    *size  `group:"machine" placeholder:"SIZE" help:"Space left free on every file system. Default: what a checkpoint writes at most, and some more."`
+	WhenFull    string `group:"machine" enum:"pause,drain,stop" default:"pause" help:"When a disk has no more than --keep-free, or --disk is nearly reached: pause (until there is room), drain (from twice that on, queue no new links), stop."`
+	DrumBuffer  *size  `group:"machine" placeholder:"SIZE" help:"Buffer of a URLseen bucket (M). Default: from --ram."`
+	DrumChunk   *size  `group:"machine" placeholder:"SIZE" help:"Piece in which URLseen's cache file is read and written (delta). Default: from --ram."`
+	DrumBuckets count  `group:"machine" placeholder:"N" default:"0" help:"URLseen buckets (k), a power of 2. 0: from --ram."`
+	DrumBucket  *size  `group:"machine" placeholder:"SIZE" help:"Most of a bucket that one merge reads (r). Default: from --ram."`
+	DrumDisk    *size  `group:"machine" placeholder:"SIZE" help:"Disk space for URLseen's buckets (D). Default: from --disk."`
+	CacheRAM    *size  `group:"machine" name:"cache-ram" placeholder:"SIZE" help:"RAM cache of recent URLs in front of URLseen (c). 0: none. Default: from --ram."`
 }
 
 // reportFlags say what the person sees.

@@ -57,6 +57,9 @@ func printSummary(out io.Writer, sum summary) error {
 	if waiting := waitingText(s); waiting != "" {
 		line("not fetched", "%s", waiting)
 	}
+	if dropped := s.Count(crawl.CountLinksDraining); dropped > 0 {
+		line("draining", "%s links not queued", n(dropped))
+	}
 	line("hosts", "%s on %s servers (estimated), %s PLDs", n(s.Hosts), n(s.Servers), n(s.PLDs))
 	line("disk", "%s read, %s written; URLseen made %d passes", bytesText(s.DiskRead), bytesText(s.DiskWritten), s.URLSeenPasses)
 	line("machine", "%s", machineText(sum.ram))

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"slices"
 	"time"
 
 	"drumbeat/disk"
@@ -211,16 +210,6 @@ func (r *ring) checkpoints(ctx context.Context) error {
 			if err := r.checkpoint(false, ""); err != nil {
 				return err
 			}
-			used, err := r.diskUsed()
-			if err != nil {
-				return err
-			}
-			if used > r.opt.DiskBytes {
-				r.opt.Log.Error("the crawl takes more disk than it may", "used", used, "limit", r.opt.DiskBytes)
-				r.stop.set(StopDisk)
-				r.cancel()
-				return nil
-			}
 		}
 	}
 }
@@ -289,11 +278,7 @@ func (r *ring) diskUsed() (int64, error) {
 		}
 		return nil
 	}
-	paths := r.set.Paths
-	if r.separateOut {
-		paths = append(slices.Clone(paths), r.out.Paths...)
-	}
-	for _, dir := range paths {
+	for _, dir := range r.opt.allDirs() {
 		if err := walk(dir, 0); err != nil {
 			return 0, err
 		}

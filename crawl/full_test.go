@@ -1,18 +1,26 @@
 package crawl
 
 import (
+	"errors"
+	iofs "io/fs"
+	"strings"
+	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"drumbeat/disk"
 )
 
-// TestFullDiskStopsInOrder: with no room for a merge the crawl ends with a checkpoint, and goes on when there is room.
+// TestFullDiskStopsInOrder: with WhenFullStop and no room for a merge the crawl ends with a checkpoint, and goes on when there
+// is room.
 func TestFullDiskStopsInOrder(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
 		fs := disk.NewMem(*seedFlag)
 		opt := simOptions(t, web, fs)
-		fs.SetCapacity(diskReserve + 500_000)
+		opt.WhenFull, opt.KeepFree = WhenFullStop, 400_000
+		fs.SetCapacity(700_000)
 		res, err := Run(t.Context(), opt)
 		if err != nil {
 			t.Fatal(err)
@@ -31,16 +39,100 @@ func TestFullDiskStopsInOrder(t *testing.T) {
 	})
 }
 
-// TestDiskLimit: --disk ends the crawl after the checkpoint that finds it exceeded.
+// TestFullDiskRests: with WhenFullPause nothing is fetched while there is too little room, and the crawl goes on by itself.
+func TestFullDiskRests(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, nil)
+		fs := disk.NewMem(*seedFlag)
+		opt := simOptions(t, web, fs)
+		opt.KeepFree = 400_000
+		fs.SetCapacity(700_000)
+		rested := make(chan struct{})
+		var once sync.Once
+		opt.hook = func(place string) {
+			if place == "rest" {
+				once.Do(func() { close(rested) })
+			}
+		}
+		go func() {
+			<-rested
+			time.Sleep(time.Minute) // exchanges under way end
+			before := len(web.Log().Snapshot().Fetches)
+			time.Sleep(20 * time.Minute)
+			if after := len(web.Log().Snapshot().Fetches); after != before || before == 0 {
+				t.Errorf("%d URLs fetched before the rest, %d in it", before, after-before)
+			}
+			fs.SetCapacity(1 << 40)
+		}()
+		res, err := Run(t.Context(), opt)
+		if err != nil || res.Stop != StopDone {
+			t.Fatalf("got %v, %+v", err, res)
+		}
+		if res.Snapshot.Elapsed < 20*time.Minute {
+			t.Errorf("the crawl never rested")
+		}
+		checkFetched(t, web, &opt)
+	})
+}
+
+// TestSuddenlyFullDisk: another program takes all the room at once, so that a write fails. The crawl goes back to its last
+// checkpoint and on from there when the room is back, over and over.
+func TestSuddenlyFullDisk(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, nil)
+		fs := disk.NewMem(*seedFlag)
+		opt := simOptions(t, web, fs)
+		small(&opt)
+		opt.KeepFree, opt.CheckpointEvery = 100_000, time.Second
+		falls, back := 0, make(chan struct{}, 100)
+		opt.hook = func(place string) {
+			if place == "recovery" {
+				select {
+				case back <- struct{}{}:
+				default:
+				}
+			}
+		}
+		done := make(chan struct{})
+		go func() {
+			for range 5 {
+				time.Sleep(1500 * time.Millisecond)
+				fs.SetCapacity(1) // less than is in use: every write that grows a file fails
+				select {
+				case <-back:
+					falls++
+				case <-time.After(10 * time.Second):
+				case <-done:
+					return
+				}
+				fs.SetCapacity(1 << 40)
+			}
+		}()
+		res, err := Run(t.Context(), opt)
+		close(done)
+		if err != nil || res.Stop != StopDone {
+			t.Fatalf("got %v, %+v", err, res)
+		}
+		if falls < 2 {
+			t.Errorf("went back to a checkpoint %d times: a poor test", falls)
+		}
+		checkStored(t, web, fs, opt.Dirs)
+	})
+}
+
+// TestDiskLimit: near --disk the crawl rests; deleted files of output make room. With WhenFullStop it ends.
 func TestDiskLimit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
 		fs := disk.NewMem(*seedFlag)
 		opt := simOptions(t, web, fs)
-		opt.DiskBytes = 400_000
+		opt.DiskBytes, opt.WhenFull = 400_000, WhenFullStop
 		res, err := Run(t.Context(), opt)
 		if err != nil || res.Stop != StopDisk {
 			t.Fatalf("got %v, %+v, want a stop by %q", err, res, StopDisk)
+		}
+		if rep, err := Audit(fs, opt.Dirs); err != nil || !rep.Balanced() {
+			t.Errorf("audit: %v, %+v", err, rep)
 		}
 		opt.DiskBytes = 10 << 30
 		if res, err = Run(t.Context(), opt); err != nil || res.Stop != StopDone {
@@ -48,6 +140,73 @@ func TestDiskLimit(t *testing.T) {
 		}
 		checkFetched(t, web, &opt)
 	})
+}
+
+// TestDrain: what is queued is fetched, what is found meanwhile isn't, and is counted; without Drain the crawl goes on.
+func TestDrain(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, nil)
+		fs := disk.NewMem(*seedFlag)
+		opt := simOptions(t, web, fs)
+		opt.MaxPages = 100
+		res, err := Run(t.Context(), opt)
+		if err != nil || res.Stop != StopPages {
+			t.Fatalf("got %v, %+v", err, res)
+		}
+		opt.MaxPages, opt.Drain = 0, true
+		if res, err = Run(t.Context(), opt); err != nil || res.Stop != StopDrained {
+			t.Fatalf("draining: got %v, %+v", err, res)
+		}
+		s := &res.Snapshot
+		dead := s.Later[ReasonRobotsUnavailable.String()] // the crawl doesn't wait for unreachable hosts
+		if got := s.Place(PlaceFetched) + s.Place(PlaceRefused) + dead; got != s.Unique {
+			t.Errorf("drained: %d of %d unique URLs have ended, places %v", got, s.Unique, s.Places)
+		}
+		if n := s.Count(CountLinksDraining); n == 0 {
+			t.Error("no link was left out: a poor test")
+		}
+		if rep, err := Audit(fs, opt.Dirs); err != nil || !rep.Balanced() {
+			t.Errorf("audit: %v, %+v", err, rep)
+		}
+		if res, err = Run(t.Context(), opt); err != nil || res.Stop != StopDrained {
+			t.Errorf("draining what is drained: %v, %+v", err, res)
+		}
+	})
+}
+
+// TestDiskErrorNamesItsDirectory: an I/O error on one of several directories ends the crawl with an error that names it; the
+// same command goes on from the last checkpoint.
+func TestDiskErrorNamesItsDirectory(t *testing.T) {
+	for _, op := range []disk.Op{disk.OpWrite, disk.OpRead, disk.OpSyncFS, disk.OpCreate} {
+		inBubble(t, func(t *testing.T) {
+			web := smallWeb(t, nil)
+			mem := disk.NewMem(*seedFlag)
+			opt := simOptions(t, web, mem)
+			small(&opt)
+			opt.CheckpointEvery = time.Second
+			began := time.Now()
+			opt.FS = disk.NewFault(mem, func(o disk.Op, name string) error {
+				if o == op && strings.HasPrefix(name, "d1") && time.Since(began) > 3*time.Second {
+					return &iofs.PathError{Op: o.String(), Path: name, Err: syscall.EIO}
+				}
+				return nil
+			})
+			_, err := Run(t.Context(), opt)
+			var de *DiskError
+			if !errors.As(err, &de) || de.Dir != "d1" || de.Number != 2 || !errors.Is(err, syscall.EIO) {
+				t.Fatalf("%v fails: got %v, want a DiskError of d1", op, err)
+			}
+			mem = mem.Kill()
+			opt.FS = mem
+			if rep, err := Audit(mem, opt.Dirs); err != nil || !rep.Balanced() {
+				t.Errorf("audit: %v, %+v", err, rep)
+			}
+			if res, err := Run(t.Context(), opt); err != nil || res.Stop != StopDone {
+				t.Fatalf("with a good disk: %v, %+v", err, res)
+			}
+			checkStored(t, web, mem, opt.Dirs)
+		})
+	}
 }
 
 // TestQueueBuffersKeepToTheirShare: BEAST at its widest must not take more RAM than the plan gives the queues.

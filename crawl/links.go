@@ -114,6 +114,10 @@ func (r *ring) allowedPort(port uint16) bool {
 
 // send hands the batch to URLseen and STAR; it is part of the step of the page.
 func (b *linkBatch) send(d *delta) error {
+	if b.r.draining.Load() && b.rec.Flags&weburl.FlagSeed == 0 {
+		d.count(CountLinksDraining, int64(len(b.keys)))
+		b.ends, b.keys, b.edges = b.ends[:0], b.keys[:0], b.edges[:0]
+	}
 	// The cache is part of the step: a link that is dropped because of it was sent by a step before this one.
 	b.seen = append(b.seen[:0], make([]bool, len(b.keys))...)
 	if b.r.recent != nil && b.rec.Flags&weburl.FlagSeed == 0 {

@@ -22,6 +22,7 @@ const tick = 2 * time.Millisecond
 
 // merger drives the merges of one store with stock's state in mind.
 type merger struct {
+	name    string
 	pass    func(ctx context.Context, dry bool) (int, error)
 	full    func() bool
 	pending func() int64
@@ -33,7 +34,7 @@ type merger struct {
 
 // run merges when the store is full, and before that when downstream runs low: at once if nothing is in flight.
 func (r *ring) run(ctx context.Context, m merger) error {
-	var last time.Time
+	var last, freed time.Time
 	var took time.Duration
 	for ctx.Err() == nil {
 		full := m.full()
@@ -53,13 +54,14 @@ func (r *ring) run(ctx context.Context, m merger) error {
 		}
 		began := time.Now()
 		if _, err := m.pass(ctx, dry); errors.Is(err, errNoRoom) {
-			r.opt.Log.Error("a merge doesn't fit on the disk; the crawl stops in order", "error", err)
-			r.stop.set(StopDisk)
-			r.cancel()
-			return nil
+			if err := r.noRoom(ctx, m.name, err, &freed); err != nil {
+				return err
+			}
+			continue
 		} else if err != nil {
 			return err
 		}
+		r.space.short("merge "+m.name, "")
 		last = time.Now()
 		took = max(tick, last.Sub(began))
 		r.wakeBeast.raise() // its next queue was pinned, or waited for, until the merge's end
@@ -88,6 +90,7 @@ func pendingTuples(d *drum.Drum) func() int64 {
 
 func (r *ring) mergeSeen(ctx context.Context) error {
 	return r.run(ctx, merger{
+		name: nameURLSeen,
 		pass: func(ctx context.Context, dry bool) (int, error) {
 			if !dry {
 				r.fullPasses.Add(1)
@@ -106,6 +109,7 @@ func (r *ring) mergeSeen(ctx context.Context) error {
 
 func (r *ring) mergeStar(ctx context.Context) error {
 	return r.run(ctx, merger{
+		name: nameStar,
 		pass: func(ctx context.Context, dry bool) (int, error) {
 			n, err := r.star.Pass(ctx, dry)
 			r.starMerges.Add(1)
@@ -122,6 +126,7 @@ func (r *ring) mergeStar(ctx context.Context) error {
 func (r *ring) mergeRobotsCache(ctx context.Context) error {
 	low := int64(2 * r.opt.Connections)
 	return r.run(ctx, merger{
+		name: nameRobotsCache,
 		pass: func(ctx context.Context, dry bool) (int, error) {
 			r.roundNow.Store(time.Now().Unix())
 			return r.robotsCache.Pass(ctx, dry)
@@ -138,6 +143,7 @@ func (r *ring) mergeRobotsCache(ctx context.Context) error {
 
 func (r *ring) mergeRobotsRequested(ctx context.Context) error {
 	return r.run(ctx, merger{
+		name: nameRobotsRequested,
 		pass: func(ctx context.Context, dry bool) (int, error) {
 			mark := r.waiting.beginPass()
 			n, err := r.robotsRequested.Pass(ctx, dry)

@@ -150,6 +150,12 @@ type Options struct {
 	// anything is asked of their host.
 	AllowedPort    func(port uint16) bool
 	IgnoreNofollow bool
+	// WhenFull says what to do when a file system has less than KeepFree bytes left (0: what the buffers need to be written, and
+	// some MiB), or when the crawl's files come near DiskBytes. Default WhenFullPause.
+	WhenFull WhenFull
+	KeepFree int64
+	// Drain fetches what is queued and queues nothing new; links are counted as CountLinksDraining.
+	Drain bool
 	// hook is called at places where the tests cut the program off.
 	hook func(place string)
 }
@@ -200,6 +206,9 @@ func (o *Options) defaults() {
 	if o.Budget == "" {
 		o.Budget = "paper"
 	}
+	if o.WhenFull == "" {
+		o.WhenFull = WhenFullPause
+	}
 	if o.Scope == "" {
 		o.Scope = ScopeAll
 	}
@@ -236,6 +245,14 @@ func (o *Options) Validate() error {
 	case "", LogOff, LogErrors, LogAll:
 	default:
 		bad("crawl log level %q is not off, errors or all", o.CrawlLog)
+	}
+	switch o.WhenFull {
+	case "", WhenFullPause, WhenFullDrain, WhenFullStop:
+	default:
+		bad("when full %q is not pause, drain or stop", o.WhenFull)
+	}
+	if o.KeepFree < 0 {
+		bad("space to keep free %d is negative", o.KeepFree)
 	}
 	for _, d := range []struct {
 		name string

@@ -132,6 +132,7 @@ const (
 	CountSeedPages                     // seeds that led to a page
 	CountLinksDropped                  // links beyond the limit of one page
 	CountLinksPort                     // links to ports that may not be connected to
+	CountLinksDraining                 // links not queued: the crawl is draining
 	numCounters
 )
 

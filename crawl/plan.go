@@ -41,6 +41,7 @@ type Plan struct {
 	QueueBytes          int64
 	QueueBlockBytes     int   // of each open queue's buffer
 	HeapBytes           int64 // Go heap: connections, pages, parsers
+	KeepFreeBytes       int64 // of every file system: fetching rests below it
 	Alpha               float64
 	URLSeenDiskBytes    int64 // D
 }
@@ -99,6 +100,9 @@ func MakePlan(o *Options) (Plan, error) {
 	for _, n := range []int64{p.URLSeen.RAMBytes, p.Edges.RAMBytes, p.Indegree.RAMBytes, p.RobotsCache.RAMBytes,
 		p.RobotsRequested.RAMBytes, p.CacheBytes, p.EdgeCacheBytes} {
 		p.HeapBytes -= n
+	}
+	if p.KeepFreeBytes = o.KeepFree; p.KeepFreeBytes == 0 {
+		p.KeepFreeBytes = diskReserve + p.bufferedBytes() + int64(o.Connections)*connectionBytes
 	}
 	return p, nil
 }
@@ -175,6 +179,15 @@ func bufferFor(ram int64) int {
 	return m
 }
 
+// bufferedBytes is the most that a checkpoint finds in buffers and in RAM.
+func (p *Plan) bufferedBytes() int64 {
+	n := p.QueueBytes + p.PoliteBytes
+	for _, d := range []*DrumPlan{&p.URLSeen, &p.Edges, &p.Indegree, &p.RobotsCache, &p.RobotsRequested} {
+		n += 2 * int64(d.Buckets) * int64(d.BufferBytes) // M for keys and values, M for aux
+	}
+	return n
+}
+
 // Lines describes the plan for the start of a crawl.
 func (p *Plan) Lines() []string {
 	b := func(n int64) string { return strings.ReplaceAll(humanize.IBytes(uint64(max(n, 0))), " ", " ") }
@@ -183,6 +196,7 @@ func (p *Plan) Lines() []string {
 		b(p.Indegree.RAMBytes), b(p.RobotsCache.RAMBytes), b(p.RobotsRequested.RAMBytes), b(p.CacheBytes), b(p.PoliteBytes),
 		b(p.QueueBytes), b(p.HeapBytes))}
 	lines = append(lines, fmt.Sprintf("URLseen: k=%d buckets, M=%s buffers, r=%s a bucket, D=%s; predicted alpha %.2f at 1e9 pages",
-		p.URLSeen.Buckets, b(int64(p.URLSeen.BufferBytes)), b(p.URLSeen.BucketBytes), b(p.URLSeenDiskBytes), p.Alpha))
+		p.URLSeen.Buckets, b(int64(p.URLSeen.BufferBytes)), b(p.URLSeen.BucketBytes), b(p.URLSeenDiskBytes), p.Alpha),
+		fmt.Sprintf("fetching rests while a disk has less than %s free", b(p.KeepFreeBytes)))
 	return lines
 }

@@ -125,6 +125,8 @@ type ring struct {
 	starMerges     atomic.Int64
 	scanned        scanMemory
 	stop           stopReason
+	space          space
+	draining       atomic.Bool // new links are not queued
 }
 
 // startMovers starts every goroutine of the ring. They end when ctx does; r.movers waits for them.
@@ -144,6 +146,7 @@ func (r *ring) startMovers(ctx context.Context) {
 	r.start(ctx, "dispatch", r.dispatch)
 	r.start(ctx, "checkpoint", r.checkpoints)
 	r.start(ctx, "watch", r.watch)
+	r.start(ctx, "space", r.watchSpace)
 	r.start(ctx, "progress", r.progress)
 }
 

@@ -99,7 +99,7 @@ func (j *robotsJobs) snapshot() [][]byte {
 // readRobotsFetch takes requests from QD, as many at once as Options.RobotsInFlight says.
 func (r *ring) readRobotsFetch(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if r.robotsJobs.len() >= r.opt.RobotsInFlight {
+		if r.robotsJobs.len() >= r.opt.RobotsInFlight || r.space.why() != "" {
 			r.wakeJobs.wait(ctx, wakeAfter)
 			continue
 		}

@@ -43,12 +43,21 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 		return nil, err
 	}
 	opt.defaults()
-	r, err := open(opt)
-	if err != nil {
-		return nil, err
+	for afterFull := false; ; afterFull = true {
+		r, err := open(opt)
+		if err != nil {
+			return nil, blameDisk(err, opt.allDirs())
+		}
+		res, err := r.crawl(ctx, afterFull)
+		err = blameDisk(errors.Join(err, r.close()), opt.allDirs())
+		if !isFull(err) || opt.WhenFull == WhenFullStop || ctx.Err() != nil {
+			return res, err
+		}
+		// The disk filled up faster than the watch could see. What was written since the last checkpoint is discarded; the
+		// crawl goes on from there when there is room.
+		opt.Log.Error("a write failed for want of space: going back to the last checkpoint", "error", err)
+		opt.New = false
 	}
-	res, err := r.crawl(ctx)
-	return res, errors.Join(err, r.close())
 }
 
 // stopGrace is how long exchanges under way may go on when a crawl is told to stop; after that they are cut off, and
@@ -56,7 +65,7 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 const stopGrace = 3 * time.Second
 
 // crawl runs the movers until they end.
-func (r *ring) crawl(ctx context.Context) (*Result, error) {
+func (r *ring) crawl(ctx context.Context, afterFull bool) (*Result, error) {
 	if r.finished() {
 		return &Result{Stop: StopDone, Snapshot: *r.snapshot()}, ErrFinished
 	}
@@ -68,6 +77,11 @@ func (r *ring) crawl(ctx context.Context) (*Result, error) {
 	defer cut()
 	r.began = time.Now()
 	r.touch()
+	if afterFull {
+		if err := r.awaitSpace(inner); err != nil {
+			return nil, err
+		}
+	}
 	if err := r.restoreRAM(); err != nil {
 		return nil, err
 	}
@@ -91,7 +105,7 @@ func (r *ring) crawl(ctx context.Context) (*Result, error) {
 	if why == StopDone {
 		done = why
 	}
-	if why == StopDone || why == StopPages {
+	if why == StopDone || why == StopDrained || why == StopPages {
 		if err := r.finishOutput(); err != nil {
 			return nil, err
 		}
@@ -164,6 +178,7 @@ func newRing(opt Options) *ring {
 	r.meter = disk.NewMeter(opt.FS)
 	r.set = disk.Set{FS: r.meter, Paths: opt.Dirs}
 	r.out = disk.Set{FS: r.meter, Paths: opt.Out}
+	r.draining.Store(opt.Drain)
 	r.robotsJobs = &robotsJobs{inFlight: map[int64][]byte{}}
 	r.waiting = &awaiting{}
 	r.sketches = newSketches()

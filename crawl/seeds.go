@@ -173,7 +173,11 @@ func (f *seedFeeder) run(ctx context.Context) error {
 	}
 	lines := newLineReader(io.NewSectionReader(f.src, f.state.Offset, f.state.Size-f.state.Offset))
 	batch, bare := newLinkBatch(f.r), newLinkBatch(f.r)
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && !f.r.draining.Load() {
+		if f.r.space.why() != "" {
+			sleep(ctx, spaceEvery)
+			continue
+		}
 		now := time.Now()
 		batch.start(0, nil, 0, weburl.FlagSeed, now)
 		bare.start(0, nil, 0, weburl.FlagSeed|weburl.FlagSeedTwin, now)

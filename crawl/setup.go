@@ -3,36 +3,12 @@ package crawl
 import (
 	"errors"
 	"fmt"
-	"syscall"
 	"time"
-
-	"github.com/dustin/go-humanize"
 
 	"drumbeat/drum"
 	"drumbeat/star"
 	"drumbeat/warc"
 )
-
-// diskReserve is left free on every file system: what a checkpoint and the output's buffers need.
-const diskReserve = 16 << 20
-
-// errNoRoom stops a crawl in order: nothing has been written yet.
-var errNoRoom = fmt.Errorf("crawl: no room for a merge: %w", syscall.ENOSPC)
-
-// reserve refuses a merge whose output wouldn't fit above the reserve: better to stop in order than in the middle.
-func (r *ring) reserve(need int64) error {
-	for _, dir := range r.set.Paths {
-		free, _, err := r.set.FS.Space(dir)
-		if err != nil {
-			return fmt.Errorf("crawl: free space of %s: %w", dir, err)
-		}
-		if free < need+diskReserve {
-			return fmt.Errorf("crawl: %s has %s free, a merge needs %s and %s are kept: %w", dir, humanize.IBytes(uint64(free)),
-				humanize.IBytes(uint64(need)), humanize.IBytes(diskReserve), errNoRoom)
-		}
-	}
-	return nil
-}
 
 func (p *DrumPlan) options(reserve func(int64) error) drum.Options {
 	return drum.Options{Buckets: p.Buckets, BufferBytes: p.BufferBytes, BucketBytes: p.BucketBytes, ReadChunkBytes: p.ChunkBytes,

@@ -88,6 +88,9 @@ func (r *ring) snapshot() *Snapshot {
 
 // waitsFor names what keeps connections idle.
 func (r *ring) waitsFor(a *accountsState, s *Snapshot) string {
+	if why := r.space.why(); why != "" {
+		return "disk space: " + why
+	}
 	switch {
 	case s.InFlight >= s.Connections*9/10:
 		return ""

@@ -14,7 +14,8 @@ const (
 	StopCancelled = "stopped"    // the context was cancelled
 	StopPages     = "page limit" // Options.MaxPages
 	StopTime      = "time limit" // Options.MaxTime
-	StopDisk      = "disk limit" // Options.DiskBytes, or no room for a merge
+	StopDisk      = "disk limit" // Options.DiskBytes or KeepFree, with WhenFullStop
+	StopDrained   = "drained"    // nothing that was queued is left to fetch; new links were not queued
 )
 
 // stopReason is why the movers were told to end.
@@ -94,7 +95,9 @@ func (r *ring) watch(ctx context.Context) error {
 		case r.opt.MaxTime > 0 && r.activeMillis() >= r.opt.MaxTime.Milliseconds():
 			why = StopTime
 		case r.done():
-			why = StopDone
+			if why = StopDone; r.draining.Load() {
+				why = StopDrained
+			}
 		default:
 			continue
 		}
@@ -109,13 +112,13 @@ const watchEvery = 200 * time.Millisecond
 // done says whether nothing is left to fetch, or only what --linger does not wait for. It looks at all places under the
 // exclusive lock, so that no URL is on its way between two of them.
 func (r *ring) done() bool {
-	if r.acct.stock() > 0 { // cheap look first
+	if r.acct.stock() > 0 || r.space.why() != "" { // cheap looks first
 		return false
 	}
 	r.step.Lock()
 	defer r.step.Unlock()
 	s := r.acct.copy()
-	if !r.seeds.state.Done || !r.upstreamEmpty() || r.robotsJobs.len() > 0 {
+	if !r.seeds.state.Done && !r.draining.Load() || !r.upstreamEmpty() || r.robotsJobs.len() > 0 {
 		return false
 	}
 	if n, _ := r.robotsFetch.Len(); n > 0 {

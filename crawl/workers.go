@@ -123,8 +123,11 @@ func (r *ring) nextGrant(ctx context.Context, timer *time.Timer) *polite.Grant {
 	return nil
 }
 
-// mayFetch keeps --max-pages: no more exchanges are under way than pages may still come.
+// mayFetch is false while fetching rests. It keeps --max-pages: no more exchanges are under way than pages may still come.
 func (r *ring) mayFetch() bool {
+	if r.space.why() != "" {
+		return false
+	}
 	if r.opt.MaxPages <= 0 {
 		return true
 	}

@@ -1,0 +1,55 @@
+package crawl
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"syscall"
+
+	"drumbeat/disk"
+)
+
+// DiskError says which of a crawl's directories failed. The crawl stopped as it would by kill -9: its last checkpoint is
+// whole, as far as that disk can still be read.
+type DiskError struct {
+	Dir           string
+	Number, Count int // of the directory, from 1
+	Err           error
+}
+
+func (e *DiskError) Error() string {
+	advice := "look at that disk (dmesg, smartctl -a); when it works again, or its directory has been copied to another one, the same" +
+		" command goes on from the last checkpoint"
+	if isFull(e.Err) {
+		advice = "make room; the same command goes on from the last checkpoint"
+	}
+	return fmt.Sprintf("crawl: directory %s (%d of %d) failed: %v: %s", e.Dir, e.Number, e.Count, e.Err, advice)
+}
+
+// Unwrap returns the cause.
+func (e *DiskError) Unwrap() error { return e.Err }
+
+// diskErrnos are the errors that say something about a disk rather than about a name.
+var diskErrnos = [...]error{syscall.EIO, syscall.EROFS, syscall.ENXIO, syscall.ENODEV, syscall.ESTALE, syscall.ENOSPC, syscall.EDQUOT,
+	syscall.EUCLEAN, syscall.EREMOTEIO}
+
+// blameDisk names the directory that an error is about, if one of them failed.
+func blameDisk(err error, dirs []string) error {
+	var pe *fs.PathError
+	var damage *disk.CorruptError
+	if err == nil || errors.As(err, &damage) || !errors.As(err, &pe) {
+		return err
+	}
+	for _, e := range diskErrnos {
+		if !errors.Is(err, e) {
+			continue
+		}
+		for i, dir := range dirs {
+			if pe.Path == dir || strings.HasPrefix(pe.Path, dir+"/") {
+				return &DiskError{Dir: dir, Number: i + 1, Count: len(dirs), Err: err}
+			}
+		}
+	}
+	return err
+}

@@ -1,0 +1,257 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/dustin/go-humanize"
+)
+
+// WhenFull says what a crawl does when a disk is nearly full, or --disk nearly reached.
+type WhenFull string
+
+// What to do. Each leaves the crawl such that the same command goes on.
+const (
+	WhenFullPause WhenFull = "pause" // rest until there is room again
+	WhenFullDrain WhenFull = "drain" // queue no new links at twice the mark; rest at the mark
+	WhenFullStop  WhenFull = "stop"  // end with StopDisk
+)
+
+// diskReserve is kept free on every file system besides what a checkpoint writes: names, the manifest, blocks of output
+// that are under way.
+const diskReserve = 16 << 20
+
+// Intervals of the watch over space.
+const (
+	spaceEvery = time.Second      // free space is looked at
+	usedEvery  = 10 * time.Second // the crawl's own files are added up: some thousand calls
+	spaceTold  = time.Minute      // a crawl that rests says so again
+)
+
+// errNoRoom stops a merge before it writes anything.
+var errNoRoom = fmt.Errorf("crawl: no room for a merge: %w", syscall.ENOSPC)
+
+// isFull says whether an error is about space on a disk.
+func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
+
+// space knows what the disks are short of. Fetching, robots requests and seeds rest while there is any reason.
+type space struct {
+	mu       sync.Mutex // guards all below
+	reasons  map[string]string
+	since    time.Time
+	told     time.Time
+	usedAt   time.Time // when the crawl's files were last added up
+	usedOver bool
+	drained  bool // WhenFullDrain has begun
+}
+
+// short notes or clears one reason to rest.
+func (s *space) short(name, why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if why == "" {
+		delete(s.reasons, name)
+		return
+	}
+	if s.reasons == nil {
+		s.reasons = map[string]string{}
+	}
+	if len(s.reasons) == 0 {
+		s.since, s.told = time.Now(), time.Time{}
+	}
+	s.reasons[name] = why
+}
+
+// why is "" while nothing is short.
+func (s *space) why() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.reasons) == 0 {
+		return ""
+	}
+	return strings.Join(slices.Sorted(maps.Values(s.reasons)), "; ")
+}
+
+// lowWater is the free space of a file system at which fetching rests: a checkpoint writes all that is in buffers, and must
+// always be possible.
+func (r *ring) lowWater() int64 { return r.plan.KeepFreeBytes }
+
+// highWater is where it goes on; the distance keeps it from flapping.
+func highWater(low int64) int64 { return low + low/4 }
+
+// limitMargin is how far below --disk fetching rests.
+func (r *ring) limitMargin() int64 { return min(r.lowWater(), r.opt.DiskBytes/16) }
+
+// reserve refuses a merge whose output wouldn't fit above the reserve: better to wait than to fail in the middle.
+func (r *ring) reserve(need int64) error {
+	keep := min(diskReserve, r.lowWater())
+	for _, dir := range r.set.Paths {
+		free, _, err := r.set.FS.Space(dir)
+		if err != nil {
+			return fmt.Errorf("crawl: free space of %s: %w", dir, err)
+		}
+		if free < need+keep {
+			return fmt.Errorf("crawl: %s has %s free, a merge needs %s and %s are kept: %w", dir, bytesText(free), bytesText(need),
+				bytesText(keep), errNoRoom)
+		}
+	}
+	return nil
+}
+
+func bytesText(n int64) string { return humanize.IBytes(uint64(max(n, 0))) }
+
+// lookAtSpace compares free and used space with the marks and notes what is short. level is by how much more than the mark
+// must be free: 1 for resting, 2 for draining.
+func (r *ring) lookAtSpace(now time.Time) error {
+	low := r.lowWater()
+	resting := r.space.why() != ""
+	mark := low
+	if resting {
+		mark = highWater(low)
+	}
+	draining := false
+	var short []string
+	for _, dir := range r.opt.allDirs() {
+		free, _, err := r.set.FS.Space(dir)
+		if err != nil {
+			return fmt.Errorf("crawl: free space of %s: %w", dir, err)
+		}
+		if free < mark {
+			short = append(short, fmt.Sprintf("%s has %s free, %s are needed", dir, bytesText(free), bytesText(mark)))
+		}
+		draining = draining || free < 2*low
+	}
+	r.space.short("free", strings.Join(short, "; "))
+	r.space.mu.Lock()
+	look := now.Sub(r.space.usedAt) >= usedEvery
+	r.space.mu.Unlock()
+	if look {
+		over, err := r.lookAtUsed(now)
+		if err != nil {
+			return err
+		}
+		draining = draining || over
+	}
+	if draining && r.opt.WhenFull == WhenFullDrain && !r.draining.Swap(true) {
+		r.opt.Log.Warn("disk space runs low: new links are not queued any more; what is queued is fetched", "mark", bytesText(2*low))
+	}
+	return nil
+}
+
+// lookAtUsed adds up the crawl's files and compares with --disk.
+func (r *ring) lookAtUsed(now time.Time) (draining bool, err error) {
+	used, err := r.diskUsed()
+	if err != nil {
+		return false, err
+	}
+	margin := r.limitMargin()
+	r.space.mu.Lock()
+	r.space.usedAt = now
+	mark := r.opt.DiskBytes - margin
+	if r.space.usedOver {
+		mark -= margin / 4
+	}
+	over := used >= mark
+	r.space.usedOver = over
+	r.space.mu.Unlock()
+	why := ""
+	if over {
+		why = fmt.Sprintf("the crawl takes %s of the %s that it may", bytesText(used), bytesText(r.opt.DiskBytes))
+	}
+	r.space.short("limit", why)
+	return used >= r.opt.DiskBytes-2*margin, nil
+}
+
+// allDirs are the directories of state and output, each once.
+func (o *Options) allDirs() []string {
+	dirs := slices.Clone(o.Dirs)
+	for _, d := range o.Out {
+		if !slices.Contains(dirs, d) {
+			dirs = append(dirs, d)
+		}
+	}
+	return dirs
+}
+
+// watchSpace rests fetching while there is too little room, and says so.
+func (r *ring) watchSpace(ctx context.Context) error {
+	t := time.NewTicker(spaceEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+		}
+		if err := r.lookAtSpace(time.Now()); err != nil {
+			return err
+		}
+		if r.tellSpace(time.Now()) {
+			return nil
+		}
+	}
+}
+
+// tellSpace logs the beginning, the going on and the end of a rest; it returns true when the crawl stops because of it.
+func (r *ring) tellSpace(now time.Time) (stop bool) {
+	why := r.space.why()
+	r.space.mu.Lock()
+	defer r.space.mu.Unlock()
+	if why == "" {
+		if !r.space.since.IsZero() {
+			r.opt.Log.Warn("there is room again: fetching goes on", "rested", now.Sub(r.space.since).Round(time.Second))
+			r.space.since = time.Time{}
+			r.touch()
+		}
+		return false
+	}
+	if r.opt.WhenFull == WhenFullStop {
+		r.opt.Log.Error("too little disk space: the crawl stops in order", "why", why)
+		r.stop.set(StopDisk)
+		r.cancel()
+		return true
+	}
+	if now.Sub(r.space.told) >= spaceTold {
+		r.opt.Log.Error("too little disk space: fetching rests until there is room", "why", why,
+			"rested", now.Sub(r.space.since).Round(time.Second))
+		r.space.told = now
+		r.at("rest")
+	}
+	return false
+}
+
+// noRoom handles a merge that doesn't fit: a checkpoint first, since it deletes replaced files; then the crawl stops, or fetching
+// rests and the merge is tried again from time to time. freed is when this merger last asked for such a checkpoint.
+func (r *ring) noRoom(ctx context.Context, name string, cause error, freed *time.Time) error {
+	if time.Since(*freed) >= usedEvery {
+		*freed = time.Now()
+		return r.checkpoint(false, "")
+	}
+	r.space.short("merge "+name, cause.Error())
+	r.tellSpace(time.Now())
+	sleep(ctx, spaceEvery)
+	return nil
+}
+
+// awaitSpace waits until every disk is above its high mark. A crawl that ran into a full disk begins with it, since
+// its first checkpoint must be possible.
+func (r *ring) awaitSpace(ctx context.Context) error {
+	r.space.short("free", "a write failed for want of space")
+	for ctx.Err() == nil {
+		if err := r.lookAtSpace(time.Now()); err != nil {
+			return err
+		}
+		if r.tellSpace(time.Now()) || r.space.why() == "" {
+			return nil
+		}
+		sleep(ctx, spaceEvery)
+	}
+	return nil
+}
