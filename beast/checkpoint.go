@@ -218,3 +218,34 @@ func Walk(set disk.Set, name string, st *State, fn func(n Number, rec []byte) er
 	}
 	return nil
 }
+
+// Scan is Walk that goes on behind damage, which it hands to damaged; see queue.Scan. It returns how many records of queues,
+// and of QF, could not be read.
+func Scan(
+	set disk.Set, name string, st *State, fn func(n Number, rec []byte) error, damaged func(error) error,
+) (lost, lostFailed int64, err error) {
+	if st == nil {
+		return 0, 0, nil
+	}
+	if err := st.check(); err != nil {
+		return 0, 0, fmt.Errorf("beast: scan %s: %w", name, err)
+	}
+	scan := func(qname string, n Number, st *queue.State) (int64, error) {
+		return queue.Scan(set, qname, st, func(rec []byte) error { return fn(n, rec) }, damaged)
+	}
+	for _, qs := range st.Queues {
+		n, err := scan(queueName(name, Number(qs.N)), Number(qs.N), qs.State)
+		if err != nil {
+			return lost, lostFailed, err
+		}
+		lost += n
+	}
+	for _, qs := range st.Failed {
+		n, err := scan(failedName(name, uint64(qs.N)), Failed, qs.State)
+		if err != nil {
+			return lost, lostFailed, err
+		}
+		lostFailed += n
+	}
+	return lost, lostFailed, nil
+}

@@ -7,21 +7,40 @@ import (
 )
 
 // WalkUniques calls fn for every text that a pass has found unique and not emitted yet: the State of a store
-// with text logs may lie between the two. Memory: a bit per text of a log. Like Walk it verifies and changes
-// nothing.
+// with text logs may lie between the two. Memory: a bitmap of 32 MiB at most, the buffers in tails. Like Walk it
+// verifies and changes nothing.
 func WalkUniques(set disk.Set, name string, st *State, fn func(aux []byte) error) error {
 	w, err := newWalker(set, name, st)
 	if err == nil {
-		choose := func(ls *LogState, _ tails, mark func(uint64)) error {
-			if !ls.Sealed {
-				return nil
-			}
-			return w.markUniques(st, ls, mark)
-		}
-		err = w.logs(st, choose, fn)
+		err = w.uniques(st, fn)
 	}
 	if err != nil {
 		return fmt.Errorf("drum: walk unique texts of %s: %w", name, err)
+	}
+	return nil
+}
+
+func (w *walker) uniques(st *State, fn func(aux []byte) error) error {
+	text := func(aux []byte, unique bool) error {
+		if !unique {
+			return nil
+		}
+		return fn(aux)
+	}
+	s := &scanner{w: w, st: st, scan: Scan{Text: text}, found: &Found{}}
+	if err := s.readTails(); err != nil {
+		return err
+	}
+	for i := range st.Logs {
+		if !st.Logs[i].Sealed {
+			continue
+		}
+		if err := s.log(&st.Logs[i]); err != nil {
+			return err
+		}
+	}
+	if s.found.Uniques != st.Unstreamed {
+		return fmt.Errorf("%d unique texts found, the state says %d", s.found.Uniques, st.Unstreamed)
 	}
 	return nil
 }
@@ -164,67 +183,4 @@ func (w *walker) markInput(is *InputState, tails tails, mark func(number uint64)
 		skip = 0
 	}
 	return nil
-}
-
-// markUniques marks the numbers listed for a log from its cursor on.
-func (w *walker) markUniques(st *State, ls *LogState, mark func(number uint64)) error {
-	from, err := w.streamed(ls)
-	if err != nil {
-		return err
-	}
-	r := partReader{opt: &w.d.opt, shift: w.d.shift, keys: make([]uint64, 0, blockKeys), numbers: true}
-	chunk := disk.Alloc(walkChunkBytes)
-	defer func() { disk.Free(chunk) }()
-	for i := range st.Uniques {
-		us := &st.Uniques[i]
-		if us.Log != ls.Dir {
-			continue
-		}
-		p := us.part()
-		if err := checkPart(p, w.d.dirs()); err != nil {
-			return err
-		}
-		f, err := w.d.opt.openPart(p, uniqueKind)
-		if err != nil {
-			return err
-		}
-		r.open(p, us.Bucket, chunkReader{f: f, buf: &chunk, count: &w.d.counts.cacheRead})
-		ok := true
-		for ok && err == nil {
-			if ok, err = r.load(); !ok || err != nil {
-				break
-			}
-			for _, number := range r.keys {
-				if number >= from {
-					mark(number)
-				}
-			}
-		}
-		r.c.close()
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// streamed returns the number of the first text of a log that has not been streamed.
-func (w *walker) streamed(ls *LogState) (uint64, error) {
-	if ls.Text.At < ls.Text.Bytes {
-		s := &stream{kind: logBlocks, bucket: ls.Dir, dir: ls.Dir, gen: ls.Text.Gen, written: ls.Text.Bytes}
-		chunk := disk.Alloc(walkChunkBytes)
-		defer func() { disk.Free(chunk) }()
-		var r blockReader
-		if err := r.open(w.d, s, cursor{off: ls.Text.At}, &chunk); err != nil {
-			return 0, err
-		}
-		defer r.close()
-		_, err := r.load()
-		return r.base, err
-	}
-	if ls.Text.Record > 0 {
-		return ls.Next, nil
-	}
-	// The buffer is what is left; it was not counted apart.
-	return ls.Next - uint64(ls.Buffered), nil
 }

@@ -168,3 +168,6 @@ func WalkPLDs(set disk.Set, name string, st *State, fn func(pld uint64, record P
 		return fn(uint64(key), record)
 	})
 }
+
+// Stores returns the names of the two drums of a Star, for those who read their files.
+func Stores(name string) (edges, indegree string) { return edgesName(name), indegreeName(name) }

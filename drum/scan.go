@@ -1,0 +1,283 @@
+package drum
+
+import (
+	"errors"
+	"fmt"
+
+	"drumbeat/disk"
+)
+
+// Scan is what ScanState does with the content of a store. Nil functions are not called. Bytes are valid during a
+// call; an error of a function ends the scan and is returned.
+type Scan struct {
+	// Entry gets the entries of the cache, in order of keys.
+	Entry func(key Key, value []byte) error
+	// Tuple gets the tuples that wait in buckets; of a store with text logs, see Text.
+	Tuple func(t Tuple) error
+	// Text gets, of a store with text logs, every text of a log behind the log's cursor: those that wait for their merge,
+	// those found unique and not emitted yet (unique), and those found known already.
+	Text func(aux []byte, unique bool) error
+	// Damaged gets each piece that can't be read, once, and the scan goes on behind it. nil: the first damage ends
+	// the scan.
+	Damaged func(err error) error
+	// SpanBytes bounds the bitmap of unique texts; 0 means 32 MiB.
+	SpanBytes int
+}
+
+// Found counts what a scan has read, and what should have been there and could not be read.
+type Found struct {
+	Entries, Tuples, Texts, Uniques                 int64
+	LostEntries, LostTuples, LostTexts, LostUniques int64
+}
+
+// Damaged is true when something was lost.
+func (f *Found) Damaged() bool { return f.LostEntries+f.LostTuples+f.LostTexts+f.LostUniques > 0 }
+
+// ScanState reads all that st names and that is still needed, verifies it, and goes on behind damage. It changes
+// nothing. Memory: SpanBytes, the buffers that st has in tails, some reads.
+func ScanState(set disk.Set, name string, st *State, scan Scan) (Found, error) {
+	var found Found
+	w, err := newWalker(set, name, st)
+	if err != nil {
+		return found, fmt.Errorf("drum: scan %s: %w", name, err)
+	}
+	s := &scanner{w: w, st: st, scan: scan, found: &found, reported: map[string]bool{}}
+	if err := s.run(); err != nil {
+		return found, fmt.Errorf("drum: scan %s: %w", name, err)
+	}
+	return found, nil
+}
+
+type scanner struct {
+	w        *walker
+	st       *State
+	scan     Scan
+	found    *Found
+	tails    tails
+	reported map[string]bool // places of damage, so that each is reported once
+}
+
+func (s *scanner) run() error {
+	for i := range s.st.Parts {
+		if err := s.cachePart(&s.st.Parts[i]); err != nil {
+			return err
+		}
+	}
+	if err := s.readTails(); err != nil {
+		return err
+	}
+	for i := range s.st.Inputs {
+		if err := s.input(&s.st.Inputs[i]); err != nil {
+			return err
+		}
+	}
+	for i := range s.st.Logs {
+		if err := s.log(&s.st.Logs[i]); err != nil {
+			return err
+		}
+	}
+	s.found.LostUniques = max(0, s.st.Unstreamed-s.found.Uniques)
+	return nil
+}
+
+// report hands damage on.
+func (s *scanner) report(err error) error {
+	if s.scan.Damaged == nil {
+		return err
+	}
+	text := err.Error()
+	if c := (*disk.CorruptError)(nil); errors.As(err, &c) {
+		text = fmt.Sprint(c.Path, c.Offset)
+	}
+	if s.reported[text] {
+		return nil
+	}
+	s.reported[text] = true
+	return s.scan.Damaged(err)
+}
+
+// readTails reads the buffers, piece by piece.
+func (s *scanner) readTails() error {
+	s.tails = tails{}
+	for _, ref := range s.st.Tails {
+		one := *s.st
+		one.Tails = []disk.Ref{ref}
+		piece, err := s.w.tails(&one)
+		if err != nil {
+			if err := s.report(err); err != nil {
+				return err
+			}
+		}
+		for slot, t := range piece {
+			s.tails[slot] = t
+		}
+	}
+	return nil
+}
+
+func (s *scanner) cachePart(ps *PartState) error {
+	before := s.found.Entries
+	err := s.part(ps.part(), ps.Bucket, cacheKind, ps.Offset, func(r *partReader) (bool, error) {
+		s.found.Entries += int64(len(r.keys))
+		if s.scan.Entry == nil {
+			return true, nil
+		}
+		for i, key := range r.keys {
+			if err := s.scan.Entry(Key(key), r.value(i)); err != nil {
+				return false, err
+			}
+		}
+		return true, nil
+	})
+	s.found.LostEntries += max(0, ps.Keys-(s.found.Entries-before))
+	return err
+}
+
+// part calls each for the readable blocks of a part from offset start on, until it says false.
+func (s *scanner) part(p part, bucket int, kind string, start int64, each func(r *partReader) (bool, error)) error {
+	if err := checkPart(p, s.w.d.dirs()); err != nil {
+		return s.report(err)
+	}
+	path := s.w.d.opt.partPath(kind, p.dir, p.gen)
+	f, err := s.w.d.fs().OpenRead(path)
+	if err != nil {
+		return s.report(fmt.Errorf("open %s: %w", path, err))
+	}
+	defer f.Close()
+	h := disk.Header{Kind: kind, Version: formatVersion, Number: p.gen, Place: uint64(p.dir)}
+	if err := disk.CheckHeader(f, h); err != nil {
+		if err := s.report(err); err != nil {
+			return err
+		}
+	}
+	chunk := disk.Alloc(walkChunkBytes)
+	defer func() { disk.Free(chunk) }()
+	r := partReader{opt: &s.w.d.opt, shift: s.w.d.shift, keys: make([]uint64, 0, blockKeys), numbers: kind == uniqueKind}
+	if s.w.d.opt.ValueBytes == variableValues {
+		r.ends = make([]uint32, 0, blockKeys)
+	}
+	r.open(p, bucket, chunkReader{f: f, buf: &chunk, count: &s.w.d.counts.cacheRead})
+	whole := start == p.off
+	r.c.off = start
+	for {
+		at := r.at()
+		ok, err := r.load()
+		switch {
+		case err == nil && !ok:
+			return nil
+		case err == nil:
+			more, err := each(&r)
+			if err != nil || !more {
+				return err
+			}
+			continue
+		case at == p.off+p.size && !whole:
+			return nil // the count of keys doesn't hold when not all blocks were seen
+		}
+		if small, ok := s.smaller(err, &chunk, &r.c, at); ok {
+			chunk = small
+			continue
+		}
+		if err := s.report(err); err != nil {
+			return err
+		}
+		whole = false
+		next := s.nextCacheBlock(f, &r, at+1, p.off+p.size, bucket)
+		if next < 0 {
+			return nil
+		}
+		r.c.off, r.c.lo, r.c.hi = next, 0, 0
+	}
+}
+
+// smaller lets a failed read be tried again page by page: a chunk reaches into blocks beyond the one that is wanted.
+func (s *scanner) smaller(err error, chunk *[]byte, c *chunkReader, at int64) ([]byte, bool) {
+	if isCorrupt(err) || len(*chunk) <= pageBytes {
+		return nil, false
+	}
+	disk.Free(*chunk)
+	c.off, c.lo, c.hi = at, 0, 0
+	return disk.Alloc(pageBytes), true
+}
+
+func isCorrupt(err error) bool {
+	var c *disk.CorruptError
+	return errors.As(err, &c)
+}
+
+// nextCacheBlock returns the offset of the next head of a block of the bucket whose own checksum holds; -1 for none.
+func (s *scanner) nextCacheBlock(f disk.File, r *partReader, from, end int64, bucket int) int64 {
+	return disk.FindMagic(f, from, end, cacheMagic, func(off int64) bool {
+		var head [cacheHeaderBytes]byte
+		var h cacheHeader
+		return off+cacheHeaderBytes <= end && disk.ReadFull(f, head[:], off) == nil &&
+			h.parse(head[:], f.Name(), off) == nil && h.bucket == uint32(bucket) && h.values == r.opt.valueCode()
+	})
+}
+
+// input goes through the tuples of a bucket: side by side as long as all is well, by the numbers of the records
+// from the first damage on.
+func (s *scanner) input(is *InputState) error {
+	if is.Dir < 0 || is.Dir >= s.w.d.dirs() {
+		return s.report(fmt.Errorf("invalid input %+v", *is))
+	}
+	if s.st.Aux == AuxLog {
+		return s.loggedKeys(is)
+	}
+	done := int64(0)
+	var stop error
+	err := s.w.input(is, s.tails, func(t Tuple) error {
+		done++
+		if s.scan.Tuple != nil {
+			stop = s.scan.Tuple(t)
+		}
+		return stop
+	})
+	if stop != nil {
+		return stop
+	}
+	if err != nil {
+		if err := s.report(err); err != nil {
+			return err
+		}
+		done, err = s.salvage(is, done)
+		if err != nil {
+			return err
+		}
+	}
+	s.found.Tuples += done
+	s.found.LostTuples += is.Tuples - done
+	return nil
+}
+
+// loggedKeys verifies the keys of a bucket whose texts are in a log.
+func (s *scanner) loggedKeys(is *InputState) error {
+	in := is.input(&s.w.d.opt)
+	if err := s.fill(&in.keys, is); err != nil {
+		return err
+	}
+	blocks, err := s.blocks(&in.keys, in.keysAt, nil)
+	if err != nil {
+		return err
+	}
+	n := -int64(in.keysAt.rec)
+	for _, b := range blocks {
+		n += max(0, b.n)
+	}
+	s.found.Tuples += min(n, is.Tuples)
+	s.found.LostTuples += max(0, is.Tuples-n)
+	return nil
+}
+
+// fill gives a stream its buffer, if that could be read.
+func (s *scanner) fill(st *stream, is *InputState) error {
+	slot := tailSlot{bucket: is.Bucket, sealed: is.Sealed, kind: st.kind}
+	if err := s.w.fill(st, s.tails, slot); err != nil {
+		delete(s.tails, slot)
+		if err := s.report(err); err != nil {
+			return err
+		}
+		return s.w.fill(st, s.tails, slot)
+	}
+	return nil
+}

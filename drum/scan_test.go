@@ -1,0 +1,209 @@
+package drum
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"drumbeat/disk"
+)
+
+// content is what a scan found, as a multiset of texts.
+type content struct {
+	items   map[string]int
+	found   Found
+	damages []string
+}
+
+func scanned(t testing.TB, w *world, st *State) content {
+	t.Helper()
+	c := content{items: map[string]int{}}
+	last, some := Key(0), false
+	var err error
+	c.found, err = ScanState(w.set, w.opt.Name, st, Scan{
+		SpanBytes: 8,
+		Entry: func(key Key, value []byte) error {
+			if some && key <= last {
+				t.Errorf("entry %x after %x", key, last)
+			}
+			last, some = key, true
+			c.items[fmt.Sprintf("entry %x %s", key, value)]++
+			return nil
+		},
+		Tuple: func(tu Tuple) error {
+			c.items[fmt.Sprintf("tuple %x %d %s %s", tu.Key, tu.Op, tu.Value, tu.Aux)]++
+			return nil
+		},
+		Text:    func(aux []byte, unique bool) error { c.items[fmt.Sprintf("text %s", aux)]++; return nil },
+		Damaged: func(err error) error { c.damages = append(c.damages, err.Error()); return nil },
+	})
+	must(t, err)
+	return c
+}
+
+// stateFiles are the files of the store and its tails.
+func stateFiles(t testing.TB, w *world) []string {
+	t.Helper()
+	var names []string
+	for i := range w.set.Paths {
+		for _, dir := range []string{w.set.Path(i, "state"), w.set.Path(i, "state", w.opt.Name)} {
+			list, err := w.set.FS.List(dir)
+			if err != nil {
+				continue
+			}
+			for _, name := range list {
+				if size, err := w.set.FS.Size(dir + "/" + name); err == nil && size > 0 {
+					names = append(names, dir+"/"+name)
+				}
+			}
+		}
+	}
+	return names
+}
+
+// spoil overwrites some bytes of a random file and returns the file and what puts them back.
+func spoil(t testing.TB, rng *rand.Rand, fsys disk.FS, names []string) (name string, undo func()) {
+	t.Helper()
+	name = names[rng.IntN(len(names))]
+	f, err := fsys.Open(name)
+	must(t, err)
+	size, err := f.Size()
+	must(t, err)
+	off := rng.Int64N(size)
+	old := make([]byte, min(size-off, 1+rng.Int64N(8)))
+	must(t, disk.ReadFull(f, old, off))
+	bad := slices.Clone(old)
+	for i := range bad {
+		bad[i] ^= byte(1 + rng.IntN(255))
+	}
+	_, err = f.WriteAt(bad, off)
+	must(t, err)
+	return name, func() {
+		_, err := f.WriteAt(old, off)
+		must(t, err)
+		must(t, f.Close())
+	}
+}
+
+// TestScanGoesOnBehindDamage: of a store whose files have wrong bytes at random places, a scan gives nothing that wasn't
+// there, and says of whatever is missing that something is.
+func TestScanGoesOnBehindDamage(t *testing.T) {
+	for _, name := range slices.Sorted(maps.Keys(kinds)) {
+		t.Run(name, func(t *testing.T) {
+			rng := newRand(t)
+			hurt := 0
+			for range times(4) {
+				mem := disk.NewMem(rng.Uint64())
+				w := newWorld(t, mem, small(kinds[name]), 1+rng.IntN(3))
+				must(t, w.open())
+				for range 40 {
+					must(t, w.act(rng))
+				}
+				must(t, w.checkpoint(nil))
+				hurt += spoilAndScan(t, rng, w)
+				must(t, w.d.Close())
+			}
+			if hurt == 0 {
+				t.Error("no damage hit anything that was needed")
+			}
+		})
+	}
+}
+
+func spoilAndScan(t *testing.T, rng *rand.Rand, w *world) (hurt int) {
+	t.Helper()
+	data, err := disk.ReadFile(w.set.FS, manifestName)
+	must(t, err)
+	var m manifest
+	must(t, json.Unmarshal(data, &m))
+	whole := scanned(t, w, m.State)
+	if len(whole.damages) > 0 || whole.found.Damaged() || whole.found.Uniques != m.State.Unstreamed {
+		t.Fatalf("a whole store: %+v, %q", whole.found, whole.damages)
+	}
+	names := stateFiles(t, w)
+	for range 30 {
+		var undo []func()
+		for range 1 + rng.IntN(3) {
+			_, u := spoil(t, rng, w.set.FS, names)
+			undo = append(undo, u)
+		}
+		c := scanned(t, w, m.State)
+		missing := 0
+		for item, n := range whole.items {
+			missing += n - c.items[item]
+		}
+		for item, n := range c.items {
+			if n > whole.items[item] {
+				t.Fatalf("found %d times, was there %d times: %s; %q", n, whole.items[item], item, c.damages)
+			}
+		}
+		lost := c.found.LostEntries + c.found.LostTexts
+		if !w.opt.logged() {
+			lost += c.found.LostTuples
+		}
+		if missing > 0 && len(c.damages) == 0 || !w.opt.logged() && int64(missing) != lost {
+			t.Fatalf("%d missing, %d said to be lost: %q", missing, lost, c.damages)
+		}
+		if len(c.damages) > 0 {
+			hurt++
+		}
+		for _, u := range slices.Backward(undo) {
+			u()
+		}
+	}
+	return hurt
+}
+
+// TestFill: a store made of the entries of another one holds them, goes on, and can be opened again.
+func TestFill(t *testing.T) {
+	for _, name := range slices.Sorted(maps.Keys(kinds)) {
+		t.Run(name, func(t *testing.T) {
+			rng := newRand(t)
+			w := newWorld(t, disk.NewMem(rng.Uint64()), small(kinds[name]), 2)
+			must(t, w.open())
+			for range 40 {
+				must(t, w.act(rng))
+			}
+			must(t, w.finish())
+			data, err := disk.ReadFile(w.set.FS, manifestName)
+			must(t, err)
+			var m manifest
+			must(t, json.Unmarshal(data, &m))
+			want := scanned(t, w, m.State)
+			type entry struct {
+				key   Key
+				value []byte
+			}
+			var all []entry
+			must(t, WalkCache(w.set, w.opt.Name, m.State, func(k Key, v []byte) error {
+				all = append(all, entry{k, slices.Clone(v)})
+				return nil
+			}))
+			must(t, w.d.Close())
+			copied := newWorld(t, disk.NewMem(1), w.opt, 2)
+			must(t, copied.open())
+			must(t, copied.d.Fill(func() (Key, []byte, bool, error) {
+				if len(all) == 0 {
+					return 0, nil, false, nil
+				}
+				e := all[0]
+				all = all[1:]
+				return e.key, e.value, true, nil
+			}))
+			must(t, copied.checkpoint(nil))
+			must(t, copied.d.Close())
+			must(t, copied.open())
+			data, err = disk.ReadFile(copied.set.FS, manifestName)
+			must(t, err)
+			must(t, json.Unmarshal(data, &m))
+			got := scanned(t, copied, m.State)
+			if !maps.Equal(got.items, want.items) || len(got.damages) > 0 {
+				t.Errorf("got %d entries, want %d; %q", len(got.items), len(want.items), got.damages)
+			}
+			must(t, copied.d.Close())
+		})
+	}
+}

@@ -1,0 +1,212 @@
+package queue
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"drumbeat/disk"
+)
+
+// Scan is Walk that goes on behind damage: each piece that can't be read is handed to damaged, and fn gets the records
+// that can. It returns how many records the state has that could not be read. With damaged nil the first damage ends it.
+func Scan(set disk.Set, name string, st *State, fn func(rec []byte) error, damaged func(error) error) (lost int64, err error) {
+	if err := st.validate(set.Len()); err != nil {
+		return 0, fmt.Errorf("queue: scan %s: %w", name, err)
+	}
+	if damaged == nil {
+		damaged = func(err error) error { return err }
+	}
+	s := scanner{walker: walker{st: st, fn: fn}, set: set, name: name, damaged: damaged}
+	if err := s.run(); err != nil {
+		return 0, fmt.Errorf("queue: scan %s: %w", name, err)
+	}
+	lost = st.Records - s.records
+	if lost != 0 && !s.hurt || lost < 0 {
+		err := fmt.Errorf("queue: scan %s: %d records of %d bytes found, the state says %d of %d", name, s.records, s.bytes,
+			st.Records, st.Bytes)
+		if err := damaged(err); err != nil {
+			return 0, err
+		}
+	}
+	return max(0, lost), nil
+}
+
+// ScanCalendar is WalkCalendar as Scan is Walk.
+func ScanCalendar(
+	set disk.Set, name string, st *CalendarState, fn func(dueMillis int64, rec []byte) error, damaged func(error) error,
+) (lost int64, err error) {
+	if err := st.validate(); err != nil {
+		return 0, fmt.Errorf("queue: scan %s: %w", name, err)
+	}
+	for _, s := range st.Slots {
+		each := func(rec []byte) error { return fn(s.Due, rec) }
+		n, err := Scan(set, slotName(name, s.Number), s.Queue, each, damaged)
+		if err != nil {
+			return lost, err
+		}
+		lost += n
+	}
+	return lost, nil
+}
+
+type scanner struct {
+	walker
+	set     disk.Set
+	name    string
+	damaged func(error) error
+	hurt    bool // damage was reported
+
+	head         [blockHeaderBytes]byte
+	payload, raw []byte
+}
+
+func (s *scanner) report(err error) error {
+	s.hurt = true
+	return s.damaged(err)
+}
+
+func (s *scanner) run() error {
+	if err := s.scanTail(s.st.Head); err != nil {
+		return err
+	}
+	at := segmentPlace{off: s.st.Offset, seq: s.st.Block, skip: s.st.Skip}
+	for _, seg := range s.st.Segments {
+		if err := s.segment(seg, at); err != nil {
+			return err
+		}
+		at = segmentPlace{off: disk.HeaderBytes}
+	}
+	return s.scanTail(s.st.Tail)
+}
+
+// scanTail is tail of the walker, over damage.
+func (s *scanner) scanTail(ref disk.Ref) error {
+	raw, err := disk.ReadTail(s.set, ref)
+	if err != nil {
+		return s.report(err)
+	}
+	_, err = s.each(raw, fmt.Sprintf("tails %d", ref.Gen), ref.Off)
+	return err
+}
+
+// segmentPlace is where a block begins, its number, and how many of its records have been read.
+type segmentPlace struct {
+	off  int64
+	seq  uint32
+	skip uint32
+}
+
+func (s *scanner) segment(seg Segment, at segmentPlace) error {
+	path := segmentPath(s.set, s.name, seg)
+	f, err := s.set.FS.OpenRead(path)
+	if err != nil {
+		return s.report(err)
+	}
+	defer f.Close()
+	hurt := false
+	if at.seq == 0 {
+		h := disk.Header{Kind: segmentKind, Version: segmentVersion, Number: seg.Number, Place: uint64(seg.Dir)}
+		if err := disk.CheckHeader(f, h); err != nil {
+			if err := s.report(err); err != nil {
+				return err
+			}
+		}
+	}
+	for at.off < seg.Size {
+		b, err := s.read(f, seg, at)
+		if err == nil {
+			if err := s.block(b, at.skip); err != nil {
+				return err
+			}
+			at = segmentPlace{off: b.end, seq: at.seq + 1}
+			continue
+		}
+		if err := s.report(err); err != nil {
+			return err
+		}
+		var ok bool
+		if at, ok = s.next(f, seg, at); !ok {
+			return nil
+		}
+		hurt = true
+	}
+	if at.seq != seg.Blocks && !hurt {
+		return s.report(&disk.CorruptError{
+			Path: path, Offset: seg.Size, Want: fmt.Sprintf("%d blocks", seg.Blocks), Got: fmt.Sprintf("%d", at.seq),
+		})
+	}
+	return nil
+}
+
+// read reads the block of a place, or the one behind the gap there.
+func (s *scanner) read(f disk.File, seg Segment, at segmentPlace) (block, error) {
+	head, off, err := readHeader(f, s.head[:0], seg, at.off)
+	if err != nil {
+		return block{}, err
+	}
+	h, err := parseBlockHeader(head, f.Name(), off, at.seq)
+	if err != nil {
+		return block{}, err
+	}
+	return s.readBlock(f, seg, off, head, h)
+}
+
+// readBlock reads and verifies the payload of a block.
+func (s *scanner) readBlock(f disk.File, seg Segment, off int64, head []byte, h blockHeader) (block, error) {
+	end := off + blockHeaderBytes + int64(h.stored)
+	if end > seg.Size {
+		return block{}, &disk.CorruptError{
+			Path: f.Name(), Offset: off,
+			Want: fmt.Sprintf("a block that ends by %d", seg.Size), Got: fmt.Sprintf("one that ends at %d", end),
+		}
+	}
+	s.payload = grow(s.payload[:0], int(h.stored))
+	if err := disk.ReadFull(f, s.payload, off+blockHeaderBytes); err != nil {
+		return block{}, err
+	}
+	if cap(s.raw) < int(h.raw) {
+		s.raw = make([]byte, 0, h.raw)
+	}
+	raw, err := decodeBlock(s.raw, head, s.payload, h, f.Name(), off)
+	return block{raw: raw, records: h.records, path: f.Name(), off: off, end: end}, err
+}
+
+// block hands on the records of a good block that have not been read.
+func (s *scanner) block(b block, skip uint32) error {
+	at, err := skipRecords(b, skip)
+	if err != nil {
+		return s.report(err)
+	}
+	n, err := s.each(b.raw[at:], b.path, b.off)
+	if err != nil {
+		return err
+	}
+	if n+skip != b.records {
+		return s.report(&disk.CorruptError{
+			Path: b.path, Offset: b.off, Want: fmt.Sprintf("%d records", b.records), Got: fmt.Sprintf("%d", n+skip),
+		})
+	}
+	return nil
+}
+
+// next finds the next whole block behind a damaged one.
+func (s *scanner) next(f disk.File, seg Segment, at segmentPlace) (segmentPlace, bool) {
+	place := segmentPlace{}
+	place.off = disk.FindMagic(f, at.off+1, seg.Size, blockMagic, func(off int64) bool {
+		var head [blockHeaderBytes]byte
+		if off+blockHeaderBytes > seg.Size || disk.ReadFull(f, head[:], off) != nil {
+			return false
+		}
+		place.seq = binary.LittleEndian.Uint32(head[4:])
+		h, err := parseBlockHeader(head[:], f.Name(), off, place.seq)
+		if err != nil || place.seq < at.seq {
+			return false
+		}
+		_, err = s.readBlock(f, seg, off, head[:], h)
+		return err == nil
+	})
+	if place.seq == at.seq {
+		place.skip = at.skip
+	}
+	return place, place.off >= 0
+}

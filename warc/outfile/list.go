@@ -1,0 +1,185 @@
+package outfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"drumbeat/disk"
+)
+
+// Content is one volume as it lies on disk: a final one, or one that a state names.
+type Content struct {
+	Dir  int
+	Name string // without suffix
+	// Final: no state is needed for it. Else Serial is that of the state.
+	Final   bool
+	Serial  uint64
+	Streams []StreamContent // in the order of Options.Streams
+}
+
+// StreamContent is where the bytes of one stream are: the first Size of the file Path, then Tail.
+type StreamContent struct {
+	// Path is "" when there is no such file: moved away, if the volume is final.
+	Path string
+	Size int64
+	Tail disk.Ref
+	// Changed: the file is final, and Options' Finish has been at it.
+	Changed bool
+}
+
+// List returns the volumes that are final, by directory and name, and then those that st names and that are not. Files of
+// other prefixes don't count. It changes nothing.
+func List(opt Options, st *State) ([]Content, error) {
+	var all []Content
+	named := map[string]bool{}
+	for _, v := range st.Volumes {
+		c := Content{Dir: v.Dir, Name: v.Name, Serial: v.Serial}
+		if v.Dir < 0 || v.Dir >= opt.Set.Len() || len(v.Streams) != len(opt.Streams) {
+			return nil, fmt.Errorf("outfile: list: impossible volume %+v", v)
+		}
+		named[v.Name] = true
+		for i, want := range v.Streams {
+			s, err := contentOf(opt, v, i, want)
+			if err != nil {
+				return nil, err
+			}
+			c.Streams = append(c.Streams, s)
+		}
+		all = append(all, c)
+	}
+	var finals []Content
+	for dir := range opt.Set.Paths {
+		list, err := listFinal(opt, dir, named)
+		if err != nil {
+			return nil, err
+		}
+		finals = append(finals, list...)
+	}
+	return append(finals, all...), nil
+}
+
+// contentOf finds the file of a stream of a volume that a state names.
+func contentOf(opt Options, v Volume, i int, want StreamState) (StreamContent, error) {
+	final := opt.Set.Path(v.Dir, opt.Sub, v.Name+opt.Streams[i].Suffix)
+	s := StreamContent{Path: final + openSuffix, Size: want.Size, Tail: want.Tail}
+	if want.Size == 0 {
+		s.Path = ""
+		return s, nil
+	}
+	_, err := opt.Set.FS.Size(s.Path)
+	if !errors.Is(err, fs.ErrNotExist) || !v.Closed {
+		return s, nil // also if it is missing: that is damage, not a move
+	}
+	size, err := opt.Set.FS.Size(final)
+	if errors.Is(err, fs.ErrNotExist) {
+		return StreamContent{}, nil
+	}
+	if err != nil {
+		return s, fmt.Errorf("outfile: list: %w", err)
+	}
+	return StreamContent{Path: final, Size: size, Changed: opt.Streams[i].Finish != nil}, nil
+}
+
+func listFinal(opt Options, dir int, named map[string]bool) ([]Content, error) {
+	names, err := opt.Set.FS.List(opt.Set.Path(dir, opt.Sub))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("outfile: list: %w", err)
+	}
+	byName := map[string]*Content{}
+	var order []string
+	for _, file := range names {
+		for i, stream := range opt.Streams {
+			name, ok := strings.CutSuffix(file, stream.Suffix)
+			if !ok || !strings.HasPrefix(name, opt.Prefix+"-") || named[name] {
+				continue
+			}
+			c := byName[name]
+			if c == nil {
+				c = &Content{Dir: dir, Name: name, Final: true, Streams: make([]StreamContent, len(opt.Streams))}
+				byName[name] = c
+				order = append(order, name)
+			}
+			path := opt.Set.Path(dir, opt.Sub, file)
+			size, err := opt.Set.FS.Size(path)
+			if err != nil {
+				return nil, fmt.Errorf("outfile: list: %w", err)
+			}
+			c.Streams[i] = StreamContent{Path: path, Size: size, Changed: stream.Finish != nil}
+		}
+	}
+	slices.Sort(order)
+	list := make([]Content, 0, len(order))
+	for _, name := range order {
+		list = append(list, *byName[name])
+	}
+	return list, nil
+}
+
+// Bytes is the content of a stream, to be read at any place. Close it.
+type Bytes struct {
+	f    disk.File
+	size int64
+	tail []byte
+}
+
+// Open opens the content of a stream. A file that is shorter than its state says, and a damaged tail, are
+// *disk.CorruptErrors; what there is can be read nevertheless.
+func (s StreamContent) Open(fsys disk.FS, state disk.Set) (*Bytes, error) {
+	b := &Bytes{size: s.Size}
+	var errs []error
+	if s.Path != "" {
+		f, err := fsys.OpenRead(s.Path)
+		if err != nil {
+			return nil, err
+		}
+		size, err := f.Size()
+		if err != nil {
+			return nil, errors.Join(err, f.Close())
+		}
+		if size < s.Size {
+			errs = append(errs, &disk.CorruptError{
+				Path: s.Path, Offset: size, Want: fmt.Sprintf("%d bytes", s.Size), Got: fmt.Sprintf("%d bytes", size),
+			})
+			b.size = size
+		}
+		b.f = f
+	}
+	tail, err := disk.ReadTail(state, s.Tail)
+	if len(errs) == 0 {
+		b.tail = tail
+	}
+	return b, errors.Join(append(errs, err)...)
+}
+
+// Size returns the length in bytes.
+func (b *Bytes) Size() int64 { return b.size + int64(len(b.tail)) }
+
+// ReadAt implements io.ReaderAt.
+func (b *Bytes) ReadAt(p []byte, off int64) (n int, err error) {
+	if off < b.size {
+		n, err = b.f.ReadAt(p[:min(int64(len(p)), b.size-off)], off)
+		if err != nil && int64(n) < min(int64(len(p)), b.size-off) {
+			return n, err
+		}
+		off += int64(n)
+	}
+	if n < len(p) && off-b.size < int64(len(b.tail)) {
+		n += copy(p[n:], b.tail[off-b.size:])
+	}
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// Close closes the file.
+func (b *Bytes) Close() error {
+	if b.f == nil {
+		return nil
+	}
+	return b.f.Close()
+}

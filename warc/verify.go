@@ -1,0 +1,393 @@
+package warc
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha1"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"drumbeat/disk"
+	"drumbeat/warc/outfile"
+)
+
+// Verify is what VerifyFiles does with what it finds. An error of a function ends it.
+type Verify struct {
+	// MaxBlock bounds a record's block in RAM, in bytes; 0 means 1 GiB.
+	MaxBlock int64
+	// Capture gets each response record that is whole, in order of the files; valid during the call.
+	Capture func(c *Capture) error
+	// Damaged gets what is wrong with a file; the rest of it is read on. nil: the first damage ends it.
+	Damaged func(err error) error
+}
+
+// Capture is a response record as its header, block and index line agree on it.
+type Capture struct {
+	File           string // final name, without directory
+	Offset, Length int64
+	URL            string
+	Status         int
+	Digest         string // of the payload
+}
+
+// Verified counts what VerifyFiles read.
+type Verified struct {
+	Files, Records, Captures, Lines int64
+	Bytes                           int64
+	// Absent is how many of the WARC files and of the indexes that the crawl has made aren't there: moved away.
+	AbsentFiles, AbsentIndexes int64
+}
+
+// VerifyFiles reads every WARC file and index that there is: form, lengths and checksums of each record, its digests, and that
+// each response record has its line in the index (offset, length, URL, status, digest) and each line its record. A final
+// file that was moved away, or its index, is counted, not damage. Memory: an index and a record.
+func VerifyFiles(opt Options, st *State, v Verify) (Verified, error) {
+	opt.defaults()
+	if v.MaxBlock == 0 {
+		v.MaxBlock = 1 << 30
+	}
+	if v.Damaged == nil {
+		v.Damaged = func(err error) error { return err }
+	}
+	x := verifier{opt: opt, v: v}
+	all, err := outfile.List(opt.outfile(), &st.Files)
+	if err != nil {
+		return x.sum, fmt.Errorf("warc: verify: %w", err)
+	}
+	serials := map[uint64]bool{}
+	for i := range all {
+		c := &all[i]
+		if serial, ok := x.serial(c); ok && c.Streams[dataStream].Path+refText(c.Streams[dataStream].Tail) != "" {
+			serials[serial] = true
+		}
+		if err := x.volume(c); err != nil {
+			return x.sum, fmt.Errorf("warc: verify %s: %w", c.Name, err)
+		}
+	}
+	x.sum.AbsentFiles = max(0, int64(st.Files.Serial)-int64(len(serials)))
+	return x.sum, nil
+}
+
+// refText is "" for the empty string's reference.
+func refText(r disk.Ref) string {
+	if r.Len == 0 {
+		return ""
+	}
+	return strconv.FormatUint(r.Gen, 10)
+}
+
+type verifier struct {
+	opt Options
+	v   Verify
+	sum Verified
+}
+
+// serial reads the number in a file's name.
+func (x *verifier) serial(c *outfile.Content) (uint64, bool) {
+	if !c.Final {
+		return c.Serial, true
+	}
+	fields := strings.SplitN(strings.TrimPrefix(c.Name, x.opt.Prefix+"-"), "-", 3)
+	if len(fields) < 2 {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(fields[1], 10, 64)
+	return n, err == nil
+}
+
+// line is what an index says of a record.
+type line struct {
+	length                        int64
+	url, digest, stamp, truncated string
+	status                        int
+}
+
+// volume verifies one WARC file with its index.
+func (x *verifier) volume(c *outfile.Content) error {
+	var lines map[int64]line
+	data, index := c.Streams[dataStream], c.Streams[indexStream]
+	empty := func(s outfile.StreamContent) bool { return s.Path == "" && s.Tail.Len == 0 }
+	if empty(data) && empty(index) {
+		return nil
+	}
+	if !empty(index) {
+		x.sum.Files++
+		lines = map[int64]line{}
+		if err := x.open(index, func(b *outfile.Bytes) error { return x.index(c, index, b, lines) }); err != nil {
+			return err
+		}
+	} else {
+		x.sum.AbsentIndexes++
+	}
+	if empty(data) {
+		return nil // moved away: counted by serial
+	}
+	x.sum.Files++
+	return x.open(data, func(b *outfile.Bytes) error { return x.data(c, data, b, lines) })
+}
+
+// open calls fn with the bytes of a stream.
+func (x *verifier) open(s outfile.StreamContent, fn func(b *outfile.Bytes) error) error {
+	b, err := s.Open(x.opt.Set.FS, x.opt.State)
+	if err != nil {
+		if err := x.v.Damaged(err); err != nil {
+			return err
+		}
+	}
+	if b == nil {
+		return nil
+	}
+	x.sum.Bytes += b.Size()
+	return errors.Join(fn(b), b.Close())
+}
+
+// damage reports a fault of a volume's stream.
+func (x *verifier) damage(s outfile.StreamContent, off int64, want, got string) error {
+	path := s.Path
+	if path == "" || off >= s.Size {
+		path = fmt.Sprintf("%s and tails-%010d", path, s.Tail.Gen)
+	}
+	return x.v.Damaged(&disk.CorruptError{Path: path, Offset: off, Want: want, Got: got})
+}
+
+// index reads the lines of an index.
+func (x *verifier) index(c *outfile.Content, s outfile.StreamContent, b *outfile.Bytes, lines map[int64]line) error {
+	r := bufio.NewReaderSize(io.NewSectionReader(b, 0, b.Size()), 1<<20)
+	off, last := int64(0), ""
+	for {
+		text, err := r.ReadString('\n')
+		if err == io.EOF && text == "" {
+			return nil
+		}
+		if err != nil && err != io.EOF {
+			return x.v.Damaged(fmt.Errorf("read %s at %d: %w", s.Path, off, err))
+		}
+		x.sum.Lines++
+		at, l, err := parseLine(text, c.Name+dataSuffix)
+		if err == nil && s.Changed && text < last {
+			err = errors.New("a line out of order")
+		}
+		if _, twice := lines[at]; err == nil && twice {
+			err = fmt.Errorf("a second line for offset %d", at)
+		}
+		if err != nil {
+			if err := x.damage(s, off, "an index line", err.Error()); err != nil {
+				return err
+			}
+		} else {
+			lines[at] = l
+		}
+		off, last = off+int64(len(text)), text
+	}
+}
+
+// parseLine reads a line of the index of file.
+func parseLine(text, file string) (offset int64, l line, err error) {
+	fail := func(what string) (int64, line, error) {
+		return 0, l, fmt.Errorf("%s in %q", what, text[:min(len(text), 60)])
+	}
+	fields := strings.SplitN(strings.TrimSuffix(text, "\n"), " ", 3)
+	if len(fields) != 3 || !strings.HasSuffix(text, "\n") {
+		return fail("no key, time and object")
+	}
+	var o indexObject
+	if err := json.Unmarshal([]byte(fields[2]), &o); err != nil {
+		return fail("no JSON object")
+	}
+	status, err1 := strconv.Atoi(o.Status)
+	length, err2 := strconv.ParseInt(o.Length, 10, 64)
+	offset, err3 := strconv.ParseInt(o.Offset, 10, 64)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return fail("no numbers")
+	}
+	if o.Filename != file {
+		return fail("another file's name")
+	}
+	l = line{length: length, url: o.URL, digest: o.Digest, status: status, stamp: fields[1], truncated: o.Truncated}
+	loc := Location{File: file, Offset: offset, Length: length}
+	if want := o.append(nil, &l, loc); string(want) != text {
+		return fail("not what its fields give, " + string(want[:min(len(want), 60)]))
+	}
+	return offset, l, nil
+}
+
+// indexObject is the object of an index line.
+type indexObject struct{ URL, MIME, Status, Digest, Redirect, Truncated, Length, Offset, Filename string }
+
+// append appends the line of these fields, as appendIndexHead and appendIndexTail make it.
+func (o *indexObject) append(dst []byte, l *line, loc Location) []byte {
+	dst = appendSURT(dst, latin1(o.URL))
+	dst = append(append(append(dst, ' '), l.stamp...), " {"...)
+	for i, f := range [...]struct{ name, value string }{{"url", o.URL}, {"mime", o.MIME}, {"status", o.Status}, {"digest", o.Digest},
+		{"redirect", o.Redirect}, {"truncated", o.Truncated}} {
+		if i >= 4 && f.value == "" {
+			continue
+		}
+		if i > 0 {
+			dst = append(dst, ", "...)
+		}
+		dst = append(append(append(dst, '"'), f.name...), `": `...)
+		dst = appendJSON(dst, latin1(f.value))
+	}
+	return appendIndexTail(dst, loc)
+}
+
+// latin1 undoes what appendJSON and a JSON reader do to bytes.
+func latin1(s string) []byte {
+	b := make([]byte, 0, len(s))
+	for _, r := range s {
+		b = append(b, byte(r))
+	}
+	return b
+}
+
+// memberMagic begins every record that the Encoder writes.
+const memberMagic = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
+
+// data reads the records of a WARC file and compares them with the index, if there is one.
+func (x *verifier) data(c *outfile.Content, s outfile.StreamContent, b *outfile.Bytes, lines map[int64]line) error {
+	lost := false
+	for off := int64(0); off < b.Size(); {
+		var stop error
+		base, next := off, off
+		err := Read(io.NewSectionReader(b, base, b.Size()-base), x.v.MaxBlock, func(rec *Record) error {
+			rec.Offset += base
+			next = rec.Offset + rec.Length
+			stop = x.record(c, s, rec, lines)
+			return stop
+		})
+		if stop != nil {
+			return stop
+		}
+		if err == nil {
+			break
+		}
+		lost = true
+		if err := x.damage(s, next, "a record", err.Error()); err != nil {
+			return err
+		}
+		whole := func(at int64) bool {
+			found := errors.New("found")
+			return errors.Is(Read(io.NewSectionReader(b, at, b.Size()-at), x.v.MaxBlock,
+				func(*Record) error { return found }), found)
+		}
+		if off = disk.FindMagic(b, next+1, b.Size(), memberMagic, whole); off < 0 {
+			break
+		}
+	}
+	for at, l := range lines {
+		if lost && at < b.Size() {
+			continue // said already
+		}
+		if err := x.damage(s, at, "the record of "+l.url, "none"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// record verifies one record; the index line of a response is taken out of lines.
+func (x *verifier) record(c *outfile.Content, s outfile.StreamContent, rec *Record, lines map[int64]line) error {
+	x.sum.Records++
+	if want, got := rec.Get("WARC-Block-Digest"), sha1Of(rec.Block); want != got {
+		if err := x.damage(s, rec.Offset, "block digest "+want, got); err != nil {
+			return err
+		}
+	}
+	if rec.Type() != "response" {
+		return nil
+	}
+	x.sum.Captures++
+	found := Capture{File: c.Name + dataSuffix, Offset: rec.Offset, Length: rec.Length, URL: rec.Get("WARC-Target-URI"),
+		Status: statusOf(rec.Block), Digest: rec.Get("WARC-Payload-Digest")}
+	if !hasPayload(rec.Block, found.Digest) {
+		if err := x.damage(s, rec.Offset, "payload digest "+found.Digest, "another payload"); err != nil {
+			return err
+		}
+	}
+	if lines != nil {
+		l, ok := lines[rec.Offset]
+		delete(lines, rec.Offset)
+		want := line{length: found.Length, url: found.URL, digest: found.Digest, status: found.Status,
+			stamp: digits(rec.Get("WARC-Date")), truncated: rec.Get("WARC-Truncated")}
+		if !ok {
+			if err := x.damage(s, rec.Offset, "a line of the index for "+found.URL, "none"); err != nil {
+				return err
+			}
+		} else if l != want {
+			if err := x.damage(s, rec.Offset, fmt.Sprintf("the record of index line %+v", l), fmt.Sprintf("%+v", want)); err != nil {
+				return err
+			}
+		}
+	}
+	if x.v.Capture == nil {
+		return nil
+	}
+	return x.v.Capture(&found)
+}
+
+func sha1Of(b []byte) string {
+	sum := sha1.Sum(b)
+	return digest(sum[:])
+}
+
+// digits leaves out all but the digits of a time.
+func digits(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < '0' || r > '9' {
+			return -1
+		}
+		return r
+	}, s)
+}
+
+// statusOf reads the status line of a response; 0 if there is none.
+func statusOf(block []byte) int {
+	head, _, _ := bytes.Cut(block, []byte("\n"))
+	fields := bytes.Fields(head)
+	if len(fields) < 2 {
+		return 0
+	}
+	n, err := strconv.Atoi(string(fields[1]))
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// maxHeads bounds the empty lines at which a head may end, as hasPayload sees it.
+const maxHeads = 8
+
+// hasPayload reports whether what follows the head of a response has that digest, with its chunk framing or without. Where
+// the head ends isn't said anywhere: every empty line is tried.
+func hasPayload(block []byte, want string) bool {
+	body := block
+	for range maxHeads {
+		i := bytes.Index(body, []byte("\n"))
+		for i >= 0 && !bytes.HasPrefix(body[i+1:], []byte("\n")) && !bytes.HasPrefix(body[i+1:], []byte("\r\n")) {
+			j := bytes.IndexByte(body[i+1:], '\n')
+			if j < 0 {
+				i = -1
+				break
+			}
+			i += 1 + j
+		}
+		if i < 0 {
+			return sha1Of(nil) == want
+		}
+		body = body[i+1:]
+		body = body[bytes.IndexByte(body, '\n')+1:]
+		if sha1Of(body) == want {
+			return true
+		}
+		sha := sha1.New()
+		if eachChunk(body, func(p []byte) { sha.Write(p) }) && digest(sha.Sum(nil)) == want {
+			return true
+		}
+	}
+	return false
+}

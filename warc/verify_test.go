@@ -1,0 +1,133 @@
+package warc
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"drumbeat/disk"
+)
+
+// TestVerifyFindsWhatDoesNotAgree: files as written verify, with their tails; with a wrong byte anywhere in a WARC file or an
+// index, or a line gone, something is said; a final file that was moved away is counted and is no damage.
+func TestVerifyFindsWhatDoesNotAgree(t *testing.T) {
+	mem := disk.NewMem(1)
+	set := disk.Set{FS: mem, Paths: []string{"d"}}
+	opt := Options{Set: set, State: set, FileBytes: 20_000, BufferBytes: 4096, Random: rand.NewChaCha8([32]byte{})}
+	w, err := Open(opt, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	enc, rng := w.NewEncoder(), rand.New(rand.NewPCG(1, 1))
+	for i := range 100 {
+		body := strings.Repeat(fmt.Sprintf("page %d ", i), 1+rng.IntN(200))
+		x := &Exchange{
+			URL: fmt.Appendf(nil, "http://h%d.test/?q=%d", i%7, i), Date: time.Unix(1e9, 0), Status: 200,
+			Request: []byte("GET / HTTP/1.1\r\n\r\n"), Head: []byte("HTTP/1.1 200 OK\r\nX: y\r\n\r\n"), Body: []byte(body),
+			Encoded: i%5 == 0,
+		}
+		if i%3 == 0 {
+			x.Body, x.Chunked = fmt.Appendf(nil, "%x\r\n%s\r\n0\r\n\r\n", len(body), body), true
+		}
+		var p Prepared
+		if err := enc.Prepare(&p, x); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Append(&p, time.Unix(1e9, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tails, err := disk.CreateTails(set, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := w.Freeze()
+	st, err := f.Save(tails)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tails.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	verify := func() (Verified, map[string]bool, []string) {
+		urls, damages := map[string]bool{}, []string(nil)
+		sum, err := VerifyFiles(opt, st, Verify{
+			Capture: func(c *Capture) error { urls[c.URL] = true; return nil },
+			Damaged: func(err error) error { damages = append(damages, err.Error()); return nil },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sum, urls, damages
+	}
+	sum, urls, damages := verify()
+	if len(damages) > 0 || sum.Captures != 100 || sum.Lines != 100 || len(urls) != 100 || sum.Records != 200+sum.Files/2 ||
+		sum.AbsentFiles != 0 || sum.AbsentIndexes != 0 {
+		t.Fatalf("whole files: %+v, %d URLs, %q", sum, len(urls), damages)
+	}
+	names, err := mem.List("d/warc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := mem.MkdirAll("away"); err != nil {
+		t.Fatal(err)
+	}
+	for range 60 {
+		name := "d/warc/" + names[rng.IntN(len(names))]
+		file, err := mem.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size, _ := file.Size()
+		off, old := rng.Int64N(size), []byte{0}
+		if _, err := file.ReadAt(old, off); err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(name, openSuffixOfTest) && off >= sizeOf(st, name) {
+			continue
+		}
+		write := func(b byte) {
+			if _, err := file.WriteAt([]byte{b}, off); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write(old[0] ^ byte(1<<rng.IntN(8)))
+		if _, urls, damages := verify(); len(damages) == 0 {
+			t.Errorf("%s at %d: nothing said; %d URLs", name, off, len(urls))
+		}
+		write(old[0])
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, openSuffixOfTest) {
+			continue
+		}
+		if err := mem.Rename("d/warc/"+name, "away/"+name); err != nil {
+			t.Fatal(err)
+		}
+		sum, _, damages := verify()
+		if len(damages) > 0 || sum.AbsentFiles+sum.AbsentIndexes != 1 {
+			t.Errorf("%s moved away: %+v, %q", name, sum, damages)
+		}
+		if err := mem.Rename("away/"+name, "d/warc/"+name); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+const openSuffixOfTest = ".open"
+
+func sizeOf(st *State, path string) int64 {
+	for _, v := range st.Files.Volumes {
+		for i, suffix := range []string{dataSuffix, indexSuffix} {
+			if strings.HasSuffix(path, v.Name+suffix+openSuffixOfTest) {
+				return v.Streams[i].Size
+			}
+		}
+	}
+	return 0
+}
