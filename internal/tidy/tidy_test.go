@@ -59,13 +59,14 @@ var layers = map[string]layer{
 
 	"internal/simweb": {0, nil},
 	"internal/tidy":   {0, nil},
+	"internal/damage": {5, []string{"disk"}}, // for tests
 
 	// A command of its own, which shares no code with what it checks.
 	"internal/realweb": {0, nil},
 }
 
 // testHelpers may be imported by the tests of any package.
-var testHelpers = []string{"internal/simweb", "disk"}
+var testHelpers = []string{"internal/simweb", "internal/damage", "disk"}
 
 type source struct {
 	name   string // path from the root
