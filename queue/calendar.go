@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/bits"
@@ -140,9 +141,7 @@ func (c *Calendar) appendTo(edge int64, rec []byte) (found bool, err error) {
 }
 
 func (c *Calendar) find(edge int64) (int, bool) {
-	return slices.BinarySearchFunc(c.slots, edge, func(s *slot, edge int64) int {
-		return int(min(max(s.edge-edge, -1), 1))
-	})
+	return slices.BinarySearchFunc(c.slots, edge, func(s *slot, edge int64) int { return cmp.Compare(s.edge, edge) })
 }
 
 func (c *Calendar) addSlot(edge int64) {

@@ -33,10 +33,12 @@ func (st *CalendarState) validate() error {
 	if st.V != calendarVersion {
 		return fmt.Errorf("state has version %d; this program knows %d", st.V, calendarVersion)
 	}
+	seen := make(map[uint64]bool, len(st.Slots))
 	for i, s := range st.Slots {
-		if s.Queue == nil || s.Number >= st.Next || i > 0 && s.Due <= st.Slots[i-1].Due {
+		if s.Queue == nil || s.Number >= st.Next || seen[s.Number] || i > 0 && s.Due <= st.Slots[i-1].Due {
 			return fmt.Errorf("impossible slot %d, due %d", s.Number, s.Due)
 		}
+		seen[s.Number] = true
 	}
 	return nil
 }
