@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"runtime"
 	"sort"
 	"strings"
 	"sync"
@@ -135,7 +136,7 @@ func progressFields(s *crawl.Snapshot) []any {
 			fields = append(fields, name, n)
 		}
 	}
-	fields = append(fields, "exchanges", s.InFlight)
+	fields = append(fields, "exchanges", s.InFlight, "goroutines", runtime.NumGoroutine())
 	if s.Waiting != "" {
 		fields = append(fields, "waits_for", s.Waiting)
 	}

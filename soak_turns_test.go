@@ -1,0 +1,308 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func (s *soak) kill() {
+	s.signal(syscall.SIGKILL)
+	s.ends(killed)
+}
+
+func (s *soak) term() {
+	s.signal(syscall.SIGTERM)
+	s.ends(alive, exitSignal)
+}
+
+// twoSignals stops the crawl in order, then at once.
+func (s *soak) twoSignals() {
+	s.signal(syscall.SIGTERM)
+	s.let(2*sameSignal, 2*sameSignal)
+	s.signal(syscall.SIGINT)
+	s.ends(alive, exitSignal, exitForced)
+}
+
+// freeze stops the process for a while, as a suspended machine does.
+func (s *soak) freeze() {
+	s.signal(syscall.SIGSTOP)
+	s.let(s.unit/2, 2*s.unit)
+	s.signal(syscall.SIGCONT)
+	s.goesOn(time.Minute)
+}
+
+// descriptors leaves the process few more descriptors than it has, for a while. It may go on, or stop and say why.
+func (s *soak) descriptors() {
+	n := s.p.now().descriptors
+	if n == 0 {
+		return // it has ended
+	}
+	s.limit(unix.RLIMIT_NOFILE, uint64(max(3, n-4+s.rng.IntN(8))))
+	s.let(s.unit, 2*s.unit)
+	s.unlimit(unix.RLIMIT_NOFILE)
+	s.goesOnOr("too many open files", exitFailure)
+}
+
+// fewDescriptors starts the crawl with few: it makes do with fewer connections.
+func (s *soak) fewDescriptors() {
+	s.stop()
+	s.descriptorLimit = 100 + s.rng.IntN(200)
+	s.start()
+	s.descriptorLimit = 0
+	s.goesOn(time.Minute)
+}
+
+// memory lets the process have hardly more address space than it has. It may survive; usually the runtime ends it.
+func (s *soak) memory() {
+	s.limit(unix.RLIMIT_AS, s.p.now().virtual+uint64(s.rng.IntN(8<<20)))
+	s.let(s.unit, 3*s.unit)
+	s.unlimit(unix.RLIMIT_AS)
+	s.goesOnOr("memory", exitFailure, goThrow)
+}
+
+// goThrow is the exit code of a Go program whose runtime gives up.
+const goThrow = 2
+
+// goesOnOr asserts that the process goes on, or has ended by one of the codes with such a text.
+func (s *soak) goesOnOr(text string, codes ...int) {
+	s.t.Helper()
+	if !s.p.exited() {
+		before, _, _ := s.web.Log().Totals()
+		if s.waitFor(time.Minute, func() bool { n, _, _ := s.web.Log().Totals(); return n > before }) {
+			return
+		}
+	}
+	p := s.p
+	if s.ends(alive, codes...); p.code() != exitDone && !strings.Contains(p.tail.text(), text) {
+		s.t.Errorf("it ended and didn't say %q:\n%s", text, p.tail.text())
+	}
+}
+
+// diskLimit restarts with a --disk that is exceeded already: the crawl stops in order, or pauses.
+func (s *soak) diskLimit() {
+	s.stop()
+	s.start("--disk=1MiB")
+	s.fullNow()
+}
+
+// fullNow waits until the crawl has stopped for lack of space, or says that it pauses.
+func (s *soak) fullNow() {
+	s.t.Helper()
+	s.waitFor(time.Minute, func() bool { return strings.Contains(s.p.tail.text(), pauseText) })
+	if s.p.exited() {
+		s.ends(alive, exitDiskFull)
+	}
+}
+
+// pauseText is what the crawl logs when it pauses because a disk is full.
+const pauseText = "fetching pauses"
+
+// nearlyFull leaves less of a disk than the crawl keeps free, but more than a checkpoint needs.
+func (s *soak) nearlyFull() {
+	free := s.fill(s.disks.small, 6<<20)
+	s.fullNow()
+	free()
+	if s.p != nil {
+		s.goesOn(time.Minute)
+	}
+}
+
+// full leaves nothing at all: even a checkpoint can't be made.
+func (s *soak) full() {
+	free := s.fill(s.disks.small, 0)
+	s.fullNow()
+	if s.p == nil {
+		s.audit() // of a full disk
+		s.start()
+		s.fullNow() // it can't go on yet
+	}
+	if s.p != nil {
+		s.signal(syscall.SIGKILL)
+		s.ends(killed, exitDiskFull)
+	}
+	free()
+	s.start()
+	s.goesOn(time.Minute)
+}
+
+// slowDisk lets one of the disks write very little a second for a while.
+func (s *soak) slowDisk() {
+	s.disks.slow(s.t, 200_000)
+	s.let(2*s.unit, 5*s.unit)
+	s.disks.slow(s.t, 0)
+	s.goesOn(2 * time.Minute)
+}
+
+// refused runs the command, which must end with a complaint about directories and leave everything as it is.
+func (s *soak) refused(dirs []string, text string) {
+	s.t.Helper()
+	out := s.run(exitDirectory, s.args(dirs)...)
+	if !strings.Contains(out, text) {
+		s.t.Errorf("the refusal doesn't say %q:\n%s", text, out)
+	}
+}
+
+// missing hides one directory: the crawl must not begin it afresh.
+func (s *soak) missing() {
+	s.stop()
+	dir := s.dirs[s.rng.IntN(len(s.dirs))]
+	away := dir + ".away"
+	must(s, os.Rename(dir, away))
+	s.refused(s.dirs, "missing")
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		s.t.Errorf("%s was made afresh: %v", dir, err)
+	}
+	must(s, os.Mkdir(dir, 0o700)) // as the mount point of a disk that isn't there
+	s.refused(s.dirs, "missing")
+	must(s, os.RemoveAll(dir))
+	must(s, os.Rename(away, dir))
+}
+
+// leftOut gives one directory too few.
+func (s *soak) leftOut() {
+	s.stop()
+	i := s.rng.IntN(len(s.dirs))
+	s.refused(slices.Delete(slices.Clone(s.dirs), i, i+1), "missing")
+}
+
+// swapped gives the directories in another order: that must not matter.
+func (s *soak) swapped() {
+	s.stop()
+	s.rng.Shuffle(len(s.dirs), func(i, j int) { s.dirs[i], s.dirs[j] = s.dirs[j], s.dirs[i] })
+	s.start()
+	s.goesOn(time.Minute)
+}
+
+// moved renames a directory: identity counts, not the path.
+func (s *soak) moved() {
+	s.stop()
+	i := s.rng.IntN(len(s.dirs))
+	to := strings.TrimSuffix(s.dirs[i], ".moved")
+	if to == s.dirs[i] {
+		to += ".moved"
+	}
+	must(s, os.Rename(s.dirs[i], to))
+	s.dirs[i] = to
+	s.start()
+	s.goesOn(time.Minute)
+}
+
+// foreign puts something else in a directory's place.
+func (s *soak) foreign() {
+	s.stop()
+	i := s.rng.IntN(len(s.dirs))
+	dirs := slices.Clone(s.dirs)
+	dirs[i] = s.other
+	s.refused(dirs, "belongs to crawl")
+	s.run(exitDone, "audit", s.other)
+	dirs[i] = filepath.Join(s.tmp, "thesis")
+	must(s, os.MkdirAll(dirs[i], 0o700))
+	must(s, os.WriteFile(filepath.Join(dirs[i], "thesis.tex"), []byte("x"), 0o600))
+	s.refused(dirs, "isn't empty")
+	if names, err := os.ReadDir(dirs[i]); err != nil || len(names) != 1 {
+		s.t.Errorf("the foreign directory holds %v, %v", names, err)
+	}
+}
+
+// unmounted takes one disk away between two runs.
+func (s *soak) unmounted() {
+	s.stop()
+	s.disks.unmountLoop(s.t)
+	s.refused(s.dirs, "missing")
+	if names, err := os.ReadDir(s.disks.loop); err != nil || len(names) != 0 {
+		s.t.Errorf("the mount point of the disk that isn't there holds %v, %v", names, err)
+	}
+	s.disks.mountLoop(s.t)
+}
+
+// fill writes a file that leaves so many bytes free. What is returned takes it away again.
+func (s *soak) fill(dir string, leave int64) func() {
+	s.t.Helper()
+	name := filepath.Join(dir, "ballast")
+	f, err := os.Create(name)
+	must(s, err)
+	piece := make([]byte, 1<<20)
+	for {
+		var st unix.Statfs_t
+		must(s, unix.Statfs(dir, &st))
+		n := int64(st.Bavail)*st.Bsize - leave
+		if n <= 0 {
+			break
+		}
+		if _, err := f.Write(piece[:min(n, int64(len(piece)))]); err != nil {
+			break // full
+		}
+	}
+	must(s, f.Close())
+	return func() { must(s, os.Remove(name)) }
+}
+
+// limit sets a soft limit of the process.
+func (s *soak) limit(resource int, to uint64) {
+	s.t.Helper()
+	old, err := s.limits(resource)
+	if err == nil {
+		err = unix.Prlimit(s.p.cmd.Process.Pid, resource, &unix.Rlimit{Cur: to, Max: old.Max}, nil)
+	}
+	if err != nil && !s.p.exited() {
+		s.t.Errorf("limit %d of the process: %v", resource, err)
+	}
+}
+
+func (s *soak) limits(resource int) (old unix.Rlimit, err error) {
+	err = unix.Prlimit(s.p.cmd.Process.Pid, resource, nil, &old)
+	return old, err
+}
+
+// unlimit takes the soft limit away.
+func (s *soak) unlimit(resource int) {
+	if old, err := s.limits(resource); err == nil {
+		s.limit(resource, old.Max)
+	}
+}
+
+func must(s *soak, err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// now is what the process has of everything; zero when it has ended.
+func (p *process) now() (sm sample) {
+	dir := fmt.Sprintf("/proc/%d/", p.cmd.Process.Pid)
+	f, err := os.Open(dir + "status")
+	if err != nil {
+		return sm
+	}
+	defer f.Close()
+	for sc := bufio.NewScanner(f); sc.Scan(); {
+		name, value, _ := strings.Cut(sc.Text(), ":")
+		var n int64
+		if _, err := fmt.Sscan(value, &n); err != nil {
+			continue
+		}
+		switch name {
+		case "VmRSS":
+			sm.rss = n << 10
+		case "VmSize":
+			sm.virtual = uint64(n) << 10
+		case "Threads":
+			sm.threads = int(n)
+		}
+	}
+	fds, err := os.ReadDir(dir + "fd")
+	if err != nil {
+		return sample{}
+	}
+	sm.descriptors = len(fds)
+	return sm
+}
