@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+	"github.com/dustin/go-humanize"
 
 	"drumbeat/crawl"
 	"drumbeat/disk"
@@ -174,11 +175,17 @@ func (c *crawlCmd) network(plan crawl.Plan) (*network, error) {
 	if strings.Contains(c.Contact, "@") && !strings.Contains(c.Contact, "/") {
 		from = c.Contact
 	}
+	limits := fetch.Limits{Connect: c.ConnectTimeout, TLS: c.ConnectTimeout, FirstByte: c.FirstByteTimeout,
+		Total: c.Timeout, BodyBytes: int(c.MaxBody), DecodedBytes: int(min(4*c.MaxBody, maxBodyLimit))}
+	bodies := max(plan.BodyBytes, limits.MemoryBytes())
+	if bodies > plan.HeapBytes/2 {
+		return nil, usageError{fmt.Errorf("--max-body %s is too much for --ram: one page may take %s, the Go heap's share is %s",
+			humanize.IBytes(uint64(c.MaxBody)), humanize.IBytes(uint64(bodies)), humanize.IBytes(uint64(plan.HeapBytes)))}
+	}
 	return openNetwork(
 		dnscache.Options{Servers: servers, Rate: float64(c.DNSRate), MaxBytes: dnsCacheBytes(plan), Family: family},
 		fetch.Options{
-			Limits: fetch.Limits{Connect: c.ConnectTimeout, TLS: c.ConnectTimeout, FirstByte: c.FirstByteTimeout,
-				Total: c.Timeout, BodyBytes: int(c.MaxBody), DecodedBytes: int(min(4*c.MaxBody, maxBodyLimit))},
+			Limits: limits, BufferBytes: bodies,
 			UserAgent: userAgent(c.Agent, c.Contact), From: from, AllowNets: prefixes(c.AllowNet), Ports: portList(c.Ports),
 			MapPort: portMap(c.MapPort), TLS: fetch.TLSOptions{Require: c.TLS == "require"},
 		})

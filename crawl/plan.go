@@ -14,7 +14,7 @@ import (
 const leastRAM = 96 << 20
 
 // connectionBytes is the mean RAM of an exchange under way: buffers of fetch, goroutine, kernel excluded. Large bodies
-// are few at any time; they are in the Go heap's share.
+// have BodyBytes, a part of the Go heap's share.
 const connectionBytes = 48 << 10
 
 // DrumPlan is the geometry of one store, in the paper's symbols.
@@ -42,6 +42,7 @@ type Plan struct {
 	QueueBlockBytes     int   // of each open queue's buffer
 	HeapBytes           int64 // Go heap: connections, pages, parsers
 	KeepFreeBytes       int64 // of every file system: fetching rests below it
+	BodyBytes           int64 // of it, for large bodies under way and those that wait for a parser: fetch.Options.BufferBytes
 	Alpha               float64
 	URLSeenDiskBytes    int64 // D
 }
@@ -101,6 +102,7 @@ func MakePlan(o *Options) (Plan, error) {
 		p.RobotsRequested.RAMBytes, p.CacheBytes, p.EdgeCacheBytes} {
 		p.HeapBytes -= n
 	}
+	p.BodyBytes = p.HeapBytes * 3 / 8
 	if p.KeepFreeBytes = o.KeepFree; p.KeepFreeBytes == 0 {
 		p.KeepFreeBytes = diskReserve + p.bufferedBytes() + int64(o.Connections)*connectionBytes
 	}
@@ -192,9 +194,9 @@ func (p *Plan) bufferedBytes() int64 {
 func (p *Plan) Lines() []string {
 	b := func(n int64) string { return strings.ReplaceAll(humanize.IBytes(uint64(max(n, 0))), " ", " ") }
 	lines := []string{fmt.Sprintf("RAM %s: %s URLseen, %s PLD edges, %s PLD in-degrees, %s RobotsCache, %s RobotsRequested,"+
-		" %s URL cache, %s URLs in RAM, %s queues, rest of %s Go heap", b(p.RAMBytes), b(p.URLSeen.RAMBytes), b(p.Edges.RAMBytes),
+		" %s URL cache, %s URLs in RAM, %s queues, rest of %s Go heap, of it %s for large bodies", b(p.RAMBytes), b(p.URLSeen.RAMBytes), b(p.Edges.RAMBytes),
 		b(p.Indegree.RAMBytes), b(p.RobotsCache.RAMBytes), b(p.RobotsRequested.RAMBytes), b(p.CacheBytes), b(p.PoliteBytes),
-		b(p.QueueBytes), b(p.HeapBytes))}
+		b(p.QueueBytes), b(p.HeapBytes), b(p.BodyBytes))}
 	lines = append(lines, fmt.Sprintf("URLseen: k=%d buckets, M=%s buffers, r=%s a bucket, D=%s; predicted alpha %.2f at 1e9 pages",
 		p.URLSeen.Buckets, b(int64(p.URLSeen.BufferBytes)), b(p.URLSeen.BucketBytes), b(p.URLSeenDiskBytes), p.Alpha),
 		fmt.Sprintf("fetching rests while a disk has less than %s free", b(p.KeepFreeBytes)))

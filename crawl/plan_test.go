@@ -5,6 +5,7 @@ import (
 
 	"drumbeat/disk"
 	"drumbeat/drum"
+	"drumbeat/fetch"
 )
 
 // TestPlans opens every store with the plan of machines of all sizes: what is planned must be what drum accepts, and what
@@ -35,6 +36,9 @@ func TestPlans(t *testing.T) {
 			}
 			if sum > ram {
 				t.Errorf("RAM %d, disk %d: stores and caches take %d", ram, disk, sum)
+			}
+			if robots := (fetch.Limits{BodyBytes: robotsBodyBytes, DecodedBytes: robotsBodyBytes}); p.BodyBytes < 4*robots.MemoryBytes() {
+				t.Errorf("RAM %d, disk %d: %d bytes for bodies are too few for a robots.txt", ram, disk, p.BodyBytes)
 			}
 			if p.HeapBytes < 16<<20 {
 				t.Errorf("RAM %d, disk %d: %d bytes are left for the heap", ram, disk, p.HeapBytes)

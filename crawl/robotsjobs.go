@@ -351,7 +351,7 @@ func (r *ring) getThrough(ctx context.Context, url string, addrs []netip.Addr, r
 	}
 	began := time.Now()
 	limits := r.opt.FetchLimits
-	limits.BodyBytes, limits.DecodedBytes = robotsBodyBytes, robotsBodyBytes
+	limits.BodyBytes, limits.DecodedBytes, limits.Ratio = robotsBodyBytes, robotsBodyBytes, fetch.Unlimited
 	err := r.exchange(ctx, g, parts, resp, &limits)
 	r.workers.free()
 	result := polite.Result{Elapsed: time.Since(began)}

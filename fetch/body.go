@@ -3,6 +3,7 @@ package fetch
 import (
 	"errors"
 	"io"
+	"math/bits"
 	"time"
 )
 
@@ -10,7 +11,11 @@ import (
 // byte came with it.
 func (x *exchange) more(limit int) error {
 	b := &x.resp.buf
-	b.raw = x.c.pool.grow(b.raw, limit)
+	raw, e := x.grow(b.raw, limit)
+	if e != nil {
+		return e
+	}
+	b.raw = raw
 	for range maxEmptyReads {
 		n, err := x.wire.stream.Read(b.raw[len(b.raw):min(cap(b.raw), limit)])
 		b.raw = b.raw[:len(b.raw)+n]
@@ -100,6 +105,9 @@ func (x *exchange) headEnded(err error) *Error {
 	if e := x.canceled(stage); e != nil {
 		return e
 	}
+	if e, ok := err.(*Error); ok {
+		return e
+	}
 	if len(raw) == 0 {
 		e := x.fault(stage, err)
 		if e.Kind == KindEmptyReply {
@@ -135,6 +143,9 @@ func (x *exchange) readBody() *Error {
 		if e := x.canceled(StageBody); e != nil {
 			return e
 		}
+		if e, ok := err.(*Error); ok {
+			return e
+		}
 		body.ended(err)
 		break
 	}
@@ -142,7 +153,16 @@ func (x *exchange) readBody() *Error {
 	r.Raw, r.RawHead, r.RawBody = b.raw, b.raw[:x.head], b.raw[x.head:]
 	r.PayloadRaw = r.RawBody
 	if x.f.chunked && r.Marks&MarkNotChunked == 0 {
-		b.payload = dechunk(b.payload, r.RawBody, &x.c.pool)
+		if n := payloadSize(r.RawBody); n > cap(b.payload) {
+			b.put(b.payload)
+			b.payload = nil
+			p, e := x.get(min(roundUp(n), len(r.RawBody)))
+			if e != nil {
+				return e
+			}
+			b.payload = p
+		}
+		b.payload = dechunk(b.payload[:0], r.RawBody)
 		r.PayloadRaw = b.payload
 	}
 	return nil
@@ -237,21 +257,22 @@ func (b *bodyReader) end(n int) int {
 	return n
 }
 
-// dechunk appends the payload of a chunked body to dst, as far as the framing holds.
-func dechunk(dst, raw []byte, pool *bufferPool) []byte {
-	var size, ch chunker
-	total := 0
-	for rest := raw; len(rest) > 0; {
-		n, data := size.next(rest)
+// payloadSize is the length of a chunked body's payload, as far as the framing holds.
+func payloadSize(raw []byte) (total int) {
+	var ch chunker
+	for len(raw) > 0 {
+		n, data := ch.next(raw)
 		if total += len(data); n == 0 {
 			break
 		}
-		rest = rest[n:]
+		raw = raw[n:]
 	}
-	if dst = dst[:0]; cap(dst) < total {
-		pool.put(dst)
-		dst = pool.get(total)
-	}
+	return total
+}
+
+// dechunk appends the payload of a chunked body to dst, as far as the framing holds.
+func dechunk(dst, raw []byte) []byte {
+	var ch chunker
 	for len(raw) > 0 {
 		n, data := ch.next(raw)
 		if dst = append(dst, data...); n == 0 {
@@ -261,3 +282,6 @@ func dechunk(dst, raw []byte, pool *bufferPool) []byte {
 	}
 	return dst
 }
+
+// roundUp is the least power of two that isn't smaller than n: buffers of such sizes are used again.
+func roundUp(n int) int { return 1 << bits.Len(uint(max(n, 1)-1)) }

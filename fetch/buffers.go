@@ -16,33 +16,40 @@ const (
 	maxClass        = 24 // 16 MiB
 	// poolBytes bounds what the pool keeps.
 	poolBytes = 32 << 20
+	// poolTries is how many buffers of a class are looked at for one that fits; nearly all have a power of two, or a limit.
+	poolTries = 8
+	// poolSlack: a buffer may be larger than asked for by this part.
+	poolSlack = 16
 )
 
-// bufferPool lends byte buffers by powers of two. What it keeps is bounded by poolBytes; the rest is the
-// garbage collector's.
+// bufferPool lends byte buffers by powers of two. What it keeps is bounded; the rest is the garbage
+// collector's.
 type bufferPool struct {
 	mu   sync.Mutex // guards what follows; nothing waits under it
 	free [maxClass + 1][][]byte
 	kept int
+	most int // that is kept; 0: poolBytes
 }
 
-// get returns an empty buffer of capacity n or more.
-func (p *bufferPool) get(n int) []byte {
-	class := max(bits.Len(uint(n-1)), minClass)
-	if class > maxClass {
-		return make([]byte, 0, n)
+// take returns an empty buffer of capacity n or a little more, nil if there is none.
+func (p *bufferPool) take(n int) []byte {
+	class := bits.Len(uint(n)) - 1
+	if class < minClass || class > maxClass {
+		return nil
 	}
 	p.mu.Lock()
-	if l := len(p.free[class]); l > 0 {
-		b := p.free[class][l-1]
-		p.free[class][l-1] = nil
-		p.free[class] = p.free[class][:l-1]
-		p.kept -= cap(b)
-		p.mu.Unlock()
-		return b
+	defer p.mu.Unlock()
+	l := p.free[class]
+	for i := len(l) - 1; i >= max(0, len(l)-poolTries); i-- {
+		if b := l[i]; cap(b) >= n && cap(b) <= n+n/poolSlack {
+			l[i] = l[len(l)-1]
+			l[len(l)-1] = nil
+			p.free[class] = l[:len(l)-1]
+			p.kept -= cap(b)
+			return b
+		}
 	}
-	p.mu.Unlock()
-	return make([]byte, 0, n)
+	return nil
 }
 
 // put gives b back. The caller keeps no slice of it.
@@ -55,31 +62,17 @@ func (p *bufferPool) put(b []byte) {
 		return
 	}
 	p.mu.Lock()
-	if p.kept+cap(b) <= poolBytes {
+	if p.kept+cap(b) <= orInt(p.most, poolBytes) {
 		p.kept += cap(b)
 		p.free[class] = append(p.free[class], b[:0])
 	}
 	p.mu.Unlock()
 }
 
-// grow returns b with room for more bytes, and no more than limit of capacity in all: four times larger
-// up to 64 KiB, then twice. len(b) < limit.
-func (p *bufferPool) grow(b []byte, limit int) []byte {
-	if len(b) < cap(b) {
-		return b
-	}
-	n := max(firstBufferBytes, 2*cap(b))
-	if cap(b) <= keepBufferBytes && cap(b) > 0 {
-		n = 4 * cap(b)
-	}
-	nb := append(p.get(max(min(n, limit), len(b)+1)), b...)
-	p.put(b)
-	return nb
-}
-
 // responseBuffers is what a Response owns. Slices of the Response point into it.
 type responseBuffers struct {
 	pool                    *bufferPool // of the client that filled it; nil: none yet
+	lease                   lease       // of raw, payload and body
 	req, raw, payload, body []byte
 	head                    *fasthttp.ResponseHeader
 	headBytes               int // size of the head that head was read from
@@ -87,14 +80,15 @@ type responseBuffers struct {
 
 // release keeps small buffers and gives large ones back.
 func (b *responseBuffers) release() {
-	for _, p := range []*[]byte{&b.req, &b.raw, &b.payload, &b.body} {
+	for _, p := range []*[]byte{&b.raw, &b.payload, &b.body} {
 		if cap(*p) > keepBufferBytes {
-			if b.pool != nil {
-				b.pool.put(*p)
-			}
+			b.put(*p)
 			*p = nil
 		}
 		*p = (*p)[:0]
+	}
+	if b.req = b.req[:0]; cap(b.req) > keepBufferBytes {
+		b.req = nil
 	}
 	if b.headBytes > keepBufferBytes {
 		b.head = nil // its line table never shrinks
@@ -102,8 +96,9 @@ func (b *responseBuffers) release() {
 	b.headBytes = 0
 }
 
-// Reset empties r. It keeps buffers of up to 16 KiB and gives larger ones back to the client's pool, so
-// that an idle Response holds little. Slices taken from r are invalid afterwards.
+// Reset empties r. It keeps buffers of up to 16 KiB and gives larger ones back to the client's pool and
+// budget, so that an idle Response holds little. Slices taken from r are invalid afterwards. With
+// Options.BufferBytes set it must be called for every Response that isn't used again.
 func (r *Response) Reset() {
 	r.buf.release()
 	*r = Response{buf: r.buf}

@@ -19,6 +19,7 @@ import (
 type Client struct {
 	opt      Options
 	pool     bufferPool
+	budget   *budget
 	heads    *sync.Pool // *headReader
 	decoders decoders
 	tls      tlsState
@@ -38,7 +39,11 @@ func New(opt Options) (*Client, error) {
 	if opt.AcceptEncoding == "" {
 		opt.AcceptEncoding = "gzip"
 	}
-	c := &Client{opt: opt, heads: newHeadReaders(), decoders: newDecoders(), ports: newPortSet(opt.Ports)}
+	c := &Client{opt: opt, heads: newHeadReaders(), decoders: newDecoders(), ports: newPortSet(opt.Ports),
+		budget: newBudget(opt.BufferBytes, opt.Limits.MemoryBytes())}
+	if opt.BufferBytes > 0 {
+		c.pool.most = int(min(poolBytes, opt.BufferBytes/2))
+	}
 	if err := c.tls.init(opt.TLS); err != nil {
 		return nil, err
 	}
@@ -53,7 +58,7 @@ func (c *Client) Close() error { return nil }
 // and the verdict as far as they got. No goroutine outlives it; when ctx ends it returns at once.
 func (c *Client) Do(ctx context.Context, req *Request, resp *Response) error {
 	resp.Reset()
-	resp.buf.pool = &c.pool
+	resp.buf.pool, resp.buf.lease.b = &c.pool, c.budget
 	resp.Start = time.Now()
 	x := exchange{c: c, ctx: ctx, req: req, resp: resp, lim: &c.opt.Limits}
 	if req.Limits != nil {
@@ -65,13 +70,15 @@ func (c *Client) Do(ctx context.Context, req *Request, resp *Response) error {
 		e = x.run()
 	}
 	resp.Total = time.Since(resp.Start)
+	if e == nil {
+		e = x.decode()
+	}
 	if e != nil {
 		e.Host, e.Addr = req.Host, req.Addr
 		resp.Status, resp.Truncated, resp.Marks = 0, NotTruncated, 0
-		resp.Raw, resp.RawHead, resp.RawBody, resp.PayloadRaw = nil, nil, nil, nil
+		resp.Raw, resp.RawHead, resp.RawBody, resp.PayloadRaw, resp.Body = nil, nil, nil, nil, nil
 		return e
 	}
-	x.decode()
 	return nil
 }
 
@@ -86,6 +93,8 @@ type exchange struct {
 	f    framing
 	head int // bytes of the head in buf.raw
 	wire wire
+	// waited is how long it has waited for memory.
+	waited time.Duration
 }
 
 // prepare checks the request and writes its head into the buffer.
@@ -104,6 +113,8 @@ func (x *exchange) prepare() *Error {
 		return &Error{Stage: StagePrepare, Kind: KindCanceled, Err: context.Cause(x.ctx)}
 	case !r.valid() || port != x.port:
 		return &Error{Stage: StagePrepare, Kind: KindBadRequest}
+	case x.c.budget != nil && x.lim.MemoryBytes() > x.c.budget.reserve:
+		return &Error{Stage: StagePrepare, Kind: KindBadRequest, Err: errLimits}
 	case !x.c.AllowedAddr(r.Addr.Addr()):
 		return &Error{Stage: StagePrepare, Kind: KindForbiddenAddress}
 	case !x.c.AllowedPort(port):

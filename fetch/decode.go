@@ -72,12 +72,12 @@ func codingOf(name []byte) coding {
 	return codingUnknown
 }
 
-// decode fills resp.Body from resp.PayloadRaw.
-func (x *exchange) decode() {
+// decode fills resp.Body from resp.PayloadRaw. The only error is that there is no memory.
+func (x *exchange) decode() *Error {
 	r := x.resp
 	r.Body = r.PayloadRaw
 	if len(r.PayloadRaw) == 0 {
-		return
+		return nil
 	}
 	var list [maxCodings]coding
 	n := 0
@@ -88,48 +88,44 @@ func (x *exchange) decode() {
 		}
 		if c == codingUnknown || n == maxCodings {
 			r.Marks |= MarkUnknownCoding
-			return
+			return nil
 		}
 		list[n] = c
 		n++
 	}
 	for n--; n >= 0; n-- {
-		if !x.decodeOne(list[n]) {
-			return
+		if more, e := x.decodeOne(list[n], n == 0); !more || e != nil {
+			return e
 		}
 	}
+	return nil
 }
 
-// decodeOne replaces resp.Body by what it decodes to. It reports whether to go on with the next coding.
-func (x *exchange) decodeOne(c coding) bool {
+// decodeOne replaces resp.Body by what it decodes to. It reports whether to go on with the next coding; last says that
+// there is none.
+func (x *exchange) decodeOne(c coding, last bool) (more bool, _ *Error) {
 	r := x.resp
 	src := r.Body
 	if !looksLike(c, src) {
 		r.Marks |= MarkNotEncoded
-		return true
+		return true, nil
 	}
-	limit, mark := x.decodeLimit(len(r.PayloadRaw))
-	var dst []byte
-	if r.Encoding == "" {
-		dst = r.buf.body // else it holds src
-		r.buf.body = nil
+	limit, mark := x.decodeLimit(len(r.PayloadRaw), last)
+	dst, fault, e := x.decodeSome(c, src, limit+1)
+	if e != nil {
+		return false, e
 	}
-	if want := min(4*len(src), limit+1); cap(dst) < want {
-		x.c.pool.put(dst)
-		dst = x.c.pool.get(want)
-	}
-	dst, err := x.c.decodeInto(dst[:0], c, src, limit+1)
-	if errors.Is(err, errNotStarted) {
-		x.c.pool.put(dst)
+	if errors.Is(fault, errNotStarted) {
+		r.buf.put(dst)
 		r.Marks |= MarkNotEncoded
-		return true
+		return true, nil
 	}
-	x.c.pool.put(r.buf.body)
+	r.buf.put(r.buf.body)
 	r.buf.body = dst
 	if len(dst) > limit {
 		dst = dst[:limit]
 		r.Marks |= mark
-	} else if err != nil {
+	} else if fault != nil {
 		r.Marks |= MarkDecodeError
 	}
 	r.Body = dst
@@ -137,12 +133,42 @@ func (x *exchange) decodeOne(c coding) bool {
 		r.Encoding = ", " + r.Encoding
 	}
 	r.Encoding = c.String() + r.Encoding
-	return r.Marks&(MarkDecodeError|MarkDecodedLimit|MarkRatioLimit) == 0
+	return r.Marks&(MarkDecodeError|MarkDecodedLimit|MarkRatioLimit) == 0, nil
+}
+
+// decodeSome decodes at most limit bytes of src into a buffer of its own; fault is the coding's. Nobody waits for
+// memory while it holds a decoder, which others need to get on: if there is none while the buffer grows, decoding
+// begins again when there is enough for the whole.
+func (x *exchange) decodeSome(c coding, src []byte, limit int) (dst []byte, fault error, _ *Error) {
+	b := &x.resp.buf
+	if x.resp.Encoding == "" {
+		dst, b.body = b.body, nil // else it holds src
+	}
+	if want := min(roundUp(4*len(src)), limit); cap(dst) < want {
+		b.put(dst)
+		dst = b.get(want)
+	}
+	if dst != nil {
+		dst, fault = x.c.decodeInto(dst[:0], c, src, limit, b.grow)
+		if fault != errMemory {
+			return dst, fault, nil
+		}
+		b.put(dst)
+	}
+	dst, e := x.get(limit)
+	if e == nil {
+		dst, fault = x.c.decodeInto(dst, c, src, limit, b.grow)
+	}
+	return dst, fault, e
 }
 
 // decodeLimit returns the size allowed, and which mark says that it was exceeded.
-func (x *exchange) decodeLimit(received int) (int, Marks) {
+// What isn't the last coding's is a body as it might have been received, and bounded like one.
+func (x *exchange) decodeLimit(received int, last bool) (int, Marks) {
 	limit, mark := x.lim.DecodedBytes, MarkDecodedLimit
+	if !last {
+		limit = min(limit, x.lim.BodyBytes)
+	}
 	if x.lim.Ratio > 0 {
 		if l := max(received*x.lim.Ratio, RatioFloorBytes); l < limit {
 			limit, mark = l, MarkRatioLimit
@@ -166,8 +192,11 @@ func looksLike(c coding, p []byte) bool {
 // errNotStarted: not a byte could be decoded of a coding without a magic number.
 var errNotStarted = errors.New("nothing decoded")
 
-// decodeInto appends at most limit bytes decoded from src to dst.
-func (c *Client) decodeInto(dst []byte, code coding, src []byte, limit int) ([]byte, error) {
+// grower returns a buffer with room for more, or nil; see responseBuffers.grow.
+type grower func(p []byte, limit int) []byte
+
+// decodeInto appends at most limit bytes decoded from src to dst, which grows by grow; errMemory if it can't.
+func (c *Client) decodeInto(dst []byte, code coding, src []byte, limit int, grow grower) ([]byte, error) {
 	c.decoders.slots <- struct{}{}
 	in := bytes.NewReader(src)
 	defer func() {
@@ -181,7 +210,7 @@ func (c *Client) decodeInto(dst []byte, code coding, src []byte, limit int) ([]b
 		if err := d.Reset(in); err != nil {
 			return dst, err
 		}
-		return c.drain(dst, d, limit)
+		return drain(dst, d, limit, grow)
 	case codingDeflate:
 		if isZlib(src) {
 			in.Reset(src[2:]) // the checksum behind the data isn't worth a page
@@ -191,14 +220,14 @@ func (c *Client) decodeInto(dst []byte, code coding, src []byte, limit int) ([]b
 		if err := d.(flate.Resetter).Reset(in, nil); err != nil {
 			return dst, err
 		}
-		return notStarted(c.drain(dst, d, limit))
+		return notStarted(drain(dst, d, limit, grow))
 	case codingBrotli:
 		d := c.decoders.brotli.Get().(*brotli.Reader)
 		defer c.decoders.brotli.Put(d)
 		if err := d.Reset(in); err != nil {
 			return dst, err
 		}
-		return notStarted(c.drain(dst, d, limit))
+		return notStarted(drain(dst, d, limit, grow))
 	}
 	d := c.decoders.zstd.Get().(*zstd.Decoder)
 	defer func() {
@@ -208,7 +237,7 @@ func (c *Client) decodeInto(dst []byte, code coding, src []byte, limit int) ([]b
 	if err := d.Reset(in); err != nil {
 		return dst, err
 	}
-	return c.drain(dst, d, limit)
+	return drain(dst, d, limit, grow)
 }
 
 // isZlib tells the zlib header from the start of a raw deflate stream.
@@ -217,16 +246,20 @@ func isZlib(p []byte) bool {
 }
 
 func notStarted(dst []byte, err error) ([]byte, error) {
-	if err != nil && len(dst) == 0 {
+	if err != nil && err != errMemory && len(dst) == 0 {
 		return dst, errNotStarted
 	}
 	return dst, err
 }
 
 // drain reads r up to its end or limit bytes; the end isn't an error.
-func (c *Client) drain(dst []byte, r io.Reader, limit int) ([]byte, error) {
+func drain(dst []byte, r io.Reader, limit int, grow grower) ([]byte, error) {
 	for idle := 0; len(dst) < limit; {
-		dst = c.pool.grow(dst, limit)
+		grown := grow(dst, limit)
+		if grown == nil {
+			return dst, errMemory
+		}
+		dst = grown
 		n, err := r.Read(dst[len(dst):min(cap(dst), limit)])
 		dst = dst[:len(dst)+n]
 		if err == io.EOF {

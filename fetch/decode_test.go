@@ -168,9 +168,20 @@ func TestPoolIsBounded(t *testing.T) {
 			t.Fatalf("keeps %d", p.kept)
 		}
 	}
+	found := 0
 	for n := 1; n < 40<<20; n = n*3/2 + 1 {
-		if b := p.get(n); cap(b) < n || len(b) != 0 {
-			t.Fatalf("get(%d) has room for %d", n, cap(b))
+		for _, n := range []int{n, roundUp(n)} {
+			b := p.take(n)
+			if b == nil {
+				continue
+			}
+			found++
+			if cap(b) < n || cap(b) > n+n/poolSlack || len(b) != 0 {
+				t.Fatalf("take(%d) has room for %d", n, cap(b))
+			}
 		}
+	}
+	if found < 10 {
+		t.Errorf("%d buffers were found", found)
 	}
 }

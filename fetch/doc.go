@@ -23,7 +23,7 @@
 // Do returns a response whenever a final head has come, whatever became of the body: Truncated says
 // why a body is cut, Marks what was odd. Otherwise it returns an *Error with the stage and the kind of
 // the fault, and Error.Ours tells those of this machine from those of the site. It never panics on what
-// comes in, and never waits longer than Limits.Total. A server that sends nothing, trickles, stalls,
+// comes in, and never waits longer than Limits.Total (and 30 s for memory). A server that sends nothing, trickles, stalls,
 // lies about its length or never ends its head, its chunks or its interim replies meets a limit of its
 // own.
 //
@@ -46,11 +46,13 @@
 //	after it                       the former, + the payload if chunked (at most BodyBytes)
 //	                               + the decoded body (at most 2 min(DecodedBytes, max(Ratio W, 256 KiB)))
 //
-// and one buffer of 130 KiB per head being parsed, windows of up to 16 MiB per decoder at work. An idle
-// Response keeps at most 4 buffers of 16 KiB; larger ones go to the client's pool, which keeps 32 MiB at
-// most. So N idle Responses and M exchanges whose pages are W bytes, w decoded, take some
-// 64 KiB N + M (2 W + 2 w) + 32 MiB, whatever the limits are. On top come the session cache (some 3 KiB
-// an entry) and the verdict cache (some 100 bytes).
+// At most Limits.MemoryBytes, 16 MiB with the defaults. What all exchanges hold beyond FreeBufferBytes each,
+// responses that wait to be reset included, keeps to Options.BufferBytes: memory.go says how, and what happens
+// when it is used up. Besides there are one buffer of 130 KiB per head being parsed, windows of up to 16 MiB per decoder
+// at work, and what is kept for the next: an idle Response has at most 4 buffers of 16 KiB, the client's pool 32 MiB
+// (BufferBytes/2 if that is less). So N Responses, idle or not, take at most 64 KiB N + BufferBytes + 32 MiB and what
+// the garbage collector hasn't found yet, whatever the sites send. On top come the session cache (some 3 KiB an entry) and
+// the verdict cache (some 100 bytes).
 //
 // The package reads and writes no files.
 package fetch

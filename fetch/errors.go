@@ -22,8 +22,8 @@ const (
 	StageFirstByte
 	// StageHead is reading the status line and the headers.
 	StageHead
-	// StageBody is reading the body. Only a cancelled context ends here with an error: every other
-	// fault leaves a marked Response.
+	// StageBody is reading and decoding the body. Only a cancelled context, and memory that isn't to be had
+	// within Options.BufferBytes, end here with an error: every other fault leaves a marked Response.
 	StageBody
 )
 
@@ -42,7 +42,8 @@ const (
 	KindForbiddenAddress
 	// KindForbiddenPort: the port isn't among those allowed.
 	KindForbiddenPort
-	// KindResources: this machine lacks descriptors, ports or memory. Ours.
+	// KindResources: this machine lacks descriptors, ports or memory, be it only that of
+	// Options.BufferBytes. Ours.
 	KindResources
 	// KindNoRoute: this machine has no way to that network (or its filter forbids it). Ours.
 	KindNoRoute
@@ -84,6 +85,7 @@ var (
 	errEmpty     = errors.New("connection closed without a reply")
 	errHeadLarge = errors.New("response head exceeds its limit")
 	errUpgrade   = errors.New("101 Switching Protocols that nobody asked for")
+	errLimits    = errors.New("the limits of this request ask for more memory than Options.BufferBytes has for one")
 	errInterim   = errors.New("too many interim replies")
 )
 

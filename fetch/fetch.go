@@ -89,6 +89,10 @@ type Options struct {
 	// Dial replaces the TCP dialler (in-process tests with net.Pipe). It gets the address after
 	// checks and mapping, and must heed ctx. nil: a TCP connection.
 	Dial func(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
+	// BufferBytes bounds what the buffers of all exchanges hold together, those of Responses that haven't been reset
+	// included, beyond FreeBufferBytes for each; at least Limits.MemoryBytes. An exchange that finds it used up waits,
+	// at most 30 s, with its clocks standing still; then it fails with KindResources. 0: no common bound.
+	BufferBytes int64
 	// TLS settings.
 	TLS TLSOptions
 }

@@ -97,6 +97,9 @@ func (o *Options) Validate() error {
 			bad("port 0 can't be allowed")
 		}
 	}
+	if least := o.Limits.MemoryBytes(); o.BufferBytes != 0 && o.BufferBytes < least {
+		bad("%d bytes for buffers, but one exchange may need %d", o.BufferBytes, least)
+	}
 	if o.TLS.Verdicts < 0 {
 		bad("verdict cache of %d entries", o.TLS.Verdicts)
 	}

@@ -134,6 +134,18 @@ func (w *wire) began(now time.Time, n int) {
 	w.rearm()
 }
 
+// pause moves all clocks by a time in which we didn't read.
+func (w *wire) pause(d time.Duration) {
+	w.end = w.end.Add(d)
+	if !w.stage.IsZero() {
+		w.stage = w.stage.Add(d)
+	}
+	if !w.first.IsZero() {
+		w.first = w.first.Add(d)
+	}
+	w.rearm()
+}
+
 // limit is the moment at which waiting ends, as things stand.
 func (w *wire) limit() time.Time {
 	t := w.end

@@ -1,0 +1,165 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// endless is a connection whose reply never ends.
+type endless struct {
+	script
+	head string
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	runtime.Gosched() // the others' turn
+	if e.head != "" {
+		n := copy(p, e.head)
+		e.head = e.head[n:]
+		return n, nil
+	}
+	for i := range p {
+		p[i] = 'x'
+	}
+	return len(p), nil
+}
+
+// TestEndlessBodiesKeepToTheBudget: 2,000 exchanges of endless bodies at once, with three parsers behind them, never
+// hold more than Options.BufferBytes, and each gets its body up to the limit.
+func TestEndlessBodiesKeepToTheBudget(t *testing.T) {
+	const n, total = 2000, 4 << 20
+	limits := Limits{HeaderBytes: 4 << 10, BodyBytes: 128 << 10, DecodedBytes: 128 << 10}
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestClient(t, Options{BufferBytes: total, Limits: limits,
+			Dial: func(context.Context, netip.AddrPort) (net.Conn, error) {
+				return &endless{head: ok200 + "\r\n"}, nil
+			}})
+		parsers := make(chan struct{}, 3)
+		var all sync.WaitGroup
+		for range n {
+			all.Go(func() {
+				var resp Response
+				err := c.Do(t.Context(), testRequest(), &resp)
+				parsers <- struct{}{}
+				if err != nil || resp.Truncated != TruncatedLength || len(resp.Body) != limits.BodyBytes {
+					t.Errorf("got %v, %d bytes, %q", err, len(resp.Body), resp.Truncated)
+				}
+				resp.Reset()
+				<-parsers
+			})
+		}
+		all.Wait()
+		s := c.Memory()
+		t.Logf("most %d of %d bytes, %d waits", s.MostBytes, total, s.Waits)
+		if s.MostBytes > total || s.MostBytes < total/2 || s.Waits == 0 || s.Bytes != 0 {
+			t.Errorf("got %+v, want at most %d bytes, some waits, and nothing held at the end", s, total)
+		}
+	})
+}
+
+// TestBudgetForOne: when the budget is just what one exchange may need, any number of them still come to their end, one
+// after the other, through chunks and two codings of bombs.
+func TestBudgetForOne(t *testing.T) {
+	bomb := encode(t, "gzip", encode(t, "gzip", strings.Repeat("x", 4<<20)))
+	plain := strings.Repeat("y", 200<<10)
+	limits := Limits{BodyBytes: 256 << 10, DecodedBytes: 1 << 20, Ratio: Unlimited}
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestClient(t, Options{BufferBytes: limits.MemoryBytes(), Limits: limits,
+			Dial: pipeDial(func(conn net.Conn, request string) {
+				if strings.Contains(request, "/bomb") {
+					io.WriteString(conn, ok200+"Content-Encoding: gzip, gzip\r\n\r\n"+bomb)
+					return
+				}
+				io.WriteString(conn, ok200+"Transfer-Encoding: chunked\r\n\r\n32000\r\n"+plain[:100<<10])
+				time.Sleep(time.Second)
+				io.WriteString(conn, plain[100<<10:]+"\r\n0\r\n\r\n")
+			})})
+		var all sync.WaitGroup
+		for i := range 20 {
+			all.Go(func() {
+				req := testRequest()
+				want := len(plain)
+				if i%2 == 0 {
+					req.PathQuery, want = "/bomb", limits.DecodedBytes
+				}
+				var resp Response
+				defer resp.Reset()
+				if err := c.Do(t.Context(), req, &resp); err != nil || len(resp.Body) != want {
+					t.Errorf("%s: got %v, %d bytes, %q, marks %b", req.PathQuery, err, len(resp.Body), resp.Truncated, resp.Marks)
+				}
+			})
+		}
+		all.Wait()
+		if s := c.Memory(); s.Bytes != 0 || s.MostBytes > limits.MemoryBytes() || s.Waits == 0 {
+			t.Errorf("got %+v, want at most %d", s, limits.MemoryBytes())
+		}
+	})
+}
+
+// TestMemoryIsOurFault: who finds the budget used up waits for 30 s with its clocks standing still, then fails for a
+// reason that isn't the host's; when memory is given back in time it gets its page whole.
+func TestMemoryIsOurFault(t *testing.T) {
+	limits := Limits{BodyBytes: 256 << 10, DecodedBytes: 256 << 10, Total: 20 * time.Second}
+	page := strings.Repeat("z", 200<<10)
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestClient(t, Options{BufferBytes: limits.MemoryBytes(), Limits: limits,
+			Dial: pipeDial(func(conn net.Conn, _ string) { io.WriteString(conn, ok200+"\r\n"+page) })})
+		var first, second, third Response
+		if err := c.Do(t.Context(), testRequest(), &first); err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		err := c.Do(t.Context(), testRequest(), &second)
+		var fe *Error
+		if !errors.As(err, &fe) || fe.Kind != KindResources || !fe.Ours() || time.Since(begin) != memoryWait {
+			t.Errorf("got %v after %v, want a fault of ours after %v", err, time.Since(begin), memoryWait)
+		}
+		second.Reset()
+		done := make(chan struct{})
+		time.AfterFunc(25*time.Second, func() { first.Reset(); close(done) })
+		if err := c.Do(t.Context(), testRequest(), &third); err != nil || len(third.Body) != len(page) ||
+			third.Truncated != NotTruncated || third.Total != 25*time.Second {
+			t.Errorf("got %v, %d bytes, %q after %v", err, len(third.Body), third.Truncated, third.Total)
+		}
+		third.Reset()
+		<-done
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := c.Do(t.Context(), testRequest(), &first); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Do(ctx, testRequest(), &second); !errors.As(err, &fe) || fe.Kind != KindCanceled {
+			t.Errorf("got %v, want canceled", err)
+		}
+		second.Reset()
+		first.Reset()
+		if s := c.Memory(); s.Bytes != 0 {
+			t.Errorf("%+v at the end", s)
+		}
+	})
+}
+
+// TestRequestsBeyondTheBudget: limits of a request for which the client's budget isn't made are refused, and so is a
+// budget too small for one exchange.
+func TestRequestsBeyondTheBudget(t *testing.T) {
+	limits := Limits{BodyBytes: 100, DecodedBytes: 100}
+	c := newTestClient(t, Options{BufferBytes: limits.MemoryBytes(), Limits: limits})
+	req := testRequest()
+	req.Limits = &Limits{BodyBytes: 1 << 20, DecodedBytes: 100}
+	var fe *Error
+	if err := c.Do(t.Context(), req, new(Response)); !errors.As(err, &fe) || fe.Kind != KindBadRequest {
+		t.Errorf("got %v", err)
+	}
+	if _, err := New(Options{BufferBytes: 1 << 20}); err == nil {
+		t.Error("1 MiB for bodies of 2 MiB was taken")
+	}
+}
