@@ -33,6 +33,8 @@ type Mem struct {
 	capacity int64
 	ops      int
 	crashAt  int // value of ops at which the machine stops; 0 = never
+	last     Step
+	watch    func(s Step, fork func(seed uint64) *Mem)
 	dead     bool
 }
 
@@ -74,11 +76,15 @@ func (m *Mem) SetCapacity(bytes int64) {
 }
 
 // mutate counts a mutating operation; callers hold mu exclusively.
-func (m *Mem) mutate() error {
+func (m *Mem) mutate(op Op, name string) error {
 	if m.dead {
 		return ErrCrashed
 	}
 	m.ops++
+	m.last = Step{Number: m.ops, Op: op, Name: name}
+	if m.watch != nil {
+		m.watch(m.last, m.fork)
+	}
 	if m.crashAt != 0 && m.ops >= m.crashAt {
 		m.dead = true
 		return ErrCrashed
@@ -126,7 +132,7 @@ func (m *Mem) findDir(op, name string) (*memNode, error) {
 func (m *Mem) Create(name string) (File, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.mutate(); err != nil {
+	if err := m.mutate(OpCreate, name); err != nil {
 		return nil, err
 	}
 	dir, base := split(name)
@@ -178,7 +184,7 @@ func (m *Mem) file(op, name string) (*memNode, error) {
 func (m *Mem) Remove(name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.mutate(); err != nil {
+	if err := m.mutate(OpRemove, name); err != nil {
 		return err
 	}
 	dir, base := split(name)
@@ -208,7 +214,7 @@ func (m *Mem) unlink(n *memNode) {
 func (m *Mem) Rename(from, to string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.mutate(); err != nil {
+	if err := m.mutate(OpRename, to); err != nil {
 		return err
 	}
 	fromDir, fromBase := split(from)
@@ -256,7 +262,7 @@ func (m *Mem) MkdirAll(name string) error {
 		elem, rest, _ = strings.Cut(rest, "/")
 		n := d.names[elem]
 		if n == nil {
-			if err := m.mutate(); err != nil {
+			if err := m.mutate(OpMkdirAll, name); err != nil {
 				return err
 			}
 			m.nextID++
@@ -300,7 +306,7 @@ func (m *Mem) Size(name string) (int64, error) {
 func (m *Mem) SyncDir(dir string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.mutate(); err != nil {
+	if err := m.mutate(OpSyncDir, dir); err != nil {
 		return err
 	}
 	d, err := m.findDir("sync", dir)
@@ -321,7 +327,7 @@ func (m *Mem) SyncDir(dir string) error {
 func (m *Mem) SyncFS(dir string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.mutate(); err != nil {
+	if err := m.mutate(OpSyncFS, dir); err != nil {
 		return err
 	}
 	d, err := m.findDir("syncfs", dir)

@@ -160,7 +160,7 @@ func (f *memFile) WriteAt(p []byte, off int64) (int, error) {
 	if off < 0 {
 		return 0, &fs.PathError{Op: "write", Path: f.name, Err: errors.New("negative offset")}
 	}
-	err := m.mutate()
+	err := m.mutate(OpWrite, f.name)
 	if err != nil {
 		p = p[:m.rng.IntN(len(p)+1)]
 	}
@@ -217,7 +217,7 @@ func (f *memFile) Truncate(size int64) error {
 	if err := f.checkWrite("truncate"); err != nil {
 		return err
 	}
-	if err := m.mutate(); err != nil {
+	if err := m.mutate(OpTruncate, f.name); err != nil {
 		return err
 	}
 	if f.node.linked {
@@ -235,7 +235,7 @@ func (f *memFile) Sync() error {
 	if err := f.check("sync"); err != nil {
 		return err
 	}
-	if err := m.mutate(); err != nil {
+	if err := m.mutate(OpSync, f.name); err != nil {
 		return err
 	}
 	f.node.sync()
