@@ -23,7 +23,7 @@ fuzz:
 
 crash:
 	$(GO) test -run 'Crash|Kill|Fault|Power' ./disk ./queue ./drum ./beast ./star ./warc/... ./crawllog
-	$(GO) test -run 'Kill' ./crawl -args -long
+	$(GO) test -run 'Kill|Cut' ./crawl -args -long
 
 sim:
 	$(GO) test ./crawl -args -long

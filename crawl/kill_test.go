@@ -260,7 +260,7 @@ func finalChecks(t *testing.T, web *simweb.Web, job *childJob) {
 		t.Fatal(err)
 	}
 	// From the end of a response to the next request can be told over sockets; gaps from start to start can't, since the web's
-	// goroutines read requests when the busy machine lets them. TestCrash has both, in virtual time.
+	// goroutines read requests when the busy machine lets them. TestCutsAtRandom has both, in virtual time.
 	checkDelays(t, web.Log().Snapshot(), &opt, opt.ServerDelayMin)
 	checkStored(t, web, disk.OS(), job.Dirs)
 }

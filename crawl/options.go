@@ -158,6 +158,8 @@ type Options struct {
 	Drain bool
 	// hook is called at places where the tests cut the program off.
 	hook func(place string)
+	// tune changes the plan: tests have stores smaller than any RAM would give.
+	tune func(*Plan)
 }
 
 // Unlimited says that a limit is not in force.

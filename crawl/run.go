@@ -138,6 +138,9 @@ func open(opt Options) (_ *ring, err error) {
 	if r.plan, err = MakePlan(&r.opt); err != nil {
 		return nil, err
 	}
+	if r.opt.tune != nil {
+		r.opt.tune(&r.plan)
+	}
 	if err = r.takeDirectories(); err != nil {
 		return nil, err
 	}

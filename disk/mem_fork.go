@@ -30,6 +30,13 @@ func (m *Mem) Watch(f func(s Step, fork func(seed uint64) *Mem)) {
 	m.watch = f
 }
 
+// Fork returns an independent copy of m as it is, whose Crash follows seed.
+func (m *Mem) Fork(seed uint64) *Mem {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.fork(seed)
+}
+
 // fork copies the file system; locks and open files stay behind, as after the end of a process. mu is held.
 func (m *Mem) fork(seed uint64) *Mem {
 	next := NewMem(seed)

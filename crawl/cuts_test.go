@@ -1,0 +1,380 @@
+package crawl
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"drumbeat/disk"
+	"drumbeat/internal/simweb"
+)
+
+// The crash simulation: whole crawls in virtual time, on a file system in RAM that is cut off at its mutating operations
+// and comes back as after kill -9 or a power cut. TestCutsAtRandom cuts crawls over and over, in recoveries too;
+// TestCutsInTurn cuts one before each of its operations. What each life of a crawl must keep is in checkCut and checkEnd.
+//
+// A world, its web, its options, the places of the cuts and what they leave of unsynced data are drawn from -seed. The order
+// in which goroutines run is not: the same seed cuts other moments of the same crawl. What is exact is the image: -image
+// writes the files that the failed run found, and -replay runs the rest of a crawl on such files.
+
+// cutWorld is a small web and the options of its crawls: small enough that a whole crawl takes some 50 ms of CPU, with M, r,
+// files and budgets so small that passes, rounds, rolls, slots and scans of QF happen all the time (see TestCutWorlds).
+// Immutable once made.
+type cutWorld struct {
+	seed       uint64
+	web        simweb.Options
+	want       *simweb.Expected
+	dirs, out  []string
+	buckets    int
+	blockBytes int
+	robotsIll  bool
+	suffixes   bool    // the whole public suffix list: 10 ms each time it is read
+	once       *Result // of the crawl without any cut
+	steps      int     // mutating operations of that
+}
+
+func newCutWorld(t *testing.T, seed uint64) *cutWorld {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(seed, 0x637574))
+	w := &cutWorld{seed: seed, dirs: []string{"d0", "d1"}[:1+seed%2], buckets: 1 << rng.IntN(3),
+		blockBytes: 30 + rng.IntN(150), robotsIll: seed%4 == 0, suffixes: seed%8 == 1}
+	if seed%3 == 0 {
+		w.out = []string{"o0", "o1"}
+	}
+	o := simweb.Defaults(seed)
+	o.PLDs, o.Hosts, o.Pages, o.IPs, o.LinksPerPage, o.PageBytes, o.SeedURLs = 5, 12, 70, 6, 25, 500, 2
+	o.HTTPS, o.LogRequests, o.CrawlDelay = 0, 1, 3*time.Second
+	o.Robots.ServerError, o.Robots.CrawlDelay = 0, 0.1
+	w.web = o
+	web, err := simweb.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.want = web.Expected("drumbeat")
+	return w
+}
+
+// empty returns a file system without a crawl.
+func (w *cutWorld) empty(t testing.TB, seed uint64) *disk.Mem {
+	t.Helper()
+	fs := disk.NewMem(seed)
+	if w.suffixes {
+		return fs
+	}
+	for _, dir := range w.dirs {
+		if err := fs.MkdirAll(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m, err := disk.MatchIdentities(fs, w.dirs, kindState)
+	if err == nil {
+		_, err = disk.Label(m, "00112233445566778899aabbccddeeff", kindState)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := fs.MkdirAll(w.dirs[0] + "/state"); err != nil {
+		t.Fatal(err)
+	}
+	if err := disk.WriteFileAtomic(fs, w.dirs[0]+"/"+suffixesName, []byte("example\n")); err != nil {
+		t.Fatal(err)
+	}
+	if err := fs.SyncFS("."); err != nil {
+		t.Fatal(err)
+	}
+	return fs
+}
+
+func (w *cutWorld) options(t testing.TB, fs disk.FS) (Options, *witness) {
+	t.Helper()
+	web, err := simweb.New(w.web)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt := simOptions(t, web, fs)
+	small(&opt)
+	wit := &witness{inner: opt.Fetcher, seed: w.seed, robotsIll: w.robotsIll}
+	wit.begin(0)
+	opt.Fetcher = wit
+	opt.Dirs, opt.Out = w.dirs, w.out
+	opt.DrumBucketBytes, opt.DrumBuckets = 4<<10, w.buckets
+	opt.CacheRAMBytes = Unlimited // none
+	opt.WARCFileBytes = 15_000
+	opt.Connections, opt.RobotsInFlight, opt.StockTarget = 8, 4, 12
+	opt.QueuesMax, opt.BudgetDefault, opt.BudgetMax, opt.QueuePages = 8, 2, 6, Unlimited
+	opt.HostDelay, opt.HostDelayMin = time.Second, 500*time.Millisecond
+	opt.ServerDelay, opt.ServerDelayMin = 100*time.Millisecond, 20*time.Millisecond
+	opt.CheckpointEvery, opt.Linger = 2*time.Second, 70*time.Second
+	opt.tune = func(p *Plan) {
+		p.URLSeen.BucketBytes, p.Edges.BucketBytes, p.Indegree.BucketBytes = 1<<10, 1<<10, 1<<10
+		p.QueueBlockBytes = w.blockBytes
+	}
+	return opt, wit
+}
+
+// undisturbed crawls the world once without any cut.
+func (w *cutWorld) undisturbed(t *testing.T) (l *life) {
+	t.Helper()
+	inBubble(t, func(t *testing.T) {
+		l = newLife(t, w, 0, w.empty(t, 0))
+		if err := l.crawl(0); err != nil {
+			t.Fatal(err)
+		}
+		if faults := l.checkEnd(); len(faults) > 0 {
+			t.Fatalf("world %d, without any cut:\n%s", w.seed, strings.Join(faults, "\n"))
+		}
+	})
+	w.once, w.steps = l.result, len(l.steps)
+	return l
+}
+
+// TestCutWorlds holds the worlds to what makes cutting them worth while.
+func TestCutWorlds(t *testing.T) {
+	var sum struct{ full, scans, rolled, segments, slots int }
+	for seed := *seedFlag; seed < *seedFlag+numCutWorlds; seed++ {
+		l := newCutWorld(t, seed).undisturbed(t)
+		var rolled, segments, slots int
+		for _, s := range l.steps {
+			switch {
+			case s.Op == disk.OpRename && strings.HasSuffix(s.Name, ".warc.gz"):
+				rolled++
+			case s.Op == disk.OpCreate && strings.HasSuffix(s.Name, ".seg"):
+				segments++
+				if strings.Contains(s.Name, "/later/") {
+					slots++
+				}
+			}
+		}
+		s := &l.result.Snapshot
+		t.Logf("world %d: %d steps, %v, %d visits, %d fetched, %d checkpoints, %d passes of URLseen (%d by size), %d queues, "+
+			"%d scans of QF, %d WARC files, %d queue segments, %d of slots; %d retries, %d deferrals", seed, len(l.steps), s.Elapsed,
+			len(l.wit.visits), s.Place(PlaceFetched), s.Count(CountCheckpoints), s.URLSeenPasses, s.URLSeenFullPasses, s.Queue,
+			s.Scans, rolled, segments, slots, s.Count(CountRetries), s.Count(CountDeferrals))
+		sum.full, sum.scans = sum.full+int(s.URLSeenFullPasses), sum.scans+int(s.Scans)
+		sum.rolled, sum.segments, sum.slots = sum.rolled+rolled, sum.segments+segments, sum.slots+slots
+	}
+	if min(sum.full, sum.scans, sum.rolled, sum.segments) < numCutWorlds || sum.slots == 0 {
+		t.Errorf("seed %d: %+v in %d worlds, want one of each in a world, and slots", *seedFlag, sum, numCutWorlds)
+	}
+}
+
+// numCutWorlds is how many worlds there are; lives take them in turn.
+const numCutWorlds = 8
+
+// life is a crawl from its beginning to its end, through any number of cuts. It lives in one bubble.
+type life struct {
+	t      *testing.T
+	world  *cutWorld
+	opt    Options
+	wit    *witness
+	fs     *disk.Mem
+	image  *disk.Mem   // what the run found
+	steps  []disk.Step // of this run, the one that was cut last
+	story  []string
+	result *Result
+
+	// before is called before each step, while all others wait: see disk.Mem.Watch.
+	before   func(s disk.Step, fork func(uint64) *disk.Mem)
+	run      int
+	began    time.Time // of this run
+	cutAt    time.Time
+	hooks    atomic.Int64   // calls of the hook "checkpoint" in this run: three for each
+	gen      uint64         // of the manifest that this run has found
+	active   int64          // its Active
+	stored   map[string]int // by it
+	storedAt int            // number of visits when it was found
+}
+
+func newLife(t *testing.T, w *cutWorld, run int, fs *disk.Mem) *life {
+	t.Helper()
+	l := &life{t: t, world: w, run: run, fs: fs}
+	l.opt, l.wit = w.options(t, fs)
+	l.watchCheckpoints()
+	return l
+}
+
+func (l *life) watchCheckpoints() {
+	l.opt.hook = func(place string) {
+		if place == "checkpoint" {
+			l.hooks.Add(1)
+		}
+	}
+}
+
+// crawl runs the program until it has ended, or, if n is not 0, until its n-th step.
+func (l *life) crawl(n int) error {
+	l.image = l.fs.Fork(0)
+	l.wit.begin(l.run)
+	l.began, l.cutAt = time.Now(), time.Time{}
+	l.hooks.Store(0)
+	l.steps = l.steps[:0]
+	l.fs.Watch(func(s disk.Step, fork func(uint64) *disk.Mem) {
+		l.steps = append(l.steps, s)
+		if l.before != nil {
+			l.before(s, fork)
+		}
+		if len(l.steps) == n {
+			l.cutAt = time.Now()
+			l.wit.die()
+		}
+	})
+	l.fs.CrashAfter(n)
+	l.opt.FS = l.fs
+	res, err := Run(l.t.Context(), l.opt)
+	l.run++
+	l.result = res
+	return err
+}
+
+// live takes the crawl through cuts at the steps that next returns, counted from the start of each run, until it returns 0.
+// The faults found are returned.
+func (l *life) live(rng *rand.Rand, next func() int, count func(disk.Step, bool)) []string {
+	for {
+		n := next()
+		err := l.crawl(n)
+		if n == 0 || err == nil || errors.Is(err, ErrFinished) {
+			if err != nil && !errors.Is(err, ErrFinished) {
+				return []string{fmt.Sprintf("run %d ended: %v", l.run-1, err)}
+			}
+			return l.checkEnd()
+		}
+		if !errors.Is(err, disk.ErrCrashed) && !errors.Is(err, errCut) {
+			return []string{fmt.Sprintf("run %d: %v", l.run-1, err)}
+		}
+		power := rng.IntN(3) > 0
+		step := l.fs.Last()
+		l.story = append(l.story, fmt.Sprintf("run %d: at %v step %d: %v %s, power cut %t", l.run-1, l.cutAt.Sub(l.began), n,
+			step.Op, step.Name, power))
+		count(step, power)
+		if power {
+			l.fs = l.fs.Crash()
+		} else {
+			l.fs = l.fs.Kill()
+		}
+		if faults := l.checkCut(); len(faults) > 0 {
+			return faults
+		}
+	}
+}
+
+// fail reports what makes the fault findable.
+func (l *life) fail(faults []string) {
+	l.t.Helper()
+	var b strings.Builder
+	fmt.Fprintf(&b, "world %d\n%s\n", l.world.seed, strings.Join(l.story, "\n"))
+	for _, s := range l.steps[max(0, len(l.steps)-20):] {
+		fmt.Fprintf(&b, "step %d: %v %s\n", s.Number, s.Op, s.Name)
+	}
+	b.WriteString(strings.Join(faults[:min(len(faults), 20)], "\n"))
+	if *imageDir != "" {
+		if err := saveImage(l.image, *imageDir, b.String()); err != nil {
+			fmt.Fprintf(&b, "\n-image: %v", err)
+		}
+	}
+	l.t.Fatal(b.String())
+}
+
+// cutCount counts cuts by what they hit.
+type cutCount struct {
+	mu          sync.Mutex // guards all
+	ops, places map[string]int
+	cuts, lives int
+	power       int
+}
+
+func (c *cutCount) add(s disk.Step, power bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ops == nil {
+		c.ops, c.places = map[string]int{}, map[string]int{}
+	}
+	c.cuts++
+	c.power += boolInt(power)
+	c.ops[s.Op.String()]++
+	c.places[placeOf(s.Name)]++
+}
+
+// placeOf names the structure that a file belongs to.
+func placeOf(name string) string {
+	parts := strings.Split(name, "/")
+	for i, p := range parts[1:] {
+		if p == "state" && len(parts) > i+2 {
+			p = parts[i+2]
+		}
+		p, _, _ = strings.Cut(p, "-")
+		return strings.TrimSuffix(p, ".tmp")
+	}
+	return "directory"
+}
+
+func (c *cutCount) log(t *testing.T, what string) {
+	t.Helper()
+	t.Logf("%s: %d cuts of %d crawls, %d of them power cuts; by operation %v; by place %v", what, c.cuts, c.lives, c.power, c.ops,
+		c.places)
+}
+
+var numCuts = flag.Int("cuts", 500, "cuts of TestCutsAtRandom")
+
+// TestCutsAtRandom cuts crawls off again and again, recoveries included. Each ends at last and is compared with one that
+// was never cut.
+func TestCutsAtRandom(t *testing.T) {
+	worlds := make([]*cutWorld, numCutWorlds)
+	for i := range worlds {
+		worlds[i] = newCutWorld(t, *seedFlag+uint64(i))
+		worlds[i].undisturbed(t)
+	}
+	var count cutCount
+	var lives atomic.Uint64
+	t.Run("lives", func(t *testing.T) {
+		for range runtime.GOMAXPROCS(0) {
+			t.Run("", func(t *testing.T) {
+				t.Parallel()
+				for !t.Failed() {
+					n := lives.Add(1) - 1
+					count.mu.Lock()
+					enough := count.cuts >= *numCuts
+					count.mu.Unlock()
+					if enough {
+						return
+					}
+					inBubble(t, func(t *testing.T) { randomLife(t, worlds[n%numCutWorlds], *seedFlag<<32+n, &count) })
+				}
+			})
+		}
+	})
+	count.log(t, "at random")
+}
+
+// cutsOfALife bounds the cuts of one crawl.
+const cutsOfALife = 40
+
+func randomLife(t *testing.T, w *cutWorld, seed uint64, count *cutCount) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(seed, 0x6c696665))
+	l := newLife(t, w, 0, w.empty(t, seed))
+	l.story = append(l.story, fmt.Sprintf("life %d", seed))
+	left, within := rng.IntN(cutsOfALife+1), 1+rng.IntN(w.steps)
+	next := func() int {
+		if left == 0 {
+			return 0
+		}
+		left--
+		if rng.IntN(3) == 0 {
+			return 1 + rng.IntN(50) // most of these hit a recovery
+		}
+		return 1 + rng.IntN(within)
+	}
+	if faults := l.live(rng, next, count.add); len(faults) > 0 {
+		l.fail(faults)
+	}
+	count.mu.Lock()
+	count.lives++
+	count.mu.Unlock()
+}

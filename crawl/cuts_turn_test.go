@@ -1,0 +1,187 @@
+package crawl
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"drumbeat/disk"
+)
+
+var (
+	turns    = flag.Int("turns", 1, "crawls of TestCutsInTurn")
+	oneIn    = flag.Int("finish", 40, "TestCutsInTurn lets the rest of the crawl run for one in so many cuts")
+	imageDir = flag.String("image", "", "directory for the files that a failed run found")
+	replay   = flag.String("replay", "", "directory of -image whose crawl TestReplay ends; -seed is the number of its world")
+)
+
+// TestCutsInTurn cuts crawls before each of their operations, once by kill -9 and once by a power cut: the crawl goes on, a
+// fork of its file system is what the cut has left. All of these are opened and audited; of a sample the crawl is resumed,
+// some cut again in their recovery, and compared at the end with one that was never cut.
+func TestCutsInTurn(t *testing.T) {
+	var opened, ended cutCount
+	for i := range *turns {
+		seed := *seedFlag + uint64(i)
+		w := newCutWorld(t, seed)
+		w.undisturbed(t)
+		var samples []*life
+		inBubble(t, func(t *testing.T) { samples = cutInTurn(t, w, seed, &opened) })
+		opened.lives++
+		for _, l := range samples {
+			inBubble(t, func(t *testing.T) { l.endAfterCut(t, &ended) })
+			ended.lives++
+		}
+	}
+	opened.log(t, "in turn, opened and audited")
+	t.Logf("%d of them resumed and compared, with %d more cuts", ended.lives, ended.cuts)
+}
+
+func cutInTurn(t *testing.T, w *cutWorld, seed uint64, count *cutCount) (samples []*life) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(seed, 0x7475726e))
+	l := newLife(t, w, 0, w.empty(t, seed))
+	var failed *life
+	var faults []string
+	l.before = func(s disk.Step, fork func(uint64) *disk.Mem) {
+		for _, power := range []bool{false, true} {
+			if failed != nil {
+				return
+			}
+			c := l.cutHere(s, fork(rng.Uint64()), power)
+			count.add(s, power)
+			if bad := c.checkCut(); len(bad) > 0 {
+				failed, faults = c, bad
+			}
+			if rng.IntN(*oneIn) == 0 {
+				samples = append(samples, c)
+			}
+		}
+	}
+	if err := l.crawl(0); err != nil {
+		t.Fatal(err)
+	}
+	if failed != nil {
+		failed.t = t
+		failed.fail(faults)
+	}
+	return samples
+}
+
+// cutHere is the life that l would have if it were cut now.
+func (l *life) cutHere(s disk.Step, fs *disk.Mem, power bool) *life {
+	c := &life{world: l.world, opt: l.opt, run: l.run + 1, began: l.began, cutAt: time.Now(), image: fs,
+		wit: &witness{visits: l.wit.all()}, steps: append([]disk.Step(nil), l.steps[max(0, len(l.steps)-20):]...)}
+	c.hooks.Store(l.hooks.Load())
+	c.story = []string{fmt.Sprintf("cut before step %d, %v %s, power cut %t", len(l.steps), s.Op, s.Name, power)}
+	if power {
+		c.fs = fs.Crash()
+	} else {
+		c.fs = fs.Kill()
+	}
+	c.image = c.fs.Fork(0)
+	return c
+}
+
+// endAfterCut resumes a crawl of another bubble at the time of its cut.
+func (l *life) endAfterCut(t *testing.T, count *cutCount) {
+	t.Helper()
+	sleep(t.Context(), time.Until(l.cutAt))
+	visits := l.wit.visits
+	l.t = t
+	l.opt, l.wit = l.world.options(t, l.fs)
+	l.wit.visits = visits
+	l.watchCheckpoints()
+	rng := rand.New(rand.NewPCG(uint64(len(visits)), uint64(l.cutAt.UnixNano())))
+	left := rng.IntN(3)
+	next := func() int {
+		if left--; left < 0 {
+			return 0
+		}
+		return 1 + rng.IntN(60)
+	}
+	if faults := l.live(rng, next, count.add); len(faults) > 0 {
+		l.fail(faults)
+	}
+}
+
+// TestReplay ends the crawl of an image.
+func TestReplay(t *testing.T) {
+	if *replay == "" {
+		t.Skip("needs -replay")
+	}
+	w := newCutWorld(t, *seedFlag)
+	inBubble(t, func(t *testing.T) {
+		fs := disk.NewMem(1)
+		latest := time.Now()
+		err := filepath.WalkDir(*replay, func(path string, d os.DirEntry, err error) error {
+			rel, rerr := filepath.Rel(*replay, path)
+			if err != nil || rerr != nil || rel == "." {
+				return err
+			}
+			if d.IsDir() {
+				return fs.MkdirAll(rel)
+			}
+			data, err := os.ReadFile(path)
+			if err != nil || rel == "story.txt" {
+				return err
+			}
+			f, err := fs.Create(rel)
+			if err != nil || len(data) == 0 {
+				return err
+			}
+			if _, err := f.WriteAt(data, 0); err != nil {
+				return err
+			}
+			return f.Close()
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := newLife(t, w, 1, fs)
+		if _, m, err := l.manifest(); err == nil {
+			latest = time.Unix(m.Time+1, 0)
+		}
+		sleep(t.Context(), time.Until(latest))
+		faults := l.checkCut()
+		if err := l.crawl(0); err != nil {
+			t.Fatal(err)
+		}
+		rep, err := Audit(l.fs, l.opt.Dirs)
+		if err != nil || !rep.Balanced() {
+			t.Errorf("audit at the end: %v, %+v", err, rep)
+		}
+		t.Logf("faults of the image: %q; fetched %d", faults, l.result.Snapshot.Place(PlaceFetched))
+	})
+}
+
+// saveImage writes all files of a file system to a directory.
+func saveImage(m *disk.Mem, dir, story string) error {
+	var save func(from, to string) error
+	save = func(from, to string) error {
+		names, err := m.List(from)
+		if err != nil {
+			data, err := disk.ReadFile(m, from)
+			if err != nil {
+				return err
+			}
+			return os.WriteFile(to, data, 0o600)
+		}
+		if err := os.MkdirAll(to, 0o700); err != nil {
+			return err
+		}
+		for _, name := range names {
+			if err := save(from+"/"+name, filepath.Join(to, name)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := save(".", dir); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, "story.txt"), []byte(story), 0o600)
+}

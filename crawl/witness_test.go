@@ -1,0 +1,136 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"hash/fnv"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"drumbeat/fetch"
+	"drumbeat/robots"
+	"drumbeat/weburl"
+)
+
+// visit is one request that a crawl sent.
+type visit struct {
+	url        string
+	host       string
+	addr       netip.Addr
+	run        int           // of the program, from 0
+	robots     bool          // for robots.txt
+	final      bool          // answered, and not with a 503 that calls for another attempt
+	ill        bool          // answered with such a 503
+	covered    bool          // a durable checkpoint was made after its end
+	delay      time.Duration // Crawl-delay of a robots.txt
+	start, end time.Time
+}
+
+// witness is a Fetcher that writes down every request of a crawl and of its later runs. In virtual time its clock is the
+// servers'. Exchanges take their time, and some URLs answer 503 when they are asked for the first time.
+type witness struct {
+	inner     Fetcher
+	seed      uint64
+	robotsIll bool // also robots.txt of a few hosts
+
+	mu     sync.Mutex    // guards all below
+	cut    chan struct{} // closed at a cut: exchanges under way die with the process
+	run    int
+	visits []visit
+}
+
+var errCut = errors.New("the process has died")
+
+// begin prepares for another run of the program.
+func (w *witness) begin(run int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.run, w.cut = run, make(chan struct{})
+}
+
+// die ends the exchanges under way. It may be called by any goroutine, once a run.
+func (w *witness) die() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	close(w.cut)
+}
+
+func (w *witness) Do(ctx context.Context, req *fetch.Request, resp *fetch.Response) error {
+	v := visit{url: req.Scheme + "://" + req.Host + req.PathQuery, host: req.Host, addr: req.Addr.Addr(), start: time.Now(),
+		robots: req.PathQuery == "/robots.txt"}
+	if url, err := weburl.Canonical(v.url); err == nil {
+		v.url = url
+	}
+	w.mu.Lock()
+	sum := w.hash(&v)
+	ill := w.isIll(&v, sum)
+	v.run, v.end = w.run, v.start
+	at, cut := len(w.visits), w.cut
+	w.visits = append(w.visits, v)
+	w.mu.Unlock()
+	err := w.inner.Do(ctx, req, resp)
+	if err == nil {
+		latency := time.NewTimer(time.Duration(sum%200) * time.Millisecond)
+		defer latency.Stop()
+		select {
+		case <-latency.C:
+		case <-cut:
+			err = errCut
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := &w.visits[at]
+	p.end = time.Now()
+	if err != nil {
+		return err
+	}
+	p.final, p.ill = !ill && !(p.robots && resp.Status/100 == 3), ill // a redirect doesn't end a request for robots.txt
+	if ill {
+		resp.Status = http.StatusServiceUnavailable
+	} else if p.robots {
+		p.delay = robots.Parse(resp.Body, "drumbeat").CrawlDelay
+	}
+	return nil
+}
+
+func (w *witness) hash(v *visit) uint32 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(v.url))
+	return h.Sum32() ^ uint32(w.seed)*0x9e3779b1
+}
+
+// isIll says whether a URL answers 503 this time; mu is held.
+func (w *witness) isIll(v *visit, sum uint32) bool {
+	every := uint32(10)
+	if strings.HasPrefix(v.url[strings.LastIndex(v.url, "/"):], "/robots") {
+		if every = 4; !w.robotsIll {
+			return false
+		}
+	}
+	return sum>>8%every == 0 && !slices.ContainsFunc(w.visits, func(o visit) bool { return o.url == v.url && o.ill })
+}
+
+// all returns the requests in the order of their starts.
+func (w *witness) all() []visit {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.visits)
+}
+
+// cover notes that a durable checkpoint of a run froze the crawl at a time: what had ended by then must not be done again.
+func (w *witness) cover(run int, until time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range w.visits {
+		if v := &w.visits[i]; v.run == run && v.end.Before(until) && (v.final || v.ill) {
+			v.covered = true
+		}
+	}
+}
