@@ -7,8 +7,10 @@ import (
 	"io"
 	"log/slog"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,7 +56,7 @@ func (c *crawlCmd) Run(a *app, kctx *kong.Context) error {
 			return err
 		}
 	}
-	for _, n := range notes {
+	for _, n := range append(notes, wideDirectories(slices.Concat(opt.Dirs, opt.Out))...) {
 		view.note(n)
 	}
 	if c.Seeds == "-" {
@@ -120,6 +122,27 @@ func (c *crawlCmd) options() crawl.Options {
 		o.CacheRAMBytes = crawl.Unlimited // its zero is the default
 	}
 	return o
+}
+
+// wideDirectories warns of directories that were there before and that others may look into or change. What the crawl
+// makes has mode 0700 or 0600; the mode of what a person made is left to the person.
+func wideDirectories(paths []string) (notes []string) {
+	for _, p := range paths {
+		for _, sub := range [...]string{"", "state", "warc", "log"} {
+			name := filepath.Join(p, sub)
+			info, err := os.Stat(name)
+			if err != nil || !info.IsDir() || info.Mode().Perm()&0o077 == 0 {
+				continue
+			}
+			what := "read"
+			if info.Mode().Perm()&0o022 != 0 {
+				what = "changed"
+			}
+			notes = append(notes, fmt.Sprintf("WARNING: directory %s can be %s by others (mode %04o); chmod 700 would close it",
+				name, what, info.Mode().Perm()))
+		}
+	}
+	return notes
 }
 
 func clean(paths []string) (out []string) {

@@ -43,6 +43,9 @@ func (a *app) run(args []string) (code int) {
 			code = int(exit)
 		}
 	}()
+	out := &plain{out: a.stdout} // much of what is printed comes from sites
+	a.stdout = out
+	defer func() { _ = out.flush() }()
 	var c cli
 	parser, err := newParser(&c, kong.Writers(a.stdout, a.stderr), kong.Exit(func(code int) { panic(kongExit(code)) }))
 	if err != nil {
@@ -65,7 +68,7 @@ func (a *app) fail(err error) int {
 	}
 	var end *ended
 	if !errors.As(err, &end) || !end.quiet {
-		fmt.Fprintln(a.stderr, "drumbeat: "+strings.TrimPrefix(oneLine(err), "drumbeat: ")+advice(exitCode(err)))
+		fmt.Fprintln(a.stderr, "drumbeat: "+plainText(strings.TrimPrefix(oneLine(err), "drumbeat: "))+advice(exitCode(err)))
 	}
 	return exitCode(err)
 }

@@ -134,7 +134,7 @@ func seedsText(seeds []string) []byte {
 	}
 	b.WriteString("):\n")
 	for _, seed := range seeds {
-		fmt.Fprintf(&b, "  %s\n", seed)
+		fmt.Fprintf(&b, "  %s\n", plainText(seed)) // one line, whatever the seed file held
 	}
 	return b.Bytes()
 }

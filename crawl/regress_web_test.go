@@ -102,7 +102,7 @@ func (w *tinyWeb) handle(c net.Conn) {
 	if err != nil {
 		return
 	}
-	host, path := req.Host, req.URL.RequestURI()
+	host, path := req.Host, req.RequestURI
 	w.mu.Lock()
 	w.requests = append(w.requests, request{host, path, time.Now()})
 	w.mu.Unlock()

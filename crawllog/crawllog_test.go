@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"drumbeat/disk"
 )
@@ -63,6 +64,9 @@ func FuzzEntry(f *testing.F) {
 		line := e.Append(nil)
 		if len(line) > MaxLine || bytes.Count(line, []byte{'\n'}) != 1 || line[len(line)-1] != '\n' {
 			t.Fatalf("got %d bytes: %q", len(line), line)
+		}
+		if strings.ContainsFunc(string(line[:len(line)-1]), func(r rune) bool { return !unicode.IsPrint(r) }) {
+			t.Fatalf("line %q has what can't be printed", line)
 		}
 		var back Entry
 		if err := json.Unmarshal(line, &back); err != nil {

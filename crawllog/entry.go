@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -146,11 +148,12 @@ func appendText(dst []byte, name, v string) []byte {
 }
 
 // appendString appends s as a JSON string of at most limit bytes, cut between characters. Bytes that aren't
-// UTF-8 become U+FFFD.
+// UTF-8 become U+FFFD. What can't be printed is escaped: U+2028 ends a line for some readers, U+009B begins
+// an escape sequence for some terminals.
 func appendString(dst []byte, s string, limit int) []byte {
 	const digits = "0123456789abcdef"
 	dst = append(dst, '"')
-	limit += len(dst) - 6 // the longest escape
+	limit += len(dst) - 12 // the longest escape
 	for i := 0; i < len(s) && len(dst) <= limit; {
 		c := s[i]
 		switch {
@@ -162,7 +165,14 @@ func appendString(dst []byte, s string, limit int) []byte {
 			dst = append(dst, c)
 		default:
 			r, n := utf8.DecodeRuneInString(s[i:])
-			dst = utf8.AppendRune(dst, r)
+			switch hi, lo := utf16.EncodeRune(r); {
+			case unicode.IsPrint(r):
+				dst = utf8.AppendRune(dst, r)
+			case hi == utf8.RuneError:
+				dst = fmt.Appendf(dst, `\u%04x`, r)
+			default:
+				dst = fmt.Appendf(dst, `\u%04x\u%04x`, hi, lo)
+			}
 			i += n
 			continue
 		}

@@ -10,6 +10,12 @@ import (
 // maxIndexTail is more than the bytes that appendIndexTail adds, besides the file name.
 const maxIndexTail = 512
 
+// What a site may put into an index line, in bytes before escapes: more is cut. The record has all.
+const (
+	maxIndexMIME     = 256
+	maxIndexRedirect = 8 << 10
+)
+
 // appendIndexHead appends the index line of a capture up to where its location follows: SURT key, 14-digit
 // time, and a JSON object of strings.
 func appendIndexHead(dst []byte, x *Exchange, payload string) []byte {
@@ -18,7 +24,7 @@ func appendIndexHead(dst []byte, x *Exchange, payload string) []byte {
 	dst = x.Date.UTC().AppendFormat(dst, stamp14)
 	dst = append(dst, ` {"url": `...)
 	dst = appendJSON(dst, appendURL(nil, x.URL))
-	mime := x.MIME
+	mime := x.MIME[:min(len(x.MIME), maxIndexMIME)]
 	if mime == "" {
 		mime = "unk"
 	}
@@ -31,7 +37,7 @@ func appendIndexHead(dst []byte, x *Exchange, payload string) []byte {
 	dst = append(dst, '"')
 	if x.Redirect != "" {
 		dst = append(dst, `, "redirect": `...)
-		dst = appendJSON(dst, appendURL(nil, []byte(x.Redirect)))
+		dst = appendJSON(dst, appendURL(nil, []byte(x.Redirect[:min(len(x.Redirect), maxIndexRedirect)])))
 	}
 	if x.Truncated != "" {
 		dst = append(dst, `, "truncated": `...)
