@@ -123,7 +123,7 @@ type failure struct{ err error }
 // that st does not name are deleted, named ones are cut to the named length.
 func Open(opt Options, st *State) (*Drum, error) {
 	if st != nil {
-		if err := st.check(); err != nil {
+		if err := st.check(opt.Set.Len()); err != nil {
 			return nil, fmt.Errorf("drum: open %s: %w", opt.Name, err)
 		}
 		opt.Buckets = st.Buckets

@@ -50,7 +50,7 @@ func (r *round) load(d *Drum, in *input, chunk *[]byte) (cursor, error) {
 			missing := in.tuples - int64(len(r.entries))
 			return cursor{}, corrupt(br.path(), br.next, fmt.Sprintf("%d more tuples", missing), "end")
 		}
-		taken, full, err := r.take(&br, d.shift, skip, &cost)
+		taken, full, err := r.take(&br, d.shift, skip, in.tuples, &cost)
 		if err != nil {
 			return cursor{}, err
 		}
@@ -59,14 +59,23 @@ func (r *round) load(d *Drum, in *input, chunk *[]byte) (cursor, error) {
 			break
 		}
 	}
+	if int64(len(r.entries)) == in.tuples {
+		ok, err := br.load()
+		if err == nil && ok { // it would be deleted unread
+			err = corrupt(br.path(), br.off, fmt.Sprintf("the end after %d tuples", in.tuples), "more")
+		}
+		if err != nil {
+			return cursor{}, err
+		}
+	}
 	r.note()
 	return end, nil
 }
 
 // take adds records of the present block beyond skip; full means that the next doesn't fit. taken counts from
-// the block's beginning.
+// the block's beginning. limit is the number of tuples that there can be.
 func (r *round) take(
-	br *blockReader, shift uint, skip uint32, cost *int64,
+	br *blockReader, shift uint, skip uint32, limit int64, cost *int64,
 ) (taken uint32, full bool, err error) {
 	o := r.opt
 	b, pos := br.payload, 0
@@ -83,6 +92,9 @@ func (r *round) take(
 		if taken++; taken <= skip {
 			continue
 		}
+		if int64(len(r.entries)) == limit {
+			return 0, false, corrupt(br.path(), br.off, fmt.Sprintf("the end after %d tuples", limit), "more")
+		}
 		*cost += o.TupleBytes(len(rec.value))
 		if *cost > o.BucketBytes && len(r.entries) > 0 || len(r.entries) == cap(r.entries) {
 			return taken - 1, true, nil
@@ -92,6 +104,10 @@ func (r *round) take(
 		}
 		r.entries = append(r.entries, newEntry(rec.key, number, rec.op))
 		if o.ValueBytes != 0 {
+			if len(r.values)+len(rec.value) > cap(r.values) {
+				return 0, false, corrupt(br.path(), br.off, fmt.Sprintf("the %d bytes of values that the state says", cap(r.values)),
+					"more")
+			}
 			r.values = append(r.values, rec.value...)
 			r.offsets = append(r.offsets, uint32(len(r.values)))
 		}

@@ -207,6 +207,11 @@ func isCorrupt(err error) bool {
 
 // nextCacheBlock returns the offset of the next head of a block of the bucket whose own checksum holds; -1 for none.
 func (s *scanner) nextCacheBlock(f disk.File, r *partReader, from, end int64, bucket int) int64 {
+	size, err := f.Size()
+	if err != nil {
+		return -1
+	}
+	end = min(end, size)
 	return disk.FindMagic(f, from, end, cacheMagic, func(off int64) bool {
 		var head [cacheHeaderBytes]byte
 		var h cacheHeader

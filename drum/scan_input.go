@@ -92,10 +92,17 @@ func (s *scanner) nextBlock(r *blockReader, off, end int64) (gap scanBlock, next
 		gap.n = int64(h.records)
 		next = off + pageUp(bucketFrameBytes+int64(h.stored))
 	}
-	for ; next < end; next += pageBytes {
+	last := int64(0) // what the state says beyond the file's end needn't be looked at
+	if r.c.f != nil {
+		last, _ = r.c.f.Size()
+	}
+	for last = min(last, end); next < last; next += pageBytes {
 		if _, ok := s.head(r, next); ok {
 			return gap, next
 		}
+		gap.n = -1
+	}
+	if next < end {
 		gap.n = -1
 	}
 	return gap, end

@@ -3,7 +3,6 @@ package drum
 import (
 	"encoding/binary"
 	"fmt"
-	"math/bits"
 	"slices"
 	"sync"
 
@@ -83,17 +82,6 @@ type LogState struct {
 type UniqueState struct {
 	PartState
 	Log int `json:"log,omitempty"`
-}
-
-// check verifies what Open and Walk rely on.
-func (st *State) check() error {
-	if st.V != stateVersion {
-		return fmt.Errorf("state has version %d, this program reads %d", st.V, stateVersion)
-	}
-	if st.Buckets < 1 || bits.OnesCount(uint(st.Buckets)) != 1 {
-		return fmt.Errorf("state has %d buckets", st.Buckets)
-	}
-	return nil
 }
 
 // Frozen is a store at the moment of Freeze, until Commit.

@@ -55,7 +55,7 @@ type walker struct{ d *Drum }
 const walkChunkBytes = 1 << 20
 
 func newWalker(set disk.Set, name string, st *State) (*walker, error) {
-	if err := st.check(); err != nil {
+	if err := st.check(set.Len()); err != nil {
 		return nil, err
 	}
 	d := &Drum{opt: Options{

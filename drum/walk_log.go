@@ -2,6 +2,7 @@ package drum
 
 import (
 	"fmt"
+	"slices"
 
 	"drumbeat/disk"
 )
@@ -76,11 +77,15 @@ func (w *walker) logs(
 		if ls.Dir < 0 || ls.Dir >= w.d.dirs() {
 			return fmt.Errorf("invalid log %+v", *ls)
 		}
-		marked, wrong := make([]uint64, ls.Next/64+1), false
+		var marked []uint64 // grows with the numbers that are found: the state alone shall not take memory
+		wrong := false
 		err = choose(ls, tails, func(number uint64) {
 			if number >= ls.Next {
 				wrong = true
 				return
+			}
+			if need := int(number/64) + 1; need > len(marked) {
+				marked = slices.Grow(marked, need-len(marked))[:need]
 			}
 			marked[number/64] |= 1 << (number % 64)
 		})
@@ -128,7 +133,7 @@ func (w *walker) log(ls *LogState, tails tails, marked []uint64, fn func(text []
 				return corrupt(r.path(), r.off, "text record", fmt.Sprintf("% x", b[:min(len(b), 16)]))
 			}
 			b = b[n:]
-			if number < ls.Next && marked[number/64]>>(number%64)&1 != 0 {
+			if at := number / 64; at < uint64(len(marked)) && marked[at]>>(number%64)&1 != 0 {
 				if err := fn(text); err != nil {
 					return err
 				}

@@ -1,0 +1,241 @@
+package drum
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"drumbeat/disk"
+	"drumbeat/internal/damage"
+)
+
+// fuzzAllocBytes bounds what reading the small stores of the fuzz tests may take from the heap: mainly bitmaps of 32 MiB,
+// which the walk takes for the number of texts that a state claims.
+const fuzzAllocBytes = 80 << 20
+
+// soundStore is a checkpointed store in the middle of a pass: parts, sealed and open inputs, tails, and of one with text logs,
+// lists of uniques that are being streamed.
+type soundStore struct {
+	kind  string
+	files damage.Files
+	state []byte // in JSON
+	// walked and scanned are what the walks and a scan find: entries, waiting tuples or texts, with how often they come. A
+	// scan also gives the texts that have proved known.
+	walked, scanned map[string]int
+	dirs            []string
+}
+
+var errStopHere = errors.New("stop here")
+
+func newSoundStore(f testing.TB, kind string, dirs int) *soundStore {
+	w := newWorld(f, disk.NewMem(1), small(kinds[kind]), dirs)
+	w.opt.BucketBytes, w.opt.Name = 4<<10, "s"
+	left := 1 << 30
+	w.opt.Reserve = func(int64) error {
+		if left--; left < 0 {
+			return errStopHere
+		}
+		return nil
+	}
+	must(f, w.open())
+	defer func() { w.d.Close() }()
+	rng := rand.New(rand.NewPCG(1, 2))
+	batch := func(n int) {
+		for range n {
+			must(f, w.add(w.tuples(rng, 20)))
+		}
+	}
+	batch(15)
+	_, err := w.d.Pass(context.Background(), true)
+	must(f, err)
+	batch(50)
+	ctx, cancel := context.WithCancel(context.Background())
+	if w.opt.logged() { // up to the streaming, and a bit of it
+		w.cancel, w.cancelIn = cancel, 2
+		if _, err = w.d.Pass(ctx, true); !errors.Is(err, context.Canceled) {
+			f.Fatal(err)
+		}
+	} else { // up to the middle of a bucket
+		left = 3
+		if _, err = w.d.Pass(ctx, true); !errors.Is(err, errStopHere) {
+			f.Fatal(err)
+		}
+	}
+	cancel()
+	batch(5)
+	must(f, w.checkpoint(nil))
+	var m manifest
+	data, err := disk.ReadFile(w.set.FS, manifestName)
+	must(f, err)
+	must(f, json.Unmarshal(data, &m))
+	must(f, w.set.FS.Remove(manifestName))
+	s := &soundStore{kind: kind, dirs: w.set.Paths}
+	s.state, err = json.Marshal(m.State)
+	must(f, err)
+	s.files, err = damage.Read(w.set.FS, w.set.Paths...)
+	must(f, err)
+	var found Found
+	s.scanned, found, err = scanItems(w.set, m.State, nil)
+	must(f, err)
+	s.walked, err = walkItems(w.set, m.State)
+	must(f, err)
+	st := m.State
+	if found.Damaged() || len(st.Parts) == 0 || len(st.Inputs) == 0 || len(st.Tails) == 0 ||
+		w.opt.logged() && (len(st.Uniques) == 0 || st.Unstreamed == 0) ||
+		!w.opt.logged() && !slices.ContainsFunc(st.Inputs, func(is InputState) bool { return is.Sealed && is.Aux.Bytes > 0 }) {
+		f.Fatalf("%s: %+v, %s", kind, found, s.state)
+	}
+	return s
+}
+
+// scanItems is all that ScanState finds.
+func scanItems(set disk.Set, st *State, damaged func(error) error) (map[string]int, Found, error) {
+	items := map[string]int{}
+	found, err := ScanState(set, "s", st, Scan{
+		SpanBytes: 64,
+		Entry:     func(key Key, value []byte) error { items[fmt.Sprintf("entry %x %x", key, value)]++; return nil },
+		Tuple:     func(t Tuple) error { items[tupleItem(t)]++; return nil },
+		Text: func(aux []byte, unique bool) error {
+			items["text "+string(aux)]++
+			if unique {
+				items["unique "+string(aux)]++
+			}
+			return nil
+		},
+		Damaged: damaged,
+	})
+	return items, found, err
+}
+
+func tupleItem(t Tuple) string { return fmt.Sprintf("tuple %x %d %x %s", t.Key, t.Op, t.Value, t.Aux) }
+
+// walkItems is what Walk, WalkCache and WalkUniques find.
+func walkItems(set disk.Set, st *State) (items map[string]int, err error) {
+	items = map[string]int{}
+	err = WalkCache(set, "s", st, func(key Key, value []byte) error {
+		items[fmt.Sprintf("entry %x %x", key, value)]++
+		return nil
+	})
+	errWalk := Walk(set, "s", st, func(t Tuple) error {
+		if st.Aux == AuxLog {
+			items["text "+string(t.Aux)]++
+		} else {
+			items[tupleItem(t)]++
+		}
+		return nil
+	})
+	errUniques := WalkUniques(set, "s", st, func(aux []byte) error { items["unique "+string(aux)]++; return nil })
+	return items, errors.Join(err, errWalk, errUniques)
+}
+
+// merge opens the store, adds to it, merges all and gives the memory back.
+func (s *soundStore) merge(set disk.Set, st *State) error {
+	opt := small(kinds[s.kind])
+	opt.Set, opt.Name, opt.BucketBytes = set, "s", 4<<10
+	d, err := Open(opt, st)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := d.Add([]Tuple{{Key: 1, Op: CheckUpdate, Aux: []byte("0")}, {Key: 1 << 63, Op: CheckUpdate}}); err != nil {
+		return err
+	}
+	if _, err = d.Pass(context.Background(), true); err != nil {
+		return err
+	}
+	d.Freeze()
+	return nil
+}
+
+// FuzzFiles damages the files and the state of a store. Damaged files: the walks and a merge find it, naming the file, or
+// read what was written; a scan goes on behind it and reads nothing that was not written. Damaged states: no panic, no
+// large allocation, an end.
+func FuzzFiles(f *testing.F) {
+	stores := []*soundStore{newSoundStore(f, "variable", 2), newSoundStore(f, "log", 2), newSoundStore(f, "seen", 1)}
+	f.Add(uint8(0), []byte{}, []byte{})
+	for kind := range uint8(3) {
+		for i := range byte(16) {
+			f.Add(kind, []byte{}, []byte{i, 8 * i, i % 4 * 16, 0, 0, 1 << (i % 8), i, 0, 16, 0, 0, 0x80})
+			f.Add(kind, []byte{}, []byte{i, 0, 8 * i, 0, 0x80, 1}) // cut
+			f.Add(kind, []byte{3 * i, 0, i, i, 0, 0, 0, 0, 0, 0, 0, 5 * i, 0, 2, i, 0, 0, 0, 0, 0, 0, 0}, []byte{})
+		}
+	}
+	f.Fuzz(func(t *testing.T, kind uint8, edits, flips []byte) { stores[kind%3].check(t, edits, flips) })
+}
+
+// TestStates does everything that damage.Edit can do to the states, one at a time; without -long an eighth of it.
+func TestStates(t *testing.T) {
+	for _, kind := range []string{"variable", "log"} {
+		s := newSoundStore(t, kind, 2)
+		var st State
+		must(t, json.Unmarshal(s.state, &st))
+		for i, script := range damage.Sweep(&st) {
+			if !*longFlag && i%8 != 0 {
+				continue
+			}
+			s.check(t, script, nil)
+			if t.Failed() {
+				damage.Edit(&st, script)
+				data, _ := json.Marshal(&st)
+				t.Fatalf("script %v: %s", script, data)
+			}
+		}
+	}
+}
+
+// check is the property of FuzzFiles.
+func (s *soundStore) check(t *testing.T, edits, flips []byte) {
+	var st State
+	must(t, json.Unmarshal(s.state, &st))
+	damage.Edit(&st, edits)
+	files, changed := s.files.Flip(flips)
+	mem, err := files.Write(s.dirs...)
+	must(t, err)
+	set := disk.Set{FS: mem, Paths: s.dirs}
+
+	var walked, scanned map[string]int
+	var found Found
+	var errs [3]error
+	var damages []error
+	n := damage.Allocated(func() {
+		walked, errs[0] = walkItems(set, &st)
+		scanned, found, errs[1] = scanItems(set, &st, func(err error) error { damages = append(damages, err); return nil })
+		errs[2] = s.merge(set, &st)
+	})
+	if n > fuzzAllocBytes {
+		t.Fatalf("%d bytes allocated: %v", n, errs)
+	}
+	if len(edits) > 0 {
+		return
+	}
+	for i, err := range errs {
+		if err != nil && !names(err, changed) {
+			t.Fatalf("%d: %v names none of %v", i, err, changed)
+		}
+	}
+	if len(damages) > 0 && !slices.ContainsFunc(damages, func(err error) bool { return names(err, changed) }) {
+		t.Fatalf("scan: %v name none of %v", damages, changed)
+	}
+	if errs[0] == nil && !maps.Equal(walked, s.walked) {
+		t.Fatalf("walk: no damage found in %v but %d items, want %d", changed, len(walked), len(s.walked))
+	}
+	for item, n := range scanned {
+		if s.scanned[item] < n {
+			t.Fatalf("scan: %q %d times, was written %d times; damage %v", item, n, s.scanned[item], damages)
+		}
+	}
+	if len(damages) == 0 && errs[1] == nil && (!maps.Equal(scanned, s.scanned) || found.Damaged()) {
+		t.Fatalf("scan: no damage reported in %v but %+v, %d items, want %d", changed, found, len(scanned), len(s.scanned))
+	}
+}
+
+// names is true if err is a *disk.CorruptError for one of the files, or all files are sound.
+func names(err error, files []string) bool {
+	var corrupt *disk.CorruptError
+	return errors.As(err, &corrupt) && slices.Contains(files, corrupt.Path)
+}

@@ -1,0 +1,96 @@
+package drum
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+)
+
+// Bounds of what a state may say, so that no sum of its numbers overflows: a file of 1 PiB, 2^44 tuples, generations for
+// as long as anybody lives.
+const (
+	maxStateBytes  = 1 << 50
+	maxStateTuples = 1 << 44
+	maxStateGen    = 1 << 56
+	maxStateValue  = 1 << 31
+	maxBuckets     = 1 << 20
+)
+
+// check verifies what Open and Walk rely on, given the number of directories. A manifest's checksum says only that the
+// state is what was written.
+func (st *State) check(dirs int) error {
+	if st.V != stateVersion {
+		return fmt.Errorf("state has version %d, this program reads %d", st.V, stateVersion)
+	}
+	var errs []error
+	need := func(ok bool, format string, args ...any) {
+		if !ok && len(errs) < 10 {
+			errs = append(errs, fmt.Errorf("state has "+format, args...))
+		}
+	}
+	need(st.Buckets >= 1 && st.Buckets <= maxBuckets && bits.OnesCount(uint(st.Buckets)) == 1, "%d buckets", st.Buckets)
+	need(st.ValueBytes >= variableValues && st.ValueBytes < maxStateValue && st.Op <= CheckUpdate && st.Aux <= AuxLog &&
+		(st.Aux != AuxLog || st.ValueBytes == 0 && st.Op == CheckUpdate),
+		"values of %d bytes, operation %d, aux mode %d", st.ValueBytes, st.Op, st.Aux)
+	need(st.Gen < maxStateGen, "generation %d", st.Gen)
+	need(st.Unstreamed >= 0, "%d texts unstreamed", st.Unstreamed)
+
+	dirOf := map[uint64]int{}
+	one := func(ps *PartState) bool { // is it a possible part, and all of its file in one directory
+		dir, known := dirOf[ps.Gen]
+		dirOf[ps.Gen] = ps.Dir
+		return ps.possible(st, dirs) && (!known || dir == ps.Dir)
+	}
+	parts := map[int]bool{}
+	for i := range st.Parts {
+		ps := &st.Parts[i]
+		need(one(ps) && !parts[ps.Bucket], "an impossible part %+v", *ps)
+		parts[ps.Bucket] = true
+	}
+	inputs := map[tailSlot]bool{}
+	for i := range st.Inputs {
+		is := &st.Inputs[i]
+		slot := tailSlot{bucket: is.Bucket, sealed: is.Sealed}
+		need(is.possible(st, dirs) && !inputs[slot], "an impossible input %+v", *is)
+		inputs[slot] = true
+	}
+	logs := map[tailSlot]bool{}
+	for i := range st.Logs {
+		ls := &st.Logs[i]
+		slot := tailSlot{bucket: ls.Dir, sealed: ls.Sealed}
+		need(ls.possible(st, dirs) && !logs[slot], "an impossible log %+v", *ls)
+		logs[slot] = true
+	}
+	for i := range st.Uniques {
+		us := &st.Uniques[i]
+		need(one(&us.PartState) && logs[tailSlot{bucket: us.Log, sealed: true}], "an impossible list %+v", *us)
+	}
+	return errors.Join(errs...)
+}
+
+// possible tells whether a part may be in a file. A key takes a bit at least.
+func (ps *PartState) possible(st *State, dirs int) bool {
+	return ps.Bucket >= 0 && ps.Bucket < st.Buckets && ps.Gen > 0 && ps.Gen <= st.Gen &&
+		ps.Offset%pageBytes == 0 && ps.Offset < maxStateBytes && ps.Bytes < maxStateBytes &&
+		ps.Keys <= 8*ps.Bytes && checkPart(ps.part(), dirs) == nil
+}
+
+// possible tells whether an input may be.
+func (is *InputState) possible(st *State, dirs int) bool {
+	return is.Bucket >= 0 && is.Bucket < st.Buckets && is.Dir >= 0 && is.Dir < dirs &&
+		is.Tuples > 0 && is.Tuples < maxStateTuples && is.Values >= 0 && is.Values < maxStateBytes &&
+		is.Bytes >= 0 && is.Bytes < maxStateBytes &&
+		is.Keys.possible(st, is.Sealed) && is.Aux.possible(st, is.Sealed)
+}
+
+// possible tells whether a text log may be.
+func (ls *LogState) possible(st *State, dirs int) bool {
+	return st.Aux == AuxLog && ls.Dir >= 0 && ls.Dir < dirs && ls.Next < maxStateTuples && uint64(ls.Buffered) <= ls.Next &&
+		ls.Text.possible(st, ls.Sealed)
+}
+
+// possible tells whether a stream may be in a file. Only a sealed one has been read.
+func (s *StreamState) possible(st *State, sealed bool) bool {
+	return s.Gen <= st.Gen && s.Bytes >= 0 && s.Bytes < maxStateBytes && s.Bytes%pageBytes == 0 && (s.Gen > 0 || s.Bytes == 0) &&
+		s.At >= 0 && s.At <= s.Bytes && s.At%pageBytes == 0 && (sealed || s.At == 0 && s.Record == 0)
+}
