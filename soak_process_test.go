@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -31,8 +32,8 @@ type tail struct {
 	goroutines []int
 }
 
-// tailBytes is how much of standard error is kept.
-const tailBytes = 64 << 10
+// tailBytes is how much of standard error is kept: a dump of all goroutines, with what led to it.
+const tailBytes = 1 << 20
 
 var goroutinesField = regexp.MustCompile(`goroutines=(\d+)`)
 
@@ -56,6 +57,16 @@ func (w *tail) text() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return string(w.b)
+}
+
+// brief is its beginning and its end.
+func (w *tail) brief() string {
+	const most = 3000
+	text := w.text()
+	if len(text) <= 2*most {
+		return text
+	}
+	return text[:most] + "\n[...]\n" + text[len(text)-most:]
 }
 
 // sample is what a process had at one moment.
@@ -162,7 +173,7 @@ func (s *soak) ends(mayBeKilled bool, codes ...int) {
 	select {
 	case <-p.done:
 	case <-time.After(2 * time.Minute):
-		s.t.Fatalf("it doesn't end; standard error ends:\n%s", p.tail.text())
+		s.t.Fatalf("it doesn't end; standard error ends:\n%s", p.tail.brief())
 	}
 	s.samples = append(s.samples, <-p.sampled...)
 	s.goroutines = append(s.goroutines, p.tail.goroutines...)
@@ -175,9 +186,12 @@ func (s *soak) ends(mayBeKilled bool, codes ...int) {
 		ok = ws.Signal() == syscall.SIGKILL && mayBeKilled
 	}
 	s.outcomes[how]++
+	if text := strings.TrimSpace(p.tail.text()); ws.ExitStatus() == exitFailure || ws.ExitStatus() == exitDiskFull {
+		s.t.Logf("%s: %s", how, text[strings.LastIndexByte(text, '\n')+1:])
+	}
 	s.done = s.done || how == "exit code 0"
 	if !ok {
-		s.t.Fatalf("it ended by %s, want one of the codes %v; standard error ends:\n%s", how, codes, p.tail.text())
+		s.t.Fatalf("it ended by %s, want one of the codes %v; standard error ends:\n%s", how, codes, p.tail.brief())
 	}
 }
 

@@ -46,7 +46,8 @@ var turns = []turn{
 	{name: "foreign directory", run: (*soak).foreign},
 	{name: "disk unmounted", run: (*soak).unmounted, mounts: true},
 	{name: "disk nearly full", run: (*soak).nearlyFull, mounts: true, steady: true},
-	{name: "disk full to the last byte", run: (*soak).full, mounts: true},
+	{name: "disk full to the last byte", run: (*soak).full, mounts: true, steady: true},
+	{name: "killed while the disk is full", run: (*soak).fullAndKilled, mounts: true},
 	{name: "slow disk", run: (*soak).slowDisk, mounts: true, steady: true},
 }
 
@@ -224,7 +225,7 @@ func (s *soak) waitFor(limit time.Duration, cond func() bool) bool {
 		case <-s.p.done:
 			return cond()
 		case <-late:
-			s.t.Errorf("nothing after %v; standard error ends:\n%s", limit, s.p.tail.text())
+			s.t.Errorf("nothing after %v; standard error ends:\n%s", limit, s.p.tail.brief())
 			return false
 		case <-tick.C:
 		}
@@ -251,7 +252,7 @@ func (s *soak) finish() {
 	select {
 	case <-s.p.done:
 	case <-time.After(15 * time.Minute):
-		s.t.Fatalf("the crawl doesn't end; standard error ends:\n%s", s.p.tail.text())
+		s.t.Fatalf("the crawl doesn't end; standard error ends:\n%s", s.p.tail.brief())
 	}
 	s.ends(alive)
 	s.audit()

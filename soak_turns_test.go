@@ -82,55 +82,64 @@ func (s *soak) goesOnOr(text string, codes ...int) {
 	}
 	p := s.p
 	if s.ends(alive, codes...); p.code() != exitDone && !strings.Contains(p.tail.text(), text) {
-		s.t.Errorf("it ended and didn't say %q:\n%s", text, p.tail.text())
+		s.t.Errorf("it ended and didn't say %q:\n%s", text, p.tail.brief())
 	}
 }
 
-// diskLimit restarts with a --disk that is exceeded already: the crawl stops in order, or pauses.
+// diskLimit restarts with a --disk that is exceeded already: the crawl rests, or stops in order.
 func (s *soak) diskLimit() {
 	s.stop()
+	if s.rng.IntN(2) == 0 {
+		s.start("--disk=1MiB", "--when-full=stop")
+		s.ends(alive, exitDiskFull)
+		return
+	}
 	s.start("--disk=1MiB")
-	s.fullNow()
+	s.rests()
 }
 
-// fullNow waits until the crawl has stopped for lack of space, or says that it pauses.
-func (s *soak) fullNow() {
+// rests waits until the crawl says that it rests for want of space.
+func (s *soak) rests() {
 	s.t.Helper()
-	s.waitFor(time.Minute, func() bool { return strings.Contains(s.p.tail.text(), pauseText) })
-	if s.p.exited() {
-		s.ends(alive, exitDiskFull)
+	if !s.waitFor(time.Minute, func() bool { return strings.Contains(s.p.tail.text(), "fetching rests until there is room") }) {
+		s.ends(alive) // done
 	}
 }
 
-// pauseText is what the crawl logs when it pauses because a disk is full.
-const pauseText = "fetching pauses"
+// nearlyFull leaves less of a disk than the crawl wants to keep free, for a while.
+func (s *soak) nearlyFull() { s.fillUp(int64(s.rng.IntN(24 << 20))) }
 
-// nearlyFull leaves less of a disk than the crawl keeps free, but more than a checkpoint needs.
-func (s *soak) nearlyFull() {
-	free := s.fill(s.disks.small, 6<<20)
-	s.fullNow()
+// full leaves nothing at all: even a checkpoint can't be made.
+func (s *soak) full() { s.fillUp(0) }
+
+// fullAndKilled kills the crawl while the disk is full, and starts it again before there is room.
+func (s *soak) fullAndKilled() {
+	free := s.fill(s.disks.small, 0)
+	s.rests()
+	if s.p != nil {
+		s.kill()
+	}
+	s.audit() // of a full disk
+	if len(s.dirs) > 0 {
+		s.start()
+		s.let(s.unit, 4*s.unit)
+	}
 	free()
 	if s.p != nil {
 		s.goesOn(time.Minute)
 	}
 }
 
-// full leaves nothing at all: even a checkpoint can't be made.
-func (s *soak) full() {
-	free := s.fill(s.disks.small, 0)
-	s.fullNow()
-	if s.p == nil {
-		s.audit() // of a full disk
-		s.start()
-		s.fullNow() // it can't go on yet
-	}
-	if s.p != nil {
-		s.signal(syscall.SIGKILL)
-		s.ends(killed, exitDiskFull)
-	}
+// fillUp lets the crawl have only so much of a disk for a while. It rests, and goes on by itself.
+func (s *soak) fillUp(leave int64) {
+	s.t.Helper()
+	free := s.fill(s.disks.small, leave)
+	s.rests()
+	s.let(0, 2*s.unit)
 	free()
-	s.start()
-	s.goesOn(time.Minute)
+	if s.p != nil {
+		s.goesOn(time.Minute)
+	}
 }
 
 // slowDisk lets one of the disks write very little a second for a while.
