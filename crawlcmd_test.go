@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -167,6 +168,17 @@ func TestCrawlCommand(t *testing.T) {
 	}
 	if out, _ = wantExit(t, exitDone, "", "audit", dir); !strings.Contains(out, "balanced") {
 		t.Errorf("audit: %s", out)
+	}
+	if out, _ = wantExit(t, exitDone, "", "audit", "--deep", dir); !strings.Contains(out, "keys: 0 not in URLseen") {
+		t.Errorf("audit --deep: %s", out)
+	}
+	var deep struct {
+		Balanced bool
+		Output   struct{ Responses int64 }
+	}
+	out, _ = wantExit(t, exitDone, "", "audit", "--deep", "--json", "--ram", "1MiB", dir)
+	if err := json.Unmarshal([]byte(out), &deep); err != nil || !deep.Balanced || deep.Output.Responses == 0 {
+		t.Errorf("audit --deep --json: %v, %+v\n%s", err, deep, out)
 	}
 	if _, errs := wantExit(t, exitDirectory, "", append(flags, "--new")...); !strings.Contains(errs, "exists") {
 		t.Errorf("--new: %s", errs)

@@ -155,7 +155,17 @@ type explainPLDCmd struct {
 }
 
 type auditCmd struct {
-	Dir []string `arg:"" name:"dir" help:"Directories of the crawl, all of them."`
+	Dir  []string `arg:"" name:"dir" help:"Directories of the crawl, all of them."`
+	Deep bool     `help:"Also verify every checksum, WARC files, index and logs, and look up the key of each URL in URLseen. Goes on behind damage and lists it."`
+	auditFlags
+}
+
+// auditFlags are those of the commands that read a stopped crawl.
+type auditFlags struct {
+	Out  []string `placeholder:"DIR" sep:"none" help:"Directories of the output, if the crawl has --out. Without them the output is left out."`
+	RAM  size     `name:"ram" placeholder:"SIZE" default:"256MiB" help:"RAM for sorting keys. What the crawl had in buffers at its last checkpoint comes on top."`
+	Tmp  string   `placeholder:"DIR" help:"Where keys are sorted that don't fit into --ram, 13 bytes a URL, in a directory audit-tmp that is removed at the end. Default: the first directory."`
+	JSON bool     `name:"json" help:"Print JSON."`
 }
 
 type versionCmd struct{}

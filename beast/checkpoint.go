@@ -249,3 +249,15 @@ func Scan(
 	}
 	return lost, lostFailed, nil
 }
+
+// Files returns the paths of the segments that st names.
+func Files(set disk.Set, name string, st *State) []string {
+	var names []string
+	for _, qs := range st.Queues {
+		names = append(names, queue.Files(set, queueName(name, Number(qs.N)), qs.State)...)
+	}
+	for _, qs := range st.Failed {
+		names = append(names, queue.Files(set, failedName(name, uint64(qs.N)), qs.State)...)
+	}
+	return names
+}

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
+	"time"
 
 	"drumbeat/beast"
 	"drumbeat/disk"
@@ -75,51 +77,128 @@ func (a *AuditReport) Write(w io.Writer) error {
 	return err
 }
 
+// AuditOptions say what is audited, and how.
+type AuditOptions struct {
+	// FS is the file system; nil means the machine's.
+	FS disk.FS
+	// Dirs are all directories of the crawl, in any order; Out those of its output if it has some of its own. Without
+	// them AuditDeep leaves the output out, and says so.
+	Dirs, Out []string
+	// RAMBytes bounds what AuditDeep sorts in RAM; 0 means 256 MiB. The buffers that the crawl left in its last checkpoint
+	// come on top.
+	RAMBytes int64
+	// TempDir is where AuditDeep makes a directory audit-tmp and sorts what doesn't fit into RAM, 13 bytes a URL; ""
+	// means the first of Dirs. What it made is removed at the end.
+	TempDir string
+	// Progress, if set, is called every ProgressEvery, 0 meaning 1 s, from another goroutine, and once at the end.
+	Progress      func(AuditProgress)
+	ProgressEvery time.Duration
+}
+
+// AuditProgress is how far an audit is.
+type AuditProgress struct {
+	Done, Total int64 // bytes; Total is that of the files at the start
+	Elapsed     time.Duration
+	What        string // what is being read
+}
+
 // Audit reads the files of a stopped crawl, never its counters but for ended URLs, and compares number and key sum of
 // URLseen with those of all places. It changes nothing but takes the directories' locks. The error is damage found in a
 // file (*disk.CorruptError) or a directory that can't be read.
-func Audit(fsys disk.FS, dirs []string) (rep *AuditReport, err error) {
-	r := newRing(Options{FS: fsys, Dirs: dirs, Out: dirs})
-	defer func() {
-		for _, l := range r.locks {
-			err = errors.Join(err, l.Close())
-		}
-	}()
-	for _, dir := range dirs {
-		lock, err := fsys.Lock(dir)
-		if err != nil {
-			return nil, fmt.Errorf("crawl: directory %s: %w", dir, err)
-		}
-		r.locks = append(r.locks, lock)
+func Audit(fsys disk.FS, dirs []string) (*AuditReport, error) {
+	return AuditBalance(AuditOptions{FS: fsys, Dirs: dirs})
+}
+
+// AuditBalance is Audit with options.
+func AuditBalance(opt AuditOptions) (rep *AuditReport, err error) {
+	r, m, err := openAudit(&opt)
+	if r != nil {
+		defer func() { err = errors.Join(err, r.unlock()) }()
 	}
-	match, err := disk.MatchIdentities(r.meter, dirs, kindState)
-	if err != nil {
-		return nil, fmt.Errorf("crawl: %w: %w", ErrIncompatible, err)
-	}
-	if match.Set.Len() == 0 {
-		return nil, fmt.Errorf("crawl: %s holds no crawl: %w", dirs[0], ErrIncompatible)
-	}
-	r.set = match.Set
-	m, err := readManifest(r.set)
 	if err != nil {
 		return nil, err
 	}
-	if m == nil {
-		return nil, fmt.Errorf("crawl: %s holds a crawl without a checkpoint: nothing to audit: %w", dirs[0], ErrIncompatible)
-	}
-	secret, err := r.openSecret(true)
-	if err != nil {
-		return nil, err
-	}
-	r.hasher = weburl.NewHasher(secret)
-	if r.hasher.ContentKey([]byte(secretCheckText)) != m.Frozen.SecretCheck {
-		return nil, fmt.Errorf("crawl: secret and manifest don't belong together: %w", ErrIncompatible)
-	}
+	p := r.startProgress(&opt, "state")
+	defer p.end()
 	return r.audit(m)
 }
 
+// openAudit takes the directories' locks, and reads what a crawl's files can't be read without. The ring is to be unlocked
+// also after an error.
+func openAudit(opt *AuditOptions) (*ring, *manifest, error) {
+	if opt.FS == nil {
+		opt.FS = disk.OS()
+	}
+	if len(opt.Dirs) == 0 {
+		return nil, nil, errors.New("crawl: no directory given")
+	}
+	r := newRing(Options{FS: opt.FS, Dirs: opt.Dirs, Out: opt.Dirs})
+	for _, dir := range slices.Concat(opt.Dirs, opt.Out) {
+		lock, err := opt.FS.Lock(dir)
+		if err != nil {
+			return r, nil, fmt.Errorf("crawl: directory %s: %w", dir, err)
+		}
+		r.locks = append(r.locks, lock)
+	}
+	match, err := disk.MatchIdentities(r.meter, opt.Dirs, kindState)
+	if err != nil {
+		return r, nil, fmt.Errorf("crawl: %w: %w", ErrIncompatible, err)
+	}
+	if match.Set.Len() == 0 {
+		return r, nil, fmt.Errorf("crawl: %s holds no crawl: %w", opt.Dirs[0], ErrIncompatible)
+	}
+	r.set, r.out = match.Set, match.Set
+	m, err := readManifest(r.set)
+	if err != nil {
+		return r, nil, err
+	}
+	if m == nil {
+		return r, nil, fmt.Errorf("crawl: %s holds a crawl without a checkpoint: nothing to audit: %w", opt.Dirs[0], ErrIncompatible)
+	}
+	r.crawlID, r.manifest, r.gen, r.separateOut = match.Crawl, m, m.Gen, m.Frozen.SeparateOut
+	if r.separateOut {
+		if err := r.matchOut(opt.Out); err != nil {
+			return r, nil, err
+		}
+	}
+	secret, err := r.openSecret(true)
+	if err != nil {
+		return r, nil, err
+	}
+	r.hasher = weburl.NewHasher(secret)
+	if r.hasher.ContentKey([]byte(secretCheckText)) != m.Frozen.SecretCheck {
+		return r, nil, fmt.Errorf("crawl: secret and manifest don't belong together: %w", ErrIncompatible)
+	}
+	return r, m, nil
+}
+
+// matchOut finds the output directories of the crawl; with none given there is no output to be read.
+func (r *ring) matchOut(paths []string) error {
+	r.out = disk.Set{FS: r.meter}
+	if len(paths) == 0 {
+		return nil
+	}
+	match, err := disk.MatchIdentities(r.meter, paths, kindOutput)
+	if err == nil && match.Crawl != r.crawlID {
+		err = fmt.Errorf("output of crawl %q, not of %q", match.Crawl, r.crawlID)
+	}
+	if err != nil {
+		return fmt.Errorf("crawl: %w: %w", ErrIncompatible, err)
+	}
+	r.out = match.Set
+	return nil
+}
+
+func (r *ring) unlock() error {
+	var errs []error
+	for _, l := range r.locks {
+		errs = append(errs, l.Close())
+	}
+	r.locks = nil
+	return errors.Join(errs...)
+}
+
 func (r *ring) audit(m *manifest) (*AuditReport, error) {
-	rep := &AuditReport{Crawl: m.Crawl, Checkpoint: m.Gen, Refused: map[string]int64{}}
 	var files [numPlaces]weburl.Sum
 	if err := r.auditPlaces(m, &files); err != nil {
 		return nil, err
@@ -128,10 +207,10 @@ func (r *ring) audit(m *manifest) (*AuditReport, error) {
 	if err != nil {
 		return nil, err
 	}
-	rep.Unique = AuditRow{Place: "URLseen", Account: m.Accounts.Unique}
+	var keys weburl.Sum
 	if seen != nil {
 		err := drum.WalkCache(r.set, nameURLSeen, seen, func(key drum.Key, _ []byte) error {
-			rep.Unique.Files.Add(uint64(key))
+			keys.Add(uint64(key))
 			return nil
 		})
 		if err != nil {
@@ -151,6 +230,13 @@ func (r *ring) audit(m *manifest) (*AuditReport, error) {
 			return nil, err
 		}
 	}
+	return balance(m, &files, keys), nil
+}
+
+// balance compares what the files hold with the accounts.
+func balance(m *manifest, files *[numPlaces]weburl.Sum, seen weburl.Sum) *AuditReport {
+	rep := &AuditReport{Crawl: m.Crawl, Checkpoint: m.Gen, Refused: map[string]int64{}}
+	rep.Unique = AuditRow{Place: "URLseen", Files: seen, Account: m.Accounts.Unique}
 	// Unique texts that a pass hasn't handed on yet have no account of their own: they enter it when they do.
 	m.Accounts.Places[PlaceUnstreamed] = files[PlaceUnstreamed]
 	rep.Unique.Account.Merge(files[PlaceUnstreamed])
@@ -179,7 +265,7 @@ func (r *ring) audit(m *manifest) (*AuditReport, error) {
 		rep.Bad = append(rep.Bad, fmt.Sprintf("URLseen knows %d URLs, all places together hold %d%s", rep.Unique.Files.N, rep.Placed.N,
 			sameNumber(rep.Placed, rep.Unique.Files)))
 	}
-	return rep, nil
+	return rep
 }
 
 func sameNumber(a, b weburl.Sum) string {

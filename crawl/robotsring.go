@@ -30,10 +30,13 @@ func appendUpdate(dst []byte, kind byte, now time.Time, h *robots.HostData) []by
 
 // applyRobots is the rule of RobotsCache: checks are judged by what the cache knows at their place in the order of
 // arrival, updates change it.
-func (r *ring) applyRobots(_ drum.Key, old []byte, exists bool, run []drum.Item, a *drum.Arena, dst []byte) ([]byte, drum.Action) {
+func (r *ring) applyRobots(key drum.Key, old []byte, exists bool, run []drum.Item, a *drum.Arena, dst []byte) ([]byte, drum.Action) {
 	var known robots.HostData
-	if exists && known.Decode(old) != nil {
-		known = robots.HostData{} // a value that another version wrote: asked for again
+	if exists {
+		if err := known.Decode(old); err != nil {
+			r.fail(fmt.Errorf("crawl: RobotsCache has host data of origin %x that can't be read; run drumbeat repair: %w", key, err))
+			known = robots.HostData{}
+		}
 	}
 	now := time.Unix(r.roundNow.Load(), 0)
 	changed := false
@@ -41,7 +44,7 @@ func (r *ring) applyRobots(_ drum.Key, old []byte, exists bool, run []drum.Item,
 	for i := range run {
 		it := &run[i]
 		if it.Op == drum.Update {
-			known, changed, summary = r.update(&known, it.Value), true, nil
+			known, changed, summary = r.update(key, &known, it.Value), true, nil
 			continue
 		}
 		var rec weburl.Record
@@ -93,21 +96,39 @@ func answerToken(h *robots.HostData) uint64 {
 	return max(t&(1<<(64-decisionBits)-1), 1)
 }
 
-func (r *ring) update(known *robots.HostData, value []byte) robots.HostData {
-	var h robots.HostData
-	if len(value) < updateHead || h.Decode(value[updateHead:]) != nil {
+// robotsUpdate is a decoded update of RobotsCache.
+type robotsUpdate struct {
+	kind byte
+	at   time.Time
+	data robots.HostData
+}
+
+// decodeUpdate is the inverse of appendUpdate.
+func decodeUpdate(value []byte) (u robotsUpdate, err error) {
+	if len(value) < updateHead || value[0] != updateOutcome && value[0] != updateAddrs {
+		return u, fmt.Errorf("crawl: update of RobotsCache begins % x", value[:min(len(value), updateHead)])
+	}
+	u.kind, u.at = value[0], time.Unix(int64(binary.LittleEndian.Uint64(value[1:])), 0)
+	return u, u.data.Decode(value[updateHead:])
+}
+
+// update applies an update. One that can't be read stops the crawl: its checksum held, so that it is nothing that this
+// program wrote, and without it the origin's URLs would wait in vain.
+func (r *ring) update(key drum.Key, known *robots.HostData, value []byte) robots.HostData {
+	u, err := decodeUpdate(value)
+	if err != nil {
+		r.fail(fmt.Errorf("crawl: RobotsCache has an update of origin %x that can't be read; run drumbeat repair: %w", key, err))
 		return *known
 	}
-	at := time.Unix(int64(binary.LittleEndian.Uint64(value[1:])), 0)
-	switch {
-	case value[0] == updateAddrs:
+	switch h := &u.data; {
+	case u.kind == updateAddrs:
 		known.SetAddrs(h.Addrs(), h.AddrExpires)
 		return *known
 	case h.State == robots.StateUnreachable:
-		return robots.Outcome(known, &robots.Fetched{Kind: robots.NetworkFailure, RetryAfter: h.RetryAt.Sub(at),
-			Addrs: h.Addrs(), AddrExpires: h.AddrExpires}, r.opt.Agent, at)
+		return robots.Outcome(known, &robots.Fetched{Kind: robots.NetworkFailure, RetryAfter: h.RetryAt.Sub(u.at),
+			Addrs: h.Addrs(), AddrExpires: h.AddrExpires}, r.opt.Agent, u.at)
 	}
-	return h
+	return u.data
 }
 
 // checkRobots sends a URL to RobotsCache; part of a step. data is the record's coding.

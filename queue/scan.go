@@ -210,3 +210,23 @@ func (s *scanner) next(f disk.File, seg Segment, at segmentPlace) (segmentPlace,
 	}
 	return place, place.off >= 0
 }
+
+// Files returns the paths of the segments that st names.
+func Files(set disk.Set, name string, st *State) []string {
+	var names []string
+	for _, seg := range st.Segments {
+		if seg.Dir >= 0 && seg.Dir < set.Len() {
+			names = append(names, segmentPath(set, name, seg))
+		}
+	}
+	return names
+}
+
+// CalendarFiles is Files for a calendar.
+func CalendarFiles(set disk.Set, name string, st *CalendarState) []string {
+	var names []string
+	for _, s := range st.Slots {
+		names = append(names, Files(set, slotName(name, s.Number), s.Queue)...)
+	}
+	return names
+}

@@ -1,0 +1,112 @@
+package crawl
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"drumbeat/disk"
+	"drumbeat/internal/simweb"
+)
+
+// deep audits a crawl in memory.
+func deep(t *testing.T, fs disk.FS, opt *Options) *DeepReport {
+	t.Helper()
+	rep, err := AuditDeep(AuditOptions{FS: fs, Dirs: opt.Dirs, RAMBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if names, err := fs.List(opt.Dirs[0]); err != nil || strings.Contains(strings.Join(names, " "), "audit-tmp") {
+		t.Errorf("the audit left its temporary files: %q, %v", names, err)
+	}
+	return rep
+}
+
+// TestDeepAudit: a stopped crawl and a finished one balance key by key, and every ended URL is known from the output.
+func TestDeepAudit(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		fs, opt := stoppedCrawl(t)
+		for range 2 {
+			rep := deep(t, fs, &opt)
+			if !rep.Balanced() || rep.Keys.Nowhere+rep.Keys.NotSeen+rep.Keys.Twice > 0 {
+				t.Fatalf("%+v\n%+v\n%v\n%+v", rep.Bad, rep.Keys, rep.Damages, rep.Output)
+			}
+			if o := rep.Output; !o.StoredAll || !o.RefusedAll || o.WARC.AbsentFiles+o.WARC.AbsentIndexes > 0 || o.WARC.Captures == 0 {
+				t.Errorf("output: %+v", o)
+			}
+			opt.MaxPages = 0
+			if _, err := Run(t.Context(), opt); err != nil && !errors.Is(err, ErrFinished) {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// TestDeepAuditFindsEachFault: a record that was removed, doubled or changed in a place is found by its key.
+func TestDeepAuditFindsEachFault(t *testing.T) {
+	for name, fault := range faults {
+		inBubble(t, func(t *testing.T) {
+			for place, breaker := range breakers(fault) {
+				if place != PlaceBeast && place != PlaceRAM {
+					continue // the others of the kind are read by the same code
+				}
+				fs, opt := stoppedCrawl(t)
+				if deep(t, fs, &opt).Rows[place].Files.N == 0 {
+					continue
+				}
+				tamper(t, fs, &opt, breaker)
+				rep := deep(t, fs, &opt)
+				k := rep.Keys
+				ok := map[string]bool{"removed": k.Nowhere == 1, "doubled": k.Twice == 1, "changed": k.Nowhere == 1 && k.NotSeen == 1}[name]
+				if rep.Balanced() || !ok {
+					t.Errorf("a record of %s %s: %+v, %q", place, name, k, rep.Bad)
+				}
+			}
+		})
+	}
+}
+
+// TestDeepAuditWithMovedOutput: WARC files that were moved away are absent, not damaged; a damaged one is named.
+func TestDeepAuditWithMovedOutput(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, func(o *simweb.Options) { o.Pages = 200 })
+		fs := disk.NewMem(*seedFlag)
+		opt := simOptions(t, web, fs)
+		if _, err := Run(t.Context(), opt); err != nil {
+			t.Fatal(err)
+		}
+		names, err := fs.List("d0/warc")
+		if err != nil || len(names) == 0 {
+			t.Fatal(names, err)
+		}
+		name := names[0]
+		for _, n := range names {
+			if strings.HasSuffix(n, ".warc.gz") {
+				name = n
+			}
+		}
+		f, err := fs.Open("d0/warc/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		old := []byte{0}
+		if _, err := f.ReadAt(old, 5000); err != nil {
+			t.Fatal(err)
+		}
+		for i, b := range []byte{old[0] ^ 4, old[0]} {
+			if _, err := f.WriteAt([]byte{b}, 5000); err != nil {
+				t.Fatal(err)
+			}
+			if rep := deep(t, fs, &opt); rep.Balanced() != (i == 1) || i == 0 && rep.Damages[0].File != "d0/warc/"+name {
+				t.Errorf("a wrong byte in %s: %v, %v", name, rep.Damages, rep.Bad)
+			}
+		}
+		if err := fs.Rename("d0/warc/"+name, "elsewhere"); err != nil {
+			t.Fatal(err)
+		}
+		rep := deep(t, fs, &opt)
+		if !rep.Balanced() || rep.Output.WARC.AbsentFiles != 1 || rep.Output.StoredAll {
+			t.Errorf("%s moved away: %+v, %v, %v", name, rep.Output, rep.Damages, rep.Bad)
+		}
+	})
+}

@@ -1,0 +1,89 @@
+package crawllog
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"drumbeat/disk"
+)
+
+// TestScanGoesOnBehindDamage: all entries of a whole log; with a wrong byte anywhere something is said, entries of other
+// frames are found, and none that wasn't there.
+func TestScanGoesOnBehindDamage(t *testing.T) {
+	mem := disk.NewMem(1)
+	opt := Options{Set: disk.Set{FS: mem, Paths: []string{"d"}}, FileBytes: 70_000, BlockBytes: minBlock}
+	l, err := Open(opt, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 6000
+	rng := rand.New(rand.NewPCG(1, 2))
+	for i := range n {
+		e := Entry{Time: time.Unix(1e9, 0), URL: fmt.Sprintf("http://h.test/%d/%x%x%x", i, rng.Uint64(), rng.Uint64(), rng.Uint64()), Status: 200}
+		if err := l.Append(&e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tails, err := disk.CreateTails(opt.Set, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := l.Freeze()
+	st, err := f.Save(tails)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tails.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	scan := func() (map[string]bool, []error) {
+		urls, damages := map[string]bool{}, []error(nil)
+		_, err := Scan(opt, st, func(e *Entry) error { urls[e.URL] = true; return nil },
+			func(err error) error { damages = append(damages, err); return nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		return urls, damages
+	}
+	whole, damages := scan()
+	if len(whole) != n || len(damages) > 0 {
+		t.Fatalf("a whole log: %d entries, %v", len(whole), damages)
+	}
+	names, err := mem.List("d/log")
+	if err != nil || len(names) < 2 {
+		t.Fatalf("files %q, %v", names, err)
+	}
+	for range 20 {
+		name := "d/log/" + names[rng.IntN(len(names))]
+		file, err := mem.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size, _ := file.Size()
+		off, old := rng.Int64N(size), []byte{0}
+		if _, err := file.ReadAt(old, off); err != nil {
+			t.Fatal(err)
+		}
+		write := func(b byte) {
+			if _, err := file.WriteAt([]byte{b}, off); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write(old[0] ^ byte(1<<rng.IntN(8)))
+		urls, damages := scan()
+		for url := range urls {
+			if !whole[url] {
+				t.Fatalf("%s at %d: found %q, which wasn't there", name, off, url)
+			}
+		}
+		if len(urls) < n && len(damages) == 0 || len(urls) < n/4 {
+			t.Errorf("%s at %d: %d of %d entries, %v", name, off, len(urls), n, damages)
+		}
+		write(old[0])
+	}
+}
