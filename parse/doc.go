@@ -45,6 +45,6 @@
 //
 // A Parser or Extractor belongs to one goroutine. It owns none and writes no files. In steady state it
 // allocates nothing, but some 100 bytes for a decoder where the encoding changes from page to page. It holds
-// MaxLinks * 32 bytes at most, plus decoded values, plus the text if the page had to be transcoded; both are
-// at most three times the page. Time is linear in the page, whatever the page.
+// MaxLinks * 32 bytes at most, plus 4 MiB of decoded links and what robots metas decode to, plus the text if the page had to
+// be transcoded, one and a half times the page; a Page keeps some 2 MiB of it. Time is linear in the page, whatever the page.
 package parse

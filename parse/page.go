@@ -55,7 +55,7 @@ type Robots struct {
 	NoFollow bool
 }
 
-// Page is what Parse finds. Reuse it: its slices keep their memory.
+// Page is what Parse finds. Reuse it: its slices keep their memory, up to some 2 MiB.
 type Page struct {
 	Links     []Link            // in the order of the source
 	Base      []byte            // the first <base href>, not resolved; nil if there is none
@@ -63,15 +63,30 @@ type Page struct {
 	Robots    Robots            // all robots metas together
 	Charset   string            // name of the encoding, as the Encoding standard spells it
 	Encoding  encoding.Encoding // in which queries travel; nil for UTF-8
-	Dropped   int               // links beyond Options.MaxLinks
+	Dropped   int               // links beyond Options.MaxLinks, or behind 4 MiB of values that had to be decoded
 	LongRefs  int               // links left out because the attribute is longer than Options.MaxRefBytes
 
 	scratch []byte // decoded attribute values
 	text    []byte // the body in UTF-8, if it had to be transcoded at all
 }
 
-// reset empties the page, keeping its memory.
+// What a Page keeps for the next one: more than nearly all pages need, less than a hostile one takes.
+const (
+	keepLinks = 4096
+	keepBytes = 1 << 20
+)
+
+// reset empties the page, keeping its memory but for what an extraordinary page took.
 func (p *Page) reset() {
+	if cap(p.Links) > keepLinks {
+		p.Links = nil
+	}
+	if cap(p.scratch) > keepBytes {
+		p.scratch = nil
+	}
+	if cap(p.text) > keepBytes {
+		p.text = nil
+	}
 	*p = Page{Links: p.Links[:0], scratch: p.scratch[:0], text: p.text[:0]}
 }
 
@@ -87,6 +102,8 @@ type Options struct {
 const (
 	defaultMaxLinks    = 50_000
 	defaultMaxRefBytes = 64 << 10
+	// maxDecodedBytes bounds what the decoded values of a page's links take; the links behind are dropped.
+	maxDecodedBytes = 4 << 20
 )
 
 func (o Options) withDefaults() Options {

@@ -170,6 +170,22 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestPageKeepsLittle: links whose values must be decoded take 4 MiB at most, the others are counted; and what a page took
+// beyond the usual isn't kept for the next.
+func TestPageKeepsLittle(t *testing.T) {
+	p, page := NewParser(Options{}), new(Page)
+	link := "<a href='" + strings.Repeat("&amp;", 10_000) + "'>"
+	p.Parse([]byte(strings.Repeat(link, 1000)), "text/html; charset=utf-8", page)
+	if n := len(page.Links); n < 300 || n > 500 || page.Dropped != 1000-n {
+		t.Errorf("got %d links, %d dropped, want some 420 and the rest", n, page.Dropped)
+	}
+	p.Parse([]byte(strings.Repeat("<a href=x>", 50_000)), "text/html; charset=utf-8", page)
+	p.Parse([]byte("<a href=x>"), "text/html; charset=utf-8", page)
+	if cap(page.scratch) > keepBytes || cap(page.text) > keepBytes || cap(page.Links) > keepLinks {
+		t.Errorf("a page of one link has room for %d bytes, %d of text, %d links", cap(page.scratch), cap(page.text), cap(page.Links))
+	}
+}
+
 // TestHostilePagesAreLinear: a mebibyte of what makes parsers quadratic takes milliseconds. The bound leaves
 // room for a busy machine and the race detector; quadratic code would take minutes.
 func TestHostilePagesAreLinear(t *testing.T) {

@@ -249,7 +249,7 @@ func (p *Parser) add(link Link, value []byte) {
 		p.page.LongRefs++
 		return
 	}
-	if len(p.page.Links) >= p.opt.MaxLinks {
+	if len(p.page.Links) >= p.opt.MaxLinks || len(p.page.scratch) > maxDecodedBytes {
 		p.page.Dropped++
 		return
 	}

@@ -43,7 +43,7 @@ type hostileHost struct {
 type hostile struct {
 	hosts  []*hostileHost
 	byName map[string]*hostileHost
-	byAddr map[netip.Addr]*hostileHost // those that alone listen on their address
+	byAddr map[netip.Addr]*hostileHost // who alone listens on an address; nil for an address of several
 	addrs  []netip.Addr
 }
 
