@@ -45,13 +45,13 @@
 //
 // Options.RAMBytes: 2kM + 2M for buffers (M only once touched), BucketBytes for the tuples of a round (with
 // text logs, or SpanBytes for the bitmap that follows them), ReadChunkBytes and the merge's own buffers; all
-// but the first only during a pass. Disk: the pending tuples, the cache twice.
+// but the first only during a pass. Disk: the pending tuples, the cache twice, what is in buffers twice.
 //
 // # Files
 //
 // In state/<Name> of each directory: keys-<bucket>-<generation> and aux-<bucket>-<generation>, a bucket's
 // input, in directory bucket mod n; text-<directory>-<generation>, a text log; cache-<generation>, the parts
-// that a pass wrote, and unique-<generation>, its lists of unique texts, in directory (bucket + 1) mod n.
-// What is in buffers at a checkpoint goes to its tail files. The formats are in docs/formats/drum.md and
-// format.go.
+// that a pass wrote, and unique-<generation>, its lists of unique texts, in directory (bucket + 1) mod n;
+// buffers-<generation>, what came into the directory's buffers between checkpoints (buffers.go). The formats
+// are in docs/formats/drum.md and format.go.
 package drum

@@ -103,6 +103,11 @@ type Drum struct {
 
 	files files
 	texts texts
+
+	// held has the files of saved buffers, by directory; fills is the number of the last filling. Freeze and Save own
+	// them, which take turns.
+	held  []*bufferFile
+	fills uint64
 }
 
 // bucket is one of the k partitions of the key space.
@@ -134,6 +139,9 @@ func Open(opt Options, st *State) (*Drum, error) {
 	d := &Drum{opt: opt, shift: shiftOf(opt.Buckets)}
 	d.bufs.size = opt.BufferBytes
 	d.packs.size = pageUp(s2.MaxEncodedLen(opt.BufferBytes) + bucketFrameBytes)
+	for dir := range d.dirs() {
+		d.held = append(d.held, &bufferFile{dir: dir})
+	}
 	d.buckets = make([]bucket, opt.Buckets)
 	for i := range d.buckets {
 		d.buckets[i].open = d.newInput(i)

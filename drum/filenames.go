@@ -18,6 +18,9 @@ func bucketName(kind blockKind, bucket int, gen uint64) string {
 	return fmt.Sprintf("%s-%07d-%010d", kind, bucket, gen)
 }
 
+// buffersName is a file with what was in buffers at checkpoints.
+func buffersName(gen uint64) string { return fmt.Sprintf("buffers-%010d", gen) }
+
 // cacheName is a file with parts of the cache.
 func cacheName(gen uint64) string { return fmt.Sprintf("cache-%010d", gen) }
 

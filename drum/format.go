@@ -37,6 +37,31 @@ import (
 // Record in a block of aux: length (uvarint), bytes. The i-th record of the one file belongs to the i-th of
 // the other.
 //
+// Buffers file: disk.Header (kind "drmB", version 1, number = generation, place = directory), then frames, each at a
+// multiple of 4096 bytes, zeros between.
+//
+//	offset size field     meaning
+//	0      4    magic     "dBUF"
+//	4      2    version   1
+//	6      2    zero
+//	8      8    generation  of the file, as in its name
+//	16     4    length    payload bytes, n
+//	20     4    zero
+//	24     8    checksum  xxhash64 of bytes [0, 24)
+//	32     n    payload   entries
+//	32+n   8    checksum  xxhash64 of bytes [0, 32+n)
+//
+// Entry:
+//
+//	0      8    filling   number of the filling of a buffer
+//	8      4    bucket    number of the bucket; of a text log, of the directory
+//	12     1    kind      as of a block
+//	13     3    zero
+//	16     8    base      of the filling, as in the head of a block
+//	24     4    from      bytes of the filling in entries before this one
+//	28     4    length    n
+//	32     n    records   whole ones, as in a block
+//
 // Cache file: disk.Header (kind "drmZ", version 1, number = generation, place = directory), then parts, each
 // at a multiple of 4096 bytes. A part is the blocks of one bucket's entries in order of keys. The state in
 // the manifest says where parts begin and end.
@@ -67,6 +92,11 @@ const (
 	bucketMagic       = "dBKT"
 	bucketHeaderBytes = 48
 	bucketFrameBytes  = bucketHeaderBytes + checksumBytes
+
+	buffersMagic     = "dBUF"
+	buffersKind      = "drmB"
+	frameHeaderBytes = 32
+	entryHeaderBytes = 32
 
 	cacheMagic       = "dCHE"
 	cacheKind        = "drmZ"
@@ -178,6 +208,62 @@ func checkSum(b, sum []byte, path string, off int64) error {
 
 func corrupt(path string, off int64, want, got string) error {
 	return &disk.CorruptError{Path: path, Offset: off, Want: want, Got: got}
+}
+
+// putFrame writes the head of a frame with its payload behind.
+func putFrame(b []byte, gen uint64) {
+	le := binary.LittleEndian
+	copy(b, buffersMagic)
+	le.PutUint16(b[4:], formatVersion)
+	le.PutUint16(b[6:], 0)
+	le.PutUint64(b[8:], gen)
+	le.PutUint32(b[16:], uint32(len(b)-frameHeaderBytes))
+	le.PutUint32(b[20:], 0)
+	le.PutUint64(b[24:], xxhash.Sum64(b[:24]))
+}
+
+// frameLength is the payload's, from the head.
+func frameLength(b []byte) int { return int(binary.LittleEndian.Uint32(b[16:])) }
+
+// parseFrame reads the head b of the frame at off and returns the payload's length.
+func parseFrame(b []byte, gen uint64, path string, off int64) (int, error) {
+	if err := checkHead(b[:frameHeaderBytes], buffersMagic, path, off); err != nil {
+		return 0, err
+	}
+	if got := binary.LittleEndian.Uint64(b[8:]); got != gen {
+		return 0, corrupt(path, off+8, fmt.Sprintf("generation %d", gen), fmt.Sprint(got))
+	}
+	return frameLength(b), nil
+}
+
+// append adds the entry to a frame.
+func (e *bufferEntry) append(dst []byte) []byte {
+	le := binary.LittleEndian
+	dst = le.AppendUint64(dst, e.fill)
+	dst = le.AppendUint32(dst, uint32(e.bucket))
+	dst = append(dst, byte(e.kind), 0, 0, 0)
+	dst = le.AppendUint64(dst, e.base)
+	dst = le.AppendUint32(dst, uint32(e.from))
+	dst = le.AppendUint32(dst, uint32(len(e.bytes)))
+	return append(dst, e.bytes...)
+}
+
+// parse reads the entry at the head of b and returns its length, 0 if there is none.
+func (e *bufferEntry) parse(b []byte) int {
+	if len(b) < entryHeaderBytes {
+		return 0
+	}
+	le := binary.LittleEndian
+	*e = bufferEntry{
+		fill: le.Uint64(b), bucket: int(le.Uint32(b[8:])), kind: blockKind(b[12]), base: le.Uint64(b[16:]),
+		from: int(le.Uint32(b[24:])),
+	}
+	n := uint64(le.Uint32(b[28:]))
+	if n > uint64(len(b)-entryHeaderBytes) || e.kind < keyBlocks || e.kind > logBlocks {
+		return 0
+	}
+	e.bytes = b[entryHeaderBytes : entryHeaderBytes+n]
+	return entryHeaderBytes + int(n)
 }
 
 // cacheHeader is the decoded head of a block of the cache.

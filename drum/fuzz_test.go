@@ -18,7 +18,7 @@ import (
 // which the walk takes for the number of texts that a state claims.
 const fuzzAllocBytes = 80 << 20
 
-// soundStore is a checkpointed store in the middle of a pass: parts, sealed and open inputs, tails, and of one with text logs,
+// soundStore is a checkpointed store in the middle of a pass: parts, sealed and open inputs, buffers, and of one with text logs,
 // lists of uniques that are being streamed.
 type soundStore struct {
 	kind  string
@@ -85,7 +85,7 @@ func newSoundStore(f testing.TB, kind string, dirs int) *soundStore {
 	s.walked, err = walkItems(w.set, m.State)
 	must(f, err)
 	st := m.State
-	if found.Damaged() || len(st.Parts) == 0 || len(st.Inputs) == 0 || len(st.Tails) == 0 ||
+	if found.Damaged() || len(st.Parts) == 0 || len(st.Inputs) == 0 || len(st.Buffered) == 0 ||
 		w.opt.logged() && (len(st.Uniques) == 0 || st.Unstreamed == 0) ||
 		!w.opt.logged() && !slices.ContainsFunc(st.Inputs, func(is InputState) bool { return is.Sealed && is.Aux.Bytes > 0 }) {
 		f.Fatalf("%s: %+v, %s", kind, found, s.state)

@@ -1,47 +1,10 @@
 package drum
 
 import (
-	"encoding/binary"
+	"errors"
 	"fmt"
-
-	"drumbeat/disk"
+	"slices"
 )
-
-// tail is a buffer read back from a tail file.
-type tail struct {
-	slot    tailSlot
-	base    uint64
-	payload []byte
-}
-
-// readTails reads the buffers of st.
-func (st *State) readTails(set disk.Set, take func(t tail) error) error {
-	for _, ref := range st.Tails {
-		piece, err := disk.ReadTail(set, ref)
-		if err != nil {
-			return err
-		}
-		for len(piece) > 0 {
-			if len(piece) < tailHeadBytes {
-				return fmt.Errorf("tail %+v ends within a head", ref)
-			}
-			n := uint64(binary.LittleEndian.Uint32(piece[8:]))
-			slot := tailSlot{
-				bucket: int(binary.LittleEndian.Uint32(piece)), kind: blockKind(piece[4]), sealed: piece[5] == 1,
-			}
-			if n > uint64(len(piece)-tailHeadBytes) || slot.kind < keyBlocks || slot.kind > logBlocks ||
-				slot.kind != logBlocks && slot.bucket >= st.Buckets {
-				return fmt.Errorf("tail %+v has an invalid head % x", ref, piece[:tailHeadBytes])
-			}
-			t := tail{slot, binary.LittleEndian.Uint64(piece[12:]), piece[tailHeadBytes : tailHeadBytes+n]}
-			if err := take(t); err != nil {
-				return err
-			}
-			piece = piece[tailHeadBytes+n:]
-		}
-	}
-	return nil
-}
 
 // restore brings the store into the state st.
 func (d *Drum) restore(st *State) error {
@@ -59,50 +22,74 @@ func (d *Drum) restore(st *State) error {
 			return err
 		}
 	}
+	for _, bs := range st.Buffered {
+		want[d.opt.path(bs.Dir, buffersName(bs.Gen))] = bs.Bytes
+	}
 	if err := d.files.clean(want); err != nil {
 		return err
 	}
-	return st.readTails(d.opt.Set, d.restoreTail)
+	return d.restoreBuffers(st)
 }
 
-// restoreTail fills a buffer.
-func (d *Drum) restoreTail(t tail) error {
-	s := d.streamOf(t.slot)
-	if s == nil || s.buf != nil {
-		return fmt.Errorf("tail of %s of bucket %d, which has none", t.slot.kind, t.slot.bucket)
-	}
-	n, last, err := d.opt.countRecords(t)
+// restoreBuffers fills the buffers of the streams that have been restored.
+func (d *Drum) restoreBuffers(st *State) error {
+	r := bufferReader{opt: &d.opt, get: d.bufs.get}
+	err := r.readBuffers(st)
+	saved := r.saved
+	defer func() {
+		for _, b := range saved {
+			if b.buf != nil {
+				d.bufs.put(b.buf) // after an error
+			}
+		}
+	}()
 	if err != nil {
-		return fmt.Errorf("tail of %s of bucket %d: %w", t.slot.kind, t.slot.bucket, err)
+		return err
 	}
-	s.buf = append(d.bufs.get(len(t.payload)), t.payload...)
-	s.records, s.base, s.last = n, t.base, last
+	d.fills = st.Fills
+	for _, bs := range st.Buffered {
+		d.held[bs.Dir].gen, d.held[bs.Dir].written = bs.Gen, bs.Bytes
+	}
+	for i := range d.buckets {
+		for _, in := range []*input{d.buckets[i].open, d.buckets[i].sealed} {
+			if in == nil {
+				continue
+			}
+			if err := errors.Join(d.restoreBuffer(&in.keys, saved), d.restoreBuffer(&in.aux, saved)); err != nil {
+				return err
+			}
+		}
+	}
+	for _, log := range slices.Concat(d.texts.logs, d.texts.sealed) {
+		if err := d.restoreBuffer(&log.s, saved); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
-// streamOf returns the stream of a slot, nil if there is none that may have a buffer.
-func (d *Drum) streamOf(slot tailSlot) *stream {
-	if slot.kind == logBlocks {
-		logs := d.texts.logs
-		if slot.sealed {
-			logs = d.texts.sealed
-		}
-		if slot.bucket >= len(logs) || logs[slot.bucket].next == 0 {
-			return nil
-		}
-		return &logs[slot.bucket].s
-	}
-	in := d.buckets[slot.bucket].open
-	if slot.sealed {
-		in = d.buckets[slot.bucket].sealed
-	}
-	switch {
-	case in == nil || in.tuples == 0:
+// restoreBuffer fills one buffer.
+func (d *Drum) restoreBuffer(s *stream, saved savedBuffers) error {
+	if s.fill == 0 {
 		return nil
-	case slot.kind == keyBlocks:
-		return &in.keys
 	}
-	return &in.aux
+	if err := s.refill(&d.opt, saved[s.fill]); err != nil {
+		return err
+	}
+	saved[s.fill].buf = nil
+	s.in, s.saved = d.held[s.dir], len(s.buf)-bucketHeaderBytes
+	s.in.live.Add(int64(s.saved))
+	return nil
+}
+
+// refill gives the stream the buffer that was saved.
+func (s *stream) refill(o *Options, b *savedBuffer) error {
+	n, last, err := o.countRecords(s.kind, b)
+	if err != nil {
+		return fmt.Errorf("saved %s of bucket %d: %w", s.kind, s.bucket, err)
+	}
+	s.buf, s.records, s.base, s.last = b.buf, n, b.base, last
+	return nil
 }
 
 func (d *Drum) restoreParts(st *State, want map[string]int64) error {
@@ -164,7 +151,7 @@ func (d *Drum) restoreLogs(st *State, want map[string]int64) error {
 		}
 		log := d.newLog(ls.Dir)
 		log.next, log.at = ls.Next, cursor{off: ls.Text.At, rec: ls.Text.Record}
-		log.s.gen, log.s.written = ls.Text.Gen, ls.Text.Bytes
+		log.s.gen, log.s.written, log.s.fill = ls.Text.Gen, ls.Text.Bytes, ls.Text.Fill
 		d.logBytes.Add(log.s.written)
 		if log.s.gen != 0 {
 			want[d.opt.path(log.s.dir, bucketName(logBlocks, log.s.bucket, log.s.gen))] = log.s.written
@@ -201,7 +188,7 @@ func (d *Drum) restoreLogs(st *State, want map[string]int64) error {
 // input returns the input that is describes, but for its buffers.
 func (is *InputState) input(o *Options) *input {
 	stream := func(kind blockKind, s StreamState) (stream, cursor) {
-		return stream{kind: kind, bucket: is.Bucket, dir: is.Dir, gen: s.Gen, written: s.Bytes},
+		return stream{kind: kind, bucket: is.Bucket, dir: is.Dir, gen: s.Gen, written: s.Bytes, fill: s.Fill},
 			cursor{off: s.At, rec: s.Record}
 	}
 	in := &input{
@@ -215,12 +202,12 @@ func (is *InputState) input(o *Options) *input {
 
 // countRecords returns the number of records in a buffer, and with text logs the number of the last one's
 // text.
-func (o *Options) countRecords(t tail) (n uint32, last uint64, err error) {
+func (o *Options) countRecords(kind blockKind, saved *savedBuffer) (n uint32, last uint64, err error) {
 	var rec keyRecord
-	b, last := t.payload, t.base
+	b, last := saved.bytes(), saved.base
 	for len(b) > 0 {
 		size := 0
-		if t.slot.kind == keyBlocks {
+		if kind == keyBlocks {
 			size = rec.parse(o, b)
 			last += rec.delta
 		} else {

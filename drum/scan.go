@@ -34,7 +34,7 @@ type Found struct {
 func (f *Found) Damaged() bool { return f.LostEntries+f.LostTuples+f.LostTexts+f.LostUniques > 0 }
 
 // ScanState reads all that st names and that is still needed, verifies it, and goes on behind damage. It changes
-// nothing. Memory: SpanBytes, the buffers that st has in tails, some reads.
+// nothing. Memory: SpanBytes, what was in buffers, some reads.
 func ScanState(set disk.Set, name string, st *State, scan Scan) (Found, error) {
 	var found Found
 	w, err := newWalker(set, name, st)
@@ -53,7 +53,7 @@ type scanner struct {
 	st       *State
 	scan     Scan
 	found    *Found
-	tails    tails
+	saved    savedBuffers
 	reported map[string]bool // places of damage, so that each is reported once
 }
 
@@ -63,7 +63,7 @@ func (s *scanner) run() error {
 			return err
 		}
 	}
-	if err := s.readTails(); err != nil {
+	if err := s.readBuffers(); err != nil {
 		return err
 	}
 	for i := range s.st.Inputs {
@@ -96,23 +96,12 @@ func (s *scanner) report(err error) error {
 	return s.scan.Damaged(err)
 }
 
-// readTails reads the buffers, piece by piece.
-func (s *scanner) readTails() error {
-	s.tails = tails{}
-	for _, ref := range s.st.Tails {
-		one := *s.st
-		one.Tails = []disk.Ref{ref}
-		piece, err := s.w.tails(&one)
-		if err != nil {
-			if err := s.report(err); err != nil {
-				return err
-			}
-		}
-		for slot, t := range piece {
-			s.tails[slot] = t
-		}
-	}
-	return nil
+// readBuffers reads what was in buffers.
+func (s *scanner) readBuffers() error {
+	r := bufferReader{opt: &s.w.d.opt, get: makeBuffer, damaged: s.report}
+	err := r.readBuffers(s.st)
+	s.saved = r.saved
+	return err
 }
 
 func (s *scanner) cachePart(ps *PartState) error {
@@ -231,7 +220,7 @@ func (s *scanner) input(is *InputState) error {
 	}
 	done := int64(0)
 	var stop error
-	err := s.w.input(is, s.tails, func(t Tuple) error {
+	err := s.w.input(is, s.saved, func(t Tuple) error {
 		done++
 		if s.scan.Tuple != nil {
 			stop = s.scan.Tuple(t)
@@ -258,7 +247,7 @@ func (s *scanner) input(is *InputState) error {
 // loggedKeys verifies the keys of a bucket whose texts are in a log.
 func (s *scanner) loggedKeys(is *InputState) error {
 	in := is.input(&s.w.d.opt)
-	if err := s.fill(&in.keys, is); err != nil {
+	if err := s.fill(&in.keys); err != nil {
 		return err
 	}
 	blocks, err := s.blocks(&in.keys, in.keysAt, nil)
@@ -275,14 +264,11 @@ func (s *scanner) loggedKeys(is *InputState) error {
 }
 
 // fill gives a stream its buffer, if that could be read.
-func (s *scanner) fill(st *stream, is *InputState) error {
-	slot := tailSlot{bucket: is.Bucket, sealed: is.Sealed, kind: st.kind}
-	if err := s.w.fill(st, s.tails, slot); err != nil {
-		delete(s.tails, slot)
-		if err := s.report(err); err != nil {
-			return err
-		}
-		return s.w.fill(st, s.tails, slot)
+func (s *scanner) fill(st *stream) error {
+	err := s.w.fill(st, s.saved)
+	if err != nil {
+		delete(s.saved, st.fill)
+		err = s.report(err)
 	}
-	return nil
+	return err
 }

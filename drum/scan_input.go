@@ -159,7 +159,7 @@ func (s *scanner) salvage(is *InputState, done int64) (int64, error) {
 	in := is.input(&s.w.d.opt)
 	var lists [2][]scanBlock
 	for i, st := range []*stream{&in.keys, &in.aux} {
-		if err := s.fill(st, is); err != nil {
+		if err := s.fill(st); err != nil {
 			return done, err
 		}
 		at := []cursor{in.keysAt, in.auxAt}[i]
@@ -226,16 +226,9 @@ func (s *scanner) log(ls *LogState) error {
 	if ls.Dir < 0 || ls.Dir >= s.w.d.dirs() {
 		return s.report(fmt.Errorf("invalid log %+v", *ls))
 	}
-	st := &stream{kind: logBlocks, bucket: ls.Dir, dir: ls.Dir, gen: ls.Text.Gen, written: ls.Text.Bytes}
-	slot := tailSlot{bucket: ls.Dir, sealed: ls.Sealed, kind: logBlocks}
-	if err := s.w.fill(st, s.tails, slot); err != nil {
-		delete(s.tails, slot)
-		if err := s.report(err); err != nil {
-			return err
-		}
-		if err := s.w.fill(st, s.tails, slot); err != nil {
-			return err
-		}
+	st := ls.stream()
+	if err := s.fill(st); err != nil {
+		return err
 	}
 	at := cursor{}
 	if ls.Sealed {

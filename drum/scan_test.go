@@ -198,6 +198,7 @@ func TestFill(t *testing.T) {
 			must(t, copied.open())
 			data, err = disk.ReadFile(copied.set.FS, manifestName)
 			must(t, err)
+			m = manifest{}
 			must(t, json.Unmarshal(data, &m))
 			got := scanned(t, copied, m.State)
 			if !maps.Equal(got.items, want.items) || len(got.damages) > 0 {

@@ -1,7 +1,7 @@
 package drum
 
 import (
-	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -9,7 +9,7 @@ import (
 	"drumbeat/disk"
 )
 
-const stateVersion = 1
+const stateVersion = 2
 
 // State describes a store at one moment; it goes into the manifest of a checkpoint.
 type State struct {
@@ -31,8 +31,16 @@ type State struct {
 	Unstreamed int64 `json:"unstreamed,omitempty"`
 	// Aux is that of the Options.
 	Aux AuxMode `json:"aux,omitempty"`
-	// Tails holds what was in buffers: pieces as described at appendTail.
-	Tails []disk.Ref `json:"tails,omitempty"`
+	// Buffered are the files with what was in buffers, Fills is the last number of a filling.
+	Buffered []BufferState `json:"buffered,omitempty"`
+	Fills    uint64        `json:"fills,omitempty"`
+}
+
+// BufferState is a file with what was in buffers at checkpoints, of which Bytes bytes count.
+type BufferState struct {
+	Dir   int    `json:"d,omitempty"`
+	Gen   uint64 `json:"g"`
+	Bytes int64  `json:"n"`
 }
 
 // PartState is a bucket's part of the cache: Bytes bytes at Offset of cache file Gen in directory Dir.
@@ -59,12 +67,16 @@ type InputState struct {
 }
 
 // StreamState is one file of an input (Gen 0: none yet), and the place up to which it has been merged: At is
-// the offset of a block, or Bytes for the buffer; Record the number of records of it that are done.
+// the offset of a block, or Bytes for the buffer; Record the number of records of it that are done. Fill is the number
+// of the buffer's filling, 0 if it is empty, and Buffered its bytes.
 type StreamState struct {
 	Gen    uint64 `json:"g,omitempty"`
 	Bytes  int64  `json:"n,omitempty"`
 	At     int64  `json:"at,omitempty"`
 	Record uint32 `json:"rec,omitempty"`
+
+	Fill     uint64 `json:"f,omitempty"`
+	Buffered int64  `json:"b,omitempty"`
 }
 
 // LogState is a text log: Next is the number of the text that comes next. A sealed one has been streamed up
@@ -74,7 +86,7 @@ type LogState struct {
 	Sealed bool        `json:"sealed,omitempty"`
 	Text   StreamState `json:"text"`
 	Next   uint64      `json:"next"`
-	// Buffered is how many of its texts are in a tail, not in its file.
+	// Buffered is how many of its texts are in the buffer, not in its file.
 	Buffered uint32 `json:"buffered,omitempty"`
 }
 
@@ -88,32 +100,25 @@ type UniqueState struct {
 type Frozen struct {
 	d       *Drum
 	st      *State
-	buffers []*frozenBuffer
+	buffers [][]*frozenBuffer // by directory
+	spare   []frozenBuffer    // for the next of them
 	doomed  []doomedFile
 }
 
-// frozenBuffer is the prefix of a buffer that belongs to the frozen moment. Its fields are guarded by mu,
-// that of its bucket or log.
+// frozenBuffer is the part of a buffer that belongs to the frozen moment and has not been saved. Its fields are
+// guarded by mu, that of its bucket or log.
 type frozenBuffer struct {
-	mu   *sync.Mutex
-	slot tailSlot
-	base uint64
-	s    *stream
-	n    int    // bytes of s.buf, its head included
-	data []byte // the payload, if the buffer had to be reset before it was saved
+	mu      *sync.Mutex
+	entry   bufferEntry // without bytes
+	s       *stream
+	n       int    // bytes of s.buf, its head included
+	settled []byte // the bytes, if the buffer had to be reset before they were saved
 }
 
-// tailSlot says which buffer the bytes are of. The bucket of a log is its directory.
-type tailSlot struct {
-	bucket int
-	sealed bool
-	kind   blockKind
-}
-
-// settle copies the frozen prefix of a buffer that is about to be reset. The mu of its bucket or log is held.
+// settle copies what is frozen of a buffer that is about to be reset. The mu of its bucket or log is held.
 func (s *stream) settle() {
 	if fb := s.pending; fb != nil {
-		fb.data = slices.Clone(s.buf[bucketHeaderBytes:fb.n])
+		fb.settled = slices.Clone(s.buf[bucketHeaderBytes+fb.entry.from : fb.n])
 		fb.s, s.pending = nil, nil
 	}
 }
@@ -127,7 +132,9 @@ func (d *Drum) Freeze() *Frozen {
 	}
 	f := &Frozen{d: d, st: &State{
 		V: stateVersion, Buckets: d.opt.Buckets, ValueBytes: d.opt.ValueBytes, Op: d.opt.Op, Aux: d.opt.Aux,
-	}}
+		Parts: make([]PartState, 0, len(d.buckets)), Inputs: make([]InputState, 0, len(d.buckets)),
+	}, doomed: d.files.takeDoomed()}
+	f.prepareBuffers()
 	if d.opt.logged() {
 		d.texts.seal.Lock()
 		defer d.texts.seal.Unlock()
@@ -136,9 +143,26 @@ func (d *Drum) Freeze() *Frozen {
 	for i := range d.buckets {
 		f.freeze(i)
 	}
-	f.st.Gen, f.st.Unstreamed = d.gen.Load(), d.unstreamed.Load()
-	f.doomed = d.files.takeDoomed()
+	for dir := range f.buffers {
+		if bf := d.held[dir]; bf.gen == 0 && len(f.buffers[dir]) > 0 {
+			bf.gen = d.gen.Add(1)
+		}
+	}
+	f.st.Gen, f.st.Unstreamed, f.st.Fills = d.gen.Load(), d.unstreamed.Load(), d.fills
 	return f
+}
+
+// prepareBuffers decides which files of saved buffers begin anew.
+func (f *Frozen) prepareBuffers() {
+	d := f.d
+	f.buffers = make([][]*frozenBuffer, d.dirs())
+	for dir, bf := range d.held {
+		f.buffers[dir] = make([]*frozenBuffer, 0, 2*len(d.buckets)/d.dirs()+2)
+		if bf.crowded() {
+			f.doomed = append(f.doomed, doomedFile{d.opt.path(dir, buffersName(bf.gen)), bf.written})
+			d.held[dir] = &bufferFile{dir: dir}
+		}
+	}
 }
 
 func (f *Frozen) freeze(i int) {
@@ -152,26 +176,44 @@ func (f *Frozen) freeze(i int) {
 		if in == nil || in.tuples == 0 {
 			continue
 		}
+		for _, s := range []*stream{&in.keys, &in.aux} {
+			f.freezeBuffer(s, &b.mu)
+		}
 		f.st.Inputs = append(f.st.Inputs, InputState{
 			Bucket: i, Sealed: in == b.sealed, Dir: in.keys.dir,
 			Keys: in.keys.state(in.keysAt), Aux: in.aux.state(in.auxAt),
 			Tuples: in.tuples, Values: in.values, Bytes: in.bytes,
 		})
-		for _, s := range []*stream{&in.keys, &in.aux} {
-			f.freezeBuffer(s, &b.mu, in == b.sealed)
-		}
 	}
 }
 
-// freezeBuffer notes what a stream has in its buffer. mu, which guards it, is held.
-func (f *Frozen) freezeBuffer(s *stream, mu *sync.Mutex, sealed bool) {
+// frozenChunk is how many frozenBuffers are made at once.
+const frozenChunk = 256
+
+// freezeBuffer notes what a stream has in its buffer that has not been saved. mu, which guards it, is held.
+func (f *Frozen) freezeBuffer(s *stream, mu *sync.Mutex) {
 	s.pending = nil
 	if s.records == 0 {
 		return
 	}
-	slot := tailSlot{bucket: s.bucket, sealed: sealed, kind: s.kind}
-	s.pending = &frozenBuffer{mu: mu, slot: slot, base: s.base, s: s, n: len(s.buf)}
-	f.buffers = append(f.buffers, s.pending)
+	if s.fill == 0 {
+		f.d.fills++
+		s.fill = f.d.fills
+	}
+	if bf := f.d.held[s.dir]; s.in != bf {
+		s.in, s.saved = bf, 0
+	}
+	if len(s.buf)-bucketHeaderBytes == s.saved {
+		return
+	}
+	if len(f.spare) == 0 {
+		f.spare = make([]frozenBuffer, frozenChunk)
+	}
+	s.pending, f.spare = &f.spare[0], f.spare[1:]
+	*s.pending = frozenBuffer{mu: mu, s: s, n: len(s.buf), entry: bufferEntry{
+		fill: s.fill, bucket: s.bucket, kind: s.kind, base: s.base, from: s.saved,
+	}}
+	f.buffers[s.dir] = append(f.buffers[s.dir], s.pending)
 }
 
 // freezeLogs is freeze for the text logs. texts.seal is held.
@@ -181,11 +223,11 @@ func (f *Frozen) freezeLogs() {
 		log.mu.Lock()
 		sealed := i < len(t.sealed)
 		if log.next > 0 || sealed {
+			f.freezeBuffer(&log.s, &log.mu)
 			f.st.Logs = append(f.st.Logs, LogState{
 				Dir: log.s.dir, Sealed: sealed, Text: log.s.state(log.at), Next: log.next,
 				Buffered: log.s.records,
 			})
-			f.freezeBuffer(&log.s, &log.mu, sealed)
 		}
 		log.mu.Unlock()
 	}
@@ -204,62 +246,73 @@ func (ps *PartState) part() part {
 }
 
 func (s *stream) state(at cursor) StreamState {
-	return StreamState{Gen: s.gen, Bytes: s.written, At: at.off, Record: at.rec}
+	st := StreamState{Gen: s.gen, Bytes: s.written, At: at.off, Record: at.rec}
+	if s.records > 0 {
+		st.Fill, st.Buffered = s.fill, int64(len(s.buf)-bucketHeaderBytes)
+	}
+	return st
 }
 
-// tailBytes is about how much goes into one piece of a tail.
-const tailBytes = 1 << 20
-
-// Save writes what is in RAM and belongs to the frozen moment to the tails and returns the State. It runs
-// beside Adds and passes. The State counts once the caller has synced all directories and made it durable.
-func (f *Frozen) Save(tails *disk.Tails) (*State, error) {
+// Save writes what came into buffers since the last Save, and belongs to the frozen moment, to the files of saved
+// buffers, and returns the State. It runs beside Adds and passes. The State counts once the caller has synced all
+// directories and made it durable. Tail files aren't needed.
+func (f *Frozen) Save(*disk.Tails) (*State, error) {
 	if err := f.d.failed(); err != nil {
 		return nil, err
 	}
-	pieces := make([][]byte, f.d.dirs())
-	flush := func(dir, min int) error {
-		if len(pieces[dir]) == 0 || len(pieces[dir]) < min {
-			return nil
-		}
-		ref, err := tails.Write(dir, pieces[dir])
-		if err != nil {
+	for dir := range f.buffers {
+		if err := f.saveBuffers(dir); err != nil {
+			err = fmt.Errorf("drum: save %s: %w", f.d.opt.Name, err)
 			f.d.fail(err)
-			return fmt.Errorf("drum: save %s: %w", f.d.opt.Name, err)
-		}
-		f.st.Tails = append(f.st.Tails, ref)
-		pieces[dir] = pieces[dir][:0]
-		return nil
-	}
-	for _, fb := range f.buffers {
-		dir := fb.slot.bucket % f.d.dirs()
-		pieces[dir] = f.take(fb, pieces[dir])
-		if err := flush(dir, tailBytes); err != nil {
 			return nil, err
 		}
 	}
-	f.buffers = nil
-	for dir := range pieces {
-		if err := flush(dir, 0); err != nil {
-			return nil, err
-		}
-	}
+	f.buffers, f.spare = nil, nil
 	return f.st, nil
 }
 
-// take appends the frozen prefix of a buffer to a piece, and lets go of the buffer.
-func (f *Frozen) take(fb *frozenBuffer, piece []byte) []byte {
+// saveBuffers appends to the file of one directory.
+func (f *Frozen) saveBuffers(dir int) (err error) {
+	bf := f.d.held[dir]
+	w := bufferWriter{d: f.d, bf: bf}
+	if len(f.buffers[dir]) > 0 {
+		w.frame = make([]byte, 0, frameBytes+frameBytes/4)
+	}
+	defer func() { err = errors.Join(err, w.close()) }()
+	for _, fb := range f.buffers[dir] {
+		w.begin()
+		w.frame = f.take(fb, w.frame)
+		if len(w.frame) >= frameBytes {
+			if err := w.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	if err := w.flush(); err != nil {
+		return err
+	}
+	if bf.written > 0 {
+		f.st.Buffered = append(f.st.Buffered, BufferState{Dir: dir, Gen: bf.gen, Bytes: bf.written})
+	}
+	return nil
+}
+
+// take appends what was frozen of a buffer to a frame, and lets go of the buffer.
+func (f *Frozen) take(fb *frozenBuffer, frame []byte) []byte {
 	fb.mu.Lock()
 	defer fb.mu.Unlock()
-	payload := fb.data
+	e := fb.entry
+	e.bytes = fb.settled
 	if s := fb.s; s != nil {
-		payload = s.buf[bucketHeaderBytes:fb.n]
+		e.bytes = s.buf[bucketHeaderBytes+e.from : fb.n]
+		s.saved = fb.n - bucketHeaderBytes
+		s.in.live.Add(int64(len(e.bytes)))
 		if s.pending == fb {
 			s.pending = nil
 		}
 	}
-	piece = appendTail(piece, fb.slot, fb.base, payload)
-	fb.s, fb.data = nil, nil
-	return piece
+	fb.s, fb.settled = nil, nil
+	return e.append(frame)
 }
 
 // Commit deletes what the frozen state has replaced. Call it when the manifest with the State is durable.
@@ -274,27 +327,3 @@ func (f *Frozen) Commit() error {
 	f.doomed = nil
 	return nil
 }
-
-// appendTail appends one buffer to a piece of a tail:
-//
-//	offset size field   meaning
-//	0      4    bucket  of a text log, the number of the directory
-//	4      1    kind    1 keys, 2 aux, 3 text log
-//	5      1    sealed  1 if a merge has begun
-//	6      2    zero
-//	8      4    length  n
-//	12     8    base    as in the head of a block
-//	20     n    payload records as in a block
-func appendTail(dst []byte, slot tailSlot, base uint64, payload []byte) []byte {
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(slot.bucket))
-	sealed := byte(0)
-	if slot.sealed {
-		sealed = 1
-	}
-	dst = append(dst, byte(slot.kind), sealed, 0, 0)
-	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(payload)))
-	dst = binary.LittleEndian.AppendUint64(dst, base)
-	return append(dst, payload...)
-}
-
-const tailHeadBytes = 20

@@ -16,6 +16,8 @@ type Stats struct {
 	Passes, Rounds, Merged, Emitted int64
 	// The bytes read and written, by kind of file.
 	KeysRead, KeysWritten, AuxRead, AuxWritten, CacheRead, CacheWritten int64
+	// BufferWritten is what checkpoints have saved of buffers, in bytes.
+	BufferWritten int64
 	// The bytes held on disk: in bucket files of open (with all text logs) and of sealed inputs, and in the
 	// cache's files by parts that are live or replaced. Files that wait for a Commit to be deleted count as
 	// DoomedBytes.
@@ -26,7 +28,7 @@ type Stats struct {
 	LastPass, PredictedDry time.Duration
 }
 
-// IOBytes is all that was read and written.
+// IOBytes is all that was read and written, but for checkpoints.
 func (s *Stats) IOBytes() int64 {
 	return s.KeysRead + s.KeysWritten + s.AuxRead + s.AuxWritten + s.CacheRead + s.CacheWritten
 }
@@ -36,8 +38,8 @@ type counter struct{ atomic.Int64 }
 func (c *counter) add(n int) { c.Add(int64(n)) }
 
 type counters struct {
-	keysRead, keysWritten, auxRead, auxWritten, cacheRead, cacheWritten counter
-	passes, rounds, merged, emitted, roundPeak                          counter
+	keysRead, keysWritten, auxRead, auxWritten, cacheRead, cacheWritten, bufferWritten counter
+	passes, rounds, merged, emitted, roundPeak                                         counter
 
 	// mu guards the fields below.
 	mu       sync.Mutex
@@ -94,6 +96,7 @@ func (d *Drum) Stats() Stats {
 		KeysRead: c.keysRead.Load(), KeysWritten: c.keysWritten.Load(),
 		AuxRead: c.auxRead.Load(), AuxWritten: c.auxWritten.Load(),
 		CacheRead: c.cacheRead.Load(), CacheWritten: c.cacheWritten.Load(), RoundPeakBytes: c.roundPeak.Load(),
+		BufferWritten: c.bufferWritten.Load(),
 	}
 	s.IntakeBytes = d.logBytes.Load()
 	var buckets int

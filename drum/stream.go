@@ -29,6 +29,11 @@ type stream struct {
 	base    uint64 // of buf's block
 	last    uint64 // with text logs: number of the last record
 
+	// fill is the number of the buffer's filling, 0 before a Freeze has found it; saved is how many bytes of it are in
+	// the file in.
+	fill  uint64
+	saved int
+	in    *bufferFile
 	// pending is set from Freeze until the frozen prefix of buf has been saved.
 	pending *frozenBuffer
 }
@@ -139,6 +144,7 @@ func (d *Drum) flush(s *stream) error {
 	}
 	s.written += int64(end)
 	s.buf, s.records = s.buf[:bucketHeaderBytes], 0
+	s.vacate()
 	return nil
 }
 
@@ -206,6 +212,7 @@ func (d *Drum) openStream(s *stream) (disk.File, error) {
 // release gives the buffer back.
 func (d *Drum) release(s *stream) {
 	s.settle()
+	s.vacate()
 	if s.buf != nil {
 		d.bufs.put(s.buf)
 	}

@@ -47,25 +47,44 @@ func (st *State) check(dirs int) error {
 		need(one(ps) && !parts[ps.Bucket], "an impossible part %+v", *ps)
 		parts[ps.Bucket] = true
 	}
-	inputs := map[tailSlot]bool{}
+	inputs := map[inputSlot]bool{}
 	for i := range st.Inputs {
 		is := &st.Inputs[i]
-		slot := tailSlot{bucket: is.Bucket, sealed: is.Sealed}
+		slot := inputSlot{number: is.Bucket, sealed: is.Sealed}
 		need(is.possible(st, dirs) && !inputs[slot], "an impossible input %+v", *is)
 		inputs[slot] = true
 	}
-	logs := map[tailSlot]bool{}
+	logs := map[inputSlot]bool{}
 	for i := range st.Logs {
 		ls := &st.Logs[i]
-		slot := tailSlot{bucket: ls.Dir, sealed: ls.Sealed}
+		slot := inputSlot{number: ls.Dir, sealed: ls.Sealed}
 		need(ls.possible(st, dirs) && !logs[slot], "an impossible log %+v", *ls)
 		logs[slot] = true
 	}
 	for i := range st.Uniques {
 		us := &st.Uniques[i]
-		need(one(&us.PartState) && logs[tailSlot{bucket: us.Log, sealed: true}], "an impossible list %+v", *us)
+		need(one(&us.PartState) && logs[inputSlot{number: us.Log, sealed: true}], "an impossible list %+v", *us)
+	}
+	need(st.Fills < maxStateGen, "filling %d", st.Fills)
+	files := map[int]bool{}
+	for i := range st.Buffered {
+		bs := &st.Buffered[i]
+		need(bs.possible(st, dirs) && !files[bs.Dir], "an impossible file of buffers %+v", *bs)
+		files[bs.Dir] = true
 	}
 	return errors.Join(errs...)
+}
+
+// inputSlot is a bucket's input, or the log of a directory.
+type inputSlot struct {
+	number int
+	sealed bool
+}
+
+// possible tells whether a file of buffers may be.
+func (bs *BufferState) possible(st *State, dirs int) bool {
+	return bs.Dir >= 0 && bs.Dir < dirs && bs.Gen > 0 && bs.Gen <= st.Gen &&
+		bs.Bytes >= pageBytes && bs.Bytes < maxStateBytes && bs.Bytes%pageBytes == 0
 }
 
 // possible tells whether a part may be in a file. A key takes a bit at least.
@@ -92,5 +111,6 @@ func (ls *LogState) possible(st *State, dirs int) bool {
 // possible tells whether a stream may be in a file. Only a sealed one has been read.
 func (s *StreamState) possible(st *State, sealed bool) bool {
 	return s.Gen <= st.Gen && s.Bytes >= 0 && s.Bytes < maxStateBytes && s.Bytes%pageBytes == 0 && (s.Gen > 0 || s.Bytes == 0) &&
-		s.At >= 0 && s.At <= s.Bytes && s.At%pageBytes == 0 && (sealed || s.At == 0 && s.Record == 0)
+		s.At >= 0 && s.At <= s.Bytes && s.At%pageBytes == 0 && (sealed || s.At == 0 && s.Record == 0) &&
+		s.Fill <= st.Fills && s.Buffered >= 0 && s.Buffered <= maxRawBytes && (s.Fill > 0) == (s.Buffered > 0)
 }

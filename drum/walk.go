@@ -2,12 +2,11 @@ package drum
 
 import (
 	"fmt"
-	"slices"
 
 	"drumbeat/disk"
 )
 
-// Walk calls fn for every tuple that waits in the buckets and tails of st, in order of arrival within a
+// Walk calls fn for every tuple that waits in the buckets and saved buffers of st, in order of arrival within a
 // bucket. It reads the files, verifying checksums and numbers, and changes nothing. The tuple's bytes are
 // valid during the call.
 func Walk(set disk.Set, name string, st *State, fn func(t Tuple) error) error {
@@ -21,10 +20,10 @@ func Walk(set disk.Set, name string, st *State, fn func(t Tuple) error) error {
 		}
 		return nil
 	}
-	tails, err := w.tails(st)
+	saved, err := w.buffers(st)
 	for i := range st.Inputs {
 		if err == nil {
-			err = w.input(&st.Inputs[i], tails, fn)
+			err = w.input(&st.Inputs[i], saved, fn)
 		}
 	}
 	if err != nil {
@@ -65,14 +64,14 @@ func newWalker(set disk.Set, name string, st *State) (*walker, error) {
 	return &walker{d}, nil
 }
 
-func (w *walker) input(is *InputState, tails tails, fn func(t Tuple) error) error {
+func (w *walker) input(is *InputState, saved savedBuffers, fn func(t Tuple) error) error {
 	in := is.input(&w.d.opt)
 	if is.Dir < 0 || is.Dir >= w.d.dirs() {
 		return fmt.Errorf("invalid input %+v", *is)
 	}
 	var readers [2]blockReader
 	for i, s := range []*stream{&in.keys, &in.aux} {
-		if err := w.fill(s, tails, tailSlot{bucket: is.Bucket, sealed: is.Sealed, kind: s.kind}); err != nil {
+		if err := w.fill(s, saved); err != nil {
 			return err
 		}
 		chunk := disk.Alloc(walkChunkBytes)
@@ -86,31 +85,24 @@ func (w *walker) input(is *InputState, tails tails, fn func(t Tuple) error) erro
 	return w.join(in, &readers[0], &readers[1], fn)
 }
 
-// tails is the buffers of a state.
-type tails map[tailSlot]tail
+// buffers reads what was in the buffers of a state.
+func (w *walker) buffers(st *State) (savedBuffers, error) {
+	r := bufferReader{opt: &w.d.opt, get: makeBuffer}
+	err := r.readBuffers(st)
+	return r.saved, err
+}
 
-func (w *walker) tails(st *State) (tails, error) {
-	all := tails{}
-	err := st.readTails(w.d.opt.Set, func(t tail) error {
-		t.payload = slices.Clone(t.payload)
-		all[t.slot] = t
+// fill gives a stream the buffer that it had, if that has been read.
+func (w *walker) fill(s *stream, saved savedBuffers) error {
+	b := saved[s.fill]
+	if b == nil {
 		return nil
-	})
-	return all, err
+	}
+	return s.refill(&w.d.opt, b)
 }
 
-// fill gives a stream the buffer that it had.
-func (w *walker) fill(s *stream, tails tails, slot tailSlot) error {
-	t := tails[slot]
-	t.slot = slot
-	n, last, err := w.d.opt.countRecords(t)
-	if err != nil {
-		return fmt.Errorf("tail of %s of bucket %d: %w", slot.kind, slot.bucket, err)
-	}
-	s.buf = append(make([]byte, bucketHeaderBytes), t.payload...)
-	s.records, s.base, s.last = n, t.base, last
-	return nil
-}
+// makeBuffer returns an empty buffer on the Go heap with room for n bytes.
+func makeBuffer(n int) []byte { return make([]byte, bucketHeaderBytes, bucketHeaderBytes+n) }
 
 // join walks both streams of an input side by side.
 func (w *walker) join(in *input, keys, aux *blockReader, fn func(t Tuple) error) error {

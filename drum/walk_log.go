@@ -8,7 +8,7 @@ import (
 )
 
 // WalkUniques calls fn for every text that a pass has found unique and not emitted yet: the State of a store
-// with text logs may lie between the two. Memory: a bitmap of 32 MiB at most, the buffers in tails. Like Walk it
+// with text logs may lie between the two. Memory: a bitmap of 32 MiB at most, what was in buffers. Like Walk it
 // verifies and changes nothing.
 func WalkUniques(set disk.Set, name string, st *State, fn func(aux []byte) error) error {
 	w, err := newWalker(set, name, st)
@@ -29,7 +29,7 @@ func (w *walker) uniques(st *State, fn func(aux []byte) error) error {
 		return fn(aux)
 	}
 	s := &scanner{w: w, st: st, scan: Scan{Text: text}, found: &Found{}}
-	if err := s.readTails(); err != nil {
+	if err := s.readBuffers(); err != nil {
 		return err
 	}
 	for i := range st.Logs {
@@ -49,13 +49,13 @@ func (w *walker) uniques(st *State, fn func(aux []byte) error) error {
 // waiting is Walk for a store with text logs: it goes through the logs and calls fn for the texts whose keys
 // wait in buckets.
 func (w *walker) waiting(st *State, fn func(t Tuple) error) error {
-	choose := func(ls *LogState, tails tails, mark func(uint64)) error {
+	choose := func(ls *LogState, saved savedBuffers, mark func(uint64)) error {
 		for i := range st.Inputs {
 			is := &st.Inputs[i]
 			if is.Dir != ls.Dir || is.Sealed != ls.Sealed {
 				continue
 			}
-			if err := w.markInput(is, tails, mark); err != nil {
+			if err := w.markInput(is, saved, mark); err != nil {
 				return err
 			}
 		}
@@ -66,9 +66,9 @@ func (w *walker) waiting(st *State, fn func(t Tuple) error) error {
 
 // logs goes through the logs: choose marks the numbers of those texts for which fn is called.
 func (w *walker) logs(
-	st *State, choose func(ls *LogState, t tails, mark func(uint64)) error, fn func(text []byte) error,
+	st *State, choose func(ls *LogState, saved savedBuffers, mark func(uint64)) error, fn func(text []byte) error,
 ) error {
-	tails, err := w.tails(st)
+	saved, err := w.buffers(st)
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (w *walker) logs(
 		}
 		var marked []uint64 // grows with the numbers that are found: the state alone shall not take memory
 		wrong := false
-		err = choose(ls, tails, func(number uint64) {
+		err = choose(ls, saved, func(number uint64) {
 			if number >= ls.Next {
 				wrong = true
 				return
@@ -93,7 +93,7 @@ func (w *walker) logs(
 			err = fmt.Errorf("a number beyond the %d texts of the log in directory %d", ls.Next, ls.Dir)
 		}
 		if err == nil {
-			err = w.log(ls, tails, marked, fn)
+			err = w.log(ls, saved, marked, fn)
 		}
 		if err != nil {
 			return err
@@ -102,10 +102,17 @@ func (w *walker) logs(
 	return nil
 }
 
+// stream returns the log's stream, but for its buffer.
+func (ls *LogState) stream() *stream {
+	return &stream{
+		kind: logBlocks, bucket: ls.Dir, dir: ls.Dir, gen: ls.Text.Gen, written: ls.Text.Bytes, fill: ls.Text.Fill,
+	}
+}
+
 // log calls fn for the marked texts of a log.
-func (w *walker) log(ls *LogState, tails tails, marked []uint64, fn func(text []byte) error) error {
-	s := &stream{kind: logBlocks, bucket: ls.Dir, dir: ls.Dir, gen: ls.Text.Gen, written: ls.Text.Bytes}
-	if err := w.fill(s, tails, tailSlot{bucket: ls.Dir, sealed: ls.Sealed, kind: logBlocks}); err != nil {
+func (w *walker) log(ls *LogState, saved savedBuffers, marked []uint64, fn func(text []byte) error) error {
+	s := ls.stream()
+	if err := w.fill(s, saved); err != nil {
 		return err
 	}
 	chunk := disk.Alloc(walkChunkBytes)
@@ -148,10 +155,9 @@ func (w *walker) log(ls *LogState, tails tails, marked []uint64, fn func(text []
 }
 
 // markInput marks the numbers that wait in an input.
-func (w *walker) markInput(is *InputState, tails tails, mark func(number uint64)) error {
+func (w *walker) markInput(is *InputState, saved savedBuffers, mark func(number uint64)) error {
 	in := is.input(&w.d.opt)
-	slot := tailSlot{bucket: is.Bucket, sealed: is.Sealed, kind: keyBlocks}
-	if err := w.fill(&in.keys, tails, slot); err != nil {
+	if err := w.fill(&in.keys, saved); err != nil {
 		return err
 	}
 	chunk := disk.Alloc(walkChunkBytes)

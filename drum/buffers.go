@@ -1,0 +1,311 @@
+package drum
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/cespare/xxhash/v2"
+
+	"drumbeat/disk"
+)
+
+// What part-filled buffers hold is saved at checkpoints, to one file per directory that only grows: each checkpoint
+// appends what has come into the buffers since the one before. A buffer that is written to its bucket file, or whose
+// tuples have been merged, leaves dead bytes behind. When these exceed the live ones the next checkpoint saves all
+// buffers of the directory to a new file; so at most as much is saved again as was saved for the first time, and the
+// files take at most twice what the buffers hold, three times while a checkpoint replaces one, and bufferSlack.
+//
+// A filling is the time of a buffer from its first record until it is written or dropped. It has a number, given by
+// the first Freeze that finds it; the state says which fillings are in the buffers, and how many bytes of each. All
+// other entries of a file are dead.
+
+// bufferSlack is how many dead bytes are left alone: new files for crumbs aren't worth their names.
+const bufferSlack = 16 * pageBytes
+
+// syncBytes is how much Save writes before it waits for the disk. Dirty pages would pile up otherwise, and the kernel
+// then halts everybody who writes.
+const syncBytes = 32 << 20
+
+// bufferFile is the file of one directory. Freeze and Save, which take turns, own its fields but live.
+type bufferFile struct {
+	dir     int
+	gen     uint64 // 0: no file yet
+	written int64  // whole pages
+	// live is the bytes of records in the file that are in buffers still.
+	live atomic.Int64
+}
+
+// crowded is true when more than half of the file is dead.
+func (bf *bufferFile) crowded() bool { return bf.written > 2*bf.live.Load()+bufferSlack }
+
+// vacate ends the filling of a buffer.
+func (s *stream) vacate() {
+	if s.saved > 0 {
+		s.in.live.Add(-int64(s.saved))
+	}
+	s.fill, s.saved = 0, 0
+}
+
+// bufferWriter appends entries to a bufferFile, in frames of about frameBytes.
+type bufferWriter struct {
+	d        *Drum
+	bf       *bufferFile
+	f        disk.File // nil until the first frame
+	frame    []byte
+	unsynced int64
+}
+
+// frameBytes is about how much goes into one frame.
+const frameBytes = 1 << 20
+
+// begin makes the frame's head, if the frame is empty.
+func (w *bufferWriter) begin() {
+	if len(w.frame) == 0 {
+		w.frame = append(w.frame, make([]byte, frameHeaderBytes)...)
+	}
+}
+
+// flush writes the frame.
+func (w *bufferWriter) flush() error {
+	if len(w.frame) == 0 {
+		return nil
+	}
+	if w.f == nil {
+		if err := w.open(); err != nil {
+			return err
+		}
+	}
+	putFrame(w.frame, w.bf.gen)
+	w.frame = binary.LittleEndian.AppendUint64(w.frame, xxhash.Sum64(w.frame))
+	end := pageUp(len(w.frame))
+	w.frame = slices.Grow(w.frame, end-len(w.frame))[:end]
+	clear(w.frame[frameHeaderBytes+frameLength(w.frame)+checksumBytes:])
+	if _, err := w.f.WriteAt(w.frame, w.bf.written); err != nil {
+		return fmt.Errorf("drum: write %s: %w", w.f.Name(), err)
+	}
+	w.bf.written += int64(end)
+	w.d.counts.bufferWritten.add(end)
+	w.frame = w.frame[:0]
+	if w.unsynced += int64(end); w.unsynced >= syncBytes {
+		w.unsynced = 0
+		if err := w.f.Sync(); err != nil {
+			return fmt.Errorf("drum: sync %s: %w", w.f.Name(), err)
+		}
+	}
+	return nil
+}
+
+// open opens the file, making it if nothing is in it yet.
+func (w *bufferWriter) open() (err error) {
+	d, name := w.d, w.d.opt.path(w.bf.dir, buffersName(w.bf.gen))
+	if w.bf.written > 0 {
+		if w.f, err = d.fs().Open(name); err != nil {
+			return fmt.Errorf("drum: open %s: %w", name, err)
+		}
+		return nil
+	}
+	if w.f, err = d.fs().Create(name); err != nil {
+		return fmt.Errorf("drum: create %s: %w", name, err)
+	}
+	h := disk.Header{Kind: buffersKind, Version: formatVersion, Number: w.bf.gen, Place: uint64(w.bf.dir)}
+	if _, err := w.f.WriteAt(h.Append(nil), 0); err != nil {
+		return fmt.Errorf("drum: write %s: %w", name, err)
+	}
+	w.bf.written = pageBytes
+	return nil
+}
+
+func (w *bufferWriter) close() error {
+	err := w.flush()
+	if w.f != nil {
+		err = errors.Join(err, w.f.Close())
+	}
+	w.f = nil
+	return err
+}
+
+// bufferEntry is a piece of a buffer in a frame.
+type bufferEntry struct {
+	fill   uint64
+	bucket int
+	kind   blockKind
+	from   int // bytes of the filling before it
+	base   uint64
+	bytes  []byte
+}
+
+// savedBuffer is what a buffer held at a checkpoint, put together from its entries.
+type savedBuffer struct {
+	want int64 // bytes
+	path string
+	kind blockKind
+	base uint64
+	buf  []byte // room for a block's head, then the bytes; nil before the first entry
+}
+
+// bytes returns the records that have been read.
+func (b *savedBuffer) bytes() []byte {
+	if b.buf == nil {
+		return nil
+	}
+	return b.buf[bucketHeaderBytes:]
+}
+
+// savedBuffers are the buffers of a state by filling.
+type savedBuffers map[uint64]*savedBuffer
+
+// bufferReader puts together what was in the buffers of a state.
+type bufferReader struct {
+	opt   *Options
+	saved savedBuffers
+	// get returns an empty buffer with room for n bytes of payload.
+	get func(n int) []byte
+	// damaged, if not nil, gets each piece that can't be read, and reading goes on behind it; of a buffer that a
+	// piece is missing of, what precedes it remains.
+	damaged func(err error) error
+	frame   []byte
+}
+
+// readBuffers reads what was in the buffers of st, which has been checked. After an error those that it has taken are in
+// saved.
+func (r *bufferReader) readBuffers(st *State) error {
+	r.saved = savedBuffers{}
+	paths := map[int]string{}
+	for _, bs := range st.Buffered {
+		paths[bs.Dir] = r.opt.path(bs.Dir, buffersName(bs.Gen))
+	}
+	expect := func(kind blockKind, dir int, s StreamState) error {
+		switch {
+		case s.Fill == 0:
+			return nil
+		case r.saved[s.Fill] != nil || paths[dir] == "":
+			return r.report(fmt.Errorf("state has filling %d twice, or no file for it", s.Fill))
+		}
+		r.saved[s.Fill] = &savedBuffer{want: s.Buffered, kind: kind, path: paths[dir]}
+		return nil
+	}
+	for i := range st.Inputs {
+		is := &st.Inputs[i]
+		if err := errors.Join(expect(keyBlocks, is.Dir, is.Keys), expect(auxBlocks, is.Dir, is.Aux)); err != nil {
+			return err
+		}
+	}
+	for i := range st.Logs {
+		if err := expect(logBlocks, st.Logs[i].Dir, st.Logs[i].Text); err != nil {
+			return err
+		}
+	}
+	for _, bs := range st.Buffered {
+		if err := r.report(r.file(bs, paths[bs.Dir])); err != nil {
+			return err
+		}
+	}
+	for fill, b := range r.saved {
+		if n := len(b.bytes()); int64(n) != b.want {
+			want := fmt.Sprintf("%d bytes of %s of filling %d", b.want, b.kind, fill)
+			if err := r.report(corrupt(b.path, 0, want, fmt.Sprint(n))); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// report lets damaged decide whether an error ends the reading.
+func (r *bufferReader) report(err error) error {
+	if err == nil || r.damaged == nil {
+		return err
+	}
+	return r.damaged(err)
+}
+
+// file takes the entries of one file.
+func (r *bufferReader) file(bs BufferState, name string) error {
+	f, err := r.opt.Set.FS.OpenRead(name)
+	if err != nil {
+		return fmt.Errorf("drum: open %s: %w", name, err)
+	}
+	defer f.Close()
+	h := disk.Header{Kind: buffersKind, Version: formatVersion, Number: bs.Gen, Place: uint64(bs.Dir)}
+	err = disk.CheckHeader(f, h)
+	size, sizeErr := f.Size()
+	if err == nil && sizeErr == nil && size < bs.Bytes {
+		err = corrupt(name, size, fmt.Sprintf("%d bytes", bs.Bytes), fmt.Sprintf("%d bytes", size))
+	}
+	if err := r.report(errors.Join(err, sizeErr)); err != nil {
+		return err
+	}
+	bs.Bytes = min(bs.Bytes, size)
+	for off := int64(pageBytes); off < bs.Bytes; {
+		payload, size, err := r.frameAt(f, bs, off)
+		if err == nil {
+			err = r.take(payload, name, off+frameHeaderBytes, bs.Bytes)
+		}
+		if err := r.report(err); err != nil {
+			return err
+		}
+		off += max(size, pageBytes)
+		for ; size == 0 && off < bs.Bytes; off += pageBytes { // behind a head that can't be read, to the next one
+			if _, err := r.headAt(f, bs, off); err == nil {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// headAt returns the length of the payload of the frame at off.
+func (r *bufferReader) headAt(f disk.File, bs BufferState, off int64) (int, error) {
+	var head [frameHeaderBytes]byte
+	if err := disk.ReadFull(f, head[:], off); err != nil {
+		return 0, fmt.Errorf("drum: read %s: %w", f.Name(), err)
+	}
+	n, err := parseFrame(head[:], bs.Gen, f.Name(), off)
+	if err == nil && int64(n) > bs.Bytes-off-frameHeaderBytes-checksumBytes {
+		err = corrupt(f.Name(), off+16, fmt.Sprintf("a frame up to %d", bs.Bytes), fmt.Sprintf("%d bytes", n))
+	}
+	return n, err
+}
+
+// frameAt returns the payload of the frame at off, and the frame's size in the file, 0 if its head can't be read.
+func (r *bufferReader) frameAt(f disk.File, bs BufferState, off int64) (payload []byte, size int64, err error) {
+	n, err := r.headAt(f, bs, off)
+	if err != nil {
+		return nil, 0, err
+	}
+	end := frameHeaderBytes + n
+	r.frame = slices.Grow(r.frame[:0], end+checksumBytes)[:end+checksumBytes]
+	size = pageUp(int64(len(r.frame)))
+	if err := disk.ReadFull(f, r.frame, off); err != nil {
+		return nil, size, fmt.Errorf("drum: read %s: %w", f.Name(), err)
+	}
+	return r.frame[frameHeaderBytes:end], size, checkSum(r.frame[:end], r.frame[end:], f.Name(), off)
+}
+
+// take adds the entries of a frame's payload to the buffers that they belong to; none has more than limit bytes.
+func (r *bufferReader) take(b []byte, name string, off, limit int64) error {
+	for len(b) > 0 {
+		var e bufferEntry
+		n := e.parse(b)
+		if n == 0 {
+			return corrupt(name, off, "an entry", fmt.Sprintf("% x", b[:min(len(b), entryHeaderBytes)]))
+		}
+		if s := r.saved[e.fill]; s != nil {
+			if e.kind == s.kind && e.from == len(s.bytes()) && int64(e.from+len(e.bytes)) <= s.want && s.want <= limit {
+				if s.buf == nil {
+					s.buf, s.base = r.get(int(s.want)), e.base
+				}
+				s.buf = append(s.buf, e.bytes...)
+			} else if err := r.report(corrupt(name, off, fmt.Sprintf("%s of filling %d, up to %d bytes from %d on", s.kind,
+				e.fill, s.want, len(s.bytes())), fmt.Sprintf("%s, %d bytes from %d on", e.kind, len(e.bytes), e.from))); err != nil {
+				return err
+			}
+		}
+		b = b[n:]
+		off += int64(n)
+	}
+	return nil
+}
