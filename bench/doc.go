@@ -11,6 +11,9 @@
 // written and read in sequence, and read and written in turns; through the page cache and past it
 // (O_DIRECT); each directory alone and all of them at once.
 //
+// RunCheckpoint fills the bucket buffers of a store and measures checkpoints while tuples come in: how long
+// nothing can be added, and how much is written for how much that came in.
+//
 // # Departures from the paper
 //
 // The paper takes W as the mean of the read and the write speed of its RAID. So do we, and print the mixed
@@ -28,10 +31,10 @@
 //
 // # Concurrency
 //
-// RunDisk owns one goroutine for each directory of the group it measures, and waits for them. Everything
-// else is pure.
+// RunDisk owns one goroutine for each directory of the group it measures, RunCheckpoint four that add; both
+// wait for them. Everything else is pure.
 //
 // # Memory
 //
-// Two chunks for each directory, outside of the Go heap.
+// RunDisk: two chunks for each directory, outside of the Go heap. RunCheckpoint: BufferBytes.
 package bench
