@@ -11,6 +11,10 @@ import (
 // identityVersion is the format version of drumbeat-dir.json.
 const identityVersion = 1
 
+// maxDirectories bounds the number of directories of a kind that an identity may claim: more than a machine has disks, and
+// few enough to look for each.
+const maxDirectories = 4096
+
 // Identity says which directory of which crawl a directory is. It lies in the file drumbeat-dir.json.
 type Identity struct {
 	// V is the format version, 1.
@@ -35,15 +39,21 @@ func ReadIdentity(fsys FS, dir string) (Identity, error) {
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&id); err != nil {
+	err = d.Decode(&id)
+	if err == nil && len(bytes.TrimSpace(data[d.InputOffset():])) > 0 {
+		err = errors.New("something behind it")
+	}
+	if err != nil {
 		return id, &CorruptError{Path: name, Want: "an identity in JSON", Got: err.Error()}
 	}
 	if id.V != identityVersion {
 		return id, fmt.Errorf("disk: read identity: %s has version %d; this program knows %d", name, id.V,
 			identityVersion)
 	}
-	if id.Number < 0 || id.Count <= id.Number || id.Crawl == "" || id.Kind == "" {
-		return id, &CorruptError{Path: name, Want: "crawl, kind and number < count", Got: string(data)}
+	if id.Number < 0 || id.Count <= id.Number || id.Count > maxDirectories || id.Crawl == "" || id.Kind == "" {
+		return id, &CorruptError{
+			Path: name, Want: fmt.Sprintf("crawl, kind and number < count <= %d", maxDirectories), Got: string(data[:min(len(data), 200)]),
+		}
 	}
 	return id, nil
 }
