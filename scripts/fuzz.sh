@@ -50,7 +50,7 @@ run() {
 	name=$(tr / - <<<"${pkg#.}" | sed 's/^$/root/').$target
 	log=$out/$name.log
 	start=$SECONDS
-	go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" -parallel "$workers" -timeout 0 "./$pkg" >"$log" 2>&1 || rc=$?
+	go test -run '^$' -fuzz "^$target\$" -fuzztime "$time" -parallel "$workers" -fuzzminimizetime 1s -timeout 0 "./$pkg" >"$log" 2>&1 || rc=$?
 	took=$((SECONDS - start))
 	stats=$(sed -nE 's/.*execs: ([0-9]+) .*new interesting: ([0-9]+) \(total: ([0-9]+)\).*/\1 \2 \3/p' "$log" | tail -1)
 	if [ $rc -ne 0 ]; then

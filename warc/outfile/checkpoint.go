@@ -21,6 +21,30 @@ type State struct {
 	Volumes []Volume
 }
 
+// maxStreamBytes bounds a stream's length in a state, so that sums don't overflow.
+const maxStreamBytes = 1 << 50
+
+// check verifies what Open, Walk and List rely on.
+func (st *State) check(opt *Options) error {
+	if st.V != stateVersion {
+		return fmt.Errorf("state of version %d, want %d", st.V, stateVersion)
+	}
+	names, serials := map[string]bool{}, map[uint64]bool{}
+	for i := range st.Volumes {
+		v := &st.Volumes[i]
+		ok := v.Dir >= 0 && v.Dir < opt.Set.Len() && len(v.Streams) == len(opt.Streams) && opt.owns(v.Name) &&
+			!names[v.Name] && !serials[v.Serial] && v.Serial < st.Serial
+		for _, s := range v.Streams {
+			ok = ok && s.Size >= 0 && s.Size < maxStreamBytes && (!v.Closed || s.Tail.Len == 0)
+		}
+		if !ok {
+			return fmt.Errorf("state names an impossible volume %+v", *v)
+		}
+		names[v.Name], serials[v.Serial] = true, true
+	}
+	return nil
+}
+
 // Volume is one set of files that isn't final.
 type Volume struct {
 	// Dir is the number of the output directory.
@@ -67,9 +91,7 @@ func (s *Store) Freeze() *Frozen {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, v := range s.closed {
-		f.state.Volumes = append(f.state.Volumes, v)
-	}
+	f.state.Volumes = append(f.state.Volumes, s.closed...)
 	f.state.Serial = s.serial.Load()
 	return f
 }
@@ -197,6 +219,9 @@ func rewrite(fsys disk.FS, open, final string, change func([]byte) []byte) error
 // changes nothing. A closed volume's file may have its final name already; if there is none, it was moved,
 // and fn isn't called. final tells that Finish has changed the content.
 func Walk(opt Options, st *State, fn func(v Volume, stream int, r io.Reader, final bool) error) error {
+	if err := st.check(&opt); err != nil {
+		return fmt.Errorf("outfile: walk: %w", err)
+	}
 	for _, v := range st.Volumes {
 		for i, want := range v.Streams {
 			err := walkStream(opt, v, i, want, fn)

@@ -34,13 +34,13 @@ type StreamContent struct {
 // List returns the volumes that are final, by directory and name, and then those that st names and that are not. Files of
 // other prefixes don't count. It changes nothing.
 func List(opt Options, st *State) ([]Content, error) {
+	if err := st.check(&opt); err != nil {
+		return nil, fmt.Errorf("outfile: list: %w", err)
+	}
 	var all []Content
 	named := map[string]bool{}
 	for _, v := range st.Volumes {
 		c := Content{Dir: v.Dir, Name: v.Name, Serial: v.Serial}
-		if v.Dir < 0 || v.Dir >= opt.Set.Len() || len(v.Streams) != len(opt.Streams) {
-			return nil, fmt.Errorf("outfile: list: impossible volume %+v", v)
-		}
 		named[v.Name] = true
 		for i, want := range v.Streams {
 			s, err := contentOf(opt, v, i, want)

@@ -318,12 +318,16 @@ func (s *Store) fail(err error) error {
 func (s *Store) path(dir int, name string) string { return s.opt.Set.Path(dir, s.opt.Sub, name) }
 
 // owns reports whether a file name can be one that this store gave.
-func (s *Store) owns(name string) bool { return strings.HasPrefix(name, s.opt.Prefix+"-") }
+func (s *Store) owns(name string) bool { return s.opt.owns(name) }
+
+func (o *Options) owns(name string) bool {
+	return strings.HasPrefix(name, o.Prefix+"-") && !strings.ContainsAny(name, "/\x00")
+}
 
 // recover brings the files to what st names.
 func (s *Store) recover(st *State) error {
-	if st.V != stateVersion {
-		return fmt.Errorf("outfile: open: state of version %d, want %d", st.V, stateVersion)
+	if err := st.check(&s.opt); err != nil {
+		return fmt.Errorf("outfile: open: %w", err)
 	}
 	s.serial.Store(st.Serial)
 	named := make([]map[string]bool, s.opt.Set.Len())
@@ -335,10 +339,6 @@ func (s *Store) recover(st *State) error {
 	}
 	for i := range st.Volumes {
 		v := &st.Volumes[i]
-		if v.Dir < 0 || v.Dir >= len(named) || len(v.Streams) != len(s.opt.Streams) || !s.owns(v.Name) {
-			return fmt.Errorf("outfile: open: state names volume %q of %d streams in directory %d", v.Name,
-				len(v.Streams), v.Dir)
-		}
 		for _, stream := range s.opt.Streams {
 			named[v.Dir][v.Name+stream.Suffix+openSuffix] = true
 		}
