@@ -60,7 +60,7 @@ func (x *deepAudit) scanSeen(entry func(drum.Key, []byte) error) error {
 		return err
 	}
 	cache := *st
-	cache.Inputs, cache.Logs, cache.Uniques, cache.Tails, cache.Unstreamed = nil, nil, nil, nil, 0
+	cache.Inputs, cache.Logs, cache.Uniques, cache.Buffered, cache.Unstreamed = nil, nil, nil, nil, 0
 	found, err := drum.ScanState(x.r.set, nameURLSeen, &cache, drum.Scan{Entry: entry, Damaged: x.damage})
 	x.row.Records += found.Entries
 	x.lost(found.LostEntries)
