@@ -114,10 +114,10 @@ func hostileCases() map[string]hostileWant {
 		"bombs":           {responses: 7},
 		"huge-pages":      {responses: 27, truncated: 1},
 		"redirects":       {responses: 40, truncated: 1},
-		"robots-giant":    {responses: 12, refused: map[string]int64{"robots": 8}, never: []string{"/no", "/late"}},
+		"robots-giant":    {responses: 15, refused: map[string]int64{"robots": 10}, never: []string{"/no", "/late"}},
 		"robots-patterns": {responses: 5, refused: map[string]int64{"robots": 8}, never: []string{"/no/"}},
 		"robots-circles":  {responses: 15},
-		"robots-broken":   {later: 6},
+		"robots-broken":   {responses: 2, later: 7},
 		"desync":          {responses: 68, truncated: 10, never: []string{"/forged"}},
 		"resets":          {responses: 4, truncated: 4, refused: map[string]int64{"bad-response": 1, "reset": 1}, later: 1},
 	}

@@ -143,6 +143,8 @@ func (r *ring) doRobots(ctx context.Context, seq int64, rec []byte) error {
 	}
 	var f robots.Fetched
 	kind := updateOutcome
+	resp := r.workers.response()
+	defer r.workers.release(resp)
 	addrs, expires, err := r.lookup(ctx, weburl.Split(job.Origin).Host)
 	if ctx.Err() != nil {
 		return nil // stays in flight: the last checkpoint has it
@@ -161,13 +163,14 @@ func (r *ring) doRobots(ctx context.Context, seq int64, rec []byte) error {
 		kind = updateAddrs
 	default:
 		var late *deferredError
-		if err := r.getRobots(ctx, &job, &f); errors.As(err, &late) {
+		if err := r.getRobots(ctx, &job, resp, &f); errors.As(err, &late) {
 			return r.deferRobots(seq, rec, late.until)
 		}
 	}
-	if ctx.Err() != nil {
+	if !r.workers.enterRobots(ctx) {
 		return nil
 	}
+	defer r.workers.leaveRobots()
 	now := time.Now()
 	h := robots.Outcome(&robots.HostData{}, &f, r.opt.Agent, now)
 	err = r.inStep(func(d *delta) error {
@@ -254,16 +257,14 @@ func (r *ring) allowed(addrs []netip.Addr) ([]netip.Addr, error) {
 const minAddrLife = 10 * time.Minute
 
 // getRobots fetches robots.txt of an origin, following up to robots.MaxRedirects redirects, each hop an entry of polite
-// like any other.
-func (r *ring) getRobots(ctx context.Context, job *robotsJob, f *robots.Fetched) error {
+// like any other. The body is resp's.
+func (r *ring) getRobots(ctx context.Context, job *robotsJob, resp *fetch.Response, f *robots.Fetched) error {
 	url, err := weburl.Canonical(string(job.Origin) + "/robots.txt")
 	if err != nil {
 		f.Kind = robots.NetworkFailure
 		return nil
 	}
 	addrs := f.Addrs
-	resp := r.workers.response()
-	defer r.workers.release(resp)
 	for hop := 0; ; hop++ {
 		if hop > robots.MaxRedirects {
 			f.Kind = robots.TooManyRedirects
@@ -303,15 +304,20 @@ func (r *ring) getRobots(ctx context.Context, job *robotsJob, f *robots.Fetched)
 			return nil
 		}
 	}
-	if resp.Truncated != fetch.NotTruncated && resp.Truncated != fetch.TruncatedLength || resp.Marks&fetch.MarkDecodeError != 0 {
+	if resp.Status/100 == 2 && !enoughRules(resp) {
 		f.Kind = robots.NetworkFailure // rules behind the break would be lost
 		return nil
 	}
-	f.Kind, f.Status = robots.Answered, resp.Status
-	f.Body = append([]byte(nil), resp.Body...)
+	f.Kind, f.Status, f.Body = robots.Answered, resp.Status, resp.Body
 	f.RetryAfter = retryAfter(resp, time.Now())
 	f.MaxAge, f.HasMaxAge = maxAge(resp)
 	return nil
+}
+
+// enoughRules tells whether a robots.txt was had to its end, or as far as it is read (RFC 9309 2.5): beyond that there may
+// be a gigabyte more, or a break.
+func enoughRules(resp *fetch.Response) bool {
+	return len(resp.Body) >= robots.MaxInput || resp.Truncated == fetch.NotTruncated && resp.Marks&fetch.MarkDecodeError == 0
 }
 
 func robotsFailure(err error) robots.Kind {
@@ -326,6 +332,7 @@ func robotsFailure(err error) robots.Kind {
 func (r *ring) getThrough(ctx context.Context, url string, addrs []netip.Addr, resp *fetch.Response) error {
 	parts := weburl.Split([]byte(url))
 	granted := make(chan *polite.Grant, 1)
+	resp.Reset() // nobody waits for his turn with a body in hand
 	item := &polite.Item{Data: granted, Host: r.hostKey(parts.Host), PLD: r.pldKey(parts.Host), Addrs: addrs, Robots: true}
 	for {
 		v := r.polite.Admit(time.Now(), item)
@@ -357,8 +364,10 @@ func (r *ring) getThrough(ctx context.Context, url string, addrs []netip.Addr, r
 	result := polite.Result{Elapsed: time.Since(began)}
 	if err != nil {
 		result.Backoff = robotsBackoff
-	} else if resp.Status == http.StatusOK { // binds the host from now on, whether one of its pages is queued or not
+	} else if resp.Status == http.StatusOK && r.workers.enterRobots(ctx) {
+		// Binds the host from now on, whether one of its pages is queued or not.
 		result.CrawlDelay = min(robots.Parse(resp.Body, r.opt.Agent).CrawlDelay, r.opt.MaxCrawlDelay)
+		r.workers.leaveRobots()
 	}
 	r.polite.Done(time.Now(), g, result)
 	var fe *fetch.Error

@@ -19,6 +19,7 @@ type workers struct {
 	slots     chan struct{}        // one taken for each exchange under way
 	responses chan *fetch.Response // idle ones, to be reused
 	parsers   chan *pageWorker     // as many as may parse at once
+	robots    chan struct{}        // as many as may be busy with a robots.txt at once: its rules take more than the file
 	inFlight  inFlight             // grants of URLs that have not ended: pages that may still come
 	exchanges inFlight             // exchanges under way, robots.txt included
 }
@@ -38,6 +39,7 @@ func newWorkers(r *ring, connections int) *workers {
 		slots:     make(chan struct{}, connections),
 		responses: make(chan *fetch.Response, connections),
 		parsers:   make(chan *pageWorker, runtime.GOMAXPROCS(0)+1),
+		robots:    make(chan struct{}, runtime.GOMAXPROCS(0)+1),
 	}
 	for range cap(w.parsers) {
 		w.parsers <- &pageWorker{links: newLinkBatch(r), encoder: r.warc.NewEncoder(),
@@ -62,6 +64,18 @@ func (w *workers) release(resp *fetch.Response) {
 	default:
 	}
 }
+
+// enterRobots waits until one more robots.txt may be parsed; false when ctx ends.
+func (w *workers) enterRobots(ctx context.Context) bool {
+	select {
+	case w.robots <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (w *workers) leaveRobots() { <-w.robots }
 
 // free gives a connection slot back.
 func (w *workers) free() { <-w.slots }

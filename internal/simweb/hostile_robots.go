@@ -18,9 +18,9 @@ func hostileSite(name string, paths []string, robots func(s *session, q *wish) b
 	}}
 }
 
-// robotsGiant: rules without end: as lines, as one line, packed, and in rules that all apply. /no and /late are disallowed
-// by rules near the beginning and, for the first and the third, short of the 500 KiB that RFC 9309 asks to read; /far is
-// beyond them.
+// robotsGiant: rules without end: as lines, as one line, packed, in rules that all apply, broken off late. /no and /late are
+// disallowed by rules near the beginning and, for the first, the third and the last, short of the 500 KiB that RFC 9309 asks
+// to read; /far is beyond them.
 func robotsGiant(w *Web, add func(hostileHost)) {
 	rules := "User-agent: *\nDisallow: /no\n"
 	filler := strings.Repeat("# a comment of thirty-two bytes\n", 14<<10) // 448 KiB
@@ -38,6 +38,11 @@ func robotsGiant(w *Web, add func(hostileHost)) {
 		},
 		func(s *session, q *wish) bool {
 			return s.flood(textHead+"\r\n"+rules+"Disallow: /late\n", "Disallow: /n\nAllow: /ok*a$\nCrawl-delay: 0.1\n")
+		},
+		func(s *session, q *wish) bool { // broken off, but behind what counts
+			s.writeString(textHead + "Content-Length: 1000000000\r\n\r\n" + all[:510<<10])
+			abort(s.conn)
+			return false
 		},
 	} {
 		add(hostileSite(w.hostileName("robots-giant", i), paths, robots))
@@ -89,8 +94,8 @@ func robotsCircles(w *Web, add func(hostileHost)) {
 	add(hostileSite(name(4), paths, to(fixed("//"+name(0)+"/robots.txt"), string(w.text[:4096]))))
 }
 
-// robotsBroken: rules that can't be had: one byte a second, no reply, a reply broken off, a head without end, 500, a
-// bomb in two codings broken off.
+// robotsBroken: rules that can't be had: one byte a second, no reply, a reply broken off, a head without end, 500, a packed
+// reply broken off, a reply in chunks of one byte. And a 404 broken off, which is the answer that there are none.
 func robotsBroken(w *Web, add func(hostileHost)) {
 	for i, robots := range []func(s *session, q *wish) bool{
 		func(s *session, q *wish) bool { return s.drip(textHead+"\r\n", "Disallow: /") },
@@ -107,6 +112,14 @@ func robotsBroken(w *Web, add func(hostileHost)) {
 		func(s *session, q *wish) bool {
 			b := zipped([]byte(strings.Repeat("Allow: /\n", 1000)))
 			return s.reply(textHead+"Content-Encoding: gzip\r\n", string(b[:len(b)/2]))
+		},
+		func(s *session, q *wish) bool {
+			return s.flood(textHead+"Transfer-Encoding: chunked\r\n\r\n", strings.Repeat("1\r\n#\r\n", 1000))
+		},
+		func(s *session, q *wish) bool {
+			s.writeString("HTTP/1.1 404 No\r\nContent-Length: 1000\r\n\r\nno")
+			abort(s.conn)
+			return false
 		},
 	} {
 		add(hostileSite(w.hostileName("robots-broken", i), []string{"/1"}, robots))
