@@ -68,7 +68,7 @@ func (a *app) fail(err error) int {
 	}
 	var end *ended
 	if !errors.As(err, &end) || !end.quiet {
-		fmt.Fprintln(a.stderr, "drumbeat: "+plainText(strings.TrimPrefix(oneLine(err), "drumbeat: "))+advice(exitCode(err)))
+		fmt.Fprintln(a.stderr, "drumbeat: "+plainText(strings.TrimPrefix(oneLine(err), "drumbeat: "))+advice(err))
 	}
 	return exitCode(err)
 }
@@ -77,10 +77,15 @@ func (a *app) fail(err error) int {
 // and to its group.
 const sameSignal = 100 * time.Millisecond
 
-// advice goes behind the error of an exit code.
-func advice(code int) string {
-	if code == exitDiskFull {
+// advice goes behind an error.
+func advice(err error) string {
+	switch {
+	case exitCode(err) == exitDiskFull:
 		return "; make room and run the same command: it goes on from the last checkpoint"
+	case errors.Is(err, syscall.EMFILE):
+		return "; raise the limit of open files (ulimit -n) or lower --connections, and run the same command: it goes on from the last checkpoint"
+	case errors.Is(err, syscall.ENFILE):
+		return "; the whole system has too many files open: close some and run the same command: it goes on from the last checkpoint"
 	}
 	return ""
 }

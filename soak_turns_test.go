@@ -48,7 +48,7 @@ func (s *soak) descriptors() {
 	s.limit(unix.RLIMIT_NOFILE, uint64(max(3, n-4+s.rng.IntN(8))))
 	s.let(s.unit, 2*s.unit)
 	s.unlimit(unix.RLIMIT_NOFILE)
-	s.goesOnOr("too many open files", exitFailure)
+	s.goesOnOr("too many open files; raise the limit", exitFailure)
 }
 
 // fewDescriptors starts the crawl with few: it makes do with fewer connections.
