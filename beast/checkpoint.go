@@ -25,6 +25,9 @@ type State struct {
 	Failed   []QueueState // generations of QF in use, oldest first
 }
 
+// maxStateNumber bounds the numbers of a state, so that sums don't overflow.
+const maxStateNumber = 1 << 56
+
 // QueueState is one queue of a State.
 type QueueState struct {
 	N     int64 // number, or generation of QF
@@ -35,10 +38,18 @@ func (st *State) check() error {
 	switch {
 	case st.V != stateVersion:
 		return fmt.Errorf("state has version %d, want %d", st.V, stateVersion)
-	case st.Horizon < 1 || st.Current < 0 || st.LastScan > st.Current:
+	case st.Horizon < 1 || st.Horizon > maxStateNumber || st.Current < 0 || st.Current > maxStateNumber || st.LastScan < 0 ||
+		st.LastScan > st.Current || st.Scans < 0:
 		return fmt.Errorf("state has s %d, h %d, last scan at %d", st.Current, st.Horizon, st.LastScan)
-	case len(st.Failed) != 1 && !(st.Scanning && len(st.Failed) == 2):
+	case st.Scanning && len(st.Failed) != 2 || !st.Scanning && len(st.Failed) != 1:
 		return fmt.Errorf("state has %d generations of QF, scanning %t", len(st.Failed), st.Scanning)
+	}
+	for _, list := range [][]QueueState{st.Queues, st.Failed} {
+		for i, qs := range list {
+			if qs.N < 1 || qs.N > 2*maxStateNumber || qs.State == nil || i > 0 && qs.N <= list[i-1].N {
+				return fmt.Errorf("state has an impossible queue %d", qs.N)
+			}
+		}
 	}
 	return nil
 }
@@ -68,8 +79,7 @@ func (b *Beast) restore(st *State) error {
 	}
 	if st == nil {
 		st = &State{V: stateVersion, Horizon: 1, Failed: []QueueState{{N: 1}}}
-	}
-	if err := st.check(); err != nil {
+	} else if err := st.check(); err != nil {
 		return err
 	}
 	b.current, b.horizon, b.lastScan = st.Current, st.Horizon, st.LastScan

@@ -25,6 +25,10 @@ func (st *State) check() error {
 		return fmt.Errorf("state has version %d and drums %t, %t; want version %d and both", st.V,
 			st.Edges != nil, st.Indegree != nil, stateVersion)
 	}
+	const limit = 1 << 56
+	if st.Checks < 0 || st.Checks > limit || st.PLDs < 0 || st.PLDs > limit {
+		return fmt.Errorf("state has %d checks and %d PLDs", st.Checks, st.PLDs)
+	}
 	return nil
 }
 

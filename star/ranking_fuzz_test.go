@@ -1,0 +1,48 @@
+package star
+
+import (
+	"bytes"
+	"testing"
+)
+
+// FuzzRanking: what decodes as a ranking codes to the same bytes again, and needs no more memory than they do; what is kept of it is its top.
+func FuzzRanking(f *testing.F) {
+	f.Add(appendRanking(nil, []Ranked{{1, 9}, {2, 7}}, []uint32{3, 2, 1}))
+	f.Add([]byte{255, 255, 255, 255, 0, 0, 0, 0})
+	f.Add([]byte{0, 0, 0, 0, 255, 255, 255, 255})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		ranked, degrees, err := decodeRanking(b)
+		if err != nil {
+			return
+		}
+		if again := appendRanking(nil, ranked, degrees); !bytes.Equal(again, b) {
+			t.Fatalf("%x becomes %x", b, again)
+		}
+		r := newRanking(3)
+		highest := map[uint64]uint32{}
+		for _, p := range ranked {
+			if p.Indegree < highest[p.PLD] {
+				return // in-degrees never fall
+			}
+			highest[p.PLD] = p.Indegree
+			r.set(p.PLD, p.Indegree)
+		}
+		top := r.sorted()
+		if len(top) != min(3, len(highest)) {
+			t.Fatalf("%d of %d PLDs kept", len(top), len(highest))
+		}
+		for i, p := range top {
+			if p.Indegree != highest[p.PLD] {
+				t.Fatalf("PLD %d has %d, want %d", p.PLD, p.Indegree, highest[p.PLD])
+			}
+			delete(highest, p.PLD)
+			if i == len(top)-1 {
+				for _, d := range highest {
+					if d > p.Indegree {
+						t.Fatalf("%d is not in the top, %d is", d, p.Indegree)
+					}
+				}
+			}
+		}
+	})
+}
