@@ -49,8 +49,9 @@ func (a *awaiting) endPass(mark, jobs int64) {
 	a.batches = append(a.batches, awaitingBatch{mark, jobs, time.Now()})
 }
 
-// releasable returns how many records may be taken now, given that all requests before finished have been answered.
-func (a *awaiting) releasable(finished int64, now time.Time) int64 {
+// releasable returns how many records may be taken now, given that all requests before finished have been answered; if
+// none, after how long some may be taken in any case.
+func (a *awaiting) releasable(finished int64, now time.Time) (n int64, wait time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for len(a.batches) > 0 {
@@ -59,12 +60,13 @@ func (a *awaiting) releasable(finished int64, now time.Time) int64 {
 			a.batches = append(a.batches[:0], a.batches[1:]...)
 			continue
 		}
-		if finished >= b.jobs || now.Sub(b.issued) >= stragglers {
-			return b.records - a.read
+		wait = b.issued.Add(stragglers).Sub(now)
+		if finished >= b.jobs || wait <= 0 {
+			return b.records - a.read, 0
 		}
-		return 0
+		return 0, wait
 	}
-	return 0
+	return 0, wakeAfter
 }
 
 // restore says that n records were found in QR at the start: they are released when all jobs found have finished.

@@ -90,13 +90,13 @@ func (r *ring) readBeast(ctx context.Context) error {
 			r.star.Refresh()
 		}
 		if r.acct.stock() >= int64(r.opt.StockTarget) {
-			r.wakeBeast.wait(ctx, wakeAfter)
+			r.await(ctx, r.wakeBeast, wakeAfter)
 			continue
 		}
-		if r.mergeFirst(&end) {
+		if wait := r.mergeFirst(&end); wait > 0 {
 			r.wakeSeen.raise()
 			r.wakeStar.raise()
-			r.wakeBeast.wait(ctx, dryPatience)
+			r.await(ctx, r.wakeBeast, wait)
 			continue
 		}
 		data, ok, err := r.beast.Peek()
@@ -107,7 +107,7 @@ func (r *ring) readBeast(ctx context.Context) error {
 			r.wakeSeen.raise()
 			r.wakeStar.raise()
 			r.wakeScan.raise()
-			r.wakeBeast.wait(ctx, wakeAfter)
+			r.await(ctx, r.wakeBeast, wakeAfter)
 			continue
 		}
 		if err := r.inStep(func(d *delta) error {
@@ -132,7 +132,7 @@ func (r *ring) scanFailed(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if !r.beast.Scanning() {
 			if !r.scanDue() {
-				r.wakeScan.wait(ctx, wakeAfter)
+				r.await(ctx, r.wakeScan, wakeAfter)
 				continue
 			}
 			if err := r.inStep(func(*delta) error { return r.beast.StartScan() }); err != nil {
@@ -152,7 +152,7 @@ func (r *ring) scanFailed(ctx context.Context) error {
 		}
 		if r.star.ChecksHalfFull() {
 			r.wakeStar.raise()
-			r.wakeScan.wait(ctx, wakeAfter)
+			r.await(ctx, r.wakeScan, wakeAfter)
 			continue
 		}
 		if err := r.inStep(func(d *delta) error {

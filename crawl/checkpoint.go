@@ -74,6 +74,7 @@ func (r *ring) checkpoint(clean bool, done string) error {
 		return fmt.Errorf("crawl: no checkpoint after a failed write: %w", err)
 	}
 	began := time.Now()
+	changes := r.changes.Load()
 	m, stats := r.freeze()
 	if err := r.saveMoment(m, clean, done); err != nil {
 		r.fail(err)
@@ -81,6 +82,7 @@ func (r *ring) checkpoint(clean bool, done string) error {
 	}
 	stats.Number, stats.Total, stats.When = r.gen, time.Since(began), time.Now()
 	r.lastCheckpoint.Store(&stats)
+	r.saved.Store(changes)
 	r.opt.Log.Debug("checkpoint", "number", stats.Number, "wait", stats.Wait, "pause", stats.Pause, "total", stats.Total)
 	return nil
 }
@@ -198,7 +200,7 @@ func (r *ring) saveMoment(mo *moment, clean bool, done string) error {
 	return nil
 }
 
-// checkpoints makes one every CheckpointEvery.
+// checkpoints makes one every CheckpointEvery, unless nothing has changed.
 func (r *ring) checkpoints(ctx context.Context) error {
 	t := time.NewTicker(r.opt.CheckpointEvery)
 	defer t.Stop()
@@ -207,6 +209,9 @@ func (r *ring) checkpoints(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-t.C:
+			if r.saved.Load() == r.changes.Load() {
+				continue
+			}
 			if err := r.checkpoint(false, ""); err != nil {
 				return err
 			}

@@ -17,8 +17,19 @@ const (
 	dryPatience = 300 * time.Millisecond
 )
 
-// tick is how often a mover looks whether a dry merge has become allowed.
-const tick = 2 * time.Millisecond
+// A merge for a few URLs, as they come back from their hosts' delays, would read or rewrite much for little, again and
+// again as long as one slow host is left. So a merge that is not cheap (cheapDry, by its predicted duration) and would
+// take more than tupleCost for each tuple waits until idleDuty times its duration has passed since the last one, which
+// leaves the disks idle for 99 % of the time; idlePatience bounds the wait.
+const (
+	cheapDry     = 20 * time.Millisecond
+	tupleCost    = 10 * time.Millisecond
+	idleDuty     = 100
+	idlePatience = 10 * time.Minute
+)
+
+// leastMerge is what the shortest merge is taken to last.
+const leastMerge = 2 * time.Millisecond
 
 // merger drives the merges of one store with stock's state in mind.
 type merger struct {
@@ -28,7 +39,9 @@ type merger struct {
 	pending func() int64
 	keys    func() int64
 	// dry says that what is downstream runs low.
-	dry  func() bool
+	dry func() bool
+	// cost is how long a dry merge would take now.
+	cost func() time.Duration
 	wake signal
 }
 
@@ -39,21 +52,15 @@ func (r *ring) run(ctx context.Context, m merger) error {
 	for ctx.Err() == nil {
 		full := m.full()
 		wait := wakeAfter
-		dry := false
 		if pending := m.pending(); !full && pending > 0 && m.dry() {
-			due := last.Add(dryDuty * took)
-			if pending*dryShare < m.keys() && !r.starving() {
-				due = last.Add(max(dryDuty*took, dryPatience))
-			}
-			dry = !time.Now().Before(due) || r.nothingInFlight()
-			wait = max(tick, min(wakeAfter, time.Until(due)))
+			wait = time.Until(r.dryDue(&m, pending, last, took))
 		}
-		if !full && !dry {
-			m.wake.wait(ctx, wait)
+		if !full && wait > 0 {
+			r.await(ctx, m.wake, wait)
 			continue
 		}
 		began := time.Now()
-		if _, err := m.pass(ctx, dry); errors.Is(err, errNoRoom) {
+		if _, err := m.pass(ctx, !full); errors.Is(err, errNoRoom) {
 			if err := r.noRoom(ctx, m.name, err, &freed); err != nil {
 				return err
 			}
@@ -63,10 +70,35 @@ func (r *ring) run(ctx context.Context, m merger) error {
 		}
 		r.space.short("merge "+m.name, "")
 		last = time.Now()
-		took = max(tick, last.Sub(began))
+		took = max(leastMerge, last.Sub(began))
 		r.wakeBeast.raise() // its next queue was pinned, or waited for, until the merge's end
+		r.changed()
 	}
 	return nil
+}
+
+// dryDue is when a dry merge of so many tuples may begin.
+func (r *ring) dryDue(m *merger, pending int64, last time.Time, took time.Duration) time.Time {
+	due := last.Add(dryDuty * took)
+	if pending*dryShare < m.keys() && !r.starving() {
+		due = last.Add(max(dryDuty*took, dryPatience))
+	}
+	now := time.Now()
+	if r.nothingInFlight() {
+		due = now
+	}
+	if due.After(now) || pending >= m.keys() {
+		return due
+	}
+	if cost := m.cost(); !worthwhile(cost, pending) {
+		due = last.Add(min(idleDuty*cost, idlePatience))
+	}
+	return due
+}
+
+// worthwhile says whether so many tuples are worth a merge that takes so long.
+func worthwhile(cost time.Duration, tuples int64) bool {
+	return cost <= cheapDry+time.Duration(tuples)*tupleCost
 }
 
 // nothingInFlight is true when no URL is in RAM, on its way there or being fetched.
@@ -102,6 +134,7 @@ func (r *ring) mergeSeen(ctx context.Context) error {
 		full:    r.urlSeen.Full,
 		pending: pendingTuples(r.urlSeen),
 		keys:    r.urlSeen.Keys,
+		cost:    func() time.Duration { return r.urlSeen.Stats().PredictedDry },
 		dry:     func() bool { return r.hungry() && r.star.PendingChecks() == 0 },
 		wake:    r.wakeSeen,
 	})
@@ -118,8 +151,12 @@ func (r *ring) mergeStar(ctx context.Context) error {
 		full:    r.star.Full,
 		pending: r.star.PendingChecks,
 		keys:    r.star.NumPLDs,
-		dry:     r.hungry,
-		wake:    r.wakeStar,
+		cost: func() time.Duration {
+			_, indegree := r.star.Stats()
+			return indegree.PredictedDry
+		},
+		dry:  r.hungry,
+		wake: r.wakeStar,
 	})
 }
 
@@ -134,6 +171,7 @@ func (r *ring) mergeRobotsCache(ctx context.Context) error {
 		full:    r.robotsCache.Full,
 		pending: pendingTuples(r.robotsCache),
 		keys:    r.robotsCache.Keys,
+		cost:    func() time.Duration { return r.robotsCache.Stats().PredictedDry },
 		dry: func() bool {
 			return r.acct.in(PlaceReady, PlaceRAM) < low || r.workers.exchanges.load() < int64(r.opt.Connections)/2
 		},
@@ -156,6 +194,7 @@ func (r *ring) mergeRobotsRequested(ctx context.Context) error {
 		full:    r.robotsRequested.Full,
 		pending: pendingTuples(r.robotsRequested),
 		keys:    r.robotsRequested.Keys,
+		cost:    func() time.Duration { return r.robotsRequested.Stats().PredictedDry },
 		dry:     func() bool { return r.robotsJobs.len() < r.opt.RobotsInFlight },
 		wake:    r.wakeRequested,
 	})
@@ -179,25 +218,34 @@ type endOfQueue struct {
 // mergeFirst says whether BEAST lets what is upstream be merged before it moves to its next queue. While a crawl is small
 // its queues are short, and a PLD with endless URLs would get its budget in each of them; so all that is known goes into
 // the next queue before it is read: one merge of URLseen and one of STAR. When merges take long, queues are long as well,
-// and BEAST doesn't wait.
-func (r *ring) mergeFirst(e *endOfQueue) bool {
+// and BEAST doesn't wait. wait is for how long at most; 0 for not at all.
+func (r *ring) mergeFirst(e *endOfQueue) (wait time.Duration) {
 	if !r.beast.AtEnd() {
 		e.on = false
-		return false
+		return 0
 	}
 	now := time.Now()
 	if !e.on {
 		*e = endOfQueue{on: true, seen: r.seenMerges.Load(), star: r.starMerges.Load(), since: now}
 	}
-	if now.Sub(e.since) < queuePause*r.opt.HostDelay && r.acct.stock() >= int64(max(1, r.opt.Connections/4)) {
-		return true // the paper's budget is for the time that a queue takes to be crawled, not to be read
+	since, pause := now.Sub(e.since), queuePause*r.opt.HostDelay
+	if since < pause && r.acct.stock() >= int64(max(1, r.opt.Connections/4)) {
+		return pause - since // the paper's budget is for the time that a queue takes to be crawled, not to be read
 	}
-	if now.Sub(e.since) > queuePause*r.opt.HostDelay+2*cheapMerge || r.beast.Scanning() {
-		return false
+	wait = pause + 2*cheapMerge - since
+	if wait <= 0 || r.beast.Scanning() {
+		return 0
 	}
 	if n, _ := r.urlSeen.Pending(); n > 0 && r.seenMerges.Load() == e.seen {
-		st := r.urlSeen.Stats()
-		return st.PredictedDry < cheapMerge
+		if cost := r.urlSeen.Stats().PredictedDry; cost >= cheapMerge || !worthwhile(cost, n) {
+			return 0
+		}
+		return wait
 	}
-	return r.star.PendingChecks() > 0 && r.starMerges.Load() == e.star
+	if n := r.star.PendingChecks(); n > 0 && r.starMerges.Load() == e.star {
+		if _, st := r.star.Stats(); worthwhile(st.PredictedDry, n) {
+			return wait
+		}
+	}
+	return 0
 }

@@ -95,6 +95,7 @@ type delta struct {
 	status    int // hundreds of a response's status, 0 for others; valid if hasStatus
 	hasStatus bool
 	wakes     []signal
+	nothing   bool // the step changed nothing: nobody need look at what it did
 }
 
 // Counter is a running total of the crawl, kept from its first run on (the paper's section VIII).

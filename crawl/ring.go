@@ -105,7 +105,11 @@ type ring struct {
 
 	// what wakes each mover
 	wakeSeen, wakeStar, wakeBeast, wakeScan, wakeRobots, wakeRequested, wakeAwaiting, wakeJobs, wakeReady,
-	wakeLater signal
+	wakeLater, wakeRelieve, wakeDispatch, wakeWatch, wakeSpace signal
+	stepped signal       // wakes the pulse
+	changes atomic.Int64 // steps, merges and exchanges that have ended
+	saved   atomic.Int64 // changes when the last checkpoint began
+	wakeups atomic.Int64 // of movers: few while the crawl waits
 
 	checkpointMu   sync.Mutex // held by the one checkpoint that runs; guards gen
 	gen            uint64
@@ -148,6 +152,7 @@ func (r *ring) startMovers(ctx context.Context) {
 	r.start(ctx, "watch", r.watch)
 	r.start(ctx, "space", r.watchSpace)
 	r.start(ctx, "progress", r.progress)
+	r.start(ctx, "pulse", r.pulse)
 }
 
 // pausable are the structures whose emissions a checkpoint lets end first.

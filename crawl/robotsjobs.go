@@ -100,7 +100,7 @@ func (j *robotsJobs) snapshot() [][]byte {
 func (r *ring) readRobotsFetch(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if r.robotsJobs.len() >= r.opt.RobotsInFlight || r.space.why() != "" {
-			r.wakeJobs.wait(ctx, wakeAfter)
+			r.await(ctx, r.wakeJobs, wakeAfter)
 			continue
 		}
 		data, again, err := r.robotsLater.Peek(time.Now())
@@ -113,7 +113,7 @@ func (r *ring) readRobotsFetch(ctx context.Context) error {
 				return err
 			}
 			if !ok {
-				r.wakeJobs.wait(ctx, wakeAfter)
+				r.await(ctx, r.wakeJobs, untilDue(r.robotsLater))
 				continue
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drumbeat/drum"
+	"drumbeat/queue"
 	"drumbeat/robots"
 	"drumbeat/weburl"
 )
@@ -273,9 +274,9 @@ func (r *ring) readAwaiting(ctx context.Context) error {
 		if pending, _ := r.robotsRequested.Pending(); pending == 0 {
 			r.waiting.endPass(mark, r.robotsJobs.issued())
 		}
-		n := r.waiting.releasable(r.robotsJobs.finished(), time.Now())
+		n, wait := r.waiting.releasable(r.robotsJobs.finished(), time.Now())
 		if n == 0 {
-			r.wakeAwaiting.wait(ctx, wakeAfter)
+			r.await(ctx, r.wakeAwaiting, wait)
 			continue
 		}
 		for ; n > 0 && ctx.Err() == nil; n-- {
@@ -284,7 +285,7 @@ func (r *ring) readAwaiting(ctx context.Context) error {
 				return err
 			}
 			if !ok {
-				r.wakeAwaiting.wait(ctx, tick)
+				r.await(ctx, r.wakeAwaiting, pulseEvery)
 				break
 			}
 			if err := r.inStep(func(d *delta) error {
@@ -327,14 +328,31 @@ func (r *ring) putOff(d *delta, rec *weburl.Record, from Place, due time.Time, w
 	d.count(CountDeferrals, 1)
 	rec.Reason, rec.Extra = uint8(why), nil
 	d.wake(r.wakeLater)
-	return r.later.Append(time.Now(), due, rec.Append(nil))
+	now := time.Now()
+	if why == ReasonHostBacklog || why == ReasonEvicted {
+		due = due.Add(-lead(due.Sub(now)))
+	}
+	return r.later.Append(now, due, rec.Append(nil))
+}
+
+// lead is by how much a URL that waits for its host's turn alone comes back early: as much as the calendar may be late, so
+// that the host doesn't wait for the URL. What finds no room in RAM then waits again, for a quarter of the time at most.
+func lead(delay time.Duration) time.Duration { return max(0, delay/4) }
+
+// untilDue is how long it is till a calendar's next record is due.
+func untilDue(c *queue.Calendar) time.Duration {
+	due, any := c.NextDue()
+	if !any {
+		return wakeAfter
+	}
+	return max(time.Millisecond, time.Until(due))
 }
 
 // readLater gives URLs whose time has come back to RobotsCache.
 func (r *ring) readLater(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if r.acct.stock() >= int64(r.opt.StockTarget) {
-			r.wakeLater.wait(ctx, wakeAfter)
+			r.await(ctx, r.wakeLater, wakeAfter)
 			continue
 		}
 		data, ok, err := r.later.Peek(time.Now())
@@ -342,13 +360,7 @@ func (r *ring) readLater(ctx context.Context) error {
 			return err
 		}
 		if !ok {
-			wait := wakeAfter
-			if due, any := r.later.NextDue(); any {
-				wait = max(time.Millisecond, time.Until(due))
-			} else {
-				wait = time.Minute
-			}
-			r.wakeLater.wait(ctx, wait)
+			r.await(ctx, r.wakeLater, untilDue(r.later))
 			continue
 		}
 		if err := r.inStep(func(d *delta) error {

@@ -175,7 +175,7 @@ func newRing(opt Options) *ring {
 	r := &ring{opt: opt, cancel: func() {}}
 	r.deltas.New = func() any { return new(delta) }
 	for _, s := range []*signal{&r.wakeSeen, &r.wakeStar, &r.wakeBeast, &r.wakeScan, &r.wakeRobots, &r.wakeRequested,
-		&r.wakeAwaiting, &r.wakeJobs, &r.wakeReady, &r.wakeLater} {
+		&r.wakeAwaiting, &r.wakeJobs, &r.wakeReady, &r.wakeLater, &r.wakeRelieve, &r.wakeDispatch, &r.wakeWatch, &r.wakeSpace, &r.stepped} {
 		*s = newSignal()
 	}
 	r.meter = disk.NewMeter(opt.FS)
@@ -303,6 +303,13 @@ func (r *ring) openOutput(m *manifest) error {
 // many hosts rather than many URLs of few.
 const ramAhead = time.Minute
 
+// While RAM holds few URLs, an eighth of the target stock, the hosts that are left have theirs for idleAhead ahead in RAM:
+// so they come back from disk, each lot through a merge of RobotsCache, in lots.
+const (
+	idleAhead = 2 * time.Hour
+	idleShare = 8
+)
+
 // robotsPerServer bounds the robots requests of one address that wait in RAM.
 const robotsPerServer = 16
 
@@ -320,7 +327,8 @@ func (r *ring) openRAM(m *manifest) error {
 		share = polite.Unlimited // one site may have all of RAM
 	}
 	r.polite = polite.New(polite.Options{
-		MaxPerHost: perHost, Ahead: ramAhead, MaxRobotsPerServer: max(1, min(robotsPerServer, r.opt.RobotsInFlight/8)), MaxPerServer: share, MaxPerPLD: share, HostDelay: r.opt.HostDelay, HostDelayMin: r.opt.HostDelayMin, ServerDelay: r.opt.ServerDelay,
+		MaxPerHost: perHost, Ahead: ramAhead, IdleAhead: idleAhead, IdleItems: r.opt.StockTarget / idleShare,
+		MaxRobotsPerServer: max(1, min(robotsPerServer, r.opt.RobotsInFlight/8)), MaxPerServer: share, MaxPerPLD: share, HostDelay: r.opt.HostDelay, HostDelayMin: r.opt.HostDelayMin, ServerDelay: r.opt.ServerDelay,
 		ServerDelayMin: r.opt.ServerDelayMin, DefaultBudget: r.opt.BudgetDefault, MaxCrawlDelay: r.opt.MaxCrawlDelay,
 		MaxItems: max(r.plan.PoliteItems, 2*r.opt.Connections), MaxBytes: r.plan.PoliteBytes, Visited: visited,
 	}, time.Now())

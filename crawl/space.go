@@ -182,13 +182,9 @@ func (o *Options) allDirs() []string {
 
 // watchSpace rests fetching while there is too little room, and says so.
 func (r *ring) watchSpace(ctx context.Context) error {
-	t := time.NewTicker(spaceEvery)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
+	for sleep(ctx, spaceEvery) {
+		if r.space.why() == "" && !r.await(ctx, r.wakeSpace, wakeAfter) { // only what this crawl does is urgent
 			return nil
-		case <-t.C:
 		}
 		if err := r.lookAtSpace(time.Now()); err != nil {
 			return err
@@ -197,6 +193,7 @@ func (r *ring) watchSpace(ctx context.Context) error {
 			return nil
 		}
 	}
+	return nil
 }
 
 // tellSpace logs the beginning, the going on and the end of a rest; it returns true when the crawl stops because of it.
@@ -209,6 +206,7 @@ func (r *ring) tellSpace(now time.Time) (stop bool) {
 			r.opt.Log.Warn("there is room again: fetching goes on", "rested", now.Sub(r.space.since).Round(time.Second))
 			r.space.since = time.Time{}
 			r.touch()
+			r.changed() // movers that rested look up
 		}
 		return false
 	}

@@ -1,12 +1,6 @@
 package crawl
 
-import (
-	"context"
-	"time"
-)
-
-// wakeAfter bounds how long a mover sleeps without having been woken: the signals below are hints, this is the net.
-const wakeAfter = time.Second
+import "context"
 
 // signal wakes one mover. Sends never block; several before a wait count as one.
 type signal chan struct{}
@@ -17,20 +11,6 @@ func (s signal) raise() {
 	select {
 	case s <- struct{}{}:
 	default:
-	}
-}
-
-// wait returns true when the signal was raised or d has passed, false when the context ended.
-func (s signal) wait(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-s:
-		return true
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }
 
@@ -46,6 +26,7 @@ func (r *ring) inStep(f func(d *delta) error) error {
 	d := r.deltas.Get().(*delta)
 	defer r.deltas.Put(d)
 	d.wakes = d.wakes[:0]
+	d.nothing = false
 	if err := f(d); err != nil {
 		d.reset()
 		r.fail(err)
@@ -54,6 +35,9 @@ func (r *ring) inStep(f func(d *delta) error) error {
 	r.acct.apply(d)
 	for _, s := range d.wakes {
 		s.raise()
+	}
+	if !d.nothing {
+		r.changed()
 	}
 	return nil
 }

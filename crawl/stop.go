@@ -80,14 +80,7 @@ func (r *ring) upstreamEmpty() bool {
 
 // watch ends the crawl when it is done or a limit is reached.
 func (r *ring) watch(ctx context.Context) error {
-	t := time.NewTicker(watchEvery)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-t.C:
-		}
+	for sleep(ctx, watchEvery) && r.await(ctx, r.wakeWatch, r.untilLimit()) {
 		why := ""
 		switch {
 		case r.opt.MaxPages > 0 && r.counter(CountPages) >= r.opt.MaxPages:
@@ -105,9 +98,24 @@ func (r *ring) watch(ctx context.Context) error {
 		r.cancel()
 		return nil
 	}
+	return nil
 }
 
+// watchEvery is how often the crawl's end is looked for at most.
 const watchEvery = 200 * time.Millisecond
+
+// untilLimit is how long it is till the crawl may end though nothing happens: Options.MaxTime, or Linger after the last
+// progress.
+func (r *ring) untilLimit() time.Duration {
+	wait := wakeAfter
+	if r.opt.MaxTime > 0 {
+		wait = min(wait, max(time.Millisecond, r.opt.MaxTime-time.Duration(r.activeMillis())*time.Millisecond))
+	}
+	if linger := r.opt.Linger - time.Since(time.Unix(0, r.lastProgress.Load())); linger > 0 {
+		wait = min(wait, linger)
+	}
+	return wait
+}
 
 // done says whether nothing is left to fetch, or only what --linger does not wait for. It looks at all places under the
 // exclusive lock, so that no URL is on its way between two of them.

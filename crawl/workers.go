@@ -104,11 +104,19 @@ func (r *ring) dispatch(ctx context.Context) error {
 		go func() {
 			defer r.fetchers.Done()
 			defer r.workers.free()
-			defer r.workers.inFlight.add(-1)
+			defer r.fetchEnded()
 			if err := r.fetchOne(r.fetching, g); err != nil && r.fetching.Err() == nil {
 				r.fail(err)
 			}
 		}()
+	}
+}
+
+// fetchEnded lets the next page be fetched if --max-pages kept it back.
+func (r *ring) fetchEnded() {
+	r.workers.inFlight.add(-1)
+	if r.opt.MaxPages > 0 {
+		r.wakeDispatch.raise()
 	}
 }
 
@@ -124,15 +132,15 @@ func (r *ring) nextGrant(ctx context.Context, timer *time.Timer) *polite.Grant {
 			if r.acct.in(PlaceRAM) < int64(r.opt.Connections) {
 				r.wakeReady.raise()
 			}
-		} else {
-			wait = tick
 		}
 		timer.Reset(max(min(wait, wakeAfter), time.Microsecond))
 		select {
 		case <-r.polite.Ready():
+		case <-r.wakeDispatch:
 		case <-timer.C:
 		case <-ctx.Done():
 		}
+		r.wakeups.Add(1)
 	}
 	return nil
 }
@@ -157,7 +165,7 @@ func (r *ring) readReady(ctx context.Context) error {
 			return err
 		}
 		if !ok {
-			r.wakeReady.wait(ctx, wakeAfter)
+			r.await(ctx, r.wakeReady, wakeAfter)
 			continue
 		}
 		item, expires, err := r.itemOf(data)
@@ -187,7 +195,7 @@ func (r *ring) readReady(ctx context.Context) error {
 					return err
 				}
 			case polite.Full:
-				full = true
+				full, d.nothing = true, true
 				return nil
 			}
 			r.ready.Advance()
@@ -199,11 +207,7 @@ func (r *ring) readReady(ctx context.Context) error {
 			if err := r.makeRoom(); err != nil {
 				return err
 			}
-			select {
-			case <-r.polite.Room():
-			case <-time.After(wakeAfter):
-			case <-ctx.Done():
-			}
+			r.await(ctx, r.polite.Room(), relieveEvery)
 		}
 	}
 	return nil
@@ -222,26 +226,29 @@ func (r *ring) makeRoom() error {
 		return nil
 	}
 	return r.inStep(func(d *delta) error {
-		return r.evicted(d, r.polite.EvictLater(time.Now(), evictAhead, evictLot), ReasonEvicted)
+		items := r.polite.EvictLater(time.Now(), evictAhead, evictLot)
+		d.nothing = len(items) == 0
+		return r.evicted(d, items, ReasonEvicted)
 	})
 }
 
+// relieveEvery is how often room is made while RAM or the stock is full.
+const relieveEvery = time.Second
+
 // relieve makes room before RAM is full: a stock of URLs that aren't due keeps BEAST from releasing others.
 func (r *ring) relieve(ctx context.Context) error {
-	t := time.NewTicker(time.Second)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-t.C:
+	for ctx.Err() == nil {
+		if r.acct.stock() < int64(r.opt.StockTarget)/2 {
+			r.await(ctx, r.wakeRelieve, wakeAfter)
+			continue
 		}
-		if r.acct.stock() >= int64(r.opt.StockTarget)/2 {
-			if err := r.makeRoom(); err != nil {
-				return err
-			}
+		if err := r.makeRoom(); err != nil {
+			return err
 		}
+		r.wakeups.Add(1)
+		sleep(ctx, relieveEvery)
 	}
+	return nil
 }
 
 // exchange does one HTTP exchange at the granted address.
@@ -255,6 +262,7 @@ func (r *ring) exchange(ctx context.Context, g *polite.Grant, parts weburl.Parts
 		return fmt.Errorf("crawl: BUG: path %q of a canonical URL", parts.Path)
 	}
 	r.workers.exchanges.add(1)
+	defer r.changed()
 	defer r.workers.exchanges.add(-1)
 	return r.opt.Fetcher.Do(ctx, &req, resp)
 }

@@ -49,7 +49,11 @@ type Options struct {
 	// have no part in MaxPerServer. Default 16; Unlimited.
 	MaxRobotsPerServer int
 	Ahead              time.Duration // a share is never below what its owner can be sent in this time; default 4 s
-	MaxDefer           time.Duration // longest deferral; default 59 days
+	// IdleAhead takes the place of Ahead while fewer than IdleItems are in RAM, so that what is left at a crawl's
+	// end comes from disk in few large lots. Default 0: none.
+	IdleAhead time.Duration
+	IdleItems int
+	MaxDefer  time.Duration // longest deferral; default 59 days
 
 	// Visited, if set, is when every host and server counts as visited last: the time of an unclean stop or,
 	// since that is not known, of the start after it.
@@ -108,6 +112,8 @@ func (o Options) Validate() error {
 	neg("MaxBytes", float64(o.MaxBytes))
 	neg("MaxHosts", float64(o.MaxHosts))
 	neg("Ahead", float64(o.Ahead))
+	neg("IdleAhead", float64(o.IdleAhead))
+	neg("IdleItems", float64(o.IdleItems))
 	neg("MaxDefer", float64(o.MaxDefer))
 	return errors.Join(errs...)
 }

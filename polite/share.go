@@ -33,13 +33,17 @@ type spreadKey struct {
 // robotsAhead is for how long ahead robots items of one server are kept, if that is more than their share.
 const robotsAhead = 4 * time.Second
 
-// limit is a share: the set number, or what can be sent within Options.Ahead if that is more (half of RAM at
-// most).
+// limit is a share: the set number, or what can be sent within Options.Ahead (or IdleAhead) if that is more (half
+// of RAM at most).
 func (s *Scheduler) limit(share int, spacing int64) int {
 	if share < 0 {
 		return s.opt.MaxItems
 	}
-	ahead := int64(s.opt.Ahead) / max(spacing, 1)
+	ahead := int64(s.opt.Ahead)
+	if s.items < s.opt.IdleItems {
+		ahead = max(ahead, int64(s.opt.IdleAhead))
+	}
+	ahead /= max(spacing, 1)
 	return max(share, int(min(ahead, int64(s.opt.MaxItems/2))))
 }
 

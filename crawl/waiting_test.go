@@ -1,0 +1,277 @@
+package crawl
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"drumbeat/disk"
+	"drumbeat/drum"
+	"drumbeat/fetch"
+	"drumbeat/robots"
+)
+
+// waitingWeb is a web of hosts that keep a crawler waiting, by the first letters of their names:
+//
+//	nx  no such name                  rt  connections are refused
+//	sf  SERVFAIL                      to  connections time out
+//	ra  every page is 503 with Retry-After, one to six hours by the host's number
+//	tm  every page is 429 with Retry-After: 120
+//	cd  Crawl-delay: 300              r5  robots.txt is 503
+//	ok  pages
+//
+// It counts; requests are served concurrently.
+type waitingWeb struct {
+	pages, robots, refusals, lookups atomic.Int64
+}
+
+func (w *waitingWeb) LookupHost(ctx context.Context, host, _ string) (Lookup, error) {
+	w.lookups.Add(1)
+	addr := ownAddr(host).As4()
+	switch host[:2] {
+	case "nx":
+		return Lookup{}, &LookupError{Host: host, NotFound: true, Err: errors.New("no such name")}
+	case "sf":
+		return Lookup{}, &LookupError{Host: host, Err: errors.New("SERVFAIL")}
+	case "rt":
+		addr[1] = 1
+	case "to":
+		addr[1] = 2
+	default:
+		addr[1] |= 4
+	}
+	return Lookup{Addrs: []netip.Addr{netip.AddrFrom4(addr)}, Expires: time.Now().Add(6 * time.Hour)}, nil
+}
+
+func (w *waitingWeb) dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
+	switch addr.Addr().As4()[1] {
+	case 1:
+		w.refusals.Add(1)
+		return nil, syscall.ECONNREFUSED
+	case 2:
+		w.refusals.Add(1)
+		<-ctx.Done()
+		return nil, os.ErrDeadlineExceeded
+	}
+	client, server := net.Pipe()
+	go w.handle(server)
+	return client, nil
+}
+
+func (w *waitingWeb) handle(c net.Conn) {
+	defer func() { _ = c.Close() }()
+	req, err := http.ReadRequest(bufio.NewReaderSize(c, 512))
+	if err != nil {
+		return
+	}
+	a := w.answer(req.Host, req.URL.Path)
+	const form = "HTTP/1.1 %d X\r\nContent-Type: text/html\r\nContent-Length: %d\r\n%sConnection: close\r\n\r\n%s"
+	_, _ = fmt.Fprintf(c, form, a.status, len(a.body), a.header, a.body)
+}
+
+func (w *waitingWeb) answer(host, path string) answer {
+	number := 0
+	_, _ = fmt.Sscanf(host[2:], "%d", &number)
+	if path == "/robots.txt" {
+		w.robots.Add(1)
+		switch host[:2] {
+		case "r5":
+			return answer{status: 503}
+		case "cd":
+			return answer{200, "", "User-agent: *\nCrawl-delay: 300\n"}
+		}
+		return noRobots
+	}
+	w.pages.Add(1)
+	switch host[:2] {
+	case "ra":
+		return answer{status: 503, header: fmt.Sprintf("Retry-After: %d\r\n", 3600*(1+number%6))}
+	case "tm":
+		return answer{status: 429, header: "Retry-After: 120\r\n"}
+	}
+	return answer{200, "", "<html>x"}
+}
+
+// options are those of a crawl of w with a program's usual delays, on fs.
+func (w *waitingWeb) options(t testing.TB, fs disk.FS) Options {
+	t.Helper()
+	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	client, err := fetch.New(fetch.Options{Dial: w.dial, AllowNets: loopback})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Options{
+		FS: fs, Dirs: []string{"d0", "d1"}, Agent: "drumbeat", Contact: "test@example.org",
+		Resolver: w, Fetcher: client, RAMBytes: 128 << 20, DiskBytes: 100 << 30, Connections: 200, Retries: 3,
+		HostDelay: 40 * time.Second, HostDelayMin: time.Second,
+		ServerDelay: time.Second, ServerDelayMin: 200 * time.Millisecond,
+		MaxDepth: Unlimited, Linger: 1000 * time.Hour, CheckpointEvery: time.Minute, Store: true, CrawlLog: LogAll,
+	}
+}
+
+// usage is what a crawl has used since its start.
+type usage struct {
+	at                         time.Time
+	read, written, checkpoints int64
+	fetched, attempts, robots  int64
+	deferrals, merges, scans   int64
+	wakeups, changes           int64
+	cpu                        time.Duration
+	heap                       int64 // bytes now, less those of the disk
+	slots                      int
+}
+
+func (r *ring) usage(mem *disk.Mem) usage {
+	io, a := r.meter.Counts(), r.acct.copy()
+	u := usage{at: time.Now(), read: io.ReadBytes, written: io.WrittenBytes, checkpoints: a.Counters[CountCheckpoints],
+		fetched: a.Counters[CountResponses], attempts: a.Counters[CountAttempts], robots: a.Counters[CountRobotsAttempts],
+		deferrals: a.Counters[CountDeferrals], scans: r.beast.Stats().Scans, wakeups: r.wakeups.Load(),
+		changes: r.changes.Load(), slots: r.later.Slots()}
+	edges, indegree := r.star.Stats()
+	for _, s := range []drum.Stats{r.urlSeen.Stats(), edges, indegree, r.robotsCache.Stats(), r.robotsRequested.Stats()} {
+		u.merges += s.Passes
+	}
+	var ru syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &ru)
+	u.cpu = time.Duration(ru.Utime.Nano() + ru.Stime.Nano())
+	if mem != nil {
+		runtime.GC()
+		var ms runtime.MemStats
+		runtime.ReadMemStats(&ms)
+		free, total, _ := mem.Space("")
+		u.heap = int64(ms.HeapAlloc) - (total - free)
+	}
+	return u
+}
+
+// since is what was used between two readings.
+func (u usage) since(v usage) usage {
+	return usage{u.at, u.read - v.read, u.written - v.written, u.checkpoints - v.checkpoints, u.fetched - v.fetched,
+		u.attempts - v.attempts, u.robots - v.robots, u.deferrals - v.deferrals, u.merges - v.merges, u.scans - v.scans,
+		u.wakeups - v.wakeups, u.changes - v.changes, u.cpu - v.cpu, u.heap, u.slots}
+}
+
+func (u usage) String() string {
+	return fmt.Sprintf("%d+%d kB, %d checkpoints, %d fetched, %d attempts, %d robots, %d deferrals, %d merges, %d scans,"+
+		" %d wake-ups, %d changes, %v CPU, %d kB heap, %d slots", u.read>>10, u.written>>10, u.checkpoints, u.fetched, u.attempts,
+		u.robots, u.deferrals, u.merges, u.scans, u.wakeups, u.changes, u.cpu.Round(time.Millisecond), u.heap>>10, u.slots)
+}
+
+// sampled runs a crawl for some intervals and returns what each used.
+func sampled(t *testing.T, r *ring, mem *disk.Mem, every time.Duration, n int) []usage {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		res, err := r.crawl(ctx, false)
+		if err == nil && ctx.Err() == nil {
+			err = fmt.Errorf("the crawl ended by itself: %s", res.Stop)
+		}
+		done <- errors.Join(err, r.close())
+	}()
+	var all []usage
+	last := r.usage(mem)
+	for i := range n {
+		time.Sleep(every)
+		now := r.usage(mem)
+		all = append(all, now.since(last))
+		t.Logf("%d: %v", i+1, all[i])
+		last = now
+		if i == n-1 || i == n/2 {
+			t.Logf("%v later %v", r.acct.copy().Places, r.snapshot().Later)
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// fillRobotsCache makes n origins known, so that merges of RobotsCache cost what they do after weeks.
+func fillRobotsCache(t *testing.T, r *ring, n int) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(*seedFlag, 6))
+	now := time.Now()
+	body := "User-agent: *\n" + strings.Repeat("Disallow: /some/path/or/other\n", 1) + "Disallow: /cgi-bin/\n"
+	h := robots.Outcome(&robots.HostData{}, &robots.Fetched{Kind: robots.Answered, Status: 200, Body: []byte(body),
+		Addrs: []netip.Addr{netip.MustParseAddr("127.9.9.9")}, AddrExpires: now.Add(time.Hour)}, r.opt.Agent, now)
+	value := appendUpdate(nil, updateOutcome, now, &h)
+	for range n {
+		if err := r.robotsCache.Add([]drum.Tuple{{Key: drum.Key(rng.Uint64()), Op: drum.Update, Value: value}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := r.robotsCache.Pass(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func openRing(t *testing.T, opt Options) *ring {
+	t.Helper()
+	opt.defaults()
+	r, err := open(opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestOneSlowHostLeft: at the end of a crawl that knows very many origins one slow host is left. Its pages must not keep
+// disks or processors busy, and come as fast as its delay allows.
+func TestOneSlowHostLeft(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
+	origins, days := 50_000, 3
+	if *longRuns {
+		origins, days = 2_000_000, 14
+	}
+	for _, c := range []struct {
+		prefix string
+		delay  time.Duration
+	}{{"cd", 300 * time.Second}, {"ok", 40 * time.Second}} {
+		inBubble(t, func(t *testing.T) {
+			w := &waitingWeb{}
+			opt := w.options(t, disk.NewMem(*seedFlag))
+			opt.SeedLines = urls(c.prefix, 1, 40_000)
+			r := openRing(t, opt)
+			fillRobotsCache(t, r, origins)
+			all := sampled(t, r, nil, 24*time.Hour, days)
+			for day, u := range all[1:] {
+				if turns := float64(24 * time.Hour / c.delay); float64(u.fetched) < 0.9*turns {
+					t.Errorf("%s, day %d: %d pages, the host's delay allows %.0f", c.prefix, day+2, u.fetched, turns)
+				}
+				// A lot of URLs takes one merge, which reads half a bucket of RobotsCache.
+				if u.merges > u.fetched {
+					t.Errorf("%s, day %d: %d merges for %d pages, want one for each page at most", c.prefix, day+2, u.merges, u.fetched)
+				}
+				if u.deferrals > 8*u.fetched {
+					t.Errorf("%s, day %d: %d deferrals for %d pages, want 8 for each at most", c.prefix, day+2, u.deferrals, u.fetched)
+				}
+				// Each mover's net is once a minute; a page is some five changes, each followed by a pulse.
+				if most := 60*24*60 + 150*u.fetched; u.wakeups > most {
+					t.Errorf("%s, day %d: movers woke up %d times, want %d at most", c.prefix, day+2, u.wakeups, most)
+				}
+				if u.checkpoints > u.changes {
+					t.Errorf("%s, day %d: %d checkpoints of %d changes", c.prefix, day+2, u.checkpoints, u.changes)
+				}
+				if most := 4 << 20 * u.checkpoints; u.written > most {
+					t.Errorf("%s, day %d: %d bytes written, want %d at most", c.prefix, day+2, u.written, most)
+				}
+			}
+		})
+	}
+}
