@@ -306,7 +306,7 @@ const ramAhead = time.Minute
 // While RAM holds few URLs, an eighth of the target stock, the hosts that are left have theirs for idleAhead ahead in RAM:
 // so they come back from disk, each lot through a merge of RobotsCache, in lots.
 const (
-	idleAhead = 2 * time.Hour
+	idleAhead = 30 * time.Minute
 	idleShare = 8
 )
 

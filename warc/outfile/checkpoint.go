@@ -115,9 +115,17 @@ func (f *Frozen) freezeLane(l *Lane) {
 	f.state.Volumes = append(f.state.Volumes, v)
 }
 
-// Save writes what was in RAM to the tail files, directory 0, and returns the state for the manifest.
+// flushBytes is how much of a buffer a checkpoint leaves to the tail files, so that one after the other doesn't write
+// the same bytes while a buffer fills slowly.
+const flushBytes = 32 << 10
+
+// Save writes what was in RAM to the files, if it is much, or else to the tail files, directory 0, and returns the
+// state for the manifest.
 func (f *Frozen) Save(tails *disk.Tails) (*State, error) {
 	for _, b := range f.buffers {
+		if err := f.flush(&b); err != nil {
+			return nil, err
+		}
 		ref, err := tails.Write(0, b.bytes)
 		if err != nil {
 			return nil, f.store.fail(fmt.Errorf("outfile: save %s: %w", f.state.Volumes[b.volume].Name, err))
@@ -136,6 +144,28 @@ func (f *Frozen) Save(tails *disk.Tails) (*State, error) {
 	f.store.mu.Lock()
 	defer f.store.mu.Unlock()
 	return &st, f.store.err
+}
+
+// flush writes the whole blocks of a long buffer to its file, unless that has been done since the Freeze.
+func (f *Frozen) flush(b *frozenBuffer) error {
+	n := len(b.bytes) / blockBytes * blockBytes
+	if n < flushBytes {
+		return nil
+	}
+	b.lane.mu.Lock()
+	defer b.lane.mu.Unlock()
+	st := &b.lane.streams[b.stream]
+	if st.pinned != f {
+		return nil
+	}
+	if err := b.lane.writeFile(b.stream, b.bytes[:n]); err != nil {
+		return err
+	}
+	b.bytes = append([]byte(nil), b.bytes[n:]...) // the next lines overwrite it
+	st.buf = st.buf[:copy(st.buf, st.buf[n:])]
+	st.pinned = nil
+	f.state.Volumes[b.volume].Streams[b.stream].Size += int64(n)
+	return nil
 }
 
 // Commit gives the closed volumes of the state, which must be durable, their final names.

@@ -11,9 +11,9 @@
 // the state doesn't name (only names that this store could have given), and completes renames. Nothing else
 // is touched.
 //
-// Files are written in whole buffers, multiples of 4 KiB, so that no block a manifest names is ever
-// rewritten. What is in a buffer when a checkpoint is taken goes to the checkpoint's tail file, and comes
-// back from there at Open.
+// Files are written in multiples of 4 KiB, so that no block a manifest names is ever rewritten: whole buffers,
+// and at a checkpoint the whole blocks of what is in a buffer, if that is much. The rest goes to the
+// checkpoint's tail file, and comes back from there at Open.
 //
 // Any failed write makes the store return that error for ever (fail-stop): an output file with a hole can't
 // be named.
@@ -21,11 +21,11 @@
 // # Concurrency
 //
 // One lane per directory, each with a lock of its own that is held while a record is appended, sometimes
-// with a write of one buffer. Freeze takes each lock in turn and copies nothing. Save and Commit run beside
-// appends. No goroutines.
+// with a write of one buffer; so is it by Save. Freeze takes each lock in turn and copies nothing. Save and
+// Commit run beside appends. No goroutines.
 //
 // # Memory and disk
 //
 // Memory: directories x streams x BufferBytes, twice that between Freeze and Save. Disk: the output, and at
-// most directories x streams x BufferBytes in a tail file.
+// most directories x streams x flushBytes in a tail file, or BufferBytes where appends go on.
 package outfile
