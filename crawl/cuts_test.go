@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -67,6 +68,11 @@ func (w *cutWorld) empty(t testing.TB, seed uint64) *disk.Mem {
 	fs := disk.NewMem(seed)
 	if w.suffixes {
 		return fs
+	}
+	for _, dir := range append(w.out, w.dirs[1:]...) { // disks of their own: a sync of one doesn't reach another
+		if err := fs.Mount(dir); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, dir := range w.dirs {
 		if err := fs.MkdirAll(dir); err != nil {
@@ -202,9 +208,21 @@ func newLife(t *testing.T, w *cutWorld, run int, fs *disk.Mem) *life {
 
 func (l *life) watchCheckpoints() {
 	l.opt.hook = func(place string) {
+		disturb()
 		if place == "checkpoint" {
 			l.hooks.Add(1)
 		}
+	}
+}
+
+// longestRun is many times what any run takes: six hours are the time after which a lost robots request is made again.
+const longestRun = 2 * time.Hour
+
+// disturb lets other goroutines run in the middle of a step now and then, as a slow disk does: two goroutines that share
+// little time would hardly ever meet else.
+func disturb() {
+	for range rand.IntN(4) {
+		runtime.Gosched()
 	}
 }
 
@@ -226,8 +244,10 @@ func (l *life) crawl(n int) error {
 		}
 	})
 	l.fs.CrashAfter(n)
-	l.opt.FS = l.fs
-	res, err := Run(l.t.Context(), l.opt)
+	l.opt.FS = disk.NewFault(l.fs, func(disk.Op, string) error { disturb(); return nil })
+	ctx, cancel := context.WithTimeout(l.t.Context(), longestRun)
+	defer cancel()
+	res, err := Run(ctx, l.opt)
 	l.run++
 	l.result = res
 	return err
