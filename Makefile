@@ -5,7 +5,7 @@ FUZZTIME ?= 1m
 # Packages that own goroutines, or are called from many.
 CONCURRENT = ./drum ./queue ./star ./beast ./polite ./dnscache ./fetch ./warc/... ./crawllog ./internal/simweb ./crawl .
 
-.PHONY: build test race fuzz crash sim bench lint flags ci
+.PHONY: build test race fuzz crash mutations sim bench lint flags ci
 
 build:
 	$(GO) build -o drumbeat .
@@ -24,6 +24,10 @@ fuzz:
 crash:
 	$(GO) test -run 'Crash|Kill|Fault|Power' ./disk ./queue ./drum ./beast ./star ./warc/... ./crawllog
 	$(GO) test -run 'Kill|Cut' ./crawl -args -long
+
+# Each mutant builds the crawler anew: an hour or so of one core. See internal/mutate.
+mutations:
+	$(GO) test ./internal/mutate -run TestMutants -v -timeout 3h -args -mutants all
 
 sim:
 	$(GO) test ./crawl -args -long

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,18 +9,23 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
+
 	"drumbeat/crawllog"
 	"drumbeat/disk"
 	"drumbeat/warc"
 )
 
 // checkCut looks at what a cut has left, before anything is done about it.
-func (l *life) checkCut() (faults []string) {
+func (l *life) checkCut(power bool) (faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
-	durable := uint64(l.hooks.Load() / 3) // checkpoints of the last run that had ended before the cut
+	if n := l.hooks.Load() / 3; n > 0 {
+		l.sureGen = l.gen + uint64(n) // so many checkpoints of the last run had ended before the cut
+	}
 	rep, err := Audit(l.fs, l.opt.Dirs)
 	switch {
-	case l.gen == 0 && durable == 0 && (errors.Is(err, ErrIncompatible) || errors.Is(err, fs.ErrNotExist)):
+	case l.sureGen == 0 && (errors.Is(err, ErrIncompatible) || errors.Is(err, fs.ErrNotExist)):
+		l.gen, l.active, l.stored = 0, 0, nil
 		return nil // no checkpoint yet
 	case err != nil:
 		return []string{"audit: " + err.Error()}
@@ -31,10 +37,10 @@ func (l *life) checkCut() (faults []string) {
 	if err != nil {
 		return append(faults, err.Error())
 	}
-	if m.Gen < l.gen+durable {
-		fault("checkpoint %d is found, %d was durable", m.Gen, l.gen+durable)
+	if m.Gen < l.sureGen {
+		fault("checkpoint %d is found, %d was durable", m.Gen, l.sureGen)
 	}
-	stored, err := outputOf(l.fs, set, l.outSet(set), m)
+	stored, err := l.outputOf(set, l.outSet(set), m)
 	if err != nil {
 		return append(faults, "output: "+err.Error())
 	}
@@ -46,18 +52,43 @@ func (l *life) checkCut() (faults []string) {
 			fault("%d records of %s in the output", n, url)
 		}
 	}
-	for url := range l.stored {
+	for url := range l.sureStored {
 		if stored[url] == 0 {
 			fault("the record of %s was durable and is gone", url)
 		}
 	}
+	since := l.began
 	if m.Gen > l.gen {
-		frozen := l.began.Add(time.Duration(m.Active-l.active) * time.Millisecond)
-		l.wit.cover(l.run-1, frozen)
+		since = l.frozenAt(m)
+	}
+	if lost := l.cutAt.Sub(since); lost > l.opt.CheckpointEvery+time.Millisecond && m.Gen >= l.gen {
+		fault("the work of %v is lost, with a checkpoint every %v", lost, l.opt.CheckpointEvery)
 	}
 	faults = append(faults, l.checkRepeats(l.storedAt)...)
-	l.gen, l.active, l.stored, l.storedAt = m.Gen, m.Active, stored, len(l.wit.all())
+	l.found(m, stored, power)
 	return faults
+}
+
+// frozenAt is when the last run froze a checkpoint.
+func (l *life) frozenAt(m *manifest) time.Time {
+	return l.began.Add(time.Duration(m.Active-l.active) * time.Millisecond)
+}
+
+// found notes the manifest that the next run will start from. After kill -9 the last one may not be durable yet.
+func (l *life) found(m *manifest, stored map[string]int, power bool) {
+	if m.Gen > l.gen {
+		l.unsure = append(l.unsure, frozenMoment{m.Gen, l.run - 1, l.frozenAt(m)})
+	}
+	if power || m.Gen <= l.sureGen {
+		l.sureGen, l.sureStored = m.Gen, stored
+		for _, f := range l.unsure {
+			if f.gen <= m.Gen {
+				l.wit.cover(f.run, f.at)
+			}
+		}
+		l.unsure = nil
+	}
+	l.gen, l.active, l.stored, l.storedAt = m.Gen, m.Active, stored, len(l.wit.all())
 }
 
 func (l *life) manifest() (disk.Set, *manifest, error) {
@@ -119,7 +150,7 @@ func (l *life) checkEnd() (faults []string) {
 	if err != nil {
 		return append(faults, err.Error())
 	}
-	stored, err := outputOf(l.fs, set, l.outSet(set), m)
+	stored, err := l.outputOf(set, l.outSet(set), m)
 	if err != nil {
 		return append(faults, "output: "+err.Error())
 	}
@@ -224,31 +255,52 @@ func (l *life) checkVisits() (faults []string) {
 // isRobots tells robots.txt, and where the web has moved it to.
 func isRobots(url string) bool { return strings.Contains(url, "/robots") }
 
-// outputOf counts the response records of each URL in the output that belongs to a manifest.
-func outputOf(fsys disk.FS, set, out disk.Set, m *manifest) (map[string]int, error) {
+// outputOf counts the response records of each URL in the output that belongs to a manifest. Final files are parsed once for
+// all the cuts that find the same content.
+func (l *life) outputOf(set, out disk.Set, m *manifest) (map[string]int, error) {
 	urls := map[string]int{}
-	count := func(rec *warc.Record) error {
-		if rec.Type() == "response" {
-			urls[rec.Get("WARC-Target-URI")]++
-		}
-		return nil
-	}
 	files, err := warc.Files(out)
 	if err != nil {
 		return nil, err
 	}
-	for _, f := range files {
-		if err := warc.ReadFile(fsys, f, 1<<30, count); err != nil {
+	for _, name := range files {
+		data, err := disk.ReadFile(l.fs, name)
+		if err != nil {
 			return nil, err
+		}
+		sum := xxhash.Sum64(data)
+		known, ok := l.parsed.Load(sum)
+		if !ok {
+			var list []string
+			if err := warc.Read(bytes.NewReader(data), 1<<30, func(rec *warc.Record) error {
+				list = append(list, responseURL(rec)...)
+				return nil
+			}); err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			known, _ = l.parsed.LoadOrStore(sum, list)
+		}
+		for _, url := range known.([]string) {
+			urls[url]++
 		}
 	}
 	st, err := statePart[warc.State](m, nameWARC)
 	if err != nil {
 		return nil, err
 	}
-	err = warc.Walk(warc.Options{Set: out, State: set}, st, 1<<30, func(_ string, rec *warc.Record) error { return count(rec) })
-	if err != nil {
-		return nil, err
+	err = warc.Walk(warc.Options{Set: out, State: set}, st, 1<<30, func(_ string, rec *warc.Record) error {
+		for _, url := range responseURL(rec) {
+			urls[url]++
+		}
+		return nil
+	})
+	return urls, err
+}
+
+// responseURL returns the URL of a response record, nothing for others.
+func responseURL(rec *warc.Record) []string {
+	if rec.Type() != "response" {
+		return nil
 	}
-	return urls, nil
+	return []string{rec.Get("WARC-Target-URI")}
 }

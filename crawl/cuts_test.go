@@ -117,7 +117,7 @@ func (w *cutWorld) options(t testing.TB, fs disk.FS) (Options, *witness) {
 	opt.QueuesMax, opt.BudgetDefault, opt.BudgetMax, opt.QueuePages = 8, 2, 6, Unlimited
 	opt.HostDelay, opt.HostDelayMin = time.Second, 500*time.Millisecond
 	opt.ServerDelay, opt.ServerDelayMin = 100*time.Millisecond, 20*time.Millisecond
-	opt.CheckpointEvery, opt.Linger = 2*time.Second, 70*time.Second
+	opt.CheckpointEvery, opt.Linger = 2*time.Second, time.Hour // nothing is unreachable for good
 	opt.tune = func(p *Plan) {
 		p.URLSeen.BucketBytes, p.Edges.BucketBytes, p.Indegree.BucketBytes = 1<<10, 1<<10, 1<<10
 		p.QueueBlockBytes = w.blockBytes
@@ -181,6 +181,7 @@ type life struct {
 	opt    Options
 	wit    *witness
 	fs     *disk.Mem
+	parsed *sync.Map   // of outputOf: checksum of a file -> []string
 	image  *disk.Mem   // what the run found
 	steps  []disk.Step // of this run, the one that was cut last
 	story  []string
@@ -196,11 +197,22 @@ type life struct {
 	active   int64          // its Active
 	stored   map[string]int // by it
 	storedAt int            // number of visits when it was found
+
+	sureGen    uint64         // a checkpoint that is surely durable
+	sureStored map[string]int // records of one that is
+	unsure     []frozenMoment // of manifests that may not be durable yet
+}
+
+// frozenMoment is when a checkpoint was frozen.
+type frozenMoment struct {
+	gen uint64
+	run int
+	at  time.Time
 }
 
 func newLife(t *testing.T, w *cutWorld, run int, fs *disk.Mem) *life {
 	t.Helper()
-	l := &life{t: t, world: w, run: run, fs: fs}
+	l := &life{t: t, world: w, run: run, fs: fs, parsed: new(sync.Map)}
 	l.opt, l.wit = w.options(t, fs)
 	l.watchCheckpoints()
 	return l
@@ -278,7 +290,7 @@ func (l *life) live(rng *rand.Rand, next func() int, count func(disk.Step, bool)
 		} else {
 			l.fs = l.fs.Kill()
 		}
-		if faults := l.checkCut(); len(faults) > 0 {
+		if faults := l.checkCut(power); len(faults) > 0 {
 			return faults
 		}
 	}
@@ -321,6 +333,13 @@ func (c *cutCount) add(s disk.Step, power bool) {
 	c.places[placeOf(s.Name)]++
 }
 
+// ended counts a crawl that was taken to its end.
+func (c *cutCount) ended() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lives++
+}
+
 // placeOf names the structure that a file belongs to.
 func placeOf(name string) string {
 	parts := strings.Split(name, "/")
@@ -352,24 +371,30 @@ func TestCutsAtRandom(t *testing.T) {
 	}
 	var count cutCount
 	var lives atomic.Uint64
-	t.Run("lives", func(t *testing.T) {
+	inParallel(t, func(t *testing.T) bool {
+		count.mu.Lock()
+		enough := count.cuts >= *numCuts
+		count.mu.Unlock()
+		if !enough {
+			n := lives.Add(1) - 1
+			inBubble(t, func(t *testing.T) { randomLife(t, worlds[n%numCutWorlds], *seedFlag<<32+n, &count) })
+		}
+		return !enough
+	})
+	count.log(t, "at random")
+}
+
+// inParallel calls f on each processor until it returns false or has failed.
+func inParallel(t *testing.T, f func(t *testing.T) bool) {
+	t.Run("worker", func(t *testing.T) {
 		for range runtime.GOMAXPROCS(0) {
 			t.Run("", func(t *testing.T) {
 				t.Parallel()
-				for !t.Failed() {
-					n := lives.Add(1) - 1
-					count.mu.Lock()
-					enough := count.cuts >= *numCuts
-					count.mu.Unlock()
-					if enough {
-						return
-					}
-					inBubble(t, func(t *testing.T) { randomLife(t, worlds[n%numCutWorlds], *seedFlag<<32+n, &count) })
+				for !t.Failed() && f(t) {
 				}
 			})
 		}
 	})
-	count.log(t, "at random")
 }
 
 // cutsOfALife bounds the cuts of one crawl.
@@ -394,7 +419,5 @@ func randomLife(t *testing.T, w *cutWorld, seed uint64, count *cutCount) {
 	if faults := l.live(rng, next, count.add); len(faults) > 0 {
 		l.fail(faults)
 	}
-	count.mu.Lock()
-	count.lives++
-	count.mu.Unlock()
+	count.ended()
 }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,18 +25,24 @@ var (
 // some cut again in their recovery, and compared at the end with one that was never cut.
 func TestCutsInTurn(t *testing.T) {
 	var opened, ended cutCount
-	for i := range *turns {
-		seed := *seedFlag + uint64(i)
+	var turn atomic.Uint64
+	inParallel(t, func(t *testing.T) bool {
+		n := turn.Add(1) - 1
+		if n >= uint64(*turns) {
+			return false
+		}
+		seed := *seedFlag + n
 		w := newCutWorld(t, seed)
 		w.undisturbed(t)
 		var samples []*life
 		inBubble(t, func(t *testing.T) { samples = cutInTurn(t, w, seed, &opened) })
-		opened.lives++
+		opened.ended()
 		for _, l := range samples {
 			inBubble(t, func(t *testing.T) { l.endAfterCut(t, &ended) })
-			ended.lives++
+			ended.ended()
 		}
-	}
+		return true
+	})
 	opened.log(t, "in turn, opened and audited")
 	t.Logf("%d of them resumed and compared, with %d more cuts", ended.lives, ended.cuts)
 }
@@ -53,7 +60,7 @@ func cutInTurn(t *testing.T, w *cutWorld, seed uint64, count *cutCount) (samples
 			}
 			c := l.cutHere(s, fork(rng.Uint64()), power)
 			count.add(s, power)
-			if bad := c.checkCut(); len(bad) > 0 {
+			if bad := c.checkCut(power); len(bad) > 0 {
 				failed, faults = c, bad
 			}
 			if rng.IntN(*oneIn) == 0 {
@@ -73,7 +80,7 @@ func cutInTurn(t *testing.T, w *cutWorld, seed uint64, count *cutCount) (samples
 
 // cutHere is the life that l would have if it were cut now.
 func (l *life) cutHere(s disk.Step, fs *disk.Mem, power bool) *life {
-	c := &life{world: l.world, opt: l.opt, run: l.run + 1, began: l.began, cutAt: time.Now(), image: fs,
+	c := &life{world: l.world, opt: l.opt, run: l.run + 1, began: l.began, cutAt: time.Now(), image: fs, parsed: l.parsed,
 		wit: &witness{visits: l.wit.all()}, steps: append([]disk.Step(nil), l.steps[max(0, len(l.steps)-20):]...)}
 	c.hooks.Store(l.hooks.Load())
 	c.story = []string{fmt.Sprintf("cut before step %d, %v %s, power cut %t", len(l.steps), s.Op, s.Name, power)}
@@ -146,7 +153,7 @@ func TestReplay(t *testing.T) {
 			latest = time.Unix(m.Time+1, 0)
 		}
 		sleep(t.Context(), time.Until(latest))
-		faults := l.checkCut()
+		faults := l.checkCut(true)
 		if err := l.crawl(0); err != nil {
 			t.Fatal(err)
 		}

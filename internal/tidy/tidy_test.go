@@ -59,6 +59,7 @@ var layers = map[string]layer{
 
 	"internal/simweb": {0, nil},
 	"internal/tidy":   {0, nil},
+	"internal/mutate": {0, nil},
 	"internal/damage": {5, []string{"disk"}}, // for tests
 
 	// A command of its own, which shares no code with what it checks.

@@ -1,0 +1,111 @@
+package mutate
+
+// edit replaces a text that is in the file once.
+type edit struct{ old, new string }
+
+// mutant is a change of one file.
+type mutant struct {
+	name  string
+	file  string
+	edits []edit
+	// ci: is tried at each test run.
+	ci bool
+	// test and pkg are what is to fail; "" means the crash simulation.
+	pkg, test string
+}
+
+const (
+	checkpointFile = "crawl/checkpoint.go"
+	runFile        = "crawl/run.go"
+	atomicFile     = "disk/atomic.go"
+)
+
+// mutants are the changes, by what they leave out or do too early.
+var mutants = []mutant{
+	// Syncs left out.
+	{name: "temp-not-synced", file: atomicFile, edits: []edit{{"		err = f.Sync()\n", "		err = nil\n"}}},
+	{name: "rename-not-synced", file: atomicFile, edits: []edit{{"fsys.SyncDir(path.Dir(name))",
+		"func(string) error { return nil }(path.Dir(name))"}}},
+	{name: "checkpoint-not-synced", file: checkpointFile, ci: true, edits: []edit{{"set.FS.SyncFS(dir)",
+		"func(string) error { return nil }(dir)"}}},
+	{name: "checkpoint-syncs-one-disk", file: checkpointFile, edits: []edit{{"range set.Paths {", "range set.Paths[:1] {"}}},
+	{name: "output-not-synced", file: checkpointFile, edits: []edit{{"[]disk.Set{r.set, r.out}", "[]disk.Set{r.set}"}}},
+	{name: "found-manifest-not-synced", file: "crawl/dirs.go", edits: []edit{{`r.set.FS.SyncDir(r.set.Path(0, "state"))`,
+		`func(string) error { return nil }(r.set.Path(0, "state"))`}}},
+	{name: "output-name-not-synced", file: "warc/outfile/checkpoint.go", edits: []edit{{"if changed {", "if false && changed {"}}},
+
+	// Order of manifest, sync and deletion.
+	{name: "manifest-before-sync", file: checkpointFile, edits: []edit{
+		{"			if err := set.FS.SyncFS(dir); err != nil {\n", "			if err := error(nil); err != nil {\n"},
+		{"	r.gen = gen\n", "	for _, dir := range r.set.Paths {\n		if err := r.set.FS.SyncFS(dir); err != nil {\n			return err\n		}\n	}\n	r.gen = gen\n"}}},
+	{name: "commit-before-manifest", file: checkpointFile, ci: true, edits: []edit{
+		{"	data, err := encodeManifest(m)\n", "	for _, p := range mo.parts {\n		if err := p.commit(); err != nil {\n			return err\n		}\n	}\n	data, err := encodeManifest(m)\n"},
+		{"	r.at(\"checkpoint\")\n	for _, p := range mo.parts {\n", "	r.at(\"checkpoint\")\n	for _, p := range mo.parts[:0] {\n"}}},
+	{name: "tails-removed-before-manifest", file: checkpointFile, edits: []edit{
+		{"	data, err := encodeManifest(m)\n", "	if err := disk.RemoveTails(r.set, func(g uint64) bool { return g == gen }); err != nil {\n		return err\n	}\n	data, err := encodeManifest(m)\n"}}},
+	{name: "drum-file-deleted-early", file: "drum/files.go", edits: []edit{{"if epoch != fs.freezes {", "if false && epoch != fs.freezes {"}}},
+	{name: "segment-deleted-early", file: "queue/peek.go", edits: []edit{{"	q.retired = append(q.retired, q.segments[0])\n",
+		"	_ = q.opt.Set.FS.Remove(segmentPath(q.opt.Set, q.opt.Name, q.segments[0]))\n"}}},
+	{name: "beast-queue-deleted-early", file: "beast/beast.go", edits: []edit{{"		b.retired = append(b.retired, q)\n",
+		"		_ = q.Destroy()\n"}}},
+	{name: "failed-queue-deleted-early", file: "beast/scan.go", edits: []edit{{"	b.retired = append(b.retired, b.old)\n",
+		"	_ = b.old.Destroy()\n"}}},
+	{name: "slot-deleted-early", file: "queue/calendar.go", edits: []edit{{"		c.dead = append(c.dead, s)\n",
+		"		_ = s.queue.Destroy()\n"}}},
+
+	// Cursors that run ahead.
+	{name: "queue-cursor-ahead", file: "queue/freeze.go", edits: []edit{
+		{"			f.st.Offset, f.st.Block, f.st.Skip = q.headOff, q.headSeq, q.headRead\n", "			_ = q.headRead\n"}}},
+	{name: "queue-skips-one-more", file: "queue/freeze.go", edits: []edit{
+		{"= q.headOff, q.headSeq, q.headRead\n", "= q.headOff, q.headSeq, q.headRead+1\n"}}},
+	{name: "queue-head-not-saved", file: "queue/freeze.go", edits: []edit{
+		{"tails.Write(f.st.NextDir, f.head)", "tails.Write(f.st.NextDir, f.head[:0])"}}},
+	{name: "queue-tail-not-saved", file: "queue/freeze.go", edits: []edit{
+		{"tails.Write(f.st.NextDir, f.tail)", "tails.Write(f.st.NextDir, f.tail[:0])"}}},
+	{name: "beast-reader-ahead", file: "crawl/budget.go", ci: true, edits: []edit{
+		{"		if err := r.inStep(func(d *delta) error {\n			rec := weburl.Record{}\n",
+			"		r.beast.Advance()\n		if err := r.inStep(func(d *delta) error {\n			rec := weburl.Record{}\n"},
+		{"			r.beast.Advance()\n			return nil\n", "			return nil\n"}}},
+	{name: "scan-ahead", file: "crawl/budget.go", edits: []edit{
+		{"		if err := r.inStep(func(d *delta) error {\n			var rec weburl.Record\n			if err := rec.Decode(data); err != nil {\n				return fmt.Errorf(\"crawl: record from QF",
+			"		r.beast.ScanAdvance()\n		if err := r.inStep(func(d *delta) error {\n			var rec weburl.Record\n			if err := rec.Decode(data); err != nil {\n				return fmt.Errorf(\"crawl: record from QF"},
+		{"			r.beast.ScanAdvance()\n			return nil\n", "			return nil\n"}}},
+	{name: "later-ahead", file: "crawl/robotsring.go", edits: []edit{
+		{"		if err := r.inStep(func(d *delta) error {\n			var rec weburl.Record\n			if err := rec.Decode(data); err != nil {\n				return fmt.Errorf(\"crawl: record from later",
+			"		r.later.Advance()\n		if err := r.inStep(func(d *delta) error {\n			var rec weburl.Record\n			if err := rec.Decode(data); err != nil {\n				return fmt.Errorf(\"crawl: record from later"},
+		{"			r.later.Advance()\n			return nil\n", "			return nil\n"}}},
+	{name: "output-cursor-ahead", file: "warc/outfile/checkpoint.go", edits: []edit{
+		{"StreamState{Size: st.size})\n", "StreamState{Size: st.size + int64(len(st.buf))})\n"}}},
+	{name: "seeds-cursor-ahead", file: "crawl/seeds.go", edits: []edit{{"		f.state = st\n", "		f.state = st\n		f.state.Done = true\n"}}},
+
+	// What is in RAM alone.
+	{name: "ram-not-saved", file: checkpointFile, edits: []edit{{"r.polite.Snapshot()", "nil"}}},
+	{name: "ram-not-restored", file: runFile, edits: []edit{{`eachRecord("URLs in RAM", ram,`, `eachRecord("URLs in RAM", ram[:0],`}}},
+	{name: "robots-jobs-not-saved", file: checkpointFile, edits: []edit{{"r.robotsJobs.snapshot()", "nil"}}},
+	{name: "robots-jobs-not-restored", file: runFile, edits: []edit{{`eachRecord("robots requests in RAM", jobs,`,
+		`eachRecord("robots requests in RAM", jobs[:0],`}}},
+	{name: "awaiting-not-restored", file: runFile, edits: []edit{{"	r.waiting.restore(waiting, r.robotsJobs.issued())\n", "	_ = waiting\n"}}},
+	{name: "delays-not-saved", file: checkpointFile, edits: []edit{{"r.polite.Delays(time.Now())", "nil"}}},
+	{name: "delays-not-restored", file: runFile, edits: []edit{{"	r.polite.Restore(time.Now(), delays)\n", ""}}},
+	{name: "visits-forgotten", file: runFile, edits: []edit{{"visited = time.Now()", "visited = time.Time{}"}}},
+	{name: "star-checks-forgotten", file: "star/checkpoint.go", edits: []edit{{"s.checks.Store(st.Checks)", "s.checks.Store(0)"}}},
+	{name: "log-lines-not-saved", file: "crawllog/log.go", edits: []edit{{"tails.Write(0, f.lines)", "tails.Write(0, f.lines[:0])"}}},
+	{name: "warc-tail-not-saved", file: "warc/outfile/checkpoint.go", edits: []edit{{"tails.Write(0, b.bytes)", "tails.Write(0, b.bytes[:0])"}}},
+
+	// Steps that aren't atomic.
+	{name: "step-without-lock", file: "crawl/steps.go", edits: []edit{{"	r.step.RLock()\n	defer r.step.RUnlock()\n", ""}}},
+	{name: "accounts-of-later", file: checkpointFile, edits: []edit{{"Accounts: mo.accounts,", "Accounts: r.acct.copy(),"}}},
+	{name: "no-pause", file: checkpointFile, edits: []edit{{"		p.Pause()\n", "		_ = p\n"}, {"		p.Resume()\n", "		_ = p\n"}}},
+	{name: "stored-before-the-step", file: "crawl/outcome.go", edits: []edit{
+		{"	err := r.settle(g, result, func(d *delta) error {\n		var at warc.Location\n		if r.opt.Store {\n			var err error\n			at, err = r.warc.Append(&w.prepared, now)\n			if err != nil {\n				return err\n			}\n",
+			"	var at warc.Location\n	if r.opt.Store {\n		var err error\n		if at, err = r.warc.Append(&w.prepared, now); err != nil {\n			return err\n		}\n	}\n	err := r.settle(g, result, func(d *delta) error {\n		if r.opt.Store {\n"}}},
+
+	// What recovery leaves undone.
+	{name: "output-not-cut", file: "warc/outfile/store.go", edits: []edit{{"			if err := cut(f, want.Size); err != nil {\n",
+		"			if err := cut(f, want.Size); false && err != nil {\n"}, {"		err = f.Truncate(want)\n", ""}}},
+	{name: "output-not-cleared", file: "warc/outfile/store.go", edits: []edit{{"|| named[name] ||", "|| true ||"}}},
+	{name: "drum-not-cleared", file: "drum/files.go", edits: []edit{{"if _, ok := want[name]; !ok {", "if _, ok := want[name]; false && !ok {"}}},
+	{name: "slots-not-cleared", file: "queue/calendar.go", edits: []edit{{"		if keep[name] {\n", "		if keep[name] || true {\n"}}},
+	{name: "queues-not-cleared", file: "beast/checkpoint.go", edits: []edit{{"if !named[name] {", "if false && !named[name] {"}}},
+	{name: "segment-not-cut", file: "queue/files.go", edits: []edit{{"		err = f.Truncate(s.Size)\n", ""}}},
+}
