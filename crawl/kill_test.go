@@ -28,8 +28,8 @@ import (
 // killRounds is how often TestKill kills the crawl. The places come in turn.
 var killRounds = flag.Int("kills", 56, "rounds of TestKill")
 
-// killPages is how much the web has for each round, so that the crawl is still at work in the last one.
-var killPages = flag.Int("kill-pages", 120, "URLs of TestKill's web per round")
+// killPages is how large each crawl of it is.
+var killPages = flag.Int("kill-pages", 5000, "URLs of each web of TestKill")
 
 // killPlaces are where a child kills itself; "random" is any time, by the parent.
 var killPlaces = []string{"seeds", "urlseen", "star", "checkpoint", "roll", "recovery", "rest", "random"}
@@ -142,68 +142,112 @@ func (g goResolver) LookupHost(ctx context.Context, host, _ string) (Lookup, err
 	return Lookup{Addrs: addrs, Expires: time.Now().Add(time.Hour)}, nil
 }
 
-// TestKill kills a crawl over and over, at chosen places and at random, then lets it end: what was fetched, stored and
-// accounted for must be the same as without.
+// killTest is TestKill at work: one crawl after the other.
+type killTest struct {
+	t      *testing.T
+	tmp    string
+	web    *simweb.Web
+	server *simweb.Server
+	job    childJob
+
+	crawls                  int
+	requests                int // that the webs of crawls before this one answered
+	urls, records, repeated int // compared
+}
+
+// begin makes a web and a crawl of it.
+func (k *killTest) begin() {
+	k.t.Helper()
+	k.crawls++
+	var err error
+	k.web = smallWeb(k.t, func(o *simweb.Options) {
+		o.Seed += uint64(k.crawls)
+		o.Pages, o.Hosts, o.PLDs, o.IPs, o.Robots.ServerError = *killPages, 120, 40, 80, 0
+	})
+	if k.server, err = k.web.Start(k.t.Context(), simweb.ServerOptions{}); err != nil {
+		k.t.Fatal(err)
+	}
+	dir := filepath.Join(k.tmp, fmt.Sprint(k.crawls))
+	k.job = childJob{Dirs: []string{filepath.Join(dir, "a"), filepath.Join(dir, "b")}, Seeds: filepath.Join(k.tmp, "seeds"),
+		DNS: k.server.DNSAddrs()[0].String(), HTTP: k.server.HTTPPort(), HTTPS: k.server.HTTPSPort(), RAMBytes: 128 << 20, Small: true}
+	if err := os.WriteFile(k.job.Seeds, []byte(strings.Join(k.web.Seeds(), "\n")), 0o600); err != nil {
+		k.t.Fatal(err)
+	}
+}
+
+// finish compares a crawl that has ended with what it should have brought.
+func (k *killTest) finish() {
+	k.t.Helper()
+	urls, records, repeated := finalChecks(k.t, k.web, &k.job)
+	k.urls, k.records, k.repeated = k.urls+urls, k.records+records, k.repeated+repeated
+	k.requests = k.total()
+	if err := errors.Join(k.server.Close(), os.RemoveAll(filepath.Dir(k.job.Dirs[0]))); err != nil {
+		k.t.Error(err)
+	}
+	if k.t.Failed() {
+		k.t.Fatalf("crawl %d failed", k.crawls)
+	}
+}
+
+// total is how many requests the webs have answered.
+func (k *killTest) total() int {
+	n, _, _ := k.web.Log().Totals()
+	return k.requests + n
+}
+
+// TestKill kills a crawl over and over, at chosen places and at random, until it ends all the same: what was fetched, stored and
+// accounted for must be as without. Then comes the next crawl, until all rounds are done.
 func TestKill(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
 	}
-	web := smallWeb(t, func(o *simweb.Options) {
-		o.Pages, o.PLDs, o.IPs, o.Robots.ServerError = max(5000, *killPages**killRounds), 40, 80, 0
-		o.Hosts = max(120, o.Pages/100) // small enough for the last run not to wait for a few large ones
-	})
-	srv, err := web.Start(t.Context(), simweb.ServerOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer srv.Close()
-	dir := t.TempDir()
-	job := childJob{Dirs: []string{filepath.Join(dir, "a"), filepath.Join(dir, "b")}, Seeds: filepath.Join(dir, "seeds"),
-		DNS: srv.DNSAddrs()[0].String(), HTTP: srv.HTTPPort(), HTTPS: srv.HTTPSPort(), RAMBytes: 128 << 20, Small: true}
-	if err := os.WriteFile(job.Seeds, []byte(strings.Join(web.Seeds(), "\n")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	k := &killTest{t: t, tmp: t.TempDir()}
+	k.begin()
 	rng := rand.New(rand.NewPCG(*seedFlag, 7))
-	t.Logf("seed %d, %d rounds, about %d URLs", *seedFlag, *killRounds, web.Options().Pages)
+	t.Logf("seed %d, %d rounds, crawls of about %d URLs", *seedFlag, *killRounds, *killPages)
 	killed := map[string]int{}
-	ended, late := 0, 0
-	var work []int // requests that the web had answered after each round
+	late := 0
+	var work []int // requests answered after each round
 	for round := range *killRounds {
-		job.KillAt, job.KillOn = killPlaces[round%len(killPlaces)], 1+rng.IntN(3)
-		if job.KillAt == "seeds" { // new lines in the seed file make the feeder run again
+		job := &k.job
+		switch job.KillAt, job.KillOn = killPlaces[round%len(killPlaces)], 1+rng.IntN(3); job.KillAt {
+		case "seeds": // new lines in the seed file make the feeder run again, once
 			appendLine(t, job.Seeds, fmt.Sprintf("# round %d", round))
-		}
-		switch job.KillAt {
-		case "seeds", "rest": // they come once
+			job.KillOn = 1
+		case "rest": // comes once
 			job.KillOn = 1
 		case "recovery":
 			job.KillOn = 1 + rng.IntN(2)
+		case "checkpoint": // three in each
+			job.KillOn = 1 + rng.IntN(12)
 		}
-		switch runChild(t, &job, time.Duration(50+rng.IntN(600))*time.Millisecond) {
+		switch runChild(t, job, time.Duration(50+rng.IntN(600))*time.Millisecond) {
 		case "killed":
 			killed[job.KillAt]++
-		case "ended":
-			ended++
 		case "late":
 			late++
+		case "ended":
+			k.finish()
+			k.begin()
 		}
-		requests, _, _ := web.Log().Totals()
-		work = append(work, requests)
+		work = append(work, k.total())
 	}
-	t.Logf("killed: %v; ended before: %d; killed because the place didn't come: %d", killed, ended, late)
-	t.Logf("requests answered in each tenth of the rounds: %v", tenths(work))
+	ended := k.crawls - 1
+	k.job.KillAt = ""
+	if got := runChild(t, &k.job, 10*time.Minute); got != "ended" {
+		t.Fatalf("the last run: %s", got)
+	}
+	last := k.total() - work[len(work)-1]
+	k.finish()
+	sum := late
 	for _, place := range killPlaces {
-		if killed[place] == 0 {
+		if sum += killed[place]; killed[place] == 0 {
 			t.Errorf("never killed at %s", place)
 		}
 	}
-	job.KillAt = ""
-	if got := runChild(t, &job, 20*time.Minute); got != "ended" {
-		t.Fatalf("the last run: %s", got)
-	}
-	requests, _, _ := web.Log().Totals()
-	t.Logf("requests answered in the last run: %d", requests-work[len(work)-1])
-	finalChecks(t, web, &job)
+	t.Logf("%d kills in %d crawls: %v, %d elsewhere, because the place didn't come; %d runs ended", sum, k.crawls, killed, late, ended)
+	t.Logf("requests answered in each tenth of the rounds: %v, in the last run: %d", tenths(work), last)
+	t.Logf("compared: %d URLs with %d records in the output; %d fetches were repeated", k.urls, k.records, k.repeated)
 }
 
 // tenths is how much a running total grew in each tenth of its steps.
@@ -284,7 +328,7 @@ func boolInt(b bool) int {
 	return 0
 }
 
-func finalChecks(t *testing.T, web *simweb.Web, job *childJob) {
+func finalChecks(t *testing.T, web *simweb.Web, job *childJob) (urls, stored, repeated int) {
 	t.Helper()
 	opt, err := job.options()
 	if err != nil {
@@ -293,12 +337,12 @@ func finalChecks(t *testing.T, web *simweb.Web, job *childJob) {
 	// From the end of a response to the next request can be told over sockets; gaps from start to start can't, since the web's
 	// goroutines read requests when the busy machine lets them. TestCutsAtRandom has both, in virtual time.
 	checkDelays(t, web.Log().Snapshot(), &opt, opt.ServerDelayMin)
-	checkStored(t, web, disk.OS(), job.Dirs)
+	return checkStored(t, web, disk.OS(), job.Dirs)
 }
 
 // checkStored asserts after any number of interruptions: every URL that a correct crawl fetches was fetched and is in the
 // output once, no other is, and the audit balances.
-func checkStored(t *testing.T, web *simweb.Web, fs disk.FS, dirs []string) {
+func checkStored(t *testing.T, web *simweb.Web, fs disk.FS, dirs []string) (urls, stored, repeated int) {
 	t.Helper()
 	snap := web.Log().Snapshot()
 	want := web.Expected("drumbeat")
@@ -309,7 +353,6 @@ func checkStored(t *testing.T, web *simweb.Web, fs disk.FS, dirs []string) {
 			t.Errorf(format, args...)
 		}
 	}
-	stored, repeated := 0, 0
 	for url := range want.FetchedURLs() {
 		stored += records[url]
 		repeated += max(0, snap.Fetches[url]-1)
@@ -336,8 +379,7 @@ func checkStored(t *testing.T, web *simweb.Web, fs disk.FS, dirs []string) {
 	if !rep.Balanced() {
 		t.Errorf("audit: %v", rep.Bad)
 	}
-	t.Logf("compared: %d URLs with %d records in the output; %d fetches were repeated; checkpoint %d", want.Fetched, stored, repeated,
-		rep.Checkpoint)
+	return want.Fetched, stored, repeated
 }
 
 // storedURLs counts the response records of each URL in the output, final files and the open one alike.
