@@ -155,6 +155,13 @@ func Label(m Match, crawl, kind string) (Set, error) {
 	if m.Crawl != "" && m.Crawl != crawl {
 		return Set{}, fmt.Errorf("disk: label: directories of crawl %s for crawl %s", m.Crawl, crawl)
 	}
+	// After kill -9 an identity that is seen may not be durable yet. It must be before anything is put beside it: a power
+	// cut would leave a directory without identity that isn't empty.
+	for n := range m.Set.Paths {
+		if err := fsys.SyncDir(set.Path(n)); err != nil {
+			return Set{}, fmt.Errorf("disk: label: %w", err)
+		}
+	}
 	for n := len(m.Set.Paths); n < set.Len(); n++ {
 		if err := fsys.MkdirAll(set.Path(n)); err != nil {
 			return Set{}, fmt.Errorf("disk: label: %w", err)

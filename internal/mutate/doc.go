@@ -12,5 +12,5 @@
 //
 //	go test ./internal/mutate                                  every mutant's text is in the source; three are tried
 //	go test ./internal/mutate -timeout 3h -args -mutants all   all are tried (make mutations); a table is printed
-//	go test ./internal/mutate -args -mutants name              those whose names contain it
+//	go test ./internal/mutate -args -mutants name              those whose names match it
 package mutate

@@ -17,7 +17,7 @@ import (
 )
 
 var (
-	which    = flag.String("mutants", "ci", "mutants to be tried: ci, all, or a part of their names")
+	which    = flag.String("mutants", "ci", "mutants to be tried: ci, all, or a regular expression of names")
 	cutsFlag = flag.Int("cuts", 600, "cuts of the simulation for each mutant")
 	seedFlag = flag.Uint64("seed", 1, "seed of the simulation")
 )
@@ -50,10 +50,14 @@ func TestMutants(t *testing.T) {
 	}
 	var table strings.Builder
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
+	names, err := regexp.Compile(*which)
+	if err != nil {
+		t.Fatal(err)
+	}
 	tried, caught := 0, 0
 	for i := range mutants {
 		m := &mutants[i]
-		if *which != "all" && !(*which == "ci" && m.ci) && !(*which != "ci" && strings.Contains(m.name, *which)) {
+		if *which != "all" && !(*which == "ci" && m.ci) && !(*which != "ci" && names.MatchString(m.name)) {
 			continue
 		}
 		tried++
