@@ -67,8 +67,9 @@ type ring struct {
 
 	// step is the lock of the steps: movers share it, a checkpoint takes it alone. Nothing that waits for network, room or
 	// space may be done under it.
-	step   sync.RWMutex
-	deltas sync.Pool
+	step    sync.RWMutex
+	slowest slowest // step, waiting for the lock included
+	deltas  sync.Pool
 
 	failMu sync.Mutex // guards failed
 	failed error
@@ -155,15 +156,9 @@ func (r *ring) startMovers(ctx context.Context) {
 	r.start(ctx, "pulse", r.pulse)
 }
 
-// pausable are the structures whose emissions a checkpoint lets end first.
-func (r *ring) pausable() []interface {
-	Pause()
-	Resume()
-} {
-	return []interface {
-		Pause()
-		Resume()
-	}{r.urlSeen, r.star, r.robotsCache, r.robotsRequested}
+// pausable are the structures that emit.
+func (r *ring) pausable() []pausable {
+	return []pausable{r.urlSeen, r.star, r.robotsCache, r.robotsRequested}
 }
 
 // pldKey returns the key of the PLD that a host belongs to.
