@@ -56,12 +56,13 @@ const (
 	ReasonAwaitRobots
 	ReasonBadRecord
 	ReasonForbiddenPort
+	ReasonUnconfirmed
 	numReasons
 )
 
 var reasonNames = [numReasons]string{"", "robots", "no-such-host", "dns-failure", "connect-failure", "timeout", "reset", "tls",
 	"bad-response", "forbidden-address", "robots-unavailable", "host-backlog", "too-many-requests", "server-error",
-	"made-room", "https-failed", "await-robots", "bad-record", "forbidden-port"}
+	"made-room", "https-failed", "await-robots", "bad-record", "forbidden-port", "unconfirmed"}
 
 func (r Reason) String() string {
 	if int(r) < len(reasonNames) {
@@ -134,6 +135,7 @@ const (
 	CountLinksDropped                  // links beyond the limit of one page
 	CountLinksPort                     // links to ports that may not be connected to
 	CountLinksDraining                 // links not queued: the crawl is draining
+	CountUnconfirmed                   // exchanges and lookups that failed and did not count: the fault could be ours
 	numCounters
 )
 

@@ -75,6 +75,8 @@ type ring struct {
 	failed error
 	cancel context.CancelFunc
 	movers sync.WaitGroup
+	// running is the movers' context.
+	running context.Context
 	// fetching outlives the movers' context by stopGrace, so that exchanges under way may end; fetchers waits for them.
 	fetching context.Context
 	fetchers sync.WaitGroup
@@ -132,6 +134,9 @@ type ring struct {
 	stop           stopReason
 	space          space
 	draining       atomic.Bool // new links are not queued
+	net, dns       monitor     // exchanges, lookups
+	known          known
+	jobTried       time.Time // last robots request begun in an outage; of readRobotsFetch alone
 }
 
 // startMovers starts every goroutine of the ring. They end when ctx does; r.movers waits for them.

@@ -70,7 +70,7 @@ func (r *ring) crawl(ctx context.Context, afterFull bool) (*Result, error) {
 		return &Result{Stop: StopDone, Snapshot: *r.snapshot()}, ErrFinished
 	}
 	inner, cancel := context.WithCancel(ctx)
-	r.cancel = cancel
+	r.cancel, r.running = cancel, inner
 	defer cancel()
 	fetching, cut := context.WithCancel(context.WithoutCancel(ctx))
 	r.fetching = fetching

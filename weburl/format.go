@@ -27,6 +27,7 @@ const (
 	FlagRedirect                   // found as the target of a redirect
 	FlagRefresh                    // found as the target of a meta refresh
 	FlagSitemap                    // found in a sitemap
+	FlagUnconfirmed                // its last exchange failed in a way that could be our fault, and isn't counted yet
 )
 
 // The layout of a record, version 1. Varints are those of encoding/binary, in their shortest form only.
