@@ -22,7 +22,7 @@ const (
 
 // confirmTries is after how many failures a robots request is believed although nothing tells whether the network works. Its URLs
 // are not refused because of it: they wait for robots.txt.
-const confirmTries = 6
+const confirmTries = 3
 
 // vouchFor is for how long the word of a voucher is good; vouchOf how many are asked.
 const (
@@ -68,16 +68,18 @@ func (r *ring) watchExchange(try *probe, addr netip.Addr, parts weburl.Parts, er
 	}
 }
 
-// watchLookup does the same for the name servers. Any answer about the name is one.
-func (r *ring) watchLookup(try *probe, pld uint64, err error) {
+// watchLookup does the same for the name servers. Any answer is one, SERVFAIL too; and a name that wasn't answered before tells
+// nothing when it isn't again.
+func (r *ring) watchLookup(try *probe, pld uint64, first bool, err error) {
 	got := outcomeGood
 	var le *LookupError
-	if errors.As(err, &le) && le.Busy {
+	if err != nil && !(errors.As(err, &le) && le.NotFound) {
 		got = outcomeNone
-	} else if err != nil && !(errors.As(err, &le) && le.NotFound) {
-		got = outcomeBad
+		if le != nil && le.NoAnswer {
+			got = outcomeBad
+		}
 	}
-	if r.dns.end(try, time.Now(), pld, got, true, false) {
+	if r.dns.end(try, time.Now(), pld, got, first, false) {
 		r.tellOutage("name servers", &r.dns)
 	}
 }

@@ -31,8 +31,8 @@ const (
 	// probesLast tries decide that an outage is over: all of the last probesGood, or all but a few of them.
 	probesLast = 8
 	probesGood = 4
-	// monitorPatience ends an outage in which some tries succeed all along: then it isn't one, but how the web is now. One in
-	// which none succeeds is waited for without end.
+	// monitorPatience ends an outage in which some tries succeed all along: then it isn't one, but how the web is now. An outage of
+	// the network in which none succeeds is waited for without end.
 	monitorPatience = 15 * time.Minute
 )
 
@@ -53,6 +53,10 @@ type probe struct {
 
 // monitor judges one way to the world by what comes back on it.
 type monitor struct {
+	// strict: only when nearly nothing answers it is an outage, and it is waited for no longer than monitorPatience. For names, of
+	// which many are dead at all times, and hardly any is asked for twice; a URL is never refused for want of an answer.
+	strict bool
+
 	mu   sync.Mutex // guards all below
 	last []sample   // the oldest first; at most monitorLast, each of another source
 	mean float64    // share of failures while there is no outage
@@ -108,10 +112,14 @@ func (m *monitor) end(p *probe, now time.Time, source uint64, got outcome, known
 	m.add(sample{source: source, at: now, bad: got == outcomeBad})
 	bad, n := m.count(now)
 	threshold := min(monitorMost, m.mean+monitorJump)
-	if blind {
+	least := monitorLeast
+	if blind || m.strict {
 		threshold = monitorMost
 	}
-	if got == outcomeBad && bad >= monitorLeast && float64(bad) >= threshold*float64(n) {
+	if m.strict {
+		least = 2 * monitorLeast
+	}
+	if got == outcomeBad && bad >= least && float64(bad) >= threshold*float64(n) {
 		m.fail(now)
 		return true
 	}
@@ -171,7 +179,7 @@ func (m *monitor) over(now time.Time, blind bool) bool {
 	}
 	switch {
 	case n >= probesGood && bad == 0, n >= probesLast && float64(bad) <= 1+1.5*m.mean*probesLast:
-	case now.Sub(m.since) >= monitorPatience && (m.good || blind):
+	case now.Sub(m.since) >= monitorPatience && (m.good || blind || m.strict):
 		m.mean = float64(bad) / float64(max(1, n))
 	default:
 		return false

@@ -148,7 +148,7 @@ func (r *ring) doRobots(ctx context.Context, seq int64, rec []byte) error {
 	resp := r.workers.response()
 	defer r.workers.release(resp)
 	began, doubt := time.Now(), false
-	addrs, expires, err := r.lookup(ctx, weburl.Split(job.Origin).Host)
+	addrs, expires, err := r.lookup(ctx, weburl.Split(job.Origin).Host, job.Tries == 0)
 	if ctx.Err() != nil {
 		return nil // stays in flight: the last checkpoint has it
 	}
@@ -234,8 +234,8 @@ func (r *ring) deferRobots(seq int64, rec []byte, until time.Time, unconfirmed i
 	return err
 }
 
-// lookup resolves a host; an address stands for itself.
-func (r *ring) lookup(ctx context.Context, host []byte) ([]netip.Addr, time.Time, error) {
+// lookup resolves a host; an address stands for itself. first is false when it is repeated because it failed.
+func (r *ring) lookup(ctx context.Context, host []byte, first bool) ([]netip.Addr, time.Time, error) {
 	name := string(host)
 	if len(name) > 2 && name[0] == '[' {
 		name = name[1 : len(name)-1]
@@ -248,7 +248,7 @@ func (r *ring) lookup(ctx context.Context, host []byte) ([]netip.Addr, time.Time
 	try := r.dns.begin()
 	answer, err := r.opt.Resolver.LookupHost(ctx, name, pld)
 	if ctx.Err() == nil {
-		r.watchLookup(try, r.hasher.PLDKey([]byte(pld)), err)
+		r.watchLookup(try, r.hasher.PLDKey([]byte(pld)), first, err)
 	}
 	if err != nil {
 		return nil, time.Time{}, err
@@ -329,7 +329,7 @@ func (r *ring) getRobots(ctx context.Context, job *robotsJob, resp *fetch.Respon
 			f.Kind = robots.BadRedirect
 			return doubt, nil
 		}
-		if addrs, _, err = r.lookup(ctx, target.Host); errors.Is(err, errForbidden) {
+		if addrs, _, err = r.lookup(ctx, target.Host, job.Tries == 0); errors.Is(err, errForbidden) {
 			f.Kind = robots.BadRedirect // as in getThrough's error: the origin itself isn't forbidden
 			return doubt, nil
 		} else if err != nil {

@@ -182,6 +182,7 @@ func newRing(opt Options) *ring {
 	r.set = disk.Set{FS: r.meter, Paths: opt.Dirs}
 	r.out = disk.Set{FS: r.meter, Paths: opt.Out}
 	r.draining.Store(opt.Drain)
+	r.dns.strict = true
 	r.robotsJobs = &robotsJobs{inFlight: map[int64][]byte{}}
 	r.waiting = &awaiting{}
 	r.sketches = newSketches()
