@@ -96,6 +96,7 @@ func (r *ring) tellOutage(what string, m *monitor) {
 	}
 	r.touch()
 	r.wakeJobs.raise()
+	r.wakeDispatch.raise()
 	r.opt.Log.Warn("the outage is over: fetching goes on", "of", what, "lasted", time.Since(since).Round(time.Second))
 }
 

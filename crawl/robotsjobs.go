@@ -100,7 +100,11 @@ func (j *robotsJobs) snapshot() [][]byte {
 // readRobotsFetch takes requests from QD, as many at once as Options.RobotsInFlight says.
 func (r *ring) readRobotsFetch(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if r.robotsJobs.len() >= r.opt.RobotsInFlight || r.space.why() != "" || r.inOutage() && time.Since(r.jobTried) < trickle {
+		if r.inOutage() && time.Since(r.jobTried) < trickle {
+			sleep(ctx, trickle-time.Since(r.jobTried))
+			continue
+		}
+		if r.robotsJobs.len() >= r.opt.RobotsInFlight || r.space.why() != "" {
 			r.await(ctx, r.wakeJobs, wakeAfter)
 			continue
 		}

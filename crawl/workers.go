@@ -135,6 +135,9 @@ func (r *ring) nextGrant(ctx context.Context, timer *time.Timer) *polite.Grant {
 				r.wakeReady.raise()
 			}
 		}
+		if r.inOutage() {
+			wait = min(wait, trickle)
+		}
 		timer.Reset(max(min(wait, wakeAfter), time.Microsecond))
 		select {
 		case <-r.polite.Ready():
