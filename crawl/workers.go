@@ -65,14 +65,18 @@ func (w *workers) release(resp *fetch.Response) {
 	}
 }
 
-// enterRobots waits until one more robots.txt may be parsed; false when ctx ends.
+// enterRobots waits until one more robots.txt may be parsed; false when ctx has ended.
 func (w *workers) enterRobots(ctx context.Context) bool {
 	select {
 	case w.robots <- struct{}{}:
-		return true
 	case <-ctx.Done():
 		return false
 	}
+	if ctx.Err() != nil { // what was cut off by that mustn't pass for an outcome
+		w.leaveRobots()
+		return false
+	}
+	return true
 }
 
 func (w *workers) leaveRobots() { <-w.robots }
