@@ -4,13 +4,14 @@ import (
 	"errors"
 	"syscall"
 
+	"drumbeat/crawl"
 	"drumbeat/disk"
 )
 
 // The exit codes, as README.md and docs/OPERATING.md have them.
 const (
 	exitDone      = 0  // done: nothing is left to fetch
-	exitFailure   = 1  // a failure that has no code of its own; audit: the books don't balance
+	exitFailure   = 1  // a failure that has no code of its own; audit: the books don't balance; repair --dry-run: there is something to do
 	exitUsage     = 2  // a bad flag or bad input
 	exitDiskFull  = 3  // no space left
 	exitDirectory = 4  // the directory is in use, belongs to something else, or exists and --new was given
@@ -50,7 +51,7 @@ func exitCode(err error) int {
 		return end.code
 	case errors.As(err, &usage):
 		return exitUsage
-	case errors.As(err, &damage):
+	case errors.As(err, &damage), errors.Is(err, crawl.ErrRepairing):
 		return exitDamage
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return exitDiskFull

@@ -20,6 +20,7 @@ type cli struct {
 	Demo    demoCmd    `cmd:"" help:"Crawl a synthetic web that is served by this very process on loopback."`
 	Explain explainCmd `cmd:"" help:"Say what the crawler thinks of a thing. Without arguments: JSON lines in, JSON lines out."`
 	Audit   auditCmd   `cmd:"" help:"Read the files of a stopped crawl and prove that no URL was lost or doubled."`
+	Repair  repairCmd  `cmd:"" help:"Bring a stopped crawl with damaged files to a state that balances and can go on, and say what is lost. Nothing is deleted: what it replaces it moves to DIR/state/damaged."`
 	Bench   benchCmd   `cmd:"" help:"Measure this machine, and compute what the paper's formulas promise for it."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }
@@ -157,6 +158,12 @@ type explainPLDCmd struct {
 type auditCmd struct {
 	Dir  []string `arg:"" name:"dir" help:"Directories of the crawl, all of them."`
 	Deep bool     `help:"Also verify every checksum, WARC files, index and logs, and look up the key of each URL in URLseen. Goes on behind damage and lists it."`
+	auditFlags
+}
+
+type repairCmd struct {
+	Dir    []string `arg:"" name:"dir" help:"Directories of the crawl, all of them."`
+	DryRun bool     `help:"Say what would be done and what is lost, and change nothing."`
 	auditFlags
 }
 

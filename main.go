@@ -86,6 +86,8 @@ func advice(err error) string {
 		return "; raise the limit of open files (ulimit -n) or lower --connections, and run the same command: it goes on from the last checkpoint"
 	case errors.Is(err, syscall.ENFILE):
 		return "; the whole system has too many files open: close some and run the same command: it goes on from the last checkpoint"
+	case exitCode(err) == exitDamage:
+		return "; drumbeat audit --deep lists all damage, drumbeat repair --dry-run what can be done"
 	}
 	return ""
 }

@@ -271,3 +271,25 @@ func Files(set disk.Set, name string, st *State) []string {
 	}
 	return names
 }
+
+// EachQueue calls fn with the name and state of every queue of st, QF's generations as number Failed, and puts what it returns
+// into st. It is for those who make queues anew from what could be read of them.
+func EachQueue(name string, st *State, fn func(qname string, n Number, q *queue.State) (*queue.State, error)) error {
+	for i := range st.Queues {
+		qs := &st.Queues[i]
+		q, err := fn(queueName(name, Number(qs.N)), Number(qs.N), qs.State)
+		if err != nil {
+			return err
+		}
+		qs.State = q
+	}
+	for i := range st.Failed {
+		qs := &st.Failed[i]
+		q, err := fn(failedName(name, uint64(qs.N)), Failed, qs.State)
+		if err != nil {
+			return err
+		}
+		qs.State = q
+	}
+	return nil
+}

@@ -93,6 +93,8 @@ type AuditOptions struct {
 	// Progress, if set, is called every ProgressEvery, 0 meaning 1 s, from another goroutine, and once at the end.
 	Progress      func(AuditProgress)
 	ProgressEvery time.Duration
+
+	repairing bool
 }
 
 // AuditProgress is how far an audit is.
@@ -148,6 +150,9 @@ func openAudit(opt *AuditOptions) (*ring, *manifest, error) {
 		return r, nil, fmt.Errorf("crawl: %s holds no crawl: %w", opt.Dirs[0], ErrIncompatible)
 	}
 	r.set, r.out = match.Set, match.Set
+	if err := r.refuseRepairing(); err != nil && !opt.repairing {
+		return r, nil, err
+	}
 	m, err := readManifest(r.set)
 	if err != nil {
 		return r, nil, err

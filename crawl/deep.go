@@ -77,8 +77,8 @@ type OutputReport struct {
 	Checked  bool // false: the output's directories were not given
 	WARC     warc.Verified
 	LogLines int64
-	// StoredAll: the WARC files hold every fetched URL; RefusedAll: the crawl log holds every refused one. Then every
-	// ended URL is known by its key, not by number alone.
+	// StoredAll: output and crawl log name every fetched URL; RefusedAll: the crawl log names every refused one. Then
+	// every ended URL is known by its key, not by number alone.
 	StoredAll, RefusedAll bool
 	Disagree              int64 // lines of the crawl log about a stored response that isn't where they say
 }
@@ -119,8 +119,8 @@ type deepAudit struct {
 
 	files   [numPlaces]weburl.Sum
 	seen    weburl.Sum
-	stored  weburl.Sum // responses in the output
-	refused weburl.Sum // refusals in the crawl log
+	fetched weburl.Sum // URLs with a response in the output or a line of it in the crawl log
+	refused weburl.Sum // URLs with a refusal in the crawl log
 	// visit, if set, is called with every key and its entries, seen telling whether it is in URLseen.
 	visit func(key uint64, entries []taggedKey, seen bool) error
 	row   *StructureReport
@@ -262,15 +262,16 @@ func (x *deepAudit) scanOutput() error {
 	}
 	out.WARC, err = warc.VerifyFiles(x.r.warcOptions(), ws, warc.Verify{
 		MaxBlock: max(64<<20, x.opt.RAMBytes/2),
-		Capture: func(c *warc.Capture) error {
-			key := x.r.hasher.URLKey([]byte(c.URL))
-			x.stored.Add(key)
-			return x.sorter.add(taggedKey{key: key, tag: tagStored, mark: markOf(c.File, c.Offset, c.Status)})
-		},
-		Damaged: x.damage,
+		Capture:  x.capture, Indexed: x.capture, Damaged: x.damage,
 	})
 	x.row.Records = out.WARC.Records
 	return err
+}
+
+// capture takes a stored response.
+func (x *deepAudit) capture(c *warc.Capture) error {
+	key := x.r.hasher.URLKey([]byte(c.URL))
+	return x.sorter.add(taggedKey{key: key, tag: tagStored, mark: markOf(c.File, c.Offset, c.Status)})
 }
 
 // logEntry takes a line of the crawl log.
@@ -281,14 +282,22 @@ func (x *deepAudit) logEntry(e *crawllog.Entry) error {
 		if e.File != "" {
 			k.mark = markOf(e.File, e.Offset, e.Status)
 		}
-	} else {
-		x.refused.Add(k.key)
 	}
 	return x.sorter.add(k)
 }
 
 // compareKeys goes through URLseen's keys and all others side by side, in order.
 func (x *deepAudit) compareKeys() error {
+	return x.eachKey(func(key uint64, entries []taggedKey, seen bool) error {
+		if seen {
+			x.seen.Add(key)
+		}
+		return x.compare(key, entries, seen)
+	})
+}
+
+// eachKey calls fn for each key that is in URLseen (seen) or was met elsewhere, in order.
+func (x *deepAudit) eachKey(fn func(key uint64, entries []taggedKey, seen bool) error) error {
 	stream, err := x.sorter.sorted()
 	if err != nil {
 		return err
@@ -304,9 +313,8 @@ func (x *deepAudit) compareKeys() error {
 		return err
 	}
 	err = x.scanSeen(func(key drum.Key, _ []byte) error {
-		x.seen.Add(uint64(key))
 		for more && group[0].key < uint64(key) {
-			if err := x.compare(group[0].key, group, false); err != nil {
+			if err := fn(group[0].key, group, false); err != nil {
 				return err
 			}
 			if err := next(); err != nil {
@@ -314,15 +322,15 @@ func (x *deepAudit) compareKeys() error {
 			}
 		}
 		if more && group[0].key == uint64(key) {
-			if err := x.compare(uint64(key), group, true); err != nil {
+			if err := fn(uint64(key), group, true); err != nil {
 				return err
 			}
 			return next()
 		}
-		return x.compare(uint64(key), nil, true)
+		return fn(uint64(key), nil, true)
 	})
 	for err == nil && more {
-		if err = x.compare(group[0].key, group, false); err == nil {
+		if err = fn(group[0].key, group, false); err == nil {
 			err = next()
 		}
 	}
@@ -343,6 +351,12 @@ func (x *deepAudit) compare(key uint64, entries []taggedKey, seen bool) error {
 		default:
 			live++
 		}
+	}
+	if stored+logged > 0 {
+		x.fetched.Add(key)
+	}
+	if refused > 0 {
+		x.refused.Add(key)
 	}
 	k := &x.rep.Keys
 	ended := max(stored, logged) + refused
@@ -408,7 +422,7 @@ func tagName(tag uint8) string {
 func (x *deepAudit) conclude() {
 	rep, out := x.rep, &x.rep.Output
 	fetched, refused := x.m.Accounts.Places[PlaceFetched], x.m.Accounts.Places[PlaceRefused]
-	out.StoredAll = out.Checked && x.stored.N >= fetched.N
+	out.StoredAll = x.fetched.N >= fetched.N
 	out.RefusedAll = x.refused.N >= refused.N
 	rep.AuditReport = *balance(x.m, &x.files, x.seen)
 	bad := func(format string, args ...any) { rep.Bad = append(rep.Bad, fmt.Sprintf(format, args...)) }
@@ -421,10 +435,10 @@ func (x *deepAudit) conclude() {
 		}
 	}
 	if out.StoredAll {
-		ended(PlaceFetched, x.stored, "the WARC files")
+		ended(PlaceFetched, x.fetched, "output and crawl log")
 	}
 	if out.RefusedAll {
-		ended(PlaceRefused, x.refused, "the crawl log's lines")
+		ended(PlaceRefused, x.refused, "the crawl log")
 	}
 	k := &rep.Keys
 	if k.NotSeen > 0 {

@@ -105,7 +105,7 @@ func TestDeepAuditWithMovedOutput(t *testing.T) {
 			t.Fatal(err)
 		}
 		rep := deep(t, fs, &opt)
-		if !rep.Balanced() || rep.Output.WARC.AbsentFiles != 1 || rep.Output.StoredAll {
+		if !rep.Balanced() || rep.Output.WARC.AbsentFiles != 1 || !rep.Output.StoredAll {
 			t.Errorf("%s moved away: %+v, %v, %v", name, rep.Output, rep.Damages, rep.Bad)
 		}
 	})

@@ -52,6 +52,9 @@ func (r *ring) takeDirectories() error {
 	if r.set, err = r.label(r.opt.Dirs, kindState); err != nil {
 		return err
 	}
+	if err = r.refuseRepairing(); err != nil {
+		return err
+	}
 	r.out = r.set
 	if separate {
 		if r.out, err = r.label(r.opt.Out, kindOutput); err != nil {

@@ -134,8 +134,7 @@ func (g goResolver) LookupHost(ctx context.Context, host, _ string) (Lookup, err
 	addrs, err := g.r.LookupNetIP(ctx, "ip4", host+".")
 	if err != nil {
 		var de *net.DNSError
-		return Lookup{}, &LookupError{Host: host, Err: err, NotFound: errors.As(err, &de) && de.IsNotFound,
-			NoAnswer: de != nil && de.IsTimeout}
+		return Lookup{}, &LookupError{Host: host, Err: err, NotFound: errors.As(err, &de) && de.IsNotFound}
 	}
 	for i := range addrs {
 		addrs[i] = addrs[i].Unmap()

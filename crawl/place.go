@@ -56,13 +56,13 @@ const (
 	ReasonAwaitRobots
 	ReasonBadRecord
 	ReasonForbiddenPort
-	ReasonUnconfirmed
+	ReasonLost
 	numReasons
 )
 
 var reasonNames = [numReasons]string{"", "robots", "no-such-host", "dns-failure", "connect-failure", "timeout", "reset", "tls",
 	"bad-response", "forbidden-address", "robots-unavailable", "host-backlog", "too-many-requests", "server-error",
-	"made-room", "https-failed", "await-robots", "bad-record", "forbidden-port", "unconfirmed"}
+	"made-room", "https-failed", "await-robots", "bad-record", "forbidden-port", "lost-to-damage"}
 
 func (r Reason) String() string {
 	if int(r) < len(reasonNames) {
@@ -135,7 +135,6 @@ const (
 	CountLinksDropped                  // links beyond the limit of one page
 	CountLinksPort                     // links to ports that may not be connected to
 	CountLinksDraining                 // links not queued: the crawl is draining
-	CountUnconfirmed                   // exchanges and lookups that failed and did not count: the fault could be ours
 	numCounters
 )
 

@@ -183,3 +183,9 @@ func (s *scanner) lines(text []byte, path string, off int64) error {
 	}
 	return nil
 }
+
+// Files are the options of the store of the files, for those who look at volumes.
+func (o Options) Files() outfile.Options {
+	_ = o.defaults() // no directory: no files
+	return o.outfile()
+}

@@ -22,7 +22,7 @@ type CorruptError struct {
 	Want, Got string
 }
 
-// Error names the place, both values and the command that examines a crawl.
+// Error names the place and both values.
 func (e *CorruptError) Error() string {
-	return fmt.Sprintf("disk: %s at %d: want %s, got %s; run drumbeat audit", e.Path, e.Offset, e.Want, e.Got)
+	return fmt.Sprintf("disk: %s at %d: want %s, got %s", e.Path, e.Offset, e.Want, e.Got)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"sync"
-	"sync/atomic"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -33,7 +32,6 @@ type Tails struct {
 	set   Set
 	gen   uint64
 	files []tailFile
-	other atomic.Int64
 }
 
 type tailFile struct {
@@ -150,12 +148,9 @@ func (tf *tailFile) close() error {
 	return err
 }
 
-// Count adds n to Bytes: what a structure saved at this checkpoint in files of its own.
-func (t *Tails) Count(n int64) { t.other.Add(n) }
-
-// Bytes returns how much has been written to all directories, headers included, and what was counted.
+// Bytes returns how much has been written to all directories, headers included.
 func (t *Tails) Bytes() int64 {
-	sum := t.other.Load()
+	var sum int64
 	for dir := range t.files {
 		tf := &t.files[dir]
 		tf.mu.Lock()

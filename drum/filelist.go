@@ -24,6 +24,11 @@ func Files(set disk.Set, name string, st *State) []string {
 			add(o.partPath(uniqueKind, u.Dir, u.Gen))
 		}
 	}
+	for _, b := range st.Buffered {
+		if inSet(b.Dir) {
+			add(o.path(b.Dir, buffersName(b.Gen)))
+		}
+	}
 	for i := range st.Inputs {
 		is := &st.Inputs[i]
 		for kind, s := range map[blockKind]StreamState{keyBlocks: is.Keys, auxBlocks: is.Aux} {

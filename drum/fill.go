@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// Fill writes the cache of a store that has none yet: next gives the entries, keys ascending, until ok is false. It is for
-// a store that is made anew from what could be read of another one.
-func (d *Drum) Fill(next func() (key Key, value []byte, ok bool, err error)) error {
+// Fill writes the cache of a store that has none yet: run hands its entries to add, keys ascending. It is for a store that is
+// made anew from what could be read of another one.
+func (d *Drum) Fill(run func(add func(key Key, value []byte) error) error) error {
 	d.passMu.Lock()
 	defer d.passMu.Unlock()
 	if err := d.failed(); err != nil {
@@ -16,47 +16,50 @@ func (d *Drum) Fill(next func() (key Key, value []byte, ok bool, err error)) err
 	if d.keys.Load() > 0 {
 		return fmt.Errorf("drum: fill %s: it has entries", d.opt.Name)
 	}
-	p := newPass(d)
-	err := p.fill(next)
-	if closeErr := p.close(); err != nil || closeErr != nil {
+	f := filling{p: newPass(d), bucket: -1}
+	err := run(f.add)
+	if err == nil {
+		err = f.end()
+	}
+	if closeErr := f.p.close(); err != nil || closeErr != nil {
 		err = fmt.Errorf("drum: fill %s: %w", d.opt.Name, errors.Join(err, closeErr))
 		d.fail(err)
 	}
 	return err
 }
 
-func (p *pass) fill(next func() (Key, []byte, bool, error)) error {
-	d, bucket := p.d, -1
-	last, some := Key(0), false
-	for {
-		key, value, ok, err := next()
+// filling is a cache on its way to the disk.
+type filling struct {
+	p      *pass
+	bucket int // whose part is being written; -1: none
+	last   Key
+}
+
+func (f *filling) add(key Key, value []byte) error {
+	d := f.p.d
+	if f.bucket >= 0 && key <= f.last {
+		return fmt.Errorf("key %x after %x", key, f.last)
+	}
+	if i := int(uint64(key) >> d.shift); i != f.bucket {
+		if err := f.end(); err != nil {
+			return err
+		}
+		pf, err := f.p.file((i + 1) % d.dirs())
 		if err != nil {
 			return err
 		}
-		if ok && some && key <= last {
-			return fmt.Errorf("key %x after %x", key, last)
-		}
-		if i := int(uint64(key) >> d.shift); !ok || i != bucket {
-			if bucket >= 0 {
-				if err := p.endFill(bucket); err != nil {
-					return err
-				}
-			}
-			if !ok {
-				return nil
-			}
-			pf, err := p.file((i + 1) % d.dirs())
-			if err != nil {
-				return err
-			}
-			p.w.open(pf, i, d.opt.Codec)
-			bucket = i
-		}
-		last, some = key, true
-		if err := p.w.add(uint64(key), value); err != nil {
-			return err
-		}
+		f.p.w.open(pf, i, d.opt.Codec)
+		f.bucket = i
 	}
+	f.last = key
+	return f.p.w.add(uint64(key), value)
+}
+
+func (f *filling) end() error {
+	if f.bucket < 0 {
+		return nil
+	}
+	return f.p.endFill(f.bucket)
 }
 
 // endFill makes the part just written the bucket's.

@@ -185,13 +185,13 @@ func TestFill(t *testing.T) {
 			must(t, w.d.Close())
 			copied := newWorld(t, disk.NewMem(1), w.opt, 2)
 			must(t, copied.open())
-			must(t, copied.d.Fill(func() (Key, []byte, bool, error) {
-				if len(all) == 0 {
-					return 0, nil, false, nil
+			must(t, copied.d.Fill(func(add func(Key, []byte) error) error {
+				for _, e := range all {
+					if err := add(e.key, e.value); err != nil {
+						return err
+					}
 				}
-				e := all[0]
-				all = all[1:]
-				return e.key, e.value, true, nil
+				return nil
 			}))
 			must(t, copied.checkpoint(nil))
 			must(t, copied.d.Close())

@@ -230,3 +230,15 @@ func CalendarFiles(set disk.Set, name string, st *CalendarState) []string {
 	}
 	return names
 }
+
+// EachSlot calls fn with the name and state of the queue of every slot of st and puts what it returns into st.
+func EachSlot(name string, st *CalendarState, fn func(qname string, q *State) (*State, error)) error {
+	for i := range st.Slots {
+		q, err := fn(slotName(name, st.Slots[i].Number), st.Slots[i].Queue)
+		if err != nil {
+			return err
+		}
+		st.Slots[i].Queue = q
+	}
+	return nil
+}

@@ -175,3 +175,21 @@ func WalkPLDs(set disk.Set, name string, st *State, fn func(pld uint64, record P
 
 // Stores returns the names of the two drums of a Star, for those who read their files.
 func Stores(name string) (edges, indegree string) { return edgesName(name), indegreeName(name) }
+
+// MakeRanking is the ranking of a checkpoint's tail, made anew from the PLDs that can be read of st: the ranks largest. The
+// in-degrees of the budget function in force are left to the next one.
+func MakeRanking(set disk.Set, name string, st *State, ranks int) ([]byte, error) {
+	r := newRanking(ranks)
+	_, err := drum.ScanState(set, indegreeName(name), st.Indegree, drum.Scan{
+		Entry: func(key drum.Key, value []byte) error {
+			if len(value) == RecordBytes {
+				var record PLD
+				record.Decode(value)
+				r.set(uint64(key), record.Indegree)
+			}
+			return nil
+		},
+		Damaged: func(error) error { return nil },
+	})
+	return appendRanking(nil, r.sorted(), nil), err
+}

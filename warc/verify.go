@@ -21,6 +21,9 @@ type Verify struct {
 	MaxBlock int64
 	// Capture gets each response record that is whole, in order of the files; valid during the call.
 	Capture func(c *Capture) error
+	// Indexed, if set, gets the captures that only an index line tells of: their record can't be read, or its file was moved
+	// away.
+	Indexed func(c *Capture) error
 	// Damaged gets what is wrong with a file; the rest of it is read on. nil: the first damage ends it.
 	Damaged func(err error) error
 }
@@ -123,8 +126,13 @@ func (x *verifier) volume(c *outfile.Content) error {
 	} else {
 		x.sum.AbsentIndexes++
 	}
-	if empty(data) {
-		return nil // moved away: counted by serial
+	if empty(data) { // moved away: counted by serial
+		for at, l := range lines {
+			if err := x.indexed(c, at, l); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	x.sum.Files++
 	return x.open(data, func(b *outfile.Bytes) error { return x.data(c, data, b, lines) })
@@ -280,6 +288,9 @@ func (x *verifier) data(c *outfile.Content, s outfile.StreamContent, b *outfile.
 		}
 	}
 	for at, l := range lines {
+		if err := x.indexed(c, at, l); err != nil {
+			return err
+		}
 		if lost && at < b.Size() {
 			continue // said already
 		}
@@ -288,6 +299,14 @@ func (x *verifier) data(c *outfile.Content, s outfile.StreamContent, b *outfile.
 		}
 	}
 	return nil
+}
+
+// indexed hands on what a line of the index alone tells.
+func (x *verifier) indexed(c *outfile.Content, at int64, l line) error {
+	if x.v.Indexed == nil {
+		return nil
+	}
+	return x.v.Indexed(&Capture{File: c.Name + dataSuffix, Offset: at, Length: l.length, URL: l.url, Status: l.status, Digest: l.digest})
 }
 
 // record verifies one record; the index line of a response is taken out of lines.
@@ -390,4 +409,10 @@ func hasPayload(block []byte, want string) bool {
 		}
 	}
 	return false
+}
+
+// Files are the options of the store of the files, for those who look at volumes.
+func (o Options) Files() outfile.Options {
+	o.defaults()
+	return o.outfile()
 }

@@ -183,3 +183,40 @@ func (b *Bytes) Close() error {
 	}
 	return b.f.Close()
 }
+
+// Whole tells whether a Store could be opened with a volume: its files are as long as they should be, and their tails can be
+// read.
+func Whole(opt Options, v Volume) bool {
+	if v.Dir < 0 || v.Dir >= opt.Set.Len() || len(v.Streams) != len(opt.Streams) {
+		return false
+	}
+	for i, want := range v.Streams {
+		c, err := contentOf(opt, v, i, want)
+		if err != nil {
+			return false
+		}
+		if v.Closed && !strings.HasSuffix(c.Path, openSuffix) {
+			continue // final, or moved away
+		}
+		b, err := c.Open(opt.Set.FS, opt.State)
+		if b != nil {
+			err = errors.Join(err, b.Close())
+		}
+		if err != nil {
+			return false
+		}
+		if size, err := opt.Set.FS.Size(c.Path); v.Closed && (err != nil || size != want.Size) {
+			return false
+		}
+	}
+	return true
+}
+
+// OpenFiles returns the paths at which the files of a volume are while it isn't final.
+func OpenFiles(opt Options, v Volume) []string {
+	var paths []string
+	for _, s := range opt.Streams {
+		paths = append(paths, opt.Set.Path(v.Dir, opt.Sub, v.Name+s.Suffix+openSuffix))
+	}
+	return paths
+}

@@ -1,0 +1,482 @@
+package crawl
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"time"
+
+	"drumbeat/crawllog"
+	"drumbeat/disk"
+	"drumbeat/star"
+	"drumbeat/weburl"
+)
+
+// RepairReport is what Repair found, did (or, dry, would do) and what is lost.
+type RepairReport struct {
+	Deep *DeepReport // of the crawl as it was found
+	// Finished: an earlier repair was cut off, and has been brought to its end first.
+	Finished bool
+	Dry      bool
+	// Actions are what was done, in order.
+	Actions []string
+	// Lost URLs were in a damaged place. Of these, Forgotten were taken out of URLseen, so that they are new when a link or
+	// the seeds lead to them again; Unnamed can't be told from those that ended, and are counted as refused for
+	// ReasonLost.
+	Forgotten, Unnamed int64
+	// Again: texts of links that are given to URLseen once more, since what it had decided about them is lost.
+	Again int64
+	// Unseen keys are missing in URLseen and could not be restored: those URLs may be fetched again.
+	Unseen int64
+	// Doubled records of one URL were dropped.
+	Doubled int64
+	// Left is what is damaged and stays as it is.
+	Left []string
+	// Aside is the directory, under each of the crawl's, that has the files that were replaced; "" if there are none.
+	Aside string
+}
+
+// Nothing is true when there was nothing to do.
+func (r *RepairReport) Nothing() bool { return len(r.Actions) == 0 }
+
+// RepairOptions say what is repaired, and how.
+type RepairOptions struct {
+	AuditOptions
+	// DryRun finds out what would be done and lost, and changes nothing.
+	DryRun bool
+	// hook is called at places where the tests cut the program off.
+	hook func(place string)
+}
+
+// ErrRepairing refuses a crawl in the middle of a repair.
+var ErrRepairing = errors.New("a repair of this crawl was cut off; run drumbeat repair again")
+
+const (
+	journalName = "state/REPAIR"
+	shadowDir   = "repair-tmp"
+)
+
+// Repair brings a stopped crawl with damaged files to a state that balances and can go on: it reads everything as AuditDeep
+// does; makes each damaged structure anew from what can be read of it; takes those keys out of URLseen whose URLs are in
+// no place any more, so that they can be found again; and corrects the accounts. What it replaces it moves to
+// state/damaged. Nothing changes before all that is new is durable; cut off, it is finished by the next Repair.
+func Repair(opt RepairOptions) (rep *RepairReport, err error) {
+	if opt.FS == nil {
+		opt.FS = disk.OS()
+	}
+	rep = &RepairReport{Dry: opt.DryRun}
+	if opt.hook == nil {
+		opt.hook = func(string) {}
+	}
+	r, m, err := openRepair(&opt, rep)
+	if r != nil {
+		defer func() { err = errors.Join(err, r.unlock()) }()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if r.separateOut && r.out.Len() == 0 {
+		return nil, fmt.Errorf("crawl: the output is elsewhere: give its directories too (--out): %w", ErrIncompatible)
+	}
+	x, err := r.newDeepAudit(m, &opt.AuditOptions)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, x.close()) }()
+	w := &repair{deepAudit: x, opt: &opt, out: rep, hook: opt.hook, later: map[uint8]int64{}, doubled: map[uint64]*doubledKey{}}
+	x.visit = w.noteDoubled
+	if err := x.run(); err != nil {
+		return nil, err
+	}
+	rep.Deep = x.rep
+	x.visit = nil
+	w.decide()
+	if rep.Nothing() || opt.DryRun {
+		return rep, nil
+	}
+	return rep, w.run()
+}
+
+// openRepair is openAudit that first finishes what an earlier repair has begun, and says what can't be repaired.
+func openRepair(opt *RepairOptions, rep *RepairReport) (*ring, *manifest, error) {
+	opt.repairing = true
+	r, m, err := openAudit(&opt.AuditOptions)
+	if r != nil && r.set.Len() > 0 && !opt.DryRun {
+		finished, finishErr := r.finishRepair(opt.hook)
+		if finishErr != nil {
+			return r, nil, finishErr
+		}
+		if finished {
+			rep.Finished = true
+			if err := r.unlock(); err != nil {
+				return nil, nil, err
+			}
+			r, m, err = openAudit(&opt.AuditOptions)
+		}
+	}
+	if err != nil {
+		return r, nil, cantRepair(err)
+	}
+	if opt.DryRun {
+		return r, m, nil
+	}
+	if err := r.repairSuffixes(m, rep); err != nil {
+		return r, nil, err
+	}
+	return r, m, r.removeShadow()
+}
+
+// cantRepair says what the loss of a file means that nothing else holds.
+func cantRepair(err error) error {
+	text := err.Error()
+	why := ""
+	switch {
+	case errors.Is(err, ErrIncompatible):
+	case strings.Contains(text, manifestName):
+		why = "it alone says which files belong to the crawl, and a former one would name files that are gone"
+	case strings.Contains(text, secretName) || strings.Contains(text, "hash secret"):
+		why = "without the secret no key can be made again"
+	}
+	if why == "" {
+		return err
+	}
+	return fmt.Errorf("crawl: nothing can be done, %s; pages and logs are whole; crawl anew in another directory: %w", why, err)
+}
+
+// repairSuffixes writes a lost copy of the public suffix list anew, if the program's own is the same.
+func (r *ring) repairSuffixes(m *manifest, rep *RepairReport) error {
+	r.opt.PrivateSuffixes = m.Frozen.Private
+	err := r.openSuffixes(true)
+	if err == nil && r.suffixes.Digest() == m.Frozen.Suffixes {
+		return nil
+	}
+	own := weburl.NewSuffixes(m.Frozen.Private)
+	if own.Digest() != m.Frozen.Suffixes {
+		return fmt.Errorf("crawl: %s is damaged, and this program's list is another one; put the list back that the crawl began with: %w",
+			r.set.Path(0, suffixesName), errors.Join(err, ErrIncompatible))
+	}
+	var b strings.Builder
+	if _, err := own.WriteTo(&b); err != nil {
+		return err
+	}
+	if err := disk.WriteFileAtomic(r.set.FS, r.set.Path(0, suffixesName), []byte(b.String())); err != nil {
+		return fmt.Errorf("crawl: repair: %w", err)
+	}
+	rep.Actions = append(rep.Actions, "the public suffix list is written anew: this program's is the same")
+	return nil
+}
+
+// doubledKey is a key met in more than one place.
+type doubledKey struct {
+	ended bool // then no place may have it
+	kept  bool // a place that was made anew has it
+}
+
+// maxDoubled bounds the doubled keys that Repair remembers.
+const maxDoubled = 1 << 20
+
+// repair is the work of Repair.
+type repair struct {
+	*deepAudit
+	opt  *RepairOptions
+	out  *RepairReport
+	hook func(string)
+
+	rebuild  map[string]bool // structures to be made anew
+	doubled  map[uint64]*doubledKey
+	inPlaces [numPlaces]bool // that hold doubled keys
+	known    bool            // every ended key is known: a key that is in no place is lost
+	later    map[uint8]int64 // records of later by reason
+
+	gen      uint64
+	shadow   disk.Set
+	tails    *disk.Tails
+	next     manifest
+	journal  journal
+	newSeen  weburl.Sum // of URLseen's keys
+	replaced map[string]bool
+}
+
+// noteDoubled remembers the keys that are in a place too many.
+func (w *repair) noteDoubled(key uint64, entries []taggedKey, _ bool) error {
+	live, ended := 0, false
+	for _, e := range entries {
+		if e.tag < uint8(numPlaces) {
+			live++
+		} else {
+			ended = true
+		}
+	}
+	if live == 0 || live == 1 && !ended || len(w.doubled) >= maxDoubled {
+		return nil
+	}
+	w.doubled[key] = &doubledKey{ended: ended}
+	for _, e := range entries {
+		if e.tag < uint8(numPlaces) {
+			w.inPlaces[e.tag] = true
+		}
+	}
+	return nil
+}
+
+// structuresOf are the structures that hold the URLs of a place.
+func structureOf(p Place) string {
+	switch p {
+	case PlaceStar:
+		_, indegree := star.Stores(nameStar)
+		return indegree
+	case PlaceBeast, PlaceFailed:
+		return nameBeast
+	case PlaceRobotsCheck:
+		return nameRobotsCache
+	case PlaceAwaitRobots:
+		return nameAwaitRobots
+	case PlaceReady:
+		return nameReady
+	case PlaceRAM:
+		return nameRAM
+	case PlaceLater:
+		return nameLater
+	}
+	return nameURLSeen
+}
+
+// decide finds out what is to be done, and says so.
+func (w *repair) decide() {
+	do := func(format string, args ...any) { w.out.Actions = append(w.out.Actions, fmt.Sprintf(format, args...)) }
+	w.rebuild = map[string]bool{}
+	for i := range w.rep.Structures {
+		s := &w.rep.Structures[i]
+		if s.Damages == 0 && s.Lost == 0 {
+			continue
+		}
+		switch s.Name {
+		case nameWARC, nameCrawlLog, nameSeedLog: // see dropVolumes
+			w.out.Left = append(w.out.Left, fmt.Sprintf("%s: %d damaged pieces; the rest of these files can be read", s.Name, s.Damages))
+			continue
+		}
+		w.rebuild[s.Name] = true
+		do("%s is made anew: %d damaged pieces, %d records lost%s", s.Name, s.Damages, s.Lost, meaning(s.Name))
+	}
+	for p := range numPlaces {
+		if w.inPlaces[p] && !w.rebuild[structureOf(p)] {
+			w.rebuild[structureOf(p)] = true
+			do("%s is made anew: it holds URLs that are elsewhere too", structureOf(p))
+		}
+	}
+	if w.rebuild[nameRobotsCache] || w.rebuild[nameRobotsFetch] || w.rebuild[nameRobotsLater] || w.rebuild[nameJobs] {
+		if !w.rebuild[nameRobotsRequested] {
+			do("%s forgets what was asked: requests that are lost are made again", nameRobotsRequested)
+		}
+		w.rebuild[nameRobotsRequested] = true
+	}
+	k, acc := &w.rep.Keys, &w.m.Accounts
+	w.known = w.fetched == acc.Places[PlaceFetched] && w.refused == acc.Places[PlaceRefused]
+	ended := acc.Places[PlaceFetched].N + acc.Places[PlaceRefused].N
+	if w.known {
+		w.out.Forgotten = k.Nowhere
+	} else {
+		w.out.Unnamed = max(0, k.Nowhere-(ended-w.fetched.N-w.refused.N))
+		w.out.Unseen = max(0, (ended-w.fetched.N-w.refused.N)-k.Nowhere)
+	}
+	if w.out.Forgotten > 0 {
+		do("%d keys of URLs that are lost are taken out of URLseen; the seeds are fed again", w.out.Forgotten)
+	}
+	if w.out.Unnamed > 0 {
+		do("%d lost URLs can't be told from those that ended, whose keys are not all known: they stay in URLseen, counted as refused (%s)",
+			w.out.Unnamed, ReasonLost)
+	}
+	if w.out.Unseen > 0 {
+		do("%d keys of ended URLs are lost and not known from output or log: these URLs may be fetched again", w.out.Unseen)
+	}
+	if k.NotSeen > 0 {
+		do("%d keys are put into URLseen again, from places, output and crawl log", k.NotSeen)
+	}
+	if w.out.Forgotten > 0 || k.NotSeen > 0 || w.rebuild[nameURLSeen] {
+		w.rebuild[nameURLSeen] = true
+	}
+	w.decideOutput(do)
+	if len(w.out.Actions) == 0 && !w.rep.AuditReport.Balanced() {
+		do("the accounts are computed anew")
+	}
+}
+
+// decideOutput looks for files of the output that the crawl could not be opened with.
+func (w *repair) decideOutput(do func(string, ...any)) {
+	for _, d := range w.badVolumes() {
+		do("%s is moved aside: it is shorter than it should be, or its end is lost; what is in it stays fetched", d)
+	}
+	for _, name := range []string{nameCrawlLog, nameSeedLog} {
+		st, err := statePart[crawllog.State](w.m, name)
+		if err != nil || st == nil {
+			continue
+		}
+		if _, err := disk.ReadTail(w.r.set, st.Lines); err != nil {
+			do("the last lines of %s are lost", name)
+		}
+	}
+}
+
+// meaning says what the loss of records of a structure means.
+func meaning(name string) string {
+	edges, indegree := star.Stores(nameStar)
+	switch name {
+	case edges:
+		return "; links between these PLDs may count again"
+	case indegree:
+		return "; these PLDs begin again with in-degree 0"
+	case nameRobotsCache, nameRobotsRequested, nameRobotsFetch, nameRobotsLater, nameJobs:
+		return "; robots.txt is asked for again"
+	case nameDelays:
+		return "; hosts and servers that rested for long count as just visited"
+	case nameSketches:
+		return "; the estimates of distinct hosts and servers begin again"
+	}
+	return ""
+}
+
+// run makes everything new in shadow directories, then puts it in place.
+func (w *repair) run() error {
+	w.deepAudit.rep = &DeepReport{damaged: map[string]bool{}} // what is read again has been reported
+	w.gen = w.m.Gen + 1
+	w.shadow = disk.Set{FS: w.r.set.FS}
+	for i := range w.r.set.Paths {
+		dir := w.r.set.Path(i, shadowDir)
+		if err := w.shadow.FS.MkdirAll(dir); err != nil {
+			return fmt.Errorf("crawl: repair: %w", err)
+		}
+		w.shadow.Paths = append(w.shadow.Paths, dir)
+	}
+	var err error
+	if w.tails, err = disk.CreateTails(w.shadow, w.gen); err != nil {
+		return fmt.Errorf("crawl: repair: %w", err)
+	}
+	w.next = *w.m
+	w.next.Gen, w.next.Time = w.gen, time.Now().Unix()
+	w.next.Parts = map[string]json.RawMessage{}
+	for name, part := range w.m.Parts {
+		if w.next.Parts[name], err = w.copyRefs(part); err != nil {
+			return err
+		}
+	}
+	for _, f := range []func() error{w.remakeSeen, w.remakeStar, w.remakeBeast, w.remakeRobots, w.remakeQueues,
+		w.remakeCalendars, w.remakeRAM, w.dropVolumes, w.writeLost} {
+		if err := f(); err != nil {
+			return err
+		}
+		w.hook("repair")
+	}
+	w.account()
+	if err := w.tails.Close(); err != nil {
+		return fmt.Errorf("crawl: repair: %w", err)
+	}
+	return w.install()
+}
+
+// account makes the accounts those of the files.
+func (w *repair) account() {
+	a := &w.next.Accounts
+	unique := w.newSeen
+	if !w.rebuild[nameURLSeen] {
+		unique = w.seen
+		unique.Remove(w.files[PlaceUnstreamed])
+	}
+	ended := unique
+	for p := range numPlaces {
+		if p == PlaceFetched || p == PlaceRefused {
+			continue
+		}
+		a.Places[p] = w.files[p]
+		if p == PlaceUnstreamed {
+			a.Places[p] = weburl.Sum{}
+			continue
+		}
+		ended.Remove(w.files[p])
+	}
+	a.Unique = unique
+	before := a.Places[PlaceRefused].N
+	if w.known {
+		a.Places[PlaceFetched] = w.fetched
+	} else if ended.N < a.Places[PlaceFetched].N { // keys of fetched URLs are gone, nobody knows which
+		a.Places[PlaceFetched] = ended
+	}
+	refused := ended
+	refused.Remove(a.Places[PlaceFetched])
+	a.Places[PlaceRefused] = refused
+	if n := refused.N - before; n > 0 {
+		a.Refused[ReasonLost] += n
+	}
+	if w.rebuild[nameLater] {
+		clear(a.Later[:])
+		for reason, n := range w.later {
+			if int(reason) < len(a.Later) {
+				a.Later[reason] = n
+			}
+		}
+	}
+	if w.out.Forgotten > 0 {
+		w.next.Done, w.next.Seeds = "", seedState{}
+	}
+}
+
+// keep tells whether a record of a place goes into what is made anew.
+func (w *repair) keep(p Place, data []byte) bool {
+	var rec weburl.Record
+	if rec.Decode(data) != nil {
+		return false
+	}
+	if p == PlaceLater {
+		w.later[rec.Reason]++
+	}
+	key := w.r.hasher.URLKey(rec.URL)
+	d := w.doubled[key]
+	if d == nil {
+		return true
+	}
+	if d.ended || d.kept {
+		w.files[p].Sub(key)
+		w.out.Doubled++
+		return false
+	}
+	d.kept = true
+	return true
+}
+
+// removeShadow deletes what a repair left that was cut off before it changed anything.
+func (r *ring) removeShadow() error {
+	for i := range r.set.Paths {
+		if err := removeTree(r.set.FS, r.set.Path(i, shadowDir)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// removeTree deletes a directory with all that is in it, if it exists.
+func removeTree(fsys disk.FS, dir string) error {
+	names, err := fsys.List(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("crawl: remove %s: %w", dir, err)
+	}
+	for _, name := range names {
+		path := dir + "/" + name
+		if _, err := fsys.List(path); err == nil {
+			if err := removeTree(fsys, path); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := fsys.Remove(path); err != nil {
+			return fmt.Errorf("crawl: remove %s: %w", path, err)
+		}
+	}
+	if err := fsys.Remove(dir); err != nil {
+		return fmt.Errorf("crawl: remove %s: %w", dir, err)
+	}
+	return nil
+}

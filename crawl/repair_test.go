@@ -1,0 +1,265 @@
+package crawl
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"drumbeat/disk"
+	"drumbeat/internal/simweb"
+)
+
+// crawlFiles lists the files below state, of all directories, that damage is done to.
+func crawlFiles(t testing.TB, fs disk.FS, opt *Options, want func(path string) bool) []string {
+	t.Helper()
+	var all []string
+	for _, dir := range opt.Dirs {
+		files, err := filesBelow(fs, dir+"/state")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			if size, err := fs.Size(f); err == nil && size > 0 && want(f) {
+				all = append(all, f)
+			}
+		}
+	}
+	return all
+}
+
+// spoil writes wrong bytes over n random ones of a file.
+func spoil(t testing.TB, rng *rand.Rand, fs disk.FS, name string, n int) {
+	t.Helper()
+	f, err := fs.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size, err := f.Size()
+	if err != nil {
+		t.Fatal(err)
+	}
+	off := rng.Int64N(size)
+	b := make([]byte, min(int64(n), size-off))
+	if err := disk.ReadFull(f, b, off); err != nil {
+		t.Fatal(err)
+	}
+	for i := range b {
+		b[i] ^= byte(1 + rng.IntN(255))
+	}
+	if _, err := f.WriteAt(b, off); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func repairOf(t testing.TB, fs disk.FS, opt *Options, change func(*RepairOptions)) (*RepairReport, error) {
+	t.Helper()
+	ro := RepairOptions{AuditOptions: AuditOptions{FS: fs, Dirs: opt.Dirs, RAMBytes: 1 << 20}}
+	if change != nil {
+		change(&ro)
+	}
+	return Repair(ro)
+}
+
+// fetchedOnce returns how many URLs of the web were fetched, and which more than once.
+func fetches(web *simweb.Web) (n int, twice []string) {
+	for url, k := range web.Log().Snapshot().Fetches {
+		n++
+		if k > 1 {
+			twice = append(twice, url)
+		}
+	}
+	return n, twice
+}
+
+// TestRepair: a stopped crawl whose files have wrong bytes in random places. Either nothing that is needed is hit, and all goes
+// on as if nothing had been; or it is said, and after a repair the crawl balances, goes on and ends, and of the URLs at
+// most so many are not fetched as the repair says are lost.
+func TestRepair(t *testing.T) {
+	rounds, repaired, forgotten, missing := 8, 0, int64(0), 0
+	if *longRuns {
+		rounds = 100
+	}
+	for i := range rounds {
+		rng := rand.New(rand.NewPCG(*seedFlag, uint64(i)))
+		inBubble(t, func(t *testing.T) {
+			web := smallWeb(t, nil)
+			fs := disk.NewMem(*seedFlag)
+			opt := simOptions(t, web, fs)
+			opt.QueuePages, opt.StockTarget, opt.MaxPages = Unlimited, 100, int64(50+rng.IntN(300))
+			if _, err := Run(t.Context(), opt); err != nil {
+				t.Fatal(err)
+			}
+			files := crawlFiles(t, fs, &opt, func(p string) bool {
+				return !strings.HasSuffix(p, "MANIFEST") && !strings.HasSuffix(p, "SECRET")
+			})
+			var hit []string
+			for range 1 + rng.IntN(3) {
+				name := files[rng.IntN(len(files))]
+				hit = append(hit, name)
+				spoil(t, rng, fs, name, 1+rng.IntN(300))
+			}
+			rep, err := repairOf(t, fs, &opt, nil)
+			if err != nil {
+				t.Fatalf("round %d: damage to %q: %v", i, hit, err)
+			}
+			if !rep.Nothing() {
+				repaired++
+			}
+			forgotten += rep.Forgotten
+			if after := deep(t, fs, &opt); !after.Balanced() {
+				t.Fatalf("round %d: damage to %q: after the repair: %q, %v\nactions: %q", i, hit, after.Bad, after.Damages, rep.Actions)
+			}
+			opt.MaxPages, opt.QueuePages, opt.Linger = 0, 0, 6*time.Hour // hosts without robots.txt get theirs
+			res, err := Run(t.Context(), opt)
+			if err != nil && !errors.Is(err, ErrFinished) {
+				t.Fatalf("round %d: damage to %q: after the repair: %v", i, hit, err)
+			}
+			want := web.Expected("drumbeat").Fetched
+			n, twice := fetches(web)
+			lost := rep.Forgotten + rep.Unnamed
+			missing += want - n
+			if lost == 0 && n < want || n < want && rep.Nothing() || len(twice) > int(rep.Unseen) {
+				t.Errorf("round %d: damage to %q: %d of %d URLs fetched, %d twice; %d lost, %q; %s, %v", i, hit, n, want, len(twice), lost, rep.Actions,
+					res.Stop, res.Snapshot.Later)
+			}
+			if after := deep(t, fs, &opt); !after.Balanced() {
+				t.Errorf("round %d: damage to %q: at the end: %q, %v", i, hit, after.Bad, after.Damages)
+			}
+		})
+	}
+	t.Logf("%d of %d crawls had to be repaired, %d URLs were forgotten, %d were not fetched", repaired, rounds, forgotten, missing)
+	if repaired == 0 {
+		t.Error("no damage had to be repaired")
+	}
+}
+
+// TestRepairChangesNothing: a dry run changes no byte, and a whole crawl needs nothing.
+func TestRepairChangesNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		fs, opt := stoppedCrawl(t)
+		if rep, err := repairOf(t, fs, &opt, nil); err != nil || !rep.Nothing() {
+			t.Fatalf("a whole crawl: %v, %+v", err, rep)
+		}
+		rng := rand.New(rand.NewPCG(*seedFlag, 4))
+		for _, name := range crawlFiles(t, fs, &opt, func(p string) bool { return strings.Contains(p, "/beast/") }) {
+			spoil(t, rng, fs, name, 50)
+		}
+		content := func() map[string]string {
+			all := map[string]string{}
+			for _, dir := range opt.Dirs {
+				files, err := filesBelow(fs, dir)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, f := range files {
+					data, err := disk.ReadFile(fs, f)
+					if err != nil {
+						t.Fatal(err)
+					}
+					all[f] = string(data)
+				}
+			}
+			return all
+		}
+		before := content()
+		rep, err := repairOf(t, fs, &opt, func(o *RepairOptions) { o.DryRun = true })
+		if err != nil || rep.Nothing() || rep.Forgotten == 0 {
+			t.Fatalf("%v, %+v", err, rep)
+		}
+		after := content()
+		for name := range before {
+			if before[name] != after[name] {
+				t.Errorf("a dry run changed %s", name)
+			}
+		}
+		if len(before) != len(after) {
+			t.Errorf("a dry run made or deleted files: %d before, %d after", len(before), len(after))
+		}
+	})
+}
+
+// TestRepairCutOff: cut off by a crash at any operation, a repair has either changed nothing, or the next one ends it; a crawl
+// isn't let in between.
+func TestRepairCutOff(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		fs, opt := stoppedCrawl(t)
+		rng := rand.New(rand.NewPCG(*seedFlag, 5))
+		for _, part := range []string{"/beast/", "/urlseen/", "/later/"} {
+			files := crawlFiles(t, fs, &opt, func(p string) bool { return strings.Contains(p, part) })
+			if len(files) > 0 {
+				spoil(t, rng, fs, files[rng.IntN(len(files))], 100)
+			}
+		}
+		if err := fs.SyncFS("d0"); err != nil {
+			t.Fatal(err)
+		}
+		if err := fs.SyncFS("d1"); err != nil {
+			t.Fatal(err)
+		}
+		whole := fs.Fork(*seedFlag)
+		before := whole.Ops()
+		rep, err := repairOf(t, whole, &opt, nil)
+		if err != nil || rep.Nothing() {
+			t.Fatalf("%v, %+v", err, rep)
+		}
+		ops, refused := whole.Ops()-before, 0
+		cuts := 8
+		if *longRuns {
+			cuts = ops
+		}
+		for i := range cuts {
+			cut := i * ops / cuts
+			mem := fs.Fork(*seedFlag)
+			mem.CrashAfter(cut + 1)
+			if _, err := repairOf(t, mem, &opt, nil); !errors.Is(err, disk.ErrCrashed) {
+				t.Fatalf("cut %d of %d: %v", cut, ops, err)
+			}
+			if mem = mem.Crash(); i%3 == 0 {
+				mem = mem.Kill()
+			}
+			if _, err := Audit(mem, opt.Dirs); errors.Is(err, ErrRepairing) {
+				refused++
+				again := opt
+				again.FS = mem
+				if _, err := Run(t.Context(), again); !errors.Is(err, ErrRepairing) {
+					t.Fatalf("cut %d: a crawl in the middle of a repair: %v", cut, err)
+				}
+			}
+			if _, err := repairOf(t, mem, &opt, nil); err != nil {
+				t.Fatalf("cut %d of %d: the second repair: %v", cut, ops, err)
+			}
+			if after := deep(t, mem, &opt); !after.Balanced() {
+				t.Fatalf("cut %d of %d: %q, %v", cut, ops, after.Bad, after.Damages)
+			}
+		}
+		if refused == 0 {
+			t.Error("no cut fell into the moves of files")
+		}
+	})
+}
+
+// TestRepairSaysWhatItCannot: without the secret or the manifest there is nothing to be done, and that is said.
+func TestRepairSaysWhatItCannot(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		fs, opt := stoppedCrawl(t)
+		for _, name := range []string{manifestName, secretName} {
+			mem := fs.Fork(*seedFlag)
+			spoil(t, rand.New(rand.NewPCG(1, 1)), mem, "d0/"+name, 20)
+			if _, err := repairOf(t, mem, &opt, nil); err == nil || !strings.Contains(err.Error(), "nothing can be done") {
+				t.Errorf("damage to %s: %v", name, err)
+			}
+		}
+		mem := fs.Fork(*seedFlag)
+		spoil(t, rand.New(rand.NewPCG(1, 1)), mem, "d0/"+suffixesName, 1<<20)
+		rep, err := repairOf(t, mem, &opt, nil)
+		if err != nil || !slices.ContainsFunc(rep.Actions, func(s string) bool { return strings.Contains(s, "suffix") }) {
+			t.Errorf("damage to the suffix list: %v, %+v", err, rep)
+		}
+	})
+}
