@@ -59,10 +59,12 @@ func (l *life) checkCut(power bool) (faults []string) {
 	}
 	since := l.began
 	if m.Gen > l.gen {
-		since = l.frozenAt(m)
+		since = l.frozenAt(m).Add(time.Millisecond)
 	}
-	if lost := l.cutAt.Sub(since); lost > l.opt.CheckpointEvery+time.Millisecond && m.Gen >= l.gen {
-		fault("the work of %v is lost, with a checkpoint every %v", lost, l.opt.CheckpointEvery)
+	for _, v := range l.wit.all() {
+		if v.run == l.run-1 && v.final && v.end.After(since) && l.cutAt.Sub(v.end) > l.opt.CheckpointEvery+time.Millisecond {
+			fault("%s, answered %v before the cut, is lost, with a checkpoint every %v", v.url, l.cutAt.Sub(v.end), l.opt.CheckpointEvery)
+		}
 	}
 	faults = append(faults, l.checkRepeats(l.storedAt)...)
 	l.found(m, stored, power)

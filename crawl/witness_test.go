@@ -91,7 +91,7 @@ func (w *witness) Do(ctx context.Context, req *fetch.Request, resp *fetch.Respon
 	if err != nil {
 		return err
 	}
-	p.final, p.ill = !ill && !(p.robots && resp.Status/100 == 3), ill // a redirect doesn't end a request for robots.txt
+	p.final, p.ill = !ill && !(isRobots(p.url) && resp.Status/100 == 3), ill // a redirect doesn't end a request for robots.txt
 	if ill {
 		resp.Status = http.StatusServiceUnavailable
 	} else if p.robots {
