@@ -30,6 +30,26 @@
 // Of Content-Lengths that differ the largest is waited for. Chunked framing wins over a length. A body
 // that is called chunked, gzip, br, … and isn't is kept as it came. Unknown codings are left alone.
 //
+// # Replies made to be misread
+//
+// RFC 9112 asks a client to give up a connection when it can't be sure where a response ends. Here a connection
+// carries one exchange and is closed after it, whatever came; so bytes behind a response, a response before its
+// request, or framing that two readers see differently can at worst spoil the page of the URL that was asked for, never
+// the next one's. Within that page the forms are read like this (desync_test.go has the bytes):
+//
+//	Content-Lengths that differ (6.3, 5)   the largest counts, MarkLengths; RFC 9112 would discard the page
+//	Content-Length with chunked (6.3, 3)   chunked counts
+//	a length that is no number             no length: the body ends with the connection, MarkLengths
+//	bad or overflowing chunk size (7.1)    what came before is the body, MarkBadChunk; before the first: MarkNotChunked
+//	chunk extensions (7.1.1), trailers     skipped, within 4 KiB a line and HeaderBytes
+//	a transfer coding that isn't known     no framing by it; MarkUnknownCoding
+//	bare LF (2.2)                          a line end, MarkBareLF; as is LF after up to three CRs
+//	bare CR, NUL, controls in a field      blanks, MarkRepaired; in a name: the line is dropped
+//	folded lines (5.2), blank before ":"   joined, taken off, MarkRepaired
+//	1xx replies (15.2 of RFC 9110)         skipped, 8 at most; 101 is an error
+//	bytes behind the body                  left out, MarkExcess
+//	no status line, HTTP/0.9               an error
+//
 // # Concurrency
 //
 // A Client is safe for concurrent use and owns no goroutines; none outlives a Do (a dial and a context's

@@ -45,7 +45,7 @@ func headEnd(b []byte, from int) (end, next int) {
 		}
 		i += from
 		j := i + 1
-		for j < len(b) && b[j] == '\r' {
+		for j < len(b) && b[j] == '\r' && j <= i+maxCRs {
 			j++
 		}
 		if j == len(b) {

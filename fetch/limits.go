@@ -29,6 +29,9 @@ const (
 	maxInterim = 8
 	// maxBlank bounds the blank lines before a status line, in bytes.
 	maxBlank = 64
+	// maxCRs bounds the CRs before an LF that are taken for one line end: what stands before it is looked at again with
+	// each read.
+	maxCRs = 3
 	// maxChunkLine bounds a line of chunked framing with its extensions.
 	maxChunkLine = 4 << 10
 	// maxCodings bounds the content codings decoded in a row.
