@@ -27,6 +27,9 @@ type suffixRule struct {
 	private bool
 }
 
+// maxSuffixBytes is the longest name that the DNS has. A longer rule could match no host.
+const maxSuffixBytes = 253
+
 // suffixNode says which rules end exactly at a name.
 type suffixNode uint8
 
@@ -106,7 +109,11 @@ func parseSuffixRule(line string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("rule %q: %w", line, err)
 	}
-	if name == "" || strings.ContainsAny(name, "*!/") || strings.HasPrefix(name, ".") ||
+	if len(name) > maxSuffixBytes {
+		return "", fmt.Errorf("rule %q…: longer than the %d bytes of a host", line[:min(len(line), 40)], maxSuffixBytes)
+	}
+	control := func(r rune) bool { return r <= ' ' || r == 0x7f }
+	if name == "" || strings.ContainsFunc(name, control) || strings.ContainsAny(name, "*!/") || strings.HasPrefix(name, ".") ||
 		strings.HasSuffix(name, ".") || strings.Contains(name, "..") {
 		return "", fmt.Errorf("rule %q: not a suffix", line)
 	}
