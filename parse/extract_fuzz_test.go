@@ -1,0 +1,58 @@
+package parse
+
+import (
+	"bytes"
+	"testing"
+
+	"drumbeat/internal/damage"
+	"drumbeat/weburl"
+)
+
+// FuzzExtract: whatever a page and its type are, its links are canonical URLs, no more than the limit, everything else is
+// counted, and neither memory nor the text of all links outgrows the page by more than its parts explain.
+func FuzzExtract(f *testing.F) {
+	for _, body := range []string{
+		"<base href=//x.example/a/b><a href=c><a href='?\xfc'><link rel='next canonical' href=d>",
+		"<meta http-equiv=refresh content='0; url=../x y'><meta name=robots content='noindex,nofollow'>",
+		"<meta charset=shift_jis><a href='/\x83\x65?q=\x83\x65'><base href='data:,x'><base href=/second>",
+		"<svg><a xlink:href=x href=y></a></svg><area href=javascript:x><iframe src='http://[::1]:80/'>",
+		"\xff\xfe<\x00a\x00 \x00h\x00r\x00e\x00f\x00=\x00x\x00>\x00", "<a href=http://user:pw@h:99999/%zz#frag>",
+	} {
+		f.Add([]byte(body), "text/html; charset=windows-1251", "http://example.org:81/d/page?x#y")
+		f.Add([]byte(body), "", "https://xn--bcher-kva.example/")
+	}
+	const maxLinks = 50
+	x := NewExtractor(Options{Rels: DefaultRels | RelAlternate | RelOther, Agent: "drumbeat", MaxLinks: maxLinks}, weburl.Options{})
+	f.Fuzz(func(t *testing.T, body []byte, contentType, page string) {
+		canonical, err := weburl.Canonical(page)
+		if err != nil || len(body) > 1<<16 {
+			return
+		}
+		var emitted int64
+		var counts Counts
+		n := damage.Allocated(func() {
+			counts, err = x.Extract([]byte(canonical), body, contentType, func(url []byte, l *Link) {
+				emitted++
+				if again, err := weburl.Canonical(string(url)); err != nil || again != string(url) {
+					t.Fatalf("%q on %q: link %q is no canonical URL: %q, %v", body, canonical, url, again, err)
+				}
+				if len(l.Ref) > 3*len(body)+8 {
+					t.Fatalf("reference of %d bytes on a page of %d", len(l.Ref), len(body))
+				}
+			})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if emitted != counts.Links || counts.Links+counts.Invalid+counts.OtherScheme > maxLinks {
+			t.Fatalf("%d links, %+v", emitted, counts)
+		}
+		if sum := counts.Links + counts.Invalid + counts.OtherScheme + counts.TooLong + counts.Dropped; sum > int64(bytes.Count(body, []byte("<")))+
+			int64(bytes.Count(body, []byte{0x3c, 0})) && len(x.Page().Charset) > 0 && x.Page().Charset == "utf-8" {
+			t.Fatalf("%d links of %q", sum, body)
+		}
+		if n > 16<<20 {
+			t.Fatalf("%d bytes allocated for a page of %d", n, len(body))
+		}
+	})
+}
