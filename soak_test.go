@@ -38,6 +38,7 @@ var turns = []turn{
 	{name: "fewer descriptors while it runs", run: (*soak).descriptors},
 	{name: "few descriptors from the start", run: (*soak).fewDescriptors},
 	{name: "no memory", run: (*soak).memory},
+	{name: "outage", run: (*soak).outage, steady: true},
 	{name: "--disk reached", run: (*soak).diskLimit},
 	{name: "directory missing", run: (*soak).missing},
 	{name: "directory left out", run: (*soak).leftOut},

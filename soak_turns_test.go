@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"drumbeat/internal/simweb"
 )
 
 func (s *soak) kill() {
@@ -140,6 +142,27 @@ func (s *soak) fillUp(leave int64) {
 	s.let(0, 2*s.unit)
 	free()
 	if s.p != nil {
+		s.goesOn(time.Minute)
+	}
+}
+
+// outage cuts the network, the name servers or half of the hosts off for a while: nothing of it counts against anybody.
+func (s *soak) outage() {
+	o := simweb.Outage{}
+	switch s.rng.IntN(3) {
+	case 0:
+		o.All = true
+	case 1:
+		o.DNS = true
+	default:
+		o.Hosts = s.web.Hosts()[:len(s.web.Hosts())/2]
+	}
+	s.web.SetOutage(o)
+	s.let(2*s.unit, 6*s.unit)
+	s.web.SetOutage(simweb.Outage{})
+	count := func(text string) int { return strings.Count(s.p.tail.text(), text) }
+	over := func() bool { return count("outage: fetching rests") <= count("the outage is over") }
+	if s.waitFor(2*time.Minute, over) && !s.p.exited() {
 		s.goesOn(time.Minute)
 	}
 }

@@ -26,13 +26,13 @@ import (
 )
 
 // killRounds is how often TestKill kills the crawl. The places come in turn.
-var killRounds = flag.Int("kills", 56, "rounds of TestKill")
+var killRounds = flag.Int("kills", 54, "rounds of TestKill")
 
 // killPages is how large each crawl of it is.
 var killPages = flag.Int("kill-pages", 5000, "URLs of each web of TestKill")
 
 // killPlaces are where a child kills itself; "random" is any time, by the parent.
-var killPlaces = []string{"seeds", "urlseen", "star", "checkpoint", "roll", "recovery", "rest", "random"}
+var killPlaces = []string{"seeds", "urlseen", "star", "checkpoint", "roll", "recovery", "rest", "outage", "random"}
 
 const childEnv = "DRUMBEAT_CRAWL_TEST_CHILD"
 
@@ -216,6 +216,9 @@ func TestKill(t *testing.T) {
 			job.KillOn = 1
 		case "rest": // comes once
 			job.KillOn = 1
+		case "outage": // all connections are broken off, no name is answered
+			k.web.SetOutage(simweb.Outage{All: true})
+			job.KillOn = 1
 		case "recovery":
 			job.KillOn = 1 + rng.IntN(2)
 		case "checkpoint": // three in each
@@ -230,6 +233,7 @@ func TestKill(t *testing.T) {
 			k.finish()
 			k.begin()
 		}
+		k.web.SetOutage(simweb.Outage{})
 		work = append(work, k.total())
 	}
 	ended := k.crawls - 1
