@@ -29,7 +29,7 @@ import (
 var killRounds = flag.Int("kills", 54, "rounds of TestKill")
 
 // killPages is how large each crawl of it is.
-var killPages = flag.Int("kill-pages", 5000, "URLs of each web of TestKill")
+var killPages = flag.Int("kill-pages", 2500, "URLs of each web of TestKill")
 
 // killPlaces are where a child kills itself; "random" is any time, by the parent.
 var killPlaces = []string{"seeds", "urlseen", "star", "checkpoint", "roll", "recovery", "rest", "outage", "random"}
