@@ -56,9 +56,9 @@ func TestFullDiskRests(t *testing.T) {
 		}
 		go func() {
 			<-rested
-			time.Sleep(time.Minute) // exchanges under way end
+			sleep(t.Context(), time.Minute) // exchanges under way end
 			before := len(web.Log().Snapshot().Fetches)
-			time.Sleep(20 * time.Minute)
+			sleep(t.Context(), 20*time.Minute)
 			if after := len(web.Log().Snapshot().Fetches); after != before || before == 0 {
 				t.Errorf("%d URLs fetched before the rest, %d in it", before, after-before)
 			}
@@ -96,7 +96,7 @@ func TestSuddenlyFullDisk(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			for range 5 {
-				time.Sleep(1500 * time.Millisecond)
+				sleep(t.Context(), 1500*time.Millisecond)
 				fs.SetCapacity(1) // less than is in use: every write that grows a file fails
 				select {
 				case <-back:

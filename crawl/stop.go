@@ -51,8 +51,13 @@ func (r *ring) counter(c Counter) int64 {
 	return r.acct.s.Counters[c]
 }
 
-// scanDue says whether QF is to be read: when BEAST's distance says so, or when nothing else is left anywhere and
-// something has changed since the last such scan.
+// scanShare is how many URLs of QF may be read again for each page fetched since the last scan.
+const scanShare = 64
+
+// scanDue says whether QF is to be read: when BEAST's distance says so, or when BEAST has run empty and something has
+// changed since the last such scan. After a scan a PLD with a budget has URLs in all of BEAST's queues, so that the next
+// one comes by distance; what is left in QF for longer are PLDs without a budget. They are read again when many pages
+// were fetched, or for a last time when nothing else is left.
 func (r *ring) scanDue() bool {
 	if r.acct.in(PlaceFailed) == 0 {
 		return false
@@ -67,9 +72,18 @@ func (r *ring) scanDue() bool {
 	if r.scanned.fetched.Load() == fetched && r.scanned.edges.Load() == edges {
 		return false
 	}
+	if last := r.scanned.fetched.Load(); last >= 0 && (fetched-last)*scanShare < r.acct.in(PlaceFailed) && !r.onlyFailedLeft() {
+		return false
+	}
 	r.scanned.fetched.Store(fetched)
 	r.scanned.edges.Store(edges)
 	return true
+}
+
+// onlyFailedLeft is true when there is nothing to fetch outside of QF but what hosts without a robots.txt keep back.
+func (r *ring) onlyFailedLeft() bool {
+	s := r.acct.copy()
+	return r.acct.stock() == 0 && s.Places[PlaceLater].N == s.Later[ReasonRobotsUnavailable] && r.robotsJobs.len() == 0
 }
 
 // upstreamEmpty is true when no link waits in front of BEAST.

@@ -30,7 +30,8 @@ import (
 //	ra  every page is 503 with Retry-After, one to six hours by the host's number
 //	tm  every page is 429 with Retry-After: 120
 //	cd  Crawl-delay: 300              r5  robots.txt is 503
-//	ok  pages
+//	ok  pages                         hu  pages with a link to ln.test
+//	ln  pages with a link to the next and to 50 new PLDs
 //
 // It counts; requests are served concurrently.
 type waitingWeb struct {
@@ -101,7 +102,17 @@ func (w *waitingWeb) answer(host, path string) answer {
 	case "tm":
 		return answer{status: 429, header: "Retry-After: 120\r\n"}
 	}
-	return answer{200, "", "<html>x"}
+	body := "<html>x"
+	switch host[:2] {
+	case "hu":
+		body += `<a href="http://ln.test/">x</a>`
+	case "ln":
+		body += fmt.Sprintf(`<a href="%sx">x</a>`, path)
+		for i := range 50 {
+			body += fmt.Sprintf(`<a href="http://nx%d-%d.test/">x</a>`, len(path), i)
+		}
+	}
+	return answer{200, "", body}
 }
 
 // options are those of a crawl of w with a program's usual delays, on fs.
@@ -303,9 +314,9 @@ func TestWaitingStaysFlat(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long")
 	}
-	n, days := 20_000, 12
+	n, days := 4000, 9
 	if *longRuns {
-		n, days = 1_000_000, 28
+		n, days = 1_000_000, 21
 	}
 	inBubble(t, func(t *testing.T) {
 		mem := disk.NewMem(*seedFlag)
@@ -316,6 +327,78 @@ func TestWaitingStaysFlat(t *testing.T) {
 		opt := w.options(t, mem)
 		opt.Seeds = "seeds"
 		r := openRing(t, opt)
-		_ = sampled(t, r, mem, 24*time.Hour, days)
+		all := sampled(t, r, mem, 24*time.Hour, days)
+		third := days / 3
+		early, late := sum(all[third:2*third]), sum(all[2*third:])
+		flat := func(what string, early, late, more int64) {
+			if late > early+early/4+more {
+				t.Errorf("%s: %d in the last %d days, %d in as many days before", what, late, third, early)
+			}
+		}
+		flat("disk bytes", early.read+early.written, late.read+late.written, 1<<20)
+		flat("deferrals", early.deferrals, late.deferrals, int64(n))
+		flat("merges", early.merges, late.merges, 100)
+		flat("wake-ups", early.wakeups, late.wakeups, 1000)
+		flat("CPU, ms", early.cpu.Milliseconds(), late.cpu.Milliseconds(), early.cpu.Milliseconds()+2000)
+		flat("heap bytes", early.heap, late.heap, 4<<20)
+		for day, u := range all[1:] {
+			exchanges := u.attempts + u.robots
+			if most := 4*int64(n) + 16*exchanges; u.deferrals > most {
+				t.Errorf("day %d: %d deferrals of %d URLs with %d exchanges, want %d at most", day+2, u.deferrals, n, exchanges, most)
+			}
+			if most := 60*24*60 + 100*u.changes; u.wakeups > most {
+				t.Errorf("day %d: movers woke up %d times, want %d at most", day+2, u.wakeups, most)
+			}
+			// A checkpoint writes what has come in, and parts of buffers; every deferral is a few writes and reads.
+			if most := 2<<20*u.checkpoints + 4<<10*u.deferrals; u.read+u.written > most {
+				t.Errorf("day %d: %d bytes read and written, want %d at most", day+2, u.read+u.written, most)
+			}
+		}
 	})
+}
+
+func sum(all []usage) (s usage) {
+	for _, u := range all {
+		s = u.since(usage{read: -s.read, written: -s.written, checkpoints: -s.checkpoints, fetched: -s.fetched, attempts: -s.attempts,
+			robots: -s.robots, deferrals: -s.deferrals, merges: -s.merges, scans: -s.scans, wakeups: -s.wakeups,
+			changes: -s.changes, cpu: -s.cpu})
+	}
+	return s
+}
+
+// TestHopelessURLsAreLeftAlone: QF is full of URLs of PLDs without a budget. It isn't read again for every page of the one
+// host that is left, though each page has links that might have given one of them a budget.
+func TestHopelessURLsAreLeftAlone(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := &waitingWeb{}
+		opt := w.options(t, disk.NewMem(*seedFlag))
+		opt.SeedLines = append(urls("hu", 200, 1), "http://ln.test/")
+		opt.Budget, opt.BudgetRanks, opt.HostDelayMin = "popular", 1, 40*time.Second
+		r := openRing(t, opt)
+		all := sampled(t, r, nil, 2*time.Hour, 2)
+		places := r.acct.copy().Places
+		if u := all[1]; u.fetched < 100 || places[PlaceFailed].N < 30*u.fetched || u.scans > 4 {
+			t.Errorf("%d scans for %d pages with %d URLs in QF, want 4 at most for more than 100 pages and many URLs", u.scans,
+				u.fetched, places[PlaceFailed].N)
+		}
+	})
+}
+
+// TestIdleInRealTime: the same as TestOneSlowHostLeft by the clock: processor and disk of a crawl with one host left.
+func TestIdleInRealTime(t *testing.T) {
+	if !*longRuns {
+		t.Skip("takes minutes; -long runs it")
+	}
+	w := &waitingWeb{}
+	opt := w.options(t, disk.OS())
+	opt.Dirs = []string{t.TempDir()}
+	opt.SeedLines = urls("ok", 1, 5000)
+	r := openRing(t, opt)
+	fillRobotsCache(t, r, 1_000_000)
+	all := sampled(t, r, nil, time.Minute, 5)
+	for minute, u := range all[1:] {
+		if most := time.Minute / 100; u.cpu > most {
+			t.Errorf("minute %d: %v of CPU time, want %v at most", minute+2, u.cpu, most)
+		}
+	}
 }
