@@ -246,7 +246,7 @@ func TestOneSlowHostLeft(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long")
 	}
-	origins, days := 50_000, 3
+	origins, days := 50_000, 2
 	if *longRuns {
 		origins, days = 2_000_000, 14
 	}
@@ -257,7 +257,7 @@ func TestOneSlowHostLeft(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			w := &waitingWeb{}
 			opt := w.options(t, disk.NewMem(*seedFlag))
-			opt.SeedLines = urls(c.prefix, 1, 40_000)
+			opt.SeedLines = urls(c.prefix, 1, 20_000)
 			r := openRing(t, opt)
 			fillRobotsCache(t, r, origins)
 			all := sampled(t, r, nil, 24*time.Hour, days)
