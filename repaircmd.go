@@ -56,8 +56,8 @@ func (c *repairCmd) print(w io.Writer, rep *crawl.RepairReport) error {
 		say("there is nothing to repair")
 		return nil
 	}
-	say("lost: %d URLs that can be found again (by links and seeds), %d that can't be named; %d URLs may be fetched again; %d records of "+
-		"URLs that were elsewhere too were dropped", rep.Forgotten, rep.Unnamed, rep.Unseen, rep.Doubled)
+	say("lost: %d URLs that can be found again (by links and seeds), %d that can't be named, %d links; %d URLs may be fetched again; "+
+		"%d records of URLs that were elsewhere too were dropped", rep.Forgotten, rep.Unnamed, rep.Links, rep.Unseen, rep.Doubled)
 	dirs := strings.Join(c.Dir, " ")
 	if rep.Dry {
 		_, err := fmt.Fprintf(w, "nothing was changed; drumbeat repair %s does it\n", dirs)
@@ -80,6 +80,7 @@ type repairJSON struct {
 	Left      []string `json:"left"`
 	Forgotten int64    `json:"lost_can_be_found_again"`
 	Unnamed   int64    `json:"lost_cannot_be_named"`
+	Links     int64    `json:"lost_links"`
 	Unseen    int64    `json:"may_be_fetched_again"`
 	Doubled   int64    `json:"doubled_records_dropped"`
 	Aside     string   `json:"aside"`
@@ -88,6 +89,6 @@ type repairJSON struct {
 
 func repairOf(rep *crawl.RepairReport) repairJSON {
 	return repairJSON{Dry: rep.Dry, Finished: rep.Finished, Actions: append([]string{}, rep.Actions...),
-		Left: append([]string{}, rep.Left...), Forgotten: rep.Forgotten, Unnamed: rep.Unnamed, Unseen: rep.Unseen,
+		Left: append([]string{}, rep.Left...), Forgotten: rep.Forgotten, Unnamed: rep.Unnamed, Links: rep.Links, Unseen: rep.Unseen,
 		Doubled: rep.Doubled, Aside: rep.Aside, Found: deepOf(rep.Deep)}
 }

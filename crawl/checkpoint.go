@@ -257,6 +257,9 @@ func eachRecord(path string, b []byte, f func(rec []byte) error) error {
 	return nil
 }
 
+// maxDiskDepth bounds the directories below each other; state/damaged/<checkpoint>/beast/q7 is the deepest.
+const maxDiskDepth = 8
+
 // diskUsed adds up the files of the crawl: some thousands at most, whatever its size.
 func (r *ring) diskUsed() (int64, error) {
 	var used int64
@@ -271,7 +274,7 @@ func (r *ring) diskUsed() (int64, error) {
 		}
 		for _, name := range names {
 			path := dir + "/" + name
-			if _, err := r.set.FS.List(path); err == nil && depth < 4 {
+			if _, err := r.set.FS.List(path); err == nil && depth < maxDiskDepth {
 				if err := walk(path, depth+1); err != nil {
 					return err
 				}

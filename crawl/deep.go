@@ -124,6 +124,8 @@ type deepAudit struct {
 	// visit, if set, is called with every key and its entries, seen telling whether it is in URLseen.
 	visit func(key uint64, entries []taggedKey, seen bool) error
 	row   *StructureReport
+	// lostTexts of links that URLseen had not judged or not handed on.
+	lostTexts int64
 }
 
 const defaultAuditRAM = 256 << 20

@@ -49,7 +49,8 @@ func (x *deepAudit) scanTexts() error {
 		},
 		Damaged: x.damage,
 	})
-	x.lost(found.LostUniques)
+	x.lost(max(found.LostUniques, found.LostTexts))
+	x.lostTexts = found.LostTexts
 	return err
 }
 

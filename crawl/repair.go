@@ -26,6 +26,8 @@ type RepairReport struct {
 	// the seeds lead to them again; Unnamed can't be told from those that ended, and are counted as refused for
 	// ReasonLost.
 	Forgotten, Unnamed int64
+	// Links are texts of links that are lost: URLs to which only these lead are not found.
+	Links int64
 	// Again: texts of links that are given to URLseen once more, since what it had decided about them is lost.
 	Again int64
 	// Unseen keys are missing in URLseen and could not be restored: those URLs may be fetched again.
@@ -282,7 +284,13 @@ func (w *repair) decide() {
 		w.out.Unseen = max(0, (ended-w.fetched.N-w.refused.N)-k.Nowhere)
 	}
 	if w.out.Forgotten > 0 {
-		do("%d keys of URLs that are lost are taken out of URLseen; the seeds are fed again", w.out.Forgotten)
+		do("%d keys of URLs that are lost are taken out of URLseen", w.out.Forgotten)
+	}
+	if w.out.Links = w.lostTexts; w.out.Links > 0 {
+		do("%d links are lost that URLseen had not judged, or not handed on", w.out.Links)
+	}
+	if w.out.Links+w.out.Forgotten > 0 {
+		do("the seeds are fed again")
 	}
 	if w.out.Unnamed > 0 {
 		do("%d lost URLs can't be told from those that ended, whose keys are not all known: they stay in URLseen, counted as refused (%s)",
@@ -416,7 +424,7 @@ func (w *repair) account() {
 			}
 		}
 	}
-	if w.out.Forgotten > 0 {
+	if w.out.Forgotten+w.out.Links > 0 {
 		w.next.Done, w.next.Seeds = "", seedState{}
 	}
 }

@@ -122,7 +122,7 @@ func TestRepair(t *testing.T) {
 			}
 			want := web.Expected("drumbeat").Fetched
 			n, twice := fetches(web)
-			lost := rep.Forgotten + rep.Unnamed
+			lost := rep.Forgotten + rep.Unnamed + rep.Links
 			missing += want - n
 			if lost == 0 && n < want || n < want && rep.Nothing() || len(twice) > int(rep.Unseen) {
 				t.Errorf("round %d: damage to %q: %d of %d URLs fetched, %d twice; %d lost, %q; %s, %v", i, hit, n, want, len(twice), lost, rep.Actions,

@@ -1,0 +1,162 @@
+package crawl
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"drumbeat/disk"
+	"drumbeat/internal/simweb"
+)
+
+// busyCrawl is a crawl stopped in the middle of its work, as by kill -9: what was in RAM is in a checkpoint that was made while all
+// went on.
+func busyCrawl(t *testing.T) (*simweb.Web, *disk.Mem, Options) {
+	t.Helper()
+	web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.Robots.ServerError = 1500, 0.2 })
+	fs := disk.NewMem(*seedFlag)
+	opt := simOptions(t, web, fs)
+	opt.QueuePages, opt.StockTarget, opt.MaxTime = Unlimited, 100, 12*time.Second
+	opt.QueueBlockBytes, opt.CheckpointEvery = 4096, time.Second
+	if _, err := Run(t.Context(), opt); err != nil {
+		t.Fatal(err)
+	}
+	opt.MaxTime, opt.QueuePages, opt.Linger = 0, 0, 6*time.Hour
+	return web, fs, opt
+}
+
+// kindOf is the directory below state, or the kind of file, that a path belongs to.
+func kindOf(file string) string {
+	_, rest, ok := strings.Cut(file, "/state/")
+	if !ok {
+		return path.Base(path.Dir(file)) + path.Ext(strings.TrimSuffix(file, ".open"))
+	}
+	if strings.HasPrefix(rest, "tails-") {
+		return "tails"
+	}
+	dir, name, ok := strings.Cut(rest, "/")
+	if !ok {
+		return rest
+	}
+	base, _, _ := strings.Cut(path.Base(name), "-")
+	if strings.HasSuffix(base, ".seg") {
+		base = "segment"
+	}
+	return dir + "/" + base
+}
+
+// TestRepairEachKindOfFile: wrong bytes in the files of one kind, or one of them gone or cut short. The crawl goes on as if nothing
+// had been, or ends with an error that names the file; and repaired it balances, goes on, ends, and balances.
+func TestRepairEachKindOfFile(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		_, fs, opt := busyCrawl(t)
+		kinds := map[string][]string{}
+		for _, dir := range opt.Dirs {
+			files, err := filesBelow(fs, dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range files {
+				if size, err := fs.Size(f); err == nil && size > 0 {
+					kinds[kindOf(f)] = append(kinds[kindOf(f)], f)
+				}
+			}
+		}
+		for _, not := range []string{"MANIFEST", "SECRET"} {
+			delete(kinds, not)
+		}
+		var names []string
+		for k := range kinds {
+			if !strings.HasSuffix(k, ".json") && !strings.HasSuffix(k, ".lock") {
+				names = append(names, k)
+			}
+		}
+		slices.Sort(names)
+		t.Log(names)
+		rng := rand.New(rand.NewPCG(*seedFlag, 23))
+		for _, kind := range names {
+			for _, how := range []string{"bytes", "cut", "gone"} {
+				if !*longRuns && rng.IntN(7) > 0 {
+					continue
+				}
+				hurtAndRepair(t, rng, fs, opt, kind+": "+how, kinds[kind], how)
+			}
+		}
+	})
+}
+
+// hurt damages some of the files.
+func hurt(t *testing.T, rng *rand.Rand, mem *disk.Mem, files []string, how string) {
+	t.Helper()
+	for _, i := range rng.Perm(len(files))[:min(len(files), 3)] {
+		switch how {
+		case "bytes":
+			for range 1 + rng.IntN(3) {
+				spoil(t, rng, mem, files[i], 1+rng.IntN(1000))
+			}
+		case "gone":
+			if err := mem.Remove(files[i]); err != nil {
+				t.Fatal(err)
+			}
+		case "cut":
+			f, err := mem.Open(files[i])
+			if err != nil {
+				t.Fatal(err)
+			}
+			size, err := f.Size()
+			if err == nil {
+				err = f.Truncate(rng.Int64N(size))
+			}
+			if err = errors.Join(err, f.Close()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func hurtAndRepair(t *testing.T, rng *rand.Rand, fs *disk.Mem, opt Options, what string, files []string, how string) {
+	t.Helper()
+	mem := fs.Fork(1)
+	hurt(t, rng, mem, files, how)
+	asIs := mem.Fork(1)
+	opt.FS = asIs
+	if _, err := Run(t.Context(), opt); err != nil {
+		if !slices.ContainsFunc(files, func(f string) bool { return strings.Contains(err.Error(), f) }) {
+			t.Errorf("%s: the error names none of %q: %v", what, files, err)
+		}
+	} else if strings.Contains(what, "/state/") {
+		if rep := deep(t, asIs, &opt); !rep.Balanced() {
+			t.Errorf("%s: the crawl went on: %q, %v", what, rep.Bad, rep.Damages)
+		}
+	}
+	rep, err := repairOf(t, mem, &opt, nil)
+	if err != nil {
+		if !strings.Contains(what, suffixesName) {
+			t.Errorf("%s: repair: %v", what, err)
+		}
+		return
+	}
+	check := func(when string) {
+		after := deep(t, mem, &opt)
+		outOnly := !slices.ContainsFunc(after.Damages, func(d Damage) bool {
+			return d.Structure != nameWARC && d.Structure != nameCrawlLog && d.Structure != nameSeedLog
+		})
+		if !after.Balanced() && !(outOnly && len(rep.Left) > 0 && after.AuditReport.Balanced()) {
+			t.Errorf("%s: %s: %q, %v, %+v; %q", what, when, after.Bad, after.Damages, after.Keys, rep.Actions)
+		}
+	}
+	check("repaired")
+	opt.FS = mem
+	res, err := Run(t.Context(), opt)
+	if err != nil && !errors.Is(err, ErrFinished) {
+		t.Errorf("%s: repaired, the crawl ends with %v; %q", what, err, rep.Actions)
+		return
+	}
+	check("at the end")
+	t.Log(what, len(rep.Actions), rep.Forgotten, rep.Unnamed, rep.Links, rep.Unseen, res.Snapshot.Place(PlaceFetched), fmt.Sprint(rep.Left))
+}
