@@ -53,6 +53,9 @@ func printSummary(out io.Writer, sum summary) error {
 	if text := droppedText(s); text != "" {
 		line("not taken", "%s", text)
 	}
+	if cut, odd := s.Count(crawl.CountTruncated), s.Count(crawl.CountDecodeCut); cut+odd > 0 {
+		line("cut", "%s bodies at a limit or by their server, %s while being decoded", n(cut), n(odd))
+	}
 	line("refused", "%s%s", n(s.Place(crawl.PlaceRefused)), reasons(s.Refused))
 	if waiting := waitingText(s); waiting != "" {
 		line("not fetched", "%s", waiting)

@@ -24,6 +24,7 @@ type hostileRun struct {
 	res     *Result
 	done    time.Duration // virtual time until the last request to an ordinary host was answered
 	heap    uint64        // the most that HeapAlloc was
+	budget  int64         // of bodies
 	memory  fetch.MemoryStats
 	elapsed time.Duration
 }
@@ -49,9 +50,10 @@ func crawlHostile(t *testing.T, scenarios ...string) (run hostileRun) {
 		if *longRuns {
 			limits = fetch.Limits{BodyBytes: 16 << 20, DecodedBytes: 16 << 20}
 		}
+		run.budget = limits.MemoryBytes() + 1<<20
 		client, err := fetch.New(fetch.Options{
 			Dial: web.Dial, AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: []uint16{8080},
-			TLS: fetch.TLSOptions{Roots: web.CAPool()}, Limits: limits, BufferBytes: limits.MemoryBytes() + 1<<20,
+			TLS: fetch.TLSOptions{Roots: web.CAPool()}, Limits: limits, BufferBytes: run.budget,
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -83,7 +85,7 @@ func crawlHostile(t *testing.T, scenarios ...string) (run hostileRun) {
 				run.done = max(run.done, q.End)
 			}
 		}
-		if m := run.memory; m.Bytes != 0 || m.MostBytes > limits.MemoryBytes()+1<<20 {
+		if m := run.memory; m.Bytes != 0 || m.MostBytes > run.budget {
 			t.Errorf("bodies took %+v", m)
 		}
 		most := int64(limits.BodyBytes + 64<<10 + 128<<10) // head, and what the server writes at once
@@ -99,10 +101,10 @@ func crawlHostile(t *testing.T, scenarios ...string) (run hostileRun) {
 // hostileWant is what becomes of a scenario's URLs: how many responses were stored, how many of them cut, how many of
 // the URLs refused and why, and how many wait on when the crawl ends.
 type hostileWant struct {
-	responses, truncated int64
-	refused              map[string]int64
-	later                int64
-	never                []string // parts of URLs that mustn't have been asked for
+	responses, truncated, undecoded int64
+	refused                         map[string]int64
+	later                           int64
+	never                           []string // "scenario path": beginnings of what must not have been asked for
 }
 
 // hostileCases are all scenarios of HTTP and of pages.
@@ -111,16 +113,36 @@ func hostileCases() map[string]hostileWant {
 		"endless-body":    {responses: 4, truncated: 3},
 		"endless-head":    {refused: map[string]int64{"bad-response": 4}},
 		"trickle":         {responses: 3, truncated: 3, refused: map[string]int64{"timeout": 2}},
-		"bombs":           {responses: 7},
+		"bombs":           {responses: 7, undecoded: 6},
 		"huge-pages":      {responses: 27, truncated: 1},
 		"redirects":       {responses: 40, truncated: 1},
-		"robots-giant":    {responses: 15, refused: map[string]int64{"robots": 10}, never: []string{"/no", "/late"}},
-		"robots-patterns": {responses: 5, refused: map[string]int64{"robots": 8}, never: []string{"/no/"}},
+		"robots-giant":    {responses: 15, refused: map[string]int64{"robots": 10}, never: []string{"robots-giant /no", "robots-giant /late"}},
+		"robots-patterns": {responses: 5, refused: map[string]int64{"robots": 8}, never: []string{"robots-patterns /no/"}},
 		"robots-circles":  {responses: 15},
 		"robots-broken":   {responses: 2, later: 7},
-		"desync":          {responses: 68, truncated: 10, never: []string{"/forged"}},
+		"desync":          {responses: 68, truncated: 10, never: []string{"desync /forged"}},
 		"resets":          {responses: 4, truncated: 4, refused: map[string]int64{"bad-response": 1, "reset": 1}, later: 1},
 	}
+}
+
+// TestHostileWebAtOnce: all scenarios together.
+func TestHostileWebAtOnce(t *testing.T) {
+	var all hostileWant
+	all.refused = map[string]int64{}
+	cases := hostileCases()
+	for _, w := range cases {
+		all.responses += w.responses
+		all.truncated += w.truncated
+		all.undecoded += w.undecoded
+		all.later += w.later
+		for why, n := range w.refused {
+			all.refused[why] += n
+		}
+		all.never = append(all.never, w.never...)
+	}
+	plain := crawlHostile(t)
+	run := crawlHostile(t, slices.Sorted(maps.Keys(cases))...)
+	run.compare(t, &plain, all)
 }
 
 // TestHostileWeb: whatever some hosts do, the crawl ends, the others' pages are the same and come as soon, memory is
@@ -152,6 +174,9 @@ func (run *hostileRun) compare(t *testing.T, plain *hostileRun, want hostileWant
 	t.Logf("%d responses, %d cut, refused %v, %d later; others done after %v (without %v), ended after %v; heap %d MiB, bodies %d KiB"+
 		" (%d waits); links: %d dropped, %d too long", more(CountResponses), more(CountTruncated), refused, later, run.done, plain.done,
 		run.elapsed, run.heap>>20, run.memory.MostBytes>>10, run.memory.Waits, more(CountLinksDropped), more(CountLinksTooLong))
+	if n := more(CountDecodeCut); n != want.undecoded {
+		t.Errorf("%d bodies cut while being decoded, want %d", n, want.undecoded)
+	}
 	if more(CountResponses) != want.responses || more(CountTruncated) != want.truncated || !maps.Equal(refused, want.refused) ||
 		later != want.later {
 		t.Errorf("got %d responses, %d cut, refused %v, %d later; want %+v", more(CountResponses), more(CountTruncated), refused,
@@ -162,12 +187,13 @@ func (run *hostileRun) compare(t *testing.T, plain *hostileRun, want hostileWant
 	if limit := plain.done + plain.done/2 + 2*stragglers; run.done > limit {
 		t.Errorf("others were done after %v, without the hostile hosts after %v", run.done, plain.done)
 	}
-	if run.heap > plain.heap+96<<20 {
+	if run.heap > plain.heap+96<<20+4*uint64(run.budget) {
 		t.Errorf("heap of %d MiB, without the hostile hosts %d", run.heap>>20, plain.heap>>20)
 	}
 	for _, q := range run.snap.Requests {
-		for _, part := range want.never {
-			if strings.Contains(q.URL, part) {
+		for _, never := range want.never {
+			scenario, path, _ := strings.Cut(never, " ")
+			if run.web.HostileScenario(q.Host) == scenario && strings.Contains(q.URL, ".test"+path) {
 				t.Errorf("asked for %s", q.URL)
 			}
 		}

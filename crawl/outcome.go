@@ -266,7 +266,13 @@ func (r *ring) countResponse(d *delta, rec *weburl.Record, resp *fetch.Response,
 	if resp.Truncated != fetch.NotTruncated {
 		d.count(CountTruncated, 1)
 	}
+	if resp.Marks&decodeCut != 0 {
+		d.count(CountDecodeCut, 1)
+	}
 }
+
+// decodeCut are the marks of a body that was had, but not decoded to its end.
+const decodeCut = fetch.MarkDecodedLimit | fetch.MarkRatioLimit | fetch.MarkDecodeError | fetch.MarkUnknownCoding
 
 // findLinks fills the worker's batch with the links of a response: of the page, or the target of a redirect.
 func (r *ring) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, page bool, now time.Time) error {

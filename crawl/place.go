@@ -135,6 +135,7 @@ const (
 	CountLinksDropped                  // links beyond the limit of one page
 	CountLinksPort                     // links to ports that may not be connected to
 	CountLinksDraining                 // links not queued: the crawl is draining
+	CountDecodeCut                     // bodies whose decoding was cut: bombs, damage, codings nobody knows
 	numCounters
 )
 
