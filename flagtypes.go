@@ -67,12 +67,13 @@ type serverAddr struct{ netip.AddrPort }
 // UnmarshalText reads an address with or without a port.
 func (s *serverAddr) UnmarshalText(text []byte) error {
 	t := string(text)
-	if a, err := netip.ParseAddr(strings.Trim(t, "[]")); err == nil {
-		s.AddrPort = netip.AddrPortFrom(a, 53)
-		return nil
+	ap, err := netip.ParseAddrPort(t) // first, since a zone may hold anything, "]:53" too
+	if err != nil {
+		var a netip.Addr
+		a, err = netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(t, "["), "]"))
+		ap = netip.AddrPortFrom(a, 53)
 	}
-	ap, err := netip.ParseAddrPort(t)
-	if err != nil || ap.Port() == 0 {
+	if err != nil || ap.Port() == 0 || strings.ContainsAny(ap.Addr().Zone(), "[]") {
 		return fmt.Errorf("%q is no address such as 192.0.2.1, 192.0.2.1:53 or [2001:db8::1]:53", text)
 	}
 	s.AddrPort = ap

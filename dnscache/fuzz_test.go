@@ -1,0 +1,114 @@
+package dnscache
+
+import (
+	"encoding/binary"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"drumbeat/internal/damage"
+)
+
+// FuzzForged: of what comes off the wire only a reply that repeats our question, letter by letter, is looked at; what it
+// gives is addresses of the family asked for, found by following aliases from the name asked for, no more than the bound, or
+// a kind of failure; and that in bounded memory, whatever its compression pointers and counts say.
+func FuzzForged(f *testing.F) {
+	q, err := packQuestion("www.example.test", typeA, true, false)
+	if err != nil {
+		f.Fatal(err)
+	}
+	var req dns.Msg
+	if err := req.Unpack(q.msg); err != nil {
+		f.Fatal(err)
+	}
+	made := new(dns.Msg)
+	made.SetReply(&req)
+	for _, text := range []string{
+		"www.example.test. 60 IN CNAME a.example.test.", "a.example.test. 60 IN CNAME www.example.test.",
+		"a.example.test. 5 IN A 192.0.2.1", "evil.test. 5 IN A 192.0.2.66", "a.example.test. 5 IN AAAA 2001:db8::1",
+	} {
+		rr, err := dns.NewRR(text)
+		if err != nil {
+			f.Fatal(err)
+		}
+		made.Answer = append(made.Answer, rr)
+	}
+	for n := range len(made.Answer) + 1 {
+		m := *made
+		m.Answer = m.Answer[:n]
+		m.Compress = n%2 == 0
+		b, err := m.Pack()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b, true)
+		f.Add(b[:len(b)*2/3], true)
+	}
+	loop := append(make([]byte, 12), 0xc0, 12, 0, 1, 0, 1) // a name that points to itself
+	binary.BigEndian.PutUint16(loop[2:], 0x8180)
+	binary.BigEndian.PutUint16(loop[4:], 1)
+	f.Add(loop, false)
+	counts := append([]byte(nil), q.msg...)
+	counts[2] |= 0x80
+	for i := 6; i < 12; i++ {
+		counts[i] = 0xff
+	}
+	f.Add(counts, true)
+	f.Fuzz(func(t *testing.T, msg []byte, ours bool) {
+		if len(msg) > 64<<10 {
+			return
+		}
+		if ours && len(msg) >= q.tail { // else the fuzzer hardly ever gets past the question
+			copy(msg[4:6], q.msg[4:6])
+			copy(msg[headerBytes:q.tail], q.msg[headerBytes:q.tail])
+		}
+		answers := q.answers(msg, true)
+		if answers && (len(msg) < q.tail || string(msg[headerBytes:q.tail]) != string(q.msg[headerBytes:q.tail]) || msg[2]&0x80 == 0) {
+			t.Fatalf("%x is taken for an answer to %x", msg, q.msg)
+		}
+		if answers && !q.answers(msg, false) {
+			t.Fatalf("%x answers exactly but not loosely", msg)
+		}
+		var rep reply
+		var err error
+		start := time.Now()
+		n := damage.Allocated(func() { rep, err = parseReply(msg, "www.example.test", typeA, 4) })
+		if took := time.Since(start); n > 16<<20 || took > 5*time.Second {
+			t.Fatalf("%d bytes of reply took %d bytes and %v", len(msg), n, took)
+		}
+		if err != nil {
+			return
+		}
+		if len(rep.addrs) > 4 || rep.kind != 0 && len(rep.addrs) > 0 {
+			t.Fatalf("%+v", rep)
+		}
+		for _, a := range rep.addrs {
+			if !a.Is4() || !reachable(msg, "www.example.test", a.String()) {
+				t.Fatalf("%v is no address of the name asked for in %x", a, msg)
+			}
+		}
+	})
+}
+
+// reachable is a slow second reading: is there an A record with this address at a name to which aliases lead from name?
+func reachable(msg []byte, name, addr string) bool {
+	var m dns.Msg
+	if m.Unpack(msg) != nil && !m.Truncated {
+		return false
+	}
+	names := map[string]bool{dns.CanonicalName(name + "."): true}
+	for range m.Answer { // to a fixed point
+		for _, rr := range m.Answer {
+			if c, ok := rr.(*dns.CNAME); ok && names[dns.CanonicalName(c.Hdr.Name)] {
+				names[dns.CanonicalName(c.Target)] = true
+			}
+		}
+	}
+	for _, rr := range m.Answer {
+		if a, ok := rr.(*dns.A); ok && a.A.String() == addr && names[dns.CanonicalName(a.Hdr.Name)] {
+			return true
+		}
+	}
+	return false
+}
