@@ -47,6 +47,14 @@ type robotsJobs struct {
 	next     int64      // number of the next one to be taken from QD
 	again    int64      // number of the last one taken up again
 	inFlight map[int64][]byte
+	plds     map[int64]uint64    // of those in flight
+	perPLD   map[uint64]*pldJobs // PLDs with requests in flight, or with requests that were put off and have their turn to come
+}
+
+// pldJobs are the requests of one PLD.
+type pldJobs struct {
+	n    int       // in flight
+	turn time.Time // of the request put off last
 }
 
 func (j *robotsJobs) queued() { j.mu.Lock(); j.total++; j.mu.Unlock() }
@@ -70,9 +78,16 @@ func (j *robotsJobs) finished() int64 {
 
 // begin notes that the next request was taken from QD, or that one was taken up again. The latter have negative numbers:
 // nobody waits for them.
-func (j *robotsJobs) begin(rec []byte, again bool) (seq int64) {
+func (j *robotsJobs) begin(rec []byte, again bool, pld uint64) (seq int64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	p := j.perPLD[pld]
+	if p == nil {
+		p = &pldJobs{}
+		j.perPLD[pld] = p
+	}
+	p.n++
+	defer func() { j.plds[seq] = pld }()
 	if again {
 		j.again--
 		seq = j.again
@@ -84,7 +99,49 @@ func (j *robotsJobs) begin(rec []byte, again bool) (seq int64) {
 	return seq
 }
 
-func (j *robotsJobs) end(seq int64) { j.mu.Lock(); delete(j.inFlight, seq); j.mu.Unlock() }
+func (j *robotsJobs) end(seq int64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	delete(j.inFlight, seq)
+	pld := j.plds[seq]
+	delete(j.plds, seq)
+	if p := j.perPLD[pld]; p != nil {
+		if p.n--; p.n <= 0 && p.turn.IsZero() {
+			delete(j.perPLD, pld)
+		}
+	}
+}
+
+// How many requests of one PLD may be in flight: a share of all, since the names of one PLD tend to be slow together, and a PLD
+// may have endless names (DESIGN section 6: it must not hold up the rest). More wait on disk, each for a turn of its own.
+const (
+	pldJobsShare = 8                      // of Options.RobotsInFlight one part in so many …
+	pldJobsLeast = 4                      // … but so many at least
+	pldJobsApart = 200 * time.Millisecond // from one turn to the next
+	maxPLDTurns  = 1 << 16                // PLDs whose turns are remembered, some 100 bytes each
+)
+
+// room returns the zero time if another request of a PLD may begin, else its turn.
+func (j *robotsJobs) room(pld uint64, most int, now time.Time) time.Time {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	p := j.perPLD[pld]
+	if p == nil || p.n < most {
+		return time.Time{}
+	}
+	if len(j.perPLD) >= maxPLDTurns {
+		for k, q := range j.perPLD { // the bound is far above what may be in flight: nearly all are over
+			if q.n == 0 && q.turn.Before(now) {
+				delete(j.perPLD, k)
+			}
+		}
+	}
+	if p.turn.Before(now) {
+		p.turn = now
+	}
+	p.turn = p.turn.Add(pldJobsApart)
+	return p.turn
+}
 
 func (j *robotsJobs) snapshot() [][]byte {
 	j.mu.Lock()
@@ -118,6 +175,12 @@ func (r *ring) readRobotsFetch(ctx context.Context) error {
 			}
 		}
 		rec := append([]byte(nil), data...)
+		var job robotsJob
+		if err := job.decode(rec); err != nil {
+			return err
+		}
+		pld := r.pldKey(weburl.Split(job.Origin).Host)
+		turn := r.robotsJobs.room(pld, r.robotsPerPLD(), time.Now())
 		var seq int64
 		if err := r.inStep(func(*delta) error {
 			if again {
@@ -125,15 +188,32 @@ func (r *ring) readRobotsFetch(ctx context.Context) error {
 			} else {
 				r.robotsFetch.Advance()
 			}
-			seq = r.robotsJobs.begin(rec, again)
+			seq = r.robotsJobs.begin(rec, again, pld)
 			return nil
 		}); err != nil {
 			return err
+		}
+		if !turn.IsZero() {
+			if err := r.deferRobots(seq, rec, turn); err != nil {
+				return err
+			}
+			continue
 		}
 		r.start(ctx, "robots request", func(ctx context.Context) error { return r.doRobots(ctx, seq, rec) })
 	}
 	return nil
 }
+
+// robotsPerPLD bounds the requests of one PLD in flight. A crawl of few sites has no others to protect.
+func (r *ring) robotsPerPLD() int {
+	if r.opt.Scope != ScopeAll {
+		return r.opt.RobotsInFlight
+	}
+	return max(pldJobsLeast, r.opt.RobotsInFlight/pldJobsShare)
+}
+
+// crowded is true when requests take up half of what there is: then none waits for its turn in RAM.
+func (r *ring) crowded() bool { return r.robotsJobs.len() >= r.opt.RobotsInFlight/2 }
 
 // doRobots does one request and ends it with an update of RobotsCache, whatever came of it.
 func (r *ring) doRobots(ctx context.Context, seq int64, rec []byte) error {
@@ -339,7 +419,7 @@ func (r *ring) getThrough(ctx context.Context, url string, addrs []netip.Addr, r
 		if v.Kind == polite.Admitted {
 			break
 		}
-		if wait := time.Until(v.Due); v.Kind == polite.Deferred && wait > longWait {
+		if wait := time.Until(v.Due); v.Kind == polite.Deferred && (wait > longWait || r.crowded()) {
 			return &deferredError{until: v.Due}
 		} else if v.Kind == polite.Deferred {
 			item.Waits = min(item.Waits+1, 250)

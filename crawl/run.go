@@ -182,7 +182,7 @@ func newRing(opt Options) *ring {
 	r.set = disk.Set{FS: r.meter, Paths: opt.Dirs}
 	r.out = disk.Set{FS: r.meter, Paths: opt.Out}
 	r.draining.Store(opt.Drain)
-	r.robotsJobs = &robotsJobs{inFlight: map[int64][]byte{}}
+	r.robotsJobs = &robotsJobs{inFlight: map[int64][]byte{}, plds: map[int64]uint64{}, perPLD: map[uint64]*pldJobs{}}
 	r.waiting = &awaiting{}
 	r.sketches = newSketches()
 	r.scanned.fetched.Store(-1)
@@ -328,7 +328,8 @@ func (r *ring) openRAM(m *manifest) error {
 	}
 	r.polite = polite.New(polite.Options{
 		MaxPerHost: perHost, Ahead: ramAhead, IdleAhead: idleAhead, IdleItems: r.opt.StockTarget / idleShare,
-		MaxRobotsPerServer: max(1, min(robotsPerServer, r.opt.RobotsInFlight/8)), MaxPerServer: share, MaxPerPLD: share, HostDelay: r.opt.HostDelay, HostDelayMin: r.opt.HostDelayMin, ServerDelay: r.opt.ServerDelay,
+		MaxRobotsPerServer: max(1, min(robotsPerServer, r.opt.RobotsInFlight/8)), MostRobotsPerServer: max(1, r.opt.RobotsInFlight/8),
+		MaxPerServer: share, MaxPerPLD: share, HostDelay: r.opt.HostDelay, HostDelayMin: r.opt.HostDelayMin, ServerDelay: r.opt.ServerDelay,
 		ServerDelayMin: r.opt.ServerDelayMin, DefaultBudget: r.opt.BudgetDefault, MaxCrawlDelay: r.opt.MaxCrawlDelay,
 		MaxItems: max(r.plan.PoliteItems, 2*r.opt.Connections), MaxBytes: r.plan.PoliteBytes, Visited: visited,
 	}, time.Now())

@@ -48,7 +48,10 @@ type Options struct {
 	// MaxRobotsPerServer is the share of robots items, those in flight not counted, that name one server; they
 	// have no part in MaxPerServer. Default 16; Unlimited.
 	MaxRobotsPerServer int
-	Ahead              time.Duration // a share is never below what its owner can be sent in this time; default 4 s
+	// MostRobotsPerServer bounds that share where it grows because the server's delay is short: each item holds one of
+	// a bounded number of requests while it waits. 0: no bound.
+	MostRobotsPerServer int
+	Ahead               time.Duration // a share is never below what its owner can be sent in this time; default 4 s
 	// IdleAhead takes the place of Ahead while fewer than IdleItems are in RAM, so that what is left at a crawl's
 	// end comes from disk in few large lots. Default 0: none.
 	IdleAhead time.Duration

@@ -77,6 +77,9 @@ func (s *Scheduler) overServers(now int64, it *Item) (due int64, why Reason) {
 		limit := s.limit(share, s.serverDelay(v))
 		if it.Robots && share >= 0 { // each holds a request's slot while it waits, so Ahead may be too much
 			limit = max(share, int(int64(robotsAhead)/max(s.serverDelay(v), int64(time.Millisecond))))
+			if s.opt.MostRobotsPerServer > 0 {
+				limit = min(limit, s.opt.MostRobotsPerServer)
+			}
 		}
 		if v.count(it.Robots) < limit {
 			return 0, None

@@ -16,7 +16,7 @@ type scenario struct {
 }
 
 // scenarios is the registry: those of HTTP and pages, and those of names, TLS and traps.
-func scenarios() []scenario { return httpScenarios() }
+func scenarios() []scenario { return append(httpScenarios(), nameScenarios()...) }
 
 // hostileHost is one host of a scenario. Handlers run in the goroutine of the connection; they must end soon
 // after the client has closed it (writes fail then).

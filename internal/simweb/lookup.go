@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"time"
 )
 
 // DNSErrorKind says how a name lookup ended without an address.
@@ -98,7 +99,8 @@ func (w *Web) dark(host string, dns bool) *outage {
 type names struct {
 	v4, v6 []netip.Addr
 	cname  string
-	fail   DNSErrorKind // 0: none
+	fail   DNSErrorKind  // 0: none
+	wait   time.Duration // before the answer, or before the client gives up; LookupHost alone keeps it
 	cut    bool
 }
 
@@ -132,10 +134,11 @@ func (w *Web) resolve(host string) names {
 	return names{v4: h.addrs, v6: h.addrs6, cname: h.cname, cut: h.cut}
 }
 
-// LookupHost answers a name at once: IPv4 addresses first, then IPv6. Failures are *DNSError; a timeout too
-// comes at once, the caller waits if it wants to.
+// LookupHost answers a name: IPv4 addresses first, then IPv6. Failures are *DNSError. All come at once, timeouts
+// too (the caller waits if it wants to), but for names of hostile hosts that are slow.
 func (w *Web) LookupHost(host string) ([]netip.Addr, error) {
 	n := w.resolve(host)
+	time.Sleep(n.wait)
 	if n.fail != 0 {
 		return nil, &DNSError{Kind: n.fail, Host: host}
 	}

@@ -1,0 +1,233 @@
+package crawl
+
+import (
+	"maps"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"drumbeat/disk"
+	"drumbeat/internal/simweb"
+	"drumbeat/weburl"
+)
+
+// trapRun is what a crawl of a small web and some traps brought.
+type trapRun struct {
+	res      *Result
+	ends     []time.Duration // when each of the ordinary URLs was answered, rising; virtual
+	robots   int             // requests for robots.txt of hostile hosts
+	hostile  int             // requests to hostile hosts, those included
+	hosts    int             // hostile hosts that were asked for anything
+	lookups  int
+	heap     uint64        // the most that HeapAlloc was
+	routines int           // the most goroutines
+	gap      time.Duration // least time between two requests to one server
+}
+
+// at is how many ordinary URLs had been fetched after d.
+func (r *trapRun) at(d time.Duration) int {
+	n, _ := slices.BinarySearch(r.ends, d+1)
+	return n
+}
+
+// trapTime is how long the traps may go on, in virtual time: several times what the web without them takes.
+const trapTime = 50 * time.Second
+
+// crawlTraps crawls a small web with scenarios on, in virtual time and RAM, for trapTime at most.
+func crawlTraps(t *testing.T, tune func(*simweb.Options, *Options), scenarios ...string) (run trapRun) {
+	inBubble(t, func(t *testing.T) {
+		var opt Options
+		web := smallWeb(t, func(o *simweb.Options) {
+			o.PLDs, o.Hosts, o.Pages, o.IPs, o.LogRequests = 10, 20, 300, 10, 1<<14
+			o.Hostile = scenarios
+			if tune != nil {
+				tune(o, &opt)
+			}
+		})
+		fs := disk.NewMem(*seedFlag)
+		opt = simOptions(t, web, fs)
+		opt.HostDelay, opt.HostDelayMin, opt.ServerDelay, opt.ServerDelayMin = 600*time.Millisecond, 200*time.Millisecond, 40*time.Millisecond, 10*time.Millisecond
+		opt.MaxTime, opt.CheckpointEvery, opt.CrawlLog, opt.Store = trapTime, time.Minute, LogOff, false
+		if tune != nil {
+			tune(nil, &opt)
+		}
+		opt.SeedLines = append(slices.Clone(web.Seeds()), web.HostileSeeds()...)
+		opt.SnapshotEvery = 10 * time.Second
+		opt.Snapshot = func(sn *Snapshot) {
+			if *verbose {
+				t.Logf("%v: %v waiting for %q later %v refused %v robots %d+%d s=%d h=%d", sn.Elapsed, sn.Places, sn.Waiting, sn.Later, sn.Refused,
+					sn.RobotsInFlight, sn.RobotsQueued, sn.Queue, sn.Horizon)
+			}
+			runtime.GC()
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			run.heap, run.routines = max(run.heap, m.HeapAlloc-min(m.HeapAlloc, uint64(bytesIn(fs, "d0")+bytesIn(fs, "d1")))), max(run.routines, runtime.NumGoroutine())
+		}
+		run.res = mustRun(t, t.Context(), opt)
+		if rep, err := Audit(fs, opt.Dirs); err != nil || !rep.Balanced() {
+			t.Errorf("audit: %v, %v", err, rep)
+		}
+		snap := web.Log().Snapshot()
+		if snap.Dropped > 0 {
+			t.Errorf("the log dropped %d entries", snap.Dropped)
+		}
+		want := web.Expected("drumbeat")
+		for url, n := range snap.Fetches {
+			if ok, _, _ := want.Has(url); !ok || n > 1 {
+				t.Errorf("%s fetched %d times, expected %t", url, n, ok)
+			}
+		}
+		checkDelays(t, snap, &opt, 0)
+		for _, q := range snap.Requests {
+			switch {
+			case q.Known && !q.Robots:
+				run.ends = append(run.ends, q.End)
+			case !q.Known && q.Robots:
+				run.robots++
+			}
+		}
+		slices.Sort(run.ends)
+		for _, c := range snap.Hostile {
+			run.hostile, run.hosts = run.hostile+int(c.Requests), run.hosts+1
+		}
+		for _, n := range snap.Lookups {
+			run.lookups += n
+		}
+	})
+	return run
+}
+
+// bytesIn is what a directory's files hold; on disk.Mem they lie on the heap.
+func bytesIn(fs disk.FS, dir string) (n int64) {
+	names, err := fs.List(dir)
+	if err != nil {
+		n, _ = fs.Size(dir)
+		return n
+	}
+	for _, name := range names {
+		n += bytesIn(fs, dir+"/"+name)
+	}
+	return n
+}
+
+// trapCase says how a trap's crawl must end: by itself, or by MaxTime; and which reasons are counted.
+type trapCase struct {
+	ends    bool
+	refused map[string]int64 // of its URLs, exactly; nil: none
+	later   string           // the reason under which the rest of its URLs wait, if any
+	links   Counter          // that must count something; 0: none
+	pages   int64            // that it must have yielded, at least
+}
+
+func trapCases() map[string]trapCase {
+	return map[string]trapCase{
+		"calendar":          {pages: 50},
+		"session-ids":       {pages: 50},
+		"repeated-segments": {pages: 50},
+		"wildcard-dns":      {pages: 50},
+		"link-farm":         {pages: 500},
+		"endless-farm":      {pages: 500},
+		"colliding-urls":    {ends: true, pages: 65},
+		"dns-slow":          {ends: true, pages: 60},
+		"dns-silent":        {later: "robots-unavailable"},
+		"dns-inside":        {ends: true, refused: map[string]int64{"forbidden-address": 10}, pages: 10},
+		"dns-many":          {ends: true, refused: map[string]int64{"connect-failure": 2}},
+		"dns-victim":        {pages: 100},
+		"tls-stalls":        {later: "robots-unavailable"},
+		"tls-chains":        {later: "robots-unavailable", pages: 7},
+	}
+}
+
+// TestTraps: whatever names, certificates and supplies of URLs do, nine tenths of everybody else's pages come as soon as without them, memory
+// is bounded, delays hold, and what isn't fetched has a reason.
+func TestTraps(t *testing.T) {
+	plain := crawlTraps(t, nil)
+	s := &plain.res.Snapshot
+	last := plain.ends[len(plain.ends)-1]
+	t.Logf("without: %d URLs, the last after %v, ended after %v; refused %v, later %v; heap %d MiB, %d goroutines", len(plain.ends), last,
+		s.Elapsed, s.Refused, s.Later, plain.heap>>20, plain.routines)
+	cases := trapCases()
+	for _, name := range slices.Sorted(maps.Keys(cases)) {
+		t.Run(name, func(t *testing.T) {
+			run := crawlTraps(t, nil, name)
+			run.compare(t, &plain, cases[name])
+		})
+	}
+}
+
+func (run *trapRun) compare(t *testing.T, plain *trapRun, c trapCase) {
+	t.Helper()
+	s, p := &run.res.Snapshot, &plain.res.Snapshot
+	last := plain.ends[len(plain.ends)-1]
+	soon := last + last/4
+	refused := map[string]int64{}
+	for why, n := range s.Refused {
+		if n -= p.Refused[why]; n != 0 {
+			refused[why] = n
+		}
+	}
+	t.Logf("%q after %v: others %d of %d by %v, %d in all; trap: %d requests to %d hosts, %d for robots.txt; lookups %d; refused %v, later %v; too long %d; heap %d MiB, %d goroutines",
+		run.res.Stop, s.Elapsed, run.at(soon), len(plain.ends), soon, len(run.ends), run.hostile, run.hosts, run.robots, run.lookups, refused,
+		s.Later, s.Count(CountLinksTooLong), run.heap>>20, run.routines)
+	if got := run.at(soon); got*10 < len(plain.ends)*9 {
+		t.Errorf("%d of %d other URLs fetched after %v, want 90 %%", got, len(plain.ends), soon)
+	}
+	if c.ends != (run.res.Stop == StopDone) && c.later == "" {
+		t.Errorf("stopped because of %q", run.res.Stop)
+	}
+	if !maps.Equal(refused, c.refused) {
+		t.Errorf("refused %v, want %v", refused, c.refused)
+	}
+	if c.links != 0 && s.Count(c.links) == 0 {
+		t.Errorf("counter %d is 0", c.links)
+	}
+	if c.later != "" && s.Later[c.later] == 0 {
+		t.Errorf("later %v, want some %s", s.Later, c.later)
+	}
+	if run.heap > plain.heap+64<<20 {
+		t.Errorf("heap of %d MiB, %d without the trap", run.heap>>20, plain.heap>>20)
+	}
+	if got := s.Count(CountPages) - p.Count(CountPages); got < c.pages {
+		t.Errorf("%d pages of the trap, want at least %d", got, c.pages)
+	}
+}
+
+// TestCollidingURLs: URLs that are equal to xxhash64, whatever its seed, have different keys under any secret.
+func TestCollidingURLs(t *testing.T) {
+	urls := simweb.CollidingURLs("http://www.example.test/", 8)
+	for seed := range uint64(100) {
+		sum := func(url string) uint64 {
+			d := xxhash.NewWithSeed(seed * 0x9e3779b97f4a7c15)
+			_, _ = d.WriteString(url)
+			return d.Sum64()
+		}
+		for _, url := range urls {
+			if sum(url) != sum(urls[0]) {
+				t.Fatalf("%s and %s don't collide under seed %d: the test shows nothing", url, urls[0], seed)
+			}
+		}
+	}
+	for range 16 {
+		secret, err := weburl.NewSecret()
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := weburl.NewHasher(secret)
+		keys := map[uint64]bool{}
+		for _, url := range urls {
+			if c, err := weburl.Canonical(url); err != nil || c != url {
+				t.Fatalf("%s isn't canonical: %s, %v", url, c, err)
+			}
+			b := []byte(url)
+			for _, key := range []uint64{h.URLKey(b), h.HostKey(b), h.OriginKey(b), h.PLDKey(b), h.ContentKey(b)} {
+				keys[key] = true
+			}
+		}
+		if len(urls) != 256 || len(keys) != 5*len(urls) {
+			t.Errorf("%d keys of %d URLs, want 5 of each", len(keys), len(urls))
+		}
+	}
+}

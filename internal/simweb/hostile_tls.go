@@ -1,0 +1,192 @@
+package simweb
+
+import (
+	"bufio"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// tlsStalls: https hosts that stop, babble or trickle at each stage of a handshake and behind it.
+func tlsStalls(w *Web, add func(hostileHost)) {
+	drain := func(c net.Conn) { io.Copy(io.Discard, c) } // until the client goes
+	hello := func(c net.Conn) { c.Read(make([]byte, 4096)) }
+	trickle := func(c net.Conn, p []byte) {
+		for _, b := range p {
+			if _, err := c.Write([]byte{b}); err != nil {
+				return
+			}
+			time.Sleep(time.Second)
+		}
+		drain(c)
+	}
+	stages := []func(c net.Conn){
+		0: func(c net.Conn) { hello(c); drain(c) },                            // no answer
+		1: func(c net.Conn) { hello(c); c.Write([]byte{22, 3, 3}); drain(c) }, // half a record's head
+		2: func(c net.Conn) { hello(c); trickle(c, append([]byte{22, 3, 3, 0x40, 0}, make([]byte, 300)...)) },
+		3: func(c net.Conn) { hello(c); c.Write([]byte{21, 3, 3, 0, 2, 2, 40}) },                // a fatal alert
+		4: func(c net.Conn) { hello(c) },                                                        // the end of the connection
+		5: func(c net.Conn) { hello(c); io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n") }, // not TLS at all
+		6: func(c net.Conn) { // warnings without end
+			hello(c)
+			for {
+				if _, err := c.Write([]byte{21, 3, 3, 0, 2, 1, 90}); err != nil {
+					return
+				}
+			}
+		},
+		7: func(c net.Conn) { // empty records without end
+			hello(c)
+			for {
+				if _, err := c.Write([]byte{22, 3, 3, 0, 0}); err != nil {
+					return
+				}
+			}
+		},
+		8: func(c net.Conn) { hello(c); c.Write([]byte{22, 3, 3, 0, 4, 2, 0xff, 0xff, 0xff}); drain(c) }, // a ServerHello of 16 MiB
+	}
+	n := 0
+	host := func(f func(c net.Conn)) {
+		name := w.hostileName("tls-stalls", n)
+		n++
+		add(hostileHost{name: name, seeds: []string{"https://" + name + "/"}, accept: func(c net.Conn, port uint16) bool {
+			if port == 443 {
+				f(c)
+			}
+			return true
+		}})
+	}
+	for _, f := range stages {
+		host(f)
+	}
+	leaf := sync.OnceValue(func() *tls.Certificate { return w.authority().issue(nil) })
+	secure := func(f func(c *tls.Conn)) { // the handshake is done, and then
+		host(func(c net.Conn) {
+			t := tls.Server(c, &tls.Config{Certificates: []tls.Certificate{*leaf()}})
+			if t.Handshake() == nil {
+				f(t)
+			}
+		})
+	}
+	secure(func(c *tls.Conn) { drain(c) })
+	secure(func(c *tls.Conn) {
+		c.Read(make([]byte, 4096))
+		trickle(c, []byte("HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", 300)))
+	})
+	secure(func(c *tls.Conn) {
+		c.Read(make([]byte, 4096))
+		io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
+		c.NetConn().Close() // without a close alert
+	})
+}
+
+// tlsChains: https hosts that answer behind certificates that aren't good: expired, not yet valid, of another host, self-signed, of nobody
+// known, with a hundred thousand names, with hundreds of certificates that all may have signed each other, and too large for anyone.
+func tlsChains(w *Web, add func(hostileHost)) {
+	for i, f := range [...]func(a *authority, name string) *tls.Certificate{
+		func(a *authority, name string) *tls.Certificate {
+			return a.issue(func(t *x509.Certificate) { t.DNSNames, t.NotAfter = []string{name}, t.NotBefore.AddDate(0, 0, 1) })
+		},
+		func(a *authority, name string) *tls.Certificate {
+			return a.issue(func(t *x509.Certificate) { t.DNSNames, t.NotBefore = []string{name}, t.NotAfter.AddDate(0, 0, -1) })
+		},
+		func(a *authority, _ string) *tls.Certificate {
+			return a.issue(func(t *x509.Certificate) { t.DNSNames = []string{"other.test"} })
+		},
+		func(a *authority, name string) *tls.Certificate { return a.selfSigned(name) },
+		func(a *authority, name string) *tls.Certificate {
+			c := a.issue(func(t *x509.Certificate) { t.DNSNames, t.AuthorityKeyId = []string{name}, []byte("x") })
+			c.Certificate[0][len(c.Certificate[0])-1] ^= 1 // the signature
+			return c
+		},
+		func(a *authority, name string) *tls.Certificate {
+			return a.issue(func(t *x509.Certificate) {
+				for k := range 5000 {
+					t.DNSNames = append(t.DNSNames, fmt.Sprintf("h%d.%s", k, name))
+				}
+			})
+		},
+		func(a *authority, name string) *tls.Certificate { return a.maze(name, 150) },
+		func(a *authority, name string) *tls.Certificate { return a.maze(name, 600) },
+		func(a *authority, name string) *tls.Certificate {
+			return a.issue(func(t *x509.Certificate) {
+				t.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{1, 2, 3}, Value: make([]byte, 1<<20)}}
+			})
+		},
+	} {
+		name := w.hostileName("tls-chains", i)
+		cert := sync.OnceValue(func() *tls.Certificate { return f(w.authority(), name) })
+		add(hostileHost{name: name, seeds: []string{"https://" + name + "/"}, accept: func(c net.Conn, port uint16) bool {
+			if port == 443 {
+				answerOnce(tls.Server(c, &tls.Config{Certificates: []tls.Certificate{*cert()}}))
+			}
+			return true
+		}})
+	}
+}
+
+// answerOnce answers one request with a page, one for robots rules with 404.
+func answerOnce(c net.Conn) {
+	q, err := http.ReadRequest(bufio.NewReader(c))
+	if err != nil {
+		return
+	}
+	if isRobotsPath([]byte(q.RequestURI)) {
+		io.WriteString(c, "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+		return
+	}
+	io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 9\r\nConnection: close\r\n\r\n<html>tls")
+}
+
+// issue signs a certificate that change has had a look at; nil for one of no particular host.
+func (a *authority) issue(change func(t *x509.Certificate)) *tls.Certificate {
+	from, to := validity()
+	t := &x509.Certificate{
+		SerialNumber: big.NewInt(7), Subject: pkix.Name{CommonName: "hostile"}, NotBefore: from, NotAfter: to,
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	if change != nil {
+		change(t)
+	}
+	return &tls.Certificate{Certificate: [][]byte{a.sign(t, a.root), a.der}, PrivateKey: a.key}
+}
+
+func (a *authority) sign(t, parent *x509.Certificate) []byte {
+	der, err := x509.CreateCertificate(rand.Reader, t, parent, &a.key.PublicKey, a.key)
+	if err != nil {
+		panic("BUG: simweb: " + err.Error()) // no input of ours can make it fail
+	}
+	return der
+}
+
+func (a *authority) selfSigned(name string) *tls.Certificate {
+	from, to := validity()
+	t := &x509.Certificate{SerialNumber: big.NewInt(8), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, NotBefore: from, NotAfter: to}
+	return &tls.Certificate{Certificate: [][]byte{a.sign(t, t)}, PrivateKey: a.key}
+}
+
+// maze is a leaf with so many further certificates of one name and key: each may have signed each, and none of them is known.
+func (a *authority) maze(name string, n int) *tls.Certificate {
+	from, to := validity()
+	ca := func(serial int) *x509.Certificate {
+		return &x509.Certificate{SerialNumber: big.NewInt(int64(serial)), Subject: pkix.Name{CommonName: "maze"}, NotBefore: from, NotAfter: to,
+			IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	}
+	first := ca(1)
+	leaf := &x509.Certificate{SerialNumber: big.NewInt(9), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, NotBefore: from, NotAfter: to}
+	c := &tls.Certificate{Certificate: [][]byte{a.sign(leaf, first)}, PrivateKey: a.key}
+	for i := range n {
+		c.Certificate = append(c.Certificate, a.sign(ca(i+2), first))
+	}
+	return c
+}
