@@ -190,6 +190,7 @@ type life struct {
 	// before is called before each step, while all others wait: see disk.Mem.Watch.
 	before   func(s disk.Step, fork func(uint64) *disk.Mem)
 	run      int
+	again    bool      // to be cut in its recovery
 	began    time.Time // of this run
 	cutAt    time.Time
 	hooks    atomic.Int64   // calls of the hook "checkpoint" in this run: three for each
@@ -364,6 +365,10 @@ var numCuts = flag.Int("cuts", 500, "cuts of TestCutsAtRandom")
 // TestCutsAtRandom cuts crawls off again and again, recoveries included. Each ends at last and is compared with one that
 // was never cut.
 func TestCutsAtRandom(t *testing.T) {
+	want := *numCuts
+	if testing.Short() {
+		want = min(want, 50)
+	}
 	worlds := make([]*cutWorld, numCutWorlds)
 	for i := range worlds {
 		worlds[i] = newCutWorld(t, *seedFlag+uint64(i))
@@ -373,7 +378,7 @@ func TestCutsAtRandom(t *testing.T) {
 	var lives atomic.Uint64
 	inParallel(t, func(t *testing.T) bool {
 		count.mu.Lock()
-		enough := count.cuts >= *numCuts
+		enough := count.cuts >= want
 		count.mu.Unlock()
 		if !enough {
 			n := lives.Add(1) - 1

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -24,6 +25,9 @@ var (
 // fork of its file system is what the cut has left. All of these are opened and audited; of a sample the crawl is resumed,
 // some cut again in their recovery, and compared at the end with one that was never cut.
 func TestCutsInTurn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes long")
+	}
 	var opened, ended cutCount
 	var turn atomic.Uint64
 	inParallel(t, func(t *testing.T) bool {
@@ -63,7 +67,9 @@ func cutInTurn(t *testing.T, w *cutWorld, seed uint64, count *cutCount) (samples
 			if bad := c.checkCut(power); len(bad) > 0 {
 				failed, faults = c, bad
 			}
-			if rng.IntN(*oneIn) == 0 {
+			// A manifest that is seen after kill -9, but not durable, is a trap for recovery: that is cut as well.
+			trap := !power && s.Op == disk.OpSyncDir && strings.HasSuffix(s.Name, "/state")
+			if c.again = trap; trap || rng.IntN(*oneIn) == 0 {
 				samples = append(samples, c)
 			}
 		}
@@ -103,7 +109,7 @@ func (l *life) endAfterCut(t *testing.T, count *cutCount) {
 	l.wit.visits = visits
 	l.watchCheckpoints()
 	rng := rand.New(rand.NewPCG(uint64(len(visits)), uint64(l.cutAt.UnixNano())))
-	left := rng.IntN(3)
+	left := rng.IntN(3) + boolInt(l.again)
 	next := func() int {
 		if left--; left < 0 {
 			return 0
