@@ -22,12 +22,16 @@ var (
 	soakSeed = flag.Uint64("seed", 1, "seed of TestSoak")
 )
 
+// longSoak is how long a soak must be for all that it can do.
+const longSoak = time.Minute
+
 // A turn is one thing that happens to a crawl during the soak.
 type turn struct {
 	name string
 	run  func(s *soak)
-	// mounts: needs the file systems that only root can mount. steady: leaves the process running.
-	mounts, steady bool
+	// mounts: needs the file systems that only root can mount. steady: leaves the process running. long: what it leaves behind
+	// takes a minute or more to get over, too much for the short form.
+	mounts, steady, long bool
 }
 
 var turns = []turn{
@@ -38,7 +42,7 @@ var turns = []turn{
 	{name: "fewer descriptors while it runs", run: (*soak).descriptors},
 	{name: "few descriptors from the start", run: (*soak).fewDescriptors},
 	{name: "no memory", run: (*soak).memory},
-	{name: "outage", run: (*soak).outage, steady: true},
+	{name: "outage", run: (*soak).outage, steady: true, long: true},
 	{name: "--disk reached", run: (*soak).diskLimit},
 	{name: "directory missing", run: (*soak).missing},
 	{name: "directory left out", run: (*soak).leftOut},
@@ -125,7 +129,7 @@ func newSoak(t *testing.T) *soak {
 			<-s.p.done
 		}
 	})
-	s.disks.mount(t, filepath.Join(s.tmp, "disks"), *soakFor >= time.Minute)
+	s.disks.mount(t, filepath.Join(s.tmp, "disks"), *soakFor >= longSoak)
 	s.newCrawl(s.pages)
 	s.other = filepath.Join(s.tmp, "other")
 	s.run(exitPages, append(slices.Clone(s.flags), "--dir="+s.other, "--max-pages=5")...)
@@ -173,7 +177,7 @@ func (s *soak) closeWeb() {
 
 // turn starts the crawl if none runs, lets it work for a moment, does its thing, ends the process and audits the files.
 func (s *soak) turn(tn *turn) {
-	if tn.mounts && !s.disks.mounted || tn.name == "slow disk" && s.disks.throttle == "" {
+	if !s.can(tn) {
 		return
 	}
 	s.t.Logf("%v: %s", time.Now().Format("15:04:05"), tn.name)
@@ -192,6 +196,15 @@ func (s *soak) turn(tn *turn) {
 		s.ends(killed, exitSignal)
 	}
 	s.audit()
+}
+
+// can says whether a turn is possible here.
+func (s *soak) can(tn *turn) bool {
+	switch {
+	case tn.mounts && !s.disks.mounted, tn.name == "slow disk" && s.disks.throttle == "", tn.long && *soakFor < longSoak:
+		return false
+	}
+	return true
 }
 
 // let time pass, some of it by chance. A process that ends meanwhile ends it.
@@ -271,7 +284,7 @@ func (s *soak) steady(d time.Duration) {
 	s.samples, s.goroutines = nil, nil
 	for i := 0; time.Now().Before(end); i++ {
 		tn := &turns[i%len(turns)]
-		if !tn.steady || tn.mounts && !s.disks.mounted || tn.name == "slow disk" && s.disks.throttle == "" {
+		if !tn.steady || !s.can(tn) {
 			continue
 		}
 		s.let(3*s.unit, 8*s.unit)
