@@ -57,12 +57,13 @@ const (
 	ReasonBadRecord
 	ReasonForbiddenPort
 	ReasonLost
+	ReasonPLDBusy
 	numReasons
 )
 
 var reasonNames = [numReasons]string{"", "robots", "no-such-host", "dns-failure", "connect-failure", "timeout", "reset", "tls",
 	"bad-response", "forbidden-address", "robots-unavailable", "host-backlog", "too-many-requests", "server-error",
-	"made-room", "https-failed", "await-robots", "bad-record", "forbidden-port", "lost-to-damage"}
+	"made-room", "https-failed", "await-robots", "bad-record", "forbidden-port", "lost-to-damage", "pld-busy"}
 
 func (r Reason) String() string {
 	if int(r) < len(reasonNames) {

@@ -20,6 +20,7 @@ type workers struct {
 	responses chan *fetch.Response // idle ones, to be reused
 	parsers   chan *pageWorker     // as many as may parse at once
 	robots    chan struct{}        // as many as may be busy with a robots.txt at once: its rules take more than the file
+	crowds    *crowds              // exchanges under way by PLD
 	inFlight  inFlight             // grants of URLs that have not ended: pages that may still come
 	exchanges inFlight             // exchanges under way, robots.txt included
 }
@@ -39,6 +40,7 @@ func newWorkers(r *ring, connections int) *workers {
 		slots:     make(chan struct{}, connections),
 		responses: make(chan *fetch.Response, connections),
 		parsers:   make(chan *pageWorker, runtime.GOMAXPROCS(0)+1),
+		crowds:    newCrowds(&r.opt),
 		robots:    make(chan struct{}, runtime.GOMAXPROCS(0)+1),
 	}
 	for range cap(w.parsers) {
@@ -103,11 +105,19 @@ func (r *ring) dispatch(ctx context.Context) error {
 			g.Item.Data.(chan *polite.Grant) <- g // capacity 1, one grant: never blocks
 			continue
 		}
+		if !r.workers.crowds.enter(g.Item.PLD) {
+			r.workers.free()
+			if err := r.pldBusy(g); err != nil {
+				return err
+			}
+			continue
+		}
 		r.workers.inFlight.add(1)
 		r.fetchers.Add(1)
 		go func() {
 			defer r.fetchers.Done()
 			defer r.workers.free()
+			defer r.workers.crowds.leave(g.Item.PLD)
 			defer r.fetchEnded()
 			if err := r.fetchOne(r.fetching, g); err != nil && r.fetching.Err() == nil {
 				r.fail(err)

@@ -16,6 +16,7 @@ func httpScenarios() []scenario {
 		{"endless-body", endlessBody},
 		{"endless-head", endlessHead},
 		{"trickle", trickle},
+		{"slow-farm", slowFarm},
 		{"bombs", bombs},
 		{"huge-pages", hugePages},
 		{"redirects", redirects},
@@ -122,6 +123,27 @@ func trickle(w *Web, add func(hostileHost)) {
 		})
 }
 
+// slowFarm: one PLD of a hundred hosts (times HostileScale), each on an address of its own, whose pages come at a rate just
+// allowed and don't end: each holds a connection for as long as an exchange may last.
+func slowFarm(w *Web, add func(hostileHost)) {
+	hub := w.hostileName("slow-farm", 0)
+	n := 100 * w.opt.HostileScale
+	var page strings.Builder
+	for i := range n {
+		name := "h" + strconv.Itoa(i) + strings.TrimPrefix(hub, "www")
+		page.WriteString("<a href=http://" + name + "/></a>")
+		add(hostileHost{name: name, seeds: []string{}, serve: func(s *session, q *wish) bool {
+			ok := s.writeString(htmlHead + "\r\n")
+			for ok {
+				s.conn.SetDeadline(time.Now().Add(idleTimeout))
+				ok = s.wait(time.Second) && s.write(w.text[:400])
+			}
+			return false
+		}})
+	}
+	add(hostileHost{name: hub, serve: func(s *session, q *wish) bool { return s.reply(htmlHead, page.String()) }})
+}
+
 // redirects: a circle of one, one of two hosts, a chain of 30 hops over five hosts that ends at a page, targets of other
 // schemes, one that is too long, one without end of its body.
 func redirects(w *Web, add func(hostileHost)) {
@@ -152,7 +174,7 @@ func redirects(w *Web, add func(hostileHost)) {
 			case "/nowhere":
 				return to(s, "http://")
 			case "/endless":
-				return s.flood("HTTP/1.1 302 Found\r\nLocation: /end\r\n\r\n", path)
+				return s.flood("HTTP/1.1 302 Found\r\nLocation: /end\r\n\r\n", strings.Repeat(path, 1000))
 			}
 			if n, err := strconv.Atoi(strings.TrimPrefix(path, "/chain/")); err == nil && n < 30 {
 				return to(s, "http://"+name((n+1)%5)+"/chain/"+strconv.Itoa(n+1))
