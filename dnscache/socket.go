@@ -17,6 +17,9 @@ import (
 const (
 	// readBytes holds any reply to our EDNS0 size, and more than that.
 	readBytes = 4096
+	// socketBytes is asked for as a socket's receive buffer: what comes in while a reader is held up, unasked packets
+	// among it, must not push answers out.
+	socketBytes = 1 << 20
 	// maxTCP bounds TCP exchanges at once.
 	maxTCP = 64
 	// downAfter unanswered tries in a row a server is left alone for downFor, but for one probe.
@@ -50,6 +53,9 @@ func (r *Resolver) openServers() error {
 			if err != nil {
 				errs = append(errs, fmt.Errorf("dnscache: open socket to %v: %w", addr, err))
 				break
+			}
+			if c, ok := conn.(*net.UDPConn); ok {
+				_ = c.SetReadBuffer(socketBytes) // what the kernel doesn't grant is no fault
 			}
 			s.sockets = append(s.sockets, &socket{server: s, conn: conn, asked: make(map[uint16]*asked)})
 		}
