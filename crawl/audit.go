@@ -160,6 +160,9 @@ func openAudit(opt *AuditOptions) (*ring, *manifest, error) {
 	if m == nil {
 		return r, nil, fmt.Errorf("crawl: %s holds a crawl without a checkpoint: nothing to audit: %w", opt.Dirs[0], ErrIncompatible)
 	}
+	if err := m.whole(); err != nil {
+		return r, nil, err
+	}
 	r.crawlID, r.manifest, r.gen, r.separateOut = match.Crawl, m, m.Gen, m.Frozen.SeparateOut
 	if r.separateOut {
 		if err := r.matchOut(opt.Out); err != nil {

@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"drumbeat/drum"
 	"drumbeat/internal/simweb"
 	"drumbeat/queue"
+	"drumbeat/star"
 	"drumbeat/weburl"
 )
 
@@ -153,6 +155,32 @@ func breakers(fault func([]byte, func([]byte) error) error) map[Place]func(disk.
 			}
 			return saved(m, nameBeast, b.Freeze(), tails)
 		},
+		PlaceStar: func(set disk.Set, m *manifest, tails *disk.Tails) error {
+			st, err := statePart[star.State](m, nameStar)
+			if err != nil {
+				return err
+			}
+			_, indegree := star.Stores(nameStar)
+			aux := func(t *drum.Tuple) *[]byte { return &t.Aux }
+			if st.Indegree, err = breakDrum(set, drum.Options{Name: indegree}, st.Indegree, tails, fault, aux); err != nil {
+				return err
+			}
+			m.Parts[nameStar], err = json.Marshal(st)
+			return err
+		},
+		PlaceRobotsCheck: func(set disk.Set, m *manifest, tails *disk.Tails) error {
+			st, err := statePart[drum.State](m, nameRobotsCache)
+			if err != nil {
+				return err
+			}
+			value := func(t *drum.Tuple) *[]byte { return &t.Value }
+			opt := drum.Options{Name: nameRobotsCache, MaxValueBytes: maxRobotsValue}
+			if st, err = breakDrum(set, opt, st, tails, fault, value); err != nil {
+				return err
+			}
+			m.Parts[nameRobotsCache], err = json.Marshal(st)
+			return err
+		},
 		PlaceRAM: func(set disk.Set, m *manifest, tails *disk.Tails) error {
 			data, err := disk.ReadTail(set, m.RAM)
 			if err != nil {
@@ -176,32 +204,113 @@ func breakers(fault func([]byte, func([]byte) error) error) map[Place]func(disk.
 	}
 }
 
-func TestAuditFindsEachFaultAndItsPlace(t *testing.T) {
-	found := map[Place]bool{}
-	for name, fault := range faults {
-		for place := range breakers(fault) {
-			inBubble(t, func(t *testing.T) {
-				fs, opt := stoppedCrawl(t)
-				rep, err := Audit(fs, opt.Dirs)
-				if err != nil || !rep.Balanced() {
-					t.Fatalf("before: %v, %+v", err, rep)
-				}
-				if rep.Rows[place].Files.N == 0 {
-					return // nothing there to be broken this time
-				}
-				found[place] = true
-				tamper(t, fs, &opt, breakers(fault)[place])
-				rep, err = Audit(fs, opt.Dirs)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if text := strings.Join(rep.Bad, "; "); rep.Balanced() || !strings.Contains(text, place.String()+":") {
-					t.Errorf("one record of %s %s: audit says %q", place, name, text)
-				}
-			})
+// killedCrawl is a crawl that was killed right after the first checkpoint of its second run: what was in RAM waits for RobotsCache.
+func killedCrawl(t *testing.T) (*disk.Mem, Options) {
+	t.Helper()
+	fs, opt := stoppedCrawl(t)
+	var killed *disk.Mem
+	opt.MaxPages = 310
+	n := 0
+	opt.hook = func(place string) {
+		if place != "checkpoint" {
+			return
+		}
+		if n++; n == 3 { // its manifest is durable
+			killed = fs.Fork(1)
 		}
 	}
-	for _, place := range []Place{PlaceBeast, PlaceLater, PlaceRAM} {
+	if _, err := Run(t.Context(), opt); err != nil {
+		t.Fatal(err)
+	}
+	opt.hook, opt.MaxPages = nil, 0
+	return killed, opt
+}
+
+// breakDrum makes a store anew with a fault in the first check that waits; record is where a tuple carries its URL.
+func breakDrum(set disk.Set, opt drum.Options, st *drum.State, tails *disk.Tails, fault func([]byte, func([]byte) error) error,
+	record func(*drum.Tuple) *[]byte) (*drum.State, error) {
+	type entry struct {
+		key   drum.Key
+		value []byte
+	}
+	var entries []entry
+	var tuples []drum.Tuple
+	done := false
+	if _, err := drum.ScanState(set, opt.Name, st, drum.Scan{
+		Entry: func(key drum.Key, value []byte) error {
+			entries = append(entries, entry{key, slices.Clone(value)})
+			return nil
+		},
+		Tuple: func(t drum.Tuple) error {
+			t.Value, t.Aux = slices.Clone(t.Value), slices.Clone(t.Aux)
+			add := func(rec []byte) error {
+				*record(&t) = slices.Clone(rec)
+				tuples = append(tuples, t)
+				return nil
+			}
+			if t.Op&drum.Check == 0 || done {
+				return add(*record(&t))
+			}
+			done = true
+			return fault(*record(&t), add)
+		},
+	}); err != nil {
+		return nil, err
+	}
+	opt.Set, opt.Buckets, opt.ValueBytes, opt.BufferBytes, opt.Each = set, st.Buckets, st.ValueBytes, 128<<10, true
+	d, err := drum.Open(opt, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.Fill(func(add func(drum.Key, []byte) error) error {
+		for _, e := range entries {
+			if err := add(e.key, e.value); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	if err := d.Add(tuples); err != nil {
+		return nil, err
+	}
+	if st, err = d.Freeze().Save(tails); err != nil {
+		return nil, err
+	}
+	return st, d.Close()
+}
+
+func TestAuditFindsEachFaultAndItsPlace(t *testing.T) {
+	found := map[Place]bool{}
+	inBubble(t, func(t *testing.T) {
+		for _, stopped := range []func(*testing.T) (*disk.Mem, Options){stoppedCrawl, killedCrawl} {
+			whole, opt := stopped(t)
+			before, err := Audit(whole, opt.Dirs)
+			if err != nil || !before.Balanced() {
+				t.Fatalf("before: %v, %+v", err, before)
+			}
+			for name, fault := range faults {
+				for place, breaker := range breakers(fault) {
+					if before.Rows[place].Files.N == 0 {
+						continue // nothing there to be broken this time
+					}
+					found[place] = true
+					fs := whole.Fork(1)
+					tamper(t, fs, &opt, breaker)
+					rep, err := Audit(fs, opt.Dirs)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if text := strings.Join(rep.Bad, "; "); rep.Balanced() || !strings.Contains(text, place.String()+":") {
+						t.Errorf("one record of %s %s: audit says %q", place, name, text)
+					}
+				}
+			}
+		}
+	})
+	t.Log(found)
+	for _, place := range []Place{PlaceStar, PlaceBeast, PlaceRobotsCheck, PlaceLater, PlaceRAM} {
 		if !found[place] {
 			t.Errorf("no stopped crawl held a URL in %s", place)
 		}

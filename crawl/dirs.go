@@ -166,7 +166,7 @@ func (r *ring) openIdentity() error {
 		return fmt.Errorf("crawl: %s: was %+v, is %+v: %w", "what a crawl can't change has changed", m.Frozen, r.frozen, ErrIncompatible)
 	}
 	r.manifest = m
-	return nil
+	return m.whole()
 }
 
 func (r *ring) openSecret(mustExist bool) (weburl.Secret, error) {

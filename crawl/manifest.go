@@ -104,6 +104,17 @@ func readManifest(set disk.Set) (*manifest, error) {
 	return decodeManifest(path, data)
 }
 
+// whole is an error when the manifest has no state of a structure that every crawl has: it would begin anew, empty.
+func (m *manifest) whole() error {
+	for _, name := range [...]string{nameURLSeen, nameStar, nameBeast, nameRobotsCache, nameRobotsRequested, nameAwaitRobots,
+		nameRobotsFetch, nameRobotsLater, nameReady, nameLater, nameWARC, nameCrawlLog, nameSeedLog} {
+		if len(m.Parts[name]) == 0 {
+			return fmt.Errorf("crawl: manifest has no state of %s: %w", name, ErrIncompatible)
+		}
+	}
+	return nil
+}
+
 // part decodes the state of one structure; nil when the manifest has none.
 func statePart[S any](m *manifest, name string) (*S, error) {
 	if m == nil {
