@@ -343,15 +343,13 @@ func (c *cutCount) ended() {
 
 // placeOf names the structure that a file belongs to.
 func placeOf(name string) string {
-	parts := strings.Split(name, "/")
-	for i, p := range parts[1:] {
-		if p == "state" && len(parts) > i+2 {
-			p = parts[i+2]
-		}
-		p, _, _ = strings.Cut(p, "-")
-		return strings.TrimSuffix(p, ".tmp")
+	_, rest, below := strings.Cut(name, "/")
+	if !below {
+		return "directory"
 	}
-	return "directory"
+	place, _, _ := strings.Cut(strings.TrimPrefix(rest, "state/"), "/")
+	place, _, _ = strings.Cut(place, "-")
+	return strings.TrimSuffix(place, ".tmp")
 }
 
 func (c *cutCount) log(t *testing.T, what string) {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"drumbeat/disk"
 	"drumbeat/weburl"
 )
 
@@ -229,39 +228,4 @@ func (f *seedFeeder) run(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// copySeeds copies standard input into the crawl's directory, so that the same crawl can be resumed.
-func copySeeds(dst disk.FS, name string, src io.Reader) error {
-	tmp := name + ".tmp"
-	if _, err := dst.Size(tmp); err == nil {
-		if err := dst.Remove(tmp); err != nil {
-			return err
-		}
-	}
-	f, err := dst.Create(tmp)
-	if err != nil {
-		return err
-	}
-	buf := make([]byte, 1<<20)
-	var off int64
-	for {
-		n, rerr := io.ReadFull(src, buf)
-		if n > 0 {
-			if _, err := f.WriteAt(buf[:n], off); err != nil {
-				return errors.Join(err, f.Close())
-			}
-			off += int64(n)
-		}
-		if rerr == io.EOF || rerr == io.ErrUnexpectedEOF {
-			break
-		}
-		if rerr != nil {
-			return errors.Join(rerr, f.Close())
-		}
-	}
-	if err := errors.Join(f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	return dst.Rename(tmp, name)
 }

@@ -49,7 +49,6 @@ type space struct {
 	told     time.Time
 	usedAt   time.Time // when the crawl's files were last added up
 	usedOver bool
-	drained  bool // WhenFullDrain has begun
 }
 
 // short notes or clears one reason to rest.

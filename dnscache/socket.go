@@ -231,7 +231,7 @@ func (r *Resolver) startTCP(a *asked, s *server) {
 		ctx, cancel := context.WithTimeout(r.ctx, tcpTimeout)
 		defer cancel()
 		var rep reply
-		err := ctx.Err()
+		var err error
 		select {
 		case r.tcp <- struct{}{}:
 			rep, err = r.exchangeTCP(ctx, a, s)

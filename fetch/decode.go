@@ -111,7 +111,7 @@ func (x *exchange) decodeOne(c coding, last bool) (more bool, _ *Error) {
 		return true, nil
 	}
 	limit, mark := x.decodeLimit(len(r.PayloadRaw), last)
-	dst, fault, e := x.decodeSome(c, src, limit+1)
+	dst, e, fault := x.decodeSome(c, src, limit+1)
 	if e != nil {
 		return false, e
 	}
@@ -139,7 +139,7 @@ func (x *exchange) decodeOne(c coding, last bool) (more bool, _ *Error) {
 // decodeSome decodes at most limit bytes of src into a buffer of its own; fault is the coding's. Nobody waits for
 // memory while it holds a decoder, which others need to get on: if there is none while the buffer grows, decoding
 // begins again when there is enough for the whole.
-func (x *exchange) decodeSome(c coding, src []byte, limit int) (dst []byte, fault error, _ *Error) {
+func (x *exchange) decodeSome(c coding, src []byte, limit int) (dst []byte, _ *Error, fault error) {
 	b := &x.resp.buf
 	if x.resp.Encoding == "" {
 		dst, b.body = b.body, nil // else it holds src
@@ -151,7 +151,7 @@ func (x *exchange) decodeSome(c coding, src []byte, limit int) (dst []byte, faul
 	if dst != nil {
 		dst, fault = x.c.decodeInto(dst[:0], c, src, limit, b.grow)
 		if fault != errMemory {
-			return dst, fault, nil
+			return dst, nil, fault
 		}
 		b.put(dst)
 	}
@@ -159,7 +159,7 @@ func (x *exchange) decodeSome(c coding, src []byte, limit int) (dst []byte, faul
 	if e == nil {
 		dst, fault = x.c.decodeInto(dst, c, src, limit, b.grow)
 	}
-	return dst, fault, e
+	return dst, e, fault
 }
 
 // decodeLimit returns the size allowed, and which mark says that it was exceeded.

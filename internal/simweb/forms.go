@@ -171,7 +171,7 @@ func (p *painter) attribute(name string, r *rng) {
 	case 0, 1, 2:
 		quote = '\''
 	case 3:
-		if bytes.IndexAny(p.ref, " \t\n\"'=<>`") < 0 {
+		if !bytes.ContainsAny(p.ref, " \t\n\"'=<>`") {
 			quote = 0
 		}
 	}

@@ -129,13 +129,12 @@ func (p *painter) paint(n node, r *rng) {
 	l := &w.opt.Link
 	p.links = w.appendTargets(p.links[:0], n, HTML)
 	p.scratch = w.appendPath(p.scratch[:0], n)
-	dir := dirNames[0]
 	c := linkContext{from: n, dir: baseDir(p.scratch)}
 	p.body = append(p.body, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>"...)
 	p.body = w.appendURL(p.body, n)
 	p.body = append(p.body, "</title>\n"...)
 	if r.unit() < l.BaseTag {
-		dir = dirNames[r.next()%dirCafe]
+		dir := dirNames[r.next()%dirCafe]
 		p.scratch = append(append(p.scratch[:0], '/'), dir...)
 		c.dir = p.scratch
 		p.body = append(p.body, `<base target="_top"><base href="/`...)
