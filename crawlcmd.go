@@ -256,7 +256,8 @@ func (n names) LookupHost(ctx context.Context, host, pld string) (crawl.Lookup, 
 	}
 	var de *dnscache.Error
 	if errors.As(err, &de) {
-		return crawl.Lookup{}, &crawl.LookupError{Host: host, NotFound: de.Kind.Permanent(), Expires: de.Expires, Err: err}
+		return crawl.Lookup{}, &crawl.LookupError{Host: host, NotFound: de.Kind.Permanent(), NoAnswer: de.Kind == dnscache.KindTimeout,
+			Busy: de.Kind == dnscache.KindBusy, Expires: de.Expires, Err: err}
 	}
 	return crawl.Lookup{}, err
 }

@@ -137,6 +137,10 @@ func progressFields(s *crawl.Snapshot) []any {
 		}
 	}
 	fields = append(fields, "exchanges", s.InFlight, "goroutines", runtime.NumGoroutine())
+	if c := s.Checkpoint; c.Number > 0 {
+		fields = append(fields, "checkpoint", c.Number, "checkpoint_took", short(c.Total), "checkpoint_pause", short(c.Pause),
+			"checkpoint_stall", short(c.Stall), "checkpoint_bytes", c.Bytes)
+	}
 	if s.Waiting != "" {
 		fields = append(fields, "waits_for", s.Waiting)
 	}
@@ -159,7 +163,8 @@ func progressLines(s *crawl.Snapshot) []string {
 	}
 	checkpoint := "none yet"
 	if c := s.Checkpoint; c.Number > 0 {
-		checkpoint = fmt.Sprintf("no. %d, %s ago, took %s, steps paused for %s", c.Number, short(s.Time.Sub(c.When)), short(c.Total), short(c.Pause))
+		checkpoint = fmt.Sprintf("no. %d, %s ago, took %s, wrote %s, steps paused for %s (longest %s)", c.Number,
+			short(s.Time.Sub(c.When)), short(c.Total), bytesText(c.Bytes), short(c.Pause), short(c.LongestPause))
 	}
 	return []string{
 		fmt.Sprintf("%s  pages %s  %.0f/s  %.1f Mb/s", short(s.Elapsed), n(s.Count(crawl.CountPages)), s.PagesPerSecond, s.BitsPerSecond/1e6),

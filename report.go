@@ -65,6 +65,10 @@ func printSummary(out io.Writer, sum summary) error {
 	}
 	line("hosts", "%s on %s servers (estimated), %s PLDs", n(s.Hosts), n(s.Servers), n(s.PLDs))
 	line("disk", "%s read, %s written; URLseen made %d passes", bytesText(s.DiskRead), bytesText(s.DiskWritten), s.URLSeenPasses)
+	if c := s.Checkpoint; c.Number > 0 {
+		line("checkpoints", "%s; the longest took %s, paused all steps for %s, held up one for %s", n(s.Count(crawl.CountCheckpoints)),
+			short(c.LongestTotal), short(c.LongestPause), short(c.LongestStall))
+	}
 	line("machine", "%s", machineText(sum.ram))
 	for _, text := range sum.demo {
 		name, rest, _ := strings.Cut(text, ": ")

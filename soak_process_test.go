@@ -183,7 +183,7 @@ func (s *soak) ends(mayBeKilled bool, codes ...int) {
 	ok := ws.ExitStatus() == exitDone || slices.Contains(codes, ws.ExitStatus())
 	if ws.Signaled() {
 		how = "signal " + ws.Signal().String()
-		ok = ws.Signal() == syscall.SIGKILL && mayBeKilled
+		ok = mayBeKilled && (ws.Signal() == syscall.SIGKILL || ws.Signal() == syscall.SIGINT)
 	}
 	s.outcomes[how]++
 	if text := strings.TrimSpace(p.tail.text()); ws.ExitStatus() == exitFailure || ws.ExitStatus() == exitDiskFull {

@@ -30,7 +30,7 @@ func (s *soak) twoSignals() {
 	s.signal(syscall.SIGTERM)
 	s.let(2*sameSignal, 2*sameSignal)
 	s.signal(syscall.SIGINT)
-	s.ends(alive, exitSignal, exitForced)
+	s.ends(killed, exitSignal, exitForced) // killed: it had ended in order and didn't catch signals any more
 }
 
 // freeze stops the process for a while, as a suspended machine does.

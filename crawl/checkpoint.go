@@ -56,15 +56,6 @@ type moment struct {
 	active   int64
 }
 
-// CheckpointStats describes the last checkpoint.
-type CheckpointStats struct {
-	Number uint64
-	// Wait is the time until running emissions had ended; Pause the time that the lock was held and no step could run;
-	// Total from the beginning to the durable manifest.
-	Wait, Pause, Total time.Duration
-	When               time.Time
-}
-
 // checkpoint makes a durable manifest of the present moment. One at a time. After an error nothing more is
 // checkpointed.
 func (r *ring) checkpoint(clean bool, done string) error {
@@ -75,15 +66,20 @@ func (r *ring) checkpoint(clean bool, done string) error {
 	}
 	began := time.Now()
 	changes := r.changes.Load()
+	r.slowest.take()
 	m, stats := r.freeze()
-	if err := r.saveMoment(m, clean, done); err != nil {
+	var err error
+	if stats.Bytes, err = r.saveMoment(m, clean, done); err != nil {
 		r.fail(err)
 		return err
 	}
+	stats.Stall = max(r.slowest.take(), stats.Pause)
 	stats.Number, stats.Total, stats.When = r.gen, time.Since(began), time.Now()
+	stats.since(r.lastCheckpoint.Load())
 	r.lastCheckpoint.Store(&stats)
 	r.saved.Store(changes)
-	r.opt.Log.Debug("checkpoint", "number", stats.Number, "wait", stats.Wait, "pause", stats.Pause, "total", stats.Total)
+	r.opt.Log.Debug("checkpoint", "number", stats.Number, "wait", stats.Wait, "pause", stats.Pause, "stall", stats.Stall,
+		"total", stats.Total, "bytes", stats.Bytes)
 	return nil
 }
 
@@ -92,9 +88,7 @@ func (r *ring) freeze() (*moment, CheckpointStats) {
 	var stats CheckpointStats
 	began := time.Now()
 	pausable := r.pausable()
-	for _, p := range pausable {
-		p.Pause()
-	}
+	pauseAll(pausable)
 	stats.Wait = time.Since(began)
 	r.step.Lock()
 	locked := time.Now()
@@ -129,12 +123,13 @@ func (r *ring) freeze() (*moment, CheckpointStats) {
 	return m, stats
 }
 
-// saveMoment writes what was frozen, makes it durable, names it in the manifest and lets replaced files go.
-func (r *ring) saveMoment(mo *moment, clean bool, done string) error {
+// saveMoment writes what was frozen, makes it durable, names it in the manifest and lets replaced files go. It returns the
+// bytes written.
+func (r *ring) saveMoment(mo *moment, clean bool, done string) (bytes int64, err error) {
 	gen := r.gen + 1
 	tails, err := disk.CreateTails(r.set, gen)
 	if err != nil {
-		return fmt.Errorf("crawl: checkpoint %d: %w", gen, err)
+		return 0, fmt.Errorf("crawl: checkpoint %d: %w", gen, err)
 	}
 	m := &manifest{Gen: gen, Crawl: r.crawlID, Time: time.Now().Unix(), Clean: clean, Done: done, Frozen: r.frozen,
 		Active: mo.active, Runs: r.runs, Accounts: mo.accounts, Seeds: mo.seeds, Scope: r.scope.extensions(),
@@ -142,62 +137,62 @@ func (r *ring) saveMoment(mo *moment, clean bool, done string) error {
 	m.Accounts.Counters[CountCheckpoints]++
 	for _, p := range mo.parts {
 		if m.Parts[p.name], err = p.save(tails); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	if m.RAM, err = tails.Write(0, dumpItems(mo.items)); err != nil {
-		return fmt.Errorf("crawl: checkpoint %d: URLs in RAM: %w", gen, err)
+		return 0, fmt.Errorf("crawl: checkpoint %d: URLs in RAM: %w", gen, err)
 	}
 	if m.Jobs, err = tails.Write(0, dumpRecords(mo.jobs)); err != nil {
-		return fmt.Errorf("crawl: checkpoint %d: robots requests: %w", gen, err)
+		return 0, fmt.Errorf("crawl: checkpoint %d: robots requests: %w", gen, err)
 	}
 	var delays []byte
 	for i := range mo.delays {
 		delays = mo.delays[i].Append(delays)
 	}
 	if m.Delays, err = tails.Write(0, delays); err != nil {
-		return fmt.Errorf("crawl: checkpoint %d: delays: %w", gen, err)
+		return 0, fmt.Errorf("crawl: checkpoint %d: delays: %w", gen, err)
 	}
 	sketches, err := r.sketches.encode()
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if m.Sketches, err = tails.Write(0, sketches); err != nil {
-		return fmt.Errorf("crawl: checkpoint %d: sketches: %w", gen, err)
+		return 0, fmt.Errorf("crawl: checkpoint %d: sketches: %w", gen, err)
 	}
 	if err := tails.Close(); err != nil {
-		return fmt.Errorf("crawl: checkpoint %d: %w", gen, err)
+		return 0, fmt.Errorf("crawl: checkpoint %d: %w", gen, err)
 	}
 	r.at("checkpoint")
 	for _, set := range []disk.Set{r.set, r.out} {
 		for _, dir := range set.Paths {
 			if err := set.FS.SyncFS(dir); err != nil {
-				return fmt.Errorf("crawl: checkpoint %d: sync %s: %w", gen, dir, err)
+				return 0, fmt.Errorf("crawl: checkpoint %d: sync %s: %w", gen, dir, err)
 			}
 		}
 	}
 	data, err := encodeManifest(m)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	r.at("checkpoint")
 	if err := disk.WriteFileAtomic(r.set.FS, r.set.Path(0, manifestName), data); err != nil {
-		return fmt.Errorf("crawl: checkpoint %d: manifest: %w", gen, err)
+		return 0, fmt.Errorf("crawl: checkpoint %d: manifest: %w", gen, err)
 	}
 	r.gen = gen
 	r.at("checkpoint")
 	for _, p := range mo.parts {
 		if err := p.commit(); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	if err := disk.RemoveTails(r.set, func(g uint64) bool { return g == gen }); err != nil {
-		return fmt.Errorf("crawl: after checkpoint %d: %w", gen, err)
+		return 0, fmt.Errorf("crawl: after checkpoint %d: %w", gen, err)
 	}
 	r.acct.mu.Lock()
 	r.acct.s.Counters[CountCheckpoints]++
 	r.acct.mu.Unlock()
-	return nil
+	return tails.Bytes() + int64(len(data)), nil
 }
 
 // checkpoints makes one every CheckpointEvery, unless nothing has changed.

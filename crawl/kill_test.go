@@ -134,7 +134,8 @@ func (g goResolver) LookupHost(ctx context.Context, host, _ string) (Lookup, err
 	addrs, err := g.r.LookupNetIP(ctx, "ip4", host+".")
 	if err != nil {
 		var de *net.DNSError
-		return Lookup{}, &LookupError{Host: host, Err: err, NotFound: errors.As(err, &de) && de.IsNotFound}
+		return Lookup{}, &LookupError{Host: host, Err: err, NotFound: errors.As(err, &de) && de.IsNotFound,
+			NoAnswer: de != nil && de.IsTimeout}
 	}
 	for i := range addrs {
 		addrs[i] = addrs[i].Unmap()

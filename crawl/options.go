@@ -53,6 +53,10 @@ type LookupError struct {
 	// NotFound is true when the name does not exist or has no address (an answer), false when there was no usable
 	// answer (SERVFAIL, timeout).
 	NotFound bool
+	// NoAnswer is true when no name server answered at all: if that happens to all names, the fault is ours.
+	NoAnswer bool
+	// Busy is true when the question was never asked: too many wait already. It says nothing about the host.
+	Busy bool
 	// Expires is until when the answer holds.
 	Expires time.Time
 	Err     error

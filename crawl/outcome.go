@@ -82,6 +82,14 @@ func (r *ring) fetchOne(ctx context.Context, g *polite.Grant) error {
 		return nil // stays in RAM: the last checkpoint has it
 	}
 	result := polite.Result{Elapsed: time.Since(began)}
+	var fe *fetch.Error
+	if err == nil && cutOff(resp) || errors.As(err, &fe) && doubtful(fe) {
+		again := rec.Flags&weburl.FlagUnconfirmed != 0
+		if !r.believed(again, began, r.serverKey(g.Addr)) && rec.Waits < maxOurFaults {
+			return r.unconfirmed(g, &rec, result)
+		}
+	}
+	rec.Flags &^= weburl.FlagUnconfirmed
 	if err != nil {
 		return r.exchangeFailed(g, &rec, err, result)
 	}
@@ -105,7 +113,7 @@ func (r *ring) exchangeFailed(g *polite.Grant, rec *weburl.Record, err error, re
 	if !errors.As(err, &fe) {
 		return err
 	}
-	if fe.Ours() && fe.Kind != fetch.KindBadRequest && rec.Waits < maxOurFaults {
+	if fe.Ours() && fe.Kind != fetch.KindNoRoute && rec.Waits < maxOurFaults {
 		rec.Waits = min(rec.Waits+1, 250)
 		return r.settle(g, result, func(d *delta) error {
 			return r.putOff(d, rec, PlaceRAM, time.Now().Add(ourFaultPause), ReasonConnect)

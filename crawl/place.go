@@ -56,6 +56,7 @@ const (
 	ReasonAwaitRobots
 	ReasonBadRecord
 	ReasonForbiddenPort
+	ReasonUnconfirmed
 	ReasonLost
 	ReasonPLDBusy
 	numReasons
@@ -63,7 +64,7 @@ const (
 
 var reasonNames = [numReasons]string{"", "robots", "no-such-host", "dns-failure", "connect-failure", "timeout", "reset", "tls",
 	"bad-response", "forbidden-address", "robots-unavailable", "host-backlog", "too-many-requests", "server-error",
-	"made-room", "https-failed", "await-robots", "bad-record", "forbidden-port", "lost-to-damage", "pld-busy"}
+	"made-room", "https-failed", "await-robots", "bad-record", "forbidden-port", "unconfirmed", "lost-to-damage", "pld-busy"}
 
 func (r Reason) String() string {
 	if int(r) < len(reasonNames) {
@@ -137,6 +138,7 @@ const (
 	CountLinksPort                     // links to ports that may not be connected to
 	CountLinksDraining                 // links not queued: the crawl is draining
 	CountDecodeCut                     // bodies whose decoding was cut: bombs, damage, codings nobody knows
+	CountUnconfirmed                   // exchanges and lookups that failed and did not count: the fault could be ours
 	numCounters
 )
 

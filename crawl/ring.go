@@ -67,13 +67,16 @@ type ring struct {
 
 	// step is the lock of the steps: movers share it, a checkpoint takes it alone. Nothing that waits for network, room or
 	// space may be done under it.
-	step   sync.RWMutex
-	deltas sync.Pool
+	step    sync.RWMutex
+	slowest slowest // step, waiting for the lock included
+	deltas  sync.Pool
 
 	failMu sync.Mutex // guards failed
 	failed error
 	cancel context.CancelFunc
 	movers sync.WaitGroup
+	// running is the movers' context.
+	running context.Context
 	// fetching outlives the movers' context by stopGrace, so that exchanges under way may end; fetchers waits for them.
 	fetching context.Context
 	fetchers sync.WaitGroup
@@ -131,6 +134,9 @@ type ring struct {
 	stop           stopReason
 	space          space
 	draining       atomic.Bool // new links are not queued
+	net, dns       monitor     // exchanges, lookups
+	known          known
+	jobTried       time.Time // last robots request begun in an outage; of readRobotsFetch alone
 }
 
 // startMovers starts every goroutine of the ring. They end when ctx does; r.movers waits for them.
@@ -155,15 +161,9 @@ func (r *ring) startMovers(ctx context.Context) {
 	r.start(ctx, "pulse", r.pulse)
 }
 
-// pausable are the structures whose emissions a checkpoint lets end first.
-func (r *ring) pausable() []interface {
-	Pause()
-	Resume()
-} {
-	return []interface {
-		Pause()
-		Resume()
-	}{r.urlSeen, r.star, r.robotsCache, r.robotsRequested}
+// pausable are the structures that emit.
+func (r *ring) pausable() []pausable {
+	return []pausable{r.urlSeen, r.star, r.robotsCache, r.robotsRequested}
 }
 
 // pldKey returns the key of the PLD that a host belongs to.

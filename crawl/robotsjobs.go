@@ -20,22 +20,23 @@ import (
 type robotsJob struct {
 	Origin    []byte // scheme://host:port
 	AddrsOnly bool
+	Tries     uint8 // exchanges or lookups for it that failed and weren't believed
 }
 
-// append codes a job: flags byte, origin.
+// append codes a job: flags byte (bit 0 addresses only, above it the tries), origin.
 func (j *robotsJob) append(dst []byte) []byte {
-	var flags byte
+	flags := min(j.Tries, 127) << 1
 	if j.AddrsOnly {
-		flags = 1
+		flags |= 1
 	}
 	return append(append(dst, flags), j.Origin...)
 }
 
 func (j *robotsJob) decode(b []byte) error {
-	if len(b) < len("0http://h:1") || b[0] > 1 {
+	if len(b) < len("0http://h:1") {
 		return errors.New("crawl: bad coding of a robots request")
 	}
-	j.AddrsOnly, j.Origin = b[0] == 1, b[1:]
+	j.AddrsOnly, j.Tries, j.Origin = b[0]&1 == 1, b[0]>>1, b[1:]
 	return nil
 }
 
@@ -156,6 +157,10 @@ func (j *robotsJobs) snapshot() [][]byte {
 // readRobotsFetch takes requests from QD, as many at once as Options.RobotsInFlight says.
 func (r *ring) readRobotsFetch(ctx context.Context) error {
 	for ctx.Err() == nil {
+		if r.inOutage() && time.Since(r.jobTried) < trickle {
+			sleep(ctx, trickle-time.Since(r.jobTried))
+			continue
+		}
 		if r.robotsJobs.len() >= r.opt.RobotsInFlight || r.space.why() != "" {
 			r.await(ctx, r.wakeJobs, wakeAfter)
 			continue
@@ -194,11 +199,12 @@ func (r *ring) readRobotsFetch(ctx context.Context) error {
 			return err
 		}
 		if !turn.IsZero() {
-			if err := r.deferRobots(seq, rec, turn); err != nil {
+			if err := r.deferRobots(seq, rec, turn, 0); err != nil {
 				return err
 			}
 			continue
 		}
+		r.jobTried = time.Now()
 		r.start(ctx, "robots request", func(ctx context.Context) error { return r.doRobots(ctx, seq, rec) })
 	}
 	return nil
@@ -225,7 +231,8 @@ func (r *ring) doRobots(ctx context.Context, seq int64, rec []byte) error {
 	kind := updateOutcome
 	resp := r.workers.response()
 	defer r.workers.release(resp)
-	addrs, expires, err := r.lookup(ctx, weburl.Split(job.Origin).Host)
+	began, doubt := time.Now(), false
+	addrs, expires, err := r.lookup(ctx, weburl.Split(job.Origin).Host, job.Tries == 0)
 	if ctx.Err() != nil {
 		return nil // stays in flight: the last checkpoint has it
 	}
@@ -238,19 +245,24 @@ func (r *ring) doRobots(ctx context.Context, seq int64, rec []byte) error {
 		var le *LookupError
 		if errors.As(err, &le) && le.NotFound {
 			f.Kind = robots.NoSuchHost
+		} else if !r.lookupBelieved(&job, began, le) {
+			return r.retryRobots(seq, &job)
 		}
 	case job.AddrsOnly:
 		kind = updateAddrs
 	default:
 		var late *deferredError
-		if err := r.getRobots(ctx, &job, resp, &f); errors.As(err, &late) {
-			return r.deferRobots(seq, rec, late.until)
+		if doubt, err = r.getRobots(ctx, &job, resp, &f); errors.As(err, &late) {
+			return r.deferRobots(seq, rec, late.until, 0)
 		}
 	}
 	if !r.workers.enterRobots(ctx) {
 		return nil
 	}
 	defer r.workers.leaveRobots()
+	if doubt && !r.believed(job.Tries > 0, began, r.serverKey(addrs[0])) && (job.Tries < confirmTries || r.inOutage()) {
+		return r.retryRobots(seq, &job)
+	}
 	now := time.Now()
 	h := robots.Outcome(&robots.HostData{}, &f, r.opt.Agent, now)
 	err = r.inStep(func(d *delta) error {
@@ -273,10 +285,28 @@ func (r *ring) doRobots(ctx context.Context, seq int64, rec []byte) error {
 	return err
 }
 
+// lookupBelieved says whether a lookup without an answer counts against the name: it is not the first, and other names were
+// answered since it began.
+func (r *ring) lookupBelieved(job *robotsJob, began time.Time, le *LookupError) bool {
+	if r.inOutage() || le != nil && le.Busy || job.Tries == 0 {
+		return false
+	}
+	return job.Tries >= confirmTries || r.dns.workedSince(began, 0)
+}
+
+// retryRobots puts off a request whose failure isn't believed yet.
+func (r *ring) retryRobots(seq int64, job *robotsJob) error {
+	if !r.inOutage() {
+		job.Tries = min(job.Tries+1, 127)
+	}
+	return r.deferRobots(seq, job.append(nil), time.Now().Add(r.confirmWait()), 1)
+}
+
 // deferRobots lets a request wait on disk until its server's turn comes. For QR it counts as finished: URLs that come back
 // without an answer wait on disk as well.
-func (r *ring) deferRobots(seq int64, rec []byte, until time.Time) error {
-	err := r.inStep(func(*delta) error {
+func (r *ring) deferRobots(seq int64, rec []byte, until time.Time, unconfirmed int64) error {
+	err := r.inStep(func(d *delta) error {
+		d.count(CountUnconfirmed, unconfirmed)
 		if err := r.robotsLater.Append(time.Now(), until, rec); err != nil {
 			return err
 		}
@@ -288,8 +318,8 @@ func (r *ring) deferRobots(seq int64, rec []byte, until time.Time) error {
 	return err
 }
 
-// lookup resolves a host; an address stands for itself.
-func (r *ring) lookup(ctx context.Context, host []byte) ([]netip.Addr, time.Time, error) {
+// lookup resolves a host; an address stands for itself. first is false when it is repeated because it failed.
+func (r *ring) lookup(ctx context.Context, host []byte, first bool) ([]netip.Addr, time.Time, error) {
 	name := string(host)
 	if len(name) > 2 && name[0] == '[' {
 		name = name[1 : len(name)-1]
@@ -298,7 +328,12 @@ func (r *ring) lookup(ctx context.Context, host []byte) ([]netip.Addr, time.Time
 		addrs, err := r.allowed([]netip.Addr{addr})
 		return addrs, time.Now().Add(robots.Lifetime), err
 	}
-	answer, err := r.opt.Resolver.LookupHost(ctx, name, r.suffixes.PLD(name))
+	pld := r.suffixes.PLD(name)
+	try := r.dns.begin()
+	answer, err := r.opt.Resolver.LookupHost(ctx, name, pld)
+	if ctx.Err() == nil {
+		r.watchLookup(try, r.hasher.PLDKey([]byte(pld)), first, err)
+	}
 	if err != nil {
 		return nil, time.Time{}, err
 	}
@@ -337,29 +372,31 @@ func (r *ring) allowed(addrs []netip.Addr) ([]netip.Addr, error) {
 const minAddrLife = 10 * time.Minute
 
 // getRobots fetches robots.txt of an origin, following up to robots.MaxRedirects redirects, each hop an entry of polite
-// like any other. The body is resp's.
-func (r *ring) getRobots(ctx context.Context, job *robotsJob, resp *fetch.Response, f *robots.Fetched) error {
+// like any other. The body is resp's. doubt says that it failed in a way that could be our fault.
+func (r *ring) getRobots(ctx context.Context, job *robotsJob, resp *fetch.Response, f *robots.Fetched) (doubt bool, _ error) {
 	url, err := weburl.Canonical(string(job.Origin) + "/robots.txt")
 	if err != nil {
 		f.Kind = robots.NetworkFailure
-		return nil
+		return doubt, nil
 	}
 	addrs := f.Addrs
 	for hop := 0; ; hop++ {
 		if hop > robots.MaxRedirects {
 			f.Kind = robots.TooManyRedirects
-			return nil
+			return doubt, nil
 		}
 		err := r.getThrough(ctx, url, addrs, resp)
 		if err != nil {
 			var late *deferredError
 			if errors.As(err, &late) {
-				return err
+				return false, err
 			}
+			var fe *fetch.Error
+			doubt = errors.As(err, &fe) && doubtful(fe)
 			if f.Kind = robotsFailure(err); f.Kind == robots.ForbiddenAddress && hop > 0 {
 				f.Kind = robots.BadRedirect // to where nobody may go: the origin itself isn't forbidden
 			}
-			return nil
+			return doubt, nil
 		}
 		location := resp.Header("Location")
 		if resp.Status < 300 || resp.Status > 399 || len(location) == 0 || resp.Status == 304 {
@@ -368,30 +405,32 @@ func (r *ring) getRobots(ctx context.Context, job *robotsJob, resp *fetch.Respon
 		next, err := r.resolveRedirect(url, location)
 		if err != nil {
 			f.Kind = robots.BadRedirect
-			return nil
+			return doubt, nil
 		}
 		url = next
 		target := weburl.Split([]byte(url))
 		if !r.allowedPort(target.Port) {
 			f.Kind = robots.BadRedirect
-			return nil
+			return doubt, nil
 		}
-		if addrs, _, err = r.lookup(ctx, target.Host); errors.Is(err, errForbidden) {
+		if addrs, _, err = r.lookup(ctx, target.Host, job.Tries == 0); errors.Is(err, errForbidden) {
 			f.Kind = robots.BadRedirect // as in getThrough's error: the origin itself isn't forbidden
-			return nil
+			return doubt, nil
 		} else if err != nil {
 			f.Kind = robots.DNSFailure
-			return nil
+			var le *LookupError
+			return !(errors.As(err, &le) && le.NotFound) && !errors.Is(err, errForbidden), nil
 		}
 	}
 	if resp.Status/100 == 2 && !enoughRules(resp) {
+		doubt = cutOff(resp)
 		f.Kind = robots.NetworkFailure // rules behind the break would be lost
-		return nil
+		return doubt, nil
 	}
 	f.Kind, f.Status, f.Body = robots.Answered, resp.Status, resp.Body
 	f.RetryAfter = retryAfter(resp, time.Now())
 	f.MaxAge, f.HasMaxAge = maxAge(resp)
-	return nil
+	return doubt, nil
 }
 
 // enoughRules tells whether a robots.txt was had to its end, or as far as it is read (RFC 9309 2.5): beyond that there may
@@ -451,7 +490,7 @@ func (r *ring) getThrough(ctx context.Context, url string, addrs []netip.Addr, r
 	}
 	r.polite.Done(time.Now(), g, result)
 	var fe *fetch.Error
-	if errors.As(err, &fe) && fe.Ours() && fe.Kind != fetch.KindBadRequest && sleep(ctx, ourFaultPause) {
+	if errors.As(err, &fe) && fe.Ours() && fe.Kind != fetch.KindNoRoute && sleep(ctx, ourFaultPause) {
 		return r.getThrough(ctx, url, addrs, resp) // not counted against the host; ends with ctx at the latest
 	}
 	_ = r.inStep(func(d *delta) error {

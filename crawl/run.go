@@ -70,7 +70,7 @@ func (r *ring) crawl(ctx context.Context, afterFull bool) (*Result, error) {
 		return &Result{Stop: StopDone, Snapshot: *r.snapshot()}, ErrFinished
 	}
 	inner, cancel := context.WithCancel(ctx)
-	r.cancel = cancel
+	r.cancel, r.running = cancel, inner
 	defer cancel()
 	fetching, cut := context.WithCancel(context.WithoutCancel(ctx))
 	r.fetching = fetching
@@ -182,6 +182,7 @@ func newRing(opt Options) *ring {
 	r.set = disk.Set{FS: r.meter, Paths: opt.Dirs}
 	r.out = disk.Set{FS: r.meter, Paths: opt.Out}
 	r.draining.Store(opt.Drain)
+	r.dns.strict = true
 	r.robotsJobs = &robotsJobs{inFlight: map[int64][]byte{}, plds: map[int64]uint64{}, perPLD: map[uint64]*pldJobs{}}
 	r.waiting = &awaiting{}
 	r.sketches = newSketches()

@@ -34,6 +34,7 @@ func (s simResolver) LookupHost(ctx context.Context, host, _ string) (Lookup, er
 		if errors.As(err, &de) && (de.Kind == simweb.NXDomain || de.Kind == simweb.NoData) {
 			le.NotFound = true
 		}
+		le.NoAnswer = de != nil && de.Kind == simweb.DNSTimeout
 		return Lookup{}, le
 	}
 	addrs = slices.DeleteFunc(addrs, func(a netip.Addr) bool { return !a.Is4() })

@@ -91,6 +91,9 @@ func (r *ring) waitsFor(a *accountsState, s *Snapshot) string {
 	if why := r.space.why(); why != "" {
 		return "disk space: " + why
 	}
+	if why := r.outageText(); why != "" {
+		return why
+	}
 	switch {
 	case s.InFlight >= s.Connections*9/10:
 		return ""

@@ -1,6 +1,9 @@
 package crawl
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // signal wakes one mover. Sends never block; several before a wait count as one.
 type signal chan struct{}
@@ -18,8 +21,12 @@ func (s signal) raise() {
 // or nothing. f must not wait for network, admission or space. An error of f is a failed write with part of the step
 // done: it stops the crawl, and nothing is checkpointed after it.
 func (r *ring) inStep(f func(d *delta) error) error {
+	asked := time.Now()
 	r.step.RLock()
-	defer r.step.RUnlock()
+	defer func() {
+		r.step.RUnlock()
+		r.slowest.note(time.Since(asked))
+	}()
 	if err := r.failure(); err != nil {
 		return err
 	}

@@ -141,11 +141,16 @@ func (r *ring) nextGrant(ctx context.Context, timer *time.Timer) *polite.Grant {
 		if r.mayFetch() {
 			var g *polite.Grant
 			if g, wait = r.polite.Next(time.Now()); g != nil {
+				r.net.take(time.Now())
+				r.dns.take(time.Now())
 				return g
 			}
 			if r.acct.in(PlaceRAM) < int64(r.opt.Connections) {
 				r.wakeReady.raise()
 			}
+		}
+		if r.inOutage() {
+			wait = min(wait, trickle)
 		}
 		timer.Reset(max(min(wait, wakeAfter), time.Microsecond))
 		select {
@@ -161,7 +166,7 @@ func (r *ring) nextGrant(ctx context.Context, timer *time.Timer) *polite.Grant {
 
 // mayFetch is false while fetching rests. It keeps --max-pages: no more exchanges are under way than pages may still come.
 func (r *ring) mayFetch() bool {
-	if r.space.why() != "" {
+	if now := time.Now(); r.space.why() != "" || !r.net.mayTry(now) || !r.dns.mayTry(now) {
 		return false
 	}
 	if r.opt.MaxPages <= 0 {
@@ -278,5 +283,8 @@ func (r *ring) exchange(ctx context.Context, g *polite.Grant, parts weburl.Parts
 	r.workers.exchanges.add(1)
 	defer r.changed()
 	defer r.workers.exchanges.add(-1)
-	return r.opt.Fetcher.Do(ctx, &req, resp)
+	try := r.net.begin()
+	err := r.opt.Fetcher.Do(ctx, &req, resp)
+	r.watchExchange(try, g.Addr, parts, err, resp)
+	return err
 }

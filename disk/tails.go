@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -32,6 +33,7 @@ type Tails struct {
 	set   Set
 	gen   uint64
 	files []tailFile
+	other atomic.Int64
 }
 
 type tailFile struct {
@@ -148,9 +150,12 @@ func (tf *tailFile) close() error {
 	return err
 }
 
-// Bytes returns how much has been written to all directories, headers included.
+// Count adds n to Bytes: what a structure saved at this checkpoint in files of its own.
+func (t *Tails) Count(n int64) { t.other.Add(n) }
+
+// Bytes returns how much has been written to all directories, headers included, and what was counted.
 func (t *Tails) Bytes() int64 {
-	var sum int64
+	sum := t.other.Load()
 	for dir := range t.files {
 		tf := &t.files[dir]
 		tf.mu.Lock()

@@ -255,11 +255,12 @@ func (s *stream) state(at cursor) StreamState {
 
 // Save writes what came into buffers since the last Save, and belongs to the frozen moment, to the files of saved
 // buffers, and returns the State. It runs beside Adds and passes. The State counts once the caller has synced all
-// directories and made it durable. Tail files aren't needed.
-func (f *Frozen) Save(*disk.Tails) (*State, error) {
+// directories and made it durable. tails, which may be nil, only counts the bytes.
+func (f *Frozen) Save(tails *disk.Tails) (*State, error) {
 	if err := f.d.failed(); err != nil {
 		return nil, err
 	}
+	before := f.d.counts.bufferWritten.Load()
 	for dir := range f.buffers {
 		if err := f.saveBuffers(dir); err != nil {
 			err = fmt.Errorf("drum: save %s: %w", f.d.opt.Name, err)
@@ -268,6 +269,9 @@ func (f *Frozen) Save(*disk.Tails) (*State, error) {
 		}
 	}
 	f.buffers, f.spare = nil, nil
+	if tails != nil {
+		tails.Count(f.d.counts.bufferWritten.Load() - before)
+	}
 	return f.st, nil
 }
 

@@ -281,7 +281,8 @@ func (s *Scheduler) Each(f func(*Item)) {
 // Snapshot returns all items, queued and in flight. Their exported fields do not change (but Due of one
 // evicted later); so a checkpoint may write them without the lock.
 func (s *Scheduler) Snapshot() []*Item {
-	var all []*Item
+	queued, inFlight := s.Len()
+	all := make([]*Item, 0, queued+inFlight) // room made without the lock
 	s.Each(func(it *Item) { all = append(all, it) })
 	return all
 }

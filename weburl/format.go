@@ -22,11 +22,12 @@ type Record struct {
 
 // Bits of Record.Flags.
 const (
-	FlagSeed     uint8 = 1 << iota // came from the seed list
-	FlagSeedTwin                   // the other scheme's spelling of a seed without scheme
-	FlagRedirect                   // found as the target of a redirect
-	FlagRefresh                    // found as the target of a meta refresh
-	FlagSitemap                    // found in a sitemap
+	FlagSeed        uint8 = 1 << iota // came from the seed list
+	FlagSeedTwin                      // the other scheme's spelling of a seed without scheme
+	FlagRedirect                      // found as the target of a redirect
+	FlagRefresh                       // found as the target of a meta refresh
+	FlagSitemap                       // found in a sitemap
+	FlagUnconfirmed                   // its last exchange failed in a way that could be our fault, and isn't counted yet
 )
 
 // The layout of a record, version 1. Varints are those of encoding/binary, in their shortest form only.

@@ -1,0 +1,140 @@
+package crawl
+
+import (
+	"flag"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"drumbeat/disk"
+	"drumbeat/internal/simweb"
+)
+
+var (
+	ratePairs = flag.Int("checkpoint.pairs", 0, "pairs of crawls of TestCheckpointRate; 0 skips it")
+	rateEvery = flag.Duration("checkpoint.every", 60*time.Second, "time between the checkpoints of TestCheckpointRate")
+	ratePages = flag.Int64("checkpoint.pages", 100_000, "pages of each crawl of TestCheckpointRate")
+	rateRAM   = flag.Int64("checkpoint.ram", 1<<30, "RAM of each crawl of TestCheckpointRate, in bytes")
+)
+
+func TestCheckpointStats(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		opt := simOptions(t, smallWeb(t, nil), disk.NewMem(*seedFlag))
+		opt.CheckpointEvery = time.Second
+		res, err := Run(t.Context(), opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := res.Snapshot.Checkpoint
+		if n := res.Snapshot.Count(CountCheckpoints); int64(c.Number) != n || n < 3 || c.Bytes == 0 || c.When.IsZero() ||
+			c.Stall < c.Pause || c.LongestPause < c.Pause || c.LongestStall < c.Stall || c.LongestTotal < c.Total {
+			t.Errorf("after %d checkpoints: %+v", n, c)
+		}
+	})
+	a := CheckpointStats{Pause: 3, Stall: 4, Total: 9}
+	a.since(nil)
+	b := CheckpointStats{Pause: 1, Stall: 6, Total: 5}
+	b.since(&a)
+	if b.LongestPause != 3 || b.LongestStall != 6 || b.LongestTotal != 9 {
+		t.Errorf("got %+v", b)
+	}
+	var s slowest
+	var notes sync.WaitGroup
+	for i := range 8 {
+		notes.Go(func() {
+			for j := range 1000 {
+				s.note(time.Duration(j * (i + 1)))
+			}
+		})
+	}
+	notes.Wait()
+	if got := s.take(); got != 999*8 || s.take() != 0 {
+		t.Errorf("the slowest of all: got %d, want %d", got, 999*8)
+	}
+}
+
+// slowPause takes until all others have been asked.
+type slowPause struct{ asked *sync.WaitGroup }
+
+func (p slowPause) Pause()  { p.asked.Done(); p.asked.Wait() }
+func (p slowPause) Resume() {}
+
+// An emission that takes long holds a checkpoint up once, not once for each structure: all are asked at the same time.
+func TestPausesTogether(t *testing.T) {
+	var asked sync.WaitGroup
+	asked.Add(3)
+	p := slowPause{&asked}
+	pauseAll([]pausable{p, p, p}) // or never returns
+}
+
+// TestCheckpointRate compares the rate of crawls on the real disk, as fast as this machine goes, with checkpoints and
+// without. The two kinds take turns, since the machine's speed drifts.
+func TestCheckpointRate(t *testing.T) {
+	if *ratePairs == 0 {
+		t.Skip("-checkpoint.pairs is 0")
+	}
+	var ratios []float64
+	for i := range *ratePairs {
+		kinds := []time.Duration{*rateEvery, 24 * time.Hour}
+		if i%2 == 1 {
+			slices.Reverse(kinds)
+		}
+		var rates [2]float64
+		for _, every := range kinds {
+			rate, c := crawlRate(t, every)
+			with := 0
+			if every == *rateEvery {
+				with = 1
+			}
+			rates[with] = rate
+			t.Logf("pair %d, every %v: %.0f pages/s; %d checkpoints, longest pause %v, stall %v, total %v, last wrote %d bytes", i,
+				every, rate, c.Number, c.LongestPause, c.LongestStall, c.LongestTotal, c.Bytes)
+		}
+		ratios = append(ratios, rates[1]/rates[0])
+	}
+	slices.Sort(ratios)
+	median := (ratios[(len(ratios)-1)/2] + ratios[len(ratios)/2]) / 2
+	t.Logf("rate with checkpoints every %v by rate without: median %.3f, from %.3f to %.3f, %d pairs", *rateEvery, median,
+		ratios[0], ratios[len(ratios)-1], len(ratios))
+	if median < 0.95 {
+		t.Errorf("checkpoints cost %.1f %% of the rate, want less than 5 %%", 100*(1-median))
+	}
+}
+
+// crawlRate is pages per second between the first tenth of a crawl and its last.
+func crawlRate(t *testing.T, every time.Duration) (float64, CheckpointStats) {
+	o := simweb.Defaults(*seedFlag)
+	o.PLDs, o.Hosts, o.Pages, o.IPs, o.LinksPerPage, o.PageBytes = 2000, 5000, 1<<29, 4000, 60, 8000
+	o.HTTPS, o.LogRequests, o.Page, o.SeedURLs = 0, 1, simweb.PageMix{}, 200
+	o.Robots = simweb.RobotsMix{AllowAll: 1}
+	web, err := simweb.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt := simOptions(t, web, disk.OS())
+	opt.Dirs = []string{t.TempDir()}
+	opt.Connections, opt.StockTarget, opt.MaxPages, opt.RAMBytes = 128, 4000, *ratePages, *rateRAM
+	opt.HostDelay, opt.HostDelayMin = 2*time.Millisecond, time.Millisecond
+	opt.ServerDelay, opt.ServerDelayMin = time.Millisecond, time.Millisecond
+	opt.CheckpointEvery, opt.SnapshotEvery, opt.DiskBytes = every, 100*time.Millisecond, 50<<30
+	var first, last *Snapshot
+	opt.Snapshot = func(s *Snapshot) {
+		switch n := s.Count(CountPages); {
+		case n < *ratePages/10:
+		case first == nil:
+			first = s
+		case n < *ratePages*9/10:
+			last = s
+		}
+	}
+	res, err := Run(t.Context(), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first == nil || last == nil {
+		t.Fatalf("%d pages in %v are too few to measure", res.Snapshot.Count(CountPages), res.Snapshot.Elapsed)
+	}
+	pages := last.Count(CountPages) - first.Count(CountPages)
+	return float64(pages) / last.Time.Sub(first.Time).Seconds(), res.Snapshot.Checkpoint
+}

@@ -1,0 +1,291 @@
+package crawl
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/cespare/xxhash/v2"
+
+	"drumbeat/beast"
+	"drumbeat/crawllog"
+	"drumbeat/disk"
+	"drumbeat/drum"
+	"drumbeat/internal/damage"
+	"drumbeat/internal/simweb"
+	"drumbeat/queue"
+	"drumbeat/star"
+	"drumbeat/warc"
+	"drumbeat/weburl"
+)
+
+// fuzzAllocBytes bounds what an audit of the small crawl of the fuzz tests may take from the heap.
+const fuzzAllocBytes = 512 << 20
+
+// soundCrawl is a stopped crawl with URLs in every kind of place.
+type soundCrawl struct {
+	once  sync.Once
+	files damage.Files
+	dirs  []string
+	opt   Options
+	body  []byte // the manifest's
+}
+
+// make runs the crawl, once.
+func (s *soundCrawl) make(t *testing.T) {
+	s.once.Do(func() {
+		inBubble(t, func(t *testing.T) {
+			web := smallWeb(t, func(o *simweb.Options) {
+				o.PLDs, o.Hosts, o.Pages, o.Robots.ServerError, o.Seed = 8, 16, 500, 0.2, 1
+			})
+			mem := disk.NewMem(1)
+			opt := simOptions(t, web, mem)
+			opt.QueuePages, opt.StockTarget, opt.MaxPages = Unlimited, 40, 60
+			if _, err := Run(t.Context(), opt); err != nil {
+				t.Fatal(err)
+			}
+			var err error
+			if s.files, err = damage.Read(mem, opt.Dirs...); err != nil {
+				t.Fatal(err)
+			}
+			s.opt, s.dirs = opt, opt.Dirs
+			_, s.body, _ = bytes.Cut(s.files[opt.Dirs[0]+"/"+manifestName], []byte("\n"))
+		})
+	})
+	if len(s.body) == 0 {
+		t.Fatal("no crawl")
+	}
+}
+
+// states are the types of the manifest's parts, to be edited.
+type states struct {
+	Manifest *manifest
+	URLSeen  *drum.State
+	Cache    *drum.State
+	Star     *star.State
+	Beast    *beast.State
+	Queue    *queue.State
+	Later    *queue.CalendarState
+	WARC     *warc.State
+	Log      *crawllog.State
+}
+
+// edit changes the manifest as script says: itself, then some of its parts.
+func edit(m *manifest, script []byte) error {
+	all := states{Manifest: m}
+	parts := map[string]any{
+		nameURLSeen: &all.URLSeen, nameRobotsCache: &all.Cache, nameStar: &all.Star, nameBeast: &all.Beast,
+		nameAwaitRobots: &all.Queue, nameLater: &all.Later, nameWARC: &all.WARC, nameCrawlLog: &all.Log,
+	}
+	for name, part := range parts {
+		if raw, ok := m.Parts[name]; ok {
+			if err := json.Unmarshal(raw, part); err != nil {
+				return err
+			}
+		}
+	}
+	damage.Edit(&all, script)
+	if all.Manifest == nil {
+		return errors.New("no manifest")
+	}
+	for name, part := range parts {
+		v := reflect.ValueOf(part).Elem()
+		if v.IsNil() {
+			delete(m.Parts, name)
+			continue
+		}
+		raw, err := json.Marshal(v.Interface())
+		if err != nil {
+			return err
+		}
+		m.Parts[name] = raw
+	}
+	return nil
+}
+
+// FuzzManifest: a manifest of any content with the right checksum, or one that was edited, gives an error or a crawl whose
+// audit ends: no panic, no large allocation. A manifest with any byte changed is refused.
+func FuzzManifest(f *testing.F) {
+	var s soundCrawl
+	f.Add([]byte(`{}`), []byte{}, uint16(0), byte(0))
+	f.Add([]byte(`{"parts":{"urlseen":{"v":2,"buckets":9007199254740992}}}`), []byte{}, uint16(0), byte(0))
+	f.Add([]byte(`{"parts":{"beast":null,"later":[]},"accounts":{"places":[]},"ram":{"Len":-1}}`), []byte{}, uint16(0), byte(0))
+	f.Add([]byte{}, []byte{}, uint16(20), byte(1))
+	for i := range byte(30) {
+		f.Add([]byte{}, []byte{9 * i, i % 3, i, i, 0, 0, 0, 0, 0, 0, 0, 5 * i, 1, 2, i, 0, 0, 0, 0, 0, 0, 0}, uint16(0), byte(0))
+	}
+	f.Fuzz(func(t *testing.T, body, script []byte, at uint16, flip byte) {
+		s.make(t)
+		s.check(t, body, script, int(at), flip)
+	})
+}
+
+// TestManifests does everything that damage.Edit can do to a manifest, one at a time; without -long some of it.
+func TestManifests(t *testing.T) {
+	var s soundCrawl
+	s.make(t)
+	m, err := decodeManifest("x", file(s.body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := states{Manifest: m}
+	if err := edit(m, nil); err != nil {
+		t.Fatal(err)
+	}
+	for i, script := range damage.Sweep(&all) {
+		if *longRuns || i%200 == 0 {
+			s.check(t, nil, script, 0, 0)
+		}
+	}
+}
+
+// file is a manifest file with this body.
+func file(body []byte) []byte {
+	return append(fmt.Appendf(nil, "%s %d %d %016x\n", manifestMagic, manifestVersion, len(body), xxhash.Sum64(body)), body...)
+}
+
+func (s *soundCrawl) check(t *testing.T, body, script []byte, at int, flip byte) {
+	if len(body) == 0 {
+		body = s.body
+	}
+	data := file(body)
+	m, err := decodeManifest("x", data)
+	if err != nil {
+		if bytes.Equal(body, s.body) {
+			t.Fatal(err)
+		}
+		return
+	}
+	if flip != 0 {
+		data[at%len(data)] ^= flip
+		if _, err := decodeManifest("x", data); err == nil {
+			t.Fatalf("byte %d changed by %x: no error", at%len(data), flip)
+		}
+		return
+	}
+	if edit(m, script) != nil {
+		return
+	}
+	if data, err = encodeManifest(m); err != nil {
+		t.Fatal(err)
+	}
+	again, err := decodeManifest("x", data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second, err := encodeManifest(again); err != nil || !bytes.Equal(second, data) {
+		t.Fatalf("%s\nbecomes %s, %v", data, second, err)
+	}
+	mem, err := s.files.Write(s.dirs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := disk.WriteFileAtomic(mem, s.dirs[0]+"/"+manifestName, data); err != nil {
+		t.Fatal(err)
+	}
+	n := damage.Allocated(func() { s.use(t, mem) })
+	if n > fuzzAllocBytes {
+		t.Fatalf("%d bytes allocated", n)
+	}
+}
+
+// use does with the crawl what a user would.
+func (s *soundCrawl) use(t *testing.T, mem *disk.Mem) {
+	if rep, err := Audit(mem, s.dirs); err == nil {
+		rep.Write(io.Discard)
+	}
+	if rep, err := AuditDeep(AuditOptions{FS: mem, Dirs: s.dirs, RAMBytes: 1 << 20}); err == nil {
+		rep.Write(io.Discard)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	opt := s.opt
+	opt.FS = mem
+	Run(ctx, opt)
+}
+
+// FuzzInRAM reads what a checkpoint keeps of RAM: any bytes give records that code to the same bytes, or an error.
+func FuzzInRAM(f *testing.F) {
+	s := newSketches()
+	for i := range 3000 {
+		s.addHost(fmt.Appendf(nil, "host%d", i))
+		if i == 0 || i == 100 || i == 2999 {
+			b, err := s.encode()
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(b[:min(len(b), 3000)])
+		}
+	}
+	rec := weburl.Record{URL: []byte("https://example.org:443/a")}
+	coded := rec.Append(nil)
+	f.Add(append([]byte{byte(len(coded))}, coded...))
+	job := robotsJob{Origin: []byte("https://example.org:443"), AddrsOnly: true}
+	coded = job.append(nil)
+	f.Add(append([]byte{byte(len(coded))}, coded...))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		eachRecord("x", b, func(data []byte) error {
+			var rec weburl.Record
+			if err := rec.Decode(data); err == nil && !bytes.Equal(rec.Append(nil), data) {
+				t.Fatalf("record %x becomes %x", data, rec.Append(nil))
+			}
+			var job robotsJob
+			if err := job.decode(data); err == nil && !bytes.Equal(job.append(nil), data) {
+				t.Fatalf("job %x becomes %x", data, job.append(nil))
+			}
+			return nil
+		})
+		s := newSketches()
+		n := damage.Allocated(func() {
+			if s.decode(b) == nil {
+				s.estimates()
+				s.addHost([]byte("x"))
+				s.encode()
+			}
+		})
+		if n > 64<<20 {
+			t.Fatalf("%d bytes allocated", n)
+		}
+	})
+}
+
+// FuzzSeeds: lines are cut without loss whatever they hold, and what a seed is taken for is canonical.
+func FuzzSeeds(f *testing.F) {
+	f.Add("http://a/\nb.example # x\r\n#c\n\n\ufeffhttps://x.example/%zz", "host:8080/x")
+	f.Add(strings.Repeat("x", 70000)+"\ny", "mailto:a@b")
+	f.Add("a\x00b\n\r\r\n", "http://[::1")
+	f.Fuzz(func(t *testing.T, text, line string) {
+		lines, sum, kept := newLineReader(strings.NewReader(text)), int64(0), 0
+		for {
+			line, n, err := lines.next()
+			if err != nil {
+				break
+			}
+			if len(line) > maxSeedLine || n <= 0 || bytes.IndexByte(line, '\n') >= 0 {
+				t.Fatalf("line of %d bytes, %d taken", len(line), n)
+			}
+			sum += n
+			kept++
+		}
+		if want := strings.Count(text, "\n"); sum != int64(len(text)) || kept != want && kept != want+1 {
+			t.Fatalf("%d of %d bytes, %d lines for %d ends", sum, len(text), kept, want)
+		}
+		for _, l := range append(strings.Split(text, "\n"), line) {
+			url, bare, err := ParseSeed(l)
+			if err != nil || url == "" {
+				continue
+			}
+			again, err := weburl.Canonical(url)
+			if err != nil || again != url || bare && !strings.HasPrefix(url, "https://") {
+				t.Fatalf("%q gives %q, which gives %q, %v", l, url, again, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,281 @@
+package crawl
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"drumbeat/disk"
+	"drumbeat/internal/simweb"
+)
+
+// outageCrawl crawls a web in which the given outage begins after a while and lasts for minutes, and checks that the crawl waits,
+// goes on by itself, and ends as without.
+func outageCrawl(t *testing.T, begin, length time.Duration, outage func(web *simweb.Web) simweb.Outage, change func(*Options)) *Result {
+	t.Helper()
+	web := smallWeb(t, func(o *simweb.Options) { o.Pages = 2000 })
+	fs := disk.NewMem(*seedFlag)
+	opt := simOptions(t, web, fs)
+	opt.HostDelay, opt.HostDelayMin = 2*time.Second, time.Second
+	if change != nil {
+		change(&opt)
+	}
+	var mu sync.Mutex
+	found := 0
+	opt.hook = func(place string) {
+		if place == "outage" {
+			mu.Lock()
+			found++
+			mu.Unlock()
+		}
+	}
+	requests := func() int64 {
+		var n int64
+		for _, k := range web.Log().Snapshot().Fetches {
+			n += int64(k)
+		}
+		return n
+	}
+	go func() {
+		time.Sleep(begin)
+		web.SetOutage(outage(web))
+		time.Sleep(length / 2)
+		before := requests()
+		time.Sleep(length / 2)
+		if n := requests() - before; n > int64(length/time.Second) {
+			t.Errorf("%d pages in the second half of an outage of %v: more than the tries", n, length)
+		}
+		web.SetOutage(simweb.Outage{})
+	}()
+	res, err := Run(t.Context(), opt)
+	if err != nil || res.Stop != StopDone {
+		t.Fatalf("got %v, %+v", err, res)
+	}
+	if found == 0 {
+		t.Errorf("no outage was found out")
+	}
+	if res.Snapshot.Elapsed < begin+length {
+		t.Fatalf("the crawl ended after %v, before the outage", res.Snapshot.Elapsed)
+	}
+	t.Logf("%v in all, %d outages found out, %d failures not counted, refused %v", res.Snapshot.Elapsed, found,
+		res.Snapshot.Count(CountUnconfirmed), res.Snapshot.Refused)
+	checkFetchedAtLeastOnce(t, web)
+	checkStored(t, web, fs, opt.Dirs)
+	checkDelays(t, web.Log().Snapshot(), &opt, 0)
+	return res
+}
+
+// checkFetchedAtLeastOnce: an exchange that an outage broke off is repeated, so twice is no fault here.
+func checkFetchedAtLeastOnce(t *testing.T, web *simweb.Web) {
+	t.Helper()
+	snap := web.Log().Snapshot()
+	missing := 0
+	for url := range web.Expected("drumbeat").FetchedURLs() {
+		if snap.Fetches[url] == 0 {
+			if missing++; missing <= 10 {
+				t.Errorf("not fetched: %s", url)
+			}
+		}
+	}
+}
+
+// undisturbed are the reasons for refusals in the same crawl without an outage.
+func undisturbed(t *testing.T) map[string]int64 {
+	web := smallWeb(t, func(o *simweb.Options) { o.Pages = 2000 })
+	opt := simOptions(t, web, disk.NewMem(*seedFlag))
+	opt.HostDelay, opt.HostDelayMin = 2*time.Second, time.Second
+	res, err := Run(t.Context(), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("undisturbed: %v, refused %v", res.Snapshot.Elapsed, res.Snapshot.Refused)
+	return res.Snapshot.Refused
+}
+
+// TestOutages: the network, the name servers, then half of all hosts are cut off for minutes, in the thick of a crawl and at its
+// end, when few hosts are left. Nothing is refused because of it.
+func TestOutages(t *testing.T) {
+	half := func(web *simweb.Web) []string {
+		var hosts []string
+		for i, h := range web.Hosts() {
+			if i%2 == 0 {
+				hosts = append(hosts, h)
+			}
+		}
+		return hosts
+	}
+	network := func(*simweb.Web) simweb.Outage { return simweb.Outage{All: true} }
+	var want map[string]int64
+	inBubble(t, func(t *testing.T) { want = undisturbed(t) })
+	for _, tt := range []struct {
+		name   string
+		begin  time.Duration
+		outage func(web *simweb.Web) simweb.Outage
+	}{
+		{"network", 20 * time.Second, network},
+		{"network late", 7 * time.Minute, network},
+		{"names", 3 * time.Second, func(*simweb.Web) simweb.Outage { return simweb.Outage{DNS: true} }}, // while there are names to be asked for
+		{"half", 20 * time.Second, func(web *simweb.Web) simweb.Outage { return simweb.Outage{Hosts: half(web)} }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				res := outageCrawl(t, tt.begin, 6*time.Minute, tt.outage, nil)
+				for reason, n := range res.Snapshot.Refused {
+					if n != want[reason] {
+						t.Errorf("%d URLs refused because of %s, %d without the outage", n, reason, want[reason])
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestOutageAndCrash: the process is killed in an outage and started again in it, when it knows no server yet.
+func TestOutageAndCrash(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, nil)
+		fs := disk.NewMem(*seedFlag)
+		opt := simOptions(t, web, fs)
+		opt.HostDelay, opt.HostDelayMin = 2*time.Second, time.Second
+		go func() {
+			time.Sleep(20 * time.Second)
+			web.SetOutage(simweb.Outage{All: true})
+			time.Sleep(20 * time.Minute)
+			web.SetOutage(simweb.Outage{})
+		}()
+		for range 3 { // in the outage each time
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			if _, err := Run(ctx, opt); err != nil {
+				t.Fatal(err)
+			}
+			cancel()
+			fs = fs.Crash()
+			opt.FS = fs
+		}
+		res, err := Run(t.Context(), opt)
+		if err != nil || res.Stop != StopDone {
+			t.Fatalf("got %v, %+v", err, res)
+		}
+		if len(res.Snapshot.Refused) != 1 || res.Snapshot.Refused["robots"] == 0 {
+			t.Errorf("refused %v, want none but those that robots.txt forbids", res.Snapshot.Refused)
+		}
+		checkStored(t, web, fs, opt.Dirs)
+	})
+}
+
+// TestMonitor: the rules by which an outage begins and ends.
+func TestMonitor(t *testing.T) {
+	now := time.Now()
+	note := func(m *monitor, source uint64, got outcome) bool {
+		now = now.Add(10 * time.Millisecond)
+		return m.end(m.begin(), now, source, got, true, false)
+	}
+	t.Run("some dead servers are none", func(t *testing.T) {
+		m := &monitor{}
+		for i := range uint64(10_000) {
+			got := outcomeGood
+			if i%10 == 0 {
+				got = outcomeBad
+			}
+			if note(m, i, got) {
+				t.Fatalf("an outage after %d outcomes of which a tenth failed", i)
+			}
+		}
+		if m.mean < 0.05 || m.mean > 0.15 {
+			t.Errorf("mean %.3f, want about 0.1", m.mean)
+		}
+	})
+	t.Run("one server that fails over and over is none", func(t *testing.T) {
+		m := &monitor{}
+		for range 1000 {
+			if note(m, 1, outcomeBad) {
+				t.Fatal("an outage because of one server")
+			}
+		}
+	})
+	t.Run("unknown servers tell nothing", func(t *testing.T) {
+		m := &monitor{}
+		for i := range uint64(1000) {
+			if m.end(nil, now, i, outcomeBad, false, false) {
+				t.Fatal("an outage because of servers that never answered")
+			}
+		}
+	})
+	begin := func(t *testing.T) *monitor {
+		m := &monitor{}
+		for i := range uint64(100) {
+			note(m, i, outcomeGood)
+		}
+		for i := range uint64(monitorLast) {
+			if note(m, i, outcomeBad) {
+				return m
+			}
+		}
+		t.Fatal("no outage though everything failed")
+		return nil
+	}
+	t.Run("ends with good tries", func(t *testing.T) {
+		m := begin(t)
+		if m.mayTry(now); !m.mayTry(now) {
+			t.Error("no try at once")
+		}
+		m.take(now)
+		if m.mayTry(now.Add(trickle/2)) || !m.mayTry(now.Add(trickle)) {
+			t.Error("tries must be a second apart")
+		}
+		for i := range uint64(50) {
+			if note(m, i, outcomeBad) {
+				t.Fatal("ended by failures")
+			}
+		}
+		n := 0
+		for !note(m, 1, outcomeGood) {
+			if n++; n > probesLast {
+				t.Fatalf("not ended by %d good tries", n)
+			}
+		}
+	})
+	t.Run("slow failures come first", func(t *testing.T) {
+		m := begin(t)
+		slow := m.begin()
+		for i := range uint64(20) {
+			if note(m, i, outcomeGood) {
+				t.Fatal("ended although the first try is still under way")
+			}
+		}
+		if !m.end(slow, now, 99, outcomeNone, true, false) {
+			t.Error("not ended when it was")
+		}
+	})
+	t.Run("half of the servers for good", func(t *testing.T) {
+		m := begin(t)
+		since := now
+		for i := uint64(0); ; i++ {
+			now = now.Add(time.Second)
+			if note(m, i, []outcome{outcomeGood, outcomeBad}[i%2]) {
+				break
+			}
+			if now.Sub(since) > 2*monitorPatience {
+				t.Fatal("waits for ever")
+			}
+		}
+		if now.Sub(since) < monitorPatience {
+			t.Errorf("ended after %v", now.Sub(since))
+		}
+		for i := range uint64(1000) {
+			if note(m, 1000+i, []outcome{outcomeGood, outcomeBad}[i%2]) {
+				t.Fatal("an outage again, though this is how the web is now")
+			}
+		}
+	})
+	t.Run("nothing answers: no patience", func(t *testing.T) {
+		m := begin(t)
+		for i := range uint64(100_000) {
+			now = now.Add(time.Second)
+			if note(m, i, outcomeBad) {
+				t.Fatal("ended though nothing answers")
+			}
+		}
+	})
+}
