@@ -5,7 +5,7 @@ FUZZTIME ?= 1m
 # Packages that own goroutines, or are called from many.
 CONCURRENT = ./drum ./queue ./star ./beast ./polite ./dnscache ./fetch ./warc/... ./crawllog ./internal/simweb ./crawl .
 
-.PHONY: build test race fuzz crash mutations sim bench lint flags ci
+.PHONY: build test race fuzz staticcheck crash mutations sim bench lint flags ci
 
 build:
 	$(GO) build -o drumbeat .
@@ -17,9 +17,10 @@ race:
 	$(GO) test -race -short $(CONCURRENT)
 
 fuzz:
-	@set -e; for pkg in $$($(GO) list ./...); do \
-		for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
-			echo "$$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$pkg; done; done
+	scripts/fuzz.sh -t $(FUZZTIME)
+
+staticcheck:
+	scripts/staticcheck.sh
 
 crash:
 	$(GO) test -run 'Crash|Kill|Fault|Power' ./disk ./queue ./drum ./beast ./star ./warc/... ./crawllog
