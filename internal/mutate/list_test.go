@@ -20,7 +20,9 @@ const (
 	atomicFile     = "disk/atomic.go"
 )
 
-// mutants are the changes, by what they leave out or do too early.
+// mutants are the changes, by what they leave out or do too early. What isn't here since it changes nothing: the sync of the
+// directory after an output file got its final name. The manifest names the file until a later checkpoint, whose sync
+// covers the name, is durable; a run that finds it under the old name renames it again.
 var mutants = []mutant{
 	// Syncs left out.
 	{name: "temp-not-synced", file: atomicFile, edits: []edit{{"		err = f.Sync()\n", "		err = nil\n"}}},
@@ -32,7 +34,6 @@ var mutants = []mutant{
 	{name: "output-not-synced", file: checkpointFile, edits: []edit{{"[]disk.Set{r.set, r.out}", "[]disk.Set{r.set}"}}},
 	{name: "found-manifest-not-synced", file: "crawl/dirs.go", edits: []edit{{`r.set.FS.SyncDir(r.set.Path(0, "state"))`,
 		`func(string) error { return nil }(r.set.Path(0, "state"))`}}},
-	{name: "output-name-not-synced", file: "warc/outfile/checkpoint.go", edits: []edit{{"if changed {", "if false && changed {"}}},
 
 	// Order of manifest, sync and deletion.
 	{name: "manifest-before-sync", file: checkpointFile, edits: []edit{
