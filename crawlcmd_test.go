@@ -192,6 +192,27 @@ func TestCrawlCommand(t *testing.T) {
 	if err := lock.Close(); err != nil {
 		t.Fatal(err)
 	}
+	wantExit(t, exitDone, "", "repair", dir) // nothing to do
+	caches, err := filepath.Glob(filepath.Join(dir, "state", "urlseen", "cache-*"))
+	if err != nil || len(caches) == 0 {
+		t.Fatal(caches, err)
+	}
+	for _, name := range caches { // its keys are known from the output
+		if err := os.Truncate(name, 4096); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, errs := wantExit(t, exitDamage, "", "audit", dir); !strings.Contains(errs, "drumbeat repair") {
+		t.Errorf("audit of a damaged crawl doesn't say what to do: %s", errs)
+	}
+	wantExit(t, exitDamage, "", "audit", "--deep", dir)
+	if out, _ = wantExit(t, exitFailure, "", "repair", "--dry-run", dir); !strings.Contains(out, "nothing was changed") {
+		t.Errorf("repair --dry-run: %s", out)
+	}
+	if out, _ = wantExit(t, exitDone, "", "repair", dir); !strings.Contains(out, "lost: 0 URLs") {
+		t.Errorf("repair: %s", out)
+	}
+	wantExit(t, exitDone, "", "audit", "--deep", dir)
 	manifest := filepath.Join(dir, "state", "MANIFEST")
 	data, err := os.ReadFile(manifest)
 	if err != nil {

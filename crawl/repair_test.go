@@ -263,3 +263,49 @@ func TestRepairSaysWhatItCannot(t *testing.T) {
 		}
 	})
 }
+
+// TestRepairWithoutOutput: with no record of what ended, lost URLs can't be named and lost keys not restored: their numbers are
+// said, and the crawl balances and goes on.
+func TestRepairWithoutOutput(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, func(o *simweb.Options) { o.Pages = 1500 })
+		fs := disk.NewMem(*seedFlag)
+		opt := simOptions(t, web, fs)
+		opt.QueuePages, opt.StockTarget, opt.MaxPages = Unlimited, 100, 200
+		opt.Store, opt.CrawlLog = false, LogOff
+		if _, err := Run(t.Context(), opt); err != nil {
+			t.Fatal(err)
+		}
+		opt.MaxPages = 0
+		rng := rand.New(rand.NewPCG(*seedFlag, 6))
+		unnamed, unseen := int64(0), int64(0)
+		for _, part := range []string{"/tails-", "/beast/", "/urlseen/cache"} {
+			mem := fs.Fork(1)
+			for _, name := range crawlFiles(t, mem, &opt, func(p string) bool { return strings.Contains(p, part) }) {
+				spoil(t, rng, mem, name, 1<<20)
+			}
+			rep, err := repairOf(t, mem, &opt, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rep.Forgotten > 0 {
+				t.Errorf("damage to %s: %d URLs forgotten, though nobody knows which ended", part, rep.Forgotten)
+			}
+			unnamed, unseen = unnamed+rep.Unnamed, unseen+rep.Unseen
+			if after := deep(t, mem, &opt); !after.Balanced() {
+				t.Errorf("damage to %s: %q, %v; %q", part, after.Bad, after.Damages, rep.Actions)
+			}
+			again := opt
+			again.FS = mem
+			if _, err := Run(t.Context(), again); err != nil {
+				t.Errorf("damage to %s: repaired, the crawl ends with %v", part, err)
+			}
+			if after := deep(t, mem, &opt); !after.Balanced() {
+				t.Errorf("damage to %s: at the end: %q, %v", part, after.Bad, after.Damages)
+			}
+		}
+		if unnamed == 0 || unseen == 0 {
+			t.Errorf("%d URLs unnamed, %d keys unseen; want some of both", unnamed, unseen)
+		}
+	})
+}
