@@ -54,6 +54,7 @@ type moment struct {
 	delays   []polite.Delay
 	jobs     [][]byte
 	active   int64
+	written  int64 // bytes, known when it has been saved
 }
 
 // checkpoint makes a durable manifest of the present moment. One at a time. After an error nothing more is
@@ -68,11 +69,11 @@ func (r *ring) checkpoint(clean bool, done string) error {
 	changes := r.changes.Load()
 	r.slowest.take()
 	m, stats := r.freeze()
-	var err error
-	if stats.Bytes, err = r.saveMoment(m, clean, done); err != nil {
+	if err := r.saveMoment(m, clean, done); err != nil {
 		r.fail(err)
 		return err
 	}
+	stats.Bytes = m.written
 	stats.Stall = max(r.slowest.take(), stats.Pause)
 	stats.Number, stats.Total, stats.When = r.gen, time.Since(began), time.Now()
 	stats.since(r.lastCheckpoint.Load())
@@ -123,13 +124,12 @@ func (r *ring) freeze() (*moment, CheckpointStats) {
 	return m, stats
 }
 
-// saveMoment writes what was frozen, makes it durable, names it in the manifest and lets replaced files go. It returns the
-// bytes written.
-func (r *ring) saveMoment(mo *moment, clean bool, done string) (bytes int64, err error) {
+// saveMoment writes what was frozen, makes it durable, names it in the manifest and lets replaced files go.
+func (r *ring) saveMoment(mo *moment, clean bool, done string) error {
 	gen := r.gen + 1
 	tails, err := disk.CreateTails(r.set, gen)
 	if err != nil {
-		return 0, fmt.Errorf("crawl: checkpoint %d: %w", gen, err)
+		return fmt.Errorf("crawl: checkpoint %d: %w", gen, err)
 	}
 	m := &manifest{Gen: gen, Crawl: r.crawlID, Time: time.Now().Unix(), Clean: clean, Done: done, Frozen: r.frozen,
 		Active: mo.active, Runs: r.runs, Accounts: mo.accounts, Seeds: mo.seeds, Scope: r.scope.extensions(),
@@ -137,62 +137,63 @@ func (r *ring) saveMoment(mo *moment, clean bool, done string) (bytes int64, err
 	m.Accounts.Counters[CountCheckpoints]++
 	for _, p := range mo.parts {
 		if m.Parts[p.name], err = p.save(tails); err != nil {
-			return 0, err
+			return err
 		}
 	}
 	if m.RAM, err = tails.Write(0, dumpItems(mo.items)); err != nil {
-		return 0, fmt.Errorf("crawl: checkpoint %d: URLs in RAM: %w", gen, err)
+		return fmt.Errorf("crawl: checkpoint %d: URLs in RAM: %w", gen, err)
 	}
 	if m.Jobs, err = tails.Write(0, dumpRecords(mo.jobs)); err != nil {
-		return 0, fmt.Errorf("crawl: checkpoint %d: robots requests: %w", gen, err)
+		return fmt.Errorf("crawl: checkpoint %d: robots requests: %w", gen, err)
 	}
 	var delays []byte
 	for i := range mo.delays {
 		delays = mo.delays[i].Append(delays)
 	}
 	if m.Delays, err = tails.Write(0, delays); err != nil {
-		return 0, fmt.Errorf("crawl: checkpoint %d: delays: %w", gen, err)
+		return fmt.Errorf("crawl: checkpoint %d: delays: %w", gen, err)
 	}
 	sketches, err := r.sketches.encode()
 	if err != nil {
-		return 0, err
+		return err
 	}
 	if m.Sketches, err = tails.Write(0, sketches); err != nil {
-		return 0, fmt.Errorf("crawl: checkpoint %d: sketches: %w", gen, err)
+		return fmt.Errorf("crawl: checkpoint %d: sketches: %w", gen, err)
 	}
 	if err := tails.Close(); err != nil {
-		return 0, fmt.Errorf("crawl: checkpoint %d: %w", gen, err)
+		return fmt.Errorf("crawl: checkpoint %d: %w", gen, err)
 	}
 	r.at("checkpoint")
 	for _, set := range []disk.Set{r.set, r.out} {
 		for _, dir := range set.Paths {
 			if err := set.FS.SyncFS(dir); err != nil {
-				return 0, fmt.Errorf("crawl: checkpoint %d: sync %s: %w", gen, dir, err)
+				return fmt.Errorf("crawl: checkpoint %d: sync %s: %w", gen, dir, err)
 			}
 		}
 	}
 	data, err := encodeManifest(m)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	r.at("checkpoint")
 	if err := disk.WriteFileAtomic(r.set.FS, r.set.Path(0, manifestName), data); err != nil {
-		return 0, fmt.Errorf("crawl: checkpoint %d: manifest: %w", gen, err)
+		return fmt.Errorf("crawl: checkpoint %d: manifest: %w", gen, err)
 	}
 	r.gen = gen
 	r.at("checkpoint")
 	for _, p := range mo.parts {
 		if err := p.commit(); err != nil {
-			return 0, err
+			return err
 		}
 	}
 	if err := disk.RemoveTails(r.set, func(g uint64) bool { return g == gen }); err != nil {
-		return 0, fmt.Errorf("crawl: after checkpoint %d: %w", gen, err)
+		return fmt.Errorf("crawl: after checkpoint %d: %w", gen, err)
 	}
 	r.acct.mu.Lock()
 	r.acct.s.Counters[CountCheckpoints]++
 	r.acct.mu.Unlock()
-	return tails.Bytes() + int64(len(data)), nil
+	mo.written = tails.Bytes() + int64(len(data))
+	return nil
 }
 
 // checkpoints makes one every CheckpointEvery, unless nothing has changed.

@@ -22,11 +22,9 @@ func (s signal) raise() {
 // done: it stops the crawl, and nothing is checkpointed after it.
 func (r *ring) inStep(f func(d *delta) error) error {
 	asked := time.Now()
+	defer func() { r.slowest.note(time.Since(asked)) }()
 	r.step.RLock()
-	defer func() {
-		r.step.RUnlock()
-		r.slowest.note(time.Since(asked))
-	}()
+	defer r.step.RUnlock()
 	if err := r.failure(); err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ import (
 // other entries of a file are dead.
 
 // bufferSlack is how many dead bytes are left alone: new files for crumbs aren't worth their names.
-const bufferSlack = 16 * pageBytes
+const bufferSlack = 2 * pageBytes
 
 // syncBytes is how much Save writes before it waits for the disk. Dirty pages would pile up otherwise, and the kernel
 // then halts everybody who writes.

@@ -45,6 +45,11 @@ var mutants = []mutant{
 	{name: "tails-removed-before-manifest", file: checkpointFile, edits: []edit{
 		{"	data, err := encodeManifest(m)\n", "	if err := disk.RemoveTails(r.set, func(g uint64) bool { return g == gen }); err != nil {\n		return err\n	}\n	data, err := encodeManifest(m)\n"}}},
 	{name: "drum-file-deleted-early", file: "drum/files.go", edits: []edit{{"if epoch != fs.freezes {", "if false && epoch != fs.freezes {"}}},
+	{name: "buffers-deleted-early", file: "drum/state.go", edits: []edit{
+		{"			f.doomed = append(f.doomed, doomedFile{d.opt.path(dir, buffersName(bf.gen)), bf.written})\n",
+			"			_ = d.fs().Remove(d.opt.path(dir, buffersName(bf.gen)))\n"}}},
+	{name: "buffers-half-saved", file: "drum/state.go", edits: []edit{
+		{"		s.saved = fb.n - bucketHeaderBytes\n", "		s.saved = cap(s.buf)\n"}}},
 	{name: "segment-deleted-early", file: "queue/peek.go", edits: []edit{{"	q.retired = append(q.retired, q.segments[0])\n",
 		"	_ = q.opt.Set.FS.Remove(segmentPath(q.opt.Set, q.opt.Name, q.segments[0]))\n"}}},
 	{name: "beast-queue-deleted-early", file: "beast/beast.go", edits: []edit{{"		b.retired = append(b.retired, q)\n",
@@ -96,7 +101,7 @@ var mutants = []mutant{
 	// Steps that aren't atomic.
 	{name: "step-without-lock", file: "crawl/steps.go", edits: []edit{{"	r.step.RLock()\n	defer r.step.RUnlock()\n", ""}}},
 	{name: "accounts-of-later", file: checkpointFile, edits: []edit{{"Accounts: mo.accounts,", "Accounts: r.acct.copy(),"}}},
-	{name: "no-pause", file: checkpointFile, edits: []edit{{"		p.Pause()\n", "		_ = p\n"}, {"		p.Resume()\n", "		_ = p\n"}}},
+	{name: "no-pause", file: checkpointFile, edits: []edit{{"	pauseAll(pausable)\n", ""}, {"		p.Resume()\n", "		_ = p\n"}}},
 	{name: "stored-before-the-step", file: "crawl/outcome.go", edits: []edit{
 		{"	err := r.settle(g, result, func(d *delta) error {\n		var at warc.Location\n		if r.opt.Store {\n			var err error\n			at, err = r.warc.Append(&w.prepared, now)\n			if err != nil {\n				return err\n			}\n",
 			"	var at warc.Location\n	if r.opt.Store {\n		var err error\n		if at, err = r.warc.Append(&w.prepared, now); err != nil {\n			return err\n		}\n	}\n	err := r.settle(g, result, func(d *delta) error {\n		if r.opt.Store {\n"}}},
