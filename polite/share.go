@@ -27,7 +27,7 @@ func (l *backlog) waiting(now, spacing int64) float64 {
 
 type spreadKey struct {
 	kind Reason
-	key  uint64
+	key  serverKey // of a server; of a host or a PLD, in lo, its key
 }
 
 // robotsAhead is for how long ahead robots items of one server are kept, if that is more than their share.
@@ -53,11 +53,11 @@ func (s *Scheduler) overShare(now int64, it *Item) (due int64, why Reason) {
 	spacing := s.hostSpacing(h, it)
 	if h != nil && !it.Robots && h.pages.n >= s.limit(s.opt.MaxPerHost, spacing) {
 		from := max(now, s.dueAt(h)) + int64(h.pages.n)*spacing
-		return s.deferTo(spreadKey{HostShare, h.key}, now, from, spacing, it), HostShare
+		return s.deferTo(spreadKey{HostShare, serverKey{lo: h.key}}, now, from, spacing, it), HostShare
 	}
 	if p := s.plds[it.PLD]; p != nil && p.items >= s.limit(s.opt.MaxPerPLD, spacing) {
 		apart := max(spacing/int64(max(p.hosts, 1)), int64(time.Millisecond))
-		return s.deferTo(spreadKey{PLDShare, it.PLD}, now, now+int64(p.items)*apart, apart, it), PLDShare
+		return s.deferTo(spreadKey{PLDShare, serverKey{lo: it.PLD}}, now, now+int64(p.items)*apart, apart, it), PLDShare
 	}
 	return s.overServers(now, it)
 }
@@ -94,8 +94,7 @@ func (s *Scheduler) overServers(now int64, it *Item) (due int64, why Reason) {
 		ahead = max(first.waiting, first.robots)
 	}
 	from := max(now, first.when) + int64(ahead)*apart
-	k := spreadKey{why, first.key.hi*0x9e3779b97f4a7c15 ^ first.key.lo}
-	return s.deferTo(k, now, from, apart, it), why
+	return s.deferTo(spreadKey{why, first.key}, now, from, apart, it), why
 }
 
 // count is what counts against the server's share of robots items, or of all.
