@@ -109,11 +109,15 @@ type hostileWant struct {
 
 // hostileCases are all scenarios of HTTP and of pages.
 func hostileCases() map[string]hostileWant {
+	farm := int64(100) // hosts
+	if *longRuns {
+		farm *= 16
+	}
 	return map[string]hostileWant{
 		"endless-body":    {responses: 4, truncated: 3},
 		"endless-head":    {refused: map[string]int64{"bad-response": 4}},
 		"trickle":         {responses: 3, truncated: 3, refused: map[string]int64{"timeout": 2}},
-		"slow-farm":       {responses: 101, truncated: 100},
+		"slow-farm":       {responses: 1 + farm, truncated: farm},
 		"bombs":           {responses: 7, undecoded: 6},
 		"huge-pages":      {responses: 27, truncated: 1},
 		"redirects":       {responses: 40, truncated: 1},

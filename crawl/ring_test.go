@@ -201,8 +201,8 @@ func TestSpamDoesNotCrowdOut(t *testing.T) {
 	}
 	without, links := others(false)
 	with, allLinks := others(true)
-	if share := 1 - float64(links)/float64(allLinks); share < 0.9 {
-		t.Errorf("%.2f of the links parsed are the spam PLD's own, want 0.9 for this test to tell anything", share)
+	if share := 1 - float64(links)/float64(allLinks); share < 0.8 { // less than it could: pldShare holds it down
+		t.Errorf("%.2f of the links parsed are the spam PLD's own, want 0.8 for this test to tell anything", share)
 	}
 	if with*10 < without*8 {
 		t.Errorf("with spam %d URLs of other PLDs were fetched, without %d: want 80 %%", with, without)
