@@ -314,7 +314,7 @@ func TestWaitingStaysFlat(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long")
 	}
-	n, days := 4000, 9
+	n, days := 3000, 9
 	if *longRuns {
 		n, days = 1_000_000, 21
 	}
