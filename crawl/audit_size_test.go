@@ -117,11 +117,11 @@ func emptyParts(t *testing.T, set disk.Set, m *manifest, tails *disk.Tails) {
 }
 
 // TestAuditsTakeBoundedRAM: the heap of audit and of audit --deep doesn't grow with the crawl: what they read, sorts and compares
-// is several times of what they may take. -long prints the rates at 10 times the size.
+// is several times of what they may take. -long prints the rates at 16 times the size.
 func TestAuditsTakeBoundedRAM(t *testing.T) {
 	n := 250_000
 	if *longRuns {
-		n = 10_000_000
+		n = 4_000_000
 	}
 	fs, dir := disk.OS(), t.TempDir()
 	largeCrawl(t, fs, dir, n)

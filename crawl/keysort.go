@@ -34,6 +34,7 @@ const (
 	taggedKeyBytes = 8 + 1 + 4 // on disk
 	taggedKeyRAM   = 16
 	runBufferBytes = 256 << 10
+	leastRunBytes  = 4096
 	leastSortBytes = 1 << 20
 	runPrefix      = "keys-"
 )
@@ -133,6 +134,8 @@ func (s *keySorter) close() error {
 func (s *keySorter) sorted() (*keyStream, error) {
 	slices.SortFunc(s.buf, compareTagged)
 	st := &keyStream{}
+	// The runs share as much again as the buffer takes; a page each is the least.
+	share := min(runBufferBytes, max(leastRunBytes, s.max*taggedKeyRAM/(len(s.runs)+1))) / taggedKeyBytes * taggedKeyBytes
 	if len(s.buf) > 0 {
 		st.heads = append(st.heads, &runReader{ram: s.buf})
 	}
@@ -141,7 +144,7 @@ func (s *keySorter) sorted() (*keyStream, error) {
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("crawl: sort keys: %w", err), st.close())
 		}
-		st.heads = append(st.heads, &runReader{run: run, f: f, digest: xxhash.New()})
+		st.heads = append(st.heads, &runReader{run: run, f: f, digest: xxhash.New(), chunk: int64(share)})
 	}
 	live := st.heads[:0]
 	for _, h := range st.heads {
@@ -168,6 +171,7 @@ type runReader struct {
 	run    keyRun
 	f      disk.File
 	digest *xxhash.Digest
+	chunk  int64 // bytes of a read
 	off    int64
 	buf    []byte // rest holds what of it wasn't read
 	rest   []byte
@@ -182,7 +186,7 @@ func (r *runReader) next() (bool, error) {
 		return true, nil
 	}
 	if len(r.rest) == 0 {
-		n := min(int64(runBufferBytes/taggedKeyBytes*taggedKeyBytes), r.run.bytes-r.off)
+		n := min(r.chunk, r.run.bytes-r.off)
 		if n == 0 {
 			if sum := r.digest.Sum64(); sum != r.run.sum {
 				return false, &disk.CorruptError{Path: r.run.name, Want: fmt.Sprintf("xxhash64 %016x", r.run.sum),
