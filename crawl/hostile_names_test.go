@@ -22,9 +22,8 @@ type trapRun struct {
 	hostile  int             // requests to hostile hosts, those included
 	hosts    int             // hostile hosts that were asked for anything
 	lookups  int
-	heap     uint64        // the most that HeapAlloc was
-	routines int           // the most goroutines
-	gap      time.Duration // least time between two requests to one server
+	heap     uint64 // the most that HeapAlloc was
+	routines int    // the most goroutines
 }
 
 // at is how many ordinary URLs had been fetched after d.
