@@ -70,15 +70,15 @@ var mutants = []mutant{
 		{"tails.Write(f.st.NextDir, f.tail)", "tails.Write(f.st.NextDir, f.tail[:0])"}}},
 	{name: "beast-reader-ahead", file: "crawl/budget.go", edits: []edit{
 		{"		if err := r.inStep(func(d *delta) error {\n			rec := weburl.Record{}\n",
-			"		r.beast.Advance()\n		if err := r.inStep(func(d *delta) error {\n			rec := weburl.Record{}\n"},
+			"		r.beast.Advance()\n		r.at(\"ahead\")\n		if err := r.inStep(func(d *delta) error {\n			rec := weburl.Record{}\n"},
 		{"			r.beast.Advance()\n			return nil\n", "			return nil\n"}}},
 	{name: "scan-ahead", file: "crawl/budget.go", edits: []edit{
 		{"		if err := r.inStep(func(d *delta) error {\n			var rec weburl.Record\n			if err := rec.Decode(data); err != nil {\n				return fmt.Errorf(\"crawl: record from QF",
-			"		r.beast.ScanAdvance()\n		if err := r.inStep(func(d *delta) error {\n			var rec weburl.Record\n			if err := rec.Decode(data); err != nil {\n				return fmt.Errorf(\"crawl: record from QF"},
+			"		r.beast.ScanAdvance()\n		r.at(\"ahead\")\n		if err := r.inStep(func(d *delta) error {\n			var rec weburl.Record\n			if err := rec.Decode(data); err != nil {\n				return fmt.Errorf(\"crawl: record from QF"},
 		{"			r.beast.ScanAdvance()\n			return nil\n", "			return nil\n"}}},
 	{name: "later-ahead", file: "crawl/robotsring.go", edits: []edit{
 		{"		if err := r.inStep(func(d *delta) error {\n			var rec weburl.Record\n			if err := rec.Decode(data); err != nil {\n				return fmt.Errorf(\"crawl: record from later",
-			"		r.later.Advance()\n		if err := r.inStep(func(d *delta) error {\n			var rec weburl.Record\n			if err := rec.Decode(data); err != nil {\n				return fmt.Errorf(\"crawl: record from later"},
+			"		r.later.Advance()\n		r.at(\"ahead\")\n		if err := r.inStep(func(d *delta) error {\n			var rec weburl.Record\n			if err := rec.Decode(data); err != nil {\n				return fmt.Errorf(\"crawl: record from later"},
 		{"			r.later.Advance()\n			return nil\n", "			return nil\n"}}},
 	{name: "output-cursor-ahead", file: "warc/outfile/checkpoint.go", edits: []edit{
 		{"StreamState{Size: st.size})\n", "StreamState{Size: st.size + int64(len(st.buf))})\n"}}},
@@ -98,13 +98,13 @@ var mutants = []mutant{
 	{name: "log-lines-not-saved", file: "crawllog/log.go", edits: []edit{{"tails.Write(0, f.lines)", "tails.Write(0, f.lines[:0])"}}},
 	{name: "warc-tail-not-saved", file: "warc/outfile/checkpoint.go", edits: []edit{{"tails.Write(0, b.bytes)", "tails.Write(0, b.bytes[:0])"}}},
 
-	// Steps that aren't atomic.
+	// Steps that aren't atomic. The place "ahead" of some mutants lets other goroutines run there.
 	{name: "step-without-lock", file: "crawl/steps.go", edits: []edit{{"	r.step.RLock()\n	defer r.step.RUnlock()\n", ""}}},
 	{name: "accounts-of-later", file: checkpointFile, edits: []edit{{"Accounts: mo.accounts,", "Accounts: r.acct.copy(),"}}},
 	{name: "no-pause", file: checkpointFile, edits: []edit{{"	pauseAll(pausable)\n", ""}, {"		p.Resume()\n", "		_ = p\n"}}},
 	{name: "stored-before-the-step", file: "crawl/outcome.go", edits: []edit{
 		{"	err := r.settle(g, result, func(d *delta) error {\n		var at warc.Location\n		if r.opt.Store {\n			var err error\n			at, err = r.warc.Append(&w.prepared, now)\n			if err != nil {\n				return err\n			}\n",
-			"	var at warc.Location\n	if r.opt.Store {\n		var err error\n		if at, err = r.warc.Append(&w.prepared, now); err != nil {\n			return err\n		}\n	}\n	err := r.settle(g, result, func(d *delta) error {\n		if r.opt.Store {\n"}}},
+			"	var at warc.Location\n	if r.opt.Store {\n		var err error\n		if at, err = r.warc.Append(&w.prepared, now); err != nil {\n			return err\n		}\n		r.at(\"ahead\")\n	}\n	err := r.settle(g, result, func(d *delta) error {\n		if r.opt.Store {\n"}}},
 
 	// What recovery leaves undone.
 	{name: "output-not-cut", file: "warc/outfile/store.go", edits: []edit{{"			if err := cut(f, want.Size); err != nil {\n",

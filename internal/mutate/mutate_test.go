@@ -136,6 +136,8 @@ func (m *mutant) try(t *testing.T) (how string, err error) {
 		return "", err
 	case strings.Contains(string(out), "[build failed]") || strings.Contains(string(out), "[setup failed]"):
 		return "", fmt.Errorf("it can't be built:\n%s", out)
+	case strings.Contains(string(out), "panic: test timed out"):
+		return "", errors.New("no verdict: the time was up")
 	}
 	return firstFault(string(out)), nil
 }
