@@ -305,9 +305,10 @@ func doubtful(err *fetch.Error) bool {
 	return false
 }
 
-// cutOff says whether a response ended too early for a reason that could be ours.
+// cutOff says whether a response ended too early for a reason that could be ours. A server whose bytes came to the last, but too
+// slowly, shows that the network works.
 func cutOff(resp *fetch.Response) bool {
-	return resp.Truncated == fetch.TruncatedTime || resp.Truncated == fetch.TruncatedDisconnect
+	return resp.Truncated == fetch.TruncatedTime && resp.Marks&fetch.MarkSlow == 0 || resp.Truncated == fetch.TruncatedDisconnect
 }
 
 // outageText is what the progress says; "" without an outage.

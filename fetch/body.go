@@ -147,6 +147,9 @@ func (x *exchange) readBody() *Error {
 			return e
 		}
 		body.ended(err)
+		if r.Truncated == TruncatedTime && time.Since(x.wire.last) < slowSilence {
+			r.Marks |= MarkSlow
+		}
 		break
 	}
 	b.raw = b.raw[:x.head+min(body.end(len(b.raw)-x.head), limit)]

@@ -191,6 +191,8 @@ const (
 	MarkRatioLimit
 	// MarkInterim: interim 1xx replies were skipped.
 	MarkInterim
+	// MarkSlow: time ran out, but bytes kept coming: the network worked, the server was slow.
+	MarkSlow
 
 	markType Marks = 1 << 31 // while a head is read: a Content-Type has been seen
 )

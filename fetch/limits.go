@@ -38,6 +38,8 @@ const (
 	maxCodings = 2
 	// maxEmptyReads bounds reads in a row that bring neither a byte nor an error.
 	maxEmptyReads = 16
+	// slowSilence: who sent something within this time before time ran out is slow, not silent.
+	slowSilence = 5 * time.Second
 	// lastChunkWait is how long the empty line after the last chunk is waited for.
 	lastChunkWait = 2 * time.Second
 )

@@ -23,6 +23,7 @@ type wire struct {
 	stage    time.Time // end of the current stage; zero: none
 	first    time.Time // when the reply began; zero: not yet, no rate is asked for
 	got      int64     // bytes since first
+	last     time.Time // when the last byte came
 	stop     func() bool
 	stopped  chan struct{}
 }
@@ -165,7 +166,9 @@ func (w *wire) limit() time.Time {
 func (w *wire) Read(p []byte) (int, error) {
 	for {
 		n, err := w.Conn.Read(p)
-		w.got += int64(n)
+		if w.got += int64(n); n > 0 {
+			w.last = time.Now()
+		}
 		if n > 0 || err == nil || !isTimeout(err) || w.ctx.Err() != nil || !time.Now().Before(w.limit()) {
 			return n, err
 		}
