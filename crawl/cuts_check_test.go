@@ -204,6 +204,7 @@ func (l *life) checkVisits() (faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	type place struct {
 		last  *visit
+		page  *visit        // the last that wasn't for robots.txt
 		delay time.Duration // Crawl-delay
 		rest  time.Time     // a 503 asked for it
 	}
@@ -227,9 +228,10 @@ func (l *life) checkVisits() (faults []string) {
 			if gap < l.opt.HostDelayMin {
 				fault("%s: %v after the end of the request before it (runs %d, %d)", v.url, gap, h.last.run, v.run)
 			}
-			if gap < h.delay && !isRobots(v.url) {
-				fault("%s: %v after the request before it (runs %d, %d), Crawl-delay %v", v.url, gap, h.last.run, v.run, h.delay)
-			}
+		}
+		// A request for another host's robots.txt, redirected to this one, doesn't put off the host's next page.
+		if p := h.page; p != nil && v.start.Sub(p.end) < h.delay && !isRobots(v.url) {
+			fault("%s: %v after the page before it (runs %d, %d), Crawl-delay %v", v.url, v.start.Sub(p.end), p.run, v.run, h.delay)
 		}
 		if s.last != nil && v.start.Sub(s.last.start) < l.opt.ServerDelayMin {
 			fault("%s: %v after the server's request before it", v.url, v.start.Sub(s.last.start))
@@ -238,6 +240,9 @@ func (l *life) checkVisits() (faults []string) {
 			fault("%s: the host was to rest %v longer (run %d)", v.url, h.rest.Sub(v.start), v.run)
 		}
 		h.last, s.last = v, v
+		if !isRobots(v.url) {
+			h.page = v
+		}
 		if v.delay > 0 {
 			h.delay = v.delay
 		}
