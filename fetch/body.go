@@ -48,7 +48,7 @@ func (x *exchange) readHead() *Error {
 			return x.headEnded(err)
 		}
 		for {
-			if scanned == 0 {
+			if scanned < len(httpPrefix) { // not all of it has been seen before
 				n := blankPrefix(b.raw)
 				if blank += n; n > 0 {
 					b.raw = append(b.raw[:0], b.raw[n:]...)

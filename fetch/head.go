@@ -67,11 +67,13 @@ func blankPrefix(b []byte) int {
 	return n
 }
 
+// httpPrefix begins every response that is one.
+const httpPrefix = "HTTP/"
+
 // isHTTPPrefix tells whether b may still become a status line.
 func isHTTPPrefix(b []byte) bool {
-	const want = "HTTP/"
-	n := min(len(b), len(want))
-	return bytes.EqualFold(b[:n], []byte(want[:n]))
+	n := min(len(b), len(httpPrefix))
+	return bytes.EqualFold(b[:n], []byte(httpPrefix[:n]))
 }
 
 // parseStatusLine reads "HTTP/1.1 200 whatever". The version may be any; the code has three digits.
