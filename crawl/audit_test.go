@@ -204,23 +204,31 @@ func breakers(fault func([]byte, func([]byte) error) error) map[Place]func(disk.
 	}
 }
 
-// killedCrawl is a crawl that was killed right after the first checkpoint of its second run: what was in RAM waits for RobotsCache.
+// killedCrawl is a crawl that was killed right after a checkpoint of its second run that found URLs in STAR and RobotsCache.
 func killedCrawl(t *testing.T) (*disk.Mem, Options) {
 	t.Helper()
 	fs, opt := stoppedCrawl(t)
 	var killed *disk.Mem
-	opt.MaxPages = 310
+	opt.MaxPages, opt.CheckpointEvery = 1500, 50*time.Millisecond
 	n := 0
 	opt.hook = func(place string) {
 		if place != "checkpoint" {
 			return
 		}
-		if n++; n == 3 { // its manifest is durable
-			killed = fs.Fork(1)
+		if n++; n%3 != 0 || killed != nil { // else its manifest is durable
+			return
+		}
+		fork := fs.Fork(1)
+		m, err := readManifest(disk.Set{FS: fork, Paths: opt.Dirs})
+		if err == nil && m.Accounts.Places[PlaceStar].N > 0 && m.Accounts.Places[PlaceRobotsCheck].N > 0 {
+			killed = fork
 		}
 	}
 	if _, err := Run(t.Context(), opt); err != nil {
 		t.Fatal(err)
+	}
+	if killed == nil {
+		t.Fatalf("no checkpoint of %d found URLs in STAR and RobotsCache", n/3)
 	}
 	opt.hook, opt.MaxPages = nil, 0
 	return killed, opt

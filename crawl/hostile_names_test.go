@@ -131,7 +131,7 @@ func trapCases() map[string]trapCase {
 		"endless-farm":      {pages: 500},
 		"colliding-urls":    {ends: true, pages: 65},
 		"dns-slow":          {ends: true, pages: 60},
-		"dns-silent":        {later: "robots-unavailable"},
+		"dns-silent":        {later: "await-robots"},
 		"dns-inside":        {ends: true, refused: map[string]int64{"forbidden-address": 10}, pages: 10},
 		"dns-many":          {ends: true, refused: map[string]int64{"connect-failure": 2}},
 		"dns-victim":        {pages: 100},

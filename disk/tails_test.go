@@ -97,7 +97,7 @@ func TestTailDamage(t *testing.T) {
 		if !errors.As(err, &corrupt) {
 			t.Fatalf("bit flip at %d: %v", i, err)
 		}
-		if corrupt.Path != name || corrupt.Offset > int64(i) || !strings.Contains(err.Error(), "audit") {
+		if corrupt.Path != name || corrupt.Offset > int64(i) || !strings.Contains(err.Error(), name) {
 			t.Errorf("bit flip at %d: %v", i, err)
 		}
 		mustWrite(t, f, good[i:i+1], int64(i))
