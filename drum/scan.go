@@ -55,6 +55,9 @@ type scanner struct {
 	found    *Found
 	saved    savedBuffers
 	reported map[string]bool // places of damage, so that each is reported once
+	// where a chunk was made small last, so that it happens once
+	small   *chunkReader
+	smallAt int64
 }
 
 func (s *scanner) run() error {
@@ -179,11 +182,13 @@ func (s *scanner) part(p part, bucket int, kind string, start int64, each func(r
 	}
 }
 
-// smaller lets a failed read be tried again page by page: a chunk reaches into blocks beyond the one that is wanted.
+// smaller lets a failed read be tried again page by page, once: a chunk reaches into blocks beyond the one that is wanted. It
+// grows again for a block that is larger than a page.
 func (s *scanner) smaller(err error, chunk *[]byte, c *chunkReader, at int64) ([]byte, bool) {
-	if isCorrupt(err) || len(*chunk) <= pageBytes {
+	if isCorrupt(err) || len(*chunk) <= pageBytes || s.small == c && s.smallAt == at {
 		return nil, false
 	}
+	s.small, s.smallAt = c, at
 	disk.Free(*chunk)
 	c.off, c.lo, c.hi = at, 0, 0
 	return disk.Alloc(pageBytes), true

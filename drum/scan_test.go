@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"syscall"
 	"testing"
 
 	"drumbeat/disk"
@@ -155,6 +156,44 @@ func spoilAndScan(t *testing.T, rng *rand.Rand, w *world) (hurt int) {
 		}
 	}
 	return hurt
+}
+
+// TestScanEndsBehindReadErrors: reads that fail are tried again in smaller pieces, but not for ever.
+func TestScanEndsBehindReadErrors(t *testing.T) {
+	for _, name := range slices.Sorted(maps.Keys(kinds)) {
+		t.Run(name, func(t *testing.T) {
+			rng := newRand(t)
+			opt := kinds[name]
+			opt.BufferBytes = 64 << 10
+			mem := disk.NewMem(rng.Uint64())
+			w := newWorld(t, mem, opt, 1)
+			must(t, w.open())
+			for range 60 {
+				must(t, w.act(rng))
+			}
+			must(t, w.checkpoint(nil))
+			must(t, w.d.Close())
+			data, err := disk.ReadFile(w.set.FS, manifestName)
+			must(t, err)
+			var m manifest
+			must(t, json.Unmarshal(data, &m))
+			// Each second read fails, of the rest of a large block again and again; or all do.
+			for _, good := range []int{2, 1 << 40} {
+				reads := 0
+				w.set.FS = disk.NewFault(mem, func(op disk.Op, _ string) error {
+					if op == disk.OpRead {
+						if reads++; reads%good != 0 {
+							return syscall.EIO
+						}
+					}
+					return nil
+				})
+				if c := scanned(t, w, m.State); len(c.damages) == 0 {
+					t.Errorf("no damage among %d reads", reads)
+				}
+			}
+		})
+	}
 }
 
 // TestFill: a store made of the entries of another one holds them, goes on, and can be opened again.
