@@ -129,6 +129,9 @@ func FuzzManifest(f *testing.F) {
 
 // TestManifests does everything that damage.Edit can do to a manifest, one at a time; without -long some of it.
 func TestManifests(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine: nothing for the race detector")
+	}
 	var s soundCrawl
 	s.make(t)
 	m, err := decodeManifest("x", file(s.body))

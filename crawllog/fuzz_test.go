@@ -93,6 +93,9 @@ func FuzzFiles(f *testing.F) {
 
 // TestStates does everything that damage.Edit can do to the state, one at a time.
 func TestStates(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine: nothing for the race detector")
+	}
 	s := newSoundLog(t)
 	var st State
 	if err := json.Unmarshal(s.state, &st); err != nil {

@@ -18,8 +18,11 @@ var longFlag = flag.Bool("long", false, "run the long forms of tests")
 
 // times returns n, or many times that in the long form.
 func times(n int) int {
-	if *longFlag {
+	switch {
+	case *longFlag:
 		return 50 * n
+	case testing.Short(): // under the race detector
+		return max(1, n/4)
 	}
 	return n
 }

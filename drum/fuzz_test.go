@@ -170,6 +170,9 @@ func FuzzFiles(f *testing.F) {
 
 // TestStates does everything that damage.Edit can do to the states, one at a time; without -long an eighth of it.
 func TestStates(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine: nothing for the race detector")
+	}
 	for _, kind := range []string{"variable", "log"} {
 		s := newSoundStore(t, kind, 2)
 		var st State

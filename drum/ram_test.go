@@ -49,7 +49,7 @@ func TestRAMBytes(t *testing.T) {
 		feed(t, d, &opt)
 		peak := statusBytes(t, "VmHWM") - before
 		// The Go heap: batches of this test, and of results.
-		if want := opt.RAMBytes(); peak > want+4<<20 || peak < want/3 {
+		if want := opt.RAMBytes(); peak > want+4<<20 || peak < want/8 { // what the runtime had kept before makes the peak small
 			t.Errorf("%s: took %d bytes, RAMBytes is %d", name, peak, want)
 		}
 		if s := d.Stats(); s.RoundPeakBytes > opt.BucketBytes || s.RoundPeakBytes < opt.BucketBytes*9/10 {

@@ -102,6 +102,9 @@ func FuzzFiles(f *testing.F) {
 
 // TestStates does everything that damage.Edit can do to the states, one at a time.
 func TestStates(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine: nothing for the race detector")
+	}
 	s := newSound(t)
 	_, m, _ := s.load(t, nil, nil)
 	for _, script := range damage.Sweep(&editable{&m.Queue, &m.Calendar}) {

@@ -29,8 +29,11 @@ func must(t testing.TB, err error) {
 
 // rounds returns n, or more with -long.
 func rounds(n int) int {
-	if *longFlag {
+	switch {
+	case *longFlag:
 		return 100 * n
+	case testing.Short(): // under the race detector
+		return max(1, n/4)
 	}
 	return n
 }

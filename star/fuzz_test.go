@@ -114,6 +114,9 @@ func FuzzFiles(f *testing.F) {
 
 // TestStates does everything that damage.Edit can do to the state, one at a time.
 func TestStates(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine: nothing for the race detector")
+	}
 	s := newSoundStar(t)
 	var st star.State
 	if err := json.Unmarshal(s.state, &st); err != nil {
