@@ -144,7 +144,7 @@ func reference(file []byte) func(path string) bool {
 	}
 	var rules []rule
 	for line := range strings.Lines(string(file)) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		name, value, _ := strings.Cut(strings.Trim(line, " \t\r\n"), ": ")
 		if name == "User-agent" || value == "" {
 			continue
 		}
