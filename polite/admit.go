@@ -33,6 +33,9 @@ func (s *Scheduler) Admit(now time.Time, it *Item) Verdict {
 		h.visited, h.end = true, s.visited
 		h.base, h.plain = s.opt.DelayAfter(it.Budget, it.CrawlDelay, Result{}), s.opt.plainDelay(it.Budget)
 	}
+	if it.CrawlDelay > 0 {
+		h.crawlDelay = it.CrawlDelay // it also keeps requests apart that don't know it: a robots.txt of another host that leads here
+	}
 	s.link(it, at)
 	s.enqueue(h, it, at)
 	signal(s.ready)
