@@ -225,8 +225,11 @@ func newLife(t *testing.T, w *cutWorld, run int, fs *disk.Mem) *life {
 func (l *life) watchCheckpoints() {
 	l.opt.hook = func(place string) {
 		disturb()
-		if place == "checkpoint" {
+		switch place {
+		case "checkpoint":
 			l.hooks.Add(1)
+		case "ahead": // in mutants alone: here a busy machine might stand still for a while
+			time.Sleep(time.Duration(rand.IntN(500)) * time.Millisecond)
 		}
 	}
 }
