@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -151,6 +152,14 @@ func (l *life) checkEnd() (faults []string) {
 	set, m, err := l.manifest()
 	if err != nil {
 		return append(faults, err.Error())
+	}
+	for _, dir := range append(slices.Clone(l.opt.Dirs), l.opt.Out...) {
+		names, _ := l.fs.List(dir + "/warc") // there is none where no output goes
+		for _, name := range names {
+			if strings.HasSuffix(name, ".open") {
+				fault("%s/warc/%s is left over", dir, name)
+			}
+		}
 	}
 	stored, err := l.outputOf(set, l.outSet(set), m)
 	if err != nil {

@@ -124,6 +124,9 @@ func (w *cutWorld) options(t testing.TB, fs disk.FS) (Options, *witness) {
 	opt.tune = func(p *Plan) {
 		p.URLSeen.BucketBytes, p.Edges.BucketBytes, p.Indegree.BucketBytes = 1<<10, 1<<10, 1<<10
 		p.QueueBlockBytes = w.blockBytes
+		if w.seed%2 == 1 {
+			p.OutputBufferBytes = 4 << 10 // so that files of output grow between checkpoints
+		}
 	}
 	return opt, wit
 }

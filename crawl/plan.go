@@ -41,6 +41,7 @@ type Plan struct {
 	QueueBytes          int64
 	QueueBlockBytes     int   // of each open queue's buffer
 	HeapBytes           int64 // Go heap: connections, pages, parsers
+	OutputBufferBytes   int   // of each WARC file and index that is being written
 	KeepFreeBytes       int64 // of every file system: fetching rests below it
 	BodyBytes           int64 // of it, for large bodies under way and those that wait for a parser: fetch.Options.BufferBytes
 	Alpha               float64
@@ -103,6 +104,7 @@ func MakePlan(o *Options) (Plan, error) {
 		p.HeapBytes -= n
 	}
 	p.BodyBytes = p.HeapBytes * 3 / 8
+	p.OutputBufferBytes = 1 << 20 // writes of so much run at full speed on disks of every kind
 	if p.KeepFreeBytes = o.KeepFree; p.KeepFreeBytes == 0 {
 		p.KeepFreeBytes = diskReserve + p.bufferedBytes() + int64(o.Connections)*connectionBytes
 	}

@@ -32,7 +32,7 @@ func (r *ring) starOptions() (star.Options, error) {
 }
 
 func (r *ring) warcOptions() warc.Options {
-	return warc.Options{Set: r.out, State: r.set, FileBytes: r.opt.WARCFileBytes, Level: r.opt.WARCLevel,
+	return warc.Options{Set: r.out, State: r.set, FileBytes: r.opt.WARCFileBytes, BufferBytes: r.plan.OutputBufferBytes, Level: r.opt.WARCLevel,
 		Info: []warc.Field{
 			{Name: "software", Value: "drumbeat/" + r.opt.Version},
 			{Name: "operator", Value: r.opt.Contact},
