@@ -142,12 +142,18 @@ func (l *life) checkEnd() (faults []string) {
 				o.Unique, o.Place(PlaceFetched), o.Refused)
 		}
 	}
-	rep, err := Audit(l.fs, l.opt.Dirs)
+	rep, err := AuditDeep(AuditOptions{FS: l.fs, Dirs: l.opt.Dirs, Out: l.opt.Out, RAMBytes: 1 << 20})
 	if err != nil {
 		return append(faults, "audit: "+err.Error())
 	}
 	for _, why := range rep.Bad {
 		fault("audit: %s", why)
+	}
+	for _, d := range rep.Damages {
+		fault("audit: %+v", d)
+	}
+	for _, name := range rep.Unnamed {
+		fault("%s is left over", name)
 	}
 	set, m, err := l.manifest()
 	if err != nil {
