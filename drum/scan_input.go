@@ -167,6 +167,11 @@ func (s *scanner) salvage(is *InputState, done int64) (int64, error) {
 		if err != nil {
 			return done, err
 		}
+		if st.fill > 0 { // a buffer that is lost, or the end of it, is another gap behind all that the file has
+			if b := s.saved[st.fill]; b == nil || int64(len(b.bytes())) < b.want {
+				blocks = append(blocks, scanBlock{n: -1, bad: true})
+			}
+		}
 		lists[i] = number(blocks, int64(at.rec)+in.tuples)
 		for j := range lists[i] {
 			lists[i][j].first -= int64(at.rec) // numbers count from the cursor
