@@ -20,7 +20,7 @@ func FuzzMatchReference(f *testing.F) {
 		}
 		file := []byte("User-agent: *\n")
 		for line := range bytes.SplitSeq(rules, []byte("\n")) {
-			if len(line) < 2 || bytes.ContainsAny(line[1:], " \t\r#\x00\x01") || line[1] != '/' && line[1] != '*' {
+			if len(line) < 2 || bytes.ContainsAny(line[1:], " \t\v\f\r#\x00\x01") || line[1] != '/' && line[1] != '*' {
 				continue
 			}
 			name := "Disallow: "
