@@ -152,7 +152,12 @@ func reference(file []byte) func(path string) bool {
 		if strings.HasSuffix(value, "$") {
 			r.end, value, r.weight = true, value[:len(value)-1], 1
 		}
-		r.pat = appendNormal(nil, []byte(value))
+		for i, piece := range strings.Split(value, "*") { // an encoded star is none of these
+			if i > 0 {
+				r.pat = append(r.pat, wildcard)
+			}
+			r.pat = appendNormal(r.pat, []byte(piece))
+		}
 		r.weight += len(r.pat)
 		rules = append(rules, r)
 	}
@@ -178,7 +183,7 @@ func slowMatch(pat, path []byte, end bool) bool {
 		any := false
 		for i := range next {
 			switch {
-			case c == '*':
+			case c == wildcard:
 				next[i] = at[i] || i > 0 && next[i-1]
 			default:
 				next[i] = i > 0 && at[i-1] && path[i-1] == c
