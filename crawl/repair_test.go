@@ -134,7 +134,7 @@ func TestRepair(t *testing.T) {
 		})
 	}
 	t.Logf("%d of %d crawls had to be repaired, %d URLs were forgotten, %d were not fetched", repaired, rounds, forgotten, missing)
-	if repaired == 0 {
+	if repaired == 0 && rounds >= 50 { // about one in four hits what is still needed
 		t.Error("no damage had to be repaired")
 	}
 }
