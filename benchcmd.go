@@ -12,6 +12,7 @@ import (
 
 	"drumbeat/beast"
 	"drumbeat/bench"
+	"drumbeat/bench/report"
 )
 
 // benchCmd is the table of bench's commands.
@@ -20,6 +21,45 @@ type benchCmd struct {
 	Disk  benchDiskCmd  `cmd:"" help:"Measure how fast directories are written and read in sequence, and which crawling rate that supports."`
 
 	Checkpoint benchCheckpointCmd `cmd:"" help:"Measure checkpoints of a store with full bucket buffers while tuples come in: how long nothing can be added, what is written, how long it takes."`
+}
+
+// benchOutput has the options that measurements share.
+type benchOutput struct {
+	Out   string `placeholder:"DIR" help:"Also put the report into DIR, which is made if need be: as text, as JSON, and a plot (SVG) of each figure."`
+	Check bool   `help:"Exit with 1 if a figure misses the target stated for it."`
+	Quiet bool   `short:"q" help:"Print no progress."`
+}
+
+// measure runs a measurement until a signal, prints its report, and saves and checks it as the flags say.
+func (o *benchOutput) measure(a *app, run func(ctx context.Context, progress func(string)) (*report.Report, error)) error {
+	ctx, release := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer release()
+	progress := func(what string) { fmt.Fprintln(a.stderr, what) }
+	if o.Quiet {
+		progress = func(string) {}
+	}
+	r, err := run(ctx, progress)
+	if err != nil && ctx.Err() != nil {
+		return &ended{code: exitSignal, why: "stopped by a signal"}
+	}
+	if err != nil {
+		return err
+	}
+	r.Command = "drumbeat " + strings.Join(a.args, " ")
+	if err := r.Write(a.stdout); err != nil {
+		return err
+	}
+	if o.Out != "" {
+		names, err := r.Save(o.Out)
+		if err != nil {
+			return err
+		}
+		progress("saved " + strings.Join(names, ", "))
+	}
+	if err := r.Err(); o.Check && err != nil {
+		return err
+	}
+	return nil
 }
 
 // benchCheckpointCmd has the options of bench.Checkpoint.

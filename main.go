@@ -28,12 +28,14 @@ func main() {
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
+	args           []string // the command line, for reports
 	// stopOnSignal returns a context that ends with the first signal to stop; release undoes it.
 	stopOnSignal func(context.Context) (ctx context.Context, release func())
 }
 
 // run does what args say and returns the exit code.
 func (a *app) run(args []string) (code int) {
+	a.args = args
 	defer func() {
 		if r := recover(); r != nil {
 			exit, ok := r.(kongExit)

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"drumbeat/bench/report"
 	"drumbeat/disk"
 	"drumbeat/drum"
 )
@@ -262,9 +263,9 @@ func (r *DiskReport) WriteLines(w io.Writer) error {
 }
 
 // Table is the readable form: medians with their spread, W, and what it is worth.
-func (r *DiskReport) Table() Table {
+func (r *DiskReport) Table() report.Table {
 	d := r.opt
-	t := Table{
+	t := report.Table{
 		Title: fmt.Sprintf("Sequential MB/s, %s a measurement in a directory, medians of %d (least-most)", binaryBytes(int(r.Bytes)), d.Repeats),
 		Head:  []string{"directory", "direct", "chunk", opWrite, "spread", opRead, "spread", opMixed, "spread", "W", "pages/s"},
 	}
@@ -282,20 +283,20 @@ func (r *DiskReport) Table() Table {
 			if op != opMixed {
 				sum += v.Rate()
 			}
-			row = append(row, number(v.Rate()/1e6), fmt.Sprintf("%.0f-%.0f", rates[0]/1e6, rates[len(rates)-1]/1e6))
+			row = append(row, report.Number(v.Rate()/1e6), fmt.Sprintf("%.0f-%.0f", rates[0]/1e6, rates[len(rates)-1]/1e6))
 		}
 		w := sum / 2
 		if w > bestW[s.Group] {
 			bestW[s.Group], best[s.Group] = w, s
 		}
-		t.add(append(row, number(w/1e6), number(d.pages(w)))...)
+		t.Add(append(row, report.Number(w/1e6), report.Number(d.pages(w)))...)
 	}
 	t.Notes = append(t.Notes, fmt.Sprintf("W is the mean of write and read. pages/s = W x %v / (alpha b l), Theorem 3, with alpha = %v, b = %v, l = %v.",
 		d.Share, d.Alpha, d.URLBytes, d.LinksPerPage))
 	for _, s := range r.Speeds {
 		if best[s.Group] == s {
 			t.Notes = append(t.Notes, fmt.Sprintf("Best of directory %s: W = %s MB/s with chunks of %s, direct %v: %s pages/s.",
-				s.Group, number(bestW[s.Group]/1e6), binaryBytes(s.ChunkBytes), s.Direct, number(d.pages(bestW[s.Group]))))
+				s.Group, report.Number(bestW[s.Group]/1e6), binaryBytes(s.ChunkBytes), s.Direct, report.Number(d.pages(bestW[s.Group]))))
 		}
 	}
 	t.Notes = append(t.Notes, r.Notes...)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"drumbeat/beast"
+	"drumbeat/bench/report"
 	"drumbeat/drum"
 )
 
@@ -100,7 +101,7 @@ func (m Model) Validate() error {
 	for _, ram := range m.ScaledRAMBytes {
 		if ram <= m.CacheBytes || ram/max(m.CacheStepBytes, 1) > maxCacheSteps {
 			fault("RAM of %s: want more than the cache of %s, and at most %.0f steps of it",
-				decimalBytes(ram), decimalBytes(m.CacheBytes), maxCacheSteps)
+				report.DecimalBytes(ram), report.DecimalBytes(m.CacheBytes), maxCacheSteps)
 		}
 	}
 	return errors.Join(append(faults, m.Curve.validate())...)

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"drumbeat/bench/report"
 	"drumbeat/drum"
 )
 
@@ -65,13 +66,13 @@ const disagrees = " !"
 // cells are a computed number and, if paper isn't nil, the printed one.
 func cells(paper [][]string, row, column int, v float64) []string {
 	if paper == nil {
-		return []string{number(v)}
+		return []string{report.Number(v)}
 	}
 	p := paper[row][column]
 	if p != "" && !agrees(v, p) {
 		p += disagrees
 	}
-	return []string{number(v), p}
+	return []string{report.Number(v), p}
 }
 
 // head names columns, each followed by one for the printed number.
@@ -94,8 +95,8 @@ func (m Model) beside(paper [][]string) [][]string {
 }
 
 // Tables returns all of them, in the paper's order.
-func (m Model) Tables() []Table {
-	tables := []Table{m.tableII(), m.equation17(), m.tableIII(), m.theorem3(), m.tableV(), m.tableVI()}
+func (m Model) Tables() []report.Table {
+	tables := []report.Table{m.tableII(), m.equation17(), m.tableIII(), m.theorem3(), m.tableV(), m.tableVI()}
 	tables = append(tables, m.tableVII(m.Curve, m.printed()))
 	if m.printed() {
 		tables = append(tables, m.tableVII(textCurve, false))
@@ -106,10 +107,10 @@ func (m Model) Tables() []Table {
 // textCompressed is bq in the text of section IV.D.
 const textCompressed = 5
 
-func (m Model) tableII() Table {
+func (m Model) tableII() report.Table {
 	paper := m.beside(paperII)
-	t := Table{
-		Title: fmt.Sprintf("Table II: alpha(n, R) for R = %s, D = %s", decimalBytes(m.RAMBytes), decimalBytes(m.DiskBytes)),
+	t := report.Table{
+		Title: fmt.Sprintf("Table II: alpha(n, R) for R = %s, D = %s", report.DecimalBytes(m.RAMBytes), report.DecimalBytes(m.DiskBytes)),
 		Head:  head(paper, "pages N", "Mercator-B", fmt.Sprintf("Polybot bq=%v", m.CompressedBytes), "DRUM"),
 	}
 	if paper != nil {
@@ -119,23 +120,23 @@ func (m Model) tableII() Table {
 	}
 	for i, n := range m.Pages {
 		l := m.load(n, 1)
-		row := []string{power(n)}
+		row := []string{report.Power(n)}
 		row = append(row, cells(paper, i, 0, l.MercatorB(m.RAMBytes))...)
 		row = append(row, cells(paper, i, 1, l.Polybot(m.RAMBytes, m.CompressedBytes))...)
 		row = append(row, cells(paper, i, 2, l.DRUM(m.RAMBytes, m.DiskBytes, m.BufferBytes))...)
 		if paper != nil {
-			row = append(row, number(l.Polybot(m.RAMBytes, textCompressed)))
+			row = append(row, report.Number(l.Polybot(m.RAMBytes, textCompressed)))
 		}
-		t.add(row...)
+		t.Add(row...)
 	}
 	return t
 }
 
-func (m Model) equation17() Table {
+func (m Model) equation17() report.Table {
 	paper := m.beside([][]string{{"4.39"}, {"17"}})
-	t := Table{Title: "Equation (17): the disk space that matches R", Head: head(paper, "R", "D_opt, TB")}
+	t := report.Table{Title: "Equation (17): the disk space that matches R", Head: head(paper, "R", "D_opt, TB")}
 	for i, ram := range []float64{m.RAMBytes, 2 * m.RAMBytes} {
-		t.add(append([]string{decimalBytes(ram)}, cells(paper, i, 0, m.load(0, 1).OptimalDisk(ram, m.BufferBytes)/1e12)...)...)
+		t.Add(append([]string{report.DecimalBytes(ram)}, cells(paper, i, 0, m.load(0, 1).OptimalDisk(ram, m.BufferBytes)/1e12)...)...)
 	}
 	if paper != nil {
 		const binary = 1 << 30
@@ -153,17 +154,17 @@ func (m Model) columns() []string {
 	var names []string
 	for _, ram := range m.ScaledRAMBytes {
 		for _, by := range m.scaled() {
-			names = append(names, by.name+" "+decimalBytes(ram))
+			names = append(names, by.name+" "+report.DecimalBytes(ram))
 		}
 	}
 	return names
 }
 
 // overheads are the rows of Tables III and VI: alpha where the share pi of links comes behind a cache.
-func (m Model) overheads(t *Table, paper [][]string, pi, cache float64) {
+func (m Model) overheads(t *report.Table, paper [][]string, pi, cache float64) {
 	t.Head = head(paper, "pages N", m.columns()...)
 	for i, n := range m.Pages {
-		row := []string{power(n)}
+		row := []string{report.Power(n)}
 		for _, ram := range m.ScaledRAMBytes {
 			for _, by := range m.scaled() {
 				column := len(row) - 1
@@ -173,30 +174,30 @@ func (m Model) overheads(t *Table, paper [][]string, pi, cache float64) {
 				row = append(row, cells(paper, i, column, by.alpha(m.load(n, pi), ram-cache))...)
 			}
 		}
-		t.add(row...)
+		t.Add(row...)
 	}
 }
 
-func (m Model) tableIII() Table {
-	t := Table{Title: "Table III: alpha(n, R) for D(n) = max(pHn, " + decimalBytes(m.LeastDiskBytes) + ")"}
+func (m Model) tableIII() report.Table {
+	t := report.Table{Title: "Table III: alpha(n, R) for D(n) = max(pHn, " + report.DecimalBytes(m.LeastDiskBytes) + ")"}
 	m.overheads(&t, m.beside(paperIII), 1, 0)
 	return t
 }
 
-func (m Model) tableVI() Table {
-	t := Table{Title: fmt.Sprintf("Table VI: alpha(pi n, R - c) for pi = %v, c = %s", m.Misses, decimalBytes(m.CacheBytes))}
+func (m Model) tableVI() report.Table {
+	t := report.Table{Title: fmt.Sprintf("Table VI: alpha(pi n, R - c) for pi = %v, c = %s", m.Misses, report.DecimalBytes(m.CacheBytes))}
 	m.overheads(&t, m.beside(paperVI), m.Misses, m.CacheBytes)
-	t.Notes = []string{"D(n) is that of the links behind the cache: max(pH pi n, " + decimalBytes(m.LeastDiskBytes) + ")."}
+	t.Notes = []string{"D(n) is that of the links behind the cache: max(pH pi n, " + report.DecimalBytes(m.LeastDiskBytes) + ")."}
 	return t
 }
 
 // theorem3 is the example below Theorem 3: the last row and column of Table III.
-func (m Model) theorem3() Table {
+func (m Model) theorem3() report.Table {
 	paper := m.beside(paperSpeed)
 	n, ram := m.Pages[len(m.Pages)-1], m.ScaledRAMBytes[len(m.ScaledRAMBytes)-1]
 	l := m.load(n, 1)
-	t := Table{
-		Title: fmt.Sprintf("Theorem 3: pages/s for W = %s/s, R = %s, N = %s", decimalBytes(m.Bandwidth), decimalBytes(ram), power(n)),
+	t := report.Table{
+		Title: fmt.Sprintf("Theorem 3: pages/s for W = %s/s, R = %s, N = %s", report.DecimalBytes(m.Bandwidth), report.DecimalBytes(ram), report.Power(n)),
 		Head:  head(paper, "method", "S_disk", "DRUM is faster by"),
 	}
 	base := m.scaledDRUM(l, ram)
@@ -205,50 +206,50 @@ func (m Model) theorem3() Table {
 		alpha float64
 	}{{"DRUM", base}, {"Mercator-B", l.MercatorB(ram)}, {"Polybot", l.Polybot(ram, m.CompressedBytes)}} {
 		row := append([]string{by.name}, cells(paper, i, 0, drum.DiskRate(m.Bandwidth, by.alpha, m.URLBytes, m.LinksPerPage))...)
-		t.add(append(row, cells(paper, i, 1, by.alpha/base)...)...)
+		t.Add(append(row, cells(paper, i, 1, by.alpha/base)...)...)
 	}
 	return t
 }
 
-func (m Model) tableV() Table {
+func (m Model) tableV() report.Table {
 	paper := m.beside(paperV)
-	t := Table{
-		Title: fmt.Sprintf("Table V: pages/s by equation (21) for S_max = %s", number(m.MaxRate)),
+	t := report.Table{
+		Title: fmt.Sprintf("Table V: pages/s by equation (21) for S_max = %s", report.Number(m.MaxRate)),
 		Head:  head(paper, "mu, URLs/s", "S_cache"),
 	}
 	if paper != nil {
 		t.Head = append(t.Head, "structure")
 	}
 	for i, speed := range m.CacheSpeeds {
-		row := append([]string{power(speed)}, cells(paper, i, 0, drum.CacheRate(speed, m.MaxRate, m.LinksPerPage))...)
+		row := append([]string{report.Power(speed)}, cells(paper, i, 0, drum.CacheRate(speed, m.MaxRate, m.LinksPerPage))...)
 		if paper != nil {
 			row = append(row, cacheNames[i])
 		}
-		t.add(row...)
+		t.Add(row...)
 	}
 	return t
 }
 
-func (m Model) tableVII(curve MissCurve, fits bool) Table {
-	t := Table{Title: "Table VII: pages/s with the best cache size c, by Theorem 5, pi = " + curve.String()}
+func (m Model) tableVII(curve MissCurve, fits bool) report.Table {
+	t := report.Table{Title: "Table VII: pages/s with the best cache size c, by Theorem 5, pi = " + curve.String()}
 	paper := m.beside(paperVII)
 	t.Head = []string{"pages N"}
 	for _, name := range m.columns() {
 		t.Head = append(append(t.Head, head(paper, "", name)[1:]...), "c")
 	}
 	for i, n := range m.Pages {
-		row := []string{power(n)}
+		row := []string{report.Power(n)}
 		column := 0
 		for _, ram := range m.ScaledRAMBytes {
 			for _, by := range m.scaled() {
 				rate, cache := m.best(by, n, ram, curve)
-				row = append(append(row, cells(paper, i, column, rate)...), decimalBytes(cache))
+				row = append(append(row, cells(paper, i, column, rate)...), report.DecimalBytes(cache))
 				column++
 			}
 		}
-		t.add(row...)
+		t.Add(row...)
 	}
-	t.Notes = []string{"pi is FACTOR:MISSES from c = FACTOR gamma tau_h l S on; c in steps of " + decimalBytes(m.CacheStepBytes) + "."}
+	t.Notes = []string{"pi is FACTOR:MISSES from c = FACTOR gamma tau_h l S on; c in steps of " + report.DecimalBytes(m.CacheStepBytes) + "."}
 	switch {
 	case fits:
 		t.Notes = append(t.Notes, "The text has pi = 0.27 from factor 4 on; the printed cells come from 0.26 from factor 2 on, as computed here.",
@@ -259,22 +260,22 @@ func (m Model) tableVII(curve MissCurve, fits bool) Table {
 	return t
 }
 
-func (m Model) theorems67() Table {
+func (m Model) theorems67() report.Table {
 	paper := m.beside(paperBeast)
 	b := m.Beast
-	t := Table{
+	t := report.Table{
 		Title: fmt.Sprintf("Theorems 6 and 7: MB/s for budgets, V = %s, E[B] = %v, L = %v, S = %s",
-			power(b.PLDs), b.MeanBudget, b.UniquePerPage, number(b.PagesPerSecond)),
+			report.Power(b.PLDs), b.MeanBudget, b.UniquePerPage, report.Number(b.PagesPerSecond)),
 		Head: head(paper, "pages N", "naive", "bound of BEAST", "queues j"),
 		Notes: []string{fmt.Sprintf("Ours moves URLs through STAR's buckets once more a scan: its bound is 2Sb(4L-3) = %s MB/s.",
-			number(b.RateBoundWithStar()/1e6))},
+			report.Number(b.RateBoundWithStar()/1e6))},
 	}
 	t.Head = append(t.Head, "BEAST at N")
 	for i, n := range m.BeastPages {
-		row := append([]string{power(n)}, cells(paper, i, 0, b.NaiveRate(n)/1e6)...)
+		row := append([]string{report.Power(n)}, cells(paper, i, 0, b.NaiveRate(n)/1e6)...)
 		row = append(row, cells(paper, i, 1, b.RateBound()/1e6)...)
 		row = append(row, cells(paper, i, 2, b.Queues(n))...)
-		t.add(append(row, number(b.Rate(n)/1e6))...)
+		t.Add(append(row, report.Number(b.Rate(n)/1e6))...)
 	}
 	return t
 }

@@ -52,8 +52,12 @@ var layers = map[string]layer{
 
 	"crawl": {30, []string{"*"}},
 
-	"admin": {40, []string{"crawl"}},
-	"bench": {40, []string{"*"}},
+	"admin":        {40, []string{"crawl"}},
+	"bench/report": {0, nil},
+	"bench/links":  {0, nil},
+	"bench/limit":  {0, nil},
+	"bench/rivals": {15, []string{"disk", "drum", "queue"}},
+	"bench":        {40, []string{"*"}},
 
 	".": {50, []string{"*", "internal/simweb"}},
 

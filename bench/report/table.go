@@ -1,4 +1,4 @@
-package bench
+package report
 
 import (
 	"fmt"
@@ -11,19 +11,28 @@ import (
 // Table is a table of text for people.
 type Table struct {
 	// Title stands above it, on a line of its own.
-	Title string
+	Title string `json:"title"`
 	// Head names the columns; each row has as many cells.
-	Head []string
-	Rows [][]string
+	Head []string   `json:"head"`
+	Rows [][]string `json:"rows"`
 	// Notes stand below it, a line each.
-	Notes []string
+	Notes []string `json:"notes,omitempty"`
 }
 
-// add appends a row.
-func (t *Table) add(cells ...string) { t.Rows = append(t.Rows, cells) }
+// Add appends a row.
+func (t *Table) Add(cells ...string) { t.Rows = append(t.Rows, cells) }
 
 // Write prints the table: columns are as wide as they need to be, and end at the right.
 func (t Table) Write(w io.Writer) error {
+	var b strings.Builder
+	t.format(&b)
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("bench: write table: %w", err)
+	}
+	return nil
+}
+
+func (t Table) format(b *strings.Builder) {
 	width := make([]int, len(t.Head))
 	all := append([][]string{t.Head}, t.Rows...)
 	for _, row := range all {
@@ -31,7 +40,6 @@ func (t Table) Write(w io.Writer) error {
 			width[i] = max(width[i], utf8.RuneCountInString(cell))
 		}
 	}
-	var b strings.Builder
 	b.WriteString(t.Title + "\n")
 	for _, row := range all {
 		for i, cell := range row {
@@ -43,14 +51,10 @@ func (t Table) Write(w io.Writer) error {
 		b.WriteString("  " + note + "\n")
 	}
 	b.WriteByte('\n')
-	if _, err := io.WriteString(w, b.String()); err != nil {
-		return fmt.Errorf("bench: write table: %w", err)
-	}
-	return nil
 }
 
-// number writes v with four digits or, when it is large, all before the point, in groups of three.
-func number(v float64) string {
+// Number writes v with four digits or, when it is large, all before the point, in groups of three.
+func Number(v float64) string {
 	decimals := 0
 	switch {
 	case v < 10:
@@ -71,8 +75,8 @@ func number(v float64) string {
 	return whole + rest
 }
 
-// power writes a round number the short way: 8e9, 1e8, 2.5e3.
-func power(v float64) string {
+// Power writes a round number the short way: 8e9, 1e8, 2.5e3.
+func Power(v float64) string {
 	s := strconv.FormatFloat(v, 'e', -1, 64)
 	digits, exponent, _ := strings.Cut(s, "e")
 	n, err := strconv.Atoi(exponent)
@@ -82,8 +86,8 @@ func power(v float64) string {
 	return digits + "e" + strconv.Itoa(n)
 }
 
-// decimalBytes writes bytes in decimal units, as the paper's numbers are.
-func decimalBytes(v float64) string {
+// DecimalBytes writes bytes in decimal units, as the paper's numbers are.
+func DecimalBytes(v float64) string {
 	for _, u := range []struct {
 		n    float64
 		name string

@@ -1,0 +1,215 @@
+package report
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Report is the outcome of one benchmark command.
+type Report struct {
+	// Name is the command's, as in "drum"; Save names its files by it. Title says in a line what was measured.
+	Name  string `json:"name"`
+	Title string `json:"title"`
+	// Command is the command line that gave the report, empty if nobody set it; Machine is where it ran, Began when.
+	Command string    `json:"command"`
+	Machine Machine   `json:"machine"`
+	Began   time.Time `json:"began"`
+	// Settings are what else a reader must know, printed as "key: value" above the lines.
+	Settings []Setting `json:"settings,omitempty"`
+	Lines    []Line    `json:"lines"`
+	Tables   []Table   `json:"tables,omitempty"`
+	Figures  []Figure  `json:"figures,omitempty"`
+	Checks   []Check   `json:"checks,omitempty"`
+	// Notes are printed at the end, a line each.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Setting is a parameter or a fact of the run.
+type Setting struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
+}
+
+// Line is one measurement in the form of a Go benchmark.
+type Line struct {
+	// Name begins with "Benchmark" and has its parameters as /key=value.
+	Name string `json:"name"`
+	// N is how many operations were measured.
+	N       int64    `json:"n"`
+	Metrics []Metric `json:"metrics"`
+}
+
+// Metric is a value with its unit, as in 12.3 ns/op.
+type Metric struct {
+	Value float64 `json:"value"`
+	Unit  string  `json:"unit"`
+}
+
+// Check is a figure and the target stated for it.
+type Check struct {
+	// Name says what is checked.
+	Name string
+	// Got is the figure; it must be at least Least and at most Most.
+	Got, Least, Most float64
+	Unit             string
+}
+
+// MarshalJSON leaves out what is no number, and bounds that bind nothing.
+func (c Check) MarshalJSON() ([]byte, error) {
+	number := func(v float64) *float64 {
+		if math.IsNaN(v) || math.Abs(v) >= math.MaxFloat64 {
+			return nil
+		}
+		return &v
+	}
+	return json.Marshal(struct {
+		Name  string   `json:"name"`
+		OK    bool     `json:"ok"`
+		Got   *float64 `json:"got,omitempty"`
+		Least *float64 `json:"least,omitempty"`
+		Most  *float64 `json:"most,omitempty"`
+		Unit  string   `json:"unit"`
+	}{c.Name, c.OK(), number(c.Got), number(c.Least), number(c.Most), c.Unit})
+}
+
+// AtLeast and AtMost are the two usual checks.
+func AtLeast(name string, got, least float64, unit string) Check {
+	return Check{Name: name, Got: got, Least: least, Most: math.MaxFloat64, Unit: unit}
+}
+
+// AtMost checks that a figure is at most a limit.
+func AtMost(name string, got, most float64, unit string) Check {
+	return Check{Name: name, Got: got, Least: -math.MaxFloat64, Most: most, Unit: unit}
+}
+
+// Within checks that a figure differs from another by at most a share of that.
+func Within(name string, got, want, share float64, unit string) Check {
+	return Check{Name: name, Got: got, Least: want - share*math.Abs(want), Most: want + share*math.Abs(want), Unit: unit}
+}
+
+// OK tells whether the target is reached. NaN never is.
+func (c Check) OK() bool { return c.Got >= c.Least && c.Got <= c.Most }
+
+// String is the line that is printed.
+func (c Check) String() string {
+	verdict := "ok    "
+	if !c.OK() {
+		verdict = "MISSED"
+	}
+	var want string
+	switch {
+	case c.Most == math.MaxFloat64:
+		want = "at least " + Number(c.Least)
+	case c.Least == -math.MaxFloat64:
+		want = "at most " + Number(c.Most)
+	default:
+		want = Number(c.Least) + " to " + Number(c.Most)
+	}
+	return fmt.Sprintf("%s  %s: %s %s, want %s", verdict, c.Name, Number(c.Got), c.Unit, want)
+}
+
+// Add appends a line; metrics are pairs of value and unit.
+func (r *Report) Add(name string, n int64, metrics ...Metric) {
+	r.Lines = append(r.Lines, Line{Name: name, N: n, Metrics: metrics})
+}
+
+// Set appends a setting.
+func (r *Report) Set(key, format string, args ...any) {
+	r.Settings = append(r.Settings, Setting{key, fmt.Sprintf(format, args...)})
+}
+
+// ErrMissed is what Err wraps.
+var ErrMissed = errors.New("a figure misses its target")
+
+// Err returns an error that names the checks that were missed, or nil.
+func (r *Report) Err() error {
+	var missed []string
+	for _, c := range r.Checks {
+		if !c.OK() {
+			missed = append(missed, c.Name)
+		}
+	}
+	if missed == nil {
+		return nil
+	}
+	return fmt.Errorf("bench %s: %w: %s", r.Name, ErrMissed, strings.Join(missed, "; "))
+}
+
+// Write prints settings and lines, then tables, checks and notes.
+func (r *Report) Write(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "goos: %s\ngoarch: %s\npkg: drumbeat/bench\n", runtime.GOOS, runtime.GOARCH)
+	if r.Command != "" {
+		fmt.Fprintf(&b, "command: %s\n", r.Command)
+	}
+	for _, s := range append(r.Machine.settings(), r.Settings...) {
+		fmt.Fprintf(&b, "%s: %s\n", s.Key, s.Value)
+	}
+	for _, l := range r.Lines {
+		b.WriteString(l.String() + "\n")
+	}
+	b.WriteByte('\n')
+	for _, t := range r.Tables {
+		t.format(&b)
+	}
+	for _, c := range r.Checks {
+		b.WriteString(c.String() + "\n")
+	}
+	if len(r.Checks) > 0 {
+		b.WriteByte('\n')
+	}
+	for _, note := range r.Notes {
+		b.WriteString(note + "\n")
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return fmt.Errorf("bench: write report: %w", err)
+	}
+	return nil
+}
+
+// String is the line as package testing prints it.
+func (l Line) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s \t%8d", l.Name, l.N)
+	for _, m := range l.Metrics {
+		b.WriteString("\t" + value(m.Value) + " " + m.Unit)
+	}
+	return b.String()
+}
+
+// value writes a figure with four significant digits at least, never in exponents.
+func value(v float64) string {
+	decimals := 0
+	if a := math.Abs(v); a > 0 && a < 1000 {
+		decimals = min(12, 3-int(math.Floor(math.Log10(a))))
+	}
+	return fmt.Sprintf("%12s", strconv.FormatFloat(v, 'f', decimals, 64))
+}
+
+// Sample is the repeats of one figure.
+type Sample []float64
+
+// Median of the repeats; NaN of none.
+func (s Sample) Median() float64 {
+	if len(s) == 0 {
+		return math.NaN()
+	}
+	v := slices.Sorted(slices.Values(s))
+	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
+}
+
+// Spread writes the least and the largest repeat.
+func (s Sample) Spread() string {
+	if len(s) == 0 {
+		return ""
+	}
+	return Number(slices.Min(s)) + "-" + Number(slices.Max(s))
+}

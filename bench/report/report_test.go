@@ -1,0 +1,112 @@
+package report
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// sample is a report with something of everything.
+func sample() *Report {
+	r := New("drum", "a test")
+	r.Set("dir0", "%s", "/disk")
+	r.Add("BenchmarkDrum/keys=1e8/form=plain", 1000, Metric{12.345, "ns/op"}, Metric{8.1e6, "links/s"}, Metric{0.00123, "alpha"})
+	r.Tables = []Table{{Title: "T", Head: []string{"a", "long"}, Rows: [][]string{{"1", "2"}}, Notes: []string{"n"}}}
+	r.Checks = []Check{
+		AtLeast("speed", 3, 2, "M links/s"), AtMost("RAM", 5, 4, "MiB"), Within("I/O", 103, 100, 0.05, "B"),
+		AtLeast("nothing", math.NaN(), 0, "x"),
+	}
+	r.Figures = []Figure{{Name: "io", Title: "I/O", X: "keys", Y: "B/link", LogX: true, LogY: true, Series: []Series{
+		{Name: "measured", Points: []Point{{1e6, 20}, {1e7, 40}, {0, 4}}},
+		{Name: "Theorem 2", Model: true, Points: []Point{{1e6, 21}, {1e7, 41}}},
+		{Name: "empty"},
+	}}}
+	return r
+}
+
+// TestLines: lines are those of Go benchmarks, which benchstat reads.
+func TestLines(t *testing.T) {
+	var b strings.Builder
+	if err := sample().Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	line := regexp.MustCompile(`(?m)^BenchmarkDrum/keys=1e8/form=plain \t    1000(\t +[0-9.]+ [^ \t]+){3}$`)
+	if !line.MatchString(b.String()) {
+		t.Errorf("got %q, want a benchmark's line", b.String())
+	}
+	for _, want := range []string{
+		"dir0: /disk\n", "       12.35 ns/op", "     8100000 links/s", "    0.001230 alpha",
+		"ok      speed: 3.000 M links/s, want at least 2.000\n", "MISSED  RAM: 5.000 MiB, want at most 4.000\n",
+		"ok      I/O: 103.0 B, want 95.00 to 105.0\n", "MISSED  nothing",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("got\n%s\nwant %q in it", b.String(), want)
+		}
+	}
+}
+
+// TestErr: missed checks are an error that names them.
+func TestErr(t *testing.T) {
+	err := sample().Err()
+	if !errors.Is(err, ErrMissed) || !strings.HasSuffix(err.Error(), ": RAM; nothing") {
+		t.Errorf("got %v", err)
+	}
+	if err := new(Report).Err(); err != nil {
+		t.Errorf("got %v, want nothing missed", err)
+	}
+}
+
+func TestSample(t *testing.T) {
+	for _, c := range []struct {
+		s      Sample
+		median float64
+		spread string
+	}{{Sample{3, 1, 2}, 2, "1.000-3.000"}, {Sample{4, 1, 2, 3}, 2.5, "1.000-4.000"}, {Sample{7}, 7, "7.000-7.000"}} {
+		if c.s.Median() != c.median || c.s.Spread() != c.spread {
+			t.Errorf("%v: got %v, %q", c.s, c.s.Median(), c.s.Spread())
+		}
+	}
+	if m := (Sample{}).Median(); !math.IsNaN(m) {
+		t.Errorf("got %v of nothing", m)
+	}
+}
+
+// TestSave: the files can be read again; a figure without points is an error.
+func TestSave(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "new")
+	r := sample()
+	names, err := r.Save(dir)
+	if err != nil || len(names) != 3 {
+		t.Fatalf("got %q, %v", names, err)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "drum.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again Report
+	if err := json.Unmarshal(b, &again); err != nil || again.Lines[0].Metrics[1].Value != 8.1e6 || again.Figures[0].Series[1].Points[0].Y != 21 {
+		t.Errorf("got %+v, %v", again, err)
+	}
+	svg, err := os.Open(filepath.Join(dir, "drum-io.svg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer svg.Close()
+	for d, n := xml.NewDecoder(svg), 0; ; n++ {
+		if _, err := d.Token(); err == io.EOF && n > 50 {
+			break
+		} else if err != nil {
+			t.Fatalf("token %d: %v", n, err)
+		}
+	}
+	if _, err := (Figure{Name: "none"}).SVG(); !errors.Is(err, errNoPoints) {
+		t.Errorf("got %v, want an error for an empty figure", err)
+	}
+}
