@@ -1,0 +1,105 @@
+package rivals
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"drumbeat/disk"
+)
+
+// The methods.
+const (
+	MercatorA = "mercator-a"
+	MercatorB = "mercator-b"
+	Polybot   = "polybot"
+	Pebble    = "pebble"
+	Bloom     = "bloom"
+	RAM       = "ram"
+)
+
+// ErrFull is wrapped by the error of a store that has no room for another key in its RAM: that of RAM alone.
+var ErrFull = errors.New("no room in RAM")
+
+// Link is a URL as it was found on a page. Whoever gets a Link may use Text during the call only.
+type Link struct {
+	// Key is the hash of Text: two links have the same Key if and only if they have the same Text.
+	Key uint64
+	// Text has 1 to MaxTextBytes bytes.
+	Text []byte
+}
+
+// MaxTextBytes bounds the text of a link.
+const MaxTextBytes = 1<<16 - 1
+
+// Options are those of Open. All fields are required.
+type Options struct {
+	// FS and Dir say where the files are. Dir is made, must be empty or absent, and is removed by Close. A disk.Meter
+	// sees all the I/O of every store.
+	FS  disk.FS
+	Dir string
+	// RAMBytes is R, all that the method may hold: buffers, tables, pairs for sorting, caches.
+	RAMBytes int64
+	// Emit gets the verdicts, each link exactly once; fresh[i] says that links[i] had not been seen before. first is the
+	// arrival number, from 0, of links[0], and the others follow it without a gap, where the method keeps the order of
+	// arrival; otherwise first is -1. Emit is called by the goroutine that called Add or Flush. Writing fresh links to
+	// the crawler's queue, the term p of Theorem 1, is its task: no store does that. An error of Emit ends the store.
+	Emit func(first int64, links []Link, fresh []bool) error
+}
+
+// Store answers which links are new. It is for one goroutine. After an error all calls but Stats and Close fail with it.
+type Store interface {
+	// Load makes keys known before the first link, in one or more calls with strictly ascending keys.
+	Load(keys []uint64) error
+	// Add accepts links. Their verdicts may come at once or by any later Add or Flush.
+	Add(links []Link) error
+	// Flush answers all links that wait. When ctx ends Flush returns its error, the store having failed.
+	Flush(ctx context.Context) error
+	// Stats may be called at any time between other calls.
+	Stats() Stats
+	// Close gives up what waits, and removes all files.
+	Close() error
+}
+
+// TextLoader is what stores are in addition that find a link by more than its key: Polybot by its text, Mercator-A by
+// its site. Load gives them texts and sites made up from the keys, right in number and size; a link of the stream can
+// only meet what was loaded by LoadLinks.
+type TextLoader interface {
+	// LoadLinks makes links known before the first one is added, in any order, in one or more calls. A link must not be
+	// loaded twice, nor after Load.
+	LoadLinks(links []Link) error
+}
+
+// Stats is what a store did since it was opened. The bytes of all I/O are to be had from a disk.Meter.
+type Stats struct {
+	// Links were added, Answered of them emitted, Fresh of those as new ones. Known is what is in the store: keys
+	// loaded, and fresh ones.
+	Links, Answered, Fresh, Known int64
+	// Batches is how often a batch of links was checked with the disk, BatchLinks is how many links those had.
+	Batches, BatchLinks int64
+	// Merges is how often the file of known keys was written anew.
+	Merges int64
+	// Seeks is the number of reads at a place of their own that links needed, as far as the store knows it.
+	Seeks int64
+	// FileBytes is the size of the file of known keys at present; 0 where there is none.
+	FileBytes int64
+	// RAMBytes is the sum of all buffers, tables and caches.
+	RAMBytes int64
+}
+
+// Names returns the names of the methods, in the paper's order.
+func Names() []string { return []string{MercatorA, MercatorB, Polybot, Pebble, Bloom, RAM} }
+
+// Open returns an empty store of the method called name.
+func Open(name string, o Options) (Store, error) {
+	if o.FS == nil || o.Dir == "" || o.Emit == nil {
+		return nil, fmt.Errorf("rivals: open %s: want a file system, a directory and Emit", name)
+	}
+	if o.RAMBytes < MinRAMBytes {
+		return nil, fmt.Errorf("rivals: open %s: RAM of %d bytes: want at least %d", name, o.RAMBytes, MinRAMBytes)
+	}
+	return nil, fmt.Errorf("rivals: no method %q: want one of %q", name, Names())
+}
+
+// MinRAMBytes is the least RAM that every method can work with.
+const MinRAMBytes = 4 << 20
