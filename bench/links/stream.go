@@ -1,0 +1,313 @@
+package links
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+)
+
+// Options describes a stream. The zero value of a field means the default, but for Seed and Known, for which 0 is 0.
+type Options struct {
+	// Seed chooses among streams, and among texts and keys.
+	Seed uint64
+	// Hosts is how many hosts there are, less one a power of two (rounded up); default 2^20.
+	Hosts int
+	// UniqueShare is p, the share of links to URLs that are new, in (0, 1]; default 1/9.
+	UniqueShare float64
+	// Known is U: URLs with an id below it are known before the first link.
+	Known int64
+	// Recent is the share of repeated URLs that were issued a moment ago, which a RAM cache knows; default 0.75, with
+	// which about a third of all links miss it (pi) at the paper's p. None: NoRecent.
+	Recent float64
+	// Window is how many new URLs ago "a moment ago" may be; smaller ages are likelier, all octaves alike. Default 2^16.
+	Window int
+	// LocalShare is the share of repeated URLs on the page's own host; default 0.75.
+	LocalShare float64
+}
+
+// NoRecent is the Recent of a stream that repeats URLs of all ages alike.
+const NoRecent = -1
+
+const (
+	lanes        = 64 // hosts being crawled at a time
+	session      = 64 // new URLs that a lane stays with a host for
+	sessionBits  = 6
+	leastLinks   = 20 // of a page; pages have 59 on average
+	moreLinks    = 79
+	defaultHosts = 1 << 20
+)
+
+// Validate returns all faults, joined.
+func (o Options) Validate() error { return o.complete() }
+
+func (o *Options) complete() error {
+	for _, f := range []struct {
+		at  *float64
+		def float64
+	}{{&o.UniqueShare, 1.0 / 9}, {&o.Recent, 0.75}, {&o.LocalShare, 0.75}} {
+		if *f.at == 0 {
+			*f.at = f.def
+		}
+	}
+	if o.Recent == NoRecent {
+		o.Recent = 0
+	}
+	if o.Hosts == 0 {
+		o.Hosts = defaultHosts
+	}
+	if o.Window == 0 {
+		o.Window = 1 << 16
+	}
+	var errs []error
+	need := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("links: "+format, args...))
+		}
+	}
+	need(o.Hosts > 0 && o.Hosts <= 1<<32, "%d hosts: want 1 to 2^32", o.Hosts)
+	need(o.UniqueShare > 0 && o.UniqueShare <= 1, "share %v of new URLs: want more than 0, at most 1", o.UniqueShare)
+	need(o.Known >= 0 && o.Known < 1<<48, "%d known URLs: want less than 2^48", o.Known)
+	need(o.Recent >= 0 && o.Recent <= 1, "share %v of recent URLs: want 0 to 1", o.Recent)
+	need(o.LocalShare > 0 && o.LocalShare <= 1, "share %v of links to the page's host: want more than 0, at most 1", o.LocalShare)
+	need(o.Window > 0, "window of %d URLs", o.Window)
+	return errors.Join(errs...)
+}
+
+// Batch is some links. Texts[i] is the text of the URL with key Keys[i] and is valid until the next call of Next.
+type Batch struct {
+	Keys  []uint64
+	Texts [][]byte
+	// Fresh is true for the first link to a URL; nil if nobody knows, as of a file.
+	Fresh []bool
+
+	arena []byte
+}
+
+// reset makes room for n links of at most size bytes each.
+func (b *Batch) reset(n, size int) {
+	b.Keys = slices.Grow(b.Keys[:0], n)
+	b.Texts = slices.Grow(b.Texts[:0], n)
+	if cap(b.arena) < n*size {
+		b.arena = make([]byte, n*size)
+	}
+	b.arena = b.arena[:cap(b.arena)]
+}
+
+// Stream is a crawl's links.
+type Stream struct {
+	opt     Options
+	fresh   uint64 // a draw below it, of 2^32, makes a link new
+	recent  uint64 // likewise, for repeated ones
+	local   uint64
+	classes uint64
+	ages    uint64 // octaves of the window of a lane
+
+	rng   uint64
+	words dictionary
+
+	lane  int // of the present page
+	left  int // links that the page still has
+	lanes [lanes]laneState
+	// hosts are those that the lanes had last, the present page's among them; other is one that such a page links to.
+	hosts [lanes]host
+	other host
+}
+
+// laneState is what a lane has issued: the first n of its ids, known ones included.
+type laneState struct{ n uint64 }
+
+// New returns the stream that opt describes, or the faults of opt.
+func New(opt Options) (*Stream, error) {
+	if err := opt.complete(); err != nil {
+		return nil, err
+	}
+	share := func(f float64) uint64 { return uint64(f * (1 << 32)) }
+	s := &Stream{
+		opt: opt, fresh: share(opt.UniqueShare), recent: share(opt.Recent), local: share(opt.LocalShare),
+		classes: uint64(max(1, bits.Len64(uint64(opt.Hosts)-1))),
+		ages:    uint64(bits.Len64(uint64(max(1, opt.Window/lanes)))),
+		rng:     mix(opt.Seed + 1),
+		words:   makeDictionary(opt.Seed),
+		lane:    lanes - 1,
+	}
+	known, turn := uint64(opt.Known), uint64(lanes*session)
+	for i := range s.lanes {
+		rest := int64(known%turn) - int64(i*session)
+		s.lanes[i].n = known/turn*session + uint64(min(max(rest, 0), session))
+	}
+	return s, nil
+}
+
+// random returns 64 bits: a Weyl sequence through a mix.
+func (s *Stream) random() uint64 {
+	s.rng += 0x9e3779b97f4a7c15
+	return mix(s.rng)
+}
+
+// mix is a bijection of 64 bits after which they look random (the finalizer of SplitMix64).
+func mix(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// Key returns the key of the URL with an id: a bijection, uniform.
+func (o *Options) Key(id uint64) uint64 {
+	return mix(mix(id+0x632be59bd9b4e019) ^ o.Seed*0x9e3779b97f4a7c15)
+}
+
+// Next fills b with the next n links.
+func (s *Stream) Next(b *Batch, n int) {
+	b.reset(n, maxText)
+	b.Fresh = slices.Grow(b.Fresh[:0], n)
+	at := 0
+	for range n {
+		id, fresh := s.next()
+		end := s.appendText(b.arena, at, id)
+		b.Keys = append(b.Keys, s.opt.Key(id))
+		b.Texts = append(b.Texts, b.arena[at:end:end])
+		b.Fresh = append(b.Fresh, fresh)
+		at = end
+	}
+}
+
+// next chooses a link.
+func (s *Stream) next() (id uint64, fresh bool) {
+	if s.left == 0 {
+		s.lane = (s.lane + 1) % lanes
+		s.left = leastLinks + int(s.random()>>32*moreLinks>>32)
+		s.hosts[s.lane] = *s.host(idOf(s.lane, s.lanes[s.lane].n) >> sessionBits)
+	}
+	s.left--
+	r := s.random()
+	own := &s.lanes[s.lane]
+	if r>>32 < s.fresh || own.n == 0 {
+		own.n++
+		return idOf(s.lane, own.n-1), true
+	}
+	return s.repeat(r << 32), false
+}
+
+// idOf returns the id of a lane's URL: sessions of the lanes take turns.
+func idOf(lane int, i uint64) uint64 {
+	return (i>>sessionBits*lanes+uint64(lane))<<sessionBits | i&(session-1)
+}
+
+// issued tells whether the URL has been linked to, or is known.
+func (s *Stream) issued(id uint64) bool {
+	g := id >> sessionBits
+	return g/lanes<<sessionBits|id&(session-1) < s.lanes[g%lanes].n
+}
+
+// repeat chooses a URL that has been issued; the upper half of r is random.
+func (s *Stream) repeat(r uint64) uint64 {
+	t := s.random()
+	local := t>>32 < s.local
+	t <<= 32
+	own := s.lanes[s.lane].n
+	if r>>32 < s.recent {
+		lane := s.lane
+		if !local {
+			lane = int(t>>60<<2 | t>>58&3)
+		}
+		if n := s.lanes[lane].n; n > 0 {
+			age := s.age(t << 6)
+			if local {
+				age %= (own-1)%session + 1 // of this session
+			}
+			return idOf(lane, n-1-min(age, n-1))
+		}
+		return idOf(s.lane, own-1)
+	}
+	if local {
+		// Sessions of the host lie 2^class * classes groups apart.
+		g := idOf(s.lane, own-1) >> sessionBits
+		apart := s.classes << (g % s.classes)
+		if back := g / apart; back > 0 {
+			hi, _ := bits.Mul64(s.random(), back)
+			id := (g-apart*(hi+1))<<sessionBits | t>>58
+			if s.issued(id) {
+				return id
+			}
+		}
+	}
+	return s.anyIssued()
+}
+
+// age draws from 0 to about the window of a lane, each octave as likely as any other.
+func (s *Stream) age(t uint64) uint64 {
+	octave := t >> 48 * s.ages >> 16
+	return 1<<octave - 1 + s.random()>>(64-octave)
+}
+
+// anyIssued draws from all that has been issued.
+func (s *Stream) anyIssued() uint64 {
+	r := s.random()
+	lane := int(r % lanes)
+	if s.lanes[lane].n == 0 {
+		lane = s.lane
+	}
+	hi, _ := bits.Mul64(mix(r), s.lanes[lane].n)
+	return idOf(lane, hi)
+}
+
+// KnownKeys calls f with the keys of all known URLs, ascending, in slices of chunk/2 to chunk keys. Each goes through all ids,
+// at 2 ns or so, and sorts its keys, at 30 ns each. It has two slices of chunk keys.
+func (o *Options) KnownKeys(chunk int, f func(keys []uint64) error) error {
+	lead := uint(bits.Len64(uint64(max(0, o.Known-1)) / uint64(max(1, chunk)))) // bits that the keys of a slice share
+	parts := uint64(1) << lead
+	room := uint64(o.Known)/parts + uint64(o.Known)/parts/16 + 1024
+	keys, scratch := make([]uint64, 0, room), make([]uint64, 0, room)
+	for part := range parts {
+		keys = keys[:0]
+		for id := range uint64(o.Known) {
+			key := o.Key(id)
+			if key>>1>>(63-lead) == part {
+				keys = append(keys, key)
+			}
+		}
+		scratch = slices.Grow(scratch[:0], len(keys))[:len(keys)]
+		if keys, scratch = sortKeys(keys, scratch, lead); len(keys) == 0 {
+			continue
+		}
+		if err := f(keys); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sortKeys sorts keys that share their lead leading bits, with the help of scratch, which has their length; it returns
+// both, exchanged maybe. Uniform keys are told apart by few bits: a radix sort by 33 of them, then an insertion sort,
+// which finds next to nothing to do.
+func sortKeys(keys, scratch []uint64, lead uint) (sorted, other []uint64) {
+	const digit = 11
+	for pass := range 3 {
+		shift := 64 - lead - uint(3-pass)*digit
+		var at [1 << digit]int
+		for _, k := range keys {
+			at[k>>shift&(1<<digit-1)]++
+		}
+		sum := 0
+		for i := range at {
+			n := at[i]
+			at[i] = sum
+			sum += n
+		}
+		for _, k := range keys {
+			d := k >> shift & (1<<digit - 1)
+			scratch[at[d]] = k
+			at[d]++
+		}
+		keys, scratch = scratch, keys
+	}
+	for i := 1; i < len(keys); i++ {
+		k, j := keys[i], i
+		for ; j > 0 && keys[j-1] > k; j-- {
+			keys[j] = keys[j-1]
+		}
+		keys[j] = k
+	}
+	return keys, scratch
+}
