@@ -4,40 +4,48 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/signal"
-	"syscall"
+	"os/exec"
 	"time"
 
 	"drumbeat/bench"
+	"drumbeat/bench/report"
 )
 
 // benchDiskCmd has the options of bench.Disk.
 type benchDiskCmd struct {
-	Dir    []string `placeholder:"DIR" required:"" sep:"none" help:"Directory to measure. Repeat it for several disks: each alone, then all together."`
-	Size   *size    `placeholder:"SIZE" help:"Bytes that one measurement moves in a directory; 1.5 times as much space is taken meanwhile. Default: 1GiB, or 128MiB with --quick."`
-	Chunk  []size   `placeholder:"SIZE" help:"Size of a single read or write, a multiple of 4KiB. Repeatable. Default: 64KiB, 256KiB, 1MiB, 2MiB, 4MiB, 8MiB; with --quick 64KiB, 1MiB, 8MiB."`
-	Repeat *count   `placeholder:"N" help:"How often everything is measured. Default: 3, or 1 with --quick."`
-	Quick  bool     `help:"End within 30 s: sizes are cut to what a probe says fits in."`
+	Dir    []string       `placeholder:"DIR" required:"" sep:"none" help:"Directory to measure. Repeat it for several disks: each alone, then all together."`
+	Size   *size          `placeholder:"SIZE" help:"Bytes that one measurement moves in a directory; 1.5 times as much space is taken meanwhile, twice with --fio. Default: 1GiB, or 128MiB with --quick."`
+	Chunk  []size         `placeholder:"SIZE" help:"Size of a single read or write of one file, a multiple of 4KiB (delta). Repeatable. Default: 64KiB, 256KiB, 1MiB, 4MiB, 32MiB; with --quick 64KiB, 1MiB, 8MiB."`
+	Stream []count        `placeholder:"N" help:"Files written in turns, as the buckets of a pass are (k). Repeatable. Default: 64, 512; with --quick 64."`
+	Block  []size         `placeholder:"SIZE" help:"Size of such writes, a multiple of 4KiB (M). Repeatable. Default: 64KiB, 256KiB; with --quick 256KiB."`
+	Repeat *count         `placeholder:"N" help:"How often everything is measured. Default: 3, or 1 with --quick."`
+	Time   *time.Duration `placeholder:"DURATION" help:"About how long everything may take: sizes are cut to what a probe says fits in. 0: no limit. Default: 10m, or 24s with --quick."`
+	Quick  bool           `help:"End within 30 s."`
+	Fio    bool           `help:"Let the program fio, which must be installed, do each measurement too, one right after ours or before it. --check then wants our speeds within 10 % of its."`
 
 	Alpha        fraction `placeholder:"N" default:"3.33" help:"How often the text of all links is written and read (alpha): 3.33 is DRUM's in the paper's Table III for 80 billion pages."`
 	Share        fraction `placeholder:"SHARE" default:"0.15" help:"Share of the disks' time for URLseen, as in the paper."`
 	URLBytes     size     `name:"url-bytes" placeholder:"SIZE" default:"110B" help:"Text of a URL (b)."`
 	LinksPerPage fraction `placeholder:"N" default:"59" help:"Links on a page (l)."`
 
-	Quiet bool `short:"q" help:"Print no progress."`
+	benchOutput
 }
 
-// quickBudget leaves room for what a measurement takes beyond its share, below 30 s.
-const quickBudget = 20 * time.Second
+// The time limits: that of --quick leaves room for what a measurement takes beyond its share.
+const (
+	diskTime  = 10 * time.Minute
+	quickTime = 24 * time.Second
+)
 
 // options is what the flags say.
-func (c *benchDiskCmd) options(a *app) bench.Disk {
+func (c *benchDiskCmd) options() (bench.Disk, error) {
 	d := bench.Disk{
-		Dirs: c.Dir, Bytes: 1 << 30, Repeats: 3,
+		Dirs: c.Dir, Bytes: 1 << 30, Repeats: 3, Budget: diskTime,
 		Alpha: float64(c.Alpha), URLBytes: float64(c.URLBytes), LinksPerPage: float64(c.LinksPerPage), Share: float64(c.Share),
 	}
 	if c.Quick {
-		d.Bytes, d.Repeats, d.Chunks, d.Budget = 128<<20, 1, []int{64 << 10, 1 << 20, 8 << 20}, quickBudget
+		d.Bytes, d.Repeats, d.Budget = 128<<20, 1, quickTime
+		d.Chunks, d.Streams, d.Blocks = []int{64 << 10, 1 << 20, 8 << 20}, []int{64}, []int{256 << 10}
 	}
 	if c.Size != nil {
 		d.Bytes = int64(*c.Size)
@@ -45,35 +53,47 @@ func (c *benchDiskCmd) options(a *app) bench.Disk {
 	if c.Repeat != nil {
 		d.Repeats = int(*c.Repeat)
 	}
+	if c.Time != nil {
+		d.Budget = *c.Time
+	}
+	if d.Bytes == 0 || d.Repeats == 0 {
+		return d, errors.New("--size and --repeat can't be 0")
+	}
 	if len(c.Chunk) > 0 {
-		d.Chunks = nil
+		d.Chunks = ints(c.Chunk)
 	}
-	for _, s := range c.Chunk {
-		d.Chunks = append(d.Chunks, int(s))
+	if len(c.Stream) > 0 {
+		d.Streams = ints(c.Stream)
 	}
-	if !c.Quiet {
-		d.Progress = func(what string) { fmt.Fprintln(a.stderr, what) }
+	if len(c.Block) > 0 {
+		d.Blocks = ints(c.Block)
 	}
-	return d
+	if c.Fio {
+		program, err := exec.LookPath("fio")
+		if err != nil {
+			return d, fmt.Errorf("--fio: the program fio isn't installed (Debian: apt install fio): %w", err)
+		}
+		d.Fio = program
+	}
+	return d, d.Validate()
+}
+
+// ints turns numbers of a flag into those of options.
+func ints[T ~int64](list []T) (out []int) {
+	for _, v := range list {
+		out = append(out, int(v))
+	}
+	return out
 }
 
 // Run measures and prints.
 func (c *benchDiskCmd) Run(a *app) error {
-	d := c.options(a)
-	if d.Bytes == 0 || d.Repeats == 0 {
-		return usageError{errors.New("--size and --repeat can't be 0")}
-	}
-	if err := d.Validate(); err != nil {
+	d, err := c.options()
+	if err != nil {
 		return usageError{err}
 	}
-	ctx, release := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer release()
-	r, err := bench.RunDisk(ctx, d)
-	if err != nil && ctx.Err() != nil {
-		return &ended{code: exitSignal, why: "stopped by a signal"}
-	}
-	if err != nil {
-		return err
-	}
-	return r.Write(a.stdout)
+	return c.measure(a, func(ctx context.Context, progress func(string)) (*report.Report, error) {
+		d.Progress = progress
+		return bench.RunDisk(ctx, d)
+	})
 }

@@ -7,15 +7,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	mathrand "math/rand/v2"
 	"os"
 	"path"
 	"slices"
+	"strconv"
 	gosync "sync"
 	"sync/atomic"
 	"time"
 
+	"drumbeat/bench/report"
 	"drumbeat/disk"
 	"drumbeat/drum"
 )
@@ -35,6 +36,8 @@ type Checkpoint struct {
 	Every time.Duration
 	// Rate is how many tuples a second come in meanwhile. 0: 100,000, the links of 1,700 pages.
 	Rate int
+	// Progress is called before each part, with what comes. May be nil.
+	Progress func(what string)
 }
 
 // Value and aux of a tuple, so that both buffers of a bucket fill at one rate: a record of keys has 10 bytes more than
@@ -44,6 +47,8 @@ const (
 	checkpointAuxBytes   = 59
 	checkpointBatch      = 64
 	checkpointAdders     = 4
+	// checkpointSpace is how many times the buffers lie on disk at most: three copies of what they hold, and buckets.
+	checkpointSpace = 4
 )
 
 // Checkpointed is what was measured of one checkpoint.
@@ -60,12 +65,6 @@ type Checkpointed struct {
 	Written, ManifestBytes int64
 	// Held is what the store's files other than buckets take on disk after it.
 	Held int64
-}
-
-// CheckpointReport is what RunCheckpoint found, the first being the one that saves full buffers.
-type CheckpointReport struct {
-	Checkpoints []Checkpointed
-	opt         Checkpoint
 }
 
 // Validate returns all faults, joined.
@@ -86,6 +85,9 @@ func (c *Checkpoint) complete() error {
 	}
 	if c.Rate == 0 {
 		c.Rate = 100_000
+	}
+	if c.Progress == nil {
+		c.Progress = func(string) {}
 	}
 	var faults []error
 	fault := func(format string, args ...any) {
@@ -125,9 +127,30 @@ type checkpointRun struct {
 }
 
 // RunCheckpoint fills the buffers, makes a first checkpoint of them, and then Count more while tuples come in.
-func RunCheckpoint(ctx context.Context, c Checkpoint) (_ *CheckpointReport, err error) {
+func RunCheckpoint(ctx context.Context, c Checkpoint) (*report.Report, error) {
 	if err := c.complete(); err != nil {
 		return nil, err
+	}
+	list, err := measureCheckpoints(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return c.report(list), nil
+}
+
+// measureCheckpoints returns what was measured of each, the first being the one that saves full buffers.
+func measureCheckpoints(ctx context.Context, c Checkpoint) (list []Checkpointed, err error) {
+	if err := c.complete(); err != nil {
+		return nil, err
+	}
+	for _, dir := range c.Dirs {
+		free, _, err := disk.OS().Space(dir)
+		if err != nil {
+			return nil, fmt.Errorf("bench: checkpoint: space of %s: %w", dir, err)
+		}
+		if need := checkpointSpace * c.BufferBytes; free < need {
+			return nil, fmt.Errorf("bench: checkpoint: directory %s has %d bytes free, want %d: choose smaller buffers", dir, free, need)
+		}
 	}
 	r := &checkpointRun{opt: c, meter: disk.NewMeter(disk.OS())}
 	var id [6]byte
@@ -149,10 +172,10 @@ func RunCheckpoint(ctx context.Context, c Checkpoint) (_ *CheckpointReport, err 
 		return nil, fmt.Errorf("bench: checkpoint: %w", err)
 	}
 	defer func() { err = errors.Join(err, r.d.Close()) }()
+	c.Progress("fill buffers of " + binaryBytes(int(c.BufferBytes)))
 	if err := r.fill(ctx); err != nil {
 		return nil, err
 	}
-	report := &CheckpointReport{opt: c}
 	adding, stop := context.WithCancel(ctx)
 	defer r.adding.Wait()
 	defer stop()
@@ -165,6 +188,7 @@ func RunCheckpoint(ctx context.Context, c Checkpoint) (_ *CheckpointReport, err 
 			case <-time.After(c.Every):
 			}
 		}
+		c.Progress(fmt.Sprintf("checkpoint %d of %d", n, c.Count))
 		one, err := r.checkpoint()
 		if f := r.failed.Load(); f != nil {
 			err = errors.Join(err, *f)
@@ -172,9 +196,9 @@ func RunCheckpoint(ctx context.Context, c Checkpoint) (_ *CheckpointReport, err 
 		if err != nil {
 			return nil, fmt.Errorf("bench: checkpoint: %w", err)
 		}
-		report.Checkpoints = append(report.Checkpoints, one)
+		list = append(list, one)
 	}
-	return report, nil
+	return list, nil
 }
 
 // batch makes tuples with uniform keys.
@@ -333,18 +357,61 @@ func (r *checkpointRun) held() (sum int64, err error) {
 	return sum, nil
 }
 
-// Write prints a line for each checkpoint, in the form that benchstat reads.
-func (r *CheckpointReport) Write(w io.Writer) error {
-	for i, c := range r.Checkpoints {
-		ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
-		name := fmt.Sprintf("BenchmarkCheckpoint/buffers=%s/k=%d/no=%d", binaryBytes(int(r.opt.BufferBytes)), r.opt.Buckets, i)
-		_, err := fmt.Fprintf(w, "%s 1 %d ns/op %.1f wait-ms %.1f pause-ms %.1f save-ms %.1f sync-ms %.1f manifest-ms"+
-			" %.1f stall-ms %.1f quiet-ms %d added-B %d written-B %d manifest-B %d held-B\n", name, c.Total.Nanoseconds(),
-			ms(c.Wait), ms(c.Pause), ms(c.Save), ms(c.Sync), ms(c.Manifest), ms(c.Stall), ms(c.Quiet), c.Added, c.Written,
-			c.ManifestBytes, c.Held)
-		if err != nil {
-			return fmt.Errorf("bench: write checkpoint: %w", err)
-		}
+// report puts the checkpoints into a report.
+func (c *Checkpoint) report(checkpoints []Checkpointed) *report.Report {
+	r := report.New("checkpoint", "checkpoints of a store with full bucket buffers while tuples come in")
+	for i, dir := range c.Dirs {
+		r.Set(fmt.Sprintf("dir%d", i), "%s", dir)
 	}
-	return nil
+	r.Set("buffers", "%s in %d buckets", binaryBytes(int(c.BufferBytes)), c.Buckets)
+	r.Set("rate", "%d tuples/s, a checkpoint every %v", c.Rate, c.Every)
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
+	t := report.Table{
+		Title: "Checkpoints, ms and MB; no. 0 saves full buffers",
+		Head:  []string{"no.", "total", "wait", "pause", "save", "sync", "manifest", "stall", "quiet", "came in", "written", "held"},
+		Notes: []string{"pause is how long no batch could be added, stall the longest that one batch took meanwhile, quiet the longest between checkpoints."},
+	}
+	stalls := report.Figure{Name: "time", Title: "Time of a checkpoint", X: "number", Y: "ms", LogY: true}
+	written := report.Figure{Name: "bytes", Title: "What a checkpoint writes", X: "number", Y: "MB"}
+	series := func(f *report.Figure, name string, x int, y float64) {
+		for i := range f.Series {
+			if f.Series[i].Name == name {
+				f.Series[i].Points = append(f.Series[i].Points, report.Point{X: float64(x), Y: y})
+				return
+			}
+		}
+		f.Series = append(f.Series, report.Series{Name: name, Points: []report.Point{{X: float64(x), Y: y}}})
+	}
+	for i, p := range checkpoints {
+		name := fmt.Sprintf("BenchmarkCheckpoint/buffers=%s/k=%d/no=%d", binaryBytes(int(c.BufferBytes)), c.Buckets, i)
+		spans := []struct {
+			unit string
+			v    time.Duration
+		}{{"wait-ms", p.Wait}, {"pause-ms", p.Pause}, {"save-ms", p.Save}, {"sync-ms", p.Sync}, {"manifest-ms", p.Manifest},
+			{"stall-ms", p.Stall}, {"quiet-ms", p.Quiet}}
+		metrics := []report.Metric{{Value: float64(p.Total.Nanoseconds()), Unit: "ns/op"}}
+		row := []string{strconv.Itoa(i), report.Number(ms(p.Total))}
+		for _, s := range spans {
+			metrics = append(metrics, report.Metric{Value: ms(s.v), Unit: s.unit})
+			row = append(row, report.Number(ms(s.v)))
+		}
+		for _, b := range []struct {
+			unit string
+			v    int64
+		}{{"added-B", p.Added}, {"written-B", p.Written}, {"manifest-B", p.ManifestBytes}, {"held-B", p.Held}} {
+			metrics = append(metrics, report.Metric{Value: float64(b.v), Unit: b.unit})
+			if b.unit != "manifest-B" {
+				row = append(row, report.Number(float64(b.v)/1e6))
+			}
+		}
+		r.Add(name, 1, metrics...)
+		t.Add(row...)
+		series(&stalls, "total", i, ms(p.Total))
+		series(&stalls, "pause", i, ms(p.Pause))
+		series(&stalls, "longest stall of a batch", i, ms(p.Stall))
+		series(&written, "came in", i, float64(p.Added)/1e6)
+		series(&written, "written", i, float64(p.Written)/1e6)
+	}
+	r.Tables, r.Figures = []report.Table{t}, []report.Figure{stalls, written}
+	return r
 }

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -17,6 +20,7 @@ import (
 // small is a run that takes no time.
 func small(dirs ...string) Disk {
 	return Disk{Dirs: dirs, Bytes: 64 << 10, Chunks: []int{4 << 10, 16 << 10}, Repeats: 2,
+		Streams: []int{3}, Blocks: []int{4 << 10, 8 << 10},
 		Alpha: 3.33, URLBytes: 110, LinksPerPage: 59, Share: 0.15}
 }
 
@@ -34,40 +38,105 @@ func empty(t *testing.T, f disk.FS, dirs ...string) {
 // stays.
 func TestDisk(t *testing.T) {
 	dirs := []string{t.TempDir(), t.TempDir()}
-	r, err := RunDisk(t.Context(), small(dirs...))
+	d := small(dirs...)
+	r, err := RunDisk(t.Context(), d)
 	if err != nil {
 		t.Fatal(err)
 	}
 	empty(t, disk.OS(), dirs...)
-	directs := 1
-	if !strings.Contains(strings.Join(r.Notes, "\n"), "has no O_DIRECT") {
-		directs = 2
+	direct := !strings.Contains(strings.Join(r.Notes, "\n"), "has no O_DIRECT")
+	if want := 3 * len(d.ways(direct)) * d.Repeats; len(r.Lines) != want {
+		t.Errorf("got %d lines, want %d", len(r.Lines), want)
 	}
-	if want := 3 * 2 * directs * 3; len(r.Speeds) != want {
-		t.Errorf("got %d speeds, want %d", len(r.Speeds), want)
+	if len(d.ways(true)) != 2*2*4+2*(2+4) || len(d.ways(false)) != 2*4+2+4 {
+		t.Errorf("got %d and %d ways", len(d.ways(true)), len(d.ways(false)))
 	}
-	for _, s := range r.Speeds {
-		want := int64(64 << 10)
-		if s.Group == "all" {
+	line := regexp.MustCompile(`^BenchmarkDisk/op=(write|read|mixed)/chunk=(4|8|16)KiB/streams=[13]/direct=(true|false)/prealloc=(true|false)/dir=(0|1|all) `)
+	for _, l := range r.Lines {
+		chunk, files, want := 16<<10, 1, int64(64<<10)
+		switch {
+		case strings.Contains(l.Name, "chunk=4KiB"):
+			chunk = 4 << 10
+		case strings.Contains(l.Name, "chunk=8KiB"):
+			chunk = 8 << 10
+		}
+		if strings.Contains(l.Name, "streams=3") {
+			files = 3
+		}
+		want = want / int64(chunk*files) * int64(chunk*files)
+		if strings.HasSuffix(l.Name, "/dir=all") {
 			want *= 2
 		}
-		if len(s.Spans) != 2 || s.Bytes[0] != want || s.Bytes[1] != want || s.Rate() <= 0 {
-			t.Errorf("%+v: want 2 times %d bytes", s, want)
+		if !line.MatchString(l.String()) || l.N*int64(chunk) != want || l.Metrics[0].Value <= 0 || l.Metrics[1].Value <= 0 {
+			t.Errorf("got %q, want %d bytes", l, want)
 		}
-	}
-	if !strings.Contains(strings.Join(r.Notes, "\n"), "Directories 0 and 1 are on one file system") {
-		t.Errorf("got notes %q", r.Notes)
 	}
 	var b bytes.Buffer
 	if err := r.Write(&b); err != nil {
 		t.Fatal(err)
 	}
-	line := regexp.MustCompile(`(?m)^BenchmarkDisk/op=(write|read|mixed)/chunk=(4|16)KiB/direct=(true|false)/dir=(0|1|all) \t +1\t +\d+ ns/op\t +[0-9.]+ MB/s$`)
-	if got, want := len(line.FindAllString(b.String(), -1)), 2*len(r.Speeds); got != want {
-		t.Errorf("got %d lines, want %d:\n%s", got, want, b.String())
+	for _, want := range []string{"Directories 0 and 1 are on one file system", "Best of directory all with one file: W = ",
+		"Best of directory all with 3 files: W = "} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q isn't in\n%s", want, b.String())
+		}
 	}
-	if !strings.Contains(b.String(), "Best of directory all: W = ") {
-		t.Errorf("no best W in\n%s", b.String())
+	if names, err := r.Save(t.TempDir()); err != nil || len(names) != 2+2*3 {
+		t.Errorf("got %q, %v, want a text, JSON and two plots a group", names, err)
+	}
+}
+
+// TestDiskFio: fio measures the same, pair by pair, and leaves nothing.
+func TestDiskFio(t *testing.T) {
+	program, err := exec.LookPath("fio")
+	if err != nil {
+		t.Skip("no fio here")
+	}
+	dir := filepath.Join(t.TempDir(), "with:colon")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	d := small(dir)
+	d.Fio, d.Repeats, d.Chunks, d.Blocks = program, 1, []int{256 << 10}, []int{64 << 10}
+	d.Bytes = 16 << 20 // fio's clock has milliseconds
+	r, err := RunDisk(t.Context(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	empty(t, disk.OS(), dir)
+	ours, theirs := map[string]int64{}, map[string]int64{}
+	for _, l := range r.Lines {
+		if name, ok := strings.CutPrefix(l.Name, "BenchmarkFio"); ok {
+			theirs[name] = l.N
+		} else {
+			ours[strings.TrimPrefix(l.Name, "BenchmarkDisk")] = l.N
+		}
+	}
+	if len(ours) == 0 || !maps.Equal(ours, theirs) {
+		t.Errorf("ours made %v, fio %v", ours, theirs)
+	}
+	if len(r.Checks) == 0 || len(r.Tables) != 3 || len(r.Tables[2].Rows) != len(ours) {
+		t.Errorf("got checks %v and tables %v", r.Checks, r.Tables)
+	}
+	d.Fio = "/bin/false"
+	if _, err := RunDisk(t.Context(), d); err == nil || !strings.Contains(err.Error(), "/bin/false: exit status 1") {
+		t.Errorf("got %v, want the program's failure", err)
+	}
+	empty(t, disk.OS(), dir)
+}
+
+// TestFioResult: what fio says, and what it may not.
+func TestFioResult(t *testing.T) {
+	const good = `note
+{"jobs": [{"error": 0, "read": {"io_bytes": 100, "runtime": 5}, "write": {"io_bytes": 0, "runtime": 0}},
+ {"error": 0, "write": {"io_bytes": 7, "runtime": 9}}]}`
+	if n, span, err := fioResult([]byte(good)); n != 107 || span != 9*time.Millisecond || err != nil {
+		t.Errorf("got %d, %v, %v", n, span, err)
+	}
+	for _, bad := range []string{"", "{", `{"jobs": []}`, strings.Replace(good, `"error": 0`, `"error": 5`, 1)} {
+		if _, _, err := fioResult([]byte(bad)); err == nil {
+			t.Errorf("%q: accepted", bad)
+		}
 	}
 }
 
@@ -83,8 +152,8 @@ func TestDiskMem(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Speeds) != 6 {
-		t.Errorf("got %d speeds, want 6", len(r.Speeds))
+	if want := d.Repeats * len(d.ways(false)); len(r.Lines) != want {
+		t.Errorf("got %d lines, want %d", len(r.Lines), want)
 	}
 	empty(t, m, "/d")
 }
@@ -138,8 +207,8 @@ func TestDiskBudget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.Bytes >= d.Bytes || !strings.Contains(strings.Join(r.Notes, "\n"), "Cut from 64MiB to ") {
-		t.Errorf("got %d bytes, notes %q", r.Bytes, r.Notes)
+	if !strings.Contains(strings.Join(r.Notes, "\n"), "Cut from 64MiB to ") {
+		t.Errorf("got notes %q", r.Notes)
 	}
 }
 
@@ -148,7 +217,8 @@ func TestDiskRejects(t *testing.T) {
 	for name, change := range map[string]func(*Disk){
 		"no directory": func(d *Disk) { d.Dirs = nil }, "twice": func(d *Disk) { d.Dirs = []string{dir, dir} },
 		"chunk": func(d *Disk) { d.Chunks = []int{1000} }, "large": func(d *Disk) { d.Chunks = []int{64 << 10} },
-		"alpha": func(d *Disk) { d.Alpha = 0 }, "missing": func(d *Disk) { d.Dirs = []string{dir + "/none"} },
+		"block": func(d *Disk) { d.Blocks = []int{5000} }, "one stream": func(d *Disk) { d.Streams = []int{1} },
+		"streams": func(d *Disk) { d.Streams = []int{5000} }, "alpha": func(d *Disk) { d.Alpha = 0 }, "missing": func(d *Disk) { d.Dirs = []string{dir + "/none"} },
 	} {
 		d := small(dir)
 		change(&d)

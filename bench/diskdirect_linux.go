@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -40,8 +41,8 @@ func (f directFile) Size() (int64, error) {
 	return info.Size(), nil
 }
 
-// Preallocate implements disk.File: a hint, which isn't needed here.
-func (directFile) Preallocate(int64, int64) error { return nil }
+// Preallocate implements disk.File. Files are made through package disk, which reserves their space.
+func (directFile) Preallocate(int64, int64) error { return errors.ErrUnsupported }
 
 // tryDirect writes and reads one block, and returns errNoDirect where that can't be done.
 func (t *target) tryDirect() (err error) {
@@ -52,7 +53,8 @@ func (t *target) tryDirect() (err error) {
 		return fmt.Errorf("bench: disk: try O_DIRECT: %w", err)
 	}
 	defer func() { err = errors.Join(err, t.remove()) }()
-	f, err := openDirect(t.name("a"), true)
+	t.made = append(t.made, "a")
+	f, err := openDirect(t.path("a"), true)
 	if err != nil {
 		return wrap(err)
 	}
@@ -95,4 +97,13 @@ func describe(dirs []string, i int) (notes []string, err error) {
 		}
 	}
 	return notes, nil
+}
+
+// cpuTime is what this process has taken of the CPU.
+func cpuTime() time.Duration {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

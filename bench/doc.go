@@ -7,9 +7,11 @@
 // and puts the printed numbers beside them. Where the paper's text doesn't give its own table, both are
 // shown and the difference is named.
 //
-// RunDisk measures W, the bandwidth of Theorem 3, as a pass of DRUM uses a disk: chunks of a few sizes,
-// written and read in sequence, and read and written in turns; through the page cache and past it
-// (O_DIRECT); each directory alone and all of them at once.
+// RunDisk measures W, the bandwidth of Theorem 3, as a pass of DRUM uses a disk: one file written and read in
+// sequence by chunks of several sizes, and read while another is written; k files written in turns, a block
+// each, and read one after the other; through the page cache and past it (O_DIRECT); with and without space
+// reserved before; each directory alone and all of them at once. With Disk.Fio the program fio does each
+// measurement too, right after ours or before it, and the ratio of each pair is checked.
 //
 // RunCheckpoint fills the bucket buffers of a store and measures checkpoints while tuples come in: how long
 // nothing can be added, and how much is written for how much that came in.
@@ -18,10 +20,13 @@
 //
 // The paper takes W as the mean of the read and the write speed of its RAID. So do we, and print the mixed
 // speed beside it, which a disk with heads or with a shared channel doesn't reach by that mean.
+// The paper reserves the space of all buckets before they are used; we measure with and without, and drum
+// reserves some blocks at a time as files grow.
 //
 // # Contract
 //
-// Disk.Bytes bounds what one measurement moves in a directory, and 1.5 times as much lies there at most.
+// Disk.Bytes bounds what one measurement moves in a directory, and 1.5 times as much lies there at most, or
+// twice as much with fio. Disk.Budget bounds the time, but for the start of fio.
 // Files have names that nobody else has and are removed before RunDisk returns, also after an error and
 // after a cancelled context; a killed process leaves files named drumbeat-bench-*. Speeds include the sync
 // at the end. What is read through the page cache has been thrown out of it before; every block of 4 KiB is
@@ -31,8 +36,8 @@
 //
 // # Concurrency
 //
-// RunDisk owns one goroutine for each directory of the group it measures, RunCheckpoint four that add; both
-// wait for them. Everything else is pure.
+// RunDisk owns one goroutine for each directory of the group it measures, two while it reads and writes at
+// once, and a process of fio where that is asked for; RunCheckpoint owns four that add. Both wait for them. Everything else is pure.
 //
 // # Memory
 //
