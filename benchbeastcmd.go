@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+
+	"drumbeat/bench"
+	"drumbeat/bench/report"
+)
+
+// benchBeastCmd has the options of bench.Beast. The paper's symbols are in brackets.
+type benchBeastCmd struct {
+	Dir       []string `placeholder:"DIR" required:"" sep:"none" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
+	URLs      []count  `name:"urls" placeholder:"N" help:"Sizes of crawls to report, in unique URLs found; the crawl goes to the largest. 1e8 take about 10 minutes and 6 GB. Default: 1e5, 1e6, 1e7, or 1e5, 1e6 with --quick."`
+	NaiveURLs *count   `name:"naive-urls" placeholder:"N" help:"End of the crawl with the naive scheme, whose I/O grows with the square. 0: without it. Default: 3e6, or 5e5 with --quick."`
+	PLDs      *count   `name:"plds" placeholder:"N" help:"PLDs (V). Default: 2000, or 500 with --quick: small, so that queues are crawled many times."`
+	Budget    count    `placeholder:"PAGES" default:"10" help:"Default budget of a PLD (B0); the mean, E[B], is larger."`
+
+	UniquePerPage  fraction `placeholder:"N" default:"6.5" help:"New URLs on a page (L)."`
+	URLBytes       size     `name:"url-bytes" placeholder:"SIZE" default:"110B" help:"Mean length of a URL's record (b), 64 to 512."`
+	PagesPerSecond count    `placeholder:"N" default:"3100" help:"Crawling rate that bytes per page are multiplied by (S)."`
+	Spam           fraction `placeholder:"SHARE" default:"0.2" help:"Share of the links that lead to spammers: a hundredth of the PLDs, with the least budget."`
+
+	CPUURLs *count `name:"cpu-urls" placeholder:"N" help:"URLs in the measurement of CPU. Default: 4e6, or 5e5 with --quick."`
+	CPUPLDs *count `name:"cpu-plds" placeholder:"N" help:"PLDs in the measurement of CPU. Default: 1e6, or 125e3 with --quick."`
+	Repeat  *count `placeholder:"N" help:"How often CPU is measured. Default: 3. The bytes are the same every time."`
+	Seed    count  `placeholder:"N" default:"1" help:"Seed of the random numbers."`
+	Quick   bool   `help:"End within 30 s: smaller sizes."`
+	benchOutput
+}
+
+// options is what the flags say.
+func (c *benchBeastCmd) options() bench.Beast {
+	b := bench.Beast{Dirs: c.Dir, NaiveURLs: 3e6, Budget: int(c.Budget), UniquePerPage: float64(c.UniquePerPage),
+		URLBytes: int(c.URLBytes), PagesPerSecond: float64(c.PagesPerSecond), Spam: float64(c.Spam), Seed: uint64(c.Seed)}
+	if c.Quick {
+		b.URLs, b.NaiveURLs, b.PLDs, b.WayURLs, b.WayPLDs = []int64{1e5, 1e6}, 5e5, 500, 5e5, 125e3
+	}
+	if len(c.URLs) > 0 {
+		b.URLs = nil
+	}
+	for _, n := range c.URLs {
+		b.URLs = append(b.URLs, int64(n))
+	}
+	set := func(to *int, from *count) {
+		if from != nil {
+			*to = int(*from)
+		}
+	}
+	set(&b.PLDs, c.PLDs)
+	set(&b.WayPLDs, c.CPUPLDs)
+	set(&b.Repeats, c.Repeat)
+	if c.NaiveURLs != nil {
+		b.NaiveURLs = int64(*c.NaiveURLs)
+	}
+	if c.CPUURLs != nil {
+		b.WayURLs = int64(*c.CPUURLs)
+	}
+	return b
+}
+
+// Run measures and prints.
+func (c *benchBeastCmd) Run(a *app) error {
+	b := c.options()
+	if err := b.Validate(); err != nil {
+		return usageError{err}
+	}
+	return c.measure(a, func(ctx context.Context, progress func(string)) (*report.Report, error) {
+		b.Progress = progress
+		return bench.RunBeast(ctx, b)
+	})
+}
