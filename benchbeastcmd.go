@@ -11,8 +11,8 @@ import (
 type benchBeastCmd struct {
 	Dir       []string `placeholder:"DIR" required:"" sep:"none" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
 	URLs      []count  `name:"urls" placeholder:"N" help:"Sizes of crawls to report, in unique URLs found; the crawl goes to the largest. 1e8 take about 10 minutes and 6 GB. Default: 1e5, 1e6, 1e7, or 1e5, 1e6 with --quick."`
-	NaiveURLs *count   `name:"naive-urls" placeholder:"N" help:"End of the crawl with the naive scheme, whose I/O grows with the square. 0: without it. Default: 3e6, or 5e5 with --quick."`
-	PLDs      *count   `name:"plds" placeholder:"N" help:"PLDs (V). Default: 2000, or 500 with --quick: small, so that queues are crawled many times."`
+	NaiveURLs *count   `name:"naive-urls" placeholder:"N" help:"End of the crawl with the naive scheme, whose I/O grows with the square. 0: without it. Default: 3e6, or 3e5 with --quick."`
+	PLDs      *count   `name:"plds" placeholder:"N" help:"PLDs (V). Default: 2000, or 200 with --quick: small, so that queues are crawled many times."`
 	Budget    count    `placeholder:"PAGES" default:"10" help:"Default budget of a PLD (B0); the mean, E[B], is larger."`
 
 	UniquePerPage  fraction `placeholder:"N" default:"6.5" help:"New URLs on a page (L)."`
@@ -33,7 +33,7 @@ func (c *benchBeastCmd) options() bench.Beast {
 	b := bench.Beast{Dirs: c.Dir, NaiveURLs: 3e6, Budget: int(c.Budget), UniquePerPage: float64(c.UniquePerPage),
 		URLBytes: int(c.URLBytes), PagesPerSecond: float64(c.PagesPerSecond), Spam: float64(c.Spam), Seed: uint64(c.Seed)}
 	if c.Quick {
-		b.URLs, b.NaiveURLs, b.PLDs, b.WayURLs, b.WayPLDs = []int64{1e5, 1e6}, 5e5, 500, 5e5, 125e3
+		b.URLs, b.NaiveURLs, b.PLDs, b.WayURLs, b.WayPLDs = []int64{1e5, 1e6}, 3e5, 200, 5e5, 125e3
 	}
 	if len(c.URLs) > 0 {
 		b.URLs = nil
