@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"time"
 
 	"drumbeat/beast"
 	"drumbeat/bench"
+	"drumbeat/bench/report"
 )
 
 // benchModelCmd has the parameters of bench.Model. The paper's symbols are in brackets.
@@ -39,6 +41,8 @@ type benchModelCmd struct {
 	UniquePerPage  fraction `placeholder:"N" default:"6.5" help:"New URLs on a page (L)."`
 	PagesPerSecond count    `placeholder:"N" default:"3100" help:"Crawling rate in Theorems 6 and 7 (S)."`
 	BudgetPages    []count  `placeholder:"N" default:"1e8,8e9,8e10" help:"Pages of a crawl, one row of Theorems 6 and 7 each (N)."`
+
+	benchOutput
 }
 
 // model is what the flags say.
@@ -65,11 +69,11 @@ func (c *benchModelCmd) model() (bench.Model, error) {
 	return m, m.Validate()
 }
 
-// Run prints the tables.
+// Run computes and prints.
 func (c *benchModelCmd) Run(a *app) error {
 	m, err := c.model()
 	if err != nil {
 		return usageError{err}
 	}
-	return m.Write(a.stdout)
+	return c.measure(a, func(context.Context, func(string)) (*report.Report, error) { return m.Report() })
 }

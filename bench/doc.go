@@ -2,8 +2,8 @@
 // for them. Command drumbeat bench prints what it returns; lines of measurements have the form of Go
 // benchmarks, which benchstat reads.
 //
-// Model computes Tables II, III, V, VI and VII of the paper, equation (17), the examples of Theorem 3 and
-// those of Theorems 6 and 7 with the formulas of packages drum and beast (sections IV.D to F, V and VII.B),
+// Model computes Tables II, III, V, VI and VII of the paper, equation (17), the best cache of Figure 3, the
+// examples of Theorem 3 and those of Theorems 6 and 7 with the formulas of packages drum and beast (sections IV.D to F, V and VII.B),
 // and puts the printed numbers beside them. Where the paper's text doesn't give its own table, both are
 // shown and the difference is named.
 //

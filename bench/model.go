@@ -3,7 +3,7 @@ package bench
 import (
 	"errors"
 	"fmt"
-	"io"
+	"iter"
 	"reflect"
 	"slices"
 	"strconv"
@@ -136,43 +136,46 @@ func (m Model) scaled() []method {
 	return []method{{"Mercator-B", drum.Load.MercatorB}, {"DRUM", m.scaledDRUM}}
 }
 
-// Best returns the highest rate in pages/s that a method, with a cache of the best size, admits, and that
+// fixed are the methods of Table II.
+func (m Model) fixed() []method {
+	return []method{
+		{"Mercator-B", drum.Load.MercatorB},
+		{"Polybot", func(l drum.Load, ram float64) float64 { return l.Polybot(ram, m.CompressedBytes) }},
+		{"DRUM", func(l drum.Load, ram float64) float64 { return l.DRUM(ram, m.DiskBytes, m.BufferBytes) }},
+	}
+}
+
+// hybrid is S_hybrid(c) of Theorem 5 for a method with ram bytes, of which cache are c.
+func (m Model) hybrid(by method, pages, ram, cache float64, curve MissCurve) float64 {
+	misses := func(s float64) float64 { return curve.at(cache, m.EntryBytes*m.HostDelay*m.LinksPerPage*s) }
+	alpha := func(pi float64) float64 { return by.alpha(m.load(pages, pi), ram-cache) }
+	return drum.HybridRate(m.Bandwidth, m.URLBytes, m.LinksPerPage, misses, alpha)
+}
+
+// cacheSizes are the c from 0 on that leave something of ram.
+func (m Model) cacheSizes(ram float64) iter.Seq[float64] {
+	return func(yield func(float64) bool) {
+		for step := 0; ; step++ {
+			if c := float64(step) * m.CacheStepBytes; c >= ram || !yield(c) {
+				return
+			}
+		}
+	}
+}
+
+// best returns the highest rate in pages/s that a method, with a cache of the best size, admits, and that
 // size in bytes: the maximum of Theorem 5 over c.
 func (m Model) best(by method, pages, ram float64, curve MissCurve) (rate, cache float64) {
-	for step := 0; ; step++ {
-		c := float64(step) * m.CacheStepBytes
-		if c >= ram {
-			return rate, cache
-		}
-		misses := func(s float64) float64 { return curve.at(c, m.EntryBytes*m.HostDelay*m.LinksPerPage*s) }
-		alpha := func(pi float64) float64 { return by.alpha(m.load(pages, pi), ram-c) }
-		if s := drum.HybridRate(m.Bandwidth, m.URLBytes, m.LinksPerPage, misses, alpha); s > rate {
+	for c := range m.cacheSizes(ram) {
+		if s := m.hybrid(by, pages, ram, c, curve); s > rate {
 			rate, cache = s, c
 		}
 	}
+	return rate, cache
 }
 
 // printed says whether the paper's numbers belong beside those of m.
 func (m Model) printed() bool { return reflect.DeepEqual(m, Paper()) }
-
-// Write prints all tables.
-func (m Model) Write(w io.Writer) error {
-	if err := m.Validate(); err != nil {
-		return err
-	}
-	if !m.printed() {
-		note := "Parameters are not the paper's, so that its numbers are left out.\n\n"
-		if _, err := io.WriteString(w, note); err != nil {
-			return fmt.Errorf("bench: write model: %w", err)
-		}
-	}
-	for _, t := range m.Tables() {
-		if err := t.Write(w); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // MissCurve is pi(c, S), the share of links that a cache of c bytes doesn't know, as a step function of c
 // in units of gamma tau_h l S: the bytes that the links of one host delay take. Steps ascend; without a

@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"drumbeat/bench/report"
 )
 
 var update = flag.Bool("update", false, "write testdata anew")
@@ -13,8 +15,20 @@ var update = flag.Bool("update", false, "write testdata anew")
 // TestModelGolden: what the command prints for the paper's parameters.
 func TestModelGolden(t *testing.T) {
 	var b bytes.Buffer
-	if err := Paper().Write(&b); err != nil {
+	r, err := Paper().Report()
+	if err != nil {
 		t.Fatal(err)
+	}
+	for _, table := range r.Tables {
+		if err := table.Write(&b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range r.Checks {
+		b.WriteString(c.String() + "\n")
+	}
+	if err := r.Err(); err != nil {
+		t.Error(err)
 	}
 	const name = "testdata/model.txt"
 	if *update {
@@ -33,20 +47,55 @@ func TestModelGolden(t *testing.T) {
 
 // TestPaperAgrees: every cell of every table is the printed one, except those that are known not to be.
 func TestPaperAgrees(t *testing.T) {
-	tables := Paper().Tables()
-	if len(tables) != 9 {
-		t.Errorf("got %d tables, want 9", len(tables))
+	tables := Paper().tables()
+	if len(tables) != 10 {
+		t.Errorf("got %d tables, want 10", len(tables))
 	}
+	printed := 0
 	for _, table := range tables {
+		printed += table.printed
 		for _, row := range table.Rows {
 			for i, cell := range row {
-				known := strings.HasPrefix(table.Title, "Equation (17)") || strings.Contains(table.Title, textCurve.String())
-				known = known || strings.HasPrefix(table.Title, "Table VII") && cell == "18,023"+disagrees && row[0] == "8e10"
+				known := table.name == "eq17" || table.name == "VII-text"
+				known = known || table.name == "VII" && cell == "18,023"+disagrees && row[0] == "8e10"
 				if strings.HasSuffix(cell, disagrees) && !known {
 					t.Errorf("%s, N = %s: got %s, the paper has %s", table.Title, row[0], row[i-1], cell)
 				}
 			}
 		}
+	}
+	if want := 15 + 2 + 20 + 4 + 4 + 20 + 20 + 20 + 8; printed != want {
+		t.Errorf("%d printed numbers were compared, want %d", printed, want)
+	}
+}
+
+// TestModelCheck: a formula that gives another number is a missed check.
+func TestModelCheck(t *testing.T) {
+	m := modelTable{name: "II", Table: report.Table{Title: "Table II: x"}}
+	for i, want := range []bool{true, true, false} {
+		m.cells([][]string{{"2.26", "", "3.3"}}, 0, i, "x", 2.267)
+		if got := m.check().OK(); got != want {
+			t.Errorf("%d: got %v of %+v", i, got, m)
+		}
+	}
+}
+
+// TestFigure3: a cache is used where it makes the crawl faster, and not where the CPU is the limit anyway.
+func TestFigure3(t *testing.T) {
+	m := Paper()
+	drum, mercator := m.scaled()[1], m.scaled()[0]
+	if b := m.optimum(drum, 8e9, 8e9); b.cache != 0 || b.rate != m.MaxRate || b.by != "CPU" {
+		t.Errorf("DRUM is faster than the CPU without a cache: got %+v", b)
+	}
+	rate, cache := m.best(mercator, 80e9, 4e9, m.Curve)
+	if b := m.optimum(mercator, 80e9, 4e9); b.cache != cache || b.rate != rate || b.by != "disk" {
+		t.Errorf("Mercator-B is bound by the disk: got %+v, want %v at %v", b, rate, cache)
+	}
+	// Without a cache W/(alpha b l), by Theorem 3; with one the CPU's share for it is missing.
+	m.Bandwidth /= 3
+	disk := m.hybrid(drum, 8e9, 8e9, 0, m.Curve)
+	if b := m.optimum(drum, 8e9, 8e9); disk >= m.MaxRate || b.rate <= disk || b.cache == 0 || b.rate > m.cacheRate(b.cache) {
+		t.Errorf("a slow disk needs a cache: %v without, got %+v", disk, b)
 	}
 }
 
@@ -55,10 +104,17 @@ func TestModelOther(t *testing.T) {
 	m := Paper()
 	m.Pages, m.ScaledRAMBytes, m.UniqueFraction = []float64{1e9}, []float64{16e9}, 0.2
 	var b bytes.Buffer
-	if err := m.Write(&b); err != nil {
+	r, err := m.Report()
+	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range []string{"paper ", "4.39 !", "8e12"} {
+	if err := r.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Checks) > 0 {
+		t.Errorf("got checks %v without the paper's numbers", r.Checks)
+	}
+	for _, s := range []string{"paper ", "4.39 !"} {
 		if strings.Contains(strings.ReplaceAll(b.String(), "the paper's, so", ""), s) {
 			t.Errorf("%q is in\n%s", s, b.String())
 		}
@@ -77,7 +133,7 @@ func TestModelValidate(t *testing.T) {
 	} {
 		m := Paper()
 		change(&m)
-		if m.Write(new(bytes.Buffer)) == nil {
+		if _, err := m.Report(); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}
