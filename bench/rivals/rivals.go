@@ -21,6 +21,9 @@ const (
 // ErrFull is wrapped by the error of a store that has no room for another key in its RAM: that of RAM alone.
 var ErrFull = errors.New("no room in RAM")
 
+// ErrClosed is returned by calls after Close.
+var ErrClosed = errors.New("rivals: closed")
+
 // Link is a URL as it was found on a page. Whoever gets a Link may use Text during the call only.
 type Link struct {
 	// Key is the hash of Text: two links have the same Key if and only if they have the same Text.
@@ -29,8 +32,14 @@ type Link struct {
 	Text []byte
 }
 
-// MaxTextBytes bounds the text of a link.
-const MaxTextBytes = 1<<16 - 1
+// MaxTextBytes bounds the text of a link: buffers have that much in front, for a text that lies across two chunks.
+const MaxTextBytes = 1<<13 - 1
+
+// MinRAMBytes is the least RAM that every method can work with.
+const MinRAMBytes = 4 << 20
+
+// MaxRAMBytes is the most RAM that a method can use, since places in a batch are 31 bits.
+const MaxRAMBytes = 64 << 30
 
 // Options are those of Open. All fields are required.
 type Options struct {
@@ -65,15 +74,15 @@ type Store interface {
 // its site. Load gives them texts and sites made up from the keys, right in number and size; a link of the stream can
 // only meet what was loaded by LoadLinks.
 type TextLoader interface {
-	// LoadLinks makes links known before the first one is added, in any order, in one or more calls. A link must not be
-	// loaded twice, nor after Load.
+	// LoadLinks makes links known before the first one is added, in any order, in one or more calls. A store takes
+	// either Load or LoadLinks. A link that is loaded twice is known once.
 	LoadLinks(links []Link) error
 }
 
 // Stats is what a store did since it was opened. The bytes of all I/O are to be had from a disk.Meter.
 type Stats struct {
 	// Links were added, Answered of them emitted, Fresh of those as new ones. Known is what is in the store: keys
-	// loaded, and fresh ones.
+	// loaded, and fresh ones; of a Bloom filter, those that it took for new.
 	Links, Answered, Fresh, Known int64
 	// Batches is how often a batch of links was checked with the disk, BatchLinks is how many links those had.
 	Batches, BatchLinks int64
@@ -81,25 +90,46 @@ type Stats struct {
 	Merges int64
 	// Seeks is the number of reads at a place of their own that links needed, as far as the store knows it.
 	Seeks int64
-	// FileBytes is the size of the file of known keys at present; 0 where there is none.
+	// FileBytes is the size of the file of known keys at present, of Pebble's files together; 0 where there is none.
 	FileBytes int64
 	// RAMBytes is the sum of all buffers, tables and caches.
 	RAMBytes int64
 }
 
 // Names returns the names of the methods, in the paper's order.
-func Names() []string { return []string{MercatorA, MercatorB, Polybot, Pebble, Bloom, RAM} }
+func Names() []string { return []string{MercatorA, MercatorB, Polybot, Bloom, RAM} }
 
 // Open returns an empty store of the method called name.
 func Open(name string, o Options) (Store, error) {
 	if o.FS == nil || o.Dir == "" || o.Emit == nil {
 		return nil, fmt.Errorf("rivals: open %s: want a file system, a directory and Emit", name)
 	}
-	if o.RAMBytes < MinRAMBytes {
-		return nil, fmt.Errorf("rivals: open %s: RAM of %d bytes: want at least %d", name, o.RAMBytes, MinRAMBytes)
+	if o.RAMBytes < MinRAMBytes || o.RAMBytes > MaxRAMBytes {
+		return nil, fmt.Errorf("rivals: open %s: RAM of %d bytes: want %d to %d",
+			name, o.RAMBytes, int64(MinRAMBytes), int64(MaxRAMBytes))
 	}
-	return nil, fmt.Errorf("rivals: no method %q: want one of %q", name, Names())
+	var open func(base) (Store, error)
+	switch name {
+	case MercatorA:
+		open = openMercatorA
+	case MercatorB:
+		open = openMercatorB
+	case Polybot:
+		open = openPolybot
+	case Bloom:
+		open = openBloom
+	case RAM:
+		open = openRAM
+	default:
+		return nil, fmt.Errorf("rivals: no method %q: want one of %q", name, Names())
+	}
+	b, err := newBase(name, o)
+	if err != nil {
+		return nil, err
+	}
+	s, err := open(b)
+	if err != nil {
+		return nil, errors.Join(err, b.removeDir())
+	}
+	return s, nil
 }
-
-// MinRAMBytes is the least RAM that every method can work with.
-const MinRAMBytes = 4 << 20
