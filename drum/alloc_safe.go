@@ -2,8 +2,6 @@
 
 package drum
 
-import "sync/atomic"
-
 // plain are the types that allocate takes.
 type plain interface {
 	entry | uint64 | uint32 | uint16
@@ -14,5 +12,5 @@ func allocate[T plain](n int) []T { return make([]T, n) }
 
 func free[T plain](_ []T) {}
 
-// atomicWords returns words of the Go heap, as many as b has room for.
-func atomicWords(b []byte) []atomic.Uint64 { return make([]atomic.Uint64, len(b)/8) }
+// atomicSets returns sets of the Go heap, as many as b has room for.
+func atomicSets(b []byte) []slotSet { return make([]slotSet, len(b)/(8*setSlots)) }

@@ -3,7 +3,6 @@
 package drum
 
 import (
-	"sync/atomic"
 	"unsafe"
 
 	"drumbeat/disk"
@@ -35,7 +34,7 @@ func free[T plain](s []T) {
 	disk.Free(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s[:cap(s)]))), n))
 }
 
-// atomicWords returns b, page aligned memory, as words.
-func atomicWords(b []byte) []atomic.Uint64 {
-	return unsafe.Slice((*atomic.Uint64)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/8)
+// atomicSets returns b, page aligned memory, as sets of a RAMCache.
+func atomicSets(b []byte) []slotSet {
+	return unsafe.Slice((*slotSet)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/(8*setSlots))
 }
