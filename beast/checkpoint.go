@@ -64,7 +64,7 @@ func Open(opt Options, st *State) (*Beast, error) {
 	if err := opt.complete(); err != nil {
 		return nil, fmt.Errorf("beast: open: %w", err)
 	}
-	b := &Beast{opt: opt, horizon: 1, queues: map[Number]*queue.Queue{}, failedGen: 1}
+	b := &Beast{opt: opt, queues: map[Number]*queue.Queue{}, failedGen: 1}
 	if err := b.restore(st); err != nil {
 		return nil, errors.Join(fmt.Errorf("beast: open %s: %w", opt.Name, err), b.Close())
 	}
@@ -82,8 +82,9 @@ func (b *Beast) restore(st *State) error {
 	} else if err := st.check(); err != nil {
 		return err
 	}
-	b.current, b.horizon, b.lastScan = st.Current, st.Horizon, st.LastScan
-	b.scans, b.epoch = st.Scans, st.Epoch
+	b.current.store(st.Current)
+	b.horizon.store(st.Horizon)
+	b.lastScan, b.scans, b.epoch = st.LastScan, st.Scans, st.Epoch
 	for _, qs := range st.Queues {
 		q, err := open(queueName(b.opt.Name, Number(qs.N)), qs.State)
 		if err != nil {
@@ -134,7 +135,7 @@ func (b *Beast) Freeze() *Frozen {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	f := &Frozen{b: b, retired: b.retired, state: State{V: stateVersion,
-		Current: b.current, Horizon: b.horizon, LastScan: b.lastScan, Scans: b.scans, Epoch: b.epoch,
+		Current: b.current.load(), Horizon: b.horizon.load(), LastScan: b.lastScan, Scans: b.scans, Epoch: b.epoch,
 		Scanning: b.old != nil}}
 	b.retired = nil
 	for n := range b.queues {

@@ -13,7 +13,7 @@ func (b *Beast) ScanDue() bool {
 	return b.old == nil && b.due()
 }
 
-func (b *Beast) due() bool { return b.current-b.lastScan >= b.horizon }
+func (b *Beast) due() bool { return b.current.load()-b.lastScan >= b.horizon.load() }
 
 // Scanning is true from StartScan to EndScan.
 func (b *Beast) Scanning() bool {
@@ -36,9 +36,9 @@ func (b *Beast) StartScan() error {
 		return fmt.Errorf("beast: create failed queue %d: %w", gen, err)
 	}
 	if b.due() {
-		b.horizon = min(2*b.horizon, Number(b.opt.QueuesMax))
+		b.horizon.store(min(2*b.horizon.load(), Number(b.opt.QueuesMax)))
 	}
-	b.lastScan = b.current
+	b.lastScan = b.current.load()
 	b.scans++
 	b.scanMoved.Store(b.placed.Load())
 	b.old, b.oldGen = b.failed, b.failedGen
@@ -102,12 +102,12 @@ type Stats struct {
 func (b *Beast) Stats() Stats {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	s := Stats{Current: b.current, Horizon: b.horizon, LastScan: b.lastScan, Scans: b.scans,
+	s := Stats{Current: b.current.load(), Horizon: b.horizon.load(), LastScan: b.lastScan, Scans: b.scans,
 		Scanning: b.old != nil, Queues: len(b.queues), PlacedSinceScan: b.placed.Load() - b.scanMoved.Load()}
 	for n, q := range b.queues {
 		records, bytes := q.Len()
 		s.Bytes += bytes
-		if n == b.current {
+		if n == b.current.load() {
 			s.CurrentRecords = records
 		} else {
 			s.SpreadRecords += records
@@ -127,12 +127,12 @@ func (b *Beast) Stats() Stats {
 func (b *Beast) Current() Number {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	return b.current
+	return b.current.load()
 }
 
 // Horizon returns h.
 func (b *Beast) Horizon() Number {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	return b.horizon
+	return b.horizon.load()
 }

@@ -57,3 +57,37 @@ func BenchmarkCheck(b *testing.B) {
 		})
 	}
 }
+
+// TestAddAllocatesNothing: a page's edges and a batch of checks go into the drums' buffers without garbage.
+func TestAddAllocatesNothing(t *testing.T) {
+	s, err := star.Open(star.Options{
+		Set:     disk.Set{FS: disk.NewMem(1), Paths: []string{"/d"}},
+		Edges:   drum.Options{Buckets: 1, BufferBytes: 1 << 20},
+		EdgeKey: func(x, y uint64) uint64 { return x ^ y },
+		Place:   func(*[16]byte, uint32) int64 { return 1 },
+		Emit:    func([]star.Placed) error { return nil },
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	edges, checks := make([]star.Edge, 150), make([]star.CheckTuple, 150)
+	for i := range edges {
+		edges[i] = star.Edge{From: 1, To: uint64(i)}
+		checks[i] = star.CheckTuple{PLD: uint64(i) << 56, Aux: []byte("url")}
+	}
+	add := func() {
+		if err := s.AddEdges(edges); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Check(checks); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := testing.AllocsPerRun(20, add); n > 0 {
+		t.Errorf("got %g allocations for a page, want none", n)
+	}
+	if e, c, _ := s.Pending(); e != 21*149 || c != 21*150 {
+		t.Errorf("got %d edges and %d checks, want %d and %d", e, c, 21*149, 21*150)
+	}
+}

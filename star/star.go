@@ -101,6 +101,7 @@ type Star struct {
 		now     uint32
 		release func()
 		placed  []Placed
+		pld     PLD // being applied; here, since Place would move a local one to the heap
 	}
 	// Of the running emission of the edges drum; Pass's goroutine only.
 	fresh struct {
@@ -144,8 +145,9 @@ func (o Options) RAMBytes() int64 {
 
 // AddEdges takes the PLD-PLD links of a page. Links within a PLD are left out.
 func (s *Star) AddEdges(edges []Edge) error {
-	tuples := make([]drum.Tuple, 0, len(edges))
-	aux := make([]byte, 0, 8*len(edges))
+	var tuples [addTuples]drum.Tuple
+	var aux [addTuples][8]byte
+	n := 0
 	for _, e := range edges {
 		if e.From == e.To {
 			continue
@@ -154,14 +156,23 @@ func (s *Star) AddEdges(edges []Edge) error {
 		if s.opt.Recent != nil && s.opt.Recent.TestAndSet(key) {
 			continue
 		}
-		aux = binary.LittleEndian.AppendUint64(aux, e.To)
-		tuples = append(tuples, drum.Tuple{Key: key, Op: drum.CheckUpdate, Aux: aux[len(aux)-8:]})
+		binary.LittleEndian.PutUint64(aux[n][:], e.To)
+		tuples[n] = drum.Tuple{Key: key, Op: drum.CheckUpdate, Aux: aux[n][:]}
+		if n++; n == addTuples {
+			if err := s.edges.Add(tuples[:]); err != nil {
+				return err
+			}
+			n = 0
+		}
 	}
-	if len(tuples) == 0 {
+	if n == 0 {
 		return nil
 	}
-	return s.edges.Add(tuples)
+	return s.edges.Add(tuples[:n])
 }
+
+// addTuples go to a drum at once, from the stack: 4 KiB.
+const addTuples = 64
 
 // emitEdges adds the pairs that are new to the in-degrees.
 func (s *Star) emitEdges(results []drum.Result) error {
@@ -185,12 +196,19 @@ func (s *Star) emitEdges(results []drum.Result) error {
 
 // Check asks for budgets. The answers come to Emit in a later Pass.
 func (s *Star) Check(checks []CheckTuple) error {
-	tuples := make([]drum.Tuple, len(checks))
-	for i, c := range checks {
-		tuples[i] = drum.Tuple{Key: drum.Key(c.PLD), Op: drum.CheckUpdate, Aux: c.Aux}
-	}
 	s.checks.Add(int64(len(checks)))
-	return s.indegree.Add(tuples)
+	var tuples [addTuples]drum.Tuple
+	for len(checks) > 0 {
+		n := min(len(checks), addTuples)
+		for i, c := range checks[:n] {
+			tuples[i] = drum.Tuple{Key: drum.Key(c.PLD), Op: drum.CheckUpdate, Aux: c.Aux}
+		}
+		if err := s.indegree.Add(tuples[:n]); err != nil {
+			return err
+		}
+		checks = checks[n:]
+	}
+	return nil
 }
 
 // Fetched adds to the counts of a PLD.
@@ -217,7 +235,8 @@ func (s *Star) endRound() {
 // apply is the rule of the indegree drum: updates add up, checks get a budget and a queue.
 func (s *Star) apply(key drum.Key, old []byte, exists bool, run []drum.Item, _ *drum.Arena,
 	dst []byte) ([]byte, drum.Action) {
-	pld := PLD{FirstSeen: s.round.now}
+	pld := &s.round.pld
+	*pld = PLD{FirstSeen: s.round.now}
 	if exists {
 		pld.Decode(old)
 	}
