@@ -5,11 +5,11 @@ import (
 	"math/bits"
 )
 
-// bloom is a Bloom filter of all the RAM, and nothing on disk. What it takes for known need not be, so it loses URLs:
+// bloomFilter is a Bloom filter of all the RAM, and nothing on disk. What it takes for known need not be, so it loses URLs:
 // how many, only somebody who knows the truth can tell. A key sets 8 bits in one block of 512, one in each word, so a link
 // costs one cache miss; the price is a rate of errors like that of 7 bits wherever they please (at 10 bits a key, 1 % where
 // 0.8 % is possible; at 20, 0.02 % where 0.007 % is).
-type bloom struct {
+type bloomFilter struct {
 	base
 	blocks [][8]uint64
 }
@@ -17,11 +17,11 @@ type bloom struct {
 func openBloom(b base) (Store, error) {
 	const blockBytes = 64
 	b.stats.RAMBytes = b.o.RAMBytes
-	return &bloom{base: b, blocks: make([][8]uint64, (b.o.RAMBytes-emitBytes)/blockBytes)}, nil
+	return &bloomFilter{base: b, blocks: make([][8]uint64, (b.o.RAMBytes-emitBytes)/blockBytes)}, nil
 }
 
 // insert adds a key and says whether a bit of it was missing.
-func (s *bloom) insert(key uint64) bool {
+func (s *bloomFilter) insert(key uint64) bool {
 	// Keys are hashes already; a product spreads them once more, for those that aren't quite.
 	hi, lo := bits.Mul64(key^0x9e3779b97f4a7c15, 0xd6e8feb86659fd93)
 	h := hi ^ lo
@@ -42,7 +42,7 @@ func (s *bloom) insert(key uint64) bool {
 }
 
 // Load implements Store.
-func (s *bloom) Load(keys []uint64) error {
+func (s *bloomFilter) Load(keys []uint64) error {
 	if err := s.checkLoad(keys); err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (s *bloom) Load(keys []uint64) error {
 }
 
 // Add implements Store: the verdicts come at once.
-func (s *bloom) Add(links []Link) error {
+func (s *bloomFilter) Add(links []Link) error {
 	if err := s.checkLinks(links); err != nil {
 		return err
 	}
@@ -72,10 +72,10 @@ func (s *bloom) Add(links []Link) error {
 }
 
 // Flush implements Store.
-func (s *bloom) Flush(ctx context.Context) error { return s.fail("flush", ctx.Err()) }
+func (s *bloomFilter) Flush(ctx context.Context) error { return s.fail("flush", ctx.Err()) }
 
 // Close implements Store.
-func (s *bloom) Close() error {
+func (s *bloomFilter) Close() error {
 	if s.err == ErrClosed {
 		return nil
 	}

@@ -97,7 +97,7 @@ type Stats struct {
 }
 
 // Names returns the names of the methods, in the paper's order.
-func Names() []string { return []string{MercatorA, MercatorB, Polybot, Bloom, RAM} }
+func Names() []string { return []string{MercatorA, MercatorB, Polybot, Pebble, Bloom, RAM} }
 
 // Open returns an empty store of the method called name.
 func Open(name string, o Options) (Store, error) {
@@ -116,6 +116,8 @@ func Open(name string, o Options) (Store, error) {
 		open = openMercatorB
 	case Polybot:
 		open = openPolybot
+	case Pebble:
+		open = openPebble
 	case Bloom:
 		open = openBloom
 	case RAM:
