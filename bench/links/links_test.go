@@ -47,6 +47,16 @@ func TestTruth(t *testing.T) {
 		}
 		byText := map[string]uint64{}
 		var b Batch
+		for id := int64(0); id < o.Known; id += 1000 {
+			s.Known(&b, id, 1000)
+			for i, key := range b.Keys {
+				if text, ok := seen[key]; !ok || text != "" || b.Fresh[i] {
+					t.Fatalf("seed %d: key %x of known URL %d isn't among the known keys", *seed, key, id+int64(i))
+				}
+				seen[key] = string(b.Texts[i])
+				byText[seen[key]] = key
+			}
+		}
 		fresh, n := 0, 0
 		for range 60 {
 			s.Next(&b, 997)

@@ -172,6 +172,21 @@ func (s *Stream) Next(b *Batch, n int) {
 	}
 }
 
+// Known fills b with the n known URLs from id on, as many as there are.
+func (s *Stream) Known(b *Batch, id int64, n int) {
+	n = int(max(0, min(int64(n), s.opt.Known-id)))
+	b.reset(n, maxText)
+	b.Fresh = slices.Grow(b.Fresh[:0], n)[:n]
+	clear(b.Fresh)
+	at := 0
+	for i := range uint64(n) {
+		end := s.appendText(b.arena, at, uint64(id)+i)
+		b.Keys = append(b.Keys, s.opt.Key(uint64(id)+i))
+		b.Texts = append(b.Texts, b.arena[at:end:end])
+		at = end
+	}
+}
+
 // next chooses a link.
 func (s *Stream) next() (id uint64, fresh bool) {
 	if s.left == 0 {

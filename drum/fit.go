@@ -1,0 +1,83 @@
+package drum
+
+import (
+	"fmt"
+	"math"
+)
+
+// maxFitRound bounds r of Fit. Theorem 2 wants few large buckets where RAM is plenty, which costs nothing on disk; but
+// sorting many gigabytes in one go would hold up what waits for the pass.
+const maxFitRound = 1 << 30
+
+// Fit returns o with Buckets and BucketBytes such that RAMBytes is at most in.RAMBytes and the buckets hold as much as
+// possible, in.DiskBytes at most if that is set: section IV.D with all the RAM of this implementation counted, its
+// workers and chunks too, where Plan knows of 2kM + r alone. As in the theorem the number of buckets is the least that
+// does it. BufferBytes 0 means the paper's M, or less where that would leave fewer than 64 buckets. in.BufferBytes and
+// in.ReadChunkBytes aren't looked at; in.Load is what Plan.Alpha is for, its URLBytes and KeyBytes are those on disk.
+func (o Options) Fit(in PlanInput) (Options, Plan, error) {
+	l := &in.Load
+	if l.KeyBytes == 0 {
+		l.KeyBytes = 8
+	}
+	if l.URLBytes == 0 {
+		l.URLBytes = 110
+	}
+	if o.BufferBytes == 0 {
+		for o.BufferBytes = defaultBufferBytes; o.BufferBytes > 8<<10 && in.RAMBytes/float64(4*o.BufferBytes) < 64; {
+			o.BufferBytes /= 2
+		}
+	}
+	// What n buckets of r bytes of RAM hold takes disk: 8 + b bytes for each tuple.
+	perRAM := (l.KeyBytes + l.URLBytes) / float64(o.TupleBytes(0))
+	best, most := Options{}, 0.0
+	for k := 1; k <= 1<<20 && 2*float64(k)*float64(o.BufferBytes) < in.RAMBytes; k *= 2 {
+		try, ok := o.fitRound(k, in.RAMBytes)
+		if !ok {
+			continue
+		}
+		holds := float64(k) * float64(try.BucketBytes) * perRAM
+		if d := in.DiskBytes; d > 0 && holds >= d {
+			try.BucketBytes = max(pageBytes, int64(d/perRAM/float64(k))&^(pageBytes-1))
+			best, most = try, d
+			break
+		}
+		if holds > most {
+			best, most = try, holds
+		}
+	}
+	if most == 0 {
+		return o, Plan{}, fmt.Errorf("drum: plan: RAM of %.3g bytes is too little for buffers of %d", in.RAMBytes, o.BufferBytes)
+	}
+	k, r := float64(best.Buckets), float64(best.BucketBytes)/float64(o.TupleBytes(0))*l.KeyBytes
+	p := Plan{
+		Buckets: best.Buckets, ExactBuckets: k, BucketBytes: r, RoundBytes: float64(best.BucketBytes),
+		BufferBytes: float64(o.BufferBytes), ReadChunkBytes: float64(best.ReadChunkBytes), DiskBytes: most,
+		Alpha: l.quadratic()*l.KeyBytes/(l.URLBytes*k*r) + l.linear(),
+	}
+	return best, p, nil
+}
+
+// fitRound finds the largest r for k buckets, a multiple of pages; false if there is none of at least a buffer.
+func (o Options) fitRound(k int, ram float64) (Options, bool) {
+	o.Buckets = k
+	chunk := o.ReadChunkBytes
+	at := func(pages int64) Options {
+		o.BucketBytes, o.ReadChunkBytes = pages*pageBytes, chunk
+		if chunk == 0 {
+			o.ReadChunkBytes = int(min(maxChunkBytes, max(minChunkBytes, o.BucketBytes/4)))
+		}
+		return o
+	}
+	lo, hi := int64(o.BufferBytes/pageBytes), int64(min(maxFitRound, math.MaxInt32)/pageBytes)
+	if float64(at(lo).RAMBytes()) > ram {
+		return o, false
+	}
+	for lo < hi {
+		if mid := (lo + hi + 1) / 2; float64(at(mid).RAMBytes()) <= ram {
+			lo = mid
+		} else {
+			hi = mid - 1
+		}
+	}
+	return at(lo), true
+}

@@ -1,0 +1,43 @@
+package drum
+
+import (
+	"testing"
+
+	"drumbeat/disk"
+)
+
+// TestFit: what is fitted keeps to RAM and disk, and comes near Theorem 2, which knows of fewer buffers.
+func TestFit(t *testing.T) {
+	load := Load{Known: 1e8, Links: 1e9, UniqueFraction: 1.0 / 9, URLBytes: 110, KeyBytes: 8, PointerBytes: 8}
+	set := disk.Set{FS: disk.OS(), Paths: []string{"a"}}
+	for _, aux := range []AuxMode{AuxBucketed, AuxLog} {
+		for _, ram := range []float64{4 << 20, 64 << 20, 256 << 20, 8 << 30} {
+			for _, d := range []float64{0, 1e9, 1e11} {
+				o, p, err := Options{Set: set, Name: "x", Op: CheckUpdate, Aux: aux, SpanBytes: 1 << 20}.Fit(
+					PlanInput{Load: load, RAMBytes: ram, DiskBytes: d})
+				if err != nil {
+					t.Fatalf("ram %g, disk %g: %v", ram, d, err)
+				}
+				if err := o.complete(); err != nil {
+					t.Errorf("ram %g, disk %g: %v", ram, d, err)
+				}
+				if got := float64(o.RAMBytes()); got > ram {
+					t.Errorf("ram %g, disk %g: takes %g", ram, d, got)
+				}
+				if d > 0 && p.DiskBytes > d {
+					t.Errorf("ram %g, disk %g: holds %g", ram, d, p.DiskBytes)
+				}
+				limit := d
+				if limit == 0 {
+					limit = 1e15
+				}
+				if want := load.DRUM(ram, limit, float64(o.BufferBytes)); p.Alpha < want*0.99 || p.Alpha > 2*want {
+					t.Errorf("ram %g, disk %g: alpha %.3f, the theorem's is %.3f (%v)", ram, d, p.Alpha, want, p)
+				}
+			}
+		}
+	}
+	if _, _, err := (Options{Set: set, Name: "x"}).Fit(PlanInput{RAMBytes: 1000}); err == nil {
+		t.Error("got no error for 1000 bytes")
+	}
+}
