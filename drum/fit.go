@@ -2,17 +2,16 @@ package drum
 
 import (
 	"fmt"
-	"math"
 )
 
-// maxFitRound bounds r of Fit. Theorem 2 wants few large buckets where RAM is plenty, which costs nothing on disk; but
+// maxFitRound bounds r of Fit where BucketBytes doesn't. Theorem 2 wants few large buckets where RAM is plenty, which costs nothing on disk; but
 // sorting many gigabytes in one go would hold up what waits for the pass.
 const maxFitRound = 1 << 30
 
 // Fit returns o with Buckets and BucketBytes such that RAMBytes is at most in.RAMBytes and the buckets hold as much as
 // possible, in.DiskBytes at most if that is set: section IV.D with all the RAM of this implementation counted, its
 // workers and chunks too, where Plan knows of 2kM + r alone. As in the theorem the number of buckets is the least that
-// does it. BufferBytes 0 means the paper's M, or less where that would leave fewer than 64 buckets. in.BufferBytes and
+// does it; BucketBytes, if set, is the most for r: rounds that fit the CPU's caches are sorted faster. BufferBytes 0 means the paper's M, or less where that would leave fewer than 64 buckets. in.BufferBytes and
 // in.ReadChunkBytes aren't looked at; in.Load is what Plan.Alpha is for, its URLBytes and KeyBytes are those on disk.
 func (o Options) Fit(in PlanInput) (Options, Plan, error) {
 	l := &in.Load
@@ -60,7 +59,10 @@ func (o Options) Fit(in PlanInput) (Options, Plan, error) {
 // fitRound finds the largest r for k buckets, a multiple of pages; false if there is none of at least a buffer.
 func (o Options) fitRound(k int, ram float64) (Options, bool) {
 	o.Buckets = k
-	chunk := o.ReadChunkBytes
+	chunk, most := o.ReadChunkBytes, int64(maxFitRound)
+	if o.BucketBytes > 0 {
+		most = min(most, o.BucketBytes)
+	}
 	at := func(pages int64) Options {
 		o.BucketBytes, o.ReadChunkBytes = pages*pageBytes, chunk
 		if chunk == 0 {
@@ -68,8 +70,8 @@ func (o Options) fitRound(k int, ram float64) (Options, bool) {
 		}
 		return o
 	}
-	lo, hi := int64(o.BufferBytes/pageBytes), int64(min(maxFitRound, math.MaxInt32)/pageBytes)
-	if float64(at(lo).RAMBytes()) > ram {
+	lo, hi := int64(o.BufferBytes/pageBytes), most/pageBytes
+	if lo > hi || float64(at(lo).RAMBytes()) > ram {
 		return o, false
 	}
 	for lo < hi {

@@ -1,0 +1,168 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"drumbeat/drum"
+)
+
+// TestBatchCost: for a whole number of passes the sum over iterations is the paper's closed form.
+func TestBatchCost(t *testing.T) {
+	const known, links, unique, url = 1e8, 64e6, 1.0 / 9, 110.0
+	l := drum.Load{Known: known, Links: links, UniqueFraction: unique, URLBytes: url, KeyBytes: 8, PointerBytes: 4}
+	for _, c := range []struct {
+		name string
+		cost batchCost
+		want float64
+	}{
+		{"DRUM", batchCost{known: known, links: links, unique: unique, key: 8, batch: 8e6, perLink: 2*url + 16, url: url},
+			url * l.DRUM(1e12, 8e6*(8+url), 256e3)},
+		{"Mercator-B", batchCost{known: known, links: links, unique: unique, key: 8, batch: 8e6, perLink: 2 * url, url: url},
+			url * l.MercatorB(2*8e6*12)},
+		{"Polybot", batchCost{known: known, links: links, unique: unique, key: 5.5, batch: 8e6, url: url},
+			url * l.Polybot(2*8e6*(url+16), 5.5)},
+	} {
+		if got := c.cost.bytes(); math.Abs(got/c.want-1) > 1e-6 {
+			t.Errorf("%s: got %v bytes a link, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+var drumSeed = flag.Uint64("drum-seed", 1, "seed of the links of the tests of bench drum")
+
+func smallDrum(t *testing.T) Drum {
+	return Drum{
+		Dirs: []string{t.TempDir()}, Known: []int64{20_000}, Links: 60_000, RAMBytes: 8 << 20, DiskBytes: 2e6, Seed: *drumSeed,
+		Methods: []string{formPlain, formOurs, formCached, formEach},
+	}
+}
+
+// TestDrum: all forms give the right answers in several passes, keep to RAM, and leave nothing behind.
+func TestDrum(t *testing.T) {
+	d := smallDrum(t)
+	var said []string
+	r, err := RunDrum(context.Background(), d, func(s string) { said = append(said, s) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := r.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	text := b.String()
+	if n := strings.Count(text, "right, by texts"); n != len(d.Methods) {
+		t.Errorf("seed %d: got %d right methods of %d:\n%s", d.Seed, n, len(d.Methods), text)
+	}
+	if n := strings.Count(text, "right, by number"); n != len(d.Methods)-1 {
+		t.Errorf("seed %d: got %d methods right link by link, want all but the cached one:\n%s", d.Seed, n, text)
+	}
+	for _, want := range []string{"BenchmarkDrum/keys=2e4/ram=8MiB/form=plain \t", "skew=0.9", "theorem-B/link", "NOT limited"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("want %q in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "NaN") || strings.Contains(text, "Inf") || len(said) == 0 {
+		t.Errorf("got no progress, or numbers that are none:\n%s", text)
+	}
+	if names, err := os.ReadDir(d.Dirs[0]); err != nil || len(names) > 0 {
+		t.Errorf("left %v, %v", names, err)
+	}
+	for _, f := range r.Figures {
+		if _, err := f.SVG(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestDrumURLs: a file of URLs is measured to its end, and nobody knows the truth.
+func TestDrumURLs(t *testing.T) {
+	d := smallDrum(t)
+	d.URLs, d.Methods = filepath.Join(t.TempDir(), "urls"), []string{formPlain, formLog}
+	if err := os.WriteFile(d.URLs, []byte(strings.Repeat("http://a/\nhttp://b/\n", 5000)+"http://c/\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var set drumSet
+	b := &drumBench{Drum: d, progress: func(string) {}}
+	if err := errors.Join(b.complete(), b.makeDirs(), b.measureAll(t.Context(), 0, 0, &set)); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range set.runs {
+		if r.Links != 10001 || r.Found != 3 || r.TruthKnown {
+			t.Errorf("%s: got %d links, %d new", r.Method, r.Links, r.Found)
+		}
+	}
+}
+
+// TestDrumStops: a signal ends a run, and its files are gone.
+func TestDrumStops(t *testing.T) {
+	d := smallDrum(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := RunDrum(ctx, d, func(string) { cancel() })
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if names, err := os.ReadDir(d.Dirs[0]); err != nil || len(names) > 0 {
+		t.Errorf("left %v, %v", names, err)
+	}
+}
+
+func TestDrumOptions(t *testing.T) {
+	for _, change := range []func(*Drum){
+		func(d *Drum) { d.Dirs = nil }, func(d *Drum) { d.Methods = []string{"abacus"} }, func(d *Drum) { d.RAMBytes = 1000 },
+		func(d *Drum) { d.UniqueShare = 2 }, func(d *Drum) { d.Misses = 0.01 }, func(d *Drum) { d.CacheBytes = 1 << 40 },
+		func(d *Drum) { d.Links = -1 }, func(d *Drum) { d.Known = []int64{-1} },
+	} {
+		d := smallDrum(t)
+		change(&d)
+		if err := d.Validate(); err == nil {
+			t.Errorf("got no error for %+v", d)
+		}
+	}
+	d := smallDrum(t)
+	d.DiskBytes = 1 << 60
+	if _, err := RunDrum(t.Context(), d, nil); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("got %v, want no space", err)
+	}
+}
+
+// TestDrumChild: a job goes through JSON and comes back as a result, or as an error.
+func TestDrumChild(t *testing.T) {
+	d := smallDrum(t)
+	b := &drumBench{Drum: d, progress: func(string) {}}
+	if err := errors.Join(b.complete(), b.makeDirs()); err != nil {
+		t.Fatal(err)
+	}
+	in, err := json.Marshal(b.job(formLog, 1000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := DrumChild(t.Context(), bytes.NewReader(in), &out); err != nil {
+		t.Fatal(err)
+	}
+	var last childLine
+	for line := range strings.Lines(out.String()) {
+		last = childLine{}
+		if err := json.Unmarshal([]byte(line), &last); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if last.Run == nil || !last.Run.Right || last.Run.Links != d.Links || last.Run.PeakRSS == 0 {
+		t.Errorf("got %+v", last.Run)
+	}
+	out.Reset()
+	if err := DrumChild(t.Context(), strings.NewReader("what"), &out); err == nil || !strings.Contains(out.String(), "Error") {
+		t.Errorf("got %v, %q", err, out.String())
+	}
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"drumbeat/bench"
+	"drumbeat/bench/report"
+)
+
+// benchDrumCmd has the options of bench.Drum. The paper's symbols are in brackets.
+type benchDrumCmd struct {
+	Dir     []string `placeholder:"DIR" required:"" sep:"none" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
+	Forms   []string `placeholder:"NAME" default:"plain,rice,s2,log,ours,cached,each" help:"Forms of DRUM to measure: plain (the paper's), rice, s2, log, ours, cached, each; or none."`
+	Against []string `placeholder:"NAME" default:"none" help:"Other methods to measure in the same run and RAM: mercator-a, mercator-b, polybot, pebble, bloom, ram; or none, or all."`
+
+	Links     *count    `placeholder:"N" help:"Links to check (n). Default: 1e8, or 2e6 with --quick."`
+	Known     []count   `placeholder:"N" help:"Keys known before the first link (U). Repeatable: one point of the figures each. Default: 1e8, or 1e6 with --quick."`
+	Unique    fraction  `placeholder:"SHARE" default:"1/9" help:"Share of links that are new (p)."`
+	MissShare fraction  `placeholder:"SHARE" default:"0.33" help:"Share of links that a RAM cache in front misses (pi), new ones included: the stream repeats recent URLs accordingly."`
+	RAM       *size     `name:"ram" placeholder:"SIZE" help:"RAM of a method (R). Default: 256MiB, or 16MiB with --quick."`
+	Disk      *size     `placeholder:"SIZE" help:"Disk that waiting links may take (D). Default: 8GB, or 96MB with --quick."`
+	CacheRAM  *size     `name:"cache-ram" placeholder:"SIZE" help:"RAM cache of the form cached, part of --ram. Default: an eighth of --ram."`
+	Buffer    *size     `placeholder:"SIZE" help:"Buffer of a bucket (M), a multiple of 4KiB. Default: 256KiB, or less if --ram is small."`
+	URLs      string    `name:"urls" placeholder:"FILE" help:"Take the URLs of this file, one a line, gzip if it ends with .gz, in place of generated ones. Nothing is known then before the first link."`
+	Seed      count     `placeholder:"N" default:"1" help:"Seed of the generated links."`
+	Repeat    *count    `placeholder:"N" help:"How often everything is measured. Default: 1."`
+	RivalTime *duration `placeholder:"DURATION" help:"Time after which another method ends, with fewer links. Default: 1m, or 2s with --quick."`
+	Theorem   bool      `help:"Measure instead the plain form, Mercator-B and Polybot at small sizes where the quadratic term of the theorems is small, equal to the others, and dominant."`
+	NoLimit   bool      `help:"Don't limit the memory of the measured processes, page cache included, to 1.25 R + 64 MiB."`
+	Quick     bool      `help:"End within 30 s, with small sizes."`
+
+	benchOutput
+}
+
+// duration is a time.Duration, so that a flag can be absent.
+type duration = time.Duration
+
+// benchDrumChildCmd is a measurement of bench drum in a process of its own.
+type benchDrumChildCmd struct{}
+
+// Run reads a job and writes what was measured.
+func (c *benchDrumChildCmd) Run(a *app) error {
+	ctx, release := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer release()
+	if err := bench.DrumChild(ctx, a.stdin, a.stdout); err != nil {
+		return &ended{code: exitFailure, why: err.Error(), quiet: true}
+	}
+	return nil
+}
+
+// methods are the names of forms and rivals, in order.
+func (c *benchDrumCmd) methods() (names []string) {
+	for _, list := range [][]string{c.Forms, c.Against} {
+		for _, name := range list {
+			switch name = strings.TrimSpace(name); name {
+			case "none", "":
+			case "all":
+				names = append(names, bench.DrumRivals()...)
+			default:
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// options is what the flags say.
+func (c *benchDrumCmd) options() (bench.Drum, error) {
+	d := bench.Drum{
+		Dirs: c.Dir, Methods: c.methods(), UniqueShare: float64(c.Unique), Misses: float64(c.MissShare),
+		URLs: c.URLs, Seed: uint64(c.Seed), Theorem: c.Theorem, NoLimit: c.NoLimit,
+		Known: []int64{100_000_000}, Links: 100_000_000, RAMBytes: 256 << 20, DiskBytes: 8e9, Repeats: 1, RivalTime: time.Minute,
+	}
+	if c.Quick {
+		d.Known, d.Links, d.RAMBytes, d.DiskBytes, d.RivalTime = []int64{1_000_000}, 2_000_000, 16<<20, 96e6, 2*time.Second
+	}
+	if len(c.Known) > 0 {
+		d.Known = nil
+		for _, u := range c.Known {
+			d.Known = append(d.Known, int64(u))
+		}
+	}
+	if c.Links != nil {
+		d.Links = int64(*c.Links)
+	}
+	if c.RAM != nil {
+		d.RAMBytes = int64(*c.RAM)
+	}
+	if c.Disk != nil {
+		d.DiskBytes = int64(*c.Disk)
+	}
+	if c.CacheRAM != nil {
+		d.CacheBytes = int64(*c.CacheRAM)
+	}
+	if c.Buffer != nil {
+		d.BufferBytes = int(*c.Buffer)
+	}
+	if c.Repeat != nil {
+		d.Repeats = int(*c.Repeat)
+	}
+	if c.RivalTime != nil {
+		d.RivalTime = *c.RivalTime
+	}
+	if len(d.Methods) == 0 && !d.Theorem {
+		return d, errors.New("no method: give --forms or --against")
+	}
+	if d.Links == 0 || d.RAMBytes == 0 || d.DiskBytes == 0 || d.Repeats == 0 || d.RivalTime == 0 || d.UniqueShare == 0 || d.Misses == 0 {
+		return d, errors.New("--links, --ram, --disk, --repeat, --rival-time, --unique and --miss-share can't be 0")
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return d, err
+	}
+	d.Command = []string{program, "bench", "drum-child"}
+	return d, d.Validate()
+}
+
+// Run measures and prints.
+func (c *benchDrumCmd) Run(a *app) error {
+	d, err := c.options()
+	if err != nil {
+		return usageError{err}
+	}
+	return c.measure(a, func(ctx context.Context, progress func(string)) (*report.Report, error) {
+		return bench.RunDrum(ctx, d, progress)
+	})
+}
