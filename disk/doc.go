@@ -7,7 +7,7 @@
 //
 // Implementations of FS: OS is the real one. NewMem is one in RAM that can be stopped by a power cut (what
 // was not synced is kept, lost or torn), by kill -9, at the n-th operation, or by a full disk. NewFault lets
-// a test make single operations fail. NewMeter counts. They nest.
+// a test make single operations fail. NewMeter counts. They nest. WriteBehind passes through them to OS.
 //
 // # Contract
 //

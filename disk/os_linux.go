@@ -120,6 +120,10 @@ func (f osFile) Preallocate(off, n int64) error {
 	return nil // a hint: file systems without fallocate are as good
 }
 
+func (f osFile) writeBehind(off, n int64) {
+	_ = unix.SyncFileRange(int(f.Fd()), off, n, unix.SYNC_FILE_RANGE_WRITE) // a hint
+}
+
 func retryInterrupted(call func() error) error {
 	for {
 		if err := call(); err != unix.EINTR {

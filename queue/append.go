@@ -7,6 +7,18 @@ import (
 	"drumbeat/disk"
 )
 
+// writeBehindBytes of a segment are written before the disk is asked to begin with them. Without that the disk idles
+// while 1 GB is compressed and checksummed, and works alone when a checkpoint syncs: 640 MB/s, 950 with it, of 1,000 that
+// the disk does.
+const writeBehindBytes = 4 << 20
+
+// sealed is a full tail buffer that is on its way to the disk.
+type sealed struct {
+	raw     []byte
+	records uint32
+	ticket  uint64
+}
+
 // Append puts a copy of rec, at most MaxRecord bytes, at the end. It writes a block when the tail buffer is
 // full. After a failed write every Append returns its error. Safe for concurrent use.
 func (q *Queue) Append(rec []byte) error {
@@ -14,25 +26,50 @@ func (q *Queue) Append(rec []byte) error {
 		return fmt.Errorf("queue: append to %s: %w: %d bytes, at most %d", q.opt.Name, ErrTooLong, len(rec),
 			MaxRecord)
 	}
+	need := recordBytes(len(rec))
 	q.wmu.Lock()
-	defer q.wmu.Unlock()
 	if err := q.failure.get(); err != nil {
+		q.wmu.Unlock()
 		return err
 	}
-	need := recordBytes(len(rec))
-	if len(q.tail) > 0 && len(q.tail)+need > q.opt.BlockBytes {
-		if err := q.flush(); err != nil {
-			return q.failure.set("append to", q.opt.Name, err)
-		}
+	if len(q.tail)+need <= cap(q.tail) && len(q.tail)+need <= q.opt.BlockBytes {
+		q.put(rec)
+		q.wmu.Unlock()
+		return nil
 	}
-	if free := cap(q.tail) - len(q.tail); free < need {
-		q.growTail(need)
-	}
+	return q.appendSlowly(rec, need)
+}
+
+// put copies a record to the tail, which has room. Called under wmu.
+func (q *Queue) put(rec []byte) {
 	q.tail = appendRecord(q.tail, rec)
 	q.tailRecords++
 	q.appended = true
-	q.bytes.Add(int64(len(rec)))
-	q.records.Add(1)
+	q.in.records++
+	q.in.bytes += int64(len(rec))
+}
+
+// appendSlowly is the rest of Append where the tail buffer has no room: it grows, or, when it has the size of a block,
+// another takes its place and this goroutine writes it, outside of the lock. Called under wmu, which it releases.
+func (q *Queue) appendSlowly(rec []byte, need int) error {
+	for len(q.tail) > 0 && len(q.tail)+need > q.opt.BlockBytes {
+		if q.freezing == 0 {
+			full := q.seal(need)
+			q.put(rec)
+			q.wmu.Unlock()
+			return q.flush(full)
+		}
+		q.moved.Wait()
+		if err := q.failure.get(); err != nil {
+			q.wmu.Unlock()
+			return err
+		}
+	}
+	if cap(q.tail)-len(q.tail) < need {
+		q.growTail(need)
+	}
+	q.put(rec)
+	q.wmu.Unlock()
 	return nil
 }
 
@@ -44,8 +81,55 @@ func (q *Queue) growTail(need int) {
 	q.tail = append(make([]byte, 0, size), q.tail...)
 }
 
-// flush writes the tail as a block and empties it. Called under wmu.
-func (q *Queue) flush() error {
+// seal takes the full tail off and leaves an empty one, with room for a record of need bytes. Called under wmu.
+func (q *Queue) seal(need int) sealed {
+	full := sealed{raw: q.tail, records: q.tailRecords, ticket: q.sealed}
+	q.sealed++
+	q.tail, q.tailRecords = q.opt.Pool.getTail(), 0
+	if cap(q.tail) < need {
+		q.tail = make([]byte, 0, max(min(cap(full.raw), q.opt.BlockBytes), need))
+	}
+	return full
+}
+
+// flush compresses a sealed tail, waits for those sealed before it and writes it. Several may be compressed at a time.
+func (q *Queue) flush(full sealed) error {
+	scratch := q.opt.Pool.get()
+	defer q.opt.Pool.put(scratch)
+	var b encodedBlock
+	*scratch, b = encodeBlock(grow((*scratch)[:0], disk.HeaderBytes), full.raw, full.records)
+
+	q.wmu.Lock()
+	for q.written != full.ticket {
+		q.moved.Wait()
+	}
+	q.wmu.Unlock()
+	err := q.failure.get()
+	if err == nil {
+		if err = q.writeBlock(*scratch, b); err != nil {
+			err = q.failure.set("append to", q.opt.Name, err)
+		}
+	}
+	q.wmu.Lock()
+	defer q.wmu.Unlock()
+	if !q.saving.Load() && cap(full.raw) <= q.opt.BlockBytes { // else a Frozen may refer to it, or it is of an odd size
+		q.opt.Pool.putTail(full.raw)
+	}
+	q.written++
+	q.moved.Broadcast()
+	return err
+}
+
+// settle waits until no block is being written. Called under wmu.
+func (q *Queue) settle() {
+	for q.written != q.sealed {
+		q.moved.Wait()
+	}
+}
+
+// writeBlock puts an encoded block, before which buf has room for a header, at the end of the last segment, or of a new
+// one. Called by whoever has the turn.
+func (q *Queue) writeBlock(buf []byte, b encodedBlock) error {
 	q.mu.Lock()
 	var seg Segment
 	if n := len(q.segments); n > 0 {
@@ -57,25 +141,22 @@ func (q *Queue) flush() error {
 		seg = Segment{Number: q.nextSegment, Dir: q.nextDir}
 		q.nextSegment++
 		q.nextDir = (q.nextDir + 1) % q.opt.Set.Len()
-		q.nextOff = 0
+		q.nextOff, q.behind = 0, 0
 	}
-	scratch := q.opt.Pool.get()
-	defer q.opt.Pool.put(scratch)
-	out := *scratch
+	block := buf[disk.HeaderBytes:]
+	b.finish(block, seg.Blocks)
 	if fresh {
 		h := disk.Header{Kind: segmentKind, Version: segmentVersion, Number: seg.Number, Place: uint64(seg.Dir)}
-		out = h.Append(out)
+		h.Append(buf[:0])
+		block = buf
 	}
-	out = appendBlock(out, q.tail, seg.Blocks, q.tailRecords)
-	*scratch = out
-	if err := q.write(seg, out, fresh); err != nil {
+	if err := q.write(seg, block, fresh); err != nil {
 		return err
 	}
-	q.nextOff += int64(len(out))
+	q.nextOff += int64(len(block))
 	seg.Size = q.nextOff
 	seg.Blocks++
 	q.install(seg, fresh)
-	q.resetTail()
 	return nil
 }
 
@@ -96,6 +177,10 @@ func (q *Queue) write(seg Segment, p []byte, fresh bool) error {
 	}
 	if _, err = f.WriteAt(p, q.nextOff); err != nil {
 		err = fmt.Errorf("write %s at %d: %w", name, q.nextOff, err)
+	} else if end := q.nextOff + int64(len(p)); end-q.behind >= writeBehindBytes {
+		end &^= alignBytes - 1 // the last page will change
+		disk.WriteBehind(f, q.behind, end-q.behind)
+		q.behind = end
 	}
 	return errors.Join(err, f.Close())
 }
@@ -112,13 +197,4 @@ func (q *Queue) install(seg Segment, fresh bool) {
 		q.readOff, q.readSeq = disk.HeaderBytes, 0
 	}
 	q.segments = append(q.segments, seg)
-}
-
-// resetTail empties the tail, with a new buffer if a Frozen still needs this one.
-func (q *Queue) resetTail() {
-	if q.saving.Load() {
-		q.tail = make([]byte, 0, min(cap(q.tail), q.opt.BlockBytes))
-	}
-	q.tail = q.tail[:0]
-	q.tailRecords = 0
 }

@@ -33,14 +33,15 @@
 // # Concurrency
 //
 // Append, Len and Freeze (NextDue, Slots) are safe for concurrent use. Peek and Advance are for one reader
-// goroutine. Advance only changes memory; Peek and Append may do I/O. A block is written under the lock of
-// the appenders, which the reader takes only when it has read all blocks. The package owns no goroutines.
+// goroutine. Advance only changes memory; Peek and Append may do I/O. A full tail is compressed and written by the appender
+// that filled it, in the order in which they became full, while the others go on with the next; no I/O is done under a
+// lock. Freeze, and a reader that has read all blocks, wait until none is on its way. The package owns no goroutines.
 //
 // # Memory and disk
 //
 // A Queue takes about 400 bytes, a tail and a head buffer that grow from 4 KiB to BlockBytes each (an idle
-// tail shrinks to what it holds), and during Save at most as much again. Scratch buffers come from the Pool,
-// as many as are at work. No file is open between calls; there is none before the first block is written. On
+// tail shrinks to what it holds), and during Save at most as much again. Scratch buffers, and tails for those being
+// written, come from the Pool, as many as are at work. No file is open between calls; there is none before the first block is written. On
 // disk: the compressed unread records, the read part of the segments that a manifest still names
 // (SegmentBytes, or what was read since the last checkpoint), 32 bytes a block, 40 a segment, and up to 4 KiB
 // for each checkpoint.

@@ -81,31 +81,35 @@ func nextRecord(raw []byte) (rec []byte, size int) {
 	return raw[w:size:size], size
 }
 
-// appendBlock appends the block of raw to dst, compressed if that makes it shorter.
-func appendBlock(dst, raw []byte, sequence, records uint32) []byte {
-	start := len(dst)
-	dst = append(dst, make([]byte, blockHeaderBytes)...)
-	payload := len(dst)
-	room := dst[payload:cap(dst)]
-	codec := uint32(codecS2)
-	if need := s2.MaxEncodedLen(len(raw)); len(room) < need {
-		dst = append(dst, make([]byte, need)...)[:payload]
-		room = dst[payload:cap(dst)]
+// encodedBlock is what a block's header says but for its place.
+type encodedBlock struct{ raw, records, codec uint32 }
+
+// encodeBlock appends the block of raw to dst, compressed if that makes it shorter; finish completes its header.
+func encodeBlock(dst, raw []byte, records uint32) ([]byte, encodedBlock) {
+	b := encodedBlock{raw: uint32(len(raw)), records: records, codec: codecS2}
+	need := blockHeaderBytes + s2.MaxEncodedLen(len(raw))
+	if cap(dst)-len(dst) < need {
+		dst = append(make([]byte, 0, len(dst)+need), dst...)
 	}
+	payload := len(dst) + blockHeaderBytes
+	room := dst[payload:cap(dst)]
 	stored := len(s2.Encode(room, raw))
 	if stored >= len(raw) {
-		codec, stored = codecRaw, copy(room, raw)
+		b.codec, stored = codecRaw, copy(room, raw)
 	}
-	dst = dst[:payload+stored]
-	h := dst[start:payload]
+	return dst[:payload+stored], b
+}
+
+// finish writes the header of an encoded block, which is p, all of it.
+func (b encodedBlock) finish(p []byte, sequence uint32) {
+	h := p[:blockHeaderBytes]
 	copy(h, blockMagic)
 	binary.LittleEndian.PutUint32(h[4:], sequence)
-	binary.LittleEndian.PutUint32(h[8:], uint32(len(raw)))
-	binary.LittleEndian.PutUint32(h[12:], uint32(stored))
-	binary.LittleEndian.PutUint32(h[16:], records)
-	binary.LittleEndian.PutUint32(h[20:], codec)
-	binary.LittleEndian.PutUint64(h[sumOffset:], blockSum(h, dst[payload:]))
-	return dst
+	binary.LittleEndian.PutUint32(h[8:], b.raw)
+	binary.LittleEndian.PutUint32(h[12:], uint32(len(p)-blockHeaderBytes))
+	binary.LittleEndian.PutUint32(h[16:], b.records)
+	binary.LittleEndian.PutUint32(h[20:], b.codec)
+	binary.LittleEndian.PutUint64(h[sumOffset:], blockSum(h, p[blockHeaderBytes:]))
 }
 
 func blockSum(header, payload []byte) uint64 {

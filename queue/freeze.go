@@ -69,12 +69,16 @@ type Frozen struct {
 	saved      bool
 }
 
-// Freeze notes the present state, in memory only and in microseconds. Nothing may be appended or advanced
-// during it by whoever wants the state to agree with other structures'. The Frozen before must have been
-// committed.
+// Freeze notes the present state, in memory only and in microseconds, after waiting for blocks that are just being
+// written. Nothing may be appended or advanced during it by whoever wants the state to agree with other structures'.
+// The Frozen before must have been committed.
 func (q *Queue) Freeze() *Frozen {
 	q.wmu.Lock()
 	defer q.wmu.Unlock()
+	q.freezing++
+	q.settle()
+	q.freezing--
+	q.moved.Broadcast()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.frozen != nil {
@@ -85,7 +89,7 @@ func (q *Queue) Freeze() *Frozen {
 	q.retired = nil
 	f.st = State{
 		V:       stateVersion,
-		Records: q.records.Load(), Bytes: q.bytes.Load(),
+		Records: q.in.records - q.out.records, Bytes: q.in.bytes - q.out.bytes,
 		NextSegment: q.nextSegment, NextDir: q.nextDir,
 		Segments: append([]Segment(nil), q.segments...),
 		Offset:   q.readOff, Block: q.readSeq, Skip: q.skip,

@@ -16,11 +16,8 @@ func (q *Queue) Peek() (rec []byte, ok bool, err error) {
 		return nil, false, err
 	}
 	if q.headAt == len(q.head) {
-		if q.records.Load() == 0 {
-			return nil, false, nil
-		}
-		if err := q.fillHead(); err != nil {
-			return nil, false, fmt.Errorf("queue: read %s: %w", q.opt.Name, err)
+		if ok, err := q.fillHead(); !ok || err != nil {
+			return nil, false, err
 		}
 	}
 	rec, size := nextRecord(q.head[q.headAt:])
@@ -40,24 +37,38 @@ func (q *Queue) Advance() {
 	q.mu.Lock()
 	q.headAt += q.peekSize
 	q.headRead++
-	q.bytes.Add(-int64(len(q.peek)))
-	q.records.Add(-1)
+	q.out.records++
+	q.out.bytes += int64(len(q.peek))
 	q.mu.Unlock()
 	q.peek, q.peekSize = nil, 0
 }
 
-// fillHead loads the next block, or takes over the tail buffer if there is none. There is an unread record.
-func (q *Queue) fillHead() error {
-	for !q.takeTail() {
-		if err := q.loadBlock(); err != nil {
-			return err
+// fillHead loads the next block, or takes over the tail buffer if there is none; ok is false if there is no record.
+func (q *Queue) fillHead() (ok bool, err error) {
+	for {
+		place, err := q.next()
+		switch {
+		case err != nil || place == nowhere:
+			return false, err
+		case place == onDisk:
+			if err := q.loadBlock(); err != nil {
+				return false, fmt.Errorf("queue: read %s: %w", q.opt.Name, err)
+			}
 		}
 		if q.headAt < len(q.head) {
-			break
+			return true, nil
 		}
 	}
-	return nil
 }
+
+// Where the records are that come after the head.
+type place int
+
+const (
+	nowhere place = iota
+	onDisk
+	inHead // they were in the tail, which has become the head
+)
 
 // diskBlock returns the segment and place of the next block to load; ok is false if there is none. Called
 // under mu by the reader when the head has been read.
@@ -71,6 +82,14 @@ func (q *Queue) diskBlock() (seg Segment, ok bool) {
 	return q.segments[0], true
 }
 
+// hasBlock tells whether there is a block to load. For the reader goroutine.
+func (q *Queue) hasBlock() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	_, ok := q.diskBlock()
+	return ok
+}
+
 // retireFirst gives up the first segment, read to its end. Called under mu.
 func (q *Queue) retireFirst() {
 	q.retired = append(q.retired, q.segments[0])
@@ -78,21 +97,29 @@ func (q *Queue) retireFirst() {
 	q.readOff, q.readSeq = disk.HeaderBytes, 0
 }
 
-// takeTail makes the tail the head if no block lies between.
-func (q *Queue) takeTail() bool {
-	q.mu.Lock()
-	_, ok := q.diskBlock()
-	q.mu.Unlock()
-	if ok {
-		return false
-	}
-	q.wmu.Lock() // may wait for a block being written, which then comes first
+// next looks where the next records are, and makes the tail the head if no block lies between.
+func (q *Queue) next() (place, error) {
+	q.wmu.Lock()
 	defer q.wmu.Unlock()
+	if q.in.records == q.out.records {
+		return nowhere, nil
+	}
+	for !q.hasBlock() && q.written != q.sealed {
+		q.moved.Wait() // for the first of the blocks that come before the tail
+	}
+	if err := q.failure.get(); err != nil {
+		return nowhere, err
+	}
+	if q.hasBlock() {
+		return onDisk, nil
+	}
+	if len(q.tail) == 0 {
+		return nowhere, fmt.Errorf("queue: read %s: %w", q.opt.Name, &disk.CorruptError{
+			Path: "tail of " + q.opt.Name, Want: fmt.Sprintf("%d more records", q.in.records-q.out.records), Got: "the end",
+		})
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if _, ok := q.diskBlock(); ok {
-		return false
-	}
 	spare := q.head[:0]
 	if q.saving.Load() && q.headOff == 0 {
 		spare = nil
@@ -100,7 +127,7 @@ func (q *Queue) takeTail() bool {
 	q.head, q.tail = q.tail, spare
 	q.headAt, q.headRead, q.tailRecords = 0, 0, 0
 	q.headOff, q.headSeq = 0, 0
-	return true
+	return inHead, nil
 }
 
 // loadBlock reads the next block into the head. The I/O is done without locks: a state frozen meanwhile still

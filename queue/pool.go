@@ -2,16 +2,16 @@ package queue
 
 import "sync"
 
-// Pool holds scratch buffers for coding and decoding blocks. Queues that share one (see Options) need
-// together as many as are at work at the same time, not one each. The zero Pool is ready; safe for concurrent
-// use.
+// Pool holds buffers that queues need for moments: scratch for coding and decoding blocks, and tails that
+// take the place of those being written. Queues that share one (see Options) need together as many as are at
+// work at the same time, not one each. The zero Pool is ready; safe for concurrent use.
 type Pool struct {
-	p sync.Pool
+	scratch, tails sync.Pool
 }
 
 // get returns an empty buffer of some capacity.
 func (p *Pool) get() *[]byte {
-	if b, ok := p.p.Get().(*[]byte); ok {
+	if b, ok := p.scratch.Get().(*[]byte); ok {
 		return b
 	}
 	return new([]byte)
@@ -20,5 +20,19 @@ func (p *Pool) get() *[]byte {
 // put takes a buffer back.
 func (p *Pool) put(b *[]byte) {
 	*b = (*b)[:0]
-	p.p.Put(b)
+	p.scratch.Put(b)
+}
+
+// getTail returns an empty buffer, nil if there is none.
+func (p *Pool) getTail() []byte {
+	if b, ok := p.tails.Get().(*[]byte); ok {
+		return *b
+	}
+	return nil
+}
+
+// putTail takes a written tail.
+func (p *Pool) putTail(b []byte) {
+	b = b[:0]
+	p.tails.Put(&b)
 }

@@ -76,26 +76,35 @@ func (o Options) withDefaults() Options {
 type Queue struct {
 	opt Options
 
-	records, bytes atomic.Int64 // unread
 	// saving says that a Frozen whose Save hasn't ended may refer to the buffers, so they must not be used
 	// again.
 	saving atomic.Bool
 	// failure is the error of the first failed write, or ErrClosed; final.
 	failure failure
 
-	// wmu guards the tail; it is held while a block is written. Taken before mu.
+	// wmu guards the tail; no I/O is done under it. Taken before mu. A tail that is full is sealed and gets a ticket,
+	// the number of those sealed before it, and is written when that many have been written: whoever sealed it then has
+	// the turn, and with it next…, behind and the end of segments.
 	wmu         sync.Mutex
 	tail        []byte
 	tailRecords uint32
-	appended    bool // since the last Freeze
+	appended    bool  // since the last Freeze
+	in          tally // appended since Open, and what was there then
+	sealed      uint64
+	written     uint64
+	moved       sync.Cond // on wmu: written has grown, or freezing has become 0
+	freezing    int       // those who wait for written == sealed; nothing is sealed meanwhile
+	frozen      *Frozen   // the outstanding one
+
 	nextOff     int64
 	nextSegment uint64
 	nextDir     int
-	frozen      *Frozen // the outstanding one
+	behind      int64 // of the last segment: what the disk was asked to write
 
-	// mu guards the fields below; no I/O is done under it. Only the reader goroutine writes head…skip and
+	// mu guards the fields below; no I/O is done under it. Only the reader goroutine writes out…skip and
 	// peek….
 	mu       sync.Mutex
+	out      tally     // read since Open
 	segments []Segment // the last is being written; the first is being read
 	retired  []Segment // read to the end, deleted by a Commit
 	readOff  int64     // of the next block to load, in segments[0]
@@ -111,6 +120,9 @@ type Queue struct {
 	peek     []byte
 	peekSize int
 }
+
+// tally counts records and their bytes.
+type tally struct{ records, bytes int64 }
 
 // Open opens the queue as it was when st was frozen, or an empty one if st is nil. It deletes segments that
 // st does not name, and cuts the last to its length. There is no file before the first block is written.
@@ -142,7 +154,9 @@ func New(opt Options) (*Queue, error) {
 
 // newQueue is New with valid options. The first segments of many queues spread over the directories.
 func newQueue(opt Options) *Queue {
-	return &Queue{opt: opt, nextDir: int(xxhash.Sum64String(opt.Name) % uint64(opt.Set.Len()))}
+	q := &Queue{opt: opt, nextDir: int(xxhash.Sum64String(opt.Name) % uint64(opt.Set.Len()))}
+	q.moved.L = &q.wmu
+	return q
 }
 
 func (q *Queue) load(st *State) error {
@@ -164,19 +178,25 @@ func (q *Queue) load(st *State) error {
 		return err
 	}
 	q.tailRecords = st.TailRecords
-	q.records.Store(st.Records)
-	q.bytes.Store(st.Bytes)
+	q.in = tally{st.Records, st.Bytes}
 	q.segments = append([]Segment(nil), st.Segments...)
 	q.readOff, q.readSeq, q.skip = st.Offset, st.Block, st.Skip
 	q.nextSegment, q.nextDir = st.NextSegment, st.NextDir%q.opt.Set.Len()
 	if n := len(st.Segments); n > 0 {
 		q.nextOff = alignUp(st.Segments[n-1].Size)
+		q.behind = q.nextOff
 	}
 	return nil
 }
 
 // Len returns the number of unread records and their bytes. Safe for concurrent use.
-func (q *Queue) Len() (records, bytes int64) { return q.records.Load(), q.bytes.Load() }
+func (q *Queue) Len() (records, bytes int64) {
+	q.wmu.Lock()
+	defer q.wmu.Unlock()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.in.records - q.out.records, q.in.bytes - q.out.bytes
+}
 
 // Name returns the queue's name.
 func (q *Queue) Name() string { return q.opt.Name }
@@ -193,6 +213,7 @@ func (q *Queue) Destroy() error {
 	}
 	q.wmu.Lock()
 	defer q.wmu.Unlock()
+	q.settle()
 	if q.nextSegment == 0 {
 		return nil // it never had a file
 	}

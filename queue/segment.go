@@ -19,7 +19,8 @@ type Segment struct {
 	Blocks uint32
 }
 
-// segmentReader reads blocks of one queue; it keeps nothing open between them.
+// segmentReader reads blocks of one queue. It keeps nothing open between them: with a file open, Linux reads so far
+// ahead (8 MiB here) that the blocks have left the processor's caches when they are copied, at 250 MB/s rather than 950.
 type segmentReader struct {
 	set  disk.Set
 	name string
