@@ -146,7 +146,7 @@ func BenchmarkDryPass(b *testing.B) {
 	for _, aux := range []AuxMode{AuxBucketed, AuxLog} {
 		b.Run(fmt.Sprintf("aux=%d", aux), func(b *testing.B) {
 			set := disk.Set{FS: disk.OS(), Paths: []string{b.TempDir()}}
-			d, err := Open(Options{Set: set, Name: "x", Op: CheckUpdate, Codec: Rice, Aux: aux}, nil)
+			d, err := Open(Options{Set: set, Name: "x", Op: CheckUpdate, Codec: Rice, Aux: aux, Workers: 2}, nil)
 			must(b, err)
 			defer d.Close()
 			rng, ts := rand.New(rand.NewPCG(1, 1)), make([]Tuple, 59)

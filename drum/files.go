@@ -167,7 +167,7 @@ func (fs *files) space() (live, dead, doomed int64) {
 	return live, dead, doomed
 }
 
-// maxCacheFiles is the number of cache files per directory beyond which passes put small ones together.
+// maxCacheFiles is the number of cache files per directory and worker beyond which passes put small ones together.
 const maxCacheFiles = 32
 
 // sparse returns the generations of the cache files whose parts should be copied into a new one: when
@@ -196,7 +196,7 @@ func (fs *files) sparse() map[uint64]bool {
 			dead -= c.size - pageBytes - c.live
 		}
 	}
-	if limit := maxCacheFiles * fs.d.dirs(); len(all)-len(gens) > limit {
+	if limit := maxCacheFiles * fs.d.dirs() * fs.d.opt.Workers; len(all)-len(gens) > limit {
 		slices.SortFunc(all, func(a, b *cacheFile) int { return int(max(-1, min(1, a.live-b.live))) })
 		for _, c := range all[:len(all)-limit/2] {
 			gens[c.gen] = true

@@ -19,6 +19,8 @@ const (
 	variableValues     = -1
 	// maxRoundTuples keeps arrival numbers within 32 bits with room to spare.
 	maxRoundTuples = 1 << 31
+	// maxWorkers is beyond what a machine's cores and disks can make use of.
+	maxWorkers = 64
 )
 
 // Options describes a store. Set and Name are needed; other zero fields mean the default.
@@ -58,6 +60,9 @@ type Options struct {
 	SpanBytes int
 	// CompressAux compresses the blocks of aux by s2, the text of URLs about 4 times.
 	CompressAux bool
+	// Workers is how many buckets a pass merges at once, each in a round of BucketBytes of RAM; default 1. With
+	// more, Apply, Wanted, BeginRound, EndRound and Reserve are called by several goroutines at once; Emit isn't.
+	Workers int
 	// Each merges each bucket when it is full itself, for skewed stores. False: all buckets in one pass when the
 	// largest is full, as in the paper.
 	Each bool
@@ -116,6 +121,9 @@ func (o *Options) complete() error {
 	if o.SpanBytes == 0 {
 		o.SpanBytes = 32 << 20
 	}
+	if o.Workers == 0 {
+		o.Workers = 1
+	}
 	return o.Validate()
 }
 
@@ -142,6 +150,7 @@ func (o *Options) Validate() error {
 		"values up to %d bytes: too large for buffers of %d", o.MaxValueBytes, o.BufferBytes)
 	need(o.OutBytes >= 0 && o.OutBytes <= math.MaxUint16, "OutBytes %d: want at most 65535", o.OutBytes)
 	need(o.Codec == Raw || o.Codec == Rice, "codec %d", o.Codec)
+	need(o.Workers > 0 && o.Workers <= maxWorkers, "%d workers: want 1 to %d", o.Workers, maxWorkers)
 	need(o.Aux <= AuxLog, "aux mode %d", o.Aux)
 	need(o.SpanBytes >= 8, "spans of %d bytes: want at least 8", o.SpanBytes)
 	need(!o.logged() || o.ValueBytes == 0 && o.Apply == nil && o.Op == CheckUpdate && !o.Each,
@@ -168,17 +177,17 @@ func (o *Options) TupleBytes(n int) int64 {
 }
 
 // RAMBytes returns what a Drum of these options takes at most outside the Go heap: 2k buffers of M for intake
-// and two for the bucket being merged, r for a round, delta for reading, and the buffers of the merge. The
-// copies of buffers that fill up between Freeze and Save come on top.
+// and for each worker two for the bucket being merged, r for a round, delta for reading, and the buffers of the
+// merge. The copies of buffers that fill up between Freeze and Save come on top.
 func (o Options) RAMBytes() int64 {
 	_ = o.complete()
-	m := int64(o.BufferBytes)
-	round, buffers := o.BucketBytes, 2*int64(o.Buckets)+2
+	m, workers := int64(o.BufferBytes), int64(o.Workers)
+	round, buffers := workers*o.BucketBytes, 2*int64(o.Buckets)+2*workers
 	if o.logged() {
 		// Sealed buffers take the place of those of aux; two logs a directory; the bitmap follows the rounds.
 		round, buffers = max(round, int64(o.SpanBytes)), 2*int64(o.Buckets)+2*int64(max(1, o.Set.Len()))
 	}
-	return buffers*m + round + o.chunkBytes() + o.mergeBytes()
+	return buffers*m + round + workers*(o.chunkBytes()+o.mergeBytes())
 }
 
 // chunkBytes is the read buffer: delta, or the largest block if that is larger.

@@ -24,9 +24,9 @@ func (d *Drum) Pass(ctx context.Context, dry bool) (rounds int, err error) {
 		return 0, nil
 	}
 	began, moved := time.Now(), d.Stats()
-	p := newPass(d)
-	err = p.run(ctx, all)
-	if closeErr := p.close(); closeErr != nil {
+	c := newCrew(d)
+	err = c.run(ctx, all)
+	if closeErr := c.close(); closeErr != nil {
 		d.fail(closeErr)
 		err = errors.Join(err, closeErr)
 	}
@@ -35,16 +35,15 @@ func (d *Drum) Pass(ctx context.Context, dry bool) (rounds int, err error) {
 	if err != nil {
 		err = fmt.Errorf("drum: pass over %s: %w", d.opt.Name, err)
 	}
-	return p.rounds, err
+	return int(c.rounds.Load()), err
 }
 
 // listChunkBytes is the size of reads of lists of numbers: each span needs a little of every list.
 const listChunkBytes = 32 << 10
 
-// pass is the memory and the files of one Pass.
+// pass is the memory and the files of one worker of a Pass.
 type pass struct {
-	d      *Drum
-	rounds int
+	d *Drum
 
 	round  round
 	merge  merge
@@ -105,7 +104,6 @@ func (p *pass) close() error {
 	if p.read != nil {
 		p.read.Close() // read only
 	}
-	p.d.counts.roundPeak.Store(max(p.d.counts.roundPeak.Load(), p.round.peak))
 	p.round.free()
 	m := &p.merge
 	for _, b := range [][]byte{
@@ -141,51 +139,25 @@ func (p *pass) closeFiles(files []*passFile, counted bool) error {
 	return errors.Join(errs...)
 }
 
-func (p *pass) run(ctx context.Context, all bool) error {
-	if p.d.opt.logged() {
-		return p.runLogged(ctx, all && p.d.tuples.Load() > 0)
-	}
-	for i := range p.d.buckets {
-		b := &p.d.buckets[i]
-		if err := p.drain(ctx, b, i); err != nil {
-			return err
-		}
-		b.mu.Lock()
-		due := b.full || all && b.open.tuples > 0
-		b.mu.Unlock()
-		if !due {
-			continue
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		p.d.seal(b, i)
-		if err := p.drain(ctx, b, i); err != nil {
-			return err
-		}
-	}
-	return p.compact(ctx)
-}
-
-// drain merges the sealed input of a bucket, if there is one.
-func (p *pass) drain(ctx context.Context, b *bucket, i int) error {
+// drain merges the sealed input of a bucket, if there is one, and returns the number of rounds.
+func (p *pass) drain(ctx context.Context, b *bucket, i int) (rounds int, err error) {
 	for b.sealed != nil {
 		if err := ctx.Err(); err != nil {
-			return err
+			return rounds, err
 		}
 		if reserve := p.d.opt.Reserve; reserve != nil {
 			if err := reserve(p.need(b)); err != nil {
-				return fmt.Errorf("reserve space for bucket %d: %w", i, err)
+				return rounds, fmt.Errorf("reserve space for bucket %d: %w", i, err)
 			}
 		}
 		if err := p.doRound(b, i); err != nil {
 			err = fmt.Errorf("drum: merge bucket %d of %s: %w", i, p.d.opt.Name, err)
 			p.d.fail(err)
-			return err
+			return rounds, err
 		}
-		p.rounds++
+		rounds++
 	}
-	return nil
+	return rounds, nil
 }
 
 // need bounds the bytes that the next round writes.
@@ -334,34 +306,6 @@ func (p *pass) install(b *bucket, made part, keysAt, auxAt cursor) error {
 		return nil
 	}
 	return d.files.replace(old, made)
-}
-
-// compact copies the parts of files in which replaced parts prevail.
-func (p *pass) compact(ctx context.Context) error {
-	gens := p.d.files.sparse()
-	if len(gens) == 0 {
-		return nil
-	}
-	for i := range p.d.buckets {
-		b := &p.d.buckets[i]
-		if !gens[b.part.gen] {
-			continue
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		if reserve := p.d.opt.Reserve; reserve != nil {
-			if err := reserve(b.part.size + pageBytes); err != nil {
-				return fmt.Errorf("reserve space to copy bucket %d: %w", i, err)
-			}
-		}
-		if err := p.copyPart(b, i); err != nil {
-			err = fmt.Errorf("drum: copy part %d of %s: %w", i, p.d.opt.Name, err)
-			p.d.fail(err)
-			return err
-		}
-	}
-	return nil
 }
 
 func (p *pass) copyPart(b *bucket, i int) error {

@@ -22,7 +22,7 @@ type Stats struct {
 	// cache's files by parts that are live or replaced. Files that wait for a Commit to be deleted count as
 	// DoomedBytes.
 	IntakeBytes, SealedBytes, LiveBytes, DeadBytes, DoomedBytes int64
-	// RoundPeakBytes is the most RAM that the tuples of a round have taken.
+	// RoundPeakBytes is the most RAM that the tuples of the rounds of a pass have taken, the peaks of its workers added.
 	RoundPeakBytes int64
 	// LastPass is how long the last pass took, PredictedDry how long a dry one would take now.
 	LastPass, PredictedDry time.Duration

@@ -150,36 +150,6 @@ func (d *Drum) sealAll() {
 	}
 }
 
-// runLogged is run for a store with logs: it ends the pass that was interrupted, and does one if due.
-func (p *pass) runLogged(ctx context.Context, due bool) error {
-	t := &p.d.texts
-	for t.sealed != nil || due {
-		if t.sealed == nil {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			p.d.sealAll()
-			due = false
-		}
-		for i := range p.d.buckets {
-			if err := p.drain(ctx, &p.d.buckets[i], i); err != nil {
-				return err
-			}
-		}
-		p.round.free()
-		for dir := range t.sealed {
-			if err := p.stream(ctx, dir); err != nil {
-				return err
-			}
-		}
-		if err := p.endLogged(); err != nil {
-			p.d.fail(err)
-			return err
-		}
-	}
-	return p.compact(ctx)
-}
-
 // listUniques writes the numbers of the round's new tuples, whose entries are no longer needed.
 func (p *pass) listUniques(in *input, i int) (uniqueList, error) {
 	es, n := p.round.entries, 0
@@ -215,7 +185,9 @@ func (p *pass) uniqueFile(dir int) (*passFile, error) {
 			return nil, err
 		}
 		p.lists[dir] = &passFile{cache: c, f: f, end: c.size}
+		p.d.gate.Lock() // several workers
 		p.d.texts.files = append(p.d.texts.files, c)
+		p.d.gate.Unlock()
 	}
 	return p.lists[dir], nil
 }
@@ -384,14 +356,11 @@ func (p *pass) markList(u *uniqueList, m *bitmap) error {
 	}
 }
 
-// endLogged drops the logs and lists when all has been streamed.
-func (p *pass) endLogged() error {
-	d, t := p.d, &p.d.texts
+// endLogged drops the logs and lists, whose files have been closed, when all has been streamed.
+func (d *Drum) endLogged() error {
+	t := &d.texts
 	if n := d.unstreamed.Load(); n != 0 {
 		return fmt.Errorf("drum: %s: %d unique texts are in no log", d.opt.Name, n)
-	}
-	if err := p.closeFiles(p.lists, false); err != nil {
-		return err
 	}
 	d.gate.Lock()
 	defer d.gate.Unlock()

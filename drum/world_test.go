@@ -316,14 +316,14 @@ func applyCount(_ Key, old []byte, exists bool, run []Item, _ *Arena, dst []byte
 
 // kinds are the stores that the tests go through. M is 4 KiB.
 var kinds = map[string]Options{
-	"seen":  {Name: "urlSeen", Op: CheckUpdate, Codec: Rice, Wanted: func(r *Result) bool { return r.New }},
-	"mixed": {Name: "mixed", Codec: Raw},
+	"seen":  {Name: "urlSeen", Op: CheckUpdate, Codec: Rice, Workers: 2, Wanted: func(r *Result) bool { return r.New }},
+	"mixed": {Name: "mixed", Codec: Raw, Workers: 4},
 	"slow":  {Name: "slow", Apply: ApplyCheckUpdate, Each: true},
 	"count": {Name: "count", Apply: applyCount, ValueBytes: 12, MaxValueBytes: 100, Each: true, Codec: Rice},
 	"variable": {
 		Name: "variable", CompressAux: true, Apply: applyTest, ValueBytes: -1, MaxValueBytes: 300, OutBytes: 12,
 	},
-	"log": {Name: "log", Op: CheckUpdate, Aux: AuxLog, SpanBytes: 64, Codec: Rice},
+	"log": {Name: "log", Op: CheckUpdate, Aux: AuxLog, SpanBytes: 64, Codec: Rice, Workers: 3},
 	"replace": {
 		Name: "replace", Apply: ApplyReplace, ValueBytes: -1, MaxValueBytes: 100, OutBytes: 100, Each: true,
 	},
