@@ -79,6 +79,7 @@ type Drum struct {
 
 	buckets []bucket
 	bufs    bufferPool
+	logBufs bufferPool
 	packs   bufferPool // for compressed blocks
 
 	// gate is held during emission and install of a round, and between Pause and Resume.
@@ -137,8 +138,12 @@ func Open(opt Options, st *State) (*Drum, error) {
 		return nil, fmt.Errorf("drum: open %s: %w", opt.Name, err)
 	}
 	d := &Drum{opt: opt, shift: shiftOf(opt.Buckets)}
-	d.bufs.size = opt.BufferBytes
-	d.packs.size = pageUp(s2.MaxEncodedLen(opt.BufferBytes) + bucketFrameBytes)
+	d.bufs.size, d.logBufs.size = opt.BufferBytes, opt.LogBytes
+	packed := opt.BufferBytes
+	if opt.logged() {
+		packed = opt.LogBytes
+	}
+	d.packs.size = pageUp(s2.MaxEncodedLen(packed) + bucketFrameBytes)
 	for dir := range d.dirs() {
 		d.held = append(d.held, &bufferFile{dir: dir})
 	}
@@ -185,6 +190,7 @@ func (d *Drum) releaseBuffers() {
 	}
 	d.releaseLogs()
 	d.bufs.freeAll()
+	d.logBufs.freeAll()
 	d.packs.freeAll()
 }
 

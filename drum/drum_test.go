@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"drumbeat/disk"
@@ -67,9 +68,10 @@ func (w *world) partial(rng *rand.Rand) error {
 		}
 		return err
 	}
-	left := rng.IntN(4)
+	var left atomic.Int64
+	left.Store(int64(rng.IntN(4)))
 	w.d.opt.Reserve = func(need int64) error {
-		if left--; left < 0 {
+		if left.Add(-1) < 0 {
 			return errNoSpace
 		}
 		return nil

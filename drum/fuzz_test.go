@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"drumbeat/disk"
@@ -35,9 +36,10 @@ var errStopHere = errors.New("stop here")
 func newSoundStore(f testing.TB, kind string, dirs int) *soundStore {
 	w := newWorld(f, disk.NewMem(1), small(kinds[kind]), dirs)
 	w.opt.BucketBytes, w.opt.Name = 4<<10, "s"
-	left := 1 << 30
+	var left atomic.Int64
+	left.Store(1 << 30)
 	w.opt.Reserve = func(int64) error {
-		if left--; left < 0 {
+		if left.Add(-1) < 0 {
 			return errStopHere
 		}
 		return nil
@@ -61,7 +63,7 @@ func newSoundStore(f testing.TB, kind string, dirs int) *soundStore {
 			f.Fatal(err)
 		}
 	} else { // up to the middle of a bucket
-		left = 3
+		left.Store(3)
 		if _, err = w.d.Pass(ctx, true); !errors.Is(err, errStopHere) {
 			f.Fatal(err)
 		}

@@ -330,11 +330,11 @@ func TestGoldenTextLog(t *testing.T) {
 // What s2 has written is read: 5 bytes, a literal of 1 and a copy of 4 at distance 1.
 func TestReadCompressedBlock(t *testing.T) {
 	var r blockReader
-	got, err := r.unpack(unhex(t, "05 00 61 0101"), 5)
+	_, got, err := unpack(nil, unhex(t, "05 00 61 0101"), 5)
 	if err != nil || string(got) != "aaaaa" {
 		t.Errorf("got %q, %v", got, err)
 	}
-	if _, err := r.unpack(unhex(t, "05 00 61 0101"), 6); err == nil {
+	if _, _, err := unpack(nil, unhex(t, "05 00 61 0101"), 6); err == nil {
 		t.Error("wrong length accepted")
 	}
 	r.close()

@@ -19,6 +19,8 @@ const (
 	variableValues     = -1
 	// maxRoundTuples keeps arrival numbers within 32 bits with room to spare.
 	maxRoundTuples = 1 << 31
+	// maxLogBytes is what s2 codes as one block at full speed.
+	maxLogBytes = 4 << 20
 	// maxWorkers is beyond what a machine's cores and disks can make use of.
 	maxWorkers = 64
 )
@@ -56,6 +58,9 @@ type Options struct {
 	// Aux says where aux waits; default AuxBucketed. AuxLog is for stores without values and Apply, Op being
 	// CheckUpdate, and not Each.
 	Aux AuxMode
+	// LogBytes is the size of the blocks of a text log before they are compressed, a multiple of 4096; default
+	// BufferBytes. 1 MiB compresses better than 64 KiB, and leaves less of the last page of a block unused.
+	LogBytes int
 	// SpanBytes is the largest bitmap with which a text log is streamed; default 32 MiB, for 2^28 tuples.
 	SpanBytes int
 	// CompressAux compresses the blocks of aux by s2, the text of URLs about 4 times.
@@ -121,6 +126,9 @@ func (o *Options) complete() error {
 	if o.SpanBytes == 0 {
 		o.SpanBytes = 32 << 20
 	}
+	if o.LogBytes == 0 {
+		o.LogBytes = o.BufferBytes
+	}
 	if o.Workers == 0 {
 		o.Workers = 1
 	}
@@ -152,6 +160,8 @@ func (o *Options) Validate() error {
 	need(o.Codec == Raw || o.Codec == Rice, "codec %d", o.Codec)
 	need(o.Workers > 0 && o.Workers <= maxWorkers, "%d workers: want 1 to %d", o.Workers, maxWorkers)
 	need(o.Aux <= AuxLog, "aux mode %d", o.Aux)
+	need(o.LogBytes >= o.BufferBytes && o.LogBytes%pageBytes == 0 && o.LogBytes <= maxLogBytes,
+		"blocks of a text log of %d bytes: want a multiple of %d from BufferBytes to %d", o.LogBytes, pageBytes, maxLogBytes)
 	need(o.SpanBytes >= 8, "spans of %d bytes: want at least 8", o.SpanBytes)
 	need(!o.logged() || o.ValueBytes == 0 && o.Apply == nil && o.Op == CheckUpdate && !o.Each,
 		"a text log in a store with values, Apply, Each or other operations than check+update")
@@ -181,18 +191,24 @@ func (o *Options) TupleBytes(n int) int64 {
 // merge. The copies of buffers that fill up between Freeze and Save come on top.
 func (o Options) RAMBytes() int64 {
 	_ = o.complete()
-	m, workers := int64(o.BufferBytes), int64(o.Workers)
+	m, workers, logs := int64(o.BufferBytes), int64(o.Workers), int64(0)
 	round, buffers := workers*o.BucketBytes, 2*int64(o.Buckets)+2*workers
 	if o.logged() {
-		// Sealed buffers take the place of those of aux; two logs a directory; the bitmap follows the rounds.
-		round, buffers = max(round, int64(o.SpanBytes)), 2*int64(o.Buckets)+2*int64(max(1, o.Set.Len()))
+		// Sealed buffers take the place of those of aux; two logs a directory, and blocks that are being coded and
+		// written, or read and decoded; the bitmap follows the rounds.
+		round, buffers = max(round, int64(o.SpanBytes)), 2*int64(o.Buckets)
+		logs = 2*int64(max(1, o.Set.Len())) + logWriters*2 + 2*o.decodeBlocks()
 	}
-	return buffers*m + round + workers*(o.chunkBytes()+o.mergeBytes())
+	return buffers*m + logs*int64(o.LogBytes) + round + workers*(o.chunkBytes()+o.mergeBytes())
 }
 
 // chunkBytes is the read buffer: delta, or the largest block if that is larger.
 func (o *Options) chunkBytes() int64 {
-	return max(int64(o.ReadChunkBytes), int64(o.BufferBytes), o.maxCacheBlock())
+	block := o.BufferBytes
+	if o.logged() {
+		block = o.LogBytes
+	}
+	return max(int64(o.ReadChunkBytes), int64(block), o.maxCacheBlock())
 }
 
 // mergeBytes is what a merge needs besides: the write buffer, the present blocks of both parts, a run for
@@ -200,7 +216,7 @@ func (o *Options) chunkBytes() int64 {
 func (o *Options) mergeBytes() int64 {
 	run := int64(runItems) * (itemBytes + int64(o.OutBytes))
 	sum := int64(o.BufferBytes) + 3*o.maxCacheBlock() + run + 2*int64(o.MaxValueBytes)
-	if o.CompressAux || o.logged() {
+	if o.CompressAux {
 		sum += 3 * int64(o.BufferBytes) // packing, in two goroutines, and unpacking
 	}
 	return sum

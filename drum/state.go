@@ -178,6 +178,7 @@ func (f *Frozen) freeze(i int) {
 		}
 		for _, s := range []*stream{&in.keys, &in.aux} {
 			f.freezeBuffer(s, &b.mu)
+			s.epoch = 0 // the manifest will name it, even if an Add made it a moment ago
 		}
 		f.st.Inputs = append(f.st.Inputs, InputState{
 			Bucket: i, Sealed: in == b.sealed, Dir: in.keys.dir,
@@ -224,6 +225,7 @@ func (f *Frozen) freezeLogs() {
 		sealed := i < len(t.sealed)
 		if log.next > 0 || sealed {
 			f.freezeBuffer(&log.s, &log.mu)
+			log.s.epoch = 0
 			f.st.Logs = append(f.st.Logs, LogState{
 				Dir: log.s.dir, Sealed: sealed, Text: log.s.state(log.at), Next: log.next,
 				Buffered: log.s.records,

@@ -107,10 +107,18 @@ func (p *bufferPool) freeAll() {
 	p.made, p.free = p.made-len(p.free), nil
 }
 
+// pool is where the buffers of a kind come from.
+func (d *Drum) pool(kind blockKind) *bufferPool {
+	if kind == logBlocks {
+		return &d.logBufs
+	}
+	return &d.bufs
+}
+
 // room makes sure that n more bytes fit into the buffer, writing it if they don't.
 func (d *Drum) room(s *stream, n int) error {
 	if s.buf == nil {
-		s.buf = d.bufs.get(n)
+		s.buf = d.pool(s.kind).get(n)
 		return nil
 	}
 	if len(s.buf)+n+checksumBytes <= cap(s.buf) {
@@ -122,29 +130,45 @@ func (d *Drum) room(s *stream, n int) error {
 // flush writes the buffer as one block and empties it.
 func (d *Drum) flush(s *stream) error {
 	s.settle()
+	d.name(s)
+	block, pack := d.pack(s)
+	err := d.writeBlock(s, block)
+	if pack != nil {
+		d.packs.put(pack)
+	}
+	if err != nil {
+		return err
+	}
+	s.buf, s.records = s.buf[:bucketHeaderBytes], 0
+	s.vacate()
+	return nil
+}
+
+// name gives the stream's file its generation, if it has none yet.
+func (d *Drum) name(s *stream) {
+	if s.gen == 0 {
+		s.gen, s.epoch = d.gen.Add(1), d.files.epoch()
+	}
+}
+
+// writeBlock appends a block to the stream's file.
+func (d *Drum) writeBlock(s *stream, block []byte) error {
 	f, err := d.openStream(s)
 	if err != nil {
 		return err
 	}
-	block, pack := d.pack(s)
 	_, err = f.WriteAt(block, s.written)
-	end := len(block)
-	if pack != nil {
-		d.packs.put(pack)
-	}
 	if closeErr := f.Close(); err == nil {
 		err = closeErr
 	}
 	if err != nil {
 		return fmt.Errorf("drum: write %s: %w", f.Name(), err)
 	}
-	d.counts.wrote(s.kind, end)
+	d.counts.wrote(s.kind, len(block))
 	if s.kind == logBlocks {
-		d.logBytes.Add(int64(end))
+		d.logBytes.Add(int64(len(block)))
 	}
-	s.written += int64(end)
-	s.buf, s.records = s.buf[:bucketHeaderBytes], 0
-	s.vacate()
+	s.written += int64(len(block))
 	return nil
 }
 
@@ -181,25 +205,23 @@ func (o *Options) compresses(kind blockKind) bool {
 // which grow side by side stay in large extents. A lone block reserves nothing.
 const extentBlocks = 8
 
-// openStream opens the file for writing, making it if there is none.
+// openStream opens the file for writing, making it before the first block.
 func (d *Drum) openStream(s *stream) (disk.File, error) {
-	if s.gen == 0 {
-		gen := d.gen.Add(1)
-		name := d.opt.path(s.dir, bucketName(s.kind, s.bucket, gen))
+	name := d.opt.path(s.dir, bucketName(s.kind, s.bucket, s.gen))
+	if s.written == 0 {
 		f, err := d.fs().Create(name)
 		if err != nil {
 			return nil, fmt.Errorf("drum: create %s: %w", name, err)
 		}
-		s.gen, s.epoch = gen, d.files.epoch()
 		return f, nil
 	}
-	name := d.opt.path(s.dir, bucketName(s.kind, s.bucket, s.gen))
 	f, err := d.fs().Open(name)
 	if err != nil {
 		return nil, fmt.Errorf("drum: open %s: %w", name, err)
 	}
-	if s.written+int64(cap(s.buf)) > s.reserve {
-		extent := extentBlocks * int64(d.opt.BufferBytes)
+	block := int64(d.pool(s.kind).size)
+	if s.written+block > s.reserve {
+		extent := extentBlocks * block
 		if err := f.Preallocate(s.written, extent); err != nil {
 			f.Close()
 			return nil, fmt.Errorf("drum: reserve space for %s: %w", name, err)
@@ -214,7 +236,7 @@ func (d *Drum) release(s *stream) {
 	s.settle()
 	s.vacate()
 	if s.buf != nil {
-		d.bufs.put(s.buf)
+		d.pool(s.kind).put(s.buf)
 	}
 	s.buf, s.records = nil, 0
 }
@@ -258,62 +280,78 @@ func (r *blockReader) close() {
 
 // load goes to the next block; ok is false at the end. The last payload becomes invalid.
 func (r *blockReader) load() (ok bool, err error) {
+	raw, ok, err := r.fetch()
+	if raw > 0 {
+		if r.raw, r.payload, err = unpack(r.raw, r.payload, raw); err != nil {
+			return false, r.corruptPack(err)
+		}
+	}
+	return ok, err
+}
+
+func (r *blockReader) corruptPack(err error) error {
+	return corrupt(r.path(), r.off+bucketHeaderBytes, "s2 block", err.Error())
+}
+
+// fetch is load, but leaves a compressed payload as it is; raw is then the number of bytes decoded, otherwise 0.
+func (r *blockReader) fetch() (raw int, ok bool, err error) {
 	if r.done {
-		return false, nil
+		return 0, false, nil
 	}
 	r.off = r.next
 	if r.off >= r.s.written {
 		r.done = true
 		if r.s.records == 0 {
-			return false, nil
+			return 0, false, nil
 		}
 		r.payload, r.records, r.base = r.s.buf[bucketHeaderBytes:], r.s.records, r.s.base
-		return true, nil
+		return 0, true, nil
 	}
 	head, err := r.c.peek(bucketHeaderBytes)
 	if err != nil {
-		return false, err
+		return 0, false, err
 	}
 	var h bucketHeader
 	path := r.c.f.Name()
 	if err := h.parse(head, path, r.off); err != nil {
-		return false, err
+		return 0, false, err
 	}
 	if h.kind != r.s.kind || h.bucket != uint32(r.s.bucket) || h.gen != r.s.gen {
 		const format = "%s of bucket %d, generation %d"
-		return false, corrupt(path, r.off, fmt.Sprintf(format, r.s.kind, r.s.bucket, r.s.gen),
+		return 0, false, corrupt(path, r.off, fmt.Sprintf(format, r.s.kind, r.s.bucket, r.s.gen),
 			fmt.Sprintf(format, h.kind, h.bucket, h.gen))
 	}
 	size := pageUp(bucketFrameBytes + int64(h.stored))
 	block, err := r.c.peek(int(size))
 	if err != nil {
-		return false, err
+		return 0, false, err
 	}
 	n := bucketHeaderBytes + int(h.stored)
 	if err := checkSum(block[:n], block[n:], path, r.off); err != nil {
-		return false, err
+		return 0, false, err
 	}
 	r.payload, r.records, r.base = block[bucketHeaderBytes:n], h.records, h.base
-	if h.codec == codecS2 {
-		if r.payload, err = r.unpack(r.payload, int(h.raw)); err != nil {
-			return false, corrupt(path, r.off+bucketHeaderBytes, "s2 block", err.Error())
-		}
-	}
 	r.c.skip(int(size))
 	r.next += size
-	return true, nil
+	if h.codec == codecS2 {
+		if raw = int(h.raw); raw == 0 {
+			return 0, false, r.corruptPack(errors.New("of nothing"))
+		}
+	}
+	return raw, true, nil
 }
 
-// unpack decodes a payload of raw bytes into the reader's own buffer.
-func (r *blockReader) unpack(b []byte, raw int) ([]byte, error) {
-	if n, err := s2.DecodedLen(b); err != nil || n != raw {
-		return nil, errors.Join(fmt.Errorf("%d bytes decoded, the head says %d", n, raw), err)
+// unpack decodes a payload of raw bytes into buf, memory of disk.Alloc which is replaced if it is too small.
+func unpack(buf, payload []byte, raw int) (grown, decoded []byte, err error) {
+	if n, err := s2.DecodedLen(payload); err != nil || n != raw {
+		return buf, nil, errors.Join(fmt.Errorf("%d bytes decoded, the head says %d", n, raw), err)
 	}
-	if len(r.raw) < raw {
-		disk.Free(r.raw)
-		r.raw = disk.Alloc(pageUp(raw))
+	if len(buf) < raw {
+		disk.Free(buf)
+		buf = disk.Alloc(pageUp(raw))
 	}
-	return s2.Decode(r.raw, b)
+	decoded, err = s2.Decode(buf, payload)
+	return buf, decoded, err
 }
 
 // at returns the cursor behind rec records of the present block.

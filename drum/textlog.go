@@ -1,7 +1,6 @@
 package drum
 
 import (
-	"context"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -29,12 +28,18 @@ type texts struct {
 
 // textLog is the log of one directory and one pass.
 type textLog struct {
-	// mu guards the fields below until the log is sealed, and the pending mark; it is held while a block is
-	// written.
-	mu   sync.Mutex
-	s    stream
-	next uint64 // number of the next text
-	at   cursor // of a sealed log: what has been streamed
+	// mu guards s but for its file, next and tickets until the log is sealed, and the pending mark.
+	mu      sync.Mutex
+	s       stream
+	next    uint64 // number of the next text
+	tickets uint64 // full buffers taken out
+	at      cursor // of a sealed log: what has been streamed
+
+	// turn is the ticket of the full buffer whose turn it is to be written to the file of s. Who holds texts.seal
+	// exclusively finds all written.
+	turnMu sync.Mutex
+	turned sync.Cond
+	turn   uint64
 }
 
 // uniqueList is the numbers of the unique tuples of a round, in the log of directory log.
@@ -50,7 +55,9 @@ type uniqueList struct {
 }
 
 func (d *Drum) newLog(dir int) *textLog {
-	return &textLog{s: stream{kind: logBlocks, bucket: dir, dir: dir}}
+	log := &textLog{s: stream{kind: logBlocks, bucket: dir, dir: dir}}
+	log.turned.L = &log.turnMu
+	return log
 }
 
 // logged is true when aux goes to logs.
@@ -97,8 +104,19 @@ func (d *Drum) appendTexts(log *textLog, dir int, ts []Tuple, numbers *[logBatch
 			continue
 		}
 		s := &log.s
-		if err := d.room(s, binary.MaxVarintLen32+len(t.Aux)); err != nil {
-			return err
+		n := binary.MaxVarintLen32 + len(t.Aux)
+		for s.buf != nil && len(s.buf)+n+checksumBytes > cap(s.buf) {
+			d.name(s)
+			full, ticket := log.takeOut()
+			log.mu.Unlock()
+			err := d.writeText(log, full, ticket)
+			log.mu.Lock()
+			if err != nil {
+				return err
+			}
+		}
+		if s.buf == nil {
+			s.buf = d.logBufs.get(n)
 		}
 		if s.records == 0 {
 			s.base = log.next
@@ -109,6 +127,49 @@ func (d *Drum) appendTexts(log *textLog, dir int, ts []Tuple, numbers *[logBatch
 		log.next++
 	}
 	return nil
+}
+
+// takeOut takes the full buffer out of the log. mu is held.
+func (log *textLog) takeOut() (full stream, ticket uint64) {
+	s := &log.s
+	s.settle()
+	full = stream{kind: s.kind, bucket: s.bucket, gen: s.gen, buf: s.buf, records: s.records, base: s.base}
+	s.buf, s.records = nil, 0
+	s.vacate()
+	ticket = log.tickets
+	log.tickets++
+	return full, ticket
+}
+
+// logWriters is how many full buffers of logs may be in work for RAMBytes to hold: one for each Add that runs at
+// the same time, as a rule as many as cores. More Adds at once take a buffer and a block more each.
+const logWriters = 4
+
+// writeText codes a full buffer, which the others needn't wait for, and writes it when those before it have been
+// written.
+func (d *Drum) writeText(log *textLog, full stream, ticket uint64) error {
+	block, pack := d.pack(&full)
+	log.turnMu.Lock()
+	for log.turn != ticket {
+		log.turned.Wait()
+	}
+	log.turnMu.Unlock()
+	err := d.failed() // of a block before this one: the file has a hole
+	if err == nil {
+		err = d.writeBlock(&log.s, block)
+	}
+	if err != nil {
+		d.fail(err)
+	}
+	log.turnMu.Lock()
+	log.turn++
+	log.turned.Broadcast()
+	log.turnMu.Unlock()
+	if pack != nil {
+		d.packs.put(pack)
+	}
+	d.logBufs.put(full.buf)
+	return err
 }
 
 // appendNumbered adds a tuple with its text's number to the bucket's open input. b.mu is held.
@@ -199,161 +260,6 @@ func (d *Drum) installUniques(u uniqueList) {
 	}
 	d.texts.uniques = append(d.texts.uniques, u)
 	d.unstreamed.Add(u.part.keys)
-}
-
-// bitmap is the uniques of one span of a log: the numbers from lo to hi - 1.
-type bitmap struct {
-	log    int
-	lo, hi uint64
-	kept   uint64 // later spans may begin here
-	words  []uint64
-}
-
-func (m *bitmap) has(number uint64) bool {
-	i := number - m.lo
-	return m.words[i/64]>>(i%64)&1 != 0
-}
-
-// stream emits the unique texts of one log from its cursor on.
-func (p *pass) stream(ctx context.Context, dir int) error {
-	d := p.d
-	log := d.texts.sealed[dir]
-	if log.at.off >= log.s.written && log.at.rec >= log.s.records {
-		return nil // nothing left
-	}
-	done, err := p.streamBlocks(ctx, log, dir)
-	if err != nil {
-		err = fmt.Errorf("drum: stream texts of %s in directory %d: %w", d.opt.Name, dir, err)
-		d.fail(err)
-	} else if !done {
-		return ctx.Err()
-	}
-	return err
-}
-
-// streamBlocks goes through the blocks of a log; done is false if ctx ended before.
-func (p *pass) streamBlocks(ctx context.Context, log *textLog, dir int) (done bool, err error) {
-	d := p.d
-	var r blockReader
-	if err := r.open(d, &log.s, log.at, &p.chunk); err != nil {
-		return false, err
-	}
-	defer r.close()
-	p.span.log, p.span.lo, p.span.hi, p.span.kept = dir, 0, 0, 0
-	for {
-		if ctx.Err() != nil {
-			return false, nil
-		}
-		ok, err := r.load()
-		if !ok || err != nil {
-			return !ok, err
-		}
-		end := r.base + uint64(r.records)
-		if end > log.next {
-			return false, corrupt(r.path(), r.off, fmt.Sprintf("texts up to number %d", log.next), fmt.Sprint(end))
-		}
-		if r.base < p.span.lo || end > p.span.hi {
-			if err := p.buildSpan(log, r.base, end); err != nil {
-				return false, err
-			}
-		}
-		if err := p.streamBlock(log, &r); err != nil {
-			return false, err
-		}
-	}
-}
-
-// streamBlock emits the uniques of one block of a log, and moves its cursor on, as one unit.
-func (p *pass) streamBlock(log *textLog, r *blockReader) error {
-	d := p.d
-	p.batch, p.emitted = p.batch[:0], 0
-	d.gate.Lock()
-	defer d.gate.Unlock()
-	d.emitting.Store(true)
-	defer d.emitting.Store(false)
-	b := r.payload
-	for i := range r.records {
-		text, n := parseAux(b)
-		if n == 0 {
-			return corrupt(r.path(), r.off, "text record", fmt.Sprintf("% x", b[:min(len(b), 16)]))
-		}
-		b = b[n:]
-		if !p.span.has(r.base + uint64(i)) {
-			continue
-		}
-		if d.opt.Emit == nil {
-			p.emitted++
-			continue
-		}
-		p.batch = append(p.batch, Result{Op: d.opt.Op, New: true, Aux: text})
-		if len(p.batch) == batchResults {
-			if err := p.send(0); err != nil {
-				return err
-			}
-		}
-	}
-	if err := p.send(0); err != nil {
-		return err
-	}
-	log.at = r.at(r.records)
-	d.unstreamed.Add(-int64(p.emitted))
-	d.counts.emitted.add(p.emitted)
-	return nil
-}
-
-// buildSpan makes the bitmap of the span that begins with number lo, and has the numbers before end at least.
-func (p *pass) buildSpan(log *textLog, lo, end uint64) error {
-	m, lists := &p.span, p.d.texts.uniques
-	if lo < m.kept || m.kept == 0 {
-		for i := range lists {
-			lists[i].off, lists[i].seen = lists[i].part.off, 0
-		}
-	}
-	m.lo, m.hi = lo, max(end, min(log.next, lo+8*uint64(p.d.opt.SpanBytes)))
-	// The next span begins with the block that doesn't end in this one, which has a buffer's bytes at most.
-	m.kept = max(lo, m.hi-min(m.hi, uint64(p.d.opt.BufferBytes)))
-	words := int((m.hi - m.lo + 63) / 64)
-	m.words = grow(m.words, words)[:words]
-	clear(m.words)
-	for i := range lists {
-		if lists[i].log != m.log {
-			continue
-		}
-		if err := p.markList(&lists[i], m); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// markList sets the bits of one list's numbers within the span.
-func (p *pass) markList(u *uniqueList, m *bitmap) error {
-	c, err := p.reader(u.part, uniqueKind, &p.listChunk)
-	if err != nil {
-		return err
-	}
-	r := &p.second
-	r.open(u.part, u.bucket, c)
-	r.c.off, r.seen, r.numbers = u.off, u.seen, true
-	defer func() { r.numbers = false }()
-	for {
-		ok, err := r.load()
-		if !ok || err != nil {
-			return err
-		}
-		for _, number := range r.keys {
-			if number >= m.hi {
-				return nil
-			}
-			if number >= m.lo {
-				i := number - m.lo
-				m.words[i/64] |= 1 << (i % 64)
-			}
-		}
-		if r.last < m.kept {
-			u.off, u.seen = r.at(), r.seen
-		}
-	}
 }
 
 // endLogged drops the logs and lists, whose files have been closed, when all has been streamed.

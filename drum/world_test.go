@@ -323,7 +323,7 @@ var kinds = map[string]Options{
 	"variable": {
 		Name: "variable", CompressAux: true, Apply: applyTest, ValueBytes: -1, MaxValueBytes: 300, OutBytes: 12,
 	},
-	"log": {Name: "log", Op: CheckUpdate, Aux: AuxLog, SpanBytes: 64, Codec: Rice, Workers: 3},
+	"log": {Name: "log", Op: CheckUpdate, Aux: AuxLog, SpanBytes: 64, LogBytes: 8192, Codec: Rice, Workers: 3},
 	"replace": {
 		Name: "replace", Apply: ApplyReplace, ValueBytes: -1, MaxValueBytes: 100, OutBytes: 100, Each: true,
 	},
