@@ -164,7 +164,7 @@ func TestScanEndsBehindReadErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rng := newRand(t)
 			opt := kinds[name]
-			opt.BufferBytes = 64 << 10
+			opt.BufferBytes, opt.LogBytes = 64<<10, 0
 			mem := disk.NewMem(rng.Uint64())
 			w := newWorld(t, mem, opt, 1)
 			must(t, w.open())
