@@ -23,6 +23,8 @@
 //     well, and unique tuples in order of arrival. They come out when all buckets have been merged.
 //   - Sorting is in place: 16 bytes a tuple, where the paper has H + P = 12 and must restore the order of
 //     arrival too.
+//   - Options.Workers buckets are merged at the same time, each in a round of its own; texts are coded outside of
+//     the log's lock and decoded ahead of the stream.
 //   - Bucket files are made when a buffer is full, and grow by extents. A small store merges from RAM.
 //
 // # Contract
@@ -38,14 +40,14 @@
 // # Concurrency
 //
 // Add may be called by many goroutines, also during a pass and from within Emit; a full buffer is written by
-// whoever fills it. One Pass runs at a time. The package owns no goroutines: reading, sorting and writing of
-// a round take turns.
+// whoever fills it. One Pass runs at a time; with Options.Workers above 1 it has so many goroutines, and one
+// more to read a text log, which end with it. Reading, sorting and writing of one round take turns.
 //
 // # Memory and disk
 //
-// Options.RAMBytes: 2kM + 2M for buffers (M only once touched), BucketBytes for the tuples of a round (with
-// text logs, or SpanBytes for the bitmap that follows them), ReadChunkBytes and the merge's own buffers; all
-// but the first only during a pass. Disk: the pending tuples, the cache twice, what is in buffers twice.
+// Options.RAMBytes: 2kM for buffers (M only once touched), and for each worker 2M, BucketBytes for the tuples of
+// a round (with text logs, or SpanBytes for the bitmap that follows them), ReadChunkBytes and the merge's own
+// buffers; all but the first only during a pass. Text logs take some LogBytes more. Disk: the pending tuples, the cache twice, what is in buffers twice.
 //
 // # Files
 //

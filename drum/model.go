@@ -92,6 +92,8 @@ type PlanInput struct {
 	RAMBytes, DiskBytes float64
 	// BufferBytes is M, default 256 KiB; ReadChunkBytes is delta, default 32 MiB, or what R allows.
 	BufferBytes, ReadChunkBytes float64
+	// Rounds is c, the buckets that are in RAM at once: Options.Workers; default 1, as in the paper.
+	Rounds float64
 }
 
 // Plan is a store's geometry.
@@ -117,7 +119,7 @@ func (p Plan) String() string {
 }
 
 // Plan finds the number of buckets and their size: the proof of Theorem 2. The number is the power of 2 next
-// to the theorem's that leaves room for r >= delta; delta shrinks where R < 2 delta (1 + P/H).
+// to the theorem's that leaves room for r >= delta; delta shrinks where R < 2 c delta (1 + P/H).
 func (in PlanInput) Plan() (Plan, error) {
 	l := &in.Load
 	for _, f := range []struct {
@@ -125,21 +127,21 @@ func (in PlanInput) Plan() (Plan, error) {
 		def float64
 	}{
 		{&l.KeyBytes, 8}, {&l.PointerBytes, 8}, {&l.URLBytes, 110},
-		{&in.BufferBytes, 256 << 10}, {&in.ReadChunkBytes, 32 << 20},
+		{&in.BufferBytes, 256 << 10}, {&in.ReadChunkBytes, 32 << 20}, {&in.Rounds, 1},
 	} {
 		if *f.at == 0 {
 			*f.at = f.def
 		}
 	}
-	m, ram, expand := in.BufferBytes, in.RAMBytes, (l.KeyBytes+l.PointerBytes)/l.KeyBytes
+	m, ram, expand := in.BufferBytes, in.RAMBytes, in.Rounds*(l.KeyBytes+l.PointerBytes)/l.KeyBytes
 	if ram < 8*m || m <= 0 || in.DiskBytes < 0 {
 		return Plan{}, fmt.Errorf("drum: plan: RAM of %.3g bytes: want at least %.3g, 8 buffers", ram, 8*m)
 	}
 	delta := min(in.ReadChunkBytes, ram/(2*expand))
-	// A = (H+P)D/(H+b); k is the smaller root of 2Mk² - Rk + A = 0, or R/4M where there is none.
+	// A = c(H+P)D/(H+b); k is the smaller root of 2Mk² - Rk + A = 0, or R/4M where there is none.
 	k := ram / (4 * m)
 	if in.DiskBytes > 0 {
-		a := (l.KeyBytes + l.PointerBytes) * in.DiskBytes / (l.KeyBytes + l.URLBytes)
+		a := in.Rounds * (l.KeyBytes + l.PointerBytes) * in.DiskBytes / (l.KeyBytes + l.URLBytes)
 		if root := ram*ram - 8*m*a; root >= 0 {
 			k = (ram - math.Sqrt(root)) / (4 * m)
 		}
@@ -151,8 +153,8 @@ func (in PlanInput) Plan() (Plan, error) {
 		p.Buckets /= 2
 	}
 	kk := float64(p.Buckets)
-	p.RoundBytes = ram - 2*m*kk
-	p.BucketBytes = p.RoundBytes / expand
+	p.RoundBytes = (ram - 2*m*kk) / in.Rounds
+	p.BucketBytes = p.RoundBytes * in.Rounds / expand
 	if p.BucketBytes <= 0 {
 		return Plan{}, errors.New("drum: plan: no RAM left for a bucket")
 	}

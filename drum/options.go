@@ -202,20 +202,20 @@ func (o Options) RAMBytes() int64 {
 	return buffers*m + logs*int64(o.LogBytes) + round + workers*(o.chunkBytes()+o.mergeBytes())
 }
 
-// chunkBytes is the read buffer: delta, or the largest block if that is larger.
+// chunkBytes is the read buffer: delta, and room for the largest block, of which a part has been read before.
 func (o *Options) chunkBytes() int64 {
 	block := o.BufferBytes
 	if o.logged() {
 		block = o.LogBytes
 	}
-	return max(int64(o.ReadChunkBytes), int64(block), o.maxCacheBlock())
+	return pageUp(int64(o.ReadChunkBytes) + max(int64(block), o.maxCacheBlock()))
 }
 
 // mergeBytes is what a merge needs besides: the write buffer, the present blocks of both parts, a run for
 // Apply.
 func (o *Options) mergeBytes() int64 {
 	run := int64(runItems) * (itemBytes + int64(o.OutBytes))
-	sum := int64(o.BufferBytes) + 3*o.maxCacheBlock() + run + 2*int64(o.MaxValueBytes)
+	sum := int64(o.BufferBytes) + 3*o.maxCacheBlock() + 2*pageBytes + run + 2*int64(o.MaxValueBytes)
 	if o.CompressAux {
 		sum += 3 * int64(o.BufferBytes) // packing, in two goroutines, and unpacking
 	}

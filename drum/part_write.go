@@ -26,7 +26,7 @@ type partWriter struct {
 	off    int64 // of buf
 	count  int64 // entries in finished blocks
 
-	buf     []byte // finished blocks not yet written; room for BufferBytes and a block
+	buf     []byte // finished blocks not yet written; room for BufferBytes, a page and a block
 	keys    []uint64
 	lengths []uint32
 	values  []byte
@@ -114,13 +114,15 @@ func (w *partWriter) endBlock() error {
 	return nil
 }
 
+// write writes the whole pages of the buffer.
 func (w *partWriter) write() error {
-	if _, err := w.pf.f.WriteAt(w.buf, w.off); err != nil {
+	n := len(w.buf) / pageBytes * pageBytes
+	if _, err := w.pf.f.WriteAt(w.buf[:n], w.off); err != nil {
 		return fmt.Errorf("drum: write %s: %w", w.pf.f.Name(), err)
 	}
-	w.d.counts.cacheWritten.add(len(w.buf))
-	w.off += int64(len(w.buf))
-	w.buf = w.buf[:0]
+	w.d.counts.cacheWritten.add(n)
+	w.off += int64(n)
+	w.buf = w.buf[:copy(w.buf, w.buf[n:])]
 	return nil
 }
 
@@ -132,13 +134,15 @@ func (w *partWriter) finish() (part, error) {
 	if w.count == 0 {
 		return part{}, nil
 	}
-	if len(w.buf) > 0 {
-		if err := w.write(); err != nil {
-			return part{}, err
-		}
+	size := w.off + int64(len(w.buf)) - w.start
+	end := pageUp(len(w.buf))
+	clear(w.buf[len(w.buf):end])
+	w.buf = w.buf[:end]
+	if err := w.write(); err != nil {
+		return part{}, err
 	}
-	w.pf.end = pageUp(w.off)
+	w.pf.end = w.off
 	return part{
-		gen: w.pf.cache.gen, dir: w.pf.cache.dir, off: w.start, size: w.off - w.start, keys: w.count,
+		gen: w.pf.cache.gen, dir: w.pf.cache.dir, off: w.start, size: size, keys: w.count,
 	}, nil
 }

@@ -81,7 +81,7 @@ func newPass(d *Drum) *pass {
 	}
 	p.w = partWriter{
 		d:    d,
-		buf:  disk.Alloc(o.BufferBytes + int(o.maxCacheBlock()))[:0],
+		buf:  disk.Alloc(pageUp(o.BufferBytes + pageBytes + int(o.maxCacheBlock())))[:0],
 		keys: allocate[uint64](blockKeys)[:0],
 	}
 	p.merge = merge{d: d, old: &p.old, w: &p.w, round: &p.round}

@@ -380,23 +380,30 @@ func (c *chunkReader) peek(n int) ([]byte, error) {
 		return nil, corrupt(c.f.Name(), c.off-int64(c.hi-c.lo), fmt.Sprintf("%d bytes", n),
 			fmt.Sprintf("%d bytes before the end", int64(c.hi-c.lo)+c.end-c.off))
 	}
-	if n > len(*c.buf) {
-		larger := disk.Alloc(pageUp(n))
-		copy(larger, (*c.buf)[c.lo:c.hi])
+	// Reads begin at whole pages, of the file and of memory, so that a file system can do without copies: the bytes
+	// at hand are put in front of the page, those of the page that are known are read again.
+	have, skew := c.hi-c.lo, int(c.off%pageBytes)
+	page := pageUp(max(0, have-skew))
+	lo := page + skew - have
+	if n > len(*c.buf)-lo {
+		larger := disk.Alloc(pageUp(lo + n))
+		copy(larger[lo:], (*c.buf)[c.lo:c.hi])
 		disk.Free(*c.buf)
 		*c.buf = larger
 	} else {
-		copy(*c.buf, (*c.buf)[c.lo:c.hi])
+		copy((*c.buf)[lo:], (*c.buf)[c.lo:c.hi])
 	}
-	c.lo, c.hi = 0, c.hi-c.lo
-	m := int(min(int64(len(*c.buf)-c.hi), c.end-c.off))
-	if err := disk.ReadFull(c.f, (*c.buf)[c.hi:c.hi+m], c.off); err != nil {
+	c.lo, c.hi = lo, lo+have
+	c.off -= int64(skew)
+	m := int(min(int64(len(*c.buf)-page), c.end-c.off))
+	if err := disk.ReadFull(c.f, (*c.buf)[page:page+m], c.off); err != nil {
+		c.off += int64(skew)
 		return nil, fmt.Errorf("drum: read %s: %w", c.f.Name(), err)
 	}
 	c.count.add(m)
 	c.off += int64(m)
-	c.hi += m
-	return (*c.buf)[:n], nil
+	c.hi = page + m
+	return (*c.buf)[c.lo : c.lo+n], nil
 }
 
 // skip passes n bytes that were peeked.

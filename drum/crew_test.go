@@ -1,0 +1,130 @@
+package drum
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"drumbeat/disk"
+)
+
+// TestWorkersGiveTheSameVerdicts: however many workers merge, and through whatever file system, each tuple gets the
+// verdict that one worker gives it, and unique texts come out in order of arrival.
+func TestWorkersGiveTheSameVerdicts(t *testing.T) {
+	verdicts := func(fsys disk.FS, dir string, workers int) []string {
+		var got []string
+		opt := small(kinds["log"])
+		opt.Workers, opt.Buckets, opt.LogBytes = workers, 16, 16<<10
+		opt.Set = disk.Set{FS: fsys, Paths: []string{dir}}
+		opt.Emit = func(rs []Result) error {
+			for i := range rs {
+				got = append(got, string(rs[i].Aux))
+			}
+			return nil
+		}
+		d, err := Open(opt, nil)
+		must(t, err)
+		defer d.Close()
+		for i := range 40_000 {
+			key := Key(uint64(i*i%17_011) * 0x9e3779b97f4a7c15)
+			must(t, d.Add([]Tuple{{Key: key, Op: CheckUpdate, Aux: fmt.Appendf(nil, "text %d", i)}}))
+			if i%15_000 == 0 {
+				_, err := d.Pass(context.Background(), true)
+				must(t, err)
+			}
+		}
+		_, err = d.Pass(context.Background(), true)
+		must(t, err)
+		return got
+	}
+	want := verdicts(disk.OS(), t.TempDir(), 1)
+	if len(want) == 0 || len(want) > 17_011 {
+		t.Fatalf("%d uniques", len(want))
+	}
+	for _, workers := range []int{2, 3, 8} {
+		for name, fsys := range map[string]disk.FS{"os": disk.OS(), "direct": disk.Direct()} {
+			if got := verdicts(fsys, t.TempDir(), workers); !slices.Equal(got, want) {
+				t.Errorf("%d workers, %s: got %d uniques, want the %d of one worker, in its order", workers, name, len(got), len(want))
+			}
+		}
+	}
+}
+
+// TestFullBuffersOfManyAdds: blocks of a text log that several Adds fill at the same time are written in the order of
+// their numbers, and every text belongs to its key.
+func TestFullBuffersOfManyAdds(t *testing.T) {
+	opt := small(kinds["log"])
+	opt.Set = disk.Set{FS: disk.OS(), Paths: []string{t.TempDir(), t.TempDir()}}
+	seen := map[string]int{}
+	opt.Emit = func(rs []Result) error {
+		for i := range rs {
+			seen[string(rs[i].Aux)]++
+		}
+		return nil
+	}
+	d, err := Open(opt, nil)
+	must(t, err)
+	defer d.Close()
+	const adders, each = 4, 5000
+	var wg sync.WaitGroup
+	for a := range adders {
+		wg.Go(func() {
+			for i := range each {
+				n := uint64(a*each+i+1) * 0x9e3779b97f4a7c15
+				if err := d.Add([]Tuple{{Key: Key(n), Op: CheckUpdate, Aux: fmt.Appendf(nil, "%x", n)}}); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	_, err = d.Pass(context.Background(), true)
+	must(t, err)
+	if len(seen) != adders*each {
+		t.Errorf("got %d texts, want %d", len(seen), adders*each)
+	}
+	for text, n := range seen {
+		if n != 1 {
+			t.Errorf("text %q came %d times", text, n)
+		}
+	}
+}
+
+// TestLogWriteFails: an Add whose block can't be written fails, and so do those that wait for their turn behind it.
+func TestLogWriteFails(t *testing.T) {
+	failing := disk.NewFault(disk.NewMem(1), func(op disk.Op, name string) error {
+		if op == disk.OpWrite {
+			return errNoSpace
+		}
+		return nil
+	})
+	opt := small(kinds["log"])
+	opt.Set = disk.Set{FS: failing, Paths: []string{"d0"}}
+	d, err := Open(opt, nil)
+	must(t, err)
+	defer d.Close()
+	errs := make([]error, 4)
+	var wg sync.WaitGroup
+	for a := range errs {
+		wg.Go(func() {
+			for i := range 10_000 {
+				ts := []Tuple{{Key: Key(uint64(a*10_000+i) * 0x9e3779b97f4a7c15), Op: CheckUpdate, Aux: []byte("some text")}}
+				if errs[a] = d.Add(ts); errs[a] != nil {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for a, err := range errs {
+		if err == nil {
+			t.Errorf("adder %d saw no error", a)
+		}
+	}
+	if _, err := d.Pass(context.Background(), true); err == nil {
+		t.Error("a pass after a failed write")
+	}
+}
