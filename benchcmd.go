@@ -19,6 +19,7 @@ type benchCmd struct {
 	Drum      benchDrumCmd      `cmd:"" help:"Measure check+update of links by DRUM, in the paper's form and in ours, and by other methods in the same RAM: speed, disk traffic beside the theorems, RAM, right answers."`
 	DrumChild benchDrumChildCmd `cmd:"" hidden:"" help:"One measurement of bench drum, in a process of its own."`
 
+	Star  benchStarCmd  `cmd:"" help:"Send links between PLDs and budget checks through STAR, evenly spread and skewed: rates, I/O, and whether every in-degree is exact."`
 	Beast benchBeastCmd `cmd:"" help:"Crawl a virtual web with BEAST and with the naive two queues: the disk rate that each needs against the size of the crawl, beside Theorems 6 and 7, and the CPU of a URL's way from STAR's check to its queue."`
 
 	Checkpoint benchCheckpointCmd `cmd:"" help:"Measure checkpoints of a store with full bucket buffers while tuples come in: how long nothing can be added, what is written, how long it takes."`

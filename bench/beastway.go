@@ -97,11 +97,12 @@ func measureWay(ctx context.Context, o *Beast, set disk.Set) (cost wayCost, err 
 		return cost, err
 	}
 	per := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / float64(n) }
-	cost.total = per(cpuNow()-cpu) - cost.source
+	end := cpuNow()
+	cost.total = per(end-cpu) - cost.source
 	cost.wall = per(time.Since(began))
 	cost.queue = per(w.emitted)
 	cost.place = w.placing()
-	cost.pass = per(cpuNow()-afterChecks) - cost.queue - cost.place*(1+float64(placeLoops)/float64(n))
+	cost.pass = per(end-afterChecks) - cost.queue - cost.place
 	if w.placed != n {
 		return cost, fmt.Errorf("bench: beast: %d of %d checks were answered", w.placed, n)
 	}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+
+	"drumbeat/bench"
+	"drumbeat/bench/report"
+)
+
+// benchStarCmd has the options of bench.Star. The paper's symbols are in brackets.
+type benchStarCmd struct {
+	Dir        []string `placeholder:"DIR" required:"" sep:"none" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
+	PLDs       *count   `name:"plds" placeholder:"N" help:"PLDs that are linked to (V). Default: 1e6, or 1e5 with --quick."`
+	Edges      *count   `placeholder:"N" help:"Pairs of PLDs that are linked, the giant's apart. Default: 5e6, or 5e5 with --quick."`
+	Unique     fraction `placeholder:"SHARE" default:"1/2" help:"Share of the links whose pair is new."`
+	Neighbours *count   `placeholder:"N" help:"In-neighbours of the giant. Default: 2e6, or 2e5 with --quick."`
+	Checks     *count   `placeholder:"N" help:"URLs that ask for a budget. Default: 4e6, or 4e5 with --quick."`
+	RAM        *size    `name:"ram" placeholder:"SIZE" help:"RAM of both drums together (R). Default: 16MiB, or 4MiB with --quick."`
+	Repeat     *count   `placeholder:"N" help:"How often each case is measured. Default: 3."`
+	Seed       count    `placeholder:"N" default:"1" help:"Seed of the random numbers."`
+	Quick      bool     `help:"End within 30 s: smaller sizes."`
+	benchOutput
+}
+
+// options is what the flags say.
+func (c *benchStarCmd) options() bench.Star {
+	s := bench.Star{Dirs: c.Dir, Unique: float64(c.Unique), Seed: uint64(c.Seed)}
+	if c.Quick {
+		s.PLDs, s.Edges, s.Neighbours, s.Checks, s.RAMBytes = 1e5, 5e5, 2e5, 4e5, 4<<20
+	}
+	set := func(to *int64, from *count) {
+		if from != nil {
+			*to = int64(*from)
+		}
+	}
+	set(&s.Edges, c.Edges)
+	set(&s.Neighbours, c.Neighbours)
+	set(&s.Checks, c.Checks)
+	if c.PLDs != nil {
+		s.PLDs = int(*c.PLDs)
+	}
+	if c.Repeat != nil {
+		s.Repeats = int(*c.Repeat)
+	}
+	if c.RAM != nil {
+		s.RAMBytes = int64(*c.RAM)
+	}
+	return s
+}
+
+// Run measures and prints.
+func (c *benchStarCmd) Run(a *app) error {
+	s := c.options()
+	if err := s.Validate(); err != nil {
+		return usageError{err}
+	}
+	return c.measure(a, func(ctx context.Context, progress func(string)) (*report.Report, error) {
+		s.Progress = progress
+		return bench.RunStar(ctx, s)
+	})
+}
