@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"runtime/debug"
-	"strconv"
-	"strings"
 	"time"
 
 	"drumbeat/bench/report"
@@ -198,11 +195,7 @@ func (r *starRun) measure(ctx context.Context, set disk.Set) (err error) {
 	if err := r.checked(ctx); err != nil {
 		return err
 	}
-	peak, err := peakRSS()
-	if err != nil {
-		return err
-	}
-	r.rss = peak - before
+	r.rss = peakRSS() - before
 	return r.verify(set)
 }
 
@@ -224,9 +217,9 @@ func (r *starRun) open(ctx context.Context, set disk.Set) (rss int64, err error)
 	if err := r.generate(ctx); err != nil {
 		return 0, err
 	}
-	if rss, err = resetPeak(); err != nil {
-		return 0, err
-	}
+	debug.FreeOSMemory()
+	resetPeakRSS()
+	rss = peakRSS()
 	r.star, err = star.Open(opt, nil)
 	return rss, err
 }
@@ -380,29 +373,4 @@ func (r *starRun) verify(set disk.Set) error {
 	})
 	r.wrongDegrees += missing
 	return err
-}
-
-// resetPeak gives unused memory back, sets the mark of the most RAM that this process has had to what it has now, and
-// returns that.
-func resetPeak() (int64, error) {
-	debug.FreeOSMemory()
-	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0o200); err != nil {
-		return 0, fmt.Errorf("reset peak of RAM: %w", err)
-	}
-	return peakRSS()
-}
-
-// peakRSS is the most RAM that this process has had since.
-func peakRSS() (int64, error) {
-	b, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return 0, err
-	}
-	_, rest, ok := strings.Cut(string(b), "VmHWM:")
-	if !ok {
-		return 0, errors.New("no VmHWM in /proc/self/status")
-	}
-	field, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
-	kb, err := strconv.ParseInt(field, 10, 64)
-	return kb << 10, err
 }
