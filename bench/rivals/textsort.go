@@ -82,32 +82,40 @@ func (s *textSort) quick(refs []textRef, depth int) {
 				i++
 			}
 		}
-		s.branch(refs[lo:hi], func(part []textRef) { s.equal(part, depth) })
+		s.branch(refs[lo:hi], depth, true)
 		// The smaller part first and the larger one in this frame, so the depth is the logarithm.
 		small, large := refs[:lo], refs[hi:]
 		if len(small) > len(large) {
 			small, large = large, small
 		}
-		s.branch(small, func(part []textRef) { s.quick(part, depth) })
+		s.branch(small, depth, false)
 		refs = large
 	}
 	s.insertion(refs, depth)
 }
 
-// branch sorts a part, in a goroutine of its own if it is large and a processor is free.
-func (s *textSort) branch(part []textRef, sort func([]textRef)) {
+// branch sorts a part whose caches are equal, or are not, in a goroutine of its own if it is large and a processor is free.
+func (s *textSort) branch(part []textRef, depth int, equal bool) {
 	if len(part) >= parallelTexts {
 		select {
 		case s.more <- struct{}{}:
 			s.wg.Go(func() {
-				sort(part)
+				s.part(part, depth, equal)
 				<-s.more
 			})
 			return
 		default:
 		}
 	}
-	sort(part)
+	s.part(part, depth, equal)
+}
+
+func (s *textSort) part(part []textRef, depth int, equal bool) {
+	if equal {
+		s.equal(part, depth)
+	} else {
+		s.quick(part, depth)
+	}
 }
 
 // equal sorts texts that have the same cache: those that end there by length and arrival, and the longer ones, which
