@@ -66,7 +66,7 @@ func (o Options) Cost(in CostInput) Cost {
 		// A bucket's list has the numbers of its new texts, in blocks like those of a part.
 		gap := k / float64(max(1, o.Set.Len())) / in.UniqueFraction
 		list := in.UniqueFraction * (riceBits(gap)/8 + cacheFrameBytes/min(blockKeys, max(1, fresh/k)))
-		c.CacheRead, c.CacheWritten = c.CacheRead+list, c.CacheWritten+list
+		c.CacheRead, c.CacheWritten = c.CacheRead+list, c.CacheWritten+list+k*pageBytes/2/t
 	}
 	c.CacheBytes = o.cacheBytes(in.Known + in.UniqueFraction*in.Tuples)
 	return c
@@ -80,7 +80,9 @@ func (o *Options) spilled(t, key, aux, ratio float64) (keys, texts float64) {
 	switch {
 	case o.logged():
 		dirs := float64(max(1, o.Set.Len()))
-		texts = dirs * o.packed(max(0, t/dirs), 0, aux, ratio)
+		log := *o
+		log.BufferBytes = o.LogBytes
+		texts = dirs * log.packed(max(0, t/dirs), 0, aux, ratio)
 	case o.CompressAux:
 		texts = k * o.packed(each, math.Sqrt(each), aux, ratio)
 	default:
@@ -100,7 +102,7 @@ func (o *Options) cachePasses(in *CostInput, t float64) (read, written float64) 
 		after := in.Known + in.UniqueFraction*min(in.Tuples, n+t)
 		read += o.cacheBytes(before)
 		if after > before {
-			written += o.cacheBytes(after)
+			written += o.cacheBytes(after) + float64(o.Buckets)*pageBytes/2 // whole pages
 			// What stands before a part's first new key is read again, to be copied: one piece, if it isn't nothing.
 			part := o.cacheBytes(before) / float64(o.Buckets)
 			again := float64(o.Buckets) * min(part, float64(max(o.maxCacheBlock(), int64(o.BufferBytes))))
