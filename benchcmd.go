@@ -22,6 +22,8 @@ type benchCmd struct {
 	Star  benchStarCmd  `cmd:"" help:"Send links between PLDs and budget checks through STAR, evenly spread and skewed: rates, I/O, and whether every in-degree is exact."`
 	Beast benchBeastCmd `cmd:"" help:"Crawl a virtual web with BEAST and with the naive two queues: the disk rate that each needs against the size of the crawl, beside Theorems 6 and 7, and the CPU of a URL's way from STAR's check to its queue."`
 
+	Queue benchQueueCmd `cmd:"" help:"Measure queues on disk: appending and reading, one queue and many, a calendar, beside the disk's own speed in the same run, and the bytes of a queued URL."`
+
 	Checkpoint benchCheckpointCmd `cmd:"" help:"Measure checkpoints of a store with full bucket buffers while tuples come in: how long nothing can be added, what is written, how long it takes."`
 }
 

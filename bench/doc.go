@@ -16,6 +16,10 @@
 // RunCheckpoint fills the bucket buffers of a store and measures checkpoints while tuples come in: how long
 // nothing can be added, and how much is written for how much that came in.
 //
+// RunQueue measures package queue: appending, reading and both at once beside the bare disk's speed in the same run; many
+// appenders, many queues and a calendar; bytes on disk of a queued URL. Every record read is compared with the one
+// appended.
+//
 // # Departures from the paper
 //
 // The paper takes W as the mean of the read and the write speed of its RAID. So do we, and print the mixed
