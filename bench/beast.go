@@ -36,6 +36,8 @@ type Beast struct {
 	PagesPerSecond float64
 	// Spam is the share of the links that lead to spammers, a hundredth of the PLDs, with the least budget.
 	Spam float64
+	// Compress lets STAR compress the URLs that wait for their checks.
+	Compress bool
 	// WayURLs go through the measurement of CPU, to WayPLDs PLDs. 0: 4 million, 1 million.
 	WayURLs int64
 	WayPLDs int

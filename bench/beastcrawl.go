@@ -112,7 +112,8 @@ func openBeastCrawl(ctx context.Context, o *Beast, set disk.Set, web *budgetWeb)
 	if c.beast, err = beast.Open(beast.Options{Set: on(c.queueMeter), BlockBytes: beastBlockBytes}, nil); err != nil {
 		return nil, err
 	}
-	d := drum.Options{Buckets: beastStarBuckets, BufferBytes: beastStarBufferBytes, BucketBytes: beastStarBucketBytes}
+	d := drum.Options{Buckets: beastStarBuckets, BufferBytes: beastStarBufferBytes, BucketBytes: beastStarBucketBytes,
+		CompressAux: o.Compress}
 	c.star, err = star.Open(star.Options{
 		Set: on(c.starMeter), Edges: d, Indegree: d, Budgets: starBudgets(o.Budget),
 		EdgeKey: func(from, to uint64) uint64 { return pldKey(uint32(from)) ^ pldKey(uint32(to))*3 },

@@ -75,7 +75,7 @@ func measureWay(ctx context.Context, o *Beast, set disk.Set) (cost wayCost, err 
 	for range wayPool {
 		w.pool = append(w.pool, w.web.append(nil))
 	}
-	if err := w.open(set); err != nil {
+	if err := w.open(o, set); err != nil {
 		return cost, err
 	}
 	defer func() { err = errors.Join(err, w.star.Close(), w.beast.Close()) }()
@@ -110,11 +110,11 @@ func measureWay(ctx context.Context, o *Beast, set disk.Set) (cost wayCost, err 
 }
 
 // open opens STAR, and BEAST with the horizon of a crawl that is under way.
-func (w *beastWay) open(set disk.Set) (err error) {
+func (w *beastWay) open(o *Beast, set disk.Set) (err error) {
 	if w.beast, err = openHorizon(set, wayQueues); err != nil {
 		return err
 	}
-	d := drum.Options{Buckets: wayBuckets, BucketBytes: wayBucketBytes}
+	d := drum.Options{Buckets: wayBuckets, BucketBytes: wayBucketBytes, CompressAux: o.Compress}
 	w.star, err = star.Open(star.Options{
 		Set: set, Edges: d, Indegree: d, Budgets: star.Budgets{QueuePages: star.Unscaled},
 		EdgeKey: func(from, to uint64) uint64 { return from ^ to*3 },

@@ -20,7 +20,7 @@ type Options struct {
 	Name string // prefix of the drums' names; default "pld"
 
 	// Edges and Indegree size the two drums: Buckets, BufferBytes, BucketBytes, ReadChunkBytes, DiskBytes and
-	// Reserve are used, the rest is set here.
+	// Reserve are used, of Edges also Workers, of Indegree also CompressAux; the rest is set here.
 	Edges, Indegree drum.Options
 	// Recent, if set, is a cache of recent edges, which are not put into the drum again: a drum.RAMCache of
 	// its own, empty at Open.
@@ -119,7 +119,7 @@ func (s *Star) edgesOptions() drum.Options {
 	e := s.opt.Edges
 	return drum.Options{
 		Set: s.opt.Set, Name: edgesName(s.opt.Name), Buckets: e.Buckets, BufferBytes: e.BufferBytes,
-		BucketBytes: e.BucketBytes, ReadChunkBytes: e.ReadChunkBytes, DiskBytes: e.DiskBytes,
+		BucketBytes: e.BucketBytes, ReadChunkBytes: e.ReadChunkBytes, DiskBytes: e.DiskBytes, Workers: e.Workers,
 		Reserve: e.Reserve, Op: drum.CheckUpdate, Codec: drum.Rice, Emit: s.emitEdges,
 		Wanted: func(r *drum.Result) bool { return r.New },
 	}
@@ -130,7 +130,7 @@ func (s *Star) indegreeOptions() drum.Options {
 	return drum.Options{
 		Set: s.opt.Set, Name: indegreeName(s.opt.Name), Buckets: d.Buckets, BufferBytes: d.BufferBytes,
 		BucketBytes: d.BucketBytes, ReadChunkBytes: d.ReadChunkBytes, DiskBytes: d.DiskBytes,
-		Reserve: d.Reserve, ValueBytes: RecordBytes, Each: true, Codec: drum.Rice, Apply: s.apply,
+		Reserve: d.Reserve, CompressAux: d.CompressAux, ValueBytes: RecordBytes, Each: true, Codec: drum.Rice, Apply: s.apply,
 		Emit: s.emitChecks, BeginRound: s.beginRound, EndRound: s.endRound,
 		Wanted: func(r *drum.Result) bool { return r.Op&drum.Check != 0 },
 	}
