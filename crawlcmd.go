@@ -108,7 +108,7 @@ func (c *crawlCmd) options() crawl.Options {
 		HostDelay: *c.HostDelay, HostDelayMin: *c.HostDelayMin, ServerDelay: c.ServerDelay, ServerDelayMin: *c.ServerDelayMin,
 		Budget: crawl.BudgetPolicy(c.Budget), BudgetDefault: uint32(c.BudgetDefault), BudgetMax: uint32(c.BudgetMax),
 		BudgetRanks: int(c.BudgetRanks), QueuesMax: int(c.QueuesMax),
-		DrumBufferBytes: int(orZero(c.DrumBuffer)), DrumChunkBytes: int(orZero(c.DrumChunk)), DrumBuckets: int(c.DrumBuckets),
+		DrumBufferBytes: int(orZero(c.DrumBuffer)), DrumChunkBytes: int(orZero(c.DrumChunk)), DrumBuckets: int(c.DrumBuckets), DrumWorkers: int(c.DrumWorkers),
 		DrumBucketBytes: int64(orZero(c.DrumBucket)), DrumDiskBytes: int64(orZero(c.DrumDisk)),
 		CacheRAMBytes: int64(orZero(c.CacheRAM)), CheckpointEvery: c.CheckpointEvery, Linger: c.Linger,
 		MaxPages: int64(c.MaxPages), MaxTime: c.MaxTime, MaxDepth: crawl.Unlimited,
@@ -117,6 +117,9 @@ func (c *crawlCmd) options() crawl.Options {
 	}
 	if c.MaxDepth != nil {
 		o.MaxDepth = int(*c.MaxDepth)
+	}
+	if c.DirectIO {
+		o.FS = disk.Direct()
 	}
 	if c.CacheRAM != nil && *c.CacheRAM == 0 {
 		o.CacheRAMBytes = crawl.Unlimited // its zero is the default

@@ -101,6 +101,8 @@ type resourceFlags struct {
 	DrumBuckets count  `group:"machine" placeholder:"N" default:"0" help:"URLseen buckets (k), a power of 2. 0: from --ram."`
 	DrumBucket  *size  `group:"machine" placeholder:"SIZE" help:"Most of a bucket that one merge reads (r). Default: from --ram."`
 	DrumDisk    *size  `group:"machine" placeholder:"SIZE" help:"Disk space for URLseen's buckets (D). Default: from --disk."`
+	DrumWorkers count  `group:"machine" placeholder:"N" default:"0" help:"URLseen buckets merged at once, if --ram suffices. 0: one more than CPUs, at most 8."`
+	DirectIO    bool   `group:"machine" name:"direct-io" help:"Read and write what merges move past the page cache (O_DIRECT), where the file system can: for crawls whose state is many times larger than RAM."`
 	CacheRAM    *size  `group:"machine" name:"cache-ram" placeholder:"SIZE" help:"RAM cache of recent URLs in front of URLseen (c). 0: none. Default: from --ram."`
 }
 

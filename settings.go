@@ -88,7 +88,7 @@ func (c *crawlCmd) checkNumbers() error {
 		least, most int64
 	}{{"budget-default", c.BudgetDefault, 1, math.MaxUint32}, {"budget-max", c.BudgetMax, int64(c.BudgetDefault), math.MaxUint32},
 		{"budget-ranks", c.BudgetRanks, 1, 1 << 24}, {"queues-max", c.QueuesMax, 1, 1 << 20}, {"retries", c.Retries, 0, 200},
-		{"drum-buckets", c.DrumBuckets, 0, 1 << 16}, {"dns-rate", c.DNSRate, 0, 1e7},
+		{"drum-buckets", c.DrumBuckets, 0, 1 << 16}, {"drum-workers", c.DrumWorkers, 0, 64}, {"dns-rate", c.DNSRate, 0, 1e7},
 		{"max-depth", orZero(c.MaxDepth), 0, math.MaxUint16 - 1}} {
 		if int64(n.v) < n.least || int64(n.v) > n.most {
 			return fmt.Errorf("--%s %d: must lie between %d and %d", n.flag, n.v, n.least, n.most)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"runtime"
 	"time"
 
 	"drumbeat/disk"
@@ -129,6 +130,9 @@ type Options struct {
 	DrumBucketBytes int64
 	DrumDiskBytes   int64
 	CacheRAMBytes   int64
+	// DrumWorkers is how many buckets of URLseen a pass merges at once, if RAM suffices; default one more than the CPUs
+	// that Go may use, 8 at most: one waits for the disk as a rule.
+	DrumWorkers     int
 	QueueBlockBytes int
 	WARCFileBytes   int64
 	WARCLevel       int
@@ -180,6 +184,7 @@ func (o *Options) defaults() {
 			*p = v
 		}
 	}
+	setInt(&o.DrumWorkers, min(maxWorkers, 1+runtime.GOMAXPROCS(0)))
 	if o.FS == nil {
 		o.FS = disk.OS()
 	}

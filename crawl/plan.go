@@ -7,6 +7,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"drumbeat/disk"
 	"drumbeat/drum"
 )
 
@@ -24,6 +25,9 @@ type DrumPlan struct {
 	BufferBytes int   // M
 	BucketBytes int64 // r
 	ChunkBytes  int   // Δ
+	Workers     int   // c, buckets merged at once; 0 means 1
+	LogBytes    int   // blocks of texts, 0 where there is no log
+	SpanBytes   int   // bitmap of the log's stream
 	RAMBytes    int64 // R: 2Mk + c·r + merge buffers
 }
 
@@ -113,34 +117,40 @@ func MakePlan(o *Options) (Plan, error) {
 
 // planSeen finds URLseen's geometry by Theorem 2, for RAM of ram bytes and the disk that its buckets may take.
 func (p *Plan) planSeen(o *Options, ram int64) error {
-	m := o.DrumBufferBytes
+	m, workers := o.DrumBufferBytes, o.DrumWorkers
 	if m == 0 {
 		m = bufferFor(ram)
 	}
-	in := drum.PlanInput{Load: planLoad, RAMBytes: float64(ram), DiskBytes: float64(p.URLSeenDiskBytes), BufferBytes: float64(m),
-		ReadChunkBytes: float64(o.DrumChunkBytes)}
-	dp, err := in.Plan()
+	for workers > 1 && ram/int64(workers) < workerRAM {
+		workers--
+	}
+	store := drum.Options{BufferBytes: m, LogBytes: max(m, min(seenLogBytes, int(ram/128)&^4095)), Workers: workers, Op: drum.CheckUpdate,
+		Codec: drum.Rice, Aux: drum.AuxLog, SpanBytes: int(min(32<<20, ram/4)), ReadChunkBytes: o.DrumChunkBytes, Set: disk.Set{Paths: o.Dirs}}
+	in := drum.PlanInput{Load: planLoad, RAMBytes: float64(ram), DiskBytes: float64(p.URLSeenDiskBytes)}
+	fit, dp, err := store.Fit(in)
 	if err != nil {
 		return fmt.Errorf("crawl: --ram %s is too little: %w", humanize.IBytes(uint64(p.RAMBytes)), err)
 	}
-	k, r := dp.Buckets, int64(dp.RoundBytes)
-	for total := int64(k) * r; r > maxRoundBytes; r = total / int64(k) {
-		k *= 2
-	}
 	if o.DrumBuckets != 0 {
-		k = o.DrumBuckets
+		fit.Buckets = o.DrumBuckets
 	}
 	if o.DrumBucketBytes != 0 {
-		r = o.DrumBucketBytes
+		fit.BucketBytes = o.DrumBucketBytes
 	}
 	p.Alpha = dp.Alpha
-	p.URLSeen = planDrum(nameURLSeen, ram, m, k, r, int(dp.ReadChunkBytes)&^4095)
+	p.URLSeen = DrumPlan{Name: nameURLSeen, Buckets: fit.Buckets, BufferBytes: m, BucketBytes: fit.BucketBytes, ChunkBytes: fit.ReadChunkBytes,
+		Workers: workers, LogBytes: fit.LogBytes, SpanBytes: fit.SpanBytes, RAMBytes: fit.RAMBytes()}
 	return nil
 }
 
-// maxRoundBytes bounds r. Theorem 2 wants few large buckets where RAM is plenty, which costs nothing on disk; but sorting many
-// gigabytes in one go would hold up what waits for the pass.
-const maxRoundBytes = 1 << 30
+const (
+	// workerRAM is the RAM that another worker of a pass is worth: its round, chunk and buffers.
+	workerRAM = 8 << 20
+	// maxWorkers: more don't make a pass faster, as disks and the stream of texts bind.
+	maxWorkers = 8
+	// seenLogBytes is the block of texts: larger ones compress hardly better.
+	seenLogBytes = 512 << 10
+)
 
 // planLoad is the load for which alpha is predicted before a crawl has shown its own: a billion pages with the paper's 59
 // links each, a ninth of them unique.
@@ -199,8 +209,8 @@ func (p *Plan) Lines() []string {
 		" %s URL cache, %s URLs in RAM, %s queues, rest of %s Go heap, of it %s for large bodies", b(p.RAMBytes), b(p.URLSeen.RAMBytes), b(p.Edges.RAMBytes),
 		b(p.Indegree.RAMBytes), b(p.RobotsCache.RAMBytes), b(p.RobotsRequested.RAMBytes), b(p.CacheBytes), b(p.PoliteBytes),
 		b(p.QueueBytes), b(p.HeapBytes), b(p.BodyBytes))}
-	lines = append(lines, fmt.Sprintf("URLseen: k=%d buckets, M=%s buffers, r=%s a bucket, D=%s; predicted alpha %.2f at 1e9 pages",
-		p.URLSeen.Buckets, b(int64(p.URLSeen.BufferBytes)), b(p.URLSeen.BucketBytes), b(p.URLSeenDiskBytes), p.Alpha),
+	lines = append(lines, fmt.Sprintf("URLseen: k=%d buckets, M=%s buffers, r=%s a bucket, %d at once, D=%s; predicted alpha %.2f at 1e9 pages",
+		p.URLSeen.Buckets, b(int64(p.URLSeen.BufferBytes)), b(p.URLSeen.BucketBytes), p.URLSeen.Workers, b(p.URLSeenDiskBytes), p.Alpha),
 		fmt.Sprintf("fetching rests while a disk has less than %s free", b(p.KeepFreeBytes)))
 	return lines
 }

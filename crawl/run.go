@@ -200,6 +200,7 @@ func (r *ring) openStores(m *manifest) error {
 	p := r.plan.URLSeen
 	r.urlSeen, err = drum.Open(drum.Options{Set: r.set, Name: nameURLSeen, Buckets: p.Buckets, BufferBytes: p.BufferBytes,
 		BucketBytes: p.BucketBytes, ReadChunkBytes: p.ChunkBytes, DiskBytes: r.plan.URLSeenDiskBytes, Op: drum.CheckUpdate,
+		Workers: p.Workers, LogBytes: p.LogBytes, SpanBytes: p.SpanBytes,
 		Codec: drum.Rice, Aux: drum.AuxLog, Reserve: r.reserve, Wanted: func(res *drum.Result) bool { return res.New }, Emit: r.emitUnique}, seen)
 	if err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 
 func (p *DrumPlan) options(reserve func(int64) error) drum.Options {
 	return drum.Options{Buckets: p.Buckets, BufferBytes: p.BufferBytes, BucketBytes: p.BucketBytes, ReadChunkBytes: p.ChunkBytes,
-		Reserve: reserve}
+		Workers: p.Workers, Reserve: reserve}
 }
 
 // starOptions wires STAR: edges and checks come from steps, places go to BEAST, which stands still during a round.
