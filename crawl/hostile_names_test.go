@@ -63,7 +63,7 @@ func crawlTraps(t *testing.T, tune func(*simweb.Options, *Options), scenarios ..
 			runtime.GC()
 			var m runtime.MemStats
 			runtime.ReadMemStats(&m)
-			run.heap, run.routines = max(run.heap, m.HeapAlloc-min(m.HeapAlloc, uint64(bytesIn(fs, "d0")+bytesIn(fs, "d1")))), max(run.routines, runtime.NumGoroutine())
+			run.heap, run.routines = max(run.heap, m.HeapAlloc-min(m.HeapAlloc, uint64(fs.HeldBytes()))), max(run.routines, runtime.NumGoroutine())
 		}
 		run.res = mustRun(t, t.Context(), opt)
 		if rep, err := Audit(fs, opt.Dirs); err != nil || !rep.Balanced() {
@@ -97,19 +97,6 @@ func crawlTraps(t *testing.T, tune func(*simweb.Options, *Options), scenarios ..
 		}
 	})
 	return run
-}
-
-// bytesIn is what a directory's files hold; on disk.Mem they lie on the heap.
-func bytesIn(fs disk.FS, dir string) (n int64) {
-	names, err := fs.List(dir)
-	if err != nil {
-		n, _ = fs.Size(dir)
-		return n
-	}
-	for _, name := range names {
-		n += bytesIn(fs, dir+"/"+name)
-	}
-	return n
 }
 
 // trapCase says how a trap's crawl must end: by itself, or by MaxTime; and which reasons are counted.

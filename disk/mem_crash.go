@@ -145,3 +145,38 @@ func (n *memNode) revive() (used int64) {
 	}
 	return used
 }
+
+// HeldBytes returns what the files take in RAM: also those without names whose removal a power cut could undo, and what
+// unsynced bytes would be again.
+func (m *Mem) HeldBytes() int64 {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	seen := map[*memNode]bool{}
+	blocks := 0
+	var visit func(n *memNode)
+	visit = func(n *memNode) {
+		if n == nil || seen[n] {
+			return
+		}
+		seen[n] = true
+		for _, names := range []map[string]*memNode{n.names, n.durable} {
+			for _, below := range names {
+				visit(below)
+			}
+		}
+		for _, b := range n.blocks {
+			blocks += min(1, len(b))
+		}
+		for _, b := range n.old {
+			blocks += min(1, len(b))
+		}
+	}
+	visit(m.root)
+	for n := range m.dirty {
+		visit(n)
+	}
+	for _, op := range m.pending {
+		visit(op.node)
+	}
+	return int64(blocks) * memBlockBytes
+}

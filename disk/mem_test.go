@@ -260,3 +260,31 @@ func TestMemMount(t *testing.T) {
 		t.Error("no crash of 50 lost anything of the other mount")
 	}
 }
+
+// TestHeldBytes: a removed file is held until its removal is durable.
+func TestHeldBytes(t *testing.T) {
+	m := NewMem(1)
+	f, err := m.Create("f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := func(blocks int64) {
+		t.Helper()
+		if got := m.HeldBytes(); got != blocks*memBlockBytes {
+			t.Errorf("got %d bytes, want %d blocks", got, blocks)
+		}
+	}
+	want(0)
+	if _, err := f.WriteAt(make([]byte, 3*memBlockBytes), 0); err != nil {
+		t.Fatal(err)
+	}
+	want(3)
+	if err := errors.Join(m.SyncFS("."), m.Remove("f")); err != nil {
+		t.Fatal(err)
+	}
+	want(3)
+	if err := errors.Join(f.Close(), m.SyncFS(".")); err != nil {
+		t.Fatal(err)
+	}
+	want(0)
+}
