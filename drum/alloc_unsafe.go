@@ -34,7 +34,7 @@ func free[T plain](s []T) {
 	disk.Free(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s[:cap(s)]))), n))
 }
 
-// atomicSets returns b, page aligned memory, as sets of a RAMCache.
-func atomicSets(b []byte) []slotSet {
-	return unsafe.Slice((*slotSet)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/(8*setSlots))
+// atomicNests returns b, page aligned memory, as nests of a RAMCache.
+func atomicNests(b []byte) []nest {
+	return unsafe.Slice((*nest)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/nestBytes)
 }

@@ -2,10 +2,10 @@
 
 #include "textflag.h"
 
-// func prefetchSets(sets []slotSet, keys []Key)
-TEXT ·prefetchSets(SB), NOSPLIT, $0-48
-	MOVQ sets_base+0(FP), DI
-	MOVQ sets_len+8(FP), BX
+// func prefetchNests(nests []nest, keys []Key)
+TEXT ·prefetchNests(SB), NOSPLIT, $0-48
+	MOVQ nests_base+0(FP), DI
+	MOVQ nests_len+8(FP), BX
 	MOVQ keys_base+24(FP), SI
 	MOVQ keys_len+32(FP), CX
 	TESTQ CX, CX
@@ -13,9 +13,15 @@ TEXT ·prefetchSets(SB), NOSPLIT, $0-48
 
 next:
 	MOVQ (SI), AX
-	MULQ BX // DX is the set's number, the high half of key times sets
-	SHLQ $6, DX
+	MOVQ AX, R8
+	MULQ BX // DX is the number of the first nest, the high half of key times nests
+	ANDQ $31, R8
+	ORQ  $1, R8
+	XORQ DX, R8 // R8 is that of the second
+	SHLQ $5, DX
+	SHLQ $5, R8
 	PREFETCHT0 (DI)(DX*1)
+	PREFETCHT0 (DI)(R8*1)
 	ADDQ $8, SI
 	DECQ CX
 	JNE  next

@@ -4,10 +4,11 @@ package drum
 
 import "math/bits"
 
-// prefetchSets loads from the sets of keys, so that they are in the CPU's cache when they are searched.
-func prefetchSets(sets []slotSet, keys []Key) {
+// prefetchNests loads from the nests of keys, so that they are in the CPU's cache when they are searched.
+func prefetchNests(nests []nest, keys []Key) {
 	for _, key := range keys {
-		i, _ := bits.Mul64(uint64(key), uint64(len(sets)))
-		_ = sets[i][0].Load()
+		i, _ := bits.Mul64(uint64(key), uint64(len(nests)))
+		_ = nests[i][0].Load()
+		_ = nests[i^(uint64(key)%regionNests|1)][0].Load()
 	}
 }

@@ -10,154 +10,154 @@ import (
 )
 
 // RAMCache remembers recent keys: the cache of section V in front of a Drum, which drops what was sent a
-// moment ago. It is set-associative: a key belongs to one set, a cache line of 8 keys, in which CLOCK chooses
-// what a new key replaces. 8 bytes an entry, off the Go heap. Forgetting a key, also the whole cache at a
-// restart, only means that the Drum sees it again; a hit is a proof, since whole keys are compared.
+// moment ago. 8 bytes an entry, off the Go heap. Forgetting a key, also the whole cache at a restart, only
+// means that the Drum sees it again; a hit is a proof, since whole keys are compared.
 //
-// Ours differs from the paper's CLOCK in two ways. The hand goes round in each set alone. And a key that was
-// met again is spared rounds times by the hand, not once: with 8 keys a set, one round is so short by chance
-// that links which come back after one host delay are lost, and 3 rounds win 1 to 3 points of hit rate
-// around tau_h l S entries and lose nothing elsewhere ("drumbeat bench cache" shows both).
+// A key may lie in either of two nests of 4 slots, half a cache line each, and takes the place of the key of
+// those 8 that was met longest ago. Time goes on by one with every eighth of the slots that is filled anew, so 5
+// bits tell it. A key that was not met again counts as a quarter older than it is: links that come once only
+// go sooner.
 //
-// Keys should be uniform. The leading bits choose the set, so a slot has room for flags: all keys of a set
-// lie within 2^64 / sets of each other, so that the low 58 bits tell them apart when there are 64 sets or
-// more.
+// The paper takes CLOCK, for its speed. CLOCK in sets of a cache line is as fast, but where a crawl needs its
+// cache, at about tau_h l S entries, it loses 6 points of hit rate against exact LRU: chance gives some sets
+// twice as many links as others. The choice of two nests evens that out ("drumbeat bench cache" shows all of
+// them): it loses 2 points at most there, and nothing beyond.
+//
+// Keys should be uniform. The first nest is chosen by the leading bits, the second lies in the same KiB by
+// the last bits. So a slot has room for flags: all keys of one first nest lie within 2^64 / nests of each
+// other, so that the low 57 bits tell them apart when there are 128 nests or more.
 //
 //	bits   meaning
-//	0-1    how often the hand will spare the key
-//	2      flips when the hand passes: the hand stands at the first slot where this differs from slot 0,
-//	       or at slot 0
-//	3      the slot is in use
-//	4-5    0
-//	6-63   low bits of the key
+//	0-4    when the key was met last, modulo 32
+//	5      the slot is in use
+//	6      it is in the key's second nest
+//	7-63   low bits of the key
 //
 // No locks: all changes are compare-and-swap of one slot. Two callers that bring the same new key at once may
 // both put it in, which costs a slot and is harmless.
 type RAMCache struct {
-	mem  []byte
-	sets []slotSet
+	mem    []byte
+	nests  []nest
+	filled atomic.Uint64 // slots, since the cache was empty; counted when a batch ends
+	eighth uint64        // of the slots
 }
 
-// slotSet is a cache line.
-type slotSet [setSlots]atomic.Uint64
+// nest is half a cache line; the word is cuckoo hashing's, as buckets are something else here.
+type nest [nestSlots]atomic.Uint64
 
 const (
-	setSlots = 8
-	minSets  = 64
+	nestSlots = 4
+	nestBytes = 8 * nestSlots
+	// Both nests of a key are among regionNests, a KiB, so that the second costs no TLB miss.
+	regionNests = 32
+	minNests    = 128
 
-	rounds    = 3
-	slotTurn  = 1 << 2
-	slotUsed  = 1 << 3
-	slotFlags = 6 // bits below the key
+	slotTime   = 1<<5 - 1
+	slotUsed   = 1 << 5
+	slotSecond = 1 << 6
+	slotFlags  = 7 // bits below the key
+
+	// A key that was not met again is taken for unmetAge older than it is.
+	unmetAge = 2
 )
 
-// NewRAMCache returns an empty cache of bytes bytes, rounded down to whole sets of 64 but at least 4 KiB. The
-// RAM is taken as it is touched.
+// NewRAMCache returns an empty cache of bytes bytes, rounded down to whole KiB but at least 4 KiB. The RAM is
+// taken as it is touched.
 func NewRAMCache(bytes int64) *RAMCache {
-	c := &RAMCache{mem: disk.Alloc(int(max(minSets, bytes/(8*setSlots)) * 8 * setSlots))}
+	n := max(minNests, bytes/nestBytes&^(regionNests-1))
+	c := &RAMCache{mem: disk.Alloc(int(n * nestBytes)), eighth: uint64(n * nestSlots / 8)}
 	_ = unix.Madvise(c.mem, unix.MADV_HUGEPAGE) // a hint; without it each probe also misses the TLB
-	c.sets = atomicSets(c.mem)
+	c.nests = atomicNests(c.mem)
 	return c
 }
 
 // Close frees the memory; no other call may be running.
 func (c *RAMCache) Close() {
 	disk.Free(c.mem)
-	c.mem, c.sets = nil, nil
+	c.mem, c.nests = nil, nil
 }
 
 // Entries returns the number of keys that the cache has room for.
-func (c *RAMCache) Entries() int64 { return int64(len(c.sets)) * setSlots }
+func (c *RAMCache) Entries() int64 { return int64(len(c.nests)) * nestSlots }
 
 // TestAndSet tells whether key is among the recent ones, and makes it so. Safe for concurrent use: of several
 // calls that bring in a new key at least one gets false.
-func (c *RAMCache) TestAndSet(key Key) bool { return c.sets[c.set(key)].testAndSet(key) }
+func (c *RAMCache) TestAndSet(key Key) bool {
+	if c.testAndSet(key, c.now()) {
+		return true
+	}
+	c.filled.Add(1)
+	return false
+}
 
-// TestAndSetBatch does TestAndSet for all keys in order; seen[i] is the answer about keys[i]. Several
-// times as fast as single calls when the cache is larger than the CPU's: while some sets are searched, the next
-// are fetched.
+// TestAndSetBatch does TestAndSet for all keys in order; seen[i] is the answer about keys[i]. Several times
+// as fast as single calls when the cache is larger than the CPU's: while some nests are searched, the next
+// are fetched. The time stands still during a batch: one longer than an eighth of the entries makes its keys
+// alike in age.
 func (c *RAMCache) TestAndSetBatch(keys []Key, seen []bool) {
-	// About as many lines as a core fetches at once: 8 to 24 do as well, within what a run differs from the next.
-	const ahead = 16
-	_ = seen[:len(keys)]
-	prefetchSets(c.sets, keys[:min(ahead, len(keys))])
+	const ahead = 8 // of two lines each: about as many as a core fetches at once
+	seen = seen[:len(keys)]
+	now, fresh := c.now(), uint64(0)
+	prefetchNests(c.nests, keys[:min(ahead, len(keys))])
 	for len(keys) > 0 {
 		n := min(ahead, len(keys))
-		prefetchSets(c.sets, keys[n:min(n+ahead, len(keys))])
+		prefetchNests(c.nests, keys[n:min(n+ahead, len(keys))])
 		for i, key := range keys[:n] {
-			seen[i] = c.sets[c.set(key)].testAndSet(key)
+			hit := c.testAndSet(key, now)
+			if seen[i] = hit; !hit {
+				fresh++
+			}
 		}
 		keys, seen = keys[n:], seen[n:]
 	}
+	c.filled.Add(fresh)
 }
 
-// set returns the number of the set that key belongs to.
-func (c *RAMCache) set(key Key) uint64 {
-	hi, _ := bits.Mul64(uint64(key), uint64(len(c.sets)))
-	return hi
-}
+// now is the time. It begins where a new key counts as younger than an empty slot, whose time is 0.
+func (c *RAMCache) now() uint64 { return c.filled.Load()/c.eighth + unmetAge + 1 }
 
-func (s *slotSet) testAndSet(key Key) bool {
+// testAndSet leaves it to the caller to count what was filled. Which nest and which slot are hard to foretell, so
+// nothing branches on them.
+func (c *RAMCache) testAndSet(key Key, now uint64) bool {
+	i, _ := bits.Mul64(uint64(key), uint64(len(c.nests)))
+	other := uint64(key)%regionNests | 1
 	want := uint64(key)<<slotFlags | slotUsed
 	for {
-		if found := s.find(want); found == 0 {
-			if s.insert(want) {
-				return false
+		a, b := &c.nests[i], &c.nests[i^other]
+		a0, a1, a2, a3 := a[0].Load(), a[1].Load(), a[2].Load(), a[3].Load()
+		b0, b1, b2, b3 := b[0].Load(), b[1].Load(), b[2].Load(), b[3].Load()
+		found := same(a0, want) | same(a1, want)<<1 | same(a2, want)<<2 | same(a3, want)<<3 |
+			same(b0, want|slotSecond)<<4 | same(b1, want|slotSecond)<<5 |
+			same(b2, want|slotSecond)<<6 | same(b3, want|slotSecond)<<7
+		if found != 0 {
+			at := uint64(bits.TrailingZeros64(found))
+			slot := &c.nests[i^other&-(at/nestSlots)][at%nestSlots]
+			v := slot.Load()
+			if same(v, want|at/nestSlots*slotSecond) == 0 {
+				continue // somebody else has replaced it since
 			}
-		} else if s.renew(bits.TrailingZeros64(found), want) {
+			if (v^now)&slotTime != 0 {
+				slot.CompareAndSwap(v, v&^slotTime|now&slotTime) // lost only to another hit or a replacement
+			}
 			return true
 		}
+		at := older(older(older(age(a0, now), age(a1, now)+1), older(age(a2, now)+2, age(a3, now)+3)),
+			older(older(age(b0, now)+4, age(b1, now)+5), older(age(b2, now)+6, age(b3, now)+7))) % (2 * nestSlots)
+		slot := &c.nests[i^other&-(at/nestSlots)][at%nestSlots]
+		if slot.CompareAndSwap(slot.Load(), want|at/nestSlots*slotSecond|(now-unmetAge)&slotTime) {
+			return false
+		}
 	}
-}
-
-// find returns bit i for slot i that holds a key. Without branches, since whether it is found, and where, is hard
-// to foretell.
-func (s *slotSet) find(want uint64) uint64 {
-	return same(s[0].Load(), want) | same(s[1].Load(), want)<<1 | same(s[2].Load(), want)<<2 |
-		same(s[3].Load(), want)<<3 | same(s[4].Load(), want)<<4 | same(s[5].Load(), want)<<5 |
-		same(s[6].Load(), want)<<6 | same(s[7].Load(), want)<<7
 }
 
 // same is 1 if a slot in use has the key of want, and else 0.
-func same(v, want uint64) uint64 { return ((v^want)>>3 - 1) >> 63 }
+func same(v, want uint64) uint64 { return ((v^want)>>5 - 1) >> 63 }
 
-// renew makes the hand spare slot i, which had the key; false means that it has it no more.
-func (s *slotSet) renew(i int, want uint64) bool {
-	slot := &s[i%setSlots]
-	v := slot.Load()
-	if same(v, want) == 0 {
-		return false
-	}
-	if v&rounds != rounds {
-		slot.CompareAndSwap(v, v|rounds) // lost only to another hit or a replacement
-	}
-	return true
-}
+// age is 8 times how long ago the key of a slot was met.
+func age(v, now uint64) uint64 { return (now - v) % (slotTime + 1) << 3 }
 
-// hand returns the number of the slot where the hand stands.
-func (s *slotSet) hand() int {
-	const turn = slotTurn
-	first := s[0].Load()
-	differ := (s[1].Load()^first)&turn>>1 | (s[2].Load()^first)&turn | (s[3].Load()^first)&turn<<1 |
-		(s[4].Load()^first)&turn<<2 | (s[5].Load()^first)&turn<<3 | (s[6].Load()^first)&turn<<4 |
-		(s[7].Load()^first)&turn<<5
-	return bits.TrailingZeros64(differ|1<<setSlots) % setSlots
-}
-
-// insert puts a key in the place of the first one that the hand doesn't spare; false means that somebody else
-// changed the set meanwhile.
-func (s *slotSet) insert(want uint64) bool {
-	hand := s.hand()
-	for range rounds*setSlots + 1 {
-		slot := &s[hand%setSlots]
-		v := slot.Load()
-		if v&rounds == 0 {
-			return slot.CompareAndSwap(v, want|^v&slotTurn)
-		}
-		if !slot.CompareAndSwap(v, (v-1)^slotTurn) {
-			return false
-		}
-		hand++
-	}
-	return false
+// older is the larger number of the two, both below 2^63.
+func older(a, b uint64) uint64 {
+	d := a - b
+	return a - d&uint64(int64(d)>>63)
 }

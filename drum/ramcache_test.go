@@ -12,67 +12,84 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clockSet is the reference: one set of a RAMCache.
-type clockSet struct {
-	keys  []Key
-	spare []int
-	hand  int
+// cacheModel is the reference: what RAMCache promises, by maps and time that doesn't wrap.
+type cacheModel struct {
+	nests  uint64
+	slots  [][]modelSlot // of each nest
+	filled uint64
 }
 
-func (s *clockSet) testAndSet(key Key) bool {
-	for i, k := range s.keys {
-		if k == key {
-			s.spare[i] = 3
-			return true
+type modelSlot struct {
+	key  Key
+	used bool
+	time int64
+}
+
+func newCacheModel(c *RAMCache) *cacheModel {
+	m := &cacheModel{nests: uint64(c.Entries() / 4)}
+	m.slots = make([][]modelSlot, m.nests)
+	for i := range m.slots {
+		m.slots[i] = make([]modelSlot, 4)
+	}
+	return m
+}
+
+func (m *cacheModel) now() int64 { return int64(m.filled/(m.nests/2)) + 3 }
+
+// testAndSet also tells the age of what it replaced, for tests to see that 5 bits are enough.
+func (m *cacheModel) testAndSet(key Key, now int64) (hit bool, age int64) {
+	first, _ := bits.Mul64(uint64(key), m.nests)
+	var oldest *modelSlot
+	for _, n := range []uint64{first, first ^ (uint64(key)&31 | 1)} {
+		for i := range m.slots[n] {
+			s := &m.slots[n][i]
+			if s.used && s.key == key {
+				s.time = now
+				return true, 0
+			}
+			// Of those that are alike in age the last one goes.
+			if oldest == nil || s.time <= oldest.time {
+				oldest = s
+			}
 		}
 	}
-	if len(s.keys) < setSlots {
-		s.keys, s.spare = append(s.keys, key), append(s.spare, 0)
-		return false
-	}
-	for s.spare[s.hand] > 0 {
-		s.spare[s.hand]--
-		s.hand = (s.hand + 1) % setSlots
-	}
-	s.keys[s.hand] = key
-	s.hand = (s.hand + 1) % setSlots
-	return false
+	age = now - oldest.time
+	*oldest = modelSlot{key, true, now - 2}
+	m.filled++
+	return false, age
 }
 
 func TestRAMCacheModel(t *testing.T) {
 	rng := newRand(t)
-	c := NewRAMCache(100 * 64)
+	c := NewRAMCache(200*32 + 1023)
 	defer c.Close()
-	if c.Entries() != 800 {
-		t.Fatalf("got room for %d keys, want 800", c.Entries())
+	if c.Entries() != 896 {
+		t.Fatalf("got room for %d keys, want 896", c.Entries())
 	}
-	model := map[uint64]*clockSet{}
-	hits := 0
+	m := newCacheModel(c)
+	hits, ages := 0, int64(0)
 	for range 200000 {
 		key := Key(rng.Uint64N(3000) * rng.Uint64N(3) * 0x9e3779b97f4a7c15) // 0 among them
-		i, _ := bits.Mul64(uint64(key), 100)
-		if model[i] == nil {
-			model[i] = &clockSet{}
-		}
-		got, want := c.TestAndSet(key), model[i].testAndSet(key)
+		got := c.TestAndSet(key)
+		want, age := m.testAndSet(key, m.now())
 		if got != want {
 			t.Fatalf("key %x: got %v, want %v", key, got, want)
 		}
-		if got {
+		if ages = max(ages, age); got {
 			hits++
 		}
 	}
-	if hits < 1000 {
-		t.Errorf("got %d hits", hits)
+	if hits < 1000 || ages >= 32 {
+		t.Errorf("got %d hits, and a key of age %d", hits, ages)
 	}
 }
 
 // TestRAMCacheProof: a hit is a proof that the key came before, also among keys that differ in a single bit and so share
-// their set or all bits that the set keeps of them.
+// their nests or all bits that a slot keeps of them.
 func TestRAMCacheProof(t *testing.T) {
 	rng := newRand(t)
-	for _, sets := range []int64{64, 65, 100, 1 << 10, 12345} {
-		c := NewRAMCache(sets * 64)
+	for _, kib := range []int64{4, 5, 7, 64, 333} {
+		c := NewRAMCache(kib << 10)
 		came, hits := map[Key]bool{}, 0
 		base := make([]Key, 40)
 		for i := range base {
@@ -85,14 +102,14 @@ func TestRAMCacheProof(t *testing.T) {
 				key ^= 1 << rng.IntN(64)
 			}
 			if hit := c.TestAndSet(key); hit && !came[key] {
-				t.Fatalf("%d sets: key %x is said to be among %d keys that came, and isn't", sets, key, len(came))
+				t.Fatalf("%d KiB: key %x is said to be among %d keys that came, and isn't", kib, key, len(came))
 			} else if hit {
 				hits++
 			}
 			came[key] = true
 		}
 		if hits < 1000 {
-			t.Errorf("%d sets: got %d hits", sets, hits)
+			t.Errorf("%d KiB: got %d hits", kib, hits)
 		}
 		c.Close()
 	}
@@ -102,12 +119,12 @@ func TestRAMCacheProof(t *testing.T) {
 func TestRAMCachePrefetch(t *testing.T) {
 	c := NewRAMCache(100 * 64)
 	defer c.Close()
-	prefetchSets(c.sets, nil)
-	prefetchSets(c.sets, []Key{0, 1, 1<<64 - 1, 1 << 63})
-	for i := range c.sets {
-		for j := range c.sets[i] {
-			if v := c.sets[i][j].Load(); v != 0 {
-				t.Fatalf("set %d slot %d: got %x", i, j, v)
+	prefetchNests(c.nests, nil)
+	prefetchNests(c.nests, []Key{0, 1, 1<<64 - 1, 1 << 63})
+	for i := range c.nests {
+		for j := range c.nests[i] {
+			if v := c.nests[i][j].Load(); v != 0 {
+				t.Fatalf("nest %d slot %d: got %x", i, j, v)
 			}
 		}
 	}
@@ -139,22 +156,23 @@ func TestRAMCacheConcurrent(t *testing.T) {
 	}
 }
 
-// Whether keys come one by one or in batches makes no difference.
+// A batch is as its keys one by one, but that the time stands still.
 func TestRAMCacheBatch(t *testing.T) {
 	rng := newRand(t)
-	a, b := NewRAMCache(4096), NewRAMCache(4096)
-	defer a.Close()
-	defer b.Close()
-	keys, seen := make([]Key, 50), make([]bool, 50)
+	c := NewRAMCache(4096)
+	defer c.Close()
+	m := newCacheModel(c)
+	keys, seen := make([]Key, 200), make([]bool, 200)
 	for range 500 {
 		n := rng.IntN(len(keys) + 1)
 		for i := range keys[:n] {
 			keys[i] = Key(rng.Uint64N(900) * 0x9e3779b97f4a7c15)
 		}
-		a.TestAndSetBatch(keys[:n], seen)
+		c.TestAndSetBatch(keys[:n], seen)
+		now := m.now()
 		for i, key := range keys[:n] {
-			if got := b.TestAndSet(key); got != seen[i] {
-				t.Fatalf("key %x: got %v, in a batch %v", key, got, seen[i])
+			if want, _ := m.testAndSet(key, now); want != seen[i] {
+				t.Fatalf("key %x: got %v, want %v", key, seen[i], want)
 			}
 		}
 	}
