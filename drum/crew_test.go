@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"drumbeat/disk"
 )
@@ -127,4 +130,43 @@ func TestLogWriteFails(t *testing.T) {
 	if _, err := d.Pass(context.Background(), true); err == nil {
 		t.Error("a pass after a failed write")
 	}
+}
+
+// TestPassKeepsDirectoriesBusy: with two workers a pass reads the buckets of two directories at the same time: each
+// directory's first read of keys ends only when the other's has begun.
+func TestPassKeepsDirectoriesBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var began [2]chan struct{}
+		var once [2]sync.Once
+		for i := range began {
+			began[i] = make(chan struct{})
+		}
+		var passing atomic.Bool
+		fsys := disk.NewFault(disk.NewMem(1), func(op disk.Op, name string) error {
+			if op != disk.OpRead || !passing.Load() || !strings.Contains(name, "keys-") {
+				return nil
+			}
+			dir := 0
+			if strings.HasPrefix(name, "d1") {
+				dir = 1
+			}
+			once[dir].Do(func() { close(began[dir]) })
+			<-began[1-dir] // a pass that takes turns never gets beyond this: the bubble is deadlocked
+			return nil
+		})
+		opt := small(kinds["seen"])
+		opt.Buckets, opt.Workers, opt.Set = 8, 2, disk.Set{FS: fsys, Paths: []string{"d0", "d1"}}
+		d, err := Open(opt, nil)
+		must(t, err)
+		defer d.Close()
+		for i := range 8000 {
+			must(t, d.Add([]Tuple{{Key: Key(uint64(i) * 0x9e3779b97f4a7c15), Op: CheckUpdate}}))
+		}
+		passing.Store(true)
+		_, err = d.Pass(context.Background(), true)
+		must(t, err)
+		if d.Keys() != 8000 {
+			t.Errorf("got %d keys", d.Keys())
+		}
+	})
 }
