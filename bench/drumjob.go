@@ -59,6 +59,8 @@ type DrumRun struct {
 	ReadBytes, WrittenBytes, QueueBytes int64
 	// TextWritten is what was written for text while links waited, KeysWritten for keys.
 	TextWritten, KeysWritten int64
+	// FileRead and FileWritten are the I/O of the file of known keys, DRUM's cache.
+	FileRead, FileWritten int64
 	Allocs                   int64
 
 	// Known is U, the keys known before; Keys after, in CacheBytes on disk.

@@ -97,6 +97,9 @@ func (r *drumRun) makeRound() {
 	if now.Batch > 0 {
 		n = min(n, max(32, int(now.Batch)/200/r.job.Adders))
 	}
+	if r.job.Passes > 0 {
+		n = 1 // a bucket that gets more than it has room for takes a second round, and its part is merged twice
+	}
 	r.perBatch = min(n, linkBatch)
 	r.round = make([][]links.Batch, r.job.Adders)
 	for i := range r.round {

@@ -266,6 +266,7 @@ func (s *drumStore) report(r *DrumRun) {
 	st := s.d.Stats()
 	r.Keys, r.CacheBytes, r.Passes, r.Merged = st.Keys, st.LiveBytes, st.Passes-s.loaded.Passes, st.Merged-s.loaded.Merged
 	r.TextWritten, r.KeysWritten = st.AuxWritten, st.KeysWritten
+	r.FileRead, r.FileWritten = st.CacheRead-s.loaded.CacheRead, st.CacheWritten-s.loaded.CacheWritten
 	r.Buckets, r.RoundBytes, r.BufferBytes = s.opt.Buckets, s.opt.BucketBytes, int64(s.opt.BufferBytes)
 	r.Batch = float64(r.Buckets) * float64(r.RoundBytes/s.opt.TupleBytes(0))
 	r.KeyBytes, r.PlannedRAM = 8, s.planned
@@ -319,7 +320,15 @@ func (s *rivalStore) load(ctx context.Context, src *drumSource) error {
 	if s.job.Stream.Known == 0 || src.file != nil {
 		return nil
 	}
-	defer func() { s.loaded = s.s.Stats() }()
+	if err := s.loadAll(ctx, src); err != nil {
+		return err
+	}
+	err := s.s.Flush(ctx) // what is loaded is on the disk before the clock runs
+	s.loaded = s.s.Stats()
+	return err
+}
+
+func (s *rivalStore) loadAll(ctx context.Context, src *drumSource) error {
 	texts, ok := s.s.(rivals.TextLoader)
 	if !ok {
 		return s.job.Stream.KnownKeys(s.job.loadChunk(), func(keys []uint64) error {

@@ -8,8 +8,11 @@ import (
 // sorting many gigabytes in one go would hold up what waits for the pass.
 const maxFitRound = 1 << 30
 
+// bucketSlack is how much larger than its share of D a bucket may become: one that is full begins a pass.
+const bucketSlack = 1.125
+
 // Fit returns o with Buckets and BucketBytes such that RAMBytes is at most in.RAMBytes and the buckets hold as much as
-// possible, in.DiskBytes at most if that is set: section IV.D with all the RAM of this implementation counted, its
+// possible, in.DiskBytes at most if that is set (DiskBytes is set to it): section IV.D with all the RAM of this implementation counted, its
 // workers and chunks too, where Plan knows of 2kM + r alone. As in the theorem the number of buckets is the least that
 // does it; BucketBytes, if set, is the most for r: rounds that fit the CPU's caches are sorted faster. BufferBytes 0 means the paper's M, or less where that would leave fewer than 64 buckets. in.BufferBytes and
 // in.ReadChunkBytes aren't looked at; in.Load is what Plan.Alpha is for, its URLBytes and KeyBytes are those on disk.
@@ -36,7 +39,9 @@ func (o Options) Fit(in PlanInput) (Options, Plan, error) {
 		}
 		holds := float64(k) * float64(try.BucketBytes) * perRAM
 		if d := in.DiskBytes; d > 0 && holds >= d {
-			try.BucketBytes = max(pageBytes, int64(d/perRAM/float64(k))&^(pageBytes-1))
+			// Buckets don't fill evenly: room to spare lets the disk be the limit, not the fullest bucket.
+			share := int64(d/perRAM/float64(k)*bucketSlack) &^ (pageBytes - 1)
+			try.BucketBytes = min(try.BucketBytes, max(pageBytes, share))
 			best, most = try, d
 			break
 		}
@@ -47,7 +52,9 @@ func (o Options) Fit(in PlanInput) (Options, Plan, error) {
 	if most == 0 {
 		return o, Plan{}, fmt.Errorf("drum: plan: RAM of %.3g bytes is too little for buffers of %d", in.RAMBytes, o.BufferBytes)
 	}
+	best.DiskBytes = int64(in.DiskBytes)
 	k, r := float64(best.Buckets), float64(best.BucketBytes)/float64(o.TupleBytes(0))*l.KeyBytes
+	r = min(r, most/(l.KeyBytes+l.URLBytes)*l.KeyBytes/k)
 	p := Plan{
 		Buckets: best.Buckets, ExactBuckets: k, BucketBytes: r, RoundBytes: float64(best.BucketBytes),
 		BufferBytes: float64(o.BufferBytes), ReadChunkBytes: float64(best.ReadChunkBytes), DiskBytes: most,
