@@ -41,3 +41,36 @@ func TestFit(t *testing.T) {
 		t.Error("got no error for 1000 bytes")
 	}
 }
+
+// TestFirstBlockReadOnce: a merge whose first change is within the first block of a part reads the part once, as the
+// theorem has it.
+func TestFirstBlockReadOnce(t *testing.T) {
+	set := disk.Set{FS: disk.NewMem(1), Paths: []string{"/a"}}
+	d, err := Open(Options{Set: set, Name: "x", Op: CheckUpdate, Codec: Raw, Buckets: 1}, nil)
+	must(t, err)
+	defer d.Close()
+	must(t, d.Fill(func(add func(Key, []byte) error) error {
+		for i := range 4 * blockKeys {
+			if err := add(Key(2*i+100), nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	before := d.Stats()
+	for _, key := range []Key{1, 2*1000 + 101} { // before all, and within the first block
+		must(t, d.Add([]Tuple{{Key: key, Op: CheckUpdate}}))
+		part := d.Stats().LiveBytes
+		if _, err := d.Pass(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+		after := d.Stats()
+		if read := after.CacheRead - before.CacheRead; read > part {
+			t.Errorf("key %d: read %d bytes of a part of %d", key, read, part)
+		}
+		before = after
+	}
+	if n := d.Keys(); n != 4*blockKeys+2 {
+		t.Errorf("got %d keys", n)
+	}
+}

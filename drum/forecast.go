@@ -103,10 +103,11 @@ func (o *Options) cachePasses(in *CostInput, t float64) (read, written float64) 
 		read += o.cacheBytes(before)
 		if after > before {
 			written += o.cacheBytes(after) + float64(o.Buckets)*pageBytes/2 // whole pages
-			// What stands before a part's first new key is read again, to be copied: one piece, if it isn't nothing.
+			// What stands before a part's first new key is read again, to be copied, if that isn't in the first block.
 			part := o.cacheBytes(before) / float64(o.Buckets)
 			again := float64(o.Buckets) * min(part, float64(max(o.maxCacheBlock(), int64(o.BufferBytes))))
-			read += again * before / after
+			first := min(1, blockKeys*float64(o.Buckets)/max(1, before))
+			read += again * math.Pow(1-first, (after-before)/float64(o.Buckets))
 		}
 	}
 	scale := passes / steps / in.Tuples

@@ -105,6 +105,12 @@ func (m *merge) startWriting() error {
 	if err := m.begin(); err != nil || m.passed == 0 {
 		return err
 	}
+	if n := m.old.pos; int64(n) == m.passed { // all within the first block, which is in RAM: the rule where much is new
+		m.old.pos = 0
+		err := m.w.addFrom(m.old, n)
+		m.old.pos = n
+		return err
+	}
 	r, err := m.reread()
 	if err != nil {
 		return err
