@@ -96,7 +96,7 @@ type theoremPoint struct {
 const (
 	theoremRAM       = 1 << 20
 	theoremBuffer    = 8 << 10
-	theoremDisk      = 16e6
+	theoremDisk      = 4e6
 	theoremMostKnown = 16e6
 )
 

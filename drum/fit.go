@@ -12,9 +12,10 @@ const maxFitRound = 1 << 30
 const bucketSlack = 1.125
 
 // Fit returns o with Buckets and BucketBytes such that RAMBytes is at most in.RAMBytes and the buckets hold as much as
-// possible, in.DiskBytes at most if that is set (DiskBytes is set to it): section IV.D with all the RAM of this implementation counted, its
-// workers and chunks too, where Plan knows of 2kM + r alone. As in the theorem the number of buckets is the least that
-// does it; BucketBytes, if set, is the most for r: rounds that fit the CPU's caches are sorted faster. BufferBytes 0 means the paper's M, or less where that would leave fewer than 64 buckets. in.BufferBytes and
+// possible, in.DiskBytes at most if that is set, which is then DiskBytes: section IV.D with all the RAM of this
+// implementation counted, its workers and chunks too, where Plan knows of 2kM + r alone. As in the theorem the number of
+// buckets is the least that does it. BucketBytes, if set, is the most for r: rounds that fit the CPU's caches are sorted
+// faster. BufferBytes 0 means the paper's M, or less where that would leave fewer than 64 buckets. in.BufferBytes and
 // in.ReadChunkBytes aren't looked at; in.Load is what Plan.Alpha is for, its URLBytes and KeyBytes are those on disk.
 func (o Options) Fit(in PlanInput) (Options, Plan, error) {
 	l := &in.Load
