@@ -61,7 +61,7 @@ type DrumRun struct {
 	TextWritten, KeysWritten int64
 	// FileRead and FileWritten are the I/O of the file of known keys, DRUM's cache.
 	FileRead, FileWritten int64
-	Allocs                   int64
+	Allocs                int64
 
 	// Known is U, the keys known before; Keys after, in CacheBytes on disk.
 	Known, Keys, CacheBytes int64

@@ -268,7 +268,7 @@ func (s *drumStore) report(r *DrumRun) {
 	r.TextWritten, r.KeysWritten = st.AuxWritten, st.KeysWritten
 	r.FileRead, r.FileWritten = st.CacheRead-s.loaded.CacheRead, st.CacheWritten-s.loaded.CacheWritten
 	r.Buckets, r.RoundBytes, r.BufferBytes = s.opt.Buckets, s.opt.BucketBytes, int64(s.opt.BufferBytes)
-	r.Batch = float64(r.Buckets) * float64(r.RoundBytes/s.opt.TupleBytes(0))
+	r.Batch = float64(r.Buckets) * float64(s.opt.FullTuples())
 	r.KeyBytes, r.PlannedRAM = 8, s.planned
 	r.PeakDisk = max(r.PeakDisk, st.IntakeBytes+st.SealedBytes+st.LiveBytes+st.DeadBytes+st.DoomedBytes)
 	r.Misses, r.MissBytes = 0, 0

@@ -96,7 +96,7 @@ type theoremPoint struct {
 const (
 	theoremRAM       = 1 << 20
 	theoremBuffer    = 8 << 10
-	theoremDisk      = 4e6
+	theoremDisk      = 2e6
 	theoremMostKnown = 16e6
 )
 
@@ -134,7 +134,7 @@ func (b *drumBench) meanBatch(job *drumJob) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	m := float64(o.Buckets) * float64(o.BucketBytes/o.TupleBytes(0))
+	m := float64(o.Buckets) * float64(o.FullTuples())
 	if d := float64(job.DiskBytes) / (meanURL + 8); job.DiskBytes > 0 {
 		m = min(m, d)
 	}

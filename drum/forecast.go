@@ -135,7 +135,7 @@ func (o *Options) keyBytes() float64 {
 // fullTuples is how many tuples there are when the largest of k buckets is full: the expected maximum of k
 // Poisson numbers is the mean and some standard deviations.
 func (o *Options) fullTuples() float64 {
-	most, k := float64(o.BucketBytes/o.TupleBytes(0)), float64(o.Buckets)
+	most, k := float64(o.FullTuples()), float64(o.Buckets)
 	if k < 2 {
 		return most
 	}

@@ -96,7 +96,7 @@ func (d *Drum) append(b *bucket, t *Tuple) (int, error) {
 // charge counts the RAM that a new tuple will take in a round.
 func (d *Drum) charge(b *bucket, in *input, cost int64) {
 	in.cost += cost
-	if in.cost >= d.opt.BucketBytes && !b.full {
+	if in.cost >= d.opt.fullBytes() && !b.full {
 		b.full = true
 		d.full.Add(1)
 	}

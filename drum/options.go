@@ -36,8 +36,8 @@ type Options struct {
 	// BufferBytes is M, the size of each of the 2k intake buffers, a multiple of 4096; default 256 KiB. Keys
 	// with values, and aux, must fit into one.
 	BufferBytes int
-	// BucketBytes is r, the RAM that the tuples of one round take (TupleBytes each), and what makes a bucket
-	// full; default 64 MiB.
+	// BucketBytes is r, the RAM that the tuples of one round take (TupleBytes each); a bucket is full when it has a
+	// 32nd less; default 64 MiB.
 	BucketBytes int64
 	// ReadChunkBytes is delta, the size of reads; default a quarter of BucketBytes between 64 KiB and 32 MiB.
 	ReadChunkBytes int
@@ -184,6 +184,18 @@ func (o *Options) TupleBytes(n int) int64 {
 		}
 	}
 	return sum
+}
+
+// fullBytes is what makes a bucket full: a 32nd less than a round takes, so that the tuples which come in until the merge
+// begins don't need another round, in which the whole part is read and written again.
+func (o *Options) fullBytes() int64 {
+	return max(1, o.BucketBytes-o.BucketBytes/32-valueOffsetBytes)
+}
+
+// FullTuples returns how many tuples without values make a bucket full: r in tuples.
+func (o Options) FullTuples() int64 {
+	_ = o.complete()
+	return (o.fullBytes() + o.TupleBytes(0) - 1) / o.TupleBytes(0)
 }
 
 // RAMBytes returns what a Drum of these options takes at most outside the Go heap: 2k buffers of M for intake

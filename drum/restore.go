@@ -126,7 +126,7 @@ func (d *Drum) restoreInputs(st *State, want map[string]int64) error {
 			d.sealed.Add(1)
 		} else {
 			b.open = in
-			if in.cost >= d.opt.BucketBytes {
+			if in.cost >= d.opt.fullBytes() {
 				b.full = true
 				d.full.Add(1)
 			}
