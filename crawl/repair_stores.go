@@ -1,0 +1,232 @@
+package crawl
+
+import (
+	"slices"
+
+	"drumbeat/disk"
+	"drumbeat/drum"
+	"drumbeat/robots"
+	"drumbeat/star"
+	"drumbeat/weburl"
+)
+
+// remakeDrum makes a store of what can be read of one: its entries and tuples as far as the functions say yes. With none
+// of them they are all left out.
+func (w *repair) remakeDrum(opt drum.Options, old *drum.State, entry func(drum.Key, []byte) bool,
+	tuple func(drum.Tuple) bool) (*drum.State, error) {
+	name := opt.Name
+	d, err := w.newDrum(opt, old)
+	if err != nil {
+		return nil, err
+	}
+	if entry != nil {
+		cache := drum.State{V: old.V, Buckets: old.Buckets, ValueBytes: old.ValueBytes, Op: old.Op, Gen: old.Gen, Parts: old.Parts,
+			Aux: old.Aux}
+		if err := d.Fill(func(add func(drum.Key, []byte) error) error {
+			_, err := drum.ScanState(w.r.set, name, &cache, drum.Scan{Damaged: ignore, Entry: func(key drum.Key, value []byte) error {
+				if !entry(key, value) {
+					return nil
+				}
+				return add(key, value)
+			}})
+			return err
+		}); err != nil {
+			return nil, err
+		}
+	}
+	waiting := *old
+	waiting.Parts = nil
+	if _, err := drum.ScanState(w.r.set, name, &waiting, drum.Scan{Damaged: ignore, Tuple: func(t drum.Tuple) error {
+		if !tuple(t) {
+			return nil
+		}
+		return d.Add([]drum.Tuple{t})
+	}}); err != nil {
+		return nil, err
+	}
+	return w.saveDrum(d)
+}
+
+// newDrum opens a store in the shadow directories with the buckets of the old one.
+func (w *repair) newDrum(opt drum.Options, old *drum.State) (*drum.Drum, error) {
+	w.replace(opt.Name)
+	opt.Set, opt.Buckets, opt.ValueBytes, opt.Op, opt.Aux = w.shadow, old.Buckets, old.ValueBytes, old.Op, old.Aux
+	least := int64(opt.MaxValueBytes) + 4096
+	opt.BufferBytes = (int(min(max(w.opt.RAMBytes/int64(4*old.Buckets), least), 256<<10)) + 4095) &^ 4095
+	return drum.Open(opt, nil)
+}
+
+func (w *repair) saveDrum(d *drum.Drum) (*drum.State, error) {
+	d.Pause()
+	f := d.Freeze()
+	d.Resume()
+	st, err := f.Save(w.tails)
+	if err != nil {
+		return nil, err
+	}
+	return st, d.Close()
+}
+
+// remakeSeen makes URLseen of the keys of all URLs that are in a place or have ended, and gives it all texts again that it
+// had not emitted.
+func (w *repair) remakeSeen() error {
+	if !w.rebuild[nameURLSeen] {
+		return nil
+	}
+	return remakePart(w, nameURLSeen, func(old, next *drum.State) error {
+		d, err := w.newDrum(drum.Options{Name: nameURLSeen, Codec: drum.Rice}, old)
+		if err != nil {
+			return err
+		}
+		w.begin(nameURLSeen)
+		if err := d.Fill(func(add func(drum.Key, []byte) error) error {
+			return w.eachKey(func(key uint64, entries []taggedKey, seen bool) error {
+				if !w.known && seen && len(entries) == 0 || anywhere(entries) {
+					w.newSeen.Add(key)
+					return add(drum.Key(key), nil)
+				}
+				return nil
+			})
+		}); err != nil {
+			return err
+		}
+		waiting := *old
+		waiting.Parts = nil
+		if _, err := drum.ScanState(w.r.set, nameURLSeen, &waiting, drum.Scan{Damaged: ignore, Text: func(aux []byte, unique bool) error {
+			var rec weburl.Record
+			if rec.Decode(aux) != nil {
+				return nil
+			}
+			w.out.Again++
+			return d.Add([]drum.Tuple{{Key: drum.Key(w.r.hasher.URLKey(rec.URL)), Op: drum.CheckUpdate, Aux: aux}})
+		}}); err != nil {
+			return err
+		}
+		st, err := w.saveDrum(d)
+		if err == nil {
+			*next = *st
+		}
+		w.files[PlaceUnstreamed] = weburl.Sum{}
+		return err
+	})
+}
+
+// anywhere tells whether a URL is in a place, but for that of the texts that URLseen gets again, or has ended.
+func anywhere(entries []taggedKey) bool {
+	return slices.ContainsFunc(entries, func(e taggedKey) bool { return e.tag != uint8(PlaceUnstreamed) })
+}
+
+func (w *repair) remakeStar() error {
+	edges, indegree := star.Stores(nameStar)
+	if !w.rebuild[edges] && !w.rebuild[indegree] && !w.rebuild[nameStar] {
+		return nil
+	}
+	return remakePart(w, nameStar, func(old, next *star.State) error {
+		if w.rebuild[edges] {
+			st, err := w.remakeDrum(drum.Options{Name: edges, Codec: drum.Rice}, old.Edges,
+				func(drum.Key, []byte) bool { return true }, func(t drum.Tuple) bool { return len(t.Aux) == 8 })
+			if err != nil {
+				return err
+			}
+			next.Edges = st
+		}
+		if w.rebuild[indegree] {
+			next.Checks = 0
+			st, err := w.remakeDrum(drum.Options{Name: indegree, Codec: drum.Rice, Each: true}, old.Indegree,
+				func(drum.Key, []byte) bool { return true }, func(t drum.Tuple) bool {
+					if t.Op&drum.Check == 0 {
+						return true
+					}
+					if !w.keep(PlaceStar, t.Aux) {
+						return false
+					}
+					next.Checks++
+					return true
+				})
+			if err != nil {
+				return err
+			}
+			next.Indegree = st
+		}
+		if !w.rebuild[nameStar] {
+			return nil
+		}
+		ranking, err := star.MakeRanking(w.r.set, nameStar, old, repairRanks)
+		if err != nil {
+			return err
+		}
+		next.Ranking, err = w.tails.Write(0, ranking)
+		return err
+	})
+}
+
+// repairRanks is the default of Options.BudgetRanks, and the one below.
+const repairRanks = 10_001
+
+func (w *repair) remakeRobots() error {
+	if w.rebuild[nameRobotsCache] {
+		err := remakePart(w, nameRobotsCache, func(old, next *drum.State) error {
+			st, err := w.remakeDrum(drum.Options{Name: nameRobotsCache, MaxValueBytes: maxRobotsValue, Each: true}, old,
+				func(_ drum.Key, value []byte) bool {
+					var h robots.HostData
+					return h.Decode(value) == nil
+				},
+				func(t drum.Tuple) bool {
+					if t.Op == drum.Check {
+						return w.keep(PlaceRobotsCheck, t.Value)
+					}
+					_, err := decodeUpdate(t.Value)
+					return err == nil
+				})
+			if err == nil {
+				*next = *st
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if !w.rebuild[nameRobotsRequested] {
+		return nil
+	}
+	return remakePart(w, nameRobotsRequested, func(old, next *drum.State) error {
+		st, err := w.remakeDrum(drum.Options{Name: nameRobotsRequested, Each: true}, old, nil,
+			func(t drum.Tuple) bool { return validJob(t.Aux) })
+		if err == nil {
+			*next = *st
+		}
+		return err
+	})
+}
+
+// remakeRAM copies the manifest's own strings.
+func (w *repair) remakeRAM() error {
+	ram, err := disk.ReadTail(w.r.set, w.m.RAM)
+	if err != nil {
+		ram = nil
+	}
+	var kept [][]byte
+	if err := eachRecord("URLs in RAM", ram, func(rec []byte) error {
+		if w.keep(PlaceRAM, rec) {
+			kept = append(kept, rec)
+		}
+		return nil
+	}); err != nil {
+		kept = nil
+	}
+	if w.next.RAM, err = w.tails.Write(0, dumpRecords(kept)); err != nil {
+		return err
+	}
+	for _, s := range []struct {
+		name string
+		ref  *disk.Ref
+	}{{nameJobs, &w.next.Jobs}, {nameDelays, &w.next.Delays}, {nameSketches, &w.next.Sketches}} {
+		if w.rebuild[s.name] {
+			*s.ref = disk.Ref{}
+		} else if *s.ref, err = w.copyRef(*s.ref); err != nil {
+			return err
+		}
+	}
+	return nil
+}
