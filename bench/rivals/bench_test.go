@@ -3,6 +3,7 @@ package rivals
 import (
 	"context"
 	"encoding/binary"
+	"flag"
 	"fmt"
 	"testing"
 
@@ -62,11 +63,16 @@ func (w *webBench) batch(next int) (links []Link, after int) {
 	return w.links, next
 }
 
+var (
+	keysFlag = flag.Int("keys", 1e6, "known keys in BenchmarkAdd")
+	ramFlag  = flag.Int64("ram", 16<<20, "RAM of a store in BenchmarkAdd")
+)
+
 // BenchmarkAdd: one in 9 links is new. ns/op is that of a link, generating it included: see method=none.
 func BenchmarkAdd(b *testing.B) {
-	for _, keys := range []int{1e5, 1e6} {
+	for _, keys := range []int{*keysFlag / 10, *keysFlag} {
 		for _, name := range append([]string{"none"}, Names()...) {
-			ram := int64(16 << 20)
+			ram := *ramFlag
 			if name == RAM {
 				ram *= 8 // it must hold all
 			}

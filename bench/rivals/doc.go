@@ -8,6 +8,7 @@
 //   - polybot: equation (2). The text of a batch is in RAM, sorted, and merged with the sorted text of all URLs, from which
 //     common prefixes are removed.
 //   - pebble: an LSM store of today. A Get for each link and a Set where there was nothing.
+//   - pebble-seek: the same store with larger sorted batches and the seeks of an iterator in place of Gets.
 //   - bloom: a Bloom filter that fills the RAM. It is fast, and loses URLs.
 //   - ram: the keys in a hash table, as a floor for what RAM alone costs.
 //
@@ -28,8 +29,8 @@
 // Polybot: a sorted array of 16 bytes a URL takes the place of a tree, whose nodes the paper counts with 4P, and each text
 // has its key and length in front, 12 bytes. bq is what the corpus gives.
 //
-// Pebble: no log, no syncs, no compression of the keys, which are random; the answers of a batch are looked up by as many
-// goroutines as there are processors.
+// Pebble: no log, no syncs, no compression of the keys, which are random. Links wait for a batch that is sorted, and is
+// answered by as many goroutines as there are processors.
 //
 // # Contract
 //

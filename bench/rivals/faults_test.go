@@ -124,7 +124,7 @@ func TestCancel(t *testing.T) {
 // TestFaults: one failing operation of the disk, whichever it is, gives an error, and no verdict is wrong.
 func TestFaults(t *testing.T) {
 	ops := []disk.Op{disk.OpCreate, disk.OpRead, disk.OpWrite, disk.OpRemove, disk.OpClose}
-	for _, name := range []string{MercatorA, MercatorB, Polybot, Pebble} {
+	for _, name := range []string{MercatorA, MercatorB, Polybot, Pebble, PebbleSeek} {
 		rng := newRand(t)
 		for _, op := range ops {
 			failed := 0

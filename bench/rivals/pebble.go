@@ -1,6 +1,7 @@
 package rivals
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -21,6 +22,9 @@ import (
 //
 // R is divided: a sixteenth for the waiting links, one for what compactions and open tables need, the rest is Pebble's block
 // cache, which memtables, up to three of a sixteenth of R, are taken off.
+//
+// PebbleSeek is what somebody would write who knows DRUM: a quarter of R for the batch, and for each part of it one iterator
+// that seeks from key to key in ascending order in place of Gets. At 1e7 keys and 64 MiB it takes half of the CPU time.
 type pebbleStore struct {
 	base
 	fs    *pebbleFS
@@ -39,7 +43,9 @@ type pebbleStore struct {
 
 // pebbleWorker answers a range of the sorted batch.
 type pebbleWorker struct {
+	db    *pebble.DB
 	key   [8]byte
+	seeks *pebble.Iterator // nil: Get
 	batch *pebble.Batch
 	err   error
 }
@@ -56,10 +62,15 @@ const (
 func openPebble(b base) (Store, error) {
 	r := b.o.RAMBytes
 	s := &pebbleStore{base: b, fs: &pebbleFS{fs: b.o.FS}, workers: make([]pebbleWorker, runtime.GOMAXPROCS(0))}
-	n := r / 16 / (pairBytes + meanTextBytes)
+	seek := b.name == PebbleSeek
+	share := r / 16
+	if seek {
+		share = r / 4
+	}
+	n := share / (pairBytes + meanTextBytes)
 	s.batch, s.arena = make([]pair, 0, n), make([]byte, 0, max(2*MaxTextBytes, n*meanTextBytes))
-	s.cache = pebble.NewCache(r - 2*(r/16))
-	s.opts = pebbleOptions(r, s.fs, s.cache)
+	s.cache = pebble.NewCache(r - share - r/16)
+	s.opts = pebbleOptions(r, s.fs, s.cache, seek)
 	s.stats.RAMBytes = r
 	db, err := pebble.Open(b.o.Dir, s.opts)
 	if err = errors.Join(err, s.fs.failure()); err != nil {
@@ -70,12 +81,15 @@ func openPebble(b base) (Store, error) {
 		return nil, fmt.Errorf("rivals: open %s: %w", s.name, err)
 	}
 	s.db = db
+	for i := range s.workers {
+		s.workers[i].db = db
+	}
 	return s, nil
 }
 
 // pebbleOptions are settings for filling a store fast with small random keys. Where Pebble's own default isn't taken the
 // reason is given.
-func pebbleOptions(r int64, fs *pebbleFS, cache *pebble.Cache) *pebble.Options {
+func pebbleOptions(r int64, fs *pebbleFS, cache *pebble.Cache, seek bool) *pebble.Options {
 	o := &pebble.Options{
 		FS:                 fs,
 		Cache:              cache,
@@ -98,7 +112,10 @@ func pebbleOptions(r int64, fs *pebbleFS, cache *pebble.Cache) *pebble.Options {
 		o.TargetFileSizes[i] = min(int64(2<<20)<<i, tableBytes)
 	}
 	for i := range o.Levels {
-		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+		o.Levels[i].FilterPolicy = pebble.NoFilterPolicy
+		if !seek { // seeks don't ask filters
+			o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+		}
 		o.Levels[i].Compression = func() *sstable.CompressionProfile { return sstable.NoCompression }
 	}
 	o.EventListener = &pebble.EventListener{
@@ -224,7 +241,7 @@ func (s *pebbleStore) check(ctx context.Context) error {
 		}
 		part := rest[:n]
 		rest = rest[n:]
-		wg.Go(func() { s.workers[i].check(ctx, s.db, part) })
+		wg.Go(func() { s.workers[i].check(ctx, part, s.name == PebbleSeek) })
 	}
 	wg.Wait()
 	errs := []error{s.fs.failure()}
@@ -249,11 +266,21 @@ func (s *pebbleStore) check(ctx context.Context) error {
 	return s.putOut(true)
 }
 
-// check gets each key of a sorted part, and sets those that aren't there.
-func (w *pebbleWorker) check(ctx context.Context, db *pebble.DB, ps []pair) {
+// check looks for each key of a sorted part, and sets those that aren't there. The keys of a part are its own, so no
+// other worker sets one meanwhile.
+func (w *pebbleWorker) check(ctx context.Context, ps []pair, seek bool) {
 	w.err = nil
 	if w.batch == nil {
-		w.batch = db.NewBatch()
+		w.batch = w.db.NewBatch()
+	}
+	if seek {
+		if w.seeks, w.err = w.db.NewIter(nil); w.err != nil {
+			return
+		}
+		defer func() {
+			w.err = errors.Join(w.err, w.seeks.Close())
+			w.seeks = nil
+		}()
 	}
 	for i := range ps {
 		if i%4096 == 0 && ctx.Err() != nil {
@@ -264,10 +291,8 @@ func (w *pebbleWorker) check(ctx context.Context, db *pebble.DB, ps []pair) {
 			continue
 		}
 		binary.BigEndian.PutUint64(w.key[:], ps[i].key)
-		_, closer, err := db.Get(w.key[:])
-		if err == nil {
-			err = closer.Close()
-		} else if errors.Is(err, pebble.ErrNotFound) {
+		known, err := w.known()
+		if err == nil && !known {
 			ps[i].tag |= tagFresh
 			err = w.batch.Set(w.key[:], nil, nil)
 		}
@@ -280,6 +305,24 @@ func (w *pebbleWorker) check(ctx context.Context, db *pebble.DB, ps []pair) {
 		w.err = w.batch.Commit(pebble.NoSync)
 	}
 	w.batch.Reset()
+}
+
+// known looks for the key.
+func (w *pebbleWorker) known() (bool, error) {
+	if w.seeks != nil {
+		if w.seeks.SeekGE(w.key[:]) {
+			return bytes.Equal(w.seeks.Key(), w.key[:]), nil
+		}
+		return false, w.seeks.Error()
+	}
+	_, closer, err := w.db.Get(w.key[:])
+	if errors.Is(err, pebble.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, closer.Close()
 }
 
 // Stats implements Store.

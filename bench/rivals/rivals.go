@@ -10,12 +10,13 @@ import (
 
 // The methods.
 const (
-	MercatorA = "mercator-a"
-	MercatorB = "mercator-b"
-	Polybot   = "polybot"
-	Pebble    = "pebble"
-	Bloom     = "bloom"
-	RAM       = "ram"
+	MercatorA  = "mercator-a"
+	MercatorB  = "mercator-b"
+	Polybot    = "polybot"
+	Pebble     = "pebble"
+	PebbleSeek = "pebble-seek"
+	Bloom      = "bloom"
+	RAM        = "ram"
 )
 
 // ErrFull is wrapped by the error of a store that has no room for another key in its RAM: that of RAM alone.
@@ -97,7 +98,7 @@ type Stats struct {
 }
 
 // Names returns the names of the methods, in the paper's order.
-func Names() []string { return []string{MercatorA, MercatorB, Polybot, Pebble, Bloom, RAM} }
+func Names() []string { return []string{MercatorA, MercatorB, Polybot, Pebble, PebbleSeek, Bloom, RAM} }
 
 // Open returns an empty store of the method called name.
 func Open(name string, o Options) (Store, error) {
@@ -116,7 +117,7 @@ func Open(name string, o Options) (Store, error) {
 		open = openMercatorB
 	case Polybot:
 		open = openPolybot
-	case Pebble:
+	case Pebble, PebbleSeek:
 		open = openPebble
 	case Bloom:
 		open = openBloom

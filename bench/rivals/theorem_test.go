@@ -194,7 +194,7 @@ func TestRAM(t *testing.T) {
 // TestAllocations: in the steady state nothing is allocated per link. What a batch allocates, readers and goroutines, is far
 // below one for 100 links. Pebble is left out: it isn't ours.
 func TestAllocations(t *testing.T) {
-	for _, name := range slices.DeleteFunc(Names(), func(n string) bool { return n == Pebble }) {
+	for _, name := range slices.DeleteFunc(Names(), func(n string) bool { return n == Pebble || n == PebbleSeek }) {
 		mem := disk.NewMem(1)
 		s := openTest(t, name, mem, func(int64, []Link, []bool) error { return nil })
 		links := make([]Link, 20000)
