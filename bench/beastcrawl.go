@@ -148,7 +148,7 @@ func giveDegrees(ctx context.Context, s *star.Star, web *budgetWeb) error {
 			}
 		}
 	}
-	if err := passAll(ctx, s); err != nil {
+	if _, err := s.PassAll(ctx); err != nil {
 		return err
 	}
 	s.Refresh()
@@ -159,21 +159,6 @@ func giveDegrees(ctx context.Context, s *star.Star, web *budgetWeb) error {
 		}
 	}
 	return nil
-}
-
-// passAll merges until nothing is pending. Not every dry pass merges the edges.
-func passAll(ctx context.Context, s *star.Star) error {
-	for {
-		edges, tuples, _ := s.Pending()
-		if edges == 0 && tuples == 0 {
-			return nil
-		}
-		if n, err := s.Pass(ctx, true); err != nil {
-			return err
-		} else if n == 0 {
-			return fmt.Errorf("bench: %d edges and %d tuples are left after a dry pass", edges, tuples)
-		}
-	}
 }
 
 func (c *beastCrawl) close() error { return errors.Join(c.star.Close(), c.beast.Close()) }

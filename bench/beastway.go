@@ -93,7 +93,7 @@ func measureWay(ctx context.Context, o *Beast, set disk.Set) (cost wayCost, err 
 	}
 	cost.check -= cost.source
 	afterChecks := cpuNow()
-	if err := passAll(ctx, w.star); err != nil {
+	if _, err := w.star.PassAll(ctx); err != nil {
 		return cost, err
 	}
 	per := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / float64(n) }

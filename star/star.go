@@ -295,6 +295,17 @@ func (s *Star) Pass(ctx context.Context, dry bool) (rounds int, err error) {
 	return rounds + n, err
 }
 
+// PassAll merges all that is pending in both drums, edges too, whatever that takes: for exact in-degrees at this moment. It
+// is a Pass.
+func (s *Star) PassAll(ctx context.Context) (rounds int, err error) {
+	rounds, err = s.edges.Pass(ctx, true)
+	if err != nil {
+		return rounds, err
+	}
+	n, err := s.indegree.Pass(ctx, true)
+	return rounds + n, err
+}
+
 // edgesPay is true when a dry pass over the edges takes no time to speak of, or when a good part of them is
 // pending.
 func (s *Star) edgesPay() bool {

@@ -1,0 +1,58 @@
+package star_test
+
+import (
+	"context"
+	"testing"
+
+	"drumbeat/disk"
+	"drumbeat/drum"
+	"drumbeat/star"
+)
+
+// TestPassAll: a dry pass leaves edges alone that are few beside those known and spread over many buckets; PassAll doesn't.
+func TestPassAll(t *testing.T) {
+	s, err := star.Open(star.Options{
+		Set:     disk.Set{FS: disk.NewMem(1), Paths: []string{"/d"}},
+		Edges:   drum.Options{Buckets: 2048, BufferBytes: 4096},
+		EdgeKey: func(x, y uint64) uint64 { return (x*31 + y) * 0x9e3779b97f4a7c15 },
+		Place:   func(*[16]byte, uint32) int64 { return 1 },
+		Emit:    func([]star.Placed) error { return nil },
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ctx, from := context.Background(), uint64(10)
+	add := func(n int) {
+		t.Helper()
+		for range n {
+			from++
+			if err := s.AddEdges([]star.Edge{{From: from, To: 7}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	degree := func(want uint32) {
+		t.Helper()
+		if top := s.Top(1); len(top) != 1 || top[0].Indegree != want {
+			t.Errorf("got %+v, want an in-degree of %d", top, want)
+		}
+	}
+	add(20_000)
+	if _, err := s.Pass(ctx, true); err != nil {
+		t.Fatal(err)
+	}
+	degree(20_000)
+	add(4500)
+	if _, err := s.Pass(ctx, true); err != nil {
+		t.Fatal(err)
+	}
+	degree(20_000)
+	if n, err := s.PassAll(ctx); err != nil || n == 0 {
+		t.Fatalf("got %d rounds, %v", n, err)
+	}
+	degree(24_500)
+	if edges, tuples, _ := s.Pending(); edges != 0 || tuples != 0 {
+		t.Errorf("got %d edges and %d tuples pending, want none", edges, tuples)
+	}
+}
