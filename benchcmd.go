@@ -24,6 +24,8 @@ type benchCmd struct {
 
 	Queue benchQueueCmd `cmd:"" help:"Measure queues on disk: appending and reading, one queue and many, a calendar, beside the disk's own speed in the same run, and the bytes of a queued URL."`
 
+	Cache benchCacheCmd `cmd:"" help:"Measure the RAM cache in front of URLseen: hit rates beside exact LRU, CLOCK and random (Table IV), of a made stream or of a crawl's trace; speed, RAM per entry, and other structures (Table V)."`
+
 	Checkpoint benchCheckpointCmd `cmd:"" help:"Measure checkpoints of a store with full bucket buffers while tuples come in: how long nothing can be added, what is written, how long it takes."`
 }
 

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"context"
+
+	"drumbeat/bench"
+	"drumbeat/bench/report"
+)
+
+// benchCacheCmd has the options of bench.Cache. The paper's symbols are in brackets.
+type benchCacheCmd struct {
+	Hosts   *count   `placeholder:"N" help:"Sites that the made stream visits in turns (tau_h S). Table IV's sizes are scaled with it; 124e3 give the paper's. Default: 2000, or 250 with --quick."`
+	Size    []count  `placeholder:"N" help:"Entries of a cache to measure hit rates for (E). Repeatable. Default: those of Table IV and some between, by the stream or the trace."`
+	Entries count    `placeholder:"N" default:"16_777_216" help:"Entries of the cache whose speed and RAM are measured."`
+	Tree    *count   `name:"tree-entries" placeholder:"N" help:"Entries of the structures of Table V. 0: without it. Default: 16 Mi as in the paper, which take 3 GB and some minutes, or 1 Mi with --quick."`
+	MaxRate fraction `placeholder:"N" default:"4000" help:"Pages a second that the CPU admits, in Table V (Smax)."`
+	Repeat  *count   `placeholder:"N" help:"How often speeds are measured. Default: 5, or 3 with --quick."`
+	Seed    count    `placeholder:"N" default:"1" help:"Seed of the random numbers."`
+	Quick   bool     `help:"End within 30 s: smaller sizes and fewer of them."`
+	benchOutput
+}
+
+// options is what the flags say.
+func (c *benchCacheCmd) options() bench.Cache {
+	b := bench.Cache{Entries: int64(c.Entries), MaxRate: float64(c.MaxRate), Few: c.Quick}
+	hosts := 2000
+	if c.Quick {
+		hosts, b.TreeEntries, b.Repeats = 250, 1<<20, 3
+	}
+	if c.Hosts != nil {
+		hosts = int(*c.Hosts)
+	}
+	b.Stream = bench.DefaultCacheStream(hosts)
+	b.Stream.Seed = uint64(c.Seed)
+	for _, n := range c.Size {
+		b.Sizes = append(b.Sizes, int64(n))
+	}
+	if c.Tree != nil {
+		if b.TreeEntries = int64(*c.Tree); b.TreeEntries == 0 {
+			b.TreeEntries = bench.NoTrees
+		}
+	}
+	if c.Repeat != nil {
+		b.Repeats = int(*c.Repeat)
+	}
+	return b
+}
+
+// Run measures and prints.
+func (c *benchCacheCmd) Run(a *app) error {
+	b := c.options()
+	if err := b.Validate(); err != nil {
+		return usageError{err}
+	}
+	return c.measure(a, func(ctx context.Context, progress func(string)) (*report.Report, error) {
+		b.Progress = progress
+		return bench.RunCache(ctx, b)
+	})
+}
