@@ -99,6 +99,10 @@ type curve struct {
 	top     float64  // budget of rank 1
 	scale   float64  // for small crawls
 	degrees []uint32 // the K+1 largest in-degrees, falling; none of them 0
+
+	// Up to the in-degree low, budgets are those of in-degree 0: nearly all PLDs, which thus need no search.
+	low                  uint32
+	lowNominal, lowPages uint32
 }
 
 // newCurve fills in the numbers for plds known PLDs. degrees are the largest in-degrees, falling.
@@ -117,6 +121,13 @@ func newCurve(b Budgets, plds int64, degrees []uint32) *curve {
 		return 1
 	})
 	c.degrees = degrees[:min(n, c.k+1)]
+	c.lowNominal, c.lowPages = c.compute(0)
+	switch {
+	case c.Function == Equal:
+		c.low = math.MaxUint32
+	case c.Function != Inverse && len(c.degrees) > c.k:
+		c.low = c.degrees[c.k] // rank K+1 and those tied with it
+	}
 	return c
 }
 
@@ -135,6 +146,13 @@ func (c *curve) rank(d uint32) int {
 // budgets returns the budget by the function, which scales delays, and the pages per queue, which are more in
 // small crawls.
 func (c *curve) budgets(d uint32) (nominal, pages uint32) {
+	if d <= c.low {
+		return c.lowNominal, c.lowPages
+	}
+	return c.compute(d)
+}
+
+func (c *curve) compute(d uint32) (nominal, pages uint32) {
 	f := c.nominal(d)
 	pages = uint32(math.Min(math.Round(f*c.scale), MaxBudget))
 	nominal = uint32(math.Min(math.Round(f), MaxBudget))

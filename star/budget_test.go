@@ -186,3 +186,20 @@ func TestRecordCoding(t *testing.T) {
 		t.Errorf("saturated count: got %d", q.Placed)
 	}
 }
+
+// TestBudgetsWithoutSearch: the shortcut for low in-degrees gives what the function does, whatever the in-degrees known.
+func TestBudgetsWithoutSearch(t *testing.T) {
+	for f := Paper; f <= Inverse; f++ {
+		for _, degrees := range [][]uint32{nil, {3}, {9, 9, 7, 7, 7, 2}, {5, 5, 5, 5, 5, 5, 5}, {8, 6, 4, 4, 4, 4, 4}, {9, 8, 7, 6, 5, 4, 3}} {
+			for _, plds := range []int64{0, 50, 400, 600} {
+				c := newCurve(Budgets{Function: f, Default: 10, Max: 1000, Ranks: 6, QueuePages: 10_000}, plds, degrees)
+				for d := range uint32(12) {
+					nominal, pages := c.budgets(d)
+					if n, p := c.compute(d); n != nominal || p != pages {
+						t.Errorf("%v, %d PLDs, %d known, in-degree %d: got %d, %d, want %d, %d", f, plds, degrees, d, nominal, pages, n, p)
+					}
+				}
+			}
+		}
+	}
+}

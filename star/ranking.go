@@ -25,6 +25,9 @@ func newRanking(max int) ranking { return ranking{max: max, at: map[uint64]int{}
 
 // set notes the in-degree of a PLD.
 func (r *ranking) set(pld uint64, degree uint32) {
+	if len(r.heap) == r.max && degree <= r.heap[0].Indegree {
+		return // it isn't in it, or is there with this in-degree; nearly all PLDs, which thus need no look into the map
+	}
 	i, in := r.at[pld]
 	switch {
 	case in:
