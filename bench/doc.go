@@ -24,12 +24,22 @@
 // CLOCK and random replacement, by the method of Table IV, with the links of CacheStream or of a crawl's trace; keys per
 // second and bytes per entry; and the structures of Table V, written for it.
 //
+// RunStar sends links between PLDs and budget checks through package star in four cases of skew, and compares every in-degree
+// on disk with what its generator counted, every budget with F.
+//
+// RunBeast crawls a virtual web, in virtual time, with STAR and BEAST on disk and with the two queues of section VII.A, and
+// puts the bytes that a page takes beside Theorems 6 and 7; and measures the CPU of a URL from STAR's check to its queue.
+//
 // # Departures from the paper
 //
 // The paper takes W as the mean of the read and the write speed of its RAID. So do we, and print the mixed
 // speed beside it, which a disk with heads or with a shared channel doesn't reach by that mean.
 // The paper reserves the space of all buckets before they are used; we measure with and without, and drum
 // reserves some blocks at a time as files grow.
+//
+// The proofs of Theorems 6 and 7 let every PLD use up its budget in every queue. So does RunBeast's web: the first queue is
+// full, and most links go to PLDs in proportion to their budgets; the rest goes to spammers. A stage is measured from one
+// scan of QF to the next, as the proofs do.
 //
 // # Contract
 //
@@ -50,5 +60,5 @@
 // # Memory
 //
 // RunDisk: two chunks for each directory, outside of the Go heap. RunCheckpoint: BufferBytes. RunCache: 32 bytes an entry
-// and CPU for hit rates, 200 an entry of Table V.
+// and CPU for hit rates, 200 an entry of Table V. RunStar: Star.RAMBytes, and 20 bytes a PLD for the generator.
 package bench
