@@ -96,8 +96,10 @@ func (q *Queue) seal(need int) sealed {
 func (q *Queue) flush(full sealed) error {
 	scratch := q.opt.Pool.get()
 	defer q.opt.Pool.put(scratch)
+	c := q.opt.Pool.getCoder()
 	var b encodedBlock
-	*scratch, b = encodeBlock(grow((*scratch)[:0], disk.HeaderBytes), full.raw, full.records)
+	*scratch, b = encodeBlock(grow((*scratch)[:0], disk.HeaderBytes), full.raw, full.records, c)
+	q.opt.Pool.putCoder(c)
 
 	q.wmu.Lock()
 	for q.written != full.ticket {

@@ -7,10 +7,11 @@
 //
 // # Life of a record
 //
-// Append copies it to the tail buffer in RAM. A full tail buffer is compressed (s2) and written as a block at
-// the end of the last segment file; segments go round the directories of the Set. Peek and Advance read from
-// the head buffer, which is filled with the next block, or, when no block lies between, simply is the tail
-// buffer: a queue whose reader keeps up does no I/O. Segments read to their end are deleted at a Commit.
+// Append copies it to the tail buffer in RAM. A full tail buffer is compressed (what records don't share with the one
+// before, s2, a Huffman code: delta.go) and written as a block at the end of the last segment file; segments go round the
+// directories of the Set. Peek and Advance read from the head buffer, which is filled with the next block, or, when no
+// block lies between, simply is the tail buffer: a queue whose reader keeps up does no I/O. Segments read to their end are
+// deleted at a Commit.
 //
 // Calendar has a Queue for each slot of due time. A due time is rounded up to a multiple of the largest power
 // of two seconds that is at most a quarter of the delay (at least 1 s). So nothing is given out early,

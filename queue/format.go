@@ -12,7 +12,7 @@ import (
 
 // Integers are little-endian.
 //
-// Segment file = header of disk.HeaderBytes (kind "queu", version 1, number = segment number, place =
+// Segment file = header of disk.HeaderBytes (kind "queu", version 2, number = segment number, place =
 // directory), then blocks. A block begins where the one before it ends; or, when a checkpoint lay between
 // them, at the next multiple of 4096, and the bytes between are zero.
 //
@@ -22,18 +22,24 @@ import (
 //	8      4    rawBytes    length of the records before compression
 //	12     4    storedBytes length of the payload
 //	16     4    records     number of records, at least 1
-//	20     4    codec       0 = payload is the records, 1 = payload is an s2 block of them
+//	20     4    codec       0 = payload is the records, 1 = payload is an s2 block of them, 2 = differences
 //	24     8    checksum    xxhash64 of bytes [0, 24) and the payload
 //	32     …    payload
 //
 // Records, in a block as in a tail: length (uvarint), bytes, back to back.
+//
+// Payload of codec 2, numbers are uvarints: lengths of the four parts of D, then chunks that together are an s2 block of
+// D. A chunk is 2·length, bytes; or 2·length+1, stored length, Huffman coded bytes (RFC 8878, section 4.2: a table, then four
+// streams), at most 128 KiB long. D is the middles of all records, then three lists of numbers, one of each for every
+// record: how many bytes it has in common with the record before it at the beginning; how many of what is left at the
+// end; how many are in its middle, between the two.
 
 const (
 	// MaxRecord is the greatest length of a record in bytes.
 	MaxRecord = 1 << 20
 
 	segmentKind    = "queu"
-	segmentVersion = 1
+	segmentVersion = 2
 
 	blockMagic       = "QBLK"
 	blockHeaderBytes = 32
@@ -44,8 +50,9 @@ const (
 	// maxRawBytes bounds what a reader allocates for a block.
 	maxRawBytes = maxBlockBytes + MaxRecord + binary.MaxVarintLen32
 
-	codecRaw = 0
-	codecS2  = 1
+	codecRaw   = 0
+	codecS2    = 1
+	codecDelta = 2
 )
 
 // blockHeader is a decoded block header.
@@ -85,14 +92,18 @@ func nextRecord(raw []byte) (rec []byte, size int) {
 type encodedBlock struct{ raw, records, codec uint32 }
 
 // encodeBlock appends the block of raw to dst, compressed if that makes it shorter; finish completes its header.
-func encodeBlock(dst, raw []byte, records uint32) ([]byte, encodedBlock) {
-	b := encodedBlock{raw: uint32(len(raw)), records: records, codec: codecS2}
+func encodeBlock(dst, raw []byte, records uint32, c *coder) ([]byte, encodedBlock) {
+	b := encodedBlock{raw: uint32(len(raw)), records: records, codec: codecDelta}
 	need := blockHeaderBytes + s2.MaxEncodedLen(len(raw))
 	if cap(dst)-len(dst) < need {
 		dst = append(make([]byte, 0, len(dst)+need), dst...)
 	}
 	payload := len(dst) + blockHeaderBytes
+	if out, ok := c.encode(dst[:payload], raw); ok {
+		return out, b
+	}
 	room := dst[payload:cap(dst)]
+	b.codec = codecS2
 	stored := len(s2.Encode(room, raw))
 	if stored >= len(raw) {
 		b.codec, stored = codecRaw, copy(room, raw)
@@ -151,34 +162,47 @@ func parseBlockHeader(b []byte, path string, off int64, sequence uint32) (blockH
 	case h.raw == 0 || h.raw > maxRawBytes || h.stored > h.raw || h.records == 0 || h.records > h.raw:
 		return h, corrupt("possible lengths",
 			fmt.Sprintf("raw %d, stored %d, records %d", h.raw, h.stored, h.records))
-	case h.codec > codecS2 || h.codec == codecRaw && h.raw != h.stored:
+	case h.codec > codecDelta || h.codec == codecRaw && h.raw != h.stored:
 		return h, corrupt("a known codec", fmt.Sprintf("%d (raw %d, stored %d)", h.codec, h.raw, h.stored))
 	}
 	return h, nil
 }
 
 // decodeBlock checks the payload and appends its records to dst[:0].
-func decodeBlock(dst, header, payload []byte, h blockHeader, path string, off int64) ([]byte, error) {
+func decodeBlock(dst, header, payload []byte, h blockHeader, at blockPlace, c *coder) ([]byte, error) {
 	if sum := blockSum(header, payload); sum != h.sum {
-		return nil, &disk.CorruptError{
-			Path: path, Offset: off,
-			Want: fmt.Sprintf("xxhash64 %016x", h.sum), Got: fmt.Sprintf("%016x", sum),
-		}
+		return nil, at.corrupt(fmt.Sprintf("xxhash64 %016x", h.sum), fmt.Sprintf("%016x", sum))
 	}
-	if h.codec == codecRaw {
+	if cap(dst) < int(h.raw) {
+		dst = make([]byte, 0, h.raw)
+	}
+	var err error
+	switch h.codec {
+	case codecRaw:
 		return append(dst[:0], payload...), nil
-	}
-	n, err := s2.DecodedLen(payload)
-	if err == nil && n != int(h.raw) {
-		err = fmt.Errorf("%d bytes", n)
-	}
-	if err == nil {
-		dst, err = s2.Decode(dst[:cap(dst)], payload)
+	case codecDelta:
+		dst, err = c.decode(dst[:0], payload, h)
+	default:
+		var n int
+		if n, err = s2.DecodedLen(payload); err == nil && n != int(h.raw) {
+			err = fmt.Errorf("%d bytes", n)
+		}
+		if err == nil {
+			dst, err = s2.Decode(dst[:cap(dst)], payload)
+		}
 	}
 	if err != nil {
-		return nil, &disk.CorruptError{
-			Path: path, Offset: off, Want: fmt.Sprintf("s2 block of %d bytes", h.raw), Got: err.Error(),
-		}
+		return nil, at.corrupt(fmt.Sprintf("a block of %d bytes by codec %d", h.raw, h.codec), err.Error())
 	}
 	return dst, nil
+}
+
+// blockPlace is where a block lies, for errors.
+type blockPlace struct {
+	path string
+	off  int64
+}
+
+func (p blockPlace) corrupt(want, got string) error {
+	return &disk.CorruptError{Path: p.path, Offset: p.off, Want: want, Got: got}
 }

@@ -8,13 +8,13 @@ import (
 )
 
 // stateVersion is the version of State.
-const stateVersion = 1
+const stateVersion = 2
 
 // State is a queue at the moment of a Freeze, for a manifest. The unread records are, in this order: those in
 // Head; those of the blocks from Offset of the first segment to the end of the last, less the first Skip;
 // those in Tail.
 type State struct {
-	// V is the version, 1.
+	// V is the version, 2; version 1 named segments of version 1.
 	V int
 	// Records and Bytes count what is unread.
 	Records, Bytes int64

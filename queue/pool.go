@@ -4,9 +4,9 @@ import "sync"
 
 // Pool holds buffers that queues need for moments: scratch for coding and decoding blocks, and tails that
 // take the place of those being written. Queues that share one (see Options) need together as many as are at
-// work at the same time, not one each. The zero Pool is ready; safe for concurrent use.
+// work at the same time, not one each: some three times BlockBytes each. The zero Pool is ready; safe for concurrent use.
 type Pool struct {
-	scratch, tails sync.Pool
+	scratch, tails, coders sync.Pool
 }
 
 // get returns an empty buffer of some capacity.
@@ -36,3 +36,14 @@ func (p *Pool) putTail(b []byte) {
 	b = b[:0]
 	p.tails.Put(&b)
 }
+
+// getCoder returns a coder.
+func (p *Pool) getCoder() *coder {
+	if c, ok := p.coders.Get().(*coder); ok {
+		return c
+	}
+	return new(coder)
+}
+
+// putCoder takes a coder back.
+func (p *Pool) putCoder(c *coder) { p.coders.Put(c) }

@@ -57,7 +57,7 @@ func TestSegmentsGoRoundDirectories(t *testing.T) {
 	for _, name := range files {
 		dir, _, _ := strings.Cut(name, "/")
 		perDir[dir]++
-		if size, _ := set.FS.Size(name); size > 6000 || size < 1000 {
+		if size, _ := set.FS.Size(name); size > 6000 || size < 500 {
 			t.Errorf("%s has %d bytes", name, size)
 		}
 	}

@@ -58,6 +58,7 @@ type scanner struct {
 
 	head         [blockHeaderBytes]byte
 	payload, raw []byte
+	coder        coder
 }
 
 func (s *scanner) report(err error) error {
@@ -164,10 +165,7 @@ func (s *scanner) readBlock(f disk.File, seg Segment, off int64, head []byte, h 
 	if err := disk.ReadFull(f, s.payload, off+blockHeaderBytes); err != nil {
 		return block{}, err
 	}
-	if cap(s.raw) < int(h.raw) {
-		s.raw = make([]byte, 0, h.raw)
-	}
-	raw, err := decodeBlock(s.raw, head, s.payload, h, f.Name(), off)
+	raw, err := decodeBlock(s.raw, head, s.payload, h, blockPlace{f.Name(), off}, &s.coder)
 	return block{raw: raw, records: h.records, path: f.Name(), off: off, end: end}, err
 }
 

@@ -71,10 +71,9 @@ func (r segmentReader) read(dst []byte, seg Segment, off int64, sequence uint32)
 	if err := disk.ReadFull(f, payload, off+blockHeaderBytes); err != nil {
 		return block{}, err
 	}
-	if cap(dst) < int(h.raw) {
-		dst = make([]byte, 0, h.raw)
-	}
-	raw, err := decodeBlock(dst, buf[:blockHeaderBytes], payload, h, f.Name(), off)
+	c := r.pool.getCoder()
+	defer r.pool.putCoder(c)
+	raw, err := decodeBlock(dst, buf[:blockHeaderBytes], payload, h, blockPlace{f.Name(), off}, c)
 	return block{raw: raw, records: h.records, path: f.Name(), off: off, end: end}, err
 }
 

@@ -1,6 +1,7 @@
 package weburl
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 )
@@ -30,24 +31,25 @@ const (
 	FlagUnconfirmed                   // its last exchange failed in a way that could be our fault, and isn't counted yet
 )
 
-// The layout of a record, version 1. Varints are those of encoding/binary, in their shortest form only.
+// The layout of a record, version 2. Varints are those of encoding/binary, in their shortest form only.
 //
 //	offset  size    field     meaning
-//	0       1       version   1
-//	1       1       mask      which of the optional fields follow, bits below; the two upper bits are 0
-//	2       1..3    depth     uvarint
-//	.       1..10   found     varint, Unix seconds
+//	0       1..     url       its bytes, all above 0x20: the version ends it
+//	.       1       version   2
+//	.       1       mask      which of the optional fields follow, bits below; the two upper bits are 0
 //	.       8       parent    little-endian, if mask has maskParent; not 0
 //	.       1..5    budget    uvarint, if mask has maskBudget; not 0
 //	.       1       attempts  if mask has maskAttempts; not 0
 //	.       2       waits, reason  if mask has maskWaits; not both 0
 //	.       1       flags     if mask has maskFlags; not 0
-//	.       1..     extra     uvarint length (not 0) and bytes, if mask has maskExtra
-//	.       1..     url       uvarint length (not 0) and bytes; the record ends here
+//	.       1..3    depth     uvarint
+//	.       1..10   found     varint, Unix seconds
+//	.       1..     extra     uvarint length (not 0) and bytes, if mask has maskExtra; the record ends here
 //
 // There is one encoding of each record, and Decode accepts no other. A record carries no checksum: the blocks
-// it lies in do.
-const recordVersion = 1
+// it lies in do. Records of links of one page begin alike, and are equal behind the URL; those of other pages of the time
+// and host end alike. Queues store what differs.
+const recordVersion = 2
 
 const (
 	maskParent = 1 << iota
@@ -59,11 +61,10 @@ const (
 	maskAll = 1<<iota - 1
 )
 
-// Append appends the record's coding to dst.
+// Append appends the record's coding to dst. The URL's bytes must be above 0x20, as those of a canonical URL are.
 func (r *Record) Append(dst []byte) []byte {
+	dst = append(dst, r.URL...)
 	dst = append(dst, recordVersion, r.mask())
-	dst = binary.AppendUvarint(dst, uint64(r.Depth))
-	dst = binary.AppendVarint(dst, r.Found)
 	if r.Parent != 0 {
 		dst = binary.LittleEndian.AppendUint64(dst, r.Parent)
 	}
@@ -79,12 +80,13 @@ func (r *Record) Append(dst []byte) []byte {
 	if r.Flags != 0 {
 		dst = append(dst, r.Flags)
 	}
+	dst = binary.AppendUvarint(dst, uint64(r.Depth))
+	dst = binary.AppendVarint(dst, r.Found)
 	if len(r.Extra) != 0 {
 		dst = binary.AppendUvarint(dst, uint64(len(r.Extra)))
 		dst = append(dst, r.Extra...)
 	}
-	dst = binary.AppendUvarint(dst, uint64(len(r.URL)))
-	return append(dst, r.URL...)
+	return dst
 }
 
 func (r *Record) mask() byte {
@@ -106,14 +108,13 @@ func (r *Record) mask() byte {
 // Decode sets r to the record coded in b, all of it; URL and Extra are slices of b. On an error, which is
 // ErrRecord with the field at fault, r is undefined.
 func (r *Record) Decode(b []byte) error {
-	if len(b) < 2 || b[0] != recordVersion {
-		return fmt.Errorf("%w: version: got % x, want %02x", ErrRecord, b[:min(1, len(b))], recordVersion)
+	end := bytes.IndexByte(b, recordVersion)
+	if end <= 0 || len(b) < end+2 || b[0] <= ' ' {
+		return fmt.Errorf("%w: no URL that version %d follows in %d bytes % x", ErrRecord, recordVersion, len(b), b[:min(8, len(b))])
 	}
-	mask := b[1]
-	d := decoder{rest: b[2:], ok: mask&^byte(maskAll) == 0, field: "mask"}
-	*r = Record{}
-	r.Depth = uint16(d.uvarint("depth", 1<<16-1))
-	r.Found = d.varint("found")
+	mask := b[end+1]
+	d := decoder{rest: b[end+2:], ok: mask&^byte(maskAll) == 0, field: "mask"}
+	*r = Record{URL: b[:end:end]}
 	if mask&maskParent != 0 {
 		r.Parent = d.fixed64("parent")
 	}
@@ -133,10 +134,11 @@ func (r *Record) Decode(b []byte) error {
 		r.Flags = d.byte("flags")
 		d.want("flags", r.Flags != 0)
 	}
+	r.Depth = uint16(d.uvarint("depth", 1<<16-1))
+	r.Found = d.varint("found")
 	if mask&maskExtra != 0 {
 		r.Extra = d.bytes("extra")
 	}
-	r.URL = d.bytes("url")
 	d.want("end", len(d.rest) == 0)
 	if !d.ok {
 		return fmt.Errorf("%w: %s of %d bytes", ErrRecord, d.field, len(b))

@@ -20,23 +20,23 @@ func TestRecordGolden(t *testing.T) {
 		want []byte
 	}{
 		{"least", Record{URL: []byte("http://a/")}, []byte{
-			1,    // version
+			'h', 't', 't', 'p', ':', '/', '/', 'a', '/',
+			2,    // version
 			0,    // mask: no optional field
 			0, 0, // depth, found
-			9, 'h', 't', 't', 'p', ':', '/', '/', 'a', '/',
 		}},
 		{"full", full, []byte{
-			1,          // version
-			0x3F,       // mask: all six
-			0xAC, 0x02, // depth 300
-			0x80, 0xC4, 0x9F, 0xD5, 0x0C, // found 1.7e9, zigzag
+			'h', 't', 't', 'p', ':', '/', '/', 'a', '.', 'b', '/',
+			2,                      // version
+			0x3F,                   // mask: all six
 			8, 7, 6, 5, 4, 3, 2, 1, // parent
 			0x90, 0x4E, // budget 10,000
 			2,    // attempts
 			0, 7, // waits, reason
-			5,             // flags
+			5,          // flags
+			0xAC, 0x02, // depth 300
+			0x80, 0xC4, 0x9F, 0xD5, 0x0C, // found 1.7e9, zigzag
 			2, 0xEE, 0xFF, // extra
-			11, 'h', 't', 't', 'p', ':', '/', '/', 'a', '.', 'b', '/',
 		}},
 	}
 	for _, test := range tests {
@@ -91,20 +91,22 @@ func TestRecordRoundTripAndDamage(t *testing.T) {
 func TestRecordRejects(t *testing.T) {
 	bad := map[string][]byte{
 		"nothing":        {},
-		"version 0":      {0, 0, 0, 0, 1, 'x'},
-		"version 2":      {2, 0, 0, 0, 1, 'x'},
-		"unknown mask":   {1, 0x40, 0, 0, 1, 'x'},
-		"long depth":     {1, 0, 0x80, 0, 0, 1, 'x'},
-		"depth 65536":    {1, 0, 0x80, 0x80, 4, 0, 1, 'x'},
-		"no URL":         {1, 0, 0, 0, 0},
-		"parent 0":       {1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 'x'},
-		"budget 0":       {1, 2, 0, 0, 0, 1, 'x'},
-		"attempts 0":     {1, 4, 0, 0, 0, 1, 'x'},
-		"waits 0 0":      {1, 8, 0, 0, 0, 0, 1, 'x'},
-		"flags 0":        {1, 16, 0, 0, 0, 1, 'x'},
-		"extra of 0":     {1, 32, 0, 0, 0, 1, 'x'},
-		"huge length":    {1, 0, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1, 'x'},
-		"endless varint": {1, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF},
+		"version 0":      {'x', 0, 0, 0, 0},
+		"version 1":      {1, 0, 0, 0, 1, 'x'},
+		"version 1, 2":   {1, 0, 0, 2, 0, 0, 0},
+		"no URL":         {2, 0, 0, 0},
+		"no mask":        {'x', 2},
+		"unknown mask":   {'x', 2, 0x40, 0, 0},
+		"long depth":     {'x', 2, 0, 0x80, 0, 0},
+		"depth 65536":    {'x', 2, 0, 0x80, 0x80, 4, 0},
+		"parent 0":       {'x', 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+		"budget 0":       {'x', 2, 2, 0, 0, 0},
+		"attempts 0":     {'x', 2, 4, 0, 0, 0},
+		"waits 0 0":      {'x', 2, 8, 0, 0, 0, 0},
+		"flags 0":        {'x', 2, 16, 0, 0, 0},
+		"extra of 0":     {'x', 2, 32, 0, 0, 0},
+		"huge length":    {'x', 2, 32, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1, 'x'},
+		"endless varint": {'x', 2, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF},
 	}
 	for name, b := range bad {
 		var r Record
