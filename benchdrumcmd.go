@@ -16,7 +16,7 @@ import (
 // benchDrumCmd has the options of bench.Drum. The paper's symbols are in brackets.
 type benchDrumCmd struct {
 	Dir     []string `placeholder:"DIR" required:"" sep:"none" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
-	Forms   []string `placeholder:"NAME" default:"plain,rice,s2,log,ours,cached,each" help:"Forms of DRUM to measure: plain (the paper's), rice, s2, log, ours, cached, each; or none."`
+	Forms   []string `placeholder:"NAME" default:"plain,rice,s2,log,crew,ours,cached,each" help:"Forms of DRUM to measure, each an addition to the one before: plain (the paper's), rice (coded keys), s2 (text compressed in buckets), log (one log of text), crew (parallel passes), ours (past the page cache), cached (a RAM cache in front); and each (rice, buckets merged one by one, with a skewed case); or none."`
 	Against []string `placeholder:"NAME" default:"none" help:"Other methods to measure in the same run and RAM: mercator-a, mercator-b, polybot, pebble, bloom, ram; or none, or all."`
 
 	Links     *count    `placeholder:"N" help:"Links to check (n). Default: 1e8, or 2e6 with --quick."`
@@ -31,6 +31,8 @@ type benchDrumCmd struct {
 	Seed      count     `placeholder:"N" default:"1" help:"Seed of the generated links."`
 	Repeat    *count    `placeholder:"N" help:"How often everything is measured. Default: 1."`
 	RivalTime *duration `placeholder:"DURATION" help:"Time after which another method ends, with fewer links. Default: 1m, or 2s with --quick."`
+	Workers   count     `placeholder:"N" default:"0" help:"Buckets that crew, ours and cached merge at once. 0: as many as processors."`
+	Adders    count     `placeholder:"N" default:"0" help:"Goroutines that add. 0: as many as processors; other methods have one."`
 	Theorem   bool      `help:"Measure instead the plain form, Mercator-B and Polybot at small sizes where the quadratic term of the theorems is small, equal to the others, and dominant."`
 	NoLimit   bool      `help:"Don't limit the memory of the measured processes, page cache included, to 1.25 R + 64 MiB."`
 	Quick     bool      `help:"End within 30 s, with small sizes."`
@@ -75,6 +77,7 @@ func (c *benchDrumCmd) options() (bench.Drum, error) {
 	d := bench.Drum{
 		Dirs: c.Dir, Methods: c.methods(), UniqueShare: float64(c.Unique), Misses: float64(c.MissShare),
 		URLs: c.URLs, Seed: uint64(c.Seed), Theorem: c.Theorem, NoLimit: c.NoLimit,
+		Workers: int(c.Workers), Adders: int(c.Adders),
 		Known: []int64{100_000_000}, Links: 100_000_000, RAMBytes: 256 << 20, DiskBytes: 8e9, Repeats: 1, RivalTime: time.Minute,
 	}
 	if c.Quick {

@@ -38,7 +38,14 @@ type drumRun struct {
 // runDrumJob does what a job says in this process. The directories of the job exist and are the caller's to remove.
 func runDrumJob(ctx context.Context, job *drumJob, progress func(string)) (_ *DrumRun, err error) {
 	job.Adders = job.adders()
+	if job.Workers == 0 {
+		job.Workers = runtime.GOMAXPROCS(0)
+	}
+	form, isForm := findForm(job.Method)
 	open := &openFS{FS: disk.OS()}
+	if form.direct {
+		open.FS = disk.Direct()
+	}
 	r := &drumRun{job: job, meter: disk.NewMeter(open), progress: progress}
 	r.run.Method = job.Method
 	// The Go heap holds no tuples; a tight limit keeps what it does hold from growing into the page cache's share.
@@ -47,7 +54,6 @@ func runDrumJob(ctx context.Context, job *drumJob, progress func(string)) (_ *Dr
 		return nil, err
 	}
 	defer r.src.close()
-	form, isForm := findForm(job.Method)
 	pack := isForm && (form.compress || form.aux != 0)
 	if r.queue, err = newDrumQueue(r.meter, path.Join(job.Dirs[0], "queue"), pack, job.Numbered); err != nil {
 		return nil, err

@@ -23,16 +23,15 @@ type drumForm struct {
 	compress bool
 	cache    bool // RAM cache in front
 	each     bool
-	workers  bool // several in a pass
+	workers  bool // several buckets merged at once
+	direct   bool // past the page cache
 	// textBytes is about what a URL of b bytes takes on disk while it waits, as a share of b.
 	textShare float64
 }
 
-// The forms. The last two are for the skewed case.
+// The forms that are named elsewhere.
 const (
 	formPlain  = "plain"
-	formRice   = "rice"
-	formS2     = "s2"
 	formLog    = "log"
 	formOurs   = "ours"
 	formCached = "cached"
@@ -41,13 +40,22 @@ const (
 
 // drumForms returns the forms, the paper's first.
 func drumForms() []drumForm {
+	log := drumForm{codec: drum.Rice, aux: drum.AuxLog, textShare: 0.3}
+	crew := log
+	crew.workers = true
+	ours := crew
+	ours.direct = true
+	cached := ours
+	cached.cache = true
+	named := func(f drumForm, name, help string) drumForm { f.name, f.help = name, help; return f }
 	return []drumForm{
 		{name: formPlain, help: "the paper's: raw keys, text in buckets", codec: drum.Raw, textShare: 1},
-		{name: formRice, help: "plain with Golomb-Rice coded keys in the cache", codec: drum.Rice, textShare: 1},
-		{name: formS2, help: "rice with text compressed in its buckets", codec: drum.Rice, compress: true, textShare: 1},
-		{name: formLog, help: "rice with one compressed log of text", codec: drum.Rice, aux: drum.AuxLog, textShare: 0.3},
-		{name: formOurs, help: "log, with several buckets merged at once", codec: drum.Rice, aux: drum.AuxLog, workers: true, textShare: 0.3},
-		{name: formCached, help: "ours behind a RAM cache of keys", codec: drum.Rice, aux: drum.AuxLog, workers: true, cache: true, textShare: 0.3},
+		{name: "rice", help: "plain with Golomb-Rice coded keys in the cache", codec: drum.Rice, textShare: 1},
+		{name: "s2", help: "rice with text compressed in its buckets", codec: drum.Rice, compress: true, textShare: 1},
+		named(log, formLog, "rice with one compressed log of text"),
+		named(crew, "crew", "log with as many buckets merged at once as there are processors"),
+		named(ours, formOurs, "crew past the page cache"),
+		named(cached, formCached, "ours behind a RAM cache of keys"),
 		{name: formEach, help: "rice, each bucket merged when it is full, as RobotsCache is", codec: drum.Rice, each: true, textShare: 1},
 	}
 }
@@ -127,15 +135,25 @@ func (job *drumJob) options(form drumForm, set disk.Set) (drum.Options, drum.Pla
 		Codec: form.codec, Aux: form.aux, CompressAux: form.compress, Each: form.each, DiskBytes: job.DiskBytes,
 		Wanted: func(r *drum.Result) bool { return r.New },
 	}
-	if form.workers {
-		o.BucketBytes = cachedRound
-	}
 	ram := job.RAMBytes
 	if form.cache {
 		ram -= job.CacheBytes
 	}
-	// A bitmap of an eighth of R is enough for a log as long as R in bits; the paper's 32 MiB chunk is too much for a small R.
+	if form.workers {
+		o.BucketBytes, o.Workers = cachedRound, job.Workers
+	}
+	if form.aux == drum.AuxLog {
+		// Larger blocks compress better. There are a dozen or two of them.
+		o.LogBytes = int(min(1<<20, ram/128)) &^ 4095
+	}
+	// A bitmap of an eighth of R is enough for as many links as R has bits.
 	o.SpanBytes = int(min(32<<20, max(4096, ram/8)))
+	if o.LogBytes > 0 { // not less than M, which Fit chooses for want of another
+		for o.BufferBytes == 0 || o.BufferBytes > o.LogBytes {
+			o.BufferBytes = drum.BufferFor(float64(ram))
+			o.LogBytes = max(o.LogBytes, o.BufferBytes)
+		}
+	}
 	o, plan, err := o.Fit(drum.PlanInput{
 		Load: drum.Load{
 			Known: float64(job.Stream.Known), Links: float64(max(1, job.Links)), UniqueFraction: job.Stream.UniqueShare,

@@ -4,6 +4,16 @@ import (
 	"fmt"
 )
 
+// BufferFor returns M for a store's RAM: the paper's 256 KiB, or less where that would leave fewer than 64 buckets at the
+// optimum, k = R/4M.
+func BufferFor(ram float64) int {
+	m := defaultBufferBytes
+	for m > 8<<10 && ram/float64(4*m) < 64 {
+		m /= 2
+	}
+	return m
+}
+
 // maxFitRound bounds r of Fit where BucketBytes doesn't. Theorem 2 wants few large buckets where RAM is plenty, which costs nothing on disk; but
 // sorting many gigabytes in one go would hold up what waits for the pass.
 const maxFitRound = 1 << 30
@@ -15,7 +25,7 @@ const bucketSlack = 1.125
 // possible, in.DiskBytes at most if that is set, which is then DiskBytes: section IV.D with all the RAM of this
 // implementation counted, its workers and chunks too, where Plan knows of 2kM + r alone. As in the theorem the number of
 // buckets is the least that does it. BucketBytes, if set, is the most for r: rounds that fit the CPU's caches are sorted
-// faster. BufferBytes 0 means the paper's M, or less where that would leave fewer than 64 buckets. in.BufferBytes and
+// faster. BufferBytes 0 means BufferFor. in.BufferBytes and
 // in.ReadChunkBytes aren't looked at; in.Load is what Plan.Alpha is for, its URLBytes and KeyBytes are those on disk.
 func (o Options) Fit(in PlanInput) (Options, Plan, error) {
 	l := &in.Load
@@ -26,9 +36,7 @@ func (o Options) Fit(in PlanInput) (Options, Plan, error) {
 		l.URLBytes = 110
 	}
 	if o.BufferBytes == 0 {
-		for o.BufferBytes = defaultBufferBytes; o.BufferBytes > 8<<10 && in.RAMBytes/float64(4*o.BufferBytes) < 64; {
-			o.BufferBytes /= 2
-		}
+		o.BufferBytes = BufferFor(in.RAMBytes)
 	}
 	// What n buckets of r bytes of RAM hold takes disk: 8 + b bytes for each tuple.
 	perRAM := (l.KeyBytes + l.URLBytes) / float64(o.TupleBytes(0))
