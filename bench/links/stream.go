@@ -22,7 +22,7 @@ type Options struct {
 	Recent float64
 	// Window is how many new URLs ago "a moment ago" may be; smaller ages are likelier, all octaves alike. Default 2^16.
 	Window int
-	// LocalShare is the share of repeated URLs on the page's own host; default 0.75.
+	// LocalShare is the share of repeated URLs on the page's own host; default 0.8.
 	LocalShare float64
 }
 
@@ -45,7 +45,7 @@ func (o *Options) complete() error {
 	for _, f := range []struct {
 		at  *float64
 		def float64
-	}{{&o.UniqueShare, 1.0 / 9}, {&o.Recent, 0.75}, {&o.LocalShare, 0.75}} {
+	}{{&o.UniqueShare, 1.0 / 9}, {&o.Recent, 0.75}, {&o.LocalShare, 0.8}} {
 		if *f.at == 0 {
 			*f.at = f.def
 		}

@@ -140,9 +140,9 @@ func (s *Stream) fillHost(h *host) {
 	h.length = at + 1
 }
 
-// slug appends words with dashes, three to six.
+// slug appends words with dashes, three to five, most often four.
 func (s *Stream) slug(b []byte, at int, r uint64) int {
-	n := 3 + int(r&3)
+	n := 3 + int(r&1+r>>1&1)
 	r = mix(r)
 	for i := range n {
 		if i > 0 {
@@ -268,7 +268,7 @@ func (s *Stream) path(b []byte, at int, h *host, rank uint64) int {
 		at = text(b, at, "/img_")
 		at = decimal(b, at, rank)
 		at = text(b, at, "_")
-		at = hex(b, at, mix(r), 8)
+		at = hex(b, at, mix(r), 6)
 		at = text(b, at, "_large.jpg")
 		return text(b, at, "?size=1280x1024")
 	case 6: // directories
