@@ -117,6 +117,13 @@ func (b *linkBatch) add(url []byte) {
 	b.keys = append(b.keys, drum.Key(key))
 }
 
+func textBytes(tuples []drum.Tuple) (sum int64) {
+	for i := range tuples {
+		sum += int64(len(tuples[i].Aux))
+	}
+	return sum
+}
+
 // fault notes a seed that isn't taken. Other links are counted only.
 func (b *linkBatch) fault(url []byte, why string) {
 	if b.rec.Flags&weburl.FlagSeed != 0 {
@@ -155,6 +162,8 @@ func (b *linkBatch) send(d *delta) error {
 			return err
 		}
 		d.count(CountLinksChecked, int64(len(b.tuples)))
+		b.r.seenMeter.added.Add(int64(len(b.tuples)))
+		b.r.seenMeter.text.Add(textBytes(b.tuples))
 		d.wake(b.r.wakeSeen)
 	}
 	if len(b.edges) > 0 && b.r.opt.Scope == ScopeAll {

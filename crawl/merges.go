@@ -127,7 +127,7 @@ func (r *ring) mergeSeen(ctx context.Context) error {
 			if !dry {
 				r.fullPasses.Add(1)
 			}
-			n, err := r.urlSeen.Pass(ctx, dry)
+			n, err := r.measured(func() (int, error) { return r.urlSeen.Pass(ctx, dry) })
 			r.seenMerges.Add(1)
 			return n, err
 		},

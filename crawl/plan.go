@@ -7,12 +7,15 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"drumbeat/disk"
 	"drumbeat/drum"
+	"drumbeat/star"
 )
 
 // leastRAM is what the smallest plan works in: see TestPlans.
 const leastRAM = 96 << 20
+
+// leastHeap is what the Go heap needs whatever the shares.
+const leastHeap = 16 << 20
 
 // connectionBytes is the mean RAM of an exchange under way: buffers of fetch, goroutine, kernel excluded. Large bodies
 // have BodyBytes, a part of the Go heap's share.
@@ -20,15 +23,15 @@ const connectionBytes = 48 << 10
 
 // DrumPlan is the geometry of one store, in the paper's symbols.
 type DrumPlan struct {
-	Name        string
-	Buckets     int   // k
-	BufferBytes int   // M
-	BucketBytes int64 // r
-	ChunkBytes  int   // Δ
-	Workers     int   // c, buckets merged at once; 0 means 1
-	LogBytes    int   // blocks of texts, 0 where there is no log
-	SpanBytes   int   // bitmap of the log's stream
-	RAMBytes    int64 // R: 2Mk + c·r + merge buffers
+	Name        string `json:"name"`
+	Buckets     int    `json:"buckets"`             // k
+	BufferBytes int    `json:"bufferBytes"`         // M
+	BucketBytes int64  `json:"bucketBytes"`         // r
+	ChunkBytes  int    `json:"chunkBytes"`          // Δ
+	Workers     int    `json:"workers,omitempty"`   // c, buckets merged at once; 0 means 1
+	LogBytes    int    `json:"logBytes,omitempty"`  // blocks of texts, 0 where there is no log
+	SpanBytes   int    `json:"spanBytes,omitempty"` // bitmap of the log's stream
+	RAMBytes    int64  `json:"ramBytes"`            // R: 2Mk + c·r + merge buffers
 }
 
 // Plan says who gets how much of RAM and disk.
@@ -85,10 +88,10 @@ func MakePlan(o *Options) (Plan, error) {
 	if err := p.planSeen(o, share(shareSeen)); err != nil {
 		return Plan{}, err
 	}
-	p.Edges = planDrum("pldedges", share(shareEdges), 0, 0, o.DrumBucketBytes, 0)
-	p.Indegree = planDrum("pldindegree", share(shareIndegree), 0, 0, o.DrumBucketBytes, 0)
-	p.RobotsCache = planDrum(nameRobotsCache, share(shareRobots), robotsBufferBytes, 0, 0, 0)
-	p.RobotsRequested = planDrum(nameRobotsRequested, share(shareRequested), 0, 0, 0, 0)
+	p.Edges = planDrum("pldedges", edgesShape(), share(shareEdges), 0, o.DrumBucketBytes)
+	p.Indegree = planDrum("pldindegree", indegreeShape(), share(shareIndegree), 0, o.DrumBucketBytes)
+	p.RobotsCache = planDrum(nameRobotsCache, robotsShape(), share(shareRobots), robotsBufferBytes, 0)
+	p.RobotsRequested = planDrum(nameRobotsRequested, requestedShape(), share(shareRequested), 0, 0)
 	p.CacheBytes = share(shareCache)
 	switch {
 	case o.CacheRAMBytes > 0:
@@ -107,6 +110,11 @@ func MakePlan(o *Options) (Plan, error) {
 		p.RobotsRequested.RAMBytes, p.CacheBytes, p.EdgeCacheBytes} {
 		p.HeapBytes -= n
 	}
+	if p.HeapBytes < leastHeap {
+		return Plan{}, fmt.Errorf("crawl: --ram %s leaves %s beside the stores and caches, which take %s; at least %s are needed: "+
+			"give more, or smaller --drum-… and --cache-ram", humanize.IBytes(uint64(p.RAMBytes)), bytesText(p.HeapBytes),
+			bytesText(p.RAMBytes-p.HeapBytes), bytesText(leastHeap))
+	}
 	p.BodyBytes = p.HeapBytes * 3 / 8
 	p.OutputBufferBytes = 1 << 20 // writes of so much run at full speed on disks of every kind
 	if p.KeepFreeBytes = o.KeepFree; p.KeepFreeBytes == 0 {
@@ -124,10 +132,11 @@ func (p *Plan) planSeen(o *Options, ram int64) error {
 	for workers > 1 && ram/int64(workers) < workerRAM {
 		workers--
 	}
-	store := drum.Options{BufferBytes: m, LogBytes: max(m, min(seenLogBytes, int(ram/128)&^4095)), Workers: workers, Op: drum.CheckUpdate,
-		Codec: drum.Rice, Aux: drum.AuxLog, SpanBytes: int(min(32<<20, ram/4)), ReadChunkBytes: o.DrumChunkBytes, Set: disk.Set{Paths: o.Dirs}}
-	in := drum.PlanInput{Load: planLoad, RAMBytes: float64(ram), DiskBytes: float64(p.URLSeenDiskBytes)}
-	fit, dp, err := store.Fit(in)
+	store := seenShape()
+	store.BufferBytes, store.LogBytes, store.Workers = m, max(m, min(seenLogBytes, int(ram/128)&^4095)), workers
+	store.SpanBytes, store.ReadChunkBytes, store.Set.Paths = int(min(32<<20, ram/4)), o.DrumChunkBytes, o.Dirs
+	onDisk := drum.Load{KeyBytes: planKeyBytes, URLBytes: paperURLBytes / planTextRatio}
+	fit, _, err := store.Fit(drum.PlanInput{Load: onDisk, RAMBytes: float64(ram), DiskBytes: float64(p.URLSeenDiskBytes)})
 	if err != nil {
 		return fmt.Errorf("crawl: --ram %s is too little: %w", humanize.IBytes(uint64(p.RAMBytes)), err)
 	}
@@ -137,9 +146,10 @@ func (p *Plan) planSeen(o *Options, ram int64) error {
 	if o.DrumBucketBytes != 0 {
 		fit.BucketBytes = o.DrumBucketBytes
 	}
-	p.Alpha = dp.Alpha
 	p.URLSeen = DrumPlan{Name: nameURLSeen, Buckets: fit.Buckets, BufferBytes: m, BucketBytes: fit.BucketBytes, ChunkBytes: fit.ReadChunkBytes,
-		Workers: workers, LogBytes: fit.LogBytes, SpanBytes: fit.SpanBytes, RAMBytes: fit.RAMBytes()}
+		Workers: workers, LogBytes: fit.LogBytes, SpanBytes: fit.SpanBytes}
+	p.URLSeen.RAMBytes = p.seenOptions(o.Dirs).RAMBytes()
+	p.Alpha = p.paperAlpha(Load{Pages: 1e9}.complete())
 	return nil
 }
 
@@ -152,10 +162,6 @@ const (
 	seenLogBytes = 512 << 10
 )
 
-// planLoad is the load for which alpha is predicted before a crawl has shown its own: a billion pages with the paper's 59
-// links each, a ninth of them unique.
-var planLoad = drum.Load{Links: 59e9, UniqueFraction: 1.0 / 9}
-
 // robotsBufferBytes is M of RobotsCache: a value of 64 KiB must fit.
 const robotsBufferBytes = 128 << 10
 
@@ -166,22 +172,52 @@ const openQueueBuffers = 256
 const politeItemBytes = 900
 
 // planDrum finds k, M and r for a share of RAM: the paper's optimum gives half to the 2k buffers (k0 = R/4M) and half to
-// the bucket buffer.
-func planDrum(name string, ram int64, m, k int, r int64, chunk int) DrumPlan {
-	p := DrumPlan{Name: name, BufferBytes: m, Buckets: k, BucketBytes: r, ChunkBytes: chunk}
+// the bucket buffer. m and r are used as they are unless they are 0.
+func planDrum(name string, shape drum.Options, ram int64, m int, r int64) DrumPlan {
+	p := DrumPlan{Name: name, BufferBytes: m, BucketBytes: r}
 	if p.BufferBytes == 0 {
 		p.BufferBytes = bufferFor(ram)
 	}
-	if p.Buckets == 0 {
-		p.Buckets = int(max(1, min(4096, ram/int64(4*p.BufferBytes))))
-		p.Buckets = 1 << (bits.Len(uint(p.Buckets)) - 1)
-	}
+	p.Buckets = int(max(1, min(4096, ram/int64(4*p.BufferBytes))))
+	p.Buckets = 1 << (bits.Len(uint(p.Buckets)) - 1)
 	if p.BucketBytes == 0 {
 		p.BucketBytes = max(64<<10, min(1<<30, ram/2-ram/16))
 	}
-	p.RAMBytes = drum.Options{Buckets: p.Buckets, BufferBytes: p.BufferBytes, BucketBytes: p.BucketBytes,
-		ReadChunkBytes: p.ChunkBytes}.RAMBytes()
+	p.RAMBytes = p.shaped(shape).RAMBytes()
 	return p
+}
+
+// The shapes of the stores: what of their options says how much RAM a plan takes. Those who open them add what they do.
+
+func seenShape() drum.Options {
+	return drum.Options{Op: drum.CheckUpdate, Codec: drum.Rice, Aux: drum.AuxLog}
+}
+
+func robotsShape() drum.Options {
+	return drum.Options{ValueBytes: -1, MaxValueBytes: maxRobotsValue, OutBytes: 128, Each: true}
+}
+
+func requestedShape() drum.Options { return drum.Options{ValueBytes: 16, Each: true} }
+
+// edgesShape and indegreeShape are star's own.
+func edgesShape() drum.Options { return drum.Options{Op: drum.CheckUpdate, Codec: drum.Rice} }
+
+func indegreeShape() drum.Options {
+	return drum.Options{ValueBytes: star.RecordBytes, Each: true, Codec: drum.Rice}
+}
+
+// shaped puts the geometry into a shape.
+func (p *DrumPlan) shaped(shape drum.Options) drum.Options {
+	shape.Buckets, shape.BufferBytes, shape.BucketBytes, shape.ReadChunkBytes = p.Buckets, p.BufferBytes, p.BucketBytes, p.ChunkBytes
+	shape.Workers, shape.LogBytes, shape.SpanBytes = p.Workers, p.LogBytes, p.SpanBytes
+	return shape
+}
+
+// seenOptions are URLseen's in so many directories, but for what it does.
+func (p *Plan) seenOptions(dirs []string) drum.Options {
+	o := p.URLSeen.shaped(seenShape())
+	o.Set.Paths, o.DiskBytes = dirs, p.URLSeenDiskBytes
+	return o
 }
 
 // bufferFor is M for a store's share of RAM: the paper's 256 KiB, less where that would leave too few buckets.

@@ -1,6 +1,8 @@
 package crawl
 
 import (
+	"math"
+	"strings"
 	"testing"
 
 	"drumbeat/disk"
@@ -19,26 +21,50 @@ func TestPlans(t *testing.T) {
 				t.Errorf("RAM %d, disk %d: %v", ram, disk, err)
 				continue
 			}
-			sum := p.CacheBytes + p.EdgeCacheBytes
-			for _, d := range []DrumPlan{p.URLSeen, p.Edges, p.Indegree, p.RobotsCache, p.RobotsRequested} {
-				opt := d.options(nil)
-				opt.Set, opt.Name = testSet(), d.Name
-				if d.Name == nameRobotsCache {
-					opt.ValueBytes, opt.MaxValueBytes, opt.OutBytes = -1, maxRobotsValue, 128
-				}
-				store, err := drum.Open(opt, nil)
+			r := &ring{plan: p, set: testSet(), opt: o}
+			so, err := r.starOptions()
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum := p.CacheBytes + p.EdgeCacheBytes + p.Edges.RAMBytes + p.Indegree.RAMBytes
+			if got, want := p.Edges.RAMBytes+p.Indegree.RAMBytes, so.RAMBytes(); got > want || got < want-1<<20 {
+				t.Errorf("RAM %d, disk %d: STAR's stores take %d, planned are %d", ram, disk, want, got)
+			}
+			for _, d := range []struct {
+				plan DrumPlan
+				opt  drum.Options
+			}{{p.URLSeen, r.seenStore()}, {p.RobotsCache, r.robotsStore()}, {p.RobotsRequested, r.requestedStore()},
+				{p.Edges, named(p.Edges.options(nil), "e")}, {p.Indegree, named(p.Indegree.options(nil), "i")}} {
+				store, err := drum.Open(d.opt, nil)
 				if err != nil {
-					t.Errorf("RAM %d, disk %d: %s: %v", ram, disk, d.Name, err)
+					t.Errorf("RAM %d, disk %d: %s: %v", ram, disk, d.plan.Name, err)
 				} else if err := store.Close(); err != nil {
 					t.Error(err)
 				}
-				sum += d.RAMBytes
+				if got := d.opt.RAMBytes(); d.opt.Name == d.plan.Name && got != d.plan.RAMBytes {
+					t.Errorf("RAM %d, disk %d: %s takes %d, planned are %d", ram, disk, d.plan.Name, got, d.plan.RAMBytes)
+				}
+				if d.opt.Name == d.plan.Name {
+					sum += d.plan.RAMBytes
+				}
+			}
+			if p.URLSeen.RAMBytes > ram*shareSeen/100 {
+				t.Errorf("RAM %d, disk %d: URLseen takes %d", ram, disk, p.URLSeen.RAMBytes)
 			}
 			if sum > ram {
 				t.Errorf("RAM %d, disk %d: stores and caches take %d", ram, disk, sum)
 			}
 			if robots := (fetch.Limits{BodyBytes: robotsBodyBytes, DecodedBytes: robotsBodyBytes}); p.BodyBytes < 4*robots.MemoryBytes() {
 				t.Errorf("RAM %d, disk %d: %d bytes for bodies are too few for a robots.txt", ram, disk, p.BodyBytes)
+			}
+			parts := int64(0)
+			for _, part := range p.RAM() {
+				if parts += part.Bytes; part.Bytes < 0 {
+					t.Errorf("RAM %d, disk %d: %+v", ram, disk, part)
+				}
+			}
+			if parts != ram {
+				t.Errorf("RAM %d, disk %d: the parts are %d", ram, disk, parts)
 			}
 			if p.HeapBytes < 16<<20 {
 				t.Errorf("RAM %d, disk %d: %d bytes are left for the heap", ram, disk, p.HeapBytes)
@@ -49,6 +75,58 @@ func TestPlans(t *testing.T) {
 	if _, err := MakePlan(&o); err == nil {
 		t.Error("16 MiB of RAM: no error")
 	}
+	o = Options{Dirs: []string{"d"}, RAMBytes: 1 << 30, DrumBucketBytes: 1 << 30}
+	if _, err := MakePlan(&o); err == nil || !strings.Contains(err.Error(), "beside the stores") {
+		t.Errorf("stores larger than RAM: got %v", err)
+	}
+}
+
+// TestForecast: more pages take more disk and time, and collide more; what fits is what MostPages says.
+func TestForecast(t *testing.T) {
+	o := Options{Dirs: []string{"d"}, RAMBytes: 4 << 30, DiskBytes: 1 << 40, Connections: 500, Store: true}
+	p, err := MakePlan(&o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var last Forecast
+	for _, pages := range []float64{1, 1e3, 1e6, 1e8, 1e9, 1e10, 1e12} {
+		f, err := p.Forecast(&o, Load{Pages: pages, MaxRate: 1e9})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum, pageIO := int64(0), int64(0)
+		for _, d := range f.Disk {
+			sum += d.Bytes
+		}
+		for _, d := range f.PageIO {
+			pageIO += d.Bytes
+		}
+		if sum != f.DiskBytes || math.Abs(float64(pageIO)-f.PageIOBytes) > 20 {
+			t.Errorf("%g pages: disk %d of %d, I/O %d of %v", pages, sum, f.DiskBytes, pageIO, f.PageIOBytes)
+		}
+		if f.DiskBytes <= last.DiskBytes || f.Seconds <= last.Seconds || f.Collisions <= last.Collisions || f.Unique <= last.Unique {
+			t.Errorf("%g pages: %+v after %+v", pages, f, last)
+		}
+		if most := p.MostPages(&o, Load{}); f.Fits != (pages <= most) {
+			t.Errorf("%g pages: fits %v, most are %g", pages, f.Fits, most)
+		}
+		last = f
+	}
+	// The paper's numbers: 41.5e9 URLs collide 47 times.
+	f, err := p.Forecast(&o, Load{Pages: 1e9, LinksPerPage: 83, UniqueFraction: 0.5})
+	if err != nil || math.Abs(f.Collisions-46.7) > 0.1 {
+		t.Errorf("41.5e9 URLs: %v collisions, %v", f.Collisions, err)
+	}
+	for _, bad := range []Load{{UniqueFraction: 2}, {TextRatio: 0.5}, {Pages: -1}, {DiskRate: math.NaN()}} {
+		if _, err := p.Forecast(&o, bad); err == nil {
+			t.Errorf("%+v: accepted", bad)
+		}
+	}
 }
 
 func testSet() disk.Set { return disk.Set{FS: disk.NewMem(1), Paths: []string{"d"}} }
+
+func named(o drum.Options, name string) drum.Options {
+	o.Set, o.Name = testSet(), name
+	return o
+}

@@ -130,6 +130,7 @@ type ring struct {
 	fullPasses     atomic.Int64 // of URLseen, in this run
 	seenMerges     atomic.Int64 // passes of URLseen and of STAR that have ended
 	starMerges     atomic.Int64
+	seenMeter      seenMeter
 	scanned        scanMemory
 	stop           stopReason
 	space          space

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -120,6 +121,18 @@ func TestSmallNumbersRunTheRealPath(t *testing.T) {
 		}
 		if s.Scans < 3 {
 			t.Errorf("%d scans of QF, want 3", s.Scans)
+		}
+		c := &s.Seen
+		t.Logf("URLseen, measured and predicted: %+v", *c)
+		if c.Links != s.Count(CountLinksChecked) || c.Passes != s.URLSeenPasses {
+			t.Errorf("%d links merged in %d passes, want %d in %d", c.Links, c.Passes, s.Count(CountLinksChecked), s.URLSeenPasses)
+		}
+		if c.URLBytes < 20 || c.URLBytes > 200 || c.TextRatio < 1 || math.Abs(c.Unique-float64(s.Unique)/float64(c.Links)) > 0.01 {
+			t.Errorf("URLs of %.1f bytes, compressed %.2f times, %.3f of them new: %+v", c.URLBytes, c.TextRatio, c.Unique, *c)
+		}
+		// Buckets take what comes in before a merge begins, which then needs a second round.
+		if c.Bytes < 0.8*c.Predicted || c.Bytes > 1.6*c.Predicted || c.Full <= 0 || c.Full > 1.1*c.Predicted {
+			t.Errorf("I/O of %.1f bytes a link, predicted %.1f, %.1f in full passes", c.Bytes, c.Predicted, c.Full)
 		}
 	})
 }

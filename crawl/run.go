@@ -91,6 +91,7 @@ func (r *ring) crawl(ctx context.Context, afterFull bool) (*Result, error) {
 	if err := r.checkpoint(false, ""); err != nil { // identity, secret and seeds' place are durable before the first fetch
 		return nil, err
 	}
+	r.seenMeter.start, r.seenMeter.pages = r.urlSeen.Stats(), r.acct.copy().Counters[CountPages]
 	r.startMovers(inner)
 	<-inner.Done()
 	r.movers.Wait()
@@ -197,12 +198,7 @@ func (r *ring) openStores(m *manifest) error {
 	if err != nil {
 		return err
 	}
-	p := r.plan.URLSeen
-	r.urlSeen, err = drum.Open(drum.Options{Set: r.set, Name: nameURLSeen, Buckets: p.Buckets, BufferBytes: p.BufferBytes,
-		BucketBytes: p.BucketBytes, ReadChunkBytes: p.ChunkBytes, DiskBytes: r.plan.URLSeenDiskBytes, Op: drum.CheckUpdate,
-		Workers: p.Workers, LogBytes: p.LogBytes, SpanBytes: p.SpanBytes,
-		Codec: drum.Rice, Aux: drum.AuxLog, Reserve: r.reserve, Wanted: func(res *drum.Result) bool { return res.New }, Emit: r.emitUnique}, seen)
-	if err != nil {
+	if r.urlSeen, err = drum.Open(r.seenStore(), seen); err != nil {
 		return err
 	}
 	st, err := statePart[star.State](m, nameStar)
@@ -221,21 +217,14 @@ func (r *ring) openStores(m *manifest) error {
 	if err != nil {
 		return err
 	}
-	p = r.plan.RobotsCache
-	r.robotsCache, err = drum.Open(drum.Options{Set: r.set, Name: nameRobotsCache, Buckets: p.Buckets, BufferBytes: p.BufferBytes,
-		BucketBytes: p.BucketBytes, ValueBytes: -1, MaxValueBytes: maxRobotsValue, OutBytes: 128, Each: true, Reserve: r.reserve,
-		Apply: r.applyRobots, Wanted: func(res *drum.Result) bool { return res.Op == drum.Check }, Emit: r.emitChecked}, cache)
-	if err != nil {
+	if r.robotsCache, err = drum.Open(r.robotsStore(), cache); err != nil {
 		return err
 	}
 	requested, err := statePart[drum.State](m, nameRobotsRequested)
 	if err != nil {
 		return err
 	}
-	p = r.plan.RobotsRequested
-	r.robotsRequested, err = drum.Open(drum.Options{Set: r.set, Name: nameRobotsRequested, Buckets: p.Buckets,
-		BufferBytes: p.BufferBytes, BucketBytes: p.BucketBytes, ValueBytes: 16, Each: true, Reserve: r.reserve, Apply: applyRequested,
-		Wanted: func(res *drum.Result) bool { return res.New }, Emit: r.emitRequested}, requested)
+	r.robotsRequested, err = drum.Open(r.requestedStore(), requested)
 	return err
 }
 

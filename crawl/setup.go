@@ -10,9 +10,35 @@ import (
 	"drumbeat/warc"
 )
 
+// options are those of a store of star.
 func (p *DrumPlan) options(reserve func(int64) error) drum.Options {
-	return drum.Options{Buckets: p.Buckets, BufferBytes: p.BufferBytes, BucketBytes: p.BucketBytes, ReadChunkBytes: p.ChunkBytes,
-		Workers: p.Workers, Reserve: reserve}
+	o := p.shaped(drum.Options{})
+	o.Reserve = reserve
+	return o
+}
+
+// seenStore wires URLseen: what is new goes to STAR.
+func (r *ring) seenStore() drum.Options {
+	o := r.plan.seenOptions(nil)
+	o.Set, o.Name, o.Reserve = r.set, nameURLSeen, r.reserve
+	o.Wanted, o.Emit = func(res *drum.Result) bool { return res.New }, r.emitUnique
+	return o
+}
+
+// robotsStore wires RobotsCache: checks go to Q, or to QR and RobotsRequested.
+func (r *ring) robotsStore() drum.Options {
+	o := r.plan.RobotsCache.shaped(robotsShape())
+	o.Set, o.Name, o.Reserve = r.set, nameRobotsCache, r.reserve
+	o.Apply, o.Wanted, o.Emit = r.applyRobots, func(res *drum.Result) bool { return res.Op == drum.Check }, r.emitChecked
+	return o
+}
+
+// requestedStore wires RobotsRequested: hosts not asked yet go to QD.
+func (r *ring) requestedStore() drum.Options {
+	o := r.plan.RobotsRequested.shaped(requestedShape())
+	o.Set, o.Name, o.Reserve = r.set, nameRobotsRequested, r.reserve
+	o.Apply, o.Wanted, o.Emit = applyRequested, func(res *drum.Result) bool { return res.New }, r.emitRequested
+	return o
 }
 
 // starOptions wires STAR: edges and checks come from steps, places go to BEAST, which stands still during a round.

@@ -34,6 +34,7 @@ type Snapshot struct {
 	Checkpoint     CheckpointStats
 	URLSeenKeys    int64
 	URLSeenPasses  int64
+	Seen           SeenCheck // URLseen, measured and predicted
 	// URLSeenFullPasses are those that were triggered by size.
 	URLSeenFullPasses int64
 	Scans             int64  // of QF
@@ -82,6 +83,7 @@ func (r *ring) snapshot() *Snapshot {
 	st := r.urlSeen.Stats()
 	s.URLSeenKeys, s.URLSeenPasses, s.URLSeenFullPasses = st.Keys, st.Passes, r.fullPasses.Load()
 	s.Scans = r.beast.Stats().Scans
+	s.Seen = r.seenMeter.check(r, s)
 	s.Waiting = r.waitsFor(&a, s)
 	return s
 }

@@ -9,11 +9,18 @@ import (
 // store as it is: with its codings, with what stays in buffers, with the headers of blocks.
 type Cost struct {
 	// The bytes by kind, as Stats counts them; the lists of unique texts are part of the cache's.
-	KeysWritten, KeysRead, AuxWritten, AuxRead, CacheRead, CacheWritten float64
+	KeysWritten  float64 `json:"keysWritten"`
+	KeysRead     float64 `json:"keysRead"`
+	AuxWritten   float64 `json:"auxWritten"`
+	AuxRead      float64 `json:"auxRead"`
+	CacheRead    float64 `json:"cacheRead"`
+	CacheWritten float64 `json:"cacheWritten"`
 	// PassTuples is how many tuples a pass merges, Passes how many passes there are.
-	PassTuples, Passes float64
+	PassTuples float64 `json:"passTuples"`
+	Passes     float64 `json:"passes"`
 	// WaitingBytes is what the tuples of a full pass take on disk; CacheBytes the cache at the end.
-	WaitingBytes, CacheBytes float64
+	WaitingBytes float64 `json:"waitingBytes"`
+	CacheBytes   float64 `json:"cacheBytes"`
 }
 
 // Bytes is the sum for a tuple.
@@ -35,7 +42,8 @@ type CostInput struct {
 // costSteps bounds the work of a sum over passes.
 const costSteps = 1000
 
-// Cost predicts the I/O of a store with uniform keys, without values, all buckets of which are merged in one pass.
+// Cost predicts the I/O of a store with uniform keys, without values, all buckets of which are merged in one pass. Where
+// passes have few tuples for each bucket, copying parts out of files that are mostly dead comes on top.
 func (o Options) Cost(in CostInput) Cost {
 	_ = o.complete()
 	ratio := max(1, in.AuxRatio)
@@ -66,7 +74,8 @@ func (o Options) Cost(in CostInput) Cost {
 		// A bucket's list has the numbers of its new texts, in blocks like those of a part.
 		gap := k / float64(max(1, o.Set.Len())) / in.UniqueFraction
 		list := in.UniqueFraction * (riceBits(gap)/8 + cacheFrameBytes/min(blockKeys, max(1, fresh/k)))
-		c.CacheRead, c.CacheWritten = c.CacheRead+list, c.CacheWritten+list+k*pageBytes/2/t
+		lists := k * -math.Expm1(-fresh/k)
+		c.CacheRead, c.CacheWritten = c.CacheRead+list, c.CacheWritten+list+lists*pageBytes/2/t
 	}
 	c.CacheBytes = o.cacheBytes(in.Known + in.UniqueFraction*in.Tuples)
 	return c
@@ -94,20 +103,20 @@ func (o *Options) spilled(t, key, aux, ratio float64) (keys, texts float64) {
 // cachePasses is what passes of t tuples read and write of the cache, for each tuple. The last pass may be short.
 func (o *Options) cachePasses(in *CostInput, t float64) (read, written float64) {
 	passes := math.Ceil(in.Tuples/t - 1e-9)
-	steps := min(costSteps, passes)
+	steps, k := min(costSteps, passes), float64(o.Buckets)
+	touched, changed := k*-math.Expm1(-t/k), k*-math.Expm1(-in.UniqueFraction*t/k) // buckets of a pass
 	for i := range int(steps) {
 		// Of many passes the one in the middle of each step stands for it.
 		n := math.Floor((float64(i)+0.5)/steps*passes) * t
 		before := in.Known + in.UniqueFraction*n
 		after := in.Known + in.UniqueFraction*min(in.Tuples, n+t)
-		read += o.cacheBytes(before)
+		read += o.cacheBytes(before) * touched / k
 		if after > before {
-			written += o.cacheBytes(after) + float64(o.Buckets)*pageBytes/2 // whole pages
+			written += o.cacheBytes(after)*changed/k + changed*pageBytes/2 // whole pages
 			// What stands before a part's first new key is read again, to be copied, if that isn't in the first block.
-			part := o.cacheBytes(before) / float64(o.Buckets)
-			again := float64(o.Buckets) * min(part, float64(max(o.maxCacheBlock(), int64(o.BufferBytes))))
-			first := min(1, blockKeys*float64(o.Buckets)/max(1, before))
-			read += again * math.Pow(1-first, (after-before)/float64(o.Buckets))
+			again := min(o.cacheBytes(before)/k, float64(max(o.maxCacheBlock(), int64(o.BufferBytes))))
+			first := min(1, blockKeys*k/max(1, before))
+			read += changed * again * math.Pow(1-first, (after-before)/changed)
 		}
 	}
 	scale := passes / steps / in.Tuples

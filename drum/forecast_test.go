@@ -81,6 +81,43 @@ func TestCostMeasured(t *testing.T) {
 	}
 }
 
+// TestCostSmallPasses: a pass of few tuples reads and writes the parts of few buckets; what is copied to get rid of dead parts
+// comes on top, at most as much again.
+func TestCostSmallPasses(t *testing.T) {
+	o := Options{Buckets: 64, BufferBytes: 4096, BucketBytes: 1 << 20, Op: CheckUpdate, Codec: Raw,
+		Set: disk.Set{FS: disk.NewMem(1), Paths: []string{"d"}}, Name: "s"}
+	d, err := Open(o, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	rng := rand.New(rand.NewPCG(1, 7))
+	pass := func(n int) {
+		for range n {
+			if err := d.Add([]Tuple{{Key: Key(rng.Uint64()), Op: CheckUpdate}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := d.Pass(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const known, n, passes = 100_000, 30, 40
+	pass(known)
+	before := d.Stats()
+	for range passes {
+		pass(n)
+	}
+	after := d.Stats()
+	c := o.Cost(CostInput{Known: known, Tuples: n * passes, UniqueFraction: 1, PassTuples: n})
+	if got, want := float64(after.CacheWritten-before.CacheWritten)/n/passes, c.CacheWritten; got < 0.9*want || got > 2*want {
+		t.Errorf("got %.0f bytes written for a tuple, predicted %.0f", got, want)
+	}
+	if got, want := float64(after.CacheRead-before.CacheRead)/n/passes, c.CacheRead; got < 0.9*want || got > 2*want {
+		t.Errorf("got %.0f bytes read for a tuple, predicted %.0f", got, want)
+	}
+}
+
 // TestCostTheorem2: without headers and records that stay in buffers the paper's form costs what Theorem 2 says.
 func TestCostTheorem2(t *testing.T) {
 	for _, l := range []Load{

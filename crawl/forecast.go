@@ -1,0 +1,279 @@
+package crawl
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+
+	"drumbeat/beast"
+	"drumbeat/drum"
+)
+
+// The paper's numbers (sections IV.D, VII and VIII), for a load that nobody knows yet.
+const (
+	paperLinksPerPage = 59
+	paperUnique       = 1. / 9
+	paperURLBytes     = 110 // 70.6 of text, and what travels with it
+	paperMisses       = 0.33
+	paperRequests     = 7_606_109_371. / 6_380_051_942 // requests a page
+	paperHosts        = 260_113_628. / 6_380_051_942   // hosts looked up and asked for robots.txt, a page
+	paperPLDs         = 89_652_630. / 6_380_051_942
+	paperEdges        = 1_832_325_052. / 6_380_051_942
+	paperCoreRate     = 1000 // pages/s of a processor: S_max = 4,000 with 4
+)
+
+// What is ours and was measured, or is a round estimate.
+const (
+	// planTextRatio is how many times URLs compress in blocks that hold the links of pages: 4 to 6 with s2.
+	planTextRatio = 4
+	// planKeyBytes is a record of a key and its text's number.
+	planKeyBytes = 10
+	// planPageBytes is a response in a WARC file, gzip, headers and index included: 25.2 KB of HTML at 5:1, and 1 KB.
+	planPageBytes = 6000
+	// planLogBytes is the line of an outcome in the crawl log, compressed.
+	planLogBytes = 30
+	// planRobotsBytes is an entry of RobotsCache: rules, addresses, times.
+	planRobotsBytes = 300
+	// planDiskRate is that of a single disk, if nobody says more.
+	planDiskRate = 150e6
+)
+
+// Load is what a crawl is expected to meet. A zero field means the paper's number in its comment, or ours.
+type Load struct {
+	// Pages is N, LinksPerPage l (59), UniqueFraction p (1/9), URLBytes b with what travels with a URL (110).
+	Pages          float64 `json:"pages"`
+	LinksPerPage   float64 `json:"linksPerPage"`
+	UniqueFraction float64 `json:"uniqueFraction"`
+	URLBytes       float64 `json:"urlBytes"`
+	// TextRatio is how many times URLs compress on disk (4).
+	TextRatio float64 `json:"textRatio"`
+	// Misses is pi, the share of links that aren't in the RAM cache (0.33, or 1 where there is no cache).
+	Misses float64 `json:"misses"`
+	// PageBytes is what a response takes in the output (6,000).
+	PageBytes float64 `json:"pageBytes"`
+	// DiskRate is W, bytes/s of all disks together (150e6 a directory); MaxRate is S_max, the pages/s that CPU and network
+	// admit (1,000 a processor).
+	DiskRate float64 `json:"diskRate"`
+	MaxRate  float64 `json:"maxRate"`
+}
+
+// Validate returns all faults, joined.
+func (l Load) Validate() error {
+	var faults []error
+	for _, f := range []struct {
+		name string
+		v    float64
+	}{{"pages", l.Pages}, {"links per page", l.LinksPerPage}, {"unique share", l.UniqueFraction}, {"bytes of a URL", l.URLBytes},
+		{"text ratio", l.TextRatio}, {"misses", l.Misses}, {"bytes of a page", l.PageBytes}, {"disk rate", l.DiskRate}, {"highest rate", l.MaxRate}} {
+		if f.v < 0 || f.v > 1e18 || math.IsNaN(f.v) {
+			faults = append(faults, fmt.Errorf("crawl: load: %s %v: want 0 to 1e18", f.name, f.v))
+		}
+	}
+	if l.UniqueFraction > 1 || l.Misses > 1 || l.TextRatio > 0 && l.TextRatio < 1 {
+		faults = append(faults, fmt.Errorf("crawl: load: unique share %v and misses %v must be at most 1, text ratio %v at least 1",
+			l.UniqueFraction, l.Misses, l.TextRatio))
+	}
+	return errors.Join(faults...)
+}
+
+// complete fills in what is 0, but for Misses and DiskRate.
+func (l Load) complete() Load {
+	for _, f := range []struct {
+		at  *float64
+		def float64
+	}{{&l.Pages, 1e9}, {&l.LinksPerPage, paperLinksPerPage}, {&l.UniqueFraction, paperUnique}, {&l.URLBytes, paperURLBytes},
+		{&l.TextRatio, planTextRatio}, {&l.PageBytes, planPageBytes}, {&l.MaxRate, float64(paperCoreRate * runtime.GOMAXPROCS(0))}} {
+		if *f.at == 0 {
+			*f.at = f.def
+		}
+	}
+	return l
+}
+
+// Amount is a part of RAM or disk.
+type Amount struct {
+	Name  string `json:"name"`
+	Bytes int64  `json:"bytes"`
+	// Of says what the number comes from.
+	Of string `json:"of,omitempty"`
+}
+
+// Forecast is what the formulas promise a crawl with a plan and a load.
+type Forecast struct {
+	Load Load `json:"load"`
+	// Links is l N; Checked those of them that reach URLseen; Unique the new ones.
+	Links   float64 `json:"links"`
+	Checked float64 `json:"checked"`
+	Unique  float64 `json:"unique"`
+	// Cost is that of a link that reaches URLseen; Alpha is Cost in units of the URL's text, PaperAlpha that of the
+	// paper's form by equation (14) with the same k and r.
+	Cost       drum.Cost `json:"cost"`
+	Alpha      float64   `json:"alpha"`
+	PaperAlpha float64   `json:"paperAlpha"`
+	// Disk is the most that each structure takes, DiskBytes all; they fit into the plan's disk if Fits.
+	Disk      []Amount `json:"disk"`
+	DiskBytes int64    `json:"diskBytes"`
+	Fits      bool     `json:"fits"`
+	// PageIO are the bytes read and written for a page, by structure; PageIOBytes all.
+	PageIO      []Amount `json:"pageIO"`
+	PageIOBytes float64  `json:"pageIOBytes"`
+	// SeenRate is the pages/s that the disks admit if they do nothing but URLseen (Theorem 3 with its cost); DiskRate if
+	// they do all; Rate is the smaller of that and MaxRate. Seconds is N at this rate.
+	SeenRate float64 `json:"seenRate"`
+	DiskRate float64 `json:"diskRate"`
+	Rate     float64 `json:"rate"`
+	Seconds  float64 `json:"seconds"`
+	// Collisions is the expected number of pairs of URLs with one key: such a URL is taken for seen.
+	Collisions float64 `json:"collisions"`
+}
+
+// Lines is the forecast in short, for the start of a crawl.
+func (f *Forecast) Lines() []string {
+	lines := []string{
+		fmt.Sprintf("%.3g pages would have %.3g links, %.3g unique URLs (%.2g expected collisions of keys) and take %s of disk",
+			f.Load.Pages, f.Links, f.Unique, f.Collisions, bytesText(f.DiskBytes)),
+		fmt.Sprintf("URLseen: predicted I/O %.1f bytes a link that reaches it, alpha %.2f (the paper's form: %.2f), in %.3g passes",
+			f.Cost.Bytes(), f.Alpha, f.PaperAlpha, math.Ceil(f.Cost.Passes)),
+	}
+	if !f.Fits {
+		lines = append(lines, "that is more than --disk: fetching will rest before the end")
+	}
+	return lines
+}
+
+// MostPages is the largest number of pages, to three digits, whose files fit into the plan's disk.
+func (p *Plan) MostPages(o *Options, l Load) float64 {
+	fits := func(pages float64) bool {
+		l.Pages = pages
+		f, err := p.Forecast(o, l)
+		return err == nil && f.Fits
+	}
+	if !fits(1) {
+		return 0
+	}
+	lo, hi := 0.0, 15.0 // powers of ten
+	for hi-lo > 0.002 {
+		if mid := (lo + hi) / 2; fits(math.Pow(10, mid)) {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return math.Pow(10, lo)
+}
+
+// paperAlpha is equation (14): the overhead of the paper's form with this plan's k and r.
+func (p *Plan) paperAlpha(l Load) float64 {
+	const key = 8
+	o := p.seenOptions(nil)
+	waiting := float64(p.URLSeen.Buckets) * float64(p.URLSeen.BucketBytes/o.TupleBytes(0)) * key
+	links := l.Pages * l.LinksPerPage
+	return l.UniqueFraction*links*key*key/(l.URLBytes*waiting) + 2 + l.UniqueFraction + 2*key/l.URLBytes
+}
+
+// Forecast computes what a crawl of so many pages takes and how fast it can be. dirs is how many directories it has.
+func (p *Plan) Forecast(o *Options, l Load) (Forecast, error) {
+	if err := l.Validate(); err != nil {
+		return Forecast{}, err
+	}
+	l = l.complete()
+	complete := *o
+	complete.defaults()
+	o = &complete
+	if l.Misses == 0 {
+		if l.Misses = paperMisses; p.CacheBytes == 0 {
+			l.Misses = 1
+		}
+	}
+	l.Misses = max(l.Misses, l.UniqueFraction) // what is new is in no cache
+	if l.DiskRate == 0 {
+		l.DiskRate = planDiskRate * float64(max(1, len(o.Dirs)))
+	}
+	f := Forecast{Load: l, Links: l.Pages * l.LinksPerPage, PaperAlpha: p.paperAlpha(l)}
+	f.Checked, f.Unique = l.Misses*f.Links, l.UniqueFraction*f.Links
+	f.Cost = p.seenOptions(o.Dirs).Cost(drum.CostInput{Tuples: f.Checked, UniqueFraction: l.UniqueFraction / l.Misses,
+		AuxBytes: l.URLBytes, AuxRatio: l.TextRatio})
+	f.Alpha = f.Cost.Bytes() / l.URLBytes
+	f.Collisions = f.Unique * f.Unique / math.Exp2(65)
+	f.pageIO(o)
+	f.SeenRate = l.DiskRate / (f.Cost.Bytes() * l.Misses * l.LinksPerPage)
+	f.DiskRate = l.DiskRate / f.PageIOBytes
+	f.Rate = min(f.DiskRate, l.MaxRate)
+	f.Seconds = l.Pages / f.Rate
+	f.disk(p, o)
+	return f, nil
+}
+
+// disk adds up what the structures take at the end, when it is most.
+func (f *Forecast) disk(p *Plan, o *Options) {
+	l := &f.Load
+	hosts, plds, edges := paperHosts*l.Pages, paperPLDs*l.Pages, paperEdges*l.Pages
+	waiting := max(0, f.Unique-paperRequests*l.Pages)
+	add := func(name string, bytes float64, of string) {
+		f.Disk = append(f.Disk, Amount{name, int64(min(bytes, math.MaxInt64/2)), of})
+		f.DiskBytes += int64(min(bytes, math.MaxInt64/32))
+	}
+	add("URLseen cache", 2*f.Cost.CacheBytes, fmt.Sprintf("%.3g keys of %.2f bytes, twice while a pass replaces it", f.Unique, f.Cost.CacheBytes/f.Unique))
+	during := min(1, f.Rate/f.SeenRate) // of a pass's links come in while it goes on
+	add("URLseen buckets and text", (1+during)*f.Cost.WaitingBytes, fmt.Sprintf("%.3g links, and %.0f %% more while a pass goes on",
+		f.Cost.PassTuples, math.Ceil(100*during)))
+	add("BEAST, QF, later", waiting*l.URLBytes/l.TextRatio, fmt.Sprintf("%.3g URLs that are known and not fetched, text at %.3g:1", waiting, l.TextRatio))
+	add("PLD edges", 2*p.Edges.cacheBytes(edgesShape(), edges), fmt.Sprintf("%.3g edges, twice", edges))
+	add("PLD in-degrees", 2*p.Indegree.cacheBytes(indegreeShape(), plds), fmt.Sprintf("%.3g PLDs, twice", plds))
+	add("RobotsCache", 2*hosts*planRobotsBytes, fmt.Sprintf("%.3g hosts, twice", hosts))
+	add("RobotsRequested", 2*p.RobotsRequested.cacheBytes(requestedShape(), hosts), "the same hosts, twice")
+	add("Q, QR, QD", float64(o.StockTarget)*l.URLBytes, fmt.Sprintf("%d URLs ahead of the connections", o.StockTarget))
+	add("checkpoints", 2*float64(p.bufferedBytes()), "what is in buffers, twice")
+	if o.Store {
+		add("WARC files and indexes", l.Pages*l.PageBytes, fmt.Sprintf("%.0f bytes a page", l.PageBytes))
+	}
+	if o.CrawlLog != LogOff {
+		lines := (paperRequests - 1) * l.Pages
+		if o.CrawlLog == LogAll {
+			lines += l.Pages
+		}
+		add("crawl log", lines*planLogBytes, fmt.Sprintf("%.3g lines", lines))
+	}
+	f.Fits = f.DiskBytes <= p.DiskBytes
+}
+
+// cacheBytes is the cache of a store with so many entries.
+func (p *DrumPlan) cacheBytes(shape drum.Options, entries float64) float64 {
+	return p.shaped(shape).Cost(drum.CostInput{Known: entries, Tuples: 1}).CacheBytes + entries*float64(max(0, shape.ValueBytes))
+}
+
+// pageIO adds up what is read and written for a page. Each hop of a URL is one write and one read; the hops of STAR and of
+// BEAST are bounded by Theorem 7, 2b(2L-1) bytes a page, and twice as often through STAR's buckets.
+func (f *Forecast) pageIO(o *Options) {
+	l := &f.Load
+	add := func(name string, bytes float64, of string) {
+		f.PageIO = append(f.PageIO, Amount{name, int64(bytes), of})
+		f.PageIOBytes += bytes
+	}
+	model := beast.Model{PagesPerSecond: 1, UniquePerPage: max(1, l.UniqueFraction*l.LinksPerPage), URLBytes: l.URLBytes}
+	queues := model.RateBound()
+	add("URLseen", f.Cost.Bytes()*l.Misses*l.LinksPerPage, fmt.Sprintf("%.1f bytes for each of %.3g links", f.Cost.Bytes(), l.Misses*l.LinksPerPage))
+	add("BEAST", queues/l.TextRatio, "2b(2L-1), Theorem 7, text compressed")
+	add("STAR", model.RateBoundWithStar()-queues, "2b(2L-2), in buckets")
+	add("RobotsCache", 2*paperRequests*l.URLBytes, "in buckets, once a request")
+	add("Q", 2*paperRequests*l.URLBytes/l.TextRatio, "once a request")
+	add("checkpoints", 2*planKeyBytes*l.Misses*l.LinksPerPage, "keys that came into buffers, twice at most")
+	if o.Store {
+		add("WARC files and indexes", l.PageBytes, "written once")
+	}
+}
+
+// RAM lists who gets how much of RAM; all together take RAMBytes.
+func (p *Plan) RAM() []Amount {
+	list := []Amount{{Name: "URLseen", Bytes: p.URLSeen.RAMBytes}, {Name: "PLD edges", Bytes: p.Edges.RAMBytes},
+		{Name: "PLD in-degrees", Bytes: p.Indegree.RAMBytes}, {Name: "RobotsCache", Bytes: p.RobotsCache.RAMBytes},
+		{Name: "RobotsRequested", Bytes: p.RobotsRequested.RAMBytes},
+		{Name: "cache of recent URLs", Bytes: p.CacheBytes, Of: "c"}, {Name: "cache of recent edges", Bytes: p.EdgeCacheBytes},
+		{Name: "URLs in RAM", Bytes: p.PoliteBytes, Of: "of the Go heap"}, {Name: "queues", Bytes: p.QueueBytes, Of: "of the Go heap"},
+		{Name: "large bodies", Bytes: p.BodyBytes, Of: "of the Go heap"}}
+	for i, d := range []*DrumPlan{&p.URLSeen, &p.Edges, &p.Indegree, &p.RobotsCache, &p.RobotsRequested} {
+		list[i].Of = fmt.Sprintf("k = %d, M = %s, r = %s", d.Buckets, bytesText(int64(d.BufferBytes)), bytesText(d.BucketBytes))
+	}
+	return append(list, Amount{"rest of the Go heap", p.HeapBytes - p.PoliteBytes - p.QueueBytes - p.BodyBytes, "connections, pages, DNS"})
+}

@@ -1,0 +1,116 @@
+package crawl
+
+import (
+	"sync/atomic"
+	"time"
+
+	"drumbeat/drum"
+)
+
+// SeenCheck puts what URLseen did in this run beside what the formulas say of it. It changes at the end of a pass; what is
+// not known yet is 0.
+type SeenCheck struct {
+	// Links were merged, in Passes; URLBytes is the mean length of what was added for one, TextRatio how many times that
+	// was compressed on disk. Unique is the share of new ones.
+	Links, Passes int64
+	URLBytes      float64
+	TextRatio     float64
+	Unique        float64
+	// Bytes were read and written for a link. Predicted is drum.Options.Cost for passes as they were; Full had all been
+	// full: small crawls merge early, so that nobody waits.
+	Bytes, Predicted, Full float64
+	// Alpha is Bytes in units of URLBytes, PredictedAlpha is Predicted.
+	Alpha, PredictedAlpha float64
+	// DiskBandwidth is how many bytes/s passes of a MiB and more have moved, what they hand on included.
+	DiskBandwidth float64
+	// PageBytes were read and written for a page, by the whole crawl; PredictedPageBytes is Forecast's for the links and
+	// URLs that were met. DiskRate and PredictedDiskRate are the pages/s that DiskBandwidth admits then: Theorem 3.
+	PageBytes, PredictedPageBytes float64
+	DiskRate, PredictedDiskRate   float64
+}
+
+// seenMeter collects what SeenCheck is made from.
+type seenMeter struct {
+	added, text atomic.Int64 // links and their bytes, of this run
+	pages       int64        // before this run
+
+	// The fields below belong to the merger of URLseen.
+	start     drum.Stats
+	predicted float64 // bytes
+	moved     int64
+	took      time.Duration
+
+	last atomic.Pointer[SeenCheck]
+}
+
+// leastTimed is the least that a pass moves whose speed is counted.
+const leastTimed = 1 << 20
+
+// measured does a pass and takes its measure.
+func (r *ring) measured(pass func() (int, error)) (int, error) {
+	m := &r.seenMeter
+	before, began := r.urlSeen.Stats(), time.Now()
+	n, err := pass()
+	after, took := r.urlSeen.Stats(), time.Since(began)
+	merged := after.Merged - before.Merged
+	if merged == 0 {
+		return n, err
+	}
+	c := SeenCheck{Links: after.Merged, Passes: after.Passes}
+	if added := m.added.Load(); added > 0 {
+		c.URLBytes = float64(m.text.Load()) / float64(added)
+	}
+	c.TextRatio = planTextRatio
+	if whole := float64(m.text.Load() - int64(r.set.Len()*r.plan.URLSeen.BufferBytes)/2); after.AuxWritten > 0 && whole > 0 {
+		c.TextRatio = max(1, whole/float64(after.AuxWritten))
+	}
+	c.Unique = float64(after.Keys-m.start.Keys) / float64(after.Merged)
+	in := drum.CostInput{Known: float64(before.Keys), Tuples: float64(merged), PassTuples: float64(merged),
+		UniqueFraction: float64(max(0, after.Keys-before.Keys)) / float64(merged), AuxBytes: c.URLBytes, AuxRatio: c.TextRatio}
+	opt := r.plan.seenOptions(r.opt.Dirs)
+	m.predicted += opt.Cost(in).Bytes() * float64(merged)
+	if d := after.IOBytes() - before.IOBytes(); d >= leastTimed {
+		m.moved, m.took = m.moved+d, m.took+took
+		c.DiskBandwidth = float64(m.moved) / m.took.Seconds()
+	} else if m.took > 0 {
+		c.DiskBandwidth = float64(m.moved) / m.took.Seconds()
+	}
+	links := float64(after.Merged)
+	c.Bytes = float64(after.IOBytes()-after.IntakeBytes-after.SealedBytes) / links
+	c.Predicted = m.predicted / links
+	in.Known, in.Tuples, in.PassTuples, in.UniqueFraction = float64(m.start.Keys), links, 0, max(0, c.Unique)
+	c.Full = opt.Cost(in).Bytes()
+	if c.URLBytes > 0 {
+		c.Alpha, c.PredictedAlpha = c.Bytes/c.URLBytes, c.Predicted/c.URLBytes
+	}
+	m.last.Store(&c)
+	return n, err
+}
+
+// check completes the newest SeenCheck for a snapshot.
+func (m *seenMeter) check(r *ring, s *Snapshot) SeenCheck {
+	last := m.last.Load()
+	if last == nil {
+		return SeenCheck{}
+	}
+	c := *last
+	pages, links := float64(s.Count(CountPages)-m.pages), s.Count(CountLinks)
+	if pages <= 0 || links == 0 || c.URLBytes == 0 {
+		return c
+	}
+	c.PageBytes = float64(s.DiskRead+s.DiskWritten) / pages
+	f, err := r.plan.Forecast(&r.opt, Load{
+		Pages: pages, LinksPerPage: float64(links) / float64(s.Count(CountPages)), UniqueFraction: min(1, s.UniqueShare),
+		URLBytes: c.URLBytes, TextRatio: c.TextRatio, Misses: float64(s.Count(CountLinksChecked)) / float64(links),
+		PageBytes: float64(s.Count(CountBytesWire)) / float64(s.Count(CountPages)),
+	})
+	if err != nil {
+		return c // such as a share above 1, right after the start
+	}
+	// URLseen's own part as its passes were.
+	c.PredictedPageBytes = f.PageIOBytes + (c.Predicted-f.Cost.Bytes())*f.Load.Misses*f.Load.LinksPerPage
+	if c.DiskBandwidth > 0 {
+		c.DiskRate, c.PredictedDiskRate = c.DiskBandwidth/c.PageBytes, c.DiskBandwidth/c.PredictedPageBytes
+	}
+	return c
+}
