@@ -47,12 +47,12 @@ func (c *crawlCmd) Run(a *app, kctx *kong.Context) error {
 		return err
 	}
 	if c.PrintConfig {
-		return a.printConfig(a.stdout, kctx.Selected(), plan)
+		return a.printConfig(a.stdout, kctx.Selected(), plan, &opt)
 	}
 	view := newView(a.stderr, c.Quiet, logLevel(c.LogLevel))
 	defer view.close()
 	if !c.Quiet {
-		if err := a.printConfig(view, kctx.Selected(), plan); err != nil {
+		if err := a.printConfig(view, kctx.Selected(), plan, &opt); err != nil {
 			return err
 		}
 	}
@@ -108,9 +108,7 @@ func (c *crawlCmd) options() crawl.Options {
 		HostDelay: *c.HostDelay, HostDelayMin: *c.HostDelayMin, ServerDelay: c.ServerDelay, ServerDelayMin: *c.ServerDelayMin,
 		Budget: crawl.BudgetPolicy(c.Budget), BudgetDefault: uint32(c.BudgetDefault), BudgetMax: uint32(c.BudgetMax),
 		BudgetRanks: int(c.BudgetRanks), QueuesMax: int(c.QueuesMax),
-		DrumBufferBytes: int(orZero(c.DrumBuffer)), DrumChunkBytes: int(orZero(c.DrumChunk)), DrumBuckets: int(c.DrumBuckets), DrumWorkers: int(c.DrumWorkers),
-		DrumBucketBytes: int64(orZero(c.DrumBucket)), DrumDiskBytes: int64(orZero(c.DrumDisk)),
-		CacheRAMBytes: int64(orZero(c.CacheRAM)), CheckpointEvery: c.CheckpointEvery, Linger: c.Linger,
+		CheckpointEvery: c.CheckpointEvery, Linger: c.Linger,
 		MaxPages: int64(c.MaxPages), MaxTime: c.MaxTime, MaxDepth: crawl.Unlimited,
 		Scope: crawl.Scope(c.Scope), Store: c.Store == "warc", PrivateSuffixes: c.PrivateSuffixes,
 		CrawlLog: crawl.LogLevel(c.CrawlLog), Drain: c.Drain, WhenFull: crawl.WhenFull(c.WhenFull), KeepFree: int64(orZero(c.KeepFree)),
@@ -121,9 +119,7 @@ func (c *crawlCmd) options() crawl.Options {
 	if c.DirectIO {
 		o.FS = disk.Direct()
 	}
-	if c.CacheRAM != nil && *c.CacheRAM == 0 {
-		o.CacheRAMBytes = crawl.Unlimited // its zero is the default
-	}
+	c.drumFlags.apply(&o)
 	return o
 }
 
@@ -166,16 +162,25 @@ func makePlan(opt *crawl.Options) (crawl.Plan, error) {
 }
 
 // printConfig prints the effective flags and the plan.
-func (a *app) printConfig(out io.Writer, command *kong.Node, plan crawl.Plan) error {
+func (a *app) printConfig(out io.Writer, command *kong.Node, plan crawl.Plan, opt *crawl.Options) error {
 	if err := printSettings(out, command); err != nil {
 		return err
 	}
-	for _, line := range plan.Lines() {
+	for _, line := range planLines(plan, opt) {
 		if _, err := fmt.Fprintln(out, "# "+line); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// planLines are the plan, and what it promises for --max-pages, or a billion.
+func planLines(plan crawl.Plan, opt *crawl.Options) []string {
+	lines := plan.Lines()
+	if f, err := plan.Forecast(opt, crawl.Load{Pages: float64(opt.MaxPages)}); err == nil {
+		lines = append(lines, f.Lines()...)
+	}
+	return lines
 }
 
 // network is what a crawl talks to the world with.

@@ -18,6 +18,7 @@ const defaultDir = "drumbeat-crawl"
 type cli struct {
 	Crawl   crawlCmd   `cmd:"" help:"Crawl from a list of seeds. The same command resumes, and adds seeds that are new in the file."`
 	Demo    demoCmd    `cmd:"" help:"Crawl a synthetic web that is served by this very process on loopback."`
+	Plan    planCmd    `cmd:"" help:"Say what a crawl of so many pages will take of RAM and disk, and how fast it can be, by the plan that the crawl itself would make."`
 	Explain explainCmd `cmd:"" help:"Say what the crawler thinks of a thing. Without arguments: JSON lines in, JSON lines out."`
 	Audit   auditCmd   `cmd:"" help:"Read the files of a stopped crawl and prove that no URL was lost or doubled."`
 	Repair  repairCmd  `cmd:"" help:"Bring a stopped crawl with damaged files to a state that balances and can go on, and say what is lost. Nothing is deleted: what it replaces it moves to DIR/state/damaged."`
@@ -92,18 +93,23 @@ type budgetFlags struct {
 
 // resourceFlags divide the machine. The paper's symbols are in brackets.
 type resourceFlags struct {
-	RAM         *size  `group:"machine" name:"ram" placeholder:"SIZE" help:"RAM of the whole process (R and all else). Default: half of the smaller of physical and cgroup memory."`
-	Disk        *size  `group:"machine" placeholder:"SIZE" help:"Disk space for state and output. Default: 90 % of what is free, and what this crawl holds already."`
-	KeepFree    *size  `group:"machine" placeholder:"SIZE" help:"Space left free on every file system. Default: what a checkpoint writes at most, and some more."`
-	WhenFull    string `group:"machine" enum:"pause,drain,stop" default:"pause" help:"When a disk has no more than --keep-free, or --disk is nearly reached: pause (until there is room), drain (from twice that on, queue no new links), stop."`
-	DrumBuffer  *size  `group:"machine" placeholder:"SIZE" help:"Buffer of a URLseen bucket (M). Default: from --ram."`
-	DrumChunk   *size  `group:"machine" placeholder:"SIZE" help:"Piece in which URLseen's cache file is read and written (delta). Default: from --ram."`
-	DrumBuckets count  `group:"machine" placeholder:"N" default:"0" help:"URLseen buckets (k), a power of 2. 0: from --ram."`
-	DrumBucket  *size  `group:"machine" placeholder:"SIZE" help:"Most of a bucket that one merge reads (r). Default: from --ram."`
-	DrumDisk    *size  `group:"machine" placeholder:"SIZE" help:"Disk space for URLseen's buckets (D). Default: from --disk."`
-	DrumWorkers count  `group:"machine" placeholder:"N" default:"0" help:"URLseen buckets merged at once, if --ram suffices. 0: one more than CPUs, at most 8."`
-	DirectIO    bool   `group:"machine" name:"direct-io" help:"Read and write what merges move past the page cache (O_DIRECT), where the file system can: for crawls whose state is many times larger than RAM."`
-	CacheRAM    *size  `group:"machine" name:"cache-ram" placeholder:"SIZE" help:"RAM cache of recent URLs in front of URLseen (c). 0: none. Default: from --ram."`
+	RAM      *size  `group:"machine" name:"ram" placeholder:"SIZE" help:"RAM of the whole process (R and all else). Default: half of the smaller of physical and cgroup memory."`
+	Disk     *size  `group:"machine" placeholder:"SIZE" help:"Disk space for state and output. Default: 90 % of what is free, and what this crawl holds already."`
+	KeepFree *size  `group:"machine" placeholder:"SIZE" help:"Space left free on every file system. Default: what a checkpoint writes at most, and some more."`
+	WhenFull string `group:"machine" enum:"pause,drain,stop" default:"pause" help:"When a disk has no more than --keep-free, or --disk is nearly reached: pause (until there is room), drain (from twice that on, queue no new links), stop."`
+	DirectIO bool   `group:"machine" name:"direct-io" help:"Read and write what merges move past the page cache (O_DIRECT), where the file system can: for crawls whose state is many times larger than RAM."`
+	drumFlags
+}
+
+// drumFlags are URLseen's geometry.
+type drumFlags struct {
+	DrumBuffer  *size `group:"machine" placeholder:"SIZE" help:"Buffer of a URLseen bucket (M). Default: from --ram."`
+	DrumChunk   *size `group:"machine" placeholder:"SIZE" help:"Piece in which URLseen's cache file is read and written (delta). Default: from --ram."`
+	DrumBuckets count `group:"machine" placeholder:"N" default:"0" help:"URLseen buckets (k), a power of 2. 0: from --ram."`
+	DrumBucket  *size `group:"machine" placeholder:"SIZE" help:"Most of a bucket that one merge reads (r). Default: from --ram."`
+	DrumDisk    *size `group:"machine" placeholder:"SIZE" help:"Disk space for URLseen's buckets (D). Default: from --disk."`
+	DrumWorkers count `group:"machine" placeholder:"N" default:"0" help:"URLseen buckets merged at once, if --ram suffices. 0: one more than CPUs, at most 8."`
+	CacheRAM    *size `group:"machine" name:"cache-ram" placeholder:"SIZE" help:"RAM cache of recent URLs in front of URLseen (c). 0: none. Default: from --ram."`
 }
 
 // reportFlags say what the person sees.

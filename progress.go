@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"sort"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -141,6 +142,13 @@ func progressFields(s *crawl.Snapshot) []any {
 		fields = append(fields, "checkpoint", c.Number, "checkpoint_took", short(c.Total), "checkpoint_pause", short(c.Pause),
 			"checkpoint_stall", short(c.Stall), "checkpoint_bytes", c.Bytes)
 	}
+	if c := s.Seen; c.Links > 0 {
+		fields = append(fields, "urlseen_link_bytes", oneDecimal(c.Bytes), "predicted_link_bytes", oneDecimal(c.Predicted),
+			"alpha", twoDecimals(c.Alpha), "predicted_alpha", twoDecimals(c.PredictedAlpha))
+		if c.DiskRate > 0 {
+			fields = append(fields, "disk_pages_s", int64(c.DiskRate), "predicted_disk_pages_s", int64(c.PredictedDiskRate))
+		}
+	}
 	if s.Waiting != "" {
 		fields = append(fields, "waits_for", s.Waiting)
 	}
@@ -177,9 +185,28 @@ func progressLines(s *crawl.Snapshot) []string {
 			s.InFlight, s.Connections, s.RobotsInFlight, n(s.RobotsQueued), n(s.Hosts), n(s.Servers), n(s.PLDs)),
 		fmt.Sprintf("  disk      read %s  written %s  URLseen %s keys, %d passes  checkpoint %s",
 			bytesText(s.DiskRead), bytesText(s.DiskWritten), n(s.URLSeenKeys), s.URLSeenPasses, checkpoint),
+		"  model     " + modelText(&s.Seen),
 		"  waits for " + waiting,
 	}
 }
+
+// modelText puts what URLseen and the disks did beside what was predicted of them.
+func modelText(c *crawl.SeenCheck) string {
+	if c.Links == 0 {
+		return "no merge of URLseen yet"
+	}
+	text := fmt.Sprintf("URLseen I/O %s B a link, %s predicted (%s in full passes); alpha %s, %s predicted", oneDecimal(c.Bytes),
+		oneDecimal(c.Predicted), oneDecimal(c.Full), twoDecimals(c.Alpha), twoDecimals(c.PredictedAlpha))
+	if c.DiskRate > 0 {
+		text += fmt.Sprintf("; at %s/s disks admit %s pages/s, %s predicted", bytesText(int64(c.DiskBandwidth)),
+			humanize.Comma(int64(c.DiskRate)), humanize.Comma(int64(c.PredictedDiskRate)))
+	}
+	return text
+}
+
+func oneDecimal(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
+
+func twoDecimals(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
 
 // uniqueShare is the paper's p: how many of the links found led to a URL that had not been seen before.
 func uniqueShare(s *crawl.Snapshot) float64 {

@@ -65,6 +65,9 @@ func printSummary(out io.Writer, sum summary) error {
 	}
 	line("hosts", "%s on %s servers (estimated), %s PLDs", n(s.Hosts), n(s.Servers), n(s.PLDs))
 	line("disk", "%s read, %s written; URLseen made %d passes", bytesText(s.DiskRead), bytesText(s.DiskWritten), s.URLSeenPasses)
+	if s.Seen.Links > 0 {
+		line("model", "%s", modelText(&s.Seen))
+	}
 	if c := s.Checkpoint; c.Number > 0 {
 		line("checkpoints", "%s; the longest took %s, paused all steps for %s, held up one for %s", n(s.Count(crawl.CountCheckpoints)),
 			short(c.LongestTotal), short(c.LongestPause), short(c.LongestStall))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"drumbeat/crawl"
 	"drumbeat/disk"
 	"drumbeat/dnscache"
 )
@@ -88,7 +89,7 @@ func (c *crawlCmd) checkNumbers() error {
 		least, most int64
 	}{{"budget-default", c.BudgetDefault, 1, math.MaxUint32}, {"budget-max", c.BudgetMax, int64(c.BudgetDefault), math.MaxUint32},
 		{"budget-ranks", c.BudgetRanks, 1, 1 << 24}, {"queues-max", c.QueuesMax, 1, 1 << 20}, {"retries", c.Retries, 0, 200},
-		{"drum-buckets", c.DrumBuckets, 0, 1 << 16}, {"drum-workers", c.DrumWorkers, 0, 64}, {"dns-rate", c.DNSRate, 0, 1e7},
+		{"dns-rate", c.DNSRate, 0, 1e7},
 		{"max-depth", orZero(c.MaxDepth), 0, math.MaxUint16 - 1}} {
 		if int64(n.v) < n.least || int64(n.v) > n.most {
 			return fmt.Errorf("--%s %d: must lie between %d and %d", n.flag, n.v, n.least, n.most)
@@ -97,14 +98,10 @@ func (c *crawlCmd) checkNumbers() error {
 	if c.Connections != nil && *c.Connections == 0 {
 		return errors.New("--connections can't be 0")
 	}
-	if k := c.DrumBuckets; k&(k-1) != 0 {
-		return fmt.Errorf("--drum-buckets %d: must be a power of 2", k)
-	}
 	for _, s := range []struct {
 		flag string
 		v    *size
-	}{{"ram", c.RAM}, {"disk", c.Disk}, {"drum-buffer", c.DrumBuffer}, {"drum-chunk", c.DrumChunk}, {"drum-bucket", c.DrumBucket},
-		{"drum-disk", c.DrumDisk}, {"max-body", &c.MaxBody}} {
+	}{{"ram", c.RAM}, {"disk", c.Disk}, {"max-body", &c.MaxBody}} {
 		if s.v != nil && *s.v == 0 {
 			return fmt.Errorf("--%s can't be 0", s.flag)
 		}
@@ -112,7 +109,39 @@ func (c *crawlCmd) checkNumbers() error {
 	if c.MaxBody > maxBodyLimit {
 		return fmt.Errorf("--max-body %v: at most %v", c.MaxBody, size(maxBodyLimit))
 	}
+	return c.drumFlags.check()
+}
+
+// check returns the first fault.
+func (d *drumFlags) check() error {
+	if k := d.DrumBuckets; k < 0 || k > 1<<16 || k&(k-1) != 0 {
+		return fmt.Errorf("--drum-buckets %d: must be a power of 2 up to %d", k, 1<<16)
+	}
+	if d.DrumWorkers > 64 {
+		return fmt.Errorf("--drum-workers %d: at most 64", d.DrumWorkers)
+	}
+	for _, s := range []struct {
+		flag string
+		v    *size
+	}{{"drum-buffer", d.DrumBuffer}, {"drum-chunk", d.DrumChunk}, {"drum-bucket", d.DrumBucket}, {"drum-disk", d.DrumDisk}} {
+		if s.v != nil && *s.v == 0 {
+			return fmt.Errorf("--%s can't be 0", s.flag)
+		}
+	}
+	if m := d.DrumBuffer; m != nil && (*m%4096 != 0 || *m > math.MaxInt32) {
+		return fmt.Errorf("--drum-buffer %v: must be a multiple of 4KiB below 2GiB", *m)
+	}
 	return nil
+}
+
+// apply puts them into a crawl's options.
+func (d *drumFlags) apply(o *crawl.Options) {
+	o.DrumBufferBytes, o.DrumChunkBytes, o.DrumBuckets = int(orZero(d.DrumBuffer)), int(orZero(d.DrumChunk)), int(d.DrumBuckets)
+	o.DrumBucketBytes, o.DrumDiskBytes = int64(orZero(d.DrumBucket)), int64(orZero(d.DrumDisk))
+	o.DrumWorkers, o.CacheRAMBytes = int(d.DrumWorkers), int64(orZero(d.CacheRAM))
+	if d.CacheRAM != nil && *d.CacheRAM == 0 {
+		o.CacheRAMBytes = crawl.Unlimited // its zero is the default
+	}
 }
 
 // maxBodyLimit bounds --max-body: a body is held in RAM as a whole.
