@@ -17,7 +17,7 @@ import (
 type benchDrumCmd struct {
 	Dir     []string `placeholder:"DIR" required:"" sep:"none" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
 	Forms   []string `placeholder:"NAME" default:"plain,rice,s2,log,crew,ours,cached,each" help:"Forms of DRUM to measure, each an addition to the one before: plain (the paper's), rice (coded keys), s2 (text compressed in buckets), log (one log of text), crew (parallel passes), ours (past the page cache), cached (a RAM cache in front); and each (rice, buckets merged one by one, with a skewed case); or none."`
-	Against []string `placeholder:"NAME" default:"none" help:"Other methods to measure in the same run and RAM: mercator-a, mercator-b, polybot, pebble, bloom, ram; or none, or all."`
+	Against []string `placeholder:"NAME" default:"none" help:"Other methods to measure in the same run and RAM: mercator-a, mercator-b, polybot, pebble, pebble-seek, bloom, ram; or none, or all."`
 
 	Links     *count    `placeholder:"N" help:"Links to check (n). Default: 1e8, or 2e6 with --quick."`
 	Known     []count   `placeholder:"N" help:"Keys known before the first link (U). Repeatable: one point of the figures each. Default: 1e8, or 1e6 with --quick."`

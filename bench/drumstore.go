@@ -385,8 +385,8 @@ func (s *rivalStore) report(r *DrumRun) {
 	if r.Passes > 0 {
 		r.Batch = float64(r.Merged) / float64(r.Passes)
 	}
-	if st.Known > 0 {
-		r.KeyBytes = float64(st.FileBytes) / float64(st.Known)
+	if keys := st.MergeKeys - s.loaded.MergeKeys; keys > 0 {
+		r.KeyBytes = float64(st.MergeBytes-s.loaded.MergeBytes) / float64(keys)
 	}
 }
 

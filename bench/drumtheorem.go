@@ -73,7 +73,7 @@ func (r *DrumRun) predicted(diskBytes int64) float64 {
 	switch r.Method {
 	case rivals.MercatorB, rivals.Polybot:
 		return r.theorem1()
-	case rivals.MercatorA, rivals.Pebble, rivals.Bloom, rivals.RAM:
+	case rivals.MercatorA, rivals.Pebble, rivals.PebbleSeek, rivals.Bloom, rivals.RAM:
 		return 0
 	}
 	return r.theorem2(diskBytes)

@@ -47,6 +47,7 @@ type seenFile struct {
 	f        disk.File // nil: nothing is known yet
 	bytes    int64
 	versions int
+	keys     int64
 }
 
 // create makes the next version.
@@ -55,25 +56,27 @@ func (s *seenFile) create() (disk.File, error) {
 	return s.files.create(fmt.Sprintf("seen-%d", s.versions))
 }
 
-// replace makes f, of size bytes, the present version.
-func (s *seenFile) replace(f disk.File, bytes int64) error {
+// replace makes f, of size bytes with so many keys, the present version.
+func (s *seenFile) replace(f disk.File, bytes, keys int64) error {
 	old := s.f
-	s.f, s.bytes = f, bytes
+	s.f, s.bytes, s.keys = f, bytes, keys
 	if old == nil {
 		return nil
 	}
 	return s.files.remove(old)
 }
 
-// merge writes a new version: write is given a reader of the present one and a writer of the next. The buffers are two
-// for the reader, with room bytes in front of a chunk, and two for the writer.
-func (s *seenFile) merge(room int, bufs [][]byte, write func(r *reader, w *writer) error) error {
+// merge writes a new version: write is given a reader of the present one and a writer of the next, and returns how many
+// keys that has more. The buffers are two for the reader, with room bytes in front of a chunk, and two for the writer.
+func (s *seenFile) merge(
+	st *Stats, room int, bufs [][]byte, write func(r *reader, w *writer) (added int64, err error),
+) error {
 	f, err := s.create()
 	if err != nil {
 		return err
 	}
 	r, w := newReader(s.f, s.bytes, room, bufs[0], bufs[1]), newWriter(f, bufs[2], bufs[3])
-	err = write(r, w)
+	added, err := write(r, w)
 	r.stop()
 	if err == nil {
 		err = w.finish()
@@ -81,5 +84,9 @@ func (s *seenFile) merge(room int, bufs [][]byte, write func(r *reader, w *write
 	if err := errors.Join(err, w.stop()); err != nil {
 		return err
 	}
-	return s.replace(f, w.size())
+	st.Merges++
+	st.MergeBytes += s.bytes + w.size()
+	st.MergeKeys += 2*s.keys + added
+	st.FileBytes = w.size()
+	return s.replace(f, w.size(), s.keys+added)
 }

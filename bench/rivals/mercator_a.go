@@ -156,7 +156,7 @@ func (s *mercatorA) loadEnd() error {
 		return s.fail("load", err)
 	}
 	s.stats.FileBytes = w.w.size()
-	return s.fail("load", s.seen.replace(s.loadTo, w.w.size()))
+	return s.fail("load", s.seen.replace(s.loadTo, w.w.size(), s.stats.Known))
 }
 
 // Add implements Store: links that are found in RAM are answered at once.
@@ -296,17 +296,14 @@ func (s *mercatorA) merge(ctx context.Context) error {
 	ps := s.recent.sorted()
 	s.first = s.first[:0]
 	dropped := int64(0)
-	err := s.seen.merge(0, s.bufs, func(r *reader, w *writer) error {
-		var err error
+	err := s.seen.merge(&s.stats, 0, s.bufs, func(r *reader, w *writer) (added int64, err error) {
 		dropped, err = mergePages(ctx, ps, r, s.newPageWriter(w))
-		return err
+		return int64(len(ps)) - dropped, err
 	})
 	if err != nil {
 		return s.fail("merge", err)
 	}
 	s.recent.clear()
-	s.stats.Merges++
-	s.stats.FileBytes = s.seen.bytes
 	s.stats.Known -= dropped // links that were loaded twice
 	return nil
 }

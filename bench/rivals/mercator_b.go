@@ -101,7 +101,7 @@ func (s *mercatorB) loadEnd() error {
 		return s.fail("load", err)
 	}
 	s.stats.FileBytes = w.size()
-	return s.fail("load", s.seen.replace(s.loadFile, w.size()))
+	return s.fail("load", s.seen.replace(s.loadFile, w.size(), s.stats.Known))
 }
 
 // Add implements Store.
@@ -156,7 +156,7 @@ func (s *mercatorB) check(ctx context.Context) error {
 	size := s.textOut.size()
 	s.textOut = nil
 	sortPairs(s.batch)
-	err := s.seen.merge(MaxTextBytes, s.mergeBuffers(), func(r *reader, w *writer) error {
+	err := s.seen.merge(&s.stats, MaxTextBytes, s.mergeBuffers(), func(r *reader, w *writer) (int64, error) {
 		return s.merge(ctx, r, w)
 	})
 	if err != nil {
@@ -164,8 +164,6 @@ func (s *mercatorB) check(ctx context.Context) error {
 	}
 	s.stats.Batches++
 	s.stats.BatchLinks += int64(len(s.batch))
-	s.stats.Merges++
-	s.stats.FileBytes = s.seen.bytes
 	restoreArrival(s.batch)
 	r := newReader(s.text, size, MaxTextBytes, s.bufs[0], s.bufs[1])
 	err = s.answer(ctx, r)
@@ -184,35 +182,35 @@ func (s *mercatorB) mergeBuffers() [][]byte {
 // wholeChunk cuts a buffer so that what is behind MaxTextBytes is a whole number of keys.
 func wholeChunk(p []byte) []byte { return p[:MaxTextBytes+(len(p)-MaxTextBytes)/8*8] }
 
-// merge merges the sorted batch with the known keys of r into w, and marks the first link of each new key.
-func (s *mercatorB) merge(ctx context.Context, r *reader, w *writer) error {
+// merge merges the sorted batch with the known keys of r into w, marks the first link of each new key, and counts those.
+func (s *mercatorB) merge(ctx context.Context, r *reader, w *writer) (added int64, err error) {
 	ps := s.batch
 	var old []byte
-	var err error
 	for i := 0; i < len(ps); {
 		key := ps[i].key
 		for {
 			n := lowerKeys(old, key)
 			if err := w.write(old[:n]); err != nil {
-				return err
+				return 0, err
 			}
 			if old = old[n:]; len(old) > 0 || r.end() {
 				break
 			}
 			if old, err = r.more(ctx, nil); err != nil {
-				return err
+				return 0, err
 			}
 		}
 		if len(old) == 0 || binary.LittleEndian.Uint64(old) != key {
 			ps[i].tag |= tagFresh
+			added++
 			if err := s.putKey(w, key); err != nil {
-				return err
+				return 0, err
 			}
 		}
 		for i++; i < len(ps) && ps[i].key == key; i++ {
 		}
 	}
-	return copyRest(ctx, old, r, w)
+	return added, copyRest(ctx, old, r, w)
 }
 
 // copyRest writes old and all that r still has.
@@ -246,15 +244,6 @@ func lowerKeys(p []byte, key uint64) int {
 		}
 	}
 	return lo * 8
-}
-
-// restoreArrival puts pairs back in order of their numbers, which are 0 to len(ps)-1.
-func restoreArrival(ps []pair) {
-	for i := range ps {
-		for j := ps[i].tag >> tagNumber; j != uint64(i); j = ps[i].tag >> tagNumber {
-			ps[i], ps[j] = ps[j], ps[i]
-		}
-	}
 }
 
 // answer emits the batch with the text that r reads.

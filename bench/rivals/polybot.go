@@ -164,14 +164,12 @@ func (s *polybot) check(ctx context.Context) error {
 		return nil
 	}
 	sortTexts(s.arena, s.texts)
-	err := s.seen.merge(maxRecordBytes, s.bufs, func(r *reader, w *writer) error {
+	err := s.seen.merge(&s.stats, maxRecordBytes, s.bufs, func(r *reader, w *writer) (int64, error) {
 		return s.merge(ctx, r, w)
 	})
 	if err != nil {
 		return s.fail("merge", err)
 	}
-	s.stats.Merges++
-	s.stats.FileBytes = s.seen.bytes
 	if !s.loading {
 		s.stats.Batches++
 		s.stats.BatchLinks += int64(len(s.texts))
@@ -244,11 +242,12 @@ func (o *oldTexts) next(ctx context.Context) error {
 
 var errDamaged = errors.New("the file of known URLs isn't as it was written")
 
-// merge merges the sorted batch with the known texts of r into w, and marks the first link of each new text.
-func (s *polybot) merge(ctx context.Context, r *reader, w *writer) error {
+// merge merges the sorted batch with the known texts of r into w, marks the first link of each new text, and counts
+// those.
+func (s *polybot) merge(ctx context.Context, r *reader, w *writer) (added int64, err error) {
 	old := oldTexts{r: r, text: s.old[:0]}
 	if err := old.next(ctx); err != nil {
-		return err
+		return 0, err
 	}
 	b := newTexts{arena: s.arena, refs: s.texts}
 	b.start()
@@ -270,32 +269,32 @@ func (s *polybot) merge(ctx context.Context, r *reader, w *writer) error {
 		}
 		if !takeOld {
 			if err := writeText(w, &head, b.text, b.common); err != nil {
-				return err
+				return 0, err
 			}
 			raw = false
 			b.mark()
+			added++
 			b.next()
 			continue
 		}
-		var err error
 		if raw {
 			err = w.write(old.window[:old.record])
 		} else {
 			err = writeText(w, &head, old.text, common)
 		}
 		if err != nil {
-			return err
+			return 0, err
 		}
 		raw = true
 		if len(b.refs) > 0 && b.common == len(old.text) && len(b.text) == b.common {
 			b.next() // a duplicate
 		}
 		if err := old.next(ctx); err != nil {
-			return err
+			return 0, err
 		}
 		common = old.common
 	}
-	return nil
+	return added, nil
 }
 
 // compareFrom compares texts whose first n bytes are equal, and no more.

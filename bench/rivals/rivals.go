@@ -89,6 +89,9 @@ type Stats struct {
 	Batches, BatchLinks int64
 	// Merges is how often the file of known keys was written anew.
 	Merges int64
+	// MergeBytes and MergeKeys are the sizes of the versions of that file that merges read and wrote, together: their
+	// quotient is H of Mercator-B, bq of Polybot.
+	MergeBytes, MergeKeys int64
 	// Seeks is the number of reads at a place of their own that links needed, as far as the store knows it.
 	Seeks int64
 	// FileBytes is the size of the file of known keys at present, of Pebble's files together; 0 where there is none.
