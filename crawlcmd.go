@@ -81,6 +81,11 @@ func (c *crawlCmd) Run(a *app, kctx *kong.Context) error {
 	if err := printSummary(a.stdout, summary{res: res, dirs: opt.Dirs, out: opt.Out, ram: opt.RAMBytes, finished: finished}); err != nil {
 		return err
 	}
+	if c.Summary != "" {
+		if err := saveSummary(c.Summary, res); err != nil {
+			return err
+		}
+	}
 	return endOf(res.Stop)
 }
 

@@ -151,11 +151,21 @@ func TestCrawlCommand(t *testing.T) {
 	web, flags := smallWeb(t, nil)
 	dir := filepath.Join(t.TempDir(), "crawl")
 	flags = append(flags, "--seeds", seedFile(t, web), "--dir", dir)
-	out, _ := wantExit(t, exitDone, "", flags...)
+	figures := filepath.Join(t.TempDir(), "figures.json")
+	out, _ := wantExit(t, exitDone, "", append(flags, "--summary", figures)...)
 	if err := web.Log().Snapshot().CheckFetched(web.Expected(defaultAgent), 1); err != nil {
 		t.Error(err)
 	}
-	for _, want := range []string{"pages/s by wall time", "unique URLs", dir + "/warc/*.warc.gz", "drumbeat audit " + dir} {
+	var sum summaryJSON
+	data, err := os.ReadFile(figures)
+	if err == nil {
+		err = json.Unmarshal(data, &sum)
+	}
+	if m := &sum.Model; err != nil || sum.Pages == 0 || sum.Unique == 0 || sum.Places["fetched"] == 0 || m.Links != sum.LinksChecked ||
+		m.Bytes <= 0 || m.Predicted <= 0 || m.PredictedPageBytes <= 0 {
+		t.Errorf("--summary: %v, %s", err, data)
+	}
+	for _, want := range []string{"pages/s by wall time", "model       URLseen I/O ", "unique URLs", dir + "/warc/*.warc.gz", "drumbeat audit " + dir} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the summary lacks %q:\n%s", want, out)
 		}
@@ -214,7 +224,7 @@ func TestCrawlCommand(t *testing.T) {
 	}
 	wantExit(t, exitDone, "", "audit", "--deep", dir)
 	manifest := filepath.Join(dir, "state", "MANIFEST")
-	data, err := os.ReadFile(manifest)
+	data, err = os.ReadFile(manifest)
 	if err != nil {
 		t.Fatal(err)
 	}

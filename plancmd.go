@@ -191,13 +191,13 @@ func (p *planned) write(w io.Writer) error {
 	}
 	_, err := fmt.Fprintf(w, "%s pages: %s links, %s of them reach URLseen, %s unique URLs\n"+
 		"RAM %s, disk %s in %s, %d connections\n\n"+
-		"URLseen: k = %d buckets, M = %s, r = %s of RAM a round, delta = %s, D = %s for buckets\n"+
+		"URLseen: k = %d buckets, M = %s, r = %s of RAM a round, %d at once, delta = %s, D = %s for buckets\n"+
 		"  I/O %.1f bytes a link: keys %.1f, text %.1f, cache %.1f; alpha %.2f, the paper's form (eq. 14) %.2f\n"+
 		"  %s links a pass, %.0f passes\n"+
 		"  %.2g expected collisions: as many new URLs are taken for seen (n²/2^65)\n\n",
 		about(f.Load.Pages), about(f.Links), about(f.Checked), about(f.Unique),
 		size(p.RAMBytes), size(p.DiskBytes), where, p.Connections,
-		s.Buckets, size(s.BufferBytes), size(s.BucketBytes), size(s.ChunkBytes), b(p.URLSeenDiskBytes),
+		s.Buckets, size(s.BufferBytes), size(s.BucketBytes), max(1, s.Workers), size(s.ChunkBytes), b(p.URLSeenDiskBytes),
 		f.Cost.Bytes(), f.Cost.KeysRead+f.Cost.KeysWritten, f.Cost.AuxRead+f.Cost.AuxWritten, f.Cost.CacheRead+f.Cost.CacheWritten,
 		f.Alpha, f.PaperAlpha, about(f.Cost.PassTuples), math.Ceil(f.Cost.Passes), f.Collisions)
 	if err != nil {

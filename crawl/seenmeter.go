@@ -12,21 +12,27 @@ import (
 type SeenCheck struct {
 	// Links were merged, in Passes; URLBytes is the mean length of what was added for one, TextRatio how many times that
 	// was compressed on disk. Unique is the share of new ones.
-	Links, Passes int64
-	URLBytes      float64
-	TextRatio     float64
-	Unique        float64
+	Links     int64   `json:"links"`
+	Passes    int64   `json:"passes"`
+	URLBytes  float64 `json:"urlBytes"`
+	TextRatio float64 `json:"textRatio"`
+	Unique    float64 `json:"unique"`
 	// Bytes were read and written for a link. Predicted is drum.Options.Cost for passes as they were; Full had all been
 	// full: small crawls merge early, so that nobody waits.
-	Bytes, Predicted, Full float64
+	Bytes     float64 `json:"linkBytes"`
+	Predicted float64 `json:"predictedLinkBytes"`
+	Full      float64 `json:"fullLinkBytes"`
 	// Alpha is Bytes in units of URLBytes, PredictedAlpha is Predicted.
-	Alpha, PredictedAlpha float64
+	Alpha          float64 `json:"alpha"`
+	PredictedAlpha float64 `json:"predictedAlpha"`
 	// DiskBandwidth is how many bytes/s passes of a MiB and more have moved, what they hand on included.
-	DiskBandwidth float64
+	DiskBandwidth float64 `json:"diskBandwidth"`
 	// PageBytes were read and written for a page, by the whole crawl; PredictedPageBytes is Forecast's for the links and
 	// URLs that were met. DiskRate and PredictedDiskRate are the pages/s that DiskBandwidth admits then: Theorem 3.
-	PageBytes, PredictedPageBytes float64
-	DiskRate, PredictedDiskRate   float64
+	PageBytes          float64 `json:"pageBytes"`
+	PredictedPageBytes float64 `json:"predictedPageBytes"`
+	DiskRate           float64 `json:"diskRate"`
+	PredictedDiskRate  float64 `json:"predictedDiskRate"`
 }
 
 // seenMeter collects what SeenCheck is made from.
@@ -71,8 +77,8 @@ func (r *ring) measured(pass func() (int, error)) (int, error) {
 	m.predicted += opt.Cost(in).Bytes() * float64(merged)
 	if d := after.IOBytes() - before.IOBytes(); d >= leastTimed {
 		m.moved, m.took = m.moved+d, m.took+took
-		c.DiskBandwidth = float64(m.moved) / m.took.Seconds()
-	} else if m.took > 0 {
+	}
+	if m.took > 0 {
 		c.DiskBandwidth = float64(m.moved) / m.took.Seconds()
 	}
 	links := float64(after.Merged)

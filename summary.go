@@ -1,0 +1,62 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"drumbeat/crawl"
+)
+
+// summaryJSON is what --summary writes: the figures of the printed summary.
+type summaryJSON struct {
+	Stop           string           `json:"stop"`
+	Seconds        float64          `json:"seconds"`       // of this run
+	ActiveSeconds  float64          `json:"activeSeconds"` // of all runs
+	Pages          int64            `json:"pages"`
+	PagesPerSecond float64          `json:"pagesPerSecond"` // of all runs
+	Responses      int64            `json:"responses"`
+	Bytes          int64            `json:"bytes"` // received
+	Links          int64            `json:"links"`
+	LinksCached    int64            `json:"linksCached"`  // met again in the RAM cache
+	LinksChecked   int64            `json:"linksChecked"` // sent to URLseen
+	Unique         int64            `json:"unique"`
+	Places         map[string]int64 `json:"places"`
+	Refused        map[string]int64 `json:"refused"`
+	Later          map[string]int64 `json:"later"`
+	Hosts          int64            `json:"hosts"`
+	Servers        int64            `json:"servers"`
+	PLDs           int64            `json:"plds"`
+	DiskRead       int64            `json:"diskRead"` // bytes of this run
+	DiskWritten    int64            `json:"diskWritten"`
+	URLSeenKeys    int64            `json:"urlSeenKeys"`
+	URLSeenPasses  int64            `json:"urlSeenPasses"` // of this run
+	URLSeenFull    int64            `json:"urlSeenFullPasses"`
+	Model          crawl.SeenCheck  `json:"model"` // measured beside predicted
+	PeakRSS        int64            `json:"peakRSS"`
+}
+
+// saveSummary writes the figures of a crawl's end.
+func saveSummary(name string, res *crawl.Result) error {
+	s := &res.Snapshot
+	out := summaryJSON{Stop: res.Stop, Seconds: s.Elapsed.Seconds(), ActiveSeconds: s.Active.Seconds(), Pages: s.Count(crawl.CountPages),
+		Responses: s.Count(crawl.CountResponses), Bytes: s.Count(crawl.CountBytesWire), Links: s.Count(crawl.CountLinks),
+		LinksCached: s.Count(crawl.CountLinksCached), LinksChecked: s.Count(crawl.CountLinksChecked), Unique: s.Unique,
+		Places: map[string]int64{}, Refused: s.Refused, Later: s.Later, Hosts: s.Hosts, Servers: s.Servers, PLDs: s.PLDs,
+		DiskRead: s.DiskRead, DiskWritten: s.DiskWritten, URLSeenKeys: s.URLSeenKeys, URLSeenPasses: s.URLSeenPasses,
+		URLSeenFull: s.URLSeenFullPasses, Model: s.Seen, PeakRSS: peakRSS()}
+	if sec := s.Active.Seconds(); sec > 0 {
+		out.PagesPerSecond = float64(out.Pages) / sec
+	}
+	for i, place := range crawl.PlaceNames() {
+		out.Places[place] = s.Place(crawl.Place(i))
+	}
+	data, err := json.MarshalIndent(out, "", "  ")
+	if err == nil {
+		err = os.WriteFile(name, append(data, '\n'), 0o666)
+	}
+	if err != nil {
+		return fmt.Errorf("--summary %s: %w", name, err)
+	}
+	return nil
+}
