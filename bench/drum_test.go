@@ -85,6 +85,30 @@ func TestDrum(t *testing.T) {
 	}
 }
 
+// TestTheorem2: the plain form reads and writes what Theorem 2 says, where the quadratic term is nothing and where it is as
+// large as the others, with RAM and with disk as the limit. The larger points are bench drum --theorem's.
+func TestTheorem2(t *testing.T) {
+	d := smallDrum(t)
+	b := &drumBench{Drum: d, progress: func(string) {}}
+	if err := errors.Join(b.complete(), b.makeDirs()); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range theoremPoints(false) {
+		if p.factor > 1 {
+			continue
+		}
+		run, err := b.theoremRun(t.Context(), &p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run.Links, run.Misses = run.Merged, run.Merged
+		if want := run.predicted(p.disk); math.Abs(run.io()/want-1) > 0.05 || run.Passes != p.passes {
+			t.Errorf("seed %d: limited by %s, factor %v: got %.1f B/link in %d passes, want %.1f in %d", d.Seed, p.limitedBy, p.factor,
+				run.io(), run.Passes, want, p.passes)
+		}
+	}
+}
+
 // TestDrumURLs: a file of URLs is measured to its end, and nobody knows the truth.
 func TestDrumURLs(t *testing.T) {
 	d := smallDrum(t)

@@ -71,6 +71,8 @@ type DrumRun struct {
 	RoundBytes, BufferBytes int64
 	Batch                   float64
 	Passes, Merged          int64
+	// Model is what drum.Options.Cost says of the store as it is, with the queue, in bytes for each link.
+	Model float64
 	// KeyBytes of a known URL in the file that is merged: H, or bq for Polybot.
 	KeyBytes float64
 

@@ -236,6 +236,7 @@ func (r *drumRun) passIfDue(ctx context.Context) error {
 // end answers what is left, and waits until all that was written is on the disk: that is part of the work.
 func (r *drumRun) end(ctx context.Context) error {
 	if r.job.Passes == 0 || r.run.Passes == 0 {
+		r.c.report(&r.run) // for the most on disk
 		r.start()
 		err := r.c.flush(ctx)
 		r.stop(&r.run.Passing)

@@ -294,6 +294,14 @@ func (s *drumStore) report(r *DrumRun) {
 		r.Misses += s.adders[i].misses
 		r.MissBytes += s.adders[i].missBytes
 	}
+	if r.Links > 0 && r.Misses > 0 && !s.form.each {
+		misses := float64(r.Misses)
+		cost := s.opt.Cost(drum.CostInput{
+			Known: float64(r.Known), Tuples: misses, UniqueFraction: float64(r.Found) / misses,
+			AuxBytes: float64(r.MissBytes) / misses, AuxRatio: r.textRatio(),
+		})
+		r.Model = (cost.Bytes()*misses + float64(r.QueueBytes)) / float64(r.Links)
+	}
 }
 
 func (s *drumStore) close() error {
