@@ -41,7 +41,8 @@ type Drum struct {
 	Seed uint64
 	// Repeats is how often everything is measured; default 1.
 	Repeats int
-	// RivalTime is the measured time after which a rival ends, with fewer links; default 60 s.
+	// RivalTime is the measured time after which a rival ends, with fewer links; default 60 s. One that can't load the
+	// known keys in five times that isn't measured.
 	RivalTime time.Duration
 	// Adders and Workers are goroutines that add and that merge; 0: as many as processors.
 	Adders, Workers int
@@ -53,6 +54,9 @@ type Drum struct {
 	// Command is the program, with arguments, that calls DrumChild. None: everything runs in this process.
 	Command []string
 }
+
+// loadTimes is how many times RivalTime a rival may take to load what is known.
+const loadTimes = 5
 
 // limitBytes is what a child may take, page cache included: the bound.
 func limitBytes(ram int64) int64 { return ram + ram/4 + 64<<20 }
@@ -176,7 +180,7 @@ type drumSet struct {
 	even, skewed []*DrumRun
 	// numbered are the runs whose verdicts were compared link by link.
 	numbered []*DrumRun
-	plans    []string
+	skipped  []string
 }
 
 // measureAll measures all methods once with u known keys.
@@ -185,6 +189,10 @@ func (b *drumBench) measureAll(ctx context.Context, u int64, repeat int, set *dr
 		run, err := b.one(ctx, b.job(m, u), fmt.Sprintf("%s, %s keys, %d/%d", m, report.Power(float64(u)), repeat+1, b.Repeats))
 		if err != nil {
 			return err
+		}
+		if run.Skipped != "" {
+			set.skipped = append(set.skipped, fmt.Sprintf("%s with %s keys was not measured: %s", m, report.Power(float64(u)), run.Skipped))
+			continue
 		}
 		set.runs = append(set.runs, run)
 		if m != formEach || b.URLs != "" {
@@ -230,7 +238,9 @@ func (b *drumBench) verdicts(ctx context.Context, set *drumSet) error {
 		if err != nil {
 			return err
 		}
-		set.numbered = append(set.numbered, run)
+		if run.Skipped == "" {
+			set.numbered = append(set.numbered, run)
+		}
 	}
 	return nil
 }
@@ -245,7 +255,7 @@ func (b *drumBench) job(method string, u int64) *drumJob {
 		job.Links = 0
 	}
 	if slices.Contains(rivals.Names(), method) {
-		job.MaxTime = b.RivalTime
+		job.MaxTime, job.LoadTime = b.RivalTime, loadTimes*b.RivalTime
 	}
 	return job
 }
@@ -271,6 +281,10 @@ func (b *drumBench) one(ctx context.Context, job *drumJob, what string) (run *Dr
 	}
 	if err != nil {
 		return nil, err
+	}
+	if run.Skipped != "" {
+		progress(run.Skipped)
+		return run, nil
 	}
 	progress(fmt.Sprintf("%.2f M links/s, %.1f B/link, %d passes", run.rate()/1e6, run.io(), run.Passes))
 	return run, nil

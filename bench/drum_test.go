@@ -141,6 +141,19 @@ func TestDrumStops(t *testing.T) {
 	}
 }
 
+// TestDrumSkips: a rival that can't load what is known in time is left out, and the report says so.
+func TestDrumSkips(t *testing.T) {
+	d := smallDrum(t)
+	d.Known, d.Methods, d.RivalTime = []int64{200_000}, []string{"polybot", formPlain}, 1
+	r, err := RunDrum(t.Context(), d, func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Lines) != 1 || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "polybot with 2e5 keys was not measured") {
+		t.Errorf("got %+v, %q", r.Lines, r.Notes)
+	}
+}
+
 func TestDrumOptions(t *testing.T) {
 	for _, change := range []func(*Drum){
 		func(d *Drum) { d.Dirs = nil }, func(d *Drum) { d.Methods = []string{"abacus"} }, func(d *Drum) { d.RAMBytes = 1000 },

@@ -32,6 +32,8 @@ type drumJob struct {
 	Links   int64
 	Passes  int64
 	MaxTime time.Duration
+	// LoadTime is how long it may take to load the known keys; 0: as long as it takes.
+	LoadTime time.Duration
 	// Skew is the share of links that are to one URL.
 	Skew float64
 	// Numbered makes the aux of each link its number in the stream, for comparing verdicts link by link.
@@ -41,6 +43,8 @@ type drumJob struct {
 // DrumRun is what one measurement found.
 type DrumRun struct {
 	Method string
+	// Skipped says why nothing was measured: loading took too long.
+	Skipped string
 	// Links were checked and updated, Fresh of them to URLs that weren't known; Found of them were said to be new. Right
 	// is true if the new ones were the fresh ones: one by one where links are numbered, else by a hash of their texts.
 	Links, Fresh, Found int64

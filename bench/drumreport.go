@@ -112,6 +112,7 @@ func (b *drumBench) report(set *drumSet) *report.Report {
 		b.check(r, &all[i])
 	}
 	b.checkPairs(r, all, set)
+	r.Notes = append(r.Notes, set.skipped...)
 	return r
 }
 
@@ -129,6 +130,11 @@ func (b *drumBench) settings(r *report.Report, set *drumSet) {
 		return
 	}
 	first := set.runs[0]
+	for _, f := range drumForms() {
+		if slices.Contains(b.Methods, f.name) {
+			r.Set("form-"+f.name, "%s", f.help)
+		}
+	}
 	r.Set("text", "%.1f bytes a URL", float64(first.TextBytes)/float64(max(1, first.Links)))
 	if first.Unlimited != "" {
 		r.Set("memory", "the page cache is NOT limited: %s", first.Unlimited)

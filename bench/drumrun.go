@@ -63,7 +63,10 @@ func runDrumJob(ctx context.Context, job *drumJob, progress func(string)) (_ *Dr
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.c.close()) }()
-	if err := r.load(ctx); err != nil {
+	if err := r.load(ctx); errors.Is(err, errLoadTime) {
+		r.run.Known, r.run.Skipped = job.Stream.Known, err.Error()
+		return &r.run, nil
+	} else if err != nil {
 		return nil, fmt.Errorf("bench: drum: %s: load known URLs: %w", job.Method, err)
 	}
 	r.makeRound()
@@ -74,13 +77,25 @@ func runDrumJob(ctx context.Context, job *drumJob, progress func(string)) (_ *Dr
 	return &r.run, nil
 }
 
+// errLoadTime ends the loading of known keys.
+var errLoadTime = errors.New("loading the known keys took more than the time")
+
 // load makes known what is known before the first link; that isn't measured.
 func (r *drumRun) load(ctx context.Context) error {
 	began := time.Now()
 	if r.job.Stream.Known > 0 {
 		r.progress("loads the known URLs")
 	}
-	if err := r.c.load(ctx, r.src); err != nil {
+	loading := ctx
+	if t := r.job.LoadTime; t > 0 {
+		var cancel context.CancelFunc
+		loading, cancel = context.WithTimeoutCause(ctx, t, errLoadTime)
+		defer cancel()
+	}
+	if err := r.c.load(loading, r.src); err != nil {
+		if ctx.Err() == nil && context.Cause(loading) == errLoadTime {
+			return fmt.Errorf("%w of %v", errLoadTime, r.job.LoadTime)
+		}
 		return err
 	}
 	for _, dir := range r.job.Dirs {

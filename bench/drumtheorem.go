@@ -158,6 +158,10 @@ func (b *drumBench) theorem(ctx context.Context) (*report.Report, error) {
 			if err != nil {
 				return nil, err
 			}
+			if run.Merged == 0 {
+				r.Notes = append(r.Notes, fmt.Sprintf("%s, quadratic term %s: %s", p.method, quadraticName(p.factor), run.Skipped))
+				continue
+			}
 			run.Links, run.Misses = run.Merged, run.Merged // what a pass has seen
 			want := run.predicted(p.disk)
 			name := fmt.Sprintf("%s limited by %s, quadratic term %s of the others", p.method, p.limitedBy, quadraticName(p.factor))
