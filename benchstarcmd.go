@@ -15,8 +15,9 @@ type benchStarCmd struct {
 	Unique     fraction `placeholder:"SHARE" default:"1/2" help:"Share of the links whose pair is new."`
 	Neighbours *count   `placeholder:"N" help:"In-neighbours of the giant. Default: 2e6, or 2e5 with --quick."`
 	Checks     *count   `placeholder:"N" help:"URLs that ask for a budget. Default: 4e6, or 4e5 with --quick."`
-	RAM        *size    `name:"ram" placeholder:"SIZE" help:"RAM of both drums together (R). Default: 16MiB, or 4MiB with --quick."`
-	Repeat     *count   `placeholder:"N" help:"How often each case is measured. Default: 3."`
+	RAM        *size    `name:"ram" placeholder:"SIZE" help:"RAM of both drums together (R). Default: 32MiB, or 16MiB with --quick."`
+	PageCache  bool     `help:"Read and write through the page cache. Without it past it (O_DIRECT), where the file system can: the cache would flatter."`
+	Repeat     *count   `placeholder:"N" help:"How often each case is measured. Default: 3, or 2 with --quick."`
 	Seed       count    `placeholder:"N" default:"1" help:"Seed of the random numbers."`
 	Quick      bool     `help:"End within 30 s: smaller sizes."`
 	benchOutput
@@ -24,9 +25,9 @@ type benchStarCmd struct {
 
 // options is what the flags say.
 func (c *benchStarCmd) options() bench.Star {
-	s := bench.Star{Dirs: c.Dir, Unique: float64(c.Unique), Seed: uint64(c.Seed)}
+	s := bench.Star{Dirs: c.Dir, Unique: float64(c.Unique), Seed: uint64(c.Seed), PageCache: c.PageCache}
 	if c.Quick {
-		s.PLDs, s.Edges, s.Neighbours, s.Checks, s.RAMBytes = 1e5, 5e5, 2e5, 4e5, 4<<20
+		s.PLDs, s.Edges, s.Neighbours, s.Checks, s.RAMBytes, s.Repeats = 1e5, 5e5, 2e5, 4e5, 16<<20, 2
 	}
 	set := func(to *int64, from *count) {
 		if from != nil {

@@ -201,6 +201,7 @@ func everySecond(to func(string)) func(format string, args ...any) {
 // scratch is a directory of our own in each of some directories.
 type scratch struct {
 	name  string
+	fs    disk.FS
 	paths []string
 	runs  int
 }
@@ -209,7 +210,7 @@ type scratch struct {
 func newScratch(name string, dirs []string, bytes int64) (*scratch, error) {
 	var id [6]byte
 	_, _ = rand.Read(id[:]) // never fails
-	s := &scratch{name: name}
+	s := &scratch{name: name, fs: disk.OS()}
 	for _, dir := range dirs {
 		free, _, err := disk.OS().Space(dir)
 		if err != nil {
@@ -230,7 +231,7 @@ func (s *scratch) set() (disk.Set, error) {
 		return disk.Set{}, err
 	}
 	s.runs++
-	set := disk.Set{FS: disk.OS()}
+	set := disk.Set{FS: s.fs}
 	for _, p := range s.paths {
 		p = path.Join(p, fmt.Sprint(s.runs))
 		if err := set.FS.MkdirAll(p); err != nil {

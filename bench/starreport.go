@@ -13,6 +13,7 @@ func starReport(o *Star, runs map[string][]*starRun, r *report.Report) {
 	d := o.drum()
 	r.Set("drums", "k = %d, M = %d KiB, r = %d KiB each; together %.1f MiB of RAM at most", d.Buckets, d.BufferBytes>>10, d.BucketBytes>>10,
 		float64(runs[caseUniform][0].ram)/(1<<20))
+	r.Set("page cache", "%t: else past it (O_DIRECT), where the file system can", o.PageCache)
 	for _, kind := range starCases {
 		for _, run := range runs[kind] {
 			run.lines(r)
