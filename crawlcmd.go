@@ -117,6 +117,7 @@ func (c *crawlCmd) options() crawl.Options {
 		MaxPages: int64(c.MaxPages), MaxTime: c.MaxTime, MaxDepth: crawl.Unlimited,
 		Scope: crawl.Scope(c.Scope), Store: c.Store == "warc", PrivateSuffixes: c.PrivateSuffixes,
 		CrawlLog: crawl.LogLevel(c.CrawlLog), Drain: c.Drain, WhenFull: crawl.WhenFull(c.WhenFull), KeepFree: int64(orZero(c.KeepFree)),
+		TraceLinks: c.TraceLinks, TraceLimit: int64(c.TraceLimit),
 	}
 	if c.MaxDepth != nil {
 		o.MaxDepth = int(*c.MaxDepth)

@@ -54,6 +54,8 @@ type crawlCmd struct {
 
 	Store           string        `group:"output" enum:"warc,none" default:"warc" help:"What is kept of responses: warc (all of them) or none (pure discovery)."`
 	CrawlLog        string        `group:"output" enum:"off,errors,all" default:"errors" help:"Outcomes of single URLs in the compressed log under DIR/log: off, errors, all."`
+	TraceLinks      string        `group:"output" placeholder:"FILE" help:"Record the key of each link, 8 bytes, for bench cache --trace: FILE is made or appended to. It tells no URL, and no fault of it stops the crawl."`
+	TraceLimit      size          `group:"output" placeholder:"SIZE" default:"8GiB" help:"Most bytes of that file; then it ends, and the crawl goes on."`
 	CheckpointEvery time.Duration `group:"output" placeholder:"DURATION" default:"60s" help:"Time between checkpoints: the most work that a crash can cost."`
 	PrivateSuffixes bool          `group:"output" help:"Let privately run public suffixes (github.io, blogspot.com) make PLDs. Can't be changed later."`
 	reportFlags

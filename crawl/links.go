@@ -144,6 +144,9 @@ func (b *linkBatch) send(d *delta) error {
 	}
 	// The cache is part of the step: a link that is dropped because of it was sent by a step before this one.
 	b.seen = append(b.seen[:0], make([]bool, len(b.keys))...)
+	if b.r.trace != nil && b.rec.Flags&weburl.FlagSeed == 0 {
+		b.r.trace.Add(b.keys)
+	}
 	if b.r.recent != nil && b.rec.Flags&weburl.FlagSeed == 0 {
 		b.r.recent.TestAndSetBatch(b.keys, b.seen)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"drumbeat/disk"
 	"drumbeat/fetch"
+	"drumbeat/linktrace"
 )
 
 // Scope says which links are crawled.
@@ -162,6 +163,10 @@ type Options struct {
 	// some MiB), or when the crawl's files come near DiskBytes. Default WhenFullPause.
 	WhenFull WhenFull
 	KeepFree int64
+	// TraceLinks is a file on FS that the key of each link goes to before the RAM cache looks at it, 8 bytes each (package linktrace);
+	// "" is none. Seeds are no links. TraceLimit bounds its bytes; default 8 GiB, a billion links.
+	TraceLinks string
+	TraceLimit int64
 	// Drain fetches what is queued and queues nothing new; links are counted as CountLinksDraining.
 	Drain bool
 	// hook is called at places where the tests cut the program off.
@@ -229,6 +234,9 @@ func (o *Options) defaults() {
 	if o.WARCFileBytes == 0 {
 		o.WARCFileBytes = 1_000_000_000
 	}
+	if o.TraceLimit == 0 {
+		o.TraceLimit = 8 << 30
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -261,6 +269,9 @@ func (o *Options) Validate() error {
 	case "", WhenFullPause, WhenFullDrain, WhenFullStop:
 	default:
 		bad("when full %q is not pause, drain or stop", o.WhenFull)
+	}
+	if o.TraceLimit != 0 && o.TraceLimit < linktrace.MinLimitBytes {
+		bad("a trace of %d bytes: want %d at least", o.TraceLimit, int64(linktrace.MinLimitBytes))
 	}
 	if o.KeepFree < 0 {
 		bad("space to keep free %d is negative", o.KeepFree)

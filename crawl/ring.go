@@ -12,6 +12,7 @@ import (
 	"drumbeat/crawllog"
 	"drumbeat/disk"
 	"drumbeat/drum"
+	"drumbeat/linktrace"
 	"drumbeat/polite"
 	"drumbeat/queue"
 	"drumbeat/star"
@@ -97,6 +98,7 @@ type ring struct {
 	seedLog         *crawllog.Log
 	recent          *drum.RAMCache // URL keys, in front of URLseen
 	recentEdges     *drum.RAMCache
+	trace           *linktrace.Writer // of the keys that come before recent; nil without
 	seeds           *seedFeeder
 	seedReports     seedReports
 	seedsDone       atomic.Bool // seeds.state.Done, to be read at any time

@@ -329,6 +329,9 @@ func (r *ring) openRAM(m *manifest) error {
 			return err
 		}
 	}
+	if err := r.openTrace(); err != nil {
+		return err
+	}
 	r.workers = newWorkers(r, r.opt.Connections)
 	var extended []uint64
 	var seeds seedState
@@ -444,6 +447,9 @@ func (r *ring) close() error {
 		if c != nil {
 			c.Close()
 		}
+	}
+	if r.trace != nil {
+		r.closeTrace()
 	}
 	if r.seeds != nil {
 		errs = append(errs, r.seeds.close())

@@ -55,6 +55,7 @@ var layers = map[string]layer{
 	"admin":        {40, []string{"crawl"}},
 	"bench/report": {0, nil},
 	"bench/links":  {0, nil},
+	"linktrace":    {15, []string{"disk", "drum"}},
 	"bench/limit":  {0, nil},
 	"bench/rivals": {15, []string{"disk", "drum", "queue"}},
 	"bench":        {40, []string{"*"}},
