@@ -9,6 +9,8 @@ import (
 
 // benchCacheCmd has the options of bench.Cache. The paper's symbols are in brackets.
 type benchCacheCmd struct {
+	Trace   string   `placeholder:"FILE" help:"Measure hit rates with the links of a crawl, which crawl --trace-links recorded, instead of made ones."`
+	From    count    `placeholder:"N" default:"0" help:"Links of the trace to skip before the first that a cache sees (N0)."`
 	Hosts   *count   `placeholder:"N" help:"Sites that the made stream visits in turns (tau_h S). Table IV's sizes are scaled with it; 124e3 give the paper's. Default: 2000, or 250 with --quick."`
 	Size    []count  `placeholder:"N" help:"Entries of a cache to measure hit rates for (E). Repeatable. Default: those of Table IV and some between, by the stream or the trace."`
 	Entries count    `placeholder:"N" default:"16_777_216" help:"Entries of the cache whose speed and RAM are measured."`
@@ -22,7 +24,7 @@ type benchCacheCmd struct {
 
 // options is what the flags say.
 func (c *benchCacheCmd) options() bench.Cache {
-	b := bench.Cache{Entries: int64(c.Entries), MaxRate: float64(c.MaxRate), Few: c.Quick}
+	b := bench.Cache{Trace: c.Trace, From: int64(c.From), Entries: int64(c.Entries), MaxRate: float64(c.MaxRate), Few: c.Quick}
 	hosts := 2000
 	if c.Quick {
 		hosts, b.TreeEntries, b.Repeats = 250, 1<<20, 3

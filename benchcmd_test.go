@@ -47,6 +47,8 @@ func TestBenchCommands(t *testing.T) {
 		{[]string{"bench", "disk"}, exitUsage, "--dir"},
 		{[]string{"bench", "cache", "-q", "--hosts=10", "--size=512", "--entries=16384", "--tree-entries=0", "--repeat=1"}, 0,
 			"BenchmarkCacheHits/policy=ours/entries=512"},
+		{[]string{"bench", "cache", "-q", "--trace=" + dir + "/none"}, 1, "no such file"},
+		{[]string{"bench", "cache", "--from=7"}, exitUsage, "none was given"},
 		{[]string{"bench", "cache", "--size=1"}, exitUsage, "want 512 to"},
 		{[]string{"bench", "star", "--dir=" + dir, "--plds=1"}, exitUsage, "want 100 to"},
 		{[]string{"bench", "star", "--dir=" + dir, "-q", "--plds=200", "--edges=400", "--neighbours=500", "--checks=1000", "--repeat=1"}, 0, "BenchmarkStarCheck/case=giant"},

@@ -136,7 +136,7 @@ func (h *hitRate) share() float64 { return float64(h.hits) / float64(h.links) }
 // cacheSize is a number of entries to measure.
 type cacheSize struct {
 	entries int
-	// span is the size in units of tau_h l S, NaN if nobody knows.
+	// span is the size in units of tau_h l S, 0 if nobody knows.
 	span float64
 	// printed is Table IV's row that belongs beside it, or -1.
 	printed int

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"drumbeat/disk"
 	"drumbeat/drum"
+	"drumbeat/linktrace"
 )
 
 // naiveLRU, naiveClock: the policies as they are told, in slices.
@@ -207,6 +210,77 @@ func TestRunCache(t *testing.T) {
 		{TreeEntries: 1 << 30}, {Stream: CacheStream{Hosts: 1}}} {
 		if bad.Validate() == nil {
 			t.Errorf("%+v is taken", bad)
+		}
+	}
+}
+
+// writeTrace records the beginning of a stream.
+func writeTrace(t *testing.T, o CacheStream, links int) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "links")
+	w, err := linktrace.Create(linktrace.Options{FS: disk.OS(), Path: name, LimitBytes: 1 << 30, Ended: func(err error) { t.Error(err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newCacheStream(o)
+	for n := 0; n < links; {
+		var page []drum.Key
+		for _, k := range s.next() {
+			page = append(page, drum.Key(k))
+		}
+		page = page[:min(len(page), links-n)]
+		w.Add(page)
+		n += len(page)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// TestRunCacheTrace: a recorded stream gives what the stream itself gives.
+func TestRunCacheTrace(t *testing.T) {
+	const links, from = 60_000, 1234
+	c := smallCache()
+	c.Trace, c.From, c.TreeEntries = writeTrace(t, c.Stream, links), from, NoTrees
+	r, err := RunCache(context.Background(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := 0
+	lru, keys := newExactLRU(4096), make([]uint64, from+10*4096)
+	if _, err := newCacheStream(c.Stream).read(keys); err != nil {
+		t.Fatal(err)
+	}
+	for i, k := range keys[from:] {
+		if lru.testAndSet(k) && i >= 5*4096 {
+			want++
+		}
+	}
+	found := false
+	for _, l := range r.Lines {
+		if l.Name == "BenchmarkCacheHits/policy=exact-LRU/entries=4096" {
+			if found = true; l.N != 5*4096 || math.Abs(l.Metrics[0].Value-100*float64(want)/(5*4096)) > 1e-9 {
+				t.Errorf("got %+v, want %d hits", l, want)
+			}
+		}
+	}
+	if rows := len(r.Tables[0].Rows); !found || rows != 4 { // 512 to 4096
+		t.Errorf("got %d sizes, of 4096 entries %v", rows, found)
+	}
+	for _, bad := range []struct {
+		change func(c *Cache)
+		want   string
+	}{
+		{func(c *Cache) { c.From = links - 100 }, "100 of them after the first"},
+		{func(c *Cache) { c.Sizes = []int64{10_000} }, "fewer than ten times"},
+		{func(c *Cache) { c.Trace += "x" }, "no such file"},
+		{func(c *Cache) { c.Trace = "cache_test.go" }, "no trace that can be read"},
+	} {
+		b := c
+		bad.change(&b)
+		if _, err := RunCache(context.Background(), b); err == nil || !strings.Contains(err.Error(), bad.want) {
+			t.Errorf("got %v, want %q", err, bad.want)
 		}
 	}
 }
