@@ -232,7 +232,7 @@ func (r *ring) openStores(m *manifest) error {
 const maxRobotsValue = updateHead + 65<<10
 
 func (r *ring) openQueues(m *manifest) error {
-	block := r.plan.QueueBlockBytes
+	block, pool := r.plan.QueueBlockBytes, new(queue.Pool)
 	for _, q := range []struct {
 		name string
 		at   **queue.Queue
@@ -241,7 +241,7 @@ func (r *ring) openQueues(m *manifest) error {
 		if err != nil {
 			return err
 		}
-		if *q.at, err = queue.Open(queue.Options{Set: r.set, Name: q.name, BlockBytes: block}, st); err != nil {
+		if *q.at, err = queue.Open(queue.Options{Set: r.set, Name: q.name, BlockBytes: block, Pool: pool}, st); err != nil {
 			return err
 		}
 	}
@@ -249,14 +249,16 @@ func (r *ring) openQueues(m *manifest) error {
 	if err != nil {
 		return err
 	}
-	if r.later, err = queue.OpenCalendar(queue.Options{Set: r.set, Name: nameLater, BlockBytes: block}, later); err != nil {
+	opt := queue.Options{Set: r.set, Name: nameLater, BlockBytes: block, Pool: pool}
+	if r.later, err = queue.OpenCalendar(opt, later); err != nil {
 		return err
 	}
 	rl, err := statePart[queue.CalendarState](m, nameRobotsLater)
 	if err != nil {
 		return err
 	}
-	if r.robotsLater, err = queue.OpenCalendar(queue.Options{Set: r.set, Name: nameRobotsLater, BlockBytes: block}, rl); err != nil {
+	opt.Name = nameRobotsLater
+	if r.robotsLater, err = queue.OpenCalendar(opt, rl); err != nil {
 		return err
 	}
 	st, err := statePart[beast.State](m, nameBeast)
