@@ -73,9 +73,10 @@ func (o Options) Cost(in CostInput) Cost {
 	if o.logged() && fresh > 0 {
 		// A bucket's list has the numbers of its new texts, in blocks like those of a part.
 		gap := k / float64(max(1, o.Set.Len())) / in.UniqueFraction
-		list := in.UniqueFraction * (riceBits(gap)/8 + cacheFrameBytes/min(blockKeys, max(1, fresh/k)))
 		lists := k * -math.Expm1(-fresh/k)
-		c.CacheRead, c.CacheWritten = c.CacheRead+list, c.CacheWritten+list+lists*pageBytes/2/t
+		list := fresh / lists * riceBits(gap) / 8
+		list += cacheFrameBytes * math.Ceil(fresh/lists/blockKeys)
+		c.CacheRead, c.CacheWritten = c.CacheRead+lists*list/t, c.CacheWritten+lists*wholePages(list)/t
 	}
 	c.CacheBytes = o.cacheBytes(in.Known + in.UniqueFraction*in.Tuples)
 	return c
@@ -112,7 +113,7 @@ func (o *Options) cachePasses(in *CostInput, t float64) (read, written float64) 
 		after := in.Known + in.UniqueFraction*min(in.Tuples, n+t)
 		read += o.cacheBytes(before) * touched / k
 		if after > before {
-			written += o.cacheBytes(after)*changed/k + changed*pageBytes/2 // whole pages
+			written += changed * wholePages(o.cacheBytes(after)/k)
 			// What stands before a part's first new key is read again, to be copied, if that isn't in the first block.
 			again := min(o.cacheBytes(before)/k, float64(max(o.maxCacheBlock(), int64(o.BufferBytes))))
 			first := min(1, blockKeys*k/max(1, before))
@@ -167,6 +168,9 @@ func (o *Options) packed(n, deviation, record, ratio float64) float64 {
 	block := min(float64(o.BufferBytes), o.payload(record)/ratio+bucketFrameBytes+pageBytes/2)
 	return o.fullBuffers(n, deviation, record) * block
 }
+
+// wholePages is what a part of about so many bytes takes in its file.
+func wholePages(bytes float64) float64 { return max(pageBytes, bytes+pageBytes/2) }
 
 // payload is what a block of a bucket file holds: half a record finds no room in it.
 func (o *Options) payload(record float64) float64 {
