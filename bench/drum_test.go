@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -184,6 +185,8 @@ func TestDrumChild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	percent, limit := debug.SetGCPercent(100), debug.SetMemoryLimit(-1)
+	defer func() { debug.SetGCPercent(percent); debug.SetMemoryLimit(limit) }()
 	var out bytes.Buffer
 	if err := DrumChild(t.Context(), bytes.NewReader(in), &out); err != nil {
 		t.Fatal(err)

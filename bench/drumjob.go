@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -43,7 +44,7 @@ type drumJob struct {
 // DrumRun is what one measurement found.
 type DrumRun struct {
 	Method string
-	// Skipped says why nothing was measured: loading took too long.
+	// Skipped says why nothing was measured: loading took too long, or the memory limit was too tight for a rival.
 	Skipped string
 	// Links were checked and updated, Fresh of them to URLs that weren't known; Found of them were said to be new. Right
 	// is true if the new ones were the fresh ones: one by one where links are numbered, else by a hash of their texts.
@@ -106,7 +107,7 @@ type childLine struct {
 }
 
 // DrumChild is the other end of a measurement in a process of its own: it reads a job from in and writes progress and
-// outcome to out. The error is for the exit code alone and has been written.
+// outcome to out, and sets the garbage collector's limits for the process. The error is for the exit code alone and has been written.
 func DrumChild(ctx context.Context, in io.Reader, out io.Writer) error {
 	var job drumJob
 	write := func(l childLine) {
@@ -118,6 +119,9 @@ func DrumChild(ctx context.Context, in io.Reader, out io.Writer) error {
 	err := json.NewDecoder(in).Decode(&job)
 	var run *DrumRun
 	if err == nil {
+		// DRUM's tuples aren't on the Go heap. What methods have there may not grow into the limit.
+		debug.SetGCPercent(50)
+		debug.SetMemoryLimit(job.RAMBytes + 32<<20)
 		run, err = runDrumJob(ctx, &job, func(what string) { write(childLine{Progress: what}) })
 	}
 	if err != nil {

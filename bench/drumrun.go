@@ -48,8 +48,6 @@ func runDrumJob(ctx context.Context, job *drumJob, progress func(string)) (_ *Dr
 	}
 	r := &drumRun{job: job, meter: disk.NewMeter(open), progress: progress}
 	r.run.Method = job.Method
-	// The Go heap holds no tuples; a tight limit keeps what it does hold from growing into the page cache's share.
-	debug.SetGCPercent(50)
 	if r.src, err = newDrumSource(job); err != nil {
 		return nil, err
 	}

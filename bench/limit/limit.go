@@ -25,6 +25,9 @@ type Usage struct {
 	SwapLimited bool
 }
 
+// ErrMemory is wrapped by the error of a child that the kernel killed because the limit left no room.
+var ErrMemory = errors.New("killed for want of memory")
+
 // UnavailableError says why no group can be made.
 type UnavailableError struct{ Reason error }
 
@@ -62,7 +65,7 @@ func Run(cmd *exec.Cmd, bytes int64) (Usage, error) {
 	err = <-done
 	u := g.usage()
 	if err != nil && u.OOMKills > 0 {
-		err = fmt.Errorf("limit: killed for want of memory, the limit being %d bytes: %w", bytes, err)
+		err = fmt.Errorf("limit: %w, the limit being %d bytes: %w", ErrMemory, bytes, err)
 	}
 	return u, errors.Join(err, g.remove())
 }

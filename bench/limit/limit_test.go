@@ -98,7 +98,7 @@ func TestPageCache(t *testing.T) {
 // TestTooMuch: a child that needs more is killed, and the error says why.
 func TestTooMuch(t *testing.T) {
 	u, err := run(t, "heap 150 -", 48<<20)
-	if err == nil || u.OOMKills == 0 || !strings.Contains(err.Error(), "want of memory") {
+	if err == nil || u.OOMKills == 0 || !errors.Is(err, ErrMemory) {
 		t.Errorf("got %+v, %v, want it to be killed", u, err)
 	}
 	if !u.SwapLimited {
