@@ -2,6 +2,7 @@ package queue
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"drumbeat/disk"
@@ -89,4 +90,42 @@ func BenchmarkOpen(b *testing.B) {
 		_, err := Open(Options{Set: set, Name: fmt.Sprintf("many/%d", n), Pool: pool}, nil)
 		must(b, err)
 	}
+}
+
+// BenchmarkBlock codes and decodes a block of records like those of URLs, page by page, without I/O.
+func BenchmarkBlock(b *testing.B) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	var raw []byte
+	records := 0
+	for page := 0; len(raw) < defaultBlockBytes; page++ {
+		host, parent := rng.IntN(1000), rng.Uint64()
+		for range 1 + rng.IntN(12) {
+			rec := fmt.Appendf(nil, "https://www.host-%x.org/section-%d/%x/%x.html?id=%d\x02\x03%016x%d", host*7919, host%7,
+				rng.IntN(1<<16), rng.IntN(1<<24), records*31, parent, page/100)
+			raw = appendRecord(raw, rec)
+			records++
+		}
+	}
+	c := new(coder)
+	block, e := encodeBlock(nil, raw, uint32(records), c)
+	e.finish(block, 0)
+	h, err := parseBlockHeader(block, "p", 0, 0)
+	must(b, err)
+	run := func(name string, op func() error) {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(raw)))
+			b.ReportAllocs()
+			for b.Loop() {
+				must(b, op())
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(records), "ns/rec")
+			b.ReportMetric(float64(len(block))/float64(records), "stored-B/rec")
+		})
+	}
+	buf := make([]byte, 0, 2*len(raw))
+	run("op=encode", func() error { _, _ = encodeBlock(buf, raw, uint32(records), c); return nil })
+	run("op=decode", func() error {
+		_, err := decodeBlock(buf, block[:blockHeaderBytes], block[blockHeaderBytes:], h, blockPlace{"p", 0}, c)
+		return err
+	})
 }

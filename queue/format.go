@@ -168,33 +168,38 @@ func parseBlockHeader(b []byte, path string, off int64, sequence uint32) (blockH
 	return h, nil
 }
 
-// decodeBlock checks the payload and appends its records to dst[:0].
+// decodeBlock checks the payload and returns its records: in dst, or the payload itself if it is not compressed.
 func decodeBlock(dst, header, payload []byte, h blockHeader, at blockPlace, c *coder) ([]byte, error) {
 	if sum := blockSum(header, payload); sum != h.sum {
 		return nil, at.corrupt(fmt.Sprintf("xxhash64 %016x", h.sum), fmt.Sprintf("%016x", sum))
+	}
+	if h.codec == codecRaw {
+		return payload, nil
 	}
 	if cap(dst) < int(h.raw) {
 		dst = make([]byte, 0, h.raw)
 	}
 	var err error
-	switch h.codec {
-	case codecRaw:
-		return append(dst[:0], payload...), nil
-	case codecDelta:
+	if h.codec == codecDelta {
 		dst, err = c.decode(dst[:0], payload, h)
-	default:
-		var n int
-		if n, err = s2.DecodedLen(payload); err == nil && n != int(h.raw) {
-			err = fmt.Errorf("%d bytes", n)
-		}
-		if err == nil {
-			dst, err = s2.Decode(dst[:cap(dst)], payload)
-		}
+	} else {
+		dst, err = decodeS2(dst, payload, h)
 	}
 	if err != nil {
 		return nil, at.corrupt(fmt.Sprintf("a block of %d bytes by codec %d", h.raw, h.codec), err.Error())
 	}
 	return dst, nil
+}
+
+func decodeS2(dst, payload []byte, h blockHeader) ([]byte, error) {
+	n, err := s2.DecodedLen(payload)
+	if err == nil && n != int(h.raw) {
+		err = fmt.Errorf("%d bytes", n)
+	}
+	if err != nil {
+		return dst, err
+	}
+	return s2.Decode(dst[:cap(dst)], payload)
 }
 
 // blockPlace is where a block lies, for errors.

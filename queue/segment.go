@@ -65,15 +65,19 @@ func (r segmentReader) read(dst []byte, seg Segment, off int64, sequence uint32)
 			Want: fmt.Sprintf("a block that ends by %d", seg.Size), Got: fmt.Sprintf("one that ends at %d", end),
 		}
 	}
-	buf := grow(header, int(h.stored))
-	*scratch = buf
-	payload := buf[blockHeaderBytes:]
+	var payload []byte
+	if h.codec == codecRaw {
+		payload, *scratch = grow(dst[:0], int(h.stored)), header // where it stays
+	} else {
+		*scratch = grow(header, int(h.stored))
+		header, payload = (*scratch)[:blockHeaderBytes], (*scratch)[blockHeaderBytes:]
+	}
 	if err := disk.ReadFull(f, payload, off+blockHeaderBytes); err != nil {
 		return block{}, err
 	}
 	c := r.pool.getCoder()
 	defer r.pool.putCoder(c)
-	raw, err := decodeBlock(dst, buf[:blockHeaderBytes], payload, h, blockPlace{f.Name(), off}, c)
+	raw, err := decodeBlock(dst, header, payload, h, blockPlace{f.Name(), off}, c)
 	return block{raw: raw, records: h.records, path: f.Name(), off: off, end: end}, err
 }
 
