@@ -215,15 +215,22 @@ func numberOf(b []byte) (n uint64) {
 	return n
 }
 
-// loadChunk is how many keys are sorted at a time: two slices of them, an eighth of R, which nothing else takes then.
-func (job *drumJob) loadChunk() int { return int(min(16<<20, max(1<<16, job.RAMBytes/128))) }
+// loadChunk is how many keys are sorted at a time, in two slices. DRUM's buffers are untouched while its cache is filled, so
+// they may take R; of rivals an eighth, for their tables are there already.
+func (job *drumJob) loadChunk(rival bool) int {
+	chunk := job.RAMBytes / 16
+	if rival {
+		chunk /= 8
+	}
+	return int(min(32<<20, max(1<<16, chunk)))
+}
 
 func (s *drumStore) load(ctx context.Context, src *drumSource) error {
 	if s.job.Stream.Known == 0 || src.file != nil {
 		return nil
 	}
 	err := s.d.Fill(func(add func(drum.Key, []byte) error) error {
-		return s.job.Stream.KnownKeys(s.job.loadChunk(), func(keys []uint64) error {
+		return s.job.Stream.KnownKeys(s.job.loadChunk(false), func(keys []uint64) error {
 			for _, key := range keys {
 				if err := add(drum.Key(key), nil); err != nil {
 					return err
@@ -357,7 +364,7 @@ func (s *rivalStore) load(ctx context.Context, src *drumSource) error {
 func (s *rivalStore) loadAll(ctx context.Context, src *drumSource) error {
 	texts, ok := s.s.(rivals.TextLoader)
 	if !ok {
-		return s.job.Stream.KnownKeys(s.job.loadChunk(), func(keys []uint64) error {
+		return s.job.Stream.KnownKeys(s.job.loadChunk(true), func(keys []uint64) error {
 			return errors.Join(s.s.Load(keys), ctx.Err())
 		})
 	}

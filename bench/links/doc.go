@@ -23,6 +23,6 @@
 //
 // # Concurrency and memory
 //
-// A Stream, a Reader and a Batch belong to one goroutine each. A Stream has 50 KB; a Batch what its links take, which is
+// A Stream, a Reader and a Batch belong to one goroutine each; KnownKeys has several of its own while it runs. A Stream has 50 KB; a Batch what its links take, which is
 // kept: Next allocates nothing once the Batch has had its size. A Reader holds a line of at most 64 KiB.
 package links

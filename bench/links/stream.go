@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"runtime"
 	"slices"
+	"sync"
 )
 
 // Options describes a stream. The zero value of a field means the default, but for Seed and Known, for which 0 is 0.
@@ -267,30 +269,54 @@ func (s *Stream) anyIssued() uint64 {
 	return idOf(lane, hi)
 }
 
-// KnownKeys calls f with the keys of all known URLs, ascending, in slices of chunk/2 to chunk keys. Each goes through all ids,
-// at 2 ns or so, and sorts its keys, at 30 ns each. It has two slices of chunk keys.
+// KnownKeys calls f with the keys of all known URLs, ascending, in slices of chunk/2 to chunk keys. Each goes through all
+// ids, at 2 ns or so, with as many goroutines as there are processors, and sorts its keys, at 30 ns each. It has two slices
+// of chunk keys.
 func (o *Options) KnownKeys(chunk int, f func(keys []uint64) error) error {
 	lead := uint(bits.Len64(uint64(max(0, o.Known-1)) / uint64(max(1, chunk)))) // bits that the keys of a slice share
 	parts := uint64(1) << lead
-	room := uint64(o.Known)/parts + uint64(o.Known)/parts/16 + 1024
-	keys, scratch := make([]uint64, 0, room), make([]uint64, 0, room)
+	// Each goroutine has a piece of the slice, with room for what chance adds.
+	pieces := uint64(runtime.GOMAXPROCS(0))
+	each := uint64(o.Known)/parts/pieces + uint64(o.Known)/parts/pieces/32 + 4096
+	all, scratch := make([]uint64, each*pieces), make([]uint64, 0, each*pieces)
+	counts := make([]int, pieces)
 	for part := range parts {
-		keys = keys[:0]
-		for id := range uint64(o.Known) {
-			key := o.Key(id)
-			if key>>1>>(63-lead) == part {
-				keys = append(keys, key)
-			}
+		var wg sync.WaitGroup
+		for i := range pieces {
+			wg.Go(func() {
+				lo, hi := uint64(o.Known)*i/pieces, uint64(o.Known)*(i+1)/pieces
+				counts[i] = o.keysOf(all[each*i:each*(i+1)], lo, hi, part, lead)
+			})
 		}
-		scratch = slices.Grow(scratch[:0], len(keys))[:len(keys)]
-		if keys, scratch = sortKeys(keys, scratch, lead); len(keys) == 0 {
+		wg.Wait()
+		n := counts[0]
+		for i := uint64(1); i < pieces; i++ {
+			n += copy(all[n:], all[each*i:each*i+uint64(counts[i])])
+		}
+		sorted, _ := sortKeys(all[:n], scratch[:n], lead)
+		if n == 0 {
 			continue
 		}
-		if err := f(keys); err != nil {
+		if err := f(sorted); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// keysOf puts those keys of the ids from lo to hi - 1 into keys whose lead leading bits are part, and returns how many.
+func (o *Options) keysOf(keys []uint64, lo, hi, part uint64, lead uint) (n int) {
+	for id := lo; id < hi; id++ {
+		key := o.Key(id)
+		if key>>1>>(63-lead) == part {
+			if n == len(keys) {
+				panic("BUG: links: keys are not uniform")
+			}
+			keys[n] = key
+			n++
+		}
+	}
+	return n
 }
 
 // sortKeys sorts keys that share their lead leading bits, with the help of scratch, which has their length; it returns
