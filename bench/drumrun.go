@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"drumbeat/bench/links"
+	"drumbeat/bench/rivals"
 	"drumbeat/disk"
 )
 
@@ -43,7 +44,7 @@ func runDrumJob(ctx context.Context, job *drumJob, progress func(string)) (_ *Dr
 	}
 	form, isForm := findForm(job.Method)
 	open := &openFS{FS: disk.OS()}
-	if form.direct {
+	if form.direct || rivals.PastCache(job.Method) {
 		open.FS = disk.Direct()
 	}
 	r := &drumRun{job: job, meter: disk.NewMeter(open), progress: progress}

@@ -26,12 +26,11 @@ type mercatorB struct {
 	seen  seenFile
 	batch []pair
 
-	bufs      [][]byte // two for writing text, or reading it with the verdicts; two more for a merge
-	text      disk.File
-	textOut   *writer // nil: no link waits
-	loading   *writer // nil: nothing is being loaded
-	loadFile  disk.File
-	keyBuffer [8]byte
+	bufs     [][]byte // two for writing text, or reading it with the verdicts; two more for a merge
+	text     disk.File
+	textOut  *writer // nil: no link waits
+	loading  *writer // nil: nothing is being loaded
+	loadFile disk.File
 }
 
 // A pair's tag, from the lowest bit: the verdict, the length of the text, the number.
@@ -46,8 +45,8 @@ func openMercatorB(b base) (Store, error) {
 	chunk := chunkBytes(b.o.RAMBytes)
 	s := &mercatorB{base: b, files: files{fs: b.o.FS, dir: b.o.Dir}}
 	s.seen.files = &s.files
-	s.bufs = buffers(4, MaxTextBytes+chunk)
-	rest := b.o.RAMBytes - emitBytes - 4*int64(MaxTextBytes+chunk)
+	s.bufs = buffers(4, textRoom+chunk)
+	rest := b.o.RAMBytes - emitBytes - 4*int64(textRoom+chunk)
 	s.batch = make([]pair, 0, min(rest/pairBytes, math.MaxInt32))
 	s.stats.RAMBytes = b.o.RAMBytes - rest + int64(cap(s.batch))*pairBytes
 	var err error
@@ -67,24 +66,22 @@ func (s *mercatorB) Load(keys []uint64) error {
 		if err != nil {
 			return s.fail("load", err)
 		}
-		s.loadFile, s.loading = f, newWriter(f, wholeKeys(s.bufs[2]), wholeKeys(s.bufs[3]))
+		s.loadFile, s.loading = f, newWriter(f, s.bufs[2], s.bufs[3])
 	}
 	for _, k := range keys {
-		if err := s.putKey(s.loading, k); err != nil {
+		if err := putKey(s.loading, k); err != nil {
 			return s.fail("load", err)
 		}
 	}
 	return nil
 }
 
-// wholeKeys returns the part of a buffer that a whole number of keys fills.
-func wholeKeys(p []byte) []byte { return p[: 0 : len(p)/8*8] }
-
-// putKey writes a key. w has room for a whole number of them.
-func (s *mercatorB) putKey(w *writer, key uint64) error {
-	if w.room() < 8 {
-		binary.LittleEndian.PutUint64(s.keyBuffer[:], key)
-		return w.write(s.keyBuffer[:])
+// putKey writes a key. Chunks are whole numbers of them.
+func putKey(w *writer, key uint64) error {
+	if w.room() == 0 {
+		if err := w.flush(); err != nil {
+			return err
+		}
 	}
 	w.buf = binary.LittleEndian.AppendUint64(w.buf, key)
 	return nil
@@ -156,7 +153,7 @@ func (s *mercatorB) check(ctx context.Context) error {
 	size := s.textOut.size()
 	s.textOut = nil
 	sortPairs(s.batch)
-	err := s.seen.merge(&s.stats, MaxTextBytes, s.mergeBuffers(), func(r *reader, w *writer) (int64, error) {
+	err := s.seen.merge(&s.stats, textRoom, s.bufs, func(r *reader, w *writer) (int64, error) {
 		return s.merge(ctx, r, w)
 	})
 	if err != nil {
@@ -165,22 +162,12 @@ func (s *mercatorB) check(ctx context.Context) error {
 	s.stats.Batches++
 	s.stats.BatchLinks += int64(len(s.batch))
 	restoreArrival(s.batch)
-	r := newReader(s.text, size, MaxTextBytes, s.bufs[0], s.bufs[1])
+	r := newReader(s.text, size, textRoom, s.bufs[0], s.bufs[1])
 	err = s.answer(ctx, r)
 	r.stop()
 	s.batch = s.batch[:0]
 	return err
 }
-
-// mergeBuffers: chunks of whole keys. The reader's have room in front, which it doesn't need.
-func (s *mercatorB) mergeBuffers() [][]byte {
-	return [][]byte{
-		wholeChunk(s.bufs[0]), wholeChunk(s.bufs[1]), wholeKeys(s.bufs[2]), wholeKeys(s.bufs[3]),
-	}
-}
-
-// wholeChunk cuts a buffer so that what is behind MaxTextBytes is a whole number of keys.
-func wholeChunk(p []byte) []byte { return p[:MaxTextBytes+(len(p)-MaxTextBytes)/8*8] }
 
 // merge merges the sorted batch with the known keys of r into w, marks the first link of each new key, and counts those.
 func (s *mercatorB) merge(ctx context.Context, r *reader, w *writer) (added int64, err error) {
@@ -203,7 +190,7 @@ func (s *mercatorB) merge(ctx context.Context, r *reader, w *writer) (added int6
 		if len(old) == 0 || binary.LittleEndian.Uint64(old) != key {
 			ps[i].tag |= tagFresh
 			added++
-			if err := s.putKey(w, key); err != nil {
+			if err := putKey(w, key); err != nil {
 				return 0, err
 			}
 		}

@@ -31,7 +31,7 @@ const (
 	// arenaHeader is the key of a link and, in 2 bytes, its length and verdict.
 	arenaHeader = 8 + 2
 	arenaFresh  = 1 << 15
-	// maxRecordBytes bounds a text in seen.
+	// maxRecordBytes bounds a text in seen; textRoom is more.
 	maxRecordBytes = 2*binary.MaxVarintLen16 + MaxTextBytes
 	// maxArenaBytes bounds an arena: places in it are 32 bits.
 	maxArenaBytes = math.MaxUint32
@@ -39,7 +39,7 @@ const (
 
 func openPolybot(b base) (Store, error) {
 	chunk := chunkBytes(b.o.RAMBytes)
-	s := &polybot{base: b, files: files{fs: b.o.FS, dir: b.o.Dir}, bufs: buffers(4, maxRecordBytes+chunk)}
+	s := &polybot{base: b, files: files{fs: b.o.FS, dir: b.o.Dir}, bufs: buffers(4, textRoom+chunk)}
 	s.seen.files = &s.files
 	s.old = make([]byte, 0, MaxTextBytes)
 	s.stats.RAMBytes = s.ioBytes()
@@ -164,7 +164,7 @@ func (s *polybot) check(ctx context.Context) error {
 		return nil
 	}
 	sortTexts(s.arena, s.texts)
-	err := s.seen.merge(&s.stats, maxRecordBytes, s.bufs, func(r *reader, w *writer) (int64, error) {
+	err := s.seen.merge(&s.stats, textRoom, s.bufs, func(r *reader, w *writer) (int64, error) {
 		return s.merge(ctx, r, w)
 	})
 	if err != nil {

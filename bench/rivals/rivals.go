@@ -103,6 +103,10 @@ type Stats struct {
 // Names returns the names of the methods, in the paper's order.
 func Names() []string { return []string{MercatorA, MercatorB, Polybot, Pebble, PebbleSeek, Bloom, RAM} }
 
+// PastCache says that the method of a name gains from disk.Direct: it reads and writes in sequence and in whole chunks alone,
+// so the page cache, which takes memory of the same limit, and two copies of each byte, would be of no use to it.
+func PastCache(name string) bool { return name == MercatorB || name == Polybot }
+
 // Open returns an empty store of the method called name.
 func Open(name string, o Options) (Store, error) {
 	if o.FS == nil || o.Dir == "" || o.Emit == nil {

@@ -7,11 +7,14 @@ import (
 	"drumbeat/disk"
 )
 
+// textRoom is the room in front of a chunk for what is left of a text, or of a record of Polybot's file. Rooms and chunks are
+// whole pages, so that disk.Direct can pass by the page cache; large slices begin at a page.
+const textRoom = 3 * disk.DirectAlign
+
 // chunkBytes returns the size of single reads and writes for a store of ram bytes: 1 MiB, from which on a disk's speed
 // doesn't grow, or less where four of them would take more than a sixteenth of the RAM.
 func chunkBytes(ram int64) int {
-	const page = 4096
-	return int(min(1<<20, max(64<<10, ram/64))) / page * page
+	return int(min(1<<20, max(64<<10, ram/64))) / disk.DirectAlign * disk.DirectAlign
 }
 
 // reader reads a file from its start to its end. While one chunk is used the next one is read.
