@@ -148,11 +148,12 @@ func wantExit(t *testing.T, code int, input string, args ...string) (stdout, std
 // TestCrawlCommand: a crawl by the command fetches what can be reached; the same command says that it is finished; audit
 // balances.
 func TestCrawlCommand(t *testing.T) {
-	web, flags := smallWeb(t, nil)
+	web, flags := smallWeb(t, func(o *simweb.Options) { o.LinksPerPage = 60 })
 	dir := filepath.Join(t.TempDir(), "crawl")
 	flags = append(flags, "--seeds", seedFile(t, web), "--dir", dir)
 	figures := filepath.Join(t.TempDir(), "figures.json")
-	out, _ := wantExit(t, exitDone, "", append(flags, "--summary", figures)...)
+	trace := filepath.Join(t.TempDir(), "links")
+	out, _ := wantExit(t, exitDone, "", append(flags, "--summary", figures, "--trace-links", trace)...)
 	if err := web.Log().Snapshot().CheckFetched(web.Expected(defaultAgent), 1); err != nil {
 		t.Error(err)
 	}
@@ -169,6 +170,11 @@ func TestCrawlCommand(t *testing.T) {
 		if !strings.Contains(out, want) {
 			t.Errorf("the summary lacks %q:\n%s", want, out)
 		}
+	}
+	replay, _ := wantExit(t, exitDone, "", "bench", "cache", "-q", "--trace", trace, "--entries=16384", "--tree-entries=0", "--repeat=1")
+	if links := fmt.Sprintf("links: %d of a crawl's trace, 1 generations", sum.LinksChecked+sum.LinksCached-int64(len(web.Seeds()))); !strings.Contains(replay, links) ||
+		!strings.Contains(replay, "policy=ours/entries=512") {
+		t.Errorf("bench cache --trace: got\n%s\nwant %q and hit rates", replay, links)
 	}
 	if files, err := filepath.Glob(filepath.Join(dir, "warc", "*.warc.gz")); err != nil || len(files) == 0 {
 		t.Errorf("no WARC file: %v", err)

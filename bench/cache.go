@@ -232,12 +232,18 @@ func (t *rateTask) run(ctx context.Context, source keySource) (hitRate, error) {
 
 // runRates runs tasks on all CPUs, each on a source of its own, the largest first.
 func runRates(ctx context.Context, tasks []rateTask, open func() (keySource, func() error, error), progress func(string)) ([]hitRate, error) {
+	threads := min(len(tasks), runtime.GOMAXPROCS(0))
+	for _, t := range tasks { // as many at once as there are threads; exact LRU takes most
+		if err := fitsRAM("a measurement of hit rates", int64(t.size.entries), 32*int64(threads)); err != nil {
+			return nil, err
+		}
+	}
 	out, errs := make([]hitRate, len(tasks)), make([]error, len(tasks))
 	tell := everySecond(progress)
 	var mu gosync.Mutex // guards next, done and tell
 	next, done := len(tasks), 0
 	var wg gosync.WaitGroup
-	for range min(len(tasks), runtime.GOMAXPROCS(0)) {
+	for range threads {
 		wg.Go(func() {
 			for {
 				mu.Lock()

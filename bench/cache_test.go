@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"drumbeat/bench/report"
 	"drumbeat/disk"
 	"drumbeat/drum"
 	"drumbeat/linktrace"
@@ -201,6 +202,11 @@ func TestRunCache(t *testing.T) {
 	if r, err = RunCache(context.Background(), c); err != nil || len(r.Tables) != 2 || len(r.Tables[0].Rows) != 2 {
 		t.Errorf("got %v, %d tables", err, len(r.Tables))
 	}
+	c.Sizes = []int64{1 << 31}
+	if _, err := RunCache(context.Background(), c); report.ThisMachine().RAMBytes < 64<<30 && (err == nil || !strings.Contains(err.Error(), "want fewer entries")) {
+		t.Errorf("got %v for more than the RAM", err)
+	}
+	c.Sizes = nil
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, err := RunCache(ctx, c); !errors.Is(err, context.Canceled) {

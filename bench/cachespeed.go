@@ -67,6 +67,9 @@ func residentBytes() (int64, error) {
 func (res *cacheResult) speeds(ctx context.Context, c *Cache) error {
 	s := &res.speed
 	s.threads = runtime.GOMAXPROCS(0)
+	if err := fitsRAM("the cache whose speed is measured", c.Entries, 8); err != nil {
+		return err
+	}
 	keys, seen := make([]uint64, speedKeys), make([]bool, speedKeys)
 	batch := make([]drum.Key, speedKeys)
 	for i := range keys { // memory counts when it has been touched
@@ -232,15 +235,23 @@ type structure struct {
 	bytes   int64
 }
 
+// fitsRAM refuses what would take more than three quarters of the machine's RAM.
+func fitsRAM(what string, entries, entryBytes int64) error {
+	if have := report.ThisMachine().RAMBytes; have > 0 && entries > have/4*3/entryBytes {
+		return fmt.Errorf("bench: cache: %s with %d entries takes %d MB, too much for %d MB of RAM: want fewer entries",
+			what, entries, entries/1e6*entryBytes, have/1e6)
+	}
+	return nil
+}
+
 // structures measures Table V: the rate at which new URLs go in when the structure is full but for a tenth, or, if it replaces,
 // full.
 func (res *cacheResult) structures(ctx context.Context, c *Cache) error {
 	if c.TreeEntries == NoTrees {
 		return nil
 	}
-	if need, have := 200*c.TreeEntries, report.ThisMachine().RAMBytes; have > 0 && need > have*3/4 {
-		return fmt.Errorf("bench: cache: Table V with %d entries takes %d MB, too much for %d MB of RAM; want fewer tree entries",
-			c.TreeEntries, need/1e6, have/1e6)
+	if err := fitsRAM("Table V", c.TreeEntries, 200); err != nil {
+		return err
 	}
 	n := int(c.TreeEntries)
 	text, err := newTextTree(ctx, c, n)
