@@ -16,6 +16,13 @@
 // RunCheckpoint fills the bucket buffers of a store and measures checkpoints while tuples come in: how long
 // nothing can be added, and how much is written for how much that came in.
 //
+// RunDrum measures check+update (section IV) by DRUM in the paper's form and with one addition after the other, and by the
+// methods of package rivals, each in a process of its own whose memory, page cache included, is limited to 1.25 R + 64 MiB:
+// speed, bytes on disk beside Theorems 1 and 2 at the k, r and M that were used, bits of a key, RAM, open files, and whether
+// the answers are right. What the generator of links takes is left out: links are made in lots of a few pages, added by all
+// goroutines at once, and the clock runs from the start of adding until the last has ended, and during passes; adding and
+// passes take turns. The known keys are loaded before, at most with a time limit; the sync at the end counts.
+//
 // RunQueue measures package queue: appending, reading and both at once beside the bare disk's speed in the same run; many
 // appenders, many queues and a calendar; bytes on disk of a queued URL. Every record read is compared with the one
 // appended.
@@ -55,10 +62,11 @@
 // # Concurrency
 //
 // RunDisk owns one goroutine for each directory of the group it measures, two while it reads and writes at
-// once, and a process of fio where that is asked for; RunCheckpoint owns four that add. Both wait for them. Everything else is pure.
+// once, and a process of fio where that is asked for; RunCheckpoint owns four that add; RunDrum
+// one that reads what its child process says, and in the child as many as add. All wait for them. Everything else is pure.
 //
 // # Memory
 //
-// RunDisk: two chunks for each directory, outside of the Go heap. RunCheckpoint: BufferBytes. RunCache: 32 bytes an entry
+// RunDisk: two chunks for each directory, outside of the Go heap. RunDrum: little; its children R and the links of a lot. RunCheckpoint: BufferBytes. RunCache: 32 bytes an entry
 // and CPU for hit rates, 200 an entry of Table V. RunStar: Star.RAMBytes, and 20 bytes a PLD for the generator.
 package bench
