@@ -15,7 +15,7 @@ import (
 type benchDiskCmd struct {
 	Dir    []string       `placeholder:"DIR" required:"" sep:"none" help:"Directory to measure. Repeat it for several disks: each alone, then all together."`
 	Size   *size          `placeholder:"SIZE" help:"Bytes that one measurement moves in a directory; 1.5 times as much space is taken meanwhile, twice with --fio. Default: 1GiB, or 128MiB with --quick."`
-	Chunk  []size         `placeholder:"SIZE" help:"Size of a single read or write of one file, a multiple of 4KiB (delta). Repeatable. Default: 64KiB, 256KiB, 1MiB, 4MiB, 32MiB; with --quick 64KiB, 1MiB, 8MiB."`
+	Chunk  []size         `placeholder:"SIZE" help:"Size of a single read or write of one file, a multiple of 4KiB (delta). Repeatable. Default: 64KiB, 256KiB, 1MiB, 4MiB, 32MiB; with --quick 64KiB, 1MiB, 8MiB, or 1MiB alone with --fio."`
 	Stream []count        `placeholder:"N" help:"Files written in turns, as the buckets of a pass are (k). Repeatable. Default: 64, 512; with --quick 64."`
 	Block  []size         `placeholder:"SIZE" help:"Size of such writes, a multiple of 4KiB (M). Repeatable. Default: 64KiB, 256KiB; with --quick 256KiB."`
 	Repeat *count         `placeholder:"N" help:"How often everything is measured. Default: 3, or 1 with --quick; one more with --fio, since who is first changes."`
@@ -46,6 +46,9 @@ func (c *benchDiskCmd) options() (bench.Disk, error) {
 	if c.Quick {
 		d.Bytes, d.Repeats, d.Budget = 128<<20, 1, quickTime
 		d.Chunks, d.Streams, d.Blocks = []int{64 << 10, 1 << 20, 8 << 20}, []int{64}, []int{256 << 10}
+	}
+	if c.Fio && c.Quick {
+		d.Chunks = []int{1 << 20} // each start of fio takes a third of a second
 	}
 	if c.Fio {
 		d.Repeats++ // an even number: each of us is first as often, and the second to read a file may find it in a host's cache
