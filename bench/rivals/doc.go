@@ -18,7 +18,8 @@
 //
 // All are in favour of the rivals. Files have no checksums and nothing is synced, so nothing survives a crash. The merging
 // methods have one batch of all the RAM in place of two halves of it, which doubles m of Theorem 1: who adds waits for a
-// merge. Reading and writing go on in goroutines of their own while a merge runs, with a few chunks of 1 MiB.
+// merge. Reading and writing go on in goroutines of their own while a merge runs, with a few chunks of 1 MiB, and pass by the
+// page cache if the FS is disk.Direct; see PastCache.
 //
 // Mercator-A: a key is 12 bytes, a site's hash of 4 and the link's of 8, where Mercator had 8 for both and so took some
 // new URLs for known ones. The first key of each block of 4 KiB is in RAM, so a lookup is one read. Batches are looked up by
@@ -32,6 +33,10 @@
 // Pebble: no log, no syncs, no compression of the keys, which are random. Links wait for a batch that is sorted, and is
 // answered by as many goroutines as there are processors.
 //
+// BUbiNG's sieve, which isn't here, is Mercator-B with another clock: 64-bit hashes sorted in RAM, text in a file beside, the
+// merge with all known hashes run when the frontier asks for URLs rather than when the RAM is full. Its cost is equation (1)
+// with the batches it gets.
+//
 // # Contract
 //
 // Each link added is emitted exactly once, by the end of the next Flush. Which of several links of one key is the fresh one
@@ -40,7 +45,8 @@
 //
 // # Concurrency
 //
-// A Store is for one goroutine. It may own others, which end with the call that started them, or, Pebble's, with Close.
+// A Store is for one goroutine. It may own others: those that sort and look up end with the call that started them; one that
+// reads or writes a chunk ends when that is done, by the next Flush or Close at the latest; Pebble's end with Close.
 //
 // # Memory and disk
 //

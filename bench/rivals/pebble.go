@@ -20,8 +20,9 @@ import (
 // text in RAM, which is sorted by key, so that neighbours share blocks and filters, and divided among as many goroutines as
 // there are processors. Each has a write batch of its own, which goes in without a log.
 //
-// R is divided: a sixteenth for the waiting links, one for what compactions and open tables need, the rest is Pebble's block
-// cache, which memtables, up to three of a sixteenth of R, are taken off.
+// R is divided: a sixteenth for the waiting links, and half of that for the garbage that the collector allows itself on top;
+// one for what compactions and open tables need; the rest is Pebble's block cache, which memtables, up to three of a sixteenth
+// of R, are taken off.
 //
 // PebbleSeek is what somebody would write who knows DRUM: a quarter of R for the batch, and for each part of it one iterator
 // that seeks from key to key in ascending order in place of Gets. At 1e7 keys and 64 MiB it takes half of the CPU time.
@@ -69,7 +70,7 @@ func openPebble(b base) (Store, error) {
 	}
 	n := share / (pairBytes + meanTextBytes)
 	s.batch, s.arena = make([]pair, 0, n), make([]byte, 0, max(2*MaxTextBytes, n*meanTextBytes))
-	s.cache = pebble.NewCache(r - share - r/16)
+	s.cache = pebble.NewCache(r - share - share/2 - r/16)
 	s.opts = pebbleOptions(r, s.fs, s.cache, seek)
 	s.stats.RAMBytes = r
 	db, err := pebble.Open(b.o.Dir, s.opts)
@@ -277,10 +278,7 @@ func (w *pebbleWorker) check(ctx context.Context, ps []pair, seek bool) {
 		if w.seeks, w.err = w.db.NewIter(nil); w.err != nil {
 			return
 		}
-		defer func() {
-			w.err = errors.Join(w.err, w.seeks.Close())
-			w.seeks = nil
-		}()
+		defer w.endSeeks()
 	}
 	for i := range ps {
 		if i%4096 == 0 && ctx.Err() != nil {
@@ -301,10 +299,19 @@ func (w *pebbleWorker) check(ctx context.Context, ps []pair, seek bool) {
 			return
 		}
 	}
-	if !w.batch.Empty() {
+	// An iterator holds back the memory of what it sees, so it goes before more comes in.
+	if w.endSeeks(); w.err == nil && !w.batch.Empty() {
 		w.err = w.batch.Commit(pebble.NoSync)
 	}
 	w.batch.Reset()
+}
+
+// endSeeks closes the iterator.
+func (w *pebbleWorker) endSeeks() {
+	if w.seeks != nil {
+		w.err = errors.Join(w.err, w.seeks.Close())
+		w.seeks = nil
+	}
 }
 
 // known looks for the key.
