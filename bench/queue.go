@@ -155,11 +155,21 @@ func (s queueSample) rawShare() float64 { return s.rawRate() / s.disk }
 func (s queueSample) cpuNanos() float64 { return float64(s.cpu) / float64(s.records) }
 func (s queueSample) nanos() float64    { return float64(s.span) / float64(s.records) }
 
-// perRecord is the bytes on disk of a record that is in a block.
+// perRecord is the bytes on disk of a record that is in a block; 0 if none is.
 func (s queueSample) perRecord() float64 {
+	if s.stored == 0 || s.inRAM >= 1 {
+		return 0
+	}
 	return float64(s.stored) / (float64(s.records) * (1 - s.inRAM))
 }
-func (s queueSample) ratio() float64        { return s.rawPerRecord() / s.perRecord() }
+
+// ratio is that of compression; 0 if no record is in a block.
+func (s queueSample) ratio() float64 {
+	if s.perRecord() == 0 {
+		return 0
+	}
+	return s.rawPerRecord() / s.perRecord()
+}
 func (s queueSample) rawPerRecord() float64 { return float64(s.raw) / float64(s.records) }
 
 // queueRun is a measurement under way, and what it found.
