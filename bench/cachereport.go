@@ -171,20 +171,21 @@ func (res *cacheResult) speedTable() report.Table {
 
 func (res *cacheResult) speedLines(r *report.Report) {
 	s := &res.speed
-	add := func(name string, cores int, rates report.Sample, more ...report.Metric) {
+	add := func(name string, cores int, keys int64, rates report.Sample, more ...report.Metric) {
 		for i, v := range rates {
 			metrics := []report.Metric{{Value: 1e9 / v, Unit: "ns/op"}, {Value: v / 1e6, Unit: "M-keys/cpu-s"}, {Value: s.bytes, Unit: "B/entry"}}
 			if i < len(s.all) && cores > 1 {
 				metrics = append(metrics, report.Metric{Value: s.all[i] / 1e6, Unit: "M-keys/s"})
 			}
-			r.Add(fmt.Sprintf("BenchmarkCache/links=%s/entries=%d/cores=%d", name, s.entries, cores), speedKeys, append(metrics, more...)...)
+			r.Add(fmt.Sprintf("BenchmarkCache/links=%s/entries=%d/cores=%d", name, s.entries, cores), keys, append(metrics, more...)...)
 		}
 	}
-	add("new", 1, s.fresh)
-	add("crawl", 1, s.crawl, report.Metric{Value: 100 * s.crawlHits, Unit: "hit-%"})
-	add("new/batch=1", 1, s.single)
+	const keys = speedRounds * speedKeys
+	add("new", 1, keys, s.fresh)
+	add("crawl", 1, keys, s.crawl, report.Metric{Value: 100 * s.crawlHits, Unit: "hit-%"})
+	add("new/batch=1", 1, keys/4, s.single)
 	if s.threads > 1 {
-		add("new", s.threads, s.allCPU)
+		add("new", s.threads, int64(s.threads)*keys, s.allCPU)
 	}
 	for _, row := range res.trees {
 		for _, v := range row.rate {

@@ -20,8 +20,12 @@ import (
 // pageLinks is how many keys a batch has: the links of a page.
 const pageLinks = paperLinksPerPage
 
-// speedKeys are made before the clock starts, for one thread; then they go to the cache as pages.
-const speedKeys = pageLinks << 14
+// speedKeys are made before the clock starts; then they go to the cache as pages. With the answers they fit into the CPU's own
+// cache, as the links of a page do that has just been parsed. speedRounds of them are measured.
+const (
+	speedKeys   = pageLinks << 10
+	speedRounds = 48
+)
 
 // cacheSpeeds are those of ours.
 type cacheSpeeds struct {
@@ -167,62 +171,54 @@ func (s *cacheSpeeds) repeat(c *Cache, first bool, stream, fresh keySource,
 	if first {
 		warm *= 3
 	}
-	if s.crawlHits, err = measure(&s.crawl, stream, false, warm, 4); err != nil {
+	if s.crawlHits, err = measure(&s.crawl, stream, false, warm, speedRounds); err != nil {
 		return err
 	}
-	if _, err = measure(&s.fresh, fresh, false, 1, 4); err != nil {
+	if _, err = measure(&s.fresh, fresh, false, 1, speedRounds); err != nil {
 		return err
 	}
-	_, err = measure(&s.single, fresh, true, 0, 1)
+	_, err = measure(&s.single, fresh, true, 0, speedRounds/4)
 	return err
 }
 
-// together measures a thread on every CPU, with new keys.
+// together measures a thread on every CPU at once, with new keys.
 func (s *cacheSpeeds) together(ctx context.Context, cache *drum.RAMCache, round uint64) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	const rounds = 4
-	batches := make([][]drum.Key, s.threads)
-	for t := range batches {
-		batches[t] = make([]drum.Key, speedKeys)
-	}
-	spent := make([]time.Duration, s.threads)
-	var wall time.Duration
-	for n := range uint64(rounds) {
-		for t, b := range batches {
-			for i := range b {
-				b[i] = drum.Key(mix64(1<<62 | (round*rounds+n)<<40 | uint64(t)<<32 | uint64(i)))
+	wall, cpu := make([]time.Duration, s.threads), make([]time.Duration, s.threads)
+	begin := make(chan struct{})
+	var ready, done gosync.WaitGroup
+	ready.Add(s.threads)
+	for t := range s.threads {
+		done.Go(func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			fresh := freshKeys{1<<62 | round<<48 | uint64(t)<<32}
+			keys, batch, seen := make([]uint64, speedKeys), make([]drum.Key, speedKeys), make([]bool, speedKeys)
+			ready.Done()
+			<-begin
+			for range speedRounds {
+				_, _ = fresh.read(keys) // never fails
+				for i, k := range keys {
+					batch[i] = drum.Key(k)
+				}
+				start, startCPU := time.Now(), threadNow()
+				feedBatches(cache, batch, seen, false)
+				cpu[t] += threadNow() - startCPU
+				wall[t] += time.Since(start)
 			}
-		}
-		var ready, done gosync.WaitGroup
-		begin := make(chan struct{})
-		ready.Add(s.threads)
-		for t, b := range batches {
-			done.Go(func() {
-				runtime.LockOSThread()
-				defer runtime.UnlockOSThread()
-				seen := make([]bool, len(b))
-				ready.Done()
-				<-begin
-				start := threadNow()
-				feedBatches(cache, b, seen, false)
-				spent[t] += threadNow() - start
-			})
-		}
-		ready.Wait()
-		start := time.Now()
-		close(begin)
-		done.Wait()
-		wall += time.Since(start)
+		})
 	}
-	var cpu time.Duration
-	for _, d := range spent {
-		cpu += d
+	ready.Wait()
+	close(begin)
+	done.Wait()
+	var all, perCPU float64
+	for t := range s.threads {
+		all += speedRounds * speedKeys / wall[t].Seconds()
+		perCPU += speedRounds * speedKeys / cpu[t].Seconds() / float64(s.threads)
 	}
-	keys := float64(rounds * speedKeys * s.threads)
-	s.all = append(s.all, keys/wall.Seconds())
-	s.allCPU = append(s.allCPU, keys/cpu.Seconds())
+	s.all, s.allCPU = append(s.all, all), append(s.allCPU, perCPU)
 	return nil
 }
 
