@@ -21,8 +21,8 @@ import (
 // there are processors. Each has a write batch of its own, which goes in without a log.
 //
 // R is divided: a sixteenth for the waiting links, and half of that for the garbage that the collector allows itself on top;
-// one for what compactions and open tables need; the rest is Pebble's block cache, which memtables, up to three of a sixteenth
-// of R, are taken off.
+// an eighth for what compactions, open tables and the allocator need; the rest is Pebble's block cache, which memtables, up
+// to three of a sixteenth of R, are taken off.
 //
 // PebbleSeek is what somebody would write who knows DRUM: a quarter of R for the batch, and for each part of it one iterator
 // that seeks from key to key in ascending order in place of Gets. At 1e7 keys and 64 MiB it takes half of the CPU time.
@@ -70,7 +70,7 @@ func openPebble(b base) (Store, error) {
 	}
 	n := share / (pairBytes + meanTextBytes)
 	s.batch, s.arena = make([]pair, 0, n), make([]byte, 0, max(2*MaxTextBytes, n*meanTextBytes))
-	s.cache = pebble.NewCache(r - share - share/2 - r/16)
+	s.cache = pebble.NewCache(r - share - share/2 - r/8)
 	s.opts = pebbleOptions(r, s.fs, s.cache, seek)
 	s.stats.RAMBytes = r
 	db, err := pebble.Open(b.o.Dir, s.opts)
