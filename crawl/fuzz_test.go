@@ -115,7 +115,7 @@ func edit(m *manifest, script []byte) error {
 func FuzzManifest(f *testing.F) {
 	var s soundCrawl
 	f.Add([]byte(`{}`), []byte{}, uint16(0), byte(0))
-	f.Add([]byte(`{"parts":{"urlseen":{"v":2,"buckets":9007199254740992}}}`), []byte{}, uint16(0), byte(0))
+	f.Add([]byte(`{"parts":{"urlseen":{"v":3,"buckets":9007199254740992}}}`), []byte{}, uint16(0), byte(0))
 	f.Add([]byte(`{"parts":{"beast":null,"later":[]},"accounts":{"places":[]},"ram":{"Len":-1}}`), []byte{}, uint16(0), byte(0))
 	f.Add([]byte{}, []byte{}, uint16(20), byte(1))
 	for i := range byte(30) {

@@ -74,8 +74,9 @@ type Result struct {
 // Drum is one disk repository. Add, Full, Pending, Stats, Pause and Resume are safe for concurrent use; one
 // Pass and one checkpoint (Freeze, Save, Commit) run at a time, beside Adds.
 type Drum struct {
-	opt   Options
-	shift uint // of a key, to get its bucket
+	opt      Options
+	shift    uint // of a key, to get its bucket
+	keyBytes int  // of a key in a record
 
 	buckets []bucket
 	bufs    bufferPool
@@ -137,7 +138,7 @@ func Open(opt Options, st *State) (*Drum, error) {
 	if err := opt.complete(); err != nil {
 		return nil, fmt.Errorf("drum: open %s: %w", opt.Name, err)
 	}
-	d := &Drum{opt: opt, shift: shiftOf(opt.Buckets)}
+	d := &Drum{opt: opt, shift: shiftOf(opt.Buckets), keyBytes: opt.keyBytes()}
 	d.bufs.size, d.logBufs.size = opt.BufferBytes, opt.LogBytes
 	packed := opt.BufferBytes
 	if opt.logged() {

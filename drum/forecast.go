@@ -50,7 +50,7 @@ func (o Options) Cost(in CostInput) Cost {
 	if !o.compresses(auxBlocks) && !o.logged() {
 		ratio = 1
 	}
-	key, aux := o.keyBytes(), in.AuxBytes+uvarintBytes(in.AuxBytes)
+	key, aux := o.recordBytes(), in.AuxBytes+uvarintBytes(in.AuxBytes)
 	c := Cost{PassTuples: in.PassTuples}
 	if c.PassTuples <= 0 {
 		c.PassTuples = o.fullTuples()
@@ -124,10 +124,10 @@ func (o *Options) cachePasses(in *CostInput, t float64) (read, written float64) 
 	return read * scale, written * scale
 }
 
-// keyBytes is the mean record of a key: with text logs the number follows as a difference, which is k on average, k
+// recordBytes is the mean record of a key: with text logs the number follows as a difference, which is k on average, k
 // over the number of directories where there are several.
-func (o *Options) keyBytes() float64 {
-	bytes := 8.0
+func (o *Options) recordBytes() float64 {
+	bytes := float64(o.keyBytes())
 	if !o.logged() {
 		if !o.impliedOp() {
 			bytes++

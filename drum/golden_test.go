@@ -339,3 +339,47 @@ func TestReadCompressedBlock(t *testing.T) {
 	}
 	r.close()
 }
+
+// TestKeysLeaveOutTheBucket: beside text logs a key's record has the bytes that its bucket's number doesn't say, in the
+// file and in what a checkpoint saves; keys come back whole, also from a store that was opened again.
+func TestKeysLeaveOutTheBucket(t *testing.T) {
+	for _, c := range []struct{ buckets, bytes int }{{1, 8}, {128, 8}, {256, 7}, {512, 7}, {1 << 16, 6}} {
+		opt := Options{Name: "g", Set: disk.Set{FS: disk.NewMem(1), Paths: []string{"d"}}, Op: CheckUpdate, Aux: AuxLog, Codec: Rice,
+			Buckets: c.buckets, BufferBytes: 4096, BucketBytes: 64 << 10}
+		emitted := 0
+		opt.Emit = func(rs []Result) error { emitted += len(rs); return nil }
+		d, err := Open(opt, nil)
+		must(t, err)
+		keys := []Key{0, 1, 0x0123456789abcdef, 0xfedcba9876543210, 1<<63 | 1, 1<<64 - 1}
+		for _, key := range keys {
+			must(t, d.Add([]Tuple{{Key: key, Op: CheckUpdate}}))
+			in := d.buckets[uint64(key)>>d.shift].open
+			rec := keyRecord{prefix: d.opt.prefix(in.keys.bucket)}
+			first := in.keys.buf[bucketHeaderBytes:]
+			for n := 0; len(first) > 0 && rec.key != uint64(key); first = first[n:] {
+				if n = rec.parse(&d.opt, first); n != c.bytes+1 {
+					t.Fatalf("%d buckets: record of %d bytes, want %d and a number", c.buckets, n, c.bytes)
+				}
+			}
+			if rec.key != uint64(key) {
+				t.Fatalf("%d buckets: got key %x, want %x", c.buckets, rec.key, key)
+			}
+		}
+		st, err := d.Freeze().Save(nil)
+		must(t, err)
+		must(t, d.Close())
+		d, err = Open(opt, st)
+		must(t, err)
+		for range 2 {
+			_, err = d.Pass(context.Background(), true)
+			must(t, err)
+			for _, key := range keys {
+				must(t, d.Add([]Tuple{{Key: key, Op: CheckUpdate}}))
+			}
+		}
+		if emitted != len(keys) || d.Keys() != int64(len(keys)) {
+			t.Errorf("%d buckets: got %d unique of %d keys, want %d", c.buckets, emitted, d.Keys(), len(keys))
+		}
+		must(t, d.Close())
+	}
+}

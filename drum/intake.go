@@ -3,6 +3,7 @@ package drum
 import (
 	"encoding/binary"
 	"fmt"
+	"math/bits"
 )
 
 // Add takes a batch of tuples, copying their bytes. It goes on during passes and is safe for concurrent use;
@@ -102,8 +103,25 @@ func (d *Drum) charge(b *bucket, in *input, cost int64) {
 	}
 }
 
+// keyBytes is how many bytes of a key its record has. Beside text logs, the number of the bucket says what the others,
+// the leading ones, are.
+func (o *Options) keyBytes() int {
+	if !o.logged() {
+		return 8
+	}
+	return 8 - (bits.Len(uint(o.Buckets))-1)/8
+}
+
+// prefix is what records of a bucket leave out of their keys.
+func (o *Options) prefix(bucket int) uint64 {
+	n := 8 * o.keyBytes()
+	return uint64(bucket) << shiftOf(o.Buckets) >> n << n // 0 if n is 64
+}
+
 // keyRecord is a decoded record of a block of keys.
 type keyRecord struct {
+	prefix uint64 // of the bucket, set by the caller
+
 	key   uint64
 	op    Op
 	value []byte
@@ -112,12 +130,20 @@ type keyRecord struct {
 
 // parse reads the record at the head of b and returns its length, 0 if there is none.
 func (r *keyRecord) parse(o *Options, b []byte) int {
-	if len(b) < 8 {
-		return 0
-	}
-	r.key, r.op, r.value = binary.LittleEndian.Uint64(b), o.Op, nil
-	n := 8
+	r.op, r.value = o.Op, nil
 	if o.logged() {
+		n := o.keyBytes()
+		if len(b) <= n {
+			return 0
+		}
+		r.key = r.prefix
+		if len(b) >= 8 {
+			r.key |= binary.LittleEndian.Uint64(b) << (64 - 8*n) >> (64 - 8*n)
+		} else {
+			for i, c := range b[:n] {
+				r.key |= uint64(c) << (8 * i)
+			}
+		}
 		delta, m := binary.Varint(b[n:])
 		if m <= 0 {
 			return 0
@@ -125,6 +151,11 @@ func (r *keyRecord) parse(o *Options, b []byte) int {
 		r.delta = uint64(delta)
 		return n + m
 	}
+	if len(b) < 8 {
+		return 0
+	}
+	r.key = binary.LittleEndian.Uint64(b)
+	n := 8
 	if !o.impliedOp() {
 		if len(b) == n || b[n] == 0 || b[n] > byte(CheckUpdate) {
 			return 0

@@ -79,7 +79,7 @@ func (r *round) take(
 ) (taken uint32, full bool, err error) {
 	o := r.opt
 	b, pos := br.payload, 0
-	var rec keyRecord
+	rec := keyRecord{prefix: o.prefix(br.s.bucket)}
 	number := br.base
 	for taken < br.records {
 		n := rec.parse(o, b[pos:])

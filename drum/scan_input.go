@@ -66,7 +66,7 @@ func (s *scanner) blocks(st *stream, at cursor, each func(r *blockReader) error)
 // parses verifies the records of the reader's block.
 func (s *scanner) parses(r *blockReader) error {
 	b := r.payload
-	var rec keyRecord
+	rec := keyRecord{prefix: s.w.d.opt.prefix(r.s.bucket)}
 	for range r.records {
 		n := 0
 		if r.s.kind == keyBlocks {
@@ -207,7 +207,7 @@ func (s *scanner) stretch(in *input, k, a scanBlock, lo, hi int64) error {
 	}
 	keys := recordReader{r: &readers[0], skip: uint32(lo - k.first)}
 	aux := recordReader{r: &readers[1], skip: uint32(lo - a.first)}
-	var rec keyRecord
+	rec := keyRecord{prefix: s.w.d.opt.prefix(in.keys.bucket)}
 	var text []byte
 	for range hi - lo {
 		if err := keys.next(func(b []byte) int { return rec.parse(&s.w.d.opt, b) }); err != nil {

@@ -9,7 +9,7 @@ import (
 	"drumbeat/disk"
 )
 
-const stateVersion = 2
+const stateVersion = 3
 
 // State describes a store at one moment; it goes into the manifest of a checkpoint.
 type State struct {

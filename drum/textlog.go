@@ -183,7 +183,7 @@ func (d *Drum) appendNumbered(b *bucket, key Key, number uint64) (int, error) {
 		s.base, s.last = number, number
 	}
 	before := len(s.buf)
-	s.buf = binary.LittleEndian.AppendUint64(s.buf, uint64(key))
+	s.buf = binary.LittleEndian.AppendUint64(s.buf, uint64(key))[:before+d.keyBytes]
 	s.buf = binary.AppendVarint(s.buf, int64(number-s.last))
 	s.last = number
 	s.records++

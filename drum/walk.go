@@ -108,7 +108,7 @@ func makeBuffer(n int) []byte { return make([]byte, bucketHeaderBytes, bucketHea
 func (w *walker) join(in *input, keys, aux *blockReader, fn func(t Tuple) error) error {
 	keyRecs := recordReader{r: keys, skip: in.keysAt.rec}
 	auxRecs := recordReader{r: aux, skip: in.auxAt.rec}
-	var rec keyRecord
+	rec := keyRecord{prefix: w.d.opt.prefix(in.keys.bucket)}
 	parseKey := func(b []byte) int { return rec.parse(&w.d.opt, b) }
 	var text []byte
 	parseText := func(b []byte) (n int) { text, n = parseAux(b); return n }

@@ -176,7 +176,7 @@ func (w *walker) markInput(is *InputState, saved savedBuffers, mark func(number 
 		if !ok {
 			return corrupt(r.path(), r.next, fmt.Sprintf("%d more tuples", left), "end")
 		}
-		var rec keyRecord
+		rec := keyRecord{prefix: w.d.opt.prefix(is.Bucket)}
 		number := r.base
 		for b, i := r.payload, uint32(0); i < r.records; i++ {
 			n := rec.parse(&w.d.opt, b)
