@@ -314,7 +314,7 @@ func (b *drumBench) check(r *report.Report, g *drumGroup) {
 	if big && (g.method == formOurs || g.method == formLog || g.method == formCached) {
 		b.checkIO(r, g, name)
 	}
-	if big && g.method == formOurs {
+	if big && (g.method == formOurs || g.method == formCached) {
 		r.Checks = append(r.Checks, report.AtLeast(name+"speed", g.median((*DrumRun).rate)/1e6, targetRate/1e6, "M links/s"))
 	}
 	if g.method == formPlain {
