@@ -59,7 +59,7 @@ type Drum struct {
 // loadTimes is how many times RivalTime a rival may take to load what is known.
 const loadTimes = 5
 
-// limitBytes is what a child may take, page cache included: the bound.
+// limitBytes is what a child may take, page cache included: R, and something for the Go heap and what the kernel keeps.
 func limitBytes(ram int64) int64 { return ram + ram/4 + 64<<20 }
 
 // Validate returns all faults, joined.

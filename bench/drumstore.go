@@ -121,9 +121,9 @@ type drumAdder struct {
 	_                 [64]byte // adders don't share cache lines
 }
 
-// cachedRound is the most RAM for the tuples of a round in our own forms: what a core's second cache holds, about, so that
-// sorting stays there. The paper takes the fewest buckets, and so the largest rounds, that fill the disk.
-const cachedRound = 4 << 20
+// cachedRound is the most RAM for the tuples of a round in our own forms: a few times what a core's second cache holds, where
+// sorting is fast still. The paper takes the fewest buckets, and so the largest rounds, that fill the disk.
+const cachedRound = 16 << 20
 
 // meanURL is the length of a text for which geometries are found before one is known.
 const meanURL = 113
