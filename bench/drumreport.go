@@ -107,7 +107,9 @@ func (b *drumBench) report(set *drumSet) *report.Report {
 	}
 	all := groups(set.runs)
 	r.Tables = append(r.Tables, b.speedTable(all), b.diskTable(all), verdictTable(all, set.numbered))
-	r.Figures = append(r.Figures, b.ioFigure(all), b.speedFigure(all))
+	if len(b.Known) > 1 { // one point makes no curve
+		r.Figures = append(r.Figures, b.ioFigure(all), b.speedFigure(all))
+	}
 	for i := range all {
 		b.check(r, &all[i])
 	}

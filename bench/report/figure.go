@@ -54,13 +54,15 @@ var colours = [...]color.RGBA{
 const (
 	figureWidth  = 18 * vg.Centimeter
 	figureHeight = 11 * vg.Centimeter
+	marginRight  = vg.Centimeter / 2 // half of the last number on the axis
 )
 
 // SVG draws the figure.
 func (f Figure) SVG() ([]byte, error) {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = f.Title, f.X, f.Y
-	p.Legend.Top, p.Legend.Left = true, true
+	p.Legend.Top, p.Legend.Left, p.Legend.Padding = true, true, vg.Points(3)
+	p.Legend.XOffs, p.Legend.YOffs = vg.Points(6), -vg.Points(6)
 	p.Add(plotter.NewGrid())
 	drawn := 0
 	for i, s := range f.Series {
@@ -90,7 +92,7 @@ func (f Figure) SVG() ([]byte, error) {
 	scale(&p.X, f.LogX)
 	scale(&p.Y, f.LogY)
 	canvas := vgsvg.New(figureWidth, figureHeight)
-	p.Draw(draw.New(canvas))
+	p.Draw(draw.Crop(draw.New(canvas), 0, -marginRight, 0, 0))
 	var b bytes.Buffer
 	if _, err := canvas.WriteTo(&b); err != nil {
 		return nil, fmt.Errorf("bench: plot %s: %w", f.Name, err)
