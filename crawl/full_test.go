@@ -46,7 +46,7 @@ func TestFullDiskRests(t *testing.T) {
 		fs := disk.NewMem(*seedFlag)
 		opt := simOptions(t, web, fs)
 		opt.KeepFree = 400_000
-		fs.SetCapacity(760_000)
+		fs.SetCapacity(1_300_000)
 		rested := make(chan struct{})
 		var once sync.Once
 		opt.hook = func(place string) {

@@ -56,6 +56,8 @@ const (
 	tableBytes = 16 << 20
 	// tableKeys is how many keys a loaded table has, at about 10 bytes each.
 	tableKeys = tableBytes / 10
+	// allocatorShare of R (one in so many) is what C's allocator takes beyond what it is asked for.
+	allocatorShare = 5
 	// meanTextBytes divides the RAM of waiting links between keys and texts.
 	meanTextBytes = 96
 )
@@ -70,8 +72,9 @@ func openPebble(b base) (Store, error) {
 	}
 	n := share / (pairBytes + meanTextBytes)
 	s.batch, s.arena = make([]pair, 0, n), make([]byte, 0, max(2*MaxTextBytes, n*meanTextBytes))
-	// A fifth of R is what its allocator, C's, takes beyond what it is asked for: without that allowance the process had 1.4 R.
-	s.cache = pebble.NewCache(r - share - share/2 - r/8 - r/5)
+	// An eighth of R and a fifth are for what Pebble holds besides, and what its allocator, C's, takes beyond what it is asked
+	// for: without the fifth the process had 1.4 R, and was killed.
+	s.cache = pebble.NewCache(r - share - share/2 - r/8 - r/allocatorShare)
 	s.opts = pebbleOptions(r, s.fs, s.cache, seek)
 	s.stats.RAMBytes = r
 	db, err := pebble.Open(b.o.Dir, s.opts)

@@ -147,7 +147,7 @@ func heldBytes(t *testing.T, s Store) int64 {
 		sum += int64(cap(s.texts))*textRefBytes + int64(cap(s.arena)) + int64(cap(s.old))
 	case *pebbleStore:
 		held(&s.base)
-		sum += int64(cap(s.batch))*pairBytes + int64(cap(s.arena)) + s.cache.MaxSize()
+		sum += int64(cap(s.batch))*pairBytes + int64(cap(s.arena)) + s.cache.MaxSize() + s.o.RAMBytes/allocatorShare
 	case *bloomFilter:
 		held(&s.base)
 		sum += int64(len(s.blocks)) * 64
