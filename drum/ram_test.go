@@ -1,4 +1,4 @@
-//go:build !drumsafe
+//go:build !drumsafe && !race
 
 package drum
 
