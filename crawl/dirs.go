@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"drumbeat/disk"
 	"drumbeat/weburl"
@@ -163,10 +164,29 @@ func (r *ring) openIdentity() error {
 		return fmt.Errorf("crawl: manifest of crawl %s in a directory of crawl %s: %w", m.Crawl, r.crawlID, ErrIncompatible)
 	}
 	if m.Frozen != r.frozen {
-		return fmt.Errorf("crawl: %s: was %+v, is %+v: %w", "what a crawl can't change has changed", m.Frozen, r.frozen, ErrIncompatible)
+		return fmt.Errorf("crawl: what a crawl can't change has changed: %s: %w", r.changedSince(m.Frozen), ErrIncompatible)
 	}
 	r.manifest = m
 	return m.whole()
+}
+
+// changedSince names what isn't as it was when the crawl began.
+func (r *ring) changedSince(was frozen) string {
+	var list []string
+	if was.SecretCheck != r.frozen.SecretCheck {
+		list = append(list, fmt.Sprintf("%s is another secret", r.set.Path(0, secretName)))
+	}
+	if was.Private != r.frozen.Private {
+		list = append(list, fmt.Sprintf("--private-suffixes was %v, is %v", was.Private, r.frozen.Private))
+	}
+	if was.Suffixes != r.frozen.Suffixes {
+		list = append(list, fmt.Sprintf("the list of suffixes in %s has digest %s, had %s", r.set.Path(0, suffixesName), r.frozen.Suffixes,
+			was.Suffixes))
+	}
+	if was.SeparateOut != r.frozen.SeparateOut {
+		list = append(list, fmt.Sprintf("output in directories of its own (--out) was %v, is %v", was.SeparateOut, r.frozen.SeparateOut))
+	}
+	return strings.Join(list, "; ")
 }
 
 func (r *ring) openSecret(mustExist bool) (weburl.Secret, error) {

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -431,4 +432,29 @@ func TestSnapshotsWhileSeedsAreFed(t *testing.T) {
 	if res := mustRun(t, t.Context(), opt); res.Stop != StopDone || n == 0 {
 		t.Errorf("%q with %d snapshots, want %q with some", res.Stop, n, StopDone)
 	}
+}
+
+// TestAnotherSuffixListIsNamed: a list of suffixes that lost lines, and so is a list still, is refused by its name.
+func TestAnotherSuffixListIsNamed(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, nil)
+		fs := disk.NewMem(*seedFlag)
+		opt := simOptions(t, web, fs)
+		opt.MaxPages = 20
+		mustRun(t, t.Context(), opt)
+		f, err := fs.Open("d0/" + suffixesName)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := disk.ReadFile(fs, f.Name())
+		if err == nil {
+			err = f.Truncate(int64(bytes.LastIndexByte(data[:len(data)/2], '\n') + 1))
+		}
+		if err = errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Run(t.Context(), opt); !errors.Is(err, ErrIncompatible) || !strings.Contains(err.Error(), "d0/"+suffixesName) {
+			t.Errorf("got %v, want an error that names the file", err)
+		}
+	})
 }
