@@ -17,12 +17,12 @@ type crew struct {
 	rounds  atomic.Int64
 }
 
-// crewTuples is the number of pending tuples for which another worker is worth its memory: mapping it takes
-// 0.2 ms.
-const crewTuples = 512
+// crewTuples is the number of pending tuples for which another worker is worth its memory and files: passes over a few
+// pages, of which a small crawl has many, are done by one.
+const crewTuples = 32 << 10
 
 func newCrew(d *Drum) *crew {
-	n := min(d.opt.Workers, len(d.buckets), 1+int(d.tuples.Load()/crewTuples))
+	n := min(d.opt.Workers, len(d.buckets), 1+int(d.tuples.Load()/d.opt.crewTuples))
 	c := &crew{d: d}
 	for range n {
 		c.workers = append(c.workers, newPass(d))
