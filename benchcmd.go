@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os/signal"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"syscall"
 
 	"drumbeat/bench/report"
+	"drumbeat/internal/profile"
 )
 
 // benchCmd is the table of bench's commands.
@@ -34,6 +36,24 @@ type benchOutput struct {
 	Out   string `placeholder:"DIR" help:"Also put the report into DIR, which is made if need be: as text, as JSON, and a plot (SVG) of each figure."`
 	Check bool   `help:"Exit with 1 if a figure misses the target stated for it."`
 	Quiet bool   `short:"q" help:"Print no progress."`
+	profileFlag
+}
+
+// profileFlag is the one flag of everything that can be profiled.
+type profileFlag struct {
+	Profile string `placeholder:"DIR" help:"Put profiles of this process (CPU, allocations, locks, blocking) into DIR, which is made if need be: for go tool pprof."`
+}
+
+// profiled runs f, under the profiler if that is asked for.
+func (p profileFlag) profiled(f func() error) error {
+	if p.Profile == "" {
+		return f()
+	}
+	stop, err := profile.Start(p.Profile)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(), stop())
 }
 
 // measure runs a measurement until a signal, prints its report, and saves and checks it as the flags say.
@@ -44,7 +64,11 @@ func (o *benchOutput) measure(a *app, run func(ctx context.Context, progress fun
 	if o.Quiet {
 		progress = func(string) {}
 	}
-	r, err := run(ctx, progress)
+	var r *report.Report
+	err := o.profiled(func() (err error) {
+		r, err = run(ctx, progress)
+		return err
+	})
 	if err != nil && ctx.Err() != nil {
 		return &ended{code: exitSignal, why: "stopped by a signal"}
 	}

@@ -72,7 +72,11 @@ func (c *crawlCmd) Run(a *app, kctx *kong.Context) error {
 	opt.Resolver, opt.Fetcher = network.resolver, network.fetcher
 	opt.AllowedAddr, opt.AllowedPort, opt.FetchLimits = network.fetcher.AllowedAddr, network.fetcher.AllowedPort, network.limits
 	opt.UserAgent = userAgent(opt.Agent, opt.Contact)
-	res, err := a.crawl(&opt, plan, view)
+	var res *crawl.Result
+	err = c.profiled(func() (err error) {
+		res, err = a.crawl(&opt, plan, view)
+		return err
+	})
 	err = errors.Join(err, network.close())
 	finished := errors.Is(err, crawl.ErrFinished)
 	if err != nil && !finished {

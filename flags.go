@@ -120,6 +120,7 @@ type reportFlags struct {
 	LogLevel    string `group:"report" enum:"debug,info,warn,error" default:"info" help:"Least level that is logged: debug, info, warn, error."`
 	Summary     string `group:"report" placeholder:"FILE" help:"Also write the figures of the end into FILE, as JSON."`
 	PrintConfig bool   `group:"report" help:"Print the effective value of every flag and the plan, and end."`
+	profileFlag `group:"report"`
 }
 
 type demoCmd struct {
