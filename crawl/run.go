@@ -95,6 +95,7 @@ func (r *ring) crawl(ctx context.Context, afterFull bool) (*Result, error) {
 	r.startMovers(inner)
 	<-inner.Done()
 	r.movers.Wait()
+	close(r.workers.grants) // dispatch was the one that sent
 	grace := time.AfterFunc(stopGrace, cut)
 	defer grace.Stop()
 	r.fetchers.Wait()

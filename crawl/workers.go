@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"drumbeat/fetch"
@@ -17,6 +18,8 @@ import (
 // workers bounds what fetching holds: connections, response buffers, parsers.
 type workers struct {
 	slots     chan struct{}        // one taken for each exchange under way
+	grants    chan *polite.Grant   // to fetchers that idle; closed when no more come
+	idle      atomic.Int64         // fetchers that idle
 	responses chan *fetch.Response // idle ones, to be reused
 	parsers   chan *pageWorker     // as many as may parse at once
 	robots    chan struct{}        // as many as may be busy with a robots.txt at once: its rules take more than the file
@@ -38,6 +41,7 @@ type pageWorker struct {
 func newWorkers(r *ring, connections int) *workers {
 	w := &workers{
 		slots:     make(chan struct{}, connections),
+		grants:    make(chan *polite.Grant),
 		responses: make(chan *fetch.Response, connections),
 		parsers:   make(chan *pageWorker, runtime.GOMAXPROCS(0)+1),
 		crowds:    newCrowds(&r.opt),
@@ -113,16 +117,43 @@ func (r *ring) dispatch(ctx context.Context) error {
 			continue
 		}
 		r.workers.inFlight.add(1)
-		r.fetchers.Add(1)
-		go func() {
-			defer r.fetchers.Done()
-			defer r.workers.free()
-			defer r.workers.crowds.leave(g.Item.PLD)
-			defer r.fetchEnded()
-			if err := r.fetchOne(r.fetching, g); err != nil && r.fetching.Err() == nil {
-				r.fail(err)
+		select {
+		case r.workers.grants <- g:
+		default:
+			r.startFetcher(g)
+		}
+	}
+}
+
+// maxIdleFetchers bounds the goroutines that wait for another page to fetch. They are kept for their stacks: fetching and
+// parsing need 32 KiB, and to grow a new stack to that costs 5 µs a page. What one burst needed beyond this number ends.
+const maxIdleFetchers = 256
+
+// startFetcher starts a goroutine that fetches the page of a grant and then those that come through workers.grants. It
+// ends when enough others idle, or with crawl.
+func (r *ring) startFetcher(g *polite.Grant) {
+	r.fetchers.Add(1)
+	go func() {
+		defer r.fetchers.Done()
+		for ok := true; ok; {
+			r.fetchGranted(g)
+			if r.workers.idle.Add(1) > maxIdleFetchers {
+				r.workers.idle.Add(-1)
+				return
 			}
-		}()
+			g, ok = <-r.workers.grants
+			r.workers.idle.Add(-1)
+		}
+	}()
+}
+
+// fetchGranted does all for one grant and frees what it took.
+func (r *ring) fetchGranted(g *polite.Grant) {
+	defer r.workers.free()
+	defer r.workers.crowds.leave(g.Item.PLD)
+	defer r.fetchEnded()
+	if err := r.fetchOne(r.fetching, g); err != nil && r.fetching.Err() == nil {
+		r.fail(err)
 	}
 }
 
