@@ -9,6 +9,9 @@ import (
 type Grant struct {
 	Item *Item
 	Addr netip.Addr
+	// Again is when the host's next visit is to be expected, from this grant on, if it has another item queued: whether a
+	// connection is worth keeping. 0: it has none.
+	Again time.Duration
 
 	host    *host
 	server  *server
@@ -24,6 +27,9 @@ type Result struct {
 	// CrawlDelay is what the robots.txt just read asks for. The host keeps it (capped) for this and all further
 	// visits as long as it is in the table, whatever its items say if that is less; 0 = nothing new.
 	CrawlDelay time.Duration
+	// Kept says that a connection to the grant's address was kept open: as long as no other server's turn comes earlier the
+	// host's next item goes there too.
+	Kept bool
 }
 
 // Next grants the item whose host and server are both ready and whose server's turn came first. If there is
@@ -106,10 +112,16 @@ func (s *Scheduler) moveDue(now int64, n int) (more bool) {
 // joinLine puts a due host into the line of that server of its front item whose turn will come first.
 func (s *Scheduler) joinLine(h *host, now int64) {
 	it := h.front()
+	first := int(h.turns % maxAddrs)
+	for i, v := range it.servers[:it.nservers] {
+		if v.key == h.kept && h.hasKept {
+			first = i
+		}
+	}
 	var best *server
 	var bestTurn int64
 	for i := range it.nservers {
-		v := it.servers[(i+int(h.turns%maxAddrs))%it.nservers]
+		v := it.servers[(i+first)%it.nservers]
 		turn := max(v.when, now) + int64(v.waiting)*s.serverDelay(v)
 		if v.held {
 			turn += s.serverDelay(v)
@@ -142,6 +154,9 @@ func (s *Scheduler) grant(v *server, now int64) *Grant {
 	h.busy = true
 	h.turns++
 	s.dequeue(it, now)
+	if next := h.front(); next != nil {
+		g.Again = time.Duration(s.hostSpacing(h, next))
+	}
 	s.flights = append(s.flights, g)
 	v.held = true
 	s.place(v, now)
@@ -194,6 +209,7 @@ func (s *Scheduler) Done(now time.Time, g *Grant, r Result) {
 	if r.CrawlDelay > 0 {
 		h.crawlDelay = r.CrawlDelay
 	}
+	h.kept, h.hasKept = v.key, r.Kept
 	h.base = s.opt.DelayAfter(g.Item.Budget, max(g.Item.CrawlDelay, h.crawlDelay), r)
 	h.plain = s.opt.plainDelay(g.Item.Budget)
 	s.schedule(h)

@@ -54,6 +54,8 @@ type host struct {
 	crawlDelay    time.Duration // as Result told; 0 = none known
 	usual         time.Duration // response time, smoothed
 	turns         uint64        // grants, for taking servers in turn
+	kept          serverKey     // where the last exchange left a connection open, if hasKept
+	hasKept       bool
 
 	waiting            *server // in whose line it stands
 	nextWait, prevWait *host
