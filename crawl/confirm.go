@@ -3,7 +3,6 @@ package crawl
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
 	"time"
 
@@ -60,8 +59,7 @@ func (r *ring) watchExchange(try *probe, addr netip.Addr, parts weburl.Parts, er
 	}
 	is, blind := r.known.is(key, now)
 	if got == outcomeGood {
-		origin := fmt.Sprintf("%s://%s:%d", parts.Scheme, parts.Host, parts.Port)
-		r.known.answered(voucher{origin: origin, addr: addr, key: key}, now)
+		r.known.answered(voucher{https: len(parts.Scheme) == len("https"), host: string(parts.Host), port: parts.Port, addr: addr, key: key}, now)
 	}
 	if r.net.end(try, now, key, got, is, blind) {
 		r.tellOutage("network", &r.net)
@@ -140,7 +138,7 @@ func (r *ring) askVouchers(ctx context.Context, vouchers []voucher) {
 	failed := false
 	for _, v := range vouchers {
 		resp := r.workers.response()
-		err := r.getThrough(ctx, v.origin+"/robots.txt", []netip.Addr{v.addr}, resp)
+		err := r.getThrough(ctx, v.origin()+"/robots.txt", []netip.Addr{v.addr}, resp)
 		r.workers.release(resp)
 		var fe *fetch.Error
 		switch {

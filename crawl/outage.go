@@ -250,9 +250,20 @@ type knownServer struct {
 
 // voucher is an origin that answered a short while ago.
 type voucher struct {
-	origin string // scheme://host:port
-	addr   netip.Addr
-	key    uint64
+	https bool
+	host  string
+	port  uint16
+	addr  netip.Addr
+	key   uint64
+}
+
+// origin is scheme://host:port.
+func (v *voucher) origin() string {
+	scheme := "http"
+	if v.https {
+		scheme = "https"
+	}
+	return fmt.Sprintf("%s://%s:%d", scheme, v.host, v.port)
 }
 
 // is says whether a server answered within knownFor; blind whether too few did to leave others out of account.
