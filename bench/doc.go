@@ -37,6 +37,10 @@
 // RunBeast crawls a virtual web, in virtual time, with STAR and BEAST on disk and with the two queues of section VII.A, and
 // puts the bytes that a page takes beside Theorems 6 and 7; and measures the CPU of a URL from STAR's check to its queue.
 //
+// RunFetch measures package fetch beside net/http, fasthttp's client and a bare loop on connections, against FetchServer in a
+// process of its own, so that getrusage counts the client alone; clients take turns. Or it opens thousands of slow exchanges at
+// once and looks at what they take and leave behind.
+//
 // # Departures from the paper
 //
 // The paper takes W as the mean of the read and the write speed of its RAID. So do we, and print the mixed
@@ -63,7 +67,8 @@
 //
 // RunDisk owns one goroutine for each directory of the group it measures, two while it reads and writes at
 // once, and a process of fio where that is asked for; RunCheckpoint owns four that add; RunDrum
-// one that reads what its child process says, and in the child as many as add. All wait for them. Everything else is pure.
+// one that reads what its child process says, and in the child as many as add; RunFetch those that fetch, and in the
+// server's process one for each listener and connection. All wait for them but that server, which ends with its process. Everything else is pure.
 //
 // # Memory
 //

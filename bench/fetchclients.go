@@ -1,0 +1,313 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	gosync "sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"drumbeat/fetch"
+)
+
+// FetchClients are the names of the clients that can be measured: ours, that of net/http, that of fasthttp, and bare, which
+// does no more than to dial, to write a request and to read as many bytes as are known to come.
+func FetchClients() []string { return []string{clientOurs, "nethttp", "fasthttp", clientBare} }
+
+const (
+	clientOurs, clientBare = "ours", "bare"
+	// fetchTimeout ends what hangs.
+	fetchTimeout = 30 * time.Second
+)
+
+// errFetched is a page that isn't the one served.
+var errFetched = errors.New("not the page that is served")
+
+// fetchClient fetches the page. A worker belongs to one goroutine.
+type fetchClient interface {
+	worker(ctx context.Context, i int) fetchWorker
+	close() error
+}
+
+// fetchWorker fetches the page once, from an address that n says.
+type fetchWorker func(n int) error
+
+// newFetchClient returns the client of a name.
+func newFetchClient(name string, form FetchForm, s *fetchServer) (fetchClient, error) {
+	b := fetchBase{form: form, s: s, path: pathPlain}
+	if form.Coding == codingGzip {
+		b.path = pathGzip
+	}
+	switch name {
+	case clientOurs:
+		return newOursClient(b)
+	case "nethttp":
+		return newNetHTTPClient(b), nil
+	case "fasthttp":
+		return newFastHTTPClient(b), nil
+	}
+	return &bareClient{fetchBase: b}, nil
+}
+
+// fetchBase is what all clients know.
+type fetchBase struct {
+	form FetchForm
+	s    *fetchServer
+	path string
+}
+
+// at is the address of worker i for its n-th request: another one each time if connections are new, else always the same.
+func (b *fetchBase) at(i, n int) int {
+	if b.form.Keep {
+		return i % len(b.s.Ports)
+	}
+	return (i + n) % len(b.s.Ports)
+}
+
+// urls are those of the page, by address.
+func (b *fetchBase) urls() []string {
+	u := make([]string, len(b.s.Ports))
+	for i := range u {
+		u[i] = b.form.Scheme + "://" + b.s.address(i).String() + b.path
+	}
+	return u
+}
+
+// crew has goroutines fetch for some time, and returns how many pages they got.
+func crew(ctx context.Context, goroutines int, d time.Duration, c fetchClient) (int64, error) {
+	end := time.Now().Add(d)
+	var all gosync.WaitGroup
+	counts, errs := make([]int64, goroutines), make([]error, goroutines)
+	for i := range goroutines {
+		all.Go(func() {
+			do := c.worker(ctx, i)
+			for n := 0; ctx.Err() == nil && errs[i] == nil && time.Now().Before(end); n++ {
+				errs[i] = do(n)
+				counts[i]++
+			}
+		})
+	}
+	all.Wait()
+	var sum int64
+	for _, n := range counts {
+		sum += n
+	}
+	return sum, errors.Join(append(errs, ctx.Err())...)
+}
+
+// oursClient is package fetch.
+type oursClient struct {
+	fetchBase
+	c *fetch.Client
+}
+
+func newOursClient(b fetchBase) (*oursClient, error) {
+	var ports []uint16
+	ports = append(ports, b.s.Ports...)
+	c, err := fetch.New(fetch.Options{UserAgent: "bench", AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: ports})
+	return &oursClient{fetchBase: b, c: c}, err
+}
+
+func (c *oursClient) worker(ctx context.Context, i int) fetchWorker {
+	var resp fetch.Response
+	req := fetch.Request{Scheme: c.form.Scheme, PathQuery: c.path}
+	hosts := make([]string, len(c.s.Ports))
+	for j := range hosts {
+		hosts[j] = fmt.Sprintf("host-%d.test", j)
+	}
+	return func(n int) error {
+		at := c.at(i, n)
+		req.Host, req.Addr = hosts[at], c.s.address(at)
+		req.Port = req.Addr.Port()
+		if err := c.c.Do(ctx, &req, &resp); err != nil {
+			return err
+		}
+		if resp.Status != 200 || len(resp.Body) != c.s.page {
+			return errFetched
+		}
+		return nil
+	}
+}
+
+func (c *oursClient) close() error { return c.c.Close() }
+
+// netHTTPClient is net/http. Each goroutine has its own buffer; connections are the library's.
+type netHTTPClient struct {
+	fetchBase
+	c *http.Client
+}
+
+func newNetHTTPClient(b fetchBase) *netHTTPClient {
+	t := &http.Transport{
+		DisableKeepAlives: !b.form.Keep, DisableCompression: b.form.Coding == codingIdentity, MaxIdleConns: 2 * b.form.Goroutines,
+		MaxIdleConnsPerHost: 2 * b.form.Goroutines, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+	}
+	return &netHTTPClient{fetchBase: b, c: &http.Client{Transport: t, Timeout: fetchTimeout}}
+}
+
+func (c *netHTTPClient) worker(ctx context.Context, i int) fetchWorker {
+	urls := c.urls()
+	var body bytes.Buffer
+	return func(n int) error {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, urls[c.at(i, n)], nil)
+		if err != nil {
+			return err
+		}
+		resp, err := c.c.Do(req)
+		if err != nil {
+			return err
+		}
+		body.Reset()
+		_, err = body.ReadFrom(resp.Body)
+		if err := errors.Join(err, resp.Body.Close()); err != nil {
+			return err
+		}
+		if body.Len() != c.s.page {
+			return errFetched
+		}
+		return nil
+	}
+}
+
+func (c *netHTTPClient) close() error {
+	c.c.CloseIdleConnections()
+	return nil
+}
+
+// fastHTTPClient is fasthttp's client.
+type fastHTTPClient struct {
+	fetchBase
+	c *fasthttp.Client
+}
+
+func newFastHTTPClient(b fetchBase) *fastHTTPClient {
+	return &fastHTTPClient{fetchBase: b, c: &fasthttp.Client{
+		MaxConnsPerHost: 2 * b.form.Goroutines, ReadTimeout: fetchTimeout, WriteTimeout: fetchTimeout,
+		TLSConfig: &tls.Config{InsecureSkipVerify: true},
+	}}
+}
+
+func (c *fastHTTPClient) worker(_ context.Context, i int) fetchWorker {
+	urls := c.urls()
+	var req fasthttp.Request
+	var resp fasthttp.Response
+	var body []byte
+	return func(n int) (err error) {
+		req.Reset()
+		resp.Reset()
+		req.SetRequestURI(urls[c.at(i, n)])
+		if !c.form.Keep {
+			req.SetConnectionClose()
+		}
+		if err := c.c.Do(&req, &resp); err != nil {
+			return err
+		}
+		body = resp.Body()
+		if c.form.Coding == codingGzip {
+			if body, err = resp.BodyGunzip(); err != nil {
+				return err
+			}
+		}
+		if len(body) != c.s.page {
+			return errFetched
+		}
+		return nil
+	}
+}
+
+func (c *fastHTTPClient) close() error {
+	c.c.CloseIdleConnections()
+	return nil
+}
+
+// bareClient is the floor: what package net can do and nothing else. It knows how many bytes come, doesn't look at them,
+// and asks for no timers or contexts.
+type bareClient struct {
+	fetchBase
+	mu   gosync.Mutex // guards kept
+	kept []net.Conn   // to be closed at the end
+}
+
+func (c *bareClient) worker(_ context.Context, i int) fetchWorker {
+	request := "GET " + c.path + " HTTP/1.1\r\nHost: bench.test\r\nUser-Agent: bench\r\n"
+	if !c.form.Keep {
+		request += "Connection: close\r\n"
+	}
+	head := []byte(request + "\r\n")
+	want := c.s.replyBytes(c.path, c.form.Keep)
+	buf := make([]byte, 64<<10)
+	var kept net.Conn
+	return func(n int) error {
+		conn := kept
+		if conn == nil {
+			var err error
+			if conn, err = c.dial(c.s.address(c.at(i, n))); err != nil {
+				return err
+			}
+		}
+		err := bareExchange(conn, head, buf, want)
+		if c.form.Keep && err == nil {
+			if kept == nil {
+				kept = conn
+				c.mu.Lock()
+				c.kept = append(c.kept, conn)
+				c.mu.Unlock()
+			}
+			return nil
+		}
+		return errors.Join(err, conn.Close())
+	}
+}
+
+func (c *bareClient) dial(addr netip.AddrPort) (net.Conn, error) {
+	d := net.Dialer{KeepAlive: -1}
+	return d.DialTCP(context.Background(), "tcp4", netip.AddrPort{}, addr)
+}
+
+func (c *bareClient) close() error {
+	var errs []error
+	for _, conn := range c.kept {
+		errs = append(errs, conn.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// bareExchange writes a request and reads so many bytes.
+func bareExchange(conn io.ReadWriter, request, buf []byte, want int) error {
+	if _, err := conn.Write(request); err != nil {
+		return err
+	}
+	for want > 0 {
+		n, err := conn.Read(buf)
+		if want -= n; err != nil && want > 0 {
+			return err
+		}
+	}
+	if want < 0 {
+		return errFetched
+	}
+	return nil
+}
+
+// replyBytes is the length of a whole reply.
+func (s *fetchServer) replyBytes(path string, kept bool) int {
+	body, more := s.page, ""
+	if path == pathGzip {
+		body, more = s.GzipBytes, "Content-Encoding: gzip\r\n"
+	}
+	r := newFetchReply(nil, more)
+	n := len(r.closed)
+	if kept {
+		n = len(r.kept)
+	}
+	return n - len("0") + len(strconv.Itoa(body)) + body
+}
