@@ -6,12 +6,17 @@
 #   scripts/realweb.sh [crawl]   all of it
 #   scripts/realweb.sh check     the walk against nginx alone, without drumbeat
 #   scripts/realweb.sh serve     leave the web running, 10 minutes unless --minutes says otherwise
+#   scripts/realweb.sh race      crawl a larger web, of plain HTTP, with wget2 and drumbeat in turn, and compare their times
 #
 #   --hosts N          host names (20)
-#   --packages A,B     Debian packages, or directories with an index.html (python3-doc,postgresql-doc-15)
+#   --packages A,B     Debian packages, or directories with an index.html (python3-doc,postgresql-doc-15);
+#                      for race each as NAME[:SUBDIRECTORY][*HOSTS]
 #   --minutes N        for serve
 #   --host-delay D     drumbeat's delay between two visits to a host (5ms)
-#   --limit D          stop drumbeat after so long (10m)
+#   --limit D          stop a crawl after so long (10m)
+#   --pairs N          for race: how often each crawls (5)
+#   --check            for race: exit with 1 if drumbeat does less than 1.5 times the pages/s of wget2
+#   --out DIR          for race: also put the report into DIR, as text, JSON and SVG
 #   --kills N          kill -9 drumbeat so often on the way and let it resume (0)
 #   --keep DIR         work in DIR and leave it there; else all files go
 #   --no-warcio        don't read the WARC files with warcio (no npm needed)
@@ -22,32 +27,43 @@
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 
-command=crawl hosts=20 packages=python3-doc,postgresql-doc-15 minutes=10 delay=5ms limit=10m kills=0 keep= warcio=yes extra=()
-case ${1-} in crawl | check | serve) command=$1; shift ;; esac
+command=crawl hosts=20 packages=python3-doc,postgresql-doc-15 minutes=10 delay=5ms limit=10m kills=0 keep= warcio=yes pairs=5 race=() extra=()
+race_packages='python3-doc*20,postgresql-doc-15*24,libstdc++-12-doc*3,openjdk-17-doc:api*1'
+case ${1-} in crawl | check | serve | race) command=$1; shift ;; esac
 while (($#)); do
 	case $1 in
 	--) shift; for flag in "$@"; do extra+=("--flags=$flag"); done; break ;;
 	--no-warcio) warcio=no; shift; continue ;;
+	--check) race+=(--check); shift; continue ;;
 	-h | --help) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 0 ;;
-	--hosts | --packages | --minutes | --host-delay | --limit | --kills | --keep)
+	--hosts | --packages | --minutes | --host-delay | --limit | --kills | --keep | --pairs | --out)
 		[[ $# -ge 2 ]] || { echo "realweb.sh: $1 wants a value" >&2; exit 2; } ;;
 	*) echo "realweb.sh: unknown argument $1; --help says more" >&2; exit 2 ;;
 	esac
 	case $1 in
 	--hosts) hosts=$2 ;;
-	--packages) packages=$2 ;;
+	--packages) packages=$2 race_packages=$2 ;;
 	--minutes) minutes=$2 ;;
 	--host-delay) delay=$2 ;;
 	--limit) limit=$2 ;;
 	--kills) kills=$2 ;;
 	--keep) keep=$2 ;;
+	--pairs) pairs=$2 ;;
+	--out) race+=("--out=$(realpath -m "$2")") ;;
 	esac
 	shift 2
 done
 
 # Debian packages.
 missing=()
+set -f # names may end in *HOSTS
+if [[ $command == race ]]; then
+	packages=$race_packages
+	command -v wget2 >/dev/null || missing+=(wget2)
+	dpkg-query -W libnss-wrapper >/dev/null 2>&1 || missing+=(libnss-wrapper)
+fi
 for p in ${packages//,/ }; do
+	p=${p%%[:\**]*}
 	[[ $p == */* ]] || dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'install ok installed' || missing+=("$p")
 done
 PATH=$PATH:/usr/sbin:/sbin
@@ -99,6 +115,12 @@ check) run "$work/bin/realweb" check "${web[@]}"; exit ;;
 esac
 
 go build -o "$work/bin/drumbeat" .
+if [[ $command == race ]]; then
+	names=$(dpkg-query --listfiles libnss-wrapper | grep -m 1 '/libnss_wrapper\.so$')
+	run "$work/bin/realweb" race --work "$work/web" --packages "$packages" --drumbeat "$work/bin/drumbeat" --names "$names" \
+		--pairs "$pairs" --limit "$limit" "${race[@]}" "${extra[@]}"
+	exit
+fi
 if [[ $warcio == yes ]]; then
 	mkdir "$work/node"
 	cp scripts/package.json scripts/checkwarc.mjs "$work/node/"

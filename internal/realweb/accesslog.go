@@ -15,6 +15,11 @@ type requests struct {
 	first     time.Duration // since 1970, as are all times here
 	last      time.Duration
 	hosts     map[string]visits
+
+	// Different URLs that were answered with HTML and status 200, with the times of their first such answers; in the
+	// order of the log, about that of the answers.
+	pages    []string
+	pageEnds []time.Duration
 }
 
 // visits are the times at which a host was busy. nginx logs to a millisecond when an answer is out, and how long
@@ -30,9 +35,9 @@ const logError = 2 * time.Millisecond
 func readRequests(name string) (*requests, error) {
 	r := &requests{byURL: map[string]int{}, hosts: map[string]visits{}, first: 1<<63 - 1}
 	err := readLines(name, func(line string) error {
-		f := strings.SplitN(line, " ", 8)
-		if len(f) != 8 {
-			return fmt.Errorf("%d fields, want 8", len(f))
+		f := strings.SplitN(line, " ", 9)
+		if len(f) != 9 {
+			return fmt.Errorf("%d fields, want 9", len(f))
 		}
 		end, err1 := strconv.ParseFloat(f[0], 64)
 		took, err2 := strconv.ParseFloat(f[1], 64)
@@ -40,8 +45,13 @@ func readRequests(name string) (*requests, error) {
 		if err1 != nil || err2 != nil || err3 != nil {
 			return fmt.Errorf("bad number in %q", line)
 		}
-		r.byURL[f[2]+"://"+f[3]+f[7]]++
+		u := f[2] + "://" + f[3] + f[8]
+		r.byURL[u]++
 		r.bytesSent += sent
+		if f[4] == "200" && f[7] == mimes[".html"] && r.byURL[u] == 1 {
+			r.pages = append(r.pages, u)
+			r.pageEnds = append(r.pageEnds, seconds(end))
+		}
 		v := span{seconds(end - took), seconds(end)}
 		r.first, r.last = min(r.first, v.begin), max(r.last, v.end)
 		r.hosts[f[3]] = append(r.hosts[f[3]], v)

@@ -27,6 +27,13 @@
 // themselves are then read by a WARC library of another house (scripts/checkwarc.mjs), which compares
 // bodies with the files by a list that this program writes.
 //
+// # The race
+//
+// "race" crawls a larger web with wget2 and drumbeat in turn, to compare their times (race.go). There HTTPS, the
+// hub and the server's compression are left out: they would cost each the same, and hide the difference. All
+// hosts are seeds, and both stay on them. Links of the web lead to no other host that exists. What each asked
+// for is in nginx's log, which is compared with the walk.
+//
 // # Processes
 //
 // nginx and drumbeat are children of this process and die with it, whatever way it dies. All files are in one

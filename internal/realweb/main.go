@@ -17,6 +17,8 @@ type cli struct {
 	Serve serveCmd `cmd:"" help:"Leave the web running for experiments."`
 	Check checkCmd `cmd:"" help:"Compare what nginx answers with what the walk expects of it."`
 	Crawl crawlCmd `cmd:"" help:"Crawl the web with drumbeat and compare the result with the walk."`
+	Race  raceCmd  `cmd:"" help:"Crawl a larger web with wget2 and drumbeat in turn, and compare how long they take."`
+	Floor floorCmd `cmd:"" hidden:"" help:"Fetch a list of URLs and do no more: what race compares with."`
 }
 
 // webFlags describe the web.

@@ -40,7 +40,7 @@ func (w *web) answerTo(canonical string) *answer {
 	if h.https && u.Scheme == "http" {
 		return &answer{status: 301, location: h.origin() + target}
 	}
-	if u.Path == "/robots.txt" && h.disallow != "" {
+	if u.Path == "/robots.txt" && h.robotsText() != "" {
 		return &answer{status: 200, mime: mimes[".txt"]}
 	}
 	if h.root == "" || strings.Contains(u.Path, "\x00") {
@@ -93,7 +93,7 @@ func (w *web) allowed(canonical string) bool {
 
 // robotsText is the robots.txt of a host, "" for none.
 func (h *host) robotsText() string {
-	if h.disallow == "" {
+	if h.disallow == "" && !h.robots {
 		return ""
 	}
 	return "# realweb\nUser-agent: *\nDisallow: " + h.disallow + "\n"

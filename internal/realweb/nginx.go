@@ -30,7 +30,7 @@ worker_processes 2;
 {{with .User}}user {{.}};
 {{end}}pid {{.Work}}/nginx.pid;
 error_log {{.Work}}/error.log warn;
-worker_rlimit_nofile 8192;
+worker_rlimit_nofile {{.Descriptors}};
 events { worker_connections 2048; }
 http {
 	client_body_temp_path {{.Work}}/tmp/body;
@@ -42,15 +42,18 @@ http {
 {{range $ext, $type := .Types}}		{{$type}} {{$ext}};
 {{end}}	}
 	default_type {{.OtherType}};
-	log_format walk '$msec $request_time $scheme $host $status $bytes_sent $request_method $request_uri';
+	log_format walk '$msec $request_time $scheme $host $status $bytes_sent $request_method $sent_http_content_type $request_uri';
 	access_log {{.Work}}/access.log walk buffer=64k flush=1s;
 	absolute_redirect off;
 	server_tokens off;
 	sendfile on;
-	gzip on;
+{{if .Race}}	gzip_static on;
+	open_file_cache max={{.Files}} inactive=1h;
+	open_file_cache_valid 1h;
+{{else}}	gzip on;
 	gzip_comp_level 1;
 	gzip_types text/plain text/css text/javascript text/xml image/svg+xml;
-	ssl_certificate {{.Work}}/cert.pem;
+{{end}}	ssl_certificate {{.Work}}/cert.pem;
 	ssl_certificate_key {{.Work}}/key.pem;
 	ssl_session_cache shared:tls:4m;
 	server_names_hash_max_size 4096;
@@ -82,10 +85,13 @@ func (w *web) writeConf() error {
 	data := struct {
 		Work, User, OtherType string
 		HTTP, HTTPS           int
+		Race                  bool
+		Files, Descriptors    int
 		Types                 map[string]string
 		Addrs                 []string
 		Hosts                 []confHost
-	}{Work: w.work, OtherType: otherMime, HTTP: w.httpPort, HTTPS: w.httpsPort, Types: map[string]string{}}
+	}{Work: w.work, OtherType: otherMime, HTTP: w.httpPort, HTTPS: w.httpsPort, Race: w.race, Descriptors: 8192,
+		Types: map[string]string{}}
 	if os.Geteuid() == 0 { // else nginx ignores the line, with a warning
 		me, err := user.Current()
 		if err != nil {
@@ -93,14 +99,17 @@ func (w *web) writeConf() error {
 		}
 		data.User = me.Username
 	}
+	if w.race { // descriptors that a user may have, most of them for the cache
+		data.Files, data.Descriptors = 12000, 16384
+	}
 	for ext, mime := range mimes {
 		data.Types[strings.TrimPrefix(ext, ".")] = mime
 	}
-	for i := range numAddrs {
-		data.Addrs = append(data.Addrs, address(i))
+	for i := range w.addrs {
+		data.Addrs = append(data.Addrs, w.address(i))
 	}
 	for _, h := range w.hosts {
-		data.Hosts = append(data.Hosts, confHost{h.name, h.addr, strconv.Quote(h.root), h.https, h.disallow != ""})
+		data.Hosts = append(data.Hosts, confHost{h.name, h.addr, strconv.Quote(h.root), h.https, h.robotsText() != ""})
 		if text := h.robotsText(); text != "" {
 			if err := os.MkdirAll(w.path("robots", h.name), 0o755); err != nil {
 				return err
@@ -161,7 +170,7 @@ func (w *web) choosePorts() error {
 	for _, port := range []*int{&w.httpPort, &w.httpsPort} {
 		var err error
 		for try := 0; *port == 0 && try < 20; try++ {
-			*port, err = freePort()
+			*port, err = w.freePort()
 		}
 		if *port == 0 {
 			return fmt.Errorf("realweb: find a free port: %w", err)
@@ -171,9 +180,9 @@ func (w *web) choosePorts() error {
 }
 
 // freePort returns a port that is free on all addresses at this moment, 0 if the one it tried isn't.
-func freePort() (port int, err error) {
-	for i := range numAddrs {
-		l, err := net.Listen("tcp", net.JoinHostPort(address(i), strconv.Itoa(port)))
+func (w *web) freePort() (port int, err error) {
+	for i := range w.addrs {
+		l, err := net.Listen("tcp", net.JoinHostPort(w.address(i), strconv.Itoa(port)))
 		if err != nil {
 			return 0, err
 		}
@@ -188,7 +197,7 @@ func (s *servers) awaitNginx(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	for {
-		conn, err := net.Dial("tcp", net.JoinHostPort(address(0), strconv.Itoa(s.web.httpsPort)))
+		conn, err := net.Dial("tcp", net.JoinHostPort(s.web.address(0), strconv.Itoa(s.web.httpsPort)))
 		if err == nil {
 			return conn.Close()
 		}

@@ -12,7 +12,8 @@ type host struct {
 	addr     string // IPv4 address
 	https    bool   // its pages are at https; at http each of its URLs redirects there
 	root     string // directory that is served; "" for none
-	disallow string // path prefix that its robots.txt forbids; "" for no robots.txt
+	disallow string // path prefix that its robots.txt forbids; "" for no robots.txt, or one that forbids nothing
+	robots   bool   // there is a robots.txt without a disallow, too
 }
 
 // origin is scheme and authority of the host's pages.
@@ -30,6 +31,8 @@ type web struct {
 	byName    map[string]*host
 	httpPort  int
 	httpsPort int
+	addrs     int  // hosts are on so many addresses
+	race      bool // all hosts are seeds, there is no hub, and bodies are compressed beforehand
 }
 
 // plds have top-level domains that are reserved for this (RFC 2606).
@@ -53,15 +56,15 @@ func newWeb(f webFlags) (*web, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &web{work: work, byName: map[string]*host{}, httpPort: f.HTTP, httpsPort: f.HTTPS}
-	w.add(&host{name: hubName, addr: address(0), root: w.path("hub"), disallow: "/private"})
+	w := &web{work: work, byName: map[string]*host{}, httpPort: f.HTTP, httpsPort: f.HTTPS, addrs: numAddrs}
+	w.add(&host{name: hubName, addr: w.address(0), root: w.path("hub"), disallow: "/private"})
 	for i := range f.Hosts {
 		pkg := f.Packages[i%len(f.Packages)]
 		root, err := packageRoot(pkg)
 		if err != nil {
 			return nil, err
 		}
-		h := &host{name: hostName(i), addr: address(i), root: root, https: i/len(f.Packages)%2 == 1}
+		h := &host{name: hostName(i), addr: w.address(i), root: root, https: i/len(f.Packages)%2 == 1}
 		if i/len(f.Packages) == 2 { // one host of each package
 			h.disallow = disallowed(root)
 		}
@@ -85,7 +88,22 @@ func (w *web) path(elem ...string) string {
 // seed is the one URL from which all else is found.
 func (w *web) seed() string { return w.hosts[0].origin() + "/" }
 
-func address(i int) string { return fmt.Sprintf("127.0.0.%d", firstAddr+i%numAddrs) }
+// seeds are the URLs from which all else is found, with ports as the walk has them: none.
+func (w *web) seeds() []string {
+	if !w.race {
+		return []string{w.seed()}
+	}
+	var list []string
+	for _, h := range w.hosts {
+		list = append(list, h.origin()+"/")
+	}
+	return list
+}
+
+func (w *web) address(i int) string {
+	i %= w.addrs
+	return fmt.Sprintf("127.0.%d.%d", i/200, firstAddr+i%200)
+}
 
 func hostName(i int) string {
 	pld, n := plds[i%len(plds)], i/len(plds)

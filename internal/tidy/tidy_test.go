@@ -68,7 +68,7 @@ var layers = map[string]layer{
 	"internal/damage": {5, []string{"disk"}}, // for tests
 
 	// A command of its own, which shares no code with what it checks.
-	"internal/realweb": {0, nil},
+	"internal/realweb": {1, []string{"bench/report"}},
 }
 
 // testHelpers may be imported by the tests of any package.

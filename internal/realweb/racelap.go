@@ -1,0 +1,184 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// lap is one crawl of a race.
+type lap struct {
+	wall      time.Duration // from the start of the process to its end
+	cpu       time.Duration // of the process, user and system
+	serverCPU time.Duration // of nginx meanwhile
+	idle      float64       // share of the machine's CPU time that nobody used
+	rssBytes  int64
+	first     time.Duration // from the start to the first answer
+	tail      time.Duration // from the last answer to the end
+	ends      []float64     // when each page was answered, in seconds from the start
+	log       *requests
+}
+
+func (l *lap) rate() float64 { return float64(len(l.log.pages)) / l.wall.Seconds() }
+
+// perPage is a CPU time in microseconds a page.
+func (l *lap) perPage(d time.Duration) float64 {
+	return float64(d.Microseconds()) / float64(len(l.log.pages))
+}
+
+// command returns a contender's command, with a fresh directory for its files.
+func (r *race) command(ctx context.Context, name, dir string) *exec.Cmd {
+	port := strconv.Itoa(r.web.httpPort)
+	switch name {
+	case drumbeatName:
+		args := append([]string{"crawl", "--seeds", r.web.path("seeds.txt"), "--dir", filepath.Join(dir, "crawl"), "--contact",
+			"realweb@example.org", "--scope", "host", "--host-delay", "0s", "--server-delay", "0s", "--resolver", r.servers.dns.addr.String(),
+			"--allow-net", "127.0.0.0/8", "--ports", port}, r.Flags...)
+		return exec.CommandContext(ctx, r.Drumbeat, args...)
+	case wget2Name:
+		args := append([]string{"--quiet", "--input-file", r.web.path("seeds.txt"), "--recursive", "--level=inf",
+			"--max-threads=" + strconv.Itoa(r.Threads), "--compression=gzip", "--output-document=/dev/null", "--no-config",
+			"--no-hsts", "--no-cookies", "--no-netrc", "--no-proxy", "--no-xattr", "--no-http2",
+			"--ignore-tags=" + wget2Ignores}, r.Wflags...)
+		cmd := exec.CommandContext(ctx, r.Wget2, args...)
+		cmd.Env = append(os.Environ(), "LD_PRELOAD="+r.Names, "NSS_WRAPPER_HOSTS="+r.web.path("names.txt"), "HOME="+dir)
+		return cmd
+	}
+	args := []string{"floor", "--list", r.web.path("list.txt")}
+	if name == gunzipName {
+		args = append(args, "--gunzip")
+	}
+	return exec.CommandContext(ctx, "/proc/self/exe", args...)
+}
+
+// wget2Ignores are tags of what isn't a page: wget2 would fetch images, scripts and styles too.
+const wget2Ignores = "img,script,link/href,video,audio,source,embed,object,input,body/background,table/background,td/background"
+
+// run runs a contender to its end, as a child that dies with this process.
+func (r *race) run(ctx context.Context, name string) (*lap, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.Limit)
+	defer cancel()
+	dir := r.web.path("lap")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	syscall.Sync() // what the one before left to be written
+	log := r.web.path("access.log")
+	if err := os.Truncate(log, 0); err != nil {
+		return nil, err
+	}
+	cmd := r.command(ctx, name, dir)
+	out, err := os.Create(filepath.Join(dir, "out.txt"))
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close()
+	cmd.Stdout, cmd.Stderr, cmd.Dir = out, out, dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 30 * time.Second
+	l := new(lap)
+	server, idle, all := r.servers.cpu(), int64(0), int64(0)
+	idle, all = machineTicks()
+	began := time.Now()
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("realweb: start %s: %w", name, err)
+	}
+	stop := make(chan struct{})
+	peak := make(chan int64)
+	go watchRSS(cmd.Process.Pid, stop, peak)
+	err = cmd.Wait()
+	l.wall = time.Since(began)
+	close(stop)
+	l.rssBytes = <-peak
+	idle2, all2 := machineTicks()
+	l.serverCPU, l.idle = r.servers.cpu()-server, float64(idle2-idle)/float64(max(all2-all, 1))
+	l.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	// wget2 says 8 when any URL had an error status, which 404 is.
+	if ctx.Err() != nil || err != nil && !(name == wget2Name && cmd.ProcessState.ExitCode() == 8) {
+		text, _ := os.ReadFile(out.Name())
+		return nil, fmt.Errorf("realweb: %s: %w\n%s", strings.Join(cmd.Args, " "), cmp.Or(ctx.Err(), err), text[max(0, len(text)-4000):])
+	}
+	time.Sleep(1500 * time.Millisecond) // nginx flushes its log each second
+	if l.log, err = readRequests(log); err != nil {
+		return nil, err
+	}
+	if len(l.log.pages) == 0 {
+		return nil, fmt.Errorf("realweb: %s fetched no page", strings.Join(cmd.Args, " "))
+	}
+	start := time.Duration(began.UnixNano())
+	l.first, l.tail = l.log.first-start, start+l.wall-l.log.last
+	for _, at := range l.log.pageEnds {
+		l.ends = append(l.ends, (at - start).Seconds())
+	}
+	return l, nil
+}
+
+// watchRSS sends the largest resident set of a process when stop is closed. The kernel's own figure of a child that
+// has ended counts this process's memory from before the exec.
+func watchRSS(pid int, stop <-chan struct{}, peak chan<- int64) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	var most int64
+	for {
+		select {
+		case <-stop:
+			peak <- most
+			return
+		case <-tick.C:
+		}
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)) // empty once it has ended
+		_, rest, _ := strings.Cut(string(text), "VmHWM:")
+		if f := strings.Fields(rest); len(f) > 0 {
+			kib, _ := strconv.ParseInt(f[0], 10, 64)
+			most = max(most, kib<<10)
+		}
+	}
+}
+
+// tick is the unit of CPU times in /proc: USER_HZ is 100 on every architecture that Go runs on.
+const tick = 10 * time.Millisecond
+
+// cpu is what nginx's processes have taken.
+func (s *servers) cpu() time.Duration {
+	var sum time.Duration
+	pid := s.nginx.Process.Pid
+	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	for _, p := range strings.Fields(string(children)) {
+		text, _ := os.ReadFile("/proc/" + p + "/stat")
+		_, rest, _ := strings.Cut(string(text), ") ")
+		f := strings.Fields(rest) // from field 3 on: user is 14, system 15
+		if len(f) < 13 {
+			continue
+		}
+		user, _ := strconv.ParseInt(f[11], 10, 64)
+		system, _ := strconv.ParseInt(f[12], 10, 64)
+		sum += time.Duration(user+system) * tick
+	}
+	return sum
+}
+
+// machineTicks reads how much CPU time the machine has had, and how much of it was idle.
+func machineTicks() (idle, all int64) {
+	text, _ := os.ReadFile("/proc/stat")
+	line, _, _ := strings.Cut(string(text), "\n")
+	for i, f := range strings.Fields(line) {
+		n, err := strconv.ParseInt(f, 10, 64)
+		if err != nil || i > 8 { // the word cpu, and guests, who are in user already
+			continue
+		}
+		all += n
+		if i == 4 || i == 5 { // idle, iowait
+			idle += n
+		}
+	}
+	return idle, all
+}

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"drumbeat/bench/report"
+)
+
+// report fills rep from the laps.
+func (r *race) report(rep *report.Report, k *walk) {
+	bytes := int64(0)
+	sums := map[string]int64{}
+	for u := range r.pages {
+		file := k.fetched[u].file
+		if sums[file] == 0 {
+			if info, err := os.Stat(file); err == nil {
+				sums[file] = info.Size()
+			}
+		}
+		bytes += sums[file]
+	}
+	pages := float64(len(r.pages))
+	rep.Set("web", "%d hosts (%s), %d pages, mean %.1f KB, %.0f links a page", len(r.web.hosts), strings.Join(r.Packages, " "),
+		len(r.pages), float64(bytes)/pages/1e3, float64(k.links)/pages)
+	rep.Set("server", "nginx on the same CPUs, pages compressed beforehand (gzip -6), logs buffered; after an untimed crawl")
+	rep.Set("wget2", "%s", strings.Join(r.command(context.Background(), wget2Name, "DIR").Args, " "))
+	rep.Set("drumbeat", "%s", strings.Join(r.command(context.Background(), drumbeatName, "DIR").Args, " "))
+	for _, name := range r.names() {
+		for _, l := range r.runs[name] {
+			rep.Add("BenchmarkRace/client="+name, int64(len(l.log.pages)), metrics(l)...)
+		}
+	}
+	for i, ratio := range r.ratios {
+		rep.Add(fmt.Sprintf("BenchmarkRaceRatio/pair=%d", i+1), 1, report.Metric{Value: ratio, Unit: "drumbeat/wget2"})
+	}
+	rep.Tables = append(rep.Tables, r.table(), r.found(k))
+	rep.Figures = append(rep.Figures, r.figure())
+	rep.Checks = append(rep.Checks, report.AtLeast("pages/s of drumbeat over wget2's, median of pairs", r.ratios.Median(), leastRatio, "x"))
+	missing, extra := 0, 0
+	for _, l := range r.runs[drumbeatName] {
+		m, e := r.compare(l)
+		c := comparison{walk: k}
+		e = slices.DeleteFunc(e, func(u string) bool { return c.whyExtra(u) != noneFound })
+		missing, extra = max(missing, len(m)), max(extra, len(e))
+	}
+	rep.Checks = append(rep.Checks, report.AtMost("pages of the walk that drumbeat missed", float64(missing), 0, "pages"),
+		report.AtMost("pages beyond the walk that drumbeat fetched", float64(extra), 0, "pages"))
+	rep.Notes = append(rep.Notes, fmt.Sprintf("pages/s of drumbeat over wget2's, pair by pair: median %.2f, %s.",
+		r.ratios.Median(), r.ratios.Spread()))
+}
+
+func (r *race) names() []string { return []string{wget2Name, drumbeatName, floorName, gunzipName} }
+
+func metrics(l *lap) []report.Metric {
+	return []report.Metric{{Value: float64(l.wall.Nanoseconds()) / float64(len(l.log.pages)), Unit: "ns/op"},
+		{Value: l.rate(), Unit: "pages/s"}, {Value: l.perPage(l.cpu), Unit: "cpu-us/page"},
+		{Value: l.perPage(l.serverCPU), Unit: "server-cpu-us/page"}, {Value: 100 * l.idle, Unit: "idle-%"},
+		{Value: float64(l.rssBytes) / 1e6, Unit: "rss-MB"}}
+}
+
+// table has the medians.
+func (r *race) table() report.Table {
+	t := report.Table{Title: "medians", Head: []string{"client", "pages/s", "least..largest", "wall s", "CPU s/1000 pages", "server's CPU",
+		"CPUs idle", "RSS MB", "start s", "tail s"}}
+	for _, name := range r.names() {
+		column := func(f func(*lap) float64) report.Sample {
+			var s report.Sample
+			for _, l := range r.runs[name] {
+				s = append(s, f(l))
+			}
+			return s
+		}
+		rate := column((*lap).rate)
+		t.Add(name, fmt.Sprintf("%.0f", rate.Median()), rate.Spread(),
+			fmt.Sprintf("%.2f", column(func(l *lap) float64 { return l.wall.Seconds() }).Median()),
+			fmt.Sprintf("%.3f", column(func(l *lap) float64 { return l.perPage(l.cpu) / 1e3 }).Median()),
+			fmt.Sprintf("%.3f", column(func(l *lap) float64 { return l.perPage(l.serverCPU) / 1e3 }).Median()),
+			fmt.Sprintf("%.0f %%", column(func(l *lap) float64 { return 100 * l.idle }).Median()),
+			fmt.Sprintf("%.0f", column(func(l *lap) float64 { return float64(l.rssBytes) / 1e6 }).Median()),
+			fmt.Sprintf("%.2f", column(func(l *lap) float64 { return l.first.Seconds() }).Median()),
+			fmt.Sprintf("%.2f", column(func(l *lap) float64 { return l.tail.Seconds() }).Median()))
+	}
+	t.Notes = []string{"start: from the process's start to its first answer; tail: from the last answer to the process's end.",
+		"fetch-only asks for drumbeat's pages over 16 connections at once and discards them; fetch-gunzip decodes them, too."}
+	return t
+}
+
+// found compares what each found with the walk.
+func (r *race) found(k *walk) report.Table {
+	t := report.Table{Title: fmt.Sprintf("pages found; the walk has %d", len(r.pages)),
+		Head: []string{"client", "pages", "missed", "beyond the walk", "requests", "doubled"}}
+	var examples []string
+	for _, name := range []string{wget2Name, drumbeatName} {
+		l := r.runs[name][len(r.runs[name])-1]
+		missed, extra := r.compare(l)
+		requests, doubled := 0, 0
+		for u, n := range l.log.byURL {
+			requests += n
+			if n > 1 && !strings.HasSuffix(u, "/robots.txt") {
+				doubled++
+			}
+		}
+		t.Add(name, fmt.Sprint(len(l.log.pages)), fmt.Sprint(len(missed)), fmt.Sprint(len(extra)), fmt.Sprint(requests), fmt.Sprint(doubled))
+		for _, u := range missed[:min(len(missed), 3)] {
+			examples = append(examples, fmt.Sprintf("%s missed %s, linked from %s", name, u, k.found[u]))
+		}
+		for _, u := range extra[:min(len(extra), 3)] {
+			examples = append(examples, fmt.Sprintf("%s fetched %s, which the walk leaves: %q", name, u, k.left[u]))
+		}
+	}
+	t.Notes = examples
+	return t
+}
+
+// compare returns the pages that a lap missed, and those it fetched beyond the walk.
+func (r *race) compare(l *lap) (missed, extra []string) {
+	got := map[string]bool{}
+	for _, u := range l.log.pages {
+		got[u] = true
+		if !r.pages[u] {
+			extra = append(extra, u)
+		}
+	}
+	for u := range maps.Keys(r.pages) {
+		if !got[u] {
+			missed = append(missed, u)
+		}
+	}
+	slices.Sort(missed)
+	return missed, extra
+}
+
+// figureStep is the width of a point of the figure.
+const figureStep = 250 * time.Millisecond
+
+// figure shows the pages/s over the time of the last lap of each crawler.
+func (r *race) figure() report.Figure {
+	f := report.Figure{Name: "rate", Title: "Pages answered, last crawl of each", X: "seconds from start", Y: "pages/s"}
+	for _, name := range []string{wget2Name, drumbeatName} {
+		l := r.runs[name][len(r.runs[name])-1]
+		counts := make([]float64, int(l.wall/figureStep)+1)
+		for _, at := range l.ends {
+			if i := int(at / figureStep.Seconds()); i >= 0 && i < len(counts) {
+				counts[i]++
+			}
+		}
+		s := report.Series{Name: name}
+		for i, n := range counts {
+			s.Points = append(s.Points, report.Point{X: float64(i) * figureStep.Seconds(), Y: n / figureStep.Seconds()})
+		}
+		f.Series = append(f.Series, s)
+	}
+	return f
+}
