@@ -16,32 +16,34 @@ const (
 	maxIndexRedirect = 8 << 10
 )
 
-// appendIndexHead appends the index line of a capture up to where its location follows: SURT key, 14-digit
-// time, and a JSON object of strings.
-func appendIndexHead(dst []byte, x *Exchange, payload string) []byte {
-	dst = appendSURT(dst, x.URL)
+// appendIndexHead appends the index line of the exchange that e is set to, up to where its location follows: SURT key,
+// 14-digit time, and a JSON object of strings.
+func (e *Encoder) appendIndexHead(dst []byte, x *Exchange) []byte {
+	e.lower = appendLower(e.lower[:0], e.url)
+	dst = appendKey(dst, e.lower)
 	dst = append(dst, ' ')
-	dst = x.Date.UTC().AppendFormat(dst, stamp14)
+	dst = append(dst, e.stamp...)
 	dst = append(dst, ` {"url": `...)
-	dst = appendJSON(dst, appendURL(nil, x.URL))
-	mime := x.MIME[:min(len(x.MIME), maxIndexMIME)]
-	if mime == "" {
-		mime = "unk"
-	}
+	dst = appendJSON(dst, e.url)
 	dst = append(dst, `, "mime": `...)
-	dst = appendJSON(dst, []byte(mime))
+	if x.MIME == "" {
+		dst = append(dst, `"unk"`...)
+	} else {
+		dst = appendJSON(dst, x.MIME[:min(len(x.MIME), maxIndexMIME)])
+	}
 	dst = append(dst, `, "status": "`...)
 	dst = strconv.AppendInt(dst, int64(x.Status), 10)
-	dst = append(dst, `", "digest": "`...)
-	dst = append(dst, payload...)
+	dst = append(dst, `", "digest": "sha1:`...)
+	dst = append(dst, e.payload[:]...)
 	dst = append(dst, '"')
 	if x.Redirect != "" {
 		dst = append(dst, `, "redirect": `...)
-		dst = appendJSON(dst, appendURL(nil, []byte(x.Redirect[:min(len(x.Redirect), maxIndexRedirect)])))
+		e.lower = appendURL(e.lower[:0], x.Redirect[:min(len(x.Redirect), maxIndexRedirect)])
+		dst = appendJSON(dst, e.lower)
 	}
 	if x.Truncated != "" {
 		dst = append(dst, `, "truncated": `...)
-		dst = appendJSON(dst, []byte(x.Truncated))
+		dst = appendJSON(dst, x.Truncated)
 	}
 	return dst
 }
@@ -58,17 +60,25 @@ func appendIndexTail(dst []byte, loc Location) []byte {
 
 // appendJSON appends s as a JSON string. Bytes outside ASCII are taken as Latin-1, so that the line is
 // always valid.
-func appendJSON(dst, s []byte) []byte {
+func appendJSON[T string | []byte](dst []byte, s T) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
-	for _, c := range s {
-		switch {
-		case c == '"' || c == '\\':
-			dst = append(dst, '\\', c)
-		case c < ' ' || c >= 0x7f:
-			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-		default:
-			dst = append(dst, c)
+	from := len(dst)
+	dst = append(dst, s...)
+	for i, c := range dst[from:] {
+		if c == '"' || c == '\\' || c < ' ' || c >= 0x7f {
+			dst = dst[:from+i]
+			for ; i < len(s); i++ {
+				switch c := s[i]; {
+				case c == '"' || c == '\\':
+					dst = append(dst, '\\', c)
+				case c < ' ' || c >= 0x7f:
+					dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+				default:
+					dst = append(dst, c)
+				}
+			}
+			break
 		}
 	}
 	return append(dst, '"')
@@ -78,11 +88,27 @@ func appendJSON(dst, s []byte) []byte {
 // no "www.", host labels reversed, default port dropped, lower case, parameters of the query sorted, no "/"
 // at the end. (They also drop session ids; we don't.) A URL of another form is its own key, in lower case.
 func appendSURT(dst, url []byte) []byte {
+	return appendKey(dst, appendLower(nil, appendURL(nil, url)))
+}
+
+// appendLower appends ASCII text in lower case.
+func appendLower(dst, s []byte) []byte {
+	from := len(dst)
+	dst = append(dst, s...)
+	for i, c := range dst[from:] {
+		if c-'A' < 26 {
+			dst[from+i] = c + ('a' - 'A')
+		}
+	}
+	return dst
+}
+
+// appendKey is appendSURT of a URL in lower case, without what appendURL escapes.
+func appendKey(dst, url []byte) []byte {
 	scheme, rest, ok := bytes.Cut(url, []byte("://"))
 	if !ok {
-		return append(dst, bytes.ToLower(appendURL(nil, url))...)
+		return append(dst, url...)
 	}
-	rest = bytes.ToLower(appendURL(nil, rest))
 	end := bytes.IndexAny(rest, "/?")
 	if end < 0 {
 		end = len(rest)
@@ -106,8 +132,14 @@ func appendSURT(dst, url []byte) []byte {
 
 // appendReversed appends a host name with its labels reversed and joined by commas; an address as it is.
 func appendReversed(dst, host []byte) []byte {
-	if _, err := netip.ParseAddr(string(host)); err == nil || bytes.HasPrefix(host, []byte("[")) {
+	if bytes.HasPrefix(host, []byte("[")) {
 		return append(dst, host...)
+	}
+	digit := len(host) > 0 && host[len(host)-1]-'0' < 10
+	if digit || bytes.IndexByte(host, ':') >= 0 { // else it's no address
+		if _, err := netip.ParseAddr(string(host)); err == nil {
+			return append(dst, host...)
+		}
 	}
 	host = bytes.TrimRight(cutWWW(host), ".")
 	for {
@@ -140,7 +172,17 @@ func appendPathKey(dst, pathQuery []byte) []byte {
 	if !hasQuery || len(query) == 0 {
 		return dst
 	}
-	params := bytes.Split(query, []byte{'&'})
+	dst = append(dst, '?')
+	if bytes.IndexByte(query, '&') < 0 {
+		return append(dst, query...)
+	}
+	var some [16][]byte // enough for nearly all, without an allocation
+	params := some[:0]
+	for more := true; more; {
+		var param []byte
+		param, query, more = bytes.Cut(query, []byte{'&'})
+		params = append(params, param)
+	}
 	slices.SortStableFunc(params, func(a, b []byte) int {
 		ka, _, _ := bytes.Cut(a, []byte{'='})
 		kb, _, _ := bytes.Cut(b, []byte{'='})
@@ -149,8 +191,13 @@ func appendPathKey(dst, pathQuery []byte) []byte {
 		}
 		return bytes.Compare(a, b)
 	})
-	dst = append(dst, '?')
-	return append(dst, bytes.Join(params, []byte{'&'})...)
+	for i, param := range params {
+		if i > 0 {
+			dst = append(dst, '&')
+		}
+		dst = append(dst, param...)
+	}
+	return dst
 }
 
 func sortBytes(lines [][]byte) { slices.SortFunc(lines, bytes.Compare) }

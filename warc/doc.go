@@ -8,7 +8,7 @@
 // request, response, and metadata if there is any; the first and third name the response in
 // WARC-Concurrent-To. Bytes of head and body are stored as they came over the wire, chunk framing included.
 // A body that is compressed already isn't compressed again: its bytes stand in stored deflate blocks behind
-// the compressed heads (5 bytes for each 64 KB). Values from outside can't forge header lines: control
+// the packed heads (5 bytes for each 64 KB); see headcode.go for how heads are packed. Values from outside can't forge header lines: control
 // characters in them are percent-encoded in URLs and become spaces elsewhere.
 //
 // Prepare does the work (digests, compression) outside of any lock, into memory that its caller owns;
@@ -32,5 +32,5 @@
 // # Memory and disk
 //
 // Writer: 2 MiB per output directory (twice that during a checkpoint), and IndexBytes while an index is
-// sorted. Encoder: some 1 MiB (the compressor). Prepared: the largest capture it has held.
+// sorted. Encoder: some 1 MiB from the first body that it compresses. Prepared: the largest capture it has held.
 package warc

@@ -8,8 +8,12 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"hash"
 	"hash/crc32"
+	"math"
+	mathrand "math/rand/v2"
 	"net/netip"
+	"slices"
 	"strconv"
 	"time"
 
@@ -56,15 +60,44 @@ type Exchange struct {
 
 // Encoder makes Prepared captures. Not for concurrent use; reuse it.
 type Encoder struct {
-	flate    *flate.Writer
-	out      memory
-	random   interface{ Read(p []byte) (int, error) }
-	ids      [64 * 16]byte // random bytes in store
-	idsLeft  int
-	head     []byte
-	block    []byte
-	response []byte // id of the response record being written
+	level   int
+	random  interface{ Read(p []byte) (int, error) }
+	ids     [64 * 16]byte // random bytes in store
+	idsLeft int
+	sha     hash.Hash
+	sum     [sha1.Size]byte
+	flate   *flate.Writer // nil until something is to be compressed
+	out     memory        // where flate writes
+
+	// Of the exchange: its URL without what a header line can't have and the same in lower case, its date for headers and
+	// for the index, that of the second dateOf, the id of the response record, and the payload's digest.
+	url, lower  []byte
+	date, stamp []byte
+	dateOf      int64
+	response    [uuidBytes]byte
+	payload     [digestBytes]byte
+
+	// Of the record that is being written: header and head as text, and the fragments in it.
+	text  []byte
+	marks []mark
+	block []byte
 }
+
+// mark is a fragment in a text, and where it begins there.
+type mark struct {
+	at int
+	f  *fragment
+}
+
+const (
+	uuidBytes   = 36 // of a record id's text
+	digestBytes = 32 // of a digest in base32
+	// smallBody is the longest body that is packed like a head, without compressor, in bytes: that of an error or a
+	// redirect. It takes some more space so, and a tenth of the time.
+	smallBody = 1 << 10
+	// headLevels are the levels of compression that pack heads by the code of headcode.go.
+	headLevels = 3
+)
 
 // Prepared is a capture ready for Writer.Append. The zero value may be given to Prepare; reuse it for its
 // memory.
@@ -90,13 +123,11 @@ func (m *memory) Write(p []byte) (int, error) {
 
 // NewEncoder returns an Encoder with the Writer's options.
 func (w *Writer) NewEncoder() *Encoder {
-	e := &Encoder{random: w.opt.Random}
+	e := &Encoder{random: w.opt.Random, level: w.opt.Level, sha: sha1.New(), dateOf: math.MinInt64}
 	if e.random == nil {
-		e.random = rand.Reader
-	}
-	var err error
-	if e.flate, err = flate.NewWriter(&e.out, w.opt.Level); err != nil {
-		panic("BUG: warc: " + err.Error())
+		var seed [32]byte
+		rand.Read(seed[:]) // never fails
+		e.random = mathrand.NewChaCha8(seed)
 	}
 	return e
 }
@@ -107,112 +138,218 @@ func (e *Encoder) Prepare(p *Prepared, x *Exchange) error {
 		return fmt.Errorf("warc: prepare %q: no URL or no head", x.URL)
 	}
 	p.buf, p.index = p.buf[:0], p.index[:0]
-	e.response = e.appendID(e.response[:0])
+	e.url = appendURL(e.url[:0], x.URL)
+	e.setDate(x.Date)
+	e.nextID(&e.response)
 	if len(x.Request) > 0 {
-		e.begin("request", x)
-		e.head = appendField(e.head, "WARC-Concurrent-To", string(e.response))
-		e.member(p, "application/http; msgtype=request", x.Request, nil, false)
+		e.begin(beginRequest)
+		e.ownID()
+		e.connection(x)
+		e.concurrent()
+		e.member(p, typeRequest, x.Request, nil, false)
 	}
-	payload := payloadDigest(x)
 	p.response.offset = int64(len(p.buf))
-	e.begin("response", x)
-	e.head = appendField(e.head, "WARC-Payload-Digest", payload)
-	if x.Truncated != "" {
-		e.head = appendField(e.head, "WARC-Truncated", x.Truncated)
-	}
-	e.member(p, "application/http; msgtype=response", x.Head, x.Body, x.Encoded)
+	e.respond(p, x)
 	p.response.length = int64(len(p.buf)) - p.response.offset
 	if len(x.Meta) > 0 {
-		e.begin("metadata", x)
-		e.head = appendField(e.head, "WARC-Concurrent-To", string(e.response))
+		e.begin(beginMetadata)
+		e.ownID()
+		e.concurrent()
 		e.block = e.block[:0]
-		for _, f := range x.Meta {
-			e.block = appendField(e.block, f.Name, f.Value)
+		for i := range x.Meta {
+			e.block = appendField(e.block, x.Meta[i].Name, x.Meta[i].Value)
 		}
-		e.member(p, "application/warc-fields", e.block, nil, false)
+		e.member(p, typeFields, e.block, nil, false)
 	}
-	p.index = appendIndexHead(p.index, x, payload)
+	p.index = e.appendIndexHead(p.index, x)
 	p.indexHead = len(p.index)
 	return nil
 }
 
-// begin starts the header of a record about the exchange.
-func (e *Encoder) begin(kind string, x *Exchange) {
-	h := append(e.head[:0], "WARC/1.1\r\nWARC-Type: "...)
-	h = append(h, kind...)
-	h = append(h, "\r\nWARC-Target-URI: "...)
-	h = appendURL(h, x.URL)
-	h = append(h, "\r\nWARC-Date: "...)
-	h = x.Date.UTC().AppendFormat(h, dateFormat)
-	h = append(h, "\r\nWARC-Record-ID: "...)
-	if kind == "response" {
-		h = append(h, e.response...)
+// respond appends the response record.
+func (e *Encoder) respond(p *Prepared, x *Exchange) {
+	stored := x.Encoded && len(x.Body) > 0
+	e.digestPayload(x)
+	if stored {
+		e.begin(beginResponse)
 	} else {
-		h = e.appendID(h)
+		e.begin(beginWhole)
 	}
-	h = append(h, "\r\n"...)
-	if kind != "metadata" {
-		if x.IP.IsValid() {
-			h = append(h, "WARC-IP-Address: "...)
-			h = x.IP.Unmap().WithZone("").AppendTo(h)
-			h = append(h, "\r\n"...)
-		}
-		for _, p := range x.Protocols {
-			h = appendField(h, "WARC-Protocol", p)
-		}
+	e.text = append(append(e.text, e.response[:]...), '>')
+	e.connection(x)
+	e.field(fieldPayload)
+	e.text = append(e.text, e.payload[:]...)
+	if x.Truncated != "" {
+		e.field(fieldTruncated)
+		e.text = appendValue(e.text, x.Truncated)
 	}
-	e.head = h
+	e.member(p, typeResponse, x.Head, x.Body, stored)
 }
 
-// member ends the header in e.head and appends the record, whose block is a and then b, to p as one gzip
-// member. With stored, b isn't compressed.
-func (e *Encoder) member(p *Prepared, contentType string, a, b []byte, stored bool) {
-	sha := sha1.New()
-	sha.Write(a)
-	sha.Write(b)
-	e.head = appendField(e.head, "WARC-Block-Digest", digest(sha.Sum(nil)))
-	e.head = appendField(e.head, "Content-Type", contentType)
-	e.head = append(e.head, "Content-Length: "...)
-	e.head = strconv.AppendInt(e.head, int64(len(a)+len(b)), 10)
-	e.head = append(e.head, "\r\n\r\n"...)
+// setDate makes the texts of a date.
+func (e *Encoder) setDate(t time.Time) {
+	if e.dateOf == t.Unix() {
+		return
+	}
+	e.dateOf = t.Unix()
+	e.date = t.UTC().AppendFormat(e.date[:0], dateFormat)
+	e.stamp = t.UTC().AppendFormat(e.stamp[:0], stamp14)
+}
 
-	const end = "\r\n\r\n"
-	e.out.b = append(p.buf, 0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255) // no name, no time, unknown system
-	e.flate.Reset(&e.out)
-	e.flate.Write(e.head) // writes to memory don't fail
-	e.flate.Write(a)
-	if stored && len(b) > 0 {
+// field appends a fragment to the text.
+func (e *Encoder) field(f *fragment) {
+	e.marks = append(e.marks, mark{len(e.text), f})
+	e.text = append(e.text, f.text...)
+}
+
+// begin starts the header of a record about the exchange, up to where its id stands.
+func (e *Encoder) begin(f *fragment) {
+	e.text, e.marks = e.text[:0], e.marks[:0]
+	e.field(f)
+	e.text = append(e.text, e.url...)
+	e.field(fieldDate)
+	e.text = append(e.text, e.date...)
+	e.field(fieldID)
+}
+
+// ownID appends a new id, in which the field of it ends.
+func (e *Encoder) ownID() {
+	var id [uuidBytes]byte
+	e.nextID(&id)
+	e.text = append(append(e.text, id[:]...), '>')
+}
+
+// connection appends the fields about it.
+func (e *Encoder) connection(x *Exchange) {
+	if x.IP.IsValid() {
+		e.field(fieldIP)
+		e.text = x.IP.Unmap().WithZone("").AppendTo(e.text)
+	}
+	for _, p := range x.Protocols {
+		e.field(fieldProtocol)
+		e.text = appendValue(e.text, p)
+	}
+}
+
+// concurrent appends the field that names the response.
+func (e *Encoder) concurrent() {
+	e.field(fieldConcurrent)
+	e.text = append(append(e.text, e.response[:]...), '>')
+}
+
+// member ends the header in e.text and appends the record, whose block is a and then b, to p as one gzip
+// member. With stored, b isn't compressed.
+func (e *Encoder) member(p *Prepared, contentType *fragment, a, b []byte, stored bool) {
+	e.sha.Reset()
+	e.sha.Write(a)
+	e.sha.Write(b)
+	e.field(fieldBlock)
+	e.text = e.appendDigest(e.text)
+	e.field(contentType)
+	e.text = strconv.AppendInt(e.text, int64(len(a)+len(b)), 10)
+	e.field(emptyLine)
+	e.text = append(e.text, a...)
+	if !stored && len(b) <= smallBody {
+		e.text = append(e.text, b...)
+		b = nil
+	}
+	if len(b) == 0 {
+		e.field(emptyLine) // the end of the record
+	}
+	p.buf = append(p.buf, memberMagic...)
+	if e.level > headLevels || len(b) > 0 && !stored || !e.pack(p, b) {
+		e.compress(p, b, stored)
+	}
+	sum, size := crc32.ChecksumIEEE(e.text), len(e.text)
+	if len(b) > 0 {
+		sum = crc32.Update(sum, crc32.IEEETable, b)
+		sum = crc32.Update(sum, crc32.IEEETable, recordEndBytes)
+		size += len(b) + len(recordEnd)
+	}
+	p.buf = binary.LittleEndian.AppendUint32(p.buf, sum)
+	p.buf = binary.LittleEndian.AppendUint32(p.buf, uint32(size))
+}
+
+// recordEnd follows the block of a record.
+const recordEnd = "\r\n\r\n"
+
+var recordEndBytes = []byte(recordEnd)
+
+// pack appends the text, by the code of heads, and b in stored blocks. If the text has bytes without a code it does
+// nothing and returns false.
+func (e *Encoder) pack(p *Prepared, b []byte) bool {
+	room := len(e.text)*mostLength/8 + packSlack + len(b) + storedBytes*(2+len(b)/maxStored) + len(recordEnd)
+	p.buf = slices.Grow(p.buf, room)
+	w := packer{buf: p.buf[:cap(p.buf)], at: len(p.buf)}
+	at := 0
+	for _, m := range e.marks {
+		w.text(e.text[at:m.at])
+		w.fragment(m.f)
+		at = m.at + len(m.f.text)
+	}
+	w.text(e.text[at:])
+	if w.seen&noCode != 0 {
+		return false
+	}
+	w.end()
+	if len(b) > 0 {
+		w.bits(0, 3) // begins the stored block
+	}
+	w.align()
+	p.buf = w.buf[:w.at]
+	if len(b) > 0 {
+		p.buf = appendStored(p.buf[:w.at-1], p.buf[w.at-1], b)
+	}
+	return true
+}
+
+// packSlack is the table of a block and what packer wants behind its bits; storedBytes are those of a stored block's head.
+const (
+	packSlack   = 64
+	storedBytes = 5
+)
+
+// compress appends the text compressed, and b so or in stored blocks.
+func (e *Encoder) compress(p *Prepared, b []byte, stored bool) {
+	e.out.b = p.buf
+	if e.flate == nil {
+		var err error
+		if e.flate, err = flate.NewWriter(&e.out, e.level); err != nil {
+			panic("BUG: warc: " + err.Error())
+		}
+	} else {
+		e.flate.Reset(&e.out)
+	}
+	e.flate.Write(e.text) // writes to memory don't fail
+	if stored {
 		e.flate.Flush() // ends at a byte
-		e.out.b = appendStored(e.out.b, b, end)
+		e.out.b = appendStored(e.out.b, 0, b)
 	} else {
 		e.flate.Write(b)
-		e.flate.Write([]byte(end))
+		if len(b) > 0 {
+			e.flate.Write(recordEndBytes)
+		}
 		e.flate.Close()
 	}
-	sum := crc32.ChecksumIEEE(e.head)
-	sum = crc32.Update(sum, crc32.IEEETable, a)
-	sum = crc32.Update(sum, crc32.IEEETable, b)
-	sum = crc32.Update(sum, crc32.IEEETable, []byte(end))
-	e.out.b = binary.LittleEndian.AppendUint32(e.out.b, sum)
-	e.out.b = binary.LittleEndian.AppendUint32(e.out.b, uint32(len(e.head)+len(a)+len(b)+len(end)))
 	p.buf, e.out.b = e.out.b, nil
 }
 
-// appendStored appends b, in stored deflate blocks, and end in a last one.
-func appendStored(dst, b []byte, end string) []byte {
+// appendStored appends b, in stored deflate blocks, and the record's end in a last one. first is the byte in which the
+// first block begins, with what stands before it there.
+func appendStored(dst []byte, first byte, b []byte) []byte {
 	for len(b) > 0 {
 		n := min(len(b), maxStored)
-		dst = append(dst, 0, byte(n), byte(n>>8), ^byte(n), ^byte(n>>8))
+		dst = append(dst, first, byte(n), byte(n>>8), ^byte(n), ^byte(n>>8))
 		dst = append(dst, b[:n]...)
-		b = b[n:]
+		b, first = b[n:], 0
 	}
-	n := len(end)
-	dst = append(dst, 1, byte(n), 0, ^byte(n), 0xff)
-	return append(dst, end...)
+	const n = byte(len(recordEnd))
+	dst = append(dst, 1, n, 0, ^n, 0xff)
+	return append(dst, recordEnd...)
 }
 
-// appendID appends a new record id: a random UUID (version 4) as URN, in brackets.
-func (e *Encoder) appendID(dst []byte) []byte {
+// nextID makes the text of a new record id: a random UUID (version 4).
+func (e *Encoder) nextID(id *[uuidBytes]byte) {
 	if e.idsLeft == 0 {
 		if _, err := e.random.Read(e.ids[:]); err != nil {
 			panic("BUG: warc: source of random bytes failed: " + err.Error())
@@ -222,27 +359,29 @@ func (e *Encoder) appendID(dst []byte) []byte {
 	e.idsLeft--
 	u := e.ids[e.idsLeft*16:][:16]
 	u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80
-	dst = append(dst, "<urn:uuid:"...)
-	for i, n := range [...]int{4, 2, 2, 2, 6} {
-		if i > 0 {
-			dst = append(dst, '-')
-		}
-		dst = hex.AppendEncode(dst, u[:n])
-		u = u[n:]
-	}
-	return append(dst, '>')
+	var digits [32]byte
+	hex.Encode(digits[:], u)
+	copy(id[:8], digits[:8])
+	copy(id[9:13], digits[8:12])
+	copy(id[14:18], digits[12:16])
+	copy(id[19:23], digits[16:20])
+	copy(id[24:], digits[20:])
+	id[8], id[13], id[18], id[23] = '-', '-', '-', '-'
 }
 
-func digest(sum []byte) string { return "sha1:" + base32.StdEncoding.EncodeToString(sum) }
+// appendDigest appends what e.sha has summed up, in base32.
+func (e *Encoder) appendDigest(dst []byte) []byte {
+	return base32.StdEncoding.AppendEncode(dst, e.sha.Sum(e.sum[:0]))
+}
 
-// payloadDigest is of the body without chunk framing. What isn't well-formed chunks is taken as it is.
-func payloadDigest(x *Exchange) string {
-	sha := sha1.New()
-	if !x.Chunked || !eachChunk(x.Body, func(p []byte) { sha.Write(p) }) {
-		sha.Reset()
-		sha.Write(x.Body)
+// digestPayload sums up the body without chunk framing. What isn't well-formed chunks is taken as it is.
+func (e *Encoder) digestPayload(x *Exchange) {
+	e.sha.Reset()
+	if !x.Chunked || !eachChunk(x.Body, func(p []byte) { e.sha.Write(p) }) {
+		e.sha.Reset()
+		e.sha.Write(x.Body)
 	}
-	return digest(sha.Sum(nil))
+	e.appendDigest(e.payload[:0])
 }
 
 // eachChunk calls fn with the content of each chunk of a body, of which the end may be missing. It reports
@@ -287,24 +426,39 @@ func appendField(dst []byte, name, value string) []byte {
 		}
 	}
 	dst = append(dst, ": "...)
-	for i := range len(value) {
-		c := value[i]
+	return append(appendValue(dst, value), "\r\n"...)
+}
+
+// appendValue appends a header's value, which is one line whatever it holds.
+func appendValue(dst []byte, value string) []byte {
+	from := len(dst)
+	dst = append(dst, value...)
+	for i, c := range dst[from:] {
 		if c < ' ' || c == 0x7f {
-			c = ' '
+			dst[from+i] = ' '
 		}
-		dst = append(dst, c)
 	}
-	return append(dst, "\r\n"...)
+	return dst
 }
 
 // appendURL appends a URL with what may not stand in a header line percent-encoded.
-func appendURL(dst, url []byte) []byte {
-	for _, c := range url {
-		if c <= ' ' || c >= 0x7f {
-			dst = append(dst, '%', "0123456789ABCDEF"[c>>4], "0123456789ABCDEF"[c&15])
-		} else {
-			dst = append(dst, c)
+func appendURL[T string | []byte](dst []byte, url T) []byte {
+	const hex = "0123456789ABCDEF"
+	from := len(dst)
+	dst = append(dst, url...)
+	for i, c := range dst[from:] {
+		if c > ' ' && c < 0x7f {
+			continue
 		}
+		dst = dst[:from+i]
+		for ; i < len(url); i++ {
+			if c := url[i]; c <= ' ' || c >= 0x7f {
+				dst = append(dst, '%', hex[c>>4], hex[c&15])
+			} else {
+				dst = append(dst, c)
+			}
+		}
+		break
 	}
 	return dst
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"crypto/sha1"
+	"encoding/base32"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -253,7 +254,7 @@ func latin1(s string) []byte {
 	return b
 }
 
-// memberMagic begins every record that the Encoder writes.
+// memberMagic begins every record that the Encoder writes: a gzip header without name and time, of an unknown system.
 const memberMagic = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 
 // data reads the records of a WARC file and compares them with the index, if there is one.
@@ -265,7 +266,9 @@ func (x *verifier) data(c *outfile.Content, s outfile.StreamContent, b *outfile.
 		err := Read(io.NewSectionReader(b, base, b.Size()-base), x.v.MaxBlock, func(rec *Record) error {
 			rec.Offset += base
 			next = rec.Offset + rec.Length
-			stop = x.record(c, s, rec, lines)
+			if stop = x.head(s, b, rec.Offset); stop == nil {
+				stop = x.record(c, s, rec, lines)
+			}
 			return stop
 		})
 		if stop != nil {
@@ -299,6 +302,18 @@ func (x *verifier) data(c *outfile.Content, s outfile.StreamContent, b *outfile.
 		}
 	}
 	return nil
+}
+
+// head verifies the gzip header of a member, of which readers look at half.
+func (x *verifier) head(s outfile.StreamContent, b *outfile.Bytes, off int64) error {
+	got := make([]byte, len(memberMagic))
+	if _, err := b.ReadAt(got, off); err != nil {
+		return x.v.Damaged(fmt.Errorf("read %s at %d: %w", s.Path, off, err))
+	}
+	if string(got) == memberMagic {
+		return nil
+	}
+	return x.damage(s, off, fmt.Sprintf("a gzip header %x", memberMagic), fmt.Sprintf("%x", got))
 }
 
 // indexed hands on what a line of the index alone tells.
@@ -353,6 +368,8 @@ func sha1Of(b []byte) string {
 	sum := sha1.Sum(b)
 	return digest(sum[:])
 }
+
+func digest(sum []byte) string { return "sha1:" + base32.StdEncoding.EncodeToString(sum) }
 
 // digits leaves out all but the digits of a time.
 func digits(s string) string {

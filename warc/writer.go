@@ -36,7 +36,8 @@ type Options struct {
 	FileBytes int64
 	// IndexBytes is where a file is full by its index, which is sorted in RAM. 0: DefaultIndexBytes.
 	IndexBytes int64
-	// Level of deflate compression, 1 (fastest) to 9. 0: DefaultLevel.
+	// Level of deflate compression, 1 (fastest) to 9. From 4 on, heads are compressed as well, and not only packed: 180
+	// bytes less a page, for 50 us. 0: DefaultLevel.
 	Level int
 	// Info is put into the warcinfo record of each file, after the format lines: software, operator, robots
 	// and so on.
@@ -224,12 +225,17 @@ func (w *Writer) info(file string, now time.Time) []byte {
 	for _, f := range w.opt.Info {
 		block = appendField(block, f.Name, f.Value)
 	}
-	e.head = append(e.head[:0], "WARC/1.1\r\nWARC-Type: warcinfo\r\n"...)
-	e.head = appendField(e.head, "WARC-Date", now.UTC().Format(dateFormat))
-	e.head = appendField(e.head, "WARC-Record-ID", string(e.appendID(nil)))
-	e.head = appendField(e.head, "WARC-Filename", file)
+	e.text, e.marks = e.text[:0], e.marks[:0]
+	e.field(beginInfo)
+	e.setDate(now)
+	e.field(fieldDate)
+	e.text = append(e.text, e.date...)
+	e.field(fieldID)
+	e.ownID()
+	e.field(fieldFilename)
+	e.text = append(e.text, file...)
 	var p Prepared
-	e.member(&p, "application/warc-fields", block, nil, false)
+	e.member(&p, typeFields, block, nil, false)
 	return p.buf
 }
 

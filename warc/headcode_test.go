@@ -1,0 +1,233 @@
+package warc
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/netip"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"drumbeat/disk"
+)
+
+// TestHeadCode: the code is complete, as inflaters ask; it has all that header lines are made of; none is longer than pack reckons with.
+func TestHeadCode(t *testing.T) {
+	lengths := allLengths()
+	for name, list := range map[string][]byte{"text": lengths[:], "table": tableLengths[:]} {
+		sum := 0
+		for _, n := range list {
+			if n > mostLength {
+				t.Errorf("%s: a code of %d bits", name, n)
+			}
+			if n > 0 {
+				sum += 1 << (mostLength - n)
+			}
+		}
+		if sum != 1<<mostLength {
+			t.Errorf("%s: codes fill %d of %d", name, sum, 1<<mostLength)
+		}
+	}
+	for c := range 256 {
+		want := c >= ' ' && c < 0x7f || c == '\t' || c == '\r' || c == '\n'
+		if got := headCodes[c] != noCode; got != want {
+			t.Errorf("byte %#x has a code: %v", c, got)
+		}
+	}
+}
+
+// TestPackedText: any text in pieces of any length, some of them fragments, is read back by the standard library.
+func TestPackedText(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	all := []*fragment{fieldDate, fieldID, fieldIP, typeResponse, emptyLine}
+	for range 300 {
+		e := new(Writer).NewEncoder()
+		e.field(beginRequest)
+		for range rng.IntN(12) {
+			for range rng.IntN(40) {
+				e.text = append(e.text, byte(' '+rng.IntN(95)))
+			}
+			e.field(all[rng.IntN(len(all))])
+		}
+		var p Prepared
+		e.member(&p, typeRequest, []byte("a head\r\n\r\n"), nil, false)
+		if got := gunzip(t, p.buf); len(got) != 1 || got[0] != string(e.text) {
+			t.Fatalf("got %q, want %q", got, e.text)
+		}
+	}
+}
+
+// page is an exchange as crawls have it: heads of usual size, a body that came compressed and in chunks.
+func page(bodyBytes int, encoded bool) *Exchange {
+	x := &Exchange{
+		URL: []byte("http://www.quince.test/library/concurrent.futures.html"), Date: when, IP: netip.MustParseAddr("127.0.0.11"),
+		Request: []byte("GET /library/concurrent.futures.html HTTP/1.1\r\nUser-Agent: drumbeat/0.1.0 (+you@example.org)\r\n" +
+			"Host: www.quince.test\r\nFrom: you@example.org\r\nAccept: text/html,application/xhtml+xml,*/*;q=0.8\r\n" +
+			"Accept-Encoding: gzip\r\nConnection: close\r\n\r\n"),
+		Head: []byte("HTTP/1.1 200 OK\r\nServer: nginx\r\nDate: Sun, 22 Nov 2026 08:20:45 GMT\r\nContent-Type: text/html\r\n" +
+			"Last-Modified: Wed, 07 Oct 2026 12:35:07 GMT\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n" +
+			"ETag: W/\"6ac63c7b-32d3\"\r\nContent-Encoding: gzip\r\n\r\n"),
+		Chunked: true, Encoded: encoded, Protocols: []string{"http/1.1"}, Status: 200, MIME: "text/html",
+		Meta: []Field{{"fetchTimeMs", "24"}, {"depth", "3"}},
+	}
+	body := make([]byte, bodyBytes)
+	rng := rand.New(rand.NewPCG(uint64(bodyBytes), 1))
+	for i := range body {
+		body[i] = byte(rng.Uint32())
+		if !encoded {
+			body[i] = "the page, of a crawler"[body[i]%22]
+		}
+	}
+	x.Body = fmt.Appendf(nil, "%x\r\n%s\r\n0\r\n\r\n", len(body), body)
+	return x
+}
+
+// TestReaders: what Prepare writes, in each of its ways, is taken by the standard library, by our reader and by gzip.
+func TestReaders(t *testing.T) {
+	w := open(t, testOptions(disk.NewMem(1), 1), nil)
+	e := w.NewEncoder()
+	var all []byte
+	var want int
+	for _, size := range []int{0, 1, 300, smallBody, smallBody + 20, 5400, 200_000} {
+		for _, encoded := range []bool{false, true} {
+			for _, head := range []string{"", "X-\xe4: \x01\r\n"} { // bytes without a code
+				x := page(size, encoded)
+				x.Head = append([]byte("HTTP/1.1 200 OK\r\n"+head), x.Head[17:]...)
+				var p Prepared
+				if err := e.Prepare(&p, x); err != nil {
+					t.Fatal(err)
+				}
+				if text := gunzip(t, p.buf); len(text) != 3 || !strings.HasSuffix(text[1], "\r\n\r\n"+string(x.Head)+string(x.Body)+"\r\n\r\n") {
+					t.Errorf("%d bytes, encoded %v, head %q: record isn't what was fetched", size, encoded, head)
+				}
+				all = append(all, p.buf...)
+				want += 3
+			}
+		}
+	}
+	got := 0
+	if err := Read(bytes.NewReader(all), 1<<20, func(*Record) error { got++; return nil }); err != nil || got != want {
+		t.Errorf("got %d records of %d, %v", got, want, err)
+	}
+	if path, err := exec.LookPath("gzip"); err == nil {
+		cmd := exec.Command(path, "-t")
+		cmd.Stdin = bytes.NewReader(all)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("gzip -t: %v, %s", err, out)
+		}
+	}
+}
+
+// TestHeadBytes: heads take little more than the best compressor of the standard library needs for them.
+func TestHeadBytes(t *testing.T) {
+	e := open(t, testOptions(disk.NewMem(1), 1), nil).NewEncoder()
+	var p Prepared
+	x := page(5400, true)
+	if err := e.Prepare(&p, x); err != nil {
+		t.Fatal(err)
+	}
+	var best bytes.Buffer
+	for i, text := range gunzip(t, p.buf) {
+		zw, err := gzip.NewWriterLevel(&best, gzip.BestCompression)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 1 {
+			text = text[:len(text)-len(x.Body)]
+		}
+		io.WriteString(zw, text)
+		zw.Close()
+	}
+	got, least := len(p.buf)-len(x.Body), best.Len()
+	t.Logf("heads of a page: %d bytes, %d by level 9", got, least)
+	if float64(got) > 1.17*float64(least) {
+		t.Errorf("got %d bytes for heads, level 9 %d", got, least)
+	}
+}
+
+// TestPrepareAllocatesNothing in steady state, also with dates that differ.
+func TestPrepareAllocatesNothing(t *testing.T) {
+	w := open(t, testOptions(disk.NewMem(1), 1), nil)
+	e, x := w.NewEncoder(), page(5400, true)
+	x.URL, x.Redirect = []byte("http://h.test/a%20/B?b=1&a=2"), "http://h.test/\xff"
+	var p Prepared
+	n := testing.AllocsPerRun(200, func() {
+		x.Date = x.Date.Add(time.Second)
+		if err := e.Prepare(&p, x); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if n > 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkPage(b *testing.B) {
+	for _, c := range []struct {
+		name    string
+		bytes   int
+		encoded bool
+	}{{"gzip", 5400, true}, {"identity", 25000, false}, {"small", 200, false}} {
+		b.Run("body="+c.name, func(b *testing.B) {
+			opt := testOptions(disk.NewMem(1), 1)
+			opt.Level, opt.Random = 1, nil
+			w, err := Open(opt, nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			e, x := w.NewEncoder(), page(c.bytes, c.encoded)
+			var p Prepared
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := e.Prepare(&p, x); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(len(p.buf)), "stored-B/op")
+		})
+	}
+}
+
+// FuzzPrepare: whatever is fetched comes back.
+func FuzzPrepare(f *testing.F) {
+	x := page(50, true)
+	f.Add(string(x.URL), string(x.Request), string(x.Head), string(x.Body), true, true)
+	f.Add("http://a.test/", "", "HTTP/1.1 200 \xff\r\n\r\n", "5\r\nhello\r\n0\r\n\r\n", false, false)
+	w, err := Open(testOptions(disk.NewMem(1), 1), nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	e := w.NewEncoder()
+	var p Prepared
+	f.Fuzz(func(t *testing.T, url, request, head, body string, chunked, encoded bool) {
+		x := sampleExchange()
+		x.URL, x.Request, x.Head, x.Body = []byte(url), []byte(request), []byte(head), []byte(body)
+		x.Chunked, x.Encoded = chunked, encoded
+		if e.Prepare(&p, x) != nil {
+			return
+		}
+		var blocks []string
+		err := Read(bytes.NewReader(p.buf), 1<<20, func(r *Record) error {
+			if got := sha1Of(r.Block); got != r.Get("WARC-Block-Digest") {
+				t.Errorf("block digest %s, want %s", r.Get("WARC-Block-Digest"), got)
+			}
+			if r.Type() == "response" && r.Offset != p.response.offset {
+				t.Errorf("response at %d, want %d", r.Offset, p.response.offset)
+			}
+			blocks = append(blocks, string(r.Block))
+			return nil
+		})
+		want := []string{request, head + body, "depth: 3\r\nvia: https://x.example/\r\n"}
+		if request == "" {
+			want = want[1:]
+		}
+		if err != nil || !slices.Equal(blocks, want) {
+			t.Fatalf("%v; got %q, want %q", err, blocks, want)
+		}
+	})
+}
