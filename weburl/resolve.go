@@ -54,10 +54,11 @@ type Base struct {
 	Query encoding.Encoding
 
 	url     []byte
-	hostEnd int  // where the authority ends and the path starts
-	dirEnd  int  // behind the last '/' of the path
-	pathEnd int  // where the query starts, with its '?'
-	foreign bool // another scheme than ours: all that is relative to it is ErrScheme
+	hostEnd int   // where the authority ends and the path starts
+	dirEnd  int   // behind the last '/' of the path
+	pathEnd int   // where the query starts, with its '?'
+	dirs    []int // behind each '/' of the path: where "../" leads to
+	foreign bool  // another scheme than ours: all that is relative to it is ErrScheme
 }
 
 // NewBase returns a Base of a canonical URL.
@@ -82,7 +83,13 @@ func (b *Base) Set(canonical []byte) error {
 	if i := bytes.IndexByte(p.Path, '?'); i >= 0 {
 		b.pathEnd = b.hostEnd + i
 	}
-	b.dirEnd = bytes.LastIndexByte(b.url[:b.pathEnd], '/') + 1
+	b.dirs = b.dirs[:0]
+	for i, c := range b.url[b.hostEnd:b.pathEnd] {
+		if c == '/' {
+			b.dirs = append(b.dirs, b.hostEnd+i+1)
+		}
+	}
+	b.dirEnd = b.dirs[len(b.dirs)-1]
 	b.foreign, b.Query = false, nil
 	return nil
 }
@@ -125,13 +132,11 @@ func (r *Resolver) Rebase(b *Base, href []byte) error {
 // It takes linear time and, but for hosts other than plain ASCII names and addresses, allocates only what dst
 // lacks.
 func (r *Resolver) AppendResolve(dst []byte, base *Base, ref []byte) ([]byte, error) {
-	for _, c := range ref {
-		if c <= ' ' {
-			ref = r.clean(ref)
-			break
-		}
+	var err error
+	out, ok := r.appendPlain(dst, base, ref)
+	if !ok {
+		out, err = r.appendURL(dst, base, r.clean(ref))
 	}
-	out, err := r.appendURL(dst, base, ref)
 	if err == nil && r.max >= 0 && len(out)-len(dst) > r.max {
 		err = ErrTooLong
 	}

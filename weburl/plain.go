@@ -1,0 +1,144 @@
+package weburl
+
+// Plain references are those whose bytes stand in the canonical URL as they are: nearly all of the web's. They take one
+// look at each byte and two copies. Others are left to appendURL, which gives the same for plain ones too.
+
+// Bits of plainClass. Bytes from plainColon up end a run, where a scheme may precede, and else from plainStop.
+const (
+	plainSlash = 1 << iota // /
+	plainDot               // . and %, which begin the spellings of "." and ".."; plainSlash << 1
+	plainColon             // :
+	plainStop              // ? # \ and what is percent-encoded in a path
+)
+
+// Bits of plainHostClass.
+const (
+	hostDot  = 1 << iota // .
+	hostDash             // -, as in "xn--"
+	hostStop             // what isn't a-z 0-9 - _ .
+)
+
+// plainClass and plainHostClass say what a byte is to a plain path and to a plain host. Never written to.
+var plainClass, plainHostClass = classifyPlain()
+
+func classifyPlain() (path, host [256]uint8) {
+	class := classify()
+	for i := range path {
+		if class[i]&stopsPath != 0 {
+			path[i] = plainStop
+		}
+		if class[i]&plainHost == 0 {
+			host[i] = hostStop
+		}
+	}
+	path['/'], path['.'], path['%'], path[':'] = plainSlash, plainDot, plainDot, plainColon
+	host['.'], host['-'] = hostDot, hostDash
+	return path, host
+}
+
+// appendPlain is appendURL for plain references; ok is false for all others.
+func (r *Resolver) appendPlain(dst []byte, base *Base, ref []byte) (out []byte, ok bool) {
+	if base == nil || base.foreign {
+		return r.appendPlainAbsolute(dst, ref)
+	}
+	if len(ref) == 0 || ref[0] == '#' {
+		return append(dst, base.url...), true
+	}
+	up := len(base.dirs) - 1
+	switch ref[0] {
+	case '?':
+		return appendPlainQuery(dst, base.url[:base.pathEnd], ref, 0)
+	case '/':
+		if len(ref) > 1 && isSlash(ref[1]) {
+			return dst, false
+		}
+		return appendPlainPath(dst, base.url[:base.hostEnd+1], ref[1:], plainStop)
+	case 'h':
+		if len(ref) > 6 && (ref[4] == ':' || ref[5] == ':') {
+			return r.appendPlainAbsolute(dst, ref)
+		}
+	case '.':
+		if len(ref) > 1 && ref[1] == '/' {
+			ref = ref[2:]
+		}
+		for len(ref) >= 3 && ref[0] == '.' && ref[1] == '.' && ref[2] == '/' {
+			ref, up = ref[3:], max(up-1, 0)
+		}
+	}
+	return appendPlainPath(dst, base.url[:base.dirs[up]], ref, plainColon)
+}
+
+// appendPlainPath appends prefix, which ends in a '/', and the path and query of ref. Bytes of class stop and above end
+// the path.
+func appendPlainPath(dst, prefix, ref []byte, stop uint8) (out []byte, ok bool) {
+	end, last, odd := len(ref), uint8(plainSlash), uint8(0)
+	for i, c := range ref {
+		class := plainClass[c]
+		odd |= class & (last << 1) // a plainDot behind a plainSlash: perhaps a segment that means a place
+		if last = class; class >= stop {
+			end = i
+			break
+		}
+	}
+	if odd&plainDot != 0 {
+		return dst, false
+	}
+	if end < len(ref) && ref[end] != '#' {
+		return appendPlainQuery(dst, prefix, ref, end)
+	}
+	return append(append(dst, prefix...), ref[:end]...), true
+}
+
+// appendPlainQuery appends prefix, the path ref[:at] and, if one starts at at, the query.
+func appendPlainQuery(dst, prefix, ref []byte, at int) (out []byte, ok bool) {
+	if ref[at] != '?' {
+		return dst, false
+	}
+	end := at + 1
+	for end < len(ref) && byteClass[ref[end]]&(encodedInQuery|endsQuery) == 0 {
+		end++
+	}
+	if end < len(ref) && ref[end] != '#' {
+		return dst, false
+	}
+	return append(append(dst, prefix...), ref[:end]...), true
+}
+
+// appendPlainAbsolute does it for "http://" and "https://" before a host that is a name in lower case without punycode.
+func (r *Resolver) appendPlainAbsolute(dst, ref []byte) (out []byte, ok bool) {
+	start := 0
+	switch {
+	case len(ref) > 7 && string(ref[:7]) == "http://":
+		start = 7
+	case len(ref) > 8 && string(ref[:8]) == "https://":
+		start = 8
+	default:
+		return dst, false
+	}
+	label, end, last, dashes := start, len(ref), uint8(0), uint8(0)
+	for i, c := range ref[start:] {
+		class := plainHostClass[c]
+		if class == hostDot {
+			label = start + i + 1
+		}
+		dashes |= class & last // two hostDash in a row
+		if last = class; class == hostStop {
+			end = start + i
+			break
+		}
+	}
+	// A last label that begins with a digit may be part of an address; one that is empty is rare.
+	if end-start > MaxHostBytes || label == end || byteClass[ref[label]]&isAlpha == 0 || dashes&hostDash != 0 {
+		return dst, false
+	}
+	if end == len(ref) {
+		return append(append(dst, ref...), '/'), true
+	}
+	switch ref[end] {
+	case '/':
+		return appendPlainPath(dst, ref[:end+1], ref[end+1:], plainStop)
+	case '#':
+		return append(append(dst, ref[:end]...), '/'), true
+	}
+	return dst, false
+}
