@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"slices"
 	"time"
 
 	"drumbeat/drum"
@@ -22,25 +23,41 @@ const (
 	keepLinks     = 4096
 )
 
+// recordBytes is what a link's record takes at most behind its URL.
+const recordBytes = 32
+
 // linkBatch turns the links of one page into tuples for URLseen and edges for STAR. It is owned by one worker and
 // reused; nothing is allocated per link once its buffers have grown.
+//
+// Nine in ten links of a page of documentation repeat another one of the page. Those that the parser recognises come
+// through again: for them the first one's fate is counted once more, and nothing else is done. What is the same for all
+// URLs of an origin is found out once (linksites.go), and what is the same for all records of the page is coded once.
 type linkBatch struct {
 	r      *ring
-	arena  []byte
-	ends   []int
+	arena  []byte // the URLs
+	ends   []int  // in arena
 	keys   []drum.Key
 	seen   []bool // of keys: met a moment ago
+	fates  []fate // of the links that came, repeats apart
+	again  int64  // repeats of links in keys
+	traced []drum.Key
+	coded  []byte // the records of tuples
 	tuples []drum.Tuple
 	faults [][2]string // seeds that were held back, and why
 	edges  []star.Edge
 	rec    weburl.Record
 	d      delta
 
-	fromPLD  uint64
-	lastHost []byte
-	lastPLD  uint64
-	plds     map[uint64]struct{}
+	fromPLD uint64
+	plds    map[uint64]struct{} // that edges lead to
+	sites   linkSites
 }
+
+// fate is what becomes of a link: its index in keys, or what counts it instead.
+type fate int32
+
+// fateNoFollow counts as CountLinksFiltered, but not as a link. The others are ^Counter.
+const fateNoFollow fate = -1 << 31
 
 func newLinkBatch(r *ring) *linkBatch {
 	return &linkBatch{r: r, plds: make(map[uint64]struct{})}
@@ -48,80 +65,124 @@ func newLinkBatch(r *ring) *linkBatch {
 
 // start begins the batch of one page. depth and flags are those of the links.
 func (b *linkBatch) start(parent uint64, pageURL []byte, depth uint16, flags uint8, now time.Time) {
-	if cap(b.arena) > keepLinkBytes || cap(b.keys) > keepLinks {
-		b.arena, b.ends, b.keys, b.seen, b.tuples = nil, nil, nil, nil, nil
+	if cap(b.arena) > keepLinkBytes || cap(b.coded) > keepLinkBytes || cap(b.keys) > keepLinks || cap(b.fates) > keepLinks {
+		b.arena, b.coded, b.ends, b.keys, b.seen, b.fates, b.traced, b.tuples = nil, nil, nil, nil, nil, nil, nil, nil
 	}
-	b.arena, b.ends, b.keys = b.arena[:0], b.ends[:0], b.keys[:0]
+	b.arena, b.ends, b.keys, b.fates = b.arena[:0], b.ends[:0], b.keys[:0], b.fates[:0]
+	b.again, b.traced = 0, b.traced[:0]
 	b.tuples, b.edges, b.faults = b.tuples[:0], b.edges[:0], b.faults[:0]
-	b.lastHost = b.lastHost[:0]
 	b.d.reset()
 	clear(b.plds)
+	b.sites.reset()
 	b.rec = weburl.Record{Depth: depth, Found: now.Unix(), Parent: parent, Flags: flags}
 	b.fromPLD = 0
 	if len(pageURL) > 0 {
-		b.fromPLD = b.pldOf(weburl.Split(pageURL).Host)
+		b.fromPLD = b.siteOf(pageURL).pld
 	}
-}
-
-// pldOf returns the key of a host's PLD; pages link mostly to the host they linked to before.
-func (b *linkBatch) pldOf(host []byte) uint64 {
-	if len(b.lastHost) > 0 && string(b.lastHost) == string(host) {
-		return b.lastPLD
-	}
-	b.lastHost = append(b.lastHost[:0], host...)
-	b.lastPLD = b.r.pldKey(host)
-	return b.lastPLD
 }
 
 // add takes one canonical URL.
 func (b *linkBatch) add(url []byte) {
 	b.d.count(CountLinks, 1)
-	r := b.r
-	parts := weburl.Split(url)
-	host := parts.Host
-	pld := b.pldOf(host)
-	if b.fromPLD != 0 && pld != b.fromPLD && len(b.plds) < maxEdgesPerPage {
-		if _, ok := b.plds[pld]; !ok {
-			b.plds[pld] = struct{}{}
-			b.edges = append(b.edges, star.Edge{From: b.fromPLD, To: pld})
+	f, why := b.judge(url)
+	if f < 0 {
+		b.d.count(Counter(^f), 1)
+		if why != "" {
+			b.fault(url, why)
 		}
-	}
-	if r.opt.MaxDepth >= 0 && int(b.rec.Depth) > r.opt.MaxDepth {
-		b.d.count(CountLinksDepth, 1)
+		b.fates = append(b.fates, f)
 		return
 	}
-	if !r.allowedPort(parts.Port) {
-		b.d.count(CountLinksPort, 1)
-		b.fault(url, ReasonForbiddenPort.String())
-		return
+	b.fates = append(b.fates, f)
+	b.take(url, drum.Key(b.r.hasher.URLKey(url)))
+	if b.r.trace != nil {
+		b.traced = append(b.traced, b.keys[f])
 	}
-	if b.rec.Flags&weburl.FlagSeed != 0 {
-		r.scope.extend(host, pld)
-	} else if !r.scope.allows(host, pld) {
-		b.d.count(CountLinksScope, 1)
-		return
-	}
-	if r.opt.LinkFilter != nil && !r.opt.LinkFilter(url) {
-		b.d.count(CountLinksFiltered, 1)
-		b.fault(url, "filtered")
-		return
-	}
-	if len(b.arena)+len(url) > maxLinkBytesPerPage {
-		b.d.count(CountLinksDropped, 1)
-		return
-	}
-	key := r.hasher.URLKey(url)
-	b.rec.URL = url
-	b.arena = b.rec.Append(b.arena)
-	b.ends = append(b.ends, len(b.arena))
-	b.keys = append(b.keys, drum.Key(key))
 }
 
-func textBytes(tuples []drum.Tuple) (sum int64) {
-	for i := range tuples {
-		sum += int64(len(tuples[i].Aux))
+func (b *linkBatch) take(url []byte, key drum.Key) {
+	b.arena = append(b.arena, url...)
+	b.ends = append(b.ends, len(b.arena))
+	b.keys = append(b.keys, key)
+}
+
+// full is true when a URL would make the batch too large.
+func (b *linkBatch) full(url []byte) bool {
+	return len(b.arena)+len(url)+(len(b.keys)+1)*recordBytes > maxLinkBytesPerPage
+}
+
+// judge returns the fate of a URL, and, where a seed's log wants to know, its reason.
+func (b *linkBatch) judge(url []byte) (f fate, why string) {
+	r := b.r
+	site := b.siteOf(url)
+	if b.fromPLD != 0 && site.pld != b.fromPLD && !site.edge {
+		site.edge = true
+		b.addEdge(site.pld)
 	}
-	return sum
+	switch {
+	case r.opt.MaxDepth >= 0 && int(b.rec.Depth) > r.opt.MaxDepth:
+		return ^fate(CountLinksDepth), ""
+	case !site.portAllowed:
+		return ^fate(CountLinksPort), ReasonForbiddenPort.String()
+	case b.rec.Flags&weburl.FlagSeed != 0:
+		r.scope.extend(site.host(), site.pld)
+	case !site.inScope:
+		return ^fate(CountLinksScope), ""
+	}
+	if r.opt.LinkFilter != nil && !r.opt.LinkFilter(url) {
+		return ^fate(CountLinksFiltered), "filtered"
+	}
+	if b.full(url) {
+		return ^fate(CountLinksDropped), ""
+	}
+	return fate(len(b.keys)), ""
+}
+
+// addEdge notes that the page links to another PLD.
+func (b *linkBatch) addEdge(to uint64) {
+	if len(b.plds) >= maxEdgesPerPage {
+		return
+	}
+	if _, ok := b.plds[to]; !ok {
+		b.plds[to] = struct{}{}
+		b.edges = append(b.edges, star.Edge{From: b.fromPLD, To: to})
+	}
+}
+
+// noFollow takes a link that asks not to be followed.
+func (b *linkBatch) noFollow() {
+	b.fates = append(b.fates, fateNoFollow)
+	b.d.count(CountLinksFiltered, 1)
+}
+
+// repeat takes the nth link of add and noFollow, counted from 0, once more.
+func (b *linkBatch) repeat(n int) {
+	f := b.fates[n]
+	if f == fateNoFollow {
+		b.d.count(CountLinksFiltered, 1)
+		return
+	}
+	b.d.count(CountLinks, 1)
+	if f < 0 {
+		b.d.count(Counter(^f), 1)
+		return
+	}
+	if b.r.trace != nil {
+		b.traced = append(b.traced, b.keys[f])
+	}
+	if b.r.recent != nil {
+		b.again++
+		return
+	}
+	start := 0 // without a cache URLseen gets every link
+	if f > 0 {
+		start = b.ends[f-1]
+	}
+	if url := b.arena[start:b.ends[f]]; b.full(url) {
+		b.d.count(CountLinksDropped, 1)
+	} else {
+		b.take(url, b.keys[f])
+	}
 }
 
 // fault notes a seed that isn't taken. Other links are counted only.
@@ -138,27 +199,24 @@ func (r *ring) allowedPort(port uint16) bool {
 
 // send hands the batch to URLseen and STAR; it is part of the step of the page.
 func (b *linkBatch) send(d *delta) error {
-	if b.r.draining.Load() && b.rec.Flags&weburl.FlagSeed == 0 {
-		d.count(CountLinksDraining, int64(len(b.keys)))
-		b.ends, b.keys, b.edges = b.ends[:0], b.keys[:0], b.edges[:0]
+	seeds := b.rec.Flags&weburl.FlagSeed != 0
+	if b.r.draining.Load() && !seeds {
+		d.count(CountLinksDraining, int64(len(b.keys))+b.again)
+		b.ends, b.keys, b.edges, b.traced, b.again = b.ends[:0], b.keys[:0], b.edges[:0], b.traced[:0], 0
 	}
-	// The cache is part of the step: a link that is dropped because of it was sent by a step before this one.
-	b.seen = append(b.seen[:0], make([]bool, len(b.keys))...)
-	if b.r.trace != nil && b.rec.Flags&weburl.FlagSeed == 0 {
-		b.r.trace.Add(b.keys)
+	if b.r.trace != nil && !seeds {
+		b.r.trace.Add(b.traced)
 	}
-	if b.r.recent != nil && b.rec.Flags&weburl.FlagSeed == 0 {
+	b.seen = slices.Grow(b.seen[:0], len(b.keys))[:len(b.keys)]
+	if b.r.recent != nil && !seeds {
+		// The cache is part of the step: a link that is dropped because of it was sent by a step before this one, or by this.
 		b.r.recent.TestAndSetBatch(b.keys, b.seen)
+	} else {
+		clear(b.seen)
 	}
-	start := 0
-	for i, end := range b.ends {
-		if b.seen[i] {
-			d.count(CountLinksCached, 1)
-			start = end
-			continue
-		}
-		b.tuples = append(b.tuples, drum.Tuple{Key: b.keys[i], Op: drum.CheckUpdate, Aux: b.arena[start:end:end]})
-		start = end
+	text := b.code()
+	if cached := int64(len(b.keys)-len(b.tuples)) + b.again; cached > 0 {
+		d.count(CountLinksCached, cached)
 	}
 	if len(b.tuples) > 0 {
 		if err := b.r.urlSeen.Add(b.tuples); err != nil {
@@ -166,7 +224,7 @@ func (b *linkBatch) send(d *delta) error {
 		}
 		d.count(CountLinksChecked, int64(len(b.tuples)))
 		b.r.seenMeter.added.Add(int64(len(b.tuples)))
-		b.r.seenMeter.text.Add(textBytes(b.tuples))
+		b.r.seenMeter.text.Add(text)
 		d.wake(b.r.wakeSeen)
 	}
 	if len(b.edges) > 0 && b.r.opt.Scope == ScopeAll {
@@ -184,4 +242,22 @@ func (b *linkBatch) send(d *delta) error {
 		}
 	}
 	return nil
+}
+
+// code makes the tuples of the links that the cache didn't know, and returns the bytes of their records. All that stands
+// behind the URL is the same for the whole page.
+func (b *linkBatch) code() (text int64) {
+	var space [recordBytes]byte
+	tail := b.rec.AppendTail(space[:0])
+	b.coded = b.coded[:0]
+	start := 0
+	for i, end := range b.ends {
+		if !b.seen[i] {
+			from := len(b.coded) // records coded before stay valid where they are if this grows
+			b.coded = append(append(b.coded, b.arena[start:end]...), tail...)
+			b.tuples = append(b.tuples, drum.Tuple{Key: b.keys[i], Op: drum.CheckUpdate, Aux: b.coded[from:len(b.coded):len(b.coded)]})
+		}
+		start = end
+	}
+	return int64(len(b.coded))
 }

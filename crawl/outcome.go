@@ -305,13 +305,13 @@ func (r *ring) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Response
 	if !page {
 		return nil
 	}
-	counts, err := w.parser.Extract(rec.URL, resp.Body, string(resp.Header("Content-Type")), func(url []byte, l *parse.Link) {
+	counts, err := w.parser.ExtractOnce(rec.URL, resp.Body, string(resp.Header("Content-Type")), func(url []byte, l *parse.Link) {
 		if (l.NoFollow || w.parser.Page().Robots.NoFollow) && !r.opt.IgnoreNofollow {
-			w.links.d.count(CountLinksFiltered, 1)
+			w.links.noFollow()
 			return
 		}
 		w.links.add(url)
-	})
+	}, w.links.repeat)
 	if err != nil {
 		return fmt.Errorf("crawl: parse %s: %w", rec.URL, err)
 	}

@@ -14,6 +14,7 @@ type Extractor struct {
 	page     Page
 	base     weburl.Base
 	url      []byte
+	seen     *seenRefs // of ExtractOnce
 }
 
 // Counts says what became of the references of one page, or of many: Links were emitted, the others not.
@@ -44,8 +45,26 @@ func NewExtractor(opt Options, urls weburl.Options) *Extractor {
 // next Extract. The error is weburl.ErrParse if pageURL isn't canonical.
 func (x *Extractor) Extract(pageURL, body []byte, contentType string,
 	emit func(canonical []byte, l *Link)) (Counts, error) {
-	if err := x.base.Set(pageURL); err != nil {
+	if err := x.begin(pageURL, body, contentType); err != nil {
 		return Counts{}, err
+	}
+	c := Counts{Dropped: int64(x.page.Dropped), TooLong: int64(x.page.LongRefs)}
+	for i := range x.page.Links {
+		l := &x.page.Links[i]
+		var err error
+		x.url, err = x.resolver.AppendResolve(x.url[:0], &x.base, l.Ref)
+		what := outcomeOf(err)
+		if c.count(what); what == outcomeLink {
+			emit(x.url, l)
+		}
+	}
+	return c, nil
+}
+
+// begin parses the page and finds its base.
+func (x *Extractor) begin(pageURL, body []byte, contentType string) error {
+	if err := x.base.Set(pageURL); err != nil {
+		return err
 	}
 	x.parser.Parse(body, contentType, &x.page)
 	x.base.Query = x.page.Encoding
@@ -53,24 +72,42 @@ func (x *Extractor) Extract(pageURL, body []byte, contentType string,
 		// A base that is no URL leaves the page's own; Rebase sees to that.
 		_ = x.resolver.Rebase(&x.base, x.page.Base)
 	}
-	c := Counts{Dropped: int64(x.page.Dropped), TooLong: int64(x.page.LongRefs)}
-	for i := range x.page.Links {
-		l := &x.page.Links[i]
-		var err error
-		x.url, err = x.resolver.AppendResolve(x.url[:0], &x.base, l.Ref)
-		switch err {
-		case nil:
-			c.Links++
-			emit(x.url, l)
-		case weburl.ErrScheme:
-			c.OtherScheme++
-		case weburl.ErrTooLong:
-			c.TooLong++
-		default:
-			c.Invalid++
-		}
+	return nil
+}
+
+// outcome is what became of a reference.
+type outcome uint8
+
+const (
+	outcomeLink outcome = iota
+	outcomeScheme
+	outcomeTooLong
+	outcomeInvalid
+)
+
+func outcomeOf(err error) outcome {
+	switch err {
+	case nil:
+		return outcomeLink
+	case weburl.ErrScheme:
+		return outcomeScheme
+	case weburl.ErrTooLong:
+		return outcomeTooLong
 	}
-	return c, nil
+	return outcomeInvalid
+}
+
+func (c *Counts) count(what outcome) {
+	switch what {
+	case outcomeLink:
+		c.Links++
+	case outcomeScheme:
+		c.OtherScheme++
+	case outcomeTooLong:
+		c.TooLong++
+	default:
+		c.Invalid++
+	}
 }
 
 // Page returns what the last Extract found.

@@ -62,8 +62,10 @@ const (
 )
 
 // Append appends the record's coding to dst. The URL's bytes must be above 0x20, as those of a canonical URL are.
-func (r *Record) Append(dst []byte) []byte {
-	dst = append(dst, r.URL...)
+func (r *Record) Append(dst []byte) []byte { return r.AppendTail(append(dst, r.URL...)) }
+
+// AppendTail appends what the record's coding has behind the URL: the same for all links of a page.
+func (r *Record) AppendTail(dst []byte) []byte {
 	dst = append(dst, recordVersion, r.mask())
 	if r.Parent != 0 {
 		dst = binary.LittleEndian.AppendUint64(dst, r.Parent)
