@@ -54,8 +54,7 @@
 //
 // A Client is safe for concurrent use and owns no goroutines; none outlives a Do (a dial and a context's
 // end may run one while it lasts, and it is waited for). A Response and a Request belong to one
-// goroutine at a time. Several codings are decoded at once by at most GOMAXPROCS+1 goroutines, the
-// others wait.
+// goroutine at a time. br and zstd are decoded by at most GOMAXPROCS+1 goroutines at once, the others wait.
 //
 // # Memory
 //
@@ -68,8 +67,8 @@
 //
 // At most Limits.MemoryBytes, 16 MiB with the defaults. What all exchanges hold beyond FreeBufferBytes each,
 // responses that wait to be reset included, keeps to Options.BufferBytes: memory.go says how, and what happens
-// when it is used up. Besides there are one buffer of 130 KiB per head being parsed, windows of up to 16 MiB per decoder
-// at work, and what is kept for the next: an idle Response has at most 4 buffers of 16 KiB, the client's pool 32 MiB
+// when it is used up. Besides there are one buffer of 130 KiB per head being parsed, 42 KiB per gzip or deflate body and windows of
+// up to 16 MiB per br or zstd body being decoded, and what is kept for the next: an idle Response has at most 4 buffers of 16 KiB, the client's pool 32 MiB
 // (BufferBytes/2 if that is less). So N Responses, idle or not, take at most 64 KiB N + BufferBytes + 32 MiB and what
 // the garbage collector hasn't found yet, whatever the sites send. On top come the session cache (some 3 KiB an entry) and
 // the verdict cache (some 100 bytes).

@@ -35,7 +35,9 @@ var layers = map[string]layer{
 	"disk":     {0, nil},
 	"weburl":   {0, nil},
 	"dnscache": {0, nil},
-	"fetch":    {0, nil},
+
+	"fetch/inflate": {0, nil},
+	"fetch":         {5, []string{"fetch/inflate"}},
 
 	"warc/outfile": {5, []string{"disk"}}, // what warc and crawllog share
 
