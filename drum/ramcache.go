@@ -4,8 +4,6 @@ import (
 	"math/bits"
 	"sync/atomic"
 
-	"golang.org/x/sys/unix"
-
 	"drumbeat/disk"
 )
 
@@ -33,13 +31,15 @@ import (
 //	6      it is in the key's second nest
 //	7-63   low bits of the key
 //
+// Keys are spread evenly, so a cache touches all of its memory long before it is full: a crawl of 20,000 URLs would make the
+// system clear a gigabyte, and miss the CPU's caches with each probe. So there are smaller levels before the one that has all
+// the bytes (ramlevel.go), and the cache moves on to the next when one is half full.
+//
 // No locks: all changes are compare-and-swap of one slot. Two callers that bring the same new key at once may
 // both put it in, which costs a slot and is harmless.
 type RAMCache struct {
-	mem    []byte
-	nests  []nest
-	filled atomic.Uint64 // slots, since the cache was empty; counted when a batch ends
-	eighth uint64        // of the slots
+	levels []*cacheLevel // the last has all the bytes
+	at     atomic.Int32  // the level in use
 }
 
 // nest is half a cache line; the word is cuckoo hashing's, as buckets are something else here.
@@ -62,32 +62,37 @@ const (
 )
 
 // NewRAMCache returns an empty cache of bytes bytes, rounded down to whole KiB but at least 4 KiB. The RAM is
-// taken as it is touched.
+// taken as it is touched; while the cache grows to its full size, up to an eighth more.
 func NewRAMCache(bytes int64) *RAMCache {
 	n := max(minNests, bytes/nestBytes&^(regionNests-1))
-	c := &RAMCache{mem: disk.Alloc(int(n * nestBytes)), eighth: uint64(n * nestSlots / 8)}
-	_ = unix.Madvise(c.mem, unix.MADV_HUGEPAGE) // a hint; without it each probe also misses the TLB
-	c.nests = atomicNests(c.mem)
+	c := &RAMCache{}
+	for small := int64(firstNests); small <= n/leastGrowth; small *= levelGrowth {
+		c.levels = append(c.levels, newCacheLevel(small))
+	}
+	c.levels = append(c.levels, newCacheLevel(n))
 	return c
 }
 
 // Close frees the memory; no other call may be running.
 func (c *RAMCache) Close() {
-	disk.Free(c.mem)
-	c.mem, c.nests = nil, nil
+	for _, l := range c.levels {
+		disk.Free(l.mem)
+	}
+	c.levels = nil
 }
 
 // Entries returns the number of keys that the cache has room for.
-func (c *RAMCache) Entries() int64 { return int64(len(c.nests)) * nestSlots }
+func (c *RAMCache) Entries() int64 { return c.levels[len(c.levels)-1].entries() }
 
 // TestAndSet tells whether key is among the recent ones, and makes it so. Safe for concurrent use: of several
 // calls that bring in a new key at least one gets false.
 func (c *RAMCache) TestAndSet(key Key) bool {
-	if c.testAndSet(key, c.now()) {
+	l, before := c.level()
+	if l.testAndSet(key, l.now()) {
 		return true
 	}
-	c.filled.Add(1)
-	return false
+	l.filled.Add(1)
+	return before != nil && before.has(key)
 }
 
 // TestAndSetBatch does TestAndSet for all keys in order; seen[i] is the answer about keys[i]. Several times
@@ -97,33 +102,36 @@ func (c *RAMCache) TestAndSet(key Key) bool {
 func (c *RAMCache) TestAndSetBatch(keys []Key, seen []bool) {
 	const ahead = 8 // of two lines each: about as many as a core fetches at once
 	seen = seen[:len(keys)]
-	now, fresh := c.now(), uint64(0)
-	prefetchNests(c.nests, keys[:min(ahead, len(keys))])
+	l, before := c.level()
+	now, fresh := l.now(), uint64(0)
+	prefetchNests(l.nests, keys[:min(ahead, len(keys))])
 	for len(keys) > 0 {
 		n := min(ahead, len(keys))
-		prefetchNests(c.nests, keys[n:min(n+ahead, len(keys))])
+		prefetchNests(l.nests, keys[n:min(n+ahead, len(keys))])
 		for i, key := range keys[:n] {
-			hit := c.testAndSet(key, now)
-			if seen[i] = hit; !hit {
+			hit := l.testAndSet(key, now)
+			if !hit {
 				fresh++
+				hit = before != nil && before.has(key)
 			}
+			seen[i] = hit
 		}
 		keys, seen = keys[n:], seen[n:]
 	}
-	c.filled.Add(fresh)
+	l.filled.Add(fresh)
 }
 
 // now is the time. It begins where a new key counts as younger than an empty slot, whose time is 0.
-func (c *RAMCache) now() uint64 { return c.filled.Load()/c.eighth + unmetAge + 1 }
+func (l *cacheLevel) now() uint64 { return l.filled.Load()/l.eighth + unmetAge + 1 }
 
 // testAndSet leaves it to the caller to count what was filled. Which nest and which slot are hard to foretell, so
 // nothing branches on them.
-func (c *RAMCache) testAndSet(key Key, now uint64) bool {
-	i, _ := bits.Mul64(uint64(key), uint64(len(c.nests)))
+func (l *cacheLevel) testAndSet(key Key, now uint64) bool {
+	i, _ := bits.Mul64(uint64(key), uint64(len(l.nests)))
 	other := uint64(key)%regionNests | 1
 	want := uint64(key)<<slotFlags | slotUsed
 	for {
-		a, b := &c.nests[i], &c.nests[i^other]
+		a, b := &l.nests[i], &l.nests[i^other]
 		a0, a1, a2, a3 := a[0].Load(), a[1].Load(), a[2].Load(), a[3].Load()
 		b0, b1, b2, b3 := b[0].Load(), b[1].Load(), b[2].Load(), b[3].Load()
 		found := same(a0, want) | same(a1, want)<<1 | same(a2, want)<<2 | same(a3, want)<<3 |
@@ -131,7 +139,7 @@ func (c *RAMCache) testAndSet(key Key, now uint64) bool {
 			same(b2, want|slotSecond)<<6 | same(b3, want|slotSecond)<<7
 		if found != 0 {
 			at := uint64(bits.TrailingZeros64(found))
-			slot := &c.nests[i^other&-(at/nestSlots)][at%nestSlots]
+			slot := &l.nests[i^other&-(at/nestSlots)][at%nestSlots]
 			v := slot.Load()
 			if same(v, want|at/nestSlots*slotSecond) == 0 {
 				continue // somebody else has replaced it since
@@ -143,7 +151,7 @@ func (c *RAMCache) testAndSet(key Key, now uint64) bool {
 		}
 		at := older(older(older(age(a0, now), age(a1, now)+1), older(age(a2, now)+2, age(a3, now)+3)),
 			older(older(age(b0, now)+4, age(b1, now)+5), older(age(b2, now)+6, age(b3, now)+7))) % (2 * nestSlots)
-		slot := &c.nests[i^other&-(at/nestSlots)][at%nestSlots]
+		slot := &l.nests[i^other&-(at/nestSlots)][at%nestSlots]
 		if slot.CompareAndSwap(slot.Load(), want|at/nestSlots*slotSecond|(now-unmetAge)&slotTime) {
 			return false
 		}

@@ -119,11 +119,12 @@ func TestRAMCacheProof(t *testing.T) {
 func TestRAMCachePrefetch(t *testing.T) {
 	c := NewRAMCache(100 * 64)
 	defer c.Close()
-	prefetchNests(c.nests, nil)
-	prefetchNests(c.nests, []Key{0, 1, 1<<64 - 1, 1 << 63})
-	for i := range c.nests {
-		for j := range c.nests[i] {
-			if v := c.nests[i][j].Load(); v != 0 {
+	prefetchNests(c.levels[0].nests, nil)
+	prefetchNests(c.levels[0].nests, []Key{0, 1, 1<<64 - 1, 1 << 63})
+	nests := c.levels[0].nests
+	for i := range nests {
+		for j := range nests[i] {
+			if v := nests[i][j].Load(); v != 0 {
 				t.Fatalf("nest %d slot %d: got %x", i, j, v)
 			}
 		}

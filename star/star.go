@@ -145,8 +145,8 @@ func (o Options) RAMBytes() int64 {
 
 // AddEdges takes the PLD-PLD links of a page. Links within a PLD are left out.
 func (s *Star) AddEdges(edges []Edge) error {
-	var tuples [addTuples]drum.Tuple
-	var aux [addTuples][8]byte
+	var tuples [addEdges]drum.Tuple
+	var aux [addEdges][8]byte
 	n := 0
 	for _, e := range edges {
 		if e.From == e.To {
@@ -158,7 +158,7 @@ func (s *Star) AddEdges(edges []Edge) error {
 		}
 		binary.LittleEndian.PutUint64(aux[n][:], e.To)
 		tuples[n] = drum.Tuple{Key: key, Op: drum.CheckUpdate, Aux: aux[n][:]}
-		if n++; n == addTuples {
+		if n++; n == addEdges {
 			if err := s.edges.Add(tuples[:]); err != nil {
 				return err
 			}
@@ -171,8 +171,12 @@ func (s *Star) AddEdges(edges []Edge) error {
 	return s.edges.Add(tuples[:n])
 }
 
-// addTuples go to a drum at once, from the stack: 4 KiB.
-const addTuples = 64
+// What goes to a drum at once, from the stack: 4 KiB of checks, half a KiB of edges. A page has five edges, most of them met
+// a moment ago, and clearing room for 64 took longer than all else.
+const (
+	addTuples = 64
+	addEdges  = 8
+)
 
 // emitEdges adds the pairs that are new to the in-degrees.
 func (s *Star) emitEdges(results []drum.Result) error {
