@@ -111,15 +111,18 @@ type oursClient struct {
 }
 
 func newOursClient(b fetchBase) (*oursClient, error) {
-	var ports []uint16
-	ports = append(ports, b.s.Ports...)
-	c, err := fetch.New(fetch.Options{UserAgent: "bench", AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: ports})
+	ports := b.s.Ports
+	c, err := fetch.New(fetch.Options{UserAgent: "bench", Ports: ports,
+		AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, IdleConns: b.form.Goroutines + 1})
 	return &oursClient{fetchBase: b, c: c}, err
 }
 
 func (c *oursClient) worker(ctx context.Context, i int) fetchWorker {
 	var resp fetch.Response
 	req := fetch.Request{Scheme: c.form.Scheme, PathQuery: c.path}
+	if c.form.Keep {
+		req.KeepAlive = fetchTimeout
+	}
 	hosts := make([]string, len(c.s.Ports))
 	for j := range hosts {
 		hosts[j] = fmt.Sprintf("host-%d.test", j)

@@ -61,6 +61,7 @@ func (r *fetchResults) many(ctx context.Context) error {
 		}
 	}
 	w.goroutines, w.files = runtime.NumGoroutine()-goroutines, openFiles()-files
+	w.idle = c.c.Idle()
 	if err := c.close(); err != nil {
 		return err
 	}

@@ -152,6 +152,7 @@ func (x *exchange) readBody() *Error {
 		}
 		break
 	}
+	x.keep = x.keepFor(body.known && x.head+body.whole == len(b.raw))
 	b.raw = b.raw[:x.head+min(body.end(len(b.raw)-x.head), limit)]
 	r.Raw, r.RawHead, r.RawBody = b.raw, b.raw[:x.head], b.raw[x.head:]
 	r.PayloadRaw = r.RawBody

@@ -14,8 +14,8 @@ import (
 
 // Client does exchanges. It is safe for concurrent use and owns no goroutines.
 //
-// An exchange is open (dial, handshake) followed by roundTrip on the opened wire: a pool of idle wires
-// can stand between the two later. Today every wire is closed after one exchange.
+// An exchange is open (dial, handshake) followed by roundTrip on the opened wire, or roundTrip alone on one that was kept
+// from an exchange before.
 type Client struct {
 	opt      Options
 	pool     bufferPool
@@ -24,6 +24,7 @@ type Client struct {
 	decoders decoders
 	tls      tlsState
 	ports    *portSet
+	idle     idlePool
 }
 
 // New returns a client, or all faults of the options joined.
@@ -41,6 +42,7 @@ func New(opt Options) (*Client, error) {
 	}
 	c := &Client{opt: opt, heads: newHeadReaders(), decoders: newDecoders(), ports: newPortSet(opt.Ports),
 		budget: newBudget(opt.BufferBytes, opt.Limits.MemoryBytes())}
+	c.idle.most = orInt(opt.IdleConns, defaultIdle)
 	if opt.BufferBytes > 0 {
 		c.pool.most = int(min(poolBytes, opt.BufferBytes/2))
 	}
@@ -50,8 +52,11 @@ func New(opt Options) (*Client, error) {
 	return c, nil
 }
 
-// Close frees what the client holds. No Do may run.
-func (c *Client) Close() error { return nil }
+// Close closes the connections that wait to be used again. What a Do still has is closed when that ends.
+func (c *Client) Close() error {
+	c.idle.close()
+	return nil
+}
 
 // Do sends req to req.Addr and reads the reply into resp, which it resets first. A non-nil error is an
 // *Error; resp then holds no response, but RequestHead, Start, Remote, the durations, the byte counts
@@ -92,7 +97,8 @@ type exchange struct {
 	port uint16 // of the URL
 	f    framing
 	head int // bytes of the head in buf.raw
-	wire wire
+	wire *wire
+	keep time.Duration // how long the wire may be kept after the exchange; 0: not
 	// waited is how long it has waited for memory.
 	waited time.Duration
 }
@@ -197,7 +203,9 @@ func (c *Client) appendRequest(dst []byte, r *Request) []byte {
 	}
 	set("If-None-Match", r.IfNoneMatch, "")
 	set("If-Modified-Since", r.IfModifiedSince, "")
-	h.SetConnectionClose()
+	if r.KeepAlive <= 0 {
+		h.SetConnectionClose()
+	}
 	return h.AppendBytes(dst)
 }
 
@@ -213,22 +221,36 @@ func portString(p uint16) string {
 	}
 }
 
-// run opens a wire, does one round trip on it and closes it.
+// run does one round trip on a wire that was kept, or else on a new one; and on a new one when the server had left that
+// which was kept.
 func (x *exchange) run() *Error {
+	if x.reuse() {
+		e := x.roundTrip()
+		if !x.stale(e) {
+			x.finish(e)
+			return e
+		}
+		x.wire.close()
+		r := x.resp
+		r.Reused, r.Marks, r.FirstByte, r.BytesWritten = false, 0, 0, 0
+		r.TLSVerdict, r.TLSVersion, r.Resumed = "", 0, false
+	}
 	if e := x.open(); e != nil {
 		return e
 	}
-	defer x.wire.close()
-	return x.roundTrip()
+	e := x.roundTrip()
+	x.finish(e)
+	return e
 }
 
 // roundTrip writes the request and reads the reply. A write that fails doesn't end it: the reply may
 // have come before the request was read, an early 4xx for instance.
 func (x *exchange) roundTrip() *Error {
-	w := &x.wire
+	w := x.wire
 	if x.req.BeforeWrite != nil {
 		x.req.BeforeWrite()
 	}
+	w.arm(x.lim.FirstByte)
 	n, werr := w.stream.Write(x.resp.buf.req)
 	x.resp.BytesWritten = int64(n)
 	if werr != nil {

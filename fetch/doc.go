@@ -16,7 +16,13 @@
 // path byte for byte. Everything read from the final status line on lands in one buffer that grows as
 // bytes arrive: Response.Raw, what a WARC record holds. The head is mended on a copy and parsed; the
 // body's end is found by following its framing over the buffer; the payload is unchunked and decoded
-// after the connection is closed.
+// after the connection is closed, or laid aside.
+//
+// A request may say that the same host will be asked again soon (Request.KeepAlive). Then the connection is kept, unless
+// anything about the reply leaves a doubt about where it ended, and the next request to the same scheme, host and address
+// goes out on it. Before that it is looked at without waiting: one that has been closed, or on which something came that
+// nobody asked for, is closed. If it ends all the same before the first byte of the reply, the request is sent once more on a
+// new connection (RFC 9110, 9.2.2); that is the only thing ever sent twice.
 //
 // # Contract
 //
@@ -32,10 +38,11 @@
 //
 // # Replies made to be misread
 //
-// RFC 9112 asks a client to give up a connection when it can't be sure where a response ends. Here a connection
-// carries one exchange and is closed after it, whatever came; so bytes behind a response, a response before its
-// request, or framing that two readers see differently can at worst spoil the page of the URL that was asked for, never
-// the next one's. Within that page the forms are read like this (desync_test.go has the bytes):
+// RFC 9112 asks a client to give up a connection when it can't be sure where a response ends. Here one is kept only when
+// the body came whole with nothing behind it, by one length or one chunked coding, in a head without a fault, and when it is
+// silent until the next request; so bytes behind a response, a response before its request, or framing that two readers see
+// differently can at worst spoil the page of the URL that was asked for, never the next one's, and never another host's.
+// Within that page the forms are read like this (desync_test.go has the bytes):
 //
 //	Content-Lengths that differ (6.3, 5)   the largest counts, MarkLengths; RFC 9112 would discard the page
 //	Content-Length with chunked (6.3, 3)   chunked counts
@@ -53,8 +60,9 @@
 // # Concurrency
 //
 // A Client is safe for concurrent use and owns no goroutines; none outlives a Do (a dial and a context's
-// end may run one while it lasts, and it is waited for). A Response and a Request belong to one
-// goroutine at a time. br and zstd are decoded by at most GOMAXPROCS+1 goroutines at once, the others wait.
+// end may run one while it lasts, and it is waited for). One timer closes idle connections, and runs while there are any;
+// Close closes them all. A Response and a Request belong to one goroutine at a time. br and zstd are decoded by at most
+// GOMAXPROCS+1 goroutines at once, the others wait.
 //
 // # Memory
 //
@@ -71,7 +79,8 @@
 // up to 16 MiB per br or zstd body being decoded, and what is kept for the next: an idle Response has at most 4 buffers of 16 KiB, the client's pool 32 MiB
 // (BufferBytes/2 if that is less). So N Responses, idle or not, take at most 64 KiB N + BufferBytes + 32 MiB and what
 // the garbage collector hasn't found yet, whatever the sites send. On top come the session cache (some 3 KiB an entry) and
-// the verdict cache (some 100 bytes).
+// the verdict cache (some 100 bytes). Of the Options.IdleConns idle connections each takes a descriptor and 1 KiB, with TLS
+// some 40; responses and their buffers don't belong to them, and no entry outlives its connection.
 //
 // The package reads and writes no files.
 package fetch

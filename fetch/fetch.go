@@ -29,9 +29,15 @@ type Request struct {
 	UserAgent, From, Accept, AcceptLanguage string
 	// IfNoneMatch and IfModifiedSince make the request conditional; "" leaves them out.
 	IfNoneMatch, IfModifiedSince string
-	// BeforeWrite, if set, is called once, when the connection stands and right before the request is
-	// written: that is when the server sees it, so delays between requests count from here.
+	// BeforeWrite, if set, is called when the connection stands and right before the request is
+	// written: that is when the server sees it, so delays between requests count from here. It is called
+	// a second time if a kept connection turns out to be closed and the request goes out on a new one.
 	BeforeWrite func()
+	// KeepAlive says that the same host will be asked again at the same address within that time: if the
+	// reply and Options.IdleConns allow it, the connection is kept for so long, or as long as the server
+	// says if that is less. 0: the server is told to close it. Whatever it is, a connection that was
+	// kept is used if there is one.
+	KeepAlive time.Duration
 	// Limits replaces the client's limits for this exchange (robots.txt has smaller ones); nil: the
 	// client's. Zero fields are defaulted as in Options.
 	Limits *Limits
@@ -93,6 +99,10 @@ type Options struct {
 	// included, beyond FreeBufferBytes for each; at least Limits.MemoryBytes. An exchange that finds it used up waits,
 	// at most 30 s, with its clocks standing still; then it fails with KindResources. 0: no common bound.
 	BufferBytes int64
+	// IdleConns bounds the connections kept for a next request (Request.KeepAlive), each a descriptor and,
+	// with TLS, some 40 KiB. When all are taken the one whose time is over first is closed. Of one
+	// host at one address at most 2 are kept. Default 1024; can't be switched off.
+	IdleConns int
 	// TLS settings.
 	TLS TLSOptions
 }
@@ -125,9 +135,11 @@ type Response struct {
 	// TLSVerdict is "" for http, else what verification found; see the Verdict constants.
 	TLSVerdict string
 	// TLSVersion is tls.VersionTLS13 and so on; 0 for http. Resumed: the handshake was an abbreviated
-	// one.
+	// one. If the connection was kept from an exchange before, all three are those of its handshake.
 	TLSVersion uint16
 	Resumed    bool
+	// Reused: the connection was kept from an exchange before; Connect and TLS are 0.
+	Reused bool
 	// Remote is the address that the connection was made to (after MapPort).
 	Remote netip.AddrPort
 

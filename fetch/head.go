@@ -21,6 +21,11 @@ type framing struct {
 	chunked bool
 	none    bool   // this status has no body
 	codings []byte // transfer and content codings in the order of application, "gzip,br"
+	// What it says about the connection.
+	lengths       int  // Content-Length values
+	odd           bool // any transfer coding but one chunked
+	closes, keeps bool // Connection: close, keep-alive
+	idle          int  // seconds of Keep-Alive: timeout; -1: it doesn't say
 }
 
 // headReader parses mended heads with fasthttp's codec. Readers are as large as the largest head, and
@@ -115,7 +120,7 @@ func protoName(b []byte) string {
 
 // read mends head, parses it into resp, and returns the framing. The head may be cut (no empty line).
 func (h *headReader) read(head []byte, resp *Response) (framing, bool) {
-	f := framing{length: -1}
+	f := framing{length: -1, idle: -1}
 	lineEnd := bytes.IndexByte(head, '\n') + 1
 	if lineEnd == 0 {
 		lineEnd = len(head)
@@ -237,6 +242,10 @@ func (m *mender) flush() {
 	case isKey(key, "transfer-encoding"):
 		m.transfer(value)
 		return
+	case isKey(key, "connection"):
+		m.connection(value)
+	case isKey(key, "keep-alive"):
+		m.keepAlive(value)
 	case isKey(key, "trailer"):
 		return // the codec refuses some, and nobody needs it
 	case isKey(key, "content-encoding"):
@@ -307,9 +316,37 @@ func (m *mender) transfer(value []byte) {
 		part = bytes.Trim(part, " \t")
 		switch {
 		case isKey(part, "chunked"):
+			m.f.odd = m.f.odd || m.f.chunked
 			m.f.chunked = true
-		case len(part) > 0 && !isKey(part, "identity"):
+		case isKey(part, "identity"):
+			m.f.odd = true
+		case len(part) > 0:
+			m.f.odd = true
 			m.trans = appendList(m.trans, part)
+		}
+	}
+}
+
+// connection takes what the server wants to become of the connection.
+func (m *mender) connection(value []byte) {
+	for part := range bytes.SplitSeq(value, []byte{','}) {
+		part = bytes.Trim(part, " \t")
+		m.f.closes = m.f.closes || isKey(part, "close")
+		m.f.keeps = m.f.keeps || isKey(part, "keep-alive")
+	}
+}
+
+// keepAlive takes how long the server keeps an idle connection: "timeout=5, max=100".
+func (m *mender) keepAlive(value []byte) {
+	for part := range bytes.SplitSeq(value, []byte{','}) {
+		name, number, _ := bytes.Cut(bytes.Trim(part, " \t"), []byte{'='})
+		n, ok := parseLength(bytes.Trim(number, " \t\""))
+		switch {
+		case !ok:
+		case isKey(name, "timeout"):
+			m.f.idle = int(min(n, 1<<20)) // 12 days
+		case isKey(name, "max") && n == 0:
+			m.f.closes = true
 		}
 	}
 }
@@ -317,6 +354,7 @@ func (m *mender) transfer(value []byte) {
 // finish completes the framing, writes the merged lines and returns the mended head.
 func (m *mender) finish() []byte {
 	m.resp.Marks &^= markType
+	m.f.lengths = m.lengths
 	if m.lengths > 0 && !m.f.chunked {
 		m.f.length = m.length
 		m.out = append(m.out, "Content-Length: "...)

@@ -105,6 +105,9 @@ func (o *Options) Validate() error {
 	if least := o.Limits.MemoryBytes(); o.BufferBytes != 0 && o.BufferBytes < least {
 		bad("%d bytes for buffers, but one exchange may need %d", o.BufferBytes, least)
 	}
+	if o.IdleConns < 0 {
+		bad("%d idle connections: can't be switched off, but no request need ask for it", o.IdleConns)
+	}
 	if o.TLS.Verdicts < 0 {
 		bad("verdict cache of %d entries", o.TLS.Verdicts)
 	}

@@ -82,7 +82,8 @@ var errCertificate = errors.New("certificate not good")
 // also for resumed sessions, through a cache.
 func (x *exchange) handshake() *Error {
 	begin := time.Now()
-	x.wire.arm(x.lim.TLS)
+	w := x.wire // which the closure below keeps as long as the connection lives; not x, which has the response's buffers
+	w.arm(x.lim.TLS)
 	name := strings.TrimSuffix(strings.Trim(x.req.Host, "[]"), ".")
 	s := &x.c.tls
 	cfg := &tls.Config{
@@ -93,8 +94,8 @@ func (x *exchange) handshake() *Error {
 		NextProtos:         []string{"http/1.1"},
 		MinVersion:         tls.VersionTLS12,
 		VerifyConnection: func(cs tls.ConnectionState) error {
-			x.resp.TLSVerdict = s.verdict(cs.PeerCertificates, name, time.Now())
-			if s.opt.Require && x.resp.TLSVerdict != VerdictOK {
+			w.tls.verdict = s.verdict(cs.PeerCertificates, name, time.Now())
+			if s.opt.Require && w.tls.verdict != VerdictOK {
 				return errCertificate
 			}
 			return nil
@@ -103,15 +104,16 @@ func (x *exchange) handshake() *Error {
 	if s.opt.Old {
 		cfg.MinVersion, cfg.CipherSuites = tls.VersionTLS10, s.suites
 	}
-	conn := tls.Client(&x.wire, cfg)
+	conn := tls.Client(w, cfg)
 	err := conn.HandshakeContext(context.Background()) // the wire's deadlines and its watcher bound it
-	x.resp.TLS = time.Since(begin)
+	x.resp.TLS, x.resp.TLSVerdict = time.Since(begin), w.tls.verdict
 	if err != nil {
 		return x.tlsFault(err)
 	}
 	cs := conn.ConnectionState()
-	x.resp.TLSVersion, x.resp.Resumed = cs.Version, cs.DidResume
-	x.wire.stream = conn
+	w.tls.version, w.tls.resumed = cs.Version, cs.DidResume
+	x.resp.TLSVersion, x.resp.Resumed = w.tls.version, w.tls.resumed
+	w.stream = conn
 	return nil
 }
 

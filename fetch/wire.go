@@ -8,53 +8,86 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"sync"
 	"syscall"
 	"time"
 )
 
-// wire is one connection with its clocks. Read stands below TLS and above the socket. Deadlines are set
-// once per stage and looked at again only when they fire, so the minimum rate costs nothing per read.
+// wire is one connection with its clocks. Read and Write stand below TLS and above the socket. Deadlines are set seldom: one
+// that fires too early, because it was set when less had come or for an earlier stage, is looked at again then; so neither
+// stages nor the minimum rate cost a call. A wire outlives its exchange if it is kept (idle.go).
 type wire struct {
 	net.Conn               // the socket
 	stream   io.ReadWriter // the wire itself, or TLS over it
-	ctx      context.Context
-	lim      *Limits
-	end      time.Time // of the whole exchange
-	stage    time.Time // end of the current stage; zero: none
-	first    time.Time // when the reply began; zero: not yet, no rate is asked for
-	got      int64     // bytes since first
-	last     time.Time // when the last byte came
-	stop     func() bool
-	stopped  chan struct{}
+	tls      tlsFacts
+	// Of the exchange that it is on.
+	ctx     context.Context
+	lim     *Limits
+	end     time.Time // of the whole exchange
+	stage   time.Time // end of the current stage; zero: none
+	first   time.Time // when the reply began; zero: not yet, no rate is asked for
+	got     int64     // bytes since first
+	last    time.Time // when the last byte came
+	armed   time.Time // the deadline that the socket has, never later than it should be; zero: none
+	stop    func() bool
+	watcher sync.WaitGroup // what runs when ctx has ended
+	probing bool           // Read doesn't wait
+	// Of the pool of idle ones.
+	key   idleKey
+	until time.Time // when it is closed
+	place int       // in the heap
+	below *wire     // the one with the same key that was put before
+}
+
+// tlsFacts are what a handshake found out, for all responses on its wire.
+type tlsFacts struct {
+	verdict string
+	version uint16
+	resumed bool
 }
 
 // open dials the granted address and shakes hands.
 func (x *exchange) open() *Error {
-	w := &x.wire
-	w.ctx, w.lim = x.ctx, x.lim
-	w.end = x.resp.Start.Add(x.lim.Total)
-	conn, err := x.dial()
-	x.resp.Connect = time.Since(x.resp.Start)
+	begin := time.Now()
+	conn, err := x.dial(begin)
+	x.resp.Connect = time.Since(begin)
 	if err != nil {
 		return x.fault(StageDial, err)
 	}
-	w.Conn, w.stream = conn, w
-	w.watch()
+	w := &wire{Conn: conn}
+	w.stream = w
+	x.attach(w)
 	if x.req.Scheme == "https" {
 		if e := x.handshake(); e != nil {
 			w.close()
 			return e
 		}
 	}
-	w.arm(x.lim.FirstByte)
 	return nil
 }
 
+// attach begins the exchange on a wire.
+func (x *exchange) attach(w *wire) {
+	x.wire = w
+	w.ctx, w.lim, w.end = x.ctx, x.lim, x.resp.Start.Add(x.lim.Total)
+	w.stage, w.first, w.last, w.got = time.Time{}, time.Time{}, time.Time{}, 0
+	w.watch()
+}
+
+// detach ends the exchange on a wire that stays open. It returns false if the context has ended: the wire is spoilt then.
+func (w *wire) detach() bool {
+	if !w.unwatch() {
+		return false
+	}
+	w.ctx, w.lim = nil, nil
+	return true
+}
+
 // dial connects to the address, and to no other: what the connection says about its peer is compared.
-func (x *exchange) dial() (net.Conn, error) {
-	end := x.wire.end
+func (x *exchange) dial(begin time.Time) (net.Conn, error) {
+	end := x.resp.Start.Add(x.lim.Total)
 	if x.lim.Connect > 0 {
-		if t := x.resp.Start.Add(x.lim.Connect); t.Before(end) {
+		if t := begin.Add(x.lim.Connect); t.Before(end) {
 			end = t
 		}
 	}
@@ -95,21 +128,32 @@ func hasRoute(network string, addr netip.AddrPort) bool {
 	return true
 }
 
+// longAgo is a deadline that has passed.
+var longAgo = time.Unix(1, 0)
+
 // watch makes an ended context end every read and write at once.
 func (w *wire) watch() {
-	w.stopped = make(chan struct{})
+	w.watcher.Add(1)
 	w.stop = context.AfterFunc(w.ctx, func() {
-		w.Conn.SetDeadline(time.Unix(1, 0))
-		close(w.stopped)
+		w.Conn.SetDeadline(longAgo)
+		w.watcher.Done()
 	})
+}
+
+// unwatch ends that, and tells whether the context had not ended.
+func (w *wire) unwatch() bool {
+	if w.stop() {
+		w.watcher.Done()
+		return true
+	}
+	w.watcher.Wait()
+	return false
 }
 
 // close closes the socket and waits for the watcher if it is running. TLS isn't told: the connection is
 // over, and an alert could block.
 func (w *wire) close() {
-	if !w.stop() {
-		<-w.stopped
-	}
+	w.unwatch()
 	w.Conn.Close()
 }
 
@@ -119,20 +163,26 @@ func (w *wire) arm(d time.Duration) {
 	if d > 0 {
 		w.stage = time.Now().Add(d)
 	}
-	w.rearm()
+	if t := w.limit(); w.armed.IsZero() || t.Before(w.armed) {
+		w.set(t)
+	}
 }
 
-func (w *wire) rearm() {
-	w.Conn.SetDeadline(w.limit())
+// set sets the deadline of the socket.
+func (w *wire) set(t time.Time) {
+	w.armed = t
+	w.Conn.SetDeadline(t)
 	if w.ctx.Err() != nil {
-		w.Conn.SetDeadline(time.Unix(1, 0)) // the watcher may have run before
+		w.Conn.SetDeadline(longAgo) // the watcher may have run before
 	}
 }
 
 // began marks the first byte of the reply: the rate counts from here.
 func (w *wire) began(now time.Time, n int) {
 	w.first, w.got, w.stage = now, int64(n), time.Time{}
-	w.rearm()
+	if t := w.limit(); t.Before(w.armed) {
+		w.set(t)
+	}
 }
 
 // pause moves all clocks by a time in which we didn't read.
@@ -144,7 +194,6 @@ func (w *wire) pause(d time.Duration) {
 	if !w.first.IsZero() {
 		w.first = w.first.Add(d)
 	}
-	w.rearm()
 }
 
 // limit is the moment at which waiting ends, as things stand.
@@ -162,17 +211,42 @@ func (w *wire) limit() time.Time {
 	return t
 }
 
-// Read reads from the socket. A deadline that fired because it was set when less had come is moved.
+// early tells whether an error is a deadline that fired before its time, and then sets the right one.
+func (w *wire) early(err error) bool {
+	if !isTimeout(err) || w.ctx.Err() != nil {
+		return false
+	}
+	t := w.limit()
+	if !time.Now().Before(t) {
+		return false
+	}
+	w.set(t)
+	return true
+}
+
+// Read reads from the socket.
 func (w *wire) Read(p []byte) (int, error) {
+	if w.probing {
+		return w.readNow(p)
+	}
 	for {
 		n, err := w.Conn.Read(p)
 		if w.got += int64(n); n > 0 {
 			w.last = time.Now()
 		}
-		if n > 0 || err == nil || !isTimeout(err) || w.ctx.Err() != nil || !time.Now().Before(w.limit()) {
+		if n > 0 || err == nil || !w.early(err) {
 			return n, err
 		}
-		w.rearm()
+	}
+}
+
+// Write writes to the socket.
+func (w *wire) Write(p []byte) (n int, _ error) {
+	for {
+		m, err := w.Conn.Write(p[n:])
+		if n += m; err == nil || !w.early(err) {
+			return n, err
+		}
 	}
 }
 

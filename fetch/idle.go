@@ -1,0 +1,325 @@
+package fetch
+
+import (
+	"container/heap"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	// defaultIdle bounds idle connections: that many hosts are waited for a few seconds each, at some 40 KiB with TLS.
+	defaultIdle = 1024
+	// idlePerKey bounds those of one host at one address: whoever asks for more at once isn't polite.
+	idlePerKey = 2
+	// serverMargin is taken off the time for which a server says it keeps a connection: the request has to get there.
+	serverMargin = time.Second
+	// spoilt are the marks of replies whose end two readers may see differently, or whose connection has ended.
+	// RFC 9112 (6.3, 9.6) wants such connections closed. Mere oddities of the body's coding don't matter.
+	spoilt = MarkRepaired | MarkBareLF | MarkHeadCut | MarkLengths | MarkEarly | MarkExcess | MarkCloseDelimited |
+		MarkNotChunked | MarkBadChunk
+)
+
+// idleKey says for which requests a connection may be used again.
+type idleKey struct {
+	https bool
+	host  string
+	addr  netip.AddrPort
+}
+
+func (x *exchange) key() idleKey {
+	return idleKey{https: x.req.Scheme == "https", host: x.req.Host, addr: x.resp.Remote}
+}
+
+// idlePool holds connections between exchanges. It owns no goroutine; a timer closes those whose time is over, and runs
+// only while there are any.
+type idlePool struct {
+	most int
+
+	mu     sync.Mutex // guards what follows; no connection is closed under it
+	byKey  map[idleKey]*wire
+	queue  idleHeap    // all, the first to be closed first
+	timer  *time.Timer // nil: not yet made
+	fires  time.Time   // when timer does; zero: it is stopped
+	closed bool
+	sweeps sync.WaitGroup // sweeps under way
+}
+
+// idleHeap orders wires by the time at which they are closed.
+type idleHeap []*wire
+
+func (h idleHeap) Len() int           { return len(h) }
+func (h idleHeap) Less(i, j int) bool { return h[i].until.Before(h[j].until) }
+func (h idleHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].place, h[j].place = i, j
+}
+func (h *idleHeap) Push(v any) {
+	w := v.(*wire)
+	w.place = len(*h)
+	*h = append(*h, w)
+}
+func (h *idleHeap) Pop() any {
+	last := len(*h) - 1
+	w := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return w
+}
+
+// put keeps a detached wire until a time. Of one key at most idlePerKey are kept, the older ones are closed first; when
+// all places are taken the one that would be closed next is.
+func (p *idlePool) put(w *wire, key idleKey, until time.Time) {
+	if w.key.host == "" {
+		key.host = strings.Clone(key.host) // it may be part of a page's text
+		w.key = key
+	}
+	w.until = until
+	if victim := p.add(w); victim != nil {
+		victim.Conn.Close()
+	}
+}
+
+// add returns the wire that has to go.
+func (p *idlePool) add(w *wire) (victim *wire) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return w
+	}
+	n := 0
+	for o := p.byKey[w.key]; o != nil; o = o.below {
+		if n++; n == idlePerKey {
+			victim = o
+		}
+	}
+	if victim == nil && len(p.queue) >= p.most {
+		victim = p.queue[0]
+	}
+	if victim != nil {
+		p.remove(victim)
+	}
+	if p.byKey == nil {
+		p.byKey = make(map[idleKey]*wire)
+	}
+	w.below = p.byKey[w.key]
+	p.byKey[w.key] = w
+	heap.Push(&p.queue, w)
+	p.schedule()
+	return victim
+}
+
+// take returns the wire of a key that was put last, nil if there is none. It must be probed before it is used.
+func (p *idlePool) take(key idleKey) *wire {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w := p.byKey[key]
+	if w != nil {
+		p.remove(w)
+		p.schedule()
+	}
+	return w
+}
+
+// remove takes a wire out. Held: mu.
+func (p *idlePool) remove(w *wire) {
+	heap.Remove(&p.queue, w.place)
+	first := p.byKey[w.key]
+	switch {
+	case first == w && w.below == nil:
+		delete(p.byKey, w.key)
+	case first == w:
+		p.byKey[w.key] = w.below
+	default:
+		for first.below != w {
+			first = first.below
+		}
+		first.below = w.below
+	}
+	w.below = nil
+}
+
+// schedule has the timer fire when the first wire is due, not before. Held: mu.
+func (p *idlePool) schedule() {
+	if len(p.queue) == 0 {
+		if !p.fires.IsZero() {
+			p.timer.Stop()
+			p.fires = time.Time{}
+		}
+		return
+	}
+	due := p.queue[0].until
+	if !p.fires.IsZero() && !due.Before(p.fires) {
+		return // it fires early, finds nothing and is set again: cheaper than to set it each time
+	}
+	p.fires = due
+	if d := time.Until(due); p.timer == nil {
+		p.timer = time.AfterFunc(d, p.sweep)
+	} else {
+		p.timer.Reset(d)
+	}
+}
+
+// sweep closes what is due.
+func (p *idlePool) sweep() {
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return
+	}
+	p.sweeps.Add(1)
+	defer p.sweeps.Done()
+	var due []*wire
+	for now := time.Now(); len(p.queue) > 0 && !p.queue[0].until.After(now); {
+		due = append(due, p.queue[0])
+		p.remove(p.queue[0])
+	}
+	p.fires = time.Time{}
+	p.schedule()
+	p.mu.Unlock()
+	for _, w := range due {
+		w.Conn.Close()
+	}
+}
+
+// close closes all wires; those put later are closed at once.
+func (p *idlePool) close() {
+	p.mu.Lock()
+	all := p.queue
+	p.queue, p.byKey, p.closed = nil, nil, true
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+	p.mu.Unlock()
+	for _, w := range all {
+		w.Conn.Close()
+	}
+	p.sweeps.Wait()
+}
+
+func (p *idlePool) len() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.queue)
+}
+
+// Idle returns how many connections wait to be used again at this moment.
+func (c *Client) Idle() int { return c.idle.len() }
+
+// reuse begins the exchange on an idle connection, if there is one that works.
+func (x *exchange) reuse() bool {
+	for {
+		w := x.c.idle.take(x.key())
+		switch {
+		case w == nil:
+			return false
+		case !time.Now().Before(w.until) || !w.quiet():
+			w.Conn.Close()
+			continue
+		}
+		x.attach(w)
+		x.resp.Reused = true
+		x.resp.TLSVerdict, x.resp.TLSVersion, x.resp.Resumed = w.tls.verdict, w.tls.version, w.tls.resumed
+		return true
+	}
+}
+
+// stale tells whether a used connection turned out to be over before a byte of the reply came: the server had closed it,
+// and has hardly seen the request. RFC 9110, 9.2.2 lets a GET be sent once more.
+func (x *exchange) stale(e *Error) bool {
+	if e == nil || x.resp.BytesRead > 0 {
+		return false
+	}
+	return e.Kind != KindCanceled && e.Kind != KindTimeout && e.Kind != KindResources
+}
+
+// finish keeps the wire for the next request, or closes it.
+func (x *exchange) finish(e *Error) {
+	w := x.wire
+	if e == nil && x.keep > 0 && x.resp.Marks&spoilt == 0 && w.detach() {
+		x.c.idle.put(w, x.key(), time.Now().Add(x.keep))
+		return
+	}
+	w.close()
+}
+
+// keepFor is how long the connection may be kept after a reply whose body is whole, without a byte behind it; 0: not.
+func (x *exchange) keepFor(exact bool) time.Duration {
+	f := &x.f
+	stays := x.resp.Proto == "HTTP/1.1" && !f.closes || x.resp.Proto == "HTTP/1.0" && f.keeps && !f.closes
+	framed := f.none || f.chunked != (f.lengths > 0) // exactly one of the two
+	if f.status == 204 && (f.chunked || f.length > 0) {
+		framed = false // a body may come all the same
+	}
+	if !exact || !stays || !framed || f.odd || x.resp.Truncated != NotTruncated {
+		return 0
+	}
+	keep := x.req.KeepAlive
+	if f.idle >= 0 {
+		keep = min(keep, time.Duration(f.idle)*time.Second-serverMargin)
+	}
+	return max(keep, 0)
+}
+
+// errNotYet is what a probing read returns when there is nothing to be read. It is temporary, as TLS must not remember it.
+var errNotYet net.Error = notYet{}
+
+type notYet struct{}
+
+func (notYet) Error() string   { return "nothing to read" }
+func (notYet) Timeout() bool   { return true }
+func (notYet) Temporary() bool { return true }
+
+// quiet tells whether a connection that nobody asked for anything is open and silent. What has come, be it in the buffers
+// of TLS, is a goodbye, or a reply that somebody hopes we take for the next one.
+func (w *wire) quiet() bool {
+	var b [1]byte
+	w.probing = true
+	n, err := w.stream.Read(b[:])
+	w.probing = false
+	return n == 0 && err == errNotYet
+}
+
+// readNow reads what is there without waiting. Connections that aren't sockets tell only that they are over.
+func (w *wire) readNow(p []byte) (n int, err error) {
+	s, ok := w.Conn.(syscall.Conn)
+	if !ok {
+		w.armed = longAgo // the next Read sets it right
+		w.Conn.SetDeadline(longAgo)
+		n, err := w.Conn.Read(p)
+		if n == 0 && isTimeout(err) {
+			err = errNotYet
+		}
+		return n, err
+	}
+	raw, err := s.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	if !w.armed.IsZero() {
+		w.armed = time.Time{}
+		w.Conn.SetDeadline(time.Time{})
+	}
+	rerr := raw.Read(func(fd uintptr) bool {
+		for {
+			if n, err = syscall.Read(int(fd), p); err != syscall.EINTR {
+				return true
+			}
+		}
+	})
+	switch {
+	case rerr != nil:
+		return 0, rerr
+	case err == syscall.EAGAIN:
+		return 0, errNotYet
+	case err != nil:
+		return 0, err
+	case n == 0:
+		return 0, io.EOF
+	}
+	return n, nil
+}
