@@ -124,7 +124,7 @@ func (c *charsets) prescan(b []byte) string {
 		case byteClass[first]&isLetter != 0:
 			end := nameEnd(b, i+1, endsName)
 			if name := b[i:end]; isFold(name, "meta") {
-				if i = readTag(b, end, &c.attrs); i >= 0 {
+				if i = c.attrs.read(b, end); i >= 0 {
 					if found := c.metaCharset(); found != "" {
 						return found
 					}
@@ -164,13 +164,13 @@ func skipElement(b, name []byte, i int) int {
 func (c *charsets) metaCharset() string {
 	a := &c.attrs
 	name := ""
-	if a.has[attrCharset] {
-		name = c.label(c.plain(a.value[attrCharset]))
+	if a.have(attrCharset) {
+		name = c.label(c.plain(a.value(attrCharset)))
 	}
 	// A charset attribute counts before content, but a useless one doesn't if content stands behind it.
-	if a.has[attrContent] && (!a.has[attrCharset] || name == "" && a.after(attrContent, attrCharset)) {
-		if a.has[attrHTTPEquiv] && isFold(c.plain(a.value[attrHTTPEquiv]), "content-type") {
-			name = c.label(contentCharset(c.plain(a.value[attrContent])))
+	if a.have(attrContent) && (!a.have(attrCharset) || name == "" && a.after(attrContent, attrCharset)) {
+		if a.have(attrHTTPEquiv) && isFold(c.plain(a.value(attrHTTPEquiv)), "content-type") {
+			name = c.label(contentCharset(c.plain(a.value(attrContent))))
 		}
 	}
 	if strings.HasPrefix(name, "utf-16") {
@@ -178,9 +178,6 @@ func (c *charsets) metaCharset() string {
 	}
 	return name
 }
-
-// after reports whether attribute x stands behind attribute y in the tag.
-func (a *attributes) after(x, y int) bool { return a.start[x] > a.start[y] }
 
 // label returns the name of the encoding with that label, of which it keeps the last.
 func (c *charsets) label(label []byte) string {

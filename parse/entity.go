@@ -29,7 +29,7 @@ func (d *decoder) isPlain(value []byte) bool {
 		mask |= byteClass[c]
 		high |= c
 	}
-	return mask&special == 0 && (high < utf8.RuneSelf || d.charset == nil)
+	return mask&isSpecial == 0 && (high < utf8.RuneSelf || d.charset == nil)
 }
 
 // append appends the text of a raw attribute value to dst: charset, NUL, newlines and character references
@@ -45,7 +45,7 @@ func (d *decoder) append(dst, value []byte) []byte {
 	}
 	for i := 0; i < len(value); {
 		run := i
-		for i < len(value) && byteClass[value[i]]&special == 0 {
+		for i < len(value) && byteClass[value[i]]&isSpecial == 0 {
 			i++
 		}
 		dst = append(dst, value[run:i]...)

@@ -106,7 +106,7 @@ func breaksOut(name []byte) bool {
 
 // enterForeign handles <svg> and <math> in HTML.
 func (p *Parser) enterForeign(b []byte, i int, e foreignElement) int {
-	i = readTag(b, i, &p.attrs)
+	i = p.attrs.read(b, i)
 	if i >= 0 && !p.attrs.self {
 		p.foreign.push(e)
 	}
@@ -121,11 +121,11 @@ func (p *Parser) foreignTag(b, name []byte, i int) (next int, done bool) {
 		f.leave()
 		return i, false
 	}
-	next = readTag(b, i, a)
+	next = a.read(b, i)
 	if next < 0 {
 		return next, true
 	}
-	if isFold(name, "font") && a.has[attrFontLook] {
+	if isFold(name, "font") && a.have(attrFontLook) {
 		f.leave()
 		return i, false
 	}
@@ -161,8 +161,8 @@ func (p *Parser) foreignTag(b, name []byte, i int) (next int, done bool) {
 
 // annotation says which kind of <annotation-xml> the tag just read is.
 func (p *Parser) annotation() foreignElement {
-	if p.attrs.has[attrEncoding] {
-		encoding := p.text(p.attrs.value[attrEncoding])
+	if p.attrs.have(attrEncoding) {
+		encoding := p.value(attrEncoding)
 		if isFold(encoding, "text/html") || isFold(encoding, "application/xhtml+xml") {
 			return inAnnotationHTML
 		}
@@ -174,15 +174,15 @@ func (p *Parser) annotation() foreignElement {
 func (p *Parser) foreignAnchor() {
 	a := &p.attrs
 	slot := attrHref
-	if !a.has[slot] {
+	if !a.have(slot) {
 		slot = attrXLink
 	}
-	if !a.has[slot] {
+	if !a.have(slot) {
 		return
 	}
 	link := Link{Tag: A}
-	if a.has[attrRel] {
-		link.Rel, link.NoFollow = parseRel(a.value[attrRel])
+	if a.have(attrRel) {
+		link.Rel, link.NoFollow = parseRel(a.value(attrRel))
 	}
-	p.add(link, a.value[slot])
+	p.add(link, slot)
 }

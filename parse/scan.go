@@ -11,11 +11,12 @@ type Parser struct {
 	foreign foreign
 	page    *Page
 	hasBase bool
+	wide    bool // use skipWide
 }
 
 // NewParser returns a Parser.
 func NewParser(opt Options) *Parser {
-	return &Parser{opt: opt.withDefaults()}
+	return &Parser{opt: opt.withDefaults(), wide: hasWide()}
 }
 
 // Parse fills page with what is found in body, whose Content-Type header said contentType. It takes linear
@@ -24,21 +25,31 @@ func NewParser(opt Options) *Parser {
 func (p *Parser) Parse(body []byte, contentType string, page *Page) {
 	page.reset()
 	text := p.charset.prepare(body, contentType, page, &p.decoder)
-	p.page, p.hasBase = page, false
+	p.page, p.hasBase, p.attrs.wide = page, false, p.wide
 	p.foreign.reset()
 	p.scan(text)
 	p.page = nil
 }
 
-// scan hops from '<' to '<'.
+// scan hops from '<' to '<', over what doesn't matter in wide steps where it can.
 func (p *Parser) scan(b []byte) {
 	for i := 0; i < len(b); {
-		n := bytes.IndexByte(b[i:], '<')
-		if n < 0 || i+n+1 >= len(b) {
+		if p.wide && p.foreign.depth == 0 {
+			i = skipWide(b, i, wideTable)
+		}
+		if b[i] != '<' {
+			n := bytes.IndexByte(b[i:], '<')
+			if n < 0 {
+				return
+			}
+			i += n
+		}
+		if i++; i+1 >= len(b) { // a tag has a letter and '>' at least
 			return
 		}
-		i += n + 1 // behind the '<'
 		switch c := b[i]; {
+		case c|0x20 == 'a' && byteClass[b[i+1]]&isSpace != 0 && p.foreign.depth == 0: // most of what matters
+			i = p.anchor(b, i+1, A)
 		case byteClass[c]&isLetter != 0:
 			end := nameEnd(b, i+1, endsName)
 			i = p.startTag(b, b[i:end], end)
@@ -169,52 +180,52 @@ func rawText(b []byte, i int, name string) int {
 
 // anchor handles <a> and <area>.
 func (p *Parser) anchor(b []byte, i int, tag Tag) int {
-	i = readTag(b, i, &p.attrs)
-	if i < 0 || !p.attrs.has[attrHref] {
+	i = p.attrs.read(b, i)
+	if i < 0 || !p.attrs.have(attrHref) {
 		return i
 	}
 	link := Link{Tag: tag}
-	if p.attrs.has[attrRel] {
-		link.Rel, link.NoFollow = parseRel(p.attrs.value[attrRel])
+	if p.attrs.have(attrRel) {
+		link.Rel, link.NoFollow = parseRel(p.attrs.value(attrRel))
 	}
-	p.add(link, p.attrs.value[attrHref])
+	p.add(link, attrHref)
 	return i
 }
 
 // frame handles <frame> and <iframe>.
 func (p *Parser) frame(b []byte, i int, tag Tag) int {
-	i = readTag(b, i, &p.attrs)
-	if i >= 0 && p.attrs.has[attrSrc] && len(p.attrs.value[attrSrc]) > 0 && !p.opt.NoFrames {
-		p.add(Link{Tag: tag}, p.attrs.value[attrSrc])
+	i = p.attrs.read(b, i)
+	if i >= 0 && p.attrs.have(attrSrc) && len(p.attrs.value(attrSrc)) > 0 && !p.opt.NoFrames {
+		p.add(Link{Tag: tag}, attrSrc)
 	}
 	return i
 }
 
 // link handles <link>.
 func (p *Parser) link(b []byte, i int) int {
-	i = readTag(b, i, &p.attrs)
-	if i < 0 || !p.attrs.has[attrRel] || !p.attrs.has[attrHref] || len(p.attrs.value[attrHref]) == 0 {
+	i = p.attrs.read(b, i)
+	if i < 0 || !p.attrs.have(attrRel) || !p.attrs.have(attrHref) || len(p.attrs.value(attrHref)) == 0 {
 		return i
 	}
 	link := Link{Tag: LinkTag}
-	link.Rel, link.NoFollow = parseRel(p.attrs.value[attrRel])
-	href := p.attrs.value[attrHref]
+	link.Rel, link.NoFollow = parseRel(p.attrs.value(attrRel))
+	href := p.attrs.value(attrHref)
 	if link.Rel&p.opt.Rels != 0 {
-		p.add(link, href)
+		p.add(link, attrHref)
 	}
 	if link.Rel&RelCanonical != 0 && p.page.Canonical == nil && len(href) <= p.opt.MaxRefBytes {
-		p.page.Canonical = p.text(href)
+		p.page.Canonical = p.value(attrHref)
 	}
 	return i
 }
 
 // base handles <base>: the first one with a href counts.
 func (p *Parser) base(b []byte, i int) int {
-	i = readTag(b, i, &p.attrs)
-	if i >= 0 && p.attrs.has[attrHref] && !p.hasBase {
+	i = p.attrs.read(b, i)
+	if i >= 0 && p.attrs.have(attrHref) && !p.hasBase {
 		p.hasBase = true
-		if href := p.attrs.value[attrHref]; len(href) <= p.opt.MaxRefBytes {
-			p.page.Base = p.text(href)
+		if href := p.attrs.value(attrHref); len(href) <= p.opt.MaxRefBytes {
+			p.page.Base = p.value(attrHref)
 		}
 	}
 	return i
@@ -222,20 +233,20 @@ func (p *Parser) base(b []byte, i int) int {
 
 // meta handles <meta>: a refresh, or directives for robots.
 func (p *Parser) meta(b []byte, i int) int {
-	i = readTag(b, i, &p.attrs)
+	i = p.attrs.read(b, i)
 	a := &p.attrs
-	if i < 0 || !a.has[attrContent] || len(a.value[attrContent]) > p.opt.MaxRefBytes {
+	if i < 0 || !a.have(attrContent) || len(a.value(attrContent)) > p.opt.MaxRefBytes {
 		return i
 	}
-	if a.has[attrHTTPEquiv] && isFold(p.text(a.value[attrHTTPEquiv]), "refresh") {
-		if url := parseRefresh(p.text(a.value[attrContent])); url != nil {
+	if a.have(attrHTTPEquiv) && isFold(p.value(attrHTTPEquiv), "refresh") {
+		if url := parseRefresh(p.value(attrContent)); url != nil {
 			p.keep(Link{Tag: Meta, Ref: url})
 		}
 	}
-	if a.has[attrName] {
-		name := p.text(a.value[attrName])
+	if a.have(attrName) {
+		name := p.value(attrName)
 		if isFold(name, "robots") || p.opt.Agent != "" && bytes.EqualFold(name, []byte(p.opt.Agent)) {
-			found := ParseRobots(p.text(a.value[attrContent]))
+			found := ParseRobots(p.value(attrContent))
 			p.page.Robots.NoIndex = p.page.Robots.NoIndex || found.NoIndex
 			p.page.Robots.NoFollow = p.page.Robots.NoFollow || found.NoFollow
 		}
@@ -243,9 +254,9 @@ func (p *Parser) meta(b []byte, i int) int {
 	return i
 }
 
-// add keeps a link whose raw attribute value is given, within the limits.
-func (p *Parser) add(link Link, value []byte) {
-	if len(value) > p.opt.MaxRefBytes {
+// add keeps a link whose reference is the value of an attribute, within the limits.
+func (p *Parser) add(link Link, slot int) {
+	if at := &p.attrs.at[slot]; at.end-at.start > p.opt.MaxRefBytes {
 		p.page.LongRefs++
 		return
 	}
@@ -253,7 +264,7 @@ func (p *Parser) add(link Link, value []byte) {
 		p.page.Dropped++
 		return
 	}
-	link.Ref = p.text(value)
+	link.Ref = p.value(slot)
 	p.page.Links = append(p.page.Links, link)
 }
 
@@ -266,10 +277,15 @@ func (p *Parser) keep(link Link) {
 	p.page.Links = append(p.page.Links, link)
 }
 
-// text returns a raw attribute value decoded: the value itself if it stands for itself, else a part of the
-// scratch buffer. Never nil.
-func (p *Parser) text(value []byte) []byte {
-	if p.decoder.isPlain(value) {
+// value returns the value of an attribute decoded: a part of the page if it stands for itself, else of the scratch
+// buffer. Never nil.
+func (p *Parser) value(slot int) []byte {
+	value := p.attrs.value(slot)
+	plain := p.attrs.ascii
+	if p.decoder.charset == nil {
+		plain = p.attrs.plain
+	}
+	if plain&(1<<slot) != 0 || p.decoder.isPlain(value) {
 		return value
 	}
 	start := len(p.page.scratch)

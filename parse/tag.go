@@ -2,70 +2,6 @@ package parse
 
 import "bytes"
 
-// The attributes that the scanner wants the values of.
-const (
-	attrHref = iota
-	attrSrc
-	attrRel
-	attrName
-	attrContent
-	attrHTTPEquiv
-	attrXLink
-	attrEncoding
-	attrCharset
-	attrFontLook // color, face or size, which make <font> leave SVG
-	numAttrs
-)
-
-// attributes are the raw values of a tag's attributes.
-type attributes struct {
-	value [numAttrs][]byte
-	start [numAttrs]int // where the attribute starts
-	has   [numAttrs]bool
-	self  bool // the tag ends in "/>"
-}
-
-// attributeSlot returns which attribute name is, or -1.
-func attributeSlot(name []byte) int {
-	switch len(name) {
-	case 3:
-		if isFold(name, "src") {
-			return attrSrc
-		} else if isFold(name, "rel") {
-			return attrRel
-		}
-	case 4:
-		if isFold(name, "href") {
-			return attrHref
-		} else if isFold(name, "name") {
-			return attrName
-		} else if isFold(name, "face") || isFold(name, "size") {
-			return attrFontLook
-		}
-	case 5:
-		if isFold(name, "color") {
-			return attrFontLook
-		}
-	case 7:
-		if isFold(name, "content") {
-			return attrContent
-		} else if isFold(name, "charset") {
-			return attrCharset
-		}
-	case 8:
-		if isFold(name, "encoding") {
-			return attrEncoding
-		}
-	case 10:
-		if isFold(name, "http-equiv") {
-			return attrHTTPEquiv
-		} else if isFold(name, "xlink:href") {
-			return attrXLink
-		}
-	}
-	return -1
-}
-
 // nameEnd returns the end of a tag name or an attribute name that starts before i.
 func nameEnd(b []byte, i int, ends uint8) int {
 	for i < len(b) && byteClass[b[i]]&ends == 0 {
@@ -131,38 +67,6 @@ func skipTag(b []byte, i int) int {
 		if i < 0 {
 			return -1
 		}
-	}
-}
-
-// readTag is skipTag that notes the attributes. Of attributes with the same name the first counts.
-func readTag(b []byte, i int, a *attributes) int {
-	a.has = [numAttrs]bool{}
-	bare := -1 // end of the last value without quotes
-	for {
-		for i < len(b) && (byteClass[b[i]]&isSpace != 0 || b[i] == '/') {
-			i++
-		}
-		if i >= len(b) {
-			return -1
-		}
-		if b[i] == '>' {
-			a.self = b[i-1] == '/' && bare != i
-			return i + 1
-		}
-		key := i
-		i = nameEnd(b, i+1, endsKey)
-		slot := attributeSlot(b[key:i])
-		start, end, next := valueSpan(b, i)
-		if next < 0 {
-			return -1
-		}
-		if slot >= 0 && !a.has[slot] {
-			a.has[slot], a.value[slot], a.start[slot] = true, b[start:end:end], key
-		}
-		if end == next {
-			bare = end
-		}
-		i = next
 	}
 }
 

@@ -4,13 +4,13 @@ import "bytes"
 
 // Bits of byteClass.
 const (
-	isSpace  = 1 << iota // tab, newline, form feed, carriage return, space
-	isLetter             // A-Z a-z
-	isDigit              // 0-9
-	endsName             // ends a tag's name: space / >
-	endsKey              // ends an attribute's name: space / > =
-	endsBare             // ends a value without quotes: space >
-	special              // has a value decoded: & NUL CR
+	isSpace   = 1 << iota // tab, newline, form feed, carriage return, space
+	isLetter              // A-Z a-z
+	isDigit               // 0-9
+	endsName              // ends a tag's name: space / >
+	endsKey               // ends an attribute's name: space / > =
+	endsBare              // ends a value without quotes: space >
+	isSpecial             // has a value decoded: & NUL CR
 )
 
 // byteClass says what a byte is to the scanner. Never written to.
@@ -29,9 +29,9 @@ func classify() (class [256]uint8) {
 	class['/'] |= endsName | endsKey
 	class['>'] |= endsName | endsKey | endsBare
 	class['='] |= endsKey
-	class['&'] |= special
-	class['\x00'] |= special
-	class['\r'] |= special
+	class['&'] |= isSpecial
+	class['\x00'] |= isSpecial
+	class['\r'] |= isSpecial
 	return class
 }
 
