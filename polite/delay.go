@@ -60,12 +60,16 @@ func (s *Scheduler) dueAt(h *host) int64 {
 }
 
 // hostSpacing estimates the time from one grant of a host to the next, for shares and deferrals. At least 1
-// ms.
+// ms, which is also what counts for a host without any delay: its response time then is mostly a matter of this
+// machine's load, and a URL sent to disk because of it would come back long after its host has run dry.
 func (s *Scheduler) hostSpacing(h *host, it *Item) int64 {
 	usual, crawlDelay := time.Duration(0), it.CrawlDelay
 	if h != nil {
 		usual, crawlDelay = h.usual, max(crawlDelay, h.crawlDelay)
 	}
-	d := s.opt.DelayAfter(it.Budget, crawlDelay, Result{Elapsed: usual}) + usual
+	d := s.opt.DelayAfter(it.Budget, crawlDelay, Result{Elapsed: usual})
+	if d > 0 {
+		d += usual
+	}
 	return int64(max(d, time.Millisecond))
 }

@@ -424,3 +424,18 @@ func TestValidate(t *testing.T) {
 }
 
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
+
+// TestSlowHostWithoutDelay: how long answers took under load doesn't send the URLs of a host without delay away.
+func TestSlowHostWithoutDelay(t *testing.T) {
+	s := polite.New(polite.Options{MaxPerHost: 4, Ahead: time.Minute}, t0)
+	now := t0
+	for range 50 {
+		admit(t, s, now, item(1, 1, v4(1)))
+		g, _ := s.Next(now)
+		now = now.Add(time.Second)
+		s.Done(now, g, polite.Result{Elapsed: time.Second})
+	}
+	for range 20_000 {
+		admit(t, s, now, item(1, 1, v4(1)))
+	}
+}
