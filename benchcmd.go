@@ -31,6 +31,9 @@ type benchCmd struct {
 	Fetch       benchFetchCmd       `cmd:"" help:"Measure fetching a page from a server in another process, over new connections and kept ones: requests/s and CPU of a fetch, beside net/http, fasthttp's client and a bare loop on connections."`
 	FetchServer benchFetchServerCmd `cmd:"" hidden:"" help:"The server of bench fetch, in a process of its own."`
 
+	DNS      benchDNSCmd      `cmd:"" name:"dns" help:"Measure lookups of names against a server on loopback: rate and CPU per lookup from the cache, at once, late and with loss, beside other clients and a bare socket."`
+	DNSChild benchDNSChildCmd `cmd:"" name:"dns-child" hidden:"" help:"The name server of bench dns, in a process of its own."`
+
 	Checkpoint benchCheckpointCmd `cmd:"" help:"Measure checkpoints of a store with full bucket buffers while tuples come in: how long nothing can be added, what is written, how long it takes."`
 }
 

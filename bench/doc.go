@@ -41,6 +41,9 @@
 // process of its own, so that getrusage counts the client alone; clients take turns. Or it opens thousands of slow exchanges at
 // once and looks at what they take and leave behind.
 //
+// RunDNS looks up names through package dnscache and by other clients against a server in another process, whose names say
+// what becomes of a question: an address at once, late or after a loss, aliases, no such name, a cut reply.
+//
 // # Departures from the paper
 //
 // The paper takes W as the mean of the read and the write speed of its RAID. So do we, and print the mixed
@@ -68,7 +71,7 @@
 // RunDisk owns one goroutine for each directory of the group it measures, two while it reads and writes at
 // once, and a process of fio where that is asked for; RunCheckpoint owns four that add; RunDrum
 // one that reads what its child process says, and in the child as many as add; RunFetch those that fetch, and in the
-// server's process one for each listener and connection. All wait for them but that server, which ends with its process. Everything else is pure.
+// server's process one for each listener and connection; RunDNS one for each lookup in flight. All wait for them but that server, which ends with its process. Everything else is pure.
 //
 // # Memory
 //

@@ -30,6 +30,7 @@ type cache struct {
 	free       []uint32
 	hand       int
 	bytes      int64
+	space      []byte // for the entry that is being packed
 }
 
 func newCache(maxEntries int, maxBytes int64) *cache {
@@ -75,18 +76,20 @@ func (c *cache) put(host string, addrs []netip.Addr, kind Kind, expires, now tim
 		c.remove(i)
 	}
 	e := entry{expires: expires.UnixNano(), host: uint8(len(host)), kind: kind}
-	b := make([]byte, 0, len(host)+16*len(addrs))
-	b = append(b, host...)
+	b := append(c.space[:0], host...)
 	for _, a := range addrs {
 		if a.Is4() {
-			b, e.n4 = append(b, a.AsSlice()...), e.n4+1
+			v := a.As4()
+			b, e.n4 = append(b, v[:]...), e.n4+1
 		}
 	}
 	for _, a := range addrs {
 		if !a.Is4() {
-			b, e.n6 = append(b, a.AsSlice()...), e.n6+1
+			v := a.As16()
+			b, e.n6 = append(b, v[:]...), e.n6+1
 		}
 	}
+	c.space = b
 	e.packed = string(b)
 	for len(c.index) > 0 && (len(c.index) >= c.maxEntries || c.bytes+e.cost() > c.maxBytes) {
 		c.evict(now.UnixNano())

@@ -29,21 +29,28 @@
 //
 // A Resolver is safe for concurrent use. It owns one reader per socket (Servers x Sockets), one clock,
 // and at most one goroutine per question that is asked by TCP, of which 64 proceed. Close ends and
-// awaits them all. One lock guards the state; nothing waits under it, and packing a question (some 0.3
-// us) is the longest thing done under it. Sockets have locks of their own below it.
+// awaits them all. One lock guards the state; nothing waits under it, and questions are packed,
+// replies read and waiters woken outside of it. Sockets have locks of their own below it.
+//
+// # Cost
+//
+// A lookup that isn't in the cache costs some 5 to 7 us of CPU, 2 of them the kernel's for a datagram out and one in; a hit 0.3
+// us (drumbeat bench dns). Timeouts are the same for all questions at the same try, so they stand in lists in order of when they
+// end, with no heap to be kept; the clock is woken only for what ends before it would look anyway.
 //
 // # Memory
 //
 //	cache      at most MaxEntries entries and MaxBytes bytes by the formula 96 + name + 4 or 16 per address
 //	           (measured: 1.1 times that), evicted by second chance (CLOCK); 96 MiB hold some 800,000 hosts
-//	lookups    some 1.5 KiB each, at most MaxInFlight + MaxWaiting of them
+//	lookups    some 1 KiB each, at most MaxInFlight + MaxWaiting of them
 //	sockets    4 KiB and a goroutine each
 //
 // # Where it departs from common stubs
 //
 // There is no search list, no hosts file, no sorting of addresses (the order is the server's), no own
 // recursion and no DNSSEC. Names that aren't letters, digits, hyphens, underscores and dots get
-// KindBadName unasked. The message library (miekg/dns) is known to message.go only.
+// KindBadName unasked. Messages are written and read by hand (message.go, reply.go); a reply whose records can't all be read is
+// no reply, but records that aren't about the name asked for may hold anything. A library (miekg/dns) is the tests' oracle.
 //
 // The package reads no files but in ReadResolvConf, and writes none.
 package dnscache

@@ -2,6 +2,7 @@ package dnscache
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -30,7 +31,6 @@ func (q *fifo) pop() *flight {
 
 // admit makes a flight, and starts it when its PLD and the whole have room; nil: too many wait.
 func (r *Resolver) admit(name, pldKey string, now time.Time, out *outbox) *flight {
-	f := &flight{host: name, pld: pldKey, done: make(chan struct{})}
 	p := r.plds[pldKey]
 	full := p != nil && p.active >= r.opt.MaxPerPLD
 	if (full || r.inFlight >= r.opt.MaxInFlight) && r.waiting >= r.opt.MaxWaiting ||
@@ -38,9 +38,10 @@ func (r *Resolver) admit(name, pldKey string, now time.Time, out *outbox) *fligh
 		return nil
 	}
 	if p == nil {
-		p = new(pld)
+		p = &pld{key: pldKey}
 		r.plds[pldKey] = p
 	}
+	f := &flight{host: name, pld: p, done: make(chan struct{})}
 	r.flights[name] = f
 	if full {
 		r.waiting++
@@ -79,7 +80,11 @@ func (r *Resolver) start(f *flight, now time.Time, out *outbox) {
 
 // ask adds a question to a flight and sends it.
 func (r *Resolver) ask(f *flight, qtype uint16, now time.Time, out *outbox) {
-	q := &query{f: f, name: f.host, qtype: qtype, event: -1}
+	q := &f.first
+	if f.n > 0 {
+		q = new(query)
+	}
+	q.f, q.name, q.qtype = f, f.host, qtype
 	f.queries[f.n] = q
 	f.n++
 	f.open++
@@ -89,7 +94,7 @@ func (r *Resolver) ask(f *flight, qtype uint16, now time.Time, out *outbox) {
 // settle takes a query's outcome. When it was the flight's last one the flight ends, and others start.
 func (r *Resolver) settle(q *query, now time.Time, out *outbox) {
 	f := q.f
-	q.release(r)
+	q.release()
 	q.settled = true
 	f.open--
 	if f.open > 0 {
@@ -101,7 +106,7 @@ func (r *Resolver) settle(q *query, now time.Time, out *outbox) {
 	}
 	r.conclude(f, now)
 	delete(r.flights, f.host)
-	close(f.done)
+	out.ended = append(out.ended, f)
 	r.freeSlot(f, now, out)
 }
 
@@ -122,8 +127,7 @@ func (r *Resolver) freeSlot(f *flight, now time.Time, out *outbox) {
 }
 
 // freePLD gives up one place of a PLD and starts who waits for it.
-func (r *Resolver) freePLD(key string, now time.Time, out *outbox) {
-	p := r.plds[key]
+func (r *Resolver) freePLD(p *pld, now time.Time, out *outbox) {
 	p.active--
 	for p.active < r.opt.MaxPerPLD && p.waiting.len() > 0 {
 		g := p.waiting.pop()
@@ -135,7 +139,7 @@ func (r *Resolver) freePLD(key string, now time.Time, out *outbox) {
 		r.queue(g, now, out)
 	}
 	if p.active == 0 && p.waiting.len() == 0 {
-		delete(r.plds, key)
+		delete(r.plds, p.key)
 	}
 }
 
@@ -151,13 +155,17 @@ func (r *Resolver) forsaken(f *flight) bool {
 
 // conclude puts the outcomes of a flight's questions together and keeps the result.
 func (r *Resolver) conclude(f *flight, now time.Time) {
-	var addrs []netip.Addr
+	var addrs []netip.Addr // of the only question, or of both
 	ttl := r.opt.TTLMax
 	kind := Kind(0)
 	var negative time.Duration
 	for _, q := range f.queries[:f.n] {
 		if q.kind == 0 {
-			addrs = append(addrs, q.addrs...)
+			if addrs == nil {
+				addrs = slices.Clip(q.addrs)
+			} else {
+				addrs = append(addrs, q.addrs...)
+			}
 			ttl = min(ttl, max(q.ttl, r.opt.TTLMin))
 			continue
 		}

@@ -1,6 +1,7 @@
 package dnscache
 
 import (
+	"bytes"
 	"encoding/binary"
 	"testing"
 	"time"
@@ -14,12 +15,12 @@ import (
 // gives is addresses of the family asked for, found by following aliases from the name asked for, no more than the bound, or
 // a kind of failure; and that in bounded memory, whatever its compression pointers and counts say.
 func FuzzForged(f *testing.F) {
-	q, err := packQuestion("www.example.test", typeA, true, false)
-	if err != nil {
-		f.Fatal(err)
-	}
+	q := newQuestion("www.example.test", typeA, true, false)
+	exact := q
+	exact.exact = true
+	question, tail := q.append(nil, 0), q.tail()
 	var req dns.Msg
-	if err := req.Unpack(q.msg); err != nil {
+	if err := req.Unpack(question); err != nil {
 		f.Fatal(err)
 	}
 	made := new(dns.Msg)
@@ -49,7 +50,7 @@ func FuzzForged(f *testing.F) {
 	binary.BigEndian.PutUint16(loop[2:], 0x8180)
 	binary.BigEndian.PutUint16(loop[4:], 1)
 	f.Add(loop, false)
-	counts := append([]byte(nil), q.msg...)
+	counts := append([]byte(nil), question...)
 	counts[2] |= 0x80
 	for i := 6; i < 12; i++ {
 		counts[i] = 0xff
@@ -59,22 +60,22 @@ func FuzzForged(f *testing.F) {
 		if len(msg) > 64<<10 {
 			return
 		}
-		if ours && len(msg) >= q.tail { // else the fuzzer hardly ever gets past the question
-			copy(msg[4:6], q.msg[4:6])
-			copy(msg[headerBytes:q.tail], q.msg[headerBytes:q.tail])
+		if ours && len(msg) >= tail { // else the fuzzer hardly ever gets past the question
+			copy(msg[4:6], question[4:6])
+			copy(msg[headerBytes:tail], question[headerBytes:tail])
 		}
-		answers := q.answers(msg, true)
-		if answers && (len(msg) < q.tail || string(msg[headerBytes:q.tail]) != string(q.msg[headerBytes:q.tail]) || msg[2]&0x80 == 0) {
-			t.Fatalf("%x is taken for an answer to %x", msg, q.msg)
+		answers := exact.answers(msg)
+		if answers && (len(msg) < tail || string(msg[headerBytes:tail]) != string(question[headerBytes:tail]) || msg[2]&0x80 == 0) {
+			t.Fatalf("%x is taken for an answer to %x", msg, question)
 		}
-		if answers && !q.answers(msg, false) {
+		if answers && !q.answers(msg) {
 			t.Fatalf("%x answers exactly but not loosely", msg)
 		}
 		var rep reply
 		var err error
 		start := time.Now()
-		n := damage.Allocated(func() { rep, err = parseReply(msg, "www.example.test", typeA, 4) })
-		if took := time.Since(start); n > 16<<20 || took > 5*time.Second {
+		n := damage.Allocated(func() { rep, err = parseReply(msg, "www.example.test", typeA, nil, 4) })
+		if took := time.Since(start); n > 1<<20 || took > 5*time.Second {
 			t.Fatalf("%d bytes of reply took %d bytes and %v", len(msg), n, took)
 		}
 		if err != nil {
@@ -84,18 +85,18 @@ func FuzzForged(f *testing.F) {
 			t.Fatalf("%+v", rep)
 		}
 		for _, a := range rep.addrs {
-			if !a.Is4() || !reachable(msg, "www.example.test", a.String()) {
+			if v := a.As4(); !a.Is4() || !bytes.Contains(msg, v[:]) || !reachable(msg, "www.example.test", a.String()) {
 				t.Fatalf("%v is no address of the name asked for in %x", a, msg)
 			}
 		}
 	})
 }
 
-// reachable is a slow second reading: is there an A record with this address at a name to which aliases lead from name?
+// reachable is a slow second reading, of what the library can read: is there an A record with this address at a name to which aliases lead from name?
 func reachable(msg []byte, name, addr string) bool {
 	var m dns.Msg
-	if m.Unpack(msg) != nil && !m.Truncated {
-		return false
+	if m.Unpack(msg) != nil {
+		return true
 	}
 	names := map[string]bool{dns.CanonicalName(name + "."): true}
 	for range m.Answer { // to a fixed point

@@ -2,76 +2,109 @@ package dnscache
 
 import (
 	"encoding/binary"
-	"errors"
 	"math/rand/v2"
-	"net/netip"
 	"strings"
-
-	"github.com/miekg/dns"
 )
 
-// All that is known of the library stands in this file: pack a question, parse a reply. Its version 1 is
-// frozen, so it may have to be replaced.
+// Questions and replies are packed and read by hand, without allocations but for a name that a chain of aliases ends with:
+// this file asks, reply.go reads. The tests compare both with a library of the DNS.
 
 const (
 	headerBytes = 12
 	// udpBytes is the EDNS0 size that passes without fragments everywhere.
 	udpBytes = 1232
-	// maxChain bounds the aliases followed inside one reply.
-	maxChain = 16
+	// questionBytes is the longest question: header, the longest name, type and class, EDNS0.
+	questionBytes = headerBytes + 255 + 4 + optBytes
+	optBytes      = 11
 
-	typeA    = dns.TypeA
-	typeAAAA = dns.TypeAAAA
+	classIN   = 1
+	typeA     = 1
+	typeCNAME = 5
+	typeSOA   = 6
+	typeAAAA  = 28
+	typeOPT   = 41
 )
 
-// question is a packed question with id 0, and how much of it the reply must repeat.
+// question is what is asked. It doesn't change.
 type question struct {
-	msg  []byte
-	tail int // end of the question section
+	name  string // in lower case, without a dot at its end
+	qtype uint16
+	edns  bool
+	// exact: the reply must repeat the case of the letters; letter i is asked in upper case if bit i mod 64 of mix is set.
+	exact bool
+	mix   uint64
 }
 
-// packQuestion packs a question for name (no dot at its end).
-func packQuestion(name string, qtype uint16, edns, mix bool) (question, error) {
-	var m dns.Msg
-	m.RecursionDesired = true
+// newQuestion draws the case of the letters if that is to be mixed.
+func newQuestion(name string, qtype uint16, edns, mix bool) question {
+	q := question{name: name, qtype: qtype, edns: edns, exact: mix}
 	if mix {
-		name = mixCase(name)
+		q.mix = rand.Uint64()
 	}
-	m.Question = []dns.Question{{Name: name + ".", Qtype: qtype, Qclass: dns.ClassINET}}
-	if edns {
-		m.SetEdns0(udpBytes, false)
-	}
-	b, err := m.Pack()
-	return question{b, headerBytes + len(name) + 2 + 4}, err
+	return q
 }
 
-func mixCase(name string) string {
-	b := []byte(name)
-	bits := rand.Uint64()
-	for i, c := range b {
-		if c >= 'a' && c <= 'z' && bits>>(i&63)&1 == 1 {
-			b[i] = c - 0x20
-		}
+// tail is where the question section ends.
+func (q *question) tail() int { return headerBytes + len(q.name) + 2 + 4 }
+
+// letter is byte i of the name as it is asked.
+func (q *question) letter(i int) byte {
+	c := q.name[i]
+	if c >= 'a' && c <= 'z' && q.mix>>(i&63)&1 == 1 {
+		return c - 0x20
 	}
-	return string(b)
+	return c
+}
+
+// append appends the message, questionBytes at most.
+func (q *question) append(dst []byte, id uint16) []byte {
+	extra := byte(0)
+	if q.edns {
+		extra = 1
+	}
+	dst = append(dst, byte(id>>8), byte(id), 1, 0, 0, 1, 0, 0, 0, 0, 0, extra) // recursion desired
+	dot := len(dst)
+	dst = append(dst, 0)
+	for i := range len(q.name) {
+		if q.name[i] == '.' {
+			dst[dot], dot = byte(len(dst)-dot-1), len(dst)
+			dst = append(dst, 0)
+			continue
+		}
+		dst = append(dst, q.letter(i))
+	}
+	dst[dot] = byte(len(dst) - dot - 1)
+	dst = append(dst, 0, byte(q.qtype>>8), byte(q.qtype), 0, classIN)
+	if q.edns {
+		dst = append(dst, 0, 0, typeOPT, udpBytes>>8, udpBytes&0xff, 0, 0, 0, 0, 0, 0)
+	}
+	return dst
 }
 
 // answers tells whether msg is a reply to q: it repeats the question, letter by letter if exact.
-func (q *question) answers(msg []byte, exact bool) bool {
-	if len(msg) < q.tail || msg[2]&0x80 == 0 || binary.BigEndian.Uint16(msg[4:]) != 1 {
+func (q *question) answers(msg []byte) bool {
+	end := q.tail()
+	if len(msg) < end || msg[2]&0x80 == 0 || binary.BigEndian.Uint16(msg[4:]) != 1 ||
+		binary.BigEndian.Uint16(msg[end-4:]) != q.qtype || binary.BigEndian.Uint16(msg[end-2:]) != classIN || msg[end-5] != 0 {
 		return false
 	}
-	got, want := msg[headerBytes:q.tail], q.msg[headerBytes:q.tail]
-	for i := range want {
-		g, w := got[i], want[i]
-		if !exact {
-			g, w = lower(g), lower(w)
+	length := byte(0) // of the label so far; the name is read from its end
+	for i := len(q.name) - 1; i >= 0; i-- {
+		got := msg[headerBytes+1+i]
+		if q.name[i] == '.' {
+			if got != length {
+				return false
+			}
+			length = 0
+			continue
 		}
-		if g != w {
+		want := q.letter(i)
+		if got != want && (q.exact || lower(got) != q.name[i]) {
 			return false
 		}
+		length++
 	}
-	return true
+	return msg[headerBytes] == length
 }
 
 func lower(c byte) byte {
@@ -81,112 +114,6 @@ func lower(c byte) byte {
 	return c
 }
 
-// reply is what a message says about a name.
-type reply struct {
-	kind      Kind // 0: addresses, or only an alias
-	truncated bool
-	noEDNS    bool   // the server stumbled over the extension
-	alias     string // where the chain of aliases left off without address; "": it didn't
-	addrs     []netip.Addr
-	ttl       uint32 // seconds; of negative replies by their SOA, 0 without
-}
-
-// errReply: the message can't be read.
-var errReply = errors.New("dnscache: unreadable reply")
-
-// parseReply reads the reply to a question for name. Records that don't belong to the chain of aliases
-// from name on are ignored.
-func parseReply(msg []byte, name string, qtype uint16, maxAddrs int) (reply, error) {
-	var m dns.Msg
-	err := m.Unpack(msg)
-	r := reply{truncated: m.Truncated}
-	if err != nil && !m.Truncated {
-		return r, errReply
-	}
-	switch m.Rcode {
-	case dns.RcodeSuccess:
-	case dns.RcodeNameError:
-		r.kind, r.ttl = KindNXDomain, negativeTTL(&m)
-		return r, nil
-	case dns.RcodeServerFailure:
-		r.kind = KindServFail
-		return r, nil
-	case dns.RcodeFormatError, dns.RcodeNotImplemented, dns.RcodeBadVers:
-		r.kind, r.noEDNS = KindRefused, true
-		return r, nil
-	default:
-		r.kind = KindRefused
-		return r, nil
-	}
-	return followChain(&m, r, name, qtype, maxAddrs), nil
-}
-
-func followChain(m *dns.Msg, r reply, name string, qtype uint16, maxAddrs int) reply {
-	r.ttl = 1<<32 - 1
-	at := name
-	for range maxChain {
-		next := ""
-		for _, rr := range m.Answer {
-			h := rr.Header()
-			if h.Class != dns.ClassINET || !sameName(h.Name, at) {
-				continue
-			}
-			var a netip.Addr
-			switch rr := rr.(type) {
-			case *dns.A:
-				a, _ = netip.AddrFromSlice(rr.A.To4())
-			case *dns.AAAA:
-				a, _ = netip.AddrFromSlice(rr.AAAA.To16())
-			case *dns.CNAME:
-				next = strings.ToLower(strings.TrimSuffix(rr.Target, "."))
-				r.ttl = min(r.ttl, h.Ttl)
-				continue
-			}
-			if h.Rrtype == qtype && a.IsValid() {
-				r.ttl = min(r.ttl, h.Ttl)
-				if len(r.addrs) < maxAddrs {
-					r.addrs = append(r.addrs, a)
-				}
-			}
-		}
-		if len(r.addrs) > 0 || next == "" {
-			break
-		}
-		if next == at || next == name {
-			r.kind = KindChain
-			return r
-		}
-		at = next
-	}
-	if len(r.addrs) > 0 {
-		return r
-	}
-	soa := negativeTTL(m)
-	switch {
-	case r.truncated:
-	case at != name && soa == 0: // the server left the rest to us
-		r.alias = at
-	default:
-		r.kind, r.ttl = KindNoData, soa
-	}
-	return r
-}
-
-// sameName compares a name of the wire with ours.
-func sameName(wire, name string) bool {
-	return len(wire) == len(name)+1 && strings.EqualFold(wire[:len(name)], name)
-}
-
-// negativeTTL is the life of a negative reply by its SOA, 0 without one.
-func negativeTTL(m *dns.Msg) uint32 {
-	for _, rr := range m.Ns {
-		if soa, ok := rr.(*dns.SOA); ok {
-			return max(min(soa.Hdr.Ttl, soa.Minttl), 1)
-		}
-	}
-	return 0
-}
-
 // checkName returns host in lower case without its last dot, and whether the DNS can hold it as the name
 // of a host.
 func checkName(host string) (string, bool) {
@@ -194,16 +121,22 @@ func checkName(host string) (string, bool) {
 	if len(host) == 0 || len(host) > 253 {
 		return host, false
 	}
-	for label := range strings.SplitSeq(host, ".") {
-		if len(label) == 0 || len(label) > 63 {
-			return host, false
-		}
-		for i := range len(label) {
-			c := label[i]
-			if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' {
+	label := 0
+	for i := range len(host) {
+		c := host[i]
+		switch {
+		case c == '.':
+			if label == 0 {
 				return host, false
 			}
+			label = 0
+			continue
+		case (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_':
+			return host, false
+		}
+		if label++; label > 63 {
+			return host, false
 		}
 	}
-	return host, true
+	return host, label > 0
 }

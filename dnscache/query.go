@@ -1,8 +1,8 @@
 package dnscache
 
 import (
-	"container/heap"
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -20,33 +20,32 @@ type query struct {
 	f     *flight
 	name  string // what is asked now: the host, or where its aliases led
 	qtype uint16
-	asked *asked // what goes out; nil: not packed yet
+	asked *asked // what goes out; nil: not drawn yet
+	own   asked  // room for the first of them
 	plain bool   // without EDNS0
 
 	tries    int // sent so far
 	asks     int // questions packed so far
 	sent     [maxTries]sentTry
 	tried    uint64 // servers tried for this question, as bits
-	event    int    // index in the heap; -1: not there
-	due      time.Time
-	paced    bool          // the event is a sending that Rate put off, not a timeout
+	timer    timer
+	paced    bool          // the timer is for a sending that Rate put off, not a timeout
 	byTCP    bool          // a TCP exchange is under way
-	spare    reply         // truncated, for the case that TCP fails
+	spare    *reply        // truncated, with addresses, for the case that TCP fails; nil: none
 	aliasTTL time.Duration // least of the aliases so far; 0: none
 
 	// The outcome.
 	settled bool
 	kind    Kind
 	addrs   []netip.Addr
+	space   [2]netip.Addr // room for the first of them
 	ttl     time.Duration
 }
 
 // asked is a question as it goes out. It doesn't change, so readers need no lock for it; a reply counts
 // only while it is what its query asks.
 type asked struct {
-	q     *query
-	name  string
-	qtype uint16
+	q *query
 	question
 }
 
@@ -60,13 +59,16 @@ type sentTry struct {
 type outgoing struct {
 	socket *socket
 	id     uint16
-	msg    []byte
+	a      *asked
 }
 
-// outbox gathers what is to be done once mu is free.
+// outbox gathers what is to be done once mu is free, and has the space for it.
 type outbox struct {
-	msgs []outgoing
-	tcp  []overTCP
+	msgs  []outgoing
+	tcp   []overTCP
+	ended []*flight // whose waiters are to be told
+	buf   [questionBytes]byte
+	addrs []netip.Addr // of the reply at hand
 }
 
 // overTCP is a question to be asked again by TCP.
@@ -87,32 +89,30 @@ func (r *Resolver) try(q *query, now time.Time, out *outbox) {
 		r.nextSend = at.Add(gap)
 		if at.After(now) {
 			q.paced = true
-			r.schedule(q, at)
+			r.schedule(q, &r.timers.paced, at)
 			return
 		}
 	}
 	q.paced = false
 	if q.asked == nil {
-		p, err := packQuestion(q.name, q.qtype, !q.plain, r.opt.MixCase)
-		if err != nil {
-			q.kind = KindBadName
-			r.settle(q, now, out)
-			return
+		q.asked = &q.own
+		if q.asks > 0 {
+			q.asked = new(asked) // a reader may still look at the one before
 		}
-		q.asked = &asked{q, q.name, q.qtype, p}
+		*q.asked = asked{q, newQuestion(q.name, q.qtype, !q.plain, r.opt.MixCase)}
 		q.asks++
 	}
 	s := r.pickServer(q, now)
 	k, id, ok := s.register(q.asked)
-	timeout := r.opt.Timeouts[min(q.tries, len(r.opt.Timeouts)-1)]
+	span := min(q.tries, len(r.opt.Timeouts)-1)
 	if ok {
 		q.sent[q.tries] = sentTry{k, id}
-		out.msgs = append(out.msgs, outgoing{k, id, q.asked.msg})
+		out.msgs = append(out.msgs, outgoing{k, id, q.asked})
 		r.stats.Sent++
 	}
 	q.tries++
 	q.tried |= 1 << (s.number & 63)
-	r.schedule(q, now.Add(timeout))
+	r.schedule(q, &r.timers.tries[span], now.Add(r.opt.Timeouts[span]))
 }
 
 // paceBurst is how much unused Rate may be used up at once.
@@ -169,7 +169,7 @@ func (r *Resolver) overdue(q *query, now time.Time, out *outbox) {
 // retry goes on after a try that brought nothing: what was cut is better than nothing.
 func (r *Resolver) retry(q *query, now time.Time, out *outbox) {
 	switch {
-	case len(q.spare.addrs) > 0:
+	case q.spare != nil:
 		r.take(q, q.spare, now, out)
 	case q.tries < len(r.opt.Timeouts):
 		q.byTCP = false
@@ -180,8 +180,8 @@ func (r *Resolver) retry(q *query, now time.Time, out *outbox) {
 	}
 }
 
-// handle takes a reply from server s to a question.
-func (r *Resolver) handle(a *asked, s *server, rep reply, tcp bool, now time.Time, out *outbox) {
+// handle takes a reply from server s to a question. It doesn't keep rep.
+func (r *Resolver) handle(a *asked, s *server, rep *reply, tcp bool, now time.Time, out *outbox) {
 	q := a.q
 	if q.settled || q.asked != a || r.closed {
 		return
@@ -195,13 +195,15 @@ func (r *Resolver) handle(a *asked, s *server, rep reply, tcp bool, now time.Tim
 	}
 	switch {
 	case rep.truncated && !tcp:
-		if len(q.spare.addrs) == 0 {
-			q.spare = rep
+		if q.spare == nil && len(rep.addrs) > 0 {
+			spare := *rep
+			spare.addrs = slices.Clone(rep.addrs)
+			q.spare = &spare
 		}
 		if !q.byTCP {
 			q.byTCP = true
 			r.stats.TCP++
-			r.schedule(q, now.Add(tcpTimeout))
+			r.schedule(q, &r.timers.tcp, now.Add(tcpTimeout))
 			out.tcp = append(out.tcp, overTCP{a, s})
 		}
 	case rep.noEDNS && !q.plain:
@@ -220,7 +222,7 @@ func (r *Resolver) handle(a *asked, s *server, rep reply, tcp bool, now time.Tim
 }
 
 // take takes a useful reply: addresses, a denial, or an alias to be followed.
-func (r *Resolver) take(q *query, rep reply, now time.Time, out *outbox) {
+func (r *Resolver) take(q *query, rep *reply, now time.Time, out *outbox) {
 	ttl := time.Duration(rep.ttl) * time.Second
 	if rep.alias != "" {
 		name, ok := checkName(rep.alias)
@@ -238,7 +240,7 @@ func (r *Resolver) take(q *query, rep reply, now time.Time, out *outbox) {
 	if q.aliasTTL > 0 {
 		ttl = min(ttl, q.aliasTTL)
 	}
-	q.kind, q.addrs, q.ttl = rep.kind, rep.addrs, ttl
+	q.kind, q.addrs, q.ttl = rep.kind, append(q.space[:0], rep.addrs...), ttl
 	if rep.kind == 0 && len(rep.addrs) == 0 {
 		q.kind = KindRefused // cut even by TCP
 	}
@@ -247,67 +249,18 @@ func (r *Resolver) take(q *query, rep reply, now time.Time, out *outbox) {
 
 // again asks anew: another name, or without EDNS0.
 func (r *Resolver) again(q *query, name string, now time.Time, out *outbox) {
-	q.release(r)
-	q.name, q.asked, q.tries, q.tried, q.byTCP, q.spare = name, nil, 0, 0, false, reply{}
+	q.release()
+	q.name, q.asked, q.tries, q.tried, q.byTCP, q.spare = name, nil, 0, 0, false, nil
 	r.try(q, now, out)
 }
 
-// release takes a query out of the heap and out of its sockets' tables.
-func (q *query) release(r *Resolver) {
-	q.unschedule(r)
-	for i := range q.sent {
+// release takes a query out of the timers and out of its sockets' tables.
+func (q *query) release() {
+	q.timer.stop()
+	for i := range q.sent[:min(q.tries, maxTries)] {
 		if k := q.sent[i].socket; k != nil {
 			k.forget(q.sent[i].id)
 			q.sent[i] = sentTry{}
 		}
 	}
-}
-
-func (q *query) unschedule(r *Resolver) {
-	if q.event >= 0 {
-		heap.Remove(&r.events, q.event)
-	}
-}
-
-// schedule sets the query's next event.
-func (r *Resolver) schedule(q *query, due time.Time) {
-	q.due = due
-	if q.event >= 0 {
-		heap.Fix(&r.events, q.event)
-	} else {
-		heap.Push(&r.events, q)
-	}
-	if q.event == 0 {
-		select {
-		case r.kick <- struct{}{}:
-		default:
-		}
-	}
-}
-
-// eventHeap orders queries by due time.
-type eventHeap []*query
-
-func (h eventHeap) Len() int           { return len(h) }
-func (h eventHeap) Less(i, j int) bool { return h[i].due.Before(h[j].due) }
-func (h eventHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].event, h[j].event = i, j
-}
-
-// Push is heap.Interface's.
-func (h *eventHeap) Push(x any) {
-	q := x.(*query)
-	q.event = len(*h)
-	*h = append(*h, q)
-}
-
-// Pop is heap.Interface's.
-func (h *eventHeap) Pop() any {
-	old := *h
-	q := old[len(old)-1]
-	old[len(old)-1] = nil
-	*h = old[:len(old)-1]
-	q.event = -1
-	return q
 }

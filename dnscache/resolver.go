@@ -52,9 +52,10 @@ type Resolver struct {
 	wg      sync.WaitGroup
 	tcp     chan struct{} // slots of TCP exchanges
 	lies    atomic.Int64
+	boxes   sync.Pool // *outbox
 
-	// mu guards what follows, and all flights and queries. Nothing is sent, read or waited for under it;
-	// packing a question is the longest thing done. A socket's mu may be taken under it.
+	// mu guards what follows, and all flights and queries. Nothing is packed, sent, read or waited for under it. A socket's
+	// mu may be taken under it.
 	mu       sync.Mutex
 	closed   bool
 	cache    *cache
@@ -63,7 +64,7 @@ type Resolver struct {
 	inFlight int
 	backlog  fifo // flights that wait for the bound over all; they hold their PLD's slot
 	waiting  int  // flights in backlog and in the queues of PLDs
-	events   eventHeap
+	timers   timers
 	nextSend time.Time // when Rate allows the next question
 	turn     int       // server that takes the next question
 	good     time.Time // when a server last gave a useful answer
@@ -73,19 +74,22 @@ type Resolver struct {
 
 // flight is one lookup under way, for all who wait for it. The resolver's mu guards it until done closes.
 type flight struct {
-	host, pld string
-	queries   [2]*query // by family asked
-	n         int       // queries in use
-	open      int       // queries without outcome
-	waiters   int
-	started   bool
-	done      chan struct{}
-	answer    Answer
-	err       error
+	host    string
+	pld     *pld
+	queries [2]*query // by family asked
+	first   query     // room for the first of them
+	n       int       // queries in use
+	open    int       // queries without outcome
+	waiters int
+	started bool
+	done    chan struct{}
+	answer  Answer
+	err     error
 }
 
 // pld counts the lookups of one PLD.
 type pld struct {
+	key     string
 	active  int
 	waiting fifo
 }
@@ -99,6 +103,7 @@ func New(opt Options) (*Resolver, error) {
 	r := &Resolver{opt: opt, kick: make(chan struct{}, 1), closing: make(chan struct{}),
 		tcp: make(chan struct{}, maxTCP), cache: newCache(opt.MaxEntries, opt.MaxBytes),
 		flights: make(map[string]*flight), plds: make(map[string]*pld)}
+	r.boxes.New = func() any { return new(outbox) }
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	if err := r.openServers(); err != nil {
 		r.Close()
@@ -149,7 +154,6 @@ func (r *Resolver) Lookup(ctx context.Context, host, pldKey string) (Answer, err
 	if pldKey == "" {
 		pldKey = name
 	}
-	var out outbox
 	now := time.Now()
 	r.mu.Lock()
 	r.stats.Lookups++
@@ -174,14 +178,21 @@ func (r *Resolver) Lookup(ctx context.Context, host, pldKey string) (Answer, err
 	f := r.flights[name]
 	if f != nil {
 		r.stats.Joined++
-	} else if f = r.admit(name, pldKey, now, &out); f == nil {
+		f.waiters++
+		r.mu.Unlock()
+		return r.wait(ctx, f)
+	}
+	out := r.boxes.Get().(*outbox)
+	if f = r.admit(name, pldKey, now, out); f == nil {
 		r.stats.Busy++
 		r.mu.Unlock()
+		r.boxes.Put(out)
 		return Answer{}, &Error{Kind: KindBusy, Host: name}
 	}
 	f.waiters++
 	r.mu.Unlock()
-	r.send(&out)
+	r.send(out)
+	r.boxes.Put(out)
 	return r.wait(ctx, f)
 }
 

@@ -142,11 +142,12 @@ func (k *socket) forget(id uint16) {
 func (r *Resolver) startReader(k *socket) {
 	r.wg.Go(func() {
 		buf := make([]byte, readBytes)
+		var out outbox
 		for faults := 0; ; {
 			n, err := k.conn.Read(buf)
 			if err == nil {
 				faults = 0
-				r.receive(k, buf[:n])
+				r.receive(k, buf[:n], &out)
 				continue
 			}
 			if faults++; !r.survives(k, err, faults) {
@@ -184,7 +185,7 @@ func (r *Resolver) survives(k *socket, err error, faults int) bool {
 }
 
 // receive takes one message that came in on k.
-func (r *Resolver) receive(k *socket, msg []byte) {
+func (r *Resolver) receive(k *socket, msg []byte, out *outbox) {
 	if len(msg) < headerBytes {
 		r.lies.Add(1)
 		return
@@ -192,32 +193,37 @@ func (r *Resolver) receive(k *socket, msg []byte) {
 	k.mu.Lock()
 	a := k.asked[binary.BigEndian.Uint16(msg)]
 	k.mu.Unlock()
-	if a == nil || !a.answers(msg, r.opt.MixCase) {
+	if a == nil || !a.answers(msg) {
 		r.lies.Add(1) // or too late
 		return
 	}
-	rep, err := parseReply(msg, a.name, a.qtype, r.opt.MaxAddrs)
+	rep, err := parseReply(msg, a.name, a.qtype, out.addrs, r.opt.MaxAddrs)
 	if err != nil {
 		r.lies.Add(1)
 		return
 	}
-	var out outbox
+	out.addrs = rep.addrs
 	r.mu.Lock()
-	r.handle(a, k.server, rep, false, time.Now(), &out)
+	r.handle(a, k.server, &rep, false, time.Now(), out)
 	r.mu.Unlock()
-	r.send(&out)
+	r.send(out)
 }
 
-// send sends what has gathered. What a socket refuses counts as lost: the question's timeout takes care.
+// send tells those whose lookups ended and sends what has gathered. What a socket refuses counts as lost: the question's
+// timeout takes care.
 func (r *Resolver) send(out *outbox) {
-	for _, m := range out.msgs {
-		buf := append(make([]byte, 0, 512), m.msg...)
-		binary.BigEndian.PutUint16(buf, m.id)
-		m.socket.conn.Write(buf)
+	for i, f := range out.ended {
+		close(f.done)
+		out.ended[i] = nil
+	}
+	for i, m := range out.msgs {
+		_, _ = m.socket.conn.Write(m.a.append(out.buf[:0], m.id))
+		out.msgs[i] = outgoing{}
 	}
 	for _, t := range out.tcp {
 		r.startTCP(t.a, t.s)
 	}
+	out.ended, out.msgs, out.tcp = out.ended[:0], out.msgs[:0], nil
 }
 
 // startTCP starts a goroutine that asks by TCP; it ends with its exchange, or by Close.
@@ -244,7 +250,7 @@ func (r *Resolver) startTCP(a *asked, s *server) {
 		now := time.Now()
 		q := a.q
 		if err == nil {
-			r.handle(a, s, rep, true, now, &out)
+			r.handle(a, s, &rep, true, now, &out)
 		} else if q.asked == a && !q.settled && q.byTCP && !r.closed {
 			r.retry(q, now, &out)
 		}
@@ -262,9 +268,8 @@ func (r *Resolver) exchangeTCP(ctx context.Context, a *asked, s *server) (reply,
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
 	id := uint16(rand.Uint32())
-	msg := binary.BigEndian.AppendUint16(nil, uint16(len(a.msg)))
-	msg = append(msg, a.msg...)
-	binary.BigEndian.PutUint16(msg[2:], id)
+	msg := a.append(make([]byte, 2, 2+questionBytes), id)
+	binary.BigEndian.PutUint16(msg, uint16(len(msg)-2))
 	if _, err := conn.Write(msg); err != nil {
 		return reply{}, err
 	}
@@ -276,44 +281,8 @@ func (r *Resolver) exchangeTCP(ctx context.Context, a *asked, s *server) (reply,
 	if _, err := io.ReadFull(conn, msg); err != nil {
 		return reply{}, err
 	}
-	if len(msg) < headerBytes || binary.BigEndian.Uint16(msg) != id || !a.answers(msg, r.opt.MixCase) {
+	if len(msg) < headerBytes || binary.BigEndian.Uint16(msg) != id || !a.answers(msg) {
 		return reply{}, errReply
 	}
-	return parseReply(msg, a.name, a.qtype, r.opt.MaxAddrs)
-}
-
-// startClock starts the goroutine that sees to timeouts and to questions that Rate put off, until Close.
-func (r *Resolver) startClock() {
-	r.wg.Go(func() {
-		timer := time.NewTimer(time.Hour)
-		defer timer.Stop()
-		for {
-			timer.Reset(r.tick())
-			select {
-			case <-timer.C:
-			case <-r.kick:
-			case <-r.closing:
-				return
-			}
-		}
-	})
-}
-
-// tick handles what is due and returns the time to the next event.
-func (r *Resolver) tick() time.Duration {
-	var out outbox
-	r.mu.Lock()
-	now := time.Now()
-	for len(r.events) > 0 && !r.events[0].due.After(now) && !r.closed {
-		q := r.events[0]
-		q.unschedule(r)
-		r.overdue(q, now, &out)
-	}
-	wait := time.Hour
-	if len(r.events) > 0 {
-		wait = r.events[0].due.Sub(now)
-	}
-	r.mu.Unlock()
-	r.send(&out)
-	return wait
+	return parseReply(msg, a.name, a.qtype, nil, r.opt.MaxAddrs)
 }

@@ -1,0 +1,124 @@
+package dnscache
+
+import "time"
+
+// timer is a query's place in one of the lists of timers.
+type timer struct {
+	due        time.Time
+	list       *timerList // nil: none
+	prev, next *query
+}
+
+// timerList is queries in order of when they are due. All that come to a list wait the same time, so that a new one goes to
+// its end: no heap needs to be kept.
+type timerList struct{ head, tail *query }
+
+// timers are the lists: by number of the try, of those that TCP has, and of those that Rate puts off.
+type timers struct {
+	tries      [maxTries]timerList
+	tcp, paced timerList
+	wake       time.Time // when the clock looks next; zero: it is looking
+}
+
+// all calls f for each list.
+func (t *timers) all(f func(*timerList)) {
+	for i := range t.tries {
+		f(&t.tries[i])
+	}
+	f(&t.tcp)
+	f(&t.paced)
+}
+
+// schedule sets the query's next event.
+func (r *Resolver) schedule(q *query, l *timerList, due time.Time) {
+	q.timer.stop()
+	l.insert(q, due)
+	if due.Before(r.timers.wake) {
+		r.timers.wake = due
+		select {
+		case r.kick <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// insert puts q behind those that are due before it. They are all but those whose clock was read in another order than they
+// came to the lock.
+func (l *timerList) insert(q *query, due time.Time) {
+	after := l.tail
+	for after != nil && due.Before(after.timer.due) {
+		after = after.timer.prev
+	}
+	t := &q.timer
+	t.due, t.list, t.prev = due, l, after
+	if after == nil {
+		t.next, l.head = l.head, q
+	} else {
+		t.next, after.timer.next = after.timer.next, q
+	}
+	if t.next == nil {
+		l.tail = q
+	} else {
+		t.next.timer.prev = q
+	}
+}
+
+// stop takes the query out of its list.
+func (t *timer) stop() {
+	l := t.list
+	if l == nil {
+		return
+	}
+	if t.prev == nil {
+		l.head = t.next
+	} else {
+		t.prev.timer.next = t.next
+	}
+	if t.next == nil {
+		l.tail = t.prev
+	} else {
+		t.next.timer.prev = t.prev
+	}
+	*t = timer{}
+}
+
+// startClock starts the goroutine that sees to timeouts and to questions that Rate put off, until Close.
+func (r *Resolver) startClock() {
+	r.wg.Go(func() {
+		timer := time.NewTimer(time.Hour)
+		defer timer.Stop()
+		var out outbox
+		for {
+			timer.Reset(r.tick(&out))
+			select {
+			case <-timer.C:
+			case <-r.kick:
+			case <-r.closing:
+				return
+			}
+		}
+	})
+}
+
+// tick handles what is due and returns the time to the next event.
+func (r *Resolver) tick(out *outbox) time.Duration {
+	r.mu.Lock()
+	now := time.Now()
+	r.timers.wake = time.Time{}
+	next := now.Add(time.Hour)
+	r.timers.all(func(l *timerList) {
+		for q := l.head; q != nil && !q.timer.due.After(now) && !r.closed; q = l.head {
+			q.timer.stop()
+			r.overdue(q, now, out)
+		}
+	})
+	r.timers.all(func(l *timerList) {
+		if l.head != nil && l.head.timer.due.Before(next) {
+			next = l.head.timer.due
+		}
+	})
+	r.timers.wake = next
+	r.mu.Unlock()
+	r.send(out)
+	return next.Sub(now)
+}
