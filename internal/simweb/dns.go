@@ -88,7 +88,7 @@ type nameServer struct {
 }
 
 // startNameServer listens on port (0: any that is free for both) of 127.0.0.1; close ends its two goroutines.
-func (w *Web) startNameServer(port uint16) (*nameServer, error) {
+func startNameServer(port uint16, handler dns.Handler) (*nameServer, error) {
 	var err error
 	for range portTries {
 		var conn *net.UDPConn
@@ -104,8 +104,8 @@ func (w *Web) startNameServer(port uint16) (*nameServer, error) {
 			continue
 		}
 		n := &nameServer{addr: at, done: make(chan error, 2)}
-		n.udp = &dns.Server{PacketConn: conn, Handler: w, UDPSize: 4096}
-		n.tcp = &dns.Server{Listener: l, Handler: w}
+		n.udp = &dns.Server{PacketConn: conn, Handler: handler, UDPSize: 4096}
+		n.tcp = &dns.Server{Listener: l, Handler: handler}
 		for _, s := range []*dns.Server{n.udp, n.tcp} {
 			started := make(chan struct{})
 			s.NotifyStartedFunc = func() { close(started) }

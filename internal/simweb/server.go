@@ -52,7 +52,7 @@ func (w *Web) Start(ctx context.Context, opt ServerOptions) (*Server, error) {
 	}
 	for i := 0; err == nil && i < max(1, opt.DNSServers); i++ {
 		var n *nameServer
-		if n, err = w.startNameServer(opt.DNSPort); err == nil {
+		if n, err = startNameServer(opt.DNSPort, w); err == nil {
 			s.names = append(s.names, n)
 		}
 		opt.DNSPort = 0

@@ -91,10 +91,19 @@ func (a *authority) leaf(p int32) (*tls.Certificate, error) {
 	if c := a.certs[p]; c != nil {
 		return c, nil
 	}
+	c, err := a.signPLD(int64(p)+2, a.w.plds[p].name)
+	if err != nil {
+		return nil, err
+	}
+	a.certs[p] = c
+	return c, nil
+}
+
+// signPLD makes the certificate of a PLD and its names one label below.
+func (a *authority) signPLD(serial int64, name string) (*tls.Certificate, error) {
 	from, to := validity()
-	name := a.w.plds[p].name
 	t := &x509.Certificate{
-		SerialNumber: big.NewInt(int64(p) + 2), Subject: pkix.Name{CommonName: name}, NotBefore: from, NotAfter: to,
+		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: name}, NotBefore: from, NotAfter: to,
 		DNSNames: []string{name, "*." + name}, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
@@ -102,7 +111,5 @@ func (a *authority) leaf(p int32) (*tls.Certificate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("simweb: sign certificate of %s: %w", name, err)
 	}
-	c := &tls.Certificate{Certificate: [][]byte{der, a.der}, PrivateKey: a.key}
-	a.certs[p] = c
-	return c, nil
+	return &tls.Certificate{Certificate: [][]byte{der, a.der}, PrivateKey: a.key}, nil
 }

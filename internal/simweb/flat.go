@@ -1,0 +1,263 @@
+package simweb
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strconv"
+)
+
+// FlatOptions describe a flat web: endless hosts' pages whose size, links and share of new links are given, for measuring a
+// crawler's speed. Nothing of it is hostile, slow or odd; what a Web is for can't be checked with it.
+type FlatOptions struct {
+	Seed  uint64
+	Hosts int // at least 1; each has endless pages
+	PLDs  int // at most Hosts
+	// Addrs is how many addresses serve the hosts, 127.80.0.1 and up.
+	Addrs int
+	// PageBytes is the mean size of a page, links included. What isn't links is 0.4, 0.8, 1.2 or 1.6 times its mean.
+	PageBytes int
+	// Links of a page, and New of them, on average, that lead to a page that no page before has linked to. At least 1.5: with
+	// less a host's pages come to an end.
+	Links int
+	New   float64
+	// HTTPS makes all URLs https; Gzip sends pages compressed to clients that accept it.
+	HTTPS, Gzip bool
+}
+
+const (
+	maxFlatHosts = 1 << 24
+	maxFlatAddrs = 1 << 14
+)
+
+// Validate returns all faults joined.
+func (o *FlatOptions) Validate() error {
+	var errs []error
+	bad := func(format string, args ...any) {
+		errs = append(errs, fmt.Errorf("simweb: flat web: "+format, args...))
+	}
+	if o.Hosts < 1 || o.Hosts > maxFlatHosts {
+		bad("%d hosts, must be 1..%d", o.Hosts, maxFlatHosts)
+	}
+	if o.PLDs < 1 || o.PLDs > o.Hosts {
+		bad("%d PLDs, must be 1..%d, the hosts", o.PLDs, o.Hosts)
+	}
+	if o.Addrs < 1 || o.Addrs > maxFlatAddrs {
+		bad("%d addresses, must be 1..%d", o.Addrs, maxFlatAddrs)
+	}
+	if o.Links < 2 || o.Links > 10_000 {
+		bad("%d links of a page, must be 2..10000", o.Links)
+	}
+	if !(o.New >= 1.5 && o.New <= float64(o.Links)) {
+		bad("%v new links of a page, must be 1.5 to the %d of a page", o.New, o.Links)
+	}
+	if least := flatLinkBytes * o.Links; o.PageBytes < least || o.PageBytes > 1<<24 {
+		bad("%d bytes of a page, must be %d (%d a link) to %d", o.PageBytes, least, flatLinkBytes, 1<<24)
+	}
+	return errors.Join(errs...)
+}
+
+// flatLinkBytes is the least room for a link: element, URL and text.
+const flatLinkBytes = 160
+
+// Flat is a flat web. It is a few tables of text, whatever the number of hosts and pages; all its methods may be called
+// concurrently.
+//
+// Page i of a host has as new links the pages 1+⌊New·i⌋ to ⌊New·(i+1)⌋ of its host, so that each page but the root has one
+// page that is the first to link to it. Of the other links 55 % lead to the first 16 pages of the host (its navigation), 25 % to
+// a uniform page of a lower number, 12 % are links of the page again, and 8 % lead to the first pages of
+// another host, number Hosts·u³ for a uniform u, half of them to its root: that is how hosts become known, and where in-degrees
+// get their skew.
+type Flat struct {
+	opt        FlatOptions
+	scheme     string
+	head, tail flatChunk
+	chunks     [flatSizes][]flatChunk // by size of page
+}
+
+// FlatPage is a page: Index of Host.
+type FlatPage struct {
+	Host  uint32
+	Index uint64
+}
+
+// NewFlat makes the tables.
+func NewFlat(opt FlatOptions) (*Flat, error) {
+	if err := opt.Validate(); err != nil {
+		return nil, err
+	}
+	f := &Flat{opt: opt, scheme: "http://"}
+	if opt.HTTPS {
+		f.scheme = "https://"
+	}
+	if err := f.makeChunks(); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// Options returns the options.
+func (f *Flat) Options() FlatOptions { return f.opt }
+
+// AppendHost appends the name of a host: three labels, the last two being its PLD.
+func (f *Flat) AppendHost(dst []byte, host uint32) []byte {
+	dst = strconv.AppendUint(append(dst, 'h'), uint64(host), 10)
+	return f.AppendPLD(append(dst, '.'), host)
+}
+
+// AppendPLD appends the PLD of a host.
+func (f *Flat) AppendPLD(dst []byte, host uint32) []byte {
+	p := uint64(host) % uint64(f.opt.PLDs)
+	dst = append(dst, flatWord(hash(p, f.opt.Seed, 1))...)
+	dst = strconv.AppendUint(append(dst, '-'), p, 10)
+	return append(dst, ".test"...)
+}
+
+// HostOf is the number of the host that has a name.
+func (f *Flat) HostOf(name []byte) (host uint32, ok bool) {
+	if len(name) < 2 || name[0] != 'h' {
+		return 0, false
+	}
+	var n uint64
+	i := 1
+	for ; i < len(name) && name[i] >= '0' && name[i] <= '9' && n < maxFlatHosts; i++ {
+		n = 10*n + uint64(name[i]-'0')
+	}
+	if i == 1 || i == len(name) || name[i] != '.' || n >= uint64(f.opt.Hosts) {
+		return 0, false
+	}
+	var b [64]byte
+	return uint32(n), string(f.AppendPLD(b[:0], uint32(n))) == string(name[i+1:])
+}
+
+// AddrOf is where a host is served. The last byte is never 0 or 255.
+func (f *Flat) AddrOf(host uint32) netip.Addr {
+	return flatAddr(int(hash(uint64(host), f.opt.Seed, 2) % uint64(f.opt.Addrs)))
+}
+
+func flatAddr(i int) netip.Addr {
+	return netip.AddrFrom4([4]byte{127, 80, byte(i / 250), byte(1 + i%250)})
+}
+
+// Addrs are all addresses.
+func (f *Flat) Addrs() (list []netip.Addr) {
+	for i := range f.opt.Addrs {
+		list = append(list, flatAddr(i))
+	}
+	return list
+}
+
+// AppendURL appends the URL of a page.
+func (f *Flat) AppendURL(dst []byte, p FlatPage) []byte {
+	return f.appendPath(f.AppendHost(append(dst, f.scheme...), p.Host), p)
+}
+
+// appendPath appends the path of a page: section, index in hexadecimal, and three words. A root's is "/".
+func (f *Flat) appendPath(dst []byte, p FlatPage) []byte {
+	dst = append(dst, '/')
+	if p.Index == 0 {
+		return dst
+	}
+	h := hash(p.Index, uint64(p.Host), f.opt.Seed)
+	dst = append(append(dst, flatWord(h%16)...), "/p"...)
+	dst = strconv.AppendUint(dst, p.Index, 16)
+	for range 3 {
+		h >>= 8
+		dst = append(append(dst, '-'), flatWord(h)...)
+	}
+	return append(dst, ".html"...)
+}
+
+// PageOf is the page of a host at a path. The words are not looked at.
+func (f *Flat) PageOf(host uint32, path []byte) (p FlatPage, ok bool) {
+	p.Host = host
+	if len(path) == 1 && path[0] == '/' {
+		return p, true
+	}
+	for i := 1; i+3 < len(path); i++ {
+		if path[i] != '/' || path[i+1] != 'p' {
+			continue
+		}
+		digits := 0
+		for _, c := range path[i+2:] {
+			switch {
+			case c >= '0' && c <= '9':
+				p.Index = p.Index<<4 | uint64(c-'0')
+			case c >= 'a' && c <= 'f':
+				p.Index = p.Index<<4 | uint64(c-'a'+10)
+			default:
+				return p, c == '-' && digits > 0
+			}
+			if digits++; digits > 12 {
+				return p, false
+			}
+		}
+		return p, false
+	}
+	return p, false
+}
+
+// Seeds are the roots of n hosts at most, spread over them.
+func (f *Flat) Seeds(n int) (urls []string) {
+	n = max(1, min(n, f.opt.Hosts))
+	for i := range n {
+		urls = append(urls, string(f.AppendURL(nil, FlatPage{Host: uint32(i * f.opt.Hosts / n)})))
+	}
+	return urls
+}
+
+// The links of a page that aren't new, in parts of 256.
+const (
+	flatNav   = 141 // 55 %
+	flatOld   = 64  // 25 %
+	flatAgain = 31  // 12 %; the rest leads to other hosts
+
+	flatNavPages   = 16
+	flatCrossPages = 8
+)
+
+// links calls each for every link of a page in its order: same says that it is on the page's host.
+func (f *Flat) links(p FlatPage, each func(to FlatPage, same bool)) {
+	first, end := f.newLinks(p.Index)
+	n := int64(end - first)
+	if n > int64(f.opt.Links) {
+		n = int64(f.opt.Links)
+	}
+	known := p.Index + 1 // pages that are sure to be known, were they fetched in another order than that of their numbers
+	rng := hash(p.Index, uint64(p.Host), f.opt.Seed+1)
+	again := FlatPage{Host: p.Host}
+	for i := range int64(f.opt.Links) {
+		// New links are spread evenly among the others.
+		if n > 0 && i*n/int64(f.opt.Links) < (i+1)*n/int64(f.opt.Links) {
+			each(FlatPage{p.Host, first + uint64(i*n/int64(f.opt.Links))}, true)
+			continue
+		}
+		rng = hash(rng, uint64(i), 3)
+		u := rng >> 8
+		switch kind := rng & 255; {
+		case kind < flatNav:
+			again = FlatPage{p.Host, u % min(flatNavPages, known)}
+		case kind < flatNav+flatOld:
+			again = FlatPage{p.Host, u % known}
+		case kind < flatNav+flatOld+flatAgain:
+		default:
+			again = f.cross(u)
+		}
+		each(again, again.Host == p.Host)
+	}
+}
+
+// newLinks are the pages that page i of any host is the first to link to: first, up to end.
+func (f *Flat) newLinks(i uint64) (first, end uint64) {
+	return 1 + uint64(f.opt.New*float64(i)), 1 + uint64(f.opt.New*float64(i+1))
+}
+
+// cross is a page of another host, by 56 random bits.
+func (f *Flat) cross(u uint64) FlatPage {
+	x := float64(u>>16) / (1 << 40)
+	p := FlatPage{Host: uint32(float64(f.opt.Hosts) * x * x * x)}
+	if u&1 != 0 {
+		p.Index = (u >> 1) % flatCrossPages
+	}
+	return p
+}

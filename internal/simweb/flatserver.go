@@ -1,0 +1,295 @@
+package simweb
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// FlatServer is a flat web on sockets: one port on all its addresses, and name servers on 127.0.0.1. It does what a response needs
+// and no more: a read, a write, a close; no log, no delays. It owns a goroutine for each listener and each connection, the
+// name servers' besides; Close ends them and waits.
+type FlatServer struct {
+	f         *Flat
+	port      uint16
+	names     *nameServer
+	listeners []net.Listener
+	ca        *authority  // nil without HTTPS
+	tls       *tls.Config // one for all, so that sessions are resumed
+	stop      chan struct{}
+	wait      sync.WaitGroup
+	sessions  sync.Pool
+	pages, robots, other,
+	lookups, conns atomic.Int64
+
+	mu   sync.Mutex // guards open and shut
+	open map[net.Conn]struct{}
+	shut bool
+
+	certMu sync.Mutex
+	certs  map[uint64]*tls.Certificate // by PLD
+}
+
+// maxFlatCerts bounds the certificates that are kept, some 2 KB each; beyond it all are made again as they are asked for.
+const maxFlatCerts = 20_000
+
+// FlatCounts is what a FlatServer has answered.
+type FlatCounts struct{ Pages, Robots, Other, Lookups, Conns int64 }
+
+// Start serves the web, until Close.
+func (f *Flat) Start() (*FlatServer, error) {
+	s := &FlatServer{f: f, stop: make(chan struct{}), open: map[net.Conn]struct{}{}, certs: map[uint64]*tls.Certificate{}}
+	s.sessions.New = func() any { return &flatSession{s: s, in: make([]byte, 8<<10)} }
+	fail := func(err error) (*FlatServer, error) {
+		return nil, errors.Join(fmt.Errorf("simweb: start flat web: %w", err), s.Close())
+	}
+	var err error
+	if f.opt.HTTPS {
+		if s.ca, err = newAuthority(nil); err != nil {
+			return fail(err)
+		}
+		s.tls = &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}, GetCertificate: s.certificate}
+	}
+	for range portTries {
+		if s.listeners, s.port, err = listenAll(f.Addrs(), 0); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		return fail(err)
+	}
+	if s.names, err = startNameServer(0, s); err != nil {
+		return fail(err)
+	}
+	for _, l := range s.listeners {
+		s.wait.Go(func() { s.accept(l) })
+	}
+	return s, nil
+}
+
+// Port is where the web is found on each of its addresses, whatever the URL's port.
+func (s *FlatServer) Port() uint16 { return s.port }
+
+// DNS is the name server.
+func (s *FlatServer) DNS() netip.AddrPort { return s.names.addr }
+
+// RootDER is the certificate of the authority; nil without HTTPS.
+func (s *FlatServer) RootDER() []byte {
+	if s.ca == nil {
+		return nil
+	}
+	return s.ca.der
+}
+
+// Counts are the answers so far.
+func (s *FlatServer) Counts() FlatCounts {
+	return FlatCounts{Pages: s.pages.Load(), Robots: s.robots.Load(), Other: s.other.Load(), Lookups: s.lookups.Load(), Conns: s.conns.Load()}
+}
+
+// Close breaks off all connections and waits for every goroutine.
+func (s *FlatServer) Close() error {
+	s.mu.Lock()
+	if !s.shut {
+		close(s.stop)
+	}
+	s.shut = true
+	for _, l := range s.listeners {
+		l.Close()
+	}
+	for c := range s.open {
+		c.Close()
+	}
+	s.mu.Unlock()
+	s.wait.Wait()
+	if s.names == nil {
+		return nil
+	}
+	if err := s.names.close(); err != nil {
+		return fmt.Errorf("simweb: close flat web: %w", err)
+	}
+	return nil
+}
+
+// accept starts the sessions of one listener.
+func (s *FlatServer) accept(l net.Listener) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			select {
+			case <-s.stop:
+				return
+			case <-time.After(10 * time.Millisecond): // out of descriptors, or the client is gone already
+			}
+			continue
+		}
+		s.mu.Lock()
+		if s.shut {
+			s.mu.Unlock()
+			c.Close()
+			return
+		}
+		s.open[c] = struct{}{}
+		s.mu.Unlock()
+		s.wait.Go(func() {
+			x := s.sessions.Get().(*flatSession)
+			x.serve(c)
+			s.sessions.Put(x)
+			s.mu.Lock()
+			delete(s.open, c)
+			s.mu.Unlock()
+		})
+	}
+}
+
+// certificate is the one of the host's PLD.
+func (s *FlatServer) certificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	host, ok := s.f.HostOf([]byte(hello.ServerName))
+	if !ok {
+		return nil, fmt.Errorf("simweb: shake hands as %q: no such host", hello.ServerName)
+	}
+	pld := uint64(host) % uint64(s.f.opt.PLDs)
+	s.certMu.Lock()
+	defer s.certMu.Unlock()
+	if c := s.certs[pld]; c != nil {
+		return c, nil
+	}
+	c, err := s.ca.signPLD(int64(pld)+2, string(s.f.AppendPLD(nil, host)))
+	if err != nil {
+		return nil, err
+	}
+	if len(s.certs) >= maxFlatCerts {
+		clear(s.certs)
+	}
+	s.certs[pld] = c
+	return c, nil
+}
+
+// ServeDNS answers one query; it implements dns.Handler.
+func (s *FlatServer) ServeDNS(out dns.ResponseWriter, query *dns.Msg) {
+	s.lookups.Add(1)
+	m := new(dns.Msg)
+	m.SetReply(query)
+	m.RecursionAvailable = true
+	if len(query.Question) == 1 {
+		q := query.Question[0]
+		name := bytes.ToLower([]byte(q.Name[:len(q.Name)-1]))
+		if host, ok := s.f.HostOf(name); !ok {
+			m.Rcode = dns.RcodeNameError
+		} else if q.Qtype == dns.TypeA {
+			m.Answer = append(m.Answer, &dns.A{A: s.f.AddrOf(host).AsSlice(),
+				Hdr: dns.RR_Header{Name: q.Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 86400}})
+		}
+	}
+	_ = out.WriteMsg(m) // a lost answer is the network's business
+}
+
+// flatSession serves one connection at a time.
+type flatSession struct {
+	s       *FlatServer
+	in, out []byte
+	painter FlatPainter
+	page    []byte
+}
+
+// flatIdle is how long a connection may be idle.
+const flatIdle = 30 * time.Second
+
+func (x *flatSession) serve(c net.Conn) {
+	defer c.Close()
+	x.s.conns.Add(1)
+	if x.s.ca != nil {
+		t := tls.Server(c, x.s.tls)
+		ctx, cancel := context.WithTimeout(context.Background(), flatIdle)
+		defer cancel()
+		if t.HandshakeContext(ctx) != nil {
+			return
+		}
+		c = t
+	}
+	have := 0
+	for again := false; ; again = true {
+		end := bytes.Index(x.in[:have], endOfHead)
+		for end < 0 {
+			if again || x.s.ca != nil { // the first request of a connection is there at once or soon
+				_ = c.SetReadDeadline(time.Now().Add(flatIdle)) // fails with the read
+			}
+			n, err := c.Read(x.in[have:])
+			have += n
+			if err != nil || have == len(x.in) {
+				return
+			}
+			end = bytes.Index(x.in[:have], endOfHead)
+		}
+		more := x.answer(x.in[:end+len(endOfHead)])
+		if _, err := c.Write(x.out); err != nil || !more {
+			return
+		}
+		have = copy(x.in, x.in[end+len(endOfHead):have])
+	}
+}
+
+var (
+	endOfHead   = []byte("\r\n\r\n")
+	hostField   = []byte("\r\nHost: ")
+	closeOption = []byte("Connection: close")
+	gzipOption  = []byte("gzip")
+)
+
+// answer writes the response to a request into out; false if the connection ends with it.
+func (x *flatSession) answer(head []byte) (more bool) {
+	line, _, _ := bytes.Cut(head, endOfHead[:2])
+	_, path, _ := bytes.Cut(line, []byte(" "))
+	path, _, _ = bytes.Cut(path, []byte(" "))
+	host, ok := uint32(0), false
+	if i := bytes.Index(head, hostField); i >= 0 {
+		name, _, _ := bytes.Cut(head[i+len(hostField):], endOfHead[:2])
+		name, _, _ = bytes.Cut(name, []byte(":"))
+		host, ok = x.s.f.HostOf(name)
+	}
+	more = !bytes.Contains(head, closeOption)
+	gz := x.s.f.opt.Gzip && bytes.Contains(head, gzipOption)
+	page, isPage := x.s.f.PageOf(host, path)
+	status, ctype := "200 OK", "text/html; charset=utf-8"
+	switch {
+	case ok && string(path) == robotsPath:
+		ctype, gz = "text/plain", false
+		x.page = append(x.page[:0], FlatRobots...)
+		x.s.robots.Add(1)
+	case ok && isPage:
+		x.page = x.painter.AppendPage(x.page[:0], x.s.f, page, gz)
+		x.s.pages.Add(1)
+	default:
+		status, ctype, gz = "404 Not Found", "text/plain", false
+		x.page = append(x.page[:0], "no such page\n"...)
+		x.s.other.Add(1)
+	}
+	x.out = AppendFlatHead(x.out[:0], status, ctype, len(x.page), gz, more)
+	x.out = append(x.out, x.page...)
+	return more
+}
+
+// AppendFlatHead appends the head of a response, of some 300 bytes, as a usual server's.
+func AppendFlatHead(dst []byte, status, ctype string, length int, gzip, more bool) []byte {
+	dst = append(append(dst, "HTTP/1.1 "...), status...)
+	dst = append(append(dst, "\r\nServer: simweb/1.0 (flat)\r\nDate: Sun, 22 Nov 2026 08:00:00 GMT\r\nContent-Type: "...), ctype...)
+	dst = strconv.AppendInt(append(dst, "\r\nContent-Length: "...), int64(length), 10)
+	dst = append(dst, "\r\nLast-Modified: Sat, 21 Nov 2026 21:14:04 GMT\r\nETag: \"6740a1cc-61a8\"\r\nVary: Accept-Encoding\r\n"+
+		"Cache-Control: max-age=600\r\nX-Content-Type-Options: nosniff\r\n"...)
+	if gzip {
+		dst = append(dst, "Content-Encoding: gzip\r\n"...)
+	}
+	if !more {
+		dst = append(dst, "Connection: close\r\n"...)
+	}
+	return append(dst, "\r\n"...)
+}
