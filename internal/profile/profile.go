@@ -1,9 +1,18 @@
-// Package profile writes the profiles of a run into a directory, for `go tool pprof`: where CPU time went (cpu.pprof), what
-// was allocated (allocs.pprof) and what lived at the end (heap.pprof), what waited for locks (mutex.pprof) and for channels,
-// locks and the network together (block.pprof, goroutine.pprof).
+// Package profile writes the profiles of a run into a directory, for `go tool pprof`:
 //
-// Only one profile can be taken in a process at a time. CPU is sampled 100 times a second, lock contention one time in a
-// hundred, blocking one event for every 100 µs blocked: together about one percent of the run.
+//	cpu.pprof        where CPU time went, sampled 100 times a second
+//	allocs.pprof     what was allocated since the start of the process
+//	heap.pprof       what lived at the end
+//	mutex.pprof      what waited for locks; one contention in a hundred is sampled
+//	block.pprof      what waited for channels, locks and the network; one event for every 100 µs blocked
+//	goroutine.pprof  where goroutines were at the end
+//
+// Together they cost about one percent of the run.
+//
+// # Contract
+//
+// Only one profile can be taken in a process at a time: Start fails while there is another. Files of an earlier run are
+// replaced. The rates of sampling are the process's, and back to what they were after stop.
 package profile
 
 import (

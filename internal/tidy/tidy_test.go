@@ -60,14 +60,15 @@ var layers = map[string]layer{
 	"linktrace":    {15, []string{"disk", "drum"}},
 	"bench/limit":  {0, nil},
 	"bench/rivals": {15, []string{"disk", "drum", "queue"}},
-	"bench":        {40, []string{"*"}},
+	"bench":        {40, []string{"*", "internal/simweb"}},
 
-	".": {50, []string{"*", "internal/simweb"}},
+	".": {50, []string{"*", "internal/simweb", "internal/profile"}},
 
-	"internal/simweb": {0, nil},
-	"internal/tidy":   {0, nil},
-	"internal/mutate": {0, nil},
-	"internal/damage": {5, []string{"disk"}}, // for tests
+	"internal/simweb":  {0, nil},
+	"internal/tidy":    {0, nil},
+	"internal/mutate":  {0, nil},
+	"internal/profile": {0, nil},
+	"internal/damage":  {5, []string{"disk"}}, // for tests
 
 	// A command of its own, which shares no code with what it checks.
 	"internal/realweb": {1, []string{"bench/report"}},
