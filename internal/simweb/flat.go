@@ -13,6 +13,11 @@ type FlatOptions struct {
 	Seed  uint64
 	Hosts int // at least 1; each has endless pages
 	PLDs  int // at most Hosts
+	// Roots is how many hosts, the first, have their roots among the seeds; most links between hosts lead to them.
+	Roots int
+	// NewHosts is how many links of a page, on average and at most 1, lead to the root of a uniform other host: that is how those
+	// become known, bit by bit.
+	NewHosts float64
 	// Addrs is how many addresses serve the hosts, 127.80.0.1 and up.
 	Addrs int
 	// PageBytes is the mean size of a page, links included. What isn't links is 0.4, 0.8, 1.2 or 1.6 times its mean.
@@ -42,6 +47,12 @@ func (o *FlatOptions) Validate() error {
 	if o.PLDs < 1 || o.PLDs > o.Hosts {
 		bad("%d PLDs, must be 1..%d, the hosts", o.PLDs, o.Hosts)
 	}
+	if o.Roots < 1 || o.Roots > o.Hosts {
+		bad("roots of %d hosts as seeds, must be 1..%d, the hosts", o.Roots, o.Hosts)
+	}
+	if !(o.NewHosts >= 0 && o.NewHosts <= 1) {
+		bad("%v links of a page to new hosts, must be 0 to 1", o.NewHosts)
+	}
 	if o.Addrs < 1 || o.Addrs > maxFlatAddrs {
 		bad("%d addresses, must be 1..%d", o.Addrs, maxFlatAddrs)
 	}
@@ -66,8 +77,7 @@ const flatLinkBytes = 160
 // Page i of a host has as new links the pages 1+⌊New·i⌋ to ⌊New·(i+1)⌋ of its host, so that each page but the root has one
 // page that is the first to link to it. Of the other links 55 % lead to the first 16 pages of the host (its navigation), 25 % to
 // a uniform page of a lower number, 12 % are links of the page again, and 8 % lead to the first pages of
-// another host, number Hosts·u³ for a uniform u, half of them to its root: that is how hosts become known, and where in-degrees
-// get their skew.
+// one of the hosts that are seeds, number Roots·u³ for a uniform u, half of them to its root: in-degrees get their skew by that.
 type Flat struct {
 	opt        FlatOptions
 	scheme     string
@@ -149,11 +159,11 @@ func (f *Flat) Addrs() (list []netip.Addr) {
 
 // AppendURL appends the URL of a page.
 func (f *Flat) AppendURL(dst []byte, p FlatPage) []byte {
-	return f.appendPath(f.AppendHost(append(dst, f.scheme...), p.Host), p)
+	return f.AppendPath(f.AppendHost(append(dst, f.scheme...), p.Host), p)
 }
 
-// appendPath appends the path of a page: section, index in hexadecimal, and three words. A root's is "/".
-func (f *Flat) appendPath(dst []byte, p FlatPage) []byte {
+// AppendPath appends the path of a page: section, index in hexadecimal, and three words. A root's is "/".
+func (f *Flat) AppendPath(dst []byte, p FlatPage) []byte {
 	dst = append(dst, '/')
 	if p.Index == 0 {
 		return dst
@@ -197,11 +207,10 @@ func (f *Flat) PageOf(host uint32, path []byte) (p FlatPage, ok bool) {
 	return p, false
 }
 
-// Seeds are the roots of n hosts at most, spread over them.
-func (f *Flat) Seeds(n int) (urls []string) {
-	n = max(1, min(n, f.opt.Hosts))
-	for i := range n {
-		urls = append(urls, string(f.AppendURL(nil, FlatPage{Host: uint32(i * f.opt.Hosts / n)})))
+// Seeds are the roots of the first hosts.
+func (f *Flat) Seeds() (urls []string) {
+	for i := range f.opt.Roots {
+		urls = append(urls, string(f.AppendURL(nil, FlatPage{Host: uint32(i)})))
 	}
 	return urls
 }
@@ -243,8 +252,20 @@ func (f *Flat) links(p FlatPage, each func(to FlatPage, same bool)) {
 		default:
 			again = f.cross(u)
 		}
+		if i == int64(f.opt.Links)-2 {
+			again = f.newHost(p, again)
+		}
 		each(again, again.Host == p.Host)
 	}
+}
+
+// newHost is the root of another host in place of a link, on some pages.
+func (f *Flat) newHost(p, or FlatPage) FlatPage {
+	u := hash(p.Index, uint64(p.Host), f.opt.Seed+4)
+	if float64(u>>40)/(1<<24) >= f.opt.NewHosts || f.opt.Hosts == f.opt.Roots {
+		return or
+	}
+	return FlatPage{Host: uint32(uint64(f.opt.Roots) + mix(u)%uint64(f.opt.Hosts-f.opt.Roots))}
 }
 
 // newLinks are the pages that page i of any host is the first to link to: first, up to end.
@@ -255,7 +276,7 @@ func (f *Flat) newLinks(i uint64) (first, end uint64) {
 // cross is a page of another host, by 56 random bits.
 func (f *Flat) cross(u uint64) FlatPage {
 	x := float64(u>>16) / (1 << 40)
-	p := FlatPage{Host: uint32(float64(f.opt.Hosts) * x * x * x)}
+	p := FlatPage{Host: uint32(float64(f.opt.Roots) * x * x * x)}
 	if u&1 != 0 {
 		p.Index = (u >> 1) % flatCrossPages
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 func flatOptions() FlatOptions {
-	return FlatOptions{Seed: 7, Hosts: 1000, PLDs: 300, Addrs: 40, PageBytes: 25_000, Links: 59, New: 6.5}
+	return FlatOptions{Seed: 7, Hosts: 2000, Roots: 1000, NewHosts: 0.1, PLDs: 600, Addrs: 40, PageBytes: 25_000, Links: 59, New: 6.5}
 }
 
 func newFlat(t *testing.T, opt FlatOptions) *Flat {
@@ -63,7 +63,8 @@ func TestFlatPages(t *testing.T) {
 	queue := []FlatPage{{Host: 3}}
 	const pages = 1000
 	size, links, fresh := 0, 0, 0
-	hosts := map[string]bool{}
+	hosts := map[string]bool{} // others; few of them lie beyond the roots
+	beyond := 0
 	for n := range pages {
 		page := queue[0]
 		queue = queue[1:]
@@ -82,6 +83,9 @@ func TestFlatPages(t *testing.T) {
 				t.Fatalf("page %s: link to %s, of which is made %s (%v, %v)", base, u, again, ok, known)
 			}
 			if host != page.Host {
+				if host >= 1000 {
+					beyond++
+				}
 				hosts[at.Host] = true
 			} else if !seen[u] {
 				seen[u] = true
@@ -109,14 +113,14 @@ func TestFlatPages(t *testing.T) {
 	if got := float64(fresh) / pages; math.Abs(got/6.5-1) > 0.02 {
 		t.Errorf("%.2f new links of a page, want 6.5", got)
 	}
-	if len(hosts) < 500 {
-		t.Errorf("links to %d other hosts only", len(hosts))
+	if len(hosts) < 500 || beyond < 60 || beyond > 140 {
+		t.Errorf("links to %d other hosts, %d to new ones; want 500 and some 100", len(hosts), beyond)
 	}
 }
 
 func TestFlatNames(t *testing.T) {
 	f := newFlat(t, flatOptions())
-	for _, name := range []string{"", "h", "h1", "h1.test", "h1000.x-1.test", "x1.y.test", "h99999999999999999999.x.test"} {
+	for _, name := range []string{"", "h", "h1", "h1.test", "h2000.x-1.test", "x1.y.test", "h99999999999999999999.x.test"} {
 		if host, ok := f.HostOf([]byte(name)); ok {
 			t.Errorf("%q is host %d", name, host)
 		}
@@ -127,7 +131,7 @@ func TestFlatNames(t *testing.T) {
 		}
 	}
 	for _, bad := range []func(o *FlatOptions){
-		func(o *FlatOptions) { o.Hosts = 0 }, func(o *FlatOptions) { o.PLDs = 1001 }, func(o *FlatOptions) { o.Addrs = 0 },
+		func(o *FlatOptions) { o.Hosts = 0 }, func(o *FlatOptions) { o.Roots = 0 }, func(o *FlatOptions) { o.NewHosts = 2 }, func(o *FlatOptions) { o.PLDs = 2001 }, func(o *FlatOptions) { o.Addrs = 0 },
 		func(o *FlatOptions) { o.New = 1 }, func(o *FlatOptions) { o.New = 60 }, func(o *FlatOptions) { o.PageBytes = 9000 },
 		func(o *FlatOptions) { o.Links = 1 }, func(o *FlatOptions) { o.New = math.NaN() },
 	} {

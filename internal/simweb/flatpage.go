@@ -168,7 +168,7 @@ func (p *FlatPainter) addLink(f *Flat, to FlatPage, same bool) {
 	w := p.words >> 32
 	b := append(p.list, `<li class="item"><a href="`...)
 	if same && w&7 != 0 {
-		b = f.appendPath(b, to)
+		b = f.AppendPath(b, to)
 	} else {
 		b = f.AppendURL(b, to)
 	}
@@ -255,6 +255,6 @@ func (o *flatOut) end() []byte {
 	return binary.LittleEndian.AppendUint32(o.dst, o.n)
 }
 
-// FlatRobots is the robots.txt of every host. None of its rules is for a page.
-const FlatRobots = "User-agent: *\nDisallow: /cgi-bin/\nDisallow: /search\nDisallow: /*?session=\nAllow: /search/about\n\n" +
+// flatRobots is the robots.txt of every host. None of its rules is for a page.
+const flatRobots = "User-agent: *\nDisallow: /cgi-bin/\nDisallow: /search\nDisallow: /*?session=\nAllow: /search/about\n\n" +
 	"User-agent: badbot\nDisallow: /\n"

@@ -49,7 +49,7 @@ type FlatCounts struct{ Pages, Robots, Other, Lookups, Conns int64 }
 // Start serves the web, until Close.
 func (f *Flat) Start() (*FlatServer, error) {
 	s := &FlatServer{f: f, stop: make(chan struct{}), open: map[net.Conn]struct{}{}, certs: map[uint64]*tls.Certificate{}}
-	s.sessions.New = func() any { return &flatSession{s: s, in: make([]byte, 8<<10)} }
+	s.sessions.New = func() any { return &flatSession{s: s, in: make([]byte, 8<<10), FlatSession: FlatSession{f: f}} }
 	fail := func(err error) (*FlatServer, error) {
 		return nil, errors.Join(fmt.Errorf("simweb: start flat web: %w", err), s.Close())
 	}
@@ -195,11 +195,20 @@ func (s *FlatServer) ServeDNS(out dns.ResponseWriter, query *dns.Msg) {
 
 // flatSession serves one connection at a time.
 type flatSession struct {
-	s       *FlatServer
-	in, out []byte
-	painter FlatPainter
-	page    []byte
+	s  *FlatServer
+	in []byte
+	FlatSession
 }
+
+// FlatSession answers requests, one after the other; it belongs to one goroutine.
+type FlatSession struct {
+	f         *Flat
+	painter   FlatPainter
+	page, out []byte
+}
+
+// NewFlatSession makes a session without a connection.
+func NewFlatSession(f *Flat) *FlatSession { return &FlatSession{f: f} }
 
 // flatIdle is how long a connection may be idle.
 const flatIdle = 30 * time.Second
@@ -230,8 +239,16 @@ func (x *flatSession) serve(c net.Conn) {
 			}
 			end = bytes.Index(x.in[:have], endOfHead)
 		}
-		more := x.answer(x.in[:end+len(endOfHead)])
-		if _, err := c.Write(x.out); err != nil || !more {
+		out, what := x.Answer(x.in[:end+len(endOfHead)])
+		switch {
+		case what.Robots:
+			x.s.robots.Add(1)
+		case what.Page:
+			x.s.pages.Add(1)
+		default:
+			x.s.other.Add(1)
+		}
+		if _, err := c.Write(out); err != nil || !what.More {
 			return
 		}
 		have = copy(x.in, x.in[end+len(endOfHead):have])
@@ -245,8 +262,11 @@ var (
 	gzipOption  = []byte("gzip")
 )
 
-// answer writes the response to a request into out; false if the connection ends with it.
-func (x *flatSession) answer(head []byte) (more bool) {
+// FlatAnswer is what a response is: of a page, of a robots.txt, or neither; More says that the connection stays.
+type FlatAnswer struct{ Page, Robots, More bool }
+
+// Answer is the whole response to a request head; it is valid until the next call.
+func (x *FlatSession) Answer(head []byte) (response []byte, what FlatAnswer) {
 	line, _, _ := bytes.Cut(head, endOfHead[:2])
 	_, path, _ := bytes.Cut(line, []byte(" "))
 	path, _, _ = bytes.Cut(path, []byte(" "))
@@ -254,32 +274,31 @@ func (x *flatSession) answer(head []byte) (more bool) {
 	if i := bytes.Index(head, hostField); i >= 0 {
 		name, _, _ := bytes.Cut(head[i+len(hostField):], endOfHead[:2])
 		name, _, _ = bytes.Cut(name, []byte(":"))
-		host, ok = x.s.f.HostOf(name)
+		host, ok = x.f.HostOf(name)
 	}
-	more = !bytes.Contains(head, closeOption)
-	gz := x.s.f.opt.Gzip && bytes.Contains(head, gzipOption)
-	page, isPage := x.s.f.PageOf(host, path)
+	what.More = !bytes.Contains(head, closeOption)
+	gz := x.f.opt.Gzip && bytes.Contains(head, gzipOption)
 	status, ctype := "200 OK", "text/html; charset=utf-8"
+	page, isPage := x.f.PageOf(host, path)
 	switch {
 	case ok && string(path) == robotsPath:
+		what.Robots = true
 		ctype, gz = "text/plain", false
-		x.page = append(x.page[:0], FlatRobots...)
-		x.s.robots.Add(1)
+		x.page = append(x.page[:0], flatRobots...)
 	case ok && isPage:
-		x.page = x.painter.AppendPage(x.page[:0], x.s.f, page, gz)
-		x.s.pages.Add(1)
+		what.Page = true
+		x.page = x.painter.AppendPage(x.page[:0], x.f, page, gz)
 	default:
 		status, ctype, gz = "404 Not Found", "text/plain", false
 		x.page = append(x.page[:0], "no such page\n"...)
-		x.s.other.Add(1)
 	}
-	x.out = AppendFlatHead(x.out[:0], status, ctype, len(x.page), gz, more)
+	x.out = appendFlatHead(x.out[:0], status, ctype, len(x.page), gz, what.More)
 	x.out = append(x.out, x.page...)
-	return more
+	return x.out, what
 }
 
-// AppendFlatHead appends the head of a response, of some 300 bytes, as a usual server's.
-func AppendFlatHead(dst []byte, status, ctype string, length int, gzip, more bool) []byte {
+// appendFlatHead appends the head of a response, of some 300 bytes, as a usual server's.
+func appendFlatHead(dst []byte, status, ctype string, length int, gzip, more bool) []byte {
 	dst = append(append(dst, "HTTP/1.1 "...), status...)
 	dst = append(append(dst, "\r\nServer: simweb/1.0 (flat)\r\nDate: Sun, 22 Nov 2026 08:00:00 GMT\r\nContent-Type: "...), ctype...)
 	dst = strconv.AppendInt(append(dst, "\r\nContent-Length: "...), int64(length), 10)
