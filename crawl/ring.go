@@ -133,6 +133,9 @@ type ring struct {
 	seenMerges     atomic.Int64 // passes of URLseen and of STAR that have ended
 	starMerges     atomic.Int64
 	seenMeter      seenMeter
+	slotsMu        sync.Mutex // guards slots
+	slots          Slots
+	lookups        inFlight
 	scanned        scanMemory
 	stop           stopReason
 	space          space
@@ -162,6 +165,7 @@ func (r *ring) startMovers(ctx context.Context) {
 	r.start(ctx, "space", r.watchSpace)
 	r.start(ctx, "progress", r.progress)
 	r.start(ctx, "pulse", r.pulse)
+	r.start(ctx, "slots", r.watchSlots)
 }
 
 // pausable are the structures that emit.

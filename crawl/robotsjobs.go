@@ -330,7 +330,9 @@ func (r *ring) lookup(ctx context.Context, host []byte, first bool) ([]netip.Add
 	}
 	pld := r.suffixes.PLD(name)
 	try := r.dns.begin()
+	r.lookups.add(1)
 	answer, err := r.opt.Resolver.LookupHost(ctx, name, pld)
+	r.lookups.add(-1)
 	if ctx.Err() == nil {
 		r.watchLookup(try, r.hasher.PLDKey([]byte(pld)), first, err)
 	}

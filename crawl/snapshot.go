@@ -39,6 +39,7 @@ type Snapshot struct {
 	URLSeenFullPasses int64
 	Scans             int64  // of QF
 	Waiting           string // what fetching waits for; "" when all connections are busy
+	Slots             Slots  // what connections were used for, or waited for, since the start of this run
 }
 
 // Count returns one of the running totals.
@@ -85,6 +86,7 @@ func (r *ring) snapshot() *Snapshot {
 	s.Scans = r.beast.Stats().Scans
 	s.Seen = r.seenMeter.check(r, s)
 	s.Waiting = r.waitsFor(&a, s)
+	s.Slots = r.slotsSoFar()
 	return s
 }
 

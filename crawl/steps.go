@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"context"
+	"runtime/pprof"
 	"time"
 )
 
@@ -63,11 +64,15 @@ func (r *ring) failure() error {
 	return r.failed
 }
 
+// MoverLabel is the label, in profiles, of the mover that a goroutine is or was started by (directly or not).
+const MoverLabel = "mover"
+
 // start runs a mover as a goroutine of the ring. Its error stops the crawl.
 func (r *ring) start(ctx context.Context, name string, f func(ctx context.Context) error) {
 	r.movers.Add(1)
 	go func() {
 		defer r.movers.Done()
+		pprof.SetGoroutineLabels(pprof.WithLabels(ctx, pprof.Labels(MoverLabel, name)))
 		if err := f(ctx); err != nil && ctx.Err() == nil {
 			r.opt.Log.Error("mover stopped", "mover", name, "error", err)
 			r.fail(err)

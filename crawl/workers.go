@@ -20,6 +20,7 @@ type workers struct {
 	slots     chan struct{}        // one taken for each exchange under way
 	grants    chan *polite.Grant   // to fetchers that idle; closed when no more come
 	idle      atomic.Int64         // fetchers that idle
+	waits     atomic.Bool          // dispatch has a slot and no grant for it
 	responses chan *fetch.Response // idle ones, to be reused
 	parsers   chan *pageWorker     // as many as may parse at once
 	robots    chan struct{}        // as many as may be busy with a robots.txt at once: its rules take more than the file
@@ -100,7 +101,9 @@ func (r *ring) dispatch(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
+		r.workers.waits.Store(true)
 		g := r.nextGrant(ctx, timer)
+		r.workers.waits.Store(false)
 		if g == nil {
 			r.workers.free()
 			return nil

@@ -1,0 +1,144 @@
+package crawl
+
+import (
+	"context"
+	"time"
+)
+
+// Slots is what the connection slots were used for, or what those without a use waited for: for each use the sum of slots
+// over Samples, which are taken at regular times. So Use[SlotRead]/Samples is the mean number of exchanges for pages under way.
+type Slots struct {
+	Samples int64
+	Use     [numSlotUses]int64
+}
+
+// SlotUse is what a connection slot does at one instant.
+type SlotUse int
+
+// The uses. Those from SlotPolite on are of slots that have nothing to do; they all wait for the same thing at one instant: the
+// first of these that applies, in the order of the ring from its end.
+const (
+	SlotRead   SlotUse = iota // an exchange is under way: the site, the network or a CPU for it
+	SlotWork                  // the response is there, and parsed and stored: a CPU, or a write to disk
+	SlotCPU                   // a URL in RAM is due, and nobody has come to take it yet
+	SlotPolite                // URLs are in RAM, of hosts and servers that rest
+	SlotRoom                  // URLs are ready on disk, and are being admitted into RAM
+	SlotDNS                   // robots.txt of hosts is asked for, most requests being at the lookup
+	SlotRobots                // most of these requests being at the exchange
+	SlotDisk                  // URLs wait for a merge of URLseen, STAR or RobotsCache, or in BEAST
+	SlotLater                 // all URLs are due later
+	SlotSpace                 // room on disk, or the network that is down
+	SlotLinks                 // no URL is left but those under way
+	numSlotUses
+)
+
+var slotUseNames = [numSlotUses]string{"exchange", "parse and store", "cpu", "politeness", "admission", "dns", "robots.txt", "disk",
+	"later", "space or outage", "new links"}
+
+func (u SlotUse) String() string { return slotUseNames[u] }
+
+// SlotUses lists all uses in their order.
+func SlotUses() (all []SlotUse) {
+	for u := range numSlotUses {
+		all = append(all, u)
+	}
+	return all
+}
+
+// Sub returns what was sampled since an earlier state.
+func (s Slots) Sub(earlier Slots) Slots {
+	s.Samples -= earlier.Samples
+	for u := range s.Use {
+		s.Use[u] -= earlier.Use[u]
+	}
+	return s
+}
+
+// Mean is the mean number of slots with a use; 0 without samples.
+func (s Slots) Mean(u SlotUse) float64 {
+	if s.Samples == 0 {
+		return 0
+	}
+	return float64(s.Use[u]) / float64(s.Samples)
+}
+
+// slotsPerSnapshot is how often slots are looked at between two snapshots, slotsLeast how far apart at least. A look takes
+// about a microsecond and two locks that are held for less.
+const (
+	slotsPerSnapshot = 100
+	slotsLeast       = 10 * time.Millisecond
+)
+
+// watchSlots samples what slots do, if there is anybody to be told.
+func (r *ring) watchSlots(ctx context.Context) error {
+	if r.opt.Snapshot == nil {
+		return nil
+	}
+	t := time.NewTicker(max(slotsLeast, r.opt.SnapshotEvery/slotsPerSnapshot))
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+		}
+		r.sampleSlots(time.Now())
+	}
+}
+
+// sampleSlots takes one sample. The numbers aren't of one instant: where they disagree, slots count as idle at most.
+func (r *ring) sampleSlots(now time.Time) {
+	reading := r.workers.exchanges.load()
+	taken := max(int64(len(r.workers.slots)), reading)
+	if r.workers.waits.Load() {
+		taken = max(reading, taken-1) // the one that dispatch holds while it waits for a grant
+	}
+	idle := int64(cap(r.workers.slots)) - taken
+	why := r.slotsWait(now)
+	r.slotsMu.Lock()
+	defer r.slotsMu.Unlock()
+	r.slots.Samples++
+	r.slots.Use[SlotRead] += reading
+	r.slots.Use[SlotWork] += taken - reading
+	r.slots.Use[why] += max(0, idle)
+}
+
+// slotsWait is what idle slots wait for.
+func (r *ring) slotsWait(now time.Time) SlotUse {
+	if r.space.why() != "" || r.inOutage() {
+		return SlotSpace
+	}
+	if queued, _ := r.polite.Len(); queued > 0 {
+		if at, ok := r.polite.NextReady(now); ok && !at.After(now) {
+			return SlotCPU
+		}
+		return SlotPolite
+	}
+	var at [numPlaces]int64
+	r.acct.mu.Lock()
+	for p := range at {
+		at[p] = r.acct.s.Places[p].N
+	}
+	r.acct.mu.Unlock()
+	switch {
+	case at[PlaceReady] > 0:
+		return SlotRoom
+	case at[PlaceAwaitRobots] > 0 && r.robotsJobs.len() > 0:
+		if r.lookups.load() >= int64(r.robotsJobs.len()+1)/2 {
+			return SlotDNS
+		}
+		return SlotRobots
+	case at[PlaceRobotsCheck]+at[PlaceAwaitRobots]+at[PlaceBeast]+at[PlaceFailed]+at[PlaceStar]+at[PlaceUnstreamed] > 0:
+		return SlotDisk
+	case at[PlaceLater] > 0:
+		return SlotLater
+	}
+	return SlotLinks
+}
+
+// slotsSoFar is the sum of all samples.
+func (r *ring) slotsSoFar() Slots {
+	r.slotsMu.Lock()
+	defer r.slotsMu.Unlock()
+	return r.slots
+}
