@@ -34,6 +34,9 @@ type benchCmd struct {
 	DNS      benchDNSCmd      `cmd:"" name:"dns" help:"Measure lookups of names against a server on loopback: rate and CPU per lookup from the cache, at once, late and with loss, beside other clients and a bare socket."`
 	DNSChild benchDNSChildCmd `cmd:"" name:"dns-child" hidden:"" help:"The name server of bench dns, in a process of its own."`
 
+	Crawl       benchCrawlCmd       `cmd:"" help:"Crawl a web in another process with the whole crawler: pages/s, its CPU of a page by stage, what connections waited for, beside a loop that only fetches; or run many URLs through the disk structures without sockets."`
+	CrawlServer benchCrawlServerCmd `cmd:"" hidden:"" help:"The web of bench crawl, in a process of its own."`
+
 	Checkpoint benchCheckpointCmd `cmd:"" help:"Measure checkpoints of a store with full bucket buffers while tuples come in: how long nothing can be added, what is written, how long it takes."`
 }
 

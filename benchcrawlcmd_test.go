@@ -1,0 +1,46 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestBenchCrawl: the web runs in a process of its own, with and without TLS, and the crawl comes to its pages.
+func TestBenchCrawl(t *testing.T) {
+	t.Setenv(childMode, "main")
+	dir, profiles := t.TempDir(), filepath.Join(t.TempDir(), "new")
+	small := []string{"bench", "crawl", "--dir=" + dir, "-q", "--pages=1000", "--seeds=100", "--addrs=60", "--page-bytes=12kB", "--connections=32",
+		"--ram=128MiB", "--quick"}
+	for _, c := range []struct {
+		args []string
+		code int
+		want []string
+	}{
+		{[]string{"--gzip", "--profile=" + profiles}, exitDone, []string{"form=bare/scheme=http", "form=crawl/scheme=http/transport=sockets", "decode", "beside the bare loop's"}},
+		{[]string{"--https", "--no-bare", "--pages=300", "--growth"}, exitDone, []string{"form=crawl/scheme=https", "HTTPS, one page a connection", "RSS throughout"}},
+		{[]string{"--pages=0"}, exitUsage, []string{"can't be 0"}},
+		{[]string{"--new=0"}, exitUsage, []string{"new links"}},
+		{[]string{"--transport=inproc", "--gzip"}, exitUsage, []string{"neither TLS nor gzip"}},
+		{[]string{"--dir=" + dir + "/none"}, exitFailure, []string{"no such file"}},
+	} {
+		var out bytes.Buffer
+		a := &app{stdout: &out, stderr: &out}
+		if code := a.run(append(small[:len(small):len(small)], c.args...)); code != c.code {
+			t.Errorf("%q: got exit code %d, want %d:\n%s", c.args, code, c.code, out.String())
+		}
+		for _, want := range c.want {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%q: want %q in\n%s", c.args, want, out.String())
+			}
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+	if names, err := os.ReadDir(profiles); err != nil || len(names) != 2 {
+		t.Errorf("profiles: %v, %v", names, err)
+	}
+}
