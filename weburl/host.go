@@ -104,7 +104,8 @@ func (p *hostParser) parse(host string) (string, error) {
 		return parseIPv6(host)
 	}
 	name := percentDecode(host)
-	if !utf8.ValidString(name) {
+	// A byte that is no text is U+FFFD, which no host may have, also where it makes a character with those behind it decoded.
+	if !utf8.ValidString(host) || !utf8.ValidString(name) {
 		return "", ErrParse
 	}
 	name, err := p.toASCII(name)

@@ -58,6 +58,8 @@ var resolveTests = []struct{ base, ref, want string }{
 	{"", "http://exa^mple.com/", "parse"},
 	{"", "http://a!$&'()*+,;=~`{}b/", "http://a!$&'()*+,;=~`{}b/"},
 	{"", "http://\xFF.example/", "parse"},
+	{"", "http://\xDF%80/", "parse"},
+	{"", "http://%DF%80/", "http://xn--bsb/"},
 	{"", "http://1.2.3.4/", "http://1.2.3.4/"},
 	{"", "http://1.2.3.4./", "http://1.2.3.4/"},
 	{"", "http://0x7F.1/", "http://127.0.0.1/"},
