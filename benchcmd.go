@@ -37,6 +37,8 @@ type benchCmd struct {
 	Crawl       benchCrawlCmd       `cmd:"" help:"Crawl a web in another process with the whole crawler: pages/s, its CPU of a page by stage, what connections waited for, beside a loop that only fetches; or run many URLs through the disk structures without sockets."`
 	CrawlServer benchCrawlServerCmd `cmd:"" hidden:"" help:"The web of bench crawl, in a process of its own."`
 
+	URL benchURLCmd `cmd:"" name:"url" help:"Measure how long it takes to make canonical URLs of references, beside net/url and a library of the URL standard, on made ones and those of real pages, and a link's way to its tuple."`
+
 	Checkpoint benchCheckpointCmd `cmd:"" help:"Measure checkpoints of a store with full bucket buffers while tuples come in: how long nothing can be added, what is written, how long it takes."`
 }
 

@@ -44,6 +44,9 @@
 // RunDNS looks up names through package dnscache and by other clients against a server in another process, whose names say
 // what becomes of a question: an address at once, late or after a loss, aliases, no such name, a cut reply.
 //
+// RunURL makes canonical URLs of references, made ones by kind and those of real pages, with package weburl, net/url and a
+// library of the URL standard in turns, compares the results, and measures the rest of a link's way to its tuple.
+//
 // # Departures from the paper
 //
 // The paper takes W as the mean of the read and the write speed of its RAID. So do we, and print the mixed

@@ -36,6 +36,12 @@ func classifyPlain() (path, host [256]uint8) {
 	return path, host
 }
 
+// IsPlain tells whether AppendResolve finds a reference plain: for those who measure.
+func (r *Resolver) IsPlain(base *Base, ref []byte) bool {
+	_, ok := r.appendPlain(nil, base, ref)
+	return ok
+}
+
 // appendPlain is appendURL for plain references; ok is false for all others.
 func (r *Resolver) appendPlain(dst []byte, base *Base, ref []byte) (out []byte, ok bool) {
 	if base == nil || base.foreign {

@@ -29,6 +29,28 @@ func WHATWG(base, ref string) (href string, err error) {
 	return p.href(u, false), nil
 }
 
+// StandardCanonical is what a Resolver should make of ref relative to base, by the library's parser of the whole standard and
+// without a limit of length: for those who compare. base may be empty. Its errors are ErrScheme and ErrParse; unlike a Resolver
+// it finds fault with references of other schemes.
+func StandardCanonical(base, ref string) (canonical string, err error) {
+	defer func() {
+		if recover() != nil {
+			canonical, err = "", ErrParse // as in WHATWG
+		}
+	}()
+	p := newStandardParser()
+	u, err := p.parse(base, ref)
+	if err != nil {
+		return "", ErrParse
+	}
+	if u.Scheme() != "http" && u.Scheme() != "https" {
+		return "", ErrScheme
+	}
+	u.SetUsername("")
+	u.SetPassword("")
+	return p.href(u, true), nil
+}
+
 // standardParser is the library's parser with our host parser for special schemes: the library's own is
 // behind the standard (names with '_' beside non-ASCII labels, "+1" as a number). It sees a host of ours in
 // place of a domain name, which href replaces again.
