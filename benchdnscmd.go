@@ -19,6 +19,7 @@ type benchDNSCmd struct {
 	Span     *duration `placeholder:"DURATION" help:"How long each case with late replies is measured, after it has filled up. Default: 5s, or 1s with --quick."`
 	Cases    []string  `placeholder:"NAME" help:"Measure these cases only: hit, miss, nxdomain, aliases, tcp-10%, late-20ms, late-500ms, late-20ms-loss-2%, late-500ms-loss-2%. Default: all."`
 	Repeat   *count    `placeholder:"N" help:"How often all is measured. Default: 5, or 1 with --quick."`
+	Crawl    bool      `help:"Crawl a synthetic web instead, with names answered at once and with 500 ms of delay and 2 % of loss, and compare pages/s."`
 	Quick    bool      `help:"End within 30 s."`
 	benchOutput
 }
@@ -65,6 +66,9 @@ func (c *benchDNSCmd) Run(a *app) error {
 		return usageError{err}
 	}
 	return c.measure(a, func(ctx context.Context, progress func(string)) (*report.Report, error) {
+		if c.Crawl {
+			return c.crawlReport(ctx, a, min(d.Repeats, crawlDNSRepeats), progress)
+		}
 		d.Progress = progress
 		return bench.RunDNS(ctx, d)
 	})

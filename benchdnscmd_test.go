@@ -18,6 +18,7 @@ func TestBenchDNS(t *testing.T) {
 			"--cases=hit,miss,nxdomain,aliases,tcp-10%,late-20ms-loss-2%"}, exitDone,
 			[]string{"case=hit/client=ours/inflight=1 \t", "client=net.Resolver/inflight=16 \t", "client=bare-socket",
 				"ok      lookups that failed, all cases: 0.000"}},
+		{[]string{"--crawl", "--quick", "--lookups=0"}, exitUsage, []string{"must lie between"}},
 		{[]string{"--cases=none"}, exitUsage, []string{`no case is named "none"`}},
 		{[]string{"--lookups=0"}, exitUsage, []string{"must lie between 1 and"}},
 	} {

@@ -47,7 +47,7 @@ func (c *demoCmd) Run(a *app) error {
 	c.introduce(view, web, &opt, plan)
 	_, err = os.Stat(filepath.Join(dir, "state", "MANIFEST"))
 	resumed := err == nil
-	res, err := c.crawl(a, web, &opt, plan, view)
+	res, err := c.crawl(a, &opt, plan, &demoWeb{web, simweb.ServerOptions{DNSServers: 2}, view})
 	finished := errors.Is(err, crawl.ErrFinished)
 	if err != nil && !finished {
 		return errors.Join(err, remove())
@@ -138,9 +138,16 @@ func (c *demoCmd) introduce(view *view, web *simweb.Web, opt *crawl.Options, pla
 	}
 }
 
+// demoWeb is a web, how it is served, and where the crawl of it is shown.
+type demoWeb struct {
+	web   *simweb.Web
+	serve simweb.ServerOptions
+	view  *view
+}
+
 // crawl serves the web while it is crawled.
-func (c *demoCmd) crawl(a *app, web *simweb.Web, opt *crawl.Options, plan crawl.Plan, view *view) (*crawl.Result, error) {
-	server, err := web.Start(context.Background(), simweb.ServerOptions{DNSServers: 2})
+func (c *demoCmd) crawl(a *app, opt *crawl.Options, plan crawl.Plan, w *demoWeb) (*crawl.Result, error) {
+	server, err := w.web.Start(context.Background(), w.serve)
 	if err != nil {
 		return nil, fmt.Errorf("demo: %w", err)
 	}
@@ -155,7 +162,7 @@ func (c *demoCmd) crawl(a *app, web *simweb.Web, opt *crawl.Options, plan crawl.
 				}
 				return server.HTTPPort()
 			},
-			TLS: fetch.TLSOptions{Roots: web.CAPool()},
+			TLS: fetch.TLSOptions{Roots: w.web.CAPool()},
 		})
 	if err != nil {
 		return nil, errors.Join(err, server.Close())
@@ -164,7 +171,7 @@ func (c *demoCmd) crawl(a *app, web *simweb.Web, opt *crawl.Options, plan crawl.
 	opt.AllowedAddr, opt.AllowedPort, opt.FetchLimits = network.fetcher.AllowedAddr, network.fetcher.AllowedPort, network.limits
 	opt.UserAgent = userAgent(opt.Agent, opt.Contact)
 	plan.HeapBytes += demoWebRAM
-	res, err := a.crawl(opt, plan, view)
+	res, err := a.crawl(opt, plan, w.view)
 	return res, errors.Join(err, network.close(), server.Close())
 }
 

@@ -29,6 +29,7 @@ type view struct {
 	quiet bool
 	width func() int // columns of the terminal; nil where there is none
 	log   *slog.Logger
+	watch func(*crawl.Snapshot) // gets each snapshot; nil: nobody
 
 	mu    sync.Mutex // guards what follows; terminal output happens under it
 	out   io.Writer
@@ -90,6 +91,9 @@ func (v *view) note(text string) {
 
 // show takes the newest snapshot; it is called once a second.
 func (v *view) show(s *crawl.Snapshot) {
+	if v.watch != nil {
+		v.watch(s)
+	}
 	if v.quiet {
 		return
 	}

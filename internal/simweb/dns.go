@@ -4,6 +4,7 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/miekg/dns"
@@ -85,6 +86,30 @@ type nameServer struct {
 	udp, tcp *dns.Server
 	addr     netip.AddrPort
 	done     chan error // one result from each
+}
+
+// badNetwork is what stands between a name server and who asks: it makes replies late and loses some. stop ends the waiting.
+type badNetwork struct {
+	names dns.Handler
+	opt   ServerOptions
+	count atomic.Int64 // questions by UDP
+	stop  <-chan struct{}
+}
+
+// ServeDNS implements dns.Handler.
+func (b *badNetwork) ServeDNS(out dns.ResponseWriter, query *dns.Msg) {
+	_, udp := out.RemoteAddr().(*net.UDPAddr)
+	if every := int64(b.opt.DNSLossEvery); udp && every > 0 && b.count.Add(1)%every == 0 {
+		return
+	}
+	if b.opt.DNSDelay > 0 {
+		select {
+		case <-time.After(b.opt.DNSDelay):
+		case <-b.stop:
+			return
+		}
+	}
+	b.names.ServeDNS(out, query)
 }
 
 // startNameServer listens on port (0: any that is free for both) of 127.0.0.1; close ends its two goroutines.

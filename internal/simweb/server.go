@@ -22,6 +22,9 @@ type ServerOptions struct {
 	HTTPSPort  uint16
 	DNSPort    uint16 // of the first name server; the others get free ones
 	DNSServers int    // 0 means 1
+	// DNSDelay is how late names are answered. Every DNSLossEvery-th question by UDP isn't answered at all; 0: none is lost.
+	DNSDelay     time.Duration
+	DNSLossEvery int
 }
 
 // Server is a web on sockets: HTTP and HTTPS on every address of it, name servers on 127.0.0.1. It owns one
@@ -52,7 +55,7 @@ func (w *Web) Start(ctx context.Context, opt ServerOptions) (*Server, error) {
 	}
 	for i := 0; err == nil && i < max(1, opt.DNSServers); i++ {
 		var n *nameServer
-		if n, err = startNameServer(opt.DNSPort, w); err == nil {
+		if n, err = startNameServer(opt.DNSPort, &badNetwork{names: w, opt: opt, stop: s.stop}); err == nil {
 			s.names = append(s.names, n)
 		}
 		opt.DNSPort = 0

@@ -517,3 +517,35 @@ func TestClientThatGivesUp(t *testing.T) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 }
+
+// TestLateNames: names are late by DNSDelay, and every DNSLossEvery-th question isn't answered; TCP loses nothing.
+func TestLateNames(t *testing.T) {
+	o := Defaults(1)
+	o.Pages, o.Hosts, o.PLDs, o.IPs = 50, 10, 5, 2
+	w, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const delay, every = 30 * time.Millisecond, 3
+	s, err := w.Start(t.Context(), ServerOptions{DNSDelay: delay, DNSLossEvery: every})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	q := new(dns.Msg).SetQuestion("nobody.simweb.", dns.TypeA)
+	for _, network := range []string{"udp", "tcp"} {
+		client := dns.Client{Net: network, Timeout: 10 * delay}
+		lost := 0
+		for range 2 * every {
+			began := time.Now()
+			if _, _, err := client.Exchange(q, s.DNSAddrs()[0].String()); err != nil {
+				lost++
+			} else if took := time.Since(began); took < delay {
+				t.Errorf("%s: answered after %v", network, took)
+			}
+		}
+		if want := map[string]int{"udp": 2}[network]; lost < want || network == "tcp" && lost > 0 {
+			t.Errorf("%s: %d questions lost, want %d", network, lost, want)
+		}
+	}
+}
