@@ -89,16 +89,17 @@ func (c *Client) Do(ctx context.Context, req *Request, resp *Response) error {
 
 // exchange is the state of one Do.
 type exchange struct {
-	c    *Client
-	ctx  context.Context
-	req  *Request
-	resp *Response
-	lim  *Limits
-	port uint16 // of the URL
-	f    framing
-	head int // bytes of the head in buf.raw
-	wire *wire
-	keep time.Duration // how long the wire may be kept after the exchange; 0: not
+	c       *Client
+	ctx     context.Context
+	req     *Request
+	resp    *Response
+	lim     *Limits
+	port    uint16 // of the URL
+	f       framing
+	head    int // bytes of the head in buf.raw
+	wire    *wire
+	keep    time.Duration // how long the wire may be kept after the exchange; 0: not
+	sockets sockets
 	// waited is how long it has waited for memory.
 	waited time.Duration
 }

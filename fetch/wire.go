@@ -18,6 +18,7 @@ import (
 // stages nor the minimum rate cost a call. A wire outlives its exchange if it is kept (idle.go).
 type wire struct {
 	net.Conn               // the socket
+	sock     sock          // its room
 	stream   io.ReadWriter // the wire itself, or TLS over it
 	tls      tlsFacts
 	// Of the exchange that it is on.
@@ -49,14 +50,18 @@ type tlsFacts struct {
 // open dials the granted address and shakes hands.
 func (x *exchange) open() *Error {
 	begin := time.Now()
-	conn, err := x.dial(begin)
+	w := new(wire)
+	w.stream = w
+	var err error
+	if x.c.opt.Dial != nil {
+		err = x.dialHook(w, begin)
+	} else {
+		err = x.connect(w, begin)
+	}
 	x.resp.Connect = time.Since(begin)
 	if err != nil {
 		return x.fault(StageDial, err)
 	}
-	w := &wire{Conn: conn}
-	w.stream = w
-	x.attach(w)
 	if x.req.Scheme == "https" {
 		if e := x.handshake(); e != nil {
 			w.close()
@@ -64,6 +69,27 @@ func (x *exchange) open() *Error {
 		}
 	}
 	return nil
+}
+
+// dialHook connects by Options.Dial.
+func (x *exchange) dialHook(w *wire, begin time.Time) error {
+	ctx, cancel := context.WithDeadline(x.ctx, x.connectEnd(begin))
+	defer cancel()
+	conn, err := x.c.opt.Dial(ctx, x.resp.Remote)
+	if err == nil {
+		w.Conn = conn
+		x.attach(w)
+	}
+	return err
+}
+
+// connectEnd is when connecting has to be over.
+func (x *exchange) connectEnd(begin time.Time) time.Time {
+	end := x.resp.Start.Add(x.lim.Total)
+	if t := begin.Add(x.lim.Connect); x.lim.Connect > 0 && t.Before(end) {
+		return t
+	}
+	return end
 }
 
 // attach begins the exchange on a wire.
@@ -83,44 +109,18 @@ func (w *wire) detach() bool {
 	return true
 }
 
-// dial connects to the address, and to no other: what the connection says about its peer is compared.
-func (x *exchange) dial(begin time.Time) (net.Conn, error) {
-	end := x.resp.Start.Add(x.lim.Total)
-	if x.lim.Connect > 0 {
-		if t := begin.Add(x.lim.Connect); t.Before(end) {
-			end = t
-		}
+// unrouted tells a network that this machine has no way to from one that a router far away had none to.
+func unrouted(err error, addr netip.AddrPort) error {
+	if errors.Is(err, syscall.ENETUNREACH) && hasRoute(addr) {
+		return &Error{Stage: StageDial, Kind: KindUnreachable, Err: err}
 	}
-	ctx, cancel := context.WithDeadline(x.ctx, end)
-	defer cancel()
-	addr := x.resp.Remote
-	if x.c.opt.Dial != nil {
-		return x.c.opt.Dial(ctx, addr)
-	}
-	network := "tcp6"
-	if addr.Addr().Is4() {
-		network = "tcp4"
-	}
-	d := net.Dialer{KeepAlive: -1}
-	conn, err := d.DialContext(ctx, network, addr.String())
-	if err != nil {
-		if errors.Is(err, syscall.ENETUNREACH) && hasRoute(network, addr) {
-			err = &Error{Stage: StageDial, Kind: KindUnreachable, Err: err}
-		}
-		return nil, err
-	}
-	peer, ok := conn.RemoteAddr().(*net.TCPAddr)
-	if !ok || peer.AddrPort().Addr().Unmap() != addr.Addr() {
-		conn.Close()
-		return nil, &Error{Stage: StageDial, Kind: KindForbiddenAddress}
-	}
-	return conn, nil
+	return err
 }
 
 // hasRoute tells whether this machine knows a way to addr: then it was a router far away that knew none,
 // and told so by ICMP. Connecting a UDP socket asks the routing table and sends nothing.
-func hasRoute(network string, addr netip.AddrPort) bool {
-	conn, err := net.Dial("udp"+network[len("tcp"):], addr.String())
+func hasRoute(addr netip.AddrPort) bool {
+	conn, err := net.Dial("udp", addr.String())
 	if err != nil {
 		return false
 	}

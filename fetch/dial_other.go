@@ -1,0 +1,40 @@
+//go:build !linux
+
+package fetch
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"time"
+)
+
+// sock and sockets are for systems where sockets can be made without package net.
+type (
+	sock    struct{}
+	sockets struct{}
+)
+
+// connect dials the address, and to no other: what the connection says about its peer is compared.
+func (x *exchange) connect(w *wire, begin time.Time) error {
+	ctx, cancel := context.WithDeadline(x.ctx, x.connectEnd(begin))
+	defer cancel()
+	addr := x.resp.Remote
+	network := "tcp6"
+	if addr.Addr().Is4() {
+		network = "tcp4"
+	}
+	d := net.Dialer{KeepAlive: -1}
+	conn, err := d.DialTCP(ctx, network, netip.AddrPort{}, addr)
+	if err != nil {
+		return unrouted(err, addr)
+	}
+	peer, ok := conn.RemoteAddr().(*net.TCPAddr)
+	if !ok || peer.AddrPort().Addr().Unmap() != addr.Addr() {
+		conn.Close()
+		return &Error{Stage: StageDial, Kind: KindForbiddenAddress}
+	}
+	w.Conn = conn
+	x.attach(w)
+	return nil
+}
