@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// firstBufferBytes is what an exchange holds while it waits for the first byte.
-	firstBufferBytes = 4 << 10
+	// firstBufferBytes is what an exchange holds while it waits for the first byte. Most pages in gzip come in with one read.
+	firstBufferBytes = 16 << 10
 	// keepBufferBytes is what a Response keeps per buffer over Reset; larger ones go to the pool.
 	keepBufferBytes = 16 << 10
 	minClass        = 12 // 4 KiB
@@ -75,7 +75,8 @@ type responseBuffers struct {
 	lease                   lease       // of raw, payload and body
 	req, raw, payload, body []byte
 	head                    *fasthttp.ResponseHeader
-	headBytes               int // size of the head that head was read from
+	headBytes               int       // size of the head that head was read from
+	x                       *exchange // room for the state of a Do
 }
 
 // release keeps small buffers and gives large ones back.

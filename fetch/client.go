@@ -8,8 +8,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/valyala/fasthttp"
 )
 
 // Client does exchanges. It is safe for concurrent use and owns no goroutines.
@@ -25,6 +23,7 @@ type Client struct {
 	tls      tlsState
 	ports    *portSet
 	idle     idlePool
+	template template
 }
 
 // New returns a client, or all faults of the options joined.
@@ -42,6 +41,7 @@ func New(opt Options) (*Client, error) {
 	}
 	c := &Client{opt: opt, heads: newHeadReaders(), decoders: newDecoders(), ports: newPortSet(opt.Ports),
 		budget: newBudget(opt.BufferBytes, opt.Limits.MemoryBytes())}
+	c.template = c.newTemplate()
 	c.idle.most = orInt(opt.IdleConns, defaultIdle)
 	if opt.BufferBytes > 0 {
 		c.pool.most = int(min(poolBytes, opt.BufferBytes/2))
@@ -65,7 +65,12 @@ func (c *Client) Do(ctx context.Context, req *Request, resp *Response) error {
 	resp.Reset()
 	resp.buf.pool, resp.buf.lease.b = &c.pool, c.budget
 	resp.Start = time.Now()
-	x := exchange{c: c, ctx: ctx, req: req, resp: resp, lim: &c.opt.Limits}
+	if resp.buf.x == nil {
+		resp.buf.x = new(exchange)
+	}
+	x := resp.buf.x
+	*x = exchange{c: c, ctx: ctx, req: req, resp: resp, lim: &c.opt.Limits}
+	defer func() { *x = exchange{} }() // an idle Response holds nobody's context
 	if req.Limits != nil {
 		l := req.Limits.resolved()
 		x.lim = &l
@@ -168,58 +173,6 @@ func (r *Request) valid() bool {
 // validValue tells whether s may be a header's value.
 func validValue(s string) bool {
 	return !strings.ContainsFunc(s, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f })
-}
-
-// appendRequest writes the request head with fasthttp's codec. req.URI() is never asked for, so the path
-// goes out byte for byte.
-func (c *Client) appendRequest(dst []byte, r *Request) []byte {
-	req := fasthttp.AcquireRequest()
-	defer fasthttp.ReleaseRequest(req)
-	h := &req.Header
-	h.DisableNormalizing()
-	path := r.PathQuery
-	if path == "" {
-		path = "/"
-	}
-	h.SetRequestURI(path)
-	host := r.Host
-	if r.Port != 0 && r.Port != defaultPort(r.Scheme) {
-		host += ":" + portString(r.Port)
-	}
-	h.SetHost(host)
-	set := func(key, v, def string) {
-		if v == "" {
-			v = def
-		}
-		if v != "" {
-			h.Set(key, v)
-		}
-	}
-	set("User-Agent", r.UserAgent, c.opt.UserAgent)
-	set("From", r.From, c.opt.From)
-	set("Accept", r.Accept, c.opt.Accept)
-	set("Accept-Language", r.AcceptLanguage, c.opt.AcceptLanguage)
-	if c.opt.AcceptEncoding != "identity" {
-		set("Accept-Encoding", c.opt.AcceptEncoding, "")
-	}
-	set("If-None-Match", r.IfNoneMatch, "")
-	set("If-Modified-Since", r.IfModifiedSince, "")
-	if r.KeepAlive <= 0 {
-		h.SetConnectionClose()
-	}
-	return h.AppendBytes(dst)
-}
-
-func portString(p uint16) string {
-	var b [5]byte
-	i := len(b)
-	for {
-		i--
-		b[i] = byte('0' + p%10)
-		if p /= 10; p == 0 {
-			return string(b[i:])
-		}
-	}
 }
 
 // run does one round trip on a wire that was kept, or else on a new one; and on a new one when the server had left that

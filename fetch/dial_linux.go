@@ -58,7 +58,7 @@ func (x *exchange) connect(w *wire, begin time.Time) error {
 	}
 	w.sock = sock{File: os.NewFile(uintptr(fd), "tcp"), addr: addr}
 	w.Conn = &w.sock
-	raw, err := w.sock.SyscallConn()
+	w.raw, err = w.sock.SyscallConn()
 	if err == nil {
 		w.armed = x.connectEnd(begin)
 		err = w.sock.SetDeadline(w.armed) // fails if the poller couldn't take it
@@ -69,7 +69,7 @@ func (x *exchange) connect(w *wire, begin time.Time) error {
 	}
 	x.attach(w)
 	var cerr error
-	err = raw.Write(func(fd uintptr) bool {
+	err = w.raw.Write(func(fd uintptr) bool {
 		cerr = tryConnect(int(fd), sa)
 		return cerr != syscall.EINPROGRESS
 	})

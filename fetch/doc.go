@@ -11,9 +11,9 @@
 //
 // # How an exchange goes
 //
-// Connections are our own; the codecs for heads are fasthttp's, its client isn't used (it retries, sizes
-// its buffers by the claimed length, and forgets the bytes as received). Request heads go out with the
-// path byte for byte. Everything read from the final status line on lands in one buffer that grows as
+// Connections are our own, on Linux by the system calls that it takes and no others; the codecs for heads are fasthttp's, its
+// client isn't used (it retries, sizes its buffers by the claimed length, and forgets the bytes as received). Request heads go
+// out with the path byte for byte; they are joined from pieces that the codec wrote once (request.go). Everything read from the final status line on lands in one buffer that grows as
 // bytes arrive: Response.Raw, what a WARC record holds. The head is mended on a copy and parsed; the
 // body's end is found by following its framing over the buffer; the payload is unchunked and decoded
 // after the connection is closed, or laid aside.
@@ -68,8 +68,8 @@
 //
 // Bytes held during one Do, W being bytes received so far:
 //
-//	waiting for the first byte     4 KiB, with TLS some 40 KiB more
-//	receiving                      min(max(4 KiB, 4 W), HeaderBytes+BodyBytes+1), 2 W above 64 KiB
+//	waiting for the first byte     16 KiB, with TLS some 40 KiB more
+//	receiving                      min(max(16 KiB, 2 W), HeaderBytes+BodyBytes+1)
 //	after it                       the former, + the payload if chunked (at most BodyBytes)
 //	                               + the decoded body (at most 2 min(DecodedBytes, max(Ratio W, 256 KiB)))
 //

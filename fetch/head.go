@@ -180,7 +180,9 @@ func (m *mender) lines(b []byte) {
 				m.resp.Marks |= MarkBareLF
 			}
 		}
-		line = bytes.TrimRight(line, "\r")
+		for len(line) > 0 && line[len(line)-1] == '\r' {
+			line = line[:len(line)-1]
+		}
 		if len(line) == 0 {
 			break
 		}
@@ -212,7 +214,10 @@ func (m *mender) start(line []byte) {
 		m.resp.Marks |= MarkRepaired
 		return
 	}
-	key := bytes.TrimRight(line[:colon], " \t")
+	key := line[:colon]
+	for len(key) > 0 && (key[len(key)-1] == ' ' || key[len(key)-1] == '\t') {
+		key = key[:len(key)-1]
+	}
 	if len(key) == 0 || len(key) != colon {
 		m.resp.Marks |= MarkRepaired
 	}
@@ -233,8 +238,14 @@ func (m *mender) flush() {
 	if m.key == nil {
 		return
 	}
-	key, value := m.key, bytes.Trim(m.value, " \t")
+	key, value := m.key, trim(m.value)
 	m.key = nil
+	switch key[0] | 0x20 { // few begin like those that matter
+	case 'c', 't', 'k':
+	default:
+		m.write(key, value)
+		return
+	}
 	switch {
 	case isKey(key, "content-length"):
 		m.contentLength(value)
@@ -279,7 +290,7 @@ func (m *mender) write(key, value []byte) {
 // the largest is waited for: a shorter one would cut a page that may be whole.
 func (m *mender) contentLength(value []byte) {
 	for part := range bytes.SplitSeq(value, []byte{','}) {
-		part = bytes.Trim(part, " \t")
+		part = trim(part)
 		n, ok := parseLength(part)
 		switch {
 		case !ok:
@@ -313,7 +324,7 @@ func parseLength(b []byte) (int64, bool) {
 
 func (m *mender) transfer(value []byte) {
 	for part := range bytes.SplitSeq(value, []byte{','}) {
-		part = bytes.Trim(part, " \t")
+		part = trim(part)
 		switch {
 		case isKey(part, "chunked"):
 			m.f.odd = m.f.odd || m.f.chunked
@@ -330,7 +341,7 @@ func (m *mender) transfer(value []byte) {
 // connection takes what the server wants to become of the connection.
 func (m *mender) connection(value []byte) {
 	for part := range bytes.SplitSeq(value, []byte{','}) {
-		part = bytes.Trim(part, " \t")
+		part = trim(part)
 		m.f.closes = m.f.closes || isKey(part, "close")
 		m.f.keeps = m.f.keeps || isKey(part, "keep-alive")
 	}
@@ -339,7 +350,7 @@ func (m *mender) connection(value []byte) {
 // keepAlive takes how long the server keeps an idle connection: "timeout=5, max=100".
 func (m *mender) keepAlive(value []byte) {
 	for part := range bytes.SplitSeq(value, []byte{','}) {
-		name, number, _ := bytes.Cut(bytes.Trim(part, " \t"), []byte{'='})
+		name, number, _ := bytes.Cut(trim(part), []byte{'='})
 		n, ok := parseLength(bytes.Trim(number, " \t\""))
 		switch {
 		case !ok:
@@ -397,12 +408,27 @@ func isKey(b []byte, key string) bool {
 }
 
 // isToken tells whether c may stand in a header's name.
-func isToken(c byte) bool {
-	switch {
-	case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9':
-		return true
+func isToken(c byte) bool { return tokens[c] }
+
+var tokens = func() (t [256]bool) {
+	for c := range t {
+		t[c] = c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 	}
-	return bytes.IndexByte([]byte("!#$%&'*+-.^_`|~"), c) >= 0
+	for _, c := range []byte("!#$%&'*+-.^_`|~") {
+		t[c] = true
+	}
+	return t
+}()
+
+// trim takes blanks off both ends.
+func trim(b []byte) []byte {
+	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t') {
+		b = b[1:]
+	}
+	for len(b) > 0 && (b[len(b)-1] == ' ' || b[len(b)-1] == '\t') {
+		b = b[:len(b)-1]
+	}
+	return b
 }
 
 // Header returns the first value of a header, nil when absent. The name's case doesn't matter. Repeated

@@ -286,8 +286,8 @@ func (w *wire) quiet() bool {
 
 // readNow reads what is there without waiting. Connections that aren't sockets tell only that they are over.
 func (w *wire) readNow(p []byte) (n int, err error) {
-	s, ok := w.Conn.(syscall.Conn)
-	if !ok {
+	raw := w.rawConn()
+	if raw == nil {
 		w.armed = longAgo // the next Read sets it right
 		w.Conn.SetDeadline(longAgo)
 		n, err := w.Conn.Read(p)
@@ -296,11 +296,7 @@ func (w *wire) readNow(p []byte) (n int, err error) {
 		}
 		return n, err
 	}
-	raw, err := s.SyscallConn()
-	if err != nil {
-		return 0, err
-	}
-	if !w.armed.IsZero() {
+	if !w.armed.IsZero() && !time.Now().Before(w.armed) { // it would be refused
 		w.armed = time.Time{}
 		w.Conn.SetDeadline(time.Time{})
 	}
@@ -322,4 +318,14 @@ func (w *wire) readNow(p []byte) (n int, err error) {
 		return 0, io.EOF
 	}
 	return n, nil
+}
+
+// rawConn is the socket for calls that don't wait; nil if it is none.
+func (w *wire) rawConn() syscall.RawConn {
+	if w.raw == nil {
+		if s, ok := w.Conn.(syscall.Conn); ok {
+			w.raw, _ = s.SyscallConn()
+		}
+	}
+	return w.raw
 }

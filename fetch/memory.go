@@ -233,8 +233,8 @@ func (b *responseBuffers) put(p []byte) {
 	}
 }
 
-// grow returns p with room for more bytes, and no more than limit of capacity in all: four times larger up to 64 KiB,
-// then twice. len(p) < limit. It returns nil, and p stays as it is, if there is no memory at this moment.
+// grow returns p with room for more bytes, and no more than limit of capacity in all: 16 KiB, then twice as much.
+// len(p) < limit. It returns nil, and p stays as it is, if there is no memory at this moment.
 func (b *responseBuffers) grow(p []byte, limit int) []byte {
 	if len(p) < cap(p) {
 		return p
@@ -250,11 +250,7 @@ func (b *responseBuffers) grow(p []byte, limit int) []byte {
 }
 
 func grownSize(p []byte, limit int) int {
-	n := max(firstBufferBytes, 2*cap(p))
-	if cap(p) <= keepBufferBytes && cap(p) > 0 {
-		n = 4 * cap(p)
-	}
-	return max(min(n, limit), len(p)+1)
+	return max(min(max(firstBufferBytes, 2*cap(p)), limit), len(p)+1)
 }
 
 // get is that of responseBuffers, but waits for its turn. The error is of KindResources, or of an ended context.

@@ -17,9 +17,10 @@ import (
 // that fires too early, because it was set when less had come or for an earlier stage, is looked at again then; so neither
 // stages nor the minimum rate cost a call. A wire outlives its exchange if it is kept (idle.go).
 type wire struct {
-	net.Conn               // the socket
-	sock     sock          // its room
-	stream   io.ReadWriter // the wire itself, or TLS over it
+	net.Conn                 // the socket
+	sock     sock            // its room
+	raw      syscall.RawConn // nil: not asked for, or no socket
+	stream   io.ReadWriter   // the wire itself, or TLS over it
 	tls      tlsFacts
 	// Of the exchange that it is on.
 	ctx     context.Context
@@ -157,13 +158,19 @@ func (w *wire) close() {
 	w.Conn.Close()
 }
 
-// arm starts a stage of at most d; 0 or less: only the whole exchange is bounded.
+// arm starts a stage of at most d; 0 or less: only the whole exchange is bounded. The deadline that is set will do for the
+// reply as well: nothing is asked of that before Grace is over.
 func (w *wire) arm(d time.Duration) {
+	now := time.Now()
 	w.stage = time.Time{}
 	if d > 0 {
-		w.stage = time.Now().Add(d)
+		w.stage = now.Add(d)
 	}
-	if t := w.limit(); w.armed.IsZero() || t.Before(w.armed) {
+	t := w.limit()
+	if g := now.Add(w.lim.Grace); w.lim.MinRate > 0 && g.Before(t) {
+		t = g
+	}
+	if w.armed.IsZero() || t.Before(w.armed) {
 		w.set(t)
 	}
 }

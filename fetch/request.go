@@ -1,0 +1,100 @@
+package fetch
+
+import (
+	"bytes"
+	"strconv"
+
+	"github.com/valyala/fasthttp"
+)
+
+// template is the head of a client's requests as fasthttp's codec writes it, cut where requests differ. Nearly all differ in
+// path and host alone, and pieces are joined in a tenth of the time that the codec takes.
+type template struct {
+	line []byte // behind the path, up to the host
+	rest []byte // behind the host, up to the conditions
+}
+
+const (
+	hostLine  = "\r\nHost: "
+	closeLine = "Connection: close\r\n"
+)
+
+// newTemplate cuts a head written by the codec.
+func (c *Client) newTemplate() template {
+	head := c.encodeRequest(nil, &Request{Scheme: "http", Host: "host", PathQuery: "/", KeepAlive: 1})
+	line, rest, ok := bytes.Cut(bytes.TrimPrefix(head, []byte("GET /")), []byte(hostLine+"host\r\n"))
+	if !ok || !bytes.HasSuffix(rest, []byte("\r\n")) {
+		panic("BUG: fetch: the codec's request can't be cut: " + string(head))
+	}
+	return template{line: append(bytes.Clone(line), hostLine...), rest: bytes.TrimSuffix(rest, []byte("\r\n"))}
+}
+
+// appendRequest writes the request head.
+func (c *Client) appendRequest(dst []byte, r *Request) []byte {
+	if r.UserAgent != "" || r.From != "" || r.Accept != "" || r.AcceptLanguage != "" {
+		return c.encodeRequest(dst, r)
+	}
+	dst = append(dst, "GET "...)
+	if r.PathQuery == "" {
+		dst = append(dst, '/')
+	}
+	dst = append(dst, r.PathQuery...)
+	dst = append(dst, c.template.line...)
+	dst = appendHost(dst, r)
+	dst = append(append(dst, "\r\n"...), c.template.rest...)
+	if r.IfNoneMatch != "" {
+		dst = append(append(append(dst, "If-None-Match: "...), r.IfNoneMatch...), "\r\n"...)
+	}
+	if r.IfModifiedSince != "" {
+		dst = append(append(append(dst, "If-Modified-Since: "...), r.IfModifiedSince...), "\r\n"...)
+	}
+	if r.KeepAlive <= 0 {
+		dst = append(dst, closeLine...)
+	}
+	return append(dst, "\r\n"...)
+}
+
+// appendHost writes the value of the Host line.
+func appendHost(dst []byte, r *Request) []byte {
+	dst = append(dst, r.Host...)
+	if r.Port != 0 && r.Port != defaultPort(r.Scheme) {
+		dst = strconv.AppendUint(append(dst, ':'), uint64(r.Port), 10)
+	}
+	return dst
+}
+
+// encodeRequest writes the request head with fasthttp's codec. req.URI() is never asked for, so the path
+// goes out byte for byte.
+func (c *Client) encodeRequest(dst []byte, r *Request) []byte {
+	req := fasthttp.AcquireRequest()
+	defer fasthttp.ReleaseRequest(req)
+	h := &req.Header
+	h.DisableNormalizing()
+	path := r.PathQuery
+	if path == "" {
+		path = "/"
+	}
+	h.SetRequestURI(path)
+	h.SetHostBytes(appendHost(nil, r))
+	set := func(key, v, def string) {
+		if v == "" {
+			v = def
+		}
+		if v != "" {
+			h.Set(key, v)
+		}
+	}
+	set("User-Agent", r.UserAgent, c.opt.UserAgent)
+	set("From", r.From, c.opt.From)
+	set("Accept", r.Accept, c.opt.Accept)
+	set("Accept-Language", r.AcceptLanguage, c.opt.AcceptLanguage)
+	if c.opt.AcceptEncoding != "identity" {
+		set("Accept-Encoding", c.opt.AcceptEncoding, "")
+	}
+	set("If-None-Match", r.IfNoneMatch, "")
+	set("If-Modified-Since", r.IfModifiedSince, "")
+	if r.KeepAlive <= 0 {
+		h.SetConnectionClose()
+	}
+	return h.AppendBytes(dst)
+}
