@@ -28,7 +28,7 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 
 command=crawl hosts=20 packages=python3-doc,postgresql-doc-15 minutes=10 delay=5ms limit=10m kills=0 keep= warcio=yes pairs=5 race=() extra=()
-race_packages='python3-doc*20,postgresql-doc-15*24,libstdc++-12-doc*3,openjdk-17-doc:api*1'
+race_packages='python3-doc*22,postgresql-doc-15*20,libstdc++-12-doc*6'
 case ${1-} in crawl | check | serve | race) command=$1; shift ;; esac
 while (($#)); do
 	case $1 in
