@@ -28,6 +28,8 @@ type benchCmd struct {
 
 	Cache benchCacheCmd `cmd:"" help:"Measure the RAM cache in front of URLseen: hit rates beside exact LRU, CLOCK and random (Table IV), of a made stream or of a crawl's trace; speed, RAM per entry, and other structures (Table V)."`
 
+	Decode benchDecodeCmd `cmd:"" help:"Measure decoding of pages' content codings, gzip, deflate, br and zstd, on HTML files or made pages: CPU of a page, MB/s, allocations, beside other decoders."`
+
 	Fetch       benchFetchCmd       `cmd:"" help:"Measure fetching a page from a server in another process, over new connections and kept ones: requests/s and CPU of a fetch, beside net/http, fasthttp's client and a bare loop on connections."`
 	FetchServer benchFetchServerCmd `cmd:"" hidden:"" help:"The server of bench fetch, in a process of its own."`
 
