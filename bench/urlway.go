@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"time"
 
 	"drumbeat/bench/report"
 	"drumbeat/drum"
@@ -16,10 +17,9 @@ import (
 type urlStage struct {
 	name string
 	what string
-	// each is what it is counted by: one reference, or one URL that isn't a repeat.
-	each string
-	ns   report.Sample // per link of the pages, or per URL
-	run  func() int    // does it for all pages, and returns how many that were
+	each string // what it is counted by
+	ns   report.Sample
+	run  func() (n int, took time.Duration) // does it for all pages
 }
 
 // urlWay has what the stages share.
@@ -52,16 +52,18 @@ func (res *urlResult) measureWay(ctx context.Context, o *URL) error {
 	defer w.small.Close()
 	defer w.large.Close()
 	res.way = []*urlStage{
-		{name: "parse", each: "link", what: "the references of the pages found (package parse)", run: w.runParse},
-		{name: "parse-resolve", each: "link", what: "and each resolved", run: w.runExtract},
-		{name: "parse-once", each: "link", what: "and each resolved that is no repeat on its page", run: w.runOnce},
-		{name: "split", each: "URL", what: "scheme, host, port and path of the URL", run: w.runSplit},
-		{name: "pld", each: "URL", what: "PLD of the host by the suffix list, and its key; a crawl does it once for an origin on a page", run: w.runPLD},
-		{name: "key", each: "URL", what: "the URL's key: SipHash-2-4", run: w.runKey},
-		{name: "record", each: "URL", what: "its record appended", run: w.runRecord},
-		{name: "probe-small", each: "URL", what: "RAM cache: known ones of a small crawl, a page at once", run: w.runProbeSmall},
-		{name: "probe-large", each: "URL", what: fmt.Sprintf("RAM cache: new ones, %d MiB that are full, a page at once", o.CacheBytes>>20), run: w.runProbeLarge},
+		{name: "parse", each: "link", what: "the references of the page found (package parse)", run: w.timed(w.runParse)},
+		{name: "resolve", each: "link", what: "each reference resolved", run: w.runEach},
+		{name: "once", each: "link", what: "each reference looked up among those of its page, and resolved if it is no repeat", run: w.runOnce},
+		{name: "split", each: "URL", what: "scheme, host, port and path of the URL", run: w.timed(w.runSplit)},
+		{name: "pld", each: "URL", what: "PLD of the host by the suffix list, and its key; a crawl does it once for an origin on a page", run: w.timed(w.runPLD)},
+		{name: "key", each: "URL", what: "the URL's key: SipHash-2-4", run: w.timed(w.runKey)},
+		{name: "record", each: "URL", what: "its record appended", run: w.timed(w.runRecord)},
+		{name: "probe-small", each: "URL", what: "RAM cache: known ones of a small crawl, a page at once", run: w.timed(w.runProbeSmall)},
+		{name: "probe-large", each: "URL", what: fmt.Sprintf("RAM cache: new ones, %d MiB that are full, a page at once", o.CacheBytes>>20), run: w.timed(w.runProbeLarge)},
 	}
+	runtime.LockOSThread() // the clock is the thread's
+	defer runtime.UnlockOSThread()
 	for n := range o.Repeats {
 		for _, s := range res.way {
 			if err := ctx.Err(); err != nil {
@@ -69,11 +71,10 @@ func (res *urlResult) measureWay(ctx context.Context, o *URL) error {
 			}
 			s.run()
 			runtime.GC()
-			start, done := cpuTime(), 0
-			took := cpuTime() - start
+			took, done := time.Duration(0), 0
 			for took < urlSpan {
-				done += s.run()
-				took = cpuTime() - start
+				n, t := s.run()
+				took, done = took+t, done+n
 			}
 			s.ns = append(s.ns, float64(took)/float64(done))
 		}
@@ -115,23 +116,41 @@ func (w *urlWay) runParse() (n int) {
 	return n
 }
 
-func (w *urlWay) runExtract() (n int) {
-	for i := range w.res.pages {
-		page := &w.res.pages[i]
-		_, _ = w.extract.Extract(page.url, page.body, "", func(url []byte, _ *parse.Link) { w.sink += uint64(len(url)) })
-		n += len(w.extract.Page().Links)
+// timed is the time of a stage.
+func (w *urlWay) timed(stage func() int) func() (int, time.Duration) {
+	return func() (int, time.Duration) {
+		start := threadNow()
+		n := stage()
+		return n, threadNow() - start
 	}
-	return n
 }
 
-func (w *urlWay) runOnce() (n int) {
+// afterParse times what is done with a page that has just been parsed, some times over, so that the clock takes little.
+func (w *urlWay) afterParse(stage func()) (n int, took time.Duration) {
+	const times = 8
 	for i := range w.res.pages {
 		page := &w.res.pages[i]
-		_, _ = w.extract.ExtractOnce(page.url, page.body, "", func(url []byte, _ *parse.Link) { w.sink += uint64(len(url)) },
-			func(int) { w.sink++ })
-		n += len(w.extract.Page().Links)
+		if err := w.extract.Parse(page.url, page.body, ""); err != nil {
+			continue // it was canonical when it was loaded
+		}
+		start := threadNow()
+		for range times {
+			stage()
+		}
+		took += threadNow() - start
+		n += times * len(w.extract.Page().Links)
 	}
-	return n
+	return n, took
+}
+
+func (w *urlWay) runEach() (int, time.Duration) {
+	emit := func(url []byte, _ *parse.Link) { w.sink += uint64(len(url)) }
+	return w.afterParse(func() { w.extract.Each(emit) })
+}
+
+func (w *urlWay) runOnce() (int, time.Duration) {
+	emit, again := func(url []byte, _ *parse.Link) { w.sink += uint64(len(url)) }, func(int) { w.sink++ }
+	return w.afterParse(func() { w.extract.Once(emit, again) })
 }
 
 // eachURL does f for all URLs of the pages.

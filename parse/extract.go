@@ -45,9 +45,14 @@ func NewExtractor(opt Options, urls weburl.Options) *Extractor {
 // next Extract. The error is weburl.ErrParse if pageURL isn't canonical.
 func (x *Extractor) Extract(pageURL, body []byte, contentType string,
 	emit func(canonical []byte, l *Link)) (Counts, error) {
-	if err := x.begin(pageURL, body, contentType); err != nil {
+	if err := x.Parse(pageURL, body, contentType); err != nil {
 		return Counts{}, err
 	}
+	return x.Each(emit), nil
+}
+
+// Each does for the page that was parsed last what Extract does.
+func (x *Extractor) Each(emit func(canonical []byte, l *Link)) Counts {
 	c := Counts{Dropped: int64(x.page.Dropped), TooLong: int64(x.page.LongRefs)}
 	for i := range x.page.Links {
 		l := &x.page.Links[i]
@@ -58,11 +63,11 @@ func (x *Extractor) Extract(pageURL, body []byte, contentType string,
 			emit(x.url, l)
 		}
 	}
-	return c, nil
+	return c
 }
 
-// begin parses the page and finds its base.
-func (x *Extractor) begin(pageURL, body []byte, contentType string) error {
+// Parse is the first half of Extract and ExtractOnce: it parses the page and finds its base.
+func (x *Extractor) Parse(pageURL, body []byte, contentType string) error {
 	if err := x.base.Set(pageURL); err != nil {
 		return err
 	}

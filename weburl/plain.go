@@ -1,5 +1,7 @@
 package weburl
 
+import "bytes"
+
 // Plain references are those whose bytes stand in the canonical URL as they are: nearly all of the web's. They take one
 // look at each byte and two copies. Others are left to appendURL, which gives the same for plain ones too.
 
@@ -61,6 +63,9 @@ func (r *Resolver) appendPlain(dst []byte, base *Base, ref []byte) (out []byte, 
 		return appendPlainPath(dst, base.url[:base.hostEnd+1], ref[1:], plainStop)
 	case 'h':
 		if len(ref) > 6 && (ref[4] == ':' || ref[5] == ':') {
+			if site := base.url[:base.hostEnd+1]; bytes.HasPrefix(ref, site) {
+				return appendPlainPath(dst, site, ref[len(site):], plainStop)
+			}
 			return r.appendPlainAbsolute(dst, ref)
 		}
 	case '.':
