@@ -156,6 +156,9 @@ func progressFields(s *crawl.Snapshot) []any {
 	if s.Waiting != "" {
 		fields = append(fields, "waits_for", s.Waiting)
 	}
+	if s.SlotsNow.Samples > 0 {
+		fields = append(fields, "slots", s.SlotsNow.String())
+	}
 	return fields
 }
 
@@ -191,6 +194,7 @@ func progressLines(s *crawl.Snapshot) []string {
 			bytesText(s.DiskRead), bytesText(s.DiskWritten), n(s.URLSeenKeys), s.URLSeenPasses, checkpoint),
 		"  model     " + modelText(&s.Seen),
 		"  waits for " + waiting,
+		"  slots     " + s.SlotsNow.String(),
 	}
 }
 

@@ -299,6 +299,7 @@ type crawlWatcher struct {
 	start  time.Time
 	cpu0   time.Duration
 	said   time.Time
+	slots  crawl.Slots // when said
 }
 
 // look takes the newest snapshot.
@@ -328,9 +329,9 @@ func (w *crawlWatcher) look(s *crawl.Snapshot) {
 	if now := time.Now(); now.Sub(w.said) >= progressEvery {
 		w.said = now
 		pages := s.Count(crawl.CountPages)
-		w.b.progress(fmt.Sprintf("%d pages, %.2f M URLs seen, %.0f pages/s, RSS %s, %d of %d connections, waits for %q", pages,
-			float64(s.Unique)/1e6, float64(pages)/max(1e-9, now.Sub(w.start).Seconds()), report.DecimalBytes(float64(rss)), s.InFlight,
-			s.Connections, s.Waiting))
+		w.b.progress(fmt.Sprintf("%d pages, %.2f M URLs seen, %.0f pages/s, RSS %s; slots: %s", pages, float64(s.Unique)/1e6,
+			float64(pages)/max(1e-9, now.Sub(w.start).Seconds()), report.DecimalBytes(float64(rss)), s.Slots.Sub(w.slots)))
+		w.slots = s.Slots
 	}
 }
 

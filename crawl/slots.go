@@ -1,7 +1,11 @@
 package crawl
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -60,6 +64,23 @@ func (s Slots) Mean(u SlotUse) float64 {
 		return 0
 	}
 	return float64(s.Use[u]) / float64(s.Samples)
+}
+
+// String lists the uses with their shares, the largest first.
+func (s Slots) String() string {
+	uses := SlotUses()
+	slices.SortStableFunc(uses, func(a, b SlotUse) int { return cmp.Compare(s.Use[b], s.Use[a]) })
+	all := int64(0)
+	for _, n := range s.Use {
+		all += n
+	}
+	var parts []string
+	for _, u := range uses {
+		if share := 100 * float64(s.Use[u]) / float64(max(1, all)); share >= 0.5 {
+			parts = append(parts, fmt.Sprintf("%s %.0f %%", u, share))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // slotsPerSnapshot is how often slots are looked at between two snapshots, slotsLeast how far apart at least. A look takes

@@ -40,6 +40,7 @@ type Snapshot struct {
 	Scans             int64  // of QF
 	Waiting           string // what fetching waits for; "" when all connections are busy
 	Slots             Slots  // what connections were used for, or waited for, since the start of this run
+	SlotsNow          Slots  // the same since the last snapshot of progress
 }
 
 // Count returns one of the running totals.
@@ -140,6 +141,7 @@ func (r *ring) progress(ctx context.Context) error {
 			s.BitsPerSecond = 8 * (rate(CountBytesWire) + rate(CountRobotsBytes))
 			s.LinksPerSecond = rate(CountLinks)
 		}
+		s.SlotsNow = s.Slots.Sub(last.Slots)
 		r.opt.Snapshot(s)
 		last = s
 	}
