@@ -1,0 +1,119 @@
+package crawl
+
+import (
+	"bytes"
+	"compress/flate"
+	"compress/gzip"
+	"compress/zlib"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/zstd"
+
+	"drumbeat/disk"
+	"drumbeat/warc"
+)
+
+// packed returns s in a coding.
+func packed(t *testing.T, coding, s string) string {
+	t.Helper()
+	var b bytes.Buffer
+	var w io.WriteCloser
+	var err error
+	switch coding {
+	case "gzip":
+		w = gzip.NewWriter(&b)
+	case "zlib":
+		w = zlib.NewWriter(&b)
+	case "flate":
+		w, err = flate.NewWriter(&b, 6)
+	case "br":
+		w = brotli.NewWriter(&b)
+	case "zstd":
+		w, err = zstd.NewWriter(&b, zstd.WithEncoderConcurrency(1))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(w, s); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// TestCodings: links are found in pages of every content coding, also in what can be decoded of one that is cut or has junk
+// behind it, and all are stored as they were received.
+func TestCodings(t *testing.T) {
+	const filler = "<p>words of a page that is long enough for matches, words of a page</p>\n"
+	type page struct{ coding, payload string }
+	link := func(to string) string {
+		return "<html><a href=\"" + to + "\">next</a>" + strings.Repeat(filler, 2000)
+	}
+	pages := map[string]page{
+		"/":     {"gzip", packed(t, "gzip", link("/zlib"))},
+		"/zlib": {"deflate", packed(t, "zlib", link("/raw"))},
+		"/raw":  {"deflate", packed(t, "flate", link("/br"))},
+		"/br":   {"br", packed(t, "br", link("/zstd"))},
+		"/zstd": {"zstd", packed(t, "zstd", link("/two"))},
+		"/two":  {"br, gzip", packed(t, "gzip", packed(t, "br", link("/members")))},
+		"/members": {"gzip", packed(t, "gzip", strings.Repeat(filler, 10)) + packed(t, "gzip", link("/cut")) +
+			packed(t, "gzip", "")},
+		"/cut":  {"gzip", packed(t, "gzip", link("/junk"))},
+		"/junk": {"x-gzip", packed(t, "gzip", link("/bad")) + "junk that is no member"},
+		"/bad":  {"gzip", packed(t, "gzip", link("/none"))}, // a wrong checksum
+		"/none": {"gzip", link("/last")},
+		"/last": {"", link("/")},
+	}
+	cut, bad := pages["/cut"], pages["/bad"]
+	cut.payload = cut.payload[:len(cut.payload)*9/10]
+	bad.payload = bad.payload[:len(bad.payload)-8] + "checksum"
+	pages["/cut"], pages["/bad"] = cut, bad
+	inBubble(t, func(t *testing.T) {
+		w := &tinyWeb{serve: pagesOnly}
+		w.raw = func(c net.Conn, _, path string) bool {
+			p, ok := pages[path]
+			if ok {
+				_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: %s\r\nContent-Length: %d\r\n\r\n%s",
+					p.coding, len(p.payload), p.payload)
+			}
+			return ok
+		}
+		fs := disk.NewMem(*seedFlag)
+		opt := w.options(t, fs, "http://codings.test/")
+		atOnce(&opt)
+		opt.Linger = 0
+		mustRun(t, t.Context(), opt)
+		for path := range pages {
+			if n := len(w.got("codings.test", path)); n != 1 {
+				t.Errorf("%s was asked for %d times", path, n)
+			}
+		}
+		files, err := warc.Files(disk.Set{FS: fs, Paths: opt.Dirs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored := map[string]string{}
+		for _, name := range files {
+			if err := warc.ReadFile(fs, name, 1<<30, func(r *warc.Record) error {
+				if r.Type() == "response" {
+					stored[strings.TrimPrefix(r.Get("WARC-Target-URI"), "http://codings.test")] = string(r.Block)
+				}
+				return nil
+			}); err != nil {
+				t.Error(err)
+			}
+		}
+		for path, p := range pages {
+			if !strings.HasSuffix(stored[path], "\r\n\r\n"+p.payload) || !strings.Contains(stored[path], "Content-Encoding: "+p.coding+"\r\n") {
+				t.Errorf("%s is stored as %.200q, want %d bytes as received", path, stored[path], len(p.payload))
+			}
+		}
+	})
+}
