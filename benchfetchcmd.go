@@ -15,8 +15,8 @@ import (
 // benchFetchCmd has the options of bench.Fetch.
 type benchFetchCmd struct {
 	Clients     []string  `placeholder:"NAME" help:"Clients to measure: ours, nethttp, fasthttp, bare (a loop that only dials, writes and reads as many bytes as must come). Default: all."`
-	Schemes     []string  `placeholder:"NAME" default:"http" help:"Schemes: http."`
-	Conns       []string  `placeholder:"NAME" default:"new,kept" enum:"new,kept" help:"new: each fetch has a connection of its own. kept: connections stay open."`
+	Schemes     []string  `placeholder:"NAME" default:"http,https,https-rsa" help:"Schemes: http, https (keys on P-256, a leaf and an intermediate), https-rsa (RSA-2048). Where there are several, those with TLS are measured in fewer forms."`
+	Conns       []string  `placeholder:"NAME" default:"new,resumed,kept" enum:"new,resumed,kept" help:"new: each fetch has a connection of its own, with a full handshake. resumed: the same, but with TLS sessions. kept: connections stay open."`
 	Codings     []string  `placeholder:"NAME" default:"identity,gzip" enum:"identity,gzip" help:"Content codings of the page. A page in gzip is fetched with new connections and the most goroutines only."`
 	Goroutines  []count   `placeholder:"N" default:"1,64" help:"Goroutines that fetch at once. Repeatable."`
 	Page        *size     `placeholder:"SIZE" help:"Size of the page. Default: 25kB."`
@@ -47,8 +47,11 @@ func (c *benchFetchCmd) forms() (forms []bench.FetchForm) {
 		for _, coding := range c.Codings {
 			for _, conn := range c.Conns {
 				for _, n := range c.Goroutines {
-					form := bench.FetchForm{Scheme: scheme, Keep: conn == "kept", Coding: coding, Goroutines: int(n)}
-					if coding == "gzip" && (form.Keep || form.Goroutines < most) {
+					form := bench.FetchForm{Scheme: scheme, Keep: conn == "kept", Resume: conn == "resumed", Coding: coding, Goroutines: int(n)}
+					special := form.Keep || form.Resume
+					few := len(c.Schemes) > 1 && scheme != "http"
+					if coding == "gzip" && (special || few || form.Goroutines < most) || form.Resume && scheme == "http" ||
+						few && form.Goroutines < most && (special || scheme != "https") || few && special && scheme != "https" {
 						continue
 					}
 					forms = append(forms, form)

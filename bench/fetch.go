@@ -39,8 +39,10 @@ const AllConnections = -1
 
 // FetchForm is one way to fetch a page over and over.
 type FetchForm struct {
-	// Scheme is "http".
+	// Scheme is "http", "https" (a chain of two certificates with keys on P-256), or "https-rsa" (RSA-2048).
 	Scheme string
+	// Resume lets handshakes of new connections resume sessions; else each is a full one.
+	Resume bool
 	// Keep fetches over connections that stay open; else each exchange has a connection of its own.
 	Keep bool
 	// Coding is "identity" or "gzip".
@@ -49,16 +51,22 @@ type FetchForm struct {
 	Goroutines int
 }
 
-// FetchForms are the forms measured by default: each scheme, new connections and kept ones, alone and many at once; and a
-// page in gzip.
+// FetchForms are the forms measured by default: HTTP over new connections and kept ones, alone and many at once, and a page in
+// gzip; HTTPS with full handshakes, resumed ones and none.
 func FetchForms() (forms []FetchForm) {
-	for _, scheme := range fetchSchemes {
-		for _, keep := range []bool{false, true} {
-			for _, goroutines := range []int{1, 64} {
-				forms = append(forms, FetchForm{Scheme: scheme, Keep: keep, Coding: codingIdentity, Goroutines: goroutines})
-			}
+	add := func(f FetchForm) { forms = append(forms, f) }
+	for _, keep := range []bool{false, true} {
+		for _, goroutines := range []int{1, 64} {
+			add(FetchForm{Scheme: schemeHTTP, Keep: keep, Coding: codingIdentity, Goroutines: goroutines})
 		}
-		forms = append(forms, FetchForm{Scheme: scheme, Coding: codingGzip, Goroutines: 64})
+	}
+	add(FetchForm{Scheme: schemeHTTP, Coding: codingGzip, Goroutines: 64})
+	for _, f := range []FetchForm{
+		{Scheme: schemeHTTPS, Goroutines: 1}, {Scheme: schemeHTTPS, Goroutines: 64}, {Scheme: schemeHTTPS, Goroutines: 64, Resume: true},
+		{Scheme: schemeHTTPS, Goroutines: 64, Keep: true}, {Scheme: schemeHTTPSRSA, Goroutines: 64},
+	} {
+		f.Coding = codingIdentity
+		add(f)
 	}
 	return forms
 }
@@ -66,8 +74,11 @@ func FetchForms() (forms []FetchForm) {
 // String is the form as a benchmark's name has it.
 func (f FetchForm) String() string {
 	conn := "new"
-	if f.Keep {
+	switch {
+	case f.Keep:
 		conn = "kept"
+	case f.Resume:
+		conn = "resumed"
 	}
 	return fmt.Sprintf("scheme=%s/conn=%s/coding=%s/goroutines=%d", f.Scheme, conn, f.Coding, f.Goroutines)
 }
@@ -82,8 +93,13 @@ const (
 	spareFiles = 200
 	// fetchWarm is the part of Time for which a client runs before it is measured: pools and sessions fill.
 	fetchWarm = 0.1
+	// fetchWarmTLS is the least with TLS: each address has been fetched from by then, so that chains are known, as most are in a
+	// crawl of many pages a host.
+	fetchWarmTLS = 150 * time.Millisecond
 	// checkedRatio is part 3 of what must hold: CPU of a fetch with a new connection beside the bare loop's.
 	checkedRatio = 1.25
+	// checkedHandshake is part 4: CPU in µs that TLS with a full handshake adds to a fetch over a new connection.
+	checkedHandshake = 450
 )
 
 // Validate returns all faults, joined.
@@ -129,6 +145,7 @@ func (o *Fetch) complete() error {
 	}
 	for _, f := range o.Forms {
 		need(slices.Contains(fetchSchemes, f.Scheme), "scheme %q: want one of %v", f.Scheme, fetchSchemes)
+		need(!f.Resume || f.Scheme != schemeHTTP && !f.Keep, "%s: only new connections of https have sessions to resume", f)
 		need(f.Coding == codingIdentity || f.Coding == codingGzip, "coding %q: want identity or gzip", f.Coding)
 		need(f.Goroutines >= 1 && f.Goroutines <= min(maxFetchGoroutines, most), "%d goroutines: want 1 to %d", f.Goroutines,
 			min(maxFetchGoroutines, most))
@@ -151,7 +168,7 @@ func RunFetch(ctx context.Context, o Fetch) (*report.Report, error) {
 	if err := o.complete(); err != nil {
 		return nil, err
 	}
-	s, err := startFetchServer(ctx, o.Command, fetchServerJob{PageBytes: o.PageBytes, Hold: o.Connections})
+	s, err := startFetchServer(ctx, o.Command, fetchServerJob{PageBytes: o.PageBytes, Schemes: o.schemes(), Hold: o.Connections})
 	if err != nil {
 		return nil, err
 	}
@@ -169,6 +186,17 @@ func RunFetch(ctx context.Context, o Fetch) (*report.Report, error) {
 		return nil, err
 	}
 	return r.report()
+}
+
+// schemes are those of the forms, http in any case.
+func (o *Fetch) schemes() []string {
+	list := []string{schemeHTTP}
+	for _, f := range o.Forms {
+		if !slices.Contains(list, f.Scheme) {
+			list = append(list, f.Scheme)
+		}
+	}
+	return list
 }
 
 // fetchRun is one client measured once in one form.
@@ -223,6 +251,9 @@ func (r *fetchResults) one(ctx context.Context, form FetchForm, name string) (ru
 	}
 	defer func() { err = errors.Join(err, c.close()) }()
 	warm := time.Duration(float64(r.o.Time) * fetchWarm)
+	if form.Scheme != schemeHTTP {
+		warm = max(warm, fetchWarmTLS)
+	}
 	if _, err := crew(ctx, form.Goroutines, warm, c); err != nil {
 		return run, err
 	}

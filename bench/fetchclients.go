@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -43,7 +43,11 @@ type fetchWorker func(n int) error
 
 // newFetchClient returns the client of a name.
 func newFetchClient(name string, form FetchForm, s *fetchServer) (fetchClient, error) {
-	b := fetchBase{form: form, s: s, path: pathPlain}
+	roots, err := s.rootsOf(form.Scheme)
+	if err != nil {
+		return nil, err
+	}
+	b := fetchBase{form: form, s: s, path: pathPlain, roots: roots}
 	if form.Coding == codingGzip {
 		b.path = pathGzip
 	}
@@ -55,29 +59,34 @@ func newFetchClient(name string, form FetchForm, s *fetchServer) (fetchClient, e
 	case "fasthttp":
 		return newFastHTTPClient(b), nil
 	}
-	return &bareClient{fetchBase: b}, nil
+	c := &bareClient{fetchBase: b}
+	if form.Scheme != schemeHTTP {
+		c.tls = b.bareTLS()
+	}
+	return c, nil
 }
 
 // fetchBase is what all clients know.
 type fetchBase struct {
-	form FetchForm
-	s    *fetchServer
-	path string
+	form  FetchForm
+	s     *fetchServer
+	path  string
+	roots *x509.CertPool
 }
 
 // at is the address of worker i for its n-th request: another one each time if connections are new, else always the same.
 func (b *fetchBase) at(i, n int) int {
 	if b.form.Keep {
-		return i % len(b.s.Ports)
+		return i % fetchAddresses
 	}
-	return (i + n) % len(b.s.Ports)
+	return (i + n) % fetchAddresses
 }
 
 // urls are those of the page, by address.
 func (b *fetchBase) urls() []string {
-	u := make([]string, len(b.s.Ports))
+	u := make([]string, fetchAddresses)
 	for i := range u {
-		u[i] = b.form.Scheme + "://" + b.s.address(i).String() + b.path
+		u[i] = urlScheme(b.form.Scheme) + "://" + b.s.address(b.form.Scheme, i).String() + b.path
 	}
 	return u
 }
@@ -111,25 +120,28 @@ type oursClient struct {
 }
 
 func newOursClient(b fetchBase) (*oursClient, error) {
-	ports := b.s.Ports
-	c, err := fetch.New(fetch.Options{UserAgent: "bench", Ports: ports,
-		AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, IdleConns: b.form.Goroutines + 1})
+	sessions := -1
+	if b.form.Resume {
+		sessions = 0 // the default
+	}
+	c, err := fetch.New(fetch.Options{UserAgent: "bench", Ports: b.s.Ports[b.form.Scheme],
+		TLS: fetch.TLSOptions{Require: true, Roots: b.roots, Sessions: sessions}, AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, IdleConns: b.form.Goroutines + 1})
 	return &oursClient{fetchBase: b, c: c}, err
 }
 
 func (c *oursClient) worker(ctx context.Context, i int) fetchWorker {
 	var resp fetch.Response
-	req := fetch.Request{Scheme: c.form.Scheme, PathQuery: c.path}
+	req := fetch.Request{Scheme: urlScheme(c.form.Scheme), PathQuery: c.path}
 	if c.form.Keep {
 		req.KeepAlive = fetchTimeout
 	}
-	hosts := make([]string, len(c.s.Ports))
+	hosts := make([]string, fetchAddresses)
 	for j := range hosts {
-		hosts[j] = fmt.Sprintf("host-%d.test", j)
+		hosts[j] = fetchHost(j)
 	}
 	return func(n int) error {
 		at := c.at(i, n)
-		req.Host, req.Addr = hosts[at], c.s.address(at)
+		req.Host, req.Addr = hosts[at], c.s.address(c.form.Scheme, at)
 		req.Port = req.Addr.Port()
 		if err := c.c.Do(ctx, &req, &resp); err != nil {
 			return err
@@ -152,7 +164,7 @@ type netHTTPClient struct {
 func newNetHTTPClient(b fetchBase) *netHTTPClient {
 	t := &http.Transport{
 		DisableKeepAlives: !b.form.Keep, DisableCompression: b.form.Coding == codingIdentity, MaxIdleConns: 2 * b.form.Goroutines,
-		MaxIdleConnsPerHost: 2 * b.form.Goroutines, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+		MaxIdleConnsPerHost: 2 * b.form.Goroutines, TLSClientConfig: b.libraryTLS(),
 	}
 	return &netHTTPClient{fetchBase: b, c: &http.Client{Transport: t, Timeout: fetchTimeout}}
 }
@@ -195,7 +207,7 @@ type fastHTTPClient struct {
 func newFastHTTPClient(b fetchBase) *fastHTTPClient {
 	return &fastHTTPClient{fetchBase: b, c: &fasthttp.Client{
 		MaxConnsPerHost: 2 * b.form.Goroutines, ReadTimeout: fetchTimeout, WriteTimeout: fetchTimeout,
-		TLSConfig: &tls.Config{InsecureSkipVerify: true},
+		TLSConfig: b.libraryTLS(),
 	}}
 }
 
@@ -236,6 +248,7 @@ func (c *fastHTTPClient) close() error {
 // and asks for no timers or contexts.
 type bareClient struct {
 	fetchBase
+	tls  *tls.Config  // nil without TLS
 	mu   gosync.Mutex // guards kept
 	kept []net.Conn   // to be closed at the end
 }
@@ -253,7 +266,7 @@ func (c *bareClient) worker(_ context.Context, i int) fetchWorker {
 		conn := kept
 		if conn == nil {
 			var err error
-			if conn, err = c.dial(c.s.address(c.at(i, n))); err != nil {
+			if conn, err = c.dial(c.s.address(c.form.Scheme, c.at(i, n))); err != nil {
 				return err
 			}
 		}
@@ -267,13 +280,20 @@ func (c *bareClient) worker(_ context.Context, i int) fetchWorker {
 			}
 			return nil
 		}
+		if t, ok := conn.(*tls.Conn); ok {
+			conn = t.NetConn() // no farewell
+		}
 		return errors.Join(err, conn.Close())
 	}
 }
 
 func (c *bareClient) dial(addr netip.AddrPort) (net.Conn, error) {
 	d := net.Dialer{KeepAlive: -1}
-	return d.DialTCP(context.Background(), "tcp4", netip.AddrPort{}, addr)
+	conn, err := d.DialTCP(context.Background(), "tcp4", netip.AddrPort{}, addr)
+	if err == nil && c.tls != nil {
+		return tls.Client(conn, c.tls), nil
+	}
+	return conn, err
 }
 
 func (c *bareClient) close() error {

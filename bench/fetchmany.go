@@ -77,7 +77,7 @@ func (r *fetchResults) many(ctx context.Context) error {
 
 // slow does one exchange whose reply takes its time, and calls begun when its connection stands.
 func (c *oursClient) slow(ctx context.Context, i int, begun func()) error {
-	addr := c.s.address(i)
+	addr := c.s.address(schemeHTTP, i)
 	req := fetch.Request{
 		Scheme: c.form.Scheme, Host: fmt.Sprintf("host-%d.test", i), Port: addr.Port(), Addr: addr, PathQuery: pathSlow,
 		BeforeWrite: begun, Limits: &fetch.Limits{MinRate: fetch.Unlimited},

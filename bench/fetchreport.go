@@ -30,7 +30,7 @@ func (r *fetchResults) ratios(form FetchForm, client string) (s report.Sample) {
 func (r *fetchResults) report() (*report.Report, error) {
 	rep := &report.Report{Name: "fetch", Title: "fetching a page from a server in another process", Machine: report.ThisMachine(), Began: r.began}
 	rep.Set("page", "%d bytes, %d in gzip", r.o.PageBytes, r.server.GzipBytes)
-	rep.Set("server", "another process on %d addresses, which closes first; its CPU isn't counted here", len(r.server.Ports))
+	rep.Set("server", "another process on %d addresses, which closes first; its CPU isn't counted here", fetchAddresses)
 	if cpu := r.server.cmd.ProcessState; cpu != nil {
 		rep.Set("server CPU", "%.1f s in all", (cpu.UserTime() + cpu.SystemTime()).Seconds())
 	}
@@ -51,11 +51,13 @@ func (r *fetchResults) report() (*report.Report, error) {
 	for _, form := range r.o.Forms {
 		r.addForm(rep, form)
 	}
+	r.checkTLS(rep)
 	rep.Figures = r.figures()
 	rep.Notes = append(rep.Notes,
 		"CPU is user and system time of the client's process alone. On loopback the kernel does part of a receiver's work in the",
 		"sender's time; that part is the same for all clients. The bare loop has no timers, limits or contexts, parses nothing, keeps",
-		"no head, and knows how many bytes will come.")
+		"no head, and knows how many bytes will come. With TLS it verifies nothing and offers X25519 alone; net/http and fasthttp have the",
+		"library's defaults (certificates verified each time, X25519MLKEM768); ours verifies a chain and a name once and requires it to be good.")
 	return rep, nil
 }
 
@@ -86,9 +88,31 @@ func (r *fetchResults) addForm(rep *report.Report, form FetchForm) {
 	}
 	rep.Tables = append(rep.Tables, t)
 	ratios := r.ratios(form, clientOurs)
-	if len(ratios) > 0 && form.Scheme == "http" && !form.Keep && form.Coding == codingIdentity {
+	if len(ratios) > 0 && form.Scheme == schemeHTTP && !form.Keep && form.Coding == codingIdentity {
 		name := "CPU of our fetch with a new connection beside the bare loop's, goroutines=" + strconv.Itoa(form.Goroutines)
 		rep.Checks = append(rep.Checks, report.AtMost(name, ratios.Median(), checkedRatio, ""))
+	}
+}
+
+// checkTLS compares our fetches with a full handshake, alone and less those of http at as many goroutines, with the target.
+func (r *fetchResults) checkTLS(rep *report.Report) {
+	for _, form := range r.o.Forms {
+		if form.Scheme == schemeHTTP || form.Keep || form.Resume || form.Coding != codingIdentity {
+			continue
+		}
+		costs, _ := r.samples(form, clientOurs)
+		if len(costs) == 0 {
+			continue
+		}
+		name := fmt.Sprintf("CPU of our fetch by %s with a full handshake, connecting and the page included, goroutines=%d", form.Scheme, form.Goroutines)
+		plain := form
+		plain.Scheme = schemeHTTP
+		if without, _ := r.samples(plain, clientOurs); len(without) > 0 {
+			name = fmt.Sprintf("CPU that a full handshake by %s adds to our fetch, goroutines=%d", form.Scheme, form.Goroutines)
+			rep.Checks = append(rep.Checks, report.AtMost(name, costs.Median()-without.Median(), checkedHandshake, "µs"))
+			continue
+		}
+		rep.Checks = append(rep.Checks, report.AtMost(name, costs.Median(), checkedHandshake, "µs"))
 	}
 }
 
@@ -108,7 +132,7 @@ func (r *fetchResults) figures() (figures []report.Figure) {
 				s := report.Series{Name: client}
 				for _, form := range r.o.Forms {
 					costs, _ := r.samples(form, client)
-					if form.Scheme == scheme && form.Keep == keep && form.Coding == codingIdentity && len(costs) > 0 {
+					if form.Scheme == scheme && form.Keep == keep && !form.Resume && form.Coding == codingIdentity && len(costs) > 0 {
 						s.Points = append(s.Points, report.Point{X: float64(form.Goroutines), Y: costs.Median()})
 					}
 				}

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,20 +36,24 @@ const (
 )
 
 // fetchSchemes are what the server speaks.
-var fetchSchemes = []string{"http"}
+var fetchSchemes = []string{schemeHTTP, schemeHTTPS, schemeHTTPSRSA}
 
 // fetchServerJob is what the server's process reads first; fetchServerSays what it answers when it listens. The server
 // ends when its input does.
 type fetchServerJob struct {
 	PageBytes int
+	// Schemes are what it speaks.
+	Schemes []string
 	// Hold is how many slow replies are begun before the first of them goes on.
 	Hold int
 }
 
 type fetchServerSays struct {
 	Error string `json:",omitempty"`
-	// Ports are those of http, by address.
-	Ports []uint16
+	// Ports are those of each scheme, by address.
+	Ports map[string][]uint16
+	// Roots are the root certificates of those with TLS.
+	Roots map[string][]byte
 	// GzipBytes is the size of the page in gzip.
 	GzipBytes int
 }
@@ -111,13 +116,34 @@ func (s *pageServer) listen(ctx context.Context) error {
 		pathGzip:  newFetchReply(z.Bytes(), "Content-Encoding: gzip\r\n"),
 		pathSlow:  newFetchReply(page, ""),
 	}
+	s.says.Ports, s.says.Roots = map[string][]uint16{}, map[string][]byte{}
+	for _, scheme := range s.job.Schemes {
+		if err := s.listenFor(ctx, scheme); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listenFor listens for one scheme on all addresses.
+func (s *pageServer) listenFor(ctx context.Context, scheme string) error {
+	var cfg *tls.Config
+	if scheme != schemeHTTP {
+		var err error
+		if cfg, s.says.Roots[scheme], err = serverTLS(scheme); err != nil {
+			return err
+		}
+	}
 	for i := range fetchAddresses {
 		l, err := net.Listen("tcp4", netip.AddrPortFrom(fetchAddress(i), 0).String())
 		if err != nil {
 			return fmt.Errorf("bench: fetch: listen: %w", err)
 		}
+		s.says.Ports[scheme] = append(s.says.Ports[scheme], l.Addr().(*net.TCPAddr).AddrPort().Port())
+		if cfg != nil {
+			l = tls.NewListener(l, cfg)
+		}
 		s.listeners = append(s.listeners, l)
-		s.says.Ports = append(s.says.Ports, l.Addr().(*net.TCPAddr).AddrPort().Port())
 		s.start(ctx, l)
 	}
 	return nil
@@ -281,7 +307,7 @@ func (s *fetchServer) stop() error {
 }
 
 // address is where worker i finds the server for its n-th request.
-func (s *fetchServer) address(i int) netip.AddrPort {
-	i %= len(s.Ports)
-	return netip.AddrPortFrom(fetchAddress(i), s.Ports[i])
+func (s *fetchServer) address(scheme string, i int) netip.AddrPort {
+	i %= fetchAddresses
+	return netip.AddrPortFrom(fetchAddress(i), s.Ports[scheme][i])
 }
