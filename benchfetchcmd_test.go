@@ -20,6 +20,11 @@ func TestBenchFetch(t *testing.T) {
 			"BenchmarkFetch/scheme=http/conn=new/coding=identity/goroutines=3/client=ours",
 			"scheme=http/conn=kept/coding=identity/goroutines=1/client=bare", "conn=new/coding=gzip/goroutines=3/client=fasthttp",
 			"client=nethttp", "fetch with a new connection beside the bare loop's, goroutines=1"}},
+		{append(short, "--schemes=https", "--schemes=https-rsa", "--codings=identity"), exitDone, []string{
+			"scheme=https/conn=new/coding=identity/goroutines=1/client=ours", "scheme=https/conn=resumed/coding=identity/goroutines=3/client=bare",
+			"scheme=https-rsa/conn=new/coding=identity/goroutines=3/client=nethttp", "scheme=https/conn=kept/coding=identity/goroutines=3",
+			"CPU of our fetch by https-rsa with a full handshake"}},
+		{[]string{"--schemes=http", "--conns=resumed"}, exitUsage, []string{"no form"}},
 		{append(short, "--clients=ours", "--codings=gzip", "--page=1000"), exitDone, []string{"client=ours"}},
 		{[]string{"--connections=50", "--check"}, exitDone, []string{"BenchmarkFetchMany/connections=50",
 			"slow exchanges that got their page: 50.00", "goroutines left when the exchanges had ended: 0.000"}},
