@@ -41,6 +41,8 @@ type benchCmd struct {
 
 	URL benchURLCmd `cmd:"" name:"url" help:"Measure how long it takes to make canonical URLs of references, beside net/url and a library of the URL standard, on made ones and those of real pages, and a link's way to its tuple."`
 
+	Store benchStoreCmd `cmd:"" help:"Put pages into WARC files and their index: CPU, bytes and writes of a page by how it came (compressed, as it is, errors, redirects), beside gzip of level 6; all is verified."`
+
 	Checkpoint benchCheckpointCmd `cmd:"" help:"Measure checkpoints of a store with full bucket buffers while tuples come in: how long nothing can be added, what is written, how long it takes."`
 }
 

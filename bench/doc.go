@@ -50,6 +50,8 @@
 // RunURL makes canonical URLs of references, made ones by kind and those of real pages, with package weburl, net/url and a
 // library of the URL standard in turns, compares the results, and measures the rest of a link's way to its tuple.
 //
+// RunStore puts pages of four kinds into WARC files by package warc, as a crawl does, beside gzip of level 6, and verifies all.
+//
 // # Departures from the paper
 //
 // The paper takes W as the mean of the read and the write speed of its RAID. So do we, and print the mixed

@@ -1,0 +1,300 @@
+package bench
+
+import (
+	"context"
+	"crypto/sha1"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"runtime"
+	"time"
+
+	"drumbeat/bench/report"
+	"drumbeat/disk"
+	"drumbeat/warc"
+)
+
+// Store is what RunStore measures: the CPU and the bytes of a page in the page store. A Store is a value; zero fields mean the
+// default.
+type Store struct {
+	// Dirs are existing directories; WARC files go round them.
+	Dirs []string
+	// Corpus is a directory with HTML files (below it, too), of which some are taken as pages. Empty: made pages.
+	Corpus string
+	// Pages of one measurement. 0: 50,000.
+	Pages int
+	// Repeats is how often all is measured. 0: 5.
+	Repeats int
+	// Level of compression for what isn't compressed already, as warc.Options has it. 0: 1, a crawl's.
+	Level int
+	// Seed is that of the made pages. 0: 1.
+	Seed uint64
+	// Progress is called before each measurement, with what comes. May be nil.
+	Progress func(what string)
+}
+
+// storeMicros is the target for a page that came compressed, in microseconds of CPU.
+const storeMicros = 10
+
+const (
+	storeBatch = 32 // captures that are prepared, and then appended, between two looks at the clock
+	// storeRivalShare is the part of the pages that the rival stores: it takes some 50 times as long.
+	storeRivalShare = 25
+	mostStorePages  = 10_000_000
+)
+
+// Validate returns all faults, joined.
+func (o Store) Validate() error { return o.complete() }
+
+func (o *Store) complete() error {
+	if o.Pages == 0 {
+		o.Pages = 50_000
+	}
+	if o.Repeats == 0 {
+		o.Repeats = 5
+	}
+	if o.Level == 0 {
+		o.Level = 1
+	}
+	if o.Seed == 0 {
+		o.Seed = 1
+	}
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	var faults []error
+	fault := func(ok bool, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fmt.Errorf("bench: store: "+format, args...))
+		}
+	}
+	fault(len(o.Dirs) > 0, "no directory")
+	fault(o.Pages >= storeRivalShare && o.Pages <= mostStorePages, "%d pages, want %d to %d", o.Pages, storeRivalShare, mostStorePages)
+	fault(o.Repeats > 0 && o.Repeats <= 1000, "%d repeats, want 1 to 1000", o.Repeats)
+	fault(o.Level > 0 && o.Level <= 9, "level %d, want 1 to 9", o.Level)
+	return errors.Join(faults...)
+}
+
+// The kinds of responses that are stored.
+const (
+	storeGzip     = "gzip"     // HTML that came compressed, in chunks
+	storeIdentity = "identity" // HTML that came as it is
+	storeError    = "error"    // 404 with a few hundred bytes
+	storeRedirect = "redirect"
+)
+
+var storeKinds = []string{storeGzip, storeIdentity, storeError, storeRedirect}
+
+// Ways of storing.
+const (
+	wayOurs  = "ours"
+	wayLevel = "gzip-6" // all text through the standard library at level 6
+	wayFloor = "digests"
+)
+
+// storeMeasure is one measurement.
+type storeMeasure struct {
+	pages             int64
+	raw               int64         // bytes of heads and bodies as received
+	prepare, append   time.Duration // CPU of the thread
+	cpu, wall         time.Duration // of the process, both together
+	sync, syncCPU     time.Duration
+	disk, index       int64 // bytes
+	writes            int64
+	allocs, allocated uint64
+}
+
+func (m *storeMeasure) micros(d time.Duration) float64 {
+	return float64(d.Nanoseconds()) / 1e3 / float64(m.pages)
+}
+func (m *storeMeasure) per(n int64) float64 { return float64(n) / float64(m.pages) }
+
+// storeRun is what RunStore has measured.
+type storeRun struct {
+	opt      *Store
+	pages    map[string]*storePages
+	measures map[string]map[string][]*storeMeasure // kind, way
+	verified warc.Verified
+	damages  []error
+	wrong    int64 // captures that aren't in the files as they were stored
+}
+
+// RunStore stores pages of each kind by package warc as a crawl does, and by a rival, and verifies what was written.
+func RunStore(ctx context.Context, o Store) (_ *report.Report, err error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	rep := report.New("store", "The page store: CPU, bytes and writes of a page")
+	r := &storeRun{opt: &o, measures: map[string]map[string][]*storeMeasure{}}
+	o.Progress("pages")
+	if r.pages, err = newStorePages(ctx, &o); err != nil {
+		return nil, err
+	}
+	most := int64(0)
+	for _, p := range r.pages {
+		most = max(most, 2*int64(o.Pages)*int64(p.meanRaw()+4000))
+	}
+	scratch, err := newScratch("store", o.Dirs, most)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, scratch.remove()) }()
+	runtime.LockOSThread() // CPU is that of the thread
+	defer runtime.UnlockOSThread()
+	for n := range o.Repeats {
+		for _, kind := range storeKinds {
+			o.Progress(fmt.Sprintf("%s, %d of %d", kind, n+1, o.Repeats))
+			if err := r.repeat(ctx, scratch, kind, n == 0); err != nil {
+				return nil, fmt.Errorf("bench: store: %s: %w", kind, err)
+			}
+		}
+	}
+	r.report(rep)
+	return rep, nil
+}
+
+// repeat measures every way to store one kind.
+func (r *storeRun) repeat(ctx context.Context, scratch *scratch, kind string, verify bool) error {
+	set, err := scratch.set()
+	if err != nil {
+		return err
+	}
+	add := func(way string, m *storeMeasure) {
+		if r.measures[kind] == nil {
+			r.measures[kind] = map[string][]*storeMeasure{}
+		}
+		r.measures[kind][way] = append(r.measures[kind][way], m)
+	}
+	m, err := r.ours(ctx, set, r.pages[kind], verify)
+	if err != nil {
+		return err
+	}
+	add(wayOurs, m)
+	add(wayFloor, r.floor(r.pages[kind]))
+	if set, err = scratch.set(); err != nil {
+		return err
+	}
+	m, err = r.rival(ctx, set, r.pages[kind])
+	if err != nil {
+		return err
+	}
+	add(wayLevel, m)
+	return nil
+}
+
+// ours stores through package warc.
+func (r *storeRun) ours(ctx context.Context, set disk.Set, p *storePages, verify bool) (m *storeMeasure, err error) {
+	meter := disk.NewMeter(set.FS)
+	set.FS = meter
+	opt := warc.Options{Set: set, State: set, Level: r.opt.Level, Host: "bench"}
+	w, err := warc.Open(opt, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, w.Close()) }()
+	enc := w.NewEncoder()
+	batch := make([]warc.Prepared, storeBatch)
+	for i := range batch { // the first captures take the memory
+		for k := range p.exchanges {
+			if k%storeBatch == i {
+				err = errors.Join(err, enc.Prepare(&batch[i], &p.exchanges[k]))
+			}
+		}
+	}
+	if _, again := w.Append(&batch[0], time.Now()); err != nil || again != nil {
+		return nil, errors.Join(err, again)
+	}
+	m = &storeMeasure{}
+	runtime.GC()
+	writes := meter.Counts().Writes
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	cpu, wall := cpuNow(), time.Now()
+	for m.pages < int64(r.opt.Pages) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		now, t0 := time.Now(), threadNow()
+		for i := range batch {
+			x := &p.exchanges[(int(m.pages)+i)%len(p.exchanges)]
+			if err := enc.Prepare(&batch[i], x); err != nil {
+				return nil, err
+			}
+			m.raw += int64(len(x.Head) + len(x.Body))
+		}
+		t1 := threadNow()
+		for i := range batch {
+			if _, err := w.Append(&batch[i], now); err != nil {
+				return nil, err
+			}
+		}
+		m.prepare += t1 - t0
+		m.append += threadNow() - t1
+		m.pages += storeBatch
+	}
+	m.cpu, m.wall = cpuNow()-cpu, time.Since(wall)
+	runtime.ReadMemStats(&after)
+	m.allocs, m.allocated = after.Mallocs-before.Mallocs, after.TotalAlloc-before.TotalAlloc
+	m.writes = meter.Counts().Writes - writes
+	counts := w.Counts()
+	m.disk, m.index = counts.Bytes, counts.IndexBytes
+	return m, r.finish(w, opt, m, verify)
+}
+
+// finish makes the files final and durable, and verifies them.
+func (r *storeRun) finish(w *warc.Writer, opt warc.Options, m *storeMeasure, verify bool) error {
+	if err := w.Roll(); err != nil {
+		return err
+	}
+	cpu, wall := cpuNow(), time.Now()
+	for _, dir := range opt.Set.Paths {
+		if err := opt.Set.FS.SyncFS(dir); err != nil {
+			return err
+		}
+	}
+	m.sync, m.syncCPU = time.Since(wall), cpuNow()-cpu
+	tails, err := disk.CreateTails(opt.State, 1)
+	if err != nil {
+		return err
+	}
+	frozen := w.Freeze()
+	st, err := frozen.Save(tails)
+	if err := errors.Join(err, tails.Close()); err != nil {
+		return err
+	}
+	if err := frozen.Commit(); err != nil || !verify {
+		return err
+	}
+	r.opt.Progress("verifying")
+	sum, err := warc.VerifyFiles(opt, st, warc.Verify{Damaged: func(err error) error {
+		r.damages = append(r.damages, err)
+		return nil
+	}})
+	if err != nil {
+		return err
+	}
+	r.verified.Captures += sum.Captures
+	r.verified.Records += sum.Records
+	r.verified.Lines += sum.Lines
+	r.verified.Bytes += sum.Bytes
+	r.wrong += max(m.pages+1-sum.Captures, sum.Captures-m.pages-1) + max(m.pages+1-sum.Lines, sum.Lines-m.pages-1)
+	return nil
+}
+
+// floor takes the digests that a page has, and nothing else: two SHA-1 over the body and a CRC-32.
+func (r *storeRun) floor(p *storePages) *storeMeasure {
+	m := &storeMeasure{}
+	began, sum := threadNow(), byte(0)
+	for ; m.pages < int64(r.opt.Pages); m.pages++ {
+		body := p.exchanges[int(m.pages)%len(p.exchanges)].Body
+		block, payload := sha1.Sum(body), sha1.Sum(body)
+		sum += block[0] ^ payload[1] ^ byte(crc32.ChecksumIEEE(body))
+		m.raw += int64(len(body))
+	}
+	m.prepare = threadNow() - began
+	m.cpu = m.prepare
+	if sum == 1 { // the sum is used
+		m.wall++
+	}
+	return m
+}

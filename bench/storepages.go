@@ -1,0 +1,314 @@
+package bench
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"drumbeat/disk"
+	"drumbeat/warc"
+)
+
+const (
+	// storePool is how many exchanges are stored round and round: with 5 KB each they stay in a CPU's second cache, where a page
+	// is that was just received.
+	storePool = 256
+	// storePageBytes is the mean size of made pages: compressed they have 5.4 KB. Larger files than mostStorePage aren't taken from a
+	// corpus, nor are smaller ones than leastStorePage: they would be redirects or errors.
+	storePageBytes = 36_000
+	leastStorePage = 1 << 10
+	mostStorePage  = 1 << 20
+	// mostCorpusFiles bounds the names that are read of a corpus.
+	mostCorpusFiles = 1_000_000
+)
+
+// storePages are the exchanges of one kind.
+type storePages struct {
+	exchanges []warc.Exchange
+	bodies    int64 // bytes of HTML in them
+}
+
+func (p *storePages) meanRaw() int64 {
+	sum := int64(0)
+	for i := range p.exchanges {
+		sum += int64(len(p.exchanges[i].Head) + len(p.exchanges[i].Body))
+	}
+	return sum / int64(len(p.exchanges))
+}
+
+// newStorePages makes the pages of all kinds.
+func newStorePages(ctx context.Context, o *Store) (map[string]*storePages, error) {
+	texts, err := storeTexts(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]*storePages{}
+	for _, kind := range storeKinds {
+		p := &storePages{}
+		for i, text := range texts {
+			x, err := storeExchange(kind, i, text)
+			if err != nil {
+				return nil, err
+			}
+			p.exchanges = append(p.exchanges, *x)
+			p.bodies += int64(len(text))
+		}
+		all[kind] = p
+	}
+	return all, nil
+}
+
+// storeTexts returns the HTML of the pages.
+func storeTexts(ctx context.Context, o *Store) (texts [][]byte, err error) {
+	if o.Corpus == "" {
+		rng := rand.New(rand.NewPCG(o.Seed, 5))
+		for range storePool {
+			texts = append(texts, storeText(rng))
+		}
+		return texts, nil
+	}
+	var names []string
+	err = filepath.WalkDir(o.Corpus, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || ctx.Err() != nil {
+			return errors.Join(err, ctx.Err())
+		}
+		if ext := filepath.Ext(name); ext != ".html" && ext != ".htm" || !d.Type().IsRegular() {
+			return nil
+		}
+		info, err := d.Info()
+		if err == nil && info.Size() >= leastStorePage && info.Size() <= mostStorePage && len(names) < mostCorpusFiles {
+			names = append(names, name)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("bench: store: corpus: %w", err)
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("bench: store: corpus %s has no file .html or .htm of %d bytes to 1 MiB", o.Corpus, leastStorePage)
+	}
+	slices.Sort(names)
+	for i := range min(storePool, len(names)) {
+		text, err := os.ReadFile(names[i*len(names)/min(storePool, len(names))])
+		if err != nil {
+			return nil, fmt.Errorf("bench: store: corpus: %w", err)
+		}
+		texts = append(texts, text)
+	}
+	return texts, nil
+}
+
+// storeText makes a page: words by Zipf's law in paragraphs, most of them in sentences that come again, and links. gzip packs it about
+// as it does documentation.
+func storeText(rng *rand.Rand) []byte {
+	zipf := rand.NewZipf(rng, 1.1, 3, 8000)
+	b := []byte("<!DOCTYPE html>\n<html lang=\"en\">\n<head><title>A page of words</title>\n<link rel=\"stylesheet\" href=\"/style.css\">" +
+		"</head>\n<body>\n")
+	size := storePageBytes/2 + rng.IntN(storePageBytes)
+	var old []string
+	for len(b) < size {
+		b = append(b, "<p class=\"text\">"...)
+		for range 2 + rng.IntN(4) {
+			if len(old) > 3 && rng.IntN(3) < 2 {
+				b = append(b, old[rng.IntN(len(old))]...)
+				continue
+			}
+			from := len(b)
+			for range 5 + rng.IntN(12) {
+				b = fmt.Appendf(b, "%s%s ", storeWord(zipf.Uint64()), storeWord(zipf.Uint64()%7))
+			}
+			b = fmt.Appendf(b, "<a href=\"/docs/%s/%s.html\">%s</a>. ", storeWord(zipf.Uint64()), storeWord(zipf.Uint64()),
+				storeWord(zipf.Uint64()))
+			old = append(old, string(b[from:]))
+		}
+		b = append(b, "</p>\n"...)
+	}
+	return append(b, "</body>\n</html>\n"...)
+}
+
+// storeWord is a word for a number.
+func storeWord(n uint64) string {
+	var b strings.Builder
+	for {
+		b.WriteString("bdfklmnprst"[n%11:][:1])
+		b.WriteString("aeiou"[n%5:][:1])
+		if n /= 11; n == 0 {
+			return b.String()
+		}
+	}
+}
+
+// storeExchange is the fetch of a page of one kind.
+func storeExchange(kind string, i int, text []byte) (*warc.Exchange, error) {
+	path := fmt.Sprintf("/library/part-%d/page%d.html", i%7, i)
+	x := &warc.Exchange{
+		URL: []byte("http://www.example.test" + path), Date: time.Unix(1_790_000_000+int64(i), 0),
+		IP: netip.AddrFrom4([4]byte{127, 1, byte(i >> 8), byte(i)}), Protocols: []string{"http/1.1"}, MIME: "text/html",
+		Request: []byte("GET " + path + " HTTP/1.1\r\nUser-Agent: drumbeat/0.1.0 (+you@example.org)\r\nHost: www.example.test\r\n" +
+			"From: you@example.org\r\nAccept: text/html,application/xhtml+xml,*/*;q=0.8\r\nAccept-Encoding: gzip\r\n" +
+			"Connection: close\r\n\r\n"),
+		Meta: []warc.Field{{Name: "fetchTimeMs", Value: "24"}, {Name: "depth", Value: "3"}},
+	}
+	common := "Server: nginx/1.24.0\r\nDate: Sun, 22 Nov 2026 08:20:45 GMT\r\nContent-Type: text/html; charset=utf-8\r\nConnection: close\r\n"
+	switch kind {
+	case storeGzip:
+		var packed bytes.Buffer
+		zw := gzip.NewWriter(&packed)
+		if _, err := zw.Write(text); err != nil {
+			return nil, fmt.Errorf("bench: store: %w", err)
+		}
+		if err := zw.Close(); err != nil {
+			return nil, fmt.Errorf("bench: store: %w", err)
+		}
+		x.Status, x.Encoded, x.Chunked = 200, true, true
+		x.Head = fmt.Appendf(nil, "HTTP/1.1 200 OK\r\n%sTransfer-Encoding: chunked\r\nLast-Modified: Wed, 07 Oct 2026 12:35:07 GMT\r\n"+
+			"ETag: W/\"6ac63c7b-%x\"\r\nContent-Encoding: gzip\r\nVary: Accept-Encoding\r\n\r\n", common, len(text))
+		x.Body = fmt.Appendf(nil, "%x\r\n%s\r\n0\r\n\r\n", packed.Len(), packed.Bytes())
+	case storeIdentity:
+		x.Status, x.Body = 200, text
+		x.Head = fmt.Appendf(nil, "HTTP/1.1 200 OK\r\n%sContent-Length: %d\r\nLast-Modified: Wed, 07 Oct 2026 12:35:07 GMT\r\n"+
+			"ETag: \"6ac63c7b-%x\"\r\nAccept-Ranges: bytes\r\n\r\n", common, len(text), len(text))
+	case storeError:
+		x.Status = 404
+		x.Body = []byte("<html>\r\n<head><title>404 Not Found</title></head>\r\n<body>\r\n<center><h1>404 Not Found</h1></center>\r\n" +
+			"<hr><center>nginx/1.24.0</center>\r\n<p>There is no page " + path + " here.</p>\r\n</body>\r\n</html>\r\n")
+		x.Head = fmt.Appendf(nil, "HTTP/1.1 404 Not Found\r\n%sContent-Length: %d\r\n\r\n", common, len(x.Body))
+	case storeRedirect:
+		x.Status, x.Redirect = 301, "https://www.example.test"+path
+		x.Body = []byte("<html>\r\n<head><title>301 Moved Permanently</title></head>\r\n<body>\r\n<center><h1>301 Moved Permanently</h1>" +
+			"</center>\r\n<hr><center>nginx</center>\r\n</body>\r\n</html>\r\n")
+		x.Head = fmt.Appendf(nil, "HTTP/1.1 301 Moved Permanently\r\n%sContent-Length: %d\r\nLocation: %s\r\n\r\n", common, len(x.Body),
+			x.Redirect)
+	}
+	return x, nil
+}
+
+// rival stores the same records by the standard library: each a gzip member of level 6, written in pieces of 1 MiB. Their text, with ids
+// and digests, is there already.
+func (r *storeRun) rival(ctx context.Context, set disk.Set, p *storePages) (m *storeMeasure, err error) {
+	texts, err := r.texts(set, p)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Create(set.Path(0, "rival"))
+	if err != nil {
+		return nil, fmt.Errorf("bench: store: %w", err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	var buf bytes.Buffer
+	zw, err := gzip.NewWriterLevel(&buf, 6)
+	if err != nil {
+		return nil, err
+	}
+	m = &storeMeasure{}
+	cpu, wall, began := cpuNow(), time.Now(), threadNow()
+	flush := func(least int) error {
+		if buf.Len() < least {
+			return nil
+		}
+		m.disk += int64(buf.Len())
+		m.writes++
+		_, err := buf.WriteTo(f)
+		return err
+	}
+	for m.pages < int64(r.opt.Pages/storeRivalShare) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		i := int(m.pages) % len(texts)
+		for _, text := range texts[i] {
+			zw.Reset(&buf)
+			if _, err := zw.Write(text); err != nil {
+				return nil, err
+			}
+			if err := zw.Close(); err != nil {
+				return nil, err
+			}
+		}
+		if err := flush(1 << 20); err != nil {
+			return nil, err
+		}
+		m.raw += int64(len(p.exchanges[i].Head) + len(p.exchanges[i].Body))
+		m.pages++
+	}
+	if err := flush(0); err != nil {
+		return nil, err
+	}
+	m.prepare = threadNow() - began
+	m.cpu, m.wall = cpuNow()-cpu, time.Since(wall)
+	return m, nil
+}
+
+// texts returns the texts of the records of each page, as ours writes them.
+func (r *storeRun) texts(set disk.Set, p *storePages) (texts [][][]byte, err error) {
+	opt := warc.Options{Set: set, State: set, Prefix: "TEXTS"}
+	w, err := warc.Open(opt, nil)
+	if err != nil {
+		return nil, err
+	}
+	enc := w.NewEncoder()
+	var c warc.Prepared
+	for i := range p.exchanges {
+		err := enc.Prepare(&c, &p.exchanges[i])
+		if err == nil {
+			_, err = w.Append(&c, time.Now())
+		}
+		if err != nil {
+			return nil, errors.Join(err, w.Close())
+		}
+	}
+	if err := errors.Join(w.Roll(), w.Close()); err != nil {
+		return nil, err
+	}
+	for dir := range set.Paths {
+		names, err := filepath.Glob(set.Path(dir, "warc", "TEXTS-*.warc.gz.open"))
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			if err := readTexts(name, &texts); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return texts, nil
+}
+
+// readTexts appends the texts of a WARC file's captures.
+func readTexts(name string, texts *[][][]byte) error {
+	packed, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	in := bytes.NewReader(packed)
+	var page [][]byte
+	for n := 0; in.Len() > 0; n++ {
+		zr, err := gzip.NewReader(in)
+		if err != nil {
+			return err
+		}
+		zr.Multistream(false)
+		text, err := io.ReadAll(zr)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			continue // warcinfo
+		}
+		if page = append(page, text); len(page) == 3 {
+			*texts, page = append(*texts, page), nil
+		}
+	}
+	return nil
+}
