@@ -116,7 +116,7 @@ func MakePlan(o *Options) (Plan, error) {
 			bytesText(p.RAMBytes-p.HeapBytes), bytesText(leastHeap))
 	}
 	p.BodyBytes = p.HeapBytes * 3 / 8
-	p.OutputBufferBytes = 1 << 20 // writes of so much run at full speed on disks of every kind
+	p.OutputBufferBytes = 256 << 10 // what a second cache of a CPU holds: see package outfile
 	if p.KeepFreeBytes = o.KeepFree; p.KeepFreeBytes == 0 {
 		p.KeepFreeBytes = diskReserve + p.bufferedBytes() + int64(o.Connections)*connectionBytes
 	}

@@ -31,6 +31,6 @@
 //
 // # Memory and disk
 //
-// Writer: 2 MiB per output directory (twice that during a checkpoint), and IndexBytes while an index is
+// Writer: 512 KiB per output directory (twice that during a checkpoint), and IndexBytes while an index is
 // sorted. Encoder: some 1 MiB from the first body that it compresses. Prepared: the largest capture it has held.
 package warc

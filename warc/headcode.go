@@ -104,30 +104,33 @@ func (w *packer) align() {
 func (w *packer) text(s []byte) {
 	codes, seen := headCodes, w.seen
 	acc, n, at, buf := w.acc, w.n, w.at, w.buf
-	for ; len(s) >= 5; s = s[5:] { // 7 bits and 5 codes fit into 64
-		c0, c1, c2, c3, c4 := codes[s[0]], codes[s[1]], codes[s[2]], codes[s[3]], codes[s[4]]
+	i := 0
+	for ; i+5 <= len(s); i += 5 { // 7 bits and 5 codes fit into 64
+		t := s[i : i+5 : i+5]
+		c0, c1, c2, c3, c4 := codes[t[0]], codes[t[1]], codes[t[2]], codes[t[3]], codes[t[4]]
 		seen |= c0 | c1 | c2 | c3 | c4
-		acc |= uint64(c0>>8) << (n & 63)
-		n += uint(c0 & 0xff)
-		acc |= uint64(c1>>8) << (n & 63)
-		n += uint(c1 & 0xff)
-		acc |= uint64(c2>>8) << (n & 63)
-		n += uint(c2 & 0xff)
-		acc |= uint64(c3>>8) << (n & 63)
-		n += uint(c3 & 0xff)
-		acc |= uint64(c4>>8) << (n & 63)
-		n += uint(c4 & 0xff)
+		// Two and two, so that one shift needn't wait for the other.
+		n0, n2, n4 := c0&0xff, c2&0xff, c4&0xff
+		v01 := uint64(c0>>8) | uint64(c1>>8)<<(n0&63)
+		v23 := uint64(c2>>8) | uint64(c3>>8)<<(n2&63)
+		n01, n23 := n0+c1&0xff, n2+c3&0xff
+		v := v01 | v23<<(n01&63) | uint64(c4>>8)<<((n01+n23)&63)
+		acc |= v << (n & 63)
+		n += uint(n01 + n23 + n4)
 		binary.LittleEndian.PutUint64(buf[at:], acc)
 		at += int(n >> 3)
 		acc >>= n &^ 7 & 63
 		n &= 7
 	}
-	w.acc, w.n, w.at, w.seen = acc, n, at, seen
-	for _, b := range s {
+	for _, b := range s[i:] { // four at most
 		c := codes[b]
-		w.seen |= c
-		w.bits(uint64(c>>8), uint(c&0xff))
+		seen |= c
+		acc |= uint64(c>>8) << (n & 63)
+		n += uint(c & 0xff)
 	}
+	binary.LittleEndian.PutUint64(buf[at:], acc)
+	at += int(n >> 3)
+	w.acc, w.n, w.at, w.seen = acc>>(n&^7&63), n&7, at, seen
 }
 
 // end writes the end of a block.

@@ -42,7 +42,7 @@ type Options struct {
 	// Info is put into the warcinfo record of each file, after the format lines: software, operator, robots
 	// and so on.
 	Info []Field
-	// BufferBytes of each open file. 0: 1 MiB.
+	// BufferBytes of each open file. 0: 256 KiB.
 	BufferBytes int
 	// Random is where record ids come from; nil for crypto/rand. For tests: it must not fail, and be safe for
 	// concurrent use if the Writer's users are.
@@ -193,14 +193,14 @@ func (w *Writer) append(l *outfile.Lane, p *Prepared, now time.Time) (Location, 
 		if err := l.Begin(now); err != nil {
 			return Location{}, err
 		}
-		info := w.info(l.Name()+dataSuffix, now)
+		info := w.info(l.File(dataStream), now)
 		if err := l.Write(dataStream, info); err != nil {
 			return Location{}, err
 		}
 		w.counts.bytes.Add(int64(len(info)))
 	}
 	loc := Location{
-		Dir: l.Dir(), File: l.Name() + dataSuffix,
+		Dir: l.Dir(), File: l.File(dataStream),
 		Offset: l.Size(dataStream) + p.response.offset, Length: p.response.length,
 	}
 	if err := l.Write(dataStream, p.buf); err != nil {
