@@ -157,7 +157,7 @@ func (w *window) result(form string) (*CrawlRun, error) {
 	return r, err
 }
 
-// crawlWarm is the part of the pages that is crawled before the measured time: the first hosts' robots.txt and lookups, heaps
+// crawlWarm is the part of the pages, or of the time if that is sooner, that is crawled before the measured time: the first hosts' robots.txt and lookups, heaps
 // that grow, the first merges.
 const crawlWarm = 10
 
@@ -316,7 +316,7 @@ func (w *crawlWatcher) look(s *crawl.Snapshot) {
 	rss := rssNow()
 	w.course.add(crawlTenth{Pages: s.Count(crawl.CountPages), Unique: s.Unique, DiskBytes: s.DiskRead + s.DiskWritten, RSS: rss,
 		Wall: time.Since(w.start), CPU: cpuTime() - w.cpu0})
-	if !w.profiling && share >= 1./crawlWarm {
+	if !w.profiling && max(share, float64(time.Since(w.start))/float64(w.b.Duration)) >= 1./crawlWarm {
 		if err := w.open(sampleOf(s)); err != nil {
 			w.stop(err)
 			return
