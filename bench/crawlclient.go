@@ -25,11 +25,41 @@ type transport interface {
 	close() error
 }
 
-// sockets is the crawler's own client and DNS cache.
+// sockets is the crawler's own client and DNS cache. It counts what became of connections.
 type sockets struct {
 	*fetch.Client
 	crawl.Resolver
-	dns *dnscache.Resolver
+	dns                       *dnscache.Resolver
+	handshakes, resumed, kept atomic.Int64
+}
+
+// Do implements crawl.Fetcher.
+func (s *sockets) Do(ctx context.Context, req *fetch.Request, resp *fetch.Response) error {
+	err := s.Client.Do(ctx, req, resp)
+	switch {
+	case resp.Reused:
+		s.kept.Add(1)
+	case resp.TLSVersion == 0:
+	case resp.Resumed:
+		s.resumed.Add(1)
+	default:
+		s.handshakes.Add(1)
+	}
+	return err
+}
+
+// wireCounts is what became of connections: full handshakes, resumed sessions, and exchanges on kept connections.
+type wireCounts struct{ Handshakes, Resumed, Kept int64 }
+
+func (c wireCounts) sub(d wireCounts) wireCounts {
+	return wireCounts{c.Handshakes - d.Handshakes, c.Resumed - d.Resumed, c.Kept - d.Kept}
+}
+
+func (s *sockets) wires() wireCounts {
+	if s == nil {
+		return wireCounts{}
+	}
+	return wireCounts{s.handshakes.Load(), s.resumed.Load(), s.kept.Load()}
 }
 
 func (s *sockets) close() error { return errors.Join(s.Client.Close(), s.dns.Close()) }
@@ -93,7 +123,7 @@ func (b *crawlBench) bareLoop(ctx context.Context, n int, client *sockets, serve
 			}
 		})
 	}
-	w := window{b: b, server: server, name: fmt.Sprintf("bare-%d", n)}
+	w := window{b: b, server: server, client: client, name: fmt.Sprintf("bare-%d", n)}
 	sample := func() (s windowSample) {
 		s.pages, s.responses, s.bytesBody = pages.Load(), pages.Load(), bytes.Load()
 		return s

@@ -115,6 +115,13 @@ func (b *crawlBench) rateTable() report.Table {
 		}
 		t.Add(row...)
 	}
+	for _, runs := range [][]*CrawlRun{b.bare, b.whole} {
+		if len(runs) > 0 && b.Web.HTTPS {
+			c := runs[len(runs)-1].Wires
+			t.Notes = append(t.Notes, fmt.Sprintf("%s: %d full handshakes, %d resumed sessions, %d exchanges on kept connections.", runs[0].Form,
+				c.Handshakes, c.Resumed, c.Kept))
+		}
+	}
 	t.Notes = append(t.Notes, "The first tenth of a crawl isn't measured. MB are of bodies as decoded. New URLs are those of the whole crawl that",
 		"merges have found; the links of its last pages still wait. The server's CPU is its process's, for each page sent.")
 	return t

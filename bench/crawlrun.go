@@ -28,6 +28,7 @@ type CrawlRun struct {
 	BytesWire, BytesBody, DiskRead, DiskWritten                    int64
 	Wall, CPU, ServerCPU                                           time.Duration
 	ServerPages                                                    int64
+	Wires                                                          wireCounts
 	Stages                                                         stageTimes
 	Slots                                                          crawl.Slots
 
@@ -70,12 +71,14 @@ func sampleOf(s *crawl.Snapshot) windowSample {
 type window struct {
 	b      *crawlBench
 	server *crawlServer // nil without sockets
+	client *sockets     // so is this
 	name   string       // of the profile
 
 	began, ended   time.Time
 	cpu, cpuEnd    time.Duration
 	serv, servEnd  crawlServerState
 	first, last    windowSample
+	wires          wireCounts // at first, then in the time
 	profile        bytes.Buffer
 	profiling, end bool
 }
@@ -108,6 +111,7 @@ func (w *window) open(s windowSample) (err error) {
 		return fmt.Errorf("bench: crawl: %w", err)
 	}
 	w.profiling = true
+	w.wires = w.client.wires()
 	w.first, w.began, w.cpu = s, time.Now(), cpuTime()
 	return nil
 }
@@ -119,6 +123,7 @@ func (w *window) shut(s windowSample) (err error) {
 	}
 	w.end = true
 	w.last, w.ended, w.cpuEnd = s, time.Now(), cpuTime()
+	w.wires = w.client.wires().sub(w.wires)
 	pprof.StopCPUProfile()
 	w.servEnd, err = w.serverState()
 	return err
@@ -142,7 +147,7 @@ func (w *window) result(form string) (*CrawlRun, error) {
 		Lookups: l.lookups - f.lookups, Links: l.links - f.links, LinksChecked: l.checked - f.checked, Unique: l.unique - f.unique,
 		BytesWire: l.bytesWire - f.bytesWire, BytesBody: l.bytesBody - f.bytesBody, DiskRead: l.diskRead - f.diskRead,
 		DiskWritten: l.diskWritten - f.diskWritten, Wall: w.ended.Sub(w.began), CPU: w.cpuEnd - w.cpu,
-		ServerCPU: w.servEnd.CPU - w.serv.CPU, ServerPages: w.servEnd.Pages - w.serv.Pages, Slots: l.slots.Sub(f.slots),
+		ServerCPU: w.servEnd.CPU - w.serv.CPU, ServerPages: w.servEnd.Pages - w.serv.Pages, Wires: w.wires, Slots: l.slots.Sub(f.slots),
 	}
 	if dir := w.b.Profiles; dir != "" {
 		if err := os.MkdirAll(dir, 0o777); err != nil {
@@ -184,7 +189,8 @@ func (b *crawlBench) crawl(ctx context.Context, n int, t transport, server *craw
 
 	ctx, cancel := context.WithTimeout(ctx, b.Duration)
 	defer cancel()
-	w := &crawlWatcher{window: window{b: b, server: server, name: fmt.Sprintf("crawl-%d", n)}, cancel: cancel}
+	client, _ := t.(*sockets)
+	w := &crawlWatcher{window: window{b: b, server: server, client: client, name: fmt.Sprintf("crawl-%d", n)}, cancel: cancel}
 	opt.Snapshot, opt.SnapshotEvery = w.look, crawlWatch
 	defer w.drop()
 	res, err := crawl.Run(ctx, *opt)
