@@ -115,8 +115,8 @@ func (r *ring) watch(ctx context.Context) error {
 	return nil
 }
 
-// watchEvery is how often the crawl's end is looked for at most.
-const watchEvery = 200 * time.Millisecond
+// watchEvery is the least time between two looks for the crawl's end, which cost a microsecond while URLs are left.
+const watchEvery = 10 * time.Millisecond
 
 // untilLimit is how long it is till the crawl may end though nothing happens: Options.MaxTime, or Linger after the last
 // progress.

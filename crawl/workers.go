@@ -160,9 +160,12 @@ func (r *ring) fetchGranted(g *polite.Grant) {
 	}
 }
 
-// fetchEnded lets the next page be fetched if --max-pages kept it back.
+// fetchEnded lets the next page be fetched if --max-pages kept it back, and the crawl end if none is left.
 func (r *ring) fetchEnded() {
 	r.workers.inFlight.add(-1)
+	if r.workers.inFlight.load() == 0 {
+		r.wakeWatch.raise()
+	}
 	if r.opt.MaxPages > 0 {
 		r.wakeDispatch.raise()
 	}
