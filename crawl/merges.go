@@ -71,7 +71,7 @@ func (r *ring) run(ctx context.Context, m merger) error {
 		r.space.short("merge "+m.name, "")
 		last = time.Now()
 		took = max(leastMerge, last.Sub(began))
-		r.wakeBeast.raise() // its next queue was pinned, or waited for, until the merge's end
+		r.wakeBeast.raise()      // its next queue was pinned, or waited for, until the merge's end
 		if r.acct.stock() == 0 { // it may have been the crawl's last
 			r.wakeWatch.raise()
 		}

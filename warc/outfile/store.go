@@ -24,6 +24,10 @@ const (
 	defaultBufferBytes = 256 << 10
 )
 
+// behindBytes of a file are written before the disk is asked to begin with them. Else seconds of output would lie in RAM until
+// a checkpoint syncs them, and the last one would hold up the end of the crawl.
+const behindBytes = 1 << 20
+
 // ErrClosed is returned by calls on a closed Store.
 var ErrClosed = errors.New("outfile: closed")
 
@@ -241,7 +245,9 @@ func (l *Lane) writeFile(i int, p []byte) error {
 	if _, err := st.f.WriteAt(p, st.size); err != nil {
 		return s.fail(fmt.Errorf("outfile: write %d bytes to %s at %d: %w", len(p), st.f.Name(), st.size, err))
 	}
+	begin := st.size / behindBytes * behindBytes
 	st.size += int64(len(p))
+	disk.WriteBehind(st.f, begin, st.size/behindBytes*behindBytes-begin)
 	return nil
 }
 
