@@ -117,7 +117,7 @@ func (c *crawlCmd) options() crawl.Options {
 		HostDelay: *c.HostDelay, HostDelayMin: *c.HostDelayMin, ServerDelay: c.ServerDelay, ServerDelayMin: *c.ServerDelayMin,
 		Budget: crawl.BudgetPolicy(c.Budget), BudgetDefault: uint32(c.BudgetDefault), BudgetMax: uint32(c.BudgetMax),
 		BudgetRanks: int(c.BudgetRanks), QueuesMax: int(c.QueuesMax),
-		CheckpointEvery: c.CheckpointEvery, Linger: c.Linger,
+		KeepAlive: c.KeepAlive, CheckpointEvery: c.CheckpointEvery, Linger: c.Linger,
 		MaxPages: int64(c.MaxPages), MaxTime: c.MaxTime, MaxDepth: crawl.Unlimited,
 		Scope: crawl.Scope(c.Scope), Store: c.Store == "warc", PrivateSuffixes: c.PrivateSuffixes,
 		CrawlLog: crawl.LogLevel(c.CrawlLog), Drain: c.Drain, WhenFull: crawl.WhenFull(c.WhenFull), KeepFree: int64(orZero(c.KeepFree)),
@@ -223,10 +223,14 @@ func (c *crawlCmd) network(plan crawl.Plan) (*network, error) {
 		return nil, usageError{fmt.Errorf("--max-body %s is too much for --ram: one page may take %s, the Go heap's share is %s",
 			humanize.IBytes(uint64(c.MaxBody)), humanize.IBytes(uint64(bodies)), humanize.IBytes(uint64(plan.HeapBytes)))}
 	}
+	m, err := thisMachine()
+	if err != nil {
+		return nil, err
+	}
 	return openNetwork(
 		dnscache.Options{Servers: servers, Rate: float64(c.DNSRate), MaxBytes: dnsCacheBytes(plan), Family: family},
 		fetch.Options{
-			Limits: limits, BufferBytes: bodies,
+			Limits: limits, BufferBytes: bodies, IdleConns: m.idleConnections(int64(*c.Connections)),
 			UserAgent: userAgent(c.Agent, c.Contact), From: from, AllowNets: prefixes(c.AllowNet), Ports: portList(c.Ports),
 			MapPort: portMap(c.MapPort), TLS: fetch.TLSOptions{Require: c.TLS == "require"},
 		})

@@ -24,6 +24,9 @@ const demoWebRAM = 96 << 20
 // demoLinger ends the demo soon when only hosts are left whose robots.txt can't be had.
 const demoLinger = time.Second
 
+// demoKeepAlive is that of a crawl.
+const demoKeepAlive = 15 * time.Second
+
 // Run makes a synthetic web, serves it on loopback and crawls it as crawl does: real sockets, real DNS, real disk.
 func (c *demoCmd) Run(a *app) error {
 	if err := c.check(); err != nil {
@@ -88,9 +91,9 @@ func (c *demoCmd) web(view *view) (*simweb.Web, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A connection has both its ends here.
-	if free := m.descriptors - reservedDescriptors; 2*int64(o.IPs)+2*int64(c.Connections) > free {
-		c.Connections = count(max(1, min(int64(c.Connections), free/4)))
+	// A connection has both its ends here, and for every two in use one may be kept.
+	if free := m.descriptors - reservedDescriptors; 2*int64(o.IPs)+3*int64(c.Connections) > free {
+		c.Connections = count(max(1, min(int64(c.Connections), free/6)))
 		o.IPs = int(max(1, min(int64(o.IPs), free/4)))
 		view.note(fmt.Sprintf("%d connections and %d addresses, since the limit of descriptors is %d (ulimit -n)", c.Connections, o.IPs, m.descriptors))
 	}
@@ -118,7 +121,7 @@ func (c *demoCmd) options(web *simweb.Web, dir string) crawl.Options {
 		FS: disk.OS(), Dirs: []string{dir}, SeedLines: web.Seeds(), Agent: defaultAgent, Contact: "demo@example.org",
 		Version: versionNumber, RAMBytes: max(0, int64(c.RAM)-demoWebRAM), DiskBytes: 20 << 30, Connections: int(c.Connections), Retries: 3,
 		HostDelay: c.HostDelay, HostDelayMin: c.HostDelay / 2,
-		ServerDelay: c.ServerDelay, ServerDelayMin: c.ServerDelay / 2,
+		ServerDelay: c.ServerDelay, ServerDelayMin: c.ServerDelay / 2, KeepAlive: demoKeepAlive,
 		Store: true, CrawlLog: crawl.LogAll, Linger: demoLinger, MaxDepth: crawl.Unlimited, CheckpointEvery: 5 * time.Second,
 	}
 }
@@ -154,6 +157,7 @@ func (c *demoCmd) crawl(a *app, opt *crawl.Options, plan crawl.Plan, w *demoWeb)
 	network, err := openNetwork(
 		dnscache.Options{Servers: server.DNSAddrs(), MaxBytes: dnsCacheBytes(plan), Family: dnscache.Family4},
 		fetch.Options{
+			IdleConns: max(1, int(c.Connections)/2),
 			UserAgent: userAgent(opt.Agent, opt.Contact), From: opt.Contact, Ports: []uint16{8080},
 			AllowNets: []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{127}), 8)},
 			MapPort: func(port uint16) uint16 {

@@ -78,6 +78,7 @@ type netFlags struct {
 	IP               string        `group:"net" name:"ip" enum:"auto,4,6,both" default:"auto" help:"IP versions: auto (those that this machine has a route for), 4, 6, both."`
 	TLS              string        `group:"net" name:"tls" enum:"record,require" default:"record" help:"Certificates: record what is wrong with one and fetch, or require a good one."`
 	Connections      *count        `group:"net" placeholder:"N" help:"Most exchanges at once. Default: 2000, or less where descriptors are short."`
+	KeepAlive        time.Duration `group:"net" placeholder:"DURATION" default:"15s" help:"Longest time that a connection is kept open for the next page of its host, if one waits and the delay between them is no longer. 0: a connection for each page."`
 	ConnectTimeout   time.Duration `group:"net" placeholder:"DURATION" default:"10s" help:"Longest TCP connect, and longest TLS handshake."`
 	FirstByteTimeout time.Duration `group:"net" placeholder:"DURATION" default:"20s" help:"Longest wait for the first byte of an answer."`
 	Timeout          time.Duration `group:"net" placeholder:"DURATION" default:"60s" help:"Longest exchange, from connect to last byte."`

@@ -93,6 +93,14 @@ func (m machine) connections(wanted int64) (int64, string) {
 		wanted, most, m.descriptors, reservedDescriptors)
 }
 
+// mostIdleConnections bounds the connections that are kept for a next page: some 40 KiB each with TLS, here and there.
+const mostIdleConnections = 1024
+
+// idleConnections is how many connections may be kept besides those in use.
+func (m machine) idleConnections(inUse int64) int {
+	return int(max(1, min(mostIdleConnections, m.descriptors-reservedDescriptors-inUse)))
+}
+
 // diskBytes is 90 % of what is free on the file systems of the directories, and what the crawl holds there already.
 func diskBytes(fsys disk.FS, dirs []string) (int64, error) {
 	var sum int64

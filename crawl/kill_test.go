@@ -92,7 +92,7 @@ func (j *childJob) options() (Options, error) {
 	opt := Options{
 		Dirs: j.Dirs, Seeds: j.Seeds, Agent: "drumbeat", Contact: "test@example.org", Fetcher: client,
 		Resolver: netResolver(j.DNS), RAMBytes: j.RAMBytes, DiskBytes: 10 << 30, Connections: 64, Retries: 2,
-		HostDelay: 30 * time.Millisecond, HostDelayMin: 20 * time.Millisecond, ServerDelay: 5 * time.Millisecond,
+		KeepAlive: 5 * time.Second, HostDelay: 30 * time.Millisecond, HostDelayMin: 20 * time.Millisecond, ServerDelay: 5 * time.Millisecond,
 		ServerDelayMin: 4 * time.Millisecond, Linger: 500 * time.Millisecond, CheckpointEvery: 100 * time.Millisecond, Store: true,
 		CrawlLog: LogAll, StockTarget: 500, MaxDepth: Unlimited, WARCFileBytes: 50_000,
 		hook: func(place string) {

@@ -109,6 +109,9 @@ type Options struct {
 	// Retries of a URL after a failed exchange; NoRetries for none.
 	Retries int
 
+	// KeepAlive is the longest time that a connection is kept for the next page of its host; 0: a connection for each page.
+	KeepAlive time.Duration
+
 	// Delays between visits; zero means no delay.
 	HostDelay, HostDelayMin, ServerDelay, ServerDelayMin time.Duration
 	// MaxCrawlDelay caps what a robots.txt may ask for.
@@ -280,7 +283,7 @@ func (o *Options) Validate() error {
 		name string
 		v    time.Duration
 	}{{"host delay", o.HostDelay}, {"least host delay", o.HostDelayMin}, {"server delay", o.ServerDelay},
-		{"least server delay", o.ServerDelayMin}} {
+		{"least server delay", o.ServerDelayMin}, {"keep-alive", o.KeepAlive}} {
 		if d.v < 0 {
 			bad("%s %v is negative", d.name, d.v)
 		}

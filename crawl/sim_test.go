@@ -51,10 +51,11 @@ func simOptions(t testing.TB, web *simweb.Web, fs disk.FS) Options {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { client.Close() })
 	opt := Options{
 		FS: fs, Dirs: []string{"d0", "d1"}, SeedLines: web.Seeds(), Agent: "drumbeat", Contact: "test@example.org",
 		Resolver: simResolver{web}, Fetcher: client, AllowedAddr: client.AllowedAddr, AllowedPort: client.AllowedPort, RAMBytes: 128 << 20, DiskBytes: 10 << 30, Connections: 64, Retries: 2,
-		HostDelay: 200 * time.Millisecond, HostDelayMin: 50 * time.Millisecond, ServerDelay: 20 * time.Millisecond,
+		KeepAlive: 10 * time.Second, HostDelay: 200 * time.Millisecond, HostDelayMin: 50 * time.Millisecond, ServerDelay: 20 * time.Millisecond,
 		ServerDelayMin: 5 * time.Millisecond, Linger: 5 * time.Second, CheckpointEvery: 5 * time.Second, Store: true,
 		CrawlLog: LogAll, StockTarget: 2000, MaxDepth: Unlimited,
 	}

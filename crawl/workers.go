@@ -312,7 +312,7 @@ func (r *ring) exchange(ctx context.Context, g *polite.Grant, parts weburl.Parts
 	req := fetch.Request{
 		Scheme: string(parts.Scheme), Host: string(parts.Host), Port: parts.Port, PathQuery: string(parts.Path),
 		Addr: netip.AddrPortFrom(g.Addr, parts.Port), Limits: limits,
-		BeforeWrite: func() { r.polite.Started(time.Now(), g) },
+		BeforeWrite: func() { r.polite.Started(time.Now(), g) }, KeepAlive: r.keepAlive(g),
 	}
 	if len(parts.Path) == 0 || parts.Path[0] != '/' {
 		return fmt.Errorf("crawl: BUG: path %q of a canonical URL", parts.Path)
@@ -324,4 +324,13 @@ func (r *ring) exchange(ctx context.Context, g *polite.Grant, parts weburl.Parts
 	err := r.opt.Fetcher.Do(ctx, &req, resp)
 	r.watchExchange(try, g.Addr, parts, err, resp)
 	return err
+}
+
+// keepAlive is how long the grant's connection is worth keeping: until the host's next page is due, which may come late. 0 if
+// none waits, or later than connections may be kept.
+func (r *ring) keepAlive(g *polite.Grant) time.Duration {
+	if g.Again == 0 || g.Again > r.opt.KeepAlive {
+		return 0
+	}
+	return min(2*g.Again+time.Second, r.opt.KeepAlive)
 }

@@ -140,6 +140,8 @@ type Response struct {
 	Resumed    bool
 	// Reused: the connection was kept from an exchange before; Connect and TLS are 0.
 	Reused bool
+	// Kept: the connection waits for the next request with this host and address (Request.KeepAlive).
+	Kept bool
 	// Remote is the address that the connection was made to (after MapPort).
 	Remote netip.AddrPort
 

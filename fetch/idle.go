@@ -14,8 +14,6 @@ import (
 const (
 	// defaultIdle bounds idle connections: that many hosts are waited for a few seconds each, at some 40 KiB with TLS.
 	defaultIdle = 1024
-	// idlePerKey bounds those of one host at one address: whoever asks for more at once isn't polite.
-	idlePerKey = 2
 	// serverMargin is taken off the time for which a server says it keeps a connection: the request has to get there.
 	serverMargin = time.Second
 	// spoilt are the marks of replies whose end two readers may see differently, or whose connection has ended.
@@ -32,7 +30,7 @@ type idleKey struct {
 }
 
 func (x *exchange) key() idleKey {
-	return idleKey{https: x.req.Scheme == "https", host: x.req.Host, addr: x.resp.Remote}
+	return idleKey{https: x.req.Scheme == "https", host: strings.TrimSuffix(x.req.Host, "."), addr: x.resp.Remote}
 }
 
 // idlePool holds connections between exchanges. It owns no goroutine; a timer closes those whose time is over, and runs
@@ -40,11 +38,11 @@ func (x *exchange) key() idleKey {
 type idlePool struct {
 	most int
 
-	mu     sync.Mutex // guards what follows; no connection is closed under it
-	byKey  map[idleKey]*wire
-	queue  idleHeap    // all, the first to be closed first
-	timer  *time.Timer // nil: not yet made
-	fires  time.Time   // when timer does; zero: it is stopped
+	mu     sync.Mutex       // guards what follows; no connection is closed under it
+	byHost map[string]*wire // one of a host: whoever asks for more at once isn't polite
+	queue  idleHeap         // all, the first to be closed first
+	timer  *time.Timer      // nil: not yet made
+	fires  time.Time        // when timer does; zero: it is stopped
 	closed bool
 	sweeps sync.WaitGroup // sweeps under way
 }
@@ -71,8 +69,8 @@ func (h *idleHeap) Pop() any {
 	return w
 }
 
-// put keeps a detached wire until a time. Of one key at most idlePerKey are kept, the older ones are closed first; when
-// all places are taken the one that would be closed next is.
+// put keeps a detached wire until a time. Of a host one is kept, the last one; when all places are taken the one that
+// would be closed next goes.
 func (p *idlePool) put(w *wire, key idleKey, until time.Time) {
 	if w.key.host == "" {
 		key.host = strings.Clone(key.host) // it may be part of a page's text
@@ -91,36 +89,35 @@ func (p *idlePool) add(w *wire) (victim *wire) {
 	if p.closed {
 		return w
 	}
-	n := 0
-	for o := p.byKey[w.key]; o != nil; o = o.below {
-		if n++; n == idlePerKey {
-			victim = o
-		}
-	}
+	victim = p.byHost[w.key.host]
 	if victim == nil && len(p.queue) >= p.most {
 		victim = p.queue[0]
 	}
 	if victim != nil {
 		p.remove(victim)
 	}
-	if p.byKey == nil {
-		p.byKey = make(map[idleKey]*wire)
+	if p.byHost == nil {
+		p.byHost = make(map[string]*wire)
 	}
-	w.below = p.byKey[w.key]
-	p.byKey[w.key] = w
+	p.byHost[w.key.host] = w
 	heap.Push(&p.queue, w)
 	p.schedule()
 	return victim
 }
 
-// take returns the wire of a key that was put last, nil if there is none. It must be probed before it is used.
+// take returns the wire of a key, nil if there is none. It must be probed before it is used. One of the same host, but
+// by another scheme or at another address, is closed: the host is about to get a new connection, and shall have no other.
 func (p *idlePool) take(key idleKey) *wire {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	w := p.byKey[key]
+	w := p.byHost[key.host]
 	if w != nil {
 		p.remove(w)
 		p.schedule()
+	}
+	p.mu.Unlock()
+	if w != nil && w.key != key {
+		w.Conn.Close()
+		return nil
 	}
 	return w
 }
@@ -128,19 +125,7 @@ func (p *idlePool) take(key idleKey) *wire {
 // remove takes a wire out. Held: mu.
 func (p *idlePool) remove(w *wire) {
 	heap.Remove(&p.queue, w.place)
-	first := p.byKey[w.key]
-	switch {
-	case first == w && w.below == nil:
-		delete(p.byKey, w.key)
-	case first == w:
-		p.byKey[w.key] = w.below
-	default:
-		for first.below != w {
-			first = first.below
-		}
-		first.below = w.below
-	}
-	w.below = nil
+	delete(p.byHost, w.key.host)
 }
 
 // schedule has the timer fire when the first wire is due, not before. Held: mu.
@@ -190,7 +175,7 @@ func (p *idlePool) sweep() {
 func (p *idlePool) close() {
 	p.mu.Lock()
 	all := p.queue
-	p.queue, p.byKey, p.closed = nil, nil, true
+	p.queue, p.byHost, p.closed = nil, nil, true
 	if p.timer != nil {
 		p.timer.Stop()
 	}
@@ -241,6 +226,7 @@ func (x *exchange) stale(e *Error) bool {
 func (x *exchange) finish(e *Error) {
 	w := x.wire
 	if e == nil && x.keep > 0 && x.resp.Marks&spoilt == 0 && w.detach() {
+		x.resp.Kept = true
 		x.c.idle.put(w, x.key(), time.Now().Add(x.keep))
 		return
 	}

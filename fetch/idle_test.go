@@ -90,7 +90,7 @@ func TestReuse(t *testing.T) {
 			time.Sleep(9 * time.Second)
 		}
 		synctest.Wait()
-		if s.dials.Load() != 1 || s.open.Load() != 0 || c.Idle() != 0 || len(c.idle.byKey) != 0 {
+		if s.dials.Load() != 1 || s.open.Load() != 0 || c.Idle() != 0 || len(c.idle.byHost) != 0 {
 			t.Errorf("%d connections, %d open, %d idle; want 1, none, none", s.dials.Load(), s.open.Load(), c.Idle())
 		}
 	})
@@ -117,7 +117,7 @@ func TestIdleExpires(t *testing.T) {
 			if want == 0 {
 				want = time.Second // seen with the first look
 			}
-			if got != want || c.Idle() != 0 || len(c.idle.byKey) != 0 || !c.idle.fires.IsZero() {
+			if got != want || c.Idle() != 0 || len(c.idle.byHost) != 0 || !c.idle.fires.IsZero() {
 				t.Errorf("%q: closed after %v, want %v; %d idle, timer %v", said, got, want, c.Idle(), c.idle.fires)
 			}
 		})
@@ -140,7 +140,7 @@ func TestIdleExpires(t *testing.T) {
 	})
 }
 
-// TestIdleIsBounded: of one host at most two connections stay, of all hosts at most IdleConns, those that end last.
+// TestIdleIsBounded: of one host one connection stays, of all hosts at most IdleConns, those that end last.
 func TestIdleIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &staying{reply: always(hello)}
@@ -155,8 +155,19 @@ func TestIdleIsBounded(t *testing.T) {
 		}
 		all.Wait()
 		synctest.Wait()
-		if c.Idle() > idlePerKey || int(s.open.Load()) != c.Idle() {
-			t.Errorf("%d idle of one host, %d open, want at most %d", c.Idle(), s.open.Load(), idlePerKey)
+		if c.Idle() != 1 || s.open.Load() != 1 {
+			t.Errorf("%d idle of one host, %d open, want 1", c.Idle(), s.open.Load())
+		}
+		// Another address of the host gets a new connection, and the host keeps no other.
+		other := keepRequest()
+		other.Addr = netip.AddrPortFrom(netip.MustParseAddr("93.184.216.35"), other.Addr.Port())
+		var first Response
+		if err := c.Do(t.Context(), other, &first); err != nil || first.Reused || !first.Kept {
+			t.Errorf("got %v, reused %v, kept %v", err, first.Reused, first.Kept)
+		}
+		synctest.Wait()
+		if c.Idle() != 1 || s.open.Load() != 1 {
+			t.Errorf("%d idle of one host, %d open, want 1", c.Idle(), s.open.Load())
 		}
 		for i := range 100 {
 			req := keepRequest()
@@ -165,8 +176,8 @@ func TestIdleIsBounded(t *testing.T) {
 			if err := c.Do(t.Context(), req, new(Response)); err != nil {
 				t.Error(err)
 			}
-			if n := c.Idle(); n > 10 || len(c.idle.byKey) > n {
-				t.Fatalf("%d idle, %d keys; want at most 10", n, len(c.idle.byKey))
+			if n := c.Idle(); n > 10 || len(c.idle.byHost) > n {
+				t.Fatalf("%d idle, %d hosts; want at most 10", n, len(c.idle.byHost))
 			}
 		}
 		synctest.Wait()
@@ -181,7 +192,7 @@ func TestIdleIsBounded(t *testing.T) {
 		}
 		time.Sleep(200 * time.Second)
 		synctest.Wait()
-		if s.open.Load() != 0 || c.Idle() != 0 || len(c.idle.byKey) != 0 {
+		if s.open.Load() != 0 || c.Idle() != 0 || len(c.idle.byHost) != 0 {
 			t.Errorf("%d open, %d idle at the end", s.open.Load(), c.Idle())
 		}
 	})
@@ -204,18 +215,18 @@ func TestOtherKeys(t *testing.T) {
 			}
 			return resp.Reused
 		}
-		do(func(*Request) {})
 		for name, change := range map[string]func(*Request){
 			"host":    func(r *Request) { r.Host = "example.com" },
 			"address": func(r *Request) { r.Addr = netip.MustParseAddrPort("192.0.2.2:80") },
 			"port":    func(r *Request) { r.Addr, r.Port = netip.MustParseAddrPort("192.0.2.1:81"), 81 },
 		} {
+			do(func(*Request) {})
 			if do(change) {
 				t.Errorf("another %s: used again", name)
 			}
-		}
-		if !do(func(*Request) {}) {
-			t.Error("the same: not used again")
+			if !do(change) {
+				t.Errorf("another %s, the second time: not used again", name)
+			}
 		}
 		c.Close()
 	})
@@ -497,7 +508,7 @@ func TestManyReuse(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		t.Logf("%d dials, %d reused", s.dials.Load(), reused.Load())
-		if s.open.Load() != 0 || c.Idle() != 0 || len(c.idle.byKey) != 0 || reused.Load() == 0 || s.dials.Load()+reused.Load() < 1000 {
+		if s.open.Load() != 0 || c.Idle() != 0 || len(c.idle.byHost) != 0 || reused.Load() == 0 || s.dials.Load()+reused.Load() < 1000 {
 			t.Errorf("%d open, %d idle, %d dials, %d reused", s.open.Load(), c.Idle(), s.dials.Load(), reused.Load())
 		}
 	})

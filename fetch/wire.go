@@ -38,7 +38,6 @@ type wire struct {
 	key   idleKey
 	until time.Time // when it is closed
 	place int       // in the heap
-	below *wire     // the one with the same key that was put before
 }
 
 // tlsFacts are what a handshake found out, for all responses on its wire.

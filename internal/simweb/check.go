@@ -69,14 +69,14 @@ func (l *Log) Snapshot() *Snapshot {
 	}
 	for i := range l.hosts {
 		if l.hosts[i].requests > 0 {
-			s.Hosts[l.w.hosts[i].name] = l.hosts[i].value()
+			s.Hosts[l.w.hosts[i].name] = l.hosts[i].value(l.now())
 		}
 	}
 	for name, t := range l.others {
-		s.Hosts[name] = t.value()
+		s.Hosts[name] = t.value(l.now())
 	}
 	for ip, t := range l.servers {
-		s.Servers[ip.String()] = t.value()
+		s.Servers[ip.String()] = t.value(l.now())
 	}
 	for i, c := range l.fetches {
 		if c > 0 {
@@ -92,7 +92,8 @@ func (l *Log) Snapshot() *Snapshot {
 	return s
 }
 
-func (t *track) value() Tracked {
+func (t *track) value(now time.Duration) Tracked {
+	t.settle(now)
 	gap := func(d time.Duration) time.Duration {
 		if d == none {
 			return -1

@@ -57,6 +57,7 @@ type track struct {
 	early                    int           // requests for pages before the first one for robots rules
 	busy, maxBusy            int
 	conns, maxConns          int
+	crowded                  time.Duration // since when conns has been more than 1
 	hasPage, hasAny, answers bool
 }
 
@@ -151,12 +152,13 @@ func (c *connLog) close() {
 	defer c.l.mu.Unlock()
 	c.l.open--
 	c.server.conns--
-	c.release()
+	c.release(c.l.now())
 }
 
 // release counts the connection with no host any more. Held: mu.
-func (c *connLog) release() {
+func (c *connLog) release(now time.Duration) {
 	for _, t := range c.hosts {
+		t.settle(now)
 		t.conns--
 	}
 	c.hosts = c.hosts[:0]
@@ -175,7 +177,7 @@ func (c *connLog) begin(host string, a *answer, q *request) running {
 	defer l.mu.Unlock()
 	now := l.now()
 	t := l.track(host, a.node)
-	c.count(t)
+	c.count(t, now)
 	t.begin(now, a.robots)
 	c.server.begin(now, a.robots)
 	e := event{
@@ -215,7 +217,7 @@ func (c *connLog) end(run running, last bool) {
 		l.ring[run.seq%uint64(l.keep)].end = now
 	}
 	if last {
-		c.release()
+		c.release(now)
 	}
 }
 
@@ -236,16 +238,31 @@ func (c *connLog) endHostile(run running, host string, sent int64) {
 	l.hostile[host] = n
 }
 
+// partingGrace is how long an idle connection may be seen beside a new one: a client that closes the one before it opens
+// the other is heard in either order on a busy machine.
+const partingGrace = time.Second
+
 // count counts the connection with a host once.
-func (c *connLog) count(t *track) {
+func (c *connLog) count(t *track, now time.Duration) {
 	for _, have := range c.hosts {
-		if have == t {
+		if have == t { // it wasn't left idle
+			t.maxConns = max(t.maxConns, t.conns)
 			return
 		}
 	}
 	c.hosts = append(c.hosts, t)
-	t.conns++
-	t.maxConns = max(t.maxConns, t.conns)
+	t.settle(now)
+	if t.conns++; t.conns == 2 {
+		t.crowded = now
+	}
+	t.maxConns = max(t.maxConns, min(t.conns, 1), min(t.conns, t.busy+1))
+}
+
+// settle counts connections that have been beside each other for longer than it takes to part. Held: mu.
+func (t *track) settle(now time.Duration) {
+	if t.conns > 1 && now-t.crowded > partingGrace {
+		t.maxConns = max(t.maxConns, t.conns)
+	}
 }
 
 // track finds the counters of a host by name. Held: mu.
