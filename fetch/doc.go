@@ -78,7 +78,7 @@
 // when it is used up. Besides there are one buffer of 130 KiB per head being parsed, 42 KiB per gzip or deflate body and windows of
 // up to 16 MiB per br or zstd body being decoded, and what is kept for the next: an idle Response has at most 4 buffers of 16 KiB, the client's pool 32 MiB
 // (BufferBytes/2 if that is less). So N Responses, idle or not, take at most 64 KiB N + BufferBytes + 32 MiB and what
-// the garbage collector hasn't found yet, whatever the sites send. On top come the session cache (some 3 KiB an entry) and
+// the garbage collector hasn't found yet, whatever the sites send. On top come the session cache (some 3 KiB an entry, at most 30: sessions with long chains or tickets aren't kept) and
 // the verdict cache (some 100 bytes). Of the Options.IdleConns idle connections each takes a descriptor and 1 KiB, with TLS
 // some 40; responses and their buffers don't belong to them, and no entry outlives its connection.
 //

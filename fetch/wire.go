@@ -45,6 +45,7 @@ type tlsFacts struct {
 	verdict string
 	version uint16
 	resumed bool
+	heavy   bool // the chain is too long for its session to be kept
 }
 
 // open dials the granted address and shakes hands.

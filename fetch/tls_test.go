@@ -1,0 +1,112 @@
+package fetch
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+)
+
+// listenTLS serves "hi" by TLS, with an orderly end.
+func listenTLS(t *testing.T, cfg *tls.Config) netip.AddrPort {
+	t.Helper()
+	return listen(t, func(conn net.Conn) {
+		s := tls.Server(conn, cfg)
+		readRequest(s)
+		io.WriteString(s, ok200+"Content-Length: 2\r\n\r\nhi")
+		s.Close()
+	})
+}
+
+// TestVerdictIsRemembered: in both modes a chain is verified once for each name, whether it is good or not, and the verdict is
+// that of each later handshake, full or resumed.
+func TestVerdictIsRemembered(t *testing.T) {
+	soon := time.Now().Add(24 * time.Hour)
+	ca := testCert(t, nil, soon)
+	roots := x509.NewCertPool()
+	roots.AddCert(ca.Leaf)
+	cert := testCert(t, ca, soon, "example.org", "www.example.org")
+	cert.Certificate = append(cert.Certificate, ca.Certificate[0])
+	addr := listenTLS(t, &tls.Config{Certificates: []tls.Certificate{*cert}})
+	for _, require := range []bool{false, true} {
+		for _, sessions := range []int{-1, 10} {
+			c, req := loopbackClient(t, addr, Options{TLS: TLSOptions{Roots: roots, Require: require, Sessions: sessions}})
+			req.Scheme = "https"
+			for i, step := range []struct {
+				host, verdict string
+				judged        int64
+				resumed       bool
+			}{
+				{"example.org", VerdictOK, 1, false}, {"example.org", VerdictOK, 1, true}, {"www.example.org", VerdictOK, 2, false},
+				{"other.test", VerdictName, 3, false}, {"other.test", VerdictName, 3, !require}, {"example.org", VerdictOK, 3, true},
+			} {
+				req.Host = step.host
+				var resp Response
+				err := c.Do(t.Context(), req, &resp)
+				var fe *Error
+				refused := errors.As(err, &fe) && fe.Kind == KindCertificate
+				if refused != (require && step.verdict != VerdictOK) || err != nil && !refused {
+					t.Errorf("require %v, sessions %d, step %d: got %v", require, sessions, i, err)
+				}
+				resumed := step.resumed && sessions > 0
+				if got := c.tls.judged.Load(); resp.TLSVerdict != step.verdict || got != step.judged || resp.Resumed != resumed {
+					t.Errorf("require %v, sessions %d, step %d: got %q, %d verified, resumed %v; want %q, %d, %v",
+						require, sessions, i, resp.TLSVerdict, got, resp.Resumed, step.verdict, step.judged, resumed)
+				}
+			}
+		}
+	}
+}
+
+// TestHeavySessions: sessions with long chains or tickets aren't kept, so that those of a farm of sites don't fill the memory.
+func TestHeavySessions(t *testing.T) {
+	soon := time.Now().Add(time.Hour)
+	many := []string{"example.org"}
+	for i := range 500 {
+		many = append(many, fmt.Sprintf("h%d.example.org", i))
+	}
+	light, heavy := testCert(t, nil, soon, "example.org"), testCert(t, nil, soon, many...)
+	if n := len(heavy.Certificate[0]); n <= sessionChainBytes {
+		t.Fatalf("a certificate of %d bytes is no long one", n)
+	}
+	ticket := func(n int) func(tls.ConnectionState, *tls.SessionState) ([]byte, error) {
+		return func(_ tls.ConnectionState, s *tls.SessionState) ([]byte, error) {
+			b, err := s.Bytes()
+			return append(make([]byte, n), b...), err
+		}
+	}
+	open := func(n int) func([]byte, tls.ConnectionState) (*tls.SessionState, error) {
+		return func(b []byte, _ tls.ConnectionState) (*tls.SessionState, error) {
+			if len(b) < n {
+				return nil, nil // none is offered
+			}
+			return tls.ParseSessionState(b[n:])
+		}
+	}
+	for name, tt := range map[string]struct {
+		cert    *tls.Certificate
+		ticket  int
+		version uint16
+		resumed bool
+	}{
+		"usual": {light, 100, tls.VersionTLS13, true}, "usual, 1.2": {light, 100, tls.VersionTLS12, true},
+		"long ticket": {light, sessionTicketBytes, tls.VersionTLS13, false}, "long ticket, 1.2": {light, sessionTicketBytes, tls.VersionTLS12, false},
+		"long chain": {heavy, 100, tls.VersionTLS13, false}, "long chain, 1.2": {heavy, 100, tls.VersionTLS12, false},
+	} {
+		addr := listenTLS(t, &tls.Config{Certificates: []tls.Certificate{*tt.cert}, MaxVersion: tt.version,
+			WrapSession: ticket(tt.ticket), UnwrapSession: open(tt.ticket)})
+		c, req := loopbackClient(t, addr, Options{})
+		req.Scheme = "https"
+		for i := range 2 {
+			var resp Response
+			if err := c.Do(t.Context(), req, &resp); err != nil || resp.Resumed != (tt.resumed && i > 0) || string(resp.Body) != "hi" {
+				t.Errorf("%s: got %v, resumed %v, %q", name, err, resp.Resumed, resp.Body)
+			}
+		}
+	}
+}
