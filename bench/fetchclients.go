@@ -261,12 +261,16 @@ func (c *bareClient) worker(_ context.Context, i int) fetchWorker {
 	head := []byte(request + "\r\n")
 	want := c.s.replyBytes(c.path, c.form.Keep)
 	buf := make([]byte, 64<<10)
+	addrs := make([]string, len(c.s.Ports))
+	for j := range addrs {
+		addrs[j] = c.s.address(c.form.Scheme, j).String()
+	}
 	var kept net.Conn
 	return func(n int) error {
 		conn := kept
 		if conn == nil {
 			var err error
-			if conn, err = c.dial(c.s.address(c.form.Scheme, c.at(i, n))); err != nil {
+			if conn, err = c.dial(addrs[c.at(i, n)]); err != nil {
 				return err
 			}
 		}
@@ -287,9 +291,10 @@ func (c *bareClient) worker(_ context.Context, i int) fetchWorker {
 	}
 }
 
-func (c *bareClient) dial(addr netip.AddrPort) (net.Conn, error) {
+// dial is the leanest that package net has: Dialer.DialTCP without a local address would bind one.
+func (c *bareClient) dial(addr string) (net.Conn, error) {
 	d := net.Dialer{KeepAlive: -1}
-	conn, err := d.DialTCP(context.Background(), "tcp4", netip.AddrPort{}, addr)
+	conn, err := d.Dial("tcp4", addr)
 	if err == nil && c.tls != nil {
 		return tls.Client(conn, c.tls), nil
 	}

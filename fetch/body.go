@@ -11,6 +11,11 @@ import (
 // byte came with it.
 func (x *exchange) more(limit int) error {
 	b := &x.resp.buf
+	if cap(b.raw) == 0 {
+		if err := x.firstBuffer(limit); err != nil {
+			return err
+		}
+	}
 	raw, e := x.grow(b.raw, limit)
 	if e != nil {
 		return e
@@ -28,6 +33,21 @@ func (x *exchange) more(limit int) error {
 		}
 	}
 	return io.ErrNoProgress
+}
+
+// firstBuffer takes the first buffer of a reply: one that holds what has come already, as far as it is the exchange's own. A TLS
+// connection has a buffer too, and fills ours by records.
+func (x *exchange) firstBuffer(limit int) error {
+	n, err := x.wire.readable()
+	if err != nil {
+		return err
+	}
+	size := max(firstBufferBytes, min(roundUp(n+1), FreeBufferBytes))
+	if x.wire.tls.version != 0 {
+		size = firstTLSBytes
+	}
+	x.resp.buf.raw = x.resp.buf.get(min(size, limit)) // nil, and more asks again, if there is no memory at this moment
+	return nil
 }
 
 // readHead reads up to the end of the head of the final reply. Interim ones and blank lines before it
@@ -84,14 +104,13 @@ func (x *exchange) readHead() *Error {
 func (x *exchange) takeHead(end int) *Error {
 	h := x.c.heads.Get().(*headReader)
 	defer x.c.heads.Put(h)
-	f, ok := h.read(x.resp.buf.raw[:end], x.resp)
 	switch {
-	case !ok:
+	case !h.read(x.resp.buf.raw[:end], x.resp, &x.f):
 		return &Error{Stage: StageHead, Kind: KindBadHead, Err: errHead}
-	case f.status == 101:
+	case x.f.status == 101:
 		return &Error{Stage: StageHead, Kind: KindBadHead, Err: errUpgrade}
 	}
-	x.f, x.head = f, end
+	x.head = end
 	return nil
 }
 

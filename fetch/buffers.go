@@ -8,8 +8,10 @@ import (
 )
 
 const (
-	// firstBufferBytes is what an exchange holds while it waits for the first byte. Most pages in gzip come in with one read.
+	// firstBufferBytes is what an exchange holds at least when a reply comes: most pages in gzip come in with one read.
+	// firstTLSBytes is what it holds with TLS while it waits; the connection's own buffers take more.
 	firstBufferBytes = 16 << 10
+	firstTLSBytes    = 4 << 10
 	// keepBufferBytes is what a Response keeps per buffer over Reset; larger ones go to the pool.
 	keepBufferBytes = 16 << 10
 	minClass        = 12 // 4 KiB

@@ -68,7 +68,7 @@
 //
 // Bytes held during one Do, W being bytes received so far:
 //
-//	waiting for the first byte     16 KiB, with TLS some 40 KiB more
+//	waiting for the first byte     nothing, with TLS 4 KiB and some 40 of the library's; 16 KiB where connections aren't sockets
 //	receiving                      min(max(16 KiB, 2 W), HeaderBytes+BodyBytes+1)
 //	after it                       the former, + the payload if chunked (at most BodyBytes)
 //	                               + the decoded body (at most 2 min(DecodedBytes, max(Ratio W, 256 KiB)))

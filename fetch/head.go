@@ -118,20 +118,20 @@ func protoName(b []byte) string {
 	return string(bytes.ToUpper(b[:min(len(b), 8)]))
 }
 
-// read mends head, parses it into resp, and returns the framing. The head may be cut (no empty line).
-func (h *headReader) read(head []byte, resp *Response) (framing, bool) {
-	f := framing{length: -1, idle: -1}
+// read mends head, parses it into resp, and fills in the framing. The head may be cut (no empty line).
+func (h *headReader) read(head []byte, resp *Response, f *framing) bool {
+	*f = framing{length: -1, idle: -1}
 	lineEnd := bytes.IndexByte(head, '\n') + 1
 	if lineEnd == 0 {
 		lineEnd = len(head)
 	}
 	proto, status, ok := parseStatusLine(head[:lineEnd])
 	if !ok {
-		return f, false
+		return false
 	}
 	f.status = status
 	f.none = status == 204 || status == 304 || status < 200
-	m := mender{resp: resp, f: &f, out: h.out[:0]}
+	m := mender{resp: resp, f: f, out: h.out[:0]}
 	m.out = append(m.out, "HTTP/1.1 "...)
 	m.out = strconv.AppendInt(m.out, int64(status), 10)
 	m.out = append(m.out, " \r\n"...)
@@ -148,10 +148,10 @@ func (h *headReader) read(head []byte, resp *Response) (framing, bool) {
 	h.src.Reset(h.out)
 	h.br.Reset(&h.src)
 	if err := resp.buf.head.Read(h.br); err != nil {
-		return f, false
+		return false
 	}
 	resp.Status, resp.Proto = status, proto
-	return f, true
+	return true
 }
 
 // mender writes the mended lines of one head.
