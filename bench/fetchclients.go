@@ -261,7 +261,7 @@ func (c *bareClient) worker(_ context.Context, i int) fetchWorker {
 	head := []byte(request + "\r\n")
 	want := c.s.replyBytes(c.path, c.form.Keep)
 	buf := make([]byte, 64<<10)
-	addrs := make([]string, len(c.s.Ports))
+	addrs := make([]string, fetchAddresses)
 	for j := range addrs {
 		addrs[j] = c.s.address(c.form.Scheme, j).String()
 	}
