@@ -43,6 +43,8 @@ type benchCmd struct {
 
 	Store benchStoreCmd `cmd:"" help:"Put pages into WARC files and their index: CPU, bytes and writes of a page by how it came (compressed, as it is, errors, redirects), beside gzip of level 6; all is verified."`
 
+	Parse benchParseCmd `cmd:"" help:"Measure finding the links of HTML pages, beside golang.org/x/net/html's tokenizer and tree in the same run: MB/s, links/s, allocations, hostile shapes; and compare the links of every file."`
+
 	Checkpoint benchCheckpointCmd `cmd:"" help:"Measure checkpoints of a store with full bucket buffers while tuples come in: how long nothing can be added, what is written, how long it takes."`
 }
 

@@ -52,6 +52,9 @@
 //
 // RunStore puts pages of four kinds into WARC files by package warc, as a crawl does, beside gzip of level 6, and verifies all.
 //
+// RunParse finds the links of pages by package parse and by golang.org/x/net/html's tokenizer and tree in the same run, in CPU time of
+// the one thread that parses, for corpora of real pages, generated ones and hostile shapes; and compares the links of every file with the tree's.
+//
 // # Departures from the paper
 //
 // The paper takes W as the mean of the read and the write speed of its RAID. So do we, and print the mixed
@@ -76,6 +79,7 @@
 //
 // # Concurrency
 //
+// RunParse keeps its goroutine on one thread while it runs.
 // RunDisk owns one goroutine for each directory of the group it measures, two while it reads and writes at
 // once, and a process of fio where that is asked for; RunCheckpoint owns four that add; RunDrum
 // one that reads what its child process says, and in the child as many as add; RunFetch those that fetch, and in the
@@ -84,5 +88,5 @@
 // # Memory
 //
 // RunDisk: two chunks for each directory, outside of the Go heap. RunDrum: little; its children R and the links of a lot. RunCheckpoint: BufferBytes. RunCache: 32 bytes an entry
-// and CPU for hit rates, 200 an entry of Table V. RunStar: Star.RAMBytes, and 20 bytes a PLD for the generator.
+// and CPU for hit rates, 200 an entry of Table V. RunParse: the samples, and one file. RunStar: Star.RAMBytes, and 20 bytes a PLD for the generator.
 package bench

@@ -72,7 +72,7 @@ type Page struct {
 
 // What a Page keeps for the next one: more than nearly all pages need, less than a hostile one takes.
 const (
-	keepLinks = 4096
+	keepLinks = 16 << 10 // 512 KiB
 	keepBytes = 1 << 20
 )
 

@@ -31,11 +31,27 @@ func (p *Parser) Parse(body []byte, contentType string, page *Page) {
 	p.page = nil
 }
 
+// A step of skipWide costs as much as it saves if it gains wideCost bytes. Where steps gain less, the next restTags tags are done
+// without, so that pages made of nothing else are hardly slower than without it; mostCredit bytes are what a better part of
+// the page allows for.
+const (
+	wideCost   = 8
+	mostCredit = 64
+	restTags   = 64
+)
+
 // scan hops from '<' to '<', over what doesn't matter in wide steps where it can.
 func (p *Parser) scan(b []byte) {
+	credit := 0 // below 0: tags until the next wide step
 	for i := 0; i < len(b); {
-		if p.wide && p.foreign.depth == 0 {
+		if credit < 0 {
+			credit++
+		} else if p.wide && p.foreign.depth == 0 {
+			from := i
 			i = skipWide(b, i, wideTable)
+			if credit = min(credit+i-from-wideCost, mostCredit); credit < 0 {
+				credit = -restTags
+			}
 		}
 		if b[i] != '<' {
 			n := bytes.IndexByte(b[i:], '<')
