@@ -14,6 +14,9 @@
 // being copied. All that needs room before the edges of input and output. There, and where output comes to the end of what
 // it has been given, a second loop goes symbol by symbol; it is also what the first is compared with in tests.
 //
+// Of 1998 pages of documentation, 27 KB on average, a page takes 27 us of CPU, 72 with the decoder of klauspost/compress and
+// 87 with the standard library's in the same run, without allocations (drumbeat bench decode; docs/BENCHMARKS.md).
+//
 // There is no unsafe code. Slices of constant length and capacity, arrays and masks leave few checks: the same
 // loop on bare pointers gained less than 5 %.
 //
@@ -29,8 +32,8 @@
 // # Hostile input
 //
 // The caller says how much is decoded at most, and there is no other memory. Time is linear in input and output: the
-// most that input can do without giving output is begin blocks. A block of 12 bytes costs the building of its tables, about
-// 1 us, so 2 MiB of such some 0.2 s. Decode never panics.
+// most that input can do without giving output is begin blocks. The smallest block with codes of its own has 12 bytes, and its
+// tables take 1.3 us: 2 MiB of such blocks took 0.22 s, 8 MiB of zeros from 8 KiB 2 ms. Decode never panics.
 //
 // # Concurrency and memory
 //

@@ -49,6 +49,9 @@ func decode(format Format, src []byte) ([]byte, error) {
 // decodeBy decodes with room for step bytes more each time, in front of which lie some bytes of others.
 func decodeBy(t testing.TB, format Format, src []byte, step int) ([]byte, error) {
 	var d Decoder
+	fill(d.dynamic.literals[:], isLiteral|'?'<<valueShift|1) // what an earlier stream left there doesn't matter
+	fill(d.dynamic.distances[:], 7<<valueShift|1)
+	fill(d.lengths[:], 5<<valueShift|1)
 	d.Reset(format, src)
 	before := []byte("what lies before is no history")
 	dst := before
