@@ -38,7 +38,7 @@ func (c *benchDNSChildCmd) Run(a *app) error {
 
 // options is what the flags say.
 func (c *benchDNSCmd) options() (bench.DNS, error) {
-	d := bench.DNS{Lookups: 500_000, InFlight: int(c.InFlight), Waiting: int(c.Waiting), Span: 5 * time.Second, Repeats: 5, Cases: c.Cases}
+	d := bench.DNS{Lookups: 500_000, InFlight: int(c.InFlight), Waiting: int(c.Waiting), Span: 5 * time.Second, Repeats: 5, Cases: c.Cases, GCPercent: gcPercent}
 	if c.Quick {
 		d.Lookups, d.Span, d.Repeats = 100_000, time.Second, 1
 	}

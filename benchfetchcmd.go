@@ -64,7 +64,7 @@ func (c *benchFetchCmd) forms() (forms []bench.FetchForm) {
 
 // options is what the flags say.
 func (c *benchFetchCmd) options() (bench.Fetch, error) {
-	f := bench.Fetch{Clients: c.Clients, Forms: c.forms()}
+	f := bench.Fetch{Clients: c.Clients, Forms: c.forms(), GCPercent: gcPercent}
 	if c.Quick {
 		f.Time, f.Repeats = 150*time.Millisecond, 3
 	}

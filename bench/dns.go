@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	stdsync "sync"
@@ -16,7 +17,7 @@ import (
 	"drumbeat/dnscache"
 )
 
-// DNS are the options of RunDNS. All fields but Cases and Progress are required.
+// DNS are the options of RunDNS. All fields but Cases, GCPercent and Progress are required.
 type DNS struct {
 	// Command starts a process that runs DNSChild.
 	Command []string
@@ -30,6 +31,8 @@ type DNS struct {
 	Cases []string
 	// Repeats is how often each case is measured.
 	Repeats int
+	// GCPercent is the garbage collector's setting, as command crawl has it; 0: as it is.
+	GCPercent int
 	// Progress is told what is being done; it may be nil.
 	Progress func(string)
 }
@@ -149,6 +152,9 @@ type dnsRun struct {
 func RunDNS(ctx context.Context, d DNS) (rep *report.Report, err error) {
 	if err := d.Validate(); err != nil {
 		return nil, err
+	}
+	if d.GCPercent > 0 {
+		defer debug.SetGCPercent(debug.SetGCPercent(d.GCPercent))
 	}
 	rep = report.New("dns", "Lookups: rate and CPU, against a name server on loopback")
 	p, err := startDNSProcess(ctx, d.Command)

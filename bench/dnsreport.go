@@ -26,6 +26,7 @@ func (r *dnsRun) of(i int, f func(dnsSample) float64) (s report.Sample) {
 func (r *dnsRun) report(rep *report.Report) {
 	rep.Set("lookups", "%d a case, %d in flight, where replies come at once; %v a case, %d in flight, where they are late",
 		r.opt.Lookups, r.opt.InFlight, r.opt.Span, r.opt.Waiting)
+	rep.Set("collector", "GOGC %d for all clients, as in a crawl", r.opt.GCPercent)
 	t := report.Table{
 		Title: fmt.Sprintf("Lookups against a name server in another process, medians of %d", r.opt.Repeats),
 		Head: []string{"case", "client", "in flight", "lookups/s", "spread", "CPU us", "spread", "lookups/s of CPU", "allocs", "B",

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -30,6 +31,8 @@ type Fetch struct {
 	// Connections, unless 0, has so many slow exchanges of our client opened at once in place of all else;
 	// AllConnections: 16,000, or what the limit of descriptors allows.
 	Connections int
+	// GCPercent is the garbage collector's setting while anything is measured, as command crawl has it. 0: as it is.
+	GCPercent int
 	// Progress is told what goes on. May be nil.
 	Progress func(what string)
 }
@@ -171,6 +174,9 @@ func RunFetch(ctx context.Context, o Fetch) (*report.Report, error) {
 	s, err := startFetchServer(ctx, o.Command, fetchServerJob{PageBytes: o.PageBytes, Schemes: o.schemes(), Hold: o.Connections})
 	if err != nil {
 		return nil, err
+	}
+	if o.GCPercent > 0 {
+		defer debug.SetGCPercent(debug.SetGCPercent(o.GCPercent))
 	}
 	r := &fetchResults{o: &o, server: s, began: time.Now()}
 	if o.Connections > 0 {

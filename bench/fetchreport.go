@@ -31,6 +31,7 @@ func (r *fetchResults) report() (*report.Report, error) {
 	rep := &report.Report{Name: "fetch", Title: "fetching a page from a server in another process", Machine: report.ThisMachine(), Began: r.began}
 	rep.Set("page", "%d bytes, %d in gzip", r.o.PageBytes, r.server.GzipBytes)
 	rep.Set("server", "another process on %d addresses, which closes first; its CPU isn't counted here", fetchAddresses)
+	rep.Set("collector", "GOGC %d for all clients, as in a crawl", r.o.GCPercent)
 	if cpu := r.server.cmd.ProcessState; cpu != nil {
 		rep.Set("server CPU", "%.1f s in all", (cpu.UserTime() + cpu.SystemTime()).Seconds())
 	}
