@@ -442,5 +442,13 @@ var (
 // mimeType is the Content-Type without parameters, in lower case.
 func mimeType(resp *fetch.Response) string {
 	t, _, _ := bytes.Cut(resp.Header("Content-Type"), []byte(";"))
-	return string(bytes.ToLower(bytes.TrimSpace(t)))
+	switch t = bytes.TrimSpace(t); string(t) { // nearly all, without an allocation
+	case "text/html":
+		return "text/html"
+	case "text/plain":
+		return "text/plain"
+	case "application/xhtml+xml":
+		return "application/xhtml+xml"
+	}
+	return string(bytes.ToLower(t))
 }
