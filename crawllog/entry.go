@@ -147,12 +147,25 @@ func appendText(dst []byte, name, v string) []byte {
 	return appendString(append(dst, name...), v, maxText)
 }
 
+// plain tells whether nothing in s is escaped.
+func plain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
 // appendString appends s as a JSON string of at most limit bytes, cut between characters. Bytes that aren't
 // UTF-8 become U+FFFD. What can't be printed is escaped: U+2028 ends a line for some readers, U+009B begins
 // an escape sequence for some terminals.
 func appendString(dst []byte, s string, limit int) []byte {
 	const digits = "0123456789abcdef"
 	dst = append(dst, '"')
+	if len(s) <= limit-12 && plain(s) {
+		return append(append(dst, s...), '"')
+	}
 	limit += len(dst) - 12 // the longest escape
 	for i := 0; i < len(s) && len(dst) <= limit; {
 		c := s[i]
