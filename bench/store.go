@@ -19,8 +19,8 @@ import (
 type Store struct {
 	// Dirs are existing directories; WARC files go round them.
 	Dirs []string
-	// Corpus is a directory with HTML files (below it, too), of which some are taken as pages. Empty: made pages.
-	Corpus string
+	// Corpus are directories with HTML files (below them, too), of which some are taken as pages. None: made pages.
+	Corpus []string
 	// Pages of one measurement. 0: 50,000.
 	Pages int
 	// Repeats is how often all is measured. 0: 5.

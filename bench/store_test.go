@@ -20,7 +20,7 @@ func TestRunStore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, o := range []Store{{Corpus: corpus}, {Level: 6, Seed: 7}} {
+	for _, o := range []Store{{Corpus: []string{corpus}}, {Level: 6, Seed: 7}} {
 		dir := t.TempDir()
 		o.Dirs, o.Pages, o.Repeats = []string{dir}, 64, 2
 		r, err := RunStore(context.Background(), o)
@@ -43,7 +43,7 @@ func TestRunStore(t *testing.T) {
 				t.Errorf("want %q in\n%s", want, text.String())
 			}
 		}
-		if o.Corpus != "" && !strings.Contains(text.String(), "pages: 2 different ones") {
+		if len(o.Corpus) > 0 && !strings.Contains(text.String(), "pages: 2 different ones") {
 			t.Errorf("corpus of two pages:\n%s", text.String())
 		}
 		for _, f := range r.Figures {
@@ -68,7 +68,7 @@ func TestRunStoreRefuses(t *testing.T) {
 	}{
 		{context.Background(), Store{}, "no directory"},
 		{context.Background(), Store{Dirs: []string{"x"}, Pages: 3, Level: 10, Repeats: -1}, "level 10"},
-		{context.Background(), Store{Dirs: []string{t.TempDir()}, Corpus: t.TempDir()}, "has no file"},
+		{context.Background(), Store{Dirs: []string{t.TempDir()}, Corpus: []string{t.TempDir()}}, "has no file"},
 		{ctx, Store{Dirs: []string{t.TempDir()}, Pages: 64}, "canceled"},
 	} {
 		if _, err := RunStore(c.ctx, c.o); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -12,7 +12,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -71,7 +70,7 @@ func newStorePages(ctx context.Context, o *Store) (map[string]*storePages, error
 
 // storeTexts returns the HTML of the pages.
 func storeTexts(ctx context.Context, o *Store) (texts [][]byte, err error) {
-	if o.Corpus == "" {
+	if len(o.Corpus) == 0 {
 		rng := rand.New(rand.NewPCG(o.Seed, 5))
 		for range storePool {
 			texts = append(texts, storeText(rng))
@@ -79,7 +78,32 @@ func storeTexts(ctx context.Context, o *Store) (texts [][]byte, err error) {
 		return texts, nil
 	}
 	var names []string
-	err = filepath.WalkDir(o.Corpus, func(name string, d fs.DirEntry, err error) error {
+	for _, dir := range o.Corpus {
+		if names, err = storeNames(ctx, dir, names); err != nil {
+			return nil, fmt.Errorf("bench: store: corpus: %w", err)
+		}
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("bench: store: corpus %s has no file .html or .htm of %d bytes to 1 MiB", strings.Join(o.Corpus, ", "),
+			leastStorePage)
+	}
+	for i := range min(storePool, len(names)) {
+		text, err := os.ReadFile(names[i*len(names)/min(storePool, len(names))])
+		if err != nil {
+			return nil, fmt.Errorf("bench: store: corpus: %w", err)
+		}
+		texts = append(texts, text)
+	}
+	return texts, nil
+}
+
+// storeNames appends the names of a directory's pages, in their order.
+func storeNames(ctx context.Context, dir string, names []string) ([]string, error) {
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return nil, err
+	}
+	err = filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || ctx.Err() != nil {
 			return errors.Join(err, ctx.Err())
 		}
@@ -92,21 +116,7 @@ func storeTexts(ctx context.Context, o *Store) (texts [][]byte, err error) {
 		}
 		return err
 	})
-	if err != nil {
-		return nil, fmt.Errorf("bench: store: corpus: %w", err)
-	}
-	if len(names) == 0 {
-		return nil, fmt.Errorf("bench: store: corpus %s has no file .html or .htm of %d bytes to 1 MiB", o.Corpus, leastStorePage)
-	}
-	slices.Sort(names)
-	for i := range min(storePool, len(names)) {
-		text, err := os.ReadFile(names[i*len(names)/min(storePool, len(names))])
-		if err != nil {
-			return nil, fmt.Errorf("bench: store: corpus: %w", err)
-		}
-		texts = append(texts, text)
-	}
-	return texts, nil
+	return names, err
 }
 
 // storeText makes a page: words by Zipf's law in paragraphs, most of them in sentences that come again, and links. gzip packs it about

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"strings"
 
 	"drumbeat/bench/report"
 )
@@ -21,8 +22,8 @@ func storeDisk(m *storeMeasure) float64 { return m.per(m.disk + m.index) }
 // report fills rep.
 func (r *storeRun) report(rep *report.Report) {
 	source := "made of words"
-	if r.opt.Corpus != "" {
-		source = "files of " + r.opt.Corpus
+	if len(r.opt.Corpus) > 0 {
+		source = "files of " + strings.Join(r.opt.Corpus, ", ")
 	}
 	gz := r.pages[storeGzip]
 	rep.Set("pages", "%d different ones %s, %.1f KB of HTML on average; %.1f KB received where they are compressed", len(gz.exchanges), source,
