@@ -138,6 +138,9 @@ func (c *oursClient) worker(ctx context.Context, i int) fetchWorker {
 	hosts := make([]string, fetchAddresses)
 	for j := range hosts {
 		hosts[j] = fetchHost(j)
+		if c.form.Keep {
+			hosts[j] = fetchHost(i) // of a host one connection is kept
+		}
 	}
 	return func(n int) error {
 		at := c.at(i, n)

@@ -189,10 +189,14 @@ func (x *exchange) run() *Error {
 		r.Reused, r.Marks, r.FirstByte, r.BytesWritten = false, 0, 0, 0
 		r.TLSVerdict, r.TLSVersion, r.Resumed = "", 0, false
 	}
-	if e := x.open(); e != nil {
+	e := x.open()
+	if e != nil && e.Kind == KindResources && x.c.idle.shed() {
+		e = x.open() // idle connections have given up their descriptors
+	}
+	if e != nil {
 		return e
 	}
-	e := x.roundTrip()
+	e = x.roundTrip()
 	x.finish(e)
 	return e
 }

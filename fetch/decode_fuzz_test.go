@@ -9,7 +9,9 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"testing"
+	"time"
 
 	"drumbeat/internal/damage"
 )
@@ -123,22 +125,7 @@ func FuzzDesync(f *testing.F) {
 		if len(body) > 1<<12 || len(behind) > 1<<12 {
 			return
 		}
-		first := fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
-		want := body
-		switch form % 4 {
-		case 1: // chunks of at most 7 bytes, with extensions and a trailer
-			first = []byte("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
-			for p := body; len(p) > 0; {
-				n := min(len(p), 7)
-				first = fmt.Appendf(first, "%x;a=\"b\"\r\n%s\r\n", n, p[:n])
-				p = p[n:]
-			}
-			first = append(first, "0\r\nA: b\r\n\r\n"...)
-		case 2: // no body by its status
-			first, want = []byte("HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n"), nil
-		case 3: // interim responses before
-			first = append([]byte("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"), first...)
-		}
+		first, want := wholeReply(body, form)
 		var alone, both Response
 		reply, piece = first, 1<<20
 		if err := c.Do(t.Context(), testRequest(), &alone); err != nil {
@@ -154,6 +141,80 @@ func FuzzDesync(f *testing.F) {
 		if both.Status != alone.Status || !bytes.Equal(both.Raw, alone.Raw) || !bytes.Equal(both.Body, alone.Body) ||
 			both.Truncated != alone.Truncated || both.Marks&^MarkExcess != alone.Marks {
 			t.Fatalf("%q then %q: got %q %b, alone %q %b", first, behind, both.Raw, both.Marks, alone.Raw, alone.Marks)
+		}
+	})
+}
+
+// wholeReply is a reply with a body in one of four forms, and the body that is to be found.
+func wholeReply(body []byte, form byte) (reply, want []byte) {
+	first := fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	switch form % 4 {
+	case 1: // chunks of at most 7 bytes, with extensions and a trailer
+		first = []byte("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+		for p := body; len(p) > 0; {
+			n := min(len(p), 7)
+			first = fmt.Appendf(first, "%x;a=\"b\"\r\n%s\r\n", n, p[:n])
+			p = p[n:]
+		}
+		first = append(first, "0\r\nA: b\r\n\r\n"...)
+	case 2: // no body by its status
+		return []byte("HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n"), nil
+	case 3: // interim responses before
+		first = append([]byte("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"), first...)
+	}
+	return first, body
+}
+
+// askedAgain is a connection that replies to each request in turn and stays open.
+type askedAgain struct {
+	script
+	replies [][]byte
+}
+
+func (a *askedAgain) Write(p []byte) (int, error) {
+	if len(a.replies) > 0 {
+		a.rest, a.replies = append(a.rest, a.replies[0]...), a.replies[1:]
+	}
+	return len(p), nil
+}
+
+func (a *askedAgain) Read(p []byte) (int, error) {
+	if len(a.rest) == 0 {
+		return 0, os.ErrDeadlineExceeded
+	}
+	return a.script.Read(p)
+}
+
+// FuzzReuse keeps a connection after a whole reply and whatever came behind it: the next request gets its own reply, on
+// that connection only if nothing came.
+func FuzzReuse(f *testing.F) {
+	f.Add([]byte("hello"), []byte("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"), byte(0), 3)
+	f.Add([]byte("hello"), []byte{}, byte(0), 3)
+	f.Add([]byte("hello"), []byte("\n"), byte(1), 1)
+	f.Add([]byte(""), []byte("evil!"), byte(2), 100)
+	f.Add([]byte("x"), []byte("0\r\n\r\n"), byte(3), 2)
+	f.Fuzz(func(t *testing.T, body, behind []byte, form byte, cut int) {
+		if len(body) > 1<<12 || len(behind) > 1<<12 {
+			return
+		}
+		first, want := wholeReply(body, form)
+		dials := 0
+		next := []byte("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nnext")
+		c := newTestClient(t, Options{Limits: Limits{Total: time.Second},
+			Dial: func(context.Context, netip.AddrPort) (net.Conn, error) {
+				if dials++; dials > 1 {
+					return &askedAgain{script: script{piece: 1}, replies: [][]byte{next}}, nil
+				}
+				return &askedAgain{script: script{piece: cut&1023 + 1}, replies: [][]byte{append(first, behind...), next}}, nil
+			}})
+		defer c.Close()
+		var resp Response
+		if err := c.Do(t.Context(), keepRequest(), &resp); err != nil || !bytes.Equal(resp.Body, want) {
+			t.Fatalf("%q: got %v, %q", first, err, resp.Body)
+		}
+		if err := c.Do(t.Context(), keepRequest(), &resp); err != nil || string(resp.Body) != "next" ||
+			resp.Reused != (len(behind) == 0) || resp.Reused != (dials == 1) {
+			t.Fatalf("%q then %q: got %v, %q, reused %v, %d dials", first, behind, err, resp.Body, resp.Reused, dials)
 		}
 	})
 }

@@ -100,8 +100,8 @@ type Options struct {
 	// at most 30 s, with its clocks standing still; then it fails with KindResources. 0: no common bound.
 	BufferBytes int64
 	// IdleConns bounds the connections kept for a next request (Request.KeepAlive), each a descriptor and,
-	// with TLS, some 40 KiB. When all are taken the one whose time is over first is closed. Of one
-	// host at one address at most 2 are kept. Default 1024; can't be switched off.
+	// with TLS, some 40 KiB. When all are taken the one whose time is over first is closed; all are when
+	// a new connection finds no descriptor. Of a host one is kept. Default 1024; can't be switched off.
 	IdleConns int
 	// TLS settings.
 	TLS TLSOptions

@@ -166,24 +166,40 @@ func (p *idlePool) sweep() {
 	p.fires = time.Time{}
 	p.schedule()
 	p.mu.Unlock()
-	for _, w := range due {
-		w.Conn.Close()
-	}
+	closeAll(due)
 }
 
 // close closes all wires; those put later are closed at once.
 func (p *idlePool) close() {
 	p.mu.Lock()
-	all := p.queue
-	p.queue, p.byHost, p.closed = nil, nil, true
-	if p.timer != nil {
-		p.timer.Stop()
-	}
+	p.closed = true
+	all := p.empty()
 	p.mu.Unlock()
-	for _, w := range all {
+	closeAll(all)
+	p.sweeps.Wait()
+}
+
+// shed closes all wires and tells whether there were any.
+func (p *idlePool) shed() bool {
+	p.mu.Lock()
+	all := p.empty()
+	p.mu.Unlock()
+	closeAll(all)
+	return len(all) > 0
+}
+
+// empty takes all wires out. Held: mu.
+func (p *idlePool) empty() []*wire {
+	all := p.queue
+	p.queue, p.byHost = nil, nil
+	p.schedule()
+	return all
+}
+
+func closeAll(wires []*wire) {
+	for _, w := range wires {
 		w.Conn.Close()
 	}
-	p.sweeps.Wait()
 }
 
 func (p *idlePool) len() int {

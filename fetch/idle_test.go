@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -511,5 +512,42 @@ func TestManyReuse(t *testing.T) {
 		if s.open.Load() != 0 || c.Idle() != 0 || len(c.idle.byHost) != 0 || reused.Load() == 0 || s.dials.Load()+reused.Load() < 1000 {
 			t.Errorf("%d open, %d idle, %d dials, %d reused", s.open.Load(), c.Idle(), s.dials.Load(), reused.Load())
 		}
+	})
+}
+
+// TestIdleGiveUpDescriptors: who finds none left takes those of idle connections, once.
+func TestIdleGiveUpDescriptors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &staying{reply: always(hello)}
+		dials := 0
+		c := newTestClient(t, Options{Dial: func(ctx context.Context, a netip.AddrPort) (net.Conn, error) {
+			dials++
+			if synctest.Wait(); s.open.Load() > 2 || dials > 6 {
+				return nil, &net.OpError{Op: "dial", Err: syscall.EMFILE}
+			}
+			return s.dial(ctx, a)
+		}})
+		for i := range 4 {
+			req := keepRequest()
+			req.Host = fmt.Sprintf("host%d.example", i)
+			if err := c.Do(t.Context(), req, new(Response)); err != nil {
+				t.Error(err)
+			}
+		}
+		synctest.Wait()
+		if dials != 5 || s.open.Load() != 1 || c.Idle() != 1 {
+			t.Errorf("%d dials, %d open, %d idle; want 5, 1, 1", dials, s.open.Load(), c.Idle())
+		}
+		dials = 10
+		req := keepRequest()
+		req.Host = "last.example"
+		var fe *Error
+		if err := c.Do(t.Context(), req, new(Response)); !errors.As(err, &fe) || fe.Kind != KindResources || dials != 12 || c.Idle() != 0 {
+			t.Errorf("got %v after %d dials, %d idle", err, dials-10, c.Idle())
+		}
+		if err := c.Do(t.Context(), req, new(Response)); !errors.As(err, &fe) || dials != 13 {
+			t.Errorf("got %v after %d dials", err, dials-10)
+		}
+		c.Close()
 	})
 }
