@@ -31,6 +31,7 @@ type benchCrawlCmd struct {
 	New         float64   `placeholder:"N" default:"6.5" help:"Links of a page that are new, on average; 1.5 at least."`
 	Gzip        bool      `help:"Send pages as gzip. A page costs the server no more by that, but is compressed a part at a time, and so less than usual."`
 	HTTPS       bool      `name:"https" help:"All URLs are https."`
+	KeepAlive   duration  `placeholder:"DURATION" default:"0s" help:"Keep connections for so long for the next page of their host. 0s: a connection for each page."`
 	RAM         size      `name:"ram" placeholder:"SIZE" default:"1GiB" help:"RAM of the crawler, as crawl's."`
 	Disk        size      `placeholder:"SIZE" default:"40GB" help:"Disk of the crawler, as crawl's."`
 	Connections count     `placeholder:"N" default:"256" help:"Exchanges at once at most, of the crawl and of the bare loop."`
@@ -62,7 +63,7 @@ func (c *benchCrawlCmd) options() (bench.Crawl, error) {
 		Dirs: c.Dir, InProcess: c.Transport == "inproc", RAMBytes: int64(c.RAM), DiskBytes: int64(c.Disk), Connections: int(c.Connections),
 		Repeats: int(c.Repeat), Agent: defaultAgent, UserAgent: userAgent(defaultAgent, "bench@example.org"), GCPercent: gcPercent,
 		Names: func(r *dnscache.Resolver) crawl.Resolver { return names{r} }, Profiles: c.Profile, Duration: time.Hour, BareTime: 5 * time.Second,
-		Pages: int64(orZero(c.Pages)), URLs: int64(orZero(c.URLs)),
+		KeepAlive: c.KeepAlive, Pages: int64(orZero(c.Pages)), URLs: int64(orZero(c.URLs)),
 	}
 	if c.Quick {
 		b.Duration, b.BareTime = 12*time.Second, 2*time.Second

@@ -20,7 +20,7 @@ func TestBenchCrawl(t *testing.T) {
 		want []string
 	}{
 		{[]string{"--gzip", "--profile=" + profiles}, exitDone, []string{"form=bare/scheme=http", "form=crawl/scheme=http/transport=sockets", "decode", "beside the bare loop's"}},
-		{[]string{"--https", "--no-bare", "--pages=300", "--growth"}, exitDone, []string{"form=crawl/scheme=https", "HTTPS, one page a connection", "RSS throughout"}},
+		{[]string{"--https", "--no-bare", "--pages=300", "--growth", "--keep-alive=10s"}, exitDone, []string{"form=crawl/scheme=https", "HTTPS, kept connections", "exchanges on kept connections", "RSS throughout"}},
 		{[]string{"--pages=0"}, exitUsage, []string{"can't be 0"}},
 		{[]string{"--new=0"}, exitUsage, []string{"new links"}},
 		{[]string{"--transport=inproc", "--gzip"}, exitUsage, []string{"neither TLS nor gzip"}},

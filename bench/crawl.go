@@ -30,6 +30,8 @@ type Crawl struct {
 
 	RAMBytes, DiskBytes int64
 	Connections         int
+	// KeepAlive is how long connections are kept for the next page of the same host; 0: a connection for each page.
+	KeepAlive time.Duration
 	// Store writes WARC files.
 	Store   bool
 	Repeats int
@@ -62,6 +64,9 @@ func (c *Crawl) Validate() error {
 	}
 	if c.Connections < 1 || c.Repeats < 1 || c.RAMBytes < 1 || c.DiskBytes < 1 {
 		bad("connections, repeats, RAM and disk must be 1 at least")
+	}
+	if c.KeepAlive < 0 {
+		bad("a negative time to keep connections")
 	}
 	if c.InProcess && (c.Web.HTTPS || c.Web.Gzip) {
 		bad("without sockets there is neither TLS nor gzip")

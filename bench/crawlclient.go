@@ -103,12 +103,15 @@ func (b *crawlBench) bareLoop(ctx context.Context, n int, client *sockets, serve
 	var next, pages, bytes atomic.Int64
 	var fault atomic.Pointer[error]
 	var wg gosync.WaitGroup
-	for range b.Connections {
+	for g := range min(b.Connections, b.Web.Hosts) {
 		wg.Go(func() {
 			var resp fetch.Response
-			for ctx.Err() == nil {
+			for i := uint64(0); ctx.Err() == nil; i++ {
 				k := uint64(next.Add(1))
 				page := simweb.FlatPage{Host: uint32(k * 7919 % uint64(b.Web.Hosts)), Index: k / uint64(b.Web.Hosts)}
+				if b.KeepAlive > 0 { // a host's pages come one after the other, as on a crawl's kept connections
+					page = simweb.FlatPage{Host: uint32(g), Index: i}
+				}
 				err := b.fetchBare(ctx, client, page, &resp)
 				if ctx.Err() != nil {
 					return
@@ -153,7 +156,7 @@ const bareWarm = 300 * time.Millisecond
 func (b *crawlBench) fetchBare(ctx context.Context, client *sockets, page simweb.FlatPage, resp *fetch.Response) error {
 	var name, path [96]byte
 	req := fetch.Request{Scheme: "http", Host: string(b.flat.AppendHost(name[:0], page.Host)),
-		PathQuery: string(b.flat.AppendPath(path[:0], page)), Addr: netip.AddrPortFrom(b.flat.AddrOf(page.Host), 80)}
+		PathQuery: string(b.flat.AppendPath(path[:0], page)), Addr: netip.AddrPortFrom(b.flat.AddrOf(page.Host), 80), KeepAlive: b.KeepAlive}
 	if b.Web.HTTPS {
 		req.Scheme, req.Addr = "https", netip.AddrPortFrom(req.Addr.Addr(), 443)
 	}

@@ -41,6 +41,9 @@ func (b *crawlBench) settings(r *report.Report) {
 	r.Set("web", "%d hosts, %d PLDs, %d addresses; pages of %d bytes, %d links, %v new; gzip %v, https %v, seed %d", w.Hosts, w.PLDs,
 		w.Addrs, w.PageBytes, w.Links, w.New, w.Gzip, w.HTTPS, w.Seed)
 	how := "sockets, the web in another process, one page a connection"
+	if b.KeepAlive > 0 {
+		how = fmt.Sprintf("sockets, the web in another process, connections kept up to %v", b.KeepAlive)
+	}
 	if b.InProcess {
 		how = "none: responses are made in this process"
 	}
@@ -116,7 +119,7 @@ func (b *crawlBench) rateTable() report.Table {
 		t.Add(row...)
 	}
 	for _, runs := range [][]*CrawlRun{b.bare, b.whole} {
-		if len(runs) > 0 && b.Web.HTTPS {
+		if len(runs) > 0 && (b.Web.HTTPS || b.KeepAlive > 0) {
 			c := runs[len(runs)-1].Wires
 			t.Notes = append(t.Notes, fmt.Sprintf("%s: %d full handshakes, %d resumed sessions, %d exchanges on kept connections.", runs[0].Form,
 				c.Handshakes, c.Resumed, c.Kept))
@@ -199,11 +202,15 @@ func (b *crawlBench) checks() (list []report.Check) {
 	switch {
 	case b.InProcess:
 	case b.Web.HTTPS:
-		list = append(list, report.AtMost("CPU of the crawler for a page, HTTPS, one page a connection", cpu, crawlMostHTTPS, "us"))
+		way := "one page a connection"
+		if b.KeepAlive > 0 {
+			way = "kept connections"
+		}
+		list = append(list, report.AtMost("CPU of the crawler for a page, HTTPS, "+way, cpu, crawlMostHTTPS, "us"))
 	default:
 		list = append(list, report.AtMost("CPU of the crawler for a page, HTTP (aim: 160)", cpu, crawlMostHTTP, "us"))
 	}
-	if len(b.bare) > 0 {
+	if len(b.bare) > 0 && b.KeepAlive == 0 { // a loop that fetches hosts' pages one after the other has an easier job then
 		var ratio report.Sample
 		for i, run := range b.whole {
 			ratio = append(ratio, run.rate()/b.bare[i].rate())
