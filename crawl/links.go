@@ -65,7 +65,8 @@ func newLinkBatch(r *ring) *linkBatch {
 
 // start begins the batch of one page. depth and flags are those of the links.
 func (b *linkBatch) start(parent uint64, pageURL []byte, depth uint16, flags uint8, now time.Time) {
-	if cap(b.arena) > keepLinkBytes || cap(b.coded) > keepLinkBytes || cap(b.keys) > keepLinks || cap(b.fates) > keepLinks {
+	if cap(b.arena) > keepLinkBytes || cap(b.coded) > keepLinkBytes || cap(b.keys) > keepLinks || cap(b.fates) > keepLinks ||
+		cap(b.traced) > keepLinks {
 		b.arena, b.coded, b.ends, b.keys, b.seen, b.fates, b.traced, b.tuples = nil, nil, nil, nil, nil, nil, nil, nil
 	}
 	b.arena, b.ends, b.keys, b.fates = b.arena[:0], b.ends[:0], b.keys[:0], b.fates[:0]

@@ -126,6 +126,19 @@ var resolveTests = []struct{ base, ref, want string }{
 	{testBase, "mailto:a@b", "scheme"},
 	{testBase, "ftp://ho st/", "scheme"},
 	{"https://a/", "//b", "https://b/"},
+	{testBase, "./x:y", "http://example.com/a/b/x:y"},
+	{testBase, ".//x", "http://example.com/a/b//x"},
+	{testBase, "..//x", "http://example.com/a//x"},
+	{testBase, "../../../", "http://example.com/"},
+	{testBase, "../x/..y/z", "http://example.com/a/x/..y/z"},
+	{testBase, "x/%2e%2e/y", "http://example.com/a/b/y"},
+	{testBase, "http://example.com", "http://example.com/"},
+	{testBase, "http://example.com/a/../b", "http://example.com/b"},
+	{testBase, "http://example.com/x y", "http://example.com/x%20y"},
+	{testBase, "http://example.com.evil/", "http://example.com.evil/"},
+	{testBase, "http://example.com:80/x", "http://example.com/x"},
+	{testBase, "https://a--b.example?x#y z", "https://a--b.example/?x"},
+	{testBase, "https://a.example/#x y", "https://a.example/"},
 	// Percent-encoding.
 	{testBase, "/a b\"<>^`{}|[]'%zz%41", "http://example.com/a%20b%22%3C%3E%5E%60%7B%7D|[]'%zz%41"},
 	{testBase, "?a b\"<>^`{}|[]'%zz%41\\", "http://example.com/a/b/c?a%20b%22%3C%3E^`{}|[]%27%zz%41\\"},
@@ -275,6 +288,28 @@ func TestRebase(t *testing.T) {
 		if _, err := NewBase([]byte(bad)); err == nil {
 			t.Errorf("NewBase(%q): no error", bad)
 		}
+	}
+}
+
+// TestIsPlain: what the short way is for takes it, and what needs a change doesn't.
+func TestIsPlain(t *testing.T) {
+	base, _ := NewBase([]byte("http://www.example.com/dir/page.html?x=1"))
+	r := NewResolver(Options{})
+	for ref, want := range map[string]bool{
+		"": true, "#top": true, "# a b": true, "?a=b": true, "a.html": true, "a/b.c/d#e": true, "a?b=c&d#e": true, "/": true, "/a:b": true,
+		"../": true, "./a": true, "../../a.html": true, "http://www.example.com/a": true, "https://a-b.example": true,
+		"http://a_b.example/c?d": true, "h": true, "http": true,
+		"..": false, "a/../b": false, "a/.b": false, "/./a": false, "%2e/": false, "a b": false, " a": false, "\u00FC": false, "?'": false,
+		"//h": false, "/\\h": false, "a\\b": false, "a:b": false, "mailto:x": false, "http:a": false, "HTTP://h/": false,
+		"http://H/": false, "http://h:80/": false, "http://1.2.3.4/": false, "http://xn--a/": false, "http://a./": false, "http://u@h/": false,
+		"http://h?x": false, "http://[::1]/": false,
+	} {
+		if got := r.IsPlain(base, []byte(ref)); got != want {
+			t.Errorf("%q: got %v, want %v", ref, got, want)
+		}
+	}
+	if r.IsPlain(nil, []byte("a")) || !r.IsPlain(nil, []byte("http://h/a")) {
+		t.Error("without a base only absolute references are plain")
 	}
 }
 
