@@ -19,10 +19,8 @@ type raceCmd struct {
 	Names    string        `required:"" help:"libnss_wrapper.so, which lets wget2 find the web's names."`
 	Packages []string      `required:"" help:"Debian packages whose HTML is served, as NAME*HOSTS or NAME:SUBDIRECTORY*HOSTS."`
 	Pairs    int           `default:"5" help:"How often each crawls the web, in turns."`
-	Threads  int           `default:"16" help:"wget2's --max-threads."`
 	Limit    time.Duration `default:"5m" help:"A crawl is stopped after so long."`
 	Flags    []string      `sep:"none" help:"Further flags of drumbeat crawl; repeatable."`
-	Wflags   []string      `sep:"none" help:"Further flags of wget2; repeatable."`
 	Check    bool          `help:"Exit with 1 if a figure misses its target."`
 	Out      string        `help:"Also put the report into this directory: text, JSON, a plot."`
 }
@@ -47,13 +45,12 @@ type race struct {
 	pages   map[string]bool // URLs that the walk says are pages
 	runs    map[string][]*lap
 	ratios  report.Sample
-	load    string
 }
 
 // Run is the command race.
 func (c raceCmd) Run(ctx context.Context) (err error) {
-	if c.Pairs < 1 || c.Pairs > 1000 || c.Threads < 1 {
-		return fmt.Errorf("realweb: %d pairs with %d threads: want 1 or more of each", c.Pairs, c.Threads)
+	if c.Pairs < 1 || c.Pairs > 1000 {
+		return fmt.Errorf("realweb: %d pairs: want 1 to 1000", c.Pairs)
 	}
 	r := &race{raceCmd: &c, runs: map[string][]*lap{}, began: time.Now()}
 	rep := report.New("race", "drumbeat and wget2 crawl the same static web of real HTML")
@@ -92,7 +89,7 @@ func (c raceCmd) Run(ctx context.Context) (err error) {
 		}
 	}
 	r.report(rep, k)
-	rep.Command = "realweb " + strings.Join(os.Args[1:], " ")
+	rep.Command = fmt.Sprintf("scripts/realweb.sh race --pairs %d --packages '%s'", c.Pairs, strings.Join(c.Packages, ","))
 	if err := rep.Write(os.Stdout); err != nil {
 		return err
 	}

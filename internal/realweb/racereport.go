@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"time"
@@ -29,8 +30,14 @@ func (r *race) report(rep *report.Report, k *walk) {
 	rep.Set("web", "%d hosts (%s), %d pages, mean %.1f KB, %.0f links a page", len(r.web.hosts), strings.Join(r.Packages, " "),
 		len(r.pages), float64(bytes)/pages/1e3, float64(k.links)/pages)
 	rep.Set("server", "nginx on the same CPUs, pages compressed beforehand (gzip -6), logs buffered; after an untimed crawl")
-	rep.Set("wget2", "%s", strings.Join(r.command(context.Background(), wget2Name, "DIR").Args, " "))
-	rep.Set("drumbeat", "%s", strings.Join(r.command(context.Background(), drumbeatName, "DIR").Args, " "))
+	for _, name := range []string{wget2Name, drumbeatName} {
+		cmd := r.command(context.Background(), name, "DIR")
+		rep.Set(name, "%s %s", name, strings.ReplaceAll(strings.Join(cmd.Args[1:], " "), r.web.path(""), "WEB"))
+	}
+	if out, err := exec.Command(r.Wget2, "--version").Output(); err == nil {
+		version, _, _ := strings.Cut(string(out), "\n")
+		rep.Set("wget2 is", "%s", version)
+	}
 	for _, name := range r.names() {
 		for _, l := range r.runs[name] {
 			rep.Add("BenchmarkRace/client="+name, int64(len(l.log.pages)), metrics(l)...)
@@ -51,6 +58,14 @@ func (r *race) report(rep *report.Report, k *walk) {
 	}
 	rep.Checks = append(rep.Checks, report.AtMost("pages of the walk that drumbeat missed", float64(missing), 0, "pages"),
 		report.AtMost("pages beyond the walk that drumbeat fetched", float64(extra), 0, "pages"))
+	w, d := r.lists(wget2Name), r.lists(drumbeatName)
+	slices.Sort(w)
+	slices.Sort(d)
+	differ := 0.0
+	if !slices.Equal(w, d) {
+		differ = 1
+	}
+	rep.Checks = append(rep.Checks, report.AtMost("sets of pages that differ between drumbeat and wget2", differ, 0, "sets"))
 	rep.Notes = append(rep.Notes, fmt.Sprintf("pages/s of drumbeat over wget2's, pair by pair: median %.2f, %s.",
 		r.ratios.Median(), r.ratios.Spread()))
 }
@@ -94,8 +109,9 @@ func (r *race) table() report.Table {
 // found compares what each found with the walk.
 func (r *race) found(k *walk) report.Table {
 	t := report.Table{Title: fmt.Sprintf("pages found; the walk has %d", len(r.pages)),
-		Head: []string{"client", "pages", "missed", "beyond the walk", "requests", "doubled"}}
+		Head: []string{"client", "pages", "missed", "beyond the walk", "explained", "requests", "doubled"}}
 	var examples []string
+	c := comparison{walk: k}
 	for _, name := range []string{wget2Name, drumbeatName} {
 		l := r.runs[name][len(r.runs[name])-1]
 		missed, extra := r.compare(l)
@@ -106,16 +122,34 @@ func (r *race) found(k *walk) report.Table {
 				doubled++
 			}
 		}
-		t.Add(name, fmt.Sprint(len(l.log.pages)), fmt.Sprint(len(missed)), fmt.Sprint(len(extra)), fmt.Sprint(requests), fmt.Sprint(doubled))
+		explained := map[class]int{}
+		all := 0
+		for _, u := range extra {
+			if why := c.whyExtra(u); why != noneFound {
+				explained[why]++
+				all++
+			}
+		}
+		t.Add(name, fmt.Sprint(len(l.log.pages)), fmt.Sprint(len(missed)), fmt.Sprint(len(extra)), fmt.Sprint(all), fmt.Sprint(requests),
+			fmt.Sprint(doubled))
 		for _, u := range missed[:min(len(missed), 3)] {
 			examples = append(examples, fmt.Sprintf("%s missed %s, linked from %s", name, u, k.found[u]))
 		}
-		for _, u := range extra[:min(len(extra), 3)] {
-			examples = append(examples, fmt.Sprintf("%s fetched %s, which the walk leaves: %q", name, u, k.left[u]))
+		for _, why := range slices.Sorted(maps.Keys(explained)) {
+			examples = append(examples, fmt.Sprintf("%s, beyond the walk: %d %s", name, explained[why], why))
+		}
+		if n := len(extra) - all; n > 0 {
+			examples = append(examples, fmt.Sprintf("%s, beyond the walk: %d UNEXPLAINED", name, n))
 		}
 	}
 	t.Notes = examples
 	return t
+}
+
+// lists returns the pages of a crawler's last lap.
+func (r *race) lists(name string) []string {
+	laps := r.runs[name]
+	return slices.Clone(laps[len(laps)-1].log.pages)
 }
 
 // compare returns the pages that a lap missed, and those it fetched beyond the walk.

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// docsTree is a small package with a page in a directory that is a symbolic link, as openjdk-17-doc has.
+func docsTree(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	docs := filepath.Join(dir, "docs")
+	for name, text := range map[string]string{
+		"docs/index.html":   "<a href=api/a.html>a</a><a href=pic.png>pic</a>",
+		"docs/pic.png":      "pixels",
+		"elsewhere/a.html":  strings.Repeat("<p>a ", 500),
+		"elsewhere/b/c.txt": "text",
+	} {
+		name = filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("../elsewhere", filepath.Join(docs, "api")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("../gone.html", filepath.Join(docs, "gone.html")); err != nil {
+		t.Fatal(err)
+	}
+	return docs
+}
+
+func TestRaceWeb(t *testing.T) {
+	docs := docsTree(t)
+	c := &raceCmd{Work: t.TempDir(), Packages: []string{docs + "*4", docs + ":api*2"}}
+	if _, err := newRaceWeb(context.Background(), c); err == nil {
+		t.Error("a subdirectory without an index.html: got no error")
+	}
+	c = &raceCmd{Work: t.TempDir(), Packages: []string{docs + "*4"}}
+	w, err := newRaceWeb(context.Background(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(w.hosts) != 4 || len(w.seeds()) != 4 || w.addrs != 4 {
+		t.Fatalf("got %d hosts on %d addresses, %d seeds, want 4 of each", len(w.hosts), w.addrs, len(w.seeds()))
+	}
+	forbidding := 0
+	for _, h := range w.hosts {
+		if h.disallow != "" {
+			forbidding++
+		}
+		if h.robotsText() == "" || h.https {
+			t.Errorf("%s: got robots.txt %q, https %v; want one, and plain HTTP", h.name, h.robotsText(), h.https)
+		}
+	}
+	if forbidding != 1 {
+		t.Errorf("got %d hosts whose robots.txt forbids something, want 1", forbidding)
+	}
+	for page, want := range map[string]string{"index.html": "<a href=api/a.html>", "api/a.html": "<p>a <p>a "} {
+		f, err := os.Open(filepath.Join(w.hosts[0].root, page+".gz"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		z, err := gzip.NewReader(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		packed, err := io.ReadAll(z)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain, err := os.ReadFile(filepath.Join(w.hosts[0].root, page))
+		if err != nil || !bytes.Equal(packed, plain) || !strings.HasPrefix(string(plain), want) {
+			t.Errorf("%s: got %d bytes packed, %d plain (%v), want the same", page, len(packed), len(plain), err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(w.hosts[0].root, "pic.png.gz")); err == nil {
+		t.Error("a picture is compressed")
+	}
+	if k, err := newWalk(w); err != nil || k.pages != 4+3 {
+		t.Errorf("got a walk of %d pages (%v), want 7: two of each host, less one that robots.txt forbids", k.pages, err)
+	}
+}
+
+func TestRacePackages(t *testing.T) {
+	for _, p := range []string{"x*0", "x*1001", "x*2*3", "x*many"} {
+		c := &raceCmd{Work: t.TempDir(), Packages: []string{p}}
+		if _, err := newRaceWeb(context.Background(), c); err == nil || !strings.Contains(err.Error(), "1 to 1000") {
+			t.Errorf("%s: got %v, want an error that says how to write it", p, err)
+		}
+	}
+}
+
+func TestPagesOfALog(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "access.log")
+	text := `10.500 0.001 http a.test 200 100 GET text/html /b.html
+10.400 0.000 http a.test 200 100 GET text/html /
+10.600 0.000 http a.test 200 100 GET text/html /b.html
+10.700 0.000 http a.test 404 100 GET text/html /c.html
+10.800 0.000 http a.test 200 100 GET text/plain /robots.txt
+10.900 0.000 http a.test 301 100 GET - /with space
+`
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r, err := readRequests(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"http://a.test/b.html", "http://a.test/"}; !slices.Equal(r.pages, want) {
+		t.Errorf("got pages %q, want %q", r.pages, want)
+	}
+	if r.byURL["http://a.test/b.html"] != 2 || r.byURL["http://a.test/with space"] != 1 {
+		t.Errorf("got requests %v", r.byURL)
+	}
+	if got := fmt.Sprint(r.pageEnds); got != "[10.5s 10.4s]" {
+		t.Errorf("got times %s", got)
+	}
+}
+
+// TestFloor: every URL of a list is asked for once, over connections that are kept until the server closes them, and
+// what isn't a page of status 200 is an error.
+func TestFloor(t *testing.T) {
+	var page bytes.Buffer
+	z := gzip.NewWriter(&page)
+	fmt.Fprint(z, strings.Repeat("<p>text", 1000))
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var asked, conns atomic.Int64
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/missing" {
+			http.NotFound(w, r)
+			return
+		}
+		if asked.Add(1) == 5 {
+			w.Header().Set("Connection", "close")
+		}
+		w.Header().Set("Content-Encoding", "gzip")
+		w.Write(page.Bytes())
+	}), ConnState: func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			conns.Add(1)
+		}
+	}}
+	go server.Serve(l)
+	defer server.Close()
+	list := filepath.Join(t.TempDir(), "list.txt")
+	write := func(target string, n int) {
+		line := fmt.Sprintf("%s a.test:80 %s\n", l.Addr(), target)
+		if err := os.WriteFile(list, []byte(strings.Repeat(line, n)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, gunzip := range []bool{false, true} {
+		asked.Store(0)
+		conns.Store(0)
+		write("/a", 20)
+		if err := (floorCmd{List: list, Gunzip: gunzip, Connections: 1}).Run(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		if asked.Load() != 20 || conns.Load() != 2 {
+			t.Errorf("gunzip %v: got %d requests over %d connections, want 20 over 2", gunzip, asked.Load(), conns.Load())
+		}
+	}
+	write("/missing", 1)
+	if err := (floorCmd{List: list, Connections: 2}).Run(context.Background()); err == nil || !strings.Contains(err.Error(), "404") {
+		t.Errorf("got %v, want an error with the status", err)
+	}
+	f := &floorFetcher{gunzip: true}
+	bad := "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Encoding: gzip\r\n\r\nabc"
+	if _, err := f.read(bufio.NewReader(strings.NewReader(bad))); err == nil {
+		t.Error("a body that is no gzip: got no error")
+	}
+}
