@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -8,6 +9,8 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -108,5 +111,59 @@ func TestHeavySessions(t *testing.T) {
 				t.Errorf("%s: got %v, resumed %v, %q", name, err, resp.Resumed, resp.Body)
 			}
 		}
+	}
+}
+
+// countedConn counts what is written.
+type countedConn struct {
+	net.Conn
+	writes *atomic.Int64
+}
+
+func (c countedConn) Write(p []byte) (int, error) {
+	c.writes.Add(1)
+	return c.Conn.Write(p)
+}
+
+// TestLastFlight: the last flight of a handshake goes out with the request; an alert that ends a handshake goes out, too.
+func TestLastFlight(t *testing.T) {
+	cert := testCert(t, nil, time.Now().Add(time.Hour), "example.org")
+	for _, tt := range []struct {
+		version       uint16
+		full, resumed int64 // writes
+	}{{tls.VersionTLS13, 2, 2}, {tls.VersionTLS12, 3, 2}} {
+		cfg := &tls.Config{Certificates: []tls.Certificate{*cert}, MaxVersion: tt.version}
+		addr := listen(t, func(conn net.Conn) {
+			s := tls.Server(conn, cfg)
+			readRequest(s)
+			io.WriteString(s, ok200+"Content-Length: 2\r\n\r\nhi")
+			s.Close()
+		})
+		var writes atomic.Int64
+		c, req := loopbackClient(t, addr, Options{Dial: func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
+			var d net.Dialer
+			conn, err := d.DialContext(ctx, "tcp", addr.String())
+			return countedConn{conn, &writes}, err
+		}})
+		req.Scheme = "https"
+		for i, want := range []int64{tt.full, tt.resumed} {
+			var resp Response
+			writes.Store(0)
+			if err := c.Do(t.Context(), req, &resp); err != nil || string(resp.Body) != "hi" || resp.Resumed != (i > 0) || writes.Load() != want {
+				t.Errorf("%x, %d: got %v, %q, resumed %v, %d writes, want %d", tt.version, i, err, resp.Body, resp.Resumed, writes.Load(), want)
+			}
+		}
+	}
+	said := make(chan error, 1)
+	addr := listen(t, func(conn net.Conn) {
+		said <- tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{*cert}}).Handshake()
+	})
+	c, req := loopbackClient(t, addr, Options{TLS: TLSOptions{Require: true}})
+	req.Scheme = "https"
+	if err := c.Do(t.Context(), req, new(Response)); err == nil {
+		t.Error("a self-signed certificate was taken")
+	}
+	if err := <-said; err == nil || !strings.Contains(err.Error(), "bad certificate") {
+		t.Errorf("the server got %v, want an alert", err)
 	}
 }
