@@ -1,10 +1,8 @@
 package beast_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 
 	"drumbeat/beast"
@@ -19,8 +17,7 @@ var fuzzDirs = []string{"d0", "d1"}
 
 // soundBeast is a checkpointed Beast in the middle of a scan of QF.
 type soundBeast struct {
-	files   damage.Files
-	state   []byte // in JSON
+	*damage.Case[beast.State]
 	records []string
 }
 
@@ -31,10 +28,8 @@ func newSoundBeast(f testing.TB) *soundBeast {
 			f.Fatal(err)
 		}
 	}
-	mem := disk.NewMem(1)
-	for _, dir := range fuzzDirs {
-		must(mem.MkdirAll(dir))
-	}
+	mem, err := damage.Files{}.Write(fuzzDirs...)
+	must(err)
 	set := disk.Set{FS: mem, Paths: fuzzDirs}
 	b, err := beast.Open(fuzzOptions(set), nil)
 	must(err)
@@ -56,15 +51,11 @@ func newSoundBeast(f testing.TB) *soundBeast {
 	fr := b.Freeze()
 	st, err := fr.Save(tails)
 	must(errors.Join(err, tails.Close()))
-	s := &soundBeast{}
+	s := &soundBeast{Case: damage.NewCase(f, mem, fuzzDirs, st, fuzzAllocBytes)}
 	s.records, err = walked(set, st)
 	must(err)
-	s.state, err = json.Marshal(st)
-	must(err)
-	s.files, err = damage.Read(mem, fuzzDirs...)
-	must(err)
-	if len(s.records) < 100 || len(s.files) < 4 {
-		f.Fatalf("%d records, %d files", len(s.records), len(s.files))
+	if len(s.records) < 100 || len(s.Files) < 4 {
+		f.Fatalf("%d records, %d files", len(s.records), len(s.Files))
 	}
 	return s
 }
@@ -85,49 +76,28 @@ func walked(set disk.Set, st *beast.State) (records []string, err error) {
 // states: no panic, no large allocation, an end.
 func FuzzFiles(f *testing.F) {
 	s := newSoundBeast(f)
-	f.Add([]byte{}, []byte{})
-	for i := range byte(8) {
-		f.Add([]byte{}, []byte{i, 41 + 7*i, 0, 0, 0, 1 << i})
-		f.Add([]byte{3 * i, 0, i, i, 0, 0, 0, 0, 0, 0, 0, 5 * i, 0, 2, i, 0, 0, 0, 0, 0, 0, 0}, []byte{})
-	}
+	damage.Seeds(func(edits, flips []byte) { f.Add(edits, flips) })
 	f.Fuzz(s.check)
 }
 
-// TestStates does everything that damage.Edit can do to the state, one at a time.
+// TestStates does everything that damage.Edit can do to the state, one at a time; without -long some of it.
 func TestStates(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one goroutine: nothing for the race detector")
+	s, nth := newSoundBeast(t), 4
+	if *longFlag {
+		nth = 1
 	}
-	s := newSoundBeast(t)
-	var st beast.State
-	if err := json.Unmarshal(s.state, &st); err != nil {
-		t.Fatal(err)
-	}
-	for i, script := range damage.Sweep(&st) {
-		if *longFlag || i%4 == 0 {
-			s.check(t, script, nil)
-		}
-	}
+	s.Sweep(t, nth, s.check)
 }
 
 func (s *soundBeast) check(t *testing.T, edits, flips []byte) {
-	var st beast.State
-	if err := json.Unmarshal(s.state, &st); err != nil {
-		t.Fatal(err)
-	}
-	damage.Edit(&st, edits)
-	files, changed := s.files.Flip(flips)
-	mem, err := files.Write(fuzzDirs...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	set := disk.Set{FS: mem, Paths: fuzzDirs}
 	var records []string
-	n := damage.Allocated(func() {
-		records, err = walked(set, &st)
-		b, err := beast.Open(fuzzOptions(set), &st)
-		if err != nil {
-			return
+	var err error
+	changed := s.Use(t, edits, flips, func(fsys *disk.Mem, st *beast.State) error {
+		set := disk.Set{FS: fsys, Paths: fuzzDirs}
+		records, err = walked(set, st)
+		b, errOpen := beast.Open(fuzzOptions(set), st)
+		if errOpen != nil {
+			return err
 		}
 		for range 1000 {
 			if _, ok, err := b.Peek(); !ok || err != nil {
@@ -140,18 +110,9 @@ func (s *soundBeast) check(t *testing.T, edits, flips []byte) {
 			b.Freeze()
 		}
 		b.Close()
+		return err
 	})
-	if n > fuzzAllocBytes {
-		t.Fatalf("%d bytes allocated: %v", n, err)
-	}
-	if len(edits) > 0 {
-		return
-	}
-	var corrupt *disk.CorruptError
-	if err != nil && (!errors.As(err, &corrupt) || !slices.Contains(changed, corrupt.Path)) {
-		t.Fatalf("%v names none of %v", err, changed)
-	}
-	if err == nil && !slices.Equal(records, s.records) {
-		t.Fatalf("no damage found in %v but %d records, want %d", changed, len(records), len(s.records))
+	if len(edits) == 0 {
+		damage.Verdict(t, "Walk", changed, err, records, s.records)
 	}
 }

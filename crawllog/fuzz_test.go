@@ -1,7 +1,6 @@
 package crawllog
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -18,8 +17,7 @@ const fuzzAllocBytes = 256 << 20
 
 // soundLog is a checkpointed log: an open file with whole frames, and lines behind them in a tail.
 type soundLog struct {
-	files   damage.Files
-	state   []byte // in JSON
+	*damage.Case[State]
 	entries []string
 }
 
@@ -37,10 +35,8 @@ func newSoundLog(f testing.TB) *soundLog {
 			f.Fatal(err)
 		}
 	}
-	mem := disk.NewMem(1)
-	for _, dir := range fuzzDirs {
-		must(mem.MkdirAll(dir))
-	}
+	mem, err := damage.Files{}.Write(fuzzDirs...)
+	must(err)
 	opt := fuzzOptions(mem)
 	l, err := Open(opt, nil)
 	must(err)
@@ -57,15 +53,11 @@ func newSoundLog(f testing.TB) *soundLog {
 	must(err)
 	st, err := l.Freeze().Save(tails)
 	must(errors.Join(err, tails.Close()))
-	s := &soundLog{}
+	s := &soundLog{Case: damage.NewCase(f, mem, fuzzDirs, st, fuzzAllocBytes)}
 	s.entries, err = walked(opt, st)
 	must(err)
-	s.state, err = json.Marshal(st)
-	must(err)
-	s.files, err = damage.Read(mem, fuzzDirs...)
-	must(err)
 	if len(s.entries) != 600 || len(st.Files.Volumes) != 2 || st.Lines.Len == 0 {
-		f.Fatalf("%d entries, %s", len(s.entries), s.state)
+		f.Fatalf("%d entries, %s", len(s.entries), s.State)
 	}
 	return s
 }
@@ -82,56 +74,32 @@ func walked(opt Options, st *State) (entries []string, err error) {
 // read. Damaged states: no panic, no large allocation, an end.
 func FuzzFiles(f *testing.F) {
 	s := newSoundLog(f)
-	f.Add([]byte{}, []byte{})
-	for i := range byte(12) {
-		f.Add([]byte{}, []byte{i, 41 + 7*i, 3 * i, 0, 0, 1 << (i % 8)})
-		f.Add([]byte{}, []byte{i, 0x20 * i, 1, 0, 0x80, 1}) // cut
-		f.Add([]byte{i, 0, i, i, 0, 0, 0, 0, 0, 0, 0, 5 * i, 0, 2, i, 0, 0, 0, 0, 0, 0, 0}, []byte{})
-	}
+	damage.Seeds(func(edits, flips []byte) { f.Add(edits, flips) })
 	f.Fuzz(s.check)
 }
 
-// TestStates does everything that damage.Edit can do to the state, one at a time.
+// TestStates does everything that damage.Edit can do to the state, one at a time; without -long some of it.
 func TestStates(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one goroutine: nothing for the race detector")
+	s, nth := newSoundLog(t), 4
+	if *longFlag {
+		nth = 1
 	}
-	s := newSoundLog(t)
-	var st State
-	if err := json.Unmarshal(s.state, &st); err != nil {
-		t.Fatal(err)
-	}
-	for i, script := range damage.Sweep(&st) {
-		if *longFlag || i%4 == 0 {
-			s.check(t, script, nil)
-		}
-	}
+	s.Sweep(t, nth, s.check)
 }
 
 func (s *soundLog) check(t *testing.T, edits, flips []byte) {
-	var st State
-	if err := json.Unmarshal(s.state, &st); err != nil {
-		t.Fatal(err)
-	}
-	damage.Edit(&st, edits)
-	files, changed := s.files.Flip(flips)
-	mem, err := files.Write(fuzzDirs...)
-	if err != nil {
-		t.Fatal(err)
-	}
 	var entries []string
-	n := damage.Allocated(func() {
-		entries, err = walked(fuzzOptions(mem), &st)
-		if l, err := Open(fuzzOptions(mem), &st); err == nil {
+	var err error
+	changed := s.Use(t, edits, flips, func(fsys *disk.Mem, st *State) error {
+		entries, err = walked(fuzzOptions(fsys), st)
+		if l, err := Open(fuzzOptions(fsys), st); err == nil {
 			e := sample()
 			l.Append(&e)
 			l.Freeze()
 			l.Close()
 		}
+		return err
 	})
-	if n > fuzzAllocBytes {
-		t.Fatalf("%d bytes allocated: %v", n, err)
-	}
 	if len(edits) > 0 {
 		return
 	}

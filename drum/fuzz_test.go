@@ -22,19 +22,18 @@ const fuzzAllocBytes = 80 << 20
 // soundStore is a checkpointed store in the middle of a pass: parts, sealed and open inputs, buffers, and of one with text logs,
 // lists of uniques that are being streamed.
 type soundStore struct {
-	kind  string
-	files damage.Files
-	state []byte // in JSON
+	*damage.Case[State]
+	kind string
 	// walked and scanned are what the walks and a scan find: entries, waiting tuples or texts, with how often they come. A
 	// scan also gives the texts that have proved known.
 	walked, scanned map[string]int
-	dirs            []string
 }
 
 var errStopHere = errors.New("stop here")
 
 func newSoundStore(f testing.TB, kind string, dirs int) *soundStore {
-	w := newWorld(f, disk.NewMem(1), small(kinds[kind]), dirs)
+	mem := disk.NewMem(1)
+	w := newWorld(f, mem, small(kinds[kind]), dirs)
 	w.opt.BucketBytes, w.opt.Name = 4<<10, "s"
 	var left atomic.Int64
 	left.Store(1 << 30)
@@ -76,11 +75,7 @@ func newSoundStore(f testing.TB, kind string, dirs int) *soundStore {
 	must(f, err)
 	must(f, json.Unmarshal(data, &m))
 	must(f, w.set.FS.Remove(manifestName))
-	s := &soundStore{kind: kind, dirs: w.set.Paths}
-	s.state, err = json.Marshal(m.State)
-	must(f, err)
-	s.files, err = damage.Read(w.set.FS, w.set.Paths...)
-	must(f, err)
+	s := &soundStore{kind: kind, Case: damage.NewCase(f, mem, w.set.Paths, m.State, fuzzAllocBytes)}
 	var found Found
 	s.scanned, found, err = scanItems(w.set, m.State, nil)
 	must(f, err)
@@ -90,7 +85,7 @@ func newSoundStore(f testing.TB, kind string, dirs int) *soundStore {
 	if found.Damaged() || len(st.Parts) == 0 || len(st.Inputs) == 0 || len(st.Buffered) == 0 ||
 		w.opt.logged() && (len(st.Uniques) == 0 || st.Unstreamed == 0) ||
 		!w.opt.logged() && !slices.ContainsFunc(st.Inputs, func(is InputState) bool { return is.Sealed && is.Aux.Bytes > 0 }) {
-		f.Fatalf("%s: %+v, %s", kind, found, s.state)
+		f.Fatalf("%s: %+v, %s", kind, found, s.State)
 	}
 	return s
 }
@@ -159,71 +154,46 @@ func (s *soundStore) merge(set disk.Set, st *State) error {
 // large allocation, an end.
 func FuzzFiles(f *testing.F) {
 	stores := []*soundStore{newSoundStore(f, "variable", 2), newSoundStore(f, "log", 2), newSoundStore(f, "seen", 1)}
-	f.Add(uint8(0), []byte{}, []byte{})
 	for kind := range uint8(3) {
-		for i := range byte(16) {
-			f.Add(kind, []byte{}, []byte{i, 8 * i, i % 4 * 16, 0, 0, 1 << (i % 8), i, 0, 16, 0, 0, 0x80})
-			f.Add(kind, []byte{}, []byte{i, 0, 8 * i, 0, 0x80, 1}) // cut
-			f.Add(kind, []byte{3 * i, 0, i, i, 0, 0, 0, 0, 0, 0, 0, 5 * i, 0, 2, i, 0, 0, 0, 0, 0, 0, 0}, []byte{})
-		}
+		damage.Seeds(func(edits, flips []byte) { f.Add(kind, edits, flips) })
 	}
 	f.Fuzz(func(t *testing.T, kind uint8, edits, flips []byte) { stores[kind%3].check(t, edits, flips) })
 }
 
 // TestStates does everything that damage.Edit can do to the states, one at a time; without -long an eighth of it.
 func TestStates(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one goroutine: nothing for the race detector")
+	nth := 8
+	if *longFlag {
+		nth = 1
 	}
 	for _, kind := range []string{"variable", "log"} {
 		s := newSoundStore(t, kind, 2)
-		var st State
-		must(t, json.Unmarshal(s.state, &st))
-		for i, script := range damage.Sweep(&st) {
-			if !*longFlag && i%8 != 0 {
-				continue
-			}
-			s.check(t, script, nil)
-			if t.Failed() {
-				damage.Edit(&st, script)
-				data, _ := json.Marshal(&st)
-				t.Fatalf("script %v: %s", script, data)
-			}
-		}
+		s.Sweep(t, nth, s.check)
 	}
 }
 
 // check is the property of FuzzFiles.
 func (s *soundStore) check(t *testing.T, edits, flips []byte) {
-	var st State
-	must(t, json.Unmarshal(s.state, &st))
-	damage.Edit(&st, edits)
-	files, changed := s.files.Flip(flips)
-	mem, err := files.Write(s.dirs...)
-	must(t, err)
-	set := disk.Set{FS: mem, Paths: s.dirs}
-
 	var walked, scanned map[string]int
 	var found Found
 	var errs [3]error
 	var damages []error
-	n := damage.Allocated(func() {
-		walked, errs[0] = walkItems(set, &st)
-		scanned, found, errs[1] = scanItems(set, &st, func(err error) error { damages = append(damages, err); return nil })
-		errs[2] = s.merge(set, &st)
+	changed := s.Use(t, edits, flips, func(fsys *disk.Mem, st *State) error {
+		set := disk.Set{FS: fsys, Paths: s.Dirs}
+		walked, errs[0] = walkItems(set, st)
+		scanned, found, errs[1] = scanItems(set, st, func(err error) error { damages = append(damages, err); return nil })
+		errs[2] = s.merge(set, st)
+		return errors.Join(errs[:]...)
 	})
-	if n > fuzzAllocBytes {
-		t.Fatalf("%d bytes allocated: %v", n, errs)
-	}
 	if len(edits) > 0 {
 		return
 	}
 	for i, err := range errs {
-		if err != nil && !names(err, changed) {
+		if err != nil && !damage.Named(err, changed) {
 			t.Fatalf("%d: %v names none of %v", i, err, changed)
 		}
 	}
-	if len(damages) > 0 && !slices.ContainsFunc(damages, func(err error) bool { return names(err, changed) }) {
+	if len(damages) > 0 && !slices.ContainsFunc(damages, func(err error) bool { return damage.Named(err, changed) }) {
 		t.Fatalf("scan: %v name none of %v", damages, changed)
 	}
 	if errs[0] == nil && !maps.Equal(walked, s.walked) {
@@ -237,10 +207,4 @@ func (s *soundStore) check(t *testing.T, edits, flips []byte) {
 	if len(damages) == 0 && errs[1] == nil && (!maps.Equal(scanned, s.scanned) || found.Damaged()) {
 		t.Fatalf("scan: no damage reported in %v but %+v, %d items, want %d", changed, found, len(scanned), len(s.scanned))
 	}
-}
-
-// names is true if err is a *disk.CorruptError for one of the files, or all files are sound.
-func names(err error, files []string) bool {
-	var corrupt *disk.CorruptError
-	return errors.As(err, &corrupt) && slices.Contains(files, corrupt.Path)
 }

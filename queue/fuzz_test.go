@@ -1,10 +1,8 @@
 package queue
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -18,8 +16,7 @@ const fuzzAllocBytes = 32 << 20
 
 // sound is a checkpointed queue and calendar, with segments, gaps, a head and tails.
 type sound struct {
-	files damage.Files
-	state []byte   // a manifest in JSON
+	*damage.Case[editable]
 	queue []string // the unread records
 	later []string // the calendar's, with their times
 }
@@ -28,8 +25,8 @@ const soundRecords = 60
 
 // editable is what may be edited of a manifest.
 type editable struct {
-	Queue    **State
-	Calendar **CalendarState
+	Queue    *State
+	Calendar *CalendarState
 }
 
 func newSound(f testing.TB) *sound {
@@ -40,7 +37,7 @@ func newSound(f testing.TB) *sound {
 	must(f, err)
 	c, err := OpenCalendar(Options{Set: set, Name: "later", BlockBytes: 64}, nil)
 	must(f, err)
-	s, m := &sound{}, &manifest{}
+	s, m, gen := &sound{}, &editable{}, uint64(0)
 	for round := range 3 {
 		for i := range soundRecords {
 			must(f, q.Append(record(round*soundRecords+i, 40)))
@@ -51,114 +48,88 @@ func newSound(f testing.TB) *sound {
 			must(f, err)
 			q.Advance()
 		}
-		m.Gen++
-		tails, err := disk.CreateTails(set, m.Gen)
+		gen++
+		tails, err := disk.CreateTails(set, gen)
 		must(f, err)
 		fq, fc := q.Freeze(), c.Freeze()
 		m.Queue, err = fq.Save(tails)
 		must(f, err)
 		m.Calendar, err = fc.Save(tails)
 		must(f, errors.Join(err, tails.Close(), fq.Commit(), fc.Commit()))
-		must(f, disk.RemoveTails(set, func(gen uint64) bool { return gen == m.Gen }))
+		must(f, disk.RemoveTails(set, func(g uint64) bool { return g == gen }))
 	}
-	must(f, Walk(set, "q", m.Queue, func(rec []byte) error { s.queue = append(s.queue, string(rec)); return nil }))
-	must(f, WalkCalendar(set, "later", m.Calendar, func(due int64, rec []byte) error {
-		s.later = append(s.later, fmt.Sprint(due, string(rec)))
-		return nil
-	}))
-	s.state, err = json.Marshal(m)
+	s.queue, err = walkQueue(set, m)
 	must(f, err)
-	s.files, err = damage.Read(mem, paths[:]...)
+	s.later, err = walkCalendar(set, m)
 	must(f, err)
-	if len(s.queue) != 3*soundRecords/2 || len(s.later) != 3*soundRecords || len(s.files) < 6 {
-		f.Fatalf("%d records, %d later, %d files", len(s.queue), len(s.later), len(s.files))
+	s.Case = damage.NewCase(f, mem, paths[:], m, fuzzAllocBytes)
+	if len(s.queue) != 3*soundRecords/2 || len(s.later) != 3*soundRecords || len(s.Files) < 6 {
+		f.Fatalf("%d records, %d later, %d files", len(s.queue), len(s.later), len(s.Files))
 	}
 	return s
-}
-
-// load returns the state, edited, and the files, damaged.
-func (s *sound) load(t *testing.T, edits, flips []byte) (disk.Set, *manifest, []string) {
-	m := &manifest{}
-	must(t, json.Unmarshal(s.state, m))
-	damage.Edit(&editable{&m.Queue, &m.Calendar}, edits)
-	files, changed := s.files.Flip(flips)
-	mem, err := files.Write(paths[:]...)
-	must(t, err)
-	return disk.Set{FS: mem, Paths: paths[:]}, m, changed
 }
 
 // FuzzFiles damages files and states of a queue and a calendar. Damaged files: the walk and the readers find it, naming
 // the file, or give the records that were written. Damaged states: no panic, no large allocation, an end.
 func FuzzFiles(f *testing.F) {
 	s := newSound(f)
-	f.Add([]byte{}, []byte{})
-	for i := range byte(12) {
-		f.Add([]byte{}, []byte{i, 41 + i, 0, 0, 0, 1 << (i % 8), i, 0, 16, 0, 0, 0x80})
-		f.Add([]byte{}, []byte{i, 0x20 * i, 1, 0, 0x80, 1}) // cut
-		f.Add([]byte{3 * i, 0, i, i, 0, 0, 0, 0, 0, 0, 0, 5 * i, 0, 2, i, 0, 0, 0, 0, 0, 0, 0}, []byte{})
-	}
+	damage.Seeds(func(edits, flips []byte) { f.Add(edits, flips) })
 	f.Fuzz(s.check)
 }
 
 // TestStates does everything that damage.Edit can do to the states, one at a time.
 func TestStates(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one goroutine: nothing for the race detector")
-	}
 	s := newSound(t)
-	_, m, _ := s.load(t, nil, nil)
-	for _, script := range damage.Sweep(&editable{&m.Queue, &m.Calendar}) {
-		s.check(t, script, nil)
-	}
+	s.Sweep(t, 1, s.check)
 }
 
 // check is the property of FuzzFiles.
 func (s *sound) check(t *testing.T, edits, flips []byte) {
-	set, m, changed := s.load(t, edits, flips)
-	if m.Queue == nil || m.Calendar == nil {
+	ways := [...]struct {
+		how     string
+		read    func(set disk.Set, m *editable) ([]string, error)
+		written []string
+	}{
+		{"Walk", walkQueue, s.queue},
+		{"WalkCalendar", walkCalendar, s.later},
+		{"reading", readQueue, s.queue},
+		{"taking", readCalendar, s.later},
+	}
+	var got [len(ways)][]string
+	var errs [len(ways)]error
+	changed := s.Use(t, edits, flips, func(fsys *disk.Mem, m *editable) error {
+		if m.Queue == nil || m.Calendar == nil {
+			return nil
+		}
+		for i, w := range ways {
+			got[i], errs[i] = w.read(disk.Set{FS: fsys, Paths: paths[:]}, m)
+		}
+		return errors.Join(errs[:]...)
+	})
+	if len(edits) > 0 {
 		return
 	}
-	edited := len(edits) > 0
-	check := func(how string, err error, got, want []string) {
-		var corrupt *disk.CorruptError
-		switch {
-		case edited:
-		case err != nil && len(changed) == 0:
-			t.Fatalf("%s of sound files: %v", how, err)
-		case err != nil && (!errors.As(err, &corrupt) || !slices.Contains(changed, corrupt.Path)):
-			t.Fatalf("%s: %v names none of %v", how, err, changed)
-		case err == nil && !slices.Equal(got, want):
-			t.Fatalf("%s finds no damage in %v but other records: %d, want %d", how, changed, len(got), len(want))
-		}
-	}
-	var read, later []string
-	var errs [4]error
-	n := damage.Allocated(func() {
-		errs[0] = Walk(set, "q", m.Queue, func(rec []byte) error {
-			read = append(read, string(rec))
-			return nil
-		})
-		errs[1] = WalkCalendar(set, "later", m.Calendar, func(due int64, rec []byte) error {
-			later = append(later, fmt.Sprint(due, string(rec)))
-			return nil
-		})
-	})
-	check("Walk", errs[0], read, s.queue)
-	check("WalkCalendar", errs[1], later, s.later)
-	n += damage.Allocated(func() {
-		read, errs[2] = readQueue(set, m.Queue)
-		later, errs[3] = readCalendar(set, m.Calendar)
-	})
-	check("reading", errs[2], read, s.queue)
-	check("taking", errs[3], later, s.later)
-	if n > fuzzAllocBytes {
-		t.Fatalf("%d bytes allocated: %v", n, errs)
+	for i, w := range ways {
+		damage.Verdict(t, w.how, changed, errs[i], got[i], w.written)
 	}
 }
 
+func walkQueue(set disk.Set, m *editable) (read []string, err error) {
+	err = Walk(set, "q", m.Queue, func(rec []byte) error { read = append(read, string(rec)); return nil })
+	return read, err
+}
+
+func walkCalendar(set disk.Set, m *editable) (read []string, err error) {
+	err = WalkCalendar(set, "later", m.Calendar, func(due int64, rec []byte) error {
+		read = append(read, fmt.Sprint(due, string(rec)))
+		return nil
+	})
+	return read, err
+}
+
 // readQueue opens the queue and reads it to its end, then appends and freezes.
-func readQueue(set disk.Set, st *State) (read []string, err error) {
-	q, err := Open(Options{Set: set, Name: "q"}, st)
+func readQueue(set disk.Set, m *editable) (read []string, err error) {
+	q, err := Open(Options{Set: set, Name: "q"}, m.Queue)
 	if err != nil {
 		return nil, err
 	}
@@ -179,8 +150,8 @@ func readQueue(set disk.Set, st *State) (read []string, err error) {
 }
 
 // readCalendar opens the calendar and takes what is due until there is nothing left.
-func readCalendar(set disk.Set, st *CalendarState) (read []string, err error) {
-	c, err := OpenCalendar(Options{Set: set, Name: "later"}, st)
+func readCalendar(set disk.Set, m *editable) (read []string, err error) {
+	c, err := OpenCalendar(Options{Set: set, Name: "later"}, m.Calendar)
 	if err != nil {
 		return nil, err
 	}

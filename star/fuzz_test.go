@@ -3,10 +3,8 @@ package star_test
 import (
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"testing"
 
@@ -23,9 +21,8 @@ var fuzzDirs = []string{"d0", "d1"}
 
 // soundStar is a checkpointed Star: merged edges and PLDs, waiting ones, a ranking.
 type soundStar struct {
-	files damage.Files
-	state []byte // in JSON
-	items map[string]int
+	*damage.Case[star.State]
+	items []string // in order
 }
 
 func fuzzOptions(set disk.Set) star.Options {
@@ -49,10 +46,8 @@ func newSoundStar(f testing.TB) *soundStar {
 			f.Fatal(err)
 		}
 	}
-	mem := disk.NewMem(1)
-	for _, dir := range fuzzDirs {
-		must(mem.MkdirAll(dir))
-	}
+	mem, err := damage.Files{}.Write(fuzzDirs...)
+	must(err)
 	set := disk.Set{FS: mem, Paths: fuzzDirs}
 	s, err := star.Open(fuzzOptions(set), nil)
 	must(err)
@@ -78,95 +73,60 @@ func newSoundStar(f testing.TB) *soundStar {
 	must(err)
 	st, err := fr.Save(tails)
 	must(errors.Join(err, tails.Close()))
-	sound := &soundStar{}
+	sound := &soundStar{Case: damage.NewCase(f, mem, fuzzDirs, st, fuzzAllocBytes)}
 	sound.items, err = walked(set, st)
 	must(err)
-	sound.state, err = json.Marshal(st)
-	must(err)
-	sound.files, err = damage.Read(mem, fuzzDirs...)
-	must(err)
 	if len(sound.items) < 330 || st.Ranking.Len < 100 {
-		f.Fatalf("%d items, %s", len(sound.items), sound.state)
+		f.Fatalf("%d items, %s", len(sound.items), sound.State)
 	}
 	return sound
 }
 
-func walked(set disk.Set, st *star.State) (map[string]int, error) {
-	items := map[string]int{}
-	err := star.WalkChecks(set, "pld", st, func(aux []byte) error { items[string(aux)]++; return nil })
-	return items, errors.Join(err, star.WalkPLDs(set, "pld", st, func(pld uint64, record star.PLD) error {
-		items[fmt.Sprintf("%x %+v", pld, record)]++
+func walked(set disk.Set, st *star.State) (items []string, err error) {
+	err = star.WalkChecks(set, "pld", st, func(aux []byte) error { items = append(items, string(aux)); return nil })
+	err = errors.Join(err, star.WalkPLDs(set, "pld", st, func(pld uint64, record star.PLD) error {
+		items = append(items, fmt.Sprintf("%x %+v", pld, record))
 		return nil
 	}))
+	slices.Sort(items)
+	return items, err
 }
 
 // FuzzFiles damages the files and the state of a Star. Damaged files: found, naming the file, or as they were. Damaged
 // states: no panic, no large allocation, an end.
 func FuzzFiles(f *testing.F) {
 	s := newSoundStar(f)
-	f.Add([]byte{}, []byte{})
-	for i := range byte(8) {
-		f.Add([]byte{}, []byte{i, 41 + 7*i, 0, 0, 0, 1 << i})
-		f.Add([]byte{3 * i, 0, i, i, 0, 0, 0, 0, 0, 0, 0, 5 * i, 0, 2, i, 0, 0, 0, 0, 0, 0, 0}, []byte{})
-	}
+	damage.Seeds(func(edits, flips []byte) { f.Add(edits, flips) })
 	f.Fuzz(s.check)
 }
 
-// TestStates does everything that damage.Edit can do to the state, one at a time.
+// TestStates does everything that damage.Edit can do to the state, one at a time; without -long some of it.
 func TestStates(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one goroutine: nothing for the race detector")
+	s, nth := newSoundStar(t), 16
+	if *longFlag {
+		nth = 1
 	}
-	s := newSoundStar(t)
-	var st star.State
-	if err := json.Unmarshal(s.state, &st); err != nil {
-		t.Fatal(err)
-	}
-	for i, script := range damage.Sweep(&st) {
-		if *longFlag || i%16 == 0 {
-			s.check(t, script, nil)
-		}
-	}
+	s.Sweep(t, nth, s.check)
 }
 
 func (s *soundStar) check(t *testing.T, edits, flips []byte) {
-	var st star.State
-	if err := json.Unmarshal(s.state, &st); err != nil {
-		t.Fatal(err)
-	}
-	damage.Edit(&st, edits)
-	files, changed := s.files.Flip(flips)
-	mem, err := files.Write(fuzzDirs...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	set := disk.Set{FS: mem, Paths: fuzzDirs}
-	var items map[string]int
-	var errOpen error
-	n := damage.Allocated(func() {
-		items, err = walked(set, &st)
+	var items []string
+	var errWalk, errPass error
+	changed := s.Use(t, edits, flips, func(fsys *disk.Mem, st *star.State) error {
+		set := disk.Set{FS: fsys, Paths: fuzzDirs}
+		items, errWalk = walked(set, st)
 		var opened *star.Star
-		if opened, errOpen = star.Open(fuzzOptions(set), &st); errOpen != nil {
-			return
+		if opened, errPass = star.Open(fuzzOptions(set), st); errPass == nil {
+			_, errPass = opened.Pass(context.Background(), true)
+			opened.Refresh()
+			opened.Freeze()
+			opened.Close()
 		}
-		_, errOpen = opened.Pass(context.Background(), true)
-		opened.Refresh()
-		opened.Freeze()
-		opened.Close()
+		return errors.Join(errWalk, errPass)
 	})
-	if n > fuzzAllocBytes {
-		t.Fatalf("%d bytes allocated: %v, %v", n, err, errOpen)
-	}
 	if len(edits) > 0 {
 		return
 	}
-	for _, err := range []error{err, errOpen} {
-		var corrupt *disk.CorruptError
-		if err != nil && (!errors.As(err, &corrupt) || !slices.Contains(changed, corrupt.Path)) {
-			t.Fatalf("%v names none of %v", err, changed)
-		}
-	}
-	if err == nil && !maps.Equal(items, s.items) {
-		t.Fatalf("no damage found in %v but %d items, want %d", changed, len(items), len(s.items))
-	}
+	damage.Verdict(t, "walks", changed, errWalk, items, s.items)
+	damage.Verdict(t, "a pass", changed, errPass, nil, nil)
 }

@@ -1,7 +1,6 @@
 package warc
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,23 +16,20 @@ import (
 // gzip readers, one for each place at which a record might go on.
 const fuzzAllocBytes = 256 << 20
 
+var fuzzDirs = []string{"/state", "/out0", "/out1"}
+
 // soundFiles is a checkpointed writer: final files with indexes, closed ones that are to become final, open ones, tails.
 type soundFiles struct {
-	files    damage.Files
-	state    []byte // in JSON
+	*damage.Case[State]
 	captures []string
-	dirs     []string
 }
 
 func newSoundFiles(f testing.TB) *soundFiles {
-	s := &soundFiles{dirs: []string{"/state", "/out0", "/out1"}}
-	mem := disk.NewMem(1)
-	for _, dir := range s.dirs {
-		if err := mem.MkdirAll(dir); err != nil {
-			f.Fatal(err)
-		}
+	mem, err := damage.Files{}.Write(fuzzDirs...)
+	if err != nil {
+		f.Fatal(err)
 	}
-	opt := s.options(mem)
+	opt := fuzzOptions(mem)
 	w, err := Open(opt, nil)
 	if err != nil {
 		f.Fatal(err)
@@ -79,20 +75,15 @@ func newSoundFiles(f testing.TB) *soundFiles {
 			f.Fatal(err)
 		}
 	}
-	if s.state, err = json.Marshal(st); err != nil {
-		f.Fatal(err)
-	}
-	if s.files, err = damage.Read(mem, s.dirs...); err != nil {
-		f.Fatal(err)
-	}
+	s := &soundFiles{Case: damage.NewCase(f, mem, fuzzDirs, st, fuzzAllocBytes)}
 	var damages []error
 	if s.captures, damages, err = verify(opt, st); err != nil || len(damages) > 0 || len(s.captures) != n || len(st.Files.Volumes) < 3 {
-		f.Fatalf("%v, %v, %d captures of %d, %s", err, damages, len(s.captures), n, s.state)
+		f.Fatalf("%v, %v, %d captures of %d, %s", err, damages, len(s.captures), n, s.State)
 	}
 	return s
 }
 
-func (s *soundFiles) options(mem *disk.Mem) Options {
+func fuzzOptions(mem *disk.Mem) Options {
 	opt := testOptions(mem, 2)
 	opt.FileBytes, opt.IndexBytes, opt.BufferBytes = 9_000, 6_000, 4096
 	return opt
@@ -116,51 +107,29 @@ func verify(opt Options, st *State) (captures []string, damages []error, err err
 // large allocation, an end.
 func FuzzFiles(f *testing.F) {
 	s := newSoundFiles(f)
-	f.Add([]byte{}, []byte{})
-	for i := range byte(14) {
-		f.Add([]byte{}, []byte{i, 41 * i, i % 4 * 4, 0, 0, 1 << (i % 8), i, 0, 16, 0, 0, 0x80})
-		f.Add([]byte{}, []byte{i, 0x20 * i, 1, 0, 0x80, 1}) // cut
-		f.Add([]byte{3 * i, 0, i, i, 0, 0, 0, 0, 0, 0, 0, 5 * i, 0, 2, i, 0, 0, 0, 0, 0, 0, 0}, []byte{})
-	}
+	damage.Seeds(func(edits, flips []byte) { f.Add(edits, flips) })
 	f.Fuzz(s.check)
 }
 
-// TestStates does everything that damage.Edit can do to the state, one at a time.
+// TestStates does everything that damage.Edit can do to the state, one at a time; without -long some of it.
 func TestStates(t *testing.T) {
-	if testing.Short() {
-		t.Skip("one goroutine: nothing for the race detector")
+	s, nth := newSoundFiles(t), 4
+	if *longFlag {
+		nth = 1
 	}
-	s := newSoundFiles(t)
-	var st State
-	if err := json.Unmarshal(s.state, &st); err != nil {
-		t.Fatal(err)
-	}
-	for i, script := range damage.Sweep(&st) {
-		if *longFlag || i%4 == 0 {
-			s.check(t, script, nil)
-		}
-	}
+	s.Sweep(t, nth, s.check)
 }
 
 // check is the property of FuzzFiles.
 func (s *soundFiles) check(t *testing.T, edits, flips []byte) {
-	var st State
-	if err := json.Unmarshal(s.state, &st); err != nil {
-		t.Fatal(err)
-	}
-	damage.Edit(&st, edits)
-	files, changed := s.files.Flip(flips)
-	mem, err := files.Write(s.dirs...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	opt := s.options(mem)
 	var captures []string
 	var damages []error
-	n := damage.Allocated(func() {
-		captures, damages, err = verify(opt, &st)
-		Walk(opt, &st, 1<<20, func(string, *Record) error { return nil })
-		if w, err := Open(opt, &st); err == nil {
+	var err error
+	changed := s.Use(t, edits, flips, func(fsys *disk.Mem, st *State) error {
+		opt := fuzzOptions(fsys)
+		captures, damages, err = verify(opt, st)
+		Walk(opt, st, 1<<20, func(string, *Record) error { return nil })
+		if w, err := Open(opt, st); err == nil {
 			var p Prepared
 			if err := w.NewEncoder().Prepare(&p, capture(1)); err == nil {
 				w.Append(&p, when)
@@ -168,10 +137,8 @@ func (s *soundFiles) check(t *testing.T, edits, flips []byte) {
 			w.Freeze()
 			w.Close()
 		}
+		return errors.Join(append(damages, err)...)
 	})
-	if n > fuzzAllocBytes {
-		t.Fatalf("%d bytes allocated: %v, %v", n, err, damages)
-	}
 	if len(edits) > 0 {
 		return
 	}

@@ -10,8 +10,15 @@
 //	Edit       steps of 11 bytes on a state: which field, what to do, a number. Extremes (0, -1, 2^63, …), small
 //	           differences, single bits; lists lose, repeat and swap elements, or take over another list's
 //	Flip       steps of 6 bytes on the files of a file system: which file, where, what to xor; or the end is lost
+//	Sweep      a script of Edit for each single step on a state
 //	Allocated  bytes taken from the Go heap by a function, to be compared with a bound
 //
-// Read, Write and Files copy a file system, so that each input begins with a sound one. Nothing here is safe for
-// concurrent use, and nothing but tests imports it.
+// Read, Write and Files copy a file system, so that each input begins with a sound one. A structure with one state does
+// all that with a Case:
+//
+//	NewCase    keeps sound files and their state
+//	Case.Use   damages a copy and has it used, within a bound of memory; Verdict and Named judge what was read of it
+//	Case.Sweep does so for each script of Sweep, Seeds lists the inputs to begin with
+//
+// Nothing here is safe for concurrent use, and nothing but tests imports it.
 package damage

@@ -1,0 +1,117 @@
+package damage
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"testing"
+
+	"drumbeat/disk"
+)
+
+// Case is a sound structure on disk with a state of type S, of which each input of a fuzz test damages a copy.
+type Case[S any] struct {
+	Files Files
+	Dirs  []string // exist in each copy
+	State []byte   // in JSON
+	// AllocBytes bounds what using a damaged copy may take from the heap.
+	AllocBytes uint64
+}
+
+// NewCase makes a Case of all files below dirs and the state that goes with them.
+func NewCase[S any](t testing.TB, mem *disk.Mem, dirs []string, st *S, allocBytes uint64) *Case[S] {
+	t.Helper()
+	state, err := json.Marshal(st)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := Read(mem, dirs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) == 0 {
+		t.Fatal("no files to be damaged")
+	}
+	return &Case[S]{Files: files, Dirs: dirs, State: state, AllocBytes: allocBytes}
+}
+
+// Use makes a copy, damages its state as edits say (see Edit) and its files as flips say (see Flip), and calls use to do
+// with it what a program would; the test fails if that takes more than AllocBytes. It returns the names of the files that
+// changed. use's error only explains the failure.
+func (c *Case[S]) Use(t testing.TB, edits, flips []byte, use func(fsys *disk.Mem, st *S) error) (changed []string) {
+	t.Helper()
+	st := c.load(t)
+	Edit(st, edits)
+	files, changed := c.Files.Flip(flips)
+	mem, err := files.Write(c.Dirs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := Allocated(func() { err = use(mem, st) }); n > c.AllocBytes {
+		t.Fatalf("%d bytes allocated: %v", n, err)
+	}
+	return changed
+}
+
+func (c *Case[S]) load(t testing.TB) *S {
+	t.Helper()
+	st := new(S)
+	if err := json.Unmarshal(c.State, st); err != nil {
+		t.Fatal(err)
+	}
+	return st
+}
+
+// Sweep calls check with every script of Sweep for the state, or only with every nth; check must end the test where it
+// fails. It skips the test in short mode, which is the race detector's: there is one goroutine.
+func (c *Case[S]) Sweep(t *testing.T, nth int, check func(t *testing.T, edits, flips []byte)) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("one goroutine: nothing for the race detector")
+	}
+	var script []byte
+	defer func() {
+		if t.Failed() {
+			st := c.load(t)
+			Edit(st, script)
+			state, err := json.Marshal(st)
+			t.Logf("script %v: %s, %v", script, state, err)
+		}
+	}()
+	for i, s := range Sweep(c.load(t)) {
+		if script = s; i%nth == 0 {
+			check(t, script, nil)
+		}
+	}
+}
+
+// Seeds calls add with the inputs that a fuzz test of a Case begins with: no damage, bytes changed near the beginning of
+// a file and far in it, ends cut off, numbers and lists of the state changed.
+func Seeds(add func(edits, flips []byte)) {
+	add([]byte{}, []byte{})
+	for i := range byte(16) {
+		bit := byte(1) << (i % 8)
+		add([]byte{}, []byte{i, 41 + 7*i, 0, 0, 0, bit})
+		add([]byte{}, []byte{i, 41 * i, i % 4 * 16, 0, 0, bit, i, 0, 16, 0, 0, 0x80})
+		add([]byte{}, []byte{i, 0x20 * i, 1, 0, 0x80, 1}) // cut
+		add([]byte{3 * i, 0, i, i, 0, 0, 0, 0, 0, 0, 0, 5 * i, 0, 2, i, 0, 0, 0, 0, 0, 0, 0}, []byte{})
+	}
+}
+
+// Verdict fails the test unless reading damaged files, which gave got or err, found the damage and named one of the
+// changed files, or yielded what was written. how says in the failure what was read.
+func Verdict(t testing.TB, how string, changed []string, err error, got, written []string) {
+	t.Helper()
+	switch {
+	case err != nil && !Named(err, changed):
+		t.Fatalf("%s: %v names none of %v", how, err, changed)
+	case err == nil && !slices.Equal(got, written):
+		t.Fatalf("%s: no damage found in %v but %d records, want %d", how, changed, len(got), len(written))
+	}
+}
+
+// Named is true if err is a *disk.CorruptError of one of the files.
+func Named(err error, files []string) bool {
+	var corrupt *disk.CorruptError
+	return errors.As(err, &corrupt) && slices.Contains(files, corrupt.Path)
+}
