@@ -36,13 +36,13 @@ func (p *Parser) Parse(body []byte, contentType string, page *Page) {
 // the page allows for.
 const (
 	wideCost   = 8
-	mostCredit = 64
+	mostCredit = 512
 	restTags   = 64
 )
 
 // scan hops from '<' to '<', over what doesn't matter in wide steps where it can.
 func (p *Parser) scan(b []byte) {
-	credit := 0 // below 0: tags until the next wide step
+	credit := mostCredit // below 0: tags until the next wide step
 	for i := 0; i < len(b); {
 		if credit < 0 {
 			credit++

@@ -52,7 +52,8 @@ BYTES(nibble, 0x0F0F0F0F0F0F0F0F)
 //
 // AX is i, SI the bytes, DI the last place of a block. In a block, bit n of these is about byte n:
 // R8 '<', R9 '>', R10 '/', later with white space and '"', R11 '"', R12 white space, R13 '=',
-// BX '<' that matters, R14 what refutes that the tags are plain.
+// BX '<' that matters, R14 what refutes that the tags are plain. R15 is where the next block begins, as early as can be:
+// the CPU works on it while it is still at the proofs of this one, which makes a fifth of the speed.
 TEXT ·skipWide(SB), NOSPLIT, $0-48
 	MOVQ b_base+0(FP), SI
 	MOVQ b_len+8(FP), DI
@@ -80,6 +81,13 @@ block:
 	TESTQ   R8, R8
 	JEQ     text
 	EQUAL(Y9, R9, CX)
+
+	// R15 = where the next block begins: at the last '<' if no '>' follows.
+	BSRQ    R8, R15
+	MOVL    $64, CX
+	CMPQ    R8, R9
+	CMOVQLS CX, R15
+	ADDQ    AX, R15
 	EQUAL(slash<>(SB), R10, CX)
 	LETTERS(Y0, Y2, Y3)
 	LETTERS(Y1, Y4, Y5)
@@ -157,15 +165,12 @@ block:
 	ANDQ    R13, R10
 	ORQ     R10, R14
 
-	// CX = where the next block begins: at the last '<' if no '>' follows. What stands behind that isn't
-	// decided here (R14), nor whether it matters itself (BX).
+	// What stands behind a last '<' without '>' isn't decided here (R14), nor whether it matters itself (BX).
 	BSRQ    R8, CX
 	MOVQ    $-2, DX
 	SHLXQ   CX, DX, DX
-	MOVL    $64, R10
 	XORL    R11, R11
 	CMPQ    R8, R9
-	CMOVQLS R10, CX
 	CMOVQLS R11, DX
 	ANDNQ   R14, DX, R14
 	SARQ    $1, DX
@@ -173,9 +178,9 @@ block:
 	MOVQ    BX, R10
 	ORQ     R14, R10
 	JNE     event
-	TESTQ   CX, CX
-	JEQ     done
-	ADDQ    CX, AX
+	CMPQ    AX, R15
+	JEQ     done     // a tag longer than a block
+	MOVQ    R15, AX
 	CMPQ    AX, DI
 	JLE     block
 
