@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -31,7 +30,11 @@ type fetchCrowd struct {
 func (r *fetchResults) many(ctx context.Context) error {
 	n := r.o.Connections
 	form := FetchForm{Scheme: r.o.Forms[0].Scheme, Coding: codingIdentity, Goroutines: n}
-	c, err := newOursClient(fetchBase{form: form, s: r.server, path: pathSlow})
+	roots, err := r.server.rootsOf(form.Scheme)
+	if err != nil {
+		return err
+	}
+	c, err := newOursClient(fetchBase{form: form, s: r.server, path: pathSlow, roots: roots})
 	if err != nil {
 		return err
 	}
@@ -55,9 +58,12 @@ func (r *fetchResults) many(ctx context.Context) error {
 	}
 	all.Wait()
 	w.rss, w.wall, w.cpu = peakRSS(), time.Since(began), cpuTime()-cpu
+	var first error
 	for _, err := range errs {
 		if err == nil {
 			w.whole++
+		} else if first == nil {
+			first = err
 		}
 	}
 	w.goroutines, w.files = runtime.NumGoroutine()-goroutines, openFiles()-files
@@ -70,16 +76,16 @@ func (r *fetchResults) many(ctx context.Context) error {
 	w.after = peakRSS()
 	r.crowd = w
 	if w.whole < n {
-		return fmt.Errorf("bench: fetch: %d of %d slow exchanges failed, as: %w", n-w.whole, n, errors.Join(errs...))
+		return fmt.Errorf("bench: fetch: %d of %d slow exchanges failed, as: %w", n-w.whole, n, first)
 	}
 	return nil
 }
 
 // slow does one exchange whose reply takes its time, and calls begun when its connection stands.
 func (c *oursClient) slow(ctx context.Context, i int, begun func()) error {
-	addr := c.s.address(schemeHTTP, i)
+	addr := c.s.address(c.form.Scheme, i)
 	req := fetch.Request{
-		Scheme: c.form.Scheme, Host: fmt.Sprintf("host-%d.test", i), Port: addr.Port(), Addr: addr, PathQuery: pathSlow,
+		Scheme: urlScheme(c.form.Scheme), Host: fetchHost(i), Port: addr.Port(), Addr: addr, PathQuery: pathSlow,
 		BeforeWrite: begun, Limits: &fetch.Limits{MinRate: fetch.Unlimited},
 	}
 	var resp fetch.Response
