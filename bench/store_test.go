@@ -20,7 +20,7 @@ func TestRunStore(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, o := range []Store{{Corpus: []string{corpus}}, {Level: 6, Seed: 7}} {
+	for _, o := range []Store{{Corpus: []string{corpus}}, {Level: 6, Seed: 7, BlockDigest: true}} {
 		dir := t.TempDir()
 		o.Dirs, o.Pages, o.Repeats = []string{dir}, 64, 2
 		r, err := RunStore(context.Background(), o)

@@ -28,8 +28,12 @@ func (r *storeRun) report(rep *report.Report) {
 	gz := r.pages[storeGzip]
 	rep.Set("pages", "%d different ones %s, %.1f KB of HTML on average; %.1f KB received where they are compressed", len(gz.exchanges), source,
 		float64(gz.bodies)/float64(len(gz.exchanges))/1e3, float64(gz.meanRaw())/1e3)
-	rep.Set("measurement", "%d captures by package warc at level %d, request, response, metadata and an index line each; %d by gzip-6",
-		r.opt.Pages, r.opt.Level, r.opt.Pages/storeRivalShare)
+	digests := "of the payload"
+	if r.opt.BlockDigest {
+		digests = "of the payload and of the block"
+	}
+	rep.Set("measurement", "%d captures by package warc at level %d, request, response (digest %s), metadata and an index line each; %d by gzip-6",
+		r.opt.Pages, r.opt.Level, digests, r.opt.Pages/storeRivalShare)
 	for i, dir := range r.opt.Dirs {
 		rep.Set(fmt.Sprintf("dir%d", i), "%s", dir)
 	}
@@ -48,7 +52,7 @@ func (r *storeRun) report(rep *report.Report) {
 	rep.Notes = append(rep.Notes,
 		"CPU is user and system time of this process, write calls included, fsync not. Prepare has digests and compression; append a copy and the writes.",
 		"gzip-6: the same records, whose text is made before, each a member by the standard library, without digests and index.",
-		"digests: two SHA-1 and a CRC-32 over the body as received, and nothing else: what no store with both digests can do without.",
+		"digests: SHA-1 (two with --block-digest) and CRC-32 of the body as received, and nothing else: what no store with them can do without.",
 		"The pages are in the CPU's caches, as those are that were just received.")
 }
 

@@ -67,7 +67,8 @@ async function checkDigests(file, index) {
     records[type] = (records[type] ?? 0) + 1;
     bytes += block.length;
     if (block.length !== record.warcContentLength) fault(`${name}: ${block.length} bytes, want ${record.warcContentLength}`);
-    if (record.warcBlockDigest !== "sha1:" + base32(sha1(block))) fault(`${name}: block digest is wrong`);
+    const digest = record.warcBlockDigest; // responses may have that of the payload only
+    if ((digest || type !== "response") && digest !== "sha1:" + base32(sha1(block))) fault(`${name}: block digest is wrong`);
     const id = record.warcHeader("WARC-Record-ID");
     if (ids.has(id)) fault(`${name}: id ${id} is there twice`);
     ids.add(id);

@@ -60,14 +60,15 @@ type Exchange struct {
 
 // Encoder makes Prepared captures. Not for concurrent use; reuse it.
 type Encoder struct {
-	level   int
-	random  interface{ Read(p []byte) (int, error) }
-	ids     [64 * 16]byte // random bytes in store
-	idsLeft int
-	sha     hash.Hash
-	sum     [sha1.Size]byte
-	flate   *flate.Writer // nil until something is to be compressed
-	out     memory        // where flate writes
+	level       int
+	blockDigest bool
+	random      interface{ Read(p []byte) (int, error) }
+	ids         [64 * 16]byte // random bytes in store
+	idsLeft     int
+	sha         hash.Hash
+	sum         [sha1.Size]byte
+	flate       *flate.Writer // nil until something is to be compressed
+	out         memory        // where flate writes
 
 	// Of the exchange: its URL without what a header line can't have and the same in lower case, its date for headers and
 	// for the index, that of the second dateOf, the id of the response record, and the payload's digest.
@@ -123,7 +124,7 @@ func (m *memory) Write(p []byte) (int, error) {
 
 // NewEncoder returns an Encoder with the Writer's options.
 func (w *Writer) NewEncoder() *Encoder {
-	e := &Encoder{random: w.opt.Random, level: w.opt.Level, sha: sha1.New(), dateOf: math.MinInt64}
+	e := &Encoder{random: w.opt.Random, level: w.opt.Level, blockDigest: w.opt.BlockDigest, sha: sha1.New(), dateOf: math.MinInt64}
 	if e.random == nil {
 		var seed [32]byte
 		rand.Read(seed[:]) // never fails
@@ -240,11 +241,13 @@ func (e *Encoder) concurrent() {
 // member ends the header in e.text and appends the record, whose block is a and then b, to p as one gzip
 // member. With stored, b isn't compressed.
 func (e *Encoder) member(p *Prepared, contentType *fragment, a, b []byte, stored bool) {
-	e.sha.Reset()
-	e.sha.Write(a)
-	e.sha.Write(b)
-	e.field(fieldBlock)
-	e.text = e.appendDigest(e.text)
+	if e.blockDigest || contentType != typeResponse {
+		e.sha.Reset()
+		e.sha.Write(a)
+		e.sha.Write(b)
+		e.field(fieldBlock)
+		e.text = e.appendDigest(e.text)
+	}
 	e.field(contentType)
 	e.text = strconv.AppendInt(e.text, int64(len(a)+len(b)), 10)
 	e.field(emptyLine)

@@ -205,6 +205,7 @@ func FuzzPrepare(f *testing.F) {
 	e := w.NewEncoder()
 	var p Prepared
 	f.Fuzz(func(t *testing.T, url, request, head, body string, chunked, encoded bool) {
+		e.blockDigest = len(body)%2 == 0
 		x := sampleExchange()
 		x.URL, x.Request, x.Head, x.Body = []byte(url), []byte(request), []byte(head), []byte(body)
 		x.Chunked, x.Encoded = chunked, encoded
@@ -213,8 +214,12 @@ func FuzzPrepare(f *testing.F) {
 		}
 		var blocks []string
 		err := Read(bytes.NewReader(p.buf), 1<<20, func(r *Record) error {
-			if got := sha1Of(r.Block); got != r.Get("WARC-Block-Digest") {
-				t.Errorf("block digest %s, want %s", r.Get("WARC-Block-Digest"), got)
+			want := sha1Of(r.Block)
+			if r.Type() == "response" && !e.blockDigest {
+				want = ""
+			}
+			if got := r.Get("WARC-Block-Digest"); got != want {
+				t.Errorf("block digest %q, want %q", got, want)
 			}
 			if r.Type() == "response" && r.Offset != p.response.offset {
 				t.Errorf("response at %d, want %d", r.Offset, p.response.offset)

@@ -105,7 +105,6 @@ func TestGoldenRecords(t *testing.T) {
 			"WARC-Record-ID: <urn:uuid:f0f1f2f3-f4f5-46f7-b8f9-fafbfcfdfeff>\r\n" +
 			"WARC-IP-Address: 192.0.2.7\r\nWARC-Protocol: http/1.1\r\n" +
 			"WARC-Payload-Digest: " + sha("<p>hello</p>") + "\r\nWARC-Truncated: length\r\n" +
-			"WARC-Block-Digest: " + sha(string(x.Head)+string(x.Body)) + "\r\n" +
 			"Content-Type: application/http; msgtype=response\r\nContent-Length: 56\r\n\r\n" +
 			string(x.Head) + string(x.Body) + "\r\n\r\n",
 		"WARC/1.1\r\nWARC-Type: metadata\r\n" + common +
@@ -121,11 +120,20 @@ func TestGoldenRecords(t *testing.T) {
 			t.Fatalf("record %d: got\n%s\nwant\n%s", i, strings.Join(got, "\n======\n"), want[i])
 		}
 	}
+	e.blockDigest = true
+	var full Prepared
+	if err := e.Prepare(&full, x); err != nil {
+		t.Fatal(err)
+	}
+	line := "WARC-Block-Digest: " + sha(string(x.Head)+string(x.Body)) + "\r\nContent-Type: application/http; msgtype=response\r\n"
+	if text := gunzip(t, full.buf)[1]; !strings.Contains(text, "WARC-Truncated: length\r\n"+line) {
+		t.Errorf("with block digests: got %s, want %s", text, line)
+	}
 	loc, err := w.Append(&p, when)
 	if err != nil {
 		t.Fatal(err)
 	}
-	line := "org,example)/a?a=1&b=2 20261121224305 {\"url\": \"https://www.example.org/a/?b=2&a=1\", " +
+	line = "org,example)/a?a=1&b=2 20261121224305 {\"url\": \"https://www.example.org/a/?b=2&a=1\", " +
 		"\"mime\": \"text/html\", \"status\": \"200\", \"digest\": \"" + sha("<p>hello</p>") + "\", \"truncated\": \"length\", " +
 		fmt.Sprintf("\"length\": \"%d\", \"offset\": \"%d\", ", loc.Length, loc.Offset) +
 		"\"filename\": \"DRUMBEAT-20261121224305678-00000-crawler-1.warc.gz\"}\n"

@@ -39,6 +39,10 @@ type Options struct {
 	// Level of deflate compression, 1 (fastest) to 9. From 4 on, heads are compressed as well, and not only packed: 180
 	// bytes less a page, for 50 us. 0: DefaultLevel.
 	Level int
+	// BlockDigest puts a WARC-Block-Digest into response records as well. They have that of the payload, and the checksum of
+	// the gzip member is over all: a second SHA-1 over the body is half of what a page costs that came compressed, 3.5 us of 7 for
+	// 5.2 KB. Other records always have one.
+	BlockDigest bool
 	// Info is put into the warcinfo record of each file, after the format lines: software, operator, robots
 	// and so on.
 	Info []Field
