@@ -34,6 +34,7 @@ type benchCrawlCmd struct {
 	KeepAlive   duration  `placeholder:"DURATION" default:"0s" help:"Keep connections for so long for the next page of their host. 0s: a connection for each page."`
 	RAM         size      `name:"ram" placeholder:"SIZE" default:"1GiB" help:"RAM of the crawler, as crawl's."`
 	Disk        size      `placeholder:"SIZE" default:"40GB" help:"Disk of the crawler, as crawl's."`
+	DrumDisk    *size     `placeholder:"SIZE" help:"Disk for links that wait for URLseen (D). Default: as crawl's, or with --growth so that the run has some 20 full passes."`
 	Connections count     `placeholder:"N" default:"256" help:"Exchanges at once at most, of the crawl and of the bare loop."`
 	Store       *string   `enum:"warc,none" placeholder:"FORM" help:"warc: write WARC files. none: keep no pages. Default: warc, or none with --transport inproc."`
 	NoBare      bool      `help:"Don't measure the bare loop: the crawler's client fetching pages of the same web from as many goroutines, for 5s, or 2s with --quick."`
@@ -60,7 +61,7 @@ const newHosts = 0.02
 // options is what the flags say.
 func (c *benchCrawlCmd) options() (bench.Crawl, error) {
 	b := bench.Crawl{
-		Dirs: c.Dir, InProcess: c.Transport == "inproc", RAMBytes: int64(c.RAM), DiskBytes: int64(c.Disk), Connections: int(c.Connections),
+		Dirs: c.Dir, InProcess: c.Transport == "inproc", RAMBytes: int64(c.RAM), DiskBytes: int64(c.Disk), DrumDiskBytes: int64(orZero(c.DrumDisk)), Connections: int(c.Connections),
 		Repeats: int(c.Repeat), Agent: defaultAgent, UserAgent: userAgent(defaultAgent, "bench@example.org"), GCPercent: gcPercent,
 		Names: func(r *dnscache.Resolver) crawl.Resolver { return names{r} }, Profiles: c.Profile, Duration: time.Hour, BareTime: 5 * time.Second,
 		KeepAlive: c.KeepAlive, Pages: int64(orZero(c.Pages)), URLs: int64(orZero(c.URLs)),

@@ -29,7 +29,10 @@ type Crawl struct {
 	BareTime time.Duration
 
 	RAMBytes, DiskBytes int64
-	Connections         int
+	// DrumDiskBytes is D, the disk of links that wait for URLseen; 0: as the crawl plans it, or, with Growth, what makes some
+	// crawlPasses full passes in the run: with the plan's 10 GB a run of 10⁸ URLs has two, and no growth would be seen.
+	DrumDiskBytes int64
+	Connections   int
 	// KeepAlive is how long connections are kept for the next page of the same host; 0: a connection for each page.
 	KeepAlive time.Duration
 	// Store writes WARC files.
@@ -81,6 +84,23 @@ func (c *Crawl) expect() (pages, urls float64) {
 		pages = urls / c.Web.New
 	}
 	return pages, max(urls, pages*c.Web.New)
+}
+
+// crawlPasses is how many full passes of URLseen a run has that shows growth, crawlLinkBytes what a waiting link takes: three
+// reach URLseen for each URL that is new (plan's figure; its text compressed 4:1, and a key).
+const (
+	crawlPasses    = 20
+	crawlLinkBytes = 37
+	crawlLeastDisk = 32 << 20
+)
+
+// drumDisk is D.
+func (c *Crawl) drumDisk() int64 {
+	if c.DrumDiskBytes > 0 || !c.Growth {
+		return c.DrumDiskBytes
+	}
+	_, urls := c.expect()
+	return max(crawlLeastDisk, int64(3*crawlLinkBytes*urls/crawlPasses))
 }
 
 // What a crawl's files take at most, bytes: for each page stored, that part of it, as gzip of level 1 makes of the flat web's

@@ -49,6 +49,9 @@ func (b *crawlBench) settings(r *report.Report) {
 	}
 	r.Set("transport", "%s", how)
 	r.Set("crawl", "%d connections, RAM %s, WARC %v, robots obeyed, no delays", b.Connections, report.DecimalBytes(float64(b.RAMBytes)), b.Store)
+	if d := b.drumDisk(); d > 0 {
+		r.Set("drum-disk", "%s for links that wait for URLseen", report.DecimalBytes(float64(d)))
+	}
 	for i, dir := range b.Dirs {
 		r.Set("dir"+strconv.Itoa(i), "%s", dir)
 	}
