@@ -57,7 +57,7 @@ func TestRepairEachKindOfFile(t *testing.T) {
 		_, fs, opt := busyCrawl(t)
 		kinds := map[string][]string{}
 		for _, dir := range opt.Dirs {
-			files, err := filesBelow(fs, dir)
+			files, err := filesIn(fs, dir, true)
 			if err != nil {
 				t.Fatal(err)
 			}

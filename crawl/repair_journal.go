@@ -53,7 +53,7 @@ func (w *repair) moves() error {
 	for name := range w.replaced {
 		for i := range w.r.set.Paths {
 			dir := w.r.set.Path(i, "state", name)
-			files, err := filesIn(w.r.set.FS, dir)
+			files, err := filesIn(w.r.set.FS, dir, false)
 			if err != nil {
 				return err
 			}
@@ -63,7 +63,7 @@ func (w *repair) moves() error {
 		}
 	}
 	for i := range w.r.set.Paths { // their strings have been copied
-		files, err := filesIn(w.r.set.FS, w.r.set.Path(i, "state"))
+		files, err := filesIn(w.r.set.FS, w.r.set.Path(i, "state"), false)
 		if err != nil {
 			return err
 		}
@@ -75,7 +75,7 @@ func (w *repair) moves() error {
 	}
 	for i := range w.r.set.Paths {
 		from := w.shadow.Path(i, "state")
-		files, err := filesBelow(w.r.set.FS, from)
+		files, err := filesIn(w.r.set.FS, from, true)
 		if err != nil {
 			return err
 		}
@@ -87,26 +87,8 @@ func (w *repair) moves() error {
 	return nil
 }
 
-// filesIn lists the files of a directory, without those of directories in it.
-func filesIn(fsys disk.FS, dir string) ([]string, error) {
-	names, err := fsys.List(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("crawl: repair: %w", err)
-	}
-	var files []string
-	for _, name := range names {
-		if _, err := fsys.List(dir + "/" + name); err != nil {
-			files = append(files, dir+"/"+name)
-		}
-	}
-	return files, nil
-}
-
-// filesBelow lists the files below a directory.
-func filesBelow(fsys disk.FS, dir string) ([]string, error) {
+// filesIn lists the files of a directory; deep: those of directories in it, too.
+func filesIn(fsys disk.FS, dir string, deep bool) ([]string, error) {
 	names, err := fsys.List(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -119,13 +101,13 @@ func filesBelow(fsys disk.FS, dir string) ([]string, error) {
 		file := dir + "/" + name
 		if _, err := fsys.List(file); err != nil {
 			files = append(files, file)
-			continue
+		} else if deep {
+			more, err := filesIn(fsys, file, true)
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, more...)
 		}
-		more, err := filesBelow(fsys, file)
-		if err != nil {
-			return nil, err
-		}
-		files = append(files, more...)
 	}
 	return files, nil
 }

@@ -17,7 +17,7 @@ func crawlFiles(t testing.TB, fs disk.FS, opt *Options, want func(path string) b
 	t.Helper()
 	var all []string
 	for _, dir := range opt.Dirs {
-		files, err := filesBelow(fs, dir+"/state")
+		files, err := filesIn(fs, dir+"/state", true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,7 +153,7 @@ func TestRepairChangesNothing(t *testing.T) {
 		content := func() map[string]string {
 			all := map[string]string{}
 			for _, dir := range opt.Dirs {
-				files, err := filesBelow(fs, dir)
+				files, err := filesIn(fs, dir, true)
 				if err != nil {
 					t.Fatal(err)
 				}
