@@ -137,6 +137,24 @@ func (b *base) emit(ordered bool, links []Link, fresh []bool) error {
 	return b.fail("emit", b.o.Emit(first, links, fresh))
 }
 
+// answer accepts links of a store that has their verdicts at once: insert sets those of a few links.
+func (b *base) answer(links []Link, insert func(links []Link, fresh []bool) error) error {
+	if err := b.checkLinks(links); err != nil {
+		return err
+	}
+	for len(links) > 0 {
+		n := min(len(links), emitLinks)
+		if err := insert(links[:n], b.fresh[:n]); err != nil {
+			return b.fail("add", err)
+		}
+		if err := b.emit(true, links[:n], b.fresh[:n]); err != nil {
+			return err
+		}
+		links = links[n:]
+	}
+	return nil
+}
+
 // put adds a link to the batch for Emit. What link.Text refers to must last until the batch is out.
 func (b *base) put(ordered bool, link Link, fresh bool) error {
 	b.links = append(b.links, link)

@@ -54,21 +54,12 @@ func (s *bloomFilter) Load(keys []uint64) error {
 
 // Add implements Store: the verdicts come at once.
 func (s *bloomFilter) Add(links []Link) error {
-	if err := s.checkLinks(links); err != nil {
-		return err
-	}
-	for len(links) > 0 {
-		n := min(len(links), emitLinks)
-		fresh := s.fresh[:n]
+	return s.answer(links, func(links []Link, fresh []bool) error {
 		for i := range fresh {
 			fresh[i] = s.insert(links[i].Key)
 		}
-		if err := s.emit(true, links[:n], fresh); err != nil {
-			return err
-		}
-		links = links[n:]
-	}
-	return nil
+		return nil
+	})
 }
 
 // Flush implements Store.

@@ -70,24 +70,14 @@ func (s *ram) Load(keys []uint64) error {
 
 // Add implements Store: the verdicts come at once.
 func (s *ram) Add(links []Link) error {
-	if err := s.checkLinks(links); err != nil {
-		return err
-	}
-	for len(links) > 0 {
-		n := min(len(links), emitLinks)
-		fresh := s.fresh[:n]
+	return s.answer(links, func(links []Link, fresh []bool) (err error) {
 		for i := range fresh {
-			var err error
 			if fresh[i], err = s.insert(links[i].Key); err != nil {
-				return s.fail("add", err)
+				return err
 			}
 		}
-		if err := s.emit(true, links[:n], fresh); err != nil {
-			return err
-		}
-		links = links[n:]
-	}
-	return nil
+		return nil
+	})
 }
 
 // Flush implements Store.
