@@ -6,7 +6,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
 	"net/netip"
 	"reflect"
@@ -16,6 +15,7 @@ import (
 	"unicode"
 
 	"drumbeat/disk"
+	"drumbeat/internal/damage"
 )
 
 var (
@@ -139,14 +139,7 @@ func (c *testCrawl) start() {
 }
 
 func (c *testCrawl) manifest() (m manifest) {
-	data, err := disk.ReadFile(c.mem, "/state/manifest")
-	if errors.Is(err, fs.ErrNotExist) {
-		return m
-	}
-	if err == nil {
-		err = json.Unmarshal(data, &m)
-	}
-	if err != nil {
+	if err := damage.LoadManifest(c.mem, "/state/manifest", &m); err != nil {
 		c.t.Fatal(err)
 	}
 	return m
@@ -188,16 +181,7 @@ func (c *testCrawl) checkpoint(more int) error {
 	if err := tails.Close(); err != nil {
 		return err
 	}
-	for _, dir := range []string{"/state", "/out"} {
-		if err := c.mem.SyncFS(dir); err != nil {
-			return err
-		}
-	}
-	data, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	if err := disk.WriteFileAtomic(c.mem, "/state/manifest", data); err != nil {
+	if err := damage.StoreManifest(c.mem, "/state/manifest", m, "/state", "/out"); err != nil {
 		return err
 	}
 	return frozen.Commit()

@@ -2,7 +2,6 @@ package drum
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -70,10 +69,7 @@ func newSoundStore(f testing.TB, kind string, dirs int) *soundStore {
 	cancel()
 	batch(5)
 	must(f, w.checkpoint(nil))
-	var m manifest
-	data, err := disk.ReadFile(w.set.FS, manifestName)
-	must(f, err)
-	must(f, json.Unmarshal(data, &m))
+	m := w.durable()
 	must(f, w.set.FS.Remove(manifestName))
 	s := &soundStore{kind: kind, Case: damage.NewCase(f, mem, w.set.Paths, m.State, fuzzAllocBytes)}
 	var found Found

@@ -1,7 +1,6 @@
 package drum
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -116,10 +115,7 @@ func TestScanGoesOnBehindDamage(t *testing.T) {
 
 func spoilAndScan(t *testing.T, rng *rand.Rand, w *world) (hurt int) {
 	t.Helper()
-	data, err := disk.ReadFile(w.set.FS, manifestName)
-	must(t, err)
-	var m manifest
-	must(t, json.Unmarshal(data, &m))
+	m := w.durable()
 	whole := scanned(t, w, m.State)
 	if len(whole.damages) > 0 || whole.found.Damaged() || whole.found.Uniques != m.State.Unstreamed {
 		t.Fatalf("a whole store: %+v, %q", whole.found, whole.damages)
@@ -173,10 +169,7 @@ func TestScanEndsBehindReadErrors(t *testing.T) {
 			}
 			must(t, w.checkpoint(nil))
 			must(t, w.d.Close())
-			data, err := disk.ReadFile(w.set.FS, manifestName)
-			must(t, err)
-			var m manifest
-			must(t, json.Unmarshal(data, &m))
+			m := w.durable()
 			// Each second read fails, of the rest of a large block again and again; or all do.
 			for _, good := range []int{2, 1 << 40} {
 				reads := 0
@@ -207,10 +200,7 @@ func TestFill(t *testing.T) {
 				must(t, w.act(rng))
 			}
 			must(t, w.finish())
-			data, err := disk.ReadFile(w.set.FS, manifestName)
-			must(t, err)
-			var m manifest
-			must(t, json.Unmarshal(data, &m))
+			m := w.durable()
 			want := scanned(t, w, m.State)
 			type entry struct {
 				key   Key
@@ -235,11 +225,7 @@ func TestFill(t *testing.T) {
 			must(t, copied.checkpoint(nil))
 			must(t, copied.d.Close())
 			must(t, copied.open())
-			data, err = disk.ReadFile(copied.set.FS, manifestName)
-			must(t, err)
-			m = manifest{}
-			must(t, json.Unmarshal(data, &m))
-			got := scanned(t, copied, m.State)
+			got := scanned(t, copied, copied.durable().State)
 			if !maps.Equal(got.items, want.items) || len(got.damages) > 0 {
 				t.Errorf("got %d entries, want %d; %q", len(got.items), len(want.items), got.damages)
 			}

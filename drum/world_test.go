@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -16,6 +14,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"drumbeat/disk"
+	"drumbeat/internal/damage"
 )
 
 // world is a store with what it was given and gave, and a manifest on the same file system: a small crawl.
@@ -59,16 +58,19 @@ func newWorld(t testing.TB, fsys disk.FS, opt Options, dirs int) *world {
 	return w
 }
 
+// durable returns the durable manifest, which must be there.
+func (w *world) durable() (m manifest) {
+	w.t.Helper()
+	if must(w.t, damage.LoadManifest(w.set.FS, manifestName, &m)); m.State == nil {
+		w.t.Fatal("no durable state")
+	}
+	return m
+}
+
 // open opens the store as the durable manifest has it.
 func (w *world) open() error {
 	var m manifest
-	data, err := disk.ReadFile(w.set.FS, manifestName)
-	if err == nil {
-		err = json.Unmarshal(data, &m)
-	} else if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	if err != nil {
+	if err := damage.LoadManifest(w.set.FS, manifestName, &m); err != nil {
 		return err
 	}
 	w.now, w.gen = w.saved[m.Gen].clone(), m.Gen
@@ -90,6 +92,7 @@ func (w *world) open() error {
 	if err := disk.RemoveTails(w.set, func(gen uint64) bool { return gen == m.Gen }); err != nil {
 		return err
 	}
+	var err error
 	w.d, err = Open(opt, m.State)
 	return err
 }
@@ -127,17 +130,8 @@ func (w *world) checkpoint(between func() error) error {
 	if err = errors.Join(err, tails.Close()); err != nil {
 		return err
 	}
-	for _, p := range w.set.Paths {
-		if err := w.set.FS.SyncFS(p); err != nil {
-			return err
-		}
-	}
-	data, err := json.Marshal(manifest{gen, st})
-	if err != nil {
-		return err
-	}
 	w.saved[gen] = snapshot
-	if err := disk.WriteFileAtomic(w.set.FS, manifestName, data); err != nil {
+	if err := damage.StoreManifest(w.set.FS, manifestName, manifest{gen, st}, w.set.Paths...); err != nil {
 		return err
 	}
 	w.gen = gen
@@ -246,16 +240,9 @@ func (w *world) check() {
 func (w *world) checkCache(cache map[Key]string) {
 	t := w.t
 	t.Helper()
-	data, err := disk.ReadFile(w.set.FS, manifestName)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var m manifest
-	if err := json.Unmarshal(data, &m); err != nil {
-		t.Fatal(err)
-	}
+	m := w.durable()
 	last, n := Key(0), 0
-	err = WalkCache(w.set, w.opt.Name, m.State, func(key Key, value []byte) error {
+	err := WalkCache(w.set, w.opt.Name, m.State, func(key Key, value []byte) error {
 		if n > 0 && key <= last {
 			t.Fatalf("cache: key %x after %x", key, last)
 		}
@@ -363,20 +350,13 @@ func (w *world) tuples(rng *rand.Rand, n int) []Tuple {
 // merged.
 func (w *world) checkWalk() {
 	w.t.Helper()
-	data, err := disk.ReadFile(w.set.FS, manifestName)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	var m manifest
-	if err := json.Unmarshal(data, &m); err != nil {
-		w.t.Fatal(err)
-	}
+	m := w.durable()
 	h := w.saved[m.Gen].clone()
 	left := map[string]*Tuple{}
 	for i := range h.added {
 		left[string(h.added[i].Aux)] = &h.added[i]
 	}
-	err = Walk(w.set, w.opt.Name, m.State, func(t Tuple) error {
+	err := Walk(w.set, w.opt.Name, m.State, func(t Tuple) error {
 		x := left[string(t.Aux)]
 		if x != nil && w.opt.logged() {
 			t.Key = x.Key

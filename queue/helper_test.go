@@ -2,7 +2,6 @@ package queue
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"testing"
 
 	"drumbeat/disk"
+	"drumbeat/internal/damage"
 )
 
 var (
@@ -102,16 +102,7 @@ func newSet(fsys disk.FS) (disk.Set, error) {
 
 // writeManifest does what a checkpoint does between Save and Commit.
 func writeManifest(set disk.Set, m *manifest) error {
-	for _, p := range set.Paths {
-		if err := set.FS.SyncFS(p); err != nil {
-			return err
-		}
-	}
-	data, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	return disk.WriteFileAtomic(set.FS, manifestName, data)
+	return damage.StoreManifest(set.FS, manifestName, m, set.Paths...)
 }
 
 // readManifest returns the durable manifest, an empty one if there is none, and deletes the tails it does not
@@ -122,11 +113,7 @@ func readManifest(set disk.Set) (*manifest, error) {
 	if err := set.FS.SyncDir(path.Dir(manifestName)); err != nil {
 		return nil, err
 	}
-	data, err := disk.ReadFile(set.FS, manifestName)
-	if err == nil {
-		err = json.Unmarshal(data, m)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := damage.LoadManifest(set.FS, manifestName, m); err != nil {
 		return nil, err
 	}
 	return m, disk.RemoveTails(set, func(gen uint64) bool { return gen == m.Gen })

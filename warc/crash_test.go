@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"drumbeat/disk"
+	"drumbeat/internal/damage"
 )
 
 var (
@@ -79,14 +80,7 @@ func (c *crashCrawl) dirs() int {
 }
 
 func (c *crashCrawl) readManifest() (m manifest) {
-	data, err := disk.ReadFile(c.mem, "/state/manifest")
-	if errors.Is(err, fs.ErrNotExist) {
-		return m
-	}
-	if err == nil {
-		err = json.Unmarshal(data, &m)
-	}
-	if err != nil {
+	if err := damage.LoadManifest(c.mem, "/state/manifest", &m); err != nil {
 		c.t.Fatal(err)
 	}
 	return m
@@ -150,16 +144,8 @@ func (c *crashCrawl) checkpoint() error {
 	if err := c.add(c.rng.IntN(5)); err != nil {
 		return err
 	}
-	for _, dir := range append([]string{"/state"}, c.opt.Set.Paths...) {
-		if err := c.mem.SyncFS(dir); err != nil {
-			return err
-		}
-	}
-	data, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	if err := disk.WriteFileAtomic(c.mem, "/state/manifest", data); err != nil {
+	dirs := append([]string{"/state"}, c.opt.Set.Paths...)
+	if err := damage.StoreManifest(c.mem, "/state/manifest", m, dirs...); err != nil {
 		return err
 	}
 	c.last = m

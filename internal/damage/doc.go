@@ -20,5 +20,7 @@
 //	Case.Use   damages a copy and has it used, within a bound of memory; Verdict and Named judge what was read of it
 //	Case.Sweep does so for each script of Sweep, Seeds lists the inputs to begin with
 //
+// StoreManifest and LoadManifest keep the state in tests that stop a structure at any operation.
+//
 // Nothing here is safe for concurrent use, and nothing but tests imports it.
 package damage

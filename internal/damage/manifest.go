@@ -1,0 +1,36 @@
+package damage
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+
+	"drumbeat/disk"
+)
+
+// StoreManifest does what a checkpoint does between Save and Commit: it makes all that is in dirs durable, and then m, in
+// JSON, as the file name.
+func StoreManifest(fsys disk.FS, name string, m any, dirs ...string) error {
+	for _, dir := range dirs {
+		if err := fsys.SyncFS(dir); err != nil {
+			return err
+		}
+	}
+	data, err := json.Marshal(m)
+	if err != nil {
+		return err
+	}
+	return disk.WriteFileAtomic(fsys, name, data)
+}
+
+// LoadManifest reads what StoreManifest wrote into m, a pointer. If there is no such file m stays as it is.
+func LoadManifest(fsys disk.FS, name string, m any) error {
+	data, err := disk.ReadFile(fsys, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, m)
+}
