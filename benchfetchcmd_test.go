@@ -10,13 +10,14 @@ import (
 // nothing behind.
 func TestBenchFetch(t *testing.T) {
 	t.Setenv(childMode, "main")
-	short := []string{"--time=5ms", "--repeat=2", "--goroutines=1", "--goroutines=3"}
+	short := []string{"--time=2ms", "--repeat=1", "--goroutines=1", "--goroutines=3"}
+	short = short[:len(short):len(short)]
 	for _, c := range []struct {
 		args []string
 		code int
 		want []string
 	}{
-		{short, exitDone, []string{
+		{append(short, "--schemes=http"), exitDone, []string{
 			"BenchmarkFetch/scheme=http/conn=new/coding=identity/goroutines=3/client=ours",
 			"scheme=http/conn=kept/coding=identity/goroutines=1/client=bare", "conn=new/coding=gzip/goroutines=3/client=fasthttp",
 			"client=nethttp", "fetch with a new connection beside the bare loop's, goroutines=1"}},
@@ -25,7 +26,7 @@ func TestBenchFetch(t *testing.T) {
 			"scheme=https-rsa/conn=new/coding=identity/goroutines=3/client=nethttp", "scheme=https/conn=kept/coding=identity/goroutines=3",
 			"CPU of our fetch by https-rsa with a full handshake"}},
 		{[]string{"--schemes=http", "--conns=resumed"}, exitUsage, []string{"no form"}},
-		{append(short, "--clients=ours", "--codings=gzip", "--page=1000"), exitDone, []string{"client=ours"}},
+		{append(short, "--schemes=http", "--clients=ours", "--codings=gzip", "--page=1000"), exitDone, []string{"client=ours"}},
 		{[]string{"--connections=50", "--check"}, exitDone, []string{"BenchmarkFetchMany/connections=50",
 			"slow exchanges that got their page: 50.00", "goroutines left when the exchanges had ended: 0.000"}},
 		{[]string{"--clients=curl"}, exitUsage, []string{`no client "curl"`}},

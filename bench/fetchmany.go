@@ -14,7 +14,11 @@ import (
 )
 
 // crowdRSS is part 3 of what must hold: the RAM of the process with all connections open.
-const crowdRSS = 1 << 30
+const (
+	crowdRSS = 1 << 30
+	// crowdHeap is the limit that the garbage collector is told, as a crawl tells it one below --ram.
+	crowdHeap = crowdRSS * 3 / 4
+)
 
 // fetchCrowd is what many slow exchanges at once took.
 type fetchCrowd struct {
@@ -38,6 +42,7 @@ func (r *fetchResults) many(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(crowdHeap))
 	w := &fetchCrowd{connections: n, resting: restingRSS()}
 	goroutines, files := runtime.NumGoroutine(), openFiles()
 	began, cpu := time.Now(), cpuTime()
@@ -111,6 +116,7 @@ func openFiles() int {
 // reportCrowd adds what was found to the report.
 func (w *fetchCrowd) report(rep *report.Report) {
 	mib := func(n int64) float64 { return float64(n) / (1 << 20) }
+	rep.Set("memory limit", "%.0f MiB for the garbage collector", mib(crowdHeap))
 	rep.Add(fmt.Sprintf("BenchmarkFetchMany/connections=%d", w.connections), int64(w.connections),
 		report.Metric{Value: float64(w.cpu.Nanoseconds()) / float64(w.connections), Unit: "cpu-ns/op"},
 		report.Metric{Value: mib(w.rss), Unit: "peak-MiB"},
