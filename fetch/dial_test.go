@@ -29,7 +29,7 @@ func fullBacklog(t *testing.T) netip.AddrPort {
 	}
 	addr := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), uint16(sa.(*syscall.SockaddrInet4).Port))
 	for range 16 {
-		conn, err := net.DialTimeout("tcp4", addr.String(), 200*time.Millisecond)
+		conn, err := net.DialTimeout("tcp4", addr.String(), 500*time.Millisecond)
 		if err != nil {
 			return addr
 		}
