@@ -3,6 +3,7 @@ package bench
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"go/ast"
 	"go/build"
@@ -236,6 +237,26 @@ func TestCrawlRefuses(t *testing.T) {
 				t.Errorf("left %v, %v", left, err)
 			}
 		}
+	}
+}
+
+// TestCrawlStops: a crawl that is told to end has no result and leaves nothing behind.
+func TestCrawlStops(t *testing.T) {
+	c := smallCrawl(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	c.Pages = 1e6
+	told := false
+	_, err := RunCrawl(ctx, c, func(what string) {
+		if strings.Contains(what, "pages/s") {
+			told = true
+			cancel()
+		}
+	})
+	if !errors.Is(err, context.Canceled) || !told {
+		t.Errorf("got %v, told to end: %v", err, told)
+	}
+	if left, err := os.ReadDir(c.Dirs[0]); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
 	}
 }
 

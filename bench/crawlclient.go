@@ -103,12 +103,12 @@ func (b *crawlBench) bareLoop(ctx context.Context, n int, client *sockets, serve
 	var next, pages, bytes atomic.Int64
 	var fault atomic.Pointer[error]
 	var wg gosync.WaitGroup
-	for g := range min(b.Connections, b.Web.Hosts) {
+	for g := range min(b.Connections, b.Web.Roots) {
 		wg.Go(func() {
 			var resp fetch.Response
 			for i := uint64(0); ctx.Err() == nil; i++ {
 				k := uint64(next.Add(1))
-				page := simweb.FlatPage{Host: uint32(k * 7919 % uint64(b.Web.Hosts)), Index: k / uint64(b.Web.Hosts)}
+				page := simweb.FlatPage{Host: uint32(k % uint64(b.Web.Roots)), Index: k / uint64(b.Web.Roots)}
 				if b.KeepAlive > 0 { // a host's pages come one after the other, as on a crawl's kept connections
 					page = simweb.FlatPage{Host: uint32(g), Index: i}
 				}

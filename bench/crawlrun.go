@@ -187,6 +187,7 @@ func (b *crawlBench) crawl(ctx context.Context, n int, t transport, server *craw
 	debug.FreeOSMemory()
 	resetPeakRSS()
 
+	told := ctx // by a signal to end: then there is no result
 	ctx, cancel := context.WithTimeout(ctx, b.Duration)
 	defer cancel()
 	client, _ := t.(*sockets)
@@ -194,7 +195,7 @@ func (b *crawlBench) crawl(ctx context.Context, n int, t transport, server *craw
 	opt.Snapshot, opt.SnapshotEvery = w.look, crawlWatch
 	defer w.drop()
 	res, err := crawl.Run(ctx, *opt)
-	if err = errors.Join(err, w.fault); err != nil {
+	if err = errors.Join(err, w.fault, told.Err()); err != nil {
 		return nil, err
 	}
 	w.look(&res.Snapshot) // it may have ended by itself
