@@ -98,7 +98,7 @@ const (
 	fetchWarm = 0.1
 	// fetchWarmTLS is the least with TLS: each address has been fetched from by then, so that chains are known, as most are in a
 	// crawl of many pages a host.
-	fetchWarmTLS = 150 * time.Millisecond
+	fetchWarmTLS = 80 * time.Millisecond
 	// checkedRatio is part 3 of what must hold: CPU of a fetch with a new connection beside the bare loop's.
 	checkedRatio = 1.25
 	// checkedHandshake is part 4: CPU in µs that TLS with a full handshake adds to a fetch over a new connection.
