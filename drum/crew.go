@@ -67,12 +67,16 @@ func (c *crew) each(ctx context.Context, do func(ctx context.Context, p *pass, b
 	}
 	errs[0] = work(c.workers[0])
 	wg.Wait()
-	for _, err := range errs {
+	var cancelled error // told once, not as often as there are workers, and not in place of what failed
+	for n, err := range errs {
 		if err != nil && err == ctx.Err() {
-			return err // once, not as often as there are workers
+			cancelled, errs[n] = err, nil
 		}
 	}
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return cancelled
 }
 
 // drain ends the merge of a bucket's sealed input.

@@ -2,6 +2,7 @@ package drum
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -169,4 +170,30 @@ func TestPassKeepsDirectoriesBusy(t *testing.T) {
 			t.Errorf("got %d keys", d.Keys())
 		}
 	})
+}
+
+// TestFailureIsToldBeforeCancellation: what fails in one worker is not hidden by the others' being cancelled.
+func TestFailureIsToldBeforeCancellation(t *testing.T) {
+	c := &crew{d: &Drum{buckets: make([]bucket, 3)}, workers: make([]*pass, 3)}
+	failed := errors.New("disk")
+	ctx, cancel := context.WithCancel(context.Background())
+	var all sync.WaitGroup // each worker has a bucket
+	all.Add(3)
+	do := func(fail error) func(context.Context, *pass, *bucket, int) error {
+		return func(ctx context.Context, _ *pass, _ *bucket, i int) error {
+			all.Done()
+			all.Wait()
+			if cancel(); i == 2 && fail != nil {
+				return fail
+			}
+			return ctx.Err()
+		}
+	}
+	if err := c.each(ctx, do(failed)); !errors.Is(err, failed) {
+		t.Errorf("got %v, want %v", err, failed)
+	}
+	all.Add(3)
+	if err := c.each(ctx, do(nil)); err != context.Canceled {
+		t.Errorf("got %v, want it cancelled, once", err)
+	}
 }
