@@ -172,7 +172,7 @@ func (p *Plan) paperAlpha(l Load) float64 {
 	return l.UniqueFraction*links*key*key/(l.URLBytes*waiting) + 2 + l.UniqueFraction + 2*key/l.URLBytes
 }
 
-// Forecast computes what a crawl of so many pages takes and how fast it can be. dirs is how many directories it has.
+// Forecast computes what a crawl of l.Pages takes and how fast it can be. Of o it needs what is stored, and where.
 func (p *Plan) Forecast(o *Options, l Load) (Forecast, error) {
 	if err := l.Validate(); err != nil {
 		return Forecast{}, err
@@ -205,14 +205,17 @@ func (p *Plan) Forecast(o *Options, l Load) (Forecast, error) {
 	return f, nil
 }
 
+// amount is a number of bytes as far as it goes: of 32 the sum is an int64, too. A Load that Validate admits can ask for more.
+func amount(bytes float64) int64 { return int64(min(bytes, math.MaxInt64/32)) }
+
 // disk adds up what the structures take at the end, when it is most.
 func (f *Forecast) disk(p *Plan, o *Options) {
 	l := &f.Load
 	hosts, plds, edges := paperHosts*l.Pages, paperPLDs*l.Pages, paperEdges*l.Pages
 	waiting := max(0, f.Unique-paperRequests*l.Pages)
 	add := func(name string, bytes float64, of string) {
-		f.Disk = append(f.Disk, Amount{name, int64(min(bytes, math.MaxInt64/2)), of})
-		f.DiskBytes += int64(min(bytes, math.MaxInt64/32))
+		f.Disk = append(f.Disk, Amount{name, amount(bytes), of})
+		f.DiskBytes += amount(bytes)
 	}
 	add("URLseen cache", 2*f.Cost.CacheBytes, fmt.Sprintf("%.3g keys of %.2f bytes, twice while a pass replaces it", f.Unique, f.Cost.CacheBytes/f.Unique))
 	during := min(1, f.Rate/f.SeenRate) // of a pass's links come in while it goes on
@@ -248,7 +251,7 @@ func (p *DrumPlan) cacheBytes(shape drum.Options, entries float64) float64 {
 func (f *Forecast) pageIO(o *Options) {
 	l := &f.Load
 	add := func(name string, bytes float64, of string) {
-		f.PageIO = append(f.PageIO, Amount{name, int64(bytes), of})
+		f.PageIO = append(f.PageIO, Amount{name, amount(bytes), of})
 		f.PageIOBytes += bytes
 	}
 	model := beast.Model{PagesPerSecond: 1, UniquePerPage: max(1, l.UniqueFraction*l.LinksPerPage), URLBytes: l.URLBytes}
