@@ -115,7 +115,7 @@ func (s *dnsServer) serveUDP() {
 		default:
 			select {
 			case s.late <- dnsLate{time.Now().Add(delay), from, bytes.Clone(reply)}:
-			default:
+			default: // more wait than any case asks for: lost, as above
 			}
 		}
 	}
@@ -139,6 +139,7 @@ func (s *dnsServer) serveTCP() {
 			return
 		}
 		if err != nil {
+			time.Sleep(time.Millisecond) // no descriptors at this moment
 			continue
 		}
 		s.wg.Go(func() {
