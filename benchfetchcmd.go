@@ -20,7 +20,7 @@ type benchFetchCmd struct {
 	Codings     []string  `placeholder:"NAME" default:"identity,gzip" enum:"identity,gzip" help:"Content codings of the page. A page in gzip is fetched with new connections and the most goroutines only."`
 	Goroutines  []count   `placeholder:"N" default:"1,64" help:"Goroutines that fetch at once. Repeatable."`
 	Page        *size     `placeholder:"SIZE" help:"Size of the page. Default: 25kB."`
-	Time        *duration `placeholder:"DURATION" help:"How long a client is measured in a form at a time. Default: 1s, or 100ms with --quick."`
+	Time        *duration `placeholder:"DURATION" help:"How long a client is measured in a form at a time. Default: 1s, or 70ms with --quick."`
 	Repeat      *count    `placeholder:"N" help:"How often each is measured, in turns. Default: 5, or 3 with --quick."`
 	Connections string    `placeholder:"N" help:"Measure instead so many slow exchanges at once, and what they leave behind; max: 16,000, or 0.8 of the limit of descriptors if that is less."`
 	Quick       bool      `help:"End within 30 s: less time."`
@@ -66,7 +66,7 @@ func (c *benchFetchCmd) forms() (forms []bench.FetchForm) {
 func (c *benchFetchCmd) options() (bench.Fetch, error) {
 	f := bench.Fetch{Clients: c.Clients, Forms: c.forms(), GCPercent: gcPercent}
 	if c.Quick {
-		f.Time, f.Repeats = 100*time.Millisecond, 3
+		f.Time, f.Repeats = 70*time.Millisecond, 3
 	}
 	if c.Page != nil {
 		f.PageBytes = int(*c.Page)
