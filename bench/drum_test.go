@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"drumbeat/disk"
 	"drumbeat/drum"
 )
 
@@ -171,6 +172,26 @@ func TestDrumOptions(t *testing.T) {
 	d.DiskBytes = 1 << 60
 	if _, err := RunDrum(t.Context(), d, nil); !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("got %v, want no space", err)
+	}
+}
+
+// TestDrumBuffer: the size of buffers that is asked for is used, though blocks of texts are smaller by default.
+func TestDrumBuffer(t *testing.T) {
+	form, _ := findForm(formLog)
+	for _, asked := range []int{0, 64 << 10, 2 << 20} {
+		job := &drumJob{RAMBytes: 256 << 20, DiskBytes: 10 << 30, BufferBytes: asked, Links: 1e8}
+		job.Stream.UniqueShare = 1. / 9
+		o, _, err := job.options(form, disk.Set{FS: disk.OS(), Paths: []string{t.TempDir()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := asked
+		if asked == 0 {
+			want = drum.BufferFor(256 << 20)
+		}
+		if o.BufferBytes != want || o.LogBytes < want {
+			t.Errorf("asked for %d: got buffers of %d, blocks of %d", asked, o.BufferBytes, o.LogBytes)
+		}
 	}
 }
 

@@ -148,11 +148,11 @@ func (job *drumJob) options(form drumForm, set disk.Set) (drum.Options, drum.Pla
 	}
 	// A bitmap of an eighth of R is enough for as many links as R has bits.
 	o.SpanBytes = int(min(32<<20, max(4096, ram/8)))
-	if o.LogBytes > 0 { // not less than M, which Fit chooses for want of another
-		for o.BufferBytes == 0 || o.BufferBytes > o.LogBytes {
+	if o.LogBytes > 0 { // not less than M, which Fit would choose too late
+		if o.BufferBytes == 0 {
 			o.BufferBytes = drum.BufferFor(float64(ram))
-			o.LogBytes = max(o.LogBytes, o.BufferBytes)
 		}
+		o.LogBytes = max(o.LogBytes, o.BufferBytes)
 	}
 	o, plan, err := o.Fit(drum.PlanInput{
 		Load: drum.Load{
