@@ -221,10 +221,7 @@ func TestRunBeast(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var text strings.Builder
-	if err := r.Write(&text); err != nil {
-		t.Fatal(err)
-	}
+	text := reportText(t, r)
 	for _, c := range r.Checks {
 		if !c.OK() && c.Unit != "ns" {
 			t.Errorf("%s", c)
@@ -233,14 +230,8 @@ func TestRunBeast(t *testing.T) {
 	if len(r.Checks) < 10 || len(told) == 0 || len(r.Figures) != 1 || len(r.Figures[0].Series) != 7 {
 		t.Errorf("got %d checks, %q, %d figures", len(r.Checks), told, len(r.Figures))
 	}
-	for _, want := range []string{"BenchmarkBeast/scheme=beast/urls=3e5 ", "/scheme=naive/urls=5e4 ", "within 1e3 URLs no stage ends", "BenchmarkBeastCPU/plds=1e3 "} {
-		if !strings.Contains(text.String(), want) {
-			t.Errorf("got\n%s\nwant %q in it", text.String(), want)
-		}
-	}
-	if left, err := os.ReadDir(b.Dirs[0]); err != nil || len(left) > 0 {
-		t.Errorf("got %v, %v, want an empty directory", left, err)
-	}
+	checkHas(t, text, "BenchmarkBeast/scheme=beast/urls=3e5 ", "/scheme=naive/urls=5e4 ", "within 1e3 URLs no stage ends", "BenchmarkBeastCPU/plds=1e3 ")
+	checkEmpty(t, b.Dirs[0])
 }
 
 // TestRunBeastStops: cancelled at any time it ends with an error and leaves nothing.

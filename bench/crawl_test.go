@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -191,26 +190,11 @@ func TestCrawlInProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var b bytes.Buffer
-	if err := r.Write(&b); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{"BenchmarkCrawl/form=crawl/scheme=http/transport=inproc", "canonicalise", "politeness", "RSS throughout"} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("want %q in\n%s", want, b.String())
-		}
-	}
+	checkHas(t, reportText(t, r), "BenchmarkCrawl/form=crawl/scheme=http/transport=inproc", "canonicalise", "politeness", "RSS throughout")
 	if n := r.Lines[0].N; n < 2000 || n > 6000 {
 		t.Errorf("%d pages measured, want some 2,700", n)
 	}
-	for _, f := range r.Figures {
-		if _, err := f.SVG(); err != nil {
-			t.Error(err)
-		}
-	}
-	if left, err := os.ReadDir(c.Dirs[0]); err != nil || len(left) > 0 {
-		t.Errorf("left %v, %v", left, err)
-	}
+	checkEmpty(t, c.Dirs[0])
 }
 
 func TestCrawlRefuses(t *testing.T) {
@@ -232,11 +216,7 @@ func TestCrawlRefuses(t *testing.T) {
 		if _, err := RunCrawl(context.Background(), o, logTo(t)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want %q", err, c.want)
 		}
-		for _, dir := range o.Dirs {
-			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-				t.Errorf("left %v, %v", left, err)
-			}
-		}
+		checkEmpty(t, o.Dirs...)
 	}
 }
 
@@ -255,9 +235,7 @@ func TestCrawlStops(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || !told {
 		t.Errorf("got %v, told to end: %v", err, told)
 	}
-	if left, err := os.ReadDir(c.Dirs[0]); err != nil || len(left) > 0 {
-		t.Errorf("left %v, %v", left, err)
-	}
+	checkEmpty(t, c.Dirs[0])
 }
 
 func logTo(t *testing.T) func(string) { return func(s string) { t.Log(s) } }

@@ -77,9 +77,7 @@ func TestDrum(t *testing.T) {
 	if strings.Contains(text, "NaN") || strings.Contains(text, "Inf") || len(said) == 0 {
 		t.Errorf("got no progress, or numbers that are none:\n%s", text)
 	}
-	if names, err := os.ReadDir(d.Dirs[0]); err != nil || len(names) > 0 {
-		t.Errorf("left %v, %v", names, err)
-	}
+	checkEmpty(t, d.Dirs[0])
 	for _, f := range r.Figures {
 		if _, err := f.SVG(); err != nil {
 			t.Error(err)
@@ -138,9 +136,7 @@ func TestDrumStops(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	if names, err := os.ReadDir(d.Dirs[0]); err != nil || len(names) > 0 {
-		t.Errorf("left %v, %v", names, err)
-	}
+	checkEmpty(t, d.Dirs[0])
 }
 
 // TestDrumSkips: a rival that can't load what is known in time is left out, and the report says so.

@@ -22,10 +22,7 @@ func TestRunQueue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var text strings.Builder
-	if err := r.Write(&text); err != nil {
-		t.Fatal(err)
-	}
+	text := reportText(t, r)
 	for _, want := range []string{
 		"BenchmarkQueue/op=append/records=random-100B/block=8KiB/appenders=1/queues=1 ",
 		"BenchmarkQueue/op=read/records=url/block=8KiB/appenders=2/queues=1 ",
@@ -36,28 +33,19 @@ func TestRunQueue(t *testing.T) {
 		"BenchmarkQueue/op=read/records=url/block=16KiB/appenders=1/queues=1 ",
 		"BenchmarkQueueDisk/op=write/chunk=8KiB/direct=false ",
 	} {
-		if n := strings.Count(text.String(), want); n != b.Repeats {
+		if n := strings.Count(text, want); n != b.Repeats {
 			t.Errorf("%q: %d lines, want %d", want, n, b.Repeats)
 		}
 	}
-	if !strings.Contains(text.String(), "ok      records lost, doubled, reordered or changed: 0") {
-		t.Errorf("wrong records in\n%s", text.String())
+	if !strings.Contains(text, "ok      records lost, doubled, reordered or changed: 0") {
+		t.Errorf("wrong records in\n%s", text)
 	}
 	for _, c := range r.Checks {
 		if math.IsNaN(c.Got) {
 			t.Errorf("nothing measured for %q", c.Name)
 		}
 	}
-	for _, f := range r.Figures {
-		if _, err := f.SVG(); err != nil {
-			t.Error(err)
-		}
-	}
-	for _, dir := range b.Dirs {
-		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-			t.Errorf("got %v, %v, want an empty directory", left, err)
-		}
-	}
+	checkEmpty(t, b.Dirs...)
 }
 
 // TestQueueFaultsAreSeen: records that are lost, come twice, or in another order, count as wrong.

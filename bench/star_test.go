@@ -3,7 +3,6 @@ package bench
 import (
 	"context"
 	"errors"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -97,26 +96,17 @@ func TestRunStar(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var text strings.Builder
-	if err := r.Write(&text); err != nil {
-		t.Fatal(err)
-	}
+	text := reportText(t, r)
 	for _, c := range r.Checks {
 		if !c.OK() && c.Unit != "x" {
 			t.Errorf("%s", c)
 		}
 	}
 	if len(r.Checks) != 9 || len(r.Lines) != 2*len(starCases) || len(r.Figures[0].Series) != 4 {
-		t.Errorf("got\n%s", text.String())
+		t.Errorf("got\n%s", text)
 	}
-	for _, want := range []string{"BenchmarkStarUpdate/case=giant ", "BenchmarkStarCheck/case=onekey "} {
-		if !strings.Contains(text.String(), want) {
-			t.Errorf("got\n%s\nwant %q in it", text.String(), want)
-		}
-	}
-	if left, err := os.ReadDir(o.Dirs[0]); err != nil || len(left) > 0 {
-		t.Errorf("got %v, %v, want an empty directory", left, err)
-	}
+	checkHas(t, text, "BenchmarkStarUpdate/case=giant ", "BenchmarkStarCheck/case=onekey ")
+	checkEmpty(t, o.Dirs[0])
 }
 
 // TestStarRunSeesErrors: in-degrees and budgets that aren't what was counted are found.
@@ -166,9 +156,7 @@ func TestRunStarStops(t *testing.T) {
 	if _, err := RunStar(ctx, o); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want it cancelled", err)
 	}
-	if left, err := os.ReadDir(o.Dirs[0]); err != nil || len(left) > 0 {
-		t.Errorf("got %v, %v, want an empty directory", left, err)
-	}
+	checkEmpty(t, o.Dirs[0])
 }
 
 func TestStarValidate(t *testing.T) {

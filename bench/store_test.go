@@ -27,33 +27,19 @@ func TestRunStore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var text strings.Builder
-		if err := r.Write(&text); err != nil {
-			t.Fatal(err)
-		}
+		text := reportText(t, r)
 		for _, kind := range storeKinds {
 			for _, way := range []string{wayOurs, wayLevel, wayFloor} {
-				if n := strings.Count(text.String(), "BenchmarkStore/page="+kind+"/way="+way+" "); n != o.Repeats {
+				if n := strings.Count(text, "BenchmarkStore/page="+kind+"/way="+way+" "); n != o.Repeats {
 					t.Errorf("%s, %s: %d lines, want %d", kind, way, n, o.Repeats)
 				}
 			}
 		}
-		for _, want := range []string{"ok      captures and index lines more or fewer than stored: 0", "ok      records damaged, of 784 verified: 0"} {
-			if !strings.Contains(text.String(), want) {
-				t.Errorf("want %q in\n%s", want, text.String())
-			}
+		checkHas(t, text, "ok      captures and index lines more or fewer than stored: 0", "ok      records damaged, of 784 verified: 0")
+		if len(o.Corpus) > 0 && !strings.Contains(text, "pages: 2 different ones") {
+			t.Errorf("corpus of two pages:\n%s", text)
 		}
-		if len(o.Corpus) > 0 && !strings.Contains(text.String(), "pages: 2 different ones") {
-			t.Errorf("corpus of two pages:\n%s", text.String())
-		}
-		for _, f := range r.Figures {
-			if _, err := f.SVG(); err != nil {
-				t.Error(err)
-			}
-		}
-		if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-			t.Errorf("got %v, %v, want an empty directory", left, err)
-		}
+		checkEmpty(t, dir)
 	}
 }
 
