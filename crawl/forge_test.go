@@ -107,9 +107,7 @@ func TestNothingIsForged(t *testing.T) {
 		checkLog(t, fs, opt.Dirs, "seeds")
 		checkNames(t, fs, "d0")
 		checkNames(t, fs, "d1")
-		if rep, err := Audit(fs, opt.Dirs); err != nil || !rep.Balanced() {
-			t.Errorf("audit: %v, %v", rep, err)
-		}
+		checkBalanced(t, fs, opt.Dirs)
 	})
 }
 

@@ -28,9 +28,7 @@ func TestFullDiskStopsInOrder(t *testing.T) {
 		if res.Stop != StopDisk {
 			t.Errorf("stopped by %q, want %q", res.Stop, StopDisk)
 		}
-		if rep, err := Audit(fs, opt.Dirs); err != nil || !rep.Balanced() {
-			t.Errorf("audit of the full disk: %v, %+v", err, rep)
-		}
+		checkBalanced(t, fs, opt.Dirs)
 		fs.SetCapacity(1 << 40)
 		if res, err = Run(t.Context(), opt); err != nil || res.Stop != StopDone {
 			t.Fatalf("with room again: %v, %+v", err, res)
@@ -131,9 +129,7 @@ func TestDiskLimit(t *testing.T) {
 		if err != nil || res.Stop != StopDisk {
 			t.Fatalf("got %v, %+v, want a stop by %q", err, res, StopDisk)
 		}
-		if rep, err := Audit(fs, opt.Dirs); err != nil || !rep.Balanced() {
-			t.Errorf("audit: %v, %+v", err, rep)
-		}
+		checkBalanced(t, fs, opt.Dirs)
 		opt.DiskBytes = 10 << 30
 		if res, err = Run(t.Context(), opt); err != nil || res.Stop != StopDone {
 			t.Fatalf("with a larger limit: %v, %+v", err, res)
@@ -165,9 +161,7 @@ func TestDrain(t *testing.T) {
 		if n := s.Count(CountLinksDraining); n == 0 {
 			t.Error("no link was left out: a poor test")
 		}
-		if rep, err := Audit(fs, opt.Dirs); err != nil || !rep.Balanced() {
-			t.Errorf("audit: %v, %+v", err, rep)
-		}
+		checkBalanced(t, fs, opt.Dirs)
 		if res, err = Run(t.Context(), opt); err != nil || res.Stop != StopDrained {
 			t.Errorf("draining what is drained: %v, %+v", err, res)
 		}
@@ -198,9 +192,7 @@ func TestDiskErrorNamesItsDirectory(t *testing.T) {
 			}
 			mem = mem.Kill()
 			opt.FS = mem
-			if rep, err := Audit(mem, opt.Dirs); err != nil || !rep.Balanced() {
-				t.Errorf("audit: %v, %+v", err, rep)
-			}
+			checkBalanced(t, mem, opt.Dirs)
 			if res, err := Run(t.Context(), opt); err != nil || res.Stop != StopDone {
 				t.Fatalf("with a good disk: %v, %+v", err, res)
 			}

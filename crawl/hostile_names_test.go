@@ -66,9 +66,7 @@ func crawlTraps(t *testing.T, tune func(*simweb.Options, *Options), scenarios ..
 			run.heap, run.routines = max(run.heap, m.HeapAlloc-min(m.HeapAlloc, uint64(fs.HeldBytes()))), max(run.routines, runtime.NumGoroutine())
 		}
 		run.res = mustRun(t, t.Context(), opt)
-		if rep, err := Audit(fs, opt.Dirs); err != nil || !rep.Balanced() {
-			t.Errorf("audit: %v, %v", err, rep)
-		}
+		checkBalanced(t, fs, opt.Dirs)
 		snap := web.Log().Snapshot()
 		if snap.Dropped > 0 {
 			t.Errorf("the log dropped %d entries", snap.Dropped)

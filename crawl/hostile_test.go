@@ -76,9 +76,7 @@ func crawlHostile(t *testing.T, scenarios ...string) (run hostileRun) {
 			t.Errorf("stopped because of %q, want %q", run.res.Stop, StopDone)
 		}
 		checkFetched(t, web, &opt)
-		if rep, err := Audit(fs, opt.Dirs); err != nil || !rep.Balanced() {
-			t.Errorf("audit: %v, %v", err, rep)
-		}
+		checkBalanced(t, fs, opt.Dirs)
 		run.web, run.snap, run.memory = web, web.Log().Snapshot(), client.Memory()
 		for _, q := range run.snap.Requests {
 			if q.Known {

@@ -314,9 +314,7 @@ func TestFewerPortsThanBefore(t *testing.T) {
 				t.Errorf("later %s %d, want 0", reason, n)
 			}
 		}
-		if rep, err := Audit(opt.FS, opt.Dirs); err != nil || !rep.Balanced() {
-			t.Errorf("audit: %v, %v", rep, err)
-		}
+		checkBalanced(t, opt.FS, opt.Dirs)
 	})
 }
 

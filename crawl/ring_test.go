@@ -52,9 +52,7 @@ func TestPageLimitIsNeverExceeded(t *testing.T) {
 			if got := res.Snapshot.Count(CountPages); res.Stop != StopPages || got != limit {
 				t.Errorf("limit %d: stopped by %q with %d pages", limit, res.Stop, got)
 			}
-			if rep, err := Audit(fs, opt.Dirs); err != nil || !rep.Balanced() {
-				t.Errorf("audit: %v, %v", err, rep)
-			}
+			checkBalanced(t, fs, opt.Dirs)
 			opt.MaxPages = 0 // the same directory without the limit goes on to the end
 			if _, err := Run(t.Context(), opt); err != nil {
 				t.Fatal(err)

@@ -71,6 +71,14 @@ func simOptions(t testing.TB, web *simweb.Web, fs disk.FS) Options {
 	return opt
 }
 
+// checkBalanced audits a stopped crawl.
+func checkBalanced(t *testing.T, fsys disk.FS, dirs []string) {
+	t.Helper()
+	if rep, err := Audit(fsys, dirs); err != nil || !rep.Balanced() {
+		t.Errorf("audit: %v, %+v", err, rep)
+	}
+}
+
 // checkFetched compares what the web's own log says with what a correct crawl fetches.
 func checkFetched(t *testing.T, web *simweb.Web, opt *Options) {
 	t.Helper()
