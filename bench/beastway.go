@@ -8,8 +8,6 @@ import (
 	"runtime"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"drumbeat/beast"
 	"drumbeat/disk"
 	"drumbeat/drum"
@@ -34,24 +32,6 @@ type wayCost struct {
 	queue  float64 // beast.Append, writing blocks
 	wall   float64
 	source float64 // the generator
-}
-
-// cpuNow is the CPU time that this process has taken, user and system.
-func cpuNow() time.Duration {
-	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		panic("BUG: bench: getrusage: " + err.Error()) // it has no other faults than bad arguments
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-// threadNow is the CPU time of the calling thread.
-func threadNow() time.Duration {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
-		panic("BUG: bench: clock_gettime: " + err.Error())
-	}
-	return time.Duration(t.Nano())
 }
 
 // beastWay measures the way for n URLs of plds PLDs.
@@ -84,7 +64,7 @@ func measureWay(ctx context.Context, o *Beast, set disk.Set) (cost wayCost, err 
 	if err != nil {
 		return cost, err
 	}
-	began, cpu := time.Now(), cpuNow()
+	began, cpu := time.Now(), cpuTime()
 	cost.check, err = w.measure(n, func(batch []star.CheckTuple) error {
 		return errors.Join(ctx.Err(), w.star.Check(batch))
 	})
@@ -92,12 +72,12 @@ func measureWay(ctx context.Context, o *Beast, set disk.Set) (cost wayCost, err 
 		return cost, err
 	}
 	cost.check -= cost.source
-	afterChecks := cpuNow()
+	afterChecks := cpuTime()
 	if _, err := w.star.PassAll(ctx); err != nil {
 		return cost, err
 	}
 	per := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / float64(n) }
-	end := cpuNow()
+	end := cpuTime()
 	cost.total = per(end-cpu) - cost.source
 	cost.wall = per(time.Since(began))
 	cost.queue = per(w.emitted)
@@ -154,20 +134,20 @@ func (w *beastWay) place(ledger *[star.LedgerBytes]byte, pages uint32) int64 {
 func (w *beastWay) emit(placed []star.Placed) error {
 	runtime.LockOSThread() // for the thread's clock
 	defer runtime.UnlockOSThread()
-	began := threadNow()
+	began := threadTime()
 	for i := range placed {
 		if err := w.beast.Append(beast.Number(placed[i].Number), placed[i].Aux); err != nil {
 			return err
 		}
 	}
 	w.placed += int64(len(placed))
-	w.emitted += threadNow() - began
+	w.emitted += threadTime() - began
 	return nil
 }
 
 // measure makes n records and hands them to send; it returns the CPU time of one in ns.
 func (w *beastWay) measure(n int64, send func([]star.CheckTuple) error) (float64, error) {
-	began := cpuNow()
+	began := cpuTime()
 	var was, x uint32
 	for done := int64(0); done < n; done += checkBatch {
 		for i := range w.batch {
@@ -181,7 +161,7 @@ func (w *beastWay) measure(n int64, send func([]star.CheckTuple) error) (float64
 			return 0, err
 		}
 	}
-	return float64((cpuNow() - began).Nanoseconds()) / float64(n), nil
+	return float64((cpuTime() - began).Nanoseconds()) / float64(n), nil
 }
 
 // placeLoops is how often placing is measured.
@@ -192,9 +172,9 @@ func (w *beastWay) placing() float64 {
 	release := w.beast.Pin()
 	defer release()
 	ledgers := make([][star.LedgerBytes]byte, 1<<16)
-	began := cpuNow()
+	began := cpuTime()
 	for i := range placeLoops {
 		w.place(&ledgers[i>>2&(len(ledgers)-1)], 10)
 	}
-	return float64((cpuNow() - began).Nanoseconds()) / placeLoops
+	return float64((cpuTime() - began).Nanoseconds()) / placeLoops
 }

@@ -97,9 +97,9 @@ func (res *cacheResult) speeds(ctx context.Context, c *Cache) error {
 		for i, k := range keys {
 			batch[i] = drum.Key(k)
 		}
-		start := threadNow()
+		start := threadTime()
 		feedBatches(cache, batch, seen, one)
-		took := threadNow() - start
+		took := threadTime() - start
 		hits := int64(0)
 		for _, h := range seen {
 			if h {
@@ -203,9 +203,9 @@ func (s *cacheSpeeds) together(ctx context.Context, cache *drum.RAMCache, round 
 				for i, k := range keys {
 					batch[i] = drum.Key(k)
 				}
-				start, startCPU := time.Now(), threadNow()
+				start, startCPU := time.Now(), threadTime()
 				feedBatches(cache, batch, seen, false)
-				cpu[t] += threadNow() - startCPU
+				cpu[t] += threadTime() - startCPU
 				wall[t] += time.Since(start)
 			}
 		})
@@ -313,11 +313,11 @@ func fillStructure(ctx context.Context, n int, replaces bool, open func() (keyCa
 		if _, err := fresh.read(keys); err != nil {
 			return row, err
 		}
-		start := threadNow()
+		start := threadTime()
 		for _, k := range keys {
 			cache.testAndSet(k)
 		}
-		row.rate = append(row.rate, float64(len(keys))/(threadNow()-start).Seconds())
+		row.rate = append(row.rate, float64(len(keys))/(threadTime()-start).Seconds())
 	}
 	row.bytes = cache.bytes()
 	return row, nil
@@ -358,11 +358,11 @@ func newTextTree(ctx context.Context, c *Cache, n int) (structure, error) {
 			texts, all = append(texts, all[:len(t)]), all[len(t):]
 		}
 		row.bytes += int64(size)
-		start := threadNow()
+		start := threadTime()
 		for _, t := range texts {
 			tree.put(t)
 		}
-		if took := threadNow() - start; done+part > n-tenths*part {
+		if took := threadTime() - start; done+part > n-tenths*part {
 			row.rate = append(row.rate, float64(part)/took.Seconds())
 		}
 	}

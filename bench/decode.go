@@ -198,7 +198,7 @@ func (r *decodeRun) pass(kind decodeKind, d decoder, class int, packed [][]byte)
 	p := decodePass{kind: kind.name, decoder: d.name, class: class}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	began := threadNow()
+	began := threadTime()
 	for share := r.share(class); p.bytes < share; {
 		for i, z := range packed {
 			got, err := d.decode(r.room[:0], z, len(pages[i]))
@@ -209,7 +209,7 @@ func (r *decodeRun) pass(kind decodeKind, d decoder, class int, packed [][]byte)
 		}
 		p.pages += int64(len(packed))
 	}
-	p.cpu = float64(threadNow() - began)
+	p.cpu = float64(threadTime() - began)
 	runtime.ReadMemStats(&after)
 	p.allocs = after.Mallocs - before.Mallocs
 	r.passes = append(r.passes, p)

@@ -166,14 +166,14 @@ func (c *parseCorpus) measure(ctx context.Context, repeat int) error {
 func timePages(ctx context.Context, pages []parsePage, f parseFunc) (run parseRun, err error) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	began := threadCPU()
+	began := threadTime()
 	for i, page := range pages {
 		run.links += int64(f(page))
 		if i&63 == 0 && ctx.Err() != nil {
 			return run, ctx.Err()
 		}
 	}
-	run.cpu = float64(threadCPU() - began)
+	run.cpu = float64(threadTime() - began)
 	runtime.ReadMemStats(&after)
 	run.allocs, run.allocB = float64(after.Mallocs-before.Mallocs), float64(after.TotalAlloc-before.TotalAlloc)
 	return run, nil

@@ -121,9 +121,9 @@ func (p *Parse) shapes(ctx context.Context) (runs []parseShapeRun, err error) {
 				if err := ctx.Err(); err != nil {
 					return nil, err
 				}
-				began := threadCPU()
+				began := threadTime()
 				parser.Parse(whole[:n], "text/html; charset="+shape.charset(), found)
-				run.least[i] = min(run.least[i], float64(threadCPU()-began))
+				run.least[i] = min(run.least[i], float64(threadTime()-began))
 			}
 			run.kept, run.links = len(found.Links), len(found.Links)+found.Dropped+found.LongRefs
 		}

@@ -243,11 +243,11 @@ func (r *starRun) generate(ctx context.Context) error {
 	r.web = newStarWeb(r.opt, r.kind, r.opt.Seed)
 	n := min(full.links, 1<<20) / checkBatch * checkBatch
 	cost := func(next func(done int64)) generatorCost {
-		began, cpu := time.Now(), cpuNow()
+		began, cpu := time.Now(), cpuTime()
 		for done := int64(0); done < n; done += checkBatch {
 			next(done)
 		}
-		return generatorCost{float64(time.Since(began)) / float64(n), float64(cpuNow()-cpu) / float64(n)}
+		return generatorCost{float64(time.Since(began)) / float64(n), float64(cpuTime()-cpu) / float64(n)}
 	}
 	r.perLink = cost(func(int64) { r.nextEdges() })
 	r.perURL = cost(r.nextChecks)
@@ -277,7 +277,7 @@ func (r *starRun) updates(ctx context.Context) error {
 		n += checkBatch // the generator goes on with repeats
 	}
 	step := max(1, n/starSteps/checkBatch) * checkBatch
-	began, cpu := time.Now(), cpuNow()
+	began, cpu := time.Now(), cpuTime()
 	for done := int64(0); done < n; done += checkBatch {
 		r.nextEdges()
 		if err := r.star.AddEdges(r.edges); err != nil {
@@ -304,7 +304,7 @@ func (r *starRun) updates(ctx context.Context) error {
 func (r *starRun) phase(n int64, began time.Time, cpu time.Duration, g generatorCost) phase {
 	edges, indegree := r.star.Stats()
 	wall, spent := g.of(n)
-	return phase{n: n, wall: time.Since(began) - wall, cpu: cpuNow() - cpu - spent, generator: spent,
+	return phase{n: n, wall: time.Since(began) - wall, cpu: cpuTime() - cpu - spent, generator: spent,
 		disk:   edges.IOBytes() + indegree.IOBytes() - r.update.disk,
 		passes: edges.Passes + indegree.Passes - r.update.passes}
 }
@@ -312,7 +312,7 @@ func (r *starRun) phase(n int64, began time.Time, cpu time.Duration, g generator
 // checked sends all URLs, and merges until all are answered.
 func (r *starRun) checked(ctx context.Context) error {
 	n := r.opt.Checks / checkBatch * checkBatch
-	began, cpu := time.Now(), cpuNow()
+	began, cpu := time.Now(), cpuTime()
 	for done := int64(0); done < n; done += checkBatch {
 		r.nextChecks(done)
 		if err := r.star.Check(r.checks); err != nil {

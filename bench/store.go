@@ -211,12 +211,12 @@ func (r *storeRun) ours(ctx context.Context, set disk.Set, p *storePages, verify
 	writes := meter.Counts().Writes
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	cpu, wall := cpuNow(), time.Now()
+	cpu, wall := cpuTime(), time.Now()
 	for m.pages < int64(r.opt.Pages) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		now, t0 := time.Now(), threadNow()
+		now, t0 := time.Now(), threadTime()
 		for i := range batch {
 			x := &p.exchanges[(int(m.pages)+i)%len(p.exchanges)]
 			if err := enc.Prepare(&batch[i], x); err != nil {
@@ -224,17 +224,17 @@ func (r *storeRun) ours(ctx context.Context, set disk.Set, p *storePages, verify
 			}
 			m.raw += int64(len(x.Head) + len(x.Body))
 		}
-		t1 := threadNow()
+		t1 := threadTime()
 		for i := range batch {
 			if _, err := w.Append(&batch[i], now); err != nil {
 				return nil, err
 			}
 		}
 		m.prepare += t1 - t0
-		m.append += threadNow() - t1
+		m.append += threadTime() - t1
 		m.pages += storeBatch
 	}
-	m.cpu, m.wall = cpuNow()-cpu, time.Since(wall)
+	m.cpu, m.wall = cpuTime()-cpu, time.Since(wall)
 	runtime.ReadMemStats(&after)
 	m.allocs, m.allocated = after.Mallocs-before.Mallocs, after.TotalAlloc-before.TotalAlloc
 	m.writes = meter.Counts().Writes - writes
@@ -248,13 +248,13 @@ func (r *storeRun) finish(w *warc.Writer, opt warc.Options, m *storeMeasure, ver
 	if err := w.Roll(); err != nil {
 		return err
 	}
-	cpu, wall := cpuNow(), time.Now()
+	cpu, wall := cpuTime(), time.Now()
 	for _, dir := range opt.Set.Paths {
 		if err := opt.Set.FS.SyncFS(dir); err != nil {
 			return err
 		}
 	}
-	m.sync, m.syncCPU = time.Since(wall), cpuNow()-cpu
+	m.sync, m.syncCPU = time.Since(wall), cpuTime()-cpu
 	tails, err := disk.CreateTails(opt.State, 1)
 	if err != nil {
 		return err
@@ -286,7 +286,7 @@ func (r *storeRun) finish(w *warc.Writer, opt warc.Options, m *storeMeasure, ver
 // floor takes the digests that a page has, and nothing else: a SHA-1 over the body, or two, and a CRC-32.
 func (r *storeRun) floor(p *storePages) *storeMeasure {
 	m := &storeMeasure{}
-	began, sum := threadNow(), byte(0)
+	began, sum := threadTime(), byte(0)
 	for ; m.pages < int64(r.opt.Pages); m.pages++ {
 		body := p.exchanges[int(m.pages)%len(p.exchanges)].Body
 		payload := sha1.Sum(body)
@@ -297,7 +297,7 @@ func (r *storeRun) floor(p *storePages) *storeMeasure {
 		}
 		m.raw += int64(len(body))
 	}
-	m.prepare = threadNow() - began
+	m.prepare = threadTime() - began
 	m.cpu = m.prepare
 	if sum == 1 { // the sum is used
 		m.wall++

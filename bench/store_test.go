@@ -21,7 +21,10 @@ func TestRunStore(t *testing.T) {
 		}
 	}
 	for _, o := range []Store{{Corpus: []string{corpus}}, {Level: 6, Seed: 7, BlockDigest: true}} {
-		dir := t.TempDir()
+		dir := filepath.Join(t.TempDir(), "a[b]*") // no pattern
+		if err := os.Mkdir(dir, 0o777); err != nil {
+			t.Fatal(err)
+		}
 		o.Dirs, o.Pages, o.Repeats = []string{dir}, 64, 2
 		r, err := RunStore(context.Background(), o)
 		if err != nil {

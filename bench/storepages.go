@@ -222,7 +222,7 @@ func (r *storeRun) rival(ctx context.Context, set disk.Set, p *storePages) (m *s
 		return nil, err
 	}
 	m = &storeMeasure{}
-	cpu, wall, began := cpuNow(), time.Now(), threadNow()
+	cpu, wall, began := cpuTime(), time.Now(), threadTime()
 	flush := func(least int) error {
 		if buf.Len() < least {
 			return nil
@@ -255,8 +255,8 @@ func (r *storeRun) rival(ctx context.Context, set disk.Set, p *storePages) (m *s
 	if err := flush(0); err != nil {
 		return nil, err
 	}
-	m.prepare = threadNow() - began
-	m.cpu, m.wall = cpuNow()-cpu, time.Since(wall)
+	m.prepare = threadTime() - began
+	m.cpu, m.wall = cpuTime()-cpu, time.Since(wall)
 	return m, nil
 }
 
@@ -282,15 +282,21 @@ func (r *storeRun) texts(set disk.Set, p *storePages) (texts [][][]byte, err err
 		return nil, err
 	}
 	for dir := range set.Paths {
-		names, err := filepath.Glob(set.Path(dir, "warc", "TEXTS-*.warc.gz.open"))
+		names, err := set.FS.List(set.Path(dir, "warc"))
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("bench: store: %w", err)
 		}
 		for _, name := range names {
-			if err := readTexts(name, &texts); err != nil {
-				return nil, err
+			if !strings.HasPrefix(name, opt.Prefix+"-") || !strings.HasSuffix(name, ".warc.gz.open") {
+				continue
+			}
+			if err := readTexts(set.Path(dir, "warc", name), &texts); err != nil {
+				return nil, fmt.Errorf("bench: store: texts of records: %w", err)
 			}
 		}
+	}
+	if len(texts) != len(p.exchanges) {
+		return nil, fmt.Errorf("bench: store: %d texts of records of %d pages", len(texts), len(p.exchanges))
 	}
 	return texts, nil
 }

@@ -119,9 +119,9 @@ func (w *urlWay) runParse() (n int) {
 // timed is the time of a stage.
 func (w *urlWay) timed(stage func() int) func() (int, time.Duration) {
 	return func() (int, time.Duration) {
-		start := threadNow()
+		start := threadTime()
 		n := stage()
-		return n, threadNow() - start
+		return n, threadTime() - start
 	}
 }
 
@@ -133,11 +133,11 @@ func (w *urlWay) afterParse(stage func()) (n int, took time.Duration) {
 		if err := w.extract.Parse(page.url, page.body, ""); err != nil {
 			continue // it was canonical when it was loaded
 		}
-		start := threadNow()
+		start := threadTime()
 		for range times {
 			stage()
 		}
-		took += threadNow() - start
+		took += threadTime() - start
 		n += times * len(w.extract.Page().Links)
 	}
 	return n, took
