@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"path"
 	"slices"
+	"sync"
 	"testing"
 
 	"drumbeat/disk"
@@ -46,6 +47,20 @@ func record(i, maxLen int) []byte {
 		b = append(b, byte('a'+rng.IntN(3)))
 	}
 	return b
+}
+
+// appendNumbered starts so many appenders of each as many records: "appender number".
+func appendNumbered(t *testing.T, wg *sync.WaitGroup, q *Queue, appenders, each int) {
+	for a := range appenders {
+		wg.Go(func() {
+			for i := range each {
+				if err := q.Append(fmt.Appendf(nil, "%d %d", a, i)); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
 }
 
 // drain reads at most n records and compares them with those from number from on.

@@ -171,16 +171,7 @@ func TestConcurrentAppend(t *testing.T) {
 	const appenders, each = 4, 5000
 	q, set := openNew(t, disk.NewMem(1), Options{BlockBytes: 2000, SegmentBytes: 10000})
 	var wg sync.WaitGroup
-	for a := range appenders {
-		wg.Go(func() {
-			for i := range each {
-				if err := q.Append(fmt.Appendf(nil, "%d %d", a, i)); err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
+	appendNumbered(t, &wg, q, appenders, each)
 	stop := make(chan struct{})
 	wg.Go(func() {
 		for gen := uint64(1); ; gen++ {

@@ -117,15 +117,7 @@ func TestReaderWaitsForBlocks(t *testing.T) {
 	const appenders, each = 8, 3000
 	q, _ := openNew(t, disk.NewMem(1), Options{BlockBytes: 300, SegmentBytes: 5000})
 	var wg sync.WaitGroup
-	for a := range appenders {
-		wg.Go(func() {
-			for i := range each {
-				if err := q.Append(fmt.Appendf(nil, "%d %d", a, i)); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
+	appendNumbered(t, &wg, q, appenders, each)
 	var next [appenders]int
 	for got := 0; got < appenders*each; {
 		rec, ok, err := q.Peek()
