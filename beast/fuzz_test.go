@@ -75,18 +75,13 @@ func walked(set disk.Set, st *beast.State) (records []string, err error) {
 // FuzzFiles damages the files and the state of a Beast. Damaged files: found, naming the file, or as they were. Damaged
 // states: no panic, no large allocation, an end.
 func FuzzFiles(f *testing.F) {
-	s := newSoundBeast(f)
-	damage.Seeds(func(edits, flips []byte) { f.Add(edits, flips) })
-	f.Fuzz(s.check)
+	damage.Fuzz(f, newSoundBeast(f).check)
 }
 
 // TestStates does everything that damage.Edit can do to the state, one at a time; without -long some of it.
 func TestStates(t *testing.T) {
-	s, nth := newSoundBeast(t), 4
-	if *longFlag {
-		nth = 1
-	}
-	s.Sweep(t, nth, s.check)
+	s := newSoundBeast(t)
+	s.Sweep(t, 4, *longFlag, s.check)
 }
 
 func (s *soundBeast) check(t *testing.T, edits, flips []byte) {

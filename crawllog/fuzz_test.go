@@ -73,18 +73,13 @@ func walked(opt Options, st *State) (entries []string, err error) {
 // FuzzFiles damages the files and the state of a log. Damaged files: found, or as they were; nothing that was not written is
 // read. Damaged states: no panic, no large allocation, an end.
 func FuzzFiles(f *testing.F) {
-	s := newSoundLog(f)
-	damage.Seeds(func(edits, flips []byte) { f.Add(edits, flips) })
-	f.Fuzz(s.check)
+	damage.Fuzz(f, newSoundLog(f).check)
 }
 
 // TestStates does everything that damage.Edit can do to the state, one at a time; without -long some of it.
 func TestStates(t *testing.T) {
-	s, nth := newSoundLog(t), 4
-	if *longFlag {
-		nth = 1
-	}
-	s.Sweep(t, nth, s.check)
+	s := newSoundLog(t)
+	s.Sweep(t, 4, *longFlag, s.check)
 }
 
 func (s *soundLog) check(t *testing.T, edits, flips []byte) {

@@ -158,13 +158,9 @@ func FuzzFiles(f *testing.F) {
 
 // TestStates does everything that damage.Edit can do to the states, one at a time; without -long an eighth of it.
 func TestStates(t *testing.T) {
-	nth := 8
-	if *longFlag {
-		nth = 1
-	}
 	for _, kind := range []string{"variable", "log"} {
 		s := newSoundStore(t, kind, 2)
-		s.Sweep(t, nth, s.check)
+		s.Sweep(t, 8, *longFlag, s.check)
 	}
 }
 

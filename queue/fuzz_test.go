@@ -72,15 +72,13 @@ func newSound(f testing.TB) *sound {
 // FuzzFiles damages files and states of a queue and a calendar. Damaged files: the walk and the readers find it, naming
 // the file, or give the records that were written. Damaged states: no panic, no large allocation, an end.
 func FuzzFiles(f *testing.F) {
-	s := newSound(f)
-	damage.Seeds(func(edits, flips []byte) { f.Add(edits, flips) })
-	f.Fuzz(s.check)
+	damage.Fuzz(f, newSound(f).check)
 }
 
 // TestStates does everything that damage.Edit can do to the states, one at a time.
 func TestStates(t *testing.T) {
 	s := newSound(t)
-	s.Sweep(t, 1, s.check)
+	s.Sweep(t, 1, false, s.check)
 }
 
 // check is the property of FuzzFiles.

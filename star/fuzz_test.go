@@ -95,18 +95,13 @@ func walked(set disk.Set, st *star.State) (items []string, err error) {
 // FuzzFiles damages the files and the state of a Star. Damaged files: found, naming the file, or as they were. Damaged
 // states: no panic, no large allocation, an end.
 func FuzzFiles(f *testing.F) {
-	s := newSoundStar(f)
-	damage.Seeds(func(edits, flips []byte) { f.Add(edits, flips) })
-	f.Fuzz(s.check)
+	damage.Fuzz(f, newSoundStar(f).check)
 }
 
 // TestStates does everything that damage.Edit can do to the state, one at a time; without -long some of it.
 func TestStates(t *testing.T) {
-	s, nth := newSoundStar(t), 16
-	if *longFlag {
-		nth = 1
-	}
-	s.Sweep(t, nth, s.check)
+	s := newSoundStar(t)
+	s.Sweep(t, 16, *longFlag, s.check)
 }
 
 func (s *soundStar) check(t *testing.T, edits, flips []byte) {

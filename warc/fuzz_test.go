@@ -106,18 +106,13 @@ func verify(opt Options, st *State) (captures []string, damages []error, err err
 // same volume, or all captures are as they were; none that was not written is found. Damaged states: no panic, no
 // large allocation, an end.
 func FuzzFiles(f *testing.F) {
-	s := newSoundFiles(f)
-	damage.Seeds(func(edits, flips []byte) { f.Add(edits, flips) })
-	f.Fuzz(s.check)
+	damage.Fuzz(f, newSoundFiles(f).check)
 }
 
 // TestStates does everything that damage.Edit can do to the state, one at a time; without -long some of it.
 func TestStates(t *testing.T) {
-	s, nth := newSoundFiles(t), 4
-	if *longFlag {
-		nth = 1
-	}
-	s.Sweep(t, nth, s.check)
+	s := newSoundFiles(t)
+	s.Sweep(t, 4, *longFlag, s.check)
 }
 
 // check is the property of FuzzFiles.

@@ -62,9 +62,9 @@ func (c *Case[S]) load(t testing.TB) *S {
 	return st
 }
 
-// Sweep calls check with every script of Sweep for the state, or only with every nth; check must end the test where it
-// fails. It skips the test in short mode, which is the race detector's: there is one goroutine.
-func (c *Case[S]) Sweep(t *testing.T, nth int, check func(t *testing.T, edits, flips []byte)) {
+// Sweep calls check with every script of Sweep for the state, or unless all are wanted only with every nth; check must end
+// the test where it fails. It skips the test in short mode, which is the race detector's: there is one goroutine.
+func (c *Case[S]) Sweep(t *testing.T, nth int, all bool, check func(t *testing.T, edits, flips []byte)) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("one goroutine: nothing for the race detector")
@@ -79,7 +79,7 @@ func (c *Case[S]) Sweep(t *testing.T, nth int, check func(t *testing.T, edits, f
 		}
 	}()
 	for i, s := range Sweep(c.load(t)) {
-		if script = s; i%nth == 0 {
+		if script = s; all || i%nth == 0 {
 			check(t, script, nil)
 		}
 	}
@@ -96,6 +96,13 @@ func Seeds(add func(edits, flips []byte)) {
 		add([]byte{}, []byte{i, 0x20 * i, 1, 0, 0x80, 1}) // cut
 		add([]byte{3 * i, 0, i, i, 0, 0, 0, 0, 0, 0, 0, 5 * i, 0, 2, i, 0, 0, 0, 0, 0, 0, 0}, []byte{})
 	}
+}
+
+// Fuzz runs the fuzz test of a Case: check with the inputs of Seeds, and what comes of them.
+func Fuzz(f *testing.F, check func(t *testing.T, edits, flips []byte)) {
+	f.Helper()
+	Seeds(func(edits, flips []byte) { f.Add(edits, flips) })
+	f.Fuzz(check)
 }
 
 // Verdict fails the test unless reading damaged files, which gave got or err, found the damage and named one of the

@@ -85,9 +85,9 @@ func TestSweepDoesAllOrEveryNth(t *testing.T) {
 		t.Skip("Sweep does nothing under the race detector")
 	}
 	note := func(_ *testing.T, edits, flips []byte) { scripts[string(edits)] = len(flips) == 0 }
-	c.Sweep(t, 4, note)
+	c.Sweep(t, 4, false, note)
 	some := len(scripts)
-	c.Sweep(t, 1, note)
+	c.Sweep(t, 4, true, note)
 	if want := 2 * (2 + len(extremes)); len(scripts) != want || some != want/4 {
 		t.Errorf("got %d scripts, then %d, want %d, then %d", some, len(scripts), want/4, want)
 	}

@@ -18,7 +18,7 @@
 //
 //	NewCase    keeps sound files and their state
 //	Case.Use   damages a copy and has it used, within a bound of memory; Verdict and Named judge what was read of it
-//	Case.Sweep does so for each script of Sweep, Seeds lists the inputs to begin with
+//	Case.Sweep does so for each script of Sweep; Fuzz is the fuzz test, which begins with Seeds
 //
 // StoreManifest and LoadManifest keep the state in tests that stop a structure at any operation.
 //
