@@ -106,6 +106,7 @@ func startCrawlServer(ctx context.Context, command []string, web *simweb.FlatOpt
 
 // ask sends a line and reads the answer.
 func (s *crawlServer) ask(question any) (says crawlServerSays, err error) {
+	defer s.bound()()
 	if err := json.NewEncoder(s.in).Encode(question); err != nil {
 		return says, fmt.Errorf("bench: crawl: ask server: %w: %s", err, s.words.String())
 	}
@@ -128,8 +129,18 @@ func (s *crawlServer) state() (crawlServerState, error) {
 	return says.State, err
 }
 
+// serverPatience bounds an answer of the server, and its end: it only reads counters, or closes connections.
+const serverPatience = 30 * time.Second
+
+// bound kills a server that takes longer, so that waiting for it ends with an error; the function it returns lifts that.
+func (s *crawlServer) bound() (lift func()) {
+	timer := time.AfterFunc(serverPatience, func() { _ = s.cmd.Process.Kill() })
+	return func() { timer.Stop() }
+}
+
 // close ends the process and waits for it.
 func (s *crawlServer) close() error {
+	defer s.bound()()
 	s.in.Close() // it ends by that
 	if err := s.cmd.Wait(); err != nil {
 		return fmt.Errorf("bench: crawl: server: %w: %s", err, s.words.String())

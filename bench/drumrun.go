@@ -287,7 +287,7 @@ func (r *drumRun) tell() {
 func peakRSS() int64 {
 	b, err := os.ReadFile("/proc/self/status")
 	if err != nil {
-		return 0
+		return unknownRSS
 	}
 	for line := range strings.Lines(string(b)) {
 		if value, ok := strings.CutPrefix(line, "VmHWM:"); ok {
@@ -297,8 +297,11 @@ func peakRSS() int64 {
 			}
 		}
 	}
-	return 0
+	return unknownRSS
 }
+
+// unknownRSS is more than any check admits.
+const unknownRSS = 1 << 62
 
 // resetPeakRSS forgets the peak so far; a kernel that can't keeps it.
 func resetPeakRSS() { _ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) }
