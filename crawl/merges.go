@@ -40,6 +40,8 @@ type merger struct {
 	keys    func() int64
 	// dry says that what is downstream runs low.
 	dry func() bool
+	// starving says that fetchers idle for want of URLs that could come from this merge.
+	starving func() bool
 	// cost is how long a dry merge would take now.
 	cost func() time.Duration
 	wake signal
@@ -83,7 +85,7 @@ func (r *ring) run(ctx context.Context, m merger) error {
 // dryDue is when a dry merge of so many tuples may begin.
 func (r *ring) dryDue(m *merger, pending int64, last time.Time, took time.Duration) time.Time {
 	due := last.Add(dryDuty * took)
-	if pending*dryShare < m.keys() && !r.starving() {
+	if pending*dryShare < m.keys() && !m.starving() {
 		due = last.Add(max(dryDuty*took, dryPatience))
 	}
 	now := time.Now()
@@ -107,9 +109,14 @@ func worthwhile(cost time.Duration, tuples int64) bool {
 // nothingInFlight is true when no URL is in RAM, on its way there or being fetched.
 func (r *ring) nothingInFlight() bool { return r.acct.stock() == 0 && r.robotsJobs.len() == 0 }
 
-// starving is true when fetchers idle for want of URLs that could come from a merge.
+// starving is true when fetchers idle for want of URLs that could come from a merge before BEAST.
 func (r *ring) starving() bool {
 	return r.acct.in(PlaceRobotsCheck, PlaceReady, PlaceRAM) < int64(r.opt.Connections)/2
+}
+
+// starvingForVerdicts is true when they idle for want of those that wait in RobotsCache.
+func (r *ring) starvingForVerdicts() bool {
+	return r.acct.in(PlaceReady, PlaceRAM) < int64(r.opt.Connections)/2
 }
 
 // hungry is true when the stock is low and BEAST's current queue is read to its end, or all its queues together hold
@@ -138,8 +145,8 @@ func (r *ring) mergeSeen(ctx context.Context) error {
 		pending: pendingTuples(r.urlSeen),
 		keys:    r.urlSeen.Keys,
 		cost:    func() time.Duration { return r.urlSeen.Stats().PredictedDry },
-		dry:     func() bool { return r.hungry() && r.star.PendingChecks() == 0 },
-		wake:    r.wakeSeen,
+		dry:     func() bool { return r.hungry() && r.star.PendingChecks() == 0 }, starving: r.starving,
+		wake: r.wakeSeen,
 	})
 }
 
@@ -158,7 +165,7 @@ func (r *ring) mergeStar(ctx context.Context) error {
 			_, indegree := r.star.Stats()
 			return indegree.PredictedDry
 		},
-		dry:  r.hungry,
+		dry: r.hungry, starving: r.starving,
 		wake: r.wakeStar,
 	})
 }
@@ -178,7 +185,8 @@ func (r *ring) mergeRobotsCache(ctx context.Context) error {
 		dry: func() bool {
 			return r.acct.in(PlaceReady, PlaceRAM) < low || r.workers.exchanges.load() < int64(r.opt.Connections)/2
 		},
-		wake: r.wakeRobots,
+		starving: r.starvingForVerdicts,
+		wake:     r.wakeRobots,
 	})
 }
 
@@ -198,8 +206,8 @@ func (r *ring) mergeRobotsRequested(ctx context.Context) error {
 		pending: pendingTuples(r.robotsRequested),
 		keys:    r.robotsRequested.Keys,
 		cost:    func() time.Duration { return r.robotsRequested.Stats().PredictedDry },
-		dry:     func() bool { return r.robotsJobs.len() < r.opt.RobotsInFlight },
-		wake:    r.wakeRequested,
+		dry:     func() bool { return r.robotsJobs.len() < r.opt.RobotsInFlight }, starving: r.starving,
+		wake: r.wakeRequested,
 	})
 }
 
