@@ -82,7 +82,7 @@ func (c *benchDNSCmd) crawlReport(ctx context.Context, a *app, repeats int, prog
 // crawlWith crawls until that many pages are there, in a temporary directory.
 func crawlWith(ctx context.Context, a *app, serve simweb.ServerOptions, pages int64) (r crawlRates, err error) {
 	d := demoCmd{Pages: count(6 * pages), Hosts: count(pages / crawlDNSPages), PLDs: count(max(1, pages/crawlDNSPages/4)), Seed: 1, RAM: 1 << 30,
-		Connections: 500, HostDelay: 10 * time.Millisecond, ServerDelay: 2 * time.Millisecond}
+		Connections: defaultConnections, HostDelay: 10 * time.Millisecond, ServerDelay: 2 * time.Millisecond}
 	view := newView(a.stderr, true, slog.LevelWarn)
 	defer view.close()
 	web, err := d.web(view)
