@@ -303,5 +303,14 @@ func peakRSS() int64 {
 // unknownRSS is more than any check admits.
 const unknownRSS = 1 << 62
 
+// peakSince is how much more than before the peak is; unknownRSS if one of them isn't known.
+func peakSince(before int64) int64 {
+	now := peakRSS()
+	if before == unknownRSS || now == unknownRSS {
+		return unknownRSS
+	}
+	return max(0, now-before)
+}
+
 // resetPeakRSS forgets the peak so far; a kernel that can't keeps it.
 func resetPeakRSS() { _ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) }

@@ -219,7 +219,7 @@ func (g *queueRig) measured(op string, n int, do func() (wrong int64, err error)
 	s.raw = int64(float64(n) * g.recs.mean())
 	s.inRAM = float64(g.inRAM) / (float64(n) * g.recs.framed())
 	s.stored = after.WrittenBytes - before.WrittenBytes + after.ReadBytes - before.ReadBytes
-	s.rss = max(0, peakRSS()-g.r.base)
+	s.rss = peakSince(g.r.base)
 	s.disk = g.r.diskRate(map[string]string{opAppend: opWrite, opPut: opWrite, opRead: opRead, opTake: opRead, opBoth: opMixed}[op],
 		g.r.opt.BlockBytes)
 	m := g.r.measure(way)

@@ -200,7 +200,7 @@ func (r *starRun) measure(ctx context.Context, set disk.Set) (err error) {
 	if err := r.checked(ctx); err != nil {
 		return err
 	}
-	r.rss = peakRSS() - before
+	r.rss = peakSince(before)
 	return r.verify(set)
 }
 
