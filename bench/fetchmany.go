@@ -71,7 +71,7 @@ func (r *fetchResults) many(ctx context.Context) error {
 			first = err
 		}
 	}
-	w.goroutines, w.files = runtime.NumGoroutine()-goroutines, openFiles()-files
+	w.goroutines, w.files = left(goroutines, files)
 	w.idle = c.c.Idle()
 	if err := c.close(); err != nil {
 		return err
@@ -102,6 +102,20 @@ func (c *oursClient) slow(ctx context.Context, i int, begun func()) error {
 		return errFetched
 	}
 	return nil
+}
+
+// settleTime is how long goroutines that have nothing left to do get to end: they leave the Wait that saw them off before
+// the runtime has taken them off its count, and on a busy machine that may take a while.
+const settleTime = 5 * time.Second
+
+// left returns what there is of goroutines and files beyond what there was before, as soon as that is nothing.
+func left(goroutines, files int) (g, f int) {
+	for end := time.Now().Add(settleTime); ; time.Sleep(time.Millisecond) {
+		g, f = runtime.NumGoroutine()-goroutines, openFiles()-files
+		if g <= 0 && f <= 0 || time.Now().After(end) {
+			return g, f
+		}
+	}
 }
 
 // openFiles counts the descriptors of this process.
