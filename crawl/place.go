@@ -59,12 +59,19 @@ const (
 	ReasonUnconfirmed
 	ReasonLost
 	ReasonPLDBusy
+	ReasonNotWelcome  // the host said that it doesn't want us
+	ReasonHostResting // the host failed many times in a row
+	ReasonHostGivenUp // it did so again after its long rests
+	ReasonHostPages   // the host has had --max-pages-per-host
+	ReasonPLDPages    // the PLD has had --max-pages-per-pld
+	ReasonBlocked     // the blacklist names host, PLD or network
 	numReasons
 )
 
 var reasonNames = [numReasons]string{"", "robots", "no-such-host", "dns-failure", "connect-failure", "timeout", "reset", "tls",
 	"bad-response", "forbidden-address", "robots-unavailable", "host-backlog", "too-many-requests", "server-error",
-	"made-room", "https-failed", "await-robots", "bad-record", "forbidden-port", "unconfirmed", "lost-to-damage", "pld-busy"}
+	"made-room", "https-failed", "await-robots", "bad-record", "forbidden-port", "unconfirmed", "lost-to-damage", "pld-busy",
+	"not-welcome", "host-resting", "host-given-up", "host-pages", "pld-pages", "blocked"}
 
 func (r Reason) String() string {
 	if int(r) < len(reasonNames) {
@@ -139,6 +146,24 @@ const (
 	CountLinksDraining                 // links not queued: the crawl is draining
 	CountDecodeCut                     // bodies whose decoding was cut: bombs, damage, codings nobody knows
 	CountUnconfirmed                   // exchanges and lookups that failed and did not count: the fault could be ours
+	CountLinksNoFollow                 // links that ask not to be followed; part of CountLinksFiltered
+	CountLinksExtension                // links to files that are no HTML by their name
+	CountLinksPathDepth                // links with too many path segments
+	CountLinksRepeated                 // links whose path repeats a segment too often
+	CountLinksParams                   // links with too many parameters
+	CountLinksRules                    // links that the scope rules exclude
+	CountLinksBlocked                  // links to what the blacklist names
+	CountURLsRewritten                 // links from which parameters were taken, or whose query or slashes were put in order
+	CountSitemaps                      // sitemaps read
+	CountSitemapURLs                   // URLs found in them
+	CountSitemapFaults                 // sitemaps that could not be read to their end, and URLs in them that may not be there
+	CountNoIndex                       // pages that ask not to be indexed
+	CountBodiesRefused                 // bodies not read because of their type
+	CountSniffed                       // pages of another declared type that are HTML by their bytes
+	CountRefusals                      // answers that say that we aren't welcome: 401, 403, challenges, resets
+	CountChallenges                    // of them challenge pages
+	CountHostRests                     // long rests that hosts were sent to because they failed or refused many times
+	CountHostsGivenUp                  // hosts given up for good
 	numCounters
 )
 
