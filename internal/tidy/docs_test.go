@@ -1,0 +1,47 @@
+package tidy
+
+import (
+	"go/ast"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var testName = regexp.MustCompile(`\b(Test|Fuzz)[A-Z][A-Za-z0-9_]*`)
+
+// TestNamedTestsExist: a test that a page names as evidence is there, or the name begins that of one, as in go test -run.
+func TestNamedTestsExist(t *testing.T) {
+	_, list := sources(t)
+	var names []string
+	for _, s := range list {
+		for _, d := range s.syntax.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && s.test && f.Recv == nil {
+				names = append(names, f.Name.Name)
+			}
+		}
+	}
+	pages := []string{"README.md", "CHANGELOG.md"}
+	for _, pattern := range []string{"docs/*.md", "docs/formats/*.md"} {
+		found, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil || len(found) == 0 {
+			t.Fatalf("no pages for %s: %v", pattern, err)
+		}
+		for _, name := range found {
+			pages = append(pages, strings.TrimPrefix(filepath.ToSlash(name), root+"/"))
+		}
+	}
+	for _, page := range pages {
+		text, err := os.ReadFile(filepath.Join(root, page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range testName.FindAllString(string(text), -1) {
+			if !slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, name) }) {
+				t.Errorf("%s names %s, which isn't there", page, name)
+			}
+		}
+	}
+}
