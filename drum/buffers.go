@@ -167,6 +167,8 @@ type bufferReader struct {
 	// piece is missing of, what precedes it remains.
 	damaged func(err error) error
 	frame   []byte
+	// some: the state names few of the fillings. Frames without any of them are passed over by the heads of their entries.
+	some bool
 }
 
 // readBuffers reads what was in the buffers of st, which has been checked. After an error those that it has taken are in
@@ -240,6 +242,16 @@ func (r *bufferReader) file(bs BufferState, name string) error {
 	}
 	bs.Bytes = min(bs.Bytes, size)
 	for off := int64(pageBytes); off < bs.Bytes; {
+		if r.some {
+			wanted, size, err := r.wants(f, bs, off)
+			if err != nil {
+				return err
+			}
+			if !wanted {
+				off += size
+				continue
+			}
+		}
 		payload, size, err := r.frameAt(f, bs, off)
 		if err == nil {
 			err = r.take(payload, name, off+frameHeaderBytes, bs.Bytes)
@@ -255,6 +267,30 @@ func (r *bufferReader) file(bs BufferState, name string) error {
 		}
 	}
 	return nil
+}
+
+// wants tells whether the frame at off has an entry of a filling that is wanted, and the frame's size in the file.
+func (r *bufferReader) wants(f disk.File, bs BufferState, off int64) (wanted bool, size int64, err error) {
+	n, err := r.headAt(f, bs, off)
+	if err != nil {
+		return false, 0, err
+	}
+	size = pageUp(int64(frameHeaderBytes + n + checksumBytes))
+	var head [entryHeaderBytes]byte
+	end := off + frameHeaderBytes + int64(n)
+	for at := off + frameHeaderBytes; at < end; {
+		if err := disk.ReadFull(f, head[:], at); err != nil {
+			return false, 0, fmt.Errorf("drum: read %s: %w", f.Name(), err)
+		}
+		fill, length := entryHead(head[:])
+		if r.saved[fill] != nil {
+			return true, size, nil
+		}
+		if at += entryHeaderBytes + length; at > end {
+			return true, size, nil // the frame's checksum tells
+		}
+	}
+	return false, size, nil
 }
 
 // headAt returns the length of the payload of the frame at off.

@@ -110,6 +110,7 @@ func TestModel(t *testing.T) {
 						must(t, w.open())
 						if w.gen > 0 {
 							w.checkWalk()
+							w.checkLookups()
 						}
 					}
 				}

@@ -266,6 +266,11 @@ func (e *bufferEntry) parse(b []byte) int {
 	return entryHeaderBytes + int(n)
 }
 
+// entryHead returns filling and length of the entry whose head b is.
+func entryHead(b []byte) (fill uint64, length int64) {
+	return binary.LittleEndian.Uint64(b), int64(binary.LittleEndian.Uint32(b[28:]))
+}
+
 // cacheHeader is the decoded head of a block of the cache.
 type cacheHeader struct {
 	codec   Codec

@@ -156,6 +156,11 @@ func (w *walker) log(ls *LogState, saved savedBuffers, marked []uint64, fn func(
 
 // markInput marks the numbers that wait in an input.
 func (w *walker) markInput(is *InputState, saved savedBuffers, mark func(number uint64)) error {
+	return w.eachNumber(is, saved, func(_, number uint64) { mark(number) })
+}
+
+// eachNumber calls fn with the keys that wait in an input, and the numbers of their texts.
+func (w *walker) eachNumber(is *InputState, saved savedBuffers, fn func(key, number uint64)) error {
 	in := is.input(&w.d.opt)
 	if err := w.fill(&in.keys, saved); err != nil {
 		return err
@@ -187,7 +192,7 @@ func (w *walker) markInput(is *InputState, saved savedBuffers, mark func(number 
 			b = b[n:]
 			number += rec.delta
 			if i >= skip {
-				mark(number)
+				fn(rec.key, number)
 				left--
 			}
 		}

@@ -1,0 +1,144 @@
+package drum
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"testing"
+
+	"drumbeat/disk"
+	"drumbeat/internal/damage"
+)
+
+// lookUpAll is what Lookup and WalkKey find of keys.
+func lookUpAll(set disk.Set, name string, st *State, keys []Key) (map[string]int, error) {
+	items := map[string]int{}
+	var errs []error
+	for _, key := range keys {
+		value, found, err := Lookup(set, name, st, key)
+		if errs = append(errs, err); found {
+			items[fmt.Sprintf("entry %x %x", key, value)]++
+		}
+		errs = append(errs, WalkKey(set, name, st, key, func(t Tuple) error {
+			if t.Key != key {
+				return fmt.Errorf("key %x, want %x", t.Key, key)
+			}
+			if st.Aux == AuxLog {
+				items["text "+string(t.Aux)]++
+			} else {
+				items[tupleItem(t)]++
+			}
+			return nil
+		}))
+	}
+	return items, errors.Join(errs...)
+}
+
+// lookupsChecked is how many keys checkLookups looks up.
+const lookupsChecked = 60
+
+// checkLookups compares lookups of some keys that a store has had, and of as many that it hasn't, with the walks.
+func (w *world) checkLookups() {
+	w.t.Helper()
+	m := w.durable()
+	keyOf := map[string]Key{} // by text
+	keys := []Key{0, math.MaxUint64}
+	added := w.saved[m.Gen].added
+	for i, t := range added {
+		keyOf[string(t.Aux)] = t.Key
+		if len(added) < lookupsChecked || i%(len(added)/lookupsChecked) == 0 {
+			keys = append(keys, t.Key, t.Key+1)
+		}
+	}
+	slices.Sort(keys)
+	keys = slices.Compact(keys)
+	got, err := lookUpAll(w.set, w.opt.Name, m.State, keys)
+	must(w.t, err)
+	want := map[string]int{}
+	asked := func(key Key) bool { _, yes := slices.BinarySearch(keys, key); return yes }
+	must(w.t, WalkCache(w.set, w.opt.Name, m.State, func(key Key, value []byte) error {
+		if asked(key) {
+			want[fmt.Sprintf("entry %x %x", key, value)]++
+		}
+		return nil
+	}))
+	must(w.t, Walk(w.set, w.opt.Name, m.State, func(t Tuple) error {
+		item := tupleItem(t)
+		if m.State.Aux == AuxLog {
+			t.Key, item = keyOf[string(t.Aux)], "text "+string(t.Aux)
+		}
+		if asked(t.Key) {
+			want[item]++
+		}
+		return nil
+	}))
+	if !maps.Equal(got, want) {
+		w.t.Fatalf("lookups: %d items, the walks find %d", len(got), len(want))
+	}
+}
+
+// A lookup in damaged files finds the damage, naming the file, or what was written there.
+func TestLookupOfDamagedFiles(t *testing.T) {
+	for _, kind := range []string{"variable", "log", "seen"} {
+		s := newSoundStore(t, kind, 2)
+		var keys []Key
+		var want map[string]int
+		found := 0
+		damage.Seeds(func(edits, flips []byte) {
+			if len(edits) > 0 {
+				return
+			}
+			var got map[string]int
+			var err error
+			changed := s.Use(t, nil, flips, func(fsys *disk.Mem, st *State) error {
+				set := disk.Set{FS: fsys, Paths: s.Dirs}
+				if want == nil {
+					keys = someKeys(t, set, st)
+				}
+				got, err = lookUpAll(set, "s", st, keys)
+				return err
+			})
+			switch {
+			case want == nil:
+				must(t, err)
+				if want = got; len(want) < len(keys)/3 {
+					t.Fatalf("%d items of %d keys", len(want), len(keys))
+				}
+			case err != nil && !damage.Named(err, changed):
+				t.Fatalf("%v names none of %v", err, changed)
+			case err != nil:
+				found++
+			case !maps.Equal(got, want):
+				t.Fatalf("no damage found in %v but %d items, want %d", changed, len(got), len(want))
+			}
+		})
+		if found == 0 {
+			t.Errorf("%s: no damage was ever found", kind)
+		}
+	}
+}
+
+// someKeys are of the cache and of the inputs.
+func someKeys(t *testing.T, set disk.Set, st *State) (keys []Key) {
+	add := func(key Key) { keys = append(keys, key, key+1) }
+	must(t, WalkCache(set, "s", st, func(key Key, _ []byte) error { add(key); return nil }))
+	w, err := newWalker(set, "s", st)
+	must(t, err)
+	saved, err := w.buffers(st)
+	must(t, err)
+	for i := range st.Inputs {
+		if is := &st.Inputs[i]; st.Aux == AuxLog {
+			must(t, w.eachNumber(is, saved, func(key, _ uint64) { add(Key(key)) }))
+		} else {
+			must(t, w.input(is, saved, func(t Tuple) error { add(t.Key); return nil }))
+		}
+	}
+	slices.Sort(keys)
+	keys = slices.Compact(keys)
+	for i := range keys[:len(keys)/lookupsChecked] {
+		keys[i] = keys[i*lookupsChecked]
+	}
+	return keys[:len(keys)/lookupsChecked]
+}
