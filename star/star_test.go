@@ -298,6 +298,23 @@ func (r *rig) walkChecks() {
 	if len(left) != want || st.Checks != int64(want) {
 		r.t.Fatalf("WalkChecks: got %d, state says %d, want %d", len(left), st.Checks, want)
 	}
+	for _, pld := range r.plds {
+		known, err := star.LookUp(r.opt.Set, "pld", st, pld, func(aux []byte) error {
+			n := binary.LittleEndian.Uint32(aux)
+			if !left[n] || r.saved.checks[n] != pld {
+				r.t.Errorf("LookUp of PLD %x: check %d waits, want one of %x", pld, n, r.saved.checks[n])
+			}
+			delete(left, n)
+			return nil
+		})
+		must(r.t, err)
+		if known.Merged.Fetched < known.Record.Fetched || known.Waiting == 0 && known.Merged != known.Record {
+			r.t.Errorf("LookUp of PLD %x: %+v", pld, known)
+		}
+	}
+	if len(left) > 0 {
+		r.t.Errorf("LookUp of all PLDs misses checks %v", left)
+	}
 }
 
 // finish merges all and compares the records with the model.
@@ -329,8 +346,18 @@ func (r *rig) finish() {
 		if p != want || placed != uint64(len(r.m.order[pld])) || p.FirstSeen == 0 {
 			r.t.Errorf("PLD %x: got %+v, want %+v", pld, p, want)
 		}
+		if known, err := star.LookUp(r.opt.Set, "pld", st, pld, nil); err != nil || !known.Found || known.Record != p || known.Merged != p {
+			r.t.Errorf("LookUp of PLD %x: %+v, %v, want %+v", pld, known, err, p)
+		}
+		now, err := star.BudgetOf(r.opt.Set, st, r.opt.Budgets, p.Indegree)
+		if nominal, pages := r.s.Budget(p.Indegree); err != nil || now.Nominal != nominal || now.Pages != pages {
+			r.t.Errorf("BudgetOf in-degree %d: %+v, %v, want %d, %d", p.Indegree, now, err, nominal, pages)
+		}
 		return nil
 	})
+	if known, errNone := star.LookUp(r.opt.Set, "pld", st, 12345, nil); known.Found || errNone != nil {
+		r.t.Errorf("LookUp of no PLD: %+v, %v", known, errNone)
+	}
 	if err != nil || found != len(r.m.seen) || r.s.NumPLDs() != int64(found) {
 		r.t.Fatalf("WalkPLDs: got %d PLDs, %v; NumPLDs %d; want %d", found, err, r.s.NumPLDs(), len(r.m.seen))
 	}
