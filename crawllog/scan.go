@@ -56,6 +56,7 @@ type scanner struct {
 	fn      func(*Entry) error
 	damaged func(error) error
 	sum     *Scanned
+	only    func(line []byte) bool // if set, other lines aren't decoded
 	frame   []byte
 	text    []byte
 }
@@ -163,6 +164,10 @@ func frameLength(b *outfile.Bytes, off int64) (int64, error) {
 func (s *scanner) lines(text []byte, path string, off int64) error {
 	for len(text) > 0 {
 		line, rest, whole := bytes.Cut(text, []byte{'\n'})
+		if s.only != nil && whole && !s.only(line) {
+			text = rest
+			continue
+		}
 		var e Entry
 		err := json.Unmarshal(line, &e)
 		if err == nil && !whole {

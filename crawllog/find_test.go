@@ -1,0 +1,69 @@
+package crawllog
+
+import (
+	"fmt"
+	"io"
+	"testing"
+	"time"
+
+	"drumbeat/disk"
+)
+
+// TestFind: entries are found wherever they are in a log, the newest first; those of other URLs aren't handed on; the bound holds.
+func TestFind(t *testing.T) {
+	mem := disk.NewMem(1)
+	opt := Options{Set: disk.Set{FS: mem, Paths: []string{"d"}}, FileBytes: 20_000, BlockBytes: minBlock}
+	l, err := Open(opt, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 5000
+	urlOf := func(i int) string {
+		return fmt.Sprintf("http://h%d.test/%x?\"q\\=é%d", i%9, uint64(i)*0x9e3779b97f4a7c15, i)
+	}
+	for i := range n {
+		e := Entry{Time: time.Unix(1e9+int64(i), 0), URL: urlOf(i), Reason: "robots", MIME: urlOf(i + 1)}
+		if err := l.Append(&e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tails, err := disk.CreateTails(opt.Set, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := l.Freeze()
+	st, err := f.Save(tails)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tails.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	wrong := func(err error) error { return err }
+	asked := []int{0, 1, 77, n / 2, n - 2, n - 1}
+	urls := []string{"http://none.test/"}
+	for _, i := range asked {
+		urls = append(urls, urlOf(i))
+	}
+	got := map[string]bool{}
+	cut, err := Find(opt, st, urls, 1<<30, func(e *Entry) error { got[e.URL] = true; return nil }, wrong)
+	if err != nil || cut || len(got) != len(asked) {
+		t.Errorf("found %v, cut %v, %v", got, cut, err)
+	}
+	for _, i := range asked {
+		if !got[urlOf(i)] {
+			t.Errorf("entry %d was not found", i)
+		}
+	}
+	cut, err = Find(opt, st, urls[1:2], 1, func(*Entry) error { t.Error("the oldest entry found within a byte"); return nil }, wrong)
+	if err != nil || !cut {
+		t.Errorf("with a bound: cut %v, %v", cut, err)
+	}
+	first := ""
+	if cut, err = Find(opt, st, urls, 1<<30, func(e *Entry) error { first = e.URL; return io.EOF }, wrong); err != nil || cut || first != urlOf(n-2) && first != urlOf(n-1) {
+		t.Errorf("the first found is %s, cut %v, %v", first, cut, err)
+	}
+}

@@ -1,0 +1,271 @@
+package warc
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"drumbeat/warc/outfile"
+)
+
+// Indexed is what an index line says of a capture.
+type Indexed struct {
+	Capture
+	Time      time.Time // when the fetch began
+	MIME      string
+	Redirect  string // where the response leads, if it does
+	Truncated string
+}
+
+// Find calls fn for each of urls, which are canonical, that an index has a line of, the newest files first. It searches final
+// indexes, which are sorted, some 20 pages of 4 KiB each, and reads those that aren't final. An index that was moved away isn't
+// missed. What can't be read is handed to damaged, and the search goes on. It ends when all urls have been found.
+func Find(opt Options, st *State, urls []string, fn func(*Indexed) error, damaged func(error) error) error {
+	keys := map[string][]string{}
+	left := 0
+	for _, url := range urls {
+		key := string(append(appendSURT(nil, []byte(url)), ' '))
+		if !slices.Contains(keys[key], url) {
+			keys[key] = append(keys[key], url)
+			left++
+		}
+	}
+	prefixes := make([]string, 0, len(keys))
+	for key := range keys {
+		prefixes = append(prefixes, key)
+	}
+	slices.Sort(prefixes)
+	return searchIndexes(opt, st, damaged, func(x *indexFile) error {
+		take := func(text []byte) error {
+			end := bytes.IndexByte(text, ' ')
+			if end < 0 {
+				return nil
+			}
+			list := keys[string(text[:end+1])]
+			if len(list) == 0 {
+				return nil
+			}
+			found, err := x.parse(text)
+			i := -1
+			if err == nil {
+				i = slices.Index(list, found.URL)
+			}
+			if err != nil || i < 0 {
+				return err
+			}
+			keys[string(text[:end+1])] = slices.Delete(list, i, i+1)
+			left--
+			if err := fn(found); err != nil || left > 0 {
+				return err
+			}
+			return errFound
+		}
+		if !x.sorted {
+			return x.lines(0, take)
+		}
+		for _, prefix := range prefixes {
+			if len(keys[prefix]) == 0 {
+				continue
+			}
+			if err := x.withPrefix([]byte(prefix), take); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// FindHost calls fn for the captures of a canonical URL's host, all its ports and schemes, whose index lines are among the first
+// maxBytes of that host's in each final index, the newest files first, until fn says that it is enough.
+func FindHost(opt Options, st *State, url string, maxBytes int64, fn func(url string) (enough bool), damaged func(error) error) error {
+	prefix := appendSURT(nil, []byte(url))
+	end := bytes.IndexByte(prefix, ')')
+	if end < 0 {
+		return nil
+	}
+	prefix = prefix[:end+1]
+	return searchIndexes(opt, st, damaged, func(x *indexFile) error {
+		left := maxBytes
+		take := func(text []byte) error {
+			if !bytes.HasPrefix(text, prefix) {
+				return nil
+			}
+			if left -= int64(len(text)); left < 0 {
+				return errNext
+			}
+			found, err := x.parse(text)
+			if err == nil && fn(found.URL) {
+				err = errFound
+			}
+			return err
+		}
+		if !x.sorted {
+			return x.lines(0, take)
+		}
+		return x.withPrefix(prefix, take)
+	})
+}
+
+// Ends of a search: of all files, of this one.
+var (
+	errFound = errors.New("found")
+	errNext  = errors.New("next file")
+)
+
+// searchIndexes calls search for every index, the newest first.
+func searchIndexes(opt Options, st *State, damaged func(error) error, search func(x *indexFile) error) error {
+	opt.defaults()
+	all, err := outfile.List(opt.outfile(), &st.Files)
+	if err != nil {
+		return fmt.Errorf("warc: find: %w", err)
+	}
+	slices.SortStableFunc(all, func(a, b outfile.Content) int { return cmp.Compare(b.Name, a.Name) }) // names begin with the time
+	for i := range all {
+		s := all[i].Streams[indexStream]
+		if s.Path == "" && s.Tail.Len == 0 {
+			continue
+		}
+		b, err := s.Open(opt.Set.FS, opt.State)
+		if err == nil {
+			err = search(&indexFile{b: b, path: s.Path, data: all[i].Name + dataSuffix, sorted: s.Changed})
+		}
+		if b != nil {
+			err = errors.Join(err, b.Close())
+		}
+		switch {
+		case errors.Is(err, errFound):
+			return nil
+		case err != nil && !errors.Is(err, errNext):
+			if err := damaged(fmt.Errorf("warc: find in %s: %w", s.Path, err)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// indexFile is an index that is searched.
+type indexFile struct {
+	b          *outfile.Bytes
+	path, data string
+	sorted     bool
+}
+
+// indexPage is what a search reads at once.
+const indexPage = 4096
+
+// lines calls fn for the lines from the beginning of one on.
+func (x *indexFile) lines(from int64, fn func(text []byte) error) error {
+	r := bufio.NewReaderSize(io.NewSectionReader(x.b, from, x.b.Size()-from), indexPage)
+	if !x.sorted {
+		r = bufio.NewReaderSize(io.NewSectionReader(x.b, from, x.b.Size()-from), 1<<20)
+	}
+	for {
+		text, err := r.ReadBytes('\n')
+		if len(text) == 0 && err == io.EOF {
+			return nil
+		}
+		if err != nil && err != io.EOF {
+			return err
+		}
+		if err := fn(text); err != nil {
+			return err
+		}
+	}
+}
+
+// withPrefix calls fn for the lines of a sorted index that begin with prefix.
+func (x *indexFile) withPrefix(prefix []byte, fn func(text []byte) error) error {
+	lo, hi := int64(0), x.b.Size() // lo begins a line, below prefix or the first; lines from hi on aren't below
+	for hi-lo > indexPage {
+		mid := (lo + hi) / 2
+		at, text, err := x.lineFrom(mid)
+		if err != nil {
+			return err
+		}
+		if text != nil && at < hi && bytes.Compare(text, prefix) < 0 {
+			lo = at
+		} else {
+			hi = mid
+		}
+	}
+	err := x.lines(lo, func(text []byte) error {
+		switch {
+		case bytes.HasPrefix(text, prefix):
+			return fn(text)
+		case bytes.Compare(text, prefix) > 0:
+			return errBeyond
+		}
+		return nil
+	})
+	if errors.Is(err, errBeyond) {
+		return nil
+	}
+	return err
+}
+
+var errBeyond = errors.New("beyond")
+
+// lineFrom returns the first line that begins at or after an offset, as far as indexPage goes; nil behind the last.
+func (x *indexFile) lineFrom(off int64) (at int64, text []byte, err error) {
+	buf := make([]byte, indexPage)
+	for at = off; at < x.b.Size(); {
+		n, err := x.b.ReadAt(buf, max(0, at-1))
+		if err != nil && err != io.EOF {
+			return 0, nil, err
+		}
+		if at == 0 {
+			return 0, buf[:n], nil
+		}
+		i := bytes.IndexByte(buf[:n], '\n')
+		if i < 0 {
+			at += int64(n)
+			if n == 0 {
+				break
+			}
+			continue
+		}
+		at += int64(i)
+		if at >= x.b.Size() {
+			break
+		}
+		n, err = x.b.ReadAt(buf, at)
+		if err != nil && err != io.EOF {
+			return 0, nil, err
+		}
+		return at, buf[:n], nil
+	}
+	return x.b.Size(), nil, nil
+}
+
+// parse reads a line.
+func (x *indexFile) parse(text []byte) (*Indexed, error) {
+	fields := strings.SplitN(strings.TrimSuffix(string(text), "\n"), " ", 3)
+	fail := func(what string) (*Indexed, error) {
+		return nil, fmt.Errorf("%s in %q", what, text[:min(len(text), 60)])
+	}
+	if len(fields) != 3 {
+		return fail("no key, time and object")
+	}
+	var o indexObject
+	if err := json.Unmarshal([]byte(fields[2]), &o); err != nil {
+		return fail("no JSON object")
+	}
+	when, err0 := time.Parse(stamp14, fields[1])
+	status, err1 := strconv.Atoi(o.Status)
+	length, err2 := strconv.ParseInt(o.Length, 10, 64)
+	offset, err3 := strconv.ParseInt(o.Offset, 10, 64)
+	if errors.Join(err0, err1, err2, err3) != nil {
+		return fail("no numbers")
+	}
+	return &Indexed{Capture: Capture{File: o.Filename, Offset: offset, Length: length, URL: string(latin1(o.URL)), Status: status,
+		Digest: o.Digest}, Time: when, MIME: o.MIME, Redirect: o.Redirect, Truncated: o.Truncated}, nil
+}

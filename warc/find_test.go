@@ -1,0 +1,153 @@
+package warc
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"drumbeat/disk"
+)
+
+// findStore writes captures of n URLs of seven hosts to several files, the last of which is open.
+func findStore(t *testing.T, n int) (opt Options, st *State, at map[string]Location) {
+	t.Helper()
+	mem := disk.NewMem(1)
+	set := disk.Set{FS: mem, Paths: []string{"d0", "d1"}}
+	opt = Options{Set: set, State: set, FileBytes: 15_000, BufferBytes: 4096, Random: rand.NewChaCha8([32]byte{})}
+	w, err := Open(opt, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	enc := w.NewEncoder()
+	at = map[string]Location{}
+	for i := range n {
+		url := fmt.Sprintf("http://h%d.test/%s?q=%d", i%7, strings.Repeat("x", i%600), i)
+		if i%50 == 0 {
+			url = fmt.Sprintf("http://h%d.test/%s", i%7, strings.Repeat("y", 5000+i)) // a line longer than a page
+		}
+		var p Prepared
+		if err := enc.Prepare(&p, &Exchange{URL: []byte(url), Date: time.Unix(1e9+int64(i), 0), Status: 200 + i%3, MIME: "text/html",
+			Head: []byte("HTTP/1.1 200 OK\r\n\r\n"), Body: []byte("x")}); err != nil {
+			t.Fatal(err)
+		}
+		loc, err := w.Append(&p, time.Unix(1e9+int64(i), 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		at[url] = loc
+		if i == n-40 || i == n-1 { // what is full by then becomes final with the second
+			tails, err := disk.CreateTails(set, uint64(i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			f := w.Freeze()
+			if st, err = f.Save(tails); err != nil {
+				t.Fatal(err)
+			}
+			if err := tails.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if err := f.Commit(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return opt, st, at
+}
+
+// TestFind: every URL is found where it was written, in final indexes and in open ones, alone and among others, with few reads; others
+// aren't. Beside damage the others are found.
+func TestFind(t *testing.T) {
+	opt, st, at := findStore(t, 350)
+	meter := disk.NewMeter(opt.Set.FS)
+	opt.Set.FS, opt.State.FS = meter, meter
+	damaged := func(err error) error { return err }
+	var all []string
+	for url, loc := range at {
+		all = append(all, url, url+"0")
+		found := 0
+		err := Find(opt, st, []string{url + "0", url}, func(x *Indexed) error {
+			found++
+			if x.URL != url || x.File != loc.File || x.Offset != loc.Offset || x.Length != loc.Length || x.MIME != "text/html" ||
+				x.Time.Before(time.Unix(1e9, 0)) || x.Status < 200 || x.Status > 202 {
+				t.Errorf("%.60s: %+v, want %+v", url, x, loc)
+			}
+			return nil
+		}, damaged)
+		if err != nil || found != 1 {
+			t.Fatalf("%.60s: found %d times, %v", url, found, err)
+		}
+		host := 0
+		if err := FindHost(opt, st, url, 1<<20, func(u string) bool { host++; return u == url }, damaged); err != nil || host == 0 {
+			t.Fatalf("FindHost %.60s: %d, %v", url, host, err)
+		}
+	}
+	got := map[string]bool{}
+	if err := Find(opt, st, all, func(x *Indexed) error { got[x.URL] = true; return nil }, damaged); err != nil || len(got) != len(at) {
+		t.Errorf("%d of %d URLs found together, %v", len(got), len(at), err)
+	}
+	enough := 0
+	if err := FindHost(opt, st, "http://h1.test/", 2000, func(string) bool { enough++; return false }, damaged); err != nil || enough > 200 {
+		t.Errorf("FindHost reads %d URLs with a bound of 2000 bytes a file, %v", enough, err)
+	}
+	all1, err := opt.Set.FS.List("d0/warc")
+	if err != nil || len(all1) < 6 {
+		t.Fatalf("%v, %v", all1, err)
+	}
+	for _, name := range all1 {
+		if strings.HasSuffix(name, indexSuffix) {
+			f, err := opt.Set.FS.Open("d0/warc/" + name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := f.WriteAt([]byte(strings.Repeat("!", 300)), 0); err != nil {
+				t.Fatal(err)
+			}
+			f.Close()
+		}
+	}
+	got = map[string]bool{}
+	err = Find(opt, st, all, func(x *Indexed) error { got[x.URL] = true; return nil }, func(error) error { return nil })
+	if err != nil || len(got) < len(at)/3 || len(got) >= len(at) {
+		t.Errorf("%d of %d URLs found beside damage, %v", len(got), len(at), err)
+	}
+}
+
+// A search of a large index reads few of its pages.
+func TestFindReadsLittle(t *testing.T) {
+	mem := disk.NewMem(1)
+	if err := mem.MkdirAll("d/warc"); err != nil {
+		t.Fatal(err)
+	}
+	f, err := mem.Create("d/warc/DRUMBEAT-20260101000000000-00000-x.cdxj")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text []byte
+	for i := range 50_000 {
+		text = fmt.Appendf(text, "test,h)/%06d 20260101000000 {\"url\": \"http://h.test/%06d\", \"mime\": \"unk\", \"status\": \"200\", "+
+			"\"digest\": \"sha1:x\", \"length\": \"1\", \"offset\": \"%d\", \"filename\": \"f\"}\n", i, i, i)
+	}
+	if _, err := f.WriteAt(text, 0); err != nil {
+		t.Fatal(err)
+	}
+	meter := disk.NewMeter(mem)
+	opt := Options{Set: disk.Set{FS: meter, Paths: []string{"d"}}}
+	opt.State = opt.Set
+	st := &State{V: 1}
+	st.Files.V = 1
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 200 {
+		i, before, found := rng.IntN(50_000), meter.Counts().ReadBytes, false
+		err := Find(opt, st, []string{fmt.Sprintf("http://h.test/%06d", i)}, func(x *Indexed) error {
+			found = x.Offset == int64(i)
+			return nil
+		}, func(err error) error { return err })
+		read := meter.Counts().ReadBytes - before
+		if err != nil || !found || read > 160<<10 {
+			t.Fatalf("%d: found %v in %d of %d bytes, %v", i, found, read, len(text), err)
+		}
+	}
+}
