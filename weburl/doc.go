@@ -15,6 +15,21 @@
 // x/net/idna for domain names). Both give the same bytes for what the fast path accepts: FuzzStandard holds
 // them against each other.
 //
+// # Conformance
+//
+// Every case of the web platform tests' urltestdata, toascii and percent-encoding files whose result is http or https, and
+// of Unicode's IdnaTestV2, comes out of "drumbeat explain url" as they want it, but for these:
+//   - A host over 255 bytes is ErrTooLong as a URL to be crawled (WHATWG has its href): the DNS carries no such name.
+//   - Punycode in a name that is all ASCII isn't checked (xn--a stays xn--a), as the standard has had it since June 2026.
+//     Copies of those files from before that want a failure.
+//   - x/net/idna has the characters of Unicode 15.0. mapNewer adds what the mapping of older characters has gained up to
+//     17.0; names with characters that are new since are ErrParse.
+//   - Of other schemes, trailing blanks of an opaque path before '?' or '#' stay as they are in WHATWG's answer.
+//
+// Queries are in the page's encoding, by the encoders of the Encoding standard (transcode.go), which aren't x/text's.
+// The public suffix list's own tests hold with its private section (NewSuffixes); without it, uk.com and the like are
+// ordinary names.
+//
 // # Keys
 //
 // A Hasher turns URLs, hosts, origins and PLDs into 64-bit keys with SipHash-2-4 under a 128-bit secret of

@@ -34,8 +34,7 @@ func (p *hostParser) append(dst, host []byte) ([]byte, error) {
 }
 
 // appendPlainHost appends a host of letters, digits, '-', '_' and '.' in lower case, or reports that it takes
-// more: other characters, punycode to be checked, or a last label that may be a number in any but the usual
-// spelling.
+// more: other characters, or a last label that may be a number in any but the usual spelling.
 func appendPlainHost(dst, host []byte) ([]byte, bool) {
 	start := len(dst)
 	dst = append(dst, host...)
@@ -56,21 +55,7 @@ func appendPlainHost(dst, host []byte) ([]byte, bool) {
 	if name[last] >= '0' && name[last] <= '9' && !isDottedQuad(name) {
 		return dst[:start], false
 	}
-	if hasPunycode(name) {
-		return dst[:start], false
-	}
 	return dst, true
-}
-
-// hasPunycode reports whether a label of the lower-case name starts with "xn--".
-func hasPunycode[T string | []byte](name T) bool {
-	for i := 0; i+4 <= len(name); i++ {
-		if name[i] == 'x' && (i == 0 || name[i-1] == '.') &&
-			name[i+1] == 'n' && name[i+2] == '-' && name[i+3] == '-' {
-			return true
-		}
-	}
-	return false
 }
 
 // isDottedQuad reports whether name is an IPv4 address spelled as the standard would print it.
@@ -123,24 +108,23 @@ func (p *hostParser) parse(host string) (string, error) {
 	return parseIPv4(name)
 }
 
-// toASCII is the standard's "domain to ASCII" without beStrict: a name in ASCII without punycode is only
-// lower-cased.
+// toASCII is the standard's "domain to ASCII" without beStrict: a name in ASCII is only lower-cased, also where it has
+// labels in punycode, good or bad. Sites have names such as xn--8i7caa.famitei.net, which no strict reader of
+// punycode takes, and browsers have always gone there; the standard says so since June 2026.
 func (p *hostParser) toASCII(name string) (string, error) {
 	ascii := true
 	for i := 0; i < len(name); i++ {
 		ascii = ascii && name[i] < utf8.RuneSelf
 	}
 	if ascii {
-		if lower := strings.ToLower(name); !hasPunycode(lower) {
-			return lower, nil
-		}
+		return strings.ToLower(name), nil
 	}
 	if p.domain == nil {
 		// What browsers do: idna.Lookup would refuse a_b.example, ab--cd.example and -a.example.
 		p.domain = idna.New(idna.MapForLookup(), idna.Transitional(false), idna.StrictDomainName(false),
 			idna.CheckHyphens(false), idna.BidiRule(), idna.CheckJoiners(true), idna.VerifyDNSLength(false))
 	}
-	name, err := p.domain.ToASCII(name)
+	name, err := p.domain.ToASCII(mapNewer(name))
 	if err != nil || name == "" {
 		return "", ErrParse
 	}

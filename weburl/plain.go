@@ -16,7 +16,6 @@ const (
 // Bits of plainHostClass.
 const (
 	hostDot  = 1 << iota // .
-	hostDash             // -, as in "xn--"
 	hostStop             // what isn't a-z 0-9 - _ .
 )
 
@@ -34,7 +33,7 @@ func classifyPlain() (path, host [256]uint8) {
 		}
 	}
 	path['/'], path['.'], path['%'], path[':'] = plainSlash, plainDot, plainDot, plainColon
-	host['.'], host['-'] = hostDot, hostDash
+	host['.'] = hostDot
 	return path, host
 }
 
@@ -115,7 +114,7 @@ func appendPlainQuery(dst, prefix, ref []byte, at int) (out []byte, ok bool) {
 	return append(append(dst, prefix...), ref[:end]...), true
 }
 
-// appendPlainAbsolute does it for "http://" and "https://" before a host that is a name in lower case without punycode.
+// appendPlainAbsolute does it for "http://" and "https://" before a host that is a name in lower case.
 func (r *Resolver) appendPlainAbsolute(dst, ref []byte) (out []byte, ok bool) {
 	start := 0
 	switch {
@@ -126,20 +125,19 @@ func (r *Resolver) appendPlainAbsolute(dst, ref []byte) (out []byte, ok bool) {
 	default:
 		return dst, false
 	}
-	label, end, last, dashes := start, len(ref), uint8(0), uint8(0)
+	label, end := start, len(ref)
 	for i, c := range ref[start:] {
 		class := plainHostClass[c]
 		if class == hostDot {
 			label = start + i + 1
 		}
-		dashes |= class & last // two hostDash in a row
-		if last = class; class == hostStop {
+		if class == hostStop {
 			end = start + i
 			break
 		}
 	}
 	// A last label that begins with a digit may be part of an address; one that is empty is rare.
-	if end-start > MaxHostBytes || label == end || byteClass[ref[label]]&isAlpha == 0 || dashes&hostDash != 0 {
+	if end-start > MaxHostBytes || label == end || byteClass[ref[label]]&isAlpha == 0 {
 		return dst, false
 	}
 	if end == len(ref) {

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/japanese"
 )
 
 // Limits of a URL.
@@ -35,8 +36,7 @@ type Resolver struct {
 	scratch []byte // the reference without tabs and newlines
 	rebased []byte // the last base that Rebase made
 	hosts   hostParser
-	encoder *encoding.Encoder // of encodes
-	encodes encoding.Encoding
+	encoder queryEncoder
 }
 
 // NewResolver returns a Resolver.
@@ -377,7 +377,7 @@ func (r *Resolver) appendQuery(dst []byte, base *Base, rest []byte) []byte {
 		if i == len(rest) || rest[i] == '#' {
 			return dst
 		}
-		if rest[i] >= utf8.RuneSelf && base != nil && base.Query != nil {
+		if base != nil && base.Query != nil && (rest[i] >= utf8.RuneSelf || base.Query == japanese.ISO2022JP) {
 			if end := bytes.IndexByte(rest, '#'); end >= 0 {
 				rest = rest[:end]
 			}

@@ -8,6 +8,9 @@ import (
 	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/charmap"
 	"golang.org/x/text/encoding/japanese"
+	"golang.org/x/text/encoding/korean"
+	"golang.org/x/text/encoding/simplifiedchinese"
+	"golang.org/x/text/encoding/traditionalchinese"
 )
 
 const testBase = "http://Example.com:80/a/b/c?q=1"
@@ -46,8 +49,21 @@ var resolveTests = []struct{ base, ref, want string }{
 	{"", "http://XN--BCHER-KVA.example/", "http://xn--bcher-kva.example/"},
 	{"", "http://ab--cd.example/", "http://ab--cd.example/"},
 	{"", "http://-a.example/", "http://-a.example/"},
-	{"", "http://xn--a.example/", "parse"},
-	{"", "http://xn--/", "parse"},
+	{"", "http://xn--a.example/", "http://xn--a.example/"},
+	{"", "http://XN--8I7caa.example/", "http://xn--8i7caa.example/"},
+	{"", "http://xn--1ug.example/", "http://xn--1ug.example/"},
+	{"", "http://xn--/", "http://xn--/"},
+	{"", "http://xn--b=/", "http://xn--b=/"},
+	{"", "http://xn--a.b\u00FCcher.example/", "parse"},
+	{"", "http://xn--b\u00FCcher.example/", "parse"},
+	{"", "http://\u1E9Ex.example/", "http://xn--x-pfa.example/"},
+	{"", "http://\u04C0.example/", "http://xn--s5a.example/"},
+	{"", "http://a\u206B\u180E\u3164b.example/", "http://ab.example/"},
+	{"", "http://\u10A0.example/", "http://xn--rkj.example/"},
+	{"", "http://\U0002F868.example/", "http://xn--snl.example/"},
+	{"", "http://\U0001CCD6\U0001CCF9.example/", "http://a9.example/"},
+	{"", "http://=\u0338.example/", "http://xn--1ch.example/"},
+	{"", "http://a..b\u00FC./", "http://a..xn--b-eha./"},
 	{"", "http://\u3002example\u3002com/", "http://.example.com/"},
 	{"", "http://\u00AD/", "parse"},
 	{"", "http://a\u200Db.example/", "parse"},
@@ -244,6 +260,16 @@ func TestQueryEncoding(t *testing.T) {
 		{charmap.Windows1251, "?\u0416", "c?%C6"},
 		{japanese.ShiftJIS, "?\u30AB\u30AB", "c?%83J%83J"},
 		{japanese.ISO2022JP, "?\u3042\u3042x", "c?%1B$B$%22$%22%1B(Bx"},
+		{japanese.ISO2022JP, "?\u3042\u2603\u3042", "c?%1B$B$%22%1B(B%26%239731%3B%1B$B$%22%1B(B"},
+		{japanese.ISO2022JP, "?a\x0E\u3042\x1Bb", "c?a%26%2365533%3B%1B$B$%22%1B(B%26%2365533%3Bb"},
+		{japanese.ISO2022JP, "?\u203Ea\u00A5\\", "c?%1B(J~a\\%1B(B\\"},
+		{japanese.ISO2022JP, "?\u2212\uFF71", "c?%1B$B!]%%22%1B(B"},
+		{japanese.ShiftJIS, "?\u2212\u00A5\u203E\u2170", "c?%81|\\~%FA@"},
+		{japanese.EUCJP, "?\u00E1\u2212", "c?%26%23225%3B%A1%DD"},
+		{traditionalchinese.Big5, "?\u00E1\u3003\u2550\u5341", "c?%26%23225%3B%A1%B2%F9%F9%A4Q"},
+		{simplifiedchinese.GB18030, "?\uE5E5\u203E", "c?%26%2358853%3B%816%A82"},
+		{simplifiedchinese.GBK, "?\u20AC\u203E", "c?%80%26%238254%3B"},
+		{korean.EUCKR, "?\u2020", "c?%A2%D3"},
 		{japanese.EUCJP, "d?plain", "d?plain"},
 	}
 	r := NewResolver(Options{})
@@ -301,7 +327,7 @@ func TestIsPlain(t *testing.T) {
 		"http://a_b.example/c?d": true, "h": true, "http": true,
 		"..": false, "a/../b": false, "a/.b": false, "/./a": false, "%2e/": false, "a b": false, " a": false, "\u00FC": false, "?'": false,
 		"//h": false, "/\\h": false, "a\\b": false, "a:b": false, "mailto:x": false, "http:a": false, "HTTP://h/": false,
-		"http://H/": false, "http://h:80/": false, "http://1.2.3.4/": false, "http://xn--a/": false, "http://a./": false, "http://u@h/": false,
+		"http://H/": false, "http://h:80/": false, "http://1.2.3.4/": false, "http://xn--a/": true, "http://a./": false, "http://u@h/": false,
 		"http://h?x": false, "http://[::1]/": false,
 	} {
 		if got := r.IsPlain(base, []byte(ref)); got != want {
