@@ -1,0 +1,41 @@
+package scope
+
+import (
+	"strings"
+	"testing"
+
+	"drumbeat/weburl"
+)
+
+// FuzzRules: whatever a file holds it is refused with faults, or decides as the naive matcher does.
+func FuzzRules(f *testing.F) {
+	f.Add("+ host example.org\n- host *.example.org # c\n- pld spam.example\ndefault -\n", "http://www.example.org/")
+	f.Add("- prefix https://example.org/private/\n+ surt http://(org,example,)/\n", "https://example.org/private/x?y")
+	f.Add("+ surt (org,ex\n- surt https://(org,example,:8080)/A\n- prefix http://a/\n", "https://example.org:8080/a")
+	f.Add("- regex \\.php\\?\n+ regex ^http\n", "http://a.b/c.php?d")
+	f.Add("+ host 192.0.2.1\n- host [2001:db8::1]\n- host bücher.example\n- surt ([2001:db8::1],\n", "http://[2001:db8::1]/")
+	f.Fuzz(func(t *testing.T, text, ref string) {
+		if len(text) > 4096 || len(ref) > 4096 {
+			return
+		}
+		s, err := Parse(Rules, suffixes, Source{"f", []byte(text)})
+		if err != nil {
+			if err.(*Faults).List[0].String() == "" {
+				t.Fatal("an empty fault")
+			}
+			return
+		}
+		for i := range s.rules {
+			if r := s.Rule(Number(i)); r.Line < 1 || r.Text == "" {
+				t.Fatalf("rule %d: %+v", i, r)
+			}
+		}
+		url, err := weburl.Canonical(ref)
+		if err != nil {
+			return
+		}
+		if got, want := int(int32(s.Lookup([]byte(url)))), naive(strings.Split(text, "\n"), url); got != want {
+			t.Fatalf("%s: got rule %d, want %d of\n%s", url, got, want, text)
+		}
+	})
+}

@@ -1,0 +1,360 @@
+package scope
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"strings"
+
+	"drumbeat/weburl"
+)
+
+// Limits of what Parse takes.
+const (
+	MaxBytes      = 256 << 20  // of all files together: 10⁷ hosts
+	MaxRules      = 10_000_000 // some 50 bytes each
+	MaxLineBytes  = 8 << 10    // four times the longest URL that a crawl takes by default
+	MaxRegexes    = 1000       // each is tried for each link that no earlier rule decides
+	MaxRegexBytes = 1000
+	MaxFaults     = 100 // named one by one; further ones are counted
+	maxSources    = 1000
+)
+
+// List says what files are for.
+type List uint8
+
+// The lists.
+const (
+	Rules     List = iota // which URLs are taken
+	Blacklist             // who is left alone altogether
+)
+
+// Source is the text of a file.
+type Source struct {
+	Name string
+	Text []byte
+}
+
+// kind of a rule.
+type kind uint8
+
+const (
+	hostKind kind = iota
+	belowKind
+	pldKind
+	surtKind
+	prefixKind
+	regexKind
+	netKind
+	defaultKind
+)
+
+var kindNames = [...]string{"host", "host", "pld", "surt", "prefix", "regex", "net", "default"}
+
+// wants says what may stand behind the sign.
+func (l List) wants() string {
+	if l == Blacklist {
+		return "host, pld or net"
+	}
+	return "host, pld, surt, prefix or regex"
+}
+
+// Fault is a line that is no rule.
+type Fault struct {
+	File string
+	Line int // from 1; 0: the file as a whole
+	Why  string
+}
+
+func (f Fault) String() string {
+	if f.Line == 0 {
+		return f.File + ": " + f.Why
+	}
+	return fmt.Sprintf("%s:%d: %s", f.File, f.Line, f.Why)
+}
+
+// Faults is the error of Parse: all faults, the first MaxFaults of them one by one.
+type Faults struct {
+	List []Fault
+	More int // beyond them
+}
+
+// Error has a line for each fault.
+func (f *Faults) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "scope: %d faults", len(f.List)+f.More)
+	if len(f.List)+f.More == 1 {
+		b.Reset()
+		b.WriteString("scope: 1 fault")
+	}
+	for _, one := range f.List {
+		b.WriteString("\n" + one.String())
+	}
+	if f.More > 0 {
+		fmt.Fprintf(&b, "\nand %d more", f.More)
+	}
+	return b.String()
+}
+
+// Parse compiles files of rules. suffixes says which names are PLDs. The error is *Faults.
+func Parse(list List, suffixes *weburl.Suffixes, sources ...Source) (*Set, error) {
+	p := &parser{
+		set:      &Set{list: list, suffixes: suffixes, fallback: None, surts: prefixes{fold: true}},
+		resolver: weburl.NewResolver(weburl.Options{MaxBytes: weburl.Unlimited}),
+		faults:   new(Faults),
+	}
+	size := 0
+	for i, src := range sources {
+		p.set.sources = append(p.set.sources, src.Name)
+		p.at = place{source: i}
+		if size += len(src.Text); size > MaxBytes || i >= maxSources {
+			p.fault("more than %d bytes of rules, or %d files", MaxBytes, maxSources)
+			break
+		}
+		p.file(src.Text)
+	}
+	if p.hasFallback {
+		p.at = p.fallbackAt
+		p.rule(defaultKind, p.fallback, nil)
+		p.set.fallback = Number(len(p.set.rules) - 1)
+	}
+	if len(p.faults.List) > 0 {
+		return nil, p.faults
+	}
+	p.finish()
+	return p.set, nil
+}
+
+// place is where the parser is.
+type place struct{ source, line int }
+
+type parser struct {
+	set      *Set
+	resolver *weburl.Resolver
+	faults   *Faults
+	at       place
+	url      []byte // scratch
+
+	hasFallback, fallback bool
+	fallbackAt            place
+}
+
+// finish compiles what needs all rules.
+func (p *parser) finish() {
+	s := p.set
+	s.rules = append(make([]rule, 0, len(s.rules)), s.rules...)
+	s.text = append(make([]byte, 0, len(s.text)), s.text...)
+	s.surts.finish()
+	s.urls.finish()
+	s.nets.finish()
+	s.count()
+}
+
+func (p *parser) fault(format string, args ...any) {
+	if len(p.faults.List) >= MaxFaults {
+		p.faults.More++
+		return
+	}
+	p.faults.List = append(p.faults.List, Fault{p.set.sources[p.at.source], p.at.line, fmt.Sprintf(format, args...)})
+}
+
+func (p *parser) file(text []byte) {
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	for len(text) > 0 {
+		var line []byte
+		line, text, _ = bytes.Cut(text, []byte("\n"))
+		p.at.line++
+		if len(line) > MaxLineBytes {
+			p.fault("a line of %d bytes, at most %d are read", len(line), MaxLineBytes)
+			continue
+		}
+		if len(p.set.rules) >= MaxRules {
+			p.fault("more than %d rules", MaxRules)
+			return
+		}
+		p.line(uncomment(line))
+	}
+}
+
+// uncomment cuts off what follows a # at the start or behind a blank. Canonical URLs have neither # nor blanks.
+func uncomment(line []byte) []byte {
+	for i, c := range line {
+		if c == '#' && (i == 0 || line[i-1] == ' ' || line[i-1] == '\t') {
+			line = line[:i]
+			break
+		}
+	}
+	return bytes.TrimSpace(line)
+}
+
+const example = "such as \"- host example.org\""
+
+func (p *parser) line(line []byte) {
+	if len(line) == 0 {
+		return
+	}
+	fields := strings.Fields(string(line))
+	if fields[0] == "default" {
+		p.setDefault(fields[1:])
+		return
+	}
+	if fields[0] != "+" && fields[0] != "-" {
+		p.fault("%.60q: want + or - and a blank first, %s", fields[0], example)
+		return
+	}
+	if len(fields) < 3 {
+		p.fault("%.60q: want %s, and a pattern, behind %s, %s", line, p.set.list.wants(), fields[0], example)
+		return
+	}
+	word, pattern := fields[1], fields[2]
+	if len(fields) > 3 {
+		p.fault("%.60q: want nothing behind the pattern but a comment: URLs have no blanks (in a regex, %%20 or \\s)", fields[3])
+		return
+	}
+	if err := p.pattern(word, pattern, fields[0] == "+"); err != nil {
+		p.fault("%s", err)
+	}
+}
+
+func (p *parser) setDefault(fields []string) {
+	switch {
+	case p.set.list == Blacklist:
+		p.fault("a blacklist has no default: want + or -, and host, pld or net")
+	case len(fields) != 1 || fields[0] != "+" && fields[0] != "-":
+		p.fault("want + or - behind default, and nothing else")
+	case p.hasFallback:
+		p.fault("a second default: the first is in %s:%d", p.set.sources[p.fallbackAt.source], p.fallbackAt.line)
+	default:
+		p.hasFallback, p.fallback, p.fallbackAt = true, fields[0] == "+", p.at
+	}
+}
+
+// rule keeps a rule and returns its number.
+func (p *parser) rule(k kind, include bool, pattern []byte) Number {
+	s := p.set
+	s.rules = append(s.rules, rule{start: uint32(len(s.text)), line: uint32(p.at.line), size: uint16(len(pattern)),
+		source: uint16(p.at.source), kind: k, include: include})
+	s.text = append(s.text, pattern...)
+	return Number(len(s.rules) - 1)
+}
+
+// pattern compiles one rule.
+func (p *parser) pattern(word, pattern string, include bool) error {
+	blacklist := p.set.list == Blacklist
+	switch {
+	case word == "host":
+		return p.host(pattern, include)
+	case word == "pld":
+		return p.pld(pattern, include)
+	case word == "net" && blacklist:
+		return p.net(pattern, include)
+	case word == "net":
+		return errors.New("net: which address a host has is not known when a link to it is found; networks go into a blacklist")
+	case blacklist:
+		return fmt.Errorf("%.60q: want %s: a blacklist names sites, not pages", word, p.set.list.wants())
+	case word == "surt":
+		return p.surt(pattern, include)
+	case word == "prefix":
+		return p.prefix(pattern, include)
+	case word == "regex":
+		return p.regex(pattern, include)
+	}
+	return fmt.Errorf("%.60q: want %s", word, p.set.list.wants())
+}
+
+func (p *parser) host(pattern string, include bool) error {
+	s := p.set
+	name, below := strings.CutPrefix(pattern, "*.")
+	host, err := p.name(name)
+	if err != nil {
+		return err
+	}
+	if !below {
+		s.hosts.add(s, p.rule(hostKind, include, host))
+		return nil
+	}
+	if isAddress(host) {
+		return fmt.Errorf("host %.100q: an address has no hosts below it", pattern)
+	}
+	s.below.add(s, p.rule(belowKind, include, host))
+	s.deepest = max(s.deepest, 1+bytes.Count(host, []byte(".")))
+	return nil
+}
+
+// name spells a host as it stands in a canonical URL, valid until the next call.
+func (p *parser) name(text string) ([]byte, error) {
+	bad := func(why string) ([]byte, error) { return nil, fmt.Errorf("host %.100q: %s", text, why) }
+	name := text
+	if a, err := netip.ParseAddr(text); err == nil && a.Is6() {
+		name = "[" + text + "]"
+	}
+	switch i := strings.IndexAny(name, "/\\?#@"); {
+	case strings.Contains(name, "*"):
+		return bad("want a name, or *. and a name for all hosts below it")
+	case i >= 0:
+		return bad(fmt.Sprintf("%q: want a name or an address alone; a prefix rule takes URLs", name[i:i+1]))
+	case strings.Contains(name, ":") && name[0] != '[':
+		return bad("want a name or an address without a port; a prefix rule takes http://host:8080/")
+	}
+	p.url = append(append(append(p.url[:0], "http://"...), name...), '/')
+	url, err := p.resolver.AppendResolve(nil, nil, p.url)
+	if err != nil {
+		return bad("no name or address of a host")
+	}
+	host := trimDot(weburl.Split(url).Host)
+	if len(host) == 0 || host[0] == '.' || bytes.Contains(host, []byte("..")) || host[len(host)-1] == '.' {
+		return bad("an empty label")
+	}
+	return host, nil
+}
+
+func (p *parser) pld(pattern string, include bool) error {
+	name, err := p.name(pattern)
+	if err != nil {
+		return err
+	}
+	if s := string(name); p.set.suffixes.IsSuffix(s) {
+		return fmt.Errorf("pld %.100q: is a public suffix, under which many have names; want a name below it, or host *.%s", pattern, s)
+	} else if pld := p.set.suffixes.PLD(s); pld != s {
+		return fmt.Errorf("pld %.100q: belongs to the PLD %s; want pld %s, or host %s and host *.%s", pattern, pld, pld, s, s)
+	}
+	p.set.plds.add(p.set, p.rule(pldKind, include, name))
+	return nil
+}
+
+func (p *parser) net(pattern string, include bool) error {
+	var net netip.Prefix
+	a, err := netip.ParseAddr(pattern)
+	if err == nil {
+		net = netip.PrefixFrom(a, a.BitLen())
+	} else if net, err = netip.ParsePrefix(pattern); err != nil {
+		return fmt.Errorf("net %.100q: want an address or a range of addresses, such as 192.0.2.0/24 or 2001:db8::/32", pattern)
+	}
+	switch {
+	case a.Zone() != "":
+		return fmt.Errorf("net %.100q: want an address without a zone", pattern)
+	case net.Addr().Is4In6():
+		return fmt.Errorf("net %.100q: want the IPv4 address itself, %s", pattern, net.Addr().Unmap())
+	case net != net.Masked():
+		return fmt.Errorf("net %.100q: has bits set beyond its length; did you mean %s?", pattern, net.Masked())
+	}
+	p.set.nets.add(net, p.rule(netKind, include, []byte(net.String())))
+	return nil
+}
+
+func (p *parser) regex(pattern string, include bool) error {
+	if len(p.set.regexes) >= MaxRegexes {
+		return fmt.Errorf("regex: more than %d of them", MaxRegexes)
+	}
+	if len(pattern) > MaxRegexBytes {
+		return fmt.Errorf("regex of %d bytes: at most %d", len(pattern), MaxRegexBytes)
+	}
+	re, err := regexp.Compile(pattern)
+	if err != nil {
+		return fmt.Errorf("regex %.100q: want RE2 syntax: %w", pattern, err)
+	}
+	p.set.regexes = append(p.set.regexes, expression{p.rule(regexKind, include, []byte(pattern)), re})
+	return nil
+}
