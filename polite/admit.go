@@ -48,11 +48,15 @@ func (s *Scheduler) tableFull(it *Item) bool {
 	if s.hosts[it.Host] == nil && len(s.hosts) >= s.opt.MaxHosts {
 		return true
 	}
-	if len(s.servers) < s.opt.MaxHosts {
+	if len(s.plds) >= s.opt.MaxHosts && s.plds[it.PLD] == nil {
+		return true
+	}
+	if len(s.servers) < s.opt.MaxHosts && len(s.nets) < s.opt.MaxHosts {
 		return false
 	}
 	for _, a := range it.Addrs {
-		if s.servers[serverOf(a)] == nil {
+		k := serverOf(a)
+		if s.servers[k] == nil && (len(s.servers) >= s.opt.MaxHosts || s.gateNets && s.nets[k.network()] == nil) {
 			return true
 		}
 	}
@@ -67,7 +71,7 @@ func (s *Scheduler) newHost(key uint64, now int64) *host {
 }
 
 func (s *Scheduler) newServer(k serverKey, now int64) *server {
-	v := &server{key: k}
+	v := &server{key: k, net: s.networkOf(k, now)}
 	v.node.server = v
 	v.when = now
 	if s.hasVisited {
@@ -96,14 +100,21 @@ func (s *Scheduler) link(it *Item, now int64) {
 		it.nservers++
 		v.items++
 		v.budgets += s.budgetOf(it)
+		if v.net != nil {
+			v.net.items++
+		}
 		s.place(v, now)
 	}
 	p := s.plds[it.PLD]
 	if p == nil {
-		p = &pld{}
-		s.plds[it.PLD] = p
+		p = s.newPLD(it.PLD, now)
 	}
+	it.pld = p
 	p.items++
+	if it.Budget > 0 {
+		p.budget = it.Budget
+	}
+	s.placePLD(p, now)
 	s.items++
 	s.bytes += it.bytes()
 }
@@ -123,14 +134,16 @@ func (s *Scheduler) unlink(it *Item, now int64) {
 	for i, v := range it.servers[:it.nservers] {
 		v.items--
 		v.budgets -= s.budgetOf(it)
+		if v.net != nil {
+			v.net.items--
+		}
 		s.place(v, now)
 		it.servers[i] = nil
 	}
 	it.nservers = 0
-	p := s.plds[it.PLD]
-	if p.items--; p.items == 0 {
-		delete(s.plds, it.PLD)
-	}
+	it.pld.items--
+	s.placePLD(it.pld, now)
+	it.pld = nil
 	s.items--
 	s.bytes -= it.bytes()
 	signal(s.room)
@@ -150,7 +163,7 @@ func (s *Scheduler) enqueue(h *host, it *Item, now int64) {
 	}
 	s.lines = append(s.lines, h)
 	h.lineIndex = len(s.lines)
-	s.plds[it.PLD].hosts++
+	it.pld.hosts++
 	if !h.busy {
 		s.schedule(h)
 	}
@@ -174,18 +187,22 @@ func (s *Scheduler) dequeue(it *Item, now int64) {
 	s.lines[len(s.lines)-1] = nil
 	s.lines = s.lines[:len(s.lines)-1]
 	h.lineIndex = 0
-	s.plds[it.PLD].hosts--
-	if v := h.waiting; v != nil {
-		v.removeWait(h)
-		s.place(v, now)
+	it.pld.hosts--
+	if h.waiting != nil || h.pausing != nil {
+		s.leave(h, now)
 		s.schedule(h)
 	}
+	h.urgent = false
 }
 
 // countRobots counts a queued robots item at its servers.
 func (it *Item) countRobots(n int) {
+	it.pld.robots += n
 	for _, v := range it.servers[:it.nservers] {
 		v.robots += n
+		if v.net != nil {
+			v.net.robots += n
+		}
 	}
 }
 

@@ -68,13 +68,17 @@ func (s *Scheduler) evictable(h *host, now int64) evictable {
 	if e.left == 0 {
 		return e
 	}
-	e.step = s.hostSpacing(h, h.pages.tail)
+	p := h.pages.tail.pld
+	e.step = max(s.hostSpacing(h, h.pages.tail), int64(p.hosts)*s.pldDelay(p))
 	e.when = max(now, s.dueAt(h)) + int64(h.len()-1)*e.step
 	if h.busy {
 		e.when += e.step
 	}
 	if v := h.waiting; v != nil {
-		e.when = max(e.when, v.when+int64(v.waiting-1)*s.serverDelay(v))
+		e.when = max(e.when, v.when+int64(v.line.n-1)*s.serverDelay(v))
+	}
+	if p := h.pausing; p != nil {
+		e.when = max(e.when, p.next+int64(p.line.n-1)*s.pldDelay(p))
 	}
 	return e
 }

@@ -32,28 +32,38 @@ type Result struct {
 	Kept bool
 }
 
-// Next grants the item whose host and server are both ready and whose server's turn came first. If there is
+// Next grants the item whose host, PLD, server and network are all ready and whose server's turn came first. If there is
 // none it returns nil and how long to wait before asking again, unless Ready is signalled; Forever if nothing
-// is scheduled.
+// is scheduled. A wait of 0 says that it looked at many for whom it was not the time, and is to be asked again.
 func (s *Scheduler) Next(now time.Time) (*Grant, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := s.at(now)
 	// Due hosts are moved in small lots, so that a burst (all delays pass at once after a restart) does not
 	// hold the lock for long; every grant pays for some.
-	const lot = 64
-	for {
+	const lot, tries = 64, 256
+	for range tries {
 		more := s.moveDue(at, lot)
-		if n := s.serverHeap.top(); n != nil && n.when <= at {
-			if g := s.grant(n.server, at); g != nil {
-				return g, 0
-			}
-			continue
-		}
-		if !more {
+		more = s.movePLDs(at, lot) || more
+		if g, turn := s.turn(at); g != nil {
+			return g, 0
+		} else if !turn && !more {
 			return nil, s.wait(at)
 		}
 	}
+	return nil, 0
+}
+
+// turn has that server or network do what it can whose time came first; false if there is none.
+func (s *Scheduler) turn(now int64) (*Grant, bool) {
+	v, n := s.serverHeap.top(), s.netHeap.top()
+	switch {
+	case n != nil && n.when <= now && (v == nil || n.when <= v.when):
+		return s.networkTurn(n.net, now), true
+	case v != nil && v.when <= now:
+		return s.serverTurn(v.server, now), true
+	}
+	return nil, false
 }
 
 // NextReady returns the earliest time at which Next may have something to do; false if nothing is scheduled.
@@ -70,7 +80,7 @@ func (s *Scheduler) NextReady(now time.Time) (time.Time, bool) {
 
 func (s *Scheduler) wait(now int64) time.Duration {
 	w := Forever
-	for _, h := range [...]heap{s.hostHeap, s.serverHeap, s.idleServers} {
+	for _, h := range [...]*heap{&s.hostHeap, &s.serverHeap, &s.idleServers, &s.pldHeap, &s.netHeap, &s.idlePLDs, &s.idleNets} {
 		if n := h.top(); n != nil {
 			w = min(w, max(time.Duration(n.when-now), 0))
 		}
@@ -78,8 +88,8 @@ func (s *Scheduler) wait(now int64) time.Duration {
 	return w
 }
 
-// moveDue moves up to n hosts whose delay has passed to the line of a server, and drops idle hosts and
-// servers; more tells that some are left.
+// moveDue moves up to n hosts whose delay has passed to the line of a server or of their PLD, and drops what is idle;
+// more tells that some are left.
 func (s *Scheduler) moveDue(now int64, n int) (more bool) {
 	for ; ; n-- {
 		t := s.hostHeap.top()
@@ -96,21 +106,35 @@ func (s *Scheduler) moveDue(now int64, n int) (more bool) {
 			signal(s.room)
 			continue
 		}
-		s.joinLine(h, now)
+		s.arrive(h, now)
 	}
+	s.dropIdle(now)
+	return false
+}
+
+// dropIdle drops servers, PLDs and networks without items whose delay has passed.
+func (s *Scheduler) dropIdle(now int64) {
 	for {
 		t := s.idleServers.top()
 		if t == nil || t.when > now {
-			return false
+			break
 		}
 		s.idleServers.remove(t)
-		delete(s.servers, t.server.key)
+		s.dropServer(t.server, now)
+	}
+	for t := s.idlePLDs.top(); t != nil && t.when <= now; t = s.idlePLDs.top() {
+		s.placePLD(t.pld, now)
+		signal(s.room)
+	}
+	for t := s.idleNets.top(); t != nil && t.when <= now; t = s.idleNets.top() {
+		s.placeNet(t.net, now)
 		signal(s.room)
 	}
 }
 
-// joinLine puts a due host into the line of that server of its front item whose turn will come first.
-func (s *Scheduler) joinLine(h *host, now int64) {
+// joinLine puts a due host into the line of that server of its front item whose turn will come first; atOnce tells that
+// this is now.
+func (s *Scheduler) joinLine(h *host, now int64) (atOnce bool) {
 	it := h.front()
 	first := int(h.turns % maxAddrs)
 	for i, v := range it.servers[:it.nservers] {
@@ -122,29 +146,42 @@ func (s *Scheduler) joinLine(h *host, now int64) {
 	var bestTurn int64
 	for i := range it.nservers {
 		v := it.servers[(i+first)%it.nservers]
-		turn := max(v.when, now) + int64(v.waiting)*s.serverDelay(v)
+		turn := max(v.when, now) + int64(v.line.n)*s.serverDelay(v)
 		if v.held {
 			turn += s.serverDelay(v)
+		}
+		if n := v.net; n != nil {
+			turn = max(turn, n.next+int64(n.n)*s.netApart)
 		}
 		if best == nil || turn < bestTurn {
 			best, bestTurn = v, turn
 		}
 	}
-	best.pushWait(h)
+	atOnce = !best.held && best.when <= now && (best.line.n == 0 || h.urgent)
+	if n := best.net; n != nil && atOnce {
+		atOnce = n.n == 0 && s.mayVisit(n, best, now)
+	}
+	h.waiting = best
+	if h.urgent {
+		best.line.pushFront(h)
+	} else {
+		best.line.push(h)
+	}
 	s.place(best, now)
+	return atOnce
 }
 
-// grant takes the front item of the first host in the server's line. It returns nil if that item is not to be
-// had from this server: a robots item came to the front meanwhile; then the host goes to another line.
+// grant takes the front item of the host whose turn it is in the server's line; nil if there is none, and then some
+// have left it.
 func (s *Scheduler) grant(v *server, now int64) *Grant {
-	h := v.head
-	v.removeWait(h)
-	it := h.front()
-	if !it.names(v) {
+	h := s.pick(v, now)
+	if h == nil {
 		s.place(v, now)
-		s.joinLine(h, now)
 		return nil
 	}
+	v.line.remove(h)
+	h.waiting, h.urgent = nil, false
+	it := h.front()
 	g := &Grant{Item: it, host: h, server: v, index: len(s.flights)}
 	for i, w := range it.servers[:it.nservers] {
 		if w == v {
@@ -155,11 +192,13 @@ func (s *Scheduler) grant(v *server, now int64) *Grant {
 	h.turns++
 	s.dequeue(it, now)
 	if next := h.front(); next != nil {
-		g.Again = time.Duration(s.hostSpacing(h, next))
+		g.Again = time.Duration(max(s.hostSpacing(h, next), int64(it.pld.hosts)*s.pldDelay(it.pld)))
 	}
 	s.flights = append(s.flights, g)
 	v.held = true
+	v.flights++
 	s.place(v, now)
+	s.hold(g, now)
 	if s.opt.StartAtGrant {
 		s.start(g, now)
 	}
@@ -183,7 +222,8 @@ func (s *Scheduler) start(g *Grant, now int64) {
 	v.setWhen(now + s.serverDelay(v))
 	v.held = false
 	s.place(v, now)
-	if v.waiting > 0 {
+	s.began(g, now, true)
+	if v.line.n > 0 || v.net != nil && v.net.n > 0 || g.Item.pld.line.n > 0 {
 		signal(s.ready)
 	}
 }
@@ -202,7 +242,7 @@ func (s *Scheduler) Done(now time.Time, g *Grant, r Result) {
 	if r.ServerBackoff > 0 {
 		s.restServer(v, at, at+int64(r.ServerBackoff))
 	}
-	s.land(g)
+	s.land(g, at)
 	h.busy, h.visited = false, true
 	h.end = at
 	h.usual += (r.Elapsed - h.usual) / 8
@@ -217,8 +257,8 @@ func (s *Scheduler) Done(now time.Time, g *Grant, r Result) {
 	signal(s.ready)
 }
 
-// Drop ends a grant for which nothing was sent, so that it doesn't count as a visit: host and server are as ready as
-// before. The item is the caller's.
+// Drop ends a grant for which nothing was sent, so that it doesn't count as a visit: host, PLD, server and network are as
+// ready as before. The item is the caller's.
 func (s *Scheduler) Drop(now time.Time, g *Grant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -230,8 +270,9 @@ func (s *Scheduler) Drop(now time.Time, g *Grant) {
 	if !g.started {
 		v.held = false
 		s.place(v, at)
+		s.began(g, at, false)
 	}
-	s.land(g)
+	s.land(g, at)
 	h.busy = false
 	s.schedule(h)
 	s.unlink(g.Item, at)
@@ -239,7 +280,13 @@ func (s *Scheduler) Drop(now time.Time, g *Grant) {
 }
 
 // land takes a grant out of the flights.
-func (s *Scheduler) land(g *Grant) {
+func (s *Scheduler) land(g *Grant, now int64) {
+	g.server.flights--
+	if n := g.server.net; n != nil {
+		n.flights--
+		n.stuck = false
+		s.placeNet(n, now)
+	}
 	g.host, g.server = nil, nil
 	last := s.flights[len(s.flights)-1]
 	s.flights[g.index], last.index = last, g.index

@@ -1,13 +1,15 @@
 package polite
 
-// node is a place in a heap, embedded in host and server.
+// node is a place in a heap, embedded in host, server, pld and network.
 type node struct {
 	when   int64  // ordering time
 	seq    uint64 // order among equal times: first in, first out
 	in     *heap  // the heap it is in, or nil
 	pos    int    // index in that heap
-	host   *host
+	host   *host  // one of the four is set: whose place it is
 	server *server
+	pld    *pld
+	net    *network
 }
 
 func (n *node) before(m *node) bool { return n.when < m.when || n.when == m.when && n.seq < m.seq }

@@ -18,6 +18,7 @@ type event struct {
 	g      *polite.Grant
 	done   bool
 	failed bool // no request was sent
+	drop   bool // none was to be sent
 	res    polite.Result
 }
 
@@ -56,6 +57,7 @@ type checker struct {
 	granted int
 	admits  map[*polite.Item]time.Time
 	longest time.Duration
+	gates   *gateChecker
 }
 
 func newChecker(t *testing.T, opt polite.Options, rng *rand.Rand) *checker {
@@ -63,7 +65,7 @@ func newChecker(t *testing.T, opt polite.Options, rng *rand.Rand) *checker {
 		robots: map[uint64][]*polite.Item{}, pages: map[uint64][]*polite.Item{}, busy: map[uint64]bool{},
 		allowed: map[uint64]time.Time{}, lastReq: map[netip.Addr]time.Time{}, setup: map[netip.Addr]bool{},
 		admits: map[*polite.Item]time.Time{}, gap: map[netip.Addr]time.Duration{}, rest: map[netip.Addr]time.Time{},
-		owned: map[*polite.Item]bool{}}
+		owned: map[*polite.Item]bool{}, gates: newGateChecker(t, opt)}
 }
 
 func (c *checker) admit(it *polite.Item) {
@@ -81,6 +83,7 @@ func (c *checker) admit(it *polite.Item) {
 		c.queued++
 		c.admits[it] = c.now
 		c.owned[it] = true
+		c.gates.admitted(it)
 		if it.Robots {
 			c.robots[it.Host] = append(c.robots[it.Host], it)
 		} else {
@@ -119,6 +122,7 @@ func (c *checker) grant(g *polite.Grant) {
 		c.t.Fatalf("server %v: granted %v early", g.Addr, c.rest[g.Addr].Sub(c.now))
 	}
 	c.busy[it.Host], c.setup[g.Addr] = true, true
+	c.gates.granted(c.now, it, g.Addr)
 	c.queued--
 	c.flying++
 	c.granted++
@@ -135,11 +139,11 @@ func (c *checker) grant(g *polite.Grant) {
 	if it.Robots {
 		res.CrawlDelay = time.Duration(max(0, c.rng.IntN(20)-10)) * 10 * time.Second
 	}
-	failed := c.rng.IntN(10) == 0
-	if !failed {
+	failed, drop := c.rng.IntN(10) == 0, c.rng.IntN(20) == 0
+	if !failed && !drop {
 		heap.Push(&c.events, event{at: start, g: g})
 	}
-	heap.Push(&c.events, event{at: start.Add(res.Elapsed + 1), g: g, done: true, failed: failed, res: res})
+	heap.Push(&c.events, event{at: start.Add(res.Elapsed + 1), g: g, done: true, failed: failed, drop: drop, res: res})
 }
 
 // serverDelay is the delay by its statement: τs scaled by the mean budget of the items in RAM that name the
@@ -160,7 +164,9 @@ func (c *checker) serverDelay(a netip.Addr) time.Duration {
 	return max(d, c.opt.ServerDelayMin) - time.Microsecond
 }
 
-func (c *checker) start(a netip.Addr) {
+func (c *checker) start(g *polite.Grant) {
+	a := g.Addr
+	c.gates.started(c.now, g.Item, a)
 	if last, ok := c.lastReq[a]; ok && c.now.Sub(last) < c.gap[a] {
 		c.t.Fatalf("server %v: requests %v apart, want %v", a, c.now.Sub(last), c.gap[a])
 	}
@@ -170,12 +176,21 @@ func (c *checker) start(a netip.Addr) {
 func (c *checker) happen(e event) {
 	it := e.g.Item
 	if !e.done {
-		c.start(e.g.Addr)
+		c.start(e.g)
 		c.s.Started(c.now, e.g)
 		return
 	}
+	c.gates.ended(e.g.Addr)
+	if e.drop {
+		c.setup[e.g.Addr], c.busy[it.Host] = false, false
+		c.gates.dropped(it)
+		delete(c.owned, it)
+		c.flying--
+		c.s.Drop(c.now, e.g)
+		return
+	}
 	if e.failed { // the dial failed: its end counts
-		c.start(e.g.Addr)
+		c.start(e.g)
 	}
 	d := max(c.plain(it), min(max(it.CrawlDelay, e.res.CrawlDelay), c.opt.MaxCrawlDelay), e.res.Backoff)
 	d = max(d, min(time.Duration(c.opt.ResponseFactor)*e.res.Elapsed, c.opt.MaxCrawlDelay))
@@ -207,6 +222,7 @@ func (c *checker) restart() {
 	for a := range c.lastReq {
 		c.lastReq[a], c.gap[a] = c.now, c.opt.ServerDelay
 	}
+	c.gates.restart(c.now)
 	for _, it := range items {
 		d := max(c.plain(it), min(it.CrawlDelay, c.opt.MaxCrawlDelay)) - time.Microsecond
 		if c.now.Add(d).After(c.allowed[it.Host]) {
@@ -254,24 +270,6 @@ func (c *checker) evict(n int) {
 	}
 }
 
-// soon checks that Soon is within what the lists say: no host without items, and those whose turn comes next.
-func (c *checker) soon() {
-	if c.rng.IntN(100) > 0 {
-		return
-	}
-	with := map[uint64]bool{}
-	for it := range c.admits {
-		with[it.Host] = true
-	}
-	within := time.Duration(c.rng.IntN(50)) * time.Second
-	if n := c.s.Soon(c.now, within); n < 0 || n > len(with) {
-		c.t.Fatalf("Soon: got %d hosts, want at most %d", n, len(with))
-	}
-	if n := c.s.Soon(c.now, 100*time.Hour); n != len(with) {
-		c.t.Fatalf("Soon in 100h: got %d hosts, want %d", n, len(with))
-	}
-}
-
 // step takes what Next has, then moves the clock to the next thing that happens.
 func (c *checker) step() (more bool) {
 	var wait time.Duration
@@ -282,7 +280,6 @@ func (c *checker) step() (more bool) {
 		}
 		c.grant(g)
 	}
-	c.soon()
 	if q, f := c.s.Len(); q != c.queued || f != c.flying {
 		c.t.Fatalf("Len: got %d, %d, want %d, %d", q, f, c.queued, c.flying)
 	}
@@ -312,6 +309,7 @@ func TestModel(t *testing.T) {
 			MaxCrawlDelay: time.Minute, ResponseFactor: float64(rng.IntN(4)), MaxItems: 1 + rng.IntN(400),
 			MaxPerHost: 1 + rng.IntN(50), Ahead: time.Nanosecond,
 		}
+		randomGates(rng, &opt)
 		opt.HostDelayMin = min(opt.HostDelayMin, opt.HostDelay)
 		opt.ServerDelayMin = min(opt.ServerDelayMin, opt.ServerDelay)
 		if rng.IntN(3) == 0 {
@@ -319,9 +317,10 @@ func TestModel(t *testing.T) {
 		}
 		c := newChecker(t, opt, rng)
 		hosts, servers := 1+rng.IntN(60), 1+rng.IntN(20)
+		addr := randomAddrs(rng)
 		for range 6000 {
 			for range rng.IntN(4) {
-				c.admit(randomItem(rng, hosts, servers))
+				c.admit(randomItem(rng, hosts, servers, addr))
 			}
 			if rng.IntN(200) == 0 {
 				c.evict(rng.IntN(20))
@@ -343,14 +342,17 @@ func TestModel(t *testing.T) {
 		if h, v := c.s.Tables(); h+v != 0 {
 			t.Fatalf("round %d: %d hosts and %d servers remembered at the end", round, h, v)
 		}
+		if p, n := c.s.Gates(); p+n != 0 {
+			t.Fatalf("round %d: %d PLDs and %d networks remembered at the end", round, p, n)
+		}
 	}
 }
 
-func randomItem(rng *rand.Rand, hosts, servers int) *polite.Item {
+func randomItem(rng *rand.Rand, hosts, servers int, addr func(int) netip.Addr) *polite.Item {
 	h := rng.IntN(hosts)
 	it := item(h, h/4)
 	for i := range 1 + h%3 {
-		it.Addrs = append(it.Addrs, v4((h+i*7)%servers))
+		it.Addrs = append(it.Addrs, addr((h+i*7)%servers))
 	}
 	it.Budget = uint32([]int{0, 1, 10, 20, 1000}[h/4%5])
 	it.CrawlDelay = time.Duration(max(0, h%20-17)) * 40 * time.Second
@@ -439,17 +441,27 @@ func TestDeferralCost(t *testing.T) {
 	}
 }
 
+// BenchmarkScheduler is the whole life of an item, without and with the limits of PLDs and networks.
 func BenchmarkScheduler(b *testing.B) {
-	for _, n := range []int{10_000, 100_000} {
-		b.Run("items="+map[int]string{10_000: "1e4", 100_000: "1e5"}[n], func(b *testing.B) {
+	for _, c := range []struct {
+		name  string
+		hosts int
+		gates bool
+	}{{"hosts=1e3", 1000, false}, {"hosts=1e3/gates", 1000, true}, {"items=1e4", 10_000, false},
+		{"items=1e5", 100_000, false}, {"items=1e5/gates", 100_000, true}} {
+		b.Run(c.name, func(b *testing.B) {
+			n := c.hosts
 			opt := paper()
 			opt.MaxItems = n + 1
+			if c.gates {
+				opt.PLDDelay, opt.PLDDelayMin, opt.NetworkRate, opt.NetworkConnections = ms(500), ms(20), 10, 20
+			}
 			s := polite.New(opt, t0)
 			rng := newRand(1)
 			now := t0
 			fill := func() {
 				h := rng.IntN(n)
-				s.Admit(now, item(h, h/4, v4(h/8)))
+				s.Admit(now, item(h, h/4, v4(h/8*37%(1<<24))))
 			}
 			for range n {
 				fill()

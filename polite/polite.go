@@ -26,6 +26,12 @@ const (
 	ItemOverhead = 512
 )
 
+// The bounds of Options.NetworkRate: one request in three hours, and what is no limit in practice.
+const (
+	minNetworkRate = 1e-4
+	maxNetworkRate = 1e6
+)
+
 // maxAddrs is how many servers of an item are considered. Four spread the load; more would cost RAM per item.
 const maxAddrs = 4
 
@@ -35,13 +41,21 @@ type Options struct {
 	HostDelayMin   time.Duration // least τh however large the budget; at most HostDelay is used
 	ServerDelay    time.Duration // τs at DefaultBudget; from the start of the last request
 	ServerDelayMin time.Duration // least τs
+	PLDDelay       time.Duration // between starts of requests to one PLD at DefaultBudget
+	PLDDelayMin    time.Duration // least of that however large the budget; at most PLDDelay is used
 	DefaultBudget  uint32        // B0, pages; default 10
 	MaxCrawlDelay  time.Duration // cap of Crawl-delay and of ResponseFactor's delay; default 2 min
 	ResponseFactor float64       // host delay >= factor × last response time; 0 = off
+	// NetworkRate is how many requests a second may start in one network, an IPv4 /24 or an IPv6 /48: never more than that
+	// (rounded up; up to 1024) in the time that so many take. 0 = no limit.
+	NetworkRate float64
+	// NetworkConnections is how many exchanges may be under way in one network; one server of it has no more of them than
+	// are free, or one. 0 = no limit.
+	NetworkConnections int
 
 	MaxItems     int   // items in RAM, those in flight included; default 100,000
 	MaxBytes     int64 // their bytes; default 1 GiB
-	MaxHosts     int   // entries of each, host and server table; default 10 × MaxItems, 1000 at least
+	MaxHosts     int   // entries of each, host, server, PLD and network table; default 10 × MaxItems, 1000 at least
 	MaxPerHost   int   // items in RAM of one host; default 64; Unlimited
 	MaxPerServer int   // items that name one server; default MaxItems/8; Unlimited
 	MaxPerPLD    int   // items of one PLD; default MaxItems/8; Unlimited
@@ -95,6 +109,7 @@ func (o *Options) setDefaults() {
 	}
 	o.HostDelayMin = min(o.HostDelayMin, o.HostDelay)
 	o.ServerDelayMin = min(o.ServerDelayMin, o.ServerDelay)
+	o.PLDDelayMin = min(o.PLDDelayMin, o.PLDDelay)
 }
 
 // Validate returns all faults of the options, joined.
@@ -109,6 +124,14 @@ func (o Options) Validate() error {
 	neg("HostDelayMin", float64(o.HostDelayMin))
 	neg("ServerDelay", float64(o.ServerDelay))
 	neg("ServerDelayMin", float64(o.ServerDelayMin))
+	neg("PLDDelay", float64(o.PLDDelay))
+	neg("PLDDelayMin", float64(o.PLDDelayMin))
+	neg("NetworkRate", o.NetworkRate)
+	neg("NetworkConnections", float64(o.NetworkConnections))
+	if o.NetworkRate != 0 && !(o.NetworkRate >= minNetworkRate && o.NetworkRate <= maxNetworkRate) {
+		errs = append(errs, fmt.Errorf("polite: option NetworkRate is %v, must be 0 or lie between %v and %v",
+			o.NetworkRate, minNetworkRate, maxNetworkRate))
+	}
 	neg("MaxCrawlDelay", float64(o.MaxCrawlDelay))
 	neg("ResponseFactor", o.ResponseFactor)
 	neg("MaxItems", float64(o.MaxItems))
@@ -137,6 +160,7 @@ type Item struct {
 
 	next, prev *Item
 	host       *host
+	pld        *pld
 	servers    [maxAddrs]*server
 	addrs      [maxAddrs]uint8 // index into Addrs for servers[i]
 	nservers   int
@@ -150,16 +174,17 @@ type Reason uint8
 
 // The shares that an item may exceed.
 const (
-	None        Reason = iota
-	HostShare          // the host has its share of items in RAM
-	ServerShare        // all servers of the item have theirs
-	PLDShare           // the PLD has its share
-	RobotsShare        // all servers of the robots item have their share of those
+	None         Reason = iota
+	HostShare           // the host has its share of items in RAM
+	ServerShare         // all servers of the item have theirs
+	PLDShare            // the PLD has its share
+	RobotsShare         // all servers of the robots item, or its PLD, have their share of those
+	NetworkShare        // the networks of all servers of the item have theirs
 )
 
 // String returns a word for logs and tables.
 func (r Reason) String() string {
-	return [...]string{"none", "host share", "server share", "pld share", "robots share"}[r]
+	return [...]string{"none", "host share", "server share", "pld share", "robots share", "network share"}[r]
 }
 
 // Kind is the kind of a Verdict.
@@ -191,9 +216,14 @@ type Scheduler struct {
 	servers     map[serverKey]*server
 	plds        map[uint64]*pld
 	spreads     map[spreadKey]*spread
-	hostHeap    heap    // hosts in their delay, idle ones included (to be dropped when it has passed)
-	serverHeap  heap    // servers with waiting hosts, unless held
-	idleServers heap    // servers without items whose delay has not passed
+	hostHeap    heap // hosts in their delay, idle ones included (to be dropped when it has passed)
+	serverHeap  heap // servers with waiting hosts, unless held or waiting for their network
+	idleServers heap // servers without items whose delay has not passed
+	pldHeap     heap // PLDs with waiting hosts, unless held
+	idlePLDs    heap // PLDs without items whose delay has not passed
+	nets        map[serverKey]*network
+	netHeap     heap    // networks with waiting servers, if it is known when they may be visited
+	idleNets    heap    // networks without servers that have not forgotten the last visits
 	lines       []*host // hosts with queued items
 	flights     []*Grant
 	items       int // queued and in flight
@@ -201,6 +231,10 @@ type Scheduler struct {
 	seq         uint64
 	visited     int64 // Options.Visited as an inner time; only if hasVisited
 	hasVisited  bool
+
+	gatePLDs, gateNets  bool  // there are limits for them
+	netBurst            int   // most starts of a network in a window; 0 = no limit
+	netWindow, netApart int64 // ns
 }
 
 // New makes an empty scheduler. It panics with BUG if the options are not valid: callers Validate first.
@@ -213,8 +247,9 @@ func New(opt Options, now time.Time) *Scheduler {
 		opt: opt, base: now,
 		ready: make(chan struct{}, 1), room: make(chan struct{}, 1),
 		hosts: map[uint64]*host{}, servers: map[serverKey]*server{}, plds: map[uint64]*pld{},
-		spreads: map[spreadKey]*spread{},
+		spreads: map[spreadKey]*spread{}, nets: map[serverKey]*network{},
 	}
+	s.setGates()
 	if !opt.Visited.IsZero() {
 		s.visited, s.hasVisited = s.at(opt.Visited), true
 	}
@@ -252,6 +287,13 @@ func (s *Scheduler) Bytes() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.bytes
+}
+
+// Gates returns the entries of the PLD and the network table.
+func (s *Scheduler) Gates() (plds, networks int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.plds), len(s.nets)
 }
 
 // Tables returns the entries of the host and the server table.

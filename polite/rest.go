@@ -75,10 +75,7 @@ func (s *Scheduler) restoreHost(key uint64, now, until int64) {
 		h = s.newHost(key, now)
 	}
 	h.notBefore = max(h.notBefore, until)
-	if v := h.waiting; v != nil {
-		v.removeWait(h)
-		s.place(v, now)
-	}
+	s.leave(h, now)
 	if !h.busy {
 		s.schedule(h)
 	}

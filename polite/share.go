@@ -55,54 +55,104 @@ func (s *Scheduler) overShare(now int64, it *Item) (due int64, why Reason) {
 		from := max(now, s.dueAt(h)) + int64(h.pages.n)*spacing
 		return s.deferTo(spreadKey{HostShare, serverKey{lo: h.key}}, now, from, spacing, it), HostShare
 	}
-	if p := s.plds[it.PLD]; p != nil && p.items >= s.limit(s.opt.MaxPerPLD, spacing) {
-		apart := max(spacing/int64(max(p.hosts, 1)), int64(time.Millisecond))
-		return s.deferTo(spreadKey{PLDShare, serverKey{lo: it.PLD}}, now, now+int64(p.items)*apart, apart, it), PLDShare
+	if p := s.plds[it.PLD]; p != nil {
+		apart := max(spacing/int64(max(p.hosts, 1)), int64(time.Millisecond), s.pldDelay(p))
+		why, n, limit := PLDShare, p.items, s.limit(s.opt.MaxPerPLD, spacing)
+		if s.gatePLDs {
+			limit = s.gateLimit(s.opt.MaxPerPLD, s.pldDelay(p))
+			if it.Robots {
+				why, n, limit = RobotsShare, p.robots, s.robotsLimit(s.pldDelay(p))
+			}
+		}
+		key := spreadKey{PLDShare, serverKey{lo: it.PLD}}
+		if why == RobotsShare {
+			key.key.hi = 1 // a line of their own
+		}
+		if n >= limit {
+			return s.deferTo(key, now, now+int64(n)*apart, apart, it), why
+		}
 	}
 	return s.overServers(now, it)
 }
 
-// overServers is overShare for the shares at servers: one that has room is enough.
-func (s *Scheduler) overServers(now int64, it *Item) (due int64, why Reason) {
-	why, share := ServerShare, s.opt.MaxPerServer
-	if it.Robots {
-		why, share = RobotsShare, s.opt.MaxRobotsPerServer
+// gateLimit is the share of a PLD or a network whose visits are at least spacing apart: what it can be sent in time,
+// minGateShare at least, and no more than the set number.
+func (s *Scheduler) gateLimit(share int, spacing int64) int {
+	if share < 0 {
+		return s.opt.MaxItems
 	}
+	return min(share, s.limit(minGateShare, spacing))
+}
+
+// minGateShare is the least share of a PLD or a network with a limit of its own: enough for a few hosts to take turns.
+const minGateShare = 64
+
+// robotsLimit is the share of robots items of a server, PLD or network whose visits are spacing apart.
+func (s *Scheduler) robotsLimit(spacing int64) int {
+	if s.opt.MaxRobotsPerServer < 0 {
+		return s.opt.MaxItems
+	}
+	// Each holds a request's slot while it waits, so Ahead may be too much.
+	limit := max(s.opt.MaxRobotsPerServer, int(int64(robotsAhead)/max(spacing, int64(time.Millisecond))))
+	if s.opt.MostRobotsPerServer > 0 {
+		limit = min(limit, s.opt.MostRobotsPerServer)
+	}
+	return limit
+}
+
+// overServers is overShare for the shares at servers and their networks: one that has room is enough.
+func (s *Scheduler) overServers(now int64, it *Item) (due int64, why Reason) {
 	var first *server
+	var net *network // if the share that is exceeded is that of first's network
 	for _, a := range it.Addrs[:min(len(it.Addrs), maxAddrs)] {
-		v := s.servers[serverOf(a)]
-		if v == nil {
+		k := serverOf(a)
+		v := s.servers[k]
+		roomy := v == nil || !s.overServer(v, it.Robots)
+		n := s.nets[k.network()]
+		if roomy && (n == nil || !s.overNetwork(n, it.Robots)) {
 			return 0, None
 		}
-		limit := s.limit(share, s.serverDelay(v))
-		if it.Robots && share >= 0 { // each holds a request's slot while it waits, so Ahead may be too much
-			limit = max(share, int(int64(robotsAhead)/max(s.serverDelay(v), int64(time.Millisecond))))
-			if s.opt.MostRobotsPerServer > 0 {
-				limit = min(limit, s.opt.MostRobotsPerServer)
+		if first == nil && net == nil {
+			if first = v; roomy {
+				net = n
 			}
 		}
-		if v.count(it.Robots) < limit {
-			return 0, None
-		}
-		if first == nil {
-			first = v
-		}
 	}
+	if net != nil {
+		key, apart, ahead := net.key, max(s.netApart, int64(time.Millisecond)), net.items
+		if it.Robots {
+			key.lo |= 1 // a line of their own; no network has that bit
+			ahead = net.robots
+		}
+		return s.deferTo(spreadKey{NetworkShare, key}, now, max(now, net.next)+int64(ahead)*apart, apart, it), NetworkShare
+	}
+	why = ServerShare
 	apart := max(s.serverDelay(first), int64(time.Millisecond))
 	ahead := first.items
 	if it.Robots { // a robots item waits for the hosts in line only
-		ahead = max(first.waiting, first.robots)
+		why, ahead = RobotsShare, max(first.line.n, first.robots)
 	}
 	from := max(now, first.when) + int64(ahead)*apart
 	return s.deferTo(spreadKey{why, first.key}, now, from, apart, it), why
 }
 
-// count is what counts against the server's share of robots items, or of all.
-func (v *server) count(robots bool) int {
+// overServer tells whether a server has its share of items, or of robots items.
+func (s *Scheduler) overServer(v *server, robots bool) bool {
 	if robots {
-		return v.robots
+		return v.robots >= s.robotsLimit(s.serverDelay(v))
 	}
-	return v.items
+	return v.items >= s.limit(s.opt.MaxPerServer, s.serverDelay(v))
+}
+
+// overNetwork is overServer for a network. Without a rate there is nothing that its share could follow from.
+func (s *Scheduler) overNetwork(n *network, robots bool) bool {
+	switch {
+	case s.netApart == 0:
+		return false
+	case robots:
+		return n.robots >= s.robotsLimit(s.netApart)
+	}
+	return n.items >= s.gateLimit(s.opt.MaxPerServer, s.netApart)
 }
 
 // deferTo takes the next slot of the owner's spread, from on.

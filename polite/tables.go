@@ -39,7 +39,7 @@ func (l *line) remove(it *Item) {
 }
 
 // host is a FQDN with queued items, one in flight, or a delay that has not passed. It is in exactly one of:
-// the host heap (in its delay), the line of a server (waiting != nil), or in flight (busy).
+// the host heap (in its delay), the line of its PLD (pausing != nil) or of a server (waiting != nil), or in flight (busy).
 type host struct {
 	node
 	key           uint64
@@ -57,8 +57,53 @@ type host struct {
 	kept          serverKey     // where the last exchange left a connection open, if hasKept
 	hasKept       bool
 
+	urgent             bool    // its turn at a server came while its PLD's had not: it goes in front the next time
 	waiting            *server // in whose line it stands
+	pausing            *pld    // in whose line it stands
 	nextWait, prevWait *host
+}
+
+// hostLine is a FIFO of due hosts: of a server, or of a PLD. A host stands in one at most.
+type hostLine struct {
+	head, tail *host
+	n          int
+}
+
+func (l *hostLine) push(h *host) {
+	h.prevWait, h.nextWait = l.tail, nil
+	if l.tail == nil {
+		l.head = h
+	} else {
+		l.tail.nextWait = h
+	}
+	l.tail = h
+	l.n++
+}
+
+func (l *hostLine) pushFront(h *host) {
+	h.prevWait, h.nextWait = nil, l.head
+	if l.head == nil {
+		l.tail = h
+	} else {
+		l.head.prevWait = h
+	}
+	l.head = h
+	l.n++
+}
+
+func (l *hostLine) remove(h *host) {
+	if h.prevWait == nil {
+		l.head = h.nextWait
+	} else {
+		h.prevWait.nextWait = h.nextWait
+	}
+	if h.nextWait == nil {
+		l.tail = h.prevWait
+	} else {
+		h.nextWait.prevWait = h.prevWait
+	}
+	h.nextWait, h.prevWait = nil, nil
+	l.n--
 }
 
 func (h *host) len() int { return h.robots.n + h.pages.n }
@@ -91,50 +136,22 @@ func (k serverKey) addr() netip.Addr {
 }
 
 // server is an IP address with items, or a delay that has not passed. node.when is when it may be visited
-// next. It is in the server heap if hosts wait and it is not held; in the idle heap if it has no items; else
-// in none.
+// next. It is in the server heap if hosts wait and it is not held, or in its network's line if its turn came and the
+// network's had not; in the idle heap if it has no items; else in none.
 type server struct {
 	node
-	key        serverKey
-	held       bool  // granted, request not started
-	rest       int64 // end of its last back-off
-	head, tail *host
-	waiting    int
-	robots     int   // queued robots items that name it
-	items      int   // items that name it, those in flight included
-	budgets    int64 // sum of their budgets
-}
+	key     serverKey
+	held    bool  // granted, request not started
+	rest    int64 // end of its last back-off
+	line    hostLine
+	robots  int   // queued robots items that name it
+	items   int   // items that name it, those in flight included
+	flights int   // grants that have not ended
+	budgets int64 // sum of the items' budgets
 
-func (v *server) pushWait(h *host) {
-	h.waiting, h.prevWait, h.nextWait = v, v.tail, nil
-	if v.tail == nil {
-		v.head = h
-	} else {
-		v.tail.nextWait = h
-	}
-	v.tail = h
-	v.waiting++
-}
-
-func (v *server) removeWait(h *host) {
-	if h.prevWait == nil {
-		v.head = h.nextWait
-	} else {
-		h.prevWait.nextWait = h.nextWait
-	}
-	if h.nextWait == nil {
-		v.tail = h.prevWait
-	} else {
-		h.nextWait.prevWait = h.prevWait
-	}
-	h.waiting, h.nextWait, h.prevWait = nil, nil, nil
-	v.waiting--
-}
-
-// pld counts what one PLD has in RAM.
-type pld struct {
-	items int // queued and in flight
-	hosts int // lines with queued items
+	net                *network // nil without limits for networks
+	inLine             bool     // in the network's line
+	nextInNet, prevNet *server
 }
 
 func (s *Scheduler) pushHeap(hp *heap, n *node) {
@@ -149,11 +166,17 @@ func (s *Scheduler) place(v *server, now int64) {
 	var want *heap
 	switch {
 	case v.held:
-	case v.waiting > 0:
+	case v.line.n > 0 && v.inLine && v.when <= now:
+		return // it waits for its network
+	case v.line.n > 0:
 		want = &s.serverHeap
 	case v.items > 0:
 	case v.when > now:
 		want = &s.idleServers
+	}
+	if v.inLine {
+		v.net.remove(v)
+		s.placeNet(v.net, now)
 	}
 	if v.in != want {
 		if v.in != nil {
@@ -164,8 +187,18 @@ func (s *Scheduler) place(v *server, now int64) {
 		}
 	}
 	if want == nil && !v.held && v.items == 0 {
-		delete(s.servers, v.key)
+		s.dropServer(v, now)
 	}
+}
+
+// dropServer forgets a server that is in no heap.
+func (s *Scheduler) dropServer(v *server, now int64) {
+	delete(s.servers, v.key)
+	if v.net != nil {
+		v.net.servers--
+		s.placeNet(v.net, now)
+	}
+	signal(s.room)
 }
 
 // setWhen moves the time of next visit of a server that is in no heap.
