@@ -116,10 +116,10 @@ func TestExplainPLDLines(t *testing.T) {
 func TestExplainLinksLines(t *testing.T) {
 	checkLines(t, "links", [][2]string{
 		{`{"url":"http://example.org/d/","content_type":"text/html; charset=utf-8","html":"<a href=x>1</a><A HREF='/y#f' rel=nofollow>2</a>` +
-			`<area href=//o.example/z><frame src=f><iframe src=g></iframe><a href=mailto:x>3</a>"}`,
+			`<area href=//o.example/z><iframe src=g></iframe><a href=mailto:x>3</a>"}`,
 			`{"base":"http://example.org/d/","charset":"utf-8","links":[{"url":"http://example.org/d/x","tag":"a","nofollow":false},` +
 				`{"url":"http://example.org/y","tag":"a","nofollow":true},{"url":"http://o.example/z","tag":"area","nofollow":false},` +
-				`{"url":"http://example.org/d/f","tag":"frame","nofollow":false},{"url":"http://example.org/d/g","tag":"iframe","nofollow":false}]}`},
+				`{"url":"http://example.org/d/g","tag":"iframe","nofollow":false}]}`},
 		{`{"url":"http://example.org/d/","content_type":"","html":"<base href=../b/><meta http-equiv=refresh content='0;url=r'><a href=?q>"}`,
 			`{"base":"http://example.org/b/","charset":"windows-1252","links":[{"url":"http://example.org/b/r","tag":"meta","nofollow":false},` +
 				`{"url":"http://example.org/b/?q","tag":"a","nofollow":false}]}`},

@@ -2,7 +2,6 @@ package parse
 
 import (
 	"bytes"
-	"mime"
 	"strings"
 	"unicode/utf8"
 
@@ -16,8 +15,6 @@ type charsets struct {
 	header string // the last Content-Type and the encoding it names, or ""
 	says   string
 
-	attrs     attributes
-	text      decoder
 	lastLabel string // the last label in a meta tag and what it means
 	lastName  string
 
@@ -31,12 +28,17 @@ const prescanBytes = 1024
 
 // prepare finds the encoding of body, notes it in page and sets up d. It returns the text to scan: the body,
 // or for the few encodings in which '<' is not always the byte '<' the body in UTF-8, which is at most three
-// times as long.
+// times as long. If the encoding isn't certain, a meta tag further down may name it.
 //
 // The order is that of the standard: byte order mark, header, meta within 1024 bytes, UTF-8 if these have it,
 // windows-1252.
-func (c *charsets) prepare(body []byte, contentType string, page *Page, d *decoder) []byte {
-	name := c.find(body, contentType)
+func (c *charsets) prepare(body []byte, contentType string, page *Page, d *decoder) (text []byte, certain bool) {
+	name, certain := c.find(body, contentType)
+	return c.use(name, body, page, d), certain
+}
+
+// use is prepare for the encoding of that name.
+func (c *charsets) use(name string, body []byte, page *Page, d *decoder) []byte {
 	page.Charset, page.Encoding, d.charset = name, nil, nil
 	if name == "utf-8" {
 		return body
@@ -64,43 +66,39 @@ func (c *charsets) prepare(body []byte, contentType string, page *Page, d *decod
 	return text
 }
 
-// find returns the name of the encoding: that of the byte order mark, the header, the meta tag, or what it looks like.
-func (c *charsets) find(body []byte, contentType string) string {
+// find returns the name of the encoding: that of the byte order mark, the header, the meta tag, or what it looks like, which
+// is the one that isn't certain.
+func (c *charsets) find(body []byte, contentType string) (name string, certain bool) {
 	switch {
 	case bytes.HasPrefix(body, []byte("\xEF\xBB\xBF")):
-		return "utf-8"
+		return "utf-8", true
 	case bytes.HasPrefix(body, []byte("\xFE\xFF")):
-		return "utf-16be"
+		return "utf-16be", true
 	case bytes.HasPrefix(body, []byte("\xFF\xFE")):
-		return "utf-16le"
+		return "utf-16le", true
 	}
 	if contentType != c.header {
-		c.header, c.says = strings.Clone(contentType), headerCharset(contentType)
+		c.header, c.says = strings.Clone(contentType), encodingName(mimeCharset(contentType))
 	}
 	if c.says != "" {
-		return c.says
+		return c.says, true
 	}
 	body = body[:min(len(body), prescanBytes)]
 	if name := c.prescan(body); name != "" {
-		return name
+		return name, true
 	}
 	if looksLikeUTF8(body) {
-		return "utf-8"
+		return "utf-8", false
 	}
-	return "windows-1252"
-}
-
-// headerCharset returns the name of the encoding that a Content-Type names, or "".
-func headerCharset(contentType string) string {
-	_, params, err := mime.ParseMediaType(contentType)
-	if err != nil {
-		return ""
-	}
-	return encodingName(params["charset"])
+	return "windows-1252", false
 }
 
 // encodingName returns the name of the encoding with that label, or "".
 func encodingName(label string) string {
+	label = strings.Trim(label, "\t\n\f\r ")
+	if label != strings.TrimSpace(label) {
+		return "" // the library cuts off more spaces than the standard
+	}
 	enc, err := htmlindex.Get(label)
 	if err != nil {
 		return ""
@@ -112,30 +110,36 @@ func encodingName(label string) string {
 	return name
 }
 
-// prescan looks for a meta tag that names the encoding, as HTML's prescan does.
+// prescan looks for a meta tag that names the encoding, by HTML's algorithm of that name. It knows comments and tags, but
+// no elements: it finds a meta tag inside a script as well.
 func (c *charsets) prescan(b []byte) string {
-	for i := 0; i >= 0 && i < len(b); {
+	for i := 0; i >= 0; {
 		n := bytes.IndexByte(b[i:], '<')
-		if n < 0 || i+n+1 >= len(b) {
+		if n < 0 || i+n+2 >= len(b) {
 			return ""
 		}
 		i += n + 1
 		switch first := b[i]; {
-		case byteClass[first]&isLetter != 0:
-			end := nameEnd(b, i+1, endsName)
-			if name := b[i:end]; isFold(name, "meta") {
-				if i = c.attrs.read(b, end); i >= 0 {
-					if found := c.metaCharset(); found != "" {
-						return found
-					}
+		case byteClass[first]&isLetter != 0, first == '/' && byteClass[b[i+1]]&isLetter != 0:
+			end := nameEnd(b, i+1, endsBare)
+			if end-i >= 4 && isFold(b[i:i+4], "meta") && i+4 < len(b) && (b[i+4] == '/' || byteClass[b[i+4]]&isSpace != 0) {
+				var found string
+				if found, i = c.prescanMeta(b, i+4); found != "" {
+					return found
 				}
-			} else {
-				i = skipElement(b, name, end)
+				continue
 			}
-		case first == '/' && i+1 < len(b) && byteClass[b[i+1]]&isLetter != 0:
-			i = skipTag(b, nameEnd(b, i+2, endsName))
-		case first == '!' && bytes.HasPrefix(b[i+1:], []byte("--")):
-			i = commentEnd(b, i+3)
+			a := attributeAt(b, end)
+			for a.ok {
+				a = attributeAt(b, a.next)
+			}
+			i = a.next
+		case bytes.HasPrefix(b[i:], []byte("!--")):
+			n := bytes.Index(b[i+1:], []byte("-->")) // its dashes may be those of the start
+			if n < 0 {
+				return ""
+			}
+			i += 1 + n + 3
 		case first == '/' || first == '!' || first == '?':
 			i = closeAngle(b, i+1)
 		}
@@ -143,44 +147,59 @@ func (c *charsets) prescan(b []byte) string {
 	return ""
 }
 
-// skipElement skips a tag and, where its content is no markup, that too.
-func skipElement(b, name []byte, i int) int {
-	for _, raw := range [...]string{"title", "style", "noscript", "textarea", "iframe", "xmp", "noembed", "noframes"} {
-		if isFold(name, raw) {
-			return rawText(b, i, raw)
+// prescanMeta returns the name of the encoding that the meta tag whose name ends at i gives, or "", and where to go on.
+func (c *charsets) prescanMeta(b []byte, i int) (name string, next int) {
+	var hasEquiv, hasContent, hasCharset, pragma, needPragma, known bool
+	a := attributeAt(b, i)
+	for ; a.ok; a = attributeAt(b, a.next) {
+		switch {
+		case isFold(a.name, "http-equiv") && !hasEquiv:
+			hasEquiv, pragma = true, isFold(a.value, "content-type")
+		case isFold(a.name, "content") && !hasContent:
+			hasContent = true
+			if found := c.label(contentCharset(a.value)); found != "" && !known {
+				name, known, needPragma = found, true, true
+			}
+		case isFold(a.name, "charset") && !hasCharset:
+			hasCharset, known, needPragma = true, true, false
+			name = c.label(a.value)
 		}
 	}
-	i = skipTag(b, i)
-	switch {
-	case i >= 0 && isFold(name, "script"):
-		return scriptEnd(b, i)
-	case isFold(name, "plaintext"):
-		return -1
+	if a.next < 0 || needPragma && !pragma {
+		return "", a.next
 	}
-	return i
+	return metaEncoding(name), a.next
 }
 
-// metaCharset returns the name of the encoding that the meta tag just read names, or "".
-func (c *charsets) metaCharset() string {
-	a := &c.attrs
-	name := ""
-	if a.have(attrCharset) {
-		name = c.label(c.plain(a.value(attrCharset)))
-	}
-	// A charset attribute counts before content, but a useless one doesn't if content stands behind it.
-	if a.have(attrContent) && (!a.have(attrCharset) || name == "" && a.after(attrContent, attrCharset)) {
-		if a.have(attrHTTPEquiv) && isFold(c.plain(a.value(attrHTTPEquiv)), "content-type") {
-			name = c.label(contentCharset(c.plain(a.value(attrContent))))
-		}
-	}
-	if strings.HasPrefix(name, "utf-16") {
+// metaEncoding is the encoding that a meta tag means that names one.
+func metaEncoding(name string) string {
+	switch name {
+	case "utf-16le", "utf-16be":
 		return "utf-8" // or the tag could not have been read
+	case "x-user-defined":
+		return "windows-1252"
 	}
 	return name
 }
 
+// metaCharset returns the name of the encoding that a meta tag behind the prescan's bytes gives, or "".
+func (c *charsets) metaCharset(charset, equiv, content []byte) string {
+	if charset != nil {
+		if name := c.label(charset); name != "" {
+			return metaEncoding(name)
+		}
+	}
+	if content != nil && isFold(equiv, "content-type") {
+		return metaEncoding(c.label(contentCharset(content)))
+	}
+	return ""
+}
+
 // label returns the name of the encoding with that label, of which it keeps the last.
 func (c *charsets) label(label []byte) string {
+	if len(label) > maxLabel {
+		return ""
+	}
 	if string(label) != c.lastLabel {
 		c.lastLabel = string(label)
 		c.lastName = encodingName(c.lastLabel)
@@ -188,13 +207,8 @@ func (c *charsets) label(label []byte) string {
 	return c.lastName
 }
 
-// plain returns an attribute value with its references decoded.
-func (c *charsets) plain(value []byte) []byte {
-	if c.text.isPlain(value) {
-		return value
-	}
-	return c.text.append(nil, value)
-}
+// maxLabel is longer than any label with a reasonable number of spaces around it.
+const maxLabel = 256
 
 // contentCharset finds "charset=label" in the content of a meta tag.
 func contentCharset(s []byte) []byte {

@@ -14,7 +14,7 @@
 // alternate (feeds, other languages) and the rest (stylesheets, icons) by option. In SVG, <a> with href or
 // xlink:href. As in a browser without scripting, the content of <noscript> counts; as in any browser, that of
 // <script>, <style>, <title>, <textarea>, <iframe>, <noembed>, <noframes>, <xmp>, comments and whatever
-// follows <plaintext> doesn't. The content of <template> counts too. The first <base href> is in force for
+// follows <plaintext> doesn't. In a page of frames only <frame> is one; outside of it, it is none. The content of <template> counts too. The first <base href> is in force for
 // the whole page, also before it.
 //
 // # Contract
@@ -25,11 +25,12 @@
 // differences that are left, with a test each in TestDifferences:
 //   - The tree holds a link twice if <a> isn't closed where HTML closes and reopens it; a link or a base that
 //     stands in a table but in no cell comes before the table in the tree.
-//   - Where the tree builder drops an element for its place, the scanner keeps the link: <frame> outside
-//     <frameset>, anything but <frame> inside it, links after <col> right inside <template>.
+//   - Of <frameset>, text in a <template> before it forbids it here, as in the standard, and not in x/net/html; white space behind
+//     </html> brings an unclosed <a> of the lost body back in the tree. Of <template>, a <style> before <col> hides that <col>
+//     from the scanner, which then keeps links that the tree drops.
 //   - In SVG and MathML, an HTML end tag (</div>) is taken for the end of an element around them, and so for
-//     theirs; without such an element the tree builder ignores it. Likewise </svg> where an HTML element
-//     inside is still open.
+//     theirs; without such an element the tree builder ignores it. </a> and </tr> are not. </svg> and </foreignObject> count
+//     where an HTML element inside is still open; a <td> in them doesn't end the cell around them.
 //   - In a script's comment, "<" before anything but a letter or '/' ends the comment, as in x/net/html; the
 //     standard goes on.
 //   - x/net/html refuses pages nested deeper than 512 elements; the scanner keeps no stack but one of 32 for
@@ -37,8 +38,9 @@
 //
 // # Encoding
 //
-// Byte order mark, then the Content-Type header, then <meta> within the first 1024 bytes, then UTF-8 if those
-// bytes are such text, else windows-1252. In all encodings of the web but UTF-16 and ISO-2022-JP markup is
+// Byte order mark, then the Content-Type header, then <meta> within the first 1024 bytes (the standard's prescan), then UTF-8 if those
+// bytes are such text, else windows-1252. A <meta> further down has the page read once more if it names another encoding and none of
+// the first three had one. In all encodings of the web but UTF-16 and ISO-2022-JP markup is
 // ASCII, so only attribute values are decoded; those two are transcoded before the scan. Page.Encoding is
 // what a query with non-ASCII characters is encoded in by weburl.
 //

@@ -21,6 +21,7 @@ const (
 	inMathHTML                             // <mi>, <mo>, <mn>, <ms> or <mtext>: HTML again
 	inAnnotation                           // <annotation-xml>: MathML, but an <svg> starts SVG
 	inAnnotationHTML                       // <annotation-xml encoding=text/html>: HTML again
+	inGlyph                                // <mglyph> or <malignmark> in <mi> and so on: MathML once more
 )
 
 func (f *foreign) reset() { f.depth = 0 }
@@ -62,9 +63,13 @@ func (e foreignElement) closedBy(name []byte) bool {
 	case inMathHTML:
 		return isFold(name, "mi") || isFold(name, "mo") || isFold(name, "mn") || isFold(name, "ms") ||
 			isFold(name, "mtext")
+	case inGlyph:
+		return isGlyph(name)
 	}
 	return isFold(name, "annotation-xml")
 }
+
+func isGlyph(name []byte) bool { return isFold(name, "mglyph") || isFold(name, "malignmark") }
 
 // endTag handles an end tag while the stack is not empty.
 func (f *foreign) endTag(name []byte) {
@@ -113,10 +118,16 @@ func (p *Parser) enterForeign(b []byte, i int, e foreignElement) int {
 	return i
 }
 
-// foreignTag handles a start tag in foreign content. Unless done, it has left foreign content and the tag is
-// one of HTML.
+// foreignTag handles a start tag while the stack is not empty. Unless done, the tag is one of HTML: in an island of it, or
+// because it has left foreign content.
 func (p *Parser) foreignTag(b, name []byte, i int) (next int, done bool) {
 	f, a := &p.foreign, &p.attrs
+	if !f.inside() {
+		if f.top() == inMathHTML && isGlyph(name) {
+			return p.enterForeign(b, i, inGlyph), true
+		}
+		return i, false
+	}
 	if breaksOut(name) {
 		f.leave()
 		return i, false
@@ -144,7 +155,7 @@ func (p *Parser) foreignTag(b, name []byte, i int) (next int, done bool) {
 		case inSVGHTML.closedBy(name):
 			f.push(inSVGHTML)
 		}
-	case inMath, inAnnotation:
+	case inMath, inAnnotation, inGlyph:
 		switch {
 		case isFold(name, "math"):
 			f.push(inMath)

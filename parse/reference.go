@@ -17,13 +17,17 @@ func Reference(opt Options, body []byte, contentType string) (*Page, error) {
 	page := new(Page)
 	var c charsets
 	var d decoder
-	text := c.prepare(body, contentType, page, &d)
-	if d.charset != nil {
-		text, _ = d.charset.Bytes(text)
-	}
-	root, err := html.ParseWithOptions(bytes.NewReader(text), html.ParseOptionEnableScripting(false))
+	text, certain := c.prepare(body, contentType, page, &d)
+	root, err := buildTree(text, &d)
 	if err != nil {
-		return nil, fmt.Errorf("parse: build tree of %d bytes: %w", len(body), err)
+		return nil, err
+	}
+	if !certain {
+		if name := lateCharset(root, &c); name != "" && name != page.Charset {
+			if root, err = buildTree(c.use(name, body, page, &d), &d); err != nil {
+				return nil, err
+			}
+		}
 	}
 	r := reference{opt: opt, page: page}
 	for node := range root.Descendants() {
@@ -32,6 +36,36 @@ func Reference(opt Options, body []byte, contentType string) (*Page, error) {
 		}
 	}
 	return page, nil
+}
+
+func buildTree(text []byte, d *decoder) (*html.Node, error) {
+	if d.charset != nil {
+		text, _ = d.charset.Bytes(text)
+	}
+	root, err := html.ParseWithOptions(bytes.NewReader(text), html.ParseOptionEnableScripting(false))
+	if err != nil {
+		return nil, fmt.Errorf("parse: build tree of %d bytes: %w", len(text), err)
+	}
+	return root, nil
+}
+
+// lateCharset returns the name of the encoding that the first meta that names one does, or "".
+func lateCharset(root *html.Node, c *charsets) string {
+	for n := range root.Descendants() {
+		if n.Type != html.ElementNode || n.Namespace != "" || n.Data != "meta" {
+			continue
+		}
+		var values [3][]byte
+		for i, key := range [...]string{"charset", "http-equiv", "content"} {
+			if v, ok := attribute(n, "", key); ok {
+				values[i] = []byte(v)
+			}
+		}
+		if name := c.metaCharset(values[0], values[1], values[2]); name != "" {
+			return name
+		}
+	}
+	return ""
 }
 
 type reference struct {

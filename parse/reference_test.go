@@ -54,10 +54,13 @@ func difference(body []byte, contentType string) string {
 // knownToDiffer reports whether a page has what the package comment lists.
 func knownToDiffer(body []byte) bool {
 	lower := bytes.ToLower(body)
-	for _, s := range []string{"<frame", "<svg", "<math"} {
+	for _, s := range []string{"<svg", "<math"} {
 		if bytes.Contains(lower, []byte(s)) {
 			return true
 		}
+	}
+	if bytes.Contains(lower, []byte("<frameset")) && (bytes.Contains(lower, []byte("</html")) || bytes.Contains(lower, []byte("<template"))) {
+		return true
 	}
 	return bytes.Count(lower, []byte("<base")) > 1 || bytes.Count(lower, []byte("canonical")) > 1 ||
 		bytes.Contains(lower, []byte("<template")) && bytes.Contains(lower, []byte("<col"))
@@ -74,6 +77,7 @@ func TestRandomPagesAgainstReference(t *testing.T) {
 		"<textarea>|</textarea>|<xmp>|</xmp>|<noembed>|</noembed>|<noframes>|</noframes>|<noscript>|</noscript>|<table>|<tr>|<td>|"+
 		"</table>|<select>|<option>|</select>|<p>|<div class=\"x y\">|</div>|<b>|</b>|<form>|<input type=hidden>|<h1>|<li>|<body>|</body>|"+
 		"<html>|</html>|<head>|</head>|<button>|<caption>|<colgroup>|<object>|<br/>|<nobr>|<textarea/>|<ruby>|<rt>|<hr>|<plaintext>|"+
+		"<frameset>|<frameset>|</frameset>|<frame src=23>|<template>|</template>|</br>|"+
 		"text|a|\x00|\r|\r\n|\n|\t|\f| |=|'|\"|/|&amp;|&|&copy|&copy;|&copy=|&notit;|&#38;|&#x26|&#0;|&#128;|;|"+
 		"<a href='&amp;&copy;&copy=&notin;&notit;&amp&ampx&#65;&#x41&#xD800;&#9999999999;&#;&#x;&;&fjlig;&semi;&gt'>|"+
 		"<a href=&quot;x>|<a href='\r\n\x00\r'>|<a href=\xff>|<a\x00href=1>|<a\x00 href=22>|<ahref=23>|<a/href=24>|<a href=a\"b'c=d>", "|")
@@ -82,6 +86,9 @@ func TestRandomPagesAgainstReference(t *testing.T) {
 		var b bytes.Buffer
 		for range 1 + rnd.IntN(14) {
 			b.WriteString(pieces[rnd.IntN(len(pieces))])
+		}
+		if bytes.Contains(b.Bytes(), []byte("<frameset")) && knownToDiffer(b.Bytes()) {
+			continue
 		}
 		if d := difference(b.Bytes(), "text/html; charset=utf-8"); d != "" {
 			t.Fatalf("-seed %d, page %d: %q\n%s", *seedFlag, i, b.Bytes(), d)

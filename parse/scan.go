@@ -12,6 +12,10 @@ type Parser struct {
 	page    *Page
 	hasBase bool
 	wide    bool // use skipWide
+	// noFrameset: a <frameset> was met and not taken, so none is.
+	noFrameset bool
+	tentative  bool   // the encoding is guessed: the first meta that names one is right,
+	named      string // and this is its name
 }
 
 // NewParser returns a Parser.
@@ -24,11 +28,20 @@ func NewParser(opt Options) *Parser {
 // charset), not per link.
 func (p *Parser) Parse(body []byte, contentType string, page *Page) {
 	page.reset()
-	text := p.charset.prepare(body, contentType, page, &p.decoder)
-	p.page, p.hasBase, p.attrs.wide = page, false, p.wide
+	text, certain := p.charset.prepare(body, contentType, page, &p.decoder)
+	p.named = ""
+	p.start(text, page, !certain)
+	if p.named != "" && p.named != page.Charset { // once more, as the standard has it ("change the encoding")
+		page.reset()
+		p.start(p.charset.use(p.named, body, page, &p.decoder), page, false)
+	}
+	p.page = nil
+}
+
+func (p *Parser) start(text []byte, page *Page, tentative bool) {
+	p.page, p.hasBase, p.noFrameset, p.attrs.wide, p.tentative = page, false, false, p.wide, tentative
 	p.foreign.reset()
 	p.scan(text)
-	p.page = nil
 }
 
 // A step of skipWide costs as much as it saves if it gains wideCost bytes. Where steps gain less, the next restTags tags are done
@@ -111,9 +124,8 @@ func (p *Parser) declaration(b []byte, i int) int {
 // startTag handles the start tag called name, which ends at i, and for elements whose content is text that
 // too.
 func (p *Parser) startTag(b, name []byte, i int) int {
-	if p.foreign.depth > 0 && p.foreign.inside() {
-		next, done := p.foreignTag(b, name, i)
-		if done {
+	if p.foreign.depth > 0 {
+		if next, done := p.foreignTag(b, name, i); done {
 			return next
 		}
 	}
@@ -136,8 +148,6 @@ func (p *Parser) startTag(b, name []byte, i int) int {
 			return rawText(b, i, "style")
 		case isFold(name, "title"):
 			return rawText(b, i, "title")
-		case isFold(name, "frame"):
-			return p.frame(b, i, Frame)
 		}
 	case 6:
 		switch {
@@ -157,10 +167,15 @@ func (p *Parser) startTag(b, name []byte, i int) int {
 			return rawText(b, i, "noembed")
 		}
 	case 8:
-		if isFold(name, "textarea") {
+		switch {
+		case isFold(name, "textarea"):
 			return rawText(b, i, "textarea")
-		} else if isFold(name, "noframes") {
+		case isFold(name, "noframes"):
 			return rawText(b, i, "noframes")
+		case isFold(name, "frameset"):
+			return p.frameset(b, i-len(name)-1, i)
+		case isFold(name, "template"):
+			return p.template(b, i)
 		}
 	case 9:
 		if isFold(name, "plaintext") {
@@ -251,6 +266,9 @@ func (p *Parser) base(b []byte, i int) int {
 func (p *Parser) meta(b []byte, i int) int {
 	i = p.attrs.read(b, i)
 	a := &p.attrs
+	if i >= 0 && p.tentative {
+		p.metaCharset()
+	}
 	if i < 0 || !a.have(attrContent) || len(a.value(attrContent)) > p.opt.MaxRefBytes {
 		return i
 	}
@@ -268,6 +286,19 @@ func (p *Parser) meta(b []byte, i int) int {
 		}
 	}
 	return i
+}
+
+// metaCharset looks whether the meta tag just read names the encoding.
+func (p *Parser) metaCharset() {
+	var values [3][]byte
+	for i, slot := range [...]int{attrCharset, attrHTTPEquiv, attrContent} {
+		if p.attrs.have(slot) && len(p.attrs.value(slot)) <= p.opt.MaxRefBytes {
+			values[i] = p.value(slot)
+		}
+	}
+	if p.named = p.charset.metaCharset(values[0], values[1], values[2]); p.named != "" {
+		p.tentative = false
+	}
 }
 
 // add keeps a link whose reference is the value of an attribute, within the limits.
