@@ -137,7 +137,7 @@ type robotsQuestion struct {
 	Robots       *string `json:"robots"`
 	RobotsBase64 *string `json:"robots_base64"`
 	Agent        string  `json:"agent"`
-	URL          string  `json:"url"`
+	URL          *string `json:"url"`
 }
 
 type robotsAnswer struct {
@@ -159,7 +159,10 @@ func (e *explainRobots) answer(line []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, _, _, err := e.ask(body, q.Agent, q.URL)
+	if q.URL == nil {
+		return nil, errors.New("no \"url\" is given")
+	}
+	a, _, _, err := e.ask(body, q.Agent, *q.URL)
 	return a, err
 }
 
@@ -179,8 +182,11 @@ func (e *explainRobots) ask(body []byte, agent, url string) (robotsAnswer, *robo
 	return a, rules, path, nil
 }
 
-// path returns what a request line would ask for; a URL may be given by this alone.
+// path returns what a request line would ask for; a URL may be given by this alone, and an empty one is the root.
 func (e *explainRobots) path(url string) ([]byte, error) {
+	if url == "" {
+		url = "/"
+	}
 	if strings.HasPrefix(url, "/") && !strings.HasPrefix(url, "//") {
 		url = "http://any.invalid" + url
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // Parse reads a robots.txt file and keeps the group that applies to agent, a product token (letters, "-",
-// "_"; what follows them is ignored). It takes anything: lines it doesn't know are skipped, no input is an
+// "_"; "/" and a version may follow). It takes anything: lines it doesn't know are skipped, no input is an
 // error.
 //
 // Lines end with CR, LF or CRLF, and at a NUL. "#" begins a comment. A line is "name: value"; without a
@@ -20,8 +20,8 @@ import (
 // is none, those for "*" count; rules before any User-agent line don't. A Crawl-delay holds for the
 // User-agent lines above it in its group; the largest counts.
 func Parse(body []byte, agent string) *Rules {
-	p := parser{agent: []byte(agent)}
-	p.agent = token(p.agent)
+	var p parser
+	p.agent, p.valid = agentName([]byte(agent))
 	body, p.cut.Input = limitInput(decode(body))
 	for len(body) > 0 {
 		n := bytes.IndexAny(body, "\r\n")
@@ -39,8 +39,10 @@ func Parse(body []byte, agent string) *Rules {
 // parser is the state of one Parse.
 type parser struct {
 	agent    []byte
+	valid    bool  // agent is a product token
 	own, all group // for our token, for "*"
 	ended    bool  // a rule was seen: the next User-agent line begins a group
+	delayed  bool  // a Crawl-delay was seen behind the last User-agent line
 	sitemaps []string
 	cut      Cut
 }
@@ -48,6 +50,7 @@ type parser struct {
 // group collects the lines of all groups for one name.
 type group struct {
 	open  bool // named by the User-agent lines of the group being read
+	near  bool // named by those right above
 	seen  bool // named anywhere
 	rules []rawRule
 	delay time.Duration
@@ -118,7 +121,7 @@ func split(line []byte) (name, value []byte) {
 
 // line takes one line without its end.
 func (p *parser) line(line []byte) {
-	name, value := split(line)
+	name, value := split(line[:min(len(line), maxLine)])
 	switch {
 	case len(name) == 0:
 	case hasName(name, "user-agent", "useragent", "user agent"):
@@ -139,13 +142,39 @@ func (p *parser) line(line []byte) {
 
 func (p *parser) userAgent(value []byte) {
 	if p.ended {
-		p.ended, p.own.open, p.all.open = false, false, false
+		p.ended, p.delayed, p.own.open, p.all.open = false, true, false, false
 	}
-	if isStar(value) {
-		p.all.open = true
-	} else if len(p.agent) > 0 && equalFold(token(value), p.agent) {
-		p.own.open, p.own.seen = true, true
+	if p.delayed {
+		p.delayed, p.own.near, p.all.near = false, false, false
 	}
+	switch {
+	case isStar(value):
+		p.all.open, p.all.near = true, true
+	case p.names(value):
+		p.own.open, p.own.near, p.own.seen = true, true, true
+	}
+}
+
+// agentName returns the name in what a crawler calls itself, without a version, and whether it is a product token as RFC
+// 9309, 2.2.1, has them. With a blank in it, or nothing, it is no name at all.
+func agentName(agent []byte) (name []byte, valid bool) {
+	name, _, _ = bytes.Cut(agent, []byte("/"))
+	if bytes.ContainsAny(name, blanks) {
+		return nil, false
+	}
+	return name, len(name) > 0 && len(token(name)) == len(name)
+}
+
+// names tells whether a User-agent value is our name: if that is a product token, by what it has of one at its
+// beginning; if it is none ("bot2"), by its first word.
+func (p *parser) names(value []byte) bool {
+	if p.valid {
+		return equalFold(token(value), p.agent)
+	}
+	if n := bytes.IndexAny(value, blanks+"/"); n >= 0 {
+		value = value[:n]
+	}
+	return len(p.agent) > 0 && equalFold(value, p.agent)
 }
 
 // isStar reports whether a User-agent value is "*", alone or before a blank.
@@ -168,8 +197,16 @@ func (p *parser) crawlDelay(value []byte) {
 	if !ok {
 		return
 	}
-	if g := p.group(); g != nil {
-		g.delay = max(g.delay, d)
+	p.delayed = true
+	own, all := p.own.near, p.all.near
+	if p.ended {
+		own, all = p.own.open, p.all.open
+	}
+	switch {
+	case own:
+		p.own.delay = max(p.own.delay, d)
+	case all:
+		p.all.delay = max(p.all.delay, d)
 	}
 }
 
@@ -211,6 +248,7 @@ func (r *Rules) add(raw rawRule) {
 			return
 		}
 		rule.pattern = bytes.TrimRight(rule.pattern[:MaxPattern], "\x00")
+		rule.Weight = min(rule.Weight, maxWeight)
 	}
 	r.list = append(r.list, rule)
 	if !rule.Allow {

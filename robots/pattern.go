@@ -99,6 +99,66 @@ func appendNormal(dst, piece []byte) []byte {
 	return dst
 }
 
+// normalBytes is how many octets a path may have that is respelled without allocation.
+const normalBytes = 768
+
+// inQuery are the delimiters that mean nothing in a query: the general ones of RFC 3986 but "#". Those that separate a query's
+// parts, such as "&" and "+", differ from their escapes.
+const inQuery = ":/?[]@"
+
+// namesDelimiters tells whether a compiled pattern has a query with a delimiter in it. Such a rule is compared in the folded
+// spelling: RFC 9309, 2.2.2, has delimiters encoded in a query (second row of its table), so that it may spell them as it likes.
+func namesDelimiters(pat []byte) bool {
+	q := bytes.IndexByte(pat, '?')
+	return q >= 0 && bytes.ContainsAny(pat[q+1:], inQuery)
+}
+
+// normal returns the one spelling of a path; in buf's memory, as far as that suffices, if it has to be changed.
+func normal(buf, pathQuery []byte) []byte {
+	if isNormal(pathQuery) {
+		return pathQuery
+	}
+	return appendPath(buf, pathQuery)
+}
+
+// foldedForm returns a normalised path with the delimiters of its query decoded. It allocates if there is an escape in one.
+func foldedForm(path []byte) []byte {
+	q := bytes.IndexByte(path, '?')
+	if q < 0 || bytes.IndexByte(path[q:], '%') < 0 {
+		return path
+	}
+	return appendFolded(make([]byte, 0, len(path)), path)
+}
+
+// isDelimiter tells whether b begins with the escape of one of inQuery.
+func isDelimiter(b []byte) bool {
+	return len(b) >= 3 && unhex[b[1]] != 0 && unhex[b[2]] != 0 &&
+		bytes.IndexByte([]byte(inQuery), (unhex[b[1]]-1)<<4|(unhex[b[2]]-1)) >= 0
+}
+
+// appendFolded appends a normalised path, or a compiled pattern, with the delimiters behind its first "?" decoded.
+func appendFolded(dst, path []byte) []byte {
+	q := bytes.IndexByte(path, '?') + 1
+	dst = append(dst, path[:q]...)
+	for i := q; i < len(path); i++ {
+		if path[i] == '%' && isDelimiter(path[i:]) {
+			dst = append(dst, (unhex[path[i+1]]-1)<<4|(unhex[path[i+2]]-1))
+			i += 2
+		} else {
+			dst = append(dst, path[i])
+		}
+	}
+	return dst
+}
+
+// appendPath appends the one spelling of a whole path to dst.
+func appendPath(dst, pathQuery []byte) []byte {
+	if len(pathQuery) == 0 || pathQuery[0] != '/' {
+		dst = append(dst, '/')
+	}
+	return appendNormal(dst, pathQuery)
+}
+
 // compile turns the value of an Allow or Disallow line into a Rule. ok is false for a value that can match
 // nothing (empty, or not beginning with "/" or "*"). A pattern may still be longer than MaxPattern.
 func compile(value []byte, allow bool) (r Rule, ok bool) {
@@ -135,6 +195,9 @@ func compile(value []byte, allow bool) (r Rule, ok bool) {
 	if pat[len(pat)-1] == wildcard { // "/x*" and "/x*$" match what "/x" matches
 		pat, anchored = pat[:len(pat)-1], false
 	}
+	if bytes.IndexByte(pat, '?') >= 0 && bytes.IndexByte(pat, '%') >= 0 {
+		pat = appendFolded(nil, pat)
+	}
 	if anchored {
 		pat = append(pat, anchor)
 	}
@@ -156,6 +219,9 @@ func matches(pat, path []byte, special bool) bool {
 	anchored := pat[len(pat)-1] == anchor
 	if anchored {
 		pat = pat[:len(pat)-1]
+		if len(pat) == 0 || len(path) == 0 || pat[len(pat)-1] != path[len(path)-1] {
+			return false // rarely comes so far: most rules with an end want another one
+		}
 	}
 	n := bytes.IndexByte(pat, wildcard)
 	if n < 0 {

@@ -66,10 +66,11 @@ func TestRuleText(t *testing.T) {
 
 func TestGoldenRules(t *testing.T) {
 	r := Parse([]byte("User-agent: me\nCrawl-delay: 2\nDisallow: /a*/$\nAllow: /\nDisallow: /b\n"), "Me")
-	want := "\x01\x01" + "\xd0\x0f" + "\x00" + "\x03" + // version, Own; 2000 ms; nothing cut; 3 rules
-		"\x2a" + "/a\x00/\x01" + // 5 bytes, special, Disallow
-		"\x10" + "/b" + // 2 bytes, Disallow
-		"\x09" + "/" // 1 byte, Allow
+	want := "\x02\x01" + "\xd0\x0f" + "\x00" + "\x02\x01" + // version, Own; 2000 ms; nothing cut; 2 plain rules, 1 special
+		"\x01\x00\x01\x00" + // ends at 1, no parent, Allow
+		"\x03\x00\x02\x00" + // ends at 3, parent 1, Disallow
+		"\x08\x00\x05\x00\x02a" + // ends at 8, weight 5, Disallow with wildcard, needs "a"
+		"/" + "/b" + "/a\x00/\x01"
 	if got := r.Append(nil); string(got) != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -221,7 +222,7 @@ func TestMatchAgainstReference(t *testing.T) {
 }
 
 func TestBoundsAreCounted(t *testing.T) {
-	long := strings.Repeat("a", 3000)
+	long := strings.Repeat("ü", 3000) // six octets each
 	r := Parse([]byte("User-agent: *\nDisallow: /x/"+long+"\nAllow: /y/"+long+"\nDisallow: z\n"), "x")
 	if r.Cut.Long != 2 || r.Cut.Odd != 1 || len(r.list) != 1 || len(r.list[0].pattern) != MaxPattern {
 		t.Errorf("got cut %+v, %d rules", r.Cut, len(r.list))
@@ -236,9 +237,9 @@ func TestBoundsAreCounted(t *testing.T) {
 	}
 }
 
-// The worst files we could think of must not take long: a second opinion on item 13 of doc.go.
-func TestNeverSlow(t *testing.T) {
-	files := map[string]string{
+// hostileFiles are groups made to be slow.
+func hostileFiles() map[string]string {
+	return map[string]string{
 		"wildcards": strings.Repeat("Disallow: /*a*a*a*a*a*a*a*a*a*a*b\n", MaxInput/35),
 		"stars":     strings.Repeat("Disallow: /"+strings.Repeat("*", 400)+"x\n", MaxInput/413),
 		"long":      distinct("/*" + strings.Repeat("ab", 500) + "%d"),
@@ -246,9 +247,17 @@ func TestNeverSlow(t *testing.T) {
 		"short":     strings.Repeat("Disallow:/\n", MaxInput/11),
 		"distinct":  distinct("/*%d*a*b*c"),
 		"few":       distinct("/*%d*a*b*c")[:40000],
+		"pairs":     twoLetters("/*%sbb"),
+		"parts":     twoLetters("/*a*b*a*b*%sbb"),
+		"almost":    twoLetters("/*%s" + strings.Repeat("ab", 200) + "b"),
+		"chain":     chain(),
 	}
+}
+
+// The worst files we could think of must not take long: a second opinion on item 13 of doc.go.
+func TestNeverSlow(t *testing.T) {
 	path := []byte("/" + strings.Repeat("ab", 1000) + strings.Repeat("a", 80))
-	for name, file := range files {
+	for name, file := range hostileFiles() {
 		start := time.Now()
 		r := Parse([]byte("User-agent: *\n"+file), "x")
 		parsed := time.Since(start)
@@ -268,6 +277,25 @@ func distinct(format string) string {
 	var b strings.Builder
 	for i := 0; b.Len() < MaxInput; i++ {
 		fmt.Fprintf(&b, "Allow: "+format+"\n", i)
+	}
+	return b.String()
+}
+
+// twoLetters is distinct with numbers of a and b, that paths of these letters don't rule out.
+func twoLetters(format string) string {
+	var b strings.Builder
+	for i := 0; b.Len() < MaxInput; i++ {
+		digits := strings.NewReplacer("0", "a", "1", "b").Replace(fmt.Sprintf("%012b", i))
+		fmt.Fprintf(&b, "Allow: "+format+"\n", digits)
+	}
+	return b.String()
+}
+
+// chain has rules each of which begins the next: the longest walk over parents.
+func chain() string {
+	var b strings.Builder
+	for i := 1; b.Len() < MaxInput && i < 600; i++ {
+		fmt.Fprintf(&b, "Allow: /%s\n", strings.Repeat("ab", i))
 	}
 	return b.String()
 }

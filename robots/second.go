@@ -8,7 +8,7 @@ import (
 
 // SecondOpinion asks github.com/temoto/robotstxt, which shares no code with Match, whether the rules allow
 // a path. ok is false for rules outside of what that library does right (doc.go): those with wildcards,
-// literal stars or dollars, or shortened patterns. For explain and tests: it costs some 100 µs.
+// literal stars or dollars, delimiters in a query, or shortened patterns. For explain and tests: it costs some 100 µs.
 func SecondOpinion(r *Rules, pathQuery []byte) (allowed, ok bool) {
 	if isRobots(pathQuery) {
 		return true, true
@@ -20,7 +20,7 @@ func SecondOpinion(r *Rules, pathQuery []byte) (allowed, ok bool) {
 				continue
 			}
 			n := len(rule.pattern)
-			if n == 0 || rule.Weight != n || bytes.ContainsAny(rule.pattern, "\x00\x01*$") {
+			if n == 0 || !rule.isPlain() || bytes.ContainsAny(rule.pattern, "\x00\x01*$") {
 				return false, false
 			}
 			text = append(text, rule.String()...)
@@ -31,5 +31,5 @@ func SecondOpinion(r *Rules, pathQuery []byte) (allowed, ok bool) {
 	if err != nil {
 		return false, false
 	}
-	return data.TestAgent(string(normal(nil, pathQuery)), "*"), true
+	return data.TestAgent(string(appendPath(nil, pathQuery)), "*"), true
 }

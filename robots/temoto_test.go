@@ -64,6 +64,14 @@ func TestDeviations(t *testing.T) {
 		{"10 dollar inside", "User-agent: *\nDisallow: /a$b\n", "a", "/a$b", "allow", false},
 		{"11 Crawl-delay splits", "User-agent: a\nCrawl-delay: 1\nUser-agent: b\nDisallow: /x\n", "a", "/x", "allow", false},
 		{"11 misspelt", "User-agent: *\nDisalow: /x\n", "a", "/x", "allow", false},
+		{"15 robots.txt", "User-agent: *\nDisallow: /\n", "a", "/robots.txt", "deny", true},
+		{"16 group without rules", "User-agent: *\nDisallow: /\n\nUser-agent: foobot\n", "foobot", "/x", "deny", true},
+		{"17 no slash", "User-agent: *\nDisallow: x\n", "a", "/x", "deny", true},
+		{"18 NUL", "User-agent: *\nDisallow: /x\x00y\n", "a", "/x", "allow", false},
+		{"18 half a BOM", "\xef\xbbUser-agent: *\nDisallow: /x\n", "a", "/x", "error", false},
+		{"18 UTF-16", "\xff\xfe" + wide("User-agent: *\nDisallow: /x\n"), "a", "/x", "allow", false},
+		{"19 index.html", "User-agent: *\nAllow: /d/index.html\nDisallow: /\n", "a", "/d/", "deny", true},
+		{"20 three words", "User-agent foobot x\nDisallow /\n", "foobot", "/x", "deny", true},
 		{"11 blank", "User-agent: *\nAllow: /a b\nDisallow: /a\n", "a", "/ac", "allow", false},
 	} {
 		raw := "error"
