@@ -14,6 +14,7 @@ import (
 type charsets struct {
 	header string // the last Content-Type and the encoding it names, or ""
 	says   string
+	isXML  bool
 
 	lastLabel string // the last label in a meta tag and what it means
 	lastName  string
@@ -69,6 +70,10 @@ func (c *charsets) use(name string, body []byte, page *Page, d *decoder) []byte 
 // find returns the name of the encoding: that of the byte order mark, the header, the meta tag, or what it looks like, which
 // is the one that isn't certain.
 func (c *charsets) find(body []byte, contentType string) (name string, certain bool) {
+	if contentType != c.header {
+		c.header, c.says = strings.Clone(contentType), encodingName(mimeCharset(contentType))
+		c.isXML = isXML(contentType)
+	}
 	switch {
 	case bytes.HasPrefix(body, []byte("\xEF\xBB\xBF")):
 		return "utf-8", true
@@ -76,9 +81,6 @@ func (c *charsets) find(body []byte, contentType string) (name string, certain b
 		return "utf-16be", true
 	case bytes.HasPrefix(body, []byte("\xFF\xFE")):
 		return "utf-16le", true
-	}
-	if contentType != c.header {
-		c.header, c.says = strings.Clone(contentType), encodingName(mimeCharset(contentType))
 	}
 	if c.says != "" {
 		return c.says, true

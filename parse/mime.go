@@ -1,6 +1,9 @@
 package parse
 
-import "strings"
+import (
+	"bytes"
+	"strings"
+)
 
 // mimeCharset returns the charset parameter of a MIME type as the MIME Sniffing standard parses one (4.4), or "". That is more
 // lenient than package mime: the first of two parameters counts, a quotation mark needn't be closed.
@@ -81,4 +84,71 @@ func isQuotable(s string) bool {
 		}
 	}
 	return true
+}
+
+// maxSniff bounds what is looked at of a body, as the MIME Sniffing standard has it.
+const maxSniff = 1445
+
+// SniffHTML reports whether a body begins as HTML does, by the MIME Sniffing standard (7.1). A byte order mark may precede.
+func SniffHTML(body []byte) bool {
+	body = cutSpace(bytes.TrimPrefix(body[:min(len(body), maxSniff)], []byte("\xEF\xBB\xBF")))
+	if len(body) == 0 || body[0] != '<' {
+		return false
+	}
+	if bytes.HasPrefix(body, []byte("<!--")) {
+		return true
+	}
+	for _, s := range [...]string{"!doctype html", "html", "head", "script", "iframe", "h1", "div", "font", "table", "a", "style", "title",
+		"b", "body", "br", "p"} {
+		if end := 1 + len(s); end < len(body) && (body[end] == ' ' || body[end] == '>') && isFold(body[1:end], s) {
+			return true
+		}
+	}
+	return false
+}
+
+// SniffXHTML reports whether a body that is served as XML is a page: its first element is <html> in the namespace of XHTML.
+func SniffXHTML(body []byte) bool {
+	body = body[:min(len(body), maxSniff)]
+	for {
+		n := bytes.IndexByte(body, '<')
+		if n < 0 || n+1 >= len(body) {
+			return false
+		}
+		body = body[n:]
+		var next int
+		switch {
+		case bytes.HasPrefix(body, []byte("<!--")):
+			next = commentEnd(body, 4)
+		case body[1] == '?', body[1] == '!':
+			next = closeAngle(body, 2)
+			if open := bytes.IndexByte(body[:next], '['); open >= 0 && body[1] == '!' { // a subset inside of it has angles of its own
+				end := bytes.IndexByte(body[open:], ']')
+				if end < 0 {
+					return false
+				}
+				next = closeAngle(body, open+end)
+			}
+		default:
+			end := nameEnd(body, 1, endsName)
+			if string(body[1:end]) != "html" {
+				return false
+			}
+			a := attributeAt(body, end)
+			for ; a.ok; a = attributeAt(body, a.next) {
+				if string(a.name) == "xmlns" {
+					return string(a.value) == "http://www.w3.org/1999/xhtml"
+				}
+			}
+			return false
+		}
+		body = body[next:]
+	}
+}
+
+// isXML reports whether a page of that type is XML, where <script/> is an element without content.
+func isXML(contentType string) bool {
+	mime, _, _ := strings.Cut(contentType, ";")
+	mime = strings.TrimSpace(mime)
+	return len(mime) > len("xml") && strings.EqualFold(mime[len(mime)-len("xml"):], "xml")
 }

@@ -124,9 +124,7 @@ func (r *reference) meta(n *html.Node) {
 	}
 	name, _ := attribute(n, "", "name")
 	if isFold([]byte(name), "robots") || r.opt.Agent != "" && strings.EqualFold(name, r.opt.Agent) {
-		found := ParseRobots([]byte(content))
-		r.page.Robots.NoIndex = r.page.Robots.NoIndex || found.NoIndex
-		r.page.Robots.NoFollow = r.page.Robots.NoFollow || found.NoFollow
+		r.page.Robots.Add(ParseRobots([]byte(content)))
 	}
 }
 

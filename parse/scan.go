@@ -12,6 +12,7 @@ type Parser struct {
 	page    *Page
 	hasBase bool
 	wide    bool // use skipWide
+	xml     bool // the page is served as XML
 	// noFrameset: a <frameset> was met and not taken, so none is.
 	noFrameset bool
 	tentative  bool   // the encoding is guessed: the first meta that names one is right,
@@ -29,7 +30,7 @@ func NewParser(opt Options) *Parser {
 func (p *Parser) Parse(body []byte, contentType string, page *Page) {
 	page.reset()
 	text, certain := p.charset.prepare(body, contentType, page, &p.decoder)
-	p.named = ""
+	p.named, p.xml = "", p.charset.isXML
 	p.start(text, page, !certain)
 	if p.named != "" && p.named != page.Charset { // once more, as the standard has it ("change the encoding")
 		page.reset()
@@ -138,40 +139,40 @@ func (p *Parser) startTag(b, name []byte, i int) int {
 		if isFold(name, "svg") {
 			return p.enterForeign(b, i, inSVG)
 		} else if isFold(name, "xmp") {
-			return rawText(b, i, "xmp")
+			return p.rawText(b, i, "xmp")
 		}
 	case 4:
 		return p.startTag4(b, name, i)
 	case 5:
 		switch {
 		case isFold(name, "style"):
-			return rawText(b, i, "style")
+			return p.rawText(b, i, "style")
 		case isFold(name, "title"):
-			return rawText(b, i, "title")
+			return p.rawText(b, i, "title")
 		}
 	case 6:
 		switch {
 		case isFold(name, "script"):
-			if i = skipTag(b, i); i >= 0 {
+			if i = skipTag(b, i); i >= 0 && !p.empty(b, i) {
 				i = scriptEnd(b, i)
 			}
 			return i
 		case isFold(name, "iframe"):
-			if i = p.frame(b, i, IFrame); i >= 0 {
+			if i = p.frame(b, i, IFrame); i >= 0 && !p.empty(b, i) {
 				i = rawTextEnd(b, i, "iframe")
 			}
 			return i
 		}
 	case 7:
 		if isFold(name, "noembed") {
-			return rawText(b, i, "noembed")
+			return p.rawText(b, i, "noembed")
 		}
 	case 8:
 		switch {
 		case isFold(name, "textarea"):
-			return rawText(b, i, "textarea")
+			return p.rawText(b, i, "textarea")
 		case isFold(name, "noframes"):
-			return rawText(b, i, "noframes")
+			return p.rawText(b, i, "noframes")
 		case isFold(name, "frameset"):
 			return p.frameset(b, i-len(name)-1, i)
 		case isFold(name, "template"):
@@ -201,7 +202,18 @@ func (p *Parser) startTag4(b, name []byte, i int) int {
 	return skipTag(b, i)
 }
 
+// empty reports whether the tag that ends before i is an element without content: "/>" in a page that is XML.
+func (p *Parser) empty(b []byte, i int) bool { return p.xml && b[i-2] == '/' }
+
 // rawText skips an element whose content is no markup.
+func (p *Parser) rawText(b []byte, i int, name string) int {
+	if i = skipTag(b, i); i < 0 || p.empty(b, i) {
+		return i
+	}
+	return rawTextEnd(b, i, name)
+}
+
+// rawText is that of HTML.
 func rawText(b []byte, i int, name string) int {
 	if i = skipTag(b, i); i < 0 {
 		return i
@@ -280,9 +292,7 @@ func (p *Parser) meta(b []byte, i int) int {
 	if a.have(attrName) {
 		name := p.value(attrName)
 		if isFold(name, "robots") || p.opt.Agent != "" && bytes.EqualFold(name, []byte(p.opt.Agent)) {
-			found := ParseRobots(p.value(attrContent))
-			p.page.Robots.NoIndex = p.page.Robots.NoIndex || found.NoIndex
-			p.page.Robots.NoFollow = p.page.Robots.NoFollow || found.NoFollow
+			p.page.Robots.Add(ParseRobots(p.value(attrContent)))
 		}
 	}
 	return i

@@ -60,15 +60,11 @@ func cutSpace(s []byte) []byte {
 	return s
 }
 
-// nextWord cuts the first word off a list whose separators are white space and, with commas, ','. The word is
-// empty at the end of the list.
-func nextWord(s []byte, commas bool) (word, rest []byte) {
-	between := func(c byte) bool { return byteClass[c]&isSpace != 0 || commas && c == ',' }
-	for len(s) > 0 && between(s[0]) {
-		s = s[1:]
-	}
+// nextWord cuts the first word off a list whose separators are white space. The word is empty at the end of the list.
+func nextWord(s []byte) (word, rest []byte) {
+	s = cutSpace(s)
 	i := 0
-	for i < len(s) && !between(s[i]) {
+	for i < len(s) && byteClass[s[i]]&isSpace == 0 {
 		i++
 	}
 	return s[:i], s[i:]
@@ -77,7 +73,7 @@ func nextWord(s []byte, commas bool) (word, rest []byte) {
 // parseRel reads a rel attribute.
 func parseRel(value []byte) (rel Rel, nofollow bool) {
 	for {
-		word, rest := nextWord(value, false)
+		word, rest := nextWord(value)
 		if len(word) == 0 {
 			return rel, nofollow
 		}
@@ -94,26 +90,6 @@ func parseRel(value []byte) (rel Rel, nofollow bool) {
 			nofollow = true
 		default:
 			rel |= RelOther
-		}
-		value = rest
-	}
-}
-
-// ParseRobots reads the directives of a robots meta or of an X-Robots-Tag header's value without agent.
-func ParseRobots(value []byte) Robots {
-	var r Robots
-	for {
-		word, rest := nextWord(value, true)
-		if len(word) == 0 {
-			return r
-		}
-		switch {
-		case isFold(word, "noindex"):
-			r.NoIndex = true
-		case isFold(word, "nofollow"):
-			r.NoFollow = true
-		case isFold(word, "none"):
-			r = Robots{NoIndex: true, NoFollow: true}
 		}
 		value = rest
 	}
