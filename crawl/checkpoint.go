@@ -52,6 +52,7 @@ type moment struct {
 	seeds    seedState
 	items    []*polite.Item
 	delays   []polite.Delay
+	hosts    []hostEntry
 	jobs     [][]byte
 	active   int64
 	written  int64 // bytes, known when it has been saved
@@ -98,6 +99,7 @@ func (r *ring) freeze() (*moment, CheckpointStats) {
 		seeds:    r.seeds.state,
 		items:    r.polite.Snapshot(),
 		delays:   r.polite.Delays(time.Now()),
+		hosts:    r.hosts.snapshot(),
 		jobs:     r.robotsJobs.snapshot(),
 		active:   r.activeMillis(),
 		parts: []frozenPart{
@@ -152,6 +154,9 @@ func (r *ring) saveMoment(mo *moment, clean bool, done string) error {
 	}
 	if m.Delays, err = tails.Write(0, delays); err != nil {
 		return fmt.Errorf("crawl: checkpoint %d: delays: %w", gen, err)
+	}
+	if m.Hosts, err = tails.Write(0, dumpHosts(mo.hosts)); err != nil {
+		return fmt.Errorf("crawl: checkpoint %d: health of hosts: %w", gen, err)
 	}
 	sketches, err := r.sketches.encode()
 	if err != nil {

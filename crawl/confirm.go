@@ -158,7 +158,7 @@ func (r *ring) askVouchers(ctx context.Context, vouchers []voucher) {
 }
 
 // unconfirmed puts a URL off for another try that decides; nothing is counted against its host.
-func (r *ring) unconfirmed(g *polite.Grant, rec *weburl.Record, result polite.Result) error {
+func (r *ring) unconfirmed(g *polite.Grant, rec *weburl.Record, result *ending) error {
 	rec.Flags |= weburl.FlagUnconfirmed
 	if !r.inOutage() {
 		rec.Waits = min(rec.Waits+1, 250)

@@ -10,6 +10,7 @@ import (
 	"drumbeat/beast"
 	"drumbeat/disk"
 	"drumbeat/drum"
+	"drumbeat/health"
 	"drumbeat/queue"
 	"drumbeat/robots"
 	"drumbeat/star"
@@ -263,6 +264,7 @@ const (
 	nameRAM      = "ram"
 	nameJobs     = "jobs"
 	nameDelays   = "delays"
+	nameHosts    = "hosts"
 	nameSketches = "sketches"
 )
 
@@ -283,6 +285,16 @@ func (x *deepAudit) scanRAM() error {
 	jobs, err := disk.ReadTail(x.r.set, x.m.Jobs)
 	if err == nil {
 		err = eachRecord("robots requests in RAM", jobs, func(rec []byte) error { x.row.Records++; return x.job(rec, 0) })
+	}
+	if err != nil {
+		if err := x.damage(err); err != nil {
+			return err
+		}
+	}
+	x.begin(nameHosts)
+	hosts, err := disk.ReadTail(x.r.set, x.m.Hosts)
+	if err == nil {
+		err = eachHost(hosts, func(uint64, health.State) { x.row.Records++ })
 	}
 	if err != nil {
 		if err := x.damage(err); err != nil {

@@ -40,6 +40,7 @@ type manifest struct {
 	RAM      disk.Ref                   `json:"ram"`      // URL records in RAM: uvarint length, record
 	Jobs     disk.Ref                   `json:"jobs"`     // robots requests in RAM, coded alike
 	Delays   disk.Ref                   `json:"delays"`   // hosts and servers that rest for long
+	Hosts    disk.Ref                   `json:"hosts"`    // health of hosts in trouble
 	Sketches disk.Ref                   `json:"sketches"` // distinct hosts and servers
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"drumbeat/disk"
 	"drumbeat/fetch"
+	"drumbeat/health"
 	"drumbeat/linktrace"
 )
 
@@ -114,6 +115,16 @@ type Options struct {
 
 	// Delays between visits; zero means no delay.
 	HostDelay, HostDelayMin, ServerDelay, ServerDelayMin time.Duration
+	// Backoff is the rest of a host after a failed exchange, doubling with each further one up to BackoffMax; defaults 10 s, 1 h.
+	Backoff, BackoffMax time.Duration
+	// HostFailures in a row make a host rest for long, HostRests such rests without a success have it given up; HostRefusals
+	// without a page between make it rest for a day, a week, then for good (package health). 0: never.
+	HostFailures, HostRests, HostRefusals int
+	// RobotsWait is for how long URLs wait for a robots.txt that can't be had, from the first failure; 0: endlessly.
+	RobotsWait time.Duration
+	// MaxPagesPerHost is how many URLs of an origin (scheme, host, port) are admitted to fetching, each counted once; 0: no limit.
+	// What was fetched while there was none isn't counted.
+	MaxPagesPerHost int64
 	// MaxCrawlDelay caps what a robots.txt may ask for.
 	MaxCrawlDelay time.Duration
 
@@ -176,6 +187,8 @@ type Options struct {
 	hook func(place string)
 	// tune changes the plan: tests have stores smaller than any RAM would give.
 	tune func(*Plan)
+	// tunePolicy changes what is done about hosts that fail or refuse: tests have shorter rests.
+	tunePolicy func(*health.Policy)
 }
 
 // Unlimited says that a limit is not in force.
@@ -215,6 +228,8 @@ func (o *Options) defaults() {
 	setInt(&o.MaxURLBytes, 2083)
 	setDuration(&o.CheckpointEvery, time.Minute)
 	setDuration(&o.MaxCrawlDelay, 300*time.Second)
+	setDuration(&o.Backoff, firstBackoff)
+	setDuration(&o.BackoffMax, max(maxBackoff, o.Backoff))
 	setDuration(&o.SnapshotEvery, time.Second)
 	if o.BudgetDefault == 0 {
 		o.BudgetDefault = 10
@@ -279,10 +294,14 @@ func (o *Options) Validate() error {
 	if o.KeepFree < 0 {
 		bad("space to keep free %d is negative", o.KeepFree)
 	}
+	if o.HostFailures < 0 || o.HostRests < 0 || o.HostRefusals < 0 || o.MaxPagesPerHost < 0 {
+		bad("failures %d, rests %d, refusals %d or pages %d of a host are negative", o.HostFailures, o.HostRests, o.HostRefusals,
+			o.MaxPagesPerHost)
+	}
 	for _, d := range []struct {
 		name string
 		v    time.Duration
-	}{{"host delay", o.HostDelay}, {"least host delay", o.HostDelayMin}, {"server delay", o.ServerDelay},
+	}{{"back-off", o.Backoff}, {"longest back-off", o.BackoffMax}, {"wait for robots.txt", o.RobotsWait}, {"host delay", o.HostDelay}, {"least host delay", o.HostDelayMin}, {"server delay", o.ServerDelay},
 		{"least server delay", o.ServerDelayMin}, {"keep-alive", o.KeepAlive}} {
 		if d.v < 0 {
 			bad("%s %v is negative", d.name, d.v)

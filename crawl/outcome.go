@@ -10,36 +10,34 @@ import (
 	"time"
 
 	"drumbeat/fetch"
+	"drumbeat/health"
 	"drumbeat/polite"
 	"drumbeat/robots"
 	"drumbeat/weburl"
 )
 
-// How a host rests after a failed exchange, doubling with each attempt at the URL.
+// How a host rests after a failed exchange is package health's to say, and the host's own with Retry-After.
 const (
+	// firstBackoff and maxBackoff are the defaults of Options.Backoff and BackoffMax.
 	firstBackoff = 10 * time.Second
 	maxBackoff   = time.Hour
 	// maxRetryAfter bounds what a site may ask for with Retry-After.
-	maxRetryAfter = 24 * time.Hour
-	// longRest is a rest during which a host's URLs had better not take up RAM.
-	longRest = time.Minute
+	maxRetryAfter = health.MaxRetryAfter
 	// ourFaultPause is the rest of a URL after a fault on this side, which isn't counted against its host.
 	ourFaultPause = 5 * time.Second
 	// maxOurFaults bounds how often: what fails so many times for one URL isn't a fault of ours.
 	maxOurFaults = 200
 )
 
-// itemOf makes a URL that passed robots.txt an item of polite. expires is when its verdict or its addresses are out of
-// date.
-func (r *ring) itemOf(data []byte) (*polite.Item, time.Time, error) {
+// itemOf makes a URL that passed robots.txt an item of polite, and returns what came with it from RobotsCache.
+func (r *ring) itemOf(data []byte) (_ *polite.Item, sum robots.Summary, _ error) {
 	var rec weburl.Record
-	var sum robots.Summary
 	own := append([]byte(nil), data...)
 	if err := rec.Decode(own); err != nil {
-		return nil, time.Time{}, fmt.Errorf("crawl: record from Q: %w", err)
+		return nil, sum, fmt.Errorf("crawl: record from Q: %w", err)
 	}
 	if err := sum.Decode(rec.Extra); err != nil {
-		return nil, time.Time{}, fmt.Errorf("crawl: record from Q: %w", err)
+		return nil, sum, fmt.Errorf("crawl: record from Q: %w", err)
 	}
 	host := weburl.Split(rec.URL).Host
 	addrs := append(sum.Addrs()[:0:0], sum.Addrs()...)
@@ -48,7 +46,7 @@ func (r *ring) itemOf(data []byte) (*polite.Item, time.Time, error) {
 		addrs = append(addrs[k:n:n], addrs[:k]...)
 	}
 	return &polite.Item{Rec: own, Host: r.hostKey(host), PLD: r.pldKey(host), Addrs: addrs,
-		Budget: rec.Budget, CrawlDelay: min(sum.CrawlDelay, r.opt.MaxCrawlDelay), Waits: rec.Waits}, verdictEnd(&sum), nil
+		Budget: rec.Budget, CrawlDelay: min(sum.CrawlDelay, r.opt.MaxCrawlDelay), Waits: rec.Waits}, sum, nil
 }
 
 // verdictEnd is until when a URL may be fetched without asking RobotsCache again: a day after robots.txt was had at the
@@ -71,6 +69,9 @@ func (r *ring) fetchOne(ctx context.Context, g *polite.Grant) error {
 			return r.checkRobots(d, g.Item.Rec, &rec, PlaceRAM)
 		})
 	}
+	if rests, err := r.restsAfterAll(g, &rec); rests || err != nil {
+		return err
+	}
 	resp := r.workers.response()
 	defer r.workers.release(resp)
 	began := time.Now()
@@ -78,7 +79,7 @@ func (r *ring) fetchOne(ctx context.Context, g *polite.Grant) error {
 	if ctx.Err() != nil {
 		return nil // stays in RAM: the last checkpoint has it
 	}
-	result := polite.Result{Elapsed: time.Since(began), Kept: resp.Kept}
+	result := &ending{Result: polite.Result{Elapsed: time.Since(began), Kept: resp.Kept}}
 	var fe *fetch.Error
 	if err == nil && cutOff(resp) || errors.As(err, &fe) && doubtful(fe) {
 		again := rec.Flags&weburl.FlagUnconfirmed != 0
@@ -88,24 +89,49 @@ func (r *ring) fetchOne(ctx context.Context, g *polite.Grant) error {
 	}
 	rec.Flags &^= weburl.FlagUnconfirmed
 	if err != nil {
-		return r.exchangeFailed(g, &rec, err, result)
+		return r.exchangeFailed(g, &rec, &sum, err, result)
 	}
-	if resp.Status == http.StatusTooManyRequests || resp.Status == http.StatusServiceUnavailable {
-		wait := max(retryAfter(resp, time.Now()), backoff(int(rec.Attempts)))
-		result.Backoff = wait
-		if int(rec.Attempts) < r.opt.Retries {
-			return r.retry(g, &rec, wait, ReasonTooMany, result)
-		}
+	event := eventOf(&rec, resp)
+	if why := retried(event); why != ReasonNone && int(rec.Attempts) < r.opt.Retries {
+		return r.retry(g, &rec, &sum, event, why, result)
 	}
-	return r.store(ctx, g, &rec, resp, result)
+	return r.store(ctx, g, &rec, resp, result, func(d *delta) error {
+		v, err := r.noteHost(d, g.Item.Host, &rec, &sum.Health, event)
+		result.rest(v)
+		return err
+	})
 }
 
-func backoff(attempts int) time.Duration {
-	return min(firstBackoff<<min(attempts, 12), maxBackoff)
+// retried says why a URL gets another attempt after an answer, ReasonNone for not: it came too fast, or what stands in front of
+// the server (502, 504) didn't get an answer. Any other 5xx may be one broken page: it is the URL's answer, though the host rests.
+func retried(e health.Event) Reason {
+	switch {
+	case e.Kind == health.TooFast:
+		return ReasonTooMany
+	case e.Kind == health.ServerError && (e.Status == http.StatusBadGateway || e.Status == http.StatusGatewayTimeout):
+		return ReasonServerError
+	}
+	return ReasonNone
+}
+
+// restsAfterAll puts a granted URL off whose host went to rest, or was given up, after it had been admitted.
+func (r *ring) restsAfterAll(g *polite.Grant, rec *weburl.Record) (rests bool, _ error) {
+	if s := r.hosts.get(g.Item.Host, nil); s.Clean() {
+		return false, nil
+	}
+	err := r.inStep(func(d *delta) (err error) {
+		if rests, err = r.rests(d, g.Item.Host, rec, PlaceRAM, nil); rests {
+			r.polite.Drop(time.Now(), g)
+		} else {
+			d.nothing = true
+		}
+		return err
+	})
+	return rests, err
 }
 
 // exchangeFailed decides between another attempt and the end.
-func (r *ring) exchangeFailed(g *polite.Grant, rec *weburl.Record, err error, result polite.Result) error {
+func (r *ring) exchangeFailed(g *polite.Grant, rec *weburl.Record, sum *robots.Summary, err error, result *ending) error {
 	var fe *fetch.Error
 	if !errors.As(err, &fe) {
 		return err
@@ -117,16 +143,22 @@ func (r *ring) exchangeFailed(g *polite.Grant, rec *weburl.Record, err error, re
 		})
 	}
 	why := reasonOf(fe)
-	result.Backoff = backoff(int(rec.Attempts))
 	if fe.Stage == fetch.StageDial && fe.Kind != fetch.KindForbiddenAddress {
 		result.ServerBackoff = r.opt.ServerDelay
 	}
-	final := why == ReasonForbiddenAddress || why == ReasonForbiddenPort || fe.Kind == fetch.KindBadRequest || rec.Flags&weburl.FlagSeedTwin != 0
-	if !final && int(rec.Attempts) < r.opt.Retries {
-		return r.retry(g, rec, result.Backoff, why, result)
+	noRequest := why == ReasonForbiddenAddress || why == ReasonForbiddenPort || fe.Kind == fetch.KindBadRequest
+	if !noRequest && rec.Flags&weburl.FlagSeedTwin == 0 && int(rec.Attempts) < r.opt.Retries {
+		return r.retry(g, rec, sum, failureOf(fe), why, result)
 	}
 	return r.settle(g, result, func(d *delta) error {
 		d.count(CountAttempts, 1)
+		if !noRequest { // else it tells nothing about the host
+			v, err := r.noteHost(d, g.Item.Host, rec, &sum.Health, failureOf(fe))
+			if err != nil {
+				return err
+			}
+			result.rest(v)
+		}
 		return r.refuse(d, rec, PlaceRAM, why)
 	})
 }
@@ -149,25 +181,35 @@ func reasonOf(e *fetch.Error) Reason {
 	return ReasonConnect
 }
 
-// retry puts the URL off for another attempt.
-func (r *ring) retry(g *polite.Grant, rec *weburl.Record, wait time.Duration, why Reason, result polite.Result) error {
+// retry puts the URL off for another attempt, as long as its host rests; if that was given up now, the URL ends.
+func (r *ring) retry(g *polite.Grant, rec *weburl.Record, sum *robots.Summary, e health.Event, why Reason, result *ending) error {
 	rec.Attempts++
 	return r.settle(g, result, func(d *delta) error {
 		d.count(CountAttempts, 1)
+		v, err := r.noteHost(d, g.Item.Host, rec, &sum.Health, e)
+		if err != nil {
+			return err
+		}
+		if result.rest(v); v.End != health.Open {
+			return r.refuse(d, rec, PlaceRAM, endReason(v.End))
+		}
 		d.count(CountRetries, 1)
-		return r.putOff(d, rec, PlaceRAM, time.Now().Add(wait), why)
+		if v.Why != health.BackOff {
+			why = restReason(&health.State{}, v.Why)
+		}
+		return r.putOff(d, rec, PlaceRAM, time.Now().Add(v.Rest), why)
 	})
 }
 
 // settle is the step that ends an exchange: what f does, and the end of the grant.
-func (r *ring) settle(g *polite.Grant, result polite.Result, f func(d *delta) error) error {
+func (r *ring) settle(g *polite.Grant, result *ending, f func(d *delta) error) error {
 	return r.inStep(func(d *delta) error {
 		if err := f(d); err != nil {
 			return err
 		}
-		r.polite.Done(time.Now(), g, result)
-		if result.Backoff >= longRest {
-			if err := r.clearHost(d, g.Item.Host); err != nil {
+		r.polite.Done(time.Now(), g, result.Result)
+		if result.Backoff >= health.Short {
+			if err := r.clearHost(d, g.Item.Host, result.health); err != nil {
 				return err
 			}
 		}
@@ -176,11 +218,6 @@ func (r *ring) settle(g *polite.Grant, result polite.Result, f func(d *delta) er
 		d.wake(r.wakeRobots)
 		return nil
 	})
-}
-
-// clearHost sends the URLs of a resting host to disk; part of a step.
-func (r *ring) clearHost(d *delta, host uint64) error {
-	return r.evicted(d, r.polite.EvictHost(time.Now(), host, longRest/2), ReasonHostBacklog)
 }
 
 // evicted puts off what left RAM; part of a step.

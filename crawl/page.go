@@ -16,8 +16,9 @@ import (
 	"drumbeat/weburl"
 )
 
-// store parses and stores a final response.
-func (r *ring) store(ctx context.Context, g *polite.Grant, rec *weburl.Record, resp *fetch.Response, result polite.Result) error {
+// store parses and stores a final response; note, part of the same step, says what it means for the host.
+func (r *ring) store(ctx context.Context, g *polite.Grant, rec *weburl.Record, resp *fetch.Response, result *ending,
+	note func(d *delta) error) error {
 	var w *pageWorker
 	select {
 	case w = <-r.workers.parsers:
@@ -37,6 +38,9 @@ func (r *ring) store(ctx context.Context, g *polite.Grant, rec *weburl.Record, r
 		}
 	}
 	err := r.settle(g, result, func(d *delta) error {
+		if err := note(d); err != nil {
+			return err
+		}
 		var at warc.Location
 		if r.opt.Store {
 			var err error

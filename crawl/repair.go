@@ -339,6 +339,8 @@ func meaning(name string) string {
 		return "; robots.txt is asked for again"
 	case nameDelays:
 		return "; hosts and servers that rested for long count as just visited"
+	case nameHosts:
+		return "; hosts that failed or refused are known by RobotsCache alone, each origin apart"
 	case nameSketches:
 		return "; the estimates of distinct hosts and servers begin again"
 	}

@@ -12,6 +12,7 @@ import (
 	"drumbeat/crawllog"
 	"drumbeat/disk"
 	"drumbeat/drum"
+	"drumbeat/health"
 	"drumbeat/linktrace"
 	"drumbeat/polite"
 	"drumbeat/queue"
@@ -87,6 +88,8 @@ type ring struct {
 	beast           *beast.Beast
 	robotsCache     *drum.Drum
 	robotsRequested *drum.Drum
+	policy          health.Policy
+	hosts           hostTable
 	awaitRobots     *queue.Queue
 	robotsFetch     *queue.Queue
 	robotsLater     *queue.Calendar // robots requests whose server's turn comes late

@@ -395,6 +395,10 @@ func (r *ring) getRobots(ctx context.Context, job *robotsJob, resp *fetch.Respon
 			}
 			var fe *fetch.Error
 			doubt = errors.As(err, &fe) && doubtful(fe)
+			var rest *restingError
+			if errors.As(err, &rest) {
+				f.RetryAfter = time.Until(rest.until)
+			}
 			if f.Kind = robotsFailure(err); f.Kind == robots.ForbiddenAddress && hop > 0 {
 				f.Kind = robots.BadRedirect // to where nobody may go: the origin itself isn't forbidden
 			}
@@ -452,6 +456,9 @@ func robotsFailure(err error) robots.Kind {
 // getThrough waits for the host's and the server's turn and does one exchange.
 func (r *ring) getThrough(ctx context.Context, url string, addrs []netip.Addr, resp *fetch.Response) error {
 	parts := weburl.Split([]byte(url))
+	if err := r.mayAsk(parts.Host); err != nil {
+		return err
+	}
 	granted := make(chan *polite.Grant, 1)
 	resp.Reset() // nobody waits for his turn with a body in hand
 	item := &polite.Item{Data: granted, Host: r.hostKey(parts.Host), PLD: r.pldKey(parts.Host), Addrs: addrs, Robots: true}

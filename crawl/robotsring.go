@@ -7,26 +7,40 @@ import (
 	"time"
 
 	"drumbeat/drum"
+	"drumbeat/health"
 	"drumbeat/queue"
 	"drumbeat/robots"
 	"drumbeat/weburl"
 )
 
-// What RobotsCache's Apply says of a check, in Item.Result: a robots.Decision in the low byte, for Wait the Unix second
-// of the retry above it. For Request and Resolve the Unix second of the data seen, 0 for none.
-const decisionBits = 8
+// What RobotsCache's Apply says of a check, in Item.Result: a robots.Decision in the low byte. Above it, for Wait and Rest, a
+// Reason of 8 bits and the Unix second of the retry; for Request and Resolve a token of the data seen, 0 for none; for Allow 1
+// if the URL was counted among its host's pages.
+const decisionBits, reasonBits = 8, 8
 
-// An update of RobotsCache has as value: kind, Unix second of the answer (8 bytes, little-endian), encoded HostData.
+// Results beside robots' decisions.
+const (
+	// numDecisions marks a check whose record could not be read.
+	numDecisions = 255
+	// decisionRefuse ends a URL for the reason above it.
+	decisionRefuse = 254
+)
+
+// An update of RobotsCache has as value: kind, Unix second of the answer (8 bytes, little-endian), encoded HostData or
+// health.Event.
 const (
 	updateOutcome byte = 1 // of a robots request, as if nothing had been known before
 	updateAddrs   byte = 2 // of a DNS lookup alone
+	updateEvent   byte = 3 // an exchange with the host; the value ends with a health.Event, not with HostData
 	updateHead         = 9
 )
 
 func appendUpdate(dst []byte, kind byte, now time.Time, h *robots.HostData) []byte {
-	dst = append(dst, kind)
-	dst = binary.LittleEndian.AppendUint64(dst, uint64(now.Unix()))
-	return h.Append(dst)
+	return h.Append(appendHead(dst, kind, now))
+}
+
+func appendHead(dst []byte, kind byte, now time.Time) []byte {
+	return binary.LittleEndian.AppendUint64(append(dst, kind), uint64(now.Unix()))
 }
 
 // applyRobots is the rule of RobotsCache: checks are judged by what the cache knows at their place in the order of
@@ -56,11 +70,19 @@ func (r *ring) applyRobots(key drum.Key, old []byte, exists bool, run []drum.Ite
 		decision, at := known.Decide(weburl.Split(rec.URL).Path, now)
 		it.Result = uint64(decision)
 		switch decision {
-		case robots.Wait:
-			it.Result |= uint64(at.Unix()) << decisionBits
+		case robots.Wait, robots.Rest:
+			it.Result = r.waits(&known, decision, at, now)
 		case robots.Request, robots.Resolve:
 			it.Result |= answerToken(&known) << decisionBits
 		case robots.Allow:
+			if limit := r.opt.MaxPagesPerHost; limit > 0 && rec.Flags&weburl.FlagCounted == 0 {
+				if known.Pages >= limit {
+					it.Result = decisionRefuse | uint64(ReasonHostPages)<<decisionBits
+					continue
+				}
+				known.Pages++
+				it.Result, changed = it.Result|1<<decisionBits, true
+			}
 			if summary == nil {
 				s := known.Summary()
 				var buf [robots.MaxSummary]byte
@@ -77,8 +99,17 @@ func (r *ring) applyRobots(key drum.Key, old []byte, exists bool, run []drum.Ite
 	return known.Append(dst), drum.Set
 }
 
-// numDecisions marks a check whose record could not be read.
-const numDecisions = 255
+// waits is the result for a URL that must wait.
+func (r *ring) waits(h *robots.HostData, decision robots.Decision, at, now time.Time) uint64 {
+	why := ReasonRobotsUnavailable
+	if decision == robots.Rest {
+		_, rest, _ := h.Health.Resting(now)
+		why = restReason(&h.Health, rest)
+	} else if most := r.opt.RobotsWait; most > 0 && !h.FailingSince.IsZero() && now.Sub(h.FailingSince) >= most {
+		return decisionRefuse | uint64(ReasonRobotsUnavailable)<<decisionBits
+	}
+	return uint64(decision) | uint64(why)<<decisionBits | uint64(at.Unix())<<(decisionBits+reasonBits)
+}
 
 // answerToken tells the answers of an origin apart: a URL that saw another token than the last request's was judged by
 // what that request brought, so a new one is due. Tokens of one origin reach RobotsRequested in the order of the answers,
@@ -99,17 +130,21 @@ func answerToken(h *robots.HostData) uint64 {
 
 // robotsUpdate is a decoded update of RobotsCache.
 type robotsUpdate struct {
-	kind byte
-	at   time.Time
-	data robots.HostData
+	kind  byte
+	at    time.Time
+	data  robots.HostData // of the other kinds
+	event health.Event    // of updateEvent
 }
 
 // decodeUpdate is the inverse of appendUpdate.
 func decodeUpdate(value []byte) (u robotsUpdate, err error) {
-	if len(value) < updateHead || value[0] != updateOutcome && value[0] != updateAddrs {
+	if len(value) < updateHead || value[0] < updateOutcome || value[0] > updateEvent {
 		return u, fmt.Errorf("crawl: update of RobotsCache begins % x", value[:min(len(value), updateHead)])
 	}
 	u.kind, u.at = value[0], time.Unix(int64(binary.LittleEndian.Uint64(value[1:])), 0)
+	if u.kind == updateEvent {
+		return u, u.event.Decode(value[updateHead:])
+	}
 	return u, u.data.Decode(value[updateHead:])
 }
 
@@ -122,6 +157,9 @@ func (r *ring) update(key drum.Key, known *robots.HostData, value []byte) robots
 		return *known
 	}
 	switch h := &u.data; {
+	case u.kind == updateEvent:
+		known.Health.Note(&r.policy, u.event, u.at)
+		return *known
 	case u.kind == updateAddrs:
 		known.SetAddrs(h.Addrs(), h.AddrExpires)
 		return *known
@@ -129,6 +167,7 @@ func (r *ring) update(key drum.Key, known *robots.HostData, value []byte) robots
 		return robots.Outcome(known, &robots.Fetched{Kind: robots.NetworkFailure, RetryAfter: h.RetryAt.Sub(u.at),
 			Addrs: h.Addrs(), AddrExpires: h.AddrExpires}, r.opt.Agent, u.at)
 	}
+	u.data.Health, u.data.Pages = known.Health, known.Pages // it was made as if nothing had been known before
 	return u.data
 }
 
@@ -175,6 +214,9 @@ func (r *ring) judge(d *delta, res *drum.Result, rec *weburl.Record) error {
 	switch decision := robots.Decision(res.Result & (1<<decisionBits - 1)); decision {
 	case robots.Allow:
 		rec.Extra, rec.Reason = res.Out, 0
+		if arg != 0 {
+			rec.Flags |= weburl.FlagCounted
+		}
 		d.move(key, PlaceRobotsCheck, PlaceReady)
 		d.wake(r.wakeReady)
 		return r.ready.Append(rec.Append(nil))
@@ -184,12 +226,22 @@ func (r *ring) judge(d *delta, res *drum.Result, rec *weburl.Record) error {
 		return r.refuse(d, rec, PlaceRobotsCheck, ReasonNoHost)
 	case robots.Forbidden:
 		return r.refuse(d, rec, PlaceRobotsCheck, ReasonForbiddenAddress)
-	case robots.Wait:
+	case robots.Wait, robots.Rest:
 		if rec.Flags&weburl.FlagSeedTwin != 0 {
 			return r.refuse(d, rec, PlaceRobotsCheck, ReasonTwin)
 		}
-		return r.putOff(d, rec, PlaceRobotsCheck, time.Unix(int64(arg), 0), ReasonRobotsUnavailable)
+		return r.putOff(d, rec, PlaceRobotsCheck, time.Unix(int64(arg>>reasonBits), 0), Reason(arg&(1<<reasonBits-1)))
+	case robots.NotWelcome:
+		return r.refuse(d, rec, PlaceRobotsCheck, ReasonNotWelcome)
+	case robots.GivenUp:
+		return r.refuse(d, rec, PlaceRobotsCheck, ReasonHostGivenUp)
+	case decisionRefuse:
+		return r.refuse(d, rec, PlaceRobotsCheck, Reason(arg))
 	case robots.Request, robots.Resolve:
+		host := r.hostKey(weburl.Split(rec.URL).Host)
+		if rests, err := r.rests(d, host, rec, PlaceRobotsCheck, nil); rests || err != nil {
+			return err // another origin of the host is why
+		}
 		return r.requestRobots(d, rec, decision == robots.Resolve, arg)
 	}
 	return fmt.Errorf("crawl: RobotsCache gave result %#x for %s", res.Result, rec.URL)

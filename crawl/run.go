@@ -185,6 +185,7 @@ func newRing(opt Options) *ring {
 	r.out = disk.Set{FS: r.meter, Paths: opt.Out}
 	r.draining.Store(opt.Drain)
 	r.dns.strict = true
+	r.policy = opt.makePolicy()
 	r.robotsJobs = &robotsJobs{inFlight: map[int64][]byte{}, plds: map[int64]uint64{}, perPLD: map[uint64]*pldJobs{}}
 	r.waiting = &awaiting{}
 	r.sketches = newSketches()
@@ -329,6 +330,9 @@ func (r *ring) openRAM(m *manifest) error {
 	}, time.Now())
 	if m != nil {
 		if err := r.restoreDelays(m.Delays); err != nil {
+			return err
+		}
+		if err := r.restoreHosts(m.Hosts); err != nil {
 			return err
 		}
 	}

@@ -80,10 +80,11 @@ func (r *ring) scanDue() bool {
 	return true
 }
 
-// onlyFailedLeft is true when there is nothing to fetch outside of QF but what hosts without a robots.txt keep back.
+// onlyFailedLeft is true when there is nothing to fetch outside of QF but what hosts without a robots.txt, and hosts that rest for long,
+// keep back.
 func (r *ring) onlyFailedLeft() bool {
 	s := r.acct.copy()
-	return r.acct.stock() == 0 && s.Places[PlaceLater].N == s.Later[ReasonRobotsUnavailable] && r.robotsJobs.len() == 0
+	return r.acct.stock() == 0 && s.Places[PlaceLater].N == s.lingering() && r.robotsJobs.len() == 0
 }
 
 // upstreamEmpty is true when no link waits in front of BEAST.
@@ -170,7 +171,7 @@ func (r *ring) done() bool {
 	if failed > 0 && !r.hopeless(&s) {
 		return false
 	}
-	if later != s.Later[ReasonRobotsUnavailable] {
+	if later != s.lingering() {
 		return false
 	}
 	now := time.Now()

@@ -224,7 +224,7 @@ func (r *ring) readReady(ctx context.Context) error {
 			r.await(ctx, r.wakeReady, wakeAfter)
 			continue
 		}
-		item, expires, err := r.itemOf(data)
+		item, sum, err := r.itemOf(data)
 		if err != nil {
 			return err
 		}
@@ -235,12 +235,16 @@ func (r *ring) readReady(ctx context.Context) error {
 				return err
 			}
 			now := time.Now()
-			if expires.Before(now) {
+			if verdictEnd(&sum).Before(now) {
 				if err := r.checkRobots(d, item.Rec, &rec, PlaceReady); err != nil {
 					return err
 				}
 				r.ready.Advance()
 				return nil
+			}
+			if rests, err := r.rests(d, item.Host, &rec, PlaceReady, &sum.Health); rests || err != nil {
+				r.ready.Advance()
+				return err
 			}
 			switch v := r.polite.Admit(now, item); v.Kind {
 			case polite.Admitted:

@@ -5,13 +5,15 @@ import (
 	"fmt"
 	"net/netip"
 	"time"
+
+	"drumbeat/health"
 )
 
 // Limits of the coded forms.
 const (
 	MaxAddrs    = 8                // addresses kept of a host; further ones are dropped
 	MaxHostData = MaxEncoded + 256 // bytes of an encoded HostData
-	MaxSummary  = 128              // bytes of an encoded Summary
+	MaxSummary  = 160              // bytes of an encoded Summary
 )
 
 // State says what is known of an origin.
@@ -58,6 +60,12 @@ type HostData struct {
 	RetryAt time.Time
 	// AddrExpires is when the addresses must be looked up anew; zero if there are none.
 	AddrExpires time.Time
+	// FailingSince is when the first of Failures was; zero if there is none, or if it isn't known.
+	FailingSince time.Time
+	// Health is how the host has treated us lately; what a request for robots.txt brings doesn't change it.
+	Health health.State
+	// Pages is how many URLs were admitted to fetching, if that is limited; at most MaxPages.
+	Pages int64
 	// Rules are encoded (Rules.Append); empty unless State is StateRules.
 	Rules []byte
 
@@ -65,8 +73,11 @@ type HostData struct {
 	naddrs int
 }
 
-// MaxFailures is where the count of failures stops.
-const MaxFailures = 1000
+// MaxFailures is where the count of failures stops, MaxPages that of pages.
+const (
+	MaxFailures = 1000
+	MaxPages    = 1<<40 - 1
+)
 
 // Addrs returns the host's addresses, valid until h changes. Empty if none are known.
 func (h *HostData) Addrs() []netip.Addr { return h.addrs[:h.naddrs] }
@@ -107,9 +118,16 @@ const (
 	NoHost
 	// Forbidden: all addresses of the origin are such as may not be connected to.
 	Forbidden
+	// Rest: the host rests until the time returned; Health.Resting says why.
+	Rest
+	// NotWelcome: the host has refused us too often, for good.
+	NotWelcome
+	// GivenUp: the host has failed too often, for good.
+	GivenUp
 )
 
-var decisionNames = [...]string{"request", "resolve", "allow", "disallow", "wait", "no host", "forbidden"}
+var decisionNames = [...]string{"request", "resolve", "allow", "disallow", "wait", "no host", "forbidden", "rest", "not welcome",
+	"given up"}
 
 // String returns the decision in words.
 func (d Decision) String() string {
@@ -119,10 +137,29 @@ func (d Decision) String() string {
 	return fmt.Sprintf("decision %d", uint8(d))
 }
 
-// Decide says what is to be done with a URL, given as path with query. The time is set for Wait only. A
+// Decide says what is to be done with a URL, given as path with query. The time is set for Wait and Rest only. A
 // stale copy decides until the next request is due; then the URL waits for that request like any other, and
-// so never longer than one of its URLs does.
+// so never longer than one of its URLs does. While the host rests, or if it was given up, nothing is requested of it; but what
+// the rules forbid, or what can't be reached, is known all the same.
 func (h *HostData) Decide(pathQuery []byte, now time.Time) (Decision, time.Time) {
+	d, at := h.decide(pathQuery, now)
+	if h.Health.Clean() || d == Disallow || d == NoHost || d == Forbidden {
+		return d, at
+	}
+	switch h.Health.End {
+	case health.NotWelcome:
+		return NotWelcome, time.Time{}
+	case health.GivenUp:
+		return GivenUp, time.Time{}
+	}
+	if until, _, ok := h.Health.Resting(now); ok && !(d == Wait && at.After(until)) {
+		return Rest, until
+	}
+	return d, at
+}
+
+// decide is Decide for a host whose health doesn't matter.
+func (h *HostData) decide(pathQuery []byte, now time.Time) (Decision, time.Time) {
 	switch h.State {
 	case StateRules, StateNoFile:
 		if !now.Before(h.Expires) || h.Stale && !now.Before(h.RetryAt) {
@@ -155,30 +192,64 @@ func (h *HostData) Decide(pathQuery []byte, now time.Time) (Decision, time.Time)
 
 // Coding of HostData, see docs/formats/robots.md. Times are unsigned varints of Unix seconds, 0 for none.
 //
-//	version   1 byte   1
+//	version   1 byte   2
 //	state     1 byte
-//	flags     1 byte   bit 0: stale
+//	flags     1 byte   bit 0: stale, 1: failingSince, 2: pages, 3: health
 //	naddrs    1 byte   0 to 8
 //	v6        1 byte   bit i: address i has 16 bytes, else 4
 //	failures  varint
 //	fetched, expires, retryAt, addrExpires   varints
+//	failingSince   varint; only with its flag
+//	pages     varint, not 0; only with its flag
+//	health    1 byte length, coding of health.State; only with its flag
 //	addresses
 //	rules     to the end, see rules.go; only in StateRules
-const hostVersion = 1
+//
+// Version 1 had the first flag alone. Where it has rules of an older version than today's, nothing is known of the origin: its
+// robots.txt is asked for again.
+const (
+	hostVersion    = 2
+	oldHostVersion = 1
+)
 
-const flagStale = 1
+const (
+	flagStale = 1 << iota
+	flagFailingSince
+	flagPages
+	flagHealth
+	hostFlags = flagStale | flagFailingSince | flagPages | flagHealth
+)
+
+// flags are those that h needs.
+func (h *HostData) flags() (flags byte) {
+	for _, f := range [...]struct {
+		is   bool
+		flag byte
+	}{{h.Stale, flagStale}, {!h.FailingSince.IsZero(), flagFailingSince}, {h.Pages > 0, flagPages}, {!h.Health.Clean(), flagHealth}} {
+		if f.is {
+			flags |= f.flag
+		}
+	}
+	return flags
+}
 
 // Append appends the coding of h to dst: at most MaxHostData bytes.
 func (h *HostData) Append(dst []byte) []byte {
-	var flags byte
-	if h.Stale {
-		flags |= flagStale
-	}
+	flags := h.flags()
 	dst = append(dst, hostVersion, byte(h.State), flags)
 	dst = appendCounts(dst, h.Addrs())
 	dst = binary.AppendUvarint(dst, uint64(min(h.Failures, MaxFailures)))
 	for _, t := range [...]time.Time{h.Fetched, h.Expires, h.RetryAt, h.AddrExpires} {
 		dst = binary.AppendUvarint(dst, toSeconds(t))
+	}
+	if flags&flagFailingSince != 0 {
+		dst = binary.AppendUvarint(dst, toSeconds(h.FailingSince))
+	}
+	if flags&flagPages != 0 {
+		dst = binary.AppendUvarint(dst, uint64(min(h.Pages, MaxPages)))
+	}
+	if flags&flagHealth != 0 {
+		dst = appendHealth(dst, &h.Health)
 	}
 	dst = appendAddrs(dst, h.Addrs())
 	return append(dst, h.Rules...)
@@ -189,7 +260,10 @@ func (h *HostData) Append(dst []byte) []byte {
 func (h *HostData) Decode(b []byte) error {
 	d := decoder{b: b}
 	version, state, flags := d.byte(), d.byte(), d.byte()
-	if !d.bad && version != hostVersion {
+	allowed := byte(hostFlags)
+	if version == oldHostVersion {
+		allowed = flagStale
+	} else if !d.bad && version != hostVersion {
 		return fmt.Errorf("robots: decode host data: got version %d, want %d", version, hostVersion)
 	}
 	*h = HostData{State: State(state), Stale: flags&flagStale != 0}
@@ -198,18 +272,45 @@ func (h *HostData) Decode(b []byte) error {
 	for _, t := range [...]*time.Time{&h.Fetched, &h.Expires, &h.RetryAt, &h.AddrExpires} {
 		*t = seconds(d.uvarint(maxSeconds))
 	}
+	if flags&flagFailingSince != 0 {
+		h.FailingSince = seconds(d.uvarint(maxSeconds))
+	}
+	if flags&flagPages != 0 {
+		h.Pages = int64(d.uvarint(MaxPages))
+	}
+	if flags&flagHealth != 0 {
+		d.health(&h.Health)
+	}
 	h.naddrs = d.addrs(h.addrs[:], n, v6)
 	if len(d.b) > 0 {
 		h.Rules = d.b
 	}
+	if version == oldHostVersion && h.State == StateRules && !d.bad && len(d.b) > 0 && d.b[0] < rulesVersion {
+		*h = HostData{}
+		return nil
+	}
 	switch {
-	case d.bad, state >= byte(len(stateNames)), flags&^flagStale != 0, len(d.b) > MaxEncoded,
+	case d.bad, state >= byte(len(stateNames)), flags&^allowed != 0, flags != h.flags(), len(d.b) > MaxEncoded,
 		h.State == StateRules && (len(d.b) == 0 || d.b[0] != rulesVersion),
 		h.State != StateRules && len(d.b) > 0, (n == 0) != h.AddrExpires.IsZero():
 		*h = HostData{}
 		return fmt.Errorf("robots: decode host data: bad coding of %d bytes", len(b))
 	}
 	return nil
+}
+
+func appendHealth(dst []byte, s *health.State) []byte {
+	at := len(dst)
+	dst = s.Append(append(dst, 0))
+	dst[at] = byte(len(dst) - at - 1)
+	return dst
+}
+
+// health takes what appendHealth wrote.
+func (d *decoder) health(s *health.State) {
+	if s.Decode(d.bytes(int(d.byte()))) != nil {
+		d.bad = true
+	}
 }
 
 // Summary is the small part of a HostData that travels with an admitted URL.
@@ -223,6 +324,8 @@ type Summary struct {
 	// VerdictExpires is until when the rules' verdict on the URL may be used: HostData's Expires, or RetryAt of a stale
 	// copy.
 	VerdictExpires time.Time
+	// Health as in HostData.
+	Health health.State
 
 	addrs  [MaxAddrs]netip.Addr
 	naddrs int
@@ -238,16 +341,17 @@ func (h *HostData) Summary() Summary {
 		end = h.RetryAt
 	}
 	return Summary{
-		CrawlDelay: h.CrawlDelay(), Failures: h.Failures, AddrExpires: h.AddrExpires, VerdictExpires: end,
+		CrawlDelay: h.CrawlDelay(), Failures: h.Failures, AddrExpires: h.AddrExpires, VerdictExpires: end, Health: h.Health,
 		addrs: h.addrs, naddrs: h.naddrs,
 	}
 }
 
-// Coding of Summary: version byte 1, naddrs and v6 as above, varints of Crawl-delay in milliseconds,
-// failures and addrExpires, addresses. Of eight addresses, the last may be left out to keep to MaxSummary.
-const summaryVersion = 1
+// Coding of Summary: version byte 2, naddrs and v6 as above, varints of Crawl-delay in milliseconds,
+// failures and addrExpires, health as above or length 0 if the host is well, addresses. Of eight addresses, the last may be left
+// out to keep to MaxSummary.
+const summaryVersion = 2
 
-const maxSummaryHead = 3 + 4 + 2 + 5 + 5
+const maxSummaryHead = 3 + 4 + 2 + 5 + 5 + 1 + health.MaxState
 
 // Append appends the coding of s to dst: at most MaxSummary bytes.
 func (s *Summary) Append(dst []byte) []byte {
@@ -264,13 +368,19 @@ func (s *Summary) Append(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(min(s.Failures, MaxFailures)))
 	dst = binary.AppendUvarint(dst, toSeconds(s.AddrExpires))
 	dst = binary.AppendUvarint(dst, toSeconds(s.VerdictExpires))
+	if s.Health.Clean() {
+		dst = append(dst, 0)
+	} else {
+		dst = appendHealth(dst, &s.Health)
+	}
 	return appendAddrs(dst, addrs)
 }
 
-// Decode sets s to what b encodes and nothing else.
+// Decode sets s to what b encodes and nothing else. Version 1, without health, is read as well: URLs in queues have it.
 func (s *Summary) Decode(b []byte) error {
 	d := decoder{b: b}
-	if version := d.byte(); !d.bad && version != summaryVersion {
+	version := d.byte()
+	if !d.bad && version != summaryVersion && version != 1 {
 		return fmt.Errorf("robots: decode summary: got version %d, want %d", version, summaryVersion)
 	}
 	*s = Summary{}
@@ -279,6 +389,12 @@ func (s *Summary) Decode(b []byte) error {
 	s.Failures = int(d.uvarint(MaxFailures))
 	s.AddrExpires = seconds(d.uvarint(maxSeconds))
 	s.VerdictExpires = seconds(d.uvarint(maxSeconds))
+	if version != 1 && len(d.b) > 0 && d.b[0] == 0 {
+		d.byte()
+	} else if version != 1 {
+		d.health(&s.Health)
+		d.bad = d.bad || s.Health.Clean()
+	}
 	s.naddrs = d.addrs(s.addrs[:], n, v6)
 	if d.bad || len(d.b) > 0 || len(b) > MaxSummary {
 		*s = Summary{}

@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"testing"
 	"time"
+
+	"drumbeat/health"
 )
 
 var day = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -134,23 +136,114 @@ func TestDecide(t *testing.T) {
 
 func sample() HostData {
 	h := HostData{State: StateRules, Stale: true, Failures: 2, Fetched: day, Expires: day.Add(MaxStale),
-		RetryAt: day.Add(time.Hour), Rules: Parse([]byte("User-agent: *\nCrawl-delay: 3\nDisallow: /x\n"), "me").Append(nil)}
+		RetryAt: day.Add(time.Hour), FailingSince: day, Pages: 300, Health: sampleHealth(), Rules: Parse([]byte("User-agent: *\nCrawl-delay: 3\nDisallow: /x\n"), "me").Append(nil)}
 	h.SetAddrs(addrs("192.0.2.1", "2001:db8::1", "::ffff:192.0.2.2"), day.Add(time.Minute))
 	return h
 }
 
+func sampleHealth() health.State {
+	return health.State{Failures: 3, Level: 4, Rests: 1, Refusals: 2, Stage: 1, Place: 7, Wide: true, Why: health.Failing,
+		Last: health.TooFast, Status: 503, At: day, Until: day.Add(time.Hour)}
+}
+
+const goldenHealth = "\x15\x01\x52\x02\x04\x07\x03\x01\x02\x00\xf7\x03\xc0\x8f\x86\xd8\x06\xd0\xab\x86\xd8\x06"
+
+// TestOldVersions reads what version 1 wrote.
+func TestOldVersions(t *testing.T) {
+	old := "\x01\x02\x01\x01\x00\x02" + "\xc0\x8f\x86\xd8\x06\xc0\xa9\xa4\xd9\x06\xd0\xab\x86\xd8\x06\xfc\x8f\x86\xd8\x06" +
+		"\xc0\x00\x02\x01"
+	want := sample()
+	want.State, want.Rules = StateNoFile, nil
+	want.FailingSince, want.Health, want.Pages = time.Time{}, health.State{}, 0
+	want.SetAddrs(addrs("192.0.2.1"), day.Add(time.Minute))
+	var h HostData
+	if err := h.Decode([]byte(old)); err != nil || !bytes.Equal(h.Append(nil), want.Append(nil)) {
+		t.Errorf("host data: %v: %+v", err, h)
+	}
+	if h.Decode([]byte(old[:2]+"\x09"+old[3:])) == nil {
+		t.Error("version 1 had no such flag")
+	}
+	withRules := old[:1] + "\x01" + old[2:] + "\x01\x00\xb8\x17\x00\x01\x10/x" // of version 1, too
+	if err := h.Decode([]byte(withRules)); err != nil || !reflect.DeepEqual(h, HostData{}) {
+		t.Errorf("host data with old rules: %v: %+v, want nothing known", err, h)
+	}
+	want = sample()
+	want.Health = health.State{}
+	want.SetAddrs(addrs("192.0.2.1"), day.Add(time.Minute))
+	oldSum := "\x01\x01\x00\xb8\x17\x02\xfc\x8f\x86\xd8\x06\xd0\xab\x86\xd8\x06\xc0\x00\x02\x01"
+	var s Summary
+	wantSum := want.Summary()
+	if err := s.Decode([]byte(oldSum)); err != nil || !bytes.Equal(s.Append(nil), wantSum.Append(nil)) {
+		t.Errorf("summary: %v: %+v", err, s)
+	}
+}
+
+// TestHealthDecides: what rests or was given up is asked for nothing; what is known without asking stays known; and a request's
+// outcome leaves health and count as they were.
+func TestHealthDecides(t *testing.T) {
+	fresh := Outcome(&HostData{}, &Fetched{Status: 200, Body: []byte("User-agent: *\nDisallow: /x\n"),
+		Addrs: addrs("192.0.2.1"), AddrExpires: day.Add(time.Hour)}, "me", day)
+	down := Outcome(&HostData{}, &Fetched{Status: 503, RetryAfter: 2 * time.Hour}, "me", day)
+	rest := health.State{Failures: 10, Why: health.Failing, Until: day.Add(time.Hour)}
+	for _, c := range []struct {
+		name  string
+		h     HostData
+		s     health.State
+		path  string
+		after time.Duration
+		want  Decision
+		until time.Duration
+	}{
+		{"rests", fresh, rest, "/", 0, Rest, time.Hour},
+		{"rests, forbidden", fresh, rest, "/x", 0, Disallow, 0},
+		{"rests, nothing known", HostData{}, rest, "/", 0, Rest, time.Hour},
+		{"rests, robots.txt later", down, rest, "/", 0, Wait, 2 * time.Hour},
+		{"has rested", fresh, rest, "/", time.Hour, Resolve, 0},
+		{"short back-off", fresh, health.State{Failures: 1, Until: day.Add(30 * time.Second)}, "/", 0, Allow, 0},
+		{"not welcome", HostData{}, health.State{End: health.NotWelcome}, "/", 1000 * time.Hour, NotWelcome, 0},
+		{"given up", down, health.State{End: health.GivenUp}, "/", 0, GivenUp, 0},
+	} {
+		c.h.Health, c.h.Pages = c.s, 7
+		got, until := c.h.Decide([]byte(c.path), day.Add(c.after))
+		if got != c.want || !until.IsZero() != (c.until > 0) || c.until > 0 && !until.Equal(day.Add(c.until)) {
+			t.Errorf("%s: %v until %v, want %v %v", c.name, got, until, c.want, c.until)
+		}
+		for _, f := range []Fetched{{Status: 200}, {Status: 404}, {Status: 500}, {Kind: NoSuchHost}} {
+			if next := Outcome(&c.h, &f, "me", day); next.Health != c.s || next.Pages != 7 {
+				t.Errorf("%s: a request changed the health: %+v", c.name, next)
+			}
+		}
+	}
+}
+
+// TestFailingSince: it is the first failure's time, and forgotten after an answer.
+func TestFailingSince(t *testing.T) {
+	h := HostData{}
+	for i := range 5 {
+		h = Outcome(&h, &Fetched{Kind: NetworkFailure}, "me", day.Add(time.Duration(i)*time.Hour))
+		if !h.FailingSince.Equal(day) {
+			t.Fatalf("failure %d: since %v", i+1, h.FailingSince)
+		}
+	}
+	if h = Outcome(&h, &Fetched{Status: 404}, "me", day); !h.FailingSince.IsZero() {
+		t.Errorf("after an answer: since %v", h.FailingSince)
+	}
+}
+
 func TestGoldenHostData(t *testing.T) {
 	h := sample()
-	want := "\x01\x01\x01" + "\x03\x02" + "\x02" + // version, rules, stale; 3 addresses, the second of 16 bytes; 2 failures
+	want := "\x02\x01\x0f" + "\x03\x02" + "\x02" + // version, rules, all flags; 3 addresses, the second of 16 bytes; 2 failures
 		"\xc0\x8f\x86\xd8\x06" + "\xc0\xa9\xa4\xd9\x06" + // fetched 1795262400, expires
 		"\xd0\xab\x86\xd8\x06" + "\xfc\x8f\x86\xd8\x06" + // retry, addresses expire
+		"\xc0\x8f\x86\xd8\x06" + "\xac\x02" + goldenHealth + // failing since, 300 pages
 		"\xc0\x00\x02\x01" + "\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01" + "\xc0\x00\x02\x02" +
 		"\x02\x00\xb8\x17\x00\x01\x00\x02\x00\x00\x00/x"
 	if got := h.Append(nil); string(got) != want {
 		t.Errorf("got %q\nwant %q", got, want)
 	}
 	s := h.Summary()
-	want = "\x01\x03\x02" + "\xb8\x17" + "\x02" + "\xfc\x8f\x86\xd8\x06" + "\xd0\xab\x86\xd8\x06" + // a stale copy's verdict ends at its retry
+	want = "\x02\x03\x02" + "\xb8\x17" + "\x02" + "\xfc\x8f\x86\xd8\x06" + "\xd0\xab\x86\xd8\x06" + // a stale copy's verdict ends at its retry
+		goldenHealth +
 		"\xc0\x00\x02\x01" + "\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01" + "\xc0\x00\x02\x02"
 	if got := s.Append(nil); string(got) != want {
 		t.Errorf("summary: got %q\nwant %q", got, want)
@@ -169,7 +262,9 @@ func TestGoldenHostData(t *testing.T) {
 func TestSummaryBound(t *testing.T) {
 	h := sample()
 	h.Rules = Parse([]byte("User-agent: *\nCrawl-delay: 99999999\n"), "me").Append(nil)
-	h.Failures = MaxFailures
+	h.Failures, h.FailingSince = MaxFailures, day
+	h.Health = health.State{Failures: 1<<16 - 1, Rests: 1<<16 - 1, Refusals: 1<<16 - 1, Pages: 1<<16 - 1, Status: 999,
+		At: time.Unix(1<<35-1, 0), Until: time.Unix(1<<35-1, 0)}
 	h.SetAddrs(addrs("::1", "::2", "::3", "::4", "::5", "::6", "::7", "::8", "::9"), time.Unix(1<<62, 0))
 	if len(h.Addrs()) != MaxAddrs {
 		t.Fatalf("got %d addresses", len(h.Addrs()))
@@ -214,14 +309,14 @@ func FuzzHostData(f *testing.F) {
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var h HostData
-		if h.Decode(b) == nil {
+		if h.Decode(b) == nil && b[0] != oldHostVersion {
 			if got := h.Append(nil); !bytes.Equal(got, b) {
 				t.Fatalf("decoding isn't strict: %q becomes %q", b, got)
 			}
 			h.Decide([]byte("/x"), day)
 		}
 		var s Summary
-		if s.Decode(b) == nil {
+		if s.Decode(b) == nil && b[0] == summaryVersion {
 			if got := s.Append(nil); !bytes.Equal(got, b) {
 				t.Fatalf("decoding of summary isn't strict: %q becomes %q", b, got)
 			}

@@ -95,6 +95,17 @@ func (f *Fetched) meaning(had bool) verdict {
 // arguments.
 func Outcome(prev *HostData, f *Fetched, agent string, now time.Time) HostData {
 	now = seconds(toSeconds(now))
+	h := outcome(prev, f, agent, now)
+	h.Health, h.Pages = prev.Health, prev.Pages
+	if h.Failures > 0 {
+		if h.FailingSince = prev.FailingSince; h.FailingSince.IsZero() {
+			h.FailingSince = now
+		}
+	}
+	return h
+}
+
+func outcome(prev *HostData, f *Fetched, agent string, now time.Time) HostData {
 	had := prev.State == StateRules || prev.State == StateNoFile
 	h := HostData{Fetched: now, Expires: now.Add(f.lifetime())}
 	switch f.meaning(had) {

@@ -29,6 +29,7 @@ const (
 	FlagRefresh                       // found as the target of a meta refresh
 	FlagSitemap                       // found in a sitemap
 	FlagUnconfirmed                   // its last exchange failed in a way that could be our fault, and isn't counted yet
+	FlagCounted                       // it counts among its host's pages, if these are limited
 )
 
 // The layout of a record, version 2. Varints are those of encoding/binary, in their shortest form only.

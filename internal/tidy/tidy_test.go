@@ -46,12 +46,12 @@ var layers = map[string]layer{
 	"warc":     {10, []string{"disk", "warc/outfile"}},
 	"crawllog": {10, []string{"disk", "warc/outfile"}},
 	"parse":    {10, []string{"weburl"}},
-	"sitemap":  {10, nil},
 	"scope":    {10, []string{"weburl"}},
+	"health":   {10, nil},
 
 	"star":   {20, []string{"drum", "disk"}},
 	"beast":  {20, []string{"queue", "disk"}},
-	"robots": {20, []string{"drum", "queue", "weburl", "disk"}},
+	"robots": {20, []string{"drum", "queue", "weburl", "disk", "health"}},
 	"polite": {20, []string{"weburl"}},
 
 	"crawl": {30, []string{"*"}},
