@@ -46,6 +46,7 @@ var layers = map[string]layer{
 	"warc":     {10, []string{"disk", "warc/outfile"}},
 	"crawllog": {10, []string{"disk", "warc/outfile"}},
 	"parse":    {10, []string{"weburl"}},
+	"sitemap":  {10, nil},
 	"scope":    {10, []string{"weburl"}},
 	"health":   {10, nil},
 

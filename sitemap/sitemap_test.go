@@ -1,0 +1,290 @@
+package sitemap
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/gzip"
+	"golang.org/x/text/encoding/unicode"
+)
+
+const ns = ` xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"`
+
+func packed(b []byte) []byte {
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	_, _ = z.Write(b)
+	_ = z.Close()
+	return out.Bytes()
+}
+
+func wide(s string, order unicode.Endianness, bom unicode.BOMPolicy) string {
+	out, err := unicode.UTF16(order, bom).NewEncoder().String(s)
+	if err != nil {
+		panic(err)
+	}
+	return out
+}
+
+// urlset has the locs as they are given.
+func urlset(locs ...string) string {
+	s := `<?xml version="1.0" encoding="UTF-8"?><urlset` + ns + ">"
+	for _, l := range locs {
+		s += "<url><loc>" + l + "</loc><lastmod>2026-01-01</lastmod></url>\n"
+	}
+	return s + "</urlset>"
+}
+
+// readAll returns the URLs of a sitemap, separated by blanks.
+func readAll(body []byte, opt Options) (string, Summary, error) {
+	var urls []string
+	sum, err := Read(body, opt, func(u []byte) error { urls = append(urls, string(u)); return nil })
+	return strings.Join(urls, " "), sum, err
+}
+
+func TestRead(t *testing.T) {
+	latin := `<?xml version='1.0' encoding='ISO-8859-1'?><urlset><url><loc>http://h/` + "\xe9" + `</loc></url></urlset>`
+	for _, c := range []struct {
+		name, body string
+		form       Form
+		urls       string
+		faults     int
+		err        error
+	}{
+		{name: "urlset", body: urlset("http://h/1", " \n http://h/2\t"), form: URLSet, urls: "http://h/1 http://h/2"},
+		{name: "no declaration", body: "<urlset><url><loc>http://h/1</loc></url></urlset>", form: URLSet, urls: "http://h/1"},
+		{name: "prefixes", body: `<s:urlset xmlns:s="x"><s:url><s:loc>http://h/1</s:loc></s:url></s:urlset>`, form: URLSet, urls: "http://h/1"},
+		{name: "images and videos", body: urlset("http://h/1</loc><image:image><image:loc>http://i/1</image:loc></image:image><loc>http://h/2"), form: URLSet,
+			urls: "http://h/1 http://h/2"},
+		{name: "sitemap in a urlset", body: "<urlset><sitemap><loc>http://h/1</loc></sitemap><url><loc>http://h/2</loc></url></urlset>", form: URLSet, urls: "http://h/2"},
+		{name: "index", body: "<sitemapindex><sitemap><loc>http://h/1.xml</loc></sitemap><sitemap><loc>http://h/2.xml.gz</loc></sitemap></sitemapindex>",
+			form: Index, urls: "http://h/1.xml http://h/2.xml.gz"},
+		{name: "references", body: urlset("http://h/?a=1&amp;b=2&#38;c&#x3d;3&apos;&quot;&lt;&gt;"), form: URLSet, urls: `http://h/?a=1&b=2&c=3'"<>`},
+		{name: "unknown reference", body: urlset("http://h/&nbsp;", "http://h/&", "http://h/&#0;", "http://h/&#x110000;", "http://h/2"), form: URLSet, urls: "http://h/2", faults: 4},
+		{name: "CDATA and comments", body: urlset("<![CDATA[http://h/?a&amp;b]]>", "http://h/<!-- x -->2", "<![CDATA[http://h/]]]>3"), form: URLSet,
+			urls: "http://h/?a&amp;b http://h/2 http://h/]3"},
+		{name: "comments anywhere", body: "<!-- a --><?x y?><!-- - -- > -->" + urlset("http://h/1") + "<!-- b -->", form: URLSet, urls: "http://h/1"},
+		{name: "empty ones", body: urlset("", " ", "http://h/1") + "<url/>", form: URLSet, urls: "http://h/1"},
+		{name: "empty root", body: "<urlset/>", form: URLSet},
+		{name: "tags that don't match", body: "<urlset><url><loc>http://h/1</url></loc><url><loc>http://h/2</loc></url></urlset>", form: URLSet, urls: "http://h/1 http://h/2"},
+		{name: "quotes with >", body: `<urlset a=">" b='>"'><url x="<loc>"><loc>http://h/1</loc></url></urlset>`, form: URLSet, urls: "http://h/1"},
+		{name: "broken off", body: "<urlset><url><loc>http://h/1</loc></url><url><loc>http://h/2</l", form: URLSet, urls: "http://h/1", err: ErrBroken},
+		{name: "broken off in a comment", body: "<urlset><!-- ", form: URLSet, err: ErrBroken},
+		{name: "too long a loc", body: urlset("http://h/"+strings.Repeat("a", MaxLoc), "http://h/1"), form: URLSet, urls: "http://h/1", faults: 1},
+		{name: "too long a tag", body: `<urlset><url x="` + strings.Repeat("a", maxTag) + `">`, form: URLSet, err: ErrTag},
+		{name: "too deep", body: "<urlset>" + strings.Repeat("<a>", 1000), form: URLSet, err: ErrDeep},
+		{name: "entities", body: `<!DOCTYPE urlset [<!ENTITY a "b">]>` + urlset("http://h/&a;"), err: ErrDTD},
+		{name: "late entities", body: "<urlset><!DOCTYPE urlset [<!ENTITY a 'b'>]><url><loc>&a;</loc></url></urlset>", form: URLSet, err: ErrDTD},
+		{name: "document type without declarations", body: `<!DOCTYPE urlset SYSTEM "http://h/x.dtd">` + urlset("http://h/1"), form: URLSet, urls: "http://h/1"},
+		{name: "HTML", body: "<!DOCTYPE html><html><body><urlset><url><loc>http://h/1</loc></url></urlset>", err: ErrForm},
+		{name: "nothing", body: "", err: ErrForm},
+		{name: "text", body: "hello, world\n", err: ErrForm},
+		{name: "list", body: "http://h/1\r\n\n  HTTPS://h/2 \rhttp://h/3\nno URL\nhttp://h/ 4\nftp://h/5\nhttp://h/6", form: List,
+			urls: "http://h/1 HTTPS://h/2 http://h/3 http://h/6", faults: 3},
+		{name: "list with BOM", body: "\xef\xbb\xbfhttp://h/ü\n", form: List, urls: "http://h/ü"},
+		{name: "list with a long line", body: "http://h/1\nhttp://h/" + strings.Repeat("x", 100_000) + "\nhttp://h/2\n", form: List, urls: "http://h/1 http://h/2", faults: 1},
+		{name: "RSS 2.0", body: "<rss version='2.0'><channel><link>http://h/</link><image><link>http://h/i</link></image><item><link>http://h/1</link><guid>http://h/g</guid></item>" +
+			"<item><atom:link href='http://h/x'/><link><![CDATA[http://h/?a&b]]></link></item></channel></rss>", form: RSS, urls: "http://h/1 http://h/?a&b"},
+		{name: "RSS 1.0", body: "<rdf:RDF><channel><link>http://h/</link></channel><item rdf:about='x'><link>http://h/1</link></item></rdf:RDF>", form: RSS, urls: "http://h/1"},
+		{name: "Atom", body: `<feed><link href="http://h/"/><entry><link href="http://h/1"/><link rel='self' href='http://h/s'/><link rel="alternate" href="http://h/2?a&amp;b" />` +
+			`</entry><entry><link href='http://h/3' rel='enclosure'></link><link/></entry></feed>`, form: Atom, urls: "http://h/1 http://h/2?a&b"},
+		{name: "UTF-8 BOM", body: "\xef\xbb\xbf" + urlset("http://h/ü"), form: URLSet, urls: "http://h/ü"},
+		{name: "UTF-16LE", body: wide(urlset("http://h/ü"), unicode.LittleEndian, unicode.UseBOM), form: URLSet, urls: "http://h/ü"},
+		{name: "UTF-16BE", body: wide(urlset("http://h/ü"), unicode.BigEndian, unicode.UseBOM), form: URLSet, urls: "http://h/ü"},
+		{name: "UTF-16 without BOM", body: wide(urlset("http://h/ü"), unicode.LittleEndian, unicode.IgnoreBOM), form: URLSet, urls: "http://h/ü"},
+		{name: "Latin-1", body: latin, form: URLSet, urls: "http://h/é"},
+		{name: "said to be UTF-16, but isn't", body: strings.Replace(urlset("http://h/1"), "UTF-8", "UTF-16", 1), form: URLSet, urls: "http://h/1"},
+		{name: "unknown encoding", body: strings.Replace(urlset("http://h/1"), "UTF-8", "x-klingon", 1), form: URLSet, urls: "http://h/1"},
+		{name: "not UTF-8", body: urlset("http://h/\xff"), form: URLSet, urls: "http://h/\xff"},
+	} {
+		for layers, body := 0, []byte(c.body); layers <= 3; layers, body = layers+1, packed(body) {
+			urls, sum, err := readAll(body, Options{})
+			if layers > maxLayers {
+				if !errors.Is(err, ErrLayers) || urls != "" {
+					t.Errorf("%s packed %d times: got %q, %v", c.name, layers, urls, err)
+				}
+				continue
+			}
+			if !errors.Is(err, c.err) || urls != c.urls || sum.Form != c.form || sum.Faults != c.faults {
+				t.Errorf("%s packed %d times: got %v %q, %d faults, %v; want %v %q, %d, %v", c.name, layers, sum.Form, urls, sum.Faults, err,
+					c.form, c.urls, c.faults, c.err)
+			}
+			if f := Sniff(body); layers > 0 && f != Packed || layers == 0 && f != c.form {
+				t.Errorf("%s packed %d times: Sniff says %v", c.name, layers, f)
+			}
+		}
+	}
+	if urls, _, err := readAll([]byte(strings.Replace(latin, "encoding='ISO-8859-1'", "", 1)), Options{ContentType: "text/xml; charset=windows-1252"}); urls != "http://h/é" {
+		t.Errorf("charset of the header: got %q, %v", urls, err)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	var many strings.Builder
+	many.WriteString("<urlset>")
+	for i := range MaxURLs + 10 {
+		fmt.Fprintf(&many, "<url><loc>http://h/%d</loc></url>", i)
+	}
+	many.WriteString("</urlset>")
+	if _, sum, err := readAll([]byte(many.String()), Options{}); sum.URLs != MaxURLs || err != ErrMany {
+		t.Errorf("got %d URLs, %v", sum.URLs, err)
+	}
+	if _, sum, err := readAll([]byte(many.String()), Options{MaxURLs: 7}); sum.URLs != 7 || err != ErrMany {
+		t.Errorf("got %d URLs, %v", sum.URLs, err)
+	}
+	two := urlset("http://h/1", "http://h/2")
+	cut := int64(strings.Index(two, "h/2"))
+	if urls, sum, err := readAll([]byte(two), Options{MaxBytes: cut}); sum.Bytes != cut || !errors.Is(err, ErrLong) || urls != "http://h/1" {
+		t.Errorf("got %q, %d bytes, %v", urls, sum.Bytes, err)
+	}
+	exact := urlset("http://h/1")
+	if urls, _, err := readAll([]byte(exact), Options{MaxBytes: int64(len(exact))}); urls != "http://h/1" || err != nil {
+		t.Errorf("as long as allowed: got %q, %v", urls, err)
+	}
+	stop := errors.New("stop")
+	if sum, err := Read([]byte(exact), Options{}, func([]byte) error { return stop }); err != stop || sum.URLs != 1 {
+		t.Errorf("got %+v, %v", sum, err)
+	}
+}
+
+// zeros are as many blanks as are asked for, and count them.
+type zeros struct{ left int64 }
+
+func (z *zeros) Read(p []byte) (int, error) {
+	if z.left <= 0 {
+		return 0, io.EOF
+	}
+	n := min(int64(len(p)), z.left)
+	for i := range p[:n] {
+		p[i] = ' '
+	}
+	z.left -= n
+	return int(n), nil
+}
+
+// TestBomb: what unpacks to a gigabyte is read up to the limit, in a memory of some hundred KB.
+func TestBomb(t *testing.T) {
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	_, _ = z.Write([]byte("<urlset><url><loc>http://h/1</loc></url>"))
+	if _, err := io.Copy(z, &zeros{left: 200 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	_ = z.Close()
+	for _, body := range [][]byte{out.Bytes(), packed(out.Bytes())} {
+		urls, sum, err := readAll(body, Options{})
+		if urls != "http://h/1" || !errors.Is(err, ErrLong) || sum.Bytes != MaxBytes {
+			t.Errorf("got %q, %d bytes, %v", urls, sum.Bytes, err)
+		}
+	}
+	broken := packed([]byte(urlset("http://h/1")))
+	for _, body := range [][]byte{broken[:len(broken)/2], broken[:12], {0x1f, 0x8b, 9}} {
+		if _, _, err := readAll(body, Options{}); !errors.Is(err, ErrBroken) {
+			t.Errorf("broken gzip: got %v", err)
+		}
+	}
+}
+
+// FuzzRead: anything ends, within the limits; what encoding/xml reads without fault of a urlset is read alike.
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(urlset("http://h/1", "http://h/<![CDATA[&]]>&#65;<!-- x -->")), "text/xml")
+	f.Add([]byte("<sitemapindex><sitemap><loc>http://h/1.xml</loc></sitemap></sitemapindex>"), "")
+	f.Add(packed([]byte("http://h/1\nhttp://h/2\n")), "text/plain; charset=latin1")
+	f.Add([]byte("<rss><channel><item><link>http://h/</link></item></channel></rss>"), "")
+	f.Add([]byte("<feed><entry><link href='http://h/1'/></entry></feed>"), "")
+	f.Add([]byte(wide(urlset("http://h/ü"), unicode.BigEndian, unicode.UseBOM)), "")
+	f.Fuzz(func(t *testing.T, body []byte, contentType string) {
+		var got []string
+		sum, err := Read(body, Options{ContentType: contentType, MaxBytes: 1 << 20, MaxURLs: 1000}, func(u []byte) error {
+			got = append(got, string(u))
+			return nil
+		})
+		if sum.URLs != len(got) || len(got) > 1000 || sum.Bytes > 1<<20 {
+			t.Fatalf("%+v, %d URLs", sum, len(got))
+		}
+		for _, u := range got {
+			if len(u) > MaxLoc || len(u) == 0 {
+				t.Fatalf("URL of %d bytes", len(u))
+			}
+		}
+		if err != nil || sum.Form != URLSet || sum.Faults > 0 || contentType != "" || bytes.HasPrefix(body, gzipMagic) {
+			return
+		}
+		if want, ok := byXML(body); ok && strings.Join(want, "\n") != strings.Join(got, "\n") {
+			t.Fatalf("%q: got %q, encoding/xml %q", body, got, want)
+		}
+	})
+}
+
+// byXML reads a urlset by encoding/xml; ok is false for what that refuses, and for what it reads in another way.
+func byXML(body []byte) (urls []string, ok bool) {
+	d := xml.NewDecoder(bytes.NewReader(body))
+	var path []string
+	var text strings.Builder
+	for {
+		tok, err := d.Token()
+		if err == io.EOF {
+			return urls, true
+		}
+		if err != nil {
+			return nil, false
+		}
+		switch tok := tok.(type) {
+		case xml.StartElement:
+			path = append(path, tok.Name.Local)
+			if strings.Contains(tok.Name.Local, ":") || len(path) == 1 && tok.Name.Local != "urlset" {
+				return nil, false
+			}
+			if strings.HasSuffix(strings.Join(path, "/"), "url/loc") {
+				text.Reset()
+			}
+		case xml.EndElement:
+			if strings.HasSuffix(strings.Join(path, "/"), "url/loc") {
+				if u := strings.Trim(text.String(), " \t\r\n"); strings.TrimSpace(u) != u || strings.ContainsAny(u, "\r") {
+					return nil, false
+				} else if u != "" {
+					urls = append(urls, u)
+				}
+			}
+			path = path[:len(path)-1]
+			if len(path) == 0 {
+				return urls, true
+			}
+		case xml.CharData:
+			text.Write(tok)
+		}
+	}
+}
+
+func BenchmarkRead(b *testing.B) {
+	var s strings.Builder
+	s.WriteString("<urlset" + ns + ">")
+	for i := range 5000 {
+		fmt.Fprintf(&s, "<url>\n  <loc>http://www.example.org/section/article-%d.html?a=1&amp;b=2</loc>\n  <lastmod>2026-01-01T00:00:00Z</lastmod>\n  <changefreq>daily</changefreq>\n</url>\n", i)
+	}
+	s.WriteString("</urlset>")
+	body := []byte(s.String())
+	b.Run("ours", func(b *testing.B) {
+		b.SetBytes(int64(len(body)))
+		b.ReportAllocs()
+		for b.Loop() {
+			if sum, err := Read(body, Options{}, func([]byte) error { return nil }); err != nil || sum.URLs != 5000 {
+				b.Fatal(sum, err)
+			}
+		}
+	})
+	b.Run("encoding-xml", func(b *testing.B) {
+		b.SetBytes(int64(len(body)))
+		b.ReportAllocs()
+		for b.Loop() {
+			if urls, ok := byXML(body); !ok || len(urls) != 5000 {
+				b.Fatal(ok)
+			}
+		}
+	})
+}

@@ -1,0 +1,383 @@
+package sitemap
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"strconv"
+	"unicode/utf8"
+)
+
+// element is an element that matters.
+type element uint8
+
+const (
+	elOther element = iota
+	elUrlset
+	elIndex
+	elURL
+	elSitemap
+	elLoc
+	elRSS
+	elItem
+	elFeed
+	elEntry
+	elLink
+)
+
+// elementOf knows an element by its local name.
+func elementOf(name []byte) element {
+	if n := bytes.LastIndexByte(name, ':'); n >= 0 {
+		name = name[n+1:]
+	}
+	switch string(name) {
+	case "urlset":
+		return elUrlset
+	case "sitemapindex":
+		return elIndex
+	case "url":
+		return elURL
+	case "sitemap":
+		return elSitemap
+	case "loc":
+		return elLoc
+	case "rss", "RDF":
+		return elRSS
+	case "item":
+		return elItem
+	case "feed":
+		return elFeed
+	case "entry":
+		return elEntry
+	case "link":
+		return elLink
+	}
+	return elOther
+}
+
+// scanner goes through an XML document once.
+type scanner struct {
+	in    *bufio.Reader
+	r     *reader
+	stack [maxDepth]element
+	depth int
+	text  []byte // of the element being captured
+	take  bool   // an element is being captured
+	bad   bool   // its text is no URL's
+	tag   []byte
+}
+
+// wanted tells whether the innermost element's text is a URL.
+func (s *scanner) wanted() bool {
+	if s.depth < 2 {
+		return false
+	}
+	switch parent := s.stack[s.depth-2]; s.stack[s.depth-1] {
+	case elLoc:
+		return s.r.sum.Form == URLSet && parent == elURL || s.r.sum.Form == Index && parent == elSitemap
+	case elLink:
+		return s.r.sum.Form == RSS && parent == elItem
+	}
+	return false
+}
+
+// run reads to the end of the root element.
+func (s *scanner) run() error {
+	for begun := false; !begun || s.depth > 0; {
+		err := s.characters()
+		if err == nil {
+			err = s.markup()
+		}
+		if err == io.EOF {
+			return ErrBroken // its root element isn't closed
+		}
+		if err != nil {
+			return err
+		}
+		begun = begun || s.depth > 0
+		if !begun && len(s.tag) > 0 { // the root was empty
+			return nil
+		}
+	}
+	return nil
+}
+
+// characters reads text up to the next markup.
+func (s *scanner) characters() error {
+	for {
+		part, err := s.in.ReadSlice('<')
+		if s.take {
+			s.keep(bytes.TrimSuffix(part, []byte{'<'}))
+		}
+		if err != bufio.ErrBufferFull {
+			return err
+		}
+	}
+}
+
+func (s *scanner) keep(part []byte) {
+	if len(s.text)+len(part) > MaxLoc {
+		s.bad = true
+		return
+	}
+	s.text = append(s.text, part...)
+}
+
+// markup reads what stands behind a "<".
+func (s *scanner) markup() error {
+	s.tag = s.tag[:0]
+	head, err := s.in.Peek(1)
+	if err != nil {
+		return err
+	}
+	switch head[0] {
+	case '?':
+		return s.skip("?>", nil)
+	case '!':
+		return s.declaration()
+	}
+	if err := s.readTag(); err != nil {
+		return err
+	}
+	if s.tag[0] == '/' {
+		return s.close()
+	}
+	return s.open()
+}
+
+// declaration reads a comment, a CDATA section or a document type.
+func (s *scanner) declaration() error {
+	head, err := s.in.Peek(len("![CDATA["))
+	if err != nil && err != io.EOF {
+		return err
+	}
+	switch {
+	case bytes.HasPrefix(head, []byte("!--")):
+		_, _ = s.in.Discard(len("!--"))
+		return s.skip("-->", nil)
+	case bytes.HasPrefix(head, []byte("![CDATA[")):
+		_, _ = s.in.Discard(len("![CDATA["))
+		if s.take {
+			return s.skip("]]>", s.cdata)
+		}
+		return s.skip("]]>", nil)
+	}
+	if err := s.readTag(); err != nil {
+		return err
+	}
+	defer func() { s.tag = s.tag[:0] }()
+	if bytes.IndexByte(s.tag, '[') >= 0 {
+		return ErrDTD
+	}
+	return nil
+}
+
+// cdata keeps text in which "&" is one.
+func (s *scanner) cdata(c byte) {
+	switch {
+	case len(s.text) >= MaxLoc:
+		s.bad = true
+	case c == '&':
+		s.text = append(s.text, "&amp;"...)
+	default:
+		s.text = append(s.text, c)
+	}
+}
+
+// skip reads up to and with end, and gives all before it to keep.
+func (s *scanner) skip(end string, keep func(byte)) error {
+	var last [3]byte
+	n := 0
+	for {
+		c, err := s.in.ReadByte()
+		if err != nil {
+			return err
+		}
+		if n < len(end) {
+			last[n] = c
+			n++
+		} else {
+			if keep != nil {
+				keep(last[0])
+			}
+			copy(last[:], last[1:len(end)])
+			last[len(end)-1] = c
+		}
+		if n == len(end) && string(last[:n]) == end {
+			return nil
+		}
+	}
+}
+
+// readTag reads a tag up to its ">", which may stand in quotes before.
+func (s *scanner) readTag() error {
+	quote := byte(0)
+	for {
+		part, err := s.in.ReadSlice('>')
+		if len(s.tag)+len(part) > maxTag {
+			return ErrTag
+		}
+		from := len(s.tag)
+		s.tag = append(s.tag, part...)
+		if err == bufio.ErrBufferFull {
+			err = nil
+		} else if err != nil {
+			return err
+		}
+		for _, c := range s.tag[from:] {
+			switch {
+			case quote != 0:
+				if c == quote {
+					quote = 0
+				}
+			case c == '"' || c == '\'':
+				quote = c
+			}
+		}
+		if n := len(s.tag); quote == 0 && s.tag[n-1] == '>' {
+			if s.tag = s.tag[:n-1]; len(s.tag) == 0 {
+				s.tag = append(s.tag, ' ') // "<>" is an element without a name
+			}
+			return nil
+		}
+	}
+}
+
+// open takes a start tag.
+func (s *scanner) open() error {
+	name := s.tag
+	if n := bytes.IndexAny(name, " \t\r\n/"); n >= 0 {
+		name = name[:n]
+	}
+	el := elementOf(name)
+	if el == elLink && s.r.sum.Form == Atom && s.depth > 0 && s.stack[s.depth-1] == elEntry {
+		if err := s.atomLink(); err != nil {
+			return err
+		}
+	}
+	if s.tag[len(s.tag)-1] == '/' {
+		return nil
+	}
+	if s.depth == maxDepth {
+		return ErrDeep
+	}
+	s.stack[s.depth] = el
+	s.depth++
+	if !s.take && s.wanted() {
+		s.take, s.bad, s.text = true, false, s.text[:0]
+	}
+	return nil
+}
+
+// close takes an end tag.
+func (s *scanner) close() error {
+	if s.depth == 0 {
+		return nil
+	}
+	if s.take && s.wanted() {
+		s.take = false
+		url, ok := unescape(bytes.TrimSpace(s.text))
+		if len(url) > 0 || !ok || s.bad {
+			if err := s.r.take(url, ok && !s.bad); err != nil {
+				return err
+			}
+		}
+	}
+	s.depth--
+	return nil
+}
+
+// atomLink takes the URL of a link that is the entry's.
+func (s *scanner) atomLink() error {
+	rel, _ := attribute(s.tag, "rel")
+	if len(rel) > 0 && string(rel) != "alternate" {
+		return nil
+	}
+	href, ok := attribute(s.tag, "href")
+	if !ok {
+		return nil
+	}
+	url, good := unescape(bytes.TrimSpace(href))
+	return s.r.take(url, good && len(url) > 0 && len(url) <= MaxLoc)
+}
+
+// attribute returns the value of a tag's attribute as it stands there.
+func attribute(tag []byte, name string) ([]byte, bool) {
+	const blanks = " \t\r\n"
+	n := bytes.IndexAny(tag, blanks)
+	for n >= 0 && n < len(tag) {
+		tag = bytes.TrimLeft(tag[n:], blanks)
+		eq := bytes.IndexByte(tag, '=')
+		if eq < 0 {
+			return nil, false
+		}
+		key, rest := bytes.TrimRight(tag[:eq], blanks), bytes.TrimLeft(tag[eq+1:], blanks)
+		if len(rest) == 0 || rest[0] != '"' && rest[0] != '\'' {
+			return nil, false
+		}
+		end := bytes.IndexByte(rest[1:], rest[0])
+		if end < 0 {
+			return nil, false
+		}
+		if string(key) == name {
+			return rest[1 : 1+end], true
+		}
+		tag, n = rest, end+2
+	}
+	return nil, false
+}
+
+// unescape replaces XML's own references, in place. It fails for any other.
+func unescape(b []byte) ([]byte, bool) {
+	at := bytes.IndexByte(b, '&')
+	if at < 0 {
+		return b, true
+	}
+	out := b[:at]
+	for b = b[at:]; len(b) > 0; {
+		if b[0] != '&' {
+			out = append(out, b[0])
+			b = b[1:]
+			continue
+		}
+		end := bytes.IndexByte(b[:min(len(b), 12)], ';')
+		if end < 0 {
+			return nil, false
+		}
+		r, ok := reference(string(b[1:end]))
+		if !ok {
+			return nil, false
+		}
+		b = b[end+1:]
+		out = utf8.AppendRune(out, r) // never longer than what it stands for
+	}
+	return out, true
+}
+
+// reference returns the character of a reference.
+func reference(name string) (rune, bool) {
+	switch name {
+	case "amp":
+		return '&', true
+	case "lt":
+		return '<', true
+	case "gt":
+		return '>', true
+	case "quot":
+		return '"', true
+	case "apos":
+		return '\'', true
+	}
+	if len(name) < 2 || name[0] != '#' {
+		return 0, false
+	}
+	digits, base := name[1:], 10
+	if digits[0] == 'x' {
+		digits, base = digits[1:], 16
+	}
+	n, err := strconv.ParseUint(digits, base, 32)
+	if err != nil || n == 0 || n > utf8.MaxRune || !utf8.ValidRune(rune(n)) {
+		return 0, false
+	}
+	return rune(n), true
+}
