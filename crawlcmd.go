@@ -114,7 +114,6 @@ func (c *crawlCmd) options() crawl.Options {
 		FS: disk.OS(), Dirs: clean(c.Dir), Out: clean(c.Out), New: c.New, Seeds: c.Seeds,
 		Agent: c.Agent, Contact: c.Contact, Version: versionNumber,
 		RAMBytes: int64(*c.RAM), DiskBytes: int64(*c.Disk), Connections: int(*c.Connections), Retries: int(c.Retries),
-		HostDelay: *c.HostDelay, HostDelayMin: *c.HostDelayMin, ServerDelay: c.ServerDelay, ServerDelayMin: *c.ServerDelayMin,
 		Budget: crawl.BudgetPolicy(c.Budget), BudgetDefault: uint32(c.BudgetDefault), BudgetMax: uint32(c.BudgetMax),
 		BudgetRanks: int(c.BudgetRanks), QueuesMax: int(c.QueuesMax),
 		KeepAlive: c.KeepAlive, CheckpointEvery: c.CheckpointEvery, Linger: c.Linger,
@@ -130,6 +129,7 @@ func (c *crawlCmd) options() crawl.Options {
 		o.FS = disk.Direct()
 	}
 	c.drumFlags.apply(&o)
+	c.delayFlags.apply(&o)
 	return o
 }
 

@@ -61,12 +61,19 @@ type crawlCmd struct {
 	reportFlags
 }
 
-// delayFlags bound how often a host and a server are visited.
+// delayFlags bound how often a host, a PLD, a server and a network are visited.
 type delayFlags struct {
 	HostDelay      *time.Duration `group:"manners" placeholder:"DURATION" help:"Time between two visits to a host whose PLD has the default budget; less for larger budgets. 0: none, for your own servers. Default: 40s, or 2s with --scope host and pld."`
 	HostDelayMin   *time.Duration `group:"manners" placeholder:"DURATION" help:"Least time between two visits to a host, whatever its budget. Default: 1s, or --host-delay if that is less."`
 	ServerDelay    time.Duration  `group:"manners" placeholder:"DURATION" default:"1s" help:"Time between two visits to an IP address at the default budget. 0: none, for your own servers."`
 	ServerDelayMin *time.Duration `group:"manners" placeholder:"DURATION" help:"Least time between two visits to an IP address. Default: 200ms, or --server-delay if that is less."`
+	PLDDelay       *time.Duration `group:"manners" name:"pld-delay" placeholder:"DURATION" help:"Time between two requests to a PLD, whichever its hosts, at the default budget; less for larger budgets. 0: none. Default: 500ms, or --host-delay if that is less."`
+	PLDDelayMin    *time.Duration `group:"manners" name:"pld-delay-min" placeholder:"DURATION" help:"Least time between two requests to a PLD, whatever its budget. Default: 20ms, or --pld-delay if that is less."`
+
+	NetworkRate        *float64      `group:"manners" placeholder:"N" help:"Most requests a second to a network (IPv4 /24, IPv6 /48). 0: no limit. Default: 10, or no limit if --server-delay is 0."`
+	NetworkConnections *count        `group:"manners" placeholder:"N" help:"Most exchanges at once with a network; one of its addresses may have half of them. 0: no limit. Default: 20, or no limit if --server-delay is 0."`
+	HostDelayFactor    *float64      `group:"manners" placeholder:"N" help:"A host rests so many times as long as its last answer took, if that is more than --host-delay; --max-crawl-delay at most. 0: it doesn't matter. Default: 10, or 0 if --host-delay is 0."`
+	MaxCrawlDelay      time.Duration `group:"manners" placeholder:"DURATION" default:"300s" help:"Longest Crawl-delay of a robots.txt that is obeyed; a longer one counts as this."`
 }
 
 // netFlags say how the network is reached.

@@ -176,10 +176,11 @@ func TestZeroIsNotDefault(t *testing.T) {
 		t.Fatal(err)
 	}
 	if *c.HostDelay != 0 || *c.HostDelayMin != 0 || c.ServerDelay != 0 || *c.ServerDelayMin != 0 || c.Retries != 0 ||
-		*c.MaxDepth != 0 || c.Linger != 0 || *c.CacheRAM != 0 {
+		*c.MaxDepth != 0 || c.Linger != 0 || *c.CacheRAM != 0 || *c.PLDDelay != 0 || *c.NetworkRate != 0 || *c.NetworkConnections != 0 ||
+		*c.HostDelayFactor != 0 {
 		t.Errorf("got %+v, want zeros", c)
 	}
-	if !strings.Contains(strings.Join(notes, "\n"), "WARNING: delays of 0s") {
+	if !strings.Contains(strings.Join(notes, "\n"), "WARNING: a delay of 0s between visits to a host, a delay of 0s between visits to an address") {
 		t.Errorf("got %q, want a warning of the delays", notes)
 	}
 }
@@ -195,6 +196,10 @@ func TestComputedDefaults(t *testing.T) {
 	if *c.HostDelay != 40*time.Second || *c.HostDelayMin != time.Second || c.ServerDelay != time.Second ||
 		*c.ServerDelayMin != 200*time.Millisecond || *c.RAM != 1<<33 || *c.Connections != 1024-reservedDescriptors || *c.Disk <= 0 {
 		t.Errorf("got %v %v %v %v %v %v %v", *c.HostDelay, *c.HostDelayMin, c.ServerDelay, *c.ServerDelayMin, *c.RAM, *c.Connections, *c.Disk)
+	}
+	if *c.PLDDelay != 500*time.Millisecond || *c.PLDDelayMin != 20*time.Millisecond || *c.NetworkRate != 10 || *c.NetworkConnections != 20 ||
+		*c.HostDelayFactor != 10 || c.MaxCrawlDelay != 300*time.Second {
+		t.Errorf("got %v %v %v %v %v %v", *c.PLDDelay, *c.PLDDelayMin, *c.NetworkRate, *c.NetworkConnections, *c.HostDelayFactor, c.MaxCrawlDelay)
 	}
 	said := strings.Join(notes, "\n")
 	if !strings.Contains(said, "lowered from 2000 to 768") || !strings.Contains(said, "half of physical memory") || strings.Contains(said, "WARNING") {

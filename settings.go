@@ -66,7 +66,8 @@ func (c *crawlCmd) checkDelays() error {
 		v       *time.Duration
 		nonzero bool
 	}{{"host-delay", c.HostDelay, false}, {"host-delay-min", c.HostDelayMin, false}, {"server-delay", &c.ServerDelay, false},
-		{"server-delay-min", c.ServerDelayMin, false}, {"max-time", &c.MaxTime, false}, {"linger", &c.Linger, false},
+		{"server-delay-min", c.ServerDelayMin, false}, {"pld-delay", c.PLDDelay, false}, {"pld-delay-min", c.PLDDelayMin, false},
+		{"max-crawl-delay", &c.MaxCrawlDelay, true}, {"max-time", &c.MaxTime, false}, {"linger", &c.Linger, false},
 		{"checkpoint-every", &c.CheckpointEvery, true}, {"connect-timeout", &c.ConnectTimeout, true},
 		{"first-byte-timeout", &c.FirstByteTimeout, true}, {"timeout", &c.Timeout, true}} {
 		switch {
@@ -108,6 +109,9 @@ func (c *crawlCmd) checkNumbers() error {
 	}
 	if c.MaxBody > maxBodyLimit {
 		return fmt.Errorf("--max-body %v: at most %v", c.MaxBody, size(maxBodyLimit))
+	}
+	if err := c.delayFlags.checkRates(); err != nil {
+		return err
 	}
 	return c.drumFlags.check()
 }
@@ -182,15 +186,11 @@ func (c *crawlCmd) complete(m machine) (notes []string, err error) {
 	if c.Scope != "all" {
 		note("scope %s: budgets are off, the delay between two visits to a host is %v", c.Scope, *c.HostDelay)
 	}
-	if c.HostDelayMin, err = leastDelay("host-delay", c.HostDelayMin, *c.HostDelay, time.Second); err != nil {
+	if err := c.delayFlags.complete(); err != nil {
 		return nil, usageError{err}
 	}
-	if c.ServerDelayMin, err = leastDelay("server-delay", c.ServerDelayMin, c.ServerDelay, 200*time.Millisecond); err != nil {
-		return nil, usageError{err}
-	}
-	if *c.HostDelayMin < time.Second || *c.ServerDelayMin < 100*time.Millisecond {
-		note("WARNING: delays of %v between visits to a host and %v to a server are for servers of your own only",
-			*c.HostDelayMin, *c.ServerDelayMin)
+	if rude := c.delayFlags.rude(); rude != "" {
+		note("WARNING: %s: that is for servers of your own only", rude)
 	}
 	wanted := int64(defaultConnections)
 	if c.Connections != nil {
@@ -222,6 +222,81 @@ func (c *crawlCmd) complete(m machine) (notes []string, err error) {
 		}
 	}
 	return notes, nil
+}
+
+// complete fills in what follows from other delays. --host-delay is known.
+func (d *delayFlags) complete() (err error) {
+	if d.HostDelayMin, err = leastDelay("host-delay", d.HostDelayMin, *d.HostDelay, time.Second); err != nil {
+		return err
+	}
+	if d.ServerDelayMin, err = leastDelay("server-delay", d.ServerDelayMin, d.ServerDelay, 200*time.Millisecond); err != nil {
+		return err
+	}
+	if d.PLDDelay == nil {
+		d.PLDDelay = new(min(500*time.Millisecond, *d.HostDelay))
+	}
+	if d.PLDDelayMin, err = leastDelay("pld-delay", d.PLDDelayMin, *d.PLDDelay, 20*time.Millisecond); err != nil {
+		return err
+	}
+	own := d.ServerDelay == 0 // a crawl of one's own servers
+	if d.NetworkRate == nil {
+		d.NetworkRate = new(float64)
+		if !own {
+			*d.NetworkRate = 10
+		}
+	}
+	if d.NetworkConnections == nil {
+		d.NetworkConnections = new(count)
+		if !own {
+			*d.NetworkConnections = 20
+		}
+	}
+	if d.HostDelayFactor == nil {
+		d.HostDelayFactor = new(float64)
+		if *d.HostDelay > 0 {
+			*d.HostDelayFactor = 10
+		}
+	}
+	return nil
+}
+
+// rude names what no stranger's site should meet with; "" for nothing.
+func (d *delayFlags) rude() string {
+	var what []string
+	if *d.HostDelayMin < time.Second {
+		what = append(what, fmt.Sprintf("a delay of %v between visits to a host", *d.HostDelayMin))
+	}
+	if d.ServerDelay == 0 || *d.ServerDelayMin < 100*time.Millisecond {
+		what = append(what, fmt.Sprintf("a delay of %v between visits to an address", *d.ServerDelayMin))
+	}
+	if *d.PLDDelay == 0 {
+		what = append(what, "no delay between requests to a PLD")
+	}
+	if r := *d.NetworkRate; r == 0 || r > 100 {
+		what = append(what, fmt.Sprintf("--network-rate %v", r))
+	}
+	return strings.Join(what, ", ")
+}
+
+// checkRates returns the first fault of what is counted, not timed.
+func (d *delayFlags) checkRates() error {
+	if r := orZero(d.NetworkRate); r != 0 && !(r >= 1e-3 && r <= 1e6) {
+		return fmt.Errorf("--network-rate %v: must be 0 (no limit) or lie between 0.001 and 1e6", r)
+	}
+	if n := orZero(d.NetworkConnections); n > 1e6 {
+		return fmt.Errorf("--network-connections %d: at most 1e6; 0 is no limit", n)
+	}
+	if f := orZero(d.HostDelayFactor); !(f >= 0 && f <= 1e6) {
+		return fmt.Errorf("--host-delay-factor %v: must lie between 0 and 1e6", f)
+	}
+	return nil
+}
+
+// apply puts them into a crawl's options.
+func (d *delayFlags) apply(o *crawl.Options) {
+	o.HostDelay, o.HostDelayMin, o.ServerDelay, o.ServerDelayMin = *d.HostDelay, *d.HostDelayMin, d.ServerDelay, *d.ServerDelayMin
+	o.PLDDelay, o.PLDDelayMin, o.MaxCrawlDelay, o.HostDelayFactor = *d.PLDDelay, *d.PLDDelayMin, d.MaxCrawlDelay, *d.HostDelayFactor
+	o.NetworkRate, o.NetworkConnections = *d.NetworkRate, int(*d.NetworkConnections)
 }
 
 // leastDelay is the default of a least delay, or the one given if it is in order.

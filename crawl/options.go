@@ -13,6 +13,7 @@ import (
 	"drumbeat/fetch"
 	"drumbeat/health"
 	"drumbeat/linktrace"
+	"drumbeat/polite"
 )
 
 // Scope says which links are crawled.
@@ -125,8 +126,18 @@ type Options struct {
 	// MaxPagesPerHost is how many URLs of an origin (scheme, host, port) are admitted to fetching, each counted once; 0: no limit.
 	// What was fetched while there was none isn't counted.
 	MaxPagesPerHost int64
+	// PLDDelay is the least time between the starts of two requests to one PLD at BudgetDefault, PLDDelayMin the least of it at any
+	// budget; zero means no delay.
+	PLDDelay, PLDDelayMin time.Duration
+	// NetworkRate is the most requests a second to one network, an IPv4 /24 or an IPv6 /48, and NetworkConnections the most
+	// exchanges at once; zero means no limit.
+	NetworkRate        float64
+	NetworkConnections int
 	// MaxCrawlDelay caps what a robots.txt may ask for.
 	MaxCrawlDelay time.Duration
+	// HostDelayFactor: a host rests so many times as long as its last answer took, MaxCrawlDelay at most; zero means that this
+	// doesn't matter.
+	HostDelayFactor float64
 
 	Budget        BudgetPolicy
 	BudgetDefault uint32 // B0, pages
@@ -301,11 +312,17 @@ func (o *Options) Validate() error {
 	for _, d := range []struct {
 		name string
 		v    time.Duration
-	}{{"back-off", o.Backoff}, {"longest back-off", o.BackoffMax}, {"wait for robots.txt", o.RobotsWait}, {"host delay", o.HostDelay}, {"least host delay", o.HostDelayMin}, {"server delay", o.ServerDelay},
-		{"least server delay", o.ServerDelayMin}, {"keep-alive", o.KeepAlive}} {
+	}{{"back-off", o.Backoff}, {"longest back-off", o.BackoffMax}, {"wait for robots.txt", o.RobotsWait},
+		{"host delay", o.HostDelay}, {"least host delay", o.HostDelayMin}, {"server delay", o.ServerDelay},
+		{"least server delay", o.ServerDelayMin}, {"PLD delay", o.PLDDelay}, {"least PLD delay", o.PLDDelayMin},
+		{"longest Crawl-delay", o.MaxCrawlDelay}, {"keep-alive", o.KeepAlive}} {
 		if d.v < 0 {
 			bad("%s %v is negative", d.name, d.v)
 		}
+	}
+	if err := (&polite.Options{NetworkRate: o.NetworkRate, NetworkConnections: o.NetworkConnections,
+		ResponseFactor: o.HostDelayFactor}).Validate(); err != nil {
+		faults = append(faults, err)
 	}
 	return errors.Join(faults...)
 }

@@ -79,7 +79,7 @@ func (r *ring) fetchOne(ctx context.Context, g *polite.Grant) error {
 	if ctx.Err() != nil {
 		return nil // stays in RAM: the last checkpoint has it
 	}
-	result := &ending{Result: polite.Result{Elapsed: time.Since(began), Kept: resp.Kept}}
+	result := &ending{Result: polite.Result{Elapsed: answerTime(resp, err), Kept: resp.Kept}}
 	var fe *fetch.Error
 	if err == nil && cutOff(resp) || errors.As(err, &fe) && doubtful(fe) {
 		again := rec.Flags&weburl.FlagUnconfirmed != 0

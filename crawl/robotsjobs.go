@@ -484,12 +484,11 @@ func (r *ring) getThrough(ctx context.Context, url string, addrs []netip.Addr, r
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	began := time.Now()
 	limits := r.opt.FetchLimits
 	limits.BodyBytes, limits.DecodedBytes, limits.Ratio = robotsBodyBytes, robotsBodyBytes, fetch.Unlimited
 	err := r.exchange(ctx, g, parts, resp, &limits)
 	r.workers.free()
-	result := polite.Result{Elapsed: time.Since(began)}
+	result := polite.Result{Elapsed: answerTime(resp, err)}
 	if err != nil {
 		result.Backoff = robotsBackoff
 	} else if resp.Status == http.StatusOK && r.workers.enterRobots(ctx) {

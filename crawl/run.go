@@ -326,7 +326,9 @@ func (r *ring) openRAM(m *manifest) error {
 		MaxRobotsPerServer: max(1, min(robotsPerServer, r.opt.RobotsInFlight/8)), MostRobotsPerServer: max(1, r.opt.RobotsInFlight/8),
 		MaxPerServer: share, MaxPerPLD: share, HostDelay: r.opt.HostDelay, HostDelayMin: r.opt.HostDelayMin, ServerDelay: r.opt.ServerDelay,
 		ServerDelayMin: r.opt.ServerDelayMin, DefaultBudget: r.opt.BudgetDefault, MaxCrawlDelay: r.opt.MaxCrawlDelay,
-		MaxItems: max(r.plan.PoliteItems, 2*r.opt.Connections), MaxBytes: r.plan.PoliteBytes, Visited: visited,
+		PLDDelay: r.opt.PLDDelay, PLDDelayMin: r.opt.PLDDelayMin, NetworkRate: r.opt.NetworkRate, NetworkConnections: r.opt.NetworkConnections,
+		ResponseFactor: r.opt.HostDelayFactor,
+		MaxItems:       max(r.plan.PoliteItems, 2*r.opt.Connections), MaxBytes: r.plan.PoliteBytes, Visited: visited,
 	}, time.Now())
 	if m != nil {
 		if err := r.restoreDelays(m.Delays); err != nil {

@@ -79,7 +79,7 @@ func (c *Client) Do(ctx context.Context, req *Request, resp *Response) error {
 	if e == nil {
 		e = x.run()
 	}
-	resp.Total = time.Since(resp.Start)
+	resp.Total, resp.Waited = time.Since(resp.Start), x.waited
 	if e == nil {
 		e = x.decode()
 	}

@@ -146,9 +146,10 @@ type Response struct {
 	Remote netip.AddrPort
 
 	// Start is when Do began. Connect, TLS and FirstByte are the durations of these stages, FirstByte
-	// from the end of the request's write; Total is the whole exchange, decoding excluded.
-	Start                          time.Time
-	Connect, TLS, FirstByte, Total time.Duration
+	// from the end of the request's write; Total is the whole exchange, decoding excluded. Waited is the part of Total that
+	// passed waiting for memory, which isn't the site's fault.
+	Start                                  time.Time
+	Connect, TLS, FirstByte, Total, Waited time.Duration
 	// BytesRead and BytesWritten count application bytes, interim replies included, TLS framing not.
 	BytesRead, BytesWritten int64
 

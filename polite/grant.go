@@ -21,7 +21,7 @@ type Grant struct {
 
 // Result is what the caller says of an exchange.
 type Result struct {
-	Elapsed       time.Duration // from request to the end of the response; 0 = unknown
+	Elapsed       time.Duration // how long the site took to answer; 0 = unknown, or it didn't
 	Backoff       time.Duration // the host's delay is at least this (429, 503, time-outs); 0 = none
 	ServerBackoff time.Duration // so is the server's, from now (connection refused or timed out); 0 = none
 	// CrawlDelay is what the robots.txt just read asks for. The host keeps it (capped) for this and all further
@@ -245,7 +245,9 @@ func (s *Scheduler) Done(now time.Time, g *Grant, r Result) {
 	s.land(g, at)
 	h.busy, h.visited = false, true
 	h.end = at
-	h.usual += (r.Elapsed - h.usual) / 8
+	if r.Elapsed > 0 {
+		h.usual += (r.Elapsed - h.usual) / 8
+	}
 	if r.CrawlDelay > 0 {
 		h.crawlDelay = r.CrawlDelay
 	}

@@ -3,6 +3,7 @@ package polite
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net/netip"
 	"sync"
 	"time"
@@ -126,14 +127,15 @@ func (o Options) Validate() error {
 	neg("ServerDelayMin", float64(o.ServerDelayMin))
 	neg("PLDDelay", float64(o.PLDDelay))
 	neg("PLDDelayMin", float64(o.PLDDelayMin))
-	neg("NetworkRate", o.NetworkRate)
 	neg("NetworkConnections", float64(o.NetworkConnections))
 	if o.NetworkRate != 0 && !(o.NetworkRate >= minNetworkRate && o.NetworkRate <= maxNetworkRate) {
 		errs = append(errs, fmt.Errorf("polite: option NetworkRate is %v, must be 0 or lie between %v and %v",
 			o.NetworkRate, minNetworkRate, maxNetworkRate))
 	}
 	neg("MaxCrawlDelay", float64(o.MaxCrawlDelay))
-	neg("ResponseFactor", o.ResponseFactor)
+	if f := o.ResponseFactor; !(f >= 0 && f <= math.MaxFloat32) {
+		errs = append(errs, fmt.Errorf("polite: option ResponseFactor is %v, must be >= 0", f))
+	}
 	neg("MaxItems", float64(o.MaxItems))
 	neg("MaxBytes", float64(o.MaxBytes))
 	neg("MaxHosts", float64(o.MaxHosts))
