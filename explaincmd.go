@@ -14,6 +14,12 @@ const maxExplainFile = 16 << 20
 
 // Run answers lines, or one file and some URLs.
 func (c *explainRobotsCmd) Run(a *app) error {
+	if asked, err := c.asked("robots"); err != nil || asked {
+		if err != nil {
+			return err
+		}
+		return c.ofCrawl(a)
+	}
 	e := newExplainRobots()
 	if c.File == "" {
 		return explainLines(a.stdin, a.stdout, e.answer)
@@ -31,8 +37,31 @@ func (c *explainRobotsCmd) Run(a *app) error {
 	return nil
 }
 
+// ofCrawl answers by the rules that a crawl has: all arguments are URLs.
+func (c *explainRobotsCmd) ofCrawl(a *app) error {
+	x, err := c.open(a)
+	if err != nil {
+		return err
+	}
+	asked := c.URLs
+	if c.File != "" {
+		asked = append([]string{c.File}, asked...)
+	}
+	return x.run(asked, x.robots)
+}
+
 // Run answers lines, or some references.
 func (c *explainURLCmd) Run(a *app) error {
+	if asked, err := c.asked("url"); err != nil || asked {
+		if err != nil {
+			return err
+		}
+		x, err := c.open(a)
+		if err != nil {
+			return err
+		}
+		return x.run(c.Refs, x.urls)
+	}
 	e := newExplainURL(weburl.NewSuffixes(c.PrivateSuffixes))
 	if len(c.Refs) == 0 {
 		return explainLines(a.stdin, a.stdout, e.answer)

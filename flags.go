@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -146,22 +147,30 @@ type demoCmd struct {
 }
 
 type explainCmd struct {
-	Robots explainRobotsCmd `cmd:"" help:"Does a robots.txt allow a URL, and by which rule? Lines: {\"robots\" or \"robots_base64\", \"agent\", \"url\"}."`
-	URL    explainURLCmd    `cmd:"" name:"url" help:"What becomes of a reference? Lines: {\"base\", \"ref\"}."`
+	Robots explainRobotsCmd `cmd:"" help:"Does a robots.txt allow a URL, and by which rule? Lines: {\"robots\" or \"robots_base64\", \"agent\", \"url\"}. With --dir: what do the rules that a crawl has say of URLs?"`
+	URL    explainURLCmd    `cmd:"" name:"url" help:"What becomes of a reference? Lines: {\"base\", \"ref\"}. With --dir: why was a URL crawled, or not?"`
 	Links  explainLinksCmd  `cmd:"" help:"Which links does a page have? Lines: {\"url\", \"content_type\", \"html\" or \"html_base64\"}."`
 	PLD    explainPLDCmd    `cmd:"" name:"pld" help:"Which pay-level domain does a host belong to? Lines: {\"host\"}."`
+	Host   explainHostCmd   `cmd:"" help:"With --dir: what does a crawl know of a host, and where are its URLs?"`
 }
 
 type explainRobotsCmd struct {
-	File  string   `arg:"" optional:"" help:"A robots.txt; \"-\" is standard input."`
+	File  string   `arg:"" optional:"" help:"A robots.txt; \"-\" is standard input. With --dir: a URL, or \"-\" for lines on standard input."`
 	URLs  []string `arg:"" name:"url" optional:"" help:"URLs, or paths that start with /."`
 	Agent string   `placeholder:"TOKEN" default:"${defaultAgent}" help:"Product token of the crawler."`
+	explainDirFlags
 }
 
 type explainURLCmd struct {
-	Refs            []string `arg:"" name:"ref" optional:"" help:"References as they stand on a page."`
+	Refs            []string `arg:"" name:"ref" optional:"" help:"References as they stand on a page. With --dir: URLs; \"-\" is lines on standard input."`
 	Base            string   `placeholder:"URL" help:"URL of that page."`
 	PrivateSuffixes bool     `help:"As for crawl."`
+	explainDirFlags
+}
+
+type explainHostCmd struct {
+	Hosts []string `arg:"" name:"host" optional:"" help:"Host names or addresses, with a port if it isn't 80 or 443; \"-\" is lines on standard input."`
+	explainDirFlags
 }
 
 type explainLinksCmd struct {
@@ -239,6 +248,9 @@ func nameEnvironment(k *kong.Kong) error {
 		for _, node := range nodes {
 			for _, flag := range node.Flags {
 				name := prefix + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
+				if command.Name == "explain" && slices.Contains(explainOwn[:], flag.Name) {
+					name = "DRUMBEAT_EXPLAIN_" + strings.TrimPrefix(name, prefix)
+				}
 				flag.Envs = []string{name}
 				flag.Tag.Envs = flag.Envs
 			}
@@ -246,6 +258,10 @@ func nameEnvironment(k *kong.Kong) error {
 	}
 	return nil
 }
+
+// explainOwn are the flags of explain whose variables are not a crawl's: where DRUMBEAT_DIR is set, explain url stays what it is
+// without --dir.
+var explainOwn = [...]string{"dir", "out", "json", "fast"}
 
 // flagHelp is a flag's help with its default.
 func flagHelp(v *kong.Value) string {

@@ -134,7 +134,7 @@ func (r *ring) saveMoment(mo *moment, clean bool, done string) error {
 		return fmt.Errorf("crawl: checkpoint %d: %w", gen, err)
 	}
 	m := &manifest{Gen: gen, Crawl: r.crawlID, Time: time.Now().Unix(), Clean: clean, Done: done, Frozen: r.frozen,
-		Active: mo.active, Runs: r.runs, Accounts: mo.accounts, Seeds: mo.seeds, Scope: r.scope.extensions(),
+		Active: mo.active, Runs: r.runs, Run: r.noted, Accounts: mo.accounts, Seeds: mo.seeds, Scope: r.scope.extensions(),
 		Parts: make(map[string]json.RawMessage, len(mo.parts))}
 	m.Accounts.Counters[CountCheckpoints]++
 	for _, p := range mo.parts {

@@ -24,14 +24,15 @@ const (
 
 // manifest is the body of the file, JSON.
 type manifest struct {
-	Gen    uint64 `json:"gen"`    // counts checkpoints from 1
-	Crawl  string `json:"crawl"`  // identity of the crawl
-	Time   int64  `json:"time"`   // unix seconds
-	Clean  bool   `json:"clean"`  // written at an orderly stop: nothing was in flight
-	Done   string `json:"done"`   // why the crawl is over; "" while it is not
-	Frozen frozen `json:"frozen"` // what may not change between runs
-	Active int64  `json:"active"` // ms that fetching has run, over all runs
-	Runs   int    `json:"runs"`   // starts of the program
+	Gen    uint64 `json:"gen"`           // counts checkpoints from 1
+	Crawl  string `json:"crawl"`         // identity of the crawl
+	Time   int64  `json:"time"`          // unix seconds
+	Clean  bool   `json:"clean"`         // written at an orderly stop: nothing was in flight
+	Done   string `json:"done"`          // why the crawl is over; "" while it is not
+	Frozen frozen `json:"frozen"`        // what may not change between runs
+	Active int64  `json:"active"`        // ms that fetching has run, over all runs
+	Runs   int    `json:"runs"`          // starts of the program
+	Run    *noted `json:"run,omitempty"` // options of the last run, for explain
 
 	Accounts accountsState              `json:"accounts"`
 	Seeds    seedState                  `json:"seeds"`

@@ -128,6 +128,7 @@ type ring struct {
 	separateOut    bool
 	frozen         frozen
 	runs           int
+	noted          *noted
 	began          time.Time
 	activeBefore   int64 // ms of earlier runs
 	roundNow       atomic.Int64

@@ -158,6 +158,7 @@ func open(opt Options) (_ *ring, err error) {
 		return nil, err
 	}
 	r.runs++
+	r.noted = r.opt.noted()
 	if m != nil {
 		r.at("recovery")
 	}

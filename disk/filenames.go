@@ -26,3 +26,11 @@ func parseTailsName(name string) (gen uint64, ok bool) {
 	gen, err := strconv.ParseUint(digits, 10, 64)
 	return gen, err == nil && tailsName(gen) == name
 }
+
+// TailPath returns the path of a generation's tail file in directory dir.
+func TailPath(set Set, dir int, gen uint64) string {
+	return set.Path(dir, stateDirName, tailsName(gen))
+}
+
+// LockPath returns the path of the lock file of a directory.
+func LockPath(dir string) string { return Set{Paths: []string{dir}}.Path(0, lockFileName) }

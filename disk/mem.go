@@ -402,6 +402,12 @@ func (m *Mem) Lock(dir string) (io.Closer, error) {
 	return &memLock{m: m, name: name}, nil
 }
 
+func (m *Mem) locked(dir string) (bool, error) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.locks[clean(dir)], nil
+}
+
 type memLock struct {
 	m    *Mem
 	name string

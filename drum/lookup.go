@@ -248,3 +248,28 @@ func (w *walker) textsIn(s *stream, at int64, numbers []uint64, fn func(text []b
 	}
 	return numbers, nil
 }
+
+// KeyFiles returns the paths of the files that Lookup and WalkKey of some keys may read.
+func KeyFiles(set disk.Set, name string, st *State, keys []Key) []string {
+	w, err := newWalker(set, name, st)
+	if err != nil {
+		return nil // a lookup says why
+	}
+	buckets := map[int]bool{}
+	for _, key := range keys {
+		buckets[int(uint64(key)>>w.d.shift)] = true
+	}
+	some := *st
+	some.Uniques, some.Parts, some.Inputs = nil, nil, nil
+	for _, p := range st.Parts {
+		if buckets[p.Bucket] {
+			some.Parts = append(some.Parts, p)
+		}
+	}
+	for _, is := range st.Inputs {
+		if buckets[is.Bucket] {
+			some.Inputs = append(some.Inputs, is)
+		}
+	}
+	return Files(set, name, &some)
+}

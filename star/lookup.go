@@ -18,8 +18,8 @@ type Known struct {
 	Merged          PLD
 }
 
-// LookUp returns what st knows of a PLD. check, if not nil, gets the Aux of its checks that wait, valid during the call; an error of
-// it ends the lookup. It changes nothing.
+// LookUp returns what st knows of a PLD. check gets the Aux of its checks that wait, valid during the call; an error of it ends the
+// lookup. With check nil what waits in the PLD's bucket isn't read: Waiting and Checks are 0, Merged is Record. It changes nothing.
 func LookUp(set disk.Set, name string, st *State, pld uint64, check func(aux []byte) error) (Known, error) {
 	var k Known
 	fail := func(err error) (Known, error) {
@@ -39,7 +39,9 @@ func LookUp(set disk.Set, name string, st *State, pld uint64, check func(aux []b
 		k.Found = true
 		k.Record.Decode(value)
 	}
-	k.Merged = k.Record
+	if k.Merged = k.Record; check == nil {
+		return k, nil
+	}
 	err = drum.WalkKey(set, indegreeName(name), st.Indegree, drum.Key(pld), func(t drum.Tuple) error {
 		if t.Op&drum.Check == 0 {
 			k.Waiting++
@@ -47,9 +49,6 @@ func LookUp(set disk.Set, name string, st *State, pld uint64, check func(aux []b
 			return nil
 		}
 		k.Checks++
-		if check == nil {
-			return nil
-		}
 		return check(t.Aux)
 	})
 	if err != nil {

@@ -1,0 +1,343 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"drumbeat/beast"
+	"drumbeat/crawllog"
+	"drumbeat/disk"
+	"drumbeat/drum"
+	"drumbeat/fetch"
+	"drumbeat/internal/simweb"
+	"drumbeat/queue"
+	"drumbeat/star"
+	"drumbeat/weburl"
+)
+
+// robotsWitness is a Fetcher that remembers the robots.txt that it got, by host.
+type robotsWitness struct {
+	Fetcher
+	mu    sync.Mutex // guards files
+	files map[string]string
+}
+
+func (w *robotsWitness) Do(ctx context.Context, req *fetch.Request, resp *fetch.Response) error {
+	err := w.Fetcher.Do(ctx, req, resp)
+	if err == nil && strings.Contains(req.PathQuery, "robots") && resp.Status == 200 { // one may redirect to another name
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.files[req.Host] = string(resp.Body)
+	}
+	return err
+}
+
+// truth is what the walkers of audit, the drums' own and the crawl log say of every URL.
+type truth struct {
+	places map[string]spot
+	ended  map[string]*crawllog.Entry
+	seen   map[uint64]bool
+	links  map[string]bool
+	hasher *weburl.Hasher
+}
+
+func truthOf(t *testing.T, fsys disk.FS, dirs []string) *truth {
+	t.Helper()
+	r, m, err := openAudit(&AuditOptions{FS: fsys, Dirs: dirs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := r.unlock(); err != nil {
+			t.Error(err)
+		}
+	}()
+	tr := &truth{places: map[string]spot{}, ended: map[string]*crawllog.Entry{}, seen: map[uint64]bool{}, links: map[string]bool{}, hasher: r.hasher}
+	put := func(at spot) func([]byte) error {
+		return func(data []byte) error {
+			var rec weburl.Record
+			if err := rec.Decode(data); err != nil {
+				return err
+			}
+			if _, twice := tr.places[string(rec.URL)]; twice {
+				t.Errorf("%s is in two places", rec.URL)
+			}
+			tr.places[string(rec.URL)] = at
+			return nil
+		}
+	}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	var v explainView
+	v.m = m
+	must(v.states())
+	must(star.WalkChecks(r.set, nameStar, v.star, put(spot{place: PlaceStar})))
+	must(beast.Walk(r.set, nameBeast, v.beast, func(n beast.Number, data []byte) error {
+		if n == beast.Failed {
+			return put(spot{place: PlaceFailed})(data)
+		}
+		return put(spot{place: PlaceBeast, queue: n})(data)
+	}))
+	must(drum.Walk(r.set, nameRobotsCache, v.cache, func(tu drum.Tuple) error {
+		if tu.Op != drum.Check {
+			return nil
+		}
+		return put(spot{place: PlaceRobotsCheck})(tu.Value)
+	}))
+	must(queue.Walk(r.set, nameAwaitRobots, v.awaiting, put(spot{place: PlaceAwaitRobots})))
+	must(queue.Walk(r.set, nameReady, v.ready, put(spot{place: PlaceReady})))
+	must(queue.WalkCalendar(r.set, nameLater, v.later, func(due int64, data []byte) error {
+		return put(spot{place: PlaceLater, due: due})(data)
+	}))
+	ram, err := disk.ReadTail(r.set, m.RAM)
+	must(err)
+	must(eachRecord("RAM", ram, put(spot{place: PlaceRAM})))
+	must(drum.WalkUniques(r.set, nameURLSeen, v.seen, put(spot{place: PlaceUnstreamed})))
+	must(drum.Walk(r.set, nameURLSeen, v.seen, func(tu drum.Tuple) error {
+		var rec weburl.Record
+		must(rec.Decode(tu.Aux))
+		tr.links[string(rec.URL)] = true
+		return nil
+	}))
+	must(drum.WalkCache(r.set, nameURLSeen, v.seen, func(key drum.Key, _ []byte) error { tr.seen[uint64(key)] = true; return nil }))
+	_, err = crawllog.Scan(crawllog.Options{Set: r.set, Prefix: "crawl"}, v.log, func(e *crawllog.Entry) error {
+		c := *e
+		tr.ended[e.URL] = &c
+		return nil
+	}, func(err error) error { return err })
+	must(err)
+	return tr
+}
+
+// place is what Place must be.
+func (tr *truth) place(url string) string {
+	at, live := tr.places[url]
+	e := tr.ended[url]
+	switch {
+	case live:
+		return at.place.String()
+	case e != nil && e.Reason != "":
+		return "refused"
+	case e != nil:
+		return "fetched"
+	case tr.seen[tr.hasher.URLKey([]byte(url))]:
+		return "ended"
+	case tr.links[url]:
+		return "link"
+	}
+	return "unseen"
+}
+
+// allURLs are those of a web that a crawl may meet, and some that it can't.
+func allURLs(web *simweb.Web) []string {
+	e := web.Expected("drumbeat")
+	var list []string
+	for _, urls := range []func(func(string) bool){e.FetchedURLs(), e.RefusedURLs(), e.DeadURLs()} {
+		for url := range urls {
+			list = append(list, url)
+		}
+	}
+	for i := range 20 {
+		list = append(list, list[i]+"-no-such-page")
+	}
+	return list
+}
+
+// checkExplained compares explain's answers about every URL with the truth, and counts the places.
+func checkExplained(t *testing.T, web *simweb.Web, fsys disk.FS, opt *Options, w *robotsWitness) map[string]int {
+	t.Helper()
+	urls := allURLs(web)
+	tr := truthOf(t, fsys, opt.Dirs)
+	snap := web.Log().Snapshot()
+	x, err := NewExplainer(ExplainOptions{FS: fsys, Dirs: opt.Dirs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reports, err := x.URLs(urls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	places := map[string]int{}
+	for i, rep := range reports {
+		url := urls[i]
+		places[rep.Place]++
+		if want := tr.place(url); rep.URL != url || rep.Place != want || len(rep.Damage) > 0 || len(rep.Why) == 0 {
+			t.Errorf("%s: place %s, want %s (%v, %v)", url, rep.Place, want, rep.Damage, rep.Why)
+			continue
+		}
+		if rep.Seen != tr.seen[tr.hasher.URLKey([]byte(url))] {
+			t.Errorf("%s: seen %v", url, rep.Seen)
+		}
+		at := tr.places[url]
+		switch rep.Place {
+		case "beast":
+			if rep.Queue == nil || rep.Queue.Number != int64(at.queue) || rep.Queue.Ahead != rep.Queue.Number-rep.Queue.Current || rep.Queue.Ahead < 0 {
+				t.Errorf("%s: in queue %+v, want %d", url, rep.Queue, at.queue)
+			}
+		case "later":
+			if rep.Due.UnixMilli() != at.due || rep.Record.Reason == "" {
+				t.Errorf("%s: due %v because of %q, want %v", url, rep.Due, rep.Record.Reason, time.UnixMilli(at.due))
+			}
+		case "fetched":
+			if snap.Fetches[url] == 0 {
+				t.Errorf("%s: said to be fetched, but the web wasn't asked for it", url)
+			}
+			if e := tr.ended[url]; rep.Ended.Status != e.Status || rep.Ended.File != e.File || rep.Ended.Offset != e.Offset {
+				t.Errorf("%s: ended %+v, the log has %+v", url, rep.Ended, e)
+			}
+		case "refused":
+			checkRefused(t, web, w, rep, tr.ended[url])
+		}
+		if rep.Record != nil && rep.Record.ParentURL != "" && fmt.Sprintf("%016x", tr.hasher.URLKey([]byte(rep.Record.ParentURL))) != rep.Record.Parent {
+			t.Errorf("%s: parent %s isn't that of %s", url, rep.Record.ParentURL, rep.Record.Parent)
+		}
+		if rep.AsOf.State == stateRunning || rep.Site == nil || rep.Robots == nil || rep.Verdict == nil || rep.Link == nil || !rep.Link.Taken {
+			t.Errorf("%s: %+v, link %+v", url, rep.AsOf, rep.Link)
+		}
+	}
+	checkFast(t, x, urls, reports)
+	checkHosts(t, x, tr, urls)
+	return places
+}
+
+func checkRefused(t *testing.T, web *simweb.Web, w *robotsWitness, rep *URLReport, e *crawllog.Entry) {
+	t.Helper()
+	if rep.Ended.Reason != e.Reason {
+		t.Errorf("%s: refused because of %s, the log has %s", rep.URL, rep.Ended.Reason, e.Reason)
+	}
+	if e.Reason != "robots" {
+		return
+	}
+	if _, refused, _ := web.Expected("drumbeat").Has(rep.URL); !refused {
+		t.Errorf("%s: refused by robots.txt, which allows it", rep.URL)
+	}
+	w.mu.Lock()
+	file, own := w.files[rep.Host]
+	for _, other := range w.files {
+		if !own { // a redirect led to another host's
+			file += other + "\n"
+		}
+	}
+	w.mu.Unlock()
+	if rep.Verdict.Allowed || rep.Verdict.Rule == "" || !strings.Contains(file, rep.Verdict.Rule+"\n") {
+		t.Errorf("%s: rule %q (allowed %v) is not in\n%s", rep.URL, rep.Verdict.Rule, rep.Verdict.Allowed, file)
+	}
+}
+
+// checkFast: without scans the same is said of what needs none.
+func checkFast(t *testing.T, x *Explainer, urls []string, full []*URLReport) {
+	t.Helper()
+	opt := x.opt
+	opt.Fast = true
+	fast, err := NewExplainer(opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reports, err := fast.URLs(urls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, rep := range reports {
+		want := full[i].Place
+		if full[i].Seen {
+			want = placeNotScanned
+		}
+		if rep.Place != want || rep.Seen != full[i].Seen || rep.Site.Indegree > full[i].Site.Indegree {
+			t.Errorf("%s: fast: place %s, want %s", rep.URL, rep.Place, want)
+		}
+	}
+}
+
+// checkHosts: the counts of all hosts are those of the walks.
+func checkHosts(t *testing.T, x *Explainer, tr *truth, urls []string) {
+	t.Helper()
+	want, stored := map[string]map[string]int64{}, map[string]int64{}
+	for url, at := range tr.places {
+		host := string(weburl.Split([]byte(url)).Host)
+		if want[host] == nil {
+			want[host] = map[string]int64{}
+		}
+		want[host][at.place.String()]++
+	}
+	hosts := map[string]bool{}
+	for _, url := range urls {
+		host := string(weburl.Split([]byte(url)).Host)
+		hosts[host] = true
+	}
+	for url, e := range tr.ended {
+		if e.File != "" {
+			stored[string(weburl.Split([]byte(url)).Host)]++
+		}
+	}
+	asked := slices.Sorted(maps.Keys(hosts))
+	reports, err := x.Hosts(asked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, rep := range reports {
+		if rep.Host != asked[i] || len(rep.Damage) > 0 || len(rep.Why) == 0 || rep.Stored == nil || *rep.Stored != stored[rep.Host] ||
+			len(want[rep.Host])+len(rep.Places) > 0 && !maps.Equal(rep.Places, want[rep.Host]) {
+			t.Errorf("%s: %v, want %v, and %d stored: %+v", asked[i], rep.Places, want[asked[i]], stored[asked[i]], rep)
+		}
+		queued := int64(0)
+		for _, n := range rep.Queues {
+			queued += n
+		}
+		if queued > rep.Places["beast"] {
+			t.Errorf("%s: %d URLs in queues %v, %d in beast", rep.Host, queued, rep.Queues, rep.Places["beast"])
+		}
+	}
+}
+
+// TestExplainEveryURL: crawls that are stopped or killed at random moments; for every URL of the web explain says what the files'
+// walkers and the web's log say.
+func TestExplainEveryURL(t *testing.T) {
+	rounds := 6
+	if *longRuns {
+		rounds = 60
+	}
+	all := map[string]int{}
+	for round := range rounds {
+		t.Run(fmt.Sprint(round), func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				rng := rand.New(rand.NewPCG(*seedFlag, uint64(round)))
+				web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.Robots.ServerError = 400, 0.1 })
+				fs := disk.NewMem(*seedFlag + uint64(round))
+				opt := simOptions(t, web, fs)
+				w := &robotsWitness{Fetcher: opt.Fetcher, files: map[string]string{}}
+				opt.Fetcher, opt.QueuePages, opt.StockTarget, opt.WARCFileBytes = w, Unlimited, 40, 100_000
+				opt.BudgetDefault = 2
+				if round%2 == 0 {
+					opt.MaxPages = int64(1 + rng.IntN(200))
+				} else {
+					opt.CheckpointEvery = time.Second
+					fs.CrashAfter(500 + rng.IntN(6000))
+				}
+				if _, err := Run(t.Context(), opt); err != nil && !errors.Is(err, disk.ErrCrashed) {
+					t.Fatal(err)
+				}
+				for place, n := range checkExplained(t, web, fs.Crash(), &opt, w) {
+					all[place] += n
+				}
+			})
+		})
+	}
+	t.Logf("places: %v", all)
+	for _, place := range []string{"unseen", "beast", "failed", "later", "fetched", "refused"} {
+		if all[place] == 0 {
+			t.Errorf("no URL was ever in place %s", place)
+		}
+	}
+}

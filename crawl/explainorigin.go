@@ -1,0 +1,228 @@
+package crawl
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"drumbeat/disk"
+	"drumbeat/drum"
+	"drumbeat/polite"
+	"drumbeat/queue"
+	"drumbeat/robots"
+	"drumbeat/weburl"
+)
+
+// useNoted sets the options that links are judged by to those of the last run.
+func (v *explainView) useNoted() error {
+	r, run := v.r, v.m.Run
+	r.opt.Scope, r.opt.MaxDepth = ScopeAll, Unlimited
+	if run == nil {
+		v.scopeFault = "the checkpoint was made by an older program, which noted no options"
+		r.scope = newScope(ScopeAll, r.hostKey, nil)
+		return nil
+	}
+	allowed, err := run.allowedPort()
+	if err != nil {
+		return err
+	}
+	r.opt.Agent, r.opt.Scope, r.opt.MaxDepth, r.opt.MaxURLBytes, r.opt.AllowedPort = run.Agent, run.Scope, run.MaxDepth, run.MaxURLBytes, allowed
+	r.opt.Drain, r.opt.CrawlLog, r.opt.Store, r.opt.Retries = run.Drain, run.CrawlLog, run.Store, run.Retries
+	r.scope = newScope(run.Scope, r.hostKey, v.m.Scope)
+	if run.Scope == ScopeAll {
+		return nil
+	}
+	r.opt.Seeds = run.Seeds
+	if run.Seeds == "" {
+		v.scopeFault = fmt.Sprintf("--scope %s: the seeds weren't in a file", run.Scope)
+		return nil
+	}
+	f, err := r.openSeeds(v.m.Seeds)
+	if err != nil {
+		v.scopeFault = fmt.Sprintf("--scope %s: the seeds can't be read: %v", run.Scope, err)
+		return nil
+	}
+	return f.close()
+}
+
+// link says what would become of a URL as a link on a page now.
+func (v *explainView) link(url []byte) *LinkReport {
+	r := v.r
+	parts := weburl.Split(url)
+	no := func(format string, args ...any) *LinkReport { return &LinkReport{Why: fmt.Sprintf(format, args...)} }
+	switch {
+	case r.opt.MaxURLBytes > 0 && len(url) > r.opt.MaxURLBytes:
+		return no("dropped: %d bytes, more than %d", len(url), r.opt.MaxURLBytes)
+	case !r.allowedPort(parts.Port):
+		return no("dropped: port %d (--ports)", parts.Port)
+	case r.opt.MaxDepth == 0:
+		return no("dropped: --max-depth 0, the seeds alone")
+	case v.scopeFault == "" && !r.scope.allows(parts.Host, r.pldKey(parts.Host)):
+		return no("dropped: outside of --scope %s", r.opt.Scope)
+	case r.opt.Drain:
+		return no("dropped: the crawl is draining (--drain)")
+	}
+	why := "taken"
+	if r.opt.MaxDepth > 0 {
+		why += fmt.Sprintf(", if the page is less than %d links from a seed (--max-depth)", r.opt.MaxDepth)
+	}
+	if v.scopeFault != "" {
+		why += "; whether it is in scope isn't known: " + v.scopeFault
+	}
+	return &LinkReport{Taken: true, Why: why}
+}
+
+// origin reports on an origin, once. check gets the URL records that wait in RobotsCache for it; nil leaves what waits out.
+func (v *explainView) origin(origin string, budget uint32, check func(data []byte) error, damaged func(error) error) (*OriginReport, *robots.HostData) {
+	rep := &OriginReport{Origin: origin}
+	key := drum.Key(v.r.hasher.OriginKey([]byte(origin)))
+	var h robots.HostData
+	value, found, err := drum.Lookup(v.r.set, nameRobotsCache, v.cache, key)
+	if err == nil && found {
+		err = h.Decode(value)
+	}
+	if err == nil && check != nil {
+		err = drum.WalkKey(v.r.set, nameRobotsCache, v.cache, key, func(t drum.Tuple) error {
+			if t.Op == drum.Check {
+				rep.WaitingURLs++
+				return check(t.Value)
+			}
+			rep.WaitingAnswers++
+			if _, err := decodeUpdate(t.Value); err != nil {
+				return err
+			}
+			h = v.r.update(key, &h, append([]byte(nil), t.Value...)) // rules stay slices of it
+			return nil
+		})
+	}
+	_ = damaged(err)
+	v.originFields(rep, &h, budget)
+	_ = damaged(v.requests(rep, key, check != nil))
+	return rep, &h
+}
+
+func (v *explainView) originFields(rep *OriginReport, h *robots.HostData, budget uint32) {
+	rep.State, rep.Stale, rep.Failures = h.State.String(), h.Stale, h.Failures
+	rep.Fetched, rep.Expires, rep.RetryAt, rep.AddrExpires = h.Fetched, h.Expires, h.RetryAt, h.AddrExpires
+	for _, a := range h.Addrs() {
+		rep.Addresses = append(rep.Addresses, a.String())
+	}
+	rep.rules = h.Rules
+	rep.CrawlDelay = h.CrawlDelay().Seconds()
+	if len(h.Rules) > 0 {
+		if rules, err := robots.DecodeRules(h.Rules); err == nil {
+			rep.Rules, rep.OwnGroup, rep.Cut = len(rules.List()), rules.Own, rules.Cut.Rules
+		}
+	}
+	run := v.m.Run
+	if run == nil {
+		rep.DelayWhy = "not known: the checkpoint notes no options"
+		return
+	}
+	millis := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+	opt := polite.Options{HostDelay: millis(run.HostDelay), HostDelayMin: min(millis(run.HostDelayMin), millis(run.HostDelay)),
+		DefaultBudget: run.BudgetDefault, MaxCrawlDelay: millis(run.MaxCrawlDelay)}
+	plain, asked := opt.DelayAfter(budget, 0, polite.Result{}), opt.DelayAfter(budget, h.CrawlDelay(), polite.Result{})
+	rep.Delay, rep.DelayWhy = asked.Seconds(), "the host delay"
+	switch {
+	case asked > plain && h.CrawlDelay() > asked:
+		rep.DelayWhy = "Crawl-delay, up to --max-crawl-delay"
+	case asked > plain:
+		rep.DelayWhy = "Crawl-delay"
+	case plain < opt.HostDelay:
+		rep.DelayWhy = fmt.Sprintf("the host delay of %v, shorter for a budget of %d pages", opt.HostDelay, budget)
+	}
+}
+
+// decodeRequested reads a value of RobotsRequested.
+func decodeRequested(value []byte) (last time.Time, err error) {
+	if len(value) != 16 {
+		return last, fmt.Errorf("crawl: RobotsRequested has a value of %d bytes", len(value))
+	}
+	return time.Unix(int64(binary.LittleEndian.Uint64(value)), 0).UTC(), nil
+}
+
+// requests notes when an origin was asked last, and whether a request waits in RobotsRequested.
+func (v *explainView) requests(rep *OriginReport, key drum.Key, waiting bool) error {
+	value, found, err := drum.Lookup(v.r.set, nameRobotsRequested, v.requested, key)
+	if err != nil {
+		return err
+	}
+	if found {
+		if rep.Asked, err = decodeRequested(value); err != nil {
+			return err
+		}
+	}
+	if !waiting {
+		return nil
+	}
+	return drum.WalkKey(v.r.set, nameRobotsRequested, v.requested, key, func(drum.Tuple) error { rep.Asking = "requested"; return nil })
+}
+
+// asking looks for the origins' requests that are queued, under way or put off.
+func (v *explainView) asking(reports map[string]*OriginReport, damaged func(error) error) error {
+	if len(reports) == 0 {
+		return nil
+	}
+	note := func(asking string) func(rec []byte) error {
+		return func(rec []byte) error {
+			var job robotsJob
+			if err := job.decode(rec); err != nil {
+				return damaged(err)
+			}
+			if rep := reports[string(job.Origin)]; rep != nil {
+				rep.Asking = asking
+			}
+			return nil
+		}
+	}
+	if _, err := queue.Scan(v.r.set, nameRobotsFetch, v.fetching, note("queued"), damaged); err != nil {
+		return err
+	}
+	_, err := queue.ScanCalendar(v.r.set, nameRobotsLater, v.robotsLater, func(due int64, rec []byte) error {
+		var job robotsJob
+		if err := job.decode(rec); err != nil {
+			return damaged(err)
+		}
+		if rep := reports[string(job.Origin)]; rep != nil {
+			rep.Asking, rep.AskAt = "put off", time.UnixMilli(due).UTC()
+		}
+		return nil
+	}, damaged)
+	if err != nil {
+		return err
+	}
+	jobs, err := disk.ReadTail(v.r.set, v.m.Jobs)
+	if err != nil {
+		return damaged(err)
+	}
+	return damaged(eachRecord("robots requests in RAM", jobs, note("under way")))
+}
+
+// verdict says what robots.txt, as it is known, has for a URL.
+func (v *explainView) verdict(h *robots.HostData, url []byte) *VerdictReport {
+	path := weburl.Split(url).Path
+	decision, until := h.Decide(path, v.now)
+	rep := &VerdictReport{Decision: decision.String(), Until: until}
+	switch h.State {
+	case robots.StateRules:
+		rep.Allowed, rep.Rule = robots.Explain(h.Rules, path)
+	case robots.StateNoFile:
+		rep.Allowed = true
+	}
+	return rep
+}
+
+// canonicalAsked makes a canonical URL of what was asked; a host alone stands for its https form, as in a seed file.
+func canonicalAsked(asked string) (string, error) {
+	if asked == "" {
+		return "", errors.New("an empty URL")
+	}
+	if !hasScheme(asked) {
+		asked = "https://" + asked
+	}
+	r := weburl.NewResolver(weburl.Options{MaxBytes: weburl.Unlimited})
+	url, err := r.AppendResolve(nil, nil, []byte(asked))
+	return string(url), err
+}

@@ -1,0 +1,305 @@
+package crawl
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"drumbeat/beast"
+	"drumbeat/crawllog"
+	"drumbeat/disk"
+	"drumbeat/drum"
+	"drumbeat/queue"
+	"drumbeat/star"
+	"drumbeat/warc"
+	"drumbeat/weburl"
+)
+
+// spot is where a record was found.
+type spot struct {
+	place Place
+	queue beast.Number // of PlaceBeast
+	due   int64        // of PlaceLater: Unix ms
+}
+
+// scan calls visit for the URL records of all places but those that are looked up by key, star and robotscheck: the small ones first.
+// An errEnough of visit ends it. What can't be read is handed to damaged, and the scan goes on behind it.
+func (v *explainView) scan(visit func(at spot, data []byte) error, damaged func(error) error) error {
+	in := func(p Place) func([]byte) error {
+		return func(data []byte) error { return visit(spot{place: p}, data) }
+	}
+	set := v.r.set
+	parts := []func() error{
+		func() error { return v.scanRAM(in(PlaceRAM), damaged) },
+		func() error { _, err := queue.Scan(set, nameReady, v.ready, in(PlaceReady), damaged); return err },
+		func() error {
+			_, err := queue.Scan(set, nameAwaitRobots, v.awaiting, in(PlaceAwaitRobots), damaged)
+			return err
+		},
+		func() error { return v.scanUnstreamed(in(PlaceUnstreamed), damaged) },
+		func() error {
+			_, err := queue.ScanCalendar(set, nameLater, v.later, func(due int64, data []byte) error {
+				return visit(spot{place: PlaceLater, due: due}, data)
+			}, damaged)
+			return err
+		},
+		func() error {
+			_, _, err := beast.Scan(set, nameBeast, v.beast, func(n beast.Number, data []byte) error {
+				if n == beast.Failed {
+					return visit(spot{place: PlaceFailed}, data)
+				}
+				return visit(spot{place: PlaceBeast, queue: n}, data)
+			}, damaged)
+			return err
+		},
+	}
+	for _, part := range parts {
+		if err := part(); err != nil {
+			if errors.Is(err, errEnough) {
+				return nil
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *explainView) scanRAM(visit func([]byte) error, damaged func(error) error) error {
+	ram, err := disk.ReadTail(v.r.set, v.m.RAM)
+	if err != nil {
+		return damaged(err)
+	}
+	return eachRecord("URLs in RAM", ram, visit)
+}
+
+// scanUnstreamed reads URLseen's text logs for what is unique and hasn't been handed on.
+func (v *explainView) scanUnstreamed(visit func([]byte) error, damaged func(error) error) error {
+	if v.seen.Unstreamed == 0 {
+		return nil
+	}
+	logs := *v.seen
+	logs.Parts, logs.Inputs = nil, nil
+	_, err := drum.ScanState(v.r.set, nameURLSeen, &logs, drum.Scan{
+		Text: func(aux []byte, unique bool) error {
+			if !unique {
+				return nil
+			}
+			return visit(aux)
+		},
+		Damaged: damaged,
+	})
+	return err
+}
+
+// finder looks for some URLs.
+type finder struct {
+	v    *explainView
+	want map[string][]*URLReport
+	left int
+}
+
+func (v *explainView) newFinder(reports []*URLReport) *finder {
+	f := &finder{v: v, want: map[string][]*URLReport{}}
+	for _, rep := range reports {
+		if f.want[rep.URL] == nil {
+			f.left++
+		}
+		f.want[rep.URL] = append(f.want[rep.URL], rep)
+	}
+	return f
+}
+
+// urls are those that haven't been found.
+func (f *finder) urls() (list []string) {
+	for url := range f.want {
+		list = append(list, url)
+	}
+	return list
+}
+
+// found notes that a URL need not be looked for any more.
+func (f *finder) found(url string, note func(rep *URLReport)) {
+	for _, rep := range f.want[url] {
+		note(rep)
+	}
+	if _, ok := f.want[url]; ok {
+		delete(f.want, url)
+		f.left--
+	}
+}
+
+// take looks at a record; errEnough when all have been found.
+func (f *finder) take(at spot, data []byte) error {
+	if f.left == 0 {
+		return errEnough
+	}
+	var rec weburl.Record
+	if err := rec.Decode(data); err != nil {
+		f.v.unjudged = true
+		return nil // audit counts it; none of the URLs is known to be meant
+	}
+	if f.want[string(rec.URL)] == nil {
+		return nil
+	}
+	f.found(string(rec.URL), func(rep *URLReport) {
+		rep.Place = at.place.String()
+		rep.record(&rec)
+		switch at.place {
+		case PlaceBeast:
+			rep.Queue = f.v.queueReport(at.queue)
+		case PlaceLater:
+			rep.Due = time.UnixMilli(at.due).UTC()
+		}
+	})
+	if f.left == 0 {
+		return errEnough
+	}
+	return nil
+}
+
+func (v *explainView) queueReport(n beast.Number) *QueueReport {
+	return &QueueReport{Number: int64(n), Current: int64(v.beast.Current), Ahead: int64(n - v.beast.Current),
+		Horizon: int64(v.beast.Horizon)}
+}
+
+// record notes what travels with the URL.
+func (rep *URLReport) record(rec *weburl.Record) {
+	r := &RecordReport{Found: time.Unix(rec.Found, 0).UTC(), Depth: int(rec.Depth), Budget: rec.Budget, Attempts: int(rec.Attempts),
+		Waits: int(rec.Waits)}
+	if rec.Reason != 0 {
+		r.Reason = Reason(rec.Reason).String()
+	}
+	if rec.Parent != 0 {
+		r.Parent = fmt.Sprintf("%016x", rec.Parent)
+	}
+	for _, f := range [...]struct {
+		flag uint8
+		name string
+	}{{weburl.FlagSeed, "seed"}, {weburl.FlagSeedTwin, "seed-without-scheme"}, {weburl.FlagRedirect, "redirect"},
+		{weburl.FlagRefresh, "refresh"}, {weburl.FlagSitemap, "sitemap"}, {weburl.FlagUnconfirmed, "unconfirmed"}} {
+		if rec.Flags&f.flag != 0 {
+			r.Flags = append(r.Flags, f.name)
+		}
+	}
+	rep.Record, rep.parent = r, rec.Parent
+}
+
+// find says of seen URLs where they are: those that ended are looked for before the long queues are read.
+func (v *explainView) find(f *finder, damaged func(error) error) error {
+	ram := func(data []byte) error { return f.take(spot{place: PlaceRAM}, data) }
+	if err := v.scanRAM(ram, damaged); err != nil && !errors.Is(err, errEnough) {
+		return err
+	}
+	for _, look := range []func(*finder, func(error) error) error{v.findStored, v.findLogged} {
+		if f.left == 0 {
+			return nil
+		}
+		if err := look(f, damaged); err != nil {
+			return err
+		}
+	}
+	if f.left == 0 {
+		return nil
+	}
+	return v.scan(f.take, damaged)
+}
+
+// findStored looks into the indexes of the output.
+func (v *explainView) findStored(f *finder, damaged func(error) error) error {
+	if v.r.out.Len() == 0 {
+		return nil
+	}
+	return warc.Find(v.r.warcOptions(), v.warc, f.urls(), func(x *warc.Indexed) error {
+		f.found(x.URL, func(rep *URLReport) {
+			rep.Place = PlaceFetched.String()
+			rep.Ended = &EndedReport{Source: "index", Time: x.Time.UTC(), Status: x.Status, MIME: x.MIME, Redirect: x.Redirect,
+				Truncated: x.Truncated, File: x.File, Offset: x.Offset, Length: x.Length}
+		})
+		return nil
+	}, damaged)
+}
+
+// maxLogBytes bounds what is read of the crawl log for one lot of questions, compressed: a minute's work.
+const maxLogBytes = 8 << 30
+
+// findLogged looks into the crawl log.
+func (v *explainView) findLogged(f *finder, damaged func(error) error) error {
+	cut, err := crawllog.Find(v.logOptions(), v.log, f.urls(), maxLogBytes, func(e *crawllog.Entry) error {
+		f.found(e.URL, func(rep *URLReport) {
+			rep.Place = PlaceFetched.String()
+			rep.Ended = &EndedReport{Source: "log", Time: e.Time.UTC(), Status: e.Status, Reason: e.Reason, MIME: e.MIME,
+				Truncated: e.Truncated, Attempts: e.Attempts, Bytes: e.Bytes, File: e.File, Offset: e.Offset}
+			if e.Reason != "" {
+				rep.Place = PlaceRefused.String()
+			}
+			if e.IP.IsValid() {
+				rep.Ended.IP = e.IP.String()
+			}
+			rec := weburl.Record{Depth: uint16(e.Depth), Parent: e.Parent, Attempts: uint8(min(e.Attempts, 255))}
+			rep.record(&rec)
+			rep.Record.Found = time.Time{}
+		})
+		if f.left == 0 {
+			return io.EOF
+		}
+		return nil
+	}, damaged)
+	if cut {
+		v.logCut = true
+	}
+	return err
+}
+
+// matcher looks among what waits under the key of a PLD or origin.
+func (f *finder) matcher(p Place) func([]byte) error {
+	return func(data []byte) error {
+		if f == nil {
+			return nil
+		}
+		if err := f.take(spot{place: p}, data); err != nil && !errors.Is(err, errEnough) {
+			return err
+		}
+		return nil
+	}
+}
+
+// site reports on a PLD.
+func (v *explainView) site(pld string, check func(aux []byte) error, damaged func(error) error) *PLDReport {
+	rep := &PLDReport{PLD: pld}
+	known, err := star.LookUp(v.r.set, nameStar, v.star, v.r.hasher.PLDKey([]byte(pld)), check)
+	if err != nil {
+		_ = damaged(err)
+		return rep
+	}
+	p := known.Merged
+	ledger := beast.DecodeLedger(&p.Ledger)
+	*rep = PLDReport{PLD: pld, Known: known.Found, Indegree: p.Indegree, Placed: p.Placed, Fetched: p.Fetched, Bytes: p.Bytes,
+		Checks: known.Checks}
+	if ledger.Epoch == v.beast.Epoch {
+		rep.Next, rep.Used = int64(ledger.Next), ledger.Used
+	}
+	if p.FirstSeen > 0 {
+		rep.FirstSeen = time.Unix(int64(p.FirstSeen), 0).UTC()
+	}
+	run := v.m.Run
+	if run == nil || run.Scope != ScopeAll {
+		return rep
+	}
+	fn, err := star.ParseFunction(run.Budget)
+	if err != nil {
+		_ = damaged(err)
+		return rep
+	}
+	now, err := star.BudgetOf(v.r.set, v.star, star.Budgets{Function: fn, Default: run.BudgetDefault, Max: run.BudgetMax, Ranks: run.BudgetRanks,
+		QueuePages: run.QueuePages}, p.Indegree)
+	if err != nil {
+		_ = damaged(err)
+		return rep
+	}
+	rep.Budget, rep.PerQueue = now.Nominal, now.Pages
+	if now.Rank > 0 && now.Rank <= now.Ranks {
+		rep.Rank, rep.Ranks = now.Rank, now.Ranks
+	}
+	return rep
+}
