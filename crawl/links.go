@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"drumbeat/drum"
+	"drumbeat/scope"
 	"drumbeat/star"
 	"drumbeat/weburl"
 )
@@ -51,6 +52,8 @@ type linkBatch struct {
 	fromPLD uint64
 	plds    map[uint64]struct{} // that edges lead to
 	sites   linkSites
+
+	rules, blacklist *scope.Set // in force when the page began
 }
 
 // fate is what becomes of a link: its index in keys, or what counts it instead.
@@ -75,6 +78,7 @@ func (b *linkBatch) start(parent uint64, pageURL []byte, depth uint16, flags uin
 	b.d.reset()
 	clear(b.plds)
 	b.sites.reset()
+	b.rules, b.blacklist = b.r.fence.rules.Load(), b.r.fence.blacklist.Load()
 	b.rec = weburl.Record{Depth: depth, Found: now.Unix(), Parent: parent, Flags: flags}
 	b.fromPLD = 0
 	if len(pageURL) > 0 {
@@ -120,6 +124,16 @@ func (b *linkBatch) judge(url []byte) (f fate, why string) {
 		site.edge = true
 		b.addEdge(site.pld)
 	}
+	if site.blocked != scope.None {
+		return ^fate(CountLinksBlocked), b.because("blacklisted", b.blacklist, site.blocked)
+	}
+	ruling := scope.Undecided
+	if b.rules != nil {
+		n := b.rules.Find(&site.rules, url)
+		if ruling = b.rules.Ruling(n); ruling == scope.Exclude {
+			return ^fate(CountLinksRules), b.because("excluded", b.rules, n)
+		}
+	}
 	switch {
 	case r.opt.MaxDepth >= 0 && int(b.rec.Depth) > r.opt.MaxDepth:
 		return ^fate(CountLinksDepth), ""
@@ -127,7 +141,7 @@ func (b *linkBatch) judge(url []byte) (f fate, why string) {
 		return ^fate(CountLinksPort), ReasonForbiddenPort.String()
 	case b.rec.Flags&weburl.FlagSeed != 0:
 		r.scope.extend(site.host(), site.pld)
-	case !site.inScope:
+	case ruling == scope.Undecided && !site.inScope:
 		return ^fate(CountLinksScope), ""
 	}
 	if r.opt.LinkFilter != nil && !r.opt.LinkFilter(url) {
@@ -137,6 +151,14 @@ func (b *linkBatch) judge(url []byte) (f fate, why string) {
 		return ^fate(CountLinksDropped), ""
 	}
 	return fate(len(b.keys)), ""
+}
+
+// because names the rule that holds a seed back; nobody asks for those of other links.
+func (b *linkBatch) because(what string, set *scope.Set, n scope.Number) string {
+	if b.rec.Flags&weburl.FlagSeed == 0 {
+		return ""
+	}
+	return what + " by " + set.Rule(n).String()
 }
 
 // addEdge notes that the page links to another PLD.

@@ -3,6 +3,7 @@ package crawl
 import (
 	"bytes"
 
+	"drumbeat/scope"
 	"drumbeat/weburl"
 )
 
@@ -24,6 +25,8 @@ type linkSite struct {
 	portAllowed bool
 	inScope     bool // when the page linked to it first
 	edge        bool // the edge to its PLD has been added, or need not be
+	rules       scope.Site
+	blocked     scope.Number // of the blacklist's rule that names the host, None if there is none
 }
 
 func (s *linkSite) host() []byte { return s.origin[s.hostStart:s.hostEnd] }
@@ -63,7 +66,17 @@ func (b *linkBatch) siteOf(url []byte) *linkSite {
 	*s = linkSite{
 		origin:    append(s.origin[:0], url[:len(url)-len(parts.Path)+1]...),
 		hostStart: start, hostEnd: start + len(parts.Host),
-		pld: b.r.pldKey(parts.Host), portAllowed: b.r.allowedPort(parts.Port),
+		portAllowed: b.r.allowedPort(parts.Port), blocked: scope.None,
+	}
+	pld := b.r.suffixes.PLDBytes(parts.Host)
+	s.pld = b.r.hasher.PLDKey(pld)
+	if b.rules != nil {
+		s.rules = b.rules.Site(url, pld)
+	}
+	if b.blacklist != nil {
+		if n := b.blacklist.Host(parts.Host, pld); b.blacklist.Ruling(n) == scope.Exclude {
+			s.blocked = n
+		}
 	}
 	s.inScope = b.r.scope.allows(s.host(), s.pld)
 	return s

@@ -184,6 +184,11 @@ type Options struct {
 	// anything is asked of their host.
 	AllowedPort    func(port uint16) bool
 	IgnoreNofollow bool
+	// Rules are files of scope rules on FS, Blacklist such of hosts, PLDs and networks that nothing is asked of (docs/RULES.md);
+	// none by default. Both are read at the start, and again whenever something comes from Reload: files with faults fail
+	// the start, and leave the old rules in force later.
+	Rules, Blacklist []string
+	Reload           <-chan struct{}
 	// WhenFull says what to do when a file system has less than KeepFree bytes left (0: what the buffers need to be written, and
 	// some MiB), or when the crawl's files come near DiskBytes. Default WhenFullPause.
 	WhenFull WhenFull

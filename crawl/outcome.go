@@ -29,7 +29,8 @@ const (
 	maxOurFaults = 200
 )
 
-// itemOf makes a URL that passed robots.txt an item of polite, and returns what came with it from RobotsCache.
+// itemOf makes a URL that passed robots.txt an item of polite, and returns what came with it from RobotsCache. The item has no
+// address if the blacklist names all of them.
 func (r *ring) itemOf(data []byte) (_ *polite.Item, sum robots.Summary, _ error) {
 	var rec weburl.Record
 	own := append([]byte(nil), data...)
@@ -40,7 +41,7 @@ func (r *ring) itemOf(data []byte) (_ *polite.Item, sum robots.Summary, _ error)
 		return nil, sum, fmt.Errorf("crawl: record from Q: %w", err)
 	}
 	host := weburl.Split(rec.URL).Host
-	addrs := append(sum.Addrs()[:0:0], sum.Addrs()...)
+	addrs := append(sum.Addrs()[:0:0], r.fence.open(sum.Addrs())...)
 	if n := len(addrs); n > 1 { // another address for each attempt
 		k := int(rec.Attempts) % n
 		addrs = append(addrs[k:n:n], addrs[:k]...)
@@ -80,6 +81,9 @@ func (r *ring) fetchOne(ctx context.Context, g *polite.Grant) error {
 		return nil // stays in RAM: the last checkpoint has it
 	}
 	result := &ending{Result: polite.Result{Elapsed: answerTime(resp, err), Kept: resp.Kept}}
+	if errors.Is(err, errBlocked) {
+		return r.settle(g, result, func(d *delta) error { return r.fenceOff(d, g.Item) })
+	}
 	var fe *fetch.Error
 	if err == nil && cutOff(resp) || errors.As(err, &fe) && doubtful(fe) {
 		again := rec.Flags&weburl.FlagUnconfirmed != 0

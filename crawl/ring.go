@@ -63,7 +63,8 @@ type ring struct {
 	out      disk.Set // output
 	hasher   *weburl.Hasher
 	suffixes *weburl.Suffixes
-	scope    *scope
+	scope    *seedScope
+	fence    fence
 	plan     Plan
 	meter    *disk.Meter
 
@@ -170,6 +171,9 @@ func (r *ring) startMovers(ctx context.Context) {
 	r.start(ctx, "progress", r.progress)
 	r.start(ctx, "pulse", r.pulse)
 	r.start(ctx, "slots", r.watchSlots)
+	if r.opt.Reload != nil {
+		r.start(ctx, "reload", r.watchReload)
+	}
 }
 
 // pausable are the structures that emit.

@@ -232,7 +232,11 @@ func (r *ring) doRobots(ctx context.Context, seq int64, rec []byte) error {
 	resp := r.workers.response()
 	defer r.workers.release(resp)
 	began, doubt := time.Now(), false
-	addrs, expires, err := r.lookup(ctx, weburl.Split(job.Origin).Host, job.Tries == 0)
+	host := weburl.Split(job.Origin).Host
+	if r.fence.blockedHost(host) {
+		return r.endBlocked(seq, &job, nil, time.Time{})
+	}
+	addrs, expires, err := r.lookup(ctx, host, job.Tries == 0)
 	if ctx.Err() != nil {
 		return nil // stays in flight: the last checkpoint has it
 	}
@@ -250,10 +254,15 @@ func (r *ring) doRobots(ctx context.Context, seq int64, rec []byte) error {
 		}
 	case job.AddrsOnly:
 		kind = updateAddrs
+	case r.fence.closed(addrs):
+		return r.endBlocked(seq, &job, addrs, expires)
 	default:
 		var late *deferredError
 		if doubt, err = r.getRobots(ctx, &job, resp, &f); errors.As(err, &late) {
 			return r.deferRobots(seq, rec, late.until, 0)
+		}
+		if ctx.Err() == nil && (r.fence.blockedHost(host) || r.fence.closed(addrs)) { // since a moment ago
+			return r.endBlocked(seq, &job, addrs, expires)
 		}
 	}
 	if !r.workers.enterRobots(ctx) {
@@ -381,7 +390,7 @@ func (r *ring) getRobots(ctx context.Context, job *robotsJob, resp *fetch.Respon
 		f.Kind = robots.NetworkFailure
 		return doubt, nil
 	}
-	addrs := f.Addrs
+	addrs := r.fence.open(f.Addrs)
 	for hop := 0; ; hop++ {
 		if hop > robots.MaxRedirects {
 			f.Kind = robots.TooManyRedirects
@@ -419,6 +428,10 @@ func (r *ring) getRobots(ctx context.Context, job *robotsJob, resp *fetch.Respon
 			f.Kind = robots.BadRedirect
 			return doubt, nil
 		}
+		if r.fence.blockedHost(target.Host) { // we don't look, so that we can't know what is allowed
+			f.Kind = robots.NetworkFailure
+			return false, nil
+		}
 		if addrs, _, err = r.lookup(ctx, target.Host, job.Tries == 0); errors.Is(err, errForbidden) {
 			f.Kind = robots.BadRedirect // as in getThrough's error: the origin itself isn't forbidden
 			return doubt, nil
@@ -427,6 +440,11 @@ func (r *ring) getRobots(ctx context.Context, job *robotsJob, resp *fetch.Respon
 			var le *LookupError
 			return !(errors.As(err, &le) && le.NotFound) && !errors.Is(err, errForbidden), nil
 		}
+		if r.fence.closed(addrs) {
+			f.Kind = robots.NetworkFailure
+			return false, nil
+		}
+		addrs = r.fence.open(addrs)
 	}
 	if resp.Status/100 == 2 && !enoughRules(resp) {
 		doubt = cutOff(resp)

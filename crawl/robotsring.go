@@ -68,6 +68,12 @@ func (r *ring) applyRobots(key drum.Key, old []byte, exists bool, run []drum.Ite
 			continue
 		}
 		decision, at := known.Decide(weburl.Split(rec.URL).Path, now)
+		if n := len(known.Addrs()); n > 0 && r.fence.closed(known.Addrs()) && now.Before(known.AddrExpires) {
+			it.Result = decisionBlocked
+			continue
+		} else if n > 0 && decision == robots.Forbidden {
+			decision = robots.Request // the blacklist was what forbade it (endBlocked)
+		}
 		it.Result = uint64(decision)
 		switch decision {
 		case robots.Wait, robots.Rest:
@@ -110,6 +116,9 @@ func (r *ring) waits(h *robots.HostData, decision robots.Decision, at, now time.
 	}
 	return uint64(decision) | uint64(why)<<decisionBits | uint64(at.Unix())<<(decisionBits+reasonBits)
 }
+
+// decisionBlocked: the blacklist names all addresses of the origin.
+const decisionBlocked = 254
 
 // answerToken tells the answers of an origin apart: a URL that saw another token than the last request's was judged by
 // what that request brought, so a new one is due. Tokens of one origin reach RobotsRequested in the order of the answers,
@@ -172,10 +181,13 @@ func (r *ring) update(key drum.Key, known *robots.HostData, value []byte) robots
 }
 
 // checkRobots sends a URL to RobotsCache; part of a step. data is the record's coding.
-// A URL whose port was allowed when it was found, but is no more, ends here.
+// A URL whose port was allowed when it was found, but is no more, ends here, as does one whose host was blacklisted since.
 func (r *ring) checkRobots(d *delta, data []byte, rec *weburl.Record, from Place) error {
 	if !r.allowedPort(weburl.Split(rec.URL).Port) {
 		return r.refuse(d, rec, from, ReasonForbiddenPort)
+	}
+	if r.fence.blockedURL(rec.URL) {
+		return r.refuse(d, rec, from, ReasonBlocked)
 	}
 	var buf [300]byte
 	origin := weburl.AppendOrigin(buf[:0], rec.URL)
@@ -211,6 +223,9 @@ func (r *ring) emitChecked(results []drum.Result) error {
 func (r *ring) judge(d *delta, res *drum.Result, rec *weburl.Record) error {
 	key := r.hasher.URLKey(rec.URL)
 	arg := res.Result >> decisionBits
+	if res.Result&(1<<decisionBits-1) == decisionBlocked {
+		return r.refuse(d, rec, PlaceRobotsCheck, ReasonBlocked)
+	}
 	switch decision := robots.Decision(res.Result & (1<<decisionBits - 1)); decision {
 	case robots.Allow:
 		rec.Extra, rec.Reason = res.Out, 0

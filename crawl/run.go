@@ -356,6 +356,9 @@ func (r *ring) openRAM(m *manifest) error {
 		}
 	}
 	r.scope = newScope(r.opt.Scope, r.hostKey, extended)
+	if err := r.openFence(); err != nil {
+		return err
+	}
 	var err error
 	r.seeds, err = r.openSeeds(seeds)
 	return err

@@ -11,9 +11,9 @@ import (
 // --scope all with a link filter.
 const maxScope = 4 << 20
 
-// scope knows the hosts or PLDs that may be crawled. The seeds' entries are made anew from the seed file at each start;
+// seedScope knows the hosts or PLDs that may be crawled. The seeds' entries are made anew from the seed file at each start;
 // those that redirects of seeds added are in the manifest.
-type scope struct {
+type seedScope struct {
 	kind Scope
 
 	mu       sync.RWMutex // guards the sets below; read once per link
@@ -24,8 +24,8 @@ type scope struct {
 	hostKey func([]byte) uint64
 }
 
-func newScope(kind Scope, hostKey func([]byte) uint64, extended []uint64) *scope {
-	s := &scope{kind: kind, hostKey: hostKey, base: map[uint64]struct{}{}, extended: map[uint64]struct{}{}}
+func newScope(kind Scope, hostKey func([]byte) uint64, extended []uint64) *seedScope {
+	s := &seedScope{kind: kind, hostKey: hostKey, base: map[uint64]struct{}{}, extended: map[uint64]struct{}{}}
 	for _, k := range extended {
 		s.extended[k] = struct{}{}
 	}
@@ -35,7 +35,7 @@ func newScope(kind Scope, hostKey func([]byte) uint64, extended []uint64) *scope
 // withoutWWW makes a site and its www twin one.
 func withoutWWW(host []byte) []byte { return bytes.TrimPrefix(host, []byte("www.")) }
 
-func (s *scope) keyOf(host []byte, pld uint64) uint64 {
+func (s *seedScope) keyOf(host []byte, pld uint64) uint64 {
 	if s.kind == ScopePLD {
 		return pld
 	}
@@ -43,7 +43,7 @@ func (s *scope) keyOf(host []byte, pld uint64) uint64 {
 }
 
 // allows says whether a link is inside.
-func (s *scope) allows(host []byte, pld uint64) bool {
+func (s *seedScope) allows(host []byte, pld uint64) bool {
 	if s.kind == ScopeAll {
 		return true
 	}
@@ -58,7 +58,7 @@ func (s *scope) allows(host []byte, pld uint64) bool {
 }
 
 // include adds a seed's site.
-func (s *scope) include(host []byte, pld uint64) error {
+func (s *seedScope) include(host []byte, pld uint64) error {
 	if s.kind == ScopeAll {
 		return nil
 	}
@@ -72,7 +72,7 @@ func (s *scope) include(host []byte, pld uint64) error {
 }
 
 // extend adds the site that a seed redirects to. At the bound nothing is added and full is set.
-func (s *scope) extend(host []byte, pld uint64) {
+func (s *seedScope) extend(host []byte, pld uint64) {
 	if s.kind == ScopeAll || s.allows(host, pld) {
 		return
 	}
@@ -86,7 +86,7 @@ func (s *scope) extend(host []byte, pld uint64) {
 }
 
 // extensions returns what redirects of seeds added, sorted.
-func (s *scope) extensions() []uint64 {
+func (s *seedScope) extensions() []uint64 {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	keys := make([]uint64, 0, len(s.extended))

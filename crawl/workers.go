@@ -235,7 +235,11 @@ func (r *ring) readReady(ctx context.Context) error {
 				return err
 			}
 			now := time.Now()
-			if verdictEnd(&sum).Before(now) {
+			if len(item.Addrs) == 0 {
+				r.ready.Advance()
+				return r.refuse(d, &rec, PlaceReady, ReasonBlocked)
+			}
+			if verdictEnd(&sum).Before(now) || r.fence.blockedURL(rec.URL) {
 				if err := r.checkRobots(d, item.Rec, &rec, PlaceReady); err != nil {
 					return err
 				}
@@ -321,11 +325,19 @@ func (r *ring) exchange(ctx context.Context, g *polite.Grant, parts weburl.Parts
 	if len(parts.Path) == 0 || parts.Path[0] != '/' {
 		return fmt.Errorf("crawl: BUG: path %q of a canonical URL", parts.Path)
 	}
+	ctx, leave, err := r.fence.enter(ctx, parts.Host, g.Addr)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	r.workers.exchanges.add(1)
 	defer r.changed()
 	defer r.workers.exchanges.add(-1)
 	try := r.net.begin()
-	err := r.opt.Fetcher.Do(ctx, &req, resp)
+	err = r.opt.Fetcher.Do(ctx, &req, resp)
+	if context.Cause(ctx) == errBlocked && (err != nil || cutOff(resp)) {
+		err = errBlocked
+	}
 	r.watchExchange(try, g.Addr, parts, err, resp)
 	return err
 }

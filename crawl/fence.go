@@ -1,0 +1,284 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"drumbeat/disk"
+	"drumbeat/drum"
+	"drumbeat/polite"
+	"drumbeat/robots"
+	"drumbeat/scope"
+	"drumbeat/weburl"
+)
+
+// errBlocked says that an exchange was not begun, or was cut off, because the blacklist names its host or its address.
+var errBlocked = errors.New("crawl: the blacklist names the host or its address")
+
+// fence holds the scope rules and the blacklist in force; a reload exchanges them while the crawl goes on.
+//
+// Rules are asked for links alone (links.go). The blacklist is asked wherever a URL passes, so that what is queued ends
+// soon: for links, before and behind RobotsCache, at admission, before names are looked up; and in the end by every
+// exchange, which registers here first and looks then, while a reload changes the list first and looks at the registered
+// ones then. So when a reload has ended no exchange with a blacklisted host or address is under way, and none begins.
+type fence struct {
+	rules, blacklist atomic.Pointer[scope.Set]
+	suffixes         *weburl.Suffixes
+	guarded          bool // there is a blacklist, be it empty: exchanges register
+
+	mu        sync.Mutex // guards exchanges
+	exchanges map[*fenced]struct{}
+}
+
+// fenced is an exchange under way.
+type fenced struct {
+	host []byte
+	addr netip.Addr
+	cut  context.CancelCauseFunc
+}
+
+// ReadRules reads and compiles files of one kind; nil for no files. Faults in them are *scope.Faults.
+func ReadRules(fsys disk.FS, list scope.List, suffixes *weburl.Suffixes, names []string) (*scope.Set, error) {
+	if len(names) == 0 {
+		return nil, nil
+	}
+	var sources []scope.Source
+	var faults []error
+	left := int64(scope.MaxBytes)
+	for _, name := range names {
+		size, err := fsys.Size(name)
+		if err == nil && size > left {
+			err = fmt.Errorf("%d bytes; all rules together have at most %d", size, int64(scope.MaxBytes))
+		}
+		var text []byte
+		if err == nil {
+			left -= size
+			text, err = disk.ReadFile(fsys, name)
+		}
+		if err != nil {
+			faults = append(faults, fmt.Errorf("crawl: read rules of %s: %w", name, err))
+			continue
+		}
+		sources = append(sources, scope.Source{Name: name, Text: text})
+	}
+	set, err := scope.Parse(list, suffixes, sources...)
+	if err != nil || len(faults) > 0 {
+		return nil, errors.Join(append(faults, err)...)
+	}
+	return set, nil
+}
+
+// rulesShare is the part of the Go heap that rules and blacklist may take: two of each while they are read again.
+const rulesShare = 8
+
+// readFence reads the files of rules and of the blacklist.
+func (r *ring) readFence() (rules, blacklist *scope.Set, err error) {
+	rules, err1 := ReadRules(r.opt.FS, scope.Rules, r.suffixes, r.opt.Rules)
+	blacklist, err2 := ReadRules(r.opt.FS, scope.Blacklist, r.suffixes, r.opt.Blacklist)
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, nil, err
+	}
+	if n := rules.Stats().Bytes + blacklist.Stats().Bytes; n > r.plan.HeapBytes/rulesShare {
+		return nil, nil, fmt.Errorf("crawl: rules and blacklist take %d bytes of RAM, twice that while they are read again, and may have %d: "+
+			"more RAM or fewer rules", n, r.plan.HeapBytes/rulesShare)
+	}
+	return rules, blacklist, nil
+}
+
+// openFence puts the files' rules in force.
+func (r *ring) openFence() error {
+	r.fence.suffixes, r.fence.guarded = r.suffixes, len(r.opt.Blacklist) > 0
+	r.fence.exchanges = map[*fenced]struct{}{}
+	rules, blacklist, err := r.readFence()
+	if err != nil {
+		return err
+	}
+	r.fence.rules.Store(rules)
+	r.fence.blacklist.Store(blacklist)
+	return nil
+}
+
+// blockedHost tells whether the blacklist names a host as it stands in a canonical URL.
+func (f *fence) blockedHost(host []byte) bool {
+	b := f.blacklist.Load()
+	return b != nil && b.Ruling(b.Host(host, f.suffixes.PLDBytes(host))) == scope.Exclude
+}
+
+// blockedURL tells whether it names the host of a URL.
+func (f *fence) blockedURL(url []byte) bool {
+	return f.blacklist.Load() != nil && f.blockedHost(weburl.Split(url).Host)
+}
+
+// blockedAddr tells whether it names a network that holds an address.
+func (f *fence) blockedAddr(a netip.Addr) bool {
+	b := f.blacklist.Load()
+	return b.HasNets() && b.Ruling(b.Addr(a)) == scope.Exclude
+}
+
+// open returns the addresses that aren't blocked: the same slice if none is.
+func (f *fence) open(addrs []netip.Addr) []netip.Addr {
+	for i, a := range addrs {
+		if f.blockedAddr(a) {
+			left := append([]netip.Addr(nil), addrs[:i]...)
+			for _, a := range addrs[i+1:] {
+				if !f.blockedAddr(a) {
+					left = append(left, a)
+				}
+			}
+			return left
+		}
+	}
+	return addrs
+}
+
+// closed tells whether there are addresses, and all are blocked.
+func (f *fence) closed(addrs []netip.Addr) bool { return len(addrs) > 0 && len(f.open(addrs)) == 0 }
+
+// enter registers an exchange: it may go on under the context returned, which ends if the blacklist comes to name its host
+// or address. leave must be called if there is no error.
+func (f *fence) enter(ctx context.Context, host []byte, addr netip.Addr) (_ context.Context, leave func(), _ error) {
+	if !f.guarded {
+		return ctx, func() {}, nil
+	}
+	ctx, cut := context.WithCancelCause(ctx)
+	x := &fenced{host, addr, cut}
+	f.mu.Lock()
+	f.exchanges[x] = struct{}{}
+	f.mu.Unlock()
+	leave = func() {
+		f.mu.Lock()
+		delete(f.exchanges, x)
+		f.mu.Unlock()
+		cut(nil)
+	}
+	if f.blockedHost(host) || f.blockedAddr(addr) {
+		leave()
+		return nil, nil, errBlocked
+	}
+	return ctx, leave, nil
+}
+
+// cutOff ends the exchanges under way that the blacklist in force names, and returns their number.
+func (f *fence) cutOff() (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for x := range f.exchanges { // as many as connections
+		if f.blockedHost(x.host) || f.blockedAddr(x.addr) {
+			x.cut(errBlocked)
+			n++
+		}
+	}
+	return n
+}
+
+// endBlocked ends a robots request that may not be made, after its lookup or before. By the addresses RobotsCache can tell for
+// as long as they hold that the blacklist forbids the origin, and when it does no more (applyRobots). Without them the name
+// is listed: its URLs don't come to RobotsCache, and one that comes when the entry is gone finds that nothing is known.
+func (r *ring) endBlocked(seq int64, job *robotsJob, addrs []netip.Addr, expires time.Time) error {
+	now := time.Now()
+	h := robots.HostData{State: robots.StateForbidden, Fetched: now, Expires: now}
+	if len(addrs) > 0 {
+		h.Expires = now.Add(robots.Lifetime)
+		h.SetAddrs(addrs, expires)
+	}
+	err := r.inStep(func(*delta) error {
+		tuple := [1]drum.Tuple{{Key: drum.Key(r.hasher.OriginKey(job.Origin)), Op: drum.Update,
+			Value: appendUpdate(nil, updateOutcome, now, &h)}}
+		if err := r.robotsCache.Add(tuple[:]); err != nil {
+			return err
+		}
+		r.robotsJobs.end(seq)
+		return nil
+	})
+	for _, s := range []signal{r.wakeJobs, r.wakeAwaiting, r.wakeRobots, r.wakeRequested} {
+		s.raise()
+	}
+	return err
+}
+
+// watchReload reads rules and blacklist again whenever Options.Reload says so.
+func (r *ring) watchReload(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-r.opt.Reload:
+			if err := r.reload(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// reload puts new rules in force, or says what is wrong with them and leaves the old ones.
+func (r *ring) reload(ctx context.Context) error {
+	rules, blacklist, err := r.readFence()
+	if err != nil {
+		r.opt.Log.Error("rules and blacklist stay as they were: there are faults in the files", "error", err)
+		return nil
+	}
+	oldRules, oldBlacklist := r.fence.rules.Swap(rules), r.fence.blacklist.Swap(blacklist)
+	cut := r.fence.cutOff()
+	swept, err := r.sweepBlocked(ctx)
+	r.opt.Log.Info("rules and blacklist were read again", "rules", rules.Stats().String(), "before", oldRules.Stats().String(),
+		"blacklist", blacklist.Stats().String(), "blacklist_before", oldBlacklist.Stats().String(), "exchanges_cut", cut, "urls_swept", swept)
+	return err
+}
+
+// sweepLot bounds the URLs of a step of sweepBlocked.
+const sweepLot = 256
+
+// sweepBlocked ends the URLs in RAM that the blacklist names. Of those with some addresses left RobotsCache is asked again.
+// What is admitted meanwhile by the list before is found by its exchange.
+func (r *ring) sweepBlocked(ctx context.Context) (n int, err error) {
+	if r.fence.blacklist.Load() == nil {
+		return 0, nil
+	}
+	var hit []*polite.Item
+	for _, item := range r.polite.Snapshot() {
+		if item.Robots {
+			continue // a request: its exchange looks
+		}
+		var rec weburl.Record
+		if err := rec.Decode(item.Rec); err != nil {
+			return n, fmt.Errorf("crawl: record in RAM: %w", err)
+		}
+		if r.fence.blockedURL(rec.URL) || len(r.fence.open(item.Addrs)) < len(item.Addrs) {
+			hit = append(hit, item)
+		}
+	}
+	for len(hit) > 0 && ctx.Err() == nil {
+		lot := hit[:min(len(hit), sweepLot)]
+		hit = hit[len(lot):]
+		if err := r.inStep(func(d *delta) error {
+			for _, item := range r.polite.EvictItems(time.Now(), lot) {
+				n++
+				if err := r.fenceOff(d, item); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// fenceOff ends a URL that has left RAM because of the blacklist, or lets RobotsCache judge it anew if its host has other
+// addresses; part of a step.
+func (r *ring) fenceOff(d *delta, item *polite.Item) error {
+	var rec weburl.Record
+	if err := rec.Decode(item.Rec); err != nil {
+		return fmt.Errorf("crawl: record in RAM: %w", err)
+	}
+	if r.fence.closed(item.Addrs) {
+		return r.refuse(d, &rec, PlaceRAM, ReasonBlocked)
+	}
+	return r.checkRobots(d, item.Rec, &rec, PlaceRAM)
+}

@@ -1,0 +1,572 @@
+package crawl
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"drumbeat/disk"
+	"drumbeat/fetch"
+	"drumbeat/scope"
+	"drumbeat/weburl"
+)
+
+// writeRules puts a file of rules on fs, in place of the one there.
+func writeRules(t *testing.T, fs disk.FS, name string, lines ...string) {
+	t.Helper()
+	if _, err := fs.Size(name); err == nil {
+		if err := fs.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := disk.WriteFileAtomic(fs, name, []byte(strings.Join(lines, "\n")+"\n")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// linked serves pages that link to all of some URLs.
+func linked(urls ...string) func(host, path string) answer {
+	page := "<html>"
+	for _, u := range urls {
+		page += "<a href=\"" + u + "\">x</a>"
+	}
+	return func(_, path string) answer {
+		if path == "/robots.txt" {
+			return noRobots
+		}
+		return answer{200, "", page}
+	}
+}
+
+// asked are the URLs that a web was asked for, robots.txt included, sorted.
+func (w *tinyWeb) asked() (urls []string) {
+	for _, r := range w.got("", "") {
+		urls = append(urls, "http://"+r.host+r.path)
+	}
+	slices.Sort(urls)
+	return urls
+}
+
+// TestRulesKeepOut: hosts, PLDs and prefixes that rules exclude are never asked, neither by links, nor by redirects, nor as
+// seeds, not even for robots.txt; a seed says why.
+func TestRulesKeepOut(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := &tinyWeb{}
+		page := linked("http://out.test/", "http://www.spam.test/", "http://in.test/private/x", "http://in.test/Public/", "http://in.test/a.php?x",
+			"http://sub.out.test/", "http://in.test/moved")
+		web.serve = func(host, path string) answer {
+			if path == "/moved" {
+				return answer{302, "Location: http://out.test/target\r\n", ""}
+			}
+			return page(host, path)
+		}
+		fs := disk.NewMem(*seedFlag)
+		writeRules(t, fs, "rules", "- host out.test", "- pld spam.test", "- prefix http://in.test/private/", `- regex \.php\?`,
+			"- surt http://(test,in,)/public/")
+		opt := web.options(t, fs, "http://in.test/", "http://out.test/seed", "http://spam.test/")
+		atOnce(&opt)
+		opt.Rules = []string{"rules"}
+		res := mustRun(t, t.Context(), opt)
+		want := []string{"http://in.test/", "http://in.test/moved", "http://in.test/robots.txt", "http://sub.out.test/", "http://sub.out.test/robots.txt"}
+		if got := web.asked(); !slices.Equal(got, want) {
+			t.Errorf("asked for %q, want %q", got, want)
+		}
+		for _, want := range []string{"http://out.test/seed: excluded by rules:1: - host out.test", "http://spam.test/: excluded by rules:2: - pld spam.test"} {
+			if !slices.Contains(res.Seeds, want) {
+				t.Errorf("no %q among the seeds' reports %q", want, res.Seeds)
+			}
+		}
+		if n := res.Snapshot.Count(CountLinksRules); n < 10 {
+			t.Errorf("%d links excluded by rules", n)
+		}
+		checkBalanced(t, fs, opt.Dirs)
+	})
+}
+
+// TestRulesTakeOnly: with default - exactly what the rules include is fetched, also where --scope would say no.
+func TestRulesTakeOnly(t *testing.T) {
+	for _, kind := range []Scope{ScopeAll, ScopeHost} {
+		inBubble(t, func(t *testing.T) {
+			var all, want []string
+			for h := range 6 {
+				for p := range 5 {
+					u := fmt.Sprintf("http://h%d.test/%d/x", h, p)
+					all = append(all, u)
+					if h < 2 || h == 2 && p == 3 {
+						want = append(want, u)
+					}
+				}
+			}
+			web := &tinyWeb{serve: linked(all...)}
+			fs := disk.NewMem(*seedFlag)
+			writeRules(t, fs, "a", "+ host h0.test", "default -")
+			writeRules(t, fs, "b", "+ pld h1.test", "+ prefix http://h2.test/3/")
+			opt := web.options(t, fs, "http://h0.test/0/x", "http://h5.test/0/x")
+			atOnce(&opt)
+			opt.Rules, opt.Scope = []string{"a", "b"}, kind
+			mustRun(t, t.Context(), opt)
+			var got []string
+			for _, r := range web.pages("") {
+				got = append(got, "http://"+r.host+r.path)
+			}
+			slices.Sort(got)
+			if !slices.Equal(got, want) {
+				t.Errorf("scope %s: fetched %q, want %q", kind, got, want)
+			}
+			for h := 3; h < 6; h++ {
+				if rs := web.got(fmt.Sprintf("h%d.test", h), ""); len(rs) > 0 {
+					t.Errorf("asked %v", rs)
+				}
+			}
+			checkBalanced(t, fs, opt.Dirs)
+		})
+	}
+}
+
+// TestRulesUndecidedFallToScope: what no rule decides is left to --scope.
+func TestRulesUndecidedFallToScope(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := &tinyWeb{serve: linked("http://a.test/1", "http://b.test/1", "http://c.test/1", "http://a.test/no")}
+		fs := disk.NewMem(*seedFlag)
+		writeRules(t, fs, "rules", "+ host b.test", "- prefix http://a.test/no")
+		opt := web.options(t, fs, "http://a.test/")
+		atOnce(&opt)
+		opt.Rules, opt.Scope = []string{"rules"}, ScopeHost
+		mustRun(t, t.Context(), opt)
+		want := []string{"http://a.test/", "http://a.test/1", "http://a.test/robots.txt", "http://b.test/1", "http://b.test/robots.txt"}
+		if got := web.asked(); !slices.Equal(got, want) {
+			t.Errorf("asked for %q, want %q", got, want)
+		}
+	})
+}
+
+// TestRulesWithFaults: a start with faults, or without a file, is refused, and all faults are named.
+func TestRulesWithFaults(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := &tinyWeb{serve: pagesOnly}
+		fs := disk.NewMem(*seedFlag)
+		writeRules(t, fs, "rules", "+ hst a.test", "- host b.test", "- pld test")
+		opt := web.options(t, fs, "http://a.test/")
+		opt.Rules, opt.Blacklist = []string{"rules"}, []string{"none"}
+		_, err := Run(t.Context(), opt)
+		if err == nil {
+			t.Fatal("no error")
+		}
+		for _, want := range []string{"rules:1: ", "rules:3: ", "none"} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("no %q in %q", want, err)
+			}
+		}
+		if rs := web.got("", ""); len(rs) > 0 {
+			t.Errorf("asked %v", rs)
+		}
+	})
+}
+
+// blacklistWeb has hosts a… of two PLDs, b… of one network and c…, each with many pages; "slow" hosts answer after 20 s.
+func blacklistWeb() *tinyWeb {
+	return &tinyWeb{
+		serve: pagesOnly,
+		lookup: func(host string) (string, error) {
+			if strings.HasPrefix(host, "b") {
+				return fmt.Sprintf("127.77.0.%s", strings.TrimSuffix(host[1:], ".test")), nil
+			}
+			return "", nil
+		},
+	}
+}
+
+func blacklistSeeds(pages int) (seeds []string) {
+	for _, host := range []string{"a0.test", "x.a1.test", "y.a1.test", "b1.test", "b2.test", "c0.test", "c1.test", "c2.test"} {
+		for i := range pages {
+			seeds = append(seeds, fmt.Sprintf("http://%s/%d", host, i))
+		}
+	}
+	return seeds
+}
+
+// TestBlacklistInTheMiddle: a host, a PLD and a network are blacklisted while their URLs are queued in all places. After the
+// reload nothing is asked of them, the others are fetched as before, the crawl ends, and its places balance. A reload with
+// faults changes nothing, one without the entries lets new links in.
+func TestBlacklistInTheMiddle(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		const pages = 60
+		web := blacklistWeb()
+		fs := disk.NewMem(*seedFlag)
+		writeRules(t, fs, "black", "# nothing yet")
+		reload := make(chan struct{}, 1)
+		opt := web.options(t, fs, blacklistSeeds(pages)...)
+		opt.HostDelay, opt.HostDelayMin = 2*time.Second, 2*time.Second
+		opt.Blacklist, opt.Reload, opt.CheckpointEvery = []string{"black"}, reload, 10*time.Second
+		begin := time.Now()
+		at := begin.Add(30 * time.Second)
+		var soon int64 // URLs that had ended as blocked 2 s after the reload
+		opt.Snapshot = func(s *Snapshot) {
+			if time.Since(at) >= 2*time.Second && soon == 0 {
+				soon = s.Refused[ReasonBlocked.String()]
+			}
+		}
+		go func() {
+			time.Sleep(20 * time.Second)
+			writeRules(t, fs, "black", "- hots typo")
+			reload <- struct{}{}
+			time.Sleep(10 * time.Second)
+			writeRules(t, fs, "black", "- host a0.test", "- pld a1.test", "- net 127.77.0.0/31")
+			reload <- struct{}{}
+		}()
+		res := mustRun(t, t.Context(), opt)
+		if res.Stop != StopDone {
+			t.Errorf("stopped because of %q", res.Stop)
+		}
+		listed := map[string]bool{"a0.test": true, "x.a1.test": true, "y.a1.test": true, "b1.test": true}
+		counts := map[string]int{}
+		late := map[string]int{}
+		for _, r := range web.got("", "") {
+			counts[r.host]++
+			if listed[r.host] && r.at.After(at) {
+				t.Errorf("%s%s was asked for %v after the reload", r.host, r.path, r.at.Sub(at))
+			} else if listed[r.host] && r.at.After(begin.Add(22*time.Second)) {
+				late[r.host]++
+			}
+		}
+		if soon < 50 {
+			t.Errorf("2 s after the reload %d URLs had ended as blocked", soon)
+		}
+		if len(late) != len(listed) {
+			t.Errorf("after the reload with faults only %v went on", late)
+		}
+		var refused int64
+		for host, n := range counts {
+			if !listed[host] && n != pages+1 {
+				t.Errorf("%s was asked %d times, want %d", host, n, pages+1)
+			} else if listed[host] {
+				refused += int64(pages + 1 - n)
+			}
+		}
+		if got := res.Snapshot.Refused[ReasonBlocked.String()]; got != refused || refused < 50 {
+			t.Errorf("%d URLs refused as blocked, want %d", got, refused)
+		}
+		checkBalanced(t, fs, opt.Dirs)
+
+		// New links are taken once the entries are gone, what was refused stays so.
+		writeRules(t, fs, "black", "- host a0.test")
+		opt.SeedLines = append(opt.SeedLines, "http://x.a1.test/new", "http://b1.test/new", "http://a0.test/new")
+		before := len(web.got("", ""))
+		mustRun(t, t.Context(), opt)
+		var got []string
+		for _, r := range web.got("", "")[before:] {
+			if r.path != "/robots.txt" {
+				got = append(got, r.host+r.path)
+			}
+		}
+		slices.Sort(got)
+		if want := []string{"b1.test/new", "x.a1.test/new"}; !slices.Equal(got, want) {
+			t.Errorf("then fetched %v, want %v", got, want)
+		}
+		checkBalanced(t, fs, opt.Dirs)
+	})
+}
+
+// TestBlacklistFromTheStart: nothing is asked of what is listed before the crawl begins, no name is looked up; a host with
+// one good address is asked there; a robots.txt that is redirected to a listed host isn't had, and lets nothing through.
+func TestBlacklistFromTheStart(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		looked := map[string]int{}
+		web := &tinyWeb{
+			lookup: func(host string) (string, error) {
+				looked[host]++
+				if strings.HasPrefix(host, "net") {
+					return "127.77.0.9", nil
+				}
+				return "", nil
+			},
+		}
+		web.serve = func(host, path string) answer {
+			if host == "moved.test" && path == "/robots.txt" {
+				return answer{301, "Location: http://host.test/robots.txt\r\n", ""}
+			}
+			return pagesOnly(host, path)
+		}
+		fs := disk.NewMem(*seedFlag)
+		writeRules(t, fs, "black", "- host host.test", "- pld pld.test", "- net 127.77.0.0/16")
+		opt := web.options(t, fs, "http://host.test/", "http://host.test./dot", "http://a.pld.test/", "http://net.test/", "http://127.77.1.1/",
+			"http://moved.test/x", "http://free.test/", "pld.test")
+		opt.AllowedAddr = func(a netip.Addr) bool { return true }
+		atOnce(&opt)
+		opt.Blacklist = []string{"black"}
+		res := mustRun(t, t.Context(), opt)
+		want := []string{"http://free.test/", "http://free.test/robots.txt", "http://moved.test/robots.txt"}
+		got := slices.Compact(web.asked())
+		if !slices.Equal(got, want) {
+			t.Errorf("asked for %q, want %q", got, want)
+		}
+		for host := range looked {
+			if strings.Contains(host, "host.test") || strings.Contains(host, "pld") {
+				t.Errorf("looked up %s", host)
+			}
+		}
+		if n := res.Snapshot.Refused[ReasonBlocked.String()]; n != 1 { // net.test: the others were never queued
+			t.Errorf("%d URLs refused as blocked, want 1", n)
+		}
+		if n := res.Snapshot.Place(PlaceLater); n != 1 {
+			t.Errorf("%d URLs wait, want 1 of moved.test", n)
+		}
+		checkBalanced(t, fs, opt.Dirs)
+
+		// Once the network is open again, what RobotsCache learned meanwhile doesn't keep new URLs out.
+		writeRules(t, fs, "black", "- host host.test", "- pld pld.test")
+		opt.SeedLines = append(opt.SeedLines, "http://net.test/new")
+		mustRun(t, t.Context(), opt)
+		if n := len(web.got("net.test", "/new")); n != 1 || len(web.pages("net.test")) != 1 {
+			t.Errorf("then net.test was asked for %v", web.pages("net.test"))
+		}
+	})
+}
+
+// twoAddrs gives every host two addresses.
+type twoAddrs struct{}
+
+func (twoAddrs) LookupHost(context.Context, string, string) (Lookup, error) {
+	return Lookup{Addrs: []netip.Addr{netip.MustParseAddr("127.77.0.9"), netip.MustParseAddr("127.1.2.3")}, Expires: time.Now().Add(time.Hour)}, nil
+}
+
+// TestBlacklistOneOfTwoAddresses: a host of which one address is listed, from the start or in the middle, is asked at the
+// other one alone, and all of its URLs are fetched.
+func TestBlacklistOneOfTwoAddresses(t *testing.T) {
+	for _, after := range []time.Duration{0, 10 * time.Second} {
+		inBubble(t, func(t *testing.T) {
+			web := &tinyWeb{serve: pagesOnly}
+			fs := disk.NewMem(*seedFlag)
+			writeRules(t, fs, "black", "- net 127.77.0.0/24")
+			opt := web.options(t, fs, urls("h", 3, 20)...)
+			at := time.Now().Add(after)
+			var mu sync.Mutex
+			early, late, good := 0, 0, 0
+			client, err := fetch.New(fetch.Options{AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+				Dial: func(ctx context.Context, a netip.AddrPort) (net.Conn, error) {
+					mu.Lock()
+					defer mu.Unlock()
+					switch {
+					case a.Addr() == netip.MustParseAddr("127.1.2.3"):
+						good++
+					case time.Now().After(at) || after == 0:
+						late++
+					default:
+						early++
+					}
+					return web.dial(ctx, a)
+				}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			opt.Fetcher, opt.Resolver, opt.HostDelay, opt.HostDelayMin = client, twoAddrs{}, time.Second, time.Second
+			reload := make(chan struct{}, 1)
+			opt.Blacklist, opt.Reload = []string{"black"}, reload
+			if after > 0 {
+				writeRules(t, fs, "black", "# nothing yet")
+				go func() {
+					time.Sleep(after)
+					writeRules(t, fs, "black", "- net 127.77.0.0/24")
+					reload <- struct{}{}
+				}()
+			}
+			res := mustRun(t, t.Context(), opt)
+			if late > 0 || good == 0 || early == 0 && after > 0 {
+				t.Errorf("%d connections to the listed address, %d to the other, %d before the list came", late, good, early)
+			}
+			if n := res.Snapshot.Place(PlaceFetched); n != 60 {
+				t.Errorf("%d URLs fetched, want 60; refused: %v", n, res.Snapshot.Refused)
+			}
+			checkBalanced(t, fs, opt.Dirs)
+		})
+	}
+}
+
+// slowNames is a name server that takes a second for an answer.
+type slowNames struct{ *tinyWeb }
+
+func (s slowNames) LookupHost(ctx context.Context, host, pld string) (Lookup, error) {
+	time.Sleep(time.Second)
+	return s.tinyWeb.LookupHost(ctx, host, pld)
+}
+
+// TestBlacklistBeforeLookups: hosts whose robots requests wait on disk when they are listed are not even looked up.
+func TestBlacklistBeforeLookups(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		looked := map[string]time.Time{}
+		web := &tinyWeb{serve: pagesOnly, lookup: func(host string) (string, error) {
+			looked[host] = time.Now()
+			return "", nil
+		}}
+		fs := disk.NewMem(*seedFlag)
+		writeRules(t, fs, "black", "# nothing yet")
+		reload := make(chan struct{}, 1)
+		opt := web.options(t, fs, urls("d", 40, 1)...)
+		atOnce(&opt)
+		opt.Resolver, opt.RobotsInFlight = slowNames{web}, 2
+		opt.Blacklist, opt.Reload = []string{"black"}, reload
+		at := time.Now().Add(8 * time.Second)
+		go func() {
+			time.Sleep(time.Until(at))
+			var lines []string
+			for h := range 40 {
+				lines = append(lines, fmt.Sprintf("- host d%d.test", h))
+			}
+			writeRules(t, fs, "black", lines...)
+			reload <- struct{}{}
+		}()
+		res := mustRun(t, t.Context(), opt)
+		if len(looked) < 4 || len(looked) > 30 {
+			t.Fatalf("%d hosts were looked up: the test tells nothing", len(looked))
+		}
+		for host, when := range looked {
+			if when.After(at.Add(time.Second)) { // those under way then end
+				t.Errorf("%s was looked up %v after the reload", host, when.Sub(at))
+			}
+		}
+		for _, r := range web.got("", "") {
+			if r.at.After(at) {
+				t.Errorf("%s%s was asked for %v after the reload", r.host, r.path, r.at.Sub(at))
+			}
+		}
+		if n := res.Snapshot.Refused[ReasonBlocked.String()]; n < 10 || res.Stop != StopDone {
+			t.Errorf("%d URLs refused as blocked, stopped because of %q", n, res.Stop)
+		}
+		checkBalanced(t, fs, opt.Dirs)
+	})
+}
+
+// TestFenceAtTheSameTime: an exchange that enters while the list is exchanged either isn't let in or is cut off.
+func TestFenceAtTheSameTime(t *testing.T) {
+	suffixes := weburl.NewSuffixes(false)
+	black, err := scope.Parse(scope.Blacklist, suffixes, scope.Source{Name: "b", Text: []byte("- host a.test\n- net 192.0.2.0/24")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for round := range 200 {
+		f := &fence{suffixes: suffixes, guarded: true, exchanges: map[*fenced]struct{}{}}
+		host, addr := []byte("a.test"), netip.MustParseAddr("198.51.100.1")
+		if round%2 == 1 {
+			host, addr = []byte("b.test"), netip.MustParseAddr("192.0.2.1")
+		}
+		start, results := make(chan struct{}), make(chan context.Context, 8)
+		for range cap(results) {
+			go func() {
+				<-start
+				ctx, _, err := f.enter(context.Background(), host, addr)
+				if err != nil {
+					ctx = nil
+				}
+				results <- ctx
+			}()
+		}
+		close(start)
+		f.blacklist.Store(black)
+		f.cutOff()
+		for range cap(results) {
+			if ctx := <-results; ctx != nil && context.Cause(ctx) != errBlocked {
+				t.Fatal("an exchange goes on with what is listed")
+			}
+		}
+		if _, _, err := f.enter(t.Context(), host, addr); err != errBlocked {
+			t.Fatalf("got %v", err)
+		}
+	}
+}
+
+// TestBlacklistCutsOff: an exchange that is under way when its host is listed ends at once, and its URL as blocked.
+func TestBlacklistCutsOff(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := &tinyWeb{serve: pagesOnly}
+		ended := make(chan time.Time, 1)
+		web.raw = stall(ended)
+		fs := disk.NewMem(*seedFlag)
+		writeRules(t, fs, "black", "# nothing yet")
+		reload := make(chan struct{}, 1)
+		opt := web.options(t, fs, "http://slow.test/slow", "http://a.test/")
+		atOnce(&opt)
+		opt.Blacklist, opt.Reload = []string{"black"}, reload
+		var at time.Time
+		go func() {
+			time.Sleep(5 * time.Second)
+			writeRules(t, fs, "black", "- host slow.test")
+			at = time.Now()
+			reload <- struct{}{}
+		}()
+		res := mustRun(t, t.Context(), opt)
+		if cut := <-ended; cut.Sub(at) > time.Second || cut.Before(at) {
+			t.Errorf("the exchange ended %v after the reload", cut.Sub(at))
+		}
+		if n := res.Snapshot.Refused[ReasonBlocked.String()]; n != 1 || len(web.pages("slow")) != 1 {
+			t.Errorf("%d URLs refused as blocked after %d requests, want 1 and 1", n, len(web.pages("slow")))
+		}
+		checkBalanced(t, fs, opt.Dirs)
+	})
+}
+
+// stall never answers for /slow, and says when the crawler has hung up.
+func stall(ended chan<- time.Time) func(c net.Conn, _, path string) bool {
+	return func(c net.Conn, _, path string) bool {
+		if path != "/slow" {
+			return false
+		}
+		_, _ = c.Read(make([]byte, 1))
+		ended <- time.Now()
+		return true
+	}
+}
+
+// TestBlacklistAfterCrash: the process is killed, or the machine loses its power, seconds after a blacklist has come; the next run
+// has it from its start.
+func TestBlacklistAfterCrash(t *testing.T) {
+	for _, how := range []string{"kill", "power"} {
+		t.Run(how, func(t *testing.T) { inBubble(t, func(t *testing.T) { blacklistCrash(t, how == "power") }) })
+	}
+}
+
+func blacklistCrash(t *testing.T, power bool) {
+	web := blacklistWeb()
+	fs := disk.NewMem(*seedFlag)
+	writeRules(t, fs, "black", "# nothing yet")
+	reload := make(chan struct{}, 1)
+	opt := web.options(t, fs, blacklistSeeds(40)...)
+	opt.HostDelay, opt.HostDelayMin = 2*time.Second, 2*time.Second
+	opt.Blacklist, opt.Reload, opt.CheckpointEvery = []string{"black"}, reload, 7*time.Second
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var at time.Time
+	var after *disk.Mem
+	go func() {
+		time.Sleep(20 * time.Second)
+		writeRules(t, fs, "black", "- host a0.test", "- pld a1.test", "- net 127.77.0.0/31")
+		at = time.Now()
+		reload <- struct{}{}
+		time.Sleep(3 * time.Second) // no checkpoint has seen it
+		after = fs.Fork(*seedFlag)
+		cancel()
+	}()
+	mustRun(t, ctx, opt)
+	if power {
+		after = after.Crash()
+	}
+	opt.FS = after
+	res := mustRun(t, t.Context(), opt)
+	if res.Stop != StopDone {
+		t.Errorf("stopped because of %q", res.Stop)
+	}
+	for _, r := range web.got("", "") {
+		if r.at.After(at) && (r.host == "a0.test" || strings.HasSuffix(r.host, ".a1.test") || r.host == "b1.test") {
+			t.Errorf("%s%s was asked for %v after the reload", r.host, r.path, r.at.Sub(at))
+		}
+	}
+	if n := res.Snapshot.Refused[ReasonBlocked.String()]; n < 50 {
+		t.Errorf("%d URLs refused as blocked", n)
+	}
+	checkBalanced(t, after, opt.Dirs)
+}
