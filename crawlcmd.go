@@ -128,6 +128,7 @@ func (c *crawlCmd) options() crawl.Options {
 	if c.DirectIO {
 		o.FS = disk.Direct()
 	}
+	c.healthFlags.apply(&o)
 	c.drumFlags.apply(&o)
 	c.delayFlags.apply(&o)
 	return o

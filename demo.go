@@ -24,6 +24,9 @@ const demoWebRAM = 96 << 20
 // demoLinger ends the demo soon when only hosts are left whose robots.txt can't be had.
 const demoLinger = time.Second
 
+// demoBackoff is the rest of a host after its first failure: pages that answer 500 must not take longer than all the rest.
+const demoBackoff = 100 * time.Millisecond
+
 // demoKeepAlive is that of a crawl.
 const demoKeepAlive = 15 * time.Second
 
@@ -122,6 +125,7 @@ func (c *demoCmd) options(web *simweb.Web, dir string) crawl.Options {
 		Version: versionNumber, RAMBytes: max(0, int64(c.RAM)-demoWebRAM), DiskBytes: 20 << 30, Connections: int(c.Connections), Retries: 3,
 		HostDelay: c.HostDelay, HostDelayMin: c.HostDelay / 2,
 		ServerDelay: c.ServerDelay, ServerDelayMin: c.ServerDelay / 2, KeepAlive: demoKeepAlive,
+		Backoff: demoBackoff, BackoffMax: 10 * time.Second,
 		Store: true, CrawlLog: crawl.LogAll, Linger: demoLinger, MaxDepth: crawl.Unlimited, CheckpointEvery: 5 * time.Second,
 	}
 }

@@ -45,6 +45,7 @@ type crawlCmd struct {
 	Agent   string `group:"manners" placeholder:"TOKEN" default:"${defaultAgent}" help:"Product token of User-Agent, which robots.txt groups are compared with: letters, - and _ (RFC 9309)."`
 	Contact string `group:"manners" placeholder:"WHO" help:"Mail address or URL of the person who answers for this crawl. Sent with every request. There is no default, and no crawl without it."`
 	delayFlags
+	healthFlags
 	Retries count `group:"manners" placeholder:"N" default:"3" help:"Further attempts at a URL whose exchange failed."`
 
 	netFlags
@@ -75,6 +76,17 @@ type delayFlags struct {
 	NetworkConnections *count        `group:"manners" placeholder:"N" help:"Most exchanges at once with a network; one of its addresses may have half of them. 0: no limit. Default: 20, or no limit if --server-delay is 0."`
 	HostDelayFactor    *float64      `group:"manners" placeholder:"N" help:"A host rests so many times as long as its last answer took, if that is more than --host-delay; --max-crawl-delay at most. 0: it doesn't matter. Default: 10, or 0 if --host-delay is 0."`
 	MaxCrawlDelay      time.Duration `group:"manners" placeholder:"DURATION" default:"300s" help:"Longest Crawl-delay of a robots.txt that is obeyed; a longer one counts as this."`
+}
+
+// healthFlags say what is done about hosts that fail or refuse, and about those that have too many pages.
+type healthFlags struct {
+	Backoff         time.Duration `group:"manners" placeholder:"DURATION" default:"10s" help:"Rest of a host after 429, 503, another 5xx, a timeout, a reset or a connection that isn't had; twice as long after each further one. A longer Retry-After is obeyed, up to 24h at a time."`
+	BackoffMax      time.Duration `group:"manners" placeholder:"DURATION" default:"1h" help:"Where that doubling ends."`
+	HostFailures    count         `group:"manners" placeholder:"N" default:"10" help:"After so many failures in a row a host rests for 1h, then 2h, 4h … up to 24h, one request between. 0: never."`
+	HostRests       count         `group:"manners" placeholder:"N" default:"5" help:"After so many of these rests without any success it is given up, and its URLs are refused. 0: never."`
+	HostRefusals    count         `group:"manners" placeholder:"N" default:"10" help:"After so many 401 and 403 without a page between (a challenge page, and a connection cut right after the request, count as 3) a host rests a day, the next time a week, then it is left alone for good. 0: never."`
+	RobotsWait      time.Duration `group:"manners" placeholder:"DURATION" default:"720h" help:"How long URLs wait for a robots.txt that can't be had, from the first failure; then they are refused. 0: endlessly."`
+	MaxPagesPerHost count         `group:"limits" placeholder:"N" default:"0" help:"Fetch at most so many URLs of an origin (scheme, host and port); further ones are refused. 0: no limit."`
 }
 
 // netFlags say how the network is reached.

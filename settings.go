@@ -65,7 +65,8 @@ func (c *crawlCmd) checkDelays() error {
 		flag    string
 		v       *time.Duration
 		nonzero bool
-	}{{"host-delay", c.HostDelay, false}, {"host-delay-min", c.HostDelayMin, false}, {"server-delay", &c.ServerDelay, false},
+	}{{"backoff", &c.Backoff, true}, {"backoff-max", &c.BackoffMax, true}, {"robots-wait", &c.RobotsWait, false},
+		{"host-delay", c.HostDelay, false}, {"host-delay-min", c.HostDelayMin, false}, {"server-delay", &c.ServerDelay, false},
 		{"server-delay-min", c.ServerDelayMin, false}, {"pld-delay", c.PLDDelay, false}, {"pld-delay-min", c.PLDDelayMin, false},
 		{"max-crawl-delay", &c.MaxCrawlDelay, true}, {"max-time", &c.MaxTime, false}, {"linger", &c.Linger, false},
 		{"checkpoint-every", &c.CheckpointEvery, true}, {"connect-timeout", &c.ConnectTimeout, true},
@@ -110,10 +111,35 @@ func (c *crawlCmd) checkNumbers() error {
 	if c.MaxBody > maxBodyLimit {
 		return fmt.Errorf("--max-body %v: at most %v", c.MaxBody, size(maxBodyLimit))
 	}
-	if err := c.delayFlags.checkRates(); err != nil {
+	if err := errors.Join(c.delayFlags.checkRates(), c.healthFlags.check()); err != nil {
 		return err
 	}
 	return c.drumFlags.check()
+}
+
+// check returns the first fault but those of durations, which checkDelays finds.
+func (h *healthFlags) check() error {
+	if h.BackoffMax < h.Backoff {
+		return fmt.Errorf("--backoff-max %v is less than --backoff %v", h.BackoffMax, h.Backoff)
+	}
+	for _, n := range []struct {
+		flag string
+		v    count
+		most int64
+	}{{"host-failures", h.HostFailures, 10_000}, {"host-rests", h.HostRests, 10_000}, {"host-refusals", h.HostRefusals, 10_000},
+		{"max-pages-per-host", h.MaxPagesPerHost, 1e12}} {
+		if n.v < 0 || int64(n.v) > n.most {
+			return fmt.Errorf("--%s %d: must lie between 0 and %d", n.flag, n.v, n.most)
+		}
+	}
+	return nil
+}
+
+// apply puts them into a crawl's options.
+func (h *healthFlags) apply(o *crawl.Options) {
+	o.Backoff, o.BackoffMax, o.RobotsWait = h.Backoff, h.BackoffMax, h.RobotsWait
+	o.HostFailures, o.HostRests, o.HostRefusals = int(h.HostFailures), int(h.HostRests), int(h.HostRefusals)
+	o.MaxPagesPerHost = int64(h.MaxPagesPerHost)
 }
 
 // check returns the first fault.
