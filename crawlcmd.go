@@ -21,6 +21,7 @@ import (
 	"drumbeat/disk"
 	"drumbeat/dnscache"
 	"drumbeat/fetch"
+	"drumbeat/pace"
 )
 
 // gcPercent lets the Go heap grow to four times what lives in it before it is collected. What is large and lives long is
@@ -65,7 +66,7 @@ func (c *crawlCmd) Run(a *app, kctx *kong.Context) error {
 		}
 		opt.New = false // has been looked at
 	}
-	network, err := c.network(plan)
+	network, err := c.network(plan, opt.Bandwidth)
 	if err != nil {
 		return err
 	}
@@ -113,7 +114,7 @@ func (c *crawlCmd) options() crawl.Options {
 	o := crawl.Options{
 		FS: disk.OS(), Dirs: clean(c.Dir), Out: clean(c.Out), New: c.New, Seeds: c.Seeds,
 		Agent: c.Agent, Contact: c.Contact, Version: versionNumber,
-		RAMBytes: int64(*c.RAM), DiskBytes: int64(*c.Disk), Connections: int(*c.Connections), Retries: int(c.Retries),
+		RAMBytes: int64(*c.RAM), DiskBytes: int64(*c.Disk), Connections: int(c.Connections.most()), Retries: int(c.Retries),
 		Budget: crawl.BudgetPolicy(c.Budget), BudgetDefault: uint32(c.BudgetDefault), BudgetMax: uint32(c.BudgetMax),
 		BudgetRanks: int(c.BudgetRanks), QueuesMax: int(c.QueuesMax),
 		KeepAlive: c.KeepAlive, CheckpointEvery: c.CheckpointEvery, Linger: c.Linger,
@@ -121,6 +122,8 @@ func (c *crawlCmd) options() crawl.Options {
 		Scope: crawl.Scope(c.Scope), Store: c.Store == "warc", PrivateSuffixes: c.PrivateSuffixes,
 		CrawlLog: crawl.LogLevel(c.CrawlLog), Drain: c.Drain, WhenFull: crawl.WhenFull(c.WhenFull), KeepFree: int64(orZero(c.KeepFree)),
 		TraceLinks: c.TraceLinks, TraceLimit: int64(c.TraceLimit),
+		Rate: c.Rate.Schedule.In(c.TimeZone.Location), ConnectionSchedule: c.Connections.hours().In(c.TimeZone.Location),
+		Bandwidth: pace.NewBandwidth(c.Bandwidth.Schedule.In(c.TimeZone.Location), time.Now()),
 	}
 	if c.MaxDepth != nil {
 		o.MaxDepth = int(*c.MaxDepth)
@@ -204,7 +207,7 @@ type network struct {
 
 func (n *network) close() error { return errors.Join(n.fetcher.Close(), n.dns.Close()) }
 
-func (c *crawlCmd) network(plan crawl.Plan) (*network, error) {
+func (c *crawlCmd) network(plan crawl.Plan, limiter *pace.Bandwidth) (*network, error) {
 	family, err := dnscache.ParseFamily(c.IP)
 	if err != nil {
 		return nil, usageError{err}
@@ -231,9 +234,9 @@ func (c *crawlCmd) network(plan crawl.Plan) (*network, error) {
 	return openNetwork(
 		dnscache.Options{Servers: servers, Rate: float64(c.DNSRate), MaxBytes: dnsCacheBytes(plan), Family: family},
 		fetch.Options{
-			Limits: limits, BufferBytes: bodies, IdleConns: m.idleConnections(int64(*c.Connections)),
+			Limits: limits, BufferBytes: bodies, IdleConns: m.idleConnections(c.Connections.most()),
 			UserAgent: userAgent(c.Agent, c.Contact), From: from, AllowNets: prefixes(c.AllowNet), Ports: portList(c.Ports),
-			MapPort: portMap(c.MapPort), TLS: fetch.TLSOptions{Require: c.TLS == "require"},
+			MapPort: portMap(c.MapPort), Limiter: limiter, TLS: fetch.TLSOptions{Require: c.TLS == "require"},
 		})
 }
 

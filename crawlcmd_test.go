@@ -72,7 +72,7 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"--budget-default=0"}, "--budget-default 0: must lie between 1 and"},
 		{[]string{"--budget-max=5"}, "--budget-max 5: must lie between 10 and"},
 		{[]string{"--drum-buckets=3"}, "must be a power of 2"},
-		{[]string{"--connections=0"}, "--connections can't be 0"},
+		{[]string{"--connections=0"}, "can't be 0"},
 		{[]string{"--dir=a", "--dir=a"}, "directory a is given twice"},
 		{[]string{"--seeds=no-such-file"}, "no-such-file"},
 		{[]string{"extra"}, "unexpected argument extra"},

@@ -97,7 +97,10 @@ type netFlags struct {
 	Ports            []portRange   `group:"net" placeholder:"PORTS" help:"Ports that may be connected to besides 80 and 443: a list of ports and ranges, such as 8080,8000-8099. Links to other ports are counted and dropped. Repeatable."`
 	IP               string        `group:"net" name:"ip" enum:"auto,4,6,both" default:"auto" help:"IP versions: auto (those that this machine has a route for), 4, 6, both."`
 	TLS              string        `group:"net" name:"tls" enum:"record,require" default:"record" help:"Certificates: record what is wrong with one and fetch, or require a good one."`
-	Connections      *count        `group:"net" placeholder:"N" help:"Most exchanges at once. Default: 2000, or less where descriptors are short."`
+	Connections      *connections  `group:"net" placeholder:"N" help:"Most exchanges at once, or a schedule: \"mon-fri 08:00-20:00 200; else 2000\". Default: 2000, or less where descriptors are short."`
+	Rate             pagesRate     `group:"net" placeholder:"N" default:"none" help:"Most requests a second, for pages and robots.txt alike, or a schedule: \"mon-fri 08:00-20:00 20; sat,sun none; else 100\". The first entry that holds counts, and where none holds there is no limit. 0 and none: no limit; pause: nothing is asked for until the value changes."`
+	Bandwidth        bandwidth     `group:"net" placeholder:"RATE" default:"none" help:"Most bits received a second from sites (heads, bodies, robots.txt, TLS; neither DNS nor TCP's own), or a schedule: \"mon-fri 08:00-20:00 200Mbit; sat,sun 1Gbit; else 500Mbit\". Units: bit, kbit, Mbit, Gbit. 0 and none: no limit."`
+	TimeZone         timeZone      `group:"net" placeholder:"NAME" help:"Time zone of the schedules, such as Europe/Berlin. Default: the machine's."`
 	KeepAlive        time.Duration `group:"net" placeholder:"DURATION" default:"15s" help:"Longest time that a connection is kept open for the next page of its host, if one waits and the delay between them is no longer. 0: a connection for each page."`
 	ConnectTimeout   time.Duration `group:"net" placeholder:"DURATION" default:"10s" help:"Longest TCP connect, and longest TLS handshake."`
 	FirstByteTimeout time.Duration `group:"net" placeholder:"DURATION" default:"20s" help:"Longest wait for the first byte of an answer."`

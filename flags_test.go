@@ -194,7 +194,7 @@ func TestComputedDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	if *c.HostDelay != 40*time.Second || *c.HostDelayMin != time.Second || c.ServerDelay != time.Second ||
-		*c.ServerDelayMin != 200*time.Millisecond || *c.RAM != 1<<33 || *c.Connections != 1024-reservedDescriptors || *c.Disk <= 0 {
+		*c.ServerDelayMin != 200*time.Millisecond || *c.RAM != 1<<33 || c.Connections.most() != 1024-reservedDescriptors || *c.Disk <= 0 {
 		t.Errorf("got %v %v %v %v %v %v %v", *c.HostDelay, *c.HostDelayMin, c.ServerDelay, *c.ServerDelayMin, *c.RAM, *c.Connections, *c.Disk)
 	}
 	if *c.PLDDelay != 500*time.Millisecond || *c.PLDDelayMin != 20*time.Millisecond || *c.NetworkRate != 10 || *c.NetworkConnections != 20 ||

@@ -153,6 +153,9 @@ func progressFields(s *crawl.Snapshot) []any {
 			fields = append(fields, "disk_pages_s", int64(c.DiskRate), "predicted_disk_pages_s", int64(c.PredictedDiskRate))
 		}
 	}
+	if s.Limits != "" {
+		fields = append(fields, "limits", s.Limits)
+	}
 	if s.Waiting != "" {
 		fields = append(fields, "waits_for", s.Waiting)
 	}
@@ -171,6 +174,10 @@ func progressLines(s *crawl.Snapshot) []string {
 			parts = append(parts, fmt.Sprintf("%s %s", p, n(s.Place(p))))
 		}
 		return strings.Join(parts, "  ")
+	}
+	limits := "none"
+	if s.Limits != "" {
+		limits = s.Limits
 	}
 	waiting := "nothing: all connections are busy"
 	if s.Waiting != "" {
@@ -193,6 +200,7 @@ func progressLines(s *crawl.Snapshot) []string {
 		fmt.Sprintf("  disk      read %s  written %s  URLseen %s keys, %d passes  checkpoint %s",
 			bytesText(s.DiskRead), bytesText(s.DiskWritten), n(s.URLSeenKeys), s.URLSeenPasses, checkpoint),
 		"  model     " + modelText(&s.Seen),
+		"  limits    " + limits,
 		"  waits for " + waiting,
 		"  slots     " + s.SlotsNow.String(),
 	}

@@ -97,9 +97,6 @@ func (c *crawlCmd) checkNumbers() error {
 			return fmt.Errorf("--%s %d: must lie between %d and %d", n.flag, n.v, n.least, n.most)
 		}
 	}
-	if c.Connections != nil && *c.Connections == 0 {
-		return errors.New("--connections can't be 0")
-	}
 	for _, s := range []struct {
 		flag string
 		v    *size
@@ -218,15 +215,14 @@ func (c *crawlCmd) complete(m machine) (notes []string, err error) {
 	if rude := c.delayFlags.rude(); rude != "" {
 		note("WARNING: %s: that is for servers of your own only", rude)
 	}
-	wanted := int64(defaultConnections)
-	if c.Connections != nil {
-		wanted = int64(*c.Connections)
+	if c.Connections == nil {
+		c.Connections = new(connections)
 	}
-	connections, why := m.connections(wanted)
+	n, why := m.connections(c.Connections.most())
 	if why != "" {
 		note("%s", why)
 	}
-	c.Connections = new(count(connections))
+	c.Connections.lower(n)
 	if c.RAM == nil {
 		c.RAM = new(size(m.ramBytes / 2))
 		note("--ram is %v, half of %s", *c.RAM, m.ramFrom)

@@ -58,7 +58,7 @@ func (r *ring) pldBusy(g *polite.Grant) error {
 			return fmt.Errorf("crawl: record in RAM: %w", err)
 		}
 		now := time.Now()
-		r.polite.Drop(now, g)
+		r.dropGrant(now, g)
 		wait := min(busyWait<<min(rec.Waits, 6), maxBusyWait)
 		rec.Waits = min(rec.Waits+1, 250)
 		return r.putOff(d, &rec, PlaceRAM, now.Add(wait), ReasonPLDBusy)

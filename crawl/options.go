@@ -13,6 +13,7 @@ import (
 	"drumbeat/fetch"
 	"drumbeat/health"
 	"drumbeat/linktrace"
+	"drumbeat/pace"
 	"drumbeat/polite"
 )
 
@@ -108,6 +109,12 @@ type Options struct {
 	RAMBytes, DiskBytes int64
 	// Connections is the most exchanges at once.
 	Connections int
+	// Rate bounds the requests a second, for pages and for robots.txt alike; zero: no limit.
+	Rate pace.Schedule
+	// Bandwidth bounds the bytes a second that the Fetcher receives, which has the same limiter; nil: no limit.
+	Bandwidth *pace.Bandwidth
+	// ConnectionSchedule is how many of the Connections may be used by the hour; zero: all.
+	ConnectionSchedule pace.Schedule
 	// Retries of a URL after a failed exchange; NoRetries for none.
 	Retries int
 

@@ -66,7 +66,7 @@ func (r *ring) fetchOne(ctx context.Context, g *polite.Grant) error {
 	}
 	if time.Now().After(verdictEnd(&sum)) { // it waited too long for its turn
 		return r.inStep(func(d *delta) error {
-			r.polite.Drop(time.Now(), g)
+			r.dropGrant(time.Now(), g)
 			return r.checkRobots(d, g.Item.Rec, &rec, PlaceRAM)
 		})
 	}
@@ -125,7 +125,7 @@ func (r *ring) restsAfterAll(g *polite.Grant, rec *weburl.Record) (rests bool, _
 	}
 	err := r.inStep(func(d *delta) (err error) {
 		if rests, err = r.rests(d, g.Item.Host, rec, PlaceRAM, nil); rests {
-			r.polite.Drop(time.Now(), g)
+			r.dropGrant(time.Now(), g)
 		} else {
 			d.nothing = true
 		}

@@ -111,6 +111,7 @@ type ring struct {
 	sketches        *sketches
 	acct            accounts
 	workers         *workers
+	limits          limits
 
 	// what wakes each mover
 	wakeSeen, wakeStar, wakeBeast, wakeScan, wakeRobots, wakeRequested, wakeAwaiting, wakeJobs, wakeReady,

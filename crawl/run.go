@@ -343,6 +343,7 @@ func (r *ring) openRAM(m *manifest) error {
 		return err
 	}
 	r.workers = newWorkers(r, r.opt.Connections)
+	r.openLimits()
 	var extended []uint64
 	var seeds seedState
 	if m != nil {

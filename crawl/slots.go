@@ -19,12 +19,13 @@ type Slots struct {
 // SlotUse is what a connection slot does at one instant.
 type SlotUse int
 
-// The uses. Those from SlotPolite on are of slots that have nothing to do; they all wait for the same thing at one instant: the
+// The uses. Those from SlotLimit on are of slots that have nothing to do; they all wait for the same thing at one instant: the
 // first of these that applies, in the order of the ring from its end.
 const (
 	SlotRead   SlotUse = iota // an exchange is under way: the site, the network or a CPU for it
 	SlotWork                  // the response is there, and parsed and stored: a CPU, or a write to disk
 	SlotCPU                   // a URL in RAM is due, and nobody has come to take it yet
+	SlotLimit                 // a URL in RAM is due, and --rate, --bandwidth or --connections doesn't allow more now
 	SlotPolite                // URLs are in RAM, of hosts and servers that rest
 	SlotRoom                  // URLs are ready on disk, and are being admitted into RAM
 	SlotDNS                   // robots.txt of hosts is asked for, most requests being at the lookup
@@ -36,7 +37,7 @@ const (
 	numSlotUses
 )
 
-var slotUseNames = [numSlotUses]string{"exchange", "parse and store", "cpu", "politeness", "admission", "dns", "robots.txt", "disk",
+var slotUseNames = [numSlotUses]string{"exchange", "parse and store", "cpu", "limit", "politeness", "admission", "dns", "robots.txt", "disk",
 	"later", "space or outage", "new links"}
 
 func (u SlotUse) String() string { return slotUseNames[u] }
@@ -115,12 +116,15 @@ func (r *ring) sampleSlots(now time.Time) {
 		taken = max(reading, taken-1) // the one that dispatch holds while it waits for a grant
 	}
 	idle := int64(cap(r.workers.slots)) - taken
+	closed := min(max(0, int64(cap(r.workers.slots)-r.limits.connections(now))), max(0, idle))
+	idle -= closed
 	why := r.slotsWait(now)
 	r.slotsMu.Lock()
 	defer r.slotsMu.Unlock()
 	r.slots.Samples++
 	r.slots.Use[SlotRead] += reading
 	r.slots.Use[SlotWork] += taken - reading
+	r.slots.Use[SlotLimit] += closed
 	r.slots.Use[why] += max(0, idle)
 }
 
@@ -130,10 +134,13 @@ func (r *ring) slotsWait(now time.Time) SlotUse {
 		return SlotSpace
 	}
 	if queued, _ := r.polite.Len(); queued > 0 {
-		if at, ok := r.polite.NextReady(now); ok && !at.After(now) {
-			return SlotCPU
+		switch {
+		case !r.somethingDue(now):
+			return SlotPolite
+		case r.limits.heldBy(now) != "":
+			return SlotLimit
 		}
-		return SlotPolite
+		return SlotCPU
 	}
 	var at [numPlaces]int64
 	r.acct.mu.Lock()
@@ -155,6 +162,13 @@ func (r *ring) slotsWait(now time.Time) SlotUse {
 		return SlotLater
 	}
 	return SlotLinks
+}
+
+// somethingDue tells whether polite would grant something.
+func (r *ring) somethingDue(now time.Time) bool {
+	queued, _ := r.polite.Len()
+	at, ok := r.polite.NextReady(now)
+	return queued > 0 && ok && !at.After(now)
 }
 
 // slotsSoFar is the sum of all samples.

@@ -38,6 +38,7 @@ type Snapshot struct {
 	// URLSeenFullPasses are those that were triggered by size.
 	URLSeenFullPasses int64
 	Scans             int64  // of QF
+	Limits            string // the limits of speed that hold now; "" without any
 	Waiting           string // what fetching waits for; "" when all connections are busy
 	Slots             Slots  // what connections were used for, or waited for, since the start of this run
 	SlotsNow          Slots  // the same since the last snapshot of progress
@@ -57,7 +58,7 @@ func (r *ring) snapshot() *Snapshot {
 	now := time.Now()
 	s := &Snapshot{Time: now, Elapsed: now.Sub(r.began), Active: time.Duration(r.activeMillis()) * time.Millisecond,
 		Unique: a.Unique.N, Refused: map[string]int64{}, Later: map[string]int64{}, Counters: a.Counters, Status: a.Status,
-		Connections: r.opt.Connections, RobotsInFlight: r.robotsJobs.len()}
+		RobotsInFlight: r.robotsJobs.len()}
 	for p := range numPlaces {
 		s.Places[p] = a.Places[p].N
 	}
@@ -86,6 +87,7 @@ func (r *ring) snapshot() *Snapshot {
 	s.URLSeenKeys, s.URLSeenPasses, s.URLSeenFullPasses = st.Keys, st.Passes, r.fullPasses.Load()
 	s.Scans = r.beast.Stats().Scans
 	s.Seen = r.seenMeter.check(r, s)
+	s.Limits, s.Connections = r.limits.text(now), r.limits.connections(now)
 	s.Waiting = r.waitsFor(&a, s)
 	s.Slots = r.slotsSoFar()
 	return s
@@ -97,6 +99,9 @@ func (r *ring) waitsFor(a *accountsState, s *Snapshot) string {
 		return "disk space: " + why
 	}
 	if why := r.outageText(); why != "" {
+		return why
+	}
+	if why := r.limits.heldBy(s.Time); why != "" && r.somethingDue(s.Time) {
 		return why
 	}
 	switch {

@@ -27,6 +27,7 @@ type workers struct {
 	crowds    *crowds              // exchanges under way by PLD
 	inFlight  inFlight             // grants of URLs that have not ended: pages that may still come
 	exchanges inFlight             // exchanges under way, robots.txt included
+	freed     signal               // a slot; nil: nobody waits for that
 }
 
 // pageWorker is what parsing one page needs; it is owned by one goroutine at a time.
@@ -89,7 +90,10 @@ func (w *workers) enterRobots(ctx context.Context) bool {
 func (w *workers) leaveRobots() { <-w.robots }
 
 // free gives a connection slot back.
-func (w *workers) free() { <-w.slots }
+func (w *workers) free() {
+	<-w.slots
+	w.freed.raise()
+}
 
 // dispatch hands out the grants of polite, as long as there are connection slots.
 func (r *ring) dispatch(ctx context.Context) error {
@@ -177,7 +181,7 @@ func (r *ring) nextGrant(ctx context.Context, timer *time.Timer) *polite.Grant {
 		wait := wakeAfter
 		if r.mayFetch() {
 			var g *polite.Grant
-			if g, wait = r.polite.Next(time.Now()); g != nil {
+			if g, wait = r.nextAllowed(time.Now()); g != nil {
 				r.net.take(time.Now())
 				r.dns.take(time.Now())
 				return g

@@ -55,13 +55,13 @@ func (x *exchange) firstBuffer(limit int) error {
 func (x *exchange) readHead() *Error {
 	b := &x.resp.buf
 	b.raw = b.raw[:0]
-	sent := time.Now()
+	sent, slept := time.Now(), x.throttle.slept
 	limit := x.lim.HeaderBytes + 1
 	for scanned, interim, blank := 0, 0, 0; ; {
 		err := x.more(limit)
 		if x.resp.FirstByte == 0 && len(b.raw) > 0 {
 			now := time.Now()
-			x.resp.FirstByte = now.Sub(sent)
+			x.resp.FirstByte = now.Sub(sent) - (x.throttle.slept - slept)
 			x.wire.began(now, len(b.raw))
 		}
 		if err != nil {

@@ -70,7 +70,13 @@ func (c *Client) Do(ctx context.Context, req *Request, resp *Response) error {
 	}
 	x := resp.buf.x
 	*x = exchange{c: c, ctx: ctx, req: req, resp: resp, lim: &c.opt.Limits}
-	defer func() { *x = exchange{} }() // an idle Response holds nobody's context
+	if c.opt.Limiter != nil {
+		x.throttle.Begin(c.opt.Limiter)
+	}
+	defer func() {
+		x.endThrottle()
+		*x = exchange{} // an idle Response holds nobody's context
+	}()
 	if req.Limits != nil {
 		l := req.Limits.resolved()
 		x.lim = &l
@@ -79,7 +85,7 @@ func (c *Client) Do(ctx context.Context, req *Request, resp *Response) error {
 	if e == nil {
 		e = x.run()
 	}
-	resp.Total, resp.Waited = time.Since(resp.Start), x.waited
+	resp.Total, resp.Waited = time.Since(resp.Start)-x.throttle.slept, x.waited
 	if e == nil {
 		e = x.decode()
 	}
@@ -105,6 +111,8 @@ type exchange struct {
 	wire    *wire
 	keep    time.Duration // how long the wire may be kept after the exchange; 0: not
 	sockets sockets
+	// throttle is used if there is an Options.Limiter.
+	throttle throttle
 	// waited is how long it has waited for memory.
 	waited time.Duration
 }

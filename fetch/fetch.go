@@ -5,6 +5,8 @@ import (
 	"net"
 	"net/netip"
 	"time"
+
+	"drumbeat/pace"
 )
 
 // Unlimited switches a limit of Limits off, where its comment allows that.
@@ -103,6 +105,10 @@ type Options struct {
 	// with TLS, some 40 KiB. When all are taken the one whose time is over first is closed; all are when
 	// a new connection finds no descriptor. Of a host one is kept. Default 1024; can't be switched off.
 	IdleConns int
+	// Limiter bounds what all exchanges receive together: every byte that comes on a connection from its standing on, TLS's own
+	// included, those of TCP and IP not. A reader whose turn hasn't come sleeps before it reads; that time counts in none of
+	// the Limits and in no duration of the Response, but as Throttled. nil: no bound, and no cost.
+	Limiter *pace.Bandwidth
 	// TLS settings.
 	TLS TLSOptions
 }
@@ -146,12 +152,16 @@ type Response struct {
 	Remote netip.AddrPort
 
 	// Start is when Do began. Connect, TLS and FirstByte are the durations of these stages, FirstByte
-	// from the end of the request's write; Total is the whole exchange, decoding excluded. Waited is the part of Total that
+	// from the end of the request's write; Total is the whole exchange, decoding and Throttled excluded. Waited is the part of Total that
 	// passed waiting for memory, which isn't the site's fault.
 	Start                                  time.Time
 	Connect, TLS, FirstByte, Total, Waited time.Duration
 	// BytesRead and BytesWritten count application bytes, interim replies included, TLS framing not.
 	BytesRead, BytesWritten int64
+	// Throttled is how long the exchange was held back by Options.Limiter, and Received the bytes that this counted; both are 0
+	// without one.
+	Throttled time.Duration
+	Received  int64
 
 	buf responseBuffers
 }

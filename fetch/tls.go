@@ -88,7 +88,7 @@ var errCertificate = errors.New("certificate not good")
 // handshake lays TLS over the wire. The library's verification is off; ours runs in VerifyConnection,
 // also for resumed sessions, through a cache.
 func (x *exchange) handshake() *Error {
-	begin := time.Now()
+	begin, slept := time.Now(), x.throttle.slept
 	w := x.wire // which the closure below keeps as long as the connection lives; not x, which has the response's buffers
 	w.arm(x.lim.TLS)
 	name := strings.TrimSuffix(strings.Trim(x.req.Host, "[]"), ".")
@@ -118,7 +118,7 @@ func (x *exchange) handshake() *Error {
 	conn := tls.Client(h, cfg)
 	err := conn.HandshakeContext(context.Background()) // the wire's deadlines and its watcher bound it
 	h.shaking = false
-	x.resp.TLS, x.resp.TLSVerdict = time.Since(begin), w.tls.verdict
+	x.resp.TLS, x.resp.TLSVerdict = time.Since(begin)-(x.throttle.slept-slept), w.tls.verdict
 	if err != nil {
 		_ = h.flush() // an alert; the connection is at its end
 		return x.tlsFault(err)

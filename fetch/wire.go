@@ -34,6 +34,8 @@ type wire struct {
 	stop    func() bool
 	watcher sync.WaitGroup // what runs when ctx has ended
 	probing bool           // Read doesn't wait
+	// throttle holds Read back; nil without Options.Limiter, and while it is on no exchange.
+	throttle *throttle
 	// Of the pool of idle ones.
 	key   idleKey
 	until time.Time // when it is closed
@@ -96,6 +98,9 @@ func (x *exchange) connectEnd(begin time.Time) time.Time {
 // attach begins the exchange on a wire.
 func (x *exchange) attach(w *wire) {
 	x.wire = w
+	if x.throttle.Metered() {
+		w.throttle = &x.throttle
+	}
 	w.ctx, w.lim, w.end = x.ctx, x.lim, x.resp.Start.Add(x.lim.Total)
 	w.stage, w.first, w.last, w.got = time.Time{}, time.Time{}, time.Time{}, 0
 	w.watch()
@@ -106,7 +111,7 @@ func (w *wire) detach() bool {
 	if !w.unwatch() {
 		return false
 	}
-	w.ctx, w.lim = nil, nil
+	w.ctx, w.lim, w.throttle = nil, nil, nil
 	return true
 }
 
@@ -155,6 +160,7 @@ func (w *wire) unwatch() bool {
 // over, and an alert could block.
 func (w *wire) close() {
 	w.unwatch()
+	w.throttle = nil
 	w.Conn.Close()
 }
 
@@ -236,6 +242,13 @@ func (w *wire) Read(p []byte) (int, error) {
 	if w.probing {
 		return w.readNow(p)
 	}
+	if w.throttle != nil {
+		return w.readThrottled(p)
+	}
+	return w.read(p)
+}
+
+func (w *wire) read(p []byte) (int, error) {
 	for {
 		n, err := w.Conn.Read(p)
 		if w.got += int64(n); n > 0 {

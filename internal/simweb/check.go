@@ -34,6 +34,7 @@ type Tracked struct {
 
 // Snapshot is the log at one moment: plain data that can be written, read and checked in another process.
 type Snapshot struct {
+	Epoch    time.Time               // of the first event; all times count from here
 	Requests []Request               // the last ones, oldest first
 	Total    int                     // requests, robots included
 	Conns    int                     // connections accepted
@@ -61,7 +62,7 @@ type HostileCount struct {
 func (l *Log) Snapshot() *Snapshot {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := &Snapshot{
+	s := &Snapshot{Epoch: l.epoch,
 		Total: int(l.next), Conns: int(l.conns), Hosts: map[string]Tracked{}, Servers: map[string]Tracked{},
 		Fetches: map[string]int{}, Wrong: map[string]int{}, Twins: map[string]int{}, Statuses: map[int]int{},
 		Lookups: map[string]int{}, Queries: l.queries,

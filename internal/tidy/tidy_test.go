@@ -35,9 +35,10 @@ var layers = map[string]layer{
 	"disk":     {0, nil},
 	"weburl":   {0, nil},
 	"dnscache": {0, nil},
+	"pace":     {0, nil},
 
 	"fetch/inflate": {0, nil},
-	"fetch":         {5, []string{"fetch/inflate"}},
+	"fetch":         {5, []string{"fetch/inflate", "pace"}},
 
 	"warc/outfile": {5, []string{"disk"}}, // what warc and crawllog share
 

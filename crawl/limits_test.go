@@ -1,0 +1,284 @@
+package crawl
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"drumbeat/disk"
+	"drumbeat/fetch"
+	"drumbeat/internal/simweb"
+	"drumbeat/pace"
+)
+
+func schedule(t testing.TB, text string, unit pace.Unit) pace.Schedule {
+	t.Helper()
+	s, err := pace.Parse(text, unit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.In(time.UTC)
+}
+
+// limitedWeb is a web with enough hosts that nothing but limits slows a crawl without delays down.
+func limitedWeb(t testing.TB, pages, pageBytes int) *simweb.Web {
+	return smallWeb(t, func(o *simweb.Options) {
+		o.PLDs, o.Hosts, o.Pages, o.IPs, o.PageBytes, o.SeedURLs, o.CrawlDelay = 60, 120, pages, 60, pageBytes, 120, 0
+	})
+}
+
+// limitedOptions are those of a crawl without delays; received gets what the web sends, as it is taken from its sockets.
+func limitedOptions(t testing.TB, web *simweb.Web, fs disk.FS, bandwidth pace.Schedule, received *spans) Options {
+	t.Helper()
+	opt := simOptions(t, web, fs)
+	atOnce(&opt)
+	opt.Bandwidth = pace.NewBandwidth(bandwidth, time.Now())
+	client, err := fetch.New(fetch.Options{
+		Dial: func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
+			c, err := web.Dial(ctx, addr)
+			if err != nil {
+				return nil, err
+			}
+			return &countedConn{c, received}, nil
+		},
+		AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: []uint16{8080},
+		TLS: fetch.TLSOptions{Roots: web.CAPool()}, Limiter: opt.Bandwidth,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	opt.Fetcher = client
+	return opt
+}
+
+// spans is what happened when; its windows are held against limits.
+type spans struct {
+	mu    sync.Mutex // guards list
+	begin time.Time
+	list  []instant
+}
+
+type instant struct {
+	at time.Duration
+	n  float64
+}
+
+func (s *spans) add(n float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.list = append(s.list, instant{time.Since(s.begin), n})
+}
+
+// countedConn counts what is read.
+type countedConn struct {
+	net.Conn
+	got *spans
+}
+
+func (c *countedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.got.add(float64(n))
+	return n, err
+}
+
+// check holds every 10 s against what was allowed in them: 5 % or slack more at most. In those that lie between from and to there
+// must be 5 % less at least.
+func (s *spans) check(t *testing.T, allowed func(from, to time.Duration) float64, slack float64, from, to time.Duration) {
+	t.Helper()
+	slices.SortFunc(s.list, func(a, b instant) int { return int(a.at - b.at) })
+	const window = 10 * time.Second
+	sum, most, least, j := 0.0, 0.0, 1e9, 0
+	for _, first := range s.list {
+		for ; j < len(s.list) && s.list[j].at < first.at+window; j++ {
+			sum += s.list[j].n
+		}
+		want := allowed(first.at, first.at+window)
+		most = max(most, sum/want)
+		if sum > max(1.05*want, want+slack) {
+			t.Fatalf("%v in the 10 s from %v on, %v allowed", sum, first.at, want)
+		}
+		if first.at >= from && first.at+window <= to {
+			if least = min(least, sum/want); sum < 0.95*want-slack {
+				t.Fatalf("%v in the 10 s from %v on, %v allowed, and there was enough to do", sum, first.at, want)
+			}
+		}
+		sum -= first.n
+	}
+	t.Logf("%d events, from %.3f to %.3f of what is allowed in 10 s", len(s.list), least, most)
+}
+
+// limitedFor is how long the crawls last, from half a minute after midnight on: so a schedule may change in the middle.
+const limitedFor = time.Minute
+
+// toHalfPast lets the bubble's clock show that time.
+func toHalfPast() { time.Sleep(limitedFor / 2) }
+
+// twoRates is what a value that changes in the middle allows.
+func twoRates(before, after float64) func(from, to time.Duration) float64 {
+	return func(from, to time.Duration) float64 {
+		early := max(0, min(to, limitedFor/2)-from)
+		return before*early.Seconds() + after*(to-from-early).Seconds()
+	}
+}
+
+// checkGot compares what was fetched with what a correct crawl fetches; limits change when, not what.
+func checkGot(t *testing.T, web *simweb.Web, opt *Options, fs disk.FS) {
+	t.Helper()
+	checkFetched(t, web, opt)
+	checkBalanced(t, fs, opt.Dirs)
+}
+
+// TestRateIsHeld: by the server's log requests, those for robots.txt included, keep to --rate in any 10 s, from the first on and
+// over a change of the schedule, and aren't fewer.
+func TestRateIsHeld(t *testing.T) {
+	for _, c := range []struct {
+		text          string
+		before, after float64
+		pages         int
+	}{
+		{"00:00-00:01 20; else 60", 20, 60, 4500}, {"00:00-00:01 60; else 7", 60, 7, 4500}, {"0.5", 0.5, 0.5, 60},
+		{"00:00-00:01 pause; else 50", 0, 50, 3000},
+	} {
+		t.Run(c.text, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				toHalfPast()
+				web, fs := limitedWeb(t, c.pages, 4000), disk.NewMem(*seedFlag)
+				opt := limitedOptions(t, web, fs, pace.Schedule{}, &spans{begin: time.Now()})
+				opt.Rate = schedule(t, c.text, pace.Pages)
+				opt.SnapshotEvery = time.Second
+				waits, limits := map[string]int{}, map[string]int{}
+				opt.Snapshot = func(s *Snapshot) { waits[s.Waiting]++; limits[s.Limits]++ }
+				begin := time.Now()
+				ctx, cancel := context.WithTimeout(t.Context(), limitedFor)
+				defer cancel()
+				res := mustRun(t, ctx, opt)
+				log := web.Log().Snapshot()
+				var got spans
+				for _, q := range log.Requests {
+					got.list = append(got.list, instant{log.Epoch.Sub(begin) + q.Start, 1})
+				}
+				full := max(15*time.Second, time.Duration(10/max(c.before, 1))*time.Second)
+				if c.before == 0 {
+					full = 45 * time.Second
+				}
+				got.check(t, twoRates(c.before, c.after), 1.01, full, limitedFor-time.Second)
+				if waits["rate limit"] < 45 {
+					t.Errorf("waited for %v", waits)
+				}
+				for text := range limits {
+					if c.before != c.after && !strings.Contains(text, "until 00:0") || !strings.Contains(text, "pages") {
+						t.Errorf("the limits are said to be %q", text)
+					}
+				}
+				if s := res.Snapshot.Slots; s.Use[SlotLimit] < s.Samples*int64(opt.Connections)*3/4 {
+					t.Errorf("slots: %v", s)
+				}
+			})
+		})
+	}
+}
+
+// TestBandwidthIsHeld: what is received keeps to --bandwidth in any 10 s, pages of all sizes, TLS and robots.txt together, and isn't less.
+func TestBandwidthIsHeld(t *testing.T) {
+	for _, c := range []struct {
+		text             string
+		before, after    float64
+		pages, pageBytes int
+	}{
+		{"00:00-00:01 4Mbit; else 10Mbit", 500e3, 1250e3, 5000, 20e3}, {"00:00-00:01 10Mbit; else 1Mbit", 1250e3, 125e3, 5000, 20e3},
+		{"100kbit", 12500, 12500, 200, 10e3}, {"50Mbit", 6.25e6, 6.25e6, 7000, 100e3},
+	} {
+		t.Run(c.text, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				toHalfPast()
+				web, fs := limitedWeb(t, c.pages, c.pageBytes), disk.NewMem(*seedFlag)
+				got := &spans{begin: time.Now()}
+				opt := limitedOptions(t, web, fs, schedule(t, c.text, pace.Bits), got)
+				opt.SnapshotEvery, opt.Store = time.Second, false
+				waits := map[string]int{}
+				opt.Snapshot = func(s *Snapshot) { waits[s.Waiting]++ }
+				ctx, cancel := context.WithTimeout(t.Context(), limitedFor)
+				defer cancel()
+				res := mustRun(t, ctx, opt)
+				got.check(t, twoRates(c.before, c.after), 3000, 15*time.Second, res.Snapshot.Elapsed-time.Second)
+				t.Logf("%d pages in %v; waits %v; slots %v", res.Snapshot.Count(CountPages), res.Snapshot.Elapsed, waits, res.Snapshot.Slots)
+			})
+		})
+	}
+}
+
+// TestConnectionsBySchedule: by the web's log no more exchanges are under way than the schedule says, and soon as many.
+func TestConnectionsBySchedule(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web, fs := limitedWeb(t, 2000, 4000), disk.NewMem(*seedFlag)
+		opt := limitedOptions(t, web, fs, pace.Schedule{}, &spans{begin: time.Now()})
+		opt.ConnectionSchedule = schedule(t, "00:00-00:01 3; 00:01-00:02 40; else 5", pace.Connections)
+		opt.Connections = 40
+		opt.Fetcher = slowFetcher{opt.Fetcher}
+		most := map[int]int{}
+		begin := time.Now()
+		opt.Snapshot = func(s *Snapshot) {
+			minute := int(s.Time.Sub(begin) / time.Minute)
+			if s.Time.Sub(begin)%time.Minute > 2*time.Second {
+				most[minute] = max(most[minute], s.InFlight)
+			}
+			if want := []int{3, 40, 5}[min(minute, 2)]; s.Connections != want {
+				t.Errorf("after %v there are %d connections, want %d", s.Time.Sub(begin), s.Connections, want)
+			}
+		}
+		opt.SnapshotEvery = 500 * time.Millisecond
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute-time.Second)
+		defer cancel()
+		res := mustRun(t, ctx, opt)
+		if most[0] != 3 || most[1] < 30 || most[1] > 40 || most[2] != 5 {
+			t.Errorf("exchanges at once by minutes: %v", most)
+		}
+		s := res.Snapshot.Slots
+		sum := int64(0)
+		for _, u := range SlotUses() {
+			sum += s.Use[u]
+		}
+		if sum != 40*s.Samples || s.Mean(SlotLimit) < 20 {
+			t.Errorf("%d samples: %v", s.Samples, s)
+		}
+	})
+}
+
+// slowFetcher takes a second more.
+type slowFetcher struct{ Fetcher }
+
+func (f slowFetcher) Do(ctx context.Context, req *fetch.Request, resp *fetch.Response) error {
+	sleep(ctx, time.Second)
+	return f.Fetcher.Do(ctx, req, resp)
+}
+
+// TestLimitsChangeNoOutcome: a crawl under all limits, stopped, and gone on with under others, fetches exactly what it should.
+func TestLimitsChangeNoOutcome(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web, fs := smallWeb(t, nil), disk.NewMem(*seedFlag)
+		got := &spans{begin: time.Now()}
+		opt := limitedOptions(t, web, fs, schedule(t, "300kbit", pace.Bits), got)
+		opt.HostDelay, opt.HostDelayMin, opt.ServerDelay, opt.ServerDelayMin = 200*time.Millisecond, 50*time.Millisecond, 20*time.Millisecond, 5*time.Millisecond
+		opt.Rate, opt.ConnectionSchedule = schedule(t, "20", pace.Pages), schedule(t, "mon-fri 9; else 11", pace.Connections)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		res := mustRun(t, ctx, opt)
+		cancel()
+		opt.Fetcher.(*fetch.Client).Close()
+		if res.Stop != StopCancelled {
+			t.Fatalf("stopped because of %q", res.Stop)
+		}
+		opt = limitedOptions(t, web, fs, schedule(t, "2Mbit", pace.Bits), got)
+		opt.HostDelay, opt.HostDelayMin, opt.ServerDelay, opt.ServerDelayMin = 200*time.Millisecond, 50*time.Millisecond, 20*time.Millisecond, 5*time.Millisecond
+		opt.Rate = schedule(t, "500", pace.Pages)
+		if res := mustRun(t, t.Context(), opt); res.Stop != StopDone {
+			t.Fatalf("stopped because of %q", res.Stop)
+		}
+		checkGot(t, web, &opt, fs)
+	})
+}

@@ -1,0 +1,308 @@
+package pace
+
+import (
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// use is that of some units at a time.
+type use struct {
+	at    time.Duration
+	units float64
+}
+
+// uses is a log; begin is when it starts.
+type uses struct {
+	mu    sync.Mutex // guards list
+	begin time.Time
+	list  []use
+}
+
+func (u *uses) add(units float64) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.list = append(u.list, use{time.Since(u.begin), units})
+}
+
+// checkWindows holds all spans of 10 s against what the schedule allows in them: 5 % more, or slack, at most; from `full` on 5 % less
+// at least, up to end.
+func (u *uses) checkWindows(t *testing.T, allowed func(from, to time.Duration) float64, slack float64, full, end time.Duration) {
+	t.Helper()
+	const window = 10 * time.Second
+	sum, j := 0.0, 0
+	for i, first := range u.list {
+		for ; j < len(u.list) && u.list[j].at < first.at+window; j++ {
+			sum += u.list[j].units
+		}
+		want := allowed(first.at, first.at+window)
+		if sum > max(1.05*want, want+slack) {
+			t.Fatalf("%v used in the 10 s from %v on, %v allowed", sum, first.at, want)
+		}
+		if first.at >= full && first.at+window <= end && sum < 0.95*want-slack {
+			t.Fatalf("%v used in the 10 s from %v on, %v allowed and wanted", sum, first.at, want)
+		}
+		if sum -= first.units; i == len(u.list)-1 && sum > 1e-6 {
+			t.Fatalf("BUG in the test: %v left", sum)
+		}
+	}
+}
+
+// take waits for its turn.
+func take(l interface {
+	Ready(time.Time) time.Duration
+	Take(time.Time)
+}) {
+	for {
+		d := l.Ready(time.Now())
+		if d == 0 {
+			l.Take(time.Now())
+			return
+		}
+		time.Sleep(d)
+	}
+}
+
+// startAt brings a bubble's clock to a Monday.
+func startAt(hour, minute int) {
+	time.Sleep(time.Until(time.Date(2026, 1, 5, hour, minute, 0, 0, time.UTC)))
+}
+
+// TestRateIsHeld: one page after another, at small and large rates, from the start, after a rest, over changes, with pages that
+// give their token back.
+func TestRateIsHeld(t *testing.T) {
+	for _, text := range []string{"0.3", "1", "7", "19", "20", "200", "5000"} {
+		synctest.Test(t, func(t *testing.T) {
+			s := mustParse(t, text, Pages)
+			rate := s.At(time.Now())
+			startAt(8, 0)
+			l, log := NewRate(s, time.Now()), &uses{begin: time.Now()}
+			rnd := rand.New(rand.NewPCG(1, 1))
+			for time.Since(log.begin) < 30*time.Second {
+				take(l)
+				if rnd.IntN(10) == 0 {
+					l.Give(time.Now())
+					continue
+				}
+				log.add(1)
+			}
+			allowed := func(from, to time.Duration) float64 { return rate * (to - from).Seconds() }
+			log.checkWindows(t, allowed, 1.01, 0, 30*time.Second)
+			time.Sleep(time.Minute) // what was allowed in a rest is gone
+			log = &uses{begin: time.Now()}
+			for time.Since(log.begin) < 20*time.Second {
+				take(l)
+				log.add(1)
+			}
+			log.checkWindows(t, allowed, 1.01, 0, 20*time.Second)
+		})
+	}
+}
+
+// TestRateChanges: a change holds within a second, whatever was waited for before.
+func TestRateChanges(t *testing.T) {
+	for _, text := range []string{"08:00-09:00 100; else 5", "08:00-09:00 5; else 100", "08:00-09:00 100; else 0.01", "08:00-09:00 50; else pause",
+		"08:00-09:00 5; else none"} {
+		synctest.Test(t, func(t *testing.T) {
+			s := mustParse(t, text, Pages).In(time.UTC)
+			startAt(7, 59)
+			l, log := NewRate(s, time.Now()), &uses{begin: time.Now()}
+			for len(log.list) < 100_000 && time.Since(log.begin) < 2*time.Minute {
+				take(l)
+				log.add(1)
+				time.Sleep(time.Millisecond) // none is not for ever
+			}
+			before, after := s.At(log.begin), s.At(log.begin.Add(time.Minute))
+			allowed := func(from, to time.Duration) float64 {
+				early := min(to, time.Minute) - min(from, time.Minute)
+				sum := after * (to - from - early).Seconds()
+				if early > 0 {
+					sum += before * early.Seconds()
+				}
+				return sum
+			}
+			log.checkWindows(t, allowed, 1.01, time.Hour, 0)
+			n := 0
+			for _, u := range log.list {
+				if u.at > time.Minute && u.at < 70*time.Second {
+					n++
+				}
+			}
+			if want := min(9*after, 8000); float64(n) < want {
+				t.Errorf("%s: %d pages in the 10 s after the change, want %v at least", text, n, want)
+			}
+		})
+	}
+}
+
+// TestBandwidthIsHeld: exchanges of mixed sizes that come as the gate lets them, each read by a meter as fast as that allows.
+func TestBandwidthIsHeld(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		mean float64 // of an exchange
+	}{{"64kbit", 3000}, {"1Mbit", 20e3}, {"20Mbit", 20e3}, {"1Gbit", 1e6}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := mustParse(t, c.text, Bits)
+			rate := s.At(time.Now()) / 8
+			l, log := NewBandwidth(s, time.Now()), &uses{begin: time.Now()}
+			rnd := rand.New(rand.NewPCG(3, 3))
+			var readers sync.WaitGroup
+			most, n := 0, 0
+			var mu sync.Mutex // guards most and n
+			for time.Since(log.begin) < 40*time.Second {
+				take(l)
+				size := int(c.mean * rnd.ExpFloat64())
+				latency := time.Duration(rnd.IntN(2000)) * time.Millisecond
+				readers.Add(1)
+				go func() {
+					defer readers.Done()
+					mu.Lock()
+					n++
+					most = max(most, n)
+					mu.Unlock()
+					time.Sleep(latency)
+					read(l, size, log)
+					mu.Lock()
+					n--
+					mu.Unlock()
+				}()
+			}
+			readers.Wait()
+			allowed := func(from, to time.Duration) float64 { return rate * (to - from).Seconds() }
+			log.checkWindows(t, allowed, 2*pieceLeast, 15*time.Second, 40*time.Second)
+			t.Logf("%s: %d exchanges at once at most, %d reads", c.text, most, len(log.list))
+		})
+	}
+}
+
+// read reads so many bytes by a meter.
+func read(l *Bandwidth, size int, log *uses) {
+	var m Meter
+	m.Begin(l)
+	for size > 0 {
+		n, d := m.Allow(time.Now(), size)
+		if d > 0 {
+			m.sleep(d)
+			continue
+		}
+		log.add(float64(n))
+		m.Used(time.Now(), n)
+		size -= n
+	}
+	m.End(time.Now())
+}
+
+// sleep waits for the meter's turn.
+func (m *Meter) sleep(d time.Duration) {
+	select {
+	case <-m.Turn():
+	case <-time.After(d):
+	}
+}
+
+// TestMetersShare: readers of endless bodies get the same, and one that comes later isn't kept waiting.
+func TestMetersShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := NewBandwidth(mustParse(t, "8Mbit", Bits), time.Now())
+		begin := time.Now()
+		got := make([]int64, 8)
+		var readers sync.WaitGroup
+		for i := range got {
+			readers.Add(1)
+			go func() {
+				defer readers.Done()
+				var m Meter
+				m.Begin(l)
+				for time.Since(begin) < 20*time.Second {
+					n, d := m.Allow(time.Now(), 1<<20)
+					if d > 0 {
+						m.sleep(d)
+						continue
+					}
+					m.Used(time.Now(), n)
+				}
+				got[i] = m.Received()
+				m.End(time.Now())
+			}()
+		}
+		time.Sleep(10 * time.Second)
+		late := time.Now()
+		var m Meter
+		m.Begin(l)
+		for {
+			n, d := m.Allow(time.Now(), 1000)
+			if n > 0 {
+				break
+			}
+			m.sleep(d)
+		}
+		if d := time.Since(late); d > 200*time.Millisecond {
+			t.Errorf("a reader that came later waited for %v", d)
+		}
+		m.End(time.Now())
+		readers.Wait()
+		sum := int64(0)
+		for _, n := range got {
+			sum += n
+			if n < 2_300_000 || n > 2_700_000 {
+				t.Errorf("a reader got %d bytes in 20 s, want an eighth of 20,000,000", n)
+			}
+		}
+		if sum < 19_500_000 || sum > 20_500_000 {
+			t.Errorf("all got %d bytes, want 20,000,000", sum)
+		}
+	})
+}
+
+// TestNoLimiter: nil limits nothing.
+func TestNoLimiter(t *testing.T) {
+	r, b := NewRate(mustParse(t, "none", Pages), time.Now()), NewBandwidth(mustParse(t, "0", Bits), time.Now())
+	if r != nil || b != nil {
+		t.Fatal("a limiter of nothing")
+	}
+	r.Take(time.Now())
+	r.Give(time.Now())
+	b.Take(time.Now())
+	b.Give(time.Now())
+	if r.Ready(time.Now()) != 0 || b.Ready(time.Now()) != 0 || r.Schedule().Limits() || b.Schedule().Limits() {
+		t.Error("a limit")
+	}
+	var m Meter
+	m.Begin(b)
+	if n, d := m.Allow(time.Now(), 77); n != 77 || d != 0 || m.Metered() {
+		t.Errorf("got %d after %v", n, d)
+	}
+	m.Used(time.Now(), 77)
+	m.End(time.Now())
+}
+
+func BenchmarkPage(b *testing.B) {
+	pages, _ := Parse("mon-fri 08:00-20:00 1e6; sat,sun 1e6; else 1e6", Pages)
+	bits, _ := Parse("mon-fri 08:00-20:00 1e13; else 1e13", Bits)
+	for _, c := range []struct {
+		name      string
+		rate      *Rate
+		bandwidth *Bandwidth
+	}{{"limits=off", nil, nil}, {"limits=on", NewRate(pages, time.Now()), NewBandwidth(bits, time.Now())}} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			now := time.Now()
+			for b.Loop() {
+				now = now.Add(time.Microsecond)
+				c.rate.Ready(now)
+				c.bandwidth.Ready(now)
+				c.rate.Take(now)
+				c.bandwidth.Take(now)
+				var m Meter
+				m.Begin(c.bandwidth)
+				for range 2 {
+					n, _ := m.Allow(now, 10e3)
+					m.Used(now, n)
+				}
+				m.End(now)
+			}
+		})
+	}
+}
