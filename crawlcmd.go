@@ -134,6 +134,7 @@ func (c *crawlCmd) options() crawl.Options {
 	c.healthFlags.apply(&o)
 	c.drumFlags.apply(&o)
 	c.delayFlags.apply(&o)
+	c.linkFlags.apply(&o)
 	return o
 }
 

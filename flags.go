@@ -48,6 +48,8 @@ type crawlCmd struct {
 	healthFlags
 	Retries count `group:"manners" placeholder:"N" default:"3" help:"Further attempts at a URL whose exchange failed."`
 
+	linkFlags
+
 	netFlags
 
 	budgetFlags

@@ -111,6 +111,9 @@ func (c *crawlCmd) checkNumbers() error {
 	if err := errors.Join(c.delayFlags.checkRates(), c.healthFlags.check()); err != nil {
 		return err
 	}
+	if err := c.linkFlags.check(); err != nil {
+		return err
+	}
 	return c.drumFlags.check()
 }
 

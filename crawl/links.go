@@ -41,6 +41,7 @@ type linkBatch struct {
 	seen   []bool // of keys: met a moment ago
 	fates  []fate // of the links that came, repeats apart
 	again  int64  // repeats of links in keys
+	fresh  []int  // of keys: where a refresh leads (weburl.FlagRefresh)
 	traced []drum.Key
 	coded  []byte // the records of tuples
 	tuples []drum.Tuple
@@ -73,7 +74,7 @@ func (b *linkBatch) start(parent uint64, pageURL []byte, depth uint16, flags uin
 		b.arena, b.coded, b.ends, b.keys, b.seen, b.fates, b.traced, b.tuples = nil, nil, nil, nil, nil, nil, nil, nil
 	}
 	b.arena, b.ends, b.keys, b.fates = b.arena[:0], b.ends[:0], b.keys[:0], b.fates[:0]
-	b.again, b.traced = 0, b.traced[:0]
+	b.again, b.traced, b.fresh = 0, b.traced[:0], b.fresh[:0]
 	b.tuples, b.edges, b.faults = b.tuples[:0], b.edges[:0], b.faults[:0]
 	b.d.reset()
 	clear(b.plds)
@@ -102,6 +103,14 @@ func (b *linkBatch) add(url []byte) {
 	b.take(url, drum.Key(b.r.hasher.URLKey(url)))
 	if b.r.trace != nil {
 		b.traced = append(b.traced, b.keys[f])
+	}
+}
+
+// addRefresh is add for the target of a refresh.
+func (b *linkBatch) addRefresh(url []byte) {
+	n := len(b.keys)
+	if b.add(url); len(b.keys) > n {
+		b.fresh = append(b.fresh, n)
 	}
 }
 
@@ -176,6 +185,7 @@ func (b *linkBatch) addEdge(to uint64) {
 func (b *linkBatch) noFollow() {
 	b.fates = append(b.fates, fateNoFollow)
 	b.d.count(CountLinksFiltered, 1)
+	b.d.count(CountLinksNoFollow, 1)
 }
 
 // repeat takes the nth link of add and noFollow, counted from 0, once more.
@@ -183,6 +193,7 @@ func (b *linkBatch) repeat(n int) {
 	f := b.fates[n]
 	if f == fateNoFollow {
 		b.d.count(CountLinksFiltered, 1)
+		b.d.count(CountLinksNoFollow, 1)
 		return
 	}
 	b.d.count(CountLinks, 1)
@@ -272,12 +283,24 @@ func (b *linkBatch) send(d *delta) error {
 func (b *linkBatch) code() (text int64) {
 	var space [recordBytes]byte
 	tail := b.rec.AppendTail(space[:0])
+	var freshSpace [recordBytes]byte
+	var freshTail []byte
+	if len(b.fresh) > 0 {
+		rec := b.rec
+		rec.Flags |= weburl.FlagRefresh
+		freshTail = rec.AppendTail(freshSpace[:0])
+	}
 	b.coded = b.coded[:0]
 	start := 0
 	for i, end := range b.ends {
 		if !b.seen[i] {
 			from := len(b.coded) // records coded before stay valid where they are if this grows
-			b.coded = append(append(b.coded, b.arena[start:end]...), tail...)
+			b.coded = append(b.coded, b.arena[start:end]...)
+			if len(b.fresh) > 0 && slices.Contains(b.fresh, i) {
+				b.coded = append(b.coded, freshTail...)
+			} else {
+				b.coded = append(b.coded, tail...)
+			}
 			b.tuples = append(b.tuples, drum.Tuple{Key: b.keys[i], Op: drum.CheckUpdate, Aux: b.coded[from:len(b.coded):len(b.coded)]})
 		}
 		start = end

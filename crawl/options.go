@@ -14,6 +14,7 @@ import (
 	"drumbeat/health"
 	"drumbeat/linktrace"
 	"drumbeat/pace"
+	"drumbeat/parse"
 	"drumbeat/polite"
 )
 
@@ -189,13 +190,16 @@ type Options struct {
 	AllowedAddr func(netip.Addr) bool
 	// AllowedPort says which ports the Fetcher connects to; nil means all. Links to other ports are counted and dropped, before
 	// anything is asked of their host.
-	AllowedPort    func(port uint16) bool
+	AllowedPort func(port uint16) bool
+	// IgnoreNofollow follows links although the page (meta robots, X-Robots-Tag) or their rel says nofollow.
 	IgnoreNofollow bool
 	// Rules are files of scope rules on FS, Blacklist such of hosts, PLDs and networks that nothing is asked of (docs/RULES.md);
 	// none by default. Both are read at the start, and again whenever something comes from Reload: files with faults fail
 	// the start, and leave the old rules in force later.
 	Rules, Blacklist []string
 	Reload           <-chan struct{}
+	// LinkRels are the types of <link> elements and Link headers that are followed; 0 is parse.DefaultRels, parse.NoRels none.
+	LinkRels parse.Rel
 	// WhenFull says what to do when a file system has less than KeepFree bytes left (0: what the buffers need to be written, and
 	// some MiB), or when the crawl's files come near DiskBytes. Default WhenFullPause.
 	WhenFull WhenFull
@@ -259,6 +263,9 @@ func (o *Options) defaults() {
 	}
 	if o.BudgetMax == 0 {
 		o.BudgetMax = 10_000
+	}
+	if o.LinkRels == 0 {
+		o.LinkRels = parse.DefaultRels
 	}
 	if o.Budget == "" {
 		o.Budget = "paper"

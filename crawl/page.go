@@ -28,9 +28,16 @@ func (r *ring) store(ctx context.Context, g *polite.Grant, rec *weburl.Record, r
 	defer func() { r.workers.parsers <- w }()
 	now := time.Now()
 	key := r.hasher.URLKey(rec.URL)
-	page := isPage(resp)
-	if err := r.findLinks(w, rec, resp, key, page, now); err != nil {
+	body, sniffed := bodyOf(resp)
+	page := body == contentHTML && resp.Status == http.StatusOK
+	if err := r.findLinks(w, rec, resp, key, body, now); err != nil {
 		return err
+	}
+	if sniffed {
+		w.links.d.count(CountSniffed, 1)
+	}
+	if page && w.said.robots.NoIndex {
+		w.links.d.count(CountNoIndex, 1)
 	}
 	if r.opt.Store {
 		if err := w.encoder.Prepare(&w.prepared, r.warcExchange(w, rec, resp)); err != nil {
@@ -69,7 +76,7 @@ func (r *ring) store(ctx context.Context, g *polite.Grant, rec *weburl.Record, r
 				r.logSeed(string(rec.URL), "status "+strconv.Itoa(resp.Status))
 			}
 		}
-		return r.logFetched(rec, resp, page, at)
+		return r.logFetched(w, rec, resp, body != contentOther, at)
 	})
 	r.touch()
 	return err
@@ -102,43 +109,75 @@ func (r *ring) countResponse(d *delta, rec *weburl.Record, resp *fetch.Response,
 // decodeCut are the marks of a body that was had, but not decoded to its end.
 const decodeCut = fetch.MarkDecodedLimit | fetch.MarkRatioLimit | fetch.MarkDecodeError | fetch.MarkUnknownCoding
 
-// findLinks fills the worker's batch with the links of a response: of the page, or the target of a redirect.
-func (r *ring) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, page bool, now time.Time) error {
+// findLinks fills the worker's batch with the links of a response: of the page and its headers, or the target of a redirect; and
+// says in w.said what the response says of itself.
+func (r *ring) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, body content, now time.Time) error {
+	said := &w.said
+	said.start(resp, r.opt.Agent)
 	if isRedirect(resp) {
-		flags := weburl.FlagRedirect
-		depth := rec.Depth + 1
-		hops := uint8(0)
-		if rec.Flags&weburl.FlagSeed != 0 && rec.Waits < maxSeedHops { // a seed's redirect chain is the seed
-			flags |= weburl.FlagSeed
-			depth, hops = rec.Depth, rec.Waits+1
-		}
-		w.links.start(key, rec.URL, depth, flags, now)
-		w.links.rec.Waits = hops
-		if url, err := r.resolveRedirect(string(rec.URL), resp.Header("Location")); err == nil {
-			w.links.add([]byte(url))
-		} else {
-			w.links.d.count(CountLinksInvalid, 1)
-		}
-		return nil
+		return r.redirectLink(w, rec, resp, key, now)
 	}
 	w.links.start(key, rec.URL, rec.Depth+1, 0, now)
-	if !page {
+	if resp.Status < 200 || resp.Status > 299 { // the links of an error page are those of all error pages, or a trap
 		return nil
 	}
-	counts, err := w.parser.ExtractOnce(rec.URL, resp.Body, string(resp.Header("Content-Type")), func(url []byte, l *parse.Link) {
-		if (l.NoFollow || w.parser.Page().Robots.NoFollow) && !r.opt.IgnoreNofollow {
-			w.links.noFollow()
-			return
+	var counts parse.Counts
+	if body == contentHTML {
+		if err := w.parser.Parse(rec.URL, resp.Body, string(resp.Header("Content-Type"))); err != nil {
+			return fmt.Errorf("crawl: parse %s: %w", rec.URL, err)
 		}
-		w.links.add(url)
-	}, w.links.repeat)
-	if err != nil {
-		return fmt.Errorf("crawl: parse %s: %w", rec.URL, err)
+		page := w.parser.Page()
+		said.robots.Add(page.Robots)
+		said.setCanonical(w.parser, page.Canonical)
+		held := said.robots.NoFollow && !r.opt.IgnoreNofollow
+		counts = w.parser.Once(func(url []byte, l *parse.Link) {
+			switch {
+			case held || l.NoFollow && !r.opt.IgnoreNofollow:
+				w.links.noFollow()
+			case l.Tag == parse.Meta:
+				said.setRefresh(url)
+				w.links.addRefresh(url)
+			default:
+				w.links.add(url)
+			}
+		}, w.links.repeat)
+	}
+	if err := r.headerLinks(w, rec, resp, &counts); err != nil {
+		return err
 	}
 	w.links.d.count(CountLinksInvalid, counts.Invalid)
 	w.links.d.count(CountLinksScheme, counts.OtherScheme)
 	w.links.d.count(CountLinksTooLong, counts.TooLong)
 	w.links.d.count(CountLinksDropped, counts.Dropped)
+	return nil
+}
+
+// redirectLink is findLinks for a redirect.
+func (r *ring) redirectLink(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, now time.Time) error {
+	flags := weburl.FlagRedirect
+	depth := rec.Depth + 1
+	hops := uint8(0)
+	if rec.Flags&weburl.FlagSeed != 0 && rec.Waits < maxSeedHops { // a seed's redirect chain is the seed
+		flags |= weburl.FlagSeed
+		depth, hops = rec.Depth, rec.Waits+1
+	}
+	w.links.start(key, rec.URL, depth, flags, now)
+	w.links.rec.Waits = hops
+	if err := w.parser.At(rec.URL); err != nil {
+		return fmt.Errorf("crawl: redirect of %s: %w", rec.URL, err)
+	}
+	var counts parse.Counts
+	url := w.parser.Resolve(resp.Header("Location"), &counts)
+	switch {
+	case url == nil:
+		w.links.d.count(CountLinksInvalid, 1)
+	case w.said.robots.NoFollow && !r.opt.IgnoreNofollow:
+		w.said.redirect = append(w.said.redirect, url...)
+		w.links.noFollow()
+	default:
+		w.said.redirect = append(w.said.redirect, url...)
+		w.links.add(url)
+	}
 	return nil
 }
 
@@ -163,20 +202,6 @@ func isRedirect(resp *fetch.Response) bool {
 	return false
 }
 
-// isPage says whether a response is what the paper counts as a page: status 200 and HTML.
-func isPage(resp *fetch.Response) bool {
-	if resp.Status != http.StatusOK {
-		return false
-	}
-	switch mimeType(resp) {
-	case "text/html", "application/xhtml+xml":
-		return true
-	case "":
-		return bytes.Contains(bytes.ToLower(resp.Body[:min(len(resp.Body), 1024)]), []byte("<html"))
-	}
-	return false
-}
-
 // warcExchange is what the page store keeps of a response.
 func (r *ring) warcExchange(w *pageWorker, rec *weburl.Record, resp *fetch.Response) *warc.Exchange {
 	x := &w.exchange
@@ -194,6 +219,7 @@ func (r *ring) warcExchange(w *pageWorker, rec *weburl.Record, resp *fetch.Respo
 	if resp.TLSVerdict != "" {
 		add("tlsVerdict", resp.TLSVerdict)
 	}
+	w.said.each(add)
 	return x
 }
 

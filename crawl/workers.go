@@ -34,6 +34,7 @@ type workers struct {
 type pageWorker struct {
 	parser   *parse.Extractor
 	links    *linkBatch
+	said     relations // of the response
 	encoder  *warc.Encoder
 	exchange warc.Exchange
 	prepared warc.Prepared
@@ -51,7 +52,7 @@ func newWorkers(r *ring, connections int) *workers {
 	}
 	for range cap(w.parsers) {
 		w.parsers <- &pageWorker{links: newLinkBatch(r), encoder: r.warc.NewEncoder(),
-			parser: parse.NewExtractor(parse.Options{Agent: r.opt.Agent}, weburl.Options{MaxBytes: r.opt.MaxURLBytes})}
+			parser: parse.NewExtractor(parse.Options{Agent: r.opt.Agent, Rels: r.opt.LinkRels}, weburl.Options{MaxBytes: r.opt.MaxURLBytes})}
 	}
 	return w
 }

@@ -16,10 +16,11 @@ import (
 
 // MaxLine is more than the bytes of any line: longer URLs and texts are cut.
 const (
-	MaxLine  = 16 << 10
-	maxURL   = 8 << 10
-	maxText  = 256
-	timeForm = "2006-01-02T15:04:05.000Z"
+	MaxLine   = 16 << 10
+	maxURL    = 8 << 10
+	maxTarget = 2200 // a URL of the usual limit, and its escapes as a rule
+	maxText   = 256
+	timeForm  = "2006-01-02T15:04:05.000Z"
 )
 
 // Entry is the outcome of one URL. Fields that are zero aren't written, except Time and URL.
@@ -50,6 +51,10 @@ type Entry struct {
 	Attempts int
 	// MIME type; parameters are cut off.
 	MIME string
+	// Robots are the directives that the response gave for robots: "noindex, nofollow", one of them, or "".
+	Robots string
+	// Canonical, Refresh and Redirect are the URLs that the response names as its canonical one and leads to.
+	Canonical, Refresh, Redirect string
 	// File and Offset say where the response record is; "" if nothing was stored.
 	File   string
 	Offset int64
@@ -70,6 +75,10 @@ type line struct {
 	Millis    int64      `json:"ms"`
 	Attempts  int        `json:"attempts"`
 	MIME      string     `json:"mime"`
+	Robots    string     `json:"robots"`
+	Canonical string     `json:"canonical"`
+	Refresh   string     `json:"refresh"`
+	Redirect  string     `json:"redirect"`
 	File      string     `json:"file"`
 	Offset    int64      `json:"offset"`
 }
@@ -83,6 +92,7 @@ func (e *Entry) UnmarshalJSON(b []byte) error {
 	*e = Entry{
 		Time: v.TS, URL: v.URL, Status: v.Status, Reason: v.Reason, Truncated: v.Truncated, Page: v.Page, Bytes: v.Bytes,
 		Depth: v.Depth, IP: v.IP, Elapsed: time.Duration(v.Millis) * time.Millisecond, Attempts: v.Attempts, MIME: v.MIME,
+		Robots: v.Robots, Canonical: v.Canonical, Refresh: v.Refresh, Redirect: v.Redirect,
 		File: v.File, Offset: v.Offset,
 	}
 	if v.Parent == "" {
@@ -122,6 +132,10 @@ func (e *Entry) Append(dst []byte) []byte {
 	dst = appendNumber(dst, `,"attempts":`, int64(e.Attempts))
 	mime, _, _ := strings.Cut(e.MIME, ";")
 	dst = appendText(dst, `,"mime":`, strings.TrimSpace(mime))
+	dst = appendText(dst, `,"robots":`, e.Robots)
+	dst = appendTarget(dst, `,"canonical":`, e.Canonical)
+	dst = appendTarget(dst, `,"refresh":`, e.Refresh)
+	dst = appendTarget(dst, `,"redirect":`, e.Redirect)
 	dst = appendText(dst, `,"file":`, e.File)
 	dst = appendNumber(dst, `,"offset":`, e.Offset)
 	return append(dst, "}\n"...)
@@ -145,6 +159,14 @@ func appendText(dst []byte, name, v string) []byte {
 		return dst
 	}
 	return appendString(append(dst, name...), v, maxText)
+}
+
+// appendTarget appends a URL that the entry's leads to.
+func appendTarget(dst []byte, name, v string) []byte {
+	if v == "" {
+		return dst
+	}
+	return appendString(append(dst, name...), v, maxTarget)
 }
 
 // plain tells whether nothing in s is escaped.

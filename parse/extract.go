@@ -123,5 +123,20 @@ func (x *Extractor) AppendCanonical(dst, ref []byte) ([]byte, error) {
 	return x.resolver.AppendResolve(dst, &x.base, ref)
 }
 
+// At makes a URL the base of what is resolved next: that of references in headers, for which <base> is nothing.
+func (x *Extractor) At(url []byte) error { return x.base.Set(url) }
+
+// Resolve returns the canonical URL of a reference and counts what became of it; nil if it has none. It is valid until the next
+// reference is resolved.
+func (x *Extractor) Resolve(ref []byte, c *Counts) []byte {
+	var err error
+	x.url, err = x.resolver.AppendResolve(x.url[:0], &x.base, ref)
+	c.count(outcomeOf(err))
+	if err != nil {
+		return nil
+	}
+	return x.url
+}
+
 // Encoding returns the encoding in which queries of the last page travel; nil is UTF-8.
 func (x *Extractor) Encoding() encoding.Encoding { return x.page.Encoding }

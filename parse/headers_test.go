@@ -95,6 +95,12 @@ func TestSniff(t *testing.T) {
 			t.Errorf("%.40q: got %t", body, got)
 		}
 	}
+	for body, want := range map[string]bool{"<!doctype html>": true, "\n<HTML >": true, "<head>": true, "<body>": true, "<title>": true,
+		"<!-- -->": false, "<p>": false, "<a href=x>": false, "<script>": false, "x<html>": false, "<html": false} {
+		if got := SniffDocument([]byte(body)); got != want {
+			t.Errorf("%q as a document: got %t", body, got)
+		}
+	}
 	const ns = `xmlns="http://www.w3.org/1999/xhtml"`
 	for body, want := range map[string]bool{
 		"<html " + ns + ">": true, "\uFEFF<?xml version='1.0'?>\n<!-- <rss> --><!DOCTYPE html [<!ENTITY x '>'>]>\n<html lang='x' " + ns + "/>": true,

@@ -89,18 +89,27 @@ func isQuotable(s string) bool {
 // maxSniff bounds what is looked at of a body, as the MIME Sniffing standard has it.
 const maxSniff = 1445
 
-// SniffHTML reports whether a body begins as HTML does, by the MIME Sniffing standard (7.1). A byte order mark may precede.
+// SniffHTML reports whether a body without a type begins as HTML does, by the MIME Sniffing standard (7.1). A byte order mark may
+// precede.
 func SniffHTML(body []byte) bool {
+	return SniffDocument(body) || beginsWith(body, "!--", "script", "iframe", "h1", "div", "font", "table", "a", "style", "b", "br", "p")
+}
+
+// SniffDocument reports whether a body that has another type begins as a whole HTML document does, with one of the standard's signatures
+// that begin such. A text that begins with <p> or <a> may well be meant as text, and the standard has browsers show it so.
+func SniffDocument(body []byte) bool {
+	return beginsWith(body, "!doctype html", "html", "head", "title", "body")
+}
+
+// beginsWith reports whether body begins with the tag of one of these names, or with a comment, "!--".
+func beginsWith(body []byte, names ...string) bool {
 	body = cutSpace(bytes.TrimPrefix(body[:min(len(body), maxSniff)], []byte("\xEF\xBB\xBF")))
 	if len(body) == 0 || body[0] != '<' {
 		return false
 	}
-	if bytes.HasPrefix(body, []byte("<!--")) {
-		return true
-	}
-	for _, s := range [...]string{"!doctype html", "html", "head", "script", "iframe", "h1", "div", "font", "table", "a", "style", "title",
-		"b", "body", "br", "p"} {
-		if end := 1 + len(s); end < len(body) && (body[end] == ' ' || body[end] == '>') && isFold(body[1:end], s) {
+	for _, s := range names {
+		end := 1 + len(s)
+		if end <= len(body) && isFold(body[1:end], s) && (s == "!--" || end < len(body) && (body[end] == ' ' || body[end] == '>')) {
 			return true
 		}
 	}

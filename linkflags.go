@@ -1,0 +1,44 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"drumbeat/crawl"
+	"drumbeat/parse"
+)
+
+// linkFlags say which links of a page are followed.
+type linkFlags struct {
+	Nofollow string `group:"manners" enum:"obey,ignore" default:"obey" help:"What pages and links say against being followed (meta robots, X-Robots-Tag, rel=nofollow): obey it, or ignore it. It is kept with the page in either case."`
+	LinkRels string `group:"what" placeholder:"TYPES" default:"next,prev,canonical" help:"Types of <link> elements and of Link headers that are followed: a list of next, prev, canonical, alternate and other, or none."`
+}
+
+// linkTypes are the words of --link-rels.
+var linkTypes = map[string]parse.Rel{"next": parse.RelNext, "prev": parse.RelPrev, "canonical": parse.RelCanonical,
+	"alternate": parse.RelAlternate, "other": parse.RelOther}
+
+func (l *linkFlags) rels() (rels parse.Rel, err error) {
+	if l.LinkRels == "none" {
+		return parse.NoRels, nil
+	}
+	for word := range strings.SplitSeq(l.LinkRels, ",") {
+		rel, ok := linkTypes[strings.TrimSpace(word)]
+		if !ok {
+			return 0, fmt.Errorf("--link-rels %q: %q is none of next, prev, canonical, alternate, other; or give none alone", l.LinkRels, word)
+		}
+		rels |= rel
+	}
+	return rels, nil
+}
+
+func (l *linkFlags) check() error {
+	_, err := l.rels()
+	return err
+}
+
+// apply puts them into a crawl's options.
+func (l *linkFlags) apply(o *crawl.Options) {
+	o.IgnoreNofollow = l.Nofollow == "ignore"
+	o.LinkRels, _ = l.rels() // has been checked
+}
