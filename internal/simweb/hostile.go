@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -15,8 +16,10 @@ type scenario struct {
 	hosts func(w *Web, add func(hostileHost))
 }
 
-// scenarios is the registry: those of HTTP and pages, and those of names, TLS and traps.
-func scenarios() []scenario { return append(httpScenarios(), nameScenarios()...) }
+// scenarios is the registry: those of HTTP and pages, those of names, TLS and traps, and those of owners of many hosts.
+func scenarios() []scenario {
+	return slices.Concat(httpScenarios(), nameScenarios(), politeScenarios())
+}
 
 // hostileHost is one host of a scenario. Handlers run in the goroutine of the connection; they must end soon
 // after the client has closed it (writes fail then).

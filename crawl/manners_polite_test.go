@@ -1,0 +1,271 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"drumbeat/disk"
+	"drumbeat/fetch"
+	"drumbeat/internal/simweb"
+)
+
+// setupMax is the longest that a connection of these tests takes to be made.
+const setupMax = 300 * time.Millisecond
+
+// politeOptions are the gates as an operator would have them, delays that budgets don't shorten, and connections that take
+// up to setupMax to be made, so that grants and what servers see of them differ.
+func politeOptions(t *testing.T, web *simweb.Web, fs disk.FS) Options {
+	t.Helper()
+	opt := simOptions(t, web, fs)
+	var mu sync.Mutex
+	rng := rand.New(rand.NewPCG(*seedFlag, 1))
+	client, err := fetch.New(fetch.Options{
+		Dial: func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
+			mu.Lock()
+			wait := time.Duration(rng.Int64N(int64(setupMax)))
+			mu.Unlock()
+			sleep(ctx, wait)
+			return web.Dial(ctx, addr)
+		},
+		AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: []uint16{8080}, TLS: fetch.TLSOptions{Roots: web.CAPool()},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	opt.Fetcher, opt.Connections, opt.Linger, opt.CheckpointEvery = client, 500, time.Second, time.Minute
+	opt.SeedLines = append(slices.Clone(web.Seeds()), web.HostileSeeds()...)
+	opt.HostDelay, opt.HostDelayMin, opt.ServerDelay, opt.ServerDelayMin = 2*time.Second, 2*time.Second, time.Second, time.Second
+	opt.PLDDelay, opt.PLDDelayMin, opt.NetworkRate, opt.NetworkConnections = 500*time.Millisecond, 500*time.Millisecond, 10, 20
+	opt.HostDelayFactor, opt.MaxCrawlDelay = 10, 5*time.Minute
+	return opt
+}
+
+// politeRun is what the web's log says of one crawl.
+type politeRun struct {
+	web      *simweb.Web
+	requests []simweb.Request
+	ordinary time.Duration // until the last answer of an ordinary host
+}
+
+// crawlPolitely crawls a small web and scenarios, and checks all gates by the web's own log.
+func crawlPolitely(t *testing.T, scenarios ...string) (run politeRun) {
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, func(o *simweb.Options) {
+			o.PLDs, o.Hosts, o.Pages, o.IPs, o.Hostile = 10, 20, 150, 10, scenarios
+		})
+		fs := disk.NewMem(*seedFlag)
+		opt := politeOptions(t, web, fs)
+		if res := mustRun(t, t.Context(), opt); res.Stop != StopDone {
+			t.Errorf("stopped because of %q, want %q", res.Stop, StopDone)
+		}
+		checkBalanced(t, fs, opt.Dirs)
+		snap := web.Log().Snapshot()
+		checkDelays(t, snap, &opt, 0)
+		run.web, run.requests = web, snap.Requests
+		for _, q := range snap.Requests {
+			if q.Known {
+				run.ordinary = max(run.ordinary, q.End)
+			}
+		}
+		checkGates(t, snap.Requests, &opt)
+	})
+	return run
+}
+
+// of are the requests to the hosts of a scenario.
+func (run *politeRun) of(scenario string) (rs []simweb.Request) {
+	for _, q := range run.requests {
+		if run.web.HostileScenario(q.Host) == scenario {
+			rs = append(rs, q)
+		}
+	}
+	return rs
+}
+
+// checkGates asserts from a web's log that requests to a PLD, an address and a network start as far apart as opt says, and
+// that no more are under way.
+func checkGates(t *testing.T, requests []simweb.Request, opt *Options) {
+	t.Helper()
+	plds, addrs, nets := map[string][]simweb.Request{}, map[string][]simweb.Request{}, map[string][]simweb.Request{}
+	for _, q := range requests {
+		labels := strings.Split(q.Host, ".")
+		pld := strings.Join(labels[max(0, len(labels)-2):], ".")
+		net, err := q.IP.Prefix(24)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plds[pld], nets[net.String()] = append(plds[pld], q), append(nets[net.String()], q)
+		addrs[q.IP.String()] = append(addrs[q.IP.String()], q)
+	}
+	for what, groups := range map[string]map[string][]simweb.Request{"PLD": plds, "address": addrs} {
+		least := map[string]time.Duration{"PLD": opt.PLDDelayMin, "address": opt.ServerDelayMin}[what]
+		for name, rs := range groups {
+			if got := closest(rs, 1); got < least {
+				t.Errorf("%s %s: two requests within %v, want %v", what, name, got, least)
+			}
+		}
+	}
+	for name, rs := range nets {
+		burst := math.Ceil(opt.NetworkRate)
+		if got := closest(rs, int(burst)); got.Seconds() < burst/opt.NetworkRate {
+			t.Errorf("network %s: %v and one requests within %v, want %v a second", name, burst, got, opt.NetworkRate)
+		}
+		if got := crowdOf(rs); got > opt.NetworkConnections {
+			t.Errorf("network %s: %d requests at once, want %d at most", name, got, opt.NetworkConnections)
+		}
+	}
+}
+
+// closest is the least time from the start of a request to that of the n-th after it.
+func closest(rs []simweb.Request, n int) time.Duration {
+	slices.SortFunc(rs, func(a, b simweb.Request) int { return int(a.Start - b.Start) })
+	least := time.Duration(1<<63 - 1)
+	for i := n; i < len(rs); i++ {
+		least = min(least, rs[i].Start-rs[i-n].Start)
+	}
+	return least
+}
+
+// crowdOf is the most requests under way at once.
+func crowdOf(rs []simweb.Request) (most int) {
+	for _, q := range rs {
+		n := 0
+		for _, p := range rs {
+			if p.Start <= q.Start && q.Start < p.End {
+				n++
+			}
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+// span is the time from the first start to the last end.
+func span(rs []simweb.Request) time.Duration {
+	first, last := time.Duration(1<<63-1), time.Duration(0)
+	for _, q := range rs {
+		first, last = min(first, q.Start), max(last, q.End)
+	}
+	return last - first
+}
+
+// TestManyHostsOfOneOwner: a thousand hosts at one address, a PLD of three hundred hosts at sixty, and a network of two
+// hundred servers with late answers are visited no faster than their owners' delays say, hardly slower either, and don't
+// hold up others.
+func TestManyHostsOfOneOwner(t *testing.T) {
+	plain := crawlPolitely(t)
+	setup := setupMax / 2 // on the average; the address or PLD is held meanwhile
+	for _, c := range []struct {
+		scenario string
+		requests int
+		apart    time.Duration // at most, as a mean over the span
+	}{
+		{"one-address", 3000, time.Second + setup},
+		{"one-pld", 900, 500*time.Millisecond + setup},
+		{"one-network", 800, 125 * time.Millisecond}, // 100 ms and a part of setup, as a start counts from its grant on
+	} {
+		t.Run(c.scenario, func(t *testing.T) {
+			run := crawlPolitely(t, c.scenario)
+			rs := run.of(c.scenario)
+			if len(rs) != c.requests {
+				t.Errorf("%d requests, want %d", len(rs), c.requests)
+			}
+			took, want := span(rs), time.Duration(c.requests)*c.apart
+			t.Logf("%d requests in %v, want at most twice %v; others' last answer after %v, without the scenario after %v",
+				len(rs), took, want, run.ordinary, plain.ordinary)
+			if took > 2*want {
+				t.Errorf("took %v, want at most twice %v", took, want)
+			}
+			if run.ordinary > plain.ordinary*5/4+2*stragglers {
+				t.Errorf("the others' last answer came after %v, without the scenario after %v", run.ordinary, plain.ordinary)
+			}
+		})
+	}
+}
+
+// TestSlowAnswersAndCrawlDelays: a host rests ten times as long as its answer took, as long as its Crawl-delay says if that
+// is more than every other delay, and no longer than --max-crawl-delay.
+func TestSlowAnswersAndCrawlDelays(t *testing.T) {
+	run := crawlPolitely(t, "slow-server", "crawl-delay")
+	for host, want := range map[string]time.Duration{"www.slow-server-0.test": 20 * time.Second, "www.crawl-delay-0.test": 7 * time.Second,
+		"www.crawl-delay-1.test": 5 * time.Minute} {
+		var rs []simweb.Request
+		for _, q := range run.requests {
+			if q.Host == host {
+				rs = append(rs, q)
+			}
+		}
+		if len(rs) < 4 {
+			t.Fatalf("%s: %d requests, want all its pages", host, len(rs))
+		}
+		slices.SortFunc(rs, func(a, b simweb.Request) int { return int(a.Start - b.Start) })
+		for i := 1; i < len(rs); i++ {
+			gap := rs[i].Start - rs[i-1].End
+			if rs[i-1].Robots && host == "www.slow-server-0.test" {
+				continue // which came at once
+			}
+			if gap < want || gap > want*2 {
+				t.Errorf("%s: request %d came %v after the answer before it, want %v", host, i, gap, want)
+			}
+		}
+	}
+}
+
+// TestGatesOutliveKills: a crawl that is killed over and over, and started again at once, keeps all gates: who was visited
+// before isn't known to the second, so all count as just visited.
+func TestGatesOutliveKills(t *testing.T) {
+	const kills = 12
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, func(o *simweb.Options) {
+			o.PLDs, o.Hosts, o.Pages, o.IPs = 10, 20, 150, 10
+			o.Hostile = []string{"one-pld", "one-network", "crawl-delay"}
+		})
+		fs := disk.NewMem(*seedFlag)
+		opt := politeOptions(t, web, fs)
+		opt.CheckpointEvery = 5 * time.Second
+		// Much longer than a recovery, so that what was forgotten would show.
+		opt.HostDelay, opt.HostDelayMin, opt.ServerDelay, opt.ServerDelayMin = 20*time.Second, 20*time.Second, 10*time.Second, 10*time.Second
+		opt.PLDDelay, opt.PLDDelayMin, opt.NetworkRate = 5*time.Second, 5*time.Second, 0.2
+		rng := rand.New(rand.NewPCG(*seedFlag, 2))
+		killed := 0
+		for {
+			if killed < kills {
+				fs.CrashAfter(100 + rng.IntN(500))
+			}
+			opt.FS = fs
+			_, err := Run(t.Context(), opt)
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, disk.ErrCrashed) {
+				t.Fatal(err)
+			}
+			killed++
+			fs = fs.Kill()
+		}
+		if killed < kills/2 {
+			t.Errorf("killed %d times, want %d at least", killed, kills/2)
+		}
+		checkBalanced(t, fs, opt.Dirs)
+		snap := web.Log().Snapshot()
+		t.Logf("%d requests, killed %d times", snap.Total, killed)
+		checkDelays(t, snap, &opt, 0)
+		checkGates(t, snap.Requests, &opt)
+		if err := web.Log().CheckCrawlDelay(opt.MaxCrawlDelay, 0); err != nil {
+			t.Error(err)
+		}
+		if tr := snap.Hosts["www.crawl-delay-0.test"]; tr.PageToPage < 7*time.Second {
+			t.Errorf("Crawl-delay of 7s: two pages within %v", tr.PageToPage)
+		}
+	})
+}

@@ -1,0 +1,87 @@
+package simweb
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+)
+
+// politeScenarios are owners of servers who would notice a crawler that spares hosts only. They answer each request in
+// full, some of them late.
+func politeScenarios() []scenario {
+	return []scenario{
+		{"one-address", oneAddress}, {"one-pld", onePLD}, {"one-network", oneNetwork}, {"slow-server", slowServer},
+		{"crawl-delay", crawlDelay},
+	}
+}
+
+// The sizes of the scenarios.
+const (
+	oneAddressHosts   = 1000
+	onePLDHosts       = 300
+	onePLDServers     = 60
+	oneNetworkServers = 200
+	oneNetworkAnswer  = 3 * time.Second // until a page of one-network begins
+	slowAnswer        = 2 * time.Second // until one of slow-server does
+)
+
+// crowd is hosts named by name(i), all of which are served alike, each at addr(i).
+func crowd(w *Web, add func(hostileHost), root string, hosts int, name func(i int) string, addr func(i int) netip.Addr,
+	serve func(s *session, q *wish) bool) {
+	h := hostileHost{name: root, wild: true, addr: addr(0), serve: serve}
+	where := map[string]netip.Addr{}
+	for i := range hosts {
+		where[name(i)] = addr(i)
+		h.seeds = append(h.seeds, "http://"+name(i)+"/")
+	}
+	h.resolve = func(name string) names {
+		if a, ok := where[name]; ok {
+			return names{v4: []netip.Addr{a}}
+		}
+		return names{fail: NXDomain}
+	}
+	add(h)
+	for i := range hosts {
+		w.hostile.own(addr(i))
+	}
+}
+
+// oneAddress: a thousand hosts, each of a PLD of its own, at one address.
+func oneAddress(w *Web, add func(hostileHost)) {
+	crowd(w, add, "oneaddress", oneAddressHosts, func(i int) string { return fmt.Sprintf("www.p%d.oneaddress", i) },
+		func(int) netip.Addr { return deadAddr(hostileNet, 10_000) },
+		func(s *session, q *wish) bool { return s.page(q, links("/2")) })
+}
+
+// onePLD: a PLD of three hundred hosts at sixty addresses, each in a network of its own.
+func onePLD(w *Web, add func(hostileHost)) {
+	root := w.hostileName("one-pld", 0)[len("www."):]
+	crowd(w, add, root, onePLDHosts, func(i int) string { return fmt.Sprintf("h%d.%s", i, root) },
+		func(i int) netip.Addr { return deadAddr(hostileNet, 11_000+i%onePLDServers*250) },
+		func(s *session, q *wish) bool { return s.page(q, links("/2")) })
+}
+
+// oneNetwork: four hundred hosts, each of a PLD of its own, at two hundred addresses of one /24. Pages come late.
+func oneNetwork(w *Web, add func(hostileHost)) {
+	crowd(w, add, "onenetwork", 2*oneNetworkServers, func(i int) string { return fmt.Sprintf("www.p%d.onenetwork", i) },
+		func(i int) netip.Addr { return deadAddr(hostileNet, 40_000+i%oneNetworkServers) },
+		func(s *session, q *wish) bool { return s.wait(oneNetworkAnswer) && s.page(q, "<html>") })
+}
+
+// slowServer: a host whose five pages come late.
+func slowServer(w *Web, add func(hostileHost)) {
+	add(hostileHost{name: w.hostileName("slow-server", 0), serve: func(s *session, q *wish) bool {
+		return s.wait(slowAnswer) && s.page(q, links("/1", "/2", "/3", "/4"))
+	}})
+}
+
+// crawlDelay: a host that asks for a Crawl-delay of seven seconds, one that asks for a day.
+func crawlDelay(w *Web, add func(hostileHost)) {
+	for i, seconds := range []string{"7", "86400"} {
+		add(hostileHost{name: w.hostileName("crawl-delay", i),
+			serve: func(s *session, q *wish) bool { return s.page(q, links("/1", "/2", "/3")) },
+			robots: func(s *session, q *wish) bool {
+				return s.reply(textHead, "User-agent: *\nCrawl-delay: "+seconds+"\nDisallow:\n")
+			}})
+	}
+}
