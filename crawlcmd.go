@@ -135,6 +135,7 @@ func (c *crawlCmd) options() crawl.Options {
 	c.drumFlags.apply(&o)
 	c.delayFlags.apply(&o)
 	c.linkFlags.apply(&o)
+	c.urlFlags.apply(&o)
 	return o
 }
 

@@ -42,6 +42,8 @@ type crawlCmd struct {
 	MaxBody  size          `group:"limits" placeholder:"SIZE" default:"2MiB" help:"Longest body read, as received; what is longer is cut and marked."`
 	Linger   time.Duration `group:"limits" placeholder:"DURATION" default:"1m" help:"How long to wait before ending when only unreachable hosts and URLs without budget are left."`
 
+	urlFlags
+
 	Agent   string `group:"manners" placeholder:"TOKEN" default:"${defaultAgent}" help:"Product token of User-Agent, which robots.txt groups are compared with: letters, - and _ (RFC 9309)."`
 	Contact string `group:"manners" placeholder:"WHO" help:"Mail address or URL of the person who answers for this crawl. Sent with every request. There is no default, and no crawl without it."`
 	delayFlags
@@ -227,6 +229,7 @@ type versionCmd struct{}
 var flagGroups = [...]kong.Group{
 	{Key: "what", Title: "What is crawled"},
 	{Key: "limits", Title: "When it stops"},
+	{Key: "urls", Title: "Which URLs"},
 	{Key: "manners", Title: "Manners"},
 	{Key: "net", Title: "Network"},
 	{Key: "budget", Title: "Budgets"},

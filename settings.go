@@ -27,7 +27,7 @@ const defaultConnections = 2000
 
 // check returns the first fault that can be seen in the flags alone.
 func (c *crawlCmd) check() error {
-	for _, f := range []func() error{c.checkWho, c.checkDelays, c.checkNumbers, c.checkDirs} {
+	for _, f := range []func() error{c.checkWho, c.checkDelays, c.checkNumbers, c.urlFlags.check, c.checkDirs} {
 		if err := f(); err != nil {
 			return usageError{err}
 		}

@@ -50,6 +50,12 @@ func (r *ring) emitPlaced(placed []star.Placed) error {
 			if err := rec.Decode(p.Aux); err != nil {
 				return fmt.Errorf("crawl: record from STAR: %w", err)
 			}
+			if p.Number == star.OverLimit {
+				if err := r.refuse(d, &rec, PlaceStar, ReasonPLDPages); err != nil {
+					return err
+				}
+				continue
+			}
 			rec.Budget = p.Budget
 			buf = rec.Append(buf[:0])
 			if err := r.beast.Append(beast.Number(p.Number), buf); err != nil {

@@ -55,6 +55,7 @@ type linkBatch struct {
 	sites   linkSites
 
 	rules, blacklist *scope.Set // in force when the page began
+	rewriter         linkRewriter
 }
 
 // fate is what becomes of a link: its index in keys, or what counts it instead.
@@ -75,6 +76,7 @@ func (b *linkBatch) start(parent uint64, pageURL []byte, depth uint16, flags uin
 	}
 	b.arena, b.ends, b.keys, b.fates = b.arena[:0], b.ends[:0], b.keys[:0], b.fates[:0]
 	b.again, b.traced, b.fresh = 0, b.traced[:0], b.fresh[:0]
+	b.rewriter.changed = b.rewriter.changed[:0]
 	b.tuples, b.edges, b.faults = b.tuples[:0], b.edges[:0], b.faults[:0]
 	b.d.reset()
 	clear(b.plds)
@@ -90,6 +92,9 @@ func (b *linkBatch) start(parent uint64, pageURL []byte, depth uint16, flags uin
 // add takes one canonical URL.
 func (b *linkBatch) add(url []byte) {
 	b.d.count(CountLinks, 1)
+	if b.r.urlRules.Rewrites() {
+		url = b.rewrite(url)
+	}
 	f, why := b.judge(url)
 	if f < 0 {
 		b.d.count(Counter(^f), 1)
@@ -153,6 +158,11 @@ func (b *linkBatch) judge(url []byte) (f fate, why string) {
 	case ruling == scope.Undecided && !site.inScope:
 		return ^fate(CountLinksScope), ""
 	}
+	if b.rec.Flags&weburl.FlagSeed == 0 {
+		if f, refused := b.guard(url[len(site.origin)-1:]); refused {
+			return f, ""
+		}
+	}
 	if r.opt.LinkFilter != nil && !r.opt.LinkFilter(url) {
 		return ^fate(CountLinksFiltered), "filtered"
 	}
@@ -184,6 +194,9 @@ func (b *linkBatch) addEdge(to uint64) {
 // noFollow takes a link that asks not to be followed.
 func (b *linkBatch) noFollow() {
 	b.fates = append(b.fates, fateNoFollow)
+	if b.r.urlRules.Rewrites() {
+		b.rewriter.changed = append(b.rewriter.changed, false)
+	}
 	b.d.count(CountLinksFiltered, 1)
 	b.d.count(CountLinksNoFollow, 1)
 }
@@ -197,6 +210,9 @@ func (b *linkBatch) repeat(n int) {
 		return
 	}
 	b.d.count(CountLinks, 1)
+	if b.r.urlRules.Rewrites() && b.rewriter.changed[n] {
+		b.d.count(CountURLsRewritten, 1)
+	}
 	if f < 0 {
 		b.d.count(Counter(^f), 1)
 		return

@@ -16,6 +16,7 @@ import (
 	"drumbeat/pace"
 	"drumbeat/parse"
 	"drumbeat/polite"
+	"drumbeat/urlrule"
 )
 
 // Scope says which links are crawled.
@@ -177,7 +178,11 @@ type Options struct {
 	MaxPages        int64
 	MaxTime         time.Duration
 	MaxDepth        int // links followed from a seed at most: 0 for the seeds alone, Unlimited for no limit
-	MaxURLBytes     int
+	MaxURLBytes     int // longest URL; default 2083
+	// URLRules rewrite URLs and leave some out; zero: they don't. They may change from run to run (package urlrule).
+	URLRules urlrule.Options
+	// MaxPagesPerPLD is how many URLs of a PLD may go into BEAST, over all runs; those beyond are refused. 0: no limit.
+	MaxPagesPerPLD  uint32
 	Scope           Scope
 	Store           bool
 	PrivateSuffixes bool
@@ -320,6 +325,12 @@ func (o *Options) Validate() error {
 	}
 	if o.TraceLimit != 0 && o.TraceLimit < linktrace.MinLimitBytes {
 		bad("a trace of %d bytes: want %d at least", o.TraceLimit, int64(linktrace.MinLimitBytes))
+	}
+	if o.MaxURLBytes < 0 {
+		bad("URLs of %d bytes at most: negative", o.MaxURLBytes)
+	}
+	if _, err := urlrule.New(o.URLRules); err != nil {
+		bad("%w", err)
 	}
 	if o.KeepFree < 0 {
 		bad("space to keep free %d is negative", o.KeepFree)

@@ -169,6 +169,8 @@ func (r *ring) redirectLink(w *pageWorker, rec *weburl.Record, resp *fetch.Respo
 	var counts parse.Counts
 	url := w.parser.Resolve(resp.Header("Location"), &counts)
 	switch {
+	case counts.TooLong > 0:
+		w.links.d.count(CountLinksTooLong, 1)
 	case url == nil:
 		w.links.d.count(CountLinksInvalid, 1)
 	case w.said.robots.NoFollow && !r.opt.IgnoreNofollow:
@@ -176,7 +178,7 @@ func (r *ring) redirectLink(w *pageWorker, rec *weburl.Record, resp *fetch.Respo
 		w.links.noFollow()
 	default:
 		w.said.redirect = append(w.said.redirect, url...)
-		w.links.add(url)
+		w.links.addTarget(rec, url)
 	}
 	return nil
 }

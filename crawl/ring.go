@@ -17,6 +17,7 @@ import (
 	"drumbeat/polite"
 	"drumbeat/queue"
 	"drumbeat/star"
+	"drumbeat/urlrule"
 	"drumbeat/warc"
 	"drumbeat/weburl"
 )
@@ -65,6 +66,7 @@ type ring struct {
 	suffixes *weburl.Suffixes
 	scope    *seedScope
 	fence    fence
+	urlRules urlrule.Rules
 	plan     Plan
 	meter    *disk.Meter
 

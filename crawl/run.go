@@ -14,6 +14,7 @@ import (
 	"drumbeat/polite"
 	"drumbeat/queue"
 	"drumbeat/star"
+	"drumbeat/urlrule"
 	"drumbeat/warc"
 	"drumbeat/weburl"
 )
@@ -360,7 +361,11 @@ func (r *ring) openRAM(m *manifest) error {
 	if err := r.openFence(); err != nil {
 		return err
 	}
-	var err error
+	rules, err := urlrule.New(r.opt.URLRules)
+	if err != nil {
+		return fmt.Errorf("crawl: %w", err)
+	}
+	r.urlRules = *rules
 	r.seeds, err = r.openSeeds(seeds)
 	return err
 }

@@ -52,7 +52,8 @@ func (r *ring) starOptions() (star.Options, error) {
 		Recent: r.recentEdges,
 		Budgets: star.Budgets{Function: f, Default: r.opt.BudgetDefault, Max: r.opt.BudgetMax,
 			Ranks: r.opt.BudgetRanks, QueuePages: r.opt.QueuePages},
-		EdgeKey: r.hasher.EdgeKey, Place: r.place, Emit: r.emitPlaced,
+		MaxPlaced: r.opt.MaxPagesPerPLD,
+		EdgeKey:   r.hasher.EdgeKey, Place: r.place, Emit: r.emitPlaced,
 		Pin: func() func() { return r.beast.Pin() },
 	}, nil
 }

@@ -27,10 +27,13 @@ type Options struct {
 	Recent Recent
 
 	Budgets Budgets
+	// MaxPlaced is how many URLs of a PLD are ever placed into a queue; those beyond get OverLimit. 0: no limit. It may be another
+	// one at each Open.
+	MaxPlaced uint32
 
 	// EdgeKey hashes a pair of PLD keys; the order counts.
 	EdgeKey func(from, to uint64) uint64
-	// Place returns the queue for the next URL of a PLD with so many pages per queue, from -1 to 2^40-2, and
+	// Place returns the queue for the next URL of a PLD with so many pages per queue, from -1 to 2^40-3, and
 	// changes the ledger. Called within rounds.
 	Place func(ledger *[LedgerBytes]byte, pages uint32) int64
 	// Pin, if set, is called before a round, its result after the round's emission.
@@ -73,7 +76,7 @@ type CheckTuple struct {
 // Placed is the answer to a CheckTuple.
 type Placed struct {
 	PLD    uint64
-	Number int64  // what Place returned
+	Number int64  // what Place returned, or OverLimit
 	Budget uint32 // by the budget function, not scaled up for small crawls; for politeness
 	Aux    []byte
 }
@@ -81,8 +84,11 @@ type Placed struct {
 // Result of the indegree drum: number+1 in the upper 40 bits, budget in the lower 24.
 const (
 	budgetBits = 24
-	maxNumber  = 1<<40 - 2
+	maxNumber  = OverLimit - 1
 )
+
+// OverLimit is the number of a URL that has no queue, and never will, as its PLD has had Options.MaxPlaced.
+const OverLimit = 1<<40 - 2
 
 // Star is the pair of drums. See the package comment for who may call what.
 type Star struct {
@@ -253,6 +259,10 @@ func (s *Star) apply(key drum.Key, old []byte, exists bool, run []drum.Item, _ *
 			if pld.apply(it.Value); pld.Indegree != before {
 				nominal, pages = s.round.curve.budgets(pld.Indegree)
 			}
+			continue
+		}
+		if s.opt.MaxPlaced > 0 && pld.Placed >= s.opt.MaxPlaced {
+			it.Result = (OverLimit+1)<<budgetBits | uint64(nominal)
 			continue
 		}
 		n := s.opt.Place(&pld.Ledger, pages)

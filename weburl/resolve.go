@@ -435,3 +435,6 @@ func isFold(s []byte, word string) bool {
 	}
 	return true
 }
+
+// IsDotSegment tells whether a path segment means a place, "." or ".." in any of their spellings: no canonical URL has one.
+func IsDotSegment(segment []byte) bool { return dots(segment) != 0 }

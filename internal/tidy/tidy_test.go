@@ -50,6 +50,7 @@ var layers = map[string]layer{
 	"sitemap":  {10, nil},
 	"scope":    {10, []string{"weburl"}},
 	"health":   {10, nil},
+	"urlrule":  {10, []string{"weburl"}},
 
 	"star":   {20, []string{"drum", "disk"}},
 	"beast":  {20, []string{"queue", "disk"}},
@@ -79,7 +80,7 @@ var layers = map[string]layer{
 }
 
 // testHelpers may be imported by the tests of any package.
-var testHelpers = []string{"internal/simweb", "internal/damage", "disk"}
+var testHelpers = []string{"internal/simweb", "internal/damage", "disk", "bench/links"}
 
 type source struct {
 	name   string // path from the root

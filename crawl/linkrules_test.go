@@ -1,0 +1,276 @@
+package crawl
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"drumbeat/disk"
+	"drumbeat/urlrule"
+)
+
+// sessions are the rules for sites with sessions in their URLs.
+var sessions = urlrule.Options{StripParams: []string{"session"}, SortQuery: true, CollapseSlashes: true}
+
+// rulesCrawl crawls w under some rules to its end, with an audit, and returns the result.
+func rulesCrawl(t *testing.T, w *tinyWeb, rules urlrule.Options, change func(*Options), seeds ...string) *Result {
+	t.Helper()
+	opt := w.options(t, disk.NewMem(*seedFlag), seeds...)
+	atOnce(&opt)
+	opt.URLRules, opt.MaxTime = rules, 24*time.Hour
+	if change != nil {
+		change(&opt)
+	}
+	res := mustRun(t, t.Context(), opt)
+	if res.Stop != StopDone {
+		t.Errorf("stopped because of %q, want %q", res.Stop, StopDone)
+	}
+	checkBalanced(t, opt.FS, opt.Dirs)
+	return res
+}
+
+// asked are the paths that a server's log has, but robots.txt, sorted.
+func asked(w *tinyWeb) (paths []string) {
+	for _, r := range w.pages("") {
+		paths = append(paths, r.path)
+	}
+	slices.Sort(paths)
+	return paths
+}
+
+func checkAsked(t *testing.T, w *tinyWeb, want ...string) {
+	t.Helper()
+	if got := asked(w); !slices.Equal(got, want) {
+		t.Errorf("the server was asked for\n%q, want\n%q", got, want)
+	}
+}
+
+// TestSessionsAreStripped: each page's links carry a session of their own, so that without rules there is no end; with them each
+// page is asked for once, and without a session. The seed's goes, too.
+func TestSessionsAreStripped(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		n := 0
+		w := &tinyWeb{serve: func(_, path string) answer {
+			if path == "/robots.txt" {
+				return noRobots
+			}
+			n++
+			return answer{200, "", fmt.Sprintf("<a href='//a.test//b?PHPSESSID=%d&x=1'>1</a><a href='/b?x=1&phpsessid=%d'>2</a>"+
+				"<a href='/c;jsessionid=%d'>3</a><a href='/c;jsessionid=%d'>4</a><a href='/d?z=1&y=%%41&sid=4'>5</a>", n, n, n, n)}
+		}}
+		res := rulesCrawl(t, w, sessions, nil, "http://a.test/?PHPSESSID=7")
+		checkAsked(t, w, "/", "/b?x=1", "/c", "/d?sid=4&y=%41&z=1")
+		// Of five links of a page five are rewritten; and so is the seed.
+		if got, want := res.Snapshot.Counters[CountURLsRewritten], int64(4*5+1); got != want {
+			t.Errorf("%d URLs rewritten, want %d", got, want)
+		}
+	})
+}
+
+// TestSiteThatInsistsOnSessions: who comes without a session is redirected to the same page with a new one. Each page is had, with
+// two requests, and links are the same URLs as everywhere.
+func TestSiteThatInsistsOnSessions(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		n := 0
+		w := &tinyWeb{}
+		w.serve = func(_, path string) answer {
+			if path == "/robots.txt" {
+				return noRobots
+			}
+			page, _, has := strings.Cut(path, "?PHPSESSID=")
+			if n++; !has {
+				return answer{302, fmt.Sprintf("Location: %s?PHPSESSID=%d\r\n", page, n), ""}
+			}
+			return answer{200, "", fmt.Sprintf("<a href='/b?PHPSESSID=%d'>b</a> <a href='/c?PHPSESSID=%d'>c</a>", n, n)}
+		}
+		res := rulesCrawl(t, w, sessions, nil, "http://a.test/a")
+		if got := asked(w); len(got) != 6 || res.Snapshot.Counters[CountPages] != 3 {
+			t.Errorf("%d pages with the requests %q, want 3 with 6", res.Snapshot.Counters[CountPages], got)
+		}
+		if res.Snapshot.Counters[CountSeedPages] != 1 {
+			t.Errorf("the seed led to %d pages", res.Snapshot.Counters[CountSeedPages])
+		}
+	})
+}
+
+// TestSiteThatMakesSessionsByAnotherPage: the page without a session leads to one that makes a session and leads back.
+func TestSiteThatMakesSessionsByAnotherPage(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := &tinyWeb{serve: func(_, path string) answer {
+			switch path {
+			case "/robots.txt":
+				return noRobots
+			case "/a":
+				return answer{302, "Location: /login?to=a&PHPSESSID=1\r\n", ""}
+			case "/login?to=a":
+				return answer{302, "Location: /a?PHPSESSID=2\r\n", ""}
+			case "/a?PHPSESSID=2":
+				return answer{200, "", "<html>the page"}
+			}
+			return answer{404, "", ""}
+		}}
+		res := rulesCrawl(t, w, urlrule.Options{StripParams: []string{"session"}}, nil, "http://b.test/", "http://a.test/a")
+		checkAsked(t, w, "/", "/a", "/a?PHPSESSID=2", "/login?to=a")
+		if res.Snapshot.Counters[CountPages] != 1 {
+			t.Errorf("%d pages, want 1", res.Snapshot.Counters[CountPages])
+		}
+	})
+}
+
+// TestSiteThatNeverTakesASession: each request, whatever its session, is redirected to one with another. It ends.
+func TestSiteThatNeverTakesASession(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		n := 0
+		w := &tinyWeb{serve: func(_, path string) answer {
+			if path == "/robots.txt" {
+				return noRobots
+			}
+			n++
+			path, _, _ = strings.Cut(path, "?")
+			return answer{302, fmt.Sprintf("Location: %s?PHPSESSID=%d\r\n", path, n), ""}
+		}}
+		rulesCrawl(t, w, sessions, nil, "http://a.test/a")
+		checkAsked(t, w, "/a", "/a?PHPSESSID=1")
+	})
+}
+
+// TestSiteThatInsistsOnItsOrder: a redirect to parameters in another order, or to two slashes, is followed.
+func TestSiteThatInsistsOnItsOrder(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := &tinyWeb{serve: func(_, path string) answer {
+			switch path {
+			case "/robots.txt":
+				return noRobots
+			case "/x?a=1&b=2":
+				return answer{301, "Location: /x?b=2&a=1\r\n", ""}
+			case "/y":
+				return answer{301, "Location: http://a.test//y\r\n", ""}
+			}
+			return answer{200, "", "<a href='/y'>y</a>"}
+		}}
+		rulesCrawl(t, w, sessions, nil, "http://a.test/x?b=2&a=1")
+		checkAsked(t, w, "//y", "/x?a=1&b=2", "/x?b=2&a=1", "/y")
+	})
+}
+
+// TestTrapsEnd: sites that make links without end, by each of the ways that a guard knows, are asked for as much as the guard lets
+// through. Seeds pass whatever they look like.
+func TestTrapsEnd(t *testing.T) {
+	list, err := urlrule.ParseExtensions("default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := urlrule.Options{SkipExtensions: list, MaxPathDepth: 8, MaxRepeats: 2, MaxParams: 3}
+	inBubble(t, func(t *testing.T) {
+		w := &tinyWeb{serve: func(host, path string) answer {
+			if path == "/robots.txt" {
+				return noRobots
+			}
+			n := strings.Count(path, "/")
+			link := map[string]string{
+				"depth.test":  fmt.Sprintf("d%d/", n),
+				"repeat.test": []string{"a/", "b/"}[n%2],
+				"params.test": fmt.Sprintf("%s&p%d", path, strings.Count(path, "&")),
+				"files.test":  "/x.PDF",
+			}[host]
+			if host == "params.test" && !strings.Contains(path, "?") {
+				link = "/?p"
+			}
+			return answer{200, "", "<a href='" + link + "'>on</a>"}
+		}}
+		res := rulesCrawl(t, w, rules, nil, "http://depth.test/", "http://repeat.test/", "http://params.test/", "http://files.test/",
+			"http://files.test/seed.pdf", "http://seed.test/a/a/a/a/a/a/a/a/a/a")
+		for host, want := range map[string]int{
+			"depth.test": 1 + 8, "repeat.test": 1 + 4, "params.test": 1 + 3, "files.test": 2, "seed.test": 1} {
+			if got := len(w.pages(host)); got != want {
+				t.Errorf("%s was asked for %d pages, want %d", host, got, want)
+			}
+		}
+		// The seed with a long path links to itself.
+		for _, c := range []struct {
+			counter Counter
+			want    int64
+		}{{CountLinksPathDepth, 2}, {CountLinksRepeated, 1}, {CountLinksParams, 1}, {CountLinksExtension, 2}} {
+			if got := res.Snapshot.Counters[c.counter]; got != c.want {
+				t.Errorf("counter %d: got %d, want %d", c.counter, got, c.want)
+			}
+		}
+	})
+}
+
+// teeming is a site whose every page links to eight new ones of its host, and to all hosts of the PLD.
+func teeming(_, path string) answer {
+	if path == "/robots.txt" {
+		return noRobots
+	}
+	var b strings.Builder
+	for i := range 8 {
+		fmt.Fprintf(&b, "<a href='%s%d'>x</a><a href='http://h%d.one.test/%d'>y</a>", path, i, i, i)
+	}
+	return answer{200, "", b.String()}
+}
+
+// TestMaxPagesPerPLD: no more URLs of a PLD are asked for, whatever its hosts, budgets and scope; the rest is refused, in one place, and
+// other PLDs don't feel it.
+func TestMaxPagesPerPLD(t *testing.T) {
+	for _, scope := range []Scope{ScopeAll, ScopePLD, ScopeHost} {
+		inBubble(t, func(t *testing.T) {
+			w := &tinyWeb{serve: func(host, path string) answer {
+				if strings.HasSuffix(host, "one.test") {
+					return teeming(host, path)
+				}
+				return pagesOnly(host, path)
+			}}
+			seeds := append(urls("b", 1, 5), "http://h0.one.test/", "http://h1.one.test/")
+			res := rulesCrawl(t, w, urlrule.Options{}, func(o *Options) { o.MaxPagesPerPLD, o.Scope = 40, scope }, seeds...)
+			one := len(w.pages("h"))
+			if other := len(w.pages("b")); one != 40 || other != 5 {
+				t.Errorf("scope %s: %d pages of the PLD, want 40; %d of the other, want 5", scope, one, other)
+			}
+			unique, refused := res.Snapshot.Unique, res.Snapshot.Refused["pld-pages"]
+			if refused != unique-45 || refused == 0 {
+				t.Errorf("scope %s: %d of %d URLs refused, want all but 45", scope, refused, unique)
+			}
+		})
+	}
+}
+
+// TestMaxPagesPerPLDSurvivesCrashes: cut off at any step of the disk's, again and again, a crawl takes exactly as many URLs of a PLD as
+// it may.
+func TestMaxPagesPerPLDSurvivesCrashes(t *testing.T) {
+	const limit = 60
+	inBubble(t, func(t *testing.T) {
+		rnd := rand.New(rand.NewPCG(*seedFlag, 5))
+		mem := disk.NewMem(*seedFlag)
+		opt := (&tinyWeb{serve: teeming}).options(t, mem, "http://h0.one.test/")
+		atOnce(&opt)
+		opt.HostDelay, opt.CheckpointEvery, opt.MaxPagesPerPLD = 500*time.Millisecond, time.Second, limit
+		var res *Result
+		for cuts := 0; ; cuts++ {
+			if cuts < 20 {
+				mem.CrashAfter(1 + rnd.IntN(300))
+			}
+			var err error
+			if res, err = Run(t.Context(), opt); err == nil {
+				if cuts < 5 {
+					t.Errorf("seed %d: only %d cuts", *seedFlag, cuts)
+				}
+				break
+			}
+			if !errors.Is(err, disk.ErrCrashed) {
+				t.Fatalf("seed %d, cut %d: %v", *seedFlag, cuts, err)
+			}
+			mem = mem.Crash()
+			opt.FS = mem
+		}
+		checkBalanced(t, mem, opt.Dirs)
+		s := &res.Snapshot
+		if got := s.Place(PlaceFetched); got != limit || s.Refused["pld-pages"] != s.Unique-limit {
+			t.Errorf("seed %d: %d fetched, want %d; refused %v of %d", *seedFlag, got, limit, s.Refused, s.Unique)
+		}
+	})
+}

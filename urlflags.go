@@ -1,0 +1,56 @@
+package main
+
+import (
+	"fmt"
+	"math"
+
+	"drumbeat/crawl"
+	"drumbeat/urlrule"
+)
+
+// urlFlags say which URLs are one and the same, and which are left out by the look of them.
+type urlFlags struct {
+	StripParams     string `group:"urls" placeholder:"LIST" help:"Parameters that are taken out of URLs, in queries and behind ; in paths: names, beginnings that end in *, and the lists session (PHPSESSID, jsessionid, ...) and tracking (utm_*, gclid, ...). Case doesn't count. URLs queued before keep their spelling."`
+	SortQuery       bool   `group:"urls" help:"Sort the parameters of queries by name: the same ones in another order are the same URL."`
+	CollapseSlashes bool   `group:"urls" help:"Make one of several slashes in a row in a path."`
+	SkipExtensions  string `group:"urls" placeholder:"LIST" default:"default" help:"Links to files with these extensions are not followed: names, the list default (images, audio, video, archives, fonts, programs, office documents, data), or none. Seeds are."`
+	MaxURLLength    count  `group:"urls" name:"max-url-length" placeholder:"BYTES" default:"2083" help:"Longest URL that is followed."`
+	MaxPathDepth    count  `group:"urls" placeholder:"N" default:"32" help:"Most segments of a link's path. 0: no limit."`
+	MaxRepeats      count  `group:"urls" placeholder:"N" default:"3" help:"How many times a link's path may have the same segment: /a/b/a/b/a/b has two of them three times. 0: no limit."`
+	MaxParams       count  `group:"urls" placeholder:"N" default:"32" help:"Most parameters of a link's query. 0: no limit."`
+	MaxPagesPerPLD  count  `group:"urls" name:"max-pages-per-pld" placeholder:"N" default:"0" help:"Most URLs of a PLD that are taken up, over all runs; those beyond are refused. 0: no limit."`
+}
+
+// maxURLLength bounds --max-url-length: records of URLs must fit into the buffers of the smallest crawl.
+const maxURLLength = 3500
+
+// check returns the first fault.
+func (u *urlFlags) check() error {
+	for _, n := range []struct {
+		flag        string
+		v           count
+		least, most int64
+	}{{"max-url-length", u.MaxURLLength, 100, maxURLLength}, {"max-path-depth", u.MaxPathDepth, 0, maxURLLength},
+		{"max-repeats", u.MaxRepeats, 0, maxURLLength}, {"max-params", u.MaxParams, 0, maxURLLength},
+		{"max-pages-per-pld", u.MaxPagesPerPLD, 0, math.MaxUint32 - 1}} {
+		if int64(n.v) < n.least || int64(n.v) > n.most {
+			return fmt.Errorf("--%s %d: must lie between %d and %d", n.flag, n.v, n.least, n.most)
+		}
+	}
+	if _, err := urlrule.ParseParams(u.StripParams); err != nil {
+		return fmt.Errorf("--strip-params: %w", err)
+	}
+	if _, err := urlrule.ParseExtensions(u.SkipExtensions); err != nil {
+		return fmt.Errorf("--skip-extensions: %w (or none, or default)", err)
+	}
+	return nil
+}
+
+// apply puts them into a crawl's options; check has been called.
+func (u *urlFlags) apply(o *crawl.Options) {
+	params, _ := urlrule.ParseParams(u.StripParams)
+	extensions, _ := urlrule.ParseExtensions(u.SkipExtensions)
+	o.URLRules = urlrule.Options{StripParams: params, SortQuery: u.SortQuery, CollapseSlashes: u.CollapseSlashes,
+		SkipExtensions: extensions, MaxPathDepth: int(u.MaxPathDepth), MaxRepeats: int(u.MaxRepeats), MaxParams: int(u.MaxParams)}
+	o.MaxURLBytes, o.MaxPagesPerPLD = int(u.MaxURLLength), uint32(u.MaxPagesPerPLD)
+}
