@@ -47,13 +47,17 @@ func (c *crawlCmd) Run(a *app, kctx *kong.Context) error {
 	if err != nil {
 		return err
 	}
+	scoping, err := c.scopeFlags.read(c.PrivateSuffixes)
+	if err != nil {
+		return err
+	}
 	if c.PrintConfig {
-		return a.printConfig(a.stdout, kctx.Selected(), plan, &opt)
+		return errors.Join(a.printConfig(a.stdout, kctx.Selected(), plan, &opt), scoping.print(a.stdout))
 	}
 	view := newView(a.stderr, c.Quiet, logLevel(c.LogLevel))
 	defer view.close()
 	if !c.Quiet {
-		if err := a.printConfig(view, kctx.Selected(), plan, &opt); err != nil {
+		if err := errors.Join(a.printConfig(view, kctx.Selected(), plan, &opt), scoping.print(view)); err != nil {
 			return err
 		}
 	}
@@ -121,7 +125,7 @@ func (c *crawlCmd) options() crawl.Options {
 		MaxPages: int64(c.MaxPages), MaxTime: c.MaxTime, MaxDepth: crawl.Unlimited,
 		Scope: crawl.Scope(c.Scope), Store: c.Store == "warc", PrivateSuffixes: c.PrivateSuffixes,
 		CrawlLog: crawl.LogLevel(c.CrawlLog), Drain: c.Drain, WhenFull: crawl.WhenFull(c.WhenFull), KeepFree: int64(orZero(c.KeepFree)),
-		TraceLinks: c.TraceLinks, TraceLimit: int64(c.TraceLimit),
+		Rules: c.Rules, Blacklist: c.Blacklist, TraceLinks: c.TraceLinks, TraceLimit: int64(c.TraceLimit),
 		Rate: c.Rate.Schedule.In(c.TimeZone.Location), ConnectionSchedule: c.Connections.hours().In(c.TimeZone.Location),
 		Bandwidth: pace.NewBandwidth(c.Bandwidth.Schedule.In(c.TimeZone.Location), time.Now()),
 	}
@@ -304,6 +308,12 @@ func (a *app) crawl(opt *crawl.Options, plan crawl.Plan, view *view) (*crawl.Res
 	opt.SnapshotEvery = time.Second
 	ctx, release := a.stopOnSignal(context.Background())
 	defer release()
+	// Without files SIGHUP is what it is for any program: the terminal has gone.
+	if len(opt.Rules)+len(opt.Blacklist) > 0 && a.onHangup != nil {
+		again, release := a.onHangup()
+		defer release()
+		opt.Reload = again
+	}
 	return crawl.Run(ctx, *opt)
 }
 

@@ -35,6 +35,13 @@ func TestMain(m *testing.M) {
 		<-ctx.Done()
 		fmt.Println("stopping")
 		select {}
+	case "hangup":
+		again, release := onHangup()
+		fmt.Println("ready")
+		<-again
+		fmt.Println("again")
+		release()
+		select {}
 	}
 	os.Exit(m.Run())
 }

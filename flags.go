@@ -36,6 +36,8 @@ type crawlCmd struct {
 	New   bool     `group:"what" help:"Refuse a directory that holds a crawl already."`
 	Scope string   `group:"what" enum:"all,pld,host" default:"all" help:"Which links are followed: all, those in the PLDs of the seeds, or those on the hosts of the seeds. With pld and host, budgets are off and the default --host-delay is 2s."`
 
+	scopeFlags
+
 	MaxPages count         `group:"limits" placeholder:"N" default:"0" help:"Stop at so many pages (status 200, HTML), over all runs of this crawl. 0: no limit."`
 	MaxTime  time.Duration `group:"limits" placeholder:"DURATION" default:"0s" help:"Stop after fetching for so long, over all runs of this crawl. 0: no limit."`
 	MaxDepth *count        `group:"limits" placeholder:"N" help:"Follow at most so many links from a seed. 0: the seeds alone. Default: no limit."`
@@ -65,6 +67,12 @@ type crawlCmd struct {
 	CheckpointEvery time.Duration `group:"output" placeholder:"DURATION" default:"60s" help:"Time between checkpoints: the most work that a crash can cost."`
 	PrivateSuffixes bool          `group:"output" help:"Let privately run public suffixes (github.io, blogspot.com) make PLDs. Can't be changed later."`
 	reportFlags
+}
+
+// scopeFlags say which URLs are taken, and who is left alone.
+type scopeFlags struct {
+	Rules     []string `group:"what" placeholder:"FILE" sep:"none" help:"Scope rules (docs/RULES.md): hosts, PLDs, URL prefixes, SURTs and expressions that are taken or left out; the first that matches wins, and goes before --scope. Repeatable. Read again on SIGHUP."`
+	Blacklist []string `group:"what" placeholder:"FILE" sep:"none" help:"Hosts, PLDs and networks of which nothing is asked, be they queued already (docs/RULES.md). Repeatable. Read again on SIGHUP, which takes effect within seconds."`
 }
 
 // delayFlags bound how often a host, a PLD, a server and a network are visited.
@@ -170,7 +178,16 @@ type explainCmd struct {
 	URL    explainURLCmd    `cmd:"" name:"url" help:"What becomes of a reference? Lines: {\"base\", \"ref\"}. With --dir: why was a URL crawled, or not?"`
 	Links  explainLinksCmd  `cmd:"" help:"Which links does a page have? Lines: {\"url\", \"content_type\", \"html\" or \"html_base64\"}."`
 	PLD    explainPLDCmd    `cmd:"" name:"pld" help:"Which pay-level domain does a host belong to? Lines: {\"host\"}."`
+	Scope  explainScopeCmd  `cmd:"" help:"Which scope rule, and which rule of a blacklist, decides for a URL? Lines: {\"url\", \"addr\"}."`
 	Host   explainHostCmd   `cmd:"" help:"With --dir: what does a crawl know of a host, and where are its URLs?"`
+}
+
+type explainScopeCmd struct {
+	URLs            []string `arg:"" name:"url" optional:"" help:"URLs."`
+	Rules           []string `placeholder:"FILE" sep:"none" help:"As for crawl."`
+	Blacklist       []string `placeholder:"FILE" sep:"none" help:"As for crawl."`
+	Addr            string   `placeholder:"IP" help:"Address of the URLs' host, for the networks of a blacklist."`
+	PrivateSuffixes bool     `help:"As for crawl."`
 }
 
 type explainRobotsCmd struct {

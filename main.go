@@ -20,7 +20,7 @@ import (
 )
 
 func main() {
-	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, stopOnSignal: stopOnSignal}
+	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, stopOnSignal: stopOnSignal, onHangup: onHangup}
 	os.Exit(a.run(os.Args[1:]))
 }
 
@@ -31,6 +31,8 @@ type app struct {
 	args           []string // the command line, for reports
 	// stopOnSignal returns a context that ends with the first signal to stop; release undoes it.
 	stopOnSignal func(context.Context) (ctx context.Context, release func())
+	// onHangup returns a channel that SIGHUP sends to; release undoes it. nil where nothing is to be read again.
+	onHangup func() (again <-chan struct{}, release func())
 }
 
 // run does what args say and returns the exit code.
@@ -122,6 +124,26 @@ func stopOnSignal(parent context.Context) (context.Context, func()) {
 		}
 	}()
 	return ctx, func() { signal.Stop(signals); close(done); cancel(nil) }
+}
+
+// onHangup has SIGHUP send to a channel, which holds one: several before the first was taken count as one.
+func onHangup() (<-chan struct{}, func()) {
+	signals, again, done := make(chan os.Signal, 1), make(chan struct{}, 1), make(chan struct{})
+	signal.Notify(signals, syscall.SIGHUP)
+	go func() {
+		for {
+			select {
+			case <-done:
+				return
+			case <-signals:
+				select {
+				case again <- struct{}{}:
+				default:
+				}
+			}
+		}
+	}()
+	return again, func() { signal.Stop(signals); close(done) }
 }
 
 // Run prints the version.

@@ -90,7 +90,8 @@ func droppedText(s *crawl.Snapshot) string {
 		name string
 		n    crawl.Counter
 	}{{"no URL", crawl.CountLinksInvalid}, {"other schemes", crawl.CountLinksScheme}, {"other ports", crawl.CountLinksPort},
-		{"too long", crawl.CountLinksTooLong}, {"out of scope", crawl.CountLinksScope}, {"too deep", crawl.CountLinksDepth},
+		{"too long", crawl.CountLinksTooLong}, {"out of scope", crawl.CountLinksScope}, {"by rules", crawl.CountLinksRules},
+		{"blacklisted", crawl.CountLinksBlocked}, {"too deep", crawl.CountLinksDepth},
 		{"nofollow", crawl.CountLinksFiltered}, {"beyond a page's limit", crawl.CountLinksDropped}} {
 		if n := s.Count(c.n); n > 0 {
 			parts = append(parts, c.name+" "+humanize.Comma(n))

@@ -570,3 +570,30 @@ func blacklistCrash(t *testing.T, power bool) {
 	}
 	checkBalanced(t, after, opt.Dirs)
 }
+
+// TestRulesLetRobotsThrough: a robots.txt that is redirected to a host that rules leave out is fetched there and obeyed.
+func TestRulesLetRobotsThrough(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		page := linked("http://a.test/no", "http://a.test/yes", "http://out.test/")
+		web := &tinyWeb{serve: func(host, path string) answer {
+			switch {
+			case host == "a.test" && path == "/robots.txt":
+				return answer{301, "Location: http://out.test/robots.txt\r\n", ""}
+			case path == "/robots.txt":
+				return answer{200, "", "User-agent: *\nDisallow: /no\n"}
+			}
+			return page(host, path)
+		}}
+		fs := disk.NewMem(*seedFlag)
+		writeRules(t, fs, "rules", "+ host a.test", "default -")
+		opt := web.options(t, fs, "http://a.test/")
+		atOnce(&opt)
+		opt.Rules = []string{"rules"}
+		mustRun(t, t.Context(), opt)
+		want := []string{"http://a.test/", "http://a.test/robots.txt", "http://a.test/yes", "http://out.test/robots.txt"}
+		if got := web.asked(); !slices.Equal(got, want) {
+			t.Errorf("asked for %q, want %q", got, want)
+		}
+		checkBalanced(t, fs, opt.Dirs)
+	})
+}
