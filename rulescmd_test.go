@@ -60,7 +60,7 @@ func TestCrawlWithRules(t *testing.T) {
 	rules, black := ruleFile(t, "rules", "- host "+out1+"\n"), ruleFile(t, "black", "- host "+out2+"\n")
 	flags = append(flags, "--seeds", seedFile(t, web), "--dir="+t.TempDir()+"/c", "--rules", rules, "--blacklist", black)
 	out, _ := wantExit(t, exitDone, "", append(flags, "--print-config")...)
-	for _, want := range []string{"--rules=" + rules + "\n", "--blacklist=" + black + "\n", "# rules: 1 rules (1 host, ", "# blacklist: 1 rules (1 host, "} {
+	for _, want := range []string{"--rules=" + rules + "\n", "--blacklist=" + black + "\n", "# rules: 1 rule (1 host, ", "# blacklist: 1 rule (1 host, "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

@@ -80,8 +80,12 @@ type Stats struct {
 
 // String is for a log or a person.
 func (s Stats) String() string {
-	return fmt.Sprintf("%d rules (%d host, %d pld, %d surt, %d prefix, %d regex, %d net), %d KiB", s.Rules, s.Hosts, s.PLDs, s.SURTs,
-		s.Prefixes, s.Regexes, s.Nets, (s.Bytes+1023)>>10)
+	rules := "rules"
+	if s.Rules == 1 {
+		rules = "rule"
+	}
+	return fmt.Sprintf("%d %s (%d host, %d pld, %d surt, %d prefix, %d regex, %d net), %d KiB", s.Rules, rules, s.Hosts, s.PLDs,
+		s.SURTs, s.Prefixes, s.Regexes, s.Nets, (s.Bytes+1023)>>10)
 }
 
 // Stats returns the figures; zero of a nil Set.
