@@ -158,11 +158,11 @@ func (r *reader) unpack(body []byte) (*bufio.Reader, error) {
 func (r *reader) read(in *bufio.Reader) error {
 	in = r.decoded(in)
 	head, err := in.Peek(sniffs)
-	if len(head) == 0 && err != nil && err != io.EOF {
-		return err
-	}
 	switch r.sum.Form = sniff(head); r.sum.Form {
 	case None:
+		if err != nil && err != io.EOF && len(head) < sniffs {
+			return err // what was had doesn't say
+		}
 		if bytes.Contains(head, []byte("<!DOCTYPE")) && hasSubset(head) {
 			return ErrDTD
 		}
