@@ -76,6 +76,9 @@ func (c *crawlCmd) Run(a *app, kctx *kong.Context) error {
 	}
 	opt.Resolver, opt.Fetcher = network.resolver, network.fetcher
 	opt.AllowedAddr, opt.AllowedPort, opt.FetchLimits = network.fetcher.AllowedAddr, network.fetcher.AllowedPort, network.limits
+	if opt.SitemapBytes, err = c.sitemapBytes(network.limits, network.bodies); err != nil {
+		return errors.Join(usageError{err}, network.close())
+	}
 	opt.UserAgent = userAgent(opt.Agent, opt.Contact)
 	var res *crawl.Result
 	err = c.profiled(func() (err error) {
@@ -123,7 +126,7 @@ func (c *crawlCmd) options() crawl.Options {
 		BudgetRanks: int(c.BudgetRanks), QueuesMax: int(c.QueuesMax),
 		KeepAlive: c.KeepAlive, CheckpointEvery: c.CheckpointEvery, Linger: c.Linger,
 		MaxPages: int64(c.MaxPages), MaxTime: c.MaxTime, MaxDepth: crawl.Unlimited,
-		Scope: crawl.Scope(c.Scope), Store: c.Store == "warc", PrivateSuffixes: c.PrivateSuffixes,
+		Scope: crawl.Scope(c.Scope), Store: c.Store == "warc", Sitemaps: c.Sitemaps, PrivateSuffixes: c.PrivateSuffixes,
 		CrawlLog: crawl.LogLevel(c.CrawlLog), Drain: c.Drain, WhenFull: crawl.WhenFull(c.WhenFull), KeepFree: int64(orZero(c.KeepFree)),
 		Rules: c.Rules, Blacklist: c.Blacklist, TraceLinks: c.TraceLinks, TraceLimit: int64(c.TraceLimit),
 		Rate: c.Rate.Schedule.In(c.TimeZone.Location), ConnectionSchedule: c.Connections.hours().In(c.TimeZone.Location),
@@ -206,6 +209,7 @@ func planLines(plan crawl.Plan, opt *crawl.Options) []string {
 // network is what a crawl talks to the world with.
 type network struct {
 	limits   fetch.Limits
+	bodies   int64 // of RAM, for bodies
 	resolver crawl.Resolver
 	fetcher  *fetch.Client
 	dns      *dnscache.Resolver
@@ -255,7 +259,7 @@ func openNetwork(d dnscache.Options, f fetch.Options) (*network, error) {
 	if err != nil {
 		return nil, errors.Join(usageError{err}, client.Close())
 	}
-	return &network{resolver: names{dns}, fetcher: client, dns: dns, limits: f.Limits}, nil
+	return &network{resolver: names{dns}, fetcher: client, dns: dns, limits: f.Limits, bodies: f.BufferBytes}, nil
 }
 
 // dnsCacheBytes is the DNS cache's part of the Go heap.

@@ -38,6 +38,9 @@ type crawlCmd struct {
 
 	scopeFlags
 
+	Sitemaps    bool  `group:"what" help:"Follow the Sitemap lines of robots.txt files, and what else is a sitemap: indexes, lists, feeds, packed or not. Their URLs are links like any. Without this they are only logged."`
+	SitemapBody *size `group:"what" placeholder:"SIZE" help:"Longest sitemap read, as received; unpacked it may be 50MiB. Default: 10MiB, or less where --ram is short."`
+
 	MaxPages count         `group:"limits" placeholder:"N" default:"0" help:"Stop at so many pages (status 200, HTML), over all runs of this crawl. 0: no limit."`
 	MaxTime  time.Duration `group:"limits" placeholder:"DURATION" default:"0s" help:"Stop after fetching for so long, over all runs of this crawl. 0: no limit."`
 	MaxDepth *count        `group:"limits" placeholder:"N" help:"Follow at most so many links from a seed. 0: the seeds alone. Default: no limit."`

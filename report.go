@@ -68,6 +68,10 @@ func printSummary(out io.Writer, sum summary) error {
 	if s.Seen.Links > 0 {
 		line("model", "%s", modelText(&s.Seen))
 	}
+	if maps := s.Count(crawl.CountSitemaps); maps > 0 {
+		line("sitemaps", "%s read, %s URLs in them; %s that could not be read or may not be there", n(maps),
+			n(s.Count(crawl.CountSitemapURLs)), n(s.Count(crawl.CountSitemapFaults)))
+	}
 	if c := s.Checkpoint; c.Number > 0 {
 		line("checkpoints", "%s; the longest took %s, paused all steps for %s, held up one for %s", n(s.Count(crawl.CountCheckpoints)),
 			short(c.LongestTotal), short(c.LongestPause), short(c.LongestStall))

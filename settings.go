@@ -100,7 +100,7 @@ func (c *crawlCmd) checkNumbers() error {
 	for _, s := range []struct {
 		flag string
 		v    *size
-	}{{"ram", c.RAM}, {"disk", c.Disk}, {"max-body", &c.MaxBody}} {
+	}{{"ram", c.RAM}, {"disk", c.Disk}, {"max-body", &c.MaxBody}, {"sitemap-body", c.SitemapBody}} {
 		if s.v != nil && *s.v == 0 {
 			return fmt.Errorf("--%s can't be 0", s.flag)
 		}

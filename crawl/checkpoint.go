@@ -116,6 +116,7 @@ func (r *ring) freeze() (*moment, CheckpointStats) {
 			freezePart(nameWARC, r.warc.Freeze()),
 			freezePart(nameCrawlLog, r.crawlLog.Freeze()),
 			freezePart(nameSeedLog, r.seedLog.Freeze()),
+			freezePart(nameRobotsLog, r.robotsLog.Freeze()),
 		},
 	}
 	r.step.Unlock()

@@ -241,17 +241,19 @@ func (x *deepAudit) scanOutput() error {
 		}
 		out.LogLines, x.row.Records = sum.Lines, sum.Lines
 	}
-	x.begin(nameSeedLog)
-	if st, err = statePart[crawllog.State](x.m, nameSeedLog); err != nil {
-		return err
-	}
-	if st != nil {
-		sum, err := crawllog.Scan(crawllog.Options{Set: x.r.set, Prefix: "seeds"}, st,
-			func(*crawllog.Entry) error { return nil }, x.damage)
-		if err != nil {
+	for _, l := range []struct{ name, prefix string }{{nameSeedLog, "seeds"}, {nameRobotsLog, "robots"}} {
+		x.begin(l.name)
+		if st, err = statePart[crawllog.State](x.m, l.name); err != nil {
 			return err
 		}
-		x.row.Records = sum.Lines
+		if st != nil {
+			sum, err := crawllog.Scan(crawllog.Options{Set: x.r.set, Prefix: l.prefix}, st,
+				func(*crawllog.Entry) error { return nil }, x.damage)
+			if err != nil {
+				return err
+			}
+			x.row.Records = sum.Lines
+		}
 	}
 	out.Checked = x.r.out.Len() > 0
 	if !out.Checked {

@@ -213,6 +213,10 @@ type Options struct {
 	// "" is none. Seeds are no links. TraceLimit bounds its bytes; default 8 GiB, a billion links.
 	TraceLinks string
 	TraceLimit int64
+	// Sitemaps follows the Sitemap lines of robots.txt, and reads what is a sitemap. SitemapBytes bounds the body of one that was
+	// named as such, as received; default 10 MiB.
+	Sitemaps     bool
+	SitemapBytes int
 	// Drain fetches what is queued and queues nothing new; links are counted as CountLinksDraining.
 	Drain bool
 	// hook is called at places where the tests cut the program off.
@@ -258,6 +262,7 @@ func (o *Options) defaults() {
 	setInt(&o.QueueBlockBytes, 128<<10)
 	setInt(&o.WARCLevel, 1)
 	setInt(&o.MaxURLBytes, 2083)
+	setInt(&o.SitemapBytes, 10<<20)
 	setDuration(&o.CheckpointEvery, time.Minute)
 	setDuration(&o.MaxCrawlDelay, 300*time.Second)
 	setDuration(&o.Backoff, firstBackoff)

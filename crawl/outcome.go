@@ -76,7 +76,7 @@ func (r *ring) fetchOne(ctx context.Context, g *polite.Grant) error {
 	resp := r.workers.response()
 	defer r.workers.release(resp)
 	began := time.Now()
-	err := r.exchange(ctx, g, weburl.Split(rec.URL), resp, nil)
+	err := r.exchange(ctx, g, weburl.Split(rec.URL), resp, r.limitsOf(&rec))
 	if ctx.Err() != nil {
 		return nil // stays in RAM: the last checkpoint has it
 	}

@@ -29,8 +29,15 @@ func (r *ring) store(ctx context.Context, g *polite.Grant, rec *weburl.Record, r
 	now := time.Now()
 	key := r.hasher.URLKey(rec.URL)
 	body, sniffed := bodyOf(resp)
+	isMap := r.isSitemap(rec, resp)
+	if isMap {
+		body, sniffed = contentOther, false
+	}
 	page := body == contentHTML && resp.Status == http.StatusOK
-	if err := r.findLinks(w, rec, resp, key, body, now); err != nil {
+	if isMap {
+		w.said.start(resp, r.opt.Agent)
+		r.readSitemap(w, rec, resp, key, now)
+	} else if err := r.findLinks(w, rec, resp, key, body, now); err != nil {
 		return err
 	}
 	if sniffed {
@@ -62,6 +69,9 @@ func (r *ring) store(ctx context.Context, g *polite.Grant, rec *weburl.Record, r
 		}
 		if err := w.links.send(d); err != nil {
 			return err
+		}
+		if !isMap && !isRedirect(resp) && r.sitemapFlags(rec) != 0 {
+			d.count(CountSitemapFaults, 1) // there is none, or it is something else
 		}
 		d.move(key, PlaceRAM, PlaceFetched)
 		r.countResponse(d, rec, resp, page)
@@ -161,7 +171,7 @@ func (r *ring) redirectLink(w *pageWorker, rec *weburl.Record, resp *fetch.Respo
 		flags |= weburl.FlagSeed
 		depth, hops = rec.Depth, rec.Waits+1
 	}
-	w.links.start(key, rec.URL, depth, flags, now)
+	w.links.start(r.parentOf(rec, key), rec.URL, depth, flags|r.sitemapFlags(rec), now)
 	w.links.rec.Waits = hops
 	if err := w.parser.At(rec.URL); err != nil {
 		return fmt.Errorf("crawl: redirect of %s: %w", rec.URL, err)

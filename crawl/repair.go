@@ -255,7 +255,7 @@ func (w *repair) decide() {
 			continue
 		}
 		switch s.Name {
-		case nameWARC, nameCrawlLog, nameSeedLog: // see dropVolumes
+		case nameWARC, nameCrawlLog, nameSeedLog, nameRobotsLog: // see dropVolumes
 			w.out.Left = append(w.out.Left, fmt.Sprintf("%s: %d damaged pieces; the rest of these files can be read", s.Name, s.Damages))
 			continue
 		}
@@ -316,7 +316,7 @@ func (w *repair) decideOutput(do func(string, ...any)) {
 	for _, d := range w.badVolumes() {
 		do("%s is moved aside: it is shorter than it should be, or its end is lost; what is in it stays fetched", d)
 	}
-	for _, name := range []string{nameCrawlLog, nameSeedLog} {
+	for _, name := range []string{nameCrawlLog, nameSeedLog, nameRobotsLog} {
 		st, err := statePart[crawllog.State](w.m, name)
 		if err != nil || st == nil {
 			continue

@@ -144,7 +144,7 @@ func hurtAndRepair(t *testing.T, rng *rand.Rand, fs *disk.Mem, opt Options, what
 	check := func(when string) {
 		after := deep(t, mem, &opt)
 		outOnly := !slices.ContainsFunc(after.Damages, func(d Damage) bool {
-			return d.Structure != nameWARC && d.Structure != nameCrawlLog && d.Structure != nameSeedLog
+			return d.Structure != nameWARC && d.Structure != nameCrawlLog && d.Structure != nameSeedLog && d.Structure != nameRobotsLog
 		})
 		if !after.Balanced() && !(outOnly && len(rep.Left) > 0 && after.AuditReport.Balanced()) {
 			t.Errorf("%s: %s: %q, %v, %+v; %q", what, when, after.Bad, after.Damages, after.Keys, rep.Actions)

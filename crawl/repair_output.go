@@ -14,6 +14,7 @@ func (w *repair) outputs() []outputStore {
 	all := []outputStore{
 		{nameCrawlLog, crawllog.Options{Set: w.r.set, Prefix: "crawl"}.Files()},
 		{nameSeedLog, crawllog.Options{Set: w.r.set, Prefix: "seeds"}.Files()},
+		{nameRobotsLog, crawllog.Options{Set: w.r.set, Prefix: "robots"}.Files()},
 	}
 	if w.r.out.Len() > 0 {
 		opt := w.r.warcOptions()

@@ -37,6 +37,7 @@ const (
 	nameWARC            = "warc"
 	nameCrawlLog        = "crawllog"
 	nameSeedLog         = "seedlog"
+	nameRobotsLog       = "robotslog"
 )
 
 // ring is a crawl that runs: the paper's figures 2, 4 and 5. This file alone knows the order of the stages.
@@ -102,6 +103,7 @@ type ring struct {
 	warc            *warc.Writer
 	crawlLog        *crawllog.Log
 	seedLog         *crawllog.Log
+	robotsLog       *crawllog.Log  // outcomes of robots requests, and the sitemaps that were named
 	recent          *drum.RAMCache // URL keys, in front of URLseen
 	recentEdges     *drum.RAMCache
 	trace           *linktrace.Writer // of the keys that come before recent; nil without

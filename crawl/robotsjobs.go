@@ -20,23 +20,37 @@ import (
 type robotsJob struct {
 	Origin    []byte // scheme://host:port
 	AddrsOnly bool
-	Tries     uint8 // exchanges or lookups for it that failed and weren't believed
+	Tries     uint8  // exchanges or lookups for it that failed and weren't believed, at most maxTries
+	Depth     uint16 // of the URL that it was made for
 }
 
-// append codes a job: flags byte (bit 0 addresses only, above it the tries), origin.
+// maxTries is where the count of tries ends.
+const maxTries = 63
+
+// append codes a job: flags byte (bit 0 addresses only, bits 1 to 6 the tries, bit 7: a depth follows), depth in 2 bytes if it
+// isn't 0, origin.
 func (j *robotsJob) append(dst []byte) []byte {
-	flags := min(j.Tries, 127) << 1
+	flags := min(j.Tries, maxTries) << 1
 	if j.AddrsOnly {
 		flags |= 1
 	}
-	return append(append(dst, flags), j.Origin...)
+	if j.Depth == 0 {
+		return append(append(dst, flags), j.Origin...)
+	}
+	return append(append(dst, flags|0x80, byte(j.Depth), byte(j.Depth>>8)), j.Origin...)
 }
 
 func (j *robotsJob) decode(b []byte) error {
-	if len(b) < len("0http://h:1") {
+	*j = robotsJob{}
+	if len(b) > 2 && b[0]&0x80 != 0 {
+		j.Depth = uint16(b[1]) | uint16(b[2])<<8
+		j.AddrsOnly, j.Tries, j.Origin = b[0]&1 == 1, b[0]>>1&maxTries, b[3:]
+	} else if len(b) > 0 {
+		j.AddrsOnly, j.Tries, j.Origin = b[0]&1 == 1, b[0]>>1, b[1:]
+	}
+	if len(j.Origin) < len("http://h:1") {
 		return errors.New("crawl: bad coding of a robots request")
 	}
-	j.AddrsOnly, j.Tries, j.Origin = b[0]&1 == 1, b[0]>>1, b[1:]
 	return nil
 }
 
@@ -274,6 +288,7 @@ func (r *ring) doRobots(ctx context.Context, seq int64, rec []byte) error {
 	}
 	now := time.Now()
 	h := robots.Outcome(&robots.HostData{}, &f, r.opt.Agent, now)
+	maps := r.namedSitemaps(&job, &f, now)
 	err = r.inStep(func(d *delta) error {
 		d.count(CountLookups, 1)
 		if len(addrs) == 0 {
@@ -282,6 +297,14 @@ func (r *ring) doRobots(ctx context.Context, seq int64, rec []byte) error {
 		tuple := [1]drum.Tuple{{Key: drum.Key(r.hasher.OriginKey(job.Origin)), Op: drum.Update,
 			Value: appendUpdate(nil, kind, now, &h)}}
 		if err := r.robotsCache.Add(tuple[:]); err != nil {
+			return err
+		}
+		if !job.AddrsOnly {
+			if err := r.logRobots(&job, &f, resp, began, maps); err != nil {
+				return err
+			}
+		}
+		if err := maps.send(d); err != nil {
 			return err
 		}
 		r.robotsJobs.end(seq)
@@ -306,7 +329,7 @@ func (r *ring) lookupBelieved(job *robotsJob, began time.Time, le *LookupError) 
 // retryRobots puts off a request whose failure isn't believed yet.
 func (r *ring) retryRobots(seq int64, job *robotsJob) error {
 	if !r.inOutage() {
-		job.Tries = min(job.Tries+1, 127)
+		job.Tries = min(job.Tries+1, maxTries)
 	}
 	return r.deferRobots(seq, job.append(nil), time.Now().Add(r.confirmWait()), 1)
 }

@@ -265,7 +265,7 @@ func (r *ring) judge(d *delta, res *drum.Result, rec *weburl.Record) error {
 // requestRobots asks for an origin's robots.txt or addresses and lets the URL wait: in QR the first time; a URL that came
 // back from there before its answer waits on disk, longer each time.
 func (r *ring) requestRobots(d *delta, rec *weburl.Record, addrsOnly bool, seen uint64) error {
-	job := robotsJob{Origin: weburl.Origin(rec.URL), AddrsOnly: addrsOnly}
+	job := robotsJob{Origin: weburl.Origin(rec.URL), AddrsOnly: addrsOnly, Depth: rec.Depth}
 	var value [16]byte
 	binary.LittleEndian.PutUint64(value[:], uint64(time.Now().Unix()))
 	binary.LittleEndian.PutUint64(value[8:], seen)

@@ -284,7 +284,7 @@ func (r *ring) openOutput(m *manifest) error {
 	for _, l := range []struct {
 		name, prefix string
 		at           **crawllog.Log
-	}{{nameCrawlLog, "crawl", &r.crawlLog}, {nameSeedLog, "seeds", &r.seedLog}} {
+	}{{nameCrawlLog, "crawl", &r.crawlLog}, {nameSeedLog, "seeds", &r.seedLog}, {nameRobotsLog, "robots", &r.robotsLog}} {
 		st, err := statePart[crawllog.State](m, l.name)
 		if err != nil {
 			return err
@@ -457,7 +457,7 @@ func (r *ring) close() error {
 	if r.warc != nil {
 		add(r.warc)
 	}
-	for _, l := range []*crawllog.Log{r.crawlLog, r.seedLog} {
+	for _, l := range []*crawllog.Log{r.crawlLog, r.seedLog, r.robotsLog} {
 		if l != nil {
 			add(l)
 		}

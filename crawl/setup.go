@@ -72,7 +72,7 @@ func (r *ring) warcOptions() warc.Options {
 // finishOutput closes the output files, so that the checkpoint after it gives them their final names.
 func (r *ring) finishOutput() error {
 	now := time.Now()
-	if err := errors.Join(r.warc.Roll(), r.crawlLog.Roll(now), r.seedLog.Roll(now)); err != nil {
+	if err := errors.Join(r.warc.Roll(), r.crawlLog.Roll(now), r.seedLog.Roll(now), r.robotsLog.Roll(now)); err != nil {
 		return fmt.Errorf("crawl: finish output: %w", err)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package robots
 
 import (
+	"fmt"
 	"net/netip"
 	"time"
 )
@@ -36,6 +37,16 @@ const (
 	// ForbiddenAddress: the host's addresses may not be connected to.
 	ForbiddenAddress
 )
+
+var kindNames = [...]string{"answered", "network-failure", "dns-failure", "no-such-host", "too-many-redirects", "bad-redirect", "forbidden-address"}
+
+// String returns the kind in a word, as in logs.
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("kind-%d", uint8(k))
+}
 
 // Fetched is what a robots request brought.
 type Fetched struct {

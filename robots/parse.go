@@ -22,7 +22,24 @@ import (
 func Parse(body []byte, agent string) *Rules {
 	var p parser
 	p.agent, p.valid = agentName([]byte(agent))
-	body, p.cut.Input = limitInput(decode(body))
+	p.cut.Input = eachLine(body, p.line)
+	return p.finish()
+}
+
+// Sitemaps returns the values of the file's Sitemap lines alone: see Rules.Sitemaps.
+func Sitemaps(body []byte) []string {
+	var p parser
+	eachLine(body, func(line []byte) {
+		if bytes.IndexAny(line, "sS") >= 0 { // few lines of others have to be split
+			p.sitemap(split(line))
+		}
+	})
+	return p.sitemaps
+}
+
+// eachLine calls fn for each line that isn't empty, cut at maxLine, and returns how many bytes are beyond MaxInput.
+func eachLine(body []byte, fn func(line []byte)) (cut int) {
+	body, cut = limitInput(decode(body))
 	for len(body) > 0 {
 		n := bytes.IndexAny(body, "\r\n")
 		line := body
@@ -31,9 +48,11 @@ func Parse(body []byte, agent string) *Rules {
 		} else {
 			line, body = body[:n], body[n+1:]
 		}
-		p.line(line)
+		if len(line) > 0 {
+			fn(line[:min(len(line), maxLine)])
+		}
 	}
-	return p.finish()
+	return cut
 }
 
 // parser is the state of one Parse.
@@ -121,7 +140,7 @@ func split(line []byte) (name, value []byte) {
 
 // line takes one line without its end.
 func (p *parser) line(line []byte) {
-	name, value := split(line[:min(len(line), maxLine)])
+	name, value := split(line)
 	switch {
 	case len(name) == 0:
 	case hasName(name, "user-agent", "useragent", "user agent"):
@@ -132,12 +151,17 @@ func (p *parser) line(line []byte) {
 		p.rule(value, true)
 	case hasName(name, "crawl-delay", "crawldelay", "crawl delay"):
 		p.crawlDelay(value)
-	case hasName(name, "sitemap", "site-map"):
-		if len(value) == 0 || len(value) > maxSitemapBytes || len(p.sitemaps) >= maxSitemaps {
-			return
-		}
-		p.sitemaps = append(p.sitemaps, string(value))
+	default:
+		p.sitemap(name, value)
 	}
+}
+
+// sitemap takes a line if it names one.
+func (p *parser) sitemap(name, value []byte) {
+	if !hasName(name, "sitemap", "site-map") || len(value) == 0 || len(value) > maxSitemapBytes || len(p.sitemaps) >= maxSitemaps {
+		return
+	}
+	p.sitemaps = append(p.sitemaps, string(value))
 }
 
 func (p *parser) userAgent(value []byte) {

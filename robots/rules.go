@@ -17,7 +17,7 @@ const (
 	MaxEncoded    = 64 << 10       // bytes of an encoded Rules
 	MaxCrawlDelay = 24 * time.Hour // a longer Crawl-delay is read as this
 
-	maxSitemaps     = 64
+	maxSitemaps     = 256 // Sitemap lines of a file
 	maxSitemapBytes = 2083
 	maxLine         = 8*2083 - 1 // bytes of a line that are read, as in Google's parser
 	maxWeight       = 3 * maxLine

@@ -80,9 +80,9 @@ type Summary struct {
 	Bytes  int64 // unpacked
 }
 
-// Read reads a sitemap and gives the text of each URL to found, which must not keep it. It returns one of the errors above if
+// Read reads a sitemap and gives the text of each URL to found, with the form, which isn't Packed; found must not keep it. It returns one of the errors above if
 // it could not be read to its end, or what found returned.
-func Read(body []byte, opt Options, found func(url []byte) error) (Summary, error) {
+func Read(body []byte, opt Options, found func(form Form, url []byte) error) (Summary, error) {
 	if opt.MaxURLs <= 0 || opt.MaxURLs > MaxURLs {
 		opt.MaxURLs = MaxURLs
 	}
@@ -103,7 +103,7 @@ func Read(body []byte, opt Options, found func(url []byte) error) (Summary, erro
 // reader is the state of one Read.
 type reader struct {
 	opt     Options
-	found   func(url []byte) error
+	found   func(form Form, url []byte) error
 	sum     Summary
 	counted *counter
 }
@@ -373,5 +373,5 @@ func (r *reader) take(url []byte, good bool) error {
 		return ErrMany
 	}
 	r.sum.URLs++
-	return r.found(url)
+	return r.found(r.sum.Form, url)
 }

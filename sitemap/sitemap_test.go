@@ -43,7 +43,7 @@ func urlset(locs ...string) string {
 // readAll returns the URLs of a sitemap, separated by blanks.
 func readAll(body []byte, opt Options) (string, Summary, error) {
 	var urls []string
-	sum, err := Read(body, opt, func(u []byte) error { urls = append(urls, string(u)); return nil })
+	sum, err := Read(body, opt, func(_ Form, u []byte) error { urls = append(urls, string(u)); return nil })
 	return strings.Join(urls, " "), sum, err
 }
 
@@ -147,7 +147,7 @@ func TestLimits(t *testing.T) {
 		t.Errorf("as long as allowed: got %q, %v", urls, err)
 	}
 	stop := errors.New("stop")
-	if sum, err := Read([]byte(exact), Options{}, func([]byte) error { return stop }); err != stop || sum.URLs != 1 {
+	if sum, err := Read([]byte(exact), Options{}, func(Form, []byte) error { return stop }); err != stop || sum.URLs != 1 {
 		t.Errorf("got %+v, %v", sum, err)
 	}
 }
@@ -200,7 +200,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(wide(urlset("http://h/ü"), unicode.BigEndian, unicode.UseBOM)), "")
 	f.Fuzz(func(t *testing.T, body []byte, contentType string) {
 		var got []string
-		sum, err := Read(body, Options{ContentType: contentType, MaxBytes: 1 << 20, MaxURLs: 1000}, func(u []byte) error {
+		sum, err := Read(body, Options{ContentType: contentType, MaxBytes: 1 << 20, MaxURLs: 1000}, func(_ Form, u []byte) error {
 			got = append(got, string(u))
 			return nil
 		})
@@ -273,7 +273,7 @@ func BenchmarkRead(b *testing.B) {
 		b.SetBytes(int64(len(body)))
 		b.ReportAllocs()
 		for b.Loop() {
-			if sum, err := Read(body, Options{}, func([]byte) error { return nil }); err != nil || sum.URLs != 5000 {
+			if sum, err := Read(body, Options{}, func(Form, []byte) error { return nil }); err != nil || sum.URLs != 5000 {
 				b.Fatal(sum, err)
 			}
 		}

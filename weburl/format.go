@@ -27,10 +27,13 @@ const (
 	FlagSeedTwin                      // the other scheme's spelling of a seed without scheme
 	FlagRedirect                      // found as the target of a redirect
 	FlagRefresh                       // found as the target of a meta refresh
-	FlagSitemap                       // found in a sitemap
+	FlagSitemap                       // named as a sitemap, by a robots.txt or an index; its parent is that robots.txt, if it is known
 	FlagUnconfirmed                   // its last exchange failed in a way that could be our fault, and isn't counted yet
 	FlagCounted                       // it counts among its host's pages, if these are limited
 )
+
+// FlagSitemapPart goes with FlagSitemap: named by an index of sitemaps, so that it can't be one itself.
+const FlagSitemapPart uint8 = 1 << 7
 
 // The layout of a record, version 2. Varints are those of encoding/binary, in their shortest form only.
 //

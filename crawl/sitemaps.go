@@ -1,0 +1,248 @@
+package crawl
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"time"
+
+	"drumbeat/crawllog"
+	"drumbeat/fetch"
+	"drumbeat/robots"
+	"drumbeat/sitemap"
+	"drumbeat/weburl"
+)
+
+// Sitemaps (Options.Sitemaps). Those that a robots.txt names enter URLseen as links of the page robots.txt, in the step that
+// tells RobotsCache of it; those that an index names, as links of the index. Both carry FlagSitemap, and the key of the
+// robots.txt that began it as their parent. The pages that a sitemap names are links like any.
+//
+// What a sitemap names must lie on its own host, or on that of the robots.txt which named it first (sitemaps.org, "cross
+// submits"); a host and its www twin are one. The protocol's rule that a sitemap speaks only of what lies below its own directory
+// isn't enforced: hardly a site keeps to it. An index names sitemaps only, and they can't be indexes.
+
+// sitemapBatch is what a robots.txt's Sitemap lines become.
+type sitemapBatch struct {
+	named  []namedSitemap
+	robots uint64     // key of the robots.txt
+	links  *linkBatch // nil if they aren't followed
+}
+
+// namedSitemap is one of them: url is canonical, or as it stands there if it is no URL.
+type namedSitemap struct {
+	url string
+	bad bool
+}
+
+// robotsURL returns the URL of an origin's robots.txt.
+func robotsURL(origin []byte) (string, error) {
+	return weburl.Canonical(string(origin) + "/robots.txt")
+}
+
+// namedSitemaps reads the Sitemap lines of an answer.
+func (r *ring) namedSitemaps(job *robotsJob, f *robots.Fetched, now time.Time) *sitemapBatch {
+	var b sitemapBatch
+	url, err := robotsURL(job.Origin)
+	if err != nil || f.Kind != robots.Answered || f.Status/100 != 2 || r.opt.CrawlLog == LogOff && !r.opt.Sitemaps {
+		return &b
+	}
+	lines := robots.Sitemaps(f.Body)
+	if len(lines) == 0 {
+		return &b
+	}
+	b.robots = r.hasher.URLKey([]byte(url))
+	if r.opt.Sitemaps {
+		b.links = newLinkBatch(r)
+		b.links.start(b.robots, []byte(url), job.Depth+1, weburl.FlagSitemap, now)
+	}
+	for _, line := range lines {
+		to, err := r.resolveRedirect(url, []byte(line)) // it ought to be absolute; some aren't
+		if err != nil {
+			b.named = append(b.named, namedSitemap{line, true})
+			continue
+		}
+		b.named = append(b.named, namedSitemap{to, false})
+		if b.links != nil {
+			b.links.add([]byte(to))
+		}
+	}
+	return &b
+}
+
+// send hands the sitemaps to URLseen; part of a step.
+func (b *sitemapBatch) send(d *delta) error {
+	if b.links == nil {
+		return nil
+	}
+	return b.links.send(d)
+}
+
+// logRobots writes the outcome of a robots request, and the sitemaps that it named; part of a step. With LogErrors a good answer
+// is left out.
+func (r *ring) logRobots(job *robotsJob, f *robots.Fetched, resp *fetch.Response, began time.Time, maps *sitemapBatch) error {
+	url, err := robotsURL(job.Origin)
+	if err != nil || r.opt.CrawlLog == LogOff {
+		return nil
+	}
+	e := crawllog.Entry{Time: began, URL: url, Status: f.Status, Bytes: resp.BytesRead, Depth: int(job.Depth), Elapsed: time.Since(began),
+		MIME: string(resp.Header("Content-Type")), Truncated: resp.Truncated.String(), Attempts: int(job.Tries)}
+	if len(f.Addrs) > 0 {
+		e.IP = f.Addrs[0]
+	}
+	if f.Kind != robots.Answered {
+		e.Reason = f.Kind.String()
+	}
+	if r.opt.CrawlLog == LogAll || e.Reason != "" || f.Status >= 500 || f.Status == http.StatusTooManyRequests {
+		if err := r.robotsLog.Append(&e); err != nil {
+			return err
+		}
+	}
+	for _, m := range maps.named {
+		e := crawllog.Entry{Time: began, URL: m.url, Reason: "sitemap", Depth: int(job.Depth) + 1, Parent: maps.robots}
+		if m.bad {
+			e.Reason = "bad-sitemap"
+		}
+		if err := r.robotsLog.Append(&e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sitemapFlags are the flags that what a URL redirects to has of it.
+func (r *ring) sitemapFlags(rec *weburl.Record) uint8 {
+	if !r.opt.Sitemaps {
+		return 0
+	}
+	return rec.Flags & (weburl.FlagSitemap | weburl.FlagSitemapPart)
+}
+
+// parentOf is the parent of what a URL redirects to, or names as an index.
+func (r *ring) parentOf(rec *weburl.Record, key uint64) uint64 {
+	if r.sitemapFlags(rec) != 0 && rec.Parent != 0 {
+		return rec.Parent
+	}
+	return key
+}
+
+// sitemapUnpacked is how much the fetcher unpacks of a sitemap: what came by gzip is unpacked while it is read.
+const sitemapUnpacked = 1 << 20
+
+// SitemapLimits are the limits of an exchange for a sitemap.
+func SitemapLimits(l fetch.Limits, bytes int) fetch.Limits {
+	l.BodyBytes, l.DecodedBytes = max(l.BodyBytes, bytes), sitemapUnpacked
+	return l
+}
+
+// limitsOf are the limits of a URL's exchange; nil for the usual ones.
+func (r *ring) limitsOf(rec *weburl.Record) *fetch.Limits {
+	if r.sitemapFlags(rec) == 0 {
+		return nil
+	}
+	l := SitemapLimits(r.opt.FetchLimits, r.opt.SitemapBytes)
+	return &l
+}
+
+// sitemapBody is the body to be read: as it came if that is gzip.
+func sitemapBody(resp *fetch.Response) []byte {
+	if resp.Encoding == "gzip" {
+		return resp.PayloadRaw
+	}
+	return resp.Body
+}
+
+// isSitemap says whether a response is a sitemap to be read. One that nobody named as such must be a sitemap proper, not a feed, a
+// list or an archive.
+func (r *ring) isSitemap(rec *weburl.Record, resp *fetch.Response) bool {
+	if !r.opt.Sitemaps || resp.Status != http.StatusOK || len(resp.Body) == 0 {
+		return false
+	}
+	if rec.Flags&weburl.FlagSitemap != 0 {
+		return sitemap.Sniff(sitemapBody(resp)) != sitemap.None
+	}
+	if mimeType(resp) == "text/html" || resp.Body[0] != '<' && resp.Body[0] != 0xef {
+		return false
+	}
+	form := sitemap.Sniff(resp.Body)
+	return form == sitemap.URLSet || form == sitemap.Index
+}
+
+// errPart ends the reading of an index in an index.
+var errPart = errors.New("crawl: an index of sitemaps names another one")
+
+// readSitemap fills the worker's batch with what a sitemap names. What can't be read is counted; what was read before stands.
+func (r *ring) readSitemap(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, now time.Time) {
+	w.links.start(key, rec.URL, rec.Depth+1, 0, now)
+	index := false
+	l := listing{r: r, rec: rec, resolver: weburl.NewResolver(weburl.Options{MaxBytes: r.opt.MaxURLBytes})}
+	opt := sitemap.Options{ContentType: string(resp.Header("Content-Type"))}
+	sum, err := sitemap.Read(sitemapBody(resp), opt, func(form sitemap.Form, text []byte) error {
+		if form == sitemap.Index && !index {
+			if rec.Flags&weburl.FlagSitemapPart != 0 {
+				return errPart
+			}
+			index = true
+			w.links.start(r.parentOf(rec, key), rec.URL, rec.Depth+1, weburl.FlagSitemap|weburl.FlagSitemapPart, now)
+		}
+		if url := l.take(text); url != nil {
+			w.links.add(url)
+		}
+		return nil
+	})
+	if err != nil {
+		sum.Faults++
+	}
+	d := &w.links.d
+	d.count(CountSitemaps, 1)
+	d.count(CountSitemapURLs, l.taken)
+	d.count(CountSitemapFaults, int64(sum.Faults)+l.foreign+l.invalid)
+	d.count(CountLinksInvalid, l.invalid)
+}
+
+// listing judges what a sitemap names.
+type listing struct {
+	r                       *ring
+	rec                     *weburl.Record
+	resolver                *weburl.Resolver
+	url, last               []byte // canonical form; origin asked for last
+	mayList                 bool   // the answer
+	taken, invalid, foreign int64
+}
+
+// take returns the canonical form of a URL that may stand in the sitemap, valid until the next call; nil for others.
+func (l *listing) take(text []byte) []byte {
+	url, err := l.resolver.AppendResolve(l.url[:0], nil, text)
+	if err != nil {
+		l.invalid++
+		return nil
+	}
+	l.url = url
+	parts := weburl.Split(url)
+	if origin := url[:len(url)-len(parts.Path)]; !bytes.Equal(origin, l.last) {
+		l.last = append(l.last[:0], origin...)
+		l.mayList = l.allowed(parts)
+	}
+	if !l.mayList {
+		l.foreign++
+		return nil
+	}
+	l.taken++
+	return url
+}
+
+// allowed tells whether the sitemap may name URLs of a host: its own, or one whose robots.txt named it.
+func (l *listing) allowed(of weburl.Parts) bool {
+	if bytes.Equal(withoutWWW(of.Host), withoutWWW(weburl.Split(l.rec.URL).Host)) {
+		return true
+	}
+	if l.rec.Flags&weburl.FlagSitemap == 0 || l.rec.Parent == 0 {
+		return false
+	}
+	host := string(withoutWWW(of.Host))
+	for _, origin := range []string{string(l.last), "http://" + host, "https://" + host, "http://www." + host, "https://www." + host} {
+		if l.r.hasher.URLKey([]byte(origin+"/robots.txt")) == l.rec.Parent {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,212 @@
+package crawl
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"drumbeat/disk"
+)
+
+func gzipped(s string) string {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	_, _ = z.Write([]byte(s))
+	_ = z.Close()
+	return b.String()
+}
+
+// siteMap is a sitemap of URLs, an index if what is "sitemap".
+func siteMap(what string, urls ...string) string {
+	root := map[string]string{"url": "urlset", "sitemap": "sitemapindex"}[what]
+	s := "<?xml version='1.0'?><" + root + ">"
+	for _, u := range urls {
+		s += "<" + what + "><loc>" + u + "</loc></" + what + ">"
+	}
+	return s + "</" + root + ">"
+}
+
+// mapWeb is a site whose pages are named by sitemaps alone.
+func mapWeb() *tinyWeb {
+	xml := "Content-Type: application/xml\r\n"
+	pages := map[string]answer{
+		"a.test/robots.txt": {200, "", "Sitemap: /index.xml.gz\nUser-agent: *\nDisallow: /no\n\nsitemap: http://maps.test/a.txt\nSitemap: http://[bad\n" +
+			"Sitemap: http://a.test/moved.xml\nSitemap: http://a.test/page\n"},
+		"a.test/":             {200, "", "<html>home"},
+		"a.test/page":         {200, "", "<html><a href=/linked>"},
+		"a.test/linked":       {200, "", "<html>"},
+		"a.test/index.xml.gz": {200, "Content-Type: application/gzip\r\n", gzipped(siteMap("sitemap", "http://a.test/1.xml.gz", "http://www.a.test/2.xml", "http://evil.test/3.xml", "http://a.test/nested.xml"))},
+		"a.test/1.xml.gz":     {200, "Content-Type: application/x-gzip\r\n", gzipped(siteMap("url", "http://a.test/m1", "http://a.test/no/m2", "http://b.test/foreign", "nonsense", "http://a.test/m1"))},
+		"www.a.test/2.xml":    {200, xml + "Content-Encoding: gzip\r\n", gzipped(siteMap("url", "http://a.test/m3?a=1&amp;b=2"))},
+		"a.test/nested.xml":   {200, xml, siteMap("sitemap", "http://a.test/never.xml")},
+		"a.test/moved.xml":    {301, "Location: http://cdn.test/s.xml\r\n", ""},
+		"cdn.test/s.xml":      {200, "", siteMap("url", "http://a.test/m4", "http://other.test/x")},
+		"maps.test/a.txt":     {200, "Content-Type: text/plain\r\n", "http://a.test/m5\nhttp://maps.test/m6\nhttp://c.test/x\n"},
+	}
+	return &tinyWeb{serve: func(host, path string) answer {
+		if a, ok := pages[host+path]; ok {
+			return a
+		}
+		if path == "/robots.txt" {
+			return noRobots
+		}
+		return answer{200, "", "<html>x"}
+	}}
+}
+
+// TestSitemapsAreFollowed: exactly what the sitemaps may name is asked for, each once; the lines are logged.
+func TestSitemapsAreFollowed(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := mapWeb()
+		fs := disk.NewMem(*seedFlag)
+		opt := w.options(t, fs, "http://a.test/")
+		opt.Sitemaps = true
+		res := mustRun(t, t.Context(), opt)
+		var got []string
+		for _, q := range w.got("", "") {
+			if q.path != "/robots.txt" {
+				got = append(got, q.host+q.path)
+			}
+		}
+		slices.Sort(got)
+		want := []string{"a.test/", "a.test/1.xml.gz", "a.test/index.xml.gz", "a.test/linked", "a.test/m1", "a.test/m3?a=1&b=2", "a.test/m4", "a.test/m5",
+			"a.test/moved.xml", "a.test/nested.xml", "a.test/page", "cdn.test/s.xml", "maps.test/a.txt", "maps.test/m6", "www.a.test/2.xml"}
+		if !slices.Equal(got, want) {
+			t.Errorf("asked for %q\nwant %q", got, want)
+		}
+		s := &res.Snapshot
+		// Faults: evil.test's sitemap, the index in the index, a foreign URL in each of three, a text that is no URL, a page named as a sitemap.
+		if n, urls, faults := s.Count(CountSitemaps), s.Count(CountSitemapURLs), s.Count(CountSitemapFaults); n != 6 || urls != 3+3+1+1+2 || faults != 1+1+3+1+1 {
+			t.Errorf("%d sitemaps, %d URLs, %d faults", n, urls, faults)
+		}
+		if n := s.Refused["robots"]; n != 1 {
+			t.Errorf("%d refused by robots, want 1: %v", n, s.Refused)
+		}
+		checkBalanced(t, fs, opt.Dirs)
+		lines := robotsLog(t, fs)
+		for _, want := range []string{"http://a.test/index.xml.gz sitemap", "http://maps.test/a.txt sitemap", "http://[bad bad-sitemap", "http://a.test/robots.txt "} {
+			if !slices.Contains(lines, want) {
+				t.Errorf("not logged: %q in %q", want, lines)
+			}
+		}
+	})
+}
+
+// robotsLog returns URL and reason of each line of the finished robots log.
+func robotsLog(t *testing.T, fs disk.FS) (lines []string) {
+	t.Helper()
+	for _, dir := range []string{"d0/log", "d1/log"} {
+		names, _ := fs.List(dir) // one of the directories has none
+		for _, name := range names {
+			if !strings.HasPrefix(name, "robots-") {
+				continue
+			}
+			data, err := disk.ReadFile(fs, dir+"/"+name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := z.DecodeAll(data, nil)
+			z.Close()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for line := range strings.Lines(string(text)) {
+				var e struct{ URL, Reason string }
+				if err := json.Unmarshal([]byte(line), &e); err != nil {
+					t.Fatal(err)
+				}
+				lines = append(lines, e.URL+" "+e.Reason)
+			}
+		}
+	}
+	return lines
+}
+
+// TestSitemapsAreOffByDefault: the lines are logged, and nothing of them is asked for.
+func TestSitemapsAreOffByDefault(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := mapWeb()
+		fs := disk.NewMem(*seedFlag)
+		mustRun(t, t.Context(), w.options(t, fs, "http://a.test/"))
+		if got := w.pages(""); len(got) != 1 {
+			t.Errorf("asked for %v", got)
+		}
+		if lines := robotsLog(t, fs); !slices.Contains(lines, "http://maps.test/a.txt sitemap") {
+			t.Errorf("log has %q", lines)
+		}
+	})
+}
+
+// TestSitemapRules: sitemaps and what they name obey depth and scope.
+func TestSitemapRules(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		for _, c := range []struct {
+			depth int
+			scope Scope
+			pages int // besides the seed
+		}{{0, ScopeAll, 0}, {1, ScopeAll, 4}, {Unlimited, ScopeHost, 9}} {
+			w := mapWeb()
+			opt := w.options(t, disk.NewMem(*seedFlag), "http://a.test/")
+			opt.Sitemaps, opt.MaxDepth, opt.Scope = true, c.depth, c.scope
+			mustRun(t, t.Context(), opt)
+			got := w.pages("")
+			if len(got) != 1+c.pages {
+				t.Errorf("depth %d, scope %s: asked for %d pages: %v", c.depth, c.scope, len(got), got)
+			}
+			for _, q := range got {
+				if c.scope == ScopeHost && q.host != "a.test" && q.host != "www.a.test" {
+					t.Errorf("asked %s", q.host)
+				}
+			}
+		}
+	})
+}
+
+// TestSitemapBodies: a sitemap named as such may be longer than a page; one that unpacks to more than 50 MiB is read so far; one broken
+// off, and one that declares entities, are counted.
+func TestSitemapBodies(t *testing.T) {
+	var long strings.Builder
+	long.WriteString("<urlset>")
+	for i := range 30_000 {
+		fmt.Fprintf(&long, "<url><loc>http://big.test/%d</loc><!-- %0100d --></url>", i%20, i)
+	}
+	long.WriteString("</urlset>")
+	bomb := gzipped("<urlset><url><loc>http://bomb.test/1</loc></url>" + strings.Repeat(" ", 60<<20))
+	bodies := map[string]string{
+		"big.test/s.xml": long.String(), "bomb.test/s.xml": bomb, "cut.test/s.xml": siteMap("url", "http://cut.test/1")[:72],
+		"dtd.test/s.xml": "<!DOCTYPE urlset [<!ENTITY a 'http://dtd.test/1'>]>" + siteMap("url", "&a;"),
+	}
+	inBubble(t, func(t *testing.T) {
+		w := &tinyWeb{serve: func(host, path string) answer {
+			if path == "/robots.txt" {
+				return answer{200, "", "Sitemap: http://" + host + "/s.xml"}
+			}
+			if body, ok := bodies[host+path]; ok {
+				return answer{200, "Content-Type: application/octet-stream\r\n", body}
+			}
+			return answer{200, "", "<html>"}
+		}}
+		opt := w.options(t, disk.NewMem(*seedFlag), "http://big.test/", "http://bomb.test/", "http://cut.test/", "http://dtd.test/")
+		opt.Sitemaps, opt.HostDelay, opt.Linger = true, 2*time.Second, 10*time.Second
+		res := mustRun(t, t.Context(), opt)
+		for host, want := range map[string]int{"big": 22, "bomb": 3, "cut": 3, "dtd": 2} {
+			if got := len(w.pages(host)); got != want {
+				t.Errorf("%s: %d pages asked for, want %d", host, got, want)
+			}
+		}
+		if n := res.Snapshot.Count(CountSitemapFaults); n != 3 {
+			t.Errorf("%d faults, want 3", n)
+		}
+	})
+}
