@@ -398,6 +398,12 @@ func (p *explainPrinter) origin(o *crawl.OriginReport, d *crawl.VerdictReport) {
 		}
 		p.field("", "asked for last %s%s", p.when(o.Asked), asking)
 	}
+	if o.Health != nil {
+		p.field("health", "%s", o.Health.Text)
+	}
+	if o.Pages > 0 {
+		p.field("pages", "%d admitted (--max-pages-per-host)", o.Pages)
+	}
 	if len(o.Addresses) > 0 {
 		p.field("address", "%s, until %s", strings.Join(o.Addresses, " "), p.when(o.AddrExpires))
 	}

@@ -145,8 +145,26 @@ type OriginReport struct {
 	// Waiting are answers and URLs that RobotsCache hasn't merged yet; what the answers say is in this report. Not with Fast.
 	WaitingAnswers int64 `json:"waiting_answers,omitempty"`
 	WaitingURLs    int64 `json:"waiting_urls,omitempty"`
+	// FailingSince is when the first of Failures was, Pages how many URLs were admitted (with --max-pages-per-host alone).
+	FailingSince time.Time `json:"failing_since,omitzero"`
+	Pages        int64     `json:"pages,omitempty"`
+	// Health is that of the host, whichever origin it was learned from; nil while it is well.
+	Health *HealthReport `json:"health,omitempty"`
+}
 
-	rules []byte
+// HealthReport is how a host has treated us lately (package health).
+type HealthReport struct {
+	Text     string    `json:"text"` // all of it in words
+	Failures int       `json:"failures,omitempty"`
+	Rests    int       `json:"rests,omitempty"`    // long rests since the last success
+	Refusals int       `json:"refusals,omitempty"` // since the last page
+	Stage    int       `json:"stage,omitempty"`    // runs of refusals
+	End      string    `json:"end"`                // open, not welcome, given up
+	Until    time.Time `json:"until,omitzero"`     // it rests until then …
+	Why      string    `json:"why,omitempty"`      // … because of this
+	Last     string    `json:"last"`               // event
+	Status   int       `json:"status,omitempty"`
+	At       time.Time `json:"at,omitzero"`
 }
 
 // VerdictReport is what an origin's robots.txt says of a URL now.

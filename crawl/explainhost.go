@@ -260,6 +260,12 @@ func (v *explainView) concludeHost(rep *HostReport) {
 			say("%s: nothing is known yet%s", o.Origin, v.askingText(o))
 		}
 	}
+	for _, o := range rep.Origins {
+		if o.Health != nil {
+			say("its health: %s", o.Health.Text)
+			break // one for all origins
+		}
+	}
 	for _, d := range rep.Delays {
 		say("%s rests until %s", d.Who, v.when(d.Until))
 	}

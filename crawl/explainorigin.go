@@ -28,6 +28,11 @@ func (v *explainView) useNoted() error {
 		return err
 	}
 	r.opt.Agent, r.opt.Scope, r.opt.MaxDepth, r.opt.MaxURLBytes, r.opt.AllowedPort = run.Agent, run.Scope, run.MaxDepth, run.MaxURLBytes, allowed
+	millis := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+	r.opt.Backoff, r.opt.BackoffMax, r.opt.RobotsWait = millis(run.Backoff), millis(run.BackoffMax), millis(run.RobotsWait)
+	r.opt.HostFailures, r.opt.HostRests, r.opt.HostRefusals = run.HostFailures, run.HostRests, run.HostRefusals
+	r.opt.MaxPagesPerHost = run.MaxPagesPerHost
+	r.policy = r.opt.makePolicy()
 	r.opt.Drain, r.opt.CrawlLog, r.opt.Store, r.opt.Retries = run.Drain, run.CrawlLog, run.Store, run.Retries
 	r.scope = newScope(run.Scope, r.hostKey, v.m.Scope)
 	if run.Scope == ScopeAll {
@@ -97,6 +102,7 @@ func (v *explainView) origin(origin string, budget uint32, check func(data []byt
 		})
 	}
 	_ = damaged(err)
+	_ = damaged(v.health(rep, &h))
 	v.originFields(rep, &h, budget)
 	_ = damaged(v.requests(rep, key, check != nil))
 	return rep, &h
@@ -108,7 +114,7 @@ func (v *explainView) originFields(rep *OriginReport, h *robots.HostData, budget
 	for _, a := range h.Addrs() {
 		rep.Addresses = append(rep.Addresses, a.String())
 	}
-	rep.rules = h.Rules
+	rep.FailingSince, rep.Pages = h.FailingSince, h.Pages
 	rep.CrawlDelay = h.CrawlDelay().Seconds()
 	if len(h.Rules) > 0 {
 		if rules, err := robots.DecodeRules(h.Rules); err == nil {
@@ -121,6 +127,14 @@ func (v *explainView) originFields(rep *OriginReport, h *robots.HostData, budget
 		return
 	}
 	millis := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+	defer func() {
+		if run.PLDDelay > 0 {
+			rep.DelayWhy += fmt.Sprintf("; between requests to its PLD up to %v", millis(run.PLDDelay))
+		}
+		if run.HostDelayFactor > 0 {
+			rep.DelayWhy += fmt.Sprintf("; at least %g times as long as the last answer took", run.HostDelayFactor)
+		}
+	}()
 	opt := polite.Options{HostDelay: millis(run.HostDelay), HostDelayMin: min(millis(run.HostDelayMin), millis(run.HostDelay)),
 		DefaultBudget: run.BudgetDefault, MaxCrawlDelay: millis(run.MaxCrawlDelay)}
 	plain, asked := opt.DelayAfter(budget, 0, polite.Result{}), opt.DelayAfter(budget, h.CrawlDelay(), polite.Result{})
@@ -133,6 +147,28 @@ func (v *explainView) originFields(rep *OriginReport, h *robots.HostData, budget
 	case plain < opt.HostDelay:
 		rep.DelayWhy = fmt.Sprintf("the host delay of %v, shorter for a budget of %d pages", opt.HostDelay, budget)
 	}
+}
+
+// health puts what is known of the host's health into h, as the crawl does: the later of what RobotsCache has for this origin and
+// of what was noted for any origin of the host.
+func (v *explainView) health(rep *OriginReport, h *robots.HostData) error {
+	if !v.hostsRead {
+		v.hostsRead = true
+		if err := v.r.restoreHosts(v.m.Hosts); err != nil {
+			return err
+		}
+	}
+	s := v.r.hosts.get(v.r.hostKey(weburl.Split([]byte(rep.Origin)).Host), &h.Health)
+	h.Health = s
+	if s.Clean() {
+		return nil
+	}
+	rep.Health = &HealthReport{Text: s.String(), Failures: s.Failures, Rests: s.Rests, Refusals: s.Refusals, Stage: s.Stage,
+		End: s.End.String(), Until: s.Until, Last: s.Last.String(), Status: s.Status, At: s.At}
+	if !s.Until.IsZero() {
+		rep.Health.Why = s.Why.String()
+	}
+	return nil
 }
 
 // decodeRequested reads a value of RobotsRequested.

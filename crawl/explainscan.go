@@ -177,7 +177,8 @@ func (rep *URLReport) record(rec *weburl.Record) {
 		flag uint8
 		name string
 	}{{weburl.FlagSeed, "seed"}, {weburl.FlagSeedTwin, "seed-without-scheme"}, {weburl.FlagRedirect, "redirect"},
-		{weburl.FlagRefresh, "refresh"}, {weburl.FlagSitemap, "sitemap"}, {weburl.FlagUnconfirmed, "unconfirmed"}} {
+		{weburl.FlagRefresh, "refresh"}, {weburl.FlagSitemap, "sitemap"}, {weburl.FlagUnconfirmed, "unconfirmed"},
+		{weburl.FlagCounted, "counted"}} {
 		if rec.Flags&f.flag != 0 {
 			r.Flags = append(r.Flags, f.name)
 		}

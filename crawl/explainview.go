@@ -38,9 +38,9 @@ type explainView struct {
 	warc                      *warc.State
 	log                       *crawllog.State
 
+	hostsRead    bool // what was noted of the health of hosts
 	hostDelays   map[uint64]time.Time
 	serverDelays map[netip.Addr]time.Time
-	origins      map[string]*OriginReport
 	scopeFault   string // why the scope isn't known
 	vanished     bool   // a file that the manifest names isn't there
 	logCut       bool   // the crawl log was not read to its beginning
@@ -72,7 +72,7 @@ func openExplainView(opt *ExplainOptions) (*explainView, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &explainView{r: r, m: m, opt: opt, pins: pins, now: time.Now(), origins: map[string]*OriginReport{}}
+	v := &explainView{r: r, m: m, opt: opt, pins: pins, now: time.Now()}
 	if err := v.open(); err != nil {
 		return nil, err
 	}

@@ -154,6 +154,9 @@ func (v *explainView) whyRobots(rep *URLReport) (why []string) {
 	if o == nil || d == nil {
 		return nil
 	}
+	if h := o.Health; h != nil && (h.End != "open" || h.Until.After(v.now)) {
+		why = append(why, "its host is left alone: "+h.Text)
+	}
 	switch {
 	case !d.Allowed && d.Rule != "":
 		why = append(why, fmt.Sprintf("robots.txt forbids it: %q", d.Rule))
