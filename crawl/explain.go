@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 
 	"drumbeat/disk"
@@ -286,8 +287,12 @@ func (v *explainView) damaged(list *[]string) func(error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			v.vanished = true
 		}
-		if len(*list) < maxExplainDamage {
-			*list = append(*list, err.Error())
+		text := err.Error()
+		if len(*list) < maxExplainDamage && !slices.Contains(*list, text) {
+			*list = append(*list, text)
+		}
+		if len(v.hurt) < maxExplainDamage {
+			v.hurt = append(v.hurt, text)
 		}
 		return nil
 	}

@@ -87,7 +87,8 @@ func (v *explainView) origin(origin string, budget uint32, check func(data []byt
 	if err == nil && found {
 		err = h.Decode(value)
 	}
-	if err == nil && check != nil {
+	_ = damaged(err)
+	if err = nil; check != nil {
 		err = drum.WalkKey(v.r.set, nameRobotsCache, v.cache, key, func(t drum.Tuple) error {
 			if t.Op == drum.Check {
 				rep.WaitingURLs++

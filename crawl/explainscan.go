@@ -94,13 +94,14 @@ func (v *explainView) scanUnstreamed(visit func([]byte) error, damaged func(erro
 
 // finder looks for some URLs.
 type finder struct {
-	v    *explainView
-	want map[string][]*URLReport
-	left int
+	v       *explainView
+	damaged func(error) error
+	want    map[string][]*URLReport
+	left    int
 }
 
 func (v *explainView) newFinder(reports []*URLReport) *finder {
-	f := &finder{v: v, want: map[string][]*URLReport{}}
+	f := &finder{v: v, want: map[string][]*URLReport{}, damaged: v.damaged(new([]string))}
 	for _, rep := range reports {
 		if f.want[rep.URL] == nil {
 			f.left++
@@ -136,8 +137,7 @@ func (f *finder) take(at spot, data []byte) error {
 	}
 	var rec weburl.Record
 	if err := rec.Decode(data); err != nil {
-		f.v.unjudged = true
-		return nil // audit counts it; none of the URLs is known to be meant
+		return f.damaged(fmt.Errorf("crawl: a record of %s: %w", at.place, err))
 	}
 	if f.want[string(rec.URL)] == nil {
 		return nil

@@ -109,8 +109,7 @@ func (v *explainView) explainURLs(all []*URLReport) error {
 func (v *explainView) findAll(f *finder, reports []*URLReport, origins map[string]*OriginReport) error {
 	p := v.r.startProgress(&AuditOptions{Progress: v.opt.Progress, ProgressEvery: v.opt.ProgressEvery}, "state")
 	defer p.end()
-	var damage []string
-	damaged := v.damaged(&damage)
+	damaged := v.damaged(new([]string))
 	if err := v.asking(origins, damaged); err != nil {
 		return err
 	}
@@ -121,10 +120,9 @@ func (v *explainView) findAll(f *finder, reports []*URLReport, origins map[strin
 	}
 	for _, list := range f.want { // not found
 		for _, rep := range list {
-			if rep.Place = placeEnded; len(damage) > 0 || len(rep.Damage) > 0 || v.unjudged {
-				rep.Place = placeUnknown
+			if rep.Place = placeEnded; len(v.hurt) > 0 {
+				rep.Place, rep.Damage = placeUnknown, v.hurt
 			}
-			rep.Damage = append(rep.Damage, damage...)
 		}
 	}
 	v.parents(reports, damaged)

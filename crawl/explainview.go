@@ -41,10 +41,10 @@ type explainView struct {
 	hostsRead    bool // what was noted of the health of hosts
 	hostDelays   map[uint64]time.Time
 	serverDelays map[netip.Addr]time.Time
-	scopeFault   string // why the scope isn't known
-	vanished     bool   // a file that the manifest names isn't there
-	logCut       bool   // the crawl log was not read to its beginning
-	unjudged     bool   // something could not be read, so that what wasn't found may be there
+	scopeFault   string   // why the scope isn't known
+	vanished     bool     // a file that the manifest names isn't there
+	logCut       bool     // the crawl log was not read to its beginning
+	hurt         []string // what could not be read for any answer: what wasn't found may be there
 }
 
 // openExplainView reads what a crawl's files can't be read without. It takes no lock and writes nothing.

@@ -1,0 +1,406 @@
+package crawl
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"drumbeat/disk"
+	"drumbeat/internal/simweb"
+)
+
+// explainStage orders what may become of a URL: it never goes back.
+func explainStage(rep *URLReport) int {
+	switch {
+	case rep.Place == "fetched" || rep.Place == "refused" || rep.Place == placeEnded:
+		return 3
+	case rep.Seen:
+		return 2
+	case rep.Place == placeLink:
+		return 1
+	}
+	return 0
+}
+
+// writesNothing is fsys for a reader that must not change anything.
+func writesNothing(t *testing.T, fsys disk.FS) disk.FS {
+	return disk.NewFault(fsys, func(op disk.Op, name string) error {
+		switch op {
+		case disk.OpOpenRead, disk.OpList, disk.OpSize, disk.OpRead, disk.OpClose, disk.OpSpace:
+			return nil
+		}
+		t.Errorf("explain does %v of %s", op, name)
+		return fs.ErrPermission
+	})
+}
+
+// watchCrawl explains some URLs again and again while a crawl runs, with rest between, until done is closed: no error, no damage, and
+// no URL ever goes back. It returns how many checkpoints it has seen.
+func watchCrawl(t *testing.T, fsys disk.FS, opt *Options, urls []string, done <-chan struct{}, rest func()) int {
+	x, err := NewExplainer(ExplainOptions{FS: writesNothing(t, fsys), Dirs: opt.Dirs})
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	stage, checkpoints, asked := make([]int, len(urls)), map[uint64]bool{}, false
+	for {
+		select {
+		case <-done:
+			return len(checkpoints)
+		default:
+		}
+		rest()
+		reports, err := x.URLs(urls)
+		if errors.Is(err, ErrIncompatible) && !asked || errors.Is(err, fs.ErrNotExist) && !asked {
+			continue // the crawl has no checkpoint yet
+		}
+		if err != nil {
+			t.Errorf("explain of a crawl that runs: %v", err)
+			return len(checkpoints)
+		}
+		asked = true
+		for i, rep := range reports {
+			checkpoints[rep.AsOf.Checkpoint] = true
+			now := explainStage(rep)
+			if now < stage[i] || rep.Place == placeUnknown || rep.Place == placeEnded || len(rep.Damage) > 0 {
+				t.Errorf("checkpoint %d: %s: place %s after stage %d: %v %v", rep.AsOf.Checkpoint, rep.URL, rep.Place, stage[i], rep.Why, rep.Damage)
+				return len(checkpoints)
+			}
+			stage[i] = max(stage[i], now)
+		}
+		if hosts, err := x.Hosts([]string{reports[0].Host}); err != nil || len(hosts[0].Damage) > 0 {
+			t.Errorf("explain host of a crawl that runs: %v", err)
+			return len(checkpoints)
+		}
+	}
+}
+
+// TestExplainRunningCrawl: in virtual time, and on a disk with checkpoints following each other at once.
+func TestExplainRunningCrawl(t *testing.T) {
+	some := func(web *simweb.Web) []string {
+		all := allURLs(web)
+		rng := rand.New(rand.NewPCG(*seedFlag, 7))
+		rng.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		return all[:60]
+	}
+	watched := func(t *testing.T, fsys disk.FS, opt Options, urls []string, rest func(), least int) {
+		done := make(chan struct{})
+		var wg sync.WaitGroup
+		seen := 0
+		wg.Go(func() { seen = watchCrawl(t, fsys, &opt, urls, done, rest) })
+		_, err := Run(t.Context(), opt)
+		close(done)
+		wg.Wait()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seen < least {
+			t.Errorf("%d checkpoints were seen, want %d at least", seen, least)
+		}
+	}
+	t.Run("virtual", func(t *testing.T) {
+		inBubble(t, func(t *testing.T) {
+			web := smallWeb(t, func(o *simweb.Options) { o.Pages = 400 })
+			mem := disk.NewMem(*seedFlag)
+			opt := simOptions(t, web, mem)
+			opt.CheckpointEvery, opt.StockTarget, opt.QueuePages = time.Second, 60, Unlimited
+			watched(t, mem, opt, some(web), func() { time.Sleep(700 * time.Millisecond) }, 10)
+		})
+	})
+	t.Run("disk", func(t *testing.T) {
+		web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.CrawlDelay = 300, 0 })
+		opt := simOptions(t, web, disk.OS())
+		atOnce(&opt)
+		opt.Dirs = []string{t.TempDir(), t.TempDir()}
+		opt.CheckpointEvery, opt.StockTarget, opt.Linger, opt.WARCFileBytes = 10*time.Millisecond, 60, time.Second, 100_000
+		watched(t, disk.OS(), opt, some(web), func() {}, 3)
+	})
+}
+
+// movedOn is a file system on which, when a segment of a queue is opened for the first time, a checkpoint has just deleted it.
+type movedOn struct {
+	disk.FS
+	once sync.Once
+	move func()
+}
+
+func (m *movedOn) OpenRead(name string) (disk.File, error) {
+	gone := false
+	if strings.HasSuffix(name, ".seg") {
+		m.once.Do(func() { m.move(); gone = true })
+	}
+	if gone {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return m.FS.OpenRead(name)
+}
+
+// A checkpoint that comes while explain opens its files makes it begin anew; files that vanish without one are damage.
+func TestExplainBeginsAnew(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		mem, opt := stoppedCrawl(t)
+		var url string
+		for u, at := range truthOf(t, mem, opt.Dirs).places {
+			if at.place == PlaceFailed || at.place == PlaceBeast {
+				url = u
+			}
+		}
+		for _, moved := range []bool{true, false} {
+			fsys := &movedOn{FS: mem, move: func() {
+				if moved {
+					tamper(t, mem, &opt, func(_ disk.Set, m *manifest, _ *disk.Tails) error { m.Gen++; return nil })
+				}
+			}}
+			x, err := NewExplainer(ExplainOptions{FS: fsys, Dirs: opt.Dirs})
+			if err != nil {
+				t.Fatal(err)
+			}
+			reports, err := x.URLs([]string{url})
+			if err != nil {
+				t.Fatal(err)
+			}
+			rep := reports[0]
+			if rep.Place != "beast" && rep.Place != "failed" {
+				t.Errorf("moved %v: place %s, damage %v", moved, rep.Place, rep.Damage)
+			}
+		}
+	})
+}
+
+// TestExplainDamage: with a byte changed anywhere explain says what is true, or that it can't know and what is damaged, or fails naming
+// the file.
+func TestExplainDamage(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		mem, opt := stoppedCrawl(t)
+		tr := truthOf(t, mem, opt.Dirs)
+		var urls []string
+		have := map[string]int{}
+		for url := range tr.places {
+			if p := tr.place(url); have[p] < 4 {
+				have[p]++
+				urls = append(urls, url)
+			}
+		}
+		for url := range tr.ended {
+			if p := tr.place(url); have[p] < 8 {
+				have[p]++
+				urls = append(urls, url)
+			}
+		}
+		urls = append(urls, "http://nowhere.test/")
+		rng := rand.New(rand.NewPCG(*seedFlag, 9))
+		rounds, found := 40, 0
+		if *longRuns {
+			rounds = 5000
+		}
+		var files []string
+		for _, dir := range opt.Dirs {
+			files = append(files, filesBelow(t, mem, dir)...)
+		}
+		for range rounds {
+			name := files[rng.IntN(len(files))]
+			undo := flipByte(t, mem, name, rng)
+			x, err := NewExplainer(ExplainOptions{FS: mem, Dirs: opt.Dirs})
+			if err != nil {
+				t.Fatal(err)
+			}
+			reports, err := x.URLs(urls)
+			hosts, err2 := x.Hosts([]string{"nowhere.test", reports0Host(reports)})
+			if err = errors.Join(err, err2); err != nil {
+				found++
+				if !strings.Contains(err.Error(), name) && !errors.Is(err, ErrIncompatible) {
+					t.Errorf("%s damaged: %v", name, err)
+				}
+			}
+			for _, rep := range reports {
+				if len(rep.Damage) > 0 {
+					found++
+				}
+				if rep.Place != tr.place(rep.URL) && (rep.Place != placeUnknown || len(rep.Damage) == 0) {
+					t.Errorf("%s damaged: %s: place %s, want %s; damage %v", name, rep.URL, rep.Place, tr.place(rep.URL), rep.Damage)
+				}
+			}
+			_ = hosts
+			undo()
+		}
+		if found < rounds/10 {
+			t.Errorf("damage was said %d times in %d rounds", found, rounds)
+		}
+	})
+}
+
+func reports0Host(reports []*URLReport) string {
+	if len(reports) == 0 {
+		return "none.test"
+	}
+	return reports[0].Host
+}
+
+func filesBelow(t *testing.T, fsys disk.FS, dir string) (list []string) {
+	t.Helper()
+	names, err := fsys.List(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		path := dir + "/" + name
+		if _, err := fsys.List(path); err == nil {
+			list = append(list, filesBelow(t, fsys, path)...)
+		} else if size, err := fsys.Size(path); err == nil && size > 0 && !strings.HasSuffix(name, ".warc.gz") {
+			list = append(list, path)
+		}
+	}
+	return list
+}
+
+// flipByte changes one byte of a file; undo changes it back.
+func flipByte(t *testing.T, fsys disk.FS, name string, rng *rand.Rand) (undo func()) {
+	t.Helper()
+	f, err := fsys.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size, err := f.Size()
+	if err != nil {
+		t.Fatal(err)
+	}
+	off, old := rng.Int64N(size), []byte{0}
+	if rng.IntN(2) == 0 {
+		off = rng.Int64N(min(size, 200))
+	}
+	put := func(b byte) {
+		if _, err := f.WriteAt([]byte{b}, off); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := disk.ReadFull(f, old, off); err != nil {
+		t.Fatal(err)
+	}
+	put(old[0] ^ 1<<rng.IntN(8))
+	return func() {
+		put(old[0])
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestExplainWrongDirectories: what can't be answered is refused, clearly.
+func TestExplainWrongDirectories(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		mem, opt := stoppedCrawl(t)
+		if err := mem.MkdirAll("empty"); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			dirs, out []string
+			want      string
+		}{
+			{[]string{"d0"}, nil, "directory 1 of 2"},
+			{[]string{"d1"}, nil, "directory 0 of 2"},
+			{[]string{"d0", "d0"}, nil, "both directory 0"},
+			{[]string{"empty"}, nil, "holds no crawl"},
+			{[]string{"none"}, nil, "holds no crawl"},
+			{nil, nil, "no directory"},
+		} {
+			x, err := NewExplainer(ExplainOptions{FS: writesNothing(t, mem), Dirs: c.dirs, Out: c.out})
+			if err == nil {
+				_, err = x.URLs([]string{"http://a.test/"})
+			}
+			if err == nil || !strings.Contains(err.Error(), c.want) || c.dirs != nil && !errors.Is(err, ErrIncompatible) {
+				t.Errorf("%v: %v, want %q", c.dirs, err, c.want)
+			}
+		}
+		x, err := NewExplainer(ExplainOptions{FS: writesNothing(t, mem), Dirs: []string{"d1", "d0"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		reports, err := x.URLs([]string{"http://a.test/", "mailto:x", "", "a.test", "http://[::1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, bad := range []bool{false, true, true, false, true} {
+			if (reports[i].Error != "") != bad {
+				t.Errorf("%q: error %q", reports[i].Asked, reports[i].Error)
+			}
+		}
+		if reports[3].URL != "https://a.test/" {
+			t.Errorf("a host alone is %s", reports[3].URL)
+		}
+		// A manifest of a program that noted no options.
+		tamper(t, mem, &opt, func(_ disk.Set, m *manifest, _ *disk.Tails) error { m.Run = nil; return nil })
+		reports, err = x.URLs([]string{"http://a.test/"})
+		if err != nil || !strings.Contains(reports[0].Link.Why, "older program") || reports[0].Robots.DelayWhy == "" {
+			t.Errorf("without noted options: %+v, %v", reports, err)
+		}
+		if err := mem.Remove("d0/" + manifestName); err != nil {
+			t.Fatal(err)
+		}
+		if _, err = x.URLs([]string{"http://a.test/"}); err == nil || !strings.Contains(err.Error(), "without a checkpoint") {
+			t.Errorf("no manifest: %v", err)
+		}
+	})
+}
+
+// TestExplainLinks: what a link to a URL would meet is what the options of the last run say.
+func TestExplainLinks(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := &tinyWeb{serve: func(host, path string) answer {
+			if path == "/robots.txt" {
+				return answer{200, "", "User-agent: drumbeat\nCrawl-delay: 7\nDisallow: /no*x\nAllow: /\n"}
+			}
+			return answer{200, "", fmt.Sprintf("<a href=/a><a href=/nothing/x>%s", host)}
+		}}
+		mem := disk.NewMem(1)
+		if err := mem.MkdirAll("in"); err != nil {
+			t.Fatal(err)
+		}
+		if err := disk.WriteFileAtomic(mem, "in/seeds", []byte("http://one.site.test/\n")); err != nil {
+			t.Fatal(err)
+		}
+		opt := web.options(t, mem)
+		opt.Seeds, opt.SeedLines, opt.Scope, opt.MaxDepth = "in/seeds", nil, ScopePLD, 3
+		opt.AllowedPort = func(p uint16) bool { return p == 80 || p == 443 || p >= 8000 && p < 8100 }
+		opt.MaxURLBytes, opt.MaxCrawlDelay = 100, 5*time.Second
+		mustRun(t, t.Context(), opt)
+		x, err := NewExplainer(ExplainOptions{FS: mem, Dirs: opt.Dirs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for url, want := range map[string]string{
+			"http://two.site.test/":                           "taken, if the page is less than 3 links from a seed (--max-depth)",
+			"http://two.site.test:8099/":                      "taken, if the page is less than 3 links from a seed (--max-depth)",
+			"http://two.site.test:8100/":                      "dropped: port 8100 (--ports)",
+			"http://other.test/":                              "dropped: outside of --scope pld",
+			"http://two.site.test/" + strings.Repeat("x", 80): "dropped: 101 bytes, more than 100",
+		} {
+			reports, err := x.URLs([]string{url})
+			if err != nil || reports[0].Link.Why != want || reports[0].Link.Taken != strings.HasPrefix(want, "taken") {
+				t.Errorf("%s: %+v, %v, want %s", url, reports[0].Link, err, want)
+			}
+		}
+		reports, err := x.URLs([]string{"http://one.site.test/nothing/x", "http://one.site.test/a"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		no, yes := reports[0], reports[1]
+		if no.Place != "refused" || no.Verdict.Rule != "Disallow: /no*x" || no.Record.ParentURL != "http://one.site.test/" ||
+			!strings.Contains(no.Why[0], "/no*x") {
+			t.Errorf("forbidden: %+v, verdict %+v, record %+v", no, no.Verdict, no.Record)
+		}
+		if yes.Place != "fetched" || yes.Verdict.Rule != "Allow: /" || !yes.Robots.OwnGroup || yes.Robots.CrawlDelay != 7 ||
+			yes.Robots.Delay != 40 {
+			t.Errorf("allowed: %+v, verdict %+v, robots %+v", yes, yes.Verdict, yes.Robots)
+		}
+		rules, err := x.Robots([]string{"one.site.test", "http://one.site.test/nothing/x"})
+		if err != nil || rules[0].Robots.State != "none" || rules[1].Verdict.Allowed || !bytes.Contains([]byte(rules[1].Text), []byte("Disallow: /no*x\n")) {
+			t.Errorf("robots: %+v %+v, %v", rules[0].Robots, rules[1], err)
+		}
+	})
+}
