@@ -118,7 +118,7 @@ func TestExplainRunningCrawl(t *testing.T) {
 		opt := simOptions(t, web, disk.OS())
 		atOnce(&opt)
 		opt.Dirs = []string{t.TempDir(), t.TempDir()}
-		opt.CheckpointEvery, opt.StockTarget, opt.Linger, opt.WARCFileBytes = 10*time.Millisecond, 60, time.Second, 100_000
+		opt.CheckpointEvery, opt.StockTarget, opt.MaxPages, opt.WARCFileBytes = 10*time.Millisecond, 60, 150, 100_000
 		watched(t, disk.OS(), opt, some(web), func() {}, 3)
 	})
 }
