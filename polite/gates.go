@@ -358,7 +358,7 @@ func (s *Scheduler) hold(g *Grant, now int64) {
 // began counts the start of a grant's request, or that there won't be one.
 func (s *Scheduler) began(g *Grant, now int64, started bool) {
 	if p := g.Item.pld; s.gatePLDs {
-		p.held = false
+		p.held, p.entry = false, now
 		if started {
 			p.next = max(p.next, now+s.pldDelay(p))
 		}
