@@ -11,11 +11,24 @@
 //
 // href of <a> and <area>, src of <frame> and <iframe>, the target of <meta http-equiv=refresh>, and href of
 // <link> with one of Options.Rels: by default next, prev and canonical, which lead to pages of the site;
-// alternate (feeds, other languages) and the rest (stylesheets, icons) by option. In SVG, <a> with href or
+// alternate (feeds, other languages) and the rest (stylesheets, icons) by option. With Options.Forms, the action of a form whose method
+// is get, to which nothing is added. In SVG, <a> with href or
 // xlink:href. As in a browser without scripting, the content of <noscript> counts; as in any browser, that of
 // <script>, <style>, <title>, <textarea>, <iframe>, <noembed>, <noframes>, <xmp>, comments and whatever
 // follows <plaintext> doesn't. In a page of frames only <frame> is one; outside of it, it is none. The content of <template> counts too. The first <base href> is in force for
 // the whole page, also before it.
+//
+// Of headers there are Link (EachLink), Refresh (ParseRefresh) and X-Robots-Tag (ParseRobotsTag). Of the types in rel, nofollow alone asks not to
+// be followed: that a link is sponsored or by a user (ugc) says what it is worth, as Google documents the three.
+//
+// # Parts of a page
+//
+// With Options.Assets Link.Asset marks what a page consists of: src and srcset of <img> and <source>, src of <script>, <audio>, <video>
+// (with its poster), <track>, <embed> and <input type=image>, data of <object>, <link> of a type like stylesheet, icon, preload or manifest,
+// background of <body>, <table> and its parts, href of <image>, <feImage>, <use> and <script> in SVG, and url() and @import in <style>, in
+// style attributes and in style sheets (ParseCSS). Then the scanner looks at every attribute of every tag. Neither an empty
+// reference nor one of a fragment alone is a part. Of elements that the tree builder drops for their place (<td> in no table, a form in
+// a form) the parts are found too. In style sheets, strings that are no url() aren't looked at, such as those of image-set().
 //
 // # Contract
 //
@@ -48,6 +61,6 @@
 //
 // A Parser or Extractor belongs to one goroutine. It owns none and writes no files. In steady state it
 // allocates nothing, but some 100 bytes for a decoder where the encoding changes from page to page. It holds
-// MaxLinks * 32 bytes at most, plus 4 MiB of decoded links and what robots metas decode to, plus the text if the page had to
-// be transcoded, one and a half times the page; a Page keeps some 2 MiB of it. Time is linear in the page, whatever the page.
+// MaxLinks * 32 bytes at most, plus 4 MiB of decoded links and what robots metas decode to (with Assets also style attributes, once each), plus
+// the text if the page had to be transcoded, one and a half times the page; a Page keeps some 2 MiB of it. Time is linear in the page, whatever the page.
 package parse

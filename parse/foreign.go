@@ -150,6 +150,8 @@ func (p *Parser) foreignTag(b, name []byte, i int) (next int, done bool) {
 	switch f.top() {
 	case inSVG:
 		switch {
+		case p.opt.Assets && isFold(name, "style"):
+			p.foreignStyle(b, next)
 		case isFold(name, "svg"):
 			f.push(inSVG)
 		case inSVGHTML.closedBy(name):

@@ -71,6 +71,9 @@ func (p *Parser) frameset(b []byte, start, i int) int {
 			break
 		}
 		e := elementAt(b, i+n)
+		if p.opt.Assets && !e.end && (isFold(e.name, "frame") || isFold(e.name, "frameset")) {
+			p.assets(b, e.name, e.attrs)
+		}
 		switch {
 		case e.end && isFold(e.name, "frameset"):
 			depth--
@@ -91,7 +94,7 @@ func (p *Parser) frameset(b []byte, start, i int) int {
 func (p *Parser) again(part []byte) {
 	page := p.page
 	*page = Page{Links: page.Links[:0], scratch: page.scratch[:0], text: page.text, Charset: page.Charset, Encoding: page.Encoding}
-	p.hasBase = false
+	p.hasBase, p.seen = false, seenOnce{}
 	p.foreign.reset()
 	p.scan(part)
 }

@@ -15,12 +15,28 @@ const (
 	IFrame             // <iframe src>
 	LinkTag            // <link href>
 	Meta               // <meta http-equiv=refresh>
+	Form               // <form action>, with Options.Forms
+	// What follows needs Options.Assets.
+	Img        // <img src, srcset>
+	Source     // <source src, srcset>
+	Video      // <video src, poster>
+	Audio      // <audio src>
+	Track      // <track src>
+	Embed      // <embed src>
+	Object     // <object data>
+	Input      // <input type=image src>
+	Script     // <script src>, in SVG its href
+	Background // the background of <body>, <table> and its parts
+	Image      // <image href> and <feImage href> of SVG
+	Use        // <use href> of SVG
+	CSS        // url() or @import in <style>, in a style attribute, or in a style sheet
 	numTags
 )
 
 // String returns the element's name in lower case.
 func (t Tag) String() string {
-	return [numTags]string{"a", "area", "frame", "iframe", "link", "meta"}[t]
+	return [numTags]string{"a", "area", "frame", "iframe", "link", "meta", "form", "img", "source", "video", "audio", "track", "embed",
+		"object", "input", "script", "background", "image", "use", "css"}[t]
 }
 
 // Rel is a set of link types (the words of a rel attribute).
@@ -33,6 +49,7 @@ const (
 	RelCanonical
 	RelAlternate // other languages, AMP, feeds
 	RelOther     // stylesheet, icon, preload, search and so on; on <a> anything else
+	RelAsset     // of these what is part of the page: stylesheet, icon, preload and the like; on <link> only, and with Options.Assets
 
 	// DefaultRels are the types that lead to pages of the site itself.
 	DefaultRels = RelNext | RelPrev | RelCanonical
@@ -47,6 +64,7 @@ type Link struct {
 	Tag      Tag
 	Rel      Rel  // of <a>, <area> and <link>
 	NoFollow bool // rel has "nofollow"
+	Asset    bool // a part of the page: an image, a script, a style sheet
 }
 
 // Robots are the directives of robots metas or of an X-Robots-Tag header that concern a crawler.
@@ -95,6 +113,8 @@ type Options struct {
 	MaxLinks    int    // links kept per page; 0 = 50,000
 	MaxRefBytes int    // bytes of an attribute value that is looked at; 0 = 64 KiB
 	Rels        Rel    // which <link> elements are links: any of these types; 0 = DefaultRels, or NoRels
+	Assets      bool   // find what pages consist of as well, on every element; the scanner is several times slower then
+	Forms       bool   // the action of <form method=get> is a link
 	NoFrames    bool   // don't take <frame> and <iframe>
 	Agent       string // <meta name=Agent> counts like <meta name=robots>; "" = none
 }

@@ -29,7 +29,7 @@ func Reference(opt Options, body []byte, contentType string) (*Page, error) {
 			}
 		}
 	}
-	r := reference{opt: opt, page: page}
+	r := reference{opt: opt, page: page, css: &Parser{opt: opt, page: page}}
 	for node := range root.Descendants() {
 		if node.Type == html.ElementNode {
 			r.element(node)
@@ -72,9 +72,13 @@ type reference struct {
 	opt  Options
 	page *Page
 	base bool
+	css  *Parser // finds the links of style sheets
 }
 
 func (r *reference) element(n *html.Node) {
+	if r.opt.Assets {
+		r.assets(n)
+	}
 	href, hasHref := attribute(n, "", "href")
 	if n.Namespace != "" {
 		if xlink, ok := attribute(n, "xlink", "href"); ok && !hasHref {
@@ -97,8 +101,9 @@ func (r *reference) element(n *html.Node) {
 	case "link":
 		rel, ok := attribute(n, "", "rel")
 		types, _ := parseRel([]byte(rel))
-		if ok && href != "" && types&r.opt.Rels != 0 {
+		if asset := r.opt.Assets && isAssetRel([]byte(rel)); ok && href != "" && (types&r.opt.Rels != 0 || asset) {
 			r.add(LinkTag, href, n)
+			r.page.Links[len(r.page.Links)-1].Asset = asset
 		}
 		if types&RelCanonical != 0 && r.page.Canonical == nil && href != "" {
 			r.page.Canonical = []byte(href)
@@ -109,6 +114,62 @@ func (r *reference) element(n *html.Node) {
 		}
 	case "meta":
 		r.meta(n)
+	case "form":
+		action, _ := attribute(n, "", "action")
+		method, _ := attribute(n, "", "method")
+		if r.opt.Forms && action != "" && !strings.EqualFold(method, "post") && !strings.EqualFold(method, "dialog") {
+			r.add(Form, action, n)
+		}
+	}
+}
+
+// assetsOf are the elements of HTML that name parts of the page, and the attributes that do; "srcset" has several.
+var assetsOf = map[string]struct {
+	tag   Tag
+	attrs []string
+}{
+	"img": {Img, []string{"src", "srcset"}}, "source": {Source, []string{"src", "srcset"}}, "video": {Video, []string{"src", "poster"}},
+	"audio": {Audio, []string{"src"}}, "track": {Track, []string{"src"}}, "embed": {Embed, []string{"src"}}, "object": {Object, []string{"data"}},
+	"script": {Script, []string{"src"}}, "input": {Input, []string{"src"}}, "link": {LinkTag, []string{"imagesrcset"}},
+	"body": {Background, []string{"background"}}, "table": {Background, []string{"background"}}, "td": {Background, []string{"background"}},
+	"th": {Background, []string{"background"}}, "tr": {Background, []string{"background"}}, "tbody": {Background, []string{"background"}},
+	"thead": {Background, []string{"background"}}, "tfoot": {Background, []string{"background"}},
+}
+
+func (r *reference) assets(n *html.Node) {
+	if style, ok := attribute(n, "", "style"); ok {
+		r.css.cssText([]byte(style))
+	}
+	if n.Data == "style" {
+		var text []byte
+		for c := n.FirstChild; c != nil && c.Type == html.TextNode; c = c.NextSibling {
+			text = append(text, c.Data...)
+		}
+		r.css.cssText(text)
+	}
+	if n.Namespace != "" {
+		href, ok := attribute(n, "", "href")
+		if !ok {
+			href, _ = attribute(n, "xlink", "href")
+		}
+		if tag, ok := map[string]Tag{"image": Image, "feImage": Image, "use": Use, "script": Script}[n.Data]; ok && href != "" {
+			r.css.keepAsset(tag, []byte(href))
+		}
+		return
+	}
+	kind, _ := attribute(n, "", "type")
+	rel, _ := attribute(n, "", "rel")
+	if n.Data == "input" && !strings.EqualFold(kind, "image") || n.Data == "link" && !isAssetRel([]byte(rel)) {
+		return
+	}
+	of := assetsOf[n.Data]
+	for _, key := range of.attrs {
+		value, _ := attribute(n, "", key)
+		if strings.HasSuffix(key, "srcset") {
+			eachSrcset([]byte(value), func(ref []byte) { r.css.keepAsset(of.tag, bytes.Clone(ref)) })
+		} else if value != "" {
+			r.css.keepAsset(of.tag, []byte(value))
+		}
 	}
 }
 

@@ -26,7 +26,9 @@ func linkSet(page *Page) []string {
 		"charset " + page.Charset,
 	}
 	for _, l := range page.Links {
-		set = append(set, fmt.Sprintf("%s %q %v %v", l.Tag, l.Ref, l.Rel, l.NoFollow))
+		if !l.Asset && l.Tag != Form {
+			set = append(set, fmt.Sprintf("%s %q %v %v", l.Tag, l.Ref, l.Rel, l.NoFollow))
+		}
 	}
 	slices.Sort(set)
 	return slices.Compact(set)
@@ -49,6 +51,39 @@ func difference(body []byte, contentType string) string {
 	a2 := slices.DeleteFunc(slices.Clone(a), func(s string) bool { return slices.Contains(b, s) })
 	b2 := slices.DeleteFunc(slices.Clone(b), func(s string) bool { return slices.Contains(a, s) })
 	return fmt.Sprintf("only the scanner: %s\nonly the tree:    %s", a2, b2)
+}
+
+// assetSet returns the parts of a page and its forms, each once.
+func assetSet(page *Page) []string {
+	var set []string
+	for _, l := range page.Links {
+		if l.Asset || l.Tag == Form {
+			set = append(set, fmt.Sprintf("%s %q %v", l.Tag, l.Ref, l.NoFollow))
+		}
+	}
+	slices.Sort(set)
+	return slices.Compact(set)
+}
+
+// assetDifference is difference with Assets and Forms. The tree builder drops elements for their place (<td> in no table, a form
+// in a form), of which the scanner keeps what they name: it must have what the tree has, and may have more. exact says that it
+// mustn't.
+func assetDifference(body []byte, contentType string, exact bool) string {
+	opt := Options{Rels: DefaultRels | RelAlternate | RelOther, Agent: "drumbeat", MaxLinks: 1 << 30, Assets: true, Forms: true}
+	want, err := Reference(opt, body, contentType)
+	if err != nil {
+		return ""
+	}
+	var got Page
+	NewParser(opt).Parse(body, contentType, &got)
+	for i, s := range [][2][]string{{linkSet(&got), linkSet(want)}, {assetSet(&got), assetSet(want)}} {
+		a2 := slices.DeleteFunc(slices.Clone(s[0]), func(x string) bool { return slices.Contains(s[1], x) })
+		b2 := slices.DeleteFunc(slices.Clone(s[1]), func(x string) bool { return slices.Contains(s[0], x) })
+		if len(b2) > 0 || len(a2) > 0 && (exact || i == 0) {
+			return fmt.Sprintf("only the scanner: %s\nonly the tree:    %s", a2, b2)
+		}
+	}
+	return ""
 }
 
 // knownToDiffer reports whether a page has what the package comment lists.
@@ -79,6 +114,11 @@ func TestRandomPagesAgainstReference(t *testing.T) {
 		"<html>|</html>|<head>|</head>|<button>|<caption>|<colgroup>|<object>|<br/>|<nobr>|<textarea/>|<ruby>|<rt>|<hr>|<plaintext>|"+
 		"<frameset>|<frameset>|</frameset>|<frame src=23>|<template>|</template>|</br>|"+
 		"text|a|\x00|\r|\r\n|\n|\t|\f| |=|'|\"|/|&amp;|&|&copy|&copy;|&copy=|&notit;|&#38;|&#x26|&#0;|&#128;|;|"+
+		"<img src=30>|<img SRCSET='31 1x, 32'>|<source src=33 srcset=34,>|<video src=35 poster=36>|<audio src=37>|<track src=38>|<embed src=39>|"+
+		"<object data=40>|<input type=image src=41>|<input src=42>|<script src=43></script>|<td background=44>|<body background=45>|"+
+		"<p style='x:url(46)'>|<style>@import url(47);x{y:url('48')}</style>|<a style=\"x:url(&quot;49&quot;)\" href=50>|<link rel=icon href=51>|"+
+		"<link rel=preload imagesrcset='52,53 2x'>|<form action=54>|<form action=55 method=POST>|<form action=56 method=x>|</form>|"+
+		"<img src=''>|<img src=#57>|<div style=''>|<image src=58>|"+
 		"<a href='&amp;&copy;&copy=&notin;&notit;&amp&ampx&#65;&#x41&#xD800;&#9999999999;&#;&#x;&;&fjlig;&semi;&gt'>|"+
 		"<a href=&quot;x>|<a href='\r\n\x00\r'>|<a href=\xff>|<a\x00href=1>|<a\x00 href=22>|<ahref=23>|<a/href=24>|<a href=a\"b'c=d>", "|")
 	pieces = append(pieces, "|")
@@ -92,6 +132,9 @@ func TestRandomPagesAgainstReference(t *testing.T) {
 		}
 		if d := difference(b.Bytes(), "text/html; charset=utf-8"); d != "" {
 			t.Fatalf("-seed %d, page %d: %q\n%s", *seedFlag, i, b.Bytes(), d)
+		}
+		if d := assetDifference(b.Bytes(), "text/html; charset=utf-8", false); d != "" {
+			t.Fatalf("with assets: -seed %d, page %d: %q\n%s", *seedFlag, i, b.Bytes(), d)
 		}
 	}
 }
@@ -125,6 +168,8 @@ func FuzzScanAgainstReference(f *testing.F) {
 		"<!doctype html><title>x</title><a href=1>", "<script><!--<script></script>--></script><a href=2>",
 		"<!--><a href='&amp;&copy=1'>--!><a href=\"\r\n\x00\">", "<table><tr><td><a href=x><select><a href=y></select></table>",
 		"<noscript><iframe src=x></iframe><meta http-equiv=refresh content='0, URL = \"x\"'></noscript>",
+		"<img src=a srcset='b 1x, c,d 2x' style='x:url(e)'><style>@import 'f';</style><form action=g><input type=image src=h></form>",
+		"<body background=a><video src=b poster=c><source src=d><object data=e><script src=f></script><link rel=preload imagesrcset='g, h' href=i>",
 		"<textarea></textarea ><base href=//x><link rel=next href=y><xmp></XMP/><plaintext><a href=z>",
 	} {
 		f.Add([]byte(body))
@@ -135,6 +180,9 @@ func FuzzScanAgainstReference(f *testing.F) {
 		}
 		if d := difference(body, "text/html; charset=utf-8"); d != "" {
 			t.Fatalf("%q\n%s", body, d)
+		}
+		if d := assetDifference(body, "text/html; charset=utf-8", false); d != "" {
+			t.Fatalf("with assets: %q\n%s", body, d)
 		}
 	})
 }

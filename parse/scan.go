@@ -12,6 +12,8 @@ type Parser struct {
 	page    *Page
 	hasBase bool
 	wide    bool // use skipWide
+	tables  *wideTables
+	seen    seenOnce
 	xml     bool // the page is served as XML
 	// noFrameset: a <frameset> was met and not taken, so none is.
 	noFrameset bool
@@ -21,7 +23,11 @@ type Parser struct {
 
 // NewParser returns a Parser.
 func NewParser(opt Options) *Parser {
-	return &Parser{opt: opt.withDefaults(), wide: hasWide()}
+	p := &Parser{opt: opt.withDefaults(), wide: hasWide() && !opt.Assets, tables: wideTable}
+	if opt.Forms {
+		p.tables = wideFormTable
+	}
+	return p
 }
 
 // Parse fills page with what is found in body, whose Content-Type header said contentType. It takes linear
@@ -41,6 +47,7 @@ func (p *Parser) Parse(body []byte, contentType string, page *Page) {
 
 func (p *Parser) start(text []byte, page *Page, tentative bool) {
 	p.page, p.hasBase, p.noFrameset, p.attrs.wide, p.tentative = page, false, false, p.wide, tentative
+	p.seen = seenOnce{}
 	p.foreign.reset()
 	p.scan(text)
 }
@@ -62,7 +69,7 @@ func (p *Parser) scan(b []byte) {
 			credit++
 		} else if p.wide && p.foreign.depth == 0 {
 			from := i
-			i = skipWide(b, i, wideTable)
+			i = skipWide(b, i, p.tables)
 			if credit = min(credit+i-from-wideCost, mostCredit); credit < 0 {
 				credit = -restTags
 			}
@@ -78,7 +85,7 @@ func (p *Parser) scan(b []byte) {
 			return
 		}
 		switch c := b[i]; {
-		case c|0x20 == 'a' && byteClass[b[i+1]]&isSpace != 0 && p.foreign.depth == 0: // most of what matters
+		case c|0x20 == 'a' && byteClass[b[i+1]]&isSpace != 0 && p.foreign.depth == 0 && !p.opt.Assets: // most of what matters
 			i = p.anchor(b, i+1, A)
 		case byteClass[c]&isLetter != 0:
 			end := nameEnd(b, i+1, endsName)
@@ -125,6 +132,9 @@ func (p *Parser) declaration(b []byte, i int) int {
 // startTag handles the start tag called name, which ends at i, and for elements whose content is text that
 // too.
 func (p *Parser) startTag(b, name []byte, i int) int {
+	if p.opt.Assets {
+		p.assets(b, name, i)
+	}
 	if p.foreign.depth > 0 {
 		if next, done := p.foreignTag(b, name, i); done {
 			return next
@@ -146,7 +156,7 @@ func (p *Parser) startTag(b, name []byte, i int) int {
 	case 5:
 		switch {
 		case isFold(name, "style"):
-			return p.rawText(b, i, "style")
+			return p.style(b, i)
 		case isFold(name, "title"):
 			return p.rawText(b, i, "title")
 		}
@@ -198,6 +208,8 @@ func (p *Parser) startTag4(b, name []byte, i int) int {
 		return p.base(b, i)
 	case isFold(name, "math"):
 		return p.enterForeign(b, i, inMath)
+	case p.opt.Forms && isFold(name, "form"):
+		return p.form(b, i)
 	}
 	return skipTag(b, i)
 }
@@ -253,7 +265,11 @@ func (p *Parser) link(b []byte, i int) int {
 	link := Link{Tag: LinkTag}
 	link.Rel, link.NoFollow = parseRel(p.attrs.value(attrRel))
 	href := p.attrs.value(attrHref)
-	if link.Rel&p.opt.Rels != 0 {
+	if p.opt.Assets && isAssetRel(p.attrs.value(attrRel)) {
+		link.Rel |= RelAsset
+		link.Asset = true
+	}
+	if link.Rel&p.opt.Rels != 0 || link.Asset {
 		p.add(link, attrHref)
 	}
 	if link.Rel&RelCanonical != 0 && p.page.Canonical == nil && len(href) <= p.opt.MaxRefBytes {
@@ -313,16 +329,23 @@ func (p *Parser) metaCharset() {
 
 // add keeps a link whose reference is the value of an attribute, within the limits.
 func (p *Parser) add(link Link, slot int) {
-	if at := &p.attrs.at[slot]; at.end-at.start > p.opt.MaxRefBytes {
+	if at := &p.attrs.at[slot]; p.fits(at.end - at.start) {
+		link.Ref = p.value(slot)
+		p.page.Links = append(p.page.Links, link)
+	}
+}
+
+// fits reports whether a link whose reference takes n bytes is within the limits, and counts it if not.
+func (p *Parser) fits(n int) bool {
+	switch {
+	case n > p.opt.MaxRefBytes:
 		p.page.LongRefs++
-		return
-	}
-	if len(p.page.Links) >= p.opt.MaxLinks || len(p.page.scratch) > maxDecodedBytes {
+	case len(p.page.Links) >= p.opt.MaxLinks || len(p.page.scratch) > maxDecodedBytes:
 		p.page.Dropped++
-		return
+	default:
+		return true
 	}
-	link.Ref = p.value(slot)
-	p.page.Links = append(p.page.Links, link)
+	return false
 }
 
 // keep keeps a link that is text already.
@@ -342,7 +365,15 @@ func (p *Parser) value(slot int) []byte {
 	if p.decoder.charset == nil {
 		plain = p.attrs.plain
 	}
-	if plain&(1<<slot) != 0 || p.decoder.isPlain(value) {
+	if plain&(1<<slot) != 0 {
+		return value
+	}
+	return p.text(value)
+}
+
+// text is value for a raw value.
+func (p *Parser) text(value []byte) []byte {
+	if p.decoder.isPlain(value) {
 		return value
 	}
 	start := len(p.page.scratch)

@@ -45,16 +45,19 @@ type wideTables struct {
 	space                            [32]byte // the white space with these lower four bits
 }
 
-// wideTable is never written to.
-var wideTable = newWideTables()
+// wideTable and wideFormTable, which has <form> too, are never written to.
+var wideTable, wideFormTable = newWideTables(false), newWideTables(true)
 
-func newWideTables() *wideTables {
+func newWideTables(forms bool) *wideTables {
 	t := new(wideTables)
 	set := func(table *[32]byte, at byte, bit uint8) {
 		table[at] |= bit
 		table[at+16] |= bit
 	}
 	for class, name := range wideNames {
+		if forms && name.first == "npx" {
+			name.first += "f"
+		}
 		bit := uint8(1) << class
 		for _, c := range []byte(name.first) {
 			set(&t.first, c&15, bit)
