@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -110,6 +111,39 @@ func TestDeepAuditWithMovedOutput(t *testing.T) {
 		rep := deep(t, fs, &opt)
 		if !rep.Balanced() || rep.Output.WARC.AbsentFiles != 1 || !rep.Output.StoredAll {
 			t.Errorf("%s moved away: %+v, %v, %v", name, rep.Output, rep.Damages, rep.Bad)
+		}
+	})
+}
+
+// A crawl whose PLDs are made by private suffixes is read with them: the keys of what waits for STAR are those of its PLDs.
+func TestDeepAuditKnowsPrivateSuffixes(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := &tinyWeb{serve: func(_, path string) answer {
+			if path == "/robots.txt" {
+				return noRobots
+			}
+			links := ""
+			for i := range 50 {
+				links += fmt.Sprintf("<a href=http://u%d.github.io/%d>", i, i)
+			}
+			return answer{200, "", links}
+		}}
+		fs := disk.NewMem(1)
+		opt := w.options(t, fs, "http://seed.github.io/")
+		opt.PrivateSuffixes, opt.MaxPages = true, 1
+		mustRun(t, t.Context(), opt)
+		waiting := 0
+		for _, at := range truthOf(t, fs, opt.Dirs).places {
+			if at.place == PlaceStar {
+				waiting++
+			}
+		}
+		if waiting == 0 {
+			t.Fatal("nothing waits for STAR")
+		}
+		rep, err := AuditDeep(AuditOptions{FS: fs, Dirs: opt.Dirs})
+		if err != nil || !rep.Balanced() {
+			t.Errorf("%v, damages %v, %v", err, rep.Damages, rep.Bad)
 		}
 	})
 }
