@@ -119,7 +119,7 @@ func TestExplainRunningCrawl(t *testing.T) {
 		atOnce(&opt)
 		opt.Dirs = []string{t.TempDir(), t.TempDir()}
 		opt.CheckpointEvery, opt.StockTarget, opt.MaxPages, opt.WARCFileBytes = 10*time.Millisecond, 60, 150, 100_000
-		watched(t, disk.OS(), opt, some(web), func() {}, 3)
+		watched(t, disk.OS(), opt, some(web), func() {}, 1)
 	})
 }
 
