@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -79,7 +78,7 @@ func (c *crawlCmd) Run(a *app, kctx *kong.Context) error {
 	if opt.SitemapBytes, err = c.sitemapBytes(network.limits, network.bodies); err != nil {
 		return errors.Join(usageError{err}, network.close())
 	}
-	opt.UserAgent = userAgent(opt.Agent, opt.Contact)
+	opt.UserAgent = c.UserAgent
 	var res *crawl.Result
 	err = c.profiled(func() (err error) {
 		res, err = a.crawl(&opt, plan, view)
@@ -226,10 +225,6 @@ func (c *crawlCmd) network(plan crawl.Plan, limiter *pace.Bandwidth) (*network, 
 	for _, s := range c.Resolver {
 		servers = append(servers, s.AddrPort)
 	}
-	from := ""
-	if strings.Contains(c.Contact, "@") && !strings.Contains(c.Contact, "/") {
-		from = c.Contact
-	}
 	limits := fetch.Limits{Connect: c.ConnectTimeout, TLS: c.ConnectTimeout, FirstByte: c.FirstByteTimeout,
 		Total: c.Timeout, BodyBytes: int(c.MaxBody), DecodedBytes: int(min(4*c.MaxBody, maxBodyLimit))}
 	bodies := max(plan.BodyBytes, limits.MemoryBytes())
@@ -245,7 +240,7 @@ func (c *crawlCmd) network(plan crawl.Plan, limiter *pace.Bandwidth) (*network, 
 		dnscache.Options{Servers: servers, Rate: float64(c.DNSRate), MaxBytes: dnsCacheBytes(plan), Family: family},
 		fetch.Options{
 			Limits: limits, BufferBytes: bodies, IdleConns: m.idleConnections(c.Connections.most()),
-			UserAgent: userAgent(c.Agent, c.Contact), From: from, AllowNets: prefixes(c.AllowNet), Ports: portList(c.Ports),
+			UserAgent: c.UserAgent, From: c.from(), AllowNets: prefixes(c.AllowNet), Ports: portList(c.Ports),
 			MapPort: portMap(c.MapPort), Limiter: limiter, TLS: fetch.TLSOptions{Require: c.TLS == "require"},
 		})
 }

@@ -21,6 +21,7 @@ type cli struct {
 	Demo    demoCmd    `cmd:"" help:"Crawl a synthetic web that is served by this very process on loopback."`
 	Plan    planCmd    `cmd:"" help:"Say what a crawl of so many pages will take of RAM and disk, and how fast it can be, by the plan that the crawl itself would make."`
 	Explain explainCmd `cmd:"" help:"Say what the crawler thinks of a thing. Without arguments: JSON lines in, JSON lines out."`
+	BotPage botPageCmd `cmd:"" name:"bot-page" help:"Print or serve the page for site owners that the operator of a crawl publishes: who crawls, why, how to stop it or slow it down, from where it comes."`
 	Audit   auditCmd   `cmd:"" help:"Read the files of a stopped crawl and prove that no URL was lost or doubled."`
 	Repair  repairCmd  `cmd:"" help:"Bring a stopped crawl with damaged files to a state that balances and can go on, and say what is lost. Nothing is deleted: what it replaces it moves to DIR/state/damaged."`
 	Bench   benchCmd   `cmd:"" help:"Measure this machine, and compute what the paper's formulas promise for it."`
@@ -49,8 +50,7 @@ type crawlCmd struct {
 
 	urlFlags
 
-	Agent   string `group:"manners" placeholder:"TOKEN" default:"${defaultAgent}" help:"Product token of User-Agent, which robots.txt groups are compared with: letters, - and _ (RFC 9309)."`
-	Contact string `group:"manners" placeholder:"WHO" help:"Mail address or URL of the person who answers for this crawl. Sent with every request. There is no default, and no crawl without it."`
+	whoFlags
 	delayFlags
 	healthFlags
 	Retries count `group:"manners" placeholder:"N" default:"3" help:"Further attempts at a URL whose exchange failed."`
@@ -76,6 +76,14 @@ type crawlCmd struct {
 type scopeFlags struct {
 	Rules     []string `group:"what" placeholder:"FILE" sep:"none" help:"Scope rules (docs/RULES.md): hosts, PLDs, URL prefixes, SURTs and expressions that are taken or left out; the first that matches wins, and goes before --scope. Repeatable. Read again on SIGHUP."`
 	Blacklist []string `group:"what" placeholder:"FILE" sep:"none" help:"Hosts, PLDs and networks of which nothing is asked, be they queued already (docs/RULES.md). Repeatable. Read again on SIGHUP, which takes effect within seconds."`
+}
+
+// whoFlags say who asks.
+type whoFlags struct {
+	Agent     string `group:"manners" placeholder:"TOKEN" default:"${defaultAgent}" help:"Product token of User-Agent, which robots.txt groups are compared with: letters, - and _ (RFC 9309)."`
+	Contact   string `group:"manners" placeholder:"WHO" help:"Mail address or URL of the person who answers for this crawl. Sent with every request. There is no default, and no crawl without it."`
+	UserAgent string `group:"manners" placeholder:"TEXT" help:"User-Agent header in place of \"TOKEN/VERSION (+WHO)\". The token and the contact must stand in it."`
+	From      string `group:"manners" placeholder:"MAIL" help:"Mail address for the From header (RFC 9110). none: no such header. Default: --contact if that is a mail address, else none."`
 }
 
 // delayFlags bound how often a host, a PLD, a server and a network are visited.

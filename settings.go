@@ -22,40 +22,18 @@ import (
 // resolvConf names the resolvers of this machine.
 const resolvConf = "/etc/resolv.conf"
 
+// defaultHostDelay is the default of --host-delay: the paper's.
+const defaultHostDelay = 40 * time.Second
+
 // defaultConnections is the default of --connections.
 const defaultConnections = 2000
 
 // check returns the first fault that can be seen in the flags alone.
 func (c *crawlCmd) check() error {
-	for _, f := range []func() error{c.checkWho, c.checkDelays, c.checkNumbers, c.urlFlags.check, c.checkDirs} {
+	for _, f := range []func() error{c.whoFlags.check, c.checkDelays, c.checkNumbers, c.urlFlags.check, c.checkDirs} {
 		if err := f(); err != nil {
 			return usageError{err}
 		}
-	}
-	return nil
-}
-
-func (c *crawlCmd) checkWho() error {
-	c.Contact = strings.TrimSpace(c.Contact)
-	if c.Contact == "" {
-		return errors.New("--contact is missing: whoever runs a site must be able to reach whoever runs the crawl; " +
-			"give a mail address or a URL, it is sent with every request")
-	}
-	if i := strings.IndexFunc(c.Contact, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`()\"<>`, r) }); i >= 0 {
-		return fmt.Errorf("--contact %q: %q can't stand in a header; give a mail address or a URL", c.Contact, c.Contact[i:i+1])
-	}
-	return checkAgent(c.Agent)
-}
-
-// checkAgent holds a product token against RFC 9309, 2.2.1.
-func checkAgent(agent string) error {
-	if agent == "" || strings.IndexFunc(agent, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '-' || r == '_')
-	}) >= 0 {
-		return fmt.Errorf("--agent %q: a product token has letters, - and _ only (RFC 9309), or robots.txt can't name it", agent)
-	}
-	if strings.Contains(strings.ToLower(agent), "irlbot") {
-		return fmt.Errorf("--agent %q: IRLbot was another crawler, of other people; sites have rules for it", agent)
 	}
 	return nil
 }
@@ -203,8 +181,11 @@ func (c *crawlCmd) checkDirs() error {
 // complete fills in what the machine decides, and returns what the person should know about it.
 func (c *crawlCmd) complete(m machine) (notes []string, err error) {
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+	if who := c.whoFlags.complete(); who != "" {
+		note("WARNING: %s", who)
+	}
 	if c.HostDelay == nil {
-		c.HostDelay = new(40 * time.Second)
+		c.HostDelay = new(defaultHostDelay)
 		if c.Scope != "all" {
 			*c.HostDelay = 2 * time.Second
 		}
@@ -380,11 +361,6 @@ func flagValues(flag *kong.Flag) []string {
 		values = append(values, fmt.Sprint(v.Index(i).Interface()))
 	}
 	return values
-}
-
-// userAgent is the header that says who asks, and where to complain.
-func userAgent(agent, contact string) string {
-	return fmt.Sprintf("%s/%s (+%s)", agent, versionNumber, contact)
 }
 
 // portList has all ports of the ranges of --ports.
