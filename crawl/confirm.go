@@ -8,6 +8,7 @@ import (
 
 	"drumbeat/fetch"
 	"drumbeat/polite"
+	"drumbeat/robots"
 	"drumbeat/weburl"
 )
 
@@ -98,21 +99,21 @@ func (r *ring) tellOutage(what string, m *monitor) {
 	r.opt.Log.Warn("the outage is over: fetching goes on", "of", what, "lasted", time.Since(since).Round(time.Second))
 }
 
-// believed says whether a failure that could be ours may be counted: it is the second one in a row, and since this exchange began
-// the network was seen to work elsewhere, or a voucher answered.
-func (r *ring) believed(again bool, began time.Time, server uint64) bool {
-	if !again || r.inOutage() {
+// believed says whether a failure that could be ours may be counted: it is the second one in a row, of the URL (again) or of its host
+// (doubted), and since this exchange began the network was seen to work elsewhere, or a voucher answered.
+func (r *ring) believed(again, doubted bool, began time.Time, server uint64) bool {
+	if !again && !doubted || r.inOutage() {
 		return false
 	}
-	return r.net.workedSince(began, server) || r.vouched(server)
+	return r.net.workedSince(began, server) || r.vouched(again, server)
 }
 
-// vouched is true when other servers than this one answered within vouchFor, or there are none to be asked. Otherwise some are
-// asked, and the next failure will know.
-func (r *ring) vouched(server uint64) bool {
-	vouchers := r.known.others(server, vouchOf)
+// vouched is true when other servers than this one answered within vouchFor, or none of those that are known may be asked. If none is
+// known at all, the URL's own second failure (again) has to do. Otherwise some are asked, and the next failure will know.
+func (r *ring) vouched(again bool, server uint64) bool {
+	vouchers, known := r.known.others(server, vouchOf, func(host []byte) bool { return r.mayAsk(host) == nil })
 	if len(vouchers) == 0 {
-		return true
+		return again || known
 	}
 	r.known.mu.Lock()
 	fresh := time.Since(r.known.asked) < vouchFor
@@ -158,7 +159,7 @@ func (r *ring) askVouchers(ctx context.Context, vouchers []voucher) {
 }
 
 // unconfirmed puts a URL off for another try that decides; nothing is counted against its host.
-func (r *ring) unconfirmed(g *polite.Grant, rec *weburl.Record, result *ending) error {
+func (r *ring) unconfirmed(g *polite.Grant, rec *weburl.Record, sum *robots.Summary, result *ending) error {
 	rec.Flags |= weburl.FlagUnconfirmed
 	if !r.inOutage() {
 		rec.Waits = min(rec.Waits+1, 250)
@@ -167,6 +168,7 @@ func (r *ring) unconfirmed(g *polite.Grant, rec *weburl.Record, result *ending) 
 	result.Backoff = wait
 	return r.settle(g, result, func(d *delta) error {
 		d.count(CountUnconfirmed, 1)
+		r.hosts.doubt(g.Item.Host, &sum.Health)
 		return r.putOff(d, rec, PlaceRAM, time.Now().Add(wait), ReasonUnconfirmed)
 	})
 }

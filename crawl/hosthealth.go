@@ -22,12 +22,10 @@ import (
 
 // hostTable holds what was noted of hosts lately. At maxTroubled entries the oldest is forgotten; RobotsCache goes on counting.
 type hostTable struct {
-	mu     sync.Mutex // guards all below; a leaf
-	hosts  map[uint64]*troubledHost
-	first  *troubledHost // the list by time of the last event, the oldest first
-	last   *troubledHost
-	noted  int64 // events ever
-	forgot int64 // entries given up at the bound
+	mu    sync.Mutex // guards all below; a leaf
+	hosts map[uint64]*troubledHost
+	first *troubledHost // the list by time of the last event, the oldest first
+	last  *troubledHost
 }
 
 // troubledHost is a host that failed or refused lately, or has recovered since.
@@ -35,6 +33,7 @@ type troubledHost struct {
 	key        uint64
 	state      health.State
 	at         time.Time // of the last event; state forgets it when all is well
+	doubtful   bool      // its last exchange failed in a way that could be our fault; a restart forgets that
 	prev, next *troubledHost
 }
 
@@ -68,29 +67,56 @@ func (t *hostTable) note(p *health.Policy, key uint64, onDisk *health.State, e h
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s, h := t.newest(key, onDisk)
+	if h != nil && !e.Kind.Failed() {
+		h.doubtful = false
+	}
 	if s.Clean() && e.Kind.Good() {
 		return v, false
 	}
 	v = s.Note(p, e, now)
-	if h == nil {
-		h = &troubledHost{key: key}
-		if t.hosts == nil {
-			t.hosts = map[uint64]*troubledHost{}
-		}
-		t.hosts[key] = h
-	} else {
-		t.unlink(h)
-	}
+	h = t.touch(key, h)
 	h.state, h.at = s, now
-	t.append(h)
-	t.noted++
-	if len(t.hosts) > maxTroubled {
-		t.forgot++
+	return v, true
+}
+
+// doubt notes that an exchange failed in a way that could be our fault, and doubted asks for that.
+func (t *hostTable) doubt(key uint64, onDisk *health.State) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s, h := t.newest(key, onDisk)
+	h = t.touch(key, h)
+	h.state, h.doubtful = s, true
+	if h.at.IsZero() {
+		h.at = s.At
+	}
+}
+
+func (t *hostTable) doubted(key uint64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	h := t.hosts[key]
+	return h != nil && h.doubtful
+}
+
+// touch makes a host the newest one, which may be new, in the place of the oldest; mu is held.
+func (t *hostTable) touch(key uint64, h *troubledHost) *troubledHost {
+	if h != nil {
+		t.unlink(h)
+		t.append(h)
+		return h
+	}
+	if t.hosts == nil {
+		t.hosts = map[uint64]*troubledHost{}
+	}
+	if len(t.hosts) >= maxTroubled {
 		old := t.first
 		t.unlink(old)
 		delete(t.hosts, old.key)
 	}
-	return v, true
+	h = &troubledHost{key: key}
+	t.hosts[key] = h
+	t.append(h)
+	return h
 }
 
 func (t *hostTable) append(h *troubledHost) {

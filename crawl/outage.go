@@ -12,8 +12,8 @@ import (
 // Our failure is not theirs. When the network, or the name servers, fail on this side, every host seems dead. So:
 //
 //   - A failure that could be ours (no answer in time, no route, connection lost) counts against a host only when it is
-//     confirmed: the URL, or the robots request, is tried once more after confirmWait, and meanwhile the network was seen
-//     to work. Until then nothing is counted.
+//     confirmed: the URL, or another one of its host, or the robots request, is tried once more after confirmWait, and
+//     meanwhile the network was seen to work. Until then nothing is counted.
 //   - A monitor watches what became of the last exchanges with servers that had answered before, another one the lookups.
 //     When the share of failures jumps far above its mean there is an outage: fetching rests but for one try a second, and
 //     nothing that fails is counted. When those tries succeed again, all goes on.
@@ -294,17 +294,20 @@ func (k *known) answered(v voucher, now time.Time) {
 	k.origins = append(k.origins, v)
 }
 
-// others are up to n origins on other servers than this one, the newest first.
-func (k *known) others(key uint64, n int) []voucher {
+// others are up to n origins on other servers than this one that may be asked, the newest first; any says whether there are some that
+// may not. may is called under the lock.
+func (k *known) others(key uint64, n int, may func(host []byte) bool) (some []voucher, any bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	var some []voucher
 	for i := len(k.origins) - 1; i >= 0 && len(some) < n; i-- {
-		if k.origins[i].key != key {
+		if k.origins[i].key == key {
+			continue
+		}
+		if any = true; may([]byte(k.origins[i].host)) {
 			some = append(some, k.origins[i])
 		}
 	}
-	return some
+	return some, any
 }
 
 // doubtful says whether a failed exchange could be a failure of ours: nothing, or not all, came from the other side.

@@ -87,8 +87,8 @@ func (r *ring) fetchOne(ctx context.Context, g *polite.Grant) error {
 	var fe *fetch.Error
 	if err == nil && cutOff(resp) || errors.As(err, &fe) && doubtful(fe) {
 		again := rec.Flags&weburl.FlagUnconfirmed != 0
-		if !r.believed(again, began, r.serverKey(g.Addr)) && rec.Waits < maxOurFaults {
-			return r.unconfirmed(g, &rec, result)
+		if !r.believed(again, r.hosts.doubted(g.Item.Host), began, r.serverKey(g.Addr)) && rec.Waits < maxOurFaults {
+			return r.unconfirmed(g, &rec, &sum, result)
 		}
 	}
 	rec.Flags &^= weburl.FlagUnconfirmed

@@ -283,7 +283,7 @@ func (r *ring) doRobots(ctx context.Context, seq int64, rec []byte) error {
 		return nil
 	}
 	defer r.workers.leaveRobots()
-	if doubt && !r.believed(job.Tries > 0, began, r.serverKey(addrs[0])) && (job.Tries < confirmTries || r.inOutage()) {
+	if doubt && !r.believed(job.Tries > 0, false, began, r.serverKey(addrs[0])) && (job.Tries < confirmTries || r.inOutage()) {
 		return r.retryRobots(seq, &job)
 	}
 	now := time.Now()

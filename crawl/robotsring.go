@@ -24,6 +24,8 @@ const (
 	numDecisions = 255
 	// decisionRefuse ends a URL for the reason above it.
 	decisionRefuse = 254
+	// decisionBlocked: the blacklist names all addresses of the origin.
+	decisionBlocked = 253
 )
 
 // An update of RobotsCache has as value: kind, Unix second of the answer (8 bytes, little-endian), encoded HostData or
@@ -116,9 +118,6 @@ func (r *ring) waits(h *robots.HostData, decision robots.Decision, at, now time.
 	}
 	return uint64(decision) | uint64(why)<<decisionBits | uint64(at.Unix())<<(decisionBits+reasonBits)
 }
-
-// decisionBlocked: the blacklist names all addresses of the origin.
-const decisionBlocked = 254
 
 // answerToken tells the answers of an origin apart: a URL that saw another token than the last request's was judged by
 // what that request brought, so a new one is due. Tokens of one origin reach RobotsRequested in the order of the answers,

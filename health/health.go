@@ -44,8 +44,8 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind %d", uint8(k))
 }
 
-// failed says whether the kind is a failure; refused how much it weighs as a refusal.
-func (k Kind) failed() bool { return k >= TooFast && k <= Unreachable || k == Hangup }
+// Failed says whether the kind is a failure.
+func (k Kind) Failed() bool { return k >= TooFast && k <= Unreachable || k == Hangup }
 
 // Refused is the weight of the kind in a run of refusals; 0 for what is none.
 func (k Kind) Refused() int {
@@ -214,7 +214,7 @@ func (s *State) Note(p *Policy, e Event, now time.Time) (v Verdict) {
 		return Verdict{End: s.End}
 	}
 	s.Last, s.Status, s.At = e.Kind, max(0, min(e.Status, 999)), whole(now, 0)
-	if e.Kind.failed() {
+	if e.Kind.Failed() {
 		v = s.fail(p, e)
 	} else {
 		s.Failures, s.Rests, s.Level = 0, 0, s.Level/2

@@ -16,9 +16,10 @@ type scenario struct {
 	hosts func(w *Web, add func(hostileHost))
 }
 
-// scenarios is the registry: those of HTTP and pages, those of names, TLS and traps, and those of owners of many hosts.
+// scenarios is the registry: those of HTTP and pages, those of names, TLS and traps, those of owners of many hosts, and those of hosts
+// that fail or refuse.
 func scenarios() []scenario {
-	return slices.Concat(httpScenarios(), nameScenarios(), politeScenarios())
+	return slices.Concat(httpScenarios(), nameScenarios(), politeScenarios(), welcomeScenarios())
 }
 
 // hostileHost is one host of a scenario. Handlers run in the goroutine of the connection; they must end soon
@@ -154,7 +155,7 @@ func (s *session) respondHostile(h *hostileHost, q *wish) bool {
 	a := &s.p.ans
 	*a = answer{location: a.location[:0], node: node{host: -1}, hostile: true, robots: isRobotsPath(q.path)}
 	run := s.log.begin(q.host, a, &q.request)
-	s.sent = 0
+	s.sent, s.code = 0, a.status
 	keep := false
 	switch {
 	case a.robots && h.robots == nil:
@@ -166,7 +167,7 @@ func (s *session) respondHostile(h *hostileHost, q *wish) bool {
 	default:
 		keep = h.serve(s, q)
 	}
-	s.log.endHostile(run, q.host, s.sent)
+	s.log.endHostile(run, q.host, s.sent, s.code)
 	return keep
 }
 

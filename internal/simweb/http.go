@@ -39,6 +39,7 @@ type session struct {
 	out   []byte // framed response
 	log   *connLog
 	sent  int64 // bytes of the response to a hostile host's request
+	code  int   // its status, if the handler said so
 }
 
 // wish is what a request head asks beyond the URL.

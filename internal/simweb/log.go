@@ -221,12 +221,15 @@ func (c *connLog) end(run running, last bool) {
 	}
 }
 
-// endHostile is end for a hostile host, after the response.
-func (c *connLog) endHostile(run running, host string, sent int64) {
+// endHostile is end for a hostile host, after the response; status is 0 if the handler framed it itself.
+func (c *connLog) endHostile(run running, host string, sent int64, status int) {
 	c.end(run, true)
 	l := c.l
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.keep > 0 && l.next-run.seq <= uint64(l.keep) {
+		l.ring[run.seq%uint64(l.keep)].status = int16(status)
+	}
 	n, ok := l.hostile[host]
 	if !ok && len(l.hostile) >= maxOtherHosts {
 		l.dropped++

@@ -1,0 +1,453 @@
+package crawl
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"drumbeat/disk"
+	"drumbeat/fetch"
+	"drumbeat/internal/simweb"
+)
+
+// What a site's owner sees in his log when his host fails, asks for patience or refuses; in virtual time, so that days and weeks
+// pass. The hosts are those of internal/simweb/manner_welcome.go.
+
+// welcomeRun is a crawl of a small web with such hosts.
+type welcomeRun struct {
+	web  *simweb.Web
+	snap *simweb.Snapshot
+	res  *Result
+	done time.Duration // when the ordinary hosts were done
+}
+
+// health sets what the program's flags set by default; a crawl that waits for the last URL of resting hosts.
+func withHealth(o *Options) {
+	o.HostFailures, o.HostRests, o.HostRefusals, o.RobotsWait = 10, 5, 10, 30*24*time.Hour
+	o.Linger, o.Retries = 60*24*time.Hour, 3
+	o.HostDelay, o.HostDelayMin = 2*time.Second, time.Second
+	o.CheckpointEvery = time.Hour
+}
+
+func crawlWelcome(t *testing.T, change func(*Options), scenarios ...string) (run welcomeRun) {
+	t.Helper()
+	inBubble(t, func(t *testing.T) {
+		run.web = smallWeb(t, func(o *simweb.Options) {
+			o.PLDs, o.Hosts, o.Pages, o.IPs = 10, 20, 150, 10
+			o.Robots.ServerError, o.Page.ServerError = 0, 0
+			o.Hostile = scenarios
+		})
+		fs := disk.NewMem(*seedFlag)
+		opt := simOptions(t, run.web, fs)
+		withHealth(&opt)
+		if change != nil {
+			change(&opt)
+		}
+		opt.SeedLines = append(slices.Clone(run.web.Seeds()), run.web.HostileSeeds()...)
+		run.res = mustRun(t, t.Context(), opt)
+		run.snap = run.web.Log().Snapshot()
+		checkFetched(t, run.web, &opt)
+		checkBalanced(t, fs, opt.Dirs)
+		for _, q := range run.snap.Requests {
+			if q.Known {
+				run.done = max(run.done, q.End)
+			}
+		}
+		for url, n := range run.twice() {
+			if run.res.Snapshot.Count(CountRetries)+run.res.Snapshot.Count(CountUnconfirmed) == 0 {
+				t.Errorf("%s was asked for %d times", url, n)
+			}
+		}
+	})
+	return run
+}
+
+// twice are the URLs that were asked for more than once.
+func (run *welcomeRun) twice() map[string]int {
+	n := map[string]int{}
+	for _, q := range run.snap.Requests {
+		if !q.Robots && !q.Known {
+			n[q.URL]++
+		}
+	}
+	for url, k := range n {
+		if k < 2 {
+			delete(n, url)
+		}
+	}
+	return n
+}
+
+// pages are the requests for pages of the i-th host of a scenario, in order.
+func (run *welcomeRun) pages(scenario string, i int) (rs []simweb.Request) {
+	for _, q := range run.snap.Requests {
+		if !q.Robots && strings.HasPrefix(q.Host, fmt.Sprintf("www.%s-%d.", scenario, i)) {
+			rs = append(rs, q)
+		}
+	}
+	slices.SortFunc(rs, func(a, b simweb.Request) int { return int(a.Start - b.Start) })
+	return rs
+}
+
+// wantGaps checks the times between the end of each request and the start of the next: at least those listed, and at most a quarter
+// (what the calendar of waiting URLs may be late) and a few minutes longer, where the list has more than an hour.
+func wantGaps(t *testing.T, rs []simweb.Request, want []time.Duration) {
+	t.Helper()
+	if len(rs) != len(want)+1 {
+		t.Errorf("%d requests, want %d", len(rs), len(want)+1)
+		return
+	}
+	for i, least := range want {
+		gap := rs[i+1].Start - rs[i].End
+		if gap < least || least >= time.Minute && gap > least+least/4+5*time.Minute {
+			t.Errorf("request %d came %v after the one before it, want %v", i+2, gap, least)
+		}
+	}
+}
+
+// repeat is a list of n times d.
+func repeat(n int, d time.Duration) (ds []time.Duration) {
+	for range n {
+		ds = append(ds, d)
+	}
+	return ds
+}
+
+const aDay = 24 * time.Hour
+
+// TestUnwelcomeIsLeftAlone: runs of 403, of challenges, and of connections cut after the request: each host sees as many requests as
+// make a run, a day later as many again, a week later for the last time.
+func TestUnwelcomeIsLeftAlone(t *testing.T) {
+	run := crawlWelcome(t, nil, "welcome-refusing", "welcome-challenges", "welcome-hang-ups")
+	runs := func(n int) []time.Duration {
+		one := repeat(n-1, time.Second)
+		return slices.Concat(one, repeat(1, aDay), one, repeat(1, 7*aDay), one)
+	}
+	t.Run("403", func(t *testing.T) { wantGaps(t, run.pages("welcome-refusing", 0), runs(10)) })
+	for i, vendor := range []string{"cloudflare", "aws", "imperva"} {
+		t.Run(vendor, func(t *testing.T) { wantGaps(t, run.pages("welcome-challenges", i), runs(4)) })
+	}
+	t.Run("hang-ups", func(t *testing.T) {
+		wantRuns(t, run.pages("welcome-hang-ups", 0), 12, []time.Duration{aDay, 7 * aDay})
+	})
+	s := &run.res.Snapshot
+	if n := s.Refused["not-welcome"]; n < 30+3*48+45 || run.res.Stop != StopDone || s.Place(PlaceLater) != 0 {
+		t.Errorf("%s: refused %v, later %v", run.res.Stop, s.Refused, s.Later)
+	}
+	// Hang-ups are failures, too: after ten of them the host rests for that reason as well.
+	if s.Count(CountRefusals) != 30+36+12 || s.Count(CountChallenges) != 36 || s.Count(CountHostRests) != 5*2+2 || s.Count(CountHostsGivenUp) != 5 {
+		t.Errorf("%d refusals, of them %d challenges; %d rests, %d given up", s.Count(CountRefusals), s.Count(CountChallenges),
+			s.Count(CountHostRests), s.Count(CountHostsGivenUp))
+	}
+	for url, n := range run.twice() {
+		if !strings.Contains(url, "hang-ups") {
+			t.Errorf("%s was asked for %d times", url, n)
+		}
+	}
+}
+
+// TestUnwelcomeWithDefaultLinger: nobody waits a day for such a host: the crawl ends, and says what waits and why.
+func TestUnwelcomeWithDefaultLinger(t *testing.T) {
+	run := crawlWelcome(t, func(o *Options) { o.Linger = time.Minute }, "welcome-refusing", "welcome-failing")
+	s := &run.res.Snapshot
+	if n := len(run.pages("welcome-refusing", 0)); n != 10 || s.Later["not-welcome"] != 50 {
+		t.Errorf("%d requests, later %v", n, s.Later)
+	}
+	if n := len(run.pages("welcome-failing", 0)); n != 10 || s.Later["host-resting"] == 0 || s.Later["not-welcome"]+s.Later["host-resting"] !=
+		s.Place(PlaceLater) {
+		t.Errorf("%d requests, later %v", n, s.Later)
+	}
+	if run.res.Stop != StopDone || s.Elapsed > 4*time.Hour {
+		t.Errorf("%s after %v", run.res.Stop, s.Elapsed)
+	}
+}
+
+// wantRuns checks the requests to a host whose failures could be ours: none counts before another exchange has shown that the
+// network works, so there are up to twice as many as count, and one; but the long rests are kept.
+func wantRuns(t *testing.T, rs []simweb.Request, count int, long []time.Duration) {
+	t.Helper()
+	if len(rs) < count || len(rs) > 2*count+1 {
+		t.Errorf("%d requests, want %d to %d", len(rs), count, 2*count+1)
+	}
+	var got []time.Duration
+	for i := 1; i < len(rs); i++ {
+		if gap := rs[i].Start - max(rs[i-1].End, rs[i-1].Start); gap >= long[0] {
+			got = append(got, gap)
+		}
+	}
+	if len(got) != len(long) {
+		t.Errorf("rests %v, want %v", got, long)
+		return
+	}
+	for i, least := range long {
+		if got[i] < least || got[i] > least+least/4+5*time.Minute {
+			t.Errorf("rests %v, want %v", got, long)
+		}
+	}
+}
+
+// TestForbiddenDirectory: a part of a site that needs a login is no reason to leave the rest alone.
+func TestForbiddenDirectory(t *testing.T) {
+	run := crawlWelcome(t, nil, "welcome-directory")
+	if n := len(run.pages("welcome-directory", 0)); n != 60 || run.res.Snapshot.Count(CountHostRests) != 0 {
+		t.Errorf("%d requests, %d rests", n, run.res.Snapshot.Count(CountHostRests))
+	}
+}
+
+func TestRetryAfterInBothForms(t *testing.T) {
+	run := crawlWelcome(t, nil, "welcome-retry-after")
+	for i := range 4 {
+		rs := run.pages("welcome-retry-after", i)
+		if len(rs) != 61 {
+			t.Errorf("host %d: %d requests, want 61", i, len(rs))
+			continue
+		}
+		if gap := rs[1].Start - rs[0].End; gap < simweb.PatienceAsked-time.Second || gap > simweb.PatienceAsked*5/4+time.Minute {
+			t.Errorf("host %d: the second request came after %v", i, gap)
+		}
+	}
+	if s := &run.res.Snapshot; s.Count(CountRefusals) != 0 || s.Count(CountHostRests) != 0 {
+		t.Errorf("429 and 503 were taken for refusals: %d, %d rests", s.Count(CountRefusals), s.Count(CountHostRests))
+	}
+}
+
+// failingGaps are the rests of a host that never answers otherwise: doubling from 10 s, from the tenth failure on for long.
+func failingGaps() (ds []time.Duration) {
+	for _, n := range []int{10, 20, 40, 80, 160, 320, 640, 1280, 2560, 3600, 7200, 14400, 28800, 57600} {
+		ds = append(ds, time.Duration(n)*time.Second)
+	}
+	return ds
+}
+
+// TestFailingHostIsGivenUp: 503, 500 and silence for ever.
+func TestFailingHostIsGivenUp(t *testing.T) {
+	run := crawlWelcome(t, nil, "welcome-failing", "welcome-broken", "welcome-silent")
+	t.Run("503", func(t *testing.T) { wantGaps(t, run.pages("welcome-failing", 0), failingGaps()) })
+	t.Run("500", func(t *testing.T) { wantGaps(t, run.pages("welcome-broken", 0), failingGaps()) })
+	t.Run("silent", func(t *testing.T) { wantRuns(t, run.pages("welcome-silent", 0), 15, failingGaps()[9:]) })
+	s := &run.res.Snapshot
+	if s.Count(CountHostRests) != 3*5 || s.Count(CountHostsGivenUp) != 3 || s.Refused["host-given-up"] < 3*40 || s.Place(PlaceLater) != 0 {
+		t.Errorf("%d rests, %d given up, refused %v, later %v", s.Count(CountHostRests), s.Count(CountHostsGivenUp), s.Refused, s.Later)
+	}
+	for url := range run.twice() {
+		if strings.Contains(url, "broken") {
+			t.Errorf("%s, whose answer was 500, was asked for again", url)
+		}
+	}
+}
+
+// TestBrokenPages: 500 for every other page costs the first back-off each time, and nothing more; each URL is asked for once.
+func TestBrokenPages(t *testing.T) {
+	run := crawlWelcome(t, nil, "welcome-half-broken")
+	rs := run.pages("welcome-half-broken", 0)
+	if len(rs) != 60 || len(run.twice()) > 0 {
+		t.Fatalf("%d requests, twice %v", len(rs), run.twice())
+	}
+	for i, q := range rs[1:] {
+		if rs[i].Status != []int{500, 200}[i%2] {
+			t.Fatalf("request %d: status %d", i+1, rs[i].Status)
+		}
+		if gap := q.Start - rs[i].End; rs[i].Status == 500 && (gap < 10*time.Second || gap > 11*time.Second) {
+			t.Errorf("%v after a 500", gap)
+		}
+	}
+}
+
+// TestHostRecovers: all its URLs are fetched in the end, at the old pace soon after.
+func TestHostRecovers(t *testing.T) {
+	run := crawlWelcome(t, nil, "welcome-recovering", "welcome-gateway")
+	rs := run.pages("welcome-recovering", 0)
+	good := 0
+	for _, q := range rs {
+		if q.Status == 200 {
+			good++
+		}
+	}
+	if bad := len(rs) - good; good < 60-3 || bad > 8 { // 10+20+…+640 s are 20 minutes
+		t.Errorf("%d pages, %d times 503", good, bad)
+	}
+	for i := len(rs) - 20; i < len(rs); i++ {
+		if gap := rs[i].Start - rs[i-1].End; gap > 10*time.Second {
+			t.Errorf("request %d of the recovered host came after %v", i+1, gap)
+		}
+	}
+	if n := len(run.pages("welcome-gateway", 0)); n != 62 {
+		t.Errorf("502 and 504: %d requests, want the two again", n)
+	}
+}
+
+// TestRestingHostsHoldNobodyUp: with all of them the ordinary hosts are done at most half as late again as without, and a batch of
+// robots.txt later.
+func TestRestingHostsHoldNobodyUp(t *testing.T) {
+	soon := func(o *Options) { o.Linger = time.Minute }
+	plain := crawlWelcome(t, soon)
+	run := crawlWelcome(t, soon, "welcome-refusing", "welcome-challenges", "welcome-hang-ups", "welcome-failing", "welcome-broken",
+		"welcome-silent", "welcome-recovering", "welcome-retry-after")
+	t.Logf("others done after %v, without after %v", run.done, plain.done)
+	if limit := plain.done*3/2 + 2*stragglers; run.done > limit {
+		t.Errorf("the others were done after %v, without the resting hosts after %v", run.done, plain.done)
+	}
+}
+
+// TestRefusedConnections: a host that had a robots.txt and then nobody listens.
+func TestRefusedConnections(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := &tinyWeb{serve: pagesOnly}
+		opt := w.options(t, disk.NewMem(*seedFlag), urls("dead", 1, 60)...)
+		withHealth(&opt)
+		var tries []time.Time // by the one goroutine that may connect to the host
+		client, err := fetch.New(fetch.Options{AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+			Dial: func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
+				if len(w.got("", "/robots.txt")) == 0 {
+					return w.dial(ctx, addr)
+				}
+				tries = append(tries, time.Now())
+				return nil, syscall.ECONNREFUSED
+			}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		opt.Fetcher = client
+		res := mustRun(t, t.Context(), opt)
+		// Behind the rest that goes beyond the life of robots.txt there are requests for that, too.
+		gaps := failingGaps()
+		for i, least := range gaps[:12] {
+			if gap := tries[i+1].Sub(tries[i]); gap < least {
+				t.Errorf("try %d after %v, want %v", i+2, gap, least)
+			}
+		}
+		if len(tries) <= len(gaps) || len(tries) > len(gaps)+5 {
+			t.Errorf("%d tries, want %d and some for robots.txt", len(tries), len(gaps)+1)
+		}
+		if res.Snapshot.Count(CountHostsGivenUp) != 1 || res.Snapshot.Place(PlaceLater) != 0 {
+			t.Errorf("refused %v, later %v", res.Snapshot.Refused, res.Snapshot.Later)
+		}
+	})
+}
+
+// TestRobotsWait: URLs wait for a robots.txt that can't be had for so long, then they are refused.
+func TestRobotsWait(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := &tinyWeb{serve: func(_, path string) answer { return answer{503, "", ""} }}
+		opt := w.options(t, disk.NewMem(*seedFlag), urls("down", 1, 20)...)
+		withHealth(&opt)
+		opt.RobotsWait = 5 * aDay
+		began := time.Now()
+		res := mustRun(t, t.Context(), opt)
+		if n := res.Snapshot.Refused["robots-unavailable"]; n != 20 || len(w.pages("down")) != 0 {
+			t.Errorf("refused %v, %d pages asked for", res.Snapshot.Refused, len(w.pages("down")))
+		}
+		if took := time.Since(began); took < 5*aDay || took > 6*aDay {
+			t.Errorf("after %v, want 5 days", took)
+		}
+		if n := len(w.got("", "/robots.txt")); n > 11+2*6 {
+			t.Errorf("robots.txt was asked for %d times", n)
+		}
+	})
+}
+
+// TestTwinRestsToo: the http and the https origin of a host are one host.
+func TestTwinRestsToo(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := &tinyWeb{serve: func(_, path string) answer {
+			if path == "/robots.txt" {
+				return noRobots
+			}
+			return answer{403, "", ""}
+		}}
+		var seeds []string
+		for i := range 40 {
+			seeds = append(seeds, fmt.Sprintf("http://twin.test:%d/%d", 80+8000*(i%2), i))
+		}
+		opt := w.options(t, disk.NewMem(*seedFlag), seeds...)
+		withHealth(&opt)
+		opt.Linger = time.Hour
+		client, err := fetch.New(fetch.Options{Dial: w.dial, Ports: []uint16{80, 8080},
+			AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		opt.Fetcher = client
+		res := mustRun(t, t.Context(), opt)
+		if n := len(w.pages("twin")); n != 10 || res.Snapshot.Later["not-welcome"] != 30 {
+			t.Errorf("%d requests, later %v", n, res.Snapshot.Later)
+		}
+	})
+}
+
+// TestMaxPagesPerHost: exactly so many URLs of a host are fetched, whatever is put off or checked again.
+func TestMaxPagesPerHost(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		tries := map[string]int{}
+		w := &tinyWeb{ttl: time.Minute}
+		w.serve = func(host, path string) answer {
+			if tries[host+path]++; path != "/robots.txt" && tries[host+path] == 1 && strings.HasSuffix(path, "3") {
+				return answer{503, "", ""} // checked again before its second attempt
+			}
+			return pagesOnly(host, path)
+		}
+		opt := w.options(t, disk.NewMem(*seedFlag), append(urls("many", 2, 100), urls("few", 1, 20)...)...)
+		opt.MaxPagesPerHost, opt.Linger = 30, time.Minute
+		res := mustRun(t, t.Context(), opt)
+		if n := res.Snapshot.Refused["host-pages"]; n != 140 || res.Snapshot.Place(PlaceFetched) != 80 {
+			t.Errorf("refused %v, %d fetched, want 140 and 80", res.Snapshot.Refused, res.Snapshot.Place(PlaceFetched))
+		}
+		for host, want := range map[string]int{"many0": 30, "many1": 30, "few0": 20} {
+			seen := map[string]bool{}
+			for _, q := range w.pages(host + ".") {
+				seen[q.path] = true
+			}
+			if len(seen) != want {
+				t.Errorf("%s: %d URLs asked for, want %d", host, len(seen), want)
+			}
+		}
+	})
+}
+
+// TestHealthOutlivesKills: the refusing host sees no request more though the crawl is killed again and again.
+func TestHealthOutlivesKills(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := &tinyWeb{serve: func(host, path string) answer {
+			if path == "/robots.txt" {
+				return noRobots
+			}
+			if strings.HasPrefix(host, "bad") {
+				return answer{503, "", ""}
+			}
+			return answer{403, "", ""}
+		}}
+		mem := disk.NewMem(*seedFlag)
+		opt := w.options(t, mem, append(urls("bad", 1, 60), urls("no", 1, 60)...)...)
+		withHealth(&opt)
+		opt.CheckpointEvery = time.Second
+		var res *Result
+		for i := 0; ; i++ {
+			if i > 200 {
+				t.Fatal("it doesn't end")
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), []time.Duration{7 * time.Minute, 5 * time.Hour, 3 * aDay}[i%3])
+			var err error
+			if res, err = Run(ctx, opt); err != nil {
+				t.Fatal(err)
+			}
+			cancel()
+			if res.Stop == StopDone {
+				break
+			}
+			mem = mem.Crash() // as after kill -9, from the last durable checkpoint
+			opt.FS = mem
+		}
+		if n := len(w.pages("no")); n != 30 || res.Snapshot.Refused["not-welcome"] != 30 {
+			t.Errorf("%d requests to the refusing host, want 30; refused %v", n, res.Snapshot.Refused)
+		}
+		if n := len(w.pages("bad")); n != 15 || res.Snapshot.Refused["host-given-up"] < 40 {
+			t.Errorf("%d requests to the failing host, want 15; refused %v", n, res.Snapshot.Refused)
+		}
+	})
+}
