@@ -181,6 +181,10 @@ type VerdictReport struct {
 type LinkReport struct {
 	Taken bool   `json:"taken"`
 	Why   string `json:"why"`
+	// Rewritten is the URL that would be taken for it (--strip-params and the like), if it is another one.
+	Rewritten string `json:"rewritten,omitempty"`
+	// Blocked: the blacklist names it, so it is refused wherever it is.
+	Blocked bool `json:"blocked,omitempty"`
 }
 
 // URLReport is the answer about a URL.

@@ -376,8 +376,8 @@ func TestExplainLinks(t *testing.T) {
 		for url, want := range map[string]string{
 			"http://two.site.test/":                           "taken, if the page is less than 3 links from a seed (--max-depth)",
 			"http://two.site.test:8099/":                      "taken, if the page is less than 3 links from a seed (--max-depth)",
-			"http://two.site.test:8100/":                      "dropped: port 8100 (--ports)",
-			"http://other.test/":                              "dropped: outside of --scope pld",
+			"http://two.site.test:8100/":                      "dropped: its port may not be connected to (--ports): port 8100",
+			"http://other.test/":                              "dropped: outside of --scope",
 			"http://two.site.test/" + strings.Repeat("x", 80): "dropped: 101 bytes, more than 100",
 		} {
 			reports, err := x.URLs([]string{url})

@@ -17,6 +17,12 @@ func (v *explainView) conclude(rep *URLReport) {
 	for _, d := range rep.Delays {
 		why = append(why, fmt.Sprintf("%s rests until %s", d.Who, v.when(d.Until)))
 	}
+	if rep.Link.Rewritten != "" {
+		why = append(why, "as a link it is rewritten, and the crawl then knows it as "+rep.Link.Rewritten)
+	}
+	if rep.Link.Blocked && rep.Ended == nil && rep.Place != placeUnseen {
+		why = append(why, "it will be refused: "+rep.Link.Why)
+	}
 	if ended := rep.Ended != nil; !ended {
 		why = append(why, v.whyRobots(rep)...)
 	}

@@ -4,44 +4,49 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"drumbeat/urlrule"
 )
 
 // noted is what of its options a run notes in the manifest, so that Explain can say what they did. Nothing is opened by it: a
 // manifest without it, of an older program, is as good.
 type noted struct {
-	Version            string   `json:"version,omitempty"`
-	Agent              string   `json:"agent"`
-	Seeds              string   `json:"seeds,omitempty"` // name of the file
-	Scope              Scope    `json:"scope"`
-	MaxDepth           int      `json:"max_depth"`
-	MaxURLBytes        int      `json:"max_url_bytes"`
-	Ports              string   `json:"ports,omitempty"` // that may be connected to: a list of ports and ranges; "" for all
-	Retries            int      `json:"retries"`
-	Budget             string   `json:"budget"`
-	BudgetDefault      uint32   `json:"budget_default"`
-	BudgetMax          uint32   `json:"budget_max"`
-	BudgetRanks        int      `json:"budget_ranks"`
-	QueuePages         int64    `json:"queue_pages,omitempty"`
-	HostDelay          int64    `json:"host_delay_ms"` // with the default budget
-	HostDelayMin       int64    `json:"host_delay_min_ms"`
-	ServerDelay        int64    `json:"server_delay_ms"`
-	ServerDelayMin     int64    `json:"server_delay_min_ms"`
-	MaxCrawlDelay      int64    `json:"max_crawl_delay_ms"`
-	PLDDelay           int64    `json:"pld_delay_ms,omitempty"`
-	PLDDelayMin        int64    `json:"pld_delay_min_ms,omitempty"`
-	NetworkRate        float64  `json:"network_rate,omitempty"` // requests a second
-	NetworkConnections int      `json:"network_connections,omitempty"`
-	HostDelayFactor    float64  `json:"host_delay_factor,omitempty"`
-	Backoff            int64    `json:"backoff_ms,omitempty"`
-	BackoffMax         int64    `json:"backoff_max_ms,omitempty"`
-	HostFailures       int      `json:"host_failures,omitempty"`
-	HostRests          int      `json:"host_rests,omitempty"`
-	HostRefusals       int      `json:"host_refusals,omitempty"`
-	RobotsWait         int64    `json:"robots_wait_ms,omitempty"`
-	MaxPagesPerHost    int64    `json:"max_pages_per_host,omitempty"`
-	CrawlLog           LogLevel `json:"crawl_log"`
-	Store              bool     `json:"store"`
-	Drain              bool     `json:"drain,omitempty"`
+	Version            string          `json:"version,omitempty"`
+	Agent              string          `json:"agent"`
+	Seeds              string          `json:"seeds,omitempty"` // name of the file
+	Scope              Scope           `json:"scope"`
+	MaxDepth           int             `json:"max_depth"`
+	MaxURLBytes        int             `json:"max_url_bytes"`
+	Ports              string          `json:"ports,omitempty"` // that may be connected to: a list of ports and ranges; "" for all
+	Retries            int             `json:"retries"`
+	Budget             string          `json:"budget"`
+	BudgetDefault      uint32          `json:"budget_default"`
+	BudgetMax          uint32          `json:"budget_max"`
+	BudgetRanks        int             `json:"budget_ranks"`
+	QueuePages         int64           `json:"queue_pages,omitempty"`
+	HostDelay          int64           `json:"host_delay_ms"` // with the default budget
+	HostDelayMin       int64           `json:"host_delay_min_ms"`
+	ServerDelay        int64           `json:"server_delay_ms"`
+	ServerDelayMin     int64           `json:"server_delay_min_ms"`
+	MaxCrawlDelay      int64           `json:"max_crawl_delay_ms"`
+	PLDDelay           int64           `json:"pld_delay_ms,omitempty"`
+	PLDDelayMin        int64           `json:"pld_delay_min_ms,omitempty"`
+	NetworkRate        float64         `json:"network_rate,omitempty"` // requests a second
+	NetworkConnections int             `json:"network_connections,omitempty"`
+	HostDelayFactor    float64         `json:"host_delay_factor,omitempty"`
+	Backoff            int64           `json:"backoff_ms,omitempty"`
+	BackoffMax         int64           `json:"backoff_max_ms,omitempty"`
+	HostFailures       int             `json:"host_failures,omitempty"`
+	HostRests          int             `json:"host_rests,omitempty"`
+	HostRefusals       int             `json:"host_refusals,omitempty"`
+	RobotsWait         int64           `json:"robots_wait_ms,omitempty"`
+	MaxPagesPerHost    int64           `json:"max_pages_per_host,omitempty"`
+	Rules              []string        `json:"rules,omitempty"` // names of the files
+	Blacklist          []string        `json:"blacklist,omitempty"`
+	URLRules           urlrule.Options `json:"url_rules,omitzero"`
+	CrawlLog           LogLevel        `json:"crawl_log"`
+	Store              bool            `json:"store"`
+	Drain              bool            `json:"drain,omitempty"`
 }
 
 // noted are the options of this run.
@@ -54,7 +59,7 @@ func (o *Options) noted() *noted {
 		PLDDelay: o.PLDDelay.Milliseconds(), PLDDelayMin: o.PLDDelayMin.Milliseconds(), NetworkRate: o.NetworkRate,
 		NetworkConnections: o.NetworkConnections, HostDelayFactor: o.HostDelayFactor, Backoff: o.Backoff.Milliseconds(),
 		BackoffMax: o.BackoffMax.Milliseconds(), HostFailures: o.HostFailures, HostRests: o.HostRests, HostRefusals: o.HostRefusals,
-		RobotsWait: o.RobotsWait.Milliseconds(), MaxPagesPerHost: o.MaxPagesPerHost, CrawlLog: o.CrawlLog, Store: o.Store, Drain: o.Drain}
+		RobotsWait: o.RobotsWait.Milliseconds(), MaxPagesPerHost: o.MaxPagesPerHost, Rules: o.Rules, Blacklist: o.Blacklist, URLRules: o.URLRules, CrawlLog: o.CrawlLog, Store: o.Store, Drain: o.Drain}
 }
 
 // portList spells the ports that a function allows; "" if there is no function.
