@@ -124,6 +124,7 @@ type ring struct {
 	changes atomic.Int64 // steps, merges and exchanges that have ended
 	saved   atomic.Int64 // changes when the last checkpoint began
 	wakeups atomic.Int64 // of movers: few while the crawl waits
+	tooSoon atomic.Int64 // makeRoom finds nothing until then, ns from began
 
 	checkpointMu   sync.Mutex // held by the one checkpoint that runs; guards gen
 	gen            uint64

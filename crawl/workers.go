@@ -289,14 +289,18 @@ const (
 	evictAhead = 30 * time.Second
 )
 
-// makeRoom sends those URLs that are due last to disk, if connection slots idle.
+// makeRoom sends those URLs that are due last to disk, if connection slots idle. It looks at all hosts in RAM, so where it
+// found nothing it isn't tried again for a while: while RAM is full it would be for every page.
 func (r *ring) makeRoom() error {
-	if r.workers.exchanges.load() >= int64(cap(r.workers.slots))/2 {
+	if r.workers.exchanges.load() >= int64(cap(r.workers.slots))/2 || int64(time.Since(r.began)) < r.tooSoon.Load() {
 		return nil
 	}
 	return r.inStep(func(d *delta) error {
 		items := r.polite.EvictLater(time.Now(), evictAhead, evictLot)
-		d.nothing = len(items) == 0
+		if len(items) == 0 {
+			d.nothing = true
+			r.tooSoon.Store(int64(time.Since(r.began) + relieveEvery/2))
+		}
 		return r.evicted(d, items, ReasonEvicted)
 	})
 }
