@@ -80,7 +80,7 @@ func (r *ring) fetchOne(ctx context.Context, g *polite.Grant) error {
 	if ctx.Err() != nil {
 		return nil // stays in RAM: the last checkpoint has it
 	}
-	result := &ending{Result: polite.Result{Elapsed: answerTime(resp, err), Kept: resp.Kept}}
+	result := &ending{Result: polite.Result{Elapsed: answerTime(resp, err), Kept: r.keptFor(g, resp)}}
 	if errors.Is(err, errBlocked) {
 		return r.settle(g, result, func(d *delta) error { return r.fenceOff(d, g.Item) })
 	}

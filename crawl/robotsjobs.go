@@ -529,7 +529,7 @@ func (r *ring) getThrough(ctx context.Context, url string, addrs []netip.Addr, r
 	limits.BodyBytes, limits.DecodedBytes, limits.Ratio = robotsBodyBytes, robotsBodyBytes, fetch.Unlimited
 	err := r.exchange(ctx, g, parts, resp, &limits)
 	r.workers.free()
-	result := polite.Result{Elapsed: answerTime(resp, err)}
+	result := polite.Result{Elapsed: answerTime(resp, err), Kept: r.keptFor(g, resp)}
 	if err != nil {
 		result.Backoff = robotsBackoff
 	} else if resp.Status == http.StatusOK && r.workers.enterRobots(ctx) {

@@ -359,3 +359,11 @@ func (r *ring) keepAlive(g *polite.Grant) time.Duration {
 	}
 	return min(2*g.Again+time.Second, r.opt.KeepAlive)
 }
+
+// keptFor is for how long the grant's connection stays open at most, now that its exchange has ended; 0 if it is closed.
+func (r *ring) keptFor(g *polite.Grant, resp *fetch.Response) time.Duration {
+	if !resp.Kept {
+		return 0
+	}
+	return r.keepAlive(g)
+}

@@ -29,7 +29,8 @@
 // delay: a host whose server can't be visited at once lets the next of its PLD pass, a server looks past hosts whose PLD
 // isn't to be visited yet, and sends them back if it finds none (pick), and the slow exchanges of one server take
 // half of its network's connections at most. What a PLD or a network can be sent in Options.Ahead, and no more, is
-// kept in RAM of it.
+// kept in RAM of it. Connections left open for a host's next item count as connections of their network: half of those it
+// may have at most are left open.
 //
 // Deferral. A host with more URLs than its share could be offered them again and again. So each deferred item
 // gets a time of its own in a line of future slots, one spacing apart (the host's delay), kept by number of

@@ -1,6 +1,10 @@
 package polite
 
-import "math"
+import (
+	"cmp"
+	"math"
+	"slices"
+)
 
 // pld is what one PLD has in RAM, and when it may be visited. It is in the PLD heap, by the time at which its next host may
 // go to a server's line, if hosts stand in its own line and it is not held; in the idle heap, if it has no items but
@@ -31,10 +35,41 @@ type network struct {
 	pending int       // those of them whose request has not started
 	next    int64     // no grant before: they are spread over the window
 	starts  []int64   // of requests, those within the window; at most Scheduler.netBurst
-	stuck   bool      // each server in line has as many flights as are free: one of the network must end first
+	keeps   int       // flights that may leave their connection open
+	idle    []idleConn
+	stuck   bool // each server in line has as many flights as are free: one of the network must end first
 
 	head, tail *server
 	n          int
+}
+
+// idleConn is a connection that was left open for the next item of a host. It counts as one of its network's connections, so
+// no more than half of those are left open: the other half is always there for whose turn it is.
+type idleConn struct {
+	host  uint64
+	until int64
+}
+
+// mayKeep tells whether another connection of the network may be left open.
+func (s *Scheduler) mayKeep(n *network, now int64) bool {
+	c := s.opt.NetworkConnections
+	return c == 0 || n.keeps+n.open(now) < c/2
+}
+
+// open is how many connections of the network are idle.
+func (n *network) open(now int64) int {
+	n.idle = slices.DeleteFunc(n.idle, func(c idleConn) bool { return c.until <= now })
+	return len(n.idle)
+}
+
+// take forgets the host's idle connection: it is used now, or closed.
+func (s *Scheduler) take(h *host) {
+	if !h.hasKept || s.opt.NetworkConnections == 0 {
+		return
+	}
+	if n := s.nets[h.kept.network()]; n != nil {
+		n.idle = slices.DeleteFunc(n.idle, func(c idleConn) bool { return c.host == h.key })
+	}
 }
 
 // maxNetBurst bounds how many starts of a network are remembered.
@@ -244,8 +279,11 @@ func (n *network) remove(v *server) {
 
 // netTime returns when the network may be visited next; false if that depends on the start or the end of a visit.
 func (s *Scheduler) netTime(n *network, now int64) (at int64, known bool) {
-	if c := s.opt.NetworkConnections; c > 0 && n.flights >= c {
-		return 0, false
+	if c := s.opt.NetworkConnections; c > 0 && n.flights+n.open(now) >= c {
+		if n.flights >= c {
+			return 0, false
+		}
+		return slices.MinFunc(n.idle, func(a, b idleConn) int { return cmp.Compare(a.until, b.until) }).until, true
 	}
 	if s.netBurst == 0 {
 		return now, true
@@ -282,7 +320,7 @@ func (s *Scheduler) mayVisit(n *network, v *server, now int64) bool {
 
 func (s *Scheduler) fair(n *network, v *server) bool {
 	c := s.opt.NetworkConnections
-	return c == 0 || v.flights == 0 || v.flights < c-n.flights
+	return c == 0 || v.flights == 0 || v.flights < c-n.flights-len(n.idle)
 }
 
 // serverTurn grants the front host of a server whose time has come, or has the server wait for its network.
@@ -332,6 +370,9 @@ func (s *Scheduler) placeNet(n *network, now int64) {
 	until := n.next
 	if k := len(n.starts); k > 0 {
 		until = max(until, n.starts[k-1]+s.netWindow)
+	}
+	for _, c := range n.idle {
+		until = max(until, c.until)
 	}
 	if until > now {
 		s.hang(&n.node, &s.idleNets, until)

@@ -10,13 +10,14 @@ type Grant struct {
 	Item *Item
 	Addr netip.Addr
 	// Again is when the host's next visit is to be expected, from this grant on, if it has another item queued: whether a
-	// connection is worth keeping. 0: it has none.
+	// connection is worth keeping. 0: it has none, or the network has enough idle connections.
 	Again time.Duration
 
 	host    *host
 	server  *server
 	index   int // in Scheduler.flights
 	started bool
+	keeps   bool // counted in network.keeps
 }
 
 // Result is what the caller says of an exchange.
@@ -27,9 +28,9 @@ type Result struct {
 	// CrawlDelay is what the robots.txt just read asks for. The host keeps it (capped) for this and all further
 	// visits as long as it is in the table, whatever its items say if that is less; 0 = nothing new.
 	CrawlDelay time.Duration
-	// Kept says that a connection to the grant's address was kept open: as long as no other server's turn comes earlier the
-	// host's next item goes there too.
-	Kept bool
+	// Kept is for how long at most a connection to the grant's address is left open; 0 if it was closed. As long as no other
+	// server's turn comes earlier the host's next item goes there too. Only if Grant.Again said that there is a next one.
+	Kept time.Duration
 }
 
 // Next grants the item whose host, PLD, server and network are all ready and whose server's turn came first. If there is
@@ -191,7 +192,11 @@ func (s *Scheduler) grant(v *server, now int64) *Grant {
 	h.busy = true
 	h.turns++
 	s.dequeue(it, now)
-	if next := h.front(); next != nil {
+	s.take(h)
+	if next := h.front(); next != nil && (v.net == nil || s.mayKeep(v.net, now)) {
+		if g.keeps = v.net != nil; g.keeps {
+			v.net.keeps++
+		}
 		g.Again = time.Duration(max(s.hostSpacing(h, next), int64(it.pld.hosts)*s.pldDelay(it.pld)))
 	}
 	s.flights = append(s.flights, g)
@@ -242,6 +247,9 @@ func (s *Scheduler) Done(now time.Time, g *Grant, r Result) {
 	if r.ServerBackoff > 0 {
 		s.restServer(v, at, at+int64(r.ServerBackoff))
 	}
+	if g.keeps && r.Kept > 0 && s.opt.NetworkConnections > 0 {
+		v.net.idle = append(v.net.idle, idleConn{h.key, at + int64(r.Kept)})
+	}
 	s.land(g, at)
 	h.busy, h.visited = false, true
 	h.end = at
@@ -251,7 +259,7 @@ func (s *Scheduler) Done(now time.Time, g *Grant, r Result) {
 	if r.CrawlDelay > 0 {
 		h.crawlDelay = r.CrawlDelay
 	}
-	h.kept, h.hasKept = v.key, r.Kept
+	h.kept, h.hasKept = v.key, r.Kept > 0
 	h.base = s.opt.DelayAfter(g.Item.Budget, max(g.Item.CrawlDelay, h.crawlDelay), r)
 	h.plain = s.opt.plainDelay(g.Item.Budget)
 	s.schedule(h)
@@ -286,6 +294,9 @@ func (s *Scheduler) land(g *Grant, now int64) {
 	g.server.flights--
 	if n := g.server.net; n != nil {
 		n.flights--
+		if g.keeps {
+			n.keeps--
+		}
 		n.stuck = false
 		s.placeNet(n, now)
 	}

@@ -1,6 +1,7 @@
 package polite_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -26,7 +27,7 @@ func TestAgain(t *testing.T) {
 // TestKeptServer: of the servers of a host, one with an open connection goes first, but only if no other's turn is
 // earlier.
 func TestKeptServer(t *testing.T) {
-	for _, kept := range []bool{true, false} {
+	for _, kept := range []time.Duration{15 * time.Second, 0} {
 		s := polite.New(polite.Options{HostDelay: 2 * time.Second, ServerDelay: time.Second}, t0)
 		for range 4 {
 			admit(t, s, t0, item(1, 1, v4(1), v4(2), v4(3)))
@@ -46,7 +47,7 @@ func TestKeptServer(t *testing.T) {
 			}
 			last = g.Addr
 		}
-		if want := map[bool]int{true: 3, false: 0}[kept]; same != want {
+		if want := map[bool]int{true: 3, false: 0}[kept > 0]; same != want {
 			t.Errorf("kept %v: %d of 3 visits at the address of the last, want %d", kept, same, want)
 		}
 	}
@@ -56,8 +57,57 @@ func TestKeptServer(t *testing.T) {
 	g, _ := s.Next(t0)
 	last := g.Addr
 	s.Started(t0, g)
-	s.Done(t0, g, polite.Result{Kept: true})
+	s.Done(t0, g, polite.Result{Kept: time.Minute})
 	if g, _ = s.Next(t0.Add(time.Second)); g == nil || g.Addr == last {
 		t.Errorf("grant %+v: want the other server, whose turn is earlier", g)
+	}
+}
+
+// TestIdleConnectionsCount: connections that were left open are connections of their network. At most half of those that it may
+// have are left open, and with them it has no more than its limit; none is left over when their time is up.
+func TestIdleConnectionsCount(t *testing.T) {
+	const limit, hosts, per = 6, 12, 3
+	s := polite.New(polite.Options{HostDelay: 10 * time.Second, MaxPerHost: per, NetworkConnections: limit}, t0)
+	for h := range hosts {
+		for range per {
+			admit(t, s, t0, item(h+1, h+1, v4(h+1)))
+		}
+	}
+	type open struct {
+		host  uint64
+		until time.Time
+	}
+	var idle []open
+	var flying []*polite.Grant
+	drop := func(now time.Time, host uint64) {
+		idle = slices.DeleteFunc(idle, func(o open) bool { return o.host == host || !o.until.After(now) })
+	}
+	granted, mostIdle, most := 0, 0, 0
+	for now := t0; granted < hosts*per || len(flying) > 0; now = now.Add(250 * time.Millisecond) {
+		if now.Sub(t0) > time.Hour {
+			t.Fatalf("%d of %d granted in an hour", granted, hosts*per)
+		}
+		for g, _ := s.Next(now); g != nil; g, _ = s.Next(now) {
+			granted++
+			s.Started(now, g)
+			drop(now, g.Item.Host)
+			flying = append(flying, g)
+			most = max(most, len(flying)+len(idle))
+		}
+		drop(now, 0)
+		if len(flying) > 0 { // one ends in each quarter of a second
+			g := flying[0]
+			flying = flying[1:]
+			var r polite.Result
+			if g.Again > 0 {
+				r.Kept = g.Again + time.Second
+				idle = append(idle, open{g.Item.Host, now.Add(r.Kept)})
+			}
+			s.Done(now, g, r)
+			mostIdle = max(mostIdle, len(idle))
+		}
+	}
+	if most != limit || mostIdle != limit/2 {
+		t.Errorf("at most %d connections, %d of them idle; want %d and %d", most, mostIdle, limit, limit/2)
 	}
 }
