@@ -269,15 +269,3 @@ func retryAfter(resp *fetch.Response, now time.Time) time.Duration {
 	}
 	return 0
 }
-
-// maxAge reads Cache-Control: max-age.
-func maxAge(resp *fetch.Response) (time.Duration, bool) {
-	for _, part := range bytes.Split(bytes.ToLower(resp.Header("Cache-Control")), []byte(",")) {
-		if v, ok := bytes.CutPrefix(bytes.TrimSpace(part), []byte("max-age=")); ok {
-			if n, err := strconv.ParseInt(string(v), 10, 64); err == nil && n >= 0 {
-				return time.Duration(min(n, 1<<31)) * time.Second, true
-			}
-		}
-	}
-	return 0, false
-}

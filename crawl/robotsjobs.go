@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -419,7 +420,7 @@ func (r *ring) getRobots(ctx context.Context, job *robotsJob, resp *fetch.Respon
 			f.Kind = robots.TooManyRedirects
 			return doubt, nil
 		}
-		err := r.getThrough(ctx, url, addrs, resp)
+		err := r.getThrough(ctx, url, addrs, resp, weburl.Split(job.Origin).Host)
 		if err != nil {
 			var late *deferredError
 			if errors.As(err, &late) {
@@ -476,7 +477,7 @@ func (r *ring) getRobots(ctx context.Context, job *robotsJob, resp *fetch.Respon
 	}
 	f.Kind, f.Status, f.Body = robots.Answered, resp.Status, resp.Body
 	f.RetryAfter = retryAfter(resp, time.Now())
-	f.MaxAge, f.HasMaxAge = maxAge(resp)
+	f.MaxAge, f.HasMaxAge = robotsLife(resp, time.Now())
 	return doubt, nil
 }
 
@@ -494,8 +495,8 @@ func robotsFailure(err error) robots.Kind {
 	return robots.NetworkFailure
 }
 
-// getThrough waits for the host's and the server's turn and does one exchange.
-func (r *ring) getThrough(ctx context.Context, url string, addrs []netip.Addr, resp *fetch.Response) error {
+// getThrough waits for the host's and the server's turn and does one exchange for the rules of a host.
+func (r *ring) getThrough(ctx context.Context, url string, addrs []netip.Addr, resp *fetch.Response, rulesOf []byte) error {
 	parts := weburl.Split([]byte(url))
 	if err := r.mayAsk(parts.Host); err != nil {
 		return err
@@ -532,15 +533,16 @@ func (r *ring) getThrough(ctx context.Context, url string, addrs []netip.Addr, r
 	result := polite.Result{Elapsed: answerTime(resp, err), Kept: r.keptFor(g, resp)}
 	if err != nil {
 		result.Backoff = robotsBackoff
-	} else if resp.Status == http.StatusOK && r.workers.enterRobots(ctx) {
-		// Binds the host from now on, whether one of its pages is queued or not.
+	} else if resp.Status == http.StatusOK && bytes.Equal(parts.Host, rulesOf) && r.workers.enterRobots(ctx) {
+		// Binds the host from now on, whether one of its pages is queued or not. What another host redirected to here are that one's
+		// rules (RFC 9309, 2.3.1.2), and come to it with its URLs.
 		result.CrawlDelay = min(robots.Parse(resp.Body, r.opt.Agent).CrawlDelay, r.opt.MaxCrawlDelay)
 		r.workers.leaveRobots()
 	}
 	r.polite.Done(time.Now(), g, result)
 	var fe *fetch.Error
 	if errors.As(err, &fe) && fe.Ours() && fe.Kind != fetch.KindNoRoute && sleep(ctx, ourFaultPause) {
-		return r.getThrough(ctx, url, addrs, resp) // not counted against the host; ends with ctx at the latest
+		return r.getThrough(ctx, url, addrs, resp, rulesOf) // not counted against the host; ends with ctx at the latest
 	}
 	_ = r.inStep(func(d *delta) error {
 		d.count(CountRobotsAttempts, 1)

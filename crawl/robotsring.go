@@ -121,7 +121,7 @@ func (r *ring) waits(h *robots.HostData, decision robots.Decision, at, now time.
 
 // answerToken tells the answers of an origin apart: a URL that saw another token than the last request's was judged by
 // what that request brought, so a new one is due. Tokens of one origin reach RobotsRequested in the order of the answers,
-// since one bucket of RobotsCache is judged in order by one goroutine.
+// since one bucket of RobotsCache is judged in order by one goroutine. Bit 0 says that the last request failed.
 func answerToken(h *robots.HostData) uint64 {
 	if h.State == robots.StateNone {
 		return 0
@@ -133,8 +133,15 @@ func answerToken(h *robots.HostData) uint64 {
 		return uint64(t.Unix())
 	}
 	t := seconds(h.Fetched) + 3*seconds(h.RetryAt)<<1 + 5*seconds(h.AddrExpires)<<2 + uint64(h.Failures)<<40
-	return max(t&(1<<(64-decisionBits)-1), 1)
+	t = max(t, 1) << 1 & (1<<(64-decisionBits) - 1)
+	if h.Failures > 0 {
+		t |= tokenFailing
+	}
+	return t
 }
+
+// tokenFailing is the bit of a token.
+const tokenFailing = 1
 
 // robotsUpdate is a decoded update of RobotsCache.
 type robotsUpdate struct {
@@ -265,6 +272,9 @@ func (r *ring) judge(d *delta, res *drum.Result, rec *weburl.Record) error {
 // back from there before its answer waits on disk, longer each time.
 func (r *ring) requestRobots(d *delta, rec *weburl.Record, addrsOnly bool, seen uint64) error {
 	job := robotsJob{Origin: weburl.Origin(rec.URL), AddrsOnly: addrsOnly, Depth: rec.Depth}
+	if seen&tokenFailing != 0 {
+		job.Tries = confirmTries // it failed before, and that was believed: it isn't asked several times in a row
+	}
 	var value [16]byte
 	binary.LittleEndian.PutUint64(value[:], uint64(time.Now().Unix()))
 	binary.LittleEndian.PutUint64(value[8:], seen)

@@ -169,7 +169,7 @@ func (h *HostData) decide(pathQuery []byte, now time.Time) (Decision, time.Time)
 			return Disallow, time.Time{}
 		}
 		if h.naddrs == 0 || !now.Before(h.AddrExpires) {
-			if now.Before(h.RetryAt) { // the last lookup failed
+			if h.naddrs == 0 && now.Before(h.RetryAt) { // the last lookup failed
 				return Wait, h.RetryAt
 			}
 			return Resolve, time.Time{}

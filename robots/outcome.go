@@ -138,9 +138,11 @@ func outcome(prev *HostData, f *Fetched, agent string, now time.Time) HostData {
 	case failure:
 		h = failed(prev, had, f.RetryAfter, now)
 	}
-	if len(f.Addrs) > 0 {
+	switch {
+	case len(f.Addrs) > 0:
 		h.SetAddrs(f.Addrs, f.AddrExpires)
-	} else {
+	case h.Stale && !now.Before(prev.AddrExpires): // the lookup failed: no addresses, so that nobody looks them up before RetryAt
+	default:
 		h.addrs, h.naddrs, h.AddrExpires = prev.addrs, prev.naddrs, prev.AddrExpires
 	}
 	return h

@@ -1,0 +1,31 @@
+package robots
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+)
+
+// TestStaleCopyLooksUpAddresses: while an old copy of robots.txt serves, addresses that have become too old are looked up; if that
+// fails, URLs wait for the next request.
+func TestStaleCopyLooksUpAddresses(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	at := []netip.Addr{netip.MustParseAddr("192.0.2.1")}
+	h := Outcome(&HostData{}, &Fetched{Status: 200, Addrs: at, AddrExpires: now.Add(time.Hour)}, "x", now)
+	now = now.Add(25 * time.Hour)
+	h = Outcome(&h, &Fetched{Status: 503, RetryAfter: 12 * time.Hour, Addrs: at, AddrExpires: now.Add(time.Hour)}, "x", now)
+	if d, _ := h.Decide([]byte("/"), now.Add(time.Minute)); d != Allow || !h.Stale {
+		t.Errorf("with addresses: %v, stale %v", d, h.Stale)
+	}
+	now = now.Add(2 * time.Hour)
+	if d, _ := h.Decide([]byte("/"), now); d != Resolve {
+		t.Errorf("with addresses that are too old: %v", d)
+	}
+	h = Outcome(&h, &Fetched{Kind: DNSFailure}, "x", now)
+	if d, until := h.Decide([]byte("/"), now.Add(time.Second)); d != Wait || !until.Equal(h.RetryAt) || !h.Stale {
+		t.Errorf("after a lookup that failed: %v until %v", d, until)
+	}
+	if d, _ := h.Decide([]byte("/"), h.RetryAt); d != Request {
+		t.Errorf("when it is time: %v", d)
+	}
+}
