@@ -6,6 +6,7 @@ import (
 
 	"drumbeat/crawl"
 	"drumbeat/disk"
+	"drumbeat/scope"
 )
 
 // The exit codes, as README.md and docs/OPERATING.md have them.
@@ -44,12 +45,13 @@ func exitCode(err error) int {
 	var end *ended
 	var usage usageError
 	var damage *disk.CorruptError
+	var rules *scope.Faults
 	switch {
 	case err == nil:
 		return exitDone
 	case errors.As(err, &end):
 		return end.code
-	case errors.As(err, &usage):
+	case errors.As(err, &usage), errors.As(err, &rules):
 		return exitUsage
 	case errors.As(err, &damage), errors.Is(err, crawl.ErrRepairing):
 		return exitDamage

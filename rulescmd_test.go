@@ -2,6 +2,8 @@ package main
 
 import (
 	"bufio"
+	"bytes"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -9,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"drumbeat/internal/simweb"
 	"drumbeat/weburl"
 )
 
@@ -81,6 +84,38 @@ func TestCrawlWithRules(t *testing.T) {
 	}
 	if len(fetches) < 50 {
 		t.Errorf("%d URLs fetched", len(fetches))
+	}
+}
+
+// TestCrawlReadsAgain: a hangup has a running crawl read its files again; faults are logged, all of them.
+func TestCrawlReadsAgain(t *testing.T) {
+	web, flags := smallWeb(t, func(o *simweb.Options) { o.Pages = 600 })
+	rules := ruleFile(t, "rules", "default +\n")
+	flags = append(flags, "--seeds", seedFile(t, web), "--dir="+t.TempDir()+"/c", "--rules", rules)
+	var errs bytes.Buffer
+	again, ended := make(chan struct{}), make(chan struct{})
+	a := &app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: &errs, stopOnSignal: stopOnSignal,
+		onHangup: func() (<-chan struct{}, func()) {
+			go func() {
+				for range 2 { // once the first has been taken the crawl has read the files as they were
+					select {
+					case again <- struct{}{}:
+					case <-ended:
+					}
+					if err := os.WriteFile(rules, []byte("- hots x\n- pld y\n"), 0o600); err != nil {
+						t.Error(err)
+					}
+				}
+			}()
+			return again, func() { close(ended) }
+		}}
+	if code := a.run(flags); code != exitDone {
+		t.Errorf("got exit code %d", code)
+	}
+	for _, want := range []string{"rules and blacklist stay as they were", "rules:1: ", "rules:2: "} {
+		if !strings.Contains(errs.String(), want) {
+			t.Errorf("no %q in\n%s", want, errs.String())
+		}
 	}
 }
 

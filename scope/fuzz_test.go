@@ -1,6 +1,7 @@
 package scope
 
 import (
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -36,6 +37,34 @@ func FuzzRules(f *testing.F) {
 		}
 		if got, want := int(int32(s.Lookup([]byte(url)))), naive(strings.Split(text, "\n"), url); got != want {
 			t.Fatalf("%s: got rule %d, want %d of\n%s", url, got, want, text)
+		}
+	})
+}
+
+// FuzzBlacklist: whatever a file holds it is refused with faults, or the networks decide as trying one by one does.
+func FuzzBlacklist(f *testing.F) {
+	f.Add("- net 192.0.2.0/24\n+ net 192.0.2.64/28\n- net 0.0.0.0/0\n", []byte{192, 0, 2, 70})
+	f.Add("+ net 2001:db8::/32\n- net ::/0\n- net 10.0.0.0/8\n- host a.example\n", []byte{0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1})
+	f.Add("- net 10.1.2.3\n- net 10.1.2.0/30\n+ net 10.0.0.0/8\n", []byte{10, 1, 2, 3})
+	f.Fuzz(func(t *testing.T, text string, addr []byte) {
+		if len(text) > 4096 {
+			return
+		}
+		s, err := Parse(Blacklist, suffixes, Source{"f", []byte(text)})
+		a, ok := netip.AddrFromSlice(addr)
+		if err != nil || !ok {
+			return
+		}
+		want := None
+		for i := range s.rules {
+			if s.rules[i].kind == netKind && want == None {
+				if p := netip.MustParsePrefix(string(s.name(Number(i)))); p.Contains(a.Unmap()) {
+					want = Number(i)
+				}
+			}
+		}
+		if got := s.Addr(a); got != want {
+			t.Fatalf("%v: got rule %d, want %d of\n%s", a, got, want, text)
 		}
 	})
 }

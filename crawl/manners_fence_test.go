@@ -1,0 +1,152 @@
+package crawl
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"drumbeat/disk"
+	"drumbeat/scope"
+)
+
+// listedHost tells whether a host of blacklistWeb is one that the tests' lists name.
+func listedHost(host string) bool {
+	return host == "a0.test" || strings.HasSuffix(host, ".a1.test") || host == "b1.test"
+}
+
+// TestBlacklistCutAnywhere: the machine loses its power at any operation of the disk, before the reload, in its sweep or after; in
+// the next run, which has the list, nothing is asked of what it names, all else is fetched, and the places balance.
+func TestBlacklistCutAnywhere(t *testing.T) {
+	rng := rand.New(rand.NewPCG(*seedFlag, 3))
+	t.Logf("seed %d", *seedFlag)
+	rounds := 8
+	if *longRuns {
+		rounds = 200
+	}
+	whole, before := 0, 0 // runs that weren't cut off, that were before the reload
+	for range rounds {
+		cut := rng.IntN(600)
+		inBubble(t, func(t *testing.T) {
+			web := blacklistWeb()
+			fs := disk.NewMem(rng.Uint64())
+			writeRules(t, fs, "black", "# nothing yet")
+			list := []string{"- host a0.test", "- pld a1.test", "- net 127.77.0.0/31"}
+			reload := make(chan struct{}, 1)
+			opt := web.options(t, fs, blacklistSeeds(20)...)
+			opt.HostDelay, opt.HostDelayMin = 2*time.Second, 2*time.Second
+			opt.Blacklist, opt.Reload, opt.CheckpointEvery = []string{"black"}, reload, 3*time.Second
+			at := time.Now().Add(12 * time.Second)
+			go func() {
+				time.Sleep(time.Until(at))
+				// Without power neither works.
+				if disk.WriteFileAtomic(fs, "new", []byte(strings.Join(list, "\n"))) == nil && fs.Rename("new", "black") == nil {
+					reload <- struct{}{}
+				}
+			}()
+			fs.CrashAfter(1 + cut)
+			if _, err := Run(t.Context(), opt); err == nil {
+				whole++
+			} else if !errors.Is(err, disk.ErrCrashed) {
+				t.Fatal(err)
+			} else if time.Now().Before(at) {
+				before++
+			}
+			time.Sleep(time.Until(at.Add(time.Second)))
+			after := fs.Crash()
+			writeRules(t, after, "black", list...)
+			opt.FS, at = after, time.Now()
+			if _, err := Run(t.Context(), opt); err != nil && !errors.Is(err, ErrFinished) {
+				t.Fatal(err)
+			}
+			fetched := map[string]bool{}
+			for _, r := range web.got("", "") {
+				if listedHost(r.host) && r.at.After(at) {
+					t.Errorf("cut at %d: %s%s was asked for %v after the list was in force", cut, r.host, r.path, r.at.Sub(at))
+				}
+				fetched["http://"+r.host+r.path] = true
+			}
+			for _, url := range blacklistSeeds(20) {
+				host, _, _ := strings.Cut(strings.TrimPrefix(url, "http://"), "/")
+				if !listedHost(host) && !fetched[url] {
+					t.Errorf("cut at %d: %s wasn't fetched", cut, url)
+				}
+			}
+			checkBalanced(t, after, opt.Dirs)
+			if rep, err := AuditDeep(AuditOptions{FS: after, Dirs: opt.Dirs, RAMBytes: 1 << 20}); err != nil || !rep.Balanced() {
+				t.Errorf("cut at %d: deep audit: %v, %+v", cut, err, rep)
+			}
+		})
+		if t.Failed() {
+			return
+		}
+	}
+	t.Logf("%d runs, %d were cut off before the reload, %d not at all", rounds, before, whole)
+}
+
+// TestRulesAreBounded: rules that would take too much of the Go heap are refused, at the start and at a reload.
+func TestRulesAreBounded(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := &tinyWeb{serve: pagesOnly}
+		fs := disk.NewMem(*seedFlag)
+		var lines []string
+		for i := range 1000 {
+			lines = append(lines, fmt.Sprintf("- host h%d.example", i))
+		}
+		writeRules(t, fs, "many", lines...)
+		writeRules(t, fs, "few", "- host no.test")
+		opt := web.options(t, fs, urls("h", 1, 10)...)
+		opt.HostDelay, opt.HostDelayMin = time.Second, time.Second
+		opt.tune = func(p *Plan) { p.HeapBytes = 8 * 20_000 }
+		opt.Rules = []string{"many"}
+		if _, err := Run(t.Context(), opt); err == nil || !strings.Contains(err.Error(), "more RAM or fewer rules") {
+			t.Errorf("got %v", err)
+		}
+		reload := make(chan struct{}, 1)
+		opt.Rules, opt.Reload = []string{"few"}, reload
+		go func() {
+			time.Sleep(3 * time.Second)
+			writeRules(t, fs, "few", lines...)
+			reload <- struct{}{}
+		}()
+		mustRun(t, t.Context(), opt)
+		if n := len(web.pages("")); n != 10 {
+			t.Errorf("%d pages", n)
+		}
+	})
+}
+
+// TestLinksWithRulesAllocateNothing: rules and a blacklist cost a page's links no allocation.
+func TestLinksWithRulesAllocateNothing(t *testing.T) {
+	r := linkRing(t, 1<<20)
+	parse := func(list scope.List, text string) *scope.Set {
+		s, err := scope.Parse(list, r.suffixes, scope.Source{Name: "f", Text: []byte(text)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	r.fence.rules.Store(parse(scope.Rules, "- host a.test\n+ surt (test,b,)/x\n- prefix http://c.test/y\n- regex \\.zip$\n- pld d.test\ndefault +\n"))
+	r.fence.blacklist.Store(parse(scope.Blacklist, "- host e.test\n- net 192.0.2.0/24\n"))
+	b := newLinkBatch(r)
+	var links [][]byte
+	for _, host := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"} {
+		for _, path := range []string{"", "x", "y", "z.zip"} {
+			links = append(links, []byte("http://"+host+".test/"+path))
+		}
+	}
+	page := []byte("http://page.test/")
+	if got := testing.AllocsPerRun(100, func() {
+		b.start(1, page, 1, 0, time.Unix(1e9, 0))
+		for _, l := range links {
+			b.add(l)
+		}
+	}); got > 0 {
+		t.Errorf("%v allocations for %d links", got, len(links))
+	}
+	if rules, blocked := b.d.counts[CountLinksRules], b.d.counts[CountLinksBlocked]; rules != 4+4+1+7 || blocked != 4 {
+		t.Errorf("%d links excluded by rules, %d blocked; want 16 and 4", rules, blocked)
+	}
+}
