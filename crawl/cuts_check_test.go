@@ -14,6 +14,7 @@ import (
 
 	"drumbeat/crawllog"
 	"drumbeat/disk"
+	"drumbeat/health"
 	"drumbeat/warc"
 )
 
@@ -178,7 +179,9 @@ func (l *life) checkEnd() (faults []string) {
 		delete(stored, url)
 	}
 	for url, n := range stored {
-		fault("%d records of %s in the output, which must not be fetched", n, url)
+		if n != 1 || !isTroubled(url) {
+			fault("%d records of %s in the output, which must not be fetched", n, url)
+		}
 	}
 	faults = append(faults, l.checkRepeats(l.storedAt)...)
 	faults = append(faults, l.checkLog(set, m)...)
@@ -234,7 +237,7 @@ func (l *life) checkVisits() (faults []string) {
 	visits := l.wit.all()
 	for i := range visits {
 		v := &visits[i]
-		if fetched, _, _ := l.world.want.Has(v.url); !fetched && !isRobots(v.url) {
+		if fetched, _, _ := l.world.want.Has(v.url); !fetched && !isRobots(v.url) && !isTroubled(v.url) {
 			fault("%s was asked for, which must not be fetched", v.url)
 		}
 		h, s := at(hosts, v.host), at(servers, v.addr.String())
@@ -269,6 +272,35 @@ func (l *life) checkVisits() (faults []string) {
 				fault("%s was asked for again, though a durable checkpoint had its answer", v.url)
 			}
 			robots[v.url] = v
+		}
+	}
+	return append(faults, l.checkTroubled(visits)...)
+}
+
+// checkTroubled: hosts that refuse or fail always are asked as often and at such times as their health allows that a durable
+// checkpoint, and the same run, know of.
+func (l *life) checkTroubled(visits []visit) (faults []string) {
+	policy := l.opt.makePolicy()
+	hosts := map[string][]*visit{}
+	for i := range visits {
+		if v := &visits[i]; isTroubled(v.url) && !v.robots {
+			hosts[v.host] = append(hosts[v.host], v)
+		}
+	}
+	if len(hosts) != 2 {
+		faults = append(faults, fmt.Sprintf("%d hosts in trouble were asked, want 2", len(hosts)))
+	}
+	for host, list := range hosts {
+		for i, v := range list {
+			var s health.State
+			for _, u := range list[:i] {
+				if u.status != 0 && (u.covered || u.run == v.run) {
+					s.Note(&policy, health.Event{Kind: health.KindOf(u.status), Status: u.status, Place: health.RootPlace}, u.end)
+				}
+			}
+			if s.End != health.Open || v.start.Before(s.Until.Add(-time.Second)) { // Until is a whole second
+				faults = append(faults, fmt.Sprintf("%s: request %d, in run %d at %v, of a host that %v", host, i+1, v.run, v.start, s))
+			}
 		}
 	}
 	return faults

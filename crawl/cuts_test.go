@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"drumbeat/disk"
+	"drumbeat/health"
 	"drumbeat/internal/simweb"
 )
 
@@ -53,6 +55,7 @@ func newCutWorld(t *testing.T, seed uint64) *cutWorld {
 	o.PLDs, o.Hosts, o.Pages, o.IPs, o.LinksPerPage, o.PageBytes, o.SeedURLs = 5, 12, 70, 6, 25, 500, 2
 	o.HTTPS, o.LogRequests, o.CrawlDelay = 0, 1, 3*time.Second
 	o.Robots.ServerError, o.Robots.CrawlDelay = 0, 0.1
+	o.Hostile = []string{"welcome-few"}
 	w.web = o
 	web, err := simweb.New(o)
 	if err != nil {
@@ -106,6 +109,9 @@ func (w *cutWorld) options(t testing.TB, fs disk.FS) (Options, *witness) {
 	}
 	opt := simOptions(t, web, fs)
 	small(&opt)
+	opt.SeedLines = append(slices.Clone(opt.SeedLines), web.HostileSeeds()...)
+	opt.HostFailures, opt.HostRests, opt.HostRefusals, opt.tunePolicy = 3, 2, 3, cutPolicy
+	opt.Retries = 10 // a host that fails always is given up before any of its URLs
 	wit := &witness{inner: opt.Fetcher, seed: w.seed, robotsIll: w.robotsIll}
 	wit.begin(0)
 	opt.Fetcher = wit
@@ -133,6 +139,12 @@ func (w *cutWorld) options(t testing.TB, fs disk.FS) (Options, *witness) {
 		}
 	}
 	return opt, wit
+}
+
+// cutPolicy makes the rests of hosts that fail or refuse so short that they fit into a life.
+func cutPolicy(p *health.Policy) {
+	p.LongRest, p.LongRestMax = 70*time.Second, 100*time.Second
+	p.Unwelcome = [2]time.Duration{80 * time.Second, 150 * time.Second}
 }
 
 // undisturbed crawls the world once without any cut.
@@ -173,6 +185,9 @@ func TestCutWorlds(t *testing.T) {
 			"%d scans of QF, %d WARC files, %d queue segments, %d of slots; %d retries, %d deferrals", seed, len(l.steps), s.Elapsed,
 			len(l.wit.visits), s.Place(PlaceFetched), s.Count(CountCheckpoints), s.URLSeenPasses, s.URLSeenFullPasses, s.Queue,
 			s.Scans, rolled, segments, slots, s.Count(CountRetries), s.Count(CountDeferrals))
+		if s.Refused["not-welcome"] != 3 || s.Refused["host-given-up"] != simweb.FewURLs {
+			t.Errorf("world %d: refused %v, want all URLs of the failing host and three of the refusing one", seed, s.Refused)
+		}
 		sum.full, sum.scans = sum.full+int(s.URLSeenFullPasses), sum.scans+int(s.Scans)
 		sum.rolled, sum.segments, sum.slots = sum.rolled+rolled, sum.segments+segments, sum.slots+slots
 	}

@@ -25,6 +25,7 @@ type visit struct {
 	robots     bool          // for robots.txt
 	final      bool          // answered, and not with a 503 that calls for another attempt
 	ill        bool          // answered with such a 503
+	status     int           // of the answer
 	covered    bool          // a durable checkpoint was made after its end
 	delay      time.Duration // Crawl-delay of a robots.txt
 	start, end time.Time
@@ -92,9 +93,11 @@ func (w *witness) Do(ctx context.Context, req *fetch.Request, resp *fetch.Respon
 	if err != nil {
 		return err
 	}
+	p.status = resp.Status
+	ill = ill || isTroubled(p.url) && resp.Status == http.StatusServiceUnavailable
 	p.final, p.ill = !ill && !(isRobots(p.url) && resp.Status/100 == 3), ill // a redirect doesn't end a request for robots.txt
 	if ill {
-		resp.Status = http.StatusServiceUnavailable
+		p.status, resp.Status = http.StatusServiceUnavailable, http.StatusServiceUnavailable
 	} else if p.robots {
 		p.delay = robots.Parse(resp.Body, "drumbeat").CrawlDelay
 	}
@@ -107,6 +110,9 @@ func (w *witness) hash(v *visit) uint32 {
 	return h.Sum32() ^ uint32(w.seed)*0x9e3779b1
 }
 
+// isTroubled tells the URLs of the hosts that refuse or fail always.
+func isTroubled(url string) bool { return strings.Contains(url, "://www.welcome-few-") }
+
 // isIll says whether a URL answers 503 this time; mu is held.
 func (w *witness) isIll(v *visit, sum uint32) bool {
 	every := uint32(10)
@@ -115,7 +121,7 @@ func (w *witness) isIll(v *visit, sum uint32) bool {
 			return false
 		}
 	}
-	return sum>>8%every == 0 && !slices.ContainsFunc(w.visits, func(o visit) bool { return o.url == v.url && o.ill })
+	return !isTroubled(v.url) && sum>>8%every == 0 && !slices.ContainsFunc(w.visits, func(o visit) bool { return o.url == v.url && o.ill })
 }
 
 // all returns the requests in the order of their starts.

@@ -24,6 +24,7 @@ func welcomeScenarios() []scenario {
 		{"welcome-half-broken", halfBroken},
 		{"welcome-recovering", recovering},
 		{"welcome-gateway", gateway},
+		{"welcome-few", few},
 		{"welcome-silent", func(w *Web, add func(hostileHost)) {
 			addSite(w, add, "welcome-silent", 0, func(s *session, _ *wish, _ int) bool { return s.hold("") })
 		}},
@@ -85,6 +86,21 @@ func challenges(w *Web, add func(hostileHost)) {
 		addSite(w, add, "welcome-challenges", i, func(s *session, _ *wish, _ int) bool { return s.status(c.code, c.header, c.body) })
 	}
 }
+
+// few: a host that refuses and one that fails, of FewURLs seeds each, for worlds as small as those of the crash simulation.
+func few(w *Web, add func(hostileHost)) {
+	for i, code := range [...]int{403, 503} {
+		name := w.hostileName("welcome-few", i)
+		seeds := make([]string, FewURLs)
+		for k := range seeds {
+			seeds[k] = "http://" + name + "/" + strconv.Itoa(k)
+		}
+		addSite(w, add, "welcome-few", i, func(s *session, _ *wish, _ int) bool { return s.status(code, "", "") }, seeds...)
+	}
+}
+
+// FewURLs is how many seeds each host of "welcome-few" has.
+const FewURLs = 12
 
 // forbiddenDirectory: 403 for what lies in /private/, pages elsewhere; the seeds of the two stand in two blocks.
 func forbiddenDirectory(w *Web, add func(hostileHost)) {
