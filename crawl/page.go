@@ -111,7 +111,7 @@ func (r *ring) countResponse(d *delta, rec *weburl.Record, resp *fetch.Response,
 	if resp.Truncated != fetch.NotTruncated {
 		d.count(CountTruncated, 1)
 	}
-	if resp.Marks&decodeCut != 0 {
+	if resp.Marks&decodeCut != 0 && r.sitemapFlags(rec) == 0 { // sitemaps are unpacked while they are read
 		d.count(CountDecodeCut, 1)
 	}
 }
