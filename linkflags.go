@@ -12,6 +12,8 @@ import (
 type linkFlags struct {
 	Nofollow string `group:"manners" enum:"obey,ignore" default:"obey" help:"What pages and links say against being followed (meta robots, X-Robots-Tag, rel=nofollow): obey it, or ignore it. It is kept with the page in either case."`
 	LinkRels string `group:"what" placeholder:"TYPES" default:"next,prev,canonical" help:"Types of <link> elements and of Link headers that are followed: a list of next, prev, canonical, alternate and other, or none."`
+	Forms    bool   `group:"what" help:"Follow the action of forms whose method is get, as it stands: no fields are made up."`
+	Assets   bool   `group:"what" help:"Fetch and store what pages consist of, too: images, scripts, style sheets and what these name, fonts, media. None of it is a page."`
 }
 
 // linkTypes are the words of --link-rels.
@@ -41,4 +43,5 @@ func (l *linkFlags) check() error {
 func (l *linkFlags) apply(o *crawl.Options) {
 	o.IgnoreNofollow = l.Nofollow == "ignore"
 	o.LinkRels, _ = l.rels() // has been checked
+	o.Forms, o.Assets = l.Forms, l.Assets
 }

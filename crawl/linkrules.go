@@ -60,7 +60,7 @@ func (b *linkBatch) insists(page *weburl.Record, url []byte) bool {
 func (b *linkBatch) guard(path []byte) (f fate, refused bool) {
 	switch b.r.urlRules.Judge(path) {
 	case urlrule.Extension:
-		if b.rec.Flags&weburl.FlagSitemap != 0 { // sitemap.xml.gz is what is looked for
+		if b.asset || b.rec.Flags&weburl.FlagSitemap != 0 { // sitemap.xml.gz is what is looked for
 			return 0, false
 		}
 		return ^fate(CountLinksExtension), true

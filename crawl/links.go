@@ -41,6 +41,7 @@ type linkBatch struct {
 	seen   []bool // of keys: met a moment ago
 	fates  []fate // of the links that came, repeats apart
 	again  int64  // repeats of links in keys
+	asset  bool   // the link being added is a part of the page
 	fresh  []int  // of keys: where a refresh leads (weburl.FlagRefresh)
 	traced []drum.Key
 	coded  []byte // the records of tuples
@@ -111,6 +112,16 @@ func (b *linkBatch) add(url []byte) {
 	}
 }
 
+// assetHops is how much deeper than a page its parts may be: a style sheet, one that it imports, an image of that.
+const assetHops = 3
+
+// addAsset is add for a part of the page.
+func (b *linkBatch) addAsset(url []byte) {
+	b.asset = true
+	b.add(url)
+	b.asset = false
+}
+
 // addRefresh is add for the target of a refresh.
 func (b *linkBatch) addRefresh(url []byte) {
 	n := len(b.keys)
@@ -134,7 +145,7 @@ func (b *linkBatch) full(url []byte) bool {
 func (b *linkBatch) judge(url []byte) (f fate, why string) {
 	r := b.r
 	site := b.siteOf(url)
-	if b.fromPLD != 0 && site.pld != b.fromPLD && !site.edge {
+	if b.fromPLD != 0 && site.pld != b.fromPLD && !site.edge && !b.asset { // an image recommends nobody
 		site.edge = true
 		b.addEdge(site.pld)
 	}
@@ -149,7 +160,7 @@ func (b *linkBatch) judge(url []byte) (f fate, why string) {
 		}
 	}
 	switch {
-	case r.opt.MaxDepth >= 0 && int(b.rec.Depth) > r.opt.MaxDepth:
+	case r.opt.MaxDepth >= 0 && int(b.rec.Depth) > r.opt.MaxDepth && !(b.asset && int(b.rec.Depth) <= r.opt.MaxDepth+assetHops):
 		return ^fate(CountLinksDepth), ""
 	case !site.portAllowed:
 		return ^fate(CountLinksPort), ReasonForbiddenPort.String()

@@ -205,6 +205,10 @@ type Options struct {
 	Reload           <-chan struct{}
 	// LinkRels are the types of <link> elements and Link headers that are followed; 0 is parse.DefaultRels, parse.NoRels none.
 	LinkRels parse.Rel
+	// Assets: images, scripts, style sheets and what else pages consist of are fetched and stored too, and links in style sheets
+	// followed. They are no pages, their names' extensions don't hold them back, they may be three links deeper than MaxDepth, and they
+	// count nothing for a PLD's budget. Forms: the action of a form with method get is a link.
+	Assets, Forms bool
 	// WhenFull says what to do when a file system has less than KeepFree bytes left (0: what the buffers need to be written, and
 	// some MiB), or when the crawl's files come near DiskBytes. Default WhenFullPause.
 	WhenFull WhenFull

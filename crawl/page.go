@@ -28,7 +28,7 @@ func (r *ring) store(ctx context.Context, g *polite.Grant, rec *weburl.Record, r
 	defer func() { r.workers.parsers <- w }()
 	now := time.Now()
 	key := r.hasher.URLKey(rec.URL)
-	body, sniffed := bodyOf(resp)
+	body, sniffed := r.bodyOf(resp)
 	isMap := r.isSitemap(rec, resp)
 	if isMap {
 		body, sniffed = contentOther, false
@@ -132,8 +132,12 @@ func (r *ring) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Response
 		return nil
 	}
 	var counts parse.Counts
-	if body == contentHTML {
-		if err := w.parser.Parse(rec.URL, resp.Body, string(resp.Header("Content-Type"))); err != nil {
+	if body != contentOther {
+		read := w.parser.Parse
+		if body == contentCSS {
+			read = w.parser.ParseCSS
+		}
+		if err := read(rec.URL, resp.Body, string(resp.Header("Content-Type"))); err != nil {
 			return fmt.Errorf("crawl: parse %s: %w", rec.URL, err)
 		}
 		page := w.parser.Page()
@@ -147,6 +151,8 @@ func (r *ring) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Response
 			case l.Tag == parse.Meta:
 				said.setRefresh(url)
 				w.links.addRefresh(url)
+			case l.Asset:
+				w.links.addAsset(url)
 			default:
 				w.links.add(url)
 			}

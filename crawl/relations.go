@@ -98,7 +98,8 @@ func (r *ring) headerLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Respon
 			if rel&parse.RelCanonical != 0 {
 				w.said.setCanonical(w.parser, target)
 			}
-			if rel&r.opt.LinkRels == 0 {
+			asset := rel&parse.RelAsset != 0 && r.opt.Assets
+			if rel&r.opt.LinkRels == 0 && !asset {
 				return
 			}
 			if n++; n > maxHeaderLinks {
@@ -110,6 +111,8 @@ func (r *ring) headerLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Respon
 			case url == nil:
 			case held || nofollow && obey:
 				w.links.noFollow()
+			case asset:
+				w.links.addAsset(url)
 			default:
 				w.links.add(url)
 			}
@@ -128,18 +131,23 @@ type content uint8
 const (
 	contentOther content = iota
 	contentHTML          // links are looked for by the scanner
+	contentCSS           // a style sheet, with Options.Assets
 )
 
 // bodyOf says what the body of a response is, and whether that was found by looking at it, its type being another one
 // or none. Links are looked for in every 2xx answer: 203 is a page that a proxy has changed, 206, which nobody asked for, a part
 // of one. Sites that ask not to be sniffed (X-Content-Type-Options) aren't.
-func bodyOf(resp *fetch.Response) (body content, sniffed bool) {
+func (r *ring) bodyOf(resp *fetch.Response) (body content, sniffed bool) {
 	if resp.Status < 200 || resp.Status > 299 || len(resp.Body) == 0 {
 		return contentOther, false
 	}
 	switch mimeType(resp) {
 	case "text/html", "application/xhtml+xml":
 		return contentHTML, false
+	case "text/css":
+		if r.opt.Assets {
+			return contentCSS, false
+		}
 	case "application/xml", "text/xml":
 		if parse.SniffXHTML(resp.Body) {
 			return contentHTML, true

@@ -52,7 +52,7 @@ func newWorkers(r *ring, connections int) *workers {
 	}
 	for range cap(w.parsers) {
 		w.parsers <- &pageWorker{links: newLinkBatch(r), encoder: r.warc.NewEncoder(),
-			parser: parse.NewExtractor(parse.Options{Agent: r.opt.Agent, Rels: r.opt.LinkRels}, weburl.Options{MaxBytes: r.opt.MaxURLBytes})}
+			parser: parse.NewExtractor(parse.Options{Agent: r.opt.Agent, Rels: r.opt.LinkRels, Assets: r.opt.Assets, Forms: r.opt.Forms}, weburl.Options{MaxBytes: r.opt.MaxURLBytes})}
 	}
 	return w
 }

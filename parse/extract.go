@@ -80,6 +80,15 @@ func (x *Extractor) Parse(pageURL, body []byte, contentType string) error {
 	return nil
 }
 
+// ParseCSS is Parse for a style sheet.
+func (x *Extractor) ParseCSS(url, body []byte, contentType string) error {
+	if err := x.base.Set(url); err != nil {
+		return err
+	}
+	x.parser.ParseCSS(body, contentType, &x.page)
+	return nil
+}
+
 // outcome is what became of a reference.
 type outcome uint8
 

@@ -26,6 +26,9 @@ func EachLink(value []byte, fn func(target []byte, rel Rel, nofollow bool)) {
 			continue
 		}
 		rel, nofollow := parseRel(l.rel)
+		if isAssetRel(l.rel) {
+			rel |= RelAsset
+		}
 		fn(target, rel, nofollow)
 	}
 }

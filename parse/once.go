@@ -7,7 +7,7 @@ import (
 )
 
 // ExtractOnce is Extract for those who needn't see a link twice. again(n) stands for a link whose URL is that of the nth
-// call of emit, counted from 0 on this page, and whose NoFollow is as that link's; its Tag and Rel may differ. Not all
+// call of emit, counted from 0 on this page, and whose NoFollow and Asset are as that link's; its Tag and Rel may differ. Not all
 // repeats are recognised, only references that are alike up to their fragments, and the last thousand different ones at
 // least as a rule. On pages of documentation that's nine tenths of the links, most of them to a place on the page itself.
 func (x *Extractor) ExtractOnce(pageURL, body []byte, contentType string,
@@ -94,7 +94,7 @@ func (s *seenRefs) find(links []Link, l *Link, i int) (slot *seenSlot, hit bool)
 	slot = &s.slots[hash%seenSlots]
 	if slot.page == s.page && slot.hash == hash {
 		first := &links[slot.link]
-		if first.NoFollow == l.NoFollow && len(first.Ref) >= n && string(first.Ref[:n]) == string(ref) &&
+		if first.NoFollow == l.NoFollow && first.Asset == l.Asset && len(first.Ref) >= n && string(first.Ref[:n]) == string(ref) &&
 			(len(first.Ref) == n || first.Ref[n] == '#') {
 			return slot, true
 		}

@@ -49,7 +49,7 @@ const (
 	RelCanonical
 	RelAlternate // other languages, AMP, feeds
 	RelOther     // stylesheet, icon, preload, search and so on; on <a> anything else
-	RelAsset     // of these what is part of the page: stylesheet, icon, preload and the like; on <link> only, and with Options.Assets
+	RelAsset     // of these what is part of the page: stylesheet, icon, preload and the like; on <link> only with Options.Assets
 
 	// DefaultRels are the types that lead to pages of the site itself.
 	DefaultRels = RelNext | RelPrev | RelCanonical
