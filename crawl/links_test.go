@@ -127,9 +127,13 @@ func TestLinkBatchRecords(t *testing.T) {
 	for i := range 100 {
 		urls = append(urls, fmt.Appendf(nil, "https://www%d.example.org/dir/page-%d.html", i%12, i))
 	}
-	b.start(77, urls[0], 3, weburl.FlagRefresh, now)
-	for _, url := range urls {
-		b.add(url)
+	b.start(77, urls[0], 3, weburl.FlagRedirect, now)
+	for i, url := range urls {
+		if i%50 == 7 {
+			b.addRefresh(url)
+		} else {
+			b.add(url)
+		}
 	}
 	var d delta
 	if err := b.send(&d); err != nil {
@@ -139,7 +143,10 @@ func TestLinkBatchRecords(t *testing.T) {
 		t.Fatalf("got %d tuples, want %d", len(b.tuples), len(urls))
 	}
 	for i, url := range urls {
-		rec := weburl.Record{URL: url, Depth: 3, Parent: 77, Flags: weburl.FlagRefresh, Found: now.Unix()}
+		rec := weburl.Record{URL: url, Depth: 3, Parent: 77, Flags: weburl.FlagRedirect, Found: now.Unix()}
+		if i%50 == 7 {
+			rec.Flags |= weburl.FlagRefresh
+		}
 		if want := rec.Append(nil); string(b.tuples[i].Aux) != string(want) || uint64(b.tuples[i].Key) != r.hasher.URLKey(url) {
 			t.Errorf("%s: got key %x and record %q, want %q", url, b.tuples[i].Key, b.tuples[i].Aux, want)
 		}

@@ -19,7 +19,7 @@ type scenario struct {
 // scenarios is the registry: those of HTTP and pages, those of names, TLS and traps, those of owners of many hosts, and those of hosts
 // that fail or refuse.
 func scenarios() []scenario {
-	return slices.Concat(httpScenarios(), nameScenarios(), politeScenarios(), welcomeScenarios())
+	return slices.Concat(httpScenarios(), nameScenarios(), politeScenarios(), welcomeScenarios(), linksScenario())
 }
 
 // hostileHost is one host of a scenario. Handlers run in the goroutine of the connection; they must end soon

@@ -1,0 +1,219 @@
+package crawl
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"drumbeat/crawllog"
+	"drumbeat/disk"
+	"drumbeat/fetch"
+	"drumbeat/internal/simweb"
+	"drumbeat/parse"
+	"drumbeat/warc"
+)
+
+// crawlLinks crawls the scenario "links" and returns how often each path was asked for.
+func crawlLinks(t *testing.T, set func(*Options)) (asked map[string]int, res *Result) {
+	asked = map[string]int{}
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, func(o *simweb.Options) {
+			o.PLDs, o.Hosts, o.Pages, o.IPs = 2, 2, 4, 2
+			o.Hostile = []string{"links"}
+		})
+		mem := disk.NewMem(*seedFlag)
+		opt := simOptions(t, web, mem)
+		client, err := fetch.New(fetch.Options{
+			Dial: web.Dial, AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: []uint16{8080},
+			TLS: fetch.TLSOptions{Roots: web.CAPool()}, Limits: hostileLimits,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		opt.Fetcher, opt.FetchLimits, opt.SeedLines, opt.CrawlLog = client, hostileLimits, web.HostileSeeds(), LogAll
+		set(&opt)
+		res = mustRun(t, t.Context(), opt)
+		if res.Stop != StopDone {
+			t.Errorf("stopped because of %q, want %q", res.Stop, StopDone)
+		}
+		checkBalanced(t, mem, opt.Dirs)
+		for _, q := range web.Log().Snapshot().Requests {
+			if _, path, ok := strings.Cut(q.URL, ".test"); ok {
+				asked[strings.TrimPrefix(path, ":8080")]++
+			}
+		}
+	})
+	return asked, res
+}
+
+// TestLinksInEveryManner: what the owner of a site sees of a crawler that follows links in all their forms, from pages in all
+// theirs: each target once, and none that he asked to be left alone or that is no link.
+func TestLinksInEveryManner(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		set  func(*Options)
+		want []string // first segments of the targets that are asked for
+	}{
+		{"default", func(*Options) {}, []string{"yes"}},
+		{"ignore nofollow", func(o *Options) { o.IgnoreNofollow = true }, []string{"yes", "nofollow"}},
+		{"alternate", func(o *Options) { o.LinkRels = parse.DefaultRels | parse.RelAlternate }, []string{"yes", "alternate"}},
+		{"assets", func(o *Options) { o.Assets = true }, []string{"yes", "asset"}},
+		{"forms", func(o *Options) { o.Forms = true }, []string{"yes", "form"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			asked, res := crawlLinks(t, test.set)
+			targets := simweb.LinkTargets()
+			if len(targets) < 70 {
+				t.Fatalf("only %d targets: %q", len(targets), targets)
+			}
+			for _, path := range targets {
+				want := 0
+				if slices.Contains(test.want, strings.Split(path, "/")[1]) {
+					want = 1
+				}
+				if asked[path] != want {
+					t.Errorf("%s was asked for %d times, want %d", path, asked[path], want)
+				}
+			}
+			held := int64(0)
+			if !slices.Contains(test.want, "nofollow") {
+				held = 11 // also both, whose other link is followed
+			}
+			if n := res.Snapshot.Count(CountLinksNoFollow); n != held {
+				t.Errorf("%d links were held back by nofollow, want %d", n, held)
+			}
+			if n := res.Snapshot.Count(CountSniffed); n != 5 {
+				t.Errorf("%d pages were recognised by their bytes, want 5", n)
+			}
+			if n := res.Snapshot.Count(CountNoIndex); n != 3 {
+				t.Errorf("%d pages ask not to be indexed, want 3", n)
+			}
+		})
+	}
+}
+
+// rawPages has tinyWeb answer with whole responses, by path; their length is added.
+func rawPages(w *tinyWeb, pages map[string][2]string) {
+	w.serve = pagesOnly
+	w.raw = func(c net.Conn, _, path string) bool {
+		p, ok := pages[path]
+		if ok {
+			_, _ = fmt.Fprintf(c, "%sContent-Length: %d\r\n\r\n%s", p[0], len(p[1]), p[1])
+		}
+		return ok
+	}
+}
+
+// TestRelationsAreKept: what a response says of itself is stored with it, and in the crawl log, whether it is followed or not.
+func TestRelationsAreKept(t *testing.T) {
+	const ok = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
+	pages := map[string][2]string{
+		"/": {ok, "<base href=/b/><link rel=canonical href=c#x><link rel=canonical href=d><meta name=robots content='NOINDEX,follow'>" +
+			"<meta http-equiv=refresh content='0;url=/pdf'><a href=/moved><a href=/both>"},
+		"/pdf":   {"HTTP/1.1 200 OK\r\nContent-Type: application/pdf\r\nX-Robots-Tag: none\r\nLink: </canon>;rel=canonical\r\n", "%PDF"},
+		"/moved": {"HTTP/1.1 301 Moved\r\nX-Robots-Tag: drumbeat: nofollow\r\nLocation: /away\r\n", ""},
+		"/both":  {ok + "Refresh: 3;/fresh\r\nLink: <http://other.test/>;rel=canonical\r\nX-Robots-Tag: otherbot: none\r\n", "<meta name=robots content=nofollow>"},
+		"/b/c":   {ok, "<link rel=canonical href='mailto:x'>"},
+	}
+	want := map[string]string{
+		"/":      "robots=noindex canonical=http://keep.test/b/c refresh=http://keep.test/pdf",
+		"/pdf":   "robots=noindex, nofollow canonical=http://keep.test/canon",
+		"/moved": "robots=nofollow redirect=http://keep.test/away",
+		"/both":  "robots=nofollow canonical=http://other.test/ refresh=http://keep.test/fresh",
+		"/b/c":   "", "/b/d": "",
+	}
+	inBubble(t, func(t *testing.T) {
+		var w tinyWeb
+		rawPages(&w, pages)
+		fs := disk.NewMem(*seedFlag)
+		opt := w.options(t, fs, "http://keep.test/")
+		atOnce(&opt)
+		opt.Linger = 0
+		mustRun(t, t.Context(), opt)
+		for _, r := range w.pages("keep.test") {
+			if _, ok := want[r.path]; !ok {
+				t.Errorf("%s was asked for", r.path)
+			}
+		}
+		set := disk.Set{FS: fs, Paths: opt.Dirs}
+		stored, logged := map[string]string{}, map[string]string{}
+		files, err := warc.Files(set)
+		for _, name := range files {
+			err = errors.Join(err, warc.ReadFile(fs, name, 1<<30, func(r *warc.Record) error {
+				if r.Type() == "metadata" {
+					var said []string
+					for line := range strings.SplitSeq(string(r.Block), "\r\n") {
+						if name, value, _ := strings.Cut(line, ": "); slices.Contains([]string{"robots", "canonical", "refresh", "redirect"}, name) {
+							said = append(said, name+"="+value)
+						}
+					}
+					stored[strings.TrimPrefix(r.Get("WARC-Target-URI"), "http://keep.test")] = strings.Join(said, " ")
+				}
+				return nil
+			}))
+		}
+		note := func(e *crawllog.Entry) error {
+			var said []string
+			for _, f := range [][2]string{{"robots", e.Robots}, {"canonical", e.Canonical}, {"refresh", e.Refresh}, {"redirect", e.Redirect}} {
+				if f[1] != "" {
+					said = append(said, f[0]+"="+f[1])
+				}
+			}
+			logged[strings.TrimPrefix(e.URL, "http://keep.test")] = strings.Join(said, " ")
+			return nil
+		}
+		m, merr := readManifest(set)
+		st, serr := statePart[crawllog.State](m, nameCrawlLog)
+		err = errors.Join(err, merr, serr, crawllog.Walk(crawllog.Options{Set: set, Prefix: "crawl"}, st, note))
+		names, nerr := crawllog.Files(set, "crawl")
+		for _, name := range names {
+			err = errors.Join(err, crawllog.ReadFile(fs, name, note))
+		}
+		if err = errors.Join(err, nerr); err != nil {
+			t.Fatal(err)
+		}
+		if !maps.Equal(stored, want) {
+			t.Errorf("stored: got %q\nwant %q", stored, want)
+		}
+		if !maps.Equal(logged, want) {
+			t.Errorf("logged: got %q\nwant %q", logged, want)
+		}
+	})
+}
+
+// TestAssetDepth: the parts of the deepest pages are fetched, what they import is up to three links away from them, and a page that
+// is embedded is not crawled on from.
+func TestAssetDepth(t *testing.T) {
+	const html, css = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n", "HTTP/1.1 200 OK\r\nContent-Type: text/css\r\n"
+	pages := map[string][2]string{
+		"/":      {html, "<a href=/deep><link rel=stylesheet href=/1.css><object data=/embedded><img src=//cdn.test/i.png>"},
+		"/1.css": {css, "@import '2.css'"}, "/2.css": {css, "@import '3.css'; a{b:url(3.png)}"}, "/3.css": {css, "a{b:url(4.png)}"},
+		"/embedded": {html, "<a href=/deeper><img src=/in.png>"},
+	}
+	inBubble(t, func(t *testing.T) {
+		var w tinyWeb
+		rawPages(&w, pages)
+		opt := w.options(t, disk.NewMem(*seedFlag), "http://depth.test/")
+		atOnce(&opt)
+		opt.Linger, opt.Assets, opt.MaxDepth = 0, true, 0
+		res := mustRun(t, t.Context(), opt)
+		var got []string
+		for _, r := range w.pages("") {
+			got = append(got, r.host+r.path)
+		}
+		slices.Sort(got)
+		want := []string{"cdn.test/i.png", "depth.test/", "depth.test/1.css", "depth.test/2.css", "depth.test/3.css", "depth.test/3.png",
+			"depth.test/embedded", "depth.test/in.png"}
+		if !slices.Equal(got, want) {
+			t.Errorf("asked for %q, want %q", got, want)
+		}
+		if n := res.Snapshot.Count(CountEdges); n != 0 {
+			t.Errorf("%d edges from images", n)
+		}
+	})
+}
