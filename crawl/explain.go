@@ -47,6 +47,8 @@ type AsOf struct {
 	// State is running (a process holds the directories), finished, stopped (in order), interrupted, or unknown.
 	State string `json:"state"`
 	Done  string `json:"done,omitempty"` // why a finished crawl is over
+	// BytesRead is what was read for this answer and those that were given with it, manifest and suffix list included.
+	BytesRead int64 `json:"bytes_read"`
 }
 
 // The states of AsOf.
@@ -273,6 +275,7 @@ func (e *Explainer) with(need func(v *explainView) []string, use func(v *explain
 				same, err = v.same()
 			}
 		}
+		v.asOf.BytesRead = v.r.meter.Counts().ReadBytes
 		v.close()
 		if err != nil || same {
 			return err

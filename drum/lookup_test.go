@@ -1,7 +1,9 @@
 package drum
 
 import (
+	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"maps"
 	"math"
@@ -142,3 +144,80 @@ func someKeys(t *testing.T, set disk.Set, st *State) (keys []Key) {
 	}
 	return keys[:len(keys)/lookupsChecked]
 }
+
+// lookupStore makes a store of n keys, checkpointed.
+func lookupStore(t testing.TB, set disk.Set, n, buckets int) *State {
+	d, err := Open(Options{Set: set, Name: "s", Buckets: buckets, Op: CheckUpdate, Codec: Rice, Aux: AuxLog, BufferBytes: 64 << 10,
+		LogBytes: 1 << 20, CompressAux: true, BucketBytes: 16 << 20}, nil)
+	must(t, err)
+	defer d.Close()
+	batch := make([]Tuple, 0, 1000)
+	for i := range n {
+		batch = append(batch, Tuple{Key: lookupKey(i), Op: CheckUpdate, Aux: []byte("x")})
+		if len(batch) == cap(batch) || i == n-1 {
+			must(t, d.Add(batch))
+			batch = batch[:0]
+			if i%(1<<20) < 1000 || i == n-1 {
+				_, err := d.Pass(context.Background(), i == n-1)
+				must(t, err)
+			}
+		}
+	}
+	d.Pause()
+	st, err := d.Freeze().Save(nil)
+	must(t, err)
+	d.Resume()
+	return st
+}
+
+// lookupKey is the i-th key: uniform, no two alike.
+func lookupKey(i int) Key { return Key(uint64(i+1) * 0x9e3779b97f4a7c15) }
+
+// A lookup reads the heads of a bucket's blocks and one block, whatever the store's size.
+func TestLookupReadsLittle(t *testing.T) {
+	mem := disk.NewMem(1)
+	meter := disk.NewMeter(mem)
+	set := disk.Set{FS: meter, Paths: []string{"d"}}
+	const n = 200_000
+	st := lookupStore(t, set, n, 4)
+	for i := range 50 {
+		before := meter.Counts()
+		_, found, err := Lookup(set, "s", st, lookupKey(i*997))
+		must(t, err)
+		bytes := meter.Counts().ReadBytes - before.ReadBytes
+		if !found || bytes > 64<<10 {
+			t.Fatalf("key %d: found %v in %d bytes read", i, found, bytes)
+		}
+	}
+}
+
+// BenchmarkLookup looks keys up in a store of -lookup.keys; B/lookup is what is read.
+func BenchmarkLookup(b *testing.B) {
+	meter := disk.NewMeter(disk.OS())
+	set := disk.Set{FS: meter, Paths: []string{b.TempDir()}}
+	st := lookupStore(b, set, *lookupKeys, 64)
+	for _, c := range []struct {
+		name  string
+		first int
+	}{{"seen", 0}, {"unseen", *lookupKeys}} {
+		b.Run(c.name, func(b *testing.B) {
+			before := meter.Counts()
+			for i := range b.N {
+				key := lookupKey(c.first + i*7919%*lookupKeys)
+				_, found, err := Lookup(set, "s", st, key)
+				must(b, err)
+				if found != (c.first == 0) {
+					b.Fatalf("key %x: found %v", key, found)
+				}
+				if !found {
+					must(b, WalkKey(set, "s", st, key, func(Tuple) error { return nil }))
+				}
+			}
+			now := meter.Counts()
+			b.ReportMetric(float64(now.ReadBytes-before.ReadBytes)/float64(b.N), "B/lookup")
+			b.ReportMetric(float64(now.Reads-before.Reads)/float64(b.N), "reads/lookup")
+		})
+	}
+}
+
+var lookupKeys = flag.Int("lookup.keys", 1_000_000, "keys of BenchmarkLookup's store")
