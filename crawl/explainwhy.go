@@ -124,6 +124,9 @@ func (v *explainView) budgetText(rep *URLReport) string {
 func (v *explainView) askingText(o *OriginReport) string {
 	switch o.Asking {
 	case "":
+		if o.WaitingAnswers > 0 {
+			return "; an answer has come, and waits for RobotsCache's next merge"
+		}
 		return ""
 	case "put off":
 		return fmt.Sprintf("; the request is put off until %s", v.when(o.AskAt))
