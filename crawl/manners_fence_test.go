@@ -118,7 +118,8 @@ func TestRulesAreBounded(t *testing.T) {
 	})
 }
 
-// TestLinksWithRulesAllocateNothing: rules and a blacklist cost a page's links no allocation.
+// TestLinksWithRulesAllocateNothing: rules and a blacklist cost a page's links no allocation. Expressions are left out: package
+// regexp keeps its machines in a pool, which the race detector empties.
 func TestLinksWithRulesAllocateNothing(t *testing.T) {
 	r := linkRing(t, 1<<20)
 	parse := func(list scope.List, text string) *scope.Set {
@@ -128,7 +129,7 @@ func TestLinksWithRulesAllocateNothing(t *testing.T) {
 		}
 		return s
 	}
-	r.fence.rules.Store(parse(scope.Rules, "- host a.test\n+ surt (test,b,)/x\n- prefix http://c.test/y\n- regex \\.zip$\n- pld d.test\ndefault +\n"))
+	r.fence.rules.Store(parse(scope.Rules, "- host a.test\n+ surt (test,b,)/x\n- prefix http://c.test/y\n- pld d.test\ndefault +\n"))
 	r.fence.blacklist.Store(parse(scope.Blacklist, "- host e.test\n- net 192.0.2.0/24\n"))
 	b := newLinkBatch(r)
 	var links [][]byte
@@ -146,7 +147,7 @@ func TestLinksWithRulesAllocateNothing(t *testing.T) {
 	}); got > 0 {
 		t.Errorf("%v allocations for %d links", got, len(links))
 	}
-	if rules, blocked := b.d.counts[CountLinksRules], b.d.counts[CountLinksBlocked]; rules != 4+4+1+7 || blocked != 4 {
-		t.Errorf("%d links excluded by rules, %d blocked; want 16 and 4", rules, blocked)
+	if rules, blocked := b.d.counts[CountLinksRules], b.d.counts[CountLinksBlocked]; rules != 4+1+4 || blocked != 4 {
+		t.Errorf("%d links excluded by rules, %d blocked; want 9 and 4", rules, blocked)
 	}
 }
