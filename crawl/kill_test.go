@@ -93,7 +93,8 @@ func (j *childJob) options() (Options, error) {
 		Dirs: j.Dirs, Seeds: j.Seeds, Agent: "drumbeat", Contact: "test@example.org", Fetcher: client,
 		Resolver: netResolver(j.DNS), RAMBytes: j.RAMBytes, DiskBytes: 10 << 30, Connections: 64, Retries: 2,
 		KeepAlive: 5 * time.Second, HostDelay: 30 * time.Millisecond, HostDelayMin: 20 * time.Millisecond, ServerDelay: 5 * time.Millisecond,
-		ServerDelayMin: 4 * time.Millisecond, Linger: 500 * time.Millisecond, CheckpointEvery: 100 * time.Millisecond, Store: true,
+		ServerDelayMin: 4 * time.Millisecond, PLDDelay: 10 * time.Millisecond, PLDDelayMin: 5 * time.Millisecond,
+		NetworkConnections: 40, Linger: 500 * time.Millisecond, CheckpointEvery: 100 * time.Millisecond, Store: true,
 		CrawlLog: LogAll, StockTarget: 500, MaxDepth: Unlimited, WARCFileBytes: 50_000,
 		hook: func(place string) {
 			mu.Lock()

@@ -21,10 +21,18 @@ func (s *Scheduler) Delays(now time.Time) []Delay {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at, wall := s.at(now), now.Round(0) // the wall clock may have been set since New
-	var out []Delay
+	longer := func(n *node) bool {
+		return n.when > at && (!n.host.visited || n.when > n.host.end+int64(n.host.plain))
+	}
+	count := 0
 	for _, n := range s.hostHeap {
-		h := n.host
-		if longer := !h.visited || n.when > h.end+int64(h.plain); longer && n.when > at {
+		if longer(n) {
+			count++
+		}
+	}
+	out := make([]Delay, 0, count)
+	for _, n := range s.hostHeap {
+		if h := n.host; longer(n) {
 			out = append(out, Delay{Host: h.key, Until: wall.Add(time.Duration(n.when - at))})
 		}
 	}
