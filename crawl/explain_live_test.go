@@ -404,3 +404,85 @@ func TestExplainLinks(t *testing.T) {
 		}
 	})
 }
+
+// TestExplainTrouble: a host that refuses us, one that says when to come back, one whose robots.txt can't be had, and one without a
+// name: explain says what the crawl makes of each, and until when.
+func TestExplainTrouble(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := &tinyWeb{
+			serve: func(host, path string) answer {
+				switch {
+				case path == "/robots.txt" && strings.HasPrefix(host, "ill"):
+					return answer{500, "", ""}
+				case path == "/robots.txt":
+					return noRobots
+				case strings.HasPrefix(host, "closed"):
+					return answer{403, "", "go away"}
+				case strings.HasPrefix(host, "busy"):
+					return answer{429, "Retry-After: 7200\r\n", ""}
+				}
+				return answer{200, "", "<html>x"}
+			},
+			lookup: func(host string) (string, error) {
+				if strings.HasPrefix(host, "none") {
+					return "", errors.New("no such name")
+				}
+				return "", nil
+			},
+		}
+		mem := disk.NewMem(1)
+		var seeds []string
+		for _, name := range []string{"closed", "busy", "ill", "none", "good"} {
+			seeds = append(seeds, urls(name, 1, 12)...)
+		}
+		opt := web.options(t, mem, seeds...)
+		opt.HostDelay, opt.HostRefusals, opt.HostFailures, opt.HostRests = time.Second, 5, 10, 5
+		mustRun(t, t.Context(), opt)
+		checkBalanced(t, mem, opt.Dirs)
+		x, err := NewExplainer(ExplainOptions{FS: mem, Dirs: opt.Dirs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		reports, err := x.URLs(seeds)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tr, places := truthOf(t, mem, opt.Dirs), map[string]map[string]int{}
+		for _, rep := range reports {
+			name := strings.TrimSuffix(rep.Host, "0.test")
+			if places[name] == nil {
+				places[name] = map[string]int{}
+			}
+			places[name][rep.Place]++
+			if want := tr.place(rep.URL); rep.Place != want {
+				t.Errorf("%s: place %s, want %s", rep.URL, rep.Place, want)
+			}
+			why := strings.Join(rep.Why, "; ")
+			wants := map[string][2]string{"closed": {"later", "the host said that it doesn't want us"}, "busy": {"later", "rests until"},
+				"ill": {"later", "robots.txt can't be had"}, "good": {"fetched", "fetched"}}
+			if w, ok := wants[name]; ok && rep.Place == w[0] && !strings.Contains(why, w[1]) {
+				t.Errorf("%s: %s: %s, want %q", rep.URL, rep.Place, why, w[1])
+			}
+			if rep.Place == "later" && (name == "closed" || name == "busy") {
+				if h := rep.Robots.Health; h == nil || !h.Until.After(time.Now()) || !strings.Contains(why, "left alone") || rep.Verdict.Decision != "rest" {
+					t.Errorf("%s: health %+v, verdict %+v: %s", rep.URL, h, rep.Verdict, why)
+				}
+			}
+		}
+		for name, place := range map[string]string{"closed": "later", "busy": "later", "ill": "later", "good": "fetched"} {
+			if places[name][place] == 0 {
+				t.Errorf("%s: places %v, want some %s", name, places[name], place)
+			}
+		}
+		hosts, err := x.Hosts([]string{"closed0.test", "ill0.test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h := hosts[0]; !strings.Contains(strings.Join(h.Why, "; "), "its health: rests until") || h.Later["not-welcome"] == 0 || h.NextDue.IsZero() {
+			t.Errorf("host: %+v", h)
+		}
+		if h := hosts[1]; !strings.Contains(strings.Join(h.Why, "; "), "robots.txt can't be had") || h.Later["robots-unavailable"] == 0 {
+			t.Errorf("host: %+v", h)
+		}
+	})
+}

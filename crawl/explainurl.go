@@ -110,7 +110,14 @@ func (v *explainView) findAll(f *finder, reports []*URLReport, origins map[strin
 	p := v.r.startProgress(&AuditOptions{Progress: v.opt.Progress, ProgressEvery: v.opt.ProgressEvery}, "state")
 	defer p.end()
 	damaged := v.damaged(new([]string))
-	if err := v.asking(origins, damaged); err != nil {
+	asked := map[string]*OriginReport{} // those that something may be asked of
+	for _, rep := range reports {
+		switch rep.Verdict.Decision {
+		case robots.Request.String(), robots.Resolve.String(), robots.Wait.String():
+			asked[rep.Robots.Origin] = origins[rep.Robots.Origin]
+		}
+	}
+	if err := v.asking(asked, damaged); err != nil {
 		return err
 	}
 	if f.left > 0 {
