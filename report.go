@@ -57,6 +57,9 @@ func printSummary(out io.Writer, sum summary) error {
 		line("cut", "%s bodies at a limit or by their server, %s while being decoded", n(cut), n(odd))
 	}
 	line("refused", "%s%s", n(s.Place(crawl.PlaceRefused)), reasons(s.Refused))
+	if n := s.Count(crawl.CountRefusals) + s.Count(crawl.CountHostRests) + s.Count(crawl.CountHostsGivenUp); n > 0 {
+		line("trouble", "%s", troubleText(s))
+	}
 	if waiting := waitingText(s); waiting != "" {
 		line("not fetched", "%s", waiting)
 	}
@@ -119,6 +122,13 @@ func statusText(status [6]int64) string {
 		return "none"
 	}
 	return strings.Join(parts, ", ")
+}
+
+// troubleText says how hosts treated us that didn't serve us.
+func troubleText(s *crawl.Snapshot) string {
+	n := humanize.Comma
+	return fmt.Sprintf("%s refusals (%s of them challenge pages); hosts rested for long %s times, %s were given up for good",
+		n(s.Count(crawl.CountRefusals)), n(s.Count(crawl.CountChallenges)), n(s.Count(crawl.CountHostRests)), n(s.Count(crawl.CountHostsGivenUp)))
 }
 
 // waitingText lists the places where URLs still are.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -18,9 +19,11 @@ import (
 	"drumbeat/crawllog"
 	"drumbeat/disk"
 	"drumbeat/drum"
+	"drumbeat/health"
 	"drumbeat/internal/damage"
 	"drumbeat/internal/simweb"
 	"drumbeat/queue"
+	"drumbeat/robots"
 	"drumbeat/star"
 	"drumbeat/warc"
 	"drumbeat/weburl"
@@ -233,6 +236,12 @@ func FuzzInRAM(f *testing.F) {
 	job := robotsJob{Origin: []byte("https://example.org:443"), AddrsOnly: true}
 	coded = job.append(nil)
 	f.Add(append([]byte{byte(len(coded))}, coded...))
+	ill := health.State{Failures: 3, Last: health.TooFast, Status: 503, At: time.Unix(1795262400, 0).UTC()}
+	f.Add(dumpHosts([]hostEntry{{1, ill}, {2, ill}}))
+	event := health.Event{Kind: health.TooFast, Status: 429, RetryAfter: time.Hour}
+	f.Add(event.Append(appendHead(nil, updateEvent, time.Unix(1795262400, 0))))
+	data := robots.HostData{State: robots.StateNoFile, Health: ill, Pages: 7}
+	f.Add(appendUpdate(nil, updateOutcome, time.Unix(1795262400, 0), &data))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		eachRecord("x", b, func(data []byte) error {
 			var rec weburl.Record
@@ -245,6 +254,20 @@ func FuzzInRAM(f *testing.F) {
 			}
 			return nil
 		})
+		var hosts []hostEntry
+		if eachHost(b, func(key uint64, s health.State) { hosts = append(hosts, hostEntry{key, s}) }) == nil &&
+			!bytes.Equal(dumpHosts(hosts), b) {
+			t.Fatalf("hosts %x become %x", b, dumpHosts(hosts))
+		}
+		if u, err := decodeUpdate(b); err == nil {
+			again := u.data.Append(appendHead(nil, u.kind, u.at))
+			if u.kind == updateEvent {
+				again = u.event.Append(appendHead(nil, u.kind, u.at))
+			}
+			if !bytes.Equal(again, b) && b[updateHead] != 1 { // host data of version 1 becomes version 2
+				t.Fatalf("update %x becomes %x", b, again)
+			}
+		}
 		s := newSketches()
 		n := damage.Allocated(func() {
 			if s.decode(b) == nil {

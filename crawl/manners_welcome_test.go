@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -198,6 +199,32 @@ func TestForbiddenDirectory(t *testing.T) {
 	if n := len(run.pages("welcome-directory", 0)); n != 60 || run.res.Snapshot.Count(CountHostRests) != 0 {
 		t.Errorf("%d requests, %d rests", n, run.res.Snapshot.Count(CountHostRests))
 	}
+}
+
+// TestFinishedCrawlGoesOn: the same command goes on with what waited for a resting host, once its time has come.
+func TestFinishedCrawlGoesOn(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := &tinyWeb{serve: func(_, path string) answer {
+			if path == "/robots.txt" {
+				return noRobots
+			}
+			return answer{403, "", ""}
+		}}
+		opt := w.options(t, disk.NewMem(*seedFlag), urls("no", 1, 60)...)
+		withHealth(&opt)
+		opt.Linger = time.Minute
+		if res := mustRun(t, t.Context(), opt); res.Stop != StopDone || len(w.pages("no")) != 10 {
+			t.Fatalf("%s, %d requests", res.Stop, len(w.pages("no")))
+		}
+		time.Sleep(20 * time.Hour)
+		if _, err := Run(t.Context(), opt); !errors.Is(err, ErrFinished) {
+			t.Errorf("before its time: %v, want ErrFinished", err)
+		}
+		time.Sleep(11 * time.Hour)
+		if mustRun(t, t.Context(), opt); len(w.pages("no")) != 20 {
+			t.Errorf("%d requests after a day, want 20", len(w.pages("no")))
+		}
+	})
 }
 
 func TestRetryAfterInBothForms(t *testing.T) {

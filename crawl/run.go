@@ -125,8 +125,11 @@ func (r *ring) finished() bool {
 	return r.manifest != nil && r.manifest.Done != "" && r.seeds.state.Done && !r.moreWork()
 }
 
-// moreWork is true when a finished crawl left URLs that limits of that run kept back.
+// moreWork is true when a finished crawl left URLs that limits of that run kept back, or that waited for a host whose time has come.
 func (r *ring) moreWork() bool {
+	if due, ok := r.later.NextDue(); ok && !due.After(time.Now()) {
+		return true
+	}
 	return r.acct.in(PlaceUnstreamed, PlaceStar, PlaceBeast, PlaceRobotsCheck, PlaceAwaitRobots, PlaceReady, PlaceRAM) > 0
 }
 
