@@ -135,7 +135,8 @@ type parser struct {
 	resolver *weburl.Resolver
 	faults   *Faults
 	at       place
-	url      []byte // scratch
+	url, out []byte // scratch
+	fields   []string
 
 	hasFallback, fallback bool
 	fallbackAt            place
@@ -195,7 +196,11 @@ func (p *parser) line(line []byte) {
 	if len(line) == 0 {
 		return
 	}
-	fields := strings.Fields(string(line))
+	fields := p.fields[:0]
+	for word := range strings.FieldsSeq(string(line)) {
+		fields = append(fields, word)
+	}
+	p.fields = fields
 	if fields[0] == "default" {
 		p.setDefault(fields[1:])
 		return
@@ -287,8 +292,10 @@ func (p *parser) host(pattern string, include bool) error {
 func (p *parser) name(text string) ([]byte, error) {
 	bad := func(why string) ([]byte, error) { return nil, fmt.Errorf("host %.100q: %s", text, why) }
 	name := text
-	if a, err := netip.ParseAddr(text); err == nil && a.Is6() {
-		name = "[" + text + "]"
+	if strings.Contains(text, ":") {
+		if a, err := netip.ParseAddr(text); err == nil && a.Is6() {
+			name = "[" + text + "]"
+		}
 	}
 	switch i := strings.IndexAny(name, "/\\?#@"); {
 	case strings.Contains(name, "*"):
@@ -299,10 +306,11 @@ func (p *parser) name(text string) ([]byte, error) {
 		return bad("want a name or an address without a port; a prefix rule takes http://host:8080/")
 	}
 	p.url = append(append(append(p.url[:0], "http://"...), name...), '/')
-	url, err := p.resolver.AppendResolve(nil, nil, p.url)
+	url, err := p.resolver.AppendResolve(p.out[:0], nil, p.url)
 	if err != nil {
 		return bad("no name or address of a host")
 	}
+	p.out = url
 	host := trimDot(weburl.Split(url).Host)
 	if len(host) == 0 || host[0] == '.' || bytes.Contains(host, []byte("..")) || host[len(host)-1] == '.' {
 		return bad("an empty label")
