@@ -121,7 +121,7 @@ func hostileCases() map[string]hostileWant {
 		"huge-pages":      {responses: 27, truncated: 1},
 		"redirects":       {responses: 40, truncated: 1},
 		"robots-giant":    {responses: 15, refused: map[string]int64{"robots": 10}, never: []string{"robots-giant /no", "robots-giant /late"}},
-		"robots-patterns": {responses: 5, refused: map[string]int64{"robots": 8}, never: []string{"robots-patterns /no/"}},
+		"robots-patterns": {responses: 7, refused: map[string]int64{"robots": 6}, never: []string{"robots-patterns /no/"}},
 		"robots-circles":  {responses: 15},
 		"robots-broken":   {responses: 2, later: 7},
 		"desync":          {responses: 68, truncated: 10, never: []string{"desync /forged"}},

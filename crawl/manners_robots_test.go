@@ -324,7 +324,11 @@ func TestRobotsUnreachableNetwork(t *testing.T) {
 					early++
 				}
 			}
-			if early < 6 || early > 10 || early == len(tries) {
+			most := 10
+			if h == "dns.test" {
+				most = 30 // lookups, which the site doesn't see
+			}
+			if early < 6 || early > most || early == len(tries) {
 				t.Errorf("%s: asked for at %v, want 6 to 10 times before %v, and after it", h, tries, f.until)
 			}
 			for _, at := range w.times(h, false) {

@@ -23,31 +23,45 @@ type robotsJob struct {
 	AddrsOnly bool
 	Tries     uint8  // exchanges or lookups for it that failed and weren't believed, at most maxTries
 	Depth     uint16 // of the URL that it was made for
+	// Failing is set if the last request failed, and that was believed: the site isn't asked several times in a row. (Names are: that
+	// is how an outage of the name servers is noticed.)
+	Failing bool
 }
 
 // maxTries is where the count of tries ends.
-const maxTries = 63
+const maxTries = 31
 
-// append codes a job: flags byte (bit 0 addresses only, bits 1 to 6 the tries, bit 7: a depth follows), depth in 2 bytes if it
+// Bits of a job's flags, besides the tries.
+const (
+	jobAddrsOnly = 1
+	jobFailing   = 1 << 6
+	jobDepth     = 1 << 7
+)
+
+// append codes a job: flags byte (bit 0 addresses only, bits 1 to 5 the tries, 6 failing, 7: a depth follows), depth in 2 bytes if it
 // isn't 0, origin.
 func (j *robotsJob) append(dst []byte) []byte {
 	flags := min(j.Tries, maxTries) << 1
 	if j.AddrsOnly {
-		flags |= 1
+		flags |= jobAddrsOnly
+	}
+	if j.Failing {
+		flags |= jobFailing
 	}
 	if j.Depth == 0 {
 		return append(append(dst, flags), j.Origin...)
 	}
-	return append(append(dst, flags|0x80, byte(j.Depth), byte(j.Depth>>8)), j.Origin...)
+	return append(append(dst, flags|jobDepth, byte(j.Depth), byte(j.Depth>>8)), j.Origin...)
 }
 
 func (j *robotsJob) decode(b []byte) error {
 	*j = robotsJob{}
-	if len(b) > 2 && b[0]&0x80 != 0 {
-		j.Depth = uint16(b[1]) | uint16(b[2])<<8
-		j.AddrsOnly, j.Tries, j.Origin = b[0]&1 == 1, b[0]>>1&maxTries, b[3:]
-	} else if len(b) > 0 {
-		j.AddrsOnly, j.Tries, j.Origin = b[0]&1 == 1, b[0]>>1, b[1:]
+	if len(b) == 0 {
+		return errors.New("crawl: empty coding of a robots request")
+	}
+	j.AddrsOnly, j.Failing, j.Tries, j.Origin = b[0]&jobAddrsOnly != 0, b[0]&jobFailing != 0, b[0]>>1&maxTries, b[1:]
+	if b[0]&jobDepth != 0 && len(b) > 2 {
+		j.Depth, j.Origin = uint16(b[1])|uint16(b[2])<<8, b[3:]
 	}
 	if len(j.Origin) < len("http://h:1") {
 		return errors.New("crawl: bad coding of a robots request")
@@ -284,7 +298,7 @@ func (r *ring) doRobots(ctx context.Context, seq int64, rec []byte) error {
 		return nil
 	}
 	defer r.workers.leaveRobots()
-	if doubt && !r.believed(job.Tries > 0, false, began, r.serverKey(addrs[0])) && (job.Tries < confirmTries || r.inOutage()) {
+	if doubt && !r.believed(job.Tries > 0, false, began, r.serverKey(addrs[0])) && (job.Tries < confirmTries && !job.Failing || r.inOutage()) {
 		return r.retryRobots(seq, &job)
 	}
 	now := time.Now()

@@ -273,7 +273,7 @@ func (r *ring) judge(d *delta, res *drum.Result, rec *weburl.Record) error {
 func (r *ring) requestRobots(d *delta, rec *weburl.Record, addrsOnly bool, seen uint64) error {
 	job := robotsJob{Origin: weburl.Origin(rec.URL), AddrsOnly: addrsOnly, Depth: rec.Depth}
 	if seen&tokenFailing != 0 {
-		job.Tries = confirmTries // it failed before, and that was believed: it isn't asked several times in a row
+		job.Failing = true
 	}
 	var value [16]byte
 	binary.LittleEndian.PutUint64(value[:], uint64(time.Now().Unix()))

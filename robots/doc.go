@@ -45,7 +45,7 @@
 // Input is cut at MaxInput, a line at 16,663 bytes as in Google's parser, a pattern at MaxPattern, a list at MaxRules
 // and MaxEncoded bytes. Nothing that is cut in the last two ever allows more: Allow rules are dropped, Disallow rules
 // shortened or replaced by one that covers them all. The first two are as in the RFC and in Google's parser: what lies
-// beyond them does not exist. Rules.Cut counts each kind but cut lines.
+// beyond them does not exist; but an Allow rule with a wildcard in a line that is cut is dropped. Rules.Cut counts.
 //
 // # github.com/temoto/robotstxt
 //

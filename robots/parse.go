@@ -31,13 +31,13 @@ func Sitemaps(body []byte) []string {
 	var p parser
 	eachLine(body, func(line []byte) {
 		if bytes.IndexAny(line, "sS") >= 0 { // few lines of others have to be split
-			p.sitemap(split(line))
+			p.sitemap(split(line[:min(len(line), maxLine)]))
 		}
 	})
 	return p.sitemaps
 }
 
-// eachLine calls fn for each line that isn't empty, cut at maxLine, and returns how many bytes are beyond MaxInput.
+// eachLine calls fn for each line that isn't empty, and returns how many bytes are beyond MaxInput.
 func eachLine(body []byte, fn func(line []byte)) (cut int) {
 	body, cut = limitInput(decode(body))
 	for len(body) > 0 {
@@ -49,7 +49,7 @@ func eachLine(body []byte, fn func(line []byte)) (cut int) {
 			line, body = body[:n], body[n+1:]
 		}
 		if len(line) > 0 {
-			fn(line[:min(len(line), maxLine)])
+			fn(line)
 		}
 	}
 	return cut
@@ -62,6 +62,7 @@ type parser struct {
 	own, all group // for our token, for "*"
 	ended    bool  // a rule was seen: the next User-agent line begins a group
 	delayed  bool  // a Crawl-delay was seen behind the last User-agent line
+	long     bool  // the line was cut
 	sitemaps []string
 	cut      Cut
 }
@@ -140,6 +141,9 @@ func split(line []byte) (name, value []byte) {
 
 // line takes one line without its end.
 func (p *parser) line(line []byte) {
+	if p.long = len(line) > maxLine; p.long {
+		line = line[:maxLine]
+	}
 	name, value := split(line)
 	switch {
 	case len(name) == 0:
@@ -210,6 +214,10 @@ func (p *parser) rule(value []byte, allow bool) {
 	p.ended = true
 	if len(value) == 0 {
 		return // "Disallow:" ends the list of names and has no other effect
+	}
+	if allow && p.long && bytes.IndexByte(value, '*') >= 0 {
+		p.cut.Long++ // without its end it could match anything; a text without wildcards matches what begins like it
+		return
 	}
 	if g := p.group(); g != nil {
 		g.rules = append(g.rules, rawRule{value: value, allow: allow})

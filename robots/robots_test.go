@@ -230,6 +230,10 @@ func TestBoundsAreCounted(t *testing.T) {
 	if allowed, _ := r.Match([]byte("/x/" + long)); allowed {
 		t.Error("shortened rule doesn't match")
 	}
+	r = Parse([]byte("User-agent: *\nDisallow: /no\nAllow: /"+strings.Repeat("*", maxLine)+"zz\nAllow: /no/"+strings.Repeat("a", maxLine)), "x")
+	if no, _ := r.Match([]byte("/no/1")); no || r.Cut.Long != 1 || len(r.list) != 2 {
+		t.Errorf("cut lines: got cut %+v, %d rules, allowed %v", r.Cut, len(r.list), no)
+	}
 	body := "User-agent: *\nDisallow: /1\n" + strings.Repeat("#\n", MaxInput/2) + "Disallow: /2\n"
 	r = Parse([]byte(body), "x")
 	if got, _ := r.Match([]byte("/2")); r.Cut.Input == 0 || len(r.list) != 1 || !got {
