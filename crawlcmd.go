@@ -142,6 +142,7 @@ func (c *crawlCmd) options() crawl.Options {
 	c.delayFlags.apply(&o)
 	c.linkFlags.apply(&o)
 	c.urlFlags.apply(&o)
+	c.acceptFlags.apply(&o)
 	return o
 }
 
@@ -226,11 +227,11 @@ func (c *crawlCmd) network(plan crawl.Plan, limiter *pace.Bandwidth) (*network, 
 		servers = append(servers, s.AddrPort)
 	}
 	limits := fetch.Limits{Connect: c.ConnectTimeout, TLS: c.ConnectTimeout, FirstByte: c.FirstByteTimeout,
-		Total: c.Timeout, BodyBytes: int(c.MaxBody), DecodedBytes: int(min(4*c.MaxBody, maxBodyLimit))}
+		Total: c.Timeout, BodyBytes: int(c.MaxBody.most()), DecodedBytes: int(min(4*c.MaxBody.most(), maxBodyLimit))}
 	bodies := max(plan.BodyBytes, limits.MemoryBytes())
 	if bodies > plan.HeapBytes/2 {
 		return nil, usageError{fmt.Errorf("--max-body %s is too much for --ram: one page may take %s, the Go heap's share is %s",
-			humanize.IBytes(uint64(c.MaxBody)), humanize.IBytes(uint64(bodies)), humanize.IBytes(uint64(plan.HeapBytes)))}
+			humanize.IBytes(uint64(c.MaxBody.most())), humanize.IBytes(uint64(bodies)), humanize.IBytes(uint64(plan.HeapBytes)))}
 	}
 	m, err := thisMachine()
 	if err != nil {
@@ -240,7 +241,8 @@ func (c *crawlCmd) network(plan crawl.Plan, limiter *pace.Bandwidth) (*network, 
 		dnscache.Options{Servers: servers, Rate: float64(c.DNSRate), MaxBytes: dnsCacheBytes(plan), Family: family},
 		fetch.Options{
 			Limits: limits, BufferBytes: bodies, IdleConns: m.idleConnections(c.Connections.most()),
-			UserAgent: c.UserAgent, From: c.from(), AllowNets: prefixes(c.AllowNet), Ports: portList(c.Ports),
+			UserAgent: c.UserAgent, From: c.from(), Accept: crawl.AcceptHeader(c.Accept), AllowNets: prefixes(c.AllowNet),
+			Ports:   portList(c.Ports),
 			MapPort: portMap(c.MapPort), Limiter: limiter, TLS: fetch.TLSOptions{Require: c.TLS == "require"},
 		})
 }

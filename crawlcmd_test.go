@@ -62,6 +62,16 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"--ram=1MiB"}, "the least that works is"},
 		{[]string{"--ram=0"}, "--ram can't be 0"},
 		{[]string{"--max-body=0"}, "--max-body can't be 0"},
+		{[]string{"--max-body=1MiB,2MiB"}, "two sizes for all types"},
+		{[]string{"--max-body=image/*=1MiB"}, "has no size"},
+		{[]string{"--max-body=1MiB,image/*=0"}, "--max-body image/*=0: leave the type out"},
+		{[]string{"--max-body=1MiB,image/*=2GiB"}, "--max-body 2GiB: at most 1GiB"},
+		{[]string{"--max-body=1MiB,images=2MiB"}, `type "images": want a type such as`},
+		{[]string{"--accept=html5,x"}, `type "html5": want a type such as`},
+		{[]string{"--strip-params=a*b"}, `parameter "a*b": want a name`},
+		{[]string{"--skip-extensions=tar.gz"}, `extension "tar.gz": want 1 to 8`},
+		{[]string{"--max-url-length=10"}, "--max-url-length 10: must lie between 100 and"},
+		{[]string{"--max-repeats=1e9"}, "--max-repeats 1000000000: must lie between 0 and"},
 		{[]string{"--timeout=1"}, "missing unit in duration"},
 		{[]string{"--host-delay=-1s"}, "--host-delay -1s is negative"},
 		{[]string{"--host-delay=1s", "--host-delay-min=2s"}, "--host-delay-min 2s is more than --host-delay 1s"},
@@ -123,7 +133,7 @@ func smallWeb(t *testing.T, change func(*simweb.Options)) (*simweb.Web, []string
 	})
 	flags := []string{"crawl", "--contact=test@example.org", "--allow-net=127.0.0.0/8", "--host-delay=5ms", "--server-delay=1ms", "--network-rate=0",
 		"--network-connections=0", "--host-delay-factor=0",
-		"--linger=200ms", "--ram=192MiB", "--connections=64", "--log-level=warn", "--crawl-log=all", "--skip-extensions=none",
+		"--linger=200ms", "--ram=192MiB", "--connections=64", "--log-level=warn", "--crawl-log=all", "--skip-extensions=none", "--accept=*/*",
 		"--resolver=" + server.DNSAddrs()[0].String()}
 	for _, p := range []int{80, 8080} {
 		flags = append(flags, fmt.Sprintf("--map-port=%d=%d", p, server.HTTPPort()))

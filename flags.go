@@ -45,10 +45,10 @@ type crawlCmd struct {
 	MaxPages count         `group:"limits" placeholder:"N" default:"0" help:"Stop at so many pages (status 200, HTML), over all runs of this crawl. 0: no limit."`
 	MaxTime  time.Duration `group:"limits" placeholder:"DURATION" default:"0s" help:"Stop after fetching for so long, over all runs of this crawl. 0: no limit."`
 	MaxDepth *count        `group:"limits" placeholder:"N" help:"Follow at most so many links from a seed. 0: the seeds alone. Default: no limit."`
-	MaxBody  size          `group:"limits" placeholder:"SIZE" default:"2MiB" help:"Longest body read, as received; what is longer is cut and marked."`
 	Linger   time.Duration `group:"limits" placeholder:"DURATION" default:"1m" help:"How long to wait before ending when only unreachable hosts and URLs without budget are left."`
 
 	urlFlags
+	acceptFlags
 
 	whoFlags
 	delayFlags

@@ -30,7 +30,8 @@ const defaultConnections = 2000
 
 // check returns the first fault that can be seen in the flags alone.
 func (c *crawlCmd) check() error {
-	for _, f := range []func() error{c.whoFlags.check, c.checkDelays, c.checkNumbers, c.urlFlags.check, c.checkDirs} {
+	for _, f := range []func() error{c.whoFlags.check, c.checkDelays, c.checkNumbers, c.urlFlags.check, c.acceptFlags.check,
+		c.checkDirs} {
 		if err := f(); err != nil {
 			return usageError{err}
 		}
@@ -78,13 +79,10 @@ func (c *crawlCmd) checkNumbers() error {
 	for _, s := range []struct {
 		flag string
 		v    *size
-	}{{"ram", c.RAM}, {"disk", c.Disk}, {"max-body", &c.MaxBody}, {"sitemap-body", c.SitemapBody}} {
+	}{{"ram", c.RAM}, {"disk", c.Disk}, {"sitemap-body", c.SitemapBody}} {
 		if s.v != nil && *s.v == 0 {
 			return fmt.Errorf("--%s can't be 0", s.flag)
 		}
-	}
-	if c.MaxBody > maxBodyLimit {
-		return fmt.Errorf("--max-body %v: at most %v", c.MaxBody, size(maxBodyLimit))
 	}
 	if err := errors.Join(c.delayFlags.checkRates(), c.healthFlags.check()); err != nil {
 		return err

@@ -25,8 +25,8 @@ func (c *crawlCmd) sitemapBytes(limits fetch.Limits, bodies int64) (int, error) 
 		return 0, fmt.Errorf("--sitemap-body %v is too much for --ram: one body may take %v", *c.SitemapBody, size(room))
 	}
 	n := int64(defaultSitemapBody)
-	for n > int64(c.MaxBody) && !fits(n) {
+	for n > int64(c.MaxBody.most()) && !fits(n) {
 		n /= 2
 	}
-	return int(max(n, int64(c.MaxBody))), nil
+	return int(max(n, int64(c.MaxBody.most()))), nil
 }

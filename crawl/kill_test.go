@@ -392,9 +392,20 @@ func checkStored(t *testing.T, web *simweb.Web, fs disk.FS, dirs []string) (urls
 func storedURLs(t *testing.T, fs disk.FS, dirs []string) map[string]int {
 	t.Helper()
 	urls := map[string]int{}
+	for _, rec := range storedRecords(t, fs, dirs) {
+		urls[rec.Get("WARC-Target-URI")]++
+	}
+	return urls
+}
+
+// storedRecords are the heads of the output's response records.
+func storedRecords(t *testing.T, fs disk.FS, dirs []string) (heads []warc.Record) {
+	t.Helper()
 	count := func(rec *warc.Record) error {
 		if rec.Type() == "response" {
-			urls[rec.Get("WARC-Target-URI")]++
+			head := *rec
+			head.Block = nil
+			heads = append(heads, head)
 		}
 		return nil
 	}
@@ -420,5 +431,5 @@ func storedURLs(t *testing.T, fs disk.FS, dirs []string) map[string]int {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return urls
+	return heads
 }

@@ -181,6 +181,11 @@ type Options struct {
 	MaxURLBytes     int // longest URL; default 2083
 	// URLRules rewrite URLs and leave some out; zero: they don't. They may change from run to run (package urlrule).
 	URLRules urlrule.Options
+	// Accept are the types of bodies that are read: "text/html", "text/*", "*/*", AcceptHTML. Of others a response has its head
+	// alone, or two KiB where that takes a look. Empty: all are read. With Assets those of what pages consist of are, too.
+	Accept []string
+	// BodyCaps bound the bodies of some types, below FetchLimits.BodyBytes; of several that fit, the narrowest counts.
+	BodyCaps []BodyCap
 	// MaxPagesPerPLD is how many URLs of a PLD may go into BEAST, over all runs; those beyond are refused. 0: no limit.
 	MaxPagesPerPLD  uint32
 	Scope           Scope
@@ -337,6 +342,9 @@ func (o *Options) Validate() error {
 	}
 	if o.MaxURLBytes < 0 {
 		bad("URLs of %d bytes at most: negative", o.MaxURLBytes)
+	}
+	if err := CheckBodies(o.Accept, o.BodyCaps); err != nil {
+		faults = append(faults, err)
 	}
 	if _, err := urlrule.New(o.URLRules); err != nil {
 		bad("%w", err)

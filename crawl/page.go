@@ -108,7 +108,9 @@ func (r *ring) countResponse(d *delta, rec *weburl.Record, resp *fetch.Response,
 	if isRedirect(resp) {
 		d.count(CountRedirects, 1)
 	}
-	if resp.Truncated != fetch.NotTruncated {
+	if resp.Marks&fetch.MarkBodyRefused != 0 {
+		d.count(CountBodiesRefused, 1)
+	} else if resp.Truncated != fetch.NotTruncated {
 		d.count(CountTruncated, 1)
 	}
 	if resp.Marks&decodeCut != 0 && r.sitemapFlags(rec) == 0 { // sitemaps are unpacked while they are read

@@ -136,30 +136,18 @@ const (
 
 // bodyOf says what the body of a response is, and whether that was found by looking at it, its type being another one
 // or none. Links are looked for in every 2xx answer: 203 is a page that a proxy has changed, 206, which nobody asked for, a part
-// of one. Sites that ask not to be sniffed (X-Content-Type-Options) aren't.
+// of one.
 func (r *ring) bodyOf(resp *fetch.Response) (body content, sniffed bool) {
 	if resp.Status < 200 || resp.Status > 299 || len(resp.Body) == 0 {
 		return contentOther, false
 	}
-	switch mimeType(resp) {
-	case "text/html", "application/xhtml+xml":
+	switch mime := mimeType(resp); {
+	case mime == "text/html" || mime == "application/xhtml+xml":
 		return contentHTML, false
-	case "text/css":
-		if r.opt.Assets {
-			return contentCSS, false
-		}
-	case "application/xml", "text/xml":
-		if parse.SniffXHTML(resp.Body) {
-			return contentHTML, true
-		}
-	case "text/plain", "application/octet-stream":
-		if parse.SniffDocument(resp.Body) && !isNoSniff(resp) {
-			return contentHTML, true
-		}
-	case "", "unknown/unknown", "application/unknown", "*/*":
-		if (parse.SniffHTML(resp.Body) || hasHTML(resp.Body)) && !isNoSniff(resp) {
-			return contentHTML, true
-		}
+	case mime == "text/css" && r.opt.Assets:
+		return contentCSS, false
+	case looksLikePage(resp, mime, resp.Body):
+		return contentHTML, true
 	}
 	return contentOther, false
 }

@@ -12,6 +12,7 @@ import (
 	"drumbeat/crawllog"
 	"drumbeat/disk"
 	"drumbeat/drum"
+	"drumbeat/fetch"
 	"drumbeat/health"
 	"drumbeat/linktrace"
 	"drumbeat/polite"
@@ -68,6 +69,7 @@ type ring struct {
 	scope    *seedScope
 	fence    fence
 	urlRules urlrule.Rules
+	accept   func(*fetch.Response, []byte) int64 // nil: everything
 	plan     Plan
 	meter    *disk.Meter
 

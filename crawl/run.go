@@ -369,6 +369,17 @@ func (r *ring) openRAM(m *manifest) error {
 		return fmt.Errorf("crawl: %w", err)
 	}
 	r.urlRules = *rules
+	accept, err := newAcceptor(r.opt.Accept, r.opt.BodyCaps)
+	if err != nil {
+		return err
+	}
+	accept.sitemaps = r.opt.Sitemaps
+	if accept.busy() {
+		if r.opt.Assets && len(accept.patterns) > 0 {
+			accept.patterns = append(accept.patterns, assetTypes()...)
+		}
+		r.accept = accept.limit
+	}
 	r.seeds, err = r.openSeeds(seeds)
 	return err
 }

@@ -163,7 +163,11 @@ func (r *ring) isSitemap(rec *weburl.Record, resp *fetch.Response) bool {
 	if mimeType(resp) == "text/html" || resp.Body[0] != '<' && resp.Body[0] != 0xef {
 		return false
 	}
-	form := sitemap.Sniff(resp.Body)
+	return isSitemapProper(resp.Body)
+}
+
+func isSitemapProper(body []byte) bool {
+	form := sitemap.Sniff(body)
 	return form == sitemap.URLSet || form == sitemap.Index
 }
 

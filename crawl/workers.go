@@ -331,6 +331,9 @@ func (r *ring) exchange(ctx context.Context, g *polite.Grant, parts weburl.Parts
 		Addr: netip.AddrPortFrom(g.Addr, parts.Port), Limits: limits,
 		BeforeWrite: func() { r.polite.Started(time.Now(), g) }, KeepAlive: r.keepAlive(g),
 	}
+	if limits == nil {
+		req.BodyLimit = r.accept // of a page; a robots.txt is read whatever it calls itself
+	}
 	if len(parts.Path) == 0 || parts.Path[0] != '/' {
 		return fmt.Errorf("crawl: BUG: path %q of a canonical URL", parts.Path)
 	}

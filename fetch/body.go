@@ -149,9 +149,21 @@ func (x *exchange) headEnded(err error) *Error {
 // readBody reads the body up to its end or a limit, and sets the slices of the response.
 func (x *exchange) readBody() *Error {
 	b, r := &x.resp.buf, x.resp
-	limit := x.lim.BodyBytes
-	body := bodyReader{f: &x.f, resp: r, limit: limit}
-	for !body.take(b.raw[x.head:]) {
+	limit, look := x.bodyLimit()
+	body := bodyReader{f: &x.f, resp: r, limit: limit, refused: limit == 0}
+	for {
+		if body.take(b.raw[x.head:]) {
+			if !look || r.Truncated != TruncatedLength {
+				break
+			}
+			look = false
+			if limit = x.lookedAt(b.raw[x.head:], limit); limit <= body.limit {
+				limit = body.limit
+				break
+			}
+			body.limit, r.Truncated = limit, NotTruncated
+			continue
+		}
 		if body.lingering() {
 			x.wire.arm(lastChunkWait)
 		}
@@ -191,17 +203,67 @@ func (x *exchange) readBody() *Error {
 	return nil
 }
 
+// bodyLimit asks how much of the body is wanted: a number of bytes, 0 for none; look says to ask again when these have come. It
+// narrows the exchange's limits.
+func (x *exchange) bodyLimit() (limit int, look bool) {
+	limit = x.lim.BodyBytes
+	if x.req.BodyLimit == nil || x.f.none {
+		return limit, false
+	}
+	x.resp.RawHead = x.resp.buf.raw[:x.head]
+	switch n := x.req.BodyLimit(x.resp, nil); {
+	case n == NoBody:
+		return 0, false
+	case n == LookFirst:
+		return min(LookBytes, limit), true
+	case n > 0:
+		return x.narrow(n), false
+	}
+	return limit, false
+}
+
+// lookedAt asks again, with the beginning of the body.
+func (x *exchange) lookedAt(begin []byte, limit int) int {
+	begin = begin[:min(len(begin), limit)]
+	if x.f.chunked && x.resp.Marks&MarkNotChunked == 0 {
+		begin = dechunk(nil, begin)
+	}
+	switch n := x.req.BodyLimit(x.resp, begin); {
+	case n == NoBody:
+		x.resp.Marks |= MarkBodyRefused
+		return 0
+	case n > 0:
+		return x.narrow(n)
+	}
+	return x.lim.BodyBytes
+}
+
+// narrow bounds the body to n bytes, and what is decoded in proportion.
+func (x *exchange) narrow(n int64) int {
+	if n >= int64(x.lim.BodyBytes) {
+		return x.lim.BodyBytes
+	}
+	x.own = *x.lim
+	share := float64(n) / float64(x.lim.BodyBytes)
+	x.own.BodyBytes = int(n)
+	x.own.DecodedBytes = max(min(x.lim.DecodedBytes, RatioFloorBytes), int(share*float64(x.lim.DecodedBytes)))
+	x.lim = &x.own
+	return int(n)
+}
+
 // bodyReader follows the framing of one body over the bytes received.
 type bodyReader struct {
 	f     *framing
 	resp  *Response
 	limit int
-	ch    chunker
-	seen  int // bytes that ch has taken
-	whole int // length of the whole body once known; 0 with known: empty
-	known bool
-	plain bool // chunked was claimed wrongly
-	timed bool // lingering has been answered
+	// refused: not a byte of it is wanted; limit is 0.
+	refused bool
+	ch      chunker
+	seen    int // bytes that ch has taken
+	whole   int // length of the whole body once known; 0 with known: empty
+	known   bool
+	plain   bool // chunked was claimed wrongly
+	timed   bool // lingering has been answered
 }
 
 // take looks at the body as received so far and tells whether it is over.
@@ -209,6 +271,10 @@ func (b *bodyReader) take(p []byte) bool {
 	switch {
 	case b.f.none:
 		b.whole, b.known = 0, true
+	case b.refused && (b.f.chunked || b.f.length != 0):
+		b.resp.Truncated = TruncatedLength
+		b.resp.Marks |= MarkBodyRefused
+		return true
 	case b.f.chunked && !b.plain:
 		b.takeChunked(p)
 	case b.f.length >= 0:

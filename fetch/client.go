@@ -105,6 +105,7 @@ type exchange struct {
 	req     *Request
 	resp    *Response
 	lim     *Limits
+	own     Limits // lim, once Request.BodyLimit has narrowed it
 	port    uint16 // of the URL
 	f       framing
 	head    int // bytes of the head in buf.raw

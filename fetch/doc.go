@@ -36,6 +36,9 @@
 // Of Content-Lengths that differ the largest is waited for. Chunked framing wins over a length. A body
 // that is called chunked, gzip, br, … and isn't is kept as it came. Unknown codings are left alone.
 //
+// Request.BodyLimit may say by the head that less is wanted of a body, or nothing, or that its beginning decides. Then the
+// connection is closed, unless the body has come whole.
+//
 // # Replies made to be misread
 //
 // RFC 9112 asks a client to give up a connection when it can't be sure where a response ends. Here one is kept only when

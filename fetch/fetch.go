@@ -40,10 +40,28 @@ type Request struct {
 	// says if that is less. 0: the server is told to close it. Whatever it is, a connection that was
 	// kept is used if there is one.
 	KeepAlive time.Duration
+	// BodyLimit, if set, says how much of a body is read. It is called when the final head has come, with no beginning, on the
+	// goroutine of Do; resp has Status, Proto and the headers, and RawHead. It returns
+	//   - n > 0: at most n bytes, as Limits.BodyBytes does (and never more than that); decoding is bounded in proportion;
+	//   - 0: as Limits say;
+	//   - NoBody: not a byte: a body that the head announces is left unread, the connection closed, the response marked
+	//     TruncatedLength and MarkBodyRefused;
+	//   - LookFirst: LookBytes, with their framing; then, if there is more, it is asked once more, with the beginning: what has
+	//     come, without chunked framing, still content-encoded. NoBody means then that no more is read. Asking
+	//     for LookFirst again means 0.
+	BodyLimit func(resp *Response, beginning []byte) int64
 	// Limits replaces the client's limits for this exchange (robots.txt has smaller ones); nil: the
 	// client's. Zero fields are defaulted as in Options.
 	Limits *Limits
 }
+
+// What Request.BodyLimit may return beside a number of bytes.
+const (
+	NoBody    = -1
+	LookFirst = -2
+	// LookBytes is how much is looked at: what the MIME Sniffing standard wants, 1,445 bytes, and some for framing.
+	LookBytes = 2 << 10
+)
 
 // Limits bound one exchange. The zero of a field means the default in its comment; Unlimited (-1)
 // switches it off unless the comment says that it can't be.
@@ -218,6 +236,8 @@ const (
 	MarkInterim
 	// MarkSlow: time ran out, but bytes kept coming: the network worked, the server was slow.
 	MarkSlow
+	// MarkBodyRefused: the body wasn't read, or only its beginning, because Request.BodyLimit said so.
+	MarkBodyRefused
 
 	markType Marks = 1 << 31 // while a head is read: a Content-Type has been seen
 )

@@ -40,7 +40,7 @@ func (r *race) command(ctx context.Context, name, dir string) *exec.Cmd {
 	case drumbeatName:
 		args := append([]string{"crawl", "--seeds", r.web.path("seeds.txt"), "--dir", filepath.Join(dir, "crawl"), "--contact",
 			"realweb@example.org", "--scope", "host", "--host-delay", "0s", "--server-delay", "0s", "--resolver", r.servers.dns.addr.String(),
-			"--allow-net", "127.0.0.0/8", "--ports", port, "--skip-extensions", "none"}, r.Flags...)
+			"--allow-net", "127.0.0.0/8", "--ports", port, "--skip-extensions", "none", "--accept", "*/*"}, r.Flags...)
 		return exec.CommandContext(ctx, r.Drumbeat, args...)
 	case wget2Name:
 		args := []string{"--quiet", "--input-file", r.web.path("seeds.txt"), "--recursive", "--level=inf",

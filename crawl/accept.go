@@ -1,0 +1,166 @@
+package crawl
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"drumbeat/fetch"
+	"drumbeat/parse"
+)
+
+// BodyCap bounds the bodies of some types, as received.
+type BodyCap struct {
+	Type  string // "application/pdf", "image/*" or "*/*"
+	Bytes int64
+}
+
+// AcceptHTML in Options.Accept stands for the types that pages have: text/html, application/xhtml+xml.
+const AcceptHTML = "html"
+
+// acceptor decides by their types which bodies are read, and how much of them. Immutable.
+type acceptor struct {
+	patterns []string // "type/subtype", "type/" for all of a type, "" for all; none at all: everything
+	caps     []bodyCap
+	sitemaps bool // XML that is a sitemap is read
+}
+
+type bodyCap struct {
+	pattern string
+	bytes   int64
+}
+
+// assetTypes are those of what pages consist of (Options.Assets), for accept.
+func assetTypes() []string {
+	return []string{"text/css", "text/javascript", "image/", "font/", "audio/", "video/", "application/javascript", "application/x-javascript",
+		"application/ecmascript", "application/json", "application/manifest+json", "application/wasm", "application/vnd.ms-fontobject",
+		"application/font-woff", "application/font-woff2", "application/x-font-woff", "application/x-font-ttf", "application/octet-stream"}
+}
+
+func newAcceptor(accept []string, caps []BodyCap) (*acceptor, error) {
+	a := &acceptor{}
+	var faults []error
+	for _, text := range accept {
+		if strings.EqualFold(text, AcceptHTML) {
+			a.patterns = append(a.patterns, "text/html", "application/xhtml+xml")
+			continue
+		}
+		p, err := parseTypes(text)
+		faults = append(faults, err)
+		a.patterns = append(a.patterns, p)
+	}
+	for _, c := range caps {
+		p, err := parseTypes(c.Type)
+		faults = append(faults, err)
+		if c.Bytes <= 0 {
+			faults = append(faults, fmt.Errorf("crawl: bodies of %s: %d bytes at most", c.Type, c.Bytes))
+		}
+		a.caps = append(a.caps, bodyCap{p, c.Bytes})
+	}
+	return a, errors.Join(faults...)
+}
+
+// CheckBodies returns the faults of Options.Accept and Options.BodyCaps.
+func CheckBodies(accept []string, caps []BodyCap) error {
+	_, err := newAcceptor(accept, caps)
+	return err
+}
+
+// parseTypes reads "text/html", "text/*" or "*/*" as a prefix of what it names; the first is whole.
+func parseTypes(text string) (string, error) {
+	kind, sub, ok := strings.Cut(strings.ToLower(strings.TrimSpace(text)), "/")
+	switch {
+	case !ok || !isTypeToken(kind) && kind != "*" || !isTypeToken(sub) && sub != "*" || kind == "*" && sub != "*":
+		return "", fmt.Errorf("crawl: type %q: want a type such as application/pdf, or text/*, or */*", text)
+	case kind == "*":
+		return "", nil
+	case sub == "*":
+		return kind + "/", nil
+	}
+	return kind + "/" + sub, nil
+}
+
+func isTypeToken(s string) bool {
+	return s != "" && strings.IndexFunc(s, func(c rune) bool {
+		return !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || strings.ContainsRune("!#$&-^_.+", c))
+	}) < 0
+}
+
+// covers tells whether a pattern names a type.
+func covers(pattern, mime string) bool {
+	if pattern == "" || strings.HasSuffix(pattern, "/") {
+		return strings.HasPrefix(mime, pattern)
+	}
+	return mime == pattern
+}
+
+// busy tells whether the acceptor says anything at all.
+func (a *acceptor) busy() bool { return len(a.patterns) > 0 || len(a.caps) > 0 }
+
+// limit is fetch.Request.BodyLimit. A body of a type that isn't accepted is looked at where a page may hide behind it: a type that
+// servers give to what they don't know, or none. So a page is never lost by its type, and a file costs its head, or two KiB.
+func (a *acceptor) limit(resp *fetch.Response, begin []byte) int64 {
+	mime := mimeType(resp)
+	if !a.accepts(mime) {
+		switch {
+		case resp.Status < 200 || resp.Status > 299 || !maybePage(mime):
+			return fetch.NoBody
+		case begin == nil && len(resp.Header("Content-Encoding")) == 0:
+			return fetch.LookFirst
+		case begin != nil && !looksLikePage(resp, mime, begin) && !(a.sitemaps && isSitemapProper(begin)):
+			return fetch.NoBody
+		}
+	}
+	best, bytes := -1, int64(0)
+	for _, c := range a.caps {
+		if covers(c.pattern, mime) && len(c.pattern) > best { // the narrowest
+			best, bytes = len(c.pattern), c.bytes
+		}
+	}
+	return bytes
+}
+
+func (a *acceptor) accepts(mime string) bool {
+	for _, p := range a.patterns {
+		if covers(p, mime) {
+			return true
+		}
+	}
+	return len(a.patterns) == 0
+}
+
+// maybePage tells whether looksLikePage may say yes.
+func maybePage(mime string) bool {
+	switch mime {
+	case "application/xml", "text/xml", "text/plain", "application/octet-stream", "", "unknown/unknown", "application/unknown", "*/*":
+		return true
+	}
+	return false
+}
+
+// looksLikePage tells whether a body of another type, or none, is a page by its bytes. Sites that ask not to be sniffed
+// (X-Content-Type-Options) aren't.
+func looksLikePage(resp *fetch.Response, mime string, body []byte) bool {
+	switch mime {
+	case "application/xml", "text/xml":
+		return parse.SniffXHTML(body)
+	case "text/plain", "application/octet-stream":
+		return parse.SniffDocument(body) && !isNoSniff(resp)
+	case "", "unknown/unknown", "application/unknown", "*/*":
+		return (parse.SniffHTML(body) || hasHTML(body)) && !isNoSniff(resp)
+	}
+	return false
+}
+
+// AcceptHeader is the Accept header for what a crawl accepts: what browsers send, with the types besides; nothing asked for is
+// refused, since a site's idea of a type may be wrong. It is what fetch sends by default if only pages, or all, are accepted.
+func AcceptHeader(accept []string) string {
+	var types []string
+	for _, text := range accept {
+		if text = strings.ToLower(strings.TrimSpace(text)); text != AcceptHTML && text != "*/*" && text != "text/html" &&
+			text != "application/xhtml+xml" {
+			types = append(types, text+";q=0.9")
+		}
+	}
+	return strings.Join(append(append([]string{"text/html", "application/xhtml+xml"}, types...), "*/*;q=0.8"), ",")
+}
