@@ -1,9 +1,9 @@
 package parse
 
 import (
-	"html"
 	"unicode/utf8"
 
+	"golang.org/x/net/html"
 	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/charmap"
 	"golang.org/x/text/transform"
@@ -109,7 +109,7 @@ func (d *decoder) named(name []byte) string {
 	if ok {
 		return text
 	}
-	// The table of names is inside package html, whose rules are those of text: it may have taken a part of
+	// The table of names is inside package html (Go's own lacks two names), whose rules are those of text: it may have taken a part of
 	// the name only. The table's values have at most two characters with a semicolon and one without, and
 	// what is left of a name makes it more.
 	text = html.UnescapeString("&" + string(name))
@@ -160,7 +160,10 @@ func numericReference(s []byte) (char rune, n int) {
 	switch {
 	case char >= 0x80 && char <= 0x9F:
 		// Old pages meant Windows-1252. HTML's table is that encoding's.
-		return charmap.Windows1252.DecodeByte(byte(char)), i
+		if meant := charmap.Windows1252.DecodeByte(byte(char)); meant != utf8.RuneError {
+			return meant, i
+		}
+		return char, i
 	case char == 0, char >= 0xD800 && char <= 0xDFFF, char > utf8.MaxRune:
 		return utf8.RuneError, i
 	}

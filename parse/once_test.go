@@ -13,7 +13,7 @@ import (
 // compareOnce checks that ExtractOnce tells what Extract does, and returns how many links it knew again.
 func compareOnce(t *testing.T, x *Extractor, page string, body []byte, contentType string) (again int) {
 	t.Helper()
-	line := func(url []byte, l *Link) string { return fmt.Sprintf("%s %v", url, l.NoFollow) }
+	line := func(url []byte, l *Link) string { return fmt.Sprintf("%s %v %v", url, l.NoFollow, l.Asset) }
 	var want, got, emitted []string
 	counts, err := x.Extract([]byte(page), body, contentType, func(url []byte, l *Link) { want = append(want, line(url, l)) })
 	if err != nil {
@@ -37,7 +37,7 @@ func TestExtractOnce(t *testing.T) {
 	const seed = 11
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	pieces := strings.Split("#|#a|#b c| |&#9;|&#10;|a|b|?|?x|/|//|..|http:|//h|mailto:|%2e|&#252;|http://[|:|&#0;|"+strings.Repeat("long/", 500), "|")
-	x := NewExtractor(Options{}, weburl.Options{})
+	x := NewExtractor(Options{Assets: true}, weburl.Options{})
 	known := 0
 	for i := range 2000 {
 		var b strings.Builder
@@ -45,7 +45,7 @@ func TestExtractOnce(t *testing.T) {
 			b.WriteString(`<base href="` + pieces[rnd.IntN(len(pieces))] + `">`)
 		}
 		for range rnd.IntN(40) {
-			b.WriteString(`<a href="`)
+			b.WriteString([]string{`<a href="`, `<img src="`}[rnd.IntN(2)])
 			for range rnd.IntN(4) {
 				b.WriteString(pieces[rnd.IntN(len(pieces))])
 			}
@@ -93,7 +93,7 @@ func TestExtractOnceAllocs(t *testing.T) {
 
 func FuzzExtractOnce(f *testing.F) {
 	f.Add([]byte("<a href=x><a href=x#y><a href='x #y'><a href='x '><a href=' x'><a href=#><a href=''><base href=/>"), "text/html; charset=utf-8")
-	x := NewExtractor(Options{}, weburl.Options{})
+	x := NewExtractor(Options{Assets: true, Forms: true}, weburl.Options{})
 	f.Fuzz(func(t *testing.T, body []byte, contentType string) {
 		if len(body) <= 1<<16 {
 			compareOnce(t, x, "http://example.org:81/d/page?x", body, contentType)

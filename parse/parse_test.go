@@ -103,7 +103,7 @@ func TestReferences(t *testing.T) {
 		"a&amp;b": "a&b", "&ampx": "&ampx", "&amp=": "&amp=", "&amp-": "&-", "?a=1&copy=2": "?a=1&copy=2",
 		"&copy;=": "©=", "&copy": "©", "&copyx;": "&copyx;", "&notit;": "&notit;", "&notin;": "∉", "&NotEqualTilde;": "≂̸",
 		"&#65;&#x42&#X43;": "ABC", "&#;&#x;&#": "&#;&#x;&#", "&#0;": "\uFFFD", "&#xD800;": "\uFFFD", "&#x110000;": "\uFFFD",
-		"&#99999999999999999999;": "\uFFFD", "&#128;&#x9F;": "€Ÿ", "&#13;": "\r", "&": "&", "&;": "&;", "&&amp;&": "&&&",
+		"&#99999999999999999999;": "\uFFFD", "&#128;&#x9F;": "€Ÿ", "&#129;&#x8D;&#x9d;": "\u0081\u008d\u009d", "&nGt;&nLt;": "≫⃒≪⃒", "&noti;": "&noti;", "&#13;": "\r", "&": "&", "&;": "&;", "&&amp;&": "&&&",
 		"&semi;": ";", "&fjlig;": "fj", "&unknown;": "&unknown;", "&CounterClockwiseContourIntegral;": "∳",
 		"&" + strings.Repeat("x", 99) + ";": "&" + strings.Repeat("x", 99) + ";", "&lt;&gt;&quot;&apos;": `<>"'`, "&apos": "&apos",
 	} {
@@ -219,13 +219,17 @@ func TestPageKeepsLittle(t *testing.T) {
 // TestHostilePagesAreLinear: a mebibyte of what makes parsers quadratic takes milliseconds. The bound leaves
 // room for a busy machine and the race detector; quadratic code would take minutes.
 func TestHostilePagesAreLinear(t *testing.T) {
-	p, page := NewParser(Options{Agent: "x"}), new(Page)
+	p, all, page := NewParser(Options{Agent: "x"}), NewParser(Options{Assets: true, Forms: true}), new(Page)
 	for _, part := range []string{"<", "<a", "<a ", "<a href='", "<a href=\"&", "<!--", "<!-- --", "<!---!>", "<script><!--", "<script>", "</script", "<svg>",
 		"<svg><title>", "<math><annotation-xml>", "<![CDATA[", "<title>", "</title", "<textarea><", "<iframe ", "&", "<a href=&a;", "<a href=&#", "=",
-		"<a x=y ", " x", "<base href=", "<meta http-equiv=refresh content='0;url=", "<div><table>", "<b><i>", "\x00", "<?", "</", "<a href=x>", "<a rel=' x x x' href=y>"} {
+		"<a x=y ", " x", "<base href=", "<meta http-equiv=refresh content='0;url=", "<div><table>", "<b><i>", "\x00", "<?", "</", "<a href=x>", "<a rel=' x x x' href=y>",
+		"<frameset>", "<frameset></frameset>x<frameset>", "<template>", "<template><col>", "<template></b>", "<form action=x>", "<img srcset='a, ", "<img srcset='a (, b 1x,'>",
+		"<p style='", "<p style='a:url(", "<p style=\\", "<style>/*", "<style>url(\\</style>", "<svg><style><![CDATA[", "<svg><style>&amp;", "<svg><style><![CDATA[x]]>", "@import '", "/*", "url(a\\b "} {
 		body := []byte(strings.Repeat(part, 1<<20/len(part)))
 		start := time.Now()
 		p.Parse(body, "text/html; charset=windows-1252", page)
+		all.Parse(body, "text/html; charset=shift_jis", page)
+		all.ParseCSS(body, "text/css", page)
 		if took := time.Since(start); took > 10*time.Second {
 			t.Errorf("%q: took %v for 1 MiB", part, took)
 		}
