@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"time"
+	_ "time/tzdata" // for --time-zone where the machine has no data base
 
 	"drumbeat/pace"
 )
@@ -72,7 +73,7 @@ func (z *timeZone) UnmarshalText(text []byte) (err error) {
 		return fmt.Errorf("no name of a time zone such as Europe/Berlin")
 	}
 	if z.Location, err = time.LoadLocation(string(text)); err != nil {
-		return fmt.Errorf("%q is no time zone that this machine knows, such as UTC or Europe/Berlin: %w", text, err)
+		return fmt.Errorf("%q is no time zone such as UTC or Europe/Berlin: %w", text, err)
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func (r *ring) nextAllowed(now time.Time) (*polite.Grant, time.Duration) {
 	g, wait := r.polite.Next(now)
 	if g != nil {
 		r.limits.rate.Take(now)
-		r.limits.bandwidth.Take(now)
+		r.limits.bandwidth.Take(now, grantKind(g))
 	}
 	return g, wait
 }
@@ -87,10 +87,18 @@ func (l *limits) heldBy(now time.Time) string {
 	return limitNames[l.held.Load()]
 }
 
+// grantKind is what a grant is for.
+func grantKind(g *polite.Grant) pace.Kind {
+	if g.Item.Robots {
+		return pace.Robots
+	}
+	return pace.Page
+}
+
 // dropGrant ends a grant for which nothing was sent; nothing counts then.
 func (r *ring) dropGrant(now time.Time, g *polite.Grant) {
 	r.limits.rate.Give(now)
-	r.limits.bandwidth.Give(now)
+	r.limits.bandwidth.Give(now, grantKind(g))
 	r.polite.Drop(now, g)
 }
 

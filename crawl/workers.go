@@ -347,6 +347,7 @@ func (r *ring) exchange(ctx context.Context, g *polite.Grant, parts weburl.Parts
 	defer r.workers.exchanges.add(-1)
 	try := r.net.begin()
 	err = r.opt.Fetcher.Do(ctx, &req, resp)
+	r.opt.Bandwidth.Brought(grantKind(g), resp.Received)
 	if context.Cause(ctx) == errBlocked && (err != nil || cutOff(resp)) {
 		err = errBlocked
 	}

@@ -14,6 +14,10 @@ import (
 // longRequest is what may not fit into one segment; Nagle's algorithm would hold its end back.
 const longRequest = 1200
 
+// throttledBuffer is what the kernel may hold of a reply while the limiter keeps us from reading it: what lies there was received
+// before its time.
+const throttledBuffer = 64 << 10
+
 // sock is a TCP socket on the runtime's poller. Package net could have made it, by five more system calls that tell
 // what is known or set what we don't need, two more timers, and a dozen allocations: a fifth of a fetch on loopback.
 type sock struct {
@@ -56,6 +60,9 @@ func (x *exchange) connect(w *wire, begin time.Time) error {
 	}
 	if x.req.Scheme == "https" || len(x.resp.buf.req) > longRequest {
 		_ = syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1) // slower at worst
+	}
+	if x.throttle.Metered() {
+		_ = syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_RCVBUF, throttledBuffer)
 	}
 	err = tryConnect(fd, sa)
 	if err != nil && err != syscall.EINPROGRESS {

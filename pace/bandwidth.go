@@ -12,44 +12,65 @@ const (
 	probe      = 512
 )
 
-// The gate. Exchanges begin at the speed at which what they bring can be received, a mean one being expected, times a haste that
-// steers the pieces that are waited for to backlogFor and backlogOf mean exchanges: so there is always somebody to read, and few wait.
-// The haste is 1 there, gateHaste while nobody waits, and falls evenly, since what begins now is received a second later: a gate
-// that shut at once made waves, in which a tenth of the bandwidth was lost. At backlogShut times as much it does shut.
+// The gate. Exchanges begin at the speed at which what they bring can be received, means being expected, times a haste that steers
+// what waits to be read to backlogFor and backlogOf mean pages: so there is always somebody to read, and few wait, as
+// what is sent to them fills the buffers of the network instead. The haste is 1 there, gateHaste while nobody waits, and falls evenly,
+// since what begins now is received a second later: a gate that shut at once made waves, in which a tenth of the bandwidth was lost.
+// At backlogShut times as much it does shut. While bandwidth lies idle the haste is idleHaste: the last pages were smaller than the mean.
 const (
 	gateHaste   = 1.25
 	leastHaste  = 0.5
-	backlogFor  = 100 * time.Millisecond
-	backlogOf   = 2
-	backlogShut = 4
+	idleHaste   = 3
+	backlogFor  = 350 * time.Millisecond
+	backlogOf   = 3
+	backlogShut = 2
 )
 
-// The mean number of bytes of an exchange: what it is taken for before any has ended, its bounds, and over how many it is taken.
+// Kind is what an exchange is for: each has a mean size of its own.
+type Kind uint8
+
+// The kinds of exchanges.
 const (
-	firstMean = 8 << 10
-	leastMean = 1 << 10
-	mostMean  = 1 << 20
-	meanOf    = 32
+	Page   Kind = iota
+	Robots      // robots.txt
+	numKinds
+)
+
+// The mean number of bytes of an exchange: what it is taken for before any has ended (much, so that few begin before that is known), its
+// bounds, and over how many it is taken.
+const (
+	firstPage   = 256 << 10
+	firstRobots = 2 << 10
+	leastMean   = 1 << 10
+	mostMean    = 1 << 20
+	meanOf      = 32
 )
 
 // Bandwidth makes a schedule of bits a second hold: what Meters read, in the order in which they ask. Its gate, for one goroutine
 // that begins exchanges, keeps those from beginning that would only wait. Safe for concurrent use; nil limits nothing.
 type Bandwidth struct {
 	l           limiter
-	read        line    // what was read, or may be
-	gate        line    // exchanges that began, in bytes of their mean size and by their haste
-	mean        float64 // bytes of an exchange
-	over        float64 // exchanges that mean is of, at most meanOf
+	read        line // what was read, or may be
+	gate        line // exchanges that began, in bytes of their mean size and by their haste
+	means       [numKinds]mean
 	first, last *Meter  // those that wait, in the order in which they came
-	waiting     float64 // bytes that they wait for
+	waiting     float64 // bytes that are still to come to them, as far as that can be known
 }
+
+// mean is that of the last exchanges of a kind.
+type mean struct {
+	bytes float64
+	over  float64 // exchanges, at most meanOf
+}
+
+func (m *mean) expected() float64 { return min(max(m.bytes, leastMean), mostMean) }
 
 // NewBandwidth returns the limiter of a schedule of Bits, or nil if that never limits. now is from when on it counts.
 func NewBandwidth(s Schedule, now time.Time) *Bandwidth {
 	if !s.Limits() {
 		return nil
 	}
-	b := &Bandwidth{l: limiter{schedule: s, scale: 1.0 / 8, at: now}, mean: firstMean}
+	b := &Bandwidth{l: limiter{schedule: s, scale: 1.0 / 8, at: now}, means: [numKinds]mean{Page: {bytes: firstPage}, Robots: {bytes: firstRobots}}}
 	b.l.advance(now)
 	return b
 }
@@ -69,36 +90,51 @@ func (b *Bandwidth) Ready(now time.Time) time.Duration {
 func (b *Bandwidth) waited() float64 { return b.waiting + max(0, b.read.booked-b.l.allowed) }
 
 // backlog is what it shall be. Held: mu.
-func (b *Bandwidth) backlog() float64 { return backlogOf*b.expected() + b.l.rate*backlogFor.Seconds() }
-
-// share is what an exchange that begins now takes of the gate's time, in bytes. Held: mu.
-func (b *Bandwidth) share() float64 {
-	return b.expected() / max(leastHaste, gateHaste-(gateHaste-1)*b.waited()/b.backlog())
+func (b *Bandwidth) backlog() float64 {
+	return backlogOf*b.means[Page].expected() + b.l.rate*backlogFor.Seconds()
 }
 
-// expected is what an exchange brings, within bounds. Held: mu.
-func (b *Bandwidth) expected() float64 { return min(max(b.mean, leastMean), mostMean) }
+// share is what an exchange that begins now takes of the gate's time, in bytes. Held: mu.
+func (b *Bandwidth) share(k Kind) float64 {
+	haste := max(leastHaste, gateHaste-(gateHaste-1)*b.waited()/b.backlog())
+	if b.waiting == 0 && b.read.booked < b.l.allowed-b.l.lateness() {
+		haste = idleHaste
+	}
+	return b.means[k].expected() / haste
+}
 
 // Take counts an exchange that begins.
-func (b *Bandwidth) Take(now time.Time) {
+func (b *Bandwidth) Take(now time.Time, k Kind) {
 	if b == nil {
 		return
 	}
 	b.l.mu.Lock()
 	defer b.l.mu.Unlock()
 	b.l.advance(now)
-	b.gate.book(&b.l, b.share())
+	b.gate.book(&b.l, b.share(k))
 }
 
 // Give takes back an exchange that didn't begin after all.
-func (b *Bandwidth) Give(now time.Time) {
+func (b *Bandwidth) Give(now time.Time, k Kind) {
 	if b == nil {
 		return
 	}
 	b.l.mu.Lock()
 	defer b.l.mu.Unlock()
 	b.l.advance(now)
-	b.gate.give(&b.l, b.gate.booked, b.share())
+	b.gate.give(&b.l, b.gate.booked, b.share(k))
+}
+
+// Brought says how many bytes an exchange has received.
+func (b *Bandwidth) Brought(k Kind, bytes int64) {
+	if b == nil {
+		return
+	}
+	b.l.mu.Lock()
+	defer b.l.mu.Unlock()
+	m := &b.means[k]
+	m.over = min(m.over+1, meanOf)
+	m.bytes += (float64(bytes) - m.bytes) / m.over
 }
 
 // Schedule returns what it was made of.
@@ -120,7 +156,7 @@ type Meter struct {
 	used    int64
 
 	turn       chan struct{} // nil: it never waited
-	waits      float64       // units that it waits for; 0: it doesn't
+	waits      float64       // its part of b.waiting; 0: it doesn't wait
 	prev, next *Meter        // guarded by b's mutex, as are all fields while it waits
 }
 
@@ -151,7 +187,7 @@ func (m *Meter) Allow(now time.Time, most int) (bytes int, wait time.Duration) {
 		wait = 0
 	}
 	if wait > 0 {
-		m.enqueue(float64(min(most, m.piece())))
+		m.enqueue()
 		return 0, wait
 	}
 	m.dequeue()
@@ -172,17 +208,19 @@ func (m *Meter) piece() int {
 	return int(min(max(m.b.l.rate*pieceFor.Seconds(), pieceLeast), pieceMost))
 }
 
-// enqueue lets it wait for units behind those that wait. Held: mu.
-func (m *Meter) enqueue(units float64) {
+// enqueue lets it wait behind those that wait. What is still to come to it is a mean page, as far as anybody knows: sizes of pages are
+// spread such that what has come tells little. Held: mu.
+func (m *Meter) enqueue() {
 	b := m.b
+	rest := b.means[Page].expected()
 	if m.waits > 0 {
 		return
 	}
 	if m.turn == nil {
 		m.turn = make(chan struct{}, 1)
 	}
-	m.waits, m.prev = units, b.last
-	b.waiting += units
+	m.waits, m.prev = rest, b.last
+	b.waiting += rest
 	if b.last != nil {
 		b.last.next = m
 	} else {
@@ -249,7 +287,5 @@ func (m *Meter) End(now time.Time) {
 	b.l.advance(now)
 	m.dequeue()
 	b.read.give(&b.l, m.due, m.units)
-	b.over = min(b.over+1, meanOf)
-	b.mean += (float64(m.used) - b.mean) / b.over
 	m.b = nil
 }

@@ -27,9 +27,9 @@ func (u *uses) add(units float64) {
 	u.list = append(u.list, use{time.Since(u.begin), units})
 }
 
-// checkWindows holds all spans of 10 s against what the schedule allows in them: 5 % more, or slack, at most; from `full` on 5 % less
-// at least, up to end.
-func (u *uses) checkWindows(t *testing.T, allowed func(from, to time.Duration) float64, slack float64, full, end time.Duration) {
+// checkWindows holds all spans of 10 s against what the schedule allows in them: 5 % more, or slack, at most; from full up to end
+// least of it, but for a unit.
+func (u *uses) checkWindows(t *testing.T, allowed func(from, to time.Duration) float64, slack, unit, least float64, full, end time.Duration) {
 	t.Helper()
 	const window = 10 * time.Second
 	sum, j := 0.0, 0
@@ -41,7 +41,7 @@ func (u *uses) checkWindows(t *testing.T, allowed func(from, to time.Duration) f
 		if sum > max(1.05*want, want+slack) {
 			t.Fatalf("%v used in the 10 s from %v on, %v allowed", sum, first.at, want)
 		}
-		if first.at >= full && first.at+window <= end && sum < 0.95*want-slack {
+		if first.at >= full && first.at+window <= end && sum < least*want-unit {
 			t.Fatalf("%v used in the 10 s from %v on, %v allowed and wanted", sum, first.at, want)
 		}
 		if sum -= first.units; i == len(u.list)-1 && sum > 1e-6 {
@@ -51,17 +51,19 @@ func (u *uses) checkWindows(t *testing.T, allowed func(from, to time.Duration) f
 }
 
 // take waits for its turn.
-func take(l interface {
-	Ready(time.Time) time.Duration
-	Take(time.Time)
-}) {
+func take(l interface{ Ready(time.Time) time.Duration }) {
 	for {
 		d := l.Ready(time.Now())
 		if d == 0 {
-			l.Take(time.Now())
-			return
+			break
 		}
 		time.Sleep(d)
+	}
+	switch l := l.(type) {
+	case *Rate:
+		l.Take(time.Now())
+	case *Bandwidth:
+		l.Take(time.Now(), Page)
 	}
 }
 
@@ -89,14 +91,14 @@ func TestRateIsHeld(t *testing.T) {
 				log.add(1)
 			}
 			allowed := func(from, to time.Duration) float64 { return rate * (to - from).Seconds() }
-			log.checkWindows(t, allowed, 1.01, 0, 30*time.Second)
+			log.checkWindows(t, allowed, 1.01, 1.01, 0.95, 0, 30*time.Second)
 			time.Sleep(time.Minute) // what was allowed in a rest is gone
 			log = &uses{begin: time.Now()}
 			for time.Since(log.begin) < 20*time.Second {
 				take(l)
 				log.add(1)
 			}
-			log.checkWindows(t, allowed, 1.01, 0, 20*time.Second)
+			log.checkWindows(t, allowed, 1.01, 1.01, 0.95, 0, 20*time.Second)
 		})
 	}
 }
@@ -123,7 +125,7 @@ func TestRateChanges(t *testing.T) {
 				}
 				return sum
 			}
-			log.checkWindows(t, allowed, 1.01, time.Hour, 0)
+			log.checkWindows(t, allowed, 1.01, 1.01, 0.95, time.Hour, 0)
 			n := 0
 			for _, u := range log.list {
 				if u.at > time.Minute && u.at < 70*time.Second {
@@ -137,12 +139,13 @@ func TestRateChanges(t *testing.T) {
 	}
 }
 
-// TestBandwidthIsHeld: exchanges of mixed sizes that come as the gate lets them, each read by a meter as fast as that allows.
+// TestBandwidthIsHeld: exchanges of mixed sizes that come as the gate lets them, each read by a meter as fast as that allows. Where some
+// 50 pages are 10 s, and sites are slow, the gate can't know how much is about to come: it may be an eighth less. Never more.
 func TestBandwidthIsHeld(t *testing.T) {
 	for _, c := range []struct {
 		text string
 		mean float64 // of an exchange
-	}{{"64kbit", 3000}, {"1Mbit", 20e3}, {"20Mbit", 20e3}, {"1Gbit", 1e6}} {
+	}{{"64kbit", 1500}, {"4Mbit", 20e3}, {"20Mbit", 20e3}, {"1Gbit", 1e6}} {
 		synctest.Test(t, func(t *testing.T) {
 			s := mustParse(t, c.text, Bits)
 			rate := s.At(time.Now()) / 8
@@ -154,7 +157,7 @@ func TestBandwidthIsHeld(t *testing.T) {
 			for time.Since(log.begin) < 40*time.Second {
 				take(l)
 				size := int(c.mean * rnd.ExpFloat64())
-				latency := time.Duration(rnd.IntN(2000)) * time.Millisecond
+				latency := time.Duration(rnd.IntN(500)) * time.Millisecond
 				readers.Add(1)
 				go func() {
 					defer readers.Done()
@@ -171,7 +174,7 @@ func TestBandwidthIsHeld(t *testing.T) {
 			}
 			readers.Wait()
 			allowed := func(from, to time.Duration) float64 { return rate * (to - from).Seconds() }
-			log.checkWindows(t, allowed, 2*pieceLeast, 15*time.Second, 40*time.Second)
+			log.checkWindows(t, allowed, 2*pieceLeast, c.mean, 0.88, 15*time.Second, 40*time.Second)
 			t.Logf("%s: %d exchanges at once at most, %d reads", c.text, most, len(log.list))
 		})
 	}
@@ -192,6 +195,7 @@ func read(l *Bandwidth, size int, log *uses) {
 		size -= n
 	}
 	m.End(time.Now())
+	l.Brought(Page, m.Received())
 }
 
 // sleep waits for the meter's turn.
@@ -264,8 +268,8 @@ func TestNoLimiter(t *testing.T) {
 	}
 	r.Take(time.Now())
 	r.Give(time.Now())
-	b.Take(time.Now())
-	b.Give(time.Now())
+	b.Take(time.Now(), Page)
+	b.Give(time.Now(), Page)
 	if r.Ready(time.Now()) != 0 || b.Ready(time.Now()) != 0 || r.Schedule().Limits() || b.Schedule().Limits() {
 		t.Error("a limit")
 	}
@@ -294,7 +298,7 @@ func BenchmarkPage(b *testing.B) {
 				c.rate.Ready(now)
 				c.bandwidth.Ready(now)
 				c.rate.Take(now)
-				c.bandwidth.Take(now)
+				c.bandwidth.Take(now, Page)
 				var m Meter
 				m.Begin(c.bandwidth)
 				for range 2 {
@@ -302,6 +306,7 @@ func BenchmarkPage(b *testing.B) {
 					m.Used(now, n)
 				}
 				m.End(now)
+				c.bandwidth.Brought(Page, m.Received())
 			}
 		})
 	}
