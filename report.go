@@ -53,6 +53,9 @@ func printSummary(out io.Writer, sum summary) error {
 	if text := droppedText(s); text != "" {
 		line("not taken", "%s", text)
 	}
+	if rewritten, unread := s.Count(crawl.CountURLsRewritten), s.Count(crawl.CountBodiesRefused); rewritten+unread > 0 {
+		line("by rules", "%s links rewritten, %s bodies not read for their type", n(rewritten), n(unread))
+	}
 	if cut, odd := s.Count(crawl.CountTruncated), s.Count(crawl.CountDecodeCut); cut+odd > 0 {
 		line("cut", "%s bodies at a limit or by their server, %s while being decoded", n(cut), n(odd))
 	}
@@ -99,6 +102,8 @@ func droppedText(s *crawl.Snapshot) string {
 	}{{"no URL", crawl.CountLinksInvalid}, {"other schemes", crawl.CountLinksScheme}, {"other ports", crawl.CountLinksPort},
 		{"too long", crawl.CountLinksTooLong}, {"out of scope", crawl.CountLinksScope}, {"by rules", crawl.CountLinksRules},
 		{"blacklisted", crawl.CountLinksBlocked}, {"too deep", crawl.CountLinksDepth},
+		{"no HTML by their names", crawl.CountLinksExtension}, {"too many path segments", crawl.CountLinksPathDepth},
+		{"repeated path segments", crawl.CountLinksRepeated}, {"too many parameters", crawl.CountLinksParams},
 		{"nofollow", crawl.CountLinksFiltered}, {"beyond a page's limit", crawl.CountLinksDropped}} {
 		if n := s.Count(c.n); n > 0 {
 			parts = append(parts, c.name+" "+humanize.Comma(n))

@@ -16,6 +16,7 @@ import (
 	"drumbeat/drum"
 	"drumbeat/parse"
 	"drumbeat/star"
+	"drumbeat/urlrule"
 	"drumbeat/weburl"
 )
 
@@ -60,6 +61,13 @@ func TestLinkBatchRepeats(t *testing.T) {
 		for _, r := range []*ring{plain, told} {
 			r.opt.AllowedPort = func(port uint16) bool { return port != 81 }
 			r.opt.LinkFilter = func(url []byte) bool { return !strings.HasSuffix(string(url), "7") }
+			rules, err := urlrule.New(urlrule.Options{StripParams: []string{"sid"}, SkipExtensions: []string{"pdf"}, MaxPathDepth: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if cacheBytes > 0 {
+				r.urlRules = *rules
+			}
 		}
 		a, b := newLinkBatch(plain), newLinkBatch(told)
 		for range 300 {
@@ -70,7 +78,8 @@ func TestLinkBatchRepeats(t *testing.T) {
 			b.start(1, page, depth, 0, now)
 			first, n := map[string]int{}, 0
 			for range rnd.IntN(60) {
-				url := fmt.Sprintf("http://%c.example%d.org%s/%d", 'a'+rnd.IntN(4), rnd.IntN(4), []string{"", ":81"}[rnd.IntN(2)], rnd.IntN(20))
+				url := fmt.Sprintf("http://%c.example%d.org%s/%d", 'a'+rnd.IntN(4), rnd.IntN(4), []string{"", ":81"}[rnd.IntN(2)], rnd.IntN(20)) +
+					[]string{"", "", "?sid=1", "?a=1&sid=2", ".pdf", "/a/b"}[rnd.IntN(6)]
 				noFollow := rnd.IntN(5) == 0
 				if noFollow {
 					a.noFollow()
