@@ -355,7 +355,10 @@ func FuzzParse(f *testing.F) {
 
 func FuzzMatchDamaged(f *testing.F) {
 	f.Add(Parse(usual(), "x").Append(nil), []byte("/a"))
-	f.Add([]byte{1, 0, 0, 0, 1, 2}, []byte("/a"))
+	f.Add(Parse(ruleFile(20), "x").Append(nil), []byte("/x/tag-3/y.pdf"))
+	f.Add(Parse([]byte(chain()[:2000]), "x").Append(nil), []byte("/abababab"))
+	f.Add(Parse([]byte("User-agent: *\nDisallow: /?u=http%3A//\nAllow: /*?$\n"), "x").Append(nil), []byte("/?u=http:%2f/x"))
+	f.Add([]byte{2, 0, 0, 0, 1, 2}, []byte("/a"))
 	f.Fuzz(func(t *testing.T, enc, path []byte) {
 		Match(enc, path)
 		if r, err := DecodeRules(enc); err == nil {
