@@ -408,6 +408,37 @@ func TestTwinRestsToo(t *testing.T) {
 	})
 }
 
+// TestRobotsAskForPatience: a Retry-After that comes with a robots.txt holds for the host's pages as well, though an old copy is known.
+func TestRobotsAskForPatience(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var asked []time.Time
+		w := &tinyWeb{serve: func(_, path string) answer {
+			if path != "/robots.txt" {
+				return answer{200, "", "<html>x"}
+			}
+			if asked = append(asked, time.Now()); len(asked) == 2 {
+				return answer{429, "Retry-After: 1800\r\n", ""}
+			}
+			return answer{200, "Cache-Control: max-age=60\r\n", "User-agent: *\nDisallow: /no\n"}
+		}}
+		opt := w.options(t, disk.NewMem(*seedFlag), urls("a", 1, 300)...)
+		withHealth(&opt)
+		opt.HostDelay, opt.HostDelayMin = 40*time.Second, 40*time.Second
+		mustRun(t, t.Context(), opt)
+		if len(asked) < 3 {
+			t.Fatalf("robots.txt was asked for %d times, want 3 at least", len(asked))
+		}
+		for _, q := range w.pages("a") {
+			if d := q.at.Sub(asked[1]); d > 0 && d < 30*time.Minute {
+				t.Errorf("%s was asked for %v after a 429 with Retry-After: 1800", q.path, d)
+			}
+		}
+		if n := len(w.pages("a")); n != 300 {
+			t.Errorf("%d pages, want 300", n)
+		}
+	})
+}
+
 // TestMaxPagesPerHost: exactly so many URLs of a host are fetched, whatever is put off or checked again.
 func TestMaxPagesPerHost(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

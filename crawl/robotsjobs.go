@@ -12,6 +12,7 @@ import (
 
 	"drumbeat/drum"
 	"drumbeat/fetch"
+	"drumbeat/health"
 	"drumbeat/polite"
 	"drumbeat/robots"
 	"drumbeat/weburl"
@@ -547,6 +548,8 @@ func (r *ring) getThrough(ctx context.Context, url string, addrs []netip.Addr, r
 	result := polite.Result{Elapsed: answerTime(resp, err), Kept: r.keptFor(g, resp)}
 	if err != nil {
 		result.Backoff = robotsBackoff
+	} else if health.KindOf(resp.Status) == health.TooFast { // said to us, not to robots.txt: an old copy doesn't serve meanwhile
+		result.Backoff = max(robotsBackoff, min(retryAfter(resp, time.Now()), politeRest))
 	} else if resp.Status == http.StatusOK && bytes.Equal(parts.Host, rulesOf) && r.workers.enterRobots(ctx) {
 		// Binds the host from now on, whether one of its pages is queued or not. What another host redirected to here are that one's
 		// rules (RFC 9309, 2.3.1.2), and come to it with its URLs.
@@ -559,6 +562,11 @@ func (r *ring) getThrough(ctx context.Context, url string, addrs []netip.Addr, r
 		return r.getThrough(ctx, url, addrs, resp, rulesOf) // not counted against the host; ends with ctx at the latest
 	}
 	_ = r.inStep(func(d *delta) error {
+		if result.Backoff >= health.Short {
+			if err := r.clearHost(d, item.Host, health.Verdict{}); err != nil {
+				r.fail(err)
+			}
+		}
 		d.count(CountRobotsAttempts, 1)
 		d.count(CountRobotsBytes, resp.BytesRead)
 		return nil
