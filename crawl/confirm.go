@@ -139,7 +139,7 @@ func (r *ring) askVouchers(ctx context.Context, vouchers []voucher) {
 	failed := false
 	for _, v := range vouchers {
 		resp := r.workers.response()
-		err := r.getThrough(ctx, v.origin()+"/robots.txt", []netip.Addr{v.addr}, resp, nil)
+		err := r.getThrough(ctx, v.origin()+"/robots.txt", []netip.Addr{v.addr}, resp, nil, 0)
 		r.workers.release(resp)
 		var fe *fetch.Error
 		switch {

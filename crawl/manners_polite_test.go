@@ -168,11 +168,12 @@ func TestManyHostsOfOneOwner(t *testing.T) {
 	for _, c := range []struct {
 		scenario string
 		requests int
-		apart    time.Duration // at most, as a mean over the span
+		apart    time.Duration // mean, if the owner's limit is made use of all the time
+		slack    time.Duration // the part of their sum that it may take longer
 	}{
-		{"one-address", 3000, time.Second + setup},
-		{"one-pld", 900, 500*time.Millisecond + setup},
-		{"one-network", 800, 125 * time.Millisecond}, // 100 ms and a part of setup, as a start counts from its grant on
+		{"one-address", 3000, time.Second + setup, 2},
+		{"one-pld", 900, 500*time.Millisecond + setup, 3},
+		{"one-network", 800, 125 * time.Millisecond, 1}, // 100 ms and a part of setup, as a start counts from its grant on
 	} {
 		t.Run(c.scenario, func(t *testing.T) {
 			run := crawlPolitely(t, c.scenario)
@@ -181,10 +182,10 @@ func TestManyHostsOfOneOwner(t *testing.T) {
 				t.Errorf("%d requests, want %d", len(rs), c.requests)
 			}
 			took, want := span(rs), time.Duration(c.requests)*c.apart
-			t.Logf("%d requests in %v, want at most twice %v; others' last answer after %v, without the scenario after %v",
+			t.Logf("%d requests in %v, usual is %v; others' last answer after %v, without the scenario after %v",
 				len(rs), took, want, run.ordinary, plain.ordinary)
-			if took > 2*want {
-				t.Errorf("took %v, want at most twice %v", took, want)
+			if took > want+want/c.slack {
+				t.Errorf("took %v, want at most %v and %v", took, want, want/c.slack)
 			}
 			if run.ordinary > plain.ordinary*5/4+2*stragglers {
 				t.Errorf("the others' last answer came after %v, without the scenario after %v", run.ordinary, plain.ordinary)
@@ -268,4 +269,19 @@ func TestGatesOutliveKills(t *testing.T) {
 			t.Errorf("Crawl-delay of 7s: two pages within %v", tr.PageToPage)
 		}
 	})
+}
+
+// TestRobotsJobWaits: the coding of a robots request has how often it was put off, beside its tries, with and without a depth.
+func TestRobotsJobWaits(t *testing.T) {
+	for _, j := range []robotsJob{
+		{Origin: []byte("http://a.test:80")},
+		{Origin: []byte("http://a.test:80"), Tries: maxTries, Waits: 2, AddrsOnly: true},
+		{Origin: []byte("http://a.test:80"), Tries: 3, Waits: maxWaits, Depth: 500, Failing: true},
+	} {
+		var got robotsJob
+		if err := got.decode(j.append(nil)); err != nil || got.Tries != j.Tries || got.Waits != j.Waits || got.Depth != j.Depth ||
+			got.AddrsOnly != j.AddrsOnly || got.Failing != j.Failing || string(got.Origin) != string(j.Origin) {
+			t.Errorf("got %+v, %v, want %+v", got, err, j)
+		}
+	}
 }

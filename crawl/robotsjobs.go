@@ -23,26 +23,27 @@ type robotsJob struct {
 	Origin    []byte // scheme://host:port
 	AddrsOnly bool
 	Tries     uint8  // exchanges or lookups for it that failed and weren't believed, at most maxTries
+	Waits     uint8  // times that its server's turn was too late to wait for it in RAM, at most maxWaits
 	Depth     uint16 // of the URL that it was made for
 	// Failing is set if the last request failed, and that was believed: the site isn't asked several times in a row. (Names are: that
 	// is how an outage of the name servers is noticed.)
 	Failing bool
 }
 
-// maxTries is where the count of tries ends.
-const maxTries = 31
+// maxTries and maxWaits are where these counts end: more make no difference.
+const maxTries, maxWaits = confirmTries, 7
 
-// Bits of a job's flags, besides the tries.
+// Bits of a job's flags, besides the tries (bits 1 and 2) and the waits (3 to 5).
 const (
 	jobAddrsOnly = 1
 	jobFailing   = 1 << 6
 	jobDepth     = 1 << 7
 )
 
-// append codes a job: flags byte (bit 0 addresses only, bits 1 to 5 the tries, 6 failing, 7: a depth follows), depth in 2 bytes if it
-// isn't 0, origin.
+// append codes a job: flags byte (bit 0 addresses only, bits 1 and 2 the tries, 3 to 5 the waits, 6 failing, 7: a depth
+// follows), depth in 2 bytes if it isn't 0, origin.
 func (j *robotsJob) append(dst []byte) []byte {
-	flags := min(j.Tries, maxTries) << 1
+	flags := min(j.Tries, maxTries)<<1 | min(j.Waits, maxWaits)<<3
 	if j.AddrsOnly {
 		flags |= jobAddrsOnly
 	}
@@ -60,13 +61,15 @@ func (j *robotsJob) decode(b []byte) error {
 	if len(b) == 0 {
 		return errors.New("crawl: empty coding of a robots request")
 	}
-	j.AddrsOnly, j.Failing, j.Tries, j.Origin = b[0]&jobAddrsOnly != 0, b[0]&jobFailing != 0, b[0]>>1&maxTries, b[1:]
+	j.Origin = b[1:]
 	if b[0]&jobDepth != 0 && len(b) > 2 {
 		j.Depth, j.Origin = uint16(b[1])|uint16(b[2])<<8, b[3:]
 	}
 	if len(j.Origin) < len("http://h:1") {
 		return errors.New("crawl: bad coding of a robots request")
 	}
+	j.AddrsOnly, j.Failing = b[0]&jobAddrsOnly != 0, b[0]&jobFailing != 0
+	j.Tries, j.Waits = b[0]>>1&maxTries, b[0]>>3&maxWaits
 	return nil
 }
 
@@ -289,7 +292,8 @@ func (r *ring) doRobots(ctx context.Context, seq int64, rec []byte) error {
 	default:
 		var late *deferredError
 		if doubt, err = r.getRobots(ctx, &job, resp, &f); errors.As(err, &late) {
-			return r.deferRobots(seq, rec, late.until, 0)
+			job.Waits = late.waits
+			return r.deferRobots(seq, job.append(nil), late.until, 0)
 		}
 		if ctx.Err() == nil && (r.fence.blockedHost(host) || r.fence.closed(addrs)) { // since a moment ago
 			return r.endBlocked(seq, &job, addrs, expires)
@@ -435,7 +439,7 @@ func (r *ring) getRobots(ctx context.Context, job *robotsJob, resp *fetch.Respon
 			f.Kind = robots.TooManyRedirects
 			return doubt, nil
 		}
-		err := r.getThrough(ctx, url, addrs, resp, weburl.Split(job.Origin).Host)
+		err := r.getThrough(ctx, url, addrs, resp, weburl.Split(job.Origin).Host, job.Waits)
 		if err != nil {
 			var late *deferredError
 			if errors.As(err, &late) {
@@ -510,22 +514,23 @@ func robotsFailure(err error) robots.Kind {
 	return robots.NetworkFailure
 }
 
-// getThrough waits for the host's and the server's turn and does one exchange for the rules of a host.
-func (r *ring) getThrough(ctx context.Context, url string, addrs []netip.Addr, resp *fetch.Response, rulesOf []byte) error {
+// getThrough waits for the host's and the server's turn and does one exchange for the rules of a host. waits is how often that
+// turn was too late before: requests that come back as a batch mustn't queue up behind those that were put off after them.
+func (r *ring) getThrough(ctx context.Context, url string, addrs []netip.Addr, resp *fetch.Response, rulesOf []byte, waits uint8) error {
 	parts := weburl.Split([]byte(url))
 	if err := r.mayAsk(parts.Host); err != nil {
 		return err
 	}
 	granted := make(chan *polite.Grant, 1)
 	resp.Reset() // nobody waits for his turn with a body in hand
-	item := &polite.Item{Data: granted, Host: r.hostKey(parts.Host), PLD: r.pldKey(parts.Host), Addrs: addrs, Robots: true}
+	item := &polite.Item{Data: granted, Host: r.hostKey(parts.Host), PLD: r.pldKey(parts.Host), Addrs: addrs, Robots: true, Waits: waits}
 	for {
 		v := r.polite.Admit(time.Now(), item)
 		if v.Kind == polite.Admitted {
 			break
 		}
 		if wait := time.Until(v.Due); v.Kind == polite.Deferred && (wait > longWait || r.crowded()) {
-			return &deferredError{until: v.Due}
+			return &deferredError{until: v.Due, waits: min(item.Waits+1, maxWaits)}
 		} else if v.Kind == polite.Deferred {
 			item.Waits = min(item.Waits+1, 250)
 			if !sleep(ctx, wait) {
@@ -559,7 +564,7 @@ func (r *ring) getThrough(ctx context.Context, url string, addrs []netip.Addr, r
 	r.polite.Done(time.Now(), g, result)
 	var fe *fetch.Error
 	if errors.As(err, &fe) && fe.Ours() && fe.Kind != fetch.KindNoRoute && sleep(ctx, ourFaultPause) {
-		return r.getThrough(ctx, url, addrs, resp, rulesOf) // not counted against the host; ends with ctx at the latest
+		return r.getThrough(ctx, url, addrs, resp, rulesOf, waits) // not counted against the host; ends with ctx at the latest
 	}
 	_ = r.inStep(func(d *delta) error {
 		if result.Backoff >= health.Short {
@@ -578,7 +583,10 @@ func (r *ring) getThrough(ctx context.Context, url string, addrs []netip.Addr, r
 const longWait = 2 * time.Second
 
 // deferredError says that an exchange must wait for long.
-type deferredError struct{ until time.Time }
+type deferredError struct {
+	until time.Time
+	waits uint8
+}
 
 func (e *deferredError) Error() string {
 	return "crawl: deferred until " + e.until.Format(time.RFC3339)
