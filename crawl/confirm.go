@@ -111,7 +111,7 @@ func (r *ring) believed(again, doubted bool, began time.Time, server uint64) boo
 // vouched is true when other servers than this one answered within vouchFor, or none of those that are known may be asked. If none is
 // known at all, the URL's own second failure (again) has to do. Otherwise some are asked, and the next failure will know.
 func (r *ring) vouched(again bool, server uint64) bool {
-	vouchers, known := r.known.others(server, vouchOf, func(host []byte) bool { return r.mayAsk(host) == nil })
+	vouchers, known := r.known.others(server, vouchOf, func(host []byte) bool { return r.mayAsk(host) == nil && !r.fence.blockedHost(host) })
 	if len(vouchers) == 0 {
 		return again || known
 	}
