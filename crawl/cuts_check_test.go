@@ -277,8 +277,10 @@ func (l *life) checkVisits() (faults []string) {
 	return append(faults, l.checkTroubled(visits)...)
 }
 
-// checkTroubled: hosts that refuse or fail always are asked as often and at such times as their health allows that a durable
-// checkpoint, and the same run, know of.
+// checkTroubled: hosts that refuse or fail always are asked as often and at such times as their health allows that is known. A run
+// knows what it noted itself and what the run before had noted up to its last checkpoint: all that is covered, and maybe more, since
+// not every checkpoint that turns out durable has been seen to be. So there may be several states; a request is a fault if
+// none allows it, and tells that those which don't weren't what was known.
 func (l *life) checkTroubled(visits []visit) (faults []string) {
 	policy := l.opt.makePolicy()
 	hosts := map[string][]*visit{}
@@ -291,19 +293,45 @@ func (l *life) checkTroubled(visits []visit) (faults []string) {
 		faults = append(faults, fmt.Sprintf("%d hosts in trouble were asked, want 2", len(hosts)))
 	}
 	for host, list := range hosts {
+		now, saved := []health.State{{}}, []health.State{{}} // what this run may know, what the next may be left with
 		for i, v := range list {
-			var s health.State
-			for _, u := range list[:i] {
-				if u.status != 0 && (u.covered || u.run == v.run) {
-					s.Note(&policy, health.Event{Kind: health.KindOf(u.status), Status: u.status, Place: health.RootPlace}, u.end)
-				}
+			if i > 0 && v.run != list[i-1].run {
+				now = unlike(saved)
+				saved = slices.Clone(now)
 			}
-			if s.End != health.Open || v.start.Before(s.Until.Add(-time.Second)) { // Until is a whole second
-				faults = append(faults, fmt.Sprintf("%s: request %d, in run %d at %v, of a host that %v", host, i+1, v.run, v.start, s))
+			forbids := func(s health.State) bool {
+				return s.End != health.Open || v.start.Before(s.Until.Add(-time.Second)) // Until is a whole second
 			}
+			if allowed := slices.DeleteFunc(slices.Clone(now), forbids); len(allowed) > 0 {
+				now = allowed
+			} else {
+				faults = append(faults, fmt.Sprintf("%s: request %d, in run %d at %v, of a host that %v", host, i+1, v.run, v.start, now))
+			}
+			if v.status == 0 {
+				continue
+			}
+			for k := range now {
+				now[k].Note(&policy, health.Event{Kind: health.KindOf(v.status), Status: v.status, Place: health.RootPlace}, v.end)
+			}
+			if v.covered {
+				saved = saved[:0]
+			}
+			saved = append(saved, now...)
 		}
 	}
 	return faults
+}
+
+// unlike returns the states without repeated ones.
+func unlike(list []health.State) (out []health.State) {
+	seen := map[health.State]bool{}
+	for _, s := range list {
+		if !seen[s] {
+			seen[s] = true
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // isRobots tells robots.txt, and where the web has moved it to.
