@@ -372,7 +372,7 @@ func TestOneSite(t *testing.T) {
 	if !strings.Contains(out, "https://no.such.host.test/: ") && !strings.Contains(out, "http://no.such.host.test/: ") {
 		t.Errorf("the seed without yield isn't listed: %s", out)
 	}
-	if !strings.Contains(errs, "delays of 0s") {
+	if !strings.Contains(errs, "a delay of 0s between visits to a host") {
 		t.Errorf("no warning of delays: %s", errs)
 	}
 }

@@ -97,15 +97,17 @@ func TestCrawlReadsAgain(t *testing.T) {
 	a := &app{stdin: strings.NewReader(""), stdout: io.Discard, stderr: &errs, stopOnSignal: stopOnSignal,
 		onHangup: func() (<-chan struct{}, func()) {
 			go func() {
-				for range 2 { // once the first has been taken the crawl has read the files as they were
+				send := func() {
 					select {
 					case again <- struct{}{}:
 					case <-ended:
 					}
-					if err := os.WriteFile(rules, []byte("- hots x\n- pld y\n"), 0o600); err != nil {
-						t.Error(err)
-					}
 				}
+				send() // once this has been taken the crawl has read the files as they were
+				if err := os.WriteFile(rules, []byte("- hots x\n- pld y\n"), 0o600); err != nil {
+					t.Error(err)
+				}
+				send()
 			}()
 			return again, func() { close(ended) }
 		}}

@@ -95,7 +95,7 @@ var weakStageRules = []stageRule{
 var moverStages = map[string]crawlStage{
 	"urlseen": stageURLSeen, "seeds": stageRing, "star": stageStarBeast, "beast": stageStarBeast, "scan": stageStarBeast,
 	"robotscache": stageRobots, "robotsrequested": stageRobots, "awaitrobots": stageRobots, "robotsfetch": stageRobots,
-	"ready": stagePolite, "later": stagePolite, "relieve": stagePolite, "checkpoint": stageCheckpoint,
+	"ready": stagePolite, "later": stagePolite, "relieve": stagePolite, "reload": stageRing, "checkpoint": stageCheckpoint,
 	"watch": stageRing, "space": stageRing, "progress": stageRing, "pulse": stageRing, "slots": stageRing,
 }
 

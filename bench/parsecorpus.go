@@ -144,7 +144,7 @@ var parseClasses = [numParseClasses]string{
 	"longer than MaxRefBytes, or behind 4 MiB of decoded ones",
 	"links of pages nested too deep for the reference",
 	"the tree holds <a> again where HTML reopens it",
-	"<frame> or <col>: the tree drops for its place",
+	"<frameset> or <col>: the tree drops for its place",
 	"in or behind SVG or MathML",
 	"unexplained",
 }

@@ -62,7 +62,7 @@ type HostileCount struct {
 func (l *Log) Snapshot() *Snapshot {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := &Snapshot{Epoch: l.epoch,
+	s := &Snapshot{Epoch: l.epoch.Round(0).UTC(), // by the wall clock, which is what travels
 		Total: int(l.next), Conns: int(l.conns), Hosts: map[string]Tracked{}, Servers: map[string]Tracked{},
 		Fetches: map[string]int{}, Wrong: map[string]int{}, Twins: map[string]int{}, Statuses: map[int]int{},
 		Lookups: map[string]int{}, Queries: l.queries,
