@@ -115,7 +115,7 @@ func TestOutages(t *testing.T) {
 	}{
 		{"network", 20 * time.Second, network},
 		{"network late", 7*time.Minute + 16*time.Second, network},
-		{"names", 3 * time.Second, func(*simweb.Web) simweb.Outage { return simweb.Outage{DNS: true} }}, // while there are names to be asked for
+		{"names", 1500 * time.Millisecond, func(*simweb.Web) simweb.Outage { return simweb.Outage{DNS: true} }}, // while there are names to be asked for
 		{"half", 20 * time.Second, func(web *simweb.Web) simweb.Outage { return simweb.Outage{Hosts: half(web)} }},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
