@@ -132,7 +132,7 @@ func smallWeb(t *testing.T, change func(*simweb.Options)) (*simweb.Web, []string
 		}
 	})
 	flags := []string{"crawl", "--contact=test@example.org", "--allow-net=127.0.0.0/8", "--host-delay=5ms", "--server-delay=1ms", "--network-rate=0",
-		"--network-connections=0", "--host-delay-factor=0",
+		"--network-connections=0", "--host-delay-factor=0", "--backoff=50ms", // hosts that answer 5xx are to hold nobody up
 		"--linger=200ms", "--ram=192MiB", "--connections=64", "--log-level=warn", "--crawl-log=all", "--skip-extensions=none", "--accept=*/*",
 		"--resolver=" + server.DNSAddrs()[0].String()}
 	for _, p := range []int{80, 8080} {
