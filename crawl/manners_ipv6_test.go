@@ -1,0 +1,92 @@
+package crawl
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"drumbeat/disk"
+	"drumbeat/fetch"
+)
+
+// TestIPv6Owners: of IPv6 a /64 is one server, however many addresses of it hosts have, and a /48 is one network: as the servers
+// see it, robots.txt included. Addresses that share no more than a /32 owe each other nothing.
+func TestIPv6Owners(t *testing.T) {
+	const hosts, pages = 6, 3
+	for _, c := range []struct {
+		name  string
+		addr  func(i int) string
+		apart time.Duration // least between two starts
+		rate  int           // most starts in a second
+	}{
+		{"one /64", func(i int) string { return fmt.Sprintf("2001:db8:1:1:%x::%d", i, i+1) }, time.Second, 1},
+		{"one /48", func(i int) string { return fmt.Sprintf("2001:db8:1:%x::1", i) }, 0, 2},
+		{"one /32", func(i int) string { return fmt.Sprintf("2001:db8:%x::1", i+1) }, 0, hosts},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				w := &tinyWeb{serve: pagesOnly}
+				at := map[string]string{}
+				var seeds []string
+				for i := range hosts { // each in a PLD of its own
+					host := fmt.Sprintf("h%d.test", i)
+					at[host] = c.addr(i)
+					for p := range pages {
+						seeds = append(seeds, fmt.Sprintf("http://%s/%d", host, p))
+					}
+				}
+				w.lookup = func(host string) (string, error) { return at[host], nil }
+				opt := w.options(t, disk.NewMem(*seedFlag), seeds...)
+				var mu sync.Mutex
+				dialled := map[netip.Addr]int{}
+				client, err := fetch.New(fetch.Options{AllowNets: []netip.Prefix{netip.MustParsePrefix("2001:db8::/32")},
+					Dial: func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
+						mu.Lock()
+						dialled[addr.Addr()]++
+						mu.Unlock()
+						return w.dial(ctx, addr)
+					}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				opt.Fetcher, opt.HostDelay, opt.HostDelayMin = client, 2*time.Second, 2*time.Second
+				opt.ServerDelay, opt.ServerDelayMin, opt.NetworkRate, opt.NetworkConnections = time.Second, time.Second, 2, 20
+				if res := mustRun(t, t.Context(), opt); res.Stop != StopDone || res.Snapshot.Place(PlaceFetched) != hosts*pages {
+					t.Fatalf("stopped because of %q, %d of %d URLs fetched", res.Stop, res.Snapshot.Place(PlaceFetched), hosts*pages)
+				}
+				if len(dialled) != hosts {
+					t.Errorf("%d addresses dialled, want %d: %v", len(dialled), hosts, dialled)
+				}
+				var starts []time.Time
+				for _, r := range w.got("", "") {
+					starts = append(starts, r.at)
+				}
+				if len(starts) != hosts*(pages+1) {
+					t.Fatalf("%d requests, want %d", len(starts), hosts*(pages+1))
+				}
+				slices.SortFunc(starts, time.Time.Compare)
+				most := 0
+				for i, from := range starts {
+					if i > 0 && from.Sub(starts[i-1]) < c.apart {
+						t.Errorf("request %d: %v after the one before it, want %v", i, from.Sub(starts[i-1]), c.apart)
+					}
+					n := 0
+					for _, s := range starts[i:] {
+						if s.Sub(from) < time.Second {
+							n++
+						}
+					}
+					most = max(most, n)
+				}
+				if most != c.rate {
+					t.Errorf("at most %d requests in a second, want %d", most, c.rate)
+				}
+			})
+		})
+	}
+}
