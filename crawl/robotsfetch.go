@@ -1,0 +1,306 @@
+package crawl
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"drumbeat/drum"
+	"drumbeat/fetch"
+	"drumbeat/health"
+	"drumbeat/polite"
+	"drumbeat/robots"
+	"drumbeat/weburl"
+)
+
+// doRobots does one request and ends it with an update of RobotsCache, whatever came of it.
+func (r *ring) doRobots(ctx context.Context, seq int64, rec []byte) error {
+	var job robotsJob
+	if err := job.decode(rec); err != nil {
+		return err
+	}
+	var f robots.Fetched
+	kind := updateOutcome
+	resp := r.workers.response()
+	defer r.workers.release(resp)
+	began, doubt := time.Now(), false
+	host := weburl.Split(job.Origin).Host
+	if r.fence.blockedHost(host) {
+		return r.endBlocked(seq, &job, nil, time.Time{})
+	}
+	addrs, expires, err := r.lookup(ctx, host, job.Tries == 0)
+	if ctx.Err() != nil {
+		return nil // stays in flight: the last checkpoint has it
+	}
+	f.Addrs, f.AddrExpires = addrs, expires
+	switch {
+	case errors.Is(err, errForbidden):
+		f.Kind = robots.ForbiddenAddress
+	case err != nil:
+		f.Kind = robots.DNSFailure
+		var le *LookupError
+		if errors.As(err, &le) && le.NotFound {
+			f.Kind = robots.NoSuchHost
+		} else if !r.lookupBelieved(&job, began, le) {
+			return r.retryRobots(seq, &job)
+		}
+	case job.AddrsOnly:
+		kind = updateAddrs
+	case r.fence.closed(addrs):
+		return r.endBlocked(seq, &job, addrs, expires)
+	default:
+		var late *deferredError
+		if doubt, err = r.getRobots(ctx, &job, resp, &f); errors.As(err, &late) {
+			job.Waits = late.waits
+			return r.deferRobots(seq, job.append(nil), late.until, 0)
+		}
+		if ctx.Err() == nil && (r.fence.blockedHost(host) || r.fence.closed(addrs)) { // since a moment ago
+			return r.endBlocked(seq, &job, addrs, expires)
+		}
+	}
+	if !r.workers.enterRobots(ctx) {
+		return nil
+	}
+	defer r.workers.leaveRobots()
+	if doubt && !r.believed(job.Tries > 0, false, began, r.serverKey(addrs[0])) && (job.Tries < confirmTries && !job.Failing || r.inOutage()) {
+		return r.retryRobots(seq, &job)
+	}
+	now := time.Now()
+	h := robots.Outcome(&robots.HostData{}, &f, r.opt.Agent, now)
+	maps := r.namedSitemaps(&job, &f, now)
+	err = r.inStep(func(d *delta) error {
+		d.count(CountLookups, 1)
+		if len(addrs) == 0 {
+			d.count(CountLookupFailures, 1)
+		}
+		tuple := [1]drum.Tuple{{Key: drum.Key(r.hasher.OriginKey(job.Origin)), Op: drum.Update,
+			Value: appendUpdate(nil, kind, now, &h)}}
+		if err := r.robotsCache.Add(tuple[:]); err != nil {
+			return err
+		}
+		if !job.AddrsOnly {
+			if err := r.logRobots(&job, &f, resp, began, maps); err != nil {
+				return err
+			}
+		}
+		if err := maps.send(d); err != nil {
+			return err
+		}
+		r.robotsJobs.end(seq)
+		return nil
+	})
+	r.wakeJobs.raise()
+	r.wakeAwaiting.raise()
+	r.wakeRobots.raise()
+	r.wakeRequested.raise()
+	return err
+}
+
+// lookupBelieved says whether a lookup without an answer counts against the name: it is not the first, and other names were
+// answered since it began.
+func (r *ring) lookupBelieved(job *robotsJob, began time.Time, le *LookupError) bool {
+	if r.inOutage() || le != nil && le.Busy || job.Tries == 0 {
+		return false
+	}
+	return job.Tries >= confirmTries || r.dns.workedSince(began, 0)
+}
+
+// retryRobots puts off a request whose failure isn't believed yet.
+func (r *ring) retryRobots(seq int64, job *robotsJob) error {
+	if !r.inOutage() {
+		job.Tries = min(job.Tries+1, maxTries)
+	}
+	return r.deferRobots(seq, job.append(nil), time.Now().Add(r.confirmWait()), 1)
+}
+
+// deferRobots lets a request wait on disk until its server's turn comes. For QR it counts as finished: URLs that come back
+// without an answer wait on disk as well.
+func (r *ring) deferRobots(seq int64, rec []byte, until time.Time, unconfirmed int64) error {
+	err := r.inStep(func(d *delta) error {
+		d.count(CountUnconfirmed, unconfirmed)
+		if err := r.robotsLater.Append(time.Now(), until, rec); err != nil {
+			return err
+		}
+		r.robotsJobs.end(seq)
+		return nil
+	})
+	r.wakeJobs.raise()
+	r.wakeAwaiting.raise()
+	return err
+}
+
+// getRobots fetches robots.txt of an origin, following up to robots.MaxRedirects redirects, each hop an entry of polite
+// like any other. The body is resp's. doubt says that it failed in a way that could be our fault.
+func (r *ring) getRobots(ctx context.Context, job *robotsJob, resp *fetch.Response, f *robots.Fetched) (doubt bool, _ error) {
+	url, err := weburl.Canonical(string(job.Origin) + "/robots.txt")
+	if err != nil {
+		f.Kind = robots.NetworkFailure
+		return doubt, nil
+	}
+	addrs := r.fence.open(f.Addrs)
+	for hop := 0; ; hop++ {
+		if hop > robots.MaxRedirects {
+			f.Kind = robots.TooManyRedirects
+			return doubt, nil
+		}
+		err := r.getThrough(ctx, url, addrs, resp, weburl.Split(job.Origin).Host, job.Waits)
+		if err != nil {
+			var late *deferredError
+			if errors.As(err, &late) {
+				return false, err
+			}
+			var fe *fetch.Error
+			doubt = errors.As(err, &fe) && doubtful(fe)
+			var rest *restingError
+			if errors.As(err, &rest) {
+				f.RetryAfter = time.Until(rest.until)
+			}
+			if f.Kind = robotsFailure(err); f.Kind == robots.ForbiddenAddress && hop > 0 {
+				f.Kind = robots.BadRedirect // to where nobody may go: the origin itself isn't forbidden
+			}
+			return doubt, nil
+		}
+		location := resp.Header("Location")
+		if resp.Status < 300 || resp.Status > 399 || len(location) == 0 || resp.Status == 304 {
+			break
+		}
+		next, err := r.resolveRedirect(url, location)
+		if err != nil {
+			f.Kind = robots.BadRedirect
+			return doubt, nil
+		}
+		url = next
+		target := weburl.Split([]byte(url))
+		if !r.allowedPort(target.Port) {
+			f.Kind = robots.BadRedirect
+			return doubt, nil
+		}
+		if r.fence.blockedHost(target.Host) { // we don't look, so that we can't know what is allowed
+			f.Kind = robots.NetworkFailure
+			return false, nil
+		}
+		if addrs, _, err = r.lookup(ctx, target.Host, job.Tries == 0); errors.Is(err, errForbidden) {
+			f.Kind = robots.BadRedirect // as in getThrough's error: the origin itself isn't forbidden
+			return doubt, nil
+		} else if err != nil {
+			f.Kind = robots.DNSFailure
+			var le *LookupError
+			return !(errors.As(err, &le) && le.NotFound) && !errors.Is(err, errForbidden), nil
+		}
+		if r.fence.closed(addrs) {
+			f.Kind = robots.NetworkFailure
+			return false, nil
+		}
+		addrs = r.fence.open(addrs)
+	}
+	if resp.Status/100 == 2 && !enoughRules(resp) {
+		doubt = cutOff(resp)
+		f.Kind = robots.NetworkFailure // rules behind the break would be lost
+		return doubt, nil
+	}
+	f.Kind, f.Status, f.Body = robots.Answered, resp.Status, resp.Body
+	f.RetryAfter = retryAfter(resp, time.Now())
+	f.MaxAge, f.HasMaxAge = robotsLife(resp, time.Now())
+	return doubt, nil
+}
+
+// enoughRules tells whether a robots.txt was had to its end, or as far as it is read (RFC 9309 2.5): beyond that there may
+// be a gigabyte more, or a break.
+func enoughRules(resp *fetch.Response) bool {
+	return len(resp.Body) >= robots.MaxInput || resp.Truncated == fetch.NotTruncated && resp.Marks&fetch.MarkDecodeError == 0
+}
+
+func robotsFailure(err error) robots.Kind {
+	var fe *fetch.Error
+	if errors.As(err, &fe) && (fe.Kind == fetch.KindForbiddenAddress || fe.Kind == fetch.KindForbiddenPort) {
+		return robots.ForbiddenAddress
+	}
+	return robots.NetworkFailure
+}
+
+// getThrough waits for the host's and the server's turn and does one exchange for the rules of a host. waits is how often that
+// turn was too late before: requests that come back as a batch mustn't queue up behind those that were put off after them.
+func (r *ring) getThrough(ctx context.Context, url string, addrs []netip.Addr, resp *fetch.Response, rulesOf []byte, waits uint8) error {
+	parts := weburl.Split([]byte(url))
+	if err := r.mayAsk(parts.Host); err != nil {
+		return err
+	}
+	granted := make(chan *polite.Grant, 1)
+	resp.Reset() // nobody waits for his turn with a body in hand
+	item := &polite.Item{Data: granted, Host: r.hostKey(parts.Host), PLD: r.pldKey(parts.Host), Addrs: addrs, Robots: true, Waits: waits}
+	for {
+		v := r.polite.Admit(time.Now(), item)
+		if v.Kind == polite.Admitted {
+			break
+		}
+		if wait := time.Until(v.Due); v.Kind == polite.Deferred && (wait > longWait || r.crowded()) {
+			return &deferredError{until: v.Due, waits: min(item.Waits+1, maxWaits)}
+		} else if v.Kind == polite.Deferred {
+			item.Waits = min(item.Waits+1, 250)
+			if !sleep(ctx, wait) {
+				return ctx.Err()
+			}
+		} else if !sleep(ctx, 100*time.Millisecond) {
+			return ctx.Err()
+		}
+	}
+	var g *polite.Grant
+	select {
+	case g = <-granted:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	limits := r.opt.FetchLimits
+	limits.BodyBytes, limits.DecodedBytes, limits.Ratio = robotsBodyBytes, robotsBodyBytes, fetch.Unlimited
+	err := r.exchange(ctx, g, parts, resp, &limits)
+	r.workers.free()
+	result := polite.Result{Elapsed: answerTime(resp, err), Kept: r.keptFor(g, resp)}
+	if err != nil {
+		result.Backoff = robotsBackoff
+	} else if health.KindOf(resp.Status) == health.TooFast { // said to us, not to robots.txt: an old copy doesn't serve meanwhile
+		result.Backoff = max(robotsBackoff, min(retryAfter(resp, time.Now()), politeRest))
+	} else if resp.Status == http.StatusOK && bytes.Equal(parts.Host, rulesOf) && r.workers.enterRobots(ctx) {
+		// Binds the host from now on, whether one of its pages is queued or not. What another host redirected to here are that one's
+		// rules (RFC 9309, 2.3.1.2), and come to it with its URLs.
+		result.CrawlDelay = min(robots.Parse(resp.Body, r.opt.Agent).CrawlDelay, r.opt.MaxCrawlDelay)
+		r.workers.leaveRobots()
+	}
+	r.polite.Done(time.Now(), g, result)
+	var fe *fetch.Error
+	if errors.As(err, &fe) && fe.Ours() && fe.Kind != fetch.KindNoRoute && sleep(ctx, ourFaultPause) {
+		return r.getThrough(ctx, url, addrs, resp, rulesOf, waits) // not counted against the host; ends with ctx at the latest
+	}
+	_ = r.inStep(func(d *delta) error {
+		if result.Backoff >= health.Short {
+			if err := r.clearHost(d, item.Host, health.Verdict{}); err != nil {
+				r.fail(err)
+			}
+		}
+		d.count(CountRobotsAttempts, 1)
+		d.count(CountRobotsBytes, resp.BytesRead)
+		return nil
+	})
+	return err
+}
+
+// longWait is how long a robots request may wait for its turn in RAM; a later turn is waited for on disk.
+const longWait = 2 * time.Second
+
+// deferredError says that an exchange must wait for long.
+type deferredError struct {
+	until time.Time
+	waits uint8
+}
+
+func (e *deferredError) Error() string {
+	return "crawl: deferred until " + e.until.Format(time.RFC3339)
+}
+
+// robotsBackoff is the host's least rest after a robots request that failed.
+const robotsBackoff = 2 * time.Second
+
+// robotsBodyBytes bounds a robots.txt, received or decoded: 500 KiB is what RFC 9309 2.5 asks for.
+const robotsBodyBytes = 600 << 10
