@@ -100,7 +100,7 @@ func (res *beastResult) table(b *Beast, m beast.Model) report.Table {
 
 func (res *beastResult) naiveTable(b *Beast, m beast.Model) report.Table {
 	t := report.Table{
-		Title: fmt.Sprintf("Naive scheme (two queues, §VII.A): MB/s needed at %g pages/s, pass by pass", b.PagesPerSecond),
+		Title: fmt.Sprintf("Naive scheme (two queues, §VII.B): MB/s needed at %g pages/s, pass by pass", b.PagesPerSecond),
 		Head:  []string{"N pages", "URLs", "in QF", "spam pages", "text", "Theorem 6", "disk"},
 	}
 	stages := res.naive.stages

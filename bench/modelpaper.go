@@ -11,6 +11,8 @@ import (
 
 // What the paper prints, as it prints it, row by row.
 var (
+	paperAsymptotes = [][]string{{"", ""}, {"7.2", ""}, {"", "2.256"}} // over Mercator-B, least alpha
+
 	paperII = [][]string{ // Mercator-B, Polybot, DRUM
 		{"11.6", "69", "2.26"},
 		{"93", "663", "2.35"},

@@ -11,7 +11,7 @@ import (
 
 // tables returns all of them, in the paper's order.
 func (m Model) tables() []*modelTable {
-	tables := []*modelTable{m.tableII(), m.equation17(), m.tableIII(), m.theorem3(), m.tableV(), m.tableVI()}
+	tables := []*modelTable{m.asymptotes(), m.tableII(), m.equation17(), m.tableIII(), m.theorem3(), m.tableV(), m.tableVI()}
 	tables = append(tables, m.tableVII(m.Curve, m.printed()))
 	if m.printed() {
 		tables = append(tables, m.tableVII(textCurve, false))
@@ -25,6 +25,31 @@ const textCompressed = 5
 // row names the number of a method for N pages.
 func row(pages float64, method string) string {
 	return "pages=" + report.Power(pages) + "/method=" + method
+}
+
+// asymptotes are equations (5) and (6), and the lower bounds of alpha.
+func (m Model) asymptotes() *modelTable {
+	paper := m.beside(paperAsymptotes)
+	l := m.load(m.Pages[0], 1)
+	t := &modelTable{name: "asymptotes", unit: "times", Table: report.Table{
+		Title: fmt.Sprintf("Equations (5) and (6): I/O per squared link as n grows, for R = %s; least alpha", report.DecimalBytes(m.RAMBytes)),
+		Head:  append([]string{"method", "bytes/n²"}, head(paper, "", "over Mercator-B", "least alpha")[1:]...),
+	}}
+	base := l.MercatorBLimit(m.RAMBytes)
+	for i, by := range []struct {
+		name         string
+		limit, least float64
+	}{
+		{"Mercator-B", base, l.LeastMercatorB()},
+		{fmt.Sprintf("Polybot bq=%v", m.CompressedBytes), l.PolybotLimit(m.RAMBytes, m.CompressedBytes), l.LeastPolybot()},
+		{"DRUM", base * 4 * m.BufferBytes / m.RAMBytes, l.LeastDRUM()}, // at D = D_opt (section IV.D)
+	} {
+		cells := append([]string{by.name, fmt.Sprintf("%.3g", by.limit)}, t.cells(paper, i, 0, "method="+by.name, by.limit/base)...)
+		t.Add(append(cells, t.cells(paper, i, 1, "least/method="+by.name, by.least)...)...)
+		t.lines[len(t.lines)-1].Metrics[0].Unit = "alpha"
+	}
+	t.Notes = []string{"DRUM's disk is the optimum of equation (17): its quadratic term is R/4M times smaller than Mercator-B's."}
+	return t
 }
 
 func (m Model) tableII() *modelTable {

@@ -33,6 +33,22 @@ func (l Load) Polybot(ram, compressed float64) float64 {
 	return 2*file*(l.URLBytes+4*l.PointerBytes)/(l.URLBytes*ram) + l.UniqueFraction
 }
 
+// MercatorBLimit returns the bytes of I/O per squared link of the batch disk check as n grows: equation (5).
+func (l Load) MercatorBLimit(ram float64) float64 {
+	return 2 * (l.KeyBytes + l.PointerBytes) * l.UniqueFraction * l.KeyBytes / ram
+}
+
+// PolybotLimit returns the bytes of I/O per squared link of the batch check with whole URLs in RAM as n grows: equation (6).
+func (l Load) PolybotLimit(ram, compressed float64) float64 {
+	return 2 * (l.URLBytes + 4*l.PointerBytes) * l.UniqueFraction * compressed / ram
+}
+
+// LeastMercatorB, LeastPolybot and LeastDRUM return the lower bounds of alpha (sections IV.B and IV.D): what remains when the
+// file of known URLs costs nothing.
+func (l Load) LeastMercatorB() float64 { return 2 + l.UniqueFraction }
+func (l Load) LeastPolybot() float64   { return l.UniqueFraction }
+func (l Load) LeastDRUM() float64      { return l.linear() }
+
 // linear is 2 + p + 2H/b, the best possible for methods that store keys and uncompressed text.
 func (l Load) linear() float64 { return 2 + l.UniqueFraction + 2*l.KeyBytes/l.URLBytes }
 

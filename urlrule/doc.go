@@ -2,7 +2,7 @@
 // are taken off, files that are no HTML by their names are left out, and so is what looks like a trap, a site that makes
 // new URLs without end.
 //
-// The paper (§IV) counts on URLseen for uniqueness and on budgets (§V, §VI) against traps; both stay. The rules spare
+// The paper relies on URLseen for uniqueness (§IV) and on budgets against traps (§VI, §VII.B); both stay. The rules spare
 // URLseen and the budgets what can be told from the bytes of one URL.
 //
 // # Rewriting
