@@ -19,7 +19,7 @@ import (
 const (
 	manifestName    = "state/MANIFEST"
 	manifestMagic   = "drumbeat-manifest"
-	manifestVersion = 1
+	manifestVersion = 2
 )
 
 // manifest is the body of the file, JSON.

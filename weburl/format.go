@@ -18,7 +18,10 @@ type Record struct {
 	Waits    uint8  // times it was put off without a fetch
 	Reason   uint8  // why it was put off last, a number of the crawl's
 	Flags    uint8  // Flag... bits
-	Extra    []byte // opaque to this package: host data attached on the way
+
+	Redirects uint8  // redirects since the last page that linked to it
+	Faults    uint8  // exchanges that failed and may have failed by a fault of this machine
+	Extra     []byte // opaque to this package: host data attached on the way
 }
 
 // Bits of Record.Flags.
@@ -35,17 +38,18 @@ const (
 // FlagSitemapPart goes with FlagSitemap: named by an index of sitemaps, so that it can't be one itself.
 const FlagSitemapPart uint8 = 1 << 7
 
-// The layout of a record, version 2. Varints are those of encoding/binary, in their shortest form only.
+// The layout of a record, version 3. Varints are those of encoding/binary, in their shortest form only.
 //
 //	offset  size    field     meaning
 //	0       1..     url       its bytes, all above 0x20: the version ends it
-//	.       1       version   2
-//	.       1       mask      which of the optional fields follow, bits below; the two upper bits are 0
+//	.       1       version   3
+//	.       1       mask      which of the optional fields follow, bits below; the upper bit is 0
 //	.       8       parent    little-endian, if mask has maskParent; not 0
 //	.       1..5    budget    uvarint, if mask has maskBudget; not 0
 //	.       1       attempts  if mask has maskAttempts; not 0
 //	.       2       waits, reason  if mask has maskWaits; not both 0
 //	.       1       flags     if mask has maskFlags; not 0
+//	.       2       redirects, faults  if mask has maskRedirects; not both 0
 //	.       1..3    depth     uvarint
 //	.       1..10   found     varint, Unix seconds
 //	.       1..     extra     uvarint length (not 0) and bytes, if mask has maskExtra; the record ends here
@@ -53,7 +57,7 @@ const FlagSitemapPart uint8 = 1 << 7
 // There is one encoding of each record, and Decode accepts no other. A record carries no checksum: the blocks
 // it lies in do. Records of links of one page begin alike, and are equal behind the URL; those of other pages of the time
 // and host end alike. Queues store what differs.
-const recordVersion = 2
+const recordVersion = 3
 
 const (
 	maskParent = 1 << iota
@@ -62,6 +66,7 @@ const (
 	maskWaits
 	maskFlags
 	maskExtra
+	maskRedirects
 	maskAll = 1<<iota - 1
 )
 
@@ -86,6 +91,9 @@ func (r *Record) AppendTail(dst []byte) []byte {
 	if r.Flags != 0 {
 		dst = append(dst, r.Flags)
 	}
+	if r.Redirects != 0 || r.Faults != 0 {
+		dst = append(dst, r.Redirects, r.Faults)
+	}
 	dst = binary.AppendUvarint(dst, uint64(r.Depth))
 	dst = binary.AppendVarint(dst, r.Found)
 	if len(r.Extra) != 0 {
@@ -108,6 +116,7 @@ func (r *Record) mask() byte {
 	set(r.Waits != 0 || r.Reason != 0, maskWaits)
 	set(r.Flags != 0, maskFlags)
 	set(len(r.Extra) != 0, maskExtra)
+	set(r.Redirects != 0 || r.Faults != 0, maskRedirects)
 	return mask
 }
 
@@ -139,6 +148,10 @@ func (r *Record) Decode(b []byte) error {
 	if mask&maskFlags != 0 {
 		r.Flags = d.byte("flags")
 		d.want("flags", r.Flags != 0)
+	}
+	if mask&maskRedirects != 0 {
+		r.Redirects, r.Faults = d.byte("redirects"), d.byte("faults")
+		d.want("redirects", r.Redirects != 0 || r.Faults != 0)
 	}
 	r.Depth = uint16(d.uvarint("depth", 1<<16-1))
 	r.Found = d.varint("found")

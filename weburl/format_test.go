@@ -12,7 +12,8 @@ import (
 func TestRecordGolden(t *testing.T) {
 	full := Record{
 		URL: []byte("http://a.b/"), Depth: 300, Found: 1_700_000_000, Parent: 0x0102030405060708, Budget: 10_000,
-		Attempts: 2, Waits: 0, Reason: 7, Flags: FlagSeed | FlagRedirect, Extra: []byte{0xEE, 0xFF},
+		Attempts: 2, Waits: 0, Reason: 7, Flags: FlagSeed | FlagRedirect, Redirects: 3, Faults: 200,
+		Extra: []byte{0xEE, 0xFF},
 	}
 	tests := []struct {
 		name string
@@ -21,19 +22,20 @@ func TestRecordGolden(t *testing.T) {
 	}{
 		{"least", Record{URL: []byte("http://a/")}, []byte{
 			'h', 't', 't', 'p', ':', '/', '/', 'a', '/',
-			2,    // version
+			3,    // version
 			0,    // mask: no optional field
 			0, 0, // depth, found
 		}},
 		{"full", full, []byte{
 			'h', 't', 't', 'p', ':', '/', '/', 'a', '.', 'b', '/',
-			2,                      // version
-			0x3F,                   // mask: all six
+			3,                      // version
+			0x7F,                   // mask: all seven
 			8, 7, 6, 5, 4, 3, 2, 1, // parent
 			0x90, 0x4E, // budget 10,000
 			2,    // attempts
 			0, 7, // waits, reason
-			5,          // flags
+			5,      // flags
+			3, 200, // redirects, faults
 			0xAC, 0x02, // depth 300
 			0x80, 0xC4, 0x9F, 0xD5, 0x0C, // found 1.7e9, zigzag
 			2, 0xEE, 0xFF, // extra
@@ -62,6 +64,7 @@ func randomRecord(r *rand.Rand) Record {
 		URL: bytes.Repeat([]byte("u"), 1+r.IntN(300)), Depth: uint16(pick(1 << 16)), Found: int64(pick(1<<64 - 1)),
 		Parent: pick(1<<64 - 1), Budget: uint32(pick(1 << 32)), Attempts: uint8(pick(256)), Waits: uint8(pick(256)),
 		Reason: uint8(pick(256)), Flags: uint8(pick(256)),
+		Redirects: uint8(pick(256)), Faults: uint8(pick(256)),
 	}
 	if n := pick(200); n > 0 {
 		rec.Extra = bytes.Repeat([]byte("e"), int(n))
@@ -94,19 +97,21 @@ func TestRecordRejects(t *testing.T) {
 		"version 0":      {'x', 0, 0, 0, 0},
 		"version 1":      {1, 0, 0, 0, 1, 'x'},
 		"version 1, 2":   {1, 0, 0, 2, 0, 0, 0},
-		"no URL":         {2, 0, 0, 0},
-		"no mask":        {'x', 2},
-		"unknown mask":   {'x', 2, 0x40, 0, 0},
-		"long depth":     {'x', 2, 0, 0x80, 0, 0},
-		"depth 65536":    {'x', 2, 0, 0x80, 0x80, 4, 0},
-		"parent 0":       {'x', 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
-		"budget 0":       {'x', 2, 2, 0, 0, 0},
-		"attempts 0":     {'x', 2, 4, 0, 0, 0},
-		"waits 0 0":      {'x', 2, 8, 0, 0, 0, 0},
-		"flags 0":        {'x', 2, 16, 0, 0, 0},
-		"extra of 0":     {'x', 2, 32, 0, 0, 0},
-		"huge length":    {'x', 2, 32, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1, 'x'},
-		"endless varint": {'x', 2, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF},
+		"version 2":      {'x', 2, 0, 0, 0},
+		"no URL":         {3, 0, 0, 0},
+		"no mask":        {'x', 3},
+		"unknown mask":   {'x', 3, 0x80, 0, 0},
+		"long depth":     {'x', 3, 0, 0x80, 0, 0},
+		"depth 65536":    {'x', 3, 0, 0x80, 0x80, 4, 0},
+		"parent 0":       {'x', 3, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
+		"budget 0":       {'x', 3, 2, 0, 0, 0},
+		"attempts 0":     {'x', 3, 4, 0, 0, 0},
+		"waits 0 0":      {'x', 3, 8, 0, 0, 0, 0},
+		"flags 0":        {'x', 3, 16, 0, 0, 0},
+		"redirects 0 0":  {'x', 3, 64, 0, 0, 0, 0},
+		"extra of 0":     {'x', 3, 32, 0, 0, 0},
+		"huge length":    {'x', 3, 32, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 1, 'x'},
+		"endless varint": {'x', 3, 0, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF},
 	}
 	for name, b := range bad {
 		var r Record
