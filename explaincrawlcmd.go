@@ -313,12 +313,18 @@ func (p *explainPrinter) record(r *crawl.RecordReport) {
 	case r.Parent != "":
 		text += ", on the page with key " + r.Parent
 	}
+	if r.Redirects > 0 {
+		text += fmt.Sprintf(", %d redirects after a page linked to it", r.Redirects)
+	}
 	if len(r.Flags) > 0 {
 		text += " (" + strings.Join(r.Flags, ", ") + ")"
 	}
 	p.field("found", "%s", text)
-	if r.Attempts+r.Waits > 0 || r.Reason != "" {
+	if r.Attempts+r.Waits+r.Faults > 0 || r.Reason != "" {
 		text := fmt.Sprintf("%d times, put off %d times", r.Attempts, r.Waits)
+		if r.Faults > 0 {
+			text += fmt.Sprintf(", failed %d times without being counted", r.Faults)
+		}
 		if r.Reason != "" {
 			text += ", last because of " + r.Reason
 		}

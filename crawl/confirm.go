@@ -3,6 +3,7 @@ package crawl
 import (
 	"context"
 	"errors"
+	"math"
 	"net/netip"
 	"time"
 
@@ -162,7 +163,7 @@ func (r *ring) askVouchers(ctx context.Context, vouchers []voucher) {
 func (r *ring) unconfirmed(g *polite.Grant, rec *weburl.Record, sum *robots.Summary, result *ending) error {
 	rec.Flags |= weburl.FlagUnconfirmed
 	if !r.inOutage() {
-		rec.Waits = min(rec.Waits+1, 250)
+		rec.Faults = min(rec.Faults, math.MaxUint8-1) + 1
 	}
 	wait := r.confirmWait()
 	result.Backoff = wait

@@ -69,6 +69,8 @@ type RecordReport struct {
 	Budget    uint32    `json:"budget,omitempty"`     // of its PLD at the last STAR check
 	Attempts  int       `json:"attempts,omitempty"`   // exchanges tried
 	Waits     int       `json:"waits,omitempty"`      // times put off without one
+	Redirects int       `json:"redirects,omitempty"`  // since the last page that linked to it
+	Faults    int       `json:"faults,omitempty"`     // exchanges that may have failed by a fault of this machine
 	Reason    string    `json:"reason,omitempty"`     // why it was put off last
 	Flags     []string  `json:"flags,omitempty"`
 }

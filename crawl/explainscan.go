@@ -166,7 +166,7 @@ func (v *explainView) queueReport(n beast.Number) *QueueReport {
 // record notes what travels with the URL.
 func (rep *URLReport) record(rec *weburl.Record) {
 	r := &RecordReport{Found: time.Unix(rec.Found, 0).UTC(), Depth: int(rec.Depth), Budget: rec.Budget, Attempts: int(rec.Attempts),
-		Waits: int(rec.Waits)}
+		Waits: int(rec.Waits), Redirects: int(rec.Redirects), Faults: int(rec.Faults)}
 	if rec.Reason != 0 {
 		r.Reason = Reason(rec.Reason).String()
 	}

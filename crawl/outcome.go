@@ -87,7 +87,7 @@ func (r *ring) fetchOne(ctx context.Context, g *polite.Grant) error {
 	var fe *fetch.Error
 	if err == nil && cutOff(resp) || errors.As(err, &fe) && doubtful(fe) {
 		again := rec.Flags&weburl.FlagUnconfirmed != 0
-		if !r.believed(again, r.hosts.doubted(g.Item.Host), began, r.serverKey(g.Addr)) && rec.Waits < maxOurFaults {
+		if !r.believed(again, r.hosts.doubted(g.Item.Host), began, r.serverKey(g.Addr)) && mayBeOurs(&rec) {
 			return r.unconfirmed(g, &rec, &sum, result)
 		}
 	}
@@ -104,6 +104,11 @@ func (r *ring) fetchOne(ctx context.Context, g *polite.Grant) error {
 		result.rest(v)
 		return err
 	})
+}
+
+// mayBeOurs is false for a URL that has failed again, and so often in all that its failures count whatever the network does.
+func mayBeOurs(rec *weburl.Record) bool {
+	return rec.Flags&weburl.FlagUnconfirmed == 0 || rec.Faults < maxOurFaults
 }
 
 // retried says why a URL gets another attempt after an answer, ReasonNone for not: it came too fast, or what stands in front of
@@ -140,8 +145,8 @@ func (r *ring) exchangeFailed(g *polite.Grant, rec *weburl.Record, sum *robots.S
 	if !errors.As(err, &fe) {
 		return err
 	}
-	if fe.Ours() && fe.Kind != fetch.KindNoRoute && rec.Waits < maxOurFaults {
-		rec.Waits = min(rec.Waits+1, 250)
+	if fe.Ours() && fe.Kind != fetch.KindNoRoute && rec.Faults < maxOurFaults {
+		rec.Faults++
 		return r.settle(g, result, func(d *delta) error {
 			return r.putOff(d, rec, PlaceRAM, time.Now().Add(ourFaultPause), ReasonConnect)
 		})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -129,7 +130,7 @@ func (r *ring) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Response
 	if isRedirect(resp) {
 		return r.redirectLink(w, rec, resp, key, now)
 	}
-	w.links.start(key, rec.URL, rec.Depth+1, 0, now)
+	w.links.start(key, rec.URL, deeper(rec.Depth), 0, now)
 	if resp.Status < 200 || resp.Status > 299 { // the links of an error page are those of all error pages, or a trap
 		return nil
 	}
@@ -173,14 +174,13 @@ func (r *ring) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Response
 // redirectLink is findLinks for a redirect.
 func (r *ring) redirectLink(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, now time.Time) error {
 	flags := weburl.FlagRedirect
-	depth := rec.Depth + 1
-	hops := uint8(0)
-	if rec.Flags&weburl.FlagSeed != 0 && rec.Waits < maxSeedHops { // a seed's redirect chain is the seed
+	depth := deeper(rec.Depth)
+	if rec.Flags&weburl.FlagSeed != 0 && rec.Redirects < maxSeedHops { // a seed's redirect chain is the seed
 		flags |= weburl.FlagSeed
-		depth, hops = rec.Depth, rec.Waits+1
+		depth = rec.Depth
 	}
 	w.links.start(r.parentOf(rec, key), rec.URL, depth, flags|r.sitemapFlags(rec), now)
-	w.links.rec.Waits = hops
+	w.links.rec.Redirects = min(rec.Redirects, math.MaxUint8-1) + 1
 	if err := w.parser.At(rec.URL); err != nil {
 		return fmt.Errorf("crawl: redirect of %s: %w", rec.URL, err)
 	}
@@ -210,8 +210,10 @@ func (r *ring) resolveRedirect(base string, location []byte) (string, error) {
 	return string(url), err
 }
 
-// maxSeedHops bounds the redirects of a seed that are taken for the seed itself. They are counted in the record's Waits, with
-// the times that it was put off.
+// deeper is the depth of what a page of some depth leads to. The greatest stays as it is: records hold no greater one.
+func deeper(depth uint16) uint16 { return min(depth, math.MaxUint16-1) + 1 }
+
+// maxSeedHops bounds the redirects of a seed that are taken for the seed itself.
 const maxSeedHops = 20
 
 func isRedirect(resp *fetch.Response) bool {

@@ -53,7 +53,7 @@ func (r *ring) namedSitemaps(job *robotsJob, f *robots.Fetched, now time.Time) *
 	b.robots = r.hasher.URLKey([]byte(url))
 	if r.opt.Sitemaps {
 		b.links = newLinkBatch(r)
-		b.links.start(b.robots, []byte(url), job.Depth+1, weburl.FlagSitemap, now)
+		b.links.start(b.robots, []byte(url), deeper(job.Depth), weburl.FlagSitemap, now)
 	}
 	for _, line := range lines {
 		to, err := r.resolveRedirect(url, []byte(line)) // it ought to be absolute; some aren't
@@ -176,7 +176,7 @@ var errPart = errors.New("crawl: an index of sitemaps names another one")
 
 // readSitemap fills the worker's batch with what a sitemap names. What can't be read is counted; what was read before stands.
 func (r *ring) readSitemap(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, now time.Time) {
-	w.links.start(key, rec.URL, rec.Depth+1, 0, now)
+	w.links.start(key, rec.URL, deeper(rec.Depth), 0, now)
 	index := false
 	l := listing{r: r, rec: rec, resolver: weburl.NewResolver(weburl.Options{MaxBytes: r.opt.MaxURLBytes})}
 	opt := sitemap.Options{ContentType: string(resp.Header("Content-Type"))}
@@ -186,7 +186,7 @@ func (r *ring) readSitemap(w *pageWorker, rec *weburl.Record, resp *fetch.Respon
 				return errPart
 			}
 			index = true
-			w.links.start(r.parentOf(rec, key), rec.URL, rec.Depth+1, weburl.FlagSitemap|weburl.FlagSitemapPart, now)
+			w.links.start(r.parentOf(rec, key), rec.URL, deeper(rec.Depth), weburl.FlagSitemap|weburl.FlagSitemapPart, now)
 		}
 		if url := l.take(text); url != nil {
 			w.links.add(url)
