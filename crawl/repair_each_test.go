@@ -21,13 +21,15 @@ func busyCrawl(t *testing.T) (*simweb.Web, *disk.Mem, Options) {
 	web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.Robots.ServerError = 1500, 0.2 })
 	fs := disk.NewMem(*seedFlag)
 	opt := simOptions(t, web, fs)
-	opt.QueuePages, opt.StockTarget, opt.MaxTime = Unlimited, 100, 12*time.Second
+	opt.QueuePages, opt.StockTarget, opt.MaxTime = Unlimited, 100, 13*time.Second
 	opt.QueueBlockBytes, opt.CheckpointEvery = 4096, time.Second
+	var killed *disk.Mem // an orderly stop would close the files of output
+	time.AfterFunc(12500*time.Millisecond, func() { killed = fs.Fork(*seedFlag) })
 	if _, err := Run(t.Context(), opt); err != nil {
 		t.Fatal(err)
 	}
-	opt.MaxTime, opt.QueuePages, opt.Linger = 0, 0, 6*time.Hour
-	return web, fs, opt
+	opt.FS, opt.MaxTime, opt.QueuePages, opt.Linger = killed, 0, 0, 6*time.Hour
+	return web, killed, opt
 }
 
 // kindOf is the directory below state, or the kind of file, that a path belongs to.

@@ -108,10 +108,8 @@ func (r *ring) crawl(ctx context.Context, afterFull bool) (*Result, error) {
 	if why == StopDone {
 		done = why
 	}
-	if why == StopDone || why == StopDrained || why == StopPages {
-		if err := r.finishOutput(); err != nil {
-			return nil, err
-		}
+	if err := r.finishOutput(); err != nil {
+		return nil, err
 	}
 	if err := r.checkpoint(true, done); err != nil {
 		return nil, err

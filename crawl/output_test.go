@@ -1,0 +1,93 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"drumbeat/disk"
+)
+
+// outputFiles returns the contents of the output files of directories.
+func outputFiles(t *testing.T, fs disk.FS, dirs []string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, dir := range dirs {
+		for _, sub := range []string{"/warc/", "/log/"} {
+			names, _ := fs.List(dir + sub)
+			for _, name := range names {
+				all[dir+sub+name] = string(contentOf(t, fs, dir+sub+name))
+			}
+		}
+	}
+	return all
+}
+
+// checkFinished asserts that every output file has its final name, and that every index is sorted.
+func checkFinished(t *testing.T, files map[string]string) {
+	t.Helper()
+	for name, data := range files {
+		if strings.HasSuffix(name, ".open") || len(data) == 0 {
+			t.Errorf("%s: %d bytes after an orderly stop", name, len(data))
+		}
+		if lines := strings.SplitAfter(data, "\n"); strings.HasSuffix(name, ".cdxj") &&
+			(!slices.IsSorted(lines[:len(lines)-1]) || lines[len(lines)-1] != "") {
+			t.Errorf("%s: not sorted, or cut", name)
+		}
+	}
+}
+
+// TestStopsLeaveFinishedFiles stops a crawl in each orderly way: all of its output is in files with final names, which the
+// next run leaves alone.
+func TestStopsLeaveFinishedFiles(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, nil)
+		fs := disk.NewMem(*seedFlag)
+		opt := simOptions(t, web, fs)
+		before := map[string]string{}
+		for i, way := range []struct {
+			stop  string
+			limit func(o *Options) time.Duration
+		}{
+			{StopCancelled, func(*Options) time.Duration { return 1500 * time.Millisecond }},
+			{StopTime, func(o *Options) time.Duration { o.MaxTime = 3 * time.Second; return time.Hour }},
+			{StopPages, func(o *Options) time.Duration { o.MaxPages = 100; return time.Hour }},
+			{StopCancelled, func(*Options) time.Duration { return 0 }}, // nothing is fetched, so no file begun
+			{StopDone, func(*Options) time.Duration { return time.Hour }},
+		} {
+			opt := opt
+			ctx, cancel := context.WithTimeout(t.Context(), way.limit(&opt))
+			res, err := Run(ctx, opt)
+			cancel()
+			if err != nil || res.Stop != way.stop {
+				t.Fatalf("run %d: %v, %v, want %q", i, res, err, way.stop)
+			}
+			files := outputFiles(t, fs, opt.Dirs)
+			checkFinished(t, files)
+			stored := 0
+			for _, n := range checkWARCs(t, fs, opt.Dirs) {
+				stored += n
+			}
+			if want := int(res.Snapshot.Count(CountResponses)); stored != want {
+				t.Errorf("run %d: %d responses in finished files, %d fetched", i, stored, want)
+			}
+			if i == 3 && len(files) != len(before) {
+				t.Errorf("%d files of output, %d before a run that fetched nothing", len(files), len(before))
+			}
+			for name, data := range before {
+				if files[name] != data {
+					t.Errorf("run %d changed %s", i, name)
+				}
+			}
+			before = files
+			checkBalanced(t, fs, opt.Dirs)
+		}
+		checkFetched(t, web, &opt)
+		if _, err := Run(t.Context(), opt); !errors.Is(err, ErrFinished) {
+			t.Errorf("the crawl has not ended: %v", err)
+		}
+	})
+}
