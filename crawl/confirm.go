@@ -56,7 +56,7 @@ func (r *ring) watchExchange(try *probe, addr netip.Addr, parts weburl.Parts, er
 		got = outcomeBad
 	case err == nil:
 		got = outcomeGood
-	case errors.As(err, &fe) && doubtful(fe):
+	case errors.As(err, &fe) && (doubtful(fe) || lacking(fe)):
 		got = outcomeBad
 	}
 	is, blind := r.known.is(key, now)

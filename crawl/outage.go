@@ -310,6 +310,12 @@ func (k *known) others(key uint64, n int, may func(host []byte) bool) (some []vo
 	return some, any
 }
 
+// lacking says whether this machine had no descriptor, port or memory for a connection. If that lasts, it is an outage like any other.
+// (Memory for a body that isn't to be had is none: fewer exchanges at once cure it.)
+func lacking(err *fetch.Error) bool {
+	return err.Kind == fetch.KindResources && err.Stage == fetch.StageDial
+}
+
 // doubtful says whether a failed exchange could be a failure of ours: nothing, or not all, came from the other side.
 func doubtful(err *fetch.Error) bool {
 	switch err.Kind {

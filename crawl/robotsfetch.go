@@ -153,7 +153,7 @@ func (r *ring) getRobots(ctx context.Context, job *robotsJob, resp *fetch.Respon
 				return false, err
 			}
 			var fe *fetch.Error
-			doubt = errors.As(err, &fe) && doubtful(fe)
+			doubt = errors.As(err, &fe) && (doubtful(fe) || fe.Ours())
 			var rest *restingError
 			if errors.As(err, &rest) {
 				f.RetryAfter = time.Until(rest.until)
@@ -269,10 +269,6 @@ func (r *ring) getThrough(ctx context.Context, url string, addrs []netip.Addr, r
 		r.workers.leaveRobots()
 	}
 	r.polite.Done(time.Now(), g, result)
-	var fe *fetch.Error
-	if errors.As(err, &fe) && fe.Ours() && fe.Kind != fetch.KindNoRoute && sleep(ctx, ourFaultPause) {
-		return r.getThrough(ctx, url, addrs, resp, rulesOf, waits) // not counted against the host; ends with ctx at the latest
-	}
 	_ = r.inStep(func(d *delta) error {
 		if result.Backoff >= health.Short {
 			if err := r.clearHost(d, item.Host, health.Verdict{}); err != nil {

@@ -14,6 +14,7 @@ import (
 	"math/big"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -279,6 +280,29 @@ func TestDialFaults(t *testing.T) {
 		got := c.Do(t.Context(), testRequest(), new(Response))
 		if !errors.As(got, &fe) || fe.Kind != want.kind || fe.Ours() != want.ours || fe.Stage != StageDial {
 			t.Errorf("%v: got %v", err, got)
+		}
+	}
+}
+
+// TestRouteFaults: what the routing table says tells our want of a route from a router's, and from a want of ports.
+func TestRouteFaults(t *testing.T) {
+	for _, c := range []struct {
+		err    syscall.Errno
+		routed bool
+		want   Kind
+	}{
+		{syscall.ENETUNREACH, false, KindNoRoute}, {syscall.ENETUNREACH, true, KindUnreachable},
+		{syscall.EADDRNOTAVAIL, false, KindNoRoute}, {syscall.EADDRNOTAVAIL, true, KindResources},
+		{syscall.ECONNREFUSED, false, KindRefused}, {syscall.EMFILE, false, KindResources},
+	} {
+		err := routeFault(os.NewSyscallError("connect", c.err), func() bool { return c.routed })
+		var fe *Error
+		kind := kindOf(err)
+		if errors.As(err, &fe) {
+			kind = fe.Kind
+		}
+		if kind != c.want {
+			t.Errorf("%v with a route %v: got %v, want %v", c.err, c.routed, kind, c.want)
 		}
 	}
 }

@@ -115,10 +115,18 @@ func (w *wire) detach() bool {
 	return true
 }
 
-// unrouted tells a network that this machine has no way to from one that a router far away had none to.
+// unrouted tells a network that this machine has no way to from one that a router far away had none to, and from a lack of ports:
+// on a machine without any address of the family, connecting fails with EADDRNOTAVAIL.
 func unrouted(err error, addr netip.AddrPort) error {
-	if errors.Is(err, syscall.ENETUNREACH) && hasRoute(addr) {
+	return routeFault(err, func() bool { return hasRoute(addr) })
+}
+
+func routeFault(err error, routed func() bool) error {
+	switch {
+	case errors.Is(err, syscall.ENETUNREACH) && routed():
 		return &Error{Stage: StageDial, Kind: KindUnreachable, Err: err}
+	case errors.Is(err, syscall.EADDRNOTAVAIL) && !routed():
+		return &Error{Stage: StageDial, Kind: KindNoRoute, Err: err}
 	}
 	return err
 }

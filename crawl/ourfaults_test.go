@@ -1,0 +1,112 @@
+package crawl
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"drumbeat/disk"
+	"drumbeat/fetch"
+)
+
+// faultyWeb is a web of a page with links to IPv6 literals and to /next, which links to late.test. fault says how connecting fails; nil:
+// it doesn't.
+func faultyWeb(t *testing.T, literals int, fault func(netip.Addr) error) (*tinyWeb, Options, *atomic.Int64) {
+	t.Helper()
+	w := &tinyWeb{}
+	var links strings.Builder
+	for i := range literals {
+		fmt.Fprintf(&links, "<a href='http://[2606:4700:%x::1]/'>x</a>", i+1)
+	}
+	w.serve = func(host, path string) answer {
+		switch {
+		case path == "/robots.txt":
+			return noRobots
+		case host == "good.test" && path == "/":
+			return answer{200, "", links.String() + "<a href='/next'>n</a>"}
+		case host == "good.test" && path == "/next":
+			return answer{200, "", "<a href='http://late.test/'>n</a>"}
+		}
+		return answer{200, "", "<html>x"}
+	}
+	faults := new(atomic.Int64)
+	client, err := fetch.New(fetch.Options{AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		Dial: func(ctx context.Context, a netip.AddrPort) (net.Conn, error) {
+			if err := fault(a.Addr()); err != nil {
+				faults.Add(1)
+				return nil, &net.OpError{Op: "dial", Err: err}
+			}
+			return w.dial(ctx, a)
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt := w.options(t, disk.NewMem(*seedFlag), "http://good.test/")
+	opt.Fetcher, opt.AllowedAddr, opt.AllowedPort = client, client.AllowedAddr, client.AllowedPort
+	opt.Connections = 32 // and 64 robots requests in flight
+	return w, opt, faults
+}
+
+// TestLastingFaultsOfOurs: links to addresses that this machine can't connect to, for want of IPv6 or of something else, keep neither
+// the crawl from ending nor other hosts from being fetched.
+func TestLastingFaultsOfOurs(t *testing.T) {
+	for _, errno := range []syscall.Errno{syscall.EADDRNOTAVAIL, syscall.ENETUNREACH, syscall.EMFILE, syscall.ENOBUFS} {
+		for _, literals := range []int{1, 100} {
+			t.Run(fmt.Sprintf("%v/%d", errno, literals), func(t *testing.T) {
+				inBubble(t, func(t *testing.T) {
+					w, opt, faults := faultyWeb(t, literals, func(a netip.Addr) error {
+						if a.Is6() {
+							return errno
+						}
+						return nil
+					})
+					ctx, cancel := context.WithTimeout(t.Context(), 12*time.Hour)
+					defer cancel()
+					res := mustRun(t, ctx, opt)
+					if res.Stop != StopDone || len(w.pages("late.test")) != 1 {
+						t.Errorf("stopped because of %q after %v, late.test fetched %d times", res.Stop, res.Snapshot.Elapsed,
+							len(w.pages("late.test")))
+					}
+					if n := faults.Load(); n < int64(literals) || n > 40*int64(literals) {
+						t.Errorf("%d attempts to connect to %d addresses", n, literals)
+					}
+					if n := res.Snapshot.Later["robots-unavailable"]; n != int64(literals) {
+						t.Errorf("refused %v, later %v, want %d without robots.txt", res.Snapshot.Refused, res.Snapshot.Later, literals)
+					}
+					t.Logf("%v, %d attempts", res.Snapshot.Elapsed, faults.Load())
+				})
+			})
+		}
+	}
+}
+
+// TestFaultOfOursThatEnds: while nothing can be connected to, nothing counts; then all is fetched.
+func TestFaultOfOursThatEnds(t *testing.T) {
+	for _, errno := range []syscall.Errno{syscall.EADDRNOTAVAIL, syscall.EMFILE, syscall.ENOBUFS} {
+		t.Run(errno.Error(), func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				began := time.Now()
+				w, opt, _ := faultyWeb(t, 0, func(netip.Addr) error {
+					if d := time.Since(began); d > time.Minute && d < 2*time.Hour {
+						return errno
+					}
+					return nil
+				})
+				opt.SeedLines = append(urls("one", 30, 1), urls("many", 6, 40)...)
+				ctx, cancel := context.WithTimeout(t.Context(), 48*time.Hour)
+				defer cancel()
+				res := mustRun(t, ctx, opt)
+				if n := len(w.pages("")); n != 270 || res.Stop != StopDone || len(res.Snapshot.Refused) > 0 {
+					t.Errorf("stopped because of %q after %v, %d pages of 270, refused %v, later %v", res.Stop, res.Snapshot.Elapsed, n,
+						res.Snapshot.Refused, res.Snapshot.Later)
+				}
+			})
+		})
+	}
+}
