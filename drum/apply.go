@@ -49,13 +49,17 @@ func (a *Arena) Bytes(n int) []byte {
 
 func (a *Arena) reset() { a.used = 0 }
 
-// ApplyCheckUpdate is the rule of stores without values, such as URLseen: New tells that the key was absent
-// when the tuple's turn came; Update and CheckUpdate insert it.
+// ApplyCheckUpdate is the rule of stores that ask "seen or not", such as URLseen: New tells that the key was absent when the
+// tuple's turn came; Update and CheckUpdate insert it, in a store with values with theirs. The first value stays.
 func ApplyCheckUpdate(_ Key, _ []byte, exists bool, run []Item, _ *Arena, dst []byte) ([]byte, Action) {
 	present := exists
 	for i := range run {
-		run[i].New = !present
-		present = present || run[i].Op&Update != 0
+		it := &run[i]
+		it.New = !present
+		if !present && it.Op&Update != 0 {
+			present = true
+			dst = append(dst, it.Value...)
+		}
 	}
 	if present && !exists {
 		return dst, Set

@@ -170,7 +170,7 @@ func (m *merge) mark(key uint64, es []entry, found bool) error {
 	for i := range es {
 		es[i].tag |= tagNew
 		if es[i].op()&Update != 0 {
-			return m.change(key, false, Set, nil)
+			return m.change(key, false, Set, m.round.value(es[i].arrival()))
 		}
 	}
 	return nil

@@ -306,6 +306,7 @@ var kinds = map[string]Options{
 	"seen":  {Name: "urlSeen", Op: CheckUpdate, Codec: Rice, Workers: 2, Wanted: func(r *Result) bool { return r.New }},
 	"mixed": {Name: "mixed", Codec: Raw, Workers: 4},
 	"slow":  {Name: "slow", Apply: ApplyCheckUpdate, Each: true},
+	"first": {Name: "first", ValueBytes: -1, MaxValueBytes: 100, Workers: 2, Codec: Rice},
 	"count": {Name: "count", Apply: applyCount, ValueBytes: 12, MaxValueBytes: 100, Each: true, Codec: Rice},
 	"variable": {
 		Name: "variable", CompressAux: true, Apply: applyTest, ValueBytes: -1, MaxValueBytes: 300, OutBytes: 12,
