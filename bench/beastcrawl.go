@@ -116,8 +116,7 @@ func openBeastCrawl(ctx context.Context, o *Beast, set disk.Set, web *budgetWeb)
 		CompressAux: o.Compress}
 	c.star, err = star.Open(star.Options{
 		Set: on(c.starMeter), Edges: d, Indegree: d, Budgets: starBudgets(o.Budget),
-		EdgeKey: func(from, to uint64) uint64 { return pldKey(uint32(from)) ^ pldKey(uint32(to))*3 },
-		Place:   c.place, Emit: c.placed, Pin: c.beast.Pin,
+		Place: c.place, Emit: c.placed, Pin: c.beast.Pin,
 	}, nil)
 	if err != nil {
 		return nil, errors.Join(err, c.beast.Close())

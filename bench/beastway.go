@@ -97,8 +97,7 @@ func (w *beastWay) open(o *Beast, set disk.Set) (err error) {
 	d := drum.Options{Buckets: wayBuckets, BucketBytes: wayBucketBytes, CompressAux: o.Compress}
 	w.star, err = star.Open(star.Options{
 		Set: set, Edges: d, Indegree: d, Budgets: star.Budgets{QueuePages: star.Unscaled},
-		EdgeKey: func(from, to uint64) uint64 { return from ^ to*3 },
-		Place:   w.place, Emit: w.emit, Pin: w.beast.Pin,
+		Place: w.place, Emit: w.emit, Pin: w.beast.Pin,
 	}, nil)
 	if err != nil {
 		return errors.Join(err, w.beast.Close())

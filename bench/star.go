@@ -214,9 +214,8 @@ func (r *starRun) open(ctx context.Context, set disk.Set) (rss int64, err error)
 	r.expect = make([]uint32, r.opt.PLDs)
 	opt := star.Options{
 		Set: set, Edges: r.opt.drum(), Indegree: r.opt.drum(), Budgets: starBudgets(10),
-		EdgeKey: func(from, to uint64) uint64 { return pldKey64(from*0xd6e8feb86659fd93 + to) },
-		Place:   func(ledger *[star.LedgerBytes]byte, _ uint32) int64 { ledger[0]++; return 1 },
-		Emit:    r.emit,
+		Place: func(ledger *[star.LedgerBytes]byte, _ uint32) int64 { ledger[0]++; return 1 },
+		Emit:  r.emit,
 	}
 	r.ram = opt.RAMBytes()
 	if err := r.generate(ctx); err != nil {
@@ -257,7 +256,7 @@ func (r *starRun) generate(ctx context.Context) error {
 func (r *starRun) nextEdges() {
 	for i := range r.edges {
 		from, to := r.web.next()
-		r.edges[i] = star.Edge{From: from + 1<<40, To: pldKey(to)}
+		r.edges[i] = star.Edge{From: pldKey64(from + 1<<40), To: pldKey(to)}
 	}
 }
 

@@ -91,8 +91,7 @@ func emptyParts(t *testing.T, set disk.Set, m *manifest, tails *disk.Tails) {
 		must(saved(m, name, d.Freeze(), tails))
 		must(d.Close())
 	}
-	s, err := star.Open(star.Options{Set: set, Name: nameStar, EdgeKey: func(x, y uint64) uint64 { return x ^ y },
-		Place: func(*[star.LedgerBytes]byte, uint32) int64 { return -1 }, Emit: func([]star.Placed) error { return nil }}, nil)
+	s, err := star.Open(star.Options{Set: set, Name: nameStar, Place: func(*[star.LedgerBytes]byte, uint32) int64 { return -1 }, Emit: func([]star.Placed) error { return nil }}, nil)
 	must(err)
 	must(saved(m, nameStar, s.Freeze(), tails))
 	must(s.Close())

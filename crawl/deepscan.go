@@ -80,7 +80,7 @@ func (x *deepAudit) scanStar() error {
 		st   *drum.State
 		scan drum.Scan
 	}{
-		{edges, st.Edges, drum.Scan{}},
+		{edges, st.Edges, drum.Scan{Tuple: x.edgeTuple}},
 		{indegree, st.Indegree, drum.Scan{Tuple: x.starTuple}},
 	} {
 		x.begin(s.name)
@@ -103,6 +103,14 @@ func (x *deepAudit) scanStar() error {
 func (x *deepAudit) scanRef(ref disk.Ref) error {
 	if _, err := disk.ReadTail(x.r.set, ref); err != nil {
 		return x.damage(err)
+	}
+	return nil
+}
+
+// edgeTuple takes an edge that waits.
+func (x *deepAudit) edgeTuple(t drum.Tuple) error {
+	if len(t.Value) != star.EdgeBytes {
+		return x.damage(fmt.Errorf("an edge of %d bytes waits in STAR, want %d", len(t.Value), star.EdgeBytes))
 	}
 	return nil
 }

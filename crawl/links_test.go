@@ -37,8 +37,8 @@ func linkRing(t testing.TB, cacheBytes int64) *ring {
 	t.Cleanup(r.recentEdges.Close)
 	r.star, err = star.Open(star.Options{
 		Set: set, Edges: drum.Options{Buckets: 1}, Indegree: drum.Options{Buckets: 1}, Recent: r.recentEdges,
-		EdgeKey: r.hasher.EdgeKey, Place: func(*[star.LedgerBytes]byte, uint32) int64 { return 1 },
-		Emit: func([]star.Placed) error { return nil },
+		Place: func(*[star.LedgerBytes]byte, uint32) int64 { return 1 },
+		Emit:  func([]star.Placed) error { return nil },
 	}, nil)
 	if err != nil {
 		t.Fatal(err)

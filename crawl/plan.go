@@ -200,7 +200,9 @@ func robotsShape() drum.Options {
 func requestedShape() drum.Options { return drum.Options{ValueBytes: 16, Each: true} }
 
 // edgesShape and indegreeShape are star's own.
-func edgesShape() drum.Options { return drum.Options{Op: drum.CheckUpdate, Codec: drum.Rice} }
+func edgesShape() drum.Options {
+	return drum.Options{Op: drum.CheckUpdate, ValueBytes: star.EdgeBytes, Codec: drum.Rice}
+}
 
 func indegreeShape() drum.Options {
 	return drum.Options{ValueBytes: star.RecordBytes, Each: true, Codec: drum.Rice}

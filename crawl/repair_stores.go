@@ -124,7 +124,7 @@ func (w *repair) remakeStar() error {
 	return remakePart(w, nameStar, func(old, next *star.State) error {
 		if w.rebuild[edges] {
 			st, err := w.remakeDrum(drum.Options{Name: edges, Codec: drum.Rice}, old.Edges,
-				func(drum.Key, []byte) bool { return true }, func(t drum.Tuple) bool { return len(t.Aux) == 8 })
+				func(drum.Key, []byte) bool { return true }, func(t drum.Tuple) bool { return len(t.Value) == star.EdgeBytes })
 			if err != nil {
 				return err
 			}

@@ -53,7 +53,7 @@ func (r *ring) starOptions() (star.Options, error) {
 		Budgets: star.Budgets{Function: f, Default: r.opt.BudgetDefault, Max: r.opt.BudgetMax,
 			Ranks: r.opt.BudgetRanks, QueuePages: r.opt.QueuePages},
 		MaxPlaced: r.opt.MaxPagesPerPLD,
-		EdgeKey:   r.hasher.EdgeKey, Place: r.place, Emit: r.emitPlaced,
+		Place:     r.place, Emit: r.emitPlaced,
 		Pin: func() func() { return r.beast.Pin() },
 	}, nil
 }

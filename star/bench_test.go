@@ -21,7 +21,6 @@ func BenchmarkCheck(b *testing.B) {
 				Set:      disk.Set{FS: disk.OS(), Paths: []string{b.TempDir()}},
 				Edges:    drum.Options{Buckets: 4},
 				Indegree: drum.Options{Buckets: 16, BucketBytes: 8 << 20},
-				EdgeKey:  func(x, y uint64) uint64 { return x ^ y },
 				Place:    func(ledger *[16]byte, _ uint32) int64 { ledger[0]++; return 1 },
 				Emit:     func([]star.Placed) error { return nil },
 			}, nil)
@@ -61,11 +60,10 @@ func BenchmarkCheck(b *testing.B) {
 // TestAddAllocatesNothing: a page's edges and a batch of checks go into the drums' buffers without garbage.
 func TestAddAllocatesNothing(t *testing.T) {
 	s, err := star.Open(star.Options{
-		Set:     disk.Set{FS: disk.NewMem(1), Paths: []string{"/d"}},
-		Edges:   drum.Options{Buckets: 1, BufferBytes: 1 << 20},
-		EdgeKey: func(x, y uint64) uint64 { return x ^ y },
-		Place:   func(*[16]byte, uint32) int64 { return 1 },
-		Emit:    func([]star.Placed) error { return nil },
+		Set:   disk.Set{FS: disk.NewMem(1), Paths: []string{"/d"}},
+		Edges: drum.Options{Buckets: 1, BufferBytes: 1 << 20},
+		Place: func(*[16]byte, uint32) int64 { return 1 },
+		Emit:  func([]star.Placed) error { return nil },
 	}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package star
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"math/rand/v2"
 	"slices"
@@ -200,6 +201,19 @@ func TestBudgetsWithoutSearch(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// TestEdgeForm: the example of docs/formats/star.md; both ends come back from key and value, also of an edge and its reverse.
+func TestEdgeForm(t *testing.T) {
+	e := Edge{From: 0x0102030405060708, To: 0x1112131415161718}
+	if got := e.key(); got != 0x1704620807e983f0 {
+		t.Errorf("key of %x: got %x", e, got)
+	}
+	for _, e := range []Edge{e, {From: e.To, To: e.From}, {To: 1}, {From: 1}, {From: 1<<64 - 1, To: 1<<64 - 1}} {
+		if got := decodeEdge(e.key(), binary.LittleEndian.AppendUint64(nil, e.To)); got != e {
+			t.Errorf("got %x, want %x", got, e)
 		}
 	}
 }

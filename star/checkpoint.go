@@ -8,7 +8,7 @@ import (
 	"drumbeat/drum"
 )
 
-const stateVersion = 1
+const stateVersion = 2
 
 // State is what a manifest keeps of a Star.
 type State struct {
@@ -171,6 +171,27 @@ func WalkPLDs(set disk.Set, name string, st *State, fn func(pld uint64, record P
 		record.Decode(value)
 		return fn(uint64(key), record)
 	})
+}
+
+// WalkEdges calls fn for every edge in st, in no order that means something: first those merged, each once, then those that
+// wait, which may be among the merged ones and come more than once. Memory: some reads, what was in buffers. It changes nothing.
+func WalkEdges(set disk.Set, name string, st *State, fn func(Edge) error) error {
+	if st == nil {
+		return nil
+	}
+	if err := st.check(); err != nil {
+		return fmt.Errorf("star: walk %s: %w", name, err)
+	}
+	edge := func(key drum.Key, value []byte) error {
+		if len(value) != EdgeBytes {
+			return fmt.Errorf("star: walk %s: edge of %d bytes, want %d", name, len(value), EdgeBytes)
+		}
+		return fn(decodeEdge(uint64(key), value))
+	}
+	if err := drum.WalkCache(set, edgesName(name), st.Edges, edge); err != nil {
+		return err
+	}
+	return drum.Walk(set, edgesName(name), st.Edges, func(t drum.Tuple) error { return edge(t.Key, t.Value) })
 }
 
 // Stores returns the names of the two drums of a Star, for those who read their files.

@@ -9,7 +9,7 @@
 //	links ──> recent edges (RAM) ──> <Name>-edges (drum) ──new──> <Name>-indegree (drum) ──> Emit
 //	unique URLs, scanned QF ───────────────────────────────────────────^
 //
-// The edges drum has the hash of each pair (x, y), x != y, aux the key of y; a pair that is new adds one to
+// The edges drum has each pair (x, y), x != y, so that both can be read back; a pair that is new adds one to
 // y. The indegree drum has a record (PLD) of 40 bytes for each PLD, with the ledger of BEAST in it. A check
 // finds the budget and calls Place, which changes the ledger in the same round.
 //
@@ -37,7 +37,7 @@
 //
 // # Memory and disk
 //
-// RAM: that of two drums, of Recent, and (Ranks+1)·40 bytes for the ranking. Disk: about (64-log2 E)/8+0.2
+// RAM: that of two drums, of Recent, and (Ranks+1)·40 bytes for the ranking. Disk: about (64-log2 E)/8+8.2
 // bytes for each of E edges, 40 + 8 for each PLD, and the buckets.
 //
 // Files: those of package drum under state/<Name>-edges and state/<Name>-indegree; the ranking goes into the

@@ -29,7 +29,6 @@ func fuzzOptions(set disk.Set) star.Options {
 	small := drum.Options{Buckets: 4, BufferBytes: 4096, BucketBytes: 16 << 10}
 	return star.Options{
 		Set: set, Edges: small, Indegree: small,
-		EdgeKey: func(x, y uint64) uint64 { return (x*31 + y) * 0x9e3779b97f4a7c15 },
 		Place: func(l *[star.LedgerBytes]byte, _ uint32) int64 {
 			n := binary.LittleEndian.Uint64(l[:]) % 1000
 			binary.LittleEndian.PutUint64(l[:], n+1)

@@ -60,6 +60,22 @@ func addSaturated(a *uint32, n uint32) {
 	*a += n
 }
 
+// EdgeBytes is the length of a value of the edges drum: the key of the PLD linked to.
+const EdgeBytes = 8
+
+// edgeFactor is odd, so that the product takes as many values as there are keys of PLDs.
+const edgeFactor = 0x9e3779b97f4a7c15
+
+// key is an edge's key in the drum: with To it gives From back. Keys of PLDs are hashes by the crawl's secret, so those of edges
+// are spread as well, and two edges share one no more often than two hashes.
+func (e Edge) key() uint64 { return e.From ^ e.To*edgeFactor }
+
+// decodeEdge is the edge of an entry.
+func decodeEdge(key uint64, value []byte) Edge {
+	to := binary.LittleEndian.Uint64(value)
+	return Edge{From: key ^ to*edgeFactor, To: to}
+}
+
 // Values of update tuples in the indegree drum: one byte of kind, then little-endian numbers.
 const (
 	updateEdges   = 1 // 4 bytes: new edges to the PLD

@@ -14,7 +14,7 @@ import (
 	"drumbeat/drum"
 )
 
-// Options describes a Star. Set, EdgeKey, Place and Emit are needed; other zero fields mean the default.
+// Options describes a Star. Set, Place and Emit are needed; other zero fields mean the default.
 type Options struct {
 	Set  disk.Set
 	Name string // prefix of the drums' names; default "pld"
@@ -31,8 +31,6 @@ type Options struct {
 	// one at each Open.
 	MaxPlaced uint32
 
-	// EdgeKey hashes a pair of PLD keys; the order counts.
-	EdgeKey func(from, to uint64) uint64
 	// Place returns the queue for the next URL of a PLD with so many pages per queue, from -1 to 2^40-3, and
 	// changes the ledger. Called within rounds.
 	Place func(ledger *[LedgerBytes]byte, pages uint32) int64
@@ -52,8 +50,8 @@ func (o *Options) complete() error {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.EdgeKey == nil || o.Place == nil || o.Emit == nil {
-		return errors.New("EdgeKey, Place and Emit are needed")
+	if o.Place == nil || o.Emit == nil {
+		return errors.New("Place and Emit are needed")
 	}
 	return o.Budgets.complete()
 }
@@ -64,7 +62,7 @@ type Recent interface{ TestAndSet(drum.Key) bool }
 
 var _ Recent = (*drum.RAMCache)(nil)
 
-// Edge is a link from a page of one PLD to a URL of another.
+// Edge is a link from a page of one PLD to a URL of another, by the keys of both.
 type Edge struct{ From, To uint64 }
 
 // CheckTuple asks for the budget and queue of one URL; Aux comes back in Placed.
@@ -126,7 +124,7 @@ func (s *Star) edgesOptions() drum.Options {
 	return drum.Options{
 		Set: s.opt.Set, Name: edgesName(s.opt.Name), Buckets: e.Buckets, BufferBytes: e.BufferBytes,
 		BucketBytes: e.BucketBytes, ReadChunkBytes: e.ReadChunkBytes, DiskBytes: e.DiskBytes, Workers: e.Workers,
-		Reserve: e.Reserve, Op: drum.CheckUpdate, Codec: drum.Rice, Emit: s.emitEdges,
+		Reserve: e.Reserve, Op: drum.CheckUpdate, ValueBytes: EdgeBytes, Codec: drum.Rice, Emit: s.emitEdges,
 		Wanted: func(r *drum.Result) bool { return r.New },
 	}
 }
@@ -152,18 +150,18 @@ func (o Options) RAMBytes() int64 {
 // AddEdges takes the PLD-PLD links of a page. Links within a PLD are left out.
 func (s *Star) AddEdges(edges []Edge) error {
 	var tuples [addEdges]drum.Tuple
-	var aux [addEdges][8]byte
+	var values [addEdges][EdgeBytes]byte
 	n := 0
 	for _, e := range edges {
 		if e.From == e.To {
 			continue
 		}
-		key := drum.Key(s.opt.EdgeKey(e.From, e.To))
+		key := drum.Key(e.key())
 		if s.opt.Recent != nil && s.opt.Recent.TestAndSet(key) {
 			continue
 		}
-		binary.LittleEndian.PutUint64(aux[n][:], e.To)
-		tuples[n] = drum.Tuple{Key: key, Op: drum.CheckUpdate, Aux: aux[n][:]}
+		binary.LittleEndian.PutUint64(values[n][:], e.To)
+		tuples[n] = drum.Tuple{Key: key, Op: drum.CheckUpdate, Value: values[n][:]}
 		if n++; n == addEdges {
 			if err := s.edges.Add(tuples[:]); err != nil {
 				return err
@@ -189,7 +187,7 @@ func (s *Star) emitEdges(results []drum.Result) error {
 	f := &s.fresh
 	f.plds, f.tuples, f.values = f.plds[:0], f.tuples[:0], f.values[:0]
 	for i := range results {
-		f.plds = append(f.plds, binary.LittleEndian.Uint64(results[i].Aux))
+		f.plds = append(f.plds, binary.LittleEndian.Uint64(results[i].Value))
 	}
 	slices.Sort(f.plds)
 	f.values = slices.Grow(f.values, 5*len(f.plds))

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -103,7 +104,6 @@ func newRig(t *testing.T, seed uint64, dirs, plds int) *rig {
 	r.opt.Set.FS = r.mem
 	r.opt.Edges = drum.Options{Buckets: 4, BufferBytes: 4096, BucketBytes: 16 << 10}
 	r.opt.Indegree = drum.Options{Buckets: 4, BufferBytes: 4096, BucketBytes: 16 << 10}
-	r.opt.EdgeKey = func(x, y uint64) uint64 { return (x*31 + y) * 0x9e3779b97f4a7c15 }
 	r.opt.Place, r.opt.Emit, r.opt.Pin = r.place, r.emit, r.pin
 	r.opt.MaxPlaced = uint32(seed % 2 * 30)
 	r.open()
@@ -302,6 +302,11 @@ func (r *rig) walkChecks() {
 	if len(left) != want || st.Checks != int64(want) {
 		r.t.Fatalf("WalkChecks: got %d, state says %d, want %d", len(left), st.Checks, want)
 	}
+	edges := map[star.Edge]bool{}
+	must(r.t, star.WalkEdges(r.opt.Set, "pld", st, func(e star.Edge) error { edges[e] = true; return nil }))
+	if !maps.Equal(edges, r.saved.edges) {
+		r.t.Errorf("WalkEdges: got %d edges, want %d, or others", len(edges), len(r.saved.edges))
+	}
 	for _, pld := range r.plds {
 		known, err := star.LookUp(r.opt.Set, "pld", st, pld, func(aux []byte) error {
 			n := binary.LittleEndian.Uint32(aux)
@@ -492,6 +497,10 @@ func TestReputation(t *testing.T) {
 			must(t, r.s.AddEdges([]star.Edge{{From: r.plds[i], To: r.plds[0]}, {From: r.plds[i], To: r.plds[i]}}))
 		}
 		must(t, r.s.AddEdges([]star.Edge{{From: r.plds[0], To: r.plds[i+1]}}))
+		r.m.edges[star.Edge{From: r.plds[0], To: r.plds[i+1]}] = true
+		if i > 0 {
+			r.m.edges[star.Edge{From: r.plds[i], To: r.plds[0]}] = true
+		}
 	}
 	_, err := r.s.Pass(context.Background(), true)
 	must(t, err)

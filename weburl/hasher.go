@@ -49,7 +49,7 @@ func (k sipKey) sum(b []byte) uint64 { return siphash.Hash(k.k0, k.k1, b) }
 // Hasher makes the 64-bit keys of a crawl. Each kind of thing has its own key derived from the secret, so
 // equal bytes of two kinds give unrelated keys. Immutable: share it freely. No method allocates.
 type Hasher struct {
-	url, host, origin, pld, edge, server, content sipKey
+	url, host, origin, pld, server, content sipKey
 }
 
 // NewHasher derives the keys of every kind from secret.
@@ -61,7 +61,7 @@ func NewHasher(secret Secret) *Hasher {
 	}
 	return &Hasher{
 		url: derive("url"), host: derive("host"), origin: derive("origin"), pld: derive("pld"),
-		edge: derive("edge"), server: derive("server"), content: derive("content"),
+		server: derive("server"), content: derive("content"),
 	}
 }
 
@@ -82,11 +82,3 @@ func (h *Hasher) ServerKey(addr []byte) uint64 { return h.server.sum(addr) }
 
 // ContentKey is the key of a body, for recognising pages seen before.
 func (h *Hasher) ContentKey(body []byte) uint64 { return h.content.sum(body) }
-
-// EdgeKey is the key of the directed edge from the PLD with key x to the PLD with key y.
-func (h *Hasher) EdgeKey(x, y uint64) uint64 {
-	var b [16]byte
-	binary.LittleEndian.PutUint64(b[:8], x)
-	binary.LittleEndian.PutUint64(b[8:], y)
-	return h.edge.sum(b[:])
-}
