@@ -186,6 +186,7 @@ func (r *ring) saveMoment(mo *moment, clean bool, done string) error {
 		return fmt.Errorf("crawl: checkpoint %d: manifest: %w", gen, err)
 	}
 	r.gen = gen
+	r.savedURLs.Store(m.Accounts.saved())
 	r.at("checkpoint")
 	for _, p := range mo.parts {
 		if err := p.commit(); err != nil {

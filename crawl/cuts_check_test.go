@@ -63,8 +63,9 @@ func (l *life) checkCut(power bool) (faults []string) {
 	if m.Gen > l.gen {
 		since = l.frozenAt(m).Add(time.Millisecond)
 	}
+	failed := l.fs.QuotaErrors() > l.quotaErrors // the crawl was about to go back
 	for _, v := range l.wit.all() {
-		if v.run == l.run-1 && v.final && v.end.After(since) && l.cutAt.Sub(v.end) > l.opt.CheckpointEvery+time.Millisecond {
+		if !failed && v.run == l.run-1 && v.final && v.end.After(since) && l.cutAt.Sub(v.end) > l.opt.CheckpointEvery+time.Millisecond {
 			fault("%s, answered %v before the cut, is lost, with a checkpoint every %v", v.url, l.cutAt.Sub(v.end), l.opt.CheckpointEvery)
 		}
 	}

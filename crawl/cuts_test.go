@@ -38,6 +38,7 @@ type cutWorld struct {
 	buckets    int
 	blockBytes int
 	robotsIll  bool
+	quota      bool    // that statfs doesn't show is reached now and then, in lives with cuts
 	suffixes   bool    // the whole public suffix list: 10 ms each time it is read
 	once       *Result // of the crawl without any cut
 	steps      int     // mutating operations of that
@@ -47,7 +48,8 @@ func newCutWorld(t *testing.T, seed uint64) *cutWorld {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 0x637574))
 	w := &cutWorld{seed: seed, dirs: []string{"d0", "d1"}[:1+seed%2], buckets: 1 << rng.IntN(3),
-		blockBytes: 30 + rng.IntN(150), robotsIll: seed%4 == 0, suffixes: seed%8 == 1}
+		blockBytes: 30 + rng.IntN(150), robotsIll: seed%4 == 0, suffixes: seed%8 == 1,
+		quota: seed%4 == 3}
 	if seed%3 == 0 {
 		w.out = []string{"o0", "o1"}
 	}
@@ -199,6 +201,40 @@ func TestCutWorlds(t *testing.T) {
 // numCutWorlds is how many worlds there are; lives take them in turn.
 const numCutWorlds = 8
 
+// squeeze sets a quota that is soon reached and lifts it after some minutes, a few times in a run.
+func squeeze(ctx context.Context, fs *disk.Mem) {
+	for range 3 {
+		sleep(ctx, time.Duration(rand.IntN(20_000))*time.Millisecond)
+		fs.SetQuota(fs.Used() + 1 + rand.Int64N(20_000))
+		sleep(ctx, time.Duration(rand.IntN(200))*time.Second)
+		fs.SetQuota(0)
+	}
+}
+
+// rolledBack takes note that a crawl has gone back to its last checkpoint in the same process, after a write that failed: what
+// follows counts as another run.
+func (l *life) rolledBack() {
+	n := l.fs.QuotaErrors()
+	if n == l.quotaErrors {
+		return // the program has just begun
+	}
+	_, m, err := l.manifest()
+	if err != nil {
+		return // cut off
+	}
+	l.quotaErrors = n
+	if m.Gen > l.gen {
+		l.wit.cover(l.run, l.frozenAt(m)) // opening the crawl has made it durable
+		l.gen, l.active, l.sureGen = m.Gen, m.Active, m.Gen
+	}
+	l.began = time.Now()
+	l.hooks.Store(0)
+	l.run++
+	l.back++
+	l.wit.begin(l.run)
+	l.story = append(l.story, fmt.Sprintf("run %d: back to checkpoint %d", l.run, m.Gen))
+}
+
 // life is a crawl from its beginning to its end, through any number of cuts. It lives in one bubble.
 type life struct {
 	t      *testing.T
@@ -218,11 +254,15 @@ type life struct {
 	again    bool      // to be cut in its recovery
 	began    time.Time // of this run
 	cutAt    time.Time
+	squeezed bool           // a quota is reached now and then
 	hooks    atomic.Int64   // calls of the hook "checkpoint" in this run: three for each
 	gen      uint64         // of the manifest that this run has found
 	active   int64          // its Active
 	stored   map[string]int // by it
 	storedAt int            // number of visits when it was found
+
+	quotaErrors int // before the round of Run that goes on
+	back        int // rounds that ended with such an error
 
 	sureGen    uint64         // a checkpoint that is surely durable
 	sureStored map[string]int // records of one that is
@@ -250,6 +290,8 @@ func (l *life) watchCheckpoints() {
 		switch place {
 		case "checkpoint":
 			l.hooks.Add(1)
+		case "recovery":
+			l.rolledBack()
 		case "ahead": // in mutants alone: here a busy machine might stand still for a while
 			time.Sleep(time.Duration(rand.IntN(500)) * time.Millisecond)
 		}
@@ -288,6 +330,10 @@ func (l *life) crawl(n int) error {
 	l.opt.FS = disk.NewFault(l.fs, func(disk.Op, string) error { disturb(); return nil })
 	ctx, cancel := context.WithTimeout(l.t.Context(), longestRun)
 	defer cancel()
+	if l.squeezed {
+		go squeeze(ctx, l.fs)
+	}
+	l.quotaErrors = 0
 	res, err := Run(ctx, l.opt)
 	l.run++
 	l.result = res
@@ -347,7 +393,7 @@ type cutCount struct {
 	mu          sync.Mutex // guards all
 	ops, places map[string]int
 	cuts, lives int
-	power       int
+	power, back int
 }
 
 func (c *cutCount) add(s disk.Step, power bool) {
@@ -362,11 +408,12 @@ func (c *cutCount) add(s disk.Step, power bool) {
 	c.places[placeOf(s.Name)]++
 }
 
-// ended counts a crawl that was taken to its end.
-func (c *cutCount) ended() {
+// ended counts a crawl that was taken to its end, and how often it went back to a checkpoint without being cut.
+func (c *cutCount) ended(back int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lives++
+	c.back += back
 }
 
 // placeOf names the structure that a file belongs to.
@@ -382,8 +429,8 @@ func placeOf(name string) string {
 
 func (c *cutCount) log(t *testing.T, what string) {
 	t.Helper()
-	t.Logf("%s: %d cuts of %d crawls, %d of them power cuts; by operation %v; by place %v", what, c.cuts, c.lives, c.power, c.ops,
-		c.places)
+	t.Logf("%s: %d cuts of %d crawls, %d of them power cuts, %d returns to a checkpoint for want of space; by operation %v; by place %v",
+		what, c.cuts, c.lives, c.power, c.back, c.ops, c.places)
 }
 
 var numCuts = flag.Int("cuts", 500, "cuts of TestCutsAtRandom")
@@ -413,6 +460,9 @@ func TestCutsAtRandom(t *testing.T) {
 		return !enough
 	})
 	count.log(t, "at random")
+	if count.back == 0 && count.lives > numCutWorlds {
+		t.Error("no quota was reached: a poor test")
+	}
 }
 
 // inParallel calls f on each processor until it returns false or has failed.
@@ -435,6 +485,7 @@ func randomLife(t *testing.T, w *cutWorld, seed uint64, count *cutCount) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 0x6c696665))
 	l := newLife(t, w, 0, w.empty(t, seed))
+	l.squeezed = w.quota
 	l.story = append(l.story, fmt.Sprintf("life %d", seed))
 	left, within := rng.IntN(cutsOfALife+1), 1+rng.IntN(w.steps)
 	next := func() int {
@@ -450,5 +501,5 @@ func randomLife(t *testing.T, w *cutWorld, seed uint64, count *cutCount) {
 	if faults := l.live(rng, next, count.add); len(faults) > 0 {
 		l.fail(faults)
 	}
-	count.ended()
+	count.ended(l.back)
 }

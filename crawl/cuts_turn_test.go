@@ -40,10 +40,10 @@ func TestCutsInTurn(t *testing.T) {
 		w.undisturbed(t)
 		var samples []*life
 		inBubble(t, func(t *testing.T) { samples = cutInTurn(t, w, seed, &opened) })
-		opened.ended()
+		opened.ended(0)
 		for _, l := range samples {
 			inBubble(t, func(t *testing.T) { l.endAfterCut(t, &ended) })
-			ended.ended()
+			ended.ended(0)
 		}
 		return true
 	})

@@ -97,6 +97,11 @@ type accountsState struct {
 	Status   [6]int64              `json:"status"` // responses by hundreds: 1xx at 1 … 5xx at 5, others at 0
 }
 
+// saved counts URLs found and URLs ended: what grows as a crawl gets on.
+func (s *accountsState) saved() int64 {
+	return s.Unique.N + s.Places[PlaceFetched].N + s.Places[PlaceRefused].N
+}
+
 // delta collects the moves of one step; it is applied under one hold of the lock.
 type delta struct {
 	moves     []move

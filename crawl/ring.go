@@ -125,8 +125,10 @@ type ring struct {
 	stepped signal       // wakes the pulse
 	changes atomic.Int64 // steps, merges and exchanges that have ended
 	saved   atomic.Int64 // changes when the last checkpoint began
-	wakeups atomic.Int64 // of movers: few while the crawl waits
-	tooSoon atomic.Int64 // makeRoom finds nothing until then, ns from began
+
+	savedURLs atomic.Int64 // accountsState.saved of the last durable checkpoint
+	wakeups   atomic.Int64 // of movers: few while the crawl waits
+	tooSoon   atomic.Int64 // makeRoom finds nothing until then, ns from began
 
 	checkpointMu   sync.Mutex // held by the one checkpoint that runs; guards gen
 	gen            uint64

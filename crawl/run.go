@@ -44,19 +44,29 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 		return nil, err
 	}
 	opt.defaults()
-	for afterFull := false; ; afterFull = true {
+	var full fullTries
+	for {
 		r, err := open(opt)
-		if err != nil {
+		if err != nil && full.n == 0 {
 			return nil, blameDisk(err, opt.allDirs())
 		}
-		res, err := r.crawl(ctx, afterFull)
-		err = blameDisk(errors.Join(err, r.close()), opt.allDirs())
+		var res *Result
+		if err == nil {
+			res, err = r.crawl(ctx, full.pause())
+			full.noteRun(r)
+			err = errors.Join(err, r.close())
+		}
+		err = blameDisk(err, opt.allDirs())
 		if !isFull(err) || opt.WhenFull == WhenFullStop || ctx.Err() != nil {
 			return res, err
 		}
 		// The disk filled up faster than the watch could see. What was written since the last checkpoint is discarded; the
 		// crawl goes on from there when there is room.
-		opt.Log.Error("a write failed for want of space: going back to the last checkpoint", "error", err)
+		if full.hopeless(opt.FS, opt.allDirs()) {
+			return nil, fmt.Errorf("crawl: %d times in a row a write failed for want of space and nothing could be saved, though the file"+
+				" systems show room (a quota, a thin pool?): %w", full.hidden, err)
+		}
+		opt.Log.Error("a write failed for want of space: going back to the last checkpoint", "error", err, "pause", full.pause())
 		opt.New = false
 	}
 }
@@ -65,8 +75,8 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 // their URLs fetched again in the next run.
 const stopGrace = 3 * time.Second
 
-// crawl runs the movers until they end.
-func (r *ring) crawl(ctx context.Context, afterFull bool) (*Result, error) {
+// crawl runs the movers until they end. It rests first, and waits for room, if a write has failed for want of space.
+func (r *ring) crawl(ctx context.Context, rest time.Duration) (*Result, error) {
 	if r.finished() {
 		return &Result{Stop: StopDone, Snapshot: *r.snapshot()}, ErrFinished
 	}
@@ -78,9 +88,12 @@ func (r *ring) crawl(ctx context.Context, afterFull bool) (*Result, error) {
 	defer cut()
 	r.began = time.Now()
 	r.touch()
-	if afterFull {
-		if err := r.awaitSpace(inner); err != nil {
+	if rest > 0 {
+		if err := r.awaitSpace(inner, rest); err != nil {
 			return nil, err
+		}
+		if inner.Err() != nil { // nothing has changed since the last checkpoint
+			return &Result{Stop: r.stop.get(), Snapshot: *r.snapshot()}, nil
 		}
 	}
 	if err := r.restoreRAM(); err != nil {
@@ -155,6 +168,7 @@ func open(opt Options) (_ *ring, err error) {
 	if m != nil {
 		r.gen, r.runs, r.activeBefore = m.Gen, m.Runs, m.Active
 		r.acct.s = m.Accounts
+		r.savedURLs.Store(m.Accounts.saved())
 	}
 	if err = disk.RemoveTails(r.set, func(g uint64) bool { return g == r.gen && m != nil }); err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+
+	"drumbeat/disk"
 )
 
 // WhenFull says what a crawl does when a disk is nearly full, or --disk nearly reached.
@@ -27,6 +30,10 @@ const (
 // diskReserve is kept free on every file system besides what a checkpoint writes: names, the manifest, blocks of output
 // that are under way.
 const diskReserve = 16 << 20
+
+// leastFiles is how many files (inodes) a file system must have room for: those of a checkpoint and of the passes that run, some
+// times over.
+const leastFiles = 1000
 
 // Intervals of the watch over space.
 const (
@@ -106,28 +113,46 @@ func (r *ring) reserve(need int64) error {
 
 func bytesText(n int64) string { return humanize.IBytes(uint64(max(n, 0))) }
 
+// shortOf says which of the file systems have less than mark bytes, or leastFiles files, free; "" if none. files is the mark of
+// files.
+func shortOf(fsys disk.FS, dirs []string, mark, files int64) (why string, least int64, err error) {
+	var short []string
+	least = math.MaxInt64
+	for _, dir := range dirs {
+		free, _, err := fsys.Space(dir)
+		if err != nil {
+			return "", 0, fmt.Errorf("crawl: free space of %s: %w", dir, err)
+		}
+		if free < mark {
+			short = append(short, fmt.Sprintf("%s has %s free, %s are needed", dir, bytesText(free), bytesText(mark)))
+		}
+		least = min(least, free)
+		n, err := fsys.FreeFiles(dir)
+		if err != nil {
+			return "", 0, fmt.Errorf("crawl: free files of %s: %w", dir, err)
+		}
+		if n < files {
+			short = append(short, fmt.Sprintf("%s has room for %d more files (inodes), %d are needed", dir, n, files))
+		}
+	}
+	return strings.Join(short, "; "), least, nil
+}
+
 // lookAtSpace compares free and used space with the marks and notes what is short. level is by how much more than the mark
 // must be free: 1 for resting, 2 for draining.
 func (r *ring) lookAtSpace(now time.Time) error {
 	low := r.lowWater()
 	resting := r.space.why() != ""
-	mark := low
+	mark, files := low, int64(leastFiles)
 	if resting {
-		mark = highWater(low)
+		mark, files = highWater(low), highWater(leastFiles)
 	}
-	draining := false
-	var short []string
-	for _, dir := range r.opt.allDirs() {
-		free, _, err := r.set.FS.Space(dir)
-		if err != nil {
-			return fmt.Errorf("crawl: free space of %s: %w", dir, err)
-		}
-		if free < mark {
-			short = append(short, fmt.Sprintf("%s has %s free, %s are needed", dir, bytesText(free), bytesText(mark)))
-		}
-		draining = draining || free < 2*low
+	why, least, err := shortOf(r.set.FS, r.opt.allDirs(), mark, files)
+	if err != nil {
+		return err
 	}
-	r.space.short("free", strings.Join(short, "; "))
+	draining := least < 2*low
+	r.space.short("free", why)
 	r.space.mu.Lock()
 	look := now.Sub(r.space.usedAt) >= usedEvery
 	r.space.mu.Unlock()
@@ -237,18 +262,61 @@ func (r *ring) noRoom(ctx context.Context, name string, cause error, freed *time
 	return nil
 }
 
-// awaitSpace waits until every disk is above its high mark. A crawl that ran into a full disk begins with it, since
+// awaitSpace rests, then waits until every disk is above its high mark. A crawl that ran into a full disk begins with it, since
 // its first checkpoint must be possible.
-func (r *ring) awaitSpace(ctx context.Context) error {
+func (r *ring) awaitSpace(ctx context.Context, rest time.Duration) error {
 	r.space.short("free", "a write failed for want of space")
-	for ctx.Err() == nil {
+	for sleep(ctx, rest) && ctx.Err() == nil {
 		if err := r.lookAtSpace(time.Now()); err != nil {
 			return err
 		}
 		if r.tellSpace(time.Now()) || r.space.why() == "" {
 			return nil
 		}
-		sleep(ctx, spaceEvery)
+		rest = spaceEvery
 	}
 	return nil
+}
+
+// A crawl whose write failed for want of space goes back to its last checkpoint and tries again. A quota, a thin pool or a file
+// system's own limits don't show in statfs, so there is no telling when there is room. It pauses, twice as long each time, and
+// ends when so many tries in a row have saved nothing.
+const (
+	fullPause    = time.Second
+	fullPauseMax = 10 * time.Minute
+	fullRounds   = 16 // 77 minutes
+)
+
+// fullTries counts the tries.
+type fullTries struct {
+	n      int // in a row, without a checkpoint that saved something
+	hidden int // the last of them, after which the file systems showed room
+	saved  int64
+	low    int64 // the mark of free bytes
+}
+
+// pause is how long to wait before the next try.
+func (f *fullTries) pause() time.Duration {
+	if f.n == 0 {
+		return 0
+	}
+	return min(fullPauseMax, fullPause<<min(f.n-1, 20))
+}
+
+// noteRun looks at what a run has saved: URLs found and URLs ended. The first checkpoint of a run saves nothing new.
+func (f *fullTries) noteRun(r *ring) {
+	if saved := r.savedURLs.Load(); saved != f.saved {
+		*f = fullTries{saved: saved}
+	}
+	f.low = r.lowWater()
+}
+
+// hopeless counts one more try that failed and says whether it was the last one.
+func (f *fullTries) hopeless(fsys disk.FS, dirs []string) bool {
+	f.n++
+	f.hidden++
+	if why, _, err := shortOf(fsys, dirs, f.low, leastFiles); err != nil || why != "" {
+		f.hidden = 0
+	}
+	return f.hidden > fullRounds
 }

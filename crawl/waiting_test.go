@@ -186,7 +186,7 @@ func sampled(t *testing.T, r *ring, mem *disk.Mem, every time.Duration, n int) [
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		res, err := r.crawl(ctx, false)
+		res, err := r.crawl(ctx, 0)
 		if err == nil && ctx.Err() == nil {
 			err = fmt.Errorf("the crawl ended by itself: %s", res.Stop)
 		}

@@ -99,6 +99,13 @@ func (t *fault) Space(dir string) (free, total int64, err error) {
 	return t.fs.Space(dir)
 }
 
+func (t *fault) FreeFiles(dir string) (int64, error) {
+	if err := t.hook(OpSpace, dir); err != nil {
+		return 0, err
+	}
+	return t.fs.FreeFiles(dir)
+}
+
 func (t *fault) Lock(dir string) (io.Closer, error) {
 	if err := t.hook(OpLock, dir); err != nil {
 		return nil, err

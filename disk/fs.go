@@ -29,6 +29,8 @@ type FS interface {
 	SyncFS(dir string) error
 	// Space returns the free (to this process) and total bytes of the file system that holds dir.
 	Space(dir string) (free, total int64, err error)
+	// FreeFiles returns how many more files the file system that holds dir has room for; math.MaxInt64 if it sets no number.
+	FreeFiles(dir string) (int64, error)
 	// Lock takes the exclusive lock file of dir, or fails with ErrLocked. Closing the result releases it.
 	Lock(dir string) (io.Closer, error)
 }

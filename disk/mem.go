@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"path"
 	"slices"
@@ -31,6 +32,8 @@ type Mem struct {
 	locks    map[string]bool
 	used     int64 // sum of the lengths of the files that have names
 	capacity int64
+	quota    int64 // 0 = none
+	refused  int   // writes that the quota cut short
 	ops      int
 	crashAt  int // value of ops at which the machine stops; 0 = never
 	last     Step
@@ -73,6 +76,28 @@ func (m *Mem) SetCapacity(bytes int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.capacity = bytes
+}
+
+// SetQuota limits the bytes in files as a user's quota does: writes beyond it are cut short with EDQUOT, and Space doesn't show
+// it. 0 lifts it.
+func (m *Mem) SetQuota(bytes int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.quota = bytes
+}
+
+// QuotaErrors returns how many writes the quota has cut short so far.
+func (m *Mem) QuotaErrors() int {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.refused
+}
+
+// Used returns the bytes in files that have names.
+func (m *Mem) Used() int64 {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.used
 }
 
 // mutate counts a mutating operation; callers hold mu exclusively.
@@ -382,6 +407,12 @@ func (m *Mem) Space(dir string) (free, total int64, err error) {
 		return 0, 0, ErrCrashed
 	}
 	return max(0, m.capacity-m.used), m.capacity, nil
+}
+
+// FreeFiles implements FS: there is always room.
+func (m *Mem) FreeFiles(dir string) (int64, error) {
+	_, _, err := m.Space(dir)
+	return math.MaxInt64, err
 }
 
 // Lock implements FS. A crash releases it.

@@ -164,14 +164,20 @@ func (f *memFile) WriteAt(p []byte, off int64) (int, error) {
 	if err != nil {
 		p = p[:m.rng.IntN(len(p)+1)]
 	}
-	fits := len(p)
+	fits, full := len(p), syscall.ENOSPC
 	if f.node.linked {
-		room := max(0, m.capacity-m.used) + f.node.size - off
-		fits = int(max(0, min(int64(len(p)), room)))
+		room := max(0, m.capacity-m.used)
+		if m.quota > 0 && m.quota-m.used < room {
+			room, full = max(0, m.quota-m.used), syscall.EDQUOT
+		}
+		fits = int(max(0, min(int64(len(p)), room+f.node.size-off)))
 	}
 	m.writeNode(f.node, p[:fits], off)
 	if err == nil && fits < len(p) {
-		err = &fs.PathError{Op: "write", Path: f.name, Err: syscall.ENOSPC}
+		if full == syscall.EDQUOT {
+			m.refused++
+		}
+		err = &fs.PathError{Op: "write", Path: f.name, Err: full}
 	}
 	return fits, err
 }

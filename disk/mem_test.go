@@ -218,6 +218,23 @@ func TestMemCapacity(t *testing.T) {
 	}
 }
 
+// TestMemQuota: a quota cuts writes short, and Space doesn't show it.
+func TestMemQuota(t *testing.T) {
+	m := NewMem(1)
+	f := mustCreate(t, m, "f")
+	m.SetQuota(100)
+	n, err := f.WriteAt(make([]byte, 150), 0)
+	if n != 100 || !errors.Is(err, syscall.EDQUOT) || m.QuotaErrors() != 1 {
+		t.Fatalf("WriteAt = %d, %v, %d errors; want 100, EDQUOT, 1", n, err, m.QuotaErrors())
+	}
+	mustWrite(t, f, []byte("overwriting needs no room"), 0)
+	if free, _, err := m.Space("."); free < 1<<30 || err != nil {
+		t.Errorf("Space = %d, %v", free, err)
+	}
+	m.SetQuota(0)
+	mustWrite(t, f, make([]byte, 50), 100)
+}
+
 func TestMemLock(t *testing.T) {
 	m := NewMem(1)
 	l, err := m.Lock(".")

@@ -101,6 +101,9 @@ func (m *Meter) SyncFS(dir string) error {
 // Space implements FS.
 func (m *Meter) Space(dir string) (free, total int64, err error) { return m.fs.Space(dir) }
 
+// FreeFiles implements FS.
+func (m *Meter) FreeFiles(dir string) (int64, error) { return m.fs.FreeFiles(dir) }
+
 // Lock implements FS.
 func (m *Meter) Lock(dir string) (io.Closer, error) { return m.fs.Lock(dir) }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path"
 	"slices"
@@ -86,6 +87,17 @@ func (osFS) Space(dir string) (free, total int64, err error) {
 		return 0, 0, &fs.PathError{Op: "statfs", Path: dir, Err: err}
 	}
 	return int64(st.Bavail) * st.Bsize, int64(st.Blocks) * st.Bsize, nil
+}
+
+func (osFS) FreeFiles(dir string) (int64, error) {
+	var st unix.Statfs_t
+	if err := retryInterrupted(func() error { return unix.Statfs(dir, &st) }); err != nil {
+		return 0, &fs.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	if st.Files == 0 { // btrfs and others make inodes as they need them
+		return math.MaxInt64, nil
+	}
+	return int64(min(st.Ffree, math.MaxInt64)), nil
 }
 
 func (osFS) Lock(dir string) (io.Closer, error) {
