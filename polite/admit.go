@@ -6,12 +6,38 @@ import "time"
 // offer it again at Due (set in the item too). Full: RAM or a table is full, offer it again after Room. Items
 // for robots.txt have a share of their own at each server, and none at their host.
 func (s *Scheduler) Admit(now time.Time, it *Item) Verdict {
-	if len(it.Addrs) == 0 {
-		panic("BUG: polite: item without addresses")
-	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.admit(s.at(now), it)
+}
+
+// AdmitNow is Admit and Next for one item that comes before all others: its grant if nothing has to be waited for, else nil, and then
+// it isn't admitted.
+func (s *Scheduler) AdmitNow(now time.Time, it *Item) *Grant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := s.at(now)
+	if s.admit(at, it).Kind != Admitted {
+		return nil
+	}
+	h := it.host
+	if !h.busy && h.in == &s.hostHeap && h.when <= at {
+		s.hostHeap.remove(&h.node)
+		s.arrive(h, at)
+	}
+	if v := h.waiting; v != nil && h.front() == it && it.names(v) && v.line.head == h && v.in == &s.serverHeap && v.when <= at &&
+		(!s.gatePLDs || !it.pld.held && it.pld.next <= at) && (v.net == nil || v.net.n == 0 && s.mayVisit(v.net, v, at)) {
+		return s.grant(v, at)
+	}
+	s.dequeue(it, at)
+	s.unlink(it, at)
+	return nil
+}
+
+func (s *Scheduler) admit(at int64, it *Item) Verdict {
+	if len(it.Addrs) == 0 {
+		panic("BUG: polite: item without addresses")
+	}
 	if due, why := s.overShare(at, it); why != None {
 		it.Due = s.time(due)
 		return Verdict{Deferred, it.Due, why}

@@ -3,6 +3,7 @@ package polite
 import (
 	"cmp"
 	"math"
+	"net/netip"
 	"slices"
 )
 
@@ -94,6 +95,9 @@ func (k serverKey) network() serverKey {
 	}
 	return serverKey{k.hi &^ 0xffff, 0}
 }
+
+// Network returns the first address of the network that an address belongs to.
+func Network(a netip.Addr) netip.Addr { return serverOf(a).network().addr() }
 
 func (s *Scheduler) newPLD(key uint64, now int64) *pld {
 	p := &pld{key: key, next: now}

@@ -95,6 +95,28 @@ func (c *checker) admit(it *polite.Item) {
 	}
 }
 
+// admitNow offers an item that comes before all others. Not being granted changes nothing.
+func (c *checker) admitNow(it *polite.Item) {
+	it.Robots = true
+	queued, bytes := len(c.s.Snapshot()), c.s.Bytes()
+	g := c.s.AdmitNow(c.now, it)
+	if g == nil {
+		if len(c.s.Snapshot()) != queued || c.s.Bytes() != bytes {
+			c.t.Fatalf("an item that wasn't granted at once stays")
+		}
+		return
+	}
+	if g.Item != it {
+		c.t.Fatalf("another item was granted")
+	}
+	c.queued++
+	c.admits[it] = c.now
+	c.owned[it] = true
+	c.gates.admitted(it)
+	c.robots[it.Host] = append(c.robots[it.Host], it)
+	c.grant(g)
+}
+
 // grant checks a grant against the rules and schedules its start and end.
 func (c *checker) grant(g *polite.Grant) {
 	it := g.Item
@@ -321,6 +343,9 @@ func TestModel(t *testing.T) {
 		for range 6000 {
 			for range rng.IntN(4) {
 				c.admit(randomItem(rng, hosts, servers, addr))
+			}
+			if rng.IntN(20) == 0 {
+				c.admitNow(randomItem(rng, hosts, servers, addr))
 			}
 			if rng.IntN(200) == 0 {
 				c.evict(rng.IntN(20))
