@@ -329,10 +329,7 @@ func (r *ring) auditPlaces(m *manifest, sums *[numPlaces]weburl.Sum) error {
 	}); err != nil {
 		return err
 	}
-	for _, q := range []struct {
-		name  string
-		place Place
-	}{{nameAwaitRobots, PlaceAwaitRobots}, {nameReady, PlaceReady}} {
+	for _, q := range urlQueues {
 		st, err := statePart[queue.State](m, q.name)
 		if err != nil {
 			return err

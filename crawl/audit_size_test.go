@@ -95,7 +95,7 @@ func emptyParts(t *testing.T, set disk.Set, m *manifest, tails *disk.Tails) {
 	must(err)
 	must(saved(m, nameStar, s.Freeze(), tails))
 	must(s.Close())
-	for _, name := range []string{nameAwaitRobots, nameRobotsFetch, nameReady} {
+	for _, name := range []string{nameAwaitRobots, nameRobotsFetch, nameReady, nameHeld} {
 		q, err := queue.New(queue.Options{Set: set, Name: name})
 		must(err)
 		must(saved(m, name, q.Freeze(), tails))

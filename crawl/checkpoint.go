@@ -50,6 +50,7 @@ type moment struct {
 	parts    []frozenPart
 	accounts accountsState
 	seeds    seedState
+	held     heldState
 	items    []*polite.Item
 	delays   []polite.Delay
 	hosts    []hostEntry
@@ -97,6 +98,7 @@ func (r *ring) freeze() (*moment, CheckpointStats) {
 	m := &moment{
 		accounts: r.acct.copy(),
 		seeds:    r.seeds.state,
+		held:     r.heldState,
 		items:    r.polite.Snapshot(),
 		delays:   r.polite.Delays(time.Now()),
 		hosts:    r.hosts.snapshot(),
@@ -112,6 +114,7 @@ func (r *ring) freeze() (*moment, CheckpointStats) {
 			freezePart(nameRobotsFetch, r.robotsFetch.Freeze()),
 			freezePart(nameRobotsLater, r.robotsLater.Freeze()),
 			freezePart(nameReady, r.ready.Freeze()),
+			freezePart(nameHeld, r.held.Freeze()),
 			freezePart(nameLater, r.later.Freeze()),
 			freezePart(nameWARC, r.warc.Freeze()),
 			freezePart(nameCrawlLog, r.crawlLog.Freeze()),
@@ -135,7 +138,7 @@ func (r *ring) saveMoment(mo *moment, clean bool, done string) error {
 		return fmt.Errorf("crawl: checkpoint %d: %w", gen, err)
 	}
 	m := &manifest{Gen: gen, Crawl: r.crawlID, Time: time.Now().Unix(), Clean: clean, Done: done, Frozen: r.frozen,
-		Active: mo.active, Runs: r.runs, Run: r.noted, Accounts: mo.accounts, Seeds: mo.seeds, Scope: r.scope.extensions(),
+		Active: mo.active, Runs: r.runs, Run: r.noted, Accounts: mo.accounts, Seeds: mo.seeds, Held: mo.held, Scope: r.scope.extensions(),
 		Parts: make(map[string]json.RawMessage, len(mo.parts))}
 	m.Accounts.Counters[CountCheckpoints]++
 	for _, p := range mo.parts {

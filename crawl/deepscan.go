@@ -221,7 +221,7 @@ func (x *deepAudit) job(data []byte, key drum.Key) error {
 var urlQueues = [...]struct {
 	name  string
 	place Place
-}{{nameAwaitRobots, PlaceAwaitRobots}, {nameReady, PlaceReady}}
+}{{nameAwaitRobots, PlaceAwaitRobots}, {nameReady, PlaceReady}, {nameHeld, PlaceHeld}}
 
 func (x *deepAudit) scanQueues() error {
 	scan := func(name string, fn func(rec []byte) error) error {
@@ -350,7 +350,7 @@ func (x *deepAudit) unnamed() error {
 	} else if st != nil {
 		add(beast.Files(x.r.set, nameBeast, st))
 	}
-	for _, name := range []string{nameAwaitRobots, nameRobotsFetch, nameReady} {
+	for _, name := range []string{nameAwaitRobots, nameRobotsFetch, nameReady, nameHeld} {
 		if st, err := statePart[queue.State](x.m, name); err != nil {
 			return err
 		} else if st != nil {

@@ -98,6 +98,7 @@ func truthOf(t *testing.T, fsys disk.FS, dirs []string) *truth {
 	}))
 	must(queue.Walk(r.set, nameAwaitRobots, v.awaiting, put(spot{place: PlaceAwaitRobots})))
 	must(queue.Walk(r.set, nameReady, v.ready, put(spot{place: PlaceReady})))
+	must(queue.Walk(r.set, nameHeld, v.held, put(spot{place: PlaceHeld})))
 	must(queue.WalkCalendar(r.set, nameLater, v.later, func(due int64, data []byte) error {
 		return put(spot{place: PlaceLater, due: due})(data)
 	}))

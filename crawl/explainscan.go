@@ -33,6 +33,7 @@ func (v *explainView) scan(visit func(at spot, data []byte) error, damaged func(
 	parts := []func() error{
 		func() error { return v.scanRAM(in(PlaceRAM), damaged) },
 		func() error { _, err := queue.Scan(set, nameReady, v.ready, in(PlaceReady), damaged); return err },
+		func() error { _, err := queue.Scan(set, nameHeld, v.held, in(PlaceHeld), damaged); return err },
 		func() error {
 			_, err := queue.Scan(set, nameAwaitRobots, v.awaiting, in(PlaceAwaitRobots), damaged)
 			return err

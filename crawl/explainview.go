@@ -30,13 +30,13 @@ type explainView struct {
 	asOf AsOf
 	now  time.Time
 
-	seen, cache, requested    *drum.State
-	star                      *star.State
-	beast                     *beast.State
-	awaiting, fetching, ready *queue.State
-	later, robotsLater        *queue.CalendarState
-	warc                      *warc.State
-	log                       *crawllog.State
+	seen, cache, requested          *drum.State
+	star                            *star.State
+	beast                           *beast.State
+	awaiting, fetching, ready, held *queue.State
+	later, robotsLater              *queue.CalendarState
+	warc                            *warc.State
+	log                             *crawllog.State
 
 	hostsRead    bool // what was noted of the health of hosts
 	hostDelays   map[uint64]time.Time
@@ -117,6 +117,7 @@ func (v *explainView) states() error {
 		stateInto(v.m, nameURLSeen, &v.seen), stateInto(v.m, nameRobotsCache, &v.cache), stateInto(v.m, nameRobotsRequested, &v.requested),
 		stateInto(v.m, nameStar, &v.star), stateInto(v.m, nameBeast, &v.beast), stateInto(v.m, nameAwaitRobots, &v.awaiting),
 		stateInto(v.m, nameRobotsFetch, &v.fetching), stateInto(v.m, nameReady, &v.ready), stateInto(v.m, nameLater, &v.later),
+		stateInto(v.m, nameHeld, &v.held),
 		stateInto(v.m, nameRobotsLater, &v.robotsLater), stateInto(v.m, nameWARC, &v.warc), stateInto(v.m, nameCrawlLog, &v.log))
 }
 
@@ -190,6 +191,7 @@ func (v *explainView) scannedFiles() []string {
 	set := v.r.set
 	names := queue.Files(set, nameReady, v.ready)
 	names = append(names, queue.Files(set, nameAwaitRobots, v.awaiting)...)
+	names = append(names, queue.Files(set, nameHeld, v.held)...)
 	names = append(names, queue.Files(set, nameRobotsFetch, v.fetching)...)
 	names = append(names, queue.CalendarFiles(set, nameRobotsLater, v.robotsLater)...)
 	names = append(names, queue.CalendarFiles(set, nameLater, v.later)...)

@@ -74,6 +74,9 @@ func (v *explainView) whyPlace(rep *URLReport) []string {
 			rep.Robots.DelayWhy)
 	case PlaceLater.String():
 		return say("put off until %s: %s", v.when(rep.Due), v.reasonText(rep.Record.Reason))
+	case PlaceHeld.String():
+		return say("held back by the flags of the run: %s; a run with other --ports or --allow-net tries it again",
+			v.reasonText(rep.Record.Reason))
 	case PlaceFetched.String():
 		return say("fetched %s", v.when(rep.Ended.Time))
 	case PlaceRefused.String():

@@ -36,6 +36,7 @@ type manifest struct {
 
 	Accounts accountsState              `json:"accounts"`
 	Seeds    seedState                  `json:"seeds"`
+	Held     heldState                  `json:"held"`
 	Scope    []uint64                   `json:"scope,omitempty"`
 	Parts    map[string]json.RawMessage `json:"parts"`    // state of each structure, by name
 	RAM      disk.Ref                   `json:"ram"`      // URL records in RAM: uvarint length, record
@@ -109,7 +110,7 @@ func readManifest(set disk.Set) (*manifest, error) {
 // whole is an error when the manifest has no state of a structure that every crawl has: it would begin anew, empty.
 func (m *manifest) whole() error {
 	for _, name := range [...]string{nameURLSeen, nameStar, nameBeast, nameRobotsCache, nameRobotsRequested, nameAwaitRobots,
-		nameRobotsFetch, nameRobotsLater, nameReady, nameLater, nameWARC, nameCrawlLog, nameSeedLog} {
+		nameRobotsFetch, nameRobotsLater, nameReady, nameHeld, nameLater, nameWARC, nameCrawlLog, nameSeedLog} {
 		if len(m.Parts[name]) == 0 {
 			return fmt.Errorf("crawl: manifest has no state of %s: %w", name, ErrIncompatible)
 		}

@@ -201,6 +201,9 @@ type Options struct {
 	// AllowedPort says which ports the Fetcher connects to; nil means all. Links to other ports are counted and dropped, before
 	// anything is asked of their host.
 	AllowedPort func(port uint16) bool
+	// NetworkFlags tells the settings apart that AllowedAddr and AllowedPort are made from, in any coding. URLs that they
+	// held back are tried again by the first run that has others.
+	NetworkFlags string
 	// IgnoreNofollow follows links although the page (meta robots, X-Robots-Tag) or their rel says nofollow.
 	IgnoreNofollow bool
 	// Rules are files of scope rules on FS, Blacklist such of hosts, PLDs and networks that nothing is asked of (docs/RULES.md);

@@ -24,11 +24,12 @@ const (
 	PlaceLater                    // waits for its due time on disk
 	PlaceFetched                  // ended: one response stored
 	PlaceRefused                  // ended: refused with a reason
+	PlaceHeld                     // refused by the operator's own flags: tried again when a run has others
 	numPlaces
 )
 
 var placeNames = [numPlaces]string{"unstreamed", "star", "beast", "failed", "robotscheck", "awaitrobots", "ready", "ram",
-	"later", "fetched", "refused"}
+	"later", "fetched", "refused", "held"}
 
 func (p Place) String() string { return placeNames[p] }
 
@@ -91,7 +92,7 @@ type accounts struct {
 type accountsState struct {
 	Unique   weburl.Sum            `json:"unique"`
 	Places   [numPlaces]weburl.Sum `json:"places"`
-	Refused  [numReasons]int64     `json:"refused"`
+	Refused  [numReasons]int64     `json:"refused"` // in PlaceRefused or PlaceHeld
 	Later    [numReasons]int64     `json:"later"`
 	Counters [numCounters]int64    `json:"counters"`
 	Status   [6]int64              `json:"status"` // responses by hundreds: 1xx at 1 … 5xx at 5, others at 0
@@ -215,8 +216,11 @@ func (a *accounts) apply(d *delta) {
 			a.s.Places[m.from].Sub(m.key)
 		}
 		a.s.Places[m.to].Add(m.key)
-		if m.to == PlaceRefused {
+		if m.to == PlaceRefused || m.to == PlaceHeld {
 			a.s.Refused[m.reason]++
+		}
+		if m.from == PlaceHeld {
+			a.s.Refused[m.was]--
 		}
 		if m.to == PlaceLater {
 			a.s.Later[m.reason]++

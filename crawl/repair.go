@@ -237,6 +237,8 @@ func structureOf(p Place) string {
 		return nameAwaitRobots
 	case PlaceReady:
 		return nameReady
+	case PlaceHeld:
+		return nameHeld
 	case PlaceRAM:
 		return nameRAM
 	case PlaceLater:

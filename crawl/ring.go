@@ -35,6 +35,7 @@ const (
 	nameRobotsLater     = "robotslater"
 	nameReady           = "ready" // Q
 	nameLater           = "later"
+	nameHeld            = "held"
 	nameWARC            = "warc"
 	nameCrawlLog        = "crawllog"
 	nameSeedLog         = "seedlog"
@@ -101,6 +102,8 @@ type ring struct {
 	robotsLater     *queue.Calendar // robots requests whose server's turn comes late
 	ready           *queue.Queue
 	later           *queue.Calendar
+	held            *queue.Queue
+	heldState       heldState // guarded by the step lock, as seedFeeder.state is; its Since never changes
 	polite          *polite.Scheduler
 	warc            *warc.Writer
 	crawlLog        *crawllog.Log
@@ -181,6 +184,7 @@ func (r *ring) startMovers(ctx context.Context) {
 	r.start(ctx, "progress", r.progress)
 	r.start(ctx, "pulse", r.pulse)
 	r.start(ctx, "slots", r.watchSlots)
+	r.start(ctx, "held", r.releaseHeld)
 	if r.opt.Reload != nil {
 		r.start(ctx, "reload", r.watchReload)
 	}

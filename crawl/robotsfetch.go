@@ -69,6 +69,9 @@ func (r *ring) doRobots(ctx context.Context, seq int64, rec []byte) error {
 		return r.retryRobots(seq, &job)
 	}
 	now := time.Now()
+	if f.Kind == robots.ForbiddenAddress {
+		now = r.verdictTime(now)
+	}
 	h := robots.Outcome(&robots.HostData{}, &f, r.opt.Agent, now)
 	maps := r.namedSitemaps(&job, &f, now)
 	err = r.inStep(func(d *delta) error {

@@ -73,8 +73,8 @@ func (r *ring) applyRobots(key drum.Key, old []byte, exists bool, run []drum.Ite
 		if n := len(known.Addrs()); n > 0 && r.fence.closed(known.Addrs()) && now.Before(known.AddrExpires) {
 			it.Result = decisionBlocked
 			continue
-		} else if n > 0 && decision == robots.Forbidden {
-			decision = robots.Request // the blacklist was what forbade it (endBlocked)
+		} else if decision == robots.Forbidden && (n > 0 || known.Fetched.Unix() < r.heldState.Since) {
+			decision = robots.Request // the blacklist (endBlocked) or the flags of an earlier run were what forbade it
 		}
 		it.Result = uint64(decision)
 		switch decision {
@@ -385,6 +385,9 @@ func (r *ring) readAwaiting(ctx context.Context) error {
 
 // refuse ends a URL without a response; part of a step.
 func (r *ring) refuse(d *delta, rec *weburl.Record, from Place, why Reason) error {
+	if why == ReasonForbiddenAddress || why == ReasonForbiddenPort {
+		return r.hold(d, rec, from, why)
+	}
 	d.moves = append(d.moves, move{key: r.hasher.URLKey(rec.URL), from: from, to: PlaceRefused, reason: why,
 		was: Reason(rec.Reason)})
 	r.touch()

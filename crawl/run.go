@@ -141,7 +141,7 @@ func (r *ring) moreWork() bool {
 	if due, ok := r.later.NextDue(); ok && !due.After(time.Now()) {
 		return true
 	}
-	return r.acct.in(PlaceUnstreamed, PlaceStar, PlaceBeast, PlaceRobotsCheck, PlaceAwaitRobots, PlaceReady, PlaceRAM) > 0
+	return r.heldState.Left > 0 || r.acct.in(PlaceUnstreamed, PlaceStar, PlaceBeast, PlaceRobotsCheck, PlaceAwaitRobots, PlaceReady, PlaceRAM) > 0
 }
 
 // open takes the directories and opens every structure at the state that the manifest names.
@@ -255,7 +255,7 @@ func (r *ring) openQueues(m *manifest) error {
 	for _, q := range []struct {
 		name string
 		at   **queue.Queue
-	}{{nameAwaitRobots, &r.awaitRobots}, {nameRobotsFetch, &r.robotsFetch}, {nameReady, &r.ready}} {
+	}{{nameAwaitRobots, &r.awaitRobots}, {nameRobotsFetch, &r.robotsFetch}, {nameReady, &r.ready}, {nameHeld, &r.held}} {
 		st, err := statePart[queue.State](m, q.name)
 		if err != nil {
 			return err
@@ -392,6 +392,9 @@ func (r *ring) openRAM(m *manifest) error {
 		}
 		r.accept = accept.limit
 	}
+	if r.openHeld(m) { // a seed whose port wasn't allowed never got as far as to be held
+		seeds = seedState{}
+	}
 	r.seeds, err = r.openSeeds(seeds)
 	return err
 }
@@ -470,7 +473,7 @@ func (r *ring) close() error {
 	if r.beast != nil {
 		add(r.beast)
 	}
-	for _, q := range []*queue.Queue{r.awaitRobots, r.robotsFetch, r.ready} {
+	for _, q := range []*queue.Queue{r.awaitRobots, r.robotsFetch, r.ready, r.held} {
 		if q != nil {
 			add(q)
 		}

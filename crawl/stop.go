@@ -141,7 +141,7 @@ func (r *ring) done() bool {
 	r.step.Lock()
 	defer r.step.Unlock()
 	s := r.acct.copy()
-	if !r.seeds.state.Done && !r.draining.Load() || !r.upstreamEmpty() || r.robotsJobs.len() > 0 {
+	if r.heldState.Left > 0 || !r.seeds.state.Done && !r.draining.Load() || !r.upstreamEmpty() || r.robotsJobs.len() > 0 {
 		return false
 	}
 	if n, _ := r.robotsFetch.Len(); n > 0 {

@@ -1,0 +1,90 @@
+package crawl
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"drumbeat/weburl"
+)
+
+// heldState is in the manifest what PlaceHeld goes by. What the operator's own flags forbid (an address, a port) isn't the
+// end of a URL: it is held, and the first run with other flags gives it back to RobotsCache, each URL once.
+type heldState struct {
+	Flags string `json:"flags"` // Options.NetworkFlags of the last run
+	Since int64  `json:"since"` // Unix second: what RobotsCache says of forbidden addresses from before is of other flags
+	Left  int64  `json:"left"`  // records at the queue's head that this run and those after it with the same flags try again
+}
+
+// openHeld compares the flags with those of the last run; changed is true when they are others.
+func (r *ring) openHeld(m *manifest) (changed bool) {
+	if m == nil {
+		r.heldState = heldState{Flags: r.opt.NetworkFlags}
+		return false
+	}
+	r.heldState = m.Held
+	if m.Held.Flags == r.opt.NetworkFlags {
+		return false
+	}
+	n, _ := r.held.Len()
+	r.heldState = heldState{Flags: r.opt.NetworkFlags, Since: max(time.Now().Unix(), m.Time+1), Left: n}
+	if n > 0 {
+		r.opt.Log.Info("other network flags than before: what those held back is tried again", "urls", n)
+	}
+	return true
+}
+
+// verdictTime is when a verdict on forbidden addresses counts as made: not before this run's flags, even if the clock went
+// back or the last run ended in this very second.
+func (r *ring) verdictTime(now time.Time) time.Time {
+	if since := time.Unix(r.heldState.Since, 0); now.Before(since) {
+		return since
+	}
+	return now
+}
+
+// hold takes a URL out of the ring that the operator's flags forbid; part of a step. The crawl log has no line of it: it
+// hasn't ended. For a seed without a scheme the other form isn't tried: it has the same host and no better port.
+func (r *ring) hold(d *delta, rec *weburl.Record, from Place, why Reason) error {
+	d.moves = append(d.moves, move{key: r.hasher.URLKey(rec.URL), from: from, to: PlaceHeld, reason: why, was: Reason(rec.Reason)})
+	r.touch()
+	if rec.Flags&weburl.FlagSeed != 0 {
+		r.logSeed(string(rec.URL), why.String())
+	}
+	rec.Reason, rec.Extra = uint8(why), nil
+	return r.held.Append(rec.Append(nil))
+}
+
+// releaseHeld gives what other flags held back to RobotsCache again, while the stock is below its target.
+func (r *ring) releaseHeld(ctx context.Context) error {
+	for left := r.heldState.Left; left > 0 && ctx.Err() == nil; { // this mover alone changes it
+		if r.space.why() != "" || r.acct.stock() >= int64(r.opt.StockTarget) {
+			sleep(ctx, spaceEvery)
+			continue
+		}
+		data, ok, err := r.held.Peek()
+		if err != nil {
+			return err
+		}
+		if err := r.inStep(func(d *delta) error {
+			if !ok { // a repair could not save all
+				r.heldState.Left = 0
+				return nil
+			}
+			var rec weburl.Record
+			if err := rec.Decode(data); err != nil {
+				return fmt.Errorf("crawl: record of %s: %w", PlaceHeld, err)
+			}
+			if err := r.checkRobots(d, data, &rec, PlaceHeld); err != nil {
+				return err
+			}
+			r.held.Advance()
+			r.heldState.Left--
+			return nil
+		}); err != nil {
+			return err
+		}
+		left = r.heldState.Left
+	}
+	return nil
+}

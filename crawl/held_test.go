@@ -1,0 +1,157 @@
+package crawl
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"drumbeat/disk"
+	"drumbeat/fetch"
+)
+
+// flags are the network flags of a run: what they allow, and how the crawl tells them apart.
+func (w *insideWeb) flags(t *testing.T, opt *Options, nets []netip.Prefix, ports ...uint16) {
+	t.Helper()
+	client, err := fetch.New(fetch.Options{Dial: w.dial, AllowNets: nets, Ports: ports})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt.Fetcher, opt.AllowedAddr, opt.AllowedPort = client, client.AllowedAddr, client.AllowedPort
+	opt.NetworkFlags = fmt.Sprint(nets, ports)
+}
+
+// TestFlagsRefuseNothingForGood: what a run's own flags forbid is held, and fetched once by the first run with better flags;
+// so is a new seed of a host that was forbidden a moment ago. A run with the same flags as before tries nothing.
+func TestFlagsRefuseNothingForGood(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := &insideWeb{}
+		seeds := []string{"http://a.test:8080/", "http://b.test/", "c.test", "http://127.16.0.9/", "http://127.16.0.9:8080/"}
+		opt := w.options(t, seeds...)
+		own := []netip.Prefix{ownNet}
+		w.flags(t, &opt, nil)
+		res := mustRun(t, t.Context(), opt)
+		s := &res.Snapshot
+		if s.Place(PlaceHeld) != 3 || s.Refused["forbidden-address"] != 3 || s.Place(PlaceRefused) != 0 || res.Stop != StopDone {
+			t.Errorf("%s: %v, refused %v: want 3 held for their addresses", res.Stop, s.Places, s.Refused)
+		}
+		if len(w.dialed) > 0 || len(res.Seeds) != len(seeds) {
+			t.Errorf("dialled %v; seeds without yield %q, want all", w.dialed, res.Seeds)
+		}
+		checkBalanced(t, opt.FS, opt.Dirs)
+		if _, err := Run(t.Context(), opt); !errors.Is(err, ErrFinished) {
+			t.Errorf("the same flags again: %v, want %v", err, ErrFinished)
+		}
+
+		w.flags(t, &opt, own) // still without the port, but a new seed of a host that is forbidden as of a moment ago
+		opt.SeedLines = append(seeds, "http://b.test/new")
+		res = mustRun(t, t.Context(), opt)
+		for _, c := range []struct{ host, path string }{{"b.test", "/"}, {"b.test", "/new"}, {"127.16.0.9", "/"}} {
+			if n := len(w.got(c.host, c.path)); n != 1 {
+				t.Errorf("%s%s was fetched %d times with --allow-net, want once", c.host, c.path, n)
+			}
+		}
+		w.flags(t, &opt, own, 8080)
+		res = mustRun(t, t.Context(), opt)
+		for _, host := range []string{"a.test:8080", "127.16.0.9:8080"} {
+			if n := len(w.got(host, "/")); n != 1 {
+				t.Errorf("%s was fetched %d times with --ports, want once", host, n)
+			}
+		}
+		if s = &res.Snapshot; s.Place(PlaceHeld) != 0 || s.Refused["forbidden-address"]+s.Refused["forbidden-port"] != 0 {
+			t.Errorf("%v, refused %v: want nothing held", s.Places, s.Refused)
+		}
+		checkBalanced(t, opt.FS, opt.Dirs)
+		if rep, err := AuditDeep(AuditOptions{FS: opt.FS, Dirs: opt.Dirs}); err != nil || !rep.Balanced() {
+			t.Errorf("deep audit: %v, %+v", err, rep)
+		}
+	})
+}
+
+// TestHeldURLsSurviveKills: kill -9 at any time while what was held is tried again, and again with the same flags.
+func TestHeldURLsSurviveKills(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		const n = 60
+		w := &insideWeb{}
+		var seeds []string
+		for i := range n {
+			seeds = append(seeds, fmt.Sprintf("http://h%d.test:8080/%d", i%7, i))
+		}
+		opt := w.options(t, seeds...)
+		own := []netip.Prefix{ownNet}
+		opt.HostDelay, opt.HostDelayMin, opt.StockTarget, opt.CheckpointEvery = time.Second, time.Second, 16, 2*time.Second
+		w.flags(t, &opt, nil, 8080)
+		mustRun(t, t.Context(), opt)
+
+		w.flags(t, &opt, own, 8080)
+		mem, calls := opt.FS.(*disk.Mem), 0
+		var forks []*disk.Mem
+		var mu sync.Mutex // guards calls and forks
+		opt.hook = func(string) {
+			mu.Lock()
+			defer mu.Unlock()
+			if calls++; calls%9 == 0 && len(forks) < 8 {
+				forks = append(forks, mem.Fork(uint64(calls)))
+			}
+		}
+		mustRun(t, t.Context(), opt)
+		opt.hook = nil
+		for i, fork := range append(forks, mem) {
+			opt.FS = fork
+			res, err := Run(t.Context(), opt)
+			if err != nil && !errors.Is(err, ErrFinished) {
+				t.Fatalf("fork %d: %v", i, err)
+			}
+			if s := &res.Snapshot; s.Place(PlaceFetched) != n || s.Unique != n {
+				t.Errorf("fork %d: %v, refused %v: want %d fetched", i, s.Places, s.Refused, n)
+			}
+			checkBalanced(t, fork, opt.Dirs)
+			if again, err := Run(t.Context(), opt); !errors.Is(err, ErrFinished) {
+				t.Errorf("fork %d, once more: %v, %+v", i, err, again)
+			}
+		}
+		if len(forks) < 4 {
+			t.Errorf("%d kills, want some", len(forks))
+		}
+	})
+}
+
+// TestFewerFlagsThanBefore: what is queued when a port is taken away is held, and goes on when it is given back.
+func TestFewerFlagsThanBefore(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := &insideWeb{}
+		opt := w.options(t, "http://a.test/", "http://b.test/")
+		links := ""
+		for i := range 20 {
+			links += fmt.Sprintf(`<a href="http://c.test:8080/%d">`, i)
+		}
+		w.serve = func(host, path string) answer {
+			if strings.HasSuffix(path, "robots.txt") {
+				return answer{404, "", ""}
+			}
+			return answer{200, "", "<html>" + links}
+		}
+		own := []netip.Prefix{ownNet}
+		w.flags(t, &opt, own, 8080)
+		opt.HostDelay, opt.HostDelayMin, opt.MaxPages = time.Minute, time.Minute, 4
+		mustRun(t, t.Context(), opt)
+		opt.MaxPages = 0
+		w.flags(t, &opt, own)
+		if s := mustRun(t, t.Context(), opt).Snapshot; s.Place(PlaceHeld) == 0 || s.Place(PlaceHeld) != s.Refused["forbidden-port"] {
+			t.Errorf("%v, refused %v: want what waits for port 8080 held", s.Places, s.Refused)
+		}
+		w.flags(t, &opt, own, 8080)
+		if s := mustRun(t, t.Context(), opt).Snapshot; s.Place(PlaceHeld) != 0 || s.Place(PlaceFetched) != 22 {
+			t.Errorf("%v, refused %v: want all 22 fetched", s.Places, s.Refused)
+		}
+		for i := range 20 {
+			if n := len(w.got("c.test:8080", fmt.Sprint("/", i))); n != 1 {
+				t.Errorf("/%d was fetched %d times, want once", i, n)
+			}
+		}
+		checkBalanced(t, opt.FS, opt.Dirs)
+	})
+}
