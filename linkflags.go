@@ -10,10 +10,11 @@ import (
 
 // linkFlags say which links of a page are followed.
 type linkFlags struct {
-	Nofollow string `group:"manners" enum:"obey,ignore" default:"obey" help:"What pages and links say against being followed (meta robots, X-Robots-Tag, rel=nofollow): obey it, or ignore it. It is kept with the page in either case."`
-	LinkRels string `group:"what" placeholder:"TYPES" default:"next,prev,canonical" help:"Types of <link> elements and of Link headers that are followed: a list of next, prev, canonical, alternate and other, or none."`
-	Forms    bool   `group:"what" help:"Follow the action of forms whose method is get, as it stands: no fields are made up."`
-	Assets   bool   `group:"what" help:"Fetch and store what pages consist of, too: images, scripts, style sheets and what these name, fonts, media. None of it is a page."`
+	Nofollow     string `group:"manners" enum:"obey,ignore" default:"obey" help:"What pages and links say against being followed (meta robots, X-Robots-Tag, rel=nofollow): obey it, or ignore it. It is kept with the page in either case."`
+	LinkRels     string `group:"what" placeholder:"TYPES" default:"next,prev,canonical" help:"Types of <link> elements and of Link headers that are followed: a list of next, prev, canonical, alternate and other, or none."`
+	MaxRedirects count  `group:"limits" placeholder:"N" default:"20" help:"Redirects followed in a row, counted from the last page that links to one of them; at most 250. 0: none is followed."`
+	Forms        bool   `group:"what" help:"Follow the action of forms whose method is get, as it stands: no fields are made up."`
+	Assets       bool   `group:"what" help:"Fetch and store what pages consist of, too: images, scripts, style sheets and what these name, fonts, media. None of it is a page."`
 }
 
 // linkTypes are the words of --link-rels.
@@ -35,6 +36,9 @@ func (l *linkFlags) rels() (rels parse.Rel, err error) {
 }
 
 func (l *linkFlags) check() error {
+	if l.MaxRedirects > 250 {
+		return fmt.Errorf("--max-redirects %d: must lie between 0 and 250", l.MaxRedirects)
+	}
 	_, err := l.rels()
 	return err
 }
@@ -44,4 +48,7 @@ func (l *linkFlags) apply(o *crawl.Options) {
 	o.IgnoreNofollow = l.Nofollow == "ignore"
 	o.LinkRels, _ = l.rels() // has been checked
 	o.Forms, o.Assets = l.Forms, l.Assets
+	if o.MaxRedirects = int(l.MaxRedirects); o.MaxRedirects == 0 {
+		o.MaxRedirects = crawl.NoRedirects
+	}
 }

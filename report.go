@@ -101,7 +101,7 @@ func droppedText(s *crawl.Snapshot) string {
 		n    crawl.Counter
 	}{{"no URL", crawl.CountLinksInvalid}, {"other schemes", crawl.CountLinksScheme}, {"other ports", crawl.CountLinksPort},
 		{"too long", crawl.CountLinksTooLong}, {"out of scope", crawl.CountLinksScope}, {"by rules", crawl.CountLinksRules},
-		{"blacklisted", crawl.CountLinksBlocked}, {"too deep", crawl.CountLinksDepth},
+		{"blacklisted", crawl.CountLinksBlocked}, {"too deep", crawl.CountLinksDepth}, {"too many redirects", crawl.CountLinksRedirects},
 		{"no HTML by their names", crawl.CountLinksExtension}, {"too many path segments", crawl.CountLinksPathDepth},
 		{"repeated path segments", crawl.CountLinksRepeated}, {"too many parameters", crawl.CountLinksParams},
 		{"nofollow", crawl.CountLinksFiltered}, {"beyond a page's limit", crawl.CountLinksDropped}} {

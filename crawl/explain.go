@@ -91,6 +91,7 @@ type EndedReport struct {
 	Reason    string    `json:"reason,omitempty"` // refused because of
 	MIME      string    `json:"mime,omitempty"`
 	Redirect  string    `json:"redirect,omitempty"`
+	Dropped   string    `json:"dropped,omitempty"` // why the redirect isn't followed
 	Truncated string    `json:"truncated,omitempty"`
 	IP        string    `json:"ip,omitempty"`
 	Attempts  int       `json:"attempts,omitempty"` // before the last one

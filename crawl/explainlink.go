@@ -28,6 +28,7 @@ func (v *explainView) useNoted() error {
 	}
 	r.urlRules = *rules
 	r.opt.Agent, r.opt.Scope, r.opt.MaxDepth, r.opt.MaxURLBytes, r.opt.AllowedPort = run.Agent, run.Scope, run.MaxDepth, run.MaxURLBytes, allowed
+	r.opt.MaxRedirects = run.MaxRedirects
 	millis := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
 	r.opt.Backoff, r.opt.BackoffMax, r.opt.RobotsWait = millis(run.Backoff), millis(run.BackoffMax), millis(run.RobotsWait)
 	r.opt.HostFailures, r.opt.HostRests, r.opt.HostRefusals = run.HostFailures, run.HostRests, run.HostRefusals
@@ -87,6 +88,7 @@ var dropTexts = map[Counter]string{
 	CountLinksBlocked:   "the blacklist names it",
 	CountLinksFiltered:  "filtered",
 	CountLinksDropped:   "too long",
+	CountLinksRedirects: "too many redirects (--max-redirects)",
 }
 
 // link says what would become of a URL as a link on a page now, by the code that judges links.

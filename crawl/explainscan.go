@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"time"
 
 	"drumbeat/beast"
@@ -222,6 +224,29 @@ func (v *explainView) findStored(f *finder, damaged func(error) error) error {
 	}, damaged)
 }
 
+// findDropped asks the crawl log why redirects that are in an index aren't followed, if that has happened in this crawl.
+func (v *explainView) findDropped(reports []*URLReport, damaged func(error) error) error {
+	stored := map[string][]*URLReport{}
+	for _, rep := range reports {
+		if e := rep.Ended; e != nil && e.Source == "index" && e.Redirect != "" {
+			stored[rep.URL] = append(stored[rep.URL], rep)
+		}
+	}
+	if len(stored) == 0 || v.m.Accounts.Counters[CountLinksRedirects] == 0 {
+		return nil
+	}
+	_, err := crawllog.Find(v.logOptions(), v.log, slices.Collect(maps.Keys(stored)), maxLogBytes, func(e *crawllog.Entry) error {
+		for _, rep := range stored[e.URL] {
+			rep.Ended.Dropped = e.Dropped
+		}
+		if delete(stored, e.URL); len(stored) == 0 {
+			return io.EOF
+		}
+		return nil
+	}, damaged)
+	return err
+}
+
 // maxLogBytes bounds what is read of the crawl log for one lot of questions, compressed: a minute's work.
 const maxLogBytes = 8 << 30
 
@@ -231,7 +256,7 @@ func (v *explainView) findLogged(f *finder, damaged func(error) error) error {
 		f.found(e.URL, func(rep *URLReport) {
 			rep.Place = PlaceFetched.String()
 			rep.Ended = &EndedReport{Source: "log", Time: e.Time.UTC(), Status: e.Status, Reason: e.Reason, MIME: e.MIME,
-				Truncated: e.Truncated, Attempts: e.Attempts, Bytes: e.Bytes, File: e.File, Offset: e.Offset}
+				Truncated: e.Truncated, Redirect: e.Redirect, Dropped: e.Dropped, Attempts: e.Attempts, Bytes: e.Bytes, File: e.File, Offset: e.Offset}
 			if e.Reason != "" {
 				rep.Place = PlaceRefused.String()
 			}

@@ -132,6 +132,9 @@ func (v *explainView) findAll(f *finder, reports []*URLReport, origins map[strin
 			}
 		}
 	}
+	if err := v.findDropped(reports, damaged); err != nil {
+		return err
+	}
 	v.parents(reports, damaged)
 	return nil
 }

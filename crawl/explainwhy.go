@@ -78,7 +78,12 @@ func (v *explainView) whyPlace(rep *URLReport) []string {
 		return say("held back by the flags of the run: %s; a run with other --ports or --allow-net tries it again",
 			v.reasonText(rep.Record.Reason))
 	case PlaceFetched.String():
-		return say("fetched %s", v.when(rep.Ended.Time))
+		why := say("fetched %s", v.when(rep.Ended.Time))
+		if rep.Ended.Dropped == tooManyRedirects {
+			why = append(why, fmt.Sprintf("the redirect to %s isn't followed: more than %d in a row led there (--max-redirects)", rep.Ended.Redirect,
+				max(0, v.r.opt.MaxRedirects)))
+		}
+		return why
 	case PlaceRefused.String():
 		why := say("refused %s: %s", v.when(rep.Ended.Time), v.reasonText(rep.Ended.Reason))
 		if rep.Ended.Reason == ReasonRobots.String() {

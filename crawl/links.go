@@ -162,6 +162,8 @@ func (b *linkBatch) judge(url []byte) (f fate, why string) {
 	switch {
 	case r.opt.MaxDepth >= 0 && int(b.rec.Depth) > r.opt.MaxDepth && !(b.asset && int(b.rec.Depth) <= r.opt.MaxDepth+assetHops):
 		return ^fate(CountLinksDepth), ""
+	case b.rec.Redirects > 0 && int(b.rec.Redirects) > r.opt.MaxRedirects:
+		return ^fate(CountLinksRedirects), tooManyRedirects
 	case !site.portAllowed:
 		return ^fate(CountLinksPort), ReasonForbiddenPort.String()
 	case b.rec.Flags&weburl.FlagSeed != 0:

@@ -18,14 +18,14 @@ const MaxSeedReports = 100
 
 // logFetched writes the outcome of a response to the crawl log; part of a step.
 func (r *ring) logFetched(w *pageWorker, rec *weburl.Record, resp *fetch.Response, page bool, at warc.Location) error {
-	if r.opt.CrawlLog == LogOff || r.opt.CrawlLog == LogErrors && resp.Status < 400 && resp.Truncated == fetch.NotTruncated {
+	if r.opt.CrawlLog == LogOff || r.opt.CrawlLog == LogErrors && resp.Status < 400 && resp.Truncated == fetch.NotTruncated && w.said.dropped == "" {
 		return nil
 	}
 	return r.crawlLog.Append(&crawllog.Entry{Time: resp.Start, URL: string(rec.URL), Status: resp.Status, Bytes: resp.BytesRead,
 		Depth: int(rec.Depth), Parent: rec.Parent, IP: resp.Remote.Addr(), Elapsed: resp.Total,
 		MIME: string(resp.Header("Content-Type")), Truncated: resp.Truncated.String(), Attempts: int(rec.Attempts), Page: page,
 		Robots: w.said.directives(), Canonical: string(w.said.canonical), Refresh: string(w.said.refresh), Redirect: string(w.said.redirect),
-		File: at.File, Offset: at.Offset})
+		Dropped: w.said.dropped, File: at.File, Offset: at.Offset})
 }
 
 // logRefused writes the end of a URL without response; part of a step.

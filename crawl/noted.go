@@ -17,6 +17,7 @@ type noted struct {
 	Scope              Scope           `json:"scope"`
 	MaxDepth           int             `json:"max_depth"`
 	MaxURLBytes        int             `json:"max_url_bytes"`
+	MaxRedirects       int             `json:"max_redirects,omitempty"`
 	Ports              string          `json:"ports,omitempty"` // that may be connected to: a list of ports and ranges; "" for all
 	Retries            int             `json:"retries"`
 	Budget             string          `json:"budget"`
@@ -52,7 +53,8 @@ type noted struct {
 // noted are the options of this run.
 func (o *Options) noted() *noted {
 	return &noted{Version: o.Version, Agent: o.Agent, Seeds: o.Seeds, Scope: o.Scope, MaxDepth: o.MaxDepth, MaxURLBytes: o.MaxURLBytes,
-		Ports: portList(o.AllowedPort), Retries: o.Retries, Budget: string(o.Budget), BudgetDefault: o.BudgetDefault, BudgetMax: o.BudgetMax,
+		MaxRedirects: o.MaxRedirects,
+		Ports:        portList(o.AllowedPort), Retries: o.Retries, Budget: string(o.Budget), BudgetDefault: o.BudgetDefault, BudgetMax: o.BudgetMax,
 		BudgetRanks: o.BudgetRanks, QueuePages: o.QueuePages, HostDelay: o.HostDelay.Milliseconds(),
 		HostDelayMin: o.HostDelayMin.Milliseconds(), ServerDelay: o.ServerDelay.Milliseconds(),
 		ServerDelayMin: o.ServerDelayMin.Milliseconds(), MaxCrawlDelay: o.MaxCrawlDelay.Milliseconds(),

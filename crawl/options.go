@@ -179,6 +179,9 @@ type Options struct {
 	MaxTime         time.Duration
 	MaxDepth        int // links followed from a seed at most: 0 for the seeds alone, Unlimited for no limit
 	MaxURLBytes     int // longest URL; default 2083
+	// MaxRedirects is how many redirects in a row are followed: a URL that more of them lead to, counted from the last page that
+	// linked to one of them, isn't taken. Default DefaultRedirects, 250 at most; NoRedirects: none is followed.
+	MaxRedirects int
 	// URLRules rewrite URLs and leave some out; zero: they don't. They may change from run to run (package urlrule).
 	URLRules urlrule.Options
 	// Accept are the types of bodies that are read: "text/html", "text/*", "*/*", AcceptHTML. Of others a response has its head
@@ -242,6 +245,13 @@ type Options struct {
 // Unlimited says that a limit is not in force.
 const Unlimited = -1
 
+// Values of Options.MaxRedirects: browsers' limit by the Fetch standard (4.4), and none.
+const (
+	DefaultRedirects = 20
+	NoRedirects      = -1
+	mostRedirects    = 250 // a record counts them in a byte
+)
+
 func (o *Options) defaults() {
 	setInt := func(p *int, v int) {
 		if *p == 0 {
@@ -274,6 +284,7 @@ func (o *Options) defaults() {
 	setInt(&o.QueueBlockBytes, 128<<10)
 	setInt(&o.WARCLevel, 1)
 	setInt(&o.MaxURLBytes, 2083)
+	setInt(&o.MaxRedirects, DefaultRedirects)
 	setInt(&o.SitemapBytes, 10<<20)
 	setDuration(&o.CheckpointEvery, time.Minute)
 	setDuration(&o.MaxCrawlDelay, 300*time.Second)
@@ -345,6 +356,9 @@ func (o *Options) Validate() error {
 	}
 	if o.MaxURLBytes < 0 {
 		bad("URLs of %d bytes at most: negative", o.MaxURLBytes)
+	}
+	if o.MaxRedirects < NoRedirects || o.MaxRedirects > mostRedirects {
+		bad("%d redirects in a row at most: want %d at most, or NoRedirects", o.MaxRedirects, mostRedirects)
 	}
 	if err := CheckBodies(o.Accept, o.BodyCaps); err != nil {
 		faults = append(faults, err)

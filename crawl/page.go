@@ -81,6 +81,8 @@ func (r *ring) store(ctx context.Context, g *polite.Grant, rec *weburl.Record, r
 		}
 		if rec.Flags&weburl.FlagSeed != 0 {
 			switch {
+			case w.said.dropped != "":
+				r.logSeed(string(rec.URL), w.said.dropped)
 			case isRedirect(resp) && (len(w.links.keys) == 0 || uint64(w.links.keys[0]) == key):
 				r.logSeed(string(rec.URL), "redirect that leads nowhere")
 			case !page && !isRedirect(resp):
@@ -197,9 +199,15 @@ func (r *ring) redirectLink(w *pageWorker, rec *weburl.Record, resp *fetch.Respo
 	default:
 		w.said.redirect = append(w.said.redirect, url...)
 		w.links.addTarget(rec, url)
+		if w.links.d.counts[CountLinksRedirects] > 0 {
+			w.said.dropped = tooManyRedirects
+		}
 	}
 	return nil
 }
+
+// tooManyRedirects says why a redirect isn't followed.
+const tooManyRedirects = "too-many-redirects"
 
 func (r *ring) resolveRedirect(base string, location []byte) (string, error) {
 	b, err := weburl.NewBase([]byte(base))

@@ -170,6 +170,7 @@ const (
 	CountChallenges                    // of them challenge pages
 	CountHostRests                     // long rests that hosts were sent to because they failed or refused many times
 	CountHostsGivenUp                  // hosts given up for good
+	CountLinksRedirects                // redirects that lead further from a page than MaxRedirects
 	numCounters
 )
 

@@ -1,11 +1,14 @@
 package crawl
 
 import (
+	"fmt"
 	"math"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
+	"drumbeat/disk"
 	"drumbeat/fetch"
 	"drumbeat/parse"
 	"drumbeat/weburl"
@@ -64,5 +67,96 @@ func TestCountersOfARecord(t *testing.T) {
 		if got := mayBeOurs(&test.rec); got != test.want {
 			t.Errorf("a failure may be ours with %+v: got %v, want %v", test.rec, got, test.want)
 		}
+	}
+}
+
+// endlessRedirects serves hosts whose redirects never end, a loop of two, and a page within each host's chain that begins it anew.
+func endlessRedirects() *tinyWeb {
+	return &tinyWeb{serve: func(host, path string) answer {
+		var n int
+		switch {
+		case path == "/robots.txt" && strings.HasPrefix(host, "map"):
+			return answer{200, "", "Sitemap: /r1\n"}
+		case path == "/robots.txt":
+			return noRobots
+		case path == "/loop1":
+			return answer{301, "Location: /loop2\r\n", ""}
+		case path == "/loop2":
+			return answer{301, "Location: /loop1\r\n", ""}
+		case path == "/anew":
+			return answer{200, "", "<html><a href=/r1000>"}
+		}
+		if _, err := fmt.Sscanf(path, "/r%d", &n); err == nil {
+			return answer{302, fmt.Sprintf("Location: /r%d\r\n", n+1), ""}
+		}
+		return answer{200, "", "<html><a href=/r1><a href=/loop1>"}
+	}}
+}
+
+// TestRedirectsEnd: a host that redirects each URL to another one got requests without end.
+func TestRedirectsEnd(t *testing.T) {
+	for _, test := range []struct {
+		most, want int
+	}{{0, DefaultRedirects}, {3, 3}, {NoRedirects, 0}} {
+		t.Run(fmt.Sprint(test.most), func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				w, mem := endlessRedirects(), disk.NewMem(*seedFlag)
+				opt := w.options(t, mem, "http://page.test/", "http://page.test/anew", "http://seed.test/r1", "bare.test/r1", "http://map.test/")
+				atOnce(&opt)
+				opt.MaxRedirects, opt.MaxTime, opt.Sitemaps, opt.CrawlLog = test.most, time.Minute, true, LogErrors
+				res := mustRun(t, t.Context(), opt)
+				if res.Stop != StopDone {
+					t.Errorf("stopped because of %q, want %q", res.Stop, StopDone)
+				}
+				for _, host := range []string{"page.test", "seed.test", "bare.test", "map.test"} {
+					chain := 0
+					for _, q := range w.got(host, "") {
+						if strings.HasPrefix(q.path, "/r") && q.path != "/robots.txt" && len(q.path) < 5 {
+							chain++
+						}
+					}
+					if chain != test.want+1 {
+						t.Errorf("%s: %d requests of a chain of redirects, want the link and %d redirects", host, chain, test.want)
+					}
+				}
+				if n := len(w.got("page.test", fmt.Sprintf("/r%d", 1000+test.want))); n != 1 {
+					t.Errorf("%d requests for the last of a chain that a page had begun anew, want 1", n)
+				}
+				loops := min(2, test.want+1)
+				if n := len(w.got("page.test", "/loop1")) + len(w.got("page.test", "/loop2")); n != loops {
+					t.Errorf("%d requests of a loop of two, want %d", n, loops)
+				}
+				// The chains of page.test, twice, seed, bare and map; without redirects, also the loops of page.test and map.test.
+				dropped := int64(5)
+				if test.want == 0 {
+					dropped += 2
+				}
+				if n := res.Snapshot.Count(CountLinksRedirects); n != dropped {
+					t.Errorf("%d redirects not followed, want %d", n, dropped)
+				}
+				checkBalanced(t, mem, opt.Dirs)
+				checkDropped(t, mem, &opt, fmt.Sprintf("http://page.test/r%d", 1+test.want), test.want)
+			})
+		})
+	}
+}
+
+// checkDropped: log and explain say of the last URL of a chain why its redirect isn't followed.
+func checkDropped(t *testing.T, mem *disk.Mem, opt *Options, last string, most int) {
+	t.Helper()
+	if e := truthOf(t, mem, opt.Dirs).ended[last]; e == nil || e.Dropped != tooManyRedirects || e.Redirect == "" || e.Reason != "" {
+		t.Errorf("the log has %+v of %s", e, last)
+	}
+	x, err := NewExplainer(ExplainOptions{FS: mem, Dirs: opt.Dirs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reports, err := x.URLs([]string{last})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("more than %d in a row led there (--max-redirects)", most)
+	if rep := reports[0]; rep.Place != "fetched" || !strings.Contains(strings.Join(rep.Why, "; "), want) {
+		t.Errorf("explain %s: %s, %q, want %q", last, rep.Place, rep.Why, want)
 	}
 }

@@ -16,11 +16,12 @@ type relations struct {
 	canonical []byte       // URLs; empty if there is none
 	refresh   []byte       // of the header or the first meta
 	redirect  []byte
+	dropped   string // why the redirect isn't followed, if that is worth a word
 }
 
 // start forgets the last response and reads the directives in the headers of resp.
 func (s *relations) start(resp *fetch.Response, agent string) {
-	s.robots, s.canonical, s.refresh, s.redirect = parse.Robots{}, s.canonical[:0], s.refresh[:0], s.redirect[:0]
+	s.robots, s.canonical, s.refresh, s.redirect, s.dropped = parse.Robots{}, s.canonical[:0], s.refresh[:0], s.redirect[:0], ""
 	resp.EachHeader("X-Robots-Tag", func(value []byte) bool {
 		s.robots.Add(parse.ParseRobotsTag(value, agent))
 		return true

@@ -55,6 +55,8 @@ type Entry struct {
 	Robots string
 	// Canonical, Refresh and Redirect are the URLs that the response names as its canonical one and leads to.
 	Canonical, Refresh, Redirect string
+	// Dropped says why Redirect isn't followed: "too-many-redirects"; "" if it is, or if the rules for links say why.
+	Dropped string
 	// File and Offset say where the response record is; "" if nothing was stored.
 	File   string
 	Offset int64
@@ -79,6 +81,7 @@ type line struct {
 	Canonical string     `json:"canonical"`
 	Refresh   string     `json:"refresh"`
 	Redirect  string     `json:"redirect"`
+	Dropped   string     `json:"dropped"`
 	File      string     `json:"file"`
 	Offset    int64      `json:"offset"`
 }
@@ -92,7 +95,7 @@ func (e *Entry) UnmarshalJSON(b []byte) error {
 	*e = Entry{
 		Time: v.TS, URL: v.URL, Status: v.Status, Reason: v.Reason, Truncated: v.Truncated, Page: v.Page, Bytes: v.Bytes,
 		Depth: v.Depth, IP: v.IP, Elapsed: time.Duration(v.Millis) * time.Millisecond, Attempts: v.Attempts, MIME: v.MIME,
-		Robots: v.Robots, Canonical: v.Canonical, Refresh: v.Refresh, Redirect: v.Redirect,
+		Robots: v.Robots, Canonical: v.Canonical, Refresh: v.Refresh, Redirect: v.Redirect, Dropped: v.Dropped,
 		File: v.File, Offset: v.Offset,
 	}
 	if v.Parent == "" {
@@ -136,6 +139,7 @@ func (e *Entry) Append(dst []byte) []byte {
 	dst = appendTarget(dst, `,"canonical":`, e.Canonical)
 	dst = appendTarget(dst, `,"refresh":`, e.Refresh)
 	dst = appendTarget(dst, `,"redirect":`, e.Redirect)
+	dst = appendText(dst, `,"dropped":`, e.Dropped)
 	dst = appendText(dst, `,"file":`, e.File)
 	dst = appendNumber(dst, `,"offset":`, e.Offset)
 	return append(dst, "}\n"...)
