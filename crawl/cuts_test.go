@@ -165,11 +165,38 @@ func (w *cutWorld) undisturbed(t *testing.T) (l *life) {
 	return l
 }
 
+// undisturbedWorlds are the worlds that several tests take, with their crawl without any cut.
+var undisturbedWorlds struct {
+	sync.Mutex
+	worlds [numCutWorlds]*cutWorld
+	lives  [numCutWorlds]*life
+}
+
+// undisturbedWorld makes a world and crawls it once without any cut. The first numCutWorlds are made once.
+func undisturbedWorld(t *testing.T, seed uint64) (w *cutWorld, l *life) {
+	t.Helper()
+	n := seed - *seedFlag
+	if n < numCutWorlds {
+		undisturbedWorlds.Lock()
+		defer undisturbedWorlds.Unlock()
+		if w = undisturbedWorlds.worlds[n]; w != nil {
+			return w, undisturbedWorlds.lives[n]
+		}
+	}
+	w = newCutWorld(t, seed)
+	l = w.undisturbed(t)
+	if n < numCutWorlds && !t.Failed() {
+		undisturbedWorlds.worlds[n] = w
+		undisturbedWorlds.lives[n] = &life{world: w, wit: &witness{visits: l.wit.visits}, steps: l.steps, result: l.result}
+	}
+	return w, l
+}
+
 // TestCutWorlds holds the worlds to what makes cutting them worth while.
 func TestCutWorlds(t *testing.T) {
 	var sum struct{ full, scans, rolled, segments, slots int }
 	for seed := *seedFlag; seed < *seedFlag+numCutWorlds; seed++ {
-		l := newCutWorld(t, seed).undisturbed(t)
+		_, l := undisturbedWorld(t, seed)
 		var rolled, segments, slots int
 		for _, s := range l.steps {
 			switch {
@@ -433,19 +460,21 @@ func (c *cutCount) log(t *testing.T, what string) {
 		what, c.cuts, c.lives, c.power, c.back, c.ops, c.places)
 }
 
-var numCuts = flag.Int("cuts", 500, "cuts of TestCutsAtRandom")
+var numCuts = flag.Int("cuts", 0, "cuts of TestCutsAtRandom (0: 50; 500 with -long)")
 
 // TestCutsAtRandom cuts crawls off again and again, recoveries included. Each ends at last and is compared with one that
 // was never cut.
 func TestCutsAtRandom(t *testing.T) {
 	want := *numCuts
+	if want == 0 {
+		want = longOr(500, 50)
+	}
 	if testing.Short() {
 		want = min(want, 50)
 	}
 	worlds := make([]*cutWorld, numCutWorlds)
 	for i := range worlds {
-		worlds[i] = newCutWorld(t, *seedFlag+uint64(i))
-		worlds[i].undisturbed(t)
+		worlds[i], _ = undisturbedWorld(t, *seedFlag+uint64(i))
 	}
 	var count cutCount
 	var lives atomic.Uint64

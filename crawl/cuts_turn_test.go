@@ -16,12 +16,13 @@ import (
 
 var (
 	turns    = flag.Int("turns", 1, "crawls of TestCutsInTurn")
+	every    = flag.Int("every", 0, "TestCutsInTurn cuts before one in so many operations (0: 16; each with -long)")
 	oneIn    = flag.Int("finish", 40, "TestCutsInTurn lets the rest of the crawl run for one in so many cuts")
 	imageDir = flag.String("image", "", "directory for the files that a failed run found")
 	replay   = flag.String("replay", "", "directory of -image whose crawl TestReplay ends; -seed is the number of its world")
 )
 
-// TestCutsInTurn cuts crawls before each of their operations, once by kill -9 and once by a power cut: the crawl goes on, a
+// TestCutsInTurn cuts crawls before each of their operations (by default before a sample of them), once by kill -9 and once by a power cut: the crawl goes on, a
 // fork of its file system is what the cut has left. All of these are opened and audited; of a sample the crawl is resumed,
 // some cut again in their recovery, and compared at the end with one that was never cut.
 func TestCutsInTurn(t *testing.T) {
@@ -36,8 +37,7 @@ func TestCutsInTurn(t *testing.T) {
 			return false
 		}
 		seed := *seedFlag + n
-		w := newCutWorld(t, seed)
-		w.undisturbed(t)
+		w, _ := undisturbedWorld(t, seed)
 		var samples []*life
 		inBubble(t, func(t *testing.T) { samples = cutInTurn(t, w, seed, &opened) })
 		opened.ended(0)
@@ -55,9 +55,18 @@ func cutInTurn(t *testing.T, w *cutWorld, seed uint64, count *cutCount) (samples
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 0x7475726e))
 	l := newLife(t, w, 0, w.empty(t, seed))
+	stride := *every
+	if stride == 0 {
+		stride = longOr(1, 16)
+	}
 	var failed *life
 	var faults []string
 	l.before = func(s disk.Step, fork func(uint64) *disk.Mem) {
+		// A manifest that is seen after kill -9, but not durable, is a trap for recovery: that is cut as well.
+		manifest := s.Op == disk.OpSyncDir && strings.HasSuffix(s.Name, "/state")
+		if rng.IntN(stride) > 0 && (!manifest || rng.IntN(4) > 0) {
+			return
+		}
 		for _, power := range []bool{false, true} {
 			if failed != nil {
 				return
@@ -67,8 +76,7 @@ func cutInTurn(t *testing.T, w *cutWorld, seed uint64, count *cutCount) (samples
 			if bad := c.checkCut(power); len(bad) > 0 {
 				failed, faults = c, bad
 			}
-			// A manifest that is seen after kill -9, but not durable, is a trap for recovery: that is cut as well.
-			trap := !power && s.Op == disk.OpSyncDir && strings.HasSuffix(s.Name, "/state")
+			trap := !power && manifest
 			if c.again = trap; trap || rng.IntN(*oneIn) == 0 {
 				samples = append(samples, c)
 			}

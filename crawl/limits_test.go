@@ -194,6 +194,9 @@ func TestBandwidthIsHeld(t *testing.T) {
 		{"00:00-00:01 4Mbit; else 10Mbit", 500e3, 1250e3, 5000, 20e3}, {"00:00-00:01 10Mbit; else 1Mbit", 1250e3, 125e3, 5000, 20e3},
 		{"100kbit", 12500, 12500, 200, 10e3}, {"30Mbit", 3.75e6, 3.75e6, 8500, 60e3},
 	} {
+		if c.before > 2e6 && !*longRuns {
+			continue // half a gigabyte
+		}
 		t.Run(c.text, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				toHalfPast()

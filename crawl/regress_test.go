@@ -372,8 +372,8 @@ func TestCrashBeforeTheFirstManifest(t *testing.T) {
 		{"more", true, false}, {"more with output", true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			const stride = 9
-			for n := 1 + int(*seedFlag%stride); n < 90; n += stride {
+			stride := longOr(9, 27)
+			for n := 1 + int(*seedFlag%uint64(stride)); n < 90; n += stride {
 				for _, power := range []bool{false, true} {
 					inBubble(t, func(t *testing.T) { crashEarly(t, n, power, c.more, c.out) })
 				}

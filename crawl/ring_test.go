@@ -100,7 +100,7 @@ func TestSmallNumbersRunTheRealPath(t *testing.T) {
 	}
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) {
-			o.Pages, o.Hosts, o.PLDs, o.LinksPerPage = 8000, 300, 60, 80
+			o.Pages, o.Hosts, o.PLDs, o.LinksPerPage = longOr(8000, 2500), 300, 60, 80
 		})
 		opt := simOptions(t, web, disk.NewMem(*seedFlag))
 		opt.DrumBufferBytes, opt.DrumBucketBytes, opt.DrumBuckets = 4<<10, 64<<10, 1
@@ -114,8 +114,8 @@ func TestSmallNumbersRunTheRealPath(t *testing.T) {
 		checkFetched(t, web, &opt)
 		s := &res.Snapshot
 		t.Logf("%d URLseen passes (%d by size), s=%d h=%d, %d scans", s.URLSeenPasses, s.URLSeenFullPasses, s.Queue, s.Horizon, s.Scans)
-		if s.URLSeenFullPasses < 50 {
-			t.Errorf("%d passes of URLseen triggered by size, want 50", s.URLSeenFullPasses)
+		if want := int64(longOr(50, 15)); s.URLSeenFullPasses < want {
+			t.Errorf("%d passes of URLseen triggered by size, want %d", s.URLSeenFullPasses, want)
 		}
 		if s.Scans < 3 {
 			t.Errorf("%d scans of QF, want 3", s.Scans)
@@ -182,14 +182,15 @@ func TestSpamDoesNotCrowdOut(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long")
 	}
+	pages := longOr(5000, 1500)
 	others := func(spam bool) (fetched, links int64) {
 		inBubble(t, func(t *testing.T) {
 			web := smallWeb(t, func(o *simweb.Options) {
-				o.Pages, o.Hosts, o.PLDs, o.IPs, o.SeedURLs = 20_000, 1000, 500, 300, 50
-				o.Spam = simweb.Spam{On: spam, InLinks: 3, Links: 6000, IPs: 50}
+				o.Pages, o.Hosts, o.PLDs, o.IPs, o.SeedURLs = 4*pages, pages/5, pages/10, 300, 50
+				o.Spam = simweb.Spam{On: spam, InLinks: 3, Links: pages * 6 / 5, IPs: 50}
 			})
 			opt := simOptions(t, web, disk.NewMem(*seedFlag))
-			opt.MaxPages = 5000
+			opt.MaxPages = int64(pages)
 			for i := range 20 { // some of the spam is known from the start, so that its links outnumber all others
 				if spam {
 					opt.SeedLines = append(opt.SeedLines, fmt.Sprintf("http://s%d.%s/", i, web.SpamPLD()))

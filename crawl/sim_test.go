@@ -23,6 +23,14 @@ var (
 	seedFlag = flag.Uint64("seed", 1, "seed of the synthetic web and of the crashes")
 )
 
+// longOr is the size of a test's long form with -long, otherwise that of its default form.
+func longOr[T any](long, short T) T {
+	if *longRuns {
+		return long
+	}
+	return short
+}
+
 // simResolver asks a synthetic web's names in process.
 type simResolver struct{ web *simweb.Web }
 

@@ -246,9 +246,9 @@ func TestOneSlowHostLeft(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long")
 	}
-	origins, days := 50_000, 2
+	origins, hostURLs, days, period := 10_000, 4000, 2, 8*time.Hour
 	if *longRuns {
-		origins, days = 2_000_000, 14
+		origins, hostURLs, days, period = 2_000_000, 20_000, 14, 24*time.Hour
 	}
 	for _, c := range []struct {
 		prefix string
@@ -257,30 +257,30 @@ func TestOneSlowHostLeft(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			w := &waitingWeb{}
 			opt := w.options(t, disk.NewMem(*seedFlag))
-			opt.SeedLines = urls(c.prefix, 1, 20_000)
+			opt.SeedLines = urls(c.prefix, 1, hostURLs)
 			r := openRing(t, opt)
 			fillRobotsCache(t, r, origins)
-			all := sampled(t, r, nil, 24*time.Hour, days)
+			all := sampled(t, r, nil, period, days)
 			for day, u := range all[1:] {
-				if turns := float64(24 * time.Hour / c.delay); float64(u.fetched) < 0.9*turns {
-					t.Errorf("%s, day %d: %d pages, the host's delay allows %.0f", c.prefix, day+2, u.fetched, turns)
+				if turns := float64(period / c.delay); float64(u.fetched) < 0.9*turns {
+					t.Errorf("%s, period %d: %d pages, the host's delay allows %.0f", c.prefix, day+2, u.fetched, turns)
 				}
 				// A lot of URLs takes one merge, which reads half a bucket of RobotsCache.
 				if u.merges > 2*u.fetched {
-					t.Errorf("%s, day %d: %d merges for %d pages, want two for each at most", c.prefix, day+2, u.merges, u.fetched)
+					t.Errorf("%s, period %d: %d merges for %d pages, want two for each at most", c.prefix, day+2, u.merges, u.fetched)
 				}
 				if u.deferrals > 8*u.fetched {
-					t.Errorf("%s, day %d: %d deferrals for %d pages, want 8 for each at most", c.prefix, day+2, u.deferrals, u.fetched)
+					t.Errorf("%s, period %d: %d deferrals for %d pages, want 8 for each at most", c.prefix, day+2, u.deferrals, u.fetched)
 				}
 				// Each mover's net is once a minute; a page is some five changes, each followed by a pulse.
-				if most := 60*24*60 + 150*u.fetched; u.wakeups > most {
-					t.Errorf("%s, day %d: movers woke up %d times, want %d at most", c.prefix, day+2, u.wakeups, most)
+				if most := 60*int64(period/time.Minute) + 150*u.fetched; u.wakeups > most {
+					t.Errorf("%s, period %d: movers woke up %d times, want %d at most", c.prefix, day+2, u.wakeups, most)
 				}
 				if u.checkpoints > u.changes {
-					t.Errorf("%s, day %d: %d checkpoints of %d changes", c.prefix, day+2, u.checkpoints, u.changes)
+					t.Errorf("%s, period %d: %d checkpoints of %d changes", c.prefix, day+2, u.checkpoints, u.changes)
 				}
 				if most := 4 << 20 * u.checkpoints; u.written > most {
-					t.Errorf("%s, day %d: %d bytes written, want %d at most", c.prefix, day+2, u.written, most)
+					t.Errorf("%s, period %d: %d bytes written, want %d at most", c.prefix, day+2, u.written, most)
 				}
 			}
 		})
@@ -314,7 +314,7 @@ func TestWaitingStaysFlat(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long")
 	}
-	n, days := 3000, 9
+	n, days := 800, 6
 	if *longRuns {
 		n, days = 1_000_000, 21
 	}

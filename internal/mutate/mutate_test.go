@@ -121,7 +121,7 @@ func (m *mutant) try(t *testing.T) (how string, err error) {
 	}
 	args := []string{"test", "-overlay", overlay, "-vet=off", "-failfast", "-timeout", "5m", "-run", test, pkg}
 	if m.pkg == "" {
-		args = append(args, "-args", "-cuts", fmt.Sprint(*cutsFlag), "-seed", fmt.Sprint(*seedFlag))
+		args = append(args, "-args", "-long", "-cuts", fmt.Sprint(*cutsFlag), "-seed", fmt.Sprint(*seedFlag))
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), perMutant)
 	defer cancel()
