@@ -17,39 +17,45 @@ import (
 //
 // Merges move gigabytes that nobody reads again soon; in the page cache they push out what is of use there, and
 // wait for its locks. Bytes that were written directly are not durable before Sync or SyncFS either.
-func Direct() FS { return directFS{} }
+func Direct() FS { return directFS{newOS()} }
 
 // DirectAlign is what Direct asks of offsets and addresses: a page, and at least a sector of any disk.
 const DirectAlign = 4096
 
-type directFS struct{ osFS }
+type directFS struct{ *osFS }
 
-func (directFS) Create(name string) (File, error) {
+func (d directFS) Create(name string) (File, error) {
 	// Made by way of the page cache: where O_DIRECT isn't known, open makes the file before it fails.
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := d.osFS.Create(name)
 	if err != nil {
 		return nil, err
 	}
-	return &directFile{File: osFile{f}, flag: os.O_RDWR}, nil
+	return d.past(f, os.O_RDWR), nil
 }
 
-func (directFS) Open(name string) (File, error) { return openDirect(name, os.O_RDWR) }
+func (d directFS) Open(name string) (File, error) { return d.openPast(name, os.O_RDWR) }
 
-func (directFS) OpenRead(name string) (File, error) { return openDirect(name, os.O_RDONLY) }
+func (d directFS) OpenRead(name string) (File, error) { return d.openPast(name, os.O_RDONLY) }
 
-func openDirect(name string, flag int) (File, error) {
-	f, err := openOS(name, flag)
+func (d directFS) openPast(name string, flag int) (File, error) {
+	f, err := d.open(name, flag)
 	if err != nil {
 		return nil, err
 	}
-	return &directFile{File: f, flag: flag}, nil
+	return d.past(f, flag), nil
+}
+
+func (d directFS) past(f File, flag int) *directFile {
+	return &directFile{File: f, flag: flag, sync: &d.osFS.sync, pwrite: unix.Pwrite}
 }
 
 // directFile is a file through the page cache with a second descriptor past it, opened with the first access that
 // can use it.
 type directFile struct {
 	File
-	flag int
+	flag   int
+	sync   *syncState
+	pwrite func(fd int, p []byte, off int64) (int, error)
 
 	// mu guards the fields below, while the second descriptor is opened.
 	mu     sync.Mutex
@@ -100,7 +106,14 @@ func (f *directFile) WriteAt(p []byte, off int64) (n int, err error) {
 	if d == nil || len(p)%DirectAlign != 0 {
 		return f.File.WriteAt(p, off)
 	}
-	return f.move("write", unix.Pwrite, d, p, off)
+	f.sync.wrote(f.Name())
+	n, err = f.move("write", f.pwrite, d, p, off)
+	if err == io.EOF { // a disk that has become full takes a part: the rest says so, or succeeds
+		var m int
+		m, err = f.File.WriteAt(p[n:], off+int64(n))
+		n += m
+	}
+	return n, err
 }
 
 // move reads or writes all of p, whole pages; io.EOF when a file ends before.

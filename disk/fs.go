@@ -31,7 +31,8 @@ type FS interface {
 	Space(dir string) (free, total int64, err error)
 	// FreeFiles returns how many more files the file system that holds dir has room for; math.MaxInt64 if it sets no number.
 	FreeFiles(dir string) (int64, error)
-	// Lock takes the exclusive lock file of dir, or fails with ErrLocked. Closing the result releases it.
+	// Lock takes the exclusive lock file of dir, or fails with ErrLocked. Closing the result releases it. In between SyncFS of dir
+	// reports every error of write-back, also one that another program has been told.
 	Lock(dir string) (io.Closer, error)
 }
 

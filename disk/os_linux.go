@@ -16,33 +16,41 @@ import (
 
 // OS returns the real file system. Directories are made with mode 0700 and files with 0600. Errors are those
 // of package os, so errors.Is finds fs.ErrNotExist, syscall.ENOSPC and the like.
-func OS() FS { return osFS{} }
+func OS() FS { return newOS() }
 
-type osFS struct{}
+type osFS struct{ sync syncState }
 
-func (osFS) Create(name string) (File, error) {
-	return openOS(name, os.O_RDWR|os.O_CREATE|os.O_EXCL)
+func newOS() *osFS { return &osFS{sync: syncState{byFile: !syncfsReports()}} }
+
+func (o *osFS) Create(name string) (File, error) {
+	return o.open(name, os.O_RDWR|os.O_CREATE|os.O_EXCL)
 }
 
-func (osFS) Open(name string) (File, error) { return openOS(name, os.O_RDWR) }
+func (o *osFS) Open(name string) (File, error) { return o.open(name, os.O_RDWR) }
 
-func (osFS) OpenRead(name string) (File, error) { return openOS(name, os.O_RDONLY) }
+func (o *osFS) OpenRead(name string) (File, error) { return o.open(name, os.O_RDONLY) }
 
-func openOS(name string, flag int) (File, error) {
+func (o *osFS) open(name string, flag int) (File, error) {
 	f, err := os.OpenFile(name, flag, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	return osFile{f}, nil
+	return osFile{f, &o.sync}, nil
 }
 
-func (osFS) Remove(name string) error { return os.Remove(name) }
+func (*osFS) Remove(name string) error { return os.Remove(name) }
 
-func (osFS) Rename(from, to string) error { return os.Rename(from, to) }
+func (o *osFS) Rename(from, to string) error {
+	err := os.Rename(from, to)
+	if err == nil {
+		o.sync.renamed(from, to)
+	}
+	return err
+}
 
-func (osFS) MkdirAll(name string) error { return os.MkdirAll(name, 0o700) }
+func (*osFS) MkdirAll(name string) error { return os.MkdirAll(name, 0o700) }
 
-func (osFS) List(dir string) ([]string, error) {
+func (*osFS) List(dir string) ([]string, error) {
 	f, err := os.Open(dir)
 	if err != nil {
 		return nil, err
@@ -53,7 +61,7 @@ func (osFS) List(dir string) ([]string, error) {
 	return names, err
 }
 
-func (osFS) Size(name string) (int64, error) {
+func (*osFS) Size(name string) (int64, error) {
 	info, err := os.Stat(name)
 	if err != nil {
 		return 0, err
@@ -61,7 +69,7 @@ func (osFS) Size(name string) (int64, error) {
 	return info.Size(), nil
 }
 
-func (osFS) SyncDir(dir string) error {
+func (*osFS) SyncDir(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
 		return err
@@ -69,19 +77,7 @@ func (osFS) SyncDir(dir string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-func (osFS) SyncFS(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	err = retryInterrupted(func() error { return unix.Syncfs(int(f.Fd())) })
-	if err != nil {
-		err = &fs.PathError{Op: "syncfs", Path: dir, Err: err}
-	}
-	return errors.Join(err, f.Close())
-}
-
-func (osFS) Space(dir string) (free, total int64, err error) {
+func (*osFS) Space(dir string) (free, total int64, err error) {
 	var st unix.Statfs_t
 	if err := retryInterrupted(func() error { return unix.Statfs(dir, &st) }); err != nil {
 		return 0, 0, &fs.PathError{Op: "statfs", Path: dir, Err: err}
@@ -89,7 +85,7 @@ func (osFS) Space(dir string) (free, total int64, err error) {
 	return int64(st.Bavail) * st.Bsize, int64(st.Blocks) * st.Bsize, nil
 }
 
-func (osFS) FreeFiles(dir string) (int64, error) {
+func (*osFS) FreeFiles(dir string) (int64, error) {
 	var st unix.Statfs_t
 	if err := retryInterrupted(func() error { return unix.Statfs(dir, &st) }); err != nil {
 		return 0, &fs.PathError{Op: "statfs", Path: dir, Err: err}
@@ -100,7 +96,7 @@ func (osFS) FreeFiles(dir string) (int64, error) {
 	return int64(min(st.Ffree, math.MaxInt64)), nil
 }
 
-func (osFS) Lock(dir string) (io.Closer, error) {
+func (o *osFS) Lock(dir string) (io.Closer, error) {
 	l := flock.New(path.Join(dir, lockFileName), flock.SetPermissions(0o600))
 	ok, err := l.TryLock()
 	if err != nil {
@@ -109,10 +105,23 @@ func (osFS) Lock(dir string) (io.Closer, error) {
 	if !ok {
 		return nil, fmt.Errorf("disk: lock %s: %w", dir, ErrLocked)
 	}
-	return l, nil
+	return o.sync.hold(dir, l)
 }
 
-type osFile struct{ *os.File }
+type osFile struct {
+	*os.File
+	sync *syncState
+}
+
+func (f osFile) WriteAt(p []byte, off int64) (int, error) {
+	f.sync.wrote(f.Name())
+	return f.File.WriteAt(p, off)
+}
+
+func (f osFile) Truncate(size int64) error {
+	f.sync.wrote(f.Name())
+	return f.File.Truncate(size)
+}
 
 func (f osFile) Size() (int64, error) {
 	info, err := f.Stat()

@@ -1,0 +1,107 @@
+package disk
+
+import (
+	"errors"
+	"os"
+	"path"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestSyncFSKeepsItsDescriptor: from Lock on SyncFS uses the descriptor that was opened with the lock. A fresh one wouldn't find
+// the directory, which has been moved.
+func TestSyncFSKeepsItsDescriptor(t *testing.T) {
+	dir := path.Join(t.TempDir(), "d")
+	for _, fsys := range []FS{OS(), Direct()} {
+		must(t, fsys.MkdirAll(dir))
+		lock, err := fsys.Lock(dir)
+		must(t, err)
+		must(t, os.Rename(dir, dir+"2"))
+		must(t, fsys.SyncFS(dir))
+		must(t, lock.Close())
+		if err := fsys.SyncFS(dir); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("SyncFS of a directory that isn't there: %v", err)
+		}
+		must(t, os.Rename(dir+"2", dir))
+		lock, err = fsys.Lock(dir)
+		must(t, err)
+		must(t, lock.Close())
+		must(t, lock.Close()) // as the lock itself has it
+	}
+}
+
+// TestSyncFSByFile: where syncfs reports nothing the files that were written are synced, under their present names.
+func TestSyncFSByFile(t *testing.T) {
+	dir := t.TempDir()
+	o := newOS()
+	o.sync.byFile = true
+	for _, name := range []string{"a", "b", "gone"} {
+		f := mustCreate(t, o, path.Join(dir, name))
+		mustWrite(t, f, []byte("x"), 0)
+		must(t, f.Close())
+	}
+	must(t, o.Remove(path.Join(dir, "gone")))
+	must(t, o.Rename(path.Join(dir, "b"), path.Join(dir, "c")))
+	if _, ok := o.sync.written[path.Join(dir, "c")]; !ok || len(o.sync.written) != 3 {
+		t.Errorf("written: %v, want a, c and gone", o.sync.written)
+	}
+	must(t, o.SyncFS(t.TempDir()))
+	if len(o.sync.written) != 3 {
+		t.Errorf("another directory's sync: %v are left, want all", o.sync.written)
+	}
+	must(t, o.SyncFS(dir))
+	if len(o.sync.written) != 0 {
+		t.Errorf("not synced: %v", o.sync.written)
+	}
+	// An error of a file's sync is the result: a directory stands in for a file that can't be read.
+	f := mustCreate(t, o, path.Join(dir, "d"))
+	must(t, f.Truncate(5))
+	must(t, f.Close())
+	must(t, o.Remove(path.Join(dir, "d")))
+	must(t, os.Symlink(path.Join(dir, "d"), path.Join(dir, "d")))
+	if err := o.SyncFS(dir); !errors.Is(err, syscall.ELOOP) {
+		t.Errorf("got %v, want ELOOP", err)
+	}
+}
+
+func TestKernelRelease(t *testing.T) {
+	for release, want := range map[string]bool{
+		"5.8.0": true, "5.7.19": false, "6.1.0-18-amd64": true, "4.18.0-513.el8.x86_64": false, "5.10-rc1": true, "10.0": true,
+		"": false, "x": false, "5": false, "4.4.0": false,
+	} {
+		if got := atLeast58(release); got != want {
+			t.Errorf("%q: got %v, want %v", release, got, want)
+		}
+	}
+}
+
+// TestDirectShortWrite: a disk that becomes full takes a part of a direct write. What follows is a write through the page cache, which
+// says why, and not io.EOF.
+func TestDirectShortWrite(t *testing.T) {
+	made, err := Direct().Create(path.Join(t.TempDir(), "f"))
+	must(t, err)
+	f := made.(*directFile)
+	page := Alloc(2 * DirectAlign)
+	defer Free(page)
+	if f.past(page, 0) == nil {
+		t.Skip("no O_DIRECT here")
+	}
+	for _, part := range []int{0, 512, DirectAlign + 512} {
+		f.pwrite = func(fd int, p []byte, off int64) (int, error) { return min(part, len(p)), nil }
+		if n, err := f.WriteAt(page, 0); n != len(page) || err != nil {
+			t.Errorf("%d bytes fit: got %d, %v", part, n, err)
+		}
+	}
+	f.File = fullFile{f.File}
+	if _, err := f.WriteAt(page, 0); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("got %v, want ENOSPC", err)
+	}
+	must(t, f.Close())
+}
+
+// fullFile is a file on a full disk.
+type fullFile struct{ File }
+
+func (f fullFile) WriteAt([]byte, int64) (int, error) { return 0, unix.ENOSPC }
