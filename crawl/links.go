@@ -42,7 +42,7 @@ type linkBatch struct {
 	fates  []fate // of the links that came, repeats apart
 	again  int64  // repeats of links in keys
 	asset  bool   // the link being added is a part of the page
-	fresh  []int  // of keys: where a refresh leads (weburl.FlagRefresh)
+	fresh  []int  // of keys: where a refresh leads (weburl.FlagRefresh), ascending
 	traced []drum.Key
 	coded  []byte // the records of tuples
 	tuples []drum.Tuple
@@ -320,12 +320,16 @@ func (b *linkBatch) code() (text int64) {
 		freshTail = rec.AppendTail(freshSpace[:0])
 	}
 	b.coded = b.coded[:0]
-	start := 0
+	start, fresh := 0, b.fresh // in ascending order
 	for i, end := range b.ends {
+		isFresh := len(fresh) > 0 && fresh[0] == i
+		if isFresh {
+			fresh = fresh[1:]
+		}
 		if !b.seen[i] {
 			from := len(b.coded) // records coded before stay valid where they are if this grows
 			b.coded = append(b.coded, b.arena[start:end]...)
-			if len(b.fresh) > 0 && slices.Contains(b.fresh, i) {
+			if isFresh {
 				b.coded = append(b.coded, freshTail...)
 			} else {
 				b.coded = append(b.coded, tail...)

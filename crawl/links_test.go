@@ -230,3 +230,57 @@ func BenchmarkLinkBatch(b *testing.B) {
 		})
 	}
 }
+
+// refreshPage adds n links, of which those that fresh chooses are targets of refreshes.
+func refreshPage(b *linkBatch, n int, fresh func(i int) bool) {
+	b.start(1, nil, 1, 0, time.Unix(1e9, 0))
+	for i := range n {
+		url := fmt.Appendf(b.rewriter.url[:0], "http://www.example.org/%d", i)
+		if fresh(i) {
+			b.addRefresh(url)
+		} else {
+			b.add(url)
+		}
+	}
+}
+
+// TestRefreshesAreFlagged: the targets of refreshes are told from other links, whichever of them the cache knows.
+func TestRefreshesAreFlagged(t *testing.T) {
+	r := linkRing(t, 1<<20)
+	b := newLinkBatch(r)
+	for _, page := range []struct {
+		n     int
+		fresh func(i int) bool
+	}{{4, func(i int) bool { return i == 2 }}, {40, func(i int) bool { return i%3 != 0 }}, {60, func(i int) bool { return true }}} {
+		refreshPage(b, page.n, page.fresh)
+		var d delta
+		if err := b.send(&d); err != nil {
+			t.Fatal(err)
+		}
+		for _, tuple := range b.tuples {
+			var rec weburl.Record
+			var i int
+			if err := rec.Decode(tuple.Aux); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := fmt.Sscanf(string(rec.URL), "http://www.example.org/%d", &i); err != nil || (rec.Flags == weburl.FlagRefresh) != page.fresh(i) {
+				t.Errorf("%s has flags %d (%v)", rec.URL, rec.Flags, err)
+			}
+		}
+	}
+}
+
+// BenchmarkRefreshes codes the records of a page of as many refreshes as the parser finds: as fast as those of other links.
+func BenchmarkRefreshes(b *testing.B) {
+	for name, fresh := range map[string]bool{"links": false, "refreshes": true} {
+		b.Run(name, func(b *testing.B) {
+			batch := newLinkBatch(linkRing(b, 1<<20))
+			refreshPage(batch, 50_000, func(int) bool { return fresh })
+			batch.seen = make([]bool, len(batch.keys))
+			for b.Loop() {
+				batch.tuples = batch.tuples[:0]
+				batch.code()
+			}
+		})
+	}
+}
