@@ -123,7 +123,7 @@ func (c *crawlCmd) options() crawl.Options {
 		RAMBytes: int64(*c.RAM), DiskBytes: int64(*c.Disk), Connections: int(c.Connections.most()), Retries: int(c.Retries),
 		Budget: crawl.BudgetPolicy(c.Budget), BudgetDefault: uint32(c.BudgetDefault), BudgetMax: uint32(c.BudgetMax),
 		BudgetRanks: int(c.BudgetRanks), QueuesMax: int(c.QueuesMax),
-		KeepAlive: c.KeepAlive, CheckpointEvery: c.CheckpointEvery, Linger: c.Linger,
+		KeepAlive: c.KeepAlive, CheckpointEvery: c.CheckpointEvery, RollEvery: c.RollEvery, Linger: c.Linger,
 		MaxPages: int64(c.MaxPages), MaxTime: c.MaxTime, MaxDepth: crawl.Unlimited,
 		Scope: crawl.Scope(c.Scope), Store: c.Store == "warc", Sitemaps: c.Sitemaps, PrivateSuffixes: c.PrivateSuffixes,
 		CrawlLog: crawl.LogLevel(c.CrawlLog), Drain: c.Drain, WhenFull: crawl.WhenFull(c.WhenFull), KeepFree: int64(orZero(c.KeepFree)),

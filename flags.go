@@ -68,6 +68,7 @@ type crawlCmd struct {
 	TraceLinks      string        `group:"output" placeholder:"FILE" help:"Record the key of each link, 8 bytes, for bench cache --trace: FILE is made or appended to. It tells no URL, and no fault of it stops the crawl."`
 	TraceLimit      size          `group:"output" placeholder:"SIZE" default:"8GiB" help:"Most bytes of that file; then it ends, and the crawl goes on."`
 	CheckpointEvery time.Duration `group:"output" placeholder:"DURATION" default:"60s" help:"Time between checkpoints: the most work that a crash can cost."`
+	RollEvery       time.Duration `group:"output" placeholder:"DURATION" default:"1h" help:"Finish output files that are so old, so that they can be moved away while the crawl runs. They are also finished when full, and at each orderly stop. 0: not by age."`
 	PrivateSuffixes bool          `group:"output" help:"Let privately run public suffixes (github.io, blogspot.com) make PLDs. Can't be changed later."`
 	reportFlags
 }

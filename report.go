@@ -12,6 +12,7 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"drumbeat/crawl"
+	"drumbeat/warc/outfile"
 )
 
 // summary is what the end of a crawl is told from.
@@ -82,6 +83,9 @@ func printSummary(out io.Writer, sum summary) error {
 		line("checkpoints", "%s; the longest took %s, paused all steps for %s, held up one for %s", n(s.Count(crawl.CountCheckpoints)),
 			short(c.LongestTotal), short(c.LongestPause), short(c.LongestStall))
 	}
+	if f := &sum.res.Finished; f.Files > 0 {
+		line("output", "%s", finishedText(f))
+	}
 	line("machine", "%s", machineText(sum.ram))
 	for _, text := range sum.demo {
 		name, rest, _ := strings.Cut(text, ": ")
@@ -91,6 +95,21 @@ func printSummary(out io.Writer, sum summary) error {
 	b.Write(placesText(&sum))
 	_, err := out.Write(b.Bytes())
 	return err
+}
+
+// shownFinished is how many finished files are named.
+const shownFinished = 6
+
+// finishedText says which output files are finished.
+func finishedText(f *outfile.Finished) string {
+	text := fmt.Sprintf("%s files finished, %s", humanize.Comma(f.Files), bytesText(f.Bytes))
+	if f.Files > shownFinished {
+		return text
+	}
+	for _, path := range f.Paths {
+		text += "\n              " + path
+	}
+	return text
 }
 
 // droppedText lists the links that never became URLs of the crawl, by reason.

@@ -48,7 +48,7 @@ func (c *crawlCmd) checkDelays() error {
 		{"host-delay", c.HostDelay, false}, {"host-delay-min", c.HostDelayMin, false}, {"server-delay", &c.ServerDelay, false},
 		{"server-delay-min", c.ServerDelayMin, false}, {"pld-delay", c.PLDDelay, false}, {"pld-delay-min", c.PLDDelayMin, false},
 		{"max-crawl-delay", &c.MaxCrawlDelay, true}, {"max-time", &c.MaxTime, false}, {"linger", &c.Linger, false},
-		{"checkpoint-every", &c.CheckpointEvery, true}, {"connect-timeout", &c.ConnectTimeout, true},
+		{"checkpoint-every", &c.CheckpointEvery, true}, {"roll-every", &c.RollEvery, false}, {"connect-timeout", &c.ConnectTimeout, true},
 		{"first-byte-timeout", &c.FirstByteTimeout, true}, {"timeout", &c.Timeout, true}} {
 		switch {
 		case d.v == nil:

@@ -34,6 +34,8 @@ type summaryJSON struct {
 	URLSeenFull    int64            `json:"urlSeenFullPasses"`
 	Model          crawl.SeenCheck  `json:"model"` // measured beside predicted
 	PeakRSS        int64            `json:"peakRSS"`
+	FinishedFiles  int64            `json:"finishedFiles"` // of output, in this run
+	FinishedBytes  int64            `json:"finishedBytes"`
 }
 
 // saveSummary writes the figures of a crawl's end.
@@ -44,7 +46,8 @@ func saveSummary(name string, res *crawl.Result) error {
 		LinksCached: s.Count(crawl.CountLinksCached), LinksChecked: s.Count(crawl.CountLinksChecked), Unique: s.Unique,
 		Places: map[string]int64{}, Refused: s.Refused, Later: s.Later, Hosts: s.Hosts, Servers: s.Servers, PLDs: s.PLDs,
 		DiskRead: s.DiskRead, DiskWritten: s.DiskWritten, URLSeenKeys: s.URLSeenKeys, URLSeenPasses: s.URLSeenPasses,
-		URLSeenFull: s.URLSeenFullPasses, Model: s.Seen, PeakRSS: peakRSS()}
+		URLSeenFull: s.URLSeenFullPasses, Model: s.Seen, PeakRSS: peakRSS(),
+		FinishedFiles: res.Finished.Files, FinishedBytes: res.Finished.Bytes}
 	if sec := s.Active.Seconds(); sec > 0 {
 		out.PagesPerSecond = float64(out.Pages) / sec
 	}

@@ -215,7 +215,11 @@ func (r *ring) checkpoints(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-t.C:
-			if r.saved.Load() == r.changes.Load() {
+			rolled, err := r.rollOutput(time.Now())
+			if err != nil {
+				return err
+			}
+			if !rolled && r.saved.Load() == r.changes.Load() {
 				continue
 			}
 			if err := r.checkpoint(false, ""); err != nil {

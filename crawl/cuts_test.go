@@ -129,6 +129,9 @@ func (w *cutWorld) options(t testing.TB, fs disk.FS) (Options, *witness) {
 	opt.HostDelay, opt.HostDelayMin = time.Second, 500*time.Millisecond
 	opt.ServerDelay, opt.ServerDelayMin = 100*time.Millisecond, 20*time.Millisecond
 	opt.CheckpointEvery, opt.Linger = 2*time.Second, time.Hour // nothing is unreachable for good
+	if w.seed%2 == 0 {
+		opt.RollEvery = 3 * time.Second
+	}
 	if w.seed%3 == 1 {
 		opt.PLDDelay, opt.PLDDelayMin, opt.HostDelayFactor = 300*time.Millisecond, 50*time.Millisecond, 10
 		opt.NetworkRate, opt.NetworkConnections = 20, 3

@@ -172,13 +172,16 @@ type Options struct {
 	WARCFileBytes   int64
 	WARCLevel       int
 	CheckpointEvery time.Duration
-	Linger          time.Duration
-	StockTarget     int
-	RobotsInFlight  int
-	MaxPages        int64
-	MaxTime         time.Duration
-	MaxDepth        int // links followed from a seed at most: 0 for the seeds alone, Unlimited for no limit
-	MaxURLBytes     int // longest URL; default 2083
+	// RollEvery is the age at which files of output are finished, so that they can be carried away while the crawl runs; they are
+	// also finished when they are full, and at each orderly stop. 0: no age.
+	RollEvery      time.Duration
+	Linger         time.Duration
+	StockTarget    int
+	RobotsInFlight int
+	MaxPages       int64
+	MaxTime        time.Duration
+	MaxDepth       int // links followed from a seed at most: 0 for the seeds alone, Unlimited for no limit
+	MaxURLBytes    int // longest URL; default 2083
 	// MaxRedirects is how many redirects in a row are followed: a URL that more of them lead to, counted from the last page that
 	// linked to one of them, isn't taken. Default DefaultRedirects, 250 at most; NoRedirects: none is followed.
 	MaxRedirects int

@@ -3,6 +3,7 @@ package crawl
 import (
 	"context"
 	"errors"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -11,17 +12,25 @@ import (
 	"drumbeat/disk"
 )
 
-// outputFiles returns the contents of the output files of directories.
-func outputFiles(t *testing.T, fs disk.FS, dirs []string) map[string]string {
-	t.Helper()
-	all := map[string]string{}
+// outputNames returns the output files of directories.
+func outputNames(fs disk.FS, dirs []string) (all []string) {
 	for _, dir := range dirs {
 		for _, sub := range []string{"/warc/", "/log/"} {
 			names, _ := fs.List(dir + sub)
 			for _, name := range names {
-				all[dir+sub+name] = string(contentOf(t, fs, dir+sub+name))
+				all = append(all, dir+sub+name)
 			}
 		}
+	}
+	return all
+}
+
+// outputFiles returns their contents.
+func outputFiles(t *testing.T, fs disk.FS, dirs []string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, name := range outputNames(fs, dirs) {
+		all[name] = string(contentOf(t, fs, name))
 	}
 	return all
 }
@@ -88,6 +97,75 @@ func TestStopsLeaveFinishedFiles(t *testing.T) {
 		checkFetched(t, web, &opt)
 		if _, err := Run(t.Context(), opt); !errors.Is(err, ErrFinished) {
 			t.Errorf("the crawl has not ended: %v", err)
+		}
+	})
+}
+
+// TestOutputRollsByAge: with RollEvery files get their final names while the crawl runs, also while nothing happens. They are never
+// touched again, so that they can be carried away at once; the crawl, its audit and a resumed crawl don't miss them.
+func TestOutputRollsByAge(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, nil)
+		fs := disk.NewMem(*seedFlag)
+		opt := simOptions(t, web, fs)
+		opt.CheckpointEvery, opt.RollEvery = time.Second, 2*time.Second
+		opt.Linger = time.Minute // while nothing is fetched
+		if err := fs.MkdirAll("away/warc"); err != nil {
+			t.Fatal(err)
+		}
+		moved := 0
+		carry := func() (open int) { // the logs stay: the audit has the keys of what has ended from them
+			for _, name := range outputNames(fs, opt.Dirs) {
+				if !strings.HasSuffix(name, ".warc.gz") && !strings.HasSuffix(name, ".cdxj") {
+					if !strings.HasSuffix(name, ".zst") {
+						open++
+					}
+					continue
+				}
+				if err := fs.Rename(name, "away/warc/"+path.Base(name)); err != nil {
+					t.Error(err)
+				}
+				moved++
+			}
+			return open
+		}
+		idle := false
+		opt.SnapshotEvery = 500 * time.Millisecond
+		opt.Snapshot = func(s *Snapshot) {
+			if open := carry(); s.Elapsed > 50*time.Second {
+				idle = true
+				if open > 0 {
+					t.Errorf("after %v, long after the last response, %d files are open", s.Elapsed, open)
+				}
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		if _, err := Run(ctx, opt); err != nil {
+			t.Fatal(err)
+		}
+		if moved < 8 {
+			t.Errorf("%d files were finished within 5 s", moved)
+		}
+		carry()
+		for range 2 { // goes on without them
+			if rep := deep(t, fs, &opt); !rep.Balanced() || !rep.Output.StoredAll || rep.Output.WARC.AbsentFiles == 0 {
+				t.Errorf("%q, %v, %+v", rep.Bad, rep.Damages, rep.Output)
+			}
+			if _, err := Run(t.Context(), opt); err != nil && !errors.Is(err, ErrFinished) {
+				t.Fatal(err)
+			}
+		}
+		if !idle {
+			t.Error("the crawl never had nothing to do")
+		}
+		carry()
+		checkFetched(t, web, &opt)
+		stored, want := checkWARCs(t, fs, []string{"away"}), web.Log().Snapshot().Fetches
+		for url, n := range want {
+			if !isRobots(url) && stored[url] != n {
+				t.Errorf("%s: fetched %d times, %d records in what was carried away", url, n, stored[url])
+			}
 		}
 	})
 }

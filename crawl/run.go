@@ -16,6 +16,7 @@ import (
 	"drumbeat/star"
 	"drumbeat/urlrule"
 	"drumbeat/warc"
+	"drumbeat/warc/outfile"
 	"drumbeat/weburl"
 )
 
@@ -35,6 +36,8 @@ type Result struct {
 	Snapshot Snapshot
 	// Seeds that yielded nothing, at most MaxSeedReports of them, as "url: reason".
 	Seeds []string
+	// Finished are the output files that got their final names in this run.
+	Finished outfile.Finished
 }
 
 // Run crawls until nothing is left, a limit is reached or ctx ends; then it makes a last checkpoint and returns. The
@@ -128,7 +131,7 @@ func (r *ring) crawl(ctx context.Context, rest time.Duration) (*Result, error) {
 		return nil, err
 	}
 	seeds, err := r.unfinishedSeeds()
-	return &Result{Stop: why, Snapshot: *r.snapshot(), Seeds: seeds}, err
+	return &Result{Stop: why, Snapshot: *r.snapshot(), Seeds: seeds, Finished: r.finishedOutput()}, err
 }
 
 // finished is true when the manifest says that the crawl is over and the seeds are those that it was fed.

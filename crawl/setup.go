@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"time"
 
+	"drumbeat/crawllog"
 	"drumbeat/drum"
 	"drumbeat/star"
 	"drumbeat/warc"
+	"drumbeat/warc/outfile"
 )
 
 // options are those of a store of star.
@@ -67,6 +69,33 @@ func (r *ring) warcOptions() warc.Options {
 			{Name: "robots", Value: "obey"},
 			{Name: "isPartOf", Value: "crawl-" + r.crawlID},
 		}}
+}
+
+// rollOutput closes the output files that were begun Options.RollEvery ago, and reports whether there were any: the checkpoint after it
+// gives them their final names.
+func (r *ring) rollOutput(now time.Time) (bool, error) {
+	if r.opt.RollEvery <= 0 {
+		return false, nil
+	}
+	begunBy := now.Add(-r.opt.RollEvery)
+	rolled, err := r.warc.RollOld(begunBy)
+	for _, l := range []*crawllog.Log{r.crawlLog, r.seedLog, r.robotsLog} {
+		some, failed := l.RollOld(begunBy, now)
+		rolled, err = rolled || some, errors.Join(err, failed)
+	}
+	if err != nil {
+		return rolled, fmt.Errorf("crawl: roll output: %w", err)
+	}
+	return rolled, nil
+}
+
+// finishedOutput sums up the output files that got their final names in this run.
+func (r *ring) finishedOutput() outfile.Finished {
+	all := r.warc.Finished()
+	for _, l := range []*crawllog.Log{r.crawlLog, r.seedLog, r.robotsLog} {
+		all.Merge(l.Finished())
+	}
+	return all
 }
 
 // finishOutput closes the output files, so that the checkpoint after it gives them their final names.

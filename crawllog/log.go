@@ -3,6 +3,7 @@ package crawllog
 import (
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -83,6 +84,7 @@ type Log struct {
 	lines   []byte     // not yet compressed
 	frame   []byte     // scratch
 	pinned  *Frozen    // lines' present bytes belong to it
+	begun   int64      // when the first entry came that isn't in a closed file, in Unix seconds; 0: there is none
 	entries int64
 	err     error
 }
@@ -103,7 +105,7 @@ func Open(opt Options, st *State) (*Log, error) {
 		if st.V != stateVersion {
 			return nil, fmt.Errorf("crawllog: open: state of version %d, want %d", st.V, stateVersion)
 		}
-		files, l.entries = &st.Files, st.Entries
+		files, l.entries, l.begun = &st.Files, st.Entries, st.Begun
 		if l.lines, err = disk.ReadTail(opt.State, st.Lines); err != nil {
 			return nil, fmt.Errorf("crawllog: open: %w", err)
 		}
@@ -136,6 +138,9 @@ func (l *Log) Append(e *Entry) error {
 		panic(fmt.Sprintf("BUG: crawllog: line of %d bytes", len(l.lines)-n))
 	}
 	l.entries++
+	if l.begun == 0 {
+		l.begun = e.Time.Unix()
+	}
 	return nil
 }
 
@@ -160,6 +165,7 @@ func (l *Log) flush(now time.Time) error {
 	err := error(nil)
 	if lane.Name() != "" && lane.Size(0)+int64(len(l.frame)) > l.opt.FileBytes {
 		err = lane.Roll()
+		l.begun = now.Unix()
 	}
 	if err == nil && lane.Name() == "" {
 		err = lane.Begin(now)
@@ -180,21 +186,35 @@ func (l *Log) flush(now time.Time) error {
 }
 
 // Roll compresses what is buffered and closes the file; now names it if it was not begun yet. To be called
-// before the last checkpoint of a crawl, whose Commit then makes the file final.
+// before the last checkpoint of a run, whose Commit then makes the file final.
 func (l *Log) Roll(now time.Time) error {
+	_, err := l.roll(math.MaxInt64, now)
+	return err
+}
+
+// RollOld is Roll if the oldest entry that isn't in a closed file came at begunBy or before. It reports whether that was so.
+func (l *Log) RollOld(begunBy, now time.Time) (rolled bool, err error) {
+	return l.roll(begunBy.Unix(), now)
+}
+
+func (l *Log) roll(begunBy int64, now time.Time) (rolled bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.err != nil {
-		return l.err
+	if l.err != nil || l.begun == 0 || l.begun > begunBy {
+		return false, l.err
 	}
 	if err := l.flush(now); err != nil {
-		return err
+		return false, err
 	}
 	if err := l.files.Roll(); err != nil {
 		l.err = fmt.Errorf("crawllog: roll: %w", err)
 	}
-	return l.err
+	l.begun = 0
+	return true, l.err
 }
+
+// Finished returns the files that got their final names since Open.
+func (l *Log) Finished() outfile.Finished { return l.files.Finished() }
 
 // Entries returns the number of entries since the crawl began.
 func (l *Log) Entries() int64 {
@@ -213,7 +233,7 @@ func (l *Log) Close() error {
 	return errors.Join(l.zstd.Close(), l.files.Close())
 }
 
-const stateVersion = 1
+const stateVersion = 2
 
 // State is what a manifest holds of a Log.
 type State struct {
@@ -222,6 +242,8 @@ type State struct {
 	// Lines that aren't in a frame yet; they follow what Files names.
 	Lines   disk.Ref
 	Entries int64
+	// Begun is when the first entry came that isn't in a closed file, in Unix seconds; 0: there is none.
+	Begun int64
 }
 
 // Frozen is a Log's content at one moment; see the checkpoint protocol.
@@ -237,7 +259,7 @@ func (l *Log) Freeze() *Frozen {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	f := &Frozen{log: l, files: l.files.Freeze(), lines: l.lines[:len(l.lines):len(l.lines)]}
-	f.state = State{V: stateVersion, Entries: l.entries}
+	f.state = State{V: stateVersion, Entries: l.entries, Begun: l.begun}
 	l.pinned = f
 	return f
 }

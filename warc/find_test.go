@@ -136,8 +136,8 @@ func TestFindReadsLittle(t *testing.T) {
 	meter := disk.NewMeter(mem)
 	opt := Options{Set: disk.Set{FS: meter, Paths: []string{"d"}}}
 	opt.State = opt.Set
-	st := &State{V: 1}
-	st.Files.V = 1
+	st := &State{V: stateVersion}
+	st.Files.V = 2
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
 		i, before, found := rng.IntN(50_000), meter.Counts().ReadBytes, false

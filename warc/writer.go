@@ -243,13 +243,25 @@ func (w *Writer) info(file string, now time.Time) []byte {
 	return p.buf
 }
 
-// Roll closes all open files: before the last checkpoint of a crawl, so that its Commit makes them final.
+// Roll closes all open files: before the last checkpoint of a run, so that its Commit makes them final.
 func (w *Writer) Roll() error {
 	if err := w.files.Roll(); err != nil {
 		return fmt.Errorf("warc: roll: %w", err)
 	}
 	return nil
 }
+
+// RollOld closes the open files that were begun at begunBy or before, and reports whether there were any. The Commit of the next
+// checkpoint makes them final.
+func (w *Writer) RollOld(begunBy time.Time) (rolled bool, err error) {
+	if rolled, err = w.files.RollOld(begunBy.Unix()); err != nil {
+		return rolled, fmt.Errorf("warc: roll: %w", err)
+	}
+	return rolled, nil
+}
+
+// Finished returns the files that got their final names since Open.
+func (w *Writer) Finished() outfile.Finished { return w.files.Finished() }
 
 // Counts returns what was appended so far.
 func (w *Writer) Counts() Counts {

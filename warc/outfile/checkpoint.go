@@ -10,7 +10,7 @@ import (
 	"drumbeat/disk"
 )
 
-const stateVersion = 1
+const stateVersion = 2
 
 // State is what a manifest holds of a Store.
 type State struct {
@@ -53,6 +53,8 @@ type Volume struct {
 	Serial uint64
 	// Name of the files without suffix.
 	Name string
+	// Begun is when, in Unix seconds.
+	Begun int64
 	// Closed: nothing will be appended.
 	Closed bool
 	// Streams in the order of Options.Streams.
@@ -100,7 +102,7 @@ func (f *Frozen) freezeLane(l *Lane) {
 	if l.name == "" {
 		return
 	}
-	v := Volume{Dir: l.dir, Serial: l.serial, Name: l.name}
+	v := Volume{Dir: l.dir, Serial: l.serial, Name: l.name, Begun: l.begun}
 	for i := range l.streams {
 		st := &l.streams[i]
 		v.Streams = append(v.Streams, StreamState{Size: st.size})
@@ -220,6 +222,7 @@ func (s *Store) finish(v *Volume) error {
 			return fmt.Errorf("outfile: finish: %w", err)
 		}
 		changed = true
+		s.finished.add(final, size)
 	}
 	if changed {
 		if err := fsys.SyncDir(s.path(v.Dir, "")); err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -83,9 +84,52 @@ type Store struct {
 	turn   atomic.Uint32
 	serial atomic.Uint64 // of the next volume
 
+	finished finishedFiles
+
 	mu     sync.Mutex // guards what follows; no I/O under it
 	closed []Volume   // complete, not yet final
 	err    error      // the first failed write
+}
+
+// Finished are the files that got their final names since Open.
+type Finished struct {
+	Files, Bytes int64
+	Paths        []string // of the first MaxFinished
+}
+
+// MaxFinished bounds the paths in a Finished.
+const MaxFinished = 16
+
+// finishedFiles gathers them.
+type finishedFiles struct {
+	mu  sync.Mutex // guards sum
+	sum Finished
+}
+
+func (f *finishedFiles) add(path string, size int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.sum.Files++
+	f.sum.Bytes += size
+	if len(f.sum.Paths) < MaxFinished {
+		f.sum.Paths = append(f.sum.Paths, path)
+	}
+}
+
+// Finished returns the files that got their final names since Open.
+func (s *Store) Finished() Finished {
+	s.finished.mu.Lock()
+	defer s.finished.mu.Unlock()
+	sum := s.finished.sum
+	sum.Paths = slices.Clone(sum.Paths)
+	return sum
+}
+
+// Merge adds what another store has finished.
+func (f *Finished) Merge(o Finished) {
+	f.Files, f.Bytes = f.Files+o.Files, f.Bytes+o.Bytes
+	f.Paths = append(f.Paths, o.Paths...)
+	f.Paths = f.Paths[:min(len(f.Paths), MaxFinished)]
 }
 
 // Lane is one output directory of a Store, with at most one open volume. Between Acquire and Release it
@@ -97,6 +141,7 @@ type Lane struct {
 	mu      sync.Mutex // held from Acquire to Release
 	name    string     // of the open volume; "" if there is none
 	serial  uint64     // of the open volume
+	begun   int64      // when the open volume was, in Unix seconds
 	streams []stream
 	closed  bool
 }
@@ -170,7 +215,7 @@ func (l *Lane) Begin(now time.Time) error {
 	if l.name != "" {
 		panic("BUG: outfile: Begin with an open volume")
 	}
-	l.serial = l.store.serial.Add(1) - 1
+	l.serial, l.begun = l.store.serial.Add(1)-1, now.Unix()
 	l.name = l.store.opt.Name(l.serial, now)
 	if !l.store.owns(l.name) {
 		panic("BUG: outfile: name " + l.name + " without the prefix")
@@ -260,7 +305,7 @@ func (l *Lane) Roll() error {
 	if l.name == "" {
 		return nil
 	}
-	v := Volume{Dir: l.dir, Serial: l.serial, Name: l.name, Closed: true}
+	v := Volume{Dir: l.dir, Serial: l.serial, Name: l.name, Begun: l.begun, Closed: true}
 	for i := range l.streams {
 		st := &l.streams[i]
 		if len(st.buf) > 0 {
@@ -284,18 +329,27 @@ func (l *Lane) Roll() error {
 	return nil
 }
 
-// Roll closes the open volume of every lane: before the last checkpoint of a crawl, so that its files
-// become final.
+// Roll closes the open volume of every lane: before the last checkpoint of a run, so that its files become final.
 func (s *Store) Roll() error {
+	_, err := s.RollOld(math.MaxInt64)
+	return err
+}
+
+// RollOld closes the open volumes that were begun at begunBy, in Unix seconds, or before. It reports whether there were any; the
+// next checkpoint makes their files final.
+func (s *Store) RollOld(begunBy int64) (rolled bool, err error) {
 	for _, l := range s.lanes {
 		l.mu.Lock()
-		err := l.Roll()
+		if l.name != "" && l.begun <= begunBy {
+			rolled = true
+			err = l.Roll()
+		}
 		l.mu.Unlock()
 		if err != nil {
-			return err
+			return rolled, err
 		}
 	}
-	return nil
+	return rolled, nil
 }
 
 // Close closes the files. It writes nothing: what is in buffers and not in a state is lost.
@@ -413,7 +467,7 @@ func (s *Store) reopen(v *Volume) error {
 	if l.name != "" {
 		return fmt.Errorf("outfile: open: state names two open volumes in directory %d: %s, %s", v.Dir, l.name, v.Name)
 	}
-	l.name, l.serial = v.Name, v.Serial
+	l.name, l.serial, l.begun = v.Name, v.Serial, v.Begun
 	l.setFinal()
 	for i, want := range v.Streams {
 		st := &l.streams[i]
