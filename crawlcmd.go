@@ -119,7 +119,7 @@ func endOf(stop string) error {
 func (c *crawlCmd) options() crawl.Options {
 	o := crawl.Options{
 		FS: disk.OS(), Dirs: clean(c.Dir), Out: clean(c.Out), New: c.New, Seeds: c.Seeds,
-		Agent: c.Agent, Contact: c.Contact, Version: versionNumber,
+		Agent: c.Agent, Contact: c.Contact, Version: versionNumber, Host: hostName(),
 		RAMBytes: int64(*c.RAM), DiskBytes: int64(*c.Disk), Connections: int(c.Connections.most()), Retries: int(c.Retries),
 		Budget: crawl.BudgetPolicy(c.Budget), BudgetDefault: uint32(c.BudgetDefault), BudgetMax: uint32(c.BudgetMax),
 		BudgetRanks: int(c.BudgetRanks), QueuesMax: int(c.QueuesMax),
@@ -144,6 +144,12 @@ func (c *crawlCmd) options() crawl.Options {
 	c.urlFlags.apply(&o)
 	c.acceptFlags.apply(&o)
 	return o
+}
+
+// hostName is the machine's name, without which files of two machines may have one name.
+func hostName() string {
+	name, _ := os.Hostname() // "" if there is none
+	return name
 }
 
 // wideDirectories warns of directories that were there before and that others may look into or change. What the crawl

@@ -184,7 +184,8 @@ func TestCrawlCommand(t *testing.T) {
 		m.Bytes <= 0 || m.Predicted <= 0 || m.PredictedPageBytes <= 0 {
 		t.Errorf("--summary: %v, %s", err, data)
 	}
-	for _, want := range []string{"pages/s by wall time", "model       URLseen I/O ", "unique URLs", dir + "/warc/*.warc.gz", "drumbeat audit " + dir} {
+	for _, want := range []string{"pages/s by wall time", "model       URLseen I/O ", "unique URLs", dir + "/warc/*.warc.gz", "drumbeat audit " + dir,
+		" files finished, ", dir + "/log/crawl-"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the summary lacks %q:\n%s", want, out)
 		}
@@ -194,8 +195,9 @@ func TestCrawlCommand(t *testing.T) {
 		!strings.Contains(replay, "policy=ours/entries=512") {
 		t.Errorf("bench cache --trace: got\n%s\nwant %q and hit rates", replay, links)
 	}
-	if files, err := filepath.Glob(filepath.Join(dir, "warc", "*.warc.gz")); err != nil || len(files) == 0 {
-		t.Errorf("no WARC file: %v", err)
+	host, _ := os.Hostname()
+	if files, err := filepath.Glob(filepath.Join(dir, "warc", "*-"+host+".warc.gz")); err != nil || len(files) == 0 {
+		t.Errorf("no WARC file of %s: %v", host, err)
 	}
 	if out, _ = wantExit(t, exitDone, "", flags...); !strings.Contains(out, "This crawl is finished") {
 		t.Errorf("the second run doesn't say that the crawl is finished:\n%s", out)

@@ -122,7 +122,7 @@ func (c *demoCmd) directory() (dir string, remove func() error, err error) {
 func (c *demoCmd) options(web *simweb.Web, dir string) crawl.Options {
 	return crawl.Options{
 		FS: disk.OS(), Dirs: []string{dir}, SeedLines: web.Seeds(), Agent: defaultAgent, Contact: "demo@example.org",
-		Version: versionNumber, RAMBytes: max(0, int64(c.RAM)-demoWebRAM), DiskBytes: 20 << 30, Connections: int(c.Connections), Retries: 3,
+		Version: versionNumber, Host: hostName(), RAMBytes: max(0, int64(c.RAM)-demoWebRAM), DiskBytes: 20 << 30, Connections: int(c.Connections), Retries: 3,
 		HostDelay: c.HostDelay, HostDelayMin: c.HostDelay / 2,
 		ServerDelay: c.ServerDelay, ServerDelayMin: c.ServerDelay / 2, KeepAlive: demoKeepAlive,
 		Backoff: demoBackoff, BackoffMax: 10 * time.Second,

@@ -101,6 +101,8 @@ type Options struct {
 	// UserAgent is the header that Fetcher sends, for the records of the output; "" leaves it out.
 	UserAgent string
 	Version   string
+	// Host is the name of the machine, for the names of WARC files and their warcinfo records; "" means localhost.
+	Host string
 
 	Resolver Resolver
 	Fetcher  Fetcher

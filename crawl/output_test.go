@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"drumbeat/disk"
+	"drumbeat/warc"
 )
 
 // outputNames returns the output files of directories.
@@ -168,4 +169,49 @@ func TestOutputRollsByAge(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestWarcinfo: each WARC file says which machine, program and operator made it, and what it obeyed.
+func TestWarcinfo(t *testing.T) {
+	for _, ignore := range []bool{false, true} {
+		inBubble(t, func(t *testing.T) {
+			fs := disk.NewMem(*seedFlag)
+			opt := simOptions(t, smallWeb(t, nil), fs)
+			opt.MaxPages, opt.Host, opt.Version, opt.UserAgent, opt.IgnoreNofollow = 5, "crawler-7.example", "1.2", "drumbeat/1.2 (x)", ignore
+			if _, err := Run(t.Context(), opt); err != nil {
+				t.Fatal(err)
+			}
+			files, err := warc.Files(disk.Set{FS: fs, Paths: opt.Dirs})
+			if err != nil || len(files) == 0 {
+				t.Fatal(files, err)
+			}
+			robots := "RFC 9309, Crawl-delay and nofollow obeyed"
+			if ignore {
+				robots = "RFC 9309 and Crawl-delay obeyed; nofollow ignored"
+			}
+			for _, name := range files {
+				if !strings.HasSuffix(name, "-crawler-7.example.warc.gz") {
+					t.Errorf("%s: no host in the name", name)
+				}
+				first := true
+				if err := warc.ReadFile(fs, name, 1<<20, func(r *warc.Record) error {
+					if !first {
+						return nil
+					}
+					first = false
+					for _, line := range []string{
+						"format: WARC File Format 1.1", "conformsTo: http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/",
+						"hostname: crawler-7.example", "software: drumbeat/1.2", "operator: test@example.org", "robots: " + robots,
+						"http-header-user-agent: drumbeat/1.2 (x)"} {
+						if !strings.Contains(string(r.Block), line+"\r\n") {
+							t.Errorf("%s: no %q in %q", name, line, r.Block)
+						}
+					}
+					return nil
+				}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
 }

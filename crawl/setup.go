@@ -61,14 +61,22 @@ func (r *ring) starOptions() (star.Options, error) {
 }
 
 func (r *ring) warcOptions() warc.Options {
-	return warc.Options{Set: r.out, State: r.set, FileBytes: r.opt.WARCFileBytes, BufferBytes: r.plan.OutputBufferBytes, Level: r.opt.WARCLevel,
+	return warc.Options{Set: r.out, State: r.set, Host: r.opt.Host, FileBytes: r.opt.WARCFileBytes, BufferBytes: r.plan.OutputBufferBytes, Level: r.opt.WARCLevel,
 		Info: []warc.Field{
 			{Name: "software", Value: "drumbeat/" + r.opt.Version},
 			{Name: "operator", Value: r.opt.Contact},
 			{Name: "http-header-user-agent", Value: r.opt.UserAgent},
-			{Name: "robots", Value: "obey"},
+			{Name: "robots", Value: r.robotsPolicy()},
 			{Name: "isPartOf", Value: "crawl-" + r.crawlID},
 		}}
+}
+
+// robotsPolicy is what the warcinfo record says of it. robots.txt is always obeyed.
+func (r *ring) robotsPolicy() string {
+	if r.opt.IgnoreNofollow {
+		return "RFC 9309 and Crawl-delay obeyed; nofollow ignored"
+	}
+	return "RFC 9309, Crawl-delay and nofollow obeyed"
 }
 
 // rollOutput closes the output files that were begun Options.RollEvery ago, and reports whether there were any: the checkpoint after it
