@@ -33,6 +33,7 @@ type AuditReport struct {
 	Crawl      string
 	Checkpoint uint64
 	Unique     AuditRow // URLseen's keys against the account of unique URLs
+	Names      AuditRow // those of the store of names
 	Rows       []AuditRow
 	Refused    map[string]int64
 	Placed     weburl.Sum // sum over Rows of what the files hold
@@ -61,6 +62,7 @@ func (a *AuditReport) Write(w io.Writer) error {
 		row(&a.Rows[i])
 	}
 	row(&a.Unique)
+	row(&a.Names)
 	if err := t.Flush(); err != nil {
 		return err
 	}
@@ -239,13 +241,22 @@ func (r *ring) audit(m *manifest) (*AuditReport, error) {
 			return nil, err
 		}
 	}
-	return balance(m, &files, keys), nil
+	names, err := r.auditNames(m)
+	if err != nil {
+		return nil, err
+	}
+	return balance(m, &files, keys, names), nil
 }
 
 // balance compares what the files hold with the accounts.
-func balance(m *manifest, files *[numPlaces]weburl.Sum, seen weburl.Sum) *AuditReport {
+func balance(m *manifest, files *[numPlaces]weburl.Sum, seen, names weburl.Sum) *AuditReport {
 	rep := &AuditReport{Crawl: m.Crawl, Checkpoint: m.Gen, Refused: map[string]int64{}}
 	rep.Unique = AuditRow{Place: "URLseen", Files: seen, Account: m.Accounts.Unique}
+	rep.Names = AuditRow{Place: nameNames, Files: names, Account: m.Accounts.Names}
+	if !rep.Names.OK() {
+		rep.Bad = append(rep.Bad, fmt.Sprintf("%s: the cache holds %d keys, the account says %d%s", nameNames, names.N, m.Accounts.Names.N,
+			sameNumber(names, m.Accounts.Names)))
+	}
 	// Unique texts that a pass hasn't handed on yet have no account of their own: they enter it when they do.
 	m.Accounts.Places[PlaceUnstreamed] = files[PlaceUnstreamed]
 	rep.Unique.Account.Merge(files[PlaceUnstreamed])

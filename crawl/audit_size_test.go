@@ -91,6 +91,10 @@ func emptyParts(t *testing.T, set disk.Set, m *manifest, tails *disk.Tails) {
 		must(saved(m, name, d.Freeze(), tails))
 		must(d.Close())
 	}
+	d, err := drum.Open(drum.Options{Set: set, Name: nameNames, Buckets: 2, Op: drum.CheckUpdate, ValueBytes: -1}, nil)
+	must(err)
+	must(saved(m, nameNames, d.Freeze(), tails))
+	must(d.Close())
 	s, err := star.Open(star.Options{Set: set, Name: nameStar, Place: func(*[star.LedgerBytes]byte, uint32) int64 { return -1 }, Emit: func([]star.Placed) error { return nil }}, nil)
 	must(err)
 	must(saved(m, nameStar, s.Freeze(), tails))

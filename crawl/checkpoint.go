@@ -107,6 +107,7 @@ func (r *ring) freeze() (*moment, CheckpointStats) {
 		parts: []frozenPart{
 			freezePart(nameURLSeen, r.urlSeen.Freeze()),
 			freezePart(nameStar, r.star.Freeze()),
+			freezePart(nameNames, r.names.Freeze()),
 			freezePart(nameBeast, r.beast.Freeze()),
 			freezePart(nameRobotsCache, r.robotsCache.Freeze()),
 			freezePart(nameRobotsRequested, r.robotsRequested.Freeze()),

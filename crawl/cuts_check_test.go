@@ -186,6 +186,7 @@ func (l *life) checkEnd() (faults []string) {
 	}
 	faults = append(faults, l.checkRepeats(l.storedAt)...)
 	faults = append(faults, l.checkLog(set, m)...)
+	faults = append(faults, checkGraph(l.fs, l.opt.Dirs, want)...)
 	return append(faults, l.checkVisits()...)
 }
 

@@ -137,7 +137,7 @@ func (w *cutWorld) options(t testing.TB, fs disk.FS) (Options, *witness) {
 		opt.NetworkRate, opt.NetworkConnections = 20, 3
 	}
 	opt.tune = func(p *Plan) {
-		p.URLSeen.BucketBytes, p.Edges.BucketBytes, p.Indegree.BucketBytes = 1<<10, 1<<10, 1<<10
+		p.URLSeen.BucketBytes, p.Edges.BucketBytes, p.Indegree.BucketBytes, p.Names.BucketBytes = 1<<10, 1<<10, 1<<10, 1<<10
 		p.QueueBlockBytes = w.blockBytes
 		if w.seed%2 == 1 {
 			p.OutputBufferBytes = 4 << 10 // so that files of output grow between checkpoints

@@ -119,6 +119,7 @@ type deepAudit struct {
 
 	files   [numPlaces]weburl.Sum
 	seen    weburl.Sum
+	names   weburl.Sum
 	fetched weburl.Sum // URLs with a response in the output or a line of it in the crawl log
 	refused weburl.Sum // URLs with a refusal in the crawl log
 	// visit, if set, is called with every key and its entries, seen telling whether it is in URLseen.
@@ -428,7 +429,7 @@ func (x *deepAudit) conclude() {
 	fetched, refused := x.m.Accounts.Places[PlaceFetched], x.m.Accounts.Places[PlaceRefused]
 	out.StoredAll = x.fetched.N >= fetched.N
 	out.RefusedAll = x.refused.N >= refused.N
-	rep.AuditReport = *balance(x.m, &x.files, x.seen)
+	rep.AuditReport = *balance(x.m, &x.files, x.seen, x.names)
 	bad := func(format string, args ...any) { rep.Bad = append(rep.Bad, fmt.Sprintf(format, args...)) }
 	ended := func(p Place, found weburl.Sum, where string) {
 		account := x.m.Accounts.Places[p]

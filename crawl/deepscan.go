@@ -19,7 +19,7 @@ import (
 
 // scanState reads every structure but the cache of URLseen.
 func (x *deepAudit) scanState() error {
-	for _, f := range []func() error{x.scanTexts, x.scanStar, x.scanBeast, x.scanRobots, x.scanQueues, x.scanCalendars, x.scanRAM} {
+	for _, f := range []func() error{x.scanTexts, x.scanStar, x.scanNames, x.scanBeast, x.scanRobots, x.scanQueues, x.scanCalendars, x.scanRAM} {
 		if err := f(); err != nil {
 			return err
 		}
@@ -97,6 +97,28 @@ func (x *deepAudit) scanStar() error {
 	}
 	x.begin(nameStar)
 	return x.scanRef(st.Ranking)
+}
+
+func (x *deepAudit) scanNames() error {
+	x.begin(nameNames)
+	st, err := statePart[drum.State](x.m, nameNames)
+	if err != nil || st == nil {
+		return err
+	}
+	name := func(key drum.Key, value []byte) error {
+		if _, _, err := checkName(x.r.hasher, key, value); err != nil {
+			return x.damage(err)
+		}
+		return nil
+	}
+	found, err := drum.ScanState(x.r.set, nameNames, st, drum.Scan{
+		Entry:   func(key drum.Key, value []byte) error { x.names.Add(uint64(key)); return name(key, value) },
+		Tuple:   func(t drum.Tuple) error { return name(t.Key, t.Value) },
+		Damaged: x.damage,
+	})
+	x.row.Records += found.Entries + found.Tuples
+	x.lost(found.LostEntries + found.LostTuples)
+	return err
 }
 
 // scanRef verifies a string of a tail file.
@@ -332,7 +354,7 @@ func (x *deepAudit) unnamed() error {
 	for _, name := range []string{manifestName, secretName, suffixesName} {
 		named[x.r.set.Path(0, name)] = true
 	}
-	for _, name := range []string{nameURLSeen, nameRobotsCache, nameRobotsRequested} {
+	for _, name := range []string{nameURLSeen, nameNames, nameRobotsCache, nameRobotsRequested} {
 		if st, err := statePart[drum.State](x.m, name); err != nil {
 			return err
 		} else if st != nil {

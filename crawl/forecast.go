@@ -35,6 +35,8 @@ const (
 	planLogBytes = 30
 	// planRobotsBytes is an entry of RobotsCache: rules, addresses, times.
 	planRobotsBytes = 300
+	// planNameBytes is a value of the store of names with its length: 17 bytes of text on average.
+	planNameBytes = 22
 	// planDiskRate is that of a single disk, if nobody says more.
 	planDiskRate = 150e6
 )
@@ -224,6 +226,7 @@ func (f *Forecast) disk(p *Plan, o *Options) {
 	add("BEAST, QF, later", waiting*l.URLBytes/l.TextRatio, fmt.Sprintf("%.3g URLs that are known and not fetched, text at %.3g:1", waiting, l.TextRatio))
 	add("PLD edges", 2*p.Edges.cacheBytes(edgesShape(), edges), fmt.Sprintf("%.3g edges, twice", edges))
 	add("PLD in-degrees", 2*p.Indegree.cacheBytes(indegreeShape(), plds), fmt.Sprintf("%.3g PLDs, twice", plds))
+	add("names", 2*(p.Names.cacheBytes(namesShape(), hosts+plds)+planNameBytes*(hosts+plds)), fmt.Sprintf("%.3g hosts, %.3g PLDs, twice", hosts, plds))
 	add("RobotsCache", 2*hosts*planRobotsBytes, fmt.Sprintf("%.3g hosts, twice", hosts))
 	add("RobotsRequested", 2*p.RobotsRequested.cacheBytes(requestedShape(), hosts), "the same hosts, twice")
 	add("Q, QR, QD", float64(o.StockTarget)*l.URLBytes, fmt.Sprintf("%d URLs ahead of the connections", o.StockTarget))
@@ -271,11 +274,12 @@ func (f *Forecast) pageIO(o *Options) {
 func (p *Plan) RAM() []Amount {
 	list := []Amount{{Name: "URLseen", Bytes: p.URLSeen.RAMBytes}, {Name: "PLD edges", Bytes: p.Edges.RAMBytes},
 		{Name: "PLD in-degrees", Bytes: p.Indegree.RAMBytes}, {Name: "RobotsCache", Bytes: p.RobotsCache.RAMBytes},
-		{Name: "RobotsRequested", Bytes: p.RobotsRequested.RAMBytes},
+		{Name: "RobotsRequested", Bytes: p.RobotsRequested.RAMBytes}, {Name: "names", Bytes: p.Names.RAMBytes},
 		{Name: "cache of recent URLs", Bytes: p.CacheBytes, Of: "c"}, {Name: "cache of recent edges", Bytes: p.EdgeCacheBytes},
+		{Name: "cache of recent names", Bytes: p.NameCacheBytes},
 		{Name: "URLs in RAM", Bytes: p.PoliteBytes, Of: "of the Go heap"}, {Name: "queues", Bytes: p.QueueBytes, Of: "of the Go heap"},
 		{Name: "large bodies", Bytes: p.BodyBytes, Of: "of the Go heap"}}
-	for i, d := range []*DrumPlan{&p.URLSeen, &p.Edges, &p.Indegree, &p.RobotsCache, &p.RobotsRequested} {
+	for i, d := range []*DrumPlan{&p.URLSeen, &p.Edges, &p.Indegree, &p.RobotsCache, &p.RobotsRequested, &p.Names} {
 		list[i].Of = fmt.Sprintf("k = %d, M = %s, r = %s", d.Buckets, bytesText(int64(d.BufferBytes)), bytesText(d.BucketBytes))
 	}
 	return append(list, Amount{"rest of the Go heap", p.HeapBytes - p.PoliteBytes - p.QueueBytes - p.BodyBytes, "connections, pages, DNS"})

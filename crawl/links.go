@@ -48,6 +48,7 @@ type linkBatch struct {
 	tuples []drum.Tuple
 	faults [][2]string // seeds that were held back, and why
 	edges  []star.Edge
+	names  nameList
 	rec    weburl.Record
 	d      delta
 
@@ -81,6 +82,7 @@ func (b *linkBatch) start(parent uint64, pageURL []byte, depth uint16, flags uin
 	b.tuples, b.edges, b.faults = b.tuples[:0], b.edges[:0], b.faults[:0]
 	b.d.reset()
 	clear(b.plds)
+	b.names.reset()
 	b.sites.reset()
 	b.rules, b.blacklist = b.r.fence.rules.Load(), b.r.fence.blacklist.Load()
 	b.rec = weburl.Record{Depth: depth, Found: now.Unix(), Parent: parent, Flags: flags}
@@ -106,6 +108,7 @@ func (b *linkBatch) add(url []byte) {
 		return
 	}
 	b.fates = append(b.fates, f)
+	b.nameHost(&b.sites.sites[b.sites.last])
 	b.take(url, drum.Key(b.r.hasher.URLKey(url)))
 	if b.r.trace != nil {
 		b.traced = append(b.traced, b.keys[f])
@@ -147,7 +150,7 @@ func (b *linkBatch) judge(url []byte) (f fate, why string) {
 	site := b.siteOf(url)
 	if b.fromPLD != 0 && site.pld != b.fromPLD && !site.edge && !b.asset { // an image recommends nobody
 		site.edge = true
-		b.addEdge(site.pld)
+		b.addEdge(site)
 	}
 	if site.blocked != scope.None {
 		return ^fate(CountLinksBlocked), b.because("blacklisted", b.blacklist, site.blocked)
@@ -194,13 +197,14 @@ func (b *linkBatch) because(what string, set *scope.Set, n scope.Number) string 
 }
 
 // addEdge notes that the page links to another PLD.
-func (b *linkBatch) addEdge(to uint64) {
-	if len(b.plds) >= maxEdgesPerPage {
+func (b *linkBatch) addEdge(to *linkSite) {
+	if len(b.plds) >= maxEdgesPerPage || b.r.opt.Scope != ScopeAll {
 		return
 	}
-	if _, ok := b.plds[to]; !ok {
-		b.plds[to] = struct{}{}
-		b.edges = append(b.edges, star.Edge{From: b.fromPLD, To: to})
+	if _, ok := b.plds[to.pld]; !ok {
+		b.plds[to.pld] = struct{}{}
+		b.edges = append(b.edges, star.Edge{From: b.fromPLD, To: to.pld})
+		b.namePLD(to)
 	}
 }
 
@@ -266,6 +270,7 @@ func (b *linkBatch) send(d *delta) error {
 	if b.r.draining.Load() && !seeds {
 		d.count(CountLinksDraining, int64(len(b.keys))+b.again)
 		b.ends, b.keys, b.edges, b.traced, b.again = b.ends[:0], b.keys[:0], b.edges[:0], b.traced[:0], 0
+		b.names.reset()
 	}
 	if b.r.trace != nil && !seeds {
 		b.r.trace.Add(b.traced)
@@ -290,7 +295,10 @@ func (b *linkBatch) send(d *delta) error {
 		b.r.seenMeter.text.Add(text)
 		d.wake(b.r.wakeSeen)
 	}
-	if len(b.edges) > 0 && b.r.opt.Scope == ScopeAll {
+	if err := b.names.send(b.r, d); err != nil {
+		return err
+	}
+	if len(b.edges) > 0 {
 		if err := b.r.star.AddEdges(b.edges); err != nil {
 			return err
 		}

@@ -44,6 +44,13 @@ func linkRing(t testing.TB, cacheBytes int64) *ring {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.star.Close() })
+	r.names, err = drum.Open(drum.Options{Set: set, Name: nameNames, Buckets: 1, Op: drum.CheckUpdate, ValueBytes: -1, MaxValueBytes: maxNameBytes}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.names.Close() })
+	r.recentNames = drum.NewRAMCache(1 << 20)
+	t.Cleanup(r.recentNames.Close)
 	if cacheBytes > 0 {
 		r.recent = drum.NewRAMCache(cacheBytes)
 		t.Cleanup(r.recent.Close)

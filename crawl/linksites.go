@@ -21,10 +21,13 @@ type linkSite struct {
 	origin      []byte // a URL of it up to the path, the first '/' included
 	hostStart   int    // in origin
 	hostEnd     int
+	pldBytes    int // of the PLD at the host's end, but for a dot behind it
 	pld         uint64
 	portAllowed bool
 	inScope     bool // when the page linked to it first
 	edge        bool // the edge to its PLD has been added, or need not be
+	pldNamed    bool // the names of PLD and host go with the page's links
+	hostNamed   bool
 	rules       scope.Site
 	blocked     scope.Number // of the blacklist's rule that names the host, None if there is none
 }
@@ -69,7 +72,7 @@ func (b *linkBatch) siteOf(url []byte) *linkSite {
 		portAllowed: b.r.allowedPort(parts.Port), blocked: scope.None,
 	}
 	pld := b.r.suffixes.PLDBytes(parts.Host)
-	s.pld = b.r.hasher.PLDKey(pld)
+	s.pld, s.pldBytes = b.r.hasher.PLDKey(pld), len(pld)
 	if b.rules != nil {
 		s.rules = b.rules.Site(url, pld)
 	}

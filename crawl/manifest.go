@@ -109,7 +109,7 @@ func readManifest(set disk.Set) (*manifest, error) {
 
 // whole is an error when the manifest has no state of a structure that every crawl has: it would begin anew, empty.
 func (m *manifest) whole() error {
-	for _, name := range [...]string{nameURLSeen, nameStar, nameBeast, nameRobotsCache, nameRobotsRequested, nameAwaitRobots,
+	for _, name := range [...]string{nameURLSeen, nameStar, nameNames, nameBeast, nameRobotsCache, nameRobotsRequested, nameAwaitRobots,
 		nameRobotsFetch, nameRobotsLater, nameReady, nameHeld, nameLater, nameWARC, nameCrawlLog, nameSeedLog} {
 		if len(m.Parts[name]) == 0 {
 			return fmt.Errorf("crawl: manifest has no state of %s: %w", name, ErrIncompatible)

@@ -91,6 +91,7 @@ type accounts struct {
 // accountsState is the coding of accounts in the manifest.
 type accountsState struct {
 	Unique   weburl.Sum            `json:"unique"`
+	Names    weburl.Sum            `json:"names"` // of hosts and PLDs, merged
 	Places   [numPlaces]weburl.Sum `json:"places"`
 	Refused  [numReasons]int64     `json:"refused"` // in PlaceRefused or PlaceHeld
 	Later    [numReasons]int64     `json:"later"`
@@ -106,6 +107,7 @@ func (s *accountsState) saved() int64 {
 // delta collects the moves of one step; it is applied under one hold of the lock.
 type delta struct {
 	moves     []move
+	named     weburl.Sum // new names
 	counts    [numCounters]int64
 	dirty     bool
 	status    int // hundreds of a response's status, 0 for others; valid if hasStatus
@@ -206,7 +208,7 @@ func (d *delta) move(key uint64, from, to Place) {
 }
 
 func (a *accounts) apply(d *delta) {
-	if len(d.moves) == 0 && !d.dirty {
+	if len(d.moves) == 0 && !d.dirty && d.named.N == 0 {
 		return
 	}
 	a.mu.Lock()
@@ -230,6 +232,7 @@ func (a *accounts) apply(d *delta) {
 			a.s.Later[m.was]--
 		}
 	}
+	a.s.Names.Merge(d.named)
 	if d.dirty {
 		for i, n := range d.counts {
 			a.s.Counters[i] += n
@@ -243,7 +246,7 @@ func (a *accounts) apply(d *delta) {
 }
 
 func (d *delta) reset() {
-	d.moves = d.moves[:0]
+	d.moves, d.named = d.moves[:0], weburl.Sum{}
 	if d.dirty {
 		d.counts = [numCounters]int64{}
 		d.dirty, d.hasStatus = false, false

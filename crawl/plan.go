@@ -41,8 +41,10 @@ type Plan struct {
 	Edges, Indegree     DrumPlan
 	RobotsCache         DrumPlan
 	RobotsRequested     DrumPlan
+	Names               DrumPlan
 	CacheBytes          int64 // c, the RAM cache of recent keys
 	EdgeCacheBytes      int64
+	NameCacheBytes      int64
 	PoliteBytes         int64
 	PoliteItems         int
 	QueueBytes          int64
@@ -58,13 +60,15 @@ type Plan struct {
 // The shares of RAM in percent, URLseen first: it sees every link; the others see a unique URL or an edge of the PLD graph
 // at most. What is left over is the Go heap's.
 const (
-	shareSeen      = 38
+	shareSeen      = 37
 	shareEdges     = 6
-	shareIndegree  = 8
-	shareRobots    = 8
+	shareIndegree  = 7
+	shareRobots    = 7
 	shareRequested = 2
 	shareCache     = 6
 	shareEdgeCache = 1
+	shareNames     = 2
+	shareNameCache = 1
 	sharePolite    = 6
 	shareQueues    = 7
 )
@@ -92,6 +96,7 @@ func MakePlan(o *Options) (Plan, error) {
 	p.Indegree = planDrum("pldindegree", indegreeShape(), share(shareIndegree), 0, o.DrumBucketBytes)
 	p.RobotsCache = planDrum(nameRobotsCache, robotsShape(), share(shareRobots), robotsBufferBytes, 0)
 	p.RobotsRequested = planDrum(nameRobotsRequested, requestedShape(), share(shareRequested), 0, 0)
+	p.Names = planDrum(nameNames, namesShape(), share(shareNames), 0, 0)
 	p.CacheBytes = share(shareCache)
 	switch {
 	case o.CacheRAMBytes > 0:
@@ -99,7 +104,7 @@ func MakePlan(o *Options) (Plan, error) {
 	case o.CacheRAMBytes < 0:
 		p.CacheBytes = 0
 	}
-	p.EdgeCacheBytes = share(shareEdgeCache)
+	p.EdgeCacheBytes, p.NameCacheBytes = share(shareEdgeCache), share(shareNameCache)
 	p.PoliteBytes = share(sharePolite)
 	p.PoliteItems = int(p.PoliteBytes / politeItemBytes)
 	p.QueueBytes = share(shareQueues)
@@ -107,7 +112,7 @@ func MakePlan(o *Options) (Plan, error) {
 	p.QueueBlockBytes = int(p.QueueBytes / int64(o.QueuesMax+openQueueBuffers))
 	p.QueueBlockBytes = max(4<<10, min(p.QueueBlockBytes&^4095, o.QueueBlockBytes))
 	for _, n := range []int64{p.URLSeen.RAMBytes, p.Edges.RAMBytes, p.Indegree.RAMBytes, p.RobotsCache.RAMBytes,
-		p.RobotsRequested.RAMBytes, p.CacheBytes, p.EdgeCacheBytes} {
+		p.RobotsRequested.RAMBytes, p.Names.RAMBytes, p.CacheBytes, p.EdgeCacheBytes, p.NameCacheBytes} {
 		p.HeapBytes -= n
 	}
 	if p.HeapBytes < leastHeap {
@@ -234,7 +239,7 @@ func bufferFor(ram int64) int {
 // bufferedBytes is the most that a checkpoint finds in buffers and in RAM.
 func (p *Plan) bufferedBytes() int64 {
 	n := p.QueueBytes + p.PoliteBytes
-	for _, d := range []*DrumPlan{&p.URLSeen, &p.Edges, &p.Indegree, &p.RobotsCache, &p.RobotsRequested} {
+	for _, d := range []*DrumPlan{&p.URLSeen, &p.Edges, &p.Indegree, &p.RobotsCache, &p.RobotsRequested, &p.Names} {
 		n += 2 * int64(d.Buckets) * int64(d.BufferBytes) // M for keys and values, M for aux
 	}
 	return n
@@ -244,8 +249,8 @@ func (p *Plan) bufferedBytes() int64 {
 func (p *Plan) Lines() []string {
 	b := func(n int64) string { return strings.ReplaceAll(humanize.IBytes(uint64(max(n, 0))), " ", " ") }
 	lines := []string{fmt.Sprintf("RAM %s: %s URLseen, %s PLD edges, %s PLD in-degrees, %s RobotsCache, %s RobotsRequested,"+
-		" %s URL cache, %s URLs in RAM, %s queues, rest of %s Go heap, of it %s for large bodies", b(p.RAMBytes), b(p.URLSeen.RAMBytes), b(p.Edges.RAMBytes),
-		b(p.Indegree.RAMBytes), b(p.RobotsCache.RAMBytes), b(p.RobotsRequested.RAMBytes), b(p.CacheBytes), b(p.PoliteBytes),
+		" %s names, %s URL cache, %s URLs in RAM, %s queues, rest of %s Go heap, of it %s for large bodies", b(p.RAMBytes), b(p.URLSeen.RAMBytes), b(p.Edges.RAMBytes),
+		b(p.Indegree.RAMBytes), b(p.RobotsCache.RAMBytes), b(p.RobotsRequested.RAMBytes), b(p.Names.RAMBytes), b(p.CacheBytes), b(p.PoliteBytes),
 		b(p.QueueBytes), b(p.HeapBytes), b(p.BodyBytes))}
 	lines = append(lines, fmt.Sprintf("URLseen: k=%d buckets, M=%s buffers, r=%s a bucket, %d at once, D=%s; predicted alpha %.2f at 1e9 pages",
 		p.URLSeen.Buckets, b(int64(p.URLSeen.BufferBytes)), b(p.URLSeen.BucketBytes), p.URLSeen.Workers, b(p.URLSeenDiskBytes), p.Alpha),

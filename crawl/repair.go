@@ -337,6 +337,8 @@ func meaning(name string) string {
 		return "; links between these PLDs may count again"
 	case indegree:
 		return "; these PLDs begin again with in-degree 0"
+	case nameNames:
+		return "; these hosts and PLDs get their names again when a link leads to them"
 	case nameRobotsCache, nameRobotsRequested, nameRobotsFetch, nameRobotsLater, nameJobs:
 		return "; robots.txt is asked for again"
 	case nameDelays:
@@ -373,7 +375,7 @@ func (w *repair) run() error {
 			return err
 		}
 	}
-	for _, f := range []func() error{w.remakeSeen, w.remakeStar, w.remakeBeast, w.remakeRobots, w.remakeQueues,
+	for _, f := range []func() error{w.remakeSeen, w.remakeStar, w.remakeNames, w.remakeBeast, w.remakeRobots, w.remakeQueues,
 		w.remakeCalendars, w.remakeRAM, w.dropVolumes, w.writeLost} {
 		if err := f(); err != nil {
 			return err
@@ -407,7 +409,7 @@ func (w *repair) account() {
 		}
 		ended.Remove(w.files[p])
 	}
-	a.Unique = unique
+	a.Unique, a.Names = unique, w.names
 	before := a.Places[PlaceRefused].N
 	if w.known {
 		a.Places[PlaceFetched] = w.fetched

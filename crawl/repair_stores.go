@@ -163,6 +163,32 @@ func (w *repair) remakeStar() error {
 // repairRanks is the default of Options.BudgetRanks, and the one below.
 const repairRanks = 10_001
 
+// remakeNames keeps the names whose keys are right.
+func (w *repair) remakeNames() error {
+	if !w.rebuild[nameNames] {
+		return nil
+	}
+	return remakePart(w, nameNames, func(old, next *drum.State) error {
+		valid := func(key drum.Key, value []byte) bool {
+			_, _, err := checkName(w.r.hasher, key, value)
+			return err == nil
+		}
+		w.names = weburl.Sum{}
+		st, err := w.remakeDrum(drum.Options{Name: nameNames, MaxValueBytes: maxNameBytes, Codec: drum.Rice}, old,
+			func(key drum.Key, value []byte) bool {
+				ok := valid(key, value)
+				if ok {
+					w.names.Add(uint64(key))
+				}
+				return ok
+			}, func(t drum.Tuple) bool { return valid(t.Key, t.Value) })
+		if err == nil {
+			*next = *st
+		}
+		return err
+	})
+}
+
 func (w *repair) remakeRobots() error {
 	if w.rebuild[nameRobotsCache] {
 		err := remakePart(w, nameRobotsCache, func(old, next *drum.State) error {

@@ -36,6 +36,7 @@ const (
 	nameReady           = "ready" // Q
 	nameLater           = "later"
 	nameHeld            = "held"
+	nameNames           = "names"
 	nameWARC            = "warc"
 	nameCrawlLog        = "crawllog"
 	nameSeedLog         = "seedlog"
@@ -92,6 +93,7 @@ type ring struct {
 
 	urlSeen         *drum.Drum
 	star            *star.Star
+	names           *drum.Drum // keys of hosts and PLDs to their texts
 	beast           *beast.Beast
 	robotsCache     *drum.Drum
 	robotsRequested *drum.Drum
@@ -111,6 +113,7 @@ type ring struct {
 	robotsLog       *crawllog.Log  // outcomes of robots requests, and the sitemaps that were named
 	recent          *drum.RAMCache // URL keys, in front of URLseen
 	recentEdges     *drum.RAMCache
+	recentNames     *drum.RAMCache
 	trace           *linktrace.Writer // of the keys that come before recent; nil without
 	seeds           *seedFeeder
 	seedReports     seedReports
@@ -124,7 +127,7 @@ type ring struct {
 
 	// what wakes each mover
 	wakeSeen, wakeStar, wakeBeast, wakeScan, wakeRobots, wakeRequested, wakeAwaiting, wakeJobs, wakeReady,
-	wakeLater, wakeRelieve, wakeDispatch, wakeWatch, wakeSpace signal
+	wakeLater, wakeRelieve, wakeDispatch, wakeWatch, wakeSpace, wakeNames signal
 	stepped signal       // wakes the pulse
 	changes atomic.Int64 // steps, merges and exchanges that have ended
 	saved   atomic.Int64 // changes when the last checkpoint began
@@ -168,6 +171,7 @@ func (r *ring) startMovers(ctx context.Context) {
 	r.start(ctx, "seeds", r.seeds.run)
 	r.start(ctx, "urlseen", r.mergeSeen)
 	r.start(ctx, "star", r.mergeStar)
+	r.start(ctx, "names", r.mergeNames)
 	r.start(ctx, "beast", r.readBeast)
 	r.start(ctx, "scan", r.scanFailed)
 	r.start(ctx, "robotscache", r.mergeRobotsCache)
@@ -192,7 +196,7 @@ func (r *ring) startMovers(ctx context.Context) {
 
 // pausable are the structures that emit.
 func (r *ring) pausable() []pausable {
-	return []pausable{r.urlSeen, r.star, r.robotsCache, r.robotsRequested}
+	return []pausable{r.urlSeen, r.star, r.names, r.robotsCache, r.robotsRequested}
 }
 
 // pldKey returns the key of the PLD that a host belongs to.

@@ -197,7 +197,7 @@ func newRing(opt Options) *ring {
 	r := &ring{opt: opt, cancel: func() {}}
 	r.deltas.New = func() any { return new(delta) }
 	for _, s := range []*signal{&r.wakeSeen, &r.wakeStar, &r.wakeBeast, &r.wakeScan, &r.wakeRobots, &r.wakeRequested,
-		&r.wakeAwaiting, &r.wakeJobs, &r.wakeReady, &r.wakeLater, &r.wakeRelieve, &r.wakeDispatch, &r.wakeWatch, &r.wakeSpace, &r.stepped} {
+		&r.wakeAwaiting, &r.wakeJobs, &r.wakeReady, &r.wakeLater, &r.wakeRelieve, &r.wakeDispatch, &r.wakeWatch, &r.wakeSpace, &r.wakeNames, &r.stepped} {
 		*s = newSignal()
 	}
 	r.meter = disk.NewMeter(opt.FS)
@@ -233,6 +233,14 @@ func (r *ring) openStores(m *manifest) error {
 		return err
 	}
 	if r.star, err = star.Open(so, st); err != nil {
+		return err
+	}
+	names, err := statePart[drum.State](m, nameNames)
+	if err != nil {
+		return err
+	}
+	r.recentNames = drum.NewRAMCache(r.plan.NameCacheBytes)
+	if r.names, err = drum.Open(r.namesStore(), names); err != nil {
 		return err
 	}
 	cache, err := statePart[drum.State](m, nameRobotsCache)
@@ -467,6 +475,9 @@ func (r *ring) close() error {
 	if r.star != nil {
 		add(r.star)
 	}
+	if r.names != nil {
+		add(r.names)
+	}
 	if r.robotsCache != nil {
 		add(r.robotsCache)
 	}
@@ -494,7 +505,7 @@ func (r *ring) close() error {
 			add(l)
 		}
 	}
-	for _, c := range []*drum.RAMCache{r.recent, r.recentEdges} {
+	for _, c := range []*drum.RAMCache{r.recent, r.recentEdges, r.recentNames} {
 		if c != nil {
 			c.Close()
 		}

@@ -151,7 +151,7 @@ func (r *ring) usage(mem *disk.Mem) usage {
 		deferrals: a.Counters[CountDeferrals], scans: r.beast.Stats().Scans, wakeups: r.wakeups.Load(),
 		changes: r.changes.Load(), slots: r.later.Slots()}
 	edges, indegree := r.star.Stats()
-	for _, s := range []drum.Stats{r.urlSeen.Stats(), edges, indegree, r.robotsCache.Stats(), r.robotsRequested.Stats()} {
+	for _, s := range []drum.Stats{r.urlSeen.Stats(), edges, indegree, r.robotsCache.Stats(), r.robotsRequested.Stats(), r.names.Stats()} {
 		u.merges += s.Passes
 	}
 	var ru syscall.Rusage

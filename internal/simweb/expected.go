@@ -124,6 +124,37 @@ func (e *Expected) ByHost() map[string]HostCount {
 	return m
 }
 
+// Names returns the hosts of all URLs to be found, with their PLDs.
+func (e *Expected) Names() map[string]string {
+	names := map[string]string{}
+	for host := range e.ByHost() {
+		names[host] = e.w.PLD(host)
+	}
+	return names
+}
+
+// PLDLinks returns the links between two PLDs of all URLs to be fetched, once each, redirects among them.
+func (e *Expected) PLDLinks() map[[2]string]bool {
+	links := map[[2]string]bool{}
+	var targets []node
+	for i := range e.w.hosts {
+		h := &e.w.hosts[i]
+		for j := h.base * hops; j < (h.base+uint64(h.pages))*hops; j++ {
+			if !e.fetched.has(j) {
+				continue
+			}
+			n := node{host: int32(i), page: uint32(j/hops - h.base), hop: uint8(j % hops)}
+			targets = e.w.appendTargets(targets[:0], n, e.w.kind(h, n.page))
+			for _, t := range targets {
+				if to := e.w.hosts[t.host].pld; to != h.pld {
+					links[[2]string{e.w.plds[h.pld].name, e.w.plds[to].name}] = true
+				}
+			}
+		}
+	}
+	return links
+}
+
 func (e *Expected) urls(b bitset) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for i := range e.w.hosts {

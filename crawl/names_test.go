@@ -1,0 +1,167 @@
+package crawl
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"testing"
+	"time"
+
+	"drumbeat/disk"
+	"drumbeat/drum"
+	"drumbeat/internal/simweb"
+	"drumbeat/weburl"
+)
+
+// readNames is the graph of a stopped crawl with its names. What of it has no name, or two, is in faults.
+func readNames(fs disk.FS, dirs []string) (hosts map[string]string, links map[[2]string]bool, faults []string, err error) {
+	hosts, links = map[string]string{}, map[[2]string]bool{}
+	plds := map[uint64]string{}
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	err = ReadGraph(AuditOptions{FS: fs, Dirs: dirs}, Graph{
+		PLD: func(key uint64, name []byte) error {
+			if was, ok := plds[key]; ok && was != string(name) {
+				fault("PLD %x is %s and %s", key, was, name)
+			}
+			plds[key] = string(name)
+			return nil
+		},
+		Host: func(key, pld uint64, name []byte) error {
+			hosts[string(name)] = fmt.Sprintf("%x", pld) // its PLD's name may come behind it
+			return nil
+		},
+		Edge: func(from, to uint64) error {
+			if plds[from] == "" || plds[to] == "" {
+				fault("an edge from %x, %q, to %x, %q", from, plds[from], to, plds[to])
+			}
+			links[[2]string{plds[from], plds[to]}] = true
+			return nil
+		},
+	})
+	for key, name := range plds {
+		for host, pld := range hosts {
+			if pld == fmt.Sprintf("%x", key) {
+				hosts[host] = name
+			}
+		}
+	}
+	return hosts, links, faults, err
+}
+
+// checkGraph compares names and edges of a crawl that has ended with the web's own; of hosts in trouble the web has no list.
+func checkGraph(fs disk.FS, dirs []string, want *simweb.Expected) (faults []string) {
+	hosts, links, faults, err := readNames(fs, dirs)
+	if err != nil {
+		return []string{"graph: " + err.Error()}
+	}
+	troubled := map[string]bool{}
+	for host, pld := range hosts {
+		if isTroubled("http://" + host + "/") {
+			troubled[pld] = true
+			delete(hosts, host)
+		}
+	}
+	maps.DeleteFunc(links, func(l [2]string, _ bool) bool { return troubled[l[0]] || troubled[l[1]] })
+	if wanted := want.PLDLinks(); !maps.Equal(links, wanted) {
+		faults = append(faults, fmt.Sprintf("%d links between PLDs, want %d, or others", len(links), len(wanted)))
+	}
+	if wanted := want.Names(); !maps.Equal(hosts, wanted) {
+		faults = append(faults, fmt.Sprintf("%d hosts with their PLDs, want %d, or others", len(hosts), len(wanted)))
+	}
+	return faults
+}
+
+// TestGraphWithNames: what a crawl has stored is the graph of the web's PLDs, each with its name, and all hosts, in so many runs;
+// also while most waits in buckets.
+func TestGraphWithNames(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, nil)
+		fs := disk.NewMem(*seedFlag)
+		opt := simOptions(t, web, fs)
+		opt.MaxPages = 200
+		for runs := 0; ; runs++ {
+			res, err := Run(t.Context(), opt)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if res.Stop == StopDone {
+				break
+			}
+			_, links, faults, err := readNames(fs, opt.Dirs)
+			if err != nil || len(faults) > 0 || len(links) == 0 {
+				t.Fatalf("run %d: %v, %d links, %v", runs, err, len(links), faults)
+			}
+			opt.MaxPages += 300
+		}
+		for _, f := range checkGraph(fs, opt.Dirs, web.Expected("drumbeat")) {
+			t.Error(f)
+		}
+		checkBalanced(t, fs, opt.Dirs)
+		rep, err := Audit(fs, opt.Dirs)
+		if err != nil || rep.Names.Files.N < 64 {
+			t.Errorf("audit: %d names are merged, want most: %v", rep.Names.Files.N, err)
+		}
+	})
+}
+
+// TestLinkBatchNames: a page sends the names of its links' hosts and PLDs once, of links that are not taken that of the PLD which
+// an edge names.
+func TestLinkBatchNames(t *testing.T) {
+	r := linkRing(t, 1<<16)
+	r.opt.AllowedPort = func(port uint16) bool { return port != 8080 }
+	b := newLinkBatch(r)
+	send := func(page string, links ...string) (names []string) {
+		b.start(1, []byte(page), 1, 0, time.Unix(1e9, 0))
+		for _, l := range links {
+			b.add([]byte(l))
+		}
+		for _, tu := range b.names.tuples {
+			pld, host, err := checkName(r.hasher, tu.Key, tu.Value)
+			if err != nil {
+				t.Error(err)
+			}
+			names = append(names, string(pld)+" "+string(host))
+		}
+		if err := b.send(new(delta)); err != nil {
+			t.Fatal(err)
+		}
+		return names
+	}
+	got := send("http://www.a.example/", "http://x.b.co.uk/1", "http://x.b.co.uk/2", "http://b.co.uk/", "http://c.test.:8080/", "http://192.0.2.1/",
+		"http://d.test./")
+	want := []string{"b.co.uk ", "b.co.uk x.b.co.uk", "b.co.uk ", "b.co.uk b.co.uk", "c.test ", "192.0.2.1 ", "192.0.2.1 192.0.2.1", "d.test ", "d.test d.test"}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if n, _ := r.names.Pending(); n != 8 {
+		t.Errorf("%d names were sent, want 8", n)
+	}
+	send("http://c.test/", "http://x.b.co.uk/3", "http://d.test/")
+	if n, _ := r.names.Pending(); n != 8 {
+		t.Errorf("%d names after a page with the same hosts, want 8", n)
+	}
+}
+
+func TestNameForm(t *testing.T) {
+	h := weburl.NewHasher(weburl.Secret{1})
+	host := appendName(nil, 7, []byte("www.a.co.uk"))
+	if want := []byte("\x07www.a.co.uk"); !bytes.Equal(host, want) {
+		t.Errorf("got %q, want %q", host, want)
+	}
+	if pld, name, err := checkName(h, drum.Key(h.HostKey([]byte("www.a.co.uk"))), host); err != nil || string(pld) != "a.co.uk" || string(name) != "www.a.co.uk" {
+		t.Errorf("got %q, %q, %v", pld, name, err)
+	}
+	pld := appendName(nil, 0, []byte("a.co.uk"))
+	if name, host, err := checkName(h, drum.Key(h.PLDKey([]byte("a.co.uk"))), pld); err != nil || string(name) != "a.co.uk" || host != nil {
+		t.Errorf("got %q, %q, %v", name, host, err)
+	}
+	if _, _, err := checkName(h, 1, pld); err == nil {
+		t.Error("a name under another key is taken")
+	}
+	for _, bad := range []string{"", "\x00", "\x04abc", "\x01" + string(make([]byte, 256))} {
+		if _, _, err := decodeName([]byte(bad)); !errors.Is(err, errName) {
+			t.Errorf("%q: got %v", bad, err)
+		}
+	}
+}
