@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"context"
 	"errors"
 	"math"
 	"net/netip"
@@ -25,12 +24,6 @@ const (
 // are not refused because of it: they wait for robots.txt.
 const confirmTries = 3
 
-// vouchFor is for how long the word of a voucher is good; vouchOf how many are asked.
-const (
-	vouchFor = time.Minute
-	vouchOf  = 3
-)
-
 // confirmWait is the wait before the next try.
 func (r *ring) confirmWait() time.Duration {
 	if r.inOutage() {
@@ -43,6 +36,15 @@ func (r *ring) confirmWait() time.Duration {
 func (r *ring) serverKey(addr netip.Addr) uint64 {
 	b := addr.As16()
 	return max(1, r.hasher.ServerKey(b[:]))
+}
+
+// source is the key of what an address stands for when failures are counted: its network, so that nobody stops the crawl with the
+// addresses of one; its server, as long as few networks are known.
+func (r *ring) source(addr netip.Addr) uint64 {
+	if r.known.wide() {
+		addr = polite.Network(addr)
+	}
+	return r.serverKey(addr)
 }
 
 // watchExchange tells the monitor of the network how an exchange ended.
@@ -59,11 +61,17 @@ func (r *ring) watchExchange(try *probe, addr netip.Addr, parts weburl.Parts, er
 	case errors.As(err, &fe) && (doubtful(fe) || lacking(fe)):
 		got = outcomeBad
 	}
-	is, blind := r.known.is(key, now)
-	if got == outcomeGood {
-		r.known.answered(voucher{https: len(parts.Scheme) == len("https"), host: string(parts.Host), port: parts.Port, addr: addr, key: key}, now)
+	is, blind, any := r.known.is(key, now)
+	switch {
+	case got == outcomeGood:
+		r.known.answered(voucher{https: len(parts.Scheme) == len("https"), host: string(parts.Host), port: parts.Port, addr: addr, key: key,
+			net: r.serverKey(polite.Network(addr)), at: now})
+	case got == outcomeBad && is:
+		r.known.failed(key)
+	case got == outcomeBad && any && (fe != nil && (fe.Kind == fetch.KindNoRoute || lacking(fe))):
+		got = outcomeNone // links to addresses of a family that this machine has no way to are no outage
 	}
-	if r.net.end(try, now, key, got, is, blind) {
+	if r.net.end(try, now, r.source(addr), got, is, blind) {
 		r.tellOutage("network", &r.net)
 	}
 }
@@ -87,76 +95,37 @@ func (r *ring) watchLookup(try *probe, pld uint64, first bool, err error) {
 // tellOutage logs that an outage has begun or ended.
 func (r *ring) tellOutage(what string, m *monitor) {
 	m.mu.Lock()
-	down, since := m.down, m.since
+	down, since, partial, told := m.down, m.since, m.partial, m.told
+	m.told = down || partial
 	m.mu.Unlock()
 	if down {
-		r.opt.Log.Error("outage: fetching rests but for one try a second; nothing that fails is counted", "of", what)
 		r.at("outage")
-		return
+		r.wakeVouch.raise()
+	} else {
+		r.touch()
+		r.wakeJobs.raise()
+		r.wakeDispatch.raise()
 	}
-	r.touch()
-	r.wakeJobs.raise()
-	r.wakeDispatch.raise()
-	r.opt.Log.Warn("the outage is over: fetching goes on", "of", what, "lasted", time.Since(since).Round(time.Second))
+	lasted := time.Since(since).Round(time.Second)
+	switch {
+	case down && told:
+		r.opt.Log.Debug("outage again: fetching rests but for one try a second", "of", what)
+	case down:
+		r.opt.Log.Error("outage: fetching rests but for one try a second; nothing that fails is counted", "of", what)
+	case partial:
+		r.opt.Log.Warn("the outage is of others: fetching goes on; what fails is not counted for now", "of", what, "lasted", lasted)
+	default:
+		r.opt.Log.Warn("the outage is over: fetching goes on", "of", what, "lasted", lasted)
+	}
 }
 
 // believed says whether a failure that could be ours may be counted: it is the second one in a row, of the URL (again) or of its host
 // (doubted), and since this exchange began the network was seen to work elsewhere, or a voucher answered.
-func (r *ring) believed(again, doubted bool, began time.Time, server uint64) bool {
+func (r *ring) believed(again, doubted bool, began time.Time, source uint64) bool {
 	if !again && !doubted || r.inOutage() {
 		return false
 	}
-	return r.net.workedSince(began, server) || r.vouched(again, server)
-}
-
-// vouched is true when other servers than this one answered within vouchFor, or none of those that are known may be asked. If none is
-// known at all, the URL's own second failure (again) has to do. Otherwise some are asked, and the next failure will know.
-func (r *ring) vouched(again bool, server uint64) bool {
-	vouchers, known := r.known.others(server, vouchOf, func(host []byte) bool { return r.mayAsk(host) == nil && !r.fence.blockedHost(host) })
-	if len(vouchers) == 0 {
-		return again || known
-	}
-	r.known.mu.Lock()
-	fresh := time.Since(r.known.asked) < vouchFor
-	ask := !fresh && !r.known.asking
-	r.known.asking = r.known.asking || ask
-	r.known.mu.Unlock()
-	if ask {
-		r.fetchers.Add(1) // the caller is one of them, or a mover, which are waited for first
-		go func() {
-			defer r.fetchers.Done()
-			r.askVouchers(r.running, vouchers)
-			r.known.mu.Lock()
-			r.known.asking = false
-			r.known.mu.Unlock()
-		}()
-	}
-	return fresh
-}
-
-// askVouchers asks servers, which answered a short while ago, for their robots.txt, politely: one answer proves that the network
-// works. If none answers, that is an outage; if none can be asked now there is no telling.
-func (r *ring) askVouchers(ctx context.Context, vouchers []voucher) {
-	failed := false
-	for _, v := range vouchers {
-		resp := r.workers.response()
-		err := r.getThrough(ctx, v.origin()+"/robots.txt", []netip.Addr{v.addr}, resp, nil, 0)
-		r.workers.release(resp)
-		var fe *fetch.Error
-		switch {
-		case err == nil || errors.As(err, &fe) && !doubtful(fe) && !fe.Ours():
-			r.known.mu.Lock()
-			r.known.asked = time.Now()
-			r.known.mu.Unlock()
-			return
-		case fe != nil:
-			failed = true
-		}
-	}
-	if failed && ctx.Err() == nil && !r.inOutage() {
-		r.net.declare(time.Now())
-		r.tellOutage("network", &r.net)
-	}
+	return r.net.workedSince(began, source) || r.vouched(again, source)
 }
 
 // unconfirmed puts a URL off for another try that decides; nothing is counted against its host.

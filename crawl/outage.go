@@ -2,7 +2,6 @@ package crawl
 
 import (
 	"fmt"
-	"net/netip"
 	"sync"
 	"time"
 
@@ -17,6 +16,8 @@ import (
 //   - A monitor watches what became of the last exchanges with servers that had answered before, another one the lookups.
 //     When the share of failures jumps far above its mean there is an outage: fetching rests but for one try a second, and
 //     nothing that fails is counted. When those tries succeed again, all goes on.
+//   - Meanwhile vouchers are asked (vouch.go). If one answers, the outage is of others: fetching goes on at its usual rate, but for
+//     monitorPatience what fails isn't counted yet, since a part of the network may come back. After that it is how the web is now.
 
 // The monitor's constants.
 const (
@@ -31,8 +32,8 @@ const (
 	// probesLast tries decide that an outage is over: all of the last probesGood, or all but a few of them.
 	probesLast = 8
 	probesGood = 4
-	// monitorPatience ends an outage in which some tries succeed all along: then it isn't one, but how the web is now. An outage of
-	// the network in which none succeeds is waited for without end.
+	// monitorPatience ends an outage in which some tries succeed all along, or vouchers answered: then it isn't one, but how the web is
+	// now. An outage of the network in which neither happens is waited for without end.
 	monitorPatience = 15 * time.Minute
 )
 
@@ -61,10 +62,15 @@ type monitor struct {
 	last []sample   // the oldest first; at most monitorLast, each of another source
 	mean float64    // share of failures while there is no outage
 
-	down  bool
-	since time.Time
-	tried time.Time // last try in the outage
-	good  bool      // a try has succeeded in it
+	down    bool
+	partial bool // vouchers answered: fetching goes on, but nothing that fails is counted until monitorPatience is over
+	since   time.Time
+	tried   time.Time // last try in the outage
+	good    bool      // a try has succeeded in it
+	share   float64   // of failures when it began
+	jumped  bool      // and that was far above the mean
+	vouched time.Time // a voucher answered last
+	told    bool      // the log says that there is an outage
 	// probes are the tries of this outage whose turn to be looked at hasn't come: as many as begin within the longest of them.
 	probes  []*probe
 	results []bool // of the last probesLast ones: failed
@@ -119,9 +125,16 @@ func (m *monitor) end(p *probe, now time.Time, source uint64, got outcome, known
 	if m.strict {
 		least = 2 * monitorLeast
 	}
-	if got == outcomeBad && bad >= least && float64(bad) >= threshold*float64(n) {
-		m.fail(now)
+	if got == outcomeBad && bad >= least && float64(bad) >= threshold*float64(n) && now.Sub(m.vouched) >= vouchFor {
+		m.fail(now, float64(bad)/float64(n))
 		return true
+	}
+	if m.partial {
+		if n >= probesLast && float64(bad)/float64(n) < m.mean+monitorJump/2 {
+			m.partial = false // those that failed answer again
+			return true
+		}
+		return false
 	}
 	if got == outcomeBad {
 		m.mean += (1 - m.mean) * meanWeight
@@ -156,10 +169,42 @@ func (m *monitor) count(now time.Time) (bad, n int) {
 	return bad, n
 }
 
-// fail begins an outage.
-func (m *monitor) fail(now time.Time) {
-	m.down, m.since, m.tried, m.good = true, now, time.Time{}, false
+// fail begins an outage, or the next stretch of one in which vouchers had answered.
+func (m *monitor) fail(now time.Time, share float64) {
+	if !m.partial {
+		m.since, m.share, m.jumped = now, share, share-m.mean >= monitorJump
+	}
+	m.down, m.partial, m.tried, m.good = true, false, time.Time{}, false
 	m.last, m.probes, m.results = m.last[:0], nil, nil
+}
+
+// answered notes that a voucher answered, and returns true if that changes an outage.
+func (m *monitor) answered(now time.Time) (changed bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.vouched = now
+	if !m.down {
+		return false
+	}
+	m.down, m.probes, m.results = false, nil, nil
+	if m.partial = m.jumped && now.Sub(m.since) < monitorPatience; !m.partial {
+		m.mean = max(m.mean, m.share)
+	}
+	return true
+}
+
+// doubts is true while nothing that fails is counted; over that it isn't any more since now.
+func (m *monitor) doubts(now time.Time) (doubts, over bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.partial && now.Sub(m.since) >= monitorPatience {
+		m.partial, over = false, true
+		if m.mean = m.share; len(m.last) > 0 {
+			bad, n := m.count(now)
+			m.mean = max(m.mean, float64(bad)/float64(max(1, n)))
+		}
+	}
+	return m.down || m.partial, over
 }
 
 // over ends the outage if the tries say so. They are looked at in the order of their beginning: failures take longer.
@@ -184,7 +229,7 @@ func (m *monitor) over(now time.Time, blind bool) bool {
 	default:
 		return false
 	}
-	m.down, m.probes, m.results = false, nil, nil
+	m.down, m.partial, m.probes, m.results = false, false, nil, nil
 	return true
 }
 
@@ -201,12 +246,14 @@ func (m *monitor) take(now time.Time) { m.mu.Lock(); m.tried = now; m.mu.Unlock(
 func (m *monitor) isDown() bool { m.mu.Lock(); defer m.mu.Unlock(); return m.down }
 
 // declare begins an outage that was found out otherwise.
-func (m *monitor) declare(now time.Time) {
+func (m *monitor) declare(now time.Time) (changed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !m.down {
-		m.fail(now)
+	if m.down || now.Sub(m.vouched) < vouchFor {
+		return false
 	}
+	m.fail(now, 1)
+	return true
 }
 
 // workedSince is true when a source other than this one answered after a time.
@@ -219,95 +266,6 @@ func (m *monitor) workedSince(at time.Time, source uint64) bool {
 		}
 	}
 	return false
-}
-
-// knownServers is the size of the table of servers that have answered; a collision forgets the older one.
-const knownServers = 8192
-
-// knownFor is for how long an answer makes a server known.
-const knownFor = time.Hour
-
-// blindBelow is how many servers must be known before failures of unknown ones are left out of account.
-const blindBelow = 16
-
-// vouchers is how many origins that have answered are remembered, to be asked when nothing else can tell.
-const vouchers = 16
-
-// known remembers servers that have answered. Bounded.
-type known struct {
-	mu      sync.Mutex // guards all below
-	table   [knownServers]knownServer
-	number  int
-	origins []voucher // the newest last, each of another server
-	asking  bool      // somebody asks the vouchers
-	asked   time.Time // they answered last
-}
-
-type knownServer struct {
-	key uint64
-	at  int64 // Unix seconds
-}
-
-// voucher is an origin that answered a short while ago.
-type voucher struct {
-	https bool
-	host  string
-	port  uint16
-	addr  netip.Addr
-	key   uint64
-}
-
-// origin is scheme://host:port.
-func (v *voucher) origin() string {
-	scheme := "http"
-	if v.https {
-		scheme = "https"
-	}
-	return fmt.Sprintf("%s://%s:%d", scheme, v.host, v.port)
-}
-
-// is says whether a server answered within knownFor; blind whether too few did to leave others out of account.
-func (k *known) is(key uint64, now time.Time) (known, blind bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	s := &k.table[key%knownServers]
-	return s.key == key && now.Unix()-s.at < int64(knownFor/time.Second), k.number < blindBelow
-}
-
-func (k *known) answered(v voucher, now time.Time) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	s := &k.table[v.key%knownServers]
-	if s.key == 0 {
-		k.number++
-	}
-	*s = knownServer{key: v.key, at: now.Unix()}
-	for i := range k.origins {
-		if k.origins[i].key == v.key {
-			k.origins = append(k.origins[:i], k.origins[i+1:]...)
-			break
-		}
-	}
-	if len(k.origins) == vouchers {
-		k.origins = append(k.origins[:0], k.origins[1:]...)
-	}
-	k.origins = append(k.origins, v)
-}
-
-// others are up to n origins on other servers than this one that may be asked, the newest first; any says whether there are some that
-// may not. may is called under the lock.
-func (k *known) others(key uint64, n int, may func(host []byte) bool) (some []voucher, any bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for i := len(k.origins) - 1; i >= 0 && len(some) < n; i-- {
-		if k.origins[i].key == key {
-			continue
-		}
-		if any = true; may([]byte(k.origins[i].host)) {
-			some = append(some, k.origins[i])
-		}
-	}
-	return some, any
 }
 
 // lacking says whether this machine had no descriptor, port or memory for a connection. If that lasts, it is an outage like any other.
@@ -347,5 +305,23 @@ func (r *ring) outageText() string {
 	return ""
 }
 
-// inOutage is true while the network or the name servers are taken to be down.
-func (r *ring) inOutage() bool { return r.net.isDown() || r.dns.isDown() }
+// slowed is true while the network or the name servers are taken to be down: fetching rests but for a few tries.
+func (r *ring) slowed() bool { return r.net.isDown() || r.dns.isDown() }
+
+// inOutage is true while nothing that fails is counted.
+func (r *ring) inOutage() bool {
+	net, over := r.net.doubts(time.Now())
+	if over {
+		r.tellOutage("network", &r.net)
+	}
+	return r.namesInDoubt() || net
+}
+
+// namesInDoubt is true while no answer of a name server, or want of one, is believed.
+func (r *ring) namesInDoubt() bool {
+	dns, over := r.dns.doubts(time.Now())
+	if over {
+		r.tellOutage("name servers", &r.dns)
+	}
+	return dns || r.net.isDown()
+}

@@ -269,6 +269,48 @@ func TestMonitor(t *testing.T) {
 			}
 		}
 	})
+	t.Run("vouchers answer: the failures are of others", func(t *testing.T) {
+		m := begin(t)
+		if !m.answered(now) || m.isDown() {
+			t.Fatal("fetching rests though a voucher answered")
+		}
+		since := now
+		for i := uint64(0); ; i++ {
+			doubts, over := m.doubts(now)
+			if over {
+				break
+			}
+			if !doubts || now.Sub(since) > monitorPatience {
+				t.Fatalf("doubts %v after %v", doubts, now.Sub(since))
+			}
+			now = now.Add(time.Second)
+			if note(m, i, outcomeBad) {
+				if now.Sub(m.vouched) < vouchFor {
+					t.Fatalf("an outage %v after a voucher answered", now.Sub(m.vouched))
+				}
+				m.answered(now)
+			}
+		}
+		for i := uint64(0); i < 1000; i++ {
+			now = now.Add(time.Second)
+			if note(m, i, outcomeBad) && (!m.answered(now) || m.isDown()) {
+				t.Fatal("fetching rests though a voucher answered")
+			}
+			if doubts, _ := m.doubts(now); doubts {
+				t.Fatal("failures aren't counted, though nothing has changed")
+			}
+		}
+	})
+	t.Run("those that failed come back", func(t *testing.T) {
+		m := begin(t)
+		m.answered(now)
+		for i := range uint64(2 * probesLast) {
+			note(m, i, outcomeGood)
+		}
+		if doubts, _ := m.doubts(now); doubts {
+			t.Error("failures aren't counted though all answer")
+		}
+	})
 	t.Run("nothing answers: no patience", func(t *testing.T) {
 		m := begin(t)
 		for i := range uint64(100_000) {

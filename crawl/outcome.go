@@ -87,7 +87,7 @@ func (r *ring) fetchOne(ctx context.Context, g *polite.Grant) error {
 	var fe *fetch.Error
 	if err == nil && cutOff(resp) || errors.As(err, &fe) && doubtful(fe) {
 		again := rec.Flags&weburl.FlagUnconfirmed != 0
-		if !r.believed(again, r.hosts.doubted(g.Item.Host), began, r.serverKey(g.Addr)) && mayBeOurs(&rec) {
+		if !r.believed(again, r.hosts.doubted(g.Item.Host), began, r.source(g.Addr)) && mayBeOurs(&rec) {
 			return r.unconfirmed(g, &rec, &sum, result)
 		}
 	}

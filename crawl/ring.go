@@ -128,9 +128,10 @@ type ring struct {
 	// what wakes each mover
 	wakeSeen, wakeStar, wakeBeast, wakeScan, wakeRobots, wakeRequested, wakeAwaiting, wakeJobs, wakeReady,
 	wakeLater, wakeRelieve, wakeDispatch, wakeWatch, wakeSpace, wakeNames signal
-	stepped signal       // wakes the pulse
-	changes atomic.Int64 // steps, merges and exchanges that have ended
-	saved   atomic.Int64 // changes when the last checkpoint began
+	wakeVouch signal       // there is an outage: the vouchers are to be asked
+	stepped   signal       // wakes the pulse
+	changes   atomic.Int64 // steps, merges and exchanges that have ended
+	saved     atomic.Int64 // changes when the last checkpoint began
 
 	savedURLs atomic.Int64 // accountsState.saved of the last durable checkpoint
 	wakeups   atomic.Int64 // of movers: few while the crawl waits
@@ -185,6 +186,7 @@ func (r *ring) startMovers(ctx context.Context) {
 	r.start(ctx, "checkpoint", r.checkpoints)
 	r.start(ctx, "watch", r.watch)
 	r.start(ctx, "space", r.watchSpace)
+	r.start(ctx, "vouchers", r.watchOutages)
 	r.start(ctx, "progress", r.progress)
 	r.start(ctx, "pulse", r.pulse)
 	r.start(ctx, "slots", r.watchSlots)

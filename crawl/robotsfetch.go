@@ -45,7 +45,7 @@ func (r *ring) doRobots(ctx context.Context, seq int64, rec []byte) error {
 		if errors.As(err, &le) && le.NotFound {
 			f.Kind = robots.NoSuchHost
 		} else if !r.lookupBelieved(&job, began, le) {
-			return r.retryRobots(seq, &job)
+			return r.retryRobots(seq, &job, r.namesInDoubt())
 		}
 	case job.AddrsOnly:
 		kind = updateAddrs
@@ -65,8 +65,8 @@ func (r *ring) doRobots(ctx context.Context, seq int64, rec []byte) error {
 		return nil
 	}
 	defer r.workers.leaveRobots()
-	if doubt && !r.believed(job.Tries > 0, false, began, r.serverKey(addrs[0])) && (job.Tries < confirmTries && !job.Failing || r.inOutage()) {
-		return r.retryRobots(seq, &job)
+	if doubt && !r.believed(job.Tries > 0, false, began, r.source(addrs[0])) && (job.Tries < confirmTries && !job.Failing || r.inOutage()) {
+		return r.retryRobots(seq, &job, r.inOutage())
 	}
 	now := time.Now()
 	if f.Kind == robots.ForbiddenAddress {
@@ -105,15 +105,15 @@ func (r *ring) doRobots(ctx context.Context, seq int64, rec []byte) error {
 // lookupBelieved says whether a lookup without an answer counts against the name: it is not the first, and other names were
 // answered since it began.
 func (r *ring) lookupBelieved(job *robotsJob, began time.Time, le *LookupError) bool {
-	if r.inOutage() || le != nil && le.Busy || job.Tries == 0 {
+	if r.namesInDoubt() || le != nil && le.Busy || job.Tries == 0 {
 		return false
 	}
 	return job.Tries >= confirmTries || r.dns.workedSince(began, 0)
 }
 
-// retryRobots puts off a request whose failure isn't believed yet.
-func (r *ring) retryRobots(seq int64, job *robotsJob) error {
-	if !r.inOutage() {
+// retryRobots puts off a request whose failure isn't believed yet; outage: and isn't counted at all.
+func (r *ring) retryRobots(seq int64, job *robotsJob, outage bool) error {
+	if !outage {
 		job.Tries = min(job.Tries+1, maxTries)
 	}
 	return r.deferRobots(seq, job.append(nil), time.Now().Add(r.confirmWait()), 1)
@@ -256,6 +256,11 @@ func (r *ring) getThrough(ctx context.Context, url string, addrs []netip.Addr, r
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+	return r.getGranted(ctx, g, parts, resp, rulesOf)
+}
+
+// getGranted does the exchange of a grant for a robots.txt.
+func (r *ring) getGranted(ctx context.Context, g *polite.Grant, parts weburl.Parts, resp *fetch.Response, rulesOf []byte) error {
 	limits := r.opt.FetchLimits
 	limits.BodyBytes, limits.DecodedBytes, limits.Ratio = robotsBodyBytes, robotsBodyBytes, fetch.Unlimited
 	err := r.exchange(ctx, g, parts, resp, &limits)
@@ -274,7 +279,7 @@ func (r *ring) getThrough(ctx context.Context, url string, addrs []netip.Addr, r
 	r.polite.Done(time.Now(), g, result)
 	_ = r.inStep(func(d *delta) error {
 		if result.Backoff >= health.Short {
-			if err := r.clearHost(d, item.Host, health.Verdict{}); err != nil {
+			if err := r.clearHost(d, g.Item.Host, health.Verdict{}); err != nil {
 				r.fail(err)
 			}
 		}

@@ -181,7 +181,7 @@ func (j *robotsJobs) snapshot() [][]byte {
 // readRobotsFetch takes requests from QD, as many at once as Options.RobotsInFlight says.
 func (r *ring) readRobotsFetch(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if r.inOutage() && time.Since(r.jobTried) < trickle {
+		if r.slowed() && time.Since(r.jobTried) < trickle {
 			sleep(ctx, trickle-time.Since(r.jobTried))
 			continue
 		}

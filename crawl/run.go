@@ -197,7 +197,8 @@ func newRing(opt Options) *ring {
 	r := &ring{opt: opt, cancel: func() {}}
 	r.deltas.New = func() any { return new(delta) }
 	for _, s := range []*signal{&r.wakeSeen, &r.wakeStar, &r.wakeBeast, &r.wakeScan, &r.wakeRobots, &r.wakeRequested,
-		&r.wakeAwaiting, &r.wakeJobs, &r.wakeReady, &r.wakeLater, &r.wakeRelieve, &r.wakeDispatch, &r.wakeWatch, &r.wakeSpace, &r.wakeNames, &r.stepped} {
+		&r.wakeAwaiting, &r.wakeJobs, &r.wakeReady, &r.wakeLater, &r.wakeRelieve, &r.wakeDispatch, &r.wakeWatch, &r.wakeSpace, &r.wakeNames, &r.wakeVouch,
+		&r.stepped} {
 		*s = newSignal()
 	}
 	r.meter = disk.NewMeter(opt.FS)

@@ -130,7 +130,7 @@ func (r *ring) sampleSlots(now time.Time) {
 
 // slotsWait is what idle slots wait for.
 func (r *ring) slotsWait(now time.Time) SlotUse {
-	if r.space.why() != "" || r.inOutage() {
+	if r.space.why() != "" || r.slowed() {
 		return SlotSpace
 	}
 	if queued, _ := r.polite.Len(); queued > 0 {

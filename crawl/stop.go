@@ -135,7 +135,7 @@ func (r *ring) untilLimit() time.Duration {
 // done says whether nothing is left to fetch, or only what --linger does not wait for. It looks at all places under the
 // exclusive lock, so that no URL is on its way between two of them.
 func (r *ring) done() bool {
-	if r.acct.stock() > 0 || r.space.why() != "" || r.inOutage() { // cheap looks first
+	if r.acct.stock() > 0 || r.space.why() != "" || r.slowed() { // cheap looks first
 		return false
 	}
 	r.step.Lock()

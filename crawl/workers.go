@@ -191,7 +191,7 @@ func (r *ring) nextGrant(ctx context.Context, timer *time.Timer) *polite.Grant {
 				r.wakeReady.raise()
 			}
 		}
-		if r.inOutage() {
+		if r.slowed() {
 			wait = min(wait, trickle)
 		}
 		timer.Reset(max(min(wait, wakeAfter), time.Microsecond))

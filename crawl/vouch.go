@@ -1,0 +1,287 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"drumbeat/fetch"
+	"drumbeat/polite"
+	"drumbeat/weburl"
+)
+
+// Many failures at once may be an outage of ours, or servers that ban us, die together, or mean to slow the crawl down. Vouchers
+// decide: servers that answered a while ago and aren't among those that fail. They are asked for their robots.txt, as politely as ever.
+// One answer proves that the network works.
+
+// knownServers is the size of the table of servers that have answered; a collision forgets the older one.
+const knownServers = 8192
+
+// knownFor is for how long an answer makes a server known.
+const knownFor = time.Hour
+
+// blindBelow is how many servers must be known before failures of unknown ones are left out of account; and how many networks, before
+// all servers of one are a single source.
+const blindBelow = 16
+
+// vouchers is how many origins that have answered are remembered. Each has its place by its server, so that those which
+// answered last, and may be failing now, don't displace all others.
+const vouchers = 64
+
+// vouchFor is for how long the word of a voucher is good; vouchOf how many are asked at once; vouchAgain is when some are looked for
+// again if none could be asked, since their delays hadn't passed.
+const (
+	vouchFor   = time.Minute
+	vouchOf    = 3
+	vouchAgain = 2 * time.Second
+)
+
+// known remembers servers that have answered. Bounded.
+type known struct {
+	mu       sync.Mutex // guards all below
+	table    [knownServers]knownServer
+	number   int
+	origins  [vouchers]voucher
+	networks int       // of origins
+	asking   bool      // somebody asks the vouchers
+	asked    time.Time // one answered last
+}
+
+type knownServer struct {
+	key uint64
+	at  int64 // Unix seconds
+}
+
+// voucher is an origin that answered.
+type voucher struct {
+	https bool
+	host  string
+	port  uint16
+	addr  netip.Addr
+	key   uint64 // of its server; 0: none
+	net   uint64 // of its network
+	at    time.Time
+	tried time.Time // it was asked last
+	fails bool      // an exchange with its server has failed since
+}
+
+// origin is scheme://host:port.
+func (v *voucher) origin() string {
+	scheme := "http"
+	if v.https {
+		scheme = "https"
+	}
+	return fmt.Sprintf("%s://%s:%d", scheme, v.host, v.port)
+}
+
+// is says whether a server answered within knownFor; blind whether too few did to leave others out of account; any whether one did.
+func (k *known) is(key uint64, now time.Time) (known, blind, any bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s := &k.table[key%knownServers]
+	return s.key == key && now.Unix()-s.at < int64(knownFor/time.Second), k.number < blindBelow, k.number > 0
+}
+
+func (k *known) answered(v voucher) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s := &k.table[v.key%knownServers]
+	if s.key == 0 {
+		k.number++
+	}
+	*s = knownServer{key: v.key, at: v.at.Unix()}
+	o := &k.origins[v.key%vouchers]
+	old := o.net
+	if o.key == v.key {
+		v.tried = o.tried
+	}
+	if *o = v; old == v.net {
+		return
+	}
+	seen := make([]uint64, 0, vouchers)
+	for i := range k.origins {
+		if o := &k.origins[i]; o.key != 0 && !slices.Contains(seen, o.net) {
+			seen = append(seen, o.net)
+		}
+	}
+	k.networks = len(seen)
+}
+
+// failed notes that an exchange with a server failed in a way that could be ours.
+func (k *known) failed(key uint64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if o := &k.origins[key%vouchers]; o.key == key {
+		o.fails = true
+	}
+}
+
+// wide says whether so many networks are known that each is one source.
+func (k *known) wide() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.networks >= blindBelow
+}
+
+// others returns the origins apart from a source that may be asked: those first that don't fail, and of these the ones that were asked
+// longest ago. any says whether there are some at all.
+func (k *known) others(source uint64, may func(host []byte) bool) (list []voucher, any bool) {
+	k.mu.Lock()
+	for i := range k.origins {
+		if o := &k.origins[i]; o.key != 0 && o.key != source && o.net != source {
+			list = append(list, *o)
+		}
+	}
+	k.mu.Unlock()
+	any = len(list) > 0
+	list = slices.DeleteFunc(list, func(v voucher) bool { return !may([]byte(v.host)) })
+	slices.SortFunc(list, func(a, b voucher) int {
+		switch {
+		case a.fails != b.fails:
+			return boolOrder(a.fails)
+		case !a.tried.Equal(b.tried):
+			return a.tried.Compare(b.tried)
+		}
+		return b.at.Compare(a.at)
+	})
+	return list, any
+}
+
+// boolOrder sorts what is true behind what isn't.
+func boolOrder(last bool) int {
+	if last {
+		return 1
+	}
+	return -1
+}
+
+// begin says whether the caller may ask the vouchers: nobody else does. end ends it.
+func (k *known) begin() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	free := !k.asking
+	k.asking = true
+	return free
+}
+
+func (k *known) end() { k.mu.Lock(); k.asking = false; k.mu.Unlock() }
+
+// fresh says whether a voucher answered within vouchFor.
+func (k *known) fresh(now time.Time) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return !k.asked.IsZero() && now.Sub(k.asked) < vouchFor
+}
+
+// note notes that one was asked, and whether it answered.
+func (k *known) note(v *voucher, answered bool, now time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if o := &k.origins[v.key%vouchers]; o.key == v.key {
+		o.tried = now
+	}
+	if answered {
+		k.asked = now
+	}
+}
+
+// vouched is true when other servers than this one answered within vouchFor, or none of those that are known may be asked. If none is
+// known at all, the URL's own second failure (again) has to do. Otherwise some are asked, and the next failure will know.
+func (r *ring) vouched(again bool, source uint64) bool {
+	list, any := r.vouchersFor(source)
+	if len(list) == 0 {
+		return again || any
+	}
+	fresh := r.known.fresh(time.Now())
+	if !fresh && r.known.begin() {
+		r.fetchers.Add(1) // the caller is one of them, or a mover, which are waited for first
+		go func() {
+			defer r.fetchers.Done()
+			defer r.known.end()
+			r.askVouchers(r.running, list)
+		}()
+	}
+	return fresh
+}
+
+func (r *ring) vouchersFor(source uint64) (list []voucher, any bool) {
+	return r.known.others(source, func(host []byte) bool { return r.mayAsk(host) == nil && !r.fence.blockedHost(host) })
+}
+
+// askVouchers asks vouchOf servers for their robots.txt, those of the list whose turn is now. If none answers, that is an outage; if none
+// can be asked, there is no telling.
+func (r *ring) askVouchers(ctx context.Context, list []voucher) (asked int) {
+	for i := range list {
+		v := &list[i]
+		if asked == vouchOf || ctx.Err() != nil {
+			break
+		}
+		ok, err := r.askVoucher(ctx, v)
+		if !ok {
+			continue
+		}
+		asked++
+		var fe *fetch.Error
+		answered := err == nil || errors.As(err, &fe) && !doubtful(fe) && !fe.Ours()
+		r.known.note(v, answered, time.Now())
+		if answered {
+			if was := r.net.answered(time.Now()); was {
+				r.tellOutage("network", &r.net)
+			}
+			return asked
+		}
+	}
+	if asked > 0 && ctx.Err() == nil && r.net.declare(time.Now()) {
+		r.tellOutage("network", &r.net)
+	}
+	return asked
+}
+
+// askVoucher asks one, if its turn is now.
+func (r *ring) askVoucher(ctx context.Context, v *voucher) (asked bool, err error) {
+	if r.fence.blockedAddr(v.addr) {
+		return false, nil
+	}
+	select {
+	case r.workers.slots <- struct{}{}:
+	case <-ctx.Done():
+		return false, nil
+	}
+	host := []byte(v.host)
+	item := &polite.Item{Host: r.hostKey(host), PLD: r.pldKey(host), Addrs: []netip.Addr{v.addr}, Robots: true}
+	g := r.polite.AdmitNow(time.Now(), item)
+	if g == nil {
+		r.workers.free()
+		return false, nil
+	}
+	resp := r.workers.response()
+	defer r.workers.release(resp)
+	err = r.getGranted(ctx, g, weburl.Split([]byte(v.origin()+"/robots.txt")), resp, nil)
+	return !errors.Is(err, errBlocked), err
+}
+
+// watchOutages asks vouchers while there is an outage, and goes on if they answer: it may be an outage of others.
+func (r *ring) watchOutages(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if !r.net.isDown() {
+			r.await(ctx, r.wakeVouch, wakeAfter)
+			continue
+		}
+		wait := vouchAgain
+		if r.known.begin() {
+			list, _ := r.vouchersFor(0)
+			if r.askVouchers(ctx, list) > 0 {
+				wait = vouchFor
+			}
+			r.known.end()
+		}
+		if r.net.isDown() {
+			sleep(ctx, wait)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,243 @@
+package crawl
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"drumbeat/disk"
+	"drumbeat/fetch"
+	"drumbeat/internal/simweb"
+	"drumbeat/weburl"
+)
+
+// firewall is a network in which some servers come to drop packets, or to reset connections.
+type firewall struct {
+	mu    sync.Mutex // guards all below
+	dead  map[netip.Addr]bool
+	reset bool
+}
+
+func (f *firewall) ban(reset bool, addrs ...netip.Addr) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reset = reset
+	f.dead = map[netip.Addr]bool{}
+	for _, a := range addrs {
+		f.dead[a] = true
+	}
+}
+
+// before dials through the firewall.
+func (f *firewall) before(dial simweb.DialFunc) simweb.DialFunc {
+	return func(ctx context.Context, a netip.AddrPort) (net.Conn, error) {
+		f.mu.Lock()
+		dead, reset := f.dead[a.Addr()], f.reset
+		f.mu.Unlock()
+		switch {
+		case dead && reset:
+			return nil, &net.OpError{Op: "dial", Err: syscall.ECONNRESET}
+		case dead:
+			<-ctx.Done()
+			return nil, &net.OpError{Op: "dial", Err: syscall.ETIMEDOUT}
+		}
+		return dial(ctx, a)
+	}
+}
+
+// client is one whose connections pass the firewall.
+func (f *firewall) client(t *testing.T, dial simweb.DialFunc, web *simweb.Web) *fetch.Client {
+	t.Helper()
+	opt := fetch.Options{Dial: f.before(dial), AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
+	if web != nil {
+		opt.Ports, opt.TLS.Roots = []uint16{8080}, web.CAPool()
+	}
+	client, err := fetch.New(opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	return client
+}
+
+// countOutages counts the times that fetching begins to rest.
+func countOutages(opt *Options) func() int {
+	var mu sync.Mutex
+	n := 0
+	opt.hook = func(place string) {
+		if place == "outage" {
+			mu.Lock()
+			n++
+			mu.Unlock()
+		}
+	}
+	return func() int { mu.Lock(); defer mu.Unlock(); return n }
+}
+
+// TestBannedAtTheEnd: the last servers of a finite crawl drop our packets for ever. Others, which have no pages left, vouch for the
+// network, so that the crawl ends.
+func TestBannedAtTheEnd(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := &tinyWeb{serve: pagesOnly}
+		opt := w.options(t, disk.NewMem(*seedFlag), append(urls("small", 40, 1), urls("large", 6, 60)...)...)
+		opt.HostDelay = 2 * time.Second
+		opt.HostFailures, opt.HostRests, opt.tunePolicy = 5, 2, cutPolicy
+		var f firewall
+		client := f.client(t, w.dial, nil)
+		opt.Fetcher, opt.AllowedAddr, opt.AllowedPort = client, client.AllowedAddr, client.AllowedPort
+		outages := countOutages(&opt)
+		go func() {
+			time.Sleep(time.Minute)
+			var large []netip.Addr
+			for i := range 6 {
+				large = append(large, ownAddr(fmt.Sprintf("large%d.test", i)))
+			}
+			f.ban(false, large...)
+		}()
+		ctx, cancel := context.WithTimeout(t.Context(), 60*24*time.Hour)
+		defer cancel()
+		res := mustRun(t, ctx, opt)
+		s := &res.Snapshot
+		t.Logf("%v, %d pages, refused %v, later %v, unconfirmed %d, %d outages", s.Elapsed, s.Count(CountPages), s.Refused, s.Later,
+			s.Count(CountUnconfirmed), outages())
+		if res.Stop != StopDone || s.Elapsed > 3*time.Hour {
+			t.Errorf("ended because of %q after %v", res.Stop, s.Elapsed)
+		}
+		ended := s.Count(CountPages)
+		for _, n := range s.Refused {
+			ended += n
+		}
+		for _, n := range s.Later {
+			ended += n
+		}
+		if ended != 400 || len(w.pages("small")) != 40 {
+			t.Errorf("%d URLs of 400 are accounted for, %d pages of 40 of those that live", ended, len(w.pages("small")))
+		}
+	})
+}
+
+// TestFarmIsNoOutage: fifty servers of one /24 answer, then reset all connections at once. That isn't an outage, and slows nobody down.
+func TestFarmIsNoOutage(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := &tinyWeb{serve: pagesOnly}
+		farm := netip.MustParsePrefix("127.200.1.0/24")
+		w.lookup = func(host string) (string, error) {
+			var i int
+			if n, _ := fmt.Sscanf(host, "farm%d.test", &i); n == 1 {
+				return fmt.Sprintf("127.200.1.%d", i+1), nil
+			}
+			return "", nil
+		}
+		opt := w.options(t, disk.NewMem(*seedFlag), append(urls("good", 40, 10), urls("farm", 50, 10)...)...)
+		opt.HostDelay = 2 * time.Second
+		opt.HostFailures, opt.HostRests, opt.tunePolicy = 5, 2, cutPolicy
+		var f firewall
+		client := f.client(t, w.dial, nil)
+		opt.Fetcher, opt.AllowedAddr, opt.AllowedPort = client, client.AllowedAddr, client.AllowedPort
+		outages := countOutages(&opt)
+		go func() {
+			time.Sleep(12 * time.Second)
+			var all []netip.Addr
+			for a := farm.Addr(); farm.Contains(a); a = a.Next() {
+				all = append(all, a)
+			}
+			f.ban(true, all...)
+		}()
+		res := mustRun(t, t.Context(), opt)
+		pages := w.pages("good")
+		last := pages[len(pages)-1].at.Sub(w.requests[0].at)
+		t.Logf("%v, last good page after %v, %d outages, refused %v, later %v", res.Snapshot.Elapsed, last, outages(),
+			res.Snapshot.Refused, res.Snapshot.Later)
+		if res.Stop != StopDone || outages() > 0 || len(pages) != 400 || last > time.Minute {
+			t.Errorf("ended because of %q, %d outages, %d pages of 400 of others, the last after %v", res.Stop, outages(), len(pages), last)
+		}
+	})
+}
+
+// TestBanned: servers ban us in the thick of a crawl, one in two, four, and those that have pages left at a time. It ends, and all pages of
+// the others are fetched.
+func TestBanned(t *testing.T) {
+	parts := []int{2, 4, 8}
+	if !*longRuns {
+		parts = nil
+	}
+	for _, part := range parts {
+		t.Run(fmt.Sprintf("one of %d", part), func(t *testing.T) {
+			bannedCrawl(t, 20*time.Second, func(i int, _ string, _ *simweb.Snapshot) bool { return i%part == 0 })
+		})
+	}
+	t.Run("late", func(t *testing.T) {
+		bannedCrawl(t, 2*time.Minute, func(_ int, host string, snap *simweb.Snapshot) bool { return snap == nil })
+	})
+}
+
+func bannedCrawl(t *testing.T, at time.Duration, which func(i int, host string, snap *simweb.Snapshot) bool) {
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.IPs = 2000, 60 })
+		opt := simOptions(t, web, disk.NewMem(*seedFlag))
+		opt.HostDelay, opt.HostDelayMin = 2*time.Second, time.Second
+		opt.HostFailures, opt.HostRests, opt.tunePolicy = 5, 2, cutPolicy
+		var f firewall
+		opt.Fetcher = f.client(t, web.Dial, web)
+		outages := countOutages(&opt)
+		dead := map[netip.Addr]bool{}
+		go func() {
+			time.Sleep(at)
+			snap := web.Log().Snapshot()
+			left := map[string]bool{}
+			for url := range web.Expected("drumbeat").FetchedURLs() {
+				if snap.Fetches[url] == 0 {
+					left[string(weburl.Split([]byte(url)).Host)] = true
+				}
+			}
+			var list []netip.Addr
+			for i, h := range web.Hosts() {
+				s := snap
+				if left[h] {
+					s = nil
+				}
+				if which(i, h, s) {
+					as, _ := web.LookupHost(h)
+					for _, a := range as {
+						dead[a] = true
+					}
+					list = append(list, as...)
+				}
+			}
+			f.ban(false, list...)
+		}()
+		ctx, cancel := context.WithTimeout(t.Context(), 60*24*time.Hour)
+		defer cancel()
+		res := mustRun(t, ctx, opt)
+		s := &res.Snapshot
+		t.Logf("%d dead servers: %v, refused %v, later %v, unconfirmed %d, %d outages", len(dead), s.Elapsed, s.Refused, s.Later,
+			s.Count(CountUnconfirmed), outages())
+		if res.Stop != StopDone {
+			t.Errorf("ended because of %q after %v", res.Stop, s.Elapsed)
+		}
+		snap := web.Log().Snapshot()
+		missing := int64(0)
+		for url := range web.Expected("drumbeat").FetchedURLs() {
+			if snap.Fetches[url] > 0 {
+				continue
+			}
+			missing++
+			as, _ := web.LookupHost(string(weburl.Split([]byte(url)).Host))
+			alive := true
+			for _, a := range as {
+				alive = alive && !dead[a]
+			}
+			if alive {
+				t.Errorf("not fetched, though its server lives: %s", url)
+			}
+		}
+		if missing > 0 && len(s.Refused) == 1 && len(s.Later) == 0 {
+			t.Errorf("%d pages missing without a reason: refused %v", missing, s.Refused)
+		}
+	})
+}
