@@ -207,15 +207,25 @@ func (r *ring) saveMoment(mo *moment, clean bool, done string) error {
 	return nil
 }
 
-// checkpoints makes one every CheckpointEvery, unless nothing has changed.
+// firstCheckpoint is when a crawl that did not end in order makes its first checkpoint. A process that dies again and again, sooner
+// than CheckpointEvery, would otherwise fetch the same pages for ever.
+const firstCheckpoint = 5 * time.Second
+
+// checkpoints makes one every CheckpointEvery, unless nothing has changed; after a crash sooner at first, at intervals that double.
 func (r *ring) checkpoints(ctx context.Context) error {
-	t := time.NewTicker(r.opt.CheckpointEvery)
+	wait := r.opt.CheckpointEvery
+	if m := r.manifest; m != nil && !m.Clean {
+		wait = min(wait, firstCheckpoint)
+	}
+	t := time.NewTimer(wait)
 	defer t.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-t.C:
+			wait = min(2*wait, r.opt.CheckpointEvery)
+			t.Reset(wait)
 			rolled, err := r.rollOutput(time.Now())
 			if err != nil {
 				return err

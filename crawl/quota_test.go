@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"drumbeat/disk"
+	"drumbeat/internal/simweb"
 )
 
 // TestQuotaEndsTheCrawl: each checkpoint fails for want of space, and statfs shows room. The crawl goes back to its last checkpoint
@@ -89,6 +90,35 @@ func TestQuotaFetchesLittleTwice(t *testing.T) {
 		t.Logf("%d requests, %d of %s", all, most, url)
 		if most > fullRounds+1 {
 			t.Errorf("%s was fetched %d times", url, most)
+		}
+		checkStored(t, web, mem, opt.Dirs)
+	})
+}
+
+// TestCrashLoopGetsOn: a crawl whose process dies sooner than a checkpoint is due ends all the same.
+func TestCrashLoopGetsOn(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, func(o *simweb.Options) { o.Pages = 100 })
+		mem := disk.NewMem(*seedFlag)
+		opt := simOptions(t, web, mem)
+		opt.CheckpointEvery, opt.HostDelay, opt.HostDelayMin = time.Minute, 4*time.Second, 4*time.Second
+		lives := 0
+		for ; lives < 100; lives++ {
+			last := mem
+			opt.FS = mem
+			death := time.AfterFunc(20*time.Second, func() { last.CrashAfter(1) })
+			res, err := Run(t.Context(), opt)
+			death.Stop()
+			if err == nil && res.Stop == StopDone {
+				break
+			}
+			if !errors.Is(err, disk.ErrCrashed) {
+				t.Fatalf("life %d: %v, %+v", lives, err, res)
+			}
+			mem = mem.Kill()
+		}
+		if lives < 2 || lives == 100 {
+			t.Errorf("it took %d deaths: want a few", lives)
 		}
 		checkStored(t, web, mem, opt.Dirs)
 	})
