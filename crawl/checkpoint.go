@@ -139,7 +139,7 @@ func (r *ring) saveMoment(mo *moment, clean bool, done string) error {
 		return fmt.Errorf("crawl: checkpoint %d: %w", gen, err)
 	}
 	m := &manifest{Gen: gen, Crawl: r.crawlID, Time: time.Now().Unix(), Clean: clean, Done: done, Frozen: r.frozen,
-		Active: mo.active, Runs: r.runs, Run: r.noted, Accounts: mo.accounts, Seeds: mo.seeds, Held: mo.held, Scope: r.scope.extensions(),
+		Active: mo.active, Runs: r.runs, Run: r.noted, Accounts: mo.accounts, Seeds: mo.seeds, Held: mo.held,
 		Parts: make(map[string]json.RawMessage, len(mo.parts))}
 	m.Accounts.Counters[CountCheckpoints]++
 	for _, p := range mo.parts {
@@ -169,6 +169,9 @@ func (r *ring) saveMoment(mo *moment, clean bool, done string) error {
 	}
 	if m.Sketches, err = tails.Write(0, sketches); err != nil {
 		return fmt.Errorf("crawl: checkpoint %d: sketches: %w", gen, err)
+	}
+	if m.Scope, err = tails.Write(0, dumpKeys(r.scope.extensions())); err != nil {
+		return fmt.Errorf("crawl: checkpoint %d: scope: %w", gen, err)
 	}
 	if err := tails.Close(); err != nil {
 		return fmt.Errorf("crawl: checkpoint %d: %w", gen, err)

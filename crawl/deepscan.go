@@ -296,6 +296,7 @@ const (
 	nameDelays   = "delays"
 	nameHosts    = "hosts"
 	nameSketches = "sketches"
+	nameScope    = "scope"
 )
 
 // scanRAM reads what was in RAM at the checkpoint.
@@ -334,7 +335,7 @@ func (x *deepAudit) scanRAM() error {
 	for _, s := range []struct {
 		name string
 		ref  disk.Ref
-	}{{nameDelays, x.m.Delays}, {nameSketches, x.m.Sketches}} {
+	}{{nameDelays, x.m.Delays}, {nameSketches, x.m.Sketches}, {nameScope, x.m.Scope}} {
 		x.begin(s.name)
 		if err := x.scanRef(s.ref); err != nil {
 			return err

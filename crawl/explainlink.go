@@ -35,7 +35,11 @@ func (v *explainView) useNoted() error {
 	r.opt.MaxPagesPerHost = run.MaxPagesPerHost
 	r.policy = r.opt.makePolicy()
 	r.opt.Drain, r.opt.CrawlLog, r.opt.Store, r.opt.Retries = run.Drain, run.CrawlLog, run.Store, run.Retries
-	r.scope = newScope(run.Scope, r.hostKey, v.m.Scope)
+	extended, err := readScope(r.set, v.m.Scope)
+	if err != nil {
+		v.scopeFault = fmt.Sprintf("--scope %s: %v", run.Scope, err)
+	}
+	r.scope = newScope(run.Scope, r.hostKey, extended)
 	v.readRules(run)
 	return nil
 }

@@ -154,7 +154,7 @@ func TestManifests(t *testing.T) {
 
 // file is a manifest file with this body.
 func file(body []byte) []byte {
-	return append(fmt.Appendf(nil, "%s %d %d %016x\n", manifestMagic, manifestVersion, len(body), xxhash.Sum64(body)), body...)
+	return append(fmt.Appendf(nil, "%s %s %d %016x\n", manifestMagic, manifestVersion, len(body), xxhash.Sum64(body)), body...)
 }
 
 func (s *soundCrawl) check(t *testing.T, body, script []byte, at int, flip byte) {

@@ -16,11 +16,20 @@ import (
 
 // The manifest is one file in the first directory, replaced atomically. It names all that belongs to the crawl as of one
 // checkpoint; docs/FORMATS.md has its layout. Text, since an operator at three in the morning wants to read it.
+//
+// Its version is major.minor. A manifest of another major is refused, and so is a larger minor: this program would misread it.
+// Raise manifestMajor when what older files hold is coded anew: a record, a field. Reasons, places and counters that are appended
+// raise the minor by themselves; raise manifestAdded for anything else that an older program may not ignore.
 const (
-	manifestName    = "state/MANIFEST"
-	manifestMagic   = "drumbeat-manifest"
-	manifestVersion = 2
+	manifestName  = "state/MANIFEST"
+	manifestMagic = "drumbeat-manifest"
+	manifestMajor = 2
+	manifestAdded = 0
+	manifestMinor = manifestAdded + int(numPlaces) + int(numReasons) + int(numCounters)
 )
+
+// manifestVersion is the version of the manifests that this program writes.
+var manifestVersion = fmt.Sprintf("%d.%d", manifestMajor, manifestMinor)
 
 // manifest is the body of the file, JSON.
 type manifest struct {
@@ -37,13 +46,13 @@ type manifest struct {
 	Accounts accountsState              `json:"accounts"`
 	Seeds    seedState                  `json:"seeds"`
 	Held     heldState                  `json:"held"`
-	Scope    []uint64                   `json:"scope,omitempty"`
 	Parts    map[string]json.RawMessage `json:"parts"`    // state of each structure, by name
 	RAM      disk.Ref                   `json:"ram"`      // URL records in RAM: uvarint length, record
 	Jobs     disk.Ref                   `json:"jobs"`     // robots requests in RAM, coded alike
 	Delays   disk.Ref                   `json:"delays"`   // hosts and servers that rest for long
 	Hosts    disk.Ref                   `json:"hosts"`    // health of hosts in trouble
 	Sketches disk.Ref                   `json:"sketches"` // distinct hosts and servers
+	Scope    disk.Ref                   `json:"scope"`    // sites that redirects of seeds added to the scope
 }
 
 // frozen are the values that a crawl can't change once it has begun.
@@ -60,7 +69,7 @@ func encodeManifest(m *manifest) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("crawl: encode manifest: %w", err)
 	}
-	head := fmt.Sprintf("%s %d %d %016x\n", manifestMagic, manifestVersion, len(body), xxhash.Sum64(body))
+	head := fmt.Sprintf("%s %s %d %016x\n", manifestMagic, manifestVersion, len(body), xxhash.Sum64(body))
 	return append([]byte(head), body...), nil
 }
 
@@ -77,9 +86,8 @@ func decodeManifest(path string, data []byte) (*manifest, error) {
 	if len(fields) != 4 || fields[0] != manifestMagic {
 		return nil, corrupt(0, manifestMagic, string(head[:min(len(head), 40)]))
 	}
-	if fields[1] != strconv.Itoa(manifestVersion) {
-		return nil, fmt.Errorf("crawl: manifest %s has format version %s, this program reads %d: %w", path, fields[1],
-			manifestVersion, ErrIncompatible)
+	if err := checkVersion(path, fields[1]); err != nil {
+		return nil, err
 	}
 	if fields[2] != strconv.Itoa(len(body)) {
 		return nil, corrupt(int64(len(head)), fields[2]+" bytes", strconv.Itoa(len(body))+" bytes")
@@ -92,6 +100,21 @@ func decodeManifest(path string, data []byte) (*manifest, error) {
 		return nil, fmt.Errorf("crawl: manifest %s: %w", path, err)
 	}
 	return &m, nil
+}
+
+// checkVersion refuses the manifests that this program would misread.
+func checkVersion(path, version string) error {
+	major, minor, _ := strings.Cut(version, ".")
+	n, err := strconv.ParseUint(minor, 10, 31)
+	if major != strconv.Itoa(manifestMajor) || err != nil || strconv.FormatUint(n, 10) != minor {
+		return fmt.Errorf("crawl: manifest %s has format version %s, this program reads %s: %w", path, version, manifestVersion,
+			ErrIncompatible)
+	}
+	if n > uint64(manifestMinor) {
+		return fmt.Errorf("crawl: manifest %s was written by a newer program (format version %s, this program knows %s): use that program: %w",
+			path, version, manifestVersion, ErrIncompatible)
+	}
+	return nil
 }
 
 // readManifest returns nil when there is none.

@@ -345,6 +345,8 @@ func meaning(name string) string {
 		return "; hosts and servers that rested for long count as just visited"
 	case nameHosts:
 		return "; hosts that failed or refused are known by RobotsCache alone, each origin apart"
+	case nameScope:
+		return "; what redirects of seeds added to --scope is out of scope"
 	case nameSketches:
 		return "; the estimates of distinct hosts and servers begin again"
 	}

@@ -247,7 +247,8 @@ func (w *repair) remakeRAM() error {
 	for _, s := range []struct {
 		name string
 		ref  *disk.Ref
-	}{{nameJobs, &w.next.Jobs}, {nameDelays, &w.next.Delays}, {nameHosts, &w.next.Hosts}, {nameSketches, &w.next.Sketches}} {
+	}{{nameJobs, &w.next.Jobs}, {nameDelays, &w.next.Delays}, {nameHosts, &w.next.Hosts}, {nameSketches, &w.next.Sketches},
+		{nameScope, &w.next.Scope}} {
 		if w.rebuild[s.name] {
 			*s.ref = disk.Ref{}
 		} else if *s.ref, err = w.copyRef(*s.ref); err != nil {

@@ -375,7 +375,11 @@ func (r *ring) openRAM(m *manifest) error {
 	var extended []uint64
 	var seeds seedState
 	if m != nil {
-		extended, seeds = m.Scope, m.Seeds
+		seeds = m.Seeds
+		var err error
+		if extended, err = readScope(r.set, m.Scope); err != nil {
+			return err
+		}
 		sketches, err := disk.ReadTail(r.set, m.Sketches)
 		if err != nil {
 			return err

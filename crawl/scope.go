@@ -2,9 +2,12 @@ package crawl
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"sync"
+
+	"drumbeat/disk"
 )
 
 // maxScope bounds the hosts or PLDs that a scope can name: some 20 bytes each, on the Go heap. A crawl of more sites than this wants
@@ -95,4 +98,29 @@ func (s *seedScope) extensions() []uint64 {
 	}
 	slices.Sort(keys)
 	return keys
+}
+
+// dumpKeys codes keys for a tail file: 8 bytes each, little-endian.
+func dumpKeys(keys []uint64) []byte {
+	b := make([]byte, 0, 8*len(keys))
+	for _, k := range keys {
+		b = binary.LittleEndian.AppendUint64(b, k)
+	}
+	return b
+}
+
+// readScope reads the extensions of the last checkpoint.
+func readScope(set disk.Set, ref disk.Ref) ([]uint64, error) {
+	b, err := disk.ReadTail(set, ref)
+	if err != nil {
+		return nil, err
+	}
+	if len(b)%8 != 0 || len(b)/8 > maxScope {
+		return nil, fmt.Errorf("crawl: scope of the last checkpoint: %d bytes are no list of at most %d keys", len(b), maxScope)
+	}
+	keys := make([]uint64, len(b)/8)
+	for i := range keys {
+		keys[i] = binary.LittleEndian.Uint64(b[8*i:])
+	}
+	return keys, nil
 }

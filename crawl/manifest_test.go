@@ -1,0 +1,67 @@
+package crawl
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"drumbeat/disk"
+)
+
+// TestManifestVersions: what another program wrote is read, or refused by what it says, never misread.
+func TestManifestVersions(t *testing.T) {
+	now, err := encodeManifest(&manifest{Gen: 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for version, want := range map[string]string{
+		manifestVersion: "",
+		fmt.Sprintf("%d.%d", manifestMajor, manifestMinor-1): "", // an older program's
+		fmt.Sprintf("%d.%d", manifestMajor, manifestMinor+1): "newer program",
+		fmt.Sprintf("%d.0", manifestMajor+1):                 "has format version",
+		"1":                                                  "has format version",
+		fmt.Sprint(manifestMajor):                            "has format version",
+		fmt.Sprintf("%d.0%d", manifestMajor, manifestMinor):  "has format version",
+		fmt.Sprintf("%d.-1", manifestMajor):                  "has format version",
+	} {
+		data := bytes.Replace(now, []byte(" "+manifestVersion+" "), []byte(" "+version+" "), 1)
+		m, err := decodeManifest("d0/M", data)
+		if want == "" {
+			if err != nil || m.Gen != 7 {
+				t.Errorf("%s: %v", version, err)
+			}
+		} else if !errors.Is(err, ErrIncompatible) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "d0/M") {
+			t.Errorf("%s: got %v, want %q", version, err, want)
+		}
+	}
+}
+
+// TestScopeIsATail: the sites that redirects added are 8 bytes each in a tail file, and none are in the manifest itself.
+func TestScopeIsATail(t *testing.T) {
+	mem := disk.NewMem(*seedFlag)
+	set := disk.Set{FS: mem, Paths: []string{"d0"}}
+	tails, err := disk.CreateTails(set, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newScope(ScopeHost, func(b []byte) uint64 { return uint64(len(b)) << 40 }, []uint64{5, 1 << 63})
+	s.extend([]byte("a.test"), 0)
+	want := []uint64{5, 6 << 40, 1 << 63}
+	ref, err := tails.Write(0, dumpKeys(s.extensions()))
+	if err = errors.Join(err, tails.Close()); err != nil || ref.Len != 24 {
+		t.Fatalf("%+v, %v", ref, err)
+	}
+	if got, err := readScope(set, ref); err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %v, %v, want %v", got, err, want)
+	}
+	if got, err := readScope(set, disk.Ref{}); err != nil || len(got) > 0 {
+		t.Errorf("no extensions: got %v, %v", got, err)
+	}
+	ref.Len--
+	if _, err := readScope(set, ref); err == nil {
+		t.Error("a string of another length was taken")
+	}
+}
