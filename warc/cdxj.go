@@ -45,6 +45,10 @@ func (e *Encoder) appendIndexHead(dst []byte, x *Exchange) []byte {
 		dst = append(dst, `, "truncated": `...)
 		dst = appendJSON(dst, x.Truncated)
 	}
+	if x.Kind != KindPage {
+		dst = append(dst, `, "type": `...)
+		dst = appendJSON(dst, x.Kind)
+	}
 	return dst
 }
 

@@ -54,6 +54,8 @@ type Exchange struct {
 	Status   int
 	MIME     string
 	Redirect string
+	// Kind is KindPage or KindRobots.
+	Kind string
 	// Meta is the content of a metadata record. Empty: no such record.
 	Meta []Field
 }
@@ -183,6 +185,10 @@ func (e *Encoder) respond(p *Prepared, x *Exchange) {
 	if x.Truncated != "" {
 		e.field(fieldTruncated)
 		e.text = appendValue(e.text, x.Truncated)
+	}
+	if x.Kind != KindPage {
+		e.field(fieldResource)
+		e.text = appendValue(e.text, x.Kind)
 	}
 	e.member(p, typeResponse, x.Head, x.Body, stored)
 }

@@ -25,7 +25,7 @@ type Indexed struct {
 	Truncated string
 }
 
-// Find calls fn for each of urls, which are canonical, that an index has a line of, the newest files first. It searches final
+// Find calls fn for each of urls, which are canonical, that an index has a line of as a page, the newest files first. It searches final
 // indexes, which are sorted, some 20 pages of 4 KiB each, and reads those that aren't final. An index that was moved away isn't
 // missed. What can't be read is handed to damaged, and the search goes on. It ends when all urls have been found.
 func Find(opt Options, st *State, urls []string, fn func(*Indexed) error, damaged func(error) error) error {
@@ -55,7 +55,7 @@ func Find(opt Options, st *State, urls []string, fn func(*Indexed) error, damage
 			}
 			found, err := x.parse(text)
 			i := -1
-			if err == nil {
+			if err == nil && found.Kind == KindPage {
 				i = slices.Index(list, found.URL)
 			}
 			if err != nil || i < 0 {
@@ -102,7 +102,7 @@ func FindHost(opt Options, st *State, url string, maxBytes int64, fn func(url st
 				return errNext
 			}
 			found, err := x.parse(text)
-			if err == nil && fn(found.URL) {
+			if err == nil && found.Kind == KindPage && fn(found.URL) {
 				err = errFound
 			}
 			return err
@@ -267,5 +267,5 @@ func (x *indexFile) parse(text []byte) (*Indexed, error) {
 		return fail("no numbers")
 	}
 	return &Indexed{Capture: Capture{File: o.Filename, Offset: offset, Length: length, URL: string(latin1(o.URL)), Status: status,
-		Digest: o.Digest}, Time: when, MIME: o.MIME, Redirect: o.Redirect, Truncated: o.Truncated}, nil
+		Digest: o.Digest, Kind: kindOf(o.URL, o.Type)}, Time: when, MIME: o.MIME, Redirect: o.Redirect, Truncated: o.Truncated}, nil
 }

@@ -239,9 +239,11 @@ var (
 	fieldTruncated  = newFragment("\r\nWARC-Truncated: ", 0)
 	fieldBlock      = newFragment("\r\nWARC-Block-Digest: sha1:", 0)
 	fieldFilename   = newFragment("\r\nWARC-Filename: ", 0)
+	fieldResource   = newFragment("\r\nWARC-Resource-Type: ", 0)
 
 	typeRequest  = newFragment("\r\nContent-Type: application/http; msgtype=request\r\nContent-Length: ", 0)
 	typeResponse = newFragment("\r\nContent-Type: application/http; msgtype=response\r\nContent-Length: ", 0)
 	typeFields   = newFragment("\r\nContent-Type: application/warc-fields\r\nContent-Length: ", 0)
+	typeDNS      = newFragment("\r\nContent-Type: text/dns\r\nContent-Length: ", 0)
 	emptyLine    = newFragment("\r\n\r\n", 0)
 )

@@ -36,6 +36,15 @@ type Capture struct {
 	URL            string
 	Status         int
 	Digest         string // of the payload
+	Kind           string // KindPage, KindRobots or KindDNS
+}
+
+// kindOf tells answers of the DNS, which have no field of their own for it.
+func kindOf(url, resource string) string {
+	if strings.HasPrefix(url, dnsScheme) {
+		return KindDNS
+	}
+	return resource
 }
 
 // Verified counts what VerifyFiles read.
@@ -107,6 +116,7 @@ func (x *verifier) serial(c *outfile.Content) (uint64, bool) {
 type line struct {
 	length                        int64
 	url, digest, stamp, truncated string
+	kind                          string
 	status                        int
 }
 
@@ -216,7 +226,8 @@ func parseLine(text, file string) (offset int64, l line, err error) {
 	if o.Filename != file {
 		return fail("another file's name")
 	}
-	l = line{length: length, url: o.URL, digest: o.Digest, status: status, stamp: fields[1], truncated: o.Truncated}
+	l = line{length: length, url: o.URL, digest: o.Digest, status: status, stamp: fields[1], truncated: o.Truncated,
+		kind: kindOf(o.URL, o.Type)}
 	loc := Location{File: file, Offset: offset, Length: length}
 	if want := o.append(nil, &l, loc); string(want) != text {
 		return fail("not what its fields give, " + string(want[:min(len(want), 60)]))
@@ -225,14 +236,14 @@ func parseLine(text, file string) (offset int64, l line, err error) {
 }
 
 // indexObject is the object of an index line.
-type indexObject struct{ URL, MIME, Status, Digest, Redirect, Truncated, Length, Offset, Filename string }
+type indexObject struct{ URL, MIME, Status, Digest, Redirect, Truncated, Type, Length, Offset, Filename string }
 
 // append appends the line of these fields, as appendIndexHead and appendIndexTail make it.
 func (o *indexObject) append(dst []byte, l *line, loc Location) []byte {
 	dst = appendSURT(dst, latin1(o.URL))
 	dst = append(append(append(dst, ' '), l.stamp...), " {"...)
 	for i, f := range [...]struct{ name, value string }{{"url", o.URL}, {"mime", o.MIME}, {"status", o.Status}, {"digest", o.Digest},
-		{"redirect", o.Redirect}, {"truncated", o.Truncated}} {
+		{"redirect", o.Redirect}, {"truncated", o.Truncated}, {"type", o.Type}} {
 		if i >= 4 && f.value == "" {
 			continue
 		}
@@ -321,7 +332,8 @@ func (x *verifier) indexed(c *outfile.Content, at int64, l line) error {
 	if x.v.Indexed == nil {
 		return nil
 	}
-	return x.v.Indexed(&Capture{File: c.Name + dataSuffix, Offset: at, Length: l.length, URL: l.url, Status: l.status, Digest: l.digest})
+	return x.v.Indexed(&Capture{File: c.Name + dataSuffix, Offset: at, Length: l.length, URL: l.url, Status: l.status, Digest: l.digest,
+		Kind: l.kind})
 }
 
 // record verifies one record; the index line of a response is taken out of lines.
@@ -339,7 +351,13 @@ func (x *verifier) record(c *outfile.Content, s outfile.StreamContent, rec *Reco
 	x.sum.Captures++
 	found := Capture{File: c.Name + dataSuffix, Offset: rec.Offset, Length: rec.Length, URL: rec.Get("WARC-Target-URI"),
 		Status: statusOf(rec.Block), Digest: rec.Get("WARC-Payload-Digest")}
-	if !hasPayload(rec.Block, found.Digest) {
+	found.Kind = kindOf(found.URL, rec.Get("WARC-Resource-Type"))
+	whole := hasPayload
+	if found.Kind == KindDNS {
+		found.Status = dnsStatus
+		whole = func(block []byte, want string) bool { return sha1Of(block) == want }
+	}
+	if !whole(rec.Block, found.Digest) {
 		if err := x.damage(s, rec.Offset, "payload digest "+found.Digest, "another payload"); err != nil {
 			return err
 		}
@@ -348,7 +366,7 @@ func (x *verifier) record(c *outfile.Content, s outfile.StreamContent, rec *Reco
 		l, ok := lines[rec.Offset]
 		delete(lines, rec.Offset)
 		want := line{length: found.Length, url: found.URL, digest: found.Digest, status: found.Status,
-			stamp: digits(rec.Get("WARC-Date")), truncated: rec.Get("WARC-Truncated")}
+			stamp: digits(rec.Get("WARC-Date")), truncated: rec.Get("WARC-Truncated"), kind: found.Kind}
 		if !ok {
 			if err := x.damage(s, rec.Offset, "a line of the index for "+found.URL, "none"); err != nil {
 				return err

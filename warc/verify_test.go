@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -27,13 +28,23 @@ func TestVerifyFindsWhatDoesNotAgree(t *testing.T) {
 		x := &Exchange{
 			URL: fmt.Appendf(nil, "http://h%d.test/?q=%d", i%7, i), Date: time.Unix(1e9, 0), Status: 200,
 			Request: []byte("GET / HTTP/1.1\r\n\r\n"), Head: []byte("HTTP/1.1 200 OK\r\nX: y\r\n\r\n"), Body: []byte(body),
-			Encoded: i%5 == 0,
+			Encoded: i%5 == 0, Kind: []string{KindPage, KindRobots}[i%4/3],
 		}
 		if i%3 == 0 {
 			x.Body, x.Chunked = fmt.Appendf(nil, "%x\r\n%s\r\n0\r\n\r\n", len(body), body), true
 		}
 		var p Prepared
 		if err := enc.Prepare(&p, x); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Append(&p, time.Unix(1e9, 0)); err != nil {
+			t.Fatal(err)
+		}
+		if i%10 > 0 {
+			continue
+		}
+		if err := enc.PrepareLookup(&p, &Lookup{Host: fmt.Sprintf("h%d.test", i), Date: time.Unix(1e9, 0),
+			Addrs: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := w.Append(&p, time.Unix(1e9, 0)); err != nil {
@@ -55,10 +66,12 @@ func TestVerifyFindsWhatDoesNotAgree(t *testing.T) {
 	if err := f.Commit(); err != nil {
 		t.Fatal(err)
 	}
+	kinds := map[string]int{}
 	verify := func() (Verified, map[string]bool, []string) {
 		urls, damages := map[string]bool{}, []string(nil)
+		clear(kinds)
 		sum, err := VerifyFiles(opt, st, Verify{
-			Capture: func(c *Capture) error { urls[c.URL] = true; return nil },
+			Capture: func(c *Capture) error { urls[c.URL] = true; kinds[c.Kind]++; return nil },
 			Damaged: func(err error) error { damages = append(damages, err.Error()); return nil },
 		})
 		if err != nil {
@@ -67,7 +80,8 @@ func TestVerifyFindsWhatDoesNotAgree(t *testing.T) {
 		return sum, urls, damages
 	}
 	sum, urls, damages := verify()
-	if len(damages) > 0 || sum.Captures != 100 || sum.Lines != 100 || len(urls) != 100 || sum.Records != 200+sum.Files/2 ||
+	if len(damages) > 0 || sum.Captures != 110 || sum.Lines != 110 || len(urls) != 110 || sum.Records != 210+sum.Files/2 ||
+		kinds[KindPage] != 75 || kinds[KindRobots] != 25 || kinds[KindDNS] != 10 ||
 		sum.AbsentFiles != 0 || sum.AbsentIndexes != 0 {
 		t.Fatalf("whole files: %+v, %d URLs, %q", sum, len(urls), damages)
 	}
