@@ -13,8 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-
 	"drumbeat/beast"
 	"drumbeat/crawllog"
 	"drumbeat/disk"
@@ -154,7 +152,7 @@ func TestManifests(t *testing.T) {
 
 // file is a manifest file with this body.
 func file(body []byte) []byte {
-	return append(fmt.Appendf(nil, "%s %s %d %016x\n", manifestMagic, manifestVersion, len(body), xxhash.Sum64(body)), body...)
+	return append(fmt.Appendf(nil, "%s %s %d %016x\n", manifestMagic, manifestVersion, len(body), manifestSum(manifestVersion, body)), body...)
 }
 
 func (s *soundCrawl) check(t *testing.T, body, script []byte, at int, flip byte) {

@@ -69,8 +69,16 @@ func encodeManifest(m *manifest) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("crawl: encode manifest: %w", err)
 	}
-	head := fmt.Sprintf("%s %s %d %016x\n", manifestMagic, manifestVersion, len(body), xxhash.Sum64(body))
+	head := fmt.Sprintf("%s %s %d %016x\n", manifestMagic, manifestVersion, len(body), manifestSum(manifestVersion, body))
 	return append([]byte(head), body...), nil
+}
+
+// manifestSum is the checksum of a manifest. It covers the version: a smaller minor is read, but with less in it.
+func manifestSum(version string, body []byte) uint64 {
+	d := xxhash.New()
+	_, _ = d.WriteString(version + "\n") // a Digest returns no error
+	_, _ = d.Write(body)
+	return d.Sum64()
 }
 
 // decodeManifest is its inverse. Damage is a *disk.CorruptError naming path.
@@ -92,7 +100,7 @@ func decodeManifest(path string, data []byte) (*manifest, error) {
 	if fields[2] != strconv.Itoa(len(body)) {
 		return nil, corrupt(int64(len(head)), fields[2]+" bytes", strconv.Itoa(len(body))+" bytes")
 	}
-	if sum := fmt.Sprintf("%016x", xxhash.Sum64(body)); sum != fields[3] {
+	if sum := fmt.Sprintf("%016x", manifestSum(fields[1], body)); sum != fields[3] {
 		return nil, corrupt(int64(len(head))+1, fields[3], sum)
 	}
 	var m manifest
