@@ -69,7 +69,7 @@ func (c *crawlCmd) Run(a *app, kctx *kong.Context) error {
 		}
 		opt.New = false // has been looked at
 	}
-	network, err := c.network(plan, opt.Bandwidth)
+	network, err := c.network(plan, opt.Bandwidth, a.namePanicked())
 	if err != nil {
 		return err
 	}
@@ -79,6 +79,10 @@ func (c *crawlCmd) Run(a *app, kctx *kong.Context) error {
 		return errors.Join(usageError{err}, network.close())
 	}
 	opt.UserAgent = c.UserAgent
+	opt.Panicked = func(value any, stack []byte) {
+		a.panicked(value, stack)
+		os.Exit(exitBug)
+	}
 	var res *crawl.Result
 	err = c.profiled(func() (err error) {
 		res, err = a.crawl(&opt, plan, view)
@@ -223,7 +227,7 @@ type network struct {
 
 func (n *network) close() error { return errors.Join(n.fetcher.Close(), n.dns.Close()) }
 
-func (c *crawlCmd) network(plan crawl.Plan, limiter *pace.Bandwidth) (*network, error) {
+func (c *crawlCmd) network(plan crawl.Plan, limiter *pace.Bandwidth, panicked func(string, any, []byte)) (*network, error) {
 	family, err := dnscache.ParseFamily(c.IP)
 	if err != nil {
 		return nil, usageError{err}
@@ -244,7 +248,8 @@ func (c *crawlCmd) network(plan crawl.Plan, limiter *pace.Bandwidth) (*network, 
 		return nil, err
 	}
 	return openNetwork(
-		dnscache.Options{Servers: servers, Rate: float64(c.DNSRate), MaxBytes: dnsCacheBytes(plan), Family: family},
+		dnscache.Options{Servers: servers, Rate: float64(c.DNSRate), MaxBytes: dnsCacheBytes(plan), Family: family,
+			Panicked: panicked},
 		fetch.Options{
 			Limits: limits, BufferBytes: bodies, IdleConns: m.idleConnections(c.Connections.most()),
 			UserAgent: c.UserAgent, From: c.from(), Accept: crawl.AcceptHeader(c.Accept), AllowNets: prefixes(c.AllowNet),

@@ -18,6 +18,7 @@ const (
 	exitDirectory = 4  // the directory is in use, belongs to something else, or exists and --new was given
 	exitDamage    = 5  // bytes on disk aren't what was written
 	exitSignal    = 11 // stopped in order by a signal
+	exitBug       = 12 // a panic: a bug of this program
 	exitForced    = 13 // stopped at once by a second signal
 	exitPages     = 14 // --max-pages is reached
 	exitTime      = 15 // --max-time is reached

@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -42,7 +43,8 @@ func (a *app) run(args []string) (code int) {
 		if r := recover(); r != nil {
 			exit, ok := r.(kongExit)
 			if !ok {
-				panic(r)
+				a.panicked(r, debug.Stack())
+				exit = exitBug
 			}
 			code = int(exit)
 		}
@@ -60,6 +62,31 @@ func (a *app) run(args []string) (code int) {
 		return a.fail(usageError{err})
 	}
 	return a.fail(kctx.Run(a))
+}
+
+// panicked tells of a panic.
+func (a *app) panicked(value any, stack []byte) {
+	fmt.Fprintf(a.stderr, "drumbeat: a bug of this program, please report it with the lines below: panic: %s\n"+
+		"drumbeat: what is on disk is as of the last checkpoint; the same command goes on from there\n%s",
+		plainText(fmt.Sprint(value)), stack)
+}
+
+// maxBugsTold bounds how many panics over replies of name servers are told of.
+const maxBugsTold = 20
+
+// namePanicked is dnscache.Options.Panicked: a reply that made this program panic is told of, anything else ends it.
+func (a *app) namePanicked() func(name string, value any, stack []byte) {
+	var told atomic.Int64
+	return func(name string, value any, stack []byte) {
+		if name == "" {
+			a.panicked(value, stack)
+			os.Exit(exitBug)
+		}
+		if told.Add(1) <= maxBugsTold {
+			fmt.Fprintf(a.stderr, "drumbeat: a bug of this program, please report it: a name server's reply for %s made it panic: %s\n%s",
+				plainText(name), plainText(fmt.Sprint(value)), stack)
+		}
+	}
 }
 
 // kongExit is how -h leaves the parser.

@@ -64,6 +64,9 @@ func printSummary(out io.Writer, sum summary) error {
 	if n := s.Count(crawl.CountRefusals) + s.Count(crawl.CountHostRests) + s.Count(crawl.CountHostsGivenUp); n > 0 {
 		line("trouble", "%s", troubleText(s))
 	}
+	if bugs := s.Count(crawl.CountInternalErrors); bugs > 0 {
+		line("bugs", "%s answers made this program panic, which was contained: please report the stacks in the log", n(bugs))
+	}
 	if waiting := waitingText(s); waiting != "" {
 		line("not fetched", "%s", waiting)
 	}

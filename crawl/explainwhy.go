@@ -217,6 +217,7 @@ var reasonTexts = [numReasons]string{
 	ReasonHostPages:         "the host has had its --max-pages-per-host",
 	ReasonPLDPages:          "the PLD has had its --max-pages-per-pld",
 	ReasonBlocked:           "the blacklist names host, PLD or network",
+	ReasonInternal:          "it made this program panic, which is a bug; the run's log has the stack",
 }
 
 // reasonText spells a reason by its name.

@@ -23,7 +23,12 @@ func (r *ring) lookup(ctx context.Context, host []byte, first bool) ([]netip.Add
 	pld := r.suffixes.PLD(name)
 	try := r.dns.begin()
 	r.lookups.add(1)
-	answer, err := r.opt.Resolver.LookupHost(ctx, name, pld)
+	var answer Lookup
+	err := contained(func() (err error) {
+		answer, err = r.opt.Resolver.LookupHost(ctx, name, pld)
+		return err
+	})
+	r.logBug(name, err)
 	r.lookups.add(-1)
 	if ctx.Err() == nil {
 		r.watchLookup(try, r.hasher.PLDKey([]byte(pld)), first, err)

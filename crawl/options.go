@@ -239,6 +239,11 @@ type Options struct {
 	SitemapBytes int
 	// Drain fetches what is queued and queues nothing new; links are counted as CountLinksDraining.
 	Drain bool
+	// Panicked is called when a goroutine of the crawl panics, for a bug of this program that nothing contained. It must end the
+	// process: what is on disk is as after kill -9. nil: the panic goes on, which ends the process, too.
+	Panicked func(value any, stack []byte)
+	// reading is called before something that a site sent is read: tests have it panic.
+	reading func(what string, url []byte)
 	// hook is called at places where the tests cut the program off.
 	hook func(place string)
 	// tune changes the plan: tests have stores smaller than any RAM would give.

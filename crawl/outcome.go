@@ -84,6 +84,9 @@ func (r *ring) fetchOne(ctx context.Context, g *polite.Grant) error {
 	if errors.Is(err, errBlocked) {
 		return r.settle(g, result, func(d *delta) error { return r.fenceOff(d, g.Item) })
 	}
+	if bug := asPanic(err); bug != nil {
+		return r.endByBug(g, &rec, bug, result)
+	}
 	var fe *fetch.Error
 	if err == nil && cutOff(resp) || errors.As(err, &fe) && doubtful(fe) {
 		again := rec.Flags&weburl.FlagUnconfirmed != 0
@@ -95,7 +98,10 @@ func (r *ring) fetchOne(ctx context.Context, g *polite.Grant) error {
 	if err != nil {
 		return r.exchangeFailed(g, &rec, &sum, err, result)
 	}
-	event := eventOf(&rec, resp)
+	var event health.Event
+	if bug := contained(func() error { event = eventOf(&rec, resp); return nil }); bug != nil {
+		return r.endByBug(g, &rec, bug, result)
+	}
 	if why := retried(event); why != ReasonNone && int(rec.Attempts) < r.opt.Retries {
 		return r.retry(g, &rec, &sum, event, why, result)
 	}

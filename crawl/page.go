@@ -29,30 +29,18 @@ func (r *ring) store(ctx context.Context, g *polite.Grant, rec *weburl.Record, r
 	defer func() { r.workers.parsers <- w }()
 	now := time.Now()
 	key := r.hasher.URLKey(rec.URL)
-	body, sniffed := r.bodyOf(resp)
-	isMap := r.isSitemap(rec, resp)
-	if isMap {
-		body, sniffed = contentOther, false
-	}
-	page := body == contentHTML && resp.Status == http.StatusOK
-	if isMap {
-		w.said.start(resp, r.opt.Agent)
-		r.readSitemap(w, rec, resp, key, now)
-	} else if err := r.findLinks(w, rec, resp, key, body, now); err != nil {
+	var is found
+	err := contained(func() (err error) {
+		is, err = r.read(w, rec, resp, key, now)
+		return err
+	})
+	if bug := asPanic(err); bug != nil {
+		w = newPageWorker(r) // nobody knows what the old one is like
+		return r.endByBug(g, rec, bug, result)
+	} else if err != nil {
 		return err
 	}
-	if sniffed {
-		w.links.d.count(CountSniffed, 1)
-	}
-	if page && w.said.robots.NoIndex {
-		w.links.d.count(CountNoIndex, 1)
-	}
-	if r.opt.Store {
-		if err := w.encoder.Prepare(&w.prepared, r.warcExchange(w, rec, resp)); err != nil {
-			return fmt.Errorf("crawl: prepare record of %s: %w", rec.URL, err)
-		}
-	}
-	err := r.settle(g, result, func(d *delta) error {
+	err = r.settle(g, result, func(d *delta) error {
 		if err := note(d); err != nil {
 			return err
 		}
@@ -71,28 +59,70 @@ func (r *ring) store(ctx context.Context, g *polite.Grant, rec *weburl.Record, r
 		if err := w.links.send(d); err != nil {
 			return err
 		}
-		if !isMap && !isRedirect(resp) && r.sitemapFlags(rec) != 0 {
+		if !is.sitemap && !isRedirect(resp) && r.sitemapFlags(rec) != 0 {
 			d.count(CountSitemapFaults, 1) // there is none, or it is something else
 		}
 		d.move(key, PlaceRAM, PlaceFetched)
-		r.countResponse(d, rec, resp, page)
+		r.countResponse(d, rec, resp, is.page)
 		if err := r.star.Fetched(g.Item.PLD, 1, int64(len(resp.Raw))); err != nil {
 			return err
 		}
 		if rec.Flags&weburl.FlagSeed != 0 {
-			switch {
-			case w.said.dropped != "":
-				r.logSeed(string(rec.URL), w.said.dropped)
-			case isRedirect(resp) && (len(w.links.keys) == 0 || uint64(w.links.keys[0]) == key):
-				r.logSeed(string(rec.URL), "redirect that leads nowhere")
-			case !page && !isRedirect(resp):
-				r.logSeed(string(rec.URL), "status "+strconv.Itoa(resp.Status))
-			}
+			r.logSeedsEnd(w, rec, resp, key, is.page)
 		}
-		return r.logFetched(w, rec, resp, body != contentOther, at)
+		return r.logFetched(w, rec, resp, is.body != contentOther, at)
 	})
 	r.touch()
 	return err
+}
+
+// logSeedsEnd notes a seed whose response is no page.
+func (r *ring) logSeedsEnd(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, page bool) {
+	switch {
+	case w.said.dropped != "":
+		r.logSeed(string(rec.URL), w.said.dropped)
+	case isRedirect(resp) && (len(w.links.keys) == 0 || uint64(w.links.keys[0]) == key):
+		r.logSeed(string(rec.URL), "redirect that leads nowhere")
+	case !page && !isRedirect(resp):
+		r.logSeed(string(rec.URL), "status "+strconv.Itoa(resp.Status))
+	}
+}
+
+// found is what a response turned out to be.
+type found struct {
+	body          content
+	page, sitemap bool
+}
+
+// read fills the worker with all that a response says: its links, what it says of itself, and the records that are stored.
+func (r *ring) read(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, now time.Time) (is found, _ error) {
+	if r.opt.reading != nil {
+		r.opt.reading("page", rec.URL)
+	}
+	body, sniffed := r.bodyOf(resp)
+	if is.sitemap = r.isSitemap(rec, resp); is.sitemap {
+		body, sniffed = contentOther, false
+	}
+	is.body = body
+	is.page = body == contentHTML && resp.Status == http.StatusOK
+	if is.sitemap {
+		w.said.start(resp, r.opt.Agent)
+		r.readSitemap(w, rec, resp, key, now)
+	} else if err := r.findLinks(w, rec, resp, key, body, now); err != nil {
+		return is, err
+	}
+	if sniffed {
+		w.links.d.count(CountSniffed, 1)
+	}
+	if is.page && w.said.robots.NoIndex {
+		w.links.d.count(CountNoIndex, 1)
+	}
+	if r.opt.Store {
+		if err := w.encoder.Prepare(&w.prepared, r.warcExchange(w, rec, resp)); err != nil {
+			return is, fmt.Errorf("crawl: prepare record of %s: %w", rec.URL, err)
+		}
+	}
+	return is, nil
 }
 
 func (r *ring) countResponse(d *delta, rec *weburl.Record, resp *fetch.Response, page bool) {

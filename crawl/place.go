@@ -66,13 +66,14 @@ const (
 	ReasonHostPages   // the host has had --max-pages-per-host
 	ReasonPLDPages    // the PLD has had --max-pages-per-pld
 	ReasonBlocked     // the blacklist names host, PLD or network
+	ReasonInternal    // a bug of this program, which its answer or its host's robots.txt brought to light
 	numReasons
 )
 
 var reasonNames = [numReasons]string{"", "robots", "no-such-host", "dns-failure", "connect-failure", "timeout", "reset", "tls",
 	"bad-response", "forbidden-address", "robots-unavailable", "host-backlog", "too-many-requests", "server-error",
 	"made-room", "https-failed", "await-robots", "bad-record", "forbidden-port", "unconfirmed", "lost-to-damage", "pld-busy",
-	"not-welcome", "host-resting", "host-given-up", "host-pages", "pld-pages", "blocked"}
+	"not-welcome", "host-resting", "host-given-up", "host-pages", "pld-pages", "blocked", "internal-error"}
 
 func (r Reason) String() string {
 	if int(r) < len(reasonNames) {
@@ -173,6 +174,7 @@ const (
 	CountHostRests                     // long rests that hosts were sent to because they failed or refused many times
 	CountHostsGivenUp                  // hosts given up for good
 	CountLinksRedirects                // redirects that lead further from a page than MaxRedirects
+	CountInternalErrors                // answers that made this program panic, which was contained
 	numCounters
 )
 

@@ -164,7 +164,8 @@ type ring struct {
 	draining       atomic.Bool // new links are not queued
 	net, dns       monitor     // exchanges, lookups
 	known          known
-	jobTried       time.Time // last robots request begun in an outage; of readRobotsFetch alone
+	bugs           atomic.Int64 // panics that were contained
+	jobTried       time.Time    // last robots request begun in an outage; of readRobotsFetch alone
 }
 
 // startMovers starts every goroutine of the ring. They end when ctx does; r.movers waits for them.

@@ -72,10 +72,12 @@ func (r *ring) doRobots(ctx context.Context, seq int64, rec []byte) error {
 	if f.Kind == robots.ForbiddenAddress {
 		now = r.verdictTime(now)
 	}
-	h := robots.Outcome(&robots.HostData{}, &f, r.opt.Agent, now)
-	maps := r.namedSitemaps(&job, &f, now)
+	h, maps := r.readRobots(&job, &f, now)
 	err = r.inStep(func(d *delta) error {
 		d.count(CountLookups, 1)
+		if f.Kind == robots.Internal {
+			d.count(CountInternalErrors, 1)
+		}
 		if len(addrs) == 0 {
 			d.count(CountLookupFailures, 1)
 		}
@@ -100,6 +102,26 @@ func (r *ring) doRobots(ctx context.Context, seq int64, rec []byte) error {
 	r.wakeRobots.raise()
 	r.wakeRequested.raise()
 	return err
+}
+
+// readRobots reads the outcome of a request: what it says of the host, and the sitemaps that it names. Rules that make this
+// program panic are rules that can't be had.
+func (r *ring) readRobots(job *robotsJob, f *robots.Fetched, now time.Time) (h robots.HostData, maps *sitemapBatch) {
+	read := func() error {
+		if r.opt.reading != nil {
+			r.opt.reading("robots", job.Origin)
+		}
+		h = robots.Outcome(&robots.HostData{}, f, r.opt.Agent, now)
+		maps = r.namedSitemaps(job, f, now)
+		return nil
+	}
+	if bug := contained(read); bug != nil {
+		r.logBug(string(job.Origin)+"/robots.txt", bug)
+		*f = robots.Fetched{Kind: robots.Internal, Addrs: f.Addrs, AddrExpires: f.AddrExpires}
+		h = robots.Outcome(&robots.HostData{}, f, r.opt.Agent, now)
+		maps = r.namedSitemaps(job, f, now)
+	}
+	return h, maps
 }
 
 // lookupBelieved says whether a lookup without an answer counts against the name: it is not the first, and other names were
@@ -170,7 +192,12 @@ func (r *ring) getRobots(ctx context.Context, job *robotsJob, resp *fetch.Respon
 		if resp.Status < 300 || resp.Status > 399 || len(location) == 0 || resp.Status == 304 {
 			break
 		}
-		next, err := r.resolveRedirect(url, location)
+		var next string
+		err = contained(func() (err error) {
+			next, err = r.resolveRedirect(url, location)
+			return err
+		})
+		r.logBug(url, err)
 		if err != nil {
 			f.Kind = robots.BadRedirect
 			return doubt, nil
@@ -264,6 +291,7 @@ func (r *ring) getGranted(ctx context.Context, g *polite.Grant, parts weburl.Par
 	limits := r.opt.FetchLimits
 	limits.BodyBytes, limits.DecodedBytes, limits.Ratio = robotsBodyBytes, robotsBodyBytes, fetch.Unlimited
 	err := r.exchange(ctx, g, parts, resp, &limits)
+	r.logBug(string(parts.Host)+"/robots.txt", err)
 	r.workers.free()
 	result := polite.Result{Elapsed: answerTime(resp, err), Kept: r.keptFor(g, resp)}
 	if err != nil {
@@ -273,7 +301,10 @@ func (r *ring) getGranted(ctx context.Context, g *polite.Grant, parts weburl.Par
 	} else if resp.Status == http.StatusOK && bytes.Equal(parts.Host, rulesOf) && r.workers.enterRobots(ctx) {
 		// Binds the host from now on, whether one of its pages is queued or not. What another host redirected to here are that one's
 		// rules (RFC 9309, 2.3.1.2), and come to it with its URLs.
-		result.CrawlDelay = min(robots.Parse(resp.Body, r.opt.Agent).CrawlDelay, r.opt.MaxCrawlDelay)
+		_ = contained(func() error { // a panic is met again where the rules are read
+			result.CrawlDelay = min(robots.Parse(resp.Body, r.opt.Agent).CrawlDelay, r.opt.MaxCrawlDelay)
+			return nil
+		})
 		r.workers.leaveRobots()
 	}
 	r.polite.Done(time.Now(), g, result)

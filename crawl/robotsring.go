@@ -69,7 +69,11 @@ func (r *ring) applyRobots(key drum.Key, old []byte, exists bool, run []drum.Ite
 			it.Result = uint64(numDecisions)
 			continue
 		}
-		decision, at := known.Decide(weburl.Split(rec.URL).Path, now)
+		decision, at, ok := r.decide(&known, &rec, now)
+		if !ok {
+			it.Result = decisionRefuse | uint64(ReasonInternal)<<decisionBits
+			continue
+		}
 		if n := len(known.Addrs()); n > 0 && r.fence.closed(known.Addrs()) && now.Before(known.AddrExpires) {
 			it.Result = decisionBlocked
 			continue

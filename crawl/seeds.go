@@ -138,6 +138,14 @@ func (l *lineReader) next() (line []byte, n int64, err error) {
 // ParseSeed reads one line of a seed file: "" for a blank line or comment; the canonical URL otherwise. bare is true
 // for a host name without a scheme: https is tried first, then http.
 func ParseSeed(line string) (url string, bare bool, err error) {
+	err = contained(func() (err error) {
+		url, bare, err = parseSeed(line)
+		return err
+	})
+	return url, bare, err
+}
+
+func parseSeed(line string) (url string, bare bool, err error) {
 	line = strings.TrimSpace(strings.TrimPrefix(line, "\ufeff"))
 	if i := strings.Index(line, " #"); i >= 0 {
 		line = strings.TrimSpace(line[:i])

@@ -72,6 +72,7 @@ func (r *ring) start(ctx context.Context, name string, f func(ctx context.Contex
 	r.movers.Add(1)
 	go func() {
 		defer r.movers.Done()
+		defer r.fatal()
 		pprof.SetGoroutineLabels(pprof.WithLabels(ctx, pprof.Labels(MoverLabel, name)))
 		if err := f(ctx); err != nil && ctx.Err() == nil {
 			r.opt.Log.Error("mover stopped", "mover", name, "error", err)

@@ -201,6 +201,7 @@ func (r *ring) vouched(again bool, source uint64) bool {
 		r.fetchers.Add(1) // the caller is one of them, or a mover, which are waited for first
 		go func() {
 			defer r.fetchers.Done()
+			defer r.fatal()
 			defer r.known.end()
 			r.askVouchers(r.running, list)
 		}()

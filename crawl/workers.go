@@ -51,10 +51,15 @@ func newWorkers(r *ring, connections int) *workers {
 		robots:    make(chan struct{}, runtime.GOMAXPROCS(0)+1),
 	}
 	for range cap(w.parsers) {
-		w.parsers <- &pageWorker{links: newLinkBatch(r), encoder: r.warc.NewEncoder(),
-			parser: parse.NewExtractor(parse.Options{Agent: r.opt.Agent, Rels: r.opt.LinkRels, Assets: r.opt.Assets, Forms: r.opt.Forms}, weburl.Options{MaxBytes: r.opt.MaxURLBytes})}
+		w.parsers <- newPageWorker(r)
 	}
 	return w
+}
+
+func newPageWorker(r *ring) *pageWorker {
+	return &pageWorker{links: newLinkBatch(r), encoder: r.warc.NewEncoder(),
+		parser: parse.NewExtractor(parse.Options{Agent: r.opt.Agent, Rels: r.opt.LinkRels, Assets: r.opt.Assets, Forms: r.opt.Forms},
+			weburl.Options{MaxBytes: r.opt.MaxURLBytes})}
 }
 
 func (w *workers) response() *fetch.Response {
@@ -143,6 +148,7 @@ func (r *ring) startFetcher(g *polite.Grant) {
 	r.fetchers.Add(1)
 	go func() {
 		defer r.fetchers.Done()
+		defer r.fatal()
 		for ok := true; ok; {
 			r.fetchGranted(g)
 			if r.workers.idle.Add(1) > maxIdleFetchers {
@@ -346,7 +352,7 @@ func (r *ring) exchange(ctx context.Context, g *polite.Grant, parts weburl.Parts
 	defer r.changed()
 	defer r.workers.exchanges.add(-1)
 	try := r.net.begin()
-	err = r.opt.Fetcher.Do(ctx, &req, resp)
+	err = contained(func() error { return r.opt.Fetcher.Do(ctx, &req, resp) })
 	r.opt.Bandwidth.Brought(grantKind(g), resp.Received)
 	if context.Cause(ctx) == errBlocked && (err != nil || cutOff(resp)) {
 		err = errBlocked

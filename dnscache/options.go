@@ -78,6 +78,12 @@ type Options struct {
 	// Dial replaces the dialler of sockets (network "udp") and of TCP connections ("tcp"), for tests. A
 	// "udp" connection must keep the bounds of messages, as net.Pipe does.
 	Dial func(ctx context.Context, network string, addr netip.AddrPort) (net.Conn, error)
+	// Panicked is told of a panic, which is a bug: of a reply for a name that could not be read and counts as none, or, with "" for a
+	// name, of another one in a goroutine of the Resolver; then it must end the process. nil: nobody is told of the one, and the other
+	// ends the process by itself.
+	Panicked func(name string, value any, stack []byte)
+	// reading is called before a reply is read: tests have it panic.
+	reading func(name string)
 }
 
 // withDefaults returns o with the defaults put in.

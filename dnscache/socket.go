@@ -141,6 +141,7 @@ func (k *socket) forget(id uint16) {
 // startReader starts the goroutine that reads a socket until Close.
 func (r *Resolver) startReader(k *socket) {
 	r.wg.Go(func() {
+		defer r.fatal()
 		buf := make([]byte, readBytes)
 		var out outbox
 		for faults := 0; ; {
@@ -193,11 +194,11 @@ func (r *Resolver) receive(k *socket, msg []byte, out *outbox) {
 	k.mu.Lock()
 	a := k.asked[binary.BigEndian.Uint16(msg)]
 	k.mu.Unlock()
-	if a == nil || !a.answers(msg) {
+	if a == nil {
 		r.lies.Add(1) // or too late
 		return
 	}
-	rep, err := parseReply(msg, a.name, a.qtype, out.addrs, r.opt.MaxAddrs)
+	rep, err := r.read(msg, a, out.addrs)
 	if err != nil {
 		r.lies.Add(1)
 		return
@@ -234,6 +235,7 @@ func (r *Resolver) startTCP(a *asked, s *server) {
 		return
 	}
 	r.wg.Go(func() {
+		defer r.fatal()
 		ctx, cancel := context.WithTimeout(r.ctx, tcpTimeout)
 		defer cancel()
 		var rep reply
@@ -281,8 +283,8 @@ func (r *Resolver) exchangeTCP(ctx context.Context, a *asked, s *server) (reply,
 	if _, err := io.ReadFull(conn, msg); err != nil {
 		return reply{}, err
 	}
-	if len(msg) < headerBytes || binary.BigEndian.Uint16(msg) != id || !a.answers(msg) {
+	if len(msg) < headerBytes || binary.BigEndian.Uint16(msg) != id {
 		return reply{}, errReply
 	}
-	return parseReply(msg, a.name, a.qtype, nil, r.opt.MaxAddrs)
+	return r.read(msg, a, nil)
 }

@@ -85,6 +85,7 @@ func (t *timer) stop() {
 // startClock starts the goroutine that sees to timeouts and to questions that Rate put off, until Close.
 func (r *Resolver) startClock() {
 	r.wg.Go(func() {
+		defer r.fatal()
 		timer := time.NewTimer(time.Hour)
 		defer timer.Stop()
 		var out outbox

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 )
@@ -62,11 +63,23 @@ func (c *crew) each(ctx context.Context, do func(ctx context.Context, p *pass, b
 	}
 	errs := make([]error, len(c.workers))
 	var wg sync.WaitGroup
+	var panicked atomic.Value
 	for n, p := range c.workers[1:] {
-		wg.Go(func() { errs[n+1] = work(p) })
+		wg.Go(func() {
+			defer func() {
+				if v := recover(); v != nil { // is the caller's, whose goroutine somebody looks after
+					failed.Store(true)
+					panicked.CompareAndSwap(nil, fmt.Sprintf("%v\n%s", v, debug.Stack()))
+				}
+			}()
+			errs[n+1] = work(p)
+		})
 	}
 	errs[0] = work(c.workers[0])
 	wg.Wait()
+	if v := panicked.Load(); v != nil {
+		panic(v)
+	}
 	var cancelled error // told once, not as often as there are workers, and not in place of what failed
 	for n, err := range errs {
 		if err != nil && err == ctx.Err() {

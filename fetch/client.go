@@ -73,7 +73,11 @@ func (c *Client) Do(ctx context.Context, req *Request, resp *Response) error {
 	if c.opt.Limiter != nil {
 		x.throttle.Begin(c.opt.Limiter)
 	}
+	ended := false
 	defer func() {
+		if !ended && x.wire != nil { // a panic, which nobody contains here
+			x.wire.close()
+		}
 		x.endThrottle()
 		*x = exchange{} // an idle Response holds nobody's context
 	}()
@@ -89,6 +93,7 @@ func (c *Client) Do(ctx context.Context, req *Request, resp *Response) error {
 	if e == nil {
 		e = x.decode()
 	}
+	ended = true
 	if e != nil {
 		e.Host, e.Addr = req.Host, req.Addr
 		resp.Status, resp.Truncated, resp.Marks = 0, NotTruncated, 0

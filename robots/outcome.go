@@ -36,9 +36,11 @@ const (
 	BadRedirect
 	// ForbiddenAddress: the host's addresses may not be connected to.
 	ForbiddenAddress
+	// Internal: what came made this program panic, so the rules aren't known.
+	Internal
 )
 
-var kindNames = [...]string{"answered", "network-failure", "dns-failure", "no-such-host", "too-many-redirects", "bad-redirect", "forbidden-address"}
+var kindNames = [...]string{"answered", "network-failure", "dns-failure", "no-such-host", "too-many-redirects", "bad-redirect", "forbidden-address", "internal-error"}
 
 // String returns the kind in a word, as in logs.
 func (k Kind) String() string {

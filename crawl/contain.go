@@ -1,0 +1,90 @@
+package crawl
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"drumbeat/polite"
+	"drumbeat/robots"
+	"drumbeat/weburl"
+)
+
+// panicError is a panic while something was read that a site had sent: a bug of this program, which the site's URL pays for, not the
+// crawl.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (e *panicError) Error() string { return fmt.Sprintf("crawl: BUG: panic: %v", e.value) }
+
+// contained calls f and turns a panic into a *panicError. It is for code that reads what comes from outside and changes nothing
+// that others see: never around a step, which a panic would leave half done.
+func contained(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &panicError{p, debug.Stack()}
+		}
+	}()
+	return f()
+}
+
+// decide is HostData.Decide for the path of a URL. The rules are a site's: where they make it panic, ok is false.
+func (r *ring) decide(known *robots.HostData, rec *weburl.Record, now time.Time) (d robots.Decision, at time.Time, ok bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.logBug(string(rec.URL), &panicError{p, debug.Stack()})
+			ok = false
+		}
+	}()
+	if r.opt.reading != nil {
+		r.opt.reading("rules", rec.URL)
+	}
+	d, at = known.Decide(weburl.Split(rec.URL).Path, now)
+	return d, at, true
+}
+
+// maxStacks bounds the panics of a run that are logged with their stacks; those behind are counted alone.
+const maxStacks = 20
+
+// logBug logs a panic that something of a site caused.
+func (r *ring) logBug(of string, err error) {
+	var p *panicError
+	if !errors.As(err, &p) || r.bugs.Add(1) > maxStacks {
+		return
+	}
+	r.opt.Log.Error("a bug: this program panicked while it read what a site had sent; please report it", "url", of, "panic", fmt.Sprint(p.value),
+		"stack", string(p.stack))
+}
+
+// endByBug ends a URL that made this program panic, so that no later run meets it again. It tells nothing about the host.
+func (r *ring) endByBug(g *polite.Grant, rec *weburl.Record, bug error, result *ending) error {
+	r.logBug(string(rec.URL), bug)
+	return r.settle(g, result, func(d *delta) error {
+		d.count(CountAttempts, 1)
+		d.count(CountInternalErrors, 1)
+		return r.refuse(d, rec, PlaceRAM, ReasonInternal)
+	})
+}
+
+// asPanic returns err if it is a panic, else nil.
+func asPanic(err error) error {
+	var p *panicError
+	if errors.As(err, &p) {
+		return err
+	}
+	return nil
+}
+
+// fatal is deferred first by every goroutine of the crawl: a panic that nothing contained ends the process in Options.Panicked,
+// which doesn't return. Nothing is undone and no lock taken before: to the files it is a kill -9.
+func (r *ring) fatal() {
+	if p := recover(); p != nil {
+		if r.opt.Panicked != nil {
+			r.opt.Panicked(p, debug.Stack())
+		}
+		panic(p)
+	}
+}

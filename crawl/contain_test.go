@@ -1,0 +1,146 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"drumbeat/disk"
+	"drumbeat/fetch"
+)
+
+// panicsAt panics for one URL, in what of the crawl reads its answer.
+type panicsAt struct {
+	Fetcher
+	w         *tinyWeb
+	what, url string
+}
+
+func (p *panicsAt) reading(what string, url []byte) {
+	if what == p.what && string(url) == p.url {
+		panic("made up: " + what)
+	}
+}
+
+func (p *panicsAt) Do(ctx context.Context, req *fetch.Request, resp *fetch.Response) error {
+	err := p.Fetcher.Do(ctx, req, resp)
+	p.reading("answer", []byte("http://"+req.Host+req.PathQuery))
+	return err
+}
+
+func (p *panicsAt) LookupHost(ctx context.Context, host, pld string) (Lookup, error) {
+	p.reading("name", []byte(host))
+	return p.w.LookupHost(ctx, host, pld)
+}
+
+// crawlWithPanic crawls a small web and returns what was asked for.
+func crawlWithPanic(t *testing.T, what, url string) (asked []string, res *Result, logged string) {
+	inBubble(t, func(t *testing.T) {
+		w := &tinyWeb{serve: func(host, path string) answer {
+			switch {
+			case path == "/robots.txt":
+				return answer{200, "", "User-agent: *\nDisallow: /no\n"}
+			case path == "/":
+				return answer{200, "", "<html><a href=/1><a href=/2><a href=http://b.test/1><a href=http://b.test/2>"}
+			}
+			return answer{200, "", fmt.Sprintf("<html><a href=%sx>", path[:2])}
+		}}
+		mem := disk.NewMem(*seedFlag)
+		opt := w.options(t, mem, "http://a.test/")
+		atOnce(&opt)
+		p := &panicsAt{Fetcher: opt.Fetcher, w: w, what: what, url: url}
+		var log strings.Builder
+		opt.Fetcher, opt.Resolver, opt.reading = p, p, p.reading
+		opt.Log = slog.New(slog.NewTextHandler(&log, nil))
+		opt.Linger = 0
+		res = mustRun(t, t.Context(), opt)
+		logged = log.String()
+		for _, q := range w.pages("") {
+			asked = append(asked, q.host+q.path)
+		}
+		slices.Sort(asked)
+		checkBalanced(t, mem, opt.Dirs)
+		if res, err := Run(t.Context(), opt); what != "robots" && what != "name" && !errors.Is(err, ErrFinished) {
+			t.Errorf("the next run: got %+v, %v, want %v", res, err, ErrFinished)
+		}
+	})
+	return asked, res, logged
+}
+
+// TestPanicsAreContained: a page that made the parser panic ended the process, and did so again after each restart, since the last
+// checkpoint had it in RAM.
+func TestPanicsAreContained(t *testing.T) {
+	all, _, _ := crawlWithPanic(t, "", "")
+	if len(all) != 9 {
+		t.Fatalf("asked for %q", all)
+	}
+	for _, test := range []struct {
+		what, url string
+		lost      []string // what isn't asked for: what the page alone links to, what the rules allow
+		refused   int64
+		errors    int64
+	}{
+		{"page", "http://a.test/1", []string{"a.test/1x"}, 1, 1},
+		{"answer", "http://b.test/2", []string{"b.test/2x"}, 1, 1},
+		{"rules", "http://a.test/2", []string{"a.test/2", "a.test/2x"}, 1, 0},
+		{"robots", "http://b.test:80", []string{"b.test/1", "b.test/1x", "b.test/2", "b.test/2x"}, 0, 1},
+		{"name", "b.test", []string{"b.test/1", "b.test/1x", "b.test/2", "b.test/2x"}, 0, 0},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			asked, res, log := crawlWithPanic(t, test.what, test.url)
+			want := slices.DeleteFunc(slices.Clone(all), func(url string) bool { return slices.Contains(test.lost, url) })
+			if !slices.Equal(asked, want) {
+				t.Errorf("asked for %q, want %q", asked, want)
+			}
+			if n := res.Snapshot.Refused["internal-error"]; n != test.refused {
+				t.Errorf("%d refused because of a bug, want %d: %v", n, test.refused, res.Snapshot.Refused)
+			}
+			if n := res.Snapshot.Count(CountInternalErrors); n < test.errors || test.errors == 0 && n > 0 {
+				t.Errorf("%d internal errors counted, want %d", n, test.errors)
+			}
+			host := strings.TrimSuffix(strings.TrimPrefix(test.url, "http://"), ":80")
+			if n := strings.Count(log, "panicked"); n == 0 || n > maxStacks || !strings.Contains(log, host) || !strings.Contains(log, "contain_test.go") {
+				t.Errorf("%d panics logged: %s", n, log)
+			}
+		})
+	}
+}
+
+// TestPanicOfAMover: a panic that isn't a site's ends the process by way of Options.Panicked, and what is on disk is as of the last
+// checkpoint.
+func TestPanicOfAMover(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := &tinyWeb{serve: pagesOnly}
+		mem := disk.NewMem(*seedFlag)
+		opt := w.options(t, mem, "http://a.test/")
+		atOnce(&opt)
+		ctx, end := context.WithCancel(t.Context())
+		told := make(chan string, 1)
+		opt.hook = func(place string) {
+			if place == "roll" { // inside of a step
+				panic("made up")
+			}
+		}
+		opt.Panicked = func(value any, stack []byte) {
+			told <- fmt.Sprint(value, " ", strings.Contains(string(stack), "contain_test.go"))
+			end()
+			runtime.Goexit() // stands for the end of the process
+		}
+		if _, err := Run(ctx, opt); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-told; got != "made up true" {
+			t.Errorf("told %q", got)
+		}
+		opt.hook, opt.Panicked = nil, nil
+		if res := mustRun(t, t.Context(), opt); res.Stop != StopDone || res.Snapshot.Count(CountPages) != 1 {
+			t.Errorf("the next run: %q, %d pages", res.Stop, res.Snapshot.Count(CountPages))
+		}
+		checkBalanced(t, mem, opt.Dirs)
+	})
+}

@@ -1,0 +1,26 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// panickingReader stands for a bug.
+type panickingReader struct{}
+
+func (panickingReader) Read([]byte) (int, error) { panic("made up") }
+
+// TestPanicHasACodeOfItsOwn: a panic ended the program with Go's exit status 2, which means a bad flag here.
+func TestPanicHasACodeOfItsOwn(t *testing.T) {
+	var out, errOut bytes.Buffer
+	a := &app{stdin: panickingReader{}, stdout: &out, stderr: &errOut}
+	if code := a.run([]string{"explain", "url"}); code != exitBug {
+		t.Errorf("exit code %d, want %d", code, exitBug)
+	}
+	for _, want := range []string{"panic: made up", "please report it", "main_panic_test.go"} {
+		if !strings.Contains(errOut.String(), want) {
+			t.Errorf("%q isn't told in %q", want, errOut.String())
+		}
+	}
+}
