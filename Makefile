@@ -5,13 +5,18 @@ FUZZTIME ?= 1m
 # Packages that own goroutines, or are called from many.
 CONCURRENT = ./drum ./queue ./star ./beast ./polite ./dnscache ./fetch ./warc/... ./crawllog ./internal/simweb ./crawl .
 
-.PHONY: build test race fuzz staticcheck crash mutations sim bench lint flags ci
+.PHONY: build test long race fuzz staticcheck crash mutations sim bench lint flags ci
 
 build:
 	$(GO) build -o drumbeat .
 
 test:
 	$(GO) test ./...
+
+# Every test in its long form, but the mutants and the sweeps of states: hours. .ci/run has a choice of them.
+long: sim crash
+	$(GO) test ./drum ./queue ./star ./beast ./warc ./crawllog -timeout 3h -args -long
+	$(GO) test . -run TestSoak -timeout 1h -args -long
 
 race:
 	$(GO) test -race -short $(CONCURRENT)
@@ -24,14 +29,14 @@ staticcheck:
 
 crash:
 	$(GO) test -run 'Crash|Kill|Fault|Power' ./disk ./queue ./drum ./beast ./star ./warc/... ./crawllog
-	$(GO) test -run 'Kill|Cut' ./crawl -args -long
+	$(GO) test -run 'Kill|Cut' ./crawl -timeout 1h -args -long
 
 # Each mutant builds the crawler anew: an hour or so of one core. See internal/mutate.
 mutations:
 	$(GO) test ./internal/mutate -run TestMutants -v -timeout 3h -args -mutants all
 
 sim:
-	$(GO) test ./crawl -args -long
+	$(GO) test ./crawl -timeout 3h -args -long
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...

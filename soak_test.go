@@ -18,7 +18,8 @@ import (
 )
 
 var (
-	soakFor  = flag.Duration("soak", 12*time.Second, "length of TestSoak; from 1m on, as root, with file systems of its own")
+	longRuns = flag.Bool("long", false, "run the long forms")
+	soakFor  = flag.Duration("soak", 0, "length of TestSoak (0: 6s; 1m with -long); from 1m on, as root, with file systems of its own")
 	soakSeed = flag.Uint64("seed", 1, "seed of TestSoak")
 )
 
@@ -96,6 +97,11 @@ func TestSoak(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
 	}
+	if *soakFor == 0 {
+		if *soakFor = 6 * time.Second; *longRuns {
+			*soakFor = longSoak
+		}
+	}
 	s := newSoak(t)
 	t.Logf("seed %d, %v, unit %v, mounts: %t, throttle: %t", *soakSeed, *soakFor, s.unit, s.disks.mounted, s.disks.throttle != "")
 	began := time.Now()
@@ -118,7 +124,7 @@ func TestSoak(t *testing.T) {
 func newSoak(t *testing.T) *soak {
 	s := &soak{t: t, rng: rand.New(rand.NewPCG(*soakSeed, 3)), tmp: t.TempDir(), rounds: map[string]int{}, outcomes: map[string]int{}}
 	s.unit = min(max(*soakFor/400, 150*time.Millisecond), 2*time.Second)
-	s.pages = int(min(max(soakFor.Seconds()*25, 1500), 20_000))
+	s.pages = int(min(max(soakFor.Seconds()*25, 600), 20_000))
 	s.bin = filepath.Join(s.tmp, "drumbeat")
 	if out, err := exec.Command("go", "build", "-o", s.bin, ".").CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)

@@ -305,7 +305,7 @@ func checkHosts(t *testing.T, x *Explainer, tr *truth, urls []string) {
 // TestExplainEveryURL: crawls that are stopped or killed at random moments; for every URL of the web explain says what the files'
 // walkers and the web's log say.
 func TestExplainEveryURL(t *testing.T) {
-	rounds := 6
+	rounds := 4
 	if *longRuns {
 		rounds = 60
 	}

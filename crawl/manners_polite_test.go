@@ -225,7 +225,7 @@ func TestSlowAnswersAndCrawlDelays(t *testing.T) {
 // TestGatesOutliveKills: a crawl that is killed over and over, and started again at once, keeps all gates: who was visited
 // before isn't known to the second, so all count as just visited.
 func TestGatesOutliveKills(t *testing.T) {
-	const kills = 12
+	kills := longOr(12, 5)
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) {
 			o.PLDs, o.Hosts, o.Pages, o.IPs = 10, 20, 150, 10

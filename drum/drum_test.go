@@ -161,7 +161,7 @@ func crashEverywhere(t *testing.T, opt Options, rng *rand.Rand) {
 	must(t, w.open())
 	must(t, history(w))
 	ops := mem.Ops()
-	step := max(1, ops/40)
+	step := max(1, ops/12)
 	if *longFlag {
 		step = 1
 	}

@@ -78,7 +78,7 @@ func FuzzFiles(f *testing.F) {
 // TestStates does everything that damage.Edit can do to the states, one at a time.
 func TestStates(t *testing.T) {
 	s := newSound(t)
-	s.Sweep(t, 1, false, s.check)
+	s.Sweep(t, 8, *longFlag, s.check)
 }
 
 // check is the property of FuzzFiles.

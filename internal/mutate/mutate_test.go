@@ -17,13 +17,17 @@ import (
 )
 
 var (
-	which    = flag.String("mutants", "ci", "mutants to be tried: ci, all, or a regular expression of names")
+	which    = flag.String("mutants", "", "mutants to be tried: ci, all, or a regular expression of names; ci with -long")
+	longRuns = flag.Bool("long", false, "try the mutants of CI")
 	cutsFlag = flag.Int("cuts", 600, "cuts of the simulation for each mutant")
 	seedFlag = flag.Uint64("seed", 1, "seed of the simulation")
 )
 
 // simulation is the test that is to catch a mutant that names no other.
 const simulation = "^(TestCutsInTurn|TestCutsAtRandom)$"
+
+// quickMutant is tried by default.
+const quickMutant = "checkpoint-not-synced"
 
 // perMutant bounds the time of one test run.
 const perMutant = 10 * time.Minute
@@ -47,6 +51,11 @@ func TestMutantsApply(t *testing.T) {
 func TestMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the crawler anew for each mutant")
+	}
+	if *which == "" {
+		if *which = "^" + quickMutant + "$"; *longRuns {
+			*which = "ci"
+		}
 	}
 	var table strings.Builder
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)

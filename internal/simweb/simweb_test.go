@@ -231,18 +231,18 @@ func TestOptionsAreRefusedWithAllFaults(t *testing.T) {
 	}
 }
 
-func TestAMillionPagesNeedNoStorage(t *testing.T) {
+func TestManyPagesNeedNoStorage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short")
 	}
 	o := Defaults(*seedFlag)
-	o.Pages = 1_000_000
+	o.Pages = 200_000
 	start := time.Now()
 	w := mustNew(t, o)
 	made := time.Since(start)
 	e := w.Expected("drumbeat")
 	t.Logf("made in %v, expected %d in %v", made, e.Fetched, time.Since(start)-made)
-	if e.Fetched < 900_000 {
-		t.Errorf("fetched: got %d, want about 10^6", e.Fetched)
+	if e.Fetched < 180_000 {
+		t.Errorf("fetched: got %d, want about 200,000", e.Fetched)
 	}
 }
