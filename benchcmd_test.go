@@ -47,7 +47,7 @@ func TestBenchCommands(t *testing.T) {
 		{[]string{"bench", "disk"}, exitUsage, "--dir"},
 		{[]string{"bench", "cache", "-q", "--hosts=10", "--size=512", "--entries=16384", "--tree-entries=0", "--repeat=1"}, 0,
 			"BenchmarkCacheHits/policy=ours/entries=512"},
-		{[]string{"bench", "cache", "-q", "--trace=" + dir + "/none"}, 1, "no such file"},
+		{[]string{"bench", "cache", "-q", "--hosts=10", "--size=512", "--entries=16384", "--tree-entries=0", "--repeat=1", "--trace=" + dir + "/none"}, 1, "no such file"},
 		{[]string{"bench", "parse", "-q", "--shape=10KB", "--repeat=1"}, 0, "only generated pages are measured"},
 		{[]string{"bench", "parse", "--corpus=" + dir + "/none"}, 1, "no such file"},
 		{[]string{"bench", "parse", "--shape=1"}, exitUsage, "want 10,000"},
