@@ -13,7 +13,7 @@ build:
 test:
 	$(GO) test ./...
 
-# Every test in its long form, but the mutants and the sweeps of states: hours. .ci/run has a choice of them.
+# Every test in its long form, but the mutants: hours. .ci/run has a choice of them.
 long: sim crash
 	$(GO) test ./drum ./queue ./star ./beast ./warc ./crawllog -timeout 3h -args -long
 	$(GO) test . -run TestSoak -timeout 1h -args -long
