@@ -83,7 +83,7 @@ func randomRecords(seed uint64, size, pool int) *queueRecords {
 	return p
 }
 
-// urlRecords are what the crawl queues: new URLs in order of arrival, with the key of the page that they were found on, its
+// urlRecords are what the crawl queues: new URLs in order of arrival, with the URL of the page that they were found on, its
 // depth, the second, and a budget. Links of a page share them.
 func urlRecords(ctx context.Context, b Queue) (*queueRecords, error) {
 	p, pool := &queueRecords{}, b.pool(urlPool)
@@ -91,12 +91,15 @@ func urlRecords(ctx context.Context, b Queue) (*queueRecords, error) {
 	pages := 0
 	var rec weburl.Record
 	var buf []byte
-	page := func() {
+	var via []byte
+	page := func(url []byte) { // its own URL is one that it links to: of its site, as most are
 		pages++
-		rec = weburl.Record{Depth: uint16(3 + rng.IntN(6)), Found: 1_800_000_000 + int64(pages/1000), Parent: 1 + rng.Uint64()/2, Budget: 10}
+		via = append(via[:0], url...)
+		rec = weburl.Record{Depth: uint16(3 + rng.IntN(6)), Found: 1_800_000_000 + int64(pages/1000), Budget: 10}
 	}
 	add := func(url []byte) {
 		rec.URL = url
+		rec.SetVia(via, 0)
 		buf = rec.Append(buf[:0])
 		p.add(buf)
 		p.text += int64(len(url))
@@ -104,7 +107,7 @@ func urlRecords(ctx context.Context, b Queue) (*queueRecords, error) {
 	if b.URLs != "" {
 		err := fileURLs(ctx, b.URLs, func(url []byte) {
 			if rng.Float64()*newPerPage < 1 || pages == 0 {
-				page()
+				page(url)
 			}
 			add(url)
 		}, func() bool { return len(p.data) < pool })
@@ -124,7 +127,7 @@ func urlRecords(ctx context.Context, b Queue) (*queueRecords, error) {
 			return nil, err
 		}
 		s.Next(&batch, 59)
-		page()
+		page(batch.Texts[0])
 		for i, fresh := range batch.Fresh {
 			if fresh {
 				add(batch.Texts[i])

@@ -44,7 +44,7 @@ func largeCrawl(t *testing.T, fs disk.FS, dir string, n int) {
 	b, err := beast.Open(beast.Options{Set: r.set, Name: nameBeast}, nil)
 	must(err)
 	keys := make([]uint64, n)
-	rec := weburl.Record{Depth: 3, Found: 1e9, Parent: 77}
+	rec := weburl.Record{Depth: 3, Found: 1e9, Via: []byte("/some/path/index.html")}
 	var coded []byte
 	for i := range keys {
 		rec.URL = fmt.Appendf(rec.URL[:0], "http://www.h%d.test/some/path/page-%d.html", i%1000, i)

@@ -65,7 +65,7 @@ type RecordReport struct {
 	Found     time.Time `json:"found,omitzero"`
 	Depth     int       `json:"depth"`
 	Parent    string    `json:"parent,omitempty"`     // key of the page that it was found on first
-	ParentURL string    `json:"parent_url,omitempty"` // if it was easy to find
+	ParentURL string    `json:"parent_url,omitempty"` // if it is short enough to be kept, or easy to find
 	Budget    uint32    `json:"budget,omitempty"`     // of its PLD at the last STAR check
 	Attempts  int       `json:"attempts,omitempty"`   // exchanges tried
 	Waits     int       `json:"waits,omitempty"`      // times put off without one

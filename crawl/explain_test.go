@@ -204,6 +204,9 @@ func checkExplained(t *testing.T, web *simweb.Web, fsys disk.FS, opt *Options, w
 		if rep.Record != nil && rep.Record.ParentURL != "" && fmt.Sprintf("%016x", tr.hasher.URLKey([]byte(rep.Record.ParentURL))) != rep.Record.Parent {
 			t.Errorf("%s: parent %s isn't that of %s", url, rep.Record.ParentURL, rep.Record.Parent)
 		}
+		if e := tr.ended[url]; e != nil && (rep.Record == nil || rep.Record.ParentURL != e.Via) {
+			t.Errorf("%s: found on %+v, the log has %q", url, rep.Record, e.Via)
+		}
 		if rep.AsOf.State == stateRunning || rep.Site == nil || rep.Robots == nil || rep.Verdict == nil || rep.Link == nil || !rep.Link.Taken {
 			t.Errorf("%s: %+v, link %+v", url, rep.AsOf, rep.Link)
 		}

@@ -102,7 +102,7 @@ func (v *explainView) link(url []byte) *LinkReport {
 		return &LinkReport{Why: fmt.Sprintf("dropped: %d bytes, more than %d", len(url), r.opt.MaxURLBytes)}
 	}
 	b := newLinkBatch(r)
-	b.start(0, nil, 1, 0, v.now)
+	b.start(nil, nil, 1, 0, v.now)
 	as, rewritten := r.urlRules.AppendRewritten(nil, url)
 	f, _ := b.judge(as)
 	rep := &LinkReport{Taken: f >= 0, Why: "taken"}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"drumbeat/beast"
@@ -173,8 +174,8 @@ func (rep *URLReport) record(rec *weburl.Record) {
 	if rec.Reason != 0 {
 		r.Reason = Reason(rec.Reason).String()
 	}
-	if rec.Parent != 0 {
-		r.Parent = fmt.Sprintf("%016x", rec.Parent)
+	if rec.Parent == 0 { // whole
+		r.ParentURL = string(rec.AppendVia(nil))
 	}
 	for _, f := range [...]struct {
 		flag uint8
@@ -219,9 +220,31 @@ func (v *explainView) findStored(f *finder, damaged func(error) error) error {
 			rep.Place = PlaceFetched.String()
 			rep.Ended = &EndedReport{Source: "index", Time: x.Time.UTC(), Status: x.Status, MIME: x.MIME, Redirect: x.Redirect,
 				Truncated: x.Truncated, File: x.File, Offset: x.Offset, Length: x.Length}
+			v.readMeta(rep, x)
 		})
 		return nil
 	}, damaged)
+}
+
+// readMeta takes from the output what was noted of a stored URL's way there. Without it, as when the file is elsewhere, the answer
+// lacks only that.
+func (v *explainView) readMeta(rep *URLReport, x *warc.Indexed) {
+	fields, err := warc.Meta(v.r.warcOptions(), v.warc, x)
+	if err != nil || len(fields) == 0 {
+		return
+	}
+	rec := weburl.Record{URL: []byte(rep.URL)}
+	for _, f := range fields {
+		switch f.Name {
+		case "via":
+			rec.SetVia([]byte(f.Value), 0)
+		case "depth":
+			depth, _ := strconv.ParseUint(f.Value, 10, 16)
+			rec.Depth = uint16(depth)
+		}
+	}
+	rep.record(&rec)
+	rep.Record.Found = time.Time{}
 }
 
 // findDropped asks the crawl log why redirects that are in an index aren't followed, if that has happened in this crawl.
@@ -263,7 +286,9 @@ func (v *explainView) findLogged(f *finder, damaged func(error) error) error {
 			if e.IP.IsValid() {
 				rep.Ended.IP = e.IP.String()
 			}
-			rec := weburl.Record{Depth: uint16(e.Depth), Parent: e.Parent, Attempts: uint8(min(e.Attempts, 255))}
+			rec := weburl.Record{URL: []byte(e.URL), Depth: uint16(e.Depth), Attempts: uint8(min(e.Attempts, 255))}
+			rec.SetVia([]byte(e.Via), 0)
+			rec.Parent = e.Parent
 			rep.record(&rec)
 			rep.Record.Found = time.Time{}
 		})

@@ -191,8 +191,8 @@ const (
 	maxParentBytes = 64 << 10
 )
 
-// parents finds the URLs of pages on which URLs were found first, where that is easy: other URLs asked about, and responses of the
-// same host in the indexes.
+// parents adds the keys of pages on which URLs were found first, and finds those pages' URLs that are too long to be kept whole, where
+// that is easy: other URLs asked about, and responses of the same host in the indexes.
 func (v *explainView) parents(reports []*URLReport, damaged func(error) error) {
 	byKey := map[uint64]string{}
 	for _, rep := range reports {
@@ -200,10 +200,12 @@ func (v *explainView) parents(reports []*URLReport, damaged func(error) error) {
 	}
 	searched := 0
 	for _, rep := range reports {
-		if rep.Record == nil || rep.parent == 0 {
+		switch {
+		case rep.Record == nil:
 			continue
-		}
-		if byKey[rep.parent] == "" && v.r.out.Len() > 0 && searched < maxParents {
+		case rep.Record.ParentURL != "":
+			rep.parent = v.r.hasher.URLKey([]byte(rep.Record.ParentURL))
+		case rep.parent != 0 && byKey[rep.parent] == "" && v.r.out.Len() > 0 && searched < maxParents:
 			searched++
 			_ = damaged(warc.FindHost(v.r.warcOptions(), v.warc, rep.URL, maxParentBytes, func(url string) bool {
 				key := v.r.hasher.URLKey([]byte(url))
@@ -213,7 +215,13 @@ func (v *explainView) parents(reports []*URLReport, damaged func(error) error) {
 				return key == rep.parent
 			}, damaged))
 		}
-		rep.Record.ParentURL = byKey[rep.parent]
+		if rep.parent == 0 {
+			continue
+		}
+		rep.Record.Parent = fmt.Sprintf("%016x", rep.parent)
+		if rep.Record.ParentURL == "" {
+			rep.Record.ParentURL = byKey[rep.parent]
+		}
 	}
 }
 

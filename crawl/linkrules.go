@@ -53,7 +53,7 @@ func (b *linkBatch) insists(page *weburl.Record, url []byte) bool {
 	if w.url, changed = r.urlRules.AppendRewritten(w.url[:0], url); !changed {
 		return false
 	}
-	return bytes.Equal(w.url, page.URL) || page.Flags&weburl.FlagRedirect != 0 && r.hasher.URLKey(w.url) == page.Parent
+	return bytes.Equal(w.url, page.URL) || page.Flags&weburl.FlagRedirect != 0 && r.hasher.URLKey(w.url) == r.hasher.ParentKey(page)
 }
 
 // guard returns the fate of a link by the rules for names and traps; path begins with its '/'.

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"bytes"
 	"slices"
 	"time"
 
@@ -24,8 +25,8 @@ const (
 	keepLinks     = 4096
 )
 
-// recordBytes is what a link's record takes at most behind its URL.
-const recordBytes = 32
+// recordBytes is what a link's record takes at most behind its URL, but for the page's URL.
+const recordBytes = 40
 
 // linkBatch turns the links of one page into tuples for URLseen and edges for STAR. It is owned by one worker and
 // reused; nothing is allocated per link once its buffers have grown.
@@ -45,11 +46,14 @@ type linkBatch struct {
 	fresh  []int  // of keys: where a refresh leads (weburl.FlagRefresh), ascending
 	traced []drum.Key
 	coded  []byte // the records of tuples
+	tails  [4][]byte
 	tuples []drum.Tuple
 	faults [][2]string // seeds that were held back, and why
 	edges  []star.Edge
 	names  nameList
 	rec    weburl.Record
+	vias   int64  // bytes that the page's URL takes in the records of keys
+	origin []byte // of that URL, with the '/' behind it
 	d      delta
 
 	fromPLD uint64
@@ -70,8 +74,9 @@ func newLinkBatch(r *ring) *linkBatch {
 	return &linkBatch{r: r, plds: make(map[uint64]struct{})}
 }
 
-// start begins the batch of one page. depth and flags are those of the links.
-func (b *linkBatch) start(parent uint64, pageURL []byte, depth uint16, flags uint8, now time.Time) {
+// start begins the batch of one page. depth and flags are those of the links, via is the URL that they are found on: that of the page,
+// or a robots.txt (parentOf).
+func (b *linkBatch) start(via, pageURL []byte, depth uint16, flags uint8, now time.Time) {
 	if cap(b.arena) > keepLinkBytes || cap(b.coded) > keepLinkBytes || cap(b.keys) > keepLinks || cap(b.fates) > keepLinks ||
 		cap(b.traced) > keepLinks {
 		b.arena, b.coded, b.ends, b.keys, b.seen, b.fates, b.traced, b.tuples = nil, nil, nil, nil, nil, nil, nil, nil
@@ -85,7 +90,12 @@ func (b *linkBatch) start(parent uint64, pageURL []byte, depth uint16, flags uin
 	b.names.reset()
 	b.sites.reset()
 	b.rules, b.blacklist = b.r.fence.rules.Load(), b.r.fence.blacklist.Load()
-	b.rec = weburl.Record{Depth: depth, Found: now.Unix(), Parent: parent, Flags: flags}
+	b.rec = weburl.Record{Depth: depth, Found: now.Unix(), Flags: flags}
+	b.vias, b.origin = 0, nil
+	if len(via) > 0 {
+		b.rec.SetVia(via, b.r.hasher.URLKey(via))
+		b.origin = via[:len(via)-len(weburl.Split(via).Path)+1]
+	}
 	b.fromPLD = 0
 	if len(pageURL) > 0 {
 		b.fromPLD = b.siteOf(pageURL).pld
@@ -137,11 +147,22 @@ func (b *linkBatch) take(url []byte, key drum.Key) {
 	b.arena = append(b.arena, url...)
 	b.ends = append(b.ends, len(b.arena))
 	b.keys = append(b.keys, key)
+	b.vias += b.viaBytes(url)
 }
 
 // full is true when a URL would make the batch too large.
 func (b *linkBatch) full(url []byte) bool {
-	return len(b.arena)+len(url)+(len(b.keys)+1)*recordBytes > maxLinkBytesPerPage
+	return len(b.arena)+len(url)+(len(b.keys)+1)*recordBytes+int(b.vias+b.viaBytes(url)) > maxLinkBytesPerPage
+}
+
+// near tells whether a URL's record has no copy of its own origin, which is the page's.
+func (b *linkBatch) near(url []byte) bool { return len(b.origin) > 0 && bytes.HasPrefix(url, b.origin) }
+
+func (b *linkBatch) viaBytes(url []byte) int64 {
+	if b.near(url) {
+		return int64(len(b.rec.Via) - len(b.origin) + 1)
+	}
+	return int64(len(b.rec.Via))
 }
 
 // judge returns the fate of a URL, and, where a seed's log wants to know, its reason.
@@ -316,17 +337,9 @@ func (b *linkBatch) send(d *delta) error {
 }
 
 // code makes the tuples of the links that the cache didn't know, and returns the bytes of their records. All that stands
-// behind the URL is the same for the whole page.
+// behind the URL is the same for the whole page, but that links within its origin leave that out of its URL, and the refreshes.
 func (b *linkBatch) code() (text int64) {
-	var space [recordBytes]byte
-	tail := b.rec.AppendTail(space[:0])
-	var freshSpace [recordBytes]byte
-	var freshTail []byte
-	if len(b.fresh) > 0 {
-		rec := b.rec
-		rec.Flags |= weburl.FlagRefresh
-		freshTail = rec.AppendTail(freshSpace[:0])
-	}
+	var tails [4][]byte
 	b.coded = b.coded[:0]
 	start, fresh := 0, b.fresh // in ascending order
 	for i, end := range b.ends {
@@ -335,16 +348,35 @@ func (b *linkBatch) code() (text int64) {
 			fresh = fresh[1:]
 		}
 		if !b.seen[i] {
-			from := len(b.coded) // records coded before stay valid where they are if this grows
-			b.coded = append(b.coded, b.arena[start:end]...)
-			if isFresh {
-				b.coded = append(b.coded, freshTail...)
-			} else {
-				b.coded = append(b.coded, tail...)
+			url := b.arena[start:end]
+			kind := 0
+			if b.near(url) {
+				kind = 1
 			}
+			if isFresh {
+				kind |= 2
+			}
+			if tails[kind] == nil {
+				tails[kind] = b.tail(kind)
+			}
+			from := len(b.coded) // records coded before stay valid where they are if this grows
+			b.coded = append(append(b.coded, url...), tails[kind]...)
 			b.tuples = append(b.tuples, drum.Tuple{Key: b.keys[i], Op: drum.CheckUpdate, Aux: b.coded[from:len(b.coded):len(b.coded)]})
 		}
 		start = end
 	}
 	return int64(len(b.coded))
+}
+
+// tail is what stands behind the URLs of a kind of links: 1 within the page's origin, 2 refreshes.
+func (b *linkBatch) tail(kind int) []byte {
+	rec := b.rec
+	if kind&1 != 0 {
+		rec.Via = rec.Via[len(b.origin)-1:]
+	}
+	if kind&2 != 0 {
+		rec.Flags |= weburl.FlagRefresh
+	}
+	b.tails[kind] = rec.AppendTail(b.tails[kind][:0])
+	return b.tails[kind]
 }

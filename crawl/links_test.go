@@ -81,8 +81,8 @@ func TestLinkBatchRepeats(t *testing.T) {
 			depth := uint16(rnd.IntN(3))
 			plain.opt.MaxDepth, told.opt.MaxDepth = 1, 1
 			now, page := time.Unix(1e9, 0), []byte("http://a.example.org/page")
-			a.start(1, page, depth, 0, now)
-			b.start(1, page, depth, 0, now)
+			a.start(page, page, depth, 0, now)
+			b.start(page, page, depth, 0, now)
 			first, n := map[string]int{}, 0
 			for range rnd.IntN(60) {
 				url := fmt.Sprintf("http://%c.example%d.org%s/%d", 'a'+rnd.IntN(4), rnd.IntN(4), []string{"", ":81"}[rnd.IntN(2)], rnd.IntN(20)) +
@@ -143,7 +143,7 @@ func TestLinkBatchRecords(t *testing.T) {
 	for i := range 100 {
 		urls = append(urls, fmt.Appendf(nil, "https://www%d.example.org/dir/page-%d.html", i%12, i))
 	}
-	b.start(77, urls[0], 3, weburl.FlagRedirect, now)
+	b.start(urls[0], urls[0], 3, weburl.FlagRedirect, now)
 	for i, url := range urls {
 		if i%50 == 7 {
 			b.addRefresh(url)
@@ -159,7 +159,8 @@ func TestLinkBatchRecords(t *testing.T) {
 		t.Fatalf("got %d tuples, want %d", len(b.tuples), len(urls))
 	}
 	for i, url := range urls {
-		rec := weburl.Record{URL: url, Depth: 3, Parent: 77, Flags: weburl.FlagRedirect, Found: now.Unix()}
+		rec := weburl.Record{URL: url, Depth: 3, Flags: weburl.FlagRedirect, Found: now.Unix()}
+		rec.SetVia(urls[0], r.hasher.URLKey(urls[0]))
 		if i%50 == 7 {
 			rec.Flags |= weburl.FlagRefresh
 		}
@@ -169,7 +170,7 @@ func TestLinkBatchRecords(t *testing.T) {
 	}
 	if n := testing.AllocsPerRun(20, func() {
 		d.reset()
-		b.start(77, urls[0], 3, 0, now)
+		b.start(urls[0], urls[0], 3, 0, now)
 		for i, url := range urls {
 			b.add(url)
 			b.repeat(i)
@@ -222,7 +223,7 @@ func BenchmarkLinkBatch(b *testing.B) {
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				url := fmt.Appendf(nil, "http://www.example.org/dir/page-%d.html", i%len(pages))
-				batch.start(1, url, 1, 0, time.Unix(1e9, 0))
+				batch.start(url, url, 1, 0, time.Unix(1e9, 0))
 				counts, err := x.ExtractOnce(url, pages[i%len(pages)], "", func(url []byte, _ *parse.Link) { batch.add(url) }, batch.repeat)
 				if err != nil {
 					b.Fatal(err)
@@ -240,7 +241,7 @@ func BenchmarkLinkBatch(b *testing.B) {
 
 // refreshPage adds n links, of which those that fresh chooses are targets of refreshes.
 func refreshPage(b *linkBatch, n int, fresh func(i int) bool) {
-	b.start(1, nil, 1, 0, time.Unix(1e9, 0))
+	b.start(nil, nil, 1, 0, time.Unix(1e9, 0))
 	for i := range n {
 		url := fmt.Appendf(b.rewriter.url[:0], "http://www.example.org/%d", i)
 		if fresh(i) {

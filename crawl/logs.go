@@ -21,8 +21,8 @@ func (r *ring) logFetched(w *pageWorker, rec *weburl.Record, resp *fetch.Respons
 	if r.opt.CrawlLog == LogOff || r.opt.CrawlLog == LogErrors && resp.Status < 400 && resp.Truncated == fetch.NotTruncated && w.said.dropped == "" {
 		return nil
 	}
-	return r.crawlLog.Append(&crawllog.Entry{Time: resp.Start, URL: string(rec.URL), Status: resp.Status, Bytes: resp.BytesRead,
-		Depth: int(rec.Depth), Parent: rec.Parent, IP: resp.Remote.Addr(), Elapsed: resp.Total,
+	return r.crawlLog.Append(&crawllog.Entry{Time: resp.Start, URL: string(rec.URL), Key: r.hasher.URLKey(rec.URL), Status: resp.Status, Bytes: resp.BytesRead,
+		Depth: int(rec.Depth), Via: string(rec.AppendVia(nil)), Parent: rec.Parent, IP: resp.Remote.Addr(), Elapsed: resp.Total,
 		MIME: string(resp.Header("Content-Type")), Truncated: resp.Truncated.String(), Attempts: int(rec.Attempts), Page: page,
 		Robots: w.said.directives(), Canonical: string(w.said.canonical), Refresh: string(w.said.refresh), Redirect: string(w.said.redirect),
 		Dropped: w.said.dropped, File: at.File, Offset: at.Offset})
@@ -33,8 +33,8 @@ func (r *ring) logRefused(rec *weburl.Record, why Reason) error {
 	if r.opt.CrawlLog == LogOff {
 		return nil
 	}
-	return r.crawlLog.Append(&crawllog.Entry{Time: time.Now(), URL: string(rec.URL), Reason: why.String(), Depth: int(rec.Depth),
-		Parent: rec.Parent, Attempts: int(rec.Attempts)})
+	return r.crawlLog.Append(&crawllog.Entry{Time: time.Now(), URL: string(rec.URL), Key: r.hasher.URLKey(rec.URL), Reason: why.String(),
+		Depth: int(rec.Depth), Via: string(rec.AppendVia(nil)), Parent: rec.Parent, Attempts: int(rec.Attempts)})
 }
 
 // logSeed notes that a seed yielded nothing, and why.

@@ -140,7 +140,7 @@ func TestLinksWithRulesAllocateNothing(t *testing.T) {
 	}
 	page := []byte("http://page.test/")
 	if got := testing.AllocsPerRun(100, func() {
-		b.start(1, page, 1, 0, time.Unix(1e9, 0))
+		b.start(page, page, 1, 0, time.Unix(1e9, 0))
 		for _, l := range links {
 			b.add(l)
 		}

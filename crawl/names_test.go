@@ -112,7 +112,7 @@ func TestLinkBatchNames(t *testing.T) {
 	r.opt.AllowedPort = func(port uint16) bool { return port != 8080 }
 	b := newLinkBatch(r)
 	send := func(page string, links ...string) (names []string) {
-		b.start(1, []byte(page), 1, 0, time.Unix(1e9, 0))
+		b.start([]byte(page), []byte(page), 1, 0, time.Unix(1e9, 0))
 		for _, l := range links {
 			b.add([]byte(l))
 		}

@@ -256,7 +256,7 @@ func (r *ring) tryTwin(d *delta, rec *weburl.Record) error {
 		return nil
 	}
 	b := newLinkBatch(r)
-	b.start(0, nil, rec.Depth, weburl.FlagSeed, time.Now())
+	b.start(nil, nil, rec.Depth, weburl.FlagSeed, time.Now())
 	url, err := weburl.Canonical("http://" + string(rest))
 	if err != nil {
 		r.logSeed("http://"+string(rest), "bad-seed: "+err.Error())

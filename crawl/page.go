@@ -162,7 +162,7 @@ func (r *ring) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Response
 	if isRedirect(resp) {
 		return r.redirectLink(w, rec, resp, key, now)
 	}
-	w.links.start(key, rec.URL, deeper(rec.Depth), 0, now)
+	w.links.start(rec.URL, rec.URL, deeper(rec.Depth), 0, now)
 	if resp.Status < 200 || resp.Status > 299 { // the links of an error page are those of all error pages, or a trap
 		return nil
 	}
@@ -211,7 +211,7 @@ func (r *ring) redirectLink(w *pageWorker, rec *weburl.Record, resp *fetch.Respo
 		flags |= weburl.FlagSeed
 		depth = rec.Depth
 	}
-	w.links.start(r.parentOf(rec, key), rec.URL, depth, flags|r.sitemapFlags(rec), now)
+	w.links.start(r.parentOf(rec), rec.URL, depth, flags|r.sitemapFlags(rec), now)
 	w.links.rec.Redirects = min(rec.Redirects, math.MaxUint8-1) + 1
 	if err := w.parser.At(rec.URL); err != nil {
 		return fmt.Errorf("crawl: redirect of %s: %w", rec.URL, err)
@@ -275,6 +275,9 @@ func (r *ring) warcExchange(w *pageWorker, rec *weburl.Record, resp *fetch.Respo
 	}
 	add := func(name, value string) { x.Meta = append(x.Meta, warc.Field{Name: name, Value: value}) }
 	add("fetchTimeMs", strconv.FormatInt(resp.Total.Milliseconds(), 10))
+	if rec.Parent == 0 && len(rec.Via) > 0 { // whole
+		add("via", string(rec.AppendVia(nil)))
+	}
 	add("depth", strconv.Itoa(int(rec.Depth)))
 	if resp.TLSVerdict != "" {
 		add("tlsVerdict", resp.TLSVerdict)

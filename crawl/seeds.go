@@ -186,8 +186,8 @@ func (f *seedFeeder) run(ctx context.Context) error {
 			continue
 		}
 		now := time.Now()
-		batch.start(0, nil, 0, weburl.FlagSeed, now)
-		bare.start(0, nil, 0, weburl.FlagSeed|weburl.FlagSeedTwin, now)
+		batch.start(nil, nil, 0, weburl.FlagSeed, now)
+		bare.start(nil, nil, 0, weburl.FlagSeed|weburl.FlagSeedTwin, now)
 		var bytes, seeds int64
 		var bad [][2]string
 		var end error

@@ -24,7 +24,7 @@ import (
 // sitemapBatch is what a robots.txt's Sitemap lines become.
 type sitemapBatch struct {
 	named  []namedSitemap
-	robots uint64     // key of the robots.txt
+	robots string     // its URL
 	links  *linkBatch // nil if they aren't followed
 }
 
@@ -50,10 +50,10 @@ func (r *ring) namedSitemaps(job *robotsJob, f *robots.Fetched, now time.Time) *
 	if len(lines) == 0 {
 		return &b
 	}
-	b.robots = r.hasher.URLKey([]byte(url))
+	b.robots = url
 	if r.opt.Sitemaps {
 		b.links = newLinkBatch(r)
-		b.links.start(b.robots, []byte(url), deeper(job.Depth), weburl.FlagSitemap, now)
+		b.links.start([]byte(url), []byte(url), deeper(job.Depth), weburl.FlagSitemap, now)
 	}
 	for _, line := range lines {
 		to, err := r.resolveRedirect(url, []byte(line)) // it ought to be absolute; some aren't
@@ -98,7 +98,7 @@ func (r *ring) logRobots(job *robotsJob, f *robots.Fetched, resp *fetch.Response
 		}
 	}
 	for _, m := range maps.named {
-		e := crawllog.Entry{Time: began, URL: m.url, Reason: "sitemap", Depth: int(job.Depth) + 1, Parent: maps.robots}
+		e := crawllog.Entry{Time: began, URL: m.url, Reason: "sitemap", Depth: int(job.Depth) + 1, Via: maps.robots}
 		if m.bad {
 			e.Reason = "bad-sitemap"
 		}
@@ -117,12 +117,13 @@ func (r *ring) sitemapFlags(rec *weburl.Record) uint8 {
 	return rec.Flags & (weburl.FlagSitemap | weburl.FlagSitemapPart)
 }
 
-// parentOf is the parent of what a URL redirects to, or names as an index.
-func (r *ring) parentOf(rec *weburl.Record, key uint64) uint64 {
-	if r.sitemapFlags(rec) != 0 && rec.Parent != 0 {
-		return rec.Parent
+// parentOf is where what a URL redirects to, or names as an index, counts as found: there, but for sitemaps the robots.txt that named
+// the first.
+func (r *ring) parentOf(rec *weburl.Record) []byte {
+	if r.sitemapFlags(rec) != 0 && len(rec.Via) > 0 {
+		return rec.AppendVia(nil)
 	}
-	return key
+	return rec.URL
 }
 
 // sitemapUnpacked is how much the fetcher unpacks of a sitemap: what came by gzip is unpacked while it is read.
@@ -176,7 +177,7 @@ var errPart = errors.New("crawl: an index of sitemaps names another one")
 
 // readSitemap fills the worker's batch with what a sitemap names. What can't be read is counted; what was read before stands.
 func (r *ring) readSitemap(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, now time.Time) {
-	w.links.start(key, rec.URL, deeper(rec.Depth), 0, now)
+	w.links.start(rec.URL, rec.URL, deeper(rec.Depth), 0, now)
 	index := false
 	l := listing{r: r, rec: rec, resolver: weburl.NewResolver(weburl.Options{MaxBytes: r.opt.MaxURLBytes})}
 	opt := sitemap.Options{ContentType: string(resp.Header("Content-Type"))}
@@ -186,7 +187,7 @@ func (r *ring) readSitemap(w *pageWorker, rec *weburl.Record, resp *fetch.Respon
 				return errPart
 			}
 			index = true
-			w.links.start(r.parentOf(rec, key), rec.URL, deeper(rec.Depth), weburl.FlagSitemap|weburl.FlagSitemapPart, now)
+			w.links.start(r.parentOf(rec), rec.URL, deeper(rec.Depth), weburl.FlagSitemap|weburl.FlagSitemapPart, now)
 		}
 		if url := l.take(text); url != nil {
 			w.links.add(url)
@@ -239,12 +240,12 @@ func (l *listing) allowed(of weburl.Parts) bool {
 	if bytes.Equal(withoutWWW(of.Host), withoutWWW(weburl.Split(l.rec.URL).Host)) {
 		return true
 	}
-	if l.rec.Flags&weburl.FlagSitemap == 0 || l.rec.Parent == 0 {
+	if l.rec.Flags&weburl.FlagSitemap == 0 || len(l.rec.Via) == 0 {
 		return false
 	}
-	host := string(withoutWWW(of.Host))
+	host, parent := string(withoutWWW(of.Host)), string(l.rec.AppendVia(nil))
 	for _, origin := range []string{string(l.last), "http://" + host, "https://" + host, "http://www." + host, "https://www." + host} {
-		if l.r.hasher.URLKey([]byte(origin+"/robots.txt")) == l.rec.Parent {
+		if origin+"/robots.txt" == parent {
 			return true
 		}
 	}

@@ -28,7 +28,7 @@ var when = time.Date(2026, 11, 21, 22, 43, 5, 678e6, time.UTC)
 func sample() Entry {
 	return Entry{
 		Time: when, URL: "https://example.org/a?b=\"c\"", Status: 200, Reason: "r", Truncated: "length", Page: true, Bytes: 12345, Depth: 3,
-		Parent: 0xabc, IP: netip.MustParseAddr("192.0.2.7"), Elapsed: 87 * time.Millisecond, Attempts: 1, MIME: "text/html",
+		Key: 0xdef, Via: "https://example.org/via", Parent: 0xabc, IP: netip.MustParseAddr("192.0.2.7"), Elapsed: 87 * time.Millisecond, Attempts: 1, MIME: "text/html",
 		Robots: "noindex", Canonical: "https://example.org/c", Refresh: "https://example.org/r", Redirect: "https://example.org/d", Dropped: "too-many-redirects",
 		File: "DRUMBEAT-1.warc.gz", Offset: 99,
 	}
@@ -36,8 +36,8 @@ func sample() Entry {
 
 func TestGoldenLine(t *testing.T) {
 	e := sample()
-	want := `{"ts":"2026-11-21T22:43:05.678Z","url":"https://example.org/a?b=\"c\"","status":200,"reason":"r",` +
-		`"truncated":"length","page":true,"bytes":12345,"depth":3,"parent":"0000000000000abc","ip":"192.0.2.7","ms":87,"attempts":1,` +
+	want := `{"ts":"2026-11-21T22:43:05.678Z","url":"https://example.org/a?b=\"c\"","key":"0000000000000def","status":200,"reason":"r",` +
+		`"truncated":"length","page":true,"bytes":12345,"depth":3,"via":"https://example.org/via","parent":"0000000000000abc","ip":"192.0.2.7","ms":87,"attempts":1,` +
 		`"mime":"text/html","robots":"noindex","canonical":"https://example.org/c","refresh":"https://example.org/r",` +
 		`"redirect":"https://example.org/d","dropped":"too-many-redirects","file":"DRUMBEAT-1.warc.gz","offset":99}` + "\n"
 	if got := string(e.Append(nil)); got != want {

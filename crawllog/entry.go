@@ -16,9 +16,10 @@ import (
 
 // MaxLine is more than the bytes of any line: longer URLs and texts are cut.
 const (
-	MaxLine   = 16 << 10
+	MaxLine   = 17 << 10
 	maxURL    = 8 << 10
 	maxTarget = 2200 // a URL of the usual limit, and its escapes as a rule
+	maxVia    = 600  // what goes with a URL of it, and some escapes
 	maxText   = 256
 	timeForm  = "2006-01-02T15:04:05.000Z"
 )
@@ -27,8 +28,9 @@ const (
 type Entry struct {
 	// Time of the outcome or of the fetch's start, written in UTC with milliseconds.
 	Time time.Time
-	// URL is canonical.
+	// URL is canonical, Key its key.
 	URL string
+	Key uint64
 	// Status of the HTTP answer; 0 if there was none.
 	Status int
 	// Reason why the URL was refused or given up, in a word or two; "" if it was fetched.
@@ -41,7 +43,8 @@ type Entry struct {
 	Bytes int64
 	// Depth in links from a seed.
 	Depth int
-	// Parent is the key of the page that the URL was first found on; 0 for a seed.
+	// Via is the URL of the page that the URL was first found on, "" for a seed; Parent is its key, if Via is cut.
+	Via    string
 	Parent uint64
 	// IP is the address fetched from; the zero Addr if none was.
 	IP netip.Addr
@@ -66,12 +69,14 @@ type Entry struct {
 type line struct {
 	TS        time.Time  `json:"ts"`
 	URL       string     `json:"url"`
+	Key       string     `json:"key"`
 	Status    int        `json:"status"`
 	Reason    string     `json:"reason"`
 	Truncated string     `json:"truncated"`
 	Page      bool       `json:"page"`
 	Bytes     int64      `json:"bytes"`
 	Depth     int        `json:"depth"`
+	Via       string     `json:"via"`
 	Parent    string     `json:"parent"`
 	IP        netip.Addr `json:"ip"`
 	Millis    int64      `json:"ms"`
@@ -94,18 +99,23 @@ func (e *Entry) UnmarshalJSON(b []byte) error {
 	}
 	*e = Entry{
 		Time: v.TS, URL: v.URL, Status: v.Status, Reason: v.Reason, Truncated: v.Truncated, Page: v.Page, Bytes: v.Bytes,
-		Depth: v.Depth, IP: v.IP, Elapsed: time.Duration(v.Millis) * time.Millisecond, Attempts: v.Attempts, MIME: v.MIME,
+		Depth: v.Depth, Via: v.Via, IP: v.IP, Elapsed: time.Duration(v.Millis) * time.Millisecond, Attempts: v.Attempts, MIME: v.MIME,
 		Robots: v.Robots, Canonical: v.Canonical, Refresh: v.Refresh, Redirect: v.Redirect, Dropped: v.Dropped,
 		File: v.File, Offset: v.Offset,
 	}
-	if v.Parent == "" {
-		return nil
+	for _, k := range [...]struct {
+		name, text string
+		at         *uint64
+	}{{"key", v.Key, &e.Key}, {"parent", v.Parent, &e.Parent}} {
+		if k.text == "" {
+			continue
+		}
+		n, err := strconv.ParseUint(k.text, 16, 64)
+		if err != nil || len(k.text) != 16 {
+			return fmt.Errorf("%s %q, want 16 hexadecimal digits", k.name, k.text)
+		}
+		*k.at = n
 	}
-	parent, err := strconv.ParseUint(v.Parent, 16, 64)
-	if err != nil || len(v.Parent) != 16 {
-		return fmt.Errorf("parent %q, want 16 hexadecimal digits", v.Parent)
-	}
-	e.Parent = parent
 	return nil
 }
 
@@ -115,6 +125,7 @@ func (e *Entry) Append(dst []byte) []byte {
 	dst = e.Time.UTC().AppendFormat(dst, timeForm)
 	dst = append(dst, `","url":`...)
 	dst = appendString(dst, e.URL, maxURL)
+	dst = appendKey(dst, `,"key":"`, e.Key)
 	dst = appendNumber(dst, `,"status":`, int64(e.Status))
 	dst = appendText(dst, `,"reason":`, e.Reason)
 	dst = appendText(dst, `,"truncated":`, e.Truncated)
@@ -123,10 +134,10 @@ func (e *Entry) Append(dst []byte) []byte {
 	}
 	dst = appendNumber(dst, `,"bytes":`, e.Bytes)
 	dst = appendNumber(dst, `,"depth":`, int64(e.Depth))
-	if e.Parent != 0 {
-		dst = append(dst, `,"parent":"`...)
-		dst = append(appendHex(dst, e.Parent), '"')
+	if e.Via != "" {
+		dst = appendString(append(dst, `,"via":`...), e.Via, maxVia)
 	}
+	dst = appendKey(dst, `,"parent":"`, e.Parent)
 	if e.IP.IsValid() {
 		dst = append(dst, `,"ip":"`...)
 		dst = append(e.IP.Unmap().WithZone("").AppendTo(dst), '"')
@@ -145,10 +156,13 @@ func (e *Entry) Append(dst []byte) []byte {
 	return append(dst, "}\n"...)
 }
 
-func appendHex(dst []byte, v uint64) []byte {
+func appendKey(dst []byte, name string, v uint64) []byte {
+	if v == 0 {
+		return dst
+	}
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], v)
-	return hex.AppendEncode(dst, b[:])
+	return append(hex.AppendEncode(append(dst, name...), b[:]), '"')
 }
 
 func appendNumber(dst []byte, name string, v int64) []byte {

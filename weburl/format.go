@@ -12,7 +12,8 @@ type Record struct {
 	URL      []byte // canonical, never empty
 	Depth    uint16 // links followed from the nearest seed; 0 for a seed
 	Found    int64  // when it was discovered first, Unix seconds
-	Parent   uint64 // URL key of the page it was found on; 0 for a seed
+	Via      []byte // the page it was found on, see SetVia; none for a seed
+	Parent   uint64 // URL key of that page, if Via is cut
 	Budget   uint32 // budget of its PLD at the last STAR check
 	Attempts uint8  // fetches tried so far
 	Waits    uint8  // times it was put off without a fetch
@@ -43,7 +44,8 @@ const FlagSitemapPart uint8 = 1 << 7
 //	offset  size    field     meaning
 //	0       1..     url       its bytes, all above 0x20: the version ends it
 //	.       1       version   3
-//	.       1       mask      which of the optional fields follow, bits below; the upper bit is 0
+//	.       1       mask      which of the optional fields follow, bits below
+//	.       2..     via       uvarint length, 1 to MaxViaBytes, and bytes, if mask has maskVia
 //	.       8       parent    little-endian, if mask has maskParent; not 0
 //	.       1..5    budget    uvarint, if mask has maskBudget; not 0
 //	.       1       attempts  if mask has maskAttempts; not 0
@@ -67,8 +69,45 @@ const (
 	maskFlags
 	maskExtra
 	maskRedirects
-	maskAll = 1<<iota - 1
+	maskVia
 )
+
+// MaxViaBytes is how much of a referrer's URL goes with the URLs found on it. Of a longer one its first bytes do, and its key.
+const MaxViaBytes = 512
+
+// SetVia notes the URL of the page that the record's URL was found on, and its key. Of a page of the same origin it takes no copy
+// of that: Via begins with the '/' behind the origin then.
+func (r *Record) SetVia(url []byte, key uint64) {
+	r.Via, r.Parent = url, 0
+	if len(url) > MaxViaBytes {
+		r.Via, r.Parent = url[:MaxViaBytes], key
+	}
+	if n := originBytes(r.URL); r.viaRepeats(n) {
+		r.Via = r.Via[n:]
+	}
+}
+
+// viaRepeats tells whether Via begins with the n bytes of the record's origin and a '/'.
+func (r *Record) viaRepeats(n int) bool {
+	return n > 0 && len(r.Via) > n && r.Via[n] == '/' && bytes.Equal(r.Via[:n], r.URL[:n])
+}
+
+// AppendVia appends the URL of the page that the URL was found on, cut to MaxViaBytes.
+func (r *Record) AppendVia(dst []byte) []byte {
+	if len(r.Via) > 0 && r.Via[0] == '/' {
+		dst = append(dst, r.URL[:originBytes(r.URL)]...)
+	}
+	return append(dst, r.Via...)
+}
+
+// originBytes is the length of a URL before the '/' of its path.
+func originBytes(url []byte) int {
+	_, rest, _ := bytes.Cut(url, []byte("://"))
+	if i := bytes.IndexByte(rest, '/'); i >= 0 {
+		return len(url) - len(rest) + i
+	}
+	return 0
+}
 
 // Append appends the record's coding to dst. The URL's bytes must be above 0x20, as those of a canonical URL are.
 func (r *Record) Append(dst []byte) []byte { return r.AppendTail(append(dst, r.URL...)) }
@@ -76,6 +115,10 @@ func (r *Record) Append(dst []byte) []byte { return r.AppendTail(append(dst, r.U
 // AppendTail appends what the record's coding has behind the URL: the same for all links of a page.
 func (r *Record) AppendTail(dst []byte) []byte {
 	dst = append(dst, recordVersion, r.mask())
+	if len(r.Via) != 0 {
+		dst = binary.AppendUvarint(dst, uint64(len(r.Via)))
+		dst = append(dst, r.Via...)
+	}
 	if r.Parent != 0 {
 		dst = binary.LittleEndian.AppendUint64(dst, r.Parent)
 	}
@@ -117,10 +160,11 @@ func (r *Record) mask() byte {
 	set(r.Flags != 0, maskFlags)
 	set(len(r.Extra) != 0, maskExtra)
 	set(r.Redirects != 0 || r.Faults != 0, maskRedirects)
+	set(len(r.Via) != 0, maskVia)
 	return mask
 }
 
-// Decode sets r to the record coded in b, all of it; URL and Extra are slices of b. On an error, which is
+// Decode sets r to the record coded in b, all of it; URL, Via and Extra are slices of b. On an error, which is
 // ErrRecord with the field at fault, r is undefined.
 func (r *Record) Decode(b []byte) error {
 	end := bytes.IndexByte(b, recordVersion)
@@ -128,8 +172,12 @@ func (r *Record) Decode(b []byte) error {
 		return fmt.Errorf("%w: no URL that version %d follows in %d bytes % x", ErrRecord, recordVersion, len(b), b[:min(8, len(b))])
 	}
 	mask := b[end+1]
-	d := decoder{rest: b[end+2:], ok: mask&^byte(maskAll) == 0, field: "mask"}
+	d := decoder{rest: b[end+2:], ok: true}
 	*r = Record{URL: b[:end:end]}
+	if mask&maskVia != 0 {
+		r.Via = d.bytes("via")
+		d.want("via", len(r.Via) <= MaxViaBytes && !r.viaRepeats(originBytes(r.URL)))
+	}
 	if mask&maskParent != 0 {
 		r.Parent = d.fixed64("parent")
 	}

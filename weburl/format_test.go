@@ -5,13 +5,14 @@ import (
 	"errors"
 	"math/rand/v2"
 	"reflect"
+	"strings"
 	"testing"
 )
 
 // TestRecordGolden spells the coding of two records byte by byte.
 func TestRecordGolden(t *testing.T) {
 	full := Record{
-		URL: []byte("http://a.b/"), Depth: 300, Found: 1_700_000_000, Parent: 0x0102030405060708, Budget: 10_000,
+		URL: []byte("http://a.b/"), Depth: 300, Found: 1_700_000_000, Via: []byte("/v"), Parent: 0x0102030405060708, Budget: 10_000,
 		Attempts: 2, Waits: 0, Reason: 7, Flags: FlagSeed | FlagRedirect, Redirects: 3, Faults: 200,
 		Extra: []byte{0xEE, 0xFF},
 	}
@@ -28,8 +29,9 @@ func TestRecordGolden(t *testing.T) {
 		}},
 		{"full", full, []byte{
 			'h', 't', 't', 'p', ':', '/', '/', 'a', '.', 'b', '/',
-			3,                      // version
-			0x7F,                   // mask: all seven
+			3,           // version
+			0xFF,        // mask: all eight
+			2, '/', 'v', // via: http://a.b/v
 			8, 7, 6, 5, 4, 3, 2, 1, // parent
 			0x90, 0x4E, // budget 10,000
 			2,    // attempts
@@ -66,6 +68,9 @@ func randomRecord(r *rand.Rand) Record {
 		Reason: uint8(pick(256)), Flags: uint8(pick(256)),
 		Redirects: uint8(pick(256)), Faults: uint8(pick(256)),
 	}
+	if n := pick(MaxViaBytes + 1); n > 0 {
+		rec.Via = bytes.Repeat([]byte("v"), int(n))
+	}
 	if n := pick(200); n > 0 {
 		rec.Extra = bytes.Repeat([]byte("e"), int(n))
 	}
@@ -100,7 +105,10 @@ func TestRecordRejects(t *testing.T) {
 		"version 2":      {'x', 2, 0, 0, 0},
 		"no URL":         {3, 0, 0, 0},
 		"no mask":        {'x', 3},
-		"unknown mask":   {'x', 3, 0x80, 0, 0},
+		"via of 0":       {'x', 3, 0x80, 0, 0, 0},
+		"via cut":        {'x', 3, 0x80, 2, 'v', 0, 0},
+		"via too long":   append(append([]byte{'x', 3, 0x80, 1, 4}, bytes.Repeat([]byte("v"), 513)...), 0, 0),
+		"origin twice":   append([]byte("a://b/\x03\x80\x07a://b/c"), 0, 0),
 		"long depth":     {'x', 3, 0, 0x80, 0, 0},
 		"depth 65536":    {'x', 3, 0, 0x80, 0x80, 4, 0},
 		"parent 0":       {'x', 3, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0},
@@ -122,7 +130,7 @@ func TestRecordRejects(t *testing.T) {
 }
 
 func TestRecordAllocs(t *testing.T) {
-	rec := Record{URL: []byte("http://example.com/"), Parent: 5, Extra: []byte("x")}
+	rec := Record{URL: []byte("http://example.com/"), Via: []byte("http://example.org/"), Parent: 5, Extra: []byte("x")}
 	buf := make([]byte, 0, 200)
 	n := testing.AllocsPerRun(100, func() {
 		b := rec.Append(buf)
@@ -132,6 +140,42 @@ func TestRecordAllocs(t *testing.T) {
 		}
 	})
 	if n != 0 {
+		t.Errorf("allocations: got %v, want 0", n)
+	}
+}
+
+// TestVia: a referrer comes back whole, or its first bytes and its key; the key of the page is that of its URL either way.
+func TestVia(t *testing.T) {
+	h := NewHasher(Secret{1})
+	long := "http://a.test/" + strings.Repeat("x", 2000)
+	for _, c := range []struct{ url, via, kept, want string }{
+		{"http://a.test/1", "http://a.test/page?x", "/page?x", "http://a.test/page?x"},
+		{"http://a.test/1", "http://a.test/", "/", "http://a.test/"},
+		{"http://a.test/1", "http://a.test:81/", "http://a.test:81/", "http://a.test:81/"},
+		{"http://a.test/1", "https://a.test/", "https://a.test/", "https://a.test/"},
+		{"http://a.test/1", "http://a.tes/", "http://a.tes/", "http://a.tes/"},
+		{"http://a.test/1", "", "", ""},
+		{"http://a.test/1", long, long[13:MaxViaBytes], long[:MaxViaBytes]},
+		{"http://b.test/1", long, long[:MaxViaBytes], long[:MaxViaBytes]},
+	} {
+		rec := Record{URL: []byte(c.url)}
+		key := uint64(0)
+		if c.via != "" {
+			key = h.URLKey([]byte(c.via))
+		}
+		rec.SetVia([]byte(c.via), key)
+		var back Record
+		if err := back.Decode(rec.Append(nil)); err != nil {
+			t.Fatal(err)
+		}
+		if got := string(back.AppendVia(nil)); string(back.Via) != c.kept || got != c.want || h.ParentKey(&back) != key {
+			t.Errorf("%s on %s: kept %q, got %q with key %x, want %q, %q, %x", c.url, c.via, back.Via, got, h.ParentKey(&back), c.kept, c.want, key)
+		}
+	}
+	if n := testing.AllocsPerRun(100, func() {
+		rec := Record{URL: []byte("http://a.test/1"), Via: []byte("/2")}
+		h.ParentKey(&rec)
+	}); n != 0 {
 		t.Errorf("allocations: got %v, want 0", n)
 	}
 }

@@ -82,3 +82,12 @@ func (h *Hasher) ServerKey(addr []byte) uint64 { return h.server.sum(addr) }
 
 // ContentKey is the key of a body, for recognising pages seen before.
 func (h *Hasher) ContentKey(body []byte) uint64 { return h.content.sum(body) }
+
+// ParentKey is the key of the page that a record's URL was found on; 0 of a seed.
+func (h *Hasher) ParentKey(r *Record) uint64 {
+	if r.Parent != 0 || len(r.Via) == 0 {
+		return r.Parent
+	}
+	var space [MaxViaBytes + MaxHostBytes + 16]byte
+	return h.URLKey(r.AppendVia(space[:0]))
+}

@@ -1,0 +1,118 @@
+package crawl
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"drumbeat/crawllog"
+	"drumbeat/disk"
+	"drumbeat/internal/simweb"
+	"drumbeat/parse"
+	"drumbeat/warc"
+	"drumbeat/weburl"
+)
+
+// leadsTo are the URLs that a page of the web links or redirects to.
+func leadsTo(t *testing.T, web *simweb.Web, url string) (to []string) {
+	t.Helper()
+	page, _ := web.Page(url)
+	x := parse.NewExtractor(parse.Options{}, weburl.Options{})
+	body := page.Body
+	if page.Location != "" {
+		body = []byte("<a href='" + page.Location + "'>moved</a>")
+	}
+	if _, err := x.ExtractOnce([]byte(url), body, "text/html", func(url []byte, _ *parse.Link) { to = append(to, string(url)) }, func(int) {}); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// metaVias are the referrers in the metadata records of the output.
+func metaVias(t *testing.T, fs disk.FS, dirs []string) map[string]string {
+	t.Helper()
+	vias := map[string]string{}
+	files, err := warc.Files(disk.Set{FS: fs, Paths: dirs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if err := warc.ReadFile(fs, f, 1<<20, func(rec *warc.Record) error {
+			if rec.Type() == "metadata" {
+				_, via, _ := strings.Cut("\r\n"+string(rec.Block), "\r\nvia: ")
+				via, _, _ = strings.Cut(via, "\r\n")
+				vias[rec.Get("WARC-Target-URI")] = via
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return vias
+}
+
+// TestVia: crawl log and metadata name the page that each URL was found on first, which leads there; and so does an answer about a
+// URL that was not found.
+func TestVia(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, func(o *simweb.Options) { o.Pages = 300 })
+		fs := disk.NewMem(*seedFlag)
+		opt := simOptions(t, web, fs)
+		if _, err := Run(t.Context(), opt); err != nil {
+			t.Fatal(err)
+		}
+		vias := metaVias(t, fs, opt.Dirs)
+		set := disk.Set{FS: fs, Paths: opt.Dirs}
+		files, err := crawllog.Files(set, "crawl")
+		if err != nil {
+			t.Fatal(err)
+		}
+		secret, err := (&ring{set: set}).openSecret(true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		hasher := weburl.NewHasher(secret)
+		missing, lines := "", 0
+		links := map[string][]string{}
+		for _, f := range files {
+			if err := crawllog.ReadFile(fs, f, func(e *crawllog.Entry) error {
+				lines++
+				if e.Key != hasher.URLKey([]byte(e.URL)) {
+					t.Errorf("%s has the key %x", e.URL, e.Key)
+				}
+				if e.Via == "" && e.Depth > 0 || e.Parent != 0 {
+					t.Errorf("%s, depth %d: found on %q, parent %x", e.URL, e.Depth, e.Via, e.Parent)
+				}
+				if e.Status != 0 && vias[e.URL] != e.Via {
+					t.Errorf("%s: found on %q by the log, on %q by the metadata", e.URL, e.Via, vias[e.URL])
+				}
+				if e.Via == "" {
+					return nil
+				}
+				if links[e.Via] == nil {
+					links[e.Via] = leadsTo(t, web, e.Via)
+				}
+				if !slices.Contains(links[e.Via], e.URL) {
+					t.Errorf("%s isn't on %s", e.URL, e.Via)
+				}
+				if e.Status == 404 {
+					missing = e.URL
+				}
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if lines < 300 || missing == "" {
+			t.Fatalf("%d lines, 404: %q", lines, missing)
+		}
+		x, err := NewExplainer(ExplainOptions{FS: fs, Dirs: opt.Dirs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		reports, err := x.URLs([]string{missing})
+		if err != nil || reports[0].Ended == nil || reports[0].Record == nil || reports[0].Record.ParentURL != vias[missing] || vias[missing] == "" {
+			t.Errorf("%s, on %q: got %+v, %v", missing, vias[missing], reports[0], err)
+		}
+	})
+}
