@@ -9,7 +9,7 @@ import (
 
 // benchBeastCmd has the options of bench.Beast. The paper's symbols are in brackets.
 type benchBeastCmd struct {
-	Dir       []string `placeholder:"DIR" required:"" sep:"none" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
+	Dir       []string `placeholder:"DIR" required:"" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
 	URLs      []count  `name:"urls" placeholder:"N" help:"Sizes of crawls to report, in unique URLs found; the crawl goes to the largest. 1e8 take about 10 minutes and 6 GB. Default: 1e5, 1e6, 1e7, or 1e5, 1e6 with --quick."`
 	NaiveURLs *count   `name:"naive-urls" placeholder:"N" help:"End of the crawl with the naive scheme, whose I/O grows with the square. 0: without it. Default: 3e6, or 3e5 with --quick."`
 	PLDs      *count   `name:"plds" placeholder:"N" help:"PLDs (V). Default: 2000, or 200 with --quick: small, so that queues are crawled many times."`

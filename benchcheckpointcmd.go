@@ -10,7 +10,7 @@ import (
 
 // benchCheckpointCmd has the options of bench.Checkpoint.
 type benchCheckpointCmd struct {
-	Dir     []string      `placeholder:"DIR" required:"" sep:"none" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
+	Dir     []string      `placeholder:"DIR" required:"" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
 	Buffers size          `placeholder:"SIZE" default:"1GiB" help:"All bucket buffers together; four times as much disk space is taken."`
 	Buckets count         `placeholder:"N" default:"4096" help:"Buckets, a power of two (k)."`
 	Count   count         `placeholder:"N" default:"5" help:"Checkpoints after the first, which saves full buffers."`

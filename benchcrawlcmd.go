@@ -17,7 +17,7 @@ import (
 
 // benchCrawlCmd has the options of bench.Crawl.
 type benchCrawlCmd struct {
-	Dir         []string  `placeholder:"DIR" required:"" sep:"none" help:"Directory for the crawl's files, which are removed at the end. Repeat it for several disks."`
+	Dir         []string  `placeholder:"DIR" required:"" help:"Directory for the crawl's files, which are removed at the end. Repeat it for several disks."`
 	Transport   string    `enum:"sockets,inproc" default:"sockets" help:"sockets: the web is in another process, on addresses of 127/8. inproc: its pages are made in this process, without sockets, DNS or TLS, to run many URLs through the disk structures."`
 	Pages       *count    `placeholder:"N" help:"End after so many pages. Default: 300,000 (50,000 with --https), or 30,000 with --quick, where --urls isn't given."`
 	URLs        *count    `name:"urls" placeholder:"N" help:"End when so many different URLs have been seen."`

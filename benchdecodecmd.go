@@ -9,7 +9,7 @@ import (
 
 // benchDecodeCmd has the options of bench.Decode.
 type benchDecodeCmd struct {
-	Corpus []string `placeholder:"DIR" sep:"none" help:"Directory with HTML files, looked at to the bottom. Repeatable. Default: made pages."`
+	Corpus []string `placeholder:"DIR" help:"Directory with HTML files, looked at to the bottom. Repeatable. Default: made pages."`
 	Pages  *count   `placeholder:"N" help:"Files taken, evenly from all, or pages made. Default: 2000, or 200 with --quick."`
 	Levels []count  `placeholder:"N" default:"1,6,9" help:"Levels of gzip: servers pack with 1 to 6 as they send, and with 9 beforehand."`
 	Repeat *count   `placeholder:"N" help:"How often each decoder goes through all pages, in turns. Default: 10, or 5 with --quick."`

@@ -13,7 +13,7 @@ import (
 
 // benchDiskCmd has the options of bench.Disk.
 type benchDiskCmd struct {
-	Dir    []string       `placeholder:"DIR" required:"" sep:"none" help:"Directory to measure. Repeat it for several disks: each alone, then all together."`
+	Dir    []string       `placeholder:"DIR" required:"" help:"Directory to measure. Repeat it for several disks: each alone, then all together."`
 	Size   *size          `placeholder:"SIZE" help:"Bytes that one measurement moves in a directory; 1.5 times as much space is taken meanwhile, twice with --fio. Default: 1GiB, or 128MiB with --quick."`
 	Chunk  []size         `placeholder:"SIZE" help:"Size of a single read or write of one file, a multiple of 4KiB (delta). Repeatable. Default: 64KiB, 256KiB, 1MiB, 4MiB, 32MiB; with --quick 64KiB, 1MiB, 8MiB, or 1MiB alone with --fio."`
 	Stream []count        `placeholder:"N" help:"Files written in turns, as the buckets of a pass are (k). Repeatable. Default: 64, 512; with --quick 64."`

@@ -15,7 +15,7 @@ import (
 
 // benchDrumCmd has the options of bench.Drum. The paper's symbols are in brackets.
 type benchDrumCmd struct {
-	Dir     []string `placeholder:"DIR" required:"" sep:"none" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
+	Dir     []string `placeholder:"DIR" required:"" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
 	Forms   []string `placeholder:"NAME" default:"plain,rice,s2,log,crew,ours,cached,each" help:"Forms of DRUM to measure, each an addition to the one before: plain (the paper's), rice (coded keys), s2 (text compressed in buckets), log (one log of text), crew (parallel passes), ours (past the page cache), cached (a RAM cache in front); and each (rice, buckets merged one by one, with a skewed case); or none."`
 	Against []string `placeholder:"NAME" default:"none" help:"Other methods to measure in the same run and RAM: mercator-a, mercator-b, polybot, pebble, pebble-seek, bloom, ram; or none, or all."`
 

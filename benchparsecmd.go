@@ -9,7 +9,7 @@ import (
 
 // benchParseCmd has the options of bench.Parse.
 type benchParseCmd struct {
-	Corpus []string `placeholder:"DIR" sep:"none" help:"Directory of HTML files, at any depth; symbolic links in it aren't followed. Repeat it for several, each of which is measured alone. Without one, only generated pages are measured."`
+	Corpus []string `placeholder:"DIR" help:"Directory of HTML files, at any depth; symbolic links in it aren't followed. Repeat it for several, each of which is measured alone. Without one, only generated pages are measured."`
 	Files  *count   `placeholder:"N" help:"Files of a corpus that are compared at most. Default: 50,000."`
 	Bytes  *size    `placeholder:"SIZE" help:"Bytes of a corpus that are compared at most. Default: 1GiB, or 24MiB with --quick."`
 	Sample *size    `placeholder:"SIZE" help:"Bytes of a corpus that are timed, of files evenly spread, held in RAM. Default: 24MiB, or 4MiB with --quick."`

@@ -9,7 +9,7 @@ import (
 
 // benchQueueCmd has the options of bench.Queue.
 type benchQueueCmd struct {
-	Dir       []string `placeholder:"DIR" required:"" sep:"none" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
+	Dir       []string `placeholder:"DIR" required:"" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
 	Size      *size    `placeholder:"SIZE" help:"Records of one measurement, before compression; three times as much space is asked for. Default: 1GiB, or 64MiB with --quick."`
 	Block     size     `placeholder:"SIZE" default:"256KiB" help:"Block of the queues, a multiple of 4KiB up to 4MiB. The bare disk is measured in chunks of this size."`
 	URLs      string   `name:"urls" placeholder:"FILE" help:"File of URLs, one a line, unpacked if its name ends with .gz: 70,000 distinct ones at least. Default: the generator's of bench drum."`

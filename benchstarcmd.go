@@ -9,7 +9,7 @@ import (
 
 // benchStarCmd has the options of bench.Star. The paper's symbols are in brackets.
 type benchStarCmd struct {
-	Dir        []string `placeholder:"DIR" required:"" sep:"none" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
+	Dir        []string `placeholder:"DIR" required:"" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
 	PLDs       *count   `name:"plds" placeholder:"N" help:"PLDs that are linked to (V). Default: 1e6, or 1e5 with --quick."`
 	Edges      *count   `placeholder:"N" help:"Pairs of PLDs that are linked, the giant's apart. Default: 5e6, or 5e5 with --quick."`
 	Unique     fraction `placeholder:"SHARE" default:"1/2" help:"Share of the links whose pair is new."`

@@ -9,8 +9,8 @@ import (
 
 // benchStoreCmd has the options of bench.Store.
 type benchStoreCmd struct {
-	Dir         []string `placeholder:"DIR" required:"" sep:"none" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
-	Corpus      []string `placeholder:"DIR" sep:"none" help:"Directory with HTML files, looked at to the bottom: 256 of all are the pages. Repeatable. Default: made pages."`
+	Dir         []string `placeholder:"DIR" required:"" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
+	Corpus      []string `placeholder:"DIR" help:"Directory with HTML files, looked at to the bottom: 256 of all are the pages. Repeatable. Default: made pages."`
 	Pages       *count   `placeholder:"N" help:"Pages of one measurement. Default: 50000, or 6000 with --quick."`
 	Repeat      *count   `placeholder:"N" help:"How often all is measured. Default: 5, or 3 with --quick."`
 	Level       count    `placeholder:"N" default:"1" help:"Level of compression of what doesn't come compressed, 1 to 9."`

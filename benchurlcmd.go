@@ -9,7 +9,7 @@ import (
 
 // benchURLCmd has the options of bench.URL.
 type benchURLCmd struct {
-	Corpus  []string `placeholder:"DIR" sep:"none" help:"Directory of HTML files, whose links are timed as a mix and compared with the standard. Repeatable. Default: made pages."`
+	Corpus  []string `placeholder:"DIR" help:"Directory of HTML files, whose links are timed as a mix and compared with the standard. Repeatable. Default: made pages."`
 	Pages   *count   `placeholder:"N" help:"Pages that are timed, spread over the corpus. Default: 400, or 100 with --quick."`
 	Compare *count   `placeholder:"N" help:"Pages whose references are compared with the standard. 0: all. Default: all, or 500 with --quick."`
 	Cache   *size    `placeholder:"SIZE" help:"RAM cache that is probed when it is full. Default: 256MiB, or 64MiB with --quick."`

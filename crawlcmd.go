@@ -8,9 +8,11 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -56,19 +58,25 @@ func (c *crawlCmd) Run(a *app, kctx *kong.Context) error {
 	view := newView(a.stderr, c.Quiet, logLevel(c.LogLevel))
 	defer view.close()
 	if !c.Quiet {
-		if err := errors.Join(a.printConfig(view, kctx.Selected(), plan, &opt), scoping.print(view)); err != nil {
+		if err := scoping.print(view); err != nil {
 			return err
 		}
 	}
+	notes = append(notes, plan.Short()+"; --print-config shows all flags and the plan")
 	for _, n := range append(notes, wideDirectories(slices.Concat(opt.Dirs, opt.Out))...) {
 		view.note(n)
 	}
-	if c.Seeds == "-" {
-		if opt.Seeds, err = takeSeeds(&opt, a.stdin); err != nil {
+	if in := c.seedInput(a.stdin); in != nil {
+		if opt.Seeds, err = takeSeeds(&opt, in); err != nil {
 			return err
 		}
 		opt.New = false // has been looked at
 	}
+	return c.start(a, &opt, plan, view)
+}
+
+// start opens the network and crawls.
+func (c *crawlCmd) start(a *app, opt *crawl.Options, plan crawl.Plan, view *view) error {
 	network, err := c.network(plan, opt.Bandwidth, a.namePanicked())
 	if err != nil {
 		return err
@@ -85,9 +93,13 @@ func (c *crawlCmd) Run(a *app, kctx *kong.Context) error {
 	}
 	var res *crawl.Result
 	err = c.profiled(func() (err error) {
-		res, err = a.crawl(&opt, plan, view)
+		res, err = a.crawl(opt, plan, view)
 		return err
 	})
+	var noSeed *noSeed
+	if finished := errors.Is(err, crawl.ErrFinished); (err == nil || finished) && fetchedNothing(res) {
+		noSeed = whyNoSeed(opt, res)
+	}
 	err = errors.Join(err, network.close())
 	finished := errors.Is(err, crawl.ErrFinished)
 	if err != nil && !finished {
@@ -100,6 +112,10 @@ func (c *crawlCmd) Run(a *app, kctx *kong.Context) error {
 		if err := saveSummary(c.Summary, res); err != nil {
 			return err
 		}
+	}
+	if noSeed != nil {
+		noSeed.print(a.stderr)
+		return &ended{code: exitNoSeed, why: "no seed could be fetched", quiet: true}
 	}
 	return endOf(res.Stop)
 }
@@ -122,7 +138,7 @@ func endOf(stop string) error {
 // options are the crawl's, but for the network.
 func (c *crawlCmd) options() crawl.Options {
 	o := crawl.Options{
-		FS: disk.OS(), Dirs: clean(c.Dir), Out: clean(c.Out), New: c.New, Seeds: c.Seeds,
+		FS: disk.OS(), Dirs: clean(c.dirs()), AddDirs: clean(c.AddDir), Out: clean(c.Out), New: c.New, Seeds: c.Seeds,
 		Agent: c.Agent, Contact: c.Contact, Version: versionNumber, Host: hostName(),
 		RAMBytes: int64(*c.RAM), DiskBytes: int64(*c.Disk), Connections: int(c.Connections.most()), Retries: int(c.Retries),
 		Budget: crawl.BudgetPolicy(c.Budget), BudgetDefault: uint32(c.BudgetDefault), BudgetMax: uint32(c.BudgetMax),
@@ -131,7 +147,8 @@ func (c *crawlCmd) options() crawl.Options {
 		MaxPages: int64(c.MaxPages), MaxTime: c.MaxTime, MaxDepth: crawl.Unlimited,
 		Scope: crawl.Scope(c.Scope), Store: c.Store == "warc", Sitemaps: c.Sitemaps, PrivateSuffixes: c.PrivateSuffixes,
 		CrawlLog: crawl.LogLevel(c.CrawlLog), Drain: c.Drain, WhenFull: crawl.WhenFull(c.WhenFull), KeepFree: int64(orZero(c.KeepFree)),
-		Rules: c.Rules, Blacklist: c.Blacklist, TraceLinks: c.TraceLinks, TraceLimit: int64(c.TraceLimit),
+		NetworkFlags: c.netFlags.digest(),
+		Rules:        c.Rules, Blacklist: c.Blacklist, TraceLinks: c.TraceLinks, TraceLimit: int64(c.TraceLimit),
 		Rate: c.Rate.Schedule.In(c.TimeZone.Location), ConnectionSchedule: c.Connections.hours().In(c.TimeZone.Location),
 		Bandwidth: pace.NewBandwidth(c.Bandwidth.Schedule.In(c.TimeZone.Location), time.Now()),
 	}
@@ -188,6 +205,9 @@ func clean(paths []string) (out []string) {
 func makePlan(opt *crawl.Options) (crawl.Plan, error) {
 	o := *opt // it fills in defaults
 	plan, err := crawl.MakePlan(&o)
+	if err == nil {
+		err = o.CheckStores(&plan)
+	}
 	if err != nil {
 		return plan, usageError{err}
 	}
@@ -320,13 +340,32 @@ func (a *app) crawl(opt *crawl.Options, plan crawl.Plan, view *view) (*crawl.Res
 	opt.SnapshotEvery = time.Second
 	ctx, release := a.stopOnSignal(context.Background())
 	defer release()
-	// Without files SIGHUP is what it is for any program: the terminal has gone.
-	if len(opt.Rules)+len(opt.Blacklist) > 0 && a.onHangup != nil {
+	rules := len(opt.Rules)+len(opt.Blacklist) > 0
+	if a.onHangup != nil && (rules || !signal.Ignored(syscall.SIGHUP)) { // nohup(1) has it ignored
 		again, release := a.onHangup()
 		defer release()
-		opt.Reload = again
+		if rules {
+			opt.Reload = again
+		} else {
+			ctx = a.stopOnHangup(ctx, again)
+		}
 	}
 	return crawl.Run(ctx, *opt)
+}
+
+// stopOnHangup ends the context when the terminal has gone: with no files to be read again that is what SIGHUP says.
+func (a *app) stopOnHangup(parent context.Context, gone <-chan struct{}) context.Context {
+	ctx, cancel := context.WithCancelCause(parent)
+	go func() {
+		select {
+		case <-gone:
+			fmt.Fprintln(a.stderr, "drumbeat: hangup: stopping; fetches end and a checkpoint is made")
+			cancel(errSignal)
+		case <-parent.Done():
+			cancel(nil)
+		}
+	}()
+	return ctx
 }
 
 func logLevel(name string) (level slog.Level) {
@@ -335,4 +374,4 @@ func logLevel(name string) (level slog.Level) {
 }
 
 // directoryErrors are those that blame a directory.
-var directoryErrors = [...]error{disk.ErrLocked, crawl.ErrIncompatible, crawl.ErrExists}
+var directoryErrors = [...]error{disk.ErrLocked, crawl.ErrIncompatible, crawl.ErrExists, crawl.ErrHolds}

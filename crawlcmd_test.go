@@ -92,7 +92,15 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"--connections=0"}, "can't be 0"},
 		{[]string{"--dir=a", "--dir=a"}, "directory a is given twice"},
 		{[]string{"--seeds=no-such-file"}, "no-such-file"},
-		{[]string{"extra"}, "unexpected argument extra"},
+		{[]string{"extra"}, "not both"},
+		{[]string{"--queues-max=1000"}, "--queues-max 1000: must be a power of 2"},
+		{[]string{"--budget-ranks=2000000"}, "--budget-ranks 2000000: must lie between 1 and 1048576"},
+		{[]string{"--budget-max=20000000"}, "--budget-max 20000000: must lie between 10 and 16777215"},
+		{[]string{"--drum-chunk=1"}, "--drum-chunk 1B: must lie between"},
+		{[]string{"--drum-bucket=1"}, "want at least one tuple"},
+		{[]string{"--drum-bucket=5GiB"}, "--drum-bucket 5GiB: must be less than 4GiB"},
+		{[]string{"--trace-links=x", "--trace-limit=1"}, "--trace-limit 1B: want"},
+		{[]string{"--summary=/no/such/place"}, "--summary: stat /no/such"},
 	} {
 		code, out, errs := runApp(t, "", append(good, c.flags...)...)
 		if code != exitUsage || out != "" || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, c.want) {
@@ -308,7 +316,7 @@ func TestMoreMachine(t *testing.T) {
 	tmp := t.TempDir()
 	flags = append(flags, "--seeds", seedFile(t, web), "--dir="+tmp+"/a", "--out="+tmp+"/out")
 	wantExit(t, exitPages, "", append(flags, "--max-pages=40")...)
-	flags = append(flags, "--dir="+tmp+"/b", "--ram=400MiB")
+	flags = append(flags, "--add-dir="+tmp+"/b", "--ram=400MiB")
 	wantExit(t, exitPages, "", append(flags, "--max-pages=80")...)
 	wantExit(t, exitDone, "", append(flags, "--ram=160MiB")...)
 	if err := web.Log().Snapshot().CheckFetched(web.Expected(defaultAgent), 1); err != nil {

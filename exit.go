@@ -22,6 +22,7 @@ const (
 	exitForced    = 13 // stopped at once by a second signal
 	exitPages     = 14 // --max-pages is reached
 	exitTime      = 15 // --max-time is reached
+	exitNoSeed    = 16 // no seed could be fetched: there is no response at all
 )
 
 // usageError is a fault of flags or input.

@@ -18,8 +18,8 @@ import (
 
 // explainDirFlags make explain ask a crawl's directory instead of the crawler's rules alone.
 type explainDirFlags struct {
-	Dir  []string `placeholder:"DIR" sep:"none" help:"Directories of a crawl, all of them: answers are about it, as of its last checkpoint. It may run: nothing is written, and no lock taken."`
-	Out  []string `placeholder:"DIR" sep:"none" help:"With --dir: directories of its output, if the crawl has --out."`
+	Dir  []string `placeholder:"DIR" help:"Directories of a crawl, all of them: answers are about it, as of its last checkpoint. It may run: nothing is written, and no lock taken."`
+	Out  []string `placeholder:"DIR" help:"With --dir: directories of its output, if the crawl has --out."`
 	Fast bool     `help:"With --dir: read some blocks only, no queues, indexes and logs. Says whether a URL is known, not where it is."`
 	JSON bool     `name:"json" help:"With --dir: print one JSON object a line for each answer."`
 }

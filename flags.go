@@ -24,18 +24,21 @@ type cli struct {
 	BotPage botPageCmd `cmd:"" name:"bot-page" help:"Print or serve the page for site owners that the operator of a crawl publishes: who crawls, why, how to stop it or slow it down, from where it comes."`
 	Audit   auditCmd   `cmd:"" help:"Read the files of a stopped crawl and prove that no URL was lost or doubled."`
 	Repair  repairCmd  `cmd:"" help:"Bring a stopped crawl with damaged files to a state that balances and can go on, and say what is lost. Nothing is deleted: what it replaces it moves to DIR/state/damaged."`
+	Dirs    dirsCmd    `cmd:"" help:"The directories of a crawl: which is which, and how to let one go that holds nothing."`
 	Bench   benchCmd   `cmd:"" help:"Measure this machine, and compute what the paper's formulas promise for it."`
 	Version versionCmd `cmd:"" help:"Print the version."`
 }
 
 // crawlCmd is the table of crawl's flags. A pointer is nil where the flag isn't given and the machine decides.
 type crawlCmd struct {
-	Seeds string   `group:"what" placeholder:"FILE" required:"" help:"Seeds, one URL or host a line, # comments. A bare host is tried by https, then by http. \"-\" is standard input, which is copied into the first --dir."`
-	Dir   []string `group:"what" placeholder:"DIR" default:"${defaultDir}" sep:"none" help:"Directory of the crawl. Repeat it for several disks, one directory each."`
-	Out   []string `group:"what" placeholder:"DIR" sep:"none" help:"Directory for WARC files. Repeatable, one per disk. Default: the --dir."`
-	Drain bool     `group:"what" help:"Fetch what is queued and queue no new links: ends a crawl gently. A later run without it goes on."`
-	New   bool     `group:"what" help:"Refuse a directory that holds a crawl already."`
-	Scope string   `group:"what" enum:"all,pld,host" default:"all" help:"Which links are followed: all, those in the PLDs of the seeds, or those on the hosts of the seeds. With pld and host, budgets are off and the default --host-delay is 2s."`
+	URLs   []string `arg:"" name:"url" optional:"" help:"Seeds: URLs or hosts, in place of --seeds. They are copied into the first --dir, as standard input is."`
+	Seeds  string   `group:"what" placeholder:"FILE" help:"Seeds, one URL or host a line, # comments. A bare host is tried by https, then by http. \"-\" is standard input, which is copied into the first --dir."`
+	Dir    []string `group:"what" placeholder:"DIR" default:"${defaultDir}" help:"Directory of the crawl. For several disks one directory each: repeat the flag, or put commas between them (\\, is a comma in a name)."`
+	AddDir []string `group:"what" placeholder:"DIR" help:"A further directory, for more disk: added to the crawl if it doesn't belong to it yet. --dir alone adds none to a crawl that has begun."`
+	Out    []string `group:"what" placeholder:"DIR" help:"Directory for WARC files. Repeatable, one per disk. Default: the --dir."`
+	Drain  bool     `group:"what" help:"Fetch what is queued and queue no new links: ends a crawl gently. A later run without it goes on."`
+	New    bool     `group:"what" help:"Refuse a directory that holds a crawl already."`
+	Scope  string   `group:"what" enum:"all,pld,host" default:"all" help:"Which links are followed: all, those in the PLDs of the seeds, or those on the hosts of the seeds. With pld and host, budgets are off and the default --host-delay is 2s."`
 
 	scopeFlags
 
@@ -75,8 +78,8 @@ type crawlCmd struct {
 
 // scopeFlags say which URLs are taken, and who is left alone.
 type scopeFlags struct {
-	Rules     []string `group:"what" placeholder:"FILE" sep:"none" help:"Scope rules (docs/RULES.md): hosts, PLDs, URL prefixes, SURTs and expressions that are taken or left out; the first that matches wins, and goes before --scope. Repeatable. Read again on SIGHUP."`
-	Blacklist []string `group:"what" placeholder:"FILE" sep:"none" help:"Hosts, PLDs and networks of which nothing is asked, be they queued already (docs/RULES.md). Repeatable. Read again on SIGHUP, which takes effect within seconds."`
+	Rules     []string `group:"what" placeholder:"FILE" help:"Scope rules (docs/RULES.md): hosts, PLDs, URL prefixes, SURTs and expressions that are taken or left out; the first that matches wins, and goes before --scope. Repeatable. Read again on SIGHUP."`
+	Blacklist []string `group:"what" placeholder:"FILE" help:"Hosts, PLDs and networks of which nothing is asked, be they queued already (docs/RULES.md). Repeatable. Read again on SIGHUP, which takes effect within seconds."`
 }
 
 // whoFlags say who asks.
@@ -196,8 +199,8 @@ type explainCmd struct {
 
 type explainScopeCmd struct {
 	URLs            []string `arg:"" name:"url" optional:"" help:"URLs."`
-	Rules           []string `placeholder:"FILE" sep:"none" help:"As for crawl."`
-	Blacklist       []string `placeholder:"FILE" sep:"none" help:"As for crawl."`
+	Rules           []string `placeholder:"FILE" help:"As for crawl."`
+	Blacklist       []string `placeholder:"FILE" help:"As for crawl."`
 	Addr            string   `placeholder:"IP" help:"Address of the URLs' host, for the networks of a blacklist."`
 	PrivateSuffixes bool     `help:"As for crawl."`
 }
@@ -246,10 +249,24 @@ type repairCmd struct {
 
 // auditFlags are those of the commands that read a stopped crawl.
 type auditFlags struct {
-	Out  []string `placeholder:"DIR" sep:"none" help:"Directories of the output, if the crawl has --out. Without them the output is left out."`
+	Out  []string `placeholder:"DIR" help:"Directories of the output, if the crawl has --out. Without them the output is left out."`
 	RAM  size     `name:"ram" placeholder:"SIZE" default:"256MiB" help:"RAM for sorting keys. What the crawl had in buffers at its last checkpoint comes on top."`
 	Tmp  string   `placeholder:"DIR" help:"Where keys are sorted that don't fit into --ram, 13 bytes a URL, in a directory audit-tmp that is removed at the end. Default: the first directory."`
 	JSON bool     `name:"json" help:"Print JSON."`
+}
+
+type dirsCmd struct {
+	List   dirsListCmd   `cmd:"" help:"Say of which crawl directories are, and which ones."`
+	Forget dirsForgetCmd `cmd:"" help:"Let the directories of a stopped crawl go that aren't named, if it has nothing in them. All its files are read first, as by audit --deep; a directory that holds any is kept, with exit code 4."`
+}
+
+type dirsListCmd struct {
+	Dir []string `arg:"" name:"dir" help:"Directories."`
+}
+
+type dirsForgetCmd struct {
+	Dir []string `arg:"" name:"dir" help:"The directories that stay."`
+	Out []string `placeholder:"DIR" help:"Directories of the output, if the crawl has --out."`
 }
 
 type versionCmd struct{}

@@ -23,7 +23,7 @@ func TestCrawlOverIPv6(t *testing.T) {
 	web, flags := smallWeb(t, func(o *simweb.Options) { o.IPv6, o.HTTPS, o.IPs = 1, 0.2, 1 })
 	flags = append(flags, "--ip=6", "--seeds", seedFile(t, web))
 	closed := append(flags, "--dir", filepath.Join(t.TempDir(), "closed")) // --allow-net=127.0.0.0/8 among them
-	out, _ := wantExit(t, exitDone, "", closed...)
+	out, _ := wantExit(t, exitNoSeed, "", closed...)
 	if n := len(web.Log().Snapshot().Fetches); n > 0 || !strings.Contains(out, "forbidden-address") {
 		t.Errorf("%d URLs fetched from [::1], which no --allow-net names:\n%s", n, out)
 	}

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"drumbeat/crawl"
 )
 
 func main() {
@@ -110,7 +112,10 @@ const sameSignal = 100 * time.Millisecond
 
 // advice goes behind an error.
 func advice(err error) string {
+	var added *crawl.NewDirectoryError
 	switch {
+	case errors.As(err, &added):
+		return fmt.Sprintf("\n  more disk: --add-dir %s      another crawl: --dir %[1]s alone", plainText(added.New))
 	case exitCode(err) == exitDiskFull:
 		return "; make room and run the same command: it goes on from the last checkpoint"
 	case errors.Is(err, syscall.EMFILE):

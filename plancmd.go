@@ -31,7 +31,7 @@ type planCmd struct {
 	PageBytes    size     `group:"what" placeholder:"SIZE" default:"6kB" help:"What a page takes in a WARC file, compressed."`
 	CrawlLog     string   `group:"what" enum:"off,errors,all" default:"errors" help:"As for crawl."`
 
-	Dir         []string `group:"machine" placeholder:"DIR" default:"${defaultDir}" sep:"none" help:"Directory of the crawl; need not exist. Repeat it for several disks."`
+	Dir         []string `group:"machine" placeholder:"DIR" default:"${defaultDir}" help:"Directory of the crawl; need not exist. Repeat it for several disks."`
 	RAM         *size    `group:"machine" name:"ram" placeholder:"SIZE" help:"As for crawl."`
 	Disk        *size    `group:"machine" placeholder:"SIZE" help:"As for crawl."`
 	KeepFree    *size    `group:"machine" placeholder:"SIZE" help:"As for crawl."`
@@ -74,8 +74,8 @@ func (c *planCmd) check() error {
 	if c.Measure && c.DiskRate != nil {
 		return errors.New("--measure and --disk-rate exclude each other")
 	}
-	if c.QueuesMax > 1<<20 {
-		return fmt.Errorf("--queues-max %d: at most %d", c.QueuesMax, 1<<20)
+	if n := c.QueuesMax; n > 1<<20 || n&(n-1) != 0 {
+		return fmt.Errorf("--queues-max %d: must be a power of 2 up to %d", n, 1<<20)
 	}
 	return errors.Join(c.drumFlags.check(), c.load().Validate())
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
+	"strings"
 
 	"drumbeat/crawl"
 	"drumbeat/disk"
@@ -19,10 +21,88 @@ const (
 	stateKind = "crawl"
 )
 
+// seedInput is where seeds come from that are to be copied: standard input, or the command line; nil for a file.
+func (c *crawlCmd) seedInput(stdin io.Reader) io.Reader {
+	switch {
+	case c.Seeds == "-":
+		return stdin
+	case len(c.URLs) > 0:
+		return strings.NewReader(strings.Join(c.URLs, "\n") + "\n")
+	}
+	return nil
+}
+
+// checkSeeds returns the first fault of what the seeds come from.
+func (c *crawlCmd) checkSeeds() error {
+	switch {
+	case c.Seeds == "" && len(c.URLs) == 0:
+		return errors.New("there are no seeds: give URLs (drumbeat crawl https://example.org/ --contact WHO) or --seeds FILE")
+	case len(c.URLs) > 0 && c.Seeds != "":
+		return errors.New("give URLs or --seeds FILE, not both")
+	case len(c.URLs) > 0:
+		return checkURLs(c.URLs)
+	case c.Seeds == "-":
+		return nil
+	}
+	return checkSeedFile(c.Seeds)
+}
+
+// checkURLs returns the first fault of seeds on the command line.
+func checkURLs(urls []string) error {
+	for _, u := range urls {
+		url, _, err := crawl.ParseSeed(u)
+		if err != nil || url == "" || strings.ContainsAny(u, "\r\n") {
+			return fmt.Errorf("%q is no URL and no host", u)
+		}
+		if _, err := os.Stat(u); err == nil {
+			return fmt.Errorf("%s is a file: --seeds %[1]s reads it; https://%[1]s would be a URL", u)
+		}
+	}
+	return nil
+}
+
+// seedSample is how much of a seed file is looked at before anything begins.
+const seedSample = 64 << 10
+
+// checkSeedFile refuses what can't be read, and what is no text: every line of it would be a bad seed.
+func checkSeedFile(name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return fmt.Errorf("--seeds: %w", err)
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return fmt.Errorf("--seeds %s is a directory", name)
+	}
+	sample := make([]byte, seedSample)
+	n, err := io.ReadFull(f, sample)
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+		return fmt.Errorf("--seeds %s: %w", name, err)
+	}
+	return textFault("--seeds "+name, sample[:n])
+}
+
+// textFault refuses bytes that no text of URLs has.
+func textFault(what string, sample []byte) error {
+	if i := bytes.IndexByte(sample, 0); i >= 0 {
+		return fmt.Errorf("%s is no text (byte %d is 0): want one URL or host a line, in UTF-8, not packed", what, i)
+	}
+	return nil
+}
+
 // takeSeeds copies standard input into the crawl's first directory, so that the crawl can be resumed, and returns the
 // copy's name. A resumed crawl keeps its old seeds: input that isn't the end of the copy already is added to it, no input
 // changes nothing.
 func takeSeeds(opt *crawl.Options, in io.Reader) (string, error) {
+	src := bufio.NewReaderSize(in, 1<<20)
+	if sample, err := src.Peek(seedSample); err != nil && err != io.EOF {
+		return "", fmt.Errorf("read seeds: %w", err)
+	} else if err := textFault("standard input", sample); err != nil {
+		return "", usageError{err}
+	}
+	if err := crawl.CheckDirectories(opt); err != nil { // before anything is made
+		return "", err
+	}
 	for _, dir := range opt.Dirs {
 		if err := opt.FS.MkdirAll(dir); err != nil {
 			return "", fmt.Errorf("copy seeds: %w", err)
@@ -34,7 +114,7 @@ func takeSeeds(opt *crawl.Options, in io.Reader) (string, error) {
 		defer lock.Close()
 	}
 	m, err := disk.MatchIdentities(opt.FS, opt.Dirs, stateKind)
-	if err != nil {
+	if err != nil { // since a moment ago
 		return "", fmt.Errorf("copy seeds: %w: %w", crawl.ErrIncompatible, err)
 	}
 	if opt.New && m.Crawl != "" {
@@ -53,7 +133,7 @@ func takeSeeds(opt *crawl.Options, in io.Reader) (string, error) {
 		return "", fmt.Errorf("copy seeds: %w", err)
 	}
 	name := set.Path(0, seedsCopy)
-	if err := mergeSeeds(opt.FS, name, in); err != nil {
+	if err := mergeSeeds(opt.FS, name, src); err != nil {
 		return "", fmt.Errorf("copy seeds to %s: %w", name, err)
 	}
 	return name, nil
@@ -61,8 +141,7 @@ func takeSeeds(opt *crawl.Options, in io.Reader) (string, error) {
 
 // mergeSeeds makes the file called name hold what it held and, at its end, what in brings. The file is replaced as a
 // whole or not at all.
-func mergeSeeds(fsys disk.FS, name string, in io.Reader) error {
-	src := bufio.NewReaderSize(in, 1<<20)
+func mergeSeeds(fsys disk.FS, name string, src *bufio.Reader) error {
 	if _, err := src.Peek(1); err != nil && err != io.EOF {
 		return err
 	} else if err == io.EOF {

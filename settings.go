@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -17,6 +18,8 @@ import (
 	"drumbeat/crawl"
 	"drumbeat/disk"
 	"drumbeat/dnscache"
+	"drumbeat/linktrace"
+	"drumbeat/star"
 )
 
 // resolvConf names the resolvers of this machine.
@@ -31,7 +34,7 @@ const defaultConnections = 2000
 // check returns the first fault that can be seen in the flags alone.
 func (c *crawlCmd) check() error {
 	for _, f := range []func() error{c.whoFlags.check, c.checkDelays, c.checkNumbers, c.urlFlags.check, c.acceptFlags.check,
-		c.checkDirs} {
+		c.checkSeeds, c.checkDirs} {
 		if err := f(); err != nil {
 			return usageError{err}
 		}
@@ -68,13 +71,16 @@ func (c *crawlCmd) checkNumbers() error {
 		flag        string
 		v           count
 		least, most int64
-	}{{"budget-default", c.BudgetDefault, 1, math.MaxUint32}, {"budget-max", c.BudgetMax, int64(c.BudgetDefault), math.MaxUint32},
-		{"budget-ranks", c.BudgetRanks, 1, 1 << 24}, {"queues-max", c.QueuesMax, 1, 1 << 20}, {"retries", c.Retries, 0, 200},
+	}{{"budget-default", c.BudgetDefault, 1, star.MaxBudget}, {"budget-max", c.BudgetMax, int64(c.BudgetDefault), star.MaxBudget},
+		{"budget-ranks", c.BudgetRanks, 1, 1 << 20}, {"queues-max", c.QueuesMax, 1, 1 << 20}, {"retries", c.Retries, 0, 200},
 		{"dns-rate", c.DNSRate, 0, 1e7},
 		{"max-depth", orZero(c.MaxDepth), 0, math.MaxUint16 - 1}} {
 		if int64(n.v) < n.least || int64(n.v) > n.most {
 			return fmt.Errorf("--%s %d: must lie between %d and %d", n.flag, n.v, n.least, n.most)
 		}
+	}
+	if n := c.QueuesMax; n&(n-1) != 0 {
+		return fmt.Errorf("--queues-max %d: must be a power of 2", n)
 	}
 	for _, s := range []struct {
 		flag string
@@ -83,6 +89,9 @@ func (c *crawlCmd) checkNumbers() error {
 		if s.v != nil && *s.v == 0 {
 			return fmt.Errorf("--%s can't be 0", s.flag)
 		}
+	}
+	if c.TraceLinks != "" && c.TraceLimit < linktrace.MinLimitBytes {
+		return fmt.Errorf("--trace-limit %v: want %v at least", c.TraceLimit, size(linktrace.MinLimitBytes))
 	}
 	if err := errors.Join(c.delayFlags.checkRates(), c.healthFlags.check()); err != nil {
 		return err
@@ -134,6 +143,12 @@ func (d *drumFlags) check() error {
 			return fmt.Errorf("--%s can't be 0", s.flag)
 		}
 	}
+	if n := d.DrumBucket; n != nil && *n > math.MaxUint32 {
+		return fmt.Errorf("--drum-bucket %v: must be less than 4GiB", *n)
+	}
+	if n := d.DrumChunk; n != nil && (*n < 4096 || *n > math.MaxInt32) {
+		return fmt.Errorf("--drum-chunk %v: must lie between 4KiB and 2GiB", *n)
+	}
 	if m := d.DrumBuffer; m != nil && (*m%4096 != 0 || *m > math.MaxInt32) {
 		return fmt.Errorf("--drum-buffer %v: must be a multiple of 4KiB below 2GiB", *m)
 	}
@@ -154,26 +169,34 @@ func (d *drumFlags) apply(o *crawl.Options) {
 const maxBodyLimit = 1 << 30
 
 func (c *crawlCmd) checkDirs() error {
-	all := slices.Concat(c.Dir, c.Out)
+	all := slices.Concat(c.dirs(), c.Out)
 	for i, dir := range all {
 		if dir == "" {
 			return errors.New("--dir and --out can't be empty")
 		}
-		if slices.Contains(all[:i], dir) && !slices.Equal(c.Dir, c.Out) {
+		if slices.Contains(all[:i], dir) && !slices.Equal(c.dirs(), c.Out) {
 			return fmt.Errorf("directory %s is given twice", dir)
 		}
 	}
-	if c.Seeds == "-" {
-		return nil
-	}
-	info, err := os.Stat(c.Seeds)
-	if err != nil {
-		return fmt.Errorf("--seeds: %w", err)
-	}
-	if info.IsDir() {
-		return fmt.Errorf("--seeds %s is a directory", c.Seeds)
+	if c.Summary != "" { // not hours later
+		if info, err := os.Stat(filepath.Dir(c.Summary)); err != nil {
+			return fmt.Errorf("--summary: %w", err)
+		} else if !info.IsDir() {
+			return fmt.Errorf("--summary %s: %s is no directory", c.Summary, filepath.Dir(c.Summary))
+		}
 	}
 	return nil
+}
+
+// dirs are all directories of the crawl.
+func (c *crawlCmd) dirs() []string {
+	dirs := slices.Clone(c.Dir)
+	for _, d := range c.AddDir {
+		if !slices.Contains(dirs, d) {
+			dirs = append(dirs, d)
+		}
+	}
+	return dirs
 }
 
 // complete fills in what the machine decides, and returns what the person should know about it.
@@ -210,7 +233,7 @@ func (c *crawlCmd) complete(m machine) (notes []string, err error) {
 		note("--ram is %v, half of %s", *c.RAM, m.ramFrom)
 	}
 	if c.Disk == nil {
-		n, err := diskBytes(disk.OS(), slices.Concat(c.Dir, c.Out))
+		n, err := diskBytes(disk.OS(), slices.Concat(c.dirs(), c.Out))
 		if err != nil {
 			return nil, usageError{err}
 		}

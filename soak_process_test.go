@@ -82,8 +82,12 @@ const sampleEvery = 250 * time.Millisecond
 // args are those of the crawl in dirs.
 func (s *soak) args(dirs []string, more ...string) []string {
 	args := slices.Concat(s.flags, more)
-	for _, dir := range dirs {
-		args = append(args, "--dir="+dir)
+	for i, dir := range dirs {
+		if i == 0 {
+			args = append(args, "--dir="+dir)
+		} else {
+			args = append(args, "--add-dir="+dir) // some crawls get more directories as they go
+		}
 	}
 	return args
 }

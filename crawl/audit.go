@@ -97,6 +97,7 @@ type AuditOptions struct {
 	ProgressEvery time.Duration
 
 	repairing bool
+	without   bool // the directories with the highest numbers may be missing
 }
 
 // AuditProgress is how far an audit is.
@@ -144,7 +145,7 @@ func openAudit(opt *AuditOptions) (*ring, *manifest, error) {
 		}
 		r.locks = append(r.locks, lock)
 	}
-	match, err := disk.MatchIdentities(r.meter, opt.Dirs, kindState)
+	match, err := opt.match(r.meter)
 	if err != nil {
 		return r, nil, fmt.Errorf("crawl: %w: %w", ErrIncompatible, err)
 	}

@@ -66,6 +66,32 @@ func (r *ring) takeDirectories() error {
 	return nil
 }
 
+// NewDirectoryError: a directory that isn't among Options.AddDirs was given to a crawl that has begun without it.
+type NewDirectoryError struct {
+	Known []string // the crawl's
+	New   string
+}
+
+func (e *NewDirectoryError) Error() string {
+	if len(e.Known) == 1 {
+		return fmt.Sprintf("%s is a crawl of one directory; %s is new", e.Known[0], e.New)
+	}
+	return fmt.Sprintf("%s is a crawl of %d directories; %s is new", e.Known[0], len(e.Known), e.New)
+}
+
+// Unwrap returns ErrIncompatible.
+func (e *NewDirectoryError) Unwrap() error { return ErrIncompatible }
+
+// CheckDirectories finds out what Run would find wrong with the directories. Nothing is made, changed or locked.
+func CheckDirectories(opt *Options) error {
+	o := *opt
+	if len(o.Out) == 0 {
+		o.Out = o.Dirs
+	}
+	r := newRing(o)
+	return r.lookAtDirectories(!slices.Equal(o.Out, o.Dirs))
+}
+
 // lookAtDirectories finds out what is wrong with the directories before anything is made: where a disk isn't mounted nothing
 // may appear, and what is foreign stays as it is.
 func (r *ring) lookAtDirectories(separate bool) error {
@@ -77,6 +103,13 @@ func (r *ring) lookAtDirectories(separate bool) error {
 	if state.Set.Len() > 0 {
 		if m, err = readManifest(state.Set); err != nil {
 			return err
+		}
+	}
+	if m != nil {
+		for _, dir := range state.New {
+			if !slices.Contains(r.opt.AddDirs, dir) {
+				return &NewDirectoryError{Known: state.Set.Paths, New: dir}
+			}
 		}
 	}
 	if m != nil && m.Frozen.SeparateOut && !separate {

@@ -27,7 +27,9 @@ func (r *ring) openHeld(m *manifest) (changed bool) {
 		return false
 	}
 	n, _ := r.held.Len()
-	r.heldState = heldState{Flags: r.opt.NetworkFlags, Since: max(time.Now().Unix(), m.Time+1), Left: n}
+	// Later than every verdict so far, which verdictTime may have put after the last manifest.
+	since := max(time.Now().Unix(), m.Time+1, m.Held.Since+1)
+	r.heldState = heldState{Flags: r.opt.NetworkFlags, Since: since, Left: n}
 	if n > 0 {
 		r.opt.Log.Info("other network flags than before: what those held back is tried again", "urls", n)
 	}

@@ -85,6 +85,8 @@ type Options struct {
 	FS disk.FS
 	// Dirs hold state, logs and, without Out, output: one per disk. At least one.
 	Dirs []string
+	// AddDirs are those of Dirs that may be new to a crawl that has begun; any may for a new one.
+	AddDirs []string
 	// Out holds WARC files: one per disk. Default Dirs.
 	Out []string
 	// New refuses a directory that holds a crawl already.

@@ -245,6 +245,12 @@ func (p *Plan) bufferedBytes() int64 {
 	return n
 }
 
+// Short describes the plan in a line.
+func (p *Plan) Short() string {
+	return fmt.Sprintf("at most %s of RAM and %s of disk; fetching rests while a disk has less than %s free", humanize.IBytes(uint64(p.RAMBytes)),
+		humanize.IBytes(uint64(p.DiskBytes)), humanize.IBytes(uint64(p.KeepFreeBytes)))
+}
+
 // Lines describes the plan for the start of a crawl.
 func (p *Plan) Lines() []string {
 	b := func(n int64) string { return strings.ReplaceAll(humanize.IBytes(uint64(max(n, 0))), " ", " ") }

@@ -395,7 +395,7 @@ func crashEarly(t *testing.T, n int, power, more, out bool) {
 	}
 	if more {
 		mustRun(t, t.Context(), opt)
-		opt.Dirs = append(opt.Dirs, "d2")
+		opt.Dirs, opt.AddDirs = append(opt.Dirs, "d2"), []string{"d2"}
 		if out {
 			opt.Out = append(opt.Out, "o2")
 		}

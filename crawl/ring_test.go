@@ -73,7 +73,7 @@ func TestStopAndResumeWithOtherRAMAndMoreDirectories(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
 			opt.RAMBytes = ram[i%3]
 			if i == 3 {
-				opt.Dirs = append(opt.Dirs, "d2")
+				opt.Dirs, opt.AddDirs = append(opt.Dirs, "d2"), []string{"d2"}
 			}
 			res, err := Run(ctx, opt)
 			cancel()

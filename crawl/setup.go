@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"drumbeat/beast"
 	"drumbeat/crawllog"
 	"drumbeat/drum"
 	"drumbeat/star"
@@ -58,6 +59,20 @@ func (r *ring) starOptions() (star.Options, error) {
 		Place:     r.place, Emit: r.emitPlaced,
 		Pin: func() func() { return r.beast.Pin() },
 	}, nil
+}
+
+// CheckStores returns what opening the stores of a plan would find wrong with it, so that faults of flags are known before
+// any directory is made.
+func (o *Options) CheckStores(plan *Plan) error {
+	r := newRing(*o)
+	r.plan = *plan
+	stars, err := r.starOptions()
+	if err != nil {
+		return err
+	}
+	queues := beast.Options{Set: r.set, QueuesMax: o.QueuesMax}
+	return errors.Join(r.seenStore().Check(), r.robotsStore().Check(), r.requestedStore().Check(),
+		stars.Budgets.Validate(), queues.Validate())
 }
 
 func (r *ring) warcOptions() warc.Options {

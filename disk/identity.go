@@ -83,6 +83,20 @@ type Match struct {
 // them joined): a directory of another crawl or kind, a number twice or missing, a directory without identity
 // that isn't empty. Nothing is changed.
 func MatchIdentities(fsys FS, paths []string, kind string) (Match, error) {
+	m, missing, err := MatchSome(fsys, paths, kind)
+	if err == nil && len(missing) > 0 {
+		var errs []error
+		for _, n := range missing {
+			errs = append(errs, fmt.Errorf("disk: match: directory %d of %d (%s) of crawl %s is missing", n, m.Set.Len(), kind, m.Crawl))
+		}
+		return Match{}, errors.Join(errs...)
+	}
+	return m, err
+}
+
+// MatchSome is MatchIdentities for a crawl that may lack directories: their numbers are in missing, their paths in the set
+// are empty.
+func MatchSome(fsys FS, paths []string, kind string) (_ Match, missing []int, _ error) {
 	m := Match{Set: Set{FS: fsys}}
 	var errs []error
 	byNumber := map[int]string{}
@@ -117,15 +131,17 @@ func MatchIdentities(fsys FS, paths []string, kind string) (Match, error) {
 	}
 	for n := range count {
 		if byNumber[n] == "" {
-			errs = append(errs, fmt.Errorf("disk: match: directory %d of %d (%s) of crawl %s is missing", n, count,
-				kind, m.Crawl))
+			missing = append(missing, n)
 		}
 		m.Set.Paths = append(m.Set.Paths, byNumber[n])
 	}
 	if err := errors.Join(errs...); err != nil {
-		return Match{}, err
+		for _, n := range missing {
+			errs = append(errs, fmt.Errorf("disk: match: directory %d of %d (%s) of crawl %s is missing", n, count, kind, m.Crawl))
+		}
+		return Match{}, nil, errors.Join(errs...)
 	}
-	return m, nil
+	return m, missing, nil
 }
 
 // checkEmpty accepts a directory that doesn't exist or holds nothing but a lock file and what an interrupted

@@ -139,6 +139,9 @@ func (o *Options) complete() error {
 	return o.Validate()
 }
 
+// Check returns what Open would find wrong with the options.
+func (o Options) Check() error { return o.complete() }
+
 // Validate returns all faults joined. Open calls it after filling in the defaults.
 func (o *Options) Validate() error {
 	var errs []error
