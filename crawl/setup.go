@@ -71,7 +71,7 @@ func (o *Options) CheckStores(plan *Plan) error {
 		return err
 	}
 	queues := beast.Options{Set: r.set, QueuesMax: o.QueuesMax}
-	return errors.Join(r.seenStore().Check(), r.robotsStore().Check(), r.requestedStore().Check(),
+	return errors.Join(r.seenStore().Check(), r.robotsStore().Check(), r.requestedStore().Check(), r.namesStore().Check(),
 		stars.Budgets.Validate(), queues.Validate())
 }
 
