@@ -88,8 +88,7 @@ func (c *crawlCmd) start(a *app, opt *crawl.Options, plan crawl.Plan, view *view
 	}
 	opt.UserAgent = c.UserAgent
 	opt.Panicked = func(value any, stack []byte) {
-		a.panicked(value, stack)
-		os.Exit(exitBug)
+		os.Exit(a.panicked(value, stack))
 	}
 	var res *crawl.Result
 	err = c.profiled(func() (err error) {

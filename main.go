@@ -20,6 +20,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"drumbeat/crawl"
+	"drumbeat/disk"
 )
 
 func main() {
@@ -45,8 +46,7 @@ func (a *app) run(args []string) (code int) {
 		if r := recover(); r != nil {
 			exit, ok := r.(kongExit)
 			if !ok {
-				a.panicked(r, debug.Stack())
-				exit = exitBug
+				exit = kongExit(a.panicked(r, debug.Stack()))
 			}
 			code = int(exit)
 		}
@@ -66,11 +66,16 @@ func (a *app) run(args []string) (code int) {
 	return a.fail(kctx.Run(a))
 }
 
-// panicked tells of a panic.
-func (a *app) panicked(value any, stack []byte) {
+// panicked tells of a panic and returns the exit code that goes with it.
+func (a *app) panicked(value any, stack []byte) int {
+	if err, ok := value.(disk.OutOfMemory); ok {
+		fmt.Fprintf(a.stderr, "drumbeat: %v; give the process more memory, or the crawl less (--ram); the same command goes on from the last checkpoint\n", err)
+		return exitFailure
+	}
 	fmt.Fprintf(a.stderr, "drumbeat: a bug of this program, please report it with the lines below: panic: %s\n"+
 		"drumbeat: what is on disk is as of the last checkpoint; the same command goes on from there\n%s",
 		plainText(fmt.Sprint(value)), stack)
+	return exitBug
 }
 
 // maxBugsTold bounds how many panics over replies of name servers are told of.
@@ -81,8 +86,7 @@ func (a *app) namePanicked() func(name string, value any, stack []byte) {
 	var told atomic.Int64
 	return func(name string, value any, stack []byte) {
 		if name == "" {
-			a.panicked(value, stack)
-			os.Exit(exitBug)
+			os.Exit(a.panicked(value, stack))
 		}
 		if told.Add(1) <= maxBugsTold {
 			fmt.Fprintf(a.stderr, "drumbeat: a bug of this program, please report it: a name server's reply for %s made it panic: %s\n%s",

@@ -3,7 +3,10 @@ package main
 import (
 	"bytes"
 	"strings"
+	"syscall"
 	"testing"
+
+	"drumbeat/disk"
 )
 
 // panickingReader stands for a bug.
@@ -22,5 +25,17 @@ func TestPanicHasACodeOfItsOwn(t *testing.T) {
 		if !strings.Contains(errOut.String(), want) {
 			t.Errorf("%q isn't told in %q", want, errOut.String())
 		}
+	}
+}
+
+// TestOutOfMemoryIsNoBug: a machine without memory is told apart from a bug of this program.
+func TestOutOfMemoryIsNoBug(t *testing.T) {
+	var stderr bytes.Buffer
+	a := &app{stderr: &stderr}
+	if code := a.panicked(disk.OutOfMemory{Bytes: 4096, Err: syscall.ENOMEM}, nil); code != exitFailure {
+		t.Errorf("exit code %d, want %d", code, exitFailure)
+	}
+	if text := stderr.String(); !strings.Contains(text, "out of memory") || strings.Contains(text, "bug") {
+		t.Errorf("told as %q", text)
 	}
 }

@@ -7,18 +7,30 @@ import (
 )
 
 // Alloc returns n zero bytes of anonymous memory outside the Go heap, page aligned; a page takes RAM only
-// when it is first touched. n = 0 gives nil. It panics when the system has no address space left, as make
-// does. The owner returns it with Free; nothing else does.
+// when it is first touched. n = 0 gives nil. It panics with an OutOfMemory when the system has no address space left, as make
+// does with an error of the runtime. The owner returns it with Free; nothing else does.
 func Alloc(n int) []byte {
 	if n == 0 {
 		return nil
 	}
 	b, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
-		panic(fmt.Sprintf("disk: out of memory: map %d bytes: %v", n, err))
+		panic(OutOfMemory{n, err})
 	}
 	return b
 }
+
+// OutOfMemory is what Alloc panics with. It is a fault of the machine, not of the program.
+type OutOfMemory struct {
+	Bytes int
+	Err   error
+}
+
+func (e OutOfMemory) Error() string {
+	return fmt.Sprintf("disk: out of memory: map %d bytes: %v", e.Bytes, e.Err)
+}
+
+func (e OutOfMemory) Unwrap() error { return e.Err }
 
 // Free returns memory that came from Alloc; b must start where that began. Touching b afterwards is a fault.
 func Free(b []byte) {
