@@ -314,12 +314,24 @@ type names struct{ dns *dnscache.Resolver }
 // LookupHost implements crawl.Resolver.
 func (n names) LookupHost(ctx context.Context, host, pld string) (crawl.Lookup, error) {
 	answer, err := n.dns.Lookup(ctx, host, pld)
+	return crawlLookup(host, answer, err)
+}
+
+// LookupFresh implements crawl.FreshResolver.
+func (n names) LookupFresh(ctx context.Context, host, pld string) (crawl.Lookup, error) {
+	answer, err := n.dns.LookupFresh(ctx, host, pld)
+	return crawlLookup(host, answer, err)
+}
+
+// crawlLookup is what dnscache says, as crawl wants it.
+func crawlLookup(host string, answer dnscache.Answer, err error) (crawl.Lookup, error) {
 	if err == nil {
-		return crawl.Lookup{Addrs: answer.Addrs, Expires: answer.Expires}, nil
+		return crawl.Lookup{Addrs: answer.Addrs, Expires: answer.Expires, Cached: answer.Cached}, nil
 	}
 	var de *dnscache.Error
 	if errors.As(err, &de) {
 		return crawl.Lookup{}, &crawl.LookupError{Host: host, NotFound: de.Kind.Permanent(), NoAnswer: de.Kind == dnscache.KindTimeout,
+			Certain: de.Kind == dnscache.KindBadName, Cached: de.Cached,
 			Busy: de.Kind == dnscache.KindBusy, Expires: de.Expires, Err: err}
 	}
 	return crawl.Lookup{}, err

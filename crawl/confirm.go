@@ -76,18 +76,28 @@ func (r *ring) watchExchange(try *probe, addr netip.Addr, parts weburl.Parts, er
 	}
 }
 
-// watchLookup does the same for the name servers. Any answer is one, SERVFAIL too; and a name that wasn't answered before tells
-// nothing when it isn't again.
-func (r *ring) watchLookup(try *probe, pld uint64, first bool, err error) {
+// watchLookup does the same for the name servers. That a name has no address, or none that may be connected to, is a failure if it had
+// one; else it tells nothing. A name that wasn't answered before tells nothing when it isn't again.
+func (r *ring) watchLookup(try *probe, pld uint64, kind lookupKind, err error) {
 	got := outcomeGood
 	var le *LookupError
-	if err != nil && !(errors.As(err, &le) && le.NotFound) {
+	switch {
+	case kind&lookupCached != 0:
 		got = outcomeNone
-		if le != nil && le.NoAnswer {
+	case err == nil:
+	case errors.Is(err, errForbidden), errors.As(err, &le) && le.NotFound:
+		if got = outcomeNone; kind&lookupKnown != 0 {
 			got = outcomeBad
 		}
+	case le != nil && le.NoAnswer:
+		got = outcomeBad
+	default:
+		got = outcomeNone
 	}
-	if r.dns.end(try, time.Now(), pld, got, first, false) {
+	if absent := errors.Is(err, errForbidden) || le != nil && le.NotFound; kind == 0 && (absent || err == nil) {
+		r.nameVouchers.first(absent)
+	}
+	if r.dns.end(try, time.Now(), pld, got, kind&lookupAgain == 0, false) {
 		r.tellOutage("name servers", &r.dns)
 	}
 }

@@ -217,6 +217,7 @@ func TestInsideIsClosedToRebinding(t *testing.T) {
 		}
 		opt := w.options(t, urls("a", 3, 40)...)
 		opt.HostDelay, opt.HostDelayMin = time.Minute, time.Minute // 40 minutes of fetches: addresses expire meanwhile
+		opt.MaxTime, opt.Linger = 24*time.Hour, 10*time.Hour       // of a name that had a public address it is believed after hours
 		res := mustRun(t, t.Context(), opt)
 		w.check(t)
 		for host, n := range w.asked {

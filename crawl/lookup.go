@@ -5,13 +5,24 @@ import (
 	"errors"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"drumbeat/robots"
 )
 
-// lookup resolves a host; an address stands for itself. first is false when it is repeated because it failed.
-func (r *ring) lookup(ctx context.Context, host []byte, first bool) ([]netip.Addr, time.Time, error) {
+// lookupKind says what a lookup is for.
+type lookupKind uint8
+
+const (
+	lookupAgain  lookupKind = 1 << iota // it is repeated because it failed
+	lookupKnown                         // the name had an address before
+	lookupFresh                         // what the resolver remembers doesn't do
+	lookupCached                        // the resolver remembered the answer
+)
+
+// lookup resolves a host; an address stands for itself.
+func (r *ring) lookup(ctx context.Context, host []byte, kind lookupKind) ([]netip.Addr, time.Time, error) {
 	name := string(host)
 	if len(name) > 2 && name[0] == '[' {
 		name = name[1 : len(name)-1]
@@ -23,21 +34,36 @@ func (r *ring) lookup(ctx context.Context, host []byte, first bool) ([]netip.Add
 	pld := r.suffixes.PLD(name)
 	try := r.dns.begin()
 	r.lookups.add(1)
+	ask := r.opt.Resolver.LookupHost
+	if fresh, ok := r.opt.Resolver.(FreshResolver); ok && kind&lookupFresh != 0 {
+		ask = fresh.LookupFresh
+	}
 	var answer Lookup
 	err := contained(func() (err error) {
-		answer, err = r.opt.Resolver.LookupHost(ctx, name, pld)
+		answer, err = ask(ctx, name, pld)
 		return err
 	})
 	r.logBug(name, err)
 	r.lookups.add(-1)
-	if ctx.Err() == nil {
-		r.watchLookup(try, r.hasher.PLDKey([]byte(pld)), first, err)
+	if err == nil && len(answer.Addrs) == 0 {
+		err = &LookupError{Host: name, NotFound: true, Cached: answer.Cached, Err: errors.New("no address")}
+	}
+	var addrs []netip.Addr
+	open := err
+	if err == nil {
+		addrs, open = r.allowed(answer.Addrs)
+	}
+	if key := r.hasher.PLDKey([]byte(pld)); ctx.Err() == nil {
+		var le *LookupError
+		if answer.Cached || errors.As(err, &le) && le.Cached {
+			kind |= lookupCached
+		} else if open == nil {
+			r.nameVouchers.found(name, pld, key)
+		}
+		r.watchLookup(try, key, kind, open)
 	}
 	if err != nil {
 		return nil, time.Time{}, err
-	}
-	if len(answer.Addrs) == 0 {
-		return nil, time.Time{}, &LookupError{Host: name, NotFound: true, Err: errors.New("no address")}
 	}
 	r.sketches.addServers(answer.Addrs)
 	// A shorter life than the batches of the disk structures would have every URL looked up again.
@@ -45,8 +71,13 @@ func (r *ring) lookup(ctx context.Context, host []byte, first bool) ([]netip.Add
 	if least := time.Now().Add(minAddrLife); expires.Before(least) {
 		expires = least
 	}
-	addrs, err := r.allowed(answer.Addrs)
-	return addrs, expires, err
+	return addrs, expires, open
+}
+
+// isLiteral says whether a URL's host is an address.
+func isLiteral(host []byte) bool {
+	_, err := netip.ParseAddr(strings.Trim(string(host), "[]"))
+	return err == nil
 }
 
 // errForbidden says that a host has none but addresses that may not be connected to.

@@ -48,10 +48,17 @@ type Resolver interface {
 	LookupHost(ctx context.Context, host, pld string) (Lookup, error)
 }
 
+// FreshResolver is a Resolver that remembers answers, and can ask again in spite of that.
+type FreshResolver interface {
+	LookupFresh(ctx context.Context, host, pld string) (Lookup, error)
+}
+
 // Lookup is a resolver's positive answer.
 type Lookup struct {
 	Addrs   []netip.Addr
 	Expires time.Time
+	// Cached: the answer was known already. It tells nothing about the name servers.
+	Cached bool
 }
 
 // LookupError is a resolver's negative answer or failure.
@@ -60,6 +67,10 @@ type LookupError struct {
 	// NotFound is true when the name does not exist or has no address (an answer), false when there was no usable
 	// answer (SERVFAIL, timeout).
 	NotFound bool
+	// Certain is true when no name server need be asked to know that: it is no name that the DNS can hold.
+	Certain bool
+	// Cached: the answer was known already.
+	Cached bool
 	// NoAnswer is true when no name server answered at all: if that happens to all names, the fault is ours.
 	NoAnswer bool
 	// Busy is true when the question was never asked: too many wait already. It says nothing about the host.

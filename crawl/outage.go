@@ -187,7 +187,7 @@ func (m *monitor) answered(now time.Time) (changed bool) {
 		return false
 	}
 	m.down, m.probes, m.results = false, nil, nil
-	if m.partial = m.jumped && now.Sub(m.since) < monitorPatience; !m.partial {
+	if m.partial = !m.strict && m.jumped && now.Sub(m.since) < monitorPatience; !m.partial && !m.strict {
 		m.mean = max(m.mean, m.share)
 	}
 	return true
@@ -249,7 +249,7 @@ func (m *monitor) isDown() bool { m.mu.Lock(); defer m.mu.Unlock(); return m.dow
 func (m *monitor) declare(now time.Time) (changed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.down || now.Sub(m.vouched) < vouchFor {
+	if m.down {
 		return false
 	}
 	m.fail(now, 1)

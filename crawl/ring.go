@@ -164,6 +164,7 @@ type ring struct {
 	draining       atomic.Bool // new links are not queued
 	net, dns       monitor     // exchanges, lookups
 	known          known
+	nameVouchers   knownNames
 	bugs           atomic.Int64 // panics that were contained
 	jobTried       time.Time    // last robots request begun in an outage; of readRobotsFetch alone
 }

@@ -31,20 +31,29 @@ func (r *ring) doRobots(ctx context.Context, seq int64, rec []byte) error {
 	if r.fence.blockedHost(host) {
 		return r.endBlocked(seq, &job, nil, time.Time{})
 	}
-	addrs, expires, err := r.lookup(ctx, host, job.Tries == 0)
+	addrs, expires, err := r.lookup(ctx, host, job.lookup())
 	if ctx.Err() != nil {
 		return nil // stays in flight: the last checkpoint has it
 	}
 	f.Addrs, f.AddrExpires = addrs, expires
-	switch {
-	case errors.Is(err, errForbidden):
-		f.Kind = robots.ForbiddenAddress
+	var le *LookupError
+	switch forbidden := errors.Is(err, errForbidden); {
+	case forbidden, errors.As(err, &le) && le.NotFound:
+		if f.Kind, f.Vouched = robots.NoSuchHost, true; forbidden {
+			f.Kind = robots.ForbiddenAddress
+		}
+		if isLiteral(host) || le != nil && le.Certain {
+			break
+		}
+		var believed bool
+		if kind, believed = r.absence(ctx, &job, string(host)); ctx.Err() != nil {
+			return nil
+		} else if !believed {
+			return r.retryRobots(seq, &job, r.namesInDoubt())
+		}
 	case err != nil:
 		f.Kind = robots.DNSFailure
-		var le *LookupError
-		if errors.As(err, &le) && le.NotFound {
-			f.Kind = robots.NoSuchHost
-		} else if !r.lookupBelieved(&job, began, le) {
+		if !r.lookupBelieved(&job, began, le) {
 			return r.retryRobots(seq, &job, r.namesInDoubt())
 		}
 	case job.AddrsOnly:
@@ -122,6 +131,17 @@ func (r *ring) readRobots(job *robotsJob, f *robots.Fetched, now time.Time) (h r
 		maps = r.namedSitemaps(job, f, now)
 	}
 	return h, maps
+}
+
+// lookup is what the lookup for a request is.
+func (j *robotsJob) lookup() (kind lookupKind) {
+	if j.Tries > 0 {
+		kind = lookupAgain | lookupFresh
+	}
+	if j.Known || j.AddrsOnly {
+		kind |= lookupKnown
+	}
+	return kind
 }
 
 // lookupBelieved says whether a lookup without an answer counts against the name: it is not the first, and other names were
@@ -212,7 +232,7 @@ func (r *ring) getRobots(ctx context.Context, job *robotsJob, resp *fetch.Respon
 			f.Kind = robots.NetworkFailure
 			return false, nil
 		}
-		if addrs, _, err = r.lookup(ctx, target.Host, job.Tries == 0); errors.Is(err, errForbidden) {
+		if addrs, _, err = r.lookup(ctx, target.Host, job.lookup()&^lookupKnown); errors.Is(err, errForbidden) {
 			f.Kind = robots.BadRedirect // as in getThrough's error: the origin itself isn't forbidden
 			return doubt, nil
 		} else if err != nil {

@@ -34,6 +34,8 @@ const (
 	updateOutcome byte = 1 // of a robots request, as if nothing had been known before
 	updateAddrs   byte = 2 // of a DNS lookup alone
 	updateEvent   byte = 3 // an exchange with the host; the value ends with a health.Event, not with HostData
+	updateMissing byte = 4 // the name has no address, or none that may be connected to; nobody vouches for that
+	updateGone    byte = 5 // so it is, and other names were answered
 	updateHead         = 9
 )
 
@@ -125,7 +127,7 @@ func (r *ring) waits(h *robots.HostData, decision robots.Decision, at, now time.
 
 // answerToken tells the answers of an origin apart: a URL that saw another token than the last request's was judged by
 // what that request brought, so a new one is due. Tokens of one origin reach RobotsRequested in the order of the answers,
-// since one bucket of RobotsCache is judged in order by one goroutine. Bit 0 says that the last request failed.
+// since one bucket of RobotsCache is judged in order by one goroutine.
 func answerToken(h *robots.HostData) uint64 {
 	if h.State == robots.StateNone {
 		return 0
@@ -137,15 +139,21 @@ func answerToken(h *robots.HostData) uint64 {
 		return uint64(t.Unix())
 	}
 	t := seconds(h.Fetched) + 3*seconds(h.RetryAt)<<1 + 5*seconds(h.AddrExpires)<<2 + uint64(h.Failures)<<40
-	t = max(t, 1) << 1 & (1<<(64-decisionBits) - 1)
+	t = max(t, 1) << 2 & (1<<(64-decisionBits) - 1)
 	if h.Failures > 0 {
 		t |= tokenFailing
+	}
+	if h.State == robots.StateRules || h.State == robots.StateNoFile || len(h.Addrs()) > 0 {
+		t |= tokenKnown
 	}
 	return t
 }
 
-// tokenFailing is the bit of a token.
-const tokenFailing = 1
+// Bits of a token.
+const (
+	tokenFailing = 1 // the last request failed
+	tokenKnown   = 2 // the name had an address
+)
 
 // robotsUpdate is a decoded update of RobotsCache.
 type robotsUpdate struct {
@@ -157,7 +165,7 @@ type robotsUpdate struct {
 
 // decodeUpdate is the inverse of appendUpdate.
 func decodeUpdate(value []byte) (u robotsUpdate, err error) {
-	if len(value) < updateHead || value[0] < updateOutcome || value[0] > updateEvent {
+	if len(value) < updateHead || value[0] < updateOutcome || value[0] > updateGone {
 		return u, fmt.Errorf("crawl: update of RobotsCache begins % x", value[:min(len(value), updateHead)])
 	}
 	u.kind, u.at = value[0], time.Unix(int64(binary.LittleEndian.Uint64(value[1:])), 0)
@@ -181,7 +189,14 @@ func (r *ring) update(key drum.Key, known *robots.HostData, value []byte) robots
 		return *known
 	case u.kind == updateAddrs:
 		known.SetAddrs(h.Addrs(), h.AddrExpires)
+		known.MissingSince = time.Time{}
 		return *known
+	case u.kind == updateMissing, u.kind == updateGone:
+		f := robots.Fetched{Kind: robots.NoSuchHost, Vouched: u.kind == updateGone}
+		if h.State == robots.StateForbidden {
+			f.Kind = robots.ForbiddenAddress
+		}
+		return robots.Outcome(known, &f, r.opt.Agent, u.at)
 	case h.State == robots.StateUnreachable:
 		return robots.Outcome(known, &robots.Fetched{Kind: robots.NetworkFailure, RetryAfter: h.RetryAt.Sub(u.at),
 			Addrs: h.Addrs(), AddrExpires: h.AddrExpires}, r.opt.Agent, u.at)
@@ -276,9 +291,7 @@ func (r *ring) judge(d *delta, res *drum.Result, rec *weburl.Record) error {
 // back from there before its answer waits on disk, longer each time.
 func (r *ring) requestRobots(d *delta, rec *weburl.Record, addrsOnly bool, seen uint64) error {
 	job := robotsJob{Origin: weburl.Origin(rec.URL), AddrsOnly: addrsOnly, Depth: rec.Depth}
-	if seen&tokenFailing != 0 {
-		job.Failing = true
-	}
+	job.Failing, job.Known = seen&tokenFailing != 0, seen&tokenKnown != 0
 	var value [16]byte
 	binary.LittleEndian.PutUint64(value[:], uint64(time.Now().Unix()))
 	binary.LittleEndian.PutUint64(value[8:], seen)

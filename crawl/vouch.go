@@ -268,8 +268,15 @@ func (r *ring) askVoucher(ctx context.Context, v *voucher) (asked bool, err erro
 // watchOutages asks vouchers while there is an outage, and goes on if they answer: it may be an outage of others.
 func (r *ring) watchOutages(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if !r.net.isDown() {
+		if !r.slowed() {
 			r.await(ctx, r.wakeVouch, wakeAfter)
+			continue
+		}
+		if r.dns.isDown() {
+			r.askNames(ctx, "")
+		}
+		if !r.net.isDown() {
+			sleep(ctx, vouchFor)
 			continue
 		}
 		wait := vouchAgain

@@ -52,6 +52,8 @@ type Error struct {
 	Host string
 	// Expires is when asking again makes sense; zero: any time.
 	Expires time.Time
+	// Cached: it was known already.
+	Cached bool
 }
 
 // Error returns "dnscache: look up <host>: <kind>".

@@ -144,6 +144,15 @@ func (r *Resolver) Close() error {
 // and ErrClosed. pldKey names the host's PLD for the bound on lookups of one PLD; "": the host itself. A
 // lookup goes on for the cache when ctx ends after it was sent. IP literals are answered as they are.
 func (r *Resolver) Lookup(ctx context.Context, host, pldKey string) (Answer, error) {
+	return r.lookup(ctx, host, pldKey, false)
+}
+
+// LookupFresh is Lookup, but asks the name servers though the answer is in the cache.
+func (r *Resolver) LookupFresh(ctx context.Context, host, pldKey string) (Answer, error) {
+	return r.lookup(ctx, host, pldKey, true)
+}
+
+func (r *Resolver) lookup(ctx context.Context, host, pldKey string, fresh bool) (Answer, error) {
 	if a, ok := literal(host); ok {
 		return Answer{Addrs: []netip.Addr{a}, Expires: time.Now().Add(r.opt.TTLMax), Cached: true}, nil
 	}
@@ -161,7 +170,7 @@ func (r *Resolver) Lookup(ctx context.Context, host, pldKey string) (Answer, err
 		r.mu.Unlock()
 		return Answer{}, fmt.Errorf("dnscache: look up %s: %w", name, ErrClosed)
 	}
-	if e, ok := r.cache.get(name, now); ok {
+	if e, ok := r.cache.get(name, now); ok && !fresh {
 		r.stats.Hits++
 		kind, a := e.kind, Answer{}
 		if kind == 0 {
@@ -170,7 +179,7 @@ func (r *Resolver) Lookup(ctx context.Context, host, pldKey string) (Answer, err
 		expires := time.Unix(0, e.expires)
 		r.mu.Unlock()
 		if kind != 0 {
-			return Answer{}, &Error{Kind: kind, Host: name, Expires: expires}
+			return Answer{}, &Error{Kind: kind, Host: name, Expires: expires, Cached: true}
 		}
 		a.Cached = true
 		return a, nil

@@ -62,6 +62,9 @@ type HostData struct {
 	AddrExpires time.Time
 	// FailingSince is when the first of Failures was; zero if there is none, or if it isn't known.
 	FailingSince time.Time
+	// MissingSince is when the name servers first said that the host has no address, or none that may be connected to; zero if the
+	// last answer was another.
+	MissingSince time.Time
 	// Health is how the host has treated us lately; what a request for robots.txt brings doesn't change it.
 	Health health.State
 	// Pages is how many URLs were admitted to fetching, if that is limited; at most MaxPages.
@@ -192,32 +195,28 @@ func (h *HostData) decide(pathQuery []byte, now time.Time) (Decision, time.Time)
 
 // Coding of HostData, see docs/formats/robots.md. Times are unsigned varints of Unix seconds, 0 for none.
 //
-//	version   1 byte   2
+//	version   1 byte   3
 //	state     1 byte
-//	flags     1 byte   bit 0: stale, 1: failingSince, 2: pages, 3: health
+//	flags     1 byte   bit 0: stale, 1: failingSince, 2: pages, 3: health, 4: missingSince
 //	naddrs    1 byte   0 to 8
 //	v6        1 byte   bit i: address i has 16 bytes, else 4
 //	failures  varint
 //	fetched, expires, retryAt, addrExpires   varints
 //	failingSince   varint; only with its flag
+//	missingSince   varint; only with its flag
 //	pages     varint, not 0; only with its flag
 //	health    1 byte length, coding of health.State; only with its flag
 //	addresses
 //	rules     to the end, see rules.go; only in StateRules
-//
-// Version 1 had the first flag alone. Where it has rules of an older version than today's, nothing is known of the origin: its
-// robots.txt is asked for again.
-const (
-	hostVersion    = 2
-	oldHostVersion = 1
-)
+const hostVersion = 3
 
 const (
 	flagStale = 1 << iota
 	flagFailingSince
 	flagPages
 	flagHealth
-	hostFlags = flagStale | flagFailingSince | flagPages | flagHealth
+	flagMissing
+	hostFlags = flagStale | flagFailingSince | flagPages | flagHealth | flagMissing
 )
 
 // flags are those that h needs.
@@ -225,7 +224,8 @@ func (h *HostData) flags() (flags byte) {
 	for _, f := range [...]struct {
 		is   bool
 		flag byte
-	}{{h.Stale, flagStale}, {!h.FailingSince.IsZero(), flagFailingSince}, {h.Pages > 0, flagPages}, {!h.Health.Clean(), flagHealth}} {
+	}{{h.Stale, flagStale}, {!h.FailingSince.IsZero(), flagFailingSince}, {h.Pages > 0, flagPages}, {!h.Health.Clean(), flagHealth},
+		{!h.MissingSince.IsZero(), flagMissing}} {
 		if f.is {
 			flags |= f.flag
 		}
@@ -245,6 +245,9 @@ func (h *HostData) Append(dst []byte) []byte {
 	if flags&flagFailingSince != 0 {
 		dst = binary.AppendUvarint(dst, toSeconds(h.FailingSince))
 	}
+	if flags&flagMissing != 0 {
+		dst = binary.AppendUvarint(dst, toSeconds(h.MissingSince))
+	}
 	if flags&flagPages != 0 {
 		dst = binary.AppendUvarint(dst, uint64(min(h.Pages, MaxPages)))
 	}
@@ -260,10 +263,7 @@ func (h *HostData) Append(dst []byte) []byte {
 func (h *HostData) Decode(b []byte) error {
 	d := decoder{b: b}
 	version, state, flags := d.byte(), d.byte(), d.byte()
-	allowed := byte(hostFlags)
-	if version == oldHostVersion {
-		allowed = flagStale
-	} else if !d.bad && version != hostVersion {
+	if !d.bad && version != hostVersion {
 		return fmt.Errorf("robots: decode host data: got version %d, want %d", version, hostVersion)
 	}
 	*h = HostData{State: State(state), Stale: flags&flagStale != 0}
@@ -275,6 +275,9 @@ func (h *HostData) Decode(b []byte) error {
 	if flags&flagFailingSince != 0 {
 		h.FailingSince = seconds(d.uvarint(maxSeconds))
 	}
+	if flags&flagMissing != 0 {
+		h.MissingSince = seconds(d.uvarint(maxSeconds))
+	}
 	if flags&flagPages != 0 {
 		h.Pages = int64(d.uvarint(MaxPages))
 	}
@@ -285,12 +288,8 @@ func (h *HostData) Decode(b []byte) error {
 	if len(d.b) > 0 {
 		h.Rules = d.b
 	}
-	if version == oldHostVersion && h.State == StateRules && !d.bad && len(d.b) > 0 && d.b[0] < rulesVersion {
-		*h = HostData{}
-		return nil
-	}
 	switch {
-	case d.bad, state >= byte(len(stateNames)), flags&^allowed != 0, flags != h.flags(), len(d.b) > MaxEncoded,
+	case d.bad, state >= byte(len(stateNames)), flags&^hostFlags != 0, flags != h.flags(), len(d.b) > MaxEncoded,
 		h.State == StateRules && (len(d.b) == 0 || d.b[0] != rulesVersion),
 		h.State != StateRules && len(d.b) > 0, (n == 0) != h.AddrExpires.IsZero():
 		*h = HostData{}

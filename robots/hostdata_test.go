@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/netip"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -64,8 +65,10 @@ func TestOutcome(t *testing.T) {
 		{"network with a copy", good, Fetched{Kind: NetworkFailure}, StateRules, true, 1, staleUntil, time.Minute},
 		{"network where no file was", noFile, Fetched{Kind: NetworkFailure}, StateNoFile, true, 1, staleUntil, time.Minute},
 		{"copy too old", old, answer(500), StateUnreachable, false, 1, time.Time{}, time.Minute},
-		{"no such host", good, Fetched{Kind: NoSuchHost}, StateNoHost, false, 1, day.Add(NoHostTime), 0},
-		{"forbidden address", HostData{}, Fetched{Kind: ForbiddenAddress}, StateForbidden, false, 1, day.Add(NoHostTime), 0},
+		{"no such host", HostData{}, Fetched{Kind: NoSuchHost, Vouched: true}, StateNoHost, false, 1, day.Add(NoHostTime), 0},
+		{"forbidden address", HostData{}, Fetched{Kind: ForbiddenAddress, Vouched: true}, StateForbidden, false, 1, day.Add(NoHostTime), 0},
+		{"no such host any more", good, Fetched{Kind: NoSuchHost, Vouched: true}, StateRules, true, 1, good.Fetched.Add(MaxStale), MissingLeast},
+		{"no such host, not vouched for", HostData{}, Fetched{Kind: NoSuchHost}, StateUnreachable, false, 1, time.Time{}, MissingLeast},
 		{"too many redirects", HostData{}, Fetched{Kind: TooManyRedirects}, StateNoFile, false, 0, day.Add(Lifetime), 0},
 		{"bad redirect", HostData{}, Fetched{Kind: BadRedirect}, StateNoFile, false, 0, day.Add(Lifetime), 0},
 	} {
@@ -104,7 +107,7 @@ func TestDecide(t *testing.T) {
 	bare := Outcome(&HostData{}, &Fetched{Status: 404}, "me", day)
 	stale := Outcome(&fresh, &Fetched{Status: 500, RetryAfter: 2 * time.Minute}, "me", day)
 	down := Outcome(&HostData{}, &Fetched{Kind: NetworkFailure}, "me", day)
-	gone := Outcome(&HostData{}, &Fetched{Kind: NoSuchHost}, "me", day)
+	gone := Outcome(&HostData{}, &Fetched{Kind: NoSuchHost, Vouched: true}, "me", day)
 	for _, c := range []struct {
 		name  string
 		h     HostData
@@ -136,7 +139,7 @@ func TestDecide(t *testing.T) {
 
 func sample() HostData {
 	h := HostData{State: StateRules, Stale: true, Failures: 2, Fetched: day, Expires: day.Add(MaxStale),
-		RetryAt: day.Add(time.Hour), FailingSince: day, Pages: 300, Health: sampleHealth(), Rules: Parse([]byte("User-agent: *\nCrawl-delay: 3\nDisallow: /x\n"), "me").Append(nil)}
+		RetryAt: day.Add(time.Hour), FailingSince: day, MissingSince: day, Pages: 300, Health: sampleHealth(), Rules: Parse([]byte("User-agent: *\nCrawl-delay: 3\nDisallow: /x\n"), "me").Append(nil)}
 	h.SetAddrs(addrs("192.0.2.1", "2001:db8::1", "::ffff:192.0.2.2"), day.Add(time.Minute))
 	return h
 }
@@ -148,24 +151,16 @@ func sampleHealth() health.State {
 
 const goldenHealth = "\x15\x01\x52\x02\x04\x07\x03\x01\x02\x00\xf7\x03\xc0\x8f\x86\xd8\x06\xd0\xab\x86\xd8\x06"
 
-// TestOldVersions reads what version 1 wrote.
+// TestOldVersions: host data of another version is refused; a summary of version 1 is read.
 func TestOldVersions(t *testing.T) {
-	old := "\x01\x02\x01\x01\x00\x02" + "\xc0\x8f\x86\xd8\x06\xc0\xa9\xa4\xd9\x06\xd0\xab\x86\xd8\x06\xfc\x8f\x86\xd8\x06" +
-		"\xc0\x00\x02\x01"
 	want := sample()
-	want.State, want.Rules = StateNoFile, nil
-	want.FailingSince, want.Health, want.Pages = time.Time{}, health.State{}, 0
-	want.SetAddrs(addrs("192.0.2.1"), day.Add(time.Minute))
-	var h HostData
-	if err := h.Decode([]byte(old)); err != nil || !bytes.Equal(h.Append(nil), want.Append(nil)) {
-		t.Errorf("host data: %v: %+v", err, h)
-	}
-	if h.Decode([]byte(old[:2]+"\x09"+old[3:])) == nil {
-		t.Error("version 1 had no such flag")
-	}
-	withRules := old[:1] + "\x01" + old[2:] + "\x01\x00\xb8\x17\x00\x01\x10/x" // of version 1, too
-	if err := h.Decode([]byte(withRules)); err != nil || !reflect.DeepEqual(h, HostData{}) {
-		t.Errorf("host data with old rules: %v: %+v, want nothing known", err, h)
+	for _, version := range []byte{1, 2, 4} {
+		b := want.Append(nil)
+		b[0] = version
+		var h HostData
+		if err := h.Decode(b); err == nil || !strings.Contains(err.Error(), "version") {
+			t.Errorf("version %d: got %v", version, err)
+		}
 	}
 	want = sample()
 	want.Health = health.State{}
@@ -230,12 +225,36 @@ func TestFailingSince(t *testing.T) {
 	}
 }
 
+// TestMissing: of a host that had an address it is believed after hours that it has none; its rules hold until then.
+func TestMissing(t *testing.T) {
+	gone := Fetched{Kind: NoSuchHost, Vouched: true}
+	h := Outcome(&HostData{}, &Fetched{Status: 404, Addrs: addrs("192.0.2.1"), AddrExpires: day}, "me", day)
+	for i, at := range []time.Duration{time.Hour, 2 * time.Hour, time.Hour + MissingLeast - time.Second} {
+		h = Outcome(&h, &gone, "me", day.Add(at))
+		if h.State != StateNoFile || !h.Stale || !h.MissingSince.Equal(day.Add(time.Hour)) || !h.RetryAt.Equal(h.MissingSince.Add(MissingLeast)) {
+			t.Errorf("answer %d: %+v", i, h)
+		}
+	}
+	back := Outcome(&h, &Fetched{Status: 404, Addrs: addrs("192.0.2.1"), AddrExpires: day.Add(3 * time.Hour)}, "me", day.Add(2*time.Hour))
+	if !back.MissingSince.IsZero() {
+		t.Errorf("back: %+v", back)
+	}
+	failed := Outcome(&h, &Fetched{Kind: DNSFailure}, "me", day.Add(2*time.Hour))
+	if !failed.MissingSince.Equal(h.MissingSince) {
+		t.Errorf("no answer: %+v", failed)
+	}
+	h = Outcome(&failed, &Fetched{Kind: ForbiddenAddress, Vouched: true}, "me", day.Add(time.Hour+MissingLeast))
+	if h.State != StateForbidden {
+		t.Errorf("after hours: %+v", h)
+	}
+}
+
 func TestGoldenHostData(t *testing.T) {
 	h := sample()
-	want := "\x02\x01\x0f" + "\x03\x02" + "\x02" + // version, rules, all flags; 3 addresses, the second of 16 bytes; 2 failures
+	want := "\x03\x01\x1f" + "\x03\x02" + "\x02" + // version, rules, all flags; 3 addresses, the second of 16 bytes; 2 failures
 		"\xc0\x8f\x86\xd8\x06" + "\xc0\xa9\xa4\xd9\x06" + // fetched 1795262400, expires
 		"\xd0\xab\x86\xd8\x06" + "\xfc\x8f\x86\xd8\x06" + // retry, addresses expire
-		"\xc0\x8f\x86\xd8\x06" + "\xac\x02" + goldenHealth + // failing since, 300 pages
+		"\xc0\x8f\x86\xd8\x06" + "\xc0\x8f\x86\xd8\x06" + "\xac\x02" + goldenHealth + // failing and missing since, 300 pages
 		"\xc0\x00\x02\x01" + "\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01" + "\xc0\x00\x02\x02" +
 		"\x02\x00\xb8\x17\x00\x01\x00\x02\x00\x00\x00/x"
 	if got := h.Append(nil); string(got) != want {
@@ -309,7 +328,7 @@ func FuzzHostData(f *testing.F) {
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var h HostData
-		if h.Decode(b) == nil && b[0] != oldHostVersion {
+		if h.Decode(b) == nil {
 			if got := h.Append(nil); !bytes.Equal(got, b) {
 				t.Fatalf("decoding isn't strict: %q becomes %q", b, got)
 			}

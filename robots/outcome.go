@@ -15,6 +15,7 @@ const (
 	FirstRetry   = time.Minute         // delay after the first failure, doubling with each
 	MaxRetry     = 12 * time.Hour      // where the doubling ends
 	NoHostTime   = 24 * time.Hour      // how long a name is taken not to exist
+	MissingLeast = 3 * time.Hour       // between the first answer that a name doesn't exist and the one that is believed
 )
 
 // Kind says how a robots request ended.
@@ -60,6 +61,9 @@ type Fetched struct {
 	HasMaxAge bool
 	// RetryAfter is the answer's Retry-After, 0 for none. It counts for failures and is capped at Lifetime.
 	RetryAfter time.Duration
+	// Vouched: other names were answered when this one had no such host or a forbidden address. That is believed at once of a name that
+	// never had an address; else it must be so again after MissingLeast.
+	Vouched bool
 	// Addrs are the addresses of the origin (not of a redirect's target); none if they weren't had.
 	Addrs       []netip.Addr
 	AddrExpires time.Time
@@ -129,16 +133,26 @@ func outcome(prev *HostData, f *Fetched, agent string, now time.Time) HostData {
 		h.State = StateNoFile
 	case unchanged:
 		h.State, h.Rules = prev.State, prev.Rules
-	case noHost:
-		h.State, h.Expires = StateNoHost, now.Add(NoHostTime)
-		h.Failures = min(prev.Failures+1, MaxFailures)
-		return h
-	case forbidden:
-		h.State, h.Expires = StateForbidden, now.Add(NoHostTime)
-		h.Failures = min(prev.Failures+1, MaxFailures)
-		return h
+	case noHost, forbidden:
+		since := prev.MissingSince
+		if since.IsZero() {
+			since = now
+		}
+		if now.Sub(since) >= MissingLeast || f.Vouched && !had && prev.naddrs == 0 {
+			h.State, h.Expires, h.MissingSince = StateNoHost, now.Add(NoHostTime), since
+			if f.Kind == ForbiddenAddress {
+				h.State = StateForbidden
+			}
+			h.Failures = min(prev.Failures+1, MaxFailures)
+			return h
+		}
+		h = failed(prev, had, 0, now)
+		h.MissingSince, h.RetryAt = since, since.Add(MissingLeast)
 	case failure:
 		h = failed(prev, had, f.RetryAfter, now)
+		if len(f.Addrs) == 0 {
+			h.MissingSince = prev.MissingSince
+		}
 	}
 	switch {
 	case len(f.Addrs) > 0:

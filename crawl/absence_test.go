@@ -1,0 +1,145 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"drumbeat/disk"
+)
+
+// liar is a resolver that sometimes says that names don't exist, or gives one address for all.
+type liar struct {
+	Resolver
+	absent func(host string) error // nil: the truth; errSink: an address that may not be connected to
+}
+
+var (
+	errNoSuchName = errors.New("no such name")
+	errSink       = errors.New("0.0.0.0")
+)
+
+func (l liar) LookupHost(ctx context.Context, host, pld string) (Lookup, error) {
+	switch err := l.absent(host); err {
+	case nil:
+		return l.Resolver.LookupHost(ctx, host, pld)
+	case errSink:
+		return Lookup{Addrs: []netip.Addr{netip.IPv4Unspecified()}, Expires: time.Now().Add(time.Minute)}, nil
+	default:
+		return Lookup{}, &LookupError{Host: host, NotFound: true, Err: err}
+	}
+}
+
+// TestNoNameForAMinute: the name servers say for a minute that no name exists, or lead all to an address that is nobody's: in the thick
+// of a crawl, at its beginning, and for half of the names. Nothing is lost.
+func TestNoNameForAMinute(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		err   error
+		begin time.Duration
+		share int // one in so many names tells the truth
+	}{
+		{"no name", errNoSuchName, 1500 * time.Millisecond, 0},
+		{"sinkhole", errSink, 1500 * time.Millisecond, 0},
+		{"late", errNoSuchName, 40 * time.Second, 0},
+		{"not all", errNoSuchName, 1500 * time.Millisecond, 5},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				web := smallWeb(t, nil)
+				began := time.Now()
+				opt := simOptions(t, web, disk.NewMem(*seedFlag))
+				opt.HostDelay, opt.HostDelayMin = 2*time.Second, time.Second
+				if tt.share > 0 { // names that stay are no vouchers then: it takes hours to be sure
+					opt.Linger = 4 * time.Hour
+				}
+				opt.Resolver = liar{simResolver{web}, func(host string) error {
+					if d := time.Since(began); d < tt.begin || d > tt.begin+time.Minute || tt.share > 0 && int(ownAddr(host).As4()[3])%tt.share == 0 {
+						return nil
+					}
+					return tt.err
+				}}
+				outages := countOutages(&opt)
+				res := mustRun(t, t.Context(), opt)
+				t.Logf("%v, %d outages, refused %v, later %v, %d failures not counted", res.Snapshot.Elapsed, outages(),
+					res.Snapshot.Refused, res.Snapshot.Later, res.Snapshot.Count(CountUnconfirmed))
+				checkFetchedAtLeastOnce(t, web)
+				if n := res.Snapshot.Refused["no-such-host"]; n > 0 {
+					t.Errorf("%d URLs refused", n)
+				}
+			})
+		})
+	}
+}
+
+// TestDeadNames: a crawl of some names that don't exist ends within minutes, whether others do or not, and says why they were refused.
+func TestDeadNames(t *testing.T) {
+	for _, tt := range []struct {
+		good, dead, addrs int
+	}{{3, 1, 0}, {0, 3, 0}, {1, 30, 0}, {1, 0, 2}, {3, 0, 1}} {
+		t.Run(fmt.Sprint(tt), func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				w := &tinyWeb{serve: pagesOnly}
+				seeds := append(urls("good", tt.good, 3), urls("dead", tt.dead, 3)...)
+				seeds = append(seeds, []string{"http://10.0.0.1/", "http://[fe80::1]/"}[:tt.addrs]...)
+				opt := w.options(t, disk.NewMem(*seedFlag), seeds...)
+				opt.AllowedAddr = func(a netip.Addr) bool { return a.IsLoopback() }
+				opt.Resolver = liar{w, func(host string) error {
+					if strings.HasPrefix(host, "dead") {
+						return errNoSuchName
+					}
+					return nil
+				}}
+				res := mustRun(t, t.Context(), opt)
+				s := &res.Snapshot
+				absent := s.Refused["no-such-host"]
+				if tt.dead > namesEnough { // that many are believed after hours, for which the crawl's end doesn't wait
+					absent += s.Later["robots-unavailable"]
+				}
+				if absent != int64(3*tt.dead) || s.Refused["forbidden-address"] != int64(tt.addrs) ||
+					len(w.pages("")) != 3*tt.good || s.Elapsed > 10*time.Minute {
+					t.Errorf("%v: %d pages, refused %v, later %v", s.Elapsed, len(w.pages("")), s.Refused, s.Later)
+				}
+			})
+		})
+	}
+}
+
+// TestNameThatGoes: a name that had an address has none any more. That is believed after hours; its rules hold until then, and its URLs
+// wait. If it comes back before, they are fetched.
+func TestNameThatGoes(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		gone time.Duration
+		want int // pages of the host
+	}{{"back in time", 2 * time.Hour, 100}, {"gone for good", 100 * time.Hour, 0}} {
+		t.Run(tt.name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				w := &tinyWeb{serve: pagesOnly, ttl: 10 * time.Minute}
+				opt := w.options(t, disk.NewMem(*seedFlag), append(urls("good", 3, 700), urls("gone", 1, 100)...)...)
+				opt.Linger = 10 * time.Hour
+				began := time.Now()
+				opt.Resolver = liar{w, func(host string) error {
+					if d := time.Since(began); strings.HasPrefix(host, "gone") && d > 5*time.Minute && d < tt.gone {
+						return errNoSuchName
+					}
+					return nil
+				}}
+				res := mustRun(t, t.Context(), opt)
+				n := len(w.pages("gone"))
+				s := &res.Snapshot
+				t.Logf("%v: %d pages, refused %v, later %v", s.Elapsed, n, s.Refused, s.Later)
+				if tt.want > 0 && n != tt.want || n == 0 || int64(n)+s.Refused["no-such-host"] != 100 || len(w.pages("good")) != 2100 {
+					t.Errorf("%d pages of the host and %d of others, refused %v", n, len(w.pages("good")), s.Refused)
+				}
+				if got := len(w.got("gone0.test", "/robots.txt")); got > 3 {
+					t.Errorf("robots.txt was asked for %d times", got)
+				}
+			})
+		})
+	}
+}
