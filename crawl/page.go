@@ -104,7 +104,7 @@ func (r *ring) read(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key
 		body, sniffed = contentOther, false
 	}
 	is.body = body
-	is.page = body == contentHTML && resp.Status == http.StatusOK
+	is.page = body == contentHTML && resp.Status == http.StatusOK && resp.Marks&fetch.MarkNotChunked == 0
 	if is.sitemap {
 		w.said.start(resp, r.opt.Agent)
 		r.readSitemap(w, rec, resp, key, now)

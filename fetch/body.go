@@ -187,7 +187,7 @@ func (x *exchange) readBody() *Error {
 	b.raw = b.raw[:x.head+min(body.end(len(b.raw)-x.head), limit)]
 	r.Raw, r.RawHead, r.RawBody = b.raw, b.raw[:x.head], b.raw[x.head:]
 	r.PayloadRaw = r.RawBody
-	if x.f.chunked && r.Marks&MarkNotChunked == 0 {
+	if x.f.chunked {
 		if n := payloadSize(r.RawBody); n > cap(b.payload) {
 			b.put(b.payload)
 			b.payload = nil
@@ -225,7 +225,7 @@ func (x *exchange) bodyLimit() (limit int, look bool) {
 // lookedAt asks again, with the beginning of the body.
 func (x *exchange) lookedAt(begin []byte, limit int) int {
 	begin = begin[:min(len(begin), limit)]
-	if x.f.chunked && x.resp.Marks&MarkNotChunked == 0 {
+	if x.f.chunked {
 		begin = dechunk(nil, begin)
 	}
 	switch n := x.req.BodyLimit(x.resp, begin); {
@@ -262,7 +262,6 @@ type bodyReader struct {
 	seen    int // bytes that ch has taken
 	whole   int // length of the whole body once known; 0 with known: empty
 	known   bool
-	plain   bool // chunked was claimed wrongly
 	timed   bool // lingering has been answered
 }
 
@@ -275,7 +274,7 @@ func (b *bodyReader) take(p []byte) bool {
 		b.resp.Truncated = TruncatedLength
 		b.resp.Marks |= MarkBodyRefused
 		return true
-	case b.f.chunked && !b.plain:
+	case b.f.chunked:
 		b.takeChunked(p)
 	case b.f.length >= 0:
 		b.whole, b.known = int(min(b.f.length, 1<<40)), int64(len(p)) >= b.f.length
@@ -304,11 +303,11 @@ func (b *bodyReader) takeChunked(p []byte) {
 	case b.ch.state == chunkDone:
 		b.whole, b.known = b.seen, true
 	case b.ch.state != chunkBad:
-	case !b.ch.started:
-		b.plain = true
-		b.resp.Marks |= MarkNotChunked | MarkCloseDelimited
 	default:
 		b.resp.Marks |= MarkBadChunk
+		if !b.ch.started {
+			b.resp.Marks |= MarkNotChunked
+		}
 		if b.ch.trailer == 0 {
 			b.resp.Truncated = TruncatedUnspecified
 		}
@@ -329,7 +328,7 @@ func (b *bodyReader) lingering() bool {
 func (b *bodyReader) ended(err error) {
 	closed := errors.Is(err, io.EOF)
 	switch {
-	case b.f.chunked && !b.plain && b.ch.ended():
+	case b.f.chunked && b.ch.ended():
 	case isTimeout(err):
 		b.resp.Truncated = TruncatedTime
 	case closed && b.resp.Marks&MarkCloseDelimited != 0:

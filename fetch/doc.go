@@ -50,7 +50,7 @@
 //	Content-Lengths that differ (6.3, 5)   the largest counts, MarkLengths; RFC 9112 would discard the page
 //	Content-Length with chunked (6.3, 3)   chunked counts
 //	a length that is no number             no length: the body ends with the connection, MarkLengths
-//	bad or overflowing chunk size (7.1)    what came before is the body, MarkBadChunk; before the first: MarkNotChunked
+//	bad or overflowing chunk size (7.1)    what came before is the body, MarkBadChunk; before the first there is none: MarkNotChunked, too
 //	chunk extensions (7.1.1), trailers     skipped, within 4 KiB a line and HeaderBytes
 //	a transfer coding that isn't known     no framing by it; MarkUnknownCoding
 //	bare LF (2.2)                          a line end, MarkBareLF; as is LF after up to three CRs

@@ -218,7 +218,8 @@ const (
 	MarkExcess
 	// MarkCloseDelimited: the body had neither length nor chunks; its end is the connection's.
 	MarkCloseDelimited
-	// MarkNotChunked: chunked was claimed, but the body isn't; it was taken as it came.
+	// MarkNotChunked: chunked was claimed, but no chunk has a size: nothing is known of the body, and Body is empty. MarkBadChunk is set,
+	// too.
 	MarkNotChunked
 	// MarkBadChunk: the chunked framing broke off in the middle.
 	MarkBadChunk

@@ -158,7 +158,15 @@ func oddReplies() []odd {
 		{name: "chunk size overflows", reply: ok200 + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n" +
 			"fffffffffffffffff\r\nxx", code: 200, body: "hello", trunc: TruncatedUnspecified, marks: MarkBadChunk},
 		{name: "chunked isn't", reply: ok200 + "Transfer-Encoding: chunked\r\n\r\n<html>hello", code: 200,
-			body: "<html>hello", marks: MarkNotChunked | MarkCloseDelimited},
+			trunc: TruncatedUnspecified, marks: MarkBadChunk | MarkNotChunked},
+		{name: "first chunk size is no number", reply: ok200 + "Transfer-Encoding: chunked\r\n\r\nzz\r\nhello\r\n0\r\n\r\n⏹",
+			code: 200, trunc: TruncatedUnspecified, marks: MarkBadChunk | MarkNotChunked},
+		{name: "first chunk size is negative", reply: ok200 + "Transfer-Encoding: chunked\r\n\r\n-5\r\nhello\r\n0\r\n\r\n⏹",
+			code: 200, trunc: TruncatedUnspecified, marks: MarkBadChunk | MarkNotChunked},
+		{name: "first chunk size is missing", reply: ok200 + "Transfer-Encoding: chunked\r\n\r\n\r\nhello\r\n0\r\n\r\n⏹",
+			code: 200, trunc: TruncatedUnspecified, marks: MarkBadChunk | MarkNotChunked},
+		{name: "chunk size is missing", reply: ok200 + "Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n\r\nhello\r\n0\r\n\r\n⏹",
+			code: 200, body: "hi", trunc: TruncatedUnspecified, marks: MarkBadChunk},
 		{name: "identity", reply: ok200 + "Transfer-Encoding: identity\r\nContent-Length: 2\r\n\r\nhi⏹", code: 200,
 			body: "hi"},
 		{name: "twice chunked", reply: ok200 + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n" +

@@ -1,0 +1,47 @@
+package crawl
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"testing"
+
+	"drumbeat/disk"
+)
+
+// TestBadChunkSizes: a chunk whose size is no number ends the page: no link behind it is followed, and one that begins like that is no
+// page. Both count as truncated. Seen from the server.
+func TestBadChunkSizes(t *testing.T) {
+	for _, size := range []string{"zz", "-5", "", "0x5", " ", "fffffffffffffffff"} {
+		t.Run(size, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				w := &tinyWeb{serve: pagesOnly}
+				link := func(to string) string { return fmt.Sprintf("<html><a href='%s'>x</a>", to) }
+				w.raw = func(c net.Conn, _, path string) bool {
+					head := "HTTP/1.1 200 X\r\nContent-Type: text/html\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+					switch path {
+					case "/first":
+						fmt.Fprintf(c, "%s%s\r\n%s\r\n0\r\n\r\n", head, size, link("/behind-first"))
+					case "/second":
+						fmt.Fprintf(c, "%s%x\r\n%s\r\n%s\r\n%s\r\n0\r\n\r\n", head, len(link("/before")), link("/before"), size, link("/behind"))
+					default:
+						return false
+					}
+					return true
+				}
+				opt := w.options(t, disk.NewMem(*seedFlag), "http://a.test/first", "http://a.test/second")
+				atOnce(&opt)
+				res := mustRun(t, t.Context(), opt)
+				for path, want := range map[string]int{"/first": 1, "/second": 1, "/before": 1, "/behind": 0, "/behind-first": 0} {
+					if got := len(w.got("a.test", path)); got != want {
+						t.Errorf("%s was asked for %d times, want %d", path, got, want)
+					}
+				}
+				s := &res.Snapshot
+				if s.Count(CountTruncated) != 2 || s.Count(CountPages) != 2 || s.Count(CountResponses) != 3 || s.Status[http.StatusOK/100] != 3 {
+					t.Errorf("%d truncated, %d pages of %d responses, want 2, 2, 3", s.Count(CountTruncated), s.Count(CountPages), s.Count(CountResponses))
+				}
+			})
+		})
+	}
+}
