@@ -240,8 +240,9 @@ func (r *ring) noteHost(d *delta, host uint64, rec *weburl.Record, onDisk *healt
 		d.count(CountHostsGivenUp, 1)
 	}
 	if v.Began || v.Ended {
+		// Debug: this is a step, for whose end all others wait, and there may be millions of hosts. The snapshot counts them.
 		s := r.hosts.get(host, onDisk)
-		r.opt.Log.Info("a host is left alone", "host", string(weburl.Split(rec.URL).Host), "state", s.String())
+		r.opt.Log.Debug("a host is left alone", "host", string(weburl.Split(rec.URL).Host), "state", s.String())
 	}
 	var buf [300]byte
 	value := appendHead(make([]byte, 0, updateHead+health.MaxEvent), updateEvent, now)

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -9,7 +10,10 @@ import (
 	"time"
 
 	"drumbeat/disk"
+	"drumbeat/drum"
+	"drumbeat/robots"
 	"drumbeat/scope"
+	"drumbeat/weburl"
 )
 
 // listedHost tells whether a host of blacklistWeb is one that the tests' lists name.
@@ -149,5 +153,37 @@ func TestLinksWithRulesAllocateNothing(t *testing.T) {
 	}
 	if rules, blocked := b.d.counts[CountLinksRules], b.d.counts[CountLinksBlocked]; rules != 4+1+4 || blocked != 4 {
 		t.Errorf("%d links excluded by rules, %d blocked; want 9 and 4", rules, blocked)
+	}
+}
+
+// TestBlacklistedMeanwhile: a reload that names all addresses of a host, between the look at them and the request, ends the request.
+func TestBlacklistedMeanwhile(t *testing.T) {
+	suffixes := weburl.NewSuffixes(false)
+	black, err := scope.Parse(scope.Blacklist, suffixes, scope.Source{Name: "b", Text: []byte("- net 192.0.2.0/24")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRing(Options{})
+	r.fence.suffixes = suffixes
+	r.fence.blacklist.Store(black)
+	f := robots.Fetched{Addrs: addrs("192.0.2.1", "192.0.2.2")}
+	doubt, err := r.getRobots(t.Context(), &robotsJob{Origin: []byte("http://a.test:80")}, nil, &f)
+	if doubt || err != nil || f.Kind != robots.NetworkFailure {
+		t.Errorf("got %v, %v, %v", f.Kind, doubt, err)
+	}
+}
+
+// TestRequestsFromTheFuture: a request that was noted when the clock was a year ahead doesn't keep another from being made.
+func TestRequestsFromTheFuture(t *testing.T) {
+	value := func(at time.Time) []byte {
+		return binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(at.Unix())), 7)
+	}
+	now := time.Now()
+	for ahead, want := range map[time.Duration]bool{0: false, time.Minute: false, 365 * 24 * time.Hour: true, -7 * time.Hour: true} {
+		run := []drum.Item{{Op: drum.CheckUpdate, Value: value(now)}}
+		applyRequested(1, value(now.Add(ahead)), true, run, nil, nil)
+		if run[0].New != want {
+			t.Errorf("%v ahead: new %v, want %v", ahead, run[0].New, want)
+		}
 	}
 }

@@ -186,6 +186,10 @@ func (r *ring) getRobots(ctx context.Context, job *robotsJob, resp *fetch.Respon
 		return doubt, nil
 	}
 	addrs := r.fence.open(f.Addrs)
+	if len(addrs) == 0 { // the blacklist has come to name all of them since it was asked
+		f.Kind = robots.NetworkFailure
+		return false, nil
+	}
 	for hop := 0; ; hop++ {
 		if hop > robots.MaxRedirects {
 			f.Kind = robots.TooManyRedirects
@@ -240,11 +244,10 @@ func (r *ring) getRobots(ctx context.Context, job *robotsJob, resp *fetch.Respon
 			var le *LookupError
 			return !(errors.As(err, &le) && le.NotFound) && !errors.Is(err, errForbidden), nil
 		}
-		if r.fence.closed(addrs) {
+		if addrs = r.fence.open(addrs); len(addrs) == 0 { // asked once: a reload may change it at any time
 			f.Kind = robots.NetworkFailure
 			return false, nil
 		}
-		addrs = r.fence.open(addrs)
 	}
 	if resp.Status/100 == 2 && !enoughRules(resp) {
 		doubt = cutOff(resp)

@@ -328,7 +328,7 @@ func applyRequested(_ drum.Key, old []byte, exists bool, run []drum.Item, _ *dru
 	changed := false
 	for i := range run {
 		now, seen := binary.LittleEndian.Uint64(run[i].Value), binary.LittleEndian.Uint64(run[i].Value[8:])
-		if last != 0 && seen == lastSeen && now < last+requestLost {
+		if last != 0 && seen == lastSeen && now < last+requestLost && last < now+requestLost { // else the clock was ahead
 			continue
 		}
 		run[i].New = true

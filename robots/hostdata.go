@@ -161,8 +161,20 @@ func (h *HostData) Decide(pathQuery []byte, now time.Time) (Decision, time.Time)
 	return d, at
 }
 
+// fromTheFuture says whether h was noted by a clock that was ahead: it would be fresh until then.
+func (h *HostData) fromTheFuture(now time.Time) bool {
+	return h.Fetched.After(now.Add(ClockSlack)) || h.RetryAt.After(now.Add(Lifetime+ClockSlack)) ||
+		h.AddrExpires.After(now.Add(maxAddrLife+ClockSlack))
+}
+
+// maxAddrLife is far above what any resolver lets an address live.
+const maxAddrLife = 7 * 24 * time.Hour
+
 // decide is Decide for a host whose health doesn't matter.
 func (h *HostData) decide(pathQuery []byte, now time.Time) (Decision, time.Time) {
+	if h.fromTheFuture(now) {
+		return Request, time.Time{}
+	}
 	switch h.State {
 	case StateRules, StateNoFile:
 		if !now.Before(h.Expires) || h.Stale && !now.Before(h.RetryAt) {

@@ -128,6 +128,9 @@ func TestDecide(t *testing.T) {
 		{"down", down, "/", 59 * time.Second, Wait},
 		{"down, retry due", down, "/", time.Minute, Request},
 		{"gone", gone, "/", time.Hour, NoHost},
+		{"noted by a clock that was a year ahead", fresh, "/", -365 * 24 * time.Hour, Request},
+		{"down, noted by such a clock", down, "/", -365 * 24 * time.Hour, Request},
+		{"noted by a clock that was a minute ahead", fresh, "/", -time.Minute, Allow},
 		{"gone long ago", gone, "/", NoHostTime, Request},
 	} {
 		got, until := c.h.Decide([]byte(c.path), day.Add(c.after))

@@ -15,6 +15,7 @@ const (
 	FirstRetry   = time.Minute         // delay after the first failure, doubling with each
 	MaxRetry     = 12 * time.Hour      // where the doubling ends
 	NoHostTime   = 24 * time.Hour      // how long a name is taken not to exist
+	ClockSlack   = time.Hour           // what lies so far ahead of the clock was noted when the clock was wrong
 	MissingLeast = 3 * time.Hour       // between the first answer that a name doesn't exist and the one that is believed
 )
 
