@@ -42,7 +42,7 @@ func (s *Scheduler) admit(at int64, it *Item) Verdict {
 		it.Due = s.time(due)
 		return Verdict{Deferred, it.Due, why}
 	}
-	if s.items > 0 && (s.items >= s.opt.MaxItems || s.bytes+it.bytes() > s.opt.MaxBytes) {
+	if s.items > 0 && (s.items >= s.opt.MaxItems || s.bytesFull(it)) {
 		return Verdict{Kind: Full}
 	}
 	if s.tableFull(it) {
@@ -234,9 +234,22 @@ func (it *Item) countRobots(n int) {
 
 // schedule puts a host that is not busy into the host heap by its due time.
 func (s *Scheduler) schedule(h *host) {
+	s.unschedule(h)
+	h.when = s.dueAt(h)
+	s.pushHeap(&s.hostHeap, &h.node)
+	if rest := time.Duration(h.when - h.end); h.visited && rest > 0 && rest <= max(s.opt.HostDelay, s.opt.MaxCrawlDelay) {
+		h.resting = true
+		s.resting++
+	}
+}
+
+// unschedule takes a host out of the host heap, if it is there.
+func (s *Scheduler) unschedule(h *host) {
 	if h.in != nil {
 		h.in.remove(&h.node)
 	}
-	h.when = s.dueAt(h)
-	s.pushHeap(&s.hostHeap, &h.node)
+	if h.resting {
+		h.resting = false
+		s.resting--
+	}
 }

@@ -46,10 +46,10 @@
 // goroutines, no clock: callers pass now, which should carry a monotonic reading. Ready and Room are channels of
 // capacity one: one waiter each.
 //
-// Memory: MaxItems or MaxBytes of items (Rec + ItemOverhead each), MaxHosts entries of some 200 bytes for
-// hosts and as many for servers, PLDs and networks each (8 bytes for each start in a network's window more), and at most MaxHosts deferral lines of some 100 bytes. At the bound of the
-// tables Admit says Full until an entry's delay has passed; deferral lines are dropped at random instead,
-// which costs further deferrals, no URL.
+// Memory: MaxItems items (Rec + ItemOverhead each) and MaxHosts entries in each of the tables, of hosts (336 bytes), servers (256), PLDs
+// (208), networks (320, and 8 for each start in the window) and deferral lines (288). All together take MaxBytes at most as long as
+// the tables keep to half of it. At these bounds Admit says Full, until an item is granted or evicted or an entry's delay has passed;
+// deferral lines are dropped at random instead, which costs further deferrals, no URL.
 //
 // No files. The coding of a Delay, for the caller's checkpoint, is in format.go.
 package polite

@@ -101,7 +101,7 @@ func (s *Scheduler) moveDue(now int64, n int) (more bool) {
 			return true
 		}
 		h := t.host
-		s.hostHeap.remove(t)
+		s.unschedule(h)
 		if h.len() == 0 {
 			delete(s.hosts, h.key)
 			signal(s.room)

@@ -22,9 +22,17 @@ const (
 	Unlimited = -1
 	// Forever is the wait that Next returns when nothing is scheduled.
 	Forever time.Duration = 1<<63 - 1
-	// ItemOverhead is what an item counts in Bytes besides its Rec and addresses, its part of the tables
-	// included.
-	ItemOverhead = 512
+	// ItemOverhead is what an item counts in Bytes besides its Rec and addresses.
+	ItemOverhead = 256
+)
+
+// What an entry of a table takes, its places in map, heap and lines included (TestBytesAreWhatTheHeapHolds).
+const (
+	hostBytes    = 336
+	serverBytes  = 256
+	pldBytes     = 208
+	networkBytes = 320
+	spreadBytes  = 288
 )
 
 // The bounds of Options.NetworkRate: one request in three hours, and what is no limit in practice.
@@ -55,7 +63,7 @@ type Options struct {
 	NetworkConnections int
 
 	MaxItems     int   // items in RAM, those in flight included; default 100,000
-	MaxBytes     int64 // their bytes; default 1 GiB
+	MaxBytes     int64 // their bytes and those of the tables, of which items may have a half in any case; default 1 GiB
 	MaxHosts     int   // entries of each, host, server, PLD and network table; default 10 × MaxItems, 1000 at least
 	MaxPerHost   int   // items in RAM of one host; default 64; Unlimited
 	MaxPerServer int   // items that name one server; default MaxItems/8; Unlimited
@@ -229,6 +237,7 @@ type Scheduler struct {
 	lines       []*host // hosts with queued items
 	flights     []*Grant
 	items       int // queued and in flight
+	resting     int // hosts in the usual delay after a visit
 	bytes       int64
 	seq         uint64
 	visited     int64 // Options.Visited as an inner time; only if hasVisited
@@ -284,11 +293,53 @@ func (s *Scheduler) Len() (queued, inFlight int) {
 	return s.items - len(s.flights), len(s.flights)
 }
 
-// Bytes returns what the items count against MaxBytes, those in flight included.
+// Bytes returns what the items count against MaxBytes, those in flight included; TableBytes what the tables do.
 func (s *Scheduler) Bytes() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.bytes
+}
+
+// TableBytes returns what the tables count against MaxBytes.
+func (s *Scheduler) TableBytes() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tableBytes()
+}
+
+func (s *Scheduler) tableBytes() int64 {
+	return int64(len(s.hosts))*hostBytes + int64(len(s.servers))*serverBytes + int64(len(s.plds))*pldBytes +
+		int64(len(s.nets))*networkBytes + int64(len(s.spreads))*spreadBytes
+}
+
+// Use tells how full RAM is, and with how many hosts.
+type Use struct {
+	Items int // queued and in flight
+	// Most is how many items would fit, hosts having as many each as those that are there; MaxItems while there are few.
+	Most int
+	// Resting is how many hosts are in the delay after a visit or are visited now: by Little's law the rate of visits times the mean
+	// of the delays in force. Hosts that rest for longer than HostDelay and MaxCrawlDelay don't count.
+	Resting int
+}
+
+// fewItems are too few to say how many would fit.
+const fewItems = 1000
+
+// Use returns how full RAM is.
+func (s *Scheduler) Use() Use {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	u := Use{Items: s.items, Most: s.opt.MaxItems, Resting: s.resting + len(s.flights)}
+	if s.items >= fewItems {
+		u.Most = min(u.Most, int(float64(s.items)*float64(s.opt.MaxBytes)/float64(s.bytes+min(s.tableBytes(), s.opt.MaxBytes/2))))
+	}
+	return u
+}
+
+// bytesFull tells whether an item would exceed MaxBytes. The tables may have no more than half: what they hold of hosts that rest for
+// long must not keep all others out. MaxHosts bounds them.
+func (s *Scheduler) bytesFull(it *Item) bool {
+	return s.bytes+it.bytes()+min(s.tableBytes(), s.opt.MaxBytes/2) > s.opt.MaxBytes
 }
 
 // Gates returns the entries of the PLD and the network table.

@@ -46,6 +46,7 @@ type host struct {
 	robots, pages line
 	lineIndex     int // index in Scheduler.lines + 1; 0 = no queued items
 	busy          bool
+	resting       bool          // counted in Scheduler.resting
 	notBefore     int64         // no visit before, whatever end and base say
 	visited       bool          // end, base and plain mean something
 	end           int64         // end of the last exchange
