@@ -113,6 +113,7 @@ type healthFlags struct {
 	HostRests       count         `group:"manners" placeholder:"N" default:"5" help:"After so many of these rests without any success it is given up, and its URLs are refused. 0: never."`
 	HostRefusals    count         `group:"manners" placeholder:"N" default:"10" help:"After so many 401 and 403 without a page between (a challenge page, and a connection cut right after the request, count as 3) a host rests a day, the next time a week, then it is left alone for good. 0: never."`
 	RobotsWait      time.Duration `group:"manners" placeholder:"DURATION" default:"720h" help:"How long URLs wait for a robots.txt that can't be had, from the first failure; then they are refused. 0: endlessly."`
+	RobotsForget    time.Duration `group:"manners" placeholder:"DURATION" default:"720h" help:"Forget what is known of a host whose robots.txt expired so long ago and was not needed since. 0: never."`
 	MaxPagesPerHost count         `group:"limits" placeholder:"N" default:"0" help:"Fetch at most so many URLs of an origin (scheme, host and port); further ones are refused. 0: no limit."`
 }
 

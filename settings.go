@@ -47,7 +47,7 @@ func (c *crawlCmd) checkDelays() error {
 		flag    string
 		v       *time.Duration
 		nonzero bool
-	}{{"backoff", &c.Backoff, true}, {"backoff-max", &c.BackoffMax, true}, {"robots-wait", &c.RobotsWait, false},
+	}{{"backoff", &c.Backoff, true}, {"backoff-max", &c.BackoffMax, true}, {"robots-wait", &c.RobotsWait, false}, {"robots-forget", &c.RobotsForget, false},
 		{"host-delay", c.HostDelay, false}, {"host-delay-min", c.HostDelayMin, false}, {"server-delay", &c.ServerDelay, false},
 		{"server-delay-min", c.ServerDelayMin, false}, {"pld-delay", c.PLDDelay, false}, {"pld-delay-min", c.PLDDelayMin, false},
 		{"max-crawl-delay", &c.MaxCrawlDelay, true}, {"max-time", &c.MaxTime, false}, {"linger", &c.Linger, false},
@@ -122,7 +122,7 @@ func (h *healthFlags) check() error {
 
 // apply puts them into a crawl's options.
 func (h *healthFlags) apply(o *crawl.Options) {
-	o.Backoff, o.BackoffMax, o.RobotsWait = h.Backoff, h.BackoffMax, h.RobotsWait
+	o.Backoff, o.BackoffMax, o.RobotsWait, o.RobotsForget = h.Backoff, h.BackoffMax, h.RobotsWait, h.RobotsForget
 	o.HostFailures, o.HostRests, o.HostRefusals = int(h.HostFailures), int(h.HostRests), int(h.HostRefusals)
 	o.MaxPagesPerHost = int64(h.MaxPagesPerHost)
 }

@@ -194,6 +194,7 @@ func (r *ring) mergeRobotsRequested(ctx context.Context) error {
 	return r.run(ctx, merger{
 		name: nameRobotsRequested,
 		pass: func(ctx context.Context, dry bool) (int, error) {
+			r.requestedNow.Store(time.Now().Unix())
 			mark := r.waiting.beginPass()
 			n, err := r.robotsRequested.Pass(ctx, dry)
 			if err == nil && dry { // one by size leaves the buckets that aren't full

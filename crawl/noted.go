@@ -41,6 +41,7 @@ type noted struct {
 	HostRests          int             `json:"host_rests,omitempty"`
 	HostRefusals       int             `json:"host_refusals,omitempty"`
 	RobotsWait         int64           `json:"robots_wait_ms,omitempty"`
+	RobotsForget       int64           `json:"robots_forget_ms,omitempty"`
 	MaxPagesPerHost    int64           `json:"max_pages_per_host,omitempty"`
 	Rules              []string        `json:"rules,omitempty"` // names of the files
 	Blacklist          []string        `json:"blacklist,omitempty"`
@@ -61,7 +62,7 @@ func (o *Options) noted() *noted {
 		PLDDelay: o.PLDDelay.Milliseconds(), PLDDelayMin: o.PLDDelayMin.Milliseconds(), NetworkRate: o.NetworkRate,
 		NetworkConnections: o.NetworkConnections, HostDelayFactor: o.HostDelayFactor, Backoff: o.Backoff.Milliseconds(),
 		BackoffMax: o.BackoffMax.Milliseconds(), HostFailures: o.HostFailures, HostRests: o.HostRests, HostRefusals: o.HostRefusals,
-		RobotsWait: o.RobotsWait.Milliseconds(), MaxPagesPerHost: o.MaxPagesPerHost, Rules: o.Rules, Blacklist: o.Blacklist, URLRules: o.URLRules, CrawlLog: o.CrawlLog, Store: o.Store, Drain: o.Drain}
+		RobotsWait: o.RobotsWait.Milliseconds(), RobotsForget: o.RobotsForget.Milliseconds(), MaxPagesPerHost: o.MaxPagesPerHost, Rules: o.Rules, Blacklist: o.Blacklist, URLRules: o.URLRules, CrawlLog: o.CrawlLog, Store: o.Store, Drain: o.Drain}
 }
 
 // portList spells the ports that a function allows; "" if there is no function.

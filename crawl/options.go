@@ -147,6 +147,8 @@ type Options struct {
 	HostFailures, HostRests, HostRefusals int
 	// RobotsWait is for how long URLs wait for a robots.txt that can't be had, from the first failure; 0: endlessly.
 	RobotsWait time.Duration
+	// RobotsForget is after how long what is known of an origin is forgotten, once it has expired and nobody has asked for it; 0: never.
+	RobotsForget time.Duration
 	// MaxPagesPerHost is how many URLs of an origin (scheme, host, port) are admitted to fetching, each counted once; 0: no limit.
 	// What was fetched while there was none isn't counted.
 	MaxPagesPerHost int64
@@ -399,7 +401,7 @@ func (o *Options) Validate() error {
 	for _, d := range []struct {
 		name string
 		v    time.Duration
-	}{{"back-off", o.Backoff}, {"longest back-off", o.BackoffMax}, {"wait for robots.txt", o.RobotsWait},
+	}{{"back-off", o.Backoff}, {"longest back-off", o.BackoffMax}, {"wait for robots.txt", o.RobotsWait}, {"time to forget robots.txt", o.RobotsForget},
 		{"host delay", o.HostDelay}, {"least host delay", o.HostDelayMin}, {"server delay", o.ServerDelay},
 		{"least server delay", o.ServerDelayMin}, {"PLD delay", o.PLDDelay}, {"least PLD delay", o.PLDDelayMin},
 		{"longest Crawl-delay", o.MaxCrawlDelay}, {"keep-alive", o.KeepAlive}} {

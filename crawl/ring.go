@@ -148,8 +148,9 @@ type ring struct {
 	runs           int
 	noted          *noted
 	began          time.Time
-	activeBefore   int64 // ms of earlier runs
-	roundNow       atomic.Int64
+	activeBefore   int64        // ms of earlier runs
+	roundNow       atomic.Int64 // Unix second at which the last pass of RobotsCache began; requestedNow of RobotsRequested
+	requestedNow   atomic.Int64
 	lastProgress   atomic.Int64 // unix ns of the last fetched or refused URL
 	fullPasses     atomic.Int64 // of URLseen, in this run
 	seenMerges     atomic.Int64 // passes of URLseen and of STAR that have ended

@@ -33,6 +33,9 @@ func (r *ring) robotsStore() drum.Options {
 	o := r.plan.RobotsCache.shaped(robotsShape())
 	o.Set, o.Name, o.Reserve = r.set, nameRobotsCache, r.reserve
 	o.Apply, o.Wanted, o.Emit = r.applyRobots, func(res *drum.Result) bool { return res.Op == drum.Check }, r.emitChecked
+	if r.opt.RobotsForget > 0 {
+		o.Expunge = r.forgetRobots
+	}
 	return o
 }
 
@@ -41,6 +44,9 @@ func (r *ring) requestedStore() drum.Options {
 	o := r.plan.RobotsRequested.shaped(requestedShape())
 	o.Set, o.Name, o.Reserve = r.set, nameRobotsRequested, r.reserve
 	o.Apply, o.Wanted, o.Emit = applyRequested, func(res *drum.Result) bool { return res.New }, r.emitRequested
+	if r.opt.RobotsForget > 0 {
+		o.Expunge = r.forgetRequested
+	}
 	return o
 }
 

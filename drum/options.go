@@ -66,7 +66,7 @@ type Options struct {
 	// CompressAux compresses the blocks of aux by s2, the text of URLs about 4 times.
 	CompressAux bool
 	// Workers is how many buckets a pass merges at once, each in a round of BucketBytes of RAM; default 1. With
-	// more, Apply, Wanted, BeginRound, EndRound and Reserve are called by several goroutines at once; Emit isn't.
+	// more, Apply, Expunge, Wanted, BeginRound, EndRound and Reserve are called by several goroutines at once; Emit isn't.
 	Workers    int
 	crewTuples int64 // default crewTuples
 	// Each merges each bucket when it is full itself, for skewed stores. False: all buckets in one pass when the
@@ -75,6 +75,10 @@ type Options struct {
 
 	// Apply decides about a key's entry; nil is ApplyCheckUpdate by a faster way.
 	Apply Apply
+	// Expunge, if set, is asked for each entry that a round takes over unchanged into a part that it rewrites anyway, and for those
+	// of parts that are compacted; true drops the entry. It costs no I/O, so entries of buckets where nothing changes stay. Only for
+	// stores with values.
+	Expunge func(key Key, value []byte) bool
 	// Wanted selects the results to be emitted; the aux of others isn't copied. It sees all fields but Value and
 	// Aux. nil selects all but those of Update.
 	Wanted func(*Result) bool
@@ -163,6 +167,7 @@ func (o *Options) Validate() error {
 	need(o.ValueBytes != 0 || o.MaxValueBytes == 0, "MaxValueBytes in a store without values")
 	need(o.MaxValueBytes+keyRecordOverhead <= o.BufferBytes-bucketFrameBytes,
 		"values up to %d bytes: too large for buffers of %d", o.MaxValueBytes, o.BufferBytes)
+	need(o.Expunge == nil || o.ValueBytes != 0, "Expunge in a store without values")
 	need(o.OutBytes >= 0 && o.OutBytes <= math.MaxUint16, "OutBytes %d: want at most 65535", o.OutBytes)
 	need(o.Codec == Raw || o.Codec == Rice, "codec %d", o.Codec)
 	need(o.Workers > 0 && o.Workers <= maxWorkers, "%d workers: want 1 to %d", o.Workers, maxWorkers)

@@ -55,10 +55,15 @@ func (w *partWriter) add(key uint64, value []byte) error {
 	return nil
 }
 
-// addFrom appends the n entries of the reader's block from pos on.
+// addFrom appends the n entries of the reader's block from pos on, but for those that Options.Expunge drops.
 func (w *partWriter) addFrom(r *partReader, n int) error {
 	if w.d.opt.ValueBytes != 0 {
+		expunge := w.d.opt.Expunge
 		for i := r.pos; i < r.pos+n; i++ {
+			if expunge != nil && expunge(Key(r.keys[i]), r.value(i)) {
+				w.d.counts.expunged.add(1)
+				continue
+			}
 			if err := w.add(r.keys[i], r.value(i)); err != nil {
 				return err
 			}

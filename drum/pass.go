@@ -319,5 +319,6 @@ func (p *pass) copyPart(b *bucket, i int) error {
 	b.mu.Lock()
 	b.part = made
 	b.mu.Unlock()
+	p.d.keys.Add(made.keys - old.keys) // some may have been expunged
 	return p.d.files.replace(old, made)
 }

@@ -14,6 +14,8 @@ type Stats struct {
 	FullBuckets, SealedBuckets int64
 	// Passes and Rounds have ended; Merged tuples went through them, of which Emitted led to a result.
 	Passes, Rounds, Merged, Emitted int64
+	// Expunged entries were dropped by Options.Expunge.
+	Expunged int64
 	// The bytes read and written, by kind of file.
 	KeysRead, KeysWritten, AuxRead, AuxWritten, CacheRead, CacheWritten int64
 	// BufferWritten is what checkpoints have saved of buffers, in bytes.
@@ -39,7 +41,7 @@ func (c *counter) add(n int) { c.Add(int64(n)) }
 
 type counters struct {
 	keysRead, keysWritten, auxRead, auxWritten, cacheRead, cacheWritten, bufferWritten counter
-	passes, rounds, merged, emitted, roundPeak                                         counter
+	passes, rounds, merged, emitted, expunged, roundPeak                               counter
 
 	// mu guards the fields below.
 	mu       sync.Mutex
@@ -92,7 +94,7 @@ func (d *Drum) Stats() Stats {
 	s := Stats{
 		Keys: d.keys.Load(), Tuples: d.tuples.Load(), TupleBytes: d.bytes.Load(),
 		FullBuckets: d.full.Load(), SealedBuckets: d.sealed.Load(),
-		Passes: c.passes.Load(), Rounds: c.rounds.Load(), Merged: c.merged.Load(), Emitted: c.emitted.Load(),
+		Passes: c.passes.Load(), Rounds: c.rounds.Load(), Merged: c.merged.Load(), Emitted: c.emitted.Load(), Expunged: c.expunged.Load(),
 		KeysRead: c.keysRead.Load(), KeysWritten: c.keysWritten.Load(),
 		AuxRead: c.auxRead.Load(), AuxWritten: c.auxWritten.Load(),
 		CacheRead: c.cacheRead.Load(), CacheWritten: c.cacheWritten.Load(), RoundPeakBytes: c.roundPeak.Load(),

@@ -1,0 +1,196 @@
+package crawl
+
+import (
+	"context"
+	"encoding/binary"
+	"net/netip"
+	"testing"
+	"time"
+
+	"drumbeat/disk"
+	"drumbeat/drum"
+	"drumbeat/health"
+	"drumbeat/internal/simweb"
+	"drumbeat/robots"
+	"drumbeat/weburl"
+)
+
+// robotsYear is RobotsCache and RobotsRequested of a crawl, without the crawl.
+type robotsYear struct {
+	*ring
+	t   *testing.T
+	now time.Time
+	got map[drum.Key]robots.Decision // verdicts of the last pass
+}
+
+func newRobotsYear(t *testing.T, forget time.Duration) *robotsYear {
+	y := &robotsYear{ring: &ring{}, t: t, now: time.Unix(1_800_000_000, 0), got: map[drum.Key]robots.Decision{}}
+	y.opt.RobotsForget, y.opt.Agent = forget, "drumbeat"
+	open := func(name string, shape drum.Options, wire func(*drum.Options)) *drum.Drum {
+		shape.Set, shape.Name = disk.Set{FS: disk.NewMem(1), Paths: []string{"d0"}}, name
+		shape.Buckets, shape.BufferBytes, shape.BucketBytes = 4, robotsBufferBytes, 32<<20
+		wire(&shape)
+		d, err := drum.Open(shape, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = d.Close() })
+		return d
+	}
+	y.robotsCache = open(nameRobotsCache, robotsShape(), func(o *drum.Options) {
+		o.Apply = y.applyRobots
+		o.Wanted = func(res *drum.Result) bool { return res.Op == drum.Check }
+		o.Emit = func(rs []drum.Result) error {
+			for i := range rs {
+				y.got[rs[i].Key] = robots.Decision(rs[i].Result & (1<<decisionBits - 1))
+			}
+			return nil
+		}
+		if forget > 0 {
+			o.Expunge = y.forgetRobots
+		}
+	})
+	y.robotsRequested = open(nameRobotsRequested, requestedShape(), func(o *drum.Options) {
+		o.Apply = applyRequested
+		if forget > 0 {
+			o.Expunge = y.forgetRequested
+		}
+	})
+	return y
+}
+
+func (y *robotsYear) add(d *drum.Drum, key drum.Key, op drum.Op, value []byte) {
+	if err := d.Add([]drum.Tuple{{Key: key, Op: op, Value: value}}); err != nil {
+		y.t.Fatal(err)
+	}
+}
+
+// check has a URL of the origin judged in the next pass.
+func (y *robotsYear) check(key drum.Key) {
+	rec := weburl.Record{URL: []byte("http://a.test/x")}
+	y.add(y.robotsCache, key, drum.Check, rec.Append(nil))
+}
+
+// answer notes a request for robots.txt and its answer.
+func (y *robotsYear) answer(key drum.Key) {
+	var asked [16]byte
+	binary.LittleEndian.PutUint64(asked[:], uint64(y.now.Unix()))
+	y.add(y.robotsRequested, key, drum.CheckUpdate, asked[:])
+	h := robots.Outcome(&robots.HostData{}, &robots.Fetched{Kind: robots.Answered, Status: 200, Body: []byte("User-agent: *\nDisallow: /no"),
+		Addrs: []netip.Addr{netip.AddrFrom4([4]byte{192, 0, 2, 1})}, AddrExpires: y.now.Add(time.Hour)}, "drumbeat", y.now)
+	y.add(y.robotsCache, key, drum.Update, appendUpdate(nil, updateOutcome, y.now, &h))
+}
+
+// event notes what the host did to us.
+func (y *robotsYear) event(key drum.Key, e health.Event) {
+	y.add(y.robotsCache, key, drum.Update, e.Append(appendHead(nil, updateEvent, y.now)))
+}
+
+func (y *robotsYear) pass() {
+	y.roundNow.Store(y.now.Unix())
+	y.requestedNow.Store(y.now.Unix())
+	for _, d := range []*drum.Drum{y.robotsCache, y.robotsRequested} {
+		if _, err := d.Pass(context.Background(), true); err != nil {
+			y.t.Fatal(err)
+		}
+	}
+	if err := y.failure(); err != nil {
+		y.t.Fatal(err)
+	}
+}
+
+// TestRobotsAreForgotten: in a year in which hosts come, are asked every day for ten days, and go, the robots stores stay as large as
+// they are after some weeks; who doesn't want us is remembered, and of who was forgotten robots.txt is asked for.
+func TestRobotsAreForgotten(t *testing.T) {
+	const days, stay, forget = 365, 10, 30
+	perDay := 10
+	if *longRuns {
+		perDay = 2740 // a million hosts
+	}
+	y := newRobotsYear(t, forget*aDay)
+	key := func(i int) drum.Key { return drum.Key(uint64(i+1) * 0x9e3779b97f4a7c15) }
+	unwelcome := key(1 << 30)
+	y.policy = (&Options{HostRefusals: 1}).makePolicy()
+	y.answer(unwelcome)
+	var most [2]int64 // keys of both stores from the sixth week on
+	for day := range days {
+		for i := max(0, day-stay+1) * perDay; i < (day+1)*perDay; i++ {
+			y.check(key(i))
+			y.answer(key(i))
+		}
+		if day < 40 { // it goes on after each rest
+			y.event(unwelcome, health.Event{Kind: health.Challenge, Status: 403})
+		}
+		y.pass()
+		if y.now = y.now.Add(aDay); day > 42 {
+			most[0], most[1] = max(most[0], y.robotsCache.Keys()), max(most[1], y.robotsRequested.Keys())
+		}
+	}
+	all := int64(days * perDay)
+	t.Logf("of %d hosts %d are known to RobotsCache at most, %d to RobotsRequested", all, most[0], most[1])
+	if flat := int64((forget + stay + 3) * perDay); max(most[0], most[1]) > flat {
+		t.Errorf("%v keys, want %d at most", most, flat)
+	}
+	y.check(unwelcome)
+	y.check(key(0))
+	y.pass()
+	for _, c := range []struct {
+		name string
+		key  drum.Key
+		want robots.Decision
+	}{{"a host that doesn't want us", unwelcome, robots.NotWelcome}, {"a host that went", key(0), robots.Request}} {
+		if got := y.got[c.key]; got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// TestWhatIsForgotten: what has expired for RobotsForget, and binds nobody.
+func TestWhatIsForgotten(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	rules := func(expired time.Duration) robots.HostData {
+		return robots.HostData{State: robots.StateNoFile, Fetched: now.Add(-expired - aDay), Expires: now.Add(-expired)}
+	}
+	with := func(h robots.HostData, change func(*robots.HostData)) robots.HostData { change(&h); return h }
+	for _, c := range []struct {
+		name  string
+		h     robots.HostData
+		limit int64
+		want  bool
+	}{
+		{"expired 29 days ago", rules(29 * aDay), 0, false},
+		{"expired 31 days ago", rules(31 * aDay), 0, true},
+		{"addresses expired yesterday", with(rules(31*aDay), func(h *robots.HostData) {
+			h.SetAddrs([]netip.Addr{netip.AddrFrom4([4]byte{192, 0, 2, 1})}, now.Add(-aDay))
+		}), 0, false},
+		{"never answered, due again", robots.HostData{State: robots.StateUnreachable, Failures: 3, RetryAt: now.Add(aDay), FailingSince: now.Add(-40 * aDay)}, 0, false},
+		{"never answered, long ago", robots.HostData{State: robots.StateUnreachable, Failures: 3, RetryAt: now.Add(-31 * aDay), FailingSince: now.Add(-40 * aDay)}, 0, true},
+		{"the host rests", with(rules(31*aDay), func(h *robots.HostData) { h.Health = health.State{At: now.Add(-40 * aDay), Until: now.Add(aDay)} }), 0, false},
+		{"it failed once", with(rules(31*aDay), func(h *robots.HostData) { h.Health = health.State{Level: 1, At: now.Add(-40 * aDay)} }), 0, true},
+		{"not welcome", with(rules(400*aDay), func(h *robots.HostData) { h.Health = health.State{End: health.NotWelcome} }), 0, false},
+		{"given up", with(rules(400*aDay), func(h *robots.HostData) { h.Health = health.State{End: health.GivenUp} }), 0, false},
+		{"pages counted", with(rules(31*aDay), func(h *robots.HostData) { h.Pages = 7 }), 10, false},
+		{"pages counted once", with(rules(31*aDay), func(h *robots.HostData) { h.Pages = 7 }), 0, true},
+	} {
+		r := &ring{opt: Options{RobotsForget: 30 * aDay, MaxPagesPerHost: c.limit}}
+		r.roundNow.Store(now.Unix())
+		if got := r.forgetRobots(1, c.h.Append(nil)); got != c.want {
+			t.Errorf("%s: forgotten %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// TestForgettingLosesNoURL: a crawl in which hosts are visited so rarely that most records are forgotten between two visits fetches
+// exactly what it should.
+func TestForgettingLosesNoURL(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.Hosts, o.PLDs, o.IPs = 60, 8, 4, 6 })
+		opt := simOptions(t, web, disk.NewMem(*seedFlag))
+		opt.HostDelay, opt.HostDelayMin, opt.RobotsForget, opt.CheckpointEvery = 20*time.Hour, 19*time.Hour, time.Second, 6*time.Hour
+		opt.Linger = time.Hour
+		if res := mustRun(t, t.Context(), opt); res.Stop != StopDone {
+			t.Errorf("stopped because of %q", res.Stop)
+		}
+		checkFetched(t, web, &opt)
+	})
+}
