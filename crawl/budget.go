@@ -3,6 +3,7 @@ package crawl
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"drumbeat/beast"
 	"drumbeat/drum"
@@ -92,10 +93,10 @@ func (r *ring) readBeast(ctx context.Context) error {
 	var end endOfQueue
 	for ctx.Err() == nil {
 		if n := r.beast.Current(); n != queue { // budgets change only between queues
-			queue = n
+			queue, end.began = n, time.Now()
 			r.star.Refresh()
 		}
-		if r.acct.stock() >= int64(r.opt.StockTarget) {
+		if r.stocked() {
 			r.await(ctx, r.wakeBeast, wakeAfter)
 			continue
 		}

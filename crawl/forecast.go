@@ -229,7 +229,8 @@ func (f *Forecast) disk(p *Plan, o *Options) {
 	add("names", 2*(p.Names.cacheBytes(namesShape(), hosts+plds)+planNameBytes*(hosts+plds)), fmt.Sprintf("%.3g hosts, %.3g PLDs, twice", hosts, plds))
 	add("RobotsCache", 2*hosts*planRobotsBytes, fmt.Sprintf("%.3g hosts, twice", hosts))
 	add("RobotsRequested", 2*p.RobotsRequested.cacheBytes(requestedShape(), hosts), "the same hosts, twice")
-	add("Q, QR, QD", float64(o.StockTarget)*l.URLBytes, fmt.Sprintf("%d URLs ahead of the connections", o.StockTarget))
+	stock := max(o.leastStock(), int64(p.PoliteItems))
+	add("Q, QR, QD", float64(stock)*l.URLBytes, fmt.Sprintf("%d URLs ahead of the connections at most", stock))
 	add("checkpoints", 2*float64(p.bufferedBytes()), "what is in buffers, twice")
 	if o.Store {
 		add("WARC files and indexes", l.Pages*l.PageBytes, fmt.Sprintf("%.0f bytes a page", l.PageBytes))
@@ -277,7 +278,7 @@ func (p *Plan) RAM() []Amount {
 		{Name: "RobotsRequested", Bytes: p.RobotsRequested.RAMBytes}, {Name: "names", Bytes: p.Names.RAMBytes},
 		{Name: "cache of recent URLs", Bytes: p.CacheBytes, Of: "c"}, {Name: "cache of recent edges", Bytes: p.EdgeCacheBytes},
 		{Name: "cache of recent names", Bytes: p.NameCacheBytes},
-		{Name: "URLs in RAM", Bytes: p.PoliteBytes, Of: "of the Go heap"}, {Name: "queues", Bytes: p.QueueBytes, Of: "of the Go heap"},
+		{Name: "URLs in RAM", Bytes: p.PoliteBytes, Of: fmt.Sprintf("of the Go heap: %.3g hosts", float64(p.PoliteBytes)/politeHostBytes)}, {Name: "queues", Bytes: p.QueueBytes, Of: "of the Go heap"},
 		{Name: "large bodies", Bytes: p.BodyBytes, Of: "of the Go heap"}}
 	for i, d := range []*DrumPlan{&p.URLSeen, &p.Edges, &p.Indegree, &p.RobotsCache, &p.RobotsRequested, &p.Names} {
 		list[i].Of = fmt.Sprintf("k = %d, M = %s, r = %s", d.Buckets, bytesText(int64(d.BufferBytes)), bytesText(d.BucketBytes))

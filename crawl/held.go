@@ -60,7 +60,7 @@ func (r *ring) hold(d *delta, rec *weburl.Record, from Place, why Reason) error 
 // releaseHeld gives what other flags held back to RobotsCache again, while the stock is below its target.
 func (r *ring) releaseHeld(ctx context.Context) error {
 	for left := r.heldState.Left; left > 0 && ctx.Err() == nil; { // this mover alone changes it
-		if r.space.why() != "" || r.acct.stock() >= int64(r.opt.StockTarget) {
+		if r.space.why() != "" || r.stocked() {
 			sleep(ctx, spaceEvery)
 			continue
 		}

@@ -122,7 +122,7 @@ func (r *ring) starvingForVerdicts() bool {
 // hungry is true when the stock is low and BEAST's current queue is read to its end, or all its queues together hold
 // little.
 func (r *ring) hungry() bool {
-	return r.acct.stock() < int64(r.opt.StockTarget)/2 &&
+	return r.stockLow() &&
 		(r.beast.AtEnd() || r.acct.in(PlaceBeast) < int64(r.opt.Connections))
 }
 
@@ -215,16 +215,18 @@ func (r *ring) mergeRobotsRequested(ctx context.Context) error {
 // cheapMerge is the longest predicted duration of a dry merge for which BEAST waits.
 const cheapMerge = time.Second
 
-// queuePause is for how many host delays BEAST waits at most, at the end of a queue, for its URLs to be fetched. In that time
-// each host gets its turn, and what the pages link to goes into the next queues. A PLD with endless URLs would otherwise get
-// its budget as fast as queues can be read.
+// queuePause is for how many host delays BEAST waits at most, from the beginning of a queue to that of the next, for its URLs to be
+// fetched. In that time each host gets its turn, and what the pages link to goes into the next queues. A PLD with endless URLs
+// would otherwise get its budget as fast as queues can be read. A queue that takes longer to be read needs no such pause, and it
+// ends when there are hardly more URLs than hosts that rest after a visit (enoughStock): those would be idle next.
 const queuePause = 4
 
 // endOfQueue is what readBeast remembers of a queue that it has read to the end.
 type endOfQueue struct {
 	on         bool
-	seen, star int64 // merges ended by then
-	since      time.Time
+	seen, star int64     // merges ended by then
+	since      time.Time // when that was
+	began      time.Time // when its first URL could be read
 }
 
 // mergeFirst says whether BEAST lets what is upstream be merged before it moves to its next queue. While a crawl is small
@@ -238,13 +240,13 @@ func (r *ring) mergeFirst(e *endOfQueue) (wait time.Duration) {
 	}
 	now := time.Now()
 	if !e.on {
-		*e = endOfQueue{on: true, seen: r.seenMerges.Load(), star: r.starMerges.Load(), since: now}
+		*e = endOfQueue{on: true, seen: r.seenMerges.Load(), star: r.starMerges.Load(), since: now, began: e.began}
 	}
-	since, pause := now.Sub(e.since), queuePause*r.opt.HostDelay
-	if since < pause && r.acct.stock() >= int64(max(1, r.opt.Connections/4)) {
+	pause := queuePause * r.opt.HostDelay
+	if since := now.Sub(e.began); since < pause && r.acct.stock() >= r.enoughStock() {
 		return pause - since // the paper's budget is for the time that a queue takes to be crawled, not to be read
 	}
-	wait = pause + 2*cheapMerge - since
+	wait = pause + 2*cheapMerge - now.Sub(e.since)
 	if wait <= 0 || r.beast.Scanning() {
 		return 0
 	}

@@ -191,8 +191,10 @@ type Options struct {
 	CheckpointEvery time.Duration
 	// RollEvery is the age at which files of output are finished, so that they can be carried away while the crawl runs; they are
 	// also finished when they are full, and at each orderly stop. 0: no age.
-	RollEvery      time.Duration
-	Linger         time.Duration
+	RollEvery time.Duration
+	Linger    time.Duration
+	// StockTarget is how many URLs BEAST releases ahead of fetching; default 16 times the connections, or as many as the hosts' delays
+	// ask for and RAM holds (stock.go).
 	StockTarget    int
 	RobotsInFlight int
 	MaxPages       int64
@@ -302,7 +304,6 @@ func (o *Options) defaults() {
 		o.DiskBytes = 100 << 30
 	}
 	setInt(&o.Connections, 2000)
-	setInt(&o.StockTarget, 16*o.Connections)
 	setInt(&o.RobotsInFlight, max(64, o.Connections))
 	setInt(&o.QueuesMax, 1024)
 	setInt(&o.BudgetRanks, 10_000)

@@ -173,8 +173,12 @@ const robotsBufferBytes = 128 << 10
 // openQueueBuffers is about how many queues have a buffer besides BEAST's: the slots of the two calendars, QR, QD, Q.
 const openQueueBuffers = 256
 
-// politeItemBytes is what an admitted URL takes on average: record, item, its part of the tables.
-const politeItemBytes = 900
+// politeItemBytes is what an admitted URL takes on average: record, item, its part of the tables. politeHostBytes is what a host takes
+// that has stockPerHost URLs there, and a server, PLD and network of its own (polite's TestBytesAreWhatTheHeapHolds counts 2,380).
+const (
+	politeItemBytes = 900
+	politeHostBytes = 2400
+)
 
 // planDrum finds k, M and r for a share of RAM: the paper's optimum gives half to the 2k buffers (k0 = R/4M) and half to
 // the bucket buffer. m and r are used as they are unless they are 0.

@@ -447,7 +447,7 @@ func untilDue(c *queue.Calendar) time.Duration {
 // readLater gives URLs whose time has come back to RobotsCache.
 func (r *ring) readLater(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if r.acct.stock() >= int64(r.opt.StockTarget) {
+		if r.stocked() {
 			r.await(ctx, r.wakeLater, wakeAfter)
 			continue
 		}

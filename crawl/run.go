@@ -351,7 +351,7 @@ func (r *ring) openRAM(m *manifest) error {
 		share = polite.Unlimited // one site may have all of RAM
 	}
 	r.polite = polite.New(polite.Options{
-		MaxPerHost: perHost, Ahead: ramAhead, IdleAhead: idleAhead, IdleItems: r.opt.StockTarget / idleShare,
+		MaxPerHost: perHost, Ahead: ramAhead, IdleAhead: idleAhead, IdleItems: int(r.opt.leastStock()) / idleShare,
 		MaxRobotsPerServer: max(1, min(robotsPerServer, r.opt.RobotsInFlight/8)), MostRobotsPerServer: max(1, r.opt.RobotsInFlight/8),
 		MaxPerServer: share, MaxPerPLD: share, HostDelay: r.opt.HostDelay, HostDelayMin: r.opt.HostDelayMin, ServerDelay: r.opt.ServerDelay,
 		ServerDelayMin: r.opt.ServerDelayMin, DefaultBudget: r.opt.BudgetDefault, MaxCrawlDelay: r.opt.MaxCrawlDelay,

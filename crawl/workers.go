@@ -288,48 +288,6 @@ func (r *ring) readReady(ctx context.Context) error {
 	return nil
 }
 
-// What is due later than evictAhead makes room, evictLot URLs at once, when connection slots idle while RAM or the stock is
-// full of slow hosts.
-const (
-	evictLot   = 1024
-	evictAhead = 30 * time.Second
-)
-
-// makeRoom sends those URLs that are due last to disk, if connection slots idle. It looks at all hosts in RAM, so where it
-// found nothing it isn't tried again for a while: while RAM is full it would be for every page.
-func (r *ring) makeRoom() error {
-	if r.workers.exchanges.load() >= int64(cap(r.workers.slots))/2 || int64(time.Since(r.began)) < r.tooSoon.Load() {
-		return nil
-	}
-	return r.inStep(func(d *delta) error {
-		items := r.polite.EvictLater(time.Now(), evictAhead, evictLot)
-		if len(items) == 0 {
-			d.nothing = true
-			r.tooSoon.Store(int64(time.Since(r.began) + relieveEvery/2))
-		}
-		return r.evicted(d, items, ReasonEvicted)
-	})
-}
-
-// relieveEvery is how often room is made while RAM or the stock is full.
-const relieveEvery = time.Second
-
-// relieve makes room before RAM is full: a stock of URLs that aren't due keeps BEAST from releasing others.
-func (r *ring) relieve(ctx context.Context) error {
-	for ctx.Err() == nil {
-		if r.acct.stock() < int64(r.opt.StockTarget)/2 {
-			r.await(ctx, r.wakeRelieve, wakeAfter)
-			continue
-		}
-		if err := r.makeRoom(); err != nil {
-			return err
-		}
-		r.wakeups.Add(1)
-		sleep(ctx, relieveEvery)
-	}
-	return nil
-}
-
 // exchange does one HTTP exchange at the granted address.
 func (r *ring) exchange(ctx context.Context, g *polite.Grant, parts weburl.Parts, resp *fetch.Response, limits *fetch.Limits) error {
 	req := fetch.Request{

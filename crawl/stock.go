@@ -1,0 +1,106 @@
+package crawl
+
+import (
+	"context"
+	"time"
+
+	"drumbeat/polite"
+)
+
+// The stock is what BEAST has released: URLs in RobotsCache's buckets, QR, Q and RAM. BEAST releases others while it is below its
+// target, which follows Polybot's rule: to visit hosts with delay tau at a rate s, URLs of x > s·tau hosts must be at hand. s·tau are
+// the hosts that rest after a visit (Little's law), so nothing needs to be measured or guessed: polite counts them.
+const (
+	// stockPerConnection is how many URLs there are for each connection, whatever the delays.
+	stockPerConnection = 16
+	// stockPerHost is how many there are for each host that rests. URLs come in the order of BEAST's queue, not host by host: of URLs in
+	// random order 3 a host leave e^-3, 5 %, of the hosts without one.
+	stockPerHost = 3
+)
+
+// leastStock is the stock's target while few hosts rest.
+func (o *Options) leastStock() int64 {
+	if o.StockTarget > 0 {
+		return int64(o.StockTarget)
+	}
+	return stockPerConnection * int64(o.Connections)
+}
+
+// stockTarget is how many URLs the stock should have. follows says that this is what the hosts' delays ask for: not the least, and no
+// less than that because RAM is short.
+func (r *ring) stockTarget() (target int64, follows bool) {
+	least := r.opt.leastStock()
+	if r.opt.StockTarget > 0 {
+		return least, false
+	}
+	u := r.polite.Use()
+	wanted, most := stockPerHost*int64(u.Resting), int64(u.Most)
+	return max(least, min(wanted, most)), wanted >= least && wanted <= most
+}
+
+// stocked is true when the stock has reached its target.
+func (r *ring) stocked() bool {
+	target, _ := r.stockTarget()
+	return r.acct.stock() >= target
+}
+
+// stockLow is true when less than half of that is there.
+func (r *ring) stockLow() bool {
+	target, _ := r.stockTarget()
+	return r.acct.stock() < target/2
+}
+
+// enoughStock is how many URLs keep the connections and the hosts in use busy, just: one and a half for each host that rests.
+func (r *ring) enoughStock() int64 {
+	return max(1, int64(r.opt.Connections/4), int64(r.polite.Use().Resting)*3/2)
+}
+
+// What is due later than evictAhead makes room when connection slots idle, while RAM or the stock is full of URLs of few hosts.
+const evictAhead = 30 * time.Second
+
+// evictLot is how many URLs are to make room at once for hosts that could be visited. As each busy slot takes resting/busy hosts, that
+// many more are wanted for each idle one; and hosts that are there keep one or two URLs. A quarter of that at once, since
+// what comes in has to be seen first.
+func evictLot(u polite.Use, busy, slots int64) int {
+	wanted := (slots - busy) * int64(u.Resting) / max(busy, 1)
+	spare := int64(u.Items) - int64(u.Resting)*3/2
+	return int(max(0, min(wanted, spare)+3) / 4)
+}
+
+// makeRoom sends those URLs that are due last to disk, if connection slots idle. It looks at all hosts in RAM, so where it
+// found nothing it isn't tried again for a while: while RAM is full it would be for every page.
+func (r *ring) makeRoom() error {
+	busy, slots := r.workers.exchanges.load(), int64(cap(r.workers.slots))
+	if busy >= slots/2 || int64(time.Since(r.began)) < r.tooSoon.Load() {
+		return nil
+	}
+	return r.inStep(func(d *delta) error {
+		lot := evictLot(r.polite.Use(), busy, slots)
+		items := r.polite.EvictLater(time.Now(), evictAhead, lot)
+		if len(items) == 0 {
+			d.nothing = true
+			r.tooSoon.Store(int64(time.Since(r.began) + relieveEvery/2))
+		}
+		return r.evicted(d, items, ReasonEvicted)
+	})
+}
+
+// relieveEvery is how often room is made while RAM or the stock is full.
+const relieveEvery = time.Second
+
+// relieve makes room before RAM is full: a stock of URLs that aren't due keeps BEAST from releasing others. A stock that follows the
+// delays isn't one of few hosts.
+func (r *ring) relieve(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if target, follows := r.stockTarget(); follows || r.acct.stock() < target-target/8 {
+			r.await(ctx, r.wakeRelieve, wakeAfter)
+			continue
+		}
+		if err := r.makeRoom(); err != nil {
+			return err
+		}
+		r.wakeups.Add(1)
+		sleep(ctx, relieveEvery)
+	}
+	return nil
+}

@@ -1,0 +1,129 @@
+package crawl
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"net/netip"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"drumbeat/disk"
+	"drumbeat/fetch"
+)
+
+// treeWeb is a web of hosts h0.test, h1.test …, each a PLD at an address of its own, whose pages are trees without end: page 0 links to
+// pages 1 to 12, page k to pages 2k+11 and 2k+12. It is a Fetcher and a Resolver, and answers after latency.
+type treeWeb struct {
+	pages atomic.Int64
+}
+
+// latency is between 100 ms and 2 s: so hosts that began at once come apart.
+func (*treeWeb) latency(host string) time.Duration {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(host))
+	return 100*time.Millisecond + time.Duration(h.Sum32()%1900)*time.Millisecond
+}
+
+func (w *treeWeb) LookupHost(_ context.Context, host, _ string) (Lookup, error) {
+	n, err := strconv.Atoi(strings.TrimSuffix(strings.TrimPrefix(host, "h"), ".test"))
+	if err != nil {
+		return Lookup{}, &LookupError{Host: host, NotFound: true}
+	}
+	var b [4]byte // one host a network, as far as they go
+	binary.BigEndian.PutUint32(b[:], 0x0b000000+uint32(n)<<8+1)
+	return Lookup{Addrs: []netip.Addr{netip.AddrFrom4(b)}, Expires: time.Now().Add(24 * time.Hour)}, nil
+}
+
+func (w *treeWeb) Do(ctx context.Context, req *fetch.Request, resp *fetch.Response) error {
+	if req.BeforeWrite != nil {
+		req.BeforeWrite()
+	}
+	resp.Start = time.Now()
+	latency := w.latency(req.Host)
+	sleep(ctx, latency)
+	resp.Proto, resp.Total, resp.FirstByte = "HTTP/1.1", latency, latency
+	if req.PathQuery == "/robots.txt" {
+		resp.Status = 404
+		return nil
+	}
+	w.pages.Add(1)
+	resp.Status = 200
+	k, _ := strconv.Atoi(req.PathQuery[1:])
+	first, last := 2*k+11, 2*k+12
+	if k == 0 {
+		first, last = 1, 12
+	}
+	resp.Body = append(resp.Body, "<html>"...)
+	for i := first; i <= last; i++ {
+		resp.Body = fmt.Appendf(resp.Body, "<a href=/%d>x</a>", i)
+	}
+	return nil
+}
+
+// stockRate crawls hosts with 40 s between two visits with the command's defaults, and returns the pages a second of the last minutes as
+// a share of what the hosts admit. RAM must keep to the plan.
+func stockRate(t *testing.T, hosts, connections int) (share float64) {
+	inBubble(t, func(t *testing.T) {
+		w := &treeWeb{}
+		opt := Options{
+			FS: disk.NewMem(*seedFlag), Dirs: []string{"d0"}, Agent: "drumbeat", Contact: "test@example.org", Resolver: w, Fetcher: w,
+			RAMBytes: 4 << 30, DiskBytes: 1 << 40, Connections: connections, Retries: 3, HostDelay: 40 * time.Second, HostDelayMin: time.Second,
+			ServerDelay: time.Second, ServerDelayMin: 200 * time.Millisecond, PLDDelay: 500 * time.Millisecond, PLDDelayMin: 20 * time.Millisecond,
+			NetworkRate: 10, NetworkConnections: 20, HostDelayFactor: 10, MaxDepth: Unlimited, Linger: time.Minute,
+			CheckpointEvery: time.Minute, CrawlLog: LogErrors,
+		}
+		for i := range hosts {
+			opt.SeedLines = append(opt.SeedLines, fmt.Sprintf("http://h%d.test/0", i))
+		}
+		begin, end := 4*time.Minute, 8*time.Minute
+		if *longRuns {
+			begin, end = 5*time.Minute, 15*time.Minute
+		}
+		opt.MaxTime = end
+		began := time.Now()
+		var r *ring
+		opt.SnapshotEvery = time.Second
+		opt.Snapshot = func(s *Snapshot) {
+			if n := r.polite.Bytes() + r.polite.TableBytes(); n > r.plan.PoliteBytes {
+				t.Errorf("%v: URLs in RAM take %d bytes, the plan is %d", s.Elapsed, n, r.plan.PoliteBytes)
+			}
+			if *verbose && s.Elapsed%(20*time.Second) < time.Second {
+				t.Logf("%v: fetched %d places %v deferrals %d", s.Elapsed.Round(time.Second), s.Count(CountResponses), s.Places, s.Count(CountDeferrals))
+			}
+		}
+		var atBegin int64
+		go func() { time.Sleep(begin - time.Since(began)); atBegin = w.pages.Load() }()
+		r = openRing(t, opt)
+		res, err := r.crawl(t.Context(), 0)
+		if err := errors.Join(err, r.close()); err != nil || res.Stop != StopTime {
+			t.Fatal(res, err)
+		}
+		rate := float64(w.pages.Load()-atBegin) / (end - begin).Seconds()
+		ideal := 0.
+		for i := range hosts {
+			ideal += 1 / (opt.HostDelay + w.latency(fmt.Sprintf("h%d.test", i))).Seconds()
+		}
+		share = rate / ideal
+		t.Logf("%d hosts, %d connections: %.1f pages/s of %.1f: %.3f; %d deferrals for %d pages", hosts, connections, rate, ideal, share,
+			res.Snapshot.Count(CountDeferrals), w.pages.Load())
+	})
+	return share
+}
+
+// TestStockFollowsDelays: with the hosts of 34 connections at 40 s, or of the default 2000, nearly every host is visited when its delay has
+// passed, though the stock by connections would hold half as many URLs as there are hosts.
+func TestStockFollowsDelays(t *testing.T) {
+	hosts, connections := 1000, 34
+	if *longRuns {
+		hosts, connections = 59_000, 2000
+	}
+	if share := stockRate(t, hosts, connections); share < 0.95 {
+		t.Errorf("%.3f of the rate that the hosts admit", share)
+	}
+}
