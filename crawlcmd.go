@@ -142,7 +142,7 @@ func (c *crawlCmd) options() crawl.Options {
 		RAMBytes: int64(*c.RAM), DiskBytes: int64(*c.Disk), Connections: int(c.Connections.most()), Retries: int(c.Retries),
 		Budget: crawl.BudgetPolicy(c.Budget), BudgetDefault: uint32(c.BudgetDefault), BudgetMax: uint32(c.BudgetMax),
 		BudgetRanks: int(c.BudgetRanks), QueuesMax: int(c.QueuesMax),
-		KeepAlive: c.KeepAlive, CheckpointEvery: c.CheckpointEvery, RollEvery: c.RollEvery, Linger: c.Linger,
+		KeepAlive: c.KeepAlive, CheckpointEvery: c.CheckpointEvery, RollEvery: c.RollEvery, ArchiveRobots: c.ArchiveRobots, ArchiveDNS: c.ArchiveDNS, Linger: c.Linger,
 		MaxPages: int64(c.MaxPages), MaxTime: c.MaxTime, MaxDepth: crawl.Unlimited,
 		Scope: crawl.Scope(c.Scope), Store: c.Store == "warc", Sitemaps: c.Sitemaps, PrivateSuffixes: c.PrivateSuffixes,
 		CrawlLog: crawl.LogLevel(c.CrawlLog), Drain: c.Drain, WhenFull: crawl.WhenFull(c.WhenFull), KeepFree: int64(orZero(c.KeepFree)),
@@ -326,7 +326,7 @@ func (n names) LookupFresh(ctx context.Context, host, pld string) (crawl.Lookup,
 // crawlLookup is what dnscache says, as crawl wants it.
 func crawlLookup(host string, answer dnscache.Answer, err error) (crawl.Lookup, error) {
 	if err == nil {
-		return crawl.Lookup{Addrs: answer.Addrs, Expires: answer.Expires, Cached: answer.Cached}, nil
+		return crawl.Lookup{Addrs: answer.Addrs, Expires: answer.Expires, TTL: answer.TTL, Server: answer.Server, Cached: answer.Cached}, nil
 	}
 	var de *dnscache.Error
 	if errors.As(err, &de) {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -213,7 +214,8 @@ func TestCrawlCommand(t *testing.T) {
 	if out, _ = wantExit(t, exitDone, "", "audit", dir); !strings.Contains(out, "balanced") {
 		t.Errorf("audit: %s", out)
 	}
-	if out, _ = wantExit(t, exitDone, "", "audit", "--deep", dir); !strings.Contains(out, "keys: 0 not in URLseen") {
+	if out, _ = wantExit(t, exitDone, "", "audit", "--deep", dir); !strings.Contains(out, "keys: 0 not in URLseen") ||
+		!regexp.MustCompile(`\([1-9]\d* of robots.txt files, [1-9]\d* DNS answers\)`).MatchString(out) {
 		t.Errorf("audit --deep: %s", out)
 	}
 	var deep struct {
@@ -332,10 +334,14 @@ func TestMoreMachine(t *testing.T) {
 	}
 }
 
-// TestDepth: with --max-depth=0 the seeds alone are fetched.
+// TestDepth: with --max-depth=0 the seeds alone are fetched; and without archives of anything else, pages alone stored.
 func TestDepth(t *testing.T) {
 	web, flags := smallWeb(t, nil)
-	wantExit(t, exitDone, "", append(flags, "--seeds", seedFile(t, web), "--dir="+t.TempDir()+"/c", "--max-depth=0")...)
+	dir := t.TempDir() + "/c"
+	wantExit(t, exitDone, "", append(flags, "--seeds", seedFile(t, web), "--dir="+dir, "--max-depth=0", "--no-archive-robots", "--no-archive-dns")...)
+	if out, _ := wantExit(t, exitDone, "", "audit", "--deep", dir); !strings.Contains(out, "(0 of robots.txt files, 0 DNS answers)") {
+		t.Errorf("with nothing but pages to be stored, the audit says:\n%s", out)
+	}
 	seeds := web.Seeds()
 	for url := range web.Log().Fetches() {
 		if !slices.Contains(seeds, url) {

@@ -67,6 +67,8 @@ type crawlCmd struct {
 	resourceFlags
 
 	Store           string        `group:"output" enum:"warc,none" default:"warc" help:"What is kept of responses: warc (all of them) or none (pure discovery)."`
+	ArchiveRobots   bool          `group:"output" negatable:"" default:"true" help:"Store the exchanges for robots.txt, redirects included, as WARC records."`
+	ArchiveDNS      bool          `group:"output" name:"archive-dns" negatable:"" default:"true" help:"Store the answers of the DNS as WARC records (dns:HOST, text/dns), as Heritrix does."`
 	CrawlLog        string        `group:"output" enum:"off,errors,all" default:"errors" help:"Outcomes of single URLs in the compressed log under DIR/log: off, errors, all."`
 	TraceLinks      string        `group:"output" placeholder:"FILE" help:"Record the key of each link, 8 bytes, for bench cache --trace: FILE is made or appended to. It tells no URL, and no fault of it stops the crawl."`
 	TraceLimit      size          `group:"output" placeholder:"SIZE" default:"8GiB" help:"Most bytes of that file; then it ends, and the crawl goes on."`

@@ -378,13 +378,28 @@ func (l *life) outputOf(set, out disk.Set, m *manifest) (map[string]int, error) 
 		}
 		return nil
 	})
+	for kind, c := range map[string]Counter{robotsRecord: CountRobotsStored, dnsRecord: CountDNSStored} {
+		if n := m.Accounts.Counters[c]; err == nil && int64(urls[kind]) != n {
+			err = fmt.Errorf("%d records of%s, the checkpoint counts %d", urls[kind], kind, n)
+		}
+		delete(urls, kind)
+	}
 	return urls, err
 }
 
+// What responseURL returns for records that aren't of pages.
+const robotsRecord, dnsRecord = " robots.txt", " the DNS"
+
 // responseURL returns the URL of a response record, nothing for others.
 func responseURL(rec *warc.Record) []string {
-	if rec.Type() != "response" {
+	url := rec.Get("WARC-Target-URI")
+	switch {
+	case rec.Type() != "response":
 		return nil
+	case rec.Get("WARC-Resource-Type") == warc.KindRobots:
+		return []string{robotsRecord}
+	case strings.HasPrefix(url, "dns:"):
+		return []string{dnsRecord}
 	}
-	return []string{rec.Get("WARC-Target-URI")}
+	return []string{url}
 }

@@ -132,6 +132,7 @@ func (w *cutWorld) options(t testing.TB, fs disk.FS) (Options, *witness) {
 	if w.seed%2 == 0 {
 		opt.RollEvery = 3 * time.Second
 	}
+	opt.ArchiveRobots, opt.ArchiveDNS = w.seed%4 < 3, w.seed%4 > 0
 	if w.seed%3 == 1 {
 		opt.PLDDelay, opt.PLDDelayMin, opt.HostDelayFactor = 300*time.Millisecond, 50*time.Millisecond, 10
 		opt.NetworkRate, opt.NetworkConnections = 20, 3

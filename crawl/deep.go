@@ -77,6 +77,9 @@ type OutputReport struct {
 	Checked  bool // false: the output's directories were not given
 	WARC     warc.Verified
 	LogLines int64
+	// Robots and DNS are the records of robots.txt files and DNS answers in WARC files and indexes, RobotsStored and DNSStored what the
+	// account says.
+	Robots, DNS, RobotsStored, DNSStored int64
 	// StoredAll: output and crawl log name every fetched URL; RefusedAll: the crawl log names every refused one. Then
 	// every ended URL is known by its key, not by number alone.
 	StoredAll, RefusedAll bool
@@ -275,6 +278,14 @@ func (x *deepAudit) scanOutput() error {
 
 // capture takes a stored response.
 func (x *deepAudit) capture(c *warc.Capture) error {
+	switch c.Kind { // these aren't URLs of the crawl
+	case warc.KindRobots:
+		x.rep.Output.Robots++
+		return nil
+	case warc.KindDNS:
+		x.rep.Output.DNS++
+		return nil
+	}
 	key := x.r.hasher.URLKey([]byte(c.URL))
 	return x.sorter.add(taggedKey{key: key, tag: tagStored, mark: markOf(c.File, c.Offset, c.Status)})
 }
@@ -444,6 +455,16 @@ func (x *deepAudit) conclude() {
 	}
 	if out.RefusedAll {
 		ended(PlaceRefused, x.refused, "the crawl log")
+	}
+	out.RobotsStored, out.DNSStored = x.m.Accounts.Counters[CountRobotsStored], x.m.Accounts.Counters[CountDNSStored]
+	whole := out.Checked && out.WARC.AbsentFiles == 0 && !rep.damaged[nameWARC]
+	for _, s := range []struct {
+		what           string
+		found, account int64
+	}{{"robots.txt records", out.Robots, out.RobotsStored}, {"DNS records", out.DNS, out.DNSStored}} {
+		if s.found > s.account || whole && s.found < s.account {
+			bad("the output holds %d %s, the account says %d", s.found, s.what, s.account)
+		}
 	}
 	k := &rep.Keys
 	if k.NotSeen > 0 {

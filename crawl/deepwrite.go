@@ -66,8 +66,8 @@ func (d *DeepReport) writeOutput(w io.Writer) {
 		fmt.Fprintln(w, "output: not read; give its directories with --out")
 	} else {
 		v := &o.WARC
-		fmt.Fprintf(w, "output: %d records with %d responses and %d index lines in %d files (%s)", v.Records, v.Captures, v.Lines,
-			v.Files, humanize.IBytes(uint64(v.Bytes)))
+		fmt.Fprintf(w, "output: %d records with %d responses (%d of robots.txt files, %d DNS answers) and %d index lines in %d files (%s)",
+			v.Records, v.Captures, o.Robots, o.DNS, v.Lines, v.Files, humanize.IBytes(uint64(v.Bytes)))
 		if v.AbsentFiles+v.AbsentIndexes > 0 {
 			fmt.Fprintf(w, "; %d WARC files and %d indexes have been moved away", v.AbsentFiles, v.AbsentIndexes)
 		}

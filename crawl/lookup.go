@@ -65,6 +65,7 @@ func (r *ring) lookup(ctx context.Context, host []byte, kind lookupKind) ([]neti
 	if err != nil {
 		return nil, time.Time{}, err
 	}
+	r.archiveLookup(name, &answer)
 	r.sketches.addServers(answer.Addrs)
 	// A shorter life than the batches of the disk structures would have every URL looked up again.
 	expires := answer.Expires

@@ -57,6 +57,9 @@ type FreshResolver interface {
 type Lookup struct {
 	Addrs   []netip.Addr
 	Expires time.Time
+	// TTL is what the name server said, or 0; Server is the one that answered, or the zero Addr.
+	TTL    time.Duration
+	Server netip.Addr
 	// Cached: the answer was known already. It tells nothing about the name servers.
 	Cached bool
 }
@@ -204,6 +207,9 @@ type Options struct {
 	// MaxRedirects is how many redirects in a row are followed: a URL that more of them lead to, counted from the last page that
 	// linked to one of them, isn't taken. Default DefaultRedirects, 250 at most; NoRedirects: none is followed.
 	MaxRedirects int
+	// ArchiveRobots stores the exchanges for robots.txt, redirects included, and ArchiveDNS the answers of the DNS, beside the pages.
+	// Without Store neither is kept.
+	ArchiveRobots, ArchiveDNS bool
 	// URLRules rewrite URLs and leave some out; zero: they don't. They may change from run to run (package urlrule).
 	URLRules urlrule.Options
 	// Accept are the types of bodies that are read: "text/html", "text/*", "*/*", AcceptHTML. Of others a response has its head

@@ -3,14 +3,20 @@ package crawl
 import (
 	"context"
 	"errors"
+	"net"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"drumbeat/disk"
+	"drumbeat/fetch"
+	"drumbeat/internal/simweb"
 	"drumbeat/warc"
+	"drumbeat/weburl"
 )
 
 // outputNames returns the output files of directories.
@@ -214,4 +220,82 @@ func TestWarcinfo(t *testing.T) {
 			}
 		})
 	}
+}
+
+// archiveWitness counts the exchanges for robots.txt that brought a response, and the answers of the DNS.
+type archiveWitness struct {
+	Fetcher
+	Resolver
+	mu                sync.Mutex     // guards all below
+	asked, cut, names map[string]int // cut: the crawl had been told to stop
+}
+
+func (w *archiveWitness) Do(ctx context.Context, req *fetch.Request, resp *fetch.Response) error {
+	err := w.Fetcher.Do(ctx, req, resp)
+	url, bad := weburl.Canonical(req.Scheme + "://" + net.JoinHostPort(req.Host, strconv.Itoa(int(req.Port))) + req.PathQuery)
+	if bad != nil {
+		return bad
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if isRobots(url) && err == nil {
+		if w.asked[url]++; ctx.Err() != nil {
+			w.cut[url]++
+		}
+	}
+	return err
+}
+
+func (w *archiveWitness) LookupHost(ctx context.Context, host, pld string) (Lookup, error) {
+	answer, err := w.Resolver.LookupHost(ctx, host, pld)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err == nil && len(answer.Addrs) > 0 {
+		w.names[host]++
+	}
+	return answer, err
+}
+
+// TestArchive: every exchange for a robots.txt that brought a response, each redirect's included, and every answer of the DNS is in
+// the WARC files once, over stops and resumes, and the account knows how many they are.
+func TestArchive(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, func(o *simweb.Options) { o.Robots.RedirectPath, o.Robots.RedirectHost = 0.2, 0.1 })
+		fs := disk.NewMem(*seedFlag)
+		opt := simOptions(t, web, fs)
+		opt.ArchiveRobots, opt.ArchiveDNS = true, true
+		wit := &archiveWitness{Fetcher: opt.Fetcher, Resolver: opt.Resolver, asked: map[string]int{}, cut: map[string]int{}, names: map[string]int{}}
+		opt.Fetcher, opt.Resolver = wit, wit
+		for _, span := range []time.Duration{time.Second, 3 * time.Second, time.Hour} {
+			ctx, cancel := context.WithTimeout(t.Context(), span)
+			_, err := Run(ctx, opt)
+			cancel()
+			if err != nil {
+				t.Fatal(err)
+			}
+			rep := deep(t, fs, &opt)
+			if o := &rep.Output; !rep.Balanced() || o.Robots == 0 || o.Robots != o.RobotsStored || o.DNS == 0 || o.DNS != o.DNSStored {
+				t.Fatalf("%v: %q, %v, %+v", span, rep.Bad, rep.Damages, o)
+			}
+		}
+		checkFetched(t, web, &opt)
+		stored := checkWARCs(t, fs, opt.Dirs)
+		redirects := 0
+		for url, n := range wit.asked {
+			if stored[url] < n-wit.cut[url] || stored[url] > n {
+				t.Errorf("%s: %d records of %d exchanges, %d of them cut off", url, stored[url], n, wit.cut[url])
+			}
+			if !strings.HasSuffix(url, "/robots.txt") {
+				redirects++
+			}
+		}
+		for name, n := range wit.names {
+			if stored["dns:"+name] != n {
+				t.Errorf("%d records of %d answers for %s", stored["dns:"+name], n, name)
+			}
+		}
+		if redirects == 0 {
+			t.Error("no robots.txt was redirected")
+		}
+	})
 }

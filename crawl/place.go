@@ -175,6 +175,8 @@ const (
 	CountHostsGivenUp                  // hosts given up for good
 	CountLinksRedirects                // redirects that lead further from a page than MaxRedirects
 	CountInternalErrors                // answers that made this program panic, which was contained
+	CountRobotsStored                  // exchanges for robots.txt whose records are in WARC files
+	CountDNSStored                     // DNS answers in them
 	numCounters
 )
 

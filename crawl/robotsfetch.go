@@ -306,11 +306,12 @@ func (r *ring) getThrough(ctx context.Context, url string, addrs []netip.Addr, r
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	return r.getGranted(ctx, g, parts, resp, rulesOf)
+	return r.getGranted(ctx, g, url, resp, rulesOf)
 }
 
 // getGranted does the exchange of a grant for a robots.txt.
-func (r *ring) getGranted(ctx context.Context, g *polite.Grant, parts weburl.Parts, resp *fetch.Response, rulesOf []byte) error {
+func (r *ring) getGranted(ctx context.Context, g *polite.Grant, url string, resp *fetch.Response, rulesOf []byte) error {
+	parts := weburl.Split([]byte(url))
 	limits := r.opt.FetchLimits
 	limits.BodyBytes, limits.DecodedBytes, limits.Ratio = robotsBodyBytes, robotsBodyBytes, fetch.Unlimited
 	err := r.exchange(ctx, g, parts, resp, &limits)
@@ -331,7 +332,18 @@ func (r *ring) getGranted(ctx context.Context, g *polite.Grant, parts weburl.Par
 		r.workers.leaveRobots()
 	}
 	r.polite.Done(time.Now(), g, result)
+	var kept *archiver
+	if err == nil && ctx.Err() == nil { // else it is done again, or there is no response
+		if kept = r.prepareRobots(url, resp); kept != nil {
+			defer r.workers.archivers.give(kept)
+		}
+	}
 	_ = r.inStep(func(d *delta) error {
+		if kept != nil {
+			if err := r.archiveRobots(d, kept); err != nil {
+				return err
+			}
+		}
 		if result.Backoff >= health.Short {
 			if err := r.clearHost(d, g.Item.Host, health.Verdict{}); err != nil {
 				r.fail(err)

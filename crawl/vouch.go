@@ -247,6 +247,10 @@ func (r *ring) askVoucher(ctx context.Context, v *voucher) (asked bool, err erro
 	if r.fence.blockedAddr(v.addr) {
 		return false, nil
 	}
+	url, err := weburl.Canonical(v.origin() + "/robots.txt")
+	if err != nil {
+		return false, err
+	}
 	select {
 	case r.workers.slots <- struct{}{}:
 	case <-ctx.Done():
@@ -261,7 +265,7 @@ func (r *ring) askVoucher(ctx context.Context, v *voucher) (asked bool, err erro
 	}
 	resp := r.workers.response()
 	defer r.workers.release(resp)
-	err = r.getGranted(ctx, g, weburl.Split([]byte(v.origin()+"/robots.txt")), resp, nil)
+	err = r.getGranted(ctx, g, url, resp, nil)
 	return !errors.Is(err, errBlocked), err
 }
 

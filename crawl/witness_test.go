@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"hash/fnv"
@@ -98,6 +99,8 @@ func (w *witness) Do(ctx context.Context, req *fetch.Request, resp *fetch.Respon
 	p.final, p.ill = !ill && !(isRobots(p.url) && resp.Status/100 == 3), ill // a redirect doesn't end a request for robots.txt
 	if ill {
 		p.status, resp.Status = http.StatusServiceUnavailable, http.StatusServiceUnavailable
+		_, rest, _ := bytes.Cut(resp.RawHead, []byte("\r\n"))
+		resp.RawHead = append([]byte("HTTP/1.1 503 Ill\r\n"), rest...)
 	} else if p.robots {
 		p.delay = robots.Parse(resp.Body, "drumbeat").CrawlDelay
 	}

@@ -24,6 +24,7 @@ type workers struct {
 	responses chan *fetch.Response // idle ones, to be reused
 	parsers   chan *pageWorker     // as many as may parse at once
 	robots    chan struct{}        // as many as may be busy with a robots.txt at once: its rules take more than the file
+	archivers archivers            // as many as may encode what isn't pages
 	crowds    *crowds              // exchanges under way by PLD
 	inFlight  inFlight             // grants of URLs that have not ended: pages that may still come
 	exchanges inFlight             // exchanges under way, robots.txt included
@@ -47,6 +48,7 @@ func newWorkers(r *ring, connections int) *workers {
 		grants:    make(chan *polite.Grant),
 		responses: make(chan *fetch.Response, connections),
 		parsers:   make(chan *pageWorker, runtime.GOMAXPROCS(0)+1),
+		archivers: newArchivers(r.warc),
 		crowds:    newCrowds(&r.opt),
 		robots:    make(chan struct{}, runtime.GOMAXPROCS(0)+1),
 	}

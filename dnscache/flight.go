@@ -1,6 +1,7 @@
 package dnscache
 
 import (
+	"math"
 	"net/netip"
 	"slices"
 	"time"
@@ -156,7 +157,7 @@ func (r *Resolver) forsaken(f *flight) bool {
 // conclude puts the outcomes of a flight's questions together and keeps the result.
 func (r *Resolver) conclude(f *flight, now time.Time) {
 	var addrs []netip.Addr // of the only question, or of both
-	ttl := r.opt.TTLMax
+	ttl, said, from := r.opt.TTLMax, time.Duration(math.MaxInt64), netip.Addr{}
 	kind := Kind(0)
 	var negative time.Duration
 	for _, q := range f.queries[:f.n] {
@@ -167,6 +168,7 @@ func (r *Resolver) conclude(f *flight, now time.Time) {
 				addrs = append(addrs, q.addrs...)
 			}
 			ttl = min(ttl, max(q.ttl, r.opt.TTLMin))
+			said, from = min(said, q.ttl), q.from
 			continue
 		}
 		// A failure outweighs "no address": the other family may have one. "No such name" holds for both.
@@ -179,7 +181,7 @@ func (r *Resolver) conclude(f *flight, now time.Time) {
 		if kind != 0 && !kind.Permanent() {
 			ttl = min(ttl, r.opt.TTLMin) // the other family may come back
 		}
-		f.answer = Answer{Addrs: addrs, Expires: now.Add(ttl)}
+		f.answer = Answer{Addrs: addrs, Expires: now.Add(ttl), TTL: said, Server: from}
 		r.cache.put(f.host, addrs, 0, f.answer.Expires, now)
 		return
 	}

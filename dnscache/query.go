@@ -40,6 +40,7 @@ type query struct {
 	addrs   []netip.Addr
 	space   [2]netip.Addr // room for the first of them
 	ttl     time.Duration
+	from    netip.Addr // the server of the last reply
 }
 
 // asked is a question as it goes out. It doesn't change, so readers need no lock for it; a reply counts
@@ -188,6 +189,7 @@ func (r *Resolver) handle(a *asked, s *server, rep *reply, tcp bool, now time.Ti
 	}
 	r.stats.Answers++
 	s.answered()
+	q.from = s.addr.Addr()
 	if rep.kind == KindServFail || rep.kind == KindRefused {
 		r.bad++
 	} else {

@@ -15,7 +15,10 @@ type Answer struct {
 	Addrs []netip.Addr
 	// Expires is when they should be asked for again.
 	Expires time.Time
-	// Cached: they were known already.
+	// TTL is the least of the chain, as the servers said, and Server the one that answered last; of cached answers neither is known.
+	TTL    time.Duration
+	Server netip.Addr
+	// Cached: they were known already, or another call was asking for them.
 	Cached bool
 }
 
@@ -189,7 +192,9 @@ func (r *Resolver) lookup(ctx context.Context, host, pldKey string, fresh bool) 
 		r.stats.Joined++
 		f.waiters++
 		r.mu.Unlock()
-		return r.wait(ctx, f)
+		a, err := r.wait(ctx, f)
+		a.Cached = err == nil
+		return a, err
 	}
 	out := r.boxes.Get().(*outbox)
 	if f = r.admit(name, pldKey, now, out); f == nil {

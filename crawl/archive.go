@@ -1,0 +1,97 @@
+package crawl
+
+import (
+	"runtime"
+	"time"
+
+	"drumbeat/fetch"
+	"drumbeat/warc"
+)
+
+// archiver encodes exchanges for robots.txt and answers of the DNS. It is owned by one goroutine at a time.
+type archiver struct {
+	encoder  *warc.Encoder
+	exchange warc.Exchange
+	prepared warc.Prepared
+}
+
+// archivers are a few, so that what robots requests hold beside their responses is bounded: a record of robotsBodyBytes each.
+type archivers chan *archiver
+
+func newArchivers(w *warc.Writer) archivers {
+	a := make(archivers, runtime.GOMAXPROCS(0)+1)
+	for range cap(a) {
+		a <- &archiver{encoder: w.NewEncoder()}
+	}
+	return a
+}
+
+// take waits for one, whose owner neither waits for the network nor for space.
+func (a archivers) take() *archiver { return <-a }
+
+// give gives it back.
+func (a archivers) give(one *archiver) { a <- one }
+
+// archiveRobots appends the exchange for a robots.txt, or for what one redirects to; part of the step that ends the exchange, so that
+// each one that a checkpoint knows has its record once.
+func (r *ring) archiveRobots(d *delta, a *archiver) error {
+	if _, err := r.warc.Append(&a.prepared, time.Now()); err != nil {
+		return err
+	}
+	d.count(CountRobotsStored, 1)
+	return nil
+}
+
+// prepareRobots encodes the exchange; nil if it isn't kept. The archiver is to be given back.
+func (r *ring) prepareRobots(url string, resp *fetch.Response) *archiver {
+	if !r.opt.Store || !r.opt.ArchiveRobots {
+		return nil
+	}
+	a := r.workers.archivers.take()
+	a.exchange = warc.Exchange{
+		URL: []byte(url), Date: resp.Start, IP: resp.Remote.Addr(), Request: resp.RequestHead, Head: resp.RawHead, Body: resp.RawBody,
+		Chunked: len(resp.PayloadRaw) != len(resp.RawBody), Encoded: len(resp.Header("Content-Encoding")) > 0,
+		Truncated: resp.Truncated.String(), Status: resp.Status, MIME: mimeType(resp), Protocols: protocols(resp), Kind: warc.KindRobots,
+	}
+	if isRedirect(resp) {
+		a.exchange.Redirect = string(resp.Header("Location"))
+	}
+	err := a.encoder.Prepare(&a.prepared, &a.exchange)
+	a.exchange = warc.Exchange{} // lets go of the response
+	if err != nil {
+		r.workers.archivers.give(a)
+		r.fail(err)
+		return nil
+	}
+	return a
+}
+
+// archiveLookup stores an answer of the DNS, in a step of its own: the lookup has ended with it.
+func (r *ring) archiveLookup(host string, answer *Lookup) {
+	if !r.opt.Store || !r.opt.ArchiveDNS || answer.Cached {
+		return
+	}
+	a := r.workers.archivers.take()
+	defer r.workers.archivers.give(a)
+	now := time.Now()
+	err := a.encoder.PrepareLookup(&a.prepared, &warc.Lookup{Host: host, Date: now, Server: answer.Server, TTL: answer.ttl(now), Addrs: answer.Addrs})
+	if err != nil {
+		r.fail(err)
+		return
+	}
+	_ = r.inStep(func(d *delta) error { // a failure is the crawl's
+		if _, err := r.warc.Append(&a.prepared, now); err != nil {
+			return err
+		}
+		d.count(CountDNSStored, 1)
+		return nil
+	})
+}
+
+// ttl is what the answer said, or how long it holds.
+func (l *Lookup) ttl(now time.Time) time.Duration {
+	if l.TTL > 0 || l.Server.IsValid() {
+		return l.TTL
+	}
+	return max(0, l.Expires.Sub(now))
+}
