@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net/netip"
 	"os"
@@ -63,7 +64,7 @@ func (c *crawlCmd) Run(a *app, kctx *kong.Context) error {
 		}
 	}
 	notes = append(notes, plan.Short()+"; --print-config shows all flags and the plan")
-	for _, n := range append(notes, wideDirectories(slices.Concat(opt.Dirs, opt.Out))...) {
+	for _, n := range append(notes, wideDirectories(slices.Concat(opt.Dirs, opt.Out), opt.OutMode)...) {
 		view.note(n)
 	}
 	if in := c.seedInput(a.stdin); in != nil {
@@ -142,7 +143,7 @@ func (c *crawlCmd) options() crawl.Options {
 		RAMBytes: int64(*c.RAM), DiskBytes: int64(*c.Disk), Connections: int(c.Connections.most()), Retries: int(c.Retries),
 		Budget: crawl.BudgetPolicy(c.Budget), BudgetDefault: uint32(c.BudgetDefault), BudgetMax: uint32(c.BudgetMax),
 		BudgetRanks: int(c.BudgetRanks), QueuesMax: int(c.QueuesMax),
-		KeepAlive: c.KeepAlive, CheckpointEvery: c.CheckpointEvery, RollEvery: c.RollEvery, ArchiveRobots: c.ArchiveRobots, ArchiveDNS: c.ArchiveDNS, Linger: c.Linger,
+		KeepAlive: c.KeepAlive, CheckpointEvery: c.CheckpointEvery, RollEvery: c.RollEvery, ArchiveRobots: c.ArchiveRobots, ArchiveDNS: c.ArchiveDNS, OutMode: c.OutMode.wide(), Linger: c.Linger,
 		MaxPages: int64(c.MaxPages), MaxTime: c.MaxTime, MaxDepth: crawl.Unlimited,
 		Scope: crawl.Scope(c.Scope), Store: c.Store == "warc", Sitemaps: c.Sitemaps, PrivateSuffixes: c.PrivateSuffixes,
 		CrawlLog: crawl.LogLevel(c.CrawlLog), Drain: c.Drain, WhenFull: crawl.WhenFull(c.WhenFull), KeepFree: int64(orZero(c.KeepFree)),
@@ -174,12 +175,15 @@ func hostName() string {
 
 // wideDirectories warns of directories that were there before and that others may look into or change. What the crawl
 // makes has mode 0700 or 0600; the mode of what a person made is left to the person.
-func wideDirectories(paths []string) (notes []string) {
+// What outMode lets in is meant to be let in; mode 0 is for nobody else.
+func wideDirectories(paths []string, outMode fs.FileMode) (notes []string) {
+	meant := outMode | outMode&0o444>>2
 	for _, p := range paths {
 		for _, sub := range [...]string{"", "state", "warc", "log"} {
 			name := filepath.Join(p, sub)
 			info, err := os.Stat(name)
-			if err != nil || !info.IsDir() || info.Mode().Perm()&0o077 == 0 {
+			if err != nil || !info.IsDir() || info.Mode().Perm()&0o077 == 0 ||
+				sub != "state" && info.Mode().Perm()&0o077&^meant == 0 {
 				continue
 			}
 			what := "read"

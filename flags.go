@@ -67,6 +67,7 @@ type crawlCmd struct {
 	resourceFlags
 
 	Store           string        `group:"output" enum:"warc,none" default:"warc" help:"What is kept of responses: warc (all of them) or none (pure discovery)."`
+	OutMode         outMode       `group:"output" placeholder:"MODE" default:"0600" help:"Permissions of finished WARC files, indexes and logs, in octal: 0640 lets the group read them, and opens the directories that they are in (0750) to it. DIR/state stays closed."`
 	ArchiveRobots   bool          `group:"output" negatable:"" default:"true" help:"Store the exchanges for robots.txt, redirects included, as WARC records."`
 	ArchiveDNS      bool          `group:"output" name:"archive-dns" negatable:"" default:"true" help:"Store the answers of the DNS as WARC records (dns:HOST, text/dns), as Heritrix does."`
 	CrawlLog        string        `group:"output" enum:"off,errors,all" default:"errors" help:"Outcomes of single URLs in the compressed log under DIR/log: off, errors, all."`

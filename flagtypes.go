@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io/fs"
 	"math"
 	"net/netip"
 	"strconv"
@@ -141,3 +142,27 @@ func (p *portPair) UnmarshalText(text []byte) error {
 }
 
 func (p portPair) String() string { return fmt.Sprintf("%d=%d", p.from, p.to) }
+
+// outMode are the permissions of finished output, in octal.
+type outMode fs.FileMode
+
+// UnmarshalText reads them. The owner reads and writes, nobody executes, and not everybody writes.
+func (m *outMode) UnmarshalText(text []byte) error {
+	n, err := strconv.ParseUint(string(text), 8, 16)
+	if err != nil || n&0o600 != 0o600 || n&^0o664 != 0 {
+		return fmt.Errorf("%q are no permissions such as 0600, 0640 or 0644", text)
+	}
+	*m = outMode(n)
+	return nil
+}
+
+// String is what UnmarshalText reads.
+func (m outMode) String() string { return fmt.Sprintf("%04o", uint32(m)) }
+
+// wide is 0 for what files have in any case.
+func (m outMode) wide() fs.FileMode {
+	if m == 0o600 {
+		return 0
+	}
+	return fs.FileMode(m)
+}

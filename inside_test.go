@@ -79,3 +79,46 @@ func TestModes(t *testing.T) {
 		t.Errorf("the directory that was there before was changed: %v, %v", info, err)
 	}
 }
+
+// TestOutMode: with --out-mode finished files have that mode whatever the umask, and those whom it lets in can reach them, but nothing
+// of the state.
+func TestOutMode(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0o077))
+	web, flags := smallWeb(t, nil)
+	dir := filepath.Join(t.TempDir(), "crawl")
+	_, errs := wantExit(t, exitDone, strings.Join(web.Seeds(), "\n"), append(flags, "--seeds=-", "--dir", dir, "--out-mode=0660")...)
+	if strings.Contains(errs, "can be") {
+		t.Errorf("a warning of what was asked for: %s", errs)
+	}
+	finished := 0
+	if err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		want := fs.FileMode(0o600)
+		switch rel, _ := filepath.Rel(dir, path); {
+		case rel == ".":
+			want = 0o750
+		case rel == "warc" || rel == "log":
+			want = 0o770
+		case strings.HasPrefix(rel, "warc/") || strings.HasPrefix(rel, "log/"):
+			want = 0o660
+			finished++
+		case d.IsDir():
+			want = 0o700
+		}
+		if got := info.Mode().Perm(); got != want {
+			t.Errorf("%s has mode %o, want %o", path, got, want)
+		}
+		return nil
+	}); err != nil || finished == 0 {
+		t.Errorf("%d files of output, %v", finished, err)
+	}
+	for _, bad := range []string{"0666", "0400", "0750", "rw", "01640"} {
+		wantExit(t, exitUsage, "", "crawl", "--seeds=x", "--dir", dir, "--contact=a@example.org", "--out-mode="+bad)
+	}
+}

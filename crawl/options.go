@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/netip"
 	"runtime"
@@ -207,6 +208,8 @@ type Options struct {
 	// MaxRedirects is how many redirects in a row are followed: a URL that more of them lead to, counted from the last page that
 	// linked to one of them, isn't taken. Default DefaultRedirects, 250 at most; NoRedirects: none is followed.
 	MaxRedirects int
+	// OutMode is the mode of finished output files, such as 0640; the directories that they are in let the same people in. 0: 0600.
+	OutMode fs.FileMode
 	// ArchiveRobots stores the exchanges for robots.txt, redirects included, and ArchiveDNS the answers of the DNS, beside the pages.
 	// Without Store neither is kept.
 	ArchiveRobots, ArchiveDNS bool

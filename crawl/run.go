@@ -316,7 +316,7 @@ func (r *ring) openOutput(m *manifest) error {
 		if err != nil {
 			return err
 		}
-		if *l.at, err = crawllog.Open(crawllog.Options{Set: r.set, Prefix: l.prefix}, st); err != nil {
+		if *l.at, err = crawllog.Open(crawllog.Options{Set: r.set, Prefix: l.prefix, Mode: r.opt.OutMode}, st); err != nil {
 			return err
 		}
 	}

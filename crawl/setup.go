@@ -82,7 +82,7 @@ func (o *Options) CheckStores(plan *Plan) error {
 }
 
 func (r *ring) warcOptions() warc.Options {
-	return warc.Options{Set: r.out, State: r.set, Host: r.opt.Host, FileBytes: r.opt.WARCFileBytes, BufferBytes: r.plan.OutputBufferBytes, Level: r.opt.WARCLevel,
+	return warc.Options{Set: r.out, State: r.set, Host: r.opt.Host, Mode: r.opt.OutMode, FileBytes: r.opt.WARCFileBytes, BufferBytes: r.plan.OutputBufferBytes, Level: r.opt.WARCLevel,
 		Info: []warc.Field{
 			{Name: "software", Value: "drumbeat/" + r.opt.Version},
 			{Name: "operator", Value: r.opt.Contact},

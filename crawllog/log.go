@@ -3,6 +3,7 @@ package crawllog
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"sync"
 	"time"
@@ -40,6 +41,8 @@ type Options struct {
 	FileBytes int64
 	// BlockBytes of lines make a frame; at least 32 KiB. 0: DefaultBlockBytes.
 	BlockBytes int
+	// Mode of final files: see outfile.Options.
+	Mode fs.FileMode
 }
 
 func (o *Options) defaults() error {
@@ -65,7 +68,7 @@ func (o *Options) defaults() error {
 
 func (o *Options) outfile() outfile.Options {
 	return outfile.Options{
-		Set: o.Set, State: o.State, Sub: subdir, Prefix: o.Prefix, BufferBytes: fileBuffer,
+		Set: o.Set, State: o.State, Sub: subdir, Prefix: o.Prefix, BufferBytes: fileBuffer, Mode: o.Mode,
 		Streams: []outfile.Stream{{Suffix: suffix}},
 		Name: func(serial uint64, now time.Time) string {
 			now = now.UTC()

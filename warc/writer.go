@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"sync/atomic"
 	"time"
 
@@ -48,6 +49,8 @@ type Options struct {
 	Info []Field
 	// BufferBytes of each open file. 0: 256 KiB.
 	BufferBytes int
+	// Mode of final files: see outfile.Options.
+	Mode fs.FileMode
 	// Random is where record ids come from; nil for crypto/rand. For tests: it must not fail, and be safe for
 	// concurrent use if the Writer's users are.
 	Random interface{ Read(p []byte) (int, error) }
@@ -123,7 +126,7 @@ const (
 
 func (o *Options) outfile() outfile.Options {
 	return outfile.Options{
-		Set: o.Set, State: o.State, Sub: subdir, Prefix: o.Prefix, BufferBytes: o.BufferBytes,
+		Set: o.Set, State: o.State, Sub: subdir, Prefix: o.Prefix, BufferBytes: o.BufferBytes, Mode: o.Mode,
 		Streams: []outfile.Stream{{Suffix: dataSuffix}, {Suffix: indexSuffix, Finish: sortLines}},
 		Name: func(serial uint64, now time.Time) string {
 			now = now.UTC()

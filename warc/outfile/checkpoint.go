@@ -214,9 +214,11 @@ func (s *Store) finish(v *Volume) error {
 			}
 		}
 		if err == nil && stream.Finish == nil {
-			err = fsys.Rename(open, final)
+			if err = s.setMode(open); err == nil {
+				err = fsys.Rename(open, final)
+			}
 		} else if err == nil {
-			err = rewrite(fsys, open, final, stream.Finish)
+			err = s.rewrite(open, final, stream.Finish)
 		}
 		if err != nil {
 			return fmt.Errorf("outfile: finish: %w", err)
@@ -232,8 +234,17 @@ func (s *Store) finish(v *Volume) error {
 	return nil
 }
 
+// setMode gives a file the mode of final ones.
+func (s *Store) setMode(path string) error {
+	if s.opt.Mode == 0 {
+		return nil
+	}
+	return disk.Chmod(s.opt.Set.FS, path, s.opt.Mode)
+}
+
 // rewrite makes final, synced, from what is in open, and removes open.
-func rewrite(fsys disk.FS, open, final string, change func([]byte) []byte) error {
+func (s *Store) rewrite(open, final string, change func([]byte) []byte) error {
+	fsys := s.opt.Set.FS
 	if _, err := fsys.Size(final); errors.Is(err, fs.ErrNotExist) {
 		data, err := disk.ReadFile(fsys, open)
 		if err != nil {
@@ -243,6 +254,9 @@ func rewrite(fsys disk.FS, open, final string, change func([]byte) []byte) error
 			return err
 		}
 	} else if err != nil {
+		return err
+	}
+	if err := s.setMode(final); err != nil {
 		return err
 	}
 	return fsys.Remove(open)

@@ -58,6 +58,9 @@ type Options struct {
 	Name func(serial uint64, now time.Time) string
 	// BufferBytes per stream and directory, rounded up to 4 KiB. 0: 256 KiB.
 	BufferBytes int
+	// Mode is what final files have, such as 0640; output directories and Sub let the same people in, besides those that they let
+	// in already. 0: as the file system makes them.
+	Mode fs.FileMode
 }
 
 // Validate returns all faults of the options.
@@ -408,6 +411,9 @@ func (s *Store) recover(st *State) error {
 		if err := s.opt.Set.FS.MkdirAll(s.path(dir, "")); err != nil {
 			return fmt.Errorf("outfile: open: %w", err)
 		}
+		if err := s.openDoors(dir); err != nil {
+			return fmt.Errorf("outfile: open: %w", err)
+		}
 	}
 	for i := range st.Volumes {
 		v := &st.Volumes[i]
@@ -433,6 +439,16 @@ func (s *Store) recover(st *State) error {
 		}
 	}
 	return nil
+}
+
+// openDoors lets those into an output directory who may read its files.
+func (s *Store) openDoors(dir int) error {
+	if s.opt.Mode == 0 {
+		return nil
+	}
+	read := s.opt.Mode&0o444 | s.opt.Mode&0o444>>2 // who may read the files may list them and go through
+	write := s.opt.Mode & 0o222                    // who may write to the files may move them away, but nothing else of the crawl
+	return errors.Join(disk.Widen(s.opt.Set.FS, s.opt.Set.Path(dir), read), disk.Widen(s.opt.Set.FS, s.path(dir, ""), read|write))
 }
 
 // removeUnnamed deletes the files of a directory that aren't final and that no state names.
