@@ -156,7 +156,7 @@ func openAudit(opt *AuditOptions) (*ring, *manifest, error) {
 	if err := r.refuseRepairing(); err != nil && !opt.repairing {
 		return r, nil, err
 	}
-	m, err := readManifest(r.set)
+	m, _, err := readManifest(r.set)
 	if err != nil {
 		return r, nil, err
 	}
@@ -173,7 +173,7 @@ func openAudit(opt *AuditOptions) (*ring, *manifest, error) {
 			return r, nil, err
 		}
 	}
-	secret, err := r.openSecret(true)
+	secret, err := r.openSecret(m)
 	if err != nil {
 		return r, nil, err
 	}

@@ -33,7 +33,7 @@ func largeCrawl(t *testing.T, fs disk.FS, dir string, n int) {
 	must(disk.WriteIdentity(fs, dir, disk.Identity{Crawl: "large", Count: 1, Kind: kindState}))
 	r := newRing(Options{FS: fs, Dirs: []string{dir}, Out: []string{dir}})
 	r.crawlID = "large"
-	secret, err := r.openSecret(false)
+	secret, err := r.openSecret(nil)
 	must(err)
 	r.hasher = weburl.NewHasher(secret)
 	must(r.openSuffixes(false))

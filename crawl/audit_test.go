@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"encoding/json"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -36,7 +37,7 @@ func stoppedCrawl(t *testing.T) (*disk.Mem, Options) {
 func tamper(t *testing.T, fs disk.FS, opt *Options, change func(set disk.Set, m *manifest, tails *disk.Tails) error) {
 	t.Helper()
 	set := disk.Set{FS: fs, Paths: opt.Dirs}
-	m, err := readManifest(set)
+	m, _, err := readManifest(set)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +220,7 @@ func killedCrawl(t *testing.T) (*disk.Mem, Options) {
 			return
 		}
 		fork := fs.Fork(1)
-		m, err := readManifest(disk.Set{FS: fork, Paths: opt.Dirs})
+		m, _, err := readManifest(disk.Set{FS: fork, Paths: opt.Dirs})
 		if err == nil && m.Accounts.Places[PlaceStar].N > 0 && m.Accounts.Places[PlaceRobotsCheck].N > 0 {
 			killed = fork
 		}
@@ -363,15 +364,8 @@ func TestDamageIsFoundAndNamed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		fs, opt := stoppedCrawl(t)
 		path := disk.Set{FS: fs, Paths: opt.Dirs}.Path(0, manifestName)
-		f, err := fs.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := f.WriteAt([]byte{0xff}, 200); err != nil {
-			t.Fatal(err)
-		}
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
+		for _, dir := range opt.Dirs { // the copy too
+			spoil(t, rand.New(rand.NewPCG(1, 1)), fs, dir+"/"+manifestName, 1)
 		}
 		for name, try := range map[string]func() error{
 			"audit": func() error { _, err := Audit(fs, opt.Dirs); return err },

@@ -189,7 +189,7 @@ func (r *ring) saveMoment(mo *moment, clean bool, done string) error {
 		return err
 	}
 	r.at("checkpoint")
-	if err := disk.WriteFileAtomic(r.set.FS, r.set.Path(0, manifestName), data); err != nil {
+	if err := r.writeManifest(data); err != nil {
 		return fmt.Errorf("crawl: checkpoint %d: manifest: %w", gen, err)
 	}
 	r.gen = gen

@@ -101,7 +101,7 @@ func (l *life) manifest() (disk.Set, *manifest, error) {
 	if err != nil {
 		return disk.Set{}, nil, err
 	}
-	m, err := readManifest(match.Set)
+	m, _, err := readManifest(match.Set)
 	if err == nil && m == nil {
 		err = errors.New("no manifest")
 	}

@@ -396,10 +396,31 @@ func (l *life) live(rng *rand.Rand, next func() int, count func(disk.Step, bool)
 		} else {
 			l.fs = l.fs.Kill()
 		}
+		if power && rng.IntN(4) == 0 { // the copy is durable
+			l.loseManifest()
+		}
 		if faults := l.checkCut(power); len(faults) > 0 {
 			return faults
 		}
 	}
+}
+
+// loseManifest damages the first manifest, if there is a copy to go on with: the same, or the one before if the last checkpoint was
+// cut off before it had written the copies.
+func (l *life) loseManifest() {
+	paths := copyPaths(disk.Set{FS: l.fs, Paths: l.opt.Dirs}, manifestName)
+	var m *manifest
+	data, err := disk.ReadFile(l.fs, paths[len(paths)-1])
+	if err == nil {
+		m, err = decodeManifest("copy", data)
+	}
+	if len(paths) < 2 || err != nil || m.Gen < max(l.sureGen, l.gen+uint64(l.hooks.Load()/3)) {
+		return
+	}
+	if err := disk.WriteFileAtomic(l.fs, paths[0], data[:len(data)/2]); err != nil {
+		l.t.Fatal(err)
+	}
+	l.story = append(l.story, "the first manifest is lost")
 }
 
 // fail reports what makes the fault findable.

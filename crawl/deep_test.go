@@ -128,7 +128,7 @@ func TestDeepAuditKnowsPrivateSuffixes(t *testing.T) {
 		mustRun(t, t.Context(), opt)
 		tamper(t, fs, &opt, func(set disk.Set, m *manifest, tails *disk.Tails) error {
 			r := newRing(Options{FS: fs, Dirs: opt.Dirs, PrivateSuffixes: true})
-			secret, err := r.openSecret(true)
+			secret, err := r.openSecret(r.manifest)
 			if err == nil {
 				err = r.openSuffixes(true)
 			}

@@ -19,7 +19,8 @@ import (
 
 // scanState reads every structure but the cache of URLseen.
 func (x *deepAudit) scanState() error {
-	for _, f := range []func() error{x.scanTexts, x.scanStar, x.scanNames, x.scanBeast, x.scanRobots, x.scanQueues, x.scanCalendars, x.scanRAM} {
+	for _, f := range []func() error{x.scanTexts, x.scanStar, x.scanNames, x.scanBeast, x.scanRobots, x.scanQueues, x.scanCalendars,
+		x.scanRAM, x.scanIdentity} {
 		if err := f(); err != nil {
 			return err
 		}
@@ -297,6 +298,7 @@ const (
 	nameHosts    = "hosts"
 	nameSketches = "sketches"
 	nameScope    = "scope"
+	nameIdentity = "identity" // manifest and secret, with their copies
 )
 
 // scanRAM reads what was in RAM at the checkpoint.
@@ -344,6 +346,21 @@ func (x *deepAudit) scanRAM() error {
 	return nil
 }
 
+// scanIdentity looks at manifest and secret where they were read from copies.
+func (x *deepAudit) scanIdentity() error {
+	x.begin(nameIdentity)
+	secret, err := x.r.openSecret(x.m)
+	if err != nil {
+		return err
+	}
+	for _, err := range x.r.damagedCopies(secret) {
+		if err := x.damage(err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // unnamed lists the files under state that the manifest doesn't name.
 func (x *deepAudit) unnamed() error {
 	named := map[string]bool{}
@@ -352,9 +369,9 @@ func (x *deepAudit) unnamed() error {
 			named[name] = true
 		}
 	}
-	for _, name := range []string{manifestName, secretName, suffixesName} {
-		named[x.r.set.Path(0, name)] = true
-	}
+	named[x.r.set.Path(0, suffixesName)] = true
+	add(copyPaths(x.r.set, manifestName))
+	add(copyPaths(x.r.set, secretName))
 	for _, name := range []string{nameURLSeen, nameNames, nameRobotsCache, nameRobotsRequested} {
 		if st, err := statePart[drum.State](x.m, name); err != nil {
 			return err

@@ -101,7 +101,7 @@ func (r *ring) lookAtDirectories(separate bool) error {
 	}
 	var m *manifest
 	if state.Set.Len() > 0 {
-		if m, err = readManifest(state.Set); err != nil {
+		if m, _, err = readManifest(state.Set); err != nil {
 			return err
 		}
 	}
@@ -171,16 +171,14 @@ func (r *ring) openIdentity() error {
 			return fmt.Errorf("crawl: %w", err)
 		}
 	}
-	m, err := readManifest(r.set)
+	m, bad, err := readManifest(r.set)
 	if err != nil {
 		return err
 	}
-	// After kill -9 the manifest that is seen may not be durable yet. Recovery deletes what it doesn't name, so it must be:
-	// or a power cut could bring back the one before it, without its files.
-	if err := r.set.FS.SyncDir(r.set.Path(0, "state")); err != nil {
-		return fmt.Errorf("crawl: %w", err)
+	for _, err := range bad {
+		r.opt.Log.Error("a manifest can't be used: a copy takes its place", "error", err, "checkpoint", m.Gen)
 	}
-	secret, err := r.openSecret(m != nil)
+	secret, err := r.openSecret(m)
 	if err != nil {
 		return err
 	}
@@ -191,7 +189,7 @@ func (r *ring) openIdentity() error {
 	r.frozen = frozen{SecretCheck: r.hasher.ContentKey([]byte(secretCheckText)), Suffixes: r.suffixes.Digest(),
 		Private: r.opt.PrivateSuffixes, SeparateOut: r.separateOut}
 	if m == nil {
-		return nil
+		return r.healCopies(secretName, secretFile(secret))
 	}
 	if m.Crawl != r.crawlID {
 		return fmt.Errorf("crawl: manifest of crawl %s in a directory of crawl %s: %w", m.Crawl, r.crawlID, ErrIncompatible)
@@ -200,7 +198,22 @@ func (r *ring) openIdentity() error {
 		return fmt.Errorf("crawl: what a crawl can't change has changed: %s: %w", r.changedSince(m.Frozen), ErrIncompatible)
 	}
 	r.manifest = m
-	return m.whole()
+	if err := m.whole(); err != nil {
+		return err
+	}
+	return r.healIdentity(m, secret)
+}
+
+// healIdentity makes the copies of manifest and secret the same before anything is deleted.
+func (r *ring) healIdentity(m *manifest, secret weburl.Secret) error {
+	data, err := encodeManifest(m)
+	if err != nil {
+		return err
+	}
+	if err := r.healCopies(secretName, secretFile(secret)); err != nil {
+		return err
+	}
+	return r.healCopies(manifestName, data)
 }
 
 // changedSince names what isn't as it was when the crawl began.
@@ -222,34 +235,11 @@ func (r *ring) changedSince(was frozen) string {
 	return strings.Join(list, "; ")
 }
 
-func (r *ring) openSecret(mustExist bool) (weburl.Secret, error) {
-	path := r.set.Path(0, secretName)
-	data, err := readAll(r.set.FS, path)
-	if err == nil {
-		s, err := weburl.ParseSecret(string(bytes.TrimSpace(data)))
-		if err != nil {
-			return s, &disk.CorruptError{Path: path, Want: "32 hexadecimal digits", Got: "something else"}
-		}
-		return s, nil
-	}
-	if !errors.Is(err, fs.ErrNotExist) || mustExist {
-		return weburl.Secret{}, fmt.Errorf("crawl: read the hash secret: %w", err)
-	}
-	s, err := weburl.NewSecret()
-	if err != nil {
-		return s, err
-	}
-	if err := disk.WriteFileAtomic(r.set.FS, path, []byte(s.Hex()+"\n")); err != nil {
-		return s, fmt.Errorf("crawl: write the hash secret: %w", err)
-	}
-	return s, nil
-}
-
 // openSuffixes reads the crawl's own copy of the public suffix list: keys of PLDs depend on it, so a newer program must
 // not bring a newer list.
 func (r *ring) openSuffixes(mustExist bool) error {
 	path := r.set.Path(0, suffixesName)
-	data, err := readAll(r.set.FS, path)
+	data, err := disk.ReadFile(r.set.FS, path)
 	if err == nil {
 		r.suffixes, err = weburl.LoadSuffixes(bytes.NewReader(data), r.opt.PrivateSuffixes)
 		if err != nil {

@@ -339,7 +339,7 @@ func TestExplainWrongDirectories(t *testing.T) {
 		if err != nil || !strings.Contains(reports[0].Link.Why, "older program") || reports[0].Robots.DelayWhy == "" {
 			t.Errorf("without noted options: %+v, %v", reports, err)
 		}
-		if err := mem.Remove("d0/" + manifestName); err != nil {
+		if err := errors.Join(mem.Remove("d0/"+manifestName), mem.Remove("d1/"+manifestName)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err = x.URLs([]string{"http://a.test/"}); err == nil || !strings.Contains(err.Error(), "without a checkpoint") {

@@ -62,7 +62,7 @@ func openExplainView(opt *ExplainOptions) (*explainView, error) {
 	if err := r.refuseRepairing(); err != nil {
 		return nil, err
 	}
-	m, err := readManifest(r.set)
+	m, _, err := readManifest(r.set)
 	if err == nil && m == nil {
 		err = fmt.Errorf("crawl: %s holds a crawl without a checkpoint: nothing is known yet: %w", opt.Dirs[0], ErrIncompatible)
 	}
@@ -88,7 +88,7 @@ func (v *explainView) open() error {
 			return err
 		}
 	}
-	secret, err := r.openSecret(true)
+	secret, err := r.openSecret(m)
 	if err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func (v *explainView) state() string {
 
 // same tells whether the manifest is still the last one.
 func (v *explainView) same() (bool, error) {
-	m, err := readManifest(v.r.set)
+	m, _, err := readManifest(v.r.set)
 	if err != nil {
 		return false, err
 	}

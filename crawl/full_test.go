@@ -214,3 +214,32 @@ func TestQueueBuffersKeepToTheirShare(t *testing.T) {
 		}
 	}
 }
+
+// TestReserveIsShared: what one merge has reserved isn't there for another one until it has ended.
+func TestReserveIsShared(t *testing.T) {
+	mem := disk.NewMem(1)
+	mem.SetCapacity(1000)
+	r := newRing(Options{FS: mem, Dirs: []string{"."}})
+	r.plan.KeepFreeBytes = 100
+	first, err := r.reserve(500)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.reserve(500); !errors.Is(err, errNoRoom) {
+		t.Errorf("a second merge, with 1000 bytes free and 100 kept: %v", err)
+	}
+	second, err := r.reserve(400)
+	if err != nil {
+		t.Fatalf("a smaller one: %v", err)
+	}
+	first()
+	second()
+	if third, err := r.reserve(900); err != nil {
+		t.Errorf("after both: %v", err)
+	} else {
+		third()
+	}
+	if n := r.reserved.Load(); n != 0 {
+		t.Errorf("%d bytes stay reserved", n)
+	}
+}

@@ -448,7 +448,7 @@ func storedRecords(t *testing.T, fs disk.FS, dirs []string) (heads []warc.Record
 			t.Fatal(err)
 		}
 	}
-	m, err := readManifest(set)
+	m, _, err := readManifest(set)
 	if err != nil {
 		t.Fatal(err)
 	}

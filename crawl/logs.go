@@ -59,7 +59,7 @@ func (r *ring) unfinishedSeeds() ([]string, error) {
 	if n == 0 || n > maxLaterWalk || len(list) >= MaxSeedReports {
 		return list, nil
 	}
-	m, err := readManifest(r.set)
+	m, _, err := readManifest(r.set)
 	if err != nil {
 		return nil, err
 	}

@@ -3,9 +3,7 @@ package crawl
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"strconv"
 	"strings"
 
@@ -14,7 +12,7 @@ import (
 	"drumbeat/disk"
 )
 
-// The manifest is one file in the first directory, replaced atomically. It names all that belongs to the crawl as of one
+// The manifest is one file in the first directory, replaced atomically, with copies in others (copies.go). It names all that belongs to the crawl as of one
 // checkpoint; docs/FORMATS.md has its layout. Text, since an operator at three in the morning wants to read it.
 //
 // Its version is major.minor. A manifest of another major is refused, and so is a larger minor: this program would misread it.
@@ -125,19 +123,6 @@ func checkVersion(path, version string) error {
 	return nil
 }
 
-// readManifest returns nil when there is none.
-func readManifest(set disk.Set) (*manifest, error) {
-	path := set.Path(0, manifestName)
-	data, err := readAll(set.FS, path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("crawl: read manifest: %w", err)
-	}
-	return decodeManifest(path, data)
-}
-
 // whole is an error when the manifest has no state of a structure that every crawl has: it would begin anew, empty.
 func (m *manifest) whole() error {
 	for _, name := range [...]string{nameURLSeen, nameStar, nameNames, nameBeast, nameRobotsCache, nameRobotsRequested, nameAwaitRobots,
@@ -163,22 +148,4 @@ func statePart[S any](m *manifest, name string) (*S, error) {
 		return nil, fmt.Errorf("crawl: manifest: state of %s: %w", name, err)
 	}
 	return s, nil
-}
-
-func readAll(fsys disk.FS, path string) ([]byte, error) {
-	f, err := fsys.OpenRead(path)
-	if err != nil {
-		return nil, err
-	}
-	size, err := f.Size()
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	data := make([]byte, size)
-	if size > 0 {
-		if n, err := f.ReadAt(data, 0); err != nil && n < len(data) {
-			return nil, errors.Join(err, f.Close())
-		}
-	}
-	return data, f.Close()
 }

@@ -167,7 +167,7 @@ func TestRelationsAreKept(t *testing.T) {
 			logged[strings.TrimPrefix(e.URL, "http://keep.test")] = strings.Join(said, " ")
 			return nil
 		}
-		m, merr := readManifest(set)
+		m, _, merr := readManifest(set)
 		st, serr := statePart[crawllog.State](m, nameCrawlLog)
 		err = errors.Join(err, merr, serr, crawllog.Walk(crawllog.Options{Set: set, Prefix: "crawl"}, st, note))
 		names, nerr := crawllog.Files(set, "crawl")

@@ -98,6 +98,13 @@ func Repair(opt RepairOptions) (rep *RepairReport, err error) {
 	if rep.Nothing() || opt.DryRun {
 		return rep, nil
 	}
+	secret, err := r.openSecret(m)
+	if err == nil {
+		err = r.healCopies(secretName, secretFile(secret)) // the manifest is written at the end
+	}
+	if err != nil {
+		return nil, err
+	}
 	return rep, w.run()
 }
 
@@ -137,7 +144,7 @@ func cantRepair(err error) error {
 	switch {
 	case errors.Is(err, ErrIncompatible):
 	case strings.Contains(text, manifestName):
-		why = "it alone says which files belong to the crawl, and a former one would name files that are gone"
+		why = "the manifest alone says which files belong to the crawl, no copy is whole, and a former one would name files that are gone"
 	case strings.Contains(text, secretName) || strings.Contains(text, "hash secret"):
 		why = "without the secret no key can be made again"
 	}
@@ -262,6 +269,10 @@ func (w *repair) decide() {
 			continue
 		}
 		w.rebuild[s.Name] = true
+		if s.Name == nameIdentity {
+			do("%d of manifest, secret and their copies are written anew from what is whole", s.Damages)
+			continue
+		}
 		do("%s is made anew: %d damaged pieces, %d records lost%s", s.Name, s.Damages, s.Lost, meaning(s.Name))
 	}
 	for p := range numPlaces {

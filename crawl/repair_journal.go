@@ -184,7 +184,7 @@ func (r *ring) finishRepair(hook func(string)) (bool, error) {
 			return false, err
 		}
 	}
-	if err := disk.WriteFileAtomic(r.set.FS, r.set.Path(0, manifestName), j.Manifest); err != nil {
+	if err := r.writeManifest(j.Manifest); err != nil {
 		return false, fmt.Errorf("crawl: repair: manifest: %w", err)
 	}
 	hook("repair")

@@ -255,7 +255,9 @@ func TestRepairSaysWhatItCannot(t *testing.T) {
 		fs, opt := stoppedCrawl(t)
 		for _, name := range []string{manifestName, secretName} {
 			mem := fs.Fork(*seedFlag)
-			spoil(t, rand.New(rand.NewPCG(1, 1)), mem, "d0/"+name, 20)
+			for _, dir := range opt.Dirs { // the copies too
+				spoil(t, rand.New(rand.NewPCG(1, 1)), mem, dir+"/"+name, 20)
+			}
 			if _, err := repairOf(t, mem, &opt, nil); err == nil || !strings.Contains(err.Error(), "nothing can be done") {
 				t.Errorf("damage to %s: %v", name, err)
 			}

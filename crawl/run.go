@@ -71,6 +71,9 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 		}
 		opt.Log.Error("a write failed for want of space: going back to the last checkpoint", "error", err, "pause", full.pause())
 		opt.New = false
+		if r == nil { // there is nothing that could rest
+			sleep(ctx, full.pause())
+		}
 	}
 }
 

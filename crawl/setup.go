@@ -14,7 +14,7 @@ import (
 )
 
 // options are those of a store of star.
-func (p *DrumPlan) options(reserve func(int64) error) drum.Options {
+func (p *DrumPlan) options(reserve func(int64) (func(), error)) drum.Options {
 	o := p.shaped(drum.Options{})
 	o.Reserve = reserve
 	return o

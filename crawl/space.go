@@ -95,20 +95,26 @@ func highWater(low int64) int64 { return low + low/4 }
 // limitMargin is how far below --disk fetching rests.
 func (r *ring) limitMargin() int64 { return min(r.lowWater(), r.opt.DiskBytes/16) }
 
-// reserve refuses a merge whose output wouldn't fit above the reserve: better to wait than to fail in the middle.
-func (r *ring) reserve(need int64) error {
+// reserve refuses a merge whose output wouldn't fit above the reserve: better to wait than to fail in the middle. Merges of several
+// stores, and several workers of one, run side by side: what the others have reserved counts as taken until they have written
+// it, so twice while they write it.
+func (r *ring) reserve(need int64) (release func(), err error) {
 	keep := min(diskReserve, r.lowWater())
+	all := r.reserved.Add(need)
+	release = func() { r.reserved.Add(-need) }
 	for _, dir := range r.set.Paths {
 		free, _, err := r.set.FS.Space(dir)
 		if err != nil {
-			return fmt.Errorf("crawl: free space of %s: %w", dir, err)
+			release()
+			return nil, fmt.Errorf("crawl: free space of %s: %w", dir, err)
 		}
-		if free < need+keep {
-			return fmt.Errorf("crawl: %s has %s free, a merge needs %s and %s are kept: %w", dir, bytesText(free), bytesText(need),
-				bytesText(keep), errNoRoom)
+		if free < all+keep {
+			release()
+			return nil, fmt.Errorf("crawl: %s has %s free, a merge needs %s, others %s, and %s are kept: %w", dir, bytesText(free),
+				bytesText(need), bytesText(all-need), bytesText(keep), errNoRoom)
 		}
 	}
-	return nil
+	return release, nil
 }
 
 func bytesText(n int64) string { return humanize.IBytes(uint64(max(n, 0))) }

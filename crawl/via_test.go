@@ -67,7 +67,7 @@ func TestVia(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		secret, err := (&ring{set: set}).openSecret(true)
+		secret, err := (&ring{set: set}).openSecret(nil)
 		if err != nil {
 			t.Fatal(err)
 		}

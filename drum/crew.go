@@ -178,12 +178,13 @@ func (c *crew) compact(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if reserve := c.d.opt.Reserve; reserve != nil {
-			if err := reserve(b.part.size + pageBytes); err != nil {
-				return fmt.Errorf("reserve space to copy bucket %d: %w", i, err)
-			}
+		release, err := c.d.reserve(b.part.size + pageBytes)
+		if err != nil {
+			return fmt.Errorf("reserve space to copy bucket %d: %w", i, err)
 		}
-		if err := p.copyPart(b, i); err != nil {
+		err = p.copyPart(b, i)
+		release()
+		if err != nil {
 			err = fmt.Errorf("drum: copy part %d of %s: %w", i, c.d.opt.Name, err)
 			c.d.fail(err)
 			return err

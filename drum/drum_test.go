@@ -70,14 +70,19 @@ func (w *world) partial(rng *rand.Rand) error {
 	}
 	var left atomic.Int64
 	left.Store(int64(rng.IntN(4)))
-	w.d.opt.Reserve = func(need int64) error {
+	var reserved atomic.Int64
+	w.d.opt.Reserve = func(need int64) (func(), error) {
 		if left.Add(-1) < 0 {
-			return errNoSpace
+			return nil, errNoSpace
 		}
-		return nil
+		reserved.Add(need)
+		return func() { reserved.Add(-need) }, nil
 	}
 	_, err := w.d.Pass(context.Background(), rng.IntN(2) == 0)
 	w.d.opt.Reserve = nil
+	if n := reserved.Load(); n != 0 {
+		return fmt.Errorf("%d bytes are still reserved after the pass", n)
+	}
 	if errors.Is(err, errNoSpace) {
 		err = nil
 	}

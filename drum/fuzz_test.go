@@ -36,11 +36,11 @@ func newSoundStore(f testing.TB, kind string, dirs int) *soundStore {
 	w.opt.BucketBytes, w.opt.Name = 4<<10, "s"
 	var left atomic.Int64
 	left.Store(1 << 30)
-	w.opt.Reserve = func(int64) error {
+	w.opt.Reserve = func(int64) (func(), error) {
 		if left.Add(-1) < 0 {
-			return errStopHere
+			return nil, errStopHere
 		}
-		return nil
+		return func() {}, nil
 	}
 	must(f, w.open())
 	defer func() { w.d.Close() }()

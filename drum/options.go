@@ -88,9 +88,9 @@ type Options struct {
 	Emit func([]Result) error
 	// BeginRound and EndRound, if set, enclose each round: Apply, Emit and install.
 	BeginRound, EndRound func()
-	// Reserve, if set, is asked before each round for the bytes it may write. Its error ends the pass without
-	// harm.
-	Reserve func(need int64) error
+	// Reserve, if set, is asked before each round for the bytes it may write, by each worker for its own; release is called when
+	// they are written. Its error ends the pass without harm.
+	Reserve func(need int64) (release func(), err error)
 }
 
 // AuxMode says where aux waits for the merge.

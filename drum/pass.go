@@ -145,12 +145,13 @@ func (p *pass) drain(ctx context.Context, b *bucket, i int) (rounds int, err err
 		if err := ctx.Err(); err != nil {
 			return rounds, err
 		}
-		if reserve := p.d.opt.Reserve; reserve != nil {
-			if err := reserve(p.need(b)); err != nil {
-				return rounds, fmt.Errorf("reserve space for bucket %d: %w", i, err)
-			}
+		release, err := p.d.reserve(p.need(b))
+		if err != nil {
+			return rounds, fmt.Errorf("reserve space for bucket %d: %w", i, err)
 		}
-		if err := p.doRound(b, i); err != nil {
+		err = p.doRound(b, i)
+		release()
+		if err != nil {
 			err = fmt.Errorf("drum: merge bucket %d of %s: %w", i, p.d.opt.Name, err)
 			p.d.fail(err)
 			return rounds, err
@@ -158,6 +159,14 @@ func (p *pass) drain(ctx context.Context, b *bucket, i int) (rounds int, err err
 		rounds++
 	}
 	return rounds, nil
+}
+
+// reserve asks for room for what a round or a copy writes; release is never nil if err is.
+func (d *Drum) reserve(need int64) (release func(), err error) {
+	if d.opt.Reserve == nil {
+		return func() {}, nil
+	}
+	return d.opt.Reserve(need)
 }
 
 // need bounds the bytes that the next round writes.

@@ -32,8 +32,8 @@ var mutants = []mutant{
 		"func(string) error { return nil }(dir)"}}},
 	{name: "checkpoint-syncs-one-disk", file: checkpointFile, edits: []edit{{"range set.Paths {", "range set.Paths[:1] {"}}},
 	{name: "output-not-synced", file: checkpointFile, edits: []edit{{"[]disk.Set{r.set, r.out}", "[]disk.Set{r.set}"}}},
-	{name: "found-manifest-not-synced", file: "crawl/dirs.go", edits: []edit{{`r.set.FS.SyncDir(r.set.Path(0, "state"))`,
-		`func(string) error { return nil }(r.set.Path(0, "state"))`}}},
+	{name: "found-manifest-not-synced", file: "crawl/copies.go", edits: []edit{{`r.set.FS.SyncDir(r.set.Path(i, "state"))`,
+		`func(string) error { return nil }(r.set.Path(i, "state"))`}}},
 
 	// Order of manifest, sync and deletion.
 	{name: "manifest-before-sync", file: checkpointFile, edits: []edit{
