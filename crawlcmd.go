@@ -274,7 +274,7 @@ func (c *crawlCmd) network(plan crawl.Plan, limiter *pace.Bandwidth, panicked fu
 		dnscache.Options{Servers: servers, Rate: float64(c.DNSRate), MaxBytes: dnsCacheBytes(plan), Family: family,
 			Panicked: panicked},
 		fetch.Options{
-			Limits: limits, BufferBytes: bodies, IdleConns: m.idleConnections(c.Connections.most()),
+			Limits: limits, BufferBytes: bodies, IdleConns: m.forCrawl(c).idleConnections(c.Connections.most()),
 			UserAgent: c.UserAgent, From: c.from(), Accept: crawl.AcceptHeader(c.Accept), AllowNets: prefixes(c.AllowNet),
 			Ports:   portList(c.Ports),
 			MapPort: portMap(c.MapPort), Limiter: limiter, TLS: fetch.TLSOptions{Require: c.TLS == "require"},

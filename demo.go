@@ -95,7 +95,7 @@ func (c *demoCmd) web(view *view) (*simweb.Web, error) {
 		return nil, err
 	}
 	// A connection has both its ends here, and for every two in use one may be kept.
-	if free := m.descriptors - reservedDescriptors; 2*int64(o.IPs)+3*int64(c.Connections) > free {
+	if free := m.descriptors - m.reserved(); 2*int64(o.IPs)+3*int64(c.Connections) > free {
 		c.Connections = count(max(1, min(int64(c.Connections), free/6)))
 		o.IPs = int(max(1, min(int64(o.IPs), free/4)))
 		view.note(fmt.Sprintf("%d connections and %d addresses, since the limit of descriptors is %d (ulimit -n)", c.Connections, o.IPs, m.descriptors))

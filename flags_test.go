@@ -185,6 +185,24 @@ func TestZeroIsNotDefault(t *testing.T) {
 	}
 }
 
+// TestDescriptorsForFiles: many directories and workers leave fewer descriptors for connections.
+func TestDescriptorsForFiles(t *testing.T) {
+	m := machine{descriptors: 1024}
+	for _, v := range []struct {
+		dirs, outs, workers int
+		direct              bool
+		want                int64
+	}{{1, 0, 3, false, 1024 - leastFiles}, {12, 12, 8, false, 1024 - 568}, {12, 12, 8, true, 1024 - 952}, {24, 0, 16, true, 1}} {
+		if n, why := m.withFiles(v.dirs, v.outs, v.workers, v.direct).connections(10_000); n != v.want || why == "" {
+			t.Errorf("%+v: got %d connections, %q", v, n, why)
+		}
+	}
+	c := parseCrawl(t, "--dir", "a", "--dir", "b", "--drum-workers", "64", "--direct-io")
+	if n, _ := m.forCrawl(c).connections(10_000); n != 1024-(64+2*(2*(3*64+8)+6)) {
+		t.Errorf("64 workers, 2 directories: %d connections", n)
+	}
+}
+
 // TestComputedDefaults: what the machine and the scope decide.
 func TestComputedDefaults(t *testing.T) {
 	m := machine{ramBytes: 1 << 34, ramFrom: "physical memory", descriptors: 1024}
@@ -194,7 +212,7 @@ func TestComputedDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	if *c.HostDelay != 40*time.Second || *c.HostDelayMin != time.Second || c.ServerDelay != time.Second ||
-		*c.ServerDelayMin != 200*time.Millisecond || *c.RAM != 1<<33 || c.Connections.most() != 1024-reservedDescriptors || *c.Disk <= 0 {
+		*c.ServerDelayMin != 200*time.Millisecond || *c.RAM != 1<<33 || c.Connections.most() != 1024-leastFiles || *c.Disk <= 0 {
 		t.Errorf("got %v %v %v %v %v %v %v", *c.HostDelay, *c.HostDelayMin, c.ServerDelay, *c.ServerDelayMin, *c.RAM, *c.Connections, *c.Disk)
 	}
 	if *c.PLDDelay != 500*time.Millisecond || *c.PLDDelayMin != 20*time.Millisecond || *c.NetworkRate != 10 || *c.NetworkConnections != 20 ||

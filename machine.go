@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -21,6 +22,7 @@ type machine struct {
 	ramBytes    int64  // the smaller of physical and cgroup memory
 	ramFrom     string // which of the two that is
 	descriptors int64  // files and sockets that this process may have open
+	files       int64  // of these, what the crawl's files take
 }
 
 func thisMachine() (machine, error) {
@@ -80,17 +82,41 @@ func memoryLimit(root fs.FS, mount, group, file string) int64 {
 	}
 }
 
-// reservedDescriptors are kept for files: bucket files are opened a few at a time, queues hold none while idle.
-const reservedDescriptors = 256
+// leastFiles are the descriptors that are kept for files at least.
+const leastFiles = 256
+
+// withFiles reserves the descriptors for the files of a crawl. A worker that merges has three files open in each directory: the old
+// cache, the new one and a list. The four stores besides URLseen have one worker each, without lists. With direct I/O each of these
+// files is open twice. Locks, tails and logs take six in a directory, output four; the rest is for what is open for a moment.
+func (m machine) withFiles(dirs, outs, workers int, direct bool) machine {
+	merging := 3*workers + 4*2
+	if direct {
+		merging *= 2
+	}
+	m.files = int64(64 + dirs*(merging+6) + 4*outs)
+	return m
+}
+
+// forCrawl reserves what a crawl with these flags takes.
+func (m machine) forCrawl(c *crawlCmd) machine {
+	workers := int(c.DrumWorkers)
+	if workers == 0 {
+		workers = min(8, 1+runtime.GOMAXPROCS(0)) // as crawl has it
+	}
+	return m.withFiles(len(c.Dir), len(c.Out), workers, c.DirectIO)
+}
+
+// reserved are the descriptors that connections don't get.
+func (m machine) reserved() int64 { return max(leastFiles, m.files) }
 
 // connections is the default for --connections, and the most that the descriptors allow.
 func (m machine) connections(wanted int64) (int64, string) {
-	most := max(1, m.descriptors-reservedDescriptors)
+	most := max(1, m.descriptors-m.reserved())
 	if wanted <= most {
 		return wanted, ""
 	}
 	return most, fmt.Sprintf("connections lowered from %d to %d: the limit of descriptors is %d, of which %d are kept for files (ulimit -n)",
-		wanted, most, m.descriptors, reservedDescriptors)
+		wanted, most, m.descriptors, m.reserved())
 }
 
 // mostIdleConnections bounds the connections that are kept for a next page: some 40 KiB each with TLS, here and there.
@@ -98,7 +124,7 @@ const mostIdleConnections = 1024
 
 // idleConnections is how many connections may be kept besides those in use.
 func (m machine) idleConnections(inUse int64) int {
-	return int(max(1, min(mostIdleConnections, m.descriptors-reservedDescriptors-inUse)))
+	return int(max(1, min(mostIdleConnections, m.descriptors-m.reserved()-inUse)))
 }
 
 // diskBytes is 90 % of what is free on the file systems of the directories, and what the crawl holds there already.

@@ -223,7 +223,7 @@ func (c *crawlCmd) complete(m machine) (notes []string, err error) {
 	if c.Connections == nil {
 		c.Connections = new(connections)
 	}
-	n, why := m.connections(c.Connections.most())
+	n, why := m.forCrawl(c).connections(c.Connections.most())
 	if why != "" {
 		note("%s", why)
 	}
