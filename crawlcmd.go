@@ -129,6 +129,8 @@ func endOf(stop string) error {
 		return &ended{code: exitPages, why: stop, quiet: true}
 	case crawl.StopDisk:
 		return &ended{code: exitDiskFull, why: "a disk is nearly full, or --disk nearly reached (--when-full stop); the same command goes on when there is room"}
+	case crawl.StopDrained:
+		return &ended{code: exitDrained, why: stop, quiet: true}
 	case crawl.StopTime:
 		return &ended{code: exitTime, why: stop, quiet: true}
 	}

@@ -23,6 +23,7 @@ const (
 	exitPages     = 14 // --max-pages is reached
 	exitTime      = 15 // --max-time is reached
 	exitNoSeed    = 16 // no seed could be fetched: there is no response at all
+	exitDrained   = 17 // nothing that was queued is left to fetch; links found while draining were dropped
 )
 
 // usageError is a fault of flags or input.

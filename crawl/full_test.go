@@ -3,6 +3,7 @@ package crawl
 import (
 	"errors"
 	iofs "io/fs"
+	"log/slog"
 	"strings"
 	"sync"
 	"syscall"
@@ -241,5 +242,28 @@ func TestReserveIsShared(t *testing.T) {
 	}
 	if n := r.reserved.Load(); n != 0 {
 		t.Errorf("%d bytes stay reserved", n)
+	}
+}
+
+// TestDrainEndsWithTheShortage: one low sample doesn't begin draining, three do; three with room end it.
+func TestDrainEndsWithTheShortage(t *testing.T) {
+	mem := disk.NewMem(1)
+	r := newRing(Options{FS: mem, Dirs: []string{"."}, Out: []string{"."}, WhenFull: WhenFullDrain, DiskBytes: 1 << 40,
+		Log: slog.New(slog.DiscardHandler)})
+	r.plan.KeepFreeBytes = 1000
+	for i, look := range []struct {
+		free int64
+		want bool
+	}{
+		{3000, false}, {1900, false}, {3000, false}, {1900, false}, {1900, false}, {1900, true}, // twice the mark is 2000
+		{2400, true}, {2600, true}, {2600, true}, {1900, true}, {2600, true}, {2600, true}, {2600, false}, // a quarter above it
+	} {
+		mem.SetCapacity(look.free)
+		if err := r.lookAtSpace(time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.draining.Load(); got != look.want {
+			t.Errorf("look %d, %d bytes free: draining %v, want %v", i, look.free, got, look.want)
+		}
 	}
 }

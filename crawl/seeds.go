@@ -180,8 +180,8 @@ func (f *seedFeeder) run(ctx context.Context) error {
 	}
 	lines := newLineReader(io.NewSectionReader(f.src, f.state.Offset, f.state.Size-f.state.Offset))
 	batch, bare := newLinkBatch(f.r), newLinkBatch(f.r)
-	for ctx.Err() == nil && !f.r.draining.Load() {
-		if f.r.space.why() != "" {
+	for ctx.Err() == nil && !f.r.opt.Drain {
+		if f.r.space.why() != "" || f.r.draining.Load() {
 			sleep(ctx, spaceEvery)
 			continue
 		}

@@ -23,7 +23,7 @@ type WhenFull string
 // What to do. Each leaves the crawl such that the same command goes on.
 const (
 	WhenFullPause WhenFull = "pause" // rest until there is room again
-	WhenFullDrain WhenFull = "drain" // queue no new links at twice the mark; rest at the mark
+	WhenFullDrain WhenFull = "drain" // queue no new links below twice the mark; rest at the mark
 	WhenFullStop  WhenFull = "stop"  // end with StopDisk
 )
 
@@ -56,6 +56,9 @@ type space struct {
 	told     time.Time
 	usedAt   time.Time // when the crawl's files were last added up
 	usedOver bool
+
+	usedDrain bool // --disk is nearly reached: new links aren't queued, with WhenFullDrain
+	against   int  // looks in a row that speak for the opposite of r.draining
 }
 
 // short notes or clears one reason to rest.
@@ -157,29 +160,54 @@ func (r *ring) lookAtSpace(now time.Time) error {
 	if err != nil {
 		return err
 	}
-	draining := least < 2*low
 	r.space.short("free", why)
 	r.space.mu.Lock()
 	look := now.Sub(r.space.usedAt) >= usedEvery
 	r.space.mu.Unlock()
 	if look {
-		over, err := r.lookAtUsed(now)
-		if err != nil {
+		if err := r.lookAtUsed(now); err != nil {
 			return err
 		}
-		draining = draining || over
 	}
-	if draining && r.opt.WhenFull == WhenFullDrain && !r.draining.Swap(true) {
-		r.opt.Log.Warn("disk space runs low: new links are not queued any more; what is queued is fetched", "mark", bytesText(2*low))
-	}
+	r.drainOrNot(least)
 	return nil
 }
 
+// drainSamples is how many looks in a row begin or end draining: links that are dropped are gone for this crawl, and a neighbour's
+// temporary file is gone soon.
+const drainSamples = 3
+
+// drainOrNot begins to drain when space runs low, with WhenFullDrain, and ends it when there is room again. least is what is free where
+// it is least.
+func (r *ring) drainOrNot(least int64) {
+	if r.opt.WhenFull != WhenFullDrain || r.opt.Drain {
+		return
+	}
+	mark, on := 2*r.lowWater(), r.draining.Load()
+	r.space.mu.Lock()
+	defer r.space.mu.Unlock()
+	low := least < mark || r.space.usedDrain
+	if on && (low || least < highWater(mark)) || !on && !low {
+		r.space.against = 0
+		return
+	}
+	if r.space.against++; r.space.against < drainSamples {
+		return
+	}
+	r.space.against = 0
+	r.draining.Store(!on)
+	if on {
+		r.opt.Log.Warn("there is room again: new links are queued")
+	} else {
+		r.opt.Log.Warn("disk space runs low: new links are not queued any more; what is queued is fetched", "mark", bytesText(mark))
+	}
+}
+
 // lookAtUsed adds up the crawl's files and compares with --disk.
-func (r *ring) lookAtUsed(now time.Time) (draining bool, err error) {
+func (r *ring) lookAtUsed(now time.Time) error {
 	used, err := r.diskUsed()
 	if err != nil {
-		return false, err
+		return err
 	}
 	margin := r.limitMargin()
 	r.space.mu.Lock()
@@ -189,14 +217,14 @@ func (r *ring) lookAtUsed(now time.Time) (draining bool, err error) {
 		mark -= margin / 4
 	}
 	over := used >= mark
-	r.space.usedOver = over
+	r.space.usedOver, r.space.usedDrain = over, used >= r.opt.DiskBytes-2*margin
 	r.space.mu.Unlock()
 	why := ""
 	if over {
 		why = fmt.Sprintf("the crawl takes %s of the %s that it may", bytesText(used), bytesText(r.opt.DiskBytes))
 	}
 	r.space.short("limit", why)
-	return used >= r.opt.DiskBytes-2*margin, nil
+	return nil
 }
 
 // allDirs are the directories of state and output, each once.
