@@ -391,4 +391,4 @@ func logLevel(name string) (level slog.Level) {
 }
 
 // directoryErrors are those that blame a directory.
-var directoryErrors = [...]error{disk.ErrLocked, crawl.ErrIncompatible, crawl.ErrExists, crawl.ErrHolds}
+var directoryErrors = [...]error{disk.ErrLocked, crawl.ErrIncompatible, crawl.ErrExists, crawl.ErrHolds, crawl.ErrUnusable}

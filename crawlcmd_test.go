@@ -23,9 +23,6 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// childMode in the environment makes the test binary be the command, or its signal handler alone.
-const childMode = "DRUMBEAT_TEST_CHILD"
-
 func TestMain(m *testing.M) {
 	switch os.Getenv(childMode) {
 	case "main":

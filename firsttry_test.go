@@ -244,3 +244,92 @@ func TestHangupStops(t *testing.T) {
 		t.Errorf("audit: %s", out)
 	}
 }
+
+// TestFirstWords: what people type to find out more.
+func TestFirstWords(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--version"}, "drumbeat "}, {[]string{"help"}, "Usage: drumbeat <command>"}, {[]string{"help", "crawl"}, "--host-delay"},
+		{[]string{"help", "dirs", "forget"}, "Usage: drumbeat dirs forget <dir>"},
+	} {
+		if out, _ := wantExit(t, exitDone, "", c.args...); !strings.Contains(out, c.want) {
+			t.Errorf("%v: got %.300q, want %q in it", c.args, out, c.want)
+		}
+	}
+	out, _ := wantExit(t, exitDone, "", "crawl", "-h")
+	head, _, _ := strings.Cut(out, "--contact=WHO")
+	if !strings.HasPrefix(out, "Usage: drumbeat crawl") || !strings.Contains(head, "drumbeat crawl https://example.org/ --contact you@example.org") {
+		t.Errorf("crawl -h begins with\n%s\nwant usage and examples", head)
+	}
+}
+
+// TestMisspeltVariable: a variable that sets no flag is refused like an unknown flag. It was ignored.
+func TestMisspeltVariable(t *testing.T) {
+	t.Setenv("DRUMBEAT_HOST_DELY", "1h")
+	_, errs := wantExit(t, exitUsage, "", append(ownServer, "example.org")...)
+	if want := "environment: DRUMBEAT_HOST_DELY sets no flag, did you mean DRUMBEAT_HOST_DELAY?\n"; !strings.HasSuffix(errs, want) {
+		t.Errorf("got %q, want %q", errs, want)
+	}
+}
+
+// TestUnusableDirectories: what isn't there, is a file or belongs to others is called that, with the code of directories.
+func TestUnusableDirectories(t *testing.T) {
+	tmp := t.TempDir()
+	file, closed := filepath.Join(tmp, "file"), filepath.Join(tmp, "closed")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(closed, 0); err != nil {
+		t.Fatal(err)
+	}
+	type fault struct {
+		args []string
+		want string
+	}
+	faults := []fault{
+		{[]string{"audit", tmp + "/nosuch"}, "holds no crawl"}, {[]string{"explain", "url", "--dir", tmp + "/nosuch", "http://a/"}, "holds no crawl"},
+		{[]string{"repair", tmp + "/nosuch"}, "holds no crawl"}, {[]string{"audit", file}, "not a directory"},
+		{append(ownServer, "--dir", file, "example.org"), "not a directory"},
+	}
+	if os.Getuid() != 0 {
+		faults = append(faults, fault{append(ownServer, "--dir", closed, "example.org"), "permission denied"})
+	}
+	for _, f := range faults {
+		_, errs := wantExit(t, exitDirectory, "", f.args...)
+		if strings.Contains(f.want, "holds") == strings.Contains(errs, "can't be used") || !strings.Contains(errs, f.want) {
+			t.Errorf("%v: got %q, want %q in it", f.args, errs, f.want)
+		}
+	}
+}
+
+// TestExplainHostWithPort: what is stored of a host counts whatever its port, asked for with the port or without.
+func TestExplainHostWithPort(t *testing.T) {
+	url, _ := tinySite(t, 3)
+	port := url[strings.LastIndex(url, ":")+1:]
+	dir := filepath.Join(t.TempDir(), "c")
+	wantExit(t, exitDone, "", append(ownServer, "--dir", dir, "--allow-net=127.0.0.1", "--ports="+port, url+"/")...)
+	for _, host := range []string{"127.0.0.1:" + port, "127.0.0.1"} {
+		out, _ := wantExit(t, exitDone, "", "explain", "host", "--dir", dir, host)
+		if !strings.Contains(out, "4 responses in the indexes") || strings.Contains(out, "never asked for") {
+			t.Errorf("%s: got\n%s", host, out)
+		}
+	}
+}
+
+// TestProgressFits: lines of the block are broken, not cut, and stay narrower than the terminal.
+func TestProgressFits(t *testing.T) {
+	text := "  limits    " + strings.Repeat("some words and more ", 12)
+	for width := 20; width < 300; width++ {
+		lines := fit(text, width)
+		for _, l := range lines {
+			if len(l) >= width {
+				t.Errorf("%d columns: %q", width, l)
+			}
+		}
+		if got := strings.Join(strings.Fields(strings.Join(lines, " ")), " "); width >= 80 && got != strings.Join(strings.Fields(text), " ") {
+			t.Errorf("%d columns: got %q", width, got)
+		}
+	}
+}

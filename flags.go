@@ -292,7 +292,8 @@ var flagGroups = [...]kong.Group{
 func newParser(c *cli, opts ...kong.Option) (*kong.Kong, error) {
 	opts = append([]kong.Option{
 		kong.Name("drumbeat"),
-		kong.Description("drumbeat crawls the web with one machine, as the IRLbot paper describes."),
+		kong.Description("drumbeat crawls the web with one machine, as the IRLbot paper describes. " +
+			"drumbeat help COMMAND says more of a command, drumbeat --version which program this is."),
 		kong.Vars{"defaultDir": defaultDir, "defaultAgent": defaultAgent},
 		kong.PostBuild(nameEnvironment),
 		kong.ValueFormatter(flagHelp),

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -58,6 +59,15 @@ func (a *app) run(args []string) (code int) {
 	parser, err := newParser(&c, kong.Writers(a.stdout, a.stderr), kong.Exit(func(code int) { panic(kongExit(code)) }))
 	if err != nil {
 		return a.fail(err)
+	}
+	switch { // as people try them first
+	case len(args) == 1 && args[0] == "--version":
+		args = []string{"version"}
+	case len(args) > 0 && args[0] == "help":
+		args = append(slices.Clone(args[1:]), "--help")
+	}
+	if err := checkEnvironment(parser, os.Environ()); err != nil {
+		return a.fail(usageError{err})
 	}
 	kctx, err := parser.Parse(args)
 	if err != nil {

@@ -93,7 +93,7 @@ func TestPlanCommand(t *testing.T) {
 	}{
 		{[]string{"--pages=1e9", "--disk=1TB"}, exitUsage, "--disk 1TB is too little: 1e9 pages take"},
 		{[]string{"--ram=20MiB"}, exitUsage, "is too little for 2000 connections; the least that works is"},
-		{[]string{"--drum-bucket=3GiB"}, exitUsage, "leaves 0 B beside the stores"},
+		{[]string{"--drum-bucket=8GiB"}, exitUsage, "must be less than 4GiB"},
 		{[]string{"--drum-buckets=100"}, exitUsage, "power of 2"},
 		{[]string{"--drum-buffer=1000"}, exitUsage, "multiple of 4KiB"},
 		{[]string{"--unique=1.5"}, exitUsage, "at most 1"},

@@ -106,11 +106,11 @@ func (v *view) show(s *crawl.Snapshot) {
 	}
 	width := v.width()
 	var block bytes.Buffer
-	lines := progressLines(s)
+	var lines []string
+	for _, line := range progressLines(s) {
+		lines = append(lines, fit(line, width)...)
+	}
 	for _, line := range lines {
-		if r := []rune(line); len(r) >= width {
-			line = string(r[:width-1])
-		}
 		block.WriteString(line + "\n")
 	}
 	v.mu.Lock()
@@ -122,6 +122,36 @@ func (v *view) show(s *crawl.Snapshot) {
 	if _, err := v.out.Write(text); err == nil {
 		v.block, v.lines = block.Bytes(), len(lines)
 	}
+}
+
+// fitIndent stands before what a line of the block is continued with.
+const fitIndent = "            "
+
+// maxFitLines bounds what one line of the block may take of a narrow terminal; the rest is cut.
+const maxFitLines = 4
+
+// fit breaks a line at blanks into lines shorter than width: nothing of it is lost, and the block stays as wide as the terminal.
+func fit(line string, width int) (lines []string) {
+	rest := []rune(line)
+	for len(rest) >= width {
+		cut := width - 1
+		if len(lines) == maxFitLines-1 {
+			return append(lines, string(rest[:cut]))
+		}
+		for i := cut; i > max(width/2, len(fitIndent)); i-- {
+			if rest[i] == ' ' {
+				cut = i
+				break
+			}
+		}
+		lines = append(lines, strings.TrimRight(string(rest[:cut]), " "))
+		next := strings.TrimLeft(string(rest[cut:]), " ")
+		if width > 2*len(fitIndent) {
+			next = fitIndent + next
+		}
+		rest = []rune(next)
+	}
+	return append(lines, string(rest))
 }
 
 // close leaves the last block where it is.
@@ -194,7 +224,7 @@ func progressLines(s *crawl.Snapshot) []string {
 		"  upstream  " + places(crawl.PlaceUnstreamed, crawl.PlaceFailed),
 		"  stock     " + places(crawl.PlaceRobotsCheck, crawl.PlaceRAM),
 		"  waiting   " + places(crawl.PlaceLater, crawl.PlaceLater) + reasons(s.Later),
-		"  ended     " + places(crawl.PlaceFetched, crawl.PlaceRefused) + reasons(s.Refused),
+		"  ended     " + places(crawl.PlaceFetched, crawl.PlaceHeld) + reasons(s.Refused),
 		fmt.Sprintf("  network   %d of %d connections  robots.txt %d under way, %s queued  hosts %s  servers %s  PLDs %s",
 			s.InFlight, s.Connections, s.RobotsInFlight, n(s.RobotsQueued), n(s.Hosts), n(s.Servers), n(s.PLDs)),
 		fmt.Sprintf("  disk      read %s  written %s  URLseen %s keys, %d passes  checkpoint %s",

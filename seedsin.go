@@ -115,7 +115,7 @@ func takeSeeds(opt *crawl.Options, in io.Reader) (string, error) {
 	}
 	m, err := disk.MatchIdentities(opt.FS, opt.Dirs, stateKind)
 	if err != nil { // since a moment ago
-		return "", fmt.Errorf("copy seeds: %w: %w", crawl.ErrIncompatible, err)
+		return "", fmt.Errorf("copy seeds: %w", err)
 	}
 	if opt.New && m.Crawl != "" {
 		return "", fmt.Errorf("%s: %w (leave out --new to resume it)", opt.Dirs[0], crawl.ErrExists)

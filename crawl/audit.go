@@ -138,16 +138,21 @@ func openAudit(opt *AuditOptions) (*ring, *manifest, error) {
 		return nil, nil, errors.New("crawl: no directory given")
 	}
 	r := newRing(Options{FS: opt.FS, Dirs: opt.Dirs, Out: opt.Dirs})
+	if m, err := opt.match(r.meter); err != nil { // before a lock file is made in what isn't a crawl's
+		return r, nil, matchError(err)
+	} else if m.Set.Len() == 0 {
+		return r, nil, fmt.Errorf("crawl: %s holds no crawl: %w", opt.Dirs[0], ErrIncompatible)
+	}
 	for _, dir := range slices.Concat(opt.Dirs, opt.Out) {
 		lock, err := opt.FS.Lock(dir)
 		if err != nil {
-			return r, nil, fmt.Errorf("crawl: directory %s: %w", dir, err)
+			return r, nil, lockError(dir, err)
 		}
 		r.locks = append(r.locks, lock)
 	}
 	match, err := opt.match(r.meter)
 	if err != nil {
-		return r, nil, fmt.Errorf("crawl: %w: %w", ErrIncompatible, err)
+		return r, nil, matchError(err)
 	}
 	if match.Set.Len() == 0 {
 		return r, nil, fmt.Errorf("crawl: %s holds no crawl: %w", opt.Dirs[0], ErrIncompatible)
@@ -195,7 +200,7 @@ func (r *ring) matchOut(paths []string) error {
 		err = fmt.Errorf("output of crawl %q, not of %q", match.Crawl, r.crawlID)
 	}
 	if err != nil {
-		return fmt.Errorf("crawl: %w: %w", ErrIncompatible, err)
+		return matchError(err)
 	}
 	r.out = match.Set
 	return nil

@@ -41,11 +41,11 @@ func (r *ring) takeDirectories() error {
 	}
 	for _, p := range paths {
 		if err := r.opt.FS.MkdirAll(p); err != nil {
-			return fmt.Errorf("crawl: make directory: %w", err)
+			return lockError(p, err)
 		}
 		lock, err := r.opt.FS.Lock(p)
 		if err != nil {
-			return fmt.Errorf("crawl: directory %s: %w", p, err)
+			return lockError(p, err)
 		}
 		r.locks = append(r.locks, lock)
 	}
@@ -97,7 +97,7 @@ func CheckDirectories(opt *Options) error {
 func (r *ring) lookAtDirectories(separate bool) error {
 	state, err := disk.MatchIdentities(r.meter, r.opt.Dirs, kindState)
 	if err != nil {
-		return fmt.Errorf("crawl: %w: %w", ErrIncompatible, err)
+		return matchError(err)
 	}
 	var m *manifest
 	if state.Set.Len() > 0 {
@@ -121,7 +121,7 @@ func (r *ring) lookAtDirectories(separate bool) error {
 	out, err := disk.MatchIdentities(r.meter, r.opt.Out, kindOutput)
 	switch {
 	case err != nil:
-		return fmt.Errorf("crawl: %w: %w", ErrIncompatible, err)
+		return matchError(err)
 	case m != nil && !m.Frozen.SeparateOut:
 		return fmt.Errorf("crawl: the output of crawl %s lies with its state, not in %v: %w", m.Crawl, r.opt.Out, ErrIncompatible)
 	case m != nil && out.Crawl == "":
@@ -132,11 +132,28 @@ func (r *ring) lookAtDirectories(separate bool) error {
 	return nil
 }
 
+// matchError says what is wrong with directories: their content, or that the system doesn't let us look at it.
+func matchError(err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return fmt.Errorf("crawl: %w: %w", ErrUnusable, err)
+	}
+	return fmt.Errorf("crawl: %w: %w", ErrIncompatible, err)
+}
+
+// lockError is that of a lock: another process has it, or there can't be one.
+func lockError(dir string, err error) error {
+	if !errors.Is(err, disk.ErrLocked) && !isFull(err) {
+		err = fmt.Errorf("%w: %w", ErrUnusable, err)
+	}
+	return fmt.Errorf("crawl: directory %s: %w", dir, err)
+}
+
 // label matches the directories of one kind and gives new ones their identity.
 func (r *ring) label(paths []string, kind string) (disk.Set, error) {
 	m, err := disk.MatchIdentities(r.meter, paths, kind)
 	if err != nil {
-		return disk.Set{}, fmt.Errorf("crawl: %w: %w", ErrIncompatible, err)
+		return disk.Set{}, matchError(err)
 	}
 	if r.opt.New && kind == kindState && m.Crawl != "" {
 		return disk.Set{}, fmt.Errorf("crawl: %s: %w (leave out --new to resume it)", paths[0], ErrExists)

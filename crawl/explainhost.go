@@ -201,13 +201,18 @@ func (h *hostAsked) count(at spot, rec *weburl.Record) {
 			rep.NextDue = due
 		}
 	}
-	if len(h.origins) < maxHostOrigins {
-		if origin := string(weburl.Origin(rec.URL)); !slices.Contains(h.origins, origin) {
-			h.origins = append(h.origins, origin)
-		}
-	}
+	h.addOrigin(rec.URL)
 	if rep.Queues == nil {
 		rep.Queues = h.queues
+	}
+}
+
+// addOrigin notes the origin of a URL of the host: another port than those that were asked for.
+func (h *hostAsked) addOrigin(url []byte) {
+	if len(h.origins) < maxHostOrigins {
+		if origin := string(weburl.Origin(url)); !slices.Contains(h.origins, origin) {
+			h.origins = append(h.origins, origin)
+		}
 	}
 }
 
@@ -220,6 +225,7 @@ func (v *explainView) countStored(h *hostAsked, damaged func(error) error) {
 	err := warc.FindHost(v.r.warcOptions(), v.warc, "http://"+h.rep.Host+"/", maxHostIndexBytes, func(url string) bool {
 		if bytes.Equal(weburl.Split([]byte(url)).Host, []byte(h.rep.Host)) { // an index calls www.x.test x.test
 			n++
+			h.addOrigin([]byte(url))
 		}
 		return false
 	}, damaged)

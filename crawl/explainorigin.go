@@ -75,14 +75,28 @@ func (v *explainView) originFields(rep *OriginReport, h *robots.HostData, budget
 	opt := polite.Options{HostDelay: millis(run.HostDelay), HostDelayMin: min(millis(run.HostDelayMin), millis(run.HostDelay)),
 		DefaultBudget: run.BudgetDefault, MaxCrawlDelay: millis(run.MaxCrawlDelay)}
 	plain, asked := opt.DelayAfter(budget, 0, polite.Result{}), opt.DelayAfter(budget, h.CrawlDelay(), polite.Result{})
-	rep.Delay, rep.DelayWhy = asked.Seconds(), "the host delay"
+	rep.Delay, rep.DelayWhy = asked.Seconds(), "--host-delay"
 	switch {
 	case asked > plain && h.CrawlDelay() > asked:
 		rep.DelayWhy = "Crawl-delay, up to --max-crawl-delay"
 	case asked > plain:
 		rep.DelayWhy = "Crawl-delay"
 	case plain < opt.HostDelay:
-		rep.DelayWhy = fmt.Sprintf("the host delay of %v, shorter for a budget of %d pages", opt.HostDelay, budget)
+		rep.DelayWhy = fmt.Sprintf("--host-delay %v, shorter for a budget of %d pages", opt.HostDelay, budget)
+	}
+	// A host alone on its server and in its PLD waits for whichever is longest.
+	for _, other := range []struct {
+		flag        string
+		full, least int64
+	}{{"--server-delay", run.ServerDelay, run.ServerDelayMin}, {"--pld-delay", run.PLDDelay, run.PLDDelayMin}} {
+		o := polite.Options{HostDelay: millis(other.full), HostDelayMin: min(millis(other.least), millis(other.full)),
+			DefaultBudget: run.BudgetDefault}
+		if d := o.DelayAfter(budget, 0, polite.Result{}); d.Seconds() > rep.Delay {
+			rep.Delay, rep.DelayWhy = d.Seconds(), fmt.Sprintf("%s, which is longer than the host's own %v", other.flag, asked)
+		}
+	}
+	if run.NetworkRate > 0 && 1/run.NetworkRate > rep.Delay {
+		rep.Delay, rep.DelayWhy = 1/run.NetworkRate, "--network-rate"
 	}
 }
 

@@ -53,7 +53,7 @@ func openExplainView(opt *ExplainOptions) (*explainView, error) {
 	r := newRing(Options{FS: pins, Dirs: opt.Dirs, Out: opt.Dirs})
 	match, err := disk.MatchIdentities(r.meter, opt.Dirs, kindState)
 	if err != nil {
-		return nil, fmt.Errorf("crawl: %w: %w", ErrIncompatible, err)
+		return nil, matchError(err)
 	}
 	if match.Set.Len() == 0 {
 		return nil, fmt.Errorf("crawl: %s holds no crawl: %w", opt.Dirs[0], ErrIncompatible)

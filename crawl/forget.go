@@ -35,7 +35,7 @@ func ForgetMissing(opt AuditOptions) (left, gone int, err error) {
 	}
 	_, missing, err := disk.MatchSome(opt.FS, opt.Dirs, kindState)
 	if err != nil {
-		return 0, 0, fmt.Errorf("crawl: %w: %w", ErrIncompatible, err)
+		return 0, 0, matchError(err)
 	}
 	if len(missing) == 0 {
 		return len(opt.Dirs), 0, nil

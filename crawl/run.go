@@ -24,6 +24,8 @@ import (
 var (
 	// ErrIncompatible: the directory belongs to another crawl, another format version, or its frozen settings differ.
 	ErrIncompatible = errors.New("incompatible with this directory")
+	// ErrUnusable: the system doesn't let us use a directory: it is a file, isn't there, or belongs to somebody else.
+	ErrUnusable = errors.New("this directory can't be used")
 	// ErrExists: New was asked for, but there is a crawl.
 	ErrExists = errors.New("a crawl exists here already")
 	// ErrFinished: the crawl is over and no seed is new.

@@ -2,7 +2,10 @@ package crawl
 
 import (
 	"context"
+	"fmt"
 	"time"
+
+	"drumbeat/polite"
 )
 
 // Snapshot is the state of a crawl at one instant, for progress lines and summaries.
@@ -108,7 +111,7 @@ func (r *ring) waitsFor(a *accountsState, s *Snapshot) string {
 	case s.InFlight >= s.Connections*9/10:
 		return ""
 	case a.Places[PlaceRAM].N > 0:
-		return "politeness"
+		return r.politenessText(s.Time)
 	case a.Places[PlaceReady].N > 0:
 		return "room in RAM"
 	case s.RobotsInFlight > 0 || a.Places[PlaceAwaitRobots].N > 0:
@@ -123,6 +126,26 @@ func (r *ring) waitsFor(a *accountsState, s *Snapshot) string {
 		return "seeds"
 	}
 	return "new links"
+}
+
+// bindingTexts name the delay that binds and the flag that sets it.
+var bindingTexts = map[polite.Binding]string{
+	polite.BindsHost: "--host-delay", polite.BindsCrawlDelay: "Crawl-delay of robots.txt (--max-crawl-delay)",
+	polite.BindsAnswer: "slow answers (--host-delay-factor)", polite.BindsBackoff: "back-off after failures (--backoff)",
+	polite.BindsServer: "--server-delay", polite.BindsPLD: "--pld-delay",
+	polite.BindsNetwork: "--network-rate, --network-connections",
+}
+
+// politenessText says which delay keeps most hosts waiting.
+func (r *ring) politenessText(now time.Time) string {
+	b, of, all := r.polite.Binding(now)
+	if all == 0 {
+		return "politeness"
+	}
+	if of == all {
+		return "politeness: " + bindingTexts[b]
+	}
+	return fmt.Sprintf("politeness: %s (%d %% of the hosts)", bindingTexts[b], 100*of/all)
 }
 
 // progress hands a snapshot to Options.Snapshot at intervals.

@@ -58,6 +58,7 @@ func (s *Scheduler) admit(at int64, it *Item) Verdict {
 	if s.hasVisited && !h.visited {
 		h.visited, h.end = true, s.visited
 		h.base, h.plain = s.opt.DelayAfter(it.Budget, it.CrawlDelay, Result{}), s.opt.plainDelay(it.Budget)
+		h.cause = s.causeOf(h, it.CrawlDelay, Result{})
 	}
 	if it.CrawlDelay > 0 {
 		h.crawlDelay = it.CrawlDelay // it also keeps requests apart that don't know it: a robots.txt of another host that leads here

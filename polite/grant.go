@@ -262,6 +262,7 @@ func (s *Scheduler) Done(now time.Time, g *Grant, r Result) {
 	h.kept, h.hasKept = v.key, r.Kept > 0
 	h.base = s.opt.DelayAfter(g.Item.Budget, max(g.Item.CrawlDelay, h.crawlDelay), r)
 	h.plain = s.opt.plainDelay(g.Item.Budget)
+	h.cause = s.causeOf(h, max(g.Item.CrawlDelay, h.crawlDelay), r)
 	s.schedule(h)
 	s.unlink(g.Item, at)
 	signal(s.ready)

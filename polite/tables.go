@@ -52,6 +52,7 @@ type host struct {
 	end           int64         // end of the last exchange
 	base          time.Duration // delay after it that the exchange itself asked for
 	plain         time.Duration // what that delay would have been without a special reason
+	cause         Binding       // what makes base as long as it is
 	crawlDelay    time.Duration // as Result told; 0 = none known
 	usual         time.Duration // response time, smoothed
 	turns         uint64        // grants, for taking servers in turn

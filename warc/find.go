@@ -91,11 +91,14 @@ func FindHost(opt Options, st *State, url string, maxBytes int64, fn func(url st
 	if end < 0 {
 		return nil
 	}
-	prefix = prefix[:end+1]
+	if port := bytes.LastIndexByte(prefix[:end], ':'); port > bytes.LastIndexByte(prefix[:end], ']') {
+		end = port
+	}
+	plain, ported := append(prefix[:end:end], ')'), append(prefix[:end:end], ':') // com,example) and com,example:8080)
 	return searchIndexes(opt, st, damaged, func(x *indexFile) error {
 		left := maxBytes
 		take := func(text []byte) error {
-			if !bytes.HasPrefix(text, prefix) {
+			if !bytes.HasPrefix(text, plain) && !bytes.HasPrefix(text, ported) {
 				return nil
 			}
 			if left -= int64(len(text)); left < 0 {
@@ -110,7 +113,10 @@ func FindHost(opt Options, st *State, url string, maxBytes int64, fn func(url st
 		if !x.sorted {
 			return x.lines(0, take)
 		}
-		return x.withPrefix(prefix, take)
+		if err := x.withPrefix(plain, take); err != nil {
+			return err
+		}
+		return x.withPrefix(ported, take)
 	})
 }
 

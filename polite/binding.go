@@ -1,0 +1,104 @@
+package polite
+
+import "time"
+
+// Binding is what keeps a host from its next visit: of all that must have passed by then, what passes last.
+type Binding uint8
+
+// The kinds.
+const (
+	BindsNothing    Binding = iota
+	BindsHost               // Options.HostDelay
+	BindsCrawlDelay         // robots.txt
+	BindsAnswer             // Options.ResponseFactor: its last answer took long
+	BindsBackoff            // a failure of the host or of the server
+	BindsServer             // Options.ServerDelay
+	BindsPLD                // Options.PLDDelay
+	BindsNetwork            // Options.NetworkRate and NetworkConnections
+	numBindings
+)
+
+// maxBindings bounds the hosts that Binding looks at.
+const maxBindings = 1024
+
+// Binding returns what keeps most hosts with items waiting, looking at some of them: how many it keeps, and how many were
+// looked at.
+func (s *Scheduler) Binding(now time.Time) (b Binding, of, all int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := s.at(now)
+	var counts [numBindings]int
+	for _, h := range s.lines[:min(len(s.lines), maxBindings)] {
+		if h.busy {
+			continue
+		}
+		if k := s.binds(h, at); k != BindsNothing {
+			counts[k]++
+			all++
+		}
+	}
+	for k, n := range counts {
+		if n > of {
+			b, of = Binding(k), n
+		}
+	}
+	return b, of, all
+}
+
+// binds compares the times before which a host with items can't be visited.
+func (s *Scheduler) binds(h *host, now int64) Binding {
+	it := h.front()
+	kind, last := BindsNothing, now
+	later := func(k Binding, at int64) {
+		if at > last {
+			kind, last = k, at
+		}
+	}
+	if due := s.dueAt(h); h.notBefore >= due {
+		later(BindsBackoff, due)
+	} else {
+		later(h.cause, due)
+	}
+	v := h.waiting
+	for _, w := range it.servers[:it.nservers] {
+		if v == nil || h.waiting == nil && w.when < v.when {
+			v = w
+		}
+	}
+	if v != nil {
+		k := BindsServer
+		if v.rest >= v.when {
+			k = BindsBackoff
+		}
+		later(k, v.when)
+		if v.net != nil {
+			later(BindsNetwork, v.net.next)
+		}
+	}
+	if it.pld != nil {
+		later(BindsPLD, max(it.pld.next, it.pld.entry))
+	}
+	switch { // its time has come, and others stand before it
+	case kind != BindsNothing:
+	case h.pausing != nil:
+		return BindsPLD
+	case h.waiting != nil && h.waiting.inLine:
+		return BindsNetwork
+	case h.waiting != nil:
+		return BindsServer
+	}
+	return kind
+}
+
+// causeOf says what made the delay after an exchange as long as it is.
+func (s *Scheduler) causeOf(h *host, crawlDelay time.Duration, r Result) Binding {
+	switch {
+	case h.base <= h.plain:
+		return BindsHost
+	case r.Backoff >= h.base:
+		return BindsBackoff
+	case min(max(crawlDelay, r.CrawlDelay), s.opt.MaxCrawlDelay) >= h.base:
+		return BindsCrawlDelay
+	}
+	return BindsAnswer
+}

@@ -1,0 +1,54 @@
+package polite
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+)
+
+// TestBinding: of several delays the one that passes last is named.
+func TestBinding(t *testing.T) {
+	second := time.Second
+	for _, c := range []struct {
+		name   string
+		opt    Options
+		crawl  time.Duration
+		result Result
+		want   Binding
+	}{
+		{"host", Options{HostDelay: 2 * second, HostDelayMin: second, ServerDelay: second}, 0, Result{}, BindsHost},
+		{"server", Options{HostDelay: second / 10, HostDelayMin: second / 10, ServerDelay: second}, 0, Result{}, BindsServer},
+		{"pld", Options{HostDelay: second / 10, HostDelayMin: second / 10, PLDDelay: second}, 0, Result{}, BindsPLD},
+		{"network", Options{HostDelay: second / 10, HostDelayMin: second / 10, NetworkRate: 0.5}, 0, Result{}, BindsNetwork},
+		{"crawl-delay", Options{HostDelay: second, HostDelayMin: second, MaxCrawlDelay: 10 * second}, 5 * second, Result{}, BindsCrawlDelay},
+		{"answer", Options{HostDelay: second, HostDelayMin: second, MaxCrawlDelay: 10 * second, ResponseFactor: 10}, 0,
+			Result{Elapsed: second / 2}, BindsAnswer},
+		{"backoff", Options{HostDelay: second, HostDelayMin: second}, 0, Result{Backoff: 10 * second}, BindsBackoff},
+		{"server's backoff", Options{HostDelay: second, HostDelayMin: second, ServerDelay: second}, 0, Result{ServerBackoff: 10 * second},
+			BindsBackoff},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			now := time.Unix(1e9, 0)
+			s := New(c.opt, now)
+			addrs := []netip.Addr{netip.MustParseAddr("192.0.2.1")}
+			for range 2 {
+				if v := s.Admit(now, &Item{Host: 1, PLD: 1, Addrs: addrs, CrawlDelay: c.crawl}); v.Kind != Admitted {
+					t.Fatal(v)
+				}
+			}
+			g, _ := s.Next(now)
+			if g == nil {
+				t.Fatal("no grant")
+			}
+			s.Started(now, g)
+			s.Done(now, g, c.result)
+			now = now.Add(time.Millisecond)
+			if g, _ := s.Next(now); g != nil {
+				t.Fatal("granted again at once")
+			}
+			if b, of, all := s.Binding(now); b != c.want || of != 1 || all != 1 {
+				t.Errorf("got %d (%d of %d), want %d", b, of, all, c.want)
+			}
+		})
+	}
+}
