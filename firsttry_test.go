@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"drumbeat/crawl"
 )
 
 // tinySite serves a page with some links on loopback and counts what it is asked for.
@@ -331,5 +333,44 @@ func TestProgressFits(t *testing.T) {
 		if got := strings.Join(strings.Fields(strings.Join(lines, " ")), " "); width >= 80 && got != strings.Join(strings.Fields(text), " ") {
 			t.Errorf("%d columns: got %q", width, got)
 		}
+	}
+}
+
+// TestModestPlan: a crawl of a site, or of some pages, isn't planned as one of a billion: RAM and the space that must stay free.
+func TestModestPlan(t *testing.T) {
+	m := machine{ramBytes: 64 << 30, ramFrom: "physical memory"}
+	plan := func(args ...string) (crawl.Plan, size) {
+		var c cli
+		p, err := newParser(&c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		flags := append([]string{"crawl", "--contact=me@example.org", "--resolver=127.0.0.1:9", "--disk=1TiB", "example.org"}, args...)
+		if _, err := p.Parse(flags); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Crawl.complete(m); err != nil {
+			t.Fatal(err)
+		}
+		opt := c.Crawl.options()
+		opt.DiskBytes = 1 << 40
+		made, err := makePlan(&opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return made, *c.Crawl.RAM
+	}
+	for _, args := range [][]string{{"--scope=host"}, {"--scope=pld"}, {"--max-pages=200"}} {
+		if p, ram := plan(args...); ram > 11<<27 || p.KeepFreeBytes > 700<<20 {
+			t.Errorf("%v: --ram %v, %d MiB to stay free", args, ram, p.KeepFreeBytes>>20)
+		}
+	}
+	for _, args := range [][]string{{}, {"--max-pages=1e9"}} {
+		if _, ram := plan(args...); ram != 32<<30 {
+			t.Errorf("%v: --ram %v, want half of the machine's", args, ram)
+		}
+	}
+	if _, ram := plan("--scope=host", "--max-body=1GiB"); ram < 16<<30 {
+		t.Errorf("--max-body=1GiB: --ram %v", ram)
 	}
 }

@@ -150,7 +150,7 @@ type budgetFlags struct {
 
 // resourceFlags divide the machine. The paper's symbols are in brackets.
 type resourceFlags struct {
-	RAM      *size  `group:"machine" name:"ram" placeholder:"SIZE" help:"RAM of the whole process (R and all else). Default: half of the smaller of physical and cgroup memory."`
+	RAM      *size  `group:"machine" name:"ram" placeholder:"SIZE" help:"Most RAM of the whole process (R and all else); it is touched as it is needed. Default: half of the smaller of physical and cgroup memory; with --scope host and pld, and with --max-pages, 1GiB and more as the crawl grows."`
 	Disk     *size  `group:"machine" placeholder:"SIZE" help:"Disk space for state and output. Default: 90 % of what is free, and what this crawl holds already."`
 	KeepFree *size  `group:"machine" placeholder:"SIZE" help:"Space left free on every file system. Default: what a checkpoint writes at most, and some more."`
 	WhenFull string `group:"machine" enum:"pause,drain,stop" default:"pause" help:"When a disk has no more than --keep-free, or --disk is nearly reached: pause (until there is room), drain (from twice that on, queue no new links), stop."`

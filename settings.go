@@ -229,8 +229,13 @@ func (c *crawlCmd) complete(m machine) (notes []string, err error) {
 	}
 	c.Connections.lower(n)
 	if c.RAM == nil {
-		c.RAM = new(size(m.ramBytes / 2))
-		note("--ram is %v, half of %s", *c.RAM, m.ramFrom)
+		var why string
+		ram := size(c.ramFor(m.ramBytes/2, &why))
+		c.RAM = &ram
+		if why == "" {
+			why = "half of " + m.ramFrom
+		}
+		note("--ram is %v, %s", *c.RAM, why)
 	}
 	if c.Disk == nil {
 		n, err := diskBytes(disk.OS(), slices.Concat(c.dirs(), c.Out))
@@ -249,6 +254,33 @@ func (c *crawlCmd) complete(m machine) (notes []string, err error) {
 		}
 	}
 	return notes, nil
+}
+
+// The default of --ram for a crawl that isn't of the whole web.
+const (
+	modestRAM  = 1 << 30
+	ramBodies  = 16  // of the longest body
+	ramPerPage = 256 // bytes: from some hundred million pages on, all that there is
+)
+
+// ramFor is the default of --ram, most at most: a crawl of one site, or of --max-pages, isn't planned as one of a billion pages. It
+// grows with what the crawl knew at its last checkpoint.
+func (c *crawlCmd) ramFor(most int64, why *string) int64 {
+	pages := float64(c.MaxPages)
+	if c.Scope != "all" {
+		pages = float64(crawl.KnownURLs(disk.OS(), clean(c.dirs())))
+	} else if pages == 0 {
+		return most
+	}
+	ram := modestRAM + ramBodies*float64(c.MaxBody.most()) + ramPerPage*pages
+	if ram >= float64(most) {
+		return most
+	}
+	*why = fmt.Sprintf("for --scope %s; --ram gives more", c.Scope)
+	if c.Scope == "all" {
+		*why = fmt.Sprintf("for --max-pages %d; --ram gives more", c.MaxPages)
+	}
+	return int64(ram) >> 20 << 20
 }
 
 // complete fills in what follows from other delays. --host-delay is known.

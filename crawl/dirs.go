@@ -92,6 +92,19 @@ func CheckDirectories(opt *Options) error {
 	return r.lookAtDirectories(!slices.Equal(o.Out, o.Dirs))
 }
 
+// KnownURLs is how many URLs the crawl in these directories knew at its last checkpoint; 0 if there is none, or it can't be read.
+func KnownURLs(fsys disk.FS, dirs []string) int64 {
+	state, _, err := disk.MatchSome(fsys, dirs, kindState)
+	if err != nil || state.Set.Len() == 0 || state.Set.Paths[0] == "" {
+		return 0
+	}
+	m, err := readManifest(state.Set)
+	if err != nil || m == nil {
+		return 0
+	}
+	return m.Accounts.Unique.N
+}
+
 // lookAtDirectories finds out what is wrong with the directories before anything is made: where a disk isn't mounted nothing
 // may appear, and what is foreign stays as it is.
 func (r *ring) lookAtDirectories(separate bool) error {
