@@ -8,7 +8,7 @@ CONCURRENT = ./drum ./queue ./star ./beast ./polite ./dnscache ./fetch ./warc/..
 .PHONY: build test long race fuzz staticcheck crash mutations sim bench lint flags ci
 
 build:
-	$(GO) build -o drumbeat .
+	CGO_ENABLED=0 $(GO) build -o drumbeat .
 
 test:
 	$(GO) test ./...
