@@ -49,7 +49,7 @@ func (c *crawlCmd) Run(a *app, kctx *kong.Context) error {
 	if err != nil {
 		return err
 	}
-	scoping, err := c.scopeFlags.read(c.PrivateSuffixes)
+	scoping, err := c.scopeFlags.read(c.PrivateSuffixes, c.Escapes == "keep")
 	if err != nil {
 		return err
 	}

@@ -256,7 +256,8 @@ type urlQuestion struct {
 	Ref  *string `json:"ref"`
 }
 
-// urlAnswer has either an error, with the href where the standard gives one, or everything else.
+// urlAnswer has either an error, with the href where the standard gives one, or everything else. Its url is what a crawl takes the
+// reference for, with --escapes fold.
 type urlAnswer struct {
 	Href  string `json:"href,omitempty"`
 	URL   string `json:"url,omitempty"`
@@ -266,7 +267,7 @@ type urlAnswer struct {
 }
 
 func newExplainURL(suffixes *weburl.Suffixes) *explainURL {
-	return &explainURL{weburl.NewResolver(weburl.Options{MaxBytes: weburl.Unlimited}), weburl.NewResolver(weburl.Options{}),
+	return &explainURL{weburl.NewResolver(weburl.Options{MaxBytes: weburl.Unlimited, Fold: true}), weburl.NewResolver(weburl.Options{Fold: true}),
 		suffixes}
 }
 

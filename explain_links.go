@@ -38,7 +38,7 @@ type linkAnswer struct {
 }
 
 func newExplainLinks() *explainLinks {
-	return &explainLinks{weburl.NewResolver(weburl.Options{}), parse.NewExtractor(parse.Options{}, weburl.Options{})}
+	return &explainLinks{weburl.NewResolver(weburl.Options{Fold: true}), parse.NewExtractor(parse.Options{}, weburl.Options{Fold: true})}
 }
 
 func (e *explainLinks) answer(line []byte) (any, error) {

@@ -18,13 +18,13 @@ type scoping struct {
 }
 
 // read reads the files, to know their faults before anything begins.
-func (f *scopeFlags) read(privateSuffixes bool) (scoping, error) {
+func (f *scopeFlags) read(privateSuffixes, keepEscapes bool) (scoping, error) {
 	if len(f.Rules)+len(f.Blacklist) == 0 {
 		return scoping{}, nil
 	}
 	suffixes := weburl.NewSuffixes(privateSuffixes)
-	rules, err1 := crawl.ReadRules(disk.OS(), scope.Rules, suffixes, f.Rules)
-	blacklist, err2 := crawl.ReadRules(disk.OS(), scope.Blacklist, suffixes, f.Blacklist)
+	rules, err1 := crawl.ReadRules(disk.OS(), scope.Rules, suffixes, f.Rules, keepEscapes)
+	blacklist, err2 := crawl.ReadRules(disk.OS(), scope.Blacklist, suffixes, f.Blacklist, keepEscapes)
 	if err := errors.Join(err1, err2); err != nil {
 		return scoping{}, usageError{err}
 	}
@@ -81,11 +81,11 @@ func (c *explainScopeCmd) Run(a *app) error {
 	if len(c.Rules)+len(c.Blacklist) == 0 {
 		return usageError{errors.New("explain scope: --rules FILE or --blacklist FILE is missing")}
 	}
-	sets, err := flags.read(c.PrivateSuffixes)
+	sets, err := flags.read(c.PrivateSuffixes, false)
 	if err != nil {
 		return err
 	}
-	e := &explainScope{sets, weburl.NewResolver(weburl.Options{MaxBytes: weburl.Unlimited}), weburl.NewSuffixes(c.PrivateSuffixes)}
+	e := &explainScope{sets, weburl.NewResolver(weburl.Options{MaxBytes: weburl.Unlimited, Fold: true}), weburl.NewSuffixes(c.PrivateSuffixes)}
 	if len(c.URLs) == 0 {
 		return explainLines(a.stdin, a.stdout, e.answer)
 	}

@@ -10,6 +10,7 @@ import (
 
 // urlFlags say which URLs are one and the same, and which are left out by the look of them.
 type urlFlags struct {
+	Escapes         string `group:"urls" enum:"fold,keep" default:"fold" help:"Percent-escapes in paths and queries: fold (one spelling: hex digits in upper case, escapes of letters, digits and - . _ ~ decoded, so that /%7Ea and /~a are one URL), or keep (as pages spell them). Can't be changed later."`
 	StripParams     string `group:"urls" placeholder:"LIST" help:"Parameters that are taken out of URLs, in queries and behind ; in paths: names, beginnings that end in *, and the lists session (PHPSESSID, jsessionid, ...) and tracking (utm_*, gclid, ...). Case doesn't count. URLs queued before keep their spelling."`
 	SortQuery       bool   `group:"urls" help:"Sort the parameters of queries by name: the same ones in another order are the same URL."`
 	CollapseSlashes bool   `group:"urls" help:"Make one of several slashes in a row in a path."`
@@ -52,5 +53,6 @@ func (u *urlFlags) apply(o *crawl.Options) {
 	extensions, _ := urlrule.ParseExtensions(u.SkipExtensions)
 	o.URLRules = urlrule.Options{StripParams: params, SortQuery: u.SortQuery, CollapseSlashes: u.CollapseSlashes,
 		SkipExtensions: extensions, MaxPathDepth: int(u.MaxPathDepth), MaxRepeats: int(u.MaxRepeats), MaxParams: int(u.MaxParams)}
+	o.KeepEscapes = u.Escapes == "keep"
 	o.MaxURLBytes, o.MaxPagesPerPLD = int(u.MaxURLLength), uint32(u.MaxPagesPerPLD)
 }

@@ -172,6 +172,7 @@ func openAudit(opt *AuditOptions) (*ring, *manifest, error) {
 		return r, nil, err
 	}
 	r.crawlID, r.manifest, r.gen, r.separateOut = match.Crawl, m, m.Gen, m.Frozen.SeparateOut
+	r.opt.KeepEscapes = m.Frozen.KeepEscapes
 	r.opt.PrivateSuffixes = m.Frozen.Private // keys of PLDs follow it
 	if r.separateOut {
 		if err := r.matchOut(opt.Out); err != nil {

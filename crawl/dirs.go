@@ -217,7 +217,7 @@ func (r *ring) openIdentity() error {
 		return err
 	}
 	r.frozen = frozen{SecretCheck: r.hasher.ContentKey([]byte(secretCheckText)), Suffixes: r.suffixes.Digest(),
-		Private: r.opt.PrivateSuffixes, SeparateOut: r.separateOut}
+		Private: r.opt.PrivateSuffixes, SeparateOut: r.separateOut, KeepEscapes: r.opt.KeepEscapes}
 	if m == nil {
 		return r.healCopies(secretName, secretFile(secret))
 	}
@@ -261,6 +261,10 @@ func (r *ring) changedSince(was frozen) string {
 	}
 	if was.SeparateOut != r.frozen.SeparateOut {
 		list = append(list, fmt.Sprintf("output in directories of its own (--out) was %v, is %v", was.SeparateOut, r.frozen.SeparateOut))
+	}
+	if was.KeepEscapes != r.frozen.KeepEscapes {
+		word := map[bool]string{false: "fold", true: "keep"}
+		list = append(list, fmt.Sprintf("--escapes was %s, is %s", word[was.KeepEscapes], word[r.frozen.KeepEscapes]))
 	}
 	return strings.Join(list, "; ")
 }

@@ -50,7 +50,7 @@ func (e *Explainer) Hosts(asked []string) (reports []*HostReport, err error) {
 // askHost begins an answer: the origins are http and https at their own ports, and at the one that was asked for.
 func (v *explainView) askHost(asked string) *hostAsked {
 	h := &hostAsked{rep: &HostReport{Asked: asked}}
-	url, err := canonicalAsked(asked)
+	url, err := v.r.canonicalAsked(asked)
 	if err != nil {
 		h.rep.Error = err.Error()
 		return h

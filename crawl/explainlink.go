@@ -52,11 +52,11 @@ func (v *explainView) readRules(run *noted) {
 			v.scopeFault = fmt.Sprintf("%s: %v", what, err)
 		}
 	}
-	rules, err := ReadRules(r.meter, scope.Rules, r.suffixes, run.Rules)
+	rules, err := ReadRules(r.meter, scope.Rules, r.suffixes, run.Rules, v.m.Frozen.KeepEscapes)
 	if err != nil {
 		fault("its rules can't be read", err)
 	}
-	blacklist, err := ReadRules(r.meter, scope.Blacklist, r.suffixes, run.Blacklist)
+	blacklist, err := ReadRules(r.meter, scope.Blacklist, r.suffixes, run.Blacklist, v.m.Frozen.KeepEscapes)
 	if err != nil {
 		fault("its blacklist can't be read", err)
 	}

@@ -202,14 +202,14 @@ func (v *explainView) verdict(h *robots.HostData, url []byte) *VerdictReport {
 }
 
 // canonicalAsked makes a canonical URL of what was asked; a host alone stands for its https form, as in a seed file.
-func canonicalAsked(asked string) (string, error) {
+func (r *ring) canonicalAsked(asked string) (string, error) {
 	if asked == "" {
 		return "", errors.New("an empty URL")
 	}
 	if !hasScheme(asked) {
 		asked = "https://" + asked
 	}
-	r := weburl.NewResolver(weburl.Options{MaxBytes: weburl.Unlimited})
-	url, err := r.AppendResolve(nil, nil, []byte(asked))
+	resolver := weburl.NewResolver(weburl.Options{MaxBytes: weburl.Unlimited, Fold: !r.opt.KeepEscapes})
+	url, err := resolver.AppendResolve(nil, nil, []byte(asked))
 	return string(url), err
 }

@@ -26,7 +26,7 @@ func (v *explainView) askURLs(asked []string) []*URLReport {
 	for _, a := range asked {
 		rep := &URLReport{Asked: a, Place: "unseen"}
 		reports = append(reports, rep)
-		url, err := canonicalAsked(a)
+		url, err := v.r.canonicalAsked(a)
 		if err != nil {
 			rep.Error = err.Error()
 			continue

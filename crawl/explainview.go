@@ -82,7 +82,7 @@ func openExplainView(opt *ExplainOptions) (*explainView, error) {
 func (v *explainView) open() error {
 	r, m := v.r, v.m
 	r.manifest, r.gen, r.separateOut = m, m.Gen, m.Frozen.SeparateOut
-	r.opt.PrivateSuffixes = m.Frozen.Private
+	r.opt.PrivateSuffixes, r.opt.KeepEscapes = m.Frozen.Private, m.Frozen.KeepEscapes
 	if r.separateOut {
 		if err := r.matchOut(v.opt.Out); err != nil {
 			return err

@@ -42,8 +42,8 @@ type fenced struct {
 	cut  context.CancelCauseFunc
 }
 
-// ReadRules reads and compiles files of one kind; nil for no files. Faults in them are *scope.Faults.
-func ReadRules(fsys disk.FS, list scope.List, suffixes *weburl.Suffixes, names []string) (*scope.Set, error) {
+// ReadRules reads and compiles files of one kind; nil for no files. keepEscapes is Options.KeepEscapes. Faults in them are *scope.Faults.
+func ReadRules(fsys disk.FS, list scope.List, suffixes *weburl.Suffixes, names []string, keepEscapes bool) (*scope.Set, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
@@ -66,7 +66,11 @@ func ReadRules(fsys disk.FS, list scope.List, suffixes *weburl.Suffixes, names [
 		}
 		sources = append(sources, scope.Source{Name: name, Text: text})
 	}
-	set, err := scope.Parse(list, suffixes, sources...)
+	parse := scope.Parse
+	if keepEscapes {
+		parse = scope.ParseKept
+	}
+	set, err := parse(list, suffixes, sources...)
 	if err != nil || len(faults) > 0 {
 		return nil, errors.Join(append(faults, err)...)
 	}
@@ -78,8 +82,8 @@ const rulesShare = 8
 
 // readFence reads the files of rules and of the blacklist.
 func (r *ring) readFence() (rules, blacklist *scope.Set, err error) {
-	rules, err1 := ReadRules(r.opt.FS, scope.Rules, r.suffixes, r.opt.Rules)
-	blacklist, err2 := ReadRules(r.opt.FS, scope.Blacklist, r.suffixes, r.opt.Blacklist)
+	rules, err1 := ReadRules(r.opt.FS, scope.Rules, r.suffixes, r.opt.Rules, r.opt.KeepEscapes)
+	blacklist, err2 := ReadRules(r.opt.FS, scope.Blacklist, r.suffixes, r.opt.Blacklist, r.opt.KeepEscapes)
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, nil, err
 	}

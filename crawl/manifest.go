@@ -59,6 +59,7 @@ type frozen struct {
 	Suffixes    string `json:"suffixes"`     // digest of the public suffix list
 	Private     bool   `json:"private"`
 	SeparateOut bool   `json:"separate_out"`
+	KeepEscapes bool   `json:"keep_escapes"`
 }
 
 // encodeManifest returns the file: "drumbeat-manifest <version> <length> <xxhash64 hex>\n" and the JSON body.

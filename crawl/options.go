@@ -205,6 +205,9 @@ type Options struct {
 	MaxTime        time.Duration
 	MaxDepth       int // links followed from a seed at most: 0 for the seeds alone, Unlimited for no limit
 	MaxURLBytes    int // longest URL; default 2083
+	// KeepEscapes leaves percent-escapes as pages spell them, so that /%7Ea and /~a are two URLs; else they have one spelling
+	// (weburl.FoldEscapes). It can't be changed later.
+	KeepEscapes bool
 	// MaxRedirects is how many redirects in a row are followed: a URL that more of them lead to, counted from the last page that
 	// linked to one of them, isn't taken. Default DefaultRedirects, 250 at most; NoRedirects: none is followed.
 	MaxRedirects int

@@ -91,7 +91,7 @@ func (f *seedFeeder) scan(size int64) (uint64, error) {
 		if err != nil {
 			return 0, fmt.Errorf("crawl: read seeds: %w", err)
 		}
-		url, _, err := ParseSeed(string(line))
+		url, _, err := f.r.parseSeed(line)
 		if err != nil || url == "" {
 			continue
 		}
@@ -133,6 +133,19 @@ func (l *lineReader) next() (line []byte, n int64, err error) {
 		}
 		return bytes.TrimRight(l.line, "\r\n"), n, nil
 	}
+}
+
+// urlOptions are those of the URLs that the crawl takes up.
+func (r *ring) urlOptions() weburl.Options {
+	return weburl.Options{MaxBytes: r.opt.MaxURLBytes, Fold: !r.opt.KeepEscapes}
+}
+
+// parseSeed is ParseSeed with the crawl's spelling of escapes.
+func (r *ring) parseSeed(line []byte) (url string, bare bool, err error) {
+	if url, bare, err = ParseSeed(string(line)); err == nil && !r.opt.KeepEscapes {
+		url = string(weburl.FoldEscapes([]byte(url)))
+	}
+	return url, bare, err
 }
 
 // ParseSeed reads one line of a seed file: "" for a blank line or comment; the canonical URL otherwise. bare is true
@@ -198,7 +211,7 @@ func (f *seedFeeder) run(ctx context.Context) error {
 				break
 			}
 			bytes += n
-			url, isBare, err := ParseSeed(string(line))
+			url, isBare, err := f.r.parseSeed(line)
 			if err != nil {
 				bad = append(bad, [2]string{string(line), "bad-seed: " + err.Error()})
 				continue

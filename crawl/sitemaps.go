@@ -179,7 +179,7 @@ var errPart = errors.New("crawl: an index of sitemaps names another one")
 func (r *ring) readSitemap(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, now time.Time) {
 	w.links.start(rec.URL, rec.URL, deeper(rec.Depth), 0, now)
 	index := false
-	l := listing{r: r, rec: rec, resolver: weburl.NewResolver(weburl.Options{MaxBytes: r.opt.MaxURLBytes})}
+	l := listing{r: r, rec: rec, resolver: weburl.NewResolver(r.urlOptions())}
 	opt := sitemap.Options{ContentType: string(resp.Header("Content-Type"))}
 	sum, err := sitemap.Read(sitemapBody(resp), opt, func(form sitemap.Form, text []byte) error {
 		if form == sitemap.Index && !index {

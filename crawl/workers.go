@@ -61,7 +61,7 @@ func newWorkers(r *ring, connections int) *workers {
 func newPageWorker(r *ring) *pageWorker {
 	return &pageWorker{links: newLinkBatch(r), encoder: r.warc.NewEncoder(),
 		parser: parse.NewExtractor(parse.Options{Agent: r.opt.Agent, Rels: r.opt.LinkRels, Assets: r.opt.Assets, Forms: r.opt.Forms},
-			weburl.Options{MaxBytes: r.opt.MaxURLBytes})}
+			r.urlOptions())}
 }
 
 func (w *workers) response() *fetch.Response {

@@ -98,11 +98,22 @@ func (f *Faults) Error() string {
 	return b.String()
 }
 
-// Parse compiles files of rules. suffixes says which names are PLDs. The error is *Faults.
+// Parse compiles files of rules for URLs whose escapes have one spelling (weburl.FoldEscapes). suffixes says which names are PLDs. The
+// error is *Faults.
 func Parse(list List, suffixes *weburl.Suffixes, sources ...Source) (*Set, error) {
+	return parse(list, suffixes, true, sources)
+}
+
+// ParseKept is Parse for URLs whose escapes are as pages spell them.
+func ParseKept(list List, suffixes *weburl.Suffixes, sources ...Source) (*Set, error) {
+	return parse(list, suffixes, false, sources)
+}
+
+func parse(list List, suffixes *weburl.Suffixes, fold bool, sources []Source) (*Set, error) {
 	p := &parser{
+		fold:     fold,
 		set:      &Set{list: list, suffixes: suffixes, fallback: None, surts: prefixes{fold: true}},
-		resolver: weburl.NewResolver(weburl.Options{MaxBytes: weburl.Unlimited}),
+		resolver: weburl.NewResolver(weburl.Options{MaxBytes: weburl.Unlimited, Fold: fold}),
 		faults:   new(Faults),
 	}
 	size := 0
@@ -133,6 +144,7 @@ type place struct{ source, line int }
 type parser struct {
 	set      *Set
 	resolver *weburl.Resolver
+	fold     bool // escapes
 	faults   *Faults
 	at       place
 	url, out []byte // scratch

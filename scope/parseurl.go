@@ -46,7 +46,11 @@ func endsInDots(url string) bool {
 
 // surt compiles the beginning of a SURT.
 func (p *parser) surt(pattern string, include bool) error {
-	in, key, err := surtKey(pattern)
+	text := pattern
+	if p.fold {
+		text = string(weburl.FoldEscapes([]byte(pattern)))
+	}
+	in, key, err := surtKey(text)
 	if err != nil {
 		return fmt.Errorf("surt %.100q: %w", pattern, err)
 	}

@@ -9,6 +9,7 @@ const (
 	isAlpha                    // A-Z a-z
 	plainHost                  // lower case of what stands for itself in a host: a-z 0-9 - _ and '.'
 	upperHost                  // A-Z
+	beginsEscape               // %
 
 	stopsPath = encodedInPath | endsSegment
 	endsHost  = endsSegment
@@ -42,5 +43,6 @@ func classify() (class [256]uint8) {
 		class[c] |= endsSegment
 	}
 	class['#'] |= endsQuery
+	class['%'] |= beginsEscape
 	return class
 }

@@ -10,6 +10,9 @@
 // byte is in 0x21..0x7E. Two references name the same URL if and only if these bytes are equal: URLseen (§IV
 // of the paper) compares nothing else.
 //
+// With Options.Fold, which a crawl has unless it is told to keep escapes, the canonical URL is that after FoldEscapes: percent-escapes
+// have one spelling (RFC 3986, 6.2.2.1 and 6.2.2.2).
+//
 // A Resolver makes canonical URLs. Plain ASCII references, nearly all of the web's, take a path over bytes
 // that allocates nothing; the rest goes through a full parser of the standard (nlnwa/whatwg-url, with
 // x/net/idna for domain names). Both give the same bytes for what the fast path accepts: FuzzStandard holds

@@ -19,8 +19,16 @@ const (
 	hostStop             // what isn't a-z 0-9 - _ .
 )
 
-// plainClass and plainHostClass say what a byte is to a plain path and to a plain host. Never written to.
+// plainClass and plainHostClass say what a byte is to a plain path and to a plain host. Never written to. foldClass is plainClass for
+// a Resolver that folds escapes, to which a reference with a % isn't plain: so the others pay nothing for that.
 var plainClass, plainHostClass = classifyPlain()
+var foldClass = classifyFold()
+
+func classifyFold() [256]uint8 {
+	class := plainClass
+	class['%'] = plainStop
+	return class
+}
 
 func classifyPlain() (path, host [256]uint8) {
 	class := classify()
@@ -54,16 +62,16 @@ func (r *Resolver) appendPlain(dst []byte, base *Base, ref []byte) (out []byte, 
 	up := len(base.dirs) - 1
 	switch ref[0] {
 	case '?':
-		return appendPlainQuery(dst, base.url[:base.pathEnd], ref, 0)
+		return r.appendPlainQuery(dst, base.url[:base.pathEnd], ref, 0)
 	case '/':
 		if len(ref) > 1 && isSlash(ref[1]) {
 			return dst, false
 		}
-		return appendPlainPath(dst, base.url[:base.hostEnd+1], ref[1:], plainStop)
+		return r.appendPlainPath(dst, base.url[:base.hostEnd+1], ref[1:], plainStop)
 	case 'h':
 		if len(ref) > 6 && (ref[4] == ':' || ref[5] == ':') {
 			if site := base.url[:base.hostEnd+1]; bytes.HasPrefix(ref, site) {
-				return appendPlainPath(dst, site, ref[len(site):], plainStop)
+				return r.appendPlainPath(dst, site, ref[len(site):], plainStop)
 			}
 			return r.appendPlainAbsolute(dst, ref)
 		}
@@ -75,15 +83,16 @@ func (r *Resolver) appendPlain(dst []byte, base *Base, ref []byte) (out []byte, 
 			ref, up = ref[3:], max(up-1, 0)
 		}
 	}
-	return appendPlainPath(dst, base.url[:base.dirs[up]], ref, plainColon)
+	return r.appendPlainPath(dst, base.url[:base.dirs[up]], ref, plainColon)
 }
 
 // appendPlainPath appends prefix, which ends in a '/', and the path and query of ref. Bytes of class stop and above end
 // the path.
-func appendPlainPath(dst, prefix, ref []byte, stop uint8) (out []byte, ok bool) {
+func (r *Resolver) appendPlainPath(dst, prefix, ref []byte, stop uint8) (out []byte, ok bool) {
 	end, last, odd := len(ref), uint8(plainSlash), uint8(0)
+	classes := r.plain
 	for i, c := range ref {
-		class := plainClass[c]
+		class := classes[c]
 		odd |= class & (last << 1) // a plainDot behind a plainSlash: perhaps a segment that means a place
 		if last = class; class >= stop {
 			end = i
@@ -94,18 +103,18 @@ func appendPlainPath(dst, prefix, ref []byte, stop uint8) (out []byte, ok bool) 
 		return dst, false
 	}
 	if end < len(ref) && ref[end] != '#' {
-		return appendPlainQuery(dst, prefix, ref, end)
+		return r.appendPlainQuery(dst, prefix, ref, end)
 	}
 	return append(append(dst, prefix...), ref[:end]...), true
 }
 
 // appendPlainQuery appends prefix, the path ref[:at] and, if one starts at at, the query.
-func appendPlainQuery(dst, prefix, ref []byte, at int) (out []byte, ok bool) {
+func (r *Resolver) appendPlainQuery(dst, prefix, ref []byte, at int) (out []byte, ok bool) {
 	if ref[at] != '?' {
 		return dst, false
 	}
-	end := at + 1
-	for end < len(ref) && byteClass[ref[end]]&(encodedInQuery|endsQuery) == 0 {
+	end, stops := at+1, r.queryStops
+	for end < len(ref) && byteClass[ref[end]]&stops == 0 {
 		end++
 	}
 	if end < len(ref) && ref[end] != '#' {
@@ -145,7 +154,7 @@ func (r *Resolver) appendPlainAbsolute(dst, ref []byte) (out []byte, ok bool) {
 	}
 	switch ref[end] {
 	case '/':
-		return appendPlainPath(dst, ref[:end+1], ref[end+1:], plainStop)
+		return r.appendPlainPath(dst, ref[:end+1], ref[end+1:], plainStop)
 	case '#':
 		return append(append(dst, ref[:end]...), '/'), true
 	}

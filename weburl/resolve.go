@@ -28,11 +28,18 @@ const (
 // Options of a Resolver. The zero value is ready for use.
 type Options struct {
 	MaxBytes int // limit of a canonical URL's length in bytes; 0 = DefaultMaxBytes, or Unlimited
+	// Fold gives escapes their one spelling, by FoldEscapes. Bases must have it, too.
+	Fold bool
 }
 
 // Resolver makes canonical URLs of references. It belongs to one goroutine.
 type Resolver struct {
-	max     int
+	max  int
+	fold bool
+	// What ends the run of a plain path and of a plain query.
+	plain      *[256]uint8
+	queryStops uint8
+
 	scratch []byte // the reference without tabs and newlines
 	rebased []byte // the last base that Rebase made
 	hosts   hostParser
@@ -41,7 +48,10 @@ type Resolver struct {
 
 // NewResolver returns a Resolver.
 func NewResolver(opt Options) *Resolver {
-	r := &Resolver{max: opt.MaxBytes}
+	r := &Resolver{max: opt.MaxBytes, fold: opt.Fold, plain: &plainClass, queryStops: encodedInQuery | endsQuery}
+	if r.fold {
+		r.plain, r.queryStops = &foldClass, encodedInQuery|endsQuery|beginsEscape
+	}
 	if r.max == 0 {
 		r.max = DefaultMaxBytes
 	}
@@ -136,6 +146,9 @@ func (r *Resolver) AppendResolve(dst []byte, base *Base, ref []byte) ([]byte, er
 	out, ok := r.appendPlain(dst, base, ref)
 	if !ok {
 		out, err = r.appendURL(dst, base, r.clean(ref))
+		if r.fold && err == nil {
+			out = out[:len(dst)+len(FoldEscapes(out[len(dst):]))]
+		}
 	}
 	if err == nil && r.max >= 0 && len(out)-len(dst) > r.max {
 		err = ErrTooLong

@@ -386,10 +386,10 @@ func BenchmarkResolve(b *testing.B) {
 	for name, ref := range map[string]string{
 		"relative": "../images/page-two.html?id=12345", "absolute": "https://www.example.org/some/where/page.html",
 		"rooted": "/some/where/else/page.html", "unicode": "/wiki/\u041C\u043E\u0441\u043A\u0432\u0430",
-		"idn": "http://b\u00FCcher.example/x", "fragment": "#top",
+		"idn": "http://b\u00FCcher.example/x", "fragment": "#top", "escaped": "/wiki/Caf%c3%a9_%28x%29?a=%7e",
 	} {
 		b.Run("ref="+name, func(b *testing.B) {
-			r := NewResolver(Options{})
+			r := NewResolver(Options{Fold: true}) // as a crawl has it
 			base, _ := NewBase([]byte("http://www.example.com/dir/sub/page.html?x=1"))
 			var buf bytes.Buffer
 			buf.Grow(4096)

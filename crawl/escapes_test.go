@@ -1,0 +1,89 @@
+package crawl
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"drumbeat/disk"
+)
+
+// escapesWeb links to the same pages in many spellings of their escapes.
+func escapesWeb() *tinyWeb {
+	return &tinyWeb{serve: func(_, path string) answer {
+		switch path {
+		case "/robots.txt":
+			return answer{200, "", "User-agent: *\nDisallow: /%7Eno/\n"}
+		case "/":
+			return answer{200, "", "<html><a href='/%7Euser/%c3%a9'><a href='/~user/%C3%A9'><a href='/~user/\u00e9'><a href='/%7euser/%c3%A9#x'>" +
+				"<a href='/a%2fb'><a href='/a%2Fb'><a href='/a/b'><a href='/%7Eno/1'><a href='/~no/1'><a href='/%7Ex%63luded/1'>" +
+				"<a href='/moved'><a href='/q?%41=%7e'><a href='/q?A=~'>"}
+		case "/moved":
+			return answer{301, "Location: /%7euser/%C3%a9\r\n", ""}
+		}
+		return answer{200, "", "<html>"}
+	}}
+}
+
+// TestEscapesAreFolded: each spelling of a URL's escapes was a page of its own; rules and robots.txt judge the one spelling.
+func TestEscapesAreFolded(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		for _, keep := range []bool{false, true} {
+			w, mem := escapesWeb(), disk.NewMem(*seedFlag)
+			writeRules(t, mem, "rules", "- prefix http://a.test/%7exc%6cuded/", "- prefix http://a.test/~excluded/")
+			opt := w.options(t, mem, "http://a.test/", "http://a.test/%7Euser/%c3%a9")
+			atOnce(&opt)
+			opt.KeepEscapes, opt.Rules = keep, []string{"rules"}
+			res := mustRun(t, t.Context(), opt)
+			var got []string
+			for _, q := range w.pages("") {
+				got = append(got, q.path)
+			}
+			slices.Sort(got)
+			want := []string{"/", "/a%2Fb", "/a/b", "/moved", "/q?A=~", "/~user/%C3%A9"}
+			if keep {
+				want = []string{"/", "/%7Euser/%c3%a9", "/%7Ex%63luded/1", "/%7euser/%C3%a9", "/%7euser/%c3%A9", "/a%2Fb", "/a%2fb", "/a/b", "/moved",
+					"/q?%41=%7e", "/q?A=~", "/~user/%C3%A9"}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("keep %v: asked for %q, want %q", keep, got, want)
+			}
+			refused := map[bool]int64{false: 1, true: 2}[keep]
+			if n := res.Snapshot.Refused["robots"]; n != refused {
+				t.Errorf("keep %v: %d URLs refused by robots.txt, want %d", keep, n, refused)
+			}
+			checkBalanced(t, mem, opt.Dirs)
+			checkEscapesExplained(t, mem, &opt)
+			opt.KeepEscapes = !keep
+			if _, err := Run(t.Context(), opt); !errors.Is(err, ErrIncompatible) || !strings.Contains(err.Error(), "--escapes was ") {
+				t.Errorf("resumed with another spelling: got %v, want %v", err, ErrIncompatible)
+			}
+		}
+	})
+}
+
+// checkEscapesExplained: explain knows a URL by any of its spellings, and log and index have the crawl's.
+func checkEscapesExplained(t *testing.T, mem *disk.Mem, opt *Options) {
+	t.Helper()
+	x, err := NewExplainer(ExplainOptions{FS: mem, Dirs: opt.Dirs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reports, err := x.URLs([]string{"http://a.test/%7Euser/%c3%a9", "http://a.test/~user/%C3%A9"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, rep := range reports {
+		want := "http://a.test/~user/%C3%A9"
+		if opt.KeepEscapes {
+			want = rep.Asked
+		}
+		if rep.URL != want || rep.Place != "fetched" || rep.Ended == nil || rep.Ended.Source != "index" {
+			t.Errorf("%s: %s, %s, %+v", rep.Asked, rep.URL, rep.Place, rep.Ended)
+		}
+		if truthOf(t, mem, opt.Dirs).ended[want] == nil {
+			t.Errorf("the log doesn't have %s", want)
+		}
+	}
+}
