@@ -26,7 +26,10 @@ func (r *ring) store(ctx context.Context, g *polite.Grant, rec *weburl.Record, r
 	case <-ctx.Done():
 		return nil
 	}
-	defer func() { r.workers.parsers <- w }()
+	defer func() {
+		w.prepared.Release()
+		r.workers.parsers <- w
+	}()
 	now := time.Now()
 	key := r.hasher.URLKey(rec.URL)
 	var is found

@@ -116,6 +116,17 @@ type span struct{ offset, length int64 }
 // Bytes returns the number of bytes that Append will write to the WARC file.
 func (p *Prepared) Bytes() int { return len(p.buf) }
 
+// keepPrepared is how much memory a Prepared keeps when it is released.
+const keepPrepared = 1 << 20
+
+// Release drops the content, and the memory of a large one, which would be kept for as long as the Prepared is.
+func (p *Prepared) Release() {
+	p.buf, p.index = p.buf[:0], p.index[:0]
+	if cap(p.buf) > keepPrepared {
+		p.buf = nil
+	}
+}
+
 // memory is an io.Writer to a slice.
 type memory struct{ b []byte }
 

@@ -11,6 +11,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -337,4 +338,23 @@ func FuzzReadRecord(f *testing.F) {
 			t.Fatalf("got %+v", rec)
 		}
 	})
+}
+
+// TestReleasedMemory: the memory of the largest capture was kept for as long as the Prepared was.
+func TestReleasedMemory(t *testing.T) {
+	w := open(t, testOptions(disk.NewMem(1), 1), nil)
+	e := w.NewEncoder()
+	var p Prepared
+	for _, size := range []int{100, 2 << 20} {
+		x := sampleExchange()
+		x.Body = make([]byte, size)
+		if err := e.Prepare(&p, x); err != nil {
+			t.Fatal(err)
+		}
+		p.buf = slices.Grow(p.buf, size)
+		p.Release()
+		if kept := cap(p.buf); (kept > 0) != (size <= keepPrepared) || p.Bytes() != 0 {
+			t.Errorf("body of %d bytes: %d bytes kept, %d used", size, kept, p.Bytes())
+		}
+	}
 }
