@@ -20,6 +20,8 @@ const (
 	MaxLoc   = 8 << 10  // bytes of one URL's text; a longer one is a fault
 
 	maxLayers = 2         // of gzip
+	maxRatio  = 200       // of the bytes unpacked to those received, as for pages, beyond
+	freeRatio = 1 << 20   // bytes
 	maxDepth  = 64        // of elements
 	maxTag    = 64 << 10  // bytes
 	sniffs    = 4 << 10   // bytes in which the root element must be
@@ -137,7 +139,11 @@ var gzipMagic = []byte{0x1f, 0x8b}
 func (r *reader) unpack(body []byte) (*bufio.Reader, error) {
 	var src io.Reader = bytes.NewReader(body)
 	for layer := 0; ; layer++ {
-		r.counted = &counter{src: src, most: r.opt.MaxBytes}
+		most := r.opt.MaxBytes
+		if layer > 0 { // all layers together
+			most = min(most, max(maxRatio*int64(len(body)), freeRatio))
+		}
+		r.counted = &counter{src: src, most: most}
 		in := bufio.NewReaderSize(r.counted, buffer)
 		head, _ := in.Peek(len(gzipMagic)) // a fault comes again when all before it has been read
 		if !bytes.Equal(head, gzipMagic) {

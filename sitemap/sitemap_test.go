@@ -176,10 +176,14 @@ func TestBomb(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = z.Close()
-	for _, body := range [][]byte{out.Bytes(), packed(out.Bytes())} {
-		urls, sum, err := readAll(body, Options{})
-		if urls != "http://h/1" || !errors.Is(err, ErrLong) || sum.Bytes != MaxBytes {
-			t.Errorf("got %q, %d bytes, %v", urls, sum.Bytes, err)
+	plain := append([]byte("<urlset><url><loc>http://h/1</loc></url>"), make([]byte, MaxBytes)...)
+	for _, test := range []struct {
+		body []byte
+		want int64
+	}{{plain, MaxBytes}, {out.Bytes(), maxRatio * int64(out.Len())}, {packed(out.Bytes()), freeRatio}} {
+		urls, sum, err := readAll(test.body, Options{})
+		if urls != "http://h/1" || !errors.Is(err, ErrLong) || sum.Bytes != test.want {
+			t.Errorf("got %q, %d bytes of %d, %v; want %d", urls, sum.Bytes, len(test.body), err, test.want)
 		}
 	}
 	broken := packed([]byte(urlset("http://h/1")))
