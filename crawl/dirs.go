@@ -98,7 +98,7 @@ func KnownURLs(fsys disk.FS, dirs []string) int64 {
 	if err != nil || state.Set.Len() == 0 || state.Set.Paths[0] == "" {
 		return 0
 	}
-	m, err := readManifest(state.Set)
+	m, _, err := readManifest(state.Set)
 	if err != nil || m == nil {
 		return 0
 	}
