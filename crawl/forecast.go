@@ -32,7 +32,7 @@ const (
 	// planPageBytes is a response in a WARC file, gzip, headers and index included: 25.2 KB of HTML at 5:1, and 1 KB.
 	planPageBytes = 6000
 	// planLogBytes is the line of an outcome in the crawl log, compressed.
-	planLogBytes = 30
+	planLogBytes = 43
 	// planRobotsBytes is an entry of RobotsCache: rules, addresses, times.
 	planRobotsBytes = 300
 	// planNameBytes is a value of the store of names with its length: 17 bytes of text on average.

@@ -71,6 +71,7 @@ type states struct {
 	URLSeen  *drum.State
 	Cache    *drum.State
 	Star     *star.State
+	Names    *drum.State
 	Beast    *beast.State
 	Queue    *queue.State
 	Later    *queue.CalendarState
@@ -82,7 +83,7 @@ type states struct {
 func edit(m *manifest, script []byte) error {
 	all := states{Manifest: m}
 	parts := map[string]any{
-		nameURLSeen: &all.URLSeen, nameRobotsCache: &all.Cache, nameStar: &all.Star, nameBeast: &all.Beast,
+		nameURLSeen: &all.URLSeen, nameRobotsCache: &all.Cache, nameStar: &all.Star, nameNames: &all.Names, nameBeast: &all.Beast,
 		nameAwaitRobots: &all.Queue, nameLater: &all.Later, nameWARC: &all.WARC, nameCrawlLog: &all.Log,
 	}
 	for name, part := range parts {
