@@ -117,6 +117,14 @@ func (w *cutWorld) options(t testing.TB, fs disk.FS) (Options, *witness) {
 	wit := &witness{inner: opt.Fetcher, seed: w.seed, robotsIll: w.robotsIll}
 	wit.begin(0)
 	opt.Fetcher = wit
+	if began := time.Now(); w.seed%4 == 2 { // for a few seconds, no name exists
+		opt.Resolver = liar{opt.Resolver, func(string) error {
+			if d := time.Since(began); d > 3*time.Second && d < 9*time.Second {
+				return errNoSuchName
+			}
+			return nil
+		}}
+	}
 	opt.Dirs, opt.Out = w.dirs, w.out
 	opt.DrumBucketBytes, opt.DrumBuckets = 4<<10, w.buckets
 	opt.CacheRAMBytes = Unlimited // none
