@@ -360,7 +360,7 @@ func TestFetcherIsTheLastGate(t *testing.T) {
 		res := mustRun(t, t.Context(), opt)
 		w.check(t)
 		if len(w.dialed) > 0 || res.Snapshot.Refused["forbidden-address"] != int64(len(inside)) {
-			t.Errorf("dialled %v, refused %v; want all %d refused", w.dialed, res.Snapshot.Refused, len(inside))
+			t.Errorf("dialled %v, refused %v, later %v, %v, %v; want all %d refused", w.dialed, res.Snapshot.Refused, res.Snapshot.Later, res.Snapshot.Elapsed, res.Stop, len(inside))
 		}
 	})
 }

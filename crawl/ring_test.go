@@ -294,7 +294,7 @@ func TestSeedsThatYieldNothingAreListed(t *testing.T) {
 		opt := simOptions(t, web, disk.NewMem(*seedFlag))
 		root := web.Seeds()[0]
 		opt.SeedLines = []string{"# a comment", "", root, "http://no-such-host.test/", "ftp://example.test/", root + "no/such/page"}
-		opt.MaxPages = 20
+		opt.Linger = time.Minute // a name is believed to be gone after a second answer
 		res, err := Run(t.Context(), opt)
 		if err != nil {
 			t.Fatal(err)

@@ -210,6 +210,7 @@ func (r *ring) getRobots(ctx context.Context, job *robotsJob, resp *fetch.Respon
 			if f.Kind = robotsFailure(err); f.Kind == robots.ForbiddenAddress && hop > 0 {
 				f.Kind = robots.BadRedirect // to where nobody may go: the origin itself isn't forbidden
 			}
+			f.Vouched = f.Kind == robots.ForbiddenAddress // the address is what it is, whoever named it
 			return doubt, nil
 		}
 		location := resp.Header("Location")

@@ -38,9 +38,9 @@ const (
 	namesFor   = 5 * time.Second
 	namesOf    = 3
 	namesLeast = 2
-	// Of the last namesLast names that were looked up for the first time, half may have no address, once namesEnough were. If more have
-	// none, the name servers may fail for a part of all names, in which no voucher is left: all wait for MissingLeast.
-	namesLast, namesEnough = 64, 16
+	// Of the last namesLast names that were looked up for the first time, a third may have no address, once namesEnough were. If more
+	// have none, the name servers may fail for a part of all names, in which no voucher is left: all wait for MissingLeast.
+	namesLast, namesEnough = 32, 8
 )
 
 // namesWord is what names that are known say of the name servers.
@@ -75,7 +75,7 @@ func (k *knownNames) many() bool {
 	for _, a := range k.last[:n] {
 		absent += boolCount(a)
 	}
-	return n >= namesEnough && 2*absent > n
+	return n >= namesEnough && 3*absent > n
 }
 
 func boolCount(b bool) int {
