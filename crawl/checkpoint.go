@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
+	"strings"
 	"time"
 
 	"drumbeat/disk"
@@ -284,9 +286,14 @@ func eachRecord(path string, b []byte, f func(rec []byte) error) error {
 // maxDiskDepth bounds the directories below each other; state/damaged/<checkpoint>/beast/q7 is the deepest.
 const maxDiskDepth = 8
 
-// diskUsed adds up the files of the crawl: some thousands at most, whatever its size.
+// closedSuffixes end the names of files of output that are never touched again.
+var closedSuffixes = [...]string{".warc.gz", ".cdxj", ".jsonl.zst"}
+
+// diskUsed adds up what the files of the crawl take. A large crawl has some thousand files of state and some ten thousand closed files of
+// output: of the latter each is looked at once, and after that only its name in the directory, since it may be moved away.
 func (r *ring) diskUsed() (int64, error) {
 	var used int64
+	closed := make(map[string]int64, len(r.closedFiles))
 	var walk func(dir string, depth int) error
 	walk = func(dir string, depth int) error {
 		names, err := r.set.FS.List(dir)
@@ -298,14 +305,28 @@ func (r *ring) diskUsed() (int64, error) {
 		}
 		for _, name := range names {
 			path := dir + "/" + name
-			if _, err := r.set.FS.List(path); err == nil && depth < maxDiskDepth {
-				if err := walk(path, depth+1); err != nil {
-					return err
+			isClosed := slices.ContainsFunc(closedSuffixes[:], func(s string) bool { return strings.HasSuffix(name, s) })
+			if size, known := r.closedFiles[path]; known && isClosed {
+				used, closed[path] = used+size, size
+				continue
+			}
+			if !isClosed && depth < maxDiskDepth {
+				if _, err := r.set.FS.List(path); err == nil {
+					if err := walk(path, depth+1); err != nil {
+						return err
+					}
+					continue
 				}
-			} else if size, err := r.set.FS.Size(path); err == nil {
-				used += size
-			} else if !errors.Is(err, fs.ErrNotExist) {
+			}
+			size, err := r.set.FS.Allocated(path)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
 				return fmt.Errorf("crawl: disk in use: %w", err)
+			}
+			if used += size; isClosed {
+				closed[path] = size
 			}
 		}
 		return nil
@@ -315,5 +336,6 @@ func (r *ring) diskUsed() (int64, error) {
 			return 0, err
 		}
 	}
+	r.closedFiles = closed
 	return used, nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	iofs "io/fs"
 	"log/slog"
+	"path"
 	"strings"
 	"sync"
 	"syscall"
@@ -265,5 +266,48 @@ func TestDrainEndsWithTheShortage(t *testing.T) {
 		if got := r.draining.Load(); got != look.want {
 			t.Errorf("look %d, %d bytes free: draining %v, want %v", i, look.free, got, look.want)
 		}
+	}
+}
+
+// TestDiskUsedLooksOnceAtClosedFiles: a closed file of output is looked at once; when it has been moved away it doesn't count.
+func TestDiskUsedLooksOnceAtClosedFiles(t *testing.T) {
+	mem := disk.NewMem(1)
+	looks := map[string]int{}
+	fs := disk.NewFault(mem, func(op disk.Op, name string) error {
+		if op == disk.OpList || op == disk.OpSize {
+			looks[name]++
+		}
+		return nil
+	})
+	sizes := map[string]int{"d0/warc/a.warc.gz": 100, "d0/warc/a.cdxj": 10, "d0/warc/b.warc.gz.open": 7, "d0/state/later/1.seg": 3}
+	for name, n := range sizes {
+		if err := mem.MkdirAll(path.Dir(name)); err != nil {
+			t.Fatal(err)
+		}
+		if err := disk.WriteFileAtomic(mem, name, make([]byte, n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := newRing(Options{FS: fs, Dirs: []string{"d0"}, Out: []string{"d0"}})
+	for _, want := range []int64{120, 120, 20} {
+		if got, err := r.diskUsed(); got != want || err != nil {
+			t.Errorf("got %d, %v, want %d", got, err, want)
+		}
+		if want == 120 && looks["d0/warc/a.warc.gz"] != 1 {
+			t.Errorf("%d looks at a closed file, want 1", looks["d0/warc/a.warc.gz"])
+		} else if want == 120 && r.closedFiles["d0/warc/a.cdxj"] != 10 {
+			t.Error("the index isn't remembered")
+		}
+		if len(looks) == 0 {
+			t.Error("nothing was looked at")
+		}
+		if want == 120 && looks["d0/state/later/1.seg"] == 4 { // two looks each time
+			if err := mem.Remove("d0/warc/a.warc.gz"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if len(r.closedFiles) != 1 {
+		t.Errorf("remembered: %v", r.closedFiles)
 	}
 }

@@ -133,6 +133,8 @@ type ring struct {
 	changes   atomic.Int64 // steps, merges and exchanges that have ended
 	saved     atomic.Int64 // changes when the last checkpoint began
 
+	closedFiles map[string]int64 // sizes of closed files of output; used by diskUsed alone
+
 	reserved  atomic.Int64 // bytes that merges under way may still write
 	savedURLs atomic.Int64 // accountsState.saved of the last durable checkpoint
 	wakeups   atomic.Int64 // of movers: few while the crawl waits

@@ -92,6 +92,13 @@ func (t *fault) Size(name string) (int64, error) {
 	return t.fs.Size(name)
 }
 
+func (t *fault) Allocated(name string) (int64, error) {
+	if err := t.hook(OpSize, name); err != nil {
+		return 0, err
+	}
+	return t.fs.Allocated(name)
+}
+
 func (t *fault) Space(dir string) (free, total int64, err error) {
 	if err := t.hook(OpSpace, dir); err != nil {
 		return 0, 0, err

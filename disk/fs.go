@@ -23,6 +23,8 @@ type FS interface {
 	List(dir string) ([]string, error)
 	// Size returns the length of a file in bytes; fs.ErrNotExist if there is none.
 	Size(name string) (int64, error)
+	// Allocated returns the bytes that a file takes on the disk: its length, or more if space behind its end is allocated.
+	Allocated(name string) (int64, error)
 	// SyncDir makes the names in a directory durable.
 	SyncDir(dir string) error
 	// SyncFS makes everything written so far to the file system that holds dir durable.

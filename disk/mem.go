@@ -327,6 +327,9 @@ func (m *Mem) Size(name string) (int64, error) {
 	return n.size, nil
 }
 
+// Allocated implements FS: nothing is allocated behind the end of a file.
+func (m *Mem) Allocated(name string) (int64, error) { return m.Size(name) }
+
 // SyncDir implements FS.
 func (m *Mem) SyncDir(dir string) error {
 	m.mu.Lock()

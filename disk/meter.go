@@ -86,6 +86,12 @@ func (m *Meter) Size(name string) (int64, error) {
 	return m.fs.Size(name)
 }
 
+// Allocated implements FS.
+func (m *Meter) Allocated(name string) (int64, error) {
+	m.c.names.Add(1)
+	return m.fs.Allocated(name)
+}
+
 // SyncDir implements FS.
 func (m *Meter) SyncDir(dir string) error {
 	m.c.syncs.Add(1)

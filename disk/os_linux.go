@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"syscall"
 
 	"github.com/gofrs/flock"
 	"golang.org/x/sys/unix"
@@ -67,6 +68,18 @@ func (*osFS) Size(name string) (int64, error) {
 		return 0, err
 	}
 	return info.Size(), nil
+}
+
+func (*osFS) Allocated(name string) (int64, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return 0, err
+	}
+	size := info.Size()
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		size = max(size, st.Blocks*512)
+	}
+	return size, nil
 }
 
 func (*osFS) SyncDir(dir string) error {

@@ -105,3 +105,24 @@ func TestDirectShortWrite(t *testing.T) {
 type fullFile struct{ File }
 
 func (f fullFile) WriteAt([]byte, int64) (int, error) { return 0, unix.ENOSPC }
+
+// TestAllocated: space that is preallocated behind the end of a file counts.
+func TestAllocated(t *testing.T) {
+	o := newOS()
+	name := path.Join(t.TempDir(), "f")
+	f := mustCreate(t, o, name)
+	mustWrite(t, f, make([]byte, 5000), 0)
+	if n, err := o.Allocated(name); n < 5000 || err != nil {
+		t.Errorf("got %d, %v", n, err)
+	}
+	if err := unix.Fallocate(int(f.(osFile).Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, 1<<20); err != nil {
+		t.Skipf("no fallocate here: %v", err)
+	}
+	if n, err := o.Allocated(name); n < 1<<20 || err != nil {
+		t.Errorf("1 MiB is allocated: got %d, %v", n, err)
+	}
+	if n, err := o.Size(name); n != 5000 || err != nil {
+		t.Errorf("size %d, %v", n, err)
+	}
+	must(t, f.Close())
+}
