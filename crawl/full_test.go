@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"context"
 	"errors"
 	iofs "io/fs"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"drumbeat/disk"
+	"drumbeat/internal/simweb"
 )
 
 // TestFullDiskStopsInOrder: with WhenFullStop and no room for a merge the crawl ends with a checkpoint, and goes on when there
@@ -310,4 +312,25 @@ func TestDiskUsedLooksOnceAtClosedFiles(t *testing.T) {
 	if len(r.closedFiles) != 1 {
 		t.Errorf("remembered: %v", r.closedFiles)
 	}
+}
+
+// TestRefusedCompactionIsForgotten: a merger that was refused room for a copy, and has nothing to merge, doesn't keep the crawl from going
+// on: nothing would ever come in for it while fetching rests.
+func TestRefusedCompactionIsForgotten(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, func(o *simweb.Options) { o.Pages = 50 })
+		opt := simOptions(t, web, disk.NewMem(*seedFlag))
+		opt.defaults()
+		r, err := open(opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.space.short("merge "+nameURLSeen, "no room for a copy")
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		res, err := r.crawl(ctx, 0)
+		if err = errors.Join(err, r.close()); err != nil || res.Stop != StopDone {
+			t.Errorf("got %v, %+v", err, res)
+		}
+	})
 }

@@ -58,6 +58,9 @@ func (r *ring) run(ctx context.Context, m merger) error {
 			wait = time.Until(r.dryDue(&m, pending, last, took))
 		}
 		if !full && wait > 0 {
+			// It lacks no room if nothing is due. A copy of sparse files that was refused would keep its reason for ever: while fetching
+			// rests nothing comes in, and no other pass clears it.
+			r.space.short("merge "+m.name, "")
 			r.await(ctx, m.wake, wait)
 			continue
 		}
