@@ -123,14 +123,16 @@ func TestExplainCrawl(t *testing.T) {
 			t.Errorf("%v: %s", c, errs)
 		}
 	}
-	name := a + "/state/MANIFEST"
-	data, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data[len(data)/2] ^= 1
-	if err := os.WriteFile(name, data, 0o600); err != nil {
-		t.Fatal(err)
+	for _, dir := range []string{a, b} { // the manifest and its copy
+		name := dir + "/state/MANIFEST"
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data[len(data)/2] ^= 1
+		if err := os.WriteFile(name, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if _, errs := explain(exitDamage, "", append([]string{"url", urls[0]}, dirs...)...); !strings.Contains(errs, "MANIFEST") {
 		t.Errorf("damaged manifest: %s", errs)
