@@ -248,8 +248,8 @@ func (s *soak) recorded() map[string]int {
 	urls := map[string]int{}
 	for _, path := range paths {
 		must(s, warc.ReadFile(set.FS, path, 1<<30, func(rec *warc.Record) error {
-			if rec.Type() == "response" {
-				urls[rec.Get("WARC-Target-URI")]++
+			if uri := rec.Get("WARC-Target-URI"); rec.Type() == "response" && rec.Get("WARC-Resource-Type") == "" && !strings.HasPrefix(uri, "dns:") {
+				urls[uri]++
 			}
 			return nil
 		}))

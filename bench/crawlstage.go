@@ -97,6 +97,7 @@ var moverStages = map[string]crawlStage{
 	"robotscache": stageRobots, "robotsrequested": stageRobots, "awaitrobots": stageRobots, "robotsfetch": stageRobots,
 	"ready": stagePolite, "later": stagePolite, "relieve": stagePolite, "reload": stageRing, "checkpoint": stageCheckpoint,
 	"watch": stageRing, "space": stageRing, "progress": stageRing, "pulse": stageRing, "slots": stageRing,
+	"held": stageRing, "names": stageStarBeast, "vouchers": stageRobots,
 }
 
 // stageOfFunction is the stage of a function by some rules; false if none is for it.

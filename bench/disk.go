@@ -156,7 +156,7 @@ func (d *Disk) complete() error {
 	if d.Bytes < 0 || d.Repeats < 0 || d.Budget < 0 {
 		fault("bytes, repeats and budget must not be negative: %d, %d, %v", d.Bytes, d.Repeats, d.Budget)
 	}
-	if d.Fio != "" && d.FS != disk.OS() {
+	if d.Fio != "" && !disk.IsOS(d.FS) {
 		fault("fio knows the system's files alone")
 	}
 	if d.Alpha <= 0 || d.URLBytes <= 0 || d.LinksPerPage <= 0 || d.Share <= 0 || d.Share > 1 {

@@ -40,7 +40,7 @@ func (r *diskRun) openTargets() ([]*target, error) {
 		}
 		return nil, err
 	}
-	real := r.opt.FS == disk.OS()
+	real := disk.IsOS(r.opt.FS)
 	for i, dir := range r.opt.Dirs {
 		if _, err := r.opt.FS.List(dir); err != nil {
 			return fail(fmt.Errorf("bench: disk: directory %s: %w", dir, err))

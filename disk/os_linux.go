@@ -19,6 +19,12 @@ import (
 // of package os, so errors.Is finds fs.ErrNotExist, syscall.ENOSPC and the like.
 func OS() FS { return newOS() }
 
+// IsOS reports whether fsys is the real file system, through the page cache.
+func IsOS(fsys FS) bool {
+	_, ok := fsys.(*osFS)
+	return ok
+}
+
 type osFS struct{ sync syncState }
 
 func newOS() *osFS { return &osFS{sync: syncState{byFile: !syncfsReports()}} }

@@ -103,8 +103,8 @@ var mutants = []mutant{
 	{name: "accounts-of-later", file: checkpointFile, edits: []edit{{"Accounts: mo.accounts,", "Accounts: r.acct.copy(),"}}},
 	{name: "no-pause", file: checkpointFile, edits: []edit{{"	pauseAll(pausable)\n", ""}, {"		p.Resume()\n", "		_ = p\n"}}},
 	{name: "stored-before-the-step", file: "crawl/page.go", edits: []edit{
-		{"	err := r.settle(g, result, func(d *delta) error {\n		if err := note(d); err != nil {\n			return err\n		}\n		var at warc.Location\n		if r.opt.Store {\n			var err error\n			at, err = r.warc.Append(&w.prepared, now)\n			if err != nil {\n				return err\n			}\n",
-			"	var at warc.Location\n	if r.opt.Store {\n		var err error\n		if at, err = r.warc.Append(&w.prepared, now); err != nil {\n			return err\n		}\n		r.at(\"ahead\")\n	}\n	err := r.settle(g, result, func(d *delta) error {\n		if err := note(d); err != nil {\n			return err\n		}\n		if r.opt.Store {\n"}}},
+		{"	err = r.settle(g, result, func(d *delta) error {\n		if err := note(d); err != nil {\n			return err\n		}\n		var at warc.Location\n		if r.opt.Store {\n			var err error\n			at, err = r.warc.Append(&w.prepared, now)\n			if err != nil {\n				return err\n			}\n",
+			"	var at warc.Location\n	if r.opt.Store {\n		var err error\n		if at, err = r.warc.Append(&w.prepared, now); err != nil {\n			return err\n		}\n		r.at(\"ahead\")\n	}\n	err = r.settle(g, result, func(d *delta) error {\n		if err := note(d); err != nil {\n			return err\n		}\n		if r.opt.Store {\n"}}},
 
 	// What recovery leaves undone.
 	{name: "output-not-cut", file: "warc/outfile/store.go", edits: []edit{{"			if err := cut(f, want.Size); err != nil {\n",
