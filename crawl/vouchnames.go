@@ -48,7 +48,7 @@ type namesWord uint8
 
 const (
 	namesSilent namesWord = iota // there are none, or they weren't answered
-	namesWork                    // most have an address
+	namesWork                    // all that were answered have an address
 	namesLie                     // most have none
 )
 
@@ -147,7 +147,7 @@ func (r *ring) askNames(ctx context.Context, but string) namesWord {
 		}
 	}
 	switch word = namesSilent; {
-	case have > missing:
+	case have > 0 && missing == 0: // of servers that tell the truth about one name in five, three such names are rare
 		word = namesWork
 	case missing >= namesLeast:
 		word = namesLie
