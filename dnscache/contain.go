@@ -7,7 +7,8 @@ import (
 )
 
 // read is parseReply for a message that claims to answer a. Where that panics, for a bug of this package, the message isn't one.
-func (r *Resolver) read(msg []byte, a *asked, space []netip.Addr) (rep reply, err error) {
+// exact: a message in another case than a's isn't one either, but errCase.
+func (r *Resolver) read(msg []byte, a *asked, exact bool, space []netip.Addr) (rep reply, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			rep, err = reply{}, fmt.Errorf("dnscache: BUG: panic: %v: %w", p, errReply)
@@ -19,8 +20,11 @@ func (r *Resolver) read(msg []byte, a *asked, space []netip.Addr) (rep reply, er
 	if r.opt.reading != nil {
 		r.opt.reading(a.name)
 	}
-	if !a.answers(msg) {
+	switch ok, sameCase := a.answers(msg); {
+	case !ok:
 		return reply{}, errReply
+	case exact && !sameCase:
+		return reply{}, errCase
 	}
 	return parseReply(msg, a.name, a.qtype, space, r.opt.MaxAddrs)
 }

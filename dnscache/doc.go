@@ -13,8 +13,13 @@
 // question is tried three times (after 1, 2 and 4 seconds; SERVFAIL and REFUSED go on to the next server
 // at once), each try at another server when there is one; a late answer to an earlier try is taken. A
 // reply counts when it comes to the socket and with the id of its question (both random) and repeats the
-// question; records outside the chain of aliases that starts at the name are ignored. Truncated replies
+// question, with MixCase in the same case; records outside the chain of aliases that starts at the name are ignored. Truncated replies
 // are asked for again by TCP. Chains that a server leaves unfinished are followed for six questions.
+//
+// MixCase draws the case of a question's letters. A reply that is right but for the case is dropped, and its
+// question is asked by TCP besides. After eight tries in a row that were answered so, their server is asked in
+// lower case for an hour (Stats.Flat). The sockets are renewed every RenewEvery; the old ones stay open until
+// their questions have ended.
 //
 // An answer lives for the least TTL of its chain, clamped to 60 s - 24 h. "No such name" and "no
 // address" live as their SOA says, clamped to 5 min - 1 h. Failures live 30 s and aren't taken for
@@ -27,8 +32,8 @@
 //
 // # Concurrency
 //
-// A Resolver is safe for concurrent use. It owns one reader per socket (Servers x Sockets), one clock,
-// and at most one goroutine per question that is asked by TCP, of which 64 proceed. Close ends and
+// A Resolver is safe for concurrent use. It owns one reader per socket (Servers x Sockets, twice that while
+// the questions of retired ones end), one clock, and at most one goroutine per try that is asked by TCP, of which 64 proceed. Close ends and
 // awaits them all. One lock guards the state; nothing waits under it, and questions are packed,
 // replies read and waiters woken outside of it. Sockets have locks of their own below it.
 //

@@ -30,14 +30,12 @@ type question struct {
 	name  string // in lower case, without a dot at its end
 	qtype uint16
 	edns  bool
-	// exact: the reply must repeat the case of the letters; letter i is asked in upper case if bit i mod 64 of mix is set.
-	exact bool
-	mix   uint64
+	mix   uint64 // letter i is asked in upper case if bit i mod 64 is set
 }
 
 // newQuestion draws the case of the letters if that is to be mixed.
 func newQuestion(name string, qtype uint16, edns, mix bool) question {
-	q := question{name: name, qtype: qtype, edns: edns, exact: mix}
+	q := question{name: name, qtype: qtype, edns: edns}
 	if mix {
 		q.mix = rand.Uint64()
 	}
@@ -81,30 +79,41 @@ func (q *question) append(dst []byte, id uint16) []byte {
 	return dst
 }
 
-// answers tells whether msg is a reply to q: it repeats the question, letter by letter if exact.
-func (q *question) answers(msg []byte) bool {
+// mixed tells whether q is asked in mixed case: its name may have no letter, or the draw no upper case.
+func (q *question) mixed() bool {
+	for i := range len(q.name) {
+		if q.letter(i) != q.name[i] {
+			return true
+		}
+	}
+	return false
+}
+
+// answers tells whether msg is a reply to q: it repeats the question. sameCase: letter by letter.
+func (q *question) answers(msg []byte) (ok, sameCase bool) {
 	end := q.tail()
 	if len(msg) < end || msg[2]&0x80 == 0 || binary.BigEndian.Uint16(msg[4:]) != 1 ||
 		binary.BigEndian.Uint16(msg[end-4:]) != q.qtype || binary.BigEndian.Uint16(msg[end-2:]) != classIN || msg[end-5] != 0 {
-		return false
+		return false, false
 	}
+	sameCase = true
 	length := byte(0) // of the label so far; the name is read from its end
 	for i := len(q.name) - 1; i >= 0; i-- {
 		got := msg[headerBytes+1+i]
 		if q.name[i] == '.' {
 			if got != length {
-				return false
+				return false, false
 			}
 			length = 0
 			continue
 		}
-		want := q.letter(i)
-		if got != want && (q.exact || lower(got) != q.name[i]) {
-			return false
+		if lower(got) != q.name[i] {
+			return false, false
 		}
+		sameCase = sameCase && got == q.letter(i)
 		length++
 	}
-	return msg[headerBytes] == length
+	return msg[headerBytes] == length, sameCase
 }
 
 func lower(c byte) byte {

@@ -73,8 +73,10 @@ type Options struct {
 	// Family says which addresses are asked for.
 	Family Family
 	// MixCase mixes the case of the letters in questions and demands it back: some ten bits more against
-	// forged answers. Not every server plays along.
+	// forged answers. A server that doesn't repeat the case is asked without for an hour.
 	MixCase bool
+	// RenewEvery is how long the sockets keep their ports; default 5 min.
+	RenewEvery time.Duration
 	// Dial replaces the dialler of sockets (network "udp") and of TCP connections ("tcp"), for tests. A
 	// "udp" connection must keep the bounds of messages, as net.Pipe does.
 	Dial func(ctx context.Context, network string, addr netip.AddrPort) (net.Conn, error)
@@ -110,6 +112,7 @@ func (o Options) withDefaults() Options {
 	span(&o.NegativeMin, 5*time.Minute)
 	span(&o.NegativeMax, time.Hour)
 	span(&o.FailureTTL, 30*time.Second)
+	span(&o.RenewEvery, 5*time.Minute)
 	if o.MaxBytes == 0 {
 		o.MaxBytes = 96 << 20
 	}
@@ -154,8 +157,8 @@ func (o *Options) Validate() error {
 			bad("timeout %v", t)
 		}
 	}
-	if o.TTLMin < 0 || o.TTLMax < 0 || o.NegativeMin < 0 || o.NegativeMax < 0 || o.Rate < 0 || o.MaxBytes < 0 {
-		bad("negative TTL, rate or size")
+	if o.TTLMin < 0 || o.TTLMax < 0 || o.NegativeMin < 0 || o.NegativeMax < 0 || o.RenewEvery < 0 || o.Rate < 0 || o.MaxBytes < 0 {
+		bad("negative TTL, span, rate or size")
 	}
 	if d := o.withDefaults(); d.TTLMin > d.TTLMax || d.NegativeMin > d.NegativeMax {
 		bad("a TTL's minimum exceeds its maximum")

@@ -31,6 +31,7 @@ type query struct {
 	timer    timer
 	paced    bool          // the timer is for a sending that Rate put off, not a timeout
 	byTCP    bool          // a TCP exchange is under way
+	wrong    int           // tries counted as answered in the wrong case
 	spare    *reply        // truncated, with addresses, for the case that TCP fails; nil: none
 	aliasTTL time.Duration // least of the aliases so far; 0: none
 
@@ -61,6 +62,7 @@ type outgoing struct {
 	socket *socket
 	id     uint16
 	a      *asked
+	flat   bool // in lower case
 }
 
 // outbox gathers what is to be done once mu is free, and has the space for it.
@@ -108,7 +110,7 @@ func (r *Resolver) try(q *query, now time.Time, out *outbox) {
 	span := min(q.tries, len(r.opt.Timeouts)-1)
 	if ok {
 		q.sent[q.tries] = sentTry{k, id}
-		out.msgs = append(out.msgs, outgoing{k, id, q.asked})
+		out.msgs = append(out.msgs, outgoing{k, id, q.asked, !s.mixes(now)})
 		r.stats.Sent++
 	}
 	q.tries++
@@ -252,7 +254,7 @@ func (r *Resolver) take(q *query, rep *reply, now time.Time, out *outbox) {
 // again asks anew: another name, or without EDNS0.
 func (r *Resolver) again(q *query, name string, now time.Time, out *outbox) {
 	q.release()
-	q.name, q.asked, q.tries, q.tried, q.byTCP, q.spare = name, nil, 0, 0, false, nil
+	q.name, q.asked, q.tries, q.tried, q.byTCP, q.wrong, q.spare = name, nil, 0, 0, false, 0, nil
 	r.try(q, now, out)
 }
 

@@ -40,6 +40,9 @@ type reply struct {
 // errReply: the message can't be read.
 var errReply = errors.New("dnscache: unreadable reply")
 
+// errCase: the message repeats the question, but not its case.
+var errCase = errors.New("dnscache: reply in another case")
+
 // record is a resource record; its name and its data are places in the message.
 type record struct {
 	name, data, next int

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,6 +35,10 @@ type Stats struct {
 	Timeouts int64 // tries that weren't answered in time
 	Lies     int64 // messages that didn't fit any question, or came too late
 	TCP      int64 // questions asked again by TCP
+
+	WrongCase int64 // of Lies, those that were right but for the case
+	Flat      int   // servers that are asked in lower case now, since they don't repeat the case
+	Renewals  int64 // of a server's sockets
 
 	NXDomain, NoData, Failures int64 // outcomes of lookups that weren't addresses
 
@@ -134,8 +139,8 @@ func (r *Resolver) Close() error {
 	r.mu.Unlock()
 	close(r.closing)
 	r.cancel()
-	for _, s := range r.servers {
-		for _, k := range s.sockets {
+	for _, s := range r.servers { // nothing renews their sockets any more
+		for _, k := range slices.Concat(s.sockets, s.retired) {
 			k.conn.Close()
 		}
 	}
@@ -272,5 +277,10 @@ func (r *Resolver) Stats() Stats {
 	s.Lies += r.lies.Load()
 	s.InFlight, s.Waiting = r.inFlight, r.waiting
 	s.Entries, s.Bytes = len(r.cache.index), r.cache.bytes
+	for _, server := range r.servers {
+		if server.flat.Load() {
+			s.Flat++
+		}
+	}
 	return s
 }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -27,13 +28,17 @@ const (
 	downFor   = 5 * time.Second
 )
 
-// server is one recursive resolver. The resolver's mu guards fails and down.
+// server is one recursive resolver. The resolver's mu guards what changes but flat.
 type server struct {
 	addr    netip.AddrPort
 	number  int
-	sockets []*socket
+	sockets []*socket // of questions to come
+	retired []*socket // from before the last renewal, with questions under way
 	fails   int       // tries without answer in a row
 	down    time.Time // not asked before, but for probes
+	wrong   int       // tries answered in the wrong case in a row
+	flat    atomic.Bool
+	flatEnd time.Time // when case is mixed again
 }
 
 // socket is one connected UDP socket with the questions sent from it.
@@ -48,16 +53,9 @@ func (r *Resolver) openServers() error {
 	var errs []error
 	for i, addr := range r.opt.Servers {
 		s := &server{addr: addr, number: i}
-		for range r.opt.Sockets {
-			conn, err := r.dial(r.ctx, "udp", addr)
-			if err != nil {
-				errs = append(errs, fmt.Errorf("dnscache: open socket to %v: %w", addr, err))
-				break
-			}
-			if c, ok := conn.(*net.UDPConn); ok {
-				_ = c.SetReadBuffer(socketBytes) // what the kernel doesn't grant is no fault
-			}
-			s.sockets = append(s.sockets, &socket{server: s, conn: conn, asked: make(map[uint16]*asked)})
+		var err error
+		if s.sockets, err = r.openSockets(s); err != nil {
+			errs = append(errs, err)
 		}
 		if len(s.sockets) > 0 {
 			r.servers = append(r.servers, s)
@@ -72,6 +70,21 @@ func (r *Resolver) openServers() error {
 		}
 	}
 	return nil
+}
+
+// openSockets opens a server's sockets, as many as it can.
+func (r *Resolver) openSockets(s *server) (opened []*socket, err error) {
+	for range r.opt.Sockets {
+		conn, err := r.dial(r.ctx, "udp", s.addr)
+		if err != nil {
+			return opened, fmt.Errorf("dnscache: open socket to %v: %w", s.addr, err)
+		}
+		if c, ok := conn.(*net.UDPConn); ok {
+			_ = c.SetReadBuffer(socketBytes) // what the kernel doesn't grant is no fault
+		}
+		opened = append(opened, &socket{server: s, conn: conn, asked: make(map[uint16]*asked)})
+	}
+	return opened, nil
 }
 
 func (r *Resolver) dial(ctx context.Context, network string, addr netip.AddrPort) (net.Conn, error) {
@@ -138,7 +151,7 @@ func (k *socket) forget(id uint16) {
 	k.mu.Unlock()
 }
 
-// startReader starts the goroutine that reads a socket until Close.
+// startReader starts the goroutine that reads a socket until it is closed.
 func (r *Resolver) startReader(k *socket) {
 	r.wg.Go(func() {
 		defer r.fatal()
@@ -198,14 +211,24 @@ func (r *Resolver) receive(k *socket, msg []byte, out *outbox) {
 		r.lies.Add(1) // or too late
 		return
 	}
-	rep, err := r.read(msg, a, out.addrs)
+	rep, err := r.read(msg, a, r.opt.MixCase && !k.server.flat.Load(), out.addrs)
 	if err != nil {
 		r.lies.Add(1)
-		return
+		if err != errCase {
+			return
+		}
+	} else {
+		out.addrs = rep.addrs
 	}
-	out.addrs = rep.addrs
 	r.mu.Lock()
-	r.handle(a, k.server, &rep, false, time.Now(), out)
+	if now := time.Now(); err == nil {
+		if a.mixed() {
+			k.server.wrong = 0
+		}
+		r.handle(a, k.server, &rep, false, now, out)
+	} else {
+		r.wrongCase(a, k.server, now, out)
+	}
 	r.mu.Unlock()
 	r.send(out)
 }
@@ -218,7 +241,11 @@ func (r *Resolver) send(out *outbox) {
 		out.ended[i] = nil
 	}
 	for i, m := range out.msgs {
-		_, _ = m.socket.conn.Write(m.a.append(out.buf[:0], m.id))
+		ask := m.a.question
+		if m.flat {
+			ask.mix = 0
+		}
+		_, _ = m.socket.conn.Write(ask.append(out.buf[:0], m.id))
 		out.msgs[i] = outgoing{}
 	}
 	for _, t := range out.tcp {
@@ -286,5 +313,5 @@ func (r *Resolver) exchangeTCP(ctx context.Context, a *asked, s *server) (reply,
 	if len(msg) < headerBytes || binary.BigEndian.Uint16(msg) != id {
 		return reply{}, errReply
 	}
-	return r.read(msg, a, nil)
+	return r.read(msg, a, false, nil) // who isn't on the path can't forge what comes by TCP
 }

@@ -82,15 +82,17 @@ func (t *timer) stop() {
 	*t = timer{}
 }
 
-// startClock starts the goroutine that sees to timeouts and to questions that Rate put off, until Close.
+// startClock starts the goroutine that sees to timeouts, to questions that Rate put off and to new sockets, until Close.
 func (r *Resolver) startClock() {
 	r.wg.Go(func() {
 		defer r.fatal()
 		timer := time.NewTimer(time.Hour)
 		defer timer.Stop()
 		var out outbox
+		renewal := renewal{at: time.Now().Add(r.opt.RenewEvery)}
 		for {
-			timer.Reset(r.tick(&out))
+			wait := r.tick(&out)
+			timer.Reset(min(wait, r.renew(&renewal)))
 			select {
 			case <-timer.C:
 			case <-r.kick:
