@@ -273,7 +273,7 @@ func (c *crawlCmd) network(plan crawl.Plan, limiter *pace.Bandwidth, panicked fu
 		return nil, err
 	}
 	return openNetwork(
-		dnscache.Options{Servers: servers, Rate: float64(c.DNSRate), MaxBytes: dnsCacheBytes(plan), Family: family,
+		dnscache.Options{Servers: servers, Rate: float64(c.DNSRate), MaxBytes: dnsCacheBytes(plan), Family: family, MixCase: true,
 			Panicked: panicked},
 		fetch.Options{
 			Limits: limits, BufferBytes: bodies, IdleConns: m.forCrawl(c).idleConnections(c.Connections.most()),
