@@ -56,10 +56,10 @@ func PublicAddr(addr netip.Addr) bool {
 	return global6.Contains(addr) && !contains(forbidden6, addr)
 }
 
-// allowedAddr is PublicAddr with exceptions. An exception for 6to4 or NAT64 doesn't cover the IPv4
+// allowedAddr is PublicAddr but for own addresses, with exceptions. An exception for 6to4 or NAT64 doesn't cover the IPv4
 // address inside: that one is judged by itself.
-func allowedAddr(addr netip.Addr, allow []netip.Prefix) bool {
-	if PublicAddr(addr) {
+func allowedAddr(addr netip.Addr, allow []netip.Prefix, own func(netip.Addr) bool) bool {
+	if PublicAddr(addr) && !own(addr.Unmap()) {
 		return true
 	}
 	if !addr.IsValid() || addr.Zone() != "" {
@@ -74,16 +74,18 @@ func allowedAddr(addr netip.Addr, allow []netip.Prefix) bool {
 	case addr.Is4():
 		return true
 	case nat64.Contains(addr):
-		return allowedAddr(netip.AddrFrom4([4]byte(b[12:16])), allow)
+		return allowedAddr(netip.AddrFrom4([4]byte(b[12:16])), allow, own)
 	case sixTo4.Contains(addr):
-		return allowedAddr(netip.AddrFrom4([4]byte(b[2:6])), allow)
+		return allowedAddr(netip.AddrFrom4([4]byte(b[2:6])), allow, own)
 	}
 	return true
 }
 
-// AllowedAddr tells whether addr may be connected to: a public address, or one named by
+// AllowedAddr tells whether addr may be connected to: a public address that isn't this machine's, or one named by
 // Options.AllowNets. Do asks the same; whoever picks among the addresses of a name may ask before.
-func (c *Client) AllowedAddr(addr netip.Addr) bool { return allowedAddr(addr, c.opt.AllowNets) }
+func (c *Client) AllowedAddr(addr netip.Addr) bool {
+	return allowedAddr(addr, c.opt.AllowNets, c.own.has)
+}
 
 // AllowedPort tells whether port may be connected to: 80, 443, or one of Options.Ports.
 func (c *Client) AllowedPort(port uint16) bool {

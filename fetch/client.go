@@ -3,6 +3,7 @@ package fetch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -23,6 +24,7 @@ type Client struct {
 	tls      tlsState
 	ports    *portSet
 	idle     idlePool
+	own      ownAddrs
 	template template
 }
 
@@ -41,6 +43,9 @@ func New(opt Options) (*Client, error) {
 	}
 	c := &Client{opt: opt, heads: newHeadReaders(), decoders: newDecoders(), ports: newPortSet(opt.Ports),
 		budget: newBudget(opt.BufferBytes, opt.Limits.MemoryBytes())}
+	if err := c.own.init(opt.ownAddrs()); err != nil {
+		return nil, fmt.Errorf("fetch: list this machine's addresses: %w", err)
+	}
 	c.template = c.newTemplate()
 	c.idle.most = orInt(opt.IdleConns, defaultIdle)
 	if opt.BufferBytes > 0 {

@@ -161,7 +161,7 @@ func TestAllowedNets(t *testing.T) {
 	for s, want := range map[string]bool{"127.0.0.1": true, "::ffff:127.0.0.1": true, "10.0.0.1": false, "fd00::1": true,
 		"64:ff9b::8.8.8.8": true, "64:ff9b::10.0.0.1": false, "64:ff9b::127.0.0.1": true, "2002:808:808::": true,
 		"2002:a00:1::": false, "fe80::1": false, "fd00::1%x": false, "8.8.8.8": true} {
-		if got := allowedAddr(netip.MustParseAddr(s), allow); got != want {
+		if got := allowedAddr(netip.MustParseAddr(s), allow, func(netip.Addr) bool { return false }); got != want {
 			t.Errorf("%s: got %v, want %v", s, got, want)
 		}
 	}

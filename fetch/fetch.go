@@ -107,6 +107,9 @@ type Options struct {
 	AcceptEncoding string
 	// AllowNets names ranges that may be connected to although AllowedAddr refuses them otherwise.
 	AllowNets []netip.Prefix
+	// OwnAddrs lists the addresses of this machine, which aren't connected to unless AllowNets names them. nil: those of its
+	// interfaces, or none if Dial is set.
+	OwnAddrs func() ([]netip.Addr, error)
 	// Ports may be connected to besides 80 and 443.
 	Ports []uint16
 	// MapPort translates the port to be connected to, after the port check (a synthetic web listens
