@@ -19,6 +19,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/dustin/go-humanize"
 
+	"drumbeat/bug"
 	"drumbeat/crawl"
 	"drumbeat/disk"
 	"drumbeat/dnscache"
@@ -374,6 +375,7 @@ func (a *app) crawl(opt *crawl.Options, plan crawl.Plan, view *view) (*crawl.Res
 func (a *app) stopOnHangup(parent context.Context, gone <-chan struct{}) context.Context {
 	ctx, cancel := context.WithCancelCause(parent)
 	go func() {
+		defer bug.Fatal()
 		select {
 		case <-gone:
 			fmt.Fprintln(a.stderr, "drumbeat: hangup: stopping; fetches end and a checkpoint is made")

@@ -33,6 +33,8 @@ func TestMain(m *testing.M) {
 		<-ctx.Done()
 		fmt.Println("stopping")
 		select {}
+	case "bug":
+		commandWithBug()
 	case "hangup":
 		again, release := onHangup()
 		fmt.Println("ready")

@@ -20,12 +20,14 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"drumbeat/bug"
 	"drumbeat/crawl"
 	"drumbeat/disk"
 )
 
 func main() {
 	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, stopOnSignal: stopOnSignal, onHangup: onHangup}
+	a.endOnBugs()
 	os.Exit(a.run(os.Args[1:]))
 }
 
@@ -86,6 +88,11 @@ func (a *app) panicked(value any, stack []byte) int {
 		"drumbeat: what is on disk is as of the last checkpoint; the same command goes on from there\n%s",
 		plainText(fmt.Sprint(value)), stack)
 	return exitBug
+}
+
+// endOnBugs has the panic of any goroutine end the process with the exit code that goes with it.
+func (a *app) endOnBugs() {
+	bug.EndBy(func(value any, stack []byte) { os.Exit(a.panicked(value, stack)) })
 }
 
 // maxBugsTold bounds how many panics over replies of name servers are told of.
@@ -150,6 +157,7 @@ func stopOnSignal(parent context.Context) (context.Context, func()) {
 	done := make(chan struct{})
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	go func() {
+		defer bug.Fatal()
 		var first time.Time
 		for {
 			select {
@@ -177,6 +185,7 @@ func onHangup() (<-chan struct{}, func()) {
 	signals, again, done := make(chan os.Signal, 1), make(chan struct{}, 1), make(chan struct{})
 	signal.Notify(signals, syscall.SIGHUP)
 	go func() {
+		defer bug.Fatal()
 		for {
 			select {
 			case <-done:

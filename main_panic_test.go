@@ -2,6 +2,10 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -24,6 +28,49 @@ func TestPanicHasACodeOfItsOwn(t *testing.T) {
 	for _, want := range []string{"panic: made up", "please report it", "main_panic_test.go"} {
 		if !strings.Contains(errOut.String(), want) {
 			t.Errorf("%q isn't told in %q", want, errOut.String())
+		}
+	}
+}
+
+// buggyScreen panics, as a bug would, when a goroutine of the command tells of a hangup.
+type buggyScreen struct{}
+
+func (buggyScreen) Write(b []byte) (int, error) {
+	if strings.Contains(string(b), "drumbeat: hangup") {
+		panic("made up")
+	}
+	return os.Stderr.Write(b)
+}
+
+// commandWithBug runs the command with a screen that panics and a terminal that has gone.
+func commandWithBug() {
+	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: buggyScreen{}, stopOnSignal: stopOnSignal}
+	a.onHangup = func() (<-chan struct{}, func()) {
+		gone := make(chan struct{})
+		close(gone)
+		return gone, func() {}
+	}
+	a.endOnBugs()
+	os.Exit(a.run(os.Args[1:]))
+}
+
+// TestPanicOfAGoroutine: one in a goroutine besides the crawl's own ended the process with Go's exit status 2.
+func TestPanicOfAGoroutine(t *testing.T) {
+	seeds := filepath.Join(t.TempDir(), "seeds")
+	if err := os.WriteFile(seeds, []byte("http://127.0.0.1/\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0], "crawl", "--seeds", seeds, "--contact=a@example.org", "--dir", filepath.Join(t.TempDir(), "c"),
+		"--resolver=192.0.2.1", "--ram=192MiB", "--allow-net=127.0.0.0/8", "--log-level=warn")
+	cmd.Env = append(os.Environ(), childMode+"=bug")
+	out, err := cmd.CombinedOutput()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != exitBug {
+		t.Errorf("ended with %v, want exit code %d", err, exitBug)
+	}
+	for _, want := range []string{"panic: made up", "please report it", "main_panic_test.go"} {
+		if !strings.Contains(string(out), want) {
+			t.Errorf("%q isn't told in %q", want, out)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"drumbeat/bug"
 	"drumbeat/disk"
 )
 
@@ -43,6 +44,7 @@ func (r *ring) startProgress(opt *AuditOptions, parts ...string) *progressMeter 
 	p.ticker.Add(1)
 	go func() {
 		defer p.ticker.Done()
+		defer bug.Fatal()
 		t := time.NewTicker(every)
 		defer t.Stop()
 		for {

@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"drumbeat/bug"
 )
 
 // CheckpointStats describes the last checkpoint.
@@ -53,7 +55,10 @@ type pausable interface {
 func pauseAll(all []pausable) {
 	var asked sync.WaitGroup
 	for _, p := range all {
-		asked.Go(p.Pause)
+		asked.Go(func() {
+			defer bug.Fatal()
+			p.Pause()
+		})
 	}
 	asked.Wait()
 }

@@ -295,7 +295,10 @@ func (r *Resolver) exchangeTCP(ctx context.Context, a *asked, s *server) (reply,
 		return reply{}, err
 	}
 	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
+	defer context.AfterFunc(ctx, func() {
+		defer r.fatal()
+		conn.SetDeadline(time.Unix(1, 0))
+	})()
 	id := uint16(rand.Uint32())
 	msg := a.append(make([]byte, 2, 2+questionBytes), id)
 	binary.BigEndian.PutUint16(msg, uint16(len(msg)-2))

@@ -3,6 +3,7 @@ package drum
 import (
 	"sync"
 
+	"drumbeat/bug"
 	"drumbeat/disk"
 )
 
@@ -69,6 +70,7 @@ func (t *textReader) startAhead(n int) {
 	t.wg.Go(t.readAhead)
 	for range t.d.opt.Workers {
 		t.wg.Go(func() {
+			defer bug.Fatal()
 			for b := range t.coded {
 				t.decode(b)
 				b.done <- struct{}{}
@@ -79,6 +81,7 @@ func (t *textReader) startAhead(n int) {
 
 // readAhead reads blocks until the end, an error, or close.
 func (t *textReader) readAhead() {
+	defer bug.Fatal()
 	defer close(t.coded)
 	defer close(t.ready)
 	for {

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"drumbeat/bug"
 )
 
 const (
@@ -151,6 +153,7 @@ func (p *idlePool) schedule() {
 
 // sweep closes what is due.
 func (p *idlePool) sweep() {
+	defer bug.Fatal()
 	p.mu.Lock()
 	if p.closed {
 		p.mu.Unlock()

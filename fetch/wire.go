@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"drumbeat/bug"
 )
 
 // wire is one connection with its clocks. Read and Write stand below TLS and above the socket. Deadlines are set seldom: one
@@ -149,6 +151,7 @@ var longAgo = time.Unix(1, 0)
 func (w *wire) watch() {
 	w.watcher.Add(1)
 	w.stop = context.AfterFunc(w.ctx, func() {
+		defer bug.Fatal()
 		w.Conn.SetDeadline(longAgo)
 		w.watcher.Done()
 	})

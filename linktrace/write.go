@@ -7,6 +7,7 @@ import (
 	gosync "sync"
 	"sync/atomic"
 
+	"drumbeat/bug"
 	"drumbeat/disk"
 	"drumbeat/drum"
 )
@@ -165,6 +166,7 @@ func (w *Writer) end(why error) {
 func (w *Writer) startWriting() {
 	at, failed := w.bytes, false
 	w.writing.Go(func() {
+		defer bug.Fatal()
 		for b := range w.blocks {
 			n := (int64(len(b)) - blockHead - blockSum) / 8
 			var err error

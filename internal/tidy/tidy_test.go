@@ -38,11 +38,12 @@ var layers = map[string]layer{
 	"pace":     {0, nil},
 
 	"fetch/inflate": {0, nil},
-	"fetch":         {5, []string{"fetch/inflate", "pace"}},
+	"bug":           {0, nil},
+	"fetch":         {5, []string{"bug", "fetch/inflate", "pace"}},
 
 	"warc/outfile": {5, []string{"disk"}}, // what warc and crawllog share
 
-	"drum":     {10, []string{"disk"}},
+	"drum":     {10, []string{"bug", "disk"}},
 	"queue":    {10, []string{"disk"}},
 	"warc":     {10, []string{"disk", "warc/outfile"}},
 	"crawllog": {10, []string{"disk", "warc/outfile"}},
@@ -62,7 +63,7 @@ var layers = map[string]layer{
 	"admin":        {40, []string{"crawl"}},
 	"bench/report": {0, nil},
 	"bench/links":  {0, nil},
-	"linktrace":    {15, []string{"disk", "drum"}},
+	"linktrace":    {15, []string{"bug", "disk", "drum"}},
 	"bench/limit":  {0, nil},
 	"bench/rivals": {15, []string{"disk", "drum", "queue"}},
 	"bench":        {40, []string{"*", "internal/simweb"}},
