@@ -149,6 +149,13 @@ func RunCache(ctx context.Context, c Cache) (*report.Report, error) {
 	}
 	r := report.New("cache", "RAM cache in front of URLseen: hit rates, speed, bytes per entry")
 	res := &cacheResult{}
+	var sizes []cacheSize
+	if c.Trace != "" {
+		var err error
+		if sizes, err = res.traceSizes(&c); err != nil {
+			return nil, err
+		}
+	}
 	// Speeds come first: RAM has its huge pages still, which exact LRU's gigabytes leave few of.
 	err := res.speeds(ctx, &c)
 	if err != nil {
@@ -157,7 +164,7 @@ func RunCache(ctx context.Context, c Cache) (*report.Report, error) {
 	if c.Trace == "" {
 		err = res.streamRates(ctx, &c)
 	} else {
-		err = res.traceRates(ctx, &c)
+		err = res.traceRates(ctx, &c, sizes)
 	}
 	if err != nil {
 		return nil, err

@@ -285,6 +285,7 @@ func TestRunCacheTrace(t *testing.T) {
 	} {
 		b := c
 		bad.change(&b)
+		b.Progress = func(what string) { t.Errorf("%s: %q was measured before", bad.want, what) }
 		if _, err := RunCache(context.Background(), b); err == nil || !strings.Contains(err.Error(), bad.want) {
 			t.Errorf("got %v, want %q", err, bad.want)
 		}

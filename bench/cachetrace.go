@@ -13,21 +13,21 @@ type traceSource struct{ r *linktrace.Reader }
 
 func (t traceSource) read(keys []uint64) (int, error) { return t.r.Read(keys) }
 
-// traceRates measures with the links of a recorded crawl: Table IV for it. The sizes are all powers of 2 that ten times as
-// many links are left for, Table IV's among them.
-func (res *cacheResult) traceRates(ctx context.Context, c *Cache) error {
+// traceSizes looks at the trace before anything is measured. The sizes are all powers of 2 that ten times as many links are left
+// for, Table IV's among them.
+func (res *cacheResult) traceSizes(c *Cache) ([]cacheSize, error) {
 	r, err := linktrace.Open(disk.OS(), c.Trace)
 	if err != nil {
-		return fmt.Errorf("bench: cache: %w", err)
+		return nil, fmt.Errorf("bench: cache: %w", err)
 	}
 	sum := r.Summary()
 	if err := r.Close(); err != nil {
-		return fmt.Errorf("bench: cache: %w", err)
+		return nil, fmt.Errorf("bench: cache: %w", err)
 	}
 	res.links, res.generations, res.from = sum.Links, sum.Generations, c.From
 	left := sum.Links - c.From
 	if left < 10*leastEntries {
-		return fmt.Errorf("bench: cache: %s has %d links, %d of them after the first %d: want %d at least, ten times the smallest cache",
+		return nil, fmt.Errorf("bench: cache: %s has %d links, %d of them after the first %d: want %d at least, ten times the smallest cache",
 			c.Trace, sum.Links, max(0, left), c.From, 10*leastEntries)
 	}
 	var sizes []cacheSize
@@ -38,7 +38,7 @@ func (res *cacheResult) traceRates(ctx context.Context, c *Cache) error {
 	}
 	for _, n := range c.Sizes {
 		if add(n, -1); 10*n > left {
-			return fmt.Errorf("bench: cache: %d entries: the %d links that are left of the trace are fewer than ten times as many", n, left)
+			return nil, fmt.Errorf("bench: cache: %d entries: the %d links that are left of the trace are fewer than ten times as many", n, left)
 		}
 	}
 	if len(c.Sizes) == 0 {
@@ -54,6 +54,11 @@ func (res *cacheResult) traceRates(ctx context.Context, c *Cache) error {
 			add(n, row)
 		}
 	}
+	return sizes, nil
+}
+
+// traceRates measures with the links of a recorded crawl: Table IV for it.
+func (res *cacheResult) traceRates(ctx context.Context, c *Cache, sizes []cacheSize) error {
 	var tasks []rateTask
 	for _, s := range sorted(sizes) {
 		for _, p := range policies() {
@@ -67,6 +72,7 @@ func (res *cacheResult) traceRates(ctx context.Context, c *Cache) error {
 		}
 		return traceSource{r}, r.Close, nil
 	}
+	var err error
 	res.rates, err = runRates(ctx, tasks, open, c.Progress)
 	return err
 }
