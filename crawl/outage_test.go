@@ -167,6 +167,34 @@ func TestOutageAndCrash(t *testing.T) {
 	})
 }
 
+// TestRestartInSilence: a program that is started again while nothing answers knows no server that could vouch for the network. It
+// doesn't believe the second failure of a URL then, though too few servers are left for an outage to be seen.
+func TestRestartInSilence(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := &tinyWeb{serve: pagesOnly}
+		fs := disk.NewMem(*seedFlag)
+		opt := w.options(t, fs, urls("a", 2, 20)...)
+		opt.HostDelay, opt.CheckpointEvery, opt.Retries = 2*time.Second, time.Second, 0
+		var f firewall
+		client := f.client(t, w.dial, nil)
+		opt.Fetcher, opt.AllowedAddr, opt.AllowedPort = client, client.AllowedAddr, client.AllowedPort
+		go func() {
+			time.Sleep(10 * time.Second)
+			f.ban(false, ownAddr("a0.test"), ownAddr("a1.test"))
+			time.Sleep(10 * time.Minute)
+			f.ban(false)
+		}()
+		opt.MaxTime = 15 * time.Second
+		mustRun(t, t.Context(), opt)
+		fs = fs.Crash()
+		opt.FS, opt.MaxTime = fs, 0
+		res := mustRun(t, t.Context(), opt)
+		if n := res.Snapshot.Place(PlaceFetched); n != 40 || len(res.Snapshot.Refused) > 0 {
+			t.Errorf("%d pages of 40, refused %v", n, res.Snapshot.Refused)
+		}
+	})
+}
+
 // TestMonitor: the rules by which an outage begins and ends.
 func TestMonitor(t *testing.T) {
 	now := time.Now()

@@ -120,6 +120,9 @@ func (k *known) failed(key uint64) {
 	}
 }
 
+// none says whether no server has answered.
+func (k *known) none() bool { k.mu.Lock(); defer k.mu.Unlock(); return k.number == 0 }
+
 // wide says whether so many networks are known that each is one source.
 func (k *known) wide() bool {
 	k.mu.Lock()
@@ -190,11 +193,12 @@ func (k *known) note(v *voucher, answered bool, now time.Time) {
 }
 
 // vouched is true when other servers than this one answered within vouchFor, or none of those that are known may be asked. If none is
-// known at all, the URL's own second failure (again) has to do. Otherwise some are asked, and the next failure will know.
+// known at all, the URL's own second failure (again) has to do, but not soon after a restart. Otherwise some are asked, and the next
+// failure will know.
 func (r *ring) vouched(again bool, source uint64) bool {
 	list, any := r.vouchersFor(source)
 	if len(list) == 0 {
-		return again || any
+		return any || again && !r.silent(time.Now())
 	}
 	fresh := r.known.fresh(time.Now())
 	if !fresh && r.known.begin() {
@@ -207,6 +211,12 @@ func (r *ring) vouched(again bool, source uint64) bool {
 		}()
 	}
 	return fresh
+}
+
+// silent is true while nothing has answered since the program was started again, for monitorPatience at most: it may have been started
+// in an outage, or because of one, and the servers that could tell are forgotten.
+func (r *ring) silent(now time.Time) bool {
+	return r.counter(CountResponses) > 0 && r.known.none() && now.Sub(r.began) < monitorPatience
 }
 
 func (r *ring) vouchersFor(source uint64) (list []voucher, any bool) {
