@@ -143,3 +143,28 @@ func TestNameThatGoes(t *testing.T) {
 		})
 	}
 }
+
+// TestRestartWithoutNames: a program that is started again while no name exists knows none that could tell that the name servers lie. It
+// doesn't let new names wait for hours, for which the crawl's end doesn't wait.
+func TestRestartWithoutNames(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := &tinyWeb{serve: pagesOnly}
+		fs := disk.NewMem(*seedFlag)
+		opt := w.options(t, fs, urls("a", 1, 20)...)
+		opt.HostDelay, opt.CheckpointEvery, opt.MaxTime = 2*time.Second, time.Second, 10*time.Second
+		mustRun(t, t.Context(), opt)
+		began := time.Now()
+		opt.Resolver = liar{w, func(string) error {
+			if time.Since(began) < time.Minute {
+				return errNoSuchName
+			}
+			return nil
+		}}
+		opt.FS, opt.MaxTime = fs.Crash(), 0
+		opt.SeedLines = append(opt.SeedLines, urls("b", 6, 1)...)
+		res := mustRun(t, t.Context(), opt)
+		if n := res.Snapshot.Place(PlaceFetched); n != 26 {
+			t.Errorf("%d pages of 26, refused %v, later %v", n, res.Snapshot.Refused, res.Snapshot.Later)
+		}
+	})
+}

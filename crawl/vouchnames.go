@@ -59,6 +59,13 @@ func (k *knownNames) found(host, pld string, key uint64) {
 	k.names[key%voucherNames] = knownName{host: host, pld: pld}
 }
 
+// none says whether no name is known.
+func (k *knownNames) none() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return !slices.ContainsFunc(k.names[:], func(n knownName) bool { return n.host != "" })
+}
+
 // first notes what became of a name's first lookup.
 func (k *knownNames) first(absent bool) {
 	k.mu.Lock()
@@ -182,6 +189,8 @@ func (r *ring) absence(ctx context.Context, job *robotsJob, name string) (kind b
 		return 0, false
 	case r.counter(CountResponses) == 0: // a crawl that has none but dead names ends
 		return updateGone, true
+	case r.nameVouchers.none() && time.Since(r.began) < monitorPatience: // started again: it has forgotten them
+		return 0, false
 	}
 	return updateMissing, true
 }
