@@ -186,7 +186,8 @@ func (r *ring) mergeRobotsCache(ctx context.Context) error {
 		keys:    r.robotsCache.Keys,
 		cost:    func() time.Duration { return r.robotsCache.Stats().PredictedDry },
 		dry: func() bool {
-			return r.acct.in(PlaceReady, PlaceRAM) < low || r.workers.exchanges.load() < int64(r.opt.Connections)/2
+			return r.acct.in(PlaceReady, PlaceRAM) < low || r.workers.exchanges.load() < int64(r.opt.Connections)/2 ||
+				r.aim().idle
 		},
 		starving: r.starvingForVerdicts,
 		wake:     r.wakeRobots,
@@ -221,7 +222,7 @@ const cheapMerge = time.Second
 // queuePause is for how many host delays BEAST waits at most, from the beginning of a queue to that of the next, for its URLs to be
 // fetched. In that time each host gets its turn, and what the pages link to goes into the next queues. A PLD with endless URLs
 // would otherwise get its budget as fast as queues can be read. A queue that takes longer to be read needs no such pause, and it
-// ends when there are hardly more URLs than hosts that rest after a visit (enoughStock): those would be idle next.
+// ends when there are hardly more URLs than hosts that rest after a visit (aim.enough): those would be idle next; or when hosts idle.
 const queuePause = 4
 
 // endOfQueue is what readBeast remembers of a queue that it has read to the end.
@@ -246,7 +247,7 @@ func (r *ring) mergeFirst(e *endOfQueue) (wait time.Duration) {
 		*e = endOfQueue{on: true, seen: r.seenMerges.Load(), star: r.starMerges.Load(), since: now, began: e.began}
 	}
 	pause := queuePause * r.opt.HostDelay
-	if since := now.Sub(e.began); since < pause && r.acct.stock() >= r.enoughStock() {
+	if since, a := now.Sub(e.began), r.aim(); since < pause && !a.idle && r.acct.stock() >= a.enough {
 		return pause - since // the paper's budget is for the time that a queue takes to be crawled, not to be read
 	}
 	wait = pause + 2*cheapMerge - now.Sub(e.since)

@@ -184,7 +184,11 @@ func TestWhatIsForgotten(t *testing.T) {
 // exactly what it should.
 func TestForgettingLosesNoURL(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.Hosts, o.PLDs, o.IPs = 60, 8, 4, 6 })
+		pages := 15
+		if *longRuns {
+			pages = 60
+		}
+		web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.Hosts, o.PLDs, o.IPs = pages, 8, 4, 6 })
 		opt := simOptions(t, web, disk.NewMem(*seedFlag))
 		opt.HostDelay, opt.HostDelayMin, opt.RobotsForget, opt.CheckpointEvery = 20*time.Hour, 19*time.Hour, time.Second, 6*time.Hour
 		opt.Linger = time.Hour

@@ -9,7 +9,7 @@ import (
 
 // The stock is what BEAST has released: URLs in RobotsCache's buckets, QR, Q and RAM. BEAST releases others while it is below its
 // target, which follows Polybot's rule: to visit hosts with delay tau at a rate s, URLs of x > s·tau hosts must be at hand. s·tau are
-// the hosts that rest after a visit (Little's law), so nothing needs to be measured or guessed: polite counts them.
+// the hosts that rest after a visit (Little's law), so nothing needs to be guessed: polite counts them.
 const (
 	// stockPerConnection is how many URLs there are for each connection, whatever the delays.
 	stockPerConnection = 16
@@ -26,33 +26,45 @@ func (o *Options) leastStock() int64 {
 	return stockPerConnection * int64(o.Connections)
 }
 
-// stockTarget is how many URLs the stock should have. follows says that this is what the hosts' delays ask for: not the least, and no
-// less than that because RAM is short.
-func (r *ring) stockTarget() (target int64, follows bool) {
-	least := r.opt.leastStock()
+// aim is what the stock should be, in URLs.
+type aim struct {
+	target int64
+	most   int64 // more than target while hosts idle
+	enough int64 // keeps the connections and the hosts in use busy, just: one and a half for each host that rests
+	// follows says that target is what the hosts' delays ask for: not the least, and no less than that because RAM is short.
+	follows bool
+	// idle says that too many hosts of late neither rest nor have a URL in RAM.
+	idle bool
+}
+
+// idleHosts: so small a part of the hosts may be idle before more URLs than target are released, and merges hurry. URLs come page by
+// page: 3 for each host, of which each host takes 4, may be those of three hosts in four, and a target that followed the hosts that rest
+// now would stay at those. So it follows the most that rested lately.
+const idleHosts = 32
+
+func (r *ring) aim() aim {
+	u, least := r.polite.Use(), r.opt.leastStock()
+	a := aim{target: least, most: least, enough: max(1, int64(r.opt.Connections/4), int64(u.Resting)*3/2)}
 	if r.opt.StockTarget > 0 {
-		return least, false
+		return a
 	}
-	u := r.polite.Use()
-	wanted, most := stockPerHost*int64(u.Resting), int64(u.Most)
-	return max(least, min(wanted, most)), wanted >= least && wanted <= most
+	wanted, most := stockPerHost*int64(u.Peak), int64(u.Most)
+	a.follows = wanted >= least && wanted <= most
+	a.idle = a.follows && u.Peak-u.Hosts-u.Bare > u.Peak/idleHosts
+	a.target = max(least, min(wanted, most))
+	if a.most = a.target; a.idle {
+		a.most = max(least, min(2*wanted, most))
+	}
+	return a
 }
 
-// stocked is true when the stock has reached its target.
-func (r *ring) stocked() bool {
-	target, _ := r.stockTarget()
-	return r.acct.stock() >= target
-}
+// stocked is true when BEAST should release nothing.
+func (r *ring) stocked() bool { return r.acct.stock() >= r.aim().most }
 
-// stockLow is true when less than half of that is there.
+// stockLow is true when less than half of the target is there, or hosts idle.
 func (r *ring) stockLow() bool {
-	target, _ := r.stockTarget()
-	return r.acct.stock() < target/2
-}
-
-// enoughStock is how many URLs keep the connections and the hosts in use busy, just: one and a half for each host that rests.
-func (r *ring) enoughStock() int64 {
-	return max(1, int64(r.opt.Connections/4), int64(r.polite.Use().Resting)*3/2)
+	a := r.aim()
+	return a.idle || r.acct.stock() < a.target/2
 }
 
 // What is due later than evictAhead makes room when connection slots idle, while RAM or the stock is full of URLs of few hosts.
@@ -92,7 +104,7 @@ const relieveEvery = time.Second
 // delays isn't one of few hosts.
 func (r *ring) relieve(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if target, follows := r.stockTarget(); follows || r.acct.stock() < target-target/8 {
+		if a := r.aim(); a.follows || r.acct.stock() < a.target-a.target/8 {
 			r.await(ctx, r.wakeRelieve, wakeAfter)
 			continue
 		}

@@ -194,6 +194,7 @@ func (s *Scheduler) enqueue(h *host, it *Item, now int64) {
 	if !h.busy {
 		s.schedule(h)
 	}
+	s.setBare(h)
 }
 
 // dequeue takes the item out of its host's line, and the host out of the lists that need items.
@@ -220,6 +221,7 @@ func (s *Scheduler) dequeue(it *Item, now int64) {
 		s.schedule(h)
 	}
 	h.urgent = false
+	s.setBare(h)
 }
 
 // countRobots counts a queued robots item at its servers.
@@ -242,6 +244,7 @@ func (s *Scheduler) schedule(h *host) {
 		h.resting = true
 		s.resting++
 	}
+	s.setBare(h)
 }
 
 // unschedule takes a host out of the host heap, if it is there.
@@ -253,4 +256,16 @@ func (s *Scheduler) unschedule(h *host) {
 		h.resting = false
 		s.resting--
 	}
+	s.setBare(h)
+}
+
+// setBare counts a host in Scheduler.bare, or no longer.
+func (s *Scheduler) setBare(h *host) {
+	bare := h.len() == 0 && (h.resting || h.busy)
+	if bare && !h.bare {
+		s.bare++
+	} else if !bare && h.bare {
+		s.bare--
+	}
+	h.bare = bare
 }

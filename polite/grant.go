@@ -264,6 +264,7 @@ func (s *Scheduler) Done(now time.Time, g *Grant, r Result) {
 	h.plain = s.opt.plainDelay(g.Item.Budget)
 	h.cause = s.causeOf(h, max(g.Item.CrawlDelay, h.crawlDelay), r)
 	s.schedule(h)
+	s.peak.note(s.resting+len(s.flights), at, peakDelays*int64(s.opt.HostDelay))
 	s.unlink(g.Item, at)
 	signal(s.ready)
 }

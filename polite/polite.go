@@ -238,6 +238,8 @@ type Scheduler struct {
 	flights     []*Grant
 	items       int // queued and in flight
 	resting     int // hosts in the usual delay after a visit
+	bare        int // hosts that rest or are visited, without queued items
+	peak        peak
 	bytes       int64
 	seq         uint64
 	visited     int64 // Options.Visited as an inner time; only if hasVisited
@@ -320,6 +322,27 @@ type Use struct {
 	// Resting is how many hosts are in the delay after a visit or are visited now: by Little's law the rate of visits times the mean
 	// of the delays in force. Hosts that rest for longer than HostDelay and MaxCrawlDelay don't count.
 	Resting int
+	// Peak is the most that rested within the last peakDelays HostDelays or twice that. Where URLs of other hosts come too late, fewer
+	// hosts rest, and that must not pass for what the delays admit.
+	Peak int
+	// Hosts are those with items queued, Bare those that rest or are visited now, without items queued.
+	Hosts, Bare int
+}
+
+// peakDelays is for how many HostDelays Peak looks back at least: longer than URLs take that found no room to come back from disk.
+const peakDelays = 4
+
+// peak is the highest number in the current and the last window.
+type peak struct {
+	now, last int
+	since     int64 // when the current window began
+}
+
+func (p *peak) note(n int, at, window int64) {
+	if at-p.since >= window {
+		p.last, p.now, p.since = p.now, 0, at
+	}
+	p.now = max(p.now, n)
 }
 
 // fewItems are too few to say how many would fit.
@@ -329,7 +352,8 @@ const fewItems = 1000
 func (s *Scheduler) Use() Use {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	u := Use{Items: s.items, Most: s.opt.MaxItems, Resting: s.resting + len(s.flights)}
+	u := Use{Items: s.items, Most: s.opt.MaxItems, Resting: s.resting + len(s.flights), Hosts: len(s.lines), Bare: s.bare}
+	u.Peak = max(u.Resting, s.peak.now, s.peak.last)
 	if s.items >= fewItems {
 		u.Most = min(u.Most, int(float64(s.items)*float64(s.opt.MaxBytes)/float64(s.bytes+min(s.tableBytes(), s.opt.MaxBytes/2))))
 	}

@@ -47,6 +47,7 @@ type host struct {
 	lineIndex     int // index in Scheduler.lines + 1; 0 = no queued items
 	busy          bool
 	resting       bool          // counted in Scheduler.resting
+	bare          bool          // counted in Scheduler.bare
 	notBefore     int64         // no visit before, whatever end and base say
 	visited       bool          // end, base and plain mean something
 	end           int64         // end of the last exchange

@@ -1,0 +1,71 @@
+package polite_test
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"drumbeat/polite"
+)
+
+// TestUse: Bare are the hosts that rest or are visited and have nothing queued, wherever their items went; Peak outlasts the time in
+// which hosts were idle for want of items.
+func TestUse(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	s := polite.New(polite.Options{HostDelay: 40 * time.Second}, now)
+	admit := func(host uint64) {
+		t.Helper()
+		if v := s.Admit(now, &polite.Item{Host: host, PLD: host, Addrs: []netip.Addr{v4(int(host))}}); v.Kind != polite.Admitted {
+			t.Fatalf("%+v", v)
+		}
+	}
+	use := func(when string, resting, peak, hosts, bare int) {
+		t.Helper()
+		u := s.Use()
+		if u.Resting != resting || u.Peak != peak || u.Hosts != hosts || u.Bare != bare {
+			t.Errorf("%s: %+v, want %d resting, peak %d, %d hosts, %d bare", when, u, resting, peak, hosts, bare)
+		}
+	}
+	visit := func(want int) (gs []*polite.Grant) {
+		t.Helper()
+		for g, wait := s.Next(now); g != nil || wait == 0; g, wait = s.Next(now) {
+			if g != nil {
+				gs = append(gs, g)
+			}
+		}
+		if len(gs) != want {
+			t.Fatalf("%d grants, want %d", len(gs), want)
+		}
+		return gs
+	}
+	done := func(gs []*polite.Grant) {
+		for _, g := range gs {
+			s.Done(now, g, polite.Result{})
+		}
+	}
+	for _, h := range []uint64{1, 2, 3, 3} {
+		admit(h)
+	}
+	use("queued", 0, 0, 3, 0)
+	gs := visit(3)
+	use("visited", 3, 3, 1, 2)
+	done(gs)
+	use("at rest", 3, 3, 1, 2)
+	admit(2)
+	use("another item", 3, 3, 2, 1)
+	if got := s.EvictLater(now, 0, 9); len(got) != 2 {
+		t.Fatalf("%d evicted", len(got))
+	}
+	use("evicted", 3, 3, 0, 3)
+	admit(1)
+	now = now.Add(41 * time.Second)
+	gs = visit(1)
+	use("two are idle", 1, 3, 0, 1)
+	done(gs)
+	for range 8 {
+		admit(1)
+		now = now.Add(41 * time.Second)
+		done(visit(1))
+	}
+	use("long after", 1, 1, 0, 1)
+}
