@@ -141,7 +141,7 @@ func endOf(stop string) error {
 // options are the crawl's, but for the network.
 func (c *crawlCmd) options() crawl.Options {
 	o := crawl.Options{
-		FS: disk.OS(), Dirs: clean(c.dirs()), AddDirs: clean(c.AddDir), Out: clean(c.Out), New: c.New, Seeds: c.Seeds,
+		FS: disk.OS(), Dirs: clean(c.dirs()), AddDirs: clean(c.AddDir), Out: clean(c.outs()), AddOut: clean(c.AddOut), New: c.New, Seeds: c.Seeds,
 		Agent: c.Agent, Contact: c.Contact, Version: versionNumber, Host: hostName(),
 		RAMBytes: int64(*c.RAM), DiskBytes: int64(*c.Disk), Connections: int(c.Connections.most()), Retries: int(c.Retries),
 		Budget: crawl.BudgetPolicy(c.Budget), BudgetDefault: uint32(c.BudgetDefault), BudgetMax: uint32(c.BudgetMax),

@@ -36,6 +36,7 @@ type crawlCmd struct {
 	Dir    []string `group:"what" placeholder:"DIR" default:"${defaultDir}" help:"Directory of the crawl. For several disks one directory each: repeat the flag, or put commas between them (\\, is a comma in a name)."`
 	AddDir []string `group:"what" placeholder:"DIR" help:"A further directory, for more disk: added to the crawl if it doesn't belong to it yet. --dir alone adds none to a crawl that has begun."`
 	Out    []string `group:"what" placeholder:"DIR" help:"Directory for WARC files. Repeatable, one per disk. Default: the --dir."`
+	AddOut []string `group:"what" placeholder:"DIR" help:"A further directory for WARC files: added to the crawl if it doesn't belong to it yet. --out alone adds none to a crawl that has begun."`
 	Drain  bool     `group:"what" help:"Fetch what is queued and queue no new links: ends a crawl gently. A later run without it goes on."`
 	New    bool     `group:"what" help:"Refuse a directory that holds a crawl already."`
 	Scope  string   `group:"what" enum:"all,pld,host" default:"all" help:"Which links are followed: all, those in the PLDs of the seeds, or those on the hosts of the seeds. With pld and host, budgets are off and the default --host-delay is 2s."`

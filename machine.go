@@ -103,7 +103,7 @@ func (m machine) forCrawl(c *crawlCmd) machine {
 	if workers == 0 {
 		workers = min(8, 1+runtime.GOMAXPROCS(0)) // as crawl has it
 	}
-	return m.withFiles(len(c.dirs()), len(c.Out), workers, c.DirectIO)
+	return m.withFiles(len(c.dirs()), len(c.outs()), workers, c.DirectIO)
 }
 
 // reserved are the descriptors that connections don't get.

@@ -135,6 +135,8 @@ const sameSignal = 100 * time.Millisecond
 func advice(err error) string {
 	var added *crawl.NewDirectoryError
 	switch {
+	case errors.As(err, &added) && added.Out:
+		return fmt.Sprintf("\n  more disk for WARC files: --add-out %s", plainText(added.New))
 	case errors.As(err, &added):
 		return fmt.Sprintf("\n  more disk: --add-dir %s      another crawl: --dir %[1]s alone", plainText(added.New))
 	case exitCode(err) == exitDiskFull:

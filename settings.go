@@ -169,12 +169,12 @@ func (d *drumFlags) apply(o *crawl.Options) {
 const maxBodyLimit = 1 << 30
 
 func (c *crawlCmd) checkDirs() error {
-	all := slices.Concat(c.dirs(), c.Out)
+	all := slices.Concat(c.dirs(), c.outs())
 	for i, dir := range all {
 		if dir == "" {
 			return errors.New("--dir and --out can't be empty")
 		}
-		if slices.Contains(all[:i], dir) && !slices.Equal(c.dirs(), c.Out) {
+		if slices.Contains(all[:i], dir) && !slices.Equal(c.dirs(), c.outs()) {
 			return fmt.Errorf("directory %s is given twice", dir)
 		}
 	}
@@ -190,8 +190,15 @@ func (c *crawlCmd) checkDirs() error {
 
 // dirs are all directories of the crawl.
 func (c *crawlCmd) dirs() []string {
-	dirs := slices.Clone(c.Dir)
-	for _, d := range c.AddDir {
+	return withAdded(c.Dir, c.AddDir)
+}
+
+// outs are all directories for output; none: those of the crawl.
+func (c *crawlCmd) outs() []string { return withAdded(c.Out, c.AddOut) }
+
+func withAdded(dirs, added []string) []string {
+	dirs = slices.Clone(dirs)
+	for _, d := range added {
 		if !slices.Contains(dirs, d) {
 			dirs = append(dirs, d)
 		}
@@ -238,7 +245,7 @@ func (c *crawlCmd) complete(m machine) (notes []string, err error) {
 		note("--ram is %v, %s", *c.RAM, why)
 	}
 	if c.Disk == nil {
-		n, err := diskBytes(disk.OS(), slices.Concat(c.dirs(), c.Out))
+		n, err := diskBytes(disk.OS(), slices.Concat(c.dirs(), c.outs()))
 		if err != nil {
 			return nil, usageError{err}
 		}

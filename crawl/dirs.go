@@ -66,10 +66,11 @@ func (r *ring) takeDirectories() error {
 	return nil
 }
 
-// NewDirectoryError: a directory that isn't among Options.AddDirs was given to a crawl that has begun without it.
+// NewDirectoryError: a directory that isn't among Options.AddDirs, or AddOut, was given to a crawl that has begun without it.
 type NewDirectoryError struct {
 	Known []string // the crawl's
 	New   string
+	Out   bool // it is one for output
 }
 
 func (e *NewDirectoryError) Error() string {
@@ -141,6 +142,13 @@ func (r *ring) lookAtDirectories(separate bool) error {
 		return fmt.Errorf("crawl: none of %v has output of crawl %s: is a disk not mounted? %w", r.opt.Out, m.Crawl, ErrIncompatible)
 	case state.Crawl != "" && out.Crawl != "" && out.Crawl != state.Crawl:
 		return fmt.Errorf("crawl: %v belong to crawl %s, not %s: %w", r.opt.Out, out.Crawl, state.Crawl, ErrIncompatible)
+	}
+	if m != nil {
+		for _, dir := range out.New {
+			if !slices.Contains(r.opt.AddOut, dir) {
+				return &NewDirectoryError{Known: state.Set.Paths, New: dir, Out: true}
+			}
+		}
 	}
 	return nil
 }

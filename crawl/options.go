@@ -102,6 +102,8 @@ type Options struct {
 	Dirs []string
 	// AddDirs are those of Dirs that may be new to a crawl that has begun; any may for a new one.
 	AddDirs []string
+	// AddOut are those of Out that may be.
+	AddOut []string
 	// Out holds WARC files: one per disk. Default Dirs.
 	Out []string
 	// New refuses a directory that holds a crawl already.

@@ -382,6 +382,26 @@ func TestCrashBeforeTheFirstManifest(t *testing.T) {
 	}
 }
 
+// TestNewOutputDirectory: a new directory for output joined a crawl that had begun without a word, a mistyped one, too.
+func TestNewOutputDirectory(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := &tinyWeb{serve: endless}
+		opt := w.options(t, disk.NewMem(*seedFlag), "http://a.test/")
+		atOnce(&opt)
+		opt.Out, opt.MaxPages = []string{"o0"}, 2
+		mustRun(t, t.Context(), opt)
+		opt.Out, opt.MaxPages = []string{"o0", "o1"}, 4
+		var added *NewDirectoryError
+		if _, err := Run(t.Context(), opt); !errors.As(err, &added) || added.New != "o1" || !added.Out {
+			t.Errorf("got %v, want o1 refused", err)
+		}
+		opt.AddOut = []string{"o1"}
+		mustRun(t, t.Context(), opt)
+		opt.AddOut, opt.MaxPages = nil, 6
+		mustRun(t, t.Context(), opt)
+	})
+}
+
 // crashEarly cuts a crawl off after n operations and resumes it.
 func crashEarly(t *testing.T, n int, power, more, out bool) {
 	w := &tinyWeb{serve: endless}
@@ -397,7 +417,7 @@ func crashEarly(t *testing.T, n int, power, more, out bool) {
 		mustRun(t, t.Context(), opt)
 		opt.Dirs, opt.AddDirs = append(opt.Dirs, "d2"), []string{"d2"}
 		if out {
-			opt.Out = append(opt.Out, "o2")
+			opt.Out, opt.AddOut = append(opt.Out, "o2"), []string{"o2"}
 		}
 		opt.MaxPages = 4
 	}
