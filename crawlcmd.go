@@ -19,11 +19,11 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/dustin/go-humanize"
 
-	"drumbeat/bug"
 	"drumbeat/crawl"
 	"drumbeat/disk"
 	"drumbeat/dnscache"
 	"drumbeat/fetch"
+	"drumbeat/internal/bug"
 	"drumbeat/pace"
 )
 

@@ -20,9 +20,9 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"drumbeat/bug"
 	"drumbeat/crawl"
 	"drumbeat/disk"
+	"drumbeat/internal/bug"
 )
 
 func main() {

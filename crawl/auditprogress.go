@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"drumbeat/bug"
 	"drumbeat/disk"
+	"drumbeat/internal/bug"
 )
 
 // progressMeter tells Progress how far an audit is, by the bytes that were read.

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"drumbeat/bug"
+	"drumbeat/internal/bug"
 )
 
 // CheckpointStats describes the last checkpoint.

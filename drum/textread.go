@@ -3,8 +3,8 @@ package drum
 import (
 	"sync"
 
-	"drumbeat/bug"
 	"drumbeat/disk"
+	"drumbeat/internal/bug"
 )
 
 // textReader reads the blocks of a sealed log from its cursor on. With several workers it reads and decodes ahead:

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"drumbeat/bug"
+	"drumbeat/internal/bug"
 )
 
 const (

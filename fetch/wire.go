@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"drumbeat/bug"
+	"drumbeat/internal/bug"
 )
 
 // wire is one connection with its clocks. Read and Write stand below TLS and above the socket. Deadlines are set seldom: one

@@ -7,9 +7,9 @@ import (
 	gosync "sync"
 	"sync/atomic"
 
-	"drumbeat/bug"
 	"drumbeat/disk"
 	"drumbeat/drum"
+	"drumbeat/internal/bug"
 )
 
 // Options of a Writer.

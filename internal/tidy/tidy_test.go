@@ -38,12 +38,12 @@ var layers = map[string]layer{
 	"pace":     {0, nil},
 
 	"fetch/inflate": {0, nil},
-	"bug":           {0, nil},
-	"fetch":         {5, []string{"bug", "fetch/inflate", "pace"}},
+	"internal/bug":  {0, nil},
+	"fetch":         {5, []string{"internal/bug", "fetch/inflate", "pace"}},
 
 	"warc/outfile": {5, []string{"disk"}}, // what warc and crawllog share
 
-	"drum":     {10, []string{"bug", "disk"}},
+	"drum":     {10, []string{"internal/bug", "disk"}},
 	"queue":    {10, []string{"disk"}},
 	"warc":     {10, []string{"disk", "warc/outfile"}},
 	"crawllog": {10, []string{"disk", "warc/outfile"}},
@@ -58,17 +58,17 @@ var layers = map[string]layer{
 	"robots": {20, []string{"drum", "queue", "weburl", "disk", "health"}},
 	"polite": {20, []string{"weburl"}},
 
-	"crawl": {30, []string{"*"}},
+	"crawl": {30, []string{"*", "internal/bug"}},
 
 	"admin":        {40, []string{"crawl"}},
 	"bench/report": {0, nil},
 	"bench/links":  {0, nil},
-	"linktrace":    {15, []string{"bug", "disk", "drum"}},
+	"linktrace":    {15, []string{"internal/bug", "disk", "drum"}},
 	"bench/limit":  {0, nil},
 	"bench/rivals": {15, []string{"disk", "drum", "queue"}},
 	"bench":        {40, []string{"*", "internal/simweb"}},
 
-	".": {50, []string{"*", "internal/simweb", "internal/profile"}},
+	".": {50, []string{"*", "internal/bug", "internal/simweb", "internal/profile"}},
 
 	"internal/simweb":  {0, nil},
 	"internal/tidy":    {0, nil},
