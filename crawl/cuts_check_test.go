@@ -136,14 +136,6 @@ func (l *life) checkEnd() (faults []string) {
 	if l.result.Stop != StopDone {
 		fault("the crawl ended because of %q", l.result.Stop)
 	}
-	got := &l.result.Snapshot
-	if once := l.world.once; once != nil {
-		o := &once.Snapshot
-		if got.Unique != o.Unique || got.Place(PlaceFetched) != o.Place(PlaceFetched) || !maps.Equal(got.Refused, o.Refused) {
-			fault("unique %d, fetched %d, refused %v; without cuts %d, %d, %v", got.Unique, got.Place(PlaceFetched), got.Refused,
-				o.Unique, o.Place(PlaceFetched), o.Refused)
-		}
-	}
 	rep, err := AuditDeep(AuditOptions{FS: l.fs, Dirs: l.opt.Dirs, Out: l.opt.Out, RAMBytes: 1 << 20})
 	if err != nil {
 		return append(faults, "audit: "+err.Error())
@@ -180,20 +172,50 @@ func (l *life) checkEnd() (faults []string) {
 		delete(stored, url)
 	}
 	for url, n := range stored {
-		if n != 1 || !isTroubled(url) {
+		if n != 1 || !isTroubled(url) && !isStranger(url) {
 			fault("%d records of %s in the output, which must not be fetched", n, url)
 		}
 	}
 	faults = append(faults, l.checkRepeats(l.storedAt)...)
-	faults = append(faults, l.checkLog(set, m)...)
+	entries, bad := l.checkLog(set, m)
+	faults = append(faults, bad...)
+	l.strange, bad = l.checkStrangers(stored, entries)
+	faults = append(faults, bad...)
+	faults = append(faults, l.checkOnce()...)
 	faults = append(faults, checkGraph(l.fs, l.opt.Dirs, want)...)
 	return append(faults, l.checkVisits()...)
 }
 
+// checkOnce: the crawl has come to what it came to without any cut, in numbers. URLs of strangers are either fetched or not.
+func (l *life) checkOnce() (faults []string) {
+	w, got := l.world, &l.result.Snapshot
+	if w.once == nil {
+		return nil
+	}
+	ended := func(s *Snapshot, strange map[string]int64) (n int64, refused map[string]int64) {
+		n, refused = s.Place(PlaceFetched)+s.Later["robots-unavailable"], maps.Clone(s.Refused)
+		for why, k := range strange {
+			n += k
+			if refused[why] -= k; refused[why] == 0 {
+				delete(refused, why)
+			}
+		}
+		return n, refused
+	}
+	o := &w.once.Snapshot
+	n, refused := ended(got, l.strange)
+	wantN, wantRefused := ended(o, w.strange)
+	if got.Unique != o.Unique || n != wantN || !maps.Equal(refused, wantRefused) {
+		faults = append(faults, fmt.Sprintf("unique %d, fetched %d, refused %v; without cuts %d, %d, %v; but for strangers: %v, %v",
+			got.Unique, n, refused, o.Unique, wantN, wantRefused, l.strange, w.strange))
+	}
+	return faults
+}
+
 // checkLog: the crawl log has each URL that ended once.
-func (l *life) checkLog(set disk.Set, m *manifest) (faults []string) {
-	entries := map[string]int{}
-	note := func(e *crawllog.Entry) error { entries[e.URL]++; return nil }
+func (l *life) checkLog(set disk.Set, m *manifest) (entries map[string][]crawllog.Entry, faults []string) {
+	entries = map[string][]crawllog.Entry{}
+	note := func(e *crawllog.Entry) error { entries[e.URL] = append(entries[e.URL], *e); return nil }
 	files, err := crawllog.Files(set, "crawl")
 	for _, f := range files {
 		if err == nil {
@@ -205,18 +227,18 @@ func (l *life) checkLog(set disk.Set, m *manifest) (faults []string) {
 		err = crawllog.Walk(crawllog.Options{Set: set, Prefix: "crawl"}, st, note)
 	}
 	if err != nil {
-		return []string{"crawl log: " + err.Error()}
+		return nil, []string{"crawl log: " + err.Error()}
 	}
-	for url, n := range entries {
-		if n != 1 {
-			faults = append(faults, fmt.Sprintf("%d lines of %s in the crawl log", n, url))
+	for url, lines := range entries {
+		if len(lines) != 1 {
+			faults = append(faults, fmt.Sprintf("%d lines of %s in the crawl log", len(lines), url))
 		}
 	}
 	got := &l.result.Snapshot
 	if n := got.Place(PlaceFetched) + got.Place(PlaceRefused); int64(len(entries)) != n {
 		faults = append(faults, fmt.Sprintf("%d URLs in the crawl log, %d have ended", len(entries), n))
 	}
-	return faults
+	return entries, faults
 }
 
 // checkVisits looks at all requests in their order.
@@ -239,7 +261,7 @@ func (l *life) checkVisits() (faults []string) {
 	visits := l.wit.all()
 	for i := range visits {
 		v := &visits[i]
-		if fetched, _, _ := l.world.want.Has(v.url); !fetched && !isRobots(v.url) && !isTroubled(v.url) {
+		if fetched, _, _ := l.world.want.Has(v.url); !fetched && !isRobots(v.url) && !isTroubled(v.url) && !isStranger(v.url) {
 			fault("%s was asked for, which must not be fetched", v.url)
 		}
 		h, s := at(hosts, v.host), at(servers, v.addr.String())
@@ -257,7 +279,7 @@ func (l *life) checkVisits() (faults []string) {
 			fault("%s: %v after the server's request before it", v.url, v.start.Sub(s.last.start))
 		}
 		if v.start.Before(h.rest) {
-			fault("%s: the host was to rest %v longer (run %d)", v.url, h.rest.Sub(v.start), v.run)
+			fault("%s: the host was to rest %v longer (run %d, voucher %t)", v.url, h.rest.Sub(v.start), v.run, v.voucher)
 		}
 		h.last, s.last = v, v
 		if !isRobots(v.url) {
@@ -270,7 +292,7 @@ func (l *life) checkVisits() (faults []string) {
 			h.rest = v.end.Add(firstBackoff)
 		}
 		if v.robots {
-			if o := robots[v.url]; o != nil && o.covered && o.final {
+			if o := robots[v.url]; o != nil && o.covered && o.final && !v.voucher {
 				fault("%s was asked for again, though a durable checkpoint had its answer", v.url)
 			}
 			robots[v.url] = v

@@ -38,10 +38,12 @@ type cutWorld struct {
 	buckets    int
 	blockBytes int
 	robotsIll  bool
-	quota      bool    // that statfs doesn't show is reached now and then, in lives with cuts
-	suffixes   bool    // the whole public suffix list: 10 ms each time it is read
-	once       *Result // of the crawl without any cut
-	steps      int     // mutating operations of that
+	quota      bool             // that statfs doesn't show is reached now and then, in lives with cuts
+	trouble    trouble          // with the network, its names, or some servers
+	suffixes   bool             // the whole public suffix list: 10 ms each time it is read
+	once       *Result          // of the crawl without any cut
+	steps      int              // mutating operations of that
+	strange    map[string]int64 // and life.strange
 }
 
 func newCutWorld(t *testing.T, seed uint64) *cutWorld {
@@ -49,7 +51,7 @@ func newCutWorld(t *testing.T, seed uint64) *cutWorld {
 	rng := rand.New(rand.NewPCG(seed, 0x637574))
 	w := &cutWorld{seed: seed, dirs: []string{"d0", "d1"}[:1+seed%2], buckets: 1 << rng.IntN(3),
 		blockBytes: 30 + rng.IntN(150), robotsIll: seed%4 == 0, suffixes: seed%8 == 1,
-		quota: seed%4 == 3}
+		quota: seed%4 == 3, trouble: troubleOf(seed)}
 	if seed%3 == 0 {
 		w.out = []string{"o0", "o1"}
 	}
@@ -114,17 +116,12 @@ func (w *cutWorld) options(t testing.TB, fs disk.FS) (Options, *witness) {
 	opt.SeedLines = append(slices.Clone(opt.SeedLines), web.HostileSeeds()...)
 	opt.HostFailures, opt.HostRests, opt.HostRefusals, opt.tunePolicy = 3, 2, 3, cutPolicy
 	opt.Retries = 10 // a host that fails always is given up before any of its URLs
-	wit := &witness{inner: opt.Fetcher, seed: w.seed, robotsIll: w.robotsIll}
+	opt.SeedLines = append(opt.SeedLines, w.strangers()...)
+	client := w.client(t, web)
+	opt.Resolver, opt.AllowedAddr, opt.AllowedPort = troubledNames{opt.Resolver, w}, client.AllowedAddr, client.AllowedPort
+	wit := &witness{inner: client, seed: w.seed, robotsIll: w.robotsIll}
 	wit.begin(0)
 	opt.Fetcher = wit
-	if began := time.Now(); w.seed%4 == 2 { // for a few seconds, no name exists
-		opt.Resolver = liar{opt.Resolver, func(string) error {
-			if d := time.Since(began); d > 3*time.Second && d < 9*time.Second {
-				return errNoSuchName
-			}
-			return nil
-		}}
-	}
 	opt.Dirs, opt.Out = w.dirs, w.out
 	opt.DrumBucketBytes, opt.DrumBuckets = 4<<10, w.buckets
 	opt.CacheRAMBytes = Unlimited // none
@@ -173,7 +170,7 @@ func (w *cutWorld) undisturbed(t *testing.T) (l *life) {
 			t.Fatalf("world %d, without any cut:\n%s", w.seed, strings.Join(faults, "\n"))
 		}
 	})
-	w.once, w.steps = l.result, len(l.steps)
+	w.once, w.steps, w.strange = l.result, len(l.steps), l.strange
 	return l
 }
 
@@ -199,7 +196,8 @@ func undisturbedWorld(t *testing.T, seed uint64) (w *cutWorld, l *life) {
 	l = w.undisturbed(t)
 	if n < numCutWorlds && !t.Failed() {
 		undisturbedWorlds.worlds[n] = w
-		undisturbedWorlds.lives[n] = &life{world: w, wit: &witness{visits: l.wit.visits}, steps: l.steps, result: l.result}
+		undisturbedWorlds.lives[n] = &life{world: w, wit: &witness{visits: l.wit.visits}, steps: l.steps, result: l.result,
+			strange: l.strange}
 	}
 	return w, l
 }
@@ -208,7 +206,7 @@ func undisturbedWorld(t *testing.T, seed uint64) (w *cutWorld, l *life) {
 func TestCutWorlds(t *testing.T) {
 	var sum struct{ full, scans, rolled, segments, slots int }
 	for seed := *seedFlag; seed < *seedFlag+numCutWorlds; seed++ {
-		_, l := undisturbedWorld(t, seed)
+		w, l := undisturbedWorld(t, seed)
 		var rolled, segments, slots int
 		for _, s := range l.steps {
 			switch {
@@ -222,11 +220,12 @@ func TestCutWorlds(t *testing.T) {
 			}
 		}
 		s := &l.result.Snapshot
-		t.Logf("world %d: %d steps, %v, %d visits, %d fetched, %d checkpoints, %d passes of URLseen (%d by size), %d queues, "+
-			"%d scans of QF, %d WARC files, %d queue segments, %d of slots; %d retries, %d deferrals", seed, len(l.steps), s.Elapsed,
+		t.Logf("world %d %s: %d steps, %v, %d visits, %d fetched, %d checkpoints, %d passes of URLseen (%d by size), %d queues, "+
+			"%d scans of QF, %d WARC files, %d queue segments, %d of slots; %d retries, %d deferrals; refused %v", seed, w.trouble, len(l.steps), s.Elapsed,
 			len(l.wit.visits), s.Place(PlaceFetched), s.Count(CountCheckpoints), s.URLSeenPasses, s.URLSeenFullPasses, s.Queue,
-			s.Scans, rolled, segments, slots, s.Count(CountRetries), s.Count(CountDeferrals))
-		if s.Refused["not-welcome"] != 3 || s.Refused["host-given-up"] != simweb.FewURLs {
+			s.Scans, rolled, segments, slots, s.Count(CountRetries), s.Count(CountDeferrals),
+			s.Refused)
+		if s.Refused["not-welcome"] != 3 || s.Refused["host-given-up"]-l.strange["host-given-up"] != simweb.FewURLs {
 			t.Errorf("world %d: refused %v, want all URLs of the failing host and three of the refusing one", seed, s.Refused)
 		}
 		sum.full, sum.scans = sum.full+int(s.URLSeenFullPasses), sum.scans+int(s.Scans)
@@ -238,7 +237,7 @@ func TestCutWorlds(t *testing.T) {
 }
 
 // numCutWorlds is how many worlds there are; lives take them in turn.
-const numCutWorlds = 8
+const numCutWorlds = 12
 
 // squeeze sets a quota that is soon reached and lifts it after some minutes, a few times in a run.
 func squeeze(ctx context.Context, fs *disk.Mem) {
@@ -300,6 +299,8 @@ type life struct {
 	stored   map[string]int // by it
 	storedAt int            // number of visits when it was found
 
+	strange map[string]int64 // URLs of strangers that were refused, by reason
+
 	quotaErrors int // before the round of Run that goes on
 	back        int // rounds that ended with such an error
 
@@ -333,6 +334,9 @@ func (l *life) watchCheckpoints() {
 			l.rolledBack()
 		case "ahead": // in mutants alone: here a busy machine might stand still for a while
 			time.Sleep(time.Duration(rand.IntN(500)) * time.Millisecond)
+		}
+		if url, ok := strings.CutPrefix(place, "voucher "); ok {
+			l.wit.vouch(url)
 		}
 	}
 }
@@ -438,6 +442,9 @@ func (l *life) fail(faults []string) {
 	fmt.Fprintf(&b, "world %d\n%s\n", l.world.seed, strings.Join(l.story, "\n"))
 	for _, s := range l.steps[max(0, len(l.steps)-20):] {
 		fmt.Fprintf(&b, "step %d: %v %s\n", s.Number, s.Op, s.Name)
+	}
+	if l.result != nil {
+		fmt.Fprintf(&b, "refused %v, later %v\n", l.result.Snapshot.Refused, l.result.Snapshot.Later)
 	}
 	b.WriteString(strings.Join(faults[:min(len(faults), 20)], "\n"))
 	if *imageDir != "" {

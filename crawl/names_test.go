@@ -57,7 +57,7 @@ func checkGraph(fs disk.FS, dirs []string, want *simweb.Expected) (faults []stri
 	}
 	troubled := map[string]bool{}
 	for host, pld := range hosts {
-		if isTroubled("http://" + host + "/") {
+		if url := "http://" + host + "/"; isTroubled(url) || isStranger(url) {
 			troubled[pld] = true
 			delete(hosts, host)
 		}

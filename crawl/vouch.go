@@ -275,6 +275,7 @@ func (r *ring) askVoucher(ctx context.Context, v *voucher) (asked bool, err erro
 	}
 	resp := r.workers.response()
 	defer r.workers.release(resp)
+	r.at("voucher " + url)
 	err = r.getGranted(ctx, g, url, resp, nil)
 	return !errors.Is(err, errBlocked), err
 }

@@ -24,6 +24,7 @@ type visit struct {
 	addr       netip.Addr
 	run        int           // of the program, from 0
 	robots     bool          // for robots.txt
+	voucher    bool          // asked to learn whether the network works
 	final      bool          // answered, and not with a 503 that calls for another attempt
 	ill        bool          // answered with such a 503
 	status     int           // of the answer
@@ -43,6 +44,7 @@ type witness struct {
 	cut    chan struct{} // closed at a cut: exchanges under way die with the process
 	run    int
 	visits []visit
+	called map[string]bool // vouchers that are about to be asked
 }
 
 var errCut = errors.New("the process has died")
@@ -51,7 +53,17 @@ var errCut = errors.New("the process has died")
 func (w *witness) begin(run int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.run, w.cut = run, make(chan struct{})
+	w.run, w.cut, w.called = run, make(chan struct{}), nil
+}
+
+// vouch notes that a voucher is about to be asked for its robots.txt, at a URL: its host has let no other request in.
+func (w *witness) vouch(url string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.called == nil {
+		w.called = map[string]bool{}
+	}
+	w.called[url] = true
 }
 
 // die ends the exchanges under way. It may be called by any goroutine, once a run.
@@ -71,6 +83,8 @@ func (w *witness) Do(ctx context.Context, req *fetch.Request, resp *fetch.Respon
 	sum := w.hash(&v)
 	ill := w.isIll(&v, sum)
 	v.run, v.end = w.run, v.start
+	v.voucher = v.robots && w.called[v.url]
+	delete(w.called, v.url)
 	at, cut := len(w.visits), w.cut
 	w.visits = append(w.visits, v)
 	w.mu.Unlock()
