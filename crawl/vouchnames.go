@@ -59,11 +59,15 @@ func (k *knownNames) found(host, pld string, key uint64) {
 	k.names[key%voucherNames] = knownName{host: host, pld: pld}
 }
 
-// none says whether no name is known.
-func (k *knownNames) none() bool {
+// few says whether too few names are known to doubt the name servers, be one of them the name in question.
+func (k *knownNames) few() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return !slices.ContainsFunc(k.names[:], func(n knownName) bool { return n.host != "" })
+	n := 0
+	for i := range k.names {
+		n += boolCount(k.names[i].host != "")
+	}
+	return n <= namesLeast
 }
 
 // first notes what became of a name's first lookup.
@@ -189,7 +193,7 @@ func (r *ring) absence(ctx context.Context, job *robotsJob, name string) (kind b
 		return 0, false
 	case r.counter(CountResponses) == 0: // a crawl that has none but dead names ends
 		return updateGone, true
-	case r.nameVouchers.none() && time.Since(r.began) < monitorPatience: // started again: it has forgotten them
+	case r.activeBefore > 0 && r.nameVouchers.few() && time.Since(r.began) < monitorPatience: // started again: it has forgotten them
 		return 0, false
 	}
 	return updateMissing, true
