@@ -130,7 +130,19 @@ func (r *ring) readRobots(job *robotsJob, f *robots.Fetched, now time.Time) (h r
 		h = robots.Outcome(&robots.HostData{}, f, r.opt.Agent, now)
 		maps = r.namedSitemaps(job, f, now)
 	}
+	if h.State == robots.StateRules || h.State == robots.StateNoFile {
+		if least := now.Add(r.opt.oneTurn()); h.Expires.Before(least) {
+			h.Expires = least
+		}
+	}
 	return h, maps
+}
+
+// oneTurn is for how long robots.txt is good at least: until its host's next turn. As it takes a turn itself, no page would ever have
+// one if delays were longer.
+func (o *Options) oneTurn() time.Duration {
+	turn := max(o.HostDelay, o.ServerDelay, o.PLDDelay)
+	return turn + turn/16
 }
 
 // lookup is what the lookup for a request is.

@@ -198,3 +198,19 @@ func TestForgettingLosesNoURL(t *testing.T) {
 		checkFetched(t, web, &opt)
 	})
 }
+
+// TestDelaysLongerThanRobotsLast: robots.txt takes a turn of its host, and what it says is good for the next one, though its day is over
+// by then.
+func TestDelaysLongerThanRobotsLast(t *testing.T) {
+	for _, delay := range []time.Duration{24 * time.Hour, 60 * time.Hour} {
+		inBubble(t, func(t *testing.T) {
+			web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.Hosts, o.PLDs, o.IPs = 4, 2, 2, 2 })
+			opt := simOptions(t, web, disk.NewMem(*seedFlag))
+			opt.HostDelay, opt.HostDelayMin, opt.CheckpointEvery, opt.MaxTime = delay, delay, 24*time.Hour, 16*delay
+			if res := mustRun(t, t.Context(), opt); res.Stop != StopDone {
+				t.Errorf("%v: stopped because of %q: %v", delay, res.Stop, res.Snapshot.Places)
+			}
+			checkFetched(t, web, &opt)
+		})
+	}
+}
