@@ -72,6 +72,8 @@ func TestBodiesByType(t *testing.T) {
 		opt.Accept = []string{AcceptHTML, "application/pdf"}
 		opt.BodyCaps = []BodyCap{{"*/*", 1 << 20}, {"application/*", 32 * kib}, {"application/pdf", 96 * kib}}
 		res := mustRun(t, t.Context(), opt)
+		mu.Lock() // a server may still be at its end
+		defer mu.Unlock()
 		for path, f := range files {
 			if n := sent[path]; n < f.least || n > f.most {
 				t.Errorf("%s: the server sent %d bytes of the body, want %d to %d", path, n, f.least, f.most)

@@ -3,6 +3,7 @@ package crawl
 import (
 	"errors"
 	"math"
+	"net/http"
 	"net/netip"
 	"time"
 
@@ -66,6 +67,9 @@ func (r *ring) watchExchange(try *probe, addr netip.Addr, parts weburl.Parts, er
 	case got == outcomeGood:
 		r.known.answered(voucher{https: len(parts.Scheme) == len("https"), host: string(parts.Host), port: parts.Port, addr: addr, key: key,
 			net: r.serverKey(polite.Network(addr)), at: now})
+		if err == nil && (resp.Status == http.StatusTooManyRequests || resp.Status >= http.StatusInternalServerError) {
+			r.known.unfit(key) // it works, but asks to be left alone for a while, or has trouble
+		}
 	case got == outcomeBad && is:
 		r.known.failed(key)
 	case got == outcomeBad && any && (fe != nil && (fe.Kind == fetch.KindNoRoute || lacking(fe))):

@@ -291,8 +291,8 @@ func (l *life) checkVisits() (faults []string) {
 		if v.ill && !v.robots && v.covered {
 			h.rest = v.end.Add(firstBackoff)
 		}
-		if v.robots {
-			if o := robots[v.url]; o != nil && o.covered && o.final && !v.voucher {
+		if v.robots && !v.voucher { // what a voucher says is kept nowhere
+			if o := robots[v.url]; o != nil && o.covered && o.final {
 				fault("%s was asked for again, though a durable checkpoint had its answer", v.url)
 			}
 			robots[v.url] = v

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"drumbeat/fetch"
+	"drumbeat/health"
 	"drumbeat/polite"
 	"drumbeat/weburl"
 )
@@ -120,6 +121,15 @@ func (k *known) failed(key uint64) {
 	}
 }
 
+// unfit takes a server from the vouchers until it answers again.
+func (k *known) unfit(key uint64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if o := &k.origins[key%vouchers]; o.key == key {
+		*o = voucher{}
+	}
+}
+
 // none says whether no server has answered.
 func (k *known) none() bool { k.mu.Lock(); defer k.mu.Unlock(); return k.number == 0 }
 
@@ -220,7 +230,14 @@ func (r *ring) silent(now time.Time) bool {
 }
 
 func (r *ring) vouchersFor(source uint64) (list []voucher, any bool) {
-	return r.known.others(source, func(host []byte) bool { return r.mayAsk(host) == nil && !r.fence.blockedHost(host) })
+	return r.known.others(source, func(host []byte) bool { return r.mayVouch(host) && !r.fence.blockedHost(host) })
+}
+
+// mayVouch is false for a host that rests, be it for a moment: package polite forgets short rests when the program ends, the table of
+// hosts in trouble does not.
+func (r *ring) mayVouch(host []byte) bool {
+	s := r.hosts.get(r.hostKey(host), nil)
+	return s.End == health.Open && !time.Now().Before(s.Until)
 }
 
 // askVouchers asks vouchOf servers for their robots.txt, those of the list whose turn is now. If none answers, that is an outage; if none

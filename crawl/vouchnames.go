@@ -191,10 +191,10 @@ func (r *ring) absence(ctx context.Context, job *robotsJob, name string) (kind b
 	switch {
 	case job.Tries < confirmTries:
 		return 0, false
+	case r.manifest != nil && r.nameVouchers.few() && time.Since(r.began) < monitorPatience: // started again: it has forgotten them
+		return 0, false
 	case r.counter(CountResponses) == 0: // a crawl that has none but dead names ends
 		return updateGone, true
-	case r.activeBefore > 0 && r.nameVouchers.few() && time.Since(r.began) < monitorPatience: // started again: it has forgotten them
-		return 0, false
 	}
 	return updateMissing, true
 }

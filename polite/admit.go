@@ -22,7 +22,7 @@ func (s *Scheduler) AdmitNow(now time.Time, it *Item) *Grant {
 	}
 	h := it.host
 	if !h.busy && h.in == &s.hostHeap && h.when <= at {
-		s.hostHeap.remove(&h.node)
+		s.unschedule(h)
 		s.arrive(h, at)
 	}
 	if v := h.waiting; v != nil && h.front() == it && it.names(v) && v.line.head == h && v.in == &s.serverHeap && v.when <= at &&
