@@ -227,8 +227,12 @@ func TestBlacklistInTheMiddle(t *testing.T) {
 		listed := map[string]bool{"a0.test": true, "x.a1.test": true, "y.a1.test": true, "b1.test": true}
 		counts := map[string]int{}
 		late := map[string]int{}
+		asked := map[string]bool{} // a robots.txt may be asked for again, to learn whether the network works
 		for _, r := range web.got("", "") {
-			counts[r.host]++
+			if !asked[r.host+r.path] {
+				counts[r.host]++
+			}
+			asked[r.host+r.path] = true
 			if listed[r.host] && r.at.After(at) {
 				t.Errorf("%s%s was asked for %v after the reload", r.host, r.path, r.at.Sub(at))
 			} else if listed[r.host] && r.at.After(begin.Add(22*time.Second)) {
