@@ -154,7 +154,7 @@ func (w *cutWorld) client(t testing.TB, web *simweb.Web) *fetch.Client {
 // strangerReasons are why URLs of hosts that are in trouble for good may end without an answer.
 var strangerReasons = map[trouble]string{bannedLast: "timeout host-given-up", networkResets: "reset host-given-up"}
 
-// checkStrangers: each URL of a host that is in trouble for good was had before that, and is in the output once; or has been refused for
+// checkStrangers: each URL of a host in permanent trouble was fetched before that, and is in the output once; or has been refused for
 // the trouble; or waits for its robots.txt, which wasn't had in time. When a crawl is cut decides which. What a durable checkpoint had is
 // in the output. It returns how many were refused, and why.
 func (l *life) checkStrangers(stored map[string]int, entries map[string][]crawllog.Entry) (refused map[string]int64, faults []string) {

@@ -269,7 +269,7 @@ func (m *monitor) workedSince(at time.Time, source uint64) bool {
 }
 
 // lacking says whether this machine had no descriptor, port or memory for a connection. If that lasts, it is an outage like any other.
-// (Memory for a body that isn't to be had is none: fewer exchanges at once cure it.)
+// (A lack of memory for a body is not: fewer exchanges at once cure it.)
 func lacking(err *fetch.Error) bool {
 	return err.Kind == fetch.KindResources && err.Stage == fetch.StageDial
 }

@@ -114,7 +114,7 @@ func (r *ring) doRobots(ctx context.Context, seq int64, rec []byte) error {
 }
 
 // readRobots reads the outcome of a request: what it says of the host, and the sitemaps that it names. Rules that make this
-// program panic are rules that can't be had.
+// program panic are unavailable rules.
 func (r *ring) readRobots(job *robotsJob, f *robots.Fetched, now time.Time) (h robots.HostData, maps *sitemapBatch) {
 	read := func() error {
 		if r.opt.reading != nil {

@@ -233,7 +233,7 @@ func (r *ring) vouchersFor(source uint64) (list []voucher, any bool) {
 	return r.known.others(source, func(host []byte) bool { return r.mayVouch(host) && !r.fence.blockedHost(host) })
 }
 
-// mayVouch is false for a host that rests, be it for a moment: package polite forgets short rests when the program ends, the table of
+// mayVouch is false for a host that rests, even for a moment: package polite forgets short rests when the program ends, the table of
 // hosts in trouble does not.
 func (r *ring) mayVouch(host []byte) bool {
 	s := r.hosts.get(r.hostKey(host), nil)

@@ -20,7 +20,7 @@ const (
 type ownAddrs struct {
 	list  func() ([]netip.Addr, error)
 	known atomic.Pointer[ownSet]
-	mu    sync.Mutex // of who asks anew
+	mu    sync.Mutex // serialises renewals of the list
 }
 
 // ownSet doesn't change.
