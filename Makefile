@@ -2,24 +2,27 @@
 GO ?= go
 FUZZTIME ?= 1m
 
+# The crawler needs no C, and no libc where it runs. The race detector does.
+export CGO_ENABLED ?= 0
+
 # Packages that own goroutines, or are called from many.
-CONCURRENT = ./drum ./queue ./star ./beast ./polite ./dnscache ./fetch ./warc/... ./crawllog ./internal/simweb ./crawl .
+CONCURRENT = ./drum ./queue ./star ./beast ./polite ./dnscache ./fetch ./warc/... ./internal/crawllog ./internal/simweb ./crawl ./cmd/...
 
 .PHONY: build test long race fuzz staticcheck crash mutations sim bench lint flags ci
 
 build:
-	CGO_ENABLED=0 $(GO) build -o drumbeat .
+	$(GO) build -o drumbeat .
 
 test:
 	$(GO) test ./...
 
 # Every test in its long form, but the mutants: hours. .ci/run has a choice of them.
 long: sim crash
-	$(GO) test ./drum ./queue ./star ./beast ./warc ./crawllog -timeout 3h -args -long
-	$(GO) test . -run TestSoak -timeout 1h -args -long
+	$(GO) test ./drum ./queue ./star ./beast ./warc ./internal/crawllog -timeout 3h -args -long
+	$(GO) test ./internal/soak -run TestSoak -timeout 1h -args -long
 
 race:
-	$(GO) test -race -short $(CONCURRENT)
+	CGO_ENABLED=1 $(GO) test -race -short $(CONCURRENT)
 
 fuzz:
 	scripts/fuzz.sh -t $(FUZZTIME)
@@ -28,7 +31,7 @@ staticcheck:
 	scripts/staticcheck.sh
 
 crash:
-	$(GO) test -run 'Crash|Kill|Fault|Power' ./disk ./queue ./drum ./beast ./star ./warc/... ./crawllog
+	$(GO) test -run 'Crash|Kill|Fault|Power' ./disk ./queue ./drum ./beast ./star ./warc/... ./internal/crawllog
 	$(GO) test -run 'Kill|Cut' ./crawl -timeout 1h -args -long
 
 # Each mutant builds the crawler anew: an hour or so of one core. See internal/mutate.
@@ -47,7 +50,7 @@ lint:
 	$(GO) test ./internal/tidy
 
 flags:
-	$(GO) test -run TestFlagsPage -update .
+	$(GO) test -run TestFlagsPage -update ./cmd
 
 ci:
 	.ci/run

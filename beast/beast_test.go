@@ -333,11 +333,11 @@ func (r *rig) walk() {
 		r.t.Fatal(err)
 	}
 	n := 0
-	if err := beast.Walk(r.opt.Set, "beast", st, func(beast.Number, []byte) error { n++; return nil }); err != nil {
+	if _, _, err := beast.Scan(r.opt.Set, "beast", st, func(beast.Number, []byte) error { n++; return nil }, nil); err != nil {
 		r.t.Fatal(err)
 	}
 	if n != r.saved.records() {
-		r.t.Fatalf("Walk: got %d records, want %d", n, r.saved.records())
+		r.t.Fatalf("Scan: got %d records, want %d", n, r.saved.records())
 	}
 }
 

@@ -206,32 +206,9 @@ func (b *Beast) Close() error {
 	return errors.Join(errs...)
 }
 
-// Walk calls fn for every unread record that st names: its queue's number, or Failed. It changes nothing.
-func Walk(set disk.Set, name string, st *State, fn func(n Number, rec []byte) error) error {
-	if st == nil {
-		return nil
-	}
-	if err := st.check(); err != nil {
-		return fmt.Errorf("beast: walk %s: %w", name, err)
-	}
-	walk := func(qname string, n Number, st *queue.State) error {
-		return queue.Walk(set, qname, st, func(rec []byte) error { return fn(n, rec) })
-	}
-	for _, qs := range st.Queues {
-		if err := walk(queueName(name, Number(qs.N)), Number(qs.N), qs.State); err != nil {
-			return err
-		}
-	}
-	for _, qs := range st.Failed {
-		if err := walk(failedName(name, uint64(qs.N)), Failed, qs.State); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Scan is Walk that goes on behind damage, which it hands to damaged; see queue.Scan. It returns how many records of queues,
-// and of QF, could not be read.
+// Scan calls fn for every unread record that st names: its queue's number, or Failed. It changes nothing. It hands damage to
+// damaged and goes on behind it; with damaged nil the first damage ends it (see queue.Scan). It returns how many records of
+// queues, and of QF, could not be read.
 func Scan(
 	set disk.Set, name string, st *State, fn func(n Number, rec []byte) error, damaged func(error) error,
 ) (lost, lostFailed int64, err error) {

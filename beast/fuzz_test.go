@@ -65,10 +65,10 @@ func fuzzOptions(set disk.Set) beast.Options {
 }
 
 func walked(set disk.Set, st *beast.State) (records []string, err error) {
-	err = beast.Walk(set, "beast", st, func(n beast.Number, rec []byte) error {
+	_, _, err = beast.Scan(set, "beast", st, func(n beast.Number, rec []byte) error {
 		records = append(records, fmt.Sprintf("%d %x", n, rec))
 		return nil
-	})
+	}, nil)
 	return records, err
 }
 
@@ -108,6 +108,6 @@ func (s *soundBeast) check(t *testing.T, edits, flips []byte) {
 		return err
 	})
 	if len(edits) == 0 {
-		damage.Verdict(t, "Walk", changed, err, records, s.records)
+		damage.Verdict(t, "Scan", changed, err, records, s.records)
 	}
 }

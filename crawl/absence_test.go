@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/robots"
 )
 
 // liar is a resolver that sometimes says that names don't exist, or gives one address for all.
@@ -37,6 +39,7 @@ func (l liar) LookupHost(ctx context.Context, host, pld string) (Lookup, error) 
 // TestNoNameForAMinute: the name servers say for a minute that no name exists, or lead all to an address that is nobody's: in the thick
 // of a crawl, at its beginning, and for half of the names. Nothing is lost.
 func TestNoNameForAMinute(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name  string
 		err   error
@@ -66,7 +69,7 @@ func TestNoNameForAMinute(t *testing.T) {
 				outages := countOutages(&opt)
 				res := mustRun(t, t.Context(), opt)
 				t.Logf("%v, %d outages, refused %v, later %v, %d failures not counted", res.Snapshot.Elapsed, outages(),
-					res.Snapshot.Refused, res.Snapshot.Later, res.Snapshot.Count(CountUnconfirmed))
+					res.Snapshot.Refused, res.Snapshot.Later, res.Snapshot.Count(state.CountUnconfirmed))
 				checkFetchedAtLeastOnce(t, web)
 				if n := res.Snapshot.Refused["no-such-host"]; n > 0 {
 					t.Errorf("%d URLs refused", n)
@@ -163,8 +166,58 @@ func TestRestartWithoutNames(t *testing.T) {
 		opt.FS, opt.MaxTime = fs.Crash(), 0
 		opt.SeedLines = append(opt.SeedLines, urls("b", 6, 1)...)
 		res := mustRun(t, t.Context(), opt)
-		if n := res.Snapshot.Place(PlaceFetched); n != 26 {
+		if n := res.Snapshot.Place(state.PlaceFetched); n != 26 {
 			t.Errorf("%d pages of 26, refused %v, later %v", n, res.Snapshot.Refused, res.Snapshot.Later)
 		}
 	})
+}
+
+// TestRulesBehindNoName: a robots.txt has moved to another host, whose name is denied for half a minute as nearly all are. The rules are
+// asked for again when the name servers tell the truth, and the crawl's end waits for that.
+func TestRulesBehindNoName(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		w := &tinyWeb{serve: func(host, path string) answer {
+			switch {
+			case host == "moved.test" && path == "/robots.txt":
+				return answer{302, "Location: http://rules.test/robots.txt\r\n", ""}
+			case host == "good0.test" && path == "/1":
+				return answer{200, "", "<a href='http://moved.test/'>m</a>"}
+			}
+			return pagesOnly(host, path)
+		}}
+		began := time.Now()
+		opt := w.options(t, disk.NewMem(*seedFlag), urls("good", 4, 4)...)
+		opt.HostDelay, opt.Linger = 3*time.Second, 5*time.Second
+		opt.Resolver = liar{w, func(host string) error {
+			if d := time.Since(began); d > time.Second && d < 30*time.Second && host != "moved.test" {
+				return errNoSuchName
+			}
+			return nil
+		}}
+		res := mustRun(t, t.Context(), opt)
+		if n := len(w.pages("moved.test")); n != 1 || len(res.Snapshot.Later) > 0 {
+			t.Errorf("after %v: %d pages behind the rules, later %v, refused %v", res.Snapshot.Elapsed, n, res.Snapshot.Later,
+				res.Snapshot.Refused)
+		}
+	})
+}
+
+// TestNothingIsBelievedWhileNamesAreAsked: of many requests that are due at once one asks the names that vouch for the name servers. The
+// others wait for their word, however often they were made before.
+func TestNothingIsBelievedWhileNamesAreAsked(t *testing.T) {
+	r := newRing(Options{Dirs: []string{"d"}})
+	for i, name := range []string{"a.test", "b.test", "c.test"} {
+		r.nameVouchers.found(name, name, uint64(i))
+	}
+	list, _ := r.nameVouchers.ask("x.test", time.Now())
+	if len(list) != 3 {
+		t.Fatalf("%d names are asked, want 3", len(list))
+	}
+	if _, believed := r.absence(t.Context(), &robots.Job{Tries: robots.MaxTries}, "y.test"); believed {
+		t.Error("a name is believed not to exist before those that vouch have been answered")
+	}
+	r.nameVouchers.told(list, namesWork, time.Now())
+	if _, believed := r.absence(t.Context(), &robots.Job{Tries: robots.MaxTries}, "y.test"); !believed {
+		t.Error("a name isn't believed not to exist though the name servers work")
+	}
 }

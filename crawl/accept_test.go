@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 )
 
@@ -88,10 +89,10 @@ func TestBodiesByType(t *testing.T) {
 			t.Error("robots.txt was not read because of its type")
 		}
 		s := &res.Snapshot
-		if got := s.Count(CountBodiesRefused); got != 10 {
+		if got := s.Count(state.CountBodiesRefused); got != 10 {
 			t.Errorf("%d bodies refused, want 10", got)
 		}
-		if got := s.Count(CountTruncated); got != 1 {
+		if got := s.Count(state.CountTruncated); got != 1 {
 			t.Errorf("%d bodies cut, want that of the PDF", got)
 		}
 		cut := map[string]string{}

@@ -4,6 +4,7 @@ import (
 	"runtime"
 	"time"
 
+	"drumbeat/crawl/state"
 	"drumbeat/fetch"
 	"drumbeat/warc"
 )
@@ -38,7 +39,7 @@ func (r *ring) archiveRobots(d *delta, a *archiver) error {
 	if _, err := r.warc.Append(&a.prepared, time.Now()); err != nil {
 		return err
 	}
-	d.count(CountRobotsStored, 1)
+	d.count(state.CountRobotsStored, 1)
 	return nil
 }
 
@@ -83,7 +84,7 @@ func (r *ring) archiveLookup(host string, answer *Lookup) {
 		if _, err := r.warc.Append(&a.prepared, now); err != nil {
 			return err
 		}
-		d.count(CountDNSStored, 1)
+		d.count(state.CountDNSStored, 1)
 		return nil
 	})
 }

@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"drumbeat/beast"
-	"drumbeat/crawllog"
+	"drumbeat/crawl/audit"
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/drum"
+	"drumbeat/internal/crawllog"
 	"drumbeat/queue"
 	"drumbeat/star"
 	"drumbeat/warc"
@@ -30,34 +32,34 @@ func largeCrawl(t *testing.T, fs disk.FS, dir string, n int) {
 		}
 	}
 	must(fs.MkdirAll(dir + "/state"))
-	must(disk.WriteIdentity(fs, dir, disk.Identity{Crawl: "large", Count: 1, Kind: kindState}))
+	must(disk.WriteIdentity(fs, dir, disk.Identity{Crawl: "large", Count: 1, Kind: state.KindState}))
 	r := newRing(Options{FS: fs, Dirs: []string{dir}, Out: []string{dir}})
-	r.crawlID = "large"
-	secret, err := r.openSecret(nil)
+	r.CrawlID = "large"
+	secret, err := r.OpenSecret(nil)
 	must(err)
-	r.hasher = weburl.NewHasher(secret)
-	must(r.openSuffixes(false))
-	m := &manifest{Gen: 1, Crawl: "large", Parts: map[string]json.RawMessage{},
-		Frozen: frozen{SecretCheck: r.hasher.ContentKey([]byte(secretCheckText)), Suffixes: r.suffixes.Digest()}}
-	tails, err := disk.CreateTails(r.set, 1)
+	r.Hasher = weburl.NewHasher(secret)
+	must(r.OpenSuffixes(false, false))
+	m := &state.Manifest{Gen: 1, Crawl: "large", Parts: map[string]json.RawMessage{},
+		Frozen: state.Frozen{SecretCheck: r.Hasher.ContentKey([]byte(state.SecretCheckText)), Suffixes: r.Suffixes.Digest()}}
+	tails, err := disk.CreateTails(r.Set, 1)
 	must(err)
-	b, err := beast.Open(beast.Options{Set: r.set, Name: nameBeast}, nil)
+	b, err := beast.Open(beast.Options{Set: r.Set, Name: state.NameBeast}, nil)
 	must(err)
 	keys := make([]uint64, n)
 	rec := weburl.Record{Depth: 3, Found: 1e9, Via: []byte("/some/path/index.html")}
 	var coded []byte
 	for i := range keys {
 		rec.URL = fmt.Appendf(rec.URL[:0], "http://www.h%d.test/some/path/page-%d.html", i%1000, i)
-		keys[i] = r.hasher.URLKey(rec.URL)
+		keys[i] = r.Hasher.URLKey(rec.URL)
 		coded = rec.Append(coded[:0])
 		must(b.Append(1, coded))
 		m.Accounts.Unique.Add(keys[i])
 	}
-	m.Accounts.Places[PlaceBeast] = m.Accounts.Unique
-	must(saved(m, nameBeast, b.Freeze(), tails))
+	m.Accounts.Places[state.PlaceBeast] = m.Accounts.Unique
+	must(saved(m, state.NameBeast, b.Freeze(), tails))
 	must(b.Close())
 	slices.Sort(keys)
-	d, err := drum.Open(drum.Options{Set: r.set, Name: nameURLSeen, Buckets: 16, Op: drum.CheckUpdate, Codec: drum.Rice, Aux: drum.AuxLog}, nil)
+	d, err := drum.Open(drum.Options{Set: r.Set, Name: state.NameURLSeen, Buckets: 16, Op: drum.CheckUpdate, Codec: drum.Rice, Aux: drum.AuxLog}, nil)
 	must(err)
 	must(d.Fill(func(add func(drum.Key, []byte) error) error {
 		for _, k := range keys {
@@ -67,17 +69,17 @@ func largeCrawl(t *testing.T, fs disk.FS, dir string, n int) {
 		}
 		return nil
 	}))
-	must(saved(m, nameURLSeen, d.Freeze(), tails))
+	must(saved(m, state.NameURLSeen, d.Freeze(), tails))
 	must(d.Close())
-	emptyParts(t, r.set, m, tails)
+	emptyParts(t, r.Set, m, tails)
 	must(tails.Close())
-	data, err := encodeManifest(m)
+	data, err := state.EncodeManifest(m)
 	must(err)
-	must(disk.WriteFileAtomic(fs, r.set.Path(0, manifestName), data))
+	must(disk.WriteFileAtomic(fs, r.Set.Path(0, state.ManifestName), data))
 }
 
 // emptyParts adds the states of what holds nothing.
-func emptyParts(t *testing.T, set disk.Set, m *manifest, tails *disk.Tails) {
+func emptyParts(t *testing.T, set disk.Set, m *state.Manifest, tails *disk.Tails) {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -85,34 +87,34 @@ func emptyParts(t *testing.T, set disk.Set, m *manifest, tails *disk.Tails) {
 			t.Fatal(err)
 		}
 	}
-	for name, value := range map[string]int{nameRobotsCache: -1, nameRobotsRequested: 16} {
+	for name, value := range map[string]int{state.NameRobotsCache: -1, state.NameRobotsRequested: 16} {
 		d, err := drum.Open(drum.Options{Set: set, Name: name, Buckets: 2, ValueBytes: value}, nil)
 		must(err)
 		must(saved(m, name, d.Freeze(), tails))
 		must(d.Close())
 	}
-	d, err := drum.Open(drum.Options{Set: set, Name: nameNames, Buckets: 2, Op: drum.CheckUpdate, ValueBytes: -1}, nil)
+	d, err := drum.Open(drum.Options{Set: set, Name: state.NameNames, Buckets: 2, Op: drum.CheckUpdate, ValueBytes: -1}, nil)
 	must(err)
-	must(saved(m, nameNames, d.Freeze(), tails))
+	must(saved(m, state.NameNames, d.Freeze(), tails))
 	must(d.Close())
-	s, err := star.Open(star.Options{Set: set, Name: nameStar, Place: func(*[star.LedgerBytes]byte, uint32) int64 { return -1 }, Emit: func([]star.Placed) error { return nil }}, nil)
+	s, err := star.Open(star.Options{Set: set, Name: state.NameStar, Place: func(*[star.LedgerBytes]byte, uint32) int64 { return -1 }, Emit: func([]star.Placed) error { return nil }}, nil)
 	must(err)
-	must(saved(m, nameStar, s.Freeze(), tails))
+	must(saved(m, state.NameStar, s.Freeze(), tails))
 	must(s.Close())
-	for _, name := range []string{nameAwaitRobots, nameRobotsFetch, nameReady, nameHeld} {
+	for _, name := range []string{state.NameAwaitRobots, state.NameRobotsFetch, state.NameReady, state.NameHeld} {
 		q, err := queue.New(queue.Options{Set: set, Name: name})
 		must(err)
 		must(saved(m, name, q.Freeze(), tails))
 	}
-	for _, name := range []string{nameLater, nameRobotsLater} {
+	for _, name := range []string{state.NameLater, state.NameRobotsLater} {
 		c, err := queue.OpenCalendar(queue.Options{Set: set, Name: name}, nil)
 		must(err)
 		must(saved(m, name, c.Freeze(), tails))
 	}
 	w, err := warc.Open(warc.Options{Set: set, State: set}, nil)
 	must(err)
-	must(saved(m, nameWARC, w.Freeze(), tails))
-	for name, prefix := range map[string]string{nameCrawlLog: "crawl", nameSeedLog: "seeds"} {
+	must(saved(m, state.NameWARC, w.Freeze(), tails))
+	for name, prefix := range map[string]string{state.NameCrawlLog: "crawl", state.NameSeedLog: "seeds", state.NameRobotsLog: "robots"} {
 		l, err := crawllog.Open(crawllog.Options{Set: set, Prefix: prefix}, nil)
 		must(err)
 		must(saved(m, name, l.Freeze(), tails))
@@ -133,8 +135,8 @@ func TestAuditsTakeBoundedRAM(t *testing.T) {
 	var before runtime.MemStats
 	runtime.ReadMemStats(&before)
 	var peak atomic.Uint64
-	opt := AuditOptions{FS: fs, Dirs: []string{dir}, RAMBytes: 1 << 20, ProgressEvery: 5 * time.Millisecond,
-		Progress: func(AuditProgress) {
+	opt := audit.Options{FS: fs, Dirs: []string{dir}, RAMBytes: 1 << 20, ProgressEvery: 5 * time.Millisecond,
+		Progress: func(state.Progress) {
 			var now runtime.MemStats
 			runtime.ReadMemStats(&now)
 			peak.Store(max(peak.Load(), now.HeapInuse))
@@ -142,17 +144,17 @@ func TestAuditsTakeBoundedRAM(t *testing.T) {
 	const limit = 8 << 20 // of some 15 MB of records and keys as they are in RAM; --ram, the buffers, and what a GC leaves
 	for name, audit := range map[string]func() (balanced bool, read int64, err error){
 		"audit": func() (bool, int64, error) {
-			var last AuditProgress
+			var last state.Progress
 			o := opt
-			o.Progress = func(p AuditProgress) { last = p; opt.Progress(p) }
-			rep, err := AuditBalance(o)
+			o.Progress = func(p state.Progress) { last = p; opt.Progress(p) }
+			rep, err := audit.Balance(o)
 			if err != nil {
 				return false, 0, err
 			}
 			return rep.Balanced(), last.Done, nil
 		},
 		"audit --deep": func() (bool, int64, error) {
-			rep, err := AuditDeep(opt)
+			rep, err := audit.Deep(opt)
 			if err != nil {
 				return false, 0, err
 			}

@@ -9,10 +9,13 @@ import (
 	"time"
 
 	"drumbeat/beast"
+	"drumbeat/crawl/audit"
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/drum"
 	"drumbeat/internal/simweb"
 	"drumbeat/queue"
+	"drumbeat/robots"
 	"drumbeat/star"
 	"drumbeat/weburl"
 )
@@ -34,10 +37,10 @@ func stoppedCrawl(t *testing.T) (*disk.Mem, Options) {
 
 // tamper opens the files that a manifest names, lets change alter them, and writes a manifest that names the result. The
 // accounts stay as they were.
-func tamper(t *testing.T, fs disk.FS, opt *Options, change func(set disk.Set, m *manifest, tails *disk.Tails) error) {
+func tamper(t *testing.T, fs disk.FS, opt *Options, change func(set disk.Set, m *state.Manifest, tails *disk.Tails) error) {
 	t.Helper()
 	set := disk.Set{FS: fs, Paths: opt.Dirs}
-	m, _, err := readManifest(set)
+	m, _, err := state.ReadManifest(set)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,11 +54,11 @@ func tamper(t *testing.T, fs disk.FS, opt *Options, change func(set disk.Set, m 
 	if err := tails.Close(); err != nil {
 		t.Fatal(err)
 	}
-	data, err := encodeManifest(m)
+	data, err := state.EncodeManifest(m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := disk.WriteFileAtomic(fs, set.Path(0, manifestName), data); err != nil {
+	if err := disk.WriteFileAtomic(fs, set.Path(0, state.ManifestName), data); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -79,7 +82,7 @@ var faults = map[string]func(rec []byte, add func([]byte) error) error{
 	},
 }
 
-func saved[S any](m *manifest, name string, f freezer[S], tails *disk.Tails) error {
+func saved[S any](m *state.Manifest, name string, f frozenStore[S], tails *disk.Tails) error {
 	st, err := f.Save(tails)
 	if err != nil {
 		return err
@@ -89,10 +92,10 @@ func saved[S any](m *manifest, name string, f freezer[S], tails *disk.Tails) err
 }
 
 // breakers change the oldest record of a place by one of the faults.
-func breakers(fault func([]byte, func([]byte) error) error) map[Place]func(disk.Set, *manifest, *disk.Tails) error {
-	inQueue := func(name string) func(disk.Set, *manifest, *disk.Tails) error {
-		return func(set disk.Set, m *manifest, tails *disk.Tails) error {
-			st, err := statePart[queue.State](m, name)
+func breakers(fault func([]byte, func([]byte) error) error) map[state.Place]func(disk.Set, *state.Manifest, *disk.Tails) error {
+	inQueue := func(name string) func(disk.Set, *state.Manifest, *disk.Tails) error {
+		return func(set disk.Set, m *state.Manifest, tails *disk.Tails) error {
+			st, err := state.Part[queue.State](m, name)
 			if err != nil {
 				return err
 			}
@@ -112,15 +115,15 @@ func breakers(fault func([]byte, func([]byte) error) error) map[Place]func(disk.
 			return saved(m, name, q.Freeze(), tails)
 		}
 	}
-	return map[Place]func(disk.Set, *manifest, *disk.Tails) error{
-		PlaceAwaitRobots: inQueue(nameAwaitRobots),
-		PlaceReady:       inQueue(nameReady),
-		PlaceLater: func(set disk.Set, m *manifest, tails *disk.Tails) error {
-			st, err := statePart[queue.CalendarState](m, nameLater)
+	return map[state.Place]func(disk.Set, *state.Manifest, *disk.Tails) error{
+		state.PlaceAwaitRobots: inQueue(state.NameAwaitRobots),
+		state.PlaceReady:       inQueue(state.NameReady),
+		state.PlaceLater: func(set disk.Set, m *state.Manifest, tails *disk.Tails) error {
+			st, err := state.Part[queue.CalendarState](m, state.NameLater)
 			if err != nil {
 				return err
 			}
-			c, err := queue.OpenCalendar(queue.Options{Set: set, Name: nameLater, BlockBytes: 128 << 10}, st)
+			c, err := queue.OpenCalendar(queue.Options{Set: set, Name: state.NameLater, BlockBytes: 128 << 10}, st)
 			if err != nil {
 				return err
 			}
@@ -134,10 +137,10 @@ func breakers(fault func([]byte, func([]byte) error) error) map[Place]func(disk.
 			if err := fault(rec, func(b []byte) error { return c.Append(now, now, b) }); err != nil {
 				return err
 			}
-			return saved(m, nameLater, c.Freeze(), tails)
+			return saved(m, state.NameLater, c.Freeze(), tails)
 		},
-		PlaceBeast: func(set disk.Set, m *manifest, tails *disk.Tails) error {
-			st, err := statePart[beast.State](m, nameBeast)
+		state.PlaceBeast: func(set disk.Set, m *state.Manifest, tails *disk.Tails) error {
+			st, err := state.Part[beast.State](m, state.NameBeast)
 			if err != nil {
 				return err
 			}
@@ -154,35 +157,35 @@ func breakers(fault func([]byte, func([]byte) error) error) map[Place]func(disk.
 			if err := fault(rec, func(r []byte) error { return b.Append(b.Current()+1, r) }); err != nil {
 				return err
 			}
-			return saved(m, nameBeast, b.Freeze(), tails)
+			return saved(m, state.NameBeast, b.Freeze(), tails)
 		},
-		PlaceStar: func(set disk.Set, m *manifest, tails *disk.Tails) error {
-			st, err := statePart[star.State](m, nameStar)
+		state.PlaceStar: func(set disk.Set, m *state.Manifest, tails *disk.Tails) error {
+			st, err := state.Part[star.State](m, state.NameStar)
 			if err != nil {
 				return err
 			}
-			_, indegree := star.Stores(nameStar)
+			_, indegree := star.Stores(state.NameStar)
 			aux := func(t *drum.Tuple) *[]byte { return &t.Aux }
 			if st.Indegree, err = breakDrum(set, drum.Options{Name: indegree}, st.Indegree, tails, fault, aux); err != nil {
 				return err
 			}
-			m.Parts[nameStar], err = json.Marshal(st)
+			m.Parts[state.NameStar], err = json.Marshal(st)
 			return err
 		},
-		PlaceRobotsCheck: func(set disk.Set, m *manifest, tails *disk.Tails) error {
-			st, err := statePart[drum.State](m, nameRobotsCache)
+		state.PlaceRobotsCheck: func(set disk.Set, m *state.Manifest, tails *disk.Tails) error {
+			st, err := state.Part[drum.State](m, state.NameRobotsCache)
 			if err != nil {
 				return err
 			}
 			value := func(t *drum.Tuple) *[]byte { return &t.Value }
-			opt := drum.Options{Name: nameRobotsCache, MaxValueBytes: maxRobotsValue}
+			opt := drum.Options{Name: state.NameRobotsCache, MaxValueBytes: robots.MaxValueBytes}
 			if st, err = breakDrum(set, opt, st, tails, fault, value); err != nil {
 				return err
 			}
-			m.Parts[nameRobotsCache], err = json.Marshal(st)
+			m.Parts[state.NameRobotsCache], err = json.Marshal(st)
 			return err
 		},
-		PlaceRAM: func(set disk.Set, m *manifest, tails *disk.Tails) error {
+		state.PlaceRAM: func(set disk.Set, m *state.Manifest, tails *disk.Tails) error {
 			data, err := disk.ReadTail(set, m.RAM)
 			if err != nil {
 				return err
@@ -190,7 +193,7 @@ func breakers(fault func([]byte, func([]byte) error) error) map[Place]func(disk.
 			var recs [][]byte
 			add := func(rec []byte) error { recs = append(recs, append([]byte(nil), rec...)); return nil }
 			first := true
-			if err := eachRecord("RAM", data, func(rec []byte) error {
+			if err := state.EachRecord("RAM", data, func(rec []byte) error {
 				if first {
 					first = false
 					return fault(rec, add)
@@ -199,7 +202,7 @@ func breakers(fault func([]byte, func([]byte) error) error) map[Place]func(disk.
 			}); err != nil {
 				return err
 			}
-			m.RAM, err = tails.Write(0, dumpRecords(recs))
+			m.RAM, err = tails.Write(0, state.DumpRecords(recs))
 			return err
 		},
 	}
@@ -220,8 +223,8 @@ func killedCrawl(t *testing.T) (*disk.Mem, Options) {
 			return
 		}
 		fork := fs.Fork(1)
-		m, _, err := readManifest(disk.Set{FS: fork, Paths: opt.Dirs})
-		if err == nil && m.Accounts.Places[PlaceStar].N > 0 && m.Accounts.Places[PlaceRobotsCheck].N > 0 {
+		m, _, err := state.ReadManifest(disk.Set{FS: fork, Paths: opt.Dirs})
+		if err == nil && m.Accounts.Places[state.PlaceStar].N > 0 && m.Accounts.Places[state.PlaceRobotsCheck].N > 0 {
 			killed = fork
 		}
 	}
@@ -291,11 +294,12 @@ func breakDrum(set disk.Set, opt drum.Options, st *drum.State, tails *disk.Tails
 }
 
 func TestAuditFindsEachFaultAndItsPlace(t *testing.T) {
-	found := map[Place]bool{}
+	t.Parallel()
+	found := map[state.Place]bool{}
 	inBubble(t, func(t *testing.T) {
 		for _, stopped := range []func(*testing.T) (*disk.Mem, Options){stoppedCrawl, killedCrawl} {
 			whole, opt := stopped(t)
-			before, err := Audit(whole, opt.Dirs)
+			before, err := audit.Run(whole, opt.Dirs)
 			if err != nil || !before.Balanced() {
 				t.Fatalf("before: %v, %+v", err, before)
 			}
@@ -307,7 +311,7 @@ func TestAuditFindsEachFaultAndItsPlace(t *testing.T) {
 					found[place] = true
 					fs := whole.Fork(1)
 					tamper(t, fs, &opt, breaker)
-					rep, err := Audit(fs, opt.Dirs)
+					rep, err := audit.Run(fs, opt.Dirs)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -319,7 +323,7 @@ func TestAuditFindsEachFaultAndItsPlace(t *testing.T) {
 		}
 	})
 	t.Log(found)
-	for _, place := range []Place{PlaceStar, PlaceBeast, PlaceRobotsCheck, PlaceLater, PlaceRAM} {
+	for _, place := range []state.Place{state.PlaceStar, state.PlaceBeast, state.PlaceRobotsCheck, state.PlaceLater, state.PlaceRAM} {
 		if !found[place] {
 			t.Errorf("no stopped crawl held a URL in %s", place)
 		}
@@ -329,12 +333,12 @@ func TestAuditFindsEachFaultAndItsPlace(t *testing.T) {
 func TestAuditFindsKeysInURLseen(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		fs, opt := stoppedCrawl(t)
-		tamper(t, fs, &opt, func(set disk.Set, m *manifest, tails *disk.Tails) error {
-			st, err := statePart[drum.State](m, nameURLSeen)
+		tamper(t, fs, &opt, func(set disk.Set, m *state.Manifest, tails *disk.Tails) error {
+			st, err := state.Part[drum.State](m, state.NameURLSeen)
 			if err != nil {
 				return err
 			}
-			d, err := drum.Open(drum.Options{Set: set, Name: nameURLSeen, Op: drum.CheckUpdate, Codec: drum.Rice, Aux: drum.AuxLog,
+			d, err := drum.Open(drum.Options{Set: set, Name: state.NameURLSeen, Op: drum.CheckUpdate, Codec: drum.Rice, Aux: drum.AuxLog,
 				BufferBytes: 64 << 10}, st)
 			if err != nil {
 				return err
@@ -348,9 +352,9 @@ func TestAuditFindsKeysInURLseen(t *testing.T) {
 			d.Pause()
 			f := d.Freeze()
 			d.Resume()
-			return saved(m, nameURLSeen, f, tails)
+			return saved(m, state.NameURLSeen, f, tails)
 		})
-		rep, err := Audit(fs, opt.Dirs)
+		rep, err := audit.Run(fs, opt.Dirs)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -363,12 +367,12 @@ func TestAuditFindsKeysInURLseen(t *testing.T) {
 func TestDamageIsFoundAndNamed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		fs, opt := stoppedCrawl(t)
-		path := disk.Set{FS: fs, Paths: opt.Dirs}.Path(0, manifestName)
+		path := disk.Set{FS: fs, Paths: opt.Dirs}.Path(0, state.ManifestName)
 		for _, dir := range opt.Dirs { // the copy too
-			spoil(t, rand.New(rand.NewPCG(1, 1)), fs, dir+"/"+manifestName, 1)
+			spoil(t, rand.New(rand.NewPCG(1, 1)), fs, dir+"/"+state.ManifestName, 1)
 		}
 		for name, try := range map[string]func() error{
-			"audit": func() error { _, err := Audit(fs, opt.Dirs); return err },
+			"audit": func() error { _, err := audit.Run(fs, opt.Dirs); return err },
 			"crawl": func() error { _, err := Run(t.Context(), opt); return err },
 		} {
 			err := try()

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"drumbeat/beast"
+	"drumbeat/crawl/state"
 	"drumbeat/drum"
 	"drumbeat/star"
 	"drumbeat/weburl"
@@ -25,9 +26,9 @@ func (r *ring) emitUnique(results []drum.Result) error {
 			if err := rec.Decode(res.Aux); err != nil {
 				return fmt.Errorf("crawl: record from URLseen: %w", err)
 			}
-			d.enter(r.hasher.URLKey(rec.URL), PlaceStar) // a text log hands out texts without keys
+			d.enter(r.Hasher.URLKey(rec.URL), state.PlaceStar) // a text log hands out texts without keys
 			r.sketch(rec.URL)
-			checks = append(checks, star.CheckTuple{PLD: r.pldKey(weburl.Split(rec.URL).Host), Aux: res.Aux})
+			checks = append(checks, star.CheckTuple{PLD: r.PLDKey(weburl.Split(rec.URL).Host), Aux: res.Aux})
 		}
 		if len(checks) == 0 {
 			return nil
@@ -52,7 +53,7 @@ func (r *ring) emitPlaced(placed []star.Placed) error {
 				return fmt.Errorf("crawl: record from STAR: %w", err)
 			}
 			if p.Number == star.OverLimit {
-				if err := r.refuse(d, &rec, PlaceStar, ReasonPLDPages); err != nil {
+				if err := r.refuse(d, &rec, state.PlaceStar, state.ReasonPLDPages); err != nil {
 					return err
 				}
 				continue
@@ -62,11 +63,11 @@ func (r *ring) emitPlaced(placed []star.Placed) error {
 			if err := r.beast.Append(beast.Number(p.Number), buf); err != nil {
 				return err
 			}
-			to := PlaceBeast
+			to := state.PlaceBeast
 			if beast.Number(p.Number) == beast.Failed {
-				to = PlaceFailed
+				to = state.PlaceFailed
 			}
-			d.move(r.hasher.URLKey(rec.URL), PlaceStar, to)
+			d.move(r.Hasher.URLKey(rec.URL), state.PlaceStar, to)
 		}
 		d.wake(r.wakeBeast)
 		return nil
@@ -76,7 +77,7 @@ func (r *ring) emitPlaced(placed []star.Placed) error {
 // place is the rule that STAR calls for each URL of a round.
 func (r *ring) place(ledger *[16]byte, budget uint32) int64 {
 	l := beast.DecodeLedger(ledger)
-	if r.opt.Scope != ScopeAll {
+	if r.opt.Scope != state.ScopeAll {
 		budget = unboundedBudget // no queue is ever full of one PLD
 	}
 	n := r.beast.Place(&l, budget)
@@ -122,7 +123,7 @@ func (r *ring) readBeast(ctx context.Context) error {
 			if err := rec.Decode(data); err != nil {
 				return fmt.Errorf("crawl: record from BEAST: %w", err)
 			}
-			if err := r.checkRobots(d, data, &rec, PlaceBeast); err != nil {
+			if err := r.checkRobots(d, data, &rec, state.PlaceBeast); err != nil {
 				return err
 			}
 			r.beast.Advance()
@@ -167,8 +168,8 @@ func (r *ring) scanFailed(ctx context.Context) error {
 			if err := rec.Decode(data); err != nil {
 				return fmt.Errorf("crawl: record from QF: %w", err)
 			}
-			d.move(r.hasher.URLKey(rec.URL), PlaceFailed, PlaceStar)
-			if err := r.star.Check([]star.CheckTuple{{PLD: r.pldKey(weburl.Split(rec.URL).Host), Aux: data}}); err != nil {
+			d.move(r.Hasher.URLKey(rec.URL), state.PlaceFailed, state.PlaceStar)
+			if err := r.star.Check([]star.CheckTuple{{PLD: r.PLDKey(weburl.Split(rec.URL).Host), Aux: data}}); err != nil {
 				return err
 			}
 			r.beast.ScanAdvance()

@@ -11,51 +11,22 @@ import (
 	"strings"
 	"time"
 
+	"drumbeat/crawl/admit"
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/internal/health"
 	"drumbeat/polite"
 )
-
-// A frozenPart is a structure's state of one moment on its way into the manifest (disk package comment, "Checkpoints").
-type frozenPart struct {
-	name   string
-	save   func(*disk.Tails) (json.RawMessage, error)
-	commit func() error
-}
-
-// freezer is what each structure on disk offers.
-type freezer[S any] interface {
-	Save(*disk.Tails) (*S, error)
-	Commit() error
-}
-
-func freezePart[S any](name string, f freezer[S]) frozenPart {
-	return frozenPart{
-		name: name,
-		save: func(t *disk.Tails) (json.RawMessage, error) {
-			s, err := f.Save(t)
-			if err != nil {
-				return nil, fmt.Errorf("crawl: checkpoint of %s: %w", name, err)
-			}
-			return json.Marshal(s)
-		},
-		commit: func() error {
-			if err := f.Commit(); err != nil {
-				return fmt.Errorf("crawl: after checkpoint of %s: %w", name, err)
-			}
-			return nil
-		},
-	}
-}
 
 // moment is all that is copied under the exclusive lock.
 type moment struct {
 	parts    []frozenPart
-	accounts accountsState
-	seeds    seedState
-	held     heldState
+	accounts state.Accounts
+	seeds    state.Seeds
+	held     state.Held
 	items    []*polite.Item
 	delays   []polite.Delay
-	hosts    []hostEntry
+	hosts    []health.Entry
 	jobs     [][]byte
 	active   int64
 	written  int64 // bytes, known when it has been saved
@@ -103,27 +74,12 @@ func (r *ring) freeze() (*moment, CheckpointStats) {
 		held:     r.heldState,
 		items:    r.polite.Snapshot(),
 		delays:   r.polite.Delays(time.Now()),
-		hosts:    r.hosts.snapshot(),
+		hosts:    r.hosts.Snapshot(),
 		jobs:     r.robotsJobs.snapshot(),
 		active:   r.activeMillis(),
-		parts: []frozenPart{
-			freezePart(nameURLSeen, r.urlSeen.Freeze()),
-			freezePart(nameStar, r.star.Freeze()),
-			freezePart(nameNames, r.names.Freeze()),
-			freezePart(nameBeast, r.beast.Freeze()),
-			freezePart(nameRobotsCache, r.robotsCache.Freeze()),
-			freezePart(nameRobotsRequested, r.robotsRequested.Freeze()),
-			freezePart(nameAwaitRobots, r.awaitRobots.Freeze()),
-			freezePart(nameRobotsFetch, r.robotsFetch.Freeze()),
-			freezePart(nameRobotsLater, r.robotsLater.Freeze()),
-			freezePart(nameReady, r.ready.Freeze()),
-			freezePart(nameHeld, r.held.Freeze()),
-			freezePart(nameLater, r.later.Freeze()),
-			freezePart(nameWARC, r.warc.Freeze()),
-			freezePart(nameCrawlLog, r.crawlLog.Freeze()),
-			freezePart(nameSeedLog, r.seedLog.Freeze()),
-			freezePart(nameRobotsLog, r.robotsLog.Freeze()),
-		},
+	}
+	for _, s := range r.structures {
+		m.parts = append(m.parts, s.freeze())
 	}
 	r.step.Unlock()
 	stats.Pause = time.Since(locked)
@@ -136,14 +92,14 @@ func (r *ring) freeze() (*moment, CheckpointStats) {
 // saveMoment writes what was frozen, makes it durable, names it in the manifest and lets replaced files go.
 func (r *ring) saveMoment(mo *moment, clean bool, done string) error {
 	gen := r.gen + 1
-	tails, err := disk.CreateTails(r.set, gen)
+	tails, err := disk.CreateTails(r.Set, gen)
 	if err != nil {
 		return fmt.Errorf("crawl: checkpoint %d: %w", gen, err)
 	}
-	m := &manifest{Gen: gen, Crawl: r.crawlID, Time: time.Now().Unix(), Clean: clean, Done: done, Frozen: r.frozen,
+	m := &state.Manifest{Gen: gen, Crawl: r.CrawlID, Time: time.Now().Unix(), Clean: clean, Done: done, Frozen: r.frozen,
 		Active: mo.active, Runs: r.runs, Run: r.noted, Accounts: mo.accounts, Seeds: mo.seeds, Held: mo.held,
 		Parts: make(map[string]json.RawMessage, len(mo.parts))}
-	m.Accounts.Counters[CountCheckpoints]++
+	m.Accounts.Counters[state.CountCheckpoints]++
 	for _, p := range mo.parts {
 		if m.Parts[p.name], err = p.save(tails); err != nil {
 			return err
@@ -152,7 +108,7 @@ func (r *ring) saveMoment(mo *moment, clean bool, done string) error {
 	if m.RAM, err = tails.Write(0, dumpItems(mo.items)); err != nil {
 		return fmt.Errorf("crawl: checkpoint %d: URLs in RAM: %w", gen, err)
 	}
-	if m.Jobs, err = tails.Write(0, dumpRecords(mo.jobs)); err != nil {
+	if m.Jobs, err = tails.Write(0, state.DumpRecords(mo.jobs)); err != nil {
 		return fmt.Errorf("crawl: checkpoint %d: robots requests: %w", gen, err)
 	}
 	var delays []byte
@@ -162,7 +118,7 @@ func (r *ring) saveMoment(mo *moment, clean bool, done string) error {
 	if m.Delays, err = tails.Write(0, delays); err != nil {
 		return fmt.Errorf("crawl: checkpoint %d: delays: %w", gen, err)
 	}
-	if m.Hosts, err = tails.Write(0, dumpHosts(mo.hosts)); err != nil {
+	if m.Hosts, err = tails.Write(0, health.DumpHosts(mo.hosts)); err != nil {
 		return fmt.Errorf("crawl: checkpoint %d: health of hosts: %w", gen, err)
 	}
 	sketches, err := r.sketches.encode()
@@ -172,41 +128,41 @@ func (r *ring) saveMoment(mo *moment, clean bool, done string) error {
 	if m.Sketches, err = tails.Write(0, sketches); err != nil {
 		return fmt.Errorf("crawl: checkpoint %d: sketches: %w", gen, err)
 	}
-	if m.Scope, err = tails.Write(0, dumpKeys(r.scope.extensions())); err != nil {
+	if m.Scope, err = tails.Write(0, admit.DumpKeys(r.links.Sites.Extensions())); err != nil {
 		return fmt.Errorf("crawl: checkpoint %d: scope: %w", gen, err)
 	}
 	if err := tails.Close(); err != nil {
 		return fmt.Errorf("crawl: checkpoint %d: %w", gen, err)
 	}
 	r.at("checkpoint")
-	for _, set := range []disk.Set{r.set, r.out} {
+	for _, set := range []disk.Set{r.Set, r.Out} {
 		for _, dir := range set.Paths {
 			if err := set.FS.SyncFS(dir); err != nil {
 				return fmt.Errorf("crawl: checkpoint %d: sync %s: %w", gen, dir, err)
 			}
 		}
 	}
-	data, err := encodeManifest(m)
+	data, err := state.EncodeManifest(m)
 	if err != nil {
 		return err
 	}
 	r.at("checkpoint")
-	if err := r.writeManifest(data); err != nil {
+	if err := r.WriteManifest(data); err != nil {
 		return fmt.Errorf("crawl: checkpoint %d: manifest: %w", gen, err)
 	}
 	r.gen = gen
-	r.savedURLs.Store(m.Accounts.saved())
+	r.savedURLs.Store(m.Accounts.Gained())
 	r.at("checkpoint")
 	for _, p := range mo.parts {
 		if err := p.commit(); err != nil {
 			return err
 		}
 	}
-	if err := disk.RemoveTails(r.set, func(g uint64) bool { return g == gen }); err != nil {
+	if err := disk.RemoveTails(r.Set, func(g uint64) bool { return g == gen }); err != nil {
 		return fmt.Errorf("crawl: after checkpoint %d: %w", gen, err)
 	}
 	r.acct.mu.Lock()
-	r.acct.s.Counters[CountCheckpoints]++
+	r.acct.s.Counters[state.CountCheckpoints]++
 	r.acct.mu.Unlock()
 	mo.written = tails.Bytes() + int64(len(data))
 	return nil
@@ -219,7 +175,7 @@ const firstCheckpoint = 5 * time.Second
 // checkpoints makes one every CheckpointEvery, unless nothing has changed; after a crash sooner at first, at intervals that double.
 func (r *ring) checkpoints(ctx context.Context) error {
 	wait := r.opt.CheckpointEvery
-	if m := r.manifest; m != nil && !m.Clean {
+	if m := r.Manifest; m != nil && !m.Clean {
 		wait = min(wait, firstCheckpoint)
 	}
 	t := time.NewTimer(wait)
@@ -257,32 +213,6 @@ func dumpItems(items []*polite.Item) []byte {
 	return b
 }
 
-func dumpRecords(recs [][]byte) []byte {
-	var b []byte
-	for _, rec := range recs {
-		b = binary.AppendUvarint(b, uint64(len(rec)))
-		b = append(b, rec...)
-	}
-	return b
-}
-
-// eachRecord calls f for the records of a dump.
-func eachRecord(path string, b []byte, f func(rec []byte) error) error {
-	off := 0
-	for off < len(b) {
-		n, w := binary.Uvarint(b[off:])
-		if w <= 0 || n > uint64(len(b)-off-w) {
-			return &disk.CorruptError{Path: path, Offset: int64(off), Want: "a record", Got: "a length beyond the end"}
-		}
-		off += w
-		if err := f(b[off : off+int(n)]); err != nil {
-			return err
-		}
-		off += int(n)
-	}
-	return nil
-}
-
 // maxDiskDepth bounds the directories below each other; state/damaged/<checkpoint>/beast/q7 is the deepest.
 const maxDiskDepth = 8
 
@@ -296,7 +226,7 @@ func (r *ring) diskUsed() (int64, error) {
 	closed := make(map[string]int64, len(r.closedFiles))
 	var walk func(dir string, depth int) error
 	walk = func(dir string, depth int) error {
-		names, err := r.set.FS.List(dir)
+		names, err := r.Set.FS.List(dir)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // deleted since its parent was listed
 		}
@@ -311,14 +241,14 @@ func (r *ring) diskUsed() (int64, error) {
 				continue
 			}
 			if !isClosed && depth < maxDiskDepth {
-				if _, err := r.set.FS.List(path); err == nil {
+				if _, err := r.Set.FS.List(path); err == nil {
 					if err := walk(path, depth+1); err != nil {
 						return err
 					}
 					continue
 				}
 			}
-			size, err := r.set.FS.Allocated(path)
+			size, err := r.Set.FS.Allocated(path)
 			if errors.Is(err, fs.ErrNotExist) {
 				continue
 			}

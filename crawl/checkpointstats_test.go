@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/internal/simweb"
 )
@@ -27,7 +28,7 @@ func TestCheckpointStats(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := res.Snapshot.Checkpoint
-		if n := res.Snapshot.Count(CountCheckpoints); int64(c.Number) != n || n < 3 || c.Bytes == 0 || c.When.IsZero() ||
+		if n := res.Snapshot.Count(state.CountCheckpoints); int64(c.Number) != n || n < 3 || c.Bytes == 0 || c.When.IsZero() ||
 			c.Stall < c.Pause || c.LongestPause < c.Pause || c.LongestStall < c.Stall || c.LongestTotal < c.Total {
 			t.Errorf("after %d checkpoints: %+v", n, c)
 		}
@@ -120,7 +121,7 @@ func crawlRate(t *testing.T, every time.Duration) (float64, CheckpointStats) {
 	opt.CheckpointEvery, opt.SnapshotEvery, opt.DiskBytes = every, 100*time.Millisecond, 50<<30
 	var first, last *Snapshot
 	opt.Snapshot = func(s *Snapshot) {
-		switch n := s.Count(CountPages); {
+		switch n := s.Count(state.CountPages); {
 		case n < *ratePages/10:
 		case first == nil:
 			first = s
@@ -133,8 +134,8 @@ func crawlRate(t *testing.T, every time.Duration) (float64, CheckpointStats) {
 		t.Fatal(err)
 	}
 	if first == nil || last == nil {
-		t.Fatalf("%d pages in %v are too few to measure", res.Snapshot.Count(CountPages), res.Snapshot.Elapsed)
+		t.Fatalf("%d pages in %v are too few to measure", res.Snapshot.Count(state.CountPages), res.Snapshot.Elapsed)
 	}
-	pages := last.Count(CountPages) - first.Count(CountPages)
+	pages := last.Count(state.CountPages) - first.Count(state.CountPages)
 	return float64(pages) / last.Time.Sub(first.Time).Seconds(), res.Snapshot.Checkpoint
 }

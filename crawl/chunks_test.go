@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"testing"
 
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 )
 
@@ -38,8 +39,8 @@ func TestBadChunkSizes(t *testing.T) {
 					}
 				}
 				s := &res.Snapshot
-				if s.Count(CountTruncated) != 2 || s.Count(CountPages) != 2 || s.Count(CountResponses) != 3 || s.Status[http.StatusOK/100] != 3 {
-					t.Errorf("%d truncated, %d pages of %d responses, want 2, 2, 3", s.Count(CountTruncated), s.Count(CountPages), s.Count(CountResponses))
+				if s.Count(state.CountTruncated) != 2 || s.Count(state.CountPages) != 2 || s.Count(state.CountResponses) != 3 || s.Status[http.StatusOK/100] != 3 {
+					t.Errorf("%d truncated, %d pages of %d responses, want 2, 2, 3", s.Count(state.CountTruncated), s.Count(state.CountPages), s.Count(state.CountResponses))
 				}
 			})
 		})

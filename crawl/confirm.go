@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"time"
 
+	"drumbeat/crawl/state"
 	"drumbeat/fetch"
 	"drumbeat/polite"
 	"drumbeat/robots"
@@ -21,22 +22,34 @@ const (
 	confirmOutage = 30 * time.Second // while there is an outage
 )
 
-// confirmTries is after how many failures a robots request is believed although nothing tells whether the network works. Its URLs
-// are not refused because of it: they wait for robots.txt.
-const confirmTries = 3
+// waits are how long what may be a fault of ours is waited for.
+type waits struct {
+	confirm, confirmOutage time.Duration // before another try, at least, and while there is an outage
+	ourFault               time.Duration // of a URL, after a fault of this machine
+	patience               time.Duration // with an outage that may be none
+}
+
+// makeWaits are the defaults, unless the options change them.
+func (o *Options) makeWaits() waits {
+	w := waits{confirm: confirmLeast, confirmOutage: confirmOutage, ourFault: ourFaultPause, patience: monitorPatience}
+	if o.tuneWaits != nil {
+		o.tuneWaits(&w)
+	}
+	return w
+}
 
 // confirmWait is the wait before the next try.
 func (r *ring) confirmWait() time.Duration {
 	if r.inOutage() {
-		return confirmOutage
+		return r.faultWaits.confirmOutage
 	}
-	return max(confirmLeast, min(r.opt.HostDelay, confirmMost))
+	return max(r.faultWaits.confirm, min(r.opt.HostDelay, confirmMost))
 }
 
 // serverKey is the key of an address in the tables of outages.
 func (r *ring) serverKey(addr netip.Addr) uint64 {
 	b := addr.As16()
-	return max(1, r.hasher.ServerKey(b[:]))
+	return max(1, r.Hasher.ServerKey(b[:]))
 }
 
 // source is the key of what an address stands for when failures are counted: its network, so that nobody stops the crawl with the
@@ -151,8 +164,12 @@ func (r *ring) unconfirmed(g *polite.Grant, rec *weburl.Record, sum *robots.Summ
 	wait := r.confirmWait()
 	result.Backoff = wait
 	return r.settle(g, result, func(d *delta) error {
-		d.count(CountUnconfirmed, 1)
-		r.hosts.doubt(g.Item.Host, &sum.Health)
-		return r.putOff(d, rec, PlaceRAM, time.Now().Add(wait), ReasonUnconfirmed)
+		d.count(state.CountUnconfirmed, 1)
+		r.hosts.Doubt(g.Item.Host, &sum.Health, time.Now())
+		return r.putOff(d, rec, state.PlaceRAM, time.Now().Add(wait), state.ReasonUnconfirmed)
 	})
 }
+
+// confirmTries is after how many failures a robots request is believed although nothing tells whether the network works. Its URLs
+// are not refused because of it: they wait for robots.txt.
+const confirmTries = robots.MaxTries

@@ -6,36 +6,18 @@ import (
 	"runtime/debug"
 	"time"
 
+	"drumbeat/crawl/state"
+	"drumbeat/internal/bug"
 	"drumbeat/polite"
 	"drumbeat/robots"
 	"drumbeat/weburl"
 )
 
-// panicError is a panic while something was read that a site had sent: a bug of this program, which the site's URL pays for, not the
-// crawl.
-type panicError struct {
-	value any
-	stack []byte
-}
-
-func (e *panicError) Error() string { return fmt.Sprintf("crawl: BUG: panic: %v", e.value) }
-
-// contained calls f and turns a panic into a *panicError. It is for code that reads what comes from outside and changes nothing
-// that others see: never around a step, which a panic would leave half done.
-func contained(f func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = &panicError{p, debug.Stack()}
-		}
-	}()
-	return f()
-}
-
 // decide is HostData.Decide for the path of a URL. The rules are a site's: where they make it panic, ok is false.
 func (r *ring) decide(known *robots.HostData, rec *weburl.Record, now time.Time) (d robots.Decision, at time.Time, ok bool) {
 	defer func() {
 		if p := recover(); p != nil {
-			r.logBug(string(rec.URL), &panicError{p, debug.Stack()})
+			r.logBug(string(rec.URL), &bug.Error{Value: p, Stack: debug.Stack()})
 			ok = false
 		}
 	}()
@@ -51,27 +33,27 @@ const maxStacks = 20
 
 // logBug logs a panic that something of a site caused.
 func (r *ring) logBug(of string, err error) {
-	var p *panicError
+	var p *bug.Error
 	if !errors.As(err, &p) || r.bugs.Add(1) > maxStacks {
 		return
 	}
-	r.opt.Log.Error("a bug: this program panicked while it read what a site had sent; please report it", "url", of, "panic", fmt.Sprint(p.value),
-		"stack", string(p.stack))
+	r.opt.Log.Error("a bug: this program panicked while it read what a site had sent; please report it", "url", of, "panic", fmt.Sprint(p.Value),
+		"stack", string(p.Stack))
 }
 
 // endByBug ends a URL that made this program panic, so that no later run meets it again. It tells nothing about the host.
-func (r *ring) endByBug(g *polite.Grant, rec *weburl.Record, bug error, result *ending) error {
-	r.logBug(string(rec.URL), bug)
+func (r *ring) endByBug(g *polite.Grant, rec *weburl.Record, panicked error, result *ending) error {
+	r.logBug(string(rec.URL), panicked)
 	return r.settle(g, result, func(d *delta) error {
-		d.count(CountAttempts, 1)
-		d.count(CountInternalErrors, 1)
-		return r.refuse(d, rec, PlaceRAM, ReasonInternal)
+		d.count(state.CountAttempts, 1)
+		d.count(state.CountInternalErrors, 1)
+		return r.refuse(d, rec, state.PlaceRAM, state.ReasonInternal)
 	})
 }
 
 // asPanic returns err if it is a panic, else nil.
 func asPanic(err error) error {
-	var p *panicError
+	var p *bug.Error
 	if errors.As(err, &p) {
 		return err
 	}

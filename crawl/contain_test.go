@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/fetch"
 )
@@ -65,11 +68,52 @@ func crawlWithPanic(t *testing.T, what, url string) (asked []string, res *Result
 		}
 		slices.Sort(asked)
 		checkBalanced(t, mem, opt.Dirs)
-		if res, err := Run(t.Context(), opt); what != "robots" && what != "name" && !errors.Is(err, ErrFinished) {
-			t.Errorf("the next run: got %+v, %v, want %v", res, err, ErrFinished)
+		if res, err := Run(t.Context(), opt); what != "robots" && what != "name" && !errors.Is(err, state.ErrFinished) {
+			t.Errorf("the next run: got %+v, %v, want %v", res, err, state.ErrFinished)
 		}
 	})
 	return asked, res, logged
+}
+
+// outsideOfSteps is a log, of the default level, that notes what is written within a step.
+type outsideOfSteps struct {
+	slog.Handler
+	mu     sync.Mutex
+	within []string
+}
+
+func (h *outsideOfSteps) Handle(_ context.Context, rec slog.Record) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var buf [64]uintptr
+	for frames := runtime.CallersFrames(buf[:runtime.Callers(2, buf[:])]); ; {
+		f, more := frames.Next()
+		if strings.HasSuffix(f.Function, "(*ring).inStep") {
+			h.within = append(h.within, rec.Message)
+		}
+		if !more {
+			return nil
+		}
+	}
+}
+
+// TestStepsWriteNoLog: a step that writes the log waits for whoever reads it, and all other steps, and checkpoints, wait for the step. A
+// line "a host is left alone" did.
+func TestStepsWriteNoLog(t *testing.T) {
+	h := &outsideOfSteps{Handler: slog.NewTextHandler(io.Discard, nil)}
+	_ = newRing(Options{}).inStep(func(*delta) error { slog.New(h).Info("here"); return nil })
+	if len(h.within) != 1 {
+		t.Fatalf("noticed %q of a line within a step", h.within)
+	}
+	h.within = nil
+	run := crawlWelcome(t, func(o *Options) { o.Log = slog.New(h) }, "welcome-failing")
+	if run.res.Snapshot.Count(state.CountHostRests) == 0 || run.res.Snapshot.Count(state.CountHostsGivenUp) == 0 {
+		t.Errorf("a poor test: %d rests, %d hosts given up", run.res.Snapshot.Count(state.CountHostRests),
+			run.res.Snapshot.Count(state.CountHostsGivenUp))
+	}
+	if len(h.within) > 0 {
+		t.Errorf("%d lines within a step: %q", len(h.within), h.within)
+	}
 }
 
 // TestPanicsAreContained: a page that made the parser panic ended the process, and did so again after each restart, since the last
@@ -100,7 +144,7 @@ func TestPanicsAreContained(t *testing.T) {
 			if n := res.Snapshot.Refused["internal-error"]; n != test.refused {
 				t.Errorf("%d refused because of a bug, want %d: %v", n, test.refused, res.Snapshot.Refused)
 			}
-			if n := res.Snapshot.Count(CountInternalErrors); n < test.errors || test.errors == 0 && n > 0 {
+			if n := res.Snapshot.Count(state.CountInternalErrors); n < test.errors || test.errors == 0 && n > 0 {
 				t.Errorf("%d internal errors counted, want %d", n, test.errors)
 			}
 			host := strings.TrimSuffix(strings.TrimPrefix(test.url, "http://"), ":80")
@@ -138,8 +182,8 @@ func TestPanicOfAMover(t *testing.T) {
 			t.Errorf("told %q", got)
 		}
 		opt.hook, opt.Panicked = nil, nil
-		if res := mustRun(t, t.Context(), opt); res.Stop != StopDone || res.Snapshot.Count(CountPages) != 1 {
-			t.Errorf("the next run: %q, %d pages", res.Stop, res.Snapshot.Count(CountPages))
+		if res := mustRun(t, t.Context(), opt); res.Stop != StopDone || res.Snapshot.Count(state.CountPages) != 1 {
+			t.Errorf("the next run: %q, %d pages", res.Stop, res.Snapshot.Count(state.CountPages))
 		}
 		checkBalanced(t, mem, opt.Dirs)
 	})

@@ -7,16 +7,20 @@ import (
 	"strings"
 	"testing"
 
+	"drumbeat/crawl/audit"
+	"drumbeat/crawl/explain"
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 )
 
 // TestCopiesTakeTheirPlace: with the first directory's manifest or secret damaged or gone, audit, explain, repair and crawl go on
 // with the copies; repair and crawl write it anew.
 func TestCopiesTakeTheirPlace(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		fs, opt := stoppedCrawl(t)
 		opt.MaxPages = 350
-		for _, name := range []string{manifestName, secretName} {
+		for _, name := range []string{state.ManifestName, state.SecretName} {
 			for _, how := range []string{"changed", "gone", "cut"} {
 				path := "d0/" + name
 				mem := fs.Fork(1)
@@ -25,13 +29,13 @@ func TestCopiesTakeTheirPlace(t *testing.T) {
 				} else {
 					hurt(t, rand.New(rand.NewPCG(2, 1)), mem, []string{path}, how)
 				}
-				if rep, err := Audit(mem, opt.Dirs); err != nil || !rep.Balanced() {
+				if rep, err := audit.Run(mem, opt.Dirs); err != nil || !rep.Balanced() {
 					t.Errorf("%s %s: audit: %v", path, how, err)
 				}
-				if rep := deep(t, mem, &opt); !slices.ContainsFunc(rep.Damages, func(d Damage) bool { return strings.Contains(d.File+d.Got, path) }) {
+				if rep := deep(t, mem, &opt); !slices.ContainsFunc(rep.Damages, func(d audit.Damage) bool { return strings.Contains(d.File+d.Got, path) }) {
 					t.Errorf("%s %s: audit finds %+v", path, how, rep.Damages)
 				}
-				if x, err := NewExplainer(ExplainOptions{FS: mem, Dirs: opt.Dirs, Fast: true}); err != nil {
+				if x, err := explain.NewExplainer(explain.Options{FS: mem, Dirs: opt.Dirs, Fast: true}); err != nil {
 					t.Errorf("%s %s: explain: %v", path, how, err)
 				} else if _, err := x.URLs([]string{"http://a.test/"}); err != nil {
 					t.Errorf("%s %s: explain: %v", path, how, err)
@@ -62,14 +66,14 @@ func TestTheLatestCopyCounts(t *testing.T) {
 	set := disk.Set{FS: mem, Paths: []string{"d0", "d1", "d2", "d3"}}
 	write := func(dir int, data []byte) {
 		t.Helper()
-		path := set.Path(dir, manifestName)
+		path := set.Path(dir, state.ManifestName)
 		if err := errors.Join(mem.MkdirAll(set.Path(dir, "state")), disk.WriteFileAtomic(mem, path, data)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	file := func(gen uint64) []byte {
 		t.Helper()
-		data, err := encodeManifest(&manifest{Gen: gen})
+		data, err := state.EncodeManifest(&state.Manifest{Gen: gen})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,7 +81,7 @@ func TestTheLatestCopyCounts(t *testing.T) {
 	}
 	read := func() uint64 {
 		t.Helper()
-		m, _, err := readManifest(set)
+		m, _, err := state.ReadManifest(set)
 		if err != nil || m == nil {
 			t.Fatalf("got %v, %v", m, err)
 		}
@@ -98,13 +102,13 @@ func TestTheLatestCopyCounts(t *testing.T) {
 		t.Errorf("the first is damaged: got generation %d, want 6", got)
 	}
 	write(1, []byte(strings.Replace(string(file(5)), " 2.", " 3.", 1)))
-	if _, _, err := readManifest(set); !errors.Is(err, ErrIncompatible) {
+	if _, _, err := state.ReadManifest(set); !errors.Is(err, state.ErrIncompatible) {
 		t.Errorf("a copy of a newer program: %v", err)
 	}
 	write(1, nil)
 	write(2, nil)
 	var damage *disk.CorruptError
-	if _, _, err := readManifest(set); !errors.As(err, &damage) || damage.Path != set.Path(0, manifestName) {
+	if _, _, err := state.ReadManifest(set); !errors.As(err, &damage) || damage.Path != set.Path(0, state.ManifestName) {
 		t.Errorf("all are damaged: got %v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"drumbeat/crawl/state"
 	"drumbeat/polite"
 	"drumbeat/weburl"
 )
@@ -24,7 +25,7 @@ type crowds struct {
 // newCrowds bounds the PLDs of a crawl of many sites. With a narrower scope the sites of that scope have all there is.
 func newCrowds(o *Options) *crowds {
 	c := &crowds{plds: map[uint64]int{}}
-	if o.Scope == ScopeAll {
+	if o.Scope == state.ScopeAll {
 		c.most = max(1, o.Connections/pldShare)
 	}
 	return c
@@ -60,8 +61,8 @@ func (r *ring) pldBusy(g *polite.Grant) error {
 		now := time.Now()
 		r.dropGrant(now, g)
 		wait := min(busyWait<<min(rec.Waits, 6), maxBusyWait)
-		rec.Waits = min(rec.Waits+1, 250)
-		return r.putOff(d, &rec, PlaceRAM, now.Add(wait), ReasonPLDBusy)
+		rec.Deferred()
+		return r.putOff(d, &rec, state.PlaceRAM, now.Add(wait), state.ReasonPLDBusy)
 	})
 }
 

@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,12 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-
-	"drumbeat/crawllog"
+	"drumbeat/crawl/audit"
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
-	"drumbeat/health"
-	"drumbeat/warc"
+	"drumbeat/internal/health"
 )
 
 // checkCut looks at what a cut has left, before anything is done about it.
@@ -24,9 +21,9 @@ func (l *life) checkCut(power bool) (faults []string) {
 	if n := l.hooks.Load() / 3; n > 0 {
 		l.sureGen = l.gen + uint64(n) // so many checkpoints of the last run had ended before the cut
 	}
-	rep, err := Audit(l.fs, l.opt.Dirs)
+	rep, err := audit.Run(l.fs, l.opt.Dirs)
 	switch {
-	case l.sureGen == 0 && (errors.Is(err, ErrIncompatible) || errors.Is(err, fs.ErrNotExist)):
+	case l.sureGen == 0 && (errors.Is(err, state.ErrIncompatible) || errors.Is(err, fs.ErrNotExist)):
 		l.gen, l.active, l.stored = 0, 0, nil
 		return nil // no checkpoint yet
 	case err != nil:
@@ -42,11 +39,11 @@ func (l *life) checkCut(power bool) (faults []string) {
 	if m.Gen < l.sureGen {
 		fault("checkpoint %d is found, %d was durable", m.Gen, l.sureGen)
 	}
-	stored, err := l.outputOf(set, l.outSet(set), m)
+	stored, err := outputOf(l.parsed, set, outSet(set, l.opt.Out), m)
 	if err != nil {
 		return append(faults, "output: "+err.Error())
 	}
-	if n := m.Accounts.Places[PlaceFetched].N; int64(len(stored)) != n {
+	if n := m.Accounts.Places[state.PlaceFetched].N; int64(len(stored)) != n {
 		fault("%d URLs are in the output, the checkpoint counts %d as fetched", len(stored), n)
 	}
 	for url, n := range stored {
@@ -75,12 +72,12 @@ func (l *life) checkCut(power bool) (faults []string) {
 }
 
 // frozenAt is when the last run froze a checkpoint.
-func (l *life) frozenAt(m *manifest) time.Time {
+func (l *life) frozenAt(m *state.Manifest) time.Time {
 	return l.began.Add(time.Duration(m.Active-l.active) * time.Millisecond)
 }
 
 // found notes the manifest that the next run will start from. After kill -9 the last one may not be durable yet.
-func (l *life) found(m *manifest, stored map[string]int, power bool) {
+func (l *life) found(m *state.Manifest, stored map[string]int, power bool) {
 	if m.Gen > l.gen {
 		l.unsure = append(l.unsure, frozenMoment{m.Gen, l.run - 1, l.frozenAt(m)})
 	}
@@ -96,28 +93,7 @@ func (l *life) found(m *manifest, stored map[string]int, power bool) {
 	l.gen, l.active, l.stored, l.storedAt = m.Gen, m.Active, stored, len(l.wit.all())
 }
 
-func (l *life) manifest() (disk.Set, *manifest, error) {
-	match, err := disk.MatchIdentities(l.fs, l.opt.Dirs, kindState)
-	if err != nil {
-		return disk.Set{}, nil, err
-	}
-	m, _, err := readManifest(match.Set)
-	if err == nil && m == nil {
-		err = errors.New("no manifest")
-	}
-	return match.Set, m, err
-}
-
-func (l *life) outSet(set disk.Set) disk.Set {
-	if len(l.opt.Out) == 0 {
-		return set
-	}
-	match, err := disk.MatchIdentities(l.fs, l.opt.Out, kindOutput)
-	if err != nil {
-		return disk.Set{FS: l.fs, Paths: l.opt.Out}
-	}
-	return match.Set
-}
+func (l *life) manifest() (disk.Set, *state.Manifest, error) { return lastManifest(l.fs, l.opt.Dirs) }
 
 // checkRepeats: nothing that was in the output at the start of the last run has been asked for in it.
 func (l *life) checkRepeats(from int) (faults []string) {
@@ -131,58 +107,19 @@ func (l *life) checkRepeats(from int) (faults []string) {
 
 // checkEnd looks at a crawl that has ended.
 func (l *life) checkEnd() (faults []string) {
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
-	want := l.world.want
 	if l.result.Stop != StopDone {
-		fault("the crawl ended because of %q", l.result.Stop)
+		faults = append(faults, fmt.Sprintf("the crawl ended because of %q", l.result.Stop))
 	}
-	rep, err := AuditDeep(AuditOptions{FS: l.fs, Dirs: l.opt.Dirs, Out: l.opt.Out, RAMBytes: 1 << 20})
-	if err != nil {
-		return append(faults, "audit: "+err.Error())
-	}
-	for _, why := range rep.Bad {
-		fault("audit: %s", why)
-	}
-	for _, d := range rep.Damages {
-		fault("audit: %+v", d)
-	}
-	for _, name := range rep.Unnamed {
-		fault("%s is left over", name)
-	}
-	set, m, err := l.manifest()
-	if err != nil {
-		return append(faults, err.Error())
-	}
-	for _, dir := range append(slices.Clone(l.opt.Dirs), l.opt.Out...) {
-		names, _ := l.fs.List(dir + "/warc") // there is none where no output goes
-		for _, name := range names {
-			if strings.HasSuffix(name, ".open") {
-				fault("%s/warc/%s is left over", dir, name)
-			}
-		}
-	}
-	stored, err := l.outputOf(set, l.outSet(set), m)
-	if err != nil {
-		return append(faults, "output: "+err.Error())
-	}
-	for url := range want.FetchedURLs() {
-		if stored[url] != 1 {
-			fault("%d records of %s in the output", stored[url], url)
-		}
-		delete(stored, url)
-	}
-	for url, n := range stored {
-		if n != 1 || !isTroubled(url) && !isStranger(url) {
-			fault("%d records of %s in the output, which must not be fetched", n, url)
+	end := endOf{fs: l.fs, dirs: l.opt.Dirs, out: l.opt.Out, trouble: l.world.trouble, want: l.world.want, parsed: l.parsed}
+	faults = append(faults, end.check()...)
+	l.strange = end.strange
+	for _, v := range l.wit.all() {
+		if isStranger(v.url) && !v.robots && v.covered && v.final && end.stored[v.url] != 1 {
+			faults = append(faults, fmt.Sprintf("%s was in a durable checkpoint and has %d records", v.url, end.stored[v.url]))
 		}
 	}
 	faults = append(faults, l.checkRepeats(l.storedAt)...)
-	entries, bad := l.checkLog(set, m)
-	faults = append(faults, bad...)
-	l.strange, bad = l.checkStrangers(stored, entries)
-	faults = append(faults, bad...)
 	faults = append(faults, l.checkOnce()...)
-	faults = append(faults, checkGraph(l.fs, l.opt.Dirs, want)...)
 	return append(faults, l.checkVisits()...)
 }
 
@@ -193,7 +130,7 @@ func (l *life) checkOnce() (faults []string) {
 		return nil
 	}
 	ended := func(s *Snapshot, strange map[string]int64) (n int64, refused map[string]int64) {
-		n, refused = s.Place(PlaceFetched)+s.Later["robots-unavailable"], maps.Clone(s.Refused)
+		n, refused = s.Place(state.PlaceFetched)+s.Later["robots-unavailable"], maps.Clone(s.Refused)
 		for why, k := range strange {
 			n += k
 			if refused[why] -= k; refused[why] == 0 {
@@ -212,35 +149,6 @@ func (l *life) checkOnce() (faults []string) {
 	return faults
 }
 
-// checkLog: the crawl log has each URL that ended once.
-func (l *life) checkLog(set disk.Set, m *manifest) (entries map[string][]crawllog.Entry, faults []string) {
-	entries = map[string][]crawllog.Entry{}
-	note := func(e *crawllog.Entry) error { entries[e.URL] = append(entries[e.URL], *e); return nil }
-	files, err := crawllog.Files(set, "crawl")
-	for _, f := range files {
-		if err == nil {
-			err = crawllog.ReadFile(l.fs, f, note)
-		}
-	}
-	st, serr := statePart[crawllog.State](m, nameCrawlLog)
-	if err = errors.Join(err, serr); err == nil {
-		err = crawllog.Walk(crawllog.Options{Set: set, Prefix: "crawl"}, st, note)
-	}
-	if err != nil {
-		return nil, []string{"crawl log: " + err.Error()}
-	}
-	for url, lines := range entries {
-		if len(lines) != 1 {
-			faults = append(faults, fmt.Sprintf("%d lines of %s in the crawl log", len(lines), url))
-		}
-	}
-	got := &l.result.Snapshot
-	if n := got.Place(PlaceFetched) + got.Place(PlaceRefused); int64(len(entries)) != n {
-		faults = append(faults, fmt.Sprintf("%d URLs in the crawl log, %d have ended", len(entries), n))
-	}
-	return entries, faults
-}
-
 // checkVisits looks at all requests in their order.
 func (l *life) checkVisits() (faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
@@ -248,7 +156,7 @@ func (l *life) checkVisits() (faults []string) {
 		last  *visit
 		page  *visit        // the last that wasn't for robots.txt
 		delay time.Duration // Crawl-delay
-		rest  time.Time     // a 503 asked for it
+		rest  time.Time     // no request before, after a 503
 	}
 	hosts, servers := map[string]*place{}, map[string]*place{}
 	robots := map[string]*visit{}
@@ -288,8 +196,8 @@ func (l *life) checkVisits() (faults []string) {
 		if v.delay > 0 {
 			h.delay = v.delay
 		}
-		if v.ill && !v.robots && v.covered {
-			h.rest = v.end.Add(firstBackoff)
+		if v.ill && v.covered {
+			h.rest = v.end.Add(v.leastRest())
 		}
 		if v.robots && !v.voucher { // what a voucher says is kept nowhere
 			if o := robots[v.url]; o != nil && o.covered && o.final {
@@ -358,70 +266,14 @@ func unlike(list []health.State) (out []health.State) {
 	return out
 }
 
+// leastRest is for how long the host must be left alone after a visit that it answered with a 503: after one for rules, its own or
+// those of a host that redirects to it, for less than after one for a page.
+func (v *visit) leastRest() time.Duration {
+	if isRobots(v.url) {
+		return robotsBackoff
+	}
+	return firstBackoff
+}
+
 // isRobots tells robots.txt, and where the web has moved it to.
 func isRobots(url string) bool { return strings.Contains(url, "/robots") }
-
-// outputOf counts the response records of each URL in the output that belongs to a manifest. Final files are parsed once for
-// all the cuts that find the same content.
-func (l *life) outputOf(set, out disk.Set, m *manifest) (map[string]int, error) {
-	urls := map[string]int{}
-	files, err := warc.Files(out)
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range files {
-		data, err := disk.ReadFile(l.fs, name)
-		if err != nil {
-			return nil, err
-		}
-		sum := xxhash.Sum64(data)
-		known, ok := l.parsed.Load(sum)
-		if !ok {
-			var list []string
-			if err := warc.Read(bytes.NewReader(data), 1<<30, func(rec *warc.Record) error {
-				list = append(list, responseURL(rec)...)
-				return nil
-			}); err != nil {
-				return nil, fmt.Errorf("%s: %w", name, err)
-			}
-			known, _ = l.parsed.LoadOrStore(sum, list)
-		}
-		for _, url := range known.([]string) {
-			urls[url]++
-		}
-	}
-	st, err := statePart[warc.State](m, nameWARC)
-	if err != nil {
-		return nil, err
-	}
-	err = warc.Walk(warc.Options{Set: out, State: set}, st, 1<<30, func(_ string, rec *warc.Record) error {
-		for _, url := range responseURL(rec) {
-			urls[url]++
-		}
-		return nil
-	})
-	for kind, c := range map[string]Counter{robotsRecord: CountRobotsStored, dnsRecord: CountDNSStored} {
-		if n := m.Accounts.Counters[c]; err == nil && int64(urls[kind]) != n {
-			err = fmt.Errorf("%d records of%s, the checkpoint counts %d", urls[kind], kind, n)
-		}
-		delete(urls, kind)
-	}
-	return urls, err
-}
-
-// What responseURL returns for records that aren't of pages.
-const robotsRecord, dnsRecord = " robots.txt", " the DNS"
-
-// responseURL returns the URL of a response record, nothing for others.
-func responseURL(rec *warc.Record) []string {
-	url := rec.Get("WARC-Target-URI")
-	switch {
-	case rec.Type() != "response":
-		return nil
-	case rec.Get("WARC-Resource-Type") == warc.KindRobots:
-		return []string{robotsRecord}
-	case strings.HasPrefix(url, "dns:"):
-		return []string{dnsRecord}
-	}
-	return []string{url}
-}

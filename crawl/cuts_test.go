@@ -14,8 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
-	"drumbeat/health"
+	"drumbeat/internal/health"
 	"drumbeat/internal/simweb"
 )
 
@@ -86,9 +87,9 @@ func (w *cutWorld) empty(t testing.TB, seed uint64) *disk.Mem {
 			t.Fatal(err)
 		}
 	}
-	m, err := disk.MatchIdentities(fs, w.dirs, kindState)
+	m, err := disk.MatchIdentities(fs, w.dirs, state.KindState)
 	if err == nil {
-		_, err = disk.Label(m, "00112233445566778899aabbccddeeff", kindState)
+		_, err = disk.Label(m, "00112233445566778899aabbccddeeff", state.KindState)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +97,7 @@ func (w *cutWorld) empty(t testing.TB, seed uint64) *disk.Mem {
 	if err := fs.MkdirAll(w.dirs[0] + "/state"); err != nil {
 		t.Fatal(err)
 	}
-	if err := disk.WriteFileAtomic(fs, w.dirs[0]+"/"+suffixesName, []byte("example\n")); err != nil {
+	if err := disk.WriteFileAtomic(fs, w.dirs[0]+"/"+state.SuffixesName, []byte("example\n")); err != nil {
 		t.Fatal(err)
 	}
 	if err := fs.SyncFS("."); err != nil {
@@ -116,9 +117,9 @@ func (w *cutWorld) options(t testing.TB, fs disk.FS) (Options, *witness) {
 	opt.SeedLines = append(slices.Clone(opt.SeedLines), web.HostileSeeds()...)
 	opt.HostFailures, opt.HostRests, opt.HostRefusals, opt.tunePolicy = 3, 2, 3, cutPolicy
 	opt.Retries = 10 // a host that fails always is given up before any of its URLs
-	opt.SeedLines = append(opt.SeedLines, w.strangers()...)
+	opt.SeedLines = append(opt.SeedLines, w.trouble.strangers()...)
 	client := w.client(t, web)
-	opt.Resolver, opt.AllowedAddr, opt.AllowedPort = troubledNames{opt.Resolver, w}, client.AllowedAddr, client.AllowedPort
+	opt.Resolver, opt.AllowedAddr, opt.AllowedPort = troubledNames{opt.Resolver, w.trouble}, client.AllowedAddr, client.AllowedPort
 	wit := &witness{inner: client, seed: w.seed, robotsIll: w.robotsIll}
 	wit.begin(0)
 	opt.Fetcher = wit
@@ -222,8 +223,8 @@ func TestCutWorlds(t *testing.T) {
 		s := &l.result.Snapshot
 		t.Logf("world %d %s: %d steps, %v, %d visits, %d fetched, %d checkpoints, %d passes of URLseen (%d by size), %d queues, "+
 			"%d scans of QF, %d WARC files, %d queue segments, %d of slots; %d retries, %d deferrals; refused %v", seed, w.trouble, len(l.steps), s.Elapsed,
-			len(l.wit.visits), s.Place(PlaceFetched), s.Count(CountCheckpoints), s.URLSeenPasses, s.URLSeenFullPasses, s.Queue,
-			s.Scans, rolled, segments, slots, s.Count(CountRetries), s.Count(CountDeferrals),
+			len(l.wit.visits), s.Place(state.PlaceFetched), s.Count(state.CountCheckpoints), s.URLSeenPasses, s.URLSeenFullPasses, s.Queue,
+			s.Scans, rolled, segments, slots, s.Count(state.CountRetries), s.Count(state.CountDeferrals),
 			s.Refused)
 		if s.Refused["not-welcome"] != 3 || s.Refused["host-given-up"]-l.strange["host-given-up"] != simweb.FewURLs {
 			t.Errorf("world %d: refused %v, want all URLs of the failing host and three of the refusing one", seed, s.Refused)
@@ -389,8 +390,8 @@ func (l *life) live(rng *rand.Rand, next func() int, count func(disk.Step, bool)
 	for {
 		n := next()
 		err := l.crawl(n)
-		if n == 0 || err == nil || errors.Is(err, ErrFinished) {
-			if err != nil && !errors.Is(err, ErrFinished) {
+		if n == 0 || err == nil || errors.Is(err, state.ErrFinished) {
+			if err != nil && !errors.Is(err, state.ErrFinished) {
 				return []string{fmt.Sprintf("run %d ended: %v", l.run-1, err)}
 			}
 			return l.checkEnd()
@@ -420,11 +421,11 @@ func (l *life) live(rng *rand.Rand, next func() int, count func(disk.Step, bool)
 // loseManifest damages the first manifest, if there is a copy to go on with: the same, or the one before if the last checkpoint was
 // cut off before it had written the copies.
 func (l *life) loseManifest() {
-	paths := copyPaths(disk.Set{FS: l.fs, Paths: l.opt.Dirs}, manifestName)
-	var m *manifest
+	paths := state.CopyPaths(disk.Set{FS: l.fs, Paths: l.opt.Dirs}, state.ManifestName)
+	var m *state.Manifest
 	data, err := disk.ReadFile(l.fs, paths[len(paths)-1])
 	if err == nil {
-		m, err = decodeManifest("copy", data)
+		m, err = state.DecodeManifest("copy", data)
 	}
 	if len(paths) < 2 || err != nil || m.Gen < max(l.sureGen, l.gen+uint64(l.hooks.Load()/3)) {
 		return

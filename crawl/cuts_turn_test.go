@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/audit"
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 )
 
@@ -171,11 +173,11 @@ func TestReplay(t *testing.T) {
 		if err := l.crawl(0); err != nil {
 			t.Fatal(err)
 		}
-		rep, err := Audit(l.fs, l.opt.Dirs)
+		rep, err := audit.Run(l.fs, l.opt.Dirs)
 		if err != nil || !rep.Balanced() {
 			t.Errorf("audit at the end: %v, %+v", err, rep)
 		}
-		t.Logf("faults of the image: %q; fetched %d", faults, l.result.Snapshot.Place(PlaceFetched))
+		t.Logf("faults of the image: %q; fetched %d", faults, l.result.Snapshot.Place(state.PlaceFetched))
 	})
 }
 

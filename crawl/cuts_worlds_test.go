@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/crawllog"
 	"drumbeat/fetch"
 	"drumbeat/internal/simweb"
 )
@@ -59,9 +58,9 @@ func sinceBubble() time.Duration {
 }
 
 // strangers are the seeds of hosts beside the web whose pages have no links: those that are in trouble for good.
-func (w *cutWorld) strangers() (seeds []string) {
+func (kind trouble) strangers() (seeds []string) {
 	hosts, pages := 0, 0
-	switch w.trouble {
+	switch kind {
 	case noWay:
 		for i := range 3 {
 			seeds = append(seeds, fmt.Sprintf("http://[2606:4700:%x::1]/", i+1))
@@ -86,33 +85,29 @@ func isStranger(url string) bool {
 // strangersNet is where they are: all in one /24, or each in one of its own.
 var strangersNet = netip.MustParsePrefix("127.240.0.0/16")
 
-// lookup says that no name exists, or returns the address of a stranger; none for any other host.
-func (w *cutWorld) lookup(host string) (netip.Addr, error) {
-	if d := sinceBubble(); w.trouble == noNames && d > troubleBegins && d < namesAreBack {
-		return netip.Addr{}, errNoSuchName
-	}
+// address returns the address of a stranger; none for any other host.
+func (kind trouble) address(host string) netip.Addr {
 	var n byte
 	if k, _ := fmt.Sscanf(host, "stranger%d.example", &n); k == 0 {
-		return netip.Addr{}, nil
+		return netip.Addr{}
 	}
-	if w.trouble == networkResets {
-		return netip.AddrFrom4([4]byte{127, 240, 1, n + 1}), nil
+	if kind == networkResets {
+		return netip.AddrFrom4([4]byte{127, 240, 1, n + 1})
 	}
-	return netip.AddrFrom4([4]byte{127, 240, n + 1, 1}), nil
+	return netip.AddrFrom4([4]byte{127, 240, n + 1, 1})
 }
 
 // troubledNames is a resolver in a world.
 type troubledNames struct {
 	Resolver
-	w *cutWorld
+	trouble
 }
 
 func (r troubledNames) LookupHost(ctx context.Context, host, pld string) (Lookup, error) {
-	addr, err := r.w.lookup(host)
-	switch {
-	case err != nil:
-		return Lookup{}, &LookupError{Host: host, NotFound: true, Err: err}
-	case addr.IsValid():
+	if d := sinceBubble(); r.trouble == noNames && d > troubleBegins && d < namesAreBack {
+		return Lookup{}, &LookupError{Host: host, NotFound: true, Err: errNoSuchName}
+	}
+	if addr := r.address(host); addr.IsValid() {
 		return Lookup{Addrs: []netip.Addr{addr}, Expires: time.Now().Add(time.Hour)}, nil
 	}
 	return r.Resolver.LookupHost(ctx, host, pld)
@@ -153,34 +148,3 @@ func (w *cutWorld) client(t testing.TB, web *simweb.Web) *fetch.Client {
 
 // strangerReasons are why URLs of hosts that are in trouble for good may end without an answer.
 var strangerReasons = map[trouble]string{bannedLast: "timeout host-given-up", networkResets: "reset host-given-up"}
-
-// checkStrangers: each URL of a host in permanent trouble was fetched before that, and is in the output once; or has been refused for
-// the trouble; or waits for its robots.txt, which wasn't had in time. When a crawl is cut decides which. What a durable checkpoint had is
-// in the output. It returns how many were refused, and why.
-func (l *life) checkStrangers(stored map[string]int, entries map[string][]crawllog.Entry) (refused map[string]int64, faults []string) {
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
-	refused = map[string]int64{}
-	waiting := int64(0)
-	for _, url := range l.world.strangers() {
-		switch lines := entries[url]; {
-		case len(lines) == 0 && stored[url] == 0:
-			waiting++
-		case len(lines) != 1:
-			fault("%s has %d lines in the crawl log, %d records", url, len(lines), stored[url])
-		case stored[url] == 1 && lines[0].Reason == "":
-		case stored[url] == 0 && strings.Contains(strangerReasons[l.world.trouble], lines[0].Reason) && lines[0].Reason != "":
-			refused[lines[0].Reason]++
-		default:
-			fault("%s ended because of %q, with %d records", url, lines[0].Reason, stored[url])
-		}
-	}
-	if n := l.result.Snapshot.Later["robots-unavailable"]; n != waiting || len(l.result.Snapshot.Later) > boolInt(waiting > 0) {
-		fault("%d URLs of strangers wait, the crawl has %v", waiting, l.result.Snapshot.Later)
-	}
-	for _, v := range l.wit.all() {
-		if isStranger(v.url) && !v.robots && v.covered && v.final && stored[v.url] != 1 {
-			fault("%s was in a durable checkpoint and has %d records", v.url, stored[v.url])
-		}
-	}
-	return refused, faults
-}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"drumbeat/crawl/audit"
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/drum"
 	"drumbeat/internal/simweb"
@@ -14,9 +16,9 @@ import (
 )
 
 // deep audits a crawl in memory.
-func deep(t *testing.T, fs disk.FS, opt *Options) *DeepReport {
+func deep(t *testing.T, fs disk.FS, opt *Options) *audit.DeepReport {
 	t.Helper()
-	rep, err := AuditDeep(AuditOptions{FS: fs, Dirs: opt.Dirs, RAMBytes: 1 << 20})
+	rep, err := audit.Deep(audit.Options{FS: fs, Dirs: opt.Dirs, RAMBytes: 1 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,6 +30,7 @@ func deep(t *testing.T, fs disk.FS, opt *Options) *DeepReport {
 
 // TestDeepAudit: a stopped crawl and a finished one balance key by key, and every ended URL is known from the output.
 func TestDeepAudit(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		fs, opt := stoppedCrawl(t)
 		for range 2 {
@@ -39,7 +42,7 @@ func TestDeepAudit(t *testing.T) {
 				t.Errorf("output: %+v", o)
 			}
 			opt.MaxPages = 0
-			if _, err := Run(t.Context(), opt); err != nil && !errors.Is(err, ErrFinished) {
+			if _, err := Run(t.Context(), opt); err != nil && !errors.Is(err, state.ErrFinished) {
 				t.Fatal(err)
 			}
 		}
@@ -48,6 +51,7 @@ func TestDeepAudit(t *testing.T) {
 
 // TestDeepAuditFindsEachFault: a record that was removed, doubled or changed in a place is found by its key.
 func TestDeepAuditFindsEachFault(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		whole, opt := stoppedCrawl(t)
 		before := deep(t, whole, &opt)
@@ -126,38 +130,38 @@ func TestDeepAuditKnowsPrivateSuffixes(t *testing.T) {
 		opt := w.options(t, fs, "http://seed.github.io/")
 		opt.PrivateSuffixes, opt.MaxPages = true, 1
 		mustRun(t, t.Context(), opt)
-		tamper(t, fs, &opt, func(set disk.Set, m *manifest, tails *disk.Tails) error {
+		tamper(t, fs, &opt, func(set disk.Set, m *state.Manifest, tails *disk.Tails) error {
 			r := newRing(Options{FS: fs, Dirs: opt.Dirs, PrivateSuffixes: true})
-			secret, err := r.openSecret(r.manifest)
+			secret, err := r.OpenSecret(r.Manifest)
 			if err == nil {
-				err = r.openSuffixes(true)
+				err = r.OpenSuffixes(true, true)
 			}
 			if err != nil {
 				return err
 			}
-			r.hasher = weburl.NewHasher(secret)
-			st, err := statePart[star.State](m, nameStar)
+			r.Hasher = weburl.NewHasher(secret)
+			st, err := state.Part[star.State](m, state.NameStar)
 			if err != nil {
 				return err
 			}
-			_, name := star.Stores(nameStar)
+			_, name := star.Stores(state.NameStar)
 			d, err := drum.Open(drum.Options{Set: set, Name: name, Buckets: st.Indegree.Buckets, ValueBytes: st.Indegree.ValueBytes}, st.Indegree)
 			if err != nil {
 				return err
 			}
 			rec := weburl.Record{URL: []byte("http://u1.github.io/")}
-			if err := d.Add([]drum.Tuple{{Key: drum.Key(r.pldKey([]byte("u1.github.io"))), Op: drum.CheckUpdate, Aux: rec.Append(nil)}}); err != nil {
+			if err := d.Add([]drum.Tuple{{Key: drum.Key(r.PLDKey([]byte("u1.github.io"))), Op: drum.CheckUpdate, Aux: rec.Append(nil)}}); err != nil {
 				return err
 			}
 			if st.Indegree, err = d.Freeze().Save(tails); err != nil {
 				return err
 			}
-			if m.Parts[nameStar], err = json.Marshal(st); err != nil {
+			if m.Parts[state.NameStar], err = json.Marshal(st); err != nil {
 				return err
 			}
 			return d.Close()
 		})
-		rep, err := AuditDeep(AuditOptions{FS: fs, Dirs: opt.Dirs})
+		rep, err := audit.Deep(audit.Options{FS: fs, Dirs: opt.Dirs})
 		if err != nil || rep.DamageCount > 0 {
 			t.Errorf("%v, damages %v", err, rep.Damages)
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 )
 
@@ -21,7 +22,7 @@ type DiskError struct {
 func (e *DiskError) Error() string {
 	advice := "look at that disk (dmesg, smartctl -a); when it works again, or its directory has been copied to another one, the same" +
 		" command goes on from the last checkpoint"
-	if isFull(e.Err) {
+	if state.IsFull(e.Err) {
 		advice = "make room; the same command goes on from the last checkpoint"
 	}
 	return fmt.Sprintf("crawl: directory %s (%d of %d) failed: %v: %s", e.Dir, e.Number, e.Count, e.Err, advice)

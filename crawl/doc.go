@@ -9,7 +9,7 @@
 //
 // The paper's threads push URLs on; here BEAST releases them on demand, while the stock (everything between RobotsCache
 // and a finished fetch) is below a target, so that over-budget URLs really wait and profit from a growing in-degree. A
-// URL that must wait for time (a host's backlog, a retry, a robots.txt not to be had) goes to a calendar of queues on
+// URL that must wait for time (a host's backlog, a retry, an unreachable robots.txt) goes to a calendar of queues on
 // disk, `later`, instead of staying in RAM or being dropped. robots.txt requests go through the host heap as well.
 // QR is released in batches when the requests made for it are answered (awaiting.go), not after a fixed delay.
 //

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"drumbeat/crawl/explain"
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 )
 
@@ -56,8 +58,8 @@ func TestEscapesAreFolded(t *testing.T) {
 			checkBalanced(t, mem, opt.Dirs)
 			checkEscapesExplained(t, mem, &opt)
 			opt.KeepEscapes = !keep
-			if _, err := Run(t.Context(), opt); !errors.Is(err, ErrIncompatible) || !strings.Contains(err.Error(), "--escapes was ") {
-				t.Errorf("resumed with another spelling: got %v, want %v", err, ErrIncompatible)
+			if _, err := Run(t.Context(), opt); !errors.Is(err, state.ErrIncompatible) || !strings.Contains(err.Error(), "--escapes was ") {
+				t.Errorf("resumed with another spelling: got %v, want %v", err, state.ErrIncompatible)
 			}
 		}
 	})
@@ -66,7 +68,7 @@ func TestEscapesAreFolded(t *testing.T) {
 // checkEscapesExplained: explain knows a URL by any of its spellings, and log and index have the crawl's.
 func checkEscapesExplained(t *testing.T, mem *disk.Mem, opt *Options) {
 	t.Helper()
-	x, err := NewExplainer(ExplainOptions{FS: mem, Dirs: opt.Dirs})
+	x, err := explain.NewExplainer(explain.Options{FS: mem, Dirs: opt.Dirs})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,18 +11,20 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/explain"
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/internal/simweb"
 )
 
 // explainStage orders what may become of a URL: it never goes back.
-func explainStage(rep *URLReport) int {
+func explainStage(rep *explain.URLReport) int {
 	switch {
-	case rep.Place == "fetched" || rep.Place == "refused" || rep.Place == placeEnded:
+	case rep.Place == "fetched" || rep.Place == "refused" || rep.Place == explain.PlaceEnded:
 		return 3
 	case rep.Seen:
 		return 2
-	case rep.Place == placeLink:
+	case rep.Place == explain.PlaceLink:
 		return 1
 	}
 	return 0
@@ -43,7 +45,7 @@ func writesNothing(t *testing.T, fsys disk.FS) disk.FS {
 // watchCrawl explains some URLs again and again while a crawl runs, with rest between, until done is closed: no error, no damage, and
 // no URL ever goes back. It returns how many checkpoints it has seen.
 func watchCrawl(t *testing.T, fsys disk.FS, opt *Options, urls []string, done <-chan struct{}, rest func()) int {
-	x, err := NewExplainer(ExplainOptions{FS: writesNothing(t, fsys), Dirs: opt.Dirs})
+	x, err := explain.NewExplainer(explain.Options{FS: writesNothing(t, fsys), Dirs: opt.Dirs})
 	if err != nil {
 		t.Error(err)
 		return 0
@@ -57,7 +59,7 @@ func watchCrawl(t *testing.T, fsys disk.FS, opt *Options, urls []string, done <-
 		}
 		rest()
 		reports, err := x.URLs(urls)
-		if errors.Is(err, ErrIncompatible) && !asked || errors.Is(err, fs.ErrNotExist) && !asked {
+		if errors.Is(err, state.ErrIncompatible) && !asked || errors.Is(err, fs.ErrNotExist) && !asked {
 			continue // the crawl has no checkpoint yet
 		}
 		if err != nil {
@@ -68,7 +70,7 @@ func watchCrawl(t *testing.T, fsys disk.FS, opt *Options, urls []string, done <-
 		for i, rep := range reports {
 			checkpoints[rep.AsOf.Checkpoint] = true
 			now := explainStage(rep)
-			if now < stage[i] || rep.Place == placeUnknown || rep.Place == placeEnded || len(rep.Damage) > 0 {
+			if now < stage[i] || rep.Place == explain.PlaceUnknown || rep.Place == explain.PlaceEnded || len(rep.Damage) > 0 {
 				t.Errorf("checkpoint %d: %s: place %s after stage %d: %v %v", rep.AsOf.Checkpoint, rep.URL, rep.Place, stage[i], rep.Why, rep.Damage)
 				return len(checkpoints)
 			}
@@ -83,6 +85,7 @@ func watchCrawl(t *testing.T, fsys disk.FS, opt *Options, urls []string, done <-
 
 // TestExplainRunningCrawl: in virtual time, and on a disk with checkpoints following each other at once.
 func TestExplainRunningCrawl(t *testing.T) {
+	t.Parallel()
 	some := func(web *simweb.Web) []string {
 		all := allURLs(web)
 		rng := rand.New(rand.NewPCG(*seedFlag, 7))
@@ -147,17 +150,17 @@ func TestExplainBeginsAnew(t *testing.T) {
 		mem, opt := stoppedCrawl(t)
 		var url string
 		for u, at := range truthOf(t, mem, opt.Dirs).places {
-			if at.place == PlaceFailed || at.place == PlaceBeast {
+			if at.Place == state.PlaceFailed || at.Place == state.PlaceBeast {
 				url = u
 			}
 		}
 		for _, moved := range []bool{true, false} {
 			fsys := &movedOn{FS: mem, move: func() {
 				if moved {
-					tamper(t, mem, &opt, func(_ disk.Set, m *manifest, _ *disk.Tails) error { m.Gen++; return nil })
+					tamper(t, mem, &opt, func(_ disk.Set, m *state.Manifest, _ *disk.Tails) error { m.Gen++; return nil })
 				}
 			}}
-			x, err := NewExplainer(ExplainOptions{FS: fsys, Dirs: opt.Dirs})
+			x, err := explain.NewExplainer(explain.Options{FS: fsys, Dirs: opt.Dirs})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -176,6 +179,7 @@ func TestExplainBeginsAnew(t *testing.T) {
 // TestExplainDamage: with a byte changed anywhere explain says what is true, or that it can't know and what is damaged, or fails naming
 // the file.
 func TestExplainDamage(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		mem, opt := stoppedCrawl(t)
 		tr := truthOf(t, mem, opt.Dirs)
@@ -206,7 +210,7 @@ func TestExplainDamage(t *testing.T) {
 		for range rounds {
 			name := files[rng.IntN(len(files))]
 			undo := flipByte(t, mem, name, rng)
-			x, err := NewExplainer(ExplainOptions{FS: mem, Dirs: opt.Dirs})
+			x, err := explain.NewExplainer(explain.Options{FS: mem, Dirs: opt.Dirs})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -214,7 +218,7 @@ func TestExplainDamage(t *testing.T) {
 			hosts, err2 := x.Hosts([]string{"nowhere.test", reports0Host(reports)})
 			if err = errors.Join(err, err2); err != nil {
 				found++
-				if !strings.Contains(err.Error(), name) && !errors.Is(err, ErrIncompatible) {
+				if !strings.Contains(err.Error(), name) && !errors.Is(err, state.ErrIncompatible) {
 					t.Errorf("%s damaged: %v", name, err)
 				}
 			}
@@ -222,7 +226,7 @@ func TestExplainDamage(t *testing.T) {
 				if len(rep.Damage) > 0 {
 					found++
 				}
-				if rep.Place != tr.place(rep.URL) && (rep.Place != placeUnknown || len(rep.Damage) == 0) {
+				if rep.Place != tr.place(rep.URL) && (rep.Place != explain.PlaceUnknown || len(rep.Damage) == 0) {
 					t.Errorf("%s damaged: %s: place %s, want %s; damage %v", name, rep.URL, rep.Place, tr.place(rep.URL), rep.Damage)
 				}
 			}
@@ -235,7 +239,7 @@ func TestExplainDamage(t *testing.T) {
 	})
 }
 
-func reports0Host(reports []*URLReport) string {
+func reports0Host(reports []*explain.URLReport) string {
 	if len(reports) == 0 {
 		return "none.test"
 	}
@@ -309,15 +313,15 @@ func TestExplainWrongDirectories(t *testing.T) {
 			{[]string{"none"}, nil, "holds no crawl"},
 			{nil, nil, "no directory"},
 		} {
-			x, err := NewExplainer(ExplainOptions{FS: writesNothing(t, mem), Dirs: c.dirs, Out: c.out})
+			x, err := explain.NewExplainer(explain.Options{FS: writesNothing(t, mem), Dirs: c.dirs, Out: c.out})
 			if err == nil {
 				_, err = x.URLs([]string{"http://a.test/"})
 			}
-			if err == nil || !strings.Contains(err.Error(), c.want) || c.dirs != nil && !errors.Is(err, ErrIncompatible) {
+			if err == nil || !strings.Contains(err.Error(), c.want) || c.dirs != nil && !errors.Is(err, state.ErrIncompatible) {
 				t.Errorf("%v: %v, want %q", c.dirs, err, c.want)
 			}
 		}
-		x, err := NewExplainer(ExplainOptions{FS: writesNothing(t, mem), Dirs: []string{"d1", "d0"}})
+		x, err := explain.NewExplainer(explain.Options{FS: writesNothing(t, mem), Dirs: []string{"d1", "d0"}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -334,12 +338,12 @@ func TestExplainWrongDirectories(t *testing.T) {
 			t.Errorf("a host alone is %s", reports[3].URL)
 		}
 		// A manifest of a program that noted no options.
-		tamper(t, mem, &opt, func(_ disk.Set, m *manifest, _ *disk.Tails) error { m.Run = nil; return nil })
+		tamper(t, mem, &opt, func(_ disk.Set, m *state.Manifest, _ *disk.Tails) error { m.Run = nil; return nil })
 		reports, err = x.URLs([]string{"http://a.test/"})
 		if err != nil || !strings.Contains(reports[0].Link.Why, "older program") || reports[0].Robots.DelayWhy == "" {
 			t.Errorf("without noted options: %+v, %v", reports, err)
 		}
-		if err := errors.Join(mem.Remove("d0/"+manifestName), mem.Remove("d1/"+manifestName)); err != nil {
+		if err := errors.Join(mem.Remove("d0/"+state.ManifestName), mem.Remove("d1/"+state.ManifestName)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err = x.URLs([]string{"http://a.test/"}); err == nil || !strings.Contains(err.Error(), "without a checkpoint") {
@@ -365,11 +369,11 @@ func TestExplainLinks(t *testing.T) {
 			t.Fatal(err)
 		}
 		opt := web.options(t, mem)
-		opt.Seeds, opt.SeedLines, opt.Scope, opt.MaxDepth = "in/seeds", nil, ScopePLD, 3
+		opt.Seeds, opt.SeedLines, opt.Scope, opt.MaxDepth = "in/seeds", nil, state.ScopePLD, 3
 		opt.AllowedPort = func(p uint16) bool { return p == 80 || p == 443 || p >= 8000 && p < 8100 }
 		opt.MaxURLBytes, opt.MaxCrawlDelay = 100, 5*time.Second
 		mustRun(t, t.Context(), opt)
-		x, err := NewExplainer(ExplainOptions{FS: mem, Dirs: opt.Dirs})
+		x, err := explain.NewExplainer(explain.Options{FS: mem, Dirs: opt.Dirs})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -405,7 +409,7 @@ func TestExplainLinks(t *testing.T) {
 	})
 }
 
-// TestExplainTrouble: a host that refuses us, one that says when to come back, one whose robots.txt can't be had, and one without a
+// TestExplainTrouble: a host that refuses us, one that says when to come back, one with an unreachable robots.txt, and one without a
 // name: explain says what the crawl makes of each, and until when.
 func TestExplainTrouble(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -439,7 +443,7 @@ func TestExplainTrouble(t *testing.T) {
 		opt.HostDelay, opt.HostRefusals, opt.HostFailures, opt.HostRests = time.Second, 5, 10, 5
 		mustRun(t, t.Context(), opt)
 		checkBalanced(t, mem, opt.Dirs)
-		x, err := NewExplainer(ExplainOptions{FS: mem, Dirs: opt.Dirs})
+		x, err := explain.NewExplainer(explain.Options{FS: mem, Dirs: opt.Dirs})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -459,7 +463,7 @@ func TestExplainTrouble(t *testing.T) {
 			}
 			why := strings.Join(rep.Why, "; ")
 			wants := map[string][2]string{"closed": {"later", "the host said that it doesn't want us"}, "busy": {"later", "rests until"},
-				"ill": {"later", "robots.txt can't be had"}, "good": {"fetched", "fetched"}}
+				"ill": {"later", "robots.txt is unreachable"}, "good": {"fetched", "fetched"}}
 			if w, ok := wants[name]; ok && rep.Place == w[0] && !strings.Contains(why, w[1]) {
 				t.Errorf("%s: %s: %s, want %q", rep.URL, rep.Place, why, w[1])
 			}
@@ -481,7 +485,7 @@ func TestExplainTrouble(t *testing.T) {
 		if h := hosts[0]; !strings.Contains(strings.Join(h.Why, "; "), "its health: rests until") || h.Later["not-welcome"] == 0 || h.NextDue.IsZero() {
 			t.Errorf("host: %+v", h)
 		}
-		if h := hosts[1]; !strings.Contains(strings.Join(h.Why, "; "), "robots.txt can't be had") || h.Later["robots-unavailable"] == 0 {
+		if h := hosts[1]; !strings.Contains(strings.Join(h.Why, "; "), "robots.txt is unreachable") || h.Later["robots-unavailable"] == 0 {
 			t.Errorf("host: %+v", h)
 		}
 	})

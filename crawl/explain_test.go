@@ -13,10 +13,13 @@ import (
 	"time"
 
 	"drumbeat/beast"
-	"drumbeat/crawllog"
+	"drumbeat/crawl/audit"
+	"drumbeat/crawl/explain"
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/drum"
 	"drumbeat/fetch"
+	"drumbeat/internal/crawllog"
 	"drumbeat/internal/simweb"
 	"drumbeat/queue"
 	"drumbeat/star"
@@ -42,7 +45,7 @@ func (w *robotsWitness) Do(ctx context.Context, req *fetch.Request, resp *fetch.
 
 // truth is what the walkers of audit, the drums' own and the crawl log say of every URL.
 type truth struct {
-	places map[string]spot
+	places map[string]explain.Spot
 	ended  map[string]*crawllog.Entry
 	seen   map[uint64]bool
 	links  map[string]bool
@@ -51,17 +54,17 @@ type truth struct {
 
 func truthOf(t *testing.T, fsys disk.FS, dirs []string) *truth {
 	t.Helper()
-	r, m, err := openAudit(&AuditOptions{FS: fsys, Dirs: dirs})
+	r, m, err := audit.Open(&audit.Options{FS: fsys, Dirs: dirs})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := r.unlock(); err != nil {
+		if err := r.Unlock(); err != nil {
 			t.Error(err)
 		}
 	}()
-	tr := &truth{places: map[string]spot{}, ended: map[string]*crawllog.Entry{}, seen: map[uint64]bool{}, links: map[string]bool{}, hasher: r.hasher}
-	put := func(at spot) func([]byte) error {
+	tr := &truth{places: map[string]explain.Spot{}, ended: map[string]*crawllog.Entry{}, seen: map[uint64]bool{}, links: map[string]bool{}, hasher: r.Hasher}
+	put := func(at explain.Spot) func([]byte) error {
 		return func(data []byte) error {
 			var rec weburl.Record
 			if err := rec.Decode(data); err != nil {
@@ -80,40 +83,49 @@ func truthOf(t *testing.T, fsys disk.FS, dirs []string) *truth {
 			t.Fatal(err)
 		}
 	}
-	var v explainView
-	v.m = m
-	must(v.states())
-	must(star.WalkChecks(r.set, nameStar, v.star, put(spot{place: PlaceStar})))
-	must(beast.Walk(r.set, nameBeast, v.beast, func(n beast.Number, data []byte) error {
+	must(star.WalkChecks(r.Set, state.NameStar, partOf[star.State](t, m, state.NameStar), put(explain.Spot{Place: state.PlaceStar})))
+	_, _, err = beast.Scan(r.Set, state.NameBeast, partOf[beast.State](t, m, state.NameBeast), func(n beast.Number, data []byte) error {
 		if n == beast.Failed {
-			return put(spot{place: PlaceFailed})(data)
+			return put(explain.Spot{Place: state.PlaceFailed})(data)
 		}
-		return put(spot{place: PlaceBeast, queue: n})(data)
-	}))
-	must(drum.Walk(r.set, nameRobotsCache, v.cache, func(tu drum.Tuple) error {
+		return put(explain.Spot{Place: state.PlaceBeast, Queue: n})(data)
+	}, nil)
+	must(err)
+	cache := partOf[drum.State](t, m, state.NameRobotsCache)
+	_, err = drum.ScanState(r.Set, state.NameRobotsCache, cache.Waiting(), drum.Scan{Tuple: func(tu drum.Tuple) error {
 		if tu.Op != drum.Check {
 			return nil
 		}
-		return put(spot{place: PlaceRobotsCheck})(tu.Value)
-	}))
-	must(queue.Walk(r.set, nameAwaitRobots, v.awaiting, put(spot{place: PlaceAwaitRobots})))
-	must(queue.Walk(r.set, nameReady, v.ready, put(spot{place: PlaceReady})))
-	must(queue.Walk(r.set, nameHeld, v.held, put(spot{place: PlaceHeld})))
-	must(queue.WalkCalendar(r.set, nameLater, v.later, func(due int64, data []byte) error {
-		return put(spot{place: PlaceLater, due: due})(data)
-	}))
-	ram, err := disk.ReadTail(r.set, m.RAM)
+		return put(explain.Spot{Place: state.PlaceRobotsCheck})(tu.Value)
+	}})
 	must(err)
-	must(eachRecord("RAM", ram, put(spot{place: PlaceRAM})))
-	must(drum.WalkUniques(r.set, nameURLSeen, v.seen, put(spot{place: PlaceUnstreamed})))
-	must(drum.Walk(r.set, nameURLSeen, v.seen, func(tu drum.Tuple) error {
-		var rec weburl.Record
-		must(rec.Decode(tu.Aux))
-		tr.links[string(rec.URL)] = true
-		return nil
-	}))
-	must(drum.WalkCache(r.set, nameURLSeen, v.seen, func(key drum.Key, _ []byte) error { tr.seen[uint64(key)] = true; return nil }))
-	_, err = crawllog.Scan(crawllog.Options{Set: r.set, Prefix: "crawl"}, v.log, func(e *crawllog.Entry) error {
+	for name, place := range map[string]state.Place{
+		state.NameAwaitRobots: state.PlaceAwaitRobots, state.NameReady: state.PlaceReady, state.NameHeld: state.PlaceHeld,
+	} {
+		_, err = queue.Scan(r.Set, name, partOf[queue.State](t, m, name), put(explain.Spot{Place: place}), nil)
+		must(err)
+	}
+	_, err = queue.ScanCalendar(r.Set, state.NameLater, partOf[queue.CalendarState](t, m, state.NameLater), func(due int64, data []byte) error {
+		return put(explain.Spot{Place: state.PlaceLater, Due: due})(data)
+	}, nil)
+	must(err)
+	ram, err := disk.ReadTail(r.Set, m.RAM)
+	must(err)
+	must(state.EachRecord("RAM", ram, put(explain.Spot{Place: state.PlaceRAM})))
+	_, err = drum.ScanState(r.Set, state.NameURLSeen, partOf[drum.State](t, m, state.NameURLSeen), drum.Scan{
+		Entry: func(key drum.Key, _ []byte) error { tr.seen[uint64(key)] = true; return nil },
+		Text: func(aux []byte, unique bool) error {
+			if unique {
+				return put(explain.Spot{Place: state.PlaceUnstreamed})(aux)
+			}
+			var rec weburl.Record
+			must(rec.Decode(aux))
+			tr.links[string(rec.URL)] = true
+			return nil
+		},
+	})
+	must(err)
+	_, err = crawllog.Scan(crawllog.Options{Set: r.Set, Prefix: "crawl"}, partOf[crawllog.State](t, m, state.NameCrawlLog), func(e *crawllog.Entry) error {
 		c := *e
 		tr.ended[e.URL] = &c
 		return nil
@@ -128,7 +140,7 @@ func (tr *truth) place(url string) string {
 	e := tr.ended[url]
 	switch {
 	case live:
-		return at.place.String()
+		return at.Place.String()
 	case e != nil && e.Reason != "":
 		return "refused"
 	case e != nil:
@@ -162,7 +174,7 @@ func checkExplained(t *testing.T, web *simweb.Web, fsys disk.FS, opt *Options, w
 	urls := allURLs(web)
 	tr := truthOf(t, fsys, opt.Dirs)
 	snap := web.Log().Snapshot()
-	x, err := NewExplainer(ExplainOptions{FS: fsys, Dirs: opt.Dirs})
+	x, err := explain.NewExplainer(explain.Options{FS: fsys, Dirs: opt.Dirs})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,12 +196,12 @@ func checkExplained(t *testing.T, web *simweb.Web, fsys disk.FS, opt *Options, w
 		at := tr.places[url]
 		switch rep.Place {
 		case "beast":
-			if rep.Queue == nil || rep.Queue.Number != int64(at.queue) || rep.Queue.Ahead != rep.Queue.Number-rep.Queue.Current || rep.Queue.Ahead < 0 {
-				t.Errorf("%s: in queue %+v, want %d", url, rep.Queue, at.queue)
+			if rep.Queue == nil || rep.Queue.Number != int64(at.Queue) || rep.Queue.Ahead != rep.Queue.Number-rep.Queue.Current || rep.Queue.Ahead < 0 {
+				t.Errorf("%s: in queue %+v, want %d", url, rep.Queue, at.Queue)
 			}
 		case "later":
-			if rep.Due.UnixMilli() != at.due || rep.Record.Reason == "" {
-				t.Errorf("%s: due %v because of %q, want %v", url, rep.Due, rep.Record.Reason, time.UnixMilli(at.due))
+			if rep.Due.UnixMilli() != at.Due || rep.Record.Reason == "" {
+				t.Errorf("%s: due %v because of %q, want %v", url, rep.Due, rep.Record.Reason, time.UnixMilli(at.Due))
 			}
 		case "fetched":
 			if snap.Fetches[url] == 0 {
@@ -207,7 +219,7 @@ func checkExplained(t *testing.T, web *simweb.Web, fsys disk.FS, opt *Options, w
 		if e := tr.ended[url]; e != nil && (rep.Record == nil || rep.Record.ParentURL != e.Via) {
 			t.Errorf("%s: found on %+v, the log has %q", url, rep.Record, e.Via)
 		}
-		if rep.AsOf.State == stateRunning || rep.Site == nil || rep.Robots == nil || rep.Verdict == nil || rep.Link == nil || !rep.Link.Taken {
+		if rep.AsOf.State == explain.StateRunning || rep.Site == nil || rep.Robots == nil || rep.Verdict == nil || rep.Link == nil || !rep.Link.Taken {
 			t.Errorf("%s: %+v, link %+v", url, rep.AsOf, rep.Link)
 		}
 	}
@@ -216,7 +228,7 @@ func checkExplained(t *testing.T, web *simweb.Web, fsys disk.FS, opt *Options, w
 	return places
 }
 
-func checkRefused(t *testing.T, web *simweb.Web, w *robotsWitness, rep *URLReport, e *crawllog.Entry) {
+func checkRefused(t *testing.T, web *simweb.Web, w *robotsWitness, rep *explain.URLReport, e *crawllog.Entry) {
 	t.Helper()
 	if rep.Ended.Reason != e.Reason {
 		t.Errorf("%s: refused because of %s, the log has %s", rep.URL, rep.Ended.Reason, e.Reason)
@@ -241,11 +253,11 @@ func checkRefused(t *testing.T, web *simweb.Web, w *robotsWitness, rep *URLRepor
 }
 
 // checkFast: without scans the same is said of what needs none.
-func checkFast(t *testing.T, x *Explainer, urls []string, full []*URLReport) {
+func checkFast(t *testing.T, x *explain.Explainer, urls []string, full []*explain.URLReport) {
 	t.Helper()
-	opt := x.opt
+	opt := x.Opt
 	opt.Fast = true
-	fast, err := NewExplainer(opt)
+	fast, err := explain.NewExplainer(opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +268,7 @@ func checkFast(t *testing.T, x *Explainer, urls []string, full []*URLReport) {
 	for i, rep := range reports {
 		want := full[i].Place
 		if full[i].Seen {
-			want = placeNotScanned
+			want = explain.PlaceNotScanned
 		}
 		if rep.Place != want || rep.Seen != full[i].Seen || rep.Site.Indegree > full[i].Site.Indegree {
 			t.Errorf("%s: fast: place %s, want %s", rep.URL, rep.Place, want)
@@ -265,7 +277,7 @@ func checkFast(t *testing.T, x *Explainer, urls []string, full []*URLReport) {
 }
 
 // checkHosts: the counts of all hosts are those of the walks.
-func checkHosts(t *testing.T, x *Explainer, tr *truth, urls []string) {
+func checkHosts(t *testing.T, x *explain.Explainer, tr *truth, urls []string) {
 	t.Helper()
 	want, stored := map[string]map[string]int64{}, map[string]int64{}
 	for url, at := range tr.places {
@@ -273,7 +285,7 @@ func checkHosts(t *testing.T, x *Explainer, tr *truth, urls []string) {
 		if want[host] == nil {
 			want[host] = map[string]int64{}
 		}
-		want[host][at.place.String()]++
+		want[host][at.Place.String()]++
 	}
 	hosts := map[string]bool{}
 	for _, url := range urls {
@@ -308,6 +320,7 @@ func checkHosts(t *testing.T, x *Explainer, tr *truth, urls []string) {
 // TestExplainEveryURL: crawls that are stopped or killed at random moments; for every URL of the web explain says what the files'
 // walkers and the web's log say.
 func TestExplainEveryURL(t *testing.T) {
+	t.Parallel()
 	rounds := 4
 	if *longRuns {
 		rounds = 60
@@ -344,4 +357,14 @@ func TestExplainEveryURL(t *testing.T) {
 			t.Errorf("no URL was ever in place %s", place)
 		}
 	}
+}
+
+// partOf is the state of one structure in a manifest.
+func partOf[S any](t testing.TB, m *state.Manifest, name string) *S {
+	t.Helper()
+	s, err := state.Part[S](m, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/internal/simweb"
 )
@@ -22,14 +23,14 @@ func farmShare(t *testing.T, pages int64, farm string, budgets func(*Options)) (
 		})
 		opt := simOptions(t, web, disk.NewMem(*seedFlag))
 		opt.SeedLines = append(web.Seeds(), web.HostileSeeds()...)
-		opt.MaxPages, opt.Store, opt.CrawlLog, opt.CheckpointEvery, opt.MaxTime = pages, false, LogOff, time.Minute, time.Hour
+		opt.MaxPages, opt.Store, opt.CrawlLog, opt.CheckpointEvery, opt.MaxTime = pages, false, state.LogOff, time.Minute, time.Hour
 		opt.HostDelay, opt.HostDelayMin, opt.ServerDelay, opt.ServerDelayMin = 400*time.Millisecond, 10*time.Millisecond, time.Millisecond, time.Millisecond
 		if budgets != nil {
 			budgets(&opt)
 		}
 		res := mustRun(t, t.Context(), opt)
 		if res.Stop != StopPages {
-			t.Errorf("%s stopped because of %q after %d pages", farm, res.Stop, res.Snapshot.Count(CountPages))
+			t.Errorf("%s stopped because of %q after %d pages", farm, res.Stop, res.Snapshot.Count(state.CountPages))
 		}
 		farmed := 0
 		for _, q := range web.Log().Snapshot().Requests {
@@ -49,6 +50,7 @@ func farmShare(t *testing.T, pages int64, farm string, budgets func(*Options)) (
 // TestFarms measures what budgets can do about farms. A PLD with endless hosts gets the budget of one PLD. Many PLDs that link to each other have
 // the in-degrees that they say, and PLDs without end each get the default: there budgets alone don't help, and the test only reports.
 func TestFarms(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes long")
 	}

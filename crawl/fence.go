@@ -6,14 +6,14 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"drumbeat/disk"
+	"drumbeat/crawl/admit"
+	"drumbeat/crawl/state"
 	"drumbeat/drum"
+	"drumbeat/internal/scope"
 	"drumbeat/polite"
 	"drumbeat/robots"
-	"drumbeat/scope"
 	"drumbeat/weburl"
 )
 
@@ -27,9 +27,8 @@ var errBlocked = errors.New("crawl: the blacklist names the host or its address"
 // exchange, which registers here first and looks then, while a reload changes the list first and looks at the registered
 // ones then. So when a reload has ended no exchange with a blacklisted host or address is under way, and none begins.
 type fence struct {
-	rules, blacklist atomic.Pointer[scope.Set]
-	suffixes         *weburl.Suffixes
-	guarded          bool // there is a blacklist, be it empty: exchanges register
+	admit.Lists
+	guarded bool // there is a blacklist, even an empty one: exchanges register
 
 	mu        sync.Mutex // guards exchanges
 	exchanges map[*fenced]struct{}
@@ -42,48 +41,13 @@ type fenced struct {
 	cut  context.CancelCauseFunc
 }
 
-// ReadRules reads and compiles files of one kind; nil for no files. keepEscapes is Options.KeepEscapes. Faults in them are *scope.Faults.
-func ReadRules(fsys disk.FS, list scope.List, suffixes *weburl.Suffixes, names []string, keepEscapes bool) (*scope.Set, error) {
-	if len(names) == 0 {
-		return nil, nil
-	}
-	var sources []scope.Source
-	var faults []error
-	left := int64(scope.MaxBytes)
-	for _, name := range names {
-		size, err := fsys.Size(name)
-		if err == nil && size > left {
-			err = fmt.Errorf("%d bytes; all rules together have at most %d", size, int64(scope.MaxBytes))
-		}
-		var text []byte
-		if err == nil {
-			left -= size
-			text, err = disk.ReadFile(fsys, name)
-		}
-		if err != nil {
-			faults = append(faults, fmt.Errorf("crawl: read rules of %s: %w", name, err))
-			continue
-		}
-		sources = append(sources, scope.Source{Name: name, Text: text})
-	}
-	parse := scope.Parse
-	if keepEscapes {
-		parse = scope.ParseKept
-	}
-	set, err := parse(list, suffixes, sources...)
-	if err != nil || len(faults) > 0 {
-		return nil, errors.Join(append(faults, err)...)
-	}
-	return set, nil
-}
-
 // rulesShare is the part of the Go heap that rules and blacklist may take: two of each while they are read again.
 const rulesShare = 8
 
 // readFence reads the files of rules and of the blacklist.
 func (r *ring) readFence() (rules, blacklist *scope.Set, err error) {
-	rules, err1 := ReadRules(r.opt.FS, scope.Rules, r.suffixes, r.opt.Rules, r.opt.KeepEscapes)
-	blacklist, err2 := ReadRules(r.opt.FS, scope.Blacklist, r.suffixes, r.opt.Blacklist, r.opt.KeepEscapes)
+	rules, err1 := admit.ReadRules(r.opt.FS, scope.Rules, r.Suffixes, r.opt.Rules, r.opt.KeepEscapes)
+	blacklist, err2 := admit.ReadRules(r.opt.FS, scope.Blacklist, r.Suffixes, r.opt.Blacklist, r.opt.KeepEscapes)
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, nil, err
 	}
@@ -96,52 +60,16 @@ func (r *ring) readFence() (rules, blacklist *scope.Set, err error) {
 
 // openFence puts the files' rules in force.
 func (r *ring) openFence() error {
-	r.fence.suffixes, r.fence.guarded = r.suffixes, len(r.opt.Blacklist) > 0
+	r.fence.Suffixes, r.fence.guarded = r.Suffixes, len(r.opt.Blacklist) > 0
 	r.fence.exchanges = map[*fenced]struct{}{}
 	rules, blacklist, err := r.readFence()
 	if err != nil {
 		return err
 	}
-	r.fence.rules.Store(rules)
-	r.fence.blacklist.Store(blacklist)
+	r.fence.Rules.Store(rules)
+	r.fence.Blacklist.Store(blacklist)
 	return nil
 }
-
-// blockedHost tells whether the blacklist names a host as it stands in a canonical URL.
-func (f *fence) blockedHost(host []byte) bool {
-	b := f.blacklist.Load()
-	return b != nil && b.Ruling(b.Host(host, f.suffixes.PLDBytes(host))) == scope.Exclude
-}
-
-// blockedURL tells whether it names the host of a URL.
-func (f *fence) blockedURL(url []byte) bool {
-	return f.blacklist.Load() != nil && f.blockedHost(weburl.Split(url).Host)
-}
-
-// blockedAddr tells whether it names a network that holds an address.
-func (f *fence) blockedAddr(a netip.Addr) bool {
-	b := f.blacklist.Load()
-	return b.HasNets() && b.Ruling(b.Addr(a)) == scope.Exclude
-}
-
-// open returns the addresses that aren't blocked: the same slice if none is.
-func (f *fence) open(addrs []netip.Addr) []netip.Addr {
-	for i, a := range addrs {
-		if f.blockedAddr(a) {
-			left := append([]netip.Addr(nil), addrs[:i]...)
-			for _, a := range addrs[i+1:] {
-				if !f.blockedAddr(a) {
-					left = append(left, a)
-				}
-			}
-			return left
-		}
-	}
-	return addrs
-}
-
-// closed tells whether there are addresses, and all are blocked.
-func (f *fence) closed(addrs []netip.Addr) bool { return len(addrs) > 0 && len(f.open(addrs)) == 0 }
 
 // enter registers an exchange: it may go on under the context returned, which ends if the blacklist comes to name its host
 // or address. leave must be called if there is no error.
@@ -160,7 +88,7 @@ func (f *fence) enter(ctx context.Context, host []byte, addr netip.Addr) (_ cont
 		f.mu.Unlock()
 		cut(nil)
 	}
-	if f.blockedHost(host) || f.blockedAddr(addr) {
+	if f.BlockedHost(host) || f.BlockedAddr(addr) {
 		leave()
 		return nil, nil, errBlocked
 	}
@@ -172,7 +100,7 @@ func (f *fence) cutOff() (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for x := range f.exchanges { // as many as connections
-		if f.blockedHost(x.host) || f.blockedAddr(x.addr) {
+		if f.BlockedHost(x.host) || f.BlockedAddr(x.addr) {
 			x.cut(errBlocked)
 			n++
 		}
@@ -183,7 +111,7 @@ func (f *fence) cutOff() (n int) {
 // endBlocked ends a robots request that may not be made, after its lookup or before. By the addresses RobotsCache can tell for
 // as long as they hold that the blacklist forbids the origin, and when it does no more (applyRobots). Without them the name
 // is listed: its URLs don't come to RobotsCache, and one that comes when the entry is gone finds that nothing is known.
-func (r *ring) endBlocked(seq int64, job *robotsJob, addrs []netip.Addr, expires time.Time) error {
+func (r *ring) endBlocked(seq int64, job *robots.Job, addrs []netip.Addr, expires time.Time) error {
 	now := time.Now()
 	h := robots.HostData{State: robots.StateForbidden, Fetched: now, Expires: now}
 	if len(addrs) > 0 {
@@ -191,8 +119,8 @@ func (r *ring) endBlocked(seq int64, job *robotsJob, addrs []netip.Addr, expires
 		h.SetAddrs(addrs, expires)
 	}
 	err := r.inStep(func(*delta) error {
-		tuple := [1]drum.Tuple{{Key: drum.Key(r.hasher.OriginKey(job.Origin)), Op: drum.Update,
-			Value: appendUpdate(nil, updateOutcome, now, &h)}}
+		tuple := [1]drum.Tuple{{Key: drum.Key(r.Hasher.OriginKey(job.Origin)), Op: drum.Update,
+			Value: robots.AppendUpdate(nil, robots.UpdateOutcome, now, &h)}}
 		if err := r.robotsCache.Add(tuple[:]); err != nil {
 			return err
 		}
@@ -226,7 +154,7 @@ func (r *ring) reload(ctx context.Context) error {
 		r.opt.Log.Error("rules and blacklist stay as they were: there are faults in the files", "error", err)
 		return nil
 	}
-	oldRules, oldBlacklist := r.fence.rules.Swap(rules), r.fence.blacklist.Swap(blacklist)
+	oldRules, oldBlacklist := r.fence.Rules.Swap(rules), r.fence.Blacklist.Swap(blacklist)
 	cut := r.fence.cutOff()
 	swept, err := r.sweepBlocked(ctx)
 	r.opt.Log.Info("rules and blacklist were read again", "rules", rules.Stats().String(), "before", oldRules.Stats().String(),
@@ -240,7 +168,7 @@ const sweepLot = 256
 // sweepBlocked ends the URLs in RAM that the blacklist names. Of those with some addresses left RobotsCache is asked again.
 // What is admitted meanwhile by the list before is found by its exchange.
 func (r *ring) sweepBlocked(ctx context.Context) (n int, err error) {
-	if r.fence.blacklist.Load() == nil {
+	if r.fence.Blacklist.Load() == nil {
 		return 0, nil
 	}
 	var hit []*polite.Item
@@ -252,7 +180,7 @@ func (r *ring) sweepBlocked(ctx context.Context) (n int, err error) {
 		if err := rec.Decode(item.Rec); err != nil {
 			return n, fmt.Errorf("crawl: record in RAM: %w", err)
 		}
-		if r.fence.blockedURL(rec.URL) || len(r.fence.open(item.Addrs)) < len(item.Addrs) {
+		if r.fence.BlockedURL(rec.URL) || len(r.fence.Open(item.Addrs)) < len(item.Addrs) {
 			hit = append(hit, item)
 		}
 	}
@@ -281,8 +209,8 @@ func (r *ring) fenceOff(d *delta, item *polite.Item) error {
 	if err := rec.Decode(item.Rec); err != nil {
 		return fmt.Errorf("crawl: record in RAM: %w", err)
 	}
-	if r.fence.closed(item.Addrs) {
-		return r.refuse(d, &rec, PlaceRAM, ReasonBlocked)
+	if r.fence.Closed(item.Addrs) {
+		return r.refuse(d, &rec, state.PlaceRAM, state.ReasonBlocked)
 	}
-	return r.checkRobots(d, item.Rec, &rec, PlaceRAM)
+	return r.checkRobots(d, item.Rec, &rec, state.PlaceRAM)
 }

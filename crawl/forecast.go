@@ -7,6 +7,7 @@ import (
 	"runtime"
 
 	"drumbeat/beast"
+	"drumbeat/crawl/state"
 	"drumbeat/drum"
 )
 
@@ -235,9 +236,9 @@ func (f *Forecast) disk(p *Plan, o *Options) {
 	if o.Store {
 		add("WARC files and indexes", l.Pages*l.PageBytes, fmt.Sprintf("%.0f bytes a page", l.PageBytes))
 	}
-	if o.CrawlLog != LogOff {
+	if o.CrawlLog != state.LogOff {
 		lines := (paperRequests - 1) * l.Pages
-		if o.CrawlLog == LogAll {
+		if o.CrawlLog == state.LogAll {
 			lines += l.Pages
 		}
 		add("crawl log", lines*planLogBytes, fmt.Sprintf("%.3g lines", lines))

@@ -15,8 +15,9 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"drumbeat/crawllog"
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/internal/crawllog"
 	"drumbeat/warc"
 	"drumbeat/weburl"
 )
@@ -79,12 +80,12 @@ func TestNothingIsForged(t *testing.T) {
 		opt.Linger = 0
 		res := mustRun(t, t.Context(), opt)
 		s := &res.Snapshot
-		if s.Place(PlaceFetched) < int64(3*len(forgeries)) || s.Refused["bad-response"] == 0 {
-			t.Fatalf("fetched %d, refused %v: want most hosts to yield pages", s.Place(PlaceFetched), s.Refused)
+		if s.Place(state.PlaceFetched) < int64(3*len(forgeries)) || s.Refused["bad-response"] == 0 {
+			t.Fatalf("fetched %d, refused %v: want most hosts to yield pages", s.Place(state.PlaceFetched), s.Refused)
 		}
 		urls := checkWARCs(t, fs, opt.Dirs)
-		if int64(len(urls)) != s.Place(PlaceFetched) {
-			t.Errorf("%d URLs in WARC files, %d fetched", len(urls), s.Place(PlaceFetched))
+		if int64(len(urls)) != s.Place(state.PlaceFetched) {
+			t.Errorf("%d URLs in WARC files, %d fetched", len(urls), s.Place(state.PlaceFetched))
 		}
 		for url := range urls {
 			if c, err := weburl.Canonical(url); err != nil || c != url {
@@ -101,7 +102,7 @@ func TestNothingIsForged(t *testing.T) {
 			}
 			ended++
 		}
-		if want := s.Place(PlaceFetched) + s.Place(PlaceRefused); int64(ended) != want {
+		if want := s.Place(state.PlaceFetched) + s.Place(state.PlaceRefused); int64(ended) != want {
 			t.Errorf("%d entries in the crawl log, want %d", ended, want)
 		}
 		checkLog(t, fs, opt.Dirs, "seeds")

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/internal/simweb"
 )
@@ -43,6 +44,7 @@ func TestFullDiskStopsInOrder(t *testing.T) {
 
 // TestFullDiskRests: with WhenFullPause nothing is fetched while there is too little room, and the crawl goes on by itself.
 func TestFullDiskRests(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
 		fs := disk.NewMem(*seedFlag)
@@ -158,11 +160,11 @@ func TestDrain(t *testing.T) {
 			t.Fatalf("draining: got %v, %+v", err, res)
 		}
 		s := &res.Snapshot
-		dead := s.Later[ReasonRobotsUnavailable.String()] // the crawl doesn't wait for unreachable hosts
-		if got := s.Place(PlaceFetched) + s.Place(PlaceRefused) + dead; got != s.Unique {
+		dead := s.Later[state.ReasonRobotsUnavailable.String()] // the crawl doesn't wait for unreachable hosts
+		if got := s.Place(state.PlaceFetched) + s.Place(state.PlaceRefused) + dead; got != s.Unique {
 			t.Errorf("drained: %d of %d unique URLs have ended, places %v", got, s.Unique, s.Places)
 		}
-		if n := s.Count(CountLinksDraining); n == 0 {
+		if n := s.Count(state.CountLinksDraining); n == 0 {
 			t.Error("no link was left out: a poor test")
 		}
 		checkBalanced(t, fs, opt.Dirs)
@@ -175,6 +177,7 @@ func TestDrain(t *testing.T) {
 // TestDiskErrorNamesItsDirectory: an I/O error on one of several directories ends the crawl with an error that names it; the
 // same command goes on from the last checkpoint.
 func TestDiskErrorNamesItsDirectory(t *testing.T) {
+	t.Parallel()
 	for _, op := range []disk.Op{disk.OpWrite, disk.OpRead, disk.OpSyncFS, disk.OpCreate} {
 		inBubble(t, func(t *testing.T) {
 			web := smallWeb(t, nil)
@@ -325,7 +328,7 @@ func TestRefusedCompactionIsForgotten(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.space.short("merge "+nameURLSeen, "no room for a copy")
+		r.space.short("merge "+state.NameURLSeen, "no room for a copy")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
 		res, err := r.crawl(ctx, 0)

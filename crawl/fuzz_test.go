@@ -14,11 +14,14 @@ import (
 	"time"
 
 	"drumbeat/beast"
-	"drumbeat/crawllog"
+	"drumbeat/crawl/admit"
+	"drumbeat/crawl/audit"
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/drum"
-	"drumbeat/health"
+	"drumbeat/internal/crawllog"
 	"drumbeat/internal/damage"
+	"drumbeat/internal/health"
 	"drumbeat/internal/simweb"
 	"drumbeat/queue"
 	"drumbeat/robots"
@@ -57,7 +60,7 @@ func (s *soundCrawl) make(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.opt, s.dirs = opt, opt.Dirs
-			_, s.body, _ = bytes.Cut(s.files[opt.Dirs[0]+"/"+manifestName], []byte("\n"))
+			_, s.body, _ = bytes.Cut(s.files[opt.Dirs[0]+"/"+state.ManifestName], []byte("\n"))
 		})
 	})
 	if len(s.body) == 0 {
@@ -67,7 +70,7 @@ func (s *soundCrawl) make(t *testing.T) {
 
 // states are the types of the manifest's parts, to be edited.
 type states struct {
-	Manifest *manifest
+	Manifest *state.Manifest
 	URLSeen  *drum.State
 	Cache    *drum.State
 	Star     *star.State
@@ -80,11 +83,11 @@ type states struct {
 }
 
 // edit changes the manifest as script says: itself, then some of its parts.
-func edit(m *manifest, script []byte) error {
+func edit(m *state.Manifest, script []byte) error {
 	all := states{Manifest: m}
 	parts := map[string]any{
-		nameURLSeen: &all.URLSeen, nameRobotsCache: &all.Cache, nameStar: &all.Star, nameNames: &all.Names, nameBeast: &all.Beast,
-		nameAwaitRobots: &all.Queue, nameLater: &all.Later, nameWARC: &all.WARC, nameCrawlLog: &all.Log,
+		state.NameURLSeen: &all.URLSeen, state.NameRobotsCache: &all.Cache, state.NameStar: &all.Star, state.NameNames: &all.Names, state.NameBeast: &all.Beast,
+		state.NameAwaitRobots: &all.Queue, state.NameLater: &all.Later, state.NameWARC: &all.WARC, state.NameCrawlLog: &all.Log,
 	}
 	for name, part := range parts {
 		if raw, ok := m.Parts[name]; ok {
@@ -136,7 +139,7 @@ func TestManifests(t *testing.T) {
 	}
 	var s soundCrawl
 	s.make(t)
-	m, err := decodeManifest("x", file(s.body))
+	m, err := state.DecodeManifest("x", file(s.body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +156,7 @@ func TestManifests(t *testing.T) {
 
 // file is a manifest file with this body.
 func file(body []byte) []byte {
-	return append(fmt.Appendf(nil, "%s %s %d %016x\n", manifestMagic, manifestVersion, len(body), manifestSum(manifestVersion, body)), body...)
+	return append(fmt.Appendf(nil, "%s %s %d %016x\n", state.ManifestMagic, state.ManifestVersion, len(body), state.ManifestSum(state.ManifestVersion, body)), body...)
 }
 
 func (s *soundCrawl) check(t *testing.T, body, script []byte, at int, flip byte) {
@@ -161,7 +164,7 @@ func (s *soundCrawl) check(t *testing.T, body, script []byte, at int, flip byte)
 		body = s.body
 	}
 	data := file(body)
-	m, err := decodeManifest("x", data)
+	m, err := state.DecodeManifest("x", data)
 	if err != nil {
 		if bytes.Equal(body, s.body) {
 			t.Fatal(err)
@@ -170,7 +173,7 @@ func (s *soundCrawl) check(t *testing.T, body, script []byte, at int, flip byte)
 	}
 	if flip != 0 {
 		data[at%len(data)] ^= flip
-		if _, err := decodeManifest("x", data); err == nil {
+		if _, err := state.DecodeManifest("x", data); err == nil {
 			t.Fatalf("byte %d changed by %x: no error", at%len(data), flip)
 		}
 		return
@@ -178,21 +181,21 @@ func (s *soundCrawl) check(t *testing.T, body, script []byte, at int, flip byte)
 	if edit(m, script) != nil {
 		return
 	}
-	if data, err = encodeManifest(m); err != nil {
+	if data, err = state.EncodeManifest(m); err != nil {
 		t.Fatal(err)
 	}
-	again, err := decodeManifest("x", data)
+	again, err := state.DecodeManifest("x", data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if second, err := encodeManifest(again); err != nil || !bytes.Equal(second, data) {
+	if second, err := state.EncodeManifest(again); err != nil || !bytes.Equal(second, data) {
 		t.Fatalf("%s\nbecomes %s, %v", data, second, err)
 	}
 	mem, err := s.files.Write(s.dirs...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := disk.WriteFileAtomic(mem, s.dirs[0]+"/"+manifestName, data); err != nil {
+	if err := disk.WriteFileAtomic(mem, s.dirs[0]+"/"+state.ManifestName, data); err != nil {
 		t.Fatal(err)
 	}
 	n := damage.Allocated(func() { s.use(t, mem) })
@@ -203,10 +206,10 @@ func (s *soundCrawl) check(t *testing.T, body, script []byte, at int, flip byte)
 
 // use does with the crawl what a user would.
 func (s *soundCrawl) use(t *testing.T, mem *disk.Mem) {
-	if rep, err := Audit(mem, s.dirs); err == nil {
+	if rep, err := audit.Run(mem, s.dirs); err == nil {
 		rep.Write(io.Discard)
 	}
-	if rep, err := AuditDeep(AuditOptions{FS: mem, Dirs: s.dirs, RAMBytes: 1 << 20}); err == nil {
+	if rep, err := audit.Deep(audit.Options{FS: mem, Dirs: s.dirs, RAMBytes: 1 << 20}); err == nil {
 		rep.Write(io.Discard)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -232,36 +235,36 @@ func FuzzInRAM(f *testing.F) {
 	rec := weburl.Record{URL: []byte("https://example.org:443/a")}
 	coded := rec.Append(nil)
 	f.Add(append([]byte{byte(len(coded))}, coded...))
-	job := robotsJob{Origin: []byte("https://example.org:443"), AddrsOnly: true}
-	coded = job.append(nil)
+	job := robots.Job{Origin: []byte("https://example.org:443"), AddrsOnly: true}
+	coded = job.Append(nil)
 	f.Add(append([]byte{byte(len(coded))}, coded...))
 	ill := health.State{Failures: 3, Last: health.TooFast, Status: 503, At: time.Unix(1795262400, 0).UTC()}
-	f.Add(dumpHosts([]hostEntry{{1, ill}, {2, ill}}))
+	f.Add(health.DumpHosts([]health.Entry{{Key: 1, State: ill}, {Key: 2, State: ill}}))
 	event := health.Event{Kind: health.TooFast, Status: 429, RetryAfter: time.Hour}
-	f.Add(event.Append(appendHead(nil, updateEvent, time.Unix(1795262400, 0))))
+	f.Add(event.Append(robots.AppendUpdateHead(nil, robots.UpdateEvent, time.Unix(1795262400, 0))))
 	data := robots.HostData{State: robots.StateNoFile, Health: ill, Pages: 7}
-	f.Add(appendUpdate(nil, updateOutcome, time.Unix(1795262400, 0), &data))
+	f.Add(robots.AppendUpdate(nil, robots.UpdateOutcome, time.Unix(1795262400, 0), &data))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		eachRecord("x", b, func(data []byte) error {
+		state.EachRecord("x", b, func(data []byte) error {
 			var rec weburl.Record
 			if err := rec.Decode(data); err == nil && !bytes.Equal(rec.Append(nil), data) {
 				t.Fatalf("record %x becomes %x", data, rec.Append(nil))
 			}
-			var job robotsJob
-			if err := job.decode(data); err == nil && !bytes.Equal(job.append(nil), data) {
-				t.Fatalf("job %x becomes %x", data, job.append(nil))
+			var job robots.Job
+			if err := job.Decode(data); err == nil && !bytes.Equal(job.Append(nil), data) {
+				t.Fatalf("job %x becomes %x", data, job.Append(nil))
 			}
 			return nil
 		})
-		var hosts []hostEntry
-		if eachHost(b, func(key uint64, s health.State) { hosts = append(hosts, hostEntry{key, s}) }) == nil &&
-			!bytes.Equal(dumpHosts(hosts), b) {
-			t.Fatalf("hosts %x become %x", b, dumpHosts(hosts))
+		var hosts []health.Entry
+		if health.EachHost(b, func(key uint64, s health.State) { hosts = append(hosts, health.Entry{Key: key, State: s}) }) == nil &&
+			!bytes.Equal(health.DumpHosts(hosts), b) {
+			t.Fatalf("hosts %x become %x", b, health.DumpHosts(hosts))
 		}
-		if u, err := decodeUpdate(b); err == nil {
-			again := u.data.Append(appendHead(nil, u.kind, u.at))
-			if u.kind == updateEvent {
-				again = u.event.Append(appendHead(nil, u.kind, u.at))
+		if u, err := robots.DecodeUpdate(b); err == nil {
+			again := u.Data.Append(robots.AppendUpdateHead(nil, u.Kind, u.At))
+			if u.Kind == robots.UpdateEvent {
+				again = u.Event.Append(robots.AppendUpdateHead(nil, u.Kind, u.At))
 			}
 			if !bytes.Equal(again, b) {
 				t.Fatalf("update %x becomes %x", b, again)
@@ -287,13 +290,13 @@ func FuzzSeeds(f *testing.F) {
 	f.Add(strings.Repeat("x", 70000)+"\ny", "mailto:a@b")
 	f.Add("a\x00b\n\r\r\n", "http://[::1")
 	f.Fuzz(func(t *testing.T, text, line string) {
-		lines, sum, kept := newLineReader(strings.NewReader(text)), int64(0), 0
+		lines, sum, kept := admit.NewLineReader(strings.NewReader(text)), int64(0), 0
 		for {
-			line, n, err := lines.next()
+			line, n, err := lines.Next()
 			if err != nil {
 				break
 			}
-			if len(line) > maxSeedLine || n <= 0 || bytes.IndexByte(line, '\n') >= 0 {
+			if len(line) > admit.MaxSeedLine || n <= 0 || bytes.IndexByte(line, '\n') >= 0 {
 				t.Fatalf("line of %d bytes, %d taken", len(line), n)
 			}
 			sum += n
@@ -303,7 +306,7 @@ func FuzzSeeds(f *testing.F) {
 			t.Fatalf("%d of %d bytes, %d lines for %d ends", sum, len(text), kept, want)
 		}
 		for _, l := range append(strings.Split(text, "\n"), line) {
-			url, bare, err := ParseSeed(l)
+			url, bare, err := admit.ParseSeed(l)
 			if err != nil || url == "" {
 				continue
 			}

@@ -5,21 +5,14 @@ import (
 	"fmt"
 	"time"
 
+	"drumbeat/crawl/state"
 	"drumbeat/weburl"
 )
 
-// heldState is in the manifest what PlaceHeld goes by. What the operator's own flags forbid (an address, a port) isn't the
-// end of a URL: it is held, and the first run with other flags gives it back to RobotsCache, each URL once.
-type heldState struct {
-	Flags string `json:"flags"` // Options.NetworkFlags of the last run
-	Since int64  `json:"since"` // Unix second: what RobotsCache says of forbidden addresses from before is of other flags
-	Left  int64  `json:"left"`  // records at the queue's head that this run and those after it with the same flags try again
-}
-
 // openHeld compares the flags with those of the last run; changed is true when they are others.
-func (r *ring) openHeld(m *manifest) (changed bool) {
+func (r *ring) openHeld(m *state.Manifest) (changed bool) {
 	if m == nil {
-		r.heldState = heldState{Flags: r.opt.NetworkFlags}
+		r.heldState = state.Held{Flags: r.opt.NetworkFlags}
 		return false
 	}
 	r.heldState = m.Held
@@ -29,7 +22,7 @@ func (r *ring) openHeld(m *manifest) (changed bool) {
 	n, _ := r.held.Len()
 	// Later than every verdict so far, which verdictTime may have put after the last manifest.
 	since := max(time.Now().Unix(), m.Time+1, m.Held.Since+1)
-	r.heldState = heldState{Flags: r.opt.NetworkFlags, Since: since, Left: n}
+	r.heldState = state.Held{Flags: r.opt.NetworkFlags, Since: since, Left: n}
 	if n > 0 {
 		r.opt.Log.Info("other network flags than before: what those held back is tried again", "urls", n)
 	}
@@ -47,8 +40,8 @@ func (r *ring) verdictTime(now time.Time) time.Time {
 
 // hold takes a URL out of the ring that the operator's flags forbid; part of a step. The crawl log has no line of it: it
 // hasn't ended. For a seed without a scheme the other form isn't tried: it has the same host and no better port.
-func (r *ring) hold(d *delta, rec *weburl.Record, from Place, why Reason) error {
-	d.moves = append(d.moves, move{key: r.hasher.URLKey(rec.URL), from: from, to: PlaceHeld, reason: why, was: Reason(rec.Reason)})
+func (r *ring) hold(d *delta, rec *weburl.Record, from state.Place, why state.Reason) error {
+	d.moves = append(d.moves, move{key: r.Hasher.URLKey(rec.URL), from: from, to: state.PlaceHeld, reason: why, was: state.Reason(rec.Reason)})
 	r.touch()
 	if rec.Flags&weburl.FlagSeed != 0 {
 		r.logSeed(string(rec.URL), why.String())
@@ -75,9 +68,9 @@ func (r *ring) releaseHeld(ctx context.Context) error {
 			}
 			var rec weburl.Record
 			if err := rec.Decode(data); err != nil {
-				return fmt.Errorf("crawl: record of %s: %w", PlaceHeld, err)
+				return fmt.Errorf("crawl: record of %s: %w", state.PlaceHeld, err)
 			}
-			if err := r.checkRobots(d, data, &rec, PlaceHeld); err != nil {
+			if err := r.checkRobots(d, data, &rec, state.PlaceHeld); err != nil {
 				return err
 			}
 			r.held.Advance()

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/audit"
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/fetch"
 )
@@ -35,15 +37,15 @@ func TestFlagsRefuseNothingForGood(t *testing.T) {
 		w.flags(t, &opt, nil)
 		res := mustRun(t, t.Context(), opt)
 		s := &res.Snapshot
-		if s.Place(PlaceHeld) != 3 || s.Refused["forbidden-address"] != 3 || s.Place(PlaceRefused) != 0 || res.Stop != StopDone {
+		if s.Place(state.PlaceHeld) != 3 || s.Refused["forbidden-address"] != 3 || s.Place(state.PlaceRefused) != 0 || res.Stop != StopDone {
 			t.Errorf("%s: %v, refused %v: want 3 held for their addresses", res.Stop, s.Places, s.Refused)
 		}
 		if len(w.dialed) > 0 || len(res.Seeds) != len(seeds) {
 			t.Errorf("dialled %v; seeds without yield %q, want all", w.dialed, res.Seeds)
 		}
 		checkBalanced(t, opt.FS, opt.Dirs)
-		if _, err := Run(t.Context(), opt); !errors.Is(err, ErrFinished) {
-			t.Errorf("the same flags again: %v, want %v", err, ErrFinished)
+		if _, err := Run(t.Context(), opt); !errors.Is(err, state.ErrFinished) {
+			t.Errorf("the same flags again: %v, want %v", err, state.ErrFinished)
 		}
 
 		w.flags(t, &opt, own) // still without the port, but a new seed of a host that is forbidden as of a moment ago
@@ -55,17 +57,17 @@ func TestFlagsRefuseNothingForGood(t *testing.T) {
 			}
 		}
 		w.flags(t, &opt, own, 8080)
-		res = mustRun(t, t.Context(), opt)
+		mustRun(t, t.Context(), opt)
 		for _, host := range []string{"a.test:8080", "127.16.0.9:8080"} {
 			if n := len(w.got(host, "/")); n != 1 {
 				t.Errorf("%s was fetched %d times with --ports, want once", host, n)
 			}
 		}
-		if s = &res.Snapshot; s.Place(PlaceHeld) != 0 || s.Refused["forbidden-address"]+s.Refused["forbidden-port"] != 0 {
+		if s = &res.Snapshot; s.Place(state.PlaceHeld) != 0 || s.Refused["forbidden-address"]+s.Refused["forbidden-port"] != 0 {
 			t.Errorf("%v, refused %v: want nothing held", s.Places, s.Refused)
 		}
 		checkBalanced(t, opt.FS, opt.Dirs)
-		if rep, err := AuditDeep(AuditOptions{FS: opt.FS, Dirs: opt.Dirs}); err != nil || !rep.Balanced() {
+		if rep, err := audit.Deep(audit.Options{FS: opt.FS, Dirs: opt.Dirs}); err != nil || !rep.Balanced() {
 			t.Errorf("deep audit: %v, %+v", err, rep)
 		}
 	})
@@ -102,14 +104,14 @@ func TestHeldURLsSurviveKills(t *testing.T) {
 		for i, fork := range append(forks, mem) {
 			opt.FS = fork
 			res, err := Run(t.Context(), opt)
-			if err != nil && !errors.Is(err, ErrFinished) {
+			if err != nil && !errors.Is(err, state.ErrFinished) {
 				t.Fatalf("fork %d: %v", i, err)
 			}
-			if s := &res.Snapshot; s.Place(PlaceFetched) != n || s.Unique != n {
+			if s := &res.Snapshot; s.Place(state.PlaceFetched) != n || s.Unique != n {
 				t.Errorf("fork %d: %v, refused %v: want %d fetched", i, s.Places, s.Refused, n)
 			}
 			checkBalanced(t, fork, opt.Dirs)
-			if again, err := Run(t.Context(), opt); !errors.Is(err, ErrFinished) {
+			if again, err := Run(t.Context(), opt); !errors.Is(err, state.ErrFinished) {
 				t.Errorf("fork %d, once more: %v, %+v", i, err, again)
 			}
 		}
@@ -140,11 +142,11 @@ func TestFewerFlagsThanBefore(t *testing.T) {
 		mustRun(t, t.Context(), opt)
 		opt.MaxPages = 0
 		w.flags(t, &opt, own)
-		if s := mustRun(t, t.Context(), opt).Snapshot; s.Place(PlaceHeld) == 0 || s.Place(PlaceHeld) != s.Refused["forbidden-port"] {
+		if s := mustRun(t, t.Context(), opt).Snapshot; s.Place(state.PlaceHeld) == 0 || s.Place(state.PlaceHeld) != s.Refused["forbidden-port"] {
 			t.Errorf("%v, refused %v: want what waits for port 8080 held", s.Places, s.Refused)
 		}
 		w.flags(t, &opt, own, 8080)
-		if s := mustRun(t, t.Context(), opt).Snapshot; s.Place(PlaceHeld) != 0 || s.Place(PlaceFetched) != 22 {
+		if s := mustRun(t, t.Context(), opt).Snapshot; s.Place(state.PlaceHeld) != 0 || s.Place(state.PlaceFetched) != 22 {
 			t.Errorf("%v, refused %v: want all 22 fetched", s.Places, s.Refused)
 		}
 		for i := range 20 {

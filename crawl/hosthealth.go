@@ -1,16 +1,16 @@
 package crawl
 
 import (
-	"encoding/binary"
 	"fmt"
-	"sync"
 	"time"
 
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/drum"
 	"drumbeat/fetch"
-	"drumbeat/health"
+	"drumbeat/internal/health"
 	"drumbeat/polite"
+	"drumbeat/robots"
 	"drumbeat/weburl"
 )
 
@@ -20,192 +20,13 @@ import (
 // And hostTable has, in RAM, the hosts in trouble, all origins of a host under one key: it decides at once, before the update has
 // been merged. Where both know something, the later event counts.
 
-// hostTable holds what was noted of hosts lately. At maxTroubled entries the oldest is forgotten; RobotsCache goes on counting.
-type hostTable struct {
-	mu    sync.Mutex // guards all below; a leaf
-	hosts map[uint64]*troubledHost
-	first *troubledHost // the list by time of the last event, the oldest first
-	last  *troubledHost
-}
-
-// troubledHost is a host that failed or refused lately, or has recovered since.
-type troubledHost struct {
-	key        uint64
-	state      health.State
-	at         time.Time // of the last event; state forgets it when all is well
-	doubtful   bool      // its last exchange failed in a way that could be our fault; a restart forgets that
-	prev, next *troubledHost
-}
-
-// maxTroubled bounds hostTable: some 200 bytes each, 13 MB in all.
-const maxTroubled = 1 << 16
-
-// get returns what is known of a host, given what RobotsCache knew of one of its origins; nil for nothing.
-func (t *hostTable) get(key uint64, onDisk *health.State) health.State {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s, _ := t.newest(key, onDisk)
-	return s
-}
-
-// newest is get, and the entry if there is one; mu is held.
-func (t *hostTable) newest(key uint64, onDisk *health.State) (health.State, *troubledHost) {
-	h := t.hosts[key]
-	switch {
-	case h == nil && onDisk == nil:
-		return health.State{}, nil
-	case h == nil:
-		return *onDisk, nil
-	case onDisk != nil && onDisk.At.After(h.at):
-		return *onDisk, h
-	}
-	return h.state, h
-}
-
-// note takes an event into account; tell says whether RobotsCache must know it.
-func (t *hostTable) note(p *health.Policy, key uint64, onDisk *health.State, e health.Event, now time.Time) (v health.Verdict, tell bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s, h := t.newest(key, onDisk)
-	if h != nil && !e.Kind.Failed() {
-		h.doubtful = false
-	}
-	if s.Clean() && e.Kind.Good() {
-		return v, false
-	}
-	v = s.Note(p, e, now)
-	h = t.touch(key, h)
-	h.state, h.at = s, now
-	return v, true
-}
-
-// doubt notes that an exchange failed in a way that could be our fault, and doubted asks for that.
-func (t *hostTable) doubt(key uint64, onDisk *health.State) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	s, h := t.newest(key, onDisk)
-	h = t.touch(key, h)
-	h.state, h.doubtful = s, true
-	if h.at.IsZero() {
-		h.at = s.At
-	}
-}
-
-func (t *hostTable) doubted(key uint64) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	h := t.hosts[key]
-	return h != nil && h.doubtful
-}
-
-// touch makes a host the newest one, which may be new, in the place of the oldest; mu is held.
-func (t *hostTable) touch(key uint64, h *troubledHost) *troubledHost {
-	if h != nil {
-		t.unlink(h)
-		t.append(h)
-		return h
-	}
-	if t.hosts == nil {
-		t.hosts = map[uint64]*troubledHost{}
-	}
-	if len(t.hosts) >= maxTroubled {
-		old := t.first
-		t.unlink(old)
-		delete(t.hosts, old.key)
-	}
-	h = &troubledHost{key: key}
-	t.hosts[key] = h
-	t.append(h)
-	return h
-}
-
-func (t *hostTable) append(h *troubledHost) {
-	h.prev, h.next = t.last, nil
-	if t.last == nil {
-		t.first = h
-	} else {
-		t.last.next = h
-	}
-	t.last = h
-}
-
-func (t *hostTable) unlink(h *troubledHost) {
-	if h.prev == nil {
-		t.first = h.next
-	} else {
-		h.prev.next = h.next
-	}
-	if h.next == nil {
-		t.last = h.prev
-	} else {
-		h.next.prev = h.prev
-	}
-}
-
-// hostEntry is an entry for the checkpoint.
-type hostEntry struct {
-	key   uint64
-	state health.State
-}
-
-// snapshot returns the hosts that aren't well, the oldest event first.
-func (t *hostTable) snapshot() []hostEntry {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	list := make([]hostEntry, 0, len(t.hosts))
-	for h := t.first; h != nil; h = h.next {
-		if !h.state.Clean() {
-			list = append(list, hostEntry{h.key, h.state})
-		}
-	}
-	return list
-}
-
-// dumpHosts codes entries: key (8 bytes, little-endian), length byte, coding of health.State.
-func dumpHosts(list []hostEntry) (b []byte) {
-	for i := range list {
-		b = binary.LittleEndian.AppendUint64(b, list[i].key)
-		at := len(b)
-		b = list[i].state.Append(append(b, 0))
-		b[at] = byte(len(b) - at - 1)
-	}
-	return b
-}
-
-// eachHost reads what dumpHosts wrote.
-func eachHost(b []byte, f func(key uint64, s health.State)) error {
-	for off := 0; off < len(b); {
-		var s health.State
-		if len(b)-off < 9 || len(b)-off < 9+int(b[off+8]) {
-			return fmt.Errorf("crawl: health of hosts at the last checkpoint ends in the midst of an entry, at %d", off)
-		}
-		end := off + 9 + int(b[off+8])
-		if err := s.Decode(b[off+9 : end]); err != nil {
-			return fmt.Errorf("crawl: health of hosts at the last checkpoint, at %d: %w", off, err)
-		}
-		f(binary.LittleEndian.Uint64(b[off:]), s)
-		off = end
-	}
-	return nil
-}
-
 // restoreHosts fills the table with what the last checkpoint has.
 func (r *ring) restoreHosts(ref disk.Ref) error {
-	data, err := disk.ReadTail(r.set, ref)
+	data, err := disk.ReadTail(r.Set, ref)
 	if err != nil {
 		return err
 	}
-	t := &r.hosts
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.hosts = map[uint64]*troubledHost{}
-	return eachHost(data, func(key uint64, s health.State) {
-		if t.hosts[key] == nil && len(t.hosts) < maxTroubled {
-			h := &troubledHost{key: key, state: s, at: s.At}
-			t.hosts[key] = h
-			t.append(h)
-		}
-	})
+	return r.hosts.Restore(data, time.Now())
 }
 
 // makePolicy is what the options say of hosts that fail or refuse.
@@ -223,30 +44,30 @@ func (o *Options) makePolicy() health.Policy {
 func (r *ring) noteHost(d *delta, host uint64, rec *weburl.Record, onDisk *health.State,
 	e health.Event) (health.Verdict, error) {
 	now := time.Now()
-	v, tell := r.hosts.note(&r.policy, host, onDisk, e, now)
+	v, tell := r.hosts.Note(&r.policy, host, onDisk, e, now)
 	if !tell {
 		return v, nil
 	}
 	if e.Kind.Refused() > 0 {
-		d.count(CountRefusals, 1)
+		d.count(state.CountRefusals, 1)
 	}
 	if e.Kind == health.Challenge {
-		d.count(CountChallenges, 1)
+		d.count(state.CountChallenges, 1)
 	}
 	if v.Began {
-		d.count(CountHostRests, 1)
+		d.count(state.CountHostRests, 1)
 	}
 	if v.Ended {
-		d.count(CountHostsGivenUp, 1)
+		d.count(state.CountHostsGivenUp, 1)
 	}
 	if v.Began || v.Ended {
 		// Debug: this is a step, for whose end all others wait, and there may be millions of hosts. The snapshot counts them.
-		s := r.hosts.get(host, onDisk)
+		s := r.hosts.Get(host, onDisk, now)
 		r.opt.Log.Debug("a host is left alone", "host", string(weburl.Split(rec.URL).Host), "state", s.String())
 	}
 	var buf [300]byte
-	value := appendHead(make([]byte, 0, updateHead+health.MaxEvent), updateEvent, now)
-	tuple := [1]drum.Tuple{{Key: drum.Key(r.hasher.OriginKey(weburl.AppendOrigin(buf[:0], rec.URL))), Op: drum.Update,
+	value := robots.AppendUpdateHead(make([]byte, 0, robots.UpdateHead+health.MaxEvent), robots.UpdateEvent, now)
+	tuple := [1]drum.Tuple{{Key: drum.Key(r.Hasher.OriginKey(weburl.AppendOrigin(buf[:0], rec.URL))), Op: drum.Update,
 		Value: e.Append(value)}}
 	d.wake(r.wakeRobots)
 	return v, r.robotsCache.Add(tuple[:])
@@ -286,59 +107,45 @@ func failureOf(fe *fetch.Error) health.Event {
 
 // restReason is the reason of URLs that wait while their host rests. Those of a back-off are late, no more; the crawl's end
 // waits for them.
-func restReason(s *health.State, why health.Why) Reason {
+func restReason(s *health.State, why health.Why) state.Reason {
 	switch why {
 	case health.Unwelcome:
-		return ReasonNotWelcome
+		return state.ReasonNotWelcome
 	case health.Asked, health.Failing:
-		return ReasonHostResting
+		return state.ReasonHostResting
 	}
 	switch s.Last {
 	case health.TooFast:
-		return ReasonTooMany
+		return state.ReasonTooMany
 	case health.Timeout:
-		return ReasonTimeout
+		return state.ReasonTimeout
 	case health.Reset, health.Hangup:
-		return ReasonReset
+		return state.ReasonReset
 	case health.Unreachable:
-		return ReasonConnect
+		return state.ReasonConnect
 	}
-	return ReasonServerError
+	return state.ReasonServerError
 }
 
 // endReason is why URLs of a host that was given up end.
-func endReason(end health.End) Reason {
+func endReason(end health.End) state.Reason {
 	if end == health.NotWelcome {
-		return ReasonNotWelcome
+		return state.ReasonNotWelcome
 	}
-	return ReasonHostGivenUp
-}
-
-// lingering says whether the crawl's end doesn't wait for URLs put off for a reason (Options.Linger).
-func lingering(why Reason) bool {
-	return why == ReasonRobotsUnavailable || why == ReasonHostResting || why == ReasonNotWelcome
-}
-
-// lingering is how many of the URLs that wait are of that kind.
-func (s *accountsState) lingering() (n int64) {
-	for why, later := range s.Later {
-		if lingering(Reason(why)) {
-			n += later
-		}
-	}
-	return n
+	return state.ReasonHostGivenUp
 }
 
 // rests puts a URL off whose host rests for long, or ends it if the host was given up; part of a step. False if neither.
-func (r *ring) rests(d *delta, host uint64, rec *weburl.Record, from Place, onDisk *health.State) (bool, error) {
-	s := r.hosts.get(host, onDisk)
+func (r *ring) rests(d *delta, host uint64, rec *weburl.Record, from state.Place, onDisk *health.State) (bool, error) {
+	now := time.Now()
+	s := r.hosts.Get(host, onDisk, now)
 	if s.Clean() {
 		return false, nil
 	}
 	if s.End != health.Open {
 		return true, r.refuse(d, rec, from, endReason(s.End))
 	}
-	until, why, ok := s.Resting(time.Now())
+	until, why, ok := s.Resting(now)
 	if !ok {
 		return false, nil
 	}
@@ -354,11 +161,12 @@ func (e *restingError) Error() string {
 
 // mayAsk returns a *restingError while a host rests for long, or for good.
 func (r *ring) mayAsk(host []byte) error {
-	s := r.hosts.get(r.hostKey(host), nil)
+	now := time.Now()
+	s := r.hosts.Get(r.HostKey(host), nil, now)
 	if s.End != health.Open {
-		return &restingError{time.Now().Add(health.MaxRetryAfter)}
+		return &restingError{now.Add(health.MaxRetryAfter)}
 	}
-	if until, _, ok := s.Resting(time.Now()); ok {
+	if until, _, ok := s.Resting(now); ok {
 		return &restingError{until}
 	}
 	return nil
@@ -388,19 +196,19 @@ func (r *ring) clearHost(d *delta, host uint64, v health.Verdict) error {
 	now := time.Now()
 	items := r.polite.EvictHost(now, host, health.Short/2)
 	if v.Why == health.BackOff && v.End == health.Open {
-		return r.evicted(d, items, ReasonHostBacklog)
+		return r.evicted(d, items, state.ReasonHostBacklog)
 	}
 	for _, item := range items {
 		var rec weburl.Record
 		if err := rec.Decode(item.Rec); err != nil {
 			return fmt.Errorf("crawl: record in RAM: %w", err)
 		}
-		if rests, err := r.rests(d, host, &rec, PlaceRAM, nil); err != nil {
+		if rests, err := r.rests(d, host, &rec, state.PlaceRAM, nil); err != nil {
 			return err
 		} else if rests {
 			continue
 		}
-		if err := r.putOff(d, &rec, PlaceRAM, item.Due, ReasonHostBacklog); err != nil {
+		if err := r.putOff(d, &rec, state.PlaceRAM, item.Due, state.ReasonHostBacklog); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/internal/simweb"
 	"drumbeat/weburl"
@@ -27,8 +28,8 @@ type trapRun struct {
 }
 
 // at is how many ordinary URLs had been fetched after d.
-func (r *trapRun) at(d time.Duration) int {
-	n, _ := slices.BinarySearch(r.ends, d+1)
+func (run *trapRun) at(d time.Duration) int {
+	n, _ := slices.BinarySearch(run.ends, d+1)
 	return n
 }
 
@@ -49,7 +50,7 @@ func crawlTraps(t *testing.T, tune func(*simweb.Options, *Options), scenarios ..
 		fs := disk.NewMem(*seedFlag)
 		opt = simOptions(t, web, fs)
 		opt.HostDelay, opt.HostDelayMin, opt.ServerDelay, opt.ServerDelayMin = 600*time.Millisecond, 200*time.Millisecond, 40*time.Millisecond, 10*time.Millisecond
-		opt.MaxTime, opt.CheckpointEvery, opt.CrawlLog, opt.Store = trapTime, time.Minute, LogOff, false
+		opt.MaxTime, opt.CheckpointEvery, opt.CrawlLog, opt.Store = trapTime, time.Minute, state.LogOff, false
 		if tune != nil {
 			tune(nil, &opt)
 		}
@@ -102,7 +103,7 @@ type trapCase struct {
 	ends    bool
 	refused map[string]int64 // of its URLs, exactly; nil: none
 	later   string           // the reason under which the rest of its URLs wait, if any
-	links   Counter          // that must count something; 0: none
+	links   state.Counter    // that must count something; 0: none
 	pages   int64            // that it must have yielded, at least
 }
 
@@ -158,7 +159,7 @@ func (run *trapRun) compare(t *testing.T, plain *trapRun, c trapCase) {
 	}
 	t.Logf("%q after %v: others %d of %d by %v, %d in all; trap: %d requests to %d hosts, %d for robots.txt; lookups %d; refused %v, later %v; too long %d; heap %d MiB, %d goroutines",
 		run.res.Stop, s.Elapsed, run.at(soon), len(plain.ends), soon, len(run.ends), run.hostile, run.hosts, run.robots, run.lookups, refused,
-		s.Later, s.Count(CountLinksTooLong), run.heap>>20, run.routines)
+		s.Later, s.Count(state.CountLinksTooLong), run.heap>>20, run.routines)
 	if got := run.at(soon); got*10 < len(plain.ends)*9 {
 		t.Errorf("%d of %d other URLs fetched after %v, want 90 %%", got, len(plain.ends), soon)
 	}
@@ -177,7 +178,7 @@ func (run *trapRun) compare(t *testing.T, plain *trapRun, c trapCase) {
 	if run.heap > plain.heap+64<<20 {
 		t.Errorf("heap of %d MiB, %d without the trap", run.heap>>20, plain.heap>>20)
 	}
-	if got := s.Count(CountPages) - p.Count(CountPages); got < c.pages {
+	if got := s.Count(state.CountPages) - p.Count(state.CountPages); got < c.pages {
 		t.Errorf("%d pages of the trap, want at least %d", got, c.pages)
 	}
 }

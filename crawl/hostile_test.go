@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/fetch"
 	"drumbeat/internal/simweb"
@@ -173,17 +174,17 @@ func (run *hostileRun) compare(t *testing.T, plain *hostileRun, want hostileWant
 			refused[why] = n
 		}
 	}
-	more := func(c Counter) int64 { return s.Count(c) - p.Count(c) }
-	later := s.Place(PlaceLater) - p.Place(PlaceLater)
+	more := func(c state.Counter) int64 { return s.Count(c) - p.Count(c) }
+	later := s.Place(state.PlaceLater) - p.Place(state.PlaceLater)
 	t.Logf("%d responses, %d cut, refused %v, %d later; others done after %v (without %v), ended after %v; heap %d MiB, bodies %d KiB"+
-		" (%d waits); links: %d dropped, %d too long", more(CountResponses), more(CountTruncated), refused, later, run.done, plain.done,
-		run.elapsed, run.heap>>20, run.memory.MostBytes>>10, run.memory.Waits, more(CountLinksDropped), more(CountLinksTooLong))
-	if n := more(CountDecodeCut); n != want.undecoded {
+		" (%d waits); links: %d dropped, %d too long", more(state.CountResponses), more(state.CountTruncated), refused, later, run.done, plain.done,
+		run.elapsed, run.heap>>20, run.memory.MostBytes>>10, run.memory.Waits, more(state.CountLinksDropped), more(state.CountLinksTooLong))
+	if n := more(state.CountDecodeCut); n != want.undecoded {
 		t.Errorf("%d bodies cut while being decoded, want %d", n, want.undecoded)
 	}
-	if more(CountResponses) != want.responses || more(CountTruncated) != want.truncated || !maps.Equal(refused, want.refused) ||
+	if more(state.CountResponses) != want.responses || more(state.CountTruncated) != want.truncated || !maps.Equal(refused, want.refused) ||
 		later != want.later {
-		t.Errorf("got %d responses, %d cut, refused %v, %d later; want %+v", more(CountResponses), more(CountTruncated), refused,
+		t.Errorf("got %d responses, %d cut, refused %v, %d later; want %+v", more(state.CountResponses), more(state.CountTruncated), refused,
 			later, want)
 	}
 	// A batch of URLs that wait for robots.txt is held up by the slowest for at most stragglers; roots and what they lead to

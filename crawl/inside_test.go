@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/fetch"
 )
@@ -265,7 +266,7 @@ func TestForbiddenPorts(t *testing.T) {
 		if n := len(w.got("a.test", "/2")); n != 1 {
 			t.Errorf("a.test:80 fetched %d times, want 1", n)
 		}
-		if n := res.Snapshot.Count(CountLinksPort); n != 6 {
+		if n := res.Snapshot.Count(state.CountLinksPort); n != 6 {
 			t.Errorf("%d links to other ports counted, want 6", n)
 		}
 		if !slices.ContainsFunc(res.Seeds, func(s string) bool { return s == "http://seed.test:11211/: forbidden-port" }) {
@@ -307,8 +308,8 @@ func TestFewerPortsThanBefore(t *testing.T) {
 			t.Errorf("%d pages fetched after the port was taken away, %d before", n-before, before)
 		}
 		s := &res.Snapshot
-		if got, want := s.Place(PlaceFetched)+s.Refused["forbidden-port"], int64(60); got != want || res.Stop != StopDone {
-			t.Errorf("%q: %d fetched, refused %v, later %v: want %d in all", res.Stop, s.Place(PlaceFetched), s.Refused, s.Later, want)
+		if got, want := s.Place(state.PlaceFetched)+s.Refused["forbidden-port"], int64(60); got != want || res.Stop != StopDone {
+			t.Errorf("%q: %d fetched, refused %v, later %v: want %d in all", res.Stop, s.Place(state.PlaceFetched), s.Refused, s.Later, want)
 		}
 		for reason, n := range s.Later {
 			if n != 0 {

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,10 +9,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,20 +20,23 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/fetch"
 	"drumbeat/internal/simweb"
-	"drumbeat/warc"
 )
 
-// killRounds is how often TestKill kills the crawl. The places come in turn.
-var killRounds = flag.Int("kills", 0, "rounds of TestKill (0: two for each place; six with -long)")
+// killRounds is how often TestKill kills its crawls. Worlds have their rounds side by side; the places come in turn.
+var killRounds = flag.Int("kills", 0, "rounds of TestKill (0: 3 in each world; 8 with -long)")
 
 // killPages is how large each crawl of it is.
-var killPages = flag.Int("kill-pages", 0, "URLs of each web of TestKill (0: 600; 2500 with -long)")
+var killPages = flag.Int("kill-pages", 0, "URLs of each web of TestKill (0: 300; 1500 with -long)")
 
 // killPlaces are where a child kills itself; "random" is any time, by the parent.
 var killPlaces = []string{"seeds", "urlseen", "star", "checkpoint", "roll", "recovery", "rest", "outage", "random"}
+
+// exitFull is how a child ends that found no room at its start, and says so.
+const exitFull = 3
 
 const childEnv = "DRUMBEAT_CRAWL_TEST_CHILD"
 
@@ -42,10 +46,15 @@ type childJob struct {
 	Seeds       string
 	DNS         string
 	HTTP, HTTPS uint16
-	KillAt      string // place
-	KillOn      int    // its occurrence
+	KillAt      string        // place
+	KillOn      int           // its occurrence
+	KillAfter   time.Duration // from the child's start on they count
 	RAMBytes    int64
 	Small       bool
+	World       trouble
+	Window      window        // when its trouble is there
+	Errno       syscall.Errno // what fails with then
+	Met         string        // file that is made when it has befallen a child
 }
 
 func TestMain(m *testing.M) {
@@ -67,39 +76,34 @@ func child(text string) int {
 	if err == nil {
 		_, err = Run(context.Background(), opt)
 	}
-	if err != nil && !errors.Is(err, ErrFinished) {
+	if err != nil && !errors.Is(err, state.ErrFinished) {
 		fmt.Fprintln(os.Stderr, err)
+		if state.IsFull(err) {
+			return exitFull
+		}
 		return 1
 	}
 	return 0
 }
 
 func (j *childJob) options() (Options, error) {
-	client, err := fetch.New(fetch.Options{
-		AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: []uint16{8080},
-		MapPort: func(p uint16) uint16 {
-			if p == 443 {
-				return j.HTTPS
-			}
-			return j.HTTP
-		},
-	})
+	client, err := fetch.New(j.fetchOptions())
 	if err != nil {
 		return Options{}, err
 	}
 	var mu sync.Mutex
-	seen := 0
+	seen, began := 0, time.Now()
 	opt := Options{
 		Dirs: j.Dirs, Seeds: j.Seeds, Agent: "drumbeat", Contact: "test@example.org", Fetcher: client,
 		Resolver: netResolver(j.DNS), RAMBytes: j.RAMBytes, DiskBytes: 10 << 30, Connections: 64, Retries: 2,
 		KeepAlive: 5 * time.Second, HostDelay: 30 * time.Millisecond, HostDelayMin: 20 * time.Millisecond, ServerDelay: 5 * time.Millisecond,
 		ServerDelayMin: 4 * time.Millisecond, PLDDelay: 10 * time.Millisecond, PLDDelayMin: 5 * time.Millisecond,
 		NetworkConnections: 40, Linger: 500 * time.Millisecond, CheckpointEvery: 100 * time.Millisecond, Store: true,
-		CrawlLog: LogAll, StockTarget: 500, MaxDepth: Unlimited, WARCFileBytes: 50_000, Backoff: 50 * time.Millisecond,
+		CrawlLog: state.LogAll, StockTarget: 500, MaxDepth: Unlimited, WARCFileBytes: 50_000, Backoff: 50 * time.Millisecond,
 		hook: func(place string) {
 			mu.Lock()
 			defer mu.Unlock()
-			if place == j.KillAt {
+			if place == j.KillAt && time.Since(began) >= j.KillAfter {
 				if seen++; seen >= j.KillOn {
 					_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 					select {} // the signal is on its way
@@ -110,6 +114,7 @@ func (j *childJob) options() (Options, error) {
 	if j.KillAt == "rest" {
 		opt.FS = shortOfSpace{disk.OS()}
 	}
+	j.inTrouble(&opt)
 	if j.Small {
 		opt.DrumBufferBytes, opt.DrumBucketBytes, opt.DrumBuckets = 4<<10, 64<<10, 8
 	}
@@ -144,18 +149,61 @@ func (g goResolver) LookupHost(ctx context.Context, host, _ string) (Lookup, err
 	return Lookup{Addrs: addrs, Expires: time.Now().Add(time.Hour)}, nil
 }
 
-// killTest is TestKill at work: one crawl after the other.
+// killTest is TestKill at work in one world: one crawl after the other.
 type killTest struct {
-	t      *testing.T
-	tmp    string
-	web    *simweb.Web
-	server *simweb.Server
-	job    childJob
+	t         *testing.T
+	sum       *killSum
+	world     trouble
+	tmp       string
+	rng       *rand.Rand
+	web       *simweb.Web
+	server    *simweb.Server
+	strangers *strangersServers
+	job       childJob
+	calm      func() // ends what trouble has begun
 
-	pages                   int // of each crawl's web
+	pages, rounds           int // of each crawl's web; so far
+	places                  map[string]bool
+	met, killed             bool // the trouble has befallen a child, one has been killed
+	full                    int  // children that found no room at their start
 	crawls                  int
 	requests                int // that the webs of crawls before this one answered
 	urls, records, repeated int // compared
+	strange                 map[string]int64
+}
+
+// killSum adds up what all worlds have had.
+type killSum struct {
+	mu     sync.Mutex // guards all below
+	killed map[string]int
+	late   int // killed by the parent, since the place didn't come
+}
+
+func (s *killSum) add(place string, late bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if late {
+		s.late++
+	} else {
+		s.killed[place]++
+	}
+}
+
+// missing returns the places of a world at which no child, of any world, has been killed; any, if the world has not had its trouble or
+// its kill.
+func (k *killTest) missing() (places []string) {
+	k.sum.mu.Lock()
+	defer k.sum.mu.Unlock()
+	for p := range k.places {
+		if k.sum.killed[p] == 0 {
+			places = append(places, p)
+		}
+	}
+	slices.Sort(places)
+	if len(places) == 0 && (!k.killed || k.world != noTrouble && !k.met) {
+		places = append(places, "random")
+	}
+	return places
 }
 
 // begin makes a web and a crawl of it.
@@ -164,26 +212,71 @@ func (k *killTest) begin() {
 	k.crawls++
 	var err error
 	k.web = smallWeb(k.t, func(o *simweb.Options) {
-		o.Seed += uint64(k.crawls)
-		o.Pages, o.Hosts, o.PLDs, o.IPs, o.Robots.ServerError = k.pages, 120, 40, 80, 0
+		hosts := min(120, k.pages/5)
+		o.Seed = k.rng.Uint64()
+		o.Pages, o.Hosts, o.PLDs, o.IPs, o.Robots.ServerError = k.pages, hosts, hosts/3, 2*hosts/3, 0
 	})
 	if k.server, err = k.web.Start(k.t.Context(), simweb.ServerOptions{}); err != nil {
 		k.t.Fatal(err)
 	}
+	k.strangers = startStrangers(k.t, k.world, k.server.HTTPPort())
 	dir := filepath.Join(k.tmp, fmt.Sprint(k.crawls))
 	k.job = childJob{Dirs: []string{filepath.Join(dir, "a"), filepath.Join(dir, "b")}, Seeds: filepath.Join(k.tmp, "seeds"),
-		DNS: k.server.DNSAddrs()[0].String(), HTTP: k.server.HTTPPort(), HTTPS: k.server.HTTPSPort(), RAMBytes: 128 << 20, Small: true}
-	if err := os.WriteFile(k.job.Seeds, []byte(strings.Join(k.web.Seeds(), "\n")), 0o600); err != nil {
+		DNS: k.server.DNSAddrs()[0].String(), HTTP: k.server.HTTPPort(), HTTPS: k.server.HTTPSPort(), RAMBytes: 128 << 20, Small: true,
+		World: k.world, Met: filepath.Join(k.tmp, "met")}
+	seeds := append(k.web.Seeds(), k.world.strangers()...)
+	if err := os.WriteFile(k.job.Seeds, []byte(strings.Join(seeds, "\n")), 0o600); err != nil {
 		k.t.Fatal(err)
 	}
+}
+
+// run runs one child in the trouble of its world.
+func (k *killTest) run(limit time.Duration) string {
+	k.t.Helper()
+	k.calm = func() {}
+	k.trouble()
+	if k.job.KillAt == "outage" { // all connections are broken off, no name is answered, once some servers are known
+		now := time.Now()
+		k.breakOff(simweb.Outage{All: true}, window{now.Add(limit / 3), now.Add(limit)})
+	}
+	got := runChild(k.t, &k.job, limit)
+	if got == "full" { // at its start: it says so and ends, and somebody makes room
+		k.full++
+		k.job.Window.Until = time.Now()
+		got = runChild(k.t, &k.job, limit)
+	}
+	k.calm()
+	k.rounds++
+	if _, err := os.Stat(k.job.Met); err == nil || k.strangers != nil && k.strangers.met.Load() {
+		k.met = true
+	}
+	return got
 }
 
 // finish compares a crawl that has ended with what it should have brought.
 func (k *killTest) finish() {
 	k.t.Helper()
-	urls, records, repeated := finalChecks(k.t, k.web, &k.job)
-	k.urls, k.records, k.repeated = k.urls+urls, k.records+records, k.repeated+repeated
+	opt, err := k.job.options()
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	snap := k.web.Log().Snapshot()
+	// From the end of a response to the next request can be told over sockets; gaps from start to start can't, since the web's
+	// goroutines read requests when the busy machine lets them. TestCutsAtRandom has both, in virtual time.
+	checkDelays(k.t, snap, &opt, opt.ServerDelayMin)
+	end := endOf{fs: disk.OS(), dirs: k.job.Dirs, trouble: k.world, want: k.web.Expected("drumbeat"), parsed: new(sync.Map)}
+	faults := end.check()
+	repeated, bad := checkServed(end.want, snap)
+	if faults = append(bad, faults...); len(faults) > 0 { // the audit's and the accounts' say most
+		k.t.Error(strings.Join(faults[max(0, len(faults)-20):], "\n"))
+	}
+	k.urls, k.records, k.repeated = k.urls+end.want.Fetched+len(k.world.strangers()), k.records+len(end.stored), k.repeated+repeated
+	for why, n := range end.strange {
+		k.strange[why] += n
+	}
+	k.strange["waiting"] += end.waiting
 	k.requests = k.total()
+	k.strangers.close()
 	if err := errors.Join(k.server.Close(), os.RemoveAll(filepath.Dir(k.job.Dirs[0]))); err != nil {
 		k.t.Error(err)
 	}
@@ -199,93 +292,102 @@ func (k *killTest) total() int {
 }
 
 // prepare makes the next child kill itself at a place, and makes the place come.
-func (k *killTest) prepare(rng *rand.Rand, place string, round int) {
+func (k *killTest) prepare(place string, round int) {
 	k.t.Helper()
 	job := &k.job
-	switch job.KillAt, job.KillOn = place, 1+rng.IntN(3); place {
+	job.KillAfter = 0
+	switch job.KillAt, job.KillOn = place, 1+k.rng.IntN(3); place {
+	case "urlseen", "star", "roll":
+		job.KillAfter = time.Duration(k.rng.IntN(1000)) * time.Millisecond
 	case "seeds": // new lines in the seed file make the feeder run again, once
 		appendLine(k.t, job.Seeds, fmt.Sprintf("# round %d", round))
 		job.KillOn = 1
 	case "rest": // comes once
 		job.KillOn = 1
-	case "outage": // all connections are broken off, no name is answered
-		k.web.SetOutage(simweb.Outage{All: true})
+	case "outage": // see run
 		job.KillOn = 1
 	case "recovery":
-		job.KillOn = 1 + rng.IntN(2)
+		job.KillOn = 1 + k.rng.IntN(2)
 	case "checkpoint": // three in each
-		job.KillOn = 1 + rng.IntN(12)
+		job.KillOn, job.KillAfter = 1+k.rng.IntN(12), time.Duration(k.rng.IntN(500))*time.Millisecond
 	}
 }
 
-// TestKill kills a crawl over and over, at chosen places and at random, until it ends all the same: what was fetched, stored and
-// accounted for must be as without. Then comes the next crawl, until all rounds are done.
+// TestKill kills crawls over and over, at chosen places and at random, until they end all the same: what was fetched, stored and
+// accounted for must be as without. In each world, whose trouble the kills meet, one crawl comes after the other until all its rounds
+// are done; the worlds live side by side.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts processes")
 	}
-	rounds := *killRounds
+	rounds := (*killRounds + len(killWorlds) - 1) / len(killWorlds)
 	if rounds == 0 {
-		rounds = len(killPlaces) * longOr(6, 2)
+		rounds = longOr(8, 3)
 	}
-	k := &killTest{t: t, tmp: t.TempDir(), pages: *killPages}
-	if k.pages == 0 {
-		k.pages = longOr(2500, 600)
+	pages := *killPages
+	if pages == 0 {
+		pages = longOr(1500, 300)
 	}
+	t.Logf("seed %d, %d rounds in each world, crawls of about %d URLs", *seedFlag, rounds, pages)
+	sum := &killSum{killed: map[string]int{}}
+	var worlds sync.WaitGroup
+	for i, world := range killWorlds {
+		worlds.Go(func() {
+			t.Run(cmp.Or(string(world), "no trouble"), func(t *testing.T) {
+				k := &killTest{t: t, sum: sum, world: world, tmp: t.TempDir(), rng: rand.New(rand.NewPCG(*seedFlag, uint64(i))),
+					pages: pages, places: map[string]bool{}, strange: map[string]int64{}}
+				k.kill(rounds, i*rounds)
+			})
+		})
+	}
+	worlds.Wait()
+	kills := sum.late
+	for _, n := range sum.killed {
+		kills += n
+	}
+	t.Logf("%d kills: %v, %d elsewhere, because the place didn't come", kills, sum.killed, sum.late)
+}
+
+// kill has the rounds of a world, the first of which has the place of a number.
+func (k *killTest) kill(rounds, first int) {
 	k.begin()
-	rng := rand.New(rand.NewPCG(*seedFlag, 7))
-	t.Logf("seed %d, %d rounds, crawls of about %d URLs", *seedFlag, rounds, k.pages)
-	killed := map[string]int{}
-	late := 0
-	missing := func() (places []string) {
-		for _, p := range killPlaces {
-			if killed[p] == 0 {
-				places = append(places, p)
-			}
-		}
-		return places
-	}
 	var work []int // requests answered after each round
 	// On a busy machine a place may not come in time in any of its rounds: it gets more of them, and each time longer.
-	for round, more := 0, 0; round < rounds || more < 10 && len(missing()) > 0; round++ {
-		place, limit := killPlaces[round%len(killPlaces)], placeLimit
+	for round, more, ended := 0, 0, 0; round < rounds || more < 10 && len(k.missing()) > 0; round++ {
+		place, limit := killPlaces[(first+round)%len(killPlaces)], placeLimit
 		if round >= rounds {
 			more++
-			place, limit = missing()[0], time.Duration(1+more)*placeLimit
+			place, limit = k.missing()[0], time.Duration(1+more)*placeLimit
 		}
+		k.places[place] = true
 		if place == "random" {
-			limit = time.Duration(50+rng.IntN(600)) * time.Millisecond
+			limit = time.Duration(50+k.rng.IntN(1200)) * time.Millisecond
 		}
-		k.prepare(rng, place, round)
-		switch runChild(t, &k.job, limit) {
-		case "killed":
-			killed[place]++
-		case "late":
-			late++
+		k.prepare(place, round)
+		switch got := k.run(limit); got {
 		case "ended":
+			ended++
 			k.finish()
 			k.begin()
+		case "killed", "late":
+			k.killed = true
+			k.sum.add(place, got == "late")
 		}
-		k.web.SetOutage(simweb.Outage{})
 		work = append(work, k.total())
 	}
-	ended := k.crawls - 1
+	if never := k.missing(); len(never) > 0 {
+		k.t.Errorf("never killed at %q; killed at all: %t; has been in trouble: %t", never, k.killed, k.met)
+	}
 	k.job.KillAt = ""
-	if got := runChild(t, &k.job, 10*time.Minute); got != "ended" {
-		t.Fatalf("the last run: %s", got)
+	if got := k.run(10 * time.Minute); got != "ended" {
+		k.t.Fatalf("the last run: %s", got)
 	}
 	last := k.total() - work[len(work)-1]
 	k.finish()
-	sum := late
-	for _, n := range killed {
-		sum += n
-	}
-	if never := missing(); len(never) > 0 {
-		t.Errorf("never killed at %q", never)
-	}
-	t.Logf("%d kills in %d crawls: %v, %d elsewhere, because the place didn't come; %d runs ended", sum, k.crawls, killed, late, ended)
-	t.Logf("requests answered in each tenth of the rounds: %v, in the last run: %d", tenths(work), last)
-	t.Logf("compared: %d URLs with %d records in the output; %d fetches were repeated", k.urls, k.records, k.repeated)
+	k.t.Logf("%d rounds in %d crawls; requests answered in each tenth of the rounds: %v, in the last run: %d", len(work), k.crawls, tenths(work), last)
+	k.t.Logf("compared: %d URLs with %d records in the output; %d fetches were repeated; of strangers %v; %d starts without room", k.urls, k.records,
+		k.repeated, k.strange, k.full)
 }
 
 // tenths is how much a running total grew in each tenth of its steps.
@@ -351,6 +453,9 @@ func runChild(t *testing.T, job *childJob, d time.Duration) string {
 			}
 			return "killed"
 		}
+		if ee.ExitCode() == exitFull {
+			return "full"
+		}
 	}
 	t.Fatalf("child: %v\n%s", err, out.String())
 	return ""
@@ -361,104 +466,4 @@ func boolInt(b bool) int {
 		return 1
 	}
 	return 0
-}
-
-func finalChecks(t *testing.T, web *simweb.Web, job *childJob) (urls, stored, repeated int) {
-	t.Helper()
-	opt, err := job.options()
-	if err != nil {
-		t.Fatal(err)
-	}
-	// From the end of a response to the next request can be told over sockets; gaps from start to start can't, since the web's
-	// goroutines read requests when the busy machine lets them. TestCutsAtRandom has both, in virtual time.
-	checkDelays(t, web.Log().Snapshot(), &opt, opt.ServerDelayMin)
-	return checkStored(t, web, disk.OS(), job.Dirs)
-}
-
-// checkStored asserts after any number of interruptions: every URL that a correct crawl fetches was fetched and is in the
-// output once, no other is, and the audit balances.
-func checkStored(t *testing.T, web *simweb.Web, fs disk.FS, dirs []string) (urls, stored, repeated int) {
-	t.Helper()
-	snap := web.Log().Snapshot()
-	want := web.Expected("drumbeat")
-	records := storedURLs(t, fs, dirs)
-	bad := 0
-	fault := func(format string, args ...any) {
-		if bad++; bad <= 20 {
-			t.Errorf(format, args...)
-		}
-	}
-	for url := range want.FetchedURLs() {
-		stored += records[url]
-		repeated += max(0, snap.Fetches[url]-1)
-		if snap.Fetches[url] == 0 {
-			fault("not fetched: %s", url)
-		}
-		if records[url] != 1 {
-			fault("%d records of %s in the output", records[url], url)
-		}
-		delete(records, url)
-	}
-	for url, n := range records {
-		fault("%d records of %s in the output, which must not be fetched", n, url)
-	}
-	for url := range snap.Fetches {
-		if fetched, _, _ := want.Has(url); !fetched {
-			fault("fetched, but must not be: %s", url)
-		}
-	}
-	rep, err := Audit(fs, dirs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !rep.Balanced() {
-		t.Errorf("audit: %v", rep.Bad)
-	}
-	return want.Fetched, stored, repeated
-}
-
-// storedURLs counts the response records of each URL in the output, final files and the open one alike.
-func storedURLs(t *testing.T, fs disk.FS, dirs []string) map[string]int {
-	t.Helper()
-	urls := map[string]int{}
-	for _, rec := range storedRecords(t, fs, dirs) {
-		urls[rec.Get("WARC-Target-URI")]++
-	}
-	return urls
-}
-
-// storedRecords are the heads of the output's response records.
-func storedRecords(t *testing.T, fs disk.FS, dirs []string) (heads []warc.Record) {
-	t.Helper()
-	count := func(rec *warc.Record) error {
-		if rec.Type() == "response" {
-			head := *rec
-			head.Block = nil
-			heads = append(heads, head)
-		}
-		return nil
-	}
-	set := disk.Set{FS: fs, Paths: dirs}
-	paths, err := warc.Files(set)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range paths {
-		if err := warc.ReadFile(fs, p, 1<<30, count); err != nil {
-			t.Fatal(err)
-		}
-	}
-	m, _, err := readManifest(set)
-	if err != nil {
-		t.Fatal(err)
-	}
-	st, err := statePart[warc.State](m, nameWARC)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = warc.Walk(warc.Options{Set: set, State: set}, st, 1<<30, func(_ string, rec *warc.Record) error { return count(rec) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	return heads
 }

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"drumbeat/pace"
+	"drumbeat/internal/pace"
 	"drumbeat/polite"
 )
 
@@ -20,12 +20,19 @@ type limits struct {
 	schedule  pace.Schedule // of connections
 	slots     int           // there are
 
-	held   atomic.Int32 // the limit that dispatch waited for last, an index into limitNames
+	held   atomic.Int32 // the limit that dispatch waited for last, one of limitRate, …
 	heldAt atomic.Int64 // unix ns, when it last did
 }
 
+// What may keep requests back.
+const (
+	limitRate int32 = iota
+	limitBandwidth
+	limitConnections
+)
+
 // limitNames are what Snapshot.Waiting calls them.
-var limitNames = [...]string{"rate limit", "bandwidth limit", "connection limit"}
+var limitNames = [...]string{limitRate: "rate limit", limitBandwidth: "bandwidth limit", limitConnections: "connection limit"}
 
 const (
 	limitRetry = 500 * time.Millisecond // how often a schedule is looked at while nobody frees a slot
@@ -59,16 +66,16 @@ func (r *ring) nextAllowed(now time.Time) (*polite.Grant, time.Duration) {
 // wait is how long to wait before asking again whether another request may be sent; 0: it may.
 func (l *limits) wait(now time.Time, taken int) time.Duration {
 	if l.schedule.Limits() && taken > l.connections(now) {
-		l.hold(2, now)
+		l.hold(limitConnections, now)
 		return limitRetry
 	}
 	if wait := l.rate.Ready(now); wait > 0 {
-		l.hold(0, now)
+		l.hold(limitRate, now)
 		return wait
 	}
 	wait := l.bandwidth.Ready(now)
 	if wait > 0 {
-		l.hold(1, now)
+		l.hold(limitBandwidth, now)
 	}
 	return wait
 }

@@ -10,10 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/fetch"
+	"drumbeat/internal/pace"
 	"drumbeat/internal/simweb"
-	"drumbeat/pace"
 )
 
 func schedule(t testing.TB, text string, unit pace.Unit) pace.Schedule {
@@ -137,6 +138,7 @@ func checkGot(t *testing.T, web *simweb.Web, opt *Options, fs disk.FS) {
 // TestRateIsHeld: by the server's log requests, those for robots.txt included, keep to --rate in any 10 s, from the first on and
 // over a change of the schedule, and aren't fewer.
 func TestRateIsHeld(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		text          string
 		before, after float64
@@ -186,6 +188,7 @@ func TestRateIsHeld(t *testing.T) {
 
 // TestBandwidthIsHeld: what is received keeps to --bandwidth in any 10 s, pages of all sizes, TLS and robots.txt together, and isn't less.
 func TestBandwidthIsHeld(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		text             string
 		before, after    float64
@@ -210,7 +213,7 @@ func TestBandwidthIsHeld(t *testing.T) {
 				defer cancel()
 				res := mustRun(t, ctx, opt)
 				got.check(t, twoRates(c.before, c.after), 3000, float64(c.pageBytes), 15*time.Second, res.Snapshot.Elapsed-time.Second)
-				t.Logf("%d pages in %v; waits %v; slots %v", res.Snapshot.Count(CountPages), res.Snapshot.Elapsed, waits, res.Snapshot.Slots)
+				t.Logf("%d pages in %v; waits %v; slots %v", res.Snapshot.Count(state.CountPages), res.Snapshot.Elapsed, waits, res.Snapshot.Slots)
 			})
 		})
 	}
@@ -218,6 +221,7 @@ func TestBandwidthIsHeld(t *testing.T) {
 
 // TestConnectionsBySchedule: by the web's log no more exchanges are under way than the schedule says, and soon as many.
 func TestConnectionsBySchedule(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		web, fs := limitedWeb(t, 2000, 4000), disk.NewMem(*seedFlag)
 		opt := limitedOptions(t, web, fs, pace.Schedule{}, &spans{begin: time.Now()})

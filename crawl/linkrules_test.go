@@ -9,8 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
-	"drumbeat/urlrule"
+	"drumbeat/internal/urlrule"
 )
 
 // sessions are the rules for sites with sessions in their URLs.
@@ -65,7 +66,7 @@ func TestSessionsAreStripped(t *testing.T) {
 		res := rulesCrawl(t, w, sessions, nil, "http://a.test/?PHPSESSID=7")
 		checkAsked(t, w, "/", "/b?x=1", "/c", "/d?sid=4&y=A&z=1")
 		// Of five links of a page five are rewritten; and so is the seed.
-		if got, want := res.Snapshot.Counters[CountURLsRewritten], int64(4*5+1); got != want {
+		if got, want := res.Snapshot.Counters[state.CountURLsRewritten], int64(4*5+1); got != want {
 			t.Errorf("%d URLs rewritten, want %d", got, want)
 		}
 	})
@@ -88,11 +89,11 @@ func TestSiteThatInsistsOnSessions(t *testing.T) {
 			return answer{200, "", fmt.Sprintf("<a href='/b?PHPSESSID=%d'>b</a> <a href='/c?PHPSESSID=%d'>c</a>", n, n)}
 		}
 		res := rulesCrawl(t, w, sessions, nil, "http://a.test/a")
-		if got := asked(w); len(got) != 6 || res.Snapshot.Counters[CountPages] != 3 {
-			t.Errorf("%d pages with the requests %q, want 3 with 6", res.Snapshot.Counters[CountPages], got)
+		if got := asked(w); len(got) != 6 || res.Snapshot.Counters[state.CountPages] != 3 {
+			t.Errorf("%d pages with the requests %q, want 3 with 6", res.Snapshot.Counters[state.CountPages], got)
 		}
-		if res.Snapshot.Counters[CountSeedPages] != 1 {
-			t.Errorf("the seed led to %d pages", res.Snapshot.Counters[CountSeedPages])
+		if res.Snapshot.Counters[state.CountSeedPages] != 1 {
+			t.Errorf("the seed led to %d pages", res.Snapshot.Counters[state.CountSeedPages])
 		}
 	})
 }
@@ -115,8 +116,8 @@ func TestSiteThatMakesSessionsByAnotherPage(t *testing.T) {
 		}}
 		res := rulesCrawl(t, w, urlrule.Options{StripParams: []string{"session"}}, nil, "http://b.test/", "http://a.test/a")
 		checkAsked(t, w, "/", "/a", "/a?PHPSESSID=2", "/login?to=a")
-		if res.Snapshot.Counters[CountPages] != 1 {
-			t.Errorf("%d pages, want 1", res.Snapshot.Counters[CountPages])
+		if res.Snapshot.Counters[state.CountPages] != 1 {
+			t.Errorf("%d pages, want 1", res.Snapshot.Counters[state.CountPages])
 		}
 	})
 }
@@ -192,9 +193,9 @@ func TestTrapsEnd(t *testing.T) {
 		}
 		// The seed with a long path links to itself.
 		for _, c := range []struct {
-			counter Counter
+			counter state.Counter
 			want    int64
-		}{{CountLinksPathDepth, 2}, {CountLinksRepeated, 1}, {CountLinksParams, 1}, {CountLinksExtension, 2}} {
+		}{{state.CountLinksPathDepth, 2}, {state.CountLinksRepeated, 1}, {state.CountLinksParams, 1}, {state.CountLinksExtension, 2}} {
 			if got := res.Snapshot.Counters[c.counter]; got != c.want {
 				t.Errorf("counter %d: got %d, want %d", c.counter, got, c.want)
 			}
@@ -217,7 +218,7 @@ func teeming(_, path string) answer {
 // TestMaxPagesPerPLD: no more URLs of a PLD are asked for, whatever its hosts, budgets and scope; the rest is refused, in one place, and
 // other PLDs don't feel it.
 func TestMaxPagesPerPLD(t *testing.T) {
-	for _, scope := range []Scope{ScopeAll, ScopePLD, ScopeHost} {
+	for _, scope := range []state.Scope{state.ScopeAll, state.ScopePLD, state.ScopeHost} {
 		inBubble(t, func(t *testing.T) {
 			w := &tinyWeb{serve: func(host, path string) answer {
 				if strings.HasSuffix(host, "one.test") {
@@ -269,7 +270,7 @@ func TestMaxPagesPerPLDSurvivesCrashes(t *testing.T) {
 		}
 		checkBalanced(t, mem, opt.Dirs)
 		s := &res.Snapshot
-		if got := s.Place(PlaceFetched); got != limit || s.Refused["pld-pages"] != s.Unique-limit {
+		if got := s.Place(state.PlaceFetched); got != limit || s.Refused["pld-pages"] != s.Unique-limit {
 			t.Errorf("seed %d: %d fetched, want %d; refused %v of %d", *seedFlag, got, limit, s.Refused, s.Unique)
 		}
 	})

@@ -12,11 +12,13 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/admit"
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/drum"
+	"drumbeat/internal/urlrule"
 	"drumbeat/parse"
 	"drumbeat/star"
-	"drumbeat/urlrule"
 	"drumbeat/weburl"
 )
 
@@ -24,9 +26,10 @@ import (
 func linkRing(t testing.TB, cacheBytes int64) *ring {
 	t.Helper()
 	set := disk.Set{FS: disk.NewMem(1), Paths: []string{"/d"}}
-	r := &ring{hasher: weburl.NewHasher(weburl.Secret{1}), suffixes: weburl.NewSuffixes(false)}
-	r.opt = Options{Scope: ScopeAll, MaxDepth: -1}
-	r.scope = newScope(ScopeAll, r.hasher.HostKey, nil)
+	r := &ring{Saved: &state.Saved{Hasher: weburl.NewHasher(weburl.Secret{1}), Suffixes: weburl.NewSuffixes(false)}}
+	r.opt = Options{Scope: state.ScopeAll, MaxDepth: -1}
+	r.links = &admit.Policy{Hasher: r.Hasher, Suffixes: r.Suffixes, Lists: &r.fence.Lists, MaxDepth: -1, Cached: cacheBytes > 0,
+		Sites: admit.NewSites(state.ScopeAll, r.Hasher.HostKey, nil)}
 	var err error
 	r.urlSeen, err = drum.Open(drum.Options{Set: set, Name: "seen", Buckets: 1, Op: drum.CheckUpdate, Emit: func([]drum.Result) error { return nil }}, nil)
 	if err != nil {
@@ -44,7 +47,7 @@ func linkRing(t testing.TB, cacheBytes int64) *ring {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.star.Close() })
-	r.names, err = drum.Open(drum.Options{Set: set, Name: nameNames, Buckets: 1, Op: drum.CheckUpdate, ValueBytes: -1, MaxValueBytes: maxNameBytes}, nil)
+	r.names, err = drum.Open(drum.Options{Set: set, Name: state.NameNames, Buckets: 1, Op: drum.CheckUpdate, ValueBytes: -1, MaxValueBytes: state.MaxNameBytes}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,61 +69,61 @@ func TestLinkBatchRepeats(t *testing.T) {
 	for _, cacheBytes := range []int64{0, 1 << 16} {
 		plain, told := linkRing(t, cacheBytes), linkRing(t, cacheBytes)
 		for _, r := range []*ring{plain, told} {
-			r.opt.AllowedPort = func(port uint16) bool { return port != 81 }
-			r.opt.LinkFilter = func(url []byte) bool { return !strings.HasSuffix(string(url), "7") }
+			r.links.AllowedPort = func(port uint16) bool { return port != 81 }
+			r.links.LinkFilter = func(url []byte) bool { return !strings.HasSuffix(string(url), "7") }
 			rules, err := urlrule.New(urlrule.Options{StripParams: []string{"sid"}, SkipExtensions: []string{"pdf"}, MaxPathDepth: 2})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if cacheBytes > 0 {
-				r.urlRules = *rules
+				r.links.URLRules = *rules
 			}
 		}
-		a, b := newLinkBatch(plain), newLinkBatch(told)
+		a, b := admit.NewBatch(plain.links), admit.NewBatch(told.links)
 		for range 300 {
 			depth := uint16(rnd.IntN(3))
-			plain.opt.MaxDepth, told.opt.MaxDepth = 1, 1
+			plain.links.MaxDepth, told.links.MaxDepth = 1, 1
 			now, page := time.Unix(1e9, 0), []byte("http://a.example.org/page")
-			a.start(page, page, depth, 0, now)
-			b.start(page, page, depth, 0, now)
+			a.Start(page, page, depth, 0, now)
+			b.Start(page, page, depth, 0, now)
 			first, n := map[string]int{}, 0
 			for range rnd.IntN(60) {
 				url := fmt.Sprintf("http://%c.example%d.org%s/%d", 'a'+rnd.IntN(4), rnd.IntN(4), []string{"", ":81"}[rnd.IntN(2)], rnd.IntN(20)) +
 					[]string{"", "", "?sid=1", "?a=1&sid=2", ".pdf", "/a/b"}[rnd.IntN(6)]
 				noFollow := rnd.IntN(5) == 0
 				if noFollow {
-					a.noFollow()
+					a.NoFollow()
 				} else {
-					a.add([]byte(url))
+					a.Add([]byte(url))
 				}
 				key := fmt.Sprint(url, noFollow)
 				if of, ok := first[key]; ok {
-					b.repeat(of)
+					b.Repeat(of)
 					continue
 				}
 				if first[key] = n; noFollow {
-					b.noFollow()
+					b.NoFollow()
 				} else {
-					b.add([]byte(url))
+					b.Add([]byte(url))
 				}
 				n++
 			}
 			var da, db delta
-			if err := a.send(&da); err != nil {
+			if err := plain.sendLinks(a, &da); err != nil {
 				t.Fatal(err)
 			}
-			if err := b.send(&db); err != nil {
+			if err := told.sendLinks(b, &db); err != nil {
 				t.Fatal(err)
 			}
 			if da.counts != db.counts {
 				t.Fatalf("seed %d: counters: got %v, want %v", seed, db.counts, da.counts)
 			}
 			tuple := func(t drum.Tuple) string { return fmt.Sprintf("%x %q", t.Key, t.Aux) }
-			if got, want := texts(b.tuples, tuple), texts(a.tuples, tuple); !slices.Equal(got, want) {
+			if got, want := texts(b.Tuples, tuple), texts(a.Tuples, tuple); !slices.Equal(got, want) {
 				t.Fatalf("seed %d: tuples: got %q, want %q", seed, got, want)
 			}
-			if !slices.Equal(a.edges, b.edges) {
-				t.Fatalf("seed %d: edges: got %v, want %v", seed, b.edges, a.edges)
+			if !slices.Equal(a.Edges, b.Edges) {
+				t.Fatalf("seed %d: edges: got %v, want %v", seed, b.Edges, a.Edges)
 			}
 		}
 	}
@@ -137,45 +140,45 @@ func texts[T any](list []T, text func(T) string) (out []string) {
 // the buffers have grown.
 func TestLinkBatchRecords(t *testing.T) {
 	r := linkRing(t, 1<<20)
-	b := newLinkBatch(r)
+	b := admit.NewBatch(r.links)
 	now := time.Unix(1e9, 0)
 	var urls [][]byte
 	for i := range 100 {
 		urls = append(urls, fmt.Appendf(nil, "https://www%d.example.org/dir/page-%d.html", i%12, i))
 	}
-	b.start(urls[0], urls[0], 3, weburl.FlagRedirect, now)
+	b.Start(urls[0], urls[0], 3, weburl.FlagRedirect, now)
 	for i, url := range urls {
 		if i%50 == 7 {
-			b.addRefresh(url)
+			b.AddRefresh(url)
 		} else {
-			b.add(url)
+			b.Add(url)
 		}
 	}
 	var d delta
-	if err := b.send(&d); err != nil {
+	if err := r.sendLinks(b, &d); err != nil {
 		t.Fatal(err)
 	}
-	if len(b.tuples) != len(urls) {
-		t.Fatalf("got %d tuples, want %d", len(b.tuples), len(urls))
+	if len(b.Tuples) != len(urls) {
+		t.Fatalf("got %d tuples, want %d", len(b.Tuples), len(urls))
 	}
 	for i, url := range urls {
 		rec := weburl.Record{URL: url, Depth: 3, Flags: weburl.FlagRedirect, Found: now.Unix()}
-		rec.SetVia(urls[0], r.hasher.URLKey(urls[0]))
+		rec.SetVia(urls[0], r.Hasher.URLKey(urls[0]))
 		if i%50 == 7 {
 			rec.Flags |= weburl.FlagRefresh
 		}
-		if want := rec.Append(nil); string(b.tuples[i].Aux) != string(want) || uint64(b.tuples[i].Key) != r.hasher.URLKey(url) {
-			t.Errorf("%s: got key %x and record %q, want %q", url, b.tuples[i].Key, b.tuples[i].Aux, want)
+		if want := rec.Append(nil); string(b.Tuples[i].Aux) != string(want) || uint64(b.Tuples[i].Key) != r.Hasher.URLKey(url) {
+			t.Errorf("%s: got key %x and record %q, want %q", url, b.Tuples[i].Key, b.Tuples[i].Aux, want)
 		}
 	}
 	if n := testing.AllocsPerRun(20, func() {
 		d.reset()
-		b.start(urls[0], urls[0], 3, 0, now)
+		b.Start(urls[0], urls[0], 3, 0, now)
 		for i, url := range urls {
-			b.add(url)
-			b.repeat(i)
+			b.Add(url)
+			b.Repeat(i)
 		}
-		if err := b.send(&d); err != nil {
+		if err := r.sendLinks(b, &d); err != nil {
 			t.Fatal(err)
 		}
 	}); n != 0 {
@@ -218,19 +221,19 @@ func BenchmarkLinkBatch(b *testing.B) {
 	for _, cacheMiB := range []int64{1, 256} {
 		b.Run(fmt.Sprintf("cache=%dMiB", cacheMiB), func(b *testing.B) {
 			r := linkRing(b, cacheMiB<<20)
-			batch, x := newLinkBatch(r), parse.NewExtractor(parse.Options{}, weburl.Options{})
+			batch, x := admit.NewBatch(r.links), parse.NewExtractor(parse.Options{}, weburl.Options{})
 			links := int64(0)
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				url := fmt.Appendf(nil, "http://www.example.org/dir/page-%d.html", i%len(pages))
-				batch.start(url, url, 1, 0, time.Unix(1e9, 0))
-				counts, err := x.ExtractOnce(url, pages[i%len(pages)], "", func(url []byte, _ *parse.Link) { batch.add(url) }, batch.repeat)
+				batch.Start(url, url, 1, 0, time.Unix(1e9, 0))
+				counts, err := x.ExtractOnce(url, pages[i%len(pages)], "", func(url []byte, _ *parse.Link) { batch.Add(url) }, batch.Repeat)
 				if err != nil {
 					b.Fatal(err)
 				}
 				links += counts.Links
 				var d delta
-				if err := batch.send(&d); err != nil {
+				if err := r.sendLinks(batch, &d); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -240,14 +243,14 @@ func BenchmarkLinkBatch(b *testing.B) {
 }
 
 // refreshPage adds n links, of which those that fresh chooses are targets of refreshes.
-func refreshPage(b *linkBatch, n int, fresh func(i int) bool) {
-	b.start(nil, nil, 1, 0, time.Unix(1e9, 0))
+func refreshPage(b *admit.Batch, n int, fresh func(i int) bool) {
+	b.Start(nil, nil, 1, 0, time.Unix(1e9, 0))
 	for i := range n {
-		url := fmt.Appendf(b.rewriter.url[:0], "http://www.example.org/%d", i)
+		url := fmt.Appendf(b.Rewriter.URL[:0], "http://www.example.org/%d", i)
 		if fresh(i) {
-			b.addRefresh(url)
+			b.AddRefresh(url)
 		} else {
-			b.add(url)
+			b.Add(url)
 		}
 	}
 }
@@ -255,17 +258,17 @@ func refreshPage(b *linkBatch, n int, fresh func(i int) bool) {
 // TestRefreshesAreFlagged: the targets of refreshes are told from other links, whichever of them the cache knows.
 func TestRefreshesAreFlagged(t *testing.T) {
 	r := linkRing(t, 1<<20)
-	b := newLinkBatch(r)
+	b := admit.NewBatch(r.links)
 	for _, page := range []struct {
 		n     int
 		fresh func(i int) bool
 	}{{4, func(i int) bool { return i == 2 }}, {40, func(i int) bool { return i%3 != 0 }}, {60, func(i int) bool { return true }}} {
 		refreshPage(b, page.n, page.fresh)
 		var d delta
-		if err := b.send(&d); err != nil {
+		if err := r.sendLinks(b, &d); err != nil {
 			t.Fatal(err)
 		}
-		for _, tuple := range b.tuples {
+		for _, tuple := range b.Tuples {
 			var rec weburl.Record
 			var i int
 			if err := rec.Decode(tuple.Aux); err != nil {
@@ -282,12 +285,12 @@ func TestRefreshesAreFlagged(t *testing.T) {
 func BenchmarkRefreshes(b *testing.B) {
 	for name, fresh := range map[string]bool{"links": false, "refreshes": true} {
 		b.Run(name, func(b *testing.B) {
-			batch := newLinkBatch(linkRing(b, 1<<20))
+			batch := admit.NewBatch(linkRing(b, 1<<20).links)
 			refreshPage(batch, 50_000, func(int) bool { return fresh })
-			batch.seen = make([]bool, len(batch.keys))
+			batch.Seen = make([]bool, len(batch.Keys))
 			for b.Loop() {
-				batch.tuples = batch.tuples[:0]
-				batch.code()
+				batch.Tuples = batch.Tuples[:0]
+				batch.Code()
 			}
 		})
 	}

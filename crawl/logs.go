@@ -2,12 +2,14 @@ package crawl
 
 import (
 	"errors"
+	"io/fs"
 	"slices"
 	"sync"
 	"time"
 
-	"drumbeat/crawllog"
+	"drumbeat/crawl/state"
 	"drumbeat/fetch"
+	"drumbeat/internal/crawllog"
 	"drumbeat/queue"
 	"drumbeat/warc"
 	"drumbeat/weburl"
@@ -18,10 +20,10 @@ const MaxSeedReports = 100
 
 // logFetched writes the outcome of a response to the crawl log; part of a step.
 func (r *ring) logFetched(w *pageWorker, rec *weburl.Record, resp *fetch.Response, page bool, at warc.Location) error {
-	if r.opt.CrawlLog == LogOff || r.opt.CrawlLog == LogErrors && resp.Status < 400 && resp.Truncated == fetch.NotTruncated && w.said.dropped == "" {
+	if r.opt.CrawlLog == state.LogOff || r.opt.CrawlLog == state.LogErrors && resp.Status < 400 && resp.Truncated == fetch.NotTruncated && w.said.dropped == "" {
 		return nil
 	}
-	return r.crawlLog.Append(&crawllog.Entry{Time: resp.Start, URL: string(rec.URL), Key: r.hasher.URLKey(rec.URL), Status: resp.Status, Bytes: resp.BytesRead,
+	return r.crawlLog.Append(&crawllog.Entry{Time: resp.Start, URL: string(rec.URL), Key: r.Hasher.URLKey(rec.URL), Status: resp.Status, Bytes: resp.BytesRead,
 		Depth: int(rec.Depth), Via: string(rec.AppendVia(nil)), Parent: rec.Parent, IP: resp.Remote.Addr(), Elapsed: resp.Total,
 		MIME: string(resp.Header("Content-Type")), Truncated: resp.Truncated.String(), Attempts: int(rec.Attempts), Page: page,
 		Robots: w.said.directives(), Canonical: string(w.said.canonical), Refresh: string(w.said.refresh), Redirect: string(w.said.redirect),
@@ -29,11 +31,11 @@ func (r *ring) logFetched(w *pageWorker, rec *weburl.Record, resp *fetch.Respons
 }
 
 // logRefused writes the end of a URL without response; part of a step.
-func (r *ring) logRefused(rec *weburl.Record, why Reason) error {
-	if r.opt.CrawlLog == LogOff {
+func (r *ring) logRefused(rec *weburl.Record, why state.Reason) error {
+	if r.opt.CrawlLog == state.LogOff {
 		return nil
 	}
-	return r.crawlLog.Append(&crawllog.Entry{Time: time.Now(), URL: string(rec.URL), Key: r.hasher.URLKey(rec.URL), Reason: why.String(),
+	return r.crawlLog.Append(&crawllog.Entry{Time: time.Now(), URL: string(rec.URL), Key: r.Hasher.URLKey(rec.URL), Reason: why.String(),
 		Depth: int(rec.Depth), Via: string(rec.AppendVia(nil)), Parent: rec.Parent, Attempts: int(rec.Attempts)})
 }
 
@@ -48,39 +50,36 @@ func (r *ring) logSeed(seed, why string) {
 // maxLaterWalk bounds the records of `later` that are looked through for seeds at the end of a run.
 const maxLaterWalk = 1 << 20
 
-// errEnough ends a walk.
-var errEnough = errors.New("enough")
-
 // unfinishedSeeds returns the seeds that yielded nothing in this run: those that ended, and those that wait for an
 // unreachable host, read from the last checkpoint.
 func (r *ring) unfinishedSeeds() ([]string, error) {
 	list := r.seedReports.list()
-	n := r.acct.in(PlaceLater)
+	n := r.acct.in(state.PlaceLater)
 	if n == 0 || n > maxLaterWalk || len(list) >= MaxSeedReports {
 		return list, nil
 	}
-	m, _, err := readManifest(r.set)
+	m, _, err := state.ReadManifest(r.Set)
 	if err != nil {
 		return nil, err
 	}
-	st, err := statePart[queue.CalendarState](m, nameLater)
+	st, err := state.Part[queue.CalendarState](m, state.NameLater)
 	if err != nil {
 		return nil, err
 	}
-	err = queue.WalkCalendar(r.set, nameLater, st, func(_ int64, data []byte) error {
+	_, err = queue.ScanCalendar(r.Set, state.NameLater, st, func(_ int64, data []byte) error {
 		var rec weburl.Record
 		if err := rec.Decode(data); err != nil {
 			return err
 		}
 		if rec.Flags&weburl.FlagSeed != 0 {
-			list = append(list, string(rec.URL)+": "+Reason(rec.Reason).String())
+			list = append(list, string(rec.URL)+": "+state.Reason(rec.Reason).String())
 		}
 		if len(list) >= MaxSeedReports {
-			return errEnough
+			return fs.SkipAll
 		}
 		return nil
-	})
-	if errors.Is(err, errEnough) {
+	}, nil)
+	if errors.Is(err, fs.SkipAll) {
 		err = nil
 	}
 	return list, err

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/internal/simweb"
 )
@@ -60,7 +61,7 @@ func TestDepthLimit(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := res.Snapshot.Count(CountPages); got != int64(depth+1) {
+			if got := res.Snapshot.Count(state.CountPages); got != int64(depth+1) {
 				t.Errorf("depth %d: %d pages", depth, got)
 			}
 		}
@@ -74,7 +75,7 @@ func TestScopeHost(t *testing.T) {
 		seed := web.Seeds()[0]
 		host := strings.TrimSuffix(strings.SplitN(seed, "://", 2)[1], "/")
 		opt := simOptions(t, web, disk.NewMem(*seedFlag))
-		opt.Scope = ScopeHost
+		opt.Scope = state.ScopeHost
 		opt.SeedLines = []string{seed}
 		res, err := Run(t.Context(), opt)
 		if err != nil {
@@ -97,8 +98,8 @@ func TestScopeHost(t *testing.T) {
 				t.Errorf("outside of the scope: %s", url)
 			}
 		}
-		if res.Snapshot.Count(CountLinksScope) == 0 || want.Fetched < 3 {
-			t.Errorf("%d links outside of the scope, %d URLs inside: a poor test", res.Snapshot.Count(CountLinksScope), want.Fetched)
+		if res.Snapshot.Count(state.CountLinksScope) == 0 || want.Fetched < 3 {
+			t.Errorf("%d links outside of the scope, %d URLs inside: a poor test", res.Snapshot.Count(state.CountLinksScope), want.Fetched)
 		}
 	})
 }

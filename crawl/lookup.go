@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"drumbeat/internal/bug"
 	"drumbeat/robots"
 )
 
@@ -31,7 +32,7 @@ func (r *ring) lookup(ctx context.Context, host []byte, kind lookupKind) ([]neti
 		addrs, err := r.allowed([]netip.Addr{addr})
 		return addrs, time.Now().Add(robots.Lifetime), err
 	}
-	pld := r.suffixes.PLD(name)
+	pld := r.Suffixes.PLD(name)
 	try := r.dns.begin()
 	r.lookups.add(1)
 	ask := r.opt.Resolver.LookupHost
@@ -39,7 +40,7 @@ func (r *ring) lookup(ctx context.Context, host []byte, kind lookupKind) ([]neti
 		ask = fresh.LookupFresh
 	}
 	var answer Lookup
-	err := contained(func() (err error) {
+	err := bug.Contained(func() (err error) {
 		answer, err = ask(ctx, name, pld)
 		return err
 	})
@@ -53,7 +54,7 @@ func (r *ring) lookup(ctx context.Context, host []byte, kind lookupKind) ([]neti
 	if err == nil {
 		addrs, open = r.allowed(answer.Addrs)
 	}
-	if key := r.hasher.PLDKey([]byte(pld)); ctx.Err() == nil {
+	if key := r.Hasher.PLDKey([]byte(pld)); ctx.Err() == nil {
 		var le *LookupError
 		if answer.Cached || errors.As(err, &le) && le.Cached {
 			kind |= lookupCached

@@ -8,32 +8,34 @@ import (
 	"strings"
 	"testing"
 
+	"drumbeat/crawl/admit"
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 )
 
 // TestManifestVersions: what another program wrote is read, or refused by what it says, never misread.
 func TestManifestVersions(t *testing.T) {
-	body, err := json.Marshal(&manifest{Gen: 7})
+	body, err := json.Marshal(&state.Manifest{Gen: 7})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for version, want := range map[string]string{
-		manifestVersion: "",
-		fmt.Sprintf("%d.%d", manifestMajor, manifestMinor-1): "", // an older program's
-		fmt.Sprintf("%d.%d", manifestMajor, manifestMinor+1): "newer program",
-		fmt.Sprintf("%d.0", manifestMajor+1):                 "has format version",
-		"1":                                                  "has format version",
-		fmt.Sprint(manifestMajor):                            "has format version",
-		fmt.Sprintf("%d.0%d", manifestMajor, manifestMinor):  "has format version",
-		fmt.Sprintf("%d.-1", manifestMajor):                  "has format version",
+		state.ManifestVersion: "",
+		fmt.Sprintf("%d.%d", state.ManifestMajor, state.ManifestMinor-1): "", // an older program's
+		fmt.Sprintf("%d.%d", state.ManifestMajor, state.ManifestMinor+1): "newer program",
+		fmt.Sprintf("%d.0", state.ManifestMajor+1):                       "has format version",
+		"1":                             "has format version",
+		fmt.Sprint(state.ManifestMajor): "has format version",
+		fmt.Sprintf("%d.0%d", state.ManifestMajor, state.ManifestMinor): "has format version",
+		fmt.Sprintf("%d.-1", state.ManifestMajor):                       "has format version",
 	} {
-		data := append(fmt.Appendf(nil, "%s %s %d %016x\n", manifestMagic, version, len(body), manifestSum(version, body)), body...)
-		m, err := decodeManifest("d0/M", data)
+		data := append(fmt.Appendf(nil, "%s %s %d %016x\n", state.ManifestMagic, version, len(body), state.ManifestSum(version, body)), body...)
+		m, err := state.DecodeManifest("d0/M", data)
 		if want == "" {
 			if err != nil || m.Gen != 7 {
 				t.Errorf("%s: %v", version, err)
 			}
-		} else if !errors.Is(err, ErrIncompatible) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "d0/M") {
+		} else if !errors.Is(err, state.ErrIncompatible) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "d0/M") {
 			t.Errorf("%s: got %v, want %q", version, err, want)
 		}
 	}
@@ -47,21 +49,36 @@ func TestScopeIsATail(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newScope(ScopeHost, func(b []byte) uint64 { return uint64(len(b)) << 40 }, []uint64{5, 1 << 63})
-	s.extend([]byte("a.test"), 0)
+	s := admit.NewSites(state.ScopeHost, func(b []byte) uint64 { return uint64(len(b)) << 40 }, []uint64{5, 1 << 63})
+	s.Extend([]byte("a.test"), 0)
 	want := []uint64{5, 6 << 40, 1 << 63}
-	ref, err := tails.Write(0, dumpKeys(s.extensions()))
+	ref, err := tails.Write(0, admit.DumpKeys(s.Extensions()))
 	if err = errors.Join(err, tails.Close()); err != nil || ref.Len != 24 {
 		t.Fatalf("%+v, %v", ref, err)
 	}
-	if got, err := readScope(set, ref); err != nil || !slices.Equal(got, want) {
+	if got, err := admit.ReadSites(set, ref); err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v, %v, want %v", got, err, want)
 	}
-	if got, err := readScope(set, disk.Ref{}); err != nil || len(got) > 0 {
+	if got, err := admit.ReadSites(set, disk.Ref{}); err != nil || len(got) > 0 {
 		t.Errorf("no extensions: got %v, %v", got, err)
 	}
 	ref.Len--
-	if _, err := readScope(set, ref); err == nil {
+	if _, err := admit.ReadSites(set, ref); err == nil {
 		t.Error("a string of another length was taken")
 	}
+}
+
+// TestStructuresAreNamed: the table by which structures are opened has those that each manifest must have, and no others.
+func TestStructuresAreNamed(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := smallWeb(t, nil)
+		r := openRing(t, simOptions(t, web, disk.NewMem(*seedFlag)))
+		var names []string
+		for _, s := range r.structures {
+			names = append(names, s.name)
+		}
+		if want := state.Structures[:]; !slices.Equal(names, want) {
+			t.Errorf("got %q, want %q", names, want)
+		}
+	})
 }

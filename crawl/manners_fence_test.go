@@ -1,18 +1,23 @@
 package crawl
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
+	"drumbeat/crawl/admit"
+	"drumbeat/crawl/audit"
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/drum"
+	"drumbeat/internal/scope"
 	"drumbeat/robots"
-	"drumbeat/scope"
 	"drumbeat/weburl"
 )
 
@@ -62,7 +67,7 @@ func TestBlacklistCutAnywhere(t *testing.T) {
 			after := fs.Crash()
 			writeRules(t, after, "black", list...)
 			opt.FS, at = after, time.Now()
-			if _, err := Run(t.Context(), opt); err != nil && !errors.Is(err, ErrFinished) {
+			if _, err := Run(t.Context(), opt); err != nil && !errors.Is(err, state.ErrFinished) {
 				t.Fatal(err)
 			}
 			fetched := map[string]bool{}
@@ -79,7 +84,7 @@ func TestBlacklistCutAnywhere(t *testing.T) {
 				}
 			}
 			checkBalanced(t, after, opt.Dirs)
-			if rep, err := AuditDeep(AuditOptions{FS: after, Dirs: opt.Dirs, RAMBytes: 1 << 20}); err != nil || !rep.Balanced() {
+			if rep, err := audit.Deep(audit.Options{FS: after, Dirs: opt.Dirs, RAMBytes: 1 << 20}); err != nil || !rep.Balanced() {
 				t.Errorf("cut at %d: deep audit: %v, %+v", cut, err, rep)
 			}
 		})
@@ -127,15 +132,15 @@ func TestRulesAreBounded(t *testing.T) {
 func TestLinksWithRulesAllocateNothing(t *testing.T) {
 	r := linkRing(t, 1<<20)
 	parse := func(list scope.List, text string) *scope.Set {
-		s, err := scope.Parse(list, r.suffixes, scope.Source{Name: "f", Text: []byte(text)})
+		s, err := scope.Parse(list, r.Suffixes, scope.Source{Name: "f", Text: []byte(text)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return s
 	}
-	r.fence.rules.Store(parse(scope.Rules, "- host a.test\n+ surt (test,b,)/x\n- prefix http://c.test/y\n- pld d.test\ndefault +\n"))
-	r.fence.blacklist.Store(parse(scope.Blacklist, "- host e.test\n- net 192.0.2.0/24\n"))
-	b := newLinkBatch(r)
+	r.fence.Rules.Store(parse(scope.Rules, "- host a.test\n+ surt (test,b,)/x\n- prefix http://c.test/y\n- pld d.test\ndefault +\n"))
+	r.fence.Blacklist.Store(parse(scope.Blacklist, "- host e.test\n- net 192.0.2.0/24\n"))
+	b := admit.NewBatch(r.links)
 	var links [][]byte
 	for _, host := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"} {
 		for _, path := range []string{"", "x", "y", "z.zip"} {
@@ -144,14 +149,14 @@ func TestLinksWithRulesAllocateNothing(t *testing.T) {
 	}
 	page := []byte("http://page.test/")
 	if got := testing.AllocsPerRun(100, func() {
-		b.start(page, page, 1, 0, time.Unix(1e9, 0))
+		b.Start(page, page, 1, 0, time.Unix(1e9, 0))
 		for _, l := range links {
-			b.add(l)
+			b.Add(l)
 		}
 	}); got > 0 {
 		t.Errorf("%v allocations for %d links", got, len(links))
 	}
-	if rules, blocked := b.d.counts[CountLinksRules], b.d.counts[CountLinksBlocked]; rules != 4+1+4 || blocked != 4 {
+	if rules, blocked := b.Counts[state.CountLinksRules], b.Counts[state.CountLinksBlocked]; rules != 4+1+4 || blocked != 4 {
 		t.Errorf("%d links excluded by rules, %d blocked; want 9 and 4", rules, blocked)
 	}
 }
@@ -164,10 +169,10 @@ func TestBlacklistedMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := newRing(Options{})
-	r.fence.suffixes = suffixes
-	r.fence.blacklist.Store(black)
+	r.fence.Suffixes = suffixes
+	r.fence.Blacklist.Store(black)
 	f := robots.Fetched{Addrs: addrs("192.0.2.1", "192.0.2.2")}
-	doubt, err := r.getRobots(t.Context(), &robotsJob{Origin: []byte("http://a.test:80")}, nil, &f)
+	doubt, err := r.getRobots(t.Context(), &robots.Job{Origin: []byte("http://a.test:80")}, nil, &f)
 	if doubt || err != nil || f.Kind != robots.NetworkFailure {
 		t.Errorf("got %v, %v, %v", f.Kind, doubt, err)
 	}
@@ -184,6 +189,44 @@ func TestRequestsFromTheFuture(t *testing.T) {
 		applyRequested(1, value(now.Add(ahead)), true, run, nil, nil)
 		if run[0].New != want {
 			t.Errorf("%v ahead: new %v, want %v", ahead, run[0].New, want)
+		}
+	}
+}
+
+// TestFenceAtTheSameTime: an exchange that enters while the list is exchanged either isn't let in or is cut off.
+func TestFenceAtTheSameTime(t *testing.T) {
+	suffixes := weburl.NewSuffixes(false)
+	black, err := scope.Parse(scope.Blacklist, suffixes, scope.Source{Name: "b", Text: []byte("- host a.test\n- net 192.0.2.0/24")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for round := range 200 {
+		f := &fence{Lists: admit.Lists{Suffixes: suffixes}, guarded: true, exchanges: map[*fenced]struct{}{}}
+		host, addr := []byte("a.test"), netip.MustParseAddr("198.51.100.1")
+		if round%2 == 1 {
+			host, addr = []byte("b.test"), netip.MustParseAddr("192.0.2.1")
+		}
+		start, results := make(chan struct{}), make(chan context.Context, 8)
+		for range cap(results) {
+			go func() {
+				<-start
+				ctx, _, err := f.enter(context.Background(), host, addr)
+				if err != nil {
+					ctx = nil
+				}
+				results <- ctx
+			}()
+		}
+		close(start)
+		f.Blacklist.Store(black)
+		f.cutOff()
+		for range cap(results) {
+			if ctx := <-results; ctx != nil && context.Cause(ctx) != errBlocked {
+				t.Fatal("an exchange goes on with what is listed")
+			}
+		}
+		if _, _, err := f.enter(t.Context(), host, addr); err != errBlocked {
+			t.Fatalf("got %v", err)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/fetch"
 )
@@ -56,8 +57,8 @@ func TestIPv6Owners(t *testing.T) {
 				}
 				opt.Fetcher, opt.HostDelay, opt.HostDelayMin = client, 2*time.Second, 2*time.Second
 				opt.ServerDelay, opt.ServerDelayMin, opt.NetworkRate, opt.NetworkConnections = time.Second, time.Second, 2, 20
-				if res := mustRun(t, t.Context(), opt); res.Stop != StopDone || res.Snapshot.Place(PlaceFetched) != hosts*pages {
-					t.Fatalf("stopped because of %q, %d of %d URLs fetched", res.Stop, res.Snapshot.Place(PlaceFetched), hosts*pages)
+				if res := mustRun(t, t.Context(), opt); res.Stop != StopDone || res.Snapshot.Place(state.PlaceFetched) != hosts*pages {
+					t.Fatalf("stopped because of %q, %d of %d URLs fetched", res.Stop, res.Snapshot.Place(state.PlaceFetched), hosts*pages)
 				}
 				if len(dialled) != hosts {
 					t.Errorf("%d addresses dialled, want %d: %v", len(dialled), hosts, dialled)

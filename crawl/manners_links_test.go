@@ -10,9 +10,10 @@ import (
 	"strings"
 	"testing"
 
-	"drumbeat/crawllog"
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/fetch"
+	"drumbeat/internal/crawllog"
 	"drumbeat/internal/simweb"
 	"drumbeat/parse"
 	"drumbeat/warc"
@@ -35,7 +36,7 @@ func crawlLinks(t *testing.T, set func(*Options)) (asked map[string]int, res *Re
 		if err != nil {
 			t.Fatal(err)
 		}
-		opt.Fetcher, opt.FetchLimits, opt.SeedLines, opt.CrawlLog = client, hostileLimits, web.HostileSeeds(), LogAll
+		opt.Fetcher, opt.FetchLimits, opt.SeedLines, opt.CrawlLog = client, hostileLimits, web.HostileSeeds(), state.LogAll
 		set(&opt)
 		res = mustRun(t, t.Context(), opt)
 		if res.Stop != StopDone {
@@ -84,13 +85,13 @@ func TestLinksInEveryManner(t *testing.T) {
 			if !slices.Contains(test.want, "nofollow") {
 				held = 11 // also both, whose other link is followed
 			}
-			if n := res.Snapshot.Count(CountLinksNoFollow); n != held {
+			if n := res.Snapshot.Count(state.CountLinksNoFollow); n != held {
 				t.Errorf("%d links were held back by nofollow, want %d", n, held)
 			}
-			if n := res.Snapshot.Count(CountSniffed); n != 5 {
+			if n := res.Snapshot.Count(state.CountSniffed); n != 5 {
 				t.Errorf("%d pages were recognised by their bytes, want 5", n)
 			}
-			if n := res.Snapshot.Count(CountNoIndex); n != 3 {
+			if n := res.Snapshot.Count(state.CountNoIndex); n != 3 {
 				t.Errorf("%d pages ask not to be indexed, want 3", n)
 			}
 		})
@@ -167,8 +168,8 @@ func TestRelationsAreKept(t *testing.T) {
 			logged[strings.TrimPrefix(e.URL, "http://keep.test")] = strings.Join(said, " ")
 			return nil
 		}
-		m, _, merr := readManifest(set)
-		st, serr := statePart[crawllog.State](m, nameCrawlLog)
+		m, _, merr := state.ReadManifest(set)
+		st, serr := state.Part[crawllog.State](m, state.NameCrawlLog)
 		err = errors.Join(err, merr, serr, crawllog.Walk(crawllog.Options{Set: set, Prefix: "crawl"}, st, note))
 		names, nerr := crawllog.Files(set, "crawl")
 		for _, name := range names {
@@ -212,7 +213,7 @@ func TestAssetDepth(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("asked for %q, want %q", got, want)
 		}
-		if n := res.Snapshot.Count(CountEdges); n != 0 {
+		if n := res.Snapshot.Count(state.CountEdges); n != 0 {
 			t.Errorf("%d edges from images", n)
 		}
 	})

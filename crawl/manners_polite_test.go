@@ -16,6 +16,7 @@ import (
 	"drumbeat/disk"
 	"drumbeat/fetch"
 	"drumbeat/internal/simweb"
+	"drumbeat/robots"
 )
 
 // setupMax is the longest that a connection of these tests takes to be made.
@@ -163,6 +164,7 @@ func span(rs []simweb.Request) time.Duration {
 // hundred servers with late answers are visited no faster than their owners' delays say, hardly slower either, and don't
 // hold up others.
 func TestManyHostsOfOneOwner(t *testing.T) {
+	t.Parallel()
 	plain := crawlPolitely(t)
 	setup := setupMax / 2 // on the average; the address or PLD is held meanwhile
 	for _, c := range []struct {
@@ -225,6 +227,7 @@ func TestSlowAnswersAndCrawlDelays(t *testing.T) {
 // TestGatesOutliveKills: a crawl that is killed over and over, and started again at once, keeps all gates: who was visited
 // before isn't known to the second, so all count as just visited.
 func TestGatesOutliveKills(t *testing.T) {
+	t.Parallel()
 	kills := longOr(12, 5)
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) {
@@ -273,13 +276,13 @@ func TestGatesOutliveKills(t *testing.T) {
 
 // TestRobotsJobWaits: the coding of a robots request has how often it was put off, beside its tries, with and without a depth.
 func TestRobotsJobWaits(t *testing.T) {
-	for _, j := range []robotsJob{
+	for _, j := range []robots.Job{
 		{Origin: []byte("http://a.test:80")},
-		{Origin: []byte("http://a.test:80"), Tries: maxTries, Waits: 2, AddrsOnly: true},
-		{Origin: []byte("http://a.test:80"), Tries: 3, Waits: maxWaits, Depth: 500, Failing: true},
+		{Origin: []byte("http://a.test:80"), Tries: robots.MaxTries, Waits: 2, AddrsOnly: true},
+		{Origin: []byte("http://a.test:80"), Tries: 3, Waits: robots.MaxWaits, Depth: 500, Failing: true},
 	} {
-		var got robotsJob
-		if err := got.decode(j.append(nil)); err != nil || got.Tries != j.Tries || got.Waits != j.Waits || got.Depth != j.Depth ||
+		var got robots.Job
+		if err := got.Decode(j.Append(nil)); err != nil || got.Tries != j.Tries || got.Waits != j.Waits || got.Depth != j.Depth ||
 			got.AddrsOnly != j.AddrsOnly || got.Failing != j.Failing || string(got.Origin) != string(j.Origin) {
 			t.Errorf("got %+v, %v, want %+v", got, err, j)
 		}

@@ -11,10 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/fetch"
-	"drumbeat/scope"
-	"drumbeat/weburl"
 )
 
 // writeRules puts a file of rules on fs, in place of the one there.
@@ -82,7 +81,7 @@ func TestRulesKeepOut(t *testing.T) {
 				t.Errorf("no %q among the seeds' reports %q", want, res.Seeds)
 			}
 		}
-		if n := res.Snapshot.Count(CountLinksRules); n < 10 {
+		if n := res.Snapshot.Count(state.CountLinksRules); n < 10 {
 			t.Errorf("%d links excluded by rules", n)
 		}
 		checkBalanced(t, fs, opt.Dirs)
@@ -91,7 +90,7 @@ func TestRulesKeepOut(t *testing.T) {
 
 // TestRulesTakeOnly: with default - exactly what the rules include is fetched, also where --scope would say no.
 func TestRulesTakeOnly(t *testing.T) {
-	for _, kind := range []Scope{ScopeAll, ScopeHost} {
+	for _, kind := range []state.Scope{state.ScopeAll, state.ScopeHost} {
 		inBubble(t, func(t *testing.T) {
 			var all, want []string
 			for h := range 6 {
@@ -137,7 +136,7 @@ func TestRulesUndecidedFallToScope(t *testing.T) {
 		writeRules(t, fs, "rules", "+ host b.test", "- prefix http://a.test/no")
 		opt := web.options(t, fs, "http://a.test/")
 		atOnce(&opt)
-		opt.Rules, opt.Scope = []string{"rules"}, ScopeHost
+		opt.Rules, opt.Scope = []string{"rules"}, state.ScopeHost
 		mustRun(t, t.Context(), opt)
 		want := []string{"http://a.test/", "http://a.test/1", "http://a.test/robots.txt", "http://b.test/1", "http://b.test/robots.txt"}
 		if got := web.asked(); !slices.Equal(got, want) {
@@ -209,7 +208,7 @@ func TestBlacklistInTheMiddle(t *testing.T) {
 		var soon int64 // URLs that had ended as blocked 2 s after the reload
 		opt.Snapshot = func(s *Snapshot) {
 			if time.Since(at) >= 2*time.Second && soon == 0 {
-				soon = s.Refused[ReasonBlocked.String()]
+				soon = s.Refused[state.ReasonBlocked.String()]
 			}
 		}
 		go func() {
@@ -253,7 +252,7 @@ func TestBlacklistInTheMiddle(t *testing.T) {
 				refused += int64(pages + 1 - n)
 			}
 		}
-		if got := res.Snapshot.Refused[ReasonBlocked.String()]; got != refused || refused < 50 {
+		if got := res.Snapshot.Refused[state.ReasonBlocked.String()]; got != refused || refused < 50 {
 			t.Errorf("%d URLs refused as blocked, want %d", got, refused)
 		}
 		checkBalanced(t, fs, opt.Dirs)
@@ -315,10 +314,10 @@ func TestBlacklistFromTheStart(t *testing.T) {
 				t.Errorf("looked up %s", host)
 			}
 		}
-		if n := res.Snapshot.Refused[ReasonBlocked.String()]; n != 1 { // net.test: the others were never queued
+		if n := res.Snapshot.Refused[state.ReasonBlocked.String()]; n != 1 { // net.test: the others were never queued
 			t.Errorf("%d URLs refused as blocked, want 1", n)
 		}
-		if n := res.Snapshot.Place(PlaceLater); n != 1 {
+		if n := res.Snapshot.Place(state.PlaceLater); n != 1 {
 			t.Errorf("%d URLs wait, want 1 of moved.test", n)
 		}
 		checkBalanced(t, fs, opt.Dirs)
@@ -384,7 +383,7 @@ func TestBlacklistOneOfTwoAddresses(t *testing.T) {
 			if late > 0 || good == 0 || early == 0 && after > 0 {
 				t.Errorf("%d connections to the listed address, %d to the other, %d before the list came", late, good, early)
 			}
-			if n := res.Snapshot.Place(PlaceFetched); n != 60 {
+			if n := res.Snapshot.Place(state.PlaceFetched); n != 60 {
 				t.Errorf("%d URLs fetched, want 60; refused: %v", n, res.Snapshot.Refused)
 			}
 			checkBalanced(t, fs, opt.Dirs)
@@ -439,49 +438,11 @@ func TestBlacklistBeforeLookups(t *testing.T) {
 				t.Errorf("%s%s was asked for %v after the reload", r.host, r.path, r.at.Sub(at))
 			}
 		}
-		if n := res.Snapshot.Refused[ReasonBlocked.String()]; n < 10 || res.Stop != StopDone {
+		if n := res.Snapshot.Refused[state.ReasonBlocked.String()]; n < 10 || res.Stop != StopDone {
 			t.Errorf("%d URLs refused as blocked, stopped because of %q", n, res.Stop)
 		}
 		checkBalanced(t, fs, opt.Dirs)
 	})
-}
-
-// TestFenceAtTheSameTime: an exchange that enters while the list is exchanged either isn't let in or is cut off.
-func TestFenceAtTheSameTime(t *testing.T) {
-	suffixes := weburl.NewSuffixes(false)
-	black, err := scope.Parse(scope.Blacklist, suffixes, scope.Source{Name: "b", Text: []byte("- host a.test\n- net 192.0.2.0/24")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for round := range 200 {
-		f := &fence{suffixes: suffixes, guarded: true, exchanges: map[*fenced]struct{}{}}
-		host, addr := []byte("a.test"), netip.MustParseAddr("198.51.100.1")
-		if round%2 == 1 {
-			host, addr = []byte("b.test"), netip.MustParseAddr("192.0.2.1")
-		}
-		start, results := make(chan struct{}), make(chan context.Context, 8)
-		for range cap(results) {
-			go func() {
-				<-start
-				ctx, _, err := f.enter(context.Background(), host, addr)
-				if err != nil {
-					ctx = nil
-				}
-				results <- ctx
-			}()
-		}
-		close(start)
-		f.blacklist.Store(black)
-		f.cutOff()
-		for range cap(results) {
-			if ctx := <-results; ctx != nil && context.Cause(ctx) != errBlocked {
-				t.Fatal("an exchange goes on with what is listed")
-			}
-		}
-		if _, _, err := f.enter(t.Context(), host, addr); err != errBlocked {
-			t.Fatalf("got %v", err)
-		}
-	}
 }
 
 // TestBlacklistCutsOff: an exchange that is under way when its host is listed ends at once, and its URL as blocked.
@@ -507,7 +468,7 @@ func TestBlacklistCutsOff(t *testing.T) {
 		if cut := <-ended; cut.Sub(at) > time.Second || cut.Before(at) {
 			t.Errorf("the exchange ended %v after the reload", cut.Sub(at))
 		}
-		if n := res.Snapshot.Refused[ReasonBlocked.String()]; n != 1 || len(web.pages("slow")) != 1 {
+		if n := res.Snapshot.Refused[state.ReasonBlocked.String()]; n != 1 || len(web.pages("slow")) != 1 {
 			t.Errorf("%d URLs refused as blocked after %d requests, want 1 and 1", n, len(web.pages("slow")))
 		}
 		checkBalanced(t, fs, opt.Dirs)
@@ -569,7 +530,7 @@ func blacklistCrash(t *testing.T, power bool) {
 			t.Errorf("%s%s was asked for %v after the reload", r.host, r.path, r.at.Sub(at))
 		}
 	}
-	if n := res.Snapshot.Refused[ReasonBlocked.String()]; n < 50 {
+	if n := res.Snapshot.Refused[state.ReasonBlocked.String()]; n < 50 {
 		t.Errorf("%d URLs refused as blocked", n)
 	}
 	checkBalanced(t, after, opt.Dirs)

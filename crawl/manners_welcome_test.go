@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/fetch"
 	"drumbeat/internal/simweb"
@@ -61,7 +62,7 @@ func crawlWelcome(t *testing.T, change func(*Options), scenarios ...string) (run
 			}
 		}
 		for url, n := range run.twice() {
-			if run.res.Snapshot.Count(CountRetries)+run.res.Snapshot.Count(CountUnconfirmed) == 0 {
+			if run.res.Snapshot.Count(state.CountRetries)+run.res.Snapshot.Count(state.CountUnconfirmed) == 0 {
 				t.Errorf("%s was asked for %d times", url, n)
 			}
 		}
@@ -125,6 +126,7 @@ const aDay = 24 * time.Hour
 // TestUnwelcomeIsLeftAlone: runs of 403, of challenges, and of connections cut after the request: each host sees as many requests as
 // make a run, a day later as many again, a week later for the last time.
 func TestUnwelcomeIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	run := crawlWelcome(t, nil, "welcome-refusing", "welcome-challenges", "welcome-hang-ups")
 	runs := func(n int) []time.Duration {
 		one := repeat(n-1, time.Second)
@@ -138,13 +140,13 @@ func TestUnwelcomeIsLeftAlone(t *testing.T) {
 		wantRuns(t, run.pages("welcome-hang-ups", 0), 12, []time.Duration{aDay, 7 * aDay})
 	})
 	s := &run.res.Snapshot
-	if n := s.Refused["not-welcome"]; n < 30+3*48+45 || run.res.Stop != StopDone || s.Place(PlaceLater) != 0 {
+	if n := s.Refused["not-welcome"]; n < 30+3*48+45 || run.res.Stop != StopDone || s.Place(state.PlaceLater) != 0 {
 		t.Errorf("%s: refused %v, later %v", run.res.Stop, s.Refused, s.Later)
 	}
 	// Hang-ups are failures, too: after ten of them the host rests for that reason as well.
-	if s.Count(CountRefusals) != 30+36+12 || s.Count(CountChallenges) != 36 || s.Count(CountHostRests) != 5*2+2 || s.Count(CountHostsGivenUp) != 5 {
-		t.Errorf("%d refusals, of them %d challenges; %d rests, %d given up", s.Count(CountRefusals), s.Count(CountChallenges),
-			s.Count(CountHostRests), s.Count(CountHostsGivenUp))
+	if s.Count(state.CountRefusals) != 30+36+12 || s.Count(state.CountChallenges) != 36 || s.Count(state.CountHostRests) != 5*2+2 || s.Count(state.CountHostsGivenUp) != 5 {
+		t.Errorf("%d refusals, of them %d challenges; %d rests, %d given up", s.Count(state.CountRefusals), s.Count(state.CountChallenges),
+			s.Count(state.CountHostRests), s.Count(state.CountHostsGivenUp))
 	}
 	for url, n := range run.twice() {
 		if !strings.Contains(url, "hang-ups") {
@@ -161,7 +163,7 @@ func TestUnwelcomeWithDefaultLinger(t *testing.T) {
 		t.Errorf("%d requests, later %v", n, s.Later)
 	}
 	if n := len(run.pages("welcome-failing", 0)); n != 10 || s.Later["host-resting"] == 0 || s.Later["not-welcome"]+s.Later["host-resting"] !=
-		s.Place(PlaceLater) {
+		s.Place(state.PlaceLater) {
 		t.Errorf("%d requests, later %v", n, s.Later)
 	}
 	if run.res.Stop != StopDone || s.Elapsed > 4*time.Hour {
@@ -196,8 +198,8 @@ func wantRuns(t *testing.T, rs []simweb.Request, count int, long []time.Duration
 // TestForbiddenDirectory: a part of a site that needs a login is no reason to leave the rest alone.
 func TestForbiddenDirectory(t *testing.T) {
 	run := crawlWelcome(t, nil, "welcome-directory")
-	if n := len(run.pages("welcome-directory", 0)); n != 60 || run.res.Snapshot.Count(CountHostRests) != 0 {
-		t.Errorf("%d requests, %d rests", n, run.res.Snapshot.Count(CountHostRests))
+	if n := len(run.pages("welcome-directory", 0)); n != 60 || run.res.Snapshot.Count(state.CountHostRests) != 0 {
+		t.Errorf("%d requests, %d rests", n, run.res.Snapshot.Count(state.CountHostRests))
 	}
 }
 
@@ -217,7 +219,7 @@ func TestFinishedCrawlGoesOn(t *testing.T) {
 			t.Fatalf("%s, %d requests", res.Stop, len(w.pages("no")))
 		}
 		time.Sleep(20 * time.Hour)
-		if _, err := Run(t.Context(), opt); !errors.Is(err, ErrFinished) {
+		if _, err := Run(t.Context(), opt); !errors.Is(err, state.ErrFinished) {
 			t.Errorf("before its time: %v, want ErrFinished", err)
 		}
 		time.Sleep(11 * time.Hour)
@@ -239,8 +241,8 @@ func TestRetryAfterInBothForms(t *testing.T) {
 			t.Errorf("host %d: the second request came after %v", i, gap)
 		}
 	}
-	if s := &run.res.Snapshot; s.Count(CountRefusals) != 0 || s.Count(CountHostRests) != 0 {
-		t.Errorf("429 and 503 were taken for refusals: %d, %d rests", s.Count(CountRefusals), s.Count(CountHostRests))
+	if s := &run.res.Snapshot; s.Count(state.CountRefusals) != 0 || s.Count(state.CountHostRests) != 0 {
+		t.Errorf("429 and 503 were taken for refusals: %d, %d rests", s.Count(state.CountRefusals), s.Count(state.CountHostRests))
 	}
 }
 
@@ -259,8 +261,8 @@ func TestFailingHostIsGivenUp(t *testing.T) {
 	t.Run("500", func(t *testing.T) { wantGaps(t, run.pages("welcome-broken", 0), failingGaps()) })
 	t.Run("silent", func(t *testing.T) { wantRuns(t, run.pages("welcome-silent", 0), 15, failingGaps()[9:]) })
 	s := &run.res.Snapshot
-	if s.Count(CountHostRests) != 3*5 || s.Count(CountHostsGivenUp) != 3 || s.Refused["host-given-up"] < 3*40 || s.Place(PlaceLater) != 0 {
-		t.Errorf("%d rests, %d given up, refused %v, later %v", s.Count(CountHostRests), s.Count(CountHostsGivenUp), s.Refused, s.Later)
+	if s.Count(state.CountHostRests) != 3*5 || s.Count(state.CountHostsGivenUp) != 3 || s.Refused["host-given-up"] < 3*40 || s.Place(state.PlaceLater) != 0 {
+		t.Errorf("%d rests, %d given up, refused %v, later %v", s.Count(state.CountHostRests), s.Count(state.CountHostsGivenUp), s.Refused, s.Later)
 	}
 	for url := range run.twice() {
 		if strings.Contains(url, "broken") {
@@ -352,13 +354,13 @@ func TestRefusedConnections(t *testing.T) {
 		if len(tries) <= len(gaps) || len(tries) > len(gaps)+5 {
 			t.Errorf("%d tries, want %d and some for robots.txt", len(tries), len(gaps)+1)
 		}
-		if res.Snapshot.Count(CountHostsGivenUp) != 1 || res.Snapshot.Place(PlaceLater) != 0 {
+		if res.Snapshot.Count(state.CountHostsGivenUp) != 1 || res.Snapshot.Place(state.PlaceLater) != 0 {
 			t.Errorf("refused %v, later %v", res.Snapshot.Refused, res.Snapshot.Later)
 		}
 	})
 }
 
-// TestRobotsWait: URLs wait for a robots.txt that can't be had for so long, then they are refused.
+// TestRobotsWait: URLs wait for an unreachable robots.txt for --robots-wait; then they are refused.
 func TestRobotsWait(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: func(_, path string) answer { return answer{503, "", ""} }}
@@ -453,8 +455,8 @@ func TestMaxPagesPerHost(t *testing.T) {
 		opt := w.options(t, disk.NewMem(*seedFlag), append(urls("many", 2, 100), urls("few", 1, 20)...)...)
 		opt.MaxPagesPerHost, opt.Linger = 30, time.Minute
 		res := mustRun(t, t.Context(), opt)
-		if n := res.Snapshot.Refused["host-pages"]; n != 140 || res.Snapshot.Place(PlaceFetched) != 80 {
-			t.Errorf("refused %v, %d fetched, want 140 and 80", res.Snapshot.Refused, res.Snapshot.Place(PlaceFetched))
+		if n := res.Snapshot.Refused["host-pages"]; n != 140 || res.Snapshot.Place(state.PlaceFetched) != 80 {
+			t.Errorf("refused %v, %d fetched, want 140 and 80", res.Snapshot.Refused, res.Snapshot.Place(state.PlaceFetched))
 		}
 		for host, want := range map[string]int{"many0": 30, "many1": 30, "few0": 20} {
 			seen := map[string]bool{}
@@ -470,6 +472,7 @@ func TestMaxPagesPerHost(t *testing.T) {
 
 // TestHealthOutlivesKills: the refusing host sees no request more though the crawl is killed again and again.
 func TestHealthOutlivesKills(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: func(host, path string) answer {
 			if path == "/robots.txt" {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"drumbeat/crawl/state"
 	"drumbeat/drum"
 )
 
@@ -114,19 +115,19 @@ func (r *ring) nothingInFlight() bool { return r.acct.stock() == 0 && r.robotsJo
 
 // starving is true when fetchers idle for want of URLs that could come from a merge before BEAST.
 func (r *ring) starving() bool {
-	return r.acct.in(PlaceRobotsCheck, PlaceReady, PlaceRAM) < int64(r.opt.Connections)/2
+	return r.acct.in(state.PlaceRobotsCheck, state.PlaceReady, state.PlaceRAM) < int64(r.opt.Connections)/2
 }
 
 // starvingForVerdicts is true when they idle for want of those that wait in RobotsCache.
 func (r *ring) starvingForVerdicts() bool {
-	return r.acct.in(PlaceReady, PlaceRAM) < int64(r.opt.Connections)/2
+	return r.acct.in(state.PlaceReady, state.PlaceRAM) < int64(r.opt.Connections)/2
 }
 
 // hungry is true when the stock is low and BEAST's current queue is read to its end, or all its queues together hold
 // little.
 func (r *ring) hungry() bool {
 	return r.stockLow() &&
-		(r.beast.AtEnd() || r.acct.in(PlaceBeast) < int64(r.opt.Connections))
+		(r.beast.AtEnd() || r.acct.in(state.PlaceBeast) < int64(r.opt.Connections))
 }
 
 func pendingTuples(d *drum.Drum) func() int64 {
@@ -135,7 +136,7 @@ func pendingTuples(d *drum.Drum) func() int64 {
 
 func (r *ring) mergeSeen(ctx context.Context) error {
 	return r.run(ctx, merger{
-		name: nameURLSeen,
+		name: state.NameURLSeen,
 		pass: func(ctx context.Context, dry bool) (int, error) {
 			if !dry {
 				r.fullPasses.Add(1)
@@ -155,7 +156,7 @@ func (r *ring) mergeSeen(ctx context.Context) error {
 
 func (r *ring) mergeStar(ctx context.Context) error {
 	return r.run(ctx, merger{
-		name: nameStar,
+		name: state.NameStar,
 		pass: func(ctx context.Context, dry bool) (int, error) {
 			n, err := r.star.Pass(ctx, dry)
 			r.starMerges.Add(1)
@@ -176,7 +177,7 @@ func (r *ring) mergeStar(ctx context.Context) error {
 func (r *ring) mergeRobotsCache(ctx context.Context) error {
 	low := int64(2 * r.opt.Connections)
 	return r.run(ctx, merger{
-		name: nameRobotsCache,
+		name: state.NameRobotsCache,
 		pass: func(ctx context.Context, dry bool) (int, error) {
 			r.roundNow.Store(time.Now().Unix())
 			return r.robotsCache.Pass(ctx, dry)
@@ -186,7 +187,7 @@ func (r *ring) mergeRobotsCache(ctx context.Context) error {
 		keys:    r.robotsCache.Keys,
 		cost:    func() time.Duration { return r.robotsCache.Stats().PredictedDry },
 		dry: func() bool {
-			return r.acct.in(PlaceReady, PlaceRAM) < low || r.workers.exchanges.load() < int64(r.opt.Connections)/2 ||
+			return r.acct.in(state.PlaceReady, state.PlaceRAM) < low || r.workers.exchanges.load() < int64(r.opt.Connections)/2 ||
 				r.aim().idle
 		},
 		starving: r.starvingForVerdicts,
@@ -196,7 +197,7 @@ func (r *ring) mergeRobotsCache(ctx context.Context) error {
 
 func (r *ring) mergeRobotsRequested(ctx context.Context) error {
 	return r.run(ctx, merger{
-		name: nameRobotsRequested,
+		name: state.NameRobotsRequested,
 		pass: func(ctx context.Context, dry bool) (int, error) {
 			r.requestedNow.Store(time.Now().Unix())
 			mark := r.waiting.beginPass()

@@ -3,6 +3,8 @@ package crawl
 import (
 	"testing"
 	"time"
+
+	"drumbeat/crawl/state"
 )
 
 // TestRobotsCacheIsNotPatient: what waits in RobotsCache is no work for fetchers that have nothing else. When it counted as
@@ -16,7 +18,7 @@ func TestRobotsCacheIsNotPatient(t *testing.T) {
 		ready int64
 		want  time.Duration
 	}{{0, dryDuty * took}, {127, dryDuty * took}, {128, dryPatience}} {
-		r.acct.s.Places[PlaceRobotsCheck].N, r.acct.s.Places[PlaceReady].N = 4096, c.ready
+		r.acct.s.Places[state.PlaceRobotsCheck].N, r.acct.s.Places[state.PlaceReady].N = 4096, c.ready
 		if got := r.dryDue(&m, 4096, last, took).Sub(last); got != c.want {
 			t.Errorf("%d URLs ready: the merge waits %v, want %v", c.ready, got, c.want)
 		}

@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/admit"
+	"drumbeat/crawl/audit"
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/drum"
 	"drumbeat/internal/simweb"
@@ -19,7 +22,7 @@ func readNames(fs disk.FS, dirs []string) (hosts map[string]string, links map[[2
 	hosts, links = map[string]string{}, map[[2]string]bool{}
 	plds := map[uint64]string{}
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
-	err = ReadGraph(AuditOptions{FS: fs, Dirs: dirs}, Graph{
+	err = audit.ReadGraph(audit.Options{FS: fs, Dirs: dirs}, audit.Graph{
 		PLD: func(key uint64, name []byte) error {
 			if was, ok := plds[key]; ok && was != string(name) {
 				fault("PLD %x is %s and %s", key, was, name)
@@ -98,7 +101,7 @@ func TestGraphWithNames(t *testing.T) {
 			t.Error(f)
 		}
 		checkBalanced(t, fs, opt.Dirs)
-		rep, err := Audit(fs, opt.Dirs)
+		rep, err := audit.Run(fs, opt.Dirs)
 		if err != nil || rep.Names.Files.N < 64 {
 			t.Errorf("audit: %d names are merged, want most: %v", rep.Names.Files.N, err)
 		}
@@ -109,21 +112,21 @@ func TestGraphWithNames(t *testing.T) {
 // an edge names.
 func TestLinkBatchNames(t *testing.T) {
 	r := linkRing(t, 1<<16)
-	r.opt.AllowedPort = func(port uint16) bool { return port != 8080 }
-	b := newLinkBatch(r)
+	r.links.AllowedPort = func(port uint16) bool { return port != 8080 }
+	b := admit.NewBatch(r.links)
 	send := func(page string, links ...string) (names []string) {
-		b.start([]byte(page), []byte(page), 1, 0, time.Unix(1e9, 0))
+		b.Start([]byte(page), []byte(page), 1, 0, time.Unix(1e9, 0))
 		for _, l := range links {
-			b.add([]byte(l))
+			b.Add([]byte(l))
 		}
-		for _, tu := range b.names.tuples {
-			pld, host, err := checkName(r.hasher, tu.Key, tu.Value)
+		for _, tu := range b.Names.Tuples {
+			pld, host, err := state.CheckName(r.Hasher, tu.Key, tu.Value)
 			if err != nil {
 				t.Error(err)
 			}
 			names = append(names, string(pld)+" "+string(host))
 		}
-		if err := b.send(new(delta)); err != nil {
+		if err := r.sendLinks(b, new(delta)); err != nil {
 			t.Fatal(err)
 		}
 		return names
@@ -145,22 +148,22 @@ func TestLinkBatchNames(t *testing.T) {
 
 func TestNameForm(t *testing.T) {
 	h := weburl.NewHasher(weburl.Secret{1})
-	host := appendName(nil, 7, []byte("www.a.co.uk"))
+	host := state.AppendName(nil, 7, []byte("www.a.co.uk"))
 	if want := []byte("\x07www.a.co.uk"); !bytes.Equal(host, want) {
 		t.Errorf("got %q, want %q", host, want)
 	}
-	if pld, name, err := checkName(h, drum.Key(h.HostKey([]byte("www.a.co.uk"))), host); err != nil || string(pld) != "a.co.uk" || string(name) != "www.a.co.uk" {
+	if pld, name, err := state.CheckName(h, drum.Key(h.HostKey([]byte("www.a.co.uk"))), host); err != nil || string(pld) != "a.co.uk" || string(name) != "www.a.co.uk" {
 		t.Errorf("got %q, %q, %v", pld, name, err)
 	}
-	pld := appendName(nil, 0, []byte("a.co.uk"))
-	if name, host, err := checkName(h, drum.Key(h.PLDKey([]byte("a.co.uk"))), pld); err != nil || string(name) != "a.co.uk" || host != nil {
+	pld := state.AppendName(nil, 0, []byte("a.co.uk"))
+	if name, host, err := state.CheckName(h, drum.Key(h.PLDKey([]byte("a.co.uk"))), pld); err != nil || string(name) != "a.co.uk" || host != nil {
 		t.Errorf("got %q, %q, %v", name, host, err)
 	}
-	if _, _, err := checkName(h, 1, pld); err == nil {
+	if _, _, err := state.CheckName(h, 1, pld); err == nil {
 		t.Error("a name under another key is taken")
 	}
 	for _, bad := range []string{"", "\x00", "\x04abc", "\x01" + string(make([]byte, 256))} {
-		if _, _, err := decodeName([]byte(bad)); !errors.Is(err, errName) {
+		if _, _, err := state.DecodeName([]byte(bad)); !errors.Is(err, state.ErrName) {
 			t.Errorf("%q: got %v", bad, err)
 		}
 	}

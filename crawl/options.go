@@ -10,38 +10,19 @@ import (
 	"runtime"
 	"time"
 
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/fetch"
-	"drumbeat/health"
-	"drumbeat/linktrace"
-	"drumbeat/pace"
+	"drumbeat/internal/health"
+	"drumbeat/internal/linktrace"
+	"drumbeat/internal/pace"
+	"drumbeat/internal/urlrule"
 	"drumbeat/parse"
 	"drumbeat/polite"
-	"drumbeat/urlrule"
-)
-
-// Scope says which links are crawled.
-type Scope string
-
-// The scopes. With ScopeHost and ScopePLD budgets are off.
-const (
-	ScopeAll  Scope = "all"
-	ScopePLD  Scope = "pld"
-	ScopeHost Scope = "host"
 )
 
 // BudgetPolicy names the budget function F(d) of the paper's section VI.
 type BudgetPolicy string
-
-// LogLevel of the crawl log: what per-URL outcomes it takes.
-type LogLevel string
-
-// The crawl log's levels.
-const (
-	LogOff    LogLevel = "off"
-	LogErrors LogLevel = "errors"
-	LogAll    LogLevel = "all"
-)
 
 // Resolver turns a host name into addresses. dnscache.Resolver is the real one. pld groups names for the limit on
 // lookups in flight. Errors are *LookupError.
@@ -151,7 +132,7 @@ type Options struct {
 	// HostFailures in a row make a host rest for long, HostRests such rests without a success have it given up; HostRefusals
 	// without a page between make it rest for a day, a week, then for good (package health). 0: never.
 	HostFailures, HostRests, HostRefusals int
-	// RobotsWait is for how long URLs wait for a robots.txt that can't be had, from the first failure; 0: endlessly.
+	// RobotsWait is how long URLs wait for an unreachable robots.txt, from the first failure; 0: forever.
 	RobotsWait time.Duration
 	// RobotsForget is after how long what is known of an origin is forgotten, once it has expired and nobody has asked for it; 0: never.
 	RobotsForget time.Duration
@@ -227,10 +208,10 @@ type Options struct {
 	BodyCaps []BodyCap
 	// MaxPagesPerPLD is how many URLs of a PLD may go into BEAST, over all runs; those beyond are refused. 0: no limit.
 	MaxPagesPerPLD  uint32
-	Scope           Scope
+	Scope           state.Scope
 	Store           bool
 	PrivateSuffixes bool
-	CrawlLog        LogLevel
+	CrawlLog        state.LogLevel
 	Log             *slog.Logger
 	Snapshot        func(*Snapshot)
 	SnapshotEvery   time.Duration
@@ -281,6 +262,8 @@ type Options struct {
 	tune func(*Plan)
 	// tunePolicy changes what is done about hosts that fail or refuse: tests have shorter rests.
 	tunePolicy func(*health.Policy)
+	// tuneWaits changes how long faults that could be ours are waited for: tests over real sockets have shorter waits.
+	tuneWaits func(*waits)
 }
 
 // Unlimited says that a limit is not in force.
@@ -347,10 +330,10 @@ func (o *Options) defaults() {
 		o.WhenFull = WhenFullPause
 	}
 	if o.Scope == "" {
-		o.Scope = ScopeAll
+		o.Scope = state.ScopeAll
 	}
 	if o.CrawlLog == "" {
-		o.CrawlLog = LogErrors
+		o.CrawlLog = state.LogErrors
 	}
 	if o.WARCFileBytes == 0 {
 		o.WARCFileBytes = 1_000_000_000
@@ -377,12 +360,12 @@ func (o *Options) Validate() error {
 		bad("no agent token given")
 	}
 	switch o.Scope {
-	case "", ScopeAll, ScopePLD, ScopeHost:
+	case "", state.ScopeAll, state.ScopePLD, state.ScopeHost:
 	default:
 		bad("scope %q is not all, pld or host", o.Scope)
 	}
 	switch o.CrawlLog {
-	case "", LogOff, LogErrors, LogAll:
+	case "", state.LogOff, state.LogErrors, state.LogAll:
 	default:
 		bad("crawl log level %q is not off, errors or all", o.CrawlLog)
 	}

@@ -88,6 +88,7 @@ func TestLastingFaultsOfOurs(t *testing.T) {
 
 // TestFaultOfOursThatEnds: while nothing can be connected to, nothing counts; then all is fetched.
 func TestFaultOfOursThatEnds(t *testing.T) {
+	t.Parallel()
 	for _, errno := range []syscall.Errno{syscall.EADDRNOTAVAIL, syscall.EMFILE, syscall.ENOBUFS} {
 		t.Run(errno.Error(), func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
@@ -109,4 +110,30 @@ func TestFaultOfOursThatEnds(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestRulesWithoutDescriptors: a request for a robots.txt finds no descriptor for some seconds, in which others go on, on connections that
+// they have. That isn't the site's failure: its pages are fetched before the crawl ends.
+func TestRulesWithoutDescriptors(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		began := time.Now()
+		w, opt, _ := faultyWeb(t, 0, func(a netip.Addr) error {
+			if a == ownAddr("new0.test") && time.Since(began) < 12*time.Second {
+				return syscall.EMFILE
+			}
+			return nil
+		})
+		opt.SeedLines = append(urls("good", 4, 10), urls("new", 1, 1)...)
+		opt.HostDelay, opt.Linger = 2*time.Second, 5*time.Second
+		opt.Resolver = liar{w, func(host string) error {
+			if host == "new0.test" { // others' answers come while it is looked up
+				time.Sleep(2500 * time.Millisecond)
+			}
+			return nil
+		}}
+		res := mustRun(t, t.Context(), opt)
+		if n := len(w.pages("new0.test")); n != 1 || len(res.Snapshot.Later) > 0 {
+			t.Errorf("after %v: %d pages, later %v, refused %v", res.Snapshot.Elapsed, n, res.Snapshot.Later, res.Snapshot.Refused)
+		}
+	})
 }

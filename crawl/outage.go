@@ -57,6 +57,8 @@ type monitor struct {
 	// strict: only when nearly nothing answers it is an outage, and it is waited for no longer than monitorPatience. For names, of
 	// which many are dead at all times, and hardly any is asked for twice; a URL is never refused for want of an answer.
 	strict bool
+	// patience is for how long it is waited for if it may be none.
+	patience time.Duration
 
 	mu   sync.Mutex // guards all below
 	last []sample   // the oldest first; at most monitorLast, each of another source
@@ -187,7 +189,7 @@ func (m *monitor) answered(now time.Time) (changed bool) {
 		return false
 	}
 	m.down, m.probes, m.results = false, nil, nil
-	if m.partial = !m.strict && m.jumped && now.Sub(m.since) < monitorPatience; !m.partial && !m.strict {
+	if m.partial = !m.strict && m.jumped && now.Sub(m.since) < m.patience; !m.partial && !m.strict {
 		m.mean = max(m.mean, m.share)
 	}
 	return true
@@ -197,7 +199,7 @@ func (m *monitor) answered(now time.Time) (changed bool) {
 func (m *monitor) doubts(now time.Time) (doubts, over bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.partial && now.Sub(m.since) >= monitorPatience {
+	if m.partial && now.Sub(m.since) >= m.patience {
 		m.partial, over = false, true
 		if m.mean = m.share; len(m.last) > 0 {
 			bad, n := m.count(now)
@@ -224,7 +226,7 @@ func (m *monitor) over(now time.Time, blind bool) bool {
 	}
 	switch {
 	case n >= probesGood && bad == 0, n >= probesLast && float64(bad) <= 1+1.5*m.mean*probesLast:
-	case now.Sub(m.since) >= monitorPatience && (m.good || blind || m.strict):
+	case now.Sub(m.since) >= m.patience && (m.good || blind || m.strict):
 		m.mean = float64(bad) / float64(max(1, n))
 	default:
 		return false

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/internal/simweb"
 )
@@ -59,7 +60,7 @@ func outageCrawl(t *testing.T, begin, length time.Duration, outage func(web *sim
 		t.Fatalf("the crawl ended after %v, before the outage", res.Snapshot.Elapsed)
 	}
 	t.Logf("%v in all, %d outages found out, %d failures not counted, refused %v", res.Snapshot.Elapsed, found,
-		res.Snapshot.Count(CountUnconfirmed), res.Snapshot.Refused)
+		res.Snapshot.Count(state.CountUnconfirmed), res.Snapshot.Refused)
 	checkFetchedAtLeastOnce(t, web)
 	checkStored(t, web, fs, opt.Dirs)
 	checkDelays(t, web.Log().Snapshot(), &opt, 0)
@@ -96,6 +97,7 @@ func undisturbed(t *testing.T) map[string]int64 {
 // TestOutages: the network, the name servers, then half of all hosts are cut off for minutes, in the thick of a crawl and at its
 // end, when few hosts are left. Nothing is refused because of it.
 func TestOutages(t *testing.T) {
+	t.Parallel()
 	half := func(web *simweb.Web) []string {
 		var hosts []string
 		for i, h := range web.Hosts() {
@@ -189,7 +191,7 @@ func TestRestartInSilence(t *testing.T) {
 		fs = fs.Crash()
 		opt.FS, opt.MaxTime = fs, 0
 		res := mustRun(t, t.Context(), opt)
-		if n := res.Snapshot.Place(PlaceFetched); n != 40 || len(res.Snapshot.Refused) > 0 {
+		if n := res.Snapshot.Place(state.PlaceFetched); n != 40 || len(res.Snapshot.Refused) > 0 {
 			t.Errorf("%d pages of 40, refused %v", n, res.Snapshot.Refused)
 		}
 	})
@@ -203,7 +205,7 @@ func TestMonitor(t *testing.T) {
 		return m.end(m.begin(), now, source, got, true, false)
 	}
 	t.Run("some dead servers are none", func(t *testing.T) {
-		m := &monitor{}
+		m := &monitor{patience: monitorPatience}
 		for i := range uint64(10_000) {
 			got := outcomeGood
 			if i%10 == 0 {
@@ -218,7 +220,7 @@ func TestMonitor(t *testing.T) {
 		}
 	})
 	t.Run("one server that fails over and over is none", func(t *testing.T) {
-		m := &monitor{}
+		m := &monitor{patience: monitorPatience}
 		for range 1000 {
 			if note(m, 1, outcomeBad) {
 				t.Fatal("an outage because of one server")
@@ -226,7 +228,7 @@ func TestMonitor(t *testing.T) {
 		}
 	})
 	t.Run("unknown servers tell nothing", func(t *testing.T) {
-		m := &monitor{}
+		m := &monitor{patience: monitorPatience}
 		for i := range uint64(1000) {
 			if m.end(nil, now, i, outcomeBad, false, false) {
 				t.Fatal("an outage because of servers that never answered")
@@ -234,7 +236,7 @@ func TestMonitor(t *testing.T) {
 		}
 	})
 	begin := func(t *testing.T) *monitor {
-		m := &monitor{}
+		m := &monitor{patience: monitorPatience}
 		for i := range uint64(100) {
 			note(m, i, outcomeGood)
 		}

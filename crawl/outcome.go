@@ -9,8 +9,11 @@ import (
 	"strconv"
 	"time"
 
+	"drumbeat/crawl/admit"
+	"drumbeat/crawl/state"
 	"drumbeat/fetch"
-	"drumbeat/health"
+	"drumbeat/internal/bug"
+	"drumbeat/internal/health"
 	"drumbeat/polite"
 	"drumbeat/robots"
 	"drumbeat/weburl"
@@ -41,12 +44,12 @@ func (r *ring) itemOf(data []byte) (_ *polite.Item, sum robots.Summary, _ error)
 		return nil, sum, fmt.Errorf("crawl: record from Q: %w", err)
 	}
 	host := weburl.Split(rec.URL).Host
-	addrs := append(sum.Addrs()[:0:0], r.fence.open(sum.Addrs())...)
+	addrs := append(sum.Addrs()[:0:0], r.fence.Open(sum.Addrs())...)
 	if n := len(addrs); n > 1 { // another address for each attempt
 		k := int(rec.Attempts) % n
 		addrs = append(addrs[k:n:n], addrs[:k]...)
 	}
-	return &polite.Item{Rec: own, Host: r.hostKey(host), PLD: r.pldKey(host), Addrs: addrs,
+	return &polite.Item{Rec: own, Host: r.HostKey(host), PLD: r.PLDKey(host), Addrs: addrs,
 		Budget: rec.Budget, CrawlDelay: min(sum.CrawlDelay, r.opt.MaxCrawlDelay), Waits: rec.Waits}, sum, nil
 }
 
@@ -67,7 +70,7 @@ func (r *ring) fetchOne(ctx context.Context, g *polite.Grant) error {
 	if time.Now().After(verdictEnd(&sum)) { // it waited too long for its turn
 		return r.inStep(func(d *delta) error {
 			r.dropGrant(time.Now(), g)
-			return r.checkRobots(d, g.Item.Rec, &rec, PlaceRAM)
+			return r.checkRobots(d, g.Item.Rec, &rec, state.PlaceRAM)
 		})
 	}
 	if rests, err := r.restsAfterAll(g, &rec); rests || err != nil {
@@ -84,13 +87,13 @@ func (r *ring) fetchOne(ctx context.Context, g *polite.Grant) error {
 	if errors.Is(err, errBlocked) {
 		return r.settle(g, result, func(d *delta) error { return r.fenceOff(d, g.Item) })
 	}
-	if bug := asPanic(err); bug != nil {
-		return r.endByBug(g, &rec, bug, result)
+	if panicked := asPanic(err); panicked != nil {
+		return r.endByBug(g, &rec, panicked, result)
 	}
 	var fe *fetch.Error
 	if err == nil && cutOff(resp) || errors.As(err, &fe) && doubtful(fe) {
 		again := rec.Flags&weburl.FlagUnconfirmed != 0
-		if !r.believed(again, r.hosts.doubted(g.Item.Host), began, r.source(g.Addr)) && mayBeOurs(&rec) {
+		if !r.believed(again, r.hosts.Doubted(g.Item.Host), began, r.source(g.Addr)) && mayBeOurs(&rec) {
 			return r.unconfirmed(g, &rec, &sum, result)
 		}
 	}
@@ -99,10 +102,10 @@ func (r *ring) fetchOne(ctx context.Context, g *polite.Grant) error {
 		return r.exchangeFailed(g, &rec, &sum, err, result)
 	}
 	var event health.Event
-	if bug := contained(func() error { event = eventOf(&rec, resp); return nil }); bug != nil {
-		return r.endByBug(g, &rec, bug, result)
+	if panicked := bug.Contained(func() error { event = eventOf(&rec, resp); return nil }); panicked != nil {
+		return r.endByBug(g, &rec, panicked, result)
 	}
-	if why := retried(event); why != ReasonNone && int(rec.Attempts) < r.opt.Retries {
+	if why := retried(event); why != state.ReasonNone && int(rec.Attempts) < r.opt.Retries {
 		return r.retry(g, &rec, &sum, event, why, result)
 	}
 	return r.store(ctx, g, &rec, resp, result, func(d *delta) error {
@@ -119,23 +122,23 @@ func mayBeOurs(rec *weburl.Record) bool {
 
 // retried says why a URL gets another attempt after an answer, ReasonNone for not: it came too fast, or what stands in front of
 // the server (502, 504) didn't get an answer. Any other 5xx may be one broken page: it is the URL's answer, though the host rests.
-func retried(e health.Event) Reason {
+func retried(e health.Event) state.Reason {
 	switch {
 	case e.Kind == health.TooFast:
-		return ReasonTooMany
+		return state.ReasonTooMany
 	case e.Kind == health.ServerError && (e.Status == http.StatusBadGateway || e.Status == http.StatusGatewayTimeout):
-		return ReasonServerError
+		return state.ReasonServerError
 	}
-	return ReasonNone
+	return state.ReasonNone
 }
 
 // restsAfterAll puts a granted URL off whose host went to rest, or was given up, after it had been admitted.
 func (r *ring) restsAfterAll(g *polite.Grant, rec *weburl.Record) (rests bool, _ error) {
-	if s := r.hosts.get(g.Item.Host, nil); s.Clean() {
+	if s := r.hosts.Get(g.Item.Host, nil, time.Now()); s.Clean() {
 		return false, nil
 	}
 	err := r.inStep(func(d *delta) (err error) {
-		if rests, err = r.rests(d, g.Item.Host, rec, PlaceRAM, nil); rests {
+		if rests, err = r.rests(d, g.Item.Host, rec, state.PlaceRAM, nil); rests {
 			r.dropGrant(time.Now(), g)
 		} else {
 			d.nothing = true
@@ -154,19 +157,19 @@ func (r *ring) exchangeFailed(g *polite.Grant, rec *weburl.Record, sum *robots.S
 	if fe.Ours() && fe.Kind != fetch.KindNoRoute && rec.Faults < maxOurFaults {
 		rec.Faults++
 		return r.settle(g, result, func(d *delta) error {
-			return r.putOff(d, rec, PlaceRAM, time.Now().Add(ourFaultPause), ReasonConnect)
+			return r.putOff(d, rec, state.PlaceRAM, time.Now().Add(r.faultWaits.ourFault), state.ReasonConnect)
 		})
 	}
 	why := reasonOf(fe)
 	if fe.Stage == fetch.StageDial && fe.Kind != fetch.KindForbiddenAddress {
 		result.ServerBackoff = r.opt.ServerDelay
 	}
-	noRequest := why == ReasonForbiddenAddress || why == ReasonForbiddenPort || fe.Kind == fetch.KindBadRequest
+	noRequest := why == state.ReasonForbiddenAddress || why == state.ReasonForbiddenPort || fe.Kind == fetch.KindBadRequest
 	if !noRequest && rec.Flags&weburl.FlagSeedTwin == 0 && int(rec.Attempts) < r.opt.Retries {
 		return r.retry(g, rec, sum, failureOf(fe), why, result)
 	}
 	return r.settle(g, result, func(d *delta) error {
-		d.count(CountAttempts, 1)
+		d.count(state.CountAttempts, 1)
 		if !noRequest { // else it tells nothing about the host
 			v, err := r.noteHost(d, g.Item.Host, rec, &sum.Health, failureOf(fe))
 			if err != nil {
@@ -174,45 +177,45 @@ func (r *ring) exchangeFailed(g *polite.Grant, rec *weburl.Record, sum *robots.S
 			}
 			result.rest(v)
 		}
-		return r.refuse(d, rec, PlaceRAM, why)
+		return r.refuse(d, rec, state.PlaceRAM, why)
 	})
 }
 
-func reasonOf(e *fetch.Error) Reason {
+func reasonOf(e *fetch.Error) state.Reason {
 	switch e.Kind {
 	case fetch.KindForbiddenAddress:
-		return ReasonForbiddenAddress
+		return state.ReasonForbiddenAddress
 	case fetch.KindForbiddenPort:
-		return ReasonForbiddenPort
+		return state.ReasonForbiddenPort
 	case fetch.KindTimeout:
-		return ReasonTimeout
+		return state.ReasonTimeout
 	case fetch.KindReset, fetch.KindEmptyReply:
-		return ReasonReset
+		return state.ReasonReset
 	case fetch.KindTLS, fetch.KindCertificate:
-		return ReasonTLS
+		return state.ReasonTLS
 	case fetch.KindBadHead, fetch.KindHeadTooLarge:
-		return ReasonBadResponse
+		return state.ReasonBadResponse
 	}
-	return ReasonConnect
+	return state.ReasonConnect
 }
 
 // retry puts the URL off for another attempt, as long as its host rests; if that was given up now, the URL ends.
-func (r *ring) retry(g *polite.Grant, rec *weburl.Record, sum *robots.Summary, e health.Event, why Reason, result *ending) error {
+func (r *ring) retry(g *polite.Grant, rec *weburl.Record, sum *robots.Summary, e health.Event, why state.Reason, result *ending) error {
 	rec.Attempts++
 	return r.settle(g, result, func(d *delta) error {
-		d.count(CountAttempts, 1)
+		d.count(state.CountAttempts, 1)
 		v, err := r.noteHost(d, g.Item.Host, rec, &sum.Health, e)
 		if err != nil {
 			return err
 		}
 		if result.rest(v); v.End != health.Open {
-			return r.refuse(d, rec, PlaceRAM, endReason(v.End))
+			return r.refuse(d, rec, state.PlaceRAM, endReason(v.End))
 		}
-		d.count(CountRetries, 1)
+		d.count(state.CountRetries, 1)
 		if v.Why != health.BackOff {
 			why = restReason(&health.State{}, v.Why)
 		}
-		return r.putOff(d, rec, PlaceRAM, time.Now().Add(v.Rest), why)
+		return r.putOff(d, rec, state.PlaceRAM, time.Now().Add(v.Rest), why)
 	})
 }
 
@@ -236,13 +239,13 @@ func (r *ring) settle(g *polite.Grant, result *ending, f func(d *delta) error) e
 }
 
 // evicted puts off what left RAM; part of a step.
-func (r *ring) evicted(d *delta, items []*polite.Item, why Reason) error {
+func (r *ring) evicted(d *delta, items []*polite.Item, why state.Reason) error {
 	for _, item := range items {
 		var rec weburl.Record
 		if err := rec.Decode(item.Rec); err != nil {
 			return fmt.Errorf("crawl: record in RAM: %w", err)
 		}
-		if err := r.putOff(d, &rec, PlaceRAM, item.Due, why); err != nil {
+		if err := r.putOff(d, &rec, state.PlaceRAM, item.Due, why); err != nil {
 			return err
 		}
 	}
@@ -255,15 +258,15 @@ func (r *ring) tryTwin(d *delta, rec *weburl.Record) error {
 	if !ok {
 		return nil
 	}
-	b := newLinkBatch(r)
-	b.start(nil, nil, rec.Depth, weburl.FlagSeed, time.Now())
+	b := admit.NewBatch(r.links)
+	b.Start(nil, nil, rec.Depth, weburl.FlagSeed, time.Now())
 	url, err := weburl.Canonical("http://" + string(rest))
 	if err != nil {
 		r.logSeed("http://"+string(rest), "bad-seed: "+err.Error())
 		return nil
 	}
-	b.add([]byte(url))
-	return b.send(d)
+	b.Add([]byte(url))
+	return r.sendLinks(b, d)
 }
 
 // retryAfter reads the header of that name, RFC 9110 10.2.3: seconds or a date; 0 for none.

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/fetch"
 	"drumbeat/internal/simweb"
@@ -87,7 +88,7 @@ func TestStopsLeaveFinishedFiles(t *testing.T) {
 			for _, n := range checkWARCs(t, fs, opt.Dirs) {
 				stored += n
 			}
-			if want := int(res.Snapshot.Count(CountResponses)); stored != want {
+			if want := int(res.Snapshot.Count(state.CountResponses)); stored != want {
 				t.Errorf("run %d: %d responses in finished files, %d fetched", i, stored, want)
 			}
 			if i == 3 && len(files) != len(before) {
@@ -102,7 +103,7 @@ func TestStopsLeaveFinishedFiles(t *testing.T) {
 			checkBalanced(t, fs, opt.Dirs)
 		}
 		checkFetched(t, web, &opt)
-		if _, err := Run(t.Context(), opt); !errors.Is(err, ErrFinished) {
+		if _, err := Run(t.Context(), opt); !errors.Is(err, state.ErrFinished) {
 			t.Errorf("the crawl has not ended: %v", err)
 		}
 	})
@@ -159,7 +160,7 @@ func TestOutputRollsByAge(t *testing.T) {
 			if rep := deep(t, fs, &opt); !rep.Balanced() || !rep.Output.StoredAll || rep.Output.WARC.AbsentFiles == 0 {
 				t.Errorf("%q, %v, %+v", rep.Bad, rep.Damages, rep.Output)
 			}
-			if _, err := Run(t.Context(), opt); err != nil && !errors.Is(err, ErrFinished) {
+			if _, err := Run(t.Context(), opt); err != nil && !errors.Is(err, state.ErrFinished) {
 				t.Fatal(err)
 			}
 		}

@@ -10,7 +10,10 @@ import (
 	"strconv"
 	"time"
 
+	"drumbeat/crawl/admit"
+	"drumbeat/crawl/state"
 	"drumbeat/fetch"
+	"drumbeat/internal/bug"
 	"drumbeat/parse"
 	"drumbeat/polite"
 	"drumbeat/warc"
@@ -31,9 +34,9 @@ func (r *ring) store(ctx context.Context, g *polite.Grant, rec *weburl.Record, r
 		r.workers.parsers <- w
 	}()
 	now := time.Now()
-	key := r.hasher.URLKey(rec.URL)
+	key := r.Hasher.URLKey(rec.URL)
 	var is found
-	err := contained(func() (err error) {
+	err := bug.Contained(func() (err error) {
 		is, err = r.read(w, rec, resp, key, now)
 		return err
 	})
@@ -59,13 +62,13 @@ func (r *ring) store(ctx context.Context, g *polite.Grant, rec *weburl.Record, r
 				r.at("roll")
 			}
 		}
-		if err := w.links.send(d); err != nil {
+		if err := r.sendLinks(w.links, d); err != nil {
 			return err
 		}
 		if !is.sitemap && !isRedirect(resp) && r.sitemapFlags(rec) != 0 {
-			d.count(CountSitemapFaults, 1) // there is none, or it is something else
+			d.count(state.CountSitemapFaults, 1) // there is none, or it is something else
 		}
-		d.move(key, PlaceRAM, PlaceFetched)
+		d.move(key, state.PlaceRAM, state.PlaceFetched)
 		r.countResponse(d, rec, resp, is.page)
 		if err := r.star.Fetched(g.Item.PLD, 1, int64(len(resp.Raw))); err != nil {
 			return err
@@ -84,7 +87,7 @@ func (r *ring) logSeedsEnd(w *pageWorker, rec *weburl.Record, resp *fetch.Respon
 	switch {
 	case w.said.dropped != "":
 		r.logSeed(string(rec.URL), w.said.dropped)
-	case isRedirect(resp) && (len(w.links.keys) == 0 || uint64(w.links.keys[0]) == key):
+	case isRedirect(resp) && (len(w.links.Keys) == 0 || uint64(w.links.Keys[0]) == key):
 		r.logSeed(string(rec.URL), "redirect that leads nowhere")
 	case !page && !isRedirect(resp):
 		r.logSeed(string(rec.URL), "status "+strconv.Itoa(resp.Status))
@@ -115,10 +118,10 @@ func (r *ring) read(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key
 		return is, err
 	}
 	if sniffed {
-		w.links.d.count(CountSniffed, 1)
+		w.links.Counts[state.CountSniffed] += 1
 	}
 	if is.page && w.said.robots.NoIndex {
-		w.links.d.count(CountNoIndex, 1)
+		w.links.Counts[state.CountNoIndex] += 1
 	}
 	if r.opt.Store {
 		if err := w.encoder.Prepare(&w.prepared, r.warcExchange(w, rec, resp)); err != nil {
@@ -129,28 +132,28 @@ func (r *ring) read(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key
 }
 
 func (r *ring) countResponse(d *delta, rec *weburl.Record, resp *fetch.Response, page bool) {
-	d.count(CountAttempts, 1)
-	d.count(CountResponses, 1)
-	d.count(CountBytesWire, resp.BytesRead)
-	d.count(CountBytesBody, int64(len(resp.Body)))
-	d.count(CountFetchMillis, resp.Total.Milliseconds())
+	d.count(state.CountAttempts, 1)
+	d.count(state.CountResponses, 1)
+	d.count(state.CountBytesWire, resp.BytesRead)
+	d.count(state.CountBytesBody, int64(len(resp.Body)))
+	d.count(state.CountFetchMillis, resp.Total.Milliseconds())
 	d.response(resp.Status)
 	if page {
-		d.count(CountPages, 1)
+		d.count(state.CountPages, 1)
 		if rec.Flags&weburl.FlagSeed != 0 {
-			d.count(CountSeedPages, 1)
+			d.count(state.CountSeedPages, 1)
 		}
 	}
 	if isRedirect(resp) {
-		d.count(CountRedirects, 1)
+		d.count(state.CountRedirects, 1)
 	}
 	if resp.Marks&fetch.MarkBodyRefused != 0 {
-		d.count(CountBodiesRefused, 1)
+		d.count(state.CountBodiesRefused, 1)
 	} else if resp.Truncated != fetch.NotTruncated {
-		d.count(CountTruncated, 1)
+		d.count(state.CountTruncated, 1)
 	}
 	if resp.Marks&decodeCut != 0 && r.sitemapFlags(rec) == 0 { // sitemaps are unpacked while they are read
-		d.count(CountDecodeCut, 1)
+		d.count(state.CountDecodeCut, 1)
 	}
 }
 
@@ -165,7 +168,7 @@ func (r *ring) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Response
 	if isRedirect(resp) {
 		return r.redirectLink(w, rec, resp, key, now)
 	}
-	w.links.start(rec.URL, rec.URL, deeper(rec.Depth), 0, now)
+	w.links.Start(rec.URL, rec.URL, deeper(rec.Depth), 0, now)
 	if resp.Status < 200 || resp.Status > 299 { // the links of an error page are those of all error pages, or a trap
 		return nil
 	}
@@ -185,24 +188,24 @@ func (r *ring) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Response
 		counts = w.parser.Once(func(url []byte, l *parse.Link) {
 			switch {
 			case held || l.NoFollow && !r.opt.IgnoreNofollow:
-				w.links.noFollow()
+				w.links.NoFollow()
 			case l.Tag == parse.Meta:
 				said.setRefresh(url)
-				w.links.addRefresh(url)
+				w.links.AddRefresh(url)
 			case l.Asset:
-				w.links.addAsset(url)
+				w.links.AddAsset(url)
 			default:
-				w.links.add(url)
+				w.links.Add(url)
 			}
-		}, w.links.repeat)
+		}, w.links.Repeat)
 	}
 	if err := r.headerLinks(w, rec, resp, &counts); err != nil {
 		return err
 	}
-	w.links.d.count(CountLinksInvalid, counts.Invalid)
-	w.links.d.count(CountLinksScheme, counts.OtherScheme)
-	w.links.d.count(CountLinksTooLong, counts.TooLong)
-	w.links.d.count(CountLinksDropped, counts.Dropped)
+	w.links.Counts[state.CountLinksInvalid] += counts.Invalid
+	w.links.Counts[state.CountLinksScheme] += counts.OtherScheme
+	w.links.Counts[state.CountLinksTooLong] += counts.TooLong
+	w.links.Counts[state.CountLinksDropped] += counts.Dropped
 	return nil
 }
 
@@ -214,8 +217,8 @@ func (r *ring) redirectLink(w *pageWorker, rec *weburl.Record, resp *fetch.Respo
 		flags |= weburl.FlagSeed
 		depth = rec.Depth
 	}
-	w.links.start(r.parentOf(rec), rec.URL, depth, flags|r.sitemapFlags(rec), now)
-	w.links.rec.Redirects = min(rec.Redirects, math.MaxUint8-1) + 1
+	w.links.Start(r.parentOf(rec), rec.URL, depth, flags|r.sitemapFlags(rec), now)
+	w.links.Rec.Redirects = min(rec.Redirects, math.MaxUint8-1) + 1
 	if err := w.parser.At(rec.URL); err != nil {
 		return fmt.Errorf("crawl: redirect of %s: %w", rec.URL, err)
 	}
@@ -223,24 +226,21 @@ func (r *ring) redirectLink(w *pageWorker, rec *weburl.Record, resp *fetch.Respo
 	url := w.parser.Resolve(resp.Header("Location"), &counts)
 	switch {
 	case counts.TooLong > 0:
-		w.links.d.count(CountLinksTooLong, 1)
+		w.links.Counts[state.CountLinksTooLong] += 1
 	case url == nil:
-		w.links.d.count(CountLinksInvalid, 1)
+		w.links.Counts[state.CountLinksInvalid] += 1
 	case w.said.robots.NoFollow && !r.opt.IgnoreNofollow:
 		w.said.redirect = append(w.said.redirect, url...)
-		w.links.noFollow()
+		w.links.NoFollow()
 	default:
 		w.said.redirect = append(w.said.redirect, url...)
-		w.links.addTarget(rec, url)
-		if w.links.d.counts[CountLinksRedirects] > 0 {
-			w.said.dropped = tooManyRedirects
+		w.links.AddTarget(rec, url)
+		if w.links.Counts[state.CountLinksRedirects] > 0 {
+			w.said.dropped = admit.TooManyRedirects
 		}
 	}
 	return nil
 }
-
-// tooManyRedirects says why a redirect isn't followed.
-const tooManyRedirects = "too-many-redirects"
 
 func (r *ring) resolveRedirect(base string, location []byte) (string, error) {
 	b, err := weburl.NewBase([]byte(base))

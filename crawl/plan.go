@@ -7,7 +7,9 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"drumbeat/crawl/state"
 	"drumbeat/drum"
+	"drumbeat/robots"
 	"drumbeat/star"
 )
 
@@ -94,9 +96,9 @@ func MakePlan(o *Options) (Plan, error) {
 	}
 	p.Edges = planDrum("pldedges", edgesShape(), share(shareEdges), 0, o.DrumBucketBytes)
 	p.Indegree = planDrum("pldindegree", indegreeShape(), share(shareIndegree), 0, o.DrumBucketBytes)
-	p.RobotsCache = planDrum(nameRobotsCache, robotsShape(), share(shareRobots), robotsBufferBytes, 0)
-	p.RobotsRequested = planDrum(nameRobotsRequested, requestedShape(), share(shareRequested), 0, 0)
-	p.Names = planDrum(nameNames, namesShape(), share(shareNames), 0, 0)
+	p.RobotsCache = planDrum(state.NameRobotsCache, robotsShape(), share(shareRobots), robotsBufferBytes, 0)
+	p.RobotsRequested = planDrum(state.NameRobotsRequested, requestedShape(), share(shareRequested), 0, 0)
+	p.Names = planDrum(state.NameNames, namesShape(), share(shareNames), 0, 0)
 	p.CacheBytes = share(shareCache)
 	switch {
 	case o.CacheRAMBytes > 0:
@@ -151,7 +153,7 @@ func (p *Plan) planSeen(o *Options, ram int64) error {
 	if o.DrumBucketBytes != 0 {
 		fit.BucketBytes = o.DrumBucketBytes
 	}
-	p.URLSeen = DrumPlan{Name: nameURLSeen, Buckets: fit.Buckets, BufferBytes: m, BucketBytes: fit.BucketBytes, ChunkBytes: fit.ReadChunkBytes,
+	p.URLSeen = DrumPlan{Name: state.NameURLSeen, Buckets: fit.Buckets, BufferBytes: m, BucketBytes: fit.BucketBytes, ChunkBytes: fit.ReadChunkBytes,
 		Workers: workers, LogBytes: fit.LogBytes, SpanBytes: fit.SpanBytes}
 	p.URLSeen.RAMBytes = p.seenOptions(o.Dirs).RAMBytes()
 	p.Alpha = p.paperAlpha(Load{Pages: 1e9}.complete())
@@ -203,7 +205,7 @@ func seenShape() drum.Options {
 }
 
 func robotsShape() drum.Options {
-	return drum.Options{ValueBytes: -1, MaxValueBytes: maxRobotsValue, OutBytes: 128, Each: true}
+	return drum.Options{ValueBytes: -1, MaxValueBytes: robots.MaxValueBytes, OutBytes: 128, Each: true}
 }
 
 func requestedShape() drum.Options { return drum.Options{ValueBytes: 16, Each: true} }

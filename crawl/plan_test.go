@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/drum"
 	"drumbeat/fetch"
@@ -21,7 +22,7 @@ func TestPlans(t *testing.T) {
 				t.Errorf("RAM %d, disk %d: %v", ram, disk, err)
 				continue
 			}
-			r := &ring{plan: p, set: testSet(), opt: o}
+			r := &ring{Saved: &state.Saved{Set: testSet()}, plan: p, opt: o}
 			so, err := r.starOptions()
 			if err != nil {
 				t.Fatal(err)

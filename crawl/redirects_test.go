@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/admit"
+	"drumbeat/crawl/explain"
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/fetch"
 	"drumbeat/parse"
@@ -31,7 +34,7 @@ func answered(t *testing.T, a answer) *fetch.Response {
 // a seed put off often lost its redirect, and a URL put off often the benefit of the doubt.
 func TestCountersOfARecord(t *testing.T) {
 	r := linkRing(t, 0)
-	w := &pageWorker{links: newLinkBatch(r), parser: parse.NewExtractor(parse.Options{}, weburl.Options{})}
+	w := &pageWorker{links: admit.NewBatch(r.links), parser: parse.NewExtractor(parse.Options{}, weburl.Options{})}
 	resp := answered(t, answer{302, "Location: /b\r\n", ""})
 	for _, test := range []struct {
 		name          string
@@ -49,7 +52,7 @@ func TestCountersOfARecord(t *testing.T) {
 		if err := r.redirectLink(w, &test.rec, resp, 1, time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		got := w.links.rec
+		got := w.links.Rec
 		if got.Flags != test.flags|weburl.FlagRedirect || got.Redirects != test.redirs || got.Depth != test.depth || got.Waits+got.Faults != 0 {
 			t.Errorf("%s: the target has flags %d, %d redirects, depth %d, %d waits, %d faults; want %d, %d, %d, 0, 0", test.name, got.Flags,
 				got.Redirects, got.Depth, got.Waits, got.Faults, test.flags|weburl.FlagRedirect, test.redirs, test.depth)
@@ -103,7 +106,7 @@ func TestRedirectsEnd(t *testing.T) {
 				w, mem := endlessRedirects(), disk.NewMem(*seedFlag)
 				opt := w.options(t, mem, "http://page.test/", "http://page.test/anew", "http://seed.test/r1", "bare.test/r1", "http://map.test/")
 				atOnce(&opt)
-				opt.MaxRedirects, opt.MaxTime, opt.Sitemaps, opt.CrawlLog = test.most, time.Minute, true, LogErrors
+				opt.MaxRedirects, opt.MaxTime, opt.Sitemaps, opt.CrawlLog = test.most, time.Minute, true, state.LogErrors
 				res := mustRun(t, t.Context(), opt)
 				if res.Stop != StopDone {
 					t.Errorf("stopped because of %q, want %q", res.Stop, StopDone)
@@ -131,7 +134,7 @@ func TestRedirectsEnd(t *testing.T) {
 				if test.want == 0 {
 					dropped += 2
 				}
-				if n := res.Snapshot.Count(CountLinksRedirects); n != dropped {
+				if n := res.Snapshot.Count(state.CountLinksRedirects); n != dropped {
 					t.Errorf("%d redirects not followed, want %d", n, dropped)
 				}
 				checkBalanced(t, mem, opt.Dirs)
@@ -144,10 +147,10 @@ func TestRedirectsEnd(t *testing.T) {
 // checkDropped: log and explain say of the last URL of a chain why its redirect isn't followed.
 func checkDropped(t *testing.T, mem *disk.Mem, opt *Options, last string, most int) {
 	t.Helper()
-	if e := truthOf(t, mem, opt.Dirs).ended[last]; e == nil || e.Dropped != tooManyRedirects || e.Redirect == "" || e.Reason != "" {
+	if e := truthOf(t, mem, opt.Dirs).ended[last]; e == nil || e.Dropped != admit.TooManyRedirects || e.Redirect == "" || e.Reason != "" {
 		t.Errorf("the log has %+v of %s", e, last)
 	}
-	x, err := NewExplainer(ExplainOptions{FS: mem, Dirs: opt.Dirs})
+	x, err := explain.NewExplainer(explain.Options{FS: mem, Dirs: opt.Dirs})
 	if err != nil {
 		t.Fatal(err)
 	}

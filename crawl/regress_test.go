@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/admit"
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/weburl"
 )
@@ -78,7 +80,7 @@ func TestDNSThatDiesEnds(t *testing.T) {
 		if w.lookups > 40 {
 			t.Errorf("%d lookups of one name", w.lookups)
 		}
-		if s := &res.Snapshot; s.Later["robots-unavailable"] == 0 || s.Place(PlaceFetched) == 0 {
+		if s := &res.Snapshot; s.Later["robots-unavailable"] == 0 || s.Place(state.PlaceFetched) == 0 {
 			t.Errorf("places %v, later %v: want some fetched, the others waiting", s.Places, s.Later)
 		}
 	})
@@ -153,10 +155,10 @@ func TestNothingStaysInQR(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rec := weburl.Record{URL: []byte("http://a.test/"), Reason: uint8(ReasonAwaitRobots)}
+		rec := weburl.Record{URL: []byte("http://a.test/"), Reason: uint8(state.ReasonAwaitRobots)}
 		r.waiting.endPass(r.waiting.beginPass(), r.robotsJobs.issued()) // the merge that saw the request
 		if err := r.inStep(func(d *delta) error {
-			d.move(r.hasher.URLKey(rec.URL), PlaceRobotsCheck, PlaceAwaitRobots)
+			d.move(r.Hasher.URLKey(rec.URL), state.PlaceRobotsCheck, state.PlaceAwaitRobots)
 			return r.awaitRobots.Append(rec.Append(nil))
 		}); err != nil {
 			t.Fatal(err)
@@ -257,7 +259,7 @@ func TestParseSeedForms(t *testing.T) {
 		{"ftp://a.test/", "", false, true},
 		{"mailto:x@a.test", "", false, true},
 	} {
-		url, bare, err := ParseSeed(c.line)
+		url, bare, err := admit.ParseSeed(c.line)
 		if url != c.url || bare != c.bare || (err != nil) != c.bad {
 			t.Errorf("ParseSeed(%q) = %q, %t, %v; want %q, %t, error %t",
 				c.line, url, bare, err, c.url, c.bare, c.bad)
@@ -326,7 +328,7 @@ func TestSeedRedirectTrapEnds(t *testing.T) {
 		atOnce(&opt)
 		opt.MaxDepth, opt.MaxTime, opt.MaxPages = 1, time.Minute, 1
 		res := mustRun(t, t.Context(), opt)
-		if n := res.Snapshot.Count(CountRedirects); res.Stop != StopDone || n < 2 || n > 25 {
+		if n := res.Snapshot.Count(state.CountRedirects); res.Stop != StopDone || n < 2 || n > 25 {
 			t.Errorf("%q after %d redirects of one seed, want %q after some twenty", res.Stop, n, StopDone)
 		}
 	})
@@ -340,12 +342,12 @@ func TestOutputDiskIsNotReplaced(t *testing.T) {
 		opt.Out, opt.MaxPages = []string{"o0"}, 3
 		mustRun(t, t.Context(), opt)
 		opt.Out, opt.MaxPages = []string{"unmounted"}, 6
-		if _, err := Run(t.Context(), opt); !errors.Is(err, ErrIncompatible) {
-			t.Errorf("resumed with an empty output directory: got %v, want %v", err, ErrIncompatible)
+		if _, err := Run(t.Context(), opt); !errors.Is(err, state.ErrIncompatible) {
+			t.Errorf("resumed with an empty output directory: got %v, want %v", err, state.ErrIncompatible)
 		}
 		opt.Out = []string{"o0"}
 		res := mustRun(t, t.Context(), opt)
-		if n := res.Snapshot.Count(CountPages); n != 6 {
+		if n := res.Snapshot.Count(state.CountPages); n != 6 {
 			t.Errorf("%d pages with the crawl's own output directory again, want 6", n)
 		}
 	})
@@ -438,7 +440,7 @@ func crashEarly(t *testing.T, n int, power, more, out bool) {
 	if err != nil {
 		t.Fatalf("resuming after a crash after %d operations, power cut %t: %v", n, power, err)
 	}
-	if got := res.Snapshot.Count(CountPages); got != 6 {
+	if got := res.Snapshot.Count(state.CountPages); got != 6 {
 		t.Errorf("crash after %d operations, power cut %t: %d pages, want 6", n, power, got)
 	}
 }
@@ -463,7 +465,7 @@ func TestAnotherSuffixListIsNamed(t *testing.T) {
 		opt := simOptions(t, web, fs)
 		opt.MaxPages = 20
 		mustRun(t, t.Context(), opt)
-		f, err := fs.Open("d0/" + suffixesName)
+		f, err := fs.Open("d0/" + state.SuffixesName)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -474,7 +476,7 @@ func TestAnotherSuffixListIsNamed(t *testing.T) {
 		if err = errors.Join(err, f.Close()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Run(t.Context(), opt); !errors.Is(err, ErrIncompatible) || !strings.Contains(err.Error(), "d0/"+suffixesName) {
+		if _, err := Run(t.Context(), opt); !errors.Is(err, state.ErrIncompatible) || !strings.Contains(err.Error(), "d0/"+state.SuffixesName) {
 			t.Errorf("got %v, want an error that names the file", err)
 		}
 	})

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/fetch"
 )
@@ -153,7 +154,7 @@ func (w *tinyWeb) options(t testing.TB, fs disk.FS, seeds ...string) Options {
 		Resolver: w, Fetcher: client, RAMBytes: 128 << 20, DiskBytes: 10 << 30, Connections: 200, Retries: 3,
 		HostDelay: 40 * time.Second, HostDelayMin: time.Second,
 		ServerDelay: time.Second, ServerDelayMin: 200 * time.Millisecond,
-		MaxDepth: Unlimited, Linger: time.Minute, CheckpointEvery: time.Hour, Store: true, CrawlLog: LogAll,
+		MaxDepth: Unlimited, Linger: time.Minute, CheckpointEvery: time.Hour, Store: true, CrawlLog: state.LogAll,
 	}
 }
 

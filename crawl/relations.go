@@ -87,9 +87,9 @@ func (r *ring) headerLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Respon
 		if url := w.parser.Resolve(ref, counts); url != nil {
 			w.said.setRefresh(url)
 			if held {
-				w.links.noFollow()
+				w.links.NoFollow()
 			} else {
-				w.links.addRefresh(url)
+				w.links.AddRefresh(url)
 			}
 		}
 	}
@@ -111,11 +111,11 @@ func (r *ring) headerLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Respon
 			switch {
 			case url == nil:
 			case held || nofollow && obey:
-				w.links.noFollow()
+				w.links.NoFollow()
 			case asset:
-				w.links.addAsset(url)
+				w.links.AddAsset(url)
 			default:
-				w.links.add(url)
+				w.links.Add(url)
 			}
 		})
 		return true

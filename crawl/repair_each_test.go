@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/audit"
+	"drumbeat/crawl/repair"
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/internal/simweb"
 )
@@ -55,11 +58,12 @@ func kindOf(file string) string {
 // TestRepairEachKindOfFile: wrong bytes in the files of one kind, or one of them gone or cut short. The crawl goes on as if nothing
 // had been, or ends with an error that names the file; and repaired it balances, goes on, ends, and balances.
 func TestRepairEachKindOfFile(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		_, fs, opt := busyCrawl(t)
 		kinds := map[string][]string{}
 		for _, dir := range opt.Dirs {
-			files, err := filesIn(fs, dir, true)
+			files, err := repair.FilesIn(fs, dir, true)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -139,27 +143,27 @@ func hurtAndRepair(t *testing.T, rng *rand.Rand, fs *disk.Mem, opt Options, what
 	}
 	rep, err := repairOf(t, mem, &opt, nil)
 	if err != nil {
-		if !strings.Contains(what, suffixesName) {
+		if !strings.Contains(what, state.SuffixesName) {
 			t.Errorf("%s: repair: %v", what, err)
 		}
 		return
 	}
 	check := func(when string) {
 		after := deep(t, mem, &opt)
-		outOnly := !slices.ContainsFunc(after.Damages, func(d Damage) bool {
-			return d.Structure != nameWARC && d.Structure != nameCrawlLog && d.Structure != nameSeedLog && d.Structure != nameRobotsLog
+		outOnly := !slices.ContainsFunc(after.Damages, func(d audit.Damage) bool {
+			return d.Structure != state.NameWARC && d.Structure != state.NameCrawlLog && d.Structure != state.NameSeedLog && d.Structure != state.NameRobotsLog
 		})
-		if !after.Balanced() && !(outOnly && len(rep.Left) > 0 && after.AuditReport.Balanced()) {
+		if !after.Balanced() && !(outOnly && len(rep.Left) > 0 && after.Report.Balanced()) {
 			t.Errorf("%s: %s: %q, %v, %+v; %q", what, when, after.Bad, after.Damages, after.Keys, rep.Actions)
 		}
 	}
 	check("repaired")
 	opt.FS = mem
 	res, err := Run(t.Context(), opt)
-	if err != nil && !errors.Is(err, ErrFinished) {
+	if err != nil && !errors.Is(err, state.ErrFinished) {
 		t.Errorf("%s: repaired, the crawl ends with %v; %q", what, err, rep.Actions)
 		return
 	}
 	check("at the end")
-	t.Log(what, len(rep.Actions), rep.Forgotten, rep.Unnamed, rep.Links, rep.Unseen, res.Snapshot.Place(PlaceFetched), fmt.Sprint(rep.Left))
+	t.Log(what, len(rep.Actions), rep.Forgotten, rep.Unnamed, rep.Links, rep.Unseen, res.Snapshot.Place(state.PlaceFetched), fmt.Sprint(rep.Left))
 }

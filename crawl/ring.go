@@ -1,46 +1,23 @@
 package crawl
 
 import (
-	"bytes"
 	"context"
-	"io"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"drumbeat/beast"
-	"drumbeat/crawllog"
-	"drumbeat/disk"
+	"drumbeat/crawl/admit"
+	"drumbeat/crawl/state"
 	"drumbeat/drum"
 	"drumbeat/fetch"
-	"drumbeat/health"
-	"drumbeat/linktrace"
+	"drumbeat/internal/crawllog"
+	"drumbeat/internal/health"
+	"drumbeat/internal/linktrace"
 	"drumbeat/polite"
 	"drumbeat/queue"
 	"drumbeat/star"
-	"drumbeat/urlrule"
 	"drumbeat/warc"
-	"drumbeat/weburl"
-)
-
-// The structures of the ring by name: the paper's names, also those of their directories under state/.
-const (
-	nameURLSeen         = "urlseen"
-	nameStar            = "pldindegree"
-	nameBeast           = "beast"
-	nameRobotsCache     = "robotscache"
-	nameRobotsRequested = "robotsrequested"
-	nameAwaitRobots     = "awaitrobots" // QR
-	nameRobotsFetch     = "robotsfetch" // QD
-	nameRobotsLater     = "robotslater"
-	nameReady           = "ready" // Q
-	nameLater           = "later"
-	nameHeld            = "held"
-	nameNames           = "names"
-	nameWARC            = "warc"
-	nameCrawlLog        = "crawllog"
-	nameSeedLog         = "seedlog"
-	nameRobotsLog       = "robotslog"
 )
 
 // ring is a crawl that runs: the paper's figures 2, 4 and 5. This file alone knows the order of the stages.
@@ -63,17 +40,12 @@ const (
 // three things wait: readBeast for the stock to sink, readReady for room in RAM, and everything for space on disk;
 // none of them holds the step lock meanwhile, and no two wait for each other.
 type ring struct {
-	opt      Options
-	set      disk.Set // state
-	out      disk.Set // output
-	hasher   *weburl.Hasher
-	suffixes *weburl.Suffixes
-	scope    *seedScope
-	fence    fence
-	urlRules urlrule.Rules
-	accept   func(*fetch.Response, []byte) int64 // nil: everything
-	plan     Plan
-	meter    *disk.Meter
+	*state.Saved
+	opt    Options
+	fence  fence
+	links  *admit.Policy                       // which links become URLs
+	accept func(*fetch.Response, []byte) int64 // nil: everything
+	plan   Plan
 
 	// step is the lock of the steps: movers share it, a checkpoint takes it alone. Nothing that waits for network, room or
 	// space may be done under it.
@@ -91,6 +63,7 @@ type ring struct {
 	fetching context.Context
 	fetchers sync.WaitGroup
 
+	structures      []*structure // all of those below that are on disk
 	urlSeen         *drum.Drum
 	star            *star.Star
 	names           *drum.Drum // keys of hosts and PLDs to their texts
@@ -98,14 +71,15 @@ type ring struct {
 	robotsCache     *drum.Drum
 	robotsRequested *drum.Drum
 	policy          health.Policy
-	hosts           hostTable
+	faultWaits      waits
+	hosts           health.Table
 	awaitRobots     *queue.Queue
 	robotsFetch     *queue.Queue
 	robotsLater     *queue.Calendar // robots requests whose server's turn comes late
 	ready           *queue.Queue
 	later           *queue.Calendar
 	held            *queue.Queue
-	heldState       heldState // guarded by the step lock, as seedFeeder.state is; its Since never changes
+	heldState       state.Held // guarded by the step lock, as seedFeeder.state is; its Since never changes
 	polite          *polite.Scheduler
 	warc            *warc.Writer
 	crawlLog        *crawllog.Log
@@ -143,18 +117,14 @@ type ring struct {
 	checkpointMu   sync.Mutex // held by the one checkpoint that runs; guards gen
 	gen            uint64
 	lastCheckpoint atomic.Pointer[CheckpointStats]
-	crawlID        string
-	manifest       *manifest // of the last run; nil for a new crawl
-	locks          []io.Closer
-	separateOut    bool
-	frozen         frozen
+	frozen         state.Frozen
 	runs           int
-	noted          *noted
+	noted          *state.LastRun
 	began          time.Time
 	activeBefore   int64        // ms of earlier runs
 	roundNow       atomic.Int64 // Unix second at which the last pass of RobotsCache began; requestedNow of RobotsRequested
 	requestedNow   atomic.Int64
-	lastProgress   atomic.Int64 // unix ns of the last fetched or refused URL
+	lastProgress   atomic.Int64 // ns after began of the last fetched or refused URL
 	fullPasses     atomic.Int64 // of URLseen, in this run
 	seenMerges     atomic.Int64 // passes of URLseen and of STAR that have ended
 	starMerges     atomic.Int64
@@ -207,13 +177,4 @@ func (r *ring) pausable() []pausable {
 	return []pausable{r.urlSeen, r.star, r.names, r.robotsCache, r.robotsRequested}
 }
 
-// pldKey returns the key of the PLD that a host belongs to.
-func (r *ring) pldKey(host []byte) uint64 { return r.hasher.PLDKey(r.suffixes.PLDBytes(host)) }
-
 func (r *ring) activeMillis() int64 { return r.activeBefore + time.Since(r.began).Milliseconds() }
-
-// hostKey returns the key by which politeness knows a host: one for all its ports and schemes, and for its name with a
-// dot at the end.
-func (r *ring) hostKey(host []byte) uint64 {
-	return r.hasher.HostKey(bytes.TrimSuffix(host, []byte(".")))
-}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/audit"
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/internal/simweb"
 )
@@ -19,13 +21,14 @@ func small(o *Options) {
 }
 
 func TestChainOfPages(t *testing.T) {
+	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		web, err := simweb.New(simweb.Options{Seed: *seedFlag, ChainPages: 1000, LogRequests: 10_000})
 		if err != nil {
 			t.Fatal(err)
 		}
 		opt := simOptions(t, web, disk.NewMem(*seedFlag))
-		opt.Scope = ScopeHost
+		opt.Scope = state.ScopeHost
 		opt.HostDelay, opt.HostDelayMin, opt.ServerDelay, opt.ServerDelayMin = 0, 0, 0, 0
 		res, err := Run(t.Context(), opt)
 		if err != nil {
@@ -39,6 +42,7 @@ func TestChainOfPages(t *testing.T) {
 }
 
 func TestPageLimitIsNeverExceeded(t *testing.T) {
+	t.Parallel()
 	for _, limit := range []int64{1, 17, 200} {
 		inBubble(t, func(t *testing.T) {
 			web := smallWeb(t, nil)
@@ -49,7 +53,7 @@ func TestPageLimitIsNeverExceeded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := res.Snapshot.Count(CountPages); res.Stop != StopPages || got != limit {
+			if got := res.Snapshot.Count(state.CountPages); res.Stop != StopPages || got != limit {
 				t.Errorf("limit %d: stopped by %q with %d pages", limit, res.Stop, got)
 			}
 			checkBalanced(t, fs, opt.Dirs)
@@ -83,7 +87,7 @@ func TestStopAndResumeWithOtherRAMAndMoreDirectories(t *testing.T) {
 			if res.Stop != StopCancelled {
 				t.Fatalf("run %d ended early: %s", i, res.Stop)
 			}
-			if rep, err := Audit(fs, opt.Dirs); err != nil || !rep.Balanced() {
+			if rep, err := audit.Run(fs, opt.Dirs); err != nil || !rep.Balanced() {
 				t.Fatalf("audit after run %d: %v, %+v", i, err, rep)
 			}
 		}
@@ -95,6 +99,7 @@ func TestStopAndResumeWithOtherRAMAndMoreDirectories(t *testing.T) {
 }
 
 func TestSmallNumbersRunTheRealPath(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes long")
 	}
@@ -122,8 +127,8 @@ func TestSmallNumbersRunTheRealPath(t *testing.T) {
 		}
 		c := &s.Seen
 		t.Logf("URLseen, measured and predicted: %+v", *c)
-		if c.Links != s.Count(CountLinksChecked) || c.Passes != s.URLSeenPasses {
-			t.Errorf("%d links merged in %d passes, want %d in %d", c.Links, c.Passes, s.Count(CountLinksChecked), s.URLSeenPasses)
+		if c.Links != s.Count(state.CountLinksChecked) || c.Passes != s.URLSeenPasses {
+			t.Errorf("%d links merged in %d passes, want %d in %d", c.Links, c.Passes, s.Count(state.CountLinksChecked), s.URLSeenPasses)
 		}
 		if c.URLBytes < 20 || c.URLBytes > 200 || c.TextRatio < 1 || math.Abs(c.Unique-float64(s.Unique)/float64(c.Links)) > 0.01 {
 			t.Errorf("URLs of %.1f bytes, compressed %.2f times, %.3f of them new: %+v", c.URLBytes, c.TextRatio, c.Unique, *c)
@@ -162,7 +167,7 @@ func TestStockIsBounded(t *testing.T) {
 		if s.Unique < int64(n)/2 {
 			t.Errorf("%d unique URLs, want most of %d", s.Unique, n)
 		}
-		left := s.Unique - s.Place(PlaceBeast) - s.Place(PlaceFailed) - s.Place(PlaceStar) - s.Place(PlaceLater)
+		left := s.Unique - s.Place(state.PlaceBeast) - s.Place(state.PlaceFailed) - s.Place(state.PlaceStar) - s.Place(state.PlaceLater)
 		if left > int64(opt.StockTarget) {
 			t.Errorf("%d URLs have left BEAST, the target is %d: %v", left, opt.StockTarget, s.Places)
 		}
@@ -179,6 +184,7 @@ func (hangingResolver) LookupHost(ctx context.Context, host, _ string) (Lookup, 
 // TestSpamDoesNotCrowdOut: a PLD with endless hosts and pages, linked to by three others, must not slow down the rest:
 // of the first pages fetched, nearly as many are others' as without it.
 func TestSpamDoesNotCrowdOut(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes long")
 	}
@@ -206,8 +212,8 @@ func TestSpamDoesNotCrowdOut(t *testing.T) {
 				}
 				fetched += int64(n)
 			}
-			links = res.Snapshot.Count(CountLinks)
-			t.Logf("spam %t: %d of %d responses are others', %d links parsed", spam, fetched, res.Snapshot.Count(CountResponses), links)
+			links = res.Snapshot.Count(state.CountLinks)
+			t.Logf("spam %t: %d of %d responses are others', %d links parsed", spam, fetched, res.Snapshot.Count(state.CountResponses), links)
 		})
 		return
 	}
@@ -241,7 +247,7 @@ func TestSpamGetsItsBudget(t *testing.T) {
 				spam += n
 			}
 		}
-		t.Logf("%d of %d responses are spam, BEAST is at queue %d", spam, res.Snapshot.Count(CountResponses), res.Snapshot.Queue)
+		t.Logf("%d of %d responses are spam, BEAST is at queue %d", spam, res.Snapshot.Count(state.CountResponses), res.Snapshot.Queue)
 		if most := 10 * int(res.Snapshot.Queue); spam == 0 || spam > most {
 			t.Errorf("%d URLs of the spam PLD were fetched from %d queues, want some, at most 10 from each", spam, res.Snapshot.Queue)
 		}
@@ -251,6 +257,7 @@ func TestSpamGetsItsBudget(t *testing.T) {
 // TestDeadHostsAreCheap: nine of ten hosts dead, and one host with very many URLs: disk bytes per fetched page stay
 // within 1.5 times those without them.
 func TestDeadHostsAreCheap(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes long")
 	}
@@ -276,9 +283,9 @@ func TestDeadHostsAreCheap(t *testing.T) {
 				t.Fatal(err)
 			}
 			s := &res.Snapshot
-			bytes = float64(s.DiskRead+s.DiskWritten) / float64(s.Count(CountResponses))
+			bytes = float64(s.DiskRead+s.DiskWritten) / float64(s.Count(state.CountResponses))
 			t.Logf("bad %t: %.0f disk bytes a page (%d read, %d written), %v, %v, %d checkpoints, later %v", bad, bytes, s.DiskRead,
-				s.DiskWritten, s.Places, s.Elapsed, s.Count(CountCheckpoints), s.Later)
+				s.DiskWritten, s.Places, s.Elapsed, s.Count(state.CountCheckpoints), s.Later)
 		})
 		return
 	}
@@ -331,11 +338,11 @@ func TestDirectoryInUseAndForeign(t *testing.T) {
 			t.Fatal(err)
 		}
 		opt.New = true
-		if _, err := Run(t.Context(), opt); !errors.Is(err, ErrExists) {
+		if _, err := Run(t.Context(), opt); !errors.Is(err, state.ErrExists) {
 			t.Errorf("--new on a crawl: got %v", err)
 		}
 		opt.New, opt.Dirs = false, []string{"d1"}
-		if _, err := Run(t.Context(), opt); !errors.Is(err, ErrIncompatible) {
+		if _, err := Run(t.Context(), opt); !errors.Is(err, state.ErrIncompatible) {
 			t.Errorf("a directory missing: got %v", err)
 		}
 	})

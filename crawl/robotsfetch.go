@@ -8,9 +8,11 @@ import (
 	"net/netip"
 	"time"
 
+	"drumbeat/crawl/state"
 	"drumbeat/drum"
 	"drumbeat/fetch"
-	"drumbeat/health"
+	"drumbeat/internal/bug"
+	"drumbeat/internal/health"
 	"drumbeat/polite"
 	"drumbeat/robots"
 	"drumbeat/weburl"
@@ -18,20 +20,20 @@ import (
 
 // doRobots does one request and ends it with an update of RobotsCache, whatever came of it.
 func (r *ring) doRobots(ctx context.Context, seq int64, rec []byte) error {
-	var job robotsJob
-	if err := job.decode(rec); err != nil {
+	var job robots.Job
+	if err := job.Decode(rec); err != nil {
 		return err
 	}
 	var f robots.Fetched
-	kind := updateOutcome
+	kind := robots.UpdateOutcome
 	resp := r.workers.response()
 	defer r.workers.release(resp)
 	began, doubt := time.Now(), false
 	host := weburl.Split(job.Origin).Host
-	if r.fence.blockedHost(host) {
+	if r.fence.BlockedHost(host) {
 		return r.endBlocked(seq, &job, nil, time.Time{})
 	}
-	addrs, expires, err := r.lookup(ctx, host, job.lookup())
+	addrs, expires, err := r.lookup(ctx, host, lookupOf(&job))
 	if ctx.Err() != nil {
 		return nil // stays in flight: the last checkpoint has it
 	}
@@ -57,16 +59,21 @@ func (r *ring) doRobots(ctx context.Context, seq int64, rec []byte) error {
 			return r.retryRobots(seq, &job, r.namesInDoubt())
 		}
 	case job.AddrsOnly:
-		kind = updateAddrs
-	case r.fence.closed(addrs):
+		kind = robots.UpdateAddrs
+	case r.fence.Closed(addrs):
 		return r.endBlocked(seq, &job, addrs, expires)
 	default:
 		var late *deferredError
 		if doubt, err = r.getRobots(ctx, &job, resp, &f); errors.As(err, &late) {
 			job.Waits = late.waits
-			return r.deferRobots(seq, job.append(nil), late.until, 0)
+			return r.deferRobots(seq, job.Append(nil), late.until, 0)
+		} else if errors.Is(err, errUnbelieved) {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return r.retryRobots(seq, &job, r.inOutage())
 		}
-		if ctx.Err() == nil && (r.fence.blockedHost(host) || r.fence.closed(addrs)) { // since a moment ago
+		if ctx.Err() == nil && (r.fence.BlockedHost(host) || r.fence.Closed(addrs)) { // since a moment ago
 			return r.endBlocked(seq, &job, addrs, expires)
 		}
 	}
@@ -83,15 +90,15 @@ func (r *ring) doRobots(ctx context.Context, seq int64, rec []byte) error {
 	}
 	h, maps := r.readRobots(&job, &f, now)
 	err = r.inStep(func(d *delta) error {
-		d.count(CountLookups, 1)
+		d.count(state.CountLookups, 1)
 		if f.Kind == robots.Internal {
-			d.count(CountInternalErrors, 1)
+			d.count(state.CountInternalErrors, 1)
 		}
 		if len(addrs) == 0 {
-			d.count(CountLookupFailures, 1)
+			d.count(state.CountLookupFailures, 1)
 		}
-		tuple := [1]drum.Tuple{{Key: drum.Key(r.hasher.OriginKey(job.Origin)), Op: drum.Update,
-			Value: appendUpdate(nil, kind, now, &h)}}
+		tuple := [1]drum.Tuple{{Key: drum.Key(r.Hasher.OriginKey(job.Origin)), Op: drum.Update,
+			Value: robots.AppendUpdate(nil, kind, now, &h)}}
 		if err := r.robotsCache.Add(tuple[:]); err != nil {
 			return err
 		}
@@ -100,7 +107,7 @@ func (r *ring) doRobots(ctx context.Context, seq int64, rec []byte) error {
 				return err
 			}
 		}
-		if err := maps.send(d); err != nil {
+		if err := maps.send(r, d); err != nil {
 			return err
 		}
 		r.robotsJobs.end(seq)
@@ -115,7 +122,7 @@ func (r *ring) doRobots(ctx context.Context, seq int64, rec []byte) error {
 
 // readRobots reads the outcome of a request: what it says of the host, and the sitemaps that it names. Rules that make this
 // program panic are unavailable rules.
-func (r *ring) readRobots(job *robotsJob, f *robots.Fetched, now time.Time) (h robots.HostData, maps *sitemapBatch) {
+func (r *ring) readRobots(job *robots.Job, f *robots.Fetched, now time.Time) (h robots.HostData, maps *sitemapBatch) {
 	read := func() error {
 		if r.opt.reading != nil {
 			r.opt.reading("robots", job.Origin)
@@ -124,8 +131,8 @@ func (r *ring) readRobots(job *robotsJob, f *robots.Fetched, now time.Time) (h r
 		maps = r.namedSitemaps(job, f, now)
 		return nil
 	}
-	if bug := contained(read); bug != nil {
-		r.logBug(string(job.Origin)+"/robots.txt", bug)
+	if panicked := bug.Contained(read); panicked != nil {
+		r.logBug(string(job.Origin)+"/robots.txt", panicked)
 		*f = robots.Fetched{Kind: robots.Internal, Addrs: f.Addrs, AddrExpires: f.AddrExpires}
 		h = robots.Outcome(&robots.HostData{}, f, r.opt.Agent, now)
 		maps = r.namedSitemaps(job, f, now)
@@ -145,8 +152,8 @@ func (o *Options) oneTurn() time.Duration {
 	return turn + turn/16
 }
 
-// lookup is what the lookup for a request is.
-func (j *robotsJob) lookup() (kind lookupKind) {
+// lookupOf is what the lookup for a request is.
+func lookupOf(j *robots.Job) (kind lookupKind) {
 	if j.Tries > 0 {
 		kind = lookupAgain | lookupFresh
 	}
@@ -158,7 +165,7 @@ func (j *robotsJob) lookup() (kind lookupKind) {
 
 // lookupBelieved says whether a lookup without an answer counts against the name: it is not the first, and other names were
 // answered since it began.
-func (r *ring) lookupBelieved(job *robotsJob, began time.Time, le *LookupError) bool {
+func (r *ring) lookupBelieved(job *robots.Job, began time.Time, le *LookupError) bool {
 	if r.namesInDoubt() || le != nil && le.Busy || job.Tries == 0 {
 		return false
 	}
@@ -166,18 +173,18 @@ func (r *ring) lookupBelieved(job *robotsJob, began time.Time, le *LookupError) 
 }
 
 // retryRobots puts off a request whose failure isn't believed yet; outage: and isn't counted at all.
-func (r *ring) retryRobots(seq int64, job *robotsJob, outage bool) error {
+func (r *ring) retryRobots(seq int64, job *robots.Job, outage bool) error {
 	if !outage {
-		job.Tries = min(job.Tries+1, maxTries)
+		job.Tries = min(job.Tries+1, robots.MaxTries)
 	}
-	return r.deferRobots(seq, job.append(nil), time.Now().Add(r.confirmWait()), 1)
+	return r.deferRobots(seq, job.Append(nil), time.Now().Add(r.confirmWait()), 1)
 }
 
 // deferRobots lets a request wait on disk until its server's turn comes. For QR it counts as finished: URLs that come back
 // without an answer wait on disk as well.
 func (r *ring) deferRobots(seq int64, rec []byte, until time.Time, unconfirmed int64) error {
 	err := r.inStep(func(d *delta) error {
-		d.count(CountUnconfirmed, unconfirmed)
+		d.count(state.CountUnconfirmed, unconfirmed)
 		if err := r.robotsLater.Append(time.Now(), until, rec); err != nil {
 			return err
 		}
@@ -191,13 +198,13 @@ func (r *ring) deferRobots(seq int64, rec []byte, until time.Time, unconfirmed i
 
 // getRobots fetches robots.txt of an origin, following up to robots.MaxRedirects redirects, each hop an entry of polite
 // like any other. The body is resp's. doubt says that it failed in a way that could be our fault.
-func (r *ring) getRobots(ctx context.Context, job *robotsJob, resp *fetch.Response, f *robots.Fetched) (doubt bool, _ error) {
+func (r *ring) getRobots(ctx context.Context, job *robots.Job, resp *fetch.Response, f *robots.Fetched) (doubt bool, _ error) {
 	url, err := weburl.Canonical(string(job.Origin) + "/robots.txt")
 	if err != nil {
 		f.Kind = robots.NetworkFailure
 		return doubt, nil
 	}
-	addrs := r.fence.open(f.Addrs)
+	addrs := r.fence.Open(f.Addrs)
 	if len(addrs) == 0 { // the blacklist has come to name all of them since it was asked
 		f.Kind = robots.NetworkFailure
 		return false, nil
@@ -214,7 +221,10 @@ func (r *ring) getRobots(ctx context.Context, job *robotsJob, resp *fetch.Respon
 				return false, err
 			}
 			var fe *fetch.Error
-			doubt = errors.As(err, &fe) && (doubtful(fe) || fe.Ours())
+			if errors.As(err, &fe) && lacking(fe) && (job.Tries < confirmTries && !job.Failing || r.inOutage()) {
+				return false, errUnbelieved
+			}
+			doubt = fe != nil && (doubtful(fe) || fe.Ours())
 			var rest *restingError
 			if errors.As(err, &rest) {
 				f.RetryAfter = time.Until(rest.until)
@@ -230,7 +240,7 @@ func (r *ring) getRobots(ctx context.Context, job *robotsJob, resp *fetch.Respon
 			break
 		}
 		var next string
-		err = contained(func() (err error) {
+		err = bug.Contained(func() (err error) {
 			next, err = r.resolveRedirect(url, location)
 			return err
 		})
@@ -241,23 +251,30 @@ func (r *ring) getRobots(ctx context.Context, job *robotsJob, resp *fetch.Respon
 		}
 		url = next
 		target := weburl.Split([]byte(url))
-		if !r.allowedPort(target.Port) {
+		if !r.links.PortAllowed(target.Port) {
 			f.Kind = robots.BadRedirect
 			return doubt, nil
 		}
-		if r.fence.blockedHost(target.Host) { // we don't look, so that we can't know what is allowed
+		if r.fence.BlockedHost(target.Host) { // we don't look, so that we can't know what is allowed
 			f.Kind = robots.NetworkFailure
 			return false, nil
 		}
-		if addrs, _, err = r.lookup(ctx, target.Host, job.lookup()&^lookupKnown); errors.Is(err, errForbidden) {
+		if addrs, _, err = r.lookup(ctx, target.Host, lookupOf(job)&^lookupKnown); errors.Is(err, errForbidden) {
 			f.Kind = robots.BadRedirect // as in getThrough's error: the origin itself isn't forbidden
 			return doubt, nil
 		} else if err != nil {
 			f.Kind = robots.DNSFailure
 			var le *LookupError
-			return !(errors.As(err, &le) && le.NotFound) && !errors.Is(err, errForbidden), nil
+			if !errors.As(err, &le) || !le.NotFound {
+				return true, nil
+			} else if !le.Certain { // no more believed of this name than of the origin's
+				if _, believed := r.absence(ctx, job, string(target.Host)); !believed {
+					return false, errUnbelieved
+				}
+			}
+			return false, nil
 		}
-		if addrs = r.fence.open(addrs); len(addrs) == 0 { // asked once: a reload may change it at any time
+		if addrs = r.fence.Open(addrs); len(addrs) == 0 { // asked once: a reload may change it at any time
 			f.Kind = robots.NetworkFailure
 			return false, nil
 		}
@@ -296,20 +313,16 @@ func (r *ring) getThrough(ctx context.Context, url string, addrs []netip.Addr, r
 	}
 	granted := make(chan *polite.Grant, 1)
 	resp.Reset() // nobody waits for his turn with a body in hand
-	item := &polite.Item{Data: granted, Host: r.hostKey(parts.Host), PLD: r.pldKey(parts.Host), Addrs: addrs, Robots: true, Waits: waits}
-	for {
-		v := r.polite.Admit(time.Now(), item)
-		if v.Kind == polite.Admitted {
-			break
-		}
-		if wait := time.Until(v.Due); v.Kind == polite.Deferred && (wait > longWait || r.crowded()) {
-			return &deferredError{until: v.Due, waits: min(item.Waits+1, maxWaits)}
-		} else if v.Kind == polite.Deferred {
-			item.Waits = min(item.Waits+1, 250)
-			if !sleep(ctx, wait) {
-				return ctx.Err()
+	item := &polite.Item{Data: granted, Host: r.HostKey(parts.Host), PLD: r.PLDKey(parts.Host), Addrs: addrs, Robots: true, Waits: waits}
+	for v := r.polite.Admit(time.Now(), item); v.Kind != polite.Admitted; v = r.polite.Admit(time.Now(), item) {
+		wait := robotsRoomEvery
+		if v.Kind == polite.Deferred {
+			item.Waits = min(item.Waits+1, robots.MaxWaits)
+			if wait = time.Until(v.Due); wait > longWait || r.crowded() {
+				return &deferredError{until: v.Due, waits: item.Waits}
 			}
-		} else if !sleep(ctx, 100*time.Millisecond) {
+		}
+		if !sleep(ctx, wait) {
 			return ctx.Err()
 		}
 	}
@@ -338,7 +351,7 @@ func (r *ring) getGranted(ctx context.Context, g *polite.Grant, url string, resp
 	} else if resp.Status == http.StatusOK && bytes.Equal(parts.Host, rulesOf) && r.workers.enterRobots(ctx) {
 		// Binds the host from now on, whether one of its pages is queued or not. What another host redirected to here are that one's
 		// rules (RFC 9309, 2.3.1.2), and come to it with its URLs.
-		_ = contained(func() error { // a panic is met again where the rules are read
+		_ = bug.Contained(func() error { // a panic is met again where the rules are read
 			result.CrawlDelay = min(robots.Parse(resp.Body, r.opt.Agent).CrawlDelay, r.opt.MaxCrawlDelay)
 			return nil
 		})
@@ -351,7 +364,7 @@ func (r *ring) getGranted(ctx context.Context, g *polite.Grant, url string, resp
 			defer r.workers.archivers.give(kept)
 		}
 	}
-	_ = r.inStep(func(d *delta) error {
+	if stepErr := r.inStep(func(d *delta) error {
 		if kept != nil {
 			if err := r.archiveRobots(d, kept); err != nil {
 				return err
@@ -359,18 +372,27 @@ func (r *ring) getGranted(ctx context.Context, g *polite.Grant, url string, resp
 		}
 		if result.Backoff >= health.Short {
 			if err := r.clearHost(d, g.Item.Host, health.Verdict{}); err != nil {
-				r.fail(err)
+				return err
 			}
 		}
-		d.count(CountRobotsAttempts, 1)
-		d.count(CountRobotsBytes, resp.BytesRead)
+		d.count(state.CountRobotsAttempts, 1)
+		d.count(state.CountRobotsBytes, resp.BytesRead)
 		return nil
-	})
+	}); stepErr != nil {
+		return stepErr // the crawl has failed: the request's own step will fail too
+	}
 	return err
 }
 
+// robotsRoomEvery is how often a request asks again while polite is full. It doesn't wait for Scheduler.Room: that wakes a single
+// waiter, and the reader of Q is the one.
+const robotsRoomEvery = 100 * time.Millisecond
+
 // longWait is how long a robots request may wait for its turn in RAM; a later turn is waited for on disk.
 const longWait = 2 * time.Second
+
+// errUnbelieved says that a failure is ours, as far as can be told: whether others' exchanges succeed doesn't matter.
+var errUnbelieved = errors.New("crawl: failure that isn't believed yet")
 
 // deferredError says that an exchange must wait for long.
 type deferredError struct {

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"drumbeat/drum"
-	"drumbeat/health"
+	"drumbeat/internal/health"
 	"drumbeat/robots"
 )
 

@@ -3,13 +3,18 @@ package crawl
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
+	"io/fs"
 	"net/netip"
+	"path/filepath"
+	"runtime"
 	"testing"
 	"time"
 
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/drum"
-	"drumbeat/health"
+	"drumbeat/internal/health"
 	"drumbeat/internal/simweb"
 	"drumbeat/robots"
 	"drumbeat/weburl"
@@ -20,14 +25,15 @@ type robotsYear struct {
 	*ring
 	t   *testing.T
 	now time.Time
+	dir string                       // of the real file system: bytes on disk and in the heap are to be told apart
 	got map[drum.Key]robots.Decision // verdicts of the last pass
 }
 
 func newRobotsYear(t *testing.T, forget time.Duration) *robotsYear {
-	y := &robotsYear{ring: &ring{}, t: t, now: time.Unix(1_800_000_000, 0), got: map[drum.Key]robots.Decision{}}
+	y := &robotsYear{ring: &ring{}, t: t, dir: t.TempDir(), now: time.Unix(1_800_000_000, 0), got: map[drum.Key]robots.Decision{}}
 	y.opt.RobotsForget, y.opt.Agent = forget, "drumbeat"
 	open := func(name string, shape drum.Options, wire func(*drum.Options)) *drum.Drum {
-		shape.Set, shape.Name = disk.Set{FS: disk.NewMem(1), Paths: []string{"d0"}}, name
+		shape.Set, shape.Name = disk.Set{FS: disk.OS(), Paths: []string{y.dir}}, name
 		shape.Buckets, shape.BufferBytes, shape.BucketBytes = 4, robotsBufferBytes, 32<<20
 		wire(&shape)
 		d, err := drum.Open(shape, nil)
@@ -37,12 +43,12 @@ func newRobotsYear(t *testing.T, forget time.Duration) *robotsYear {
 		t.Cleanup(func() { _ = d.Close() })
 		return d
 	}
-	y.robotsCache = open(nameRobotsCache, robotsShape(), func(o *drum.Options) {
+	y.robotsCache = open(state.NameRobotsCache, robotsShape(), func(o *drum.Options) {
 		o.Apply = y.applyRobots
 		o.Wanted = func(res *drum.Result) bool { return res.Op == drum.Check }
 		o.Emit = func(rs []drum.Result) error {
 			for i := range rs {
-				y.got[rs[i].Key] = robots.Decision(rs[i].Result & (1<<decisionBits - 1))
+				y.got[rs[i].Key] = verdict(rs[i].Result).decision()
 			}
 			return nil
 		}
@@ -50,7 +56,7 @@ func newRobotsYear(t *testing.T, forget time.Duration) *robotsYear {
 			o.Expunge = y.forgetRobots
 		}
 	})
-	y.robotsRequested = open(nameRobotsRequested, requestedShape(), func(o *drum.Options) {
+	y.robotsRequested = open(state.NameRobotsRequested, requestedShape(), func(o *drum.Options) {
 		o.Apply = applyRequested
 		if forget > 0 {
 			o.Expunge = y.forgetRequested
@@ -78,12 +84,12 @@ func (y *robotsYear) answer(key drum.Key) {
 	y.add(y.robotsRequested, key, drum.CheckUpdate, asked[:])
 	h := robots.Outcome(&robots.HostData{}, &robots.Fetched{Kind: robots.Answered, Status: 200, Body: []byte("User-agent: *\nDisallow: /no"),
 		Addrs: []netip.Addr{netip.AddrFrom4([4]byte{192, 0, 2, 1})}, AddrExpires: y.now.Add(time.Hour)}, "drumbeat", y.now)
-	y.add(y.robotsCache, key, drum.Update, appendUpdate(nil, updateOutcome, y.now, &h))
+	y.add(y.robotsCache, key, drum.Update, robots.AppendUpdate(nil, robots.UpdateOutcome, y.now, &h))
 }
 
 // event notes what the host did to us.
 func (y *robotsYear) event(key drum.Key, e health.Event) {
-	y.add(y.robotsCache, key, drum.Update, e.Append(appendHead(nil, updateEvent, y.now)))
+	y.add(y.robotsCache, key, drum.Update, e.Append(robots.AppendUpdateHead(nil, robots.UpdateEvent, y.now)))
 }
 
 func (y *robotsYear) pass() {
@@ -93,14 +99,65 @@ func (y *robotsYear) pass() {
 		if _, err := d.Pass(context.Background(), true); err != nil {
 			y.t.Fatal(err)
 		}
+		f := d.Freeze() // a checkpoint: it deletes what was replaced
+		if _, err := f.Save(nil); err != nil {
+			y.t.Fatal(err)
+		}
+		if err := f.Commit(); err != nil {
+			y.t.Fatal(err)
+		}
 	}
 	if err := y.failure(); err != nil {
 		y.t.Fatal(err)
 	}
 }
 
+// robotsSize is how large the two stores are.
+type robotsSize struct {
+	keys, bytes [2]int64 // of RobotsCache and RobotsRequested; bytes on disk
+	heap        int64
+}
+
+func (y *robotsYear) size() (s robotsSize) {
+	for i, d := range []*drum.Drum{y.robotsCache, y.robotsRequested} {
+		s.keys[i] = d.Keys()
+		err := filepath.WalkDir(filepath.Join(y.dir, "state", []string{state.NameRobotsCache, state.NameRobotsRequested}[i]), func(_ string, e fs.DirEntry, err error) error {
+			if err != nil || e.IsDir() {
+				return err
+			}
+			info, err := e.Info()
+			if err == nil {
+				s.bytes[i] += info.Size()
+			}
+			return err
+		})
+		if err != nil {
+			y.t.Fatal(err)
+		}
+	}
+	clear(y.got)
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	s.heap = int64(m.HeapAlloc)
+	return s
+}
+
+// most makes s the larger one in each.
+func (s *robotsSize) most(t robotsSize) {
+	for i := range s.keys {
+		s.keys[i], s.bytes[i] = max(s.keys[i], t.keys[i]), max(s.bytes[i], t.bytes[i])
+	}
+	s.heap = max(s.heap, t.heap)
+}
+
+func (s robotsSize) String() string {
+	return fmt.Sprintf("%d and %d records, %d and %d kB on disk, %d kB of heap", s.keys[0], s.keys[1], s.bytes[0]>>10, s.bytes[1]>>10, s.heap>>10)
+}
+
 // TestRobotsAreForgotten: in a year in which hosts come, are asked every day for ten days, and go, the robots stores stay as large as
-// they are after some weeks; who doesn't want us is remembered, and of who was forgotten robots.txt is asked for.
+// they are after some weeks, in records, on disk and in the heap; who doesn't want us is remembered, and of who was forgotten robots.txt is
+// asked for.
 func TestRobotsAreForgotten(t *testing.T) {
 	const days, stay, forget = 365, 10, 30
 	perDay := 10
@@ -112,7 +169,7 @@ func TestRobotsAreForgotten(t *testing.T) {
 	unwelcome := key(1 << 30)
 	y.policy = (&Options{HostRefusals: 1}).makePolicy()
 	y.answer(unwelcome)
-	var most [2]int64 // keys of both stores from the sixth week on
+	var weeks [2]robotsSize // the largest of days 43 to 75, as soon as the first have gone; and of all later ones
 	for day := range days {
 		for i := max(0, day-stay+1) * perDay; i < (day+1)*perDay; i++ {
 			y.check(key(i))
@@ -122,14 +179,32 @@ func TestRobotsAreForgotten(t *testing.T) {
 			y.event(unwelcome, health.Event{Kind: health.Challenge, Status: 403})
 		}
 		y.pass()
-		if y.now = y.now.Add(aDay); day > 42 {
-			most[0], most[1] = max(most[0], y.robotsCache.Keys()), max(most[1], y.robotsRequested.Keys())
+		y.now = y.now.Add(aDay)
+		if day <= 42 || !*longRuns && day%7 != 0 {
+			continue
+		}
+		size := y.size()
+		if day > 75 {
+			weeks[1].most(size)
+		} else {
+			weeks[0].most(size)
+		}
+		if *longRuns && day%40 == 4 {
+			t.Logf("day %d, %d hosts so far: %v", day+1, (day+1)*perDay, size)
 		}
 	}
-	all := int64(days * perDay)
-	t.Logf("of %d hosts %d are known to RobotsCache at most, %d to RobotsRequested", all, most[0], most[1])
-	if flat := int64((forget + stay + 3) * perDay); max(most[0], most[1]) > flat {
-		t.Errorf("%v keys, want %d at most", most, flat)
+	t.Logf("%d hosts; at most on days 43 to 75: %v; later: %v", days*perDay, weeks[0], weeks[1])
+	first, later := weeks[0], weeks[1]
+	if flat := int64((forget + stay + 3) * perDay); max(first.keys[0], first.keys[1], later.keys[0], later.keys[1]) > flat {
+		t.Errorf("more than %d records", flat)
+	}
+	for i := range first.bytes {
+		if later.bytes[i] > first.bytes[i]*11/10+64<<10 {
+			t.Errorf("%d bytes on disk, %d before", later.bytes[i], first.bytes[i])
+		}
+	}
+	if later.heap > first.heap*11/10+4<<20 {
+		t.Errorf("%d bytes of heap, %d before", later.heap, first.heap)
 	}
 	y.check(unwelcome)
 	y.check(key(0))
@@ -202,6 +277,7 @@ func TestForgettingLosesNoURL(t *testing.T) {
 // TestDelaysLongerThanRobotsLast: robots.txt takes a turn of its host, and what it says is good for the next one, though its day is over
 // by then.
 func TestDelaysLongerThanRobotsLast(t *testing.T) {
+	t.Parallel()
 	for _, delay := range []time.Duration{24 * time.Hour, 60 * time.Hour} {
 		inBubble(t, func(t *testing.T) {
 			web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.Hosts, o.PLDs, o.IPs = 4, 2, 2, 2 })

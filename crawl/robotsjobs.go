@@ -2,76 +2,13 @@ package crawl
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
+	"drumbeat/crawl/state"
+	"drumbeat/robots"
 	"drumbeat/weburl"
 )
-
-// robotsJob is a request for an origin's robots.txt, or for its addresses alone.
-type robotsJob struct {
-	Origin    []byte // scheme://host:port
-	AddrsOnly bool
-	Tries     uint8  // exchanges or lookups for it that failed and weren't believed, at most maxTries
-	Waits     uint8  // times that its server's turn was too late to wait for it in RAM, at most maxWaits
-	Depth     uint16 // of the URL that it was made for
-	// Known: the name had an address before.
-	Known bool
-	// Failing is set if the last request failed, and that was believed: the site isn't asked several times in a row. (Names are: that
-	// is how an outage of the name servers is noticed.)
-	Failing bool
-}
-
-// maxTries and maxWaits are where these counts end: more make no difference.
-const maxTries, maxWaits = confirmTries, 7
-
-// Bits of a job's flags, besides the tries (bits 1 and 2) and the waits (3 to 5).
-const (
-	jobAddrsOnly = 1
-	jobFailing   = 1 << 6
-	jobDepth     = 1 << 7
-
-	jobKnown = 1 // of the second byte
-)
-
-// append codes a job: flags byte (bit 0 addresses only, bits 1 and 2 the tries, 3 to 5 the waits, 6 failing, 7: a depth
-// follows), a second one (bit 0 known), depth in 2 bytes if it isn't 0, origin.
-func (j *robotsJob) append(dst []byte) []byte {
-	flags := min(j.Tries, maxTries)<<1 | min(j.Waits, maxWaits)<<3
-	if j.AddrsOnly {
-		flags |= jobAddrsOnly
-	}
-	if j.Failing {
-		flags |= jobFailing
-	}
-	more := byte(0)
-	if j.Known {
-		more = jobKnown
-	}
-	if j.Depth == 0 {
-		return append(append(dst, flags, more), j.Origin...)
-	}
-	return append(append(dst, flags|jobDepth, more, byte(j.Depth), byte(j.Depth>>8)), j.Origin...)
-}
-
-func (j *robotsJob) decode(b []byte) error {
-	*j = robotsJob{}
-	if len(b) < 2 {
-		return errors.New("crawl: empty coding of a robots request")
-	}
-	j.Origin = b[2:]
-	if b[0]&jobDepth != 0 && len(b) > 3 {
-		j.Depth, j.Origin = uint16(b[2])|uint16(b[3])<<8, b[4:]
-	}
-	if b[1]&^jobKnown != 0 || len(j.Origin) < len("http://h:1") {
-		return errors.New("crawl: bad coding of a robots request")
-	}
-	j.Known = b[1]&jobKnown != 0
-	j.AddrsOnly, j.Failing = b[0]&jobAddrsOnly != 0, b[0]&jobFailing != 0
-	j.Tries, j.Waits = b[0]>>1&maxTries, b[0]>>3&maxWaits
-	return nil
-}
 
 // robotsJobs knows the requests under way. They are part of each checkpoint: a request that was begun is finished or
 // made again.
@@ -213,11 +150,11 @@ func (r *ring) readRobotsFetch(ctx context.Context) error {
 			}
 		}
 		rec := append([]byte(nil), data...)
-		var job robotsJob
-		if err := job.decode(rec); err != nil {
+		var job robots.Job
+		if err := job.Decode(rec); err != nil {
 			return err
 		}
-		pld := r.pldKey(weburl.Split(job.Origin).Host)
+		pld := r.PLDKey(weburl.Split(job.Origin).Host)
 		turn := r.robotsJobs.room(pld, r.robotsPerPLD(), time.Now())
 		var seq int64
 		if err := r.inStep(func(*delta) error {
@@ -245,7 +182,7 @@ func (r *ring) readRobotsFetch(ctx context.Context) error {
 
 // robotsPerPLD bounds the requests of one PLD in flight. A crawl of few sites has no others to protect.
 func (r *ring) robotsPerPLD() int {
-	if r.opt.Scope != ScopeAll {
+	if r.opt.Scope != state.ScopeAll {
 		return r.opt.RobotsInFlight
 	}
 	return max(pldJobsLeast, r.opt.RobotsInFlight/pldJobsShare)

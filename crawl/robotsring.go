@@ -6,46 +6,12 @@ import (
 	"fmt"
 	"time"
 
+	"drumbeat/crawl/state"
 	"drumbeat/drum"
-	"drumbeat/health"
 	"drumbeat/queue"
 	"drumbeat/robots"
 	"drumbeat/weburl"
 )
-
-// What RobotsCache's Apply says of a check, in Item.Result: a robots.Decision in the low byte. Above it, for Wait and Rest, a
-// Reason of 8 bits and the Unix second of the retry; for Request and Resolve a token of the data seen, 0 for none; for Allow 1
-// if the URL was counted among its host's pages.
-const decisionBits, reasonBits = 8, 8
-
-// Results beside robots' decisions.
-const (
-	// numDecisions marks a check whose record could not be read.
-	numDecisions = 255
-	// decisionRefuse ends a URL for the reason above it.
-	decisionRefuse = 254
-	// decisionBlocked: the blacklist names all addresses of the origin.
-	decisionBlocked = 253
-)
-
-// An update of RobotsCache has as value: kind, Unix second of the answer (8 bytes, little-endian), encoded HostData or
-// health.Event.
-const (
-	updateOutcome byte = 1 // of a robots request, as if nothing had been known before
-	updateAddrs   byte = 2 // of a DNS lookup alone
-	updateEvent   byte = 3 // an exchange with the host; the value ends with a health.Event, not with HostData
-	updateMissing byte = 4 // the name has no address, or none that may be connected to; nobody vouches for that
-	updateGone    byte = 5 // so it is, and other names were answered
-	updateHead         = 9
-)
-
-func appendUpdate(dst []byte, kind byte, now time.Time, h *robots.HostData) []byte {
-	return h.Append(appendHead(dst, kind, now))
-}
-
-func appendHead(dst []byte, kind byte, now time.Time) []byte {
-	return binary.LittleEndian.AppendUint64(append(dst, kind), uint64(now.Unix()))
-}
 
 // applyRobots is the rule of RobotsCache: checks are judged by what the cache knows at their place in the order of
 // arrival, updates change it.
@@ -58,26 +24,26 @@ func (r *ring) applyRobots(key drum.Key, old []byte, exists bool, run []drum.Ite
 		}
 	}
 	now := time.Unix(r.roundNow.Load(), 0)
-	changed := false
+	changed := known.Health.Mend(now)
 	var summary []byte
 	for i := range run {
 		it := &run[i]
 		if it.Op == drum.Update {
-			known, changed, summary = r.update(key, &known, it.Value), true, nil
+			known, changed, summary = r.update(key, &known, it.Value, now), true, nil
 			continue
 		}
 		var rec weburl.Record
 		if rec.Decode(it.Value) != nil {
-			it.Result = uint64(numDecisions)
+			it.Result = uint64(decisionUnreadable)
 			continue
 		}
 		decision, at, ok := r.decide(&known, &rec, now)
 		if !ok {
-			it.Result = decisionRefuse | uint64(ReasonInternal)<<decisionBits
+			it.Result = uint64(refusal(state.ReasonInternal))
 			continue
 		}
-		if n := len(known.Addrs()); n > 0 && r.fence.closed(known.Addrs()) && now.Before(known.AddrExpires) {
-			it.Result = decisionBlocked
+		if n := len(known.Addrs()); n > 0 && r.fence.Closed(known.Addrs()) && now.Before(known.AddrExpires) {
+			it.Result = uint64(decisionBlocked)
 			continue
 		} else if decision == robots.Forbidden && (n > 0 || known.Fetched.Unix() < r.heldState.Since) {
 			decision = robots.Request // the blacklist (endBlocked) or the flags of an earlier run were what forbade it
@@ -85,17 +51,17 @@ func (r *ring) applyRobots(key drum.Key, old []byte, exists bool, run []drum.Ite
 		it.Result = uint64(decision)
 		switch decision {
 		case robots.Wait, robots.Rest:
-			it.Result = r.waits(&known, decision, at, now)
+			it.Result = uint64(r.waits(&known, decision, at, now))
 		case robots.Request, robots.Resolve:
-			it.Result |= answerToken(&known) << decisionBits
+			it.Result = uint64(ask(decision, answerToken(&known)))
 		case robots.Allow:
 			if limit := r.opt.MaxPagesPerHost; limit > 0 && rec.Flags&weburl.FlagCounted == 0 {
 				if known.Pages >= limit {
-					it.Result = decisionRefuse | uint64(ReasonHostPages)<<decisionBits
+					it.Result = uint64(refusal(state.ReasonHostPages))
 					continue
 				}
 				known.Pages++
-				it.Result, changed = it.Result|1<<decisionBits, true
+				it.Result, changed = uint64(allowance(true)), true
 			}
 			if summary == nil {
 				s := known.Summary()
@@ -114,15 +80,15 @@ func (r *ring) applyRobots(key drum.Key, old []byte, exists bool, run []drum.Ite
 }
 
 // waits is the result for a URL that must wait.
-func (r *ring) waits(h *robots.HostData, decision robots.Decision, at, now time.Time) uint64 {
-	why := ReasonRobotsUnavailable
+func (r *ring) waits(h *robots.HostData, decision robots.Decision, at, now time.Time) verdict {
+	why := state.ReasonRobotsUnavailable
 	if decision == robots.Rest {
 		_, rest, _ := h.Health.Resting(now)
 		why = restReason(&h.Health, rest)
 	} else if most := r.opt.RobotsWait; most > 0 && !h.FailingSince.IsZero() && now.Sub(h.FailingSince) >= most {
-		return decisionRefuse | uint64(ReasonRobotsUnavailable)<<decisionBits
+		return refusal(state.ReasonRobotsUnavailable)
 	}
-	return uint64(decision) | uint64(why)<<decisionBits | uint64(at.Unix())<<(decisionBits+reasonBits)
+	return waitUntil(decision, why, at)
 }
 
 // answerToken tells the answers of an origin apart: a URL that saw another token than the last request's was judged by
@@ -139,7 +105,7 @@ func answerToken(h *robots.HostData) uint64 {
 		return uint64(t.Unix())
 	}
 	t := seconds(h.Fetched) + 3*seconds(h.RetryAt)<<1 + 5*seconds(h.AddrExpires)<<2 + uint64(h.Failures)<<40
-	t = max(t, 1) << 2 & (1<<(64-decisionBits) - 1)
+	t = max(t, 1) << 2 & (1<<tokenBits - 1)
 	if h.Failures > 0 {
 		t |= tokenFailing
 	}
@@ -155,73 +121,34 @@ const (
 	tokenKnown   = 2 // the name had an address
 )
 
-// robotsUpdate is a decoded update of RobotsCache.
-type robotsUpdate struct {
-	kind  byte
-	at    time.Time
-	data  robots.HostData // of the other kinds
-	event health.Event    // of updateEvent
-}
-
-// decodeUpdate is the inverse of appendUpdate.
-func decodeUpdate(value []byte) (u robotsUpdate, err error) {
-	if len(value) < updateHead || value[0] < updateOutcome || value[0] > updateGone {
-		return u, fmt.Errorf("crawl: update of RobotsCache begins % x", value[:min(len(value), updateHead)])
-	}
-	u.kind, u.at = value[0], time.Unix(int64(binary.LittleEndian.Uint64(value[1:])), 0)
-	if u.kind == updateEvent {
-		return u, u.event.Decode(value[updateHead:])
-	}
-	return u, u.data.Decode(value[updateHead:])
-}
-
 // update applies an update. One that can't be read stops the crawl: its checksum held, so that it is nothing that this
 // program wrote, and without it the origin's URLs would wait in vain.
-func (r *ring) update(key drum.Key, known *robots.HostData, value []byte) robots.HostData {
-	u, err := decodeUpdate(value)
+func (r *ring) update(key drum.Key, known *robots.HostData, value []byte, now time.Time) robots.HostData {
+	u, err := robots.DecodeUpdate(value)
 	if err != nil {
 		r.fail(fmt.Errorf("crawl: RobotsCache has an update of origin %x that can't be read; run drumbeat repair: %w", key, err))
 		return *known
 	}
-	switch h := &u.data; {
-	case u.kind == updateEvent:
-		known.Health.Note(&r.policy, u.event, u.at)
-		return *known
-	case u.kind == updateAddrs:
-		known.SetAddrs(h.Addrs(), h.AddrExpires)
-		known.MissingSince = time.Time{}
-		return *known
-	case u.kind == updateMissing, u.kind == updateGone:
-		f := robots.Fetched{Kind: robots.NoSuchHost, Vouched: u.kind == updateGone}
-		if h.State == robots.StateForbidden {
-			f.Kind = robots.ForbiddenAddress
-		}
-		return robots.Outcome(known, &f, r.opt.Agent, u.at)
-	case h.State == robots.StateUnreachable:
-		return robots.Outcome(known, &robots.Fetched{Kind: robots.NetworkFailure, RetryAfter: h.RetryAt.Sub(u.at),
-			Addrs: h.Addrs(), AddrExpires: h.AddrExpires}, r.opt.Agent, u.at)
-	}
-	u.data.Health, u.data.Pages = known.Health, known.Pages // it was made as if nothing had been known before
-	return u.data
+	return u.Apply(known, &r.policy, r.opt.Agent, now)
 }
 
 // checkRobots sends a URL to RobotsCache; part of a step. data is the record's coding.
 // A URL whose port was allowed when it was found, but is no more, ends here, as does one whose host was blacklisted since.
-func (r *ring) checkRobots(d *delta, data []byte, rec *weburl.Record, from Place) error {
-	if !r.allowedPort(weburl.Split(rec.URL).Port) {
-		return r.refuse(d, rec, from, ReasonForbiddenPort)
+func (r *ring) checkRobots(d *delta, data []byte, rec *weburl.Record, from state.Place) error {
+	if !r.links.PortAllowed(weburl.Split(rec.URL).Port) {
+		return r.refuse(d, rec, from, state.ReasonForbiddenPort)
 	}
-	if r.fence.blockedURL(rec.URL) {
-		return r.refuse(d, rec, from, ReasonBlocked)
+	if r.fence.BlockedURL(rec.URL) {
+		return r.refuse(d, rec, from, state.ReasonBlocked)
 	}
 	var buf [300]byte
 	origin := weburl.AppendOrigin(buf[:0], rec.URL)
-	tuple := [1]drum.Tuple{{Key: drum.Key(r.hasher.OriginKey(origin)), Op: drum.Check, Value: data}}
+	tuple := [1]drum.Tuple{{Key: drum.Key(r.Hasher.OriginKey(origin)), Op: drum.Check, Value: data}}
 	if err := r.robotsCache.Add(tuple[:]); err != nil {
 		return err
 	}
-	key := r.hasher.URLKey(rec.URL)
-	m := move{key: key, from: from, to: PlaceRobotsCheck, was: Reason(rec.Reason)}
+	key := r.Hasher.URLKey(rec.URL)
+	m := move{key: key, from: from, to: state.PlaceRobotsCheck, was: state.Reason(rec.Reason)}
 	d.moves = append(d.moves, m)
 	d.wake(r.wakeRobots)
 	return nil
@@ -246,67 +173,70 @@ func (r *ring) emitChecked(results []drum.Result) error {
 
 // judge moves one URL on from RobotsCache.
 func (r *ring) judge(d *delta, res *drum.Result, rec *weburl.Record) error {
-	key := r.hasher.URLKey(rec.URL)
-	arg := res.Result >> decisionBits
-	if res.Result&(1<<decisionBits-1) == decisionBlocked {
-		return r.refuse(d, rec, PlaceRobotsCheck, ReasonBlocked)
-	}
-	switch decision := robots.Decision(res.Result & (1<<decisionBits - 1)); decision {
+	key := r.Hasher.URLKey(rec.URL)
+	v := verdict(res.Result)
+	switch v.decision() {
+	case decisionBlocked:
+		return r.refuse(d, rec, state.PlaceRobotsCheck, state.ReasonBlocked)
 	case robots.Allow:
 		rec.Extra, rec.Reason = res.Out, 0
-		if arg != 0 {
+		if v.counted() {
 			rec.Flags |= weburl.FlagCounted
 		}
-		d.move(key, PlaceRobotsCheck, PlaceReady)
+		d.move(key, state.PlaceRobotsCheck, state.PlaceReady)
 		d.wake(r.wakeReady)
 		return r.ready.Append(rec.Append(nil))
 	case robots.Disallow:
-		return r.refuse(d, rec, PlaceRobotsCheck, ReasonRobots)
+		return r.refuse(d, rec, state.PlaceRobotsCheck, state.ReasonRobots)
 	case robots.NoHost:
-		return r.refuse(d, rec, PlaceRobotsCheck, ReasonNoHost)
+		return r.refuse(d, rec, state.PlaceRobotsCheck, state.ReasonNoHost)
 	case robots.Forbidden:
-		return r.refuse(d, rec, PlaceRobotsCheck, ReasonForbiddenAddress)
+		return r.refuse(d, rec, state.PlaceRobotsCheck, state.ReasonForbiddenAddress)
 	case robots.Wait, robots.Rest:
 		if rec.Flags&weburl.FlagSeedTwin != 0 {
-			return r.refuse(d, rec, PlaceRobotsCheck, ReasonTwin)
+			return r.refuse(d, rec, state.PlaceRobotsCheck, state.ReasonHTTPSFallback)
 		}
-		return r.putOff(d, rec, PlaceRobotsCheck, time.Unix(int64(arg>>reasonBits), 0), Reason(arg&(1<<reasonBits-1)))
+		return r.putOff(d, rec, state.PlaceRobotsCheck, v.until(), v.reason())
 	case robots.NotWelcome:
-		return r.refuse(d, rec, PlaceRobotsCheck, ReasonNotWelcome)
+		return r.refuse(d, rec, state.PlaceRobotsCheck, state.ReasonNotWelcome)
 	case robots.GivenUp:
-		return r.refuse(d, rec, PlaceRobotsCheck, ReasonHostGivenUp)
+		return r.refuse(d, rec, state.PlaceRobotsCheck, state.ReasonHostGivenUp)
 	case decisionRefuse:
-		return r.refuse(d, rec, PlaceRobotsCheck, Reason(arg))
+		return r.refuse(d, rec, state.PlaceRobotsCheck, v.reason())
 	case robots.Request, robots.Resolve:
-		host := r.hostKey(weburl.Split(rec.URL).Host)
-		if rests, err := r.rests(d, host, rec, PlaceRobotsCheck, nil); rests || err != nil {
+		host := r.HostKey(weburl.Split(rec.URL).Host)
+		if rests, err := r.rests(d, host, rec, state.PlaceRobotsCheck, nil); rests || err != nil {
 			return err // another origin of the host is why
 		}
-		return r.requestRobots(d, rec, decision == robots.Resolve, arg)
+		return r.requestRobots(d, rec, v.decision() == robots.Resolve, v.token())
 	}
 	return fmt.Errorf("crawl: RobotsCache gave result %#x for %s", res.Result, rec.URL)
 }
 
+// longestAwait bounds the doubling of a URL's wait for robots.txt: 2^10 s are 17 minutes. Longer waits would outlast the time after which
+// an unreachable origin is asked again; such a URL would find no verdict each time it returns, and the crawl would not end.
+const longestAwait = 10
+
 // requestRobots asks for an origin's robots.txt or addresses and lets the URL wait: in QR the first time; a URL that came
 // back from there before its answer waits on disk, longer each time.
 func (r *ring) requestRobots(d *delta, rec *weburl.Record, addrsOnly bool, seen uint64) error {
-	job := robotsJob{Origin: weburl.Origin(rec.URL), AddrsOnly: addrsOnly, Depth: rec.Depth}
+	job := robots.Job{Origin: weburl.Origin(rec.URL), AddrsOnly: addrsOnly, Depth: rec.Depth}
 	job.Failing, job.Known = seen&tokenFailing != 0, seen&tokenKnown != 0
 	var value [16]byte
 	binary.LittleEndian.PutUint64(value[:], uint64(time.Now().Unix()))
 	binary.LittleEndian.PutUint64(value[8:], seen)
-	tuple := []drum.Tuple{{Key: drum.Key(r.hasher.OriginKey(job.Origin)), Op: drum.CheckUpdate, Value: value[:], Aux: job.append(nil)}}
+	tuple := []drum.Tuple{{Key: drum.Key(r.Hasher.OriginKey(job.Origin)), Op: drum.CheckUpdate, Value: value[:], Aux: job.Append(nil)}}
 	if err := r.robotsRequested.Add(tuple); err != nil {
 		return err
 	}
 	d.wake(r.wakeRequested)
-	if rec.Reason == uint8(ReasonAwaitRobots) {
-		rec.Waits = min(rec.Waits+1, 250)
-		wait := time.Second << min(rec.Waits, 10)
-		return r.putOff(d, rec, PlaceRobotsCheck, time.Now().Add(wait), ReasonAwaitRobots)
+	if rec.Reason == uint8(state.ReasonAwaitRobots) {
+		rec.Deferred()
+		wait := time.Second << min(rec.Waits, longestAwait)
+		return r.putOff(d, rec, state.PlaceRobotsCheck, time.Now().Add(wait), state.ReasonAwaitRobots)
 	}
-	rec.Reason = uint8(ReasonAwaitRobots)
-	d.move(r.hasher.URLKey(rec.URL), PlaceRobotsCheck, PlaceAwaitRobots)
+	rec.Reason = uint8(state.ReasonAwaitRobots)
+	d.move(r.Hasher.URLKey(rec.URL), state.PlaceRobotsCheck, state.PlaceAwaitRobots)
 	if err := r.awaitRobots.Append(rec.Append(nil)); err != nil {
 		return err
 	}
@@ -386,7 +316,7 @@ func (r *ring) readAwaiting(ctx context.Context) error {
 				if err := rec.Decode(data); err != nil {
 					return fmt.Errorf("crawl: record from QR: %w", err)
 				}
-				if err := r.checkRobots(d, data, &rec, PlaceAwaitRobots); err != nil {
+				if err := r.checkRobots(d, data, &rec, state.PlaceAwaitRobots); err != nil {
 					return err
 				}
 				r.awaitRobots.Advance()
@@ -401,14 +331,14 @@ func (r *ring) readAwaiting(ctx context.Context) error {
 }
 
 // refuse ends a URL without a response; part of a step.
-func (r *ring) refuse(d *delta, rec *weburl.Record, from Place, why Reason) error {
-	if why == ReasonForbiddenAddress || why == ReasonForbiddenPort {
+func (r *ring) refuse(d *delta, rec *weburl.Record, from state.Place, why state.Reason) error {
+	if why == state.ReasonForbiddenAddress || why == state.ReasonForbiddenPort {
 		return r.hold(d, rec, from, why)
 	}
-	d.moves = append(d.moves, move{key: r.hasher.URLKey(rec.URL), from: from, to: PlaceRefused, reason: why,
-		was: Reason(rec.Reason)})
+	d.moves = append(d.moves, move{key: r.Hasher.URLKey(rec.URL), from: from, to: state.PlaceRefused, reason: why,
+		was: state.Reason(rec.Reason)})
 	r.touch()
-	if rec.Flags&weburl.FlagSeedTwin != 0 && why != ReasonRobots {
+	if rec.Flags&weburl.FlagSeedTwin != 0 && why != state.ReasonRobots {
 		if err := r.tryTwin(d, rec); err != nil {
 			return err
 		}
@@ -419,13 +349,13 @@ func (r *ring) refuse(d *delta, rec *weburl.Record, from Place, why Reason) erro
 }
 
 // putOff lets a URL wait on disk until due; part of a step.
-func (r *ring) putOff(d *delta, rec *weburl.Record, from Place, due time.Time, why Reason) error {
-	d.moves = append(d.moves, move{key: r.hasher.URLKey(rec.URL), from: from, to: PlaceLater, reason: why})
-	d.count(CountDeferrals, 1)
+func (r *ring) putOff(d *delta, rec *weburl.Record, from state.Place, due time.Time, why state.Reason) error {
+	d.moves = append(d.moves, move{key: r.Hasher.URLKey(rec.URL), from: from, to: state.PlaceLater, reason: why})
+	d.count(state.CountDeferrals, 1)
 	rec.Reason, rec.Extra = uint8(why), nil
 	d.wake(r.wakeLater)
 	now := time.Now()
-	if why == ReasonHostBacklog || why == ReasonEvicted {
+	if why == state.ReasonHostBacklog || why == state.ReasonEvicted {
 		due = due.Add(-lead(due.Sub(now)))
 	}
 	return r.later.Append(now, due, rec.Append(nil))
@@ -437,7 +367,7 @@ func lead(delay time.Duration) time.Duration { return max(0, delay/4) }
 
 // untilDue is how long it is till a calendar's next record is due.
 func untilDue(c *queue.Calendar) time.Duration {
-	due, any := c.NextDue()
+	due, any := c.NextDue(time.Now())
 	if !any {
 		return wakeAfter
 	}
@@ -446,7 +376,13 @@ func untilDue(c *queue.Calendar) time.Duration {
 
 // readLater gives URLs whose time has come back to RobotsCache.
 func (r *ring) readLater(ctx context.Context) error {
+	var setBack time.Duration
 	for ctx.Err() == nil {
+		if back := r.later.SetBack(); back != setBack {
+			r.opt.Log.Warn("the clock was set back: what waits until a time of the former clock waits for what was left of that",
+				"by", (back - setBack).Round(time.Second))
+			setBack = back
+		}
 		if r.stocked() {
 			r.await(ctx, r.wakeLater, wakeAfter)
 			continue
@@ -464,7 +400,7 @@ func (r *ring) readLater(ctx context.Context) error {
 			if err := rec.Decode(data); err != nil {
 				return fmt.Errorf("crawl: record from later: %w", err)
 			}
-			if err := r.checkRobots(d, data, &rec, PlaceLater); err != nil {
+			if err := r.checkRobots(d, data, &rec, state.PlaceLater); err != nil {
 				return err
 			}
 			r.later.Advance()

@@ -4,32 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
-	"drumbeat/beast"
-	"drumbeat/crawllog"
+	"drumbeat/crawl/admit"
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/drum"
+	"drumbeat/internal/health"
+	"drumbeat/internal/urlrule"
 	"drumbeat/polite"
-	"drumbeat/queue"
-	"drumbeat/star"
-	"drumbeat/urlrule"
-	"drumbeat/warc"
 	"drumbeat/warc/outfile"
 	"drumbeat/weburl"
-)
-
-// Errors that the command turns into exit codes.
-var (
-	// ErrIncompatible: the directory belongs to another crawl, another format version, or its frozen settings differ.
-	ErrIncompatible = errors.New("incompatible with this directory")
-	// ErrUnusable: the system doesn't let us use a directory: it is a file, isn't there, or belongs to somebody else.
-	ErrUnusable = errors.New("this directory can't be used")
-	// ErrExists: New was asked for, but there is a crawl.
-	ErrExists = errors.New("a crawl exists here already")
-	// ErrFinished: the crawl is over and no seed is new.
-	ErrFinished = errors.New("this crawl is finished")
 )
 
 // Result is how a run ended.
@@ -62,7 +47,7 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 			err = errors.Join(err, r.close())
 		}
 		err = blameDisk(err, opt.allDirs())
-		if !isFull(err) || opt.WhenFull == WhenFullStop || ctx.Err() != nil {
+		if !state.IsFull(err) || opt.WhenFull == WhenFullStop || ctx.Err() != nil {
 			return res, err
 		}
 		// The disk filled up faster than the watch could see. What was written since the last checkpoint is discarded; the
@@ -86,7 +71,7 @@ const stopGrace = 3 * time.Second
 // crawl runs the movers until they end. It rests first, and waits for room, if a write has failed for want of space.
 func (r *ring) crawl(ctx context.Context, rest time.Duration) (*Result, error) {
 	if r.finished() {
-		return &Result{Stop: StopDone, Snapshot: *r.snapshot()}, ErrFinished
+		return &Result{Stop: StopDone, Snapshot: *r.snapshot()}, state.ErrFinished
 	}
 	inner, cancel := context.WithCancel(ctx)
 	r.cancel, r.running = cancel, inner
@@ -107,13 +92,13 @@ func (r *ring) crawl(ctx context.Context, rest time.Duration) (*Result, error) {
 	if err := r.restoreRAM(); err != nil {
 		return nil, err
 	}
-	if r.manifest != nil {
+	if r.Manifest != nil {
 		r.at("recovery")
 	}
 	if err := r.checkpoint(false, ""); err != nil { // identity, secret and seeds' place are durable before the first fetch
 		return nil, err
 	}
-	r.seenMeter.start, r.seenMeter.pages = r.urlSeen.Stats(), r.acct.copy().Counters[CountPages]
+	r.seenMeter.start, r.seenMeter.pages = r.urlSeen.Stats(), r.acct.copy().Counters[state.CountPages]
 	r.startMovers(inner)
 	<-inner.Done()
 	r.movers.Wait()
@@ -141,15 +126,15 @@ func (r *ring) crawl(ctx context.Context, rest time.Duration) (*Result, error) {
 
 // finished is true when the manifest says that the crawl is over and the seeds are those that it was fed.
 func (r *ring) finished() bool {
-	return r.manifest != nil && r.manifest.Done != "" && r.seeds.state.Done && !r.moreWork()
+	return r.Manifest != nil && r.Manifest.Done != "" && r.seeds.state.Done && !r.moreWork()
 }
 
 // moreWork is true when a finished crawl left URLs that limits of that run kept back, or that waited for a host whose time has come.
 func (r *ring) moreWork() bool {
-	if due, ok := r.later.NextDue(); ok && !due.After(time.Now()) {
+	if due, ok := r.later.NextDue(time.Now()); ok && !due.After(time.Now()) {
 		return true
 	}
-	return r.heldState.Left > 0 || r.acct.in(PlaceUnstreamed, PlaceStar, PlaceBeast, PlaceRobotsCheck, PlaceAwaitRobots, PlaceReady, PlaceRAM) > 0
+	return r.heldState.Left > 0 || r.acct.in(state.PlaceUnstreamed, state.PlaceStar, state.PlaceBeast, state.PlaceRobotsCheck, state.PlaceAwaitRobots, state.PlaceReady, state.PlaceRAM) > 0
 }
 
 // open takes the directories and opens every structure at the state that the manifest names.
@@ -172,13 +157,13 @@ func open(opt Options) (_ *ring, err error) {
 	if err = r.openIdentity(); err != nil {
 		return nil, err
 	}
-	m := r.manifest
+	m := r.Manifest
 	if m != nil {
 		r.gen, r.runs, r.activeBefore = m.Gen, m.Runs, m.Active
 		r.acct.s = m.Accounts
-		r.savedURLs.Store(m.Accounts.saved())
+		r.savedURLs.Store(m.Accounts.Gained())
 	}
-	if err = disk.RemoveTails(r.set, func(g uint64) bool { return g == r.gen && m != nil }); err != nil {
+	if err = disk.RemoveTails(r.Set, func(g uint64) bool { return g == r.gen && m != nil }); err != nil {
 		return nil, err
 	}
 	r.runs++
@@ -186,31 +171,26 @@ func open(opt Options) (_ *ring, err error) {
 	if m != nil {
 		r.at("recovery")
 	}
-	if err = r.openStores(m); err != nil {
-		return nil, err
-	}
-	if err = r.openQueues(m); err != nil {
-		return nil, err
-	}
-	if err = r.openOutput(m); err != nil {
+	if err = r.openStructures(m); err != nil {
 		return nil, err
 	}
 	return r, r.openRAM(m)
 }
 
 func newRing(opt Options) *ring {
-	r := &ring{opt: opt, cancel: func() {}}
+	r := &ring{Saved: state.NewSaved(opt.FS, opt.Dirs, opt.Out), opt: opt, cancel: func() {}}
 	r.deltas.New = func() any { return new(delta) }
 	for _, s := range []*signal{&r.wakeSeen, &r.wakeStar, &r.wakeBeast, &r.wakeScan, &r.wakeRobots, &r.wakeRequested,
 		&r.wakeAwaiting, &r.wakeJobs, &r.wakeReady, &r.wakeLater, &r.wakeRelieve, &r.wakeDispatch, &r.wakeWatch, &r.wakeSpace, &r.wakeNames, &r.wakeVouch,
 		&r.stepped} {
 		*s = newSignal()
 	}
-	r.meter = disk.NewMeter(opt.FS)
-	r.set = disk.Set{FS: r.meter, Paths: opt.Dirs}
-	r.out = disk.Set{FS: r.meter, Paths: opt.Out}
+	r.links = &admit.Policy{Lists: &r.fence.Lists, MaxDepth: opt.MaxDepth, MaxRedirects: opt.MaxRedirects, MaxURLBytes: opt.MaxURLBytes,
+		KeepEscapes: opt.KeepEscapes, AllowedPort: opt.AllowedPort, LinkFilter: opt.LinkFilter}
 	r.draining.Store(opt.Drain)
 	r.dns.strict = true
+	r.faultWaits = opt.makeWaits()
+	r.net.patience, r.dns.patience = r.faultWaits.patience, r.faultWaits.patience
 	r.policy = opt.makePolicy()
 	r.robotsJobs = &robotsJobs{inFlight: map[int64][]byte{}, plds: map[int64]uint64{}, perPLD: map[uint64]*pldJobs{}}
 	r.waiting = &awaiting{}
@@ -219,113 +199,6 @@ func newRing(opt Options) *ring {
 	r.roundNow.Store(time.Now().Unix())
 	r.began = time.Now()
 	return r
-}
-
-func (r *ring) openStores(m *manifest) error {
-	seen, err := statePart[drum.State](m, nameURLSeen)
-	if err != nil {
-		return err
-	}
-	if r.urlSeen, err = drum.Open(r.seenStore(), seen); err != nil {
-		return err
-	}
-	st, err := statePart[star.State](m, nameStar)
-	if err != nil {
-		return err
-	}
-	r.recentEdges = drum.NewRAMCache(r.plan.EdgeCacheBytes)
-	so, err := r.starOptions()
-	if err != nil {
-		return err
-	}
-	if r.star, err = star.Open(so, st); err != nil {
-		return err
-	}
-	names, err := statePart[drum.State](m, nameNames)
-	if err != nil {
-		return err
-	}
-	r.recentNames = drum.NewRAMCache(r.plan.NameCacheBytes)
-	if r.names, err = drum.Open(r.namesStore(), names); err != nil {
-		return err
-	}
-	cache, err := statePart[drum.State](m, nameRobotsCache)
-	if err != nil {
-		return err
-	}
-	if r.robotsCache, err = drum.Open(r.robotsStore(), cache); err != nil {
-		return err
-	}
-	requested, err := statePart[drum.State](m, nameRobotsRequested)
-	if err != nil {
-		return err
-	}
-	r.robotsRequested, err = drum.Open(r.requestedStore(), requested)
-	return err
-}
-
-// maxRobotsValue is the longest value of RobotsCache: an update with its head.
-const maxRobotsValue = updateHead + 65<<10
-
-func (r *ring) openQueues(m *manifest) error {
-	block, pool := r.plan.QueueBlockBytes, new(queue.Pool)
-	for _, q := range []struct {
-		name string
-		at   **queue.Queue
-	}{{nameAwaitRobots, &r.awaitRobots}, {nameRobotsFetch, &r.robotsFetch}, {nameReady, &r.ready}, {nameHeld, &r.held}} {
-		st, err := statePart[queue.State](m, q.name)
-		if err != nil {
-			return err
-		}
-		if *q.at, err = queue.Open(queue.Options{Set: r.set, Name: q.name, BlockBytes: block, Pool: pool}, st); err != nil {
-			return err
-		}
-	}
-	later, err := statePart[queue.CalendarState](m, nameLater)
-	if err != nil {
-		return err
-	}
-	opt := queue.Options{Set: r.set, Name: nameLater, BlockBytes: block, Pool: pool}
-	if r.later, err = queue.OpenCalendar(opt, later); err != nil {
-		return err
-	}
-	rl, err := statePart[queue.CalendarState](m, nameRobotsLater)
-	if err != nil {
-		return err
-	}
-	opt.Name = nameRobotsLater
-	if r.robotsLater, err = queue.OpenCalendar(opt, rl); err != nil {
-		return err
-	}
-	st, err := statePart[beast.State](m, nameBeast)
-	if err != nil {
-		return err
-	}
-	r.beast, err = beast.Open(beast.Options{Set: r.set, Name: nameBeast, QueuesMax: r.opt.QueuesMax, BlockBytes: block}, st)
-	return err
-}
-
-func (r *ring) openOutput(m *manifest) error {
-	st, err := statePart[warc.State](m, nameWARC)
-	if err != nil {
-		return err
-	}
-	if r.warc, err = warc.Open(r.warcOptions(), st); err != nil {
-		return err
-	}
-	for _, l := range []struct {
-		name, prefix string
-		at           **crawllog.Log
-	}{{nameCrawlLog, "crawl", &r.crawlLog}, {nameSeedLog, "seeds", &r.seedLog}, {nameRobotsLog, "robots", &r.robotsLog}} {
-		st, err := statePart[crawllog.State](m, l.name)
-		if err != nil {
-			return err
-		}
-		if *l.at, err = crawllog.Open(crawllog.Options{Set: r.set, Prefix: l.prefix, Mode: r.opt.OutMode}, st); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // ramAhead is for how long ahead URLs of one host are kept in RAM: what can't be fetched by then waits on disk, so that RAM holds
@@ -342,17 +215,34 @@ const (
 // robotsPerServer bounds the robots requests of one address that wait in RAM.
 const robotsPerServer = 16
 
-// openRAM makes what lives in RAM.
-func (r *ring) openRAM(m *manifest) error {
+// openRAM makes what lives in RAM, after the structures.
+func (r *ring) openRAM(m *state.Manifest) error {
 	if r.plan.CacheBytes > 0 {
 		r.recent = drum.NewRAMCache(r.plan.CacheBytes)
 	}
+	r.openPolite(m)
+	for _, f := range []func(*state.Manifest) error{r.restoreSaved, r.openPolicy, r.openWorkers} {
+		if err := f(m); err != nil {
+			return err
+		}
+	}
+	var seeds state.Seeds
+	if changed := r.openHeld(m); m != nil && !changed { // a seed whose port wasn't allowed never got as far as to be held
+		seeds = m.Seeds
+	}
+	var err error
+	r.seeds, err = r.openSeeds(seeds)
+	return err
+}
+
+// openPolite makes the scheduler.
+func (r *ring) openPolite(m *state.Manifest) {
 	var visited time.Time
 	if m != nil {
 		visited = time.Now() // every host and server counts as just visited: what happened before is not known to the second
 	}
 	share, perHost := 0, 4
-	if r.opt.Scope != ScopeAll {
+	if r.opt.Scope != state.ScopeAll {
 		share = polite.Unlimited // one site may have all of RAM
 	}
 	r.polite = polite.New(polite.Options{
@@ -364,36 +254,28 @@ func (r *ring) openRAM(m *manifest) error {
 		ResponseFactor: r.opt.HostDelayFactor,
 		MaxItems:       max(r.plan.PoliteItems, 2*r.opt.Connections), MaxBytes: r.plan.PoliteBytes, Visited: visited,
 	}, time.Now())
-	if m != nil {
-		if err := r.restoreDelays(m.Delays); err != nil {
-			return err
-		}
-		if err := r.restoreHosts(m.Hosts); err != nil {
-			return err
-		}
+}
+
+// restoreSaved restores what a checkpoint keeps of politeness and of the estimates.
+func (r *ring) restoreSaved(m *state.Manifest) error {
+	if m == nil {
+		return nil
 	}
+	if err := errors.Join(r.restoreDelays(m), r.restoreHosts(m.Hosts)); err != nil {
+		return err
+	}
+	sketches, err := disk.ReadTail(r.Set, m.Sketches)
+	if err != nil {
+		return err
+	}
+	return r.sketches.decode(sketches)
+}
+
+// openPolicy gives the policy of links what it needs, and puts the files' rules in force.
+func (r *ring) openPolicy(m *state.Manifest) error {
 	if err := r.openTrace(); err != nil {
 		return err
 	}
-	r.workers = newWorkers(r, r.opt.Connections)
-	r.openLimits()
-	var extended []uint64
-	var seeds seedState
-	if m != nil {
-		seeds = m.Seeds
-		var err error
-		if extended, err = readScope(r.set, m.Scope); err != nil {
-			return err
-		}
-		sketches, err := disk.ReadTail(r.set, m.Sketches)
-		if err != nil {
-			return err
-		}
-		if err := r.sketches.decode(sketches); err != nil {
-			return err
-		}
-	}
-	r.scope = newScope(r.opt.Scope, r.hostKey, extended)
 	if err := r.openFence(); err != nil {
 		return err
 	}
@@ -401,7 +283,22 @@ func (r *ring) openRAM(m *manifest) error {
 	if err != nil {
 		return fmt.Errorf("crawl: %w", err)
 	}
-	r.urlRules = *rules
+	var extended []uint64
+	if m != nil {
+		if extended, err = admit.ReadSites(r.Set, m.Scope); err != nil {
+			return err
+		}
+	}
+	p := r.links
+	p.Hasher, p.Suffixes, p.URLRules, p.Sites = r.Hasher, r.Suffixes, *rules, admit.NewSites(r.opt.Scope, r.HostKey, extended)
+	p.Traced, p.Cached = r.trace != nil, r.recent != nil
+	return nil
+}
+
+// openWorkers makes the fetchers' workers, their limits, and what says which bodies are read.
+func (r *ring) openWorkers(*state.Manifest) error {
+	r.workers = newWorkers(r, r.opt.Connections)
+	r.openLimits()
 	accept, err := newAcceptor(r.opt.Accept, r.opt.BodyCaps)
 	if err != nil {
 		return err
@@ -413,16 +310,12 @@ func (r *ring) openRAM(m *manifest) error {
 		}
 		r.accept = accept.limit
 	}
-	if r.openHeld(m) { // a seed whose port wasn't allowed never got as far as to be held
-		seeds = seedState{}
-	}
-	r.seeds, err = r.openSeeds(seeds)
-	return err
+	return nil
 }
 
 // restoreDelays makes hosts and servers that rest for long go on resting.
-func (r *ring) restoreDelays(ref disk.Ref) error {
-	data, err := disk.ReadTail(r.set, ref)
+func (r *ring) restoreDelays(m *state.Manifest) error {
+	data, err := disk.ReadTail(r.Set, m.Delays)
 	if err != nil {
 		return err
 	}
@@ -432,7 +325,13 @@ func (r *ring) restoreDelays(ref disk.Ref) error {
 			return fmt.Errorf("crawl: delays of the last checkpoint: %w", err)
 		}
 	}
-	r.polite.Restore(time.Now(), delays)
+	now := time.Now()
+	if ahead := time.Unix(m.Time, 0).Sub(now); ahead > health.ClockSlack { // the clock was set back: what was left of them counts
+		for i := range delays {
+			delays[i].Until = delays[i].Until.Add(-ahead)
+		}
+	}
+	r.polite.Restore(now, delays)
 	return nil
 }
 
@@ -441,29 +340,29 @@ func (r *ring) restoreDelays(ref disk.Ref) error {
 func (r *ring) restoreRAM() error {
 	n, _ := r.robotsFetch.Len()
 	r.robotsJobs.total = n
-	m := r.manifest
+	m := r.Manifest
 	if m != nil {
-		jobs, err := disk.ReadTail(r.set, m.Jobs)
+		jobs, err := disk.ReadTail(r.Set, m.Jobs)
 		if err != nil {
 			return err
 		}
-		if err := eachRecord("robots requests in RAM", jobs, func(rec []byte) error {
+		if err := state.EachRecord("robots requests in RAM", jobs, func(rec []byte) error {
 			r.robotsJobs.queued()
 			return r.robotsFetch.Append(rec)
 		}); err != nil {
 			return err
 		}
-		ram, err := disk.ReadTail(r.set, m.RAM)
+		ram, err := disk.ReadTail(r.Set, m.RAM)
 		if err != nil {
 			return err
 		}
 		err = r.inStep(func(d *delta) error {
-			return eachRecord("URLs in RAM", ram, func(data []byte) error {
+			return state.EachRecord("URLs in RAM", ram, func(data []byte) error {
 				var rec weburl.Record
 				if err := rec.Decode(data); err != nil {
 					return fmt.Errorf("crawl: URLs in RAM: %w", err)
 				}
-				return r.checkRobots(d, data, &rec, PlaceRAM)
+				return r.checkRobots(d, data, &rec, state.PlaceRAM)
 			})
 		})
 		if err != nil {
@@ -478,41 +377,9 @@ func (r *ring) restoreRAM() error {
 // close frees everything; files are as the last checkpoint left them, or longer.
 func (r *ring) close() error {
 	var errs []error
-	add := func(c io.Closer) { errs = append(errs, c.Close()) }
-	if r.urlSeen != nil {
-		add(r.urlSeen)
-	}
-	if r.star != nil {
-		add(r.star)
-	}
-	if r.names != nil {
-		add(r.names)
-	}
-	if r.robotsCache != nil {
-		add(r.robotsCache)
-	}
-	if r.robotsRequested != nil {
-		add(r.robotsRequested)
-	}
-	if r.beast != nil {
-		add(r.beast)
-	}
-	for _, q := range []*queue.Queue{r.awaitRobots, r.robotsFetch, r.ready, r.held} {
-		if q != nil {
-			add(q)
-		}
-	}
-	for _, c := range []*queue.Calendar{r.later, r.robotsLater} {
-		if c != nil {
-			add(c)
-		}
-	}
-	if r.warc != nil {
-		add(r.warc)
-	}
-	for _, l := range []*crawllog.Log{r.crawlLog, r.seedLog, r.robotsLog} {
-		if l != nil {
-			add(l)
+	for _, s := range r.structures {
+		if s.close != nil {
+			errs = append(errs, s.close())
 		}
 	}
 	for _, c := range []*drum.RAMCache{r.recent, r.recentEdges, r.recentNames} {
@@ -526,8 +393,5 @@ func (r *ring) close() error {
 	if r.seeds != nil {
 		errs = append(errs, r.seeds.close())
 	}
-	for _, l := range r.locks {
-		add(l)
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, r.Unlock())...)
 }

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"drumbeat/crawl/state"
 	"drumbeat/drum"
 )
 
@@ -67,7 +68,7 @@ func (r *ring) measured(pass func() (int, error)) (int, error) {
 		c.URLBytes = float64(m.text.Load()) / float64(added)
 	}
 	c.TextRatio = planTextRatio
-	if whole := float64(m.text.Load() - int64(r.set.Len()*r.plan.URLSeen.BufferBytes)/2); after.AuxWritten > 0 && whole > 0 {
+	if whole := float64(m.text.Load() - int64(r.Set.Len()*r.plan.URLSeen.BufferBytes)/2); after.AuxWritten > 0 && whole > 0 {
 		c.TextRatio = max(1, whole/float64(after.AuxWritten))
 	}
 	c.Unique = float64(after.Keys-m.start.Keys) / float64(after.Merged)
@@ -100,15 +101,15 @@ func (m *seenMeter) check(r *ring, s *Snapshot) SeenCheck {
 		return SeenCheck{}
 	}
 	c := *last
-	pages, links := float64(s.Count(CountPages)-m.pages), s.Count(CountLinks)
+	pages, links := float64(s.Count(state.CountPages)-m.pages), s.Count(state.CountLinks)
 	if pages <= 0 || links == 0 || c.URLBytes == 0 {
 		return c
 	}
 	c.PageBytes = float64(s.DiskRead+s.DiskWritten) / pages
 	f, err := r.plan.Forecast(&r.opt, Load{
-		Pages: pages, LinksPerPage: float64(links) / float64(s.Count(CountPages)), UniqueFraction: min(1, s.UniqueShare),
-		URLBytes: c.URLBytes, TextRatio: c.TextRatio, Misses: float64(s.Count(CountLinksChecked)) / float64(links),
-		PageBytes: float64(s.Count(CountBytesWire)) / float64(s.Count(CountPages)),
+		Pages: pages, LinksPerPage: float64(links) / float64(s.Count(state.CountPages)), UniqueFraction: min(1, s.UniqueShare),
+		URLBytes: c.URLBytes, TextRatio: c.TextRatio, Misses: float64(s.Count(state.CountLinksChecked)) / float64(links),
+		PageBytes: float64(s.Count(state.CountBytesWire)) / float64(s.Count(state.CountPages)),
 	})
 	if err != nil {
 		return c // such as a share above 1, right after the start

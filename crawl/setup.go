@@ -6,8 +6,9 @@ import (
 	"time"
 
 	"drumbeat/beast"
-	"drumbeat/crawllog"
+	"drumbeat/crawl/state"
 	"drumbeat/drum"
+	"drumbeat/internal/crawllog"
 	"drumbeat/star"
 	"drumbeat/warc"
 	"drumbeat/warc/outfile"
@@ -23,7 +24,7 @@ func (p *DrumPlan) options(reserve func(int64) (func(), error)) drum.Options {
 // seenStore wires URLseen: what is new goes to STAR.
 func (r *ring) seenStore() drum.Options {
 	o := r.plan.seenOptions(nil)
-	o.Set, o.Name, o.Reserve = r.set, nameURLSeen, r.reserve
+	o.Set, o.Name, o.Reserve = r.Set, state.NameURLSeen, r.reserve
 	o.Wanted, o.Emit = func(res *drum.Result) bool { return res.New }, r.emitUnique
 	return o
 }
@@ -31,7 +32,7 @@ func (r *ring) seenStore() drum.Options {
 // robotsStore wires RobotsCache: checks go to Q, or to QR and RobotsRequested.
 func (r *ring) robotsStore() drum.Options {
 	o := r.plan.RobotsCache.shaped(robotsShape())
-	o.Set, o.Name, o.Reserve = r.set, nameRobotsCache, r.reserve
+	o.Set, o.Name, o.Reserve = r.Set, state.NameRobotsCache, r.reserve
 	o.Apply, o.Wanted, o.Emit = r.applyRobots, func(res *drum.Result) bool { return res.Op == drum.Check }, r.emitChecked
 	if r.opt.RobotsForget > 0 {
 		o.Expunge = r.forgetRobots
@@ -42,7 +43,7 @@ func (r *ring) robotsStore() drum.Options {
 // requestedStore wires RobotsRequested: hosts not asked yet go to QD.
 func (r *ring) requestedStore() drum.Options {
 	o := r.plan.RobotsRequested.shaped(requestedShape())
-	o.Set, o.Name, o.Reserve = r.set, nameRobotsRequested, r.reserve
+	o.Set, o.Name, o.Reserve = r.Set, state.NameRobotsRequested, r.reserve
 	o.Apply, o.Wanted, o.Emit = applyRequested, func(res *drum.Result) bool { return res.New }, r.emitRequested
 	if r.opt.RobotsForget > 0 {
 		o.Expunge = r.forgetRequested
@@ -57,7 +58,7 @@ func (r *ring) starOptions() (star.Options, error) {
 		return star.Options{}, err
 	}
 	return star.Options{
-		Set: r.set, Name: nameStar, Edges: r.plan.Edges.options(r.reserve), Indegree: r.plan.Indegree.options(r.reserve),
+		Set: r.Set, Name: state.NameStar, Edges: r.plan.Edges.options(r.reserve), Indegree: r.plan.Indegree.options(r.reserve),
 		Recent: r.recentEdges,
 		Budgets: star.Budgets{Function: f, Default: r.opt.BudgetDefault, Max: r.opt.BudgetMax,
 			Ranks: r.opt.BudgetRanks, QueuePages: r.opt.QueuePages},
@@ -76,19 +77,19 @@ func (o *Options) CheckStores(plan *Plan) error {
 	if err != nil {
 		return err
 	}
-	queues := beast.Options{Set: r.set, QueuesMax: o.QueuesMax}
+	queues := beast.Options{Set: r.Set, QueuesMax: o.QueuesMax}
 	return errors.Join(r.seenStore().Check(), r.robotsStore().Check(), r.requestedStore().Check(), r.namesStore().Check(),
 		stars.Budgets.Validate(), queues.Validate())
 }
 
 func (r *ring) warcOptions() warc.Options {
-	return warc.Options{Set: r.out, State: r.set, Host: r.opt.Host, Mode: r.opt.OutMode, FileBytes: r.opt.WARCFileBytes, BufferBytes: r.plan.OutputBufferBytes, Level: r.opt.WARCLevel,
+	return warc.Options{Set: r.Out, State: r.Set, Host: r.opt.Host, Mode: r.opt.OutMode, FileBytes: r.opt.WARCFileBytes, BufferBytes: r.plan.OutputBufferBytes, Level: r.opt.WARCLevel,
 		Info: []warc.Field{
 			{Name: "software", Value: "drumbeat/" + r.opt.Version},
 			{Name: "operator", Value: r.opt.Contact},
 			{Name: "http-header-user-agent", Value: r.opt.UserAgent},
 			{Name: "robots", Value: r.robotsPolicy()},
-			{Name: "isPartOf", Value: "crawl-" + r.crawlID},
+			{Name: "isPartOf", Value: "crawl-" + r.CrawlID},
 		}}
 }
 

@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"drumbeat/crawl/audit"
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/fetch"
 	"drumbeat/internal/simweb"
@@ -65,13 +67,13 @@ func simOptions(t testing.TB, web *simweb.Web, fs disk.FS) Options {
 		Resolver: simResolver{web}, Fetcher: client, AllowedAddr: client.AllowedAddr, AllowedPort: client.AllowedPort, RAMBytes: 128 << 20, DiskBytes: 10 << 30, Connections: 64, Retries: 2,
 		KeepAlive: 10 * time.Second, HostDelay: 200 * time.Millisecond, HostDelayMin: 50 * time.Millisecond, ServerDelay: 20 * time.Millisecond,
 		ServerDelayMin: 5 * time.Millisecond, Linger: 5 * time.Second, CheckpointEvery: 5 * time.Second, Store: true,
-		CrawlLog: LogAll, StockTarget: 2000, MaxDepth: Unlimited,
+		CrawlLog: state.LogAll, StockTarget: 2000, MaxDepth: Unlimited,
 	}
 	if *verbose {
 		opt.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		opt.Snapshot = func(s *Snapshot) {
 			t.Logf("%v: %v fetched %d pages %d waiting for %q later %v refused %v robots %d+%d s=%d h=%d", s.Elapsed, s.Places,
-				s.Counters[CountResponses], s.Counters[CountPages], s.Waiting, s.Later, s.Refused, s.RobotsInFlight, s.RobotsQueued,
+				s.Counters[state.CountResponses], s.Counters[state.CountPages], s.Waiting, s.Later, s.Refused, s.RobotsInFlight, s.RobotsQueued,
 				s.Queue, s.Horizon)
 		}
 		opt.SnapshotEvery = 10 * time.Second
@@ -82,7 +84,7 @@ func simOptions(t testing.TB, web *simweb.Web, fs disk.FS) Options {
 // checkBalanced audits a stopped crawl.
 func checkBalanced(t *testing.T, fsys disk.FS, dirs []string) {
 	t.Helper()
-	if rep, err := Audit(fsys, dirs); err != nil || !rep.Balanced() {
+	if rep, err := audit.Run(fsys, dirs); err != nil || !rep.Balanced() {
 		t.Errorf("audit: %v, %+v", err, rep)
 	}
 }
@@ -175,14 +177,14 @@ func TestClosedWebIsCrawledExactly(t *testing.T) {
 			t.Errorf("stopped because of %q, want %q", res.Stop, StopDone)
 		}
 		checkFetched(t, web, &opt)
-		rep, err := Audit(fs, opt.Dirs)
+		rep, err := audit.Run(fs, opt.Dirs)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !rep.Balanced() {
 			t.Errorf("audit: %v", rep.Bad)
 		}
-		if res, err := Run(t.Context(), opt); !errors.Is(err, ErrFinished) {
+		if res, err := Run(t.Context(), opt); !errors.Is(err, state.ErrFinished) {
 			t.Errorf("running a finished crawl again: got %v, %v, want ErrFinished", res, err)
 		}
 	})

@@ -6,10 +6,12 @@ import (
 	"net/http"
 	"time"
 
-	"drumbeat/crawllog"
+	"drumbeat/crawl/admit"
+	"drumbeat/crawl/state"
 	"drumbeat/fetch"
+	"drumbeat/internal/crawllog"
+	"drumbeat/internal/sitemap"
 	"drumbeat/robots"
-	"drumbeat/sitemap"
 	"drumbeat/weburl"
 )
 
@@ -24,8 +26,8 @@ import (
 // sitemapBatch is what a robots.txt's Sitemap lines become.
 type sitemapBatch struct {
 	named  []namedSitemap
-	robots string     // its URL
-	links  *linkBatch // nil if they aren't followed
+	robots string       // its URL
+	links  *admit.Batch // nil if they aren't followed
 }
 
 // namedSitemap is one of them: url is canonical, or as it stands there if it is no URL.
@@ -40,10 +42,10 @@ func robotsURL(origin []byte) (string, error) {
 }
 
 // namedSitemaps reads the Sitemap lines of an answer.
-func (r *ring) namedSitemaps(job *robotsJob, f *robots.Fetched, now time.Time) *sitemapBatch {
+func (r *ring) namedSitemaps(job *robots.Job, f *robots.Fetched, now time.Time) *sitemapBatch {
 	var b sitemapBatch
 	url, err := robotsURL(job.Origin)
-	if err != nil || f.Kind != robots.Answered || f.Status/100 != 2 || r.opt.CrawlLog == LogOff && !r.opt.Sitemaps {
+	if err != nil || f.Kind != robots.Answered || f.Status/100 != 2 || r.opt.CrawlLog == state.LogOff && !r.opt.Sitemaps {
 		return &b
 	}
 	lines := robots.Sitemaps(f.Body)
@@ -52,8 +54,8 @@ func (r *ring) namedSitemaps(job *robotsJob, f *robots.Fetched, now time.Time) *
 	}
 	b.robots = url
 	if r.opt.Sitemaps {
-		b.links = newLinkBatch(r)
-		b.links.start([]byte(url), []byte(url), deeper(job.Depth), weburl.FlagSitemap, now)
+		b.links = admit.NewBatch(r.links)
+		b.links.Start([]byte(url), []byte(url), deeper(job.Depth), weburl.FlagSitemap, now)
 	}
 	for _, line := range lines {
 		to, err := r.resolveRedirect(url, []byte(line)) // it ought to be absolute; some aren't
@@ -63,25 +65,25 @@ func (r *ring) namedSitemaps(job *robotsJob, f *robots.Fetched, now time.Time) *
 		}
 		b.named = append(b.named, namedSitemap{to, false})
 		if b.links != nil {
-			b.links.add([]byte(to))
+			b.links.Add([]byte(to))
 		}
 	}
 	return &b
 }
 
 // send hands the sitemaps to URLseen; part of a step.
-func (b *sitemapBatch) send(d *delta) error {
+func (b *sitemapBatch) send(r *ring, d *delta) error {
 	if b.links == nil {
 		return nil
 	}
-	return b.links.send(d)
+	return r.sendLinks(b.links, d)
 }
 
 // logRobots writes the outcome of a robots request, and the sitemaps that it named; part of a step. With LogErrors a good answer
 // is left out.
-func (r *ring) logRobots(job *robotsJob, f *robots.Fetched, resp *fetch.Response, began time.Time, maps *sitemapBatch) error {
+func (r *ring) logRobots(job *robots.Job, f *robots.Fetched, resp *fetch.Response, began time.Time, maps *sitemapBatch) error {
 	url, err := robotsURL(job.Origin)
-	if err != nil || r.opt.CrawlLog == LogOff {
+	if err != nil || r.opt.CrawlLog == state.LogOff {
 		return nil
 	}
 	e := crawllog.Entry{Time: began, URL: url, Status: f.Status, Bytes: resp.BytesRead, Depth: int(job.Depth), Elapsed: time.Since(began),
@@ -92,7 +94,7 @@ func (r *ring) logRobots(job *robotsJob, f *robots.Fetched, resp *fetch.Response
 	if f.Kind != robots.Answered {
 		e.Reason = f.Kind.String()
 	}
-	if r.opt.CrawlLog == LogAll || e.Reason != "" || f.Status >= 500 || f.Status == http.StatusTooManyRequests {
+	if r.opt.CrawlLog == state.LogAll || e.Reason != "" || f.Status >= 500 || f.Status == http.StatusTooManyRequests {
 		if err := r.robotsLog.Append(&e); err != nil {
 			return err
 		}
@@ -177,9 +179,9 @@ var errPart = errors.New("crawl: an index of sitemaps names another one")
 
 // readSitemap fills the worker's batch with what a sitemap names. What can't be read is counted; what was read before stands.
 func (r *ring) readSitemap(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, now time.Time) {
-	w.links.start(rec.URL, rec.URL, deeper(rec.Depth), 0, now)
+	w.links.Start(rec.URL, rec.URL, deeper(rec.Depth), 0, now)
 	index := false
-	l := listing{r: r, rec: rec, resolver: weburl.NewResolver(r.urlOptions())}
+	l := listing{r: r, rec: rec, resolver: weburl.NewResolver(r.links.URLOptions())}
 	opt := sitemap.Options{ContentType: string(resp.Header("Content-Type"))}
 	sum, err := sitemap.Read(sitemapBody(resp), opt, func(form sitemap.Form, text []byte) error {
 		if form == sitemap.Index && !index {
@@ -187,21 +189,21 @@ func (r *ring) readSitemap(w *pageWorker, rec *weburl.Record, resp *fetch.Respon
 				return errPart
 			}
 			index = true
-			w.links.start(r.parentOf(rec), rec.URL, deeper(rec.Depth), weburl.FlagSitemap|weburl.FlagSitemapPart, now)
+			w.links.Start(r.parentOf(rec), rec.URL, deeper(rec.Depth), weburl.FlagSitemap|weburl.FlagSitemapPart, now)
 		}
 		if url := l.take(text); url != nil {
-			w.links.add(url)
+			w.links.Add(url)
 		}
 		return nil
 	})
 	if err != nil {
 		sum.Faults++
 	}
-	d := &w.links.d
-	d.count(CountSitemaps, 1)
-	d.count(CountSitemapURLs, l.taken)
-	d.count(CountSitemapFaults, int64(sum.Faults)+l.foreign+l.invalid)
-	d.count(CountLinksInvalid, l.invalid)
+	counts := &w.links.Counts
+	counts[state.CountSitemaps] += 1
+	counts[state.CountSitemapURLs] += l.taken
+	counts[state.CountSitemapFaults] += int64(sum.Faults) + l.foreign + l.invalid
+	counts[state.CountLinksInvalid] += l.invalid
 }
 
 // listing judges what a sitemap names.
@@ -237,13 +239,13 @@ func (l *listing) take(text []byte) []byte {
 
 // allowed tells whether the sitemap may name URLs of a host: its own, or one whose robots.txt named it.
 func (l *listing) allowed(of weburl.Parts) bool {
-	if bytes.Equal(withoutWWW(of.Host), withoutWWW(weburl.Split(l.rec.URL).Host)) {
+	if bytes.Equal(admit.WithoutWWW(of.Host), admit.WithoutWWW(weburl.Split(l.rec.URL).Host)) {
 		return true
 	}
 	if l.rec.Flags&weburl.FlagSitemap == 0 || len(l.rec.Via) == 0 {
 		return false
 	}
-	host, parent := string(withoutWWW(of.Host)), string(l.rec.AppendVia(nil))
+	host, parent := string(admit.WithoutWWW(of.Host)), string(l.rec.AppendVia(nil))
 	for _, origin := range []string{string(l.last), "http://" + host, "https://" + host, "http://www." + host, "https://www." + host} {
 		if origin+"/robots.txt" == parent {
 			return true

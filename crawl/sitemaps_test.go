@@ -12,6 +12,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 )
 
@@ -84,7 +85,7 @@ func TestSitemapsAreFollowed(t *testing.T) {
 		}
 		s := &res.Snapshot
 		// Faults: evil.test's sitemap, the index in the index, a foreign URL in each of three, a text that is no URL, a page named as a sitemap.
-		if n, urls, faults := s.Count(CountSitemaps), s.Count(CountSitemapURLs), s.Count(CountSitemapFaults); n != 6 || urls != 3+3+1+1+2 || faults != 1+1+3+1+1 {
+		if n, urls, faults := s.Count(state.CountSitemaps), s.Count(state.CountSitemapURLs), s.Count(state.CountSitemapFaults); n != 6 || urls != 3+3+1+1+2 || faults != 1+1+3+1+1 {
 			t.Errorf("%d sitemaps, %d URLs, %d faults", n, urls, faults)
 		}
 		if n := s.Refused["robots"]; n != 1 {
@@ -154,9 +155,9 @@ func TestSitemapRules(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		for _, c := range []struct {
 			depth int
-			scope Scope
+			scope state.Scope
 			pages int // besides the seed
-		}{{0, ScopeAll, 0}, {1, ScopeAll, 4}, {Unlimited, ScopeHost, 9}} {
+		}{{0, state.ScopeAll, 0}, {1, state.ScopeAll, 4}, {Unlimited, state.ScopeHost, 9}} {
 			w := mapWeb()
 			opt := w.options(t, disk.NewMem(*seedFlag), "http://a.test/")
 			opt.Sitemaps, opt.MaxDepth, opt.Scope = true, c.depth, c.scope
@@ -166,7 +167,7 @@ func TestSitemapRules(t *testing.T) {
 				t.Errorf("depth %d, scope %s: asked for %d pages: %v", c.depth, c.scope, len(got), got)
 			}
 			for _, q := range got {
-				if c.scope == ScopeHost && q.host != "a.test" && q.host != "www.a.test" {
+				if c.scope == state.ScopeHost && q.host != "a.test" && q.host != "www.a.test" {
 					t.Errorf("asked %s", q.host)
 				}
 			}
@@ -206,7 +207,7 @@ func TestSitemapBodies(t *testing.T) {
 				t.Errorf("%s: %d pages asked for, want %d", host, got, want)
 			}
 		}
-		if n := res.Snapshot.Count(CountSitemapFaults); n != 3 {
+		if n := res.Snapshot.Count(state.CountSitemapFaults); n != 3 {
 			t.Errorf("%d faults, want 3", n)
 		}
 	})

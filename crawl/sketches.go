@@ -14,7 +14,7 @@ import (
 )
 
 // sketches estimate how many distinct hosts were found and servers resolved (HyperLogLog, 2^14 registers, error about
-// 0.8 %): exact sets would need RAM or a store each, and afterwards these figures of the paper's section VIII can't be had.
+// 0.8 %): exact sets would need RAM or a store each, and these figures of the paper's section VIII can't be made afterwards.
 type sketches struct {
 	mu      sync.Mutex // guards both
 	hosts   *hyperloglog.Sketch

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"drumbeat/crawl/state"
 )
 
 // Slots is what the connection slots were used for, or what those without a use waited for: for each use the sum of slots
@@ -142,23 +144,23 @@ func (r *ring) slotsWait(now time.Time) SlotUse {
 		}
 		return SlotCPU
 	}
-	var at [numPlaces]int64
+	var at [state.NumPlaces]int64
 	r.acct.mu.Lock()
 	for p := range at {
 		at[p] = r.acct.s.Places[p].N
 	}
 	r.acct.mu.Unlock()
 	switch {
-	case at[PlaceReady] > 0:
+	case at[state.PlaceReady] > 0:
 		return SlotRoom
-	case at[PlaceAwaitRobots] > 0 && r.robotsJobs.len() > 0:
+	case at[state.PlaceAwaitRobots] > 0 && r.robotsJobs.len() > 0:
 		if r.lookups.load() >= int64(r.robotsJobs.len()+1)/2 {
 			return SlotDNS
 		}
 		return SlotRobots
-	case at[PlaceRobotsCheck]+at[PlaceAwaitRobots]+at[PlaceBeast]+at[PlaceFailed]+at[PlaceStar]+at[PlaceUnstreamed] > 0:
+	case at[state.PlaceRobotsCheck]+at[state.PlaceAwaitRobots]+at[state.PlaceBeast]+at[state.PlaceFailed]+at[state.PlaceStar]+at[state.PlaceUnstreamed] > 0:
 		return SlotDisk
-	case at[PlaceLater] > 0:
+	case at[state.PlaceLater] > 0:
 		return SlotLater
 	}
 	return SlotLinks

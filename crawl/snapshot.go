@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"drumbeat/crawl/state"
 	"drumbeat/polite"
 )
 
@@ -14,11 +15,11 @@ type Snapshot struct {
 	Elapsed time.Duration // of this run
 	Active  time.Duration // of all runs
 
-	Places   [numPlaces]int64 // URLs by place; see Place
+	Places   [state.NumPlaces]int64 // URLs by place; see Place
 	Unique   int64
 	Refused  map[string]int64 // by reason
 	Later    map[string]int64 // by reason
-	Counters [numCounters]int64
+	Counters [state.NumCounters]int64
 	Status   [6]int64
 
 	PagesPerSecond float64 // since the last snapshot of progress
@@ -48,13 +49,13 @@ type Snapshot struct {
 }
 
 // Count returns one of the running totals.
-func (s *Snapshot) Count(c Counter) int64 { return s.Counters[c] }
+func (s *Snapshot) Count(c state.Counter) int64 { return s.Counters[c] }
 
 // Place returns the number of URLs in a place.
-func (s *Snapshot) Place(p Place) int64 { return s.Places[p] }
+func (s *Snapshot) Place(p state.Place) int64 { return s.Places[p] }
 
 // PlaceNames lists the places in the order of the ring.
-func PlaceNames() []string { return placeNames[:] }
+func PlaceNames() []string { return state.PlaceNames[:] }
 
 func (r *ring) snapshot() *Snapshot {
 	a := r.acct.copy()
@@ -62,26 +63,26 @@ func (r *ring) snapshot() *Snapshot {
 	s := &Snapshot{Time: now, Elapsed: now.Sub(r.began), Active: time.Duration(r.activeMillis()) * time.Millisecond,
 		Unique: a.Unique.N, Refused: map[string]int64{}, Later: map[string]int64{}, Counters: a.Counters, Status: a.Status,
 		RobotsInFlight: r.robotsJobs.len()}
-	for p := range numPlaces {
+	for p := range state.NumPlaces {
 		s.Places[p] = a.Places[p].N
 	}
 	for i := range a.Refused {
 		if a.Refused[i] != 0 {
-			s.Refused[Reason(i).String()] = a.Refused[i]
+			s.Refused[state.Reason(i).String()] = a.Refused[i]
 		}
 		if a.Later[i] != 0 {
-			s.Later[Reason(i).String()] = a.Later[i]
+			s.Later[state.Reason(i).String()] = a.Later[i]
 		}
 	}
 	s.InFlight = int(r.workers.exchanges.load())
 	s.RobotsQueued, _ = r.robotsFetch.Len()
-	if n := a.Counters[CountLinks]; n > 0 {
+	if n := a.Counters[state.CountLinks]; n > 0 {
 		s.UniqueShare = float64(a.Unique.N) / float64(n)
 	}
 	s.Hosts, s.Servers = r.sketches.estimates()
 	s.PLDs = r.star.NumPLDs()
 	s.Queue, s.Horizon = int64(r.beast.Current()), int64(r.beast.Horizon())
-	io := r.meter.Counts()
+	io := r.Meter.Counts()
 	s.DiskRead, s.DiskWritten = io.ReadBytes, io.WrittenBytes
 	if c := r.lastCheckpoint.Load(); c != nil {
 		s.Checkpoint = *c
@@ -97,7 +98,7 @@ func (r *ring) snapshot() *Snapshot {
 }
 
 // waitsFor names what keeps connections idle.
-func (r *ring) waitsFor(a *accountsState, s *Snapshot) string {
+func (r *ring) waitsFor(a *state.Accounts, s *Snapshot) string {
 	if why := r.space.why(); why != "" {
 		return "disk space: " + why
 	}
@@ -110,17 +111,17 @@ func (r *ring) waitsFor(a *accountsState, s *Snapshot) string {
 	switch {
 	case s.InFlight >= s.Connections*9/10:
 		return ""
-	case a.Places[PlaceRAM].N > 0:
+	case a.Places[state.PlaceRAM].N > 0:
 		return r.politenessText(s.Time)
-	case a.Places[PlaceReady].N > 0:
+	case a.Places[state.PlaceReady].N > 0:
 		return "room in RAM"
-	case s.RobotsInFlight > 0 || a.Places[PlaceAwaitRobots].N > 0:
+	case s.RobotsInFlight > 0 || a.Places[state.PlaceAwaitRobots].N > 0:
 		return "robots.txt and DNS"
-	case a.Places[PlaceRobotsCheck].N > 0, a.Places[PlaceStar].N > 0:
+	case a.Places[state.PlaceRobotsCheck].N > 0, a.Places[state.PlaceStar].N > 0:
 		return "disk merges"
-	case a.Places[PlaceBeast].N > 0:
+	case a.Places[state.PlaceBeast].N > 0:
 		return "BEAST"
-	case a.Places[PlaceLater].N > 0:
+	case a.Places[state.PlaceLater].N > 0:
 		return "URLs due later"
 	case !r.seedsDone.Load():
 		return "seeds"
@@ -164,10 +165,10 @@ func (r *ring) progress(ctx context.Context) error {
 		}
 		s := r.snapshot()
 		if dt := s.Time.Sub(last.Time).Seconds(); dt > 0 {
-			rate := func(c Counter) float64 { return float64(s.Counters[c]-last.Counters[c]) / dt }
-			s.PagesPerSecond = rate(CountPages)
-			s.BitsPerSecond = 8 * (rate(CountBytesWire) + rate(CountRobotsBytes))
-			s.LinksPerSecond = rate(CountLinks)
+			rate := func(c state.Counter) float64 { return float64(s.Counters[c]-last.Counters[c]) / dt }
+			s.PagesPerSecond = rate(state.CountPages)
+			s.BitsPerSecond = 8 * (rate(state.CountBytesWire) + rate(state.CountRobotsBytes))
+			s.LinksPerSecond = rate(state.CountLinks)
 		}
 		s.SlotsNow = s.Slots.Sub(last.Slots)
 		r.opt.Snapshot(s)

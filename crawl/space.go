@@ -2,7 +2,6 @@ package crawl
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -44,9 +43,6 @@ const (
 
 // errNoRoom stops a merge before it writes anything.
 var errNoRoom = fmt.Errorf("crawl: no room for a merge: %w", syscall.ENOSPC)
-
-// isFull says whether an error is about space on a disk.
-func isFull(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 // space knows what the disks are short of. Fetching, robots requests and seeds rest while there is any reason.
 type space struct {
@@ -105,8 +101,8 @@ func (r *ring) reserve(need int64) (release func(), err error) {
 	keep := min(diskReserve, r.lowWater())
 	all := r.reserved.Add(need)
 	release = func() { r.reserved.Add(-need) }
-	for _, dir := range r.set.Paths {
-		free, _, err := r.set.FS.Space(dir)
+	for _, dir := range r.Set.Paths {
+		free, _, err := r.Set.FS.Space(dir)
 		if err != nil {
 			release()
 			return nil, fmt.Errorf("crawl: free space of %s: %w", dir, err)
@@ -156,7 +152,7 @@ func (r *ring) lookAtSpace(now time.Time) error {
 	if resting {
 		mark, files = highWater(low), highWater(leastFiles)
 	}
-	why, least, err := shortOf(r.set.FS, r.opt.allDirs(), mark, files)
+	why, least, err := shortOf(r.Set.FS, r.opt.allDirs(), mark, files)
 	if err != nil {
 		return err
 	}

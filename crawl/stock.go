@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"drumbeat/crawl/state"
 	"drumbeat/polite"
 )
 
@@ -93,7 +94,7 @@ func (r *ring) makeRoom() error {
 			d.nothing = true
 			r.tooSoon.Store(int64(time.Since(r.began) + relieveEvery/2))
 		}
-		return r.evicted(d, items, ReasonEvicted)
+		return r.evicted(d, items, state.ReasonEvicted)
 	})
 }
 

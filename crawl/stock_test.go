@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/fetch"
 )
@@ -87,7 +88,7 @@ func stockTurns(t *testing.T, hosts, connections int) (share float64) {
 			RAMBytes: 4 << 30, DiskBytes: 1 << 40, Connections: connections, Retries: 3, HostDelay: treeDelay, HostDelayMin: time.Second,
 			ServerDelay: time.Second, ServerDelayMin: 200 * time.Millisecond, PLDDelay: 500 * time.Millisecond, PLDDelayMin: 20 * time.Millisecond,
 			NetworkRate: 10, NetworkConnections: 20, HostDelayFactor: 10, MaxDepth: Unlimited, Linger: time.Minute,
-			CheckpointEvery: time.Minute, CrawlLog: LogErrors,
+			CheckpointEvery: time.Minute, CrawlLog: state.LogErrors,
 		}
 		for i := range hosts {
 			opt.SeedLines = append(opt.SeedLines, fmt.Sprintf("http://h%d.test/0", i))
@@ -105,8 +106,8 @@ func stockTurns(t *testing.T, hosts, connections int) (share float64) {
 				t.Errorf("%v: URLs in RAM take %d bytes, the plan is %d", s.Elapsed, n, r.plan.PoliteBytes)
 			}
 			if *verbose && s.Elapsed%(20*time.Second) < time.Second {
-				t.Logf("%v: fetched %d places %v deferrals %d %+v %+v", s.Elapsed.Round(time.Second), s.Count(CountResponses), s.Places,
-					s.Count(CountDeferrals), r.polite.Use(), r.aim())
+				t.Logf("%v: fetched %d places %v deferrals %d %+v %+v", s.Elapsed.Round(time.Second), s.Count(state.CountResponses), s.Places,
+					s.Count(state.CountDeferrals), r.polite.Use(), r.aim())
 			}
 		}
 		r = openRing(t, opt)
@@ -116,7 +117,7 @@ func stockTurns(t *testing.T, hosts, connections int) (share float64) {
 		}
 		share = float64(w.turns.Load()) / float64(hosts*w.periods)
 		t.Logf("%d hosts, %d connections: %.3f of the turns; %d deferrals for %d pages", hosts, connections, share,
-			res.Snapshot.Count(CountDeferrals), w.pages.Load())
+			res.Snapshot.Count(state.CountDeferrals), w.pages.Load())
 	})
 	return share
 }
@@ -124,6 +125,7 @@ func stockTurns(t *testing.T, hosts, connections int) (share float64) {
 // TestStockFollowsDelays: with the hosts of 34 connections at 40 s, or of the default 2000, nearly every host is visited when its delay has
 // passed, though the stock by connections would hold half as many URLs as there are hosts.
 func TestStockFollowsDelays(t *testing.T) {
+	t.Parallel()
 	hosts, connections := 1000, 34
 	if *longRuns {
 		hosts, connections = 59_000, 2000

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"drumbeat/crawl/state"
 	"drumbeat/robots"
 )
 
@@ -43,9 +44,14 @@ type scanMemory struct {
 }
 
 // touch notes progress: a URL ended.
-func (r *ring) touch() { r.lastProgress.Store(time.Now().UnixNano()) }
+func (r *ring) touch() { r.lastProgress.Store(int64(time.Since(r.began))) }
 
-func (r *ring) counter(c Counter) int64 {
+// idleFor is how long there has been no progress, whatever was done to the clock.
+func (r *ring) idleFor() time.Duration {
+	return time.Since(r.began) - time.Duration(r.lastProgress.Load())
+}
+
+func (r *ring) counter(c state.Counter) int64 {
 	r.acct.mu.Lock()
 	defer r.acct.mu.Unlock()
 	return r.acct.s.Counters[c]
@@ -59,20 +65,20 @@ const scanShare = 64
 // one comes by distance; what is left in QF for longer are PLDs without a budget. They are read again when many pages
 // were fetched, or for a last time when nothing else is left.
 func (r *ring) scanDue() bool {
-	if r.acct.in(PlaceFailed) == 0 {
+	if r.acct.in(state.PlaceFailed) == 0 {
 		return false
 	}
 	if r.beast.ScanDue() {
 		return true
 	}
-	if r.acct.in(PlaceBeast, PlaceStar) > 0 || !r.hungry() || !r.upstreamEmpty() {
+	if r.acct.in(state.PlaceBeast, state.PlaceStar) > 0 || !r.hungry() || !r.upstreamEmpty() {
 		return false
 	}
-	fetched, edges := r.counter(CountResponses), r.counter(CountEdges)
+	fetched, edges := r.counter(state.CountResponses), r.counter(state.CountEdges)
 	if r.scanned.fetched.Load() == fetched && r.scanned.edges.Load() == edges {
 		return false
 	}
-	if last := r.scanned.fetched.Load(); last >= 0 && (fetched-last)*scanShare < r.acct.in(PlaceFailed) && !r.onlyFailedLeft() {
+	if last := r.scanned.fetched.Load(); last >= 0 && (fetched-last)*scanShare < r.acct.in(state.PlaceFailed) && !r.onlyFailedLeft() {
 		return false
 	}
 	r.scanned.fetched.Store(fetched)
@@ -84,7 +90,7 @@ func (r *ring) scanDue() bool {
 // keep back.
 func (r *ring) onlyFailedLeft() bool {
 	s := r.acct.copy()
-	return r.acct.stock() == 0 && s.Places[PlaceLater].N == s.lingering() && r.robotsJobs.len() == 0
+	return r.acct.stock() == 0 && s.Places[state.PlaceLater].N == s.Lingering() && r.robotsJobs.len() == 0
 }
 
 // upstreamEmpty is true when no link waits in front of BEAST.
@@ -98,7 +104,7 @@ func (r *ring) watch(ctx context.Context) error {
 	for sleep(ctx, watchEvery) && r.await(ctx, r.wakeWatch, r.untilLimit()) {
 		why := ""
 		switch {
-		case r.opt.MaxPages > 0 && r.counter(CountPages) >= r.opt.MaxPages:
+		case r.opt.MaxPages > 0 && r.counter(state.CountPages) >= r.opt.MaxPages:
 			why = StopPages
 		case r.opt.MaxTime > 0 && r.activeMillis() >= r.opt.MaxTime.Milliseconds():
 			why = StopTime
@@ -126,7 +132,7 @@ func (r *ring) untilLimit() time.Duration {
 	if r.opt.MaxTime > 0 {
 		wait = min(wait, max(time.Millisecond, r.opt.MaxTime-time.Duration(r.activeMillis())*time.Millisecond))
 	}
-	if linger := r.opt.Linger - time.Since(time.Unix(0, r.lastProgress.Load())); linger > 0 {
+	if linger := r.opt.Linger - r.idleFor(); linger > 0 {
 		wait = min(wait, linger)
 	}
 	return wait
@@ -156,7 +162,7 @@ func (r *ring) done() bool {
 	if n, _ := r.robotsCache.Pending(); n > 0 {
 		return false
 	}
-	for _, p := range []Place{PlaceUnstreamed, PlaceStar, PlaceBeast, PlaceRobotsCheck, PlaceAwaitRobots, PlaceReady, PlaceRAM} {
+	for _, p := range []state.Place{state.PlaceUnstreamed, state.PlaceStar, state.PlaceBeast, state.PlaceRobotsCheck, state.PlaceAwaitRobots, state.PlaceReady, state.PlaceRAM} {
 		if s.Places[p].N > 0 {
 			return false
 		}
@@ -164,24 +170,24 @@ func (r *ring) done() bool {
 	if r.beast.Scanning() {
 		return false
 	}
-	failed, later := s.Places[PlaceFailed].N, s.Places[PlaceLater].N
+	failed, later := s.Places[state.PlaceFailed].N, s.Places[state.PlaceLater].N
 	if failed == 0 && later == 0 {
 		return true
 	}
 	if failed > 0 && !r.hopeless(&s) {
 		return false
 	}
-	if later != s.lingering() {
+	if later != s.Lingering() {
 		return false
 	}
 	now := time.Now()
-	if due, ok := r.later.NextDue(); ok && due.Sub(now) <= min(r.opt.Linger, robots.FirstRetry) {
+	if due, ok := r.later.NextDue(now); ok && due.Sub(now) <= min(r.opt.Linger, robots.FirstRetry) {
 		return false // an unreachable host is about to be asked again
 	}
-	return now.Sub(time.Unix(0, r.lastProgress.Load())) >= r.opt.Linger
+	return r.idleFor() >= r.opt.Linger
 }
 
 // hopeless is true when a scan of QF brought nothing and nothing has happened since.
-func (r *ring) hopeless(s *accountsState) bool {
-	return r.scanned.fetched.Load() == s.Counters[CountResponses] && r.scanned.edges.Load() == s.Counters[CountEdges]
+func (r *ring) hopeless(s *state.Accounts) bool {
+	return r.scanned.fetched.Load() == s.Counters[state.CountResponses] && r.scanned.edges.Load() == s.Counters[state.CountEdges]
 }

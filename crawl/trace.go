@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"drumbeat/linktrace"
+	"drumbeat/internal/linktrace"
 )
 
 // openTrace begins, or goes on with, the trace of links if one was asked for. It is no part of the state: it knows nothing of
@@ -13,7 +13,7 @@ func (r *ring) openTrace() error {
 	if r.opt.TraceLinks == "" {
 		return nil
 	}
-	w, err := linktrace.Create(linktrace.Options{FS: r.meter, Path: r.opt.TraceLinks, LimitBytes: r.opt.TraceLimit, Ended: func(why error) {
+	w, err := linktrace.Create(linktrace.Options{FS: r.Meter, Path: r.opt.TraceLinks, LimitBytes: r.opt.TraceLimit, Ended: func(why error) {
 		if errors.Is(why, linktrace.ErrLimit) {
 			r.opt.Log.Warn("the trace of links has reached its limit and ends; the crawl goes on", "file", r.opt.TraceLinks, "bytes", r.opt.TraceLimit)
 			return

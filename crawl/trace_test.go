@@ -10,9 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/internal/linktrace"
 	"drumbeat/internal/simweb"
-	"drumbeat/linktrace"
 )
 
 // traced returns the trace's links and what its heads say.
@@ -54,7 +55,7 @@ func TestTraceHasEveryLink(t *testing.T) {
 			s := &res.Snapshot
 			keys, sum := traced(t, fs, opt.TraceLinks)
 			seeds := int64(len(opt.SeedLines))
-			if want := s.Count(CountLinksCached) + s.Count(CountLinksChecked) - seeds; sum.Links != want {
+			if want := s.Count(state.CountLinksCached) + s.Count(state.CountLinksChecked) - seeds; sum.Links != want {
 				t.Errorf("the trace has %d links, the counters say %d", sum.Links, want)
 			}
 			if first.Stop != StopCancelled || len(before) == 0 || len(before) == len(keys) || sum.Generations != 2 {

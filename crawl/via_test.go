@@ -5,8 +5,10 @@ import (
 	"strings"
 	"testing"
 
-	"drumbeat/crawllog"
+	"drumbeat/crawl/explain"
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/internal/crawllog"
 	"drumbeat/internal/simweb"
 	"drumbeat/parse"
 	"drumbeat/warc"
@@ -67,7 +69,7 @@ func TestVia(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		secret, err := (&ring{set: set}).openSecret(nil)
+		secret, err := (&state.Saved{Set: set}).OpenSecret(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +108,7 @@ func TestVia(t *testing.T) {
 		if lines < 300 || missing == "" {
 			t.Fatalf("%d lines, 404: %q", lines, missing)
 		}
-		x, err := NewExplainer(ExplainOptions{FS: fs, Dirs: opt.Dirs})
+		x, err := explain.NewExplainer(explain.Options{FS: fs, Dirs: opt.Dirs})
 		if err != nil {
 			t.Fatal(err)
 		}

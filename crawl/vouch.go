@@ -9,8 +9,9 @@ import (
 	"sync"
 	"time"
 
+	"drumbeat/crawl/state"
 	"drumbeat/fetch"
-	"drumbeat/health"
+	"drumbeat/internal/health"
 	"drumbeat/polite"
 	"drumbeat/weburl"
 )
@@ -226,18 +227,19 @@ func (r *ring) vouched(again bool, source uint64) bool {
 // silent is true while nothing has answered since the program was started again, for monitorPatience at most: it may have been started
 // in an outage, or because of one, and the servers that could tell are forgotten.
 func (r *ring) silent(now time.Time) bool {
-	return r.counter(CountResponses) > 0 && r.known.none() && now.Sub(r.began) < monitorPatience
+	return r.counter(state.CountResponses) > 0 && r.known.none() && now.Sub(r.began) < r.faultWaits.patience
 }
 
 func (r *ring) vouchersFor(source uint64) (list []voucher, any bool) {
-	return r.known.others(source, func(host []byte) bool { return r.mayVouch(host) && !r.fence.blockedHost(host) })
+	return r.known.others(source, func(host []byte) bool { return r.mayVouch(host) && !r.fence.BlockedHost(host) })
 }
 
 // mayVouch is false for a host that rests, even for a moment: package polite forgets short rests when the program ends, the table of
 // hosts in trouble does not.
 func (r *ring) mayVouch(host []byte) bool {
-	s := r.hosts.get(r.hostKey(host), nil)
-	return s.End == health.Open && !time.Now().Before(s.Until)
+	now := time.Now()
+	s := r.hosts.Get(r.HostKey(host), nil, now)
+	return s.End == health.Open && !now.Before(s.Until)
 }
 
 // askVouchers asks vouchOf servers for their robots.txt, those of the list whose turn is now. If none answers, that is an outage; if none
@@ -271,7 +273,7 @@ func (r *ring) askVouchers(ctx context.Context, list []voucher) (asked int) {
 
 // askVoucher asks one, if its turn is now.
 func (r *ring) askVoucher(ctx context.Context, v *voucher) (asked bool, err error) {
-	if r.fence.blockedAddr(v.addr) {
+	if r.fence.BlockedAddr(v.addr) {
 		return false, nil
 	}
 	url, err := weburl.Canonical(v.origin() + "/robots.txt")
@@ -284,7 +286,7 @@ func (r *ring) askVoucher(ctx context.Context, v *voucher) (asked bool, err erro
 		return false, nil
 	}
 	host := []byte(v.host)
-	item := &polite.Item{Host: r.hostKey(host), PLD: r.pldKey(host), Addrs: []netip.Addr{v.addr}, Robots: true}
+	item := &polite.Item{Host: r.HostKey(host), PLD: r.PLDKey(host), Addrs: []netip.Addr{v.addr}, Robots: true}
 	g := r.polite.AdmitNow(time.Now(), item)
 	if g == nil {
 		r.workers.free()

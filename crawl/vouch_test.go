@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/fetch"
 	"drumbeat/internal/simweb"
@@ -103,12 +104,12 @@ func TestBannedAtTheEnd(t *testing.T) {
 		defer cancel()
 		res := mustRun(t, ctx, opt)
 		s := &res.Snapshot
-		t.Logf("%v, %d pages, refused %v, later %v, unconfirmed %d, %d outages", s.Elapsed, s.Count(CountPages), s.Refused, s.Later,
-			s.Count(CountUnconfirmed), outages())
+		t.Logf("%v, %d pages, refused %v, later %v, unconfirmed %d, %d outages", s.Elapsed, s.Count(state.CountPages), s.Refused, s.Later,
+			s.Count(state.CountUnconfirmed), outages())
 		if res.Stop != StopDone || s.Elapsed > 3*time.Hour {
 			t.Errorf("ended because of %q after %v", res.Stop, s.Elapsed)
 		}
-		ended := s.Count(CountPages)
+		ended := s.Count(state.CountPages)
 		for _, n := range s.Refused {
 			ended += n
 		}
@@ -216,7 +217,7 @@ func bannedCrawl(t *testing.T, at time.Duration, which func(i int, host string, 
 		res := mustRun(t, ctx, opt)
 		s := &res.Snapshot
 		t.Logf("%d dead servers: %v, refused %v, later %v, unconfirmed %d, %d outages", len(dead), s.Elapsed, s.Refused, s.Later,
-			s.Count(CountUnconfirmed), outages())
+			s.Count(state.CountUnconfirmed), outages())
 		if res.Stop != StopDone {
 			t.Errorf("ended because of %q after %v", res.Stop, s.Elapsed)
 		}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"drumbeat/crawl/state"
 	"drumbeat/robots"
 )
 
@@ -50,6 +51,7 @@ const (
 	namesSilent namesWord = iota // there are none, or they weren't answered
 	namesWork                    // all that were answered have an address
 	namesLie                     // most have none
+	namesAsked                   // they are being asked
 )
 
 // found notes that a name has an address.
@@ -105,7 +107,7 @@ func (k *knownNames) ask(but string, now time.Time) (list []knownName, word name
 	case !k.at.IsZero() && now.Sub(k.at) < namesFor:
 		return nil, k.word
 	case k.asking:
-		return nil, namesSilent
+		return nil, namesAsked
 	}
 	for i := range k.names {
 		if n := &k.names[i]; n.host != "" && n.host != but {
@@ -175,26 +177,26 @@ func (r *ring) askNames(ctx context.Context, but string) namesWord {
 
 // absence says whether it is believed that a name has no address, or none that may be connected to: an update of RobotsCache. Else, the
 // request is made again.
-func (r *ring) absence(ctx context.Context, job *robotsJob, name string) (kind byte, believed bool) {
+func (r *ring) absence(ctx context.Context, job *robots.Job, name string) (kind byte, believed bool) {
 	if job.Tries == 0 || r.namesInDoubt() {
 		return 0, false
 	}
 	switch r.askNames(ctx, name) {
 	case namesWork:
 		if r.nameVouchers.many() {
-			return updateMissing, true
+			return robots.UpdateMissing, true
 		}
-		return updateGone, true
-	case namesLie:
+		return robots.UpdateGone, true
+	case namesLie, namesAsked:
 		return 0, false
 	}
 	switch {
 	case job.Tries < confirmTries:
 		return 0, false
-	case r.manifest != nil && r.nameVouchers.few() && time.Since(r.began) < monitorPatience: // started again: it has forgotten them
+	case r.Manifest != nil && r.nameVouchers.few() && time.Since(r.began) < r.faultWaits.patience: // started again: it has forgotten them
 		return 0, false
-	case r.counter(CountResponses) == 0: // a crawl that has none but dead names ends
-		return updateGone, true
+	case r.counter(state.CountResponses) == 0: // a crawl that has none but dead names ends
+		return robots.UpdateGone, true
 	}
-	return updateMissing, true
+	return robots.UpdateMissing, true
 }

@@ -130,7 +130,8 @@ func (w *witness) hash(v *visit) uint32 {
 // isTroubled tells the URLs of the hosts that refuse or fail always.
 func isTroubled(url string) bool { return strings.Contains(url, "://www.welcome-few-") }
 
-// isIll says whether a URL answers 503 this time; mu is held.
+// isIll says whether a URL answers 503 this time; mu is held. Rules that lie on another host than theirs, to which robots.txt
+// redirects, are ill as often as pages, in every world.
 func (w *witness) isIll(v *visit, sum uint32) bool {
 	every := uint32(10)
 	if strings.HasPrefix(v.url[strings.LastIndex(v.url, "/"):], "/robots") {

@@ -8,9 +8,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"drumbeat/crawl/admit"
+	"drumbeat/crawl/state"
 	"drumbeat/fetch"
+	"drumbeat/internal/bug"
 	"drumbeat/parse"
 	"drumbeat/polite"
+	"drumbeat/robots"
 	"drumbeat/warc"
 	"drumbeat/weburl"
 )
@@ -34,7 +38,7 @@ type workers struct {
 // pageWorker is what parsing one page needs; it is owned by one goroutine at a time.
 type pageWorker struct {
 	parser   *parse.Extractor
-	links    *linkBatch
+	links    *admit.Batch
 	said     relations // of the response
 	encoder  *warc.Encoder
 	exchange warc.Exchange
@@ -59,9 +63,9 @@ func newWorkers(r *ring, connections int) *workers {
 }
 
 func newPageWorker(r *ring) *pageWorker {
-	return &pageWorker{links: newLinkBatch(r), encoder: r.warc.NewEncoder(),
+	return &pageWorker{links: admit.NewBatch(r.links), encoder: r.warc.NewEncoder(),
 		parser: parse.NewExtractor(parse.Options{Agent: r.opt.Agent, Rels: r.opt.LinkRels, Assets: r.opt.Assets, Forms: r.opt.Forms},
-			r.urlOptions())}
+			r.links.URLOptions())}
 }
 
 func (w *workers) response() *fetch.Response {
@@ -195,7 +199,7 @@ func (r *ring) nextGrant(ctx context.Context, timer *time.Timer) *polite.Grant {
 				r.dns.take(time.Now())
 				return g
 			}
-			if r.acct.in(PlaceRAM) < int64(r.opt.Connections) {
+			if r.acct.in(state.PlaceRAM) < int64(r.opt.Connections) {
 				r.wakeReady.raise()
 			}
 		}
@@ -222,7 +226,7 @@ func (r *ring) mayFetch() bool {
 	if r.opt.MaxPages <= 0 {
 		return true
 	}
-	return r.counter(CountPages)+int64(r.workers.inFlight.load()) < r.opt.MaxPages
+	return r.counter(state.CountPages)+int64(r.workers.inFlight.load()) < r.opt.MaxPages
 }
 
 // readReady admits URLs into RAM. A URL for which there is no room waits here, unless its host has its share already:
@@ -243,40 +247,13 @@ func (r *ring) readReady(ctx context.Context) error {
 		}
 		full := false
 		if err := r.inStep(func(d *delta) error {
-			var rec weburl.Record
-			if err := rec.Decode(item.Rec); err != nil {
+			taken, err := r.takeReady(d, item, &sum)
+			if full = !taken; full {
+				d.nothing = true
 				return err
-			}
-			now := time.Now()
-			if len(item.Addrs) == 0 {
-				r.ready.Advance()
-				return r.refuse(d, &rec, PlaceReady, ReasonBlocked)
-			}
-			if verdictEnd(&sum).Before(now) || r.fence.blockedURL(rec.URL) {
-				if err := r.checkRobots(d, item.Rec, &rec, PlaceReady); err != nil {
-					return err
-				}
-				r.ready.Advance()
-				return nil
-			}
-			if rests, err := r.rests(d, item.Host, &rec, PlaceReady, &sum.Health); rests || err != nil {
-				r.ready.Advance()
-				return err
-			}
-			switch v := r.polite.Admit(now, item); v.Kind {
-			case polite.Admitted:
-				d.move(r.hasher.URLKey(rec.URL), PlaceReady, PlaceRAM)
-			case polite.Deferred:
-				rec.Waits = min(rec.Waits+1, 250)
-				if err := r.putOff(d, &rec, PlaceReady, v.Due, ReasonHostBacklog); err != nil {
-					return err
-				}
-			case polite.Full:
-				full, d.nothing = true, true
-				return nil
 			}
 			r.ready.Advance()
-			return nil
+			return err
 		}); err != nil {
 			return err
 		}
@@ -288,6 +265,34 @@ func (r *ring) readReady(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// takeReady takes a URL from Q into RAM, or where it belongs instead; part of a step. taken is false while RAM is full.
+func (r *ring) takeReady(d *delta, item *polite.Item, sum *robots.Summary) (taken bool, err error) {
+	var rec weburl.Record
+	if err := rec.Decode(item.Rec); err != nil {
+		return false, err
+	}
+	now := time.Now()
+	if len(item.Addrs) == 0 {
+		return true, r.refuse(d, &rec, state.PlaceReady, state.ReasonBlocked)
+	}
+	if verdictEnd(sum).Before(now) || r.fence.BlockedURL(rec.URL) {
+		return true, r.checkRobots(d, item.Rec, &rec, state.PlaceReady)
+	}
+	if rests, err := r.rests(d, item.Host, &rec, state.PlaceReady, &sum.Health); rests || err != nil {
+		return true, err
+	}
+	switch v := r.polite.Admit(now, item); v.Kind {
+	case polite.Full:
+		return false, nil
+	case polite.Admitted:
+		d.move(r.Hasher.URLKey(rec.URL), state.PlaceReady, state.PlaceRAM)
+	case polite.Deferred:
+		rec.Deferred()
+		return true, r.putOff(d, &rec, state.PlaceReady, v.Due, state.ReasonHostBacklog)
+	}
+	return true, nil
 }
 
 // exchange does one HTTP exchange at the granted address.
@@ -312,7 +317,7 @@ func (r *ring) exchange(ctx context.Context, g *polite.Grant, parts weburl.Parts
 	defer r.changed()
 	defer r.workers.exchanges.add(-1)
 	try := r.net.begin()
-	err = contained(func() error { return r.opt.Fetcher.Do(ctx, &req, resp) })
+	err = bug.Contained(func() error { return r.opt.Fetcher.Do(ctx, &req, resp) })
 	r.opt.Bandwidth.Brought(grantKind(g), resp.Received)
 	if context.Cause(ctx) == errBlocked && (err != nil || cutOff(resp)) {
 		err = errBlocked

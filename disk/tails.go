@@ -92,9 +92,8 @@ func (t *Tails) create(dir int, tf *tailFile) error {
 		return err
 	}
 	tf.f = f
-	tf.buf = make([]byte, 0, tailBufferBytes)
 	h := Header{Kind: tailKind, Version: tailVersion, Number: t.gen, Place: uint64(dir)}
-	tf.buf = h.Append(tf.buf)
+	tf.buf = h.Append(nil)
 	return nil
 }
 

@@ -30,6 +30,7 @@ type cache struct {
 	free       []uint32
 	hand       int
 	bytes      int64
+	latest     int64  // unix nanoseconds: the latest time that the clock has shown
 	space      []byte // for the entry that is being packed
 }
 
@@ -39,8 +40,16 @@ func newCache(maxEntries int, maxBytes int64) *cache {
 
 func (e *entry) cost() int64 { return entryBytes + int64(len(e.packed)) }
 
-// get returns what is known about host at now.
+// clockSlack is by how much the clock may go back without being taken for one that was set back.
+const clockSlack = int64(time.Hour)
+
+// get returns what is known about host at now. After the clock was set back nothing is: it would hold until the former time.
 func (c *cache) get(host string, now time.Time) (*entry, bool) {
+	if at := now.UnixNano(); at+clockSlack < c.latest {
+		*c = *newCache(c.maxEntries, c.maxBytes)
+	} else {
+		c.latest = max(c.latest, at)
+	}
 	i, ok := c.index[host]
 	if !ok {
 		return nil, false

@@ -83,6 +83,24 @@ func TestCacheModel(t *testing.T) {
 }
 
 // TestCacheMemory: the formula of an entry's cost is no smaller than what the heap shows.
+// TestCacheOfAClockThatWasAhead: an answer that was had while the clock was a year ahead isn't kept for a year when it has been set back.
+func TestCacheOfAClockThatWasAhead(t *testing.T) {
+	c, now := newCache(100, 20_000), time.Now()
+	ahead := now.Add(365 * 24 * time.Hour)
+	c.get("a", ahead)
+	c.put("a", nil, KindNXDomain, ahead.Add(time.Hour), ahead)
+	if _, ok := c.get("a", ahead.Add(-59*time.Minute)); !ok {
+		t.Error("an hour is no difference")
+	}
+	if _, ok := c.get("a", now); ok || c.bytes != 0 || len(c.index) != 0 {
+		t.Error("it is still there")
+	}
+	c.put("a", nil, KindNXDomain, now.Add(time.Hour), now)
+	if _, ok := c.get("a", now); !ok {
+		t.Error("nothing is kept afterwards")
+	}
+}
+
 func TestCacheMemory(t *testing.T) {
 	const n = 200_000
 	heap := func() uint64 {

@@ -21,7 +21,7 @@ const (
 	KindServFail
 	// KindRefused: the servers won't answer, or answered with a code that makes no sense.
 	KindRefused
-	// KindTimeout: no server answered in time. It may be ours: see Healthy.
+	// KindTimeout: no server answered in time. The fault may be ours.
 	KindTimeout
 	// KindChain: the aliases don't end.
 	KindChain

@@ -4,25 +4,26 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 	"strings"
+
+	"github.com/miekg/dns"
 )
 
-// Questions and replies are packed and read by hand, without allocations but for a name that a chain of aliases ends with:
-// this file asks, reply.go reads. The tests compare both with a library of the DNS.
+// The messages of the DNS. This file asks, reply.go reads; no other one names the library that packs and unpacks.
 
 const (
 	headerBytes = 12
 	// udpBytes is the EDNS0 size that passes without fragments everywhere.
 	udpBytes = 1232
-	// questionBytes is the longest question: header, the longest name, type and class, EDNS0.
-	questionBytes = headerBytes + 255 + 4 + optBytes
-	optBytes      = 11
+	// nameBytes is the longest name.
+	nameBytes = 255
+	// questionBytes is the longest question: header, name, type and class, EDNS0, and the byte to spare that the library wants.
+	questionBytes = headerBytes + nameBytes + 4 + 11 + 1
 
-	classIN   = 1
-	typeA     = 1
-	typeCNAME = 5
-	typeSOA   = 6
-	typeAAAA  = 28
-	typeOPT   = 41
+	flagResponse  = 0x80 // in the third byte
+	flagTruncated = 0x02
+
+	typeA    = dns.TypeA
+	typeAAAA = dns.TypeAAAA
 )
 
 // question is what is asked. It doesn't change.
@@ -54,29 +55,30 @@ func (q *question) letter(i int) byte {
 	return c
 }
 
+// text is the name as it is asked, with a dot at its end.
+func (q *question) text() string {
+	var b [nameBytes]byte
+	for i := range len(q.name) {
+		b[i] = q.letter(i)
+	}
+	b[len(q.name)] = '.'
+	return string(b[:len(q.name)+1])
+}
+
 // append appends the message, questionBytes at most.
 func (q *question) append(dst []byte, id uint16) []byte {
-	extra := byte(0)
+	m := dns.Msg{
+		MsgHdr:   dns.MsgHdr{Id: id, RecursionDesired: true},
+		Question: []dns.Question{{Name: q.text(), Qtype: q.qtype, Qclass: dns.ClassINET}},
+	}
 	if q.edns {
-		extra = 1
+		m.SetEdns0(udpBytes, false)
 	}
-	dst = append(dst, byte(id>>8), byte(id), 1, 0, 0, 1, 0, 0, 0, 0, 0, extra) // recursion desired
-	dot := len(dst)
-	dst = append(dst, 0)
-	for i := range len(q.name) {
-		if q.name[i] == '.' {
-			dst[dot], dot = byte(len(dst)-dot-1), len(dst)
-			dst = append(dst, 0)
-			continue
-		}
-		dst = append(dst, q.letter(i))
+	packed, err := m.PackBuffer(dst[len(dst):cap(dst)])
+	if err != nil {
+		panic("BUG: dnscache: pack a question for " + q.name + ": " + err.Error()) // checkName let it pass
 	}
-	dst[dot] = byte(len(dst) - dot - 1)
-	dst = append(dst, 0, byte(q.qtype>>8), byte(q.qtype), 0, classIN)
-	if q.edns {
-		dst = append(dst, 0, 0, typeOPT, udpBytes>>8, udpBytes&0xff, 0, 0, 0, 0, 0, 0)
-	}
-	return dst
+	return append(dst, packed...)
 }
 
 // mixed tells whether q is asked in mixed case: its name may have no letter, or the draw no upper case.
@@ -89,38 +91,29 @@ func (q *question) mixed() bool {
 	return false
 }
 
-// answers tells whether msg is a reply to q: it repeats the question. sameCase: letter by letter.
+// answers tells whether msg is a reply to q: it repeats the question. sameCase: letter by letter. No more of msg is
+// unpacked than the name, so that forged replies cost little.
 func (q *question) answers(msg []byte) (ok, sameCase bool) {
 	end := q.tail()
-	if len(msg) < end || msg[2]&0x80 == 0 || binary.BigEndian.Uint16(msg[4:]) != 1 ||
-		binary.BigEndian.Uint16(msg[end-4:]) != q.qtype || binary.BigEndian.Uint16(msg[end-2:]) != classIN || msg[end-5] != 0 {
+	if len(msg) < end || msg[2]&flagResponse == 0 || binary.BigEndian.Uint16(msg[4:]) != 1 ||
+		binary.BigEndian.Uint16(msg[end-4:]) != q.qtype || binary.BigEndian.Uint16(msg[end-2:]) != dns.ClassINET {
 		return false, false
 	}
-	sameCase = true
-	length := byte(0) // of the label so far; the name is read from its end
-	for i := len(q.name) - 1; i >= 0; i-- {
-		got := msg[headerBytes+1+i]
-		if q.name[i] == '.' {
-			if got != length {
-				return false, false
-			}
-			length = 0
-			continue
-		}
-		if lower(got) != q.name[i] {
-			return false, false
-		}
-		sameCase = sameCase && got == q.letter(i)
-		length++
+	got, next, err := dns.UnpackDomainName(msg, headerBytes)
+	if err != nil || next != end-4 || !sameName(got, q.name) {
+		return false, false
 	}
-	return msg[headerBytes] == length, sameCase
+	for i := range len(q.name) {
+		if got[i] != q.letter(i) {
+			return true, false
+		}
+	}
+	return true, true
 }
 
-func lower(c byte) byte {
-	if c >= 'A' && c <= 'Z' {
-		return c | 0x20
-	}
-	return c
+// sameName compares a name that the library unpacked, which has a dot at its end, with one of ours.
+func sameName(unpacked, name string) bool {
+	return len(unpacked) == len(name)+1 && strings.EqualFold(unpacked[:len(name)], name)
 }
 
 // checkName returns host in lower case without its last dot, and whether the DNS can hold it as the name

@@ -7,9 +7,9 @@ import (
 	"github.com/miekg/dns"
 )
 
-// The replies read by a library: what reply.go is compared with.
+// Replies unpacked as a whole: what reply.go is compared with.
 
-// readByLibrary reads the reply with the library to a question for name. Records that don't belong to the chain of aliases
+// readByLibrary reads the reply to a question for name after the library has unpacked it. Records that don't belong to the chain of aliases
 // from name on are ignored.
 func readByLibrary(msg []byte, name string, qtype uint16, maxAddrs int) (reply, error) {
 	var m dns.Msg
@@ -43,7 +43,7 @@ func chainByLibrary(m *dns.Msg, r reply, name string, qtype uint16, maxAddrs int
 		next := ""
 		for _, rr := range m.Answer {
 			h := rr.Header()
-			if h.Class != dns.ClassINET || !sameText(h.Name, at) {
+			if h.Class != dns.ClassINET || !sameName(h.Name, at) {
 				continue
 			}
 			var a netip.Addr
@@ -87,11 +87,6 @@ func chainByLibrary(m *dns.Msg, r reply, name string, qtype uint16, maxAddrs int
 		r.kind, r.ttl = KindNoData, soa
 	}
 	return r
-}
-
-// sameText compares a name of the wire with ours.
-func sameText(wire, name string) bool {
-	return len(wire) == len(name)+1 && strings.EqualFold(wire[:len(name)], name)
 }
 
 // negativeByLibrary is the life of a negative reply by its SOA, 0 without one.

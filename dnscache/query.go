@@ -17,6 +17,7 @@ const (
 
 // query is one question of a flight and its tries. The resolver's mu guards it.
 type query struct {
+	queryLink
 	f     *flight
 	name  string // what is asked now: the host, or where its aliases led
 	qtype uint16
@@ -162,7 +163,6 @@ func (r *Resolver) overdue(q *query, now time.Time, out *outbox) {
 		return
 	}
 	r.stats.Timeouts++
-	r.bad++
 	if !q.byTCP {
 		q.sent[q.tries-1].missed(now)
 	}
@@ -192,11 +192,6 @@ func (r *Resolver) handle(a *asked, s *server, rep *reply, tcp bool, now time.Ti
 	r.stats.Answers++
 	s.answered()
 	q.from = s.addr.Addr()
-	if rep.kind == KindServFail || rep.kind == KindRefused {
-		r.bad++
-	} else {
-		r.good, r.bad = now, 0
-	}
 	switch {
 	case rep.truncated && !tcp:
 		if q.spare == nil && len(rep.addrs) > 0 {
@@ -260,7 +255,7 @@ func (r *Resolver) again(q *query, name string, now time.Time, out *outbox) {
 
 // release takes a query out of the timers and out of its sockets' tables.
 func (q *query) release() {
-	q.timer.stop()
+	q.stop()
 	for i := range q.sent[:min(q.tries, maxTries)] {
 		if k := q.sent[i].socket; k != nil {
 			k.forget(q.sent[i].id)

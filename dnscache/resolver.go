@@ -75,8 +75,6 @@ type Resolver struct {
 	timers   timers
 	nextSend time.Time // when Rate allows the next question
 	turn     int       // server that takes the next question
-	good     time.Time // when a server last gave a useful answer
-	bad      int       // tries without one since
 	stats    Stats
 }
 
@@ -118,7 +116,6 @@ func New(opt Options) (*Resolver, error) {
 		return nil, err
 	}
 	r.ipv6 = opt.Dial != nil || hasIPv6()
-	r.good = time.Now()
 	r.startClock()
 	return r, nil
 }
@@ -252,21 +249,6 @@ func hasColon(s string) bool {
 		}
 	}
 	return false
-}
-
-// healthyBad tries without a useful answer, and healthySpan without one, make a resolver unhealthy.
-const (
-	healthyBad  = 16
-	healthySpan = 5 * time.Second
-)
-
-// Healthy tells whether the servers can be relied on: one gave a useful answer (addresses, or that there
-// are none) within the last seconds before now, or few tries have failed since. Idle is healthy. While it
-// is false, failures say nothing about hosts; a lookup now and then finds out when it is over.
-func (r *Resolver) Healthy(now time.Time) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.bad < healthyBad || now.Sub(r.good) < healthySpan
 }
 
 // Stats returns the counters.

@@ -1,17 +1,22 @@
 package dnscache
 
-import "time"
+import (
+	"time"
+
+	"drumbeat/internal/list"
+)
 
 // timer is a query's place in one of the lists of timers.
 type timer struct {
-	due        time.Time
-	list       *timerList // nil: none
-	prev, next *query
+	due  time.Time
+	list *timerList // nil: none
 }
 
 // timerList is queries in order of when they are due. All that come to a list wait the same time, so that a new one goes to
 // its end: no heap needs to be kept.
-type timerList struct{ head, tail *query }
+type timerList struct{ list.List[query, *query] }
+
+type queryLink = list.Link[query]
 
 // timers are the lists: by number of the try, of those that TCP has, and of those that Rate puts off.
 type timers struct {
@@ -31,7 +36,7 @@ func (t *timers) all(f func(*timerList)) {
 
 // schedule sets the query's next event.
 func (r *Resolver) schedule(q *query, l *timerList, due time.Time) {
-	q.timer.stop()
+	q.stop()
 	l.insert(q, due)
 	if due.Before(r.timers.wake) {
 		r.timers.wake = due
@@ -45,41 +50,20 @@ func (r *Resolver) schedule(q *query, l *timerList, due time.Time) {
 // insert puts q behind those that are due before it. They are all but those whose clock was read in another order than they
 // came to the lock.
 func (l *timerList) insert(q *query, due time.Time) {
-	after := l.tail
+	after := l.Back()
 	for after != nil && due.Before(after.timer.due) {
-		after = after.timer.prev
+		after = l.Prev(after)
 	}
-	t := &q.timer
-	t.due, t.list, t.prev = due, l, after
-	if after == nil {
-		t.next, l.head = l.head, q
-	} else {
-		t.next, after.timer.next = after.timer.next, q
-	}
-	if t.next == nil {
-		l.tail = q
-	} else {
-		t.next.timer.prev = q
-	}
+	q.timer = timer{due, l}
+	l.InsertAfter(q, after)
 }
 
 // stop takes the query out of its list.
-func (t *timer) stop() {
-	l := t.list
-	if l == nil {
-		return
+func (q *query) stop() {
+	if l := q.timer.list; l != nil {
+		l.Remove(q)
+		q.timer = timer{}
 	}
-	if t.prev == nil {
-		l.head = t.next
-	} else {
-		t.prev.timer.next = t.next
-	}
-	if t.next == nil {
-		l.tail = t.prev
-	} else {
-		t.next.timer.prev = t.prev
-	}
-	*t = timer{}
 }
 
 // startClock starts the goroutine that sees to timeouts, to questions that Rate put off and to new sockets, until Close.
@@ -110,14 +94,14 @@ func (r *Resolver) tick(out *outbox) time.Duration {
 	r.timers.wake = time.Time{}
 	next := now.Add(time.Hour)
 	r.timers.all(func(l *timerList) {
-		for q := l.head; q != nil && !q.timer.due.After(now) && !r.closed; q = l.head {
-			q.timer.stop()
+		for q := l.Front(); q != nil && !q.timer.due.After(now) && !r.closed; q = l.Front() {
+			q.stop()
 			r.overdue(q, now, out)
 		}
 	})
 	r.timers.all(func(l *timerList) {
-		if l.head != nil && l.head.timer.due.Before(next) {
-			next = l.head.timer.due
+		if q := l.Front(); q != nil && q.timer.due.Before(next) {
+			next = q.timer.due
 		}
 	})
 	r.timers.wake = next

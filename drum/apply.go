@@ -66,20 +66,3 @@ func ApplyCheckUpdate(_ Key, _ []byte, exists bool, run []Item, _ *Arena, dst []
 	}
 	return dst, Keep
 }
-
-// ApplyReplace is the rule of plain stores of values: New as in ApplyCheckUpdate, Out is the value at the
-// tuple's turn (give OutBytes the length of the longest), and Update and CheckUpdate replace it by theirs.
-func ApplyReplace(_ Key, old []byte, exists bool, run []Item, _ *Arena, dst []byte) ([]byte, Action) {
-	present, value, action := exists, old, Keep
-	for i := range run {
-		it := &run[i]
-		it.New = !present
-		if present && it.Op&Check != 0 {
-			it.Out = value
-		}
-		if it.Op&Update != 0 {
-			present, value, action = true, it.Value, Set
-		}
-	}
-	return append(dst, value...), action
-}

@@ -12,7 +12,7 @@ import (
 )
 
 func TestGoldenBuffers(t *testing.T) {
-	d, fsys := goldenStore(t, Options{ValueBytes: -1, MaxValueBytes: 100, Apply: ApplyReplace, OutBytes: 100})
+	d, fsys := goldenStore(t, Options{ValueBytes: -1, MaxValueBytes: 100, Apply: applyReplace, OutBytes: 100})
 	must(t, d.Add([]Tuple{{Key: 0x8877665544332211, Op: CheckUpdate, Value: []byte("val"), Aux: []byte("aux")}}))
 	_, err := d.Freeze().Save(nil)
 	must(t, err)
@@ -190,7 +190,7 @@ func TestMissingBuffer(t *testing.T) {
 			d.Close()
 			t.Errorf("change %d: opened", i)
 		}
-		if err := Walk(opt.Set, opt.Name, st, func(Tuple) error { return nil }); err == nil {
+		if err := walk(opt.Set, opt.Name, st, func(Tuple) error { return nil }); err == nil {
 			t.Errorf("change %d: walked", i)
 		}
 		*st = State{}

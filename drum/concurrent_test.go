@@ -156,7 +156,7 @@ func (c *concurrent) checkpoint(gen uint64) error {
 		seen[string(aux)] = true
 		return nil
 	}
-	err = Walk(c.set, c.opt.Name, st, func(t Tuple) error { return note(t.Aux) })
+	err = walk(c.set, c.opt.Name, st, func(t Tuple) error { return note(t.Aux) })
 	if err = errors.Join(err, WalkUniques(c.set, c.opt.Name, st, note)); err != nil {
 		return err
 	}

@@ -214,6 +214,12 @@ func (d *Drum) Full() bool {
 	return d.full.Load() > 0 || d.sealed.Load() > 0 || d.logSealed.Load() || d.overDisk()
 }
 
+// HalfFull is true when a merge is due, or when what waits fills half of all buckets, as far as it counts there (TupleBytes).
+func (d *Drum) HalfFull() bool {
+	tuples, _ := d.Pending()
+	return d.Full() || tuples*d.opt.TupleBytes(0) >= int64(d.opt.Buckets)*d.opt.BucketBytes/2
+}
+
 func (d *Drum) overDisk() bool {
 	return d.opt.DiskBytes > 0 && d.bytes.Load()+d.logBytes.Load() >= d.opt.DiskBytes
 }

@@ -107,14 +107,14 @@ func scanItems(set disk.Set, st *State, damaged func(error) error) (map[string]i
 
 func tupleItem(t Tuple) string { return fmt.Sprintf("tuple %x %d %x %s", t.Key, t.Op, t.Value, t.Aux) }
 
-// walkItems is what Walk, WalkCache and WalkUniques find.
+// walkItems is what walk, walkCache and WalkUniques find.
 func walkItems(set disk.Set, st *State) (items map[string]int, err error) {
 	items = map[string]int{}
-	err = WalkCache(set, "s", st, func(key Key, value []byte) error {
+	err = walkCache(set, "s", st, func(key Key, value []byte) error {
 		items[fmt.Sprintf("entry %x %x", key, value)]++
 		return nil
 	})
-	errWalk := Walk(set, "s", st, func(t Tuple) error {
+	errWalk := walk(set, "s", st, func(t Tuple) error {
 		if st.Aux == AuxLog {
 			items["text "+string(t.Aux)]++
 		} else {

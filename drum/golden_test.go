@@ -67,7 +67,7 @@ func flushAll(t *testing.T, d *Drum) {
 }
 
 func TestGoldenBucketFiles(t *testing.T) {
-	d, fsys := goldenStore(t, Options{ValueBytes: -1, MaxValueBytes: 100, Apply: ApplyReplace, OutBytes: 100})
+	d, fsys := goldenStore(t, Options{ValueBytes: -1, MaxValueBytes: 100, Apply: applyReplace, OutBytes: 100})
 	must(t, d.Add([]Tuple{
 		{Key: 0x8877665544332211, Op: CheckUpdate, Value: []byte("val"), Aux: []byte("aux")},
 		{Key: 0x8000000000000001, Op: Check},
@@ -96,7 +96,7 @@ func TestGoldenBucketFiles(t *testing.T) {
 }
 
 func TestGoldenCacheRaw(t *testing.T) {
-	d, fsys := goldenStore(t, Options{ValueBytes: -1, MaxValueBytes: 100, Apply: ApplyReplace, OutBytes: 100})
+	d, fsys := goldenStore(t, Options{ValueBytes: -1, MaxValueBytes: 100, Apply: applyReplace, OutBytes: 100})
 	must(t, d.Add([]Tuple{
 		{Key: 0x22, Op: Update, Value: []byte("two")},
 		{Key: 0x11, Op: Update, Value: []byte("o")},

@@ -7,7 +7,7 @@ import (
 	"drumbeat/disk"
 )
 
-// Lookup returns the value of key in the cache of st, and whether it is there. Like Walk it verifies what it reads and
+// Lookup returns the value of key in the cache of st, and whether it is there. Like ScanState it verifies what it reads and
 // changes nothing. It reads the heads of the bucket's blocks before key's, 40 bytes each, and that block: of a store of n
 // keys about n/k/8192 heads and 64 KiB.
 func Lookup(set disk.Set, name string, st *State, key Key) (value []byte, found bool, err error) {
@@ -88,7 +88,7 @@ func blockOf(f disk.File, p part, bucket int, key uint64) (block part, err error
 }
 
 // WalkKey calls fn for every tuple of key that waits in its bucket and in saved buffers of st, in order of arrival. Of a
-// store with text logs their texts are looked up. Like Walk it verifies what it reads, which is the bucket's files, of text logs the
+// store with text logs their texts are looked up. Like ScanState it verifies what it reads, which is the bucket's files, of text logs the
 // heads of blocks and those blocks that hold the texts, and of saved buffers the frames with the bucket's. It changes nothing. The
 // tuple's bytes are valid during the call.
 func WalkKey(set disk.Set, name string, st *State, key Key, fn func(t Tuple) error) error {

@@ -60,13 +60,13 @@ func (w *world) checkLookups() {
 	must(w.t, err)
 	want := map[string]int{}
 	asked := func(key Key) bool { _, yes := slices.BinarySearch(keys, key); return yes }
-	must(w.t, WalkCache(w.set, w.opt.Name, m.State, func(key Key, value []byte) error {
+	must(w.t, walkCache(w.set, w.opt.Name, m.State, func(key Key, value []byte) error {
 		if asked(key) {
 			want[fmt.Sprintf("entry %x %x", key, value)]++
 		}
 		return nil
 	}))
-	must(w.t, Walk(w.set, w.opt.Name, m.State, func(t Tuple) error {
+	must(w.t, walk(w.set, w.opt.Name, m.State, func(t Tuple) error {
 		item := tupleItem(t)
 		if m.State.Aux == AuxLog {
 			t.Key, item = keyOf[string(t.Aux)], "text "+string(t.Aux)
@@ -125,7 +125,7 @@ func TestLookupOfDamagedFiles(t *testing.T) {
 // someKeys are of the cache and of the inputs.
 func someKeys(t *testing.T, set disk.Set, st *State) (keys []Key) {
 	add := func(key Key) { keys = append(keys, key, key+1) }
-	must(t, WalkCache(set, "s", st, func(key Key, _ []byte) error { add(key); return nil }))
+	must(t, walkCache(set, "s", st, func(key Key, _ []byte) error { add(key); return nil }))
 	w, err := newWalker(set, "s", st)
 	must(t, err)
 	saved, err := w.buffers(st)

@@ -35,7 +35,7 @@ func TestRAMBytes(t *testing.T) {
 		"bucketed": {Op: CheckUpdate, Codec: Rice, CompressAux: true},
 		"log":      {Op: CheckUpdate, Codec: Rice, Aux: AuxLog, SpanBytes: 1 << 20},
 		"workers":  {Op: CheckUpdate, Codec: Rice, Aux: AuxLog, SpanBytes: 1 << 20, Workers: 3, LogBytes: 256 << 10},
-		"values":   {ValueBytes: -1, MaxValueBytes: 1000, Apply: ApplyReplace, OutBytes: 200, Each: true},
+		"values":   {ValueBytes: -1, MaxValueBytes: 1000, Apply: applyReplace, OutBytes: 200, Each: true},
 	} {
 		opt.Set, opt.Name = disk.Set{FS: disk.OS(), Paths: []string{t.TempDir()}}, "x"
 		opt.Buckets, opt.BufferBytes, opt.BucketBytes, opt.ReadChunkBytes = 16, 64<<10, 8<<20, 512<<10

@@ -7,6 +7,20 @@ import (
 	"drumbeat/disk"
 )
 
+// Cache returns the part of st that is the cache, for a ScanState of it alone.
+func (st *State) Cache() *State {
+	c := *st
+	c.Inputs, c.Logs, c.Uniques, c.Buffered, c.Unstreamed = nil, nil, nil, nil, 0
+	return &c
+}
+
+// Waiting returns st without the cache.
+func (st *State) Waiting() *State {
+	c := *st
+	c.Parts = nil
+	return &c
+}
+
 // Scan is what ScanState does with the content of a store. Nil functions are not called. Bytes are valid during a
 // call; an error of a function ends the scan and is returned.
 type Scan struct {
@@ -33,8 +47,8 @@ type Found struct {
 // Damaged is true when something was lost.
 func (f *Found) Damaged() bool { return f.LostEntries+f.LostTuples+f.LostTexts+f.LostUniques > 0 }
 
-// ScanState reads all that st names and that is still needed, verifies it, and goes on behind damage. It changes
-// nothing. Memory: SpanBytes, what was in buffers, some reads.
+// ScanState reads all that st names and that is still needed, verifies it, and goes on behind damage if Scan.Damaged is set. It
+// changes nothing. Memory: SpanBytes, what was in buffers, some reads.
 func ScanState(set disk.Set, name string, st *State, scan Scan) (Found, error) {
 	var found Found
 	w, err := newWalker(set, name, st)

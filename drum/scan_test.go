@@ -207,7 +207,7 @@ func TestFill(t *testing.T) {
 				value []byte
 			}
 			var all []entry
-			must(t, WalkCache(w.set, w.opt.Name, m.State, func(k Key, v []byte) error {
+			must(t, walkCache(w.set, w.opt.Name, m.State, func(k Key, v []byte) error {
 				all = append(all, entry{k, slices.Clone(v)})
 				return nil
 			}))

@@ -281,9 +281,6 @@ func (f *Frozen) Save(tails *disk.Tails) (*State, error) {
 func (f *Frozen) saveBuffers(dir int) (err error) {
 	bf := f.d.held[dir]
 	w := bufferWriter{d: f.d, bf: bf}
-	if len(f.buffers[dir]) > 0 {
-		w.frame = make([]byte, 0, frameBytes+frameBytes/4)
-	}
 	defer func() { err = errors.Join(err, w.close()) }()
 	for _, fb := range f.buffers[dir] {
 		w.begin()

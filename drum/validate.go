@@ -16,7 +16,7 @@ const (
 	maxBuckets     = 1 << 20
 )
 
-// check verifies what Open and Walk rely on, given the number of directories. A manifest's checksum says only that the
+// check verifies what Open and ScanState rely on, given the number of directories. A manifest's checksum says only that the
 // state is what was written.
 func (st *State) check(dirs int) error {
 	if st.V != stateVersion {

@@ -6,47 +6,6 @@ import (
 	"drumbeat/disk"
 )
 
-// Walk calls fn for every tuple that waits in the buckets and saved buffers of st, in order of arrival within a
-// bucket. It reads the files, verifying checksums and numbers, and changes nothing. The tuple's bytes are
-// valid during the call.
-func Walk(set disk.Set, name string, st *State, fn func(t Tuple) error) error {
-	w, err := newWalker(set, name, st)
-	if err != nil {
-		return fmt.Errorf("drum: walk %s: %w", name, err)
-	}
-	if st.Aux == AuxLog {
-		if err := w.waiting(st, fn); err != nil {
-			return fmt.Errorf("drum: walk %s: %w", name, err)
-		}
-		return nil
-	}
-	saved, err := w.buffers(st)
-	for i := range st.Inputs {
-		if err == nil {
-			err = w.input(&st.Inputs[i], saved, fn)
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("drum: walk %s: %w", name, err)
-	}
-	return nil
-}
-
-// WalkCache calls fn for every entry of the cache, in order of keys. Like Walk it verifies and changes
-// nothing.
-func WalkCache(set disk.Set, name string, st *State, fn func(key Key, value []byte) error) error {
-	w, err := newWalker(set, name, st)
-	if err != nil {
-		return fmt.Errorf("drum: walk cache of %s: %w", name, err)
-	}
-	for _, ps := range st.Parts {
-		if err := w.part(ps.part(), ps.Bucket, fn); err != nil {
-			return fmt.Errorf("drum: walk cache of %s: %w", name, err)
-		}
-	}
-	return nil
-}
-
 // walker reads the files of a state without opening the store.
 type walker struct{ d *Drum }
 
@@ -160,34 +119,5 @@ func (rr *recordReader) next(parse func(b []byte) int) error {
 			return nil
 		}
 		rr.skip--
-	}
-}
-
-func (w *walker) part(p part, bucket int, fn func(key Key, value []byte) error) error {
-	if err := checkPart(p, w.d.dirs()); err != nil {
-		return err
-	}
-	f, err := w.d.opt.openPart(p, cacheKind)
-	if err != nil {
-		return err
-	}
-	chunk := disk.Alloc(walkChunkBytes)
-	defer func() { disk.Free(chunk) }()
-	r := partReader{opt: &w.d.opt, shift: w.d.shift, keys: make([]uint64, 0, blockKeys)}
-	if w.d.opt.ValueBytes == variableValues {
-		r.ends = make([]uint32, 0, blockKeys)
-	}
-	r.open(p, bucket, chunkReader{f: f, buf: &chunk, count: &w.d.counts.cacheRead})
-	defer r.c.close()
-	for {
-		ok, err := r.load()
-		if !ok || err != nil {
-			return err
-		}
-		for i, key := range r.keys {
-			if err := fn(Key(key), r.value(i)); err != nil {
-				return err
-			}
-		}
 	}
 }

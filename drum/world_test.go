@@ -242,7 +242,7 @@ func (w *world) checkCache(cache map[Key]string) {
 	t.Helper()
 	m := w.durable()
 	last, n := Key(0), 0
-	err := WalkCache(w.set, w.opt.Name, m.State, func(key Key, value []byte) error {
+	err := walkCache(w.set, w.opt.Name, m.State, func(key Key, value []byte) error {
 		if n > 0 && key <= last {
 			t.Fatalf("cache: key %x after %x", key, last)
 		}
@@ -301,6 +301,23 @@ func applyCount(_ Key, old []byte, exists bool, run []Item, _ *Arena, dst []byte
 	return append(binary.LittleEndian.AppendUint64(dst, n), "...."...), action
 }
 
+// applyReplace is the rule of plain stores of values: New as in ApplyCheckUpdate, Out is the value at the
+// tuple's turn (give OutBytes the length of the longest), and Update and CheckUpdate replace it by theirs.
+func applyReplace(_ Key, old []byte, exists bool, run []Item, _ *Arena, dst []byte) ([]byte, Action) {
+	present, value, action := exists, old, Keep
+	for i := range run {
+		it := &run[i]
+		it.New = !present
+		if present && it.Op&Check != 0 {
+			it.Out = value
+		}
+		if it.Op&Update != 0 {
+			present, value, action = true, it.Value, Set
+		}
+	}
+	return append(dst, value...), action
+}
+
 // kinds are the stores that the tests go through. M is 4 KiB.
 var kinds = map[string]Options{
 	"seen":  {Name: "urlSeen", Op: CheckUpdate, Codec: Rice, Workers: 2, Wanted: func(r *Result) bool { return r.New }},
@@ -313,7 +330,7 @@ var kinds = map[string]Options{
 	},
 	"log": {Name: "log", Op: CheckUpdate, Aux: AuxLog, SpanBytes: 64, LogBytes: 8192, Codec: Rice, Workers: 3},
 	"replace": {
-		Name: "replace", Apply: ApplyReplace, ValueBytes: -1, MaxValueBytes: 100, OutBytes: 100, Each: true,
+		Name: "replace", Apply: applyReplace, ValueBytes: -1, MaxValueBytes: 100, OutBytes: 100, Each: true,
 	},
 }
 
@@ -357,7 +374,7 @@ func (w *world) checkWalk() {
 	for i := range h.added {
 		left[string(h.added[i].Aux)] = &h.added[i]
 	}
-	err := Walk(w.set, w.opt.Name, m.State, func(t Tuple) error {
+	err := walk(w.set, w.opt.Name, m.State, func(t Tuple) error {
 		x := left[string(t.Aux)]
 		if x != nil && w.opt.logged() {
 			t.Key = x.Key

@@ -102,10 +102,8 @@ func (x *exchange) readHead() *Error {
 
 // takeHead parses the head that ends at end.
 func (x *exchange) takeHead(end int) *Error {
-	h := x.c.heads.Get().(*headReader)
-	defer x.c.heads.Put(h)
 	switch {
-	case !h.read(x.resp.buf.raw[:end], x.resp, &x.f):
+	case !readHead(x.resp.buf.raw[:end], x.resp, &x.f):
 		return &Error{Stage: StageHead, Kind: KindBadHead, Err: errHead}
 	case x.f.status == 101:
 		return &Error{Stage: StageHead, Kind: KindBadHead, Err: errUpgrade}

@@ -3,8 +3,6 @@ package fetch
 import (
 	"math/bits"
 	"sync"
-
-	"github.com/valyala/fasthttp"
 )
 
 const (
@@ -76,8 +74,7 @@ type responseBuffers struct {
 	pool                    *bufferPool // of the client that filled it; nil: none yet
 	lease                   lease       // of raw, payload and body
 	req, raw, payload, body []byte
-	head                    *fasthttp.ResponseHeader
-	headBytes               int       // size of the head that head was read from
+	head                    header
 	x                       *exchange // room for the state of a Do
 }
 
@@ -93,10 +90,9 @@ func (b *responseBuffers) release() {
 	if b.req = b.req[:0]; cap(b.req) > keepBufferBytes {
 		b.req = nil
 	}
-	if b.headBytes > keepBufferBytes {
-		b.head = nil // its line table never shrinks
+	if b.head.fields = b.head.fields[:0]; cap(b.head.text) > keepBufferBytes {
+		b.head.text = nil
 	}
-	b.headBytes = 0
 }
 
 // Reset empties r. It keeps buffers of up to 16 KiB and gives larger ones back to the client's pool and
@@ -105,7 +101,4 @@ func (b *responseBuffers) release() {
 func (r *Response) Reset() {
 	r.buf.release()
 	*r = Response{buf: r.buf}
-	if r.buf.head != nil {
-		r.buf.head.Reset()
-	}
 }

@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -19,7 +18,6 @@ type Client struct {
 	opt      Options
 	pool     bufferPool
 	budget   *budget
-	heads    *sync.Pool // *headReader
 	decoders decoders
 	tls      tlsState
 	ports    *portSet
@@ -41,7 +39,7 @@ func New(opt Options) (*Client, error) {
 	if opt.AcceptEncoding == "" {
 		opt.AcceptEncoding = "gzip"
 	}
-	c := &Client{opt: opt, heads: newHeadReaders(), decoders: newDecoders(), ports: newPortSet(opt.Ports),
+	c := &Client{opt: opt, decoders: newDecoders(), ports: newPortSet(opt.Ports),
 		budget: newBudget(opt.BufferBytes, opt.Limits.MemoryBytes())}
 	if err := c.own.init(opt.ownAddrs()); err != nil {
 		return nil, fmt.Errorf("fetch: list this machine's addresses: %w", err)

@@ -22,7 +22,7 @@ const (
 	StageFirstByte
 	// StageHead is reading the status line and the headers.
 	StageHead
-	// StageBody is reading and decoding the body. Only a cancelled context, and memory that isn't to be had
+	// StageBody is reading and decoding the body. Only a cancelled context, and a lack of memory
 	// within Options.BufferBytes, end here with an error: every other fault leaves a marked Response.
 	StageBody
 )

@@ -6,7 +6,7 @@ import (
 	"net/netip"
 	"time"
 
-	"drumbeat/pace"
+	"drumbeat/internal/pace"
 )
 
 // Unlimited switches a limit of Limits off, where its comment allows that.

@@ -4,7 +4,7 @@ import (
 	"os"
 	"time"
 
-	"drumbeat/pace"
+	"drumbeat/internal/pace"
 )
 
 // unasked is what a read may bring before the reply's first byte, and in a handshake: it waits for nobody but the site, so that the

@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"drumbeat/pace"
+	"drumbeat/internal/pace"
 )
 
 // throttledClient receives at most 64 kbit/s from sites that answer after a wait with bodies of the size that the path says.

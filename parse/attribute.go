@@ -44,9 +44,6 @@ func (a *attributes) value(slot int) []byte {
 	return a.body[at.start:at.end:at.end]
 }
 
-// after reports whether attribute x stands behind attribute y in the tag.
-func (a *attributes) after(x, y int) bool { return a.at[x].key > a.at[y].key }
-
 // read is skipTag that notes the attributes. Of attributes with the same name the first counts.
 func (a *attributes) read(b []byte, i int) int {
 	a.body, a.has, a.plain, a.ascii = b, 0, 0, 0

@@ -4,7 +4,8 @@
 // The paper says nothing of its parser but what it yields: 59 links a page on average, from pages of 25 kB
 // (§VIII). Building tokens or a tree costs more than all else that is done with a page, so this is a scanner
 // over the bytes: it hops from '<' to '<', looks at attributes only of the few elements that matter, and
-// copies a value only where a character reference, NUL, CR or the encoding asks for it. On processors with
+// copies a value only where a character reference, NUL, CR or the encoding asks for it. It is our own because it is 12 to 17 times as
+// fast as the tokenizer of golang.org/x/net/html on documentation pages, and finds the same links (docs/BENCHMARKS.md). On processors with
 // AVX2 it passes over all other tags 64 bytes at a time (wide.go); tests hold that against the scanner alone.
 //
 // # What is a link

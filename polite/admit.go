@@ -25,8 +25,8 @@ func (s *Scheduler) AdmitNow(now time.Time, it *Item) *Grant {
 		s.unschedule(h)
 		s.arrive(h, at)
 	}
-	if v := h.waiting; v != nil && h.front() == it && it.names(v) && v.line.head == h && v.in == &s.serverHeap && v.when <= at &&
-		(!s.gatePLDs || !it.pld.held && it.pld.next <= at) && (v.net == nil || v.net.n == 0 && s.mayVisit(v.net, v, at)) {
+	if v := h.waiting; v != nil && h.front() == it && it.names(v) && v.line.Front() == h && v.in == &s.serverHeap && v.when <= at &&
+		(!s.gatePLDs || !it.pld.held && it.pld.next <= at) && (v.net == nil || v.net.line.Len() == 0 && s.mayVisit(v.net, v, at)) {
 		return s.grant(v, at)
 	}
 	s.dequeue(it, at)
@@ -180,10 +180,10 @@ func (s *Scheduler) unlink(it *Item, now int64) {
 func (s *Scheduler) enqueue(h *host, it *Item, now int64) {
 	it.host = h
 	if it.Robots {
-		h.robots.push(it)
+		h.robots.PushBack(it)
 		it.countRobots(1)
 	} else {
-		h.pages.push(it)
+		h.pages.PushBack(it)
 	}
 	if h.len() > 1 {
 		return
@@ -201,10 +201,10 @@ func (s *Scheduler) enqueue(h *host, it *Item, now int64) {
 func (s *Scheduler) dequeue(it *Item, now int64) {
 	h := it.host
 	if it.Robots {
-		h.robots.remove(it)
+		h.robots.Remove(it)
 		it.countRobots(-1)
 	} else {
-		h.pages.remove(it)
+		h.pages.Remove(it)
 	}
 	it.host = nil
 	if h.len() > 0 {

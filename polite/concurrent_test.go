@@ -62,7 +62,7 @@ func TestConcurrent(t *testing.T) {
 	}
 	wg.Go(func() {
 		for !ended(done) {
-			for _, it := range s.Evict(t0.Add(time.Since(start)), 3) {
+			for _, it := range s.EvictLater(t0.Add(time.Since(start)), time.Second, 3) {
 				again <- it
 			}
 			s.Snapshot()

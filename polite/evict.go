@@ -2,16 +2,13 @@ package polite
 
 import "time"
 
-// evictable is a host in the order in which Evict takes items: its last item is due at when.
+// evictable is a host in the order in which EvictLater takes items: its last item is due at when.
 type evictable struct {
 	when int64
 	host *host
 	left int // pages not taken yet
 	step int64
 }
-
-// Evict is EvictLater with one second.
-func (s *Scheduler) Evict(now time.Time, n int) []*Item { return s.EvictLater(now, time.Second, n) }
 
 // EvictLater takes up to n of the items that are due last, of those due later than now+over, to make room when
 // slots idle while RAM is full of slow hosts. Their Due is set: offer them again then. Robots items are not
@@ -64,28 +61,29 @@ func (s *Scheduler) EvictHost(now time.Time, host uint64, over time.Duration) []
 // evictable estimates when the host's last item is due: after all others of it, and for the first one after the
 // hosts before it in its server's line.
 func (s *Scheduler) evictable(h *host, now int64) evictable {
-	e := evictable{host: h, left: h.pages.n}
+	e := evictable{host: h, left: h.pages.Len()}
 	if e.left == 0 {
 		return e
 	}
-	p := h.pages.tail.pld
-	e.step = max(s.hostSpacing(h, h.pages.tail), int64(p.hosts)*s.pldDelay(p))
+	last := h.pages.Back()
+	p := last.pld
+	e.step = max(s.hostSpacing(h, last), int64(p.hosts)*s.pldDelay(p))
 	e.when = max(now, s.dueAt(h)) + int64(h.len()-1)*e.step
 	if h.busy {
 		e.when += e.step
 	}
 	if v := h.waiting; v != nil {
-		e.when = max(e.when, v.when+int64(v.line.n-1)*s.serverDelay(v))
+		e.when = max(e.when, v.when+int64(v.line.Len()-1)*s.serverDelay(v))
 	}
 	if p := h.pausing; p != nil {
-		e.when = max(e.when, p.next+int64(p.line.n-1)*s.pldDelay(p))
+		e.when = max(e.when, p.next+int64(p.line.Len()-1)*s.pldDelay(p))
 	}
 	return e
 }
 
 // takeLast takes the host's last page out.
 func (s *Scheduler) takeLast(e *evictable, now int64) *Item {
-	it := e.host.pages.tail
+	it := e.host.pages.Back()
 	it.Due = s.time(min(e.when, now+int64(s.opt.MaxDefer)))
 	s.dequeue(it, now)
 	s.unlink(it, now)

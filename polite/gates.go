@@ -40,8 +40,7 @@ type network struct {
 	idle    []idleConn
 	stuck   bool // each server in line has as many flights as are free: one of the network must end first
 
-	head, tail *server
-	n          int
+	line serverLine
 }
 
 // idleConn is a connection that was left open for the next item of a host. It counts as one of its network's connections, so
@@ -121,9 +120,9 @@ func (s *Scheduler) arrive(h *host, now int64) {
 		return
 	}
 	p := h.front().pld
-	if p.held || p.line.n > 0 || max(p.next, p.entry) > now {
+	if p.held || p.line.Len() > 0 || max(p.next, p.entry) > now {
 		h.pausing = p
-		p.line.push(h)
+		p.line.PushBack(h)
 		s.placePLD(p, now)
 		return
 	}
@@ -146,8 +145,8 @@ func (s *Scheduler) movePLDs(now int64, n int) (more bool) {
 			return true
 		}
 		p := t.pld
-		h := p.line.head
-		p.line.remove(h)
+		h := p.line.Front()
+		p.line.Remove(h)
 		h.pausing = nil
 		if s.joinLine(h, now) {
 			p.entry = now + s.pldDelay(p)
@@ -165,8 +164,8 @@ const maxLook = 16
 func (s *Scheduler) pick(v *server, now int64) *host {
 	var looked [maxLook]*host
 	n := 0
-	for h := v.line.head; h != nil && n < maxLook; {
-		it, next := h.front(), h.nextWait
+	for h := v.line.Front(); h != nil && n < maxLook; {
+		it, next := h.front(), v.line.Next(h)
 		if !it.names(v) { // a robots item came to the front meanwhile
 			s.leave(h, now)
 			s.joinLine(h, now)
@@ -183,9 +182,9 @@ func (s *Scheduler) pick(v *server, now int64) *host {
 	for i := n - 1; i >= 0; i-- {
 		h := looked[i]
 		p := h.front().pld
-		v.line.remove(h)
+		v.line.Remove(h)
 		h.waiting, h.pausing, h.urgent = nil, p, true
-		p.line.pushFront(h)
+		p.line.PushFront(h)
 		s.placePLD(p, now)
 	}
 	return nil
@@ -194,12 +193,12 @@ func (s *Scheduler) pick(v *server, now int64) *host {
 // leave takes a host out of the line it stands in, if any.
 func (s *Scheduler) leave(h *host, now int64) {
 	if v := h.waiting; v != nil {
-		v.line.remove(h)
+		v.line.Remove(h)
 		h.waiting = nil
 		s.place(v, now)
 	}
 	if p := h.pausing; p != nil {
-		p.line.remove(h)
+		p.line.Remove(h)
 		h.pausing = nil
 		s.placePLD(p, now)
 	}
@@ -210,7 +209,7 @@ func (s *Scheduler) placePLD(p *pld, now int64) {
 	switch {
 	case p.held:
 		s.hang(&p.node, nil, 0)
-	case p.line.n > 0:
+	case p.line.Len() > 0:
 		s.hang(&p.node, &s.pldHeap, max(p.next, p.entry))
 	case p.items > 0:
 		s.hang(&p.node, nil, 0)
@@ -256,29 +255,13 @@ func (s *Scheduler) networkOf(k serverKey, now int64) *network {
 }
 
 func (n *network) push(v *server) {
-	v.inLine, v.prevNet, v.nextInNet = true, n.tail, nil
-	if n.tail == nil {
-		n.head = v
-	} else {
-		n.tail.nextInNet = v
-	}
-	n.tail = v
-	n.n++
+	v.inLine = true
+	n.line.PushBack(v)
 }
 
 func (n *network) remove(v *server) {
-	if v.prevNet == nil {
-		n.head = v.nextInNet
-	} else {
-		v.prevNet.nextInNet = v.nextInNet
-	}
-	if v.nextInNet == nil {
-		n.tail = v.prevNet
-	} else {
-		v.nextInNet.prevNet = v.prevNet
-	}
-	v.inLine, v.nextInNet, v.prevNet = false, nil, nil
-	n.n--
+	v.inLine = false
+	n.line.Remove(v)
 }
 
 // netTime returns when the network may be visited next; false if that depends on the start or the end of a visit.
@@ -329,7 +312,7 @@ func (s *Scheduler) fair(n *network, v *server) bool {
 
 // serverTurn grants the front host of a server whose time has come, or has the server wait for its network.
 func (s *Scheduler) serverTurn(v *server, now int64) *Grant {
-	if n := v.net; n != nil && (n.n > 0 || !s.mayVisit(n, v, now)) {
+	if n := v.net; n != nil && (n.line.Len() > 0 || !s.mayVisit(n, v, now)) {
 		s.serverHeap.remove(&v.node)
 		n.push(v)
 		n.stuck = false
@@ -342,9 +325,9 @@ func (s *Scheduler) serverTurn(v *server, now int64) *Grant {
 // networkTurn grants for the first server in the line of a network whose time has come that has less than its part of the
 // connections.
 func (s *Scheduler) networkTurn(n *network, now int64) *Grant {
-	v := n.head
+	v := n.line.Front()
 	for i := 0; v != nil && i < maxLook && !s.fair(n, v); i++ {
-		v = v.nextInNet
+		v = n.line.Next(v)
 	}
 	if v == nil || !s.fair(n, v) {
 		n.stuck = true
@@ -359,7 +342,7 @@ func (s *Scheduler) networkTurn(n *network, now int64) *Grant {
 
 // placeNet is place for a network. Call after every change of it.
 func (s *Scheduler) placeNet(n *network, now int64) {
-	if n.n > 0 {
+	if n.line.Len() > 0 {
 		if at, known := s.netTime(n, now); known && !n.stuck {
 			s.hang(&n.node, &s.netHeap, at)
 		} else {

@@ -147,26 +147,26 @@ func (s *Scheduler) joinLine(h *host, now int64) (atOnce bool) {
 	var bestTurn int64
 	for i := range it.nservers {
 		v := it.servers[(i+first)%it.nservers]
-		turn := max(v.when, now) + int64(v.line.n)*s.serverDelay(v)
+		turn := max(v.when, now) + int64(v.line.Len())*s.serverDelay(v)
 		if v.held {
 			turn += s.serverDelay(v)
 		}
 		if n := v.net; n != nil {
-			turn = max(turn, n.next+int64(n.n)*s.netApart)
+			turn = max(turn, n.next+int64(n.line.Len())*s.netApart)
 		}
 		if best == nil || turn < bestTurn {
 			best, bestTurn = v, turn
 		}
 	}
-	atOnce = !best.held && best.when <= now && (best.line.n == 0 || h.urgent)
+	atOnce = !best.held && best.when <= now && (best.line.Len() == 0 || h.urgent)
 	if n := best.net; n != nil && atOnce {
-		atOnce = n.n == 0 && s.mayVisit(n, best, now)
+		atOnce = n.line.Len() == 0 && s.mayVisit(n, best, now)
 	}
 	h.waiting = best
 	if h.urgent {
-		best.line.pushFront(h)
+		best.line.PushFront(h)
 	} else {
-		best.line.push(h)
+		best.line.PushBack(h)
 	}
 	s.place(best, now)
 	return atOnce
@@ -180,7 +180,7 @@ func (s *Scheduler) grant(v *server, now int64) *Grant {
 		s.place(v, now)
 		return nil
 	}
-	v.line.remove(h)
+	v.line.Remove(h)
 	h.waiting, h.urgent = nil, false
 	it := h.front()
 	g := &Grant{Item: it, host: h, server: v, index: len(s.flights)}
@@ -228,7 +228,7 @@ func (s *Scheduler) start(g *Grant, now int64) {
 	v.held = false
 	s.place(v, now)
 	s.began(g, now, true)
-	if v.line.n > 0 || v.net != nil && v.net.n > 0 || g.Item.pld.line.n > 0 {
+	if v.line.Len() > 0 || v.net != nil && v.net.line.Len() > 0 || g.Item.pld.line.Len() > 0 {
 		signal(s.ready)
 	}
 }

@@ -271,7 +271,7 @@ func (c *checker) evict(n int) {
 	var out []*polite.Item
 	switch c.rng.IntN(3) {
 	case 0:
-		out, over = c.s.Evict(c.now, n), time.Second
+		out, over = c.s.EvictLater(c.now, time.Second, n), time.Second
 	case 1:
 		out = c.s.EvictLater(c.now, over, n)
 	default:
@@ -514,7 +514,7 @@ func BenchmarkEvict(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for b.Loop() {
-		for _, it := range s.Evict(t0, 1000) {
+		for _, it := range s.EvictLater(t0, time.Second, 1000) {
 			s.Admit(t0, it)
 		}
 	}

@@ -9,15 +9,8 @@ import (
 	"time"
 )
 
-// Defaults of the paper and of drumbeat for delays; the zero value of a delay in Options means no delay.
+// Special values; the zero value of a delay in Options means no delay.
 const (
-	DefaultHostDelay      = 40 * time.Second
-	DefaultHostDelayMin   = time.Second
-	DefaultServerDelay    = time.Second
-	DefaultServerDelayMin = 200 * time.Millisecond
-
-	// NoDelay says that requests need not be spaced.
-	NoDelay time.Duration = 0
 	// Unlimited lifts a share.
 	Unlimited = -1
 	// Forever is the wait that Next returns when nothing is scheduled.
@@ -164,16 +157,15 @@ type Item struct {
 	Budget     uint32        // Bx that scales the delays, pages; 0 = not scaled
 	CrawlDelay time.Duration // from robots.txt; 0 = none
 	Robots     bool          // a request for robots.txt: goes to the front of its host's line
-	Failures   uint8         // for the caller's use
 	Waits      uint8         // times that this item was deferred already
-	Due        time.Time     // set by Admit when it defers, and by the Evicts: when to offer the item again
+	Due        time.Time     // set by Admit when it defers, and by eviction: when to offer the item again
 
-	next, prev *Item
-	host       *host
-	pld        *pld
-	servers    [maxAddrs]*server
-	addrs      [maxAddrs]uint8 // index into Addrs for servers[i]
-	nservers   int
+	itemLink
+	host     *host
+	pld      *pld
+	servers  [maxAddrs]*server
+	addrs    [maxAddrs]uint8 // index into Addrs for servers[i]
+	nservers int
 }
 
 // bytes is what the item counts in Bytes.
@@ -366,13 +358,6 @@ func (s *Scheduler) bytesFull(it *Item) bool {
 	return s.bytes+it.bytes()+min(s.tableBytes(), s.opt.MaxBytes/2) > s.opt.MaxBytes
 }
 
-// Gates returns the entries of the PLD and the network table.
-func (s *Scheduler) Gates() (plds, networks int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.plds), len(s.nets)
-}
-
 // Tables returns the entries of the host and the server table.
 func (s *Scheduler) Tables() (hosts, servers int) {
 	s.mu.Lock()
@@ -389,8 +374,8 @@ func (s *Scheduler) Each(f func(*Item)) {
 		f(g.Item)
 	}
 	for _, h := range s.lines {
-		for _, l := range []*line{&h.robots, &h.pages} {
-			for it := l.head; it != nil; it = it.next {
+		for _, l := range []*itemLine{&h.robots, &h.pages} {
+			for it := l.Front(); it != nil; it = l.Next(it) {
 				f(it)
 			}
 		}

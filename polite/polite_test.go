@@ -383,7 +383,7 @@ func TestEvict(t *testing.T) {
 		it := item(10+i, 2, v4(10+i))
 		admit(t, s, t0, it)
 	}
-	out := s.Evict(t0, 4)
+	out := s.EvictLater(t0, time.Second, 4)
 	if len(out) != 4 {
 		t.Fatalf("Evict: got %d items, want 4", len(out))
 	}
@@ -395,7 +395,7 @@ func TestEvict(t *testing.T) {
 	if q, _ := s.Len(); q != 16 {
 		t.Errorf("Len: got %d, want 16", q)
 	}
-	if out = s.Evict(t0, 100); len(out) != 5 {
+	if out = s.EvictLater(t0, time.Second, 100); len(out) != 5 {
 		t.Errorf("second Evict: got %d items, want the 5 that are not due", len(out))
 	}
 }

@@ -51,8 +51,8 @@ func (s *Scheduler) limit(share int, spacing int64) int {
 func (s *Scheduler) overShare(now int64, it *Item) (due int64, why Reason) {
 	h := s.hosts[it.Host]
 	spacing := s.hostSpacing(h, it)
-	if h != nil && !it.Robots && h.pages.n >= s.limit(s.opt.MaxPerHost, spacing) {
-		from := max(now, s.dueAt(h)) + int64(h.pages.n)*spacing
+	if h != nil && !it.Robots && h.pages.Len() >= s.limit(s.opt.MaxPerHost, spacing) {
+		from := max(now, s.dueAt(h)) + int64(h.pages.Len())*spacing
 		return s.deferTo(spreadKey{HostShare, serverKey{lo: h.key}}, now, from, spacing, it), HostShare
 	}
 	if p := s.plds[it.PLD]; p != nil {
@@ -130,7 +130,7 @@ func (s *Scheduler) overServers(now int64, it *Item) (due int64, why Reason) {
 	apart := max(s.serverDelay(first), int64(time.Millisecond))
 	ahead := first.items
 	if it.Robots { // a robots item waits for the hosts in line only
-		why, ahead = RobotsShare, max(first.line.n, first.robots)
+		why, ahead = RobotsShare, max(first.line.Len(), first.robots)
 	}
 	from := max(now, first.when) + int64(ahead)*apart
 	return s.deferTo(spreadKey{why, first.key}, now, from, apart, it), why

@@ -4,46 +4,28 @@ import (
 	"encoding/binary"
 	"net/netip"
 	"time"
+
+	"drumbeat/internal/list"
 )
 
-// line is a FIFO of the items of one host.
-type line struct {
-	head, tail *Item
-	n          int
-}
-
-func (l *line) push(it *Item) {
-	it.prev, it.next = l.tail, nil
-	if l.tail == nil {
-		l.head = it
-	} else {
-		l.tail.next = it
-	}
-	l.tail = it
-	l.n++
-}
-
-func (l *line) remove(it *Item) {
-	if it.prev == nil {
-		l.head = it.next
-	} else {
-		it.prev.next = it.next
-	}
-	if it.next == nil {
-		l.tail = it.prev
-	} else {
-		it.next.prev = it.prev
-	}
-	it.next, it.prev = nil, nil
-	l.n--
-}
+// The lines: of the items of a host, of due hosts at a server or a PLD, and of servers at a network. An item, a host or a server
+// stands in one at most.
+type (
+	itemLink   = list.Link[Item]
+	hostLink   = list.Link[host]
+	serverLink = list.Link[server]
+	itemLine   = list.List[Item, *Item]
+	hostLine   = list.List[host, *host]
+	serverLine = list.List[server, *server]
+)
 
 // host is a FQDN with queued items, one in flight, or a delay that has not passed. It is in exactly one of:
 // the host heap (in its delay), the line of its PLD (pausing != nil) or of a server (waiting != nil), or in flight (busy).
 type host struct {
 	node
+	hostLink
 	key           uint64
-	robots, pages line
+	robots, pages itemLine
 	lineIndex     int // index in Scheduler.lines + 1; 0 = no queued items
 	busy          bool
 	resting       bool          // counted in Scheduler.resting
@@ -60,62 +42,18 @@ type host struct {
 	kept          serverKey     // where the last exchange left a connection open, if hasKept
 	hasKept       bool
 
-	urgent             bool    // its turn at a server came while its PLD's had not: it goes in front the next time
-	waiting            *server // in whose line it stands
-	pausing            *pld    // in whose line it stands
-	nextWait, prevWait *host
+	urgent  bool    // its turn at a server came while its PLD's had not: it goes in front the next time
+	waiting *server // in whose line it stands
+	pausing *pld    // in whose line it stands
 }
 
-// hostLine is a FIFO of due hosts: of a server, or of a PLD. A host stands in one at most.
-type hostLine struct {
-	head, tail *host
-	n          int
-}
-
-func (l *hostLine) push(h *host) {
-	h.prevWait, h.nextWait = l.tail, nil
-	if l.tail == nil {
-		l.head = h
-	} else {
-		l.tail.nextWait = h
-	}
-	l.tail = h
-	l.n++
-}
-
-func (l *hostLine) pushFront(h *host) {
-	h.prevWait, h.nextWait = nil, l.head
-	if l.head == nil {
-		l.tail = h
-	} else {
-		l.head.prevWait = h
-	}
-	l.head = h
-	l.n++
-}
-
-func (l *hostLine) remove(h *host) {
-	if h.prevWait == nil {
-		l.head = h.nextWait
-	} else {
-		h.prevWait.nextWait = h.nextWait
-	}
-	if h.nextWait == nil {
-		l.tail = h.prevWait
-	} else {
-		h.nextWait.prevWait = h.prevWait
-	}
-	h.nextWait, h.prevWait = nil, nil
-	l.n--
-}
-
-func (h *host) len() int { return h.robots.n + h.pages.n }
+func (h *host) len() int { return h.robots.Len() + h.pages.Len() }
 
 func (h *host) front() *Item {
-	if h.robots.head != nil {
-		return h.robots.head
+	if it := h.robots.Front(); it != nil {
+		return it
 	}
-	return h.pages.head
+	return h.pages.Front()
 }
 
 // serverKey is an IPv4 address (mapped) or an IPv6 /64.
@@ -143,6 +81,7 @@ func (k serverKey) addr() netip.Addr {
 // network's had not; in the idle heap if it has no items; else in none.
 type server struct {
 	node
+	serverLink
 	key     serverKey
 	held    bool  // granted, request not started
 	rest    int64 // end of its last back-off
@@ -152,9 +91,8 @@ type server struct {
 	flights int   // grants that have not ended
 	budgets int64 // sum of the items' budgets
 
-	net                *network // nil without limits for networks
-	inLine             bool     // in the network's line
-	nextInNet, prevNet *server
+	net    *network // nil without limits for networks
+	inLine bool     // in the network's line
 }
 
 func (s *Scheduler) pushHeap(hp *heap, n *node) {
@@ -169,9 +107,9 @@ func (s *Scheduler) place(v *server, now int64) {
 	var want *heap
 	switch {
 	case v.held:
-	case v.line.n > 0 && v.inLine && v.when <= now:
+	case v.line.Len() > 0 && v.inLine && v.when <= now:
 		return // it waits for its network
-	case v.line.n > 0:
+	case v.line.Len() > 0:
 		want = &s.serverHeap
 	case v.items > 0:
 	case v.when > now:

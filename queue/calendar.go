@@ -7,22 +7,32 @@ import (
 	"math/bits"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // MaxDelay is the longest delay of a Calendar; longer ones are shortened to it.
 const MaxDelay = 60 * 24 * time.Hour
 
+// clockSlack is by how much the clock may go back without being taken for one that was set back, in milliseconds.
+const clockSlack = int64(time.Hour / time.Millisecond)
+
 // Calendar keeps byte records until they are due. Records go to slots, each a Queue; a slot's edge is the
 // time when all of it is given out. A due time is rounded up to an edge: multiples of 1 s for delays under 8
 // s, of 2 s under 16 s and so on. So a record is never early, late by at most 1 s or a quarter of its delay,
 // and there are some hundred slots.
+//
+// Due times are by the wall clock, which may be wrong. When it shows an hour less than it has shown before, also before a
+// restart, it was set back: the slots are moved back by as much, so that records wait for what was left of their delay.
 //
 // Append, Len, NextDue and Freeze may be called concurrently by anybody. Peek and Advance are for one reader
 // goroutine.
 type Calendar struct {
 	opt     Options
 	failure failure
+
+	latest  atomic.Int64 // unix milliseconds: the latest time that the clock has shown; lowered under mu held alone
+	setBack atomic.Int64 // milliseconds by which the clock was set back, in all; changed under mu held alone
 
 	// mu guards the fields below. It is held shared by Append, which may write a block, so that no slot is
 	// given up under it.
@@ -76,6 +86,7 @@ func OpenCalendar(opt Options, st *CalendarState) (*Calendar, error) {
 		return nil, fmt.Errorf("queue: open %s: %w", opt.Name, err)
 	}
 	c.next = st.Next
+	c.latest.Store(st.Clock)
 	keep := map[string]bool{}
 	for _, s := range st.Slots {
 		keep[slotName(opt.Name, s.Number)] = true
@@ -118,19 +129,49 @@ func (c *Calendar) Append(now, due time.Time, rec []byte) error {
 		if err := c.failure.get(); err != nil {
 			return err
 		}
-		if found, err := c.appendTo(edge, rec); found {
+		back := c.follow(now)
+		if found, err := c.appendTo(edge, back, rec); found {
 			return err
 		}
-		c.addSlot(edge)
+		c.addSlot(edge, back)
 	}
 }
 
-// appendTo appends to the slot of an edge, if there is one.
-func (c *Calendar) appendTo(edge int64, rec []byte) (found bool, err error) {
+// follow notes what the clock shows, and moves the slots if it was set back. It returns setBack: as long as that stays, an edge
+// made from now is right.
+func (c *Calendar) follow(now time.Time) (back int64) {
+	ms := now.UnixMilli()
+	back = c.setBack.Load() // first: a change in between is then seen
+	for {
+		latest := c.latest.Load()
+		if ms+clockSlack < latest {
+			break
+		}
+		if ms <= latest || c.latest.CompareAndSwap(latest, ms) {
+			return back
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if by := c.latest.Load() - ms; by > clockSlack {
+		for _, s := range c.slots {
+			s.edge -= by
+		}
+		c.latest.Store(ms)
+		c.setBack.Add(by)
+	}
+	return c.setBack.Load()
+}
+
+// SetBack returns by how much the clock was set back since OpenCalendar, in all. Safe for concurrent use.
+func (c *Calendar) SetBack() time.Duration { return time.Duration(c.setBack.Load()) * time.Millisecond }
+
+// appendTo appends to the slot of an edge, if there is one and the slots weren't moved since follow returned back.
+func (c *Calendar) appendTo(edge, back int64, rec []byte) (found bool, err error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	i, ok := c.find(edge)
-	if !ok {
+	if !ok || c.setBack.Load() != back {
 		return false, nil
 	}
 	err = c.slots[i].queue.Append(rec)
@@ -144,11 +185,11 @@ func (c *Calendar) find(edge int64) (int, bool) {
 	return slices.BinarySearchFunc(c.slots, edge, func(s *slot, edge int64) int { return cmp.Compare(s.edge, edge) })
 }
 
-func (c *Calendar) addSlot(edge int64) {
+func (c *Calendar) addSlot(edge, back int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	i, ok := c.find(edge)
-	if ok {
+	if ok || c.setBack.Load() != back {
 		return
 	}
 	opt := c.opt
@@ -164,6 +205,7 @@ func (c *Calendar) Peek(now time.Time) (rec []byte, ok bool, err error) {
 	if c.peeked != nil {
 		return c.peeked.queue.Peek()
 	}
+	c.follow(now)
 	for {
 		if err := c.failure.get(); err != nil {
 			return nil, false, err
@@ -213,7 +255,8 @@ func (c *Calendar) Advance() {
 
 // NextDue returns when the earliest record will be given out; ok = false if there is none. Safe for
 // concurrent use.
-func (c *Calendar) NextDue() (due time.Time, ok bool) {
+func (c *Calendar) NextDue(now time.Time) (due time.Time, ok bool) {
+	c.follow(now)
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	for _, s := range c.slots {

@@ -52,7 +52,7 @@ func TestCalendarConcurrent(t *testing.T) {
 		if err := writeManifest(set, m); err != nil {
 			return err
 		}
-		if err := WalkCalendar(set, "later", m.Calendar, func(int64, []byte) error { return nil }); err != nil {
+		if err := walkSlots(set, "later", m.Calendar, func(int64, []byte) error { return nil }); err != nil {
 			return err
 		}
 		return f.Commit()

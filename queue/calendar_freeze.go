@@ -7,12 +7,14 @@ import (
 )
 
 // calendarVersion is the version of CalendarState.
-const calendarVersion = 1
+const calendarVersion = 2
 
 // CalendarState is a calendar at the moment of a Freeze, for a manifest.
 type CalendarState struct {
-	// V is the version, 1.
+	// V is the version, 2.
 	V int
+	// Clock is the latest time that the clock has shown, in unix milliseconds.
+	Clock int64
 	// Next is the number of the next slot.
 	Next uint64
 	// Slots has the slots that hold records, by due time.
@@ -29,13 +31,20 @@ type SlotState struct {
 	Queue *State
 }
 
+// maxMillis bounds times, so that their differences don't overflow: until the year 10,889.
+const maxMillis = 1 << 48
+
 func (st *CalendarState) validate() error {
 	if st.V != calendarVersion {
 		return fmt.Errorf("state has version %d; this program knows %d", st.V, calendarVersion)
 	}
+	if st.Clock < 0 || st.Clock > maxMillis {
+		return fmt.Errorf("impossible time %d", st.Clock)
+	}
 	seen := make(map[uint64]bool, len(st.Slots))
 	for i, s := range st.Slots {
-		if s.Queue == nil || s.Number >= st.Next || seen[s.Number] || i > 0 && s.Due <= st.Slots[i-1].Due {
+		if s.Queue == nil || s.Number >= st.Next || seen[s.Number] || i > 0 && s.Due <= st.Slots[i-1].Due ||
+			s.Due < -maxMillis || s.Due > maxMillis {
 			return fmt.Errorf("impossible slot %d, due %d", s.Number, s.Due)
 		}
 		seen[s.Number] = true
@@ -59,7 +68,7 @@ func (c *Calendar) Freeze() *FrozenCalendar {
 	if c.frozen != nil {
 		panic("BUG: queue: second Freeze of " + c.opt.Name + " before Commit of the first")
 	}
-	f := &FrozenCalendar{c: c, dead: c.dead, st: CalendarState{V: calendarVersion, Next: c.next}}
+	f := &FrozenCalendar{c: c, dead: c.dead, st: CalendarState{V: calendarVersion, Clock: c.latest.Load(), Next: c.next}}
 	c.dead = nil
 	for _, s := range c.slots {
 		f.slots = append(f.slots, s.queue.Freeze())
@@ -100,22 +109,5 @@ func (f *FrozenCalendar) Commit() error {
 	f.c.mu.Lock()
 	f.c.frozen = nil
 	f.c.mu.Unlock()
-	return nil
-}
-
-// WalkCalendar calls fn for each record of the calendar name in state st with the time when it will be given
-// out, by that time, and changes nothing. See Walk.
-func WalkCalendar(
-	set disk.Set, name string, st *CalendarState, fn func(dueMillis int64, rec []byte) error,
-) error {
-	if err := st.validate(); err != nil {
-		return fmt.Errorf("queue: walk %s: %w", name, err)
-	}
-	for _, s := range st.Slots {
-		each := func(rec []byte) error { return fn(s.Due, rec) }
-		if err := Walk(set, slotName(name, s.Number), s.Queue, each); err != nil {
-			return err
-		}
-	}
 	return nil
 }

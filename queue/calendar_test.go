@@ -132,6 +132,7 @@ func (w *calendarWorld) reopen(seed uint64) {
 			w.t.Fatalf("seed %d: %v", seed, err)
 		}
 	}
+	w.setClockBack(0) // it may have been since the last manifest
 	names, err := Names(set, "later")
 	must(w.t, err)
 	if m.Calendar == nil && len(names) > 0 || m.Calendar != nil && len(names) > len(m.Calendar.Slots) {
@@ -142,7 +143,7 @@ func (w *calendarWorld) reopen(seed uint64) {
 // walk compares a saved state with the manifest's map.
 func (w *calendarWorld) walk(m *manifest) error {
 	found, last := map[int]bool{}, int64(0)
-	err := WalkCalendar(w.set, "later", m.Calendar, func(due int64, rec []byte) error {
+	err := walkSlots(w.set, "later", m.Calendar, func(due int64, rec []byte) error {
 		i := recordNumber(rec)
 		if found[i] || m.Due[i] != due || due < last {
 			return fmt.Errorf("record %d due %d found, want %d, last %d", i, due, m.Due[i], last)
@@ -208,6 +209,9 @@ func (w *calendarWorld) checkpoint() error {
 
 func (w *calendarWorld) step() error {
 	w.now = w.now.Add(time.Duration(w.rng.Int64N(int64(20 * time.Second))))
+	if w.rng.IntN(20) == 0 {
+		w.setClockBack(time.Duration(w.rng.Int64N(int64(2000 * time.Hour))))
+	}
 	if w.rng.IntN(2) == 0 {
 		for range w.rng.IntN(60) {
 			due := w.now.Add(time.Duration(w.rng.Int64N(1 << (30 + w.rng.IntN(10)))))
@@ -229,7 +233,7 @@ func (w *calendarWorld) step() error {
 		for _, due := range w.due {
 			earliest = min(earliest, due)
 		}
-		if next, any := w.c.NextDue(); any && next.UnixMilli() != earliest || any != (len(w.due) > 0) {
+		if next, any := w.c.NextDue(w.now); any && next.UnixMilli() != earliest || any != (len(w.due) > 0) {
 			return fmt.Errorf("NextDue = %v, %v; want %d", next, any, earliest)
 		}
 		if !ok {
@@ -247,6 +251,95 @@ func (w *calendarWorld) step() error {
 		w.c.Advance()
 	}
 	return nil
+}
+
+// setClockBack sets the clock back. What waits must wait for no longer because of that, if it is by an hour at least.
+func (w *calendarWorld) setClockBack(by time.Duration) {
+	w.now = w.now.Add(-by)
+	moved := w.c.latest.Load() - w.now.UnixMilli()
+	if moved <= time.Hour.Milliseconds() {
+		moved = 0
+	}
+	for i := range w.due {
+		w.due[i] -= moved
+	}
+	before := w.c.SetBack()
+	w.c.NextDue(w.now)
+	if got := w.c.SetBack() - before; got.Milliseconds() != moved {
+		w.t.Fatalf("set back by %v, want %d ms", got, moved)
+	}
+}
+
+// TestCalendarOfAClockThatWasAhead: what was put off while the clock was a year ahead comes after its delay, whether the clock is set
+// back in the same run or between two, and also if a single caller still has the former time.
+func TestCalendarOfAClockThatWasAhead(t *testing.T) {
+	const year = 365 * 24 * time.Hour
+	for _, restart := range []bool{false, true} {
+		set, err := newSet(disk.NewMem(1))
+		must(t, err)
+		opt := Options{Set: set, Name: "later"}
+		c, err := OpenCalendar(opt, nil)
+		must(t, err)
+		ahead := epoch.Add(year)
+		must(t, c.Append(ahead, ahead.Add(time.Minute), []byte("a")))
+		must(t, c.Append(ahead, ahead.Add(7*24*time.Hour), []byte("b")))
+		if restart {
+			tails, err := disk.CreateTails(set, 1)
+			must(t, err)
+			st, err := c.Freeze().Save(tails)
+			must(t, err)
+			must(t, tails.Close())
+			must(t, c.Close())
+			c, err = OpenCalendar(opt, st)
+			must(t, err)
+		}
+		if due, ok := c.NextDue(epoch); !ok || due.Sub(epoch) > 2*time.Minute {
+			t.Errorf("restart %v: the first is due %v from now", restart, due.Sub(epoch))
+		}
+		must(t, c.Append(epoch, epoch.Add(time.Hour), []byte("n")))
+		got := map[string]time.Duration{}
+		for now := epoch; now.Sub(epoch) < 9*24*time.Hour; now = now.Add(time.Minute) {
+			rec, ok, err := c.Peek(now)
+			must(t, err)
+			if ok {
+				got[string(rec)] = now.Sub(epoch)
+				c.Advance()
+			}
+		}
+		for rec, delay := range map[string]time.Duration{"a": time.Minute, "n": time.Hour, "b": 7 * 24 * time.Hour} {
+			if d, ok := got[rec]; !ok || d < delay || d > delay*5/4+2*time.Minute {
+				t.Errorf("restart %v: %s came after %v (%v), its delay is %v", restart, rec, d, ok, delay)
+			}
+		}
+		if by := c.SetBack(); by != year {
+			t.Errorf("restart %v: set back by %v", restart, by)
+		}
+	}
+}
+
+// TestCallersWithTheFormerTime: a caller that took its time before the clock was set back makes nothing wait until then.
+func TestCallersWithTheFormerTime(t *testing.T) {
+	set, err := newSet(disk.NewMem(1))
+	must(t, err)
+	c, err := OpenCalendar(Options{Set: set, Name: "later"}, nil)
+	must(t, err)
+	ahead := epoch.Add(365 * 24 * time.Hour)
+	must(t, c.Append(ahead, ahead.Add(time.Hour), []byte("a")))
+	must(t, c.Append(epoch, epoch.Add(time.Hour), []byte("b")))
+	must(t, c.Append(ahead, ahead.Add(time.Hour), []byte("c")))
+	due := edgeMillis(ahead, ahead.Add(time.Hour))
+	if found, _ := c.appendTo(due, c.setBack.Load()-1, nil); found { // the clock is set back between follow and here
+		t.Error("an edge of the former clock was taken")
+	}
+	for now := epoch; now.Sub(epoch) < 3*time.Hour; now = now.Add(time.Minute) {
+		_, ok, err := c.Peek(now)
+		if must(t, err); ok {
+			c.Advance()
+		}
+	}
+	if n, _ := c.Len(); n > 0 {
+		t.Errorf("%d records still wait", n)
+	}
 }
 
 // TestRetireKeepsWhatCameLate checks that a slot that was found empty isn't given up if a record came meanwhile.

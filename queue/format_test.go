@@ -99,7 +99,7 @@ func TestGoldenCompressed(t *testing.T) {
 	}
 }
 
-// TestBitFlips damages each byte of a segment in turn; Walk and a reader must both notice, and say where.
+// TestBitFlips damages each byte of a segment in turn; Scan and a reader must both notice, and say where.
 func TestBitFlips(t *testing.T) {
 	set, m := golden(t)
 	const name = "one/state/q/0000000000.seg"
@@ -124,7 +124,7 @@ func TestBitFlips(t *testing.T) {
 				t.Errorf("byte %d flipped: %s found it at %s %d", i, how, corrupt.Path, corrupt.Offset)
 			}
 		}
-		check("Walk", Walk(set, "q", m.Queue, func([]byte) error { return nil }))
+		check("Scan", walk(set, "q", m.Queue, func([]byte) error { return nil }))
 		q, err := Open(Options{Set: set, Name: "q"}, m.Queue)
 		must(t, err)
 		_, _, err = q.Peek()
@@ -138,7 +138,7 @@ func TestBitFlips(t *testing.T) {
 	}
 }
 
-// TestImpossibleStates checks that states that cannot be are refused by Open and Walk.
+// TestImpossibleStates checks that states that cannot be are refused by Open and Scan.
 func TestImpossibleStates(t *testing.T) {
 	set, m := golden(t)
 	for what, change := range map[string]func(*State){
@@ -155,14 +155,19 @@ func TestImpossibleStates(t *testing.T) {
 		if _, err := Open(Options{Set: set, Name: "q"}, &st); err == nil {
 			t.Errorf("impossible %s: opened", what)
 		}
-		if err := Walk(set, "q", &st, func([]byte) error { return nil }); err == nil {
+		if err := walk(set, "q", &st, func([]byte) error { return nil }); err == nil {
 			t.Errorf("impossible %s: walked", what)
 		}
 	}
 	st := *m.Queue
 	st.Records++
-	if err := Walk(set, "q", &st, func([]byte) error { return nil }); err == nil {
+	if err := walk(set, "q", &st, func([]byte) error { return nil }); err == nil {
 		t.Error("wrong count: walked")
+	}
+	st = *m.Queue
+	st.Bytes++
+	if err := walk(set, "q", &st, func([]byte) error { return nil }); err == nil {
+		t.Error("wrong bytes: walked")
 	}
 }
 

@@ -88,8 +88,8 @@ func (s *sound) check(t *testing.T, edits, flips []byte) {
 		read    func(set disk.Set, m *editable) ([]string, error)
 		written []string
 	}{
-		{"Walk", walkQueue, s.queue},
-		{"WalkCalendar", walkCalendar, s.later},
+		{"Scan", walkQueue, s.queue},
+		{"ScanCalendar", walkCalendar, s.later},
 		{"reading", readQueue, s.queue},
 		{"taking", readCalendar, s.later},
 	}
@@ -113,12 +113,12 @@ func (s *sound) check(t *testing.T, edits, flips []byte) {
 }
 
 func walkQueue(set disk.Set, m *editable) (read []string, err error) {
-	err = Walk(set, "q", m.Queue, func(rec []byte) error { read = append(read, string(rec)); return nil })
+	err = walk(set, "q", m.Queue, func(rec []byte) error { read = append(read, string(rec)); return nil })
 	return read, err
 }
 
 func walkCalendar(set disk.Set, m *editable) (read []string, err error) {
-	err = WalkCalendar(set, "later", m.Calendar, func(due int64, rec []byte) error {
+	err = walkSlots(set, "later", m.Calendar, func(due int64, rec []byte) error {
 		read = append(read, fmt.Sprint(due, string(rec)))
 		return nil
 	})
@@ -154,8 +154,9 @@ func readCalendar(set disk.Set, m *editable) (read []string, err error) {
 		return nil, err
 	}
 	defer c.Close()
+	now := time.UnixMilli(m.Calendar.Clock)
 	for range 100 * soundRecords {
-		due, ok := c.NextDue()
+		due, ok := c.NextDue(now)
 		if !ok {
 			break
 		}

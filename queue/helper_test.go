@@ -166,7 +166,7 @@ func checkpoint(set disk.Set, q *Queue, m *manifest, between func() error) error
 // walkAll checks that the state holds exactly the records From … To-1.
 func walkAll(set disk.Set, name string, m *manifest, maxLen int) error {
 	i := m.From
-	err := Walk(set, name, m.Queue, func(rec []byte) error {
+	err := walk(set, name, m.Queue, func(rec []byte) error {
 		if want := record(i, maxLen); string(rec) != string(want) {
 			return fmt.Errorf("record %d: got %q, want %q", i, rec, want)
 		}
@@ -194,4 +194,16 @@ func segmentFiles(t *testing.T, set disk.Set, name string) []string {
 	}
 	slices.Sort(all)
 	return all
+}
+
+// walk is a Scan that the first damage ends.
+func walk(set disk.Set, name string, st *State, fn func(rec []byte) error) error {
+	_, err := Scan(set, name, st, fn, nil)
+	return err
+}
+
+// walkSlots is walk for a calendar.
+func walkSlots(set disk.Set, name string, st *CalendarState, fn func(dueMillis int64, rec []byte) error) error {
+	_, err := ScanCalendar(set, name, st, fn, nil)
+	return err
 }

@@ -185,7 +185,7 @@ func TestConcurrentAppend(t *testing.T) {
 				t.Error(err)
 				return
 			}
-			if err := Walk(set, "q", m.Queue, func([]byte) error { return nil }); err != nil {
+			if err := walk(set, "q", m.Queue, func([]byte) error { return nil }); err != nil {
 				t.Error(err)
 				return
 			}

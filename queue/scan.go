@@ -7,8 +7,10 @@ import (
 	"drumbeat/disk"
 )
 
-// Scan is Walk that goes on behind damage: each piece that can't be read is handed to damaged, and fn gets the records
-// that can. It returns how many records the state has that could not be read. With damaged nil the first damage ends it.
+// Scan calls fn for each unread record of the queue name in state st, in order, and changes nothing. rec is valid during the
+// call; an error of fn ends the scan. Checksums and counts are verified. Each piece that can't be read is handed to damaged, and
+// the scan goes on behind it; with damaged nil the first damage, a *disk.CorruptError, ends it. Scan returns how many records of
+// the state could not be read.
 func Scan(set disk.Set, name string, st *State, fn func(rec []byte) error, damaged func(error) error) (lost int64, err error) {
 	if err := st.validate(set.Len()); err != nil {
 		return 0, fmt.Errorf("queue: scan %s: %w", name, err)
@@ -16,12 +18,12 @@ func Scan(set disk.Set, name string, st *State, fn func(rec []byte) error, damag
 	if damaged == nil {
 		damaged = func(err error) error { return err }
 	}
-	s := scanner{walker: walker{st: st, fn: fn}, set: set, name: name, damaged: damaged}
+	s := scanner{st: st, fn: fn, set: set, name: name, damaged: damaged}
 	if err := s.run(); err != nil {
 		return 0, fmt.Errorf("queue: scan %s: %w", name, err)
 	}
 	lost = st.Records - s.records
-	if lost != 0 && !s.hurt || lost < 0 {
+	if (lost != 0 || s.bytes != st.Bytes) && !s.hurt || lost < 0 {
 		err := fmt.Errorf("queue: scan %s: %d records of %d bytes found, the state says %d of %d", name, s.records, s.bytes,
 			st.Records, st.Bytes)
 		if err := damaged(err); err != nil {
@@ -31,7 +33,7 @@ func Scan(set disk.Set, name string, st *State, fn func(rec []byte) error, damag
 	return max(0, lost), nil
 }
 
-// ScanCalendar is WalkCalendar as Scan is Walk.
+// ScanCalendar is Scan for each record of a calendar, with the time when it will be given out, by that time.
 func ScanCalendar(
 	set disk.Set, name string, st *CalendarState, fn func(dueMillis int64, rec []byte) error, damaged func(error) error,
 ) (lost int64, err error) {
@@ -50,11 +52,13 @@ func ScanCalendar(
 }
 
 type scanner struct {
-	walker
-	set     disk.Set
-	name    string
-	damaged func(error) error
-	hurt    bool // damage was reported
+	set            disk.Set
+	name           string
+	st             *State
+	fn             func(rec []byte) error
+	damaged        func(error) error
+	records, bytes int64 // handed on
+	hurt           bool  // damage was reported
 
 	head         [blockHeaderBytes]byte
 	payload, raw []byte
@@ -80,7 +84,7 @@ func (s *scanner) run() error {
 	return s.scanTail(s.st.Tail)
 }
 
-// scanTail is tail of the walker, over damage.
+// scanTail hands on the records that stood in RAM.
 func (s *scanner) scanTail(ref disk.Ref) error {
 	raw, err := disk.ReadTail(s.set, ref)
 	if err != nil {
@@ -88,6 +92,24 @@ func (s *scanner) scanTail(ref disk.Ref) error {
 	}
 	_, err = s.each(raw, fmt.Sprintf("tails %d", ref.Gen), ref.Off)
 	return err
+}
+
+// each calls fn for the records of raw, which lies at off of path.
+func (s *scanner) each(raw []byte, path string, off int64) (n uint32, err error) {
+	for len(raw) > 0 {
+		rec, size := nextRecord(raw)
+		if size == 0 {
+			return n, &disk.CorruptError{Path: path, Offset: off, Want: "a record", Got: "an impossible length"}
+		}
+		if err := s.fn(rec); err != nil {
+			return n, err
+		}
+		s.records++
+		s.bytes += int64(len(rec))
+		raw = raw[size:]
+		n++
+	}
+	return n, nil
 }
 
 // segmentPlace is where a block begins, its number, and how many of its records have been read.

@@ -61,7 +61,7 @@ func TestAppendersGoOn(t *testing.T) {
 		close(release)
 		wg.Wait()
 		next := [3]int{}
-		err := Walk(set, "q", m.Queue, func(rec []byte) error {
+		err := walk(set, "q", m.Queue, func(rec []byte) error {
 			var a, i int
 			if _, err := fmt.Sscanf(string(rec), "%d %d", &a, &i); err != nil {
 				return nil // "after"

@@ -6,14 +6,13 @@ import (
 	"net/netip"
 	"time"
 
-	"drumbeat/health"
+	"drumbeat/internal/health"
 )
 
 // Limits of the coded forms.
 const (
-	MaxAddrs    = 8                // addresses kept of a host; further ones are dropped
-	MaxHostData = MaxEncoded + 256 // bytes of an encoded HostData
-	MaxSummary  = 160              // bytes of an encoded Summary
+	MaxAddrs   = 8   // addresses kept of a host; further ones are dropped
+	MaxSummary = 160 // bytes of an encoded Summary
 )
 
 // State says what is known of an origin.
@@ -26,7 +25,7 @@ const (
 	StateRules
 	// StateNoFile: the site has none (4xx but 429); all is allowed.
 	StateNoFile
-	// StateUnreachable: no answer was to be had and there is no earlier copy; nothing is allowed for now.
+	// StateUnreachable: there was no answer and there is no earlier copy; nothing is allowed for now.
 	StateUnreachable
 	// StateNoHost: the name doesn't exist.
 	StateNoHost
@@ -245,7 +244,7 @@ func (h *HostData) flags() (flags byte) {
 	return flags
 }
 
-// Append appends the coding of h to dst: at most MaxHostData bytes.
+// Append appends the coding of h to dst: at most MaxEncoded + 256 bytes.
 func (h *HostData) Append(dst []byte) []byte {
 	flags := h.flags()
 	dst = append(dst, hostVersion, byte(h.State), flags)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/health"
+	"drumbeat/internal/health"
 )
 
 var day = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/netip"
 	"time"
+
+	"drumbeat/internal/health"
 )
 
 // Times of the policy.
@@ -15,7 +17,7 @@ const (
 	FirstRetry   = time.Minute         // delay after the first failure, doubling with each
 	MaxRetry     = 12 * time.Hour      // where the doubling ends
 	NoHostTime   = 24 * time.Hour      // how long a name is taken not to exist
-	ClockSlack   = time.Hour           // what lies so far ahead of the clock was noted when the clock was wrong
+	ClockSlack   = health.ClockSlack   // what lies so far ahead of the clock was noted when the clock was wrong
 	MissingLeast = 3 * time.Hour       // between the first answer that a name doesn't exist and the one that is believed
 )
 
@@ -110,13 +112,13 @@ func (f *Fetched) meaning(had bool) verdict {
 
 // Outcome returns what is known of an origin after a robots request: prev is what was known before (the
 // zero value for nothing), agent our product token, now the end of the request. It reads only its
-// arguments.
+// arguments. Times of prev that are later than now are those of a clock that was ahead: they count as now.
 func Outcome(prev *HostData, f *Fetched, agent string, now time.Time) HostData {
 	now = seconds(toSeconds(now))
 	h := outcome(prev, f, agent, now)
 	h.Health, h.Pages = prev.Health, prev.Pages
 	if h.Failures > 0 {
-		if h.FailingSince = prev.FailingSince; h.FailingSince.IsZero() {
+		if h.FailingSince = prev.FailingSince; h.FailingSince.IsZero() || h.FailingSince.After(now) {
 			h.FailingSince = now
 		}
 	}
@@ -136,7 +138,7 @@ func outcome(prev *HostData, f *Fetched, agent string, now time.Time) HostData {
 		h.State, h.Rules = prev.State, prev.Rules
 	case noHost, forbidden:
 		since := prev.MissingSince
-		if since.IsZero() {
+		if since.IsZero() || since.After(now) {
 			since = now
 		}
 		if now.Sub(since) >= MissingLeast || f.Vouched && !had && prev.naddrs == 0 {
@@ -169,9 +171,13 @@ func outcome(prev *HostData, f *Fetched, agent string, now time.Time) HostData {
 // allowed.
 func failed(prev *HostData, had bool, retryAfter time.Duration, now time.Time) HostData {
 	h := HostData{State: StateUnreachable}
-	if had && now.Before(prev.Fetched.Add(MaxStale)) {
-		h = HostData{State: prev.State, Stale: true, Rules: prev.Rules, Fetched: prev.Fetched}
-		h.Expires = prev.Fetched.Add(MaxStale)
+	fetched := prev.Fetched
+	if fetched.After(now) {
+		fetched = now
+	}
+	if had && now.Before(fetched.Add(MaxStale)) {
+		h = HostData{State: prev.State, Stale: true, Rules: prev.Rules, Fetched: fetched}
+		h.Expires = fetched.Add(MaxStale)
 	}
 	h.Failures = min(prev.Failures+1, MaxFailures)
 	h.RetryAt = now.Add(max(RetryDelay(h.Failures), min(retryAfter, Lifetime)))

@@ -30,7 +30,7 @@ func Parse(body []byte, agent string) *Rules {
 func Sitemaps(body []byte) []string {
 	var p parser
 	eachLine(body, func(line []byte) {
-		if bytes.IndexAny(line, "sS") >= 0 { // few lines of others have to be split
+		if bytes.ContainsAny(line, "sS") { // few lines of others have to be split
 			p.sitemap(split(line[:min(len(line), maxLine)]))
 		}
 	})

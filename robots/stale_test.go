@@ -29,3 +29,29 @@ func TestStaleCopyLooksUpAddresses(t *testing.T) {
 		t.Errorf("when it is time: %v", d)
 	}
 }
+
+// TestOutcomesOfAClockThatWasAhead: what was noted while the clock was a year ahead makes no copy serve for longer than MaxStale, no
+// count of failures begin in the future, and no name be asked for again and again without ever being believed not to exist.
+func TestOutcomesOfAClockThatWasAhead(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0).UTC()
+	ahead := now.Add(365 * 24 * time.Hour)
+	h := Outcome(&HostData{}, &Fetched{Status: 404}, "x", ahead)
+	h = Outcome(&h, &Fetched{Kind: NetworkFailure}, "x", ahead)
+	h = Outcome(&h, &Fetched{Kind: NetworkFailure}, "x", now)
+	if h.FailingSince.After(now) || h.Fetched.After(now) || h.Expires.After(now.Add(MaxStale)) {
+		t.Errorf("failing since %v, fetched %v, expires %v", h.FailingSince, h.Fetched, h.Expires)
+	}
+	if d, until := h.Decide([]byte("/"), now.Add(time.Second)); d != Wait || until.After(now.Add(time.Hour)) {
+		t.Errorf("%v until %v, want a wait for the next try", d, until)
+	}
+	h = Outcome(&HostData{}, &Fetched{Kind: NoSuchHost}, "x", ahead)
+	h = Outcome(&h, &Fetched{Kind: NoSuchHost}, "x", now)
+	if d, until := h.Decide([]byte("/"), now.Add(time.Second)); d != Wait || !until.Equal(now.Add(MissingLeast)) {
+		t.Errorf("a name said to be missing: %v until %v", d, until)
+	}
+	now = now.Add(MissingLeast)
+	h = Outcome(&h, &Fetched{Kind: NoSuchHost}, "x", now)
+	if d, _ := h.Decide([]byte("/"), now); d != NoHost {
+		t.Errorf("said so again: %v", d)
+	}
+}

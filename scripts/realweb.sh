@@ -107,6 +107,7 @@ run() {
 
 mkdir "$work/bin" "$work/web"
 cd "$root"
+export CGO_ENABLED=0
 go build -o "$work/bin/realweb" ./internal/realweb
 web=(--work "$work/web" --hosts "$hosts" --packages "$packages")
 case $command in

@@ -147,12 +147,13 @@ func WalkChecks(set disk.Set, name string, st *State, fn func(aux []byte) error)
 	if err := st.check(); err != nil {
 		return fmt.Errorf("star: walk %s: %w", name, err)
 	}
-	return drum.Walk(set, indegreeName(name), st.Indegree, func(t drum.Tuple) error {
+	_, err := drum.ScanState(set, indegreeName(name), st.Indegree.Waiting(), drum.Scan{Tuple: func(t drum.Tuple) error {
 		if t.Op&drum.Check == 0 {
 			return nil
 		}
 		return fn(t.Aux)
-	})
+	}})
+	return err
 }
 
 // WalkPLDs calls fn for every PLD in st, in order of keys. Updates that have not been merged are not in it.
@@ -163,14 +164,15 @@ func WalkPLDs(set disk.Set, name string, st *State, fn func(pld uint64, record P
 	if err := st.check(); err != nil {
 		return fmt.Errorf("star: walk %s: %w", name, err)
 	}
-	return drum.WalkCache(set, indegreeName(name), st.Indegree, func(key drum.Key, value []byte) error {
+	_, err := drum.ScanState(set, indegreeName(name), st.Indegree.Cache(), drum.Scan{Entry: func(key drum.Key, value []byte) error {
 		if len(value) != RecordBytes {
 			return fmt.Errorf("star: walk %s: record of %d bytes, want %d", name, len(value), RecordBytes)
 		}
 		var record PLD
 		record.Decode(value)
 		return fn(uint64(key), record)
-	})
+	}})
+	return err
 }
 
 // WalkEdges calls fn for every edge in st, in no order that means something: first those merged, each once, then those that
@@ -188,10 +190,10 @@ func WalkEdges(set disk.Set, name string, st *State, fn func(Edge) error) error 
 		}
 		return fn(decodeEdge(uint64(key), value))
 	}
-	if err := drum.WalkCache(set, edgesName(name), st.Edges, edge); err != nil {
-		return err
-	}
-	return drum.Walk(set, edgesName(name), st.Edges, func(t drum.Tuple) error { return edge(t.Key, t.Value) })
+	_, err := drum.ScanState(set, edgesName(name), st.Edges, drum.Scan{
+		Entry: edge, Tuple: func(t drum.Tuple) error { return edge(t.Key, t.Value) },
+	})
+	return err
 }
 
 // Stores returns the names of the two drums of a Star, for those who read their files.

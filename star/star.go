@@ -51,7 +51,7 @@ func (o *Options) complete() error {
 		o.Now = time.Now
 	}
 	if o.Place == nil || o.Emit == nil {
-		return errors.New("Place and Emit are needed")
+		return errors.New("options Place and Emit are needed")
 	}
 	return o.Budgets.complete()
 }
@@ -341,27 +341,7 @@ func (s *Star) Pending() (edges, tuples, bytes int64) {
 
 // ChecksHalfFull is true when the buckets of the indegree drum are half full or one is full: a scan of QF
 // waits.
-func (s *Star) ChecksHalfFull() bool {
-	if s.indegree.Full() {
-		return true
-	}
-	o := s.indegreeOptions()
-	tuples, _ := s.indegree.Pending()
-	buckets, bytes := max(o.Buckets, 1), o.BucketBytes
-	if o.Buckets == 0 {
-		buckets = drumBuckets
-	}
-	if bytes == 0 {
-		bytes = drumBucketBytes
-	}
-	return tuples*o.TupleBytes(0) >= int64(buckets)*bytes/2
-}
-
-// The defaults of package drum, for ChecksHalfFull.
-const (
-	drumBuckets     = 64
-	drumBucketBytes = 64 << 20
-)
+func (s *Star) ChecksHalfFull() bool { return s.indegree.HalfFull() }
 
 // NumPLDs returns V, the number of PLDs known.
 func (s *Star) NumPLDs() int64 { return s.indegree.Stats().Keys }

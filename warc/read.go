@@ -46,7 +46,7 @@ func (r *Record) Type() string { return r.Get("WARC-Type") }
 // Read calls fn with each record of a WARC file of one gzip member per record, and checks form, lengths and
 // checksums. Blocks larger than maxBlock bytes are an error. An error of fn ends it and is returned.
 func Read(r io.Reader, maxBlock int64, fn func(*Record) error) error {
-	in := &countReader{r: bufio.NewReaderSize(r, 256<<10)}
+	in := &countReader{r: bufio.NewReaderSize(r, 64<<10)}
 	var zr *gzip.Reader
 	for {
 		start := in.n

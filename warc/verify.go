@@ -175,7 +175,7 @@ func (x *verifier) damage(s outfile.StreamContent, off int64, want, got string) 
 
 // index reads the lines of an index.
 func (x *verifier) index(c *outfile.Content, s outfile.StreamContent, b *outfile.Bytes, lines map[int64]line) error {
-	r := bufio.NewReaderSize(io.NewSectionReader(b, 0, b.Size()), 1<<20)
+	r := bufio.NewReaderSize(io.NewSectionReader(b, 0, b.Size()), int(min(b.Size(), 1<<20)))
 	off, last := int64(0), ""
 	for {
 		text, err := r.ReadString('\n')

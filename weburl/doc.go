@@ -15,7 +15,8 @@
 //
 // A Resolver makes canonical URLs. Plain ASCII references, nearly all of the web's, take a path over bytes
 // that allocates nothing; the rest goes through a full parser of the standard (nlnwa/whatwg-url, with
-// x/net/idna for domain names). Both give the same bytes for what the fast path accepts: FuzzStandard holds
+// x/net/idna for domain names). The fast path is our own because it takes 40 ns for a link of a page where net/url takes 677 (17
+// times as long) and whatwg-url 3.2 us (docs/BENCHMARKS.md). Both give the same bytes for what the fast path accepts: FuzzStandard holds
 // them against each other.
 //
 // # Conformance

@@ -25,6 +25,12 @@ type Record struct {
 	Extra     []byte // opaque to this package: host data attached on the way
 }
 
+// maxWaits is where Record.Waits ends: more make no difference.
+const maxWaits = 250
+
+// Deferred notes that the URL was put off once more without a fetch.
+func (r *Record) Deferred() { r.Waits = min(r.Waits+1, maxWaits) }
+
 // Bits of Record.Flags.
 const (
 	FlagSeed        uint8 = 1 << iota // came from the seed list

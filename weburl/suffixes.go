@@ -2,12 +2,14 @@ package weburl
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/weppos/publicsuffix-go/publicsuffix"
 )
@@ -43,6 +45,25 @@ const (
 // NewSuffixes takes the list compiled into the library. With private, its section of privately run suffixes
 // (github.io, blogspot.com) counts too, else only the ICANN section does.
 func NewSuffixes(private bool) *Suffixes {
+	if private {
+		return builtinPrivate().Suffixes
+	}
+	return builtin().Suffixes
+}
+
+// Taking the library's list in costs 10 ms, so it is done once. Crawls keep a copy of it, which is nearly always the same text.
+var (
+	builtin        = sync.OnceValue(func() builtinList { return takeBuiltin(false) })
+	builtinPrivate = sync.OnceValue(func() builtinList { return takeBuiltin(true) })
+)
+
+// builtinList is the library's list, and what WriteTo writes of it.
+type builtinList struct {
+	*Suffixes
+	text []byte
+}
+
+func takeBuiltin(private bool) builtinList {
 	list := publicsuffix.DefaultRules()
 	rules := make([]suffixRule, 0, len(list))
 	for i := range list {
@@ -55,16 +76,31 @@ func NewSuffixes(private bool) *Suffixes {
 		}
 		rules = append(rules, suffixRule{text, list[i].Private})
 	}
-	return newSuffixes(rules, private)
+	l := builtinList{Suffixes: newSuffixes(rules, private)}
+	var text bytes.Buffer
+	_, _ = l.WriteTo(&text) // of a Buffer, which can't fail
+	l.text = text.Bytes()
+	return l
 }
 
 // LoadSuffixes reads a list in the format of publicsuffix.org, as WriteTo writes it; names may be in Unicode
 // or in punycode. private is as for NewSuffixes. A line that is no rule is an error, as is a list without any
 // ICANN rule.
-func LoadSuffixes(r io.Reader, private bool) (*Suffixes, error) {
+func LoadSuffixes(text []byte, private bool) (*Suffixes, error) {
+	own := builtin
+	if private {
+		own = builtinPrivate
+	}
+	if bytes.Equal(text, own().text) {
+		return own().Suffixes, nil
+	}
+	return parseSuffixes(text, private)
+}
+
+func parseSuffixes(text []byte, private bool) (*Suffixes, error) {
 	var rules []suffixRule
 	section, icann := false, 0
-	lines := bufio.NewScanner(r)
+	lines := bufio.NewScanner(bytes.NewReader(text))
 	for n := 1; lines.Scan(); n++ {
 		line := lines.Text()
 		if strings.HasPrefix(line, "//") {

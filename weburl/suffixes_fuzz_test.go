@@ -19,7 +19,7 @@ func FuzzSuffixes(f *testing.F) {
 			return // no host of a canonical URL
 		}
 		for _, private := range []bool{false, true} {
-			s, err := LoadSuffixes(strings.NewReader(list), private)
+			s, err := LoadSuffixes([]byte(list), private)
 			if err != nil {
 				return
 			}
@@ -27,7 +27,7 @@ func FuzzSuffixes(f *testing.F) {
 			if _, err := s.WriteTo(&text); err != nil {
 				t.Fatal(err)
 			}
-			again, err := LoadSuffixes(strings.NewReader(text.String()), private)
+			again, err := LoadSuffixes([]byte(text.String()), private)
 			if err != nil || again.Digest() != s.Digest() || again.Len() != s.Len() {
 				t.Fatalf("%q is written as %q: %v", list, text.String(), err)
 			}

@@ -94,7 +94,7 @@ func TestSuffixesCopy(t *testing.T) {
 	}
 	text := b.String()
 	for _, private := range []bool{false, true} {
-		back, err := LoadSuffixes(strings.NewReader(text), private)
+		back, err := parseSuffixes([]byte(text), private) // LoadSuffixes knows this text
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,7 +112,7 @@ func TestSuffixesCopy(t *testing.T) {
 }
 
 func TestLoadSuffixes(t *testing.T) {
-	s, err := LoadSuffixes(strings.NewReader("// comment\n\ncom\nCO.uk trailing words\n*.ck\n!www.ck\n公司.cn\t// x\n"+
+	s, err := LoadSuffixes([]byte("// comment\n\ncom\nCO.uk trailing words\n*.ck\n!www.ck\n公司.cn\t// x\n"+
 		"// ===BEGIN PRIVATE DOMAINS===\ngithub.io\n// ===END PRIVATE DOMAINS===\n"), true)
 	if err != nil {
 		t.Fatal(err)
@@ -125,7 +125,7 @@ func TestLoadSuffixes(t *testing.T) {
 	}
 	for _, bad := range []string{"", "// nothing\n", "com\n.org\n", "com\n*\n", "com\n!\n", "a.*.b\n", "*.\n", "a..b\n",
 		"// ===BEGIN PRIVATE DOMAINS===\ngithub.io\n", "com\n<html>/\n"} {
-		if _, err := LoadSuffixes(strings.NewReader(bad), false); err == nil {
+		if _, err := LoadSuffixes([]byte(bad), false); err == nil {
 			t.Errorf("LoadSuffixes(%q): no error", bad)
 		}
 	}

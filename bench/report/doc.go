@@ -1,6 +1,6 @@
 // Package report is what a benchmark returns and how it is shown: lines that benchstat reads, tables for
-// people, checks against stated targets, and plots. Benchmarks fill in a Report; Write prints it, Save puts
-// it and its plots into a directory.
+// people, checks against stated targets, and figures. Benchmarks fill in a Report; Write prints it, Save puts
+// it into a directory as text and as JSON, from which the command bench/lab draws the figures.
 //
 // # Form of the lines
 //

@@ -197,6 +197,24 @@ func value(v float64) string {
 // Sample is the repeats of one figure.
 type Sample []float64
 
+// Of is a figure of each repeat.
+func Of[T any](repeats []T, figure func(T) float64) Sample {
+	s := make(Sample, 0, len(repeats))
+	for _, r := range repeats {
+		s = append(s, figure(r))
+	}
+	return s
+}
+
+// Over is how many times as large each repeat is as that of another sample, which was measured right before or after it.
+func (s Sample) Over(other Sample) Sample {
+	ratios := make(Sample, 0, len(s))
+	for i := range min(len(s), len(other)) {
+		ratios = append(ratios, s[i]/other[i])
+	}
+	return ratios
+}
+
 // Median of the repeats; NaN of none.
 func (s Sample) Median() float64 {
 	if len(s) == 0 {

@@ -98,3 +98,16 @@ func DecimalBytes(v float64) string {
 	}
 	return strconv.FormatFloat(v, 'g', 4, 64) + " B"
 }
+
+// BinaryBytes writes a size as the flags take it.
+func BinaryBytes(n int) string {
+	for _, u := range []struct {
+		n    int
+		name string
+	}{{1 << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}} {
+		if n >= u.n && n%u.n == 0 {
+			return strconv.Itoa(n/u.n) + u.name
+		}
+	}
+	return strconv.Itoa(n) + "B"
+}

@@ -31,19 +31,19 @@ var mutants = []mutant{
 	{name: "checkpoint-not-synced", file: checkpointFile, ci: true, edits: []edit{{"set.FS.SyncFS(dir)",
 		"func(string) error { return nil }(dir)"}}},
 	{name: "checkpoint-syncs-one-disk", file: checkpointFile, edits: []edit{{"range set.Paths {", "range set.Paths[:1] {"}}},
-	{name: "output-not-synced", file: checkpointFile, edits: []edit{{"[]disk.Set{r.set, r.out}", "[]disk.Set{r.set}"}}},
-	{name: "found-manifest-not-synced", file: "crawl/copies.go", edits: []edit{{`r.set.FS.SyncDir(r.set.Path(i, "state"))`,
-		`func(string) error { return nil }(r.set.Path(i, "state"))`}}},
+	{name: "output-not-synced", file: checkpointFile, edits: []edit{{"[]disk.Set{r.Set, r.Out}", "[]disk.Set{r.Set}"}}},
+	{name: "found-manifest-not-synced", file: "crawl/state/copies.go", edits: []edit{{`s.Set.FS.SyncDir(s.Set.Path(i, "state"))`,
+		`func(string) error { return nil }(s.Set.Path(i, "state"))`}}},
 
 	// Order of manifest, sync and deletion.
 	{name: "manifest-before-sync", file: checkpointFile, edits: []edit{
 		{"			if err := set.FS.SyncFS(dir); err != nil {\n", "			if err := error(nil); err != nil {\n"},
-		{"	r.gen = gen\n", "	for _, dir := range r.set.Paths {\n		if err := r.set.FS.SyncFS(dir); err != nil {\n			return err\n		}\n	}\n	r.gen = gen\n"}}},
+		{"	r.gen = gen\n", "	for _, dir := range r.Set.Paths {\n		if err := r.Set.FS.SyncFS(dir); err != nil {\n			return err\n		}\n	}\n	r.gen = gen\n"}}},
 	{name: "commit-before-manifest", file: checkpointFile, ci: true, edits: []edit{
-		{"	data, err := encodeManifest(m)\n", "	for _, p := range mo.parts {\n		if err := p.commit(); err != nil {\n			return err\n		}\n	}\n	data, err := encodeManifest(m)\n"},
+		{"	data, err := state.EncodeManifest(m)\n", "	for _, p := range mo.parts {\n		if err := p.commit(); err != nil {\n			return err\n		}\n	}\n	data, err := state.EncodeManifest(m)\n"},
 		{"	r.at(\"checkpoint\")\n	for _, p := range mo.parts {\n", "	r.at(\"checkpoint\")\n	for _, p := range mo.parts[:0] {\n"}}},
 	{name: "tails-removed-before-manifest", file: checkpointFile, edits: []edit{
-		{"	data, err := encodeManifest(m)\n", "	if err := disk.RemoveTails(r.set, func(g uint64) bool { return g == gen }); err != nil {\n		return err\n	}\n	data, err := encodeManifest(m)\n"}}},
+		{"	data, err := state.EncodeManifest(m)\n", "	if err := disk.RemoveTails(r.Set, func(g uint64) bool { return g == gen }); err != nil {\n		return err\n	}\n	data, err := state.EncodeManifest(m)\n"}}},
 	{name: "drum-file-deleted-early", file: "drum/files.go", edits: []edit{{"if epoch != fs.freezes {", "if false && epoch != fs.freezes {"}}},
 	{name: "buffers-deleted-early", file: "drum/state.go", edits: []edit{
 		{"			f.doomed = append(f.doomed, doomedFile{d.opt.path(dir, buffersName(bf.gen)), bf.written})\n",
@@ -86,16 +86,16 @@ var mutants = []mutant{
 
 	// What is in RAM alone.
 	{name: "ram-not-saved", file: checkpointFile, ci: true, edits: []edit{{"r.polite.Snapshot()", "nil"}}},
-	{name: "ram-not-restored", file: runFile, edits: []edit{{`eachRecord("URLs in RAM", ram,`, `eachRecord("URLs in RAM", ram[:0],`}}},
+	{name: "ram-not-restored", file: runFile, edits: []edit{{`state.EachRecord("URLs in RAM", ram,`, `state.EachRecord("URLs in RAM", ram[:0],`}}},
 	{name: "robots-jobs-not-saved", file: checkpointFile, edits: []edit{{"r.robotsJobs.snapshot()", "nil"}}},
-	{name: "robots-jobs-not-restored", file: runFile, edits: []edit{{`eachRecord("robots requests in RAM", jobs,`,
-		`eachRecord("robots requests in RAM", jobs[:0],`}}},
+	{name: "robots-jobs-not-restored", file: runFile, edits: []edit{{`state.EachRecord("robots requests in RAM", jobs,`,
+		`state.EachRecord("robots requests in RAM", jobs[:0],`}}},
 	{name: "awaiting-not-restored", file: runFile, edits: []edit{{"	r.waiting.restore(waiting, r.robotsJobs.issued())\n", "	_ = waiting\n"}}},
 	{name: "delays-not-saved", file: checkpointFile, edits: []edit{{"r.polite.Delays(time.Now())", "nil"}}},
-	{name: "delays-not-restored", file: runFile, edits: []edit{{"	r.polite.Restore(time.Now(), delays)\n", ""}}},
+	{name: "delays-not-restored", file: runFile, edits: []edit{{"	r.polite.Restore(now, delays)\n", ""}}},
 	{name: "visits-forgotten", file: runFile, edits: []edit{{"visited = time.Now()", "visited = time.Time{}"}}},
 	{name: "star-checks-forgotten", file: "star/checkpoint.go", edits: []edit{{"s.checks.Store(st.Checks)", "s.checks.Store(0)"}}},
-	{name: "log-lines-not-saved", file: "crawllog/log.go", edits: []edit{{"tails.Write(0, f.lines)", "tails.Write(0, f.lines[:0])"}}},
+	{name: "log-lines-not-saved", file: "internal/crawllog/log.go", edits: []edit{{"tails.Write(0, f.lines)", "tails.Write(0, f.lines[:0])"}}},
 	{name: "warc-tail-not-saved", file: "warc/outfile/checkpoint.go", edits: []edit{{"tails.Write(0, b.bytes)", "tails.Write(0, b.bytes[:0])"}}},
 
 	// Steps that aren't atomic. The place "ahead" of some mutants lets other goroutines run there.

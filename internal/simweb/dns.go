@@ -88,7 +88,7 @@ type nameServer struct {
 	done     chan error // one result from each
 }
 
-// badNetwork is what stands between a name server and who asks: it makes replies late and loses some. stop ends the waiting.
+// badNetwork is what stands between a name server and its clients: it makes replies late and loses some. stop ends the waiting.
 type badNetwork struct {
 	names dns.Handler
 	opt   ServerOptions

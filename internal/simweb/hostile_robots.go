@@ -94,7 +94,7 @@ func robotsCircles(w *Web, add func(hostileHost)) {
 	add(hostileSite(name(4), paths, to(fixed("//"+name(0)+"/robots.txt"), string(w.text[:4096]))))
 }
 
-// robotsBroken: rules that can't be had: one byte a second, no reply, a reply broken off, a head without end, 500, a packed
+// robotsBroken: rules that can't be read: one byte a second, no reply, a reply broken off, a head without end, 500, a packed
 // reply broken off, a reply in chunks of one byte. And a 404 broken off, which is the answer that there are none.
 func robotsBroken(w *Web, add func(hostileHost)) {
 	for i, robots := range []func(s *session, q *wish) bool{

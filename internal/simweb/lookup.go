@@ -58,9 +58,10 @@ var _, _ net.Error = (*DNSError)(nil), (*DialError)(nil)
 
 // Outage is what does not work for a time.
 type Outage struct {
-	All   bool     // names are not answered, connects time out, running connections break
-	DNS   bool     // names are not answered
-	Hosts []string // these names are not answered, and connections that ask for them break
+	All     bool     // names are not answered, connects time out, running connections break
+	DNS     bool     // names are not answered
+	NoNames bool     // they are answered: none exists
+	Hosts   []string // these names are not answered, and connections that ask for them break
 	// A socket cannot be made not to connect, so in the socket form connections are accepted and broken off, or
 	// with Hang left without an answer until the outage changes or the client closes.
 	Hang bool
@@ -109,6 +110,9 @@ func (w *Web) resolve(host string) names {
 	w.log.lookup(host)
 	if w.dark(host, true) != nil {
 		return names{fail: DNSTimeout}
+	}
+	if o := w.outage.Load(); o != nil && o.NoNames {
+		return names{fail: NXDomain}
 	}
 	if h := w.hostileHost(host); h != nil {
 		if h.resolve != nil {

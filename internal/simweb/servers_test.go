@@ -279,6 +279,11 @@ func TestOutages(t *testing.T) {
 		if _, err := w.LookupHost(w.hosts[1].name); err != nil {
 			t.Errorf("other host: %v", err)
 		}
+		w.SetOutage(Outage{NoNames: true})
+		var de *DNSError
+		if _, err := w.LookupHost(w.hosts[0].name); !errors.As(err, &de) || de.Kind != NXDomain {
+			t.Errorf("no names: got %v, want %v", err, NXDomain)
+		}
 		w.SetOutage(Outage{All: true})
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()

@@ -32,43 +32,87 @@ type layer struct {
 // layers is the table of docs/ARCHITECTURE.md. A package that may import one also may import disk where the first one's
 // options name directories, so disk is listed with them.
 var layers = map[string]layer{
-	"disk":     {0, nil},
-	"weburl":   {0, nil},
-	"dnscache": {0, nil},
-	"pace":     {0, nil},
+	"disk":          {0, nil},
+	"weburl":        {0, nil},
+	"dnscache":      {5, []string{"internal/list"}},
+	"internal/pace": {0, nil},
 
 	"fetch/inflate": {0, nil},
 	"internal/bug":  {0, nil},
-	"fetch":         {5, []string{"internal/bug", "fetch/inflate", "pace"}},
+	"internal/list": {0, nil},
+	"fetch":         {5, []string{"internal/bug", "fetch/inflate", "internal/pace"}},
 
 	"warc/outfile": {5, []string{"disk"}}, // what warc and crawllog share
 
-	"drum":     {10, []string{"internal/bug", "disk"}},
-	"queue":    {10, []string{"disk"}},
-	"warc":     {10, []string{"disk", "warc/outfile"}},
-	"crawllog": {10, []string{"disk", "warc/outfile"}},
-	"parse":    {10, []string{"weburl"}},
-	"sitemap":  {10, nil},
-	"scope":    {10, []string{"weburl"}},
-	"health":   {10, nil},
-	"urlrule":  {10, []string{"weburl"}},
+	"drum":              {10, []string{"internal/bug", "disk"}},
+	"queue":             {10, []string{"disk"}},
+	"warc":              {10, []string{"disk", "warc/outfile"}},
+	"internal/crawllog": {10, []string{"disk", "warc/outfile"}},
+	"parse":             {10, []string{"weburl"}},
+	"internal/sitemap":  {10, nil},
+	"internal/scope":    {10, []string{"weburl"}},
+	"internal/health":   {10, []string{"internal/list"}},
+	"internal/urlrule":  {10, []string{"weburl"}},
 
 	"star":   {20, []string{"drum", "disk"}},
 	"beast":  {20, []string{"queue", "disk"}},
-	"robots": {20, []string{"drum", "queue", "weburl", "disk", "health"}},
-	"polite": {20, []string{"weburl"}},
+	"robots": {20, []string{"internal/health"}},
+	"polite": {20, []string{"internal/list"}},
 
-	"crawl": {30, []string{"*", "internal/bug"}},
+	"crawl/state":   {25, []string{"disk", "drum", "warc", "weburl", "internal/bug", "internal/urlrule"}},
+	"crawl/admit":   {26, []string{"disk", "drum", "star", "weburl", "internal/scope", "internal/urlrule", "internal/bug", "crawl/state"}},
+	"crawl/audit":   {27, []string{"*"}},
+	"crawl/explain": {28, []string{"*"}},
+	"crawl/repair":  {28, []string{"*"}},
+	"crawl":         {30, []string{"*", "internal/bug"}},
 
-	"admin":        {40, []string{"crawl"}},
-	"bench/report": {0, nil},
-	"bench/links":  {0, nil},
-	"linktrace":    {15, []string{"internal/bug", "disk", "drum"}},
-	"bench/limit":  {0, nil},
-	"bench/rivals": {15, []string{"disk", "drum", "queue"}},
-	"bench":        {40, []string{"*", "internal/simweb"}},
+	"bench/report":       {0, nil},
+	"bench/links":        {0, nil},
+	"internal/linktrace": {15, []string{"internal/bug", "disk", "drum"}},
+	"bench/measure":      {5, []string{"bench/report", "disk"}},
+	"bench/baselines":    {15, []string{"disk", "drum"}},
+	"bench/lab/plot":     {15, []string{"bench/report"}},
+	"bench/lab/pebble":   {20, []string{"bench/baselines", "disk"}},
+	"bench/lab/corpus":   {0, nil},
+	"bench/lab/decode":   {20, []string{"bench/lab/corpus", "bench/measure", "bench/report", "fetch/inflate"}},
+	"bench/lab/dns":      {20, []string{"bench/measure", "bench/report", "dnscache"}},
+	"bench/lab/fetch":    {20, []string{"bench/measure", "bench/report", "fetch"}},
+	"bench/lab/parse":    {20, []string{"bench/lab/corpus", "bench/measure", "bench/report", "parse", "weburl"}},
+	"bench/lab/store":    {20, []string{"bench/lab/corpus", "bench/measure", "bench/report", "disk", "warc"}},
+	"bench/lab/url":      {20, []string{"bench/lab/corpus", "bench/measure", "bench/report", "parse", "weburl"}},
+	"bench/benchtest":    {1, []string{"bench/report"}}, // for tests
+	"bench/model":        {30, []string{"beast", "bench/report", "drum"}},
+	"bench/disk":         {20, []string{"bench/measure", "bench/report", "disk", "drum"}},
+	"bench/drum":         {30, []string{"bench/baselines", "bench/links", "bench/measure", "bench/report", "disk", "drum"}},
+	"bench/queue":        {30, []string{"bench/disk", "bench/links", "bench/measure", "bench/report", "disk", "queue", "weburl"}},
+	"bench/cache":        {35, []string{"bench/links", "bench/measure", "bench/model", "bench/report", "disk", "drum", "internal/linktrace"}},
+	"bench/checkpoint":   {30, []string{"bench/measure", "bench/report", "disk", "drum"}},
+	"bench/budget":       {30, []string{"beast", "bench/measure", "bench/report", "disk", "drum", "queue", "star"}},
+	"bench/crawl":        {40, []string{"bench/measure", "bench/report", "crawl", "crawl/state", "disk", "dnscache", "fetch", "internal/simweb"}},
 
-	".": {50, []string{"*", "internal/bug", "internal/simweb", "internal/profile"}},
+	// What commands share, then a package for each command.
+	"cmd/term": {42, []string{"crawl", "crawl/audit", "crawl/state", "disk", "internal/bug", "internal/scope"}},
+	"cmd/flags": {44, []string{"cmd/term", "crawl", "crawl/admit", "disk", "internal/pace", "internal/profile", "internal/scope",
+		"internal/urlrule", "parse", "weburl"}},
+	"cmd/audit":   {46, []string{"cmd/flags", "cmd/term", "crawl/audit", "disk"}},
+	"cmd/repair":  {47, []string{"cmd/audit", "cmd/flags", "cmd/term", "crawl/audit", "crawl/repair", "disk"}},
+	"cmd/dirs":    {46, []string{"cmd/flags", "cmd/term", "crawl/audit", "disk"}},
+	"cmd/plan":    {46, []string{"bench/disk", "bench/report", "cmd/flags", "cmd/term", "crawl", "crawl/state", "disk"}},
+	"cmd/botpage": {46, []string{"cmd/flags", "cmd/term", "robots"}},
+	"cmd/explain": {46, []string{"cmd/flags", "cmd/term", "crawl/explain", "crawl/state", "disk", "internal/scope", "parse",
+		"robots", "weburl"}},
+	"cmd/crawl": {46, []string{"cmd/flags", "cmd/term", "crawl", "crawl/admit", "crawl/state", "disk", "dnscache", "fetch",
+		"internal/bug", "internal/linktrace", "internal/pace", "star", "warc/outfile", "weburl"}},
+	"cmd/demo": {47, []string{"cmd/crawl", "cmd/flags", "cmd/term", "crawl", "crawl/state", "disk", "dnscache", "fetch",
+		"internal/simweb"}},
+	"cmd/bench": {49, []string{"*", "internal/simweb"}},
+
+	// For tests: commands run within a test, and from outside.
+	"internal/cmdtest": {45, []string{"cmd/term", "cmd/flags", "internal/simweb"}},
+	"internal/soak":    {45, []string{"cmd/flags", "cmd/term", "warc"}},
+
+	"cmd": {50, []string{"*", "internal/simweb"}},
+	".":   {60, []string{"cmd"}},
 
 	"internal/simweb":  {0, nil},
 	"internal/tidy":    {0, nil},
@@ -76,12 +120,19 @@ var layers = map[string]layer{
 	"internal/profile": {0, nil},
 	"internal/damage":  {5, []string{"disk"}}, // for tests
 
+	// A command of its own: what compares libraries.
+	"bench/lab": {50, []string{"*", "internal/profile"}},
+
 	// A command of its own, which shares no code with what it checks.
 	"internal/realweb": {1, []string{"bench/report"}},
 }
 
 // testHelpers may be imported by the tests of any package.
-var testHelpers = []string{"internal/simweb", "internal/damage", "disk", "bench/links"}
+var testHelpers = []string{"bench/benchtest", "internal/cmdtest", "internal/simweb", "internal/damage", "disk", "bench/links"}
+
+// named are imported only by packages whose lines name them: "*" doesn't include them.
+var named = []string{"bench/benchtest", "internal/bug", "internal/cmdtest", "internal/damage", "internal/mutate", "internal/profile", "internal/realweb", "internal/simweb",
+	"internal/soak", "internal/tidy"}
 
 type source struct {
 	name   string // path from the root
@@ -141,26 +192,36 @@ func allowed(from, to string, test bool) bool {
 		return true
 	}
 	below, known := layers[to]
-	return slices.Contains(l.imports, "*") && known && below.height < l.height && !strings.HasPrefix(to, "internal/")
+	return slices.Contains(l.imports, "*") && known && below.height < l.height && !slices.Contains(named, to)
 }
 
 // TestImportTable: imports among our packages are those of the table, and so go strictly down.
 func TestImportTable(t *testing.T) {
 	_, list := sources(t)
+	type edge struct{ from, to string }
+	used := map[edge]bool{}
 	for _, s := range list {
+		used[edge{s.pkg, ""}] = true
 		if _, known := layers[s.pkg]; !known {
 			t.Errorf("%s: package %s isn't in the table of layers", s.name, s.pkg)
 			continue
 		}
 		for _, imp := range s.syntax.Imports {
 			to, ours := strings.CutPrefix(strings.Trim(imp.Path.Value, `"`), module+"/")
+			used[edge{s.pkg, to}] = true
 			if ours && !allowed(s.pkg, to, s.test) {
 				t.Errorf("%s imports %s, which layer %d may not", s.name, to, layers[s.pkg].height/10)
 			}
 		}
 	}
 	for from, l := range layers {
+		if !used[edge{from, ""}] {
+			t.Errorf("the table names %s, which doesn't exist", from)
+		}
 		for _, to := range l.imports {
+			if to != "*" && !used[edge{from, to}] {
+				t.Errorf("the table lets %s import %s, which it doesn't", from, to)
+			}
 			if to != "*" && layers[to].height >= l.height {
 				t.Errorf("the table lets %s import %s, which is not below it", from, to)
 			}
@@ -169,15 +230,15 @@ func TestImportTable(t *testing.T) {
 }
 
 // dnsSpeakers speak DNS.
-var dnsSpeakers = []string{"dnscache", "internal/simweb", "internal/realweb", "bench"}
+var dnsSpeakers = []string{"dnscache", "internal/simweb", "internal/realweb", "bench/lab/dns"}
 
-// TestMiekgStaysInside: the DNS library is an implementation detail of the resolver's tests, of the servers made for tests, and of bench dns, which measures it.
+// TestMiekgStaysInside: the DNS library is an implementation detail of the resolver, of the servers made for tests, and of lab dns, which measures it.
 func TestMiekgStaysInside(t *testing.T) {
 	_, list := sources(t)
 	for _, s := range list {
 		for _, imp := range s.syntax.Imports {
 			if strings.Contains(imp.Path.Value, "miekg/dns") && !slices.Contains(dnsSpeakers, s.pkg) {
-				t.Errorf("%s imports %s; only dnscache, the webs made for tests and bench may", s.name, imp.Path.Value)
+				t.Errorf("%s imports %s; only dnscache, the webs made for tests and bench/lab may", s.name, imp.Path.Value)
 			}
 		}
 	}
@@ -206,7 +267,8 @@ func TestPackageComments(t *testing.T) {
 	}
 }
 
-// TestOnlyTheCommand: exit, environment and flags belong to the root package; below crawl nothing logs; there is no init.
+// TestOnlyTheCommand: exit, environment and arguments belong to main and cmd/term, and to cmdtest, which makes a test
+// binary be the command; below crawl nothing logs; there is no init.
 func TestOnlyTheCommand(t *testing.T) {
 	fset, list := sources(t)
 	for _, s := range list {
@@ -217,7 +279,7 @@ func TestOnlyTheCommand(t *testing.T) {
 			switch p := strings.Trim(imp.Path.Value, `"`); {
 			case p == "log", p == "flag":
 				t.Errorf("%s imports %s", s.name, p)
-			case p == "log/slog" && layers[s.pkg].height < 3:
+			case p == "log/slog" && layers[s.pkg].height < 30:
 				t.Errorf("%s imports %s, which only crawl and what is above it may", s.name, p)
 			}
 		}
@@ -228,7 +290,7 @@ func TestOnlyTheCommand(t *testing.T) {
 					t.Errorf("%s: an init function", fset.Position(n.Pos()))
 				}
 			case *ast.SelectorExpr:
-				if x, ok := n.X.(*ast.Ident); ok && s.syntax.Name.Name != "main" && x.Name == "os" &&
+				if x, ok := n.X.(*ast.Ident); ok && s.syntax.Name.Name != "main" && !slices.Contains([]string{"cmd/term", "internal/cmdtest"}, s.pkg) && x.Name == "os" &&
 					slices.Contains([]string{"Exit", "Getenv", "LookupEnv", "Environ", "Args"}, n.Sel.Name) {
 					t.Errorf("%s: os.%s outside of the command", fset.Position(n.Pos()), n.Sel.Name)
 				}

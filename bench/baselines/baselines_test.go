@@ -1,0 +1,279 @@
+package baselines
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/cespare/xxhash/v2"
+
+	"drumbeat/disk"
+)
+
+var seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0: another one each time")
+
+// newRand returns a generator whose seed is logged.
+func newRand(t testing.TB) *rand.Rand {
+	seed := *seedFlag
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("seed %d", seed)
+	return rand.New(rand.NewPCG(seed, 1))
+}
+
+// link returns URL number n of a web in which pages per site fall off.
+func link(n int) Link {
+	site := n % (1 + n%97)
+	text := fmt.Appendf(nil, "http://www.site-%d.example/", site)
+	if n%11 == 0 {
+		text = append(text, "a-section-with-a-long-name/and-another-one/"...)
+	}
+	text = fmt.Appendf(text, "page-%d", n)
+	if n%5000 == 0 {
+		text = append(text, bytes.Repeat([]byte{'x'}, MaxTextBytes-len(text))...)
+	}
+	return Link{xxhash.Sum64(text), text}
+}
+
+// truth is what a store must answer, and a check of what it does.
+type truth struct {
+	t       testing.TB
+	seen    map[uint64]bool
+	want    []bool // by arrival
+	links   []Link // by arrival
+	first   map[uint64]bool
+	got     int64
+	ordered bool
+}
+
+func newTruth(t testing.TB, name string) *truth {
+	return &truth{t: t, seen: map[uint64]bool{}, first: map[uint64]bool{}, ordered: name != MercatorA}
+}
+
+// add is called before Store.Add.
+func (w *truth) add(links []Link) {
+	for _, l := range links {
+		w.want = append(w.want, !w.seen[l.Key])
+		w.links = append(w.links, Link{l.Key, bytes.Clone(l.Text)})
+		w.seen[l.Key] = true
+	}
+}
+
+// know is called with what is loaded.
+func (w *truth) know(links []Link) {
+	for _, l := range links {
+		w.seen[l.Key], w.first[l.Key] = true, true
+	}
+}
+
+func (w *truth) emit(first int64, links []Link, fresh []bool) error {
+	w.t.Helper()
+	if len(links) == 0 || len(links) != len(fresh) {
+		w.t.Fatalf("Emit of %d links with %d verdicts", len(links), len(fresh))
+	}
+	if w.ordered && first != w.got || !w.ordered && first != -1 {
+		w.t.Fatalf("Emit from %d, want %d", first, w.got)
+	}
+	for i, l := range links {
+		if xxhash.Sum64(l.Text) != l.Key {
+			w.t.Fatalf("link %d has key %x and text %.80q", w.got, l.Key, l.Text)
+		}
+		// The first one of a key that is emitted is the fresh one, and in an ordered store it is the one that arrived first.
+		want := !w.first[l.Key]
+		w.first[l.Key] = true
+		if w.ordered && (w.links[w.got].Key != l.Key || w.want[w.got] != want) {
+			w.t.Fatalf("link %d is %.80q, want %.80q", w.got, l.Text, w.links[w.got].Text)
+		}
+		if fresh[i] != want {
+			w.t.Fatalf("link %d, %.80q: fresh is %v, want %v", w.got, l.Text, fresh[i], want)
+		}
+		w.got++
+	}
+	return nil
+}
+
+// Names are those of the methods, and mapped: a map behind NewBatched.
+func Names() (names []string) {
+	for _, m := range testMethods() {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
+func testMethods() []Method {
+	return append(Methods(), Method{Name: mapped, Open: func(o Options) (Store, error) {
+		return NewBatched(mapped, o, o.RAMBytes-2*emitBytes, func() (Index, error) { return mapIndex{}, nil })
+	}})
+}
+
+// Open opens a store of a method.
+func Open(name string, o Options) (Store, error) {
+	for _, m := range testMethods() {
+		if m.Name == name {
+			return m.Open(o)
+		}
+	}
+	panic(name)
+}
+
+const mapped = "mapped"
+
+// mapIndex is an Index in a map.
+type mapIndex map[uint64]bool
+
+func (m mapIndex) Load(keys []uint64) error {
+	for _, k := range keys {
+		m[k] = true
+	}
+	return nil
+}
+
+func (m mapIndex) Check(ctx context.Context, b Batch) error {
+	for i := range b.Len() {
+		if i > 0 && b.Key(i) < b.Key(i-1) {
+			return errors.New("the batch isn't sorted")
+		}
+		if !m[b.Key(i)] {
+			b.SetFresh(i)
+		}
+		m[b.Key(i)] = true
+	}
+	return ctx.Err()
+}
+
+func (m mapIndex) Stats(*Stats) {}
+func (m mapIndex) Close() error { return nil }
+
+// exact are the names of the methods that never err.
+func exact() []string {
+	return slices.DeleteFunc(Names(), func(n string) bool { return n == Bloom })
+}
+
+// openTest opens a store whose batches are small, on fsys.
+func openTest(t testing.TB, name string, fsys disk.FS, emit func(int64, []Link, []bool) error) Store {
+	t.Helper()
+	s, err := Open(name, Options{FS: fsys, Dir: "d/" + name, RAMBytes: MinRAMBytes, Emit: emit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// shrink makes the batches of a store n links small.
+func shrink(s Store, n int) {
+	switch s := s.(type) {
+	case *mercatorB:
+		s.batch = s.batch[:0:min(n, cap(s.batch))]
+	case *mercatorA:
+		s.batch = s.batch[:0:min(n, cap(s.batch))]
+		s.recent.slots = s.recent.slots[:2*n+8]
+		s.first = s.first[: 0 : 2+n/100] // so blocks have more pages
+		s.readers = append(s.readers, make([]blockReader, 2)...)
+		for i := range s.readers {
+			s.readers[i].buf = make([]byte, runBytes)
+		}
+	case *polybot:
+		s.allocate(64)
+		s.texts = s.texts[:0:n]
+	case *batched:
+		s.batch = s.batch[:0:min(n, cap(s.batch))]
+	}
+}
+
+// TestVerdicts: random links in batches of random sizes, with flushes, get the verdicts of a map.
+func TestVerdicts(t *testing.T) {
+	for _, name := range exact() {
+		for _, batch := range []int{1, 7, 1000, 15000} {
+			t.Run(fmt.Sprintf("%s/batch=%d", name, batch), func(t *testing.T) {
+				rng := newRand(t)
+				mem := disk.NewMem(1)
+				w := newTruth(t, name)
+				s := openTest(t, name, mem, w.emit)
+				shrink(s, batch)
+				total, skewed := min(200*batch, 40000), rng.IntN(4) == 0
+				if rng.IntN(2) == 0 {
+					loadSome(t, s, w, rng.IntN(total/2+1))
+				}
+				for len(w.links) < total {
+					links := make([]Link, rng.IntN(min(total, 3*batch)))
+					for i := range links {
+						links[i] = link(1 + rng.IntN(total))
+						if skewed && rng.IntN(10) > 0 {
+							links[i] = link(1)
+						}
+					}
+					w.add(links)
+					if err := s.Add(links); err != nil {
+						t.Fatal(err)
+					}
+					for _, l := range links {
+						clear(l.Text) // texts are valid during the call
+					}
+					if rng.IntN(8) == 0 {
+						flush(t, s, w)
+					}
+				}
+				flush(t, s, w)
+				flush(t, s, w)
+				if st := s.Stats(); st.Answered != int64(len(w.links)) || st.Known != int64(len(w.seen)) {
+					t.Errorf("%d links, %d known: stats %+v", len(w.links), len(w.seen), st)
+				}
+				closeTest(t, s, name, mem)
+			})
+		}
+	}
+}
+
+// loadSome loads n URLs.
+func loadSome(t *testing.T, s Store, w *truth, n int) {
+	links := make([]Link, n)
+	for i := range links {
+		links[i] = link(1 + 2*i)
+	}
+	w.know(links)
+	if tl, ok := s.(TextLoader); ok {
+		if err := errors.Join(tl.LoadLinks(links[:n/3]), tl.LoadLinks(links[n/3:])); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	keys := make([]uint64, n)
+	for i := range keys {
+		keys[i] = links[i].Key
+	}
+	slices.Sort(keys)
+	if err := errors.Join(s.Load(keys[:n/3]), s.Load(keys[n/3:])); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// flush flushes and checks that nothing waits.
+func flush(t *testing.T, s Store, w *truth) {
+	t.Helper()
+	if err := s.Flush(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if w.got != int64(len(w.want)) {
+		t.Fatalf("%d links answered of %d", w.got, len(w.want))
+	}
+}
+
+// closeTest closes a store twice; no file may be left.
+func closeTest(t *testing.T, s Store, name string, mem *disk.Mem) {
+	t.Helper()
+	if err := errors.Join(s.Close(), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if names, _ := mem.List("d/" + name); len(names) > 0 {
+		t.Errorf("left over: %q", names)
+	}
+	if err := s.Add([]Link{link(1)}); !errors.Is(err, ErrClosed) {
+		t.Errorf("Add after Close: got %v", err)
+	}
+}

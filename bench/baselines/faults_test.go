@@ -1,0 +1,328 @@
+package baselines
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cespare/xxhash/v2"
+
+	"drumbeat/disk"
+)
+
+// TestOpenRefuses: what is wrong with options is said, and nothing is left.
+func TestOpenRefuses(t *testing.T) {
+	mem := disk.NewMem(1)
+	emit := func(int64, []Link, []bool) error { return nil }
+	good := Options{FS: mem, Dir: "d", RAMBytes: MinRAMBytes, Emit: emit}
+	for _, c := range []struct {
+		name   string
+		change func(*Options)
+		want   string
+	}{
+		{MercatorB, func(o *Options) { o.FS = nil }, "want a file system"},
+		{MercatorB, func(o *Options) { o.Dir = "" }, "want a file system"},
+		{MercatorB, func(o *Options) { o.Emit = nil }, "want a file system"},
+		{mapped, func(o *Options) { o.RAMBytes = MinRAMBytes - 1 }, "RAM of"},
+		{RAM, func(o *Options) { o.RAMBytes = MaxRAMBytes + 1 }, "RAM of"},
+	} {
+		o := good
+		c.change(&o)
+		if _, err := Open(c.name, o); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %s", c.name, err, c.want)
+		}
+	}
+	if err := mem.MkdirAll("full"); err != nil {
+		t.Fatal(err)
+	}
+	f, err := mem.Create("full/something")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	good.Dir = "full"
+	for _, name := range Names() {
+		if _, err := Open(name, good); err == nil || !strings.Contains(err.Error(), "isn't empty") {
+			t.Errorf("%s in a full directory: got %v", name, err)
+		}
+	}
+	if names, _ := mem.List("full"); len(names) != 1 {
+		t.Errorf("the full directory has %q", names)
+	}
+}
+
+// TestRefusals: texts of wrong lengths, keys that don't ascend, and loading after the first link fail the store.
+func TestRefusals(t *testing.T) {
+	for _, name := range Names() {
+		for what, do := range map[string]func(Store) error{
+			"empty text": func(s Store) error { return s.Add([]Link{{1, nil}}) },
+			"long text":  func(s Store) error { return s.Add([]Link{{1, make([]byte, MaxTextBytes+1)}}) },
+			"equal keys": func(s Store) error { return s.Load([]uint64{3, 3}) },
+			"falling keys": func(s Store) error {
+				return errors.Join(s.Load([]uint64{3, 4}), s.Load([]uint64{2}))
+			},
+			"late load": func(s Store) error {
+				return errors.Join(s.Add([]Link{link(1)}), s.Load([]uint64{2}))
+			},
+		} {
+			mem := disk.NewMem(1)
+			s := openTest(t, name, mem, func(int64, []Link, []bool) error { return nil })
+			if err := do(s); err == nil {
+				t.Errorf("%s: %s: no error", name, what)
+			} else if again := s.Add([]Link{link(1)}); again == nil {
+				t.Errorf("%s: %s: went on after %v", name, what, err)
+			}
+			closeTest(t, s, name, mem)
+		}
+	}
+}
+
+// TestCancel: a context that has ended ends the store, and so does an error of Emit; nothing more is emitted then.
+func TestCancel(t *testing.T) {
+	for _, name := range Names() {
+		mem := disk.NewMem(1)
+		emitted := 0
+		var refuse error
+		s := openTest(t, name, mem, func(_ int64, links []Link, _ []bool) error {
+			emitted += len(links)
+			return refuse
+		})
+		if err := s.Add([]Link{link(1), link(2)}); err != nil {
+			t.Fatal(err)
+		}
+		before := emitted
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		if err := s.Flush(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: Flush: got %v", name, err)
+		}
+		if err := s.Add([]Link{link(3)}); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: Add afterwards: got %v", name, err)
+		}
+		if emitted != before {
+			t.Errorf("%s: %d links emitted after the end", name, emitted-before)
+		}
+		closeTest(t, s, name, mem)
+
+		refuse = errors.New("no")
+		s = openTest(t, name, mem, func(int64, []Link, []bool) error { return refuse })
+		err := s.Add([]Link{link(1)})
+		if err == nil {
+			err = s.Flush(context.Background())
+		}
+		if !errors.Is(err, refuse) {
+			t.Errorf("%s: error of Emit: got %v", name, err)
+		}
+		closeTest(t, s, name, mem)
+	}
+}
+
+// TestFaults: one failing operation of the disk, whichever it is, gives an error, and no verdict is wrong.
+func TestFaults(t *testing.T) {
+	ops := []disk.Op{disk.OpCreate, disk.OpRead, disk.OpWrite, disk.OpRemove, disk.OpClose}
+	for _, name := range []string{MercatorA, MercatorB, Polybot} {
+		rng := newRand(t)
+		for _, op := range ops {
+			failed := 0
+			for range 12 {
+				failed += faultRun(t, name, op, 1+rng.IntN(30))
+			}
+			t.Logf("%s: %d faults of %s", name, failed, op)
+		}
+	}
+}
+
+// faultRun lets the n-th operation op fail, and returns 1 if there was one.
+func faultRun(t *testing.T, name string, op disk.Op, n int) int {
+	t.Helper()
+	mem := disk.NewMem(1)
+	broken := errors.New("broken")
+	var count, off atomic.Int64
+	count.Store(int64(n))
+	fsys := disk.NewFault(mem, func(o disk.Op, _ string) error {
+		if o == op && off.Load() == 0 && count.Add(-1) == 0 {
+			return broken
+		}
+		return nil
+	})
+	w := newTruth(t, name)
+	s, err := Open(name, Options{FS: fsys, Dir: "d/" + name, RAMBytes: MinRAMBytes, Emit: w.emit})
+	if err == nil {
+		shrink(s, 300)
+		for at := 0; at < 3000 && err == nil; at += 100 {
+			links := make([]Link, 100)
+			for i := range links {
+				links[i] = link(1 + (at+i)*7%1000)
+			}
+			w.add(links)
+			if err = s.Add(links); err == nil && at%500 == 0 {
+				err = s.Flush(context.Background())
+			}
+		}
+		hit := count.Load() <= 0
+		if err == nil {
+			err = s.Flush(context.Background())
+		}
+		if hit && err == nil {
+			t.Errorf("%s: no error though %s number %d failed", name, op, n)
+		}
+		off.Store(1)
+		if again := s.Add([]Link{link(5)}); err != nil && again == nil {
+			t.Errorf("%s: went on after %v", name, err)
+		}
+		closeFault(t, s)
+	}
+	off.Store(1)
+	if err != nil && !errors.Is(err, broken) {
+		t.Errorf("%s: %s number %d failed: got %v", name, op, n, err)
+	}
+	if names, _ := mem.List("d/" + name); len(names) > 0 {
+		t.Errorf("%s: %s number %d failed: left over: %q", name, op, n, names)
+	}
+	if count.Load() <= 0 {
+		return 1
+	}
+	return 0
+}
+
+func closeFault(t *testing.T, s Store) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
+}
+
+// TestPolybotTexts: short texts of few letters, zero among them, which are beginnings of each other.
+func TestPolybotTexts(t *testing.T) {
+	rng := newRand(t)
+	mem := disk.NewMem(1)
+	w := newTruth(t, Polybot)
+	s := openTest(t, Polybot, mem, w.emit)
+	shrink(s, 100)
+	for range 100 {
+		links := make([]Link, 50)
+		for i := range links {
+			text := make([]byte, 1+rng.IntN(9))
+			for j := range text {
+				text[j] = "\x00\x01a"[rng.IntN(3)]
+			}
+			links[i] = Link{xxhash.Sum64(text), text}
+		}
+		w.add(links)
+		if err := s.Add(links); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flush(t, s, w)
+	closeTest(t, s, Polybot, mem)
+}
+
+// TestLoadedTwice: a link that is loaded twice is known once.
+func TestLoadedTwice(t *testing.T) {
+	for _, name := range []string{MercatorA, Polybot} {
+		mem := disk.NewMem(1)
+		w := newTruth(t, name)
+		s := openTest(t, name, mem, w.emit)
+		shrink(s, 10)
+		var links []Link
+		for i := range 100 {
+			links = append(links, link(1+i%50), link(1+i%50))
+		}
+		w.know(links)
+		if err := s.(TextLoader).LoadLinks(links); err != nil {
+			t.Fatal(err)
+		}
+		w.add(links)
+		if err := s.Add(links); err != nil {
+			t.Fatal(err)
+		}
+		flush(t, s, w)
+		if st := s.Stats(); st.Known != 50 || st.Fresh != 0 {
+			t.Errorf("%s: %d known, %d fresh, want 50, 0", name, st.Known, st.Fresh)
+		}
+		closeTest(t, s, name, mem)
+	}
+}
+
+// TestCloseEarly: a store that is closed with links waiting, or in the midst of loading, leaves nothing behind.
+func TestCloseEarly(t *testing.T) {
+	for _, name := range Names() {
+		mem := disk.NewMem(1)
+		s := openTest(t, name, mem, func(int64, []Link, []bool) error { return nil })
+		if err := s.Load([]uint64{1, 2, 3}); err != nil {
+			t.Fatal(err)
+		}
+		closeTest(t, s, name, mem)
+		s = openTest(t, name, mem, func(int64, []Link, []bool) error { return nil })
+		links := make([]Link, 5000)
+		for i := range links {
+			links[i] = link(i)
+		}
+		if err := s.Add(links); err != nil {
+			t.Fatal(err)
+		}
+		closeTest(t, s, name, mem)
+	}
+}
+
+// TestBloom: no known link is called new, and of new ones few enough are lost.
+func TestBloom(t *testing.T) {
+	for _, c := range []struct {
+		bitsPerKey int
+		most       float64 // lost, of the last tenth
+	}{{10, .012}, {20, .0003}} {
+		var verdicts []bool
+		s := openTest(t, Bloom, disk.NewMem(1), func(_ int64, _ []Link, fresh []bool) error {
+			verdicts = append(verdicts, fresh...)
+			return nil
+		})
+		n := MinRAMBytes * 8 / c.bitsPerKey
+		add := func(from, to int) (fresh int) {
+			links := make([]Link, 0, to-from)
+			var key [8]byte
+			for i := from; i < to; i++ {
+				key = [8]byte{byte(i), byte(i >> 8), byte(i >> 16), byte(i >> 24)}
+				links = append(links, Link{xxhash.Sum64(key[:]), key[:1]})
+			}
+			verdicts = verdicts[:0]
+			if err := s.Add(links); err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range verdicts {
+				if f {
+					fresh++
+				}
+			}
+			return fresh
+		}
+		add(0, n-n/10)
+		lost := 1 - float64(add(n-n/10, n))/float64(n/10)
+		t.Logf("%d bits a key: %.5f lost", c.bitsPerKey, lost)
+		if lost > c.most || lost == 0 {
+			t.Errorf("%d bits a key: %.5f lost, want at most %.5f", c.bitsPerKey, lost, c.most)
+		}
+		if again := add(0, n); again != 0 {
+			t.Errorf("%d bits a key: %d known links called new", c.bitsPerKey, again)
+		}
+		closeFault(t, s)
+	}
+}
+
+// TestFull: the table in RAM refuses a key when it is full, and still knows all others.
+func TestFull(t *testing.T) {
+	s := openTest(t, RAM, disk.NewMem(1), func(int64, []Link, []bool) error { return nil })
+	most := MinRAMBytes / 8
+	keys := make([]uint64, most)
+	for i := range keys {
+		keys[i] = uint64(i) << 40
+	}
+	if err := s.Load(keys[:most/2]); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Load(keys[most/2:]); !errors.Is(err, ErrFull) {
+		t.Errorf("%d keys in %d bytes: got %v", most, MinRAMBytes, err)
+	}
+	closeFault(t, s)
+}

@@ -1,0 +1,10 @@
+package baselines
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+// TestMain: no goroutine outlives its store.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -1,0 +1,379 @@
+package baselines
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"math"
+)
+
+// polybot is the batch check with text in RAM of section IV.A. A batch lies in an arena in order of arrival: key, length
+// and verdict, text. An array of 16 bytes a link is sorted by text and merged with seen, all known URLs as sorted text,
+// from which what a text has in common with the one before is left out:
+//
+//	length in common, length of the rest (both unsigned varints), the rest
+//
+// The merge follows how much the next text of either side has in common with the last one written. Where these lengths
+// differ, the longer one is the lower text, without a look at either; only where they are equal text is compared.
+type polybot struct {
+	base
+	files files
+	seen  seenFile
+	texts []textRef // of the batch
+	arena []byte
+	bufs  [][]byte
+
+	old     []byte // the next text of seen
+	loading bool   // the batch is to be known, not answered
+}
+
+const (
+	// arenaHeader is the key of a link and, in 2 bytes, its length and verdict.
+	arenaHeader = 8 + 2
+	arenaFresh  = 1 << 15
+	// maxRecordBytes bounds a text in seen; textRoom is more.
+	maxRecordBytes = 2*binary.MaxVarintLen16 + MaxTextBytes
+	// maxArenaBytes bounds an arena: places in it are 32 bits.
+	maxArenaBytes = math.MaxUint32
+)
+
+func openPolybot(b base) (Store, error) {
+	chunk := chunkBytes(b.o.RAMBytes)
+	s := &polybot{base: b, files: files{fs: b.o.FS, dir: b.o.Dir}, bufs: buffers(4, textRoom+chunk)}
+	s.seen.files = &s.files
+	s.old = make([]byte, 0, MaxTextBytes)
+	s.stats.RAMBytes = s.ioBytes()
+	return s, nil
+}
+
+// ioBytes is the RAM besides the batch's.
+func (s *polybot) ioBytes() int64 {
+	return emitBytes + 4*int64(len(s.bufs[0])) + MaxTextBytes
+}
+
+// Load implements Store. The text of a key is made up: see TextLoader.
+func (s *polybot) Load(keys []uint64) error {
+	if err := s.checkLoad(keys); err != nil {
+		return err
+	}
+	text := make([]byte, 0, 64)
+	for _, k := range keys {
+		text = appendMadeText(text[:0], k)
+		if s.arena == nil {
+			s.allocate(len(text))
+		}
+		if err := s.hold(Link{k, text}, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// appendMadeText appends a URL that no crawler meets, with as many letters as are usual.
+func appendMadeText(dst []byte, key uint64) []byte {
+	const digits = "0123456789abcdef"
+	hex := func(k uint64, n int) {
+		for n--; n >= 0; n-- {
+			dst = append(dst, digits[k>>(4*n)&15])
+		}
+	}
+	// A site for every 2^44 keys: 100 URLs each where 1e8 are known.
+	dst = append(dst, "http://www.site-"...)
+	hex(key>>44, 5)
+	dst = append(dst, ".invalid/articles/archive/section/"...)
+	hex(key>>40, 6)
+	dst = append(dst, "/the-title-of-a-page-"...)
+	hex(key, 16)
+	return append(dst, ".html"...)
+}
+
+// LoadLinks implements TextLoader.
+func (s *polybot) LoadLinks(links []Link) error {
+	if err := s.checkLoadLinks(links); err != nil {
+		return err
+	}
+	return s.holdAll(links, true)
+}
+
+// Add implements Store.
+func (s *polybot) Add(links []Link) error {
+	if err := s.checkLinks(links); err != nil {
+		return err
+	}
+	return s.holdAll(links, false)
+}
+
+// holdAll adds links to the batch.
+func (s *polybot) holdAll(links []Link, loading bool) error {
+	if s.arena == nil {
+		s.allocate(meanText(links))
+	}
+	for _, l := range links {
+		if err := s.hold(l, loading); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Flush implements Store.
+func (s *polybot) Flush(ctx context.Context) error {
+	if s.err != nil {
+		return s.err
+	}
+	return s.check(ctx)
+}
+
+// hold adds a link to the batch, after a check where that is full or of the other kind.
+func (s *polybot) hold(l Link, loading bool) error {
+	full := len(s.texts) == cap(s.texts) || len(s.arena)+arenaHeader+len(l.Text) > cap(s.arena)
+	if full || s.loading != loading {
+		if err := s.check(context.Background()); err != nil {
+			return err
+		}
+		s.loading = loading
+	}
+	s.texts = append(s.texts, textRef{at: uint32(len(s.arena)), size: uint32(len(l.Text))})
+	s.arena = binary.LittleEndian.AppendUint64(s.arena, l.Key)
+	s.arena = binary.LittleEndian.AppendUint16(s.arena, uint16(len(l.Text)))
+	s.arena = append(s.arena, l.Text...)
+	return nil
+}
+
+// allocate divides the RAM between the arena and the array, for texts of b bytes or so.
+func (s *polybot) allocate(b int) {
+	rest := s.o.RAMBytes - s.ioBytes()
+	each := int64(max(32, b) + arenaHeader + textRefBytes)
+	n := min(rest/each, maxArenaBytes/each)
+	arena := min(rest-n*textRefBytes, maxArenaBytes)
+	s.texts, s.arena = make([]textRef, 0, n), make([]byte, 0, arena)
+	s.stats.RAMBytes = s.ioBytes() + n*textRefBytes + arena
+}
+
+// text returns the text of a link in the arena.
+func (t textRef) text(arena []byte) []byte {
+	return arena[t.at+arenaHeader:][:t.size]
+}
+
+// check merges the batch with seen, and answers it.
+func (s *polybot) check(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return s.fail("check", err)
+	}
+	if len(s.texts) == 0 {
+		return nil
+	}
+	sortTexts(s.arena, s.texts)
+	err := s.seen.merge(&s.stats, textRoom, s.bufs, func(r *reader, w *writer) (int64, error) {
+		return s.merge(ctx, r, w)
+	})
+	if err != nil {
+		return s.fail("merge", err)
+	}
+	if !s.loading {
+		s.stats.Batches++
+		s.stats.BatchLinks += int64(len(s.texts))
+		err = s.answer()
+	} else if !s.loaded {
+		s.countLoaded()
+	}
+	s.texts, s.arena = s.texts[:0], s.arena[:0]
+	return err
+}
+
+// countLoaded counts the links of a batch that weren't known yet.
+func (s *polybot) countLoaded() {
+	for _, t := range s.texts {
+		if binary.LittleEndian.Uint16(s.arena[t.at+8:])&arenaFresh != 0 {
+			s.stats.Known++
+		}
+	}
+}
+
+// answer emits the batch, which is in order of arrival in the arena.
+func (s *polybot) answer() error {
+	for at := 0; at < len(s.arena); {
+		head := s.arena[at : at+arenaHeader]
+		size := binary.LittleEndian.Uint16(head[8:])
+		end := at + arenaHeader + int(size&^arenaFresh)
+		l := Link{binary.LittleEndian.Uint64(head), s.arena[at+arenaHeader : end : end]}
+		if err := s.put(true, l, size&arenaFresh != 0); err != nil {
+			return err
+		}
+		at = end
+	}
+	return s.putOut(true)
+}
+
+// oldTexts goes through the texts of seen.
+type oldTexts struct {
+	r      *reader
+	window []byte // from the present record on
+	text   []byte // the present text
+	common int    // what it has in common with the one before
+	record int    // bytes of the present record; 0 at the end
+}
+
+// next goes on to the next text.
+func (o *oldTexts) next(ctx context.Context) error {
+	o.window = o.window[o.record:]
+	if len(o.window) < maxRecordBytes && !o.r.end() {
+		var err error
+		if o.window, err = o.r.more(ctx, o.window); err != nil {
+			return err
+		}
+	}
+	o.record = 0
+	if len(o.window) == 0 {
+		return nil
+	}
+	common, n := binary.Uvarint(o.window)
+	if n <= 0 {
+		return errDamaged
+	}
+	rest, m := binary.Uvarint(o.window[n:])
+	if m <= 0 || common > uint64(len(o.text)) || rest > uint64(min(len(o.window)-n-m, MaxTextBytes)) {
+		return errDamaged
+	}
+	o.text = append(o.text[:common], o.window[n+m:n+m+int(rest)]...)
+	o.common, o.record = int(common), n+m+int(rest)
+	return nil
+}
+
+var errDamaged = errors.New("the file of known URLs isn't as it was written")
+
+// merge merges the sorted batch with the known texts of r into w, marks the first link of each new text, and counts
+// those.
+func (s *polybot) merge(ctx context.Context, r *reader, w *writer) (added int64, err error) {
+	old := oldTexts{r: r, text: s.old[:0]}
+	if err := old.next(ctx); err != nil {
+		return 0, err
+	}
+	b := newTexts{arena: s.arena, refs: s.texts}
+	b.start()
+	common := old.common // of old's text and the last one written
+	raw := true          // the last one written is the one before old's, so old's record can go out as it is
+	var head [2 * binary.MaxVarintLen16]byte
+	for old.record > 0 || len(b.refs) > 0 {
+		takeOld := len(b.refs) == 0
+		if !takeOld && old.record > 0 {
+			if takeOld = common > b.common; common == b.common {
+				n := common + prefix(old.text[common:], b.text[common:])
+				takeOld = compareFrom(old.text, b.text, n) <= 0
+				if takeOld {
+					b.common = n
+				} else {
+					common = n
+				}
+			}
+		}
+		if !takeOld {
+			if err := writeText(w, &head, b.text, b.common); err != nil {
+				return 0, err
+			}
+			raw = false
+			b.mark()
+			added++
+			b.next()
+			continue
+		}
+		if raw {
+			err = w.write(old.window[:old.record])
+		} else {
+			err = writeText(w, &head, old.text, common)
+		}
+		if err != nil {
+			return 0, err
+		}
+		raw = true
+		if len(b.refs) > 0 && b.common == len(old.text) && len(b.text) == b.common {
+			b.next() // a duplicate
+		}
+		if err := old.next(ctx); err != nil {
+			return 0, err
+		}
+		common = old.common
+	}
+	return added, nil
+}
+
+// compareFrom compares texts whose first n bytes are equal, and no more.
+func compareFrom(a, b []byte, n int) int {
+	switch {
+	case n == len(a) && n == len(b):
+		return 0
+	case n == len(a):
+		return -1
+	case n == len(b):
+		return 1
+	}
+	return int(a[n]) - int(b[n])
+}
+
+// writeText writes a text that has its first common bytes in common with the one before.
+func writeText(w *writer, head *[2 * binary.MaxVarintLen16]byte, text []byte, common int) error {
+	h := binary.AppendUvarint(head[:0], uint64(common))
+	h = binary.AppendUvarint(h, uint64(len(text)-common))
+	if err := w.write(h); err != nil {
+		return err
+	}
+	return w.write(text[common:])
+}
+
+// newTexts goes through the different texts of a sorted batch.
+type newTexts struct {
+	arena  []byte
+	refs   []textRef // from the first link of the present text on
+	text   []byte
+	common int // what it has in common with the last text written
+}
+
+func (b *newTexts) start() {
+	if len(b.refs) > 0 {
+		b.text = b.refs[0].text(b.arena)
+	}
+}
+
+// mark sets the verdict of the first link of the present text.
+func (b *newTexts) mark() {
+	p := b.arena[b.refs[0].at+8:]
+	binary.LittleEndian.PutUint16(p, binary.LittleEndian.Uint16(p)|arenaFresh)
+}
+
+// next goes on to the next different text. The present one must be the last one written, or equal to it.
+func (b *newTexts) next() {
+	before := b.text
+	for b.refs = b.refs[1:]; len(b.refs) > 0; b.refs = b.refs[1:] {
+		text := b.refs[0].text(b.arena)
+		n := prefix(before, text)
+		if n < len(text) {
+			b.text, b.common = text, n
+			return
+		}
+	}
+	b.text, b.common = nil, 0
+}
+
+// prefix returns how many bytes two texts have in common.
+func prefix(a, b []byte) int {
+	n := min(len(a), len(b))
+	i := 0
+	for ; i+8 <= n; i += 8 {
+		if x := binary.LittleEndian.Uint64(a[i:]) ^ binary.LittleEndian.Uint64(b[i:]); x != 0 {
+			return i + trailingBytes(x)
+		}
+	}
+	for i < n && a[i] == b[i] {
+		i++
+	}
+	return i
+}
+
+// Close implements Store.
+func (s *polybot) Close() error {
+	if s.err == ErrClosed {
+		return nil
+	}
+	s.err, s.texts, s.arena, s.bufs = ErrClosed, nil, nil, nil
+	return errors.Join(s.files.close(), s.removeDir())
+}

@@ -1,0 +1,336 @@
+package budget
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"math"
+	mathrand "math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"drumbeat/bench/benchtest"
+	"drumbeat/disk"
+)
+
+var beastSeed = flag.Uint64("beast-seed", 0, "seed of the random tests of budget enforcement; 0 = from the clock")
+
+// smallBeast is a virtual crawl for tests, with its defaults filled in.
+func smallBeast(t *testing.T, b Beast) Beast {
+	t.Helper()
+	b.Seed = *beastSeed
+	if b.Seed == 0 {
+		b.Seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("-beast-seed %d", b.Seed)
+	b.Dirs = []string{t.TempDir()}
+	if err := b.complete(); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// budgetModel is both schemes with slices and maps, after DESIGN's rules.
+type budgetModel struct {
+	b       *Beast
+	web     *budgetWeb
+	links   linkCount
+	in, out tally
+	pages   int64
+}
+
+func (m *budgetModel) seeds(put func(rec []byte)) {
+	for x, budget := range m.web.budgets {
+		for range budget {
+			rec := m.web.appendOf(nil, uint32(x))
+			m.in.add(rec)
+			put(rec)
+		}
+	}
+}
+
+func (m *budgetModel) crawl(rec []byte, put func(rec []byte)) {
+	m.out.add(rec)
+	m.pages++
+	for range m.links.next() {
+		rec := m.web.append(nil)
+		m.in.add(rec)
+		put(rec)
+	}
+}
+
+// TestNaiveModel: the naive scheme on disk crawls what two slices do, pass by pass, and its rate is Theorem 6's.
+func TestNaiveModel(t *testing.T) {
+	b := smallBeast(t, Beast{PLDs: 200, UniquePerPage: 4.5, Spam: 0.2, NaiveURLs: 1e5})
+	c, err := openNaiveCrawl(&b, disk.Set{FS: disk.OS(), Paths: b.Dirs}, newBudgetWeb(&b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	if err := c.run(context.Background(), b.NaiveURLs, func(*naiveCrawl) {}); err != nil {
+		t.Fatal(err)
+	}
+	if n := c.in.wrong(c.out, c.rest); n != 0 || c.exceeded != 0 {
+		t.Errorf("got %d records lost or doubled, %d pages beyond budgets, want none", n, c.exceeded)
+	}
+	m := &budgetModel{b: &b, web: newBudgetWeb(&b), links: linkCount{perPage: b.UniquePerPage}}
+	left := slices.Clone(m.web.budgets)
+	var q, failed [][]byte
+	put := func(rec []byte) {
+		if x := recordPLD(rec); left[x] > 0 {
+			left[x]--
+			q = append(q, rec)
+			return
+		}
+		failed = append(failed, rec)
+	}
+	m.seeds(put)
+	model := b.model(m.web, float64(c.in.bytes)/float64(c.in.n))
+	for i, s := range c.stages {
+		for ; len(q) > 0; q = q[1:] {
+			m.crawl(q[0], put)
+		}
+		if m.pages != s.endPages || m.in.n != s.endURLs || int64(len(failed)) != s.failed {
+			t.Fatalf("pass %d: got %d pages, %d URLs, %d in QF, want %d, %d, %d", i, s.endPages, s.endURLs, s.failed, m.pages, m.in.n,
+				len(failed))
+		}
+		got, want := b.PagesPerSecond*s.perPage(s.beastRaw()), model.NaiveRate(float64(s.endPages))
+		if d := math.Abs(got-want) / want; i >= 8 && d > 0.03 {
+			t.Errorf("pass %d: got %.0f B/s, want Theorem 6's %.0f", i, got, want)
+		}
+		copy(left, m.web.budgets)
+		old := failed
+		failed = nil
+		for _, rec := range old {
+			put(rec)
+		}
+	}
+	if len(c.stages) < 10 || c.out != m.out || c.rest.n != int64(len(failed)+len(q)) {
+		t.Errorf("got %d passes, out %+v, %d left, want %+v, %d", len(c.stages), c.out, c.rest.n, m.out, len(failed)+len(q))
+	}
+}
+
+// modelLedger is what is known of a PLD: the queue for its next URL, and how many it has there.
+type modelLedger struct{ next, used int64 }
+
+// TestBeastModel: the crawl through STAR and BEAST on disk has the same stages as one with slices.
+func TestBeastModel(t *testing.T) {
+	b := smallBeast(t, Beast{PLDs: 100, UniquePerPage: 3.5, Spam: 0.3, URLs: []int64{1.5e5}})
+	ctx := context.Background()
+	c, err := openBeastCrawl(ctx, &b, disk.Set{FS: disk.OS(), Paths: b.Dirs}, newBudgetWeb(&b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close()
+	if err := c.run(ctx, b.URLs[0], func(*beastCrawl) {}); err != nil {
+		t.Fatal(err)
+	}
+	if n := c.in.wrong(c.out, c.left); n != 0 || c.exceeded != 0 {
+		t.Errorf("got %d records lost or doubled, %d pages beyond budgets, want none", n, c.exceeded)
+	}
+	m := &budgetModel{b: &b, web: newBudgetWeb(&b), links: linkCount{perPage: b.UniquePerPage}}
+	ledgers := make([]modelLedger, b.PLDs)
+	queues, failed := map[int64][][]byte{}, [][]byte(nil)
+	s, h, last := int64(0), int64(1), int64(0)
+	put := func(rec []byte) {
+		x := recordPLD(rec)
+		l := ledgers[x]
+		if l.next <= s {
+			l = modelLedger{next: s + 1}
+		}
+		if l.used >= int64(m.web.budgets[x]) {
+			l = modelLedger{next: l.next + 1}
+		}
+		if l.next > s+h {
+			failed = append(failed, rec)
+			return
+		}
+		l.used++
+		ledgers[x] = l
+		queues[l.next] = append(queues[l.next], rec)
+	}
+	m.seeds(put)
+	var stages []stage
+	for m.in.n < c.in.n {
+		s++ // no queue is ever empty here
+		if s-last >= h {
+			if m.pages > 0 {
+				stages = append(stages, stage{endPages: m.pages, endURLs: m.in.n, failed: int64(len(failed)), queues: h})
+			}
+			old := failed
+			failed, last, h = nil, s, 2*h
+			for _, rec := range old {
+				put(rec)
+			}
+		}
+		for _, rec := range queues[s] {
+			if m.crawl(rec, put); m.in.n >= c.in.n {
+				break
+			}
+		}
+		delete(queues, s)
+	}
+	if len(stages) != len(c.stages) || len(stages) < 4 || m.pages != c.now.pages {
+		t.Fatalf("got %d stages and %d pages, want %d (4 at least) and %d", len(c.stages), c.now.pages, len(stages), m.pages)
+	}
+	for i, want := range stages {
+		if got := c.stages[i]; got.endPages != want.endPages || got.endURLs != want.endURLs || got.failed != want.failed ||
+			got.queues != want.queues {
+			t.Errorf("stage %d: got %+v, want %+v", i, got, want)
+		}
+	}
+	checkRates(t, &b, c)
+}
+
+// checkRates compares the last stage with what DESIGN's rules come to when all queues are full. The scan at its beginning
+// came when s was h-1, that at its end when s was 2h-1. In units of a queue's pages, L(s-1)+1 URLs had been put in by then, of
+// which those that fitted into queues up to s-1 plus half of s+1 weren't in QF. Each check is a write and a read.
+func checkRates(t *testing.T, b *Beast, c *beastCrawl) {
+	t.Helper()
+	m := b.model(c.web, float64(c.in.bytes)/float64(c.in.n))
+	stage := &c.stages[len(c.stages)-1]
+	l, h := b.UniquePerPage, float64(stage.queues)
+	filled := func(s float64) float64 { return s - 1 + (s+1)/2 }
+	failed := func(s float64) float64 { return 1 + l*(s-1) - filled(s) }
+	s1, s2 := h-1, 2*h-1
+	near := func(what string, got int64, queues float64) {
+		t.Helper()
+		want := queues * float64(c.web.sum) * m.URLBytes
+		if math.Abs(float64(got)-want) > 0.03*want {
+			t.Errorf("%s: got %d bytes, want %.0f", what, got, want)
+		}
+	}
+	near("BEAST", stage.beastRaw(), failed(s1)+failed(s2)+filled(s2)-filled(s1)+s2-s1)
+	near("STAR", stage.checkRaw, 2*(l*h+failed(s1)))
+	if got := stage.perPage(stage.beastRaw()) * b.PagesPerSecond; got > m.RateBound() {
+		t.Errorf("got %.0f B/s, bound is %.0f", got, m.RateBound())
+	}
+	if stage.queueDisk >= stage.beastRaw() || stage.queueDisk == 0 || stage.starDisk <= stage.starRest {
+		t.Errorf("got %+v from the meters", stage.moved)
+	}
+}
+
+// TestRunBeast: the whole report at a small size; all checks but that of speed hold, and nothing is left.
+func TestRunBeast(t *testing.T) {
+	b := smallBeast(t, Beast{PLDs: 100, Spam: 0.2, URLs: []int64{1e3, 5e4, 3e5}, NaiveURLs: 1e5, WayURLs: 5000, WayPLDs: 1000, Repeats: 1})
+	var told []string
+	b.Progress = func(what string) { told = append(told, what) }
+	r, err := RunBeast(context.Background(), b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := benchtest.Text(t, r)
+	for _, c := range r.Checks {
+		if !c.OK() && c.Unit != "ns" {
+			t.Errorf("%s", c)
+		}
+	}
+	if len(r.Checks) < 10 || len(told) == 0 || len(r.Figures) != 1 || len(r.Figures[0].Series) != 7 {
+		t.Errorf("got %d checks, %q, %d figures", len(r.Checks), told, len(r.Figures))
+	}
+	benchtest.Has(t, text, "BenchmarkBeast/scheme=beast/urls=3e5 ", "/scheme=naive/urls=5e4 ", "within 1e3 URLs no stage ends", "BenchmarkBeastCPU/plds=1e3 ")
+	benchtest.Empty(t, b.Dirs[0])
+}
+
+// TestRunBeastStops: cancelled at any time it ends with an error and leaves nothing.
+func TestRunBeastStops(t *testing.T) {
+	b := smallBeast(t, Beast{PLDs: 100, URLs: []int64{1e5}, NaiveURLs: 5e4, WayURLs: 5000, WayPLDs: 1000, Repeats: 1})
+	for _, at := range []string{"CPU", "naive", "BEAST"} {
+		ctx, cancel := context.WithCancel(context.Background())
+		b.Progress = func(what string) {
+			if strings.HasPrefix(what, at) {
+				cancel()
+			}
+		}
+		if _, err := RunBeast(ctx, b); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: got %v, want it cancelled", at, err)
+		}
+		cancel()
+		if left, err := os.ReadDir(b.Dirs[0]); err != nil || len(left) > 0 {
+			t.Errorf("%s: got %v, %v, want an empty directory", at, left, err)
+		}
+	}
+}
+
+func TestTally(t *testing.T) {
+	var all, a, b tally
+	for i, rec := range []string{"x", "y", "zz", "x"} {
+		all.add([]byte(rec))
+		if i%2 == 0 {
+			a.add([]byte(rec))
+		} else {
+			b.add([]byte(rec))
+		}
+	}
+	if all.wrong(b, a) != 0 || all.wrong(a) != 2 || all.wrong(a, b, b) != 2 {
+		t.Errorf("got %d, %d, %d, want 0, 2, 2", all.wrong(b, a), all.wrong(a), all.wrong(a, b, b))
+	}
+	other := b
+	other.hash++
+	if all.wrong(a, other) != 1 {
+		t.Error("other records not seen")
+	}
+}
+
+// TestAlias: numbers come as often as their weights say.
+func TestAlias(t *testing.T) {
+	weights := []float64{1, 0, 5, 0.5, 3.5}
+	a := newAlias(weights)
+	rng := mathrand.New(mathrand.NewPCG(1, 2))
+	var got [5]float64
+	const n = 1 << 20
+	for range n {
+		got[a.draw(rng.Uint64())] += 10. / n
+	}
+	for i, w := range weights {
+		if math.Abs(got[i]-w) > 0.02 {
+			t.Errorf("%d: got %.3f, want %.1f", i, got[i], w)
+		}
+	}
+}
+
+// TestBudgetWeb: records differ, are as long as said on average, and say their PLD; spammers get their share.
+func TestBudgetWeb(t *testing.T) {
+	b := smallBeast(t, Beast{PLDs: 1000, Spam: 0.25, URLBytes: 100})
+	w := newBudgetWeb(&b)
+	seen, bytes, spam := map[string]bool{}, 0, 0
+	const n = 50_000
+	for range n {
+		rec := w.append(nil)
+		if seen[string(rec)] || len(rec) > 1000 {
+			t.Fatalf("got %q twice, or too long", rec)
+		}
+		seen[string(rec)] = true
+		bytes += len(rec)
+		if x := recordPLD(rec); int(x) >= 1000-w.spammers {
+			spam++
+		} else if int(x) >= 1000 {
+			t.Fatalf("got PLD %d", x)
+		}
+	}
+	if mean := float64(bytes) / n; math.Abs(mean-100) > 5 {
+		t.Errorf("got records of %.1f B, want 100", mean)
+	}
+	if share := float64(spam) / n; math.Abs(share-0.255) > 0.02 {
+		t.Errorf("got %.3f of the links lead to spammers, want 0.255", share)
+	}
+	if rec := w.appendOf(nil, 7); recordPLD(rec) != 7 {
+		t.Errorf("got PLD %d, want 7", recordPLD(rec))
+	}
+}
+
+func TestBeastValidate(t *testing.T) {
+	bad := Beast{Dirs: []string{"x"}, URLs: []int64{0}, NaiveURLs: -1, PLDs: -1, Budget: 20_000, URLBytes: 10, UniquePerPage: 1,
+		PagesPerSecond: -1, Spam: 1, WayURLs: 1, WayPLDs: -5, Repeats: -1}
+	err := bad.Validate()
+	if err == nil || strings.Count(err.Error(), "\n") != 10 {
+		t.Errorf("got %v, want 11 faults", err)
+	}
+	if _, err := RunBeast(context.Background(), Beast{Dirs: []string{t.TempDir()}, URLs: []int64{1e11}}); err == nil ||
+		!strings.Contains(err.Error(), "free") {
+		t.Errorf("got %v, want an error for want of room", err)
+	}
+}

@@ -1,0 +1,427 @@
+package budget
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cespare/xxhash/v2"
+
+	"drumbeat/beast"
+	"drumbeat/disk"
+	"drumbeat/drum"
+	"drumbeat/star"
+)
+
+// The geometry of STAR in the virtual crawl. In a crawl of the paper's size a queue has many times as many URLs as STAR's
+// buffers and buckets take, so nearly all of them go through its files. Here a queue has some 10^4 to 10^5, so buffers
+// (2·16·16 KiB, some 2,000 URLs) and buckets (4,000 tuples) are small as well.
+const (
+	beastStarBuckets     = 16
+	beastStarBufferBytes = 16 << 10
+	beastStarBucketBytes = 128 << 10
+)
+
+// Queues have some MB here instead of GB, so their blocks are smaller than in a crawl, too. A checkpoint, which frees the
+// space of what has been read, is made when so many bytes were written.
+const (
+	beastBlockBytes  = 64 << 10
+	beastCommitBytes = 256 << 20
+)
+
+// tally is a multiset of records: their number and a sum of hashes, whatever the order.
+type tally struct {
+	n, bytes int64
+	hash     uint64
+}
+
+func (t *tally) add(rec []byte) {
+	t.n++
+	t.bytes += int64(len(rec))
+	t.hash += xxhash.Sum64(rec)
+}
+
+// wrong is how many records of t are missing in, or too many in, the parts together; 1 if the number is right and the
+// records are others.
+func (t tally) wrong(parts ...tally) int64 {
+	var sum tally
+	for _, p := range parts {
+		sum.n, sum.bytes, sum.hash = sum.n+p.n, sum.bytes+p.bytes, sum.hash+p.hash
+	}
+	if n := max(t.n-sum.n, sum.n-t.n); n > 0 || t == sum {
+		return n
+	}
+	return 1
+}
+
+// moved counts the text of records that was put into queues or taken out of them, uncompressed, and what the disk saw.
+type moved struct {
+	pages, urls                int64 // crawled; put in
+	queueRaw, failedRaw        int64 // numbered queues; QF
+	checkRaw                   int64 // STAR's buckets, text alone
+	queueDisk, starDisk, saved int64 // through the meters; STAR's without checkpoints; checkpoints
+	starRest                   int64 // of starDisk what isn't text: keys, and the PLDs' records
+}
+
+func (m moved) less(o moved) moved {
+	return moved{m.pages - o.pages, m.urls - o.urls, m.queueRaw - o.queueRaw, m.failedRaw - o.failedRaw,
+		m.checkRaw - o.checkRaw, m.queueDisk - o.queueDisk, m.starDisk - o.starDisk, m.saved - o.saved, m.starRest - o.starRest}
+}
+
+// stage is one iteration of Theorem 6 or 7: from a scan of QF to the next.
+type stage struct {
+	moved
+	endPages, endURLs int64 // of the crawl so far
+	queues            int64 // h, the queues that the stage filled
+	failed            int64 // URLs in QF at its end
+	spam              int64 // of its pages, those of spammers
+}
+
+// beastCrawl is a virtual crawl through STAR and BEAST. One goroutine.
+type beastCrawl struct {
+	opt        *Beast
+	web        *budgetWeb
+	star       *star.Star
+	beast      *beast.Beast
+	set        disk.Set
+	queueMeter *disk.Meter
+	starMeter  *disk.Meter
+	tailMeter  *disk.Meter
+	gen        uint64
+	committed  int64 // bytes written at the last checkpoint
+
+	in, out  tally
+	now      moved
+	stages   []stage
+	began    moved // at the beginning of the present stage
+	spam     int64
+	links    linkCount
+	current  beast.Number
+	given    []uint32 // pages of each PLD read from the current queue
+	exceeded int64    // pages beyond a budget
+	batch    []star.CheckTuple
+	arena    []byte
+	left     tally // what is in the queues at the end
+}
+
+// openBeastCrawl makes the stores, and gives the PLDs their in-degrees.
+func openBeastCrawl(ctx context.Context, o *Beast, set disk.Set, web *budgetWeb) (c *beastCrawl, err error) {
+	c = &beastCrawl{opt: o, web: web, set: set, links: linkCount{perPage: o.UniquePerPage}, given: make([]uint32, len(web.budgets)),
+		queueMeter: disk.NewMeter(set.FS), starMeter: disk.NewMeter(set.FS), tailMeter: disk.NewMeter(set.FS)}
+	on := func(m *disk.Meter) disk.Set { return disk.Set{FS: m, Paths: set.Paths} }
+	if c.beast, err = beast.Open(beast.Options{Set: on(c.queueMeter), BlockBytes: beastBlockBytes}, nil); err != nil {
+		return nil, err
+	}
+	d := drum.Options{Buckets: beastStarBuckets, BufferBytes: beastStarBufferBytes, BucketBytes: beastStarBucketBytes,
+		CompressAux: o.Compress}
+	c.star, err = star.Open(star.Options{
+		Set: on(c.starMeter), Edges: d, Indegree: d, Budgets: starBudgets(o.Budget),
+		Place: c.place, Emit: c.placed, Pin: c.beast.Pin,
+	}, nil)
+	if err != nil {
+		return nil, errors.Join(err, c.beast.Close())
+	}
+	if err := giveDegrees(ctx, c.star, web); err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	return c, nil
+}
+
+// giveDegrees adds the edges that give every PLD its in-degree, and so its budget.
+func giveDegrees(ctx context.Context, s *star.Star, web *budgetWeb) error {
+	plds := uint32(len(web.budgets))
+	var edges []star.Edge
+	for x, d := range web.degrees {
+		for i := range d {
+			edges = append(edges, star.Edge{From: pldKey((uint32(x) + 1 + i) % plds), To: pldKey(uint32(x))})
+		}
+		if len(edges) >= 1024 || x == len(web.degrees)-1 {
+			if err := s.AddEdges(edges); err != nil {
+				return err
+			}
+			edges = edges[:0]
+			if s.Full() {
+				if _, err := s.Pass(ctx, false); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if _, err := s.PassAll(ctx); err != nil {
+		return err
+	}
+	s.Refresh()
+	for x, d := range web.degrees {
+		if _, pages := s.Budget(d); pages != web.budgets[x] {
+			return fmt.Errorf("bench: beast: PLD of rank %d and in-degree %d has a budget of %d pages, want %d", x+1, d, pages,
+				web.budgets[x])
+		}
+	}
+	return nil
+}
+
+func (c *beastCrawl) close() error { return errors.Join(c.star.Close(), c.beast.Close()) }
+
+// place is what STAR calls for each URL.
+func (c *beastCrawl) place(ledger *[star.LedgerBytes]byte, pages uint32) int64 {
+	l := beast.DecodeLedger(ledger)
+	n := c.beast.Place(&l, pages)
+	l.Encode(ledger)
+	return int64(n)
+}
+
+// placed is what STAR emits to.
+func (c *beastCrawl) placed(placed []star.Placed) error {
+	for i := range placed {
+		p := &placed[i]
+		size := int64(len(p.Aux))
+		c.now.checkRaw += size
+		if n := beast.Number(p.Number); n == beast.Failed {
+			c.now.failedRaw += size
+		} else {
+			c.now.queueRaw += size
+		}
+		if err := c.beast.Append(beast.Number(p.Number), p.Aux); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkBatch is how many URLs go to STAR at once.
+const checkBatch = 256
+
+// check copies a record into the batch for STAR.
+func (c *beastCrawl) check(ctx context.Context, rec []byte) error {
+	at := len(c.arena)
+	c.arena = append(c.arena, rec...)
+	c.batch = append(c.batch, star.CheckTuple{PLD: pldKey(recordPLD(rec)), Aux: c.arena[at:len(c.arena):len(c.arena)]})
+	c.now.checkRaw += int64(len(rec))
+	if len(c.batch) < checkBatch {
+		return nil
+	}
+	return c.flush(ctx)
+}
+
+// flush sends the batch, and merges what is full.
+func (c *beastCrawl) flush(ctx context.Context) error {
+	if len(c.batch) == 0 {
+		return nil
+	}
+	if err := c.star.Check(c.batch); err != nil {
+		return err
+	}
+	c.batch, c.arena = c.batch[:0], c.arena[:0]
+	if !c.star.Full() {
+		return nil
+	}
+	_, err := c.star.Pass(ctx, false)
+	return err
+}
+
+// link makes a new URL and sends it on.
+func (c *beastCrawl) link(ctx context.Context, rec []byte) error {
+	c.in.add(rec)
+	c.now.urls++
+	return c.check(ctx, rec)
+}
+
+// seed gives every PLD as many URLs as a queue takes: the paper's proofs begin with full queues.
+func (c *beastCrawl) seed(ctx context.Context) error {
+	var rec []byte
+	for x, budget := range c.web.budgets {
+		for range budget {
+			rec = c.web.appendOf(rec[:0], uint32(x))
+			if err := c.link(ctx, rec); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// run crawls until so many URLs have been put in. Between two pages all is in the queues, in STAR's buckets or out.
+func (c *beastCrawl) run(ctx context.Context, urls int64, progress func(c *beastCrawl)) error {
+	if err := c.seed(ctx); err != nil {
+		return err
+	}
+	for c.now.urls < urls {
+		if c.now.pages%1024 == 0 {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			progress(c)
+			if err := c.commit(false); err != nil {
+				return err
+			}
+		}
+		ok, err := c.next(ctx)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return errors.New("bench: beast: the crawl has run dry")
+		}
+	}
+	return c.finish(ctx)
+}
+
+// next crawls one page: takes its URL from the current queue and puts in what it links to.
+func (c *beastCrawl) next(ctx context.Context) (ok bool, err error) {
+	rec, ok, err := c.peek(ctx)
+	if !ok || err != nil {
+		return false, err
+	}
+	x := recordPLD(rec)
+	c.out.add(rec)
+	c.now.pages++
+	c.now.queueRaw += int64(len(rec))
+	if c.given[x]++; c.given[x] > c.web.budgets[x] {
+		c.exceeded++
+	}
+	if int(x) >= len(c.web.budgets)-c.web.spammers {
+		c.spam++
+	}
+	c.beast.Advance()
+	var buf [1024]byte
+	for range c.links.next() {
+		if err := c.link(ctx, c.web.append(buf[:0])); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// peek finds the next URL. At the end of a queue all that is upstream gets its place first.
+func (c *beastCrawl) peek(ctx context.Context) (rec []byte, ok bool, err error) {
+	for {
+		if c.beast.AtEnd() {
+			if err := c.drain(ctx); err != nil {
+				return nil, false, err
+			}
+		}
+		rec, ok, err = c.beast.Peek()
+		if err != nil {
+			return nil, false, err
+		}
+		if s := c.beast.Current(); s != c.current {
+			c.current = s
+			clear(c.given)
+		}
+		if c.beast.ScanDue() || !ok && c.beast.Stats().FailedRecords > 0 {
+			if err := c.scan(ctx); err != nil {
+				return nil, false, err
+			}
+			continue
+		}
+		return rec, ok, nil
+	}
+}
+
+// drain lets STAR answer all checks.
+func (c *beastCrawl) drain(ctx context.Context) error {
+	if err := c.flush(ctx); err != nil || c.star.PendingChecks() == 0 {
+		return err
+	}
+	_, err := c.star.Pass(ctx, true)
+	return err
+}
+
+// scan ends a stage and reads QF.
+func (c *beastCrawl) scan(ctx context.Context) error {
+	c.endStage()
+	if err := c.beast.StartScan(); err != nil {
+		return err
+	}
+	for n := 1; ; n++ {
+		rec, ok, err := c.beast.ScanPeek()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return c.beast.EndScan()
+		}
+		c.now.failedRaw += int64(len(rec))
+		if err := c.check(ctx, rec); err != nil {
+			return err
+		}
+		c.beast.ScanAdvance()
+		if n%4096 == 0 {
+			if err := errors.Join(ctx.Err(), c.commit(false)); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// count brings what the meters say into now.
+func (c *beastCrawl) count() moved {
+	q := c.queueMeter.Counts()
+	c.now.queueDisk = q.ReadBytes + q.WrittenBytes
+	edges, indegree := c.star.Stats()
+	c.now.starDisk = indegree.IOBytes()
+	c.now.starRest = indegree.IOBytes() - indegree.AuxRead - indegree.AuxWritten
+	c.now.saved = c.tailMeter.Counts().WrittenBytes + edges.BufferWritten + indegree.BufferWritten
+	return c.now
+}
+
+func (c *beastCrawl) endStage() {
+	m := c.count()
+	st := c.beast.Stats()
+	s := stage{moved: m.less(c.began), endPages: m.pages, endURLs: m.urls, queues: int64(st.Horizon), failed: st.FailedRecords,
+		spam: c.spam}
+	c.began, c.spam = m, 0
+	if s.pages > 0 {
+		c.stages = append(c.stages, s)
+	}
+}
+
+// commit makes a checkpoint when there is something to be freed, or if it must.
+func (c *beastCrawl) commit(must bool) error {
+	written := c.queueMeter.Counts().WrittenBytes + c.starMeter.Counts().WrittenBytes
+	if !must && written-c.committed < beastCommitBytes {
+		return nil
+	}
+	c.committed = written
+	_, _, err := c.checkpoint()
+	return err
+}
+
+// checkpoint goes through the protocol of package disk, but for syncs and the manifest: nothing is to survive.
+func (c *beastCrawl) checkpoint() (*star.State, *beast.State, error) {
+	c.star.Pause()
+	fs, fb := c.star.Freeze(), c.beast.Freeze()
+	c.star.Resume()
+	c.gen++
+	tails, err := disk.CreateTails(disk.Set{FS: c.tailMeter, Paths: c.set.Paths}, c.gen)
+	if err != nil {
+		return nil, nil, err
+	}
+	ss, err := fs.Save(tails)
+	sb, errBeast := fb.Save(tails)
+	if err := errors.Join(err, errBeast, tails.Close()); err != nil {
+		return nil, nil, err
+	}
+	err = errors.Join(fs.Commit(), fb.Commit(), disk.RemoveTails(c.set, func(g uint64) bool { return g == c.gen }))
+	return ss, sb, err
+}
+
+// finish lets STAR answer the rest and walks through the files for what is left.
+func (c *beastCrawl) finish(ctx context.Context) error {
+	if err := c.drain(ctx); err != nil {
+		return err
+	}
+	c.count()
+	_, state, err := c.checkpoint()
+	if err != nil {
+		return err
+	}
+	_, _, err = beast.Scan(c.set, "beast", state, func(_ beast.Number, rec []byte) error {
+		c.left.add(rec)
+		if c.left.n%4096 == 0 {
+			return ctx.Err()
+		}
+		return nil
+	}, nil)
+	return err
+}

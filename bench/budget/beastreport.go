@@ -1,0 +1,234 @@
+package budget
+
+import (
+	"fmt"
+	"math"
+
+	"drumbeat/beast"
+	"drumbeat/bench/report"
+)
+
+// The targets of RunBeast. A disk rate that is flat varies by flatRatio at most over the stages of the last two decades of N
+// that end after flatStage queues or more (those with h of 8 and above): a stage is below the limit that it goes to by a
+// share of about 1/h, which is 25 % at 4 and 12 % at 8. Theorem 6 leaves out what is in Q, and counts QF once for reading and writing it,
+// before and after a pass; at αN passes both are 1/αN of the whole, so it is compared after naivePasses.
+const (
+	wayTarget   = 1000 // ns
+	flatRatio   = 1.2
+	flatStage   = 13
+	naiveMargin = 0.05
+	naivePasses = 6
+)
+
+// report fills r.
+func (res *beastResult) report(b *Beast, r *report.Report) {
+	c := res.crawl
+	mean := float64(c.in.bytes) / float64(c.in.n)
+	m := b.model(res.web, mean)
+	r.Set("plds", "%d, budgets %d to %d pages by the paper's F, mean %.2f (E[B]); a queue has %d pages (E[B]V)", b.PLDs,
+		res.web.budgets[len(res.web.budgets)-1], res.web.budgets[0], m.MeanBudget, res.web.sum)
+	r.Set("links", "%g unique URLs a page (L), records of %.1f B on average (b); %g of them lead to %d spammers", b.UniquePerPage, mean,
+		b.Spam, res.web.spammers)
+	r.Set("compressed", "by s2: queues; in STAR's buckets: %t", b.Compress)
+	r.Set("rate", "bytes/s at %g pages/s (S), in virtual time: bytes counted per page, times S", b.PagesPerSecond)
+	res.lines(b, r)
+	r.Tables = append(r.Tables, res.table(b, m))
+	if res.naive != nil {
+		r.Tables = append(r.Tables, res.naiveTable(b, m))
+	}
+	r.Tables = append(r.Tables, res.wayTable(b))
+	r.Figures = append(r.Figures, res.figure(b, m))
+	r.Checks = res.checks(b, m)
+	r.Notes = append(r.Notes,
+		"As text: what the theorems count, every record at its full length each time it is put into a queue or taken out of one.",
+		"On disk: what was read and written, blocks compressed by s2, with checksums and, in STAR, keys and the PLDs' records.",
+		"Checkpoints are not in it. They come by time and save buffers, which are large beside the small queues of this crawl.")
+}
+
+func (res *beastResult) lines(b *Beast, r *report.Report) {
+	add := func(scheme string, urls int64, s *stage, raw, disk int64) {
+		r.Add(fmt.Sprintf("BenchmarkBeast/scheme=%s/urls=%s", scheme, report.Power(float64(urls))), s.pages,
+			report.Metric{Value: s.perPage(raw), Unit: "text-B/page"}, report.Metric{Value: s.perPage(disk), Unit: "io-B/page"},
+			report.Metric{Value: b.PagesPerSecond * s.perPage(raw) / 1e6, Unit: "text-MB/s"},
+			report.Metric{Value: b.PagesPerSecond * s.perPage(disk) / 1e6, Unit: "io-MB/s"},
+			report.Metric{Value: float64(s.endPages), Unit: "pages"}, report.Metric{Value: float64(s.queues), Unit: "queues"})
+	}
+	for _, urls := range b.URLs {
+		if s := last(res.crawl.stages, urls); s == nil {
+			r.Notes = append(r.Notes, fmt.Sprintf("A crawl of %s URLs is too small: within %[1]s URLs no stage ends.", report.Power(float64(urls))))
+		} else {
+			add("beast", urls, s, s.beastRaw(), s.queueDisk)
+			add("beast+star", urls, s, s.wholeRaw(), s.wholeDisk())
+		}
+		if n := res.naive; n != nil && urls <= n.now.urls {
+			if s := last(n.stages, urls); s != nil {
+				add("naive", urls, s, s.beastRaw(), s.queueDisk)
+			}
+		}
+	}
+	for _, c := range res.costs {
+		r.Add(fmt.Sprintf("BenchmarkBeastCPU/plds=%s", report.Power(float64(b.WayPLDs))), b.WayURLs,
+			report.Metric{Value: c.wall, Unit: "ns/op"}, report.Metric{Value: c.total, Unit: "cpu-ns/url"},
+			report.Metric{Value: c.check, Unit: "check-ns"}, report.Metric{Value: c.pass, Unit: "pass-ns"},
+			report.Metric{Value: c.place, Unit: "place-ns"}, report.Metric{Value: c.queue, Unit: "queue-ns"},
+			report.Metric{Value: c.source, Unit: "generator-ns"})
+	}
+}
+
+// mb is bytes for a page as MB/s at S.
+func (b *Beast) mb(perPage float64) string { return report.Number(b.PagesPerSecond * perPage / 1e6) }
+
+func (res *beastResult) table(b *Beast, m beast.Model) report.Table {
+	t := report.Table{
+		Title: fmt.Sprintf("BEAST: MB/s needed at %g pages/s, stage by stage (one scan of QF to the next)", b.PagesPerSecond),
+		Head: []string{"N pages", "URLs", "queues", "in QF", "spam pages", "BEAST text", "Theorem 7", "disk", "+STAR text", "bound",
+			"disk", "text:disk", "checkpoints"},
+		Notes: []string{fmt.Sprintf("Bounds for any N: 2Sb(2L-1) = %s, with STAR 2Sb(4L-3) = %s MB/s. %g of the links are spam.",
+			report.Number(m.RateBound()/1e6), report.Number(m.RateBoundWithStar()/1e6), b.Spam)},
+	}
+	for i := range res.crawl.stages {
+		s := &res.crawl.stages[i]
+		n := float64(s.endPages)
+		t.Add(report.Number(n), report.Number(float64(s.endURLs)), fmt.Sprint(s.queues), report.Number(float64(s.failed)),
+			fmt.Sprintf("%.2f %%", 100*float64(s.spam)/float64(s.pages)),
+			b.mb(s.perPage(s.beastRaw())), report.Number(m.Rate(n)/1e6), b.mb(s.perPage(s.queueDisk)),
+			b.mb(s.perPage(s.wholeRaw())), report.Number(m.RateBoundWithStar()/1e6), b.mb(s.perPage(s.wholeDisk())),
+			fmt.Sprintf("%.2f", float64(s.wholeRaw())/float64(s.wholeDisk())), b.mb(s.perPage(s.saved)))
+	}
+	return t
+}
+
+func (res *beastResult) naiveTable(b *Beast, m beast.Model) report.Table {
+	t := report.Table{
+		Title: fmt.Sprintf("Naive scheme (two queues, §VII.B): MB/s needed at %g pages/s, pass by pass", b.PagesPerSecond),
+		Head:  []string{"N pages", "URLs", "in QF", "spam pages", "text", "Theorem 6", "disk"},
+	}
+	stages := res.naive.stages
+	for i := range stages {
+		if s := &stages[i]; i&(i+1) == 0 || i == len(stages)-1 { // passes 1, 2, 4, 8 …
+			t.Add(report.Number(float64(s.endPages)), report.Number(float64(s.endURLs)), report.Number(float64(s.failed)),
+				fmt.Sprintf("%.2f %%", 100*float64(s.spam)/float64(s.pages)), b.mb(s.perPage(s.beastRaw())),
+				report.Number(m.NaiveRate(float64(s.endPages))/1e6), b.mb(s.perPage(s.queueDisk)))
+		}
+	}
+	return t
+}
+
+func (res *beastResult) wayTable(b *Beast) report.Table {
+	t := report.Table{
+		Title: fmt.Sprintf("CPU (user and system) of a URL from STAR's check to BEAST's queue, ns: %s URLs of %s PLDs",
+			report.Power(float64(b.WayURLs)), report.Power(float64(b.WayPLDs))),
+		Head: []string{"part", "median", "spread"},
+		Notes: []string{"The pass is the rest: what the process took, less the other parts. Placement was measured in a loop of its own.",
+			"The generator is not in the whole."},
+	}
+	for _, p := range []struct {
+		name string
+		of   func(*wayCost) float64
+	}{
+		{"check: intake of the drum", func(c *wayCost) float64 { return c.check }},
+		{"pass: sort, merge, emit", func(c *wayCost) float64 { return c.pass }},
+		{"placement by the ledger", func(c *wayCost) float64 { return c.place }},
+		{"append to the queue", func(c *wayCost) float64 { return c.queue }},
+		{"the whole way", func(c *wayCost) float64 { return c.total }},
+		{"generator", func(c *wayCost) float64 { return c.source }},
+	} {
+		var s report.Sample
+		for i := range res.costs {
+			s = append(s, p.of(&res.costs[i]))
+		}
+		t.Add(p.name, report.Number(s.Median()), s.Spread())
+	}
+	return t
+}
+
+func (res *beastResult) figure(b *Beast, m beast.Model) report.Figure {
+	f := report.Figure{Name: "rate", Title: fmt.Sprintf("Disk rate for budget enforcement at %g pages/s", b.PagesPerSecond),
+		X: "pages crawled (N)", Y: "MB/s", LogX: true, LogY: true}
+	points := func(stages []stage, bytes func(*stage) int64) (p []report.Point) {
+		for i := range stages {
+			s := &stages[i]
+			p = append(p, report.Point{X: float64(s.endPages), Y: b.PagesPerSecond * s.perPage(bytes(s)) / 1e6})
+		}
+		return p
+	}
+	end := float64(res.crawl.now.pages)
+	model := func(rate func(n float64) float64) (p []report.Point) {
+		for n := float64(res.web.sum); n < end*1.01; n *= math.Pow(end/float64(res.web.sum), 1.0/32) {
+			p = append(p, report.Point{X: n, Y: rate(n) / 1e6})
+			if end <= float64(res.web.sum) {
+				break
+			}
+		}
+		return p
+	}
+	if res.naive != nil {
+		f.Series = append(f.Series, report.Series{Name: "naive, as text", Points: points(res.naive.stages, (*stage).beastRaw)})
+	}
+	f.Series = append(f.Series,
+		report.Series{Name: "Theorem 6", Model: true, Points: model(m.NaiveRate)},
+		report.Series{Name: "BEAST, as text", Points: points(res.crawl.stages, (*stage).beastRaw)},
+		report.Series{Name: "Theorem 7", Model: true, Points: model(m.Rate)},
+		report.Series{Name: "BEAST and STAR, as text", Points: points(res.crawl.stages, (*stage).wholeRaw)},
+		report.Series{Name: "2Sb(4L-3)", Model: true, Points: model(func(float64) float64 { return m.RateBoundWithStar() })},
+		report.Series{Name: "BEAST and STAR, on disk", Points: points(res.crawl.stages, (*stage).wholeDisk)})
+	return f
+}
+
+func (res *beastResult) checks(b *Beast, m beast.Model) []report.Check {
+	c := res.crawl
+	list := []report.Check{
+		report.AtMost("BEAST: records lost or doubled", float64(c.in.wrong(c.out, c.left)), 0, "records"),
+		report.AtMost("BEAST: pages beyond a PLD's budget in a queue", float64(c.exceeded), 0, "pages"),
+	}
+	var beastMost, wholeMost, diskMost float64
+	var flat, flatDisk []float64
+	end := 0.0
+	for i := range c.stages {
+		s := &c.stages[i]
+		beastMost = max(beastMost, s.perPage(s.beastRaw()))
+		wholeMost, diskMost = max(wholeMost, s.perPage(s.wholeRaw())), max(diskMost, s.perPage(s.wholeDisk()))
+		end = float64(s.endPages)
+	}
+	for i := range c.stages {
+		if s := &c.stages[i]; float64(s.endPages) >= max(end/100, flatStage*float64(res.web.sum)) {
+			flat = append(flat, s.perPage(s.wholeRaw()))
+			flatDisk = append(flatDisk, s.perPage(s.wholeDisk()))
+		}
+	}
+	mb := b.PagesPerSecond / 1e6
+	list = append(list,
+		report.AtMost("BEAST: largest rate as text, 2Sb(2L-1)", beastMost*mb, m.RateBound()/1e6, "MB/s"),
+		report.AtMost("BEAST and STAR: largest rate as text, 2Sb(4L-3)", wholeMost*mb, m.RateBoundWithStar()/1e6, "MB/s"),
+		report.AtMost("BEAST and STAR: largest rate on disk, 2Sb(4L-3)", diskMost*mb, m.RateBoundWithStar()/1e6, "MB/s"),
+		report.AtLeast("stages that flatness is judged by", float64(len(flat)), 2, "stages"),
+		report.AtMost("flat in N: largest rate by the smallest, as text", spread(flat), flatRatio, "x"),
+		report.AtMost("flat in N: largest rate by the smallest, on disk", spread(flatDisk), flatRatio, "x"))
+	if res.naive != nil {
+		list = append(list, res.naiveChecks(b, m)...)
+	}
+	var cpu report.Sample
+	for _, c := range res.costs {
+		cpu = append(cpu, c.total)
+	}
+	return append(list, report.AtMost("CPU per URL from STAR's check to the queue", cpu.Median(), wayTarget, "ns"))
+}
+
+func (res *beastResult) naiveChecks(b *Beast, m beast.Model) []report.Check {
+	n := res.naive
+	list := []report.Check{
+		report.AtMost("naive: records lost or doubled", float64(n.in.wrong(n.out, n.rest)), 0, "records"),
+		report.AtMost("naive: pages beyond a PLD's budget in a pass", float64(n.exceeded), 0, "pages"),
+	}
+	if len(n.stages) < naivePasses {
+		return list
+	}
+	end := &n.stages[len(n.stages)-1]
+	half := &n.stages[len(n.stages)/2-1]
+	rate := func(s *stage) float64 { return b.PagesPerSecond * s.perPage(s.beastRaw()) / 1e6 }
+	slope := (rate(end) - rate(half)) / float64(end.endPages-half.endPages) * 1e6
+	return append(list,
+		report.Within("naive: last rate as text, Theorem 6", rate(end), m.NaiveRate(float64(end.endPages))/1e6, naiveMargin, "MB/s"),
+		report.Within("naive: growth per million pages, Theorem 6", slope, 2*b.PagesPerSecond*m.URLBytes*(m.UniquePerPage-1)/
+			float64(res.web.sum), naiveMargin, "MB/s"))
+}

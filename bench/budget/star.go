@@ -1,0 +1,381 @@
+package budget
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"drumbeat/bench/measure"
+	"drumbeat/bench/report"
+	"drumbeat/disk"
+	"drumbeat/drum"
+	"drumbeat/star"
+)
+
+// Star is what RunStar measures: links between PLDs and budget checks, in four cases of skew. Zero fields mean the default.
+// A Star is a value.
+type Star struct {
+	// Dirs are existing directories, one per disk as a rule.
+	Dirs []string
+	// PLDs is V. 0: 1 million. Edges is how many pairs of PLDs are linked, one PLD's millions apart. 0: 5 million.
+	PLDs  int
+	Edges int64
+	// Unique is the share of links whose pair is new. 0: 0.5.
+	Unique float64
+	// Neighbours is the in-degree of the giant. 0: 2 million.
+	Neighbours int64
+	// Checks is the number of URLs. 0: 4 million.
+	Checks int64
+	// RAMBytes is what the two drums may take, half of it each. 0: 32 MiB, with which a bucket of pairs is full after
+	// 260,000, 4 million in all buckets.
+	RAMBytes int64
+	// PageCache lets reads and writes go through the page cache; else they go past it (O_DIRECT), where the file system can.
+	PageCache bool
+	// Repeats is how often each case is measured. 0: 3.
+	Repeats int
+	// Seed is that of the random numbers.
+	Seed uint64
+	// Progress is told what goes on. May be nil.
+	Progress func(what string)
+}
+
+// starBuckets is k of both drums.
+const starBuckets = 16
+
+// Validate returns all faults, joined.
+func (o Star) Validate() error { return o.complete() }
+
+func (o *Star) complete() error {
+	def := func(p *int64, v int64) {
+		if *p == 0 {
+			*p = v
+		}
+	}
+	plds, repeats := int64(o.PLDs), int64(o.Repeats)
+	def(&plds, 1e6)
+	def(&repeats, 3)
+	def(&o.Edges, 5e6)
+	def(&o.Neighbours, 2e6)
+	def(&o.Checks, 4e6)
+	def(&o.RAMBytes, 32<<20)
+	if o.Unique == 0 {
+		o.Unique = 0.5
+	}
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	var faults []error
+	need := func(ok bool, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fmt.Errorf("bench: star: "+format, args...))
+		}
+	}
+	need(len(o.Dirs) > 0, "no directory")
+	need(plds >= 100 && plds <= 1<<28, "%d PLDs: want 100 to 2^28", plds)
+	need(o.Edges >= plds && o.Edges <= 1e11, "%d edges: want one for each of %d PLDs at least, at most 1e11", o.Edges, plds)
+	need(o.Unique > 0 && o.Unique <= 1, "a share of %g unique: want more than 0, at most 1", o.Unique)
+	need(o.Neighbours >= 1 && o.Neighbours <= 1<<30, "%d in-neighbours: want 1 to 2^30", o.Neighbours)
+	need(o.Checks >= checkBatch && o.Checks <= 1e11, "%d checks: want %d to 1e11", o.Checks, checkBatch)
+	need(o.RAMBytes >= 4<<20 && o.RAMBytes <= 8<<30, "%d bytes of RAM: want 4 MiB to 8 GiB", o.RAMBytes)
+	need(repeats >= 1 && repeats <= 100, "%d repeats: want 1 to 100", repeats)
+	if len(faults) == 0 {
+		o.PLDs, o.Repeats = int(plds), int(repeats)
+	}
+	return errors.Join(faults...)
+}
+
+// drum is the geometry of one of the drums: half of its RAM for 2k buffers, a quarter for r, the rest for reading and merging.
+func (o *Star) drum() drum.Options {
+	half := o.RAMBytes / 2
+	return drum.Options{Buckets: starBuckets, BufferBytes: int(half/2/(2*starBuckets)) &^ 4095, BucketBytes: half / 4}
+}
+
+// diskBytes bounds what lies on disk: pending tuples, and the caches twice.
+func (o *Star) diskBytes() int64 {
+	pairs := o.Edges + o.Neighbours
+	return int64(float64(pairs)/o.Unique)*20 + 2*8*pairs + int64(o.PLDs)*96 + o.Checks*130
+}
+
+// phase is what one kind of operations took.
+type phase struct {
+	n         int64
+	wall, cpu time.Duration // without the generator
+	generator time.Duration // its CPU
+	disk      int64         // bytes read and written
+	passes    int64
+}
+
+// rate is operations/s, cost ns of CPU for one.
+func (p *phase) rate() float64 { return float64(p.n) / max(p.wall, 1).Seconds() }
+
+func (p *phase) cost() float64 { return float64(p.cpu.Nanoseconds()) / float64(p.n) }
+
+func (p *phase) perOp() float64 { return float64(p.disk) / float64(p.n) }
+
+// generatorCost is what the generator takes for one link or URL, ns.
+type generatorCost struct{ wall, cpu float64 }
+
+// of is the cost of n.
+func (g generatorCost) of(n int64) (wall, cpu time.Duration) {
+	return time.Duration(g.wall * float64(n)), time.Duration(g.cpu * float64(n))
+}
+
+// starRun is one case measured once.
+type starRun struct {
+	kind            string
+	update, check   phase
+	pairs           int64 // distinct
+	largest         uint32
+	bits            float64 // of the edges' cache, for a pair
+	wrongDegrees    int64   // PLDs whose in-degree isn't what the generator counted
+	wrongBudgets    int64   // URLs whose budget isn't F of it
+	rss             int64   // most RAM, without what there was before the stores were opened
+	ram             int64   // what the options promise
+	steps           []report.Point
+	star            *star.Star
+	opt             *Star
+	web             *starWeb
+	expect          []uint32
+	answered        int64
+	edges           []star.Edge
+	checks          []star.CheckTuple
+	pool            [][]byte
+	perLink, perURL generatorCost
+}
+
+// RunStar measures every case.
+func RunStar(ctx context.Context, o Star) (_ *report.Report, err error) {
+	if err := o.complete(); err != nil {
+		return nil, err
+	}
+	r := report.New("star", "STAR: links between PLDs in, in-degrees exact, budgets out")
+	scratch, err := measure.NewScratch("star", o.Dirs, o.diskBytes())
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, scratch.Remove()) }()
+	if !o.PageCache {
+		scratch.FS = disk.Direct()
+	}
+	runs := map[string][]*starRun{}
+	for n := range o.Repeats {
+		for _, kind := range starCases {
+			o.Progress(fmt.Sprintf("%s, %d of %d", kind, n+1, o.Repeats))
+			set, err := scratch.Set()
+			if err != nil {
+				return nil, err
+			}
+			run := &starRun{kind: kind, opt: &o, web: newStarWeb(&o, kind, o.Seed+uint64(n))}
+			if err := run.measure(ctx, set); err != nil {
+				return nil, fmt.Errorf("bench: star: case %s: %w", kind, err)
+			}
+			run.web, run.expect, run.pool = nil, nil, nil // the next one's RAM is measured
+			runs[kind] = append(runs[kind], run)
+		}
+	}
+	starReport(&o, runs, r)
+	return r, nil
+}
+
+// measure opens a store in set and sends all links, then all checks, through it.
+func (r *starRun) measure(ctx context.Context, set disk.Set) (err error) {
+	before, err := r.open(ctx, set)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.star.Close()) }()
+	if err := r.updates(ctx); err != nil {
+		return err
+	}
+	r.pairs = r.web.pairs
+	for y, d := range r.web.seen {
+		r.largest = max(r.largest, d)
+		if d != r.web.degrees[y] {
+			return fmt.Errorf("the generator made %d of %d pairs to PLD %d", d, r.web.degrees[y], y)
+		}
+	}
+	r.star.Refresh()
+	copy(r.expect, r.web.budgets())
+	if err := r.checked(ctx); err != nil {
+		return err
+	}
+	r.rss = measure.PeakSince(before)
+	return r.verify(set)
+}
+
+// open takes the memory of the generator, measures it, and opens the store. It returns the RAM in use before that.
+func (r *starRun) open(ctx context.Context, set disk.Set) (rss int64, err error) {
+	web := newBudgetWeb(&Beast{PLDs: 100, Budget: 10, URLBytes: 110, Seed: r.opt.Seed})
+	for range wayPool {
+		r.pool = append(r.pool, web.append(nil))
+	}
+	r.edges, r.checks = make([]star.Edge, checkBatch), make([]star.CheckTuple, checkBatch)
+	r.expect = make([]uint32, r.opt.PLDs)
+	opt := star.Options{
+		Set: set, Edges: r.opt.drum(), Indegree: r.opt.drum(), Budgets: starBudgets(10),
+		Place: func(ledger *[star.LedgerBytes]byte, _ uint32) int64 { ledger[0]++; return 1 },
+		Emit:  r.emit,
+	}
+	r.ram = opt.RAMBytes()
+	if err := r.generate(ctx); err != nil {
+		return 0, err
+	}
+	debug.FreeOSMemory()
+	measure.ResetPeakRSS()
+	rss = measure.PeakRSS()
+	r.star, err = star.Open(opt, nil)
+	return rss, err
+}
+
+// pldKey64 is pldKey for numbers of 64 bits.
+func pldKey64(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// generate measures the generator alone, on a copy.
+func (r *starRun) generate(ctx context.Context) error {
+	full := r.web
+	defer func() { r.web = full }()
+	r.web = newStarWeb(r.opt, r.kind, r.opt.Seed)
+	n := min(full.links, 1<<20) / checkBatch * checkBatch
+	cost := func(next func(done int64)) generatorCost {
+		began, cpu := time.Now(), measure.CPUTime()
+		for done := int64(0); done < n; done += checkBatch {
+			next(done)
+		}
+		return generatorCost{float64(time.Since(began)) / float64(n), float64(measure.CPUTime()-cpu) / float64(n)}
+	}
+	r.perLink = cost(func(int64) { r.nextEdges() })
+	r.perURL = cost(r.nextChecks)
+	return ctx.Err()
+}
+
+func (r *starRun) nextEdges() {
+	for i := range r.edges {
+		from, to := r.web.next()
+		r.edges[i] = star.Edge{From: pldKey64(from + 1<<40), To: pldKey(to)}
+	}
+}
+
+func (r *starRun) nextChecks(done int64) {
+	for i := range r.checks {
+		r.checks[i] = star.CheckTuple{PLD: pldKey(r.web.url()), Aux: r.pool[(done+int64(i))%wayPool]}
+	}
+}
+
+// starSteps is how many steps the figure has.
+const starSteps = 32
+
+// updates sends all links, and merges until all are counted.
+func (r *starRun) updates(ctx context.Context) error {
+	n := r.web.links / checkBatch * checkBatch
+	if rest := r.web.links - n; rest > 0 {
+		n += checkBatch // the generator goes on with repeats
+	}
+	step := max(1, n/starSteps/checkBatch) * checkBatch
+	began, cpu := time.Now(), measure.CPUTime()
+	for done := int64(0); done < n; done += checkBatch {
+		r.nextEdges()
+		if err := r.star.AddEdges(r.edges); err != nil {
+			return err
+		}
+		if err := r.merge(ctx); err != nil {
+			return err
+		}
+		if done%step == 0 && done > 0 {
+			r.steps = append(r.steps, report.Point{X: float64(done) / 1e6, Y: time.Since(began).Seconds()})
+		}
+	}
+	if _, err := r.star.PassAll(ctx); err != nil {
+		return err
+	}
+	r.steps = append(r.steps, report.Point{X: float64(n) / 1e6, Y: time.Since(began).Seconds()})
+	r.update = r.phase(n, began, cpu, r.perLink)
+	edges, _ := r.star.Stats()
+	r.bits = 8 * float64(edges.LiveBytes) / float64(edges.Keys)
+	return nil
+}
+
+// phase is what has happened since began, without the generator.
+func (r *starRun) phase(n int64, began time.Time, cpu time.Duration, g generatorCost) phase {
+	edges, indegree := r.star.Stats()
+	wall, spent := g.of(n)
+	return phase{n: n, wall: time.Since(began) - wall, cpu: measure.CPUTime() - cpu - spent, generator: spent,
+		disk:   edges.IOBytes() + indegree.IOBytes() - r.update.disk,
+		passes: edges.Passes + indegree.Passes - r.update.passes}
+}
+
+// checked sends all URLs, and merges until all are answered.
+func (r *starRun) checked(ctx context.Context) error {
+	n := r.opt.Checks / checkBatch * checkBatch
+	began, cpu := time.Now(), measure.CPUTime()
+	for done := int64(0); done < n; done += checkBatch {
+		r.nextChecks(done)
+		if err := r.star.Check(r.checks); err != nil {
+			return err
+		}
+		if err := r.merge(ctx); err != nil {
+			return err
+		}
+	}
+	if _, err := r.star.PassAll(ctx); err != nil {
+		return err
+	}
+	r.check = r.phase(n, began, cpu, r.perURL)
+	if r.answered != n {
+		return fmt.Errorf("%d of %d checks were answered", r.answered, n)
+	}
+	return nil
+}
+
+func (r *starRun) merge(ctx context.Context) error {
+	if !r.star.Full() {
+		return nil
+	}
+	_, err := r.star.Pass(ctx, false)
+	return err
+}
+
+// emit takes the answers.
+func (r *starRun) emit(placed []star.Placed) error {
+	for i := range placed {
+		if p := &placed[i]; p.Budget != r.expect[pldNumber(p.PLD)] {
+			r.wrongBudgets++
+		}
+	}
+	r.answered += int64(len(placed))
+	return nil
+}
+
+// verify compares every in-degree on disk with what the generator has counted.
+func (r *starRun) verify(set disk.Set) error {
+	r.star.Pause()
+	frozen := r.star.Freeze()
+	r.star.Resume()
+	tails, err := disk.CreateTails(set, 1)
+	if err != nil {
+		return err
+	}
+	st, err := frozen.Save(tails)
+	if err := errors.Join(err, tails.Close()); err != nil {
+		return err
+	}
+	missing := int64(len(r.web.seen))
+	err = star.WalkPLDs(set, "pld", st, func(pld uint64, record star.PLD) error {
+		y := pldNumber(pld)
+		if int(y) >= len(r.web.seen) || pldKey(y) != pld {
+			return fmt.Errorf("a PLD that nobody links to: %016x", pld)
+		}
+		missing--
+		if record.Indegree != r.web.seen[y] {
+			r.wrongDegrees++
+		}
+		return nil
+	})
+	r.wrongDegrees += missing
+	return err
+}

@@ -1,0 +1,347 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	gosync "sync"
+
+	"drumbeat/bench/measure"
+	"drumbeat/bench/report"
+	"drumbeat/drum"
+)
+
+// Options are what Run measures: the RAM cache in front of URLseen, section V.A and B of the paper. Zero fields mean the
+// default. Options are a value.
+type Options struct {
+	// Trace is a file of "crawl --trace-links"; the hit rates are then those of its links. Empty: those of Stream.
+	Trace string
+	// From is how many links of the trace come before the first that a cache sees: N0 of Table IV.
+	From int64
+	// Stream is the made-up stream; the zero value means DefaultStream(2000).
+	Stream Stream
+	// Sizes are numbers of entries to measure hit rates for, from 512 on. Empty: with the stream Table IV's, scaled by tau_h l S,
+	// and some between; with a trace Table IV's that a tenth of it has room for.
+	Sizes []int64
+	// Entries is the size of the cache whose speed is measured. 0: 16 Mi, the paper's.
+	Entries int64
+	// TreeEntries is the size of the structures of Table V. 0: 16 Mi, the paper's: 3 GB for the tree of texts. NoTrees: none.
+	TreeEntries int64
+	// MaxRate is S_max of equation (21), in pages/s. 0: 4000, the paper's.
+	MaxRate float64
+	// Repeats is how often speeds are measured. 0: 5.
+	Repeats int
+	// Few leaves out some sizes and policies, to be done sooner.
+	Few bool
+	// Progress is told what goes on. May be nil.
+	Progress func(what string)
+}
+
+// NoTrees is the TreeEntries of a Cache that leaves out Table V.
+const NoTrees = -1
+
+// leastEntries is the smallest cache that ours can be.
+const leastEntries = 512
+
+// Validate returns all faults, joined.
+func (c Options) Validate() error { return c.complete() }
+
+func (c *Options) complete() error {
+	if c.Stream == (Stream{}) {
+		c.Stream = DefaultStream(2000)
+	}
+	for _, f := range []struct {
+		at  *int64
+		def int64
+	}{{&c.Entries, 16 << 20}, {&c.TreeEntries, 16 << 20}} {
+		if *f.at == 0 {
+			*f.at = f.def
+		}
+	}
+	if c.MaxRate == 0 {
+		c.MaxRate = 4000
+	}
+	if c.Repeats == 0 {
+		c.Repeats = 5
+	}
+	if c.Progress == nil {
+		c.Progress = func(string) {}
+	}
+	var faults []error
+	need := func(ok bool, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fmt.Errorf("bench: cache: "+format, args...))
+		}
+	}
+	need(c.Entries >= 1<<14 && c.Entries <= 1<<31, "%d entries: want 16384 to 2^31", c.Entries)
+	need(c.TreeEntries == NoTrees || c.TreeEntries >= 1000 && c.TreeEntries <= 1<<28, "%d entries of Table V: want 1000 to 2^28", c.TreeEntries)
+	for _, n := range c.Sizes {
+		need(n >= leastEntries && n <= 1<<31, "a size of %d entries: want %d to 2^31", n, leastEntries)
+	}
+	need(c.From >= 0, "%d links before the first", c.From)
+	need(c.From == 0 || c.Trace != "", "links before the first are those of a trace, and none was given")
+	need(c.MaxRate > 0, "a highest rate of %g pages/s", c.MaxRate)
+	need(c.Repeats >= 1 && c.Repeats <= 100, "%d repeats: want 1 to 100", c.Repeats)
+	faults = append(faults, c.Stream.Validate())
+	return errors.Join(faults...)
+}
+
+// policy is one of the caches that are compared.
+type policy struct {
+	name string
+	// make returns an empty one, and what frees it.
+	make func(entries int) (keyCache, func())
+}
+
+// The names of the policies that the report asks for.
+const (
+	nameOurs   = "ours"
+	nameLRU    = "exact LRU"
+	nameClock  = "CLOCK"
+	nameSet    = "CLOCK in sets of 8"
+	nameRandom = "random"
+)
+
+func policies() []policy {
+	return []policy{
+		{nameOurs, func(n int) (keyCache, func()) {
+			c := drum.NewRAMCache(8 * int64(n))
+			return ours{c}, c.Close
+		}},
+		{nameLRU, func(n int) (keyCache, func()) { return newExactLRU(n), func() {} }},
+		{nameClock, func(n int) (keyCache, func()) { return newClock(n), func() {} }},
+		{nameSet, func(n int) (keyCache, func()) { return newSetClock(n), func() {} }},
+		{nameRandom, func(n int) (keyCache, func()) { return newRandomCache(n), func() {} }},
+	}
+}
+
+// keySource is a stream of keys. read fills keys; less than that, and no error, is the end.
+type keySource interface {
+	read(keys []uint64) (int, error)
+}
+
+// hitRate is the outcome of one policy at one size.
+type hitRate struct {
+	size   cacheSize
+	policy string
+	// links were counted, after as many that filled the cache; hits of them were in it.
+	links, hits int64
+	// cold has the hits of all links, from the empty cache on.
+	cold float64
+}
+
+func (h *hitRate) share() float64 { return float64(h.hits) / float64(h.links) }
+
+// cacheSize is a number of entries to measure.
+type cacheSize struct {
+	entries int
+	// span is the size in units of tau_h l S, 0 if nobody knows.
+	span float64
+	// printed is Table IV's row that belongs beside it, or -1.
+	printed int
+}
+
+// Run measures speeds, hit rates, and the structures of Table V.
+func Run(ctx context.Context, c Options) (*report.Report, error) {
+	if err := c.complete(); err != nil {
+		return nil, err
+	}
+	r := report.New("cache", "RAM cache in front of URLseen: hit rates, speed, bytes per entry")
+	res := &cacheResult{}
+	var sizes []cacheSize
+	if c.Trace != "" {
+		var err error
+		if sizes, err = res.traceSizes(&c); err != nil {
+			return nil, err
+		}
+	}
+	// Speeds come first: RAM has its huge pages still, which exact LRU's gigabytes leave few of.
+	err := res.speeds(ctx, &c)
+	if err != nil {
+		return nil, err
+	}
+	if c.Trace == "" {
+		err = res.streamRates(ctx, &c)
+	} else {
+		err = res.traceRates(ctx, &c, sizes)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := res.structures(ctx, &c); err != nil {
+		return nil, err
+	}
+	res.report(&c, r)
+	return r, nil
+}
+
+// cacheResult is all that was measured.
+type cacheResult struct {
+	rates []hitRate
+	// links, generations and from are those of a trace: what it has, and what the caches saw first.
+	links, from int64
+	generations int
+	speed       cacheSpeeds
+	trees       []structure
+}
+
+// rateTask is one policy at one size, and how much of the source it sees: skip, then warm links that fill the cache, then
+// measure that count.
+type rateTask struct {
+	size                cacheSize
+	skip, warm, measure int64
+	policy              policy
+}
+
+// rateChunk is how many links are read at a time.
+const rateChunk = 1 << 16
+
+// run reads the source from its beginning.
+func (t *rateTask) run(ctx context.Context, source keySource) (hitRate, error) {
+	cache, free := t.policy.make(t.size.entries)
+	defer free()
+	out := hitRate{size: t.size, policy: t.policy.name}
+	keys := make([]uint64, rateChunk)
+	total := int64(0)
+	for at := int64(0); at < t.skip+t.warm+t.measure; {
+		if err := ctx.Err(); err != nil {
+			return out, err
+		}
+		end := t.skip + t.warm + t.measure
+		for _, edge := range []int64{t.skip + t.warm, t.skip} {
+			if at < edge {
+				end = edge
+			}
+		}
+		n, err := source.read(keys[:min(rateChunk, end-at)])
+		if err != nil {
+			return out, err
+		}
+		if n == 0 {
+			break
+		}
+		if at >= t.skip {
+			hits := int64(0)
+			for _, key := range keys[:n] {
+				if cache.testAndSet(key) {
+					hits++
+				}
+			}
+			if total += hits; at >= t.skip+t.warm {
+				out.hits, out.links = out.hits+hits, out.links+int64(n)
+			}
+		}
+		at += int64(n)
+	}
+	out.cold = float64(total) / float64(max(1, t.warm+out.links))
+	return out, nil
+}
+
+// runRates runs tasks on all CPUs, each on a source of its own, the largest first.
+func runRates(ctx context.Context, tasks []rateTask, open func() (keySource, func() error, error), progress func(string)) ([]hitRate, error) {
+	threads := min(len(tasks), runtime.GOMAXPROCS(0))
+	for _, t := range tasks { // as many at once as there are threads; exact LRU takes most
+		if err := fitsRAM("a measurement of hit rates", int64(t.size.entries), 32*int64(threads)); err != nil {
+			return nil, err
+		}
+	}
+	out, errs := make([]hitRate, len(tasks)), make([]error, len(tasks))
+	tell := measure.EverySecond(progress)
+	var mu gosync.Mutex // guards next, done and tell
+	next, done := len(tasks), 0
+	var wg gosync.WaitGroup
+	for range threads {
+		wg.Go(func() {
+			for {
+				mu.Lock()
+				next--
+				i := next
+				mu.Unlock()
+				if i < 0 {
+					return
+				}
+				source, done1, err := open()
+				if err == nil {
+					out[i], err = tasks[i].run(ctx, source)
+					err = errors.Join(err, done1())
+				}
+				errs[i] = err
+				mu.Lock()
+				done++
+				tell("hit rates: %d of %d caches", done, len(tasks))
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	return out, errors.Join(errs...)
+}
+
+// Table IV: entries, and hit rates in percent at N0 of one and of four billion pages.
+var paperIV = []struct {
+	entries float64
+	name    string
+	one     string
+	four    string
+}{
+	{256 << 10, "256K", "19", "16"}, {4 << 20, "4M", "26", "22"}, {8 << 20, "8M", "68", "59"},
+	{16 << 20, "16M", "71", "67"}, {64 << 20, "64M", "73", "73"}, {512 << 20, "512M", "80", "78"},
+}
+
+// paperSpan is IRLbot's peak of tau_h l S, by section V.A.
+const paperSpan = 7.3e6
+
+// betweenSizes are more points of the figure, in units of tau_h l S.
+var betweenSizes = []float64{0.14, 0.3, 0.8, 1, 1.35, 1.7, 4.5, 25}
+
+// streamRates measures with the made-up stream. By section V.A the trace is sought to N0 and the next 10E links are passed
+// through. Here N0 is where sites that come back do so, half of the 10E fill the cache, and at least eight host delays do.
+func (res *cacheResult) streamRates(ctx context.Context, c *Options) error {
+	span := c.Stream.Span()
+	var sizes []cacheSize
+	add := func(entries, of float64, printed int) {
+		n := max(leastEntries, int(entries)&^127)
+		sizes = append(sizes, cacheSize{entries: n, span: of, printed: printed})
+	}
+	for _, n := range c.Sizes {
+		add(float64(n), float64(n)/span, -1)
+	}
+	if len(c.Sizes) == 0 {
+		for i, p := range paperIV {
+			add(p.entries/paperSpan*span, p.entries/paperSpan, i)
+		}
+		for _, f := range betweenSizes {
+			if !c.Few {
+				add(f*span, f, -1)
+			}
+		}
+	}
+	skip := 1.5 * float64(c.Stream.ReturnWindow) * c.Stream.PagesPerStay * span
+	res.from = int64(skip)
+	var tasks []rateTask
+	for _, s := range sorted(sizes) {
+		half := 5 * float64(s.entries)
+		for _, p := range policies() {
+			tasks = append(tasks, rateTask{size: s, skip: int64(skip), policy: p,
+				warm: int64(max(half, 8*span)), measure: int64(max(half, 4*span))})
+		}
+	}
+	open := func() (keySource, func() error, error) {
+		return newCacheStream(c.Stream), func() error { return nil }, nil
+	}
+	var err error
+	res.rates, err = runRates(ctx, tasks, open, c.Progress)
+	return err
+}
+
+// rate returns what a policy had at a size.
+func (res *cacheResult) rate(name string, entries int) *hitRate {
+	for i := range res.rates {
+		if h := &res.rates[i]; h.policy == name && h.size.entries == entries {
+			return h
+		}
+	}
+	return &hitRate{cold: math.NaN()}
+}

@@ -1,0 +1,242 @@
+package cache
+
+import (
+	"math/bits"
+	"math/rand/v2"
+
+	"drumbeat/drum"
+)
+
+// keyCache is what is compared: testAndSet tells whether it had the key, and takes it in.
+type keyCache interface {
+	testAndSet(key uint64) bool
+	// bytes is what it allocated.
+	bytes() int64
+}
+
+// ours is the crawler's own.
+type ours struct{ *drum.RAMCache }
+
+func (o ours) testAndSet(key uint64) bool { return o.TestAndSet(drum.Key(key)) }
+
+func (o ours) bytes() int64 { return 8 * o.Entries() }
+
+// keyTable finds the slot of a key: open addressing with linear probing, half full at most, as the other caches
+// need it.
+type keyTable struct {
+	keys  []uint64 // of the slots
+	used  int
+	at    []uint32 // number of a slot plus 1; 0 is none
+	shift int
+}
+
+func newKeyTable(entries int) keyTable {
+	log := bits.Len(uint(2*entries - 1))
+	return keyTable{keys: make([]uint64, entries), at: make([]uint32, 1<<log), shift: 64 - log}
+}
+
+// find returns the place of a key in the table, or where it would be, and its slot, or -1.
+func (t *keyTable) find(key uint64) (place uint32, slot int) {
+	mask := uint32(len(t.at) - 1)
+	for i := uint32(key >> t.shift); ; i++ {
+		n := t.at[i&mask]
+		if n == 0 {
+			return i & mask, -1
+		}
+		if t.keys[n-1] == key {
+			return i & mask, int(n - 1)
+		}
+	}
+}
+
+// full says that a key must go before one comes.
+func (t *keyTable) full() bool { return t.used == len(t.keys) }
+
+// replace gives a slot to a key, which isn't in the table: the next free one, or that of a key that goes.
+func (t *keyTable) replace(slot int, key uint64) {
+	place, _ := t.find(t.keys[slot])
+	t.remove(place)
+	t.keys[slot] = key
+	place, _ = t.find(key)
+	t.at[place] = uint32(slot + 1)
+}
+
+// add gives the next free slot to a key.
+func (t *keyTable) add(place uint32, key uint64) int {
+	slot := t.used
+	t.used++
+	t.keys[slot] = key
+	t.at[place] = uint32(slot + 1)
+	return slot
+}
+
+// remove empties a place and closes the gap.
+func (t *keyTable) remove(place uint32) {
+	mask := uint32(len(t.at) - 1)
+	for next := place; ; {
+		next = (next + 1) & mask
+		n := t.at[next]
+		if n == 0 {
+			break
+		}
+		home := uint32(t.keys[n-1] >> t.shift)
+		if (next-home)&mask >= (next-place)&mask {
+			t.at[place] = n
+			place = next
+		}
+	}
+	t.at[place] = 0
+}
+
+func (t *keyTable) bytes() int64 { return int64(8*len(t.keys) + 4*len(t.at)) }
+
+// exactLRU drops the key that was met longest ago.
+type exactLRU struct {
+	keyTable
+	list recency
+}
+
+func newExactLRU(entries int) *exactLRU {
+	return &exactLRU{newKeyTable(entries), newRecency(entries)}
+}
+
+func (c *exactLRU) testAndSet(key uint64) bool {
+	place, slot := c.find(key)
+	switch {
+	case slot >= 0:
+		c.list.touch(slot)
+		return true
+	case !c.full():
+		c.list.add(c.add(place, key))
+	default:
+		slot = c.list.oldest()
+		c.replace(slot, key)
+		c.list.touch(slot)
+	}
+	return false
+}
+
+func (c *exactLRU) bytes() int64 { return c.keyTable.bytes() + c.list.bytes() }
+
+// recency is a doubly linked ring of slots by the time they were touched; slot i is link i+1, and link 0 its
+// beginning.
+type recency struct {
+	newer, older []uint32
+	n            int
+}
+
+func newRecency(entries int) recency {
+	return recency{newer: make([]uint32, entries+1), older: make([]uint32, entries+1)}
+}
+
+func (r *recency) add(slot int) {
+	i := uint32(slot + 1)
+	last := r.older[0]
+	r.older[i], r.newer[i] = last, 0
+	r.newer[last], r.older[0] = i, i
+	r.n++
+}
+
+func (r *recency) drop(slot int) {
+	i := slot + 1
+	r.newer[r.older[i]], r.older[r.newer[i]] = r.newer[i], r.older[i]
+	r.n--
+}
+
+func (r *recency) touch(slot int) {
+	r.drop(slot)
+	r.add(slot)
+}
+
+func (r *recency) oldest() int { return int(r.newer[0]) - 1 }
+
+func (r *recency) bytes() int64 { return int64(4 * (len(r.newer) + len(r.older))) }
+
+// clock is the paper's CLOCK: one hand for all keys, one round's grace for a key that was met again.
+type clock struct {
+	keyTable
+	met  []bool
+	hand int
+}
+
+func newClock(entries int) *clock { return &clock{newKeyTable(entries), make([]bool, entries), 0} }
+
+func (c *clock) testAndSet(key uint64) bool {
+	place, slot := c.find(key)
+	switch {
+	case slot >= 0:
+		c.met[slot] = true
+		return true
+	case !c.full():
+		c.add(place, key)
+		return false
+	}
+	for c.met[c.hand] {
+		c.met[c.hand] = false
+		c.hand = (c.hand + 1) % len(c.met)
+	}
+	c.replace(c.hand, key)
+	c.hand = (c.hand + 1) % len(c.met)
+	return false
+}
+
+func (c *clock) bytes() int64 { return c.keyTable.bytes() + int64(len(c.met)) }
+
+// randomCache drops any key.
+type randomCache struct {
+	keyTable
+	rng *rand.Rand
+}
+
+func newRandomCache(entries int) *randomCache {
+	return &randomCache{newKeyTable(entries), rand.New(rand.NewPCG(1, uint64(entries)))}
+}
+
+func (c *randomCache) testAndSet(key uint64) bool {
+	place, slot := c.find(key)
+	switch {
+	case slot >= 0:
+		return true
+	case !c.full():
+		c.add(place, key)
+	default:
+		c.replace(c.rng.IntN(len(c.keys)), key)
+	}
+	return false
+}
+
+// setClock is ours with one round's grace instead of three, and no care for speed.
+type setClock struct {
+	keys []uint64
+	met  []bool
+	hand []uint8
+}
+
+// setKeys is how many keys a set of ours has.
+const setKeys = 8
+
+func newSetClock(entries int) *setClock {
+	sets := max(1, entries/setKeys)
+	return &setClock{make([]uint64, setKeys*sets), make([]bool, setKeys*sets), make([]uint8, sets)}
+}
+
+func (c *setClock) testAndSet(key uint64) bool {
+	set, _ := bits.Mul64(key, uint64(len(c.hand)))
+	keys, met := c.keys[set*setKeys:][:setKeys], c.met[set*setKeys:][:setKeys]
+	for i, k := range keys {
+		if k == key {
+			met[i] = true
+			return true
+		}
+	}
+	hand := c.hand[set]
+	for met[hand] {
+		met[hand] = false
+		hand = (hand + 1) % setKeys
+	}
+	keys[hand] = key
+	c.hand[set] = (hand + 1) % setKeys
+	return false
+}
+
+func (c *setClock) bytes() int64 { return int64(9*len(c.keys) + len(c.hand)) }

@@ -1,0 +1,250 @@
+package cache
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"drumbeat/bench/model"
+	"drumbeat/bench/report"
+	"drumbeat/drum"
+)
+
+// The targets of Run.
+const (
+	cacheRateTarget  = 30e6 // keys/s on one core
+	cacheBytesTarget = 9    // per entry
+	cacheLossTarget  = 2    // points of hit rate against exact LRU
+)
+
+// paperSizesV are the sizes of Table V, in MB, for 16 M elements.
+var paperSizesV = []float64{2200, 1600, 768, 320}
+
+// sorted puts sizes into order.
+func sorted(sizes []cacheSize) []cacheSize {
+	return slices.SortedFunc(slices.Values(sizes), func(a, b cacheSize) int { return cmp.Compare(a.entries, b.entries) })
+}
+
+// sizes are those measured, in order.
+func (res *cacheResult) sizes() []cacheSize {
+	var sizes []cacheSize
+	for _, h := range res.rates {
+		if !slices.Contains(sizes, h.size) && h.links > 0 {
+			sizes = append(sizes, h.size)
+		}
+	}
+	return sorted(sizes)
+}
+
+// report fills r.
+func (res *cacheResult) report(c *Options, r *report.Report) {
+	res.settings(c, r)
+	for _, h := range res.rates {
+		r.Add(fmt.Sprintf("BenchmarkCacheHits/policy=%s/entries=%d", strings.ReplaceAll(h.policy, " ", "-"), h.size.entries), h.links,
+			report.Metric{Value: 100 * h.share(), Unit: "hit-%"}, report.Metric{Value: 100 * h.cold, Unit: "cold-hit-%"},
+			report.Metric{Value: 100 * (1 - h.share()), Unit: "miss-%"})
+	}
+	res.speedLines(r)
+	r.Tables = append(r.Tables, res.tableIV(c), res.speedTable())
+	if res.trees != nil {
+		r.Tables = append(r.Tables, res.tableV(c))
+	}
+	r.Figures = append(r.Figures, res.figure(c))
+	s := &res.speed
+	r.Checks = append(r.Checks,
+		report.AtLeast(fmt.Sprintf("new keys on one core, %d entries", s.entries), s.fresh.Median()/1e6, cacheRateTarget/1e6, "M/s"),
+		report.AtLeast(fmt.Sprintf("crawl-like keys on one core, %d entries", s.entries), s.crawl.Median()/1e6, cacheRateTarget/1e6, "M/s"),
+		report.AtMost("RAM per entry", s.bytes, cacheBytesTarget, "B"))
+	if at, loss := res.worst(true); !math.IsNaN(loss) {
+		of := "worst size"
+		if res.tabled() {
+			of = "worst of the sizes of Table IV"
+		}
+		r.Checks = append(r.Checks, report.AtMost(fmt.Sprintf("points of hit rate below exact LRU, %s (%d entries)", of, at), loss, cacheLossTarget, "points"))
+	}
+	if at, loss := res.worst(false); loss > cacheLossTarget {
+		r.Notes = append(r.Notes, fmt.Sprintf("At %d entries ours is %.1f points below exact LRU: on the edge on which LRU's own rate falls, "+
+			"where the links of one host delay just fit.", at, loss))
+	}
+	r.Notes = append(r.Notes, "Rates are per second of CPU time of the thread, so that other load on the machine matters little; all cores: also of wall time.")
+}
+
+func (res *cacheResult) settings(c *Options, r *report.Report) {
+	r.Set("method", "section V.A: %d links are skipped (N0), the next 5E fill the empty cache, of the 5E after that the hits are counted", res.from)
+	if c.Trace != "" {
+		r.Set("links", "%d of a crawl's trace, %d generations: %s", res.links, res.generations, c.Trace)
+		return
+	}
+	o := c.Stream
+	r.Set("links", "made, not recorded: %d sites in turns (tau_h S), %d links a page, tau_h l S = %.0f; %g pages a stay, then with %g one of the last %d rounds' sites",
+		o.Hosts, o.LinksPerPage, o.Span(), o.PagesPerStay, o.Return, o.ReturnWindow)
+	r.Set("shares", "repeats on the page %g, the site's menu %g, the site's %g pages %g, the web's %.3g popular URLs %g, never again the rest; "+
+		"chosen so that LRU's curve is roughly Table IV's: its heights prove nothing, the differences between policies do",
+		o.Repeat, o.Site, o.LocalPages, o.Local, o.PopularURLs, o.Popular)
+}
+
+// tabled tells whether sizes of Table IV are among those measured.
+func (res *cacheResult) tabled() bool {
+	return slices.ContainsFunc(res.rates, func(h hitRate) bool { return h.size.printed >= 0 })
+}
+
+// worst returns the size at which ours loses most points against exact LRU, of Table IV's alone if there are any.
+func (res *cacheResult) worst(printed bool) (entries int, loss float64) {
+	loss = math.NaN()
+	printed = printed && res.tabled()
+	for _, s := range res.sizes() {
+		if printed && s.printed < 0 {
+			continue
+		}
+		if l := 100 * (res.rate(nameLRU, s.entries).share() - res.rate(nameOurs, s.entries).share()); !(l <= loss) {
+			entries, loss = s.entries, l
+		}
+	}
+	return entries, loss
+}
+
+func (res *cacheResult) tableIV(c *Options) report.Table {
+	t := report.Table{Title: "Table IV: hit rates", Head: []string{"entries", "E/tau_h l S"}}
+	for _, p := range policies() {
+		t.Head = append(t.Head, p.name)
+	}
+	t.Head = append(t.Head, "ours - LRU", "ours, cold", "paper's E", "LRU at N0=1B", "at 4B")
+	percent := func(v float64) string { return fmt.Sprintf("%.1f%%", 100*v) }
+	for _, s := range res.sizes() {
+		row := []string{fmt.Sprint(s.entries), "?"}
+		if s.span > 0 {
+			row[1] = fmt.Sprintf("%.3f", s.span)
+		}
+		for _, p := range policies() {
+			row = append(row, percent(res.rate(p.name, s.entries).share()))
+		}
+		mine := res.rate(nameOurs, s.entries)
+		row = append(row, fmt.Sprintf("%+.1f", 100*(mine.share()-res.rate(nameLRU, s.entries).share())), percent(mine.cold), "", "", "")
+		if s.printed >= 0 {
+			p := paperIV[s.printed]
+			copy(row[len(row)-3:], []string{p.name, p.one + "%", p.four + "%"})
+		}
+		t.Add(row...)
+	}
+	t.Notes = []string{"Cold: of all 10E links, the empty cache included."}
+	if c.Trace == "" {
+		t.Notes = append(t.Notes, "The paper's sizes are scaled by tau_h l S, of which it says that its peak was 7.3 million.")
+	}
+	return t
+}
+
+// mega writes a rate and its spread in M/s.
+func mega(s report.Sample) []string {
+	scaled := make(report.Sample, len(s))
+	for i, v := range s {
+		scaled[i] = v / 1e6
+	}
+	return []string{report.Number(scaled.Median()), scaled.Spread()}
+}
+
+func (res *cacheResult) speedTable() report.Table {
+	s := &res.speed
+	t := report.Table{Title: fmt.Sprintf("Speed of ours: %d entries, %.2f B of RAM each", s.entries, s.bytes),
+		Head: []string{"keys", "cores", "M/s of CPU", "spread", "M/s of wall", "spread"}}
+	for _, row := range []struct {
+		name  string
+		cores int
+		cpu   report.Sample
+		wall  report.Sample
+	}{
+		{"new, pages of 59", 1, s.fresh, nil},
+		{fmt.Sprintf("crawl-like, pages of 59, %.0f %% hits", 100*s.crawlHits), 1, s.crawl, nil},
+		{"new, one by one", 1, s.single, nil},
+		{"new, pages of 59", s.threads, s.allCPU, s.all},
+	} {
+		cells := append([]string{row.name, fmt.Sprint(row.cores)}, mega(row.cpu)...)
+		if row.wall == nil {
+			cells = append(cells, "", "")
+		} else {
+			cells = append(cells, mega(row.wall)...)
+		}
+		t.Add(cells...)
+	}
+	return t
+}
+
+func (res *cacheResult) speedLines(r *report.Report) {
+	s := &res.speed
+	add := func(name string, cores int, keys int64, rates report.Sample, more ...report.Metric) {
+		for i, v := range rates {
+			metrics := []report.Metric{{Value: 1e9 / v, Unit: "ns/op"}, {Value: v / 1e6, Unit: "M-keys/cpu-s"}, {Value: s.bytes, Unit: "B/entry"}}
+			if i < len(s.all) && cores > 1 {
+				metrics = append(metrics, report.Metric{Value: s.all[i] / 1e6, Unit: "M-keys/s"})
+			}
+			r.Add(fmt.Sprintf("BenchmarkCache/links=%s/entries=%d/cores=%d", name, s.entries, cores), keys, append(metrics, more...)...)
+		}
+	}
+	const keys = speedRounds * speedKeys
+	add("new", 1, keys, s.fresh)
+	add("crawl", 1, keys, s.crawl, report.Metric{Value: 100 * s.crawlHits, Unit: "hit-%"})
+	add("new/batch=1", 1, keys/4, s.single)
+	if s.threads > 1 {
+		add("new", s.threads, int64(s.threads)*keys, s.allCPU)
+	}
+	for _, row := range res.trees {
+		for _, v := range row.rate {
+			r.Add(fmt.Sprintf("BenchmarkCacheTableV/method=%s/entries=%d", strings.NewReplacer(" ", "-", ",", "").Replace(row.name), row.entries),
+				row.entries/(10*tenths), report.Metric{Value: 1e9 / v, Unit: "ns/op"}, report.Metric{Value: v, Unit: "URLs/s"},
+				report.Metric{Value: float64(row.bytes) / float64(row.entries), Unit: "B/entry"})
+		}
+	}
+}
+
+func (res *cacheResult) tableV(c *Options) report.Table {
+	t := report.Table{Title: fmt.Sprintf("Table V: %d URLs, and pages/s by equation (21) for S_max = %s", res.trees[0].entries, report.Number(c.MaxRate)),
+		Head: []string{"method", "mu, URLs/s", "spread", "paper", "size", "paper", "B/URL", "S_cache", "paper"}}
+	for _, row := range res.trees {
+		mu := row.rate.Median()
+		cells := []string{row.name, report.Number(mu), row.rate.Spread(), "", report.DecimalBytes(float64(row.bytes)), "",
+			fmt.Sprintf("%.1f", float64(row.bytes)/float64(row.entries)), report.Number(drum.CacheRate(mu, c.MaxRate, paperLinksPerPage)), ""}
+		if row.printed >= 0 {
+			cells[3], cells[8] = report.Number(model.Paper().CacheSpeeds[row.printed]), model.PrintedV[row.printed][0]
+			cells[5] = report.DecimalBytes(paperSizesV[row.printed] * 1e6)
+		}
+		t.Add(cells...)
+	}
+	mu := res.speed.fresh.Median()
+	t.Add("ours, pages of 59", report.Number(mu), res.speed.fresh.Spread(), "", report.DecimalBytes(res.speed.bytes*float64(res.speed.entries)), "",
+		fmt.Sprintf("%.1f", res.speed.bytes), report.Number(drum.CacheRate(mu, c.MaxRate, paperLinksPerPage)), "")
+	t.Notes = []string{"New URLs go in: into the trees until they have so many, the last tenth of them measured; into the others when they are full.",
+		"The last row is that of the table above. The paper's sizes and speeds are those of 16M elements and of its machine of 2007."}
+	return t
+}
+
+func (res *cacheResult) figure(c *Options) report.Figure {
+	f := report.Figure{Name: "misses", Title: "Links that miss the cache, by its size", X: "entries", Y: "share of links that miss, %", LogX: true}
+	for _, p := range policies() {
+		s := report.Series{Name: p.name}
+		for _, size := range res.sizes() {
+			s.Points = append(s.Points, report.Point{X: float64(size.entries), Y: 100 * (1 - res.rate(p.name, size.entries).share())})
+		}
+		f.Series = append(f.Series, s)
+	}
+	if c.Trace != "" || len(c.Sizes) > 0 {
+		return f
+	}
+	for _, column := range []struct {
+		name string
+		of   func(i int) string
+	}{{"paper's LRU, N0 = 1B, scaled", func(i int) string { return paperIV[i].one }}, {"the same at 4B", func(i int) string { return paperIV[i].four }}} {
+		s := report.Series{Name: column.name, Model: true}
+		for _, size := range res.sizes() {
+			var hits float64
+			if size.printed >= 0 {
+				if _, err := fmt.Sscan(column.of(size.printed), &hits); err != nil {
+					panic("BUG: bench: Table IV has " + column.of(size.printed))
+				}
+				s.Points = append(s.Points, report.Point{X: float64(size.entries), Y: 100 - hits})
+			}
+		}
+		f.Series = append(f.Series, s)
+	}
+	return f
+}

@@ -1,0 +1,375 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	gosync "sync"
+	"time"
+
+	"drumbeat/bench/links"
+	"drumbeat/bench/measure"
+	"drumbeat/bench/report"
+	"drumbeat/drum"
+)
+
+// pageLinks is how many keys a batch has: the links of a page.
+const pageLinks = paperLinksPerPage
+
+// speedKeys are made before the clock starts; then they go to the cache as pages. With the answers they fit into the CPU's own
+// cache, as the links of a page do that has just been parsed. speedRounds of them are measured.
+const (
+	speedKeys   = pageLinks << 10
+	speedRounds = 48
+)
+
+// cacheSpeeds are those of ours.
+type cacheSpeeds struct {
+	entries int64
+	// Keys per second of CPU time of a thread, in batches: all new, and those of the crawl-like stream; then new ones one by
+	// one. The hits of the stream.
+	fresh, crawl, single report.Sample
+	crawlHits            float64
+	// all is keys per second of wall time with a thread on every CPU, allCPU per second of their CPU time.
+	all, allCPU report.Sample
+	threads     int
+	// bytes is RAM per entry, by the process's resident memory.
+	bytes float64
+}
+
+// freshKeys yields keys that never come again: those of one of many sequences.
+type freshKeys struct{ n uint64 }
+
+func (f *freshKeys) read(keys []uint64) (int, error) {
+	for i := range keys {
+		f.n++
+		keys[i] = mix64(f.n)
+	}
+	return len(keys), nil
+}
+
+// residentBytes is the process's resident memory, with as little garbage as may be.
+func residentBytes() (int64, error) {
+	debug.FreeOSMemory()
+	b, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		return 0, fmt.Errorf("bench: cache: read memory in use: %w", err)
+	}
+	if fields := strings.Fields(string(b)); len(fields) > 1 {
+		if pages, err := strconv.ParseInt(fields[1], 10, 64); err == nil {
+			return pages * int64(os.Getpagesize()), nil
+		}
+	}
+	return 0, fmt.Errorf("bench: cache: /proc/self/statm has %q", b)
+}
+
+// speeds measures ours.
+func (res *cacheResult) speeds(ctx context.Context, c *Options) error {
+	s := &res.speed
+	s.threads = runtime.GOMAXPROCS(0)
+	if err := fitsRAM("the cache whose speed is measured", c.Entries, 8); err != nil {
+		return err
+	}
+	keys, seen := make([]uint64, speedKeys), make([]bool, speedKeys)
+	batch := make([]drum.Key, speedKeys)
+	for i := range keys { // memory counts when it has been touched
+		keys[i], seen[i], batch[i] = 1, true, 1
+	}
+	before, err := residentBytes()
+	if err != nil {
+		return err
+	}
+	cache := drum.NewRAMCache(8 * c.Entries)
+	defer cache.Close()
+	s.entries = cache.Entries()
+	// feed reads keys and sends them in batches; it returns the CPU time of the latter, and hits.
+	feed := func(source keySource, one bool) (time.Duration, int64, error) {
+		if err := ctx.Err(); err != nil {
+			return 0, 0, err
+		}
+		if _, err := source.read(keys); err != nil {
+			return 0, 0, err
+		}
+		for i, k := range keys {
+			batch[i] = drum.Key(k)
+		}
+		start := measure.ThreadTime()
+		feedBatches(cache, batch, seen, one)
+		took := measure.ThreadTime() - start
+		hits := int64(0)
+		for _, h := range seen {
+			if h {
+				hits++
+			}
+		}
+		return took, hits, nil
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	fresh := &freshKeys{}
+	for n := int64(0); n < 2*c.Entries; n += speedKeys {
+		if _, _, err := feed(fresh, false); err != nil {
+			return err
+		}
+	}
+	after, err := residentBytes()
+	if err != nil {
+		return err
+	}
+	s.bytes = float64(after-before) / float64(s.entries)
+	// Sites as Table IV has them at 16M entries.
+	stream := newCacheStream(DefaultStream(max(10, int(float64(c.Entries)/(16<<20/paperSpan)/pageLinks))))
+	for n := range c.Repeats {
+		c.Progress(fmt.Sprintf("speed of %d entries, %d of %d", s.entries, n+1, c.Repeats))
+		if err := s.repeat(c, n == 0, stream, fresh, feed); err != nil {
+			return err
+		}
+		if err := s.together(ctx, cache, uint64(n)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// feedBatches sends keys as pages have them, or one by one.
+func feedBatches(cache *drum.RAMCache, batch []drum.Key, seen []bool, one bool) {
+	if one {
+		for i, k := range batch {
+			seen[i] = cache.TestAndSet(k)
+		}
+		return
+	}
+	for i := 0; i+pageLinks <= len(batch); i += pageLinks {
+		cache.TestAndSetBatch(batch[i:i+pageLinks], seen[i:i+pageLinks])
+	}
+}
+
+// repeat measures one thread once. The first time the stream fills the cache.
+func (s *cacheSpeeds) repeat(c *Options, first bool, stream, fresh keySource,
+	feed func(keySource, bool) (time.Duration, int64, error)) error {
+	measure := func(to *report.Sample, source keySource, one bool, warm, rounds int64) (hits float64, err error) {
+		var took time.Duration
+		var sum int64
+		for i := -warm; i < rounds; i++ {
+			t, n, err := feed(source, one)
+			if err != nil {
+				return 0, err
+			}
+			if i >= 0 {
+				took, sum = took+t, sum+n
+			}
+		}
+		*to = append(*to, float64(rounds*speedKeys)/took.Seconds())
+		return float64(sum) / float64(rounds*speedKeys), nil
+	}
+	var err error
+	warm := c.Entries/speedKeys + 1
+	if first {
+		warm *= 3
+	}
+	if s.crawlHits, err = measure(&s.crawl, stream, false, warm, speedRounds); err != nil {
+		return err
+	}
+	if _, err = measure(&s.fresh, fresh, false, 1, speedRounds); err != nil {
+		return err
+	}
+	_, err = measure(&s.single, fresh, true, 0, speedRounds/4)
+	return err
+}
+
+// together measures a thread on every CPU at once, with new keys.
+func (s *cacheSpeeds) together(ctx context.Context, cache *drum.RAMCache, round uint64) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	wall, cpu := make([]time.Duration, s.threads), make([]time.Duration, s.threads)
+	begin := make(chan struct{})
+	var ready, done gosync.WaitGroup
+	ready.Add(s.threads)
+	for t := range s.threads {
+		done.Go(func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			fresh := freshKeys{1<<62 | round<<48 | uint64(t)<<32}
+			keys, batch, seen := make([]uint64, speedKeys), make([]drum.Key, speedKeys), make([]bool, speedKeys)
+			ready.Done()
+			<-begin
+			for range speedRounds {
+				_, _ = fresh.read(keys) // never fails
+				for i, k := range keys {
+					batch[i] = drum.Key(k)
+				}
+				start, startCPU := time.Now(), measure.ThreadTime()
+				feedBatches(cache, batch, seen, false)
+				cpu[t] += measure.ThreadTime() - startCPU
+				wall[t] += time.Since(start)
+			}
+		})
+	}
+	ready.Wait()
+	close(begin)
+	done.Wait()
+	var all, perCPU float64
+	for t := range s.threads {
+		all += speedRounds * speedKeys / wall[t].Seconds()
+		perCPU += speedRounds * speedKeys / cpu[t].Seconds() / float64(s.threads)
+	}
+	s.all, s.allCPU = append(s.all, all), append(s.allCPU, perCPU)
+	return nil
+}
+
+// structure is a row of Table V.
+type structure struct {
+	name    string
+	printed int // row of the paper's table, or -1
+	rate    report.Sample
+	entries int64
+	bytes   int64
+}
+
+// fitsRAM refuses what would take more than three quarters of the machine's RAM.
+func fitsRAM(what string, entries, entryBytes int64) error {
+	if have := report.ThisMachine().RAMBytes; have > 0 && entries > have/4*3/entryBytes {
+		return fmt.Errorf("bench: cache: %s with %d entries takes %d MB, too much for %d MB of RAM: want fewer entries",
+			what, entries, entries/1e6*entryBytes, have/1e6)
+	}
+	return nil
+}
+
+// structures measures Table V: the rate at which new URLs go in when the structure is full but for a tenth, or, if it replaces,
+// full.
+func (res *cacheResult) structures(ctx context.Context, c *Options) error {
+	if c.TreeEntries == NoTrees {
+		return nil
+	}
+	if err := fitsRAM("Table V", c.TreeEntries, 200); err != nil {
+		return err
+	}
+	n := int(c.TreeEntries)
+	text, err := newTextTree(ctx, c, n)
+	if err != nil {
+		return err
+	}
+	res.trees = append(res.trees, text)
+	for _, s := range []struct {
+		name     string
+		printed  int
+		replaces bool
+		make     func() (keyCache, func())
+	}{
+		{"LRU by tree, 8-byte keys", 1, true, func() (keyCache, func()) { return newTreeLRU(n), func() {} }},
+		{"balanced tree, 8-byte keys", 2, false, func() (keyCache, func()) { return newTreeSet(n), func() {} }},
+		{"CLOCK, 8-byte keys", 3, true, func() (keyCache, func()) { return newClock(n), func() {} }},
+		{"LRU by hash table, 8-byte keys", -1, true, func() (keyCache, func()) { return newExactLRU(n), func() {} }},
+		{"ours, one by one", -1, true, func() (keyCache, func()) {
+			r := drum.NewRAMCache(8 * int64(n))
+			return ours{r}, r.Close
+		}},
+	} {
+		c.Progress("Table V: " + s.name)
+		row, err := fillStructure(ctx, n, s.replaces, s.make)
+		if err != nil {
+			return err
+		}
+		row.name, row.printed = s.name, s.printed
+		res.trees = append(res.trees, row)
+	}
+	return nil
+}
+
+// tenths is how many parts the timed tenth of a structure has: the repeats of its rate.
+const tenths = 5
+
+func fillStructure(ctx context.Context, n int, replaces bool, open func() (keyCache, func())) (structure, error) {
+	cache, free := open()
+	defer free()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	row := structure{entries: int64(n)}
+	timed := n / 10
+	fill := n - timed
+	if replaces {
+		fill = n
+	}
+	fresh, keys := &freshKeys{}, make([]uint64, max(1, timed/tenths))
+	for done := 0; done < fill; {
+		if err := ctx.Err(); err != nil {
+			return row, err
+		}
+		part := keys[:min(len(keys), fill-done)]
+		if _, err := fresh.read(part); err != nil {
+			return row, err
+		}
+		for _, k := range part {
+			cache.testAndSet(k)
+		}
+		done += len(part)
+	}
+	for range tenths {
+		if _, err := fresh.read(keys); err != nil {
+			return row, err
+		}
+		start := measure.ThreadTime()
+		for _, k := range keys {
+			cache.testAndSet(k)
+		}
+		row.rate = append(row.rate, float64(len(keys))/(measure.ThreadTime()-start).Seconds())
+	}
+	row.bytes = cache.bytes()
+	return row, nil
+}
+
+// newTextTree fills a balanced tree with texts of URLs.
+func newTextTree(ctx context.Context, c *Options, n int) (structure, error) {
+	row := structure{name: "balanced tree of strings", printed: 0, entries: int64(n)}
+	stream, err := links.New(links.Options{Seed: 1, UniqueShare: 1})
+	if err != nil {
+		return row, err
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	tree := newAVL(n, strings.Compare)
+	var batch links.Batch
+	tell := measure.EverySecond(c.Progress)
+	part := max(1, n/10/tenths)
+	texts := make([]string, 0, part)
+	for done := 0; done+part <= n; done += part {
+		if err := ctx.Err(); err != nil {
+			return row, err
+		}
+		tell("Table V: %s, %d of %d", row.name, done, n)
+		stream.Next(&batch, part)
+		size := 0
+		for _, t := range batch.Texts {
+			size += len(t)
+		}
+		var b strings.Builder // one piece of memory for many texts, so that they take no more than their bytes
+		b.Grow(size)
+		for _, t := range batch.Texts {
+			b.Write(t)
+		}
+		all := b.String()
+		texts = texts[:0]
+		for _, t := range batch.Texts {
+			texts, all = append(texts, all[:len(t)]), all[len(t):]
+		}
+		row.bytes += int64(size)
+		start := measure.ThreadTime()
+		for _, t := range texts {
+			tree.put(t)
+		}
+		if took := measure.ThreadTime() - start; done+part > n-tenths*part {
+			row.rate = append(row.rate, float64(part)/took.Seconds())
+		}
+	}
+	if row.rate == nil {
+		return row, errors.New("bench: cache: too few texts for a rate")
+	}
+	row.bytes += tree.bytes()
+	return row, nil
+}

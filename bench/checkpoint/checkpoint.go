@@ -1,0 +1,409 @@
+package checkpoint
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"path"
+	"slices"
+	"strconv"
+	gosync "sync"
+	"sync/atomic"
+	"time"
+
+	"drumbeat/bench/measure"
+	"drumbeat/bench/report"
+	"drumbeat/disk"
+	"drumbeat/drum"
+)
+
+// Options are what Run measures: a store with full bucket buffers, checkpointed while tuples come
+// in. Options are a value.
+type Options struct {
+	// Dirs are existing directories, one per disk as a rule.
+	Dirs []string
+	// BufferBytes is what all bucket buffers together hold, those of keys and those of aux. 0: 1 GiB.
+	BufferBytes int64
+	// Buckets is k, a power of two. 0: 4096.
+	Buckets int
+	// Count is how many checkpoints are made after the first. 0: 5.
+	Count int
+	// Every is the time between them. 0: 10 s.
+	Every time.Duration
+	// Rate is how many tuples a second come in meanwhile. 0: 100,000, the links of 1,700 pages.
+	Rate int
+	// Progress is called before each part, with what comes. May be nil.
+	Progress func(what string)
+}
+
+// Value and aux of a tuple, so that both buffers of a bucket fill at one rate: a record of keys has 10 bytes more than
+// its value, one of aux 1 byte more.
+const (
+	checkpointValueBytes = 50
+	checkpointAuxBytes   = 59
+	checkpointBatch      = 64
+	checkpointAdders     = 4
+	// checkpointSpace is how many times the buffers lie on disk at most: three copies of what they hold, and buckets.
+	checkpointSpace = 4
+)
+
+// Checkpointed is what was measured of one checkpoint.
+type Checkpointed struct {
+	// Added is the payload that had come in since the one before.
+	Added int64
+	// Wait is the time until a running emission had ended; Pause how long no batch could be added; Save, Sync and Manifest
+	// what followed; Total all.
+	Wait, Pause, Save, Sync, Manifest, Total time.Duration
+	// Stall is the longest that a batch took to be added while the checkpoint went on, Quiet the longest between
+	// the one before and this.
+	Stall, Quiet time.Duration
+	// Written is what the checkpoint wrote; ManifestBytes is the length of the store's state in it.
+	Written, ManifestBytes int64
+	// Held is what the store's files other than buckets take on disk after it.
+	Held int64
+}
+
+// Validate returns all faults, joined.
+func (c Options) Validate() error { return c.complete() }
+
+func (c *Options) complete() error {
+	if c.BufferBytes == 0 {
+		c.BufferBytes = 1 << 30
+	}
+	if c.Buckets == 0 {
+		c.Buckets = 4096
+	}
+	if c.Count == 0 {
+		c.Count = 5
+	}
+	if c.Every == 0 {
+		c.Every = 10 * time.Second
+	}
+	if c.Rate == 0 {
+		c.Rate = 100_000
+	}
+	if c.Progress == nil {
+		c.Progress = func(string) {}
+	}
+	var faults []error
+	fault := func(format string, args ...any) {
+		faults = append(faults, fmt.Errorf("bench: checkpoint: "+format, args...))
+	}
+	if len(c.Dirs) == 0 {
+		fault("no directory")
+	}
+	if c.Buckets < 1 || c.Buckets&(c.Buckets-1) != 0 {
+		fault("%d buckets, want a power of two", c.Buckets)
+	} else if c.bufferBytes() < leastBuffer {
+		fault("%d bytes are less than 4 KiB for each of %d buffers", c.BufferBytes, 2*c.Buckets)
+	}
+	if c.Count < 0 || c.Every < 0 || c.Rate < 0 {
+		fault("negative count, interval or rate")
+	}
+	return errors.Join(faults...)
+}
+
+// bufferBytes is M.
+func (c *Options) bufferBytes() int {
+	return int(c.BufferBytes/int64(2*c.Buckets)) &^ (leastBuffer - 1)
+}
+
+// checkpointRun is a measurement under way.
+type checkpointRun struct {
+	opt   Options
+	set   disk.Set
+	meter *disk.Meter
+	d     *drum.Drum
+	gen   uint64
+
+	// step is shared by what adds, and taken alone by a checkpoint, as in a crawl.
+	step    gosync.RWMutex
+	added   atomic.Int64 // payload bytes
+	longest atomic.Int64 // ns that a batch took, since it was last read
+	adding  gosync.WaitGroup
+	failed  atomic.Pointer[error]
+}
+
+// leastBuffer is the least that package drum takes for a bucket.
+const leastBuffer = 4096
+
+// Run fills the buffers, makes a first checkpoint of them, and then Count more while tuples come in.
+func Run(ctx context.Context, c Options) (*report.Report, error) {
+	if err := c.complete(); err != nil {
+		return nil, err
+	}
+	list, err := measureCheckpoints(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return c.report(list), nil
+}
+
+// measureCheckpoints returns what was measured of each, the first being the one that saves full buffers.
+func measureCheckpoints(ctx context.Context, c Options) (list []Checkpointed, err error) {
+	if err := c.complete(); err != nil {
+		return nil, err
+	}
+	scratch, err := measure.NewScratch("checkpoint", c.Dirs, checkpointSpace*c.BufferBytes*int64(len(c.Dirs)))
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, scratch.Remove()) }()
+	r := &checkpointRun{opt: c, meter: disk.NewMeter(disk.OS())}
+	if r.set, err = scratch.Set(); err != nil {
+		return nil, err
+	}
+	r.set.FS = r.meter
+	r.d, err = drum.Open(drum.Options{
+		Set: r.set, Name: "bench", Buckets: c.Buckets, BufferBytes: c.bufferBytes(), BucketBytes: 1 << 31,
+		ValueBytes: -1, MaxValueBytes: checkpointValueBytes,
+	}, nil)
+	if err != nil {
+		return nil, fmt.Errorf("bench: checkpoint: %w", err)
+	}
+	defer func() { err = errors.Join(err, r.d.Close()) }()
+	c.Progress("fill buffers of " + report.BinaryBytes(int(c.BufferBytes)))
+	if err := r.fill(ctx); err != nil {
+		return nil, err
+	}
+	adding, stop := context.WithCancel(ctx)
+	defer r.adding.Wait()
+	defer stop()
+	r.startAdders(adding)
+	for n := range c.Count + 1 {
+		if n > 0 {
+			select {
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case <-time.After(c.Every):
+			}
+		}
+		c.Progress(fmt.Sprintf("checkpoint %d of %d", n, c.Count))
+		one, err := r.checkpoint()
+		if f := r.failed.Load(); f != nil {
+			err = errors.Join(err, *f)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("bench: checkpoint: %w", err)
+		}
+		list = append(list, one)
+	}
+	return list, nil
+}
+
+// batch makes tuples with uniform keys.
+type batch struct {
+	rng    *mathrand.Rand
+	tuples [checkpointBatch]drum.Tuple
+}
+
+func newBatch(seed uint64) *batch {
+	b := &batch{rng: mathrand.New(mathrand.NewPCG(seed, 1))}
+	value, aux := make([]byte, checkpointValueBytes), make([]byte, checkpointAuxBytes)
+	for i := range b.tuples {
+		b.tuples[i] = drum.Tuple{Op: drum.CheckUpdate, Value: value, Aux: aux}
+	}
+	return b
+}
+
+func (r *checkpointRun) add(b *batch) error {
+	for i := range b.tuples {
+		b.tuples[i].Key = drum.Key(b.rng.Uint64())
+	}
+	asked := time.Now()
+	r.step.RLock()
+	err := r.d.Add(b.tuples[:])
+	r.step.RUnlock()
+	took := int64(time.Since(asked))
+	for {
+		old := r.longest.Load()
+		if took <= old || r.longest.CompareAndSwap(old, took) {
+			break
+		}
+	}
+	r.added.Add(checkpointBatch * 2 * (checkpointAuxBytes + 1))
+	return err
+}
+
+// fill adds until the mean buffer is full but for 5 %.
+func (r *checkpointRun) fill(ctx context.Context) error {
+	b := newBatch(1)
+	want := int64(r.opt.bufferBytes()) * int64(2*r.opt.Buckets) * 95 / 100
+	for r.added.Load() < want {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := r.add(b); err != nil {
+			return fmt.Errorf("bench: checkpoint: %w", err)
+		}
+	}
+	r.longest.Store(0)
+	return nil
+}
+
+// startAdders adds Rate tuples a second until ctx ends.
+func (r *checkpointRun) startAdders(ctx context.Context) {
+	for i := range checkpointAdders {
+		r.adding.Go(func() {
+			b, began, n := newBatch(uint64(i+2)), time.Now(), 0
+			for ctx.Err() == nil {
+				due := began.Add(time.Duration(n) * checkpointBatch * checkpointAdders * time.Second / time.Duration(r.opt.Rate))
+				if wait := time.Until(due); wait > 0 {
+					select {
+					case <-ctx.Done():
+						return
+					case <-time.After(wait):
+					}
+				}
+				if err := r.add(b); err != nil {
+					r.failed.Store(&err)
+					return
+				}
+				n++
+			}
+		})
+	}
+}
+
+// checkpoint goes through the protocol of package disk.
+func (r *checkpointRun) checkpoint() (c Checkpointed, err error) {
+	c.Quiet = time.Duration(r.longest.Swap(0))
+	began, before := time.Now(), r.d.Stats()
+	wrote := r.meter.Counts().WrittenBytes
+	lap := began
+	split := func() time.Duration {
+		now := time.Now()
+		d := now.Sub(lap)
+		lap = now
+		return d
+	}
+	r.d.Pause()
+	r.step.Lock()
+	c.Wait = split()
+	c.Added = r.added.Swap(0)
+	f := r.d.Freeze()
+	r.step.Unlock()
+	c.Pause = split()
+	r.d.Resume()
+	r.gen++
+	tails, err := disk.CreateTails(r.set, r.gen)
+	if err != nil {
+		return c, err
+	}
+	st, err := f.Save(tails)
+	if err = errors.Join(err, tails.Close()); err != nil {
+		return c, err
+	}
+	c.Save = split()
+	after := r.d.Stats()
+	c.Written = r.meter.Counts().WrittenBytes - wrote - (after.KeysWritten + after.AuxWritten - before.KeysWritten - before.AuxWritten)
+	for _, dir := range r.set.Paths {
+		if err := r.set.FS.SyncFS(dir); err != nil {
+			return c, err
+		}
+	}
+	c.Sync = split()
+	data, err := json.Marshal(st)
+	if err != nil {
+		return c, err
+	}
+	c.ManifestBytes = int64(len(data))
+	if err := disk.WriteFileAtomic(r.set.FS, r.set.Path(0, "manifest"), data); err != nil {
+		return c, err
+	}
+	c.Manifest, c.Total = split(), time.Since(began)
+	c.Stall = time.Duration(r.longest.Swap(0))
+	if err := f.Commit(); err != nil {
+		return c, err
+	}
+	if err := disk.RemoveTails(r.set, func(g uint64) bool { return g == r.gen }); err != nil {
+		return c, err
+	}
+	c.Held, err = r.held()
+	return c, err
+}
+
+// held adds up the files that hold buffers.
+func (r *checkpointRun) held() (sum int64, err error) {
+	for dir := range r.set.Paths {
+		for _, sub := range []string{"state", "state/bench"} {
+			names, err := r.set.FS.List(r.set.Path(dir, sub))
+			if err != nil {
+				return 0, err
+			}
+			for _, name := range names {
+				if match, _ := path.Match("*-??????????", name); !match || slices.ContainsFunc([]string{"keys-*", "aux-*"},
+					func(p string) bool { ok, _ := path.Match(p, name); return ok }) {
+					continue
+				}
+				size, err := r.set.FS.Size(r.set.Path(dir, sub, name))
+				if err != nil {
+					return 0, err
+				}
+				sum += size
+			}
+		}
+	}
+	return sum, nil
+}
+
+// report puts the checkpoints into a report.
+func (c *Options) report(checkpoints []Checkpointed) *report.Report {
+	r := report.New("checkpoint", "checkpoints of a store with full bucket buffers while tuples come in")
+	for i, dir := range c.Dirs {
+		r.Set(fmt.Sprintf("dir%d", i), "%s", dir)
+	}
+	r.Set("buffers", "%s in %d buckets", report.BinaryBytes(int(c.BufferBytes)), c.Buckets)
+	r.Set("rate", "%d tuples/s, a checkpoint every %v", c.Rate, c.Every)
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
+	t := report.Table{
+		Title: "Checkpoints, ms and MB; no. 0 saves full buffers",
+		Head:  []string{"no.", "total", "wait", "pause", "save", "sync", "manifest", "stall", "quiet", "came in", "written", "held"},
+		Notes: []string{"pause is how long no batch could be added, stall the longest that one batch took meanwhile, quiet the longest between checkpoints."},
+	}
+	stalls := report.Figure{Name: "time", Title: "Time of a checkpoint", X: "number", Y: "ms", LogY: true}
+	written := report.Figure{Name: "bytes", Title: "What a checkpoint writes", X: "number", Y: "MB"}
+	series := func(f *report.Figure, name string, x int, y float64) {
+		for i := range f.Series {
+			if f.Series[i].Name == name {
+				f.Series[i].Points = append(f.Series[i].Points, report.Point{X: float64(x), Y: y})
+				return
+			}
+		}
+		f.Series = append(f.Series, report.Series{Name: name, Points: []report.Point{{X: float64(x), Y: y}}})
+	}
+	for i, p := range checkpoints {
+		name := fmt.Sprintf("BenchmarkCheckpoint/buffers=%s/k=%d/no=%d", report.BinaryBytes(int(c.BufferBytes)), c.Buckets, i)
+		spans := []struct {
+			unit string
+			v    time.Duration
+		}{{"wait-ms", p.Wait}, {"pause-ms", p.Pause}, {"save-ms", p.Save}, {"sync-ms", p.Sync}, {"manifest-ms", p.Manifest},
+			{"stall-ms", p.Stall}, {"quiet-ms", p.Quiet}}
+		metrics := []report.Metric{{Value: float64(p.Total.Nanoseconds()), Unit: "ns/op"}}
+		row := []string{strconv.Itoa(i), report.Number(ms(p.Total))}
+		for _, s := range spans {
+			metrics = append(metrics, report.Metric{Value: ms(s.v), Unit: s.unit})
+			row = append(row, report.Number(ms(s.v)))
+		}
+		for _, b := range []struct {
+			unit string
+			v    int64
+		}{{"added-B", p.Added}, {"written-B", p.Written}, {"manifest-B", p.ManifestBytes}, {"held-B", p.Held}} {
+			metrics = append(metrics, report.Metric{Value: float64(b.v), Unit: b.unit})
+			if b.unit != "manifest-B" {
+				row = append(row, report.Number(float64(b.v)/1e6))
+			}
+		}
+		r.Add(name, 1, metrics...)
+		t.Add(row...)
+		series(&stalls, "total", i, ms(p.Total))
+		series(&stalls, "pause", i, ms(p.Pause))
+		series(&stalls, "longest stall of a batch", i, ms(p.Stall))
+		series(&written, "came in", i, float64(p.Added)/1e6)
+		series(&written, "written", i, float64(p.Written)/1e6)
+	}
+	r.Tables, r.Figures = []report.Table{t}, []report.Figure{stalls, written}
+	return r
+}

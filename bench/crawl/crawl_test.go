@@ -1,0 +1,242 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"go/ast"
+	"go/build"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/pprof/profile"
+
+	"drumbeat/bench/benchtest"
+	"drumbeat/crawl"
+	"drumbeat/internal/simweb"
+)
+
+// functionNames are the functions of a package as a profile names them.
+func functionNames(t *testing.T, path string) (names []string) {
+	t.Helper()
+	dir, ok := strings.CutPrefix(path, "drumbeat")
+	if dir = filepath.Join("../..", dir); !ok {
+		dir = filepath.Join(build.Default.GOROOT, "src", path)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("package %s: %d files in %s, %v", path, len(files), dir, err)
+	}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range f.Decls {
+			fn, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			name := path + "."
+			if fn.Recv != nil {
+				switch recv := fn.Recv.List[0].Type.(type) {
+				case *ast.StarExpr:
+					if id, ok := recv.X.(*ast.Ident); ok {
+						name += "(*" + id.Name + ")."
+					}
+				case *ast.Ident:
+					name += recv.Name + "."
+				}
+			}
+			names = append(names, name+fn.Name.Name)
+		}
+	}
+	return names
+}
+
+// TestStageRules: each rule is for a function that there is, so that none loses its samples when something is renamed; and each
+// stage has one.
+func TestStageRules(t *testing.T) {
+	known := map[string][]string{}
+	stages := map[crawlStage]bool{stageRuntime: true, stageCheckpoint: true}
+	for _, r := range append(stageRules[:len(stageRules):len(stageRules)], weakStageRules...) {
+		stages[r.stage] = true
+		slash := strings.LastIndexByte(r.prefix, '/')
+		path := r.prefix[:slash+1+strings.IndexByte(r.prefix[slash+1:], '.')]
+		if known[path] == nil {
+			known[path] = functionNames(t, path)
+		}
+		if !slices.ContainsFunc(known[path], func(name string) bool { return strings.HasPrefix(name, r.prefix) }) {
+			t.Errorf("no function is called %s: give its successor to stage %q", r.prefix, r.stage)
+		}
+	}
+	for s := range numStages {
+		if !stages[s] {
+			t.Errorf("no rule is for stage %q", s)
+		}
+	}
+}
+
+// TestMovers: the movers are those that the crawl starts. Those of pages have stages by what they call.
+func TestMovers(t *testing.T) {
+	text, err := os.ReadFile("../../crawl/ring.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var started []string
+	for _, m := range regexp.MustCompile(`r\.start\(ctx, "(\w+)"`).FindAllStringSubmatch(string(text), -1) {
+		if m[1] != "dispatch" {
+			started = append(started, m[1])
+		}
+	}
+	slices.Sort(started)
+	if want := slices.Sorted(maps.Keys(moverStages)); !slices.Equal(started, want) {
+		t.Errorf("crawl starts %q, stages are for %q", started, want)
+	}
+}
+
+// stack is a sample with these functions, the innermost first.
+func stack(mover string, functions ...string) *profile.Sample {
+	s := &profile.Sample{Value: []int64{1, 10e6}, Label: map[string][]string{}}
+	if mover != "" {
+		s.Label[crawl.MoverLabel] = []string{mover}
+	}
+	for _, f := range functions {
+		s.Location = append(s.Location, &profile.Location{Line: []profile.Line{{Function: &profile.Function{Name: f}}}})
+	}
+	return s
+}
+
+func TestStageOf(t *testing.T) {
+	const store, fetchOne = "drumbeat/crawl.(*ring).store", "drumbeat/crawl.(*ring).fetchOne"
+	const do = "drumbeat/fetch.(*Client).Do"
+	m := stageMemory{}
+	for _, c := range []struct {
+		want  crawlStage
+		stack *profile.Sample
+	}{
+		{stageConnect, stack("dispatch", "syscall.Connect", "net.(*Dialer).DialContext", "drumbeat/fetch.(*exchange).dial", do, fetchOne)},
+		{stageConnect, stack("dispatch", "syscall.Close", "net.(*conn).Close", "drumbeat/fetch.(*wire).close", do, fetchOne)},
+		{stageRead, stack("dispatch", "syscall.Read", "net.(*conn).Read", "drumbeat/fetch.(*wire).Read", do, fetchOne)},
+		{stageDecode, stack("dispatch", "drumbeat/fetch.drain", "drumbeat/fetch.(*exchange).decode", do, fetchOne)},
+		{stageTLS, stack("dispatch", "syscall.Read", "drumbeat/fetch.(*wire).Read", "crypto/tls.(*Conn).Read", do, fetchOne)},
+		{stageParse, stack("dispatch", "indexbytebody", "drumbeat/parse.(*Parser).scan", store, fetchOne)},
+		{stageCanonical, stack("dispatch", "drumbeat/weburl.(*Resolver).AppendResolve", "drumbeat/parse.(*Extractor).Extract", store)},
+		{stageURLSeen, stack("dispatch", "siphash.Hash", "drumbeat/weburl.(*Hasher).URLKey", "drumbeat/crawl/admit.(*Batch).Add", store)},
+		{stageURLSeen, stack("urlseen", "drumbeat/drum.(*pass).merge")},
+		{stageURLSeen, stack("urlseen", "drumbeat/drum.(*Drum).pass", "drumbeat/crawl.(*ring).mergeSeen")},
+		{stageStarBeast, stack("dispatch", "drumbeat/drum.(*Drum).Add", "drumbeat/star.(*Star).AddEdges", "drumbeat/crawl.(*ring).sendLinks", store)},
+		{stageStarBeast, stack("star", "drumbeat/drum.(*pass).merge")},
+		{stageDNS, stack("robotsfetch", "drumbeat/dnscache.(*Resolver).Lookup", "drumbeat/crawl.(*ring).lookup")},
+		{stageRobots, stack("robotsfetch", "syscall.Connect", "drumbeat/fetch.(*exchange).dial", do, "drumbeat/crawl.(*ring).getRobots")},
+		{stagePolite, stack("dispatch", "drumbeat/polite.(*Scheduler).Next", "drumbeat/crawl.(*ring).nextGrant", "drumbeat/crawl.(*ring).dispatch")},
+		{stageStore, stack("dispatch", "flate.Encode", "drumbeat/warc.(*Encoder).Prepare", store)},
+		{stageRing, stack("dispatch", "runtime.mallocgc", store)},
+		{stageCheckpoint, stack("checkpoint", "drumbeat/crawl.(*ring).checkpoint")},
+		{stageGC, stack("", "runtime.scanobject", "runtime.gcBgMarkWorker")},
+		{stageGC, stack("dispatch", "runtime.gcDrainN", "runtime.gcAssistAlloc", "runtime.mallocgc", "drumbeat/parse.(*Parser).scan")},
+		{stageGenerator, stack("dispatch", "drumbeat/internal/simweb.(*FlatPainter).AppendPage", "drumbeat/bench.(*memoryConn).Write", do)},
+		{stageRuntime, stack("", "runtime.epollwait", "runtime.findRunnable")},
+	} {
+		if got, _ := m.of(c.stack); got != c.want {
+			t.Errorf("%s under %v: got %q, want %q", c.stack.Location[0].Line[0].Function.Name, c.stack.Label, got, c.want)
+		}
+	}
+}
+
+// TestCrawlCourse: tenths are of pages, whatever was dropped of the course.
+func TestCrawlCourse(t *testing.T) {
+	for _, looks := range []int64{100, 5000, 30_000} {
+		var c crawlCourse
+		for i := range looks + 1 {
+			c.add(crawlTenth{Pages: 10 * i, Unique: 65 * i, DiskBytes: i, RSS: i % 1000, Wall: time.Duration(i * i), CPU: time.Duration(i)})
+		}
+		list := c.tenths()
+		if len(list) != 10 || len(c.points) > crawlPoints {
+			t.Fatalf("%d looks: %d tenths, %d points", looks, len(list), len(c.points))
+		}
+		for i, x := range list {
+			if want := looks; x.Pages < want*95/100 || x.Pages > want*105/100 || i > 0 && x.Wall <= list[i-1].Wall || x.RSS < min(999, looks/10) {
+				t.Errorf("%d looks: tenth %d is %+v", looks, i+1, x)
+			}
+		}
+	}
+}
+
+var crawlSeed = flag.Uint64("crawl-seed", 1, "seed of the web of the test of bench crawl")
+
+func smallCrawl(t *testing.T) Options {
+	return Options{
+		Dirs: []string{t.TempDir()}, Pages: 3000, Duration: time.Minute, InProcess: true, RAMBytes: 128 << 20, DiskBytes: 4 << 30,
+		Web: simweb.FlatOptions{Seed: *crawlSeed, Hosts: 400, Roots: 200, NewHosts: 0.02, PLDs: 130, Addrs: 100, PageBytes: 12_000,
+			Links: 59, New: 6.5}, Connections: 64, Repeats: 1, Growth: true, Agent: "drumbeat", UserAgent: "drumbeat/test", GCPercent: 100,
+	}
+}
+
+// TestCrawlInProcess: a crawl without sockets comes to its pages, obeys, and leaves nothing behind.
+func TestCrawlInProcess(t *testing.T) {
+	c := smallCrawl(t)
+	r, err := Run(context.Background(), c, logTo(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	benchtest.Has(t, benchtest.Text(t, r), "BenchmarkCrawl/form=crawl/scheme=http/transport=inproc", "canonicalise", "politeness", "RSS throughout")
+	if n := r.Lines[0].N; n < 1000 || n > 6000 {
+		t.Errorf("%d pages measured, want some 2,700", n)
+	}
+	benchtest.Empty(t, c.Dirs[0])
+}
+
+func TestCrawlRefuses(t *testing.T) {
+	for _, c := range []struct {
+		change func(*Options)
+		want   string
+	}{
+		{func(c *Options) { c.Dirs = nil }, "no directory"},
+		{func(c *Options) { c.Pages = 0 }, "neither a number of pages"},
+		{func(c *Options) { c.Duration = 0 }, "no time"},
+		{func(c *Options) { c.Connections = 0 }, "1 at least"},
+		{func(c *Options) { c.Web.HTTPS = true }, "without sockets"},
+		{func(c *Options) { c.Web.New = 1 }, "new links"},
+		{func(c *Options) { c.URLs = 1e15 }, "free"},
+		{func(c *Options) { c.RAMBytes = 1 << 20 }, "too little"},
+	} {
+		o := smallCrawl(t)
+		c.change(&o)
+		if _, err := Run(context.Background(), o, logTo(t)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("got %v, want %q", err, c.want)
+		}
+		benchtest.Empty(t, o.Dirs...)
+	}
+}
+
+// TestCrawlStops: a crawl that is told to end has no result and leaves nothing behind.
+func TestCrawlStops(t *testing.T) {
+	c := smallCrawl(t)
+	ctx, cancel := context.WithCancel(context.Background())
+	c.Pages = 1e6
+	told := false
+	_, err := Run(ctx, c, func(what string) {
+		if strings.Contains(what, "pages/s") {
+			told = true
+			cancel()
+		}
+	})
+	if !errors.Is(err, context.Canceled) || !told {
+		t.Errorf("got %v, told to end: %v", err, told)
+	}
+	benchtest.Empty(t, c.Dirs[0])
+}
+
+func logTo(t *testing.T) func(string) { return func(s string) { t.Log(s) } }

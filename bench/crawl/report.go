@@ -1,0 +1,250 @@
+package crawl
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"drumbeat/bench/report"
+	"drumbeat/crawl"
+)
+
+// The targets of bench crawl: CPU of the crawler's process for a page, pages/s beside the bare loop's, and how a run holds up
+// as it grows.
+const (
+	crawlMostHTTP    = 330. // µs
+	crawlMostHTTPS   = 800.
+	crawlLeastOfBare = 0.30
+	crawlLeastLast   = 0.90 // pages/s of the last tenth beside those of the second
+	crawlMostRAM     = 1.10 // RSS beside --ram
+)
+
+// report puts the runs together.
+func (b *crawlBench) report() *report.Report {
+	r := report.New("crawl", "the whole crawler against a web of known size, and where its CPU goes")
+	b.settings(r)
+	for _, run := range append(b.bare[:len(b.bare):len(b.bare)], b.whole...) {
+		r.Add(b.lineName(run), run.Pages, b.metrics(run)...)
+	}
+	r.Tables = append(r.Tables, b.rateTable(), b.stageTable(), b.slotTable())
+	if b.Growth {
+		t, figures := b.growth()
+		r.Tables, r.Figures = append(r.Tables, t), append(r.Figures, figures...)
+	}
+	r.Checks = b.checks()
+	r.Notes = b.notes()
+	return r
+}
+
+func (b *crawlBench) settings(r *report.Report) {
+	w := &b.Web
+	r.Set("web", "%d hosts, %d PLDs, %d addresses; pages of %d bytes, %d links, %v new; gzip %v, https %v, seed %d", w.Hosts, w.PLDs,
+		w.Addrs, w.PageBytes, w.Links, w.New, w.Gzip, w.HTTPS, w.Seed)
+	how := "sockets, the web in another process, one page a connection"
+	if b.KeepAlive > 0 {
+		how = fmt.Sprintf("sockets, the web in another process, connections kept up to %v", b.KeepAlive)
+	}
+	if b.InProcess {
+		how = "none: responses are made in this process"
+	}
+	r.Set("transport", "%s", how)
+	r.Set("crawl", "%d connections, RAM %s, WARC %v, robots obeyed, no delays", b.Connections, report.DecimalBytes(float64(b.RAMBytes)), b.Store)
+	if d := b.drumDisk(); d > 0 {
+		r.Set("drum-disk", "%s for links that wait for URLseen", report.DecimalBytes(float64(d)))
+	}
+	for i, dir := range b.Dirs {
+		r.Set("dir"+strconv.Itoa(i), "%s", dir)
+	}
+}
+
+// lineName is the benchmark's name of a run.
+func (b *crawlBench) lineName(run *Result) string {
+	scheme, transport := "http", "sockets"
+	if b.Web.HTTPS {
+		scheme = "https"
+	}
+	if b.InProcess {
+		transport = "inproc"
+	}
+	return fmt.Sprintf("BenchmarkCrawl/form=%s/scheme=%s/transport=%s", run.Form, scheme, transport)
+}
+
+// metrics of a run, in the order of its line.
+func (b *crawlBench) metrics(run *Result) []report.Metric {
+	list := []report.Metric{
+		{Value: float64(run.Wall.Nanoseconds()) / float64(max(1, run.Pages)), Unit: "ns/op"},
+		{Value: run.rate(), Unit: "pages/s"},
+		{Value: float64(run.BytesBody) / 1e6 / run.Wall.Seconds(), Unit: "MB/s"},
+		{Value: run.perPage(run.CPU), Unit: "cpu-us/page"},
+	}
+	if !b.InProcess {
+		list = append(list, report.Metric{Value: run.serverPerPage(), Unit: "server-us/page"})
+	}
+	if run.Form == "crawl" {
+		list = append(list, report.Metric{Value: float64(run.Links) / run.Wall.Seconds(), Unit: "links/s"},
+			report.Metric{Value: float64(run.PeakRSS) / (1 << 20), Unit: "rss-MiB"})
+	}
+	return list
+}
+
+// median of a figure over runs.
+func median(runs []*Result, f func(*Result) float64) float64 {
+	return report.Of(runs, f).Median()
+}
+
+func (b *crawlBench) rateTable() report.Table {
+	t := report.Table{Title: "Pages/s, and the CPU of the crawler's process (medians)",
+		Head: []string{"form", "pages", "pages/s", "MB/s", "us/page", "server us/page", "new/page", "links/page", "robots.txt/page", "disk B/page"}}
+	for _, runs := range [][]*Result{b.bare, b.whole} {
+		if len(runs) == 0 {
+			continue
+		}
+		number := func(f func(*Result) float64) string { return report.Number(median(runs, f)) }
+		per := func(f func(*Result) int64) string {
+			return number(func(r *Result) float64 { return float64(f(r)) / float64(max(1, r.Pages)) })
+		}
+		row := []string{runs[0].Form, number(func(r *Result) float64 { return float64(r.Pages) }), number((*Result).rate),
+			number(func(r *Result) float64 { return float64(r.BytesBody) / 1e6 / r.Wall.Seconds() }),
+			number(func(r *Result) float64 { return r.perPage(r.CPU) }), number((*Result).serverPerPage)}
+		if b.InProcess {
+			row[5] = ""
+		}
+		if runs[0].Form == "crawl" {
+			row = append(row, number(func(r *Result) float64 { return float64(r.AllUnique) / float64(max(1, r.AllPages)) }), per(func(r *Result) int64 { return r.Links }),
+				per(func(r *Result) int64 { return r.Robots }), per(func(r *Result) int64 { return r.DiskRead + r.DiskWritten }))
+		} else {
+			row = append(row, "", "", "", "")
+		}
+		t.Add(row...)
+	}
+	for _, runs := range [][]*Result{b.bare, b.whole} {
+		if len(runs) > 0 && (b.Web.HTTPS || b.KeepAlive > 0) {
+			c := runs[len(runs)-1].Wires
+			t.Notes = append(t.Notes, fmt.Sprintf("%s: %d full handshakes, %d resumed sessions, %d exchanges on kept connections.", runs[0].Form,
+				c.Handshakes, c.Resumed, c.Kept))
+		}
+	}
+	t.Notes = append(t.Notes, "The first tenth of a crawl isn't measured. MB are of bodies as decoded. New URLs are those of the whole crawl that",
+		"merges have found; the links of its last pages still wait. The server's CPU is its process's, for each page sent.")
+	return t
+}
+
+// stageTable says where the CPU goes.
+func (b *crawlBench) stageTable() report.Table {
+	t := report.Table{Title: "CPU of a page by stage, us (medians): parts of a CPU profile times the CPU of a page", Head: []string{"stage", "crawl", "%"}}
+	if len(b.bare) > 0 {
+		t.Head = append(t.Head, "bare loop")
+	}
+	for s := range numStages {
+		at := func(r *Result) float64 { return r.Stages.share(s) * r.perPage(r.CPU) }
+		row := []string{s.String(), report.Number(median(b.whole, at)),
+			strconv.FormatFloat(100*median(b.whole, func(r *Result) float64 { return r.Stages.share(s) }), 'f', 1, 64)}
+		if len(b.bare) > 0 {
+			row = append(row, report.Number(median(b.bare, at)))
+		}
+		t.Add(row...)
+	}
+	row := []string{"all", report.Number(median(b.whole, func(r *Result) float64 { return r.perPage(r.CPU) })), "100.0"}
+	if len(b.bare) > 0 {
+		row = append(row, report.Number(median(b.bare, func(r *Result) float64 { return r.perPage(r.CPU) })))
+	}
+	t.Add(row...)
+	last := b.whole[len(b.whole)-1]
+	t.Notes = append(t.Notes, "What a stage allocates, locks and asks of the kernel is in it; robots has the exchanges for robots.txt; runtime: rest is the",
+		"scheduler and the poller. "+fmt.Sprintf("The profile saw %.0f %% of the CPU time, in %d samples of 10 ms.",
+			100*float64(last.Stages.Sum)/float64(max(1, last.CPU)), last.Stages.Sum/(10*time.Millisecond)))
+	return t
+}
+
+// slotTable says what connections were used for.
+func (b *crawlBench) slotTable() report.Table {
+	t := report.Table{Title: "Connection slots: what they did or waited for", Head: []string{"use", "slots", "%"}}
+	for _, u := range crawl.SlotUses() {
+		mean := median(b.whole, func(r *Result) float64 { return r.Slots.Mean(u) })
+		t.Add(u.String(), report.Number(mean), strconv.FormatFloat(100*mean/float64(b.Connections), 'f', 1, 64))
+	}
+	last := b.whole[len(b.whole)-1]
+	t.Notes = append(t.Notes, fmt.Sprintf("%d samples, 10 ms apart. Politeness without delays is that a host has one connection at a time.", last.Slots.Samples))
+	return t
+}
+
+// growth is the table and the figures of tenths.
+func (b *crawlBench) growth() (t report.Table, figures []report.Figure) {
+	t = report.Table{Title: "Growth: by tenth of the run", Head: []string{"tenth", "URLs seen", "pages", "pages/s", "us/page", "new/page", "disk B/page", "RSS MiB"}}
+	run := b.whole[len(b.whole)-1]
+	speed := report.Figure{Name: "growth", Title: "Pages/s as the crawl grows", X: "million URLs seen", Y: "pages/s", Series: []report.Series{{Name: "pages/s"}}}
+	ram := report.Figure{Name: "growth-ram", Title: "RAM as the crawl grows", X: "million URLs seen", Y: "MiB", Series: []report.Series{{Name: "RSS"},
+		{Name: "--ram", Model: true}}}
+	var seen int64
+	for i, x := range run.Tenths {
+		seen += x.Unique
+		n := float64(max(1, x.Pages))
+		t.Add(strconv.Itoa(i+1), report.Number(float64(seen)), report.Number(float64(x.Pages)), report.Number(x.rate()),
+			report.Number(float64(x.CPU.Microseconds())/n), report.Number(float64(x.Unique)/n), report.Number(float64(x.DiskBytes)/n),
+			report.Number(float64(x.RSS)/(1<<20)))
+		at := float64(seen) / 1e6
+		speed.Series[0].Points = append(speed.Series[0].Points, report.Point{X: at, Y: x.rate()})
+		ram.Series[0].Points = append(ram.Series[0].Points, report.Point{X: at, Y: float64(x.RSS) / (1 << 20)})
+		ram.Series[1].Points = append(ram.Series[1].Points, report.Point{X: at, Y: float64(b.RAMBytes) / (1 << 20)})
+	}
+	if seen == 0 {
+		t.Notes = append(t.Notes, "The run was too short to be divided.")
+		return t, nil
+	}
+	return t, []report.Figure{speed, ram}
+}
+
+func (x *crawlTenth) rate() float64 { return float64(x.Pages) / max(1e-9, x.Wall.Seconds()) }
+
+func (b *crawlBench) checks() (list []report.Check) {
+	cpu := median(b.whole, func(r *Result) float64 { return r.perPage(r.CPU) })
+	switch {
+	case b.InProcess:
+	case b.Web.HTTPS:
+		way := "one page a connection"
+		if b.KeepAlive > 0 {
+			way = "kept connections"
+		}
+		list = append(list, report.AtMost("CPU of the crawler for a page, HTTPS, "+way, cpu, crawlMostHTTPS, "us"))
+	default:
+		list = append(list, report.AtMost("CPU of the crawler for a page, HTTP (aim: 160)", cpu, crawlMostHTTP, "us"))
+	}
+	if len(b.bare) > 0 && b.KeepAlive == 0 { // a loop that fetches hosts' pages one after the other has an easier job then
+		var ratio report.Sample
+		for i, run := range b.whole {
+			ratio = append(ratio, run.rate()/b.bare[i].rate())
+		}
+		list = append(list, report.AtLeast("pages/s beside the bare loop's (aim: 0.5)", ratio.Median(), crawlLeastOfBare, "times"))
+	}
+	if !b.Growth {
+		return list
+	}
+	for _, run := range b.whole {
+		var most int64
+		for _, x := range run.Tenths {
+			most = max(most, x.RSS)
+		}
+		list = append(list, report.AtMost("RSS throughout", float64(most)/(1<<20), crawlMostRAM*float64(b.RAMBytes)/(1<<20), "MiB"))
+		if len(run.Tenths) == 10 {
+			list = append(list, report.AtLeast("pages/s of the last tenth beside the second", run.Tenths[9].rate()/run.Tenths[1].rate(),
+				crawlLeastLast, "times"))
+		} else {
+			list = append(list, report.AtLeast("tenths of the run that were reached in the time", float64(len(run.Tenths)), 10, ""))
+		}
+	}
+	return list
+}
+
+func (b *crawlBench) notes() (list []string) {
+	run := b.whole[len(b.whole)-1]
+	list = append(list, fmt.Sprintf("The crawl fetched %s pages of %s hosts in %s PLDs and has seen %s URLs; URLseen made %d passes, BEAST %d scans. It ended: %s.",
+		report.Number(float64(run.AllPages)), report.Number(float64(run.Hosts)), report.Number(float64(run.PLDs)), report.Number(float64(run.AllUnique)),
+		run.Passes, run.Scans, run.Stop))
+	if len(run.Stages.Unmatched) > 0 {
+		list = append(list, "Innermost functions of what no stage has (parts of all CPU):")
+		for _, name := range run.Stages.Unmatched {
+			list = append(list, "  "+name)
+		}
+	}
+	return list
+}

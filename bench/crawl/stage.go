@@ -1,0 +1,202 @@
+package crawl
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/pprof/profile"
+
+	"drumbeat/crawl"
+)
+
+// crawlStage is a part of the work on a page.
+type crawlStage int
+
+const (
+	stageConnect crawlStage = iota
+	stageTLS
+	stageRead
+	stageDecode
+	stageParse
+	stageCanonical
+	stageURLSeen
+	stageStarBeast
+	stageDNS
+	stageRobots
+	stagePolite
+	stageStore
+	stageRing
+	stageCheckpoint
+	stageGenerator
+	stageGC
+	stageRuntime
+	numStages
+)
+
+var stageNames = [numStages]string{"connect", "TLS", "request, read", "decode", "parse", "canonicalise", "URLseen", "STAR, BEAST", "DNS",
+	"robots", "polite", "store", "ring", "checkpoint", "generator", "runtime: GC", "runtime: rest"}
+
+func (s crawlStage) String() string { return stageNames[s] }
+
+// stageRule gives a function, or those whose names begin so, to a stage.
+type stageRule struct {
+	prefix string // as in a profile: path of the package, dot, function or (*Type).method; a closure's name goes on with .func1
+	stage  crawlStage
+}
+
+// stageRules are the functions that say what a sample is for: of its frames the innermost that has a rule decides, by the
+// longest prefix. Packages without a rule, such as drum, queue and disk, the compressor or the poller, work for whoever called
+// them.
+var stageRules = []stageRule{
+	{"drumbeat/fetch.(*exchange).open", stageConnect},
+	{"drumbeat/fetch.(*exchange).dial", stageConnect},
+	{"drumbeat/fetch.(*wire).close", stageConnect},
+	{"drumbeat/fetch.(*exchange).reuse", stageConnect},
+	{"drumbeat/fetch.(*exchange).finish", stageConnect},
+	{"drumbeat/fetch.(*idlePool)", stageConnect},
+	{"drumbeat/fetch.(*exchange).handshake", stageTLS},
+	{"crypto/tls.", stageTLS},
+	{"drumbeat/fetch.(*exchange).decode", stageDecode},
+	{"drumbeat/parse.", stageParse},
+	{"drumbeat/weburl.(*Resolver)", stageCanonical},
+	{"drumbeat/weburl.(*Base)", stageCanonical},
+	{"drumbeat/weburl.Canonical", stageCanonical},
+	{"drumbeat/crawl/admit.(*Batch)", stageURLSeen},
+	{"drumbeat/crawl.(*ring).mergeSeen", stageURLSeen},
+	{"drumbeat/crawl.(*ring).sendLinks", stageURLSeen},
+	{"drumbeat/star.", stageStarBeast},
+	{"drumbeat/beast.", stageStarBeast},
+	{"drumbeat/dnscache.", stageDNS},
+	{"drumbeat/robots.", stageRobots},
+	{"drumbeat/polite.", stagePolite},
+	{"drumbeat/crawl.(*ring).nextGrant", stagePolite},
+	{"drumbeat/warc.", stageStore},
+	{"drumbeat/warc/outfile.", stageStore},
+	{"drumbeat/internal/crawllog.", stageStore},
+	{"drumbeat/crawl.(*ring).warcExchange", stageStore},
+	{"drumbeat/internal/simweb.", stageGenerator},
+	{"runtime.gcBgMarkWorker", stageGC},
+	{"runtime.gcAssistAlloc", stageGC},
+	{"runtime.bgsweep", stageGC},
+	{"runtime.bgscavenge", stageGC},
+	{"runtime.gcStart", stageGC},
+}
+
+// weakStageRules are looked at if none of stageRules is for any frame: the rest of packages that have more than one stage.
+var weakStageRules = []stageRule{
+	{"drumbeat/fetch.", stageRead},
+	{"drumbeat/bench/crawl.", stageGenerator},
+	{"drumbeat/crawl.", stageRing},
+}
+
+// moverStages are the stages of goroutines that a mover of the crawl started, where no frame says more. All that the movers of
+// robots.txt start is for robots, exchanges included, but for lookups.
+var moverStages = map[string]crawlStage{
+	"urlseen": stageURLSeen, "seeds": stageRing, "star": stageStarBeast, "beast": stageStarBeast, "scan": stageStarBeast,
+	"robotscache": stageRobots, "robotsrequested": stageRobots, "awaitrobots": stageRobots, "robotsfetch": stageRobots,
+	"ready": stagePolite, "later": stagePolite, "relieve": stagePolite, "reload": stageRing, "checkpoint": stageCheckpoint,
+	"watch": stageRing, "space": stageRing, "progress": stageRing, "pulse": stageRing, "slots": stageRing,
+	"held": stageRing, "names": stageStarBeast, "vouchers": stageRobots,
+}
+
+// stageOfFunction is the stage of a function by some rules; false if none is for it.
+func stageOfFunction(rules []stageRule, name string) (stage crawlStage, ok bool) {
+	length := 0
+	for _, r := range rules {
+		if len(r.prefix) > length && strings.HasPrefix(name, r.prefix) {
+			stage, length = r.stage, len(r.prefix)
+		}
+	}
+	return stage, length > 0
+}
+
+// stageTimes is CPU time by stage as a profile has it.
+type stageTimes struct {
+	At  [numStages]time.Duration
+	Sum time.Duration
+	// Unmatched are the functions, innermost of samples that no rule has taken, with the most time.
+	Unmatched []string
+}
+
+// share is the part of all CPU time.
+func (t *stageTimes) share(s crawlStage) float64 { return float64(t.At[s]) / float64(max(1, t.Sum)) }
+
+// stagesOf gives each sample of a CPU profile to a stage.
+func stagesOf(raw []byte) (t stageTimes, err error) {
+	p, err := profile.ParseData(raw)
+	if err != nil {
+		return t, fmt.Errorf("bench: crawl: CPU profile: %w", err)
+	}
+	value := len(p.SampleType) - 1 // samples, then nanoseconds
+	rest := map[string]time.Duration{}
+	memory := stageMemory{}
+	for _, s := range p.Sample {
+		stage, ok := memory.of(s)
+		if !ok {
+			rest[innermost(s)] += time.Duration(s.Value[value])
+		}
+		t.At[stage] += time.Duration(s.Value[value])
+		t.Sum += time.Duration(s.Value[value])
+	}
+	names := make([]string, 0, len(rest))
+	for name := range rest {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int { return int(rest[b] - rest[a]) })
+	for _, name := range names[:min(len(names), 12)] {
+		t.Unmatched = append(t.Unmatched, fmt.Sprintf("%s %.1f %%", name, 100*float64(rest[name])/float64(max(1, t.Sum))))
+	}
+	return t, nil
+}
+
+func innermost(s *profile.Sample) string {
+	if len(s.Location) == 0 || len(s.Location[0].Line) == 0 || s.Location[0].Line[0].Function == nil {
+		return "unknown"
+	}
+	return s.Location[0].Line[0].Function.Name
+}
+
+// stageMemory remembers what the rules say of functions.
+type stageMemory map[string]struct {
+	strong, weak     crawlStage
+	isStrong, isWeak bool
+}
+
+// of is the stage of a sample; false if nothing says what it is for.
+func (m stageMemory) of(s *profile.Sample) (stage crawlStage, ok bool) {
+	mover := ""
+	if l := s.Label[crawl.MoverLabel]; len(l) > 0 {
+		mover = l[0]
+	}
+	byMover, moves := moverStages[mover]
+	weak := false
+	for _, loc := range s.Location {
+		for _, line := range loc.Line {
+			if line.Function == nil {
+				continue
+			}
+			name := line.Function.Name
+			f, known := m[name]
+			if !known {
+				f.strong, f.isStrong = stageOfFunction(stageRules, name)
+				f.weak, f.isWeak = stageOfFunction(weakStageRules, name)
+				m[name] = f
+			}
+			if f.isStrong && (byMover != stageRobots || !moves || f.strong == stageDNS || f.strong == stageGC) {
+				return f.strong, true
+			}
+			if f.isWeak && !weak {
+				stage, weak = f.weak, true
+			}
+		}
+	}
+	if moves {
+		return byMover, true
+	}
+	if !weak {
+		return stageRuntime, false
+	}
+	return stage, true
+}

@@ -1,0 +1,232 @@
+package disk
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"drumbeat/disk"
+)
+
+// small is a run that takes no time.
+func small(dirs ...string) Options {
+	return Options{Dirs: dirs, Bytes: 64 << 10, Chunks: []int{4 << 10, 16 << 10}, Repeats: 2,
+		Streams: []int{3}, Blocks: []int{4 << 10, 8 << 10},
+		Alpha: 3.33, URLBytes: 110, LinksPerPage: 59, Share: 0.15}
+}
+
+// empty fails the test if something is left in a directory.
+func empty(t *testing.T, f disk.FS, dirs ...string) {
+	t.Helper()
+	for _, dir := range dirs {
+		if names, err := f.List(dir); err != nil || len(names) > 0 {
+			t.Errorf("%s: got %q, %v, want it empty", dir, names, err)
+		}
+	}
+}
+
+// TestDisk: every kind of access is measured in each directory and in all; lines are Go benchmarks; nothing
+// stays.
+func TestDisk(t *testing.T) {
+	dirs := []string{t.TempDir(), t.TempDir()}
+	d := small(dirs...)
+	r, err := Run(t.Context(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	empty(t, disk.OS(), dirs...)
+	direct := !strings.Contains(strings.Join(r.Notes, "\n"), "has no O_DIRECT")
+	if want := 3 * len(d.ways(direct)) * d.Repeats; len(r.Lines) != want {
+		t.Errorf("got %d lines, want %d", len(r.Lines), want)
+	}
+	if len(d.ways(true)) != 2*2*4+2*(2+4) || len(d.ways(false)) != 2*4+2+4 {
+		t.Errorf("got %d and %d ways", len(d.ways(true)), len(d.ways(false)))
+	}
+	line := regexp.MustCompile(`^BenchmarkDisk/op=(write|read|mixed)/chunk=(4|8|16)KiB/streams=[13]/direct=(true|false)/prealloc=(true|false)/dir=(0|1|all) `)
+	for _, l := range r.Lines {
+		chunk, files, want := 16<<10, 1, int64(64<<10)
+		switch {
+		case strings.Contains(l.Name, "chunk=4KiB"):
+			chunk = 4 << 10
+		case strings.Contains(l.Name, "chunk=8KiB"):
+			chunk = 8 << 10
+		}
+		if strings.Contains(l.Name, "streams=3") {
+			files = 3
+		}
+		want = want / int64(chunk*files) * int64(chunk*files)
+		if strings.HasSuffix(l.Name, "/dir=all") {
+			want *= 2
+		}
+		if !line.MatchString(l.String()) || l.N*int64(chunk) != want || l.Metrics[0].Value <= 0 || l.Metrics[1].Value <= 0 {
+			t.Errorf("got %q, want %d bytes", l, want)
+		}
+	}
+	var b bytes.Buffer
+	if err := r.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Directories 0 and 1 are on one file system", "Best of directory all with one file: W = ",
+		"Best of directory all with 3 files: W = "} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q isn't in\n%s", want, b.String())
+		}
+	}
+	if names, err := r.Save(t.TempDir()); err != nil || len(names) != 2 || len(r.Figures) != 2*3 {
+		t.Errorf("got %q, %v, want text and JSON of two figures a group", names, err)
+	}
+}
+
+// TestDiskFio: fio measures the same, pair by pair, and leaves nothing.
+func TestDiskFio(t *testing.T) {
+	program, err := exec.LookPath("fio")
+	if err != nil {
+		t.Skip("no fio here")
+	}
+	dir := filepath.Join(t.TempDir(), "with:colon")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	d := small(dir)
+	d.Fio, d.Repeats, d.Chunks, d.Blocks = program, 1, []int{256 << 10}, []int{64 << 10}
+	d.Bytes = 16 << 20 // fio's clock has milliseconds
+	r, err := Run(t.Context(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	empty(t, disk.OS(), dir)
+	ours, theirs := map[string]int64{}, map[string]int64{}
+	for _, l := range r.Lines {
+		if name, ok := strings.CutPrefix(l.Name, "BenchmarkFio"); ok {
+			theirs[name] = l.N
+		} else {
+			ours[strings.TrimPrefix(l.Name, "BenchmarkDisk")] = l.N
+		}
+	}
+	if len(ours) == 0 || !maps.Equal(ours, theirs) {
+		t.Errorf("ours made %v, fio %v", ours, theirs)
+	}
+	if len(r.Checks) == 0 || len(r.Tables) != 3 || len(r.Tables[2].Rows) != len(ours) {
+		t.Errorf("got checks %v and tables %v", r.Checks, r.Tables)
+	}
+	d.Fio = "/bin/false"
+	if _, err := Run(t.Context(), d); err == nil || !strings.Contains(err.Error(), "/bin/false: exit status 1") {
+		t.Errorf("got %v, want the program's failure", err)
+	}
+	empty(t, disk.OS(), dir)
+}
+
+// TestFioResult: what fio says, and what it may not.
+func TestFioResult(t *testing.T) {
+	const good = `note
+{"jobs": [{"error": 0, "read": {"io_bytes": 100, "runtime": 5}, "write": {"io_bytes": 0, "runtime": 0}},
+ {"error": 0, "write": {"io_bytes": 7, "runtime": 9}}]}`
+	if n, span, err := fioResult([]byte(good)); n != 107 || span != 9*time.Millisecond || err != nil {
+		t.Errorf("got %d, %v, %v", n, span, err)
+	}
+	for _, bad := range []string{"", "{", `{"jobs": []}`, strings.Replace(good, `"error": 0`, `"error": 5`, 1)} {
+		if _, _, err := fioResult([]byte(bad)); err == nil {
+			t.Errorf("%q: accepted", bad)
+		}
+	}
+}
+
+// TestDiskMem: other file systems are measured without O_DIRECT.
+func TestDiskMem(t *testing.T) {
+	m := disk.NewMem(1)
+	if err := m.MkdirAll("/d"); err != nil {
+		t.Fatal(err)
+	}
+	d := small("/d")
+	d.FS = m
+	r, err := Run(t.Context(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := d.Repeats * len(d.ways(false)); len(r.Lines) != want {
+		t.Errorf("got %d lines, want %d", len(r.Lines), want)
+	}
+	empty(t, m, "/d")
+}
+
+// TestDiskFull: a run that meets an error cleans up and says which.
+func TestDiskFull(t *testing.T) {
+	m := disk.NewMem(1)
+	if err := m.MkdirAll("/d"); err != nil {
+		t.Fatal(err)
+	}
+	d := small("/d")
+	d.FS = disk.NewFault(m, func(op disk.Op, name string) error {
+		if op == disk.OpWrite && strings.HasSuffix(name, "-b") {
+			return syscall.ENOSPC
+		}
+		return nil
+	})
+	if _, err := Run(t.Context(), d); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("got %v, want ENOSPC", err)
+	}
+	empty(t, m, "/d")
+	d.FS = m
+	m.SetCapacity(1 << 10)
+	if _, err := Run(t.Context(), d); err == nil || !strings.Contains(err.Error(), "bytes free") {
+		t.Errorf("got %v, want no room", err)
+	}
+}
+
+// TestDiskCancelled: a cancelled run removes its files.
+func TestDiskCancelled(t *testing.T) {
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	d := small(dir)
+	calls := 0
+	d.Progress = func(string) {
+		if calls++; calls == 3 {
+			cancel()
+		}
+	}
+	if _, err := Run(ctx, d); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want context.Canceled", err)
+	}
+	empty(t, disk.OS(), dir)
+}
+
+// TestDiskBudget: what doesn't fit into the time is cut down, and said to be.
+func TestDiskBudget(t *testing.T) {
+	d := small(t.TempDir())
+	d.Bytes, d.Repeats, d.Budget = 64<<20, 1, time.Millisecond
+	r, err := Run(t.Context(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(strings.Join(r.Notes, "\n"), "Cut from 64MiB to ") {
+		t.Errorf("got notes %q", r.Notes)
+	}
+}
+
+func TestDiskRejects(t *testing.T) {
+	dir := t.TempDir()
+	for name, change := range map[string]func(*Options){
+		"no directory": func(d *Options) { d.Dirs = nil }, "twice": func(d *Options) { d.Dirs = []string{dir, dir} },
+		"chunk": func(d *Options) { d.Chunks = []int{1000} }, "large": func(d *Options) { d.Chunks = []int{64 << 10} },
+		"block": func(d *Options) { d.Blocks = []int{5000} }, "one stream": func(d *Options) { d.Streams = []int{1} },
+		"streams": func(d *Options) { d.Streams = []int{5000} }, "alpha": func(d *Options) { d.Alpha = 0 }, "missing": func(d *Options) { d.Dirs = []string{dir + "/none"} },
+	} {
+		d := small(dir)
+		change(&d)
+		if _, err := Run(t.Context(), d); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	if _, err := os.Stat(dir + "/none"); err == nil {
+		t.Error("the missing directory was made")
+	}
+}

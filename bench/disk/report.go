@@ -1,0 +1,242 @@
+package disk
+
+import (
+	"fmt"
+	"slices"
+
+	"drumbeat/bench/report"
+)
+
+// fill puts what was measured into a report.
+func (r *diskRun) fill(out *report.Report) {
+	d := &r.opt
+	for i, dir := range d.Dirs {
+		out.Set(fmt.Sprintf("dir%d", i), "%s", dir)
+	}
+	out.Set("bytes", "%s a measurement in a directory", report.BinaryBytes(int(r.bytes)))
+	out.Set("repeats", "%d", d.Repeats)
+	r.lines(out)
+	out.Tables = append(out.Tables, r.oneFile(), r.manyFiles())
+	if d.Fio != "" {
+		table, checks := r.beside()
+		out.Tables, out.Checks = append(out.Tables, table), checks
+	}
+	for _, g := range r.groups() {
+		for _, many := range []bool{false, true} {
+			if f := r.figure(g, many); f.Series != nil {
+				out.Figures = append(out.Figures, f)
+			}
+		}
+	}
+	out.Notes = append(r.verdicts(), r.notes...)
+}
+
+// lines has one line for each measurement: an operation is one chunk.
+func (r *diskRun) lines(out *report.Report) {
+	for _, s := range r.speeds {
+		name := "BenchmarkDisk/"
+		if s.fio {
+			name = "BenchmarkFio/"
+		}
+		for i, span := range s.spans {
+			n := s.bytes[i] / int64(s.chunk)
+			metrics := []report.Metric{
+				{Value: float64(span.Nanoseconds()) / float64(n), Unit: "ns/op"},
+				{Value: float64(s.bytes[i]) / span.Seconds() / 1e6, Unit: "MB/s"},
+			}
+			if !s.fio {
+				metrics = append(metrics, report.Metric{Value: s.cpu[i].Seconds() * 1e12 / float64(s.bytes[i]), Unit: "cpu-ms/GB"})
+			}
+			out.Add(name+s.way.String()+"/dir="+s.group, n, metrics...)
+		}
+	}
+}
+
+// groups are the names of the groups in order.
+func (r *diskRun) groups() (names []string) {
+	for _, s := range r.speeds {
+		if !slices.Contains(names, s.group) {
+			names = append(names, s.group)
+		}
+	}
+	return names
+}
+
+// with is the same way with another operation.
+func (w way) with(op string) way {
+	w.op = op
+	return w
+}
+
+// bandwidth is W of a way: the mean of the write and the read speed, as the paper takes it.
+func (r *diskRun) bandwidth(w way, group string) float64 {
+	return (r.find(w.with(opWrite), group, false).rate() + r.find(w.with(opRead), group, false).rate()) / 2
+}
+
+// mbps are a median and its spread in MB/s.
+func mbps(s *speed) []string {
+	rates := s.rates()
+	if len(rates) == 0 {
+		return []string{"-", ""}
+	}
+	return []string{report.Number(rates.Median() / 1e6), fmt.Sprintf("%.0f-%.0f", slices.Min(rates)/1e6, slices.Max(rates)/1e6)}
+}
+
+// oneFile is the table of single files.
+func (r *diskRun) oneFile() report.Table {
+	d := &r.opt
+	t := report.Table{
+		Title: fmt.Sprintf("One file at a time, MB/s, medians of %d (least-most)", d.Repeats),
+		Head: []string{"directory", "direct", "chunk", "write", "spread", "preallocated", "spread", "read", "spread", "mixed", "spread",
+			"W", "pages/s"},
+		Notes: []string{"mixed reads one file and writes another at the same time, as a pass does with the cache: bytes of both. Writes end with a sync."},
+	}
+	for _, s := range r.speeds {
+		if s.fio || s.streams > 1 || s.op != opWrite || s.prealloc {
+			continue
+		}
+		reserved := s.way
+		reserved.prealloc = true
+		row := []string{s.group, fmt.Sprint(s.direct), report.BinaryBytes(s.chunk)}
+		for _, v := range []way{s.way, reserved, s.with(opRead), s.with(opMixed)} {
+			row = append(row, mbps(r.find(v, s.group, false))...)
+		}
+		w := r.bandwidth(s.way, s.group)
+		t.Add(append(row, report.Number(w/1e6), report.Number(d.pages(w)))...)
+	}
+	return t
+}
+
+// manyFiles is the table of k files.
+func (r *diskRun) manyFiles() report.Table {
+	d := &r.opt
+	t := report.Table{
+		Title: fmt.Sprintf("k files written in turns and read one after the other, MB/s, medians of %d (least-most)", d.Repeats),
+		Head:  []string{"directory", "direct", "preallocated", "k", "block", "write", "spread", "read", "spread", "W", "pages/s"},
+		Notes: []string{"Each block opens its file anew, as drum does. Through the page cache every file is synced at the end; a pass doesn't do that."},
+	}
+	for _, s := range r.speeds {
+		if s.fio || s.streams == 1 || s.op != opWrite {
+			continue
+		}
+		row := []string{s.group, fmt.Sprint(s.direct), fmt.Sprint(s.prealloc), fmt.Sprint(s.streams), report.BinaryBytes(s.chunk)}
+		row = append(append(row, mbps(s)...), mbps(r.find(s.with(opRead), s.group, false))...)
+		w := r.bandwidth(s.way, s.group)
+		t.Add(append(row, report.Number(w/1e6), report.Number(d.pages(w)))...)
+	}
+	return t
+}
+
+// verdicts name the best W of each group, for one file and for many, and what it is worth.
+func (r *diskRun) verdicts() []string {
+	d := &r.opt
+	notes := []string{fmt.Sprintf("W is the mean of write and read. pages/s = W x %v / (alpha b l), Theorem 3, with alpha = %v, b = %v, l = %v.",
+		d.Share, d.Alpha, d.URLBytes, d.LinksPerPage)}
+	for _, g := range r.groups() {
+		for _, many := range []bool{false, true} {
+			var best *speed
+			for _, s := range r.speeds {
+				if s.group != g || s.fio || s.op != opWrite || s.prealloc || many != (s.streams > 1) {
+					continue
+				}
+				if best == nil || r.bandwidth(s.way, g) > r.bandwidth(best.way, g) {
+					best = s
+				}
+			}
+			if best == nil {
+				continue
+			}
+			w, files := r.bandwidth(best.way, g), "one file"
+			if many {
+				files = fmt.Sprintf("%d files", best.streams)
+			}
+			notes = append(notes, fmt.Sprintf("Best of directory %s with %s: W = %s MB/s with chunks of %s, direct %v: %s pages/s; %.0f %% of a core to write, %.0f %% to read.",
+				g, files, report.Number(w/1e6), report.BinaryBytes(best.chunk), best.direct, report.Number(d.pages(w)),
+				100*best.cores(), 100*r.find(best.with(opRead), g, false).cores()))
+		}
+	}
+	return notes
+}
+
+// cores is how many CPUs were busy with it.
+func (s *speed) cores() float64 {
+	var share report.Sample
+	for i, cpu := range s.cpu {
+		share = append(share, cpu.Seconds()/max(s.spans[i], 1).Seconds())
+	}
+	return share.Median()
+}
+
+// fioShare is how far our speed may be from fio's.
+const fioShare = 0.10
+
+// beside puts our speeds beside fio's: each repeat of both is a pair, done one right after the other.
+func (r *diskRun) beside() (t report.Table, checks []report.Check) {
+	t = report.Table{
+		Title: "The same I/O by fio, MB/s: medians, and the ratio of each pair (least-most)",
+		Head:  []string{"directory", "op", "files", "chunk", "direct", "preallocated", "ours", "fio", "ours/fio", "spread"},
+	}
+	type kind struct {
+		group, op    string
+		many, direct bool
+	}
+	pairs := map[kind]report.Sample{}
+	var kinds []kind
+	for _, s := range r.speeds {
+		f := r.find(s.way, s.group, true)
+		if s.fio || len(f.spans) != len(s.spans) {
+			continue
+		}
+		var ratios report.Sample
+		theirs := f.rates()
+		for i, rate := range s.rates() {
+			ratios = append(ratios, rate/theirs[i])
+		}
+		k := kind{s.group, s.op, s.streams > 1, s.direct}
+		if !slices.Contains(kinds, k) {
+			kinds = append(kinds, k)
+		}
+		pairs[k] = append(pairs[k], ratios...)
+		t.Add(s.group, s.op, fmt.Sprint(s.streams), report.BinaryBytes(s.chunk), fmt.Sprint(s.direct), fmt.Sprint(s.prealloc),
+			report.Number(s.rate()/1e6), report.Number(f.rate()/1e6), report.Number(ratios.Median()), ratios.Spread())
+	}
+	for _, k := range kinds {
+		files := "one file"
+		if k.many {
+			files = "k files"
+		}
+		checks = append(checks, report.Within(fmt.Sprintf("directory %s, %s of %s, direct %v: ours/fio, median of %d pairs",
+			k.group, k.op, files, k.direct, len(pairs[k])), pairs[k].Median(), 1, fioShare, "of fio"))
+	}
+	return t, checks
+}
+
+// figure draws speed against the size of chunks for a group.
+func (r *diskRun) figure(group string, many bool) report.Figure {
+	f := report.Figure{Name: "dir" + group, Title: "Sequential I/O of one file, directory " + group, X: "bytes a read or write", Y: "MB/s", LogX: true}
+	if many {
+		f.Name, f.Title = f.Name+"-files", "k files in turns, directory "+group
+	}
+	for _, s := range r.speeds {
+		if s.group != group || s.prealloc || many != (s.streams > 1) || many && s.fio {
+			continue
+		}
+		name := s.op
+		if many {
+			name += fmt.Sprintf(", k=%d", s.streams)
+		}
+		if s.direct {
+			name += ", O_DIRECT"
+		}
+		if s.fio {
+			name += ", fio"
+		}
+		i := slices.IndexFunc(f.Series, func(v report.Series) bool { return v.Name == name })
+		if i < 0 {
+			i = len(f.Series)
+			f.Series = append(f.Series, report.Series{Name: name, Model: s.fio})
+		}
+		f.Series[i].Points = append(f.Series[i].Points, report.Point{X: float64(s.chunk), Y: s.rate() / 1e6})
+	}
+	return f
+}

@@ -1,0 +1,438 @@
+package disk
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"time"
+
+	"drumbeat/bench/measure"
+	"drumbeat/bench/report"
+	"drumbeat/disk"
+)
+
+// target is one directory. It belongs to one goroutine at a time, but that a mixed measurement reads into in with one
+// and writes from buf with another.
+type target struct {
+	fs     disk.FS
+	dir    string
+	prefix string   // of the names of this run's files
+	made   []string // names of files that may be there
+	size   int64    // of each file that was written last
+	real   bool     // on the system's FS, where pages can be dropped and O_DIRECT be tried
+	direct bool     // O_DIRECT works here
+	buf    []byte   // one chunk to write, of random bytes
+	in     []byte   // one chunk read
+}
+
+// openTargets looks at every directory and takes its buffers.
+func (r *diskRun) openTargets() ([]*target, error) {
+	largest := max(slices.Max(r.opt.Chunks), slices.Max(r.opt.Blocks))
+	var targets []*target
+	fail := func(err error) ([]*target, error) {
+		for _, t := range targets {
+			t.free()
+		}
+		return nil, err
+	}
+	real := disk.IsOS(r.opt.FS)
+	for i, dir := range r.opt.Dirs {
+		if _, err := r.opt.FS.List(dir); err != nil {
+			return fail(fmt.Errorf("bench: disk: directory %s: %w", dir, err))
+		}
+		var id [6]byte
+		_, _ = rand.Read(id[:]) // never fails
+		t := &target{fs: r.opt.FS, dir: dir, prefix: "drumbeat-bench-" + hex.EncodeToString(id[:]), real: real,
+			buf: disk.Alloc(largest), in: disk.Alloc(largest)}
+		targets = append(targets, t)
+		_, _ = rand.Read(t.buf) // what a file system can't compress
+		if !real {
+			continue
+		}
+		t.direct = true
+		if err := t.tryDirect(); err != nil {
+			if !errors.Is(err, errNoDirect) {
+				return fail(err)
+			}
+			t.direct = false
+			r.note(fmt.Sprintf("Directory %d (%s) has no O_DIRECT: only plain figures. (%v)", i, dir, err))
+		}
+		notes, err := describe(r.opt.Dirs, i)
+		if err != nil {
+			return fail(err)
+		}
+		r.notes = append(r.notes, notes...)
+	}
+	return targets, nil
+}
+
+func (t *target) free() {
+	disk.Free(t.buf)
+	disk.Free(t.in)
+	t.buf, t.in = nil, nil
+}
+
+// base is a file's name in the directory; path its path.
+func (t *target) base(file string) string { return t.prefix + "-" + file }
+func (t *target) path(file string) string { return path.Join(t.dir, t.base(file)) }
+
+// open opens one of the files for writing or for reading.
+func (t *target) open(file string, write, direct bool) (f disk.File, err error) {
+	switch {
+	case direct:
+		f, err = openDirect(t.path(file), false)
+	case write:
+		f, err = t.fs.Open(t.path(file))
+	default:
+		f, err = t.fs.OpenRead(t.path(file))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("bench: disk: %w", err)
+	}
+	return f, nil
+}
+
+// create makes an empty file, and reserves bytes for it if that isn't 0.
+func (t *target) create(file string, reserve int64) error {
+	t.made = append(t.made, file)
+	f, err := t.fs.Create(t.path(file))
+	if err == nil {
+		if reserve > 0 {
+			err = f.Preallocate(0, reserve)
+		}
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("bench: disk: create %s: %w", t.path(file), err)
+	}
+	return nil
+}
+
+// remove deletes all files; that one isn't there is no fault.
+func (t *target) remove() error {
+	var faults []error
+	for _, file := range t.made {
+		if err := t.fs.Remove(t.path(file)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			faults = append(faults, fmt.Errorf("bench: disk: remove %s: %w", t.path(file), err))
+		}
+	}
+	t.made = nil
+	return errors.Join(faults...)
+}
+
+// setting is how a measurement is made.
+type setting struct {
+	way
+	bytes int64         // moved in each directory
+	limit time.Duration // ends a measurement early; 0: never
+}
+
+// fileBytes is the length that each file is to get.
+func (s setting) fileBytes() int64 {
+	round := int64(s.chunk) * int64(s.streams)
+	return s.bytes / round * int64(s.chunk)
+}
+
+// syncs says whether a measurement ends with a sync of each file. Blocks that went to k files past the page cache are
+// on disk; a pass doesn't sync its buckets.
+func (s setting) syncs() bool { return s.streams == 1 || !s.direct }
+
+// files are the names that a measurement writes or reads.
+func (s setting) files() []string {
+	if s.streams == 1 {
+		return []string{"a"}
+	}
+	names := make([]string, s.streams)
+	for i := range names {
+		names[i] = "s" + strconv.Itoa(i)
+	}
+	return names
+}
+
+// over says that a measurement begun at start has had its time.
+func (s setting) over(start time.Time) bool { return s.limit > 0 && time.Since(start) > s.limit }
+
+// do makes one measurement in one directory. It returns the bytes moved and the time from the first to the last of
+// them, syncing included.
+func (t *target) do(ctx context.Context, s setting) (int64, time.Duration, error) {
+	switch {
+	case s.op == opMixed:
+		return t.mixed(ctx, s)
+	case s.op == opRead:
+		return t.read(ctx, s)
+	}
+	return t.write(ctx, s)
+}
+
+// write fills the files, a chunk each in turns. With more than one, a file is opened for each chunk, as drum does with
+// its buckets.
+func (t *target) write(ctx context.Context, s setting) (n int64, span time.Duration, err error) {
+	names := s.files()
+	reserve := int64(0)
+	if s.prealloc {
+		reserve = s.fileBytes()
+	}
+	for _, name := range names {
+		if err := t.create(name, reserve); err != nil {
+			return 0, 0, err
+		}
+	}
+	start := time.Now()
+	if s.streams == 1 {
+		n, err = t.writeOne(ctx, s, "a", s.fileBytes(), start)
+		t.size = n
+		return n, time.Since(start), err
+	}
+	chunk := int64(s.chunk)
+	for t.size = 0; t.size < s.fileBytes() && !(t.size > 0 && s.over(start)); t.size += chunk {
+		for i, name := range names {
+			f, err := t.open(name, true, s.direct)
+			if err != nil {
+				return 0, 0, err
+			}
+			if err := errors.Join(t.put(ctx, f, t.size, mark(i), s.chunk), f.Close()); err != nil {
+				return 0, 0, err
+			}
+			n += chunk
+		}
+	}
+	if s.syncs() {
+		for _, name := range names {
+			f, err := t.open(name, true, false)
+			if err != nil {
+				return 0, 0, err
+			}
+			if err := errors.Join(sync(f), f.Close()); err != nil {
+				return 0, 0, err
+			}
+		}
+	}
+	return n, time.Since(start), nil
+}
+
+// writeOne fills one file.
+func (t *target) writeOne(ctx context.Context, s setting, name string, size int64, start time.Time) (n int64, err error) {
+	f, err := t.open(name, true, s.direct)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	for n+int64(s.chunk) <= size && !(n >= 2*int64(s.chunk) && s.over(start)) {
+		if err := t.put(ctx, f, n, 0, s.chunk); err != nil {
+			return n, err
+		}
+		n += int64(s.chunk)
+	}
+	return n, sync(f)
+}
+
+// read reads what was written last, one file after the other.
+func (t *target) read(ctx context.Context, s setting) (n int64, span time.Duration, err error) {
+	if err := t.drop(s); err != nil {
+		return 0, 0, err
+	}
+	start := time.Now()
+	for i, name := range s.files() {
+		if n > 0 && s.over(start) {
+			break
+		}
+		one, err := t.readOne(ctx, s, i, t.size, start)
+		if err != nil {
+			return 0, 0, fmt.Errorf("bench: disk: file %s: %w", name, err)
+		}
+		n += one
+	}
+	return n, time.Since(start), nil
+}
+
+// readOne reads file number i up to size.
+func (t *target) readOne(ctx context.Context, s setting, i int, size int64, start time.Time) (n int64, err error) {
+	f, err := t.open(s.files()[i], false, s.direct)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	for n+int64(s.chunk) <= size && !(n > 0 && s.over(start)) {
+		if err := t.get(ctx, f, n, mark(i), s.chunk); err != nil {
+			return n, err
+		}
+		n += int64(s.chunk)
+	}
+	return n, nil
+}
+
+// mixed reads the first half of file a and writes as much to file b at the same time, as a pass reads the old and writes
+// the new cache file.
+func (t *target) mixed(ctx context.Context, s setting) (n int64, span time.Duration, err error) {
+	if err := errors.Join(t.drop(s), t.create("b", 0)); err != nil {
+		return 0, 0, err
+	}
+	half := t.size / 2
+	type result struct {
+		n   int64
+		err error
+	}
+	wrote := make(chan result, 1)
+	start := time.Now()
+	go func() {
+		n, err := t.writeOne(ctx, s, "b", half, start)
+		wrote <- result{n, err}
+	}()
+	n, err = t.readOne(ctx, s, 0, half, start)
+	w := <-wrote
+	span = time.Since(start)
+	err = errors.Join(err, w.err, t.fs.Remove(t.path("b")))
+	return n + w.n, span, err
+}
+
+// drop throws what was written out of the page cache.
+func (t *target) drop(s setting) error {
+	if !t.real {
+		return nil
+	}
+	for _, name := range s.files() {
+		if err := measure.DropPages(t.path(name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sync makes a file durable.
+func sync(f disk.File) error {
+	if err := f.Sync(); err != nil {
+		return fmt.Errorf("bench: disk: sync %s: %w", f.Name(), err)
+	}
+	return nil
+}
+
+// mark tells the blocks of file number i from those of others.
+func mark(i int) uint64 { return uint64(i) << 48 }
+
+// put writes the chunk at off. Every block of it is marked with its place, so that no two blocks on disk
+// are equal.
+func (t *target) put(ctx context.Context, f disk.File, off int64, mark uint64, chunk int) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	for i := 0; i < chunk; i += align {
+		binary.LittleEndian.PutUint64(t.buf[i:], mark+uint64(off)+uint64(i))
+	}
+	if _, err := f.WriteAt(t.buf[:chunk], off); err != nil {
+		return fmt.Errorf("bench: disk: write %s at %d: %w", f.Name(), off, err)
+	}
+	return nil
+}
+
+// get reads the chunk at off and looks for the marks.
+func (t *target) get(ctx context.Context, f disk.File, off int64, mark uint64, chunk int) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if _, err := f.ReadAt(t.in[:chunk], off); err != nil {
+		return fmt.Errorf("bench: disk: read %s at %d: %w", f.Name(), off, err)
+	}
+	for i := 0; i < chunk; i += align {
+		want := mark + uint64(off) + uint64(i)
+		if got := binary.LittleEndian.Uint64(t.in[i:]); got != want {
+			return fmt.Errorf("bench: disk: read %s at %d: got the block marked %#x, want %#x", f.Name(), off+int64(i), got, want)
+		}
+	}
+	return nil
+}
+
+// group is a set of directories that are busy at the same time.
+type group struct {
+	name    string
+	targets []*target
+}
+
+// direct says that all of them can do without the page cache.
+func (g group) direct() bool {
+	return !slices.ContainsFunc(g.targets, func(t *target) bool { return !t.direct })
+}
+
+func (g group) remove() (err error) {
+	for _, t := range g.targets {
+		err = errors.Join(err, t.remove())
+	}
+	return err
+}
+
+// startAll makes a measurement in all directories at once, in a goroutine each, and waits for them. The bytes are
+// those of all directories, the time is that of the slowest.
+func (g group) startAll(ctx context.Context, s setting) (int64, time.Duration, error) {
+	type result struct {
+		n    int64
+		span time.Duration
+		err  error
+	}
+	results := make(chan result, len(g.targets))
+	for _, t := range g.targets {
+		go func() {
+			n, span, err := t.do(ctx, s)
+			results <- result{n, span, err}
+		}()
+	}
+	var sum result
+	for range g.targets {
+		r := <-results
+		sum.n, sum.span, sum.err = sum.n+r.n, max(sum.span, r.span), errors.Join(sum.err, r.err)
+	}
+	return sum.n, sum.span, sum.err
+}
+
+// probeBytes is what the probe moves in each directory.
+const probeBytes = 32 << 20
+
+// probeShare of the budget is filled at the speed of the probe; the rest is for what is slower.
+const probeShare = 0.7
+
+// probe looks whether there is room, and fits the bytes to the budget.
+func (r *diskRun) probe(ctx context.Context, targets []*target, groups []group) (err error) {
+	largest := int64(max(slices.Max(r.opt.Chunks), slices.Max(r.opt.Blocks)))
+	need := r.bytes + r.bytes/2
+	if r.opt.Fio != "" {
+		need = 2 * r.bytes
+	}
+	for _, t := range targets {
+		free, _, err := t.fs.Space(t.dir)
+		if err != nil {
+			return fmt.Errorf("bench: disk: space of %s: %w", t.dir, err)
+		}
+		if free < need {
+			return fmt.Errorf("bench: disk: directory %s has %d bytes free, want %d: choose a smaller size", t.dir, free, need)
+		}
+	}
+	if r.opt.Budget == 0 {
+		return nil
+	}
+	r.opt.Progress("probe")
+	// At the speed of all directories together: slower than alone if they share a device.
+	all := group{"all", targets}
+	defer func() { err = errors.Join(err, all.remove()) }()
+	moved, seconds := int64(0), 0.0
+	for _, op := range []string{opWrite, opRead, opMixed} {
+		s := setting{way: way{op: op, chunk: int(min(1<<20, largest)), streams: 1, direct: all.direct()},
+			bytes: min(probeBytes, r.bytes), limit: r.opt.Budget / 20}
+		n, span, err := all.startAll(ctx, s)
+		if err != nil {
+			return err
+		}
+		moved, seconds = moved+n, seconds+span.Seconds()
+	}
+	fits := int64(float64(moved) / seconds * probeShare * r.left(groups).Seconds() / float64(r.units(groups)))
+	if fits < r.bytes {
+		r.bytes = max(2*largest, fits/(2*largest)*(2*largest))
+		r.note(fmt.Sprintf("Cut from %s to %s a measurement to take about %v.",
+			report.BinaryBytes(int(r.opt.Bytes)), report.BinaryBytes(int(r.bytes)), r.opt.Budget))
+	}
+	return nil
+}

@@ -1,0 +1,386 @@
+package drum
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"drumbeat/bench/baselines"
+	"drumbeat/bench/report"
+)
+
+// bitsPerKey is the size of the cache on disk; 0 where there is none.
+func (r *Result) bitsPerKey() float64 {
+	if r.Keys == 0 {
+		return 0
+	}
+	return 8 * float64(r.CacheBytes) / float64(r.Keys)
+}
+
+// entropyBits is the size that a key needs among n random ones: log2 of C(2^64, n), divided by n.
+func entropyBits(n int64) float64 { return 64 - math.Log2(float64(n)) + math.Log2E }
+
+// textRatio is how far text that waits is compressed; 0 for methods that don't say.
+func (r *Result) textRatio() float64 {
+	if r.TextWritten == 0 {
+		return 0
+	}
+	return float64(r.MissBytes) / float64(r.TextWritten)
+}
+
+// metrics of a run, in the order of its line.
+func (r *Result) metrics(diskBytes int64) []report.Metric {
+	n := float64(r.Links)
+	list := []report.Metric{
+		{Value: float64(r.measured().Nanoseconds()) / n, Unit: "ns/op"},
+		{Value: r.rate(), Unit: "links/s"},
+		{Value: n / r.CPU.Seconds(), Unit: "links/cpu-s"},
+		{Value: n / r.Total.Seconds(), Unit: "all-links/s"},
+		{Value: r.io(), Unit: "io-B/link"},
+		{Value: float64(r.ReadBytes+r.WrittenBytes) / float64(r.TextBytes), Unit: "alpha"},
+	}
+	if want := r.predicted(diskBytes); want > 0 {
+		list = append(list, report.Metric{Value: want, Unit: "theorem-B/link"})
+	}
+	if bits := r.bitsPerKey(); bits > 0 {
+		list = append(list, report.Metric{Value: bits, Unit: "bits/key"})
+	}
+	if ratio := r.textRatio(); ratio > 0 {
+		list = append(list, report.Metric{Value: ratio, Unit: "text-ratio"})
+	}
+	return append(list,
+		report.Metric{Value: float64(r.PeakRSS) / (1 << 20), Unit: "rss-MiB"},
+		report.Metric{Value: float64(r.PeakFiles), Unit: "files"},
+		report.Metric{Value: float64(r.Allocs) / n, Unit: "allocs/link"},
+		report.Metric{Value: float64(r.Misses) / n, Unit: "misses/link"},
+		report.Metric{Value: float64(r.Passes), Unit: "passes"},
+	)
+}
+
+// group is the repeats of one method at one size.
+type drumGroup struct {
+	method string
+	known  int64
+	runs   []*Result
+}
+
+func (g *drumGroup) sample(f func(*Result) float64) report.Sample {
+	return report.Of(g.runs, f)
+}
+
+func (g *drumGroup) median(f func(*Result) float64) float64 { return g.sample(f).Median() }
+
+// groups are the runs by method and size, in the order in which they came.
+func groups(runs []*Result) (list []drumGroup) {
+	for _, r := range runs {
+		i := slices.IndexFunc(list, func(g drumGroup) bool { return g.method == r.Method && g.known == r.Known })
+		if i < 0 {
+			i = len(list)
+			list = append(list, drumGroup{method: r.Method, known: r.Known})
+		}
+		list[i].runs = append(list[i].runs, r)
+	}
+	return list
+}
+
+// report makes tables, checks and figures of what was measured.
+func (b *drumBench) report(set *drumSet) *report.Report {
+	r := report.New("drum", "check+update of links: DRUM in its forms, and other methods")
+	b.settings(r, set)
+	for _, run := range set.runs {
+		r.Add(fmt.Sprintf("BenchmarkDrum/keys=%s/ram=%s/form=%s", report.Power(float64(run.Known)), report.BinaryBytes(int(b.RAMBytes)), run.Method),
+			run.Links, run.metrics(b.DiskBytes)...)
+	}
+	for i, run := range set.skewed {
+		r.Add(fmt.Sprintf("BenchmarkDrum/keys=%s/ram=%s/form=each/skew=0.9", report.Power(float64(run.Known)), report.BinaryBytes(int(b.RAMBytes))),
+			run.Links, run.metrics(b.DiskBytes)...)
+		r.Add(fmt.Sprintf("BenchmarkDrum/keys=%s/ram=%s/form=each/skew=0", report.Power(float64(run.Known)), report.BinaryBytes(int(b.RAMBytes))),
+			set.even[i].Links, set.even[i].metrics(b.DiskBytes)...)
+	}
+	all := groups(set.runs)
+	r.Tables = append(r.Tables, b.speedTable(all), b.diskTable(all), verdictTable(all, set.numbered))
+	if len(b.Known) > 1 { // one point makes no curve
+		r.Figures = append(r.Figures, b.ioFigure(all), b.speedFigure(all))
+	}
+	for i := range all {
+		b.check(r, &all[i])
+	}
+	b.checkPairs(r, all, set)
+	r.Notes = append(r.Notes, set.skipped...)
+	return r
+}
+
+func (b *drumBench) settings(r *report.Report, set *drumSet) {
+	r.Set("links", "%s, of them %.4f new, %.2f not among the recent ones", report.Power(float64(b.Links)), b.UniqueShare, b.Misses)
+	if b.URLs != "" {
+		r.Set("urls", "%s", b.URLs)
+	}
+	r.Set("ram", "R = %s", report.BinaryBytes(int(b.RAMBytes)))
+	r.Set("disk", "D = %s waiting", report.DecimalBytes(float64(b.DiskBytes)))
+	for i, dir := range b.Dirs {
+		r.Set(fmt.Sprintf("dir%d", i), "%s", dir)
+	}
+	if len(set.runs) == 0 {
+		return
+	}
+	first := set.runs[0]
+	for _, f := range drumForms() {
+		if slices.Contains(b.Methods, f.name) {
+			r.Set("form-"+f.name, "%s", f.help)
+		}
+	}
+	r.Set("text", "%.1f bytes a URL", float64(first.TextBytes)/float64(max(1, first.Links)))
+	if first.Unlimited != "" {
+		r.Set("memory", "the page cache is NOT limited: %s", first.Unlimited)
+	} else {
+		r.Set("memory", "each method in a cgroup of %s, page cache included", report.BinaryBytes(int(first.LimitBytes)))
+	}
+	for _, run := range set.runs {
+		if run.Buckets > 0 && run.Known == first.Known {
+			r.Set("plan-"+run.Method, "k=%d M=%s r=%s of RAM, %.3g links a pass at most, %s planned", run.Buckets,
+				report.BinaryBytes(int(run.BufferBytes)), report.BinaryBytes(int(run.RoundBytes)), run.Batch, report.BinaryBytes(int(run.PlannedRAM)))
+		}
+	}
+}
+
+func (b *drumBench) speedTable(all []drumGroup) report.Table {
+	t := report.Table{
+		Title: "Speed: time within the method, text included (all: with the generator and the waiting for it)",
+		Head: []string{"method", "keys", "links", "M links/s", "spread", "all M/s", "CPU ns/link", "add ns", "pass ns", "sync ns", "passes",
+			"RSS MiB", "planned", "files", "allocs/link"},
+		Notes: []string{"add is the time of adding by all goroutines at once, pass that of merging; they take turns here."},
+	}
+	for i := range all {
+		g := &all[i]
+		ns := func(f func(*Result) float64) string {
+			return report.Number(g.median(func(r *Result) float64 { return f(r) / float64(r.Links) }))
+		}
+		rate := g.sample(func(r *Result) float64 { return r.rate() / 1e6 })
+		last := g.runs[len(g.runs)-1]
+		t.Add(g.method, report.Power(float64(g.known)), report.Power(float64(last.Links)), report.Number(rate.Median()), rate.Spread(),
+			report.Number(g.median(func(r *Result) float64 { return float64(r.Links) / r.Total.Seconds() / 1e6 })),
+			ns(func(r *Result) float64 { return float64(r.CPU) }), ns(func(r *Result) float64 { return float64(r.Adding) }),
+			ns(func(r *Result) float64 { return float64(r.Passing) }), ns(func(r *Result) float64 { return float64(r.Syncing) }),
+			fmt.Sprint(last.Passes),
+			report.Number(g.median(func(r *Result) float64 { return float64(r.PeakRSS) / (1 << 20) })),
+			report.Number(float64(last.PlannedRAM)/(1<<20)), fmt.Sprint(last.PeakFiles),
+			fmt.Sprintf("%.5f", g.median(func(r *Result) float64 { return float64(r.Allocs) / float64(r.Links) })))
+	}
+	return t
+}
+
+func (b *drumBench) diskTable(all []drumGroup) report.Table {
+	t := report.Table{
+		Title: "Disk: bytes read and written for each link, and what Theorem 1 or 2 says for the paper's form at the same k, r, M and D",
+		Head: []string{"method", "keys", "B/link", "read", "written", "queue", "theorem", "ratio", "model", "alpha", "misses", "bits/key", "bound",
+			"text ratio", "peak on disk"},
+		Notes: []string{"bound: 64 - log2 n + 1.44, the least for n random keys. queue: new URLs' texts, written once (p), part of B/link.",
+			"model: Theorem 2 for the store as it is, with its codings, at the text ratio that was found (drum.Options.Cost)."},
+	}
+	for i := range all {
+		g := &all[i]
+		m := func(f func(*Result) float64) float64 { return g.median(f) }
+		per := func(f func(*Result) float64) string {
+			return report.Number(m(func(r *Result) float64 { return f(r) / float64(r.Links) }))
+		}
+		want := m(func(r *Result) float64 { return r.predicted(b.DiskBytes) })
+		io := m((*Result).io)
+		theorem, ratio := "", ""
+		if want > 0 {
+			theorem, ratio = report.Number(want), report.Number(io/want)
+		}
+		model := ""
+		if v := m(func(r *Result) float64 { return r.Model }); v > 0 {
+			model = report.Number(v)
+		}
+		bits, bound := "", ""
+		if v := m((*Result).bitsPerKey); v > 0 {
+			bits, bound = report.Number(v), report.Number(m(func(r *Result) float64 { return entropyBits(r.Keys) }))
+		}
+		text := ""
+		if v := m((*Result).textRatio); v > 0 {
+			text = report.Number(v)
+		}
+		t.Add(g.method, report.Power(float64(g.known)), report.Number(io), per(func(r *Result) float64 { return float64(r.ReadBytes) }),
+			per(func(r *Result) float64 { return float64(r.WrittenBytes) }), per(func(r *Result) float64 { return float64(r.QueueBytes) }),
+			theorem, ratio, model, report.Number(m(func(r *Result) float64 { return float64(r.ReadBytes+r.WrittenBytes) / float64(r.TextBytes) })),
+			report.Number(m(func(r *Result) float64 { return float64(r.Misses) / float64(r.Links) })), bits, bound, text,
+			report.DecimalBytes(m(func(r *Result) float64 { return float64(r.PeakDisk) })))
+	}
+	return t
+}
+
+// verdictTable tells who was right.
+func verdictTable(all []drumGroup, numbered []*Result) report.Table {
+	t := report.Table{Title: "Verdicts", Head: []string{"method", "keys", "links", "new", "said new", "lost", "verdict"}}
+	add := func(r *Result, how string) {
+		verdict := "nobody knows"
+		switch {
+		case r.TruthKnown && r.Right:
+			verdict = "right, by " + how
+		case r.TruthKnown:
+			verdict = "WRONG, by " + how
+		}
+		t.Add(r.Method, report.Power(float64(r.Known)), report.Power(float64(r.Links)), fmt.Sprint(r.Fresh), fmt.Sprint(r.Found),
+			fmt.Sprint(r.Fresh-r.Found), verdict)
+	}
+	for i := range all {
+		add(all[i].runs[len(all[i].runs)-1], "texts of all new URLs")
+	}
+	for _, r := range numbered {
+		add(r, "number of each link")
+	}
+	return t
+}
+
+func (b *drumBench) ioFigure(all []drumGroup) report.Figure {
+	f := report.Figure{Name: "io", Title: fmt.Sprintf("I/O of check+update, R = %s", report.BinaryBytes(int(b.RAMBytes))),
+		X: "known keys U", Y: "B/link", LogX: true, LogY: true}
+	return b.figure(f, all, (*Result).io, true)
+}
+
+func (b *drumBench) speedFigure(all []drumGroup) report.Figure {
+	f := report.Figure{Name: "speed", Title: fmt.Sprintf("Speed of check+update, R = %s", report.BinaryBytes(int(b.RAMBytes))),
+		X: "known keys U", Y: "links/s", LogX: true, LogY: true}
+	return b.figure(f, all, (*Result).rate, false)
+}
+
+// figure draws medians against U, and for DRUM the theorem.
+func (b *drumBench) figure(f report.Figure, all []drumGroup, y func(*Result) float64, model bool) report.Figure {
+	for _, m := range b.Methods {
+		s := report.Series{Name: m}
+		theory := report.Series{Name: m + " by the theorem", Model: true}
+		for i := range all {
+			if g := &all[i]; g.method == m {
+				x := max(1, float64(g.known))
+				s.Points = append(s.Points, report.Point{X: x, Y: g.median(y)})
+				if want := g.median(func(r *Result) float64 { return r.predicted(b.DiskBytes) }); want > 0 {
+					theory.Points = append(theory.Points, report.Point{X: x, Y: want})
+				}
+			}
+		}
+		report.SortPoints(s.Points)
+		report.SortPoints(theory.Points)
+		if f.Series = append(f.Series, s); model && (m == formPlain || m == baselines.MercatorB || m == baselines.Polybot) {
+			f.Series = append(f.Series, theory)
+		}
+	}
+	return f
+}
+
+// The targets, and the sizes from which on they are stated.
+const (
+	targetKeys      = 100_000_000
+	targetRate      = 3e6
+	targetIO        = 80
+	targetCachedIO  = 30
+	targetTextRatio = 4
+	targetBitsShare = 0.01
+	mostAllocs      = 0.05 // those of the files opened for full buffers: none is a link's own
+	mostFiles       = 64
+)
+
+// check adds the checks of one group.
+func (b *drumBench) check(r *report.Report, g *drumGroup) {
+	name := fmt.Sprintf("%s, %s keys: ", g.method, report.Power(float64(g.known)))
+	form, isForm := findForm(g.method)
+	for _, run := range g.runs {
+		if run.TruthKnown && g.method != baselines.Bloom && !run.Right {
+			r.Checks = append(r.Checks, report.Within(name+"new URLs found, each once", float64(run.Found), float64(run.Fresh), 0, "URLs"))
+		}
+	}
+	if !isForm {
+		return
+	}
+	most := func(what string, f func(*Result) float64, limit float64, unit string) {
+		r.Checks = append(r.Checks, report.AtMost(name+what, g.median(f), limit, unit))
+	}
+	most("RAM of this process", func(r *Result) float64 { return float64(r.PeakRSS) / (1 << 20) }, float64(limitBytes(b.RAMBytes))/(1<<20), "MiB")
+	most("RAM by the store's own account", func(r *Result) float64 { return float64(r.PlannedRAM) / (1 << 20) }, float64(b.RAMBytes)/(1<<20), "MiB")
+	most("open files", func(r *Result) float64 { return float64(r.PeakFiles) }, mostFiles, "files")
+	most("allocations", func(r *Result) float64 { return float64(r.Allocs) / float64(r.Links) }, mostAllocs, "a link")
+	big := g.known >= targetKeys && b.Links >= targetKeys
+	if form.codec != 1 && big {
+		r.Checks = append(r.Checks, report.Within(name+"size of a key", g.median((*Result).bitsPerKey),
+			g.median(func(r *Result) float64 { return entropyBits(r.Keys) }), targetBitsShare, "bits"))
+	}
+	if big && (g.method == formOurs || g.method == formLog || g.method == formCached) {
+		b.checkIO(r, g, name)
+	}
+	if big && (g.method == formOurs || g.method == formCached) {
+		r.Checks = append(r.Checks, report.AtLeast(name+"speed", g.median((*Result).rate)/1e6, targetRate/1e6, "M links/s"))
+	}
+	if g.method == formPlain {
+		r.Checks = append(r.Checks, report.Within(name+"I/O against Theorem 2", g.median((*Result).io),
+			g.median(func(r *Result) float64 { return r.predicted(b.DiskBytes) }), 0.05, "B/link"))
+	}
+}
+
+// checkIO adds the checks of traffic. The targets are stated for a text ratio of 4:1; at another one they are moved by what
+// the text makes more or less.
+func (b *drumBench) checkIO(r *report.Report, g *drumGroup, name string) {
+	target := float64(targetIO)
+	if g.method == formCached {
+		target = targetCachedIO
+	}
+	ratio := g.median((*Result).textRatio)
+	moved := g.median(func(r *Result) float64 {
+		return 2 * float64(r.MissBytes) / float64(r.Links) * (1/ratio - 1.0/targetTextRatio)
+	})
+	r.Checks = append(r.Checks, report.AtMost(fmt.Sprintf("%sI/O, for which %.0f B at a text ratio of 4:1 are %.1f at the %.2f:1 here",
+		name, target, target+moved, ratio), g.median((*Result).io), target+moved, "B/link"))
+}
+
+// checkLine predicts the time of the largest U from the two smallest ones: CPU and disk cost so much for a link, and so
+// much for each byte of the model that grows with U.
+func (b *drumBench) checkLine(r *report.Report, all []drumGroup) {
+	var line []report.Point
+	var most int64
+	for i := range all {
+		if g := &all[i]; g.method == formOurs {
+			line = append(line, report.Point{X: g.median(func(r *Result) float64 { return r.Model }),
+				Y: g.median(func(r *Result) float64 { return float64(r.measured().Nanoseconds()) / float64(r.Links) })})
+			most = max(most, g.known)
+		}
+	}
+	report.SortPoints(line)
+	if len(line) < 3 || line[1].X <= line[0].X {
+		return
+	}
+	last := line[len(line)-1]
+	slope := (line[1].Y - line[0].Y) / (line[1].X - line[0].X)
+	r.Checks = append(r.Checks, report.Within(fmt.Sprintf("ours, %s keys: time against the line through the two least U (%.2f ns a byte)",
+		report.Power(float64(most)), slope), last.Y, line[0].Y+slope*(last.X-line[0].X), 0.2, "ns/link"))
+}
+
+// checkPairs adds the checks that compare runs with each other.
+func (b *drumBench) checkPairs(r *report.Report, all []drumGroup, set *drumSet) {
+	b.checkLine(r, all)
+	for i := range all {
+		ours := &all[i]
+		if ours.method != formOurs {
+			continue
+		}
+		for j := range all {
+			g := &all[j]
+			m, _ := find(g.method, b.Others)
+			if m.Target > 0 && g.known == ours.known && ours.known >= targetKeys {
+				r.Checks = append(r.Checks, report.AtLeast(fmt.Sprintf("ours against %s, %s keys: speed", g.method, report.Power(float64(g.known))),
+					ours.median((*Result).rate)/g.median((*Result).rate), m.Target, "times"))
+			}
+		}
+	}
+	for i, run := range set.skewed {
+		r.Checks = append(r.Checks, report.AtLeast(fmt.Sprintf("one key with %.0f %% of the tuples, %s keys: speed", 100*skewShare,
+			report.Power(float64(run.Known))), run.rate()/set.even[i].rate(), 0.5, "of the uniform one"))
+	}
+	wrong := 0
+	for _, run := range set.numbered {
+		if !run.Right {
+			wrong++
+		}
+	}
+	if len(set.numbered) > 0 {
+		r.Checks = append(r.Checks, report.AtMost("methods whose verdicts differ from the truth link by link", float64(wrong), 0, "methods"))
+	}
+}

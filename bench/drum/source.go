@@ -1,0 +1,224 @@
+package drum
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/klauspost/compress/s2"
+
+	"drumbeat/bench/links"
+	"drumbeat/disk"
+)
+
+// linkBatch is the links that are added by one call, maxBatches the most such calls of a goroutine between two looks at
+// the clock. All goroutines begin such a round at once and the last ends it; so it must be long against what one of them
+// does alone now and then, which is to code a block of texts of 1 MiB, 10,000 links.
+const (
+	linkBatch  = 512
+	maxBatches = 128
+)
+
+// drumSource gives the links of a run and knows the right answer.
+type drumSource struct {
+	job    *drumJob
+	stream *links.Stream
+	file   *links.Reader
+	skewed uint64 // state of the draws for Skew
+
+	links, fresh, textBytes int64
+	verdict                 verdict // of the fresh ones
+	// hot is the text of the one URL of a skewed stream, hotSeen that there was a link to it.
+	hot     []byte
+	hotSeen bool
+}
+
+func newDrumSource(job *drumJob) (*drumSource, error) {
+	s := &drumSource{job: job, hot: []byte("https://www.example.org/the-one-page/that-everybody/links-to.html")}
+	var err error
+	if job.URLs != "" {
+		s.file, err = links.Open(job.URLs)
+	} else {
+		s.stream, err = links.New(job.Stream)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("bench: drum: %w", err)
+	}
+	return s, nil
+}
+
+// hotKey is the key of the one URL that a skewed stream is about; no other has it but by chance.
+const hotKey = 0x5bd1e9955bd1e995
+
+// next fills b with at most n links; numbers of links go behind their texts if they are asked for.
+func (s *drumSource) next(b *links.Batch, n int) error {
+	if s.file != nil {
+		if err := s.file.Next(b, n); err != nil {
+			return fmt.Errorf("bench: drum: %w", err)
+		}
+	} else {
+		s.stream.Next(b, n)
+	}
+	s.skew(b)
+	for i, text := range b.Texts {
+		s.textBytes += int64(len(text))
+		if b.Fresh != nil && b.Fresh[i] {
+			s.fresh++
+			if s.job.Numbered {
+				s.verdict.number(uint64(s.links) + uint64(i))
+			} else {
+				s.verdict.text(text)
+			}
+		}
+	}
+	s.links += int64(len(b.Keys))
+	return nil
+}
+
+// skew makes a share of links those to the one URL: repeated ones, so that the truth about the others stays.
+func (s *drumSource) skew(b *links.Batch) {
+	if s.job.Skew == 0 || b.Fresh == nil {
+		return
+	}
+	share := uint64(min(1, s.job.Skew/(1-s.job.Stream.UniqueShare)) * 65536)
+	for i, fresh := range b.Fresh {
+		s.skewed = s.skewed*6364136223846793005 + 1442695040888963407
+		if fresh || s.skewed>>48 >= share {
+			continue
+		}
+		b.Keys[i], b.Texts[i], b.Fresh[i] = hotKey, s.hot, !s.hotSeen
+		s.hotSeen = true
+	}
+}
+
+func (s *drumSource) close() {
+	if s.file != nil {
+		_ = s.file.Close() // read only
+	}
+}
+
+// verdict is an order-independent hash over the links that were said to be new.
+type verdict struct{ sum, count uint64 }
+
+// text adds a link by its text.
+func (v *verdict) text(b []byte) {
+	v.sum += xxhash.Sum64(b)
+	v.count++
+}
+
+// number adds a link by its place in the stream.
+func (v *verdict) number(n uint64) {
+	n ^= n >> 29
+	n *= 0xbf58476d1ce4e5b9
+	v.sum += n ^ n>>32
+	v.count++
+}
+
+// drumQueue is the term p of the theorems: the texts of new URLs are appended to a queue on disk, which begins anew when
+// it has queueBytes, so that it takes no more room than that. It is compressed where the form's texts are.
+type drumQueue struct {
+	f       disk.File
+	buf     []byte
+	packed  []byte
+	pack    bool
+	off     int64
+	written int64
+	found   verdict
+	bytes   int64
+	by      bool // links are numbered
+}
+
+const (
+	queueChunk = 1 << 20
+	queueBytes = 256 << 20
+)
+
+func newDrumQueue(fs disk.FS, name string, pack, numbered bool) (*drumQueue, error) {
+	f, err := fs.Create(name)
+	if err != nil {
+		return nil, fmt.Errorf("bench: drum: queue: %w", err)
+	}
+	q := &drumQueue{f: f, pack: pack, buf: disk.Alloc(queueChunk + 64<<10)[:0], by: numbered}
+	if pack {
+		q.packed = disk.Alloc(s2.MaxEncodedLen(cap(q.buf)))
+	}
+	return q, nil
+}
+
+// append takes a new URL: its text, or where links are numbered the number.
+func (q *drumQueue) append(text []byte, number uint64) error {
+	if q.by {
+		q.found.number(number)
+	} else {
+		q.found.text(text)
+	}
+	q.bytes += int64(len(text))
+	if len(q.buf)+len(text)+2 > cap(q.buf) {
+		if err := q.flush(); err != nil {
+			return err
+		}
+	}
+	q.buf = append(append(q.buf, byte(len(text)), byte(len(text)>>8)), text...)
+	return nil
+}
+
+func (q *drumQueue) flush() error {
+	b := q.buf
+	if q.pack {
+		b = s2.Encode(q.packed[:cap(q.packed)], b)
+	}
+	if _, err := q.f.WriteAt(b, q.off); err != nil {
+		return fmt.Errorf("bench: drum: write queue: %w", err)
+	}
+	q.written += int64(len(b))
+	if q.off += int64(len(b)); q.off > queueBytes {
+		q.off = 0
+	}
+	q.buf = q.buf[:0]
+	return nil
+}
+
+func (q *drumQueue) close() {
+	_ = q.f.Close() // nobody reads it
+	disk.Free(q.buf[:cap(q.buf)])
+	disk.Free(q.packed)
+}
+
+// openFS counts the files that are open.
+type openFS struct {
+	disk.FS
+	open, peak atomic.Int64
+}
+
+func (o *openFS) count(f disk.File, err error) (disk.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	n := o.open.Add(1)
+	for {
+		p := o.peak.Load()
+		if n <= p || o.peak.CompareAndSwap(p, n) {
+			break
+		}
+	}
+	return &openFile{File: f, fs: o}, nil
+}
+
+// Create implements disk.FS.
+func (o *openFS) Create(name string) (disk.File, error) { return o.count(o.FS.Create(name)) }
+
+// Open implements disk.FS.
+func (o *openFS) Open(name string) (disk.File, error) { return o.count(o.FS.Open(name)) }
+
+// OpenRead implements disk.FS.
+func (o *openFS) OpenRead(name string) (disk.File, error) { return o.count(o.FS.OpenRead(name)) }
+
+type openFile struct {
+	disk.File
+	fs *openFS
+}
+
+func (f *openFile) Close() error {
+	f.fs.open.Add(-1)
+	return f.File.Close()
+}

@@ -1,0 +1,424 @@
+package drum
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"runtime"
+
+	"drumbeat/bench/baselines"
+	"drumbeat/bench/links"
+	"drumbeat/disk"
+	"drumbeat/drum"
+)
+
+// drumForm is a way in which DRUM can do it; each has one addition more than the one before.
+type drumForm struct {
+	name     string
+	help     string
+	codec    drum.Codec
+	aux      drum.AuxMode
+	compress bool
+	cache    bool // RAM cache in front
+	each     bool
+	workers  bool // several buckets merged at once
+	direct   bool // past the page cache
+	// textBytes is about what a URL of b bytes takes on disk while it waits, as a share of b.
+	textShare float64
+}
+
+// The forms that are named elsewhere.
+const (
+	formPlain  = "plain"
+	formLog    = "log"
+	formOurs   = "ours"
+	formCached = "cached"
+	formEach   = "each"
+)
+
+// drumForms returns the forms, the paper's first.
+func drumForms() []drumForm {
+	log := drumForm{codec: drum.Rice, aux: drum.AuxLog, textShare: 0.3}
+	crew := log
+	crew.workers = true
+	ours := crew
+	ours.direct = true
+	cached := ours
+	cached.cache = true
+	named := func(f drumForm, name, help string) drumForm { f.name, f.help = name, help; return f }
+	return []drumForm{
+		{name: formPlain, help: "the paper's: raw keys, text in buckets", codec: drum.Raw, textShare: 1},
+		{name: "rice", help: "plain with Golomb-Rice coded keys in the cache", codec: drum.Rice, textShare: 1},
+		{name: "s2", help: "rice with text compressed in its buckets", codec: drum.Rice, compress: true, textShare: 1},
+		named(log, formLog, "rice with one compressed log of text"),
+		named(crew, "crew", "log with as many buckets merged at once as there are processors"),
+		named(ours, formOurs, "crew past the page cache"),
+		named(cached, formCached, "ours behind a RAM cache of keys"),
+		{name: formEach, help: "rice, each bucket merged when it is full, as RobotsCache is", codec: drum.Rice, each: true, textShare: 1},
+	}
+}
+
+func findForm(name string) (drumForm, bool) {
+	for _, f := range drumForms() {
+		if f.name == name {
+			return f, true
+		}
+	}
+	return drumForm{}, false
+}
+
+// checker is a method at work.
+type checker interface {
+	// load makes the known URLs of the stream known.
+	load(ctx context.Context, s *drumSource) error
+	// add is called by several goroutines at once if the job has several, each with its own number.
+	add(adder int, b *links.Batch) error
+	// due tells whether pass must be called; pass answers what waits.
+	due() bool
+	pass(ctx context.Context) error
+	// flush answers everything.
+	flush(ctx context.Context) error
+	// report fills in what the method knows.
+	report(r *Result)
+	close() error
+}
+
+// drumStore is DRUM in one of its forms.
+type drumStore struct {
+	job     *drumJob
+	form    drumForm
+	opt     drum.Options
+	d       *drum.Drum
+	queue   *drumQueue
+	cache   *drum.RAMCache
+	adders  []drumAdder
+	loaded  drum.Stats
+	planned int64
+}
+
+// drumAdder is the memory of one goroutine that adds.
+type drumAdder struct {
+	tuples []drum.Tuple
+	keys   []drum.Key
+	seen   []bool
+	// misses and missBytes count what went to the store, next is the number of the next link if they are numbered.
+	misses, missBytes int64
+	next              uint64
+	numbers           []byte
+	_                 [64]byte // adders don't share cache lines
+}
+
+// cachedRound is the most RAM for the tuples of a round in our own forms: a few times what a core's second cache holds, where
+// sorting is fast still. The paper takes the fewest buckets, and so the largest rounds, that fill the disk.
+const cachedRound = 16 << 20
+
+// meanURL is the length of a text for which geometries are found before one is known.
+const meanURL = 113
+
+// options finds the geometry of a form: the largest r that RAM and disk allow.
+func (job *drumJob) options(form drumForm, set disk.Set) (drum.Options, drum.Plan, error) {
+	o := drum.Options{
+		Set: set, Name: "urlSeen", Op: drum.CheckUpdate, BufferBytes: job.BufferBytes,
+		Codec: form.codec, Aux: form.aux, CompressAux: form.compress, Each: form.each, DiskBytes: job.DiskBytes,
+		Wanted: func(r *drum.Result) bool { return r.New },
+	}
+	ram := job.RAMBytes
+	if form.cache {
+		ram -= job.CacheBytes
+	}
+	if form.workers {
+		o.BucketBytes, o.Workers = cachedRound, job.Workers
+	}
+	if form.aux == drum.AuxLog {
+		// Larger blocks compress better. There are a dozen or two of them.
+		o.LogBytes = int(min(1<<20, ram/128)) &^ 4095
+	}
+	// A bitmap of an eighth of R is enough for as many links as R has bits.
+	o.SpanBytes = int(min(32<<20, max(4096, ram/8)))
+	if o.LogBytes > 0 { // not less than M, which Fit would choose too late
+		if o.BufferBytes == 0 {
+			o.BufferBytes = drum.BufferFor(float64(ram))
+		}
+		o.LogBytes = max(o.LogBytes, o.BufferBytes)
+	}
+	o, plan, err := o.Fit(drum.PlanInput{
+		Load: drum.Load{
+			Known: float64(job.Stream.Known), Links: float64(max(1, job.Links)), UniqueFraction: job.Stream.UniqueShare,
+			URLBytes: meanURL*form.textShare + 1, KeyBytes: 8,
+		},
+		RAMBytes: float64(ram), DiskBytes: float64(job.DiskBytes),
+	})
+	return o, plan, err
+}
+
+func openDrumStore(job *drumJob, form drumForm, fs disk.FS, queue *drumQueue) (*drumStore, error) {
+	set := disk.Set{FS: fs}
+	for _, dir := range job.Dirs {
+		set.Paths = append(set.Paths, path.Join(dir, "store"))
+	}
+	o, _, err := job.options(form, set)
+	if err != nil {
+		return nil, err
+	}
+	s := &drumStore{job: job, form: form, queue: queue, planned: o.RAMBytes()}
+	o.Emit = s.emit
+	s.opt = o
+	if form.cache {
+		s.cache = drum.NewRAMCache(job.CacheBytes)
+		s.planned += job.CacheBytes
+	}
+	s.adders = make([]drumAdder, job.Adders)
+	for i := range s.adders {
+		a := &s.adders[i]
+		a.tuples, a.keys, a.seen = make([]drum.Tuple, linkBatch), make([]drum.Key, linkBatch), make([]bool, linkBatch)
+		if job.Numbered {
+			a.numbers = make([]byte, 8*linkBatch)
+		}
+	}
+	if s.d, err = drum.Open(o, nil); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// emit appends the new URLs to the queue.
+func (s *drumStore) emit(rs []drum.Result) error {
+	for i := range rs {
+		number := uint64(0)
+		if s.job.Numbered {
+			number = numberOf(rs[i].Aux)
+		}
+		if err := s.queue.append(rs[i].Aux, number); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func numberOf(b []byte) (n uint64) {
+	for i := range 8 {
+		n |= uint64(b[i]) << (8 * i)
+	}
+	return n
+}
+
+// loadChunk is how many keys are sorted at a time, in two slices. DRUM's buffers are untouched while its cache is filled, so
+// they may take R; of baselines an eighth, for their tables are there already.
+func (job *drumJob) loadChunk(baseline bool) int {
+	chunk := job.RAMBytes / 16
+	if baseline {
+		chunk /= 8
+	}
+	return int(min(32<<20, max(1<<16, chunk)))
+}
+
+func (s *drumStore) load(ctx context.Context, src *drumSource) error {
+	if s.job.Stream.Known == 0 || src.file != nil {
+		return nil
+	}
+	err := s.d.Fill(func(add func(drum.Key, []byte) error) error {
+		return s.job.Stream.KnownKeys(s.job.loadChunk(false), func(keys []uint64) error {
+			for _, key := range keys {
+				if err := add(drum.Key(key), nil); err != nil {
+					return err
+				}
+			}
+			return ctx.Err()
+		})
+	})
+	s.loaded = s.d.Stats()
+	return err
+}
+
+func (s *drumStore) add(adder int, b *links.Batch) error {
+	a := &s.adders[adder]
+	n := 0
+	if s.cache != nil {
+		for i, key := range b.Keys {
+			a.keys[i] = drum.Key(key)
+		}
+		s.cache.TestAndSetBatch(a.keys[:len(b.Keys)], a.seen)
+	}
+	for i, key := range b.Keys {
+		if a.seen[i] {
+			continue
+		}
+		text := b.Texts[i]
+		if s.job.Numbered {
+			text = a.numbers[8*i : 8*i+8]
+			for j := range text {
+				text[j] = byte((a.next + uint64(i)) >> (8 * j))
+			}
+		}
+		a.tuples[n] = drum.Tuple{Key: drum.Key(key), Op: drum.CheckUpdate, Aux: text}
+		a.missBytes += int64(len(text))
+		n++
+	}
+	a.misses += int64(n)
+	a.next += uint64(len(b.Keys))
+	return s.d.Add(a.tuples[:n])
+}
+
+func (s *drumStore) due() bool { return s.d.Full() }
+
+func (s *drumStore) pass(ctx context.Context) error {
+	_, err := s.d.Pass(ctx, false)
+	return err
+}
+
+func (s *drumStore) flush(ctx context.Context) error {
+	if tuples, _ := s.d.Pending(); tuples == 0 {
+		return nil
+	}
+	_, err := s.d.Pass(ctx, true)
+	return err
+}
+
+func (s *drumStore) report(r *Result) {
+	st := s.d.Stats()
+	r.Keys, r.CacheBytes, r.Passes, r.Merged = st.Keys, st.LiveBytes, st.Passes-s.loaded.Passes, st.Merged-s.loaded.Merged
+	r.TextWritten, r.KeysWritten = st.AuxWritten, st.KeysWritten
+	r.FileRead, r.FileWritten = st.CacheRead-s.loaded.CacheRead, st.CacheWritten-s.loaded.CacheWritten
+	r.Buckets, r.RoundBytes, r.BufferBytes = s.opt.Buckets, s.opt.BucketBytes, int64(s.opt.BufferBytes)
+	r.Batch = float64(r.Buckets) * float64(s.opt.FullTuples())
+	r.KeyBytes, r.PlannedRAM = 8, s.planned
+	r.PeakDisk = max(r.PeakDisk, st.IntakeBytes+st.SealedBytes+st.LiveBytes+st.DeadBytes+st.DoomedBytes)
+	r.Misses, r.MissBytes = 0, 0
+	for i := range s.adders {
+		r.Misses += s.adders[i].misses
+		r.MissBytes += s.adders[i].missBytes
+	}
+	if r.Links > 0 && r.Misses > 0 && !s.form.each {
+		misses := float64(r.Misses)
+		cost := s.opt.Cost(drum.CostInput{
+			Known: float64(r.Known), Tuples: misses, UniqueFraction: float64(r.Found) / misses,
+			AuxBytes: float64(r.MissBytes) / misses, AuxRatio: r.textRatio(),
+		})
+		r.Model = (cost.Bytes()*misses + float64(r.QueueBytes)) / float64(r.Links)
+	}
+}
+
+func (s *drumStore) close() error {
+	if s.cache != nil {
+		s.cache.Close()
+	}
+	return s.d.Close()
+}
+
+// baselineStore is one of the methods that DRUM is compared with.
+type baselineStore struct {
+	job    *drumJob
+	name   string
+	s      baselines.Store
+	queue  *drumQueue
+	links  []baselines.Link
+	loaded baselines.Stats
+}
+
+func openBaselineStore(job *drumJob, m baselines.Method, fs disk.FS, queue *drumQueue) (*baselineStore, error) {
+	s := &baselineStore{job: job, name: job.Method, queue: queue, links: make([]baselines.Link, linkBatch)}
+	var err error
+	s.s, err = m.Open(baselines.Options{
+		FS: fs, Dir: path.Join(job.Dirs[0], "baseline"), RAMBytes: job.RAMBytes, Emit: s.emit,
+	})
+	return s, err
+}
+
+func (s *baselineStore) emit(first int64, ls []baselines.Link, fresh []bool) error {
+	for i := range ls {
+		if fresh[i] {
+			if err := s.queue.append(ls[i].Text, uint64(first)+uint64(i)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *baselineStore) load(ctx context.Context, src *drumSource) error {
+	if s.job.Stream.Known == 0 || src.file != nil {
+		return nil
+	}
+	if err := s.loadAll(ctx, src); err != nil {
+		return err
+	}
+	err := s.s.Flush(ctx) // what is loaded is on the disk before the clock runs
+	s.loaded = s.s.Stats()
+	return err
+}
+
+func (s *baselineStore) loadAll(ctx context.Context, src *drumSource) error {
+	texts, ok := s.s.(baselines.TextLoader)
+	if !ok {
+		return s.job.Stream.KnownKeys(s.job.loadChunk(true), func(keys []uint64) error {
+			return errors.Join(s.s.Load(keys), ctx.Err())
+		})
+	}
+	var b links.Batch
+	for id := int64(0); id < s.job.Stream.Known; id += linkBatch {
+		src.stream.Known(&b, id, linkBatch)
+		if err := errors.Join(texts.LoadLinks(s.batch(&b)), ctx.Err()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *baselineStore) batch(b *links.Batch) []baselines.Link {
+	for i, key := range b.Keys {
+		s.links[i] = baselines.Link{Key: key, Text: b.Texts[i]}
+	}
+	return s.links[:len(b.Keys)]
+}
+
+func (s *baselineStore) add(_ int, b *links.Batch) error { return s.s.Add(s.batch(b)) }
+
+func (s *baselineStore) due() bool                       { return false }
+func (s *baselineStore) pass(context.Context) error      { return nil }
+func (s *baselineStore) flush(ctx context.Context) error { return s.s.Flush(ctx) }
+func (s *baselineStore) close() error                    { return s.s.Close() }
+
+func (s *baselineStore) report(r *Result) {
+	st := s.s.Stats()
+	r.Keys, r.CacheBytes, r.Passes, r.PlannedRAM = st.Known, st.FileBytes, st.Batches-s.loaded.Batches, st.RAMBytes
+	r.Misses, r.MissBytes = r.Links, r.TextBytes
+	r.Merged = st.BatchLinks - s.loaded.BatchLinks
+	if r.Passes > 0 {
+		r.Batch = float64(r.Merged) / float64(r.Passes)
+	}
+	if keys := st.MergeKeys - s.loaded.MergeKeys; keys > 0 {
+		r.KeyBytes = float64(st.MergeBytes-s.loaded.MergeBytes) / float64(keys)
+	}
+}
+
+// openChecker opens the method of a job.
+func openChecker(job *drumJob, fs disk.FS, queue *drumQueue) (checker, error) {
+	if form, ok := findForm(job.Method); ok {
+		return openDrumStore(job, form, fs, queue)
+	}
+	m, ok := find(job.Method, job.others)
+	if !ok {
+		return nil, fmt.Errorf("bench: drum: no method %q", job.Method)
+	}
+	return openBaselineStore(job, m, fs, queue)
+}
+
+// adders is how many goroutines add.
+func (job *drumJob) adders() int {
+	if _, ok := findForm(job.Method); !ok || job.Numbered {
+		return 1
+	}
+	if job.Adders > 0 {
+		return job.Adders
+	}
+	return runtime.GOMAXPROCS(0)
+}
+
+// Baselines are the names of the methods that DRUM is compared with.
+func Baselines() (names []string) {
+	for _, m := range baselines.Methods() {
+		names = append(names, m.Name)
+	}
+	return names
+}

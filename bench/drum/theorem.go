@@ -1,0 +1,221 @@
+package drum
+
+import (
+	"context"
+	"fmt"
+	"path"
+
+	"drumbeat/bench/baselines"
+	"drumbeat/bench/links"
+	"drumbeat/bench/report"
+	"drumbeat/disk"
+)
+
+// batchCost is what a method that merges in batches reads and writes: the proofs of Theorems 1 and 2, with as many
+// iterations as there are, the last one maybe a part.
+type batchCost struct {
+	known, links float64 // U, n
+	unique       float64 // p
+	key          float64 // bytes of a key in the file that is merged: H, or bq
+	batch        float64 // links of an iteration
+	// perLink is what is written and read for each link that waits: 2b + 2H for DRUM, 2b for Mercator-B, 0 for Polybot.
+	perLink float64
+	url     float64 // b, for the queue of new URLs
+}
+
+// bytes is the I/O of a link.
+func (c batchCost) bytes() float64 {
+	if c.links == 0 || c.batch == 0 {
+		return 0
+	}
+	sum := 0.0
+	for i, left := 0, c.links; left >= 1 && i < 1e6; i++ {
+		m := min(left, c.batch)
+		sum += 2*c.key*(c.known+c.unique*(c.links-left)) + c.unique*m*c.key
+		left -= m
+	}
+	return sum/c.links + c.perLink + c.unique*c.url
+}
+
+// theorem2 is what the paper's form needs for a link of a run, at the k and r that it used, or the D if that was less:
+// with uncompressed text and keys. Links that a RAM cache stopped cost nothing.
+func (r *Result) theorem2(diskBytes int64) float64 {
+	if r.Links == 0 || r.Misses == 0 {
+		return 0
+	}
+	b := float64(r.MissBytes) / float64(r.Misses)
+	batch := r.Batch
+	if d := float64(diskBytes) / (8 + b); diskBytes > 0 && d < batch {
+		batch = d
+	}
+	c := batchCost{
+		known: float64(r.Known), links: float64(r.Misses), unique: float64(r.Found) / float64(r.Misses),
+		key: 8, batch: batch, perLink: 2*b + 16, url: b,
+	}
+	return c.bytes() * float64(r.Misses) / float64(r.Links)
+}
+
+// theorem1 is what Mercator-B, or Polybot, needs for a link by the paper's formula, at the batch that it used.
+func (r *Result) theorem1() float64 {
+	b := float64(r.TextBytes) / float64(max(1, r.Links))
+	c := batchCost{
+		known: float64(r.Known), links: float64(r.Links), unique: float64(r.Found) / float64(max(1, r.Links)),
+		key: r.KeyBytes, batch: r.Batch, perLink: 2 * b, url: b,
+	}
+	if r.Method == baselines.Polybot {
+		c.perLink = 0
+	}
+	return c.bytes()
+}
+
+// predicted is the theorem's bytes for a link, 0 for methods that none is about.
+func (r *Result) predicted(diskBytes int64) float64 {
+	switch r.Method {
+	case baselines.MercatorB, baselines.Polybot:
+		return r.theorem1()
+	}
+	if _, ok := findForm(r.Method); ok {
+		return r.theorem2(diskBytes)
+	}
+	return 0
+}
+
+// theoremPoint is a measurement at which the quadratic term of a theorem is factor times as large as the others.
+type theoremPoint struct {
+	method    string
+	ram, disk int64
+	buffer    int
+	factor    float64
+	passes    int64
+	limitedBy string
+}
+
+// Sizes of the points: R and M are a five-hundredth of the paper's and less, so that little suffices to make the quadratic
+// term dominant. theoremMostKnown bounds U of them all: 128 MB of raw keys.
+const (
+	theoremRAM       = 1 << 20
+	theoremBuffer    = 8 << 10
+	theoremDisk      = 2e6
+	theoremMostKnown = 16e6
+)
+
+// theoremPoints are the points of DRUM: RAM the limit, then disk; and those of the baselines.
+func theoremPoints(forBaselines bool) (points []theoremPoint) {
+	for _, f := range []struct {
+		factor float64
+		passes int64
+	}{{0, 3}, {1, 3}, {4, 2}} {
+		add := func(p theoremPoint) {
+			p.factor, p.passes = f.factor, f.passes
+			points = append(points, p)
+		}
+		if !forBaselines {
+			add(theoremPoint{method: formPlain, ram: theoremRAM, buffer: theoremBuffer, limitedBy: "R"})
+			add(theoremPoint{method: formPlain, ram: theoremRAM, buffer: theoremBuffer, disk: theoremDisk, limitedBy: "D"})
+			continue
+		}
+		add(theoremPoint{method: baselines.MercatorB, ram: baselines.MinRAMBytes, limitedBy: "R"})
+		add(theoremPoint{method: baselines.Polybot, ram: baselines.MinRAMBytes, limitedBy: "R"})
+	}
+	return points
+}
+
+// meanBatch is about how many links a method has between merges.
+func (b *drumBench) meanBatch(job *drumJob) (float64, error) {
+	switch job.Method {
+	case baselines.MercatorB:
+		return float64(job.RAMBytes) / 16, nil
+	case baselines.Polybot:
+		return float64(job.RAMBytes) / (meanURL + 28), nil
+	}
+	form, _ := findForm(job.Method)
+	o, _, err := job.options(form, disk.Set{FS: disk.OS(), Paths: []string{path.Join(b.dirs[0], "store")}})
+	if err != nil {
+		return 0, err
+	}
+	m := float64(o.Buckets) * float64(o.FullTuples())
+	if d := float64(job.DiskBytes) / (meanURL + 8); job.DiskBytes > 0 {
+		m = min(m, d)
+	}
+	return m, nil
+}
+
+// theorem measures the points.
+func (b *drumBench) theorem(ctx context.Context) (*report.Report, error) {
+	r := report.New("drum-theorem", "DRUM's plain form against Theorem 2, Mercator-B and Polybot against Theorem 1")
+	t := report.Table{
+		Title: "bytes read and written for each link: measured and by the theorem at the k, r and M that were used",
+		Head: []string{"method", "limit", "R", "D", "k", "M", "links/pass", "U", "n", "quadratic", "measured", "theorem", "ratio",
+			"in buffers"},
+	}
+	drumFigure := report.Figure{Name: "theorem2", Title: "DRUM, plain form, against Theorem 2", X: "known keys for a link of a pass (U/m)",
+		Y: "B/link", LogY: true, Series: []report.Series{{Name: "limited by R"}, {Name: "limited by D"},
+			{Name: "Theorem 2", Model: true}}}
+	for _, forBaselines := range []bool{false, true} {
+		for _, p := range theoremPoints(forBaselines) {
+			run, err := b.theoremRun(ctx, &p)
+			if err != nil {
+				return nil, err
+			}
+			if run.Merged == 0 {
+				r.Notes = append(r.Notes, fmt.Sprintf("%s, quadratic term %s: %s", p.method, quadraticName(p.factor), run.Skipped))
+				continue
+			}
+			run.Links, run.Misses = run.Merged, run.Merged // what a pass has seen
+			want := run.predicted(p.disk)
+			name := fmt.Sprintf("%s limited by %s, quadratic term %s of the others", p.method, p.limitedBy, quadraticName(p.factor))
+			r.Checks = append(r.Checks, report.Within(name+", B/link against the theorem", run.io(), want, 0.05, "B/link"))
+			r.Add(fmt.Sprintf("BenchmarkTheorem/method=%s/limit=%s/quadratic=%g", p.method, p.limitedBy, p.factor), run.Links,
+				report.Metric{Value: float64(run.measured().Nanoseconds()) / float64(run.Links), Unit: "ns/op"},
+				report.Metric{Value: run.io(), Unit: "io-B/link"}, report.Metric{Value: want, Unit: "theorem-B/link"})
+			t.Add(p.method, p.limitedBy, report.DecimalBytes(float64(p.ram)), report.DecimalBytes(float64(p.disk)),
+				fmt.Sprint(run.Buckets), fmt.Sprint(run.BufferBytes), report.Number(float64(run.Merged)/float64(run.Passes)),
+				report.Power(float64(run.Known)), report.Power(float64(run.Links)), quadraticName(p.factor),
+				report.Number(run.io()), report.Number(want), report.Number(run.io()/want), fmt.Sprint(run.Buckets*2))
+			if !forBaselines {
+				x := float64(run.Known) / run.Batch
+				i := 0
+				if p.disk > 0 {
+					i, x = 1, float64(run.Known)*(meanURL+8)/float64(p.disk)
+				}
+				drumFigure.Series[i].Points = append(drumFigure.Series[i].Points, report.Point{X: x, Y: run.io()})
+				drumFigure.Series[2].Points = append(drumFigure.Series[2].Points, report.Point{X: x, Y: want})
+			}
+		}
+	}
+	report.SortPoints(drumFigure.Series[2].Points)
+	r.Tables, r.Figures = []report.Table{t}, []report.Figure{drumFigure}
+	r.Notes = append(r.Notes,
+		"The theorem is that of a whole number of passes. The rest of a bucket that is in its buffer when a pass begins is merged",
+		"from RAM and never written, which the paper doesn't count on; the new URLs' texts are appended to a queue (p).")
+	return r, nil
+}
+
+func quadraticName(factor float64) string {
+	if factor == 0 {
+		return "none"
+	}
+	return report.Number(factor) + "x"
+}
+
+// theoremRun measures one point, U chosen for the factor.
+func (b *drumBench) theoremRun(ctx context.Context, p *theoremPoint) (*Result, error) {
+	job := b.job(p.method, 0)
+	job.RAMBytes, job.DiskBytes, job.BufferBytes, job.Passes, job.Adders = p.ram, p.disk, p.buffer, p.passes, 1
+	job.Links = theoremMostKnown
+	job.Stream.Recent = links.NoRecent // the theorems are about uniform keys; what a crawl repeats comes in heaps
+	m, err := b.meanBatch(job)
+	if err != nil {
+		return nil, err
+	}
+	// 2 U key / m = factor * (the linear terms); Polybot's linear term is the queue's alone.
+	linear, key := (2+b.UniqueShare)*meanURL, 8.0
+	switch p.method {
+	case formPlain:
+		linear += 16
+	case baselines.Polybot:
+		linear, key = b.UniqueShare*meanURL, 40
+	}
+	job.Stream.Known = min(theoremMostKnown, int64(p.factor*linear*m/(2*key)))
+	return b.one(ctx, job, fmt.Sprintf("theorem: %s limited by %s, %s", p.method, p.limitedBy, quadraticName(p.factor)))
+}

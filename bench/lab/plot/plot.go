@@ -1,0 +1,137 @@
+// Package plot draws the figures of benchmark reports.
+//
+// It reads the JSON that a benchmark saves with --out, so that the crawler's own benchmarks need no library for plots. File
+// draws all figures of a report, SVG one of them.
+//
+// # Form of the drawings
+//
+// A figure becomes an SVG of 18 by 11 cm: series with lines and marks, and dashed ones without marks for what a formula
+// says. A logarithmic axis goes from one power of ten to another; any other begins at 0, or below if there are points there.
+// Points that an axis can't show, such as 0 on a logarithmic one, are left out. Colours can be told apart by those who can't
+// tell red from green.
+//
+// # Concurrency and memory
+//
+// Nothing here starts goroutines or keeps state. A drawing is held in RAM until it is written.
+package plot
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"image/color"
+	"math"
+	"os"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
+
+	"drumbeat/bench/report"
+)
+
+// File draws the figures of a report, beside its file REPORT.json as REPORT-FIGURE.svg, and returns their names.
+func File(name string) (names []string, err error) {
+	base, ok := strings.CutSuffix(name, ".json")
+	if !ok {
+		return nil, fmt.Errorf("plot: %s: want the .json file of a report", name)
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("plot: %w", err)
+	}
+	var r report.Report
+	if err := json.Unmarshal(text, &r); err != nil {
+		return nil, fmt.Errorf("plot: %s: %w", name, err)
+	}
+	for _, f := range r.Figures {
+		svg, err := SVG(f)
+		if err != nil {
+			return names, err
+		}
+		to := base + "-" + f.Name + ".svg"
+		if err := os.WriteFile(to, svg, 0o666); err != nil {
+			return names, fmt.Errorf("plot: %w", err)
+		}
+		names = append(names, to)
+	}
+	return names, nil
+}
+
+// Colours are told apart by those who can't tell red from green (Okabe and Ito 2008).
+var colours = [...]color.RGBA{
+	{0, 114, 178, 255}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255},
+	{230, 159, 0, 255}, {86, 180, 233, 255}, {0, 0, 0, 255}, {150, 150, 150, 255},
+}
+
+const (
+	figureWidth  = 18 * vg.Centimeter
+	figureHeight = 11 * vg.Centimeter
+	marginRight  = vg.Centimeter / 2 // half of the last number on the axis
+)
+
+// SVG draws a figure.
+func SVG(f report.Figure) ([]byte, error) {
+	if err := f.Validate(); err != nil {
+		return nil, err
+	}
+	p := plot.New()
+	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = f.Title, f.X, f.Y
+	p.Legend.Top, p.Legend.Left, p.Legend.Padding = true, true, vg.Points(3)
+	p.Legend.XOffs, p.Legend.YOffs = vg.Points(6), -vg.Points(6)
+	p.Add(plotter.NewGrid())
+	for i, s := range f.Series {
+		points := xys(f.Visible(s))
+		if len(points) == 0 {
+			continue
+		}
+		line, marks, err := plotter.NewLinePoints(points)
+		if err != nil {
+			return nil, fmt.Errorf("plot: %s: series %s: %w", f.Name, s.Name, err)
+		}
+		line.Color, line.Width = colours[i%len(colours)], vg.Points(1.5)
+		marks.Color, marks.Shape = line.Color, draw.CircleGlyph{}
+		p.Add(line)
+		if s.Model {
+			line.Dashes = []vg.Length{vg.Points(5), vg.Points(3)}
+			p.Legend.Add(s.Name, line)
+		} else {
+			p.Add(marks)
+			p.Legend.Add(s.Name, line, marks)
+		}
+	}
+	scale(&p.X, f.LogX)
+	scale(&p.Y, f.LogY)
+	canvas := vgsvg.New(figureWidth, figureHeight)
+	p.Draw(draw.Crop(draw.New(canvas), 0, -marginRight, 0, 0))
+	var b bytes.Buffer
+	if _, err := canvas.WriteTo(&b); err != nil {
+		return nil, fmt.Errorf("plot: %s: %w", f.Name, err)
+	}
+	return b.Bytes(), nil
+}
+
+// xys are points as plotter takes them.
+type xys []report.Point
+
+func (p xys) Len() int                { return len(p) }
+func (p xys) XY(i int) (x, y float64) { return p[i].X, p[i].Y }
+
+// scale makes an axis logarithmic, from one power of ten to another, or lets it begin at 0.
+func scale(a *plot.Axis, log bool) {
+	if !log {
+		a.Min = min(a.Min, 0)
+		if a.Max <= a.Min {
+			a.Max = a.Min + 1
+		}
+		return
+	}
+	a.Min, a.Max = math.Pow(10, math.Floor(math.Log10(a.Min))), math.Pow(10, math.Ceil(math.Log10(a.Max)))
+	if a.Max <= a.Min {
+		a.Max = 10 * a.Min
+	}
+	a.Scale, a.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+}

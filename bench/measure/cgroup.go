@@ -1,0 +1,180 @@
+package measure
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Usage is what the kernel says about a group that has ended.
+type Usage struct {
+	// LimitBytes is the limit, PeakBytes the most that was in use, page cache included; 0 if the kernel doesn't say.
+	LimitBytes, PeakBytes int64
+	// OOMKills is how many processes the kernel killed because the limit left no room.
+	OOMKills int64
+	// SwapLimited is false if the child might have swapped: the kernel doesn't account for swap, and has some.
+	SwapLimited bool
+}
+
+// ErrMemory is wrapped by the error of a child that the kernel killed because the limit left no room.
+var ErrMemory = errors.New("killed for want of memory")
+
+// UnavailableError says why no group can be made.
+type UnavailableError struct{ Reason error }
+
+// Error implements error.
+func (e *UnavailableError) Error() string {
+	return "measure: no memory cgroup can be made: " + e.Reason.Error()
+}
+
+// Unwrap returns the reason.
+func (e *UnavailableError) Unwrap() error { return e.Reason }
+
+// Limited starts cmd with a limit of bytes, waits for its end, and returns what it used and the error of cmd.Wait. An
+// *UnavailableError means that it wasn't started.
+func Limited(cmd *exec.Cmd, bytes int64) (Usage, error) {
+	if bytes <= 0 {
+		return Usage{}, fmt.Errorf("measure: %d bytes", bytes)
+	}
+	g, err := newGroup(bytes)
+	if err != nil {
+		return Usage{}, &UnavailableError{err}
+	}
+	defer g.release()
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		home, err := g.start(cmd)
+		if err == nil {
+			err = cmd.Wait()
+		}
+		if home {
+			runtime.UnlockOSThread() // else the thread ends with this goroutine
+		}
+		done <- err
+	}()
+	err = <-done
+	u := g.usage()
+	if err != nil && u.OOMKills > 0 {
+		err = fmt.Errorf("measure: %w, the limit being %d bytes: %w", ErrMemory, bytes, err)
+	}
+	return u, errors.Join(err, g.remove())
+}
+
+// group is a cgroup of ours.
+type group struct {
+	dir   string
+	v2    bool
+	home  string // with v1: our own group
+	limit int64
+	swap  bool   // Usage.SwapLimited
+	fd    int    // with v2: of dir
+	gone  func() // closes fd
+}
+
+// start starts cmd within the group; home is false if the present thread couldn't leave it.
+func (g *group) start(cmd *exec.Cmd) (home bool, err error) {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	if g.v2 {
+		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, g.fd
+		if err := cmd.Start(); err != nil {
+			return true, &UnavailableError{fmt.Errorf("start %s in %s: %w", cmd.Path, g.dir, err)}
+		}
+		return true, nil
+	}
+	// Threads have groups of their own in v1, and a child is born into that of the thread that forks.
+	tid := strconv.Itoa(unix.Gettid())
+	if err := put(g.dir, "tasks", tid); err != nil {
+		return true, &UnavailableError{err}
+	}
+	startErr := cmd.Start()
+	if err := put(g.home, "tasks", tid); err != nil {
+		return false, errors.Join(startErr, fmt.Errorf("measure: leave %s: %w", g.dir, err))
+	}
+	return true, startErr
+}
+
+// put writes a value into a file of a group.
+func put(dir, file, value string) error {
+	return os.WriteFile(filepath.Join(dir, file), []byte(value), 0o644)
+}
+
+// read returns the number in a file of a group; 0 if there is none.
+func read(dir, file string) int64 {
+	b, err := os.ReadFile(filepath.Join(dir, file))
+	if err != nil {
+		return 0
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// field returns the number behind a name in a file of "name number" lines.
+func field(dir, file, name string) int64 {
+	b, err := os.ReadFile(filepath.Join(dir, file))
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(b)) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), name+" "); ok {
+			n, _ := strconv.ParseInt(value, 10, 64) // 0 if the kernel means something else
+			return n
+		}
+	}
+	return 0
+}
+
+func (g *group) usage() Usage {
+	u := Usage{LimitBytes: g.limit, SwapLimited: g.swap}
+	if g.v2 {
+		u.PeakBytes, u.OOMKills = read(g.dir, "memory.peak"), field(g.dir, "memory.events", "oom_kill")
+	} else {
+		u.PeakBytes, u.OOMKills = read(g.dir, "memory.max_usage_in_bytes"), field(g.dir, "memory.oom_control", "oom_kill")
+	}
+	return u
+}
+
+func (g *group) release() {
+	if g.gone != nil {
+		g.gone()
+	}
+}
+
+const (
+	// removeTries are attempts to remove a group, removePause apart: the kernel needs a moment after the last process.
+	removeTries = 200
+	removePause = 10 * time.Millisecond
+)
+
+// remove kills what is left in the group and removes it.
+func (g *group) remove() error {
+	var err error
+	for range removeTries {
+		if err = os.Remove(g.dir); err == nil || errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		procs, _ := os.ReadFile(filepath.Join(g.dir, "cgroup.procs")) // none is fine
+		for _, p := range strings.Fields(string(procs)) {
+			if pid, convErr := strconv.Atoi(p); convErr == nil && pid > 1 && pid != os.Getpid() {
+				_ = syscall.Kill(pid, syscall.SIGKILL) // gone already is fine
+			}
+		}
+		time.Sleep(removePause)
+	}
+	return fmt.Errorf("measure: remove group: %w", err)
+}

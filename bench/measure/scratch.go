@@ -1,0 +1,98 @@
+package measure
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"drumbeat/bench/report"
+	"drumbeat/disk"
+)
+
+// Scratch is a directory of our own in each of some directories.
+type Scratch struct {
+	name  string
+	FS    disk.FS // of Set; may be changed
+	paths []string
+	runs  int
+}
+
+// NewScratch refuses directories that have no room for bytes, all together: syscall.ENOSPC.
+func NewScratch(name string, dirs []string, bytes int64) (*Scratch, error) {
+	var id [6]byte
+	_, _ = rand.Read(id[:]) // never fails
+	s := &Scratch{name: name, FS: disk.OS()}
+	var free int64
+	seen := map[uint64]bool{} // several directories on one file system share its room
+	for _, dir := range dirs {
+		abs, err := filepath.Abs(dir)
+		var st unix.Stat_t
+		if err == nil {
+			err = unix.Stat(abs, &st)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("bench: %s: directory %s: %w", name, dir, err)
+		}
+		s.paths = append(s.paths, path.Join(abs, "drumbeat-bench-"+hex.EncodeToString(id[:])))
+		if seen[st.Dev] {
+			continue
+		}
+		seen[st.Dev] = true
+		n, _, err := disk.OS().Space(abs)
+		if err != nil {
+			return nil, fmt.Errorf("bench: %s: free space of %s: %w", name, dir, err)
+		}
+		free += n
+	}
+	if free < bytes {
+		return nil, fmt.Errorf("bench: %s: %s free, this may take %s: take another directory, or measure less: %w", name,
+			report.DecimalBytes(float64(free)), report.DecimalBytes(float64(bytes)), unix.ENOSPC)
+	}
+	return s, nil
+}
+
+// Set removes what the last run has left and returns new directories.
+func (s *Scratch) Set() (disk.Set, error) {
+	if err := s.Remove(); err != nil {
+		return disk.Set{}, err
+	}
+	s.runs++
+	set := disk.Set{FS: s.FS}
+	for _, p := range s.paths {
+		p = path.Join(p, fmt.Sprint(s.runs))
+		if err := set.FS.MkdirAll(p); err != nil {
+			return set, fmt.Errorf("bench: %s: %w", s.name, err)
+		}
+		set.Paths = append(set.Paths, p)
+	}
+	return set, nil
+}
+
+// Remove removes all.
+func (s *Scratch) Remove() error {
+	var errs []error
+	for _, p := range s.paths {
+		if err := os.RemoveAll(p); err != nil {
+			errs = append(errs, fmt.Errorf("bench: %s: %w", s.name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// DropPages throws a file that has been synced out of the page cache.
+func DropPages(name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return fmt.Errorf("bench: drop pages: %w", err)
+	}
+	if err = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
+		err = fmt.Errorf("bench: drop pages of %s: %w", name, err)
+	}
+	return errors.Join(err, f.Close())
+}

@@ -1,0 +1,242 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"drumbeat/beast"
+	"drumbeat/bench/report"
+	"drumbeat/drum"
+)
+
+// Model is what the paper's tables are computed from. Paper returns the paper's values. Bytes are decimal
+// where the paper means its tables. A Model is a value; its methods don't change it.
+type Model struct {
+	// Known is U, the URLs before the first link; LinksPerPage l; UniqueFraction p; URLBytes b; KeyBytes H;
+	// PointerBytes P; BufferBytes M. Pages are the N of the rows.
+	Known, LinksPerPage, UniqueFraction, URLBytes, KeyBytes, PointerBytes, BufferBytes float64
+	Pages                                                                              []float64
+
+	// RAMBytes is R and DiskBytes D of Table II; CompressedBytes is bq, a URL in Polybot's file.
+	RAMBytes, DiskBytes, CompressedBytes float64
+
+	// ScaledRAMBytes are the R of the columns of Tables III, VI and VII, whose D grows with N from
+	// LeastDiskBytes on.
+	ScaledRAMBytes []float64
+	LeastDiskBytes float64
+	// Bandwidth is W in bytes/s.
+	Bandwidth float64
+
+	// CacheSpeeds are the mu of Table V in URLs/s; MaxRate is S_max in pages/s, which the CPU admits.
+	CacheSpeeds []float64
+	MaxRate     float64
+	// CacheBytes is c and Misses pi of Table VI.
+	CacheBytes, Misses float64
+	// EntryBytes is gamma, and HostDelay tau_h in seconds, of Table VII, where c is searched in steps of
+	// CacheStepBytes.
+	EntryBytes, HostDelay, CacheStepBytes float64
+	// Curve is pi(c, S) of Table VII.
+	Curve MissCurve
+
+	// Beast are the parameters of Theorems 6 and 7, and BeastPages the N of their examples.
+	Beast      beast.Model
+	BeastPages []float64
+}
+
+// Paper returns the paper's values, and those that its tables need where its text says otherwise.
+func Paper() Model {
+	return Model{
+		Known: 1e8, LinksPerPage: 59, UniqueFraction: 1. / 9, URLBytes: 110, KeyBytes: 8, PointerBytes: 4,
+		BufferBytes: 256e3, Pages: []float64{800e6, 8e9, 80e9, 800e9, 8e12},
+		RAMBytes: 1e9, DiskBytes: 4.39e12, CompressedBytes: 5.5,
+		ScaledRAMBytes: []float64{4e9, 8e9}, LeastDiskBytes: 1e12, Bandwidth: 101.25e6,
+		CacheSpeeds: []float64{113e3, 185e3, 416e3, 2e6}, MaxRate: 4000,
+		CacheBytes: 320e6, Misses: 0.33,
+		EntryBytes: 20, HostDelay: 40, CacheStepBytes: 50e6, Curve: slices.Clone(tableCurve),
+		Beast:      beast.Model{PLDs: 33e6, MeanBudget: 11, UniquePerPage: 6.5, PagesPerSecond: 3100, URLBytes: 110},
+		BeastPages: []float64{100e6, 8e9, 80e9},
+	}
+}
+
+// maxCacheSteps bounds the search for the best cache.
+const maxCacheSteps = 1e5
+
+// Validate returns all faults, joined.
+func (m Model) Validate() error {
+	var faults []error
+	fault := func(format string, args ...any) {
+		faults = append(faults, fmt.Errorf("bench: model: "+format, args...))
+	}
+	for _, f := range []struct {
+		name   string
+		values []float64
+	}{
+		{"the links per page", []float64{m.LinksPerPage}}, {"the unique fraction", []float64{m.UniqueFraction}},
+		{"the bytes of a URL", []float64{m.URLBytes}}, {"the bytes of a key", []float64{m.KeyBytes}},
+		{"the buffer", []float64{m.BufferBytes}}, {"the pages", m.Pages}, {"the RAM of Table II", []float64{m.RAMBytes}},
+		{"the disk of Table II", []float64{m.DiskBytes}}, {"the bytes of a compressed URL", []float64{m.CompressedBytes}},
+		{"the RAM of the columns", m.ScaledRAMBytes}, {"the least disk", []float64{m.LeastDiskBytes}},
+		{"the bandwidth", []float64{m.Bandwidth}}, {"the speeds of caches", m.CacheSpeeds},
+		{"the highest rate", []float64{m.MaxRate}}, {"the misses", []float64{m.Misses}},
+		{"the bytes of a cache entry", []float64{m.EntryBytes}}, {"the host delay", []float64{m.HostDelay}},
+		{"the steps of the cache", []float64{m.CacheStepBytes}}, {"the PLDs", []float64{m.Beast.PLDs}},
+		{"the mean budget", []float64{m.Beast.MeanBudget}}, {"the pages/s", []float64{m.Beast.PagesPerSecond}},
+		{"the pages of Theorem 6", m.BeastPages},
+	} {
+		if len(f.values) == 0 || slices.Min(f.values) <= 0 {
+			fault("%s must be above 0", f.name)
+		}
+	}
+	if m.UniqueFraction > 1 || m.Misses > 1 {
+		fault("shares must not be above 1: unique %v, misses %v", m.UniqueFraction, m.Misses)
+	}
+	if m.Known < 0 || m.PointerBytes < 0 || m.CacheBytes < 0 || m.Beast.UniquePerPage < 1 {
+		fault("known URLs, pointer and cache must not be negative, and new URLs per page at least 1")
+	}
+	for _, ram := range m.ScaledRAMBytes {
+		if ram <= m.CacheBytes || ram/max(m.CacheStepBytes, 1) > maxCacheSteps {
+			fault("RAM of %s: want more than the cache of %s, and at most %.0f steps of it",
+				report.DecimalBytes(ram), report.DecimalBytes(m.CacheBytes), maxCacheSteps)
+		}
+	}
+	return errors.Join(append(faults, m.Curve.validate())...)
+}
+
+// load is the stream of links of so many pages, of which the share pi reaches the disk.
+func (m Model) load(pages, pi float64) drum.Load {
+	return drum.Load{
+		Known: m.Known, Links: pi * m.LinksPerPage * pages, UniqueFraction: m.UniqueFraction,
+		URLBytes: m.URLBytes, KeyBytes: m.KeyBytes, PointerBytes: m.PointerBytes,
+	}
+}
+
+// disk is D(n) of Table III: room for the keys of all new URLs, but LeastDiskBytes at least.
+func (m Model) disk(l drum.Load) float64 {
+	return max(l.UniqueFraction*l.KeyBytes*l.Links, m.LeastDiskBytes)
+}
+
+// scaledDRUM is alpha of DRUM with D(n).
+func (m Model) scaledDRUM(l drum.Load, ram float64) float64 {
+	return l.DRUM(ram, m.disk(l), m.BufferBytes)
+}
+
+// method is one way of checking URLs, by its alpha.
+type method struct {
+	name  string
+	alpha func(l drum.Load, ram float64) float64
+}
+
+// scaled are the methods of Tables III, VI and VII.
+func (m Model) scaled() []method {
+	return []method{{"Mercator-B", drum.Load.MercatorB}, {"DRUM", m.scaledDRUM}}
+}
+
+// fixed are the methods of Table II.
+func (m Model) fixed() []method {
+	return []method{
+		{"Mercator-B", drum.Load.MercatorB},
+		{"Polybot", func(l drum.Load, ram float64) float64 { return l.Polybot(ram, m.CompressedBytes) }},
+		{"DRUM", func(l drum.Load, ram float64) float64 { return l.DRUM(ram, m.DiskBytes, m.BufferBytes) }},
+	}
+}
+
+// hybrid is S_hybrid(c) of Theorem 5 for a method with ram bytes, of which cache are c.
+func (m Model) hybrid(by method, pages, ram, cache float64, curve MissCurve) float64 {
+	misses := func(s float64) float64 { return curve.at(cache, m.EntryBytes*m.HostDelay*m.LinksPerPage*s) }
+	alpha := func(pi float64) float64 { return by.alpha(m.load(pages, pi), ram-cache) }
+	return drum.HybridRate(m.Bandwidth, m.URLBytes, m.LinksPerPage, misses, alpha)
+}
+
+// cacheSizes are the c from 0 on that leave something of ram.
+func (m Model) cacheSizes(ram float64) iter.Seq[float64] {
+	return func(yield func(float64) bool) {
+		for step := 0; ; step++ {
+			if c := float64(step) * m.CacheStepBytes; c >= ram || !yield(c) {
+				return
+			}
+		}
+	}
+}
+
+// best returns the highest rate in pages/s that a method, with a cache of the best size, admits, and that
+// size in bytes: the maximum of Theorem 5 over c.
+func (m Model) best(by method, pages, ram float64, curve MissCurve) (rate, cache float64) {
+	for c := range m.cacheSizes(ram) {
+		if s := m.hybrid(by, pages, ram, c, curve); s > rate {
+			rate, cache = s, c
+		}
+	}
+	return rate, cache
+}
+
+// printed says whether the paper's numbers belong beside those of m.
+func (m Model) printed() bool { return reflect.DeepEqual(m, Paper()) }
+
+// MissCurve is pi(c, S), the share of links that a cache of c bytes doesn't know, as a step function of c
+// in units of gamma tau_h l S: the bytes that the links of one host delay take. Steps ascend; without a
+// cache pi is 1.
+type MissCurve []MissStep
+
+// MissStep says that pi is Misses from Factor units on.
+type MissStep struct{ Factor, Misses float64 }
+
+// textCurve is that of section V.C; tableCurve the one that the cells of Table VII
+// come from.
+var (
+	textCurve  = MissCurve{{0, 0.84}, {1, 0.41}, {4, 0.27}, {10, 0.22}}
+	tableCurve = MissCurve{{0, 0.84}, {1, 0.41}, {2, 0.26}, {10, 0.22}}
+)
+
+// at is pi for c bytes.
+func (c MissCurve) at(bytes, unit float64) float64 {
+	misses := 1.0
+	for _, s := range c {
+		if bytes > 0 && bytes >= s.Factor*unit {
+			misses = s.Misses
+		}
+	}
+	return misses
+}
+
+func (c MissCurve) validate() error {
+	last := MissStep{-1, 1}
+	for _, s := range c {
+		if s.Factor <= last.Factor || s.Factor < 0 || s.Misses > last.Misses || s.Misses <= 0 {
+			return fmt.Errorf("bench: misses %v: factors must rise from 0 on, misses fall from at most 1, and stay above 0", c)
+		}
+		last = s
+	}
+	if len(c) == 0 || c[0].Factor != 0 {
+		return fmt.Errorf("bench: misses %q: the first step must be that of factor 0", c)
+	}
+	return nil
+}
+
+// String is what UnmarshalText reads.
+func (c MissCurve) String() string {
+	var parts []string
+	for _, s := range c {
+		parts = append(parts, fmt.Sprintf("%v:%v", s.Factor, s.Misses))
+	}
+	return strings.Join(parts, ";")
+}
+
+// UnmarshalText reads factors and misses: "0:0.84;1:0.41".
+func (c *MissCurve) UnmarshalText(text []byte) error {
+	*c = nil
+	for part := range strings.SplitSeq(string(text), ";") {
+		factor, misses, ok := strings.Cut(part, ":")
+		f, err1 := strconv.ParseFloat(factor, 64)
+		p, err2 := strconv.ParseFloat(misses, 64)
+		if !ok || err1 != nil || err2 != nil {
+			return fmt.Errorf("bench: misses %q: want factors and misses such as 0:0.84;1:0.41", text)
+		}
+		*c = append(*c, MissStep{f, p})
+	}
+	return c.validate()
+}

@@ -1,0 +1,121 @@
+package model
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"drumbeat/bench/report"
+)
+
+// What the paper prints, as it prints it, row by row.
+var (
+	paperAsymptotes = [][]string{{"", ""}, {"7.2", ""}, {"", "2.256"}} // over Mercator-B, least alpha
+
+	paperII = [][]string{ // Mercator-B, Polybot, DRUM
+		{"11.6", "69", "2.26"},
+		{"93", "663", "2.35"},
+		{"917", "6,610", "3.3"},
+		{"9,156", "66,082", "12.5"},
+		{"91,541", "660,802", "104"},
+	}
+	paperIII = [][]string{ // 4 GB: Mercator-B, DRUM; 8 GB: the same
+		{"4.48", "2.30", "3.29", "2.30"},
+		{"25", "2.7", "13.5", "2.7"},
+		{"231", "3.3", "116", "3.3"},
+		{"2,290", "3.3", "1,146", "3.3"},
+		{"22,887", "8.1", "11,444", "3.7"},
+	}
+	// PrintedV is the last column of Table V.
+	PrintedV = [][]string{{"1,295"}, {"1,757"}, {"2,552"}, {"3,577"}}
+	paperVI  = [][]string{
+		{"3.02", "2.27", "2.54", "2.27"},
+		{"10.4", "2.4", "6.1", "2.4"},
+		{"84", "3.3", "41", "3.3"},
+		{"823", "3.3", "395", "3.3"},
+		{"8,211", "4.5", "3,935", "3.3"},
+	}
+	paperVII = [][]string{
+		{"18,051", "26,433", "23,242", "26,433"},
+		{"6,438", "25,261", "10,742", "25,261"},
+		{"1,165", "18,023", "2,262", "18,023"},
+		{"136", "18,023", "274", "18,023"},
+		{"13.9", "11,641", "27.9", "18,023"},
+	}
+	paperSpeed = [][]string{{"4,192", ""}, {"1.4", "3,075"}, {"0.2", ""}} // pages/s, times slower than DRUM
+	paperBeast = [][]string{{"3.8", "8.2", ""}, {"83", "8.2", "16"}, {"826", "8.2", "128"}}
+	// cacheNames are the methods of Table V.
+	cacheNames = []string{"balanced tree of strings", "LRU by tree, 8-byte keys", "balanced tree, 8-byte keys", "CLOCK, 8-byte keys"}
+)
+
+// agrees says whether a computed number is a printed one: within one unit of its last digit, as some are
+// cut and not rounded.
+func agrees(v float64, printed string) bool {
+	s := strings.ReplaceAll(printed, ",", "")
+	want, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		panic("BUG: bench: a table has " + printed)
+	}
+	_, decimals, _ := strings.Cut(s, ".")
+	unit := math.Pow10(-len(decimals))
+	return math.Abs(v-want) <= unit*(1+1e-9)
+}
+
+// disagrees marks a printed number that the formula doesn't give.
+const disagrees = " !"
+
+// modelTable is a table under way.
+type modelTable struct {
+	report.Table
+	// name is what the paper calls it, unit that of its numbers.
+	name, unit string
+	// printed numbers stand beside computed ones; of those differ are not the computed ones, as known should be.
+	printed, differ, known int
+	lines                  []report.Line
+}
+
+// cells are a computed number and, if paper isn't nil, the printed one. of says what the number is, in key=value
+// parts.
+func (t *modelTable) cells(paper [][]string, row, column int, of string, v float64) []string {
+	name := "BenchmarkModel/table=" + t.name + "/" + strings.ReplaceAll(of, " ", "")
+	t.lines = append(t.lines, report.Line{Name: name, N: 1, Metrics: []report.Metric{{Value: v, Unit: t.unit}}})
+	if paper == nil {
+		return []string{report.Number(v)}
+	}
+	p := paper[row][column]
+	if p != "" {
+		t.printed++
+		if !agrees(v, p) {
+			t.differ++
+			p += disagrees
+		}
+	}
+	return []string{report.Number(v), p}
+}
+
+// check says whether the printed numbers come out, but for those that are known not to.
+func (t *modelTable) check() report.Check {
+	title, _, _ := strings.Cut(t.Title, ":")
+	return report.AtLeast(fmt.Sprintf("%s: printed numbers that the formulas give, of %d", title, t.printed),
+		float64(t.printed-t.differ), float64(t.printed-t.known), "numbers")
+}
+
+// head names columns, each followed by one for the printed number.
+func head(paper [][]string, first string, names ...string) []string {
+	h := []string{first}
+	for _, n := range names {
+		if h = append(h, n); paper != nil {
+			h = append(h, "paper")
+		}
+	}
+	return h
+}
+
+// beside returns the printed numbers if they belong beside those of m.
+func (m Model) beside(paper [][]string) [][]string {
+	if !m.printed() {
+		return nil
+	}
+	return paper
+}

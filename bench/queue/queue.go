@@ -1,0 +1,333 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	benchdisk "drumbeat/bench/disk"
+	"drumbeat/bench/measure"
+	"drumbeat/bench/report"
+)
+
+// Options are what Run measures. Options are a value; zero fields mean the default.
+type Options struct {
+	// Dirs are existing directories, one per disk as a rule. Segments go round them.
+	Dirs []string
+	// Bytes are the records of one measurement, before compression. 0: 1 GiB.
+	Bytes int64
+	// BlockBytes is the block of the queues. 0: 256 KiB.
+	BlockBytes int
+	// Appenders is how many append at once where it is more than one. 0: as many as Go may use CPUs, 2 at least.
+	Appenders int
+	// Queues is the number of queues that are filled in turns, as BEAST does. 0: 64.
+	Queues int
+	// RecordBytes is the length of the records that can't be compressed. 0: 100.
+	RecordBytes int
+	// URLs is a file of URLs, one a line, unpacked if its name ends with .gz. Empty: those of package links.
+	URLs string
+	// Sizes are record lengths and Blocks block sizes for the two figures. nil: some.
+	Sizes, Blocks []int
+	// Repeats is how often all is measured. 0: 3.
+	Repeats int
+	// Seed is that of the generators. 0: 1.
+	Seed uint64
+	// Progress is called before each measurement, with what comes. May be nil.
+	Progress func(what string)
+}
+
+// The targets: share of the disk's bandwidth, and bytes on disk of a queued URL.
+const (
+	queueShare    = 0.8
+	queueURLBytes = 35
+)
+
+// Bounds of the options: a block must hold some records, and a measurement some blocks.
+const (
+	leastQueueBlock = 4 << 10
+	mostQueueBlock  = 4 << 20
+	mostRecordBytes = 64 << 10
+)
+
+// Validate returns all faults, joined.
+func (b Options) Validate() error { return b.complete() }
+
+func (b *Options) complete() error {
+	ints := func(at *int, def int) {
+		if *at == 0 {
+			*at = def
+		}
+	}
+	if b.Bytes == 0 {
+		b.Bytes = 1 << 30
+	}
+	if b.Seed == 0 {
+		b.Seed = 1
+	}
+	ints(&b.BlockBytes, 256<<10)
+	ints(&b.Appenders, max(2, runtime.GOMAXPROCS(0)))
+	ints(&b.Queues, 64)
+	ints(&b.RecordBytes, 100)
+	ints(&b.Repeats, 3)
+	if b.Sizes == nil {
+		b.Sizes = []int{16, 32, 64, 128, 256, 1024, 4096}
+	}
+	if b.Blocks == nil {
+		b.Blocks = []int{32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20, 4 << 20}
+	}
+	if b.Progress == nil {
+		b.Progress = func(string) {}
+	}
+	var faults []error
+	need := func(ok bool, format string, args ...any) {
+		if !ok {
+			faults = append(faults, fmt.Errorf("bench: queue: "+format, args...))
+		}
+	}
+	need(len(b.Dirs) > 0, "no directory")
+	for i, dir := range b.Dirs {
+		need(!slices.Contains(b.Dirs[:i], dir), "directory %s is given twice", dir)
+	}
+	for _, block := range append(slices.Clone(b.Blocks), b.BlockBytes) {
+		need(block >= leastQueueBlock && block <= mostQueueBlock && block%blockAlign == 0,
+			"block of %d bytes: want a multiple of %d from %d to %d", block, blockAlign, leastQueueBlock, mostQueueBlock)
+		need(b.Bytes >= 2*int64(block), "%d bytes of records: want two blocks of %d at least", b.Bytes, block)
+	}
+	for _, size := range append(slices.Clone(b.Sizes), b.RecordBytes) {
+		need(size >= 8 && size <= mostRecordBytes, "records of %d bytes: want 8 to %d", size, mostRecordBytes)
+	}
+	need(b.Appenders >= 1 && b.Appenders <= 1000, "%d appenders: want 1 to 1000", b.Appenders)
+	need(b.Queues >= 1 && b.Queues <= 10000, "%d queues: want 1 to 10000", b.Queues)
+	need(b.Repeats >= 1 && b.Repeats <= 100, "%d repeats: want 1 to 100", b.Repeats)
+	return errors.Join(faults...)
+}
+
+// The ways of using a queue that are measured.
+const (
+	opAppend   = "append"
+	opBoth     = "append+read"
+	opPut      = "put"
+	opTake     = "take"
+	kindURL    = "url"
+	kindRandom = "random"
+)
+
+// queueWay is one kind of measurement.
+type queueWay struct {
+	op, kind               string
+	record, block          int // bytes; record is 0 for URLs
+	appenders, queues, due int // due: slots of a calendar, 0 = queues
+}
+
+// queueSample is one repeat of it.
+type queueSample struct {
+	records, raw, stored int64
+	span, cpu            time.Duration
+	disk                 float64 // bytes/s of the disk, moving chunks of the same size; NaN if it wasn't measured
+	inRAM                float64 // share of the records that are in tail buffers, not in blocks
+	rss                  int64   // peak above what the records of the generator take
+	wrong                int64   // lost, doubled or out of order, or not what was appended
+}
+
+// queueMeasure is all repeats of one kind.
+type queueMeasure struct {
+	queueWay
+	samples []queueSample
+}
+
+// of computes a figure for every repeat.
+func (m *queueMeasure) of(f func(s queueSample) float64) report.Sample {
+	return report.Of(m.samples, f)
+}
+
+// Figures of a sample.
+func (s queueSample) rawRate() float64    { return float64(s.raw) / s.span.Seconds() }
+func (s queueSample) storedRate() float64 { return float64(s.stored) / s.span.Seconds() }
+func (s queueSample) storedShare() float64 {
+	return s.storedRate() / s.disk
+}
+func (s queueSample) rawShare() float64 { return s.rawRate() / s.disk }
+func (s queueSample) cpuNanos() float64 { return float64(s.cpu) / float64(s.records) }
+func (s queueSample) nanos() float64    { return float64(s.span) / float64(s.records) }
+
+// perRecord is the bytes on disk of a record that is in a block; 0 if none is.
+func (s queueSample) perRecord() float64 {
+	if s.stored == 0 || s.inRAM >= 1 {
+		return 0
+	}
+	return float64(s.stored) / (float64(s.records) * (1 - s.inRAM))
+}
+
+// ratio is that of compression; 0 if no record is in a block.
+func (s queueSample) ratio() float64 {
+	if s.perRecord() == 0 {
+		return 0
+	}
+	return s.rawPerRecord() / s.perRecord()
+}
+func (s queueSample) rawPerRecord() float64 { return float64(s.raw) / float64(s.records) }
+
+// blockAlign is what O_DIRECT may ask of lengths.
+const blockAlign = 4096
+
+// queueRun is a measurement under way, and what it found.
+type queueRun struct {
+	opt      Options
+	scratch  *measure.Scratch
+	probe    *benchdisk.Probe
+	urls     *queueRecords
+	random   map[int]*queueRecords // by length
+	measures []*queueMeasure       // in the order in which they were measured first
+	disk     map[diskKey][]float64 // bytes/s of all repeats
+	notes    []string
+	base     int64 // RSS before the first queue
+}
+
+// diskKey is a measurement of the bare disk.
+type diskKey struct {
+	op     string
+	chunk  int
+	direct bool
+}
+
+// Run measures. It checks ctx every thousand records or so. Nothing of it is left on disk when it returns.
+func Run(ctx context.Context, b Options) (_ *report.Report, err error) {
+	if err := b.complete(); err != nil {
+		return nil, err
+	}
+	rep := report.New("queue", "Queues on disk: appending and reading beside the disk's own speed, bytes of a queued URL")
+	r := &queueRun{opt: b, random: map[int]*queueRecords{}, disk: map[diskKey][]float64{}}
+	// Both at once have twice the bytes on disk.
+	if r.scratch, err = measure.NewScratch("queue", b.Dirs, 3*b.Bytes); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.scratch.Remove()) }()
+	if err := r.prepare(ctx); err != nil {
+		return nil, err
+	}
+	defer r.probe.Close()
+	for repeat := range b.Repeats {
+		if err := r.repeat(ctx, repeat); err != nil {
+			return nil, err
+		}
+	}
+	r.report(rep)
+	return rep, nil
+}
+
+// prepare makes the records, and looks at the directories.
+func (r *queueRun) prepare(ctx context.Context) (err error) {
+	b := r.opt
+	r.opt.Progress("records")
+	if r.urls, err = urlRecords(ctx, b); err != nil {
+		return err
+	}
+	for _, size := range append(slices.Clone(b.Sizes), b.RecordBytes) {
+		if r.random[size] == nil {
+			r.random[size] = randomRecords(b.Seed, size, b.pool(randomPool))
+		}
+	}
+	if r.probe, err = benchdisk.NewProbe(b.Dirs, max(b.BlockBytes, slices.Max(b.Blocks))); err != nil {
+		return err
+	}
+	r.notes = r.probe.Notes
+	r.base = measure.RestingRSS()
+	return nil
+}
+
+// repeat measures everything once.
+func (r *queueRun) repeat(ctx context.Context, repeat int) error {
+	b := r.opt
+	said := fmt.Sprintf("repeat %d of %d: ", repeat+1, b.Repeats)
+	step := func(what string, do func() error) error {
+		b.Progress(said + what)
+		return do()
+	}
+	var steps []error
+	add := func(what string, do func() error) {
+		if len(steps) == 0 || steps[len(steps)-1] == nil {
+			steps = append(steps, step(what, do))
+		}
+	}
+	add("the disk alone", func() error { return r.measureDisk(ctx, b.BlockBytes, true) })
+	plain := queueWay{kind: kindRandom, record: b.RecordBytes, block: b.BlockBytes, appenders: 1, queues: 1}
+	urls := queueWay{kind: kindURL, block: b.BlockBytes, appenders: 1, queues: 1}
+	add("records that don't compress", func() error { return r.appendRead(ctx, plain) })
+	add("URLs", func() error { return r.appendRead(ctx, urls) })
+	many := urls
+	many.appenders = b.Appenders
+	if b.Appenders > 1 {
+		add(fmt.Sprintf("%d appenders", b.Appenders), func() error { return r.appendRead(ctx, many) })
+	}
+	add("append and read at once", func() error { return r.both(ctx, plain) })
+	add("append and read at once, URLs", func() error { return r.both(ctx, urls) })
+	turns := urls
+	turns.queues = b.Queues
+	add(fmt.Sprintf("%d queues", b.Queues), func() error { return r.appendRead(ctx, turns) })
+	later := urls
+	later.due = len(calendarDelays())
+	add(fmt.Sprintf("a calendar of %d slots", later.due), func() error { return r.calendar(ctx, later) })
+	for _, size := range b.Sizes {
+		way := plain
+		way.record = size
+		if size != b.RecordBytes {
+			add(fmt.Sprintf("records of %d bytes", size), func() error { return r.appendRead(ctx, way) })
+		}
+	}
+	for _, block := range b.Blocks {
+		way := urls
+		way.block = block
+		if block != b.BlockBytes {
+			add("URLs in blocks of "+report.BinaryBytes(block), func() error { return r.appendRead(ctx, way) })
+		}
+	}
+	return steps[len(steps)-1]
+}
+
+// measureDisk moves the bytes of a measurement by the bare disk in chunks, with and without the page cache.
+func (r *queueRun) measureDisk(ctx context.Context, chunk int, mixed bool) error {
+	ops := []string{benchdisk.Write, benchdisk.Read}
+	if mixed {
+		ops = append(ops, benchdisk.Mixed)
+	}
+	for _, direct := range []bool{false, true} {
+		if direct && !r.probe.Direct {
+			continue
+		}
+		rates, err := r.probe.Rates(ctx, ops, chunk, r.opt.Bytes, direct)
+		if err != nil {
+			return err
+		}
+		for i, op := range ops {
+			k := diskKey{op, chunk, direct}
+			r.disk[k] = append(r.disk[k], rates[i])
+		}
+	}
+	return nil
+}
+
+// diskRate is the disk's speed in this repeat: the better of with and without the page cache.
+func (r *queueRun) diskRate(op string, chunk int) float64 {
+	best := 0.0
+	for _, direct := range []bool{false, true} {
+		if rates := r.disk[diskKey{op, chunk, direct}]; len(rates) > 0 {
+			best = max(best, rates[len(rates)-1])
+		}
+	}
+	return best
+}
+
+// measure finds or makes the entry of a kind of measurement.
+func (r *queueRun) measure(way queueWay) *queueMeasure {
+	for _, m := range r.measures {
+		if m.queueWay == way {
+			return m
+		}
+	}
+	m := &queueMeasure{queueWay: way}
+	r.measures = append(r.measures, m)
+	return m
+}

@@ -1,0 +1,548 @@
+package queue
+
+import (
+	"context"
+	benchdisk "drumbeat/bench/disk"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"path/filepath"
+	"runtime"
+	"slices"
+	stdsync "sync"
+	"time"
+
+	"drumbeat/bench/links"
+	"drumbeat/bench/measure"
+	"drumbeat/disk"
+	"drumbeat/queue"
+	"drumbeat/weburl"
+)
+
+// The records are made before and gone round: a block never holds one twice, as the pool is larger than any.
+const (
+	urlPool    = 24 << 20
+	randomPool = 8 << 20
+	// pageLinks of a page that are new, in a file of URLs: the paper's L. The generator has its own.
+	newPerPage = 6.5
+	// runLength is how many records in a row go to the same of many queues or slots: BEAST's default budget.
+	runLength = 10
+	// checkEvery is how many records pass between two looks at the context.
+	checkEvery = 1 << 10
+)
+
+// queueRecords are records to be appended, distinct.
+type queueRecords struct {
+	data []byte
+	ends []int
+	text int64 // bytes of the URLs in them
+}
+
+func (p *queueRecords) add(rec []byte) {
+	p.data = append(p.data, rec...)
+	p.ends = append(p.ends, len(p.data))
+}
+
+// at returns record number i, modulo their number.
+func (p *queueRecords) at(i int) []byte {
+	i %= len(p.ends)
+	if i == 0 {
+		return p.data[:p.ends[0]]
+	}
+	return p.data[p.ends[i-1]:p.ends[i]]
+}
+
+// framed is their mean length with that of the length.
+func (p *queueRecords) framed() float64 {
+	long := 0
+	for i := range p.ends {
+		if len(p.at(i)) >= 0x80 {
+			long++
+		}
+	}
+	return p.mean() + 1 + float64(long)/float64(len(p.ends))
+}
+
+// mean is their mean length.
+func (p *queueRecords) mean() float64 { return float64(len(p.data)) / float64(len(p.ends)) }
+
+// pool is how many bytes of records to make: those of a measurement, but at most most, and more than fit in a block.
+func (b *Options) pool(most int64) int {
+	return int(max(min(most, b.Bytes), 2*int64(max(b.BlockBytes, slices.Max(append(b.Blocks, b.BlockBytes))))))
+}
+
+// randomRecords can't be compressed.
+func randomRecords(seed uint64, size, pool int) *queueRecords {
+	rng := rand.NewChaCha8([32]byte{byte(seed), byte(seed >> 8), byte(seed >> 16), byte(seed >> 24), byte(size), byte(size >> 8)})
+	p := &queueRecords{}
+	rec := make([]byte, size)
+	for len(p.data) < pool {
+		_, _ = rng.Read(rec) // never fails
+		p.add(rec)
+	}
+	return p
+}
+
+// urlRecords are what the crawl queues: new URLs in order of arrival, with the URL of the page that they were found on, its
+// depth, the second, and a budget. Links of a page share them.
+func urlRecords(ctx context.Context, b Options) (*queueRecords, error) {
+	p, pool := &queueRecords{}, b.pool(urlPool)
+	rng := rand.New(rand.NewPCG(b.Seed, 3))
+	pages := 0
+	var rec weburl.Record
+	var buf []byte
+	var via []byte
+	page := func(url []byte) { // its own URL is one that it links to: of its site, as most are
+		pages++
+		via = append(via[:0], url...)
+		rec = weburl.Record{Depth: uint16(3 + rng.IntN(6)), Found: 1_800_000_000 + int64(pages/1000), Budget: 10}
+	}
+	add := func(url []byte) {
+		rec.URL = url
+		rec.SetVia(via, 0)
+		buf = rec.Append(buf[:0])
+		p.add(buf)
+		p.text += int64(len(url))
+	}
+	if b.URLs != "" {
+		err := fileURLs(ctx, b.URLs, func(url []byte) {
+			if rng.Float64()*newPerPage < 1 || pages == 0 {
+				page(url)
+			}
+			add(url)
+		}, func() bool { return len(p.data) < pool })
+		if least := b.pool(0); err == nil && len(p.data) < least {
+			err = fmt.Errorf("bench: queue: %s has %d bytes of records of distinct URLs, want %d, or smaller blocks: one must not hold a URL twice",
+				b.URLs, len(p.data), least)
+		}
+		return p, err
+	}
+	s, err := links.New(links.Options{Seed: b.Seed})
+	if err != nil {
+		return nil, err
+	}
+	var batch links.Batch
+	for len(p.data) < pool {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		s.Next(&batch, 59)
+		page(batch.Texts[0])
+		for i, fresh := range batch.Fresh {
+			if fresh {
+				add(batch.Texts[i])
+			}
+		}
+	}
+	return p, nil
+}
+
+// fileURLs calls add with the distinct URLs of a file while more says so.
+func fileURLs(ctx context.Context, name string, add func(url []byte), more func() bool) error {
+	f, err := links.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close() // read only
+	seen := map[uint64]struct{}{}
+	var batch links.Batch
+	for more() {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := f.Next(&batch, 1000); err != nil {
+			return err
+		}
+		if len(batch.Texts) == 0 {
+			return nil
+		}
+		for i, url := range batch.Texts {
+			if _, ok := seen[batch.Keys[i]]; !ok {
+				seen[batch.Keys[i]] = struct{}{}
+				add(url)
+			}
+		}
+	}
+	return nil
+}
+
+// queueRig is a set of queues to be measured.
+type queueRig struct {
+	r      *queueRun
+	way    queueWay
+	recs   *queueRecords
+	n      int // records in one measurement
+	meter  *disk.Meter
+	set    disk.Set
+	queues []*queue.Queue
+	inRAM  int64 // bytes of records in tail buffers, after the append
+}
+
+// rig makes new directories and opens the queues.
+func (r *queueRun) rig(way queueWay) (*queueRig, error) {
+	set, err := r.scratch.Set()
+	if err != nil {
+		return nil, err
+	}
+	g := &queueRig{r: r, way: way, recs: r.urls, meter: disk.NewMeter(disk.OS())}
+	if way.kind == kindRandom {
+		g.recs = r.random[way.record]
+	}
+	g.n = max(1, int(float64(r.opt.Bytes)/g.recs.mean()))
+	g.set = disk.Set{FS: g.meter, Paths: set.Paths}
+	pool := new(queue.Pool)
+	for i := range way.queues {
+		if way.due > 0 {
+			break
+		}
+		q, err := queue.New(queue.Options{Set: g.set, Name: fmt.Sprintf("bench/%d", i), BlockBytes: way.block, Pool: pool})
+		if err != nil {
+			return nil, err
+		}
+		g.queues = append(g.queues, q)
+	}
+	runtime.GC() // of the rig before
+	return g, nil
+}
+
+// measured runs one timed measurement of n records and adds it to those of its kind. The result may be
+// completed before the next measurement.
+func (g *queueRig) measured(op string, n int, do func() (wrong int64, err error)) (*queueSample, error) {
+	way := g.way
+	way.op = op
+	measure.ResetPeakRSS()
+	before := g.meter.Counts()
+	cpu, start := measure.CPUTime(), time.Now()
+	wrong, err := do()
+	s := queueSample{records: int64(n), span: time.Since(start), cpu: measure.CPUTime() - cpu, wrong: wrong}
+	if err != nil {
+		return nil, err
+	}
+	after := g.meter.Counts()
+	s.raw = int64(float64(n) * g.recs.mean())
+	s.inRAM = float64(g.inRAM) / (float64(n) * g.recs.framed())
+	s.stored = after.WrittenBytes - before.WrittenBytes + after.ReadBytes - before.ReadBytes
+	s.rss = measure.PeakSince(g.r.base)
+	s.disk = g.r.diskRate(map[string]string{opAppend: benchdisk.Write, opPut: benchdisk.Write, benchdisk.Read: benchdisk.Read, opTake: benchdisk.Read, opBoth: benchdisk.Mixed}[op],
+		g.r.opt.BlockBytes)
+	m := g.r.measure(way)
+	m.samples = append(m.samples, s)
+	return &m.samples[len(m.samples)-1], nil
+}
+
+// place returns the queue of record i, and index the number of the j-th record of queue k.
+func (w queueWay) place(i int) int    { return i / runLength % w.queues }
+func (w queueWay) index(k, j int) int { return (j/runLength*w.queues+k)*runLength + j%runLength }
+
+// share is the part of the pool that appender a goes round, as [from, to).
+func (g *queueRig) share(a int) (from, to int) {
+	n := len(g.recs.ends)
+	return a * n / g.way.appenders, (a + 1) * n / g.way.appenders
+}
+
+// appendAll appends n records, the one after number i-1 first, by all appenders, and makes them durable.
+func (g *queueRig) appendAll(ctx context.Context, first, n int) error {
+	errs := make([]error, g.way.appenders)
+	var wg stdsync.WaitGroup
+	for a := range g.way.appenders {
+		wg.Go(func() { errs[a] = g.appendShare(ctx, a, first, n) })
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return g.eachFile(syncFile)
+}
+
+// appendShare is what one appender does: every appenders-th record, of its own part of the pool if there are several.
+func (g *queueRig) appendShare(ctx context.Context, a, first, n int) error {
+	from, to := g.share(a)
+	at := first + from
+	for i := first + a; i < first+n; i += g.way.appenders {
+		if i%checkEvery < g.way.appenders {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
+		rec := g.recs.at(at)
+		if at++; g.way.appenders > 1 && at == to {
+			at = from
+		}
+		if err := g.queues[g.way.place(i)].Append(rec); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// syncFile makes a file durable; what is in the queues' tails is in RAM, as it is between checkpoints.
+func syncFile(name string) error {
+	f, err := disk.OS().Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// eachFile calls fn for every file of the queues.
+func (g *queueRig) eachFile(fn func(name string) error) error {
+	for _, p := range g.set.Paths {
+		err := filepath.WalkDir(p, func(name string, d fs.DirEntry, err error) error {
+			if err != nil || !d.Type().IsRegular() {
+				return err
+			}
+			return fn(name)
+		})
+		if err != nil {
+			return fmt.Errorf("bench: queue: %w", err)
+		}
+	}
+	return nil
+}
+
+// readAll reads n records and compares each with what was appended; it returns how many differ or are missing. With
+// several appenders each one's records must come in its order.
+func (g *queueRig) readAll(ctx context.Context, first, n int) (wrong int64, err error) {
+	if g.way.appenders > 1 {
+		return g.readMany(ctx, n)
+	}
+	read := 0
+	for k, q := range g.queues {
+		for j := 0; ; j++ {
+			i := first + g.way.index(k, j)
+			if i >= first+n {
+				break
+			}
+			rec, ok, err := q.Peek()
+			if err != nil {
+				return wrong, err
+			}
+			if !ok {
+				break
+			}
+			if string(rec) != string(g.recs.at(i)) {
+				wrong++
+			}
+			q.Advance()
+			if read++; read%checkEvery == 0 {
+				if err := ctx.Err(); err != nil {
+					return wrong, err
+				}
+			}
+		}
+	}
+	return wrong + int64(n-read), nil
+}
+
+// readMany is readAll of one queue that several appended to.
+func (g *queueRig) readMany(ctx context.Context, n int) (wrong int64, err error) {
+	next := make([]int, g.way.appenders)
+	for a := range next {
+		next[a], _ = g.share(a)
+	}
+	last := 0
+	for read := range n {
+		if read%checkEvery == 0 {
+			if err := ctx.Err(); err != nil {
+				return wrong, err
+			}
+		}
+		rec, ok, err := g.queues[0].Peek()
+		if err != nil || !ok {
+			return wrong + int64(n-read), err
+		}
+		whose := -1
+		for k := range next {
+			a := (last + k) % len(next)
+			if string(rec) == string(g.recs.at(next[a])) {
+				whose = a
+				break
+			}
+		}
+		g.queues[0].Advance()
+		if whose < 0 {
+			wrong++
+			continue
+		}
+		last = whose
+		from, to := g.share(whose)
+		if next[whose]++; next[whose] == to {
+			next[whose] = from
+		}
+	}
+	return wrong, nil
+}
+
+// left counts records that are left over.
+func (g *queueRig) left() (left int64) {
+	for _, q := range g.queues {
+		n, _ := q.Len()
+		left += n
+	}
+	return left
+}
+
+// appendRead appends all records, makes them durable, throws them out of the page cache and reads them.
+func (r *queueRun) appendRead(ctx context.Context, way queueWay) error {
+	g, err := r.rig(way)
+	if err != nil {
+		return err
+	}
+	s, err := g.measured(opAppend, g.n, func() (int64, error) { return 0, g.appendAll(ctx, 0, g.n) })
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(g.countTails(s, g.saveQueues), g.eachFile(measure.DropPages)); err != nil {
+		return err
+	}
+	_, err = g.measured(benchdisk.Read, g.n, func() (int64, error) {
+		wrong, err := g.readAll(ctx, 0, g.n)
+		return wrong + g.left(), err
+	})
+	return err
+}
+
+// freezer saves and commits what stands for a queue or a calendar, and returns the bytes that were in RAM.
+type freezer func(tails *disk.Tails) (inRAM int64, err error)
+
+// countTails makes a checkpoint to find how much is in RAM and not in blocks, for the append that gave s and what follows.
+func (g *queueRig) countTails(s *queueSample, save freezer) error {
+	tails, err := disk.CreateTails(g.set, 1)
+	if err != nil {
+		return err
+	}
+	if g.inRAM, err = save(tails); err != nil {
+		return errors.Join(err, tails.Close())
+	}
+	s.inRAM = float64(g.inRAM) / (float64(s.records) * g.recs.framed())
+	return errors.Join(tails.Close(), disk.RemoveTails(g.set, func(uint64) bool { return false }))
+}
+
+func (g *queueRig) saveQueues(tails *disk.Tails) (inRAM int64, err error) {
+	for _, q := range g.queues {
+		f := q.Freeze()
+		st, err := f.Save(tails)
+		if err != nil {
+			return 0, err
+		}
+		inRAM += st.Tail.Len
+		if err := f.Commit(); err != nil {
+			return 0, err
+		}
+	}
+	return inRAM, nil
+}
+
+// both appends as many records as lie in a queue already, while those are read.
+func (r *queueRun) both(ctx context.Context, way queueWay) error {
+	g, err := r.rig(way)
+	if err != nil {
+		return err
+	}
+	if err := g.appendAll(ctx, 0, g.n); err != nil {
+		return err
+	}
+	if err := g.eachFile(measure.DropPages); err != nil {
+		return err
+	}
+	s, err := g.measured(opBoth, 2*g.n, func() (wrong int64, err error) {
+		appended := make(chan error, 1)
+		go func() { appended <- g.appendAll(ctx, g.n, g.n) }()
+		wrong, err = g.readAll(ctx, 0, g.n)
+		return wrong, errors.Join(err, <-appended)
+	})
+	if err != nil {
+		return err
+	}
+	wrong, err := g.readAll(ctx, g.n, g.n)
+	s.wrong += wrong + g.left()
+	return err
+}
+
+// calendarDelays are delays that fall into slots of their own: the edges of a calendar, seen from a time that is a
+// multiple of the largest.
+func calendarDelays() (delays []time.Duration) {
+	for s := time.Second; s < 8*time.Second; s += time.Second {
+		delays = append(delays, s)
+	}
+	for octave := 8 * time.Second; octave <= queue.MaxDelay; octave *= 2 {
+		for quarter := range 4 {
+			if d := octave + octave/4*time.Duration(quarter); d <= queue.MaxDelay {
+				delays = append(delays, d)
+			}
+		}
+	}
+	return delays
+}
+
+// calendar puts records into all slots that a calendar can have, and takes them when they are due.
+func (r *queueRun) calendar(ctx context.Context, way queueWay) error {
+	g, err := r.rig(way)
+	if err != nil {
+		return err
+	}
+	c, err := queue.OpenCalendar(queue.Options{Set: g.set, Name: "bench", BlockBytes: way.block}, nil)
+	if err != nil {
+		return err
+	}
+	delays := calendarDelays()
+	slots := queueWay{queues: len(delays)}
+	now := time.Unix(1<<31, 0)
+	s, err := g.measured(opPut, g.n, func() (int64, error) {
+		for i := range g.n {
+			if i%checkEvery == 0 && ctx.Err() != nil {
+				return 0, ctx.Err()
+			}
+			if err := c.Append(now, now.Add(delays[slots.place(i)]), g.recs.at(i)); err != nil {
+				return 0, err
+			}
+		}
+		return 0, g.eachFile(syncFile)
+	})
+	if err != nil {
+		return err
+	}
+	save := func(tails *disk.Tails) (inRAM int64, err error) {
+		f := c.Freeze()
+		st, err := f.Save(tails)
+		if err != nil {
+			return 0, err
+		}
+		for _, s := range st.Slots {
+			inRAM += s.Queue.Tail.Len
+		}
+		return inRAM, f.Commit()
+	}
+	if err := errors.Join(g.countTails(s, save), g.eachFile(measure.DropPages)); err != nil {
+		return err
+	}
+	_, err = g.measured(opTake, g.n, func() (wrong int64, err error) {
+		read := 0
+		for k, delay := range delays {
+			for j := 0; slots.index(k, j) < g.n; j++ {
+				if read%checkEvery == 0 && ctx.Err() != nil {
+					return wrong, ctx.Err()
+				}
+				rec, ok, err := c.Peek(now.Add(delay))
+				if err != nil {
+					return wrong, err
+				}
+				if !ok {
+					break
+				}
+				read++
+				if string(rec) != string(g.recs.at(slots.index(k, j))) {
+					wrong++
+				}
+				c.Advance()
+			}
+			if _, early, err := c.Peek(now.Add(delay)); err != nil || early {
+				return wrong + int64(g.n-read), err // it belongs to a later slot
+			}
+		}
+		left, _ := c.Len()
+		return wrong + int64(g.n-read) + left, nil
+	})
+	return err
+}

@@ -1,0 +1,45 @@
+package bench
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+
+	"drumbeat/cmd/term"
+)
+
+// TestBenchDrum: each measurement runs in a process of its own, whose result, limit and errors come back.
+func TestBenchDrum(t *testing.T) {
+	t.Setenv(term.ChildMode, "main")
+	dir := t.TempDir()
+	small := []string{"bench", "drum", "--dir=" + dir, "-q", "--known=3e4", "--links=5e4", "--ram=8MiB", "--disk=2MB"}
+	for _, c := range []struct {
+		args []string
+		code int
+		want []string
+	}{
+		{[]string{"--forms=plain,cached", "--against=bloom,mercator-b"}, term.ExitDone,
+			[]string{"BenchmarkDrum/keys=3e4/ram=8MiB/form=plain \t", "form=mercator-b", "right, by number of each link", "memory: "}},
+		{[]string{"--forms=none"}, term.ExitUsage, []string{"give --forms or --against"}},
+		{[]string{"--forms=abacus"}, term.ExitUsage, []string{`no method "abacus"`}},
+		{[]string{"--links=0"}, term.ExitUsage, []string{"can't be 0"}},
+		{[]string{"--unique=2"}, term.ExitUsage, []string{"want between 0 and 1"}},
+		{[]string{"--forms=log", "--urls=" + dir + "/none"}, term.ExitFailure, []string{"no such file"}},
+		{[]string{"--disk=1000TB"}, term.ExitDiskFull, []string{"lower --disk"}},
+	} {
+		var out bytes.Buffer
+		a := &term.App{Stdout: &out, Stderr: &out}
+		if code := run(a, append(small[:len(small):len(small)], c.args...)); code != c.code {
+			t.Errorf("%q: got exit code %d, want %d:\n%s", c.args, code, c.code, out.String())
+		}
+		for _, want := range c.want {
+			if !strings.Contains(out.String(), want) {
+				t.Errorf("%q: want %q in\n%s", c.args, want, out.String())
+			}
+		}
+	}
+	if names, err := os.ReadDir(dir); err != nil || len(names) > 0 {
+		t.Errorf("left %v, %v", names, err)
+	}
+}

@@ -1,0 +1,198 @@
+// Package botpage is the command bot-page: it prints or serves the page for site owners that the operator of a crawl
+// publishes. It says who crawls, why, how to stop it or slow it down, what it obeys, and where it comes from.
+//
+// Command is its flags: those of a crawl that the page tells of (flags.Who, Delays, Health), so that the same values give
+// the page of that crawl, and its own: the purpose, the addresses, and the form. page.go has what the page says and its
+// forms: HTML in one file without anything from elsewhere, plain text, and the addresses as JSON in the form in which search
+// engines publish theirs. Everything that comes from flags is escaped by html/template.
+//
+// --out writes a file that appears in one piece. --serve answers GET and HEAD for the page, /ip-ranges.json and a
+// /robots.txt that lets everybody in; connections, heads and times are bounded, since anybody may ask, and answers under
+// way have five seconds when a signal ends it.
+//
+// Exit codes: 0, also after a signal; term.ExitUsage (2) for a bad flag or an address that can't be listened on.
+//
+// The server has a goroutine for each connection, 128 at most; the page is made once and only read by them.
+package botpage
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/net/netutil"
+
+	"drumbeat/cmd/flags"
+	"drumbeat/cmd/term"
+)
+
+// Command is the table of bot-page's flags: what a crawl has of them, and the page's own.
+type Command struct {
+	flags.Who
+	Purpose   string            `group:"what" placeholder:"TEXT" help:"What the crawl is for, in a sentence or two. Site owners ask that first; there is no page without it."`
+	Addresses []flags.NetPrefix `group:"what" placeholder:"CIDR" help:"Addresses that the crawl comes from, so that site owners can tell it from others that use its name. Repeatable."`
+	Out       string            `group:"what" placeholder:"FILE" help:"Write into FILE, which appears in one piece. Default: standard output."`
+	JSON      bool              `group:"what" name:"json" xor:"form" help:"Print the --addresses as JSON, in the form in which search engines publish theirs (creationTime, prefixes)."`
+	Text      bool              `group:"what" xor:"form" help:"Print the page as plain text."`
+	Serve     string            `group:"what" placeholder:"ADDR" xor:"form" help:"Serve the page over HTTP at an address such as :8080 until a signal comes: /, /ip-ranges.json and /robots.txt."`
+	flags.Delays
+	flags.Health
+	Nofollow string `group:"manners" enum:"obey,ignore" default:"obey" help:"As for crawl."`
+}
+
+// Run prints or serves the page.
+func (c *Command) Run(a *term.App) error {
+	if err := c.check(); err != nil {
+		return term.Usage(err)
+	}
+	page := c.page(time.Now())
+	if c.Serve != "" {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+		defer stop()
+		return serveBotPage(ctx, a, c.Serve, page)
+	}
+	var data []byte
+	var err error
+	switch {
+	case c.JSON:
+		data, err = page.ranges()
+	case c.Text:
+		data = page.text()
+	default:
+		data, err = page.html()
+	}
+	if err != nil {
+		return err
+	}
+	if c.Out == "" {
+		_, err = a.Stdout.Write(data)
+		return err
+	}
+	return publish(c.Out, data)
+}
+
+func (c *Command) check() error {
+	if err := c.Who.Check(); err != nil {
+		return err
+	}
+	if c.Purpose = strings.TrimSpace(c.Purpose); c.Purpose == "" {
+		return errors.New("--purpose is missing: say in a sentence what the crawl is for")
+	}
+	if c.JSON && len(c.Addresses) == 0 {
+		return errors.New("--json prints the --addresses, and there are none")
+	}
+	if c.Serve != "" && c.Out != "" {
+		return errors.New("--serve and --out: one or the other")
+	}
+	c.Who.Complete()
+	if c.HostDelay == nil {
+		c.HostDelay = new(flags.DefaultHostDelay)
+	}
+	return c.Delays.Complete()
+}
+
+// publish writes a file that others read: it appears in one piece.
+func publish(name string, data []byte) error {
+	tmp, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".tmp*")
+	if err != nil {
+		return fmt.Errorf("--out %s: %w", name, err)
+	}
+	_, err = tmp.Write(data)
+	if err == nil {
+		err = tmp.Chmod(0o644) // it is to be published
+	}
+	err = errors.Join(err, tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), name)
+	}
+	if err != nil {
+		return fmt.Errorf("--out %s: %w", name, errors.Join(err, os.Remove(tmp.Name())))
+	}
+	return nil
+}
+
+// Bounds of the server: it has three small answers, and anybody may ask.
+const (
+	pageConnections = 128
+	pageHeadBytes   = 16 << 10
+	pageTimeout     = 10 * time.Second
+	pageIdle        = 30 * time.Second
+	pageGrace       = 5 * time.Second // for answers under way when it ends
+	pageMaxAge      = "public, max-age=3600"
+)
+
+// serveBotPage serves the page until ctx ends.
+func serveBotPage(ctx context.Context, a *term.App, addr string, page *botPage) error {
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		return term.Usage(fmt.Errorf("--serve: %w", err))
+	}
+	handler, err := page.handler()
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: pageTimeout, ReadTimeout: pageTimeout, WriteTimeout: pageTimeout,
+		IdleTimeout: pageIdle, MaxHeaderBytes: pageHeadBytes}
+	fmt.Fprintf(a.Stderr, "drumbeat: serving http://%s/ , /ip-ranges.json and /robots.txt until a signal comes\n", listener.Addr())
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(netutil.LimitListener(listener, pageConnections)) }()
+	select {
+	case err = <-ended:
+		return fmt.Errorf("--serve: %w", err)
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), pageGrace)
+	defer cancel()
+	if err := server.Shutdown(grace); err != nil {
+		_ = server.Close() // who is still reading has had its time
+	}
+	<-ended
+	return nil
+}
+
+// handler answers GET and HEAD for the page, the addresses and a robots.txt that lets everybody in.
+func (p *botPage) handler() (http.Handler, error) {
+	page, err := p.html()
+	if err != nil {
+		return nil, err
+	}
+	files := map[string]struct {
+		kind string
+		data []byte
+	}{"/": {"text/html; charset=utf-8", page}, "/robots.txt": {"text/plain; charset=utf-8", []byte("User-agent: *\nDisallow:\n")}}
+	if len(p.Addresses) > 0 {
+		data, err := p.ranges()
+		if err != nil {
+			return nil, err
+		}
+		f := files["/ip-ranges.json"]
+		f.kind, f.data = "application/json", data
+		files["/ip-ranges.json"] = f
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		f, ok := files[r.URL.Path]
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		switch {
+		case !ok:
+			http.Error(w, "not found", http.StatusNotFound)
+		case r.Method != http.MethodGet && r.Method != http.MethodHead:
+			h.Set("Allow", "GET, HEAD")
+			http.Error(w, "method not allowed", http.StatusMethodNotAllowed)
+		default:
+			h.Set("Content-Type", f.kind)
+			h.Set("Cache-Control", pageMaxAge)
+			h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
+			http.ServeContent(w, r, "", p.made, bytes.NewReader(f.data))
+		}
+	}), nil
+}

@@ -1,0 +1,252 @@
+package botpage
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/html"
+
+	"drumbeat/cmd/flags"
+	"drumbeat/cmd/term"
+	"drumbeat/robots"
+)
+
+// botPageArgs are those of a page for somebody's crawl.
+func botPageArgs(more ...string) []string {
+	return append([]string{"bot-page", "--agent=Survey-Bot", "--contact=ops@example.org", "--purpose=To learn how the web is linked.",
+		"--addresses=192.0.2.0/28,2001:db8::/48"}, more...)
+}
+
+// wantIn checks that a text has all of some pieces.
+func wantIn(t *testing.T, what, text string, pieces ...string) {
+	t.Helper()
+	for _, p := range pieces {
+		if !strings.Contains(text, p) {
+			t.Errorf("%s doesn't say %q:\n%s", what, p, text)
+		}
+	}
+}
+
+// TestBotPage: the page says who, why, how to stop it, what is obeyed, with the delays given, and from where; in both forms.
+func TestBotPage(t *testing.T) {
+	say := []string{"ops@example.org", "To learn how the web is linked.", "Survey-Bot/" + term.Version + " (+ops@example.org)",
+		"User-agent: Survey-Bot\n", "Disallow: /\n", "Crawl-delay: 30\n", "RFC 9309", "X-Robots-Tag", "Retry-After", "429", "401 or 403",
+		"At least 7s pass", "never below 3s", "up to 1m", "192.0.2.0/28", "2001:db8::/48", time.Now().UTC().Format("2006-")}
+	page, _ := wantExit(t, term.ExitDone, "", botPageArgs("--host-delay=7s", "--host-delay-min=3s", "--max-crawl-delay=60s")...)
+	wantIn(t, "the page", strings.ReplaceAll(page, "&#43;", "+"), append(say, `<a href="mailto:ops@example.org">`)...)
+	checkPage(t, page)
+	text, _ := wantExit(t, term.ExitDone, "", botPageArgs("--host-delay=7s", "--host-delay-min=3s", "--max-crawl-delay=60s", "--text")...)
+	wantIn(t, "the text", strings.ReplaceAll(text, "\n    ", "\n"), say...)
+	if strings.Contains(text, "<") {
+		t.Errorf("the text has marks:\n%s", text)
+	}
+	own, _ := wantExit(t, term.ExitDone, "", botPageArgs("--host-delay=0", "--server-delay=0", "--nofollow=ignore", "--contact=https://example.org/?a=1&b=2", "--from=none")...)
+	wantIn(t, "the page", own, "Not in this crawl: nofollow", `<a href="https://example.org/?a=1&amp;b=2">`)
+	if strings.Contains(own, "How often") || strings.Contains(own, "<dt>From</dt>") {
+		t.Errorf("there are no delays and there is no From:\n%s", own)
+	}
+	checkPage(t, own)
+}
+
+// TestBotPageExamples: our own matcher takes each example as the page says.
+func TestBotPageExamples(t *testing.T) {
+	c := &Command{Who: flags.Who{Agent: "Survey-Bot", Contact: "a@example.org"}, Purpose: "x"}
+	if err := c.check(); err != nil {
+		t.Fatal(err)
+	}
+	p := c.page(time.Now())
+	for i, want := range []struct {
+		refused, allowed []string
+		delay            time.Duration
+	}{
+		{[]string{"/", "/a"}, nil, 0},
+		{[]string{"/private/", "/list?sort=up", "/a.pdf"}, []string{"/", "/private", "/a.pdf?x"}, 0},
+		{nil, []string{"/"}, 30 * time.Second},
+		{[]string{"/archive/1"}, []string{"/archive/index.html", "/"}, 0},
+	} {
+		rules := robots.Parse([]byte(p.Examples[i].Lines+"\nUser-agent: *\nDisallow: /\n"), "Survey-Bot")
+		for _, path := range want.refused {
+			if allowed, _ := rules.Match([]byte(path)); allowed {
+				t.Errorf("%s\nallows %s", p.Examples[i].Lines, path)
+			}
+		}
+		for _, path := range want.allowed {
+			if allowed, _ := rules.Match([]byte(path)); !allowed {
+				t.Errorf("%s\nrefuses %s", p.Examples[i].Lines, path)
+			}
+		}
+		if rules.CrawlDelay != want.delay {
+			t.Errorf("%s\nasks for %v, want %v", p.Examples[i].Lines, rules.CrawlDelay, want.delay)
+		}
+	}
+}
+
+// checkPage: elements are closed in order, and nothing comes from elsewhere.
+func checkPage(t *testing.T, page string) {
+	t.Helper()
+	void := map[string]bool{"meta": true, "br": true}
+	var open []string
+	z := html.NewTokenizer(strings.NewReader(page))
+	for {
+		kind := z.Next()
+		tok := z.Token()
+		switch kind {
+		case html.ErrorToken:
+			if z.Err() != io.EOF || len(open) > 0 {
+				t.Errorf("ends with %v, %v open", z.Err(), open)
+			}
+			tree, err := html.Parse(strings.NewReader(page))
+			var b bytes.Buffer
+			if err != nil || html.Render(&b, tree) != nil {
+				t.Errorf("isn't read as HTML: %v", err)
+			}
+			if bad := regexp.MustCompile(`(?i)src=|<script|<link|@import|url\(|<img|<iframe`).FindString(page); bad != "" {
+				t.Errorf("has %q", bad)
+			}
+			return
+		case html.StartTagToken:
+			if !void[tok.Data] {
+				open = append(open, tok.Data)
+			}
+		case html.EndTagToken:
+			if len(open) == 0 || open[len(open)-1] != tok.Data {
+				t.Fatalf("</%s> closes %v", tok.Data, open)
+			}
+			open = open[:len(open)-1]
+		}
+	}
+}
+
+// TestBotPageEscapes: what the operator wrote stays text.
+func TestBotPageEscapes(t *testing.T) {
+	page, _ := wantExit(t, term.ExitDone, "", botPageArgs("--purpose=</dd><script>alert(1)</script>\n& \"quoted\" <b>", "--contact=javascript:alert'1'")...)
+	checkPage(t, page)
+	wantIn(t, "the page", page, "&lt;script&gt;", "&amp; &#34;quoted&#34; &lt;b&gt;", "javascript:alert&#39;1&#39;")
+	if strings.Contains(page, "href=") {
+		t.Errorf("a contact that is no link is one:\n%s", page)
+	}
+}
+
+// TestBotPageRanges: the file of addresses has the form that search engines publish.
+func TestBotPageRanges(t *testing.T) {
+	out, _ := wantExit(t, term.ExitDone, "", botPageArgs("--json", "--addresses=203.0.113.7")...)
+	var file struct {
+		CreationTime string
+		Prefixes     []map[string]string
+	}
+	if err := json.Unmarshal([]byte(out), &file); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := time.Parse("2006-01-02T15:04:05.000000", file.CreationTime); err != nil {
+		t.Error(err)
+	}
+	want := []map[string]string{{"ipv4Prefix": "192.0.2.0/28"}, {"ipv6Prefix": "2001:db8::/48"}, {"ipv4Prefix": "203.0.113.7/32"}}
+	if fmt.Sprint(file.Prefixes) != fmt.Sprint(want) {
+		t.Errorf("got %v, want %v", file.Prefixes, want)
+	}
+}
+
+// TestBotPageFile: --out appears in one piece, can be read by others, and leaves nothing else.
+func TestBotPageFile(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "bot.html")
+	if err := os.WriteFile(name, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, _ := wantExit(t, term.ExitDone, "", botPageArgs("--out", name)...)
+	data, err := os.ReadFile(name)
+	if err != nil || out != "" || !bytes.HasPrefix(data, []byte("<!DOCTYPE html>")) {
+		t.Errorf("%v, %q, %.50q", err, out, data)
+	}
+	info, err := os.Stat(name)
+	if err != nil || info.Mode().Perm() != 0o644 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 1 {
+		t.Errorf("left behind: %v", left)
+	}
+	wantExit(t, term.ExitFailure, "", botPageArgs("--out", filepath.Join(dir, "missing", "bot.html"))...)
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"bot-page", "--purpose=x"}, "--contact is missing"}, {[]string{"bot-page", "--contact=a@example.org"}, "--purpose is missing"},
+		{[]string{"bot-page", "--contact=a@example.org", "--purpose=x", "--json"}, "there are none"},
+		{botPageArgs("--json", "--text"), "can't be used together"}, {botPageArgs("--serve=:0", "--out=x"), "one or the other"},
+		{botPageArgs("--agent=bot 1"), "product token"}, {botPageArgs("--host-delay=1s", "--host-delay-min=2s"), "is more than"},
+		{botPageArgs("--serve=999.1.1.1:80"), "--serve"},
+	} {
+		if _, errs := wantExit(t, term.ExitUsage, "", c.args...); !strings.Contains(errs, c.want) {
+			t.Errorf("%v: got %q, want %q", c.args, errs, c.want)
+		}
+	}
+}
+
+// TestBotPageServed: GET and HEAD of three files over loopback; anything else is refused; it ends when told.
+func TestBotPageServed(t *testing.T) {
+	c := &Command{Who: flags.Who{Agent: "Survey-Bot", Contact: "a@example.org"}, Purpose: "x"}
+	c.Addresses = []flags.NetPrefix{{Prefix: netip.MustParsePrefix("192.0.2.0/28")}}
+	if err := c.check(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	says, stderr := io.Pipe()
+	ended := make(chan error)
+	go func() { ended <- serveBotPage(ctx, &term.App{Stderr: stderr}, "127.0.0.1:0", c.page(time.Now())) }()
+	line, err := bufio.NewReader(says).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := regexp.MustCompile(`http://[\d.:]+`).FindString(line)
+	ask := func(method, path string) (int, http.Header, string) {
+		req, err := http.NewRequestWithContext(t.Context(), method, base+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, resp.Header, string(body)
+	}
+	for _, f := range []struct{ path, kind, has string }{{"/", "text/html; charset=utf-8", "Survey-Bot"},
+		{"/ip-ranges.json", "application/json", "ipv4Prefix"}, {"/robots.txt", "text/plain; charset=utf-8", "User-agent: *\nDisallow:\n"}} {
+		status, h, body := ask("GET", f.path)
+		if status != 200 || h.Get("Content-Type") != f.kind || !strings.Contains(body, f.has) || h.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("GET %s: %d %v %.80q", f.path, status, h, body)
+		}
+		if s, head, none := ask("HEAD", f.path); s != 200 || none != "" || head.Get("Content-Length") != fmt.Sprint(len(body)) {
+			t.Errorf("HEAD %s: %d %v %q", f.path, s, head, none)
+		}
+		if s, h, _ := ask("POST", f.path); s != 405 || !slices.Equal(h.Values("Allow"), []string{"GET, HEAD"}) {
+			t.Errorf("POST %s: %d %v", f.path, s, h)
+		}
+	}
+	if s, _, _ := ask("GET", "/../etc/passwd"); s != 404 {
+		t.Errorf("something else: %d", s)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	cancel()
+	if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}

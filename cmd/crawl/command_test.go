@@ -1,0 +1,363 @@
+package crawl
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"drumbeat/cmd/term"
+	"drumbeat/crawl"
+	"drumbeat/internal/cmdtest"
+	"drumbeat/internal/simweb"
+)
+
+// TestBadFlags: each is one clear line and exit code 2.
+func TestBadFlags(t *testing.T) {
+	seeds := t.TempDir() + "/seeds"
+	if err := os.WriteFile(seeds, []byte("example.org\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	good := []string{"crawl", "--seeds", seeds, "--contact", "a@example.org", "--dir", t.TempDir() + "/c", "--resolver", "192.0.2.1"}
+	for _, c := range []struct {
+		flags []string
+		want  string
+	}{
+		{[]string{"--foo"}, "unknown flag --foo"},
+		{[]string{"--ram=3x"}, `"3x" is no size`},
+		{[]string{"--ram=1MiB"}, "the least that works is"},
+		{[]string{"--ram=0"}, "--ram can't be 0"},
+		{[]string{"--max-body=0"}, "--max-body can't be 0"},
+		{[]string{"--max-body=1MiB,2MiB"}, "two sizes for all types"},
+		{[]string{"--max-body=image/*=1MiB"}, "has no size"},
+		{[]string{"--max-body=1MiB,image/*=0"}, "--max-body image/*=0: leave the type out"},
+		{[]string{"--max-body=1MiB,image/*=2GiB"}, "--max-body 2GiB: at most 1GiB"},
+		{[]string{"--max-body=1MiB,images=2MiB"}, `type "images": want a type such as`},
+		{[]string{"--accept=html5,x"}, `type "html5": want a type such as`},
+		{[]string{"--strip-params=a*b"}, `parameter "a*b": want a name`},
+		{[]string{"--skip-extensions=tar.gz"}, `extension "tar.gz": want 1 to 8`},
+		{[]string{"--max-url-length=10"}, "--max-url-length 10: must lie between 100 and"},
+		{[]string{"--max-repeats=1e9"}, "--max-repeats 1000000000: must lie between 0 and"},
+		{[]string{"--timeout=1"}, "missing unit in duration"},
+		{[]string{"--host-delay=-1s"}, "--host-delay -1s is negative"},
+		{[]string{"--host-delay=1s", "--host-delay-min=2s"}, "--host-delay-min 2s is more than --host-delay 1s"},
+		{[]string{"--contact="}, "--contact is missing"},
+		{[]string{"--contact=a\nb"}, "can't stand in a header"},
+		{[]string{"--agent=my bot"}, "letters, - and _ only"},
+		{[]string{"--agent=bot2"}, "letters, - and _ only"},
+		{[]string{"--agent=IrlBot"}, "IRLbot was another crawler"},
+		{[]string{"--tls=maybe"}, `--tls must be one of "record","require"`},
+		{[]string{"--scope=site"}, "--scope must be one of"},
+		{[]string{"--ip=5"}, "--ip must be one of"},
+		{[]string{"--allow-net=127.0.0.1/8"}, "did you mean 127.0.0.0/8"},
+		{[]string{"--resolver=example"}, "is no address such as"},
+		{[]string{"--max-pages=-1"}, "is negative"},
+		{[]string{"--budget-default=0"}, "--budget-default 0: must lie between 1 and"},
+		{[]string{"--budget-max=5"}, "--budget-max 5: must lie between 10 and"},
+		{[]string{"--drum-buckets=3"}, "must be a power of 2"},
+		{[]string{"--connections=0"}, "can't be 0"},
+		{[]string{"--dir=a", "--dir=a"}, "directory a is given twice"},
+		{[]string{"--seeds=no-such-file"}, "no-such-file"},
+		{[]string{"extra"}, "not both"},
+		{[]string{"--queues-max=1000"}, "--queues-max 1000: must be a power of 2"},
+		{[]string{"--budget-ranks=2000000"}, "--budget-ranks 2000000: must lie between 1 and 1048576"},
+		{[]string{"--budget-max=20000000"}, "--budget-max 20000000: must lie between 10 and 16777215"},
+		{[]string{"--drum-chunk=1"}, "--drum-chunk 1B: must lie between"},
+		{[]string{"--drum-bucket=1"}, "want at least one tuple"},
+		{[]string{"--drum-bucket=5GiB"}, "--drum-bucket 5GiB: must be less than 4GiB"},
+		{[]string{"--trace-links=x", "--trace-limit=1"}, "--trace-limit 1B: want"},
+		{[]string{"--summary=/no/such/place"}, "--summary: stat /no/such"},
+	} {
+		code, out, errs := runApp(t, "", append(good, c.flags...)...)
+		if code != term.ExitUsage || out != "" || strings.Count(errs, "\n") != 1 || !strings.Contains(errs, c.want) {
+			t.Errorf("%v: got %d, %q, %q, want 2 and one line with %q", c.flags, code, out, errs, c.want)
+		}
+	}
+}
+
+// TestLimits: --max-pages, --max-time and a signal each have their code, and the same command without them goes on.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	web, flags := cmdtest.SmallWeb(t, func(o *simweb.Options) { o.Pages = 600 })
+	dir := filepath.Join(t.TempDir(), "crawl")
+	flags = append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir", dir)
+	out, _ := wantExit(t, term.ExitPages, "", append(flags, "--max-pages=20")...)
+	if !strings.Contains(out, ": 20 pages") || !strings.Contains(out, "the same command goes on") {
+		t.Errorf("--max-pages=20: %s", out)
+	}
+	wantExit(t, term.ExitTime, "", append(flags, "--max-time=1ms")...)
+	var errs bytes.Buffer
+	a := &term.App{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: &errs,
+		StopOnSignal: func(ctx context.Context) (context.Context, func()) {
+			ctx, cancel := context.WithTimeoutCause(ctx, 50*time.Millisecond, term.ErrSignal)
+			return ctx, func() { cancel() }
+		}}
+	if code := run(a, flags); code != term.ExitSignal {
+		t.Errorf("a signal: got exit code %d, want %d: %s", code, term.ExitSignal, errs.String())
+	}
+	wantExit(t, term.ExitDone, "", flags...)
+	if err := web.Log().Snapshot().CheckOnce(); err != nil {
+		t.Error(err)
+	}
+	if err := web.Log().Snapshot().CheckFetched(web.Expected("drumbeat"), 1); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOneSite: with --scope host only the seed's host is crawled, by its http and https names; a bare name will do.
+func TestOneSite(t *testing.T) {
+	t.Parallel()
+	web, flags := cmdtest.SmallWeb(t, func(o *simweb.Options) { *o = simweb.Options{Seed: 1, ChainPages: 200, LogRequests: 1000} })
+	dir := filepath.Join(t.TempDir(), "crawl")
+	flags = append(flags, "--seeds=-", "--dir", dir, "--scope=host", "--host-delay=0", "--server-delay=0")
+	out, errs := wantExit(t, term.ExitDone, web.ChainHost()+"\nhttp://[::1]/\n", flags...)
+	if !strings.Contains(out, "200 pages") {
+		t.Errorf("got %s", out)
+	}
+	if !strings.Contains(out, "http://[::1]/: ") {
+		t.Errorf("the seed without yield isn't listed: %s", out)
+	}
+	if !strings.Contains(errs, "a delay of 0s between visits to a host") {
+		t.Errorf("no warning of delays: %s", errs)
+	}
+}
+
+// TestPrintConfig: what it prints are flags that give the same values again.
+func TestPrintConfig(t *testing.T) {
+	args := []string{"crawl", "--seeds=-", "--contact=a@example.org", "--dir=a dir", "--dir=b", "--ram=300MiB", "--disk=5GB",
+		"--resolver=192.0.2.1", "--resolver=[2001:db8::1]:5353", "--allow-net=10.0.0.0/8", "--connections=77", "--scope=host",
+		"--drum-buffer=64KiB", "--max-depth=0", "--cache-ram=0", "--print-config"}
+	out, errs := wantExit(t, term.ExitDone, "", args...)
+	if errs != "" {
+		t.Errorf("got %q on standard error", errs)
+	}
+	again := []string{"crawl", "--print-config"}
+	for _, line := range strings.Split(strings.TrimSpace(out), "\n") {
+		if !strings.HasPrefix(line, "#") {
+			again = append(again, line)
+		}
+	}
+	for _, want := range []string{"--host-delay=2s", "--max-depth=0", "--cache-ram=0B", "--ram=300MiB", "--disk=5GB", "--dir=a dir",
+		"--resolver=192.0.2.1:53", "--connections=77"} {
+		if !strings.Contains(out, want+"\n") {
+			t.Errorf("lacks %s:\n%s", want, out)
+		}
+	}
+	if !strings.Contains(out, "# ") || !strings.Contains(out, "predicted alpha") {
+		t.Errorf("lacks the plan:\n%s", out)
+	}
+	if twice, _ := wantExit(t, term.ExitDone, "", again...); twice != out {
+		t.Errorf("read again:\ngot  %s\nwant %s", twice, out)
+	}
+}
+
+// TestEndsHaveCodes: each way to end in order has an exit code.
+func TestEndsHaveCodes(t *testing.T) {
+	for stop, want := range map[string]int{crawl.StopDone: 0, crawl.StopCancelled: 11, crawl.StopPages: 14, crawl.StopTime: 15} {
+		if got := term.ExitCode(EndOf(stop)); got != want {
+			t.Errorf("%s: got %d, want %d", stop, got, want)
+		}
+	}
+}
+
+// TestForgottenFlags: without --allow-net and --ports nothing is fetched, which has an exit code of its own and names the flags; with
+// them the same directory is crawled. Both ended as done, and no flag brought the seeds back.
+func TestForgottenFlags(t *testing.T) {
+	url, asked := cmdtest.TinySite(t, 5)
+	port := url[strings.LastIndex(url, ":")+1:]
+	seeds := filepath.Join(t.TempDir(), "seeds")
+	if err := os.WriteFile(seeds, []byte(url+"/\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	flags := append(cmdtest.OwnServer, "--seeds", seeds, "--dir", filepath.Join(t.TempDir(), "c"))
+	for range 2 { // the second time the crawl is finished
+		_, errs := wantExit(t, term.ExitNoSeed, "", flags...)
+		for _, want := range []string{"no page: the only seed is not allowed by this command\n", "port " + port + ": add --ports " + port + "\n",
+			"127.0.0.1 is not public: add --allow-net 127.0.0.1/32\n", "Nothing was asked of anybody."} {
+			if !strings.Contains(errs, want) {
+				t.Errorf("got %q, want %q in it", errs, want)
+			}
+		}
+	}
+	_, errs := wantExit(t, term.ExitNoSeed, "", append(flags, "--ports="+port)...)
+	if strings.Contains(errs, "add --ports") || !strings.Contains(errs, "--allow-net 127.0.0.1/32") {
+		t.Errorf("got %q, want --allow-net alone in it", errs)
+	}
+	if got := asked(); len(got) > 0 {
+		t.Errorf("asked for %v", got)
+	}
+	flags = append(flags, "--ports=8000,"+port, "--allow-net=127.0.0.0/8")
+	wantExit(t, term.ExitDone, "", flags...)
+	if got := asked(); got["/"] != 1 || got["/p4.html"] != 1 || len(got) != 7 {
+		t.Errorf("asked for %v, want all pages once", got)
+	}
+	if out, _ := wantExit(t, term.ExitDone, "", flags...); !strings.Contains(out, "This crawl is finished") {
+		t.Errorf("got %s", out)
+	}
+}
+
+// TestNoSeedAtAll: a crawl that has no response says so, whatever the reason.
+func TestNoSeedAtAll(t *testing.T) {
+	seeds := filepath.Join(t.TempDir(), "seeds")
+	for text, want := range map[string]string{
+		"# nothing\n":         "there is no URL among the seeds",
+		"http://127.0.0.1:9/": "no seed could be fetched",
+	} {
+		if err := os.WriteFile(seeds, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		flags := append(cmdtest.OwnServer, "--seeds", seeds, "--dir", filepath.Join(t.TempDir(), "c"), "--ports=9", "--allow-net=127.0.0.1", "--max-pages=1")
+		if _, errs := wantExit(t, term.ExitNoSeed, "", flags...); !strings.Contains(errs, want) {
+			t.Errorf("%q: got %q, want %q in it", text, errs, want)
+		}
+	}
+}
+
+// TestModes: whatever the umask, nobody else can read what a crawl writes; a wider directory that was there before is
+// named in a warning, and left as it is.
+func TestModes(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0))
+	web, flags := cmdtest.SmallWeb(t, nil)
+	wide := filepath.Join(t.TempDir(), "wide")
+	if err := os.Mkdir(wide, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "new", "crawl")
+	_, errs := wantExit(t, term.ExitDone, strings.Join(web.Seeds(), "\n"), append(flags, "--seeds=-", "--dir", dir, "--out", wide)...)
+	for _, root := range []string{filepath.Dir(dir), wide} {
+		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || path == wide {
+				return err
+			}
+			info, err := d.Info()
+			if err != nil {
+				return err
+			}
+			want := fs.FileMode(0o600)
+			if d.IsDir() {
+				want = 0o700
+			}
+			if got := info.Mode().Perm(); got != want {
+				t.Errorf("%s has mode %o, want %o", path, got, want)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if want := fmt.Sprintf("directory %s can be read by others (mode 0755)", wide); !strings.Contains(errs, want) {
+		t.Errorf("got %q, want a warning that %s", errs, want)
+	}
+	if info, err := os.Stat(wide); err != nil || info.Mode().Perm() != 0o755 {
+		t.Errorf("the directory that was there before was changed: %v, %v", info, err)
+	}
+}
+
+// TestOutMode: with --out-mode finished files have that mode whatever the umask, and those whom it lets in can reach them, but nothing
+// of the state.
+func TestOutMode(t *testing.T) {
+	t.Parallel()
+	defer syscall.Umask(syscall.Umask(0o077))
+	web, flags := cmdtest.SmallWeb(t, nil)
+	dir := filepath.Join(t.TempDir(), "crawl")
+	_, errs := wantExit(t, term.ExitDone, strings.Join(web.Seeds(), "\n"), append(flags, "--seeds=-", "--dir", dir, "--out-mode=0660")...)
+	if strings.Contains(errs, "can be") {
+		t.Errorf("a warning of what was asked for: %s", errs)
+	}
+	finished := 0
+	if err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		want := fs.FileMode(0o600)
+		switch rel, _ := filepath.Rel(dir, path); {
+		case rel == ".":
+			want = 0o750
+		case rel == "warc" || rel == "log":
+			want = 0o770
+		case strings.HasPrefix(rel, "warc/") || strings.HasPrefix(rel, "log/"):
+			want = 0o660
+			finished++
+		case d.IsDir():
+			want = 0o700
+		}
+		if got := info.Mode().Perm(); got != want {
+			t.Errorf("%s has mode %o, want %o", path, got, want)
+		}
+		return nil
+	}); err != nil || finished == 0 {
+		t.Errorf("%d files of output, %v", finished, err)
+	}
+	for _, bad := range []string{"0666", "0400", "0750", "rw", "01640"} {
+		wantExit(t, term.ExitUsage, "", "crawl", "--seeds=x", "--dir", dir, "--contact=a@example.org", "--out-mode="+bad)
+	}
+}
+
+// TestNamesAreAskedInMixedCase: a forger has to guess the case too.
+func TestNamesAreAskedInMixedCase(t *testing.T) {
+	t.Parallel()
+	web, flags := cmdtest.SmallWeb(t, nil)
+	upstream := slices.IndexFunc(flags, func(f string) bool { return strings.HasPrefix(f, "--resolver=") })
+	to := strings.TrimPrefix(flags[upstream], "--resolver=")
+	conn, err := net.ListenPacket("udp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags[upstream] = "--resolver=" + conn.LocalAddr().String()
+	var asked, mixed atomic.Int64
+	var forwarder sync.WaitGroup
+	forwarder.Go(func() {
+		for buf := make([]byte, 4096); ; {
+			n, from, err := conn.ReadFrom(buf)
+			if err != nil {
+				return
+			}
+			asked.Add(1)
+			if bytes.ContainsAny(buf[12:n], "ABCDEFGHIJKLMNOPQRSTUVWXYZ") {
+				mixed.Add(1)
+			}
+			if reply := askOnce(to, buf[:n]); reply != nil {
+				_, _ = conn.WriteTo(reply, from) // one that is lost is asked for again
+			}
+		}
+	})
+	defer forwarder.Wait()
+	defer conn.Close()
+	wantExit(t, term.ExitDone, "", append(flags, "--dir", t.TempDir(), "--seeds", cmdtest.SeedFile(t, web))...)
+	if mixed.Load() == 0 || mixed.Load() < asked.Load()/2 {
+		t.Errorf("%d of %d questions in mixed case", mixed.Load(), asked.Load())
+	}
+}
+
+// askOnce returns a name server's reply to a message; nil: none came.
+func askOnce(server string, msg []byte) []byte {
+	conn, err := net.Dial("udp4", server)
+	if err != nil {
+		return nil
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(5 * time.Second)) // what comes later is asked for again, too
+	_, _ = conn.Write(msg)
+	reply := make([]byte, 4096)
+	n, err := conn.Read(reply)
+	if err != nil {
+		return nil
+	}
+	return reply[:n]
+}

@@ -1,0 +1,66 @@
+package crawl
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"drumbeat/crawl"
+	"drumbeat/crawl/state"
+)
+
+// Figures is what --summary writes: the figures of the printed summary.
+type Figures struct {
+	Stop           string           `json:"stop"`
+	Seconds        float64          `json:"seconds"`       // of this run
+	ActiveSeconds  float64          `json:"activeSeconds"` // of all runs
+	Pages          int64            `json:"pages"`
+	PagesPerSecond float64          `json:"pagesPerSecond"` // of all runs
+	Responses      int64            `json:"responses"`
+	Bytes          int64            `json:"bytes"` // received
+	Links          int64            `json:"links"`
+	LinksCached    int64            `json:"linksCached"`  // met again in the RAM cache
+	LinksChecked   int64            `json:"linksChecked"` // sent to URLseen
+	Unique         int64            `json:"unique"`
+	Places         map[string]int64 `json:"places"`
+	Refused        map[string]int64 `json:"refused"`
+	Later          map[string]int64 `json:"later"`
+	Hosts          int64            `json:"hosts"`
+	Servers        int64            `json:"servers"`
+	PLDs           int64            `json:"plds"`
+	DiskRead       int64            `json:"diskRead"` // bytes of this run
+	DiskWritten    int64            `json:"diskWritten"`
+	URLSeenKeys    int64            `json:"urlSeenKeys"`
+	URLSeenPasses  int64            `json:"urlSeenPasses"` // of this run
+	URLSeenFull    int64            `json:"urlSeenFullPasses"`
+	Model          crawl.SeenCheck  `json:"model"` // measured beside predicted
+	PeakRSS        int64            `json:"peakRSS"`
+	FinishedFiles  int64            `json:"finishedFiles"` // of output, in this run
+	FinishedBytes  int64            `json:"finishedBytes"`
+}
+
+// saveSummary writes the figures of a crawl's end.
+func saveSummary(name string, res *crawl.Result) error {
+	s := &res.Snapshot
+	out := Figures{Stop: res.Stop, Seconds: s.Elapsed.Seconds(), ActiveSeconds: s.Active.Seconds(), Pages: s.Count(state.CountPages),
+		Responses: s.Count(state.CountResponses), Bytes: s.Count(state.CountBytesWire), Links: s.Count(state.CountLinks),
+		LinksCached: s.Count(state.CountLinksCached), LinksChecked: s.Count(state.CountLinksChecked), Unique: s.Unique,
+		Places: map[string]int64{}, Refused: s.Refused, Later: s.Later, Hosts: s.Hosts, Servers: s.Servers, PLDs: s.PLDs,
+		DiskRead: s.DiskRead, DiskWritten: s.DiskWritten, URLSeenKeys: s.URLSeenKeys, URLSeenPasses: s.URLSeenPasses,
+		URLSeenFull: s.URLSeenFullPasses, Model: s.Seen, PeakRSS: peakRSS(),
+		FinishedFiles: res.Finished.Files, FinishedBytes: res.Finished.Bytes}
+	if sec := s.Active.Seconds(); sec > 0 {
+		out.PagesPerSecond = float64(out.Pages) / sec
+	}
+	for i, place := range crawl.PlaceNames() {
+		out.Places[place] = s.Place(state.Place(i))
+	}
+	data, err := json.MarshalIndent(out, "", "  ")
+	if err == nil {
+		err = os.WriteFile(name, append(data, '\n'), 0o666)
+	}
+	if err != nil {
+		return fmt.Errorf("--summary %s: %w", name, err)
+	}
+	return nil
+}

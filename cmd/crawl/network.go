@@ -1,0 +1,123 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/dustin/go-humanize"
+
+	"drumbeat/cmd/flags"
+	"drumbeat/cmd/term"
+	"drumbeat/crawl"
+	"drumbeat/dnscache"
+	"drumbeat/fetch"
+	"drumbeat/internal/pace"
+)
+
+// Network is what a crawl talks to the world with.
+type Network struct {
+	Limits   fetch.Limits
+	bodies   int64 // of RAM, for bodies
+	Resolver crawl.Resolver
+	Fetcher  *fetch.Client
+	dns      *dnscache.Resolver
+}
+
+// Close closes both.
+func (n *Network) Close() error { return errors.Join(n.Fetcher.Close(), n.dns.Close()) }
+
+func (c *Command) network(plan crawl.Plan, limiter *pace.Bandwidth, panicked func(string, any, []byte)) (*Network, error) {
+	family, err := dnscache.ParseFamily(c.IP)
+	if err != nil {
+		return nil, term.Usage(err)
+	}
+	servers := make([]netip.AddrPort, 0, len(c.Resolver))
+	for _, s := range c.Resolver {
+		servers = append(servers, s.AddrPort)
+	}
+	limits := fetch.Limits{Connect: c.ConnectTimeout, TLS: c.ConnectTimeout, FirstByte: c.FirstByteTimeout,
+		Total: c.Timeout, BodyBytes: int(c.MaxBody.Most()), DecodedBytes: int(min(4*c.MaxBody.Most(), flags.MaxBodyLimit))}
+	bodies := max(plan.BodyBytes, limits.MemoryBytes())
+	if bodies > plan.HeapBytes/2 {
+		return nil, term.Usage(fmt.Errorf("--max-body %s is too much for --ram: one page may take %s, the Go heap's share is %s",
+			humanize.IBytes(uint64(c.MaxBody.Most())), humanize.IBytes(uint64(bodies)), humanize.IBytes(uint64(plan.HeapBytes))))
+	}
+	m, err := term.ThisMachine()
+	if err != nil {
+		return nil, err
+	}
+	return OpenNetwork(
+		dnscache.Options{Servers: servers, Rate: float64(c.DNSRate), MaxBytes: DNSCacheBytes(plan), Family: family, MixCase: true,
+			Panicked: panicked},
+		fetch.Options{
+			Limits: limits, BufferBytes: bodies, IdleConns: c.reserve(m).IdleConnections(c.Connections.Most()),
+			UserAgent: c.UserAgent, From: c.FromHeader(), Accept: crawl.AcceptHeader(c.Accept), AllowNets: flags.Prefixes(c.AllowNet),
+			Ports:   flags.PortList(c.Ports),
+			MapPort: flags.PortMap(c.MapPort), Limiter: limiter, TLS: fetch.TLSOptions{Require: c.TLS == "require"},
+		})
+}
+
+// OpenNetwork opens a resolver and a client.
+func OpenNetwork(d dnscache.Options, f fetch.Options) (*Network, error) {
+	client, err := fetch.New(f)
+	if err != nil {
+		return nil, term.Usage(err)
+	}
+	dns, err := dnscache.New(d)
+	if err != nil {
+		return nil, errors.Join(term.Usage(err), client.Close())
+	}
+	return &Network{Resolver: ResolverOf(dns), Fetcher: client, dns: dns, Limits: f.Limits, bodies: f.BufferBytes}, nil
+}
+
+// DNSCacheBytes is the DNS cache's part of the Go heap.
+func DNSCacheBytes(plan crawl.Plan) int64 { return max(1<<20, min(96<<20, plan.HeapBytes/16)) }
+
+// ResolverOf is dnscache as crawl wants it.
+func ResolverOf(dns *dnscache.Resolver) crawl.Resolver { return names{dns} }
+
+// names is what ResolverOf returns.
+type names struct{ dns *dnscache.Resolver }
+
+// LookupHost implements crawl.Resolver.
+func (n names) LookupHost(ctx context.Context, host, pld string) (crawl.Lookup, error) {
+	answer, err := n.dns.Lookup(ctx, host, pld)
+	return crawlLookup(host, answer, err)
+}
+
+// LookupFresh implements crawl.FreshResolver.
+func (n names) LookupFresh(ctx context.Context, host, pld string) (crawl.Lookup, error) {
+	answer, err := n.dns.LookupFresh(ctx, host, pld)
+	return crawlLookup(host, answer, err)
+}
+
+// crawlLookup is what dnscache says, as crawl wants it.
+func crawlLookup(host string, answer dnscache.Answer, err error) (crawl.Lookup, error) {
+	if err == nil {
+		return crawl.Lookup{Addrs: answer.Addrs, Expires: answer.Expires, TTL: answer.TTL, Server: answer.Server, Cached: answer.Cached}, nil
+	}
+	var de *dnscache.Error
+	if errors.As(err, &de) {
+		return crawl.Lookup{}, &crawl.LookupError{Host: host, NotFound: de.Kind.Permanent(), NoAnswer: de.Kind == dnscache.KindTimeout,
+			Certain: de.Kind == dnscache.KindBadName, Cached: de.Cached,
+			Busy: de.Kind == dnscache.KindBusy, Expires: de.Expires, Err: err}
+	}
+	return crawl.Lookup{}, err
+}
+
+// digest tells apart what the flags allow to connect to: a crawl tries again what other flags held back.
+func (f *netFlags) digest() string {
+	ports := flags.PortList(f.Ports)
+	slices.Sort(ports)
+	var nets []string
+	for _, p := range flags.Prefixes(f.AllowNet) {
+		nets = append(nets, p.Masked().String())
+	}
+	slices.Sort(nets)
+	text := fmt.Sprint(slices.Compact(ports), slices.Compact(nets))
+	return fmt.Sprintf("%016x", xxhash.Sum64String(text))
+}

@@ -1,0 +1,116 @@
+package crawl
+
+import (
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"drumbeat/cmd/flags"
+	"drumbeat/cmd/term"
+	"drumbeat/crawl"
+	"drumbeat/crawl/state"
+	"drumbeat/disk"
+	"drumbeat/internal/pace"
+)
+
+// Options are the crawl's, but for the network.
+func (c *Command) Options() crawl.Options {
+	o := crawl.Options{
+		FS: disk.OS(), Dirs: flags.Clean(c.dirs()), AddDirs: flags.Clean(c.AddDir), Out: flags.Clean(c.outs()), AddOut: flags.Clean(c.AddOut), New: c.New, Seeds: c.Seeds,
+		Agent: c.Agent, Contact: c.Contact, Version: term.Version, Host: HostName(),
+		RAMBytes: int64(*c.RAM), DiskBytes: int64(*c.Disk), Connections: int(c.Connections.Most()), Retries: int(c.Retries),
+		Budget: crawl.BudgetPolicy(c.Budget), BudgetDefault: uint32(c.BudgetDefault), BudgetMax: uint32(c.BudgetMax),
+		BudgetRanks: int(c.BudgetRanks), QueuesMax: int(c.QueuesMax),
+		KeepAlive: c.KeepAlive, CheckpointEvery: c.CheckpointEvery, RollEvery: c.RollEvery, ArchiveRobots: c.ArchiveRobots, ArchiveDNS: c.ArchiveDNS, OutMode: c.OutMode.Wide(), Linger: c.Linger,
+		MaxPages: int64(c.MaxPages), MaxTime: c.MaxTime, MaxDepth: crawl.Unlimited,
+		Scope: state.Scope(c.Scope), Store: c.Store == "warc", Sitemaps: c.Sitemaps, PrivateSuffixes: c.PrivateSuffixes,
+		CrawlLog: state.LogLevel(c.CrawlLog), Drain: c.Drain, WhenFull: crawl.WhenFull(c.WhenFull), KeepFree: int64(flags.OrZero(c.KeepFree)),
+		NetworkFlags: c.netFlags.digest(),
+		Rules:        c.Rules, Blacklist: c.Blacklist, TraceLinks: c.TraceLinks, TraceLimit: int64(c.TraceLimit),
+		Rate: c.Rate.Schedule.In(c.TimeZone.Location), ConnectionSchedule: c.Connections.Hours().In(c.TimeZone.Location),
+		Bandwidth: pace.NewBandwidth(c.Bandwidth.Schedule.In(c.TimeZone.Location), time.Now()),
+	}
+	if c.MaxDepth != nil {
+		o.MaxDepth = int(*c.MaxDepth)
+	}
+	if c.DirectIO {
+		o.FS = disk.Direct()
+	}
+	c.Health.Apply(&o)
+	c.Drum.Apply(&o)
+	c.Delays.Apply(&o)
+	c.Links.Apply(&o)
+	c.URLRules.Apply(&o)
+	c.Bodies.Apply(&o)
+	return o
+}
+
+// HostName is the machine's name, without which files of two machines may have one name.
+func HostName() string {
+	name, _ := os.Hostname() // "" if there is none
+	return name
+}
+
+// wideDirectories warns of directories that were there before and that others may look into or change. What the crawl
+// makes has mode 0700 or 0600; the mode of what a person made is left to the person.
+// What OutMode lets in is meant to be let in; mode 0 is for nobody else.
+func wideDirectories(paths []string, outMode fs.FileMode) (notes []string) {
+	meant := outMode | outMode&0o444>>2
+	for _, p := range paths {
+		for _, sub := range [...]string{"", "state", "warc", "log"} {
+			name := filepath.Join(p, sub)
+			info, err := os.Stat(name)
+			if err != nil || !info.IsDir() || info.Mode().Perm()&0o077 == 0 ||
+				sub != "state" && info.Mode().Perm()&0o077&^meant == 0 {
+				continue
+			}
+			what := "read"
+			if info.Mode().Perm()&0o022 != 0 {
+				what = "changed"
+			}
+			notes = append(notes, fmt.Sprintf("WARNING: directory %s can be %s by others (mode %04o); chmod 700 would close it",
+				name, what, info.Mode().Perm()))
+		}
+	}
+	return notes
+}
+
+// MakePlan divides RAM and disk; too little is a fault of the flags.
+func MakePlan(opt *crawl.Options) (crawl.Plan, error) {
+	o := *opt // it fills in defaults
+	plan, err := crawl.MakePlan(&o)
+	if err == nil {
+		err = o.CheckStores(&plan)
+	}
+	if err != nil {
+		return plan, term.Usage(err)
+	}
+	return plan, nil
+}
+
+// printConfig prints the effective flags and the plan.
+func printConfig(out io.Writer, command *kong.Node, plan crawl.Plan, opt *crawl.Options) error {
+	if err := flags.Print(out, command); err != nil {
+		return err
+	}
+	for _, line := range planLines(plan, opt) {
+		if _, err := fmt.Fprintln(out, "# "+line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// planLines are the plan, and what it promises for --max-pages, or a billion.
+func planLines(plan crawl.Plan, opt *crawl.Options) []string {
+	lines := plan.Lines()
+	if f, err := plan.Forecast(opt, crawl.Load{Pages: float64(opt.MaxPages)}); err == nil {
+		lines = append(lines, f.Lines()...)
+	}
+	return lines
+}

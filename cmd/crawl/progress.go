@@ -1,0 +1,152 @@
+package crawl
+
+import (
+	"fmt"
+	"runtime"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"drumbeat/crawl"
+	"drumbeat/crawl/state"
+)
+
+// progressFields are the fields of a line of progress.
+func progressFields(s *crawl.Snapshot) []any {
+	fields := []any{"pages", s.Count(state.CountPages), "pages_s", int64(s.PagesPerSecond),
+		"mbit_s", fmt.Sprintf("%.1f", s.BitsPerSecond/1e6), "links", s.Count(state.CountLinks), "unique", s.Unique,
+		"p", fmt.Sprintf("%.3f", uniqueShare(s))}
+	for i, name := range crawl.PlaceNames() {
+		if n := s.Place(state.Place(i)); n > 0 {
+			fields = append(fields, name, n)
+		}
+	}
+	fields = append(fields, "exchanges", s.InFlight, "goroutines", runtime.NumGoroutine())
+	if c := s.Checkpoint; c.Number > 0 {
+		fields = append(fields, "checkpoint", c.Number, "checkpoint_took", short(c.Total), "checkpoint_pause", short(c.Pause),
+			"checkpoint_stall", short(c.Stall), "checkpoint_bytes", c.Bytes)
+	}
+	if c := s.Seen; c.Links > 0 {
+		fields = append(fields, "urlseen_link_bytes", oneDecimal(c.Bytes), "predicted_link_bytes", oneDecimal(c.Predicted),
+			"alpha", twoDecimals(c.Alpha), "predicted_alpha", twoDecimals(c.PredictedAlpha))
+		if c.DiskRate > 0 {
+			fields = append(fields, "disk_pages_s", int64(c.DiskRate), "predicted_disk_pages_s", int64(c.PredictedDiskRate))
+		}
+	}
+	if s.Limits != "" {
+		fields = append(fields, "limits", s.Limits)
+	}
+	if s.Waiting != "" {
+		fields = append(fields, "waits_for", s.Waiting)
+	}
+	if s.SlotsNow.Samples > 0 {
+		fields = append(fields, "slots", s.SlotsNow.String())
+	}
+	return fields
+}
+
+// progressLines are the block on a terminal.
+func progressLines(s *crawl.Snapshot) []string {
+	n := humanize.Comma
+	places := func(from, to state.Place) string {
+		var parts []string
+		for p := from; p <= to; p++ {
+			parts = append(parts, fmt.Sprintf("%s %s", p, n(s.Place(p))))
+		}
+		return strings.Join(parts, "  ")
+	}
+	limits := "none"
+	if s.Limits != "" {
+		limits = s.Limits
+	}
+	waiting := "nothing: all connections are busy"
+	if s.Waiting != "" {
+		waiting = s.Waiting
+	}
+	checkpoint := "none yet"
+	if c := s.Checkpoint; c.Number > 0 {
+		checkpoint = fmt.Sprintf("no. %d, %s ago, took %s, wrote %s, steps paused for %s (longest %s)", c.Number,
+			short(s.Time.Sub(c.When)), short(c.Total), bytesText(c.Bytes), short(c.Pause), short(c.LongestPause))
+	}
+	return []string{
+		fmt.Sprintf("%s  pages %s  %.0f/s  %.1f Mb/s", short(s.Elapsed), n(s.Count(state.CountPages)), s.PagesPerSecond, s.BitsPerSecond/1e6),
+		fmt.Sprintf("  links     %s  %.0f/s  unique URLs %s  p %.3f", n(s.Count(state.CountLinks)), s.LinksPerSecond, n(s.Unique), uniqueShare(s)),
+		"  upstream  " + places(state.PlaceUnstreamed, state.PlaceFailed),
+		"  stock     " + places(state.PlaceRobotsCheck, state.PlaceRAM),
+		"  waiting   " + places(state.PlaceLater, state.PlaceLater) + reasons(s.Later),
+		"  ended     " + places(state.PlaceFetched, state.PlaceHeld) + reasons(s.Refused),
+		fmt.Sprintf("  network   %d of %d connections  robots.txt %d under way, %s queued  hosts %s  servers %s  PLDs %s",
+			s.InFlight, s.Connections, s.RobotsInFlight, n(s.RobotsQueued), n(s.Hosts), n(s.Servers), n(s.PLDs)),
+		fmt.Sprintf("  disk      read %s  written %s  URLseen %s keys, %d passes  checkpoint %s",
+			bytesText(s.DiskRead), bytesText(s.DiskWritten), n(s.URLSeenKeys), s.URLSeenPasses, checkpoint),
+		"  model     " + modelText(&s.Seen),
+		"  limits    " + limits,
+		"  waits for " + waiting,
+		"  slots     " + s.SlotsNow.String(),
+	}
+}
+
+// modelText puts what URLseen and the disks did beside what was predicted of them.
+func modelText(c *crawl.SeenCheck) string {
+	if c.Links == 0 {
+		return "no merge of URLseen yet"
+	}
+	text := fmt.Sprintf("URLseen I/O %s B a link, %s predicted (%s in full passes); alpha %s, %s predicted", oneDecimal(c.Bytes),
+		oneDecimal(c.Predicted), oneDecimal(c.Full), twoDecimals(c.Alpha), twoDecimals(c.PredictedAlpha))
+	if c.DiskRate > 0 {
+		text += fmt.Sprintf("; at %s/s disks admit %s pages/s, %s predicted", bytesText(int64(c.DiskBandwidth)),
+			humanize.Comma(int64(c.DiskRate)), humanize.Comma(int64(c.PredictedDiskRate)))
+	}
+	return text
+}
+
+func oneDecimal(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
+
+func twoDecimals(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
+
+// uniqueShare is the paper's p: how many of the links found led to a URL that had not been seen before.
+func uniqueShare(s *crawl.Snapshot) float64 {
+	if n := s.Count(state.CountLinks); n > 0 {
+		return float64(s.Unique) / float64(n)
+	}
+	return 0
+}
+
+// reasons lists numbers by reason, the largest first.
+func reasons(m map[string]int64) string {
+	if len(m) == 0 {
+		return ""
+	}
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	sort.Slice(names, func(i, j int) bool {
+		if m[names[i]] != m[names[j]] {
+			return m[names[i]] > m[names[j]]
+		}
+		return names[i] < names[j]
+	})
+	for i, name := range names {
+		names[i] = name + " " + humanize.Comma(m[name])
+	}
+	return " (" + strings.Join(names, ", ") + ")"
+}
+
+func bytesText(n int64) string { return humanize.Bytes(uint64(max(0, n))) }
+
+// short is a duration with three digits or so.
+func short(d time.Duration) string {
+	switch {
+	case d >= time.Minute:
+		return d.Round(time.Second).String()
+	case d >= time.Second:
+		return d.Round(100 * time.Millisecond).String()
+	case d >= time.Millisecond:
+		return d.Round(100 * time.Microsecond).String()
+	}
+	return d.Round(time.Microsecond).String()
+}

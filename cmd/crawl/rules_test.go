@@ -1,0 +1,82 @@
+package crawl
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"drumbeat/cmd/term"
+	"drumbeat/internal/cmdtest"
+	"drumbeat/internal/simweb"
+	"drumbeat/weburl"
+)
+
+// TestCrawlWithRules: the flags reach the crawl, --print-config shows what is in force, and faults end it before it begins.
+func TestCrawlWithRules(t *testing.T) {
+	t.Parallel()
+	web, flags := cmdtest.SmallWeb(t, nil)
+	seeds := web.Seeds()
+	out1, out2 := string(weburl.Split([]byte(seeds[0])).Host), string(weburl.Split([]byte(seeds[1])).Host)
+	rules, black := cmdtest.File(t, "rules", "- host "+out1+"\n"), cmdtest.File(t, "black", "- host "+out2+"\n")
+	flags = append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir="+t.TempDir()+"/c", "--rules", rules, "--blacklist", black)
+	out, _ := wantExit(t, term.ExitDone, "", append(flags, "--print-config")...)
+	for _, want := range []string{"--rules=" + rules + "\n", "--blacklist=" + black + "\n", "# rules: 1 rule (1 host, ", "# blacklist: 1 rule (1 host, "} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	_, errs := wantExit(t, term.ExitUsage, "", append(flags, "--rules", cmdtest.File(t, "bad", "x\n"), "--blacklist=no-such-file")...)
+	if !strings.Contains(errs, "bad:1: ") || !strings.Contains(errs, "no-such-file") {
+		t.Error(errs)
+	}
+	out, _ = wantExit(t, term.ExitDone, "", flags...)
+	if !strings.Contains(out, "by rules ") || !strings.Contains(out, "blacklisted ") {
+		t.Errorf("no links by rules or blacklisted in\n%s", out)
+	}
+	fetches := web.Log().Fetches()
+	for url := range fetches {
+		if host := string(weburl.Split([]byte(url)).Host); host == out1 || host == out2 {
+			t.Errorf("fetched %s", url)
+		}
+	}
+	if len(fetches) < 50 {
+		t.Errorf("%d URLs fetched", len(fetches))
+	}
+}
+
+// TestCrawlReadsAgain: a hangup has a running crawl read its files again; faults are logged, all of them.
+func TestCrawlReadsAgain(t *testing.T) {
+	t.Parallel()
+	web, flags := cmdtest.SmallWeb(t, func(o *simweb.Options) { o.Pages = 600 })
+	rules := cmdtest.File(t, "rules", "default +\n")
+	flags = append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir="+t.TempDir()+"/c", "--rules", rules)
+	var errs bytes.Buffer
+	again, ended := make(chan struct{}), make(chan struct{})
+	a := term.NewApp(strings.NewReader(""), io.Discard, &errs)
+	a.OnHangup = func() (<-chan struct{}, func()) {
+		go func() {
+			send := func() {
+				select {
+				case again <- struct{}{}:
+				case <-ended:
+				}
+			}
+			send() // once this has been taken the crawl has read the files as they were
+			if err := os.WriteFile(rules, []byte("- hots x\n- pld y\n"), 0o600); err != nil {
+				t.Error(err)
+			}
+			send()
+		}()
+		return again, func() { close(ended) }
+	}
+	if code := run(a, flags); code != term.ExitDone {
+		t.Errorf("got exit code %d", code)
+	}
+	for _, want := range []string{"rules and blacklist stay as they were", "rules:1: ", "rules:2: "} {
+		if !strings.Contains(errs.String(), want) {
+			t.Errorf("no %q in\n%s", want, errs.String())
+		}
+	}
+}

@@ -1,0 +1,230 @@
+package crawl
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"drumbeat/cmd/term"
+	"drumbeat/crawl"
+	"drumbeat/crawl/admit"
+	"drumbeat/crawl/state"
+	"drumbeat/disk"
+	"drumbeat/weburl"
+)
+
+// seedsCopy is the file of a crawl's first directory that standard input is copied to.
+const seedsCopy = "seeds.txt"
+
+// seedInput is where seeds come from that are to be copied: standard input, or the command line; nil for a file.
+func (c *Command) seedInput(stdin io.Reader) io.Reader {
+	switch {
+	case c.Seeds == "-":
+		return stdin
+	case len(c.URLs) > 0:
+		return strings.NewReader(strings.Join(c.URLs, "\n") + "\n")
+	}
+	return nil
+}
+
+// checkSeeds returns the first fault of what the seeds come from.
+func (c *Command) checkSeeds() error {
+	switch {
+	case c.Seeds == "" && len(c.URLs) == 0:
+		return errors.New("there are no seeds: give URLs (drumbeat crawl https://example.org/ --contact WHO) or --seeds FILE")
+	case len(c.URLs) > 0 && c.Seeds != "":
+		return errors.New("give URLs or --seeds FILE, not both")
+	case len(c.URLs) > 0:
+		return checkURLs(c.URLs)
+	case c.Seeds == "-":
+		return nil
+	}
+	return checkSeedFile(c.Seeds)
+}
+
+// checkURLs returns the first fault of seeds on the command line.
+func checkURLs(urls []string) error {
+	for _, u := range urls {
+		url, _, err := admit.ParseSeed(u)
+		if err != nil || url == "" || strings.ContainsAny(u, "\r\n") {
+			return fmt.Errorf("%q is no URL and no host", u)
+		}
+		if _, err := os.Stat(u); err == nil {
+			return fmt.Errorf("%s is a file: --seeds %[1]s reads it; https://%[1]s would be a URL", u)
+		}
+	}
+	return nil
+}
+
+// seedSample is how much of a seed file is looked at before anything begins.
+const seedSample = 64 << 10
+
+// checkSeedFile refuses what can't be read, and what is no text: every line of it would be a bad seed.
+func checkSeedFile(name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return fmt.Errorf("--seeds: %w", err)
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return fmt.Errorf("--seeds %s is a directory", name)
+	}
+	sample := make([]byte, seedSample)
+	n, err := io.ReadFull(f, sample)
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+		return fmt.Errorf("--seeds %s: %w", name, err)
+	}
+	return textFault("--seeds "+name, sample[:n])
+}
+
+// textFault refuses bytes that no text of URLs has.
+func textFault(what string, sample []byte) error {
+	if i := bytes.IndexByte(sample, 0); i >= 0 {
+		return fmt.Errorf("%s is no text (byte %d is 0): want one URL or host a line, in UTF-8, not packed", what, i)
+	}
+	return nil
+}
+
+// takeSeeds copies standard input into the crawl's first directory, so that the crawl can be resumed, and returns the
+// copy's name. A resumed crawl keeps its old seeds: input that isn't the end of the copy already is added to it, no input
+// changes nothing.
+func takeSeeds(opt *crawl.Options, in io.Reader) (string, error) {
+	src := bufio.NewReaderSize(in, 1<<20)
+	if sample, err := src.Peek(seedSample); err != nil && err != io.EOF {
+		return "", fmt.Errorf("read seeds: %w", err)
+	} else if err := textFault("standard input", sample); err != nil {
+		return "", term.Usage(err)
+	}
+	if err := crawl.CheckDirectories(opt); err != nil { // before anything is made
+		return "", err
+	}
+	for _, dir := range opt.Dirs {
+		if err := opt.FS.MkdirAll(dir); err != nil {
+			return "", fmt.Errorf("copy seeds: %w", err)
+		}
+		lock, err := opt.FS.Lock(dir)
+		if err != nil {
+			return "", fmt.Errorf("copy seeds: directory %s: %w", dir, err)
+		}
+		defer lock.Close()
+	}
+	m, err := disk.MatchIdentities(opt.FS, opt.Dirs, state.KindState)
+	if err != nil { // since a moment ago
+		return "", fmt.Errorf("copy seeds: %w", err)
+	}
+	if opt.New && m.Crawl != "" {
+		return "", fmt.Errorf("%s: %w (leave out --new to resume it)", opt.Dirs[0], state.ErrExists)
+	}
+	id := m.Crawl
+	if id == "" {
+		secret, err := weburl.NewSecret() // any random text will do
+		if err != nil {
+			return "", err
+		}
+		id = secret.Hex()
+	}
+	set, err := disk.Label(m, id, state.KindState)
+	if err != nil {
+		return "", fmt.Errorf("copy seeds: %w", err)
+	}
+	name := set.Path(0, seedsCopy)
+	if err := mergeSeeds(opt.FS, name, src); err != nil {
+		return "", fmt.Errorf("copy seeds to %s: %w", name, err)
+	}
+	return name, nil
+}
+
+// mergeSeeds makes the file called name hold what it held and, at its end, what in brings. The file is replaced as a
+// whole or not at all.
+func mergeSeeds(fsys disk.FS, name string, src *bufio.Reader) error {
+	if _, err := src.Peek(1); err != nil && err != io.EOF {
+		return err
+	} else if err == io.EOF {
+		if _, err := fsys.Size(name); err == nil {
+			return nil
+		}
+	}
+	old, err := fsys.OpenRead(name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	tmp := name + ".tmp"
+	if err := fsys.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(err, closeFile(old))
+	}
+	dst, err := fsys.Create(tmp)
+	if err != nil {
+		return errors.Join(err, closeFile(old))
+	}
+	same, err := writeSeeds(dst, old, src)
+	if err = errors.Join(err, closeFile(old)); err == nil {
+		err = dst.Sync()
+	}
+	if err = errors.Join(err, dst.Close()); err != nil {
+		return err
+	}
+	if same {
+		return fsys.Remove(tmp)
+	}
+	if err := fsys.Rename(tmp, name); err != nil {
+		return err
+	}
+	dir, _, _ := bytes.Cut([]byte(name), []byte("/"+seedsCopy))
+	return fsys.SyncDir(string(dir))
+}
+
+func closeFile(f disk.File) error {
+	if f == nil {
+		return nil
+	}
+	return f.Close()
+}
+
+// writeSeeds writes old and then in to dst. same is true when in is what old ends with.
+func writeSeeds(dst, old disk.File, in io.Reader) (same bool, err error) {
+	var size int64
+	if old != nil {
+		if size, err = old.Size(); err != nil {
+			return false, err
+		}
+		if _, err := io.Copy(io.NewOffsetWriter(dst, 0), io.NewSectionReader(old, 0, size)); err != nil {
+			return false, err
+		}
+	}
+	start := size
+	if size > 0 {
+		if _, err := dst.WriteAt([]byte("\n"), size); err != nil {
+			return false, err
+		}
+		start++
+	}
+	n, err := io.Copy(io.NewOffsetWriter(dst, start), in)
+	if err != nil || old == nil || n > size {
+		return false, err
+	}
+	return equalRanges(dst, start, old, size-n, n)
+}
+
+// equalRanges compares n bytes of two files.
+func equalRanges(a io.ReaderAt, aOff int64, b io.ReaderAt, bOff, n int64) (bool, error) {
+	x, y := make([]byte, 256<<10), make([]byte, 256<<10)
+	for done := int64(0); done < n; {
+		k := min(int64(len(x)), n-done)
+		if _, err := a.ReadAt(x[:k], aOff+done); err != nil && err != io.EOF {
+			return false, err
+		}
+		if _, err := b.ReadAt(y[:k], bOff+done); err != nil && err != io.EOF {
+			return false, err
+		}
+		if !bytes.Equal(x[:k], y[:k]) {
+			return false, nil
+		}
+		done += k
+	}
+	return true, nil
+}

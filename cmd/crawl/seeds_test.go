@@ -1,0 +1,83 @@
+package crawl
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"drumbeat/cmd/term"
+	"drumbeat/internal/cmdtest"
+)
+
+// TestSeedsFromInput: standard input is kept in the directory; no input resumes with what was kept; new input adds.
+func TestSeedsFromInput(t *testing.T) {
+	t.Parallel()
+	web, flags := cmdtest.SmallWeb(t, nil)
+	dir := filepath.Join(t.TempDir(), "crawl")
+	flags = append(flags, "--seeds=-", "--dir", dir)
+	seeds := web.Seeds()
+	wantExit(t, term.ExitDone, seeds[0]+"\n", flags...)
+	copied := filepath.Join(dir, seedsCopy)
+	same := func(want string) {
+		t.Helper()
+		if got, err := os.ReadFile(copied); err != nil || string(got) != want {
+			t.Errorf("got %q, %v, want %q", got, err, want)
+		}
+	}
+	same(seeds[0] + "\n")
+	if out, _ := wantExit(t, term.ExitDone, "", flags...); !strings.Contains(out, "finished") {
+		t.Errorf("no input: %s", out)
+	}
+	wantExit(t, term.ExitDone, seeds[0]+"\n", flags...)
+	same(seeds[0] + "\n")
+	wantExit(t, term.ExitDirectory, seeds[0], append(flags, "--new")...)
+	other := web.Root(web.Hosts()[len(web.Hosts())-1])
+	wantExit(t, term.ExitDone, other+"\n", flags...)
+	same(seeds[0] + "\n\n" + other + "\n")
+}
+
+// TestURLArguments: seeds on the command line are kept in the directory, as those of standard input are.
+func TestURLArguments(t *testing.T) {
+	url, asked := cmdtest.TinySite(t, 3)
+	port := url[strings.LastIndex(url, ":")+1:]
+	flags := append(cmdtest.OwnServer, "--dir", filepath.Join(t.TempDir(), "c"), "--allow-net=127.0.0.1", "--ports="+port)
+	wantExit(t, term.ExitDone, "", append(flags, url+"/")...)
+	wantExit(t, term.ExitDone, "", append(flags, url+"/", url+"/more")...)
+	if got := asked(); got["/"] != 1 || got["/p2.html"] != 1 || got["/more"] != 1 {
+		t.Errorf("asked for %v, want each once", got)
+	}
+	seeds := filepath.Join(t.TempDir(), "seeds.txt")
+	if err := os.WriteFile(seeds, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "there are no seeds"}, {[]string{url, "--seeds", seeds}, "not both"}, {[]string{seeds}, "is a file: --seeds "},
+		{[]string{"http://"}, `"http://" is no URL`}, {[]string{"settings.go"}, "--seeds settings.go reads it"},
+	} {
+		if _, errs := wantExit(t, term.ExitUsage, "", append(flags, c.args...)...); !strings.Contains(errs, c.want) || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%q: got %q, want one line with %q", c.args, errs, c.want)
+		}
+	}
+}
+
+// TestBinarySeeds: what is no text is refused before anything is made. Its lines were seeds that yielded nothing.
+func TestBinarySeeds(t *testing.T) {
+	binary := "\x1f\x8b\x08\x00\x00\x01\n"
+	seeds, dir := filepath.Join(t.TempDir(), "seeds.gz"), filepath.Join(t.TempDir(), "c")
+	if err := os.WriteFile(seeds, []byte(binary), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, in := range []string{seeds, "-"} {
+		_, errs := wantExit(t, term.ExitUsage, binary, append(cmdtest.OwnServer, "--dir", dir, "--seeds", in)...)
+		if !strings.Contains(errs, "is no text (byte 3 is 0)") {
+			t.Errorf("got %q", errs)
+		}
+	}
+	if _, err := os.Stat(dir); !os.IsNotExist(err) {
+		t.Errorf("%s was made: %v", dir, err)
+	}
+}

@@ -1,0 +1,250 @@
+package crawl
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"time"
+
+	"drumbeat/cmd/flags"
+	"drumbeat/cmd/term"
+	"drumbeat/crawl"
+	"drumbeat/disk"
+	"drumbeat/dnscache"
+	"drumbeat/fetch"
+	"drumbeat/internal/linktrace"
+	"drumbeat/star"
+)
+
+// resolvConf names the resolvers of this machine.
+const resolvConf = "/etc/resolv.conf"
+
+// check returns the first fault that can be seen in the flags alone.
+func (c *Command) check() error {
+	for _, f := range []func() error{c.Who.Check, c.checkDelays, c.checkNumbers, c.URLRules.Check, c.Bodies.Check,
+		c.checkSeeds, c.checkDirs} {
+		if err := f(); err != nil {
+			return term.Usage(err)
+		}
+	}
+	return nil
+}
+
+func (c *Command) checkDelays() error {
+	for _, d := range []struct {
+		flag    string
+		v       *time.Duration
+		nonzero bool
+	}{{"backoff", &c.Backoff, true}, {"backoff-max", &c.BackoffMax, true}, {"robots-wait", &c.RobotsWait, false}, {"robots-forget", &c.RobotsForget, false},
+		{"host-delay", c.HostDelay, false}, {"host-delay-min", c.HostDelayMin, false}, {"server-delay", &c.ServerDelay, false},
+		{"server-delay-min", c.ServerDelayMin, false}, {"pld-delay", c.PLDDelay, false}, {"pld-delay-min", c.PLDDelayMin, false},
+		{"max-crawl-delay", &c.MaxCrawlDelay, true}, {"max-time", &c.MaxTime, false}, {"linger", &c.Linger, false},
+		{"checkpoint-every", &c.CheckpointEvery, true}, {"roll-every", &c.RollEvery, false}, {"connect-timeout", &c.ConnectTimeout, true},
+		{"first-byte-timeout", &c.FirstByteTimeout, true}, {"timeout", &c.Timeout, true}} {
+		switch {
+		case d.v == nil:
+		case *d.v < 0:
+			return fmt.Errorf("--%s %v is negative", d.flag, *d.v)
+		case *d.v == 0 && d.nonzero:
+			return fmt.Errorf("--%s can't be 0", d.flag)
+		case *d.v > 0 && *d.v < time.Millisecond:
+			return fmt.Errorf("--%s %v: less than 1ms isn't kept; give 0 for none", d.flag, *d.v)
+		}
+	}
+	return nil
+}
+
+func (c *Command) checkNumbers() error {
+	for _, n := range []struct {
+		flag        string
+		v           flags.Count
+		least, most int64
+	}{{"budget-default", c.BudgetDefault, 1, star.MaxBudget}, {"budget-max", c.BudgetMax, int64(c.BudgetDefault), star.MaxBudget},
+		{"budget-ranks", c.BudgetRanks, 1, 1 << 20}, {"queues-max", c.QueuesMax, 1, 1 << 20}, {"retries", c.Retries, 0, 200},
+		{"dns-rate", c.DNSRate, 0, 1e7},
+		{"max-depth", flags.OrZero(c.MaxDepth), 0, math.MaxUint16 - 1}} {
+		if int64(n.v) < n.least || int64(n.v) > n.most {
+			return fmt.Errorf("--%s %d: must lie between %d and %d", n.flag, n.v, n.least, n.most)
+		}
+	}
+	if n := c.QueuesMax; n&(n-1) != 0 {
+		return fmt.Errorf("--queues-max %d: must be a power of 2", n)
+	}
+	for _, s := range []struct {
+		flag string
+		v    *flags.Size
+	}{{"ram", c.RAM}, {"disk", c.Disk}, {"sitemap-body", c.SitemapBody}} {
+		if s.v != nil && *s.v == 0 {
+			return fmt.Errorf("--%s can't be 0", s.flag)
+		}
+	}
+	if c.TraceLinks != "" && c.TraceLimit < linktrace.MinLimitBytes {
+		return fmt.Errorf("--trace-limit %v: want %v at least", c.TraceLimit, flags.Size(linktrace.MinLimitBytes))
+	}
+	if err := errors.Join(c.Delays.CheckRates(), c.Health.Check()); err != nil {
+		return err
+	}
+	if err := c.Links.Check(); err != nil {
+		return err
+	}
+	return c.Drum.Check()
+}
+
+func (c *Command) checkDirs() error {
+	all := slices.Concat(c.dirs(), c.outs())
+	for i, dir := range all {
+		if dir == "" {
+			return errors.New("--dir and --out can't be empty")
+		}
+		if slices.Contains(all[:i], dir) && !slices.Equal(c.dirs(), c.outs()) {
+			return fmt.Errorf("directory %s is given twice", dir)
+		}
+	}
+	if c.Summary != "" { // not hours later
+		if info, err := os.Stat(filepath.Dir(c.Summary)); err != nil {
+			return fmt.Errorf("--summary: %w", err)
+		} else if !info.IsDir() {
+			return fmt.Errorf("--summary %s: %s is no directory", c.Summary, filepath.Dir(c.Summary))
+		}
+	}
+	return nil
+}
+
+// dirs are all directories of the crawl.
+func (c *Command) dirs() []string {
+	return withAdded(c.Dir, c.AddDir)
+}
+
+// outs are all directories for output; none: those of the crawl.
+func (c *Command) outs() []string { return withAdded(c.Out, c.AddOut) }
+
+func withAdded(dirs, added []string) []string {
+	dirs = slices.Clone(dirs)
+	for _, d := range added {
+		if !slices.Contains(dirs, d) {
+			dirs = append(dirs, d)
+		}
+	}
+	return dirs
+}
+
+// Complete fills in what the machine decides, and returns what the person should know about it.
+func (c *Command) Complete(m term.Machine) (notes []string, err error) {
+	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+	if who := c.Who.Complete(); who != "" {
+		note("WARNING: %s", who)
+	}
+	if c.HostDelay == nil {
+		c.HostDelay = new(flags.DefaultHostDelay)
+		if c.Scope != "all" {
+			*c.HostDelay = 2 * time.Second
+		}
+	}
+	if c.Scope != "all" {
+		note("scope %s: budgets are off, the delay between two visits to a host is %v", c.Scope, *c.HostDelay)
+	}
+	if err := c.Delays.Complete(); err != nil {
+		return nil, term.Usage(err)
+	}
+	if rude := c.Delays.Rude(); rude != "" {
+		note("WARNING: %s: that is for servers of your own only", rude)
+	}
+	if c.Connections == nil {
+		c.Connections = new(flags.Connections)
+	}
+	n, why := c.reserve(m).Connections(c.Connections.Most())
+	if why != "" {
+		note("%s", why)
+	}
+	c.Connections.Lower(n)
+	if c.RAM == nil {
+		var why string
+		ram := flags.Size(c.ramFor(m.RAMBytes/2, &why))
+		c.RAM = &ram
+		if why == "" {
+			why = "half of " + m.RAMFrom
+		}
+		note("--ram is %v, %s", *c.RAM, why)
+	}
+	if c.Disk == nil {
+		n, err := term.DiskBytes(disk.OS(), slices.Concat(c.dirs(), c.outs()))
+		if err != nil {
+			return nil, term.Usage(err)
+		}
+		c.Disk = new(flags.Size(n))
+	}
+	if len(c.Resolver) == 0 {
+		servers, err := dnscache.ReadResolvConf(resolvConf)
+		if err != nil {
+			return nil, term.Usage(fmt.Errorf("--resolver is not given, and: %w", err))
+		}
+		for _, s := range servers {
+			c.Resolver = append(c.Resolver, flags.ServerAddr{AddrPort: s})
+		}
+	}
+	return notes, nil
+}
+
+// reserve keeps what the crawl's files take of the descriptors.
+func (c *Command) reserve(m term.Machine) term.Machine {
+	workers := int(c.DrumWorkers)
+	if workers == 0 {
+		workers = min(8, 1+runtime.GOMAXPROCS(0)) // as crawl has it
+	}
+	return m.WithFiles(len(c.dirs()), len(c.outs()), workers, c.DirectIO)
+}
+
+// The default of --ram for a crawl that isn't of the whole web.
+const (
+	modestRAM  = 1 << 30
+	ramBodies  = 16  // of the longest body
+	ramPerPage = 256 // bytes: from some hundred million pages on, all that there is
+)
+
+// ramFor is the default of --ram, most at most: a crawl of one site, or of --max-pages, isn't planned as one of a billion pages. It
+// grows with what the crawl knew at its last checkpoint.
+func (c *Command) ramFor(most int64, why *string) int64 {
+	pages := float64(c.MaxPages)
+	if c.Scope != "all" {
+		pages = float64(crawl.KnownURLs(disk.OS(), flags.Clean(c.dirs())))
+	} else if pages == 0 {
+		return most
+	}
+	ram := modestRAM + ramBodies*float64(c.MaxBody.Most()) + ramPerPage*pages
+	if ram >= float64(most) {
+		return most
+	}
+	*why = fmt.Sprintf("for --scope %s; --ram gives more", c.Scope)
+	if c.Scope == "all" {
+		*why = fmt.Sprintf("for --max-pages %d; --ram gives more", c.MaxPages)
+	}
+	return int64(ram) >> 20 << 20
+}
+
+// defaultSitemapBody is --sitemap-body where RAM suffices: 50,000 URLs, the most that a sitemap may have, take half of that.
+const defaultSitemapBody = 10 << 20
+
+// sitemapBytes is how long a sitemap may be. One must find room in the part of the bodies' RAM that a single
+// exchange may have: what a page may have, or a quarter of all.
+func (c *Command) sitemapBytes(limits fetch.Limits, bodies int64) (int, error) {
+	room := max(limits.MemoryBytes(), bodies/4)
+	fits := func(n int64) bool {
+		l := crawl.SitemapLimits(limits, int(n))
+		return l.MemoryBytes() <= room
+	}
+	if c.SitemapBody != nil {
+		if n := int64(*c.SitemapBody); n <= flags.MaxBodyLimit && fits(n) {
+			return int(n), nil
+		}
+		return 0, fmt.Errorf("--sitemap-body %v is too much for --ram: one body may take %v", *c.SitemapBody, flags.Size(room))
+	}
+	n := int64(defaultSitemapBody)
+	for n > int64(c.MaxBody.Most()) && !fits(n) {
+		n /= 2
+	}
+	return int(max(n, int64(c.MaxBody.Most()))), nil
+}

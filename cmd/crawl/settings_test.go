@@ -1,0 +1,141 @@
+package crawl
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"drumbeat/cmd/flags"
+	"drumbeat/cmd/term"
+	"drumbeat/crawl"
+)
+
+// TestModestPlan: a crawl of a site, or of some pages, isn't planned as one of a billion: RAM and the space that must stay free.
+func TestModestPlan(t *testing.T) {
+	m := term.Machine{RAMBytes: 64 << 30, RAMFrom: "physical memory"}
+	plan := func(args ...string) (crawl.Plan, flags.Size) {
+		var c commands
+		p, err := flags.NewParser(&c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		flags := append([]string{"crawl", "--contact=me@example.org", "--resolver=127.0.0.1:9", "--disk=1TiB", "example.org"}, args...)
+		if _, err := p.Parse(flags); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Crawl.Complete(m); err != nil {
+			t.Fatal(err)
+		}
+		opt := c.Crawl.Options()
+		opt.DiskBytes = 1 << 40
+		made, err := MakePlan(&opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return made, *c.Crawl.RAM
+	}
+	for _, args := range [][]string{{"--scope=host"}, {"--scope=pld"}, {"--max-pages=200"}} {
+		if p, ram := plan(args...); ram > 11<<27 || p.KeepFreeBytes > 700<<20 {
+			t.Errorf("%v: --ram %v, %d MiB to stay free", args, ram, p.KeepFreeBytes>>20)
+		}
+	}
+	for _, args := range [][]string{{}, {"--max-pages=1e9"}} {
+		if _, ram := plan(args...); ram != 32<<30 {
+			t.Errorf("%v: --ram %v, want half of the machine's", args, ram)
+		}
+	}
+	if _, ram := plan("--scope=host", "--max-body=1GiB"); ram < 16<<30 {
+		t.Errorf("--max-body=1GiB: --ram %v", ram)
+	}
+}
+
+// TestPorts: lists and ranges, repeated; each prints as what can be given again.
+func TestPorts(t *testing.T) {
+	c := parseCrawl(t, "--ports=8080,8000-8002", "--ports=65535")
+	if got, want := fmt.Sprint(c.Ports, flags.PortList(c.Ports)), "[8080 8000-8002 65535] [8080 8000 8001 8002 65535]"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	for _, bad := range []string{"", "0", "-1", "65536", "x", "90-80", "80-", "0-5", "8080;9"} {
+		var p flags.PortRange
+		if err := p.UnmarshalText([]byte(bad)); err == nil {
+			t.Errorf("%q: got %v, want an error", bad, p)
+		}
+	}
+}
+
+// TestZeroIsNotDefault: where 0 has a meaning, it arrives as 0.
+func TestZeroIsNotDefault(t *testing.T) {
+	m := term.Machine{RAMBytes: 1 << 34, RAMFrom: "physical memory", Descriptors: 1 << 20}
+	c := parseCrawl(t, "--host-delay=0", "--server-delay=0s", "--retries=0", "--max-depth=0", "--linger=0", "--cache-ram=0")
+	notes, err := c.Complete(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *c.HostDelay != 0 || *c.HostDelayMin != 0 || c.ServerDelay != 0 || *c.ServerDelayMin != 0 || c.Retries != 0 ||
+		*c.MaxDepth != 0 || c.Linger != 0 || *c.CacheRAM != 0 || *c.PLDDelay != 0 || *c.NetworkRate != 0 || *c.NetworkConnections != 0 ||
+		*c.HostDelayFactor != 0 {
+		t.Errorf("got %+v, want zeros", c)
+	}
+	if !strings.Contains(strings.Join(notes, "\n"), "WARNING: a delay of 0s between visits to a host, a delay of 0s between visits to an address") {
+		t.Errorf("got %q, want a warning of the delays", notes)
+	}
+}
+
+// TestCrawlReserves: the flags say how many files there are.
+func TestCrawlReserves(t *testing.T) {
+	m := term.Machine{Descriptors: 1024}
+	c := parseCrawl(t, "--dir", "a", "--dir", "b", "--drum-workers", "64", "--direct-io")
+	if n, _ := c.reserve(m).Connections(10_000); n != 1024-(64+2*(2*(3*64+8)+6)) {
+		t.Errorf("64 workers, 2 directories: %d connections", n)
+	}
+}
+
+// TestComputedDefaults: what the machine and the scope decide.
+func TestComputedDefaults(t *testing.T) {
+	m := term.Machine{RAMBytes: 1 << 34, RAMFrom: "physical memory", Descriptors: 1024}
+	c := parseCrawl(t)
+	notes, err := c.Complete(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *c.HostDelay != 40*time.Second || *c.HostDelayMin != time.Second || c.ServerDelay != time.Second ||
+		*c.ServerDelayMin != 200*time.Millisecond || *c.RAM != 1<<33 || c.Connections.Most() != 768 || *c.Disk <= 0 {
+		t.Errorf("got %v %v %v %v %v %v %v", *c.HostDelay, *c.HostDelayMin, c.ServerDelay, *c.ServerDelayMin, *c.RAM, *c.Connections, *c.Disk)
+	}
+	if *c.PLDDelay != 500*time.Millisecond || *c.PLDDelayMin != 20*time.Millisecond || *c.NetworkRate != 10 || *c.NetworkConnections != 20 ||
+		*c.HostDelayFactor != 10 || c.MaxCrawlDelay != 300*time.Second {
+		t.Errorf("got %v %v %v %v %v %v", *c.PLDDelay, *c.PLDDelayMin, *c.NetworkRate, *c.NetworkConnections, *c.HostDelayFactor, c.MaxCrawlDelay)
+	}
+	said := strings.Join(notes, "\n")
+	if !strings.Contains(said, "lowered from 2000 to 768") || !strings.Contains(said, "half of physical memory") || strings.Contains(said, "WARNING") {
+		t.Errorf("got %q", said)
+	}
+	for _, scope := range []string{"host", "pld"} {
+		c = parseCrawl(t, "--scope="+scope)
+		if notes, err = c.Complete(m); err != nil || *c.HostDelay != 2*time.Second || !strings.Contains(strings.Join(notes, "\n"), "budgets are off") {
+			t.Errorf("scope %s: got %v, %q, %v", scope, *c.HostDelay, notes, err)
+		}
+	}
+	c = parseCrawl(t, "--scope=host", "--host-delay=30s")
+	if _, err = c.Complete(m); err != nil || *c.HostDelay != 30*time.Second {
+		t.Errorf("got %v, %v, want 30s", *c.HostDelay, err)
+	}
+}
+
+// parseCrawl returns the crawl flags that args make.
+func parseCrawl(t *testing.T, args ...string) *Command {
+	t.Helper()
+	var c commands
+	p, err := flags.NewParser(&c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Parse(append([]string{"crawl", "--seeds=-", "--contact=a@example.org", "--resolver=127.0.0.1:5353"}, args...)); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Crawl.check(); err != nil {
+		t.Fatal(err)
+	}
+	return &c.Crawl
+}

@@ -1,0 +1,148 @@
+package crawl
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"drumbeat/cmd/term"
+	"drumbeat/crawl"
+)
+
+// View is what a person sees of a running crawl: on a terminal a block of lines that is written anew each second,
+// elsewhere a line every 10 s. Everything else that is printed meanwhile goes through Write, which keeps the block last.
+type View struct {
+	level slog.Level
+	quiet bool
+	width func() int // columns of the terminal; nil where there is none
+	log   *slog.Logger
+	Watch func(*crawl.Snapshot) // gets each snapshot; nil: nobody
+
+	mu    sync.Mutex // guards what follows; terminal output happens under it
+	out   io.Writer
+	block []byte // the block as it stands on the terminal
+	lines int    // of it
+	last  time.Time
+}
+
+// LogLevel is the level that --log-level names.
+func LogLevel(name string) (level slog.Level) {
+	_ = level.UnmarshalText([]byte(name)) // the flag's enum has been checked
+	return level
+}
+
+// NewView prints to out, and knows a terminal when it sees one.
+func NewView(out io.Writer, quiet bool, level slog.Level) *View {
+	v := &View{out: out, quiet: quiet, level: level, last: time.Now()}
+	if quiet {
+		v.level = max(level, slog.LevelWarn)
+	}
+	v.log = slog.New(slog.NewTextHandler(v, &slog.HandlerOptions{Level: v.level}))
+	if f, ok := out.(*os.File); ok && !quiet && term.Width(f) > 0 {
+		v.width = func() int { return max(20, term.Width(f)) }
+	}
+	return v
+}
+
+// Write prints whole lines above the block.
+func (v *View) Write(p []byte) (int, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.lines == 0 {
+		return v.out.Write(p)
+	}
+	text := append(v.erase(), p...)
+	if _, err := v.out.Write(append(text, v.block...)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// erase moves to the block's first line and clears to the end of the screen.
+func (v *View) erase() []byte { return fmt.Appendf(nil, "\x1b[%dF\x1b[J", v.lines) }
+
+// Note prints what the person should know before the crawl begins.
+func (v *View) Note(text string) {
+	if rest, ok := strings.CutPrefix(text, "WARNING: "); ok {
+		v.log.Warn(rest)
+		return
+	}
+	v.log.Info(text)
+}
+
+// show takes the newest snapshot; it is called once a second.
+func (v *View) show(s *crawl.Snapshot) {
+	if v.Watch != nil {
+		v.Watch(s)
+	}
+	if v.quiet {
+		return
+	}
+	if v.width == nil {
+		if s.Time.Sub(v.last) >= term.LogEvery {
+			v.last = s.Time
+			v.log.Info("progress", progressFields(s)...)
+		}
+		return
+	}
+	width := v.width()
+	var block bytes.Buffer
+	var lines []string
+	for _, line := range progressLines(s) {
+		lines = append(lines, fit(line, width)...)
+	}
+	for _, line := range lines {
+		block.WriteString(line + "\n")
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	text := block.Bytes()
+	if v.lines > 0 {
+		text = append(v.erase(), text...)
+	}
+	if _, err := v.out.Write(text); err == nil {
+		v.block, v.lines = block.Bytes(), len(lines)
+	}
+}
+
+// fitIndent stands before what a line of the block is continued with.
+const fitIndent = "            "
+
+// maxFitLines bounds what one line of the block may take of a narrow terminal; the rest is cut.
+const maxFitLines = 4
+
+// fit breaks a line at blanks into lines shorter than width: nothing of it is lost, and the block stays as wide as the terminal.
+func fit(line string, width int) (lines []string) {
+	rest := []rune(line)
+	for len(rest) >= width {
+		cut := width - 1
+		if len(lines) == maxFitLines-1 {
+			return append(lines, string(rest[:cut]))
+		}
+		for i := cut; i > max(width/2, len(fitIndent)); i-- {
+			if rest[i] == ' ' {
+				cut = i
+				break
+			}
+		}
+		lines = append(lines, strings.TrimRight(string(rest[:cut]), " "))
+		next := strings.TrimLeft(string(rest[cut:]), " ")
+		if width > 2*len(fitIndent) {
+			next = fitIndent + next
+		}
+		rest = []rune(next)
+	}
+	return append(lines, string(rest))
+}
+
+// Close leaves the last block where it is.
+func (v *View) Close() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.lines = 0
+}

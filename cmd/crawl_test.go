@@ -1,0 +1,183 @@
+package cmd
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	crawlcmd "drumbeat/cmd/crawl"
+	"drumbeat/cmd/term"
+	"drumbeat/disk"
+	"drumbeat/internal/cmdtest"
+	"drumbeat/internal/simweb"
+)
+
+// TestCrawlCommand: a crawl by the command fetches what can be reached; the same command says that it is finished; audit
+// balances.
+func TestCrawlCommand(t *testing.T) {
+	t.Parallel()
+	web, flags := cmdtest.SmallWeb(t, func(o *simweb.Options) { o.LinksPerPage = 60 })
+	dir := filepath.Join(t.TempDir(), "crawl")
+	flags = append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir", dir)
+	figures := filepath.Join(t.TempDir(), "figures.json")
+	trace := filepath.Join(t.TempDir(), "links")
+	out, _ := wantExit(t, term.ExitDone, "", append(flags, "--summary", figures, "--trace-links", trace)...)
+	if err := web.Log().Snapshot().CheckFetched(web.Expected("drumbeat"), 1); err != nil {
+		t.Error(err)
+	}
+	var sum crawlcmd.Figures
+	data, err := os.ReadFile(figures)
+	if err == nil {
+		err = json.Unmarshal(data, &sum)
+	}
+	if m := &sum.Model; err != nil || sum.Pages == 0 || sum.Unique == 0 || sum.Places["fetched"] == 0 || m.Links != sum.LinksChecked ||
+		m.Bytes <= 0 || m.Predicted <= 0 || m.PredictedPageBytes <= 0 {
+		t.Errorf("--summary: %v, %s", err, data)
+	}
+	for _, want := range []string{"pages/s by wall time", "model       URLseen I/O ", "unique URLs", dir + "/warc/*.warc.gz", "drumbeat audit " + dir,
+		" files finished, ", dir + "/log/crawl-"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the summary lacks %q:\n%s", want, out)
+		}
+	}
+	replay, _ := wantExit(t, term.ExitDone, "", "bench", "cache", "-q", "--trace", trace, "--entries=16384", "--tree-entries=0", "--repeat=1")
+	if links := fmt.Sprintf("links: %d of a crawl's trace, 1 generations", sum.LinksChecked+sum.LinksCached-int64(len(web.Seeds()))); !strings.Contains(replay, links) ||
+		!strings.Contains(replay, "policy=ours/entries=512") {
+		t.Errorf("bench cache --trace: got\n%s\nwant %q and hit rates", replay, links)
+	}
+	host, _ := os.Hostname()
+	if files, err := filepath.Glob(filepath.Join(dir, "warc", "*-"+host+".warc.gz")); err != nil || len(files) == 0 {
+		t.Errorf("no WARC file of %s: %v", host, err)
+	}
+	if out, _ = wantExit(t, term.ExitDone, "", flags...); !strings.Contains(out, "This crawl is finished") {
+		t.Errorf("the second run doesn't say that the crawl is finished:\n%s", out)
+	}
+	if out, _ = wantExit(t, term.ExitDone, "", "audit", dir); !strings.Contains(out, "balanced") {
+		t.Errorf("audit: %s", out)
+	}
+	if out, _ = wantExit(t, term.ExitDone, "", "audit", "--deep", dir); !strings.Contains(out, "keys: 0 not in URLseen") ||
+		!regexp.MustCompile(`\([1-9]\d* of robots.txt files, [1-9]\d* DNS answers\)`).MatchString(out) {
+		t.Errorf("audit --deep: %s", out)
+	}
+	var deep struct {
+		Balanced bool
+		Output   struct{ Responses int64 }
+	}
+	out, _ = wantExit(t, term.ExitDone, "", "audit", "--deep", "--json", "--ram", "1MiB", dir)
+	if err := json.Unmarshal([]byte(out), &deep); err != nil || !deep.Balanced || deep.Output.Responses == 0 {
+		t.Errorf("audit --deep --json: %v, %+v\n%s", err, deep, out)
+	}
+	if _, errs := wantExit(t, term.ExitDirectory, "", append(flags, "--new")...); !strings.Contains(errs, "exists") {
+		t.Errorf("--new: %s", errs)
+	}
+	lock, err := disk.OS().Lock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantExit(t, term.ExitDirectory, "", flags...)
+	wantExit(t, term.ExitDirectory, "", "audit", dir)
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantExit(t, term.ExitDone, "", "repair", dir) // nothing to do
+	caches, err := filepath.Glob(filepath.Join(dir, "state", "urlseen", "cache-*"))
+	if err != nil || len(caches) == 0 {
+		t.Fatal(caches, err)
+	}
+	for _, name := range caches { // its keys are known from the output
+		if err := os.Truncate(name, 4096); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, errs := wantExit(t, term.ExitDamage, "", "audit", dir); !strings.Contains(errs, "drumbeat repair") {
+		t.Errorf("audit of a damaged crawl doesn't say what to do: %s", errs)
+	}
+	wantExit(t, term.ExitDamage, "", "audit", "--deep", dir)
+	if out, _ = wantExit(t, term.ExitFailure, "", "repair", "--dry-run", dir); !strings.Contains(out, "nothing was changed") {
+		t.Errorf("repair --dry-run: %s", out)
+	}
+	if out, _ = wantExit(t, term.ExitDone, "", "repair", dir); !strings.Contains(out, "lost: 0 URLs") {
+		t.Errorf("repair: %s", out)
+	}
+	wantExit(t, term.ExitDone, "", "audit", "--deep", dir)
+	manifest := filepath.Join(dir, "state", "MANIFEST")
+	data, err = os.ReadFile(manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)/2] ^= 1
+	if err := os.WriteFile(manifest, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wantExit(t, term.ExitDamage, "", flags...)
+	wantExit(t, term.ExitDamage, "", "audit", dir)
+}
+
+// TestForeignDirectory: what isn't a crawl is left alone.
+func TestForeignDirectory(t *testing.T) {
+	web, flags := cmdtest.SmallWeb(t, nil)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "thesis.tex"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wantExit(t, term.ExitDirectory, "", append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir", dir)...)
+	wantExit(t, term.ExitDirectory, strings.Join(web.Seeds(), "\n"), append(flags, "--seeds=-", "--dir", dir)...)
+	wantExit(t, term.ExitDirectory, "", "audit", dir)
+}
+
+// TestMoreMachine: with other RAM, one more directory and output elsewhere the same crawl goes on to the same set.
+func TestMoreMachine(t *testing.T) {
+	t.Parallel()
+	web, flags := cmdtest.SmallWeb(t, nil)
+	tmp := t.TempDir()
+	flags = append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir="+tmp+"/a", "--out="+tmp+"/out")
+	wantExit(t, term.ExitPages, "", append(flags, "--max-pages=40")...)
+	flags = append(flags, "--add-dir="+tmp+"/b", "--ram=400MiB")
+	wantExit(t, term.ExitPages, "", append(flags, "--max-pages=80")...)
+	wantExit(t, term.ExitDone, "", append(flags, "--ram=160MiB")...)
+	if err := web.Log().Snapshot().CheckFetched(web.Expected("drumbeat"), 1); err != nil {
+		t.Error(err)
+	}
+	wantExit(t, term.ExitDone, "", "audit", tmp+"/b", tmp+"/a")
+	wantExit(t, term.ExitDirectory, "", "audit", tmp+"/a")
+	if files, _ := filepath.Glob(tmp + "/out/warc/*.warc.gz"); len(files) == 0 {
+		t.Error("no WARC files under --out")
+	}
+	if files, _ := filepath.Glob(tmp + "/*/warc/*.open"); len(files) != 0 {
+		t.Errorf("files left open: %v", files)
+	}
+}
+
+// TestDepth: with --max-depth=0 the seeds alone are fetched; and without archives of anything else, pages alone stored.
+func TestDepth(t *testing.T) {
+	web, flags := cmdtest.SmallWeb(t, nil)
+	dir := t.TempDir() + "/c"
+	wantExit(t, term.ExitDone, "", append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir="+dir, "--max-depth=0", "--no-archive-robots", "--no-archive-dns")...)
+	if out, _ := wantExit(t, term.ExitDone, "", "audit", "--deep", dir); !strings.Contains(out, "(0 of robots.txt files, 0 DNS answers)") {
+		t.Errorf("with nothing but pages to be stored, the audit says:\n%s", out)
+	}
+	seeds := web.Seeds()
+	for url := range web.Log().Fetches() {
+		if !slices.Contains(seeds, url) {
+			t.Errorf("fetched %s, which is no seed", url)
+		}
+	}
+}
+
+// TestDemo: the demo's own checks pass, over real sockets, and the directory that it leaves is a sound crawl.
+func TestDemo(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "demo")
+	out, _ := wantExit(t, term.ExitDone, "", "demo", "--quiet", "--pages=600", "--hosts=60", "--plds=20", "--dir", dir, "--connections=64", "--ram=256MiB")
+	for _, want := range []string{"least gap", "each once", "pages/s by wall time"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the summary lacks %q:\n%s", want, out)
+		}
+	}
+	wantExit(t, term.ExitDone, "", "audit", dir)
+}

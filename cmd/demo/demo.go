@@ -1,0 +1,220 @@
+// Package demo is the command demo: it makes a synthetic web, serves it on loopback in this very process, and crawls it as
+// crawl does, with real sockets, real DNS and real files.
+//
+// Command is its flags: the size of the web, the delays, RAM, and whether the directory is kept. None of them is shared
+// with crawl, since their defaults are those of a run of half a minute; their variables in the environment begin with
+// DRUMBEAT_DEMO_. Web makes the web (internal/simweb), Options the crawl's options, Crawl serves and crawls; bench dns runs
+// these three with name servers that are late.
+//
+// When the crawl has ended, the log of the web's servers is compared with what a correct crawl does: each URL that can be
+// reached once and no other, delays and one connection a host kept, --ram and the garbage collector's share of the CPU
+// within bounds. A crawl that is cut short, or that a former run began, is checked for what must not happen only.
+//
+// Exit codes: those of a crawl's end, term.ExitFailure (1) when a check failed, term.ExitUsage (2) for a bad flag.
+//
+// The servers have goroutines of their own, which end before Run returns. A web holds its tables and counters in RAM, some
+// 96 MiB of --ram at most.
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	crawlcmd "drumbeat/cmd/crawl"
+	"drumbeat/cmd/flags"
+	"drumbeat/cmd/term"
+	"drumbeat/crawl"
+	"drumbeat/crawl/state"
+	"drumbeat/disk"
+	"drumbeat/dnscache"
+	"drumbeat/fetch"
+	"drumbeat/internal/simweb"
+)
+
+// Command is the table of demo's flags.
+type Command struct {
+	Pages       flags.Count   `group:"what" placeholder:"N" default:"26000" help:"URLs of the synthetic web, about; four in five are pages, the rest redirects, errors and files."`
+	Hosts       flags.Count   `group:"what" placeholder:"N" default:"2000" help:"Hosts of the synthetic web."`
+	PLDs        flags.Count   `group:"what" name:"plds" placeholder:"N" default:"500" help:"Pay-level domains of the synthetic web."`
+	Seed        uint64        `group:"what" placeholder:"N" default:"1" help:"Number that the whole web is drawn from."`
+	Dir         string        `group:"what" placeholder:"DIR" help:"Directory of the crawl, kept. Default: a temporary one."`
+	RAM         flags.Size    `group:"machine" name:"ram" placeholder:"SIZE" default:"512MiB" help:"RAM of the whole process, the synthetic web included."`
+	Connections flags.Count   `group:"net" placeholder:"N" default:"500" help:"Most exchanges at once."`
+	HostDelay   time.Duration `group:"manners" placeholder:"DURATION" default:"10ms" help:"Time between two visits to a host; half of it for PLDs with large budgets."`
+	ServerDelay time.Duration `group:"manners" placeholder:"DURATION" default:"2ms" help:"Time between two visits to an address; half of it for large budgets."`
+	Quiet       bool          `group:"report" short:"q" help:"Print the summary alone."`
+	LogLevel    string        `group:"report" enum:"debug,info,warn,error" default:"info" help:"Least level that is logged: debug, info, warn, error."`
+}
+
+// webRAM is kept of demo's --ram for the synthetic web: its tables, its log, the far ends of the connections.
+const webRAM = 96 << 20
+
+// linger ends the demo soon when only hosts are left whose robots.txt is unreachable.
+const linger = time.Second
+
+// backoff is the rest of a host after its first failure: pages that answer 500 must not take longer than all the rest.
+const backoff = 100 * time.Millisecond
+
+// keepAlive is that of a crawl.
+const keepAlive = 15 * time.Second
+
+// Run makes a synthetic web, serves it on loopback and crawls it as crawl does: real sockets, real DNS, real disk.
+func (c *Command) Run(a *term.App) error {
+	if err := c.check(); err != nil {
+		return term.Usage(err)
+	}
+	view := crawlcmd.NewView(a.Stderr, c.Quiet, crawlcmd.LogLevel(c.LogLevel))
+	defer view.Close()
+	web, err := c.Web(view)
+	if err != nil {
+		return err
+	}
+	dir, remove, err := c.Directory()
+	if err != nil {
+		return err
+	}
+	opt := c.Options(web, dir)
+	plan, err := crawlcmd.MakePlan(&opt)
+	if err != nil {
+		return errors.Join(err, remove())
+	}
+	c.introduce(view, web, &opt, plan)
+	_, err = os.Stat(filepath.Join(dir, "state", "MANIFEST"))
+	resumed := err == nil
+	res, err := c.Crawl(a, &opt, plan, &Served{Web: web, Serve: simweb.ServerOptions{DNSServers: 2}, View: view})
+	finished := errors.Is(err, state.ErrFinished)
+	if err != nil && !finished {
+		return errors.Join(err, remove())
+	}
+	lines, checkErr := checks(web, res, &opt, resumed)
+	sum := crawlcmd.Summary{Result: res, Dirs: []string{dir}, RAM: int64(c.RAM), Finished: finished, More: lines,
+		Next: []string{"drumbeat crawl --seeds seeds.txt --contact you@example.org   crawls the real web"}}
+	if c.Dir == "" {
+		sum.Removed = true
+	}
+	return errors.Join(crawlcmd.PrintSummary(a.Stdout, sum), remove(), checkErr, crawlcmd.EndOf(res.Stop))
+}
+
+func (c *Command) check() error {
+	for _, n := range []struct {
+		flag        string
+		v           flags.Count
+		least, most int64
+	}{{"pages", c.Pages, 1, 1e9}, {"hosts", c.Hosts, 1, 1e6}, {"plds", c.PLDs, 1, int64(c.Hosts)}, {"connections", c.Connections, 1, 1e5}} {
+		if int64(n.v) < n.least || int64(n.v) > n.most {
+			return fmt.Errorf("--%s %d: must lie between %d and %d", n.flag, n.v, n.least, n.most)
+		}
+	}
+	if c.HostDelay < 0 || c.ServerDelay < 0 {
+		return errors.New("a delay is negative")
+	}
+	return nil
+}
+
+// Web makes the synthetic web; where descriptors are short it has fewer addresses, for each takes two listeners.
+func (c *Command) Web(view *crawlcmd.View) (*simweb.Web, error) {
+	o := simweb.Defaults(c.Seed)
+	o.Pages, o.Hosts, o.PLDs = int(c.Pages), int(c.Hosts), int(c.PLDs)
+	o.IPs = max(1, min(o.IPs, o.Hosts))
+	o.CrawlDelay = 5 * c.HostDelay // asked for by some hosts' robots.txt
+	o.LogRequests = 1              // the checks need counters only
+	m, err := term.ThisMachine()
+	if err != nil {
+		return nil, err
+	}
+	// A connection has both its ends here, and for every two in use one may be kept.
+	if free := m.Descriptors - m.Reserved(); 2*int64(o.IPs)+3*int64(c.Connections) > free {
+		c.Connections = flags.Count(max(1, min(int64(c.Connections), free/6)))
+		o.IPs = int(max(1, min(int64(o.IPs), free/4)))
+		view.Note(fmt.Sprintf("%d connections and %d addresses, since the limit of descriptors is %d (ulimit -n)", c.Connections, o.IPs, m.Descriptors))
+	}
+	web, err := simweb.New(o)
+	if err != nil {
+		return nil, term.Usage(err)
+	}
+	return web, nil
+}
+
+// Directory is the one given, which stays, or a temporary one.
+func (c *Command) Directory() (dir string, remove func() error, err error) {
+	if c.Dir != "" {
+		return filepath.Clean(c.Dir), func() error { return nil }, nil
+	}
+	dir, err = os.MkdirTemp("", "drumbeat-demo-")
+	if err != nil {
+		return "", nil, fmt.Errorf("demo: make a directory: %w", err)
+	}
+	return dir, func() error { return os.RemoveAll(dir) }, nil
+}
+
+// Options are those of the crawl of it in dir, but for the network.
+func (c *Command) Options(web *simweb.Web, dir string) crawl.Options {
+	return crawl.Options{
+		FS: disk.OS(), Dirs: []string{dir}, SeedLines: web.Seeds(), Agent: flags.DefaultAgent, Contact: "demo@example.org",
+		Version: term.Version, Host: crawlcmd.HostName(), RAMBytes: max(0, int64(c.RAM)-webRAM), DiskBytes: 20 << 30, Connections: int(c.Connections), Retries: 3,
+		HostDelay: c.HostDelay, HostDelayMin: c.HostDelay / 2,
+		ServerDelay: c.ServerDelay, ServerDelayMin: c.ServerDelay / 2, KeepAlive: keepAlive,
+		Backoff: backoff, BackoffMax: 10 * time.Second,
+		Store: true, CrawlLog: state.LogAll, Linger: linger, MaxDepth: crawl.Unlimited, CheckpointEvery: 5 * time.Second,
+	}
+}
+
+// introduce says what is about to happen.
+func (c *Command) introduce(view *crawlcmd.View, web *simweb.Web, opt *crawl.Options, plan crawl.Plan) {
+	if c.Quiet {
+		return
+	}
+	o := web.Options()
+	fmt.Fprintf(view, "A synthetic web on loopback: about %s URLs on %s hosts of %s PLDs and %d addresses, seed %d.\n",
+		humanize.Comma(int64(o.Pages)), humanize.Comma(int64(o.Hosts)), humanize.Comma(int64(o.PLDs)), o.IPs, o.Seed)
+	fmt.Fprintf(view, "Delays: %v between two visits to a host, less for large budgets, never less than %v; %v to an address (the real web\n"+
+		"gets 40s, 1s and 1s). Connections: %d. Directory: %s\n", c.HostDelay, opt.HostDelayMin, c.ServerDelay, c.Connections, opt.Dirs[0])
+	for _, line := range plan.Lines() {
+		fmt.Fprintln(view, line)
+	}
+}
+
+// Served is a web, how it is served, and where the crawl of it is shown.
+type Served struct {
+	Web   *simweb.Web
+	Serve simweb.ServerOptions
+	View  *crawlcmd.View
+}
+
+// Crawl serves the web while it is crawled.
+func (c *Command) Crawl(a *term.App, opt *crawl.Options, plan crawl.Plan, w *Served) (*crawl.Result, error) {
+	server, err := w.Web.Start(context.Background(), w.Serve)
+	if err != nil {
+		return nil, fmt.Errorf("demo: %w", err)
+	}
+	network, err := crawlcmd.OpenNetwork(
+		dnscache.Options{Servers: server.DNSAddrs(), MaxBytes: crawlcmd.DNSCacheBytes(plan), Family: dnscache.Family4},
+		fetch.Options{
+			IdleConns: max(1, int(c.Connections)/2),
+			UserAgent: flags.UserAgent(opt.Agent, opt.Contact), From: opt.Contact, Ports: []uint16{8080},
+			AllowNets: []netip.Prefix{netip.PrefixFrom(netip.AddrFrom4([4]byte{127}), 8)},
+			MapPort: func(port uint16) uint16 {
+				if port == 443 {
+					return server.HTTPSPort()
+				}
+				return server.HTTPPort()
+			},
+			TLS: fetch.TLSOptions{Roots: w.Web.CAPool()},
+		})
+	if err != nil {
+		return nil, errors.Join(err, server.Close())
+	}
+	opt.Resolver, opt.Fetcher = network.Resolver, network.Fetcher
+	opt.AllowedAddr, opt.AllowedPort, opt.FetchLimits = network.Fetcher.AllowedAddr, network.Fetcher.AllowedPort, network.Limits
+	opt.UserAgent = flags.UserAgent(opt.Agent, opt.Contact)
+	plan.HeapBytes += webRAM
+	res, err := crawlcmd.Execute(a, opt, plan, w.View)
+	return res, errors.Join(err, network.Close(), server.Close())
+}

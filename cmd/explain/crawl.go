@@ -1,0 +1,210 @@
+package explain
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"drumbeat/cmd/flags"
+	"drumbeat/cmd/term"
+	"drumbeat/crawl/explain"
+	"drumbeat/crawl/state"
+	"drumbeat/disk"
+)
+
+// dirFlags make explain ask a crawl's directory instead of the crawler's rules alone.
+type dirFlags struct {
+	Dir  []string `placeholder:"DIR" help:"Directories of a crawl, all of them: answers are about it, as of its last checkpoint. It may run: nothing is written, and no lock taken."`
+	Out  []string `placeholder:"DIR" help:"With --dir: directories of its output, if the crawl has --out."`
+	Fast bool     `help:"With --dir: read some blocks only, no queues, indexes and logs. Says whether a URL is known, not where it is."`
+	JSON bool     `name:"json" help:"With --dir: print one JSON object a line for each answer."`
+}
+
+// asked is true when a crawl's directory is; flags that need one are refused without.
+func (f *dirFlags) asked(command string) (bool, error) {
+	if len(f.Dir) > 0 {
+		return true, nil
+	}
+	for _, flag := range []struct {
+		name string
+		set  bool
+	}{{"--out", len(f.Out) > 0}, {"--fast", f.Fast}, {"--json", f.JSON}} {
+		if flag.set {
+			return false, term.Usage(fmt.Errorf("explain %s: %s goes with --dir", command, flag.name))
+		}
+	}
+	return false, nil
+}
+
+// maxGroup is how many lines of standard input are answered together: one scan of the queues does for all.
+const maxGroup = 10_000
+
+// crawlExplainer answers questions about a crawl's directory.
+type crawlExplainer struct {
+	a        *term.App
+	x        *explain.Explainer
+	json     bool
+	progress *term.Progress
+	head     bool // the moment has been printed
+	bad      int
+	damaged  int
+}
+
+func (f *dirFlags) open(a *term.App) (*crawlExplainer, error) {
+	c := &crawlExplainer{a: a, json: f.JSON}
+	c.progress = term.NewProgress(a.Stderr)
+	x, err := explain.NewExplainer(explain.Options{FS: disk.OS(), Dirs: flags.Clean(f.Dir), Out: flags.Clean(f.Out), Fast: f.Fast, Progress: c.show})
+	c.x = x
+	return c, err
+}
+
+// show prints progress once it takes longer than a second.
+func (c *crawlExplainer) show(now state.Progress) {
+	if now.Elapsed >= time.Second {
+		c.progress.Show(now)
+	}
+}
+
+// run asks for all arguments; "-" stands for the lines of standard input.
+func (c *crawlExplainer) run(asked []string, answer func(asked []string) error) error {
+	if len(asked) == 0 {
+		return term.Usage(errors.New("explain: --dir needs something to be asked about: arguments, or - for lines on standard input"))
+	}
+	var group []string
+	flush := func() error {
+		if len(group) == 0 {
+			return nil
+		}
+		err := answer(group)
+		group = group[:0]
+		return err
+	}
+	for _, a := range asked {
+		if a != "-" {
+			group = append(group, a)
+			continue
+		}
+		if err := flush(); err != nil {
+			return err
+		}
+		src := bufio.NewReaderSize(c.a.Stdin, 1<<20)
+		for {
+			line, _, err := readLine(src, nil, maxLine)
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				return fmt.Errorf("explain: read standard input: %w", err)
+			}
+			if line = bytes.TrimSpace(line); len(line) > 0 {
+				group = append(group, string(line))
+			}
+			if src.Buffered() == 0 || len(group) >= maxGroup { // a caller that asks one at a time gets each answer at once
+				if err := flush(); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if err := flush(); err != nil {
+		return err
+	}
+	switch {
+	case c.damaged > 0:
+		return &term.Ended{Code: term.ExitDamage, Why: "files of the crawl are damaged", Quiet: true}
+	case c.bad > 0:
+		return &term.Ended{Code: term.ExitUsage, Why: "not a URL for the crawler", Quiet: true}
+	}
+	return nil
+}
+
+// put prints one answer: its JSON, or what text makes of it.
+func (c *crawlExplainer) put(answer any, fault string, damage []string, asOf *explain.AsOf, text func(p *printer)) error {
+	c.progress.Clear()
+	if fault != "" {
+		c.bad++
+	}
+	if len(damage) > 0 {
+		c.damaged++
+	}
+	out := bufio.NewWriter(c.a.Stdout)
+	if c.json {
+		enc := json.NewEncoder(out)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(answer); err != nil {
+			return fmt.Errorf("explain: write: %w", err)
+		}
+	} else {
+		p := &printer{out: out, now: time.Now()}
+		if asOf != nil && !c.head {
+			c.head = true
+			p.asOf(asOf)
+		}
+		text(p)
+		for _, d := range damage {
+			p.field("damage", "%s", d)
+		}
+	}
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("explain: write: %w", err)
+	}
+	return nil
+}
+
+func (c *crawlExplainer) urls(asked []string) error {
+	reports, err := c.x.URLs(asked)
+	if err != nil {
+		return err
+	}
+	for _, r := range reports {
+		if err := c.put(r, r.Error, r.Damage, r.AsOf, func(p *printer) { p.url(r) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *crawlExplainer) robots(asked []string) error {
+	reports, err := c.x.Robots(asked)
+	if err != nil {
+		return err
+	}
+	for _, r := range reports {
+		if err := c.put(r, r.Error, r.Damage, r.AsOf, func(p *printer) { p.robots(r) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *crawlExplainer) hosts(asked []string) error {
+	reports, err := c.x.Hosts(asked)
+	if err != nil {
+		return err
+	}
+	for _, r := range reports {
+		if err := c.put(r, r.Error, r.Damage, r.AsOf, func(p *printer) { p.host(r) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Run answers about some hosts of a crawl.
+func (h *hostCmd) Run(a *term.App) error {
+	if asked, err := h.asked("host"); err != nil || !asked {
+		if err == nil {
+			err = term.Usage(errors.New("explain host: --dir is needed: what is known of a host is known by a crawl"))
+		}
+		return err
+	}
+	c, err := h.open(a)
+	if err != nil {
+		return err
+	}
+	return c.run(h.Hosts, c.hosts)
+}

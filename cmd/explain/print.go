@@ -1,0 +1,254 @@
+package explain
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"drumbeat/cmd/term"
+	"drumbeat/crawl/explain"
+)
+
+// printer prints answers for a person.
+type printer struct {
+	out io.Writer
+	now time.Time
+}
+
+// field prints a line of an answer; nothing if the value is empty.
+func (p *printer) field(name, format string, args ...any) {
+	if text := fmt.Sprintf(format, args...); text != "" {
+		fmt.Fprintf(p.out, "  %-9s %s\n", name, text)
+	}
+}
+
+func (p *printer) list(name string, lines []string) {
+	for _, line := range lines {
+		p.field(name, "%s", line)
+		name = ""
+	}
+}
+
+// when spells a time and its distance.
+func (p *printer) when(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	text := t.UTC().Format("2006-01-02 15:04:05Z")
+	switch d := t.Sub(p.now).Round(time.Second); {
+	case d > 0:
+		return text + fmt.Sprintf(" (in %v)", d)
+	case d < 0:
+		return text + fmt.Sprintf(" (%v ago)", -d)
+	}
+	return text
+}
+
+func (p *printer) asOf(a *explain.AsOf) {
+	state := "the crawl is " + a.State
+	switch a.State {
+	case "running":
+		state = "the crawl runs"
+	case "interrupted":
+		state = "the crawl was interrupted, and goes on from here"
+	case "finished":
+		state = "the crawl is finished: " + a.Done
+	case "unknown":
+		state = "whether the crawl runs can't be told"
+	}
+	fmt.Fprintf(p.out, "as of checkpoint %d, %v ago; %s\n", a.Checkpoint, time.Duration(a.AgeSeconds*1e9).Round(time.Second), state)
+}
+
+func (p *printer) url(r *explain.URLReport) {
+	fmt.Fprintln(p.out, r.Asked)
+	if r.Error != "" {
+		p.field("no URL", "%s", r.Error)
+		return
+	}
+	if r.URL != r.Asked {
+		p.field("url", "%s", r.URL)
+	}
+	p.field("place", "%s", r.Place)
+	p.list("why", r.Why)
+	if e := r.Ended; e != nil {
+		p.ended(e)
+	}
+	if rec := r.Record; rec != nil {
+		p.record(rec)
+	}
+	if r.Ended == nil {
+		p.field("link", "%s", r.Link.Why)
+	}
+	p.site(r.Site)
+	p.origin(r.Robots, r.Verdict)
+}
+
+func (p *printer) ended(e *explain.EndedReport) {
+	var parts []string
+	add := func(is bool, format string, args ...any) {
+		if is {
+			parts = append(parts, fmt.Sprintf(format, args...))
+		}
+	}
+	add(e.Status > 0, "status %d", e.Status)
+	add(e.MIME != "", "%s", e.MIME)
+	add(e.Redirect != "", "to %s", e.Redirect)
+	add(e.Bytes > 0, "%s received", term.BytesOf(e.Bytes))
+	add(e.Truncated != "", "cut: %s", e.Truncated)
+	add(e.IP != "", "from %s", e.IP)
+	p.field("answer", "%s", strings.Join(parts, ", "))
+	if e.File != "" {
+		p.field("stored", "%s at %d", e.File, e.Offset)
+	}
+}
+
+func (p *printer) record(r *explain.RecordReport) {
+	text := "depth " + fmt.Sprint(r.Depth)
+	if !r.Found.IsZero() {
+		text = p.when(r.Found) + ", " + text
+	}
+	switch {
+	case r.ParentURL != "":
+		text += ", on " + r.ParentURL
+	case r.Parent != "":
+		text += ", on the page with key " + r.Parent
+	}
+	if r.Redirects > 0 {
+		text += fmt.Sprintf(", %d redirects after a page linked to it", r.Redirects)
+	}
+	if len(r.Flags) > 0 {
+		text += " (" + strings.Join(r.Flags, ", ") + ")"
+	}
+	p.field("found", "%s", text)
+	if r.Attempts+r.Waits+r.Faults > 0 || r.Reason != "" {
+		text := fmt.Sprintf("%d times, put off %d times", r.Attempts, r.Waits)
+		if r.Faults > 0 {
+			text += fmt.Sprintf(", failed %d times without being counted", r.Faults)
+		}
+		if r.Reason != "" {
+			text += ", last because of " + r.Reason
+		}
+		p.field("tried", "%s", text)
+	}
+}
+
+func (p *printer) site(s *explain.PLDReport) {
+	if s == nil {
+		return
+	}
+	if !s.Known {
+		p.field("site", "%s: not known to STAR yet", s.PLD)
+		return
+	}
+	text := fmt.Sprintf("%s: in-degree %d", s.PLD, s.Indegree)
+	if s.Rank > 0 {
+		text += fmt.Sprintf(", rank %d of %d top ranks", s.Rank, s.Ranks)
+	}
+	if s.PerQueue > 0 {
+		text += fmt.Sprintf(", %d pages a queue", s.PerQueue)
+	}
+	if s.Next > 0 {
+		text += fmt.Sprintf(", %d in queue %d so far", s.Used, s.Next)
+	}
+	p.field("site", "%s; %d URLs placed, %d fetched (%s)", text, s.Placed, s.Fetched, term.BytesOf(int64(min(s.Bytes, 1<<62))))
+}
+
+func (p *printer) origin(o *explain.OriginReport, d *explain.VerdictReport) {
+	if o == nil {
+		return
+	}
+	text := o.Origin + ": "
+	switch o.State {
+	case "rules":
+		group := "group *"
+		if o.OwnGroup {
+			group = "our own group"
+		}
+		text += fmt.Sprintf("%d rules of %s", o.Rules, group)
+	case "no file":
+		text += "no robots.txt, all is allowed"
+	case "none":
+		text += "nothing is known of robots.txt"
+	default:
+		text += "robots.txt: " + o.State
+	}
+	if o.Stale {
+		text += ", stale"
+	}
+	if o.Failures > 0 {
+		text += fmt.Sprintf(", %d failures", o.Failures)
+	}
+	p.field("robots", "%s", text)
+	if d != nil {
+		verdict := "forbidden by " + d.Rule
+		switch {
+		case d.Allowed && d.Rule != "":
+			verdict = "allowed by " + d.Rule
+		case d.Allowed:
+			verdict = "allowed: no rule matches"
+		case d.Rule == "":
+			verdict = "not known"
+		}
+		p.field("verdict", "%s; what it would get now: %s", verdict, d.Decision)
+	}
+	if !o.Fetched.IsZero() {
+		p.field("", "had %s, expires %s", p.when(o.Fetched), p.when(o.Expires))
+	}
+	if !o.RetryAt.IsZero() {
+		p.field("", "asked again from %s on", p.when(o.RetryAt))
+	}
+	if !o.Asked.IsZero() {
+		asking := ""
+		if o.Asking != "" {
+			asking = "; now: " + o.Asking
+		}
+		p.field("", "asked for last %s%s", p.when(o.Asked), asking)
+	}
+	if o.Health != nil {
+		p.field("health", "%s", o.Health.Text)
+	}
+	if o.Pages > 0 {
+		p.field("pages", "%d admitted (--max-pages-per-host)", o.Pages)
+	}
+	if len(o.Addresses) > 0 {
+		p.field("address", "%s, until %s", strings.Join(o.Addresses, " "), p.when(o.AddrExpires))
+	}
+	p.field("delay", "%v between two visits: %s", time.Duration(o.Delay*1e9).Round(time.Millisecond), o.DelayWhy)
+}
+
+func (p *printer) robots(r *explain.RobotsReport) {
+	fmt.Fprintln(p.out, r.Asked)
+	if r.Error != "" {
+		p.field("no URL", "%s", r.Error)
+		return
+	}
+	p.origin(r.Robots, r.Verdict)
+	for line := range strings.Lines(r.Text) {
+		p.field("", "| %s", strings.TrimSuffix(line, "\n"))
+	}
+}
+
+func (p *printer) host(r *explain.HostReport) {
+	fmt.Fprintln(p.out, r.Asked)
+	if r.Error != "" {
+		p.field("no host", "%s", r.Error)
+		return
+	}
+	p.list("why", r.Why)
+	if r.Stored != nil {
+		p.field("stored", "%d responses in the indexes", *r.Stored)
+	}
+	for _, reason := range slices.Sorted(maps.Keys(r.Later)) {
+		p.field("later", "%d because of %s", r.Later[reason], reason)
+	}
+	if !r.NextDue.IsZero() {
+		p.field("", "the first is due %s", p.when(r.NextDue))
+	}
+	p.site(r.Site)
+	for _, o := range r.Origins {
+		p.origin(o, nil)
+	}
+}

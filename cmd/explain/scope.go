@@ -1,0 +1,132 @@
+package explain
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+
+	"drumbeat/cmd/flags"
+	"drumbeat/cmd/term"
+	"drumbeat/internal/scope"
+	"drumbeat/weburl"
+)
+
+// scopeCmd is the table of explain scope's flags.
+type scopeCmd struct {
+	URLs            []string `arg:"" name:"url" optional:"" help:"URLs."`
+	Rules           []string `placeholder:"FILE" help:"As for crawl."`
+	Blacklist       []string `placeholder:"FILE" help:"As for crawl."`
+	Addr            string   `placeholder:"IP" help:"Address of the URLs' host, for the networks of a blacklist."`
+	PrivateSuffixes bool     `help:"As for crawl."`
+}
+
+// scopeExplainer answers which rules decide for a URL.
+type scopeExplainer struct {
+	flags.Scoping
+	resolver *weburl.Resolver
+	suffixes *weburl.Suffixes
+}
+
+type scopeQuestion struct {
+	URL  *string `json:"url"`
+	Addr string  `json:"addr"` // of its host, for networks
+}
+
+// scopeAnswer has a rule where one decides. Ruling is include, exclude or undecided: left to --scope.
+type scopeAnswer struct {
+	URL           string     `json:"url"`
+	SURT          string     `json:"surt"`
+	Ruling        string     `json:"ruling"`
+	Rule          *scopeRule `json:"rule,omitempty"`
+	Blacklisted   bool       `json:"blacklisted"`
+	BlacklistRule *scopeRule `json:"blacklist_rule,omitempty"`
+}
+
+type scopeRule struct {
+	File string `json:"file"`
+	Line int    `json:"line"`
+	Text string `json:"text"`
+}
+
+// Run answers lines, or some URLs.
+func (c *scopeCmd) Run(a *term.App) error {
+	files := flags.RuleFiles{Rules: c.Rules, Blacklist: c.Blacklist}
+	if len(c.Rules)+len(c.Blacklist) == 0 {
+		return term.Usage(errors.New("explain scope: --rules FILE or --blacklist FILE is missing"))
+	}
+	sets, err := files.Read(c.PrivateSuffixes, false)
+	if err != nil {
+		return err
+	}
+	e := &scopeExplainer{sets, weburl.NewResolver(weburl.Options{MaxBytes: weburl.Unlimited, Fold: true}), weburl.NewSuffixes(c.PrivateSuffixes)}
+	if len(c.URLs) == 0 {
+		return answerLines(a.Stdin, a.Stdout, e.answer)
+	}
+	for _, url := range c.URLs {
+		answer, err := e.ask(url, c.Addr)
+		if err != nil {
+			return term.Usage(fmt.Errorf("explain scope: %w", err))
+		}
+		answer.person(a.Stdout, url)
+	}
+	return nil
+}
+
+func (e *scopeExplainer) answer(line []byte) (any, error) {
+	var q scopeQuestion
+	if err := decodeLine(line, &q); err != nil {
+		return nil, err
+	}
+	if q.URL == nil {
+		return nil, errors.New(`no "url" is given`)
+	}
+	return e.ask(*q.URL, q.Addr)
+}
+
+// ask goes the crawl's own way.
+func (e *scopeExplainer) ask(ref, addr string) (a scopeAnswer, err error) {
+	url, err := e.resolver.AppendResolve(nil, nil, []byte(ref))
+	if err != nil {
+		return a, fmt.Errorf("URL %.200q: %w", ref, err)
+	}
+	ruleOf := func(s *scope.Set, n scope.Number) *scopeRule {
+		if n == scope.None {
+			return nil
+		}
+		r := s.Rule(n)
+		return &scopeRule{r.File, r.Line, r.Text}
+	}
+	n := e.Rules.Lookup(url)
+	a = scopeAnswer{URL: string(url), SURT: string(scope.AppendSURT(nil, url)), Ruling: e.Rules.Ruling(n).String(), Rule: ruleOf(e.Rules, n)}
+	host := weburl.Split(url).Host
+	b := e.Blacklist.Host(host, e.suffixes.PLDBytes(host))
+	if addr != "" {
+		ip, err := netip.ParseAddr(addr)
+		if err != nil {
+			return a, fmt.Errorf("%.100q is no address", addr)
+		}
+		if at := e.Blacklist.Addr(ip); e.Blacklist.Ruling(b) != scope.Exclude && at != scope.None {
+			b = at
+		}
+	}
+	a.Blacklisted, a.BlacklistRule = e.Blacklist.Ruling(b) == scope.Exclude, ruleOf(e.Blacklist, b)
+	return a, nil
+}
+
+func (a *scopeAnswer) person(out io.Writer, ref string) {
+	verdict := map[string]string{"include": "taken", "exclude": "left out", "undecided": "undecided: left to --scope"}[a.Ruling]
+	if a.Blacklisted {
+		verdict = "blacklisted: nothing is asked of it"
+	}
+	fmt.Fprintf(out, "%s\n  %s\n", ref, verdict)
+	for _, r := range []struct {
+		name string
+		rule *scopeRule
+	}{{"rule", a.Rule}, {"blacklist", a.BlacklistRule}} {
+		if r.rule != nil {
+			fmt.Fprintf(out, "  %-10s %s:%d: %s\n", r.name, r.rule.File, r.rule.Line, r.rule.Text)
+		}
+	}
+	fmt.Fprintf(out, "  %-10s %s\n  %-10s %s\n", "url", a.URL, "surt", a.SURT)
+}

@@ -1,0 +1,158 @@
+package cmd
+
+import (
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"drumbeat/cmd/term"
+	"drumbeat/crawl/explain"
+	"drumbeat/disk"
+	"drumbeat/internal/cmdtest"
+)
+
+// listing is every file below a directory with its size and time of change.
+func listing(t *testing.T, dirs ...string) string {
+	t.Helper()
+	var b strings.Builder
+	for _, dir := range dirs {
+		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			info, err := d.Info()
+			if err == nil {
+				b.WriteString(path + " " + info.ModTime().String() + " " + info.Mode().String() + "\n")
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b.String()
+}
+
+// answers decodes JSON lines.
+func answers[T any](t *testing.T, out string) (list []T) {
+	t.Helper()
+	for line := range strings.Lines(out) {
+		var v T
+		if err := json.Unmarshal([]byte(line), &v); err != nil {
+			t.Fatalf("%v in %s", err, line)
+		}
+		list = append(list, v)
+	}
+	return list
+}
+
+// TestExplainCrawl: explain about a crawl's directories, for people and as JSON, from arguments and lines; it changes nothing.
+func TestExplainCrawl(t *testing.T) {
+	web, flags := cmdtest.SmallWeb(t, nil)
+	tmp := t.TempDir()
+	a, b, out := tmp+"/a", tmp+"/b", tmp+"/out"
+	wantExit(t, term.ExitPages, "", append(flags, "--seeds", cmdtest.SeedFile(t, web), "--max-pages=40", "--dir="+a, "--dir="+b, "--out="+out)...)
+	before := listing(t, a, b, out)
+	dirs := []string{"--dir=" + b, "--dir=" + a, "--out=" + out}
+	ask := func(code int, input string, args ...string) (string, string) {
+		t.Helper()
+		return wantExit(t, code, input, append([]string{"explain"}, args...)...)
+	}
+	snap := web.Log().Snapshot()
+	urls, input := []string{}, ""
+	for url := range snap.Fetches {
+		urls = append(urls, url)
+		input += url + "\n\n"
+	}
+	got, _ := ask(term.ExitDone, input, append([]string{"url", "--json", "-"}, dirs...)...)
+	fetched := 0
+	for i, r := range answers[explain.URLReport](t, got) {
+		if r.URL != urls[i] || !r.Seen || r.AsOf.State != "stopped" || r.AsOf.BytesRead == 0 {
+			t.Errorf("%s: %+v", urls[i], r)
+		}
+		if r.Place == "fetched" && r.Ended.File != "" {
+			fetched++
+		}
+	}
+	if fetched < 30 {
+		t.Errorf("%d of %d URLs that the web was asked for are said to be fetched", fetched, len(urls))
+	}
+	got, _ = ask(term.ExitDone, "", append([]string{"url", "http://never.test/", urls[0]}, dirs...)...)
+	for _, want := range []string{"as of checkpoint ", "the crawl is stopped", "http://never.test/\n  place     unseen\n  why       never seen",
+		"\n  stored    DRUMBEAT-", "\n  robots    http", "\n  delay "} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in\n%s", want, got)
+		}
+	}
+	got, _ = ask(term.ExitDone, "", append([]string{"url", "--fast", "--json", urls[0]}, dirs...)...)
+	if r := answers[explain.URLReport](t, got); len(r) != 1 || r[0].Place != "not-scanned" || !r[0].Seen {
+		t.Errorf("--fast: %s", got)
+	}
+	host := answers[explain.URLReport](t, got)[0].Host
+	got, _ = ask(term.ExitDone, "", append([]string{"host", "--json", host}, dirs...)...)
+	if r := answers[explain.HostReport](t, got); len(r) != 1 || r[0].Host != host || len(r[0].Origins) == 0 || *r[0].Stored == 0 {
+		t.Errorf("host: %s", got)
+	}
+	got, _ = ask(term.ExitDone, "", append([]string{"host", host}, dirs...)...)
+	if !strings.Contains(got, "responses in the indexes") {
+		t.Errorf("host: %s", got)
+	}
+	got, _ = ask(term.ExitDone, "", append([]string{"robots", urls[0], urls[1]}, dirs...)...)
+	if strings.Count(got, "verdict") != 2 {
+		t.Errorf("robots: %s", got)
+	}
+	if got, _ = ask(term.ExitUsage, "", append([]string{"url", "mailto:x"}, dirs...)...); !strings.Contains(got, "no URL") {
+		t.Errorf("no URL: %s", got)
+	}
+	lock, err := disk.OS().Lock(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, _ = ask(term.ExitDone, "", append([]string{"url", urls[0]}, dirs...)...); !strings.Contains(got, "the crawl runs") {
+		t.Errorf("while the directory is locked: %s", got)
+	}
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if now := listing(t, a, b, out); now != before {
+		t.Errorf("explain changed files:\n%s\nwere\n%s", now, before)
+	}
+	for _, c := range [][]string{{"--dir=" + a}, {"--dir=" + b}, {"--dir=" + tmp}, {"--dir=" + out}} {
+		if _, errs := ask(term.ExitDirectory, "", append([]string{"url", urls[0]}, c...)...); !strings.Contains(errs, "incompatible") {
+			t.Errorf("%v: %s", c, errs)
+		}
+	}
+	for _, dir := range []string{a, b} { // the manifest and its copy
+		name := dir + "/state/MANIFEST"
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data[len(data)/2] ^= 1
+		if err := os.WriteFile(name, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, errs := ask(term.ExitDamage, "", append([]string{"url", urls[0]}, dirs...)...); !strings.Contains(errs, "MANIFEST") {
+		t.Errorf("damaged manifest: %s", errs)
+	}
+}
+
+// Without --dir explain is what it was, whatever the environment says of a crawl.
+func TestExplainWithoutDir(t *testing.T) {
+	t.Setenv("DRUMBEAT_DIR", t.TempDir())
+	t.Setenv("DRUMBEAT_OUT", t.TempDir())
+	code, out, errs := runApp(t, `{"ref":"http://a.test/%7e"}`+"\n", "explain", "url")
+	if code != 0 || errs != "" || !strings.HasPrefix(out, `{"href":"http://a.test/%7e","url":"`) {
+		t.Errorf("%d, %s, %s", code, out, errs)
+	}
+	for _, args := range [][]string{{"url", "--json", "http://a.test/"}, {"url", "--fast"}, {"robots", "--out=x"}, {"host", "a.test"},
+		{"host"}, {"url", "--dir=x"}} {
+		if code, _, errs := runApp(t, "", append([]string{"explain"}, args...)...); code != term.ExitUsage || !strings.Contains(errs, "--dir") {
+			t.Errorf("%v: exit code %d, %s", args, code, errs)
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package cmd
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"drumbeat/cmd/term"
+	"drumbeat/internal/cmdtest"
+)
+
+// TestDirectoriesAreAddedOnDemand: --dir names what the crawl has, --add-dir what it gets, and one that holds nothing can go.
+func TestDirectoriesAreAddedOnDemand(t *testing.T) {
+	url, asked := cmdtest.TinySite(t, 20)
+	port := url[strings.LastIndex(url, ":")+1:]
+	tmp := t.TempDir()
+	a, b, c := filepath.Join(tmp, "a"), filepath.Join(tmp, "b"), filepath.Join(tmp, "c")
+	flags := append(cmdtest.OwnServer, "--allow-net=127.0.0.1", "--ports="+port, url+"/", "--dir", a)
+	wantExit(t, term.ExitPages, "", append(flags, "--max-pages=5")...)
+	_, errs := wantExit(t, term.ExitDirectory, "", append(flags, "--dir", b)...)
+	want := fmt.Sprintf("%s is a crawl of one directory; %s is new\n  more disk: --add-dir %[2]s      another crawl: --dir %[2]s alone\n", a, b)
+	if !strings.Contains(errs, want) {
+		t.Errorf("got %q, want %q", errs, want)
+	}
+	if _, err := os.Stat(b); !os.IsNotExist(err) {
+		t.Errorf("%s was made: %v", b, err)
+	}
+	wantExit(t, term.ExitPages, "", append(flags, "--add-dir", b, "--max-pages=6")...)
+	wantExit(t, term.ExitPages, "", append(flags, "--add-dir", b, "--max-pages=7")...) // it belongs already
+	wantExit(t, term.ExitDirectory, "", append(flags, "--max-pages=8")...)             // b is missing
+	t.Setenv("DRUMBEAT_DIR", a+","+b)                                                  // as the flag would
+	wantExit(t, term.ExitDone, "", flags[:len(flags)-2]...)
+	if got := asked(); got["/p19.html"] != 1 || got["/"] != 1 {
+		t.Errorf("asked for %v, want each page once", got)
+	}
+	if err := os.Rename(b, c); err != nil {
+		t.Fatal(err)
+	}
+	wantExit(t, term.ExitDirectory, "", "dirs", "forget", a) // it has files of the crawl
+	wantExit(t, term.ExitDone, "", "audit", c, a)
+}
+
+// TestForgetDirectory: a directory that was added and never used is let go, and the crawl goes on without it.
+func TestForgetDirectory(t *testing.T) {
+	url, _ := cmdtest.TinySite(t, 5)
+	port := url[strings.LastIndex(url, ":")+1:]
+	tmp := t.TempDir()
+	a, b := filepath.Join(tmp, "a"), filepath.Join(tmp, "b")
+	flags := append(cmdtest.OwnServer, "--allow-net=127.0.0.1", "--ports="+port, "--dir", a, url+"/")
+	wantExit(t, term.ExitDone, "", flags...)
+	wantExit(t, term.ExitDone, "", append(flags, "--add-dir", b)...) // nothing to do: it stays empty
+	if out, _ := wantExit(t, term.ExitDone, "", "dirs", "list", a, b, tmp); strings.Count(out, "crawl  ") != 2 || !strings.Contains(out, "of no crawl") {
+		t.Errorf("dirs list: %s", out)
+	}
+	if err := os.RemoveAll(b); err != nil {
+		t.Fatal(err)
+	}
+	wantExit(t, term.ExitDirectory, "", flags...)
+	wantExit(t, term.ExitDirectory, "", "audit", a)
+	if out, _ := wantExit(t, term.ExitDone, "", "dirs", "forget", a); !strings.Contains(out, "let go: 1; the crawl has 1") {
+		t.Errorf("dirs forget: %s", out)
+	}
+	wantExit(t, term.ExitDone, "", "audit", "--deep", a)
+	wantExit(t, term.ExitDone, "", append(flags, url+"/new")...)
+}
+
+// TestHangupStops: the terminal is closed. Without rules to be read again that is an orderly stop; it killed the program, and what
+// was done since the last checkpoint was done again.
+func TestHangupStops(t *testing.T) {
+	url, asked := cmdtest.TinySite(t, 3)
+	port := url[strings.LastIndex(url, ":")+1:]
+	dir := filepath.Join(t.TempDir(), "c")
+	cmd := exec.Command(os.Args[0], append(cmdtest.OwnServer, "--host-delay=1h", "--dir", dir, "--allow-net=127.0.0.1", "--ports="+port, url+"/")...)
+	cmd.Env = append(os.Environ(), term.ChildMode+"=main")
+	var errs strings.Builder
+	cmd.Stderr = &errs
+	handled := make(chan os.Signal, 1)
+	signal.Notify(handled, syscall.SIGHUP) // the tests may run under nohup(1), whose children ignore it, too
+	defer signal.Stop(handled)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(ended) }()
+	for asked()["/robots.txt"] == 0 { // the page would come an hour later
+		select {
+		case <-ended:
+			t.Fatalf("ended: %s", errs.String())
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-ended:
+	case <-time.After(time.Minute):
+		_ = cmd.Process.Kill()
+		<-ended
+	}
+	if code := cmd.ProcessState.ExitCode(); code != term.ExitSignal || !strings.Contains(errs.String(), "hangup: stopping") {
+		t.Errorf("exit code %d, %s, want %d", code, errs.String(), term.ExitSignal)
+	}
+	if out, _ := wantExit(t, term.ExitDone, "", "audit", dir); !strings.Contains(out, "balanced") {
+		t.Errorf("audit: %s", out)
+	}
+}
+
+// TestFirstWords: what people type to find out more.
+func TestFirstWords(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--version"}, "drumbeat "}, {[]string{"help"}, "Usage: drumbeat <command>"}, {[]string{"help", "crawl"}, "--host-delay"},
+		{[]string{"help", "dirs", "forget"}, "Usage: drumbeat dirs forget <dir>"},
+	} {
+		if out, _ := wantExit(t, term.ExitDone, "", c.args...); !strings.Contains(out, c.want) {
+			t.Errorf("%v: got %.300q, want %q in it", c.args, out, c.want)
+		}
+	}
+	out, _ := wantExit(t, term.ExitDone, "", "crawl", "-h")
+	head, _, _ := strings.Cut(out, "--contact=WHO")
+	if !strings.HasPrefix(out, "Usage: drumbeat crawl") || !strings.Contains(head, "drumbeat crawl https://example.org/ --contact you@example.org") {
+		t.Errorf("crawl -h begins with\n%s\nwant usage and examples", head)
+	}
+}
+
+// TestMisspeltVariable: a variable that sets no flag is refused like an unknown flag. It was ignored.
+func TestMisspeltVariable(t *testing.T) {
+	t.Setenv("DRUMBEAT_HOST_DELY", "1h")
+	_, errs := wantExit(t, term.ExitUsage, "", append(cmdtest.OwnServer, "example.org")...)
+	if want := "environment: DRUMBEAT_HOST_DELY sets no flag, did you mean DRUMBEAT_HOST_DELAY?\n"; !strings.HasSuffix(errs, want) {
+		t.Errorf("got %q, want %q", errs, want)
+	}
+}
+
+// TestUnusableDirectories: what isn't there, is a file or belongs to others is called that, with the code of directories.
+func TestUnusableDirectories(t *testing.T) {
+	tmp := t.TempDir()
+	file, closed := filepath.Join(tmp, "file"), filepath.Join(tmp, "closed")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(closed, 0); err != nil {
+		t.Fatal(err)
+	}
+	type fault struct {
+		args []string
+		want string
+	}
+	faults := []fault{
+		{[]string{"audit", tmp + "/nosuch"}, "holds no crawl"}, {[]string{"explain", "url", "--dir", tmp + "/nosuch", "http://a/"}, "holds no crawl"},
+		{[]string{"repair", tmp + "/nosuch"}, "holds no crawl"}, {[]string{"audit", file}, "not a directory"},
+		{append(cmdtest.OwnServer, "--dir", file, "example.org"), "not a directory"},
+	}
+	if os.Getuid() != 0 {
+		faults = append(faults, fault{append(cmdtest.OwnServer, "--dir", closed, "example.org"), "permission denied"})
+	}
+	for _, f := range faults {
+		_, errs := wantExit(t, term.ExitDirectory, "", f.args...)
+		if strings.Contains(f.want, "holds") == strings.Contains(errs, "can't be used") || !strings.Contains(errs, f.want) {
+			t.Errorf("%v: got %q, want %q in it", f.args, errs, f.want)
+		}
+	}
+}
+
+// TestExplainHostWithPort: what is stored of a host counts whatever its port, asked for with the port or without.
+func TestExplainHostWithPort(t *testing.T) {
+	url, _ := cmdtest.TinySite(t, 3)
+	port := url[strings.LastIndex(url, ":")+1:]
+	dir := filepath.Join(t.TempDir(), "c")
+	wantExit(t, term.ExitDone, "", append(cmdtest.OwnServer, "--dir", dir, "--allow-net=127.0.0.1", "--ports="+port, url+"/")...)
+	for _, host := range []string{"127.0.0.1:" + port, "127.0.0.1"} {
+		out, _ := wantExit(t, term.ExitDone, "", "explain", "host", "--dir", dir, host)
+		if !strings.Contains(out, "4 responses in the indexes") || strings.Contains(out, "never asked for") {
+			t.Errorf("%s: got\n%s", host, out)
+		}
+	}
+}

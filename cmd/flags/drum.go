@@ -1,0 +1,57 @@
+package flags
+
+import (
+	"fmt"
+	"math"
+
+	"drumbeat/crawl"
+)
+
+// Drum are URLseen's geometry.
+type Drum struct {
+	DrumBuffer  *Size `group:"machine" placeholder:"SIZE" help:"Buffer of a URLseen bucket (M). Default: from --ram."`
+	DrumChunk   *Size `group:"machine" placeholder:"SIZE" help:"Piece in which URLseen's cache file is read and written (delta). Default: from --ram."`
+	DrumBuckets Count `group:"machine" placeholder:"N" default:"0" help:"URLseen buckets (k), a power of 2. 0: from --ram."`
+	DrumBucket  *Size `group:"machine" placeholder:"SIZE" help:"Most of a bucket that one merge reads (r). Default: from --ram."`
+	DrumDisk    *Size `group:"machine" placeholder:"SIZE" help:"Disk space for URLseen's buckets (D). Default: from --disk."`
+	DrumWorkers Count `group:"machine" placeholder:"N" default:"0" help:"URLseen buckets merged at once, if --ram suffices. 0: one more than CPUs, at most 8."`
+	CacheRAM    *Size `group:"machine" name:"cache-ram" placeholder:"SIZE" help:"RAM cache of recent URLs in front of URLseen (c). 0: none. Default: from --ram."`
+}
+
+// Check returns the first fault.
+func (d *Drum) Check() error {
+	if k := d.DrumBuckets; k < 0 || k > 1<<16 || k&(k-1) != 0 {
+		return fmt.Errorf("--drum-buckets %d: must be a power of 2 up to %d", k, 1<<16)
+	}
+	if d.DrumWorkers > 64 {
+		return fmt.Errorf("--drum-workers %d: at most 64", d.DrumWorkers)
+	}
+	for _, s := range []struct {
+		flag string
+		v    *Size
+	}{{"drum-buffer", d.DrumBuffer}, {"drum-chunk", d.DrumChunk}, {"drum-bucket", d.DrumBucket}, {"drum-disk", d.DrumDisk}} {
+		if s.v != nil && *s.v == 0 {
+			return fmt.Errorf("--%s can't be 0", s.flag)
+		}
+	}
+	if n := d.DrumBucket; n != nil && *n > math.MaxUint32 {
+		return fmt.Errorf("--drum-bucket %v: must be less than 4GiB", *n)
+	}
+	if n := d.DrumChunk; n != nil && (*n < 4096 || *n > math.MaxInt32) {
+		return fmt.Errorf("--drum-chunk %v: must lie between 4KiB and 2GiB", *n)
+	}
+	if m := d.DrumBuffer; m != nil && (*m%4096 != 0 || *m > math.MaxInt32) {
+		return fmt.Errorf("--drum-buffer %v: must be a multiple of 4KiB below 2GiB", *m)
+	}
+	return nil
+}
+
+// Apply puts them into a crawl's options.
+func (d *Drum) Apply(o *crawl.Options) {
+	o.DrumBufferBytes, o.DrumChunkBytes, o.DrumBuckets = int(OrZero(d.DrumBuffer)), int(OrZero(d.DrumChunk)), int(d.DrumBuckets)
+	o.DrumBucketBytes, o.DrumDiskBytes = int64(OrZero(d.DrumBucket)), int64(OrZero(d.DrumDisk))
+	o.DrumWorkers, o.CacheRAMBytes = int(d.DrumWorkers), int64(OrZero(d.CacheRAM))
+	if d.CacheRAM != nil && *d.CacheRAM == 0 {
+		o.CacheRAMBytes = crawl.Unlimited // its zero is the default
+	}
+}

@@ -1,0 +1,48 @@
+package flags
+
+import (
+	"runtime/debug"
+	"slices"
+
+	"github.com/alecthomas/kong"
+
+	"drumbeat/cmd/term"
+)
+
+// Run parses args by a table of commands, runs the one that they name, and returns the exit code.
+func Run(a *term.App, table any, args []string) (code int) {
+	a.Args = args
+	defer func() {
+		if r := recover(); r != nil {
+			exit, ok := r.(kongExit)
+			if !ok {
+				exit = kongExit(a.Panicked(r, debug.Stack()))
+			}
+			code = int(exit)
+		}
+	}()
+	out := term.NewPlain(a.Stdout) // much of what is printed comes from sites
+	a.Stdout = out
+	defer func() { _ = out.Flush() }()
+	parser, err := NewParser(table, kong.Writers(a.Stdout, a.Stderr), kong.Exit(func(code int) { panic(kongExit(code)) }))
+	if err != nil {
+		return a.Fail(err)
+	}
+	switch { // as people try them first
+	case len(args) == 1 && args[0] == "--version":
+		args = []string{"version"}
+	case len(args) > 0 && args[0] == "help":
+		args = append(slices.Clone(args[1:]), "--help")
+	}
+	if err := term.CheckEnvironment(parser); err != nil {
+		return a.Fail(term.Usage(err))
+	}
+	kctx, err := parser.Parse(args)
+	if err != nil {
+		return a.Fail(term.Usage(err))
+	}
+	return a.Fail(kctx.Run(a))
+}
+
+// kongExit is how -h leaves the parser.
+type kongExit int

@@ -1,0 +1,58 @@
+package flags
+
+import "testing"
+
+func TestFraction(t *testing.T) {
+	for text, want := range map[string]Fraction{"1/9": 1. / 9, "0.15": 0.15, "59": 59} {
+		var f Fraction
+		if err := f.UnmarshalText([]byte(text)); err != nil || f != want {
+			t.Errorf("%s: got %v, %v, want %v", text, f, err, want)
+		}
+	}
+	for _, bad := range []string{"", "1/0", "0/0", "x", "-1", "1/2/3", "1e30"} {
+		var f Fraction
+		if err := f.UnmarshalText([]byte(bad)); err == nil {
+			t.Errorf("%q: got %v, want an error", bad, f)
+		}
+	}
+}
+
+// TestSizes: decimal and binary units mean what they say, and String can be read again.
+func TestSizes(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		want Size
+		back string
+	}{{"2MiB", 2 << 20, "2MiB"}, {"2MB", 2e6, "2MB"}, {"1GiB", 1 << 30, "1GiB"}, {"1GB", 1e9, "1GB"}, {"8TB", 8e12, "8TB"},
+		{"64KiB", 64 << 10, "64KiB"}, {"64kB", 64e3, "64kB"}, {"4096", 4096, "4KiB"}, {"1.5GiB", 3 << 29, "1536MiB"},
+		{"0", 0, "0B"}, {"7B", 7, "7B"}, {"2 MiB", 2 << 20, "2MiB"}, {"2mib", 2 << 20, "2MiB"}} {
+		var s, again Size
+		if err := s.UnmarshalText([]byte(c.text)); err != nil || s != c.want || s.String() != c.back {
+			t.Errorf("%s: got %d, %q, %v, want %d, %q", c.text, s, s.String(), err, c.want, c.back)
+		}
+		if err := again.UnmarshalText([]byte(s.String())); err != nil || again != s {
+			t.Errorf("%s: read again got %d, %v, want %d", s, again, err, s)
+		}
+	}
+	for _, bad := range []string{"", "x", "-1", "3x", "1e99TB", "MiB", "1 2", "99999999999TB"} {
+		var s Size
+		if err := s.UnmarshalText([]byte(bad)); err == nil {
+			t.Errorf("%q: got %d, want an error", bad, s)
+		}
+	}
+}
+
+func TestCounts(t *testing.T) {
+	for text, want := range map[string]Count{"0": 0, "7": 7, "1e6": 1e6, "20_000": 20000, "2.5e3": 2500} {
+		var c Count
+		if err := c.UnmarshalText([]byte(text)); err != nil || c != want {
+			t.Errorf("%s: got %d, %v, want %d", text, c, err, want)
+		}
+	}
+	for _, bad := range []string{"", "-1", "1.5", "x", "1e30", "NaN", "Inf"} {
+		var c Count
+		if err := c.UnmarshalText([]byte(bad)); err == nil {
+			t.Errorf("%q: got %d, want an error", bad, c)
+		}
+	}
+}

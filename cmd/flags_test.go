@@ -1,0 +1,134 @@
+package cmd
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"drumbeat/cmd/flags"
+	"drumbeat/cmd/term"
+)
+
+var update = flag.Bool("update", false, "write docs/FLAGS.md anew")
+
+const flagsHead = `# Commands and flags
+
+Made from the tables of flags below cmd by ` + "`go test -run TestFlagsPage -update ./cmd`" + `; a test keeps the two equal.
+
+Sizes take decimal and binary units and mean what they say: 2MB is 2,000,000 bytes, 2MiB is 2,097,152. Durations are
+written 90s, 2m, 1h30m. Large numbers may be written 1e6 or 1_000_000. Each flag can be set by an environment variable:
+` + "`--host-delay`" + ` by ` + "`DRUMBEAT_HOST_DELAY`" + `, those of demo by ` + "`DRUMBEAT_DEMO_…`" + ` and those of
+bench by ` + "`DRUMBEAT_BENCH_…`" + `; what stands on the command line wins. A wrong value is one line on standard error and exit
+code 2.
+`
+
+// flagsPage is docs/FLAGS.md.
+func flagsPage(t *testing.T) string {
+	t.Helper()
+	var c commands
+	p, err := flags.NewParser(&c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	b.WriteString(flagsHead)
+	for _, command := range p.Model.Leaves(true) {
+		fmt.Fprintf(&b, "\n## drumbeat %s\n\n%s\n", strings.TrimPrefix(command.Path(), "drumbeat "), command.Help)
+		for _, arg := range command.Positional {
+			fmt.Fprintf(&b, "\n- `%s`: %s", arg.Summary(), arg.Help)
+		}
+		if len(command.Positional) > 0 {
+			b.WriteString("\n")
+		}
+		writeFlags(&b, command, "", "Flags")
+		for _, g := range flags.Groups {
+			writeFlags(&b, command, g.Key, g.Title)
+		}
+	}
+	return b.String()
+}
+
+func writeFlags(b *strings.Builder, command *kong.Node, group, title string) {
+	head := fmt.Sprintf("\n**%s**\n\n| flag | default | what it does |\n|---|---|---|\n", title)
+	for _, f := range command.Flags {
+		key := ""
+		if f.Group != nil {
+			key = f.Group.Key
+		}
+		if f.Hidden || f.Name == "help" || key != group {
+			continue
+		}
+		name := "--" + f.Name
+		if !f.IsBool() {
+			value := f.PlaceHolder
+			if f.Enum != "" {
+				value = strings.ReplaceAll(f.Enum, ",", "\\|")
+			}
+			name += "=" + value
+		}
+		def := f.Default
+		if def == "" && f.IsBool() {
+			def = "off"
+		}
+		fmt.Fprintf(b, "%s| `%s` | %s | %s |\n", head, name, def, f.Help)
+		head = ""
+	}
+}
+
+// TestFlagsPage: docs/FLAGS.md is what the flag table makes.
+func TestFlagsPage(t *testing.T) {
+	want := flagsPage(t)
+	const name = "../docs/FLAGS.md"
+	if *update {
+		if err := os.WriteFile(name, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, []byte(want)) {
+		t.Errorf("%s is not what the tables of flags say; run go test -run TestFlagsPage -update ./cmd", name)
+	}
+}
+
+// TestEnvironment: a variable stands for a flag; the flag wins; demo's are apart.
+func TestEnvironment(t *testing.T) {
+	t.Setenv("DRUMBEAT_HOST_DELAY", "7s")
+	t.Setenv("DRUMBEAT_MAX_PAGES", "5")
+	parse := func(args ...string) (c commands) {
+		p, err := flags.NewParser(&c)
+		if err == nil {
+			_, err = p.Parse(args)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	if c := parse("crawl", "--seeds=-", "--max-pages=6").Crawl; *c.HostDelay != 7*time.Second || c.MaxPages != 6 {
+		t.Errorf("got %v and %d, want 7s and 6", *c.HostDelay, c.MaxPages)
+	}
+	if c := parse("demo"); c.Demo.HostDelay != 10*time.Millisecond {
+		t.Errorf("demo: got %v, want 10ms", c.Demo.HostDelay)
+	}
+}
+
+// TestNoSuchCommand: a command that isn't there, or lacks its arguments, is one clear line and exit code 2.
+func TestNoSuchCommand(t *testing.T) {
+	for _, args := range [][]string{nil, {"crawll"}, {"explain"}, {"crawl"}} {
+		if code, out, errs := runApp(t, "", args...); code != term.ExitUsage || out != "" || strings.Count(errs, "\n") != 1 {
+			t.Errorf("%v: got %d, %q, %q, want 2 and one line", args, code, out, errs)
+		}
+	}
+	if code, out, _ := runApp(t, "", "crawl", "--help"); code != 0 || !strings.Contains(out, "--host-delay") {
+		t.Errorf("--help: got %d, %q", code, out)
+	}
+}

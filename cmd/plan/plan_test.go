@@ -1,0 +1,78 @@
+package plan
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"drumbeat/cmd/term"
+)
+
+// planMachine are flags that leave nothing to the machine.
+var planMachine = []string{"--ram=16GiB", "--disk=8TB", "--connections=2000", "--max-rate=4000", "--disk-rate=500MB", "--drum-workers=2", "--dir=/a", "--dir=/b"}
+
+// TestPlanGolden: what plan prints for one machine.
+func TestPlanGolden(t *testing.T) {
+	var out, errs bytes.Buffer
+	a := &term.App{Stdout: &out, Stderr: &errs}
+	if code := run(a, append([]string{"plan", "--pages=1e9"}, planMachine...)); code != 0 {
+		t.Fatalf("code %d: %s", code, errs.String())
+	}
+	const name = "testdata/plan.txt"
+	if *update {
+		if err := os.WriteFile(name, out.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(out.Bytes(), want) {
+		t.Errorf("got\n%s\nwant %s", out.String(), name)
+	}
+}
+
+// TestPlanCommand: what goes in and what comes out.
+func TestPlanCommand(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"--pages=1e9", "--disk=1TB"}, term.ExitUsage, "--disk 1TB is too little: 1e9 pages take"},
+		{[]string{"--ram=20MiB"}, term.ExitUsage, "is too little for 2000 connections; the least that works is"},
+		{[]string{"--drum-bucket=8GiB"}, term.ExitUsage, "must be less than 4GiB"},
+		{[]string{"--drum-buckets=100"}, term.ExitUsage, "power of 2"},
+		{[]string{"--drum-buffer=1000"}, term.ExitUsage, "multiple of 4KiB"},
+		{[]string{"--unique=1.5"}, term.ExitUsage, "at most 1"},
+		{[]string{"--pages=0"}, term.ExitUsage, "--pages can't be 0"},
+		{[]string{"--measure"}, term.ExitUsage, "exclude each other"},
+		{[]string{"--store=none", "--pages=1e10", "--cache-ram=0"}, 0, "1e10 pages"},
+	} {
+		var out bytes.Buffer
+		a := &term.App{Stdout: &out, Stderr: &out}
+		if code := run(a, append(append([]string{"plan"}, planMachine...), c.args...)); code != c.code || !strings.Contains(out.String(), c.want) {
+			t.Errorf("%q: got code %d and\n%s\nwant code %d and %q", c.args, code, out.String(), c.code, c.want)
+		}
+	}
+}
+
+// TestPlanJSON: the same in a form for programs; --measure finds a rate and leaves nothing.
+func TestPlanJSON(t *testing.T) {
+	dir := t.TempDir()
+	var out, errs bytes.Buffer
+	a := &term.App{Stdout: &out, Stderr: &errs}
+	if code := run(a, []string{"plan", "--json", "--pages=1e6", "--ram=1GiB", "--disk=1TB", "--measure", "--dir=" + dir + "/new"}); code != 0 {
+		t.Fatalf("code %d: %s", code, errs.String())
+	}
+	var p planned
+	if err := json.Unmarshal(out.Bytes(), &p); err != nil || !p.Forecast.Fits || p.URLSeen.Buckets == 0 || p.Forecast.Load.DiskRate <= 0 {
+		t.Errorf("got %+v, %v", p, err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("got %v, %v, want an empty directory", left, err)
+	}
+}

@@ -1,0 +1,59 @@
+package cmd
+
+import (
+	"os"
+	"reflect"
+	"testing"
+
+	"drumbeat/cmd/flags"
+	"drumbeat/cmd/term"
+	"drumbeat/crawl"
+)
+
+// TestPlanIsTheCrawls: plan and crawl with the same given have the same plan.
+func TestPlanIsTheCrawls(t *testing.T) {
+	seeds := t.TempDir() + "/seeds"
+	if err := os.WriteFile(seeds, []byte("http://example.org/\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, given := range [][]string{
+		{"--ram=1GiB", "--disk=100GB"},
+		{"--ram=96MiB", "--disk=10GB", "--connections=100"},
+		{"--ram=300GiB", "--disk=80TB", "--dir=/a", "--dir=/b", "--dir=/c"},
+		{"--ram=4GiB", "--disk=1TB", "--drum-buckets=64", "--drum-bucket=128MiB", "--drum-buffer=64KiB", "--drum-chunk=8MiB", "--drum-disk=40GB", "--drum-workers=3"},
+		{"--ram=4GiB", "--disk=1TB", "--cache-ram=0", "--keep-free=1GB", "--queues-max=64"},
+		{"--ram=4GiB", "--disk=1TB", "--cache-ram=100MB"},
+	} {
+		var c, p commands
+		for _, parse := range []struct {
+			c    *commands
+			args []string
+		}{{&c, append([]string{"crawl", "--seeds=" + seeds, "--contact=a@example.org", "--resolver=127.0.0.1:53"}, given...)},
+			{&p, append([]string{"plan"}, given...)}} {
+			parser, err := flags.NewParser(parse.c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := parser.Parse(parse.args); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m, err := term.ThisMachine()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Crawl.Complete(m); err != nil {
+			t.Fatal(err)
+		}
+		crawlOpt := c.Crawl.Options()
+		planOpt, err := p.Plan.Options()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err1 := crawl.MakePlan(&crawlOpt)
+		got, err2 := crawl.MakePlan(&planOpt)
+		if err1 != nil || err2 != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: got %+v, %v, the crawl has %+v, %v", given, got, err2, want, err1)
+		}
+	}
+}

@@ -1,0 +1,22 @@
+package term
+
+import (
+	"bytes"
+	"strings"
+	"syscall"
+	"testing"
+
+	"drumbeat/disk"
+)
+
+// TestOutOfMemoryIsNoBug: a machine without memory is told apart from a bug of this program.
+func TestOutOfMemoryIsNoBug(t *testing.T) {
+	var stderr bytes.Buffer
+	a := &App{Stderr: &stderr}
+	if code := a.Panicked(disk.OutOfMemory{Bytes: 4096, Err: syscall.ENOMEM}, nil); code != ExitFailure {
+		t.Errorf("exit code %d, want %d", code, ExitFailure)
+	}
+	if text := stderr.String(); !strings.Contains(text, "out of memory") || strings.Contains(text, "bug") {
+		t.Errorf("told as %q", text)
+	}
+}

@@ -1,0 +1,91 @@
+package term
+
+import (
+	"fmt"
+	"io"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Plain is a writer of text for a terminal: whatever a site, a file or a name server put into it, no control character
+// but line ends and tabs gets through. Others, and what can't be printed (U+2028, marks that turn the direction of
+// writing), become \u and four digits, which means the same inside a JSON string; bytes that aren't UTF-8 become \x and two.
+type Plain struct {
+	out     io.Writer
+	text    []byte // reused
+	pending []byte // the beginning of a character whose rest is in the next Write
+}
+
+// NewPlain writes to out.
+func NewPlain(out io.Writer) *Plain { return &Plain{out: out} }
+
+// Write writes p, but for a character cut off at its end.
+func (w *Plain) Write(p []byte) (int, error) {
+	in := p
+	if len(w.pending) > 0 {
+		in = append(w.pending, p...)
+		w.pending = nil
+	}
+	w.text = w.text[:0]
+	for len(in) > 0 {
+		if !utf8.FullRune(in) {
+			w.pending = append(w.pending, in...)
+			break
+		}
+		r, n := utf8.DecodeRune(in)
+		if r == utf8.RuneError && n == 1 {
+			w.text = fmt.Appendf(w.text, `\x%02x`, in[0])
+		} else {
+			w.text = appendPlain(w.text, r)
+		}
+		in = in[n:]
+	}
+	if len(w.text) > 0 {
+		if _, err := w.out.Write(w.text); err != nil {
+			return 0, err
+		}
+	}
+	return len(p), nil
+}
+
+// Flush writes a character that was never finished.
+func (w *Plain) Flush() error {
+	if len(w.pending) == 0 {
+		return nil
+	}
+	var text []byte
+	for _, c := range w.pending {
+		text = fmt.Appendf(text, `\x%02x`, c)
+	}
+	w.pending = nil
+	_, err := w.out.Write(text)
+	return err
+}
+
+func appendPlain(dst []byte, r rune) []byte {
+	switch {
+	case r == '\n', r == '\t', r >= ' ' && r < 0x7f, r > 0x7f && unicode.IsPrint(r):
+		return utf8.AppendRune(dst, r)
+	case r > 0xffff:
+		high, low := utf16.EncodeRune(r)
+		return fmt.Appendf(dst, `\u%04x\u%04x`, high, low)
+	}
+	return fmt.Appendf(dst, `\u%04x`, r)
+}
+
+// PlainText is s as a Plain would write it, on one line.
+func PlainText(s string) string {
+	var dst []byte
+	for i, r := range s {
+		switch {
+		case r == '\n' || r == '\t':
+			dst = append(dst, ' ')
+		case r == utf8.RuneError && s[i] != "\ufffd"[0]:
+			dst = fmt.Appendf(dst, `\x%02x`, s[i])
+		default:
+			dst = appendPlain(dst, r)
+		}
+	}
+	return string(dst)
+}

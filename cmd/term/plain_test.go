@@ -1,0 +1,33 @@
+package term
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// TestPlain: what would steer a terminal or end a line becomes visible, however the text is cut into writes; the rest stays.
+func TestPlain(t *testing.T) {
+	for in, want := range map[string]string{
+		"a\tb\nü€😀": "a\tb\nü€😀", "\x1b[2J": `\u001b[2J`, "\r\x00\x7f": `\u000d\u0000\u007f`, "\u009b1m\u2028\u202e": `\u009b1m\u2028\u202e`,
+		"\x9b\xff": `\x9b\xff`, "x\xe2\x82": `x\xe2\x82`, "\U000e0001": `\udb40\udc01`, "\ufffd": "\ufffd",
+	} {
+		for step := 1; step <= len(in); step++ {
+			var out bytes.Buffer
+			w := &Plain{out: &out}
+			for rest := in; rest != ""; {
+				n := min(step, len(rest))
+				if got, err := w.Write([]byte(rest[:n])); got != n || err != nil {
+					t.Fatalf("write: %d, %v", got, err)
+				}
+				rest = rest[n:]
+			}
+			if err := w.Flush(); err != nil || out.String() != want {
+				t.Errorf("%q by %d: got %q, %v, want %q", in, step, out.String(), err, want)
+			}
+		}
+		if got := PlainText(in); got != strings.NewReplacer("\n", " ", "\t", " ").Replace(want) {
+			t.Errorf("%q on one line: got %q", in, got)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package term
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestMain(m *testing.M) {
+	switch os.Getenv(ChildMode) {
+	case "signals":
+		ctx, _ := stopOnSignal(context.Background())
+		fmt.Println("ready")
+		<-ctx.Done()
+		fmt.Println("stopping")
+		select {}
+	case "hangup":
+		again, release := onHangup()
+		fmt.Println("ready")
+		<-again
+		fmt.Println("again")
+		release()
+		select {}
+	}
+	os.Exit(m.Run())
+}
+
+// TestSignals: the first signal stops in order; one that comes with it is the same one; a later one stops at once.
+func TestSignals(t *testing.T) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), ChildMode+"=signals")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	next := func(want string) {
+		t.Helper()
+		if !lines.Scan() || lines.Text() != want {
+			t.Fatalf("got %q, want %q", lines.Text(), want)
+		}
+	}
+	next("ready")
+	for range 2 {
+		if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next("stopping")
+	<-time.After(2 * SameSignal)
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != ExitForced {
+		t.Errorf("got %v, want exit code %d", err, ExitForced)
+	}
+}
+
+// TestHangup: SIGHUP asks for the files to be read again, and doesn't end the program.
+func TestHangup(t *testing.T) {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), ChildMode+"=hangup")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for _, want := range []string{"ready", "again"} {
+		if !lines.Scan() || lines.Text() != want {
+			t.Fatalf("got %q, want %q", lines.Text(), want)
+		}
+		if want == "again" {
+			break
+		}
+		if err := cmd.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+}

@@ -1,0 +1,128 @@
+package admit
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"sync"
+
+	"drumbeat/crawl/state"
+	"drumbeat/disk"
+)
+
+// maxScope bounds the hosts or PLDs that a scope can name: some 20 bytes each, on the Go heap. A crawl of more sites than this wants
+// --scope all with a link filter.
+const maxScope = 4 << 20
+
+// Sites knows the hosts or PLDs that may be crawled. The seeds' entries are made anew from the seed file at each start;
+// those that redirects of seeds added are in the manifest.
+type Sites struct {
+	kind state.Scope
+
+	mu       sync.RWMutex // guards the sets below; read once per link
+	base     map[uint64]struct{}
+	extended map[uint64]struct{}
+	full     bool
+
+	hostKey func([]byte) uint64
+}
+
+// NewSites makes a scope without seeds. extended are the keys that redirects of seeds added in earlier runs.
+func NewSites(kind state.Scope, hostKey func([]byte) uint64, extended []uint64) *Sites {
+	s := &Sites{kind: kind, hostKey: hostKey, base: map[uint64]struct{}{}, extended: map[uint64]struct{}{}}
+	for _, k := range extended {
+		s.extended[k] = struct{}{}
+	}
+	return s
+}
+
+// WithoutWWW makes a site and its www twin one.
+func WithoutWWW(host []byte) []byte { return bytes.TrimPrefix(host, []byte("www.")) }
+
+func (s *Sites) keyOf(host []byte, pld uint64) uint64 {
+	if s.kind == state.ScopePLD {
+		return pld
+	}
+	return s.hostKey(WithoutWWW(host))
+}
+
+// allows says whether a link is inside.
+func (s *Sites) allows(host []byte, pld uint64) bool {
+	if s.kind == state.ScopeAll {
+		return true
+	}
+	k := s.keyOf(host, pld)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if _, ok := s.base[k]; ok {
+		return true
+	}
+	_, ok := s.extended[k]
+	return ok
+}
+
+// include adds a seed's site.
+func (s *Sites) include(host []byte, pld uint64) error {
+	if s.kind == state.ScopeAll {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.base) >= maxScope {
+		return fmt.Errorf("crawl: scope %s: more than %d sites among the seeds; use --scope all", s.kind, maxScope)
+	}
+	s.base[s.keyOf(host, pld)] = struct{}{}
+	return nil
+}
+
+// Extend adds the site that a seed redirects to. At the bound nothing is added and full is set.
+func (s *Sites) Extend(host []byte, pld uint64) {
+	if s.kind == state.ScopeAll || s.allows(host, pld) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.base)+len(s.extended) >= maxScope {
+		s.full = true
+		return
+	}
+	s.extended[s.keyOf(host, pld)] = struct{}{}
+}
+
+// Extensions returns what redirects of seeds added, sorted.
+func (s *Sites) Extensions() []uint64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	keys := make([]uint64, 0, len(s.extended))
+	for k := range s.extended {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// DumpKeys codes keys for a tail file: 8 bytes each, little-endian.
+func DumpKeys(keys []uint64) []byte {
+	b := make([]byte, 0, 8*len(keys))
+	for _, k := range keys {
+		b = binary.LittleEndian.AppendUint64(b, k)
+	}
+	return b
+}
+
+// ReadSites reads the extensions of the last checkpoint.
+func ReadSites(set disk.Set, ref disk.Ref) ([]uint64, error) {
+	b, err := disk.ReadTail(set, ref)
+	if err != nil {
+		return nil, err
+	}
+	if len(b)%8 != 0 || len(b)/8 > maxScope {
+		return nil, fmt.Errorf("crawl: scope of the last checkpoint: %d bytes are no list of at most %d keys", len(b), maxScope)
+	}
+	keys := make([]uint64, len(b)/8)
+	for i := range keys {
+		keys[i] = binary.LittleEndian.Uint64(b[8*i:])
+	}
+	return keys, nil
+}

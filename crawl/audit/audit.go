@@ -1,0 +1,322 @@
+package audit
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"drumbeat/beast"
+	"drumbeat/crawl/state"
+	"drumbeat/disk"
+	"drumbeat/drum"
+	"drumbeat/queue"
+	"drumbeat/star"
+	"drumbeat/weburl"
+)
+
+// Row is what the audit found of one place.
+type Row struct {
+	Place string
+	// Files is what the files hold; Account what the crawl believes. For ended URLs there are no files: their account is
+	// taken.
+	Files, Account weburl.Sum
+	Ended          bool
+}
+
+// OK is true when files and account agree.
+func (a *Row) OK() bool { return a.Ended || a.Files == a.Account }
+
+// Report is the balance of a stopped crawl: every unique URL is in exactly one place.
+type Report struct {
+	Crawl      string
+	Checkpoint uint64
+	Unique     Row // URLseen's keys against the account of unique URLs
+	Names      Row // those of the store of names
+	Rows       []Row
+	Refused    map[string]int64
+	Placed     weburl.Sum // sum over Rows of what the files hold
+	Bad        []string   // every discrepancy, in words
+}
+
+// Balanced is true when nothing is amiss.
+func (a *Report) Balanced() bool { return len(a.Bad) == 0 }
+
+// Write prints the table.
+func (a *Report) Write(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(t, "place\tURLs in files\tURLs in account\tkey sum\t\t\n")
+	row := func(r *Row) {
+		state := "ok"
+		if !r.OK() {
+			state = "DIFFERS"
+		}
+		files := fmt.Sprint(r.Files.N)
+		if r.Ended {
+			files, state = "-", ""
+		}
+		fmt.Fprintf(t, "%s\t%s\t%d\t%016x%016x\t%s\t\n", r.Place, files, r.Account.N, r.Account.Hi, r.Account.Lo, state)
+	}
+	for i := range a.Rows {
+		row(&a.Rows[i])
+	}
+	row(&a.Unique)
+	row(&a.Names)
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for _, why := range a.Bad {
+		if _, err := fmt.Fprintln(w, "AUDIT:", why); err != nil {
+			return err
+		}
+	}
+	if a.Balanced() {
+		_, err := fmt.Fprintf(w, "balanced: %d unique URLs, each in exactly one place (checkpoint %d)\n", a.Unique.Files.N, a.Checkpoint)
+		return err
+	}
+	_, err := fmt.Fprintln(w, "NOT balanced")
+	return err
+}
+
+// Options say what is audited, and how.
+type Options struct {
+	// FS is the file system; nil means the machine's.
+	FS disk.FS
+	// Dirs are all directories of the crawl, in any order; Out those of its output if it has some of its own. Without
+	// them AuditDeep leaves the output out, and says so.
+	Dirs, Out []string
+	// RAMBytes bounds what AuditDeep sorts in RAM; 0 means 256 MiB. The buffers that the crawl left in its last checkpoint
+	// come on top.
+	RAMBytes int64
+	// TempDir is where AuditDeep makes a directory audit-tmp and sorts what doesn't fit into RAM, 13 bytes a URL; ""
+	// means the first of Dirs. What it made is removed at the end.
+	TempDir string
+	// Progress, if set, is called every ProgressEvery, 0 meaning 1 s, from another goroutine, and once at the end.
+	Progress      func(state.Progress)
+	ProgressEvery time.Duration
+
+	Repairing bool
+	without   bool // the directories with the highest numbers may be missing
+}
+
+// Run reads the files of a stopped crawl, never its counters but for ended URLs, and compares number and key sum of
+// URLseen with those of all places. It changes nothing but takes the directories' locks. The error is damage found in a
+// file (*disk.CorruptError) or a directory that can't be read.
+func Run(fsys disk.FS, dirs []string) (*Report, error) {
+	return Balance(Options{FS: fsys, Dirs: dirs})
+}
+
+// Balance is Audit with options.
+func Balance(opt Options) (rep *Report, err error) {
+	r, m, err := Open(&opt)
+	if r != nil {
+		defer func() { err = errors.Join(err, r.Unlock()) }()
+	}
+	if err != nil {
+		return nil, err
+	}
+	p := r.StartProgress(opt.Progress, opt.ProgressEvery, "state")
+	defer p.End()
+	return auditSaved(r, m)
+}
+
+// Open takes the directories' locks, and reads what a crawl's files can't be read without. What it returns is to be unlocked
+// also after an error.
+func Open(opt *Options) (*state.Saved, *state.Manifest, error) {
+	if opt.FS == nil {
+		opt.FS = disk.OS()
+	}
+	if len(opt.Dirs) == 0 {
+		return nil, nil, errors.New("crawl: no directory given")
+	}
+	r := state.NewSaved(opt.FS, opt.Dirs, opt.Dirs)
+	if m, err := opt.match(r.Meter); err != nil { // before a lock file is made in what isn't a crawl's
+		return r, nil, state.MatchError(err)
+	} else if m.Set.Len() == 0 {
+		return r, nil, fmt.Errorf("crawl: %s holds no crawl: %w", opt.Dirs[0], state.ErrIncompatible)
+	}
+	for _, dir := range slices.Concat(opt.Dirs, opt.Out) {
+		if err := r.Lock(opt.FS, dir); err != nil {
+			return r, nil, err
+		}
+	}
+	match, err := opt.match(r.Meter)
+	if err != nil {
+		return r, nil, state.MatchError(err)
+	}
+	if match.Set.Len() == 0 {
+		return r, nil, fmt.Errorf("crawl: %s holds no crawl: %w", opt.Dirs[0], state.ErrIncompatible)
+	}
+	r.Set, r.Out = match.Set, match.Set
+	if err := r.RefuseRepairing(); err != nil && !opt.Repairing {
+		return r, nil, err
+	}
+	m, _, err := state.ReadManifest(r.Set)
+	if err != nil {
+		return r, nil, err
+	}
+	if m == nil {
+		return r, nil, fmt.Errorf("crawl: %s holds a crawl without a checkpoint: nothing to audit: %w", opt.Dirs[0], state.ErrIncompatible)
+	}
+	if err := r.Take(match, m, opt.Out); err != nil {
+		return r, nil, err
+	}
+	return r, m, nil
+}
+
+func auditSaved(r *state.Saved, m *state.Manifest) (*Report, error) {
+	var files [state.NumPlaces]weburl.Sum
+	if err := auditPlaces(r, m, &files); err != nil {
+		return nil, err
+	}
+	seen, err := state.Part[drum.State](m, state.NameURLSeen)
+	if err != nil {
+		return nil, err
+	}
+	var keys weburl.Sum
+	if seen != nil {
+		_, err := drum.ScanState(r.Set, state.NameURLSeen, seen.Cache(), drum.Scan{Entry: func(key drum.Key, _ []byte) error {
+			keys.Add(uint64(key))
+			return nil
+		}})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if seen != nil {
+		err := drum.WalkUniques(r.Set, state.NameURLSeen, seen, func(aux []byte) error {
+			var rec weburl.Record
+			if err := rec.Decode(aux); err != nil {
+				return fmt.Errorf("crawl: audit of %s: %w", state.PlaceUnstreamed, err)
+			}
+			files[state.PlaceUnstreamed].Add(r.Hasher.URLKey(rec.URL))
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	names, err := auditNames(r, m)
+	if err != nil {
+		return nil, err
+	}
+	return balance(m, &files, keys, names), nil
+}
+
+// balance compares what the files hold with the accounts.
+func balance(m *state.Manifest, files *[state.NumPlaces]weburl.Sum, seen, names weburl.Sum) *Report {
+	rep := &Report{Crawl: m.Crawl, Checkpoint: m.Gen, Refused: map[string]int64{}}
+	rep.Unique = Row{Place: "URLseen", Files: seen, Account: m.Accounts.Unique}
+	rep.Names = Row{Place: state.NameNames, Files: names, Account: m.Accounts.Names}
+	if !rep.Names.OK() {
+		rep.Bad = append(rep.Bad, fmt.Sprintf("%s: the cache holds %d keys, the account says %d%s", state.NameNames, names.N, m.Accounts.Names.N,
+			sameNumber(names, m.Accounts.Names)))
+	}
+	// Unique texts that a pass hasn't handed on yet have no account of their own: they enter it when they do.
+	m.Accounts.Places[state.PlaceUnstreamed] = files[state.PlaceUnstreamed]
+	rep.Unique.Account.Merge(files[state.PlaceUnstreamed])
+	for p := range state.NumPlaces {
+		row := Row{Place: p.String(), Files: files[p], Account: m.Accounts.Places[p], Ended: p == state.PlaceFetched || p == state.PlaceRefused}
+		if row.Ended {
+			row.Files = row.Account
+		}
+		rep.Placed.Merge(row.Files)
+		if !row.OK() {
+			rep.Bad = append(rep.Bad, fmt.Sprintf("%s: the files hold %d URLs, the account says %d%s", p, row.Files.N, row.Account.N,
+				sameNumber(row.Files, row.Account)))
+		}
+		rep.Rows = append(rep.Rows, row)
+	}
+	for i, n := range m.Accounts.Refused {
+		if n > 0 {
+			rep.Refused[state.Reason(i).String()] = n
+		}
+	}
+	if !rep.Unique.OK() {
+		rep.Bad = append(rep.Bad, fmt.Sprintf("URLseen: its cache holds %d keys, the account says %d%s", rep.Unique.Files.N,
+			rep.Unique.Account.N, sameNumber(rep.Unique.Files, rep.Unique.Account)))
+	}
+	if rep.Placed != rep.Unique.Files {
+		rep.Bad = append(rep.Bad, fmt.Sprintf("URLseen knows %d URLs, all places together hold %d%s", rep.Unique.Files.N, rep.Placed.N,
+			sameNumber(rep.Placed, rep.Unique.Files)))
+	}
+	return rep
+}
+
+func sameNumber(a, b weburl.Sum) string {
+	if a.N == b.N {
+		return ", but they are not the same ones"
+	}
+	return ""
+}
+
+// auditPlaces adds up the records in the files of every place.
+func auditPlaces(r *state.Saved, m *state.Manifest, sums *[state.NumPlaces]weburl.Sum) error {
+	add := func(p state.Place) func([]byte) error {
+		return func(data []byte) error {
+			var rec weburl.Record
+			if err := rec.Decode(data); err != nil {
+				return fmt.Errorf("crawl: audit of %s: %w", p, err)
+			}
+			sums[p].Add(r.Hasher.URLKey(rec.URL))
+			return nil
+		}
+	}
+	st, err := state.Part[star.State](m, state.NameStar)
+	if err != nil {
+		return err
+	}
+	if err := star.WalkChecks(r.Set, state.NameStar, st, add(state.PlaceStar)); err != nil {
+		return err
+	}
+	bs, err := state.Part[beast.State](m, state.NameBeast)
+	if err != nil {
+		return err
+	}
+	inBeast, inFailed := add(state.PlaceBeast), add(state.PlaceFailed)
+	if _, _, err := beast.Scan(r.Set, state.NameBeast, bs, func(n beast.Number, rec []byte) error {
+		if n == beast.Failed {
+			return inFailed(rec)
+		}
+		return inBeast(rec)
+	}, nil); err != nil {
+		return err
+	}
+	cache, err := state.Part[drum.State](m, state.NameRobotsCache)
+	if err != nil {
+		return err
+	}
+	check := add(state.PlaceRobotsCheck)
+	if _, err := drum.ScanState(r.Set, state.NameRobotsCache, cache.Waiting(), drum.Scan{Tuple: func(t drum.Tuple) error {
+		if t.Op != drum.Check {
+			return nil
+		}
+		return check(t.Value)
+	}}); err != nil {
+		return err
+	}
+	for _, q := range state.URLQueues {
+		st, err := state.Part[queue.State](m, q.Name)
+		if err != nil {
+			return err
+		}
+		if _, err := queue.Scan(r.Set, q.Name, st, add(q.Place), nil); err != nil {
+			return err
+		}
+	}
+	inLater := add(state.PlaceLater)
+	later, err := state.Part[queue.CalendarState](m, state.NameLater)
+	if err != nil {
+		return err
+	}
+	if _, err := queue.ScanCalendar(r.Set, state.NameLater, later, func(_ int64, rec []byte) error { return inLater(rec) }, nil); err != nil {
+		return err
+	}
+	ram, err := disk.ReadTail(r.Set, m.RAM)
+	if err != nil {
+		return err
+	}
+	return state.EachRecord("URLs in RAM", ram, add(state.PlaceRAM))
+}

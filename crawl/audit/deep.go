@@ -1,0 +1,486 @@
+package audit
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"drumbeat/crawl/state"
+	"drumbeat/disk"
+	"drumbeat/drum"
+	"drumbeat/internal/crawllog"
+	"drumbeat/warc"
+	"drumbeat/weburl"
+)
+
+// DeepReport is what AuditDeep found.
+type DeepReport struct {
+	Report
+	// Structures has a row for each structure of the manifest.
+	Structures []StructureReport
+	// Damages are the first MaxDamages pieces that can't be read, or that can't be what was written; DamageCount is their
+	// number.
+	Damages     []Damage
+	DamageCount int64
+	Keys        KeysReport
+	Output      OutputReport
+	// Unnamed are the first files of the state that the manifest doesn't name: recovery deletes them. UnnamedCount is their
+	// number.
+	Unnamed      []string
+	UnnamedCount int64
+	Bytes        int64 // read
+	Elapsed      time.Duration
+
+	Damaged map[string]bool // structures with damage, also beyond MaxDamages
+}
+
+// MaxDamages bounds the lists of a DeepReport.
+const MaxDamages = 1000
+
+// StructureReport is one structure on disk.
+type StructureReport struct {
+	Name string
+	// Records are the URLs, requests, entries or texts that could be read; Lost those that the manifest counts and that
+	// could not.
+	Records, Lost int64
+	Damages       int64
+}
+
+// Damage is one piece of a file that isn't what was written.
+type Damage struct {
+	Structure string
+	File      string
+	Offset    int64
+	Want, Got string // Want is "" when the error has no such form; Got then is its text
+}
+
+func (d *Damage) String() string {
+	if d.Want == "" {
+		return fmt.Sprintf("%s: %s", d.Structure, d.Got)
+	}
+	return fmt.Sprintf("%s: %s at %d: want %s, got %s", d.Structure, d.File, d.Offset, d.Want, d.Got)
+}
+
+// KeysReport is the comparison of all keys, one by one.
+type KeysReport struct {
+	NotSeen  int64 // URLs in a place, or ended, whose key isn't in URLseen
+	Twice    int64 // keys in two places, or in one and ended, or ended twice
+	Nowhere  int64 // keys in URLseen in no place and not known to have ended
+	Examples []string
+}
+
+// OutputReport is the comparison of WARC files, index and crawl log.
+type OutputReport struct {
+	Checked  bool // false: the output's directories were not given
+	WARC     warc.Verified
+	LogLines int64
+	// Robots and DNS are the records of robots.txt files and DNS answers in WARC files and indexes, RobotsStored and DNSStored what the
+	// account says.
+	Robots, DNS, RobotsStored, DNSStored int64
+	// StoredAll: output and crawl log name every fetched URL; RefusedAll: the crawl log names every refused one. Then
+	// every ended URL is known by its key, not by number alone.
+	StoredAll, RefusedAll bool
+	Disagree              int64 // lines of the crawl log about a stored response that isn't where they say
+}
+
+// Balanced is true when nothing is amiss and nothing is damaged.
+func (d *DeepReport) Balanced() bool { return d.Report.Balanced() && d.DamageCount == 0 }
+
+// Deep reads all that the manifest names once, in the order of the files, verifies every checksum, sorts the keys of
+// all places and of the output in bounded RAM, and compares them one by one with URLseen. It goes on behind damage. It
+// changes nothing but TempDir.
+func Deep(opt Options) (rep *DeepReport, err error) {
+	r, m, err := Open(&opt)
+	if r != nil {
+		defer func() { err = errors.Join(err, r.Unlock()) }()
+	}
+	if err != nil {
+		return nil, err
+	}
+	x, err := NewScanner(r, m, &opt)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, x.Close()) }()
+	if err := x.Run(); err != nil {
+		return nil, err
+	}
+	return x.Report, nil
+}
+
+// Scanner is the work of AuditDeep, and the first half of Repair's.
+type Scanner struct {
+	Saved    *state.Saved
+	Manifest *state.Manifest
+	opt      *Options
+	Report   *DeepReport
+	sorter   *keySorter
+	meter    *state.ProgressMeter
+
+	Files   [state.NumPlaces]weburl.Sum
+	Seen    weburl.Sum
+	Names   weburl.Sum
+	Fetched weburl.Sum // URLs with a response in the output or a line of it in the crawl log
+	Refused weburl.Sum // URLs with a refusal in the crawl log
+	// visit, if set, is called with every key and its entries, seen telling whether it is in URLseen.
+	Visit func(key uint64, entries []TaggedKey, seen bool) error
+	row   *StructureReport
+	// lostTexts of links that URLseen had not judged or not handed on.
+	LostTexts int64
+}
+
+const defaultAuditRAM = 256 << 20
+
+// NewScanner prepares a deep audit of a crawl that Open returned. Close removes its temporary files.
+func NewScanner(r *state.Saved, m *state.Manifest, opt *Options) (*Scanner, error) {
+	if opt.RAMBytes == 0 {
+		opt.RAMBytes = defaultAuditRAM
+	}
+	if opt.TempDir == "" {
+		opt.TempDir = r.Set.Path(0)
+	}
+	if err := r.OpenSuffixes(m.Frozen.Private, true); err != nil {
+		return nil, err
+	}
+	return &Scanner{Saved: r, Manifest: m, opt: opt, Report: &DeepReport{Damaged: map[string]bool{}},
+		sorter: newKeySorter(r.Set.FS, opt.TempDir+"/audit-tmp", opt.RAMBytes/2)}, nil
+}
+
+// Close removes the temporary files.
+func (x *Scanner) Close() error { return x.sorter.Close() }
+
+// Run reads all files and fills Report. Damage is part of the report, not an error.
+func (x *Scanner) Run() error {
+	began, before := time.Now(), x.Saved.Meter.Counts().ReadBytes
+	x.meter = x.Saved.StartProgress(x.opt.Progress, x.opt.ProgressEvery, "state", "warc", "log")
+	defer x.meter.End()
+	if err := x.scanState(); err != nil {
+		return err
+	}
+	if err := x.scanOutput(); err != nil {
+		return err
+	}
+	if err := x.unnamed(); err != nil {
+		return err
+	}
+	x.Begin(state.NameURLSeen)
+	if err := x.compareKeys(); err != nil {
+		return err
+	}
+	x.conclude()
+	x.Report.Bytes, x.Report.Elapsed = x.Saved.Meter.Counts().ReadBytes-before, time.Since(began)
+	return nil
+}
+
+// Begin makes the structure the one that damage and counts belong to.
+func (x *Scanner) Begin(name string) {
+	x.meter.Set(name)
+	for i := range x.Report.Structures {
+		if x.Report.Structures[i].Name == name {
+			x.row = &x.Report.Structures[i]
+			return
+		}
+	}
+	x.Report.Structures = append(x.Report.Structures, StructureReport{Name: name})
+	x.row = &x.Report.Structures[len(x.Report.Structures)-1]
+}
+
+// damage notes damage of the present structure.
+func (x *Scanner) damage(err error) error {
+	if errors.Is(err, disk.ErrCrashed) {
+		return err
+	}
+	x.row.Damages++
+	x.Report.DamageCount++
+	x.Report.Damaged[x.row.Name] = true
+	if len(x.Report.Damages) >= MaxDamages {
+		return nil
+	}
+	d := Damage{Structure: x.row.Name, Got: err.Error()}
+	if c := (*disk.CorruptError)(nil); errors.As(err, &c) {
+		d.File, d.Offset, d.Want, d.Got = c.Path, c.Offset, c.Want, c.Got
+	}
+	x.Report.Damages = append(x.Report.Damages, d)
+	return nil
+}
+
+// lost notes records that could not be read.
+func (x *Scanner) lost(n int64) { x.row.Lost += n }
+
+// record takes a URL record of a place: its key goes to the sorter.
+func (x *Scanner) record(p state.Place, data []byte) (weburl.Record, error) {
+	var rec weburl.Record
+	x.row.Records++
+	if err := rec.Decode(data); err != nil {
+		x.lost(1)
+		x.row.Records--
+		return rec, x.damage(fmt.Errorf("a record that can't be read: %w", err))
+	}
+	key := x.Saved.Hasher.URLKey(rec.URL)
+	x.Files[p].Add(key)
+	return rec, x.sorter.Add(TaggedKey{Key: key, Tag: uint8(p)})
+}
+
+// markOf hashes where a response is.
+func markOf(file string, offset int64, status int) uint32 {
+	b := make([]byte, 0, 128)
+	b = append(b, file...)
+	b = binary.LittleEndian.AppendUint64(b, uint64(offset))
+	b = binary.LittleEndian.AppendUint32(b, uint32(status))
+	return max(1, uint32(xxhash.Sum64(b)))
+}
+
+// scanOutput reads WARC files, index and logs.
+func (x *Scanner) scanOutput() error {
+	out := &x.Report.Output
+	x.Begin(state.NameCrawlLog)
+	st, err := state.Part[crawllog.State](x.Manifest, state.NameCrawlLog)
+	if err != nil {
+		return err
+	}
+	if st != nil {
+		sum, err := crawllog.Scan(crawllog.Options{Set: x.Saved.Set, Prefix: "crawl"}, st, x.logEntry, x.damage)
+		if err != nil {
+			return err
+		}
+		out.LogLines, x.row.Records = sum.Lines, sum.Lines
+	}
+	for _, l := range []struct{ name, prefix string }{{state.NameSeedLog, "seeds"}, {state.NameRobotsLog, "robots"}} {
+		x.Begin(l.name)
+		if st, err = state.Part[crawllog.State](x.Manifest, l.name); err != nil {
+			return err
+		}
+		if st != nil {
+			sum, err := crawllog.Scan(crawllog.Options{Set: x.Saved.Set, Prefix: l.prefix}, st,
+				func(*crawllog.Entry) error { return nil }, x.damage)
+			if err != nil {
+				return err
+			}
+			x.row.Records = sum.Lines
+		}
+	}
+	out.Checked = x.Saved.Out.Len() > 0
+	if !out.Checked {
+		return nil
+	}
+	x.Begin(state.NameWARC)
+	ws, err := state.Part[warc.State](x.Manifest, state.NameWARC)
+	if err != nil || ws == nil {
+		return err
+	}
+	out.WARC, err = warc.VerifyFiles(x.Saved.WARCFiles(), ws, warc.Verify{
+		MaxBlock: max(64<<20, x.opt.RAMBytes/2),
+		Capture:  x.capture, Indexed: x.capture, Damaged: x.damage,
+	})
+	x.row.Records = out.WARC.Records
+	return err
+}
+
+// capture takes a stored response.
+func (x *Scanner) capture(c *warc.Capture) error {
+	switch c.Kind { // these aren't URLs of the crawl
+	case warc.KindRobots:
+		x.Report.Output.Robots++
+		return nil
+	case warc.KindDNS:
+		x.Report.Output.DNS++
+		return nil
+	}
+	key := x.Saved.Hasher.URLKey([]byte(c.URL))
+	return x.sorter.Add(TaggedKey{Key: key, Tag: tagStored, Mark: markOf(c.File, c.Offset, c.Status)})
+}
+
+// logEntry takes a line of the crawl log.
+func (x *Scanner) logEntry(e *crawllog.Entry) error {
+	k := TaggedKey{Key: x.Saved.Hasher.URLKey([]byte(e.URL)), Tag: tagLogRefused}
+	if e.Reason == "" {
+		k.Tag = tagLogFetched
+		if e.File != "" {
+			k.Mark = markOf(e.File, e.Offset, e.Status)
+		}
+	}
+	return x.sorter.Add(k)
+}
+
+// compareKeys goes through URLseen's keys and all others side by side, in order.
+func (x *Scanner) compareKeys() error {
+	return x.EachKey(func(key uint64, entries []TaggedKey, seen bool) error {
+		if seen {
+			x.Seen.Add(key)
+		}
+		return x.compare(key, entries, seen)
+	})
+}
+
+// EachKey calls fn for each key that is in URLseen (seen) or was met elsewhere, in order.
+func (x *Scanner) EachKey(fn func(key uint64, entries []TaggedKey, seen bool) error) error {
+	stream, err := x.sorter.sorted()
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	var buf []TaggedKey
+	group, more, err := stream.group(buf)
+	if err != nil {
+		return err
+	}
+	next := func() error {
+		group, more, err = stream.group(group)
+		return err
+	}
+	err = x.scanSeen(func(key drum.Key, _ []byte) error {
+		for more && group[0].Key < uint64(key) {
+			if err := fn(group[0].Key, group, false); err != nil {
+				return err
+			}
+			if err := next(); err != nil {
+				return err
+			}
+		}
+		if more && group[0].Key == uint64(key) {
+			if err := fn(uint64(key), group, true); err != nil {
+				return err
+			}
+			return next()
+		}
+		return fn(uint64(key), nil, true)
+	})
+	for err == nil && more {
+		if err = fn(group[0].Key, group, false); err == nil {
+			err = next()
+		}
+	}
+	return err
+}
+
+// compare judges one key.
+func (x *Scanner) compare(key uint64, entries []TaggedKey, seen bool) error {
+	var live, stored, logged, refused int
+	for _, e := range entries {
+		switch e.Tag {
+		case tagStored:
+			stored++
+		case tagLogFetched:
+			logged++
+		case tagLogRefused:
+			refused++
+		default:
+			live++
+		}
+	}
+	if stored+logged > 0 {
+		x.Fetched.Add(key)
+	}
+	if refused > 0 {
+		x.Refused.Add(key)
+	}
+	k := &x.Report.Keys
+	ended := max(stored, logged) + refused
+	switch {
+	case live+ended == 0 && seen:
+		k.Nowhere++
+	case !seen:
+		k.NotSeen++
+		x.example("not in URLseen", key, entries)
+	}
+	if live+ended > 1 {
+		k.Twice++
+		x.example("more than once", key, entries)
+	}
+	if stored > 0 && logged > 0 && !agree(entries) {
+		x.Report.Output.Disagree++
+		x.example("the crawl log and the WARC files disagree", key, entries)
+	}
+	if x.Visit != nil {
+		return x.Visit(key, entries, seen)
+	}
+	return nil
+}
+
+// agree tells whether each line of the crawl log that names a stored response names one that is there.
+func agree(entries []TaggedKey) bool {
+	for _, e := range entries {
+		if e.Tag == tagLogFetched && e.Mark != 0 &&
+			!slices.ContainsFunc(entries, func(o TaggedKey) bool { return o.Tag == tagStored && o.Mark == e.Mark }) {
+			return false
+		}
+	}
+	return true
+}
+
+// maxExamples bounds the keys that are shown.
+const maxExamples = 20
+
+func (x *Scanner) example(what string, key uint64, entries []TaggedKey) {
+	if len(x.Report.Keys.Examples) >= maxExamples {
+		return
+	}
+	text := fmt.Sprintf("key %016x %s:", key, what)
+	for _, e := range entries {
+		text += " " + tagName(e.Tag)
+	}
+	x.Report.Keys.Examples = append(x.Report.Keys.Examples, text)
+}
+
+func tagName(tag uint8) string {
+	switch tag {
+	case tagStored:
+		return "stored"
+	case tagLogFetched:
+		return "log:fetched"
+	case tagLogRefused:
+		return "log:refused"
+	}
+	return state.Place(tag).String()
+}
+
+// conclude makes the balance of what was read.
+func (x *Scanner) conclude() {
+	rep, out := x.Report, &x.Report.Output
+	fetched, refused := x.Manifest.Accounts.Places[state.PlaceFetched], x.Manifest.Accounts.Places[state.PlaceRefused]
+	out.StoredAll = x.Fetched.N >= fetched.N
+	out.RefusedAll = x.Refused.N >= refused.N
+	rep.Report = *balance(x.Manifest, &x.Files, x.Seen, x.Names)
+	bad := func(format string, args ...any) { rep.Bad = append(rep.Bad, fmt.Sprintf(format, args...)) }
+	ended := func(p state.Place, found weburl.Sum, where string) {
+		account := x.Manifest.Accounts.Places[p]
+		row := &rep.Rows[p]
+		row.Ended, row.Files = false, found
+		if found != account {
+			bad("%s: %s hold %d URLs, the account says %d%s", p, where, found.N, account.N, sameNumber(found, account))
+		}
+	}
+	if out.StoredAll {
+		ended(state.PlaceFetched, x.Fetched, "output and crawl log")
+	}
+	if out.RefusedAll {
+		ended(state.PlaceRefused, x.Refused, "the crawl log")
+	}
+	out.RobotsStored, out.DNSStored = x.Manifest.Accounts.Counters[state.CountRobotsStored], x.Manifest.Accounts.Counters[state.CountDNSStored]
+	whole := out.Checked && out.WARC.AbsentFiles == 0 && !rep.Damaged[state.NameWARC]
+	for _, s := range []struct {
+		what           string
+		found, account int64
+	}{{"robots.txt records", out.Robots, out.RobotsStored}, {"DNS records", out.DNS, out.DNSStored}} {
+		if s.found > s.account || whole && s.found < s.account {
+			bad("the output holds %d %s, the account says %d", s.found, s.what, s.account)
+		}
+	}
+	k := &rep.Keys
+	if k.NotSeen > 0 {
+		bad("%d URLs are in a place or in the output, but not in URLseen", k.NotSeen)
+	}
+	if k.Twice > 0 {
+		bad("%d URLs are in more than one place, or ended more than once", k.Twice)
+	}
+	if out.StoredAll && out.RefusedAll && k.Nowhere > 0 {
+		bad("%d keys of URLseen are in no place, and neither fetched nor refused", k.Nowhere)
+	}
+	if out.Disagree > 0 {
+		bad("%d lines of the crawl log name a response that isn't where they say", out.Disagree)
+	}
+}

@@ -1,0 +1,339 @@
+package crawl
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/cespare/xxhash/v2"
+
+	"drumbeat/crawl/audit"
+	"drumbeat/crawl/state"
+	"drumbeat/disk"
+	"drumbeat/internal/crawllog"
+	"drumbeat/internal/simweb"
+	"drumbeat/warc"
+)
+
+// endOf is a crawl that has come to its end through any number of interruptions, as its directories show it.
+type endOf struct {
+	fs        disk.FS
+	dirs, out []string
+	trouble   trouble
+	want      *simweb.Expected
+	parsed    *sync.Map // of outputOf
+
+	stored  map[string]int   // records of each URL in the output
+	strange map[string]int64 // URLs of strangers that were refused, by reason
+	waiting int64            // and those that wait for their robots.txt
+}
+
+// check asserts that the crawl has come to what it comes to without interruptions: each URL of the web is in the output once and
+// in the crawl log once, no other is; what robots.txt forbids is refused for that; of strangers each URL is accounted for.
+func (e *endOf) check() (faults []string) {
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	rep, err := audit.Deep(audit.Options{FS: e.fs, Dirs: e.dirs, Out: e.out, RAMBytes: 1 << 20})
+	if err != nil {
+		return []string{"audit: " + err.Error()}
+	}
+	for _, why := range rep.Bad {
+		fault("audit: %s", why)
+	}
+	for _, d := range rep.Damages {
+		fault("audit: %+v", d)
+	}
+	for _, name := range rep.Unnamed {
+		fault("%s is left over", name)
+	}
+	set, m, err := lastManifest(e.fs, e.dirs)
+	if err != nil {
+		return append(faults, err.Error())
+	}
+	if m.Done != StopDone {
+		fault("the crawl's end is %q", m.Done)
+	}
+	for _, dir := range append(slices.Clone(e.dirs), e.out...) {
+		names, _ := e.fs.List(dir + "/warc") // there is none where no output goes
+		for _, name := range names {
+			if strings.HasSuffix(name, ".open") {
+				fault("%s/warc/%s is left over", dir, name)
+			}
+		}
+	}
+	if e.stored, err = outputOf(e.parsed, set, outSet(set, e.out), m); err != nil {
+		return append(faults, "output: "+err.Error())
+	}
+	for url := range e.want.FetchedURLs() {
+		if e.stored[url] != 1 {
+			fault("%d records of %s in the output", e.stored[url], url)
+		}
+	}
+	for url, n := range e.stored {
+		if fetched, _, _ := e.want.Has(url); !fetched && (n != 1 || !isTroubled(url) && !isStranger(url)) {
+			fault("%d records of %s in the output, which must not be fetched", n, url)
+		}
+	}
+	entries, bad := e.checkLog(set, m)
+	faults = append(faults, bad...)
+	faults = append(faults, e.checkStrangers(entries, m)...)
+	return append(faults, checkGraph(e.fs, e.dirs, e.want)...)
+}
+
+// checkLog: the crawl log has each URL that ended once, and as many of each reason as the accounts.
+func (e *endOf) checkLog(set disk.Set, m *state.Manifest) (entries map[string][]crawllog.Entry, faults []string) {
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	entries = map[string][]crawllog.Entry{}
+	note := func(en *crawllog.Entry) error { entries[en.URL] = append(entries[en.URL], *en); return nil }
+	files, err := crawllog.Files(set, "crawl")
+	for _, f := range files {
+		if err == nil {
+			err = crawllog.ReadFile(e.fs, f, note)
+		}
+	}
+	st, serr := state.Part[crawllog.State](m, state.NameCrawlLog)
+	if err = errors.Join(err, serr); err == nil {
+		err = crawllog.Walk(crawllog.Options{Set: set, Prefix: "crawl"}, st, note)
+	}
+	if err != nil {
+		return nil, []string{"crawl log: " + err.Error()}
+	}
+	refused := map[string]int64{}
+	for url, lines := range entries {
+		if len(lines) != 1 {
+			fault("%d lines of %s in the crawl log", len(lines), url)
+		}
+		why := lines[0].Reason
+		if why != "" {
+			refused[why]++
+		}
+		if _, forbidden, _ := e.want.Has(url); !isTroubled(url) && !isStranger(url) && forbidden != (why == state.ReasonRobots.String()) {
+			fault("%s ended because of %q; forbidden by robots.txt: %t", url, why, forbidden)
+		}
+	}
+	for url := range e.want.RefusedURLs() {
+		if len(entries[url]) == 0 {
+			fault("%s isn't in the crawl log", url)
+		}
+	}
+	if counted := byReason(&m.Accounts.Refused); !maps.Equal(refused, counted) {
+		fault("refused in the crawl log %v, in the accounts %v", refused, counted)
+	}
+	if n := m.Accounts.Places[state.PlaceFetched].N + m.Accounts.Places[state.PlaceRefused].N; int64(len(entries)) != n {
+		fault("%d URLs in the crawl log, %d have ended", len(entries), n)
+	}
+	return entries, faults
+}
+
+// byReason names what is counted by reason.
+func byReason(list *[state.NumReasons]int64) map[string]int64 {
+	named := map[string]int64{}
+	for why, n := range list {
+		if n != 0 {
+			named[state.Reason(why).String()] = n
+		}
+	}
+	return named
+}
+
+// checkStrangers: each URL of a host in permanent trouble was fetched before that, and is in the output once; or has been refused for
+// the trouble; or waits for its robots.txt, which wasn't had in time. When a crawl is interrupted decides which.
+func (e *endOf) checkStrangers(entries map[string][]crawllog.Entry, m *state.Manifest) (faults []string) {
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	e.strange = map[string]int64{}
+	for _, url := range e.trouble.strangers() {
+		switch lines := entries[url]; {
+		case len(lines) == 0 && e.stored[url] == 0:
+			e.waiting++
+		case len(lines) != 1:
+			fault("%s has %d lines in the crawl log, %d records", url, len(lines), e.stored[url])
+		case e.stored[url] == 1 && lines[0].Reason == "":
+		case e.stored[url] == 0 && strings.Contains(strangerReasons[e.trouble], lines[0].Reason) && lines[0].Reason != "":
+			e.strange[lines[0].Reason]++
+		default:
+			fault("%s ended because of %q, with %d records", url, lines[0].Reason, e.stored[url])
+		}
+	}
+	later := byReason(&m.Accounts.Later)
+	if n := later["robots-unavailable"]; n != e.waiting || len(later) > boolInt(n > 0) {
+		fault("%d URLs of strangers wait, the crawl has %v", e.waiting, later)
+	}
+	return faults
+}
+
+func lastManifest(fs disk.FS, dirs []string) (disk.Set, *state.Manifest, error) {
+	match, err := disk.MatchIdentities(fs, dirs, state.KindState)
+	if err != nil {
+		return disk.Set{}, nil, err
+	}
+	m, _, err := state.ReadManifest(match.Set)
+	if err == nil && m == nil {
+		err = errors.New("no manifest")
+	}
+	return match.Set, m, err
+}
+
+// outSet is where the output of a crawl is whose state is in set.
+func outSet(set disk.Set, out []string) disk.Set {
+	if len(out) == 0 {
+		return set
+	}
+	match, err := disk.MatchIdentities(set.FS, out, state.KindOutput)
+	if err != nil {
+		return disk.Set{FS: set.FS, Paths: out}
+	}
+	return match.Set
+}
+
+// outputOf counts the response records of each URL in the output that belongs to a manifest. Final files are parsed once for
+// all the cuts that find the same content: parsed has checksum of a file -> []string.
+func outputOf(parsed *sync.Map, set, out disk.Set, m *state.Manifest) (map[string]int, error) {
+	urls := map[string]int{}
+	files, err := warc.Files(out)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range files {
+		data, err := disk.ReadFile(set.FS, name)
+		if err != nil {
+			return nil, err
+		}
+		sum := xxhash.Sum64(data)
+		known, ok := parsed.Load(sum)
+		if !ok {
+			var list []string
+			if err := warc.Read(bytes.NewReader(data), 1<<30, func(rec *warc.Record) error {
+				list = append(list, responseURL(rec)...)
+				return nil
+			}); err != nil {
+				return nil, fmt.Errorf("%s: %w", name, err)
+			}
+			known, _ = parsed.LoadOrStore(sum, list)
+		}
+		for _, url := range known.([]string) {
+			urls[url]++
+		}
+	}
+	st, err := state.Part[warc.State](m, state.NameWARC)
+	if err != nil {
+		return nil, err
+	}
+	err = warc.Walk(warc.Options{Set: out, State: set}, st, 1<<30, func(_ string, rec *warc.Record) error {
+		for _, url := range responseURL(rec) {
+			urls[url]++
+		}
+		return nil
+	})
+	for kind, c := range map[string]state.Counter{robotsRecord: state.CountRobotsStored, dnsRecord: state.CountDNSStored} {
+		if n := m.Accounts.Counters[c]; err == nil && int64(urls[kind]) != n {
+			err = fmt.Errorf("%d records of%s, the checkpoint counts %d", urls[kind], kind, n)
+		}
+		delete(urls, kind)
+	}
+	return urls, err
+}
+
+// What responseURL returns for records that aren't of pages.
+const robotsRecord, dnsRecord = " robots.txt", " the DNS"
+
+// responseURL returns the URL of a response record, nothing for others.
+func responseURL(rec *warc.Record) []string {
+	url := rec.Get("WARC-Target-URI")
+	switch {
+	case rec.Type() != "response":
+		return nil
+	case rec.Get("WARC-Resource-Type") == warc.KindRobots:
+		return []string{robotsRecord}
+	case strings.HasPrefix(url, "dns:"):
+		return []string{dnsRecord}
+	}
+	return []string{url}
+}
+
+// checkStored asserts after any number of interruptions: every URL that a correct crawl fetches was fetched and is in the
+// output once, no other is, and the audit balances.
+func checkStored(t *testing.T, web *simweb.Web, fs disk.FS, dirs []string) {
+	t.Helper()
+	want := web.Expected("drumbeat")
+	records := storedURLs(t, fs, dirs)
+	_, faults := checkServed(want, web.Log().Snapshot())
+	for url := range want.FetchedURLs() {
+		if records[url] != 1 {
+			faults = append(faults, fmt.Sprintf("%d records of %s in the output", records[url], url))
+		}
+		delete(records, url)
+	}
+	for url, n := range records {
+		faults = append(faults, fmt.Sprintf("%d records of %s in the output, which must not be fetched", n, url))
+	}
+	for _, f := range faults[:min(len(faults), 20)] {
+		t.Error(f)
+	}
+	checkBalanced(t, fs, dirs)
+}
+
+// checkServed looks at a crawl from the web's side: every URL that a correct crawl fetches was fetched, no other was.
+func checkServed(want *simweb.Expected, snap *simweb.Snapshot) (repeated int, faults []string) {
+	for url := range want.FetchedURLs() {
+		repeated += max(0, snap.Fetches[url]-1)
+		if snap.Fetches[url] == 0 {
+			faults = append(faults, "not fetched: "+url)
+		}
+	}
+	for url := range snap.Fetches {
+		if fetched, _, _ := want.Has(url); !fetched {
+			faults = append(faults, "fetched, but must not be: "+url)
+		}
+	}
+	return repeated, faults
+}
+
+// storedURLs counts the response records of each URL in the output, final files and the open one alike.
+func storedURLs(t *testing.T, fs disk.FS, dirs []string) map[string]int {
+	t.Helper()
+	urls := map[string]int{}
+	for _, rec := range storedRecords(t, fs, dirs) {
+		urls[rec.Get("WARC-Target-URI")]++
+	}
+	return urls
+}
+
+// storedRecords are the heads of the output's response records.
+func storedRecords(t *testing.T, fs disk.FS, dirs []string) (heads []warc.Record) {
+	t.Helper()
+	count := func(rec *warc.Record) error {
+		if rec.Type() == "response" {
+			head := *rec
+			head.Block = nil
+			heads = append(heads, head)
+		}
+		return nil
+	}
+	set := disk.Set{FS: fs, Paths: dirs}
+	paths, err := warc.Files(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range paths {
+		if err := warc.ReadFile(fs, p, 1<<30, count); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m, _, err := state.ReadManifest(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := state.Part[warc.State](m, state.NameWARC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = warc.Walk(warc.Options{Set: set, State: set}, st, 1<<30, func(_ string, rec *warc.Record) error { return count(rec) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return heads
+}

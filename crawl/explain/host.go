@@ -1,0 +1,293 @@
+package explain
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"drumbeat/crawl/state"
+	"drumbeat/drum"
+
+	"drumbeat/star"
+	"drumbeat/warc"
+	"drumbeat/weburl"
+)
+
+// maxHostOrigins bounds the origins of a host that are reported.
+const maxHostOrigins = 16
+
+// maxHostIndexBytes bounds the index lines of a host that are counted, in each file.
+const maxHostIndexBytes = 64 << 20
+
+// hostAsked is a host with what is known of it so far.
+type hostAsked struct {
+	rep     *HostReport
+	origins []string
+	queues  map[int64]int64
+}
+
+// Hosts answers for each of some hosts, given as names, addresses, either with a port, or URLs.
+func (e *Explainer) Hosts(asked []string) (reports []*HostReport, err error) {
+	var hosts []*hostAsked
+	err = e.with(
+		func(v *view) []string {
+			hosts = hosts[:0]
+			for _, a := range asked {
+				hosts = append(hosts, v.askHost(a))
+			}
+			return v.hostFiles(hosts)
+		},
+		func(v *view) error { return v.explainHosts(hosts) })
+	for _, h := range hosts {
+		reports = append(reports, h.rep)
+	}
+	return reports, err
+}
+
+// askHost begins an answer: the origins are http and https at their own ports, and at the one that was asked for.
+func (v *view) askHost(asked string) *hostAsked {
+	h := &hostAsked{rep: &HostReport{Asked: asked}}
+	url, err := v.canonicalAsked(asked)
+	if err != nil {
+		h.rep.Error = err.Error()
+		return h
+	}
+	parts := weburl.Split([]byte(url))
+	host := string(parts.Host)
+	h.rep.Host, h.rep.AsOf = host, &v.asOf
+	h.origins = []string{"https://" + host + ":443", "http://" + host + ":80"}
+	if parts.Port != 443 && parts.Port != 80 {
+		port := ":" + strconv.Itoa(int(parts.Port))
+		h.origins = append(h.origins, "https://"+host+port, "http://"+host+port)
+	}
+	return h
+}
+
+func (v *view) hostFiles(hosts []*hostAsked) []string {
+	var origins, plds []drum.Key
+	for _, h := range hosts {
+		for _, o := range h.origins {
+			origins = append(origins, drum.Key(v.r.Hasher.OriginKey([]byte(o))))
+		}
+		plds = append(plds, drum.Key(v.r.PLDKey([]byte(h.rep.Host))))
+	}
+	names := v.keyFiles(nil, origins, plds)
+	if v.opt.Fast {
+		return names
+	}
+	return append(append(names, drum.Files(v.r.Set, state.NameRobotsCache, v.cache.Waiting())...), v.scannedFiles()...)
+}
+
+// explainHosts fills in the answers.
+func (v *view) explainHosts(hosts []*hostAsked) error {
+	byHost := map[string][]*hostAsked{}
+	for _, h := range hosts {
+		if h.rep.Error == "" {
+			byHost[h.rep.Host] = append(byHost[h.rep.Host], h)
+		}
+	}
+	if !v.opt.Fast && len(byHost) > 0 {
+		if err := v.countHosts(byHost); err != nil {
+			return err
+		}
+	}
+	asking := map[string]*OriginReport{}
+	var check func([]byte) error
+	if !v.opt.Fast {
+		check = func([]byte) error { return nil }
+	}
+	for _, h := range hosts {
+		if rep := h.rep; rep.Error == "" {
+			damaged := v.damaged(&rep.Damage)
+			rep.Site = v.site(v.r.Suffixes.PLD(rep.Host), check, damaged)
+			var addrs []string
+			for _, origin := range h.origins {
+				o, _ := v.origin(origin, rep.Site.Budget, check, damaged)
+				asking[origin] = o
+				rep.Origins = append(rep.Origins, o)
+				for _, a := range o.Addresses {
+					if !slices.Contains(addrs, a) {
+						addrs = append(addrs, a)
+					}
+				}
+			}
+			var err error
+			rep.Delays, err = v.delaysOf(rep.Host, addrs)
+			_ = damaged(err)
+		}
+	}
+	for _, h := range hosts {
+		if h.rep.Error == "" && check != nil {
+			if err := v.asking(asking, v.damaged(&h.rep.Damage)); err != nil {
+				return err
+			}
+			break // once for all
+		}
+	}
+	for _, h := range hosts {
+		if h.rep.Error == "" {
+			h.rep.tidy()
+			v.concludeHost(h.rep)
+		}
+	}
+	return nil
+}
+
+// countHosts reads all places and counts the URLs of the hosts.
+func (v *view) countHosts(byHost map[string][]*hostAsked) error {
+	p := v.r.StartProgress(v.opt.Progress, v.opt.ProgressEvery, "state")
+	defer p.End()
+	var damage []string
+	damaged := v.damaged(&damage)
+	for _, list := range byHost {
+		for _, h := range list {
+			h.rep.Places, h.rep.Later, h.queues = map[string]int64{}, map[string]int64{}, map[int64]int64{}
+		}
+	}
+	visit := func(at Spot, data []byte) error {
+		var rec weburl.Record
+		if err := rec.Decode(data); err != nil {
+			return damaged(err)
+		}
+		list := byHost[string(weburl.Split(rec.URL).Host)]
+		for _, h := range list {
+			h.count(at, &rec)
+		}
+		return nil
+	}
+	err := star.WalkChecks(v.r.Set, state.NameStar, v.star, func(aux []byte) error { return visit(Spot{Place: state.PlaceStar}, aux) })
+	_ = damaged(err)
+	_, err = drum.ScanState(v.r.Set, state.NameRobotsCache, v.cache.Waiting(), drum.Scan{
+		Tuple: func(t drum.Tuple) error {
+			if t.Op != drum.Check {
+				return nil
+			}
+			return visit(Spot{Place: state.PlaceRobotsCheck}, t.Value)
+		},
+		Damaged: damaged,
+	})
+	if err == nil {
+		err = v.scan(visit, damaged)
+	}
+	if err != nil && !errors.Is(err, fs.SkipAll) {
+		return err
+	}
+	for _, list := range byHost {
+		for _, h := range list {
+			v.countStored(h, damaged)
+			h.rep.Damage = append(h.rep.Damage, damage...)
+		}
+	}
+	return nil
+}
+
+// count takes a URL of the host.
+func (h *hostAsked) count(at Spot, rec *weburl.Record) {
+	rep := h.rep
+	rep.Places[at.Place.String()]++
+	switch at.Place {
+	case state.PlaceBeast:
+		h.queues[int64(at.Queue)]++
+	case state.PlaceLater:
+		rep.Later[state.Reason(rec.Reason).String()]++
+		if due := time.UnixMilli(at.Due).UTC(); rep.NextDue.IsZero() || due.Before(rep.NextDue) {
+			rep.NextDue = due
+		}
+	}
+	h.addOrigin(rec.URL)
+	if rep.Queues == nil {
+		rep.Queues = h.queues
+	}
+}
+
+// addOrigin notes the origin of a URL of the host: another port than those that were asked for.
+func (h *hostAsked) addOrigin(url []byte) {
+	if len(h.origins) < maxHostOrigins {
+		if origin := string(weburl.Origin(url)); !slices.Contains(h.origins, origin) {
+			h.origins = append(h.origins, origin)
+		}
+	}
+}
+
+// countStored counts the host's responses in the indexes.
+func (v *view) countStored(h *hostAsked, damaged func(error) error) {
+	if v.r.Out.Len() == 0 {
+		return
+	}
+	n := int64(0)
+	err := warc.FindHost(v.r.WARCFiles(), v.warc, "http://"+h.rep.Host+"/", maxHostIndexBytes, func(url string) bool {
+		if bytes.Equal(weburl.Split([]byte(url)).Host, []byte(h.rep.Host)) { // an index calls www.x.test x.test
+			n++
+			h.addOrigin([]byte(url))
+		}
+		return false
+	}, damaged)
+	_ = damaged(err)
+	h.rep.Stored = &n
+}
+
+// tidy leaves out what says nothing.
+func (rep *HostReport) tidy() {
+	if len(rep.Queues) > MaxHostQueues {
+		numbers := make([]int64, 0, len(rep.Queues))
+		for n := range rep.Queues {
+			numbers = append(numbers, n)
+		}
+		slices.Sort(numbers)
+		for _, n := range numbers[MaxHostQueues:] {
+			delete(rep.Queues, n)
+		}
+	}
+	rep.Origins = slices.DeleteFunc(rep.Origins, func(o *OriginReport) bool {
+		return o.State == "none" && o.Asked.IsZero() && o.Asking == "" && o.WaitingURLs+o.WaitingAnswers == 0
+	})
+}
+
+// concludeHost says in words what the fields say.
+func (v *view) concludeHost(rep *HostReport) {
+	say := func(format string, args ...any) { rep.Why = append(rep.Why, fmt.Sprintf(format, args...)) }
+	if len(rep.Origins) == 0 {
+		say("robots.txt of %s was never asked for", rep.Host)
+	}
+	for _, o := range rep.Origins {
+		switch o.State {
+		case "unreachable":
+			say("%s: robots.txt is unreachable (%d failures); nothing is fetched, the next request follows from %s on", o.Origin, o.Failures, v.when(o.RetryAt))
+		case "no host", "forbidden":
+			say("%s: can't be reached: %s, until %s", o.Origin, o.State, v.when(o.Expires))
+		case "none":
+			say("%s: nothing is known yet%s", o.Origin, v.askingText(o))
+		}
+	}
+	for _, o := range rep.Origins {
+		if o.Health != nil {
+			say("its health: %s", o.Health.Text)
+			break // one for all origins
+		}
+	}
+	for _, d := range rep.Delays {
+		say("%s rests until %s", d.Who, v.when(d.Until))
+	}
+	if v.opt.Fast {
+		say("its URLs were not counted (--fast)")
+		return
+	}
+	waiting := int64(0)
+	var parts []string
+	for p := range state.NumPlaces {
+		if n := rep.Places[p.String()]; n > 0 {
+			waiting += n
+			parts = append(parts, fmt.Sprintf("%s %d", p, n))
+		}
+	}
+	if waiting == 0 {
+		say("no URL of it waits")
+	} else {
+		say("%d URLs of it wait: %s", waiting, strings.Join(parts, ", "))
+	}
+}

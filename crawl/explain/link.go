@@ -1,0 +1,164 @@
+package explain
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"drumbeat/crawl/admit"
+	"drumbeat/crawl/state"
+	"drumbeat/internal/health"
+	"drumbeat/internal/scope"
+	"drumbeat/internal/urlrule"
+	"drumbeat/weburl"
+)
+
+// useNoted makes the policy of links from the options of the last run.
+func (v *view) useNoted() error {
+	r := v.r
+	v.run = &state.LastRun{Scope: state.ScopeAll, MaxDepth: -1} // any depth
+	v.links = &admit.Policy{Hasher: r.Hasher, Suffixes: r.Suffixes, Lists: &admit.Lists{Suffixes: r.Suffixes}, MaxDepth: -1,
+		KeepEscapes: v.m.Frozen.KeepEscapes, Sites: admit.NewSites(state.ScopeAll, r.HostKey, nil)}
+	if v.m.Run == nil {
+		v.scopeFault = "the checkpoint was made by an older program, which noted no options"
+		return nil
+	}
+	run := v.m.Run
+	v.run = run
+	allowed, err := run.AllowedPort()
+	if err != nil {
+		return err
+	}
+	rules, err := urlrule.New(run.URLRules)
+	if err != nil {
+		return fmt.Errorf("crawl: manifest: %w", err)
+	}
+	v.links.URLRules, v.links.AllowedPort = *rules, allowed
+	v.links.MaxDepth, v.links.MaxURLBytes, v.links.MaxRedirects = run.MaxDepth, run.MaxURLBytes, run.MaxRedirects
+	millis := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+	v.policy = health.Defaults()
+	v.policy.Backoff, v.policy.BackoffMax = millis(run.Backoff), millis(run.BackoffMax)
+	v.policy.Failures, v.policy.Rests, v.policy.Refusals = run.HostFailures, run.HostRests, run.HostRefusals
+	extended, err := admit.ReadSites(r.Set, v.m.Scope)
+	if err != nil {
+		v.scopeFault = fmt.Sprintf("--scope %s: %v", run.Scope, err)
+	}
+	v.links.Sites = admit.NewSites(run.Scope, r.HostKey, extended)
+	v.readRules(run)
+	return nil
+}
+
+// readRules reads the files that say what is in scope, as they are now. Where that fails, what they say isn't known.
+func (v *view) readRules(run *state.LastRun) {
+	r := v.r
+	fault := func(what string, err error) {
+		if v.scopeFault == "" {
+			v.scopeFault = fmt.Sprintf("%s: %v", what, err)
+		}
+	}
+	rules, err := admit.ReadRules(r.Meter, scope.Rules, r.Suffixes, run.Rules, v.m.Frozen.KeepEscapes)
+	if err != nil {
+		fault("its rules can't be read", err)
+	}
+	blacklist, err := admit.ReadRules(r.Meter, scope.Blacklist, r.Suffixes, run.Blacklist, v.m.Frozen.KeepEscapes)
+	if err != nil {
+		fault("its blacklist can't be read", err)
+	}
+	v.links.Lists.Rules.Store(rules)
+	v.links.Lists.Blacklist.Store(blacklist)
+	if run.Scope == state.ScopeAll {
+		return
+	}
+	if run.Seeds == "" {
+		v.scopeFault = fmt.Sprintf("--scope %s: the seeds weren't in a file", run.Scope)
+		return
+	}
+	if err := v.readSeeds(run.Seeds); err != nil {
+		fault(fmt.Sprintf("--scope %s: the seeds can't be read", run.Scope), err)
+	}
+}
+
+// readSeeds puts the sites of the seed file, as it is now, in scope.
+func (v *view) readSeeds(name string) (err error) {
+	f, err := v.r.Meter.OpenRead(name)
+	if err != nil {
+		return fmt.Errorf("crawl: open seeds: %w", err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	size, err := f.Size()
+	if err != nil {
+		return fmt.Errorf("crawl: seeds: %w", err)
+	}
+	_, err = admit.ScanSeeds(io.NewSectionReader(f, 0, size), v.links)
+	return err
+}
+
+// dropTexts say why links aren't taken, by what counts them.
+var dropTexts = map[state.Counter]string{
+	state.CountLinksDepth:     "beyond --max-depth",
+	state.CountLinksPort:      "its port may not be connected to (--ports)",
+	state.CountLinksScope:     "outside of --scope",
+	state.CountLinksExtension: "no HTML by its name (--skip-extensions)",
+	state.CountLinksPathDepth: "too many path segments (--max-path-depth)",
+	state.CountLinksRepeated:  "its path repeats a segment too often (--max-repeats)",
+	state.CountLinksParams:    "too many parameters (--max-params)",
+	state.CountLinksRules:     "the scope rules exclude it",
+	state.CountLinksBlocked:   "the blacklist names it",
+	state.CountLinksFiltered:  "filtered",
+	state.CountLinksDropped:   "too long",
+	state.CountLinksRedirects: "too many redirects (--max-redirects)",
+}
+
+// link says what would become of a URL as a link on a page now, by the code that judges links.
+func (v *view) link(url []byte) *LinkReport {
+	p := v.links
+	if p.MaxURLBytes > 0 && len(url) > p.MaxURLBytes {
+		return &LinkReport{Why: fmt.Sprintf("dropped: %d bytes, more than %d", len(url), p.MaxURLBytes)}
+	}
+	b := admit.NewBatch(p)
+	b.Start(nil, nil, 1, 0, v.now)
+	as, rewritten := p.URLRules.AppendRewritten(nil, url)
+	f, _ := b.Judge(as)
+	rep := &LinkReport{Taken: f >= 0, Why: "taken"}
+	if rewritten {
+		rep.Rewritten = string(as)
+	}
+	if f < 0 {
+		count := state.Counter(^f)
+		if v.scopeFault != "" && count == state.CountLinksScope {
+			return &LinkReport{Taken: true, Why: "whether it is in scope isn't known: " + v.scopeFault, Rewritten: rep.Rewritten}
+		}
+		rep.Blocked = count == state.CountLinksBlocked
+		rep.Why = "dropped: " + dropTexts[count]
+		if rule := linkRule(b, as, count); rule != "" {
+			rep.Why += ": " + rule
+		}
+		return rep
+	}
+	if v.run.Drain {
+		return &LinkReport{Why: "dropped: the crawl is draining (--drain)", Rewritten: rep.Rewritten}
+	}
+	if p.MaxDepth > 0 {
+		rep.Why += fmt.Sprintf(", if the page is less than %d links from a seed (--max-depth)", p.MaxDepth)
+	}
+	if v.scopeFault != "" {
+		rep.Why += "; whether it is in scope isn't known: " + v.scopeFault
+	}
+	return rep
+}
+
+// linkRule is the rule that drops a link, if it is one of a file's.
+func linkRule(b *admit.Batch, url []byte, count state.Counter) string {
+	switch site := b.SiteOf(url); count {
+	case state.CountLinksBlocked:
+		return b.Blacklist.Rule(site.Blocked).String()
+	case state.CountLinksRules:
+		if n := b.Rules.Find(&site.Rules, url); n != scope.None {
+			return b.Rules.Rule(n).String()
+		}
+	case state.CountLinksPort:
+		return fmt.Sprintf("port %d", weburl.Split(url).Port)
+	}
+	return ""
+}

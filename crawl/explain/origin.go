@@ -1,0 +1,222 @@
+package explain
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"drumbeat/crawl/admit"
+	"drumbeat/crawl/state"
+	"drumbeat/disk"
+	"drumbeat/drum"
+	"drumbeat/polite"
+	"drumbeat/queue"
+	"drumbeat/robots"
+	"drumbeat/weburl"
+)
+
+// origin reports on an origin, once. check gets the URL records that wait in RobotsCache for it; nil leaves what waits out.
+func (v *view) origin(origin string, budget uint32, check func(data []byte) error, damaged func(error) error) (*OriginReport, *robots.HostData) {
+	rep := &OriginReport{Origin: origin}
+	key := drum.Key(v.r.Hasher.OriginKey([]byte(origin)))
+	var h robots.HostData
+	value, found, err := drum.Lookup(v.r.Set, state.NameRobotsCache, v.cache, key)
+	if err == nil && found {
+		err = h.Decode(value)
+	}
+	_ = damaged(err)
+	if err = nil; check != nil {
+		err = drum.WalkKey(v.r.Set, state.NameRobotsCache, v.cache, key, func(t drum.Tuple) error {
+			if t.Op == drum.Check {
+				rep.WaitingURLs++
+				return check(t.Value)
+			}
+			rep.WaitingAnswers++
+			u, err := robots.DecodeUpdate(append([]byte(nil), t.Value...)) // rules stay slices of it
+			if err != nil {
+				return err
+			}
+			h = u.Apply(&h, &v.policy, v.run.Agent, v.now)
+			return nil
+		})
+	}
+	_ = damaged(err)
+	_ = damaged(v.health(rep, &h))
+	v.originFields(rep, &h, budget)
+	_ = damaged(v.requests(rep, key, check != nil))
+	return rep, &h
+}
+
+func (v *view) originFields(rep *OriginReport, h *robots.HostData, budget uint32) {
+	rep.State, rep.Stale, rep.Failures = h.State.String(), h.Stale, h.Failures
+	rep.Fetched, rep.Expires, rep.RetryAt, rep.AddrExpires = h.Fetched, h.Expires, h.RetryAt, h.AddrExpires
+	for _, a := range h.Addrs() {
+		rep.Addresses = append(rep.Addresses, a.String())
+	}
+	rep.FailingSince, rep.Pages = h.FailingSince, h.Pages
+	rep.CrawlDelay = h.CrawlDelay().Seconds()
+	if len(h.Rules) > 0 {
+		if rules, err := robots.DecodeRules(h.Rules); err == nil {
+			rep.Rules, rep.OwnGroup, rep.Cut = len(rules.List()), rules.Own, rules.Cut.Rules
+		}
+	}
+	run := v.m.Run
+	if run == nil {
+		rep.DelayWhy = "not known: the checkpoint notes no options"
+		return
+	}
+	millis := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+	defer func() {
+		if run.PLDDelay > 0 {
+			rep.DelayWhy += fmt.Sprintf("; between requests to its PLD up to %v", millis(run.PLDDelay))
+		}
+		if run.HostDelayFactor > 0 {
+			rep.DelayWhy += fmt.Sprintf("; at least %g times as long as the last answer took", run.HostDelayFactor)
+		}
+	}()
+	opt := polite.Options{HostDelay: millis(run.HostDelay), HostDelayMin: min(millis(run.HostDelayMin), millis(run.HostDelay)),
+		DefaultBudget: run.BudgetDefault, MaxCrawlDelay: millis(run.MaxCrawlDelay)}
+	plain, asked := opt.DelayAfter(budget, 0, polite.Result{}), opt.DelayAfter(budget, h.CrawlDelay(), polite.Result{})
+	rep.Delay, rep.DelayWhy = asked.Seconds(), "--host-delay"
+	switch {
+	case asked > plain && h.CrawlDelay() > asked:
+		rep.DelayWhy = "Crawl-delay, up to --max-crawl-delay"
+	case asked > plain:
+		rep.DelayWhy = "Crawl-delay"
+	case plain < opt.HostDelay:
+		rep.DelayWhy = fmt.Sprintf("--host-delay %v, shorter for a budget of %d pages", opt.HostDelay, budget)
+	}
+	// A host alone on its server and in its PLD waits for whichever is longest.
+	for _, other := range []struct {
+		flag        string
+		full, least int64
+	}{{"--server-delay", run.ServerDelay, run.ServerDelayMin}, {"--pld-delay", run.PLDDelay, run.PLDDelayMin}} {
+		o := polite.Options{HostDelay: millis(other.full), HostDelayMin: min(millis(other.least), millis(other.full)),
+			DefaultBudget: run.BudgetDefault}
+		if d := o.DelayAfter(budget, 0, polite.Result{}); d.Seconds() > rep.Delay {
+			rep.Delay, rep.DelayWhy = d.Seconds(), fmt.Sprintf("%s, which is longer than the host's own %v", other.flag, asked)
+		}
+	}
+	if run.NetworkRate > 0 && 1/run.NetworkRate > rep.Delay {
+		rep.Delay, rep.DelayWhy = 1/run.NetworkRate, "--network-rate"
+	}
+}
+
+// health puts what is known of the host's health into h, as the crawl does: the later of what RobotsCache has for this origin and
+// of what was noted for any origin of the host.
+func (v *view) health(rep *OriginReport, h *robots.HostData) error {
+	if !v.hostsRead {
+		v.hostsRead = true
+		data, err := disk.ReadTail(v.r.Set, v.m.Hosts)
+		if err == nil {
+			err = v.hosts.Restore(data, v.now)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	s := v.hosts.Get(v.r.HostKey(weburl.Split([]byte(rep.Origin)).Host), &h.Health, v.now)
+	h.Health = s
+	if s.Clean() {
+		return nil
+	}
+	rep.Health = &HealthReport{Text: s.String(), Failures: s.Failures, Rests: s.Rests, Refusals: s.Refusals, Stage: s.Stage,
+		End: s.End.String(), Until: s.Until, Last: s.Last.String(), Status: s.Status, At: s.At}
+	if !s.Until.IsZero() {
+		rep.Health.Why = s.Why.String()
+	}
+	return nil
+}
+
+// decodeRequested reads a value of RobotsRequested.
+func decodeRequested(value []byte) (last time.Time, err error) {
+	if len(value) != 16 {
+		return last, fmt.Errorf("crawl: RobotsRequested has a value of %d bytes", len(value))
+	}
+	return time.Unix(int64(binary.LittleEndian.Uint64(value)), 0).UTC(), nil
+}
+
+// requests notes when an origin was asked last, and whether a request waits in RobotsRequested.
+func (v *view) requests(rep *OriginReport, key drum.Key, waiting bool) error {
+	value, found, err := drum.Lookup(v.r.Set, state.NameRobotsRequested, v.requested, key)
+	if err != nil {
+		return err
+	}
+	if found {
+		if rep.Asked, err = decodeRequested(value); err != nil {
+			return err
+		}
+	}
+	if !waiting {
+		return nil
+	}
+	return drum.WalkKey(v.r.Set, state.NameRobotsRequested, v.requested, key, func(drum.Tuple) error { rep.Asking = "requested"; return nil })
+}
+
+// asking looks for the origins' requests that are queued, under way or put off.
+func (v *view) asking(reports map[string]*OriginReport, damaged func(error) error) error {
+	if len(reports) == 0 {
+		return nil
+	}
+	note := func(asking string) func(rec []byte) error {
+		return func(rec []byte) error {
+			var job robots.Job
+			if err := job.Decode(rec); err != nil {
+				return damaged(err)
+			}
+			if rep := reports[string(job.Origin)]; rep != nil {
+				rep.Asking = asking
+			}
+			return nil
+		}
+	}
+	if _, err := queue.Scan(v.r.Set, state.NameRobotsFetch, v.fetching, note("queued"), damaged); err != nil {
+		return err
+	}
+	_, err := queue.ScanCalendar(v.r.Set, state.NameRobotsLater, v.robotsLater, func(due int64, rec []byte) error {
+		var job robots.Job
+		if err := job.Decode(rec); err != nil {
+			return damaged(err)
+		}
+		if rep := reports[string(job.Origin)]; rep != nil {
+			rep.Asking, rep.AskAt = "put off", time.UnixMilli(due).UTC()
+		}
+		return nil
+	}, damaged)
+	if err != nil {
+		return err
+	}
+	jobs, err := disk.ReadTail(v.r.Set, v.m.Jobs)
+	if err != nil {
+		return damaged(err)
+	}
+	return damaged(state.EachRecord("robots requests in RAM", jobs, note("under way")))
+}
+
+// verdict says what robots.txt, as it is known, has for a URL.
+func (v *view) verdict(h *robots.HostData, url []byte) *VerdictReport {
+	path := weburl.Split(url).Path
+	decision, until := h.Decide(path, v.now)
+	rep := &VerdictReport{Decision: decision.String(), Until: until}
+	switch h.State {
+	case robots.StateRules:
+		rep.Allowed, rep.Rule = robots.Explain(h.Rules, path)
+	case robots.StateNoFile:
+		rep.Allowed = true
+	}
+	return rep
+}
+
+// canonicalAsked makes a canonical URL of what was asked; a host alone stands for its https form, as in a seed file.
+func (v *view) canonicalAsked(asked string) (string, error) {
+	if asked == "" {
+		return "", errors.New("an empty URL")
+	}
+	if !admit.HasScheme(asked) {
+		asked = "https://" + asked
+	}
+	resolver := weburl.NewResolver(weburl.Options{MaxBytes: weburl.Unlimited, Fold: !v.links.KeepEscapes})
+	url, err := resolver.AppendResolve(nil, nil, []byte(asked))
+	return string(url), err
+}

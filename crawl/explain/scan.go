@@ -1,0 +1,365 @@
+package explain
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"drumbeat/beast"
+	"drumbeat/crawl/state"
+	"drumbeat/disk"
+	"drumbeat/drum"
+	"drumbeat/internal/crawllog"
+	"drumbeat/queue"
+	"drumbeat/star"
+	"drumbeat/warc"
+	"drumbeat/weburl"
+)
+
+// Spot is where a record was found.
+type Spot struct {
+	Place state.Place
+	Queue beast.Number // of PlaceBeast
+	Due   int64        // of PlaceLater: Unix ms
+}
+
+// scan calls visit for the URL records of all places but those that are looked up by key, star and robotscheck: the small ones first.
+// An fs.SkipAll of visit ends it. What can't be read is handed to damaged, and the scan goes on behind it.
+func (v *view) scan(visit func(at Spot, data []byte) error, damaged func(error) error) error {
+	in := func(p state.Place) func([]byte) error {
+		return func(data []byte) error { return visit(Spot{Place: p}, data) }
+	}
+	set := v.r.Set
+	parts := []func() error{
+		func() error { return v.scanRAM(in(state.PlaceRAM), damaged) },
+		func() error {
+			_, err := queue.Scan(set, state.NameReady, v.ready, in(state.PlaceReady), damaged)
+			return err
+		},
+		func() error {
+			_, err := queue.Scan(set, state.NameHeld, v.held, in(state.PlaceHeld), damaged)
+			return err
+		},
+		func() error {
+			_, err := queue.Scan(set, state.NameAwaitRobots, v.awaiting, in(state.PlaceAwaitRobots), damaged)
+			return err
+		},
+		func() error { return v.scanUnstreamed(in(state.PlaceUnstreamed), damaged) },
+		func() error {
+			_, err := queue.ScanCalendar(set, state.NameLater, v.later, func(due int64, data []byte) error {
+				return visit(Spot{Place: state.PlaceLater, Due: due}, data)
+			}, damaged)
+			return err
+		},
+		func() error {
+			_, _, err := beast.Scan(set, state.NameBeast, v.beast, func(n beast.Number, data []byte) error {
+				if n == beast.Failed {
+					return visit(Spot{Place: state.PlaceFailed}, data)
+				}
+				return visit(Spot{Place: state.PlaceBeast, Queue: n}, data)
+			}, damaged)
+			return err
+		},
+	}
+	for _, part := range parts {
+		if err := part(); err != nil {
+			if errors.Is(err, fs.SkipAll) {
+				return nil
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *view) scanRAM(visit func([]byte) error, damaged func(error) error) error {
+	ram, err := disk.ReadTail(v.r.Set, v.m.RAM)
+	if err != nil {
+		return damaged(err)
+	}
+	return state.EachRecord("URLs in RAM", ram, visit)
+}
+
+// scanUnstreamed reads URLseen's text logs for what is unique and hasn't been handed on.
+func (v *view) scanUnstreamed(visit func([]byte) error, damaged func(error) error) error {
+	if v.seen.Unstreamed == 0 {
+		return nil
+	}
+	logs := *v.seen
+	logs.Parts, logs.Inputs = nil, nil
+	_, err := drum.ScanState(v.r.Set, state.NameURLSeen, &logs, drum.Scan{
+		Text: func(aux []byte, unique bool) error {
+			if !unique {
+				return nil
+			}
+			return visit(aux)
+		},
+		Damaged: damaged,
+	})
+	return err
+}
+
+// finder looks for some URLs.
+type finder struct {
+	v       *view
+	damaged func(error) error
+	want    map[string][]*URLReport
+	left    int
+}
+
+func (v *view) newFinder(reports []*URLReport) *finder {
+	f := &finder{v: v, want: map[string][]*URLReport{}, damaged: v.damaged(new([]string))}
+	for _, rep := range reports {
+		if f.want[rep.URL] == nil {
+			f.left++
+		}
+		f.want[rep.URL] = append(f.want[rep.URL], rep)
+	}
+	return f
+}
+
+// urls are those that haven't been found.
+func (f *finder) urls() (list []string) {
+	for url := range f.want {
+		list = append(list, url)
+	}
+	return list
+}
+
+// found notes that a URL need not be looked for any more.
+func (f *finder) found(url string, note func(rep *URLReport)) {
+	for _, rep := range f.want[url] {
+		note(rep)
+	}
+	if _, ok := f.want[url]; ok {
+		delete(f.want, url)
+		f.left--
+	}
+}
+
+// take looks at a record; fs.SkipAll when all have been found.
+func (f *finder) take(at Spot, data []byte) error {
+	if f.left == 0 {
+		return fs.SkipAll
+	}
+	var rec weburl.Record
+	if err := rec.Decode(data); err != nil {
+		return f.damaged(fmt.Errorf("crawl: a record of %s: %w", at.Place, err))
+	}
+	if f.want[string(rec.URL)] == nil {
+		return nil
+	}
+	f.found(string(rec.URL), func(rep *URLReport) {
+		rep.Place = at.Place.String()
+		rep.record(&rec)
+		switch at.Place {
+		case state.PlaceBeast:
+			rep.Queue = f.v.queueReport(at.Queue)
+		case state.PlaceLater:
+			rep.Due = time.UnixMilli(at.Due).UTC()
+		}
+	})
+	if f.left == 0 {
+		return fs.SkipAll
+	}
+	return nil
+}
+
+func (v *view) queueReport(n beast.Number) *QueueReport {
+	return &QueueReport{Number: int64(n), Current: int64(v.beast.Current), Ahead: int64(n - v.beast.Current),
+		Horizon: int64(v.beast.Horizon)}
+}
+
+// record notes what travels with the URL.
+func (rep *URLReport) record(rec *weburl.Record) {
+	r := &RecordReport{Found: time.Unix(rec.Found, 0).UTC(), Depth: int(rec.Depth), Budget: rec.Budget, Attempts: int(rec.Attempts),
+		Waits: int(rec.Waits), Redirects: int(rec.Redirects), Faults: int(rec.Faults)}
+	if rec.Reason != 0 {
+		r.Reason = state.Reason(rec.Reason).String()
+	}
+	if rec.Parent == 0 { // whole
+		r.ParentURL = string(rec.AppendVia(nil))
+	}
+	for _, f := range [...]struct {
+		flag uint8
+		name string
+	}{{weburl.FlagSeed, "seed"}, {weburl.FlagSeedTwin, "seed-without-scheme"}, {weburl.FlagRedirect, "redirect"},
+		{weburl.FlagRefresh, "refresh"}, {weburl.FlagSitemap, "sitemap"}, {weburl.FlagUnconfirmed, "unconfirmed"},
+		{weburl.FlagCounted, "counted"}} {
+		if rec.Flags&f.flag != 0 {
+			r.Flags = append(r.Flags, f.name)
+		}
+	}
+	rep.Record, rep.parent = r, rec.Parent
+}
+
+// find says of seen URLs where they are: those that ended are looked for before the long queues are read.
+func (v *view) find(f *finder, damaged func(error) error) error {
+	ram := func(data []byte) error { return f.take(Spot{Place: state.PlaceRAM}, data) }
+	if err := v.scanRAM(ram, damaged); err != nil && !errors.Is(err, fs.SkipAll) {
+		return err
+	}
+	for _, look := range []func(*finder, func(error) error) error{v.findStored, v.findLogged} {
+		if f.left == 0 {
+			return nil
+		}
+		if err := look(f, damaged); err != nil {
+			return err
+		}
+	}
+	if f.left == 0 {
+		return nil
+	}
+	return v.scan(f.take, damaged)
+}
+
+// findStored looks into the indexes of the output.
+func (v *view) findStored(f *finder, damaged func(error) error) error {
+	if v.r.Out.Len() == 0 {
+		return nil
+	}
+	return warc.Find(v.r.WARCFiles(), v.warc, f.urls(), func(x *warc.Indexed) error {
+		f.found(x.URL, func(rep *URLReport) {
+			rep.Place = state.PlaceFetched.String()
+			rep.Ended = &EndedReport{Source: "index", Time: x.Time.UTC(), Status: x.Status, MIME: x.MIME, Redirect: x.Redirect,
+				Truncated: x.Truncated, File: x.File, Offset: x.Offset, Length: x.Length}
+			v.readMeta(rep, x)
+		})
+		return nil
+	}, damaged)
+}
+
+// readMeta takes from the output what was noted of a stored URL's way there. Without it, as when the file is elsewhere, the answer
+// lacks only that.
+func (v *view) readMeta(rep *URLReport, x *warc.Indexed) {
+	fields, err := warc.Meta(v.r.WARCFiles(), v.warc, x)
+	if err != nil || len(fields) == 0 {
+		return
+	}
+	rec := weburl.Record{URL: []byte(rep.URL)}
+	for _, f := range fields {
+		switch f.Name {
+		case "via":
+			rec.SetVia([]byte(f.Value), 0)
+		case "depth":
+			depth, _ := strconv.ParseUint(f.Value, 10, 16)
+			rec.Depth = uint16(depth)
+		}
+	}
+	rep.record(&rec)
+	rep.Record.Found = time.Time{}
+}
+
+// findDropped asks the crawl log why redirects that are in an index aren't followed, if that has happened in this crawl.
+func (v *view) findDropped(reports []*URLReport, damaged func(error) error) error {
+	stored := map[string][]*URLReport{}
+	for _, rep := range reports {
+		if e := rep.Ended; e != nil && e.Source == "index" && e.Redirect != "" {
+			stored[rep.URL] = append(stored[rep.URL], rep)
+		}
+	}
+	if len(stored) == 0 || v.m.Accounts.Counters[state.CountLinksRedirects] == 0 {
+		return nil
+	}
+	_, err := crawllog.Find(v.logOptions(), v.log, slices.Collect(maps.Keys(stored)), maxLogBytes, func(e *crawllog.Entry) error {
+		for _, rep := range stored[e.URL] {
+			rep.Ended.Dropped = e.Dropped
+		}
+		if delete(stored, e.URL); len(stored) == 0 {
+			return io.EOF
+		}
+		return nil
+	}, damaged)
+	return err
+}
+
+// maxLogBytes bounds what is read of the crawl log for one lot of questions, compressed: a minute's work.
+const maxLogBytes = 8 << 30
+
+// findLogged looks into the crawl log.
+func (v *view) findLogged(f *finder, damaged func(error) error) error {
+	cut, err := crawllog.Find(v.logOptions(), v.log, f.urls(), maxLogBytes, func(e *crawllog.Entry) error {
+		f.found(e.URL, func(rep *URLReport) {
+			rep.Place = state.PlaceFetched.String()
+			rep.Ended = &EndedReport{Source: "log", Time: e.Time.UTC(), Status: e.Status, Reason: e.Reason, MIME: e.MIME,
+				Truncated: e.Truncated, Redirect: e.Redirect, Dropped: e.Dropped, Attempts: e.Attempts, Bytes: e.Bytes, File: e.File, Offset: e.Offset}
+			if e.Reason != "" {
+				rep.Place = state.PlaceRefused.String()
+			}
+			if e.IP.IsValid() {
+				rep.Ended.IP = e.IP.String()
+			}
+			rec := weburl.Record{URL: []byte(e.URL), Depth: uint16(e.Depth), Attempts: uint8(min(e.Attempts, 255))}
+			rec.SetVia([]byte(e.Via), 0)
+			rec.Parent = e.Parent
+			rep.record(&rec)
+			rep.Record.Found = time.Time{}
+		})
+		if f.left == 0 {
+			return io.EOF
+		}
+		return nil
+	}, damaged)
+	if cut {
+		v.logCut = true
+	}
+	return err
+}
+
+// matcher looks among what waits under the key of a PLD or origin.
+func (f *finder) matcher(p state.Place) func([]byte) error {
+	return func(data []byte) error {
+		if f == nil {
+			return nil
+		}
+		if err := f.take(Spot{Place: p}, data); err != nil && !errors.Is(err, fs.SkipAll) {
+			return err
+		}
+		return nil
+	}
+}
+
+// site reports on a PLD.
+func (v *view) site(pld string, check func(aux []byte) error, damaged func(error) error) *PLDReport {
+	rep := &PLDReport{PLD: pld}
+	known, err := star.LookUp(v.r.Set, state.NameStar, v.star, v.r.Hasher.PLDKey([]byte(pld)), check)
+	if err != nil {
+		_ = damaged(err)
+		return rep
+	}
+	p := known.Merged
+	ledger := beast.DecodeLedger(&p.Ledger)
+	*rep = PLDReport{PLD: pld, Known: known.Found, Indegree: p.Indegree, Placed: p.Placed, Fetched: p.Fetched, Bytes: p.Bytes,
+		Checks: known.Checks}
+	if ledger.Epoch == v.beast.Epoch {
+		rep.Next, rep.Used = int64(ledger.Next), ledger.Used
+	}
+	if p.FirstSeen > 0 {
+		rep.FirstSeen = time.Unix(int64(p.FirstSeen), 0).UTC()
+	}
+	run := v.m.Run
+	if run == nil || run.Scope != state.ScopeAll {
+		return rep
+	}
+	fn, err := star.ParseFunction(run.Budget)
+	if err != nil {
+		_ = damaged(err)
+		return rep
+	}
+	now, err := star.BudgetOf(v.r.Set, v.star, star.Budgets{Function: fn, Default: run.BudgetDefault, Max: run.BudgetMax, Ranks: run.BudgetRanks,
+		QueuePages: run.QueuePages}, p.Indegree)
+	if err != nil {
+		_ = damaged(err)
+		return rep
+	}
+	rep.Budget, rep.PerQueue = now.Nominal, now.Pages
+	if now.Rank > 0 && now.Rank <= now.Ranks {
+		rep.Rank, rep.Ranks = now.Rank, now.Ranks
+	}
+	return rep
+}

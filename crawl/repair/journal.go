@@ -1,0 +1,228 @@
+package repair
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+
+	"drumbeat/crawl/state"
+	"drumbeat/disk"
+)
+
+// A repair ends with the journal state/REPAIR: with it durable, the repair will be done, whatever comes between. It lists the
+// moves of files, those aside first, and holds the new manifest. Format: "drumbeat-repair 1 <length> <xxhash64 hex>\n", JSON.
+type journal struct {
+	Moves    []journalMove `json:"moves"`
+	Manifest []byte        `json:"manifest"` // the file
+}
+
+// journalMove renames a file. Aside: what was there before, into state/damaged; else what is new.
+type journalMove struct {
+	Aside    bool `json:"aside,omitempty"`
+	From, To string
+}
+
+const journalMagic = "drumbeat-repair"
+
+// asideDir is where the repair that makes manifest number gen puts what it replaces.
+func asideDir(gen uint64) string { return fmt.Sprintf("state/%s/%010d", state.DamagedDir, gen) }
+
+// aside adds the move of a file of directory dir, if there is one.
+func (j *journal) aside(fsys disk.FS, dir, file string, gen uint64) {
+	if _, err := fsys.Size(file); err != nil {
+		return
+	}
+	rel := strings.TrimPrefix(strings.TrimPrefix(file, dir), "/")
+	j.Moves = append(j.Moves, journalMove{Aside: true, From: file, To: path.Join(dir, asideDir(gen), strings.TrimPrefix(rel, "state/"))})
+}
+
+// replace notes that the files of a store or queue are replaced by those in the shadow directories.
+func (w *repair) replace(name string) {
+	if w.replaced == nil {
+		w.replaced = map[string]bool{}
+	}
+	w.replaced[name] = true
+}
+
+// moves lists what is to be renamed: the old files of what was replaced, then the new ones.
+func (w *repair) moves() error {
+	for name := range w.replaced {
+		for i := range w.Saved.Set.Paths {
+			dir := w.Saved.Set.Path(i, "state", name)
+			files, err := FilesIn(w.Saved.Set.FS, dir, false)
+			if err != nil {
+				return err
+			}
+			for _, file := range files {
+				w.journal.aside(w.Saved.Set.FS, w.Saved.Set.Path(i), file, w.gen)
+			}
+		}
+	}
+	for i := range w.Saved.Set.Paths { // their strings have been copied
+		files, err := FilesIn(w.Saved.Set.FS, w.Saved.Set.Path(i, "state"), false)
+		if err != nil {
+			return err
+		}
+		for _, file := range files {
+			if strings.HasPrefix(path.Base(file), "tails-") {
+				w.journal.aside(w.Saved.Set.FS, w.Saved.Set.Path(i), file, w.gen)
+			}
+		}
+	}
+	for i := range w.Saved.Set.Paths {
+		from := w.shadow.Path(i, "state")
+		files, err := FilesIn(w.Saved.Set.FS, from, true)
+		if err != nil {
+			return err
+		}
+		for _, file := range files {
+			to := w.Saved.Set.Path(i, "state") + strings.TrimPrefix(file, from)
+			w.journal.Moves = append(w.journal.Moves, journalMove{From: file, To: to})
+		}
+	}
+	return nil
+}
+
+// FilesIn lists the files of a directory; deep: those of directories in it, too.
+func FilesIn(fsys disk.FS, dir string, deep bool) ([]string, error) {
+	names, err := fsys.List(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("crawl: repair: %w", err)
+	}
+	var files []string
+	for _, name := range names {
+		file := dir + "/" + name
+		if _, err := fsys.List(file); err != nil {
+			files = append(files, file)
+		} else if deep {
+			more, err := FilesIn(fsys, file, true)
+			if err != nil {
+				return nil, err
+			}
+			files = append(files, more...)
+		}
+	}
+	return files, nil
+}
+
+// install makes the journal durable and does what it says.
+func (w *repair) install() error {
+	if err := w.moves(); err != nil {
+		return err
+	}
+	for _, m := range w.journal.Moves {
+		if m.Aside {
+			w.out.Aside = asideDir(w.gen)
+		}
+	}
+	var err error
+	if w.journal.Manifest, err = state.EncodeManifest(&w.next); err != nil {
+		return err
+	}
+	if err := syncAll(w.Saved); err != nil {
+		return err
+	}
+	body, err := json.Marshal(&w.journal)
+	if err != nil {
+		return fmt.Errorf("crawl: repair: %w", err)
+	}
+	head := fmt.Sprintf("%s 1 %d %016x\n", journalMagic, len(body), xxhash.Sum64(body))
+	w.hook("repair")
+	if err := disk.WriteFileAtomic(w.Saved.Set.FS, w.Saved.Set.Path(0, state.JournalName), append([]byte(head), body...)); err != nil {
+		return fmt.Errorf("crawl: repair: %w", err)
+	}
+	w.hook("repair")
+	_, err = finishRepair(w.Saved, w.hook)
+	return err
+}
+
+// syncAll makes everything written so far durable.
+func syncAll(r *state.Saved) error {
+	for _, set := range []disk.Set{r.Set, r.Out} {
+		for _, dir := range set.Paths {
+			if err := set.FS.SyncFS(dir); err != nil {
+				return fmt.Errorf("crawl: repair: sync %s: %w", dir, err)
+			}
+		}
+	}
+	return nil
+}
+
+// finishRepair does what a journal says, if there is one. Done again after a crash it goes on where it was.
+func finishRepair(r *state.Saved, hook func(string)) (bool, error) {
+	name := r.Set.Path(0, state.JournalName)
+	data, err := disk.ReadFile(r.Set.FS, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("crawl: repair: read %s: %w", name, err)
+	}
+	j, err := decodeJournal(name, data)
+	if err != nil {
+		return false, err
+	}
+	// What is aside must be so durably before anything new takes its place: after a cut the two could not be told apart.
+	for _, aside := range []bool{true, false} {
+		for _, m := range j.Moves {
+			if m.Aside != aside {
+				continue
+			}
+			if err := moveFile(r.Set.FS, m); err != nil {
+				return false, err
+			}
+			hook("move")
+		}
+		if err := syncAll(r); err != nil {
+			return false, err
+		}
+	}
+	if err := r.WriteManifest(j.Manifest); err != nil {
+		return false, fmt.Errorf("crawl: repair: manifest: %w", err)
+	}
+	hook("repair")
+	if err := r.Set.FS.Remove(name); err != nil {
+		return false, fmt.Errorf("crawl: repair: %w", err)
+	}
+	if err := r.Set.FS.SyncDir(path.Dir(name)); err != nil {
+		return false, fmt.Errorf("crawl: repair: %w", err)
+	}
+	return true, removeShadow(r)
+}
+
+// move renames a file unless that has been done.
+func moveFile(fsys disk.FS, m journalMove) error {
+	_, toErr := fsys.Size(m.To)
+	_, fromErr := fsys.Size(m.From)
+	if m.Aside && toErr == nil || !m.Aside && errors.Is(fromErr, fs.ErrNotExist) && toErr == nil {
+		return nil
+	}
+	if err := fsys.MkdirAll(path.Dir(m.To)); err != nil {
+		return fmt.Errorf("crawl: repair: %w", err)
+	}
+	if err := fsys.Rename(m.From, m.To); err != nil {
+		return fmt.Errorf("crawl: repair: move %s to %s: %w", m.From, m.To, err)
+	}
+	return nil
+}
+
+func decodeJournal(name string, data []byte) (*journal, error) {
+	head, body, _ := strings.Cut(string(data), "\n")
+	want := fmt.Sprintf("%s 1 %d %016x", journalMagic, len(body), xxhash.Sum64String(body))
+	if head != want {
+		return nil, &disk.CorruptError{Path: name, Want: want, Got: head[:min(len(head), 80)]}
+	}
+	j := new(journal)
+	if err := json.Unmarshal([]byte(body), j); err != nil {
+		return nil, fmt.Errorf("crawl: repair: %s: %w", name, err)
+	}
+	return j, nil
+}

@@ -1,0 +1,255 @@
+package repair
+
+import (
+	"slices"
+
+	"drumbeat/crawl/audit"
+	"drumbeat/crawl/state"
+	"drumbeat/disk"
+	"drumbeat/drum"
+	"drumbeat/robots"
+	"drumbeat/star"
+	"drumbeat/weburl"
+)
+
+// remakeDrum makes a store of what can be read of one: its entries and tuples as far as the functions say yes. With none
+// of them they are all left out.
+func (w *repair) remakeDrum(opt drum.Options, old *drum.State, entry func(drum.Key, []byte) bool,
+	tuple func(drum.Tuple) bool) (*drum.State, error) {
+	name := opt.Name
+	d, err := w.newDrum(opt, old)
+	if err != nil {
+		return nil, err
+	}
+	if entry != nil {
+		if err := d.Fill(func(add func(drum.Key, []byte) error) error {
+			_, err := drum.ScanState(w.Saved.Set, name, old.Cache(), drum.Scan{Damaged: ignore, Entry: func(key drum.Key, value []byte) error {
+				if !entry(key, value) {
+					return nil
+				}
+				return add(key, value)
+			}})
+			return err
+		}); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := drum.ScanState(w.Saved.Set, name, old.Waiting(), drum.Scan{Damaged: ignore, Tuple: func(t drum.Tuple) error {
+		if !tuple(t) {
+			return nil
+		}
+		return d.Add([]drum.Tuple{t})
+	}}); err != nil {
+		return nil, err
+	}
+	return w.saveDrum(d)
+}
+
+// newDrum opens a store in the shadow directories with the buckets of the old one.
+func (w *repair) newDrum(opt drum.Options, old *drum.State) (*drum.Drum, error) {
+	w.replace(opt.Name)
+	opt.Set, opt.Buckets, opt.ValueBytes, opt.Op, opt.Aux = w.shadow, old.Buckets, old.ValueBytes, old.Op, old.Aux
+	least := int64(opt.MaxValueBytes) + 4096
+	opt.BufferBytes = (int(min(max(w.opt.RAMBytes/int64(4*old.Buckets), least), 256<<10)) + 4095) &^ 4095
+	return drum.Open(opt, nil)
+}
+
+func (w *repair) saveDrum(d *drum.Drum) (*drum.State, error) {
+	d.Pause()
+	f := d.Freeze()
+	d.Resume()
+	st, err := f.Save(w.tails)
+	if err != nil {
+		return nil, err
+	}
+	return st, d.Close()
+}
+
+// remakeSeen makes URLseen of the keys of all URLs that are in a place or have ended, and gives it all texts again that it
+// had not emitted.
+func (w *repair) remakeSeen() error {
+	if !w.rebuild[state.NameURLSeen] {
+		return nil
+	}
+	return remakePart(w, state.NameURLSeen, func(old, next *drum.State) error {
+		d, err := w.newDrum(drum.Options{Name: state.NameURLSeen, Codec: drum.Rice}, old)
+		if err != nil {
+			return err
+		}
+		w.Begin(state.NameURLSeen)
+		if err := d.Fill(func(add func(drum.Key, []byte) error) error {
+			return w.EachKey(func(key uint64, entries []audit.TaggedKey, seen bool) error {
+				if !w.known && seen && len(entries) == 0 || anywhere(entries) {
+					w.newSeen.Add(key)
+					return add(drum.Key(key), nil)
+				}
+				return nil
+			})
+		}); err != nil {
+			return err
+		}
+		if _, err := drum.ScanState(w.Saved.Set, state.NameURLSeen, old.Waiting(), drum.Scan{Damaged: ignore, Text: func(aux []byte, unique bool) error {
+			var rec weburl.Record
+			if rec.Decode(aux) != nil {
+				return nil
+			}
+			w.out.Again++
+			return d.Add([]drum.Tuple{{Key: drum.Key(w.Saved.Hasher.URLKey(rec.URL)), Op: drum.CheckUpdate, Aux: aux}})
+		}}); err != nil {
+			return err
+		}
+		st, err := w.saveDrum(d)
+		if err == nil {
+			*next = *st
+		}
+		w.Files[state.PlaceUnstreamed] = weburl.Sum{}
+		return err
+	})
+}
+
+// anywhere tells whether a URL is in a place, but for that of the texts that URLseen gets again, or has ended.
+func anywhere(entries []audit.TaggedKey) bool {
+	return slices.ContainsFunc(entries, func(e audit.TaggedKey) bool { return e.Tag != uint8(state.PlaceUnstreamed) })
+}
+
+func (w *repair) remakeStar() error {
+	edges, indegree := star.Stores(state.NameStar)
+	if !w.rebuild[edges] && !w.rebuild[indegree] && !w.rebuild[state.NameStar] {
+		return nil
+	}
+	return remakePart(w, state.NameStar, func(old, next *star.State) error {
+		if w.rebuild[edges] {
+			st, err := w.remakeDrum(drum.Options{Name: edges, Codec: drum.Rice}, old.Edges,
+				func(drum.Key, []byte) bool { return true }, func(t drum.Tuple) bool { return len(t.Value) == star.EdgeBytes })
+			if err != nil {
+				return err
+			}
+			next.Edges = st
+		}
+		if w.rebuild[indegree] {
+			next.Checks = 0
+			st, err := w.remakeDrum(drum.Options{Name: indegree, Codec: drum.Rice, Each: true}, old.Indegree,
+				func(drum.Key, []byte) bool { return true }, func(t drum.Tuple) bool {
+					if t.Op&drum.Check == 0 {
+						return true
+					}
+					if !w.keep(state.PlaceStar, t.Aux) {
+						return false
+					}
+					next.Checks++
+					return true
+				})
+			if err != nil {
+				return err
+			}
+			next.Indegree = st
+		}
+		if !w.rebuild[state.NameStar] {
+			return nil
+		}
+		ranking, err := star.MakeRanking(w.Saved.Set, state.NameStar, old, repairRanks)
+		if err != nil {
+			return err
+		}
+		next.Ranking, err = w.tails.Write(0, ranking)
+		return err
+	})
+}
+
+// repairRanks is the default of Options.BudgetRanks, and the one below.
+const repairRanks = 10_001
+
+// remakeNames keeps the names whose keys are right.
+func (w *repair) remakeNames() error {
+	if !w.rebuild[state.NameNames] {
+		return nil
+	}
+	return remakePart(w, state.NameNames, func(old, next *drum.State) error {
+		valid := func(key drum.Key, value []byte) bool {
+			_, _, err := state.CheckName(w.Saved.Hasher, key, value)
+			return err == nil
+		}
+		w.Names = weburl.Sum{}
+		st, err := w.remakeDrum(drum.Options{Name: state.NameNames, MaxValueBytes: state.MaxNameBytes, Codec: drum.Rice}, old,
+			func(key drum.Key, value []byte) bool {
+				ok := valid(key, value)
+				if ok {
+					w.Names.Add(uint64(key))
+				}
+				return ok
+			}, func(t drum.Tuple) bool { return valid(t.Key, t.Value) })
+		if err == nil {
+			*next = *st
+		}
+		return err
+	})
+}
+
+func (w *repair) remakeRobots() error {
+	if w.rebuild[state.NameRobotsCache] {
+		err := remakePart(w, state.NameRobotsCache, func(old, next *drum.State) error {
+			st, err := w.remakeDrum(drum.Options{Name: state.NameRobotsCache, MaxValueBytes: robots.MaxValueBytes, Each: true}, old,
+				func(_ drum.Key, value []byte) bool {
+					var h robots.HostData
+					return h.Decode(value) == nil
+				},
+				func(t drum.Tuple) bool {
+					if t.Op == drum.Check {
+						return w.keep(state.PlaceRobotsCheck, t.Value)
+					}
+					_, err := robots.DecodeUpdate(t.Value)
+					return err == nil
+				})
+			if err == nil {
+				*next = *st
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if !w.rebuild[state.NameRobotsRequested] {
+		return nil
+	}
+	return remakePart(w, state.NameRobotsRequested, func(old, next *drum.State) error {
+		st, err := w.remakeDrum(drum.Options{Name: state.NameRobotsRequested, Each: true}, old, nil,
+			func(t drum.Tuple) bool { return validJob(t.Aux) })
+		if err == nil {
+			*next = *st
+		}
+		return err
+	})
+}
+
+// remakeRAM copies the manifest's own strings.
+func (w *repair) remakeRAM() error {
+	ram, err := disk.ReadTail(w.Saved.Set, w.Manifest.RAM)
+	if err != nil {
+		ram = nil
+	}
+	var kept [][]byte
+	if err := state.EachRecord("URLs in RAM", ram, func(rec []byte) error {
+		if w.keep(state.PlaceRAM, rec) {
+			kept = append(kept, rec)
+		}
+		return nil
+	}); err != nil {
+		kept = nil
+	}
+	if w.next.RAM, err = w.tails.Write(0, state.DumpRecords(kept)); err != nil {
+		return err
+	}
+	for _, s := range []struct {
+		name string
+		ref  *disk.Ref
+	}{{state.NameJobs, &w.next.Jobs}, {state.NameDelays, &w.next.Delays}, {state.NameHosts, &w.next.Hosts}, {state.NameSketches, &w.next.Sketches},
+		{state.NameScope, &w.next.Scope}} {
+		if w.rebuild[s.name] {
+			*s.ref = disk.Ref{}
+		} else if *s.ref, err = w.copyRef(*s.ref); err != nil {
+			return err
+		}
+	}
+	return nil
+}

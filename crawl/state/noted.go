@@ -1,0 +1,99 @@
+package state
+
+import (
+	"drumbeat/internal/urlrule"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// LastRun is what of its options a run notes in the manifest, so that Explain can say what they did. Nothing is opened by it: a
+// manifest without it, of an older program, is as good.
+type LastRun struct {
+	Version            string          `json:"version,omitempty"`
+	Agent              string          `json:"agent"`
+	Seeds              string          `json:"seeds,omitempty"` // name of the file
+	Scope              Scope           `json:"scope"`
+	MaxDepth           int             `json:"max_depth"`
+	MaxURLBytes        int             `json:"max_url_bytes"`
+	MaxRedirects       int             `json:"max_redirects,omitempty"`
+	Ports              string          `json:"ports,omitempty"` // that may be connected to: a list of ports and ranges; "" for all
+	Retries            int             `json:"retries"`
+	Budget             string          `json:"budget"`
+	BudgetDefault      uint32          `json:"budget_default"`
+	BudgetMax          uint32          `json:"budget_max"`
+	BudgetRanks        int             `json:"budget_ranks"`
+	QueuePages         int64           `json:"queue_pages,omitempty"`
+	HostDelay          int64           `json:"host_delay_ms"` // with the default budget
+	HostDelayMin       int64           `json:"host_delay_min_ms"`
+	ServerDelay        int64           `json:"server_delay_ms"`
+	ServerDelayMin     int64           `json:"server_delay_min_ms"`
+	MaxCrawlDelay      int64           `json:"max_crawl_delay_ms"`
+	PLDDelay           int64           `json:"pld_delay_ms,omitempty"`
+	PLDDelayMin        int64           `json:"pld_delay_min_ms,omitempty"`
+	NetworkRate        float64         `json:"network_rate,omitempty"` // requests a second
+	NetworkConnections int             `json:"network_connections,omitempty"`
+	HostDelayFactor    float64         `json:"host_delay_factor,omitempty"`
+	Backoff            int64           `json:"backoff_ms,omitempty"`
+	BackoffMax         int64           `json:"backoff_max_ms,omitempty"`
+	HostFailures       int             `json:"host_failures,omitempty"`
+	HostRests          int             `json:"host_rests,omitempty"`
+	HostRefusals       int             `json:"host_refusals,omitempty"`
+	RobotsWait         int64           `json:"robots_wait_ms,omitempty"`
+	RobotsForget       int64           `json:"robots_forget_ms,omitempty"`
+	MaxPagesPerHost    int64           `json:"max_pages_per_host,omitempty"`
+	Rules              []string        `json:"rules,omitempty"` // names of the files
+	Blacklist          []string        `json:"blacklist,omitempty"`
+	URLRules           urlrule.Options `json:"url_rules,omitzero"`
+	CrawlLog           LogLevel        `json:"crawl_log"`
+	Store              bool            `json:"store"`
+	Drain              bool            `json:"drain,omitempty"`
+}
+
+// portsSet are the ports of a portList.
+type portsSet [1 << 16 / 64]uint64
+
+func (p *portsSet) has(port uint16) bool { return p[port/64]>>(port%64)&1 != 0 }
+
+// AllowedPort is Options.AllowedPort of the run; nil for all ports.
+func (n *LastRun) AllowedPort() (func(uint16) bool, error) {
+	if n.Ports == "" {
+		return nil, nil
+	}
+	ports := &portsSet{}
+	for item := range strings.SplitSeq(n.Ports, ",") {
+		first, last, isRange := strings.Cut(item, "-")
+		if !isRange {
+			last = first
+		}
+		from, err := strconv.ParseUint(first, 10, 16)
+		to, err2 := strconv.ParseUint(last, 10, 16)
+		if err != nil || err2 != nil || from > to {
+			return nil, fmt.Errorf("crawl: manifest: ports %.40q", n.Ports)
+		}
+		for port := from; port <= to; port++ {
+			ports[port/64] |= 1 << (port % 64)
+		}
+	}
+	return ports.has, nil
+}
+
+// Scope says which links are crawled.
+type Scope string
+
+// The scopes. With ScopeHost and ScopePLD budgets are off.
+const (
+	ScopeAll  Scope = "all"
+	ScopePLD  Scope = "pld"
+	ScopeHost Scope = "host"
+)
+
+// LogLevel of the crawl log: what per-URL outcomes it takes.
+type LogLevel string
+
+// The crawl log's levels.
+const (
+	LogOff    LogLevel = "off"
+	LogErrors LogLevel = "errors"
+	LogAll    LogLevel = "all"
+)

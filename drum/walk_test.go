@@ -1,0 +1,134 @@
+package drum
+
+import (
+	"fmt"
+	"slices"
+
+	"drumbeat/disk"
+)
+
+// walk calls fn for every tuple that waits in st: the first damage ends it. Of a store with text logs ScanState hands on all
+// texts; walk finds those whose keys wait in buckets.
+func walk(set disk.Set, name string, st *State, fn func(t Tuple) error) error {
+	if st.Aux != AuxLog {
+		_, err := ScanState(set, name, st.Waiting(), Scan{Tuple: fn})
+		return err
+	}
+	w, err := newWalker(set, name, st)
+	if err != nil {
+		return err
+	}
+	return w.waiting(st, fn)
+}
+
+// walkCache calls fn for every entry of the cache: the first damage ends it.
+func walkCache(set disk.Set, name string, st *State, fn func(key Key, value []byte) error) error {
+	_, err := ScanState(set, name, st.Cache(), Scan{Entry: fn})
+	return err
+}
+
+// waiting goes through the logs and calls fn for the texts whose keys
+// wait in buckets.
+func (w *walker) waiting(st *State, fn func(t Tuple) error) error {
+	choose := func(ls *LogState, saved savedBuffers, mark func(uint64)) error {
+		for i := range st.Inputs {
+			is := &st.Inputs[i]
+			if is.Dir != ls.Dir || is.Sealed != ls.Sealed {
+				continue
+			}
+			if err := w.markInput(is, saved, mark); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return w.logs(st, choose, func(text []byte) error { return fn(Tuple{Op: st.Op, Aux: text}) })
+}
+
+// logs goes through the logs: choose marks the numbers of those texts for which fn is called.
+func (w *walker) logs(
+	st *State, choose func(ls *LogState, saved savedBuffers, mark func(uint64)) error, fn func(text []byte) error,
+) error {
+	saved, err := w.buffers(st)
+	if err != nil {
+		return err
+	}
+	for i := range st.Logs {
+		ls := &st.Logs[i]
+		if ls.Dir < 0 || ls.Dir >= w.d.dirs() {
+			return fmt.Errorf("invalid log %+v", *ls)
+		}
+		var marked []uint64 // grows with the numbers that are found: the state alone shall not take memory
+		wrong := false
+		err = choose(ls, saved, func(number uint64) {
+			if number >= ls.Next {
+				wrong = true
+				return
+			}
+			if need := int(number/64) + 1; need > len(marked) {
+				marked = slices.Grow(marked, need-len(marked))[:need]
+			}
+			marked[number/64] |= 1 << (number % 64)
+		})
+		if wrong {
+			err = fmt.Errorf("a number beyond the %d texts of the log in directory %d", ls.Next, ls.Dir)
+		}
+		if err == nil {
+			err = w.log(ls, saved, marked, fn)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// log calls fn for the marked texts of a log.
+func (w *walker) log(ls *LogState, saved savedBuffers, marked []uint64, fn func(text []byte) error) error {
+	s := ls.stream()
+	if err := w.fill(s, saved); err != nil {
+		return err
+	}
+	chunk := disk.Alloc(walkChunkBytes)
+	defer func() { disk.Free(chunk) }()
+	var r blockReader
+	if err := r.open(w.d, s, cursor{}, &chunk); err != nil {
+		return err
+	}
+	defer r.close()
+	number := uint64(0)
+	for {
+		ok, err := r.load()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			break
+		}
+		if r.base != number {
+			return corrupt(r.path(), r.off, fmt.Sprintf("text number %d", number), fmt.Sprint(r.base))
+		}
+		for b, i := r.payload, uint32(0); i < r.records; i++ {
+			text, n := parseAux(b)
+			if n == 0 {
+				return corrupt(r.path(), r.off, "text record", fmt.Sprintf("% x", b[:min(len(b), 16)]))
+			}
+			b = b[n:]
+			if at := number / 64; at < uint64(len(marked)) && marked[at]>>(number%64)&1 != 0 {
+				if err := fn(text); err != nil {
+					return err
+				}
+			}
+			number++
+		}
+	}
+	if number != ls.Next {
+		return corrupt(r.path(), r.next, fmt.Sprintf("%d texts", ls.Next), fmt.Sprint(number))
+	}
+	return nil
+}
+
+// markInput marks the numbers that wait in an input.
+func (w *walker) markInput(is *InputState, saved savedBuffers, mark func(number uint64)) error {
+	return w.eachNumber(is, saved, func(_, number uint64) { mark(number) })
+}

@@ -1,0 +1,58 @@
+package fetch
+
+import (
+	"bufio"
+	"bytes"
+	"slices"
+	"testing"
+
+	"github.com/valyala/fasthttp"
+)
+
+// FuzzHead: fasthttp's codec reads the mended head of whatever comes, and finds the same values in it. Of repeated Server lines it
+// takes the last one, of Set-Cookie and Connection it makes forms of its own; nobody asks for them.
+func FuzzHead(f *testing.F) {
+	for _, o := range oddReplies() {
+		if end, _ := headEnd([]byte(o.reply), 0); end > 0 && end < 4<<10 {
+			f.Add([]byte(o.reply[:end]))
+		}
+	}
+	f.Add([]byte("HTTP/1.1 200 OK\r\nLink: a\r\nX:\r\nlink: \x01b\r\n c\r\nContent-Length: 5,6\r\nContent-Encoding: gzip\r\ncontent-encoding: br\r\n\r\n"))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		var resp Response
+		var fr framing
+		if !readHead(in, &resp, &fr) {
+			return
+		}
+		h := &resp.buf.head
+		mended := []byte("HTTP/1.1 200 \r\n")
+		var names []string
+		for _, f := range h.fields {
+			name := string(h.text[f.key:f.value])
+			mended = append(append(append(mended, name...), ": "...), h.text[f.value:f.end]...)
+			mended = append(mended, "\r\n"...)
+			switch {
+			case isKey([]byte(name), "server"), isKey([]byte(name), "set-cookie"), isKey([]byte(name), "connection"):
+			default:
+				names = append(names, name)
+			}
+		}
+		var codec fasthttp.ResponseHeader
+		codec.SetNoDefaultContentType(true)
+		if err := codec.Read(bufio.NewReaderSize(bytes.NewReader(append(mended, "\r\n"...)), 2*maxHeaderBytes)); err != nil {
+			t.Fatalf("%q: mended to %q: %v", in, mended, err)
+		}
+		for _, name := range names {
+			var got, want [][]byte
+			resp.EachHeader(name, func(v []byte) bool { got = append(got, v); return true })
+			for _, v := range codec.PeekAll(name) {
+				if len(v) > 0 {
+					want = append(want, v)
+				}
+			}
+			if !slices.EqualFunc(got, want, bytes.Equal) || !bytes.Equal(resp.Header(name), codec.Peek(name)) {
+				t.Fatalf("%q: %s is %q, %q; the codec has %q, %q", in, name, resp.Header(name), got, codec.Peek(name), want)
+			}
+		}
+	})
+}

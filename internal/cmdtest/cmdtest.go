@@ -1,0 +1,146 @@
+// Package cmdtest runs commands in tests, and serves what they crawl.
+//
+// T is the table of the commands that a test runs: a struct with a field for each, as package cmd has one of all. So the
+// tests of a command lie with it, need no other command but those that they name, and reach its unexported parts; cmd's
+// own tests run what only the whole table has. A package's TestMain calls Main, which makes the test binary be the command
+// when the environment says so: that is for tests of signals and exit codes, and for commands that start themselves as a
+// child.
+//
+// Run and WantExit run a command within the test, with streams of its own; tests may do so in parallel. Nothing of the
+// process is touched but its signals, which stop a crawl here, too.
+//
+// SmallWeb serves a synthetic web of some hundred pages over sockets, with name servers, and returns the flags that crawl
+// it in a second or two; its log tells what was asked for. TinySite serves a page with some links, for crawls of a single
+// host. Both end with the test. SeedFile writes a web's seeds where --seeds can read them. Any number may be served at
+// once: each has ports of its own.
+package cmdtest
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"drumbeat/cmd/flags"
+	"drumbeat/cmd/term"
+	"drumbeat/internal/simweb"
+)
+
+// Main is the TestMain of a package whose tests may start the command T in a process of its own.
+func Main[T any](m *testing.M) {
+	if os.Getenv(term.ChildMode) == "main" {
+		os.Exit(flags.Run(term.Process(), new(T), os.Args[1:]))
+	}
+	os.Exit(m.Run())
+}
+
+// Run runs the command with args and input.
+func Run[T any](t *testing.T, input string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = flags.Run(term.NewApp(strings.NewReader(input), &out, &errs), new(T), args)
+	return code, out.String(), errs.String()
+}
+
+// WantExit runs the command and checks its exit code.
+func WantExit[T any](t *testing.T, code int, input string, args ...string) (stdout, stderr string) {
+	t.Helper()
+	began := time.Now()
+	got, out, errs := Run[T](t, input, args...)
+	t.Log(args[0], time.Since(began), args[len(args)-1])
+	if got != code {
+		t.Fatalf("%v:\ngot exit code %d, want %d\n%s%s", args, got, code, out, errs)
+	}
+	return out, errs
+}
+
+// SmallWeb serves a web of some hundred pages and returns the flags that crawl it.
+func SmallWeb(t *testing.T, change func(*simweb.Options)) (*simweb.Web, []string) {
+	t.Helper()
+	o := simweb.Defaults(1)
+	o.PLDs, o.Hosts, o.Pages, o.IPs, o.HTTPS, o.SeedURLs = 10, 30, 300, 10, 0, 3
+	o.CrawlDelay = 20 * time.Millisecond
+	if change != nil {
+		change(&o)
+	}
+	web, err := simweb.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := web.Start(t.Context(), simweb.ServerOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	args := []string{"crawl", "--contact=test@example.org", "--allow-net=127.0.0.0/8", "--host-delay=5ms", "--server-delay=1ms", "--network-rate=0",
+		"--network-connections=0", "--host-delay-factor=0", "--backoff=50ms", // hosts that answer 5xx are to hold nobody up
+		"--linger=200ms", "--ram=192MiB", "--connections=64", "--log-level=warn", "--crawl-log=all", "--skip-extensions=none", "--accept=*/*",
+		"--resolver=" + server.DNSAddrs()[0].String()}
+	for _, p := range []int{80, 8080} {
+		args = append(args, fmt.Sprintf("--map-port=%d=%d", p, server.HTTPPort()))
+	}
+	args = append(args, fmt.Sprintf("--map-port=443=%d", server.HTTPSPort()), "--ports=8080")
+	return web, args
+}
+
+// SeedFile writes the web's seeds into a file.
+func SeedFile(t *testing.T, web *simweb.Web) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "seeds.txt")
+	if err := os.WriteFile(name, []byte("# seeds\n"+strings.Join(web.Seeds(), "\n")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// TinySite serves a page with some links on loopback and counts what it is asked for.
+func TinySite(t *testing.T, pages int) (url string, asked func() map[string]int) {
+	t.Helper()
+	var mu sync.Mutex // guards got
+	got := map[string]int{}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		got[r.URL.Path]++
+		mu.Unlock()
+		if r.URL.Path == "/robots.txt" {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, "<html><title>x</title>")
+		for i := range pages {
+			fmt.Fprintf(w, `<a href="/p%d.html">p</a>`, i)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s.URL, func() map[string]int {
+		mu.Lock()
+		defer mu.Unlock()
+		return maps.Clone(got)
+	}
+}
+
+// File writes text into a file of that name and returns its path.
+func File(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// OwnServer are the flags of a quick crawl of one's own server.
+var OwnServer = []string{"crawl", "--contact=me@example.org", "--scope=host", "--host-delay=0s", "--server-delay=0s", "--pld-delay=0s",
+	"--linger=0s", "--ram=128MiB", "--connections=8", "--log-level=warn", "--resolver=127.0.0.1:9"}

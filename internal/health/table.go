@@ -1,0 +1,178 @@
+package health
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"time"
+
+	"drumbeat/internal/list"
+)
+
+// Table holds what was noted of hosts lately. At maxTroubled entries the oldest is forgotten; RobotsCache goes on counting.
+type Table struct {
+	mu    sync.Mutex // guards all below; a leaf
+	hosts map[uint64]*troubledHost
+	order list.List[troubledHost, *troubledHost] // by time of the last event, the oldest first
+}
+
+type troubledLink = list.Link[troubledHost]
+
+// troubledHost is a host that failed or refused lately, or has recovered since.
+type troubledHost struct {
+	troubledLink
+	key      uint64
+	state    State
+	at       time.Time // of the last event; state forgets it when all is well
+	doubtful bool      // its last exchange failed in a way that could be our fault; a restart forgets that
+}
+
+// Get returns what is known of a host, given what RobotsCache knew of one of its origins; nil for nothing.
+func (t *Table) Get(key uint64, onDisk *State, now time.Time) State {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s, _ := t.newest(key, onDisk, now)
+	return s
+}
+
+// newest is get, and the entry if there is one; mu is held. What a clock that was ahead noted counts as noted now, but not as later than
+// what has been noted since.
+func (t *Table) newest(key uint64, onDisk *State, now time.Time) (s State, h *troubledHost) {
+	h = t.hosts[key]
+	switch {
+	case h == nil && onDisk == nil:
+		return s, nil
+	case h == nil, onDisk != nil && onDisk.At.After(h.at) && (!onDisk.FromTheFuture(now) || h.at.After(now.Add(ClockSlack))):
+		s = *onDisk
+		s.Mend(now)
+		return s, h
+	}
+	if h.at.After(now.Add(ClockSlack)) {
+		h.state.Mend(now)
+		h.at = now
+	}
+	return h.state, h
+}
+
+// Note takes an event into account; tell says whether RobotsCache must know it.
+func (t *Table) Note(p *Policy, key uint64, onDisk *State, e Event, now time.Time) (v Verdict, tell bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s, h := t.newest(key, onDisk, now)
+	if h != nil && !e.Kind.Failed() {
+		h.doubtful = false
+	}
+	if s.Clean() && e.Kind.Good() {
+		return v, false
+	}
+	v = s.Note(p, e, now)
+	h = t.touch(key, h)
+	h.state, h.at = s, now
+	return v, true
+}
+
+// Doubt notes that an exchange failed in a way that could be our fault, and doubted asks for that.
+func (t *Table) Doubt(key uint64, onDisk *State, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s, h := t.newest(key, onDisk, now)
+	h = t.touch(key, h)
+	h.state, h.doubtful = s, true
+	if h.at.IsZero() {
+		h.at = s.At
+	}
+}
+
+// Doubted reports whether the last exchange with a host failed in a way that could be our fault.
+func (t *Table) Doubted(key uint64) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	h := t.hosts[key]
+	return h != nil && h.doubtful
+}
+
+// touch makes a host the newest one, which may be new, in the place of the oldest; mu is held.
+func (t *Table) touch(key uint64, h *troubledHost) *troubledHost {
+	if h != nil {
+		t.order.Remove(h)
+		t.order.PushBack(h)
+		return h
+	}
+	if t.hosts == nil {
+		t.hosts = map[uint64]*troubledHost{}
+	}
+	if len(t.hosts) >= MaxTroubled {
+		old := t.order.Front()
+		t.order.Remove(old)
+		delete(t.hosts, old.key)
+	}
+	h = &troubledHost{key: key}
+	t.hosts[key] = h
+	t.order.PushBack(h)
+	return h
+}
+
+// Entry is an entry for the checkpoint.
+type Entry struct {
+	Key   uint64
+	State State
+}
+
+// Snapshot returns the hosts that aren't well, the oldest event first.
+func (t *Table) Snapshot() []Entry {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	all := make([]Entry, 0, len(t.hosts))
+	for h := t.order.Front(); h != nil; h = t.order.Next(h) {
+		if !h.state.Clean() {
+			all = append(all, Entry{h.key, h.state})
+		}
+	}
+	return all
+}
+
+// DumpHosts codes entries: key (8 bytes, little-endian), length byte, coding of State.
+func DumpHosts(list []Entry) (b []byte) {
+	for i := range list {
+		b = binary.LittleEndian.AppendUint64(b, list[i].Key)
+		at := len(b)
+		b = list[i].State.Append(append(b, 0))
+		b[at] = byte(len(b) - at - 1)
+	}
+	return b
+}
+
+// EachHost reads what dumpHosts wrote.
+func EachHost(b []byte, f func(key uint64, s State)) error {
+	for off := 0; off < len(b); {
+		var s State
+		if len(b)-off < 9 || len(b)-off < 9+int(b[off+8]) {
+			return fmt.Errorf("crawl: health of hosts at the last checkpoint ends in the midst of an entry, at %d", off)
+		}
+		end := off + 9 + int(b[off+8])
+		if err := s.Decode(b[off+9 : end]); err != nil {
+			return fmt.Errorf("crawl: health of hosts at the last checkpoint, at %d: %w", off, err)
+		}
+		f(binary.LittleEndian.Uint64(b[off:]), s)
+		off = end
+	}
+	return nil
+}
+
+// Restore takes what dumpHosts coded. What a clock that was ahead has noted counts as noted now.
+func (t *Table) Restore(data []byte, now time.Time) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.hosts = map[uint64]*troubledHost{}
+	return EachHost(data, func(key uint64, s State) {
+		s.Mend(now)
+		if t.hosts[key] == nil && len(t.hosts) < MaxTroubled {
+			h := &troubledHost{key: key, state: s, at: s.At}
+			t.hosts[key] = h
+			t.order.PushBack(h)
+		}
+	})
+}
+
+// MaxTroubled bounds hostTable: some 200 bytes each, 13 MB in all.
+const MaxTroubled = 1 << 16

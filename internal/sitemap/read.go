@@ -1,0 +1,383 @@
+package sitemap
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+	"golang.org/x/net/html/charset"
+)
+
+// Limits of the protocol, and of what one sitemap may cost.
+const (
+	MaxURLs  = 50_000   // of a sitemap, or sitemaps of an index
+	MaxBytes = 50 << 20 // of a sitemap, unpacked
+	MaxLoc   = 8 << 10  // bytes of one URL's text; a longer one is a fault
+
+	maxLayers = 2         // of gzip
+	maxRatio  = 200       // of the bytes unpacked to those received, as for pages, beyond
+	freeRatio = 1 << 20   // bytes
+	maxDepth  = 64        // of elements
+	maxTag    = 64 << 10  // bytes
+	sniffs    = 4 << 10   // bytes in which the root element must be
+	buffer    = 32 << 10  // bytes of each stream
+	maxFaults = 1_000_000 // where counting ends
+)
+
+// Form is what a sitemap turned out to be.
+type Form uint8
+
+// The forms.
+const (
+	None   Form = iota // no sitemap
+	URLSet             // pages
+	Index              // other sitemaps
+	List               // a text with a URL a line
+	RSS                // of any version
+	Atom
+	Packed // gzip; only Sniff says so
+)
+
+var formNames = [...]string{"none", "urlset", "sitemapindex", "list", "rss", "atom", "packed"}
+
+// String returns the name of the form.
+func (f Form) String() string {
+	if int(f) < len(formNames) {
+		return formNames[f]
+	}
+	return fmt.Sprintf("form %d", uint8(f))
+}
+
+// Why reading ended before the end. What was found before stands.
+var (
+	ErrForm   = errors.New("sitemap: it is none")
+	ErrLong   = errors.New("sitemap: more bytes than the limit")
+	ErrMany   = errors.New("sitemap: more URLs than the limit")
+	ErrDTD    = errors.New("sitemap: its document type has declarations")
+	ErrDeep   = errors.New("sitemap: elements too deep")
+	ErrTag    = errors.New("sitemap: a tag without end")
+	ErrLayers = errors.New("sitemap: packed too often")
+	ErrBroken = errors.New("sitemap: broken off")
+)
+
+// Options of Read.
+type Options struct {
+	// ContentType is the header's value, for its charset; may be empty.
+	ContentType string
+	// MaxURLs and MaxBytes are bounds below the protocol's; 0 means those.
+	MaxURLs  int
+	MaxBytes int64
+}
+
+// Summary is what Read found.
+type Summary struct {
+	Form   Form
+	URLs   int   // given to found
+	Faults int   // URLs and lines that could not be read
+	Bytes  int64 // unpacked
+}
+
+// Read reads a sitemap and gives the text of each URL to found, with the form, which isn't Packed; found must not keep it. It returns one of the errors above if
+// it could not be read to its end, or what found returned.
+func Read(body []byte, opt Options, found func(form Form, url []byte) error) (Summary, error) {
+	if opt.MaxURLs <= 0 || opt.MaxURLs > MaxURLs {
+		opt.MaxURLs = MaxURLs
+	}
+	if opt.MaxBytes <= 0 || opt.MaxBytes > MaxBytes {
+		opt.MaxBytes = MaxBytes
+	}
+	r := reader{opt: opt, found: found}
+	src, err := r.unpack(body)
+	if err == nil {
+		err = r.read(src)
+	}
+	if r.counted != nil {
+		r.sum.Bytes = r.counted.n
+	}
+	return r.sum, err
+}
+
+// reader is the state of one Read.
+type reader struct {
+	opt     Options
+	found   func(form Form, url []byte) error
+	sum     Summary
+	counted *counter
+}
+
+// counter ends a stream with ErrLong at a limit, and any fault of it with ErrBroken.
+type counter struct {
+	src     io.Reader
+	n, most int64
+	err     error // sticks
+}
+
+func (c *counter) Read(p []byte) (n int, err error) {
+	if c.err != nil {
+		return 0, c.err
+	}
+	if c.n < c.most {
+		n, c.err = c.src.Read(p[:min(int64(len(p)), c.most-c.n)])
+		c.n += int64(n)
+	} else if n, c.err = c.src.Read(p[:1]); n > 0 {
+		n, c.err = 0, ErrLong
+	}
+	if c.err != nil && c.err != io.EOF && c.err != ErrLong {
+		c.err = fmt.Errorf("%w: %w", ErrBroken, c.err)
+	}
+	return n, c.err
+}
+
+var gzipMagic = []byte{0x1f, 0x8b}
+
+// unpack takes off the layers of gzip.
+func (r *reader) unpack(body []byte) (*bufio.Reader, error) {
+	var src io.Reader = bytes.NewReader(body)
+	for layer := 0; ; layer++ {
+		most := r.opt.MaxBytes
+		if layer > 0 { // all layers together
+			most = min(most, max(maxRatio*int64(len(body)), freeRatio))
+		}
+		r.counted = &counter{src: src, most: most}
+		in := bufio.NewReaderSize(r.counted, buffer)
+		head, _ := in.Peek(len(gzipMagic)) // a fault comes again when all before it has been read
+		if !bytes.Equal(head, gzipMagic) {
+			return in, nil
+		}
+		if layer == maxLayers {
+			return nil, ErrLayers
+		}
+		z, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrBroken, err)
+		}
+		src = z
+	}
+}
+
+// read finds out encoding and form and reads the rest.
+func (r *reader) read(in *bufio.Reader) error {
+	in = r.decoded(in)
+	head, err := in.Peek(sniffs)
+	switch r.sum.Form = sniff(head); r.sum.Form {
+	case None:
+		if err != nil && err != io.EOF && len(head) < sniffs {
+			return err // what was had doesn't say
+		}
+		if bytes.Contains(head, []byte("<!DOCTYPE")) && hasSubset(head) {
+			return ErrDTD
+		}
+		return ErrForm
+	case List:
+		return r.list(in)
+	}
+	x := scanner{in: in, r: r}
+	return x.run()
+}
+
+// decoded turns the text into UTF-8, without a byte order mark.
+func (r *reader) decoded(in *bufio.Reader) *bufio.Reader {
+	head, _ := in.Peek(sniffs)
+	label := ""
+	switch {
+	case bytes.HasPrefix(head, []byte("\xef\xbb\xbf")):
+		_, _ = in.Discard(3)
+		return in
+	case bytes.HasPrefix(head, []byte("\xff\xfe")), bytes.HasPrefix(head, []byte("<\x00")):
+		label = "utf-16le"
+	case bytes.HasPrefix(head, []byte("\xfe\xff")), bytes.HasPrefix(head, []byte("\x00<")):
+		label = "utf-16be"
+	default:
+		if _, params, err := mime.ParseMediaType(r.opt.ContentType); err == nil {
+			label = params["charset"]
+		}
+		if label == "" {
+			label = declared(head)
+		}
+		if e, name := charset.Lookup(label); e == nil || name == "utf-8" || strings.HasPrefix(name, "utf-16") {
+			return in // nothing said, nothing known, or what the bytes disprove
+		}
+	}
+	if bytes.HasPrefix(head, []byte("\xff\xfe")) || bytes.HasPrefix(head, []byte("\xfe\xff")) {
+		_, _ = in.Discard(2)
+	}
+	e, _ := charset.Lookup(label)
+	return bufio.NewReaderSize(e.NewDecoder().Reader(in), buffer)
+}
+
+// declared returns the encoding of an XML declaration; "" for none.
+func declared(head []byte) string {
+	head = bytes.TrimLeft(head, " \t\r\n")
+	if !bytes.HasPrefix(head, []byte("<?xml")) {
+		return ""
+	}
+	end := bytes.Index(head, []byte("?>"))
+	if end < 0 {
+		return ""
+	}
+	at := bytes.Index(head[:end], []byte("encoding"))
+	if at < 0 {
+		return ""
+	}
+	rest := bytes.TrimLeft(head[at+len("encoding"):end], " \t\r\n=")
+	if len(rest) == 0 || rest[0] != '"' && rest[0] != '\'' {
+		return ""
+	}
+	value, _, ok := bytes.Cut(rest[1:], rest[:1])
+	if !ok {
+		return ""
+	}
+	return string(value)
+}
+
+// Sniff says what a body looks like, without reading further than its beginning. Feeds are told from sitemaps proper, since
+// many pages link to some.
+func Sniff(body []byte) Form {
+	if bytes.HasPrefix(body, gzipMagic) {
+		return Packed
+	}
+	body = body[:min(len(body), sniffs)]
+	r := reader{}
+	head, _ := r.decoded(bufio.NewReader(bytes.NewReader(body))).Peek(sniffs)
+	return sniff(head)
+}
+
+// sniff takes the beginning of a text in UTF-8.
+func sniff(head []byte) Form {
+	head = bytes.TrimLeft(head, " \t\r\n\x00")
+	if len(head) == 0 || head[0] != '<' {
+		if isURL(firstLine(head)) {
+			return List
+		}
+		return None
+	}
+	for {
+		head = bytes.TrimLeft(head, " \t\r\n")
+		end := ""
+		switch {
+		case bytes.HasPrefix(head, []byte("<?")):
+			end = "?>"
+		case bytes.HasPrefix(head, []byte("<!--")):
+			end = "-->"
+		case bytes.HasPrefix(head, []byte("<!")):
+			if hasSubset(head) {
+				return None
+			}
+			end = ">"
+		case bytes.HasPrefix(head, []byte("<")):
+			return rootForm(head[1:])
+		default:
+			return None
+		}
+		at := bytes.Index(head, []byte(end))
+		if at < 0 {
+			return None
+		}
+		head = head[at+len(end):]
+	}
+}
+
+// hasSubset tells whether the first document type of a text has declarations.
+func hasSubset(head []byte) bool {
+	at := bytes.Index(head, []byte("<!DOCTYPE"))
+	if at < 0 {
+		return false
+	}
+	end := bytes.IndexByte(head[at:], '>')
+	return bytes.IndexByte(head[at:], '[') >= 0 && (end < 0 || bytes.IndexByte(head[at:at+end], '[') >= 0)
+}
+
+func rootForm(tag []byte) Form {
+	n := bytes.IndexAny(tag, " \t\r\n/>")
+	if n < 0 {
+		return None
+	}
+	switch elementOf(tag[:n]) {
+	case elUrlset:
+		return URLSet
+	case elIndex:
+		return Index
+	case elRSS:
+		return RSS
+	case elFeed:
+		return Atom
+	}
+	return None
+}
+
+func firstLine(b []byte) []byte {
+	if n := bytes.IndexAny(b, "\r\n"); n >= 0 {
+		b = b[:n]
+	}
+	return bytes.TrimSpace(b)
+}
+
+// isURL tells a line of a list that is one from one that is none.
+func isURL(line []byte) bool {
+	rest, ok := cutFold(line, "http")
+	if !ok {
+		return false
+	}
+	if tail, ok := cutFold(rest, "s"); ok {
+		rest = tail
+	}
+	return bytes.HasPrefix(rest, []byte("://")) && !bytes.ContainsAny(line, " \t")
+}
+
+// cutFold is bytes.CutPrefix that compares without case.
+func cutFold(b []byte, prefix string) ([]byte, bool) {
+	if len(b) < len(prefix) || !strings.EqualFold(string(b[:len(prefix)]), prefix) {
+		return nil, false
+	}
+	return b[len(prefix):], true
+}
+
+// list reads a text with a URL a line.
+func (r *reader) list(in *bufio.Reader) error {
+	line := make([]byte, 0, 256)
+	for {
+		part, err := in.ReadSlice('\n')
+		if len(line)+len(part) <= MaxLoc {
+			line = append(line, part...)
+		} else if len(line) <= MaxLoc {
+			line = append(line, part[:MaxLoc+1-len(line)]...) // too long: marked by its length
+		}
+		if err == bufio.ErrBufferFull {
+			continue
+		}
+		if err == nil || err == io.EOF {
+			for one := range bytes.SplitSeq(line, []byte("\r")) {
+				if url := bytes.TrimSpace(one); len(url) > 0 {
+					if err := r.take(url, isURL(url) && len(line) <= MaxLoc); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		if err != nil {
+			if err == io.EOF {
+				err = nil
+			}
+			return err
+		}
+		line = line[:0]
+	}
+}
+
+// take gives a URL to found, or counts it as a fault.
+func (r *reader) take(url []byte, good bool) error {
+	if !good {
+		r.sum.Faults = min(r.sum.Faults+1, maxFaults)
+		return nil
+	}
+	if r.sum.URLs >= r.opt.MaxURLs {
+		return ErrMany
+	}
+	r.sum.URLs++
+	return r.found(r.sum.Form, url)
+}

@@ -1,0 +1,8 @@
+package polite
+
+// Gates returns the entries of the PLD and the network table.
+func (s *Scheduler) Gates() (plds, networks int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.plds), len(s.nets)
+}
