@@ -3,7 +3,6 @@ package cmd
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
@@ -76,8 +75,7 @@ func TestHangupStops(t *testing.T) {
 	url, asked := cmdtest.TinySite(t, 3)
 	port := url[strings.LastIndex(url, ":")+1:]
 	dir := filepath.Join(t.TempDir(), "c")
-	cmd := exec.Command(os.Args[0], append(cmdtest.OwnServer, "--host-delay=1h", "--dir", dir, "--allow-net=127.0.0.1", "--ports="+port, url+"/")...)
-	cmd.Env = append(os.Environ(), term.ChildMode+"=main")
+	cmd := cmdtest.Child(t.Context(), append(cmdtest.OwnServer, "--host-delay=1h", "--dir", dir, "--allow-net=127.0.0.1", "--ports="+port, url+"/")...)
 	var errs strings.Builder
 	cmd.Stderr = &errs
 	handled := make(chan os.Signal, 1)

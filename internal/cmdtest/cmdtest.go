@@ -7,7 +7,8 @@
 // child.
 //
 // Run and WantExit run a command within the test, with streams of its own; tests may do so in parallel. Nothing of the
-// process is touched but its signals, which stop a crawl here, too.
+// process is touched but its signals, which stop a crawl here, too. WantExitAlone runs it in a process of its own: that is
+// for commands that check the RAM and the CPU time of their process.
 //
 // SmallWeb serves a synthetic web of some hundred pages over sockets, with name servers, and returns the flags that crawl
 // it in a second or two; its log tells what was asked for. TinySite serves a page with some links, for crawls of a single
@@ -17,11 +18,14 @@ package cmdtest
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -59,6 +63,30 @@ func WantExit[T any](t *testing.T, code int, input string, args ...string) (stdo
 		t.Fatalf("%v:\ngot exit code %d, want %d\n%s%s", args, got, code, out, errs)
 	}
 	return out, errs
+}
+
+// WantExitAlone runs the command in a process of its own and checks its exit code. It needs Main.
+func WantExitAlone(t *testing.T, code int, args ...string) (stdout string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cmd := Child(t.Context(), args...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	if got := cmd.ProcessState.ExitCode(); got != code {
+		t.Fatalf("%v:\ngot exit code %d, want %d\n%s%s", args, got, code, out.String(), errs.String())
+	}
+	return out.String()
+}
+
+// Child is the command as a process that has not been started. It needs Main.
+func Child(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, os.Args[0], args...)
+	cmd.Env = append(os.Environ(), term.ChildMode+"=main")
+	return cmd
 }
 
 // SmallWeb serves a web of some hundred pages and returns the flags that crawl it.
