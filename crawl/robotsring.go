@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math/bits"
 	"time"
 
 	"drumbeat/crawl/state"
@@ -96,7 +97,7 @@ func (r *ring) waits(h *robots.HostData, decision robots.Decision, at, now time.
 // since one bucket of RobotsCache is judged in order by one goroutine.
 func answerToken(h *robots.HostData) uint64 {
 	if h.State == robots.StateNone {
-		return 0
+		return (mostWait - shortestWait) << tokenWait
 	}
 	seconds := func(t time.Time) uint64 {
 		if t.IsZero() {
@@ -105,7 +106,8 @@ func answerToken(h *robots.HostData) uint64 {
 		return uint64(t.Unix())
 	}
 	t := seconds(h.Fetched) + 3*seconds(h.RetryAt)<<1 + 5*seconds(h.AddrExpires)<<2 + uint64(h.Failures)<<40
-	t = max(t, 1) << 2 & (1<<tokenBits - 1)
+	t = max(t, 1) << tokenTime & (1<<tokenBits - 1)
+	t |= uint64(longestWait(h)-shortestWait) << tokenWait
 	if h.Failures > 0 {
 		t |= tokenFailing
 	}
@@ -117,9 +119,34 @@ func answerToken(h *robots.HostData) uint64 {
 
 // Bits of a token.
 const (
-	tokenFailing = 1 // the last request failed
-	tokenKnown   = 2 // the name had an address
+	tokenFailing = 1 << iota // the last request failed
+	tokenKnown               // the name had an address
+
+	tokenWait     = 2 // from here on: longestWait, less shortestWait
+	tokenWaitMask = 7
+	tokenTime     = 5 // from here on: a mix of the answer's times
 )
+
+// A URL that waits for an answer about its origin comes back after 1, 2, 4 … s. Where the doubling ends depends on for how
+// long the answer will bind, since a URL that comes back later than that would find no verdict, ask anew each time, and keep
+// the crawl from ending. These are binary logarithms of seconds: 17 minutes, 4.5 hours.
+const (
+	shortestWait = 10
+	mostWait     = 14
+)
+
+// longestWait is where the doubling ends. Of an origin without any answer yet there may be a million URLs, whose returns
+// must leave room for the requests; if the first answer is a failure, it binds for a minute, and the URL knows on its return.
+func longestWait(h *robots.HostData) int {
+	if h.State == robots.StateNone {
+		return mostWait
+	}
+	if h.Failures == 0 {
+		return shortestWait
+	}
+	binds := robots.RetryDelay(h.Failures+1) / time.Second
+	return min(max(bits.Len64(uint64(binds/2))-1, shortestWait), mostWait)
+}
 
 // update applies an update. One that can't be read stops the crawl: its checksum held, so that it is nothing that this
 // program wrote, and without it the origin's URLs would wait in vain.
@@ -213,10 +240,6 @@ func (r *ring) judge(d *delta, res *drum.Result, rec *weburl.Record) error {
 	return fmt.Errorf("crawl: RobotsCache gave result %#x for %s", res.Result, rec.URL)
 }
 
-// longestAwait bounds the doubling of a URL's wait for robots.txt: 2^10 s are 17 minutes. Longer waits would outlast the time after which
-// an unreachable origin is asked again; such a URL would find no verdict each time it returns, and the crawl would not end.
-const longestAwait = 10
-
 // requestRobots asks for an origin's robots.txt or addresses and lets the URL wait: in QR the first time; a URL that came
 // back from there before its answer waits on disk, longer each time.
 func (r *ring) requestRobots(d *delta, rec *weburl.Record, addrsOnly bool, seen uint64) error {
@@ -232,7 +255,7 @@ func (r *ring) requestRobots(d *delta, rec *weburl.Record, addrsOnly bool, seen 
 	d.wake(r.wakeRequested)
 	if rec.Reason == uint8(state.ReasonAwaitRobots) {
 		rec.Deferred()
-		wait := time.Second << min(rec.Waits, longestAwait)
+		wait := time.Second << min(uint64(rec.Waits), seen>>tokenWait&tokenWaitMask+shortestWait)
 		return r.putOff(d, rec, state.PlaceRobotsCheck, time.Now().Add(wait), state.ReasonAwaitRobots)
 	}
 	rec.Reason = uint8(state.ReasonAwaitRobots)
