@@ -57,7 +57,7 @@ func TestNoNameForAMinute(t *testing.T) {
 				began := time.Now()
 				opt := simOptions(t, web, disk.NewMem(*seedFlag))
 				opt.HostDelay, opt.HostDelayMin = 2*time.Second, time.Second
-				if tt.share > 0 { // names that stay are no vouchers then: it takes hours to be sure
+				if tt.share > 0 { // names that stay are no canaries then: it takes hours to be sure
 					opt.Linger = 4 * time.Hour
 				}
 				opt.Resolver = liar{simResolver{web}, func(host string) error {
@@ -68,8 +68,8 @@ func TestNoNameForAMinute(t *testing.T) {
 				}}
 				outages := countOutages(&opt)
 				res := mustRun(t, t.Context(), opt)
-				t.Logf("%v, %d outages, refused %v, later %v, %d failures not counted", res.Snapshot.Elapsed, outages(),
-					res.Snapshot.Refused, res.Snapshot.Later, res.Snapshot.Count(state.CountUnconfirmed))
+				t.Logf("%v, %d outages, refused %v, deferred %v, %d failures not counted", res.Snapshot.Elapsed, outages(),
+					res.Snapshot.Refused, res.Snapshot.Deferred, res.Snapshot.Count(state.CountUnconfirmed))
 				checkFetchedAtLeastOnce(t, web)
 				if n := res.Snapshot.Refused["no-such-host"]; n > 0 {
 					t.Errorf("%d URLs refused", n)
@@ -100,19 +100,19 @@ func TestDeadNames(t *testing.T) {
 				res := mustRun(t, t.Context(), opt)
 				s := &res.Snapshot
 				absent := s.Refused["no-such-host"]
-				if tt.dead > namesEnough { // that many are believed after hours, for which the crawl's end doesn't wait
-					absent += s.Later["robots-unavailable"]
+				if tt.dead > namesEnough { // that many are confirmed after hours, for which the crawl's end doesn't wait
+					absent += s.Deferred["robots-unavailable"]
 				}
 				if absent != int64(3*tt.dead) || s.Refused["forbidden-address"] != int64(tt.addrs) ||
 					len(w.pages("")) != 3*tt.good || s.Elapsed > 10*time.Minute {
-					t.Errorf("%v: %d pages, refused %v, later %v", s.Elapsed, len(w.pages("")), s.Refused, s.Later)
+					t.Errorf("%v: %d pages, refused %v, deferred %v", s.Elapsed, len(w.pages("")), s.Refused, s.Deferred)
 				}
 			})
 		})
 	}
 }
 
-// TestNameThatGoes: a name that had an address has none any more. That is believed after hours; its rules hold until then, and its URLs
+// TestNameThatGoes: a name that had an address has none any more. That is confirmed after hours; its rules hold until then, and its URLs
 // wait. If it comes back before, they are fetched.
 func TestNameThatGoes(t *testing.T) {
 	for _, tt := range []struct {
@@ -135,7 +135,7 @@ func TestNameThatGoes(t *testing.T) {
 				res := mustRun(t, t.Context(), opt)
 				n := len(w.pages("gone"))
 				s := &res.Snapshot
-				t.Logf("%v: %d pages, refused %v, later %v", s.Elapsed, n, s.Refused, s.Later)
+				t.Logf("%v: %d pages, refused %v, deferred %v", s.Elapsed, n, s.Refused, s.Deferred)
 				if tt.want > 0 && n != tt.want || n == 0 || int64(n)+s.Refused["no-such-host"] != 100 || len(w.pages("good")) != 2100 {
 					t.Errorf("%d pages of the host and %d of others, refused %v", n, len(w.pages("good")), s.Refused)
 				}
@@ -167,7 +167,7 @@ func TestRestartWithoutNames(t *testing.T) {
 		opt.SeedLines = append(opt.SeedLines, urls("b", 6, 1)...)
 		res := mustRun(t, t.Context(), opt)
 		if n := res.Snapshot.Place(state.PlaceFetched); n != 26 {
-			t.Errorf("%d pages of 26, refused %v, later %v", n, res.Snapshot.Refused, res.Snapshot.Later)
+			t.Errorf("%d pages of 26, refused %v, deferred %v", n, res.Snapshot.Refused, res.Snapshot.Deferred)
 		}
 	})
 }
@@ -195,8 +195,8 @@ func TestRulesBehindNoName(t *testing.T) {
 			return nil
 		}}
 		res := mustRun(t, t.Context(), opt)
-		if n := len(w.pages("moved.test")); n != 1 || len(res.Snapshot.Later) > 0 {
-			t.Errorf("after %v: %d pages behind the rules, later %v, refused %v", res.Snapshot.Elapsed, n, res.Snapshot.Later,
+		if n := len(w.pages("moved.test")); n != 1 || len(res.Snapshot.Deferred) > 0 {
+			t.Errorf("after %v: %d pages behind the rules, deferred %v, refused %v", res.Snapshot.Elapsed, n, res.Snapshot.Deferred,
 				res.Snapshot.Refused)
 		}
 	})
@@ -204,20 +204,20 @@ func TestRulesBehindNoName(t *testing.T) {
 
 // TestNothingIsBelievedWhileNamesAreAsked: of many requests that are due at once one asks the names that vouch for the name servers. The
 // others wait for their word, however often they were made before.
-func TestNothingIsBelievedWhileNamesAreAsked(t *testing.T) {
-	r := newRing(Options{Dirs: []string{"d"}})
+func TestNothingIsConfirmedWhileNamesAreAsked(t *testing.T) {
+	c := newCrawler(Options{Dirs: []string{"d"}})
 	for i, name := range []string{"a.test", "b.test", "c.test"} {
-		r.nameVouchers.found(name, name, uint64(i))
+		c.nameCanaries.found(name, name, uint64(i))
 	}
-	list, _ := r.nameVouchers.ask("x.test", time.Now())
+	list, _ := c.nameCanaries.ask("x.test", time.Now())
 	if len(list) != 3 {
 		t.Fatalf("%d names are asked, want 3", len(list))
 	}
-	if _, believed := r.absence(t.Context(), &robots.Job{Tries: robots.MaxTries}, "y.test"); believed {
+	if _, confirmed := c.absence(t.Context(), &robots.Job{Tries: robots.MaxTries}, "y.test"); confirmed {
 		t.Error("a name is believed not to exist before those that vouch have been answered")
 	}
-	r.nameVouchers.told(list, namesWork, time.Now())
-	if _, believed := r.absence(t.Context(), &robots.Job{Tries: robots.MaxTries}, "y.test"); !believed {
+	c.nameCanaries.told(list, namesWork, time.Now())
+	if _, confirmed := c.absence(t.Context(), &robots.Job{Tries: robots.MaxTries}, "y.test"); !confirmed {
 		t.Error("a name isn't believed not to exist though the name servers work")
 	}
 }

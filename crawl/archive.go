@@ -33,22 +33,22 @@ func (a archivers) take() *archiver { return <-a }
 // give gives it back.
 func (a archivers) give(one *archiver) { a <- one }
 
-// archiveRobots appends the exchange for a robots.txt, or for what one redirects to; part of the step that ends the exchange, so that
+// archiveRobots appends the exchange for a robots.txt, or for what one redirects to; part of the transaction that ends the exchange, so that
 // each one that a checkpoint knows has its record once.
-func (r *ring) archiveRobots(d *delta, a *archiver) error {
-	if _, err := r.warc.Append(&a.prepared, time.Now()); err != nil {
+func (c *crawler) archiveRobots(tx *transaction, a *archiver) error {
+	if _, err := c.warc.Append(&a.prepared, time.Now()); err != nil {
 		return err
 	}
-	d.count(state.CountRobotsStored, 1)
+	tx.count(state.CountRobotsStored, 1)
 	return nil
 }
 
 // prepareRobots encodes the exchange; nil if it isn't kept. The archiver is to be given back.
-func (r *ring) prepareRobots(url string, resp *fetch.Response) *archiver {
-	if !r.opt.Store || !r.opt.ArchiveRobots {
+func (c *crawler) prepareRobots(url string, resp *fetch.Response) *archiver {
+	if !c.opt.Store || !c.opt.ArchiveRobots {
 		return nil
 	}
-	a := r.workers.archivers.take()
+	a := c.workers.archivers.take()
 	a.exchange = warc.Exchange{
 		URL: []byte(url), Date: resp.Start, IP: resp.Remote.Addr(), Request: resp.RequestHead, Head: resp.RawHead, Body: resp.RawBody,
 		Chunked: len(resp.PayloadRaw) != len(resp.RawBody), Encoded: len(resp.Header("Content-Encoding")) > 0,
@@ -60,31 +60,31 @@ func (r *ring) prepareRobots(url string, resp *fetch.Response) *archiver {
 	err := a.encoder.Prepare(&a.prepared, &a.exchange)
 	a.exchange = warc.Exchange{} // lets go of the response
 	if err != nil {
-		r.workers.archivers.give(a)
-		r.fail(err)
+		c.workers.archivers.give(a)
+		c.fail(err)
 		return nil
 	}
 	return a
 }
 
-// archiveLookup stores an answer of the DNS, in a step of its own: the lookup has ended with it.
-func (r *ring) archiveLookup(host string, answer *Lookup) {
-	if !r.opt.Store || !r.opt.ArchiveDNS || answer.Cached {
+// archiveLookup stores an answer of the DNS, in a transaction of its own: the lookup has ended with it.
+func (c *crawler) archiveLookup(host string, answer *Lookup) {
+	if !c.opt.Store || !c.opt.ArchiveDNS || answer.Cached {
 		return
 	}
-	a := r.workers.archivers.take()
-	defer r.workers.archivers.give(a)
+	a := c.workers.archivers.take()
+	defer c.workers.archivers.give(a)
 	now := time.Now()
 	err := a.encoder.PrepareLookup(&a.prepared, &warc.Lookup{Host: host, Date: now, Server: answer.Server, TTL: answer.ttl(now), Addrs: answer.Addrs})
 	if err != nil {
-		r.fail(err)
+		c.fail(err)
 		return
 	}
-	_ = r.inStep(func(d *delta) error { // a failure is the crawl's
-		if _, err := r.warc.Append(&a.prepared, now); err != nil {
+	_ = c.transact(func(tx *transaction) error { // a failure is the crawl's
+		if _, err := c.warc.Append(&a.prepared, now); err != nil {
 			return err
 		}
-		d.count(state.CountDNSStored, 1)
+		tx.count(state.CountDNSStored, 1)
 		return nil
 	})
 }

@@ -33,24 +33,24 @@ func largeCrawl(t *testing.T, fs disk.FS, dir string, n int) {
 	}
 	must(fs.MkdirAll(dir + "/state"))
 	must(disk.WriteIdentity(fs, dir, disk.Identity{Crawl: "large", Count: 1, Kind: state.KindState}))
-	r := newRing(Options{FS: fs, Dirs: []string{dir}, Out: []string{dir}})
-	r.CrawlID = "large"
-	secret, err := r.OpenSecret(nil)
+	c := newCrawler(Options{FS: fs, Dirs: []string{dir}, Out: []string{dir}})
+	c.CrawlID = "large"
+	secret, err := c.OpenSecret(nil)
 	must(err)
-	r.Hasher = weburl.NewHasher(secret)
-	must(r.OpenSuffixes(false, false))
+	c.Hasher = weburl.NewHasher(secret)
+	must(c.OpenSuffixes(false, false))
 	m := &state.Manifest{Gen: 1, Crawl: "large", Parts: map[string]json.RawMessage{},
-		Frozen: state.Frozen{SecretCheck: r.Hasher.ContentKey([]byte(state.SecretCheckText)), Suffixes: r.Suffixes.Digest()}}
-	tails, err := disk.CreateTails(r.Set, 1)
+		Frozen: state.Frozen{SecretCheck: c.Hasher.ContentKey([]byte(state.SecretCheckText)), Suffixes: c.Suffixes.Digest()}}
+	tails, err := disk.CreateTails(c.Set, 1)
 	must(err)
-	b, err := beast.Open(beast.Options{Set: r.Set, Name: state.NameBeast}, nil)
+	b, err := beast.Open(beast.Options{Set: c.Set, Name: state.NameBeast}, nil)
 	must(err)
 	keys := make([]uint64, n)
 	rec := weburl.Record{Depth: 3, Found: 1e9, Via: []byte("/some/path/index.html")}
 	var coded []byte
 	for i := range keys {
 		rec.URL = fmt.Appendf(rec.URL[:0], "http://www.h%d.test/some/path/page-%d.html", i%1000, i)
-		keys[i] = r.Hasher.URLKey(rec.URL)
+		keys[i] = c.Hasher.URLKey(rec.URL)
 		coded = rec.Append(coded[:0])
 		must(b.Append(1, coded))
 		m.Accounts.Unique.Add(keys[i])
@@ -59,7 +59,7 @@ func largeCrawl(t *testing.T, fs disk.FS, dir string, n int) {
 	must(saved(m, state.NameBeast, b.Freeze(), tails))
 	must(b.Close())
 	slices.Sort(keys)
-	d, err := drum.Open(drum.Options{Set: r.Set, Name: state.NameURLSeen, Buckets: 16, Op: drum.CheckUpdate, Codec: drum.Rice, Aux: drum.AuxLog}, nil)
+	d, err := drum.Open(drum.Options{Set: c.Set, Name: state.NameURLSeen, Buckets: 16, Op: drum.CheckUpdate, Codec: drum.Rice, Aux: drum.AuxLog}, nil)
 	must(err)
 	must(d.Fill(func(add func(drum.Key, []byte) error) error {
 		for _, k := range keys {
@@ -71,11 +71,11 @@ func largeCrawl(t *testing.T, fs disk.FS, dir string, n int) {
 	}))
 	must(saved(m, state.NameURLSeen, d.Freeze(), tails))
 	must(d.Close())
-	emptyParts(t, r.Set, m, tails)
+	emptyParts(t, c.Set, m, tails)
 	must(tails.Close())
 	data, err := state.EncodeManifest(m)
 	must(err)
-	must(disk.WriteFileAtomic(fs, r.Set.Path(0, state.ManifestName), data))
+	must(disk.WriteFileAtomic(fs, c.Set.Path(0, state.ManifestName), data))
 }
 
 // emptyParts adds the states of what holds nothing.
@@ -106,7 +106,7 @@ func emptyParts(t *testing.T, set disk.Set, m *state.Manifest, tails *disk.Tails
 		must(err)
 		must(saved(m, name, q.Freeze(), tails))
 	}
-	for _, name := range []string{state.NameLater, state.NameRobotsLater} {
+	for _, name := range []string{state.NameDeferred, state.NameRobotsDeferred} {
 		c, err := queue.OpenCalendar(queue.Options{Set: set, Name: name}, nil)
 		must(err)
 		must(saved(m, name, c.Freeze(), tails))

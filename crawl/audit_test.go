@@ -118,12 +118,12 @@ func breakers(fault func([]byte, func([]byte) error) error) map[state.Place]func
 	return map[state.Place]func(disk.Set, *state.Manifest, *disk.Tails) error{
 		state.PlaceAwaitRobots: inQueue(state.NameAwaitRobots),
 		state.PlaceReady:       inQueue(state.NameReady),
-		state.PlaceLater: func(set disk.Set, m *state.Manifest, tails *disk.Tails) error {
-			st, err := state.Part[queue.CalendarState](m, state.NameLater)
+		state.PlaceDeferred: func(set disk.Set, m *state.Manifest, tails *disk.Tails) error {
+			st, err := state.Part[queue.CalendarState](m, state.NameDeferred)
 			if err != nil {
 				return err
 			}
-			c, err := queue.OpenCalendar(queue.Options{Set: set, Name: state.NameLater, BlockBytes: 128 << 10}, st)
+			c, err := queue.OpenCalendar(queue.Options{Set: set, Name: state.NameDeferred, BlockBytes: 128 << 10}, st)
 			if err != nil {
 				return err
 			}
@@ -137,7 +137,7 @@ func breakers(fault func([]byte, func([]byte) error) error) map[state.Place]func
 			if err := fault(rec, func(b []byte) error { return c.Append(now, now, b) }); err != nil {
 				return err
 			}
-			return saved(m, state.NameLater, c.Freeze(), tails)
+			return saved(m, state.NameDeferred, c.Freeze(), tails)
 		},
 		state.PlaceBeast: func(set disk.Set, m *state.Manifest, tails *disk.Tails) error {
 			st, err := state.Part[beast.State](m, state.NameBeast)
@@ -323,7 +323,7 @@ func TestAuditFindsEachFaultAndItsPlace(t *testing.T) {
 		}
 	})
 	t.Log(found)
-	for _, place := range []state.Place{state.PlaceStar, state.PlaceBeast, state.PlaceRobotsCheck, state.PlaceLater, state.PlaceRAM} {
+	for _, place := range []state.Place{state.PlaceStar, state.PlaceBeast, state.PlaceRobotsCheck, state.PlaceDeferred, state.PlaceRAM} {
 		if !found[place] {
 			t.Errorf("no stopped crawl held a URL in %s", place)
 		}

@@ -13,10 +13,10 @@ import (
 )
 
 // emitUnique takes what URLseen found to be new: each URL goes to STAR for its budget.
-func (r *ring) emitUnique(results []drum.Result) error {
-	r.at("urlseen")
+func (c *crawler) emitUnique(results []drum.Result) error {
+	c.testHook("urlseen")
 	checks := make([]star.CheckTuple, 0, len(results))
-	return r.inStep(func(d *delta) error {
+	return c.transact(func(tx *transaction) error {
 		var rec weburl.Record
 		for i := range results {
 			res := &results[i]
@@ -26,25 +26,25 @@ func (r *ring) emitUnique(results []drum.Result) error {
 			if err := rec.Decode(res.Aux); err != nil {
 				return fmt.Errorf("crawl: record from URLseen: %w", err)
 			}
-			d.enter(r.Hasher.URLKey(rec.URL), state.PlaceStar) // a text log hands out texts without keys
-			r.sketch(rec.URL)
-			checks = append(checks, star.CheckTuple{PLD: r.PLDKey(weburl.Split(rec.URL).Host), Aux: res.Aux})
+			tx.enter(c.Hasher.URLKey(rec.URL), state.PlaceStar) // a text log hands out texts without keys
+			c.sketch(rec.URL)
+			checks = append(checks, star.CheckTuple{PLD: c.PLDKey(weburl.Split(rec.URL).Host), Aux: res.Aux})
 		}
 		if len(checks) == 0 {
 			return nil
 		}
-		if err := r.star.Check(checks); err != nil {
+		if err := c.star.Check(checks); err != nil {
 			return err
 		}
-		d.wake(r.wakeStar)
+		tx.wake(c.wakeStar)
 		return nil
 	})
 }
 
 // emitPlaced takes what STAR has given a budget and a queue number, into BEAST.
-func (r *ring) emitPlaced(placed []star.Placed) error {
-	r.at("star")
-	return r.inStep(func(d *delta) error {
+func (c *crawler) emitPlaced(placed []star.Placed) error {
+	c.testHook("star")
+	return c.transact(func(tx *transaction) error {
 		var rec weburl.Record
 		var buf []byte
 		for i := range placed {
@@ -53,34 +53,34 @@ func (r *ring) emitPlaced(placed []star.Placed) error {
 				return fmt.Errorf("crawl: record from STAR: %w", err)
 			}
 			if p.Number == star.OverLimit {
-				if err := r.refuse(d, &rec, state.PlaceStar, state.ReasonPLDPages); err != nil {
+				if err := c.refuse(tx, &rec, state.PlaceStar, state.ReasonPLDPages); err != nil {
 					return err
 				}
 				continue
 			}
 			rec.Budget = p.Budget
 			buf = rec.Append(buf[:0])
-			if err := r.beast.Append(beast.Number(p.Number), buf); err != nil {
+			if err := c.beast.Append(beast.Number(p.Number), buf); err != nil {
 				return err
 			}
 			to := state.PlaceBeast
 			if beast.Number(p.Number) == beast.Failed {
 				to = state.PlaceFailed
 			}
-			d.move(r.Hasher.URLKey(rec.URL), state.PlaceStar, to)
+			tx.move(c.Hasher.URLKey(rec.URL), state.PlaceStar, to)
 		}
-		d.wake(r.wakeBeast)
+		tx.wake(c.wakeBeast)
 		return nil
 	})
 }
 
 // place is the rule that STAR calls for each URL of a round.
-func (r *ring) place(ledger *[16]byte, budget uint32) int64 {
+func (c *crawler) place(ledger *[16]byte, budget uint32) int64 {
 	l := beast.DecodeLedger(ledger)
-	if r.opt.Scope != state.ScopeAll {
+	if c.opt.Scope != state.ScopeAll {
 		budget = unboundedBudget // no queue is ever full of one PLD
 	}
-	n := r.beast.Place(&l, budget)
+	n := c.beast.Place(&l, budget)
 	l.Encode(ledger)
 	return int64(n)
 }
@@ -89,44 +89,44 @@ func (r *ring) place(ledger *[16]byte, budget uint32) int64 {
 const unboundedBudget = 1<<32 - 1
 
 // readBeast releases URLs from the current queue while the stock is below its target.
-func (r *ring) readBeast(ctx context.Context) error {
+func (c *crawler) readBeast(ctx context.Context) error {
 	queue := beast.Number(-1)
 	var end endOfQueue
 	for ctx.Err() == nil {
-		if n := r.beast.Current(); n != queue { // budgets change only between queues
+		if n := c.beast.Current(); n != queue { // budgets change only between queues
 			queue, end.began = n, time.Now()
-			r.star.Refresh()
+			c.star.Refresh()
 		}
-		if r.stocked() {
-			r.await(ctx, r.wakeBeast, wakeAfter)
+		if c.stocked() {
+			c.await(ctx, c.wakeBeast, wakeAfter)
 			continue
 		}
-		if wait := r.mergeFirst(&end); wait > 0 {
-			r.wakeSeen.raise()
-			r.wakeStar.raise()
-			r.await(ctx, r.wakeBeast, wait)
+		if wait := c.mergeFirst(&end); wait > 0 {
+			c.wakeSeen.raise()
+			c.wakeStar.raise()
+			c.await(ctx, c.wakeBeast, wait)
 			continue
 		}
-		data, ok, err := r.beast.Peek()
+		data, ok, err := c.beast.Peek()
 		if err != nil {
 			return err
 		}
 		if !ok {
-			r.wakeSeen.raise()
-			r.wakeStar.raise()
-			r.wakeScan.raise()
-			r.await(ctx, r.wakeBeast, wakeAfter)
+			c.wakeSeen.raise()
+			c.wakeStar.raise()
+			c.wakeScan.raise()
+			c.await(ctx, c.wakeBeast, wakeAfter)
 			continue
 		}
-		if err := r.inStep(func(d *delta) error {
+		if err := c.transact(func(tx *transaction) error {
 			rec := weburl.Record{}
 			if err := rec.Decode(data); err != nil {
 				return fmt.Errorf("crawl: record from BEAST: %w", err)
 			}
-			if err := r.checkRobots(d, data, &rec, state.PlaceBeast); err != nil {
+			if err := c.checkRobots(tx, data, &rec, state.PlaceBeast); err != nil {
 				return err
 			}
-			r.beast.Advance()
+			c.beast.Advance()
 			return nil
 		}); err != nil {
 			return err
@@ -136,43 +136,43 @@ func (r *ring) readBeast(ctx context.Context) error {
 }
 
 // scanFailed re-reads QF when a scan is due: each of its URLs goes through STAR's check again.
-func (r *ring) scanFailed(ctx context.Context) error {
+func (c *crawler) scanFailed(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if !r.beast.Scanning() {
-			if !r.scanDue() {
-				r.await(ctx, r.wakeScan, wakeAfter)
+		if !c.beast.Scanning() {
+			if !c.scanDue() {
+				c.await(ctx, c.wakeScan, wakeAfter)
 				continue
 			}
-			if err := r.inStep(func(*delta) error { return r.beast.StartScan() }); err != nil {
+			if err := c.transact(func(*transaction) error { return c.beast.StartScan() }); err != nil {
 				return err
 			}
 		}
-		data, ok, err := r.beast.ScanPeek()
+		data, ok, err := c.beast.ScanPeek()
 		if err != nil {
 			return err
 		}
 		if !ok {
-			if err := r.inStep(func(*delta) error { return r.beast.EndScan() }); err != nil {
+			if err := c.transact(func(*transaction) error { return c.beast.EndScan() }); err != nil {
 				return err
 			}
-			r.wakeStar.raise()
+			c.wakeStar.raise()
 			continue
 		}
-		if r.star.ChecksHalfFull() {
-			r.wakeStar.raise()
-			r.await(ctx, r.wakeScan, wakeAfter)
+		if c.star.ChecksHalfFull() {
+			c.wakeStar.raise()
+			c.await(ctx, c.wakeScan, wakeAfter)
 			continue
 		}
-		if err := r.inStep(func(d *delta) error {
+		if err := c.transact(func(tx *transaction) error {
 			var rec weburl.Record
 			if err := rec.Decode(data); err != nil {
 				return fmt.Errorf("crawl: record from QF: %w", err)
 			}
-			d.move(r.Hasher.URLKey(rec.URL), state.PlaceFailed, state.PlaceStar)
-			if err := r.star.Check([]star.CheckTuple{{PLD: r.PLDKey(weburl.Split(rec.URL).Host), Aux: data}}); err != nil {
+			tx.move(c.Hasher.URLKey(rec.URL), state.PlaceFailed, state.PlaceStar)
+			if err := c.star.Check([]star.CheckTuple{{PLD: c.PLDKey(weburl.Split(rec.URL).Host), Aux: data}}); err != nil {
 				return err
 			}
-			r.beast.ScanAdvance()
+			c.beast.ScanAdvance()
 			return nil
 		}); err != nil {
 			return err

@@ -34,54 +34,54 @@ type moment struct {
 
 // checkpoint makes a durable manifest of the present moment. One at a time. After an error nothing more is
 // checkpointed.
-func (r *ring) checkpoint(clean bool, done string) error {
-	r.checkpointMu.Lock()
-	defer r.checkpointMu.Unlock()
-	if err := r.failure(); err != nil {
+func (c *crawler) checkpoint(clean bool, done string) error {
+	c.checkpointMu.Lock()
+	defer c.checkpointMu.Unlock()
+	if err := c.failure(); err != nil {
 		return fmt.Errorf("crawl: no checkpoint after a failed write: %w", err)
 	}
 	began := time.Now()
-	changes := r.changes.Load()
-	r.slowest.take()
-	m, stats := r.freeze()
-	if err := r.saveMoment(m, clean, done); err != nil {
-		r.fail(err)
+	changes := c.changes.Load()
+	c.slowest.take()
+	m, stats := c.freeze()
+	if err := c.saveMoment(m, clean, done); err != nil {
+		c.fail(err)
 		return err
 	}
 	stats.Bytes = m.written
-	stats.Stall = max(r.slowest.take(), stats.Pause)
-	stats.Number, stats.Total, stats.When = r.gen, time.Since(began), time.Now()
-	stats.since(r.lastCheckpoint.Load())
-	r.lastCheckpoint.Store(&stats)
-	r.saved.Store(changes)
-	r.opt.Log.Debug("checkpoint", "number", stats.Number, "wait", stats.Wait, "pause", stats.Pause, "stall", stats.Stall,
+	stats.Stall = max(c.slowest.take(), stats.Pause)
+	stats.Number, stats.Total, stats.When = c.gen, time.Since(began), time.Now()
+	stats.since(c.lastCheckpoint.Load())
+	c.lastCheckpoint.Store(&stats)
+	c.saved.Store(changes)
+	c.opt.Log.Debug("checkpoint", "number", stats.Number, "wait", stats.Wait, "pause", stats.Pause, "stall", stats.Stall,
 		"total", stats.Total, "bytes", stats.Bytes)
 	return nil
 }
 
-// freeze stops all steps for an instant.
-func (r *ring) freeze() (*moment, CheckpointStats) {
+// freeze stops all transactions for an instant.
+func (c *crawler) freeze() (*moment, CheckpointStats) {
 	var stats CheckpointStats
 	began := time.Now()
-	pausable := r.pausable()
+	pausable := c.pausable()
 	pauseAll(pausable)
 	stats.Wait = time.Since(began)
-	r.step.Lock()
+	c.txLock.Lock()
 	locked := time.Now()
 	m := &moment{
-		accounts: r.acct.copy(),
-		seeds:    r.seeds.state,
-		held:     r.heldState,
-		items:    r.polite.Snapshot(),
-		delays:   r.polite.Delays(time.Now()),
-		hosts:    r.hosts.Snapshot(),
-		jobs:     r.robotsJobs.snapshot(),
-		active:   r.activeMillis(),
+		accounts: c.acct.copy(),
+		seeds:    c.seeds.state,
+		held:     c.heldState,
+		items:    c.polite.Snapshot(),
+		delays:   c.polite.Delays(time.Now()),
+		hosts:    c.hosts.Snapshot(),
+		jobs:     c.robotsJobs.snapshot(),
+		active:   c.activeMillis(),
 	}
-	for _, s := range r.structures {
+	for _, s := range c.structures {
 		m.parts = append(m.parts, s.freeze())
 	}
-	r.step.Unlock()
+	c.txLock.Unlock()
 	stats.Pause = time.Since(locked)
 	for _, p := range pausable {
 		p.Resume()
@@ -90,14 +90,14 @@ func (r *ring) freeze() (*moment, CheckpointStats) {
 }
 
 // saveMoment writes what was frozen, makes it durable, names it in the manifest and lets replaced files go.
-func (r *ring) saveMoment(mo *moment, clean bool, done string) error {
-	gen := r.gen + 1
-	tails, err := disk.CreateTails(r.Set, gen)
+func (c *crawler) saveMoment(mo *moment, clean bool, done string) error {
+	gen := c.gen + 1
+	tails, err := disk.CreateTails(c.Set, gen)
 	if err != nil {
 		return fmt.Errorf("crawl: checkpoint %d: %w", gen, err)
 	}
-	m := &state.Manifest{Gen: gen, Crawl: r.CrawlID, Time: time.Now().Unix(), Clean: clean, Done: done, Frozen: r.frozen,
-		Active: mo.active, Runs: r.runs, Run: r.noted, Accounts: mo.accounts, Seeds: mo.seeds, Held: mo.held,
+	m := &state.Manifest{Gen: gen, Crawl: c.CrawlID, Time: time.Now().Unix(), Clean: clean, Done: done, Frozen: c.frozen,
+		Active: mo.active, Runs: c.runs, Run: c.lastRun, Accounts: mo.accounts, Seeds: mo.seeds, Held: mo.held,
 		Parts: make(map[string]json.RawMessage, len(mo.parts))}
 	m.Accounts.Counters[state.CountCheckpoints]++
 	for _, p := range mo.parts {
@@ -121,21 +121,21 @@ func (r *ring) saveMoment(mo *moment, clean bool, done string) error {
 	if m.Hosts, err = tails.Write(0, health.DumpHosts(mo.hosts)); err != nil {
 		return fmt.Errorf("crawl: checkpoint %d: health of hosts: %w", gen, err)
 	}
-	sketches, err := r.sketches.encode()
+	sketches, err := c.sketches.encode()
 	if err != nil {
 		return err
 	}
 	if m.Sketches, err = tails.Write(0, sketches); err != nil {
 		return fmt.Errorf("crawl: checkpoint %d: sketches: %w", gen, err)
 	}
-	if m.Scope, err = tails.Write(0, admit.DumpKeys(r.links.Sites.Extensions())); err != nil {
+	if m.Scope, err = tails.Write(0, admit.DumpKeys(c.links.Sites.Extensions())); err != nil {
 		return fmt.Errorf("crawl: checkpoint %d: scope: %w", gen, err)
 	}
 	if err := tails.Close(); err != nil {
 		return fmt.Errorf("crawl: checkpoint %d: %w", gen, err)
 	}
-	r.at("checkpoint")
-	for _, set := range []disk.Set{r.Set, r.Out} {
+	c.testHook("checkpoint")
+	for _, set := range []disk.Set{c.Set, c.Out} {
 		for _, dir := range set.Paths {
 			if err := set.FS.SyncFS(dir); err != nil {
 				return fmt.Errorf("crawl: checkpoint %d: sync %s: %w", gen, dir, err)
@@ -146,24 +146,24 @@ func (r *ring) saveMoment(mo *moment, clean bool, done string) error {
 	if err != nil {
 		return err
 	}
-	r.at("checkpoint")
-	if err := r.WriteManifest(data); err != nil {
+	c.testHook("checkpoint")
+	if err := c.WriteManifest(data); err != nil {
 		return fmt.Errorf("crawl: checkpoint %d: manifest: %w", gen, err)
 	}
-	r.gen = gen
-	r.savedURLs.Store(m.Accounts.Gained())
-	r.at("checkpoint")
+	c.gen = gen
+	c.savedURLs.Store(m.Accounts.Gained())
+	c.testHook("checkpoint")
 	for _, p := range mo.parts {
 		if err := p.commit(); err != nil {
 			return err
 		}
 	}
-	if err := disk.RemoveTails(r.Set, func(g uint64) bool { return g == gen }); err != nil {
+	if err := disk.RemoveTails(c.Set, func(g uint64) bool { return g == gen }); err != nil {
 		return fmt.Errorf("crawl: after checkpoint %d: %w", gen, err)
 	}
-	r.acct.mu.Lock()
-	r.acct.s.Counters[state.CountCheckpoints]++
-	r.acct.mu.Unlock()
+	c.acct.mu.Lock()
+	c.acct.s.Counters[state.CountCheckpoints]++
+	c.acct.mu.Unlock()
 	mo.written = tails.Bytes() + int64(len(data))
 	return nil
 }
@@ -173,9 +173,9 @@ func (r *ring) saveMoment(mo *moment, clean bool, done string) error {
 const firstCheckpoint = 5 * time.Second
 
 // checkpoints makes one every CheckpointEvery, unless nothing has changed; after a crash sooner at first, at intervals that double.
-func (r *ring) checkpoints(ctx context.Context) error {
-	wait := r.opt.CheckpointEvery
-	if m := r.Manifest; m != nil && !m.Clean {
+func (c *crawler) checkpoints(ctx context.Context) error {
+	wait := c.opt.CheckpointEvery
+	if m := c.Manifest; m != nil && !m.Clean {
 		wait = min(wait, firstCheckpoint)
 	}
 	t := time.NewTimer(wait)
@@ -185,16 +185,16 @@ func (r *ring) checkpoints(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-t.C:
-			wait = min(2*wait, r.opt.CheckpointEvery)
+			wait = min(2*wait, c.opt.CheckpointEvery)
 			t.Reset(wait)
-			rolled, err := r.rollOutput(time.Now())
+			rolled, err := c.rollOutput(time.Now())
 			if err != nil {
 				return err
 			}
-			if !rolled && r.saved.Load() == r.changes.Load() {
+			if !rolled && c.saved.Load() == c.changes.Load() {
 				continue
 			}
-			if err := r.checkpoint(false, ""); err != nil {
+			if err := c.checkpoint(false, ""); err != nil {
 				return err
 			}
 		}
@@ -221,12 +221,12 @@ var closedSuffixes = [...]string{".warc.gz", ".cdxj", ".jsonl.zst"}
 
 // diskUsed adds up what the files of the crawl take. A large crawl has some thousand files of state and some ten thousand closed files of
 // output: of the latter each is looked at once, and after that only its name in the directory, since it may be moved away.
-func (r *ring) diskUsed() (int64, error) {
+func (c *crawler) diskUsed() (int64, error) {
 	var used int64
-	closed := make(map[string]int64, len(r.closedFiles))
+	closed := make(map[string]int64, len(c.closedFiles))
 	var walk func(dir string, depth int) error
 	walk = func(dir string, depth int) error {
-		names, err := r.Set.FS.List(dir)
+		names, err := c.Set.FS.List(dir)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // deleted since its parent was listed
 		}
@@ -236,19 +236,19 @@ func (r *ring) diskUsed() (int64, error) {
 		for _, name := range names {
 			path := dir + "/" + name
 			isClosed := slices.ContainsFunc(closedSuffixes[:], func(s string) bool { return strings.HasSuffix(name, s) })
-			if size, known := r.closedFiles[path]; known && isClosed {
+			if size, known := c.closedFiles[path]; known && isClosed {
 				used, closed[path] = used+size, size
 				continue
 			}
 			if !isClosed && depth < maxDiskDepth {
-				if _, err := r.Set.FS.List(path); err == nil {
+				if _, err := c.Set.FS.List(path); err == nil {
 					if err := walk(path, depth+1); err != nil {
 						return err
 					}
 					continue
 				}
 			}
-			size, err := r.Set.FS.Allocated(path)
+			size, err := c.Set.FS.Allocated(path)
 			if errors.Is(err, fs.ErrNotExist) {
 				continue
 			}
@@ -261,11 +261,11 @@ func (r *ring) diskUsed() (int64, error) {
 		}
 		return nil
 	}
-	for _, dir := range r.opt.allDirs() {
+	for _, dir := range c.opt.allDirs() {
 		if err := walk(dir, 0); err != nil {
 			return 0, err
 		}
 	}
-	r.closedFiles = closed
+	c.closedFiles = closed
 	return used, nil
 }

@@ -12,12 +12,12 @@ import (
 type CheckpointStats struct {
 	Number uint64
 	// Wait is the time until running emissions had ended, while fetching goes on; Pause the time that the lock was held
-	// and no step could run; Total from the beginning to the durable manifest.
+	// and no transaction could run; Total from the beginning to the durable manifest.
 	Wait, Pause, Total time.Duration
-	// Stall is the longest that any step took that ended while the checkpoint went on, waiting for its lock and for the
+	// Stall is the longest that any transaction took that ended while the checkpoint went on, waiting for its lock and for the
 	// disk included: what a fetch worker felt.
 	Stall time.Duration
-	// Bytes is what was written, without what movers wrote meanwhile.
+	// Bytes is what was written, without what stages wrote meanwhile.
 	Bytes int64
 	When  time.Time
 	// LongestPause, LongestStall and LongestTotal are over all checkpoints of this run.
@@ -44,7 +44,7 @@ func (s *slowest) note(d time.Duration) {
 
 func (s *slowest) take() time.Duration { return time.Duration(s.ns.Swap(0)) }
 
-// pausable is a structure whose emission a checkpoint lets end before it takes the step lock.
+// pausable is a structure whose emission a checkpoint lets end before it takes the transaction lock.
 type pausable interface {
 	Pause()
 	Resume()

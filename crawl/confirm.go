@@ -39,32 +39,32 @@ func (o *Options) makeWaits() waits {
 }
 
 // confirmWait is the wait before the next try.
-func (r *ring) confirmWait() time.Duration {
-	if r.inOutage() {
-		return r.faultWaits.confirmOutage
+func (c *crawler) confirmWait() time.Duration {
+	if c.inOutage() {
+		return c.faultWaits.confirmOutage
 	}
-	return max(r.faultWaits.confirm, min(r.opt.HostDelay, confirmMost))
+	return max(c.faultWaits.confirm, min(c.opt.HostDelay, confirmMost))
 }
 
 // serverKey is the key of an address in the tables of outages.
-func (r *ring) serverKey(addr netip.Addr) uint64 {
+func (c *crawler) serverKey(addr netip.Addr) uint64 {
 	b := addr.As16()
-	return max(1, r.Hasher.ServerKey(b[:]))
+	return max(1, c.Hasher.ServerKey(b[:]))
 }
 
 // source is the key of what an address stands for when failures are counted: its network, so that nobody stops the crawl with the
 // addresses of one; its server, as long as few networks are known.
-func (r *ring) source(addr netip.Addr) uint64 {
-	if r.known.wide() {
+func (c *crawler) source(addr netip.Addr) uint64 {
+	if c.known.wide() {
 		addr = polite.Network(addr)
 	}
-	return r.serverKey(addr)
+	return c.serverKey(addr)
 }
 
 // watchExchange tells the monitor of the network how an exchange ended.
-func (r *ring) watchExchange(try *probe, addr netip.Addr, parts weburl.Parts, err error, resp *fetch.Response) {
+func (c *crawler) watchExchange(try *probe, addr netip.Addr, parts weburl.Parts, err error, resp *fetch.Response) {
 	now := time.Now()
-	key := r.serverKey(addr)
+	key := c.serverKey(addr)
 	got := outcomeNone
 	var fe *fetch.Error
 	switch {
@@ -75,27 +75,27 @@ func (r *ring) watchExchange(try *probe, addr netip.Addr, parts weburl.Parts, er
 	case errors.As(err, &fe) && (doubtful(fe) || lacking(fe)):
 		got = outcomeBad
 	}
-	is, blind, any := r.known.is(key, now)
+	is, blind, any := c.known.is(key, now)
 	switch {
 	case got == outcomeGood:
-		r.known.answered(voucher{https: len(parts.Scheme) == len("https"), host: string(parts.Host), port: parts.Port, addr: addr, key: key,
-			net: r.serverKey(polite.Network(addr)), at: now})
+		c.known.answered(canary{https: len(parts.Scheme) == len("https"), host: string(parts.Host), port: parts.Port, addr: addr, key: key,
+			net: c.serverKey(polite.Network(addr)), at: now})
 		if err == nil && (resp.Status == http.StatusTooManyRequests || resp.Status >= http.StatusInternalServerError) {
-			r.known.unfit(key) // it works, but asks to be left alone for a while, or has trouble
+			c.known.unfit(key) // it works, but asks to be left alone for a while, or has trouble
 		}
 	case got == outcomeBad && is:
-		r.known.failed(key)
+		c.known.failed(key)
 	case got == outcomeBad && any && (fe != nil && (fe.Kind == fetch.KindNoRoute || lacking(fe))):
 		got = outcomeNone // links to addresses of a family that this machine has no way to are no outage
 	}
-	if r.net.end(try, now, r.source(addr), got, is, blind) {
-		r.tellOutage("network", &r.net)
+	if c.net.end(try, now, c.source(addr), got, is, blind) {
+		c.tellOutage("network", &c.net)
 	}
 }
 
 // watchLookup does the same for the name servers. That a name has no address, or none that may be connected to, is a failure if it had
 // one; else it tells nothing. A name that wasn't answered before tells nothing when it isn't again.
-func (r *ring) watchLookup(try *probe, pld uint64, kind lookupKind, err error) {
+func (c *crawler) watchLookup(try *probe, pld uint64, kind lookupKind, err error) {
 	got := outcomeGood
 	var le *LookupError
 	switch {
@@ -112,64 +112,64 @@ func (r *ring) watchLookup(try *probe, pld uint64, kind lookupKind, err error) {
 		got = outcomeNone
 	}
 	if absent := errors.Is(err, errForbidden) || le != nil && le.NotFound; kind == 0 && (absent || err == nil) {
-		r.nameVouchers.first(absent)
+		c.nameCanaries.first(absent)
 	}
-	if r.dns.end(try, time.Now(), pld, got, kind&lookupAgain == 0, false) {
-		r.tellOutage("name servers", &r.dns)
+	if c.dns.end(try, time.Now(), pld, got, kind&lookupAgain == 0, false) {
+		c.tellOutage("name servers", &c.dns)
 	}
 }
 
 // tellOutage logs that an outage has begun or ended.
-func (r *ring) tellOutage(what string, m *monitor) {
+func (c *crawler) tellOutage(what string, m *monitor) {
 	m.mu.Lock()
 	down, since, partial, told := m.down, m.since, m.partial, m.told
 	m.told = down || partial
 	m.mu.Unlock()
 	if down {
-		r.at("outage")
-		r.wakeVouch.raise()
+		c.testHook("outage")
+		c.wakeCanaries.raise()
 	} else {
-		r.touch()
-		r.wakeJobs.raise()
-		r.wakeDispatch.raise()
+		c.noteProgress()
+		c.wakeJobs.raise()
+		c.wakeDispatch.raise()
 	}
 	lasted := time.Since(since).Round(time.Second)
 	switch {
 	case down && told:
-		r.opt.Log.Debug("outage again: fetching rests but for one try a second", "of", what)
+		c.opt.Log.Debug("outage again: fetching rests but for one try a second", "of", what)
 	case down:
-		r.opt.Log.Error("outage: fetching rests but for one try a second; nothing that fails is counted", "of", what)
+		c.opt.Log.Error("outage: fetching rests but for one try a second; nothing that fails is counted", "of", what)
 	case partial:
-		r.opt.Log.Warn("the outage is of others: fetching goes on; what fails is not counted for now", "of", what, "lasted", lasted)
+		c.opt.Log.Warn("the outage is of others: fetching goes on; what fails is not counted for now", "of", what, "lasted", lasted)
 	default:
-		r.opt.Log.Warn("the outage is over: fetching goes on", "of", what, "lasted", lasted)
+		c.opt.Log.Warn("the outage is over: fetching goes on", "of", what, "lasted", lasted)
 	}
 }
 
-// believed says whether a failure that could be ours may be counted: it is the second one in a row, of the URL (again) or of its host
-// (doubted), and since this exchange began the network was seen to work elsewhere, or a voucher answered.
-func (r *ring) believed(again, doubted bool, began time.Time, source uint64) bool {
-	if !again && !doubted || r.inOutage() {
+// confirmed says whether a failure that could be ours may be counted: it is the second one in a row, of the URL (again) or of its host
+// (doubted), and since this exchange began the network was seen to work elsewhere, or a canary answered.
+func (c *crawler) confirmed(again, doubted bool, began time.Time, source uint64) bool {
+	if !again && !doubted || c.inOutage() {
 		return false
 	}
-	return r.net.workedSince(began, source) || r.vouched(again, source)
+	return c.net.workedSince(began, source) || c.canaryAnswered(again, source)
 }
 
 // unconfirmed puts a URL off for another try that decides; nothing is counted against its host.
-func (r *ring) unconfirmed(g *polite.Grant, rec *weburl.Record, sum *robots.Summary, result *ending) error {
+func (c *crawler) unconfirmed(g *polite.Grant, rec *weburl.Record, sum *robots.Summary, result *ending) error {
 	rec.Flags |= weburl.FlagUnconfirmed
-	if !r.inOutage() {
+	if !c.inOutage() {
 		rec.Faults = min(rec.Faults, math.MaxUint8-1) + 1
 	}
-	wait := r.confirmWait()
+	wait := c.confirmWait()
 	result.Backoff = wait
-	return r.settle(g, result, func(d *delta) error {
-		d.count(state.CountUnconfirmed, 1)
-		r.hosts.Doubt(g.Item.Host, &sum.Health, time.Now())
-		return r.putOff(d, rec, state.PlaceRAM, time.Now().Add(wait), state.ReasonUnconfirmed)
+	return c.settle(g, result, func(tx *transaction) error {
+		tx.count(state.CountUnconfirmed, 1)
+		c.hosts.Doubt(g.Item.Host, &sum.Health, time.Now())
+		return c.deferURL(tx, rec, state.PlaceRAM, time.Now().Add(wait), state.ReasonUnconfirmed)
 	})
 }
 
-// confirmTries is after how many failures a robots request is believed although nothing tells whether the network works. Its URLs
+// confirmTries is after how many failures a robots request is confirmed although nothing tells whether the network works. Its URLs
 // are not refused because of it: they wait for robots.txt.
 const confirmTries = robots.MaxTries

@@ -75,20 +75,20 @@ func crawlWithPanic(t *testing.T, what, url string) (asked []string, res *Result
 	return asked, res, logged
 }
 
-// outsideOfSteps is a log, of the default level, that notes what is written within a step.
-type outsideOfSteps struct {
+// outsideOfTransactions is a log, of the default level, that notes what is written within a transaction.
+type outsideOfTransactions struct {
 	slog.Handler
 	mu     sync.Mutex
 	within []string
 }
 
-func (h *outsideOfSteps) Handle(_ context.Context, rec slog.Record) error {
+func (h *outsideOfTransactions) Handle(_ context.Context, rec slog.Record) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var buf [64]uintptr
 	for frames := runtime.CallersFrames(buf[:runtime.Callers(2, buf[:])]); ; {
 		f, more := frames.Next()
-		if strings.HasSuffix(f.Function, "(*ring).inStep") {
+		if strings.HasSuffix(f.Function, "(*crawler).transact") {
 			h.within = append(h.within, rec.Message)
 		}
 		if !more {
@@ -97,13 +97,13 @@ func (h *outsideOfSteps) Handle(_ context.Context, rec slog.Record) error {
 	}
 }
 
-// TestStepsWriteNoLog: a step that writes the log waits for whoever reads it, and all other steps, and checkpoints, wait for the step. A
+// TestTransactionsWriteNoLog: one that writes the log waits for whoever reads it, and all others, and checkpoints, wait for it. A
 // line "a host is left alone" did.
-func TestStepsWriteNoLog(t *testing.T) {
-	h := &outsideOfSteps{Handler: slog.NewTextHandler(io.Discard, nil)}
-	_ = newRing(Options{}).inStep(func(*delta) error { slog.New(h).Info("here"); return nil })
+func TestTransactionsWriteNoLog(t *testing.T) {
+	h := &outsideOfTransactions{Handler: slog.NewTextHandler(io.Discard, nil)}
+	_ = newCrawler(Options{}).transact(func(*transaction) error { slog.New(h).Info("here"); return nil })
 	if len(h.within) != 1 {
-		t.Fatalf("noticed %q of a line within a step", h.within)
+		t.Fatalf("noticed %q of a line within a transaction", h.within)
 	}
 	h.within = nil
 	run := crawlWelcome(t, func(o *Options) { o.Log = slog.New(h) }, "welcome-failing")
@@ -112,7 +112,7 @@ func TestStepsWriteNoLog(t *testing.T) {
 			run.res.Snapshot.Count(state.CountHostsGivenUp))
 	}
 	if len(h.within) > 0 {
-		t.Errorf("%d lines within a step: %q", len(h.within), h.within)
+		t.Errorf("%d lines within a transaction: %q", len(h.within), h.within)
 	}
 }
 
@@ -157,7 +157,7 @@ func TestPanicsAreContained(t *testing.T) {
 
 // TestPanicOfAMover: a panic that isn't a site's ends the process by way of Options.Panicked, and what is on disk is as of the last
 // checkpoint.
-func TestPanicOfAMover(t *testing.T) {
+func TestPanicOfAStage(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: pagesOnly}
 		mem := disk.NewMem(*seedFlag)

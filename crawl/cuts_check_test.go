@@ -130,7 +130,7 @@ func (l *life) checkOnce() (faults []string) {
 		return nil
 	}
 	ended := func(s *Snapshot, strange map[string]int64) (n int64, refused map[string]int64) {
-		n, refused = s.Place(state.PlaceFetched)+s.Later["robots-unavailable"], maps.Clone(s.Refused)
+		n, refused = s.Place(state.PlaceFetched)+s.Deferred["robots-unavailable"], maps.Clone(s.Refused)
 		for why, k := range strange {
 			n += k
 			if refused[why] -= k; refused[why] == 0 {
@@ -179,7 +179,7 @@ func (l *life) checkVisits() (faults []string) {
 				fault("%s: %v after the end of the request before it (runs %d, %d)", v.url, gap, h.last.run, v.run)
 			}
 		}
-		// A request for another host's robots.txt, redirected to this one, doesn't put off the host's next page.
+		// A request for another host's robots.txt, redirected to this one, doesn't deferred the host's next page.
 		if p := h.page; p != nil && v.start.Sub(p.end) < h.delay && !isRobots(v.url) {
 			fault("%s: %v after the page before it (runs %d, %d), Crawl-delay %v", v.url, v.start.Sub(p.end), p.run, v.run, h.delay)
 		}
@@ -199,7 +199,7 @@ func (l *life) checkVisits() (faults []string) {
 		if v.ill && v.covered {
 			h.rest = v.end.Add(v.leastRest())
 		}
-		if v.robots && !v.voucher { // what a voucher says is kept nowhere
+		if v.robots && !v.voucher { // what a canary says is kept nowhere
 			if o := robots[v.url]; o != nil && o.covered && o.final {
 				fault("%s was asked for again, though a durable checkpoint had its answer", v.url)
 			}

@@ -129,7 +129,7 @@ func (w *cutWorld) options(t testing.TB, fs disk.FS) (Options, *witness) {
 	opt.WARCFileBytes = 15_000
 	opt.Connections, opt.RobotsInFlight, opt.StockTarget = 8, 4, 12
 	if w.seed%2 == 1 {
-		opt.StockTarget = 2 // BEAST stands still in the midst of its queues, and `later` returns one by one
+		opt.StockTarget = 2 // BEAST stands still in the midst of its queues, and `deferred` returns one by one
 	}
 	opt.QueuesMax, opt.BudgetDefault, opt.BudgetMax, opt.QueuePages = 8, 2, 6, Unlimited
 	opt.HostDelay, opt.HostDelayMin = time.Second, 500*time.Millisecond
@@ -445,7 +445,7 @@ func (l *life) fail(faults []string) {
 		fmt.Fprintf(&b, "step %d: %v %s\n", s.Number, s.Op, s.Name)
 	}
 	if l.result != nil {
-		fmt.Fprintf(&b, "refused %v, later %v\n", l.result.Snapshot.Refused, l.result.Snapshot.Later)
+		fmt.Fprintf(&b, "refused %v, deferred %v\n", l.result.Snapshot.Refused, l.result.Snapshot.Deferred)
 	}
 	b.WriteString(strings.Join(faults[:min(len(faults), 20)], "\n"))
 	if *imageDir != "" {

@@ -131,15 +131,15 @@ func TestDeepAuditKnowsPrivateSuffixes(t *testing.T) {
 		opt.PrivateSuffixes, opt.MaxPages = true, 1
 		mustRun(t, t.Context(), opt)
 		tamper(t, fs, &opt, func(set disk.Set, m *state.Manifest, tails *disk.Tails) error {
-			r := newRing(Options{FS: fs, Dirs: opt.Dirs, PrivateSuffixes: true})
-			secret, err := r.OpenSecret(r.Manifest)
+			c := newCrawler(Options{FS: fs, Dirs: opt.Dirs, PrivateSuffixes: true})
+			secret, err := c.OpenSecret(c.Manifest)
 			if err == nil {
-				err = r.OpenSuffixes(true, true)
+				err = c.OpenSuffixes(true, true)
 			}
 			if err != nil {
 				return err
 			}
-			r.Hasher = weburl.NewHasher(secret)
+			c.Hasher = weburl.NewHasher(secret)
 			st, err := state.Part[star.State](m, state.NameStar)
 			if err != nil {
 				return err
@@ -150,7 +150,7 @@ func TestDeepAuditKnowsPrivateSuffixes(t *testing.T) {
 				return err
 			}
 			rec := weburl.Record{URL: []byte("http://u1.github.io/")}
-			if err := d.Add([]drum.Tuple{{Key: drum.Key(r.PLDKey([]byte("u1.github.io"))), Op: drum.CheckUpdate, Aux: rec.Append(nil)}}); err != nil {
+			if err := d.Add([]drum.Tuple{{Key: drum.Key(c.PLDKey([]byte("u1.github.io"))), Op: drum.CheckUpdate, Aux: rec.Append(nil)}}); err != nil {
 				return err
 			}
 			if st.Indegree, err = d.Freeze().Save(tails); err != nil {

@@ -12,42 +12,42 @@ import (
 
 // takeDirectories locks the directories, finds out which is which and labels new ones. With no crawl in them, one
 // begins.
-func (r *ring) takeDirectories() error {
-	separate := !slices.Equal(r.opt.Out, r.opt.Dirs)
-	paths := r.opt.Dirs
+func (c *crawler) takeDirectories() error {
+	separate := !slices.Equal(c.opt.Out, c.opt.Dirs)
+	paths := c.opt.Dirs
 	if separate {
-		paths = append(slices.Clone(paths), r.opt.Out...)
+		paths = append(slices.Clone(paths), c.opt.Out...)
 	}
 	for i, p := range paths {
 		if slices.Contains(paths[:i], p) {
 			return fmt.Errorf("crawl: directory %s is given twice", p)
 		}
 	}
-	if err := r.lookAtDirectories(separate); err != nil {
+	if err := c.lookAtDirectories(separate); err != nil {
 		return err
 	}
 	for _, p := range paths {
-		if err := r.opt.FS.MkdirAll(p); err != nil {
+		if err := c.opt.FS.MkdirAll(p); err != nil {
 			return state.LockError(p, err)
 		}
-		if err := r.Lock(r.opt.FS, p); err != nil {
+		if err := c.Lock(c.opt.FS, p); err != nil {
 			return err
 		}
 	}
 	var err error
-	if r.Set, err = r.label(r.opt.Dirs, state.KindState); err != nil {
+	if c.Set, err = c.label(c.opt.Dirs, state.KindState); err != nil {
 		return err
 	}
-	if err = r.RefuseRepairing(); err != nil {
+	if err = c.RefuseRepairing(); err != nil {
 		return err
 	}
-	r.Out = r.Set
+	c.Out = c.Set
 	if separate {
-		if r.Out, err = r.label(r.opt.Out, state.KindOutput); err != nil {
+		if c.Out, err = c.label(c.opt.Out, state.KindOutput); err != nil {
 			return err
 		}
 	}
-	r.SeparateOut = separate
+	c.SeparateOut = separate
 	return nil
 }
 
@@ -74,8 +74,8 @@ func CheckDirectories(opt *Options) error {
 	if len(o.Out) == 0 {
 		o.Out = o.Dirs
 	}
-	r := newRing(o)
-	return r.lookAtDirectories(!slices.Equal(o.Out, o.Dirs))
+	c := newCrawler(o)
+	return c.lookAtDirectories(!slices.Equal(o.Out, o.Dirs))
 }
 
 // KnownURLs is how many URLs the crawl in these directories knew at its last checkpoint; 0 if there is none, or it can't be read.
@@ -93,8 +93,8 @@ func KnownURLs(fsys disk.FS, dirs []string) int64 {
 
 // lookAtDirectories finds out what is wrong with the directories before anything is made: where a disk isn't mounted nothing
 // may appear, and what is foreign stays as it is.
-func (r *ring) lookAtDirectories(separate bool) error {
-	match, err := disk.MatchIdentities(r.Meter, r.opt.Dirs, state.KindState)
+func (c *crawler) lookAtDirectories(separate bool) error {
+	match, err := disk.MatchIdentities(c.Meter, c.opt.Dirs, state.KindState)
 	if err != nil {
 		return state.MatchError(err)
 	}
@@ -106,7 +106,7 @@ func (r *ring) lookAtDirectories(separate bool) error {
 	}
 	if m != nil {
 		for _, dir := range match.New {
-			if !slices.Contains(r.opt.AddDirs, dir) {
+			if !slices.Contains(c.opt.AddDirs, dir) {
 				return &NewDirectoryError{Known: match.Set.Paths, New: dir}
 			}
 		}
@@ -117,20 +117,20 @@ func (r *ring) lookAtDirectories(separate bool) error {
 	if !separate {
 		return nil
 	}
-	out, err := disk.MatchIdentities(r.Meter, r.opt.Out, state.KindOutput)
+	out, err := disk.MatchIdentities(c.Meter, c.opt.Out, state.KindOutput)
 	switch {
 	case err != nil:
 		return state.MatchError(err)
 	case m != nil && !m.Frozen.SeparateOut:
-		return fmt.Errorf("crawl: the output of crawl %s lies with its state, not in %v: %w", m.Crawl, r.opt.Out, state.ErrIncompatible)
+		return fmt.Errorf("crawl: the output of crawl %s lies with its state, not in %v: %w", m.Crawl, c.opt.Out, state.ErrIncompatible)
 	case m != nil && out.Crawl == "":
-		return fmt.Errorf("crawl: none of %v has output of crawl %s: is a disk not mounted? %w", r.opt.Out, m.Crawl, state.ErrIncompatible)
+		return fmt.Errorf("crawl: none of %v has output of crawl %s: is a disk not mounted? %w", c.opt.Out, m.Crawl, state.ErrIncompatible)
 	case match.Crawl != "" && out.Crawl != "" && out.Crawl != match.Crawl:
-		return fmt.Errorf("crawl: %v belong to crawl %s, not %s: %w", r.opt.Out, out.Crawl, match.Crawl, state.ErrIncompatible)
+		return fmt.Errorf("crawl: %v belong to crawl %s, not %s: %w", c.opt.Out, out.Crawl, match.Crawl, state.ErrIncompatible)
 	}
 	if m != nil {
 		for _, dir := range out.New {
-			if !slices.Contains(r.opt.AddOut, dir) {
+			if !slices.Contains(c.opt.AddOut, dir) {
 				return &NewDirectoryError{Known: match.Set.Paths, New: dir, Out: true}
 			}
 		}
@@ -139,27 +139,27 @@ func (r *ring) lookAtDirectories(separate bool) error {
 }
 
 // label matches the directories of one kind and gives new ones their identity.
-func (r *ring) label(paths []string, kind string) (disk.Set, error) {
-	m, err := disk.MatchIdentities(r.Meter, paths, kind)
+func (c *crawler) label(paths []string, kind string) (disk.Set, error) {
+	m, err := disk.MatchIdentities(c.Meter, paths, kind)
 	if err != nil {
 		return disk.Set{}, state.MatchError(err)
 	}
-	if r.opt.New && kind == state.KindState && m.Crawl != "" {
+	if c.opt.New && kind == state.KindState && m.Crawl != "" {
 		return disk.Set{}, fmt.Errorf("crawl: %s: %w (leave out --new to resume it)", paths[0], state.ErrExists)
 	}
-	if r.CrawlID == "" {
-		if r.CrawlID = m.Crawl; r.CrawlID == "" {
+	if c.CrawlID == "" {
+		if c.CrawlID = m.Crawl; c.CrawlID == "" {
 			id, err := weburl.NewSecret()
 			if err != nil {
 				return disk.Set{}, err
 			}
-			r.CrawlID = id.Hex()
+			c.CrawlID = id.Hex()
 		}
 	}
-	if m.Crawl != "" && m.Crawl != r.CrawlID {
-		return disk.Set{}, fmt.Errorf("crawl: %s belong to crawl %s, not %s: %w", kind, m.Crawl, r.CrawlID, state.ErrIncompatible)
+	if m.Crawl != "" && m.Crawl != c.CrawlID {
+		return disk.Set{}, fmt.Errorf("crawl: %s belong to crawl %s, not %s: %w", kind, m.Crawl, c.CrawlID, state.ErrIncompatible)
 	}
-	set, err := disk.Label(m, r.CrawlID, kind)
+	set, err := disk.Label(m, c.CrawlID, kind)
 	if err != nil {
 		return disk.Set{}, fmt.Errorf("crawl: %w", err)
 	}
@@ -168,79 +168,79 @@ func (r *ring) label(paths []string, kind string) (disk.Set, error) {
 
 // openIdentity reads the manifest and what is frozen: secret, suffix list; or makes them. The secret is durable before
 // the first key exists.
-func (r *ring) openIdentity() error {
-	for i := range r.Set.Len() {
-		if err := r.Set.FS.MkdirAll(r.Set.Path(i, "state")); err != nil {
+func (c *crawler) openIdentity() error {
+	for i := range c.Set.Len() {
+		if err := c.Set.FS.MkdirAll(c.Set.Path(i, "state")); err != nil {
 			return fmt.Errorf("crawl: %w", err)
 		}
-		if err := r.Set.FS.SyncDir(r.Set.Path(i)); err != nil {
+		if err := c.Set.FS.SyncDir(c.Set.Path(i)); err != nil {
 			return fmt.Errorf("crawl: %w", err)
 		}
 	}
-	m, bad, err := state.ReadManifest(r.Set)
+	m, bad, err := state.ReadManifest(c.Set)
 	if err != nil {
 		return err
 	}
 	for _, err := range bad {
-		r.opt.Log.Error("a manifest can't be used: a copy takes its place", "error", err, "checkpoint", m.Gen)
+		c.opt.Log.Error("a manifest can't be used: a copy takes its place", "error", err, "checkpoint", m.Gen)
 	}
-	secret, err := r.OpenSecret(m)
+	secret, err := c.OpenSecret(m)
 	if err != nil {
 		return err
 	}
-	r.Hasher = weburl.NewHasher(secret)
-	if err := r.OpenSuffixes(r.opt.PrivateSuffixes, m != nil); err != nil {
+	c.Hasher = weburl.NewHasher(secret)
+	if err := c.OpenSuffixes(c.opt.PrivateSuffixes, m != nil); err != nil {
 		return err
 	}
-	r.frozen = state.Frozen{SecretCheck: r.Hasher.ContentKey([]byte(state.SecretCheckText)), Suffixes: r.Suffixes.Digest(),
-		Private: r.opt.PrivateSuffixes, SeparateOut: r.SeparateOut, KeepEscapes: r.opt.KeepEscapes}
+	c.frozen = state.Frozen{SecretCheck: c.Hasher.ContentKey([]byte(state.SecretCheckText)), Suffixes: c.Suffixes.Digest(),
+		Private: c.opt.PrivateSuffixes, SeparateOut: c.SeparateOut, KeepEscapes: c.opt.KeepEscapes}
 	if m == nil {
-		return r.HealCopies(state.SecretName, state.SecretFile(secret))
+		return c.HealCopies(state.SecretName, state.SecretFile(secret))
 	}
-	if m.Crawl != r.CrawlID {
-		return fmt.Errorf("crawl: manifest of crawl %s in a directory of crawl %s: %w", m.Crawl, r.CrawlID, state.ErrIncompatible)
+	if m.Crawl != c.CrawlID {
+		return fmt.Errorf("crawl: manifest of crawl %s in a directory of crawl %s: %w", m.Crawl, c.CrawlID, state.ErrIncompatible)
 	}
-	if m.Frozen != r.frozen {
-		return fmt.Errorf("crawl: what a crawl can't change has changed: %s: %w", r.changedSince(m.Frozen), state.ErrIncompatible)
+	if m.Frozen != c.frozen {
+		return fmt.Errorf("crawl: what a crawl can't change has changed: %s: %w", c.changedSince(m.Frozen), state.ErrIncompatible)
 	}
-	r.Manifest = m
+	c.Manifest = m
 	if err := m.Whole(); err != nil {
 		return err
 	}
-	return r.healIdentity(m, secret)
+	return c.healIdentity(m, secret)
 }
 
 // healIdentity makes the copies of manifest and secret the same before anything is deleted.
-func (r *ring) healIdentity(m *state.Manifest, secret weburl.Secret) error {
+func (c *crawler) healIdentity(m *state.Manifest, secret weburl.Secret) error {
 	data, err := state.EncodeManifest(m)
 	if err != nil {
 		return err
 	}
-	if err := r.HealCopies(state.SecretName, state.SecretFile(secret)); err != nil {
+	if err := c.HealCopies(state.SecretName, state.SecretFile(secret)); err != nil {
 		return err
 	}
-	return r.HealCopies(state.ManifestName, data)
+	return c.HealCopies(state.ManifestName, data)
 }
 
 // changedSince names what isn't as it was when the crawl began.
-func (r *ring) changedSince(was state.Frozen) string {
+func (c *crawler) changedSince(was state.Frozen) string {
 	var list []string
-	if was.SecretCheck != r.frozen.SecretCheck {
-		list = append(list, fmt.Sprintf("%s is another secret", r.Set.Path(0, state.SecretName)))
+	if was.SecretCheck != c.frozen.SecretCheck {
+		list = append(list, fmt.Sprintf("%s is another secret", c.Set.Path(0, state.SecretName)))
 	}
-	if was.Private != r.frozen.Private {
-		list = append(list, fmt.Sprintf("--private-suffixes was %v, is %v", was.Private, r.frozen.Private))
+	if was.Private != c.frozen.Private {
+		list = append(list, fmt.Sprintf("--private-suffixes was %v, is %v", was.Private, c.frozen.Private))
 	}
-	if was.Suffixes != r.frozen.Suffixes {
-		list = append(list, fmt.Sprintf("the list of suffixes in %s has digest %s, had %s", r.Set.Path(0, state.SuffixesName), r.frozen.Suffixes,
+	if was.Suffixes != c.frozen.Suffixes {
+		list = append(list, fmt.Sprintf("the list of suffixes in %s has digest %s, had %s", c.Set.Path(0, state.SuffixesName), c.frozen.Suffixes,
 			was.Suffixes))
 	}
-	if was.SeparateOut != r.frozen.SeparateOut {
-		list = append(list, fmt.Sprintf("output in directories of its own (--out) was %v, is %v", was.SeparateOut, r.frozen.SeparateOut))
+	if was.SeparateOut != c.frozen.SeparateOut {
+		list = append(list, fmt.Sprintf("output in directories of its own (--out) was %v, is %v", was.SeparateOut, c.frozen.SeparateOut))
 	}
-	if was.KeepEscapes != r.frozen.KeepEscapes {
+	if was.KeepEscapes != c.frozen.KeepEscapes {
 		word := map[bool]string{false: "fold", true: "keep"}
-		list = append(list, fmt.Sprintf("--escapes was %s, is %s", word[was.KeepEscapes], word[r.frozen.KeepEscapes]))
+		list = append(list, fmt.Sprintf("--escapes was %s, is %s", word[was.KeepEscapes], word[c.frozen.KeepEscapes]))
 	}
 	return strings.Join(list, "; ")
 }

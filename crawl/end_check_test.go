@@ -158,7 +158,7 @@ func (e *endOf) checkStrangers(entries map[string][]crawllog.Entry, m *state.Man
 			fault("%s ended because of %q, with %d records", url, lines[0].Reason, e.stored[url])
 		}
 	}
-	later := byReason(&m.Accounts.Later)
+	later := byReason(&m.Accounts.Deferred)
 	if n := later["robots-unavailable"]; n != e.waiting || len(later) > boolInt(n > 0) {
 		fault("%d URLs of strangers wait, the crawl has %v", e.waiting, later)
 	}

@@ -462,18 +462,18 @@ func TestExplainTrouble(t *testing.T) {
 				t.Errorf("%s: place %s, want %s", rep.URL, rep.Place, want)
 			}
 			why := strings.Join(rep.Why, "; ")
-			wants := map[string][2]string{"closed": {"later", "the host said that it doesn't want us"}, "busy": {"later", "rests until"},
-				"ill": {"later", "robots.txt is unreachable"}, "good": {"fetched", "fetched"}}
+			wants := map[string][2]string{"closed": {"deferred", "the host said that it doesn't want us"}, "busy": {"deferred", "rests until"},
+				"ill": {"deferred", "robots.txt is unreachable"}, "good": {"fetched", "fetched"}}
 			if w, ok := wants[name]; ok && rep.Place == w[0] && !strings.Contains(why, w[1]) {
 				t.Errorf("%s: %s: %s, want %q", rep.URL, rep.Place, why, w[1])
 			}
-			if rep.Place == "later" && (name == "closed" || name == "busy") {
-				if h := rep.Robots.Health; h == nil || !h.Until.After(time.Now()) || !strings.Contains(why, "left alone") || rep.Verdict.Decision != "rest" {
+			if rep.Place == "deferred" && (name == "closed" || name == "busy") {
+				if h := rep.Robots.Health; h == nil || !h.Until.After(time.Now()) || !strings.Contains(why, "left alone") || rep.Verdict.Decision != "back-off" {
 					t.Errorf("%s: health %+v, verdict %+v: %s", rep.URL, h, rep.Verdict, why)
 				}
 			}
 		}
-		for name, place := range map[string]string{"closed": "later", "busy": "later", "ill": "later", "good": "fetched"} {
+		for name, place := range map[string]string{"closed": "deferred", "busy": "deferred", "ill": "deferred", "good": "fetched"} {
 			if places[name][place] == 0 {
 				t.Errorf("%s: places %v, want some %s", name, places[name], place)
 			}
@@ -482,10 +482,10 @@ func TestExplainTrouble(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if h := hosts[0]; !strings.Contains(strings.Join(h.Why, "; "), "its health: rests until") || h.Later["not-welcome"] == 0 || h.NextDue.IsZero() {
+		if h := hosts[0]; !strings.Contains(strings.Join(h.Why, "; "), "its health: rests until") || h.Deferred["not-welcome"] == 0 || h.NextDue.IsZero() {
 			t.Errorf("host: %+v", h)
 		}
-		if h := hosts[1]; !strings.Contains(strings.Join(h.Why, "; "), "robots.txt is unreachable") || h.Later["robots-unavailable"] == 0 {
+		if h := hosts[1]; !strings.Contains(strings.Join(h.Why, "; "), "robots.txt is unreachable") || h.Deferred["robots-unavailable"] == 0 {
 			t.Errorf("host: %+v", h)
 		}
 	})

@@ -105,8 +105,8 @@ func truthOf(t *testing.T, fsys disk.FS, dirs []string) *truth {
 		_, err = queue.Scan(r.Set, name, partOf[queue.State](t, m, name), put(explain.Spot{Place: place}), nil)
 		must(err)
 	}
-	_, err = queue.ScanCalendar(r.Set, state.NameLater, partOf[queue.CalendarState](t, m, state.NameLater), func(due int64, data []byte) error {
-		return put(explain.Spot{Place: state.PlaceLater, Due: due})(data)
+	_, err = queue.ScanCalendar(r.Set, state.NameDeferred, partOf[queue.CalendarState](t, m, state.NameDeferred), func(due int64, data []byte) error {
+		return put(explain.Spot{Place: state.PlaceDeferred, Due: due})(data)
 	}, nil)
 	must(err)
 	ram, err := disk.ReadTail(r.Set, m.RAM)
@@ -199,7 +199,7 @@ func checkExplained(t *testing.T, web *simweb.Web, fsys disk.FS, opt *Options, w
 			if rep.Queue == nil || rep.Queue.Number != int64(at.Queue) || rep.Queue.Ahead != rep.Queue.Number-rep.Queue.Current || rep.Queue.Ahead < 0 {
 				t.Errorf("%s: in queue %+v, want %d", url, rep.Queue, at.Queue)
 			}
-		case "later":
+		case "deferred":
 			if rep.Due.UnixMilli() != at.Due || rep.Record.Reason == "" {
 				t.Errorf("%s: due %v because of %q, want %v", url, rep.Due, rep.Record.Reason, time.UnixMilli(at.Due))
 			}
@@ -352,7 +352,7 @@ func TestExplainEveryURL(t *testing.T) {
 		})
 	}
 	t.Logf("places: %v", all)
-	for _, place := range []string{"unseen", "beast", "failed", "later", "fetched", "refused"} {
+	for _, place := range []string{"unseen", "beast", "failed", "deferred", "fetched", "refused"} {
 		if all[place] == 0 {
 			t.Errorf("no URL was ever in place %s", place)
 		}

@@ -160,7 +160,7 @@ func TestDrain(t *testing.T) {
 			t.Fatalf("draining: got %v, %+v", err, res)
 		}
 		s := &res.Snapshot
-		dead := s.Later[state.ReasonRobotsUnavailable.String()] // the crawl doesn't wait for unreachable hosts
+		dead := s.Deferred[state.ReasonRobotsUnavailable.String()] // the crawl doesn't wait for unreachable hosts
 		if got := s.Place(state.PlaceFetched) + s.Place(state.PlaceRefused) + dead; got != s.Unique {
 			t.Errorf("drained: %d of %d unique URLs have ended, places %v", got, s.Unique, s.Places)
 		}
@@ -226,27 +226,27 @@ func TestQueueBuffersKeepToTheirShare(t *testing.T) {
 func TestReserveIsShared(t *testing.T) {
 	mem := disk.NewMem(1)
 	mem.SetCapacity(1000)
-	r := newRing(Options{FS: mem, Dirs: []string{"."}})
-	r.plan.KeepFreeBytes = 100
-	first, err := r.reserve(500)
+	c := newCrawler(Options{FS: mem, Dirs: []string{"."}})
+	c.plan.KeepFreeBytes = 100
+	first, err := c.reserve(500)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.reserve(500); !errors.Is(err, errNoRoom) {
+	if _, err := c.reserve(500); !errors.Is(err, errNoRoom) {
 		t.Errorf("a second merge, with 1000 bytes free and 100 kept: %v", err)
 	}
-	second, err := r.reserve(400)
+	second, err := c.reserve(400)
 	if err != nil {
 		t.Fatalf("a smaller one: %v", err)
 	}
 	first()
 	second()
-	if third, err := r.reserve(900); err != nil {
+	if third, err := c.reserve(900); err != nil {
 		t.Errorf("after both: %v", err)
 	} else {
 		third()
 	}
-	if n := r.reserved.Load(); n != 0 {
+	if n := c.reserved.Load(); n != 0 {
 		t.Errorf("%d bytes stay reserved", n)
 	}
 }
@@ -254,9 +254,9 @@ func TestReserveIsShared(t *testing.T) {
 // TestDrainEndsWithTheShortage: one low sample doesn't begin draining, three do; three with room end it.
 func TestDrainEndsWithTheShortage(t *testing.T) {
 	mem := disk.NewMem(1)
-	r := newRing(Options{FS: mem, Dirs: []string{"."}, Out: []string{"."}, WhenFull: WhenFullDrain, DiskBytes: 1 << 40,
+	c := newCrawler(Options{FS: mem, Dirs: []string{"."}, Out: []string{"."}, WhenFull: WhenFullDrain, DiskBytes: 1 << 40,
 		Log: slog.New(slog.DiscardHandler)})
-	r.plan.KeepFreeBytes = 1000
+	c.plan.KeepFreeBytes = 1000
 	for i, look := range []struct {
 		free int64
 		want bool
@@ -265,10 +265,10 @@ func TestDrainEndsWithTheShortage(t *testing.T) {
 		{2400, true}, {2600, true}, {2600, true}, {1900, true}, {2600, true}, {2600, true}, {2600, false}, // a quarter above it
 	} {
 		mem.SetCapacity(look.free)
-		if err := r.lookAtSpace(time.Now()); err != nil {
+		if err := c.lookAtSpace(time.Now()); err != nil {
 			t.Fatal(err)
 		}
-		if got := r.draining.Load(); got != look.want {
+		if got := c.draining.Load(); got != look.want {
 			t.Errorf("look %d, %d bytes free: draining %v, want %v", i, look.free, got, look.want)
 		}
 	}
@@ -293,14 +293,14 @@ func TestDiskUsedLooksOnceAtClosedFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r := newRing(Options{FS: fs, Dirs: []string{"d0"}, Out: []string{"d0"}})
+	c := newCrawler(Options{FS: fs, Dirs: []string{"d0"}, Out: []string{"d0"}})
 	for _, want := range []int64{120, 120, 20} {
-		if got, err := r.diskUsed(); got != want || err != nil {
+		if got, err := c.diskUsed(); got != want || err != nil {
 			t.Errorf("got %d, %v, want %d", got, err, want)
 		}
 		if want == 120 && looks["d0/warc/a.warc.gz"] != 1 {
 			t.Errorf("%d looks at a closed file, want 1", looks["d0/warc/a.warc.gz"])
-		} else if want == 120 && r.closedFiles["d0/warc/a.cdxj"] != 10 {
+		} else if want == 120 && c.closedFiles["d0/warc/a.cdxj"] != 10 {
 			t.Error("the index isn't remembered")
 		}
 		if len(looks) == 0 {
@@ -312,8 +312,8 @@ func TestDiskUsedLooksOnceAtClosedFiles(t *testing.T) {
 			}
 		}
 	}
-	if len(r.closedFiles) != 1 {
-		t.Errorf("remembered: %v", r.closedFiles)
+	if len(c.closedFiles) != 1 {
+		t.Errorf("remembered: %v", c.closedFiles)
 	}
 }
 
@@ -324,15 +324,15 @@ func TestRefusedCompactionIsForgotten(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.Pages = 50 })
 		opt := simOptions(t, web, disk.NewMem(*seedFlag))
 		opt.defaults()
-		r, err := open(opt)
+		c, err := open(opt)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.space.short("merge "+state.NameURLSeen, "no room for a copy")
+		c.space.short("merge "+state.NameURLSeen, "no room for a copy")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		res, err := r.crawl(ctx, 0)
-		if err = errors.Join(err, r.close()); err != nil || res.Stop != StopDone {
+		res, err := c.crawl(ctx, 0)
+		if err = errors.Join(err, c.close()); err != nil || res.Stop != StopDone {
 			t.Errorf("got %v, %+v", err, res)
 		}
 	})

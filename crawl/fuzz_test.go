@@ -87,7 +87,7 @@ func edit(m *state.Manifest, script []byte) error {
 	all := states{Manifest: m}
 	parts := map[string]any{
 		state.NameURLSeen: &all.URLSeen, state.NameRobotsCache: &all.Cache, state.NameStar: &all.Star, state.NameNames: &all.Names, state.NameBeast: &all.Beast,
-		state.NameAwaitRobots: &all.Queue, state.NameLater: &all.Later, state.NameWARC: &all.WARC, state.NameCrawlLog: &all.Log,
+		state.NameAwaitRobots: &all.Queue, state.NameDeferred: &all.Later, state.NameWARC: &all.WARC, state.NameCrawlLog: &all.Log,
 	}
 	for name, part := range parts {
 		if raw, ok := m.Parts[name]; ok {

@@ -21,12 +21,12 @@ import (
 // been merged. Where both know something, the later event counts.
 
 // restoreHosts fills the table with what the last checkpoint has.
-func (r *ring) restoreHosts(ref disk.Ref) error {
-	data, err := disk.ReadTail(r.Set, ref)
+func (c *crawler) restoreHosts(ref disk.Ref) error {
+	data, err := disk.ReadTail(c.Set, ref)
 	if err != nil {
 		return err
 	}
-	return r.hosts.Restore(data, time.Now())
+	return c.hosts.Restore(data, time.Now())
 }
 
 // makePolicy is what the options say of hosts that fail or refuse.
@@ -40,37 +40,37 @@ func (o *Options) makePolicy() health.Policy {
 	return p
 }
 
-// noteHost takes the end of a URL's exchange into account; part of the step that settles it. onDisk is what RobotsCache knew.
-func (r *ring) noteHost(d *delta, host uint64, rec *weburl.Record, onDisk *health.State,
+// noteHost takes the end of a URL's exchange into account; part of the transaction that settles it. onDisk is what RobotsCache knew.
+func (c *crawler) noteHost(tx *transaction, host uint64, rec *weburl.Record, onDisk *health.State,
 	e health.Event) (health.Verdict, error) {
 	now := time.Now()
-	v, tell := r.hosts.Note(&r.policy, host, onDisk, e, now)
+	v, tell := c.hosts.Note(&c.policy, host, onDisk, e, now)
 	if !tell {
 		return v, nil
 	}
 	if e.Kind.Refused() > 0 {
-		d.count(state.CountRefusals, 1)
+		tx.count(state.CountRefusals, 1)
 	}
 	if e.Kind == health.Challenge {
-		d.count(state.CountChallenges, 1)
+		tx.count(state.CountChallenges, 1)
 	}
 	if v.Began {
-		d.count(state.CountHostRests, 1)
+		tx.count(state.CountHostRests, 1)
 	}
 	if v.Ended {
-		d.count(state.CountHostsGivenUp, 1)
+		tx.count(state.CountHostsGivenUp, 1)
 	}
 	if v.Began || v.Ended {
-		// Debug: this is a step, for whose end all others wait, and there may be millions of hosts. The snapshot counts them.
-		s := r.hosts.Get(host, onDisk, now)
-		r.opt.Log.Debug("a host is left alone", "host", string(weburl.Split(rec.URL).Host), "state", s.String())
+		// Debug: this is a transaction, for whose end all others wait, and there may be millions of hosts. The snapshot counts them.
+		s := c.hosts.Get(host, onDisk, now)
+		c.opt.Log.Debug("a host is left alone", "host", string(weburl.Split(rec.URL).Host), "state", s.String())
 	}
 	var buf [300]byte
 	value := robots.AppendUpdateHead(make([]byte, 0, robots.UpdateHead+health.MaxEvent), robots.UpdateEvent, now)
-	tuple := [1]drum.Tuple{{Key: drum.Key(r.Hasher.OriginKey(weburl.AppendOrigin(buf[:0], rec.URL))), Op: drum.Update,
+	tuple := [1]drum.Tuple{{Key: drum.Key(c.Hasher.OriginKey(weburl.AppendOrigin(buf[:0], rec.URL))), Op: drum.Update,
 		Value: e.Append(value)}}
-	d.wake(r.wakeRobots)
-	return v, r.robotsCache.Add(tuple[:])
+	tx.wake(c.wakeRobots)
+	return v, c.robotsCache.Add(tuple[:])
 }
 
 // eventOf is what a response says of its host.
@@ -107,12 +107,12 @@ func failureOf(fe *fetch.Error) health.Event {
 
 // restReason is the reason of URLs that wait while their host rests. Those of a back-off are late, no more; the crawl's end
 // waits for them.
-func restReason(s *health.State, why health.Why) state.Reason {
+func backoffReason(s *health.State, why health.Why) state.Reason {
 	switch why {
 	case health.Unwelcome:
 		return state.ReasonNotWelcome
 	case health.Asked, health.Failing:
-		return state.ReasonHostResting
+		return state.ReasonHostBackoff
 	}
 	switch s.Last {
 	case health.TooFast:
@@ -135,46 +135,46 @@ func endReason(end health.End) state.Reason {
 	return state.ReasonHostGivenUp
 }
 
-// rests puts a URL off whose host rests for long, or ends it if the host was given up; part of a step. False if neither.
-func (r *ring) rests(d *delta, host uint64, rec *weburl.Record, from state.Place, onDisk *health.State) (bool, error) {
+// rests puts a URL off whose host rests for long, or ends it if the host was given up; part of a transaction. False if neither.
+func (c *crawler) inBackoff(tx *transaction, host uint64, rec *weburl.Record, from state.Place, onDisk *health.State) (bool, error) {
 	now := time.Now()
-	s := r.hosts.Get(host, onDisk, now)
+	s := c.hosts.Get(host, onDisk, now)
 	if s.Clean() {
 		return false, nil
 	}
 	if s.End != health.Open {
-		return true, r.refuse(d, rec, from, endReason(s.End))
+		return true, c.refuse(tx, rec, from, endReason(s.End))
 	}
-	until, why, ok := s.Resting(now)
+	until, why, ok := s.InBackoff(now)
 	if !ok {
 		return false, nil
 	}
-	return true, r.putOff(d, rec, from, until, restReason(&s, why))
+	return true, c.deferURL(tx, rec, from, until, backoffReason(&s, why))
 }
 
 // restingError says that a host may not be asked before a time, not even for its robots.txt.
-type restingError struct{ until time.Time }
+type backoffError struct{ until time.Time }
 
-func (e *restingError) Error() string {
+func (e *backoffError) Error() string {
 	return "crawl: the host rests until " + e.until.Format(time.RFC3339)
 }
 
 // mayAsk returns a *restingError while a host rests for long, or for good.
-func (r *ring) mayAsk(host []byte) error {
+func (c *crawler) mayAsk(host []byte) error {
 	now := time.Now()
-	s := r.hosts.Get(r.HostKey(host), nil, now)
+	s := c.hosts.Get(c.HostKey(host), nil, now)
 	if s.End != health.Open {
-		return &restingError{now.Add(health.MaxRetryAfter)}
+		return &backoffError{now.Add(health.MaxRetryAfter)}
 	}
-	if until, _, ok := s.Resting(now); ok {
-		return &restingError{until}
+	if until, _, ok := s.InBackoff(now); ok {
+		return &backoffError{until}
 	}
 	return nil
 }
 
 // politeRest bounds the rest that package polite keeps for a host, all of whose origins it knows as one: its tables are bounded.
 // Longer rests are held by RobotsCache and hostTable alone.
-const politeRest = time.Hour
+const politeBackoff = time.Hour
 
 // ending is how an exchange ends: what polite must know, and what follows for the host.
 type ending struct {
@@ -185,30 +185,30 @@ type ending struct {
 // rest makes the host rest as the verdict says.
 func (e *ending) rest(v health.Verdict) {
 	e.health = v
-	e.Backoff = max(e.Backoff, min(v.Rest, politeRest))
+	e.Backoff = max(e.Backoff, min(v.Rest, politeBackoff))
 	if v.End != health.Open {
-		e.Backoff = politeRest
+		e.Backoff = politeBackoff
 	}
 }
 
 // clearHost sends the URLs of a resting host to disk, or ends them if it was given up; part of a step.
-func (r *ring) clearHost(d *delta, host uint64, v health.Verdict) error {
+func (c *crawler) clearHost(tx *transaction, host uint64, v health.Verdict) error {
 	now := time.Now()
-	items := r.polite.EvictHost(now, host, health.Short/2)
+	items := c.polite.EvictHost(now, host, health.Short/2)
 	if v.Why == health.BackOff && v.End == health.Open {
-		return r.evicted(d, items, state.ReasonHostBacklog)
+		return c.evicted(tx, items, state.ReasonHostBacklog)
 	}
 	for _, item := range items {
 		var rec weburl.Record
 		if err := rec.Decode(item.Rec); err != nil {
 			return fmt.Errorf("crawl: record in RAM: %w", err)
 		}
-		if rests, err := r.rests(d, host, &rec, state.PlaceRAM, nil); err != nil {
+		if rests, err := c.inBackoff(tx, host, &rec, state.PlaceRAM, nil); err != nil {
 			return err
 		} else if rests {
 			continue
 		}
-		if err := r.putOff(d, &rec, state.PlaceRAM, item.Due, state.ReasonHostBacklog); err != nil {
+		if err := c.deferURL(tx, &rec, state.PlaceRAM, item.Due, state.ReasonHostBacklog); err != nil {
 			return err
 		}
 	}

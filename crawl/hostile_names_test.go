@@ -58,7 +58,7 @@ func crawlTraps(t *testing.T, tune func(*simweb.Options, *Options), scenarios ..
 		opt.SnapshotEvery = 10 * time.Second
 		opt.Snapshot = func(sn *Snapshot) {
 			if *verbose {
-				t.Logf("%v: %v waiting for %q later %v refused %v robots %d+%d s=%d h=%d", sn.Elapsed, sn.Places, sn.Waiting, sn.Later, sn.Refused,
+				t.Logf("%v: %v waiting for %q deferred %v refused %v robots %d+%d s=%d h=%d", sn.Elapsed, sn.Places, sn.Waiting, sn.Deferred, sn.Refused,
 					sn.RobotsInFlight, sn.RobotsQueued, sn.Queue, sn.Horizon)
 			}
 			runtime.GC()
@@ -132,8 +132,8 @@ func TestTraps(t *testing.T) {
 	plain := crawlTraps(t, nil)
 	s := &plain.res.Snapshot
 	last := plain.ends[len(plain.ends)-1]
-	t.Logf("without: %d URLs, the last after %v, ended after %v; refused %v, later %v; heap %d MiB, %d goroutines", len(plain.ends), last,
-		s.Elapsed, s.Refused, s.Later, plain.heap>>20, plain.routines)
+	t.Logf("without: %d URLs, the last after %v, ended after %v; refused %v, deferred %v; heap %d MiB, %d goroutines", len(plain.ends), last,
+		s.Elapsed, s.Refused, s.Deferred, plain.heap>>20, plain.routines)
 	cases := trapCases()
 	for _, name := range slices.Sorted(maps.Keys(cases)) {
 		t.Run(name, func(t *testing.T) {
@@ -157,9 +157,9 @@ func (run *trapRun) compare(t *testing.T, plain *trapRun, c trapCase) {
 			}
 		}
 	}
-	t.Logf("%q after %v: others %d of %d by %v, %d in all; trap: %d requests to %d hosts, %d for robots.txt; lookups %d; refused %v, later %v; too long %d; heap %d MiB, %d goroutines",
+	t.Logf("%q after %v: others %d of %d by %v, %d in all; trap: %d requests to %d hosts, %d for robots.txt; lookups %d; refused %v, deferred %v; too long %d; heap %d MiB, %d goroutines",
 		run.res.Stop, s.Elapsed, run.at(soon), len(plain.ends), soon, len(run.ends), run.hostile, run.hosts, run.robots, run.lookups, refused,
-		s.Later, s.Count(state.CountLinksTooLong), run.heap>>20, run.routines)
+		s.Deferred, s.Count(state.CountLinksTooLong), run.heap>>20, run.routines)
 	if got := run.at(soon); got*10 < len(plain.ends)*9 {
 		t.Errorf("%d of %d other URLs fetched after %v, want 90 %%", got, len(plain.ends), soon)
 	}
@@ -172,8 +172,8 @@ func (run *trapRun) compare(t *testing.T, plain *trapRun, c trapCase) {
 	if c.links != 0 && s.Count(c.links) == 0 {
 		t.Errorf("counter %d is 0", c.links)
 	}
-	if c.later != "" && s.Later[c.later] == 0 {
-		t.Errorf("later %v, want some %s", s.Later, c.later)
+	if c.later != "" && s.Deferred[c.later] == 0 {
+		t.Errorf("later %v, want some %s", s.Deferred, c.later)
 	}
 	if run.heap > plain.heap+64<<20 {
 		t.Errorf("heap of %d MiB, %d without the trap", run.heap>>20, plain.heap>>20)

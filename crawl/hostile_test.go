@@ -175,7 +175,7 @@ func (run *hostileRun) compare(t *testing.T, plain *hostileRun, want hostileWant
 		}
 	}
 	more := func(c state.Counter) int64 { return s.Count(c) - p.Count(c) }
-	later := s.Place(state.PlaceLater) - p.Place(state.PlaceLater)
+	later := s.Place(state.PlaceDeferred) - p.Place(state.PlaceDeferred)
 	t.Logf("%d responses, %d cut, refused %v, %d later; others done after %v (without %v), ended after %v; heap %d MiB, bodies %d KiB"+
 		" (%d waits); links: %d dropped, %d too long", more(state.CountResponses), more(state.CountTruncated), refused, later, run.done, plain.done,
 		run.elapsed, run.heap>>20, run.memory.MostBytes>>10, run.memory.Waits, more(state.CountLinksDropped), more(state.CountLinksTooLong))

@@ -140,7 +140,7 @@ func TestInsideIsClosedToDNS(t *testing.T) {
 		res := mustRun(t, t.Context(), opt)
 		w.check(t)
 		if got := res.Snapshot.Refused["forbidden-address"]; got != int64(n) {
-			t.Errorf("%d URLs refused for their address, want %d; refused %v, later %v", got, n, res.Snapshot.Refused, res.Snapshot.Later)
+			t.Errorf("%d URLs refused for their address, want %d; refused %v, deferred %v", got, n, res.Snapshot.Refused, res.Snapshot.Deferred)
 		}
 		if got := len(w.pages("mixed")); got != n {
 			t.Errorf("%d pages of hosts with a public address fetched, want %d", got, n)
@@ -218,7 +218,7 @@ func TestInsideIsClosedToRebinding(t *testing.T) {
 		}
 		opt := w.options(t, urls("a", 3, 40)...)
 		opt.HostDelay, opt.HostDelayMin = time.Minute, time.Minute // 40 minutes of fetches: addresses expire meanwhile
-		opt.MaxTime, opt.Linger = 24*time.Hour, 10*time.Hour       // of a name that had a public address it is believed after hours
+		opt.MaxTime, opt.Linger = 24*time.Hour, 10*time.Hour       // of a name that had a public address it is confirmed after hours
 		res := mustRun(t, t.Context(), opt)
 		w.check(t)
 		for host, n := range w.asked {
@@ -309,9 +309,9 @@ func TestFewerPortsThanBefore(t *testing.T) {
 		}
 		s := &res.Snapshot
 		if got, want := s.Place(state.PlaceFetched)+s.Refused["forbidden-port"], int64(60); got != want || res.Stop != StopDone {
-			t.Errorf("%q: %d fetched, refused %v, later %v: want %d in all", res.Stop, s.Place(state.PlaceFetched), s.Refused, s.Later, want)
+			t.Errorf("%q: %d fetched, refused %v, deferred %v: want %d in all", res.Stop, s.Place(state.PlaceFetched), s.Refused, s.Deferred, want)
 		}
-		for reason, n := range s.Later {
+		for reason, n := range s.Deferred {
 			if n != 0 {
 				t.Errorf("later %s %d, want 0", reason, n)
 			}
@@ -346,7 +346,7 @@ func TestSamePlaceByTwoNotations(t *testing.T) {
 	})
 }
 
-// TestFetcherIsTheLastGate: without the ring's own filter, the fetcher alone keeps the inside closed.
+// TestFetcherIsTheLastGate: without the crawler's own filter, the fetcher alone keeps the inside closed.
 func TestFetcherIsTheLastGate(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &insideWeb{}
@@ -361,7 +361,7 @@ func TestFetcherIsTheLastGate(t *testing.T) {
 		res := mustRun(t, t.Context(), opt)
 		w.check(t)
 		if len(w.dialed) > 0 || res.Snapshot.Refused["forbidden-address"] != int64(len(inside)) {
-			t.Errorf("dialled %v, refused %v, later %v, %v, %v; want all %d refused", w.dialed, res.Snapshot.Refused, res.Snapshot.Later, res.Snapshot.Elapsed, res.Stop, len(inside))
+			t.Errorf("dialled %v, refused %v, deferred %v, %v, %v; want all %d refused", w.dialed, res.Snapshot.Refused, res.Snapshot.Deferred, res.Snapshot.Elapsed, res.Stop, len(inside))
 		}
 	})
 }

@@ -40,25 +40,25 @@ const (
 )
 
 // openLimits starts the limits of the options.
-func (r *ring) openLimits() {
-	l := &r.limits
-	l.rate, l.bandwidth = pace.NewRate(r.opt.Rate, time.Now()), r.opt.Bandwidth
-	l.schedule, l.slots = r.opt.ConnectionSchedule, cap(r.workers.slots)
+func (c *crawler) openLimits() {
+	l := &c.limits
+	l.rate, l.bandwidth = pace.NewRate(c.opt.Rate, time.Now()), c.opt.Bandwidth
+	l.schedule, l.slots = c.opt.ConnectionSchedule, cap(c.workers.slots)
 	if l.schedule.Limits() {
-		r.workers.freed = r.wakeDispatch
+		c.workers.freed = c.wakeDispatch
 	}
 }
 
 // nextAllowed is polite's next grant if the limits allow another request now; else nil and how long to wait. The caller has
 // taken a slot for it.
-func (r *ring) nextAllowed(now time.Time) (*polite.Grant, time.Duration) {
-	if wait := r.limits.wait(now, len(r.workers.slots)); wait > 0 {
+func (c *crawler) nextAllowed(now time.Time) (*polite.Grant, time.Duration) {
+	if wait := c.limits.wait(now, len(c.workers.slots)); wait > 0 {
 		return nil, wait
 	}
-	g, wait := r.polite.Next(now)
+	g, wait := c.polite.Next(now)
 	if g != nil {
-		r.limits.rate.Take(now)
-		r.limits.bandwidth.Take(now, grantKind(g))
+		c.limits.rate.Take(now)
+		c.limits.bandwidth.Take(now, grantKind(g))
 	}
 	return g, wait
 }
@@ -103,10 +103,10 @@ func grantKind(g *polite.Grant) pace.Kind {
 }
 
 // dropGrant ends a grant for which nothing was sent; nothing counts then.
-func (r *ring) dropGrant(now time.Time, g *polite.Grant) {
-	r.limits.rate.Give(now)
-	r.limits.bandwidth.Give(now, grantKind(g))
-	r.polite.Drop(now, g)
+func (c *crawler) dropGrant(now time.Time, g *polite.Grant) {
+	c.limits.rate.Give(now)
+	c.limits.bandwidth.Give(now, grantKind(g))
+	c.polite.Drop(now, g)
 }
 
 // connections is how many exchanges there may be now.

@@ -23,42 +23,42 @@ import (
 )
 
 // linkRing is as much of a ring as a linkBatch needs. URLseen hands out nothing: what a batch sends is in its tuples.
-func linkRing(t testing.TB, cacheBytes int64) *ring {
+func linkRing(t testing.TB, cacheBytes int64) *crawler {
 	t.Helper()
 	set := disk.Set{FS: disk.NewMem(1), Paths: []string{"/d"}}
-	r := &ring{Saved: &state.Saved{Hasher: weburl.NewHasher(weburl.Secret{1}), Suffixes: weburl.NewSuffixes(false)}}
-	r.opt = Options{Scope: state.ScopeAll, MaxDepth: -1}
-	r.links = &admit.Policy{Hasher: r.Hasher, Suffixes: r.Suffixes, Lists: &r.fence.Lists, MaxDepth: -1, Cached: cacheBytes > 0,
-		Sites: admit.NewSites(state.ScopeAll, r.Hasher.HostKey, nil)}
+	c := &crawler{Saved: &state.Saved{Hasher: weburl.NewHasher(weburl.Secret{1}), Suffixes: weburl.NewSuffixes(false)}}
+	c.opt = Options{Scope: state.ScopeAll, MaxDepth: -1}
+	c.links = &admit.Policy{Hasher: c.Hasher, Suffixes: c.Suffixes, Lists: &c.rules.Lists, MaxDepth: -1, Cached: cacheBytes > 0,
+		Sites: admit.NewSites(state.ScopeAll, c.Hasher.HostKey, nil)}
 	var err error
-	r.urlSeen, err = drum.Open(drum.Options{Set: set, Name: "seen", Buckets: 1, Op: drum.CheckUpdate, Emit: func([]drum.Result) error { return nil }}, nil)
+	c.urlSeen, err = drum.Open(drum.Options{Set: set, Name: "seen", Buckets: 1, Op: drum.CheckUpdate, Emit: func([]drum.Result) error { return nil }}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { r.urlSeen.Close() })
-	r.recentEdges = drum.NewRAMCache(1 << 20)
-	t.Cleanup(r.recentEdges.Close)
-	r.star, err = star.Open(star.Options{
-		Set: set, Edges: drum.Options{Buckets: 1}, Indegree: drum.Options{Buckets: 1}, Recent: r.recentEdges,
+	t.Cleanup(func() { c.urlSeen.Close() })
+	c.recentEdges = drum.NewRAMCache(1 << 20)
+	t.Cleanup(c.recentEdges.Close)
+	c.star, err = star.Open(star.Options{
+		Set: set, Edges: drum.Options{Buckets: 1}, Indegree: drum.Options{Buckets: 1}, Recent: c.recentEdges,
 		Place: func(*[star.LedgerBytes]byte, uint32) int64 { return 1 },
 		Emit:  func([]star.Placed) error { return nil },
 	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { r.star.Close() })
-	r.names, err = drum.Open(drum.Options{Set: set, Name: state.NameNames, Buckets: 1, Op: drum.CheckUpdate, ValueBytes: -1, MaxValueBytes: state.MaxNameBytes}, nil)
+	t.Cleanup(func() { c.star.Close() })
+	c.names, err = drum.Open(drum.Options{Set: set, Name: state.NameNames, Buckets: 1, Op: drum.CheckUpdate, ValueBytes: -1, MaxValueBytes: state.MaxNameBytes}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { r.names.Close() })
-	r.recentNames = drum.NewRAMCache(1 << 20)
-	t.Cleanup(r.recentNames.Close)
+	t.Cleanup(func() { c.names.Close() })
+	c.recentNames = drum.NewRAMCache(1 << 20)
+	t.Cleanup(c.recentNames.Close)
 	if cacheBytes > 0 {
-		r.recent = drum.NewRAMCache(cacheBytes)
-		t.Cleanup(r.recent.Close)
+		c.recent = drum.NewRAMCache(cacheBytes)
+		t.Cleanup(c.recent.Close)
 	}
-	return r
+	return c
 }
 
 // TestLinkBatchRepeats: a link that is told to be another one's repeat does what it does when it is added again, whatever its
@@ -68,15 +68,15 @@ func TestLinkBatchRepeats(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	for _, cacheBytes := range []int64{0, 1 << 16} {
 		plain, told := linkRing(t, cacheBytes), linkRing(t, cacheBytes)
-		for _, r := range []*ring{plain, told} {
-			r.links.AllowedPort = func(port uint16) bool { return port != 81 }
-			r.links.LinkFilter = func(url []byte) bool { return !strings.HasSuffix(string(url), "7") }
+		for _, c := range []*crawler{plain, told} {
+			c.links.AllowedPort = func(port uint16) bool { return port != 81 }
+			c.links.LinkFilter = func(url []byte) bool { return !strings.HasSuffix(string(url), "7") }
 			rules, err := urlrule.New(urlrule.Options{StripParams: []string{"sid"}, SkipExtensions: []string{"pdf"}, MaxPathDepth: 2})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if cacheBytes > 0 {
-				r.links.URLRules = *rules
+				c.links.URLRules = *rules
 			}
 		}
 		a, b := admit.NewBatch(plain.links), admit.NewBatch(told.links)
@@ -108,7 +108,7 @@ func TestLinkBatchRepeats(t *testing.T) {
 				}
 				n++
 			}
-			var da, db delta
+			var da, db transaction
 			if err := plain.sendLinks(a, &da); err != nil {
 				t.Fatal(err)
 			}
@@ -139,8 +139,8 @@ func texts[T any](list []T, text func(T) string) (out []string) {
 // TestLinkBatchRecords: the records of a page are those that package weburl codes one by one, and nothing is allocated once
 // the buffers have grown.
 func TestLinkBatchRecords(t *testing.T) {
-	r := linkRing(t, 1<<20)
-	b := admit.NewBatch(r.links)
+	c := linkRing(t, 1<<20)
+	b := admit.NewBatch(c.links)
 	now := time.Unix(1e9, 0)
 	var urls [][]byte
 	for i := range 100 {
@@ -154,8 +154,8 @@ func TestLinkBatchRecords(t *testing.T) {
 			b.Add(url)
 		}
 	}
-	var d delta
-	if err := r.sendLinks(b, &d); err != nil {
+	var tx transaction
+	if err := c.sendLinks(b, &tx); err != nil {
 		t.Fatal(err)
 	}
 	if len(b.Tuples) != len(urls) {
@@ -163,22 +163,22 @@ func TestLinkBatchRecords(t *testing.T) {
 	}
 	for i, url := range urls {
 		rec := weburl.Record{URL: url, Depth: 3, Flags: weburl.FlagRedirect, Found: now.Unix()}
-		rec.SetVia(urls[0], r.Hasher.URLKey(urls[0]))
+		rec.SetVia(urls[0], c.Hasher.URLKey(urls[0]))
 		if i%50 == 7 {
 			rec.Flags |= weburl.FlagRefresh
 		}
-		if want := rec.Append(nil); string(b.Tuples[i].Aux) != string(want) || uint64(b.Tuples[i].Key) != r.Hasher.URLKey(url) {
+		if want := rec.Append(nil); string(b.Tuples[i].Aux) != string(want) || uint64(b.Tuples[i].Key) != c.Hasher.URLKey(url) {
 			t.Errorf("%s: got key %x and record %q, want %q", url, b.Tuples[i].Key, b.Tuples[i].Aux, want)
 		}
 	}
 	if n := testing.AllocsPerRun(20, func() {
-		d.reset()
+		tx.reset()
 		b.Start(urls[0], urls[0], 3, 0, now)
 		for i, url := range urls {
 			b.Add(url)
 			b.Repeat(i)
 		}
-		if err := r.sendLinks(b, &d); err != nil {
+		if err := c.sendLinks(b, &tx); err != nil {
 			t.Fatal(err)
 		}
 	}); n != 0 {
@@ -220,8 +220,8 @@ func BenchmarkLinkBatch(b *testing.B) {
 	pages := linkPages(b)
 	for _, cacheMiB := range []int64{1, 256} {
 		b.Run(fmt.Sprintf("cache=%dMiB", cacheMiB), func(b *testing.B) {
-			r := linkRing(b, cacheMiB<<20)
-			batch, x := admit.NewBatch(r.links), parse.NewExtractor(parse.Options{}, weburl.Options{})
+			c := linkRing(b, cacheMiB<<20)
+			batch, x := admit.NewBatch(c.links), parse.NewExtractor(parse.Options{}, weburl.Options{})
 			links := int64(0)
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
@@ -232,8 +232,8 @@ func BenchmarkLinkBatch(b *testing.B) {
 					b.Fatal(err)
 				}
 				links += counts.Links
-				var d delta
-				if err := r.sendLinks(batch, &d); err != nil {
+				var tx transaction
+				if err := c.sendLinks(batch, &tx); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -257,15 +257,15 @@ func refreshPage(b *admit.Batch, n int, fresh func(i int) bool) {
 
 // TestRefreshesAreFlagged: the targets of refreshes are told from other links, whichever of them the cache knows.
 func TestRefreshesAreFlagged(t *testing.T) {
-	r := linkRing(t, 1<<20)
-	b := admit.NewBatch(r.links)
+	c := linkRing(t, 1<<20)
+	b := admit.NewBatch(c.links)
 	for _, page := range []struct {
 		n     int
 		fresh func(i int) bool
 	}{{4, func(i int) bool { return i == 2 }}, {40, func(i int) bool { return i%3 != 0 }}, {60, func(i int) bool { return true }}} {
 		refreshPage(b, page.n, page.fresh)
-		var d delta
-		if err := r.sendLinks(b, &d); err != nil {
+		var tx transaction
+		if err := c.sendLinks(b, &tx); err != nil {
 			t.Fatal(err)
 		}
 		for _, tuple := range b.Tuples {

@@ -18,55 +18,55 @@ import (
 // MaxSeedReports bounds the seeds without yield that a Result lists; the seed log has them all.
 const MaxSeedReports = 100
 
-// logFetched writes the outcome of a response to the crawl log; part of a step.
-func (r *ring) logFetched(w *pageWorker, rec *weburl.Record, resp *fetch.Response, page bool, at warc.Location) error {
-	if r.opt.CrawlLog == state.LogOff || r.opt.CrawlLog == state.LogErrors && resp.Status < 400 && resp.Truncated == fetch.NotTruncated && w.said.dropped == "" {
+// logFetched writes the outcome of a response to the crawl log; part of a transaction.
+func (c *crawler) logFetched(w *pageWorker, rec *weburl.Record, resp *fetch.Response, page bool, at warc.Location) error {
+	if c.opt.CrawlLog == state.LogOff || c.opt.CrawlLog == state.LogErrors && resp.Status < 400 && resp.Truncated == fetch.NotTruncated && w.meta.dropped == "" {
 		return nil
 	}
-	return r.crawlLog.Append(&crawllog.Entry{Time: resp.Start, URL: string(rec.URL), Key: r.Hasher.URLKey(rec.URL), Status: resp.Status, Bytes: resp.BytesRead,
+	return c.crawlLog.Append(&crawllog.Entry{Time: resp.Start, URL: string(rec.URL), Key: c.Hasher.URLKey(rec.URL), Status: resp.Status, Bytes: resp.BytesRead,
 		Depth: int(rec.Depth), Via: string(rec.AppendVia(nil)), Parent: rec.Parent, IP: resp.Remote.Addr(), Elapsed: resp.Total,
 		MIME: string(resp.Header("Content-Type")), Truncated: resp.Truncated.String(), Attempts: int(rec.Attempts), Page: page,
-		Robots: w.said.directives(), Canonical: string(w.said.canonical), Refresh: string(w.said.refresh), Redirect: string(w.said.redirect),
-		Dropped: w.said.dropped, File: at.File, Offset: at.Offset})
+		Robots: w.meta.directives(), Canonical: string(w.meta.canonical), Refresh: string(w.meta.refresh), Redirect: string(w.meta.redirect),
+		Dropped: w.meta.dropped, File: at.File, Offset: at.Offset})
 }
 
-// logRefused writes the end of a URL without response; part of a step.
-func (r *ring) logRefused(rec *weburl.Record, why state.Reason) error {
-	if r.opt.CrawlLog == state.LogOff {
+// logRefused writes the end of a URL without response; part of a transaction.
+func (c *crawler) logRefused(rec *weburl.Record, why state.Reason) error {
+	if c.opt.CrawlLog == state.LogOff {
 		return nil
 	}
-	return r.crawlLog.Append(&crawllog.Entry{Time: time.Now(), URL: string(rec.URL), Key: r.Hasher.URLKey(rec.URL), Reason: why.String(),
+	return c.crawlLog.Append(&crawllog.Entry{Time: time.Now(), URL: string(rec.URL), Key: c.Hasher.URLKey(rec.URL), Reason: why.String(),
 		Depth: int(rec.Depth), Via: string(rec.AppendVia(nil)), Parent: rec.Parent, Attempts: int(rec.Attempts)})
 }
 
 // logSeed notes that a seed yielded nothing, and why.
-func (r *ring) logSeed(seed, why string) {
-	r.seedReports.add(seed + ": " + why)
-	if err := r.seedLog.Append(&crawllog.Entry{Time: time.Now(), URL: seed, Reason: why}); err != nil {
-		r.fail(err)
+func (c *crawler) logSeed(seed, why string) {
+	c.seedReports.add(seed + ": " + why)
+	if err := c.seedLog.Append(&crawllog.Entry{Time: time.Now(), URL: seed, Reason: why}); err != nil {
+		c.fail(err)
 	}
 }
 
-// maxLaterWalk bounds the records of `later` that are looked through for seeds at the end of a run.
-const maxLaterWalk = 1 << 20
+// maxDeferredWalk bounds the records of `deferred` that are looked through for seeds at the end of a run.
+const maxDeferredWalk = 1 << 20
 
 // unfinishedSeeds returns the seeds that yielded nothing in this run: those that ended, and those that wait for an
 // unreachable host, read from the last checkpoint.
-func (r *ring) unfinishedSeeds() ([]string, error) {
-	list := r.seedReports.list()
-	n := r.acct.in(state.PlaceLater)
-	if n == 0 || n > maxLaterWalk || len(list) >= MaxSeedReports {
+func (c *crawler) unfinishedSeeds() ([]string, error) {
+	list := c.seedReports.list()
+	n := c.acct.in(state.PlaceDeferred)
+	if n == 0 || n > maxDeferredWalk || len(list) >= MaxSeedReports {
 		return list, nil
 	}
-	m, _, err := state.ReadManifest(r.Set)
+	m, _, err := state.ReadManifest(c.Set)
 	if err != nil {
 		return nil, err
 	}
-	st, err := state.Part[queue.CalendarState](m, state.NameLater)
+	st, err := state.Part[queue.CalendarState](m, state.NameDeferred)
 	if err != nil {
 		return nil, err
 	}
-	_, err = queue.ScanCalendar(r.Set, state.NameLater, st, func(_ int64, data []byte) error {
+	_, err = queue.ScanCalendar(c.Set, state.NameDeferred, st, func(_ int64, data []byte) error {
 		var rec weburl.Record
 		if err := rec.Decode(data); err != nil {
 			return err

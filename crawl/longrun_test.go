@@ -68,7 +68,7 @@ func TestDepthLimit(t *testing.T) {
 	})
 }
 
-// TestScopeHost stays on the seed's host, its www twin and where its redirects lead.
+// TestScopeHost stays on the seed's host, its www HTTP fallback and where its redirects lead.
 func TestScopeHost(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)

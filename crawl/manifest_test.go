@@ -72,9 +72,9 @@ func TestScopeIsATail(t *testing.T) {
 func TestStructuresAreNamed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
-		r := openRing(t, simOptions(t, web, disk.NewMem(*seedFlag)))
+		c := openCrawler(t, simOptions(t, web, disk.NewMem(*seedFlag)))
 		var names []string
-		for _, s := range r.structures {
+		for _, s := range c.structures {
 			names = append(names, s.name)
 		}
 		if want := state.Structures[:]; !slices.Equal(names, want) {

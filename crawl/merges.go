@@ -13,9 +13,9 @@ import (
 // dryDuty times the last one's duration, which leaves three quarters of the disks' time to others; and, unless fetchers
 // idle, until a part of the cache's size has come in or dryPatience has passed, which bounds the bytes.
 const (
-	dryDuty     = 3
-	dryShare    = 8 // pending tuples are an eighth of the keys
-	dryPatience = 300 * time.Millisecond
+	earlyDuty     = 3
+	earlyShare    = 8 // pending tuples are an eighth of the keys
+	earlyPatience = 300 * time.Millisecond
 )
 
 // A merge for a few URLs, as they come back from their hosts' delays, would read or rewrite much for little, again and
@@ -23,7 +23,7 @@ const (
 // take more than tupleCost for each tuple waits until idleDuty times its duration has passed since the last one, which
 // leaves the disks idle for 99 % of the time; idlePatience bounds the wait.
 const (
-	cheapDry     = 20 * time.Millisecond
+	cheapEarly   = 20 * time.Millisecond
 	tupleCost    = 10 * time.Millisecond
 	idleDuty     = 100
 	idlePatience = 10 * time.Minute
@@ -40,7 +40,7 @@ type merger struct {
 	pending func() int64
 	keys    func() int64
 	// dry says that what is downstream runs low.
-	dry func() bool
+	early func() bool
 	// starving says that fetchers idle for want of URLs that could come from this merge.
 	starving func() bool
 	// cost is how long a dry merge would take now.
@@ -49,51 +49,51 @@ type merger struct {
 }
 
 // run merges when the store is full, and before that when downstream runs low: at once if nothing is in flight.
-func (r *ring) run(ctx context.Context, m merger) error {
+func (c *crawler) run(ctx context.Context, m merger) error {
 	var last, freed time.Time
 	var took time.Duration
 	for ctx.Err() == nil {
 		full := m.full()
 		wait := wakeAfter
-		if pending := m.pending(); !full && pending > 0 && m.dry() {
-			wait = time.Until(r.dryDue(&m, pending, last, took))
+		if pending := m.pending(); !full && pending > 0 && m.early() {
+			wait = time.Until(c.earlyDue(&m, pending, last, took))
 		}
 		if !full && wait > 0 {
 			// It lacks no room if nothing is due. A copy of sparse files that was refused would keep its reason for ever: while fetching
 			// rests nothing comes in, and no other pass clears it.
-			r.space.short("merge "+m.name, "")
-			r.await(ctx, m.wake, wait)
+			c.space.short("merge "+m.name, "")
+			c.await(ctx, m.wake, wait)
 			continue
 		}
 		began := time.Now()
 		if _, err := m.pass(ctx, !full); errors.Is(err, errNoRoom) {
-			if err := r.noRoom(ctx, m.name, err, &freed); err != nil {
+			if err := c.noRoom(ctx, m.name, err, &freed); err != nil {
 				return err
 			}
 			continue
 		} else if err != nil {
 			return err
 		}
-		r.space.short("merge "+m.name, "")
+		c.space.short("merge "+m.name, "")
 		last = time.Now()
 		took = max(leastMerge, last.Sub(began))
-		r.wakeBeast.raise()      // its next queue was pinned, or waited for, until the merge's end
-		if r.acct.stock() == 0 { // it may have been the crawl's last
-			r.wakeWatch.raise()
+		c.wakeBeast.raise()      // its next queue was pinned, or waited for, until the merge's end
+		if c.acct.stock() == 0 { // it may have been the crawl's last
+			c.wakeWatch.raise()
 		}
-		r.changed()
+		c.changed()
 	}
 	return nil
 }
 
-// dryDue is when a dry merge of so many tuples may begin.
-func (r *ring) dryDue(m *merger, pending int64, last time.Time, took time.Duration) time.Time {
-	due := last.Add(dryDuty * took)
-	if pending*dryShare < m.keys() && !m.starving() {
-		due = last.Add(max(dryDuty*took, dryPatience))
+// earlyDue is when a dry merge of so many tuples may begin.
+func (c *crawler) earlyDue(m *merger, pending int64, last time.Time, took time.Duration) time.Time {
+	due := last.Add(earlyDuty * took)
+	if pending*earlyShare < m.keys() && !m.starving() {
+		due = last.Add(max(earlyDuty*took, earlyPatience))
 	}
 	now := time.Now()
-	if r.nothingInFlight() {
+	if c.nothingInFlight() {
 		due = now
 	}
 	if due.After(now) || pending >= m.keys() {
@@ -107,113 +107,113 @@ func (r *ring) dryDue(m *merger, pending int64, last time.Time, took time.Durati
 
 // worthwhile says whether so many tuples are worth a merge that takes so long.
 func worthwhile(cost time.Duration, tuples int64) bool {
-	return cost <= cheapDry+time.Duration(tuples)*tupleCost
+	return cost <= cheapEarly+time.Duration(tuples)*tupleCost
 }
 
 // nothingInFlight is true when no URL is in RAM, on its way there or being fetched.
-func (r *ring) nothingInFlight() bool { return r.acct.stock() == 0 && r.robotsJobs.len() == 0 }
+func (c *crawler) nothingInFlight() bool { return c.acct.stock() == 0 && c.robotsJobs.len() == 0 }
 
 // starving is true when fetchers idle for want of URLs that could come from a merge before BEAST.
-func (r *ring) starving() bool {
-	return r.acct.in(state.PlaceRobotsCheck, state.PlaceReady, state.PlaceRAM) < int64(r.opt.Connections)/2
+func (c *crawler) starving() bool {
+	return c.acct.in(state.PlaceRobotsCheck, state.PlaceReady, state.PlaceRAM) < int64(c.opt.Connections)/2
 }
 
 // starvingForVerdicts is true when they idle for want of those that wait in RobotsCache.
-func (r *ring) starvingForVerdicts() bool {
-	return r.acct.in(state.PlaceReady, state.PlaceRAM) < int64(r.opt.Connections)/2
+func (c *crawler) starvingForVerdicts() bool {
+	return c.acct.in(state.PlaceReady, state.PlaceRAM) < int64(c.opt.Connections)/2
 }
 
-// hungry is true when the stock is low and BEAST's current queue is read to its end, or all its queues together hold
+// needsURLs is true when the stock is low and BEAST's current queue is read to its end, or all its queues together hold
 // little.
-func (r *ring) hungry() bool {
-	return r.stockLow() &&
-		(r.beast.AtEnd() || r.acct.in(state.PlaceBeast) < int64(r.opt.Connections))
+func (c *crawler) needsURLs() bool {
+	return c.stockLow() &&
+		(c.beast.AtEnd() || c.acct.in(state.PlaceBeast) < int64(c.opt.Connections))
 }
 
 func pendingTuples(d *drum.Drum) func() int64 {
 	return func() int64 { n, _ := d.Pending(); return n }
 }
 
-func (r *ring) mergeSeen(ctx context.Context) error {
-	return r.run(ctx, merger{
+func (c *crawler) mergeSeen(ctx context.Context) error {
+	return c.run(ctx, merger{
 		name: state.NameURLSeen,
 		pass: func(ctx context.Context, dry bool) (int, error) {
 			if !dry {
-				r.fullPasses.Add(1)
+				c.fullPasses.Add(1)
 			}
-			n, err := r.measured(func() (int, error) { return r.urlSeen.Pass(ctx, dry) })
-			r.seenMerges.Add(1)
+			n, err := c.measured(func() (int, error) { return c.urlSeen.Pass(ctx, dry) })
+			c.seenMerges.Add(1)
 			return n, err
 		},
-		full:    r.urlSeen.Full,
-		pending: pendingTuples(r.urlSeen),
-		keys:    r.urlSeen.Keys,
-		cost:    func() time.Duration { return r.urlSeen.Stats().PredictedDry },
-		dry:     func() bool { return r.hungry() && r.star.PendingChecks() == 0 }, starving: r.starving,
-		wake: r.wakeSeen,
+		full:    c.urlSeen.Full,
+		pending: pendingTuples(c.urlSeen),
+		keys:    c.urlSeen.Keys,
+		cost:    func() time.Duration { return c.urlSeen.Stats().PredictedEarly },
+		early:   func() bool { return c.needsURLs() && c.star.PendingChecks() == 0 }, starving: c.starving,
+		wake: c.wakeSeen,
 	})
 }
 
-func (r *ring) mergeStar(ctx context.Context) error {
-	return r.run(ctx, merger{
+func (c *crawler) mergeStar(ctx context.Context) error {
+	return c.run(ctx, merger{
 		name: state.NameStar,
 		pass: func(ctx context.Context, dry bool) (int, error) {
-			n, err := r.star.Pass(ctx, dry)
-			r.starMerges.Add(1)
+			n, err := c.star.Pass(ctx, dry)
+			c.starMerges.Add(1)
 			return n, err
 		},
-		full:    r.star.Full,
-		pending: r.star.PendingChecks,
-		keys:    r.star.NumPLDs,
+		full:    c.star.Full,
+		pending: c.star.PendingChecks,
+		keys:    c.star.NumPLDs,
 		cost: func() time.Duration {
-			_, indegree := r.star.Stats()
-			return indegree.PredictedDry
+			_, indegree := c.star.Stats()
+			return indegree.PredictedEarly
 		},
-		dry: r.hungry, starving: r.starving,
-		wake: r.wakeStar,
+		early: c.needsURLs, starving: c.starving,
+		wake: c.wakeStar,
 	})
 }
 
-func (r *ring) mergeRobotsCache(ctx context.Context) error {
-	low := int64(2 * r.opt.Connections)
-	return r.run(ctx, merger{
+func (c *crawler) mergeRobotsCache(ctx context.Context) error {
+	low := int64(2 * c.opt.Connections)
+	return c.run(ctx, merger{
 		name: state.NameRobotsCache,
 		pass: func(ctx context.Context, dry bool) (int, error) {
-			r.roundNow.Store(time.Now().Unix())
-			return r.robotsCache.Pass(ctx, dry)
+			c.roundNow.Store(time.Now().Unix())
+			return c.robotsCache.Pass(ctx, dry)
 		},
-		full:    r.robotsCache.Full,
-		pending: pendingTuples(r.robotsCache),
-		keys:    r.robotsCache.Keys,
-		cost:    func() time.Duration { return r.robotsCache.Stats().PredictedDry },
-		dry: func() bool {
-			return r.acct.in(state.PlaceReady, state.PlaceRAM) < low || r.workers.exchanges.load() < int64(r.opt.Connections)/2 ||
-				r.aim().idle
+		full:    c.robotsCache.Full,
+		pending: pendingTuples(c.robotsCache),
+		keys:    c.robotsCache.Keys,
+		cost:    func() time.Duration { return c.robotsCache.Stats().PredictedEarly },
+		early: func() bool {
+			return c.acct.in(state.PlaceReady, state.PlaceRAM) < low || c.workers.exchanges.load() < int64(c.opt.Connections)/2 ||
+				c.aim().idle
 		},
-		starving: r.starvingForVerdicts,
-		wake:     r.wakeRobots,
+		starving: c.starvingForVerdicts,
+		wake:     c.wakeRobots,
 	})
 }
 
-func (r *ring) mergeRobotsRequested(ctx context.Context) error {
-	return r.run(ctx, merger{
+func (c *crawler) mergeRobotsRequested(ctx context.Context) error {
+	return c.run(ctx, merger{
 		name: state.NameRobotsRequested,
 		pass: func(ctx context.Context, dry bool) (int, error) {
-			r.requestedNow.Store(time.Now().Unix())
-			mark := r.waiting.beginPass()
-			n, err := r.robotsRequested.Pass(ctx, dry)
+			c.requestedNow.Store(time.Now().Unix())
+			mark := c.waiting.beginPass()
+			n, err := c.robotsRequested.Pass(ctx, dry)
 			if err == nil && dry { // one by size leaves the buckets that aren't full
-				r.waiting.endPass(mark, r.robotsJobs.issued())
-				r.wakeAwaiting.raise()
+				c.waiting.endPass(mark, c.robotsJobs.issued())
+				c.wakeAwaiting.raise()
 			}
 			return n, err
 		},
-		full:    r.robotsRequested.Full,
-		pending: pendingTuples(r.robotsRequested),
-		keys:    r.robotsRequested.Keys,
-		cost:    func() time.Duration { return r.robotsRequested.Stats().PredictedDry },
-		dry:     func() bool { return r.robotsJobs.len() < r.opt.RobotsInFlight }, starving: r.starving,
-		wake: r.wakeRequested,
+		full:    c.robotsRequested.Full,
+		pending: pendingTuples(c.robotsRequested),
+		keys:    c.robotsRequested.Keys,
+		cost:    func() time.Duration { return c.robotsRequested.Stats().PredictedEarly },
+		early:   func() bool { return c.robotsJobs.len() < c.opt.RobotsInFlight }, starving: c.starving,
+		wake: c.wakeRequested,
 	})
 }
 
@@ -238,31 +238,31 @@ type endOfQueue struct {
 // its queues are short, and a PLD with endless URLs would get its budget in each of them; so all that is known goes into
 // the next queue before it is read: one merge of URLseen and one of STAR. When merges take long, queues are long as well,
 // and BEAST doesn't wait. wait is for how long at most; 0 for not at all.
-func (r *ring) mergeFirst(e *endOfQueue) (wait time.Duration) {
-	if !r.beast.AtEnd() {
+func (c *crawler) mergeFirst(e *endOfQueue) (wait time.Duration) {
+	if !c.beast.AtEnd() {
 		e.on = false
 		return 0
 	}
 	now := time.Now()
 	if !e.on {
-		*e = endOfQueue{on: true, seen: r.seenMerges.Load(), star: r.starMerges.Load(), since: now, began: e.began}
+		*e = endOfQueue{on: true, seen: c.seenMerges.Load(), star: c.starMerges.Load(), since: now, began: e.began}
 	}
-	pause := queuePause * r.opt.HostDelay
-	if since, a := now.Sub(e.began), r.aim(); since < pause && !a.idle && r.acct.stock() >= a.enough {
+	pause := queuePause * c.opt.HostDelay
+	if since, a := now.Sub(e.began), c.aim(); since < pause && !a.idle && c.acct.stock() >= a.enough {
 		return pause - since // the paper's budget is for the time that a queue takes to be crawled, not to be read
 	}
 	wait = pause + 2*cheapMerge - now.Sub(e.since)
-	if wait <= 0 || r.beast.Scanning() {
+	if wait <= 0 || c.beast.Scanning() {
 		return 0
 	}
-	if n, _ := r.urlSeen.Pending(); n > 0 && r.seenMerges.Load() == e.seen {
-		if cost := r.urlSeen.Stats().PredictedDry; cost >= cheapMerge || !worthwhile(cost, n) {
+	if n, _ := c.urlSeen.Pending(); n > 0 && c.seenMerges.Load() == e.seen {
+		if cost := c.urlSeen.Stats().PredictedEarly; cost >= cheapMerge || !worthwhile(cost, n) {
 			return 0
 		}
 		return wait
 	}
-	if n := r.star.PendingChecks(); n > 0 && r.starMerges.Load() == e.star {
-		if _, st := r.star.Stats(); worthwhile(st.PredictedDry, n) {
+	if n := c.star.PendingChecks(); n > 0 && c.starMerges.Load() == e.star {
+		if _, st := c.star.Stats(); worthwhile(st.PredictedEarly, n) {
 			return wait
 		}
 	}

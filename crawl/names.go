@@ -9,7 +9,7 @@ import (
 )
 
 // The store of names says what the keys of hosts and PLDs stand for, which nobody could tell later without reading all output.
-// It has every host of a URL that was taken, and every PLD of one or at an end of an edge. A name is sent in the step that sends
+// It has every host of a URL that was taken, and every PLD of one or at an end of an edge. A name is sent in the transaction that sends
 // the URL or edge, so that no checkpoint has one without the other (docs/formats/names.md).
 
 // namesShape is the shape of the store of names.
@@ -18,18 +18,18 @@ func namesShape() drum.Options {
 }
 
 // namesStore wires the store of names: what is new is counted.
-func (r *ring) namesStore() drum.Options {
-	o := r.plan.Names.shaped(namesShape())
-	o.Set, o.Name, o.Reserve = r.Set, state.NameNames, r.reserve
-	o.Wanted, o.Emit = func(res *drum.Result) bool { return res.New }, r.emitNames
+func (c *crawler) namesStore() drum.Options {
+	o := c.plan.Names.shaped(namesShape())
+	o.Set, o.Name, o.Reserve = c.Set, state.NameNames, c.reserve
+	o.Wanted, o.Emit = func(res *drum.Result) bool { return res.New }, c.emitNames
 	return o
 }
 
 // emitNames adds to the account that an audit compares the store with.
-func (r *ring) emitNames(results []drum.Result) error {
-	return r.inStep(func(d *delta) error {
+func (c *crawler) emitNames(results []drum.Result) error {
+	return c.transact(func(tx *transaction) error {
 		for i := range results {
-			d.named.Add(uint64(results[i].Key))
+			tx.named.Add(uint64(results[i].Key))
 		}
 		return nil
 	})
@@ -39,17 +39,17 @@ func (r *ring) emitNames(results []drum.Result) error {
 const leastNames = 64
 
 // mergeNames merges by size, and whenever the store has doubled: some 30 small passes in a crawl's life. Nobody waits for it.
-func (r *ring) mergeNames(ctx context.Context) error {
-	pending := pendingTuples(r.names)
-	return r.run(ctx, merger{
+func (c *crawler) mergeNames(ctx context.Context) error {
+	pending := pendingTuples(c.names)
+	return c.run(ctx, merger{
 		name:     state.NameNames,
-		pass:     r.names.Pass,
-		full:     r.names.Full,
+		pass:     c.names.Pass,
+		full:     c.names.Full,
 		pending:  pending,
-		keys:     r.names.Keys,
-		cost:     func() time.Duration { return r.names.Stats().PredictedDry },
-		dry:      func() bool { return pending() >= r.names.Keys()+leastNames },
+		keys:     c.names.Keys,
+		cost:     func() time.Duration { return c.names.Stats().PredictedEarly },
+		early:    func() bool { return pending() >= c.names.Keys()+leastNames },
 		starving: func() bool { return false },
-		wake:     r.wakeNames,
+		wake:     c.wakeNames,
 	})
 }

@@ -76,8 +76,8 @@ func TestLastingFaultsOfOurs(t *testing.T) {
 					if n := faults.Load(); n < int64(literals) || n > 40*int64(literals) {
 						t.Errorf("%d attempts to connect to %d addresses", n, literals)
 					}
-					if n := res.Snapshot.Later["robots-unavailable"]; n != int64(literals) {
-						t.Errorf("refused %v, later %v, want %d without robots.txt", res.Snapshot.Refused, res.Snapshot.Later, literals)
+					if n := res.Snapshot.Deferred["robots-unavailable"]; n != int64(literals) {
+						t.Errorf("refused %v, deferred %v, want %d without robots.txt", res.Snapshot.Refused, res.Snapshot.Deferred, literals)
 					}
 					t.Logf("%v, %d attempts", res.Snapshot.Elapsed, faults.Load())
 				})
@@ -104,8 +104,8 @@ func TestFaultOfOursThatEnds(t *testing.T) {
 				defer cancel()
 				res := mustRun(t, ctx, opt)
 				if n := len(w.pages("")); n != 270 || res.Stop != StopDone || len(res.Snapshot.Refused) > 0 {
-					t.Errorf("stopped because of %q after %v, %d pages of 270, refused %v, later %v", res.Stop, res.Snapshot.Elapsed, n,
-						res.Snapshot.Refused, res.Snapshot.Later)
+					t.Errorf("stopped because of %q after %v, %d pages of 270, refused %v, deferred %v", res.Stop, res.Snapshot.Elapsed, n,
+						res.Snapshot.Refused, res.Snapshot.Deferred)
 				}
 			})
 		})
@@ -132,8 +132,8 @@ func TestRulesWithoutDescriptors(t *testing.T) {
 			return nil
 		}}
 		res := mustRun(t, t.Context(), opt)
-		if n := len(w.pages("new0.test")); n != 1 || len(res.Snapshot.Later) > 0 {
-			t.Errorf("after %v: %d pages, later %v, refused %v", res.Snapshot.Elapsed, n, res.Snapshot.Later, res.Snapshot.Refused)
+		if n := len(w.pages("new0.test")); n != 1 || len(res.Snapshot.Deferred) > 0 {
+			t.Errorf("after %v: %d pages, deferred %v, refused %v", res.Snapshot.Elapsed, n, res.Snapshot.Deferred, res.Snapshot.Refused)
 		}
 	})
 }

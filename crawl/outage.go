@@ -16,7 +16,7 @@ import (
 //   - A monitor watches what became of the last exchanges with servers that had answered before, another one the lookups.
 //     When the share of failures jumps far above its mean there is an outage: fetching rests but for one try a second, and
 //     nothing that fails is counted. When those tries succeed again, all goes on.
-//   - Meanwhile vouchers are asked (vouch.go). If one answers, the outage is of others: fetching goes on at its usual rate, but for
+//   - Meanwhile canaries are asked (canary.go). If one answers, the outage is of others: fetching goes on at its usual rate, but for
 //     monitorPatience what fails isn't counted yet, since a part of the network may come back. After that it is how the web is now.
 
 // The monitor's constants.
@@ -32,7 +32,7 @@ const (
 	// probesLast tries decide that an outage is over: all of the last probesGood, or all but a few of them.
 	probesLast = 8
 	probesGood = 4
-	// monitorPatience ends an outage in which some tries succeed all along, or vouchers answered: then it isn't one, but how the web is
+	// monitorPatience ends an outage in which some tries succeed all along, or canaries answered: then it isn't one, but how the web is
 	// now. An outage of the network in which neither happens is waited for without end.
 	monitorPatience = 15 * time.Minute
 )
@@ -64,15 +64,15 @@ type monitor struct {
 	last []sample   // the oldest first; at most monitorLast, each of another source
 	mean float64    // share of failures while there is no outage
 
-	down    bool
-	partial bool // vouchers answered: fetching goes on, but nothing that fails is counted until monitorPatience is over
-	since   time.Time
-	tried   time.Time // last try in the outage
-	good    bool      // a try has succeeded in it
-	share   float64   // of failures when it began
-	jumped  bool      // and that was far above the mean
-	vouched time.Time // a voucher answered last
-	told    bool      // the log says that there is an outage
+	down       bool
+	partial    bool // canaries answered: fetching goes on, but nothing that fails is counted until monitorPatience is over
+	since      time.Time
+	tried      time.Time // last try in the outage
+	good       bool      // a try has succeeded in it
+	share      float64   // of failures when it began
+	jumped     bool      // and that was far above the mean
+	answeredAt time.Time // a canary answered last
+	told       bool      // the log says that there is an outage
 	// probes are the tries of this outage whose turn to be looked at hasn't come: as many as begin within the longest of them.
 	probes  []*probe
 	results []bool // of the last probesLast ones: failed
@@ -127,7 +127,7 @@ func (m *monitor) end(p *probe, now time.Time, source uint64, got outcome, known
 	if m.strict {
 		least = 2 * monitorLeast
 	}
-	if got == outcomeBad && bad >= least && float64(bad) >= threshold*float64(n) && now.Sub(m.vouched) >= vouchFor {
+	if got == outcomeBad && bad >= least && float64(bad) >= threshold*float64(n) && now.Sub(m.answeredAt) >= canaryGoodFor {
 		m.fail(now, float64(bad)/float64(n))
 		return true
 	}
@@ -171,7 +171,7 @@ func (m *monitor) count(now time.Time) (bad, n int) {
 	return bad, n
 }
 
-// fail begins an outage, or the next stretch of one in which vouchers had answered.
+// fail begins an outage, or the next stretch of one in which canaries had answered.
 func (m *monitor) fail(now time.Time, share float64) {
 	if !m.partial {
 		m.since, m.share, m.jumped = now, share, share-m.mean >= monitorJump
@@ -180,11 +180,11 @@ func (m *monitor) fail(now time.Time, share float64) {
 	m.last, m.probes, m.results = m.last[:0], nil, nil
 }
 
-// answered notes that a voucher answered, and returns true if that changes an outage.
+// answered notes that a canary answered, and returns true if that changes an outage.
 func (m *monitor) answered(now time.Time) (changed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.vouched = now
+	m.answeredAt = now
 	if !m.down {
 		return false
 	}
@@ -292,11 +292,11 @@ func cutOff(resp *fetch.Response) bool {
 }
 
 // outageText is what the progress says; "" without an outage.
-func (r *ring) outageText() string {
+func (c *crawler) outageText() string {
 	for _, m := range []struct {
 		m    *monitor
 		text string
-	}{{&r.net, "the network: known servers don't answer"}, {&r.dns, "the name servers: they don't answer"}} {
+	}{{&c.net, "the network: known servers don't answer"}, {&c.dns, "the name servers: they don't answer"}} {
 		m.m.mu.Lock()
 		down, since := m.m.down, m.m.since
 		m.m.mu.Unlock()
@@ -308,22 +308,22 @@ func (r *ring) outageText() string {
 }
 
 // slowed is true while the network or the name servers are taken to be down: fetching rests but for a few tries.
-func (r *ring) slowed() bool { return r.net.isDown() || r.dns.isDown() }
+func (c *crawler) slowed() bool { return c.net.isDown() || c.dns.isDown() }
 
 // inOutage is true while nothing that fails is counted.
-func (r *ring) inOutage() bool {
-	net, over := r.net.doubts(time.Now())
+func (c *crawler) inOutage() bool {
+	net, over := c.net.doubts(time.Now())
 	if over {
-		r.tellOutage("network", &r.net)
+		c.tellOutage("network", &c.net)
 	}
-	return r.namesInDoubt() || net
+	return c.namesInDoubt() || net
 }
 
-// namesInDoubt is true while no answer of a name server, or want of one, is believed.
-func (r *ring) namesInDoubt() bool {
-	dns, over := r.dns.doubts(time.Now())
+// namesInDoubt is true while no answer of a name server, or want of one, is confirmed.
+func (c *crawler) namesInDoubt() bool {
+	dns, over := c.dns.doubts(time.Now())
 	if over {
-		r.tellOutage("name servers", &r.dns)
+		c.tellOutage("name servers", &c.dns)
 	}
-	return dns || r.net.isDown()
+	return dns || c.net.isDown()
 }

@@ -318,8 +318,8 @@ func TestMonitor(t *testing.T) {
 			}
 			now = now.Add(time.Second)
 			if note(m, i, outcomeBad) {
-				if now.Sub(m.vouched) < vouchFor {
-					t.Fatalf("an outage %v after a voucher answered", now.Sub(m.vouched))
+				if now.Sub(m.answeredAt) < canaryGoodFor {
+					t.Fatalf("an outage %v after a voucher answered", now.Sub(m.answeredAt))
 				}
 				m.answered(now)
 			}

@@ -34,7 +34,7 @@ const (
 
 // itemOf makes a URL that passed robots.txt an item of polite, and returns what came with it from RobotsCache. The item has no
 // address if the blacklist names all of them.
-func (r *ring) itemOf(data []byte) (_ *polite.Item, sum robots.Summary, _ error) {
+func (c *crawler) itemOf(data []byte) (_ *polite.Item, sum robots.Summary, _ error) {
 	var rec weburl.Record
 	own := append([]byte(nil), data...)
 	if err := rec.Decode(own); err != nil {
@@ -44,21 +44,21 @@ func (r *ring) itemOf(data []byte) (_ *polite.Item, sum robots.Summary, _ error)
 		return nil, sum, fmt.Errorf("crawl: record from Q: %w", err)
 	}
 	host := weburl.Split(rec.URL).Host
-	addrs := append(sum.Addrs()[:0:0], r.fence.Open(sum.Addrs())...)
+	addrs := append(sum.Addrs()[:0:0], c.rules.Open(sum.Addrs())...)
 	if n := len(addrs); n > 1 { // another address for each attempt
 		k := int(rec.Attempts) % n
 		addrs = append(addrs[k:n:n], addrs[:k]...)
 	}
-	return &polite.Item{Rec: own, Host: r.HostKey(host), PLD: r.PLDKey(host), Addrs: addrs,
-		Budget: rec.Budget, CrawlDelay: min(sum.CrawlDelay, r.opt.MaxCrawlDelay), Waits: rec.Waits}, sum, nil
+	return &polite.Item{Rec: own, Host: c.HostKey(host), PLD: c.PLDKey(host), Addrs: addrs,
+		Budget: rec.Budget, CrawlDelay: min(sum.CrawlDelay, c.opt.MaxCrawlDelay), Waits: rec.Waits}, sum, nil
 }
 
 // verdictEnd is until when a URL may be fetched without asking RobotsCache again: a day after robots.txt was had at the
 // latest (RFC 9309 2.4). Addresses may be as old as that: if they no longer answer, the next attempt looks them up.
 func verdictEnd(sum *robots.Summary) time.Time { return sum.VerdictExpires }
 
-// fetchOne does all for one granted URL: exchange, parse, store, and the step that makes it count.
-func (r *ring) fetchOne(ctx context.Context, g *polite.Grant) error {
+// fetchOne does all for one granted URL: exchange, parse, store, and the transaction that makes it count.
+func (c *crawler) fetchOne(ctx context.Context, g *polite.Grant) error {
 	var rec weburl.Record
 	if err := rec.Decode(g.Item.Rec); err != nil {
 		return fmt.Errorf("crawl: record in RAM: %w", err)
@@ -68,48 +68,48 @@ func (r *ring) fetchOne(ctx context.Context, g *polite.Grant) error {
 		return fmt.Errorf("crawl: record in RAM: %w", err)
 	}
 	if time.Now().After(verdictEnd(&sum)) { // it waited too long for its turn
-		return r.inStep(func(d *delta) error {
-			r.dropGrant(time.Now(), g)
-			return r.checkRobots(d, g.Item.Rec, &rec, state.PlaceRAM)
+		return c.transact(func(tx *transaction) error {
+			c.dropGrant(time.Now(), g)
+			return c.checkRobots(tx, g.Item.Rec, &rec, state.PlaceRAM)
 		})
 	}
-	if rests, err := r.restsAfterAll(g, &rec); rests || err != nil {
+	if rests, err := c.inBackoffAfterAll(g, &rec); rests || err != nil {
 		return err
 	}
-	resp := r.workers.response()
-	defer r.workers.release(resp)
+	resp := c.workers.response()
+	defer c.workers.release(resp)
 	began := time.Now()
-	err := r.exchange(ctx, g, weburl.Split(rec.URL), resp, r.limitsOf(&rec))
+	err := c.exchange(ctx, g, weburl.Split(rec.URL), resp, c.limitsOf(&rec))
 	if ctx.Err() != nil {
 		return nil // stays in RAM: the last checkpoint has it
 	}
-	result := &ending{Result: polite.Result{Elapsed: answerTime(resp, err), Kept: r.keptFor(g, resp)}}
+	result := &ending{Result: polite.Result{Elapsed: answerTime(resp, err), Kept: c.keptFor(g, resp)}}
 	if errors.Is(err, errBlocked) {
-		return r.settle(g, result, func(d *delta) error { return r.fenceOff(d, g.Item) })
+		return c.settle(g, result, func(tx *transaction) error { return c.dropBlocked(tx, g.Item) })
 	}
 	if panicked := asPanic(err); panicked != nil {
-		return r.endByBug(g, &rec, panicked, result)
+		return c.endByBug(g, &rec, panicked, result)
 	}
 	var fe *fetch.Error
 	if err == nil && cutOff(resp) || errors.As(err, &fe) && doubtful(fe) {
 		again := rec.Flags&weburl.FlagUnconfirmed != 0
-		if !r.believed(again, r.hosts.Doubted(g.Item.Host), began, r.source(g.Addr)) && mayBeOurs(&rec) {
-			return r.unconfirmed(g, &rec, &sum, result)
+		if !c.confirmed(again, c.hosts.Doubted(g.Item.Host), began, c.source(g.Addr)) && mayBeOurs(&rec) {
+			return c.unconfirmed(g, &rec, &sum, result)
 		}
 	}
 	rec.Flags &^= weburl.FlagUnconfirmed
 	if err != nil {
-		return r.exchangeFailed(g, &rec, &sum, err, result)
+		return c.exchangeFailed(g, &rec, &sum, err, result)
 	}
 	var event health.Event
 	if panicked := bug.Contained(func() error { event = eventOf(&rec, resp); return nil }); panicked != nil {
-		return r.endByBug(g, &rec, panicked, result)
+		return c.endByBug(g, &rec, panicked, result)
 	}
-	if why := retried(event); why != state.ReasonNone && int(rec.Attempts) < r.opt.Retries {
-		return r.retry(g, &rec, &sum, event, why, result)
+	if why := retried(event); why != state.ReasonNone && int(rec.Attempts) < c.opt.Retries {
+		return c.retry(g, &rec, &sum, event, why, result)
 	}
-	return r.store(ctx, g, &rec, resp, result, func(d *delta) error {
-		v, err := r.noteHost(d, g.Item.Host, &rec, &sum.Health, event)
+	return c.store(ctx, g, &rec, resp, result, func(tx *transaction) error {
+		v, err := c.noteHost(tx, g.Item.Host, &rec, &sum.Health, event)
 		result.rest(v)
 		return err
 	})
@@ -133,15 +133,15 @@ func retried(e health.Event) state.Reason {
 }
 
 // restsAfterAll puts a granted URL off whose host went to rest, or was given up, after it had been admitted.
-func (r *ring) restsAfterAll(g *polite.Grant, rec *weburl.Record) (rests bool, _ error) {
-	if s := r.hosts.Get(g.Item.Host, nil, time.Now()); s.Clean() {
+func (c *crawler) inBackoffAfterAll(g *polite.Grant, rec *weburl.Record) (rests bool, _ error) {
+	if s := c.hosts.Get(g.Item.Host, nil, time.Now()); s.Clean() {
 		return false, nil
 	}
-	err := r.inStep(func(d *delta) (err error) {
-		if rests, err = r.rests(d, g.Item.Host, rec, state.PlaceRAM, nil); rests {
-			r.dropGrant(time.Now(), g)
+	err := c.transact(func(tx *transaction) (err error) {
+		if rests, err = c.inBackoff(tx, g.Item.Host, rec, state.PlaceRAM, nil); rests {
+			c.dropGrant(time.Now(), g)
 		} else {
-			d.nothing = true
+			tx.nothing = true
 		}
 		return err
 	})
@@ -149,35 +149,35 @@ func (r *ring) restsAfterAll(g *polite.Grant, rec *weburl.Record) (rests bool, _
 }
 
 // exchangeFailed decides between another attempt and the end.
-func (r *ring) exchangeFailed(g *polite.Grant, rec *weburl.Record, sum *robots.Summary, err error, result *ending) error {
+func (c *crawler) exchangeFailed(g *polite.Grant, rec *weburl.Record, sum *robots.Summary, err error, result *ending) error {
 	var fe *fetch.Error
 	if !errors.As(err, &fe) {
 		return err
 	}
 	if fe.Ours() && fe.Kind != fetch.KindNoRoute && rec.Faults < maxOurFaults {
 		rec.Faults++
-		return r.settle(g, result, func(d *delta) error {
-			return r.putOff(d, rec, state.PlaceRAM, time.Now().Add(r.faultWaits.ourFault), state.ReasonConnect)
+		return c.settle(g, result, func(tx *transaction) error {
+			return c.deferURL(tx, rec, state.PlaceRAM, time.Now().Add(c.faultWaits.ourFault), state.ReasonConnect)
 		})
 	}
 	why := reasonOf(fe)
 	if fe.Stage == fetch.StageDial && fe.Kind != fetch.KindForbiddenAddress {
-		result.ServerBackoff = r.opt.ServerDelay
+		result.ServerBackoff = c.opt.ServerDelay
 	}
 	noRequest := why == state.ReasonForbiddenAddress || why == state.ReasonForbiddenPort || fe.Kind == fetch.KindBadRequest
-	if !noRequest && rec.Flags&weburl.FlagSeedTwin == 0 && int(rec.Attempts) < r.opt.Retries {
-		return r.retry(g, rec, sum, failureOf(fe), why, result)
+	if !noRequest && rec.Flags&weburl.FlagSeedFallback == 0 && int(rec.Attempts) < c.opt.Retries {
+		return c.retry(g, rec, sum, failureOf(fe), why, result)
 	}
-	return r.settle(g, result, func(d *delta) error {
-		d.count(state.CountAttempts, 1)
+	return c.settle(g, result, func(tx *transaction) error {
+		tx.count(state.CountAttempts, 1)
 		if !noRequest { // else it tells nothing about the host
-			v, err := r.noteHost(d, g.Item.Host, rec, &sum.Health, failureOf(fe))
+			v, err := c.noteHost(tx, g.Item.Host, rec, &sum.Health, failureOf(fe))
 			if err != nil {
 				return err
 			}
 			result.rest(v)
 		}
-		return r.refuse(d, rec, state.PlaceRAM, why)
+		return c.refuse(tx, rec, state.PlaceRAM, why)
 	})
 }
 
@@ -200,73 +200,73 @@ func reasonOf(e *fetch.Error) state.Reason {
 }
 
 // retry puts the URL off for another attempt, as long as its host rests; if that was given up now, the URL ends.
-func (r *ring) retry(g *polite.Grant, rec *weburl.Record, sum *robots.Summary, e health.Event, why state.Reason, result *ending) error {
+func (c *crawler) retry(g *polite.Grant, rec *weburl.Record, sum *robots.Summary, e health.Event, why state.Reason, result *ending) error {
 	rec.Attempts++
-	return r.settle(g, result, func(d *delta) error {
-		d.count(state.CountAttempts, 1)
-		v, err := r.noteHost(d, g.Item.Host, rec, &sum.Health, e)
+	return c.settle(g, result, func(tx *transaction) error {
+		tx.count(state.CountAttempts, 1)
+		v, err := c.noteHost(tx, g.Item.Host, rec, &sum.Health, e)
 		if err != nil {
 			return err
 		}
 		if result.rest(v); v.End != health.Open {
-			return r.refuse(d, rec, state.PlaceRAM, endReason(v.End))
+			return c.refuse(tx, rec, state.PlaceRAM, endReason(v.End))
 		}
-		d.count(state.CountRetries, 1)
+		tx.count(state.CountRetries, 1)
 		if v.Why != health.BackOff {
-			why = restReason(&health.State{}, v.Why)
+			why = backoffReason(&health.State{}, v.Why)
 		}
-		return r.putOff(d, rec, state.PlaceRAM, time.Now().Add(v.Rest), why)
+		return c.deferURL(tx, rec, state.PlaceRAM, time.Now().Add(v.Rest), why)
 	})
 }
 
-// settle is the step that ends an exchange: what f does, and the end of the grant.
-func (r *ring) settle(g *polite.Grant, result *ending, f func(d *delta) error) error {
-	return r.inStep(func(d *delta) error {
-		if err := f(d); err != nil {
+// settle is the transaction that ends an exchange: what f does, and the end of the grant.
+func (c *crawler) settle(g *polite.Grant, result *ending, f func(tx *transaction) error) error {
+	return c.transact(func(tx *transaction) error {
+		if err := f(tx); err != nil {
 			return err
 		}
-		r.polite.Done(time.Now(), g, result.Result)
+		c.polite.Done(time.Now(), g, result.Result)
 		if result.Backoff >= health.Short {
-			if err := r.clearHost(d, g.Item.Host, result.health); err != nil {
+			if err := c.clearHost(tx, g.Item.Host, result.health); err != nil {
 				return err
 			}
 		}
-		d.wake(r.wakeSeen)
-		d.wake(r.wakeBeast)
-		d.wake(r.wakeRobots)
+		tx.wake(c.wakeSeen)
+		tx.wake(c.wakeBeast)
+		tx.wake(c.wakeRobots)
 		return nil
 	})
 }
 
-// evicted puts off what left RAM; part of a step.
-func (r *ring) evicted(d *delta, items []*polite.Item, why state.Reason) error {
+// evicted defers what left RAM; part of a transaction.
+func (c *crawler) evicted(tx *transaction, items []*polite.Item, why state.Reason) error {
 	for _, item := range items {
 		var rec weburl.Record
 		if err := rec.Decode(item.Rec); err != nil {
 			return fmt.Errorf("crawl: record in RAM: %w", err)
 		}
-		if err := r.putOff(d, &rec, state.PlaceRAM, item.Due, why); err != nil {
+		if err := c.deferURL(tx, &rec, state.PlaceRAM, item.Due, why); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// tryTwin feeds the http form of a seed without scheme whose https form failed; part of a step.
-func (r *ring) tryTwin(d *delta, rec *weburl.Record) error {
+// tryHTTPFallback feeds the http form of a seed without scheme whose https form failed; part of a transaction.
+func (c *crawler) tryHTTPFallback(tx *transaction, rec *weburl.Record) error {
 	rest, ok := bytes.CutPrefix(rec.URL, []byte("https://"))
 	if !ok {
 		return nil
 	}
-	b := admit.NewBatch(r.links)
+	b := admit.NewBatch(c.links)
 	b.Start(nil, nil, rec.Depth, weburl.FlagSeed, time.Now())
 	url, err := weburl.Canonical("http://" + string(rest))
 	if err != nil {
-		r.logSeed("http://"+string(rest), "bad-seed: "+err.Error())
+		c.logSeed("http://"+string(rest), "bad-seed: "+err.Error())
 		return nil
 	}
 	b.Add([]byte(url))
-	return r.sendLinks(b, d)
+	return c.sendLinks(b, tx)
 }
 
 // retryAfter reads the header of that name, RFC 9110 10.2.3: seconds or a date; 0 for none.

@@ -20,77 +20,77 @@ import (
 	"drumbeat/weburl"
 )
 
-// store parses and stores a final response; note, part of the same step, says what it means for the host.
-func (r *ring) store(ctx context.Context, g *polite.Grant, rec *weburl.Record, resp *fetch.Response, result *ending,
-	note func(d *delta) error) error {
+// store parses and stores a final response; note, part of the same transaction, says what it means for the host.
+func (c *crawler) store(ctx context.Context, g *polite.Grant, rec *weburl.Record, resp *fetch.Response, result *ending,
+	note func(tx *transaction) error) error {
 	var w *pageWorker
 	select {
-	case w = <-r.workers.parsers:
+	case w = <-c.workers.parsers:
 	case <-ctx.Done():
 		return nil
 	}
 	defer func() {
 		w.prepared.Release()
-		r.workers.parsers <- w
+		c.workers.parsers <- w
 	}()
 	now := time.Now()
-	key := r.Hasher.URLKey(rec.URL)
+	key := c.Hasher.URLKey(rec.URL)
 	var is found
 	err := bug.Contained(func() (err error) {
-		is, err = r.read(w, rec, resp, key, now)
+		is, err = c.read(w, rec, resp, key, now)
 		return err
 	})
 	if bug := asPanic(err); bug != nil {
-		w = newPageWorker(r) // nobody knows what the old one is like
-		return r.endByBug(g, rec, bug, result)
+		w = newPageWorker(c) // nobody knows what the old one is like
+		return c.endByBug(g, rec, bug, result)
 	} else if err != nil {
 		return err
 	}
-	err = r.settle(g, result, func(d *delta) error {
-		if err := note(d); err != nil {
+	err = c.settle(g, result, func(tx *transaction) error {
+		if err := note(tx); err != nil {
 			return err
 		}
 		var at warc.Location
-		if r.opt.Store {
+		if c.opt.Store {
 			var err error
-			at, err = r.warc.Append(&w.prepared, now)
+			at, err = c.warc.Append(&w.prepared, now)
 			if err != nil {
 				return err
 			}
 			if at.File != w.file {
 				w.file = at.File
-				r.at("roll")
+				c.testHook("roll")
 			}
 		}
-		if err := r.sendLinks(w.links, d); err != nil {
+		if err := c.sendLinks(w.links, tx); err != nil {
 			return err
 		}
-		if !is.sitemap && !isRedirect(resp) && r.sitemapFlags(rec) != 0 {
-			d.count(state.CountSitemapFaults, 1) // there is none, or it is something else
+		if !is.sitemap && !isRedirect(resp) && c.sitemapFlags(rec) != 0 {
+			tx.count(state.CountSitemapFaults, 1) // there is none, or it is something else
 		}
-		d.move(key, state.PlaceRAM, state.PlaceFetched)
-		r.countResponse(d, rec, resp, is.page)
-		if err := r.star.Fetched(g.Item.PLD, 1, int64(len(resp.Raw))); err != nil {
+		tx.move(key, state.PlaceRAM, state.PlaceFetched)
+		c.countResponse(tx, rec, resp, is.page)
+		if err := c.star.Fetched(g.Item.PLD, 1, int64(len(resp.Raw))); err != nil {
 			return err
 		}
 		if rec.Flags&weburl.FlagSeed != 0 {
-			r.logSeedsEnd(w, rec, resp, key, is.page)
+			c.logSeedsEnd(w, rec, resp, key, is.page)
 		}
-		return r.logFetched(w, rec, resp, is.body != contentOther, at)
+		return c.logFetched(w, rec, resp, is.body != contentOther, at)
 	})
-	r.touch()
+	c.noteProgress()
 	return err
 }
 
 // logSeedsEnd notes a seed whose response is no page.
-func (r *ring) logSeedsEnd(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, page bool) {
+func (c *crawler) logSeedsEnd(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, page bool) {
 	switch {
-	case w.said.dropped != "":
-		r.logSeed(string(rec.URL), w.said.dropped)
+	case w.meta.dropped != "":
+		c.logSeed(string(rec.URL), w.meta.dropped)
 	case isRedirect(resp) && (len(w.links.Keys) == 0 || uint64(w.links.Keys[0]) == key):
-		r.logSeed(string(rec.URL), "redirect that leads nowhere")
+		c.logSeed(string(rec.URL), "redirect that leads nowhere")
 	case !page && !isRedirect(resp):
-		r.logSeed(string(rec.URL), "status "+strconv.Itoa(resp.Status))
+		c.logSeed(string(rec.URL), "status "+strconv.Itoa(resp.Status))
 	}
 }
 
@@ -101,59 +101,59 @@ type found struct {
 }
 
 // read fills the worker with all that a response says: its links, what it says of itself, and the records that are stored.
-func (r *ring) read(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, now time.Time) (is found, _ error) {
-	if r.opt.reading != nil {
-		r.opt.reading("page", rec.URL)
+func (c *crawler) read(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, now time.Time) (is found, _ error) {
+	if c.opt.reading != nil {
+		c.opt.reading("page", rec.URL)
 	}
-	body, sniffed := r.bodyOf(resp)
-	if is.sitemap = r.isSitemap(rec, resp); is.sitemap {
+	body, sniffed := c.bodyOf(resp)
+	if is.sitemap = c.isSitemap(rec, resp); is.sitemap {
 		body, sniffed = contentOther, false
 	}
 	is.body = body
 	is.page = body == contentHTML && resp.Status == http.StatusOK && resp.Marks&fetch.MarkNotChunked == 0
 	if is.sitemap {
-		w.said.start(resp, r.opt.Agent)
-		r.readSitemap(w, rec, resp, key, now)
-	} else if err := r.findLinks(w, rec, resp, key, body, now); err != nil {
+		w.meta.start(resp, c.opt.Agent)
+		c.readSitemap(w, rec, resp, key, now)
+	} else if err := c.findLinks(w, rec, resp, key, body, now); err != nil {
 		return is, err
 	}
 	if sniffed {
 		w.links.Counts[state.CountSniffed] += 1
 	}
-	if is.page && w.said.robots.NoIndex {
+	if is.page && w.meta.robots.NoIndex {
 		w.links.Counts[state.CountNoIndex] += 1
 	}
-	if r.opt.Store {
-		if err := w.encoder.Prepare(&w.prepared, r.warcExchange(w, rec, resp)); err != nil {
+	if c.opt.Store {
+		if err := w.encoder.Prepare(&w.prepared, c.warcExchange(w, rec, resp)); err != nil {
 			return is, fmt.Errorf("crawl: prepare record of %s: %w", rec.URL, err)
 		}
 	}
 	return is, nil
 }
 
-func (r *ring) countResponse(d *delta, rec *weburl.Record, resp *fetch.Response, page bool) {
-	d.count(state.CountAttempts, 1)
-	d.count(state.CountResponses, 1)
-	d.count(state.CountBytesWire, resp.BytesRead)
-	d.count(state.CountBytesBody, int64(len(resp.Body)))
-	d.count(state.CountFetchMillis, resp.Total.Milliseconds())
-	d.response(resp.Status)
+func (c *crawler) countResponse(tx *transaction, rec *weburl.Record, resp *fetch.Response, page bool) {
+	tx.count(state.CountAttempts, 1)
+	tx.count(state.CountResponses, 1)
+	tx.count(state.CountBytesWire, resp.BytesRead)
+	tx.count(state.CountBytesBody, int64(len(resp.Body)))
+	tx.count(state.CountFetchMillis, resp.Total.Milliseconds())
+	tx.response(resp.Status)
 	if page {
-		d.count(state.CountPages, 1)
+		tx.count(state.CountPages, 1)
 		if rec.Flags&weburl.FlagSeed != 0 {
-			d.count(state.CountSeedPages, 1)
+			tx.count(state.CountSeedPages, 1)
 		}
 	}
 	if isRedirect(resp) {
-		d.count(state.CountRedirects, 1)
+		tx.count(state.CountRedirects, 1)
 	}
 	if resp.Marks&fetch.MarkBodyRefused != 0 {
-		d.count(state.CountBodiesRefused, 1)
+		tx.count(state.CountBodiesRefused, 1)
 	} else if resp.Truncated != fetch.NotTruncated {
-		d.count(state.CountTruncated, 1)
+		tx.count(state.CountTruncated, 1)
 	}
-	if resp.Marks&decodeCut != 0 && r.sitemapFlags(rec) == 0 { // sitemaps are unpacked while they are read
-		d.count(state.CountDecodeCut, 1)
+	if resp.Marks&decodeCut != 0 && c.sitemapFlags(rec) == 0 { // sitemaps are unpacked while they are read
+		tx.count(state.CountDecodeCut, 1)
 	}
 }
 
@@ -162,11 +162,11 @@ const decodeCut = fetch.MarkDecodedLimit | fetch.MarkRatioLimit | fetch.MarkDeco
 
 // findLinks fills the worker's batch with the links of a response: of the page and its headers, or the target of a redirect; and
 // says in w.said what the response says of itself.
-func (r *ring) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, body content, now time.Time) error {
-	said := &w.said
-	said.start(resp, r.opt.Agent)
+func (c *crawler) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, body content, now time.Time) error {
+	said := &w.meta
+	said.start(resp, c.opt.Agent)
 	if isRedirect(resp) {
-		return r.redirectLink(w, rec, resp, key, now)
+		return c.redirectLink(w, rec, resp, key, now)
 	}
 	w.links.Start(rec.URL, rec.URL, deeper(rec.Depth), 0, now)
 	if resp.Status < 200 || resp.Status > 299 { // the links of an error page are those of all error pages, or a trap
@@ -184,10 +184,10 @@ func (r *ring) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Response
 		page := w.parser.Page()
 		said.robots.Add(page.Robots)
 		said.setCanonical(w.parser, page.Canonical)
-		held := said.robots.NoFollow && !r.opt.IgnoreNofollow
+		held := said.robots.NoFollow && !c.opt.IgnoreNofollow
 		counts = w.parser.Once(func(url []byte, l *parse.Link) {
 			switch {
-			case held || l.NoFollow && !r.opt.IgnoreNofollow:
+			case held || l.NoFollow && !c.opt.IgnoreNofollow:
 				w.links.NoFollow()
 			case l.Tag == parse.Meta:
 				said.setRefresh(url)
@@ -199,7 +199,7 @@ func (r *ring) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Response
 			}
 		}, w.links.Repeat)
 	}
-	if err := r.headerLinks(w, rec, resp, &counts); err != nil {
+	if err := c.headerLinks(w, rec, resp, &counts); err != nil {
 		return err
 	}
 	w.links.Counts[state.CountLinksInvalid] += counts.Invalid
@@ -210,14 +210,14 @@ func (r *ring) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Response
 }
 
 // redirectLink is findLinks for a redirect.
-func (r *ring) redirectLink(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, now time.Time) error {
+func (c *crawler) redirectLink(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, now time.Time) error {
 	flags := weburl.FlagRedirect
 	depth := deeper(rec.Depth)
 	if rec.Flags&weburl.FlagSeed != 0 && rec.Redirects < maxSeedHops { // a seed's redirect chain is the seed
 		flags |= weburl.FlagSeed
 		depth = rec.Depth
 	}
-	w.links.Start(r.parentOf(rec), rec.URL, depth, flags|r.sitemapFlags(rec), now)
+	w.links.Start(c.parentOf(rec), rec.URL, depth, flags|c.sitemapFlags(rec), now)
 	w.links.Rec.Redirects = min(rec.Redirects, math.MaxUint8-1) + 1
 	if err := w.parser.At(rec.URL); err != nil {
 		return fmt.Errorf("crawl: redirect of %s: %w", rec.URL, err)
@@ -229,25 +229,25 @@ func (r *ring) redirectLink(w *pageWorker, rec *weburl.Record, resp *fetch.Respo
 		w.links.Counts[state.CountLinksTooLong] += 1
 	case url == nil:
 		w.links.Counts[state.CountLinksInvalid] += 1
-	case w.said.robots.NoFollow && !r.opt.IgnoreNofollow:
-		w.said.redirect = append(w.said.redirect, url...)
+	case w.meta.robots.NoFollow && !c.opt.IgnoreNofollow:
+		w.meta.redirect = append(w.meta.redirect, url...)
 		w.links.NoFollow()
 	default:
-		w.said.redirect = append(w.said.redirect, url...)
+		w.meta.redirect = append(w.meta.redirect, url...)
 		w.links.AddTarget(rec, url)
 		if w.links.Counts[state.CountLinksRedirects] > 0 {
-			w.said.dropped = admit.TooManyRedirects
+			w.meta.dropped = admit.TooManyRedirects
 		}
 	}
 	return nil
 }
 
-func (r *ring) resolveRedirect(base string, location []byte) (string, error) {
+func (c *crawler) resolveRedirect(base string, location []byte) (string, error) {
 	b, err := weburl.NewBase([]byte(base))
 	if err != nil {
 		return "", err
 	}
-	url, err := weburl.NewResolver(weburl.Options{MaxBytes: r.opt.MaxURLBytes}).AppendResolve(nil, b, location)
+	url, err := weburl.NewResolver(weburl.Options{MaxBytes: c.opt.MaxURLBytes}).AppendResolve(nil, b, location)
 	return string(url), err
 }
 
@@ -266,7 +266,7 @@ func isRedirect(resp *fetch.Response) bool {
 }
 
 // warcExchange is what the page store keeps of a response.
-func (r *ring) warcExchange(w *pageWorker, rec *weburl.Record, resp *fetch.Response) *warc.Exchange {
+func (c *crawler) warcExchange(w *pageWorker, rec *weburl.Record, resp *fetch.Response) *warc.Exchange {
 	x := &w.exchange
 	*x = warc.Exchange{
 		URL: rec.URL, Date: resp.Start, IP: resp.Remote.Addr(), Request: resp.RequestHead, Head: resp.RawHead, Body: resp.RawBody,
@@ -285,7 +285,7 @@ func (r *ring) warcExchange(w *pageWorker, rec *weburl.Record, resp *fetch.Respo
 	if resp.TLSVerdict != "" {
 		add("tlsVerdict", resp.TLSVerdict)
 	}
-	w.said.each(add)
+	w.meta.each(add)
 	return x
 }
 

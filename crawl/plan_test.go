@@ -22,8 +22,8 @@ func TestPlans(t *testing.T) {
 				t.Errorf("RAM %d, disk %d: %v", ram, disk, err)
 				continue
 			}
-			r := &ring{Saved: &state.Saved{Set: testSet()}, plan: p, opt: o}
-			so, err := r.starOptions()
+			c := &crawler{Saved: &state.Saved{Set: testSet()}, plan: p, opt: o}
+			so, err := c.starOptions()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -34,7 +34,7 @@ func TestPlans(t *testing.T) {
 			for _, d := range []struct {
 				plan DrumPlan
 				opt  drum.Options
-			}{{p.URLSeen, r.seenStore()}, {p.RobotsCache, r.robotsStore()}, {p.RobotsRequested, r.requestedStore()},
+			}{{p.URLSeen, c.seenStore()}, {p.RobotsCache, c.robotsStore()}, {p.RobotsRequested, c.requestedStore()},
 				{p.Edges, named(p.Edges.options(nil), "e")}, {p.Indegree, named(p.Indegree.options(nil), "i")}} {
 				store, err := drum.Open(d.opt, nil)
 				if err != nil {

@@ -5,29 +5,29 @@ import (
 	"time"
 )
 
-// A mover that has nothing to do sleeps until something happens. Three things wake it: its own signal, raised by the step
+// A stage that has nothing to do sleeps until something happens. Three things wake it: its own signal, raised by the transaction
 // that puts something before it; a timer, where it waits for a time that it knows; and the pulse, which follows every
-// change of the ring within pulseEvery, since some movers wait for states of others (stock, idle connections, BEAST's
-// end). Without a change and before its time no mover's answer can change; so a crawl that waits for one slow host does
+// change of the crawler within pulseEvery, since some stages wait for states of others (stock, idle connections, BEAST's
+// end). Without a change and before its time no stage's answer can change; so a crawl that waits for one slow host does
 // nothing between its pages.
 
-// wakeAfter is the net under all this: how long a mover sleeps at most.
+// wakeAfter is the net under all this: how long a stage sleeps at most.
 const wakeAfter = time.Minute
 
-// pulseEvery is the least time between two pulses: while a crawl is busy its movers look up so often.
+// pulseEvery is the least time between two pulses: while a crawl is busy its stages look up so often.
 const pulseEvery = 100 * time.Millisecond
 
-// changed notes that a step, a merge or an exchange has ended.
-func (r *ring) changed() {
-	r.changes.Add(1)
-	r.stepped.raise()
+// changed notes that a transaction, a merge or an exchange has ended.
+func (c *crawler) changed() {
+	c.changes.Add(1)
+	c.committed.raise()
 }
 
 // await returns true when the signal was raised or d has passed, false when the context ended.
-func (r *ring) await(ctx context.Context, s <-chan struct{}, d time.Duration) bool {
+func (c *crawler) await(ctx context.Context, s <-chan struct{}, d time.Duration) bool {
 	t := time.NewTimer(max(0, min(d, wakeAfter)))
 	defer t.Stop()
-	defer r.wakeups.Add(1)
+	defer c.wakeups.Add(1)
 	select {
 	case <-s:
 		return true
@@ -38,10 +38,10 @@ func (r *ring) await(ctx context.Context, s <-chan struct{}, d time.Duration) bo
 	}
 }
 
-// pulse wakes all movers after a change.
-func (r *ring) pulse(ctx context.Context) error {
-	for r.await(ctx, r.stepped, wakeAfter) {
-		for _, s := range r.signals() {
+// pulse wakes all stages after a change.
+func (c *crawler) pulse(ctx context.Context) error {
+	for c.await(ctx, c.committed, wakeAfter) {
+		for _, s := range c.signals() {
 			s.raise()
 		}
 		if !sleep(ctx, pulseEvery) {
@@ -52,7 +52,7 @@ func (r *ring) pulse(ctx context.Context) error {
 }
 
 // signals are those that the pulse raises.
-func (r *ring) signals() []signal {
-	return []signal{r.wakeSeen, r.wakeStar, r.wakeBeast, r.wakeScan, r.wakeRobots, r.wakeRequested, r.wakeAwaiting, r.wakeJobs,
-		r.wakeReady, r.wakeLater, r.wakeRelieve, r.wakeDispatch, r.wakeWatch, r.wakeSpace}
+func (c *crawler) signals() []signal {
+	return []signal{c.wakeSeen, c.wakeStar, c.wakeBeast, c.wakeScan, c.wakeRobots, c.wakeRequested, c.wakeAwaiting, c.wakeJobs,
+		c.wakeReady, c.wakeDeferred, c.wakeRelieve, c.wakeDispatch, c.wakeWatch, c.wakeSpace}
 }

@@ -30,11 +30,11 @@ func answered(t *testing.T, a answer) *fetch.Response {
 	return resp
 }
 
-// TestCountersOfARecord: one counter had held the times that a URL was put off, a seed's redirects and the faults of ours, so that
-// a seed put off often lost its redirect, and a URL put off often the benefit of the doubt.
+// TestCountersOfARecord: one counter had held the times that a URL was deferred, a seed's redirects and the faults of ours, so that
+// a seed deferred often lost its redirect, and a URL deferred often the benefit of the doubt.
 func TestCountersOfARecord(t *testing.T) {
-	r := linkRing(t, 0)
-	w := &pageWorker{links: admit.NewBatch(r.links), parser: parse.NewExtractor(parse.Options{}, weburl.Options{})}
+	c := linkRing(t, 0)
+	w := &pageWorker{links: admit.NewBatch(c.links), parser: parse.NewExtractor(parse.Options{}, weburl.Options{})}
 	resp := answered(t, answer{302, "Location: /b\r\n", ""})
 	for _, test := range []struct {
 		name          string
@@ -49,7 +49,7 @@ func TestCountersOfARecord(t *testing.T) {
 		{"as deep as can be", weburl.Record{Depth: math.MaxUint16}, 0, 1, math.MaxUint16},
 	} {
 		test.rec.URL = []byte("http://a.test/")
-		if err := r.redirectLink(w, &test.rec, resp, 1, time.Now()); err != nil {
+		if err := c.redirectLink(w, &test.rec, resp, 1, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		got := w.links.Rec

@@ -80,8 +80,8 @@ func TestDNSThatDiesEnds(t *testing.T) {
 		if w.lookups > 40 {
 			t.Errorf("%d lookups of one name", w.lookups)
 		}
-		if s := &res.Snapshot; s.Later["robots-unavailable"] == 0 || s.Place(state.PlaceFetched) == 0 {
-			t.Errorf("places %v, later %v: want some fetched, the others waiting", s.Places, s.Later)
+		if s := &res.Snapshot; s.Deferred["robots-unavailable"] == 0 || s.Place(state.PlaceFetched) == 0 {
+			t.Errorf("places %v, deferred %v: want some fetched, the others waiting", s.Places, s.Deferred)
 		}
 	})
 }
@@ -151,28 +151,28 @@ func TestNothingStaysInQR(t *testing.T) {
 		w := &tinyWeb{serve: pagesOnly}
 		opt := w.options(t, disk.NewMem(*seedFlag))
 		opt.defaults()
-		r, err := open(opt)
+		c, err := open(opt)
 		if err != nil {
 			t.Fatal(err)
 		}
 		rec := weburl.Record{URL: []byte("http://a.test/"), Reason: uint8(state.ReasonAwaitRobots)}
-		r.waiting.endPass(r.waiting.beginPass(), r.robotsJobs.issued()) // the merge that saw the request
-		if err := r.inStep(func(d *delta) error {
-			d.move(r.Hasher.URLKey(rec.URL), state.PlaceRobotsCheck, state.PlaceAwaitRobots)
-			return r.awaitRobots.Append(rec.Append(nil))
+		c.waiting.endPass(c.waiting.beginPass(), c.robotsJobs.issued()) // the merge that saw the request
+		if err := c.transact(func(tx *transaction) error {
+			tx.move(c.Hasher.URLKey(rec.URL), state.PlaceRobotsCheck, state.PlaceAwaitRobots)
+			return c.awaitRobots.Append(rec.Append(nil))
 		}); err != nil {
 			t.Fatal(err)
 		}
-		r.waiting.appended()
+		c.waiting.appended()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if err := r.readAwaiting(ctx); err != nil {
+		if err := c.readAwaiting(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if n, _ := r.awaitRobots.Len(); n > 0 {
+		if n, _ := c.awaitRobots.Len(); n > 0 {
 			t.Errorf("%d URLs still wait in QR with nothing left to merge", n)
 		}
-		if err := r.close(); err != nil {
+		if err := c.close(); err != nil {
 			t.Error(err)
 		}
 	})

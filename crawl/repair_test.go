@@ -135,7 +135,7 @@ func TestRepair(t *testing.T) {
 			missing += want - n
 			if lost == 0 && n < want || n < want && rep.Nothing() || len(twice) > int(rep.Unseen) {
 				t.Errorf("round %d: damage to %q: %d of %d URLs fetched, %d twice; %d lost, %q; %s, %v", i, hit, n, want, len(twice), lost, rep.Actions,
-					res.Stop, res.Snapshot.Later)
+					res.Stop, res.Snapshot.Deferred)
 			}
 			if after := deep(t, fs, &opt); !after.Balanced() {
 				t.Errorf("round %d: damage to %q: at the end: %q, %v", i, hit, after.Bad, after.Damages)

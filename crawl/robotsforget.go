@@ -13,27 +13,27 @@ import (
 // nothing for Options.RobotsForget: their rules and addresses have expired, no retry and no rest is due, and no URL of the origin
 // was checked since, or the rules would have been asked for again. A check then finds nothing known and asks for robots.txt, as
 // it would with an expired record. So no URL depends on when a record goes, and a merge that is done again after a crash
-// may leave out more. URLs in QR wait for answers to requests, by number, not for records (awaiting.go).
+// may leave out more. URLs in QR wait for answers to requests, by number, not for records (releases.go).
 
 // forgetRobots says whether RobotsCache drops a record. What binds us is kept: that a host doesn't want us or was given up, and the
 // number of its pages if that is limited.
-func (r *ring) forgetRobots(_ drum.Key, value []byte) bool {
+func (c *crawler) forgetRobots(_ drum.Key, value []byte) bool {
 	var h robots.HostData
 	if h.Decode(value) != nil { // damage is for those to tell who need the record
 		return false
 	}
-	if h.Health.End != health.Open || h.Pages > 0 && r.opt.MaxPagesPerHost > 0 {
+	if h.Health.End != health.Open || h.Pages > 0 && c.opt.MaxPagesPerHost > 0 {
 		return false
 	}
-	return time.Unix(r.roundNow.Load(), 0).Sub(h.Last()) >= r.opt.RobotsForget
+	return time.Unix(c.roundNow.Load(), 0).Sub(h.Last()) >= c.opt.RobotsForget
 }
 
 // forgetRequested says whether RobotsRequested drops a record. It says when an origin was asked last, which matters for requestLost;
 // tuples wait for their merge for less time than that again.
-func (r *ring) forgetRequested(_ drum.Key, value []byte) bool {
+func (c *crawler) forgetRequested(_ drum.Key, value []byte) bool {
 	if len(value) != 16 {
 		return false
 	}
 	last := time.Unix(int64(binary.LittleEndian.Uint64(value)), 0)
-	return time.Unix(r.requestedNow.Load(), 0).Sub(last) >= max(r.opt.RobotsForget, 2*requestLost*time.Second)
+	return time.Unix(c.requestedNow.Load(), 0).Sub(last) >= max(c.opt.RobotsForget, 2*requestLost*time.Second)
 }

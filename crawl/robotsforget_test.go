@@ -22,7 +22,7 @@ import (
 
 // robotsYear is RobotsCache and RobotsRequested of a crawl, without the crawl.
 type robotsYear struct {
-	*ring
+	*crawler
 	t   *testing.T
 	now time.Time
 	dir string                       // of the real file system: bytes on disk and in the heap are to be told apart
@@ -30,7 +30,7 @@ type robotsYear struct {
 }
 
 func newRobotsYear(t *testing.T, forget time.Duration) *robotsYear {
-	y := &robotsYear{ring: &ring{}, t: t, dir: t.TempDir(), now: time.Unix(1_800_000_000, 0), got: map[drum.Key]robots.Decision{}}
+	y := &robotsYear{crawler: &crawler{}, t: t, dir: t.TempDir(), now: time.Unix(1_800_000_000, 0), got: map[drum.Key]robots.Decision{}}
 	y.opt.RobotsForget, y.opt.Agent = forget, "drumbeat"
 	open := func(name string, shape drum.Options, wire func(*drum.Options)) *drum.Drum {
 		shape.Set, shape.Name = disk.Set{FS: disk.OS(), Paths: []string{y.dir}}, name
@@ -227,7 +227,7 @@ func TestWhatIsForgotten(t *testing.T) {
 		return robots.HostData{State: robots.StateNoFile, Fetched: now.Add(-expired - aDay), Expires: now.Add(-expired)}
 	}
 	with := func(h robots.HostData, change func(*robots.HostData)) robots.HostData { change(&h); return h }
-	for _, c := range []struct {
+	for _, test := range []struct {
 		name  string
 		h     robots.HostData
 		limit int64
@@ -247,10 +247,10 @@ func TestWhatIsForgotten(t *testing.T) {
 		{"pages counted", with(rules(31*aDay), func(h *robots.HostData) { h.Pages = 7 }), 10, false},
 		{"pages counted once", with(rules(31*aDay), func(h *robots.HostData) { h.Pages = 7 }), 0, true},
 	} {
-		r := &ring{opt: Options{RobotsForget: 30 * aDay, MaxPagesPerHost: c.limit}}
-		r.roundNow.Store(now.Unix())
-		if got := r.forgetRobots(1, c.h.Append(nil)); got != c.want {
-			t.Errorf("%s: forgotten %v, want %v", c.name, got, c.want)
+		c := &crawler{opt: Options{RobotsForget: 30 * aDay, MaxPagesPerHost: test.limit}}
+		c.roundNow.Store(now.Unix())
+		if got := c.forgetRobots(1, test.h.Append(nil)); got != test.want {
+			t.Errorf("%s: forgotten %v, want %v", test.name, got, test.want)
 		}
 	}
 }

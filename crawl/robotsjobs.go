@@ -19,13 +19,13 @@ type robotsJobs struct {
 	again    int64      // number of the last one taken up again
 	inFlight map[int64][]byte
 	plds     map[int64]uint64    // of those in flight
-	perPLD   map[uint64]*pldJobs // PLDs with requests in flight, or with requests that were put off and have their turn to come
+	perPLD   map[uint64]*pldJobs // PLDs with requests in flight, or with requests that were deferred and have their turn to come
 }
 
 // pldJobs are the requests of one PLD.
 type pldJobs struct {
 	n    int       // in flight
-	turn time.Time // of the request put off last
+	turn time.Time // of the request deferred last
 }
 
 func (j *robotsJobs) queued() { j.mu.Lock(); j.total++; j.mu.Unlock() }
@@ -125,27 +125,27 @@ func (j *robotsJobs) snapshot() [][]byte {
 }
 
 // readRobotsFetch takes requests from QD, as many at once as Options.RobotsInFlight says.
-func (r *ring) readRobotsFetch(ctx context.Context) error {
+func (c *crawler) readRobotsFetch(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if r.slowed() && time.Since(r.jobTried) < trickle {
-			sleep(ctx, trickle-time.Since(r.jobTried))
+		if c.slowed() && time.Since(c.jobTried) < trickle {
+			sleep(ctx, trickle-time.Since(c.jobTried))
 			continue
 		}
-		if r.robotsJobs.len() >= r.opt.RobotsInFlight || r.space.why() != "" {
-			r.await(ctx, r.wakeJobs, wakeAfter)
+		if c.robotsJobs.len() >= c.opt.RobotsInFlight || c.space.why() != "" {
+			c.await(ctx, c.wakeJobs, wakeAfter)
 			continue
 		}
-		data, again, err := r.robotsLater.Peek(time.Now())
+		data, again, err := c.robotsDeferred.Peek(time.Now())
 		if err != nil {
 			return err
 		}
 		if !again {
 			var ok bool
-			if data, ok, err = r.robotsFetch.Peek(); err != nil {
+			if data, ok, err = c.robotsFetch.Peek(); err != nil {
 				return err
 			}
 			if !ok {
-				r.await(ctx, r.wakeJobs, untilDue(r.robotsLater))
+				c.await(ctx, c.wakeJobs, untilDue(c.robotsDeferred))
 				continue
 			}
 		}
@@ -154,39 +154,39 @@ func (r *ring) readRobotsFetch(ctx context.Context) error {
 		if err := job.Decode(rec); err != nil {
 			return err
 		}
-		pld := r.PLDKey(weburl.Split(job.Origin).Host)
-		turn := r.robotsJobs.room(pld, r.robotsPerPLD(), time.Now())
+		pld := c.PLDKey(weburl.Split(job.Origin).Host)
+		turn := c.robotsJobs.room(pld, c.robotsPerPLD(), time.Now())
 		var seq int64
-		if err := r.inStep(func(*delta) error {
+		if err := c.transact(func(*transaction) error {
 			if again {
-				r.robotsLater.Advance()
+				c.robotsDeferred.Advance()
 			} else {
-				r.robotsFetch.Advance()
+				c.robotsFetch.Advance()
 			}
-			seq = r.robotsJobs.begin(rec, again, pld)
+			seq = c.robotsJobs.begin(rec, again, pld)
 			return nil
 		}); err != nil {
 			return err
 		}
 		if !turn.IsZero() {
-			if err := r.deferRobots(seq, rec, turn, 0); err != nil {
+			if err := c.deferRobots(seq, rec, turn, 0); err != nil {
 				return err
 			}
 			continue
 		}
-		r.jobTried = time.Now()
-		r.start(ctx, "robots request", func(ctx context.Context) error { return r.doRobots(ctx, seq, rec) })
+		c.jobTried = time.Now()
+		c.start(ctx, "robots request", func(ctx context.Context) error { return c.doRobots(ctx, seq, rec) })
 	}
 	return nil
 }
 
 // robotsPerPLD bounds the requests of one PLD in flight. A crawl of few sites has no others to protect.
-func (r *ring) robotsPerPLD() int {
-	if r.opt.Scope != state.ScopeAll {
-		return r.opt.RobotsInFlight
+func (c *crawler) robotsPerPLD() int {
+	if c.opt.Scope != state.ScopeAll {
+		return c.opt.RobotsInFlight
 	}
-	return max(pldJobsLeast, r.opt.RobotsInFlight/pldJobsShare)
+	return max(pldJobsLeast, c.opt.RobotsInFlight/pldJobsShare)
 }
 
 // crowded is true when requests take up half of what there is: then none waits for its turn in RAM.
-func (r *ring) crowded() bool { return r.robotsJobs.len() >= r.opt.RobotsInFlight/2 }
+func (c *crawler) crowded() bool { return c.robotsJobs.len() >= c.opt.RobotsInFlight/2 }

@@ -16,21 +16,21 @@ import (
 
 // applyRobots is the rule of RobotsCache: checks are judged by what the cache knows at their place in the order of
 // arrival, updates change it.
-func (r *ring) applyRobots(key drum.Key, old []byte, exists bool, run []drum.Item, a *drum.Arena, dst []byte) ([]byte, drum.Action) {
+func (c *crawler) applyRobots(key drum.Key, old []byte, exists bool, run []drum.Item, a *drum.Arena, dst []byte) ([]byte, drum.Action) {
 	var known robots.HostData
 	if exists {
 		if err := known.Decode(old); err != nil {
-			r.fail(fmt.Errorf("crawl: RobotsCache has host data of origin %x that can't be read; run drumbeat repair: %w", key, err))
+			c.fail(fmt.Errorf("crawl: RobotsCache has host data of origin %x that can't be read; run drumbeat repair: %w", key, err))
 			known = robots.HostData{}
 		}
 	}
-	now := time.Unix(r.roundNow.Load(), 0)
+	now := time.Unix(c.roundNow.Load(), 0)
 	changed := known.Health.Mend(now)
 	var summary []byte
 	for i := range run {
 		it := &run[i]
 		if it.Op == drum.Update {
-			known, changed, summary = r.update(key, &known, it.Value, now), true, nil
+			known, changed, summary = c.update(key, &known, it.Value, now), true, nil
 			continue
 		}
 		var rec weburl.Record
@@ -38,25 +38,25 @@ func (r *ring) applyRobots(key drum.Key, old []byte, exists bool, run []drum.Ite
 			it.Result = uint64(decisionUnreadable)
 			continue
 		}
-		decision, at, ok := r.decide(&known, &rec, now)
+		decision, at, ok := c.decide(&known, &rec, now)
 		if !ok {
 			it.Result = uint64(refusal(state.ReasonInternal))
 			continue
 		}
-		if n := len(known.Addrs()); n > 0 && r.fence.Closed(known.Addrs()) && now.Before(known.AddrExpires) {
+		if n := len(known.Addrs()); n > 0 && c.rules.Closed(known.Addrs()) && now.Before(known.AddrExpires) {
 			it.Result = uint64(decisionBlocked)
 			continue
-		} else if decision == robots.Forbidden && (n > 0 || known.Fetched.Unix() < r.heldState.Since) {
+		} else if decision == robots.Forbidden && (n > 0 || known.Fetched.Unix() < c.heldState.Since) {
 			decision = robots.Request // the blacklist (endBlocked) or the flags of an earlier run were what forbade it
 		}
 		it.Result = uint64(decision)
 		switch decision {
-		case robots.Wait, robots.Rest:
-			it.Result = uint64(r.waits(&known, decision, at, now))
+		case robots.Wait, robots.Backoff:
+			it.Result = uint64(c.waits(&known, decision, at, now))
 		case robots.Request, robots.Resolve:
 			it.Result = uint64(ask(decision, answerToken(&known)))
 		case robots.Allow:
-			if limit := r.opt.MaxPagesPerHost; limit > 0 && rec.Flags&weburl.FlagCounted == 0 {
+			if limit := c.opt.MaxPagesPerHost; limit > 0 && rec.Flags&weburl.FlagCounted == 0 {
 				if known.Pages >= limit {
 					it.Result = uint64(refusal(state.ReasonHostPages))
 					continue
@@ -81,12 +81,12 @@ func (r *ring) applyRobots(key drum.Key, old []byte, exists bool, run []drum.Ite
 }
 
 // waits is the result for a URL that must wait.
-func (r *ring) waits(h *robots.HostData, decision robots.Decision, at, now time.Time) verdict {
+func (c *crawler) waits(h *robots.HostData, decision robots.Decision, at, now time.Time) verdict {
 	why := state.ReasonRobotsUnavailable
-	if decision == robots.Rest {
-		_, rest, _ := h.Health.Resting(now)
-		why = restReason(&h.Health, rest)
-	} else if most := r.opt.RobotsWait; most > 0 && !h.FailingSince.IsZero() && now.Sub(h.FailingSince) >= most {
+	if decision == robots.Backoff {
+		_, rest, _ := h.Health.InBackoff(now)
+		why = backoffReason(&h.Health, rest)
+	} else if most := c.opt.RobotsWait; most > 0 && !h.FailingSince.IsZero() && now.Sub(h.FailingSince) >= most {
 		return refusal(state.ReasonRobotsUnavailable)
 	}
 	return waitUntil(decision, why, at)
@@ -150,47 +150,47 @@ func longestWait(h *robots.HostData) int {
 
 // update applies an update. One that can't be read stops the crawl: its checksum held, so that it is nothing that this
 // program wrote, and without it the origin's URLs would wait in vain.
-func (r *ring) update(key drum.Key, known *robots.HostData, value []byte, now time.Time) robots.HostData {
+func (c *crawler) update(key drum.Key, known *robots.HostData, value []byte, now time.Time) robots.HostData {
 	u, err := robots.DecodeUpdate(value)
 	if err != nil {
-		r.fail(fmt.Errorf("crawl: RobotsCache has an update of origin %x that can't be read; run drumbeat repair: %w", key, err))
+		c.fail(fmt.Errorf("crawl: RobotsCache has an update of origin %x that can't be read; run drumbeat repair: %w", key, err))
 		return *known
 	}
-	return u.Apply(known, &r.policy, r.opt.Agent, now)
+	return u.Apply(known, &c.policy, c.opt.Agent, now)
 }
 
-// checkRobots sends a URL to RobotsCache; part of a step. data is the record's coding.
+// checkRobots sends a URL to RobotsCache; part of a transaction. data is the record's coding.
 // A URL whose port was allowed when it was found, but is no more, ends here, as does one whose host was blacklisted since.
-func (r *ring) checkRobots(d *delta, data []byte, rec *weburl.Record, from state.Place) error {
-	if !r.links.PortAllowed(weburl.Split(rec.URL).Port) {
-		return r.refuse(d, rec, from, state.ReasonForbiddenPort)
+func (c *crawler) checkRobots(tx *transaction, data []byte, rec *weburl.Record, from state.Place) error {
+	if !c.links.PortAllowed(weburl.Split(rec.URL).Port) {
+		return c.refuse(tx, rec, from, state.ReasonForbiddenPort)
 	}
-	if r.fence.BlockedURL(rec.URL) {
-		return r.refuse(d, rec, from, state.ReasonBlocked)
+	if c.rules.BlockedURL(rec.URL) {
+		return c.refuse(tx, rec, from, state.ReasonBlocked)
 	}
 	var buf [300]byte
 	origin := weburl.AppendOrigin(buf[:0], rec.URL)
-	tuple := [1]drum.Tuple{{Key: drum.Key(r.Hasher.OriginKey(origin)), Op: drum.Check, Value: data}}
-	if err := r.robotsCache.Add(tuple[:]); err != nil {
+	tuple := [1]drum.Tuple{{Key: drum.Key(c.Hasher.OriginKey(origin)), Op: drum.Check, Value: data}}
+	if err := c.robotsCache.Add(tuple[:]); err != nil {
 		return err
 	}
-	key := r.Hasher.URLKey(rec.URL)
+	key := c.Hasher.URLKey(rec.URL)
 	m := move{key: key, from: from, to: state.PlaceRobotsCheck, was: state.Reason(rec.Reason)}
-	d.moves = append(d.moves, m)
-	d.wake(r.wakeRobots)
+	tx.moves = append(tx.moves, m)
+	tx.wake(c.wakeRobots)
 	return nil
 }
 
-// emitChecked takes RobotsCache's verdicts, one step for a batch.
-func (r *ring) emitChecked(results []drum.Result) error {
-	return r.inStep(func(d *delta) error {
+// emitChecked takes RobotsCache's verdicts, one transaction for a batch.
+func (c *crawler) emitChecked(results []drum.Result) error {
+	return c.transact(func(tx *transaction) error {
 		var rec weburl.Record
 		for i := range results {
 			res := &results[i]
 			if err := rec.Decode(res.Value); err != nil {
 				return fmt.Errorf("crawl: record from RobotsCache: %w", err)
 			}
-			if err := r.judge(d, res, &rec); err != nil {
+			if err := c.route(tx, res, &rec); err != nil {
 				return err
 			}
 		}
@@ -199,71 +199,71 @@ func (r *ring) emitChecked(results []drum.Result) error {
 }
 
 // judge moves one URL on from RobotsCache.
-func (r *ring) judge(d *delta, res *drum.Result, rec *weburl.Record) error {
-	key := r.Hasher.URLKey(rec.URL)
+func (c *crawler) route(tx *transaction, res *drum.Result, rec *weburl.Record) error {
+	key := c.Hasher.URLKey(rec.URL)
 	v := verdict(res.Result)
 	switch v.decision() {
 	case decisionBlocked:
-		return r.refuse(d, rec, state.PlaceRobotsCheck, state.ReasonBlocked)
+		return c.refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonBlocked)
 	case robots.Allow:
 		rec.Extra, rec.Reason = res.Out, 0
 		if v.counted() {
 			rec.Flags |= weburl.FlagCounted
 		}
-		d.move(key, state.PlaceRobotsCheck, state.PlaceReady)
-		d.wake(r.wakeReady)
-		return r.ready.Append(rec.Append(nil))
+		tx.move(key, state.PlaceRobotsCheck, state.PlaceReady)
+		tx.wake(c.wakeReady)
+		return c.ready.Append(rec.Append(nil))
 	case robots.Disallow:
-		return r.refuse(d, rec, state.PlaceRobotsCheck, state.ReasonRobots)
+		return c.refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonRobots)
 	case robots.NoHost:
-		return r.refuse(d, rec, state.PlaceRobotsCheck, state.ReasonNoHost)
+		return c.refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonNoHost)
 	case robots.Forbidden:
-		return r.refuse(d, rec, state.PlaceRobotsCheck, state.ReasonForbiddenAddress)
-	case robots.Wait, robots.Rest:
-		if rec.Flags&weburl.FlagSeedTwin != 0 {
-			return r.refuse(d, rec, state.PlaceRobotsCheck, state.ReasonHTTPSFallback)
+		return c.refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonForbiddenAddress)
+	case robots.Wait, robots.Backoff:
+		if rec.Flags&weburl.FlagSeedFallback != 0 {
+			return c.refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonHTTPSFallback)
 		}
-		return r.putOff(d, rec, state.PlaceRobotsCheck, v.until(), v.reason())
+		return c.deferURL(tx, rec, state.PlaceRobotsCheck, v.until(), v.reason())
 	case robots.NotWelcome:
-		return r.refuse(d, rec, state.PlaceRobotsCheck, state.ReasonNotWelcome)
+		return c.refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonNotWelcome)
 	case robots.GivenUp:
-		return r.refuse(d, rec, state.PlaceRobotsCheck, state.ReasonHostGivenUp)
+		return c.refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonHostGivenUp)
 	case decisionRefuse:
-		return r.refuse(d, rec, state.PlaceRobotsCheck, v.reason())
+		return c.refuse(tx, rec, state.PlaceRobotsCheck, v.reason())
 	case robots.Request, robots.Resolve:
-		host := r.HostKey(weburl.Split(rec.URL).Host)
-		if rests, err := r.rests(d, host, rec, state.PlaceRobotsCheck, nil); rests || err != nil {
+		host := c.HostKey(weburl.Split(rec.URL).Host)
+		if rests, err := c.inBackoff(tx, host, rec, state.PlaceRobotsCheck, nil); rests || err != nil {
 			return err // another origin of the host is why
 		}
-		return r.requestRobots(d, rec, v.decision() == robots.Resolve, v.token())
+		return c.requestRobots(tx, rec, v.decision() == robots.Resolve, v.token())
 	}
 	return fmt.Errorf("crawl: RobotsCache gave result %#x for %s", res.Result, rec.URL)
 }
 
 // requestRobots asks for an origin's robots.txt or addresses and lets the URL wait: in QR the first time; a URL that came
 // back from there before its answer waits on disk, longer each time.
-func (r *ring) requestRobots(d *delta, rec *weburl.Record, addrsOnly bool, seen uint64) error {
+func (c *crawler) requestRobots(tx *transaction, rec *weburl.Record, addrsOnly bool, seen uint64) error {
 	job := robots.Job{Origin: weburl.Origin(rec.URL), AddrsOnly: addrsOnly, Depth: rec.Depth}
 	job.Failing, job.Known = seen&tokenFailing != 0, seen&tokenKnown != 0
 	var value [16]byte
 	binary.LittleEndian.PutUint64(value[:], uint64(time.Now().Unix()))
 	binary.LittleEndian.PutUint64(value[8:], seen)
-	tuple := []drum.Tuple{{Key: drum.Key(r.Hasher.OriginKey(job.Origin)), Op: drum.CheckUpdate, Value: value[:], Aux: job.Append(nil)}}
-	if err := r.robotsRequested.Add(tuple); err != nil {
+	tuple := []drum.Tuple{{Key: drum.Key(c.Hasher.OriginKey(job.Origin)), Op: drum.CheckUpdate, Value: value[:], Aux: job.Append(nil)}}
+	if err := c.robotsRequested.Add(tuple); err != nil {
 		return err
 	}
-	d.wake(r.wakeRequested)
+	tx.wake(c.wakeRequested)
 	if rec.Reason == uint8(state.ReasonAwaitRobots) {
 		rec.Deferred()
 		wait := time.Second << min(uint64(rec.Waits), seen>>tokenWait&tokenWaitMask+shortestWait)
-		return r.putOff(d, rec, state.PlaceRobotsCheck, time.Now().Add(wait), state.ReasonAwaitRobots)
+		return c.deferURL(tx, rec, state.PlaceRobotsCheck, time.Now().Add(wait), state.ReasonAwaitRobots)
 	}
 	rec.Reason = uint8(state.ReasonAwaitRobots)
-	d.move(r.Hasher.URLKey(rec.URL), state.PlaceRobotsCheck, state.PlaceAwaitRobots)
-	if err := r.awaitRobots.Append(rec.Append(nil)); err != nil {
+	tx.move(c.Hasher.URLKey(rec.URL), state.PlaceRobotsCheck, state.PlaceAwaitRobots)
+	if err := c.awaitRobots.Append(rec.Append(nil)); err != nil {
 		return err
 	}
-	r.waiting.appended() // after the record is there: a merge that begins now may count it
+	c.waiting.appended() // after the record is there: a merge that begins now may count it
 	return nil
 }
 
@@ -295,55 +295,55 @@ func applyRequested(_ drum.Key, old []byte, exists bool, run []drum.Item, _ *dru
 }
 
 // emitRequested puts the origins to be asked into QD.
-func (r *ring) emitRequested(results []drum.Result) error {
-	return r.inStep(func(d *delta) error {
+func (c *crawler) emitRequested(results []drum.Result) error {
+	return c.transact(func(tx *transaction) error {
 		for i := range results {
 			if !results[i].New {
 				continue
 			}
-			if err := r.robotsFetch.Append(results[i].Aux); err != nil {
+			if err := c.robotsFetch.Append(results[i].Aux); err != nil {
 				return err
 			}
-			r.robotsJobs.queued()
+			c.robotsJobs.queued()
 		}
-		d.wake(r.wakeJobs)
+		tx.wake(c.wakeJobs)
 		return nil
 	})
 }
 
 // readAwaiting gives the URLs in QR back to RobotsCache once the requests that they wait for have been answered.
-func (r *ring) readAwaiting(ctx context.Context) error {
+func (c *crawler) readAwaiting(ctx context.Context) error {
 	for ctx.Err() == nil {
 		// A record may get into QR just after a merge that saw its tuple had counted those it covers. With no tuple left
 		// unmerged, all are covered.
-		mark := r.waiting.beginPass()
-		if pending, _ := r.robotsRequested.Pending(); pending == 0 {
-			r.waiting.endPass(mark, r.robotsJobs.issued())
+		mark := c.waiting.beginPass()
+		if pending, _ := c.robotsRequested.Pending(); pending == 0 {
+			c.waiting.endPass(mark, c.robotsJobs.issued())
 		}
-		n, wait := r.waiting.releasable(r.robotsJobs.finished(), time.Now())
+		n, wait := c.waiting.releasable(c.robotsJobs.finished(), time.Now())
 		if n == 0 {
-			r.await(ctx, r.wakeAwaiting, wait)
+			c.await(ctx, c.wakeAwaiting, wait)
 			continue
 		}
 		for ; n > 0 && ctx.Err() == nil; n-- {
-			data, ok, err := r.awaitRobots.Peek()
+			data, ok, err := c.awaitRobots.Peek()
 			if err != nil {
 				return err
 			}
 			if !ok {
-				r.await(ctx, r.wakeAwaiting, pulseEvery)
+				c.await(ctx, c.wakeAwaiting, pulseEvery)
 				break
 			}
-			if err := r.inStep(func(d *delta) error {
+			if err := c.transact(func(tx *transaction) error {
 				var rec weburl.Record
 				if err := rec.Decode(data); err != nil {
 					return fmt.Errorf("crawl: record from QR: %w", err)
 				}
-				if err := r.checkRobots(d, data, &rec, state.PlaceAwaitRobots); err != nil {
+				if err := c.checkRobots(tx, data, &rec, state.PlaceAwaitRobots); err != nil {
 					return err
 				}
-				r.awaitRobots.Advance()
-				r.waiting.taken()
+				c.awaitRobots.Advance()
+				c.waiting.taken()
 				return nil
 			}); err != nil {
 				return err
@@ -353,35 +353,35 @@ func (r *ring) readAwaiting(ctx context.Context) error {
 	return nil
 }
 
-// refuse ends a URL without a response; part of a step.
-func (r *ring) refuse(d *delta, rec *weburl.Record, from state.Place, why state.Reason) error {
+// refuse ends a URL without a response; part of a transaction.
+func (c *crawler) refuse(tx *transaction, rec *weburl.Record, from state.Place, why state.Reason) error {
 	if why == state.ReasonForbiddenAddress || why == state.ReasonForbiddenPort {
-		return r.hold(d, rec, from, why)
+		return c.hold(tx, rec, from, why)
 	}
-	d.moves = append(d.moves, move{key: r.Hasher.URLKey(rec.URL), from: from, to: state.PlaceRefused, reason: why,
+	tx.moves = append(tx.moves, move{key: c.Hasher.URLKey(rec.URL), from: from, to: state.PlaceRefused, reason: why,
 		was: state.Reason(rec.Reason)})
-	r.touch()
-	if rec.Flags&weburl.FlagSeedTwin != 0 && why != state.ReasonRobots {
-		if err := r.tryTwin(d, rec); err != nil {
+	c.noteProgress()
+	if rec.Flags&weburl.FlagSeedFallback != 0 && why != state.ReasonRobots {
+		if err := c.tryHTTPFallback(tx, rec); err != nil {
 			return err
 		}
 	} else if rec.Flags&weburl.FlagSeed != 0 {
-		r.logSeed(string(rec.URL), why.String())
+		c.logSeed(string(rec.URL), why.String())
 	}
-	return r.logRefused(rec, why)
+	return c.logRefused(rec, why)
 }
 
-// putOff lets a URL wait on disk until due; part of a step.
-func (r *ring) putOff(d *delta, rec *weburl.Record, from state.Place, due time.Time, why state.Reason) error {
-	d.moves = append(d.moves, move{key: r.Hasher.URLKey(rec.URL), from: from, to: state.PlaceLater, reason: why})
-	d.count(state.CountDeferrals, 1)
+// deferURL lets a URL wait on disk until due; part of a step.
+func (c *crawler) deferURL(tx *transaction, rec *weburl.Record, from state.Place, due time.Time, why state.Reason) error {
+	tx.moves = append(tx.moves, move{key: c.Hasher.URLKey(rec.URL), from: from, to: state.PlaceDeferred, reason: why})
+	tx.count(state.CountDeferrals, 1)
 	rec.Reason, rec.Extra = uint8(why), nil
-	d.wake(r.wakeLater)
+	tx.wake(c.wakeDeferred)
 	now := time.Now()
 	if why == state.ReasonHostBacklog || why == state.ReasonEvicted {
 		due = due.Add(-lead(due.Sub(now)))
 	}
-	return r.later.Append(now, due, rec.Append(nil))
+	return c.deferred.Append(now, due, rec.Append(nil))
 }
 
 // lead is by how much a URL that waits for its host's turn alone comes back early: as much as the calendar may be late, so
@@ -397,36 +397,36 @@ func untilDue(c *queue.Calendar) time.Duration {
 	return max(time.Millisecond, time.Until(due))
 }
 
-// readLater gives URLs whose time has come back to RobotsCache.
-func (r *ring) readLater(ctx context.Context) error {
+// readDeferred gives URLs whose time has come back to RobotsCache.
+func (c *crawler) readDeferred(ctx context.Context) error {
 	var setBack time.Duration
 	for ctx.Err() == nil {
-		if back := r.later.SetBack(); back != setBack {
-			r.opt.Log.Warn("the clock was set back: what waits until a time of the former clock waits for what was left of that",
+		if back := c.deferred.SetBack(); back != setBack {
+			c.opt.Log.Warn("the clock was set back: what waits until a time of the former clock waits for what was left of that",
 				"by", (back - setBack).Round(time.Second))
 			setBack = back
 		}
-		if r.stocked() {
-			r.await(ctx, r.wakeLater, wakeAfter)
+		if c.stocked() {
+			c.await(ctx, c.wakeDeferred, wakeAfter)
 			continue
 		}
-		data, ok, err := r.later.Peek(time.Now())
+		data, ok, err := c.deferred.Peek(time.Now())
 		if err != nil {
 			return err
 		}
 		if !ok {
-			r.await(ctx, r.wakeLater, untilDue(r.later))
+			c.await(ctx, c.wakeDeferred, untilDue(c.deferred))
 			continue
 		}
-		if err := r.inStep(func(d *delta) error {
+		if err := c.transact(func(tx *transaction) error {
 			var rec weburl.Record
 			if err := rec.Decode(data); err != nil {
 				return fmt.Errorf("crawl: record from later: %w", err)
 			}
-			if err := r.checkRobots(d, data, &rec, state.PlaceLater); err != nil {
+			if err := c.checkRobots(tx, data, &rec, state.PlaceDeferred); err != nil {
 				return err
 			}
-			r.later.Advance()
+			c.deferred.Advance()
 			return nil
 		}); err != nil {
 			return err

@@ -36,15 +36,15 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 	opt.defaults()
 	var full fullTries
 	for {
-		r, err := open(opt)
+		c, err := open(opt)
 		if err != nil && full.n == 0 {
 			return nil, blameDisk(err, opt.allDirs())
 		}
 		var res *Result
 		if err == nil {
-			res, err = r.crawl(ctx, full.pause())
-			full.noteRun(r)
-			err = errors.Join(err, r.close())
+			res, err = c.crawl(ctx, full.pause())
+			full.noteRun(c)
+			err = errors.Join(err, c.close())
 		}
 		err = blameDisk(err, opt.allDirs())
 		if !state.IsFull(err) || opt.WhenFull == WhenFullStop || ctx.Err() != nil {
@@ -52,13 +52,13 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 		}
 		// The disk filled up faster than the watch could see. What was written since the last checkpoint is discarded; the
 		// crawl goes on from there when there is room.
-		if full.hopeless(opt.FS, opt.allDirs()) {
+		if full.writesUseless(opt.FS, opt.allDirs()) {
 			return nil, fmt.Errorf("crawl: %d times in a row a write failed for want of space and nothing could be saved, though the file"+
 				" systems show room (a quota, a thin pool?): %w", full.hidden, err)
 		}
 		opt.Log.Error("a write failed for want of space: going back to the last checkpoint", "error", err, "pause", full.pause())
 		opt.New = false
-		if r == nil { // there is nothing that could rest
+		if c == nil { // there is nothing that could rest
 			sleep(ctx, full.pause())
 		}
 	}
@@ -68,137 +68,137 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 // their URLs fetched again in the next run.
 const stopGrace = 3 * time.Second
 
-// crawl runs the movers until they end. It rests first, and waits for room, if a write has failed for want of space.
-func (r *ring) crawl(ctx context.Context, rest time.Duration) (*Result, error) {
-	if r.finished() {
-		return &Result{Stop: StopDone, Snapshot: *r.snapshot()}, state.ErrFinished
+// crawl runs the stages until they end. It rests first, and waits for room, if a write has failed for want of space.
+func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error) {
+	if c.finished() {
+		return &Result{Stop: StopDone, Snapshot: *c.snapshot()}, state.ErrFinished
 	}
 	inner, cancel := context.WithCancel(ctx)
-	r.cancel, r.running = cancel, inner
+	c.cancel, c.running = cancel, inner
 	defer cancel()
 	fetching, cut := context.WithCancel(context.WithoutCancel(ctx))
-	r.fetching = fetching
+	c.fetching = fetching
 	defer cut()
-	r.began = time.Now()
-	r.touch()
+	c.began = time.Now()
+	c.noteProgress()
 	if rest > 0 {
-		if err := r.awaitSpace(inner, rest); err != nil {
+		if err := c.awaitSpace(inner, rest); err != nil {
 			return nil, err
 		}
 		if inner.Err() != nil { // nothing has changed since the last checkpoint
-			return &Result{Stop: r.stop.get(), Snapshot: *r.snapshot()}, nil
+			return &Result{Stop: c.stop.get(), Snapshot: *c.snapshot()}, nil
 		}
 	}
-	if err := r.restoreRAM(); err != nil {
+	if err := c.restoreRAM(); err != nil {
 		return nil, err
 	}
-	if r.Manifest != nil {
-		r.at("recovery")
+	if c.Manifest != nil {
+		c.testHook("recovery")
 	}
-	if err := r.checkpoint(false, ""); err != nil { // identity, secret and seeds' place are durable before the first fetch
+	if err := c.checkpoint(false, ""); err != nil { // identity, secret and seeds' place are durable before the first fetch
 		return nil, err
 	}
-	r.seenMeter.start, r.seenMeter.pages = r.urlSeen.Stats(), r.acct.copy().Counters[state.CountPages]
-	r.startMovers(inner)
+	c.seenMeter.start, c.seenMeter.pages = c.urlSeen.Stats(), c.acct.copy().Counters[state.CountPages]
+	c.startStages(inner)
 	<-inner.Done()
-	r.movers.Wait()
-	close(r.workers.grants) // dispatch was the one that sent
+	c.stages.Wait()
+	close(c.workers.grants) // dispatch was the one that sent
 	grace := time.AfterFunc(stopGrace, cut)
 	defer grace.Stop()
-	r.fetchers.Wait()
-	if err := r.failure(); err != nil {
+	c.fetchers.Wait()
+	if err := c.failure(); err != nil {
 		return nil, err
 	}
-	why := r.stop.get()
+	why := c.stop.get()
 	done := ""
 	if why == StopDone {
 		done = why
 	}
-	if err := r.finishOutput(); err != nil {
+	if err := c.finishOutput(); err != nil {
 		return nil, err
 	}
-	if err := r.checkpoint(true, done); err != nil {
+	if err := c.checkpoint(true, done); err != nil {
 		return nil, err
 	}
-	seeds, err := r.unfinishedSeeds()
-	return &Result{Stop: why, Snapshot: *r.snapshot(), Seeds: seeds, Finished: r.finishedOutput()}, err
+	seeds, err := c.unfinishedSeeds()
+	return &Result{Stop: why, Snapshot: *c.snapshot(), Seeds: seeds, Finished: c.finishedOutput()}, err
 }
 
 // finished is true when the manifest says that the crawl is over and the seeds are those that it was fed.
-func (r *ring) finished() bool {
-	return r.Manifest != nil && r.Manifest.Done != "" && r.seeds.state.Done && !r.moreWork()
+func (c *crawler) finished() bool {
+	return c.Manifest != nil && c.Manifest.Done != "" && c.seeds.state.Done && !c.moreWork()
 }
 
 // moreWork is true when a finished crawl left URLs that limits of that run kept back, or that waited for a host whose time has come.
-func (r *ring) moreWork() bool {
-	if due, ok := r.later.NextDue(time.Now()); ok && !due.After(time.Now()) {
+func (c *crawler) moreWork() bool {
+	if due, ok := c.deferred.NextDue(time.Now()); ok && !due.After(time.Now()) {
 		return true
 	}
-	return r.heldState.Left > 0 || r.acct.in(state.PlaceUnstreamed, state.PlaceStar, state.PlaceBeast, state.PlaceRobotsCheck, state.PlaceAwaitRobots, state.PlaceReady, state.PlaceRAM) > 0
+	return c.heldState.Left > 0 || c.acct.in(state.PlaceUnstreamed, state.PlaceStar, state.PlaceBeast, state.PlaceRobotsCheck, state.PlaceAwaitRobots, state.PlaceReady, state.PlaceRAM) > 0
 }
 
 // open takes the directories and opens every structure at the state that the manifest names.
-func open(opt Options) (_ *ring, err error) {
-	r := newRing(opt)
+func open(opt Options) (_ *crawler, err error) {
+	c := newCrawler(opt)
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, r.close())
+			err = errors.Join(err, c.close())
 		}
 	}()
-	if r.plan, err = MakePlan(&r.opt); err != nil {
+	if c.plan, err = MakePlan(&c.opt); err != nil {
 		return nil, err
 	}
-	if r.opt.tune != nil {
-		r.opt.tune(&r.plan)
+	if c.opt.tune != nil {
+		c.opt.tune(&c.plan)
 	}
-	if err = r.takeDirectories(); err != nil {
+	if err = c.takeDirectories(); err != nil {
 		return nil, err
 	}
-	if err = r.openIdentity(); err != nil {
+	if err = c.openIdentity(); err != nil {
 		return nil, err
 	}
-	m := r.Manifest
+	m := c.Manifest
 	if m != nil {
-		r.gen, r.runs, r.activeBefore = m.Gen, m.Runs, m.Active
-		r.acct.s = m.Accounts
-		r.savedURLs.Store(m.Accounts.Gained())
+		c.gen, c.runs, c.activeBefore = m.Gen, m.Runs, m.Active
+		c.acct.s = m.Accounts
+		c.savedURLs.Store(m.Accounts.Gained())
 	}
-	if err = disk.RemoveTails(r.Set, func(g uint64) bool { return g == r.gen && m != nil }); err != nil {
+	if err = disk.RemoveTails(c.Set, func(g uint64) bool { return g == c.gen && m != nil }); err != nil {
 		return nil, err
 	}
-	r.runs++
-	r.noted = r.opt.noted()
+	c.runs++
+	c.lastRun = c.opt.lastRun()
 	if m != nil {
-		r.at("recovery")
+		c.testHook("recovery")
 	}
-	if err = r.openStructures(m); err != nil {
+	if err = c.openStructures(m); err != nil {
 		return nil, err
 	}
-	return r, r.openRAM(m)
+	return c, c.openRAM(m)
 }
 
-func newRing(opt Options) *ring {
-	r := &ring{Saved: state.NewSaved(opt.FS, opt.Dirs, opt.Out), opt: opt, cancel: func() {}}
-	r.deltas.New = func() any { return new(delta) }
-	for _, s := range []*signal{&r.wakeSeen, &r.wakeStar, &r.wakeBeast, &r.wakeScan, &r.wakeRobots, &r.wakeRequested,
-		&r.wakeAwaiting, &r.wakeJobs, &r.wakeReady, &r.wakeLater, &r.wakeRelieve, &r.wakeDispatch, &r.wakeWatch, &r.wakeSpace, &r.wakeNames, &r.wakeVouch,
-		&r.stepped} {
+func newCrawler(opt Options) *crawler {
+	c := &crawler{Saved: state.NewSaved(opt.FS, opt.Dirs, opt.Out), opt: opt, cancel: func() {}}
+	c.transactions.New = func() any { return new(transaction) }
+	for _, s := range []*signal{&c.wakeSeen, &c.wakeStar, &c.wakeBeast, &c.wakeScan, &c.wakeRobots, &c.wakeRequested,
+		&c.wakeAwaiting, &c.wakeJobs, &c.wakeReady, &c.wakeDeferred, &c.wakeRelieve, &c.wakeDispatch, &c.wakeWatch, &c.wakeSpace, &c.wakeNames, &c.wakeCanaries,
+		&c.committed} {
 		*s = newSignal()
 	}
-	r.links = &admit.Policy{Lists: &r.fence.Lists, MaxDepth: opt.MaxDepth, MaxRedirects: opt.MaxRedirects, MaxURLBytes: opt.MaxURLBytes,
+	c.links = &admit.Policy{Lists: &c.rules.Lists, MaxDepth: opt.MaxDepth, MaxRedirects: opt.MaxRedirects, MaxURLBytes: opt.MaxURLBytes,
 		KeepEscapes: opt.KeepEscapes, AllowedPort: opt.AllowedPort, LinkFilter: opt.LinkFilter}
-	r.draining.Store(opt.Drain)
-	r.dns.strict = true
-	r.faultWaits = opt.makeWaits()
-	r.net.patience, r.dns.patience = r.faultWaits.patience, r.faultWaits.patience
-	r.policy = opt.makePolicy()
-	r.robotsJobs = &robotsJobs{inFlight: map[int64][]byte{}, plds: map[int64]uint64{}, perPLD: map[uint64]*pldJobs{}}
-	r.waiting = &awaiting{}
-	r.sketches = newSketches()
-	r.scanned.fetched.Store(-1)
-	r.roundNow.Store(time.Now().Unix())
-	r.began = time.Now()
-	return r
+	c.draining.Store(opt.Drain)
+	c.dns.strict = true
+	c.faultWaits = opt.makeWaits()
+	c.net.patience, c.dns.patience = c.faultWaits.patience, c.faultWaits.patience
+	c.policy = opt.makePolicy()
+	c.robotsJobs = &robotsJobs{inFlight: map[int64][]byte{}, plds: map[int64]uint64{}, perPLD: map[uint64]*pldJobs{}}
+	c.waiting = &releases{}
+	c.sketches = newSketches()
+	c.scanned.fetched.Store(-1)
+	c.roundNow.Store(time.Now().Unix())
+	c.began = time.Now()
+	return c
 }
 
 // ramAhead is for how long ahead URLs of one host are kept in RAM: what can't be fetched by then waits on disk, so that RAM holds
@@ -216,106 +216,106 @@ const (
 const robotsPerServer = 16
 
 // openRAM makes what lives in RAM, after the structures.
-func (r *ring) openRAM(m *state.Manifest) error {
-	if r.plan.CacheBytes > 0 {
-		r.recent = drum.NewRAMCache(r.plan.CacheBytes)
+func (c *crawler) openRAM(m *state.Manifest) error {
+	if c.plan.CacheBytes > 0 {
+		c.recent = drum.NewRAMCache(c.plan.CacheBytes)
 	}
-	r.openPolite(m)
-	for _, f := range []func(*state.Manifest) error{r.restoreSaved, r.openPolicy, r.openWorkers} {
+	c.openPolite(m)
+	for _, f := range []func(*state.Manifest) error{c.restoreSaved, c.openPolicy, c.openWorkers} {
 		if err := f(m); err != nil {
 			return err
 		}
 	}
 	var seeds state.Seeds
-	if changed := r.openHeld(m); m != nil && !changed { // a seed whose port wasn't allowed never got as far as to be held
+	if changed := c.openHeld(m); m != nil && !changed { // a seed whose port wasn't allowed never got as far as to be held
 		seeds = m.Seeds
 	}
 	var err error
-	r.seeds, err = r.openSeeds(seeds)
+	c.seeds, err = c.openSeeds(seeds)
 	return err
 }
 
 // openPolite makes the scheduler.
-func (r *ring) openPolite(m *state.Manifest) {
+func (c *crawler) openPolite(m *state.Manifest) {
 	var visited time.Time
 	if m != nil {
 		visited = time.Now() // every host and server counts as just visited: what happened before is not known to the second
 	}
 	share, perHost := 0, 4
-	if r.opt.Scope != state.ScopeAll {
+	if c.opt.Scope != state.ScopeAll {
 		share = polite.Unlimited // one site may have all of RAM
 	}
-	r.polite = polite.New(polite.Options{
-		MaxPerHost: perHost, Ahead: ramAhead, IdleAhead: idleAhead, IdleItems: int(r.opt.leastStock()) / idleShare,
-		MaxRobotsPerServer: max(1, min(robotsPerServer, r.opt.RobotsInFlight/8)), MostRobotsPerServer: max(1, r.opt.RobotsInFlight/8),
-		MaxPerServer: share, MaxPerPLD: share, HostDelay: r.opt.HostDelay, HostDelayMin: r.opt.HostDelayMin, ServerDelay: r.opt.ServerDelay,
-		ServerDelayMin: r.opt.ServerDelayMin, DefaultBudget: r.opt.BudgetDefault, MaxCrawlDelay: r.opt.MaxCrawlDelay,
-		PLDDelay: r.opt.PLDDelay, PLDDelayMin: r.opt.PLDDelayMin, NetworkRate: r.opt.NetworkRate, NetworkConnections: r.opt.NetworkConnections,
-		ResponseFactor: r.opt.HostDelayFactor,
-		MaxItems:       max(r.plan.PoliteItems, 2*r.opt.Connections), MaxBytes: r.plan.PoliteBytes, Visited: visited,
+	c.polite = polite.New(polite.Options{
+		MaxPerHost: perHost, Ahead: ramAhead, IdleAhead: idleAhead, IdleItems: int(c.opt.leastStock()) / idleShare,
+		MaxRobotsPerServer: max(1, min(robotsPerServer, c.opt.RobotsInFlight/8)), MostRobotsPerServer: max(1, c.opt.RobotsInFlight/8),
+		MaxPerServer: share, MaxPerPLD: share, HostDelay: c.opt.HostDelay, HostDelayMin: c.opt.HostDelayMin, ServerDelay: c.opt.ServerDelay,
+		ServerDelayMin: c.opt.ServerDelayMin, DefaultBudget: c.opt.BudgetDefault, MaxCrawlDelay: c.opt.MaxCrawlDelay,
+		PLDDelay: c.opt.PLDDelay, PLDDelayMin: c.opt.PLDDelayMin, NetworkRate: c.opt.NetworkRate, NetworkConnections: c.opt.NetworkConnections,
+		ResponseFactor: c.opt.HostDelayFactor,
+		MaxItems:       max(c.plan.PoliteItems, 2*c.opt.Connections), MaxBytes: c.plan.PoliteBytes, Visited: visited,
 	}, time.Now())
 }
 
 // restoreSaved restores what a checkpoint keeps of politeness and of the estimates.
-func (r *ring) restoreSaved(m *state.Manifest) error {
+func (c *crawler) restoreSaved(m *state.Manifest) error {
 	if m == nil {
 		return nil
 	}
-	if err := errors.Join(r.restoreDelays(m), r.restoreHosts(m.Hosts)); err != nil {
+	if err := errors.Join(c.restoreDelays(m), c.restoreHosts(m.Hosts)); err != nil {
 		return err
 	}
-	sketches, err := disk.ReadTail(r.Set, m.Sketches)
+	sketches, err := disk.ReadTail(c.Set, m.Sketches)
 	if err != nil {
 		return err
 	}
-	return r.sketches.decode(sketches)
+	return c.sketches.decode(sketches)
 }
 
 // openPolicy gives the policy of links what it needs, and puts the files' rules in force.
-func (r *ring) openPolicy(m *state.Manifest) error {
-	if err := r.openTrace(); err != nil {
+func (c *crawler) openPolicy(m *state.Manifest) error {
+	if err := c.openTrace(); err != nil {
 		return err
 	}
-	if err := r.openFence(); err != nil {
+	if err := c.openRules(); err != nil {
 		return err
 	}
-	rules, err := urlrule.New(r.opt.URLRules)
+	rules, err := urlrule.New(c.opt.URLRules)
 	if err != nil {
 		return fmt.Errorf("crawl: %w", err)
 	}
 	var extended []uint64
 	if m != nil {
-		if extended, err = admit.ReadSites(r.Set, m.Scope); err != nil {
+		if extended, err = admit.ReadSites(c.Set, m.Scope); err != nil {
 			return err
 		}
 	}
-	p := r.links
-	p.Hasher, p.Suffixes, p.URLRules, p.Sites = r.Hasher, r.Suffixes, *rules, admit.NewSites(r.opt.Scope, r.HostKey, extended)
-	p.Traced, p.Cached = r.trace != nil, r.recent != nil
+	p := c.links
+	p.Hasher, p.Suffixes, p.URLRules, p.Sites = c.Hasher, c.Suffixes, *rules, admit.NewSites(c.opt.Scope, c.HostKey, extended)
+	p.Traced, p.Cached = c.trace != nil, c.recent != nil
 	return nil
 }
 
 // openWorkers makes the fetchers' workers, their limits, and what says which bodies are read.
-func (r *ring) openWorkers(*state.Manifest) error {
-	r.workers = newWorkers(r, r.opt.Connections)
-	r.openLimits()
-	accept, err := newAcceptor(r.opt.Accept, r.opt.BodyCaps)
+func (c *crawler) openWorkers(*state.Manifest) error {
+	c.workers = newWorkers(c, c.opt.Connections)
+	c.openLimits()
+	accept, err := newAcceptor(c.opt.Accept, c.opt.BodyCaps)
 	if err != nil {
 		return err
 	}
-	accept.sitemaps = r.opt.Sitemaps
+	accept.sitemaps = c.opt.Sitemaps
 	if accept.busy() {
-		if r.opt.Assets && len(accept.patterns) > 0 {
+		if c.opt.Assets && len(accept.patterns) > 0 {
 			accept.patterns = append(accept.patterns, assetTypes()...)
 		}
-		r.accept = accept.limit
+		c.accept = accept.limit
 	}
 	return nil
 }
 
 // restoreDelays makes hosts and servers that rest for long go on resting.
-func (r *ring) restoreDelays(m *state.Manifest) error {
-	data, err := disk.ReadTail(r.Set, m.Delays)
+func (c *crawler) restoreDelays(m *state.Manifest) error {
+	data, err := disk.ReadTail(c.Set, m.Delays)
 	if err != nil {
 		return err
 	}
@@ -331,67 +331,67 @@ func (r *ring) restoreDelays(m *state.Manifest) error {
 			delays[i].Until = delays[i].Until.Add(-ahead)
 		}
 	}
-	r.polite.Restore(now, delays)
+	c.polite.Restore(now, delays)
 	return nil
 }
 
 // restoreRAM gives the URLs that were in RAM back to RobotsCache, and the robots requests back to QD. It runs before the
-// movers do; should the program end before the next checkpoint, the same manifest does the same again.
-func (r *ring) restoreRAM() error {
-	n, _ := r.robotsFetch.Len()
-	r.robotsJobs.total = n
-	m := r.Manifest
+// stages do; should the program end before the next checkpoint, the same manifest does the same again.
+func (c *crawler) restoreRAM() error {
+	n, _ := c.robotsFetch.Len()
+	c.robotsJobs.total = n
+	m := c.Manifest
 	if m != nil {
-		jobs, err := disk.ReadTail(r.Set, m.Jobs)
+		jobs, err := disk.ReadTail(c.Set, m.Jobs)
 		if err != nil {
 			return err
 		}
 		if err := state.EachRecord("robots requests in RAM", jobs, func(rec []byte) error {
-			r.robotsJobs.queued()
-			return r.robotsFetch.Append(rec)
+			c.robotsJobs.queued()
+			return c.robotsFetch.Append(rec)
 		}); err != nil {
 			return err
 		}
-		ram, err := disk.ReadTail(r.Set, m.RAM)
+		ram, err := disk.ReadTail(c.Set, m.RAM)
 		if err != nil {
 			return err
 		}
-		err = r.inStep(func(d *delta) error {
+		err = c.transact(func(tx *transaction) error {
 			return state.EachRecord("URLs in RAM", ram, func(data []byte) error {
 				var rec weburl.Record
 				if err := rec.Decode(data); err != nil {
 					return fmt.Errorf("crawl: URLs in RAM: %w", err)
 				}
-				return r.checkRobots(d, data, &rec, state.PlaceRAM)
+				return c.checkRobots(tx, data, &rec, state.PlaceRAM)
 			})
 		})
 		if err != nil {
 			return err
 		}
 	}
-	waiting, _ := r.awaitRobots.Len()
-	r.waiting.restore(waiting, r.robotsJobs.issued())
+	waiting, _ := c.awaitRobots.Len()
+	c.waiting.restore(waiting, c.robotsJobs.issued())
 	return nil
 }
 
 // close frees everything; files are as the last checkpoint left them, or longer.
-func (r *ring) close() error {
+func (c *crawler) close() error {
 	var errs []error
-	for _, s := range r.structures {
+	for _, s := range c.structures {
 		if s.close != nil {
 			errs = append(errs, s.close())
 		}
 	}
-	for _, c := range []*drum.RAMCache{r.recent, r.recentEdges, r.recentNames} {
-		if c != nil {
-			c.Close()
+	for _, cache := range []*drum.RAMCache{c.recent, c.recentEdges, c.recentNames} {
+		if cache != nil {
+			cache.Close()
 		}
 	}
-	if r.trace != nil {
-		r.closeTrace()
+	if c.trace != nil {
+		c.closeTrace()
 	}
-	if r.seeds != nil {
-		errs = append(errs, r.seeds.close())
+	if c.seeds != nil {
+		errs = append(errs, c.seeds.close())
 	}
-	return errors.Join(append(errs, r.Unlock())...)
+	return errors.Join(append(errs, c.Unlock())...)
 }

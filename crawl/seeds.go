@@ -14,26 +14,26 @@ import (
 	"drumbeat/weburl"
 )
 
-// seedStep is how many seed lines go into one step.
+// seedStep is how many seed lines go into one transaction.
 const seedStep = 256
 
 // seedFeeder reads the seed file. One goroutine.
 type seedFeeder struct {
-	r     *ring
-	state state.Seeds // guarded by the step lock: changed inside of steps, copied under the exclusive lock
+	r     *crawler
+	state state.Seeds // guarded by the transaction lock: changed inside of transactions, copied under the exclusive lock
 	src   io.ReaderAt
 	close func() error
 }
 
 // openSeeds opens the seed file, compares it with what was fed before and fills the scope from it.
-func (r *ring) openSeeds(st state.Seeds) (*seedFeeder, error) {
-	f := &seedFeeder{r: r, close: func() error { return nil }}
+func (c *crawler) openSeeds(st state.Seeds) (*seedFeeder, error) {
+	f := &seedFeeder{r: c, close: func() error { return nil }}
 	var size int64
-	if r.opt.Seeds != "" {
-		file, err := r.opt.FS.OpenRead(r.opt.Seeds)
+	if c.opt.Seeds != "" {
+		file, err := c.opt.FS.OpenRead(c.opt.Seeds)
 		if err != nil {
 			if errors.Is(err, fs.ErrNotExist) {
-				return nil, fmt.Errorf("crawl: seed file %s does not exist: %w", r.opt.Seeds, err)
+				return nil, fmt.Errorf("crawl: seed file %s does not exist: %w", c.opt.Seeds, err)
 			}
 			return nil, fmt.Errorf("crawl: open seeds: %w", err)
 		}
@@ -42,10 +42,10 @@ func (r *ring) openSeeds(st state.Seeds) (*seedFeeder, error) {
 		}
 		f.src, f.close = file, file.Close
 	} else {
-		text := strings.Join(r.opt.SeedLines, "\n")
+		text := strings.Join(c.opt.SeedLines, "\n")
 		f.src, size = strings.NewReader(text), int64(len(text))
 	}
-	sum, err := admit.ScanSeeds(io.NewSectionReader(f.src, 0, size), r.links)
+	sum, err := admit.ScanSeeds(io.NewSectionReader(f.src, 0, size), c.links)
 	if err != nil {
 		return nil, errors.Join(err, f.close())
 	}
@@ -54,7 +54,7 @@ func (r *ring) openSeeds(st state.Seeds) (*seedFeeder, error) {
 	} else {
 		f.state = state.Seeds{Size: size, Sum: sum}
 	}
-	r.seedsDone.Store(f.state.Done)
+	c.seedsDone.Store(f.state.Done)
 	return f, nil
 }
 
@@ -72,7 +72,7 @@ func (f *seedFeeder) run(ctx context.Context) error {
 		}
 		now := time.Now()
 		batch.Start(nil, nil, 0, weburl.FlagSeed, now)
-		bare.Start(nil, nil, 0, weburl.FlagSeed|weburl.FlagSeedTwin, now)
+		bare.Start(nil, nil, 0, weburl.FlagSeed|weburl.FlagSeedFallback, now)
 		var bytes, seeds int64
 		var bad [][2]string
 		var end error
@@ -101,20 +101,20 @@ func (f *seedFeeder) run(ctx context.Context) error {
 		if end != nil && end != io.EOF {
 			return fmt.Errorf("crawl: read seeds: %w", end)
 		}
-		err := f.r.inStep(func(d *delta) error {
-			f.r.at("seeds")
-			d.count(state.CountSeeds, seeds)
-			d.count(state.CountSeedsBad, int64(len(bad)))
+		err := f.r.transact(func(tx *transaction) error {
+			f.r.testHook("seeds")
+			tx.count(state.CountSeeds, seeds)
+			tx.count(state.CountSeedsBad, int64(len(bad)))
 			for _, b := range bad {
 				f.r.logSeed(b[0], b[1])
 			}
 			f.state.Offset += bytes
 			f.state.Done = end == io.EOF
 			f.r.seedsDone.Store(f.state.Done)
-			if err := f.r.sendLinks(bare, d); err != nil {
+			if err := f.r.sendLinks(bare, tx); err != nil {
 				return err
 			}
-			return f.r.sendLinks(batch, d)
+			return f.r.sendLinks(batch, tx)
 		})
 		if err != nil || end == io.EOF {
 			return err

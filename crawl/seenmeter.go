@@ -54,70 +54,70 @@ type seenMeter struct {
 const leastTimed = 1 << 20
 
 // measured does a pass and takes its measure.
-func (r *ring) measured(pass func() (int, error)) (int, error) {
-	m := &r.seenMeter
-	before, began := r.urlSeen.Stats(), time.Now()
+func (c *crawler) measured(pass func() (int, error)) (int, error) {
+	m := &c.seenMeter
+	before, began := c.urlSeen.Stats(), time.Now()
 	n, err := pass()
-	after, took := r.urlSeen.Stats(), time.Since(began)
+	after, took := c.urlSeen.Stats(), time.Since(began)
 	merged := after.Merged - before.Merged
 	if merged == 0 {
 		return n, err
 	}
-	c := SeenCheck{Links: after.Merged, Passes: after.Passes}
+	check := SeenCheck{Links: after.Merged, Passes: after.Passes}
 	if added := m.added.Load(); added > 0 {
-		c.URLBytes = float64(m.text.Load()) / float64(added)
+		check.URLBytes = float64(m.text.Load()) / float64(added)
 	}
-	c.TextRatio = planTextRatio
-	if whole := float64(m.text.Load() - int64(r.Set.Len()*r.plan.URLSeen.BufferBytes)/2); after.AuxWritten > 0 && whole > 0 {
-		c.TextRatio = max(1, whole/float64(after.AuxWritten))
+	check.TextRatio = planTextRatio
+	if whole := float64(m.text.Load() - int64(c.Set.Len()*c.plan.URLSeen.BufferBytes)/2); after.AuxWritten > 0 && whole > 0 {
+		check.TextRatio = max(1, whole/float64(after.AuxWritten))
 	}
-	c.Unique = float64(after.Keys-m.start.Keys) / float64(after.Merged)
+	check.Unique = float64(after.Keys-m.start.Keys) / float64(after.Merged)
 	in := drum.CostInput{Known: float64(before.Keys), Tuples: float64(merged), PassTuples: float64(merged),
-		UniqueFraction: float64(max(0, after.Keys-before.Keys)) / float64(merged), AuxBytes: c.URLBytes, AuxRatio: c.TextRatio}
-	opt := r.plan.seenOptions(r.opt.Dirs)
+		UniqueFraction: float64(max(0, after.Keys-before.Keys)) / float64(merged), AuxBytes: check.URLBytes, AuxRatio: check.TextRatio}
+	opt := c.plan.seenOptions(c.opt.Dirs)
 	m.predicted += opt.Cost(in).Bytes() * float64(merged)
 	if d := after.IOBytes() - before.IOBytes(); d >= leastTimed {
 		m.moved, m.took = m.moved+d, m.took+took
 	}
 	if m.took > 0 {
-		c.DiskBandwidth = float64(m.moved) / m.took.Seconds()
+		check.DiskBandwidth = float64(m.moved) / m.took.Seconds()
 	}
 	links := float64(after.Merged)
-	c.Bytes = float64(after.IOBytes()-after.IntakeBytes-after.SealedBytes) / links
-	c.Predicted = m.predicted / links
-	in.Known, in.Tuples, in.PassTuples, in.UniqueFraction = float64(m.start.Keys), links, 0, max(0, c.Unique)
-	c.Full = opt.Cost(in).Bytes()
-	if c.URLBytes > 0 {
-		c.Alpha, c.PredictedAlpha = c.Bytes/c.URLBytes, c.Predicted/c.URLBytes
+	check.Bytes = float64(after.IOBytes()-after.IntakeBytes-after.SealedBytes) / links
+	check.Predicted = m.predicted / links
+	in.Known, in.Tuples, in.PassTuples, in.UniqueFraction = float64(m.start.Keys), links, 0, max(0, check.Unique)
+	check.Full = opt.Cost(in).Bytes()
+	if check.URLBytes > 0 {
+		check.Alpha, check.PredictedAlpha = check.Bytes/check.URLBytes, check.Predicted/check.URLBytes
 	}
-	m.last.Store(&c)
+	m.last.Store(&check)
 	return n, err
 }
 
 // check completes the newest SeenCheck for a snapshot.
-func (m *seenMeter) check(r *ring, s *Snapshot) SeenCheck {
+func (m *seenMeter) check(c *crawler, s *Snapshot) SeenCheck {
 	last := m.last.Load()
 	if last == nil {
 		return SeenCheck{}
 	}
-	c := *last
+	check := *last
 	pages, links := float64(s.Count(state.CountPages)-m.pages), s.Count(state.CountLinks)
-	if pages <= 0 || links == 0 || c.URLBytes == 0 {
-		return c
+	if pages <= 0 || links == 0 || check.URLBytes == 0 {
+		return check
 	}
-	c.PageBytes = float64(s.DiskRead+s.DiskWritten) / pages
-	f, err := r.plan.Forecast(&r.opt, Load{
+	check.PageBytes = float64(s.DiskRead+s.DiskWritten) / pages
+	f, err := c.plan.Forecast(&c.opt, Load{
 		Pages: pages, LinksPerPage: float64(links) / float64(s.Count(state.CountPages)), UniqueFraction: min(1, s.UniqueShare),
-		URLBytes: c.URLBytes, TextRatio: c.TextRatio, Misses: float64(s.Count(state.CountLinksChecked)) / float64(links),
+		URLBytes: check.URLBytes, TextRatio: check.TextRatio, Misses: float64(s.Count(state.CountLinksChecked)) / float64(links),
 		PageBytes: float64(s.Count(state.CountBytesWire)) / float64(s.Count(state.CountPages)),
 	})
 	if err != nil {
-		return c // such as a share above 1, right after the start
+		return check // such as a share above 1, right after the start
 	}
 	// URLseen's own part as its passes were.
-	c.PredictedPageBytes = f.PageIOBytes + (c.Predicted-f.Cost.Bytes())*f.Load.Misses*f.Load.LinksPerPage
-	if c.DiskBandwidth > 0 {
-		c.DiskRate, c.PredictedDiskRate = c.DiskBandwidth/c.PageBytes, c.DiskBandwidth/c.PredictedPageBytes
+	check.PredictedPageBytes = f.PageIOBytes + (check.Predicted-f.Cost.Bytes())*f.Load.Misses*f.Load.LinksPerPage
+	if check.DiskBandwidth > 0 {
+		check.DiskRate, check.PredictedDiskRate = check.DiskBandwidth/check.PageBytes, check.DiskBandwidth/check.PredictedPageBytes
 	}
-	return c
+	return check
 }

@@ -72,8 +72,8 @@ func simOptions(t testing.TB, web *simweb.Web, fs disk.FS) Options {
 	if *verbose {
 		opt.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 		opt.Snapshot = func(s *Snapshot) {
-			t.Logf("%v: %v fetched %d pages %d waiting for %q later %v refused %v robots %d+%d s=%d h=%d", s.Elapsed, s.Places,
-				s.Counters[state.CountResponses], s.Counters[state.CountPages], s.Waiting, s.Later, s.Refused, s.RobotsInFlight, s.RobotsQueued,
+			t.Logf("%v: %v fetched %d pages %d waiting for %q deferred %v refused %v robots %d+%d s=%d h=%d", s.Elapsed, s.Places,
+				s.Counters[state.CountResponses], s.Counters[state.CountPages], s.Waiting, s.Deferred, s.Refused, s.RobotsInFlight, s.RobotsQueued,
 				s.Queue, s.Horizon)
 		}
 		opt.SnapshotEvery = 10 * time.Second

@@ -15,12 +15,12 @@ import (
 	"drumbeat/weburl"
 )
 
-// Sitemaps (Options.Sitemaps). Those that a robots.txt names enter URLseen as links of the page robots.txt, in the step that
+// Sitemaps (Options.Sitemaps). Those that a robots.txt names enter URLseen as links of the page robots.txt, in the transaction that
 // tells RobotsCache of it; those that an index names, as links of the index. Both carry FlagSitemap, and the key of the
 // robots.txt that began it as their parent. The pages that a sitemap names are links like any.
 //
 // What a sitemap names must lie on its own host, or on that of the robots.txt which named it first (sitemaps.org, "cross
-// submits"); a host and its www twin are one. The protocol's rule that a sitemap speaks only of what lies below its own directory
+// submits"); a host and its www HTTP fallback are one. The protocol's rule that a sitemap speaks only of what lies below its own directory
 // isn't enforced: hardly a site keeps to it. An index names sitemaps only, and they can't be indexes.
 
 // sitemapBatch is what a robots.txt's Sitemap lines become.
@@ -42,10 +42,10 @@ func robotsURL(origin []byte) (string, error) {
 }
 
 // namedSitemaps reads the Sitemap lines of an answer.
-func (r *ring) namedSitemaps(job *robots.Job, f *robots.Fetched, now time.Time) *sitemapBatch {
+func (c *crawler) namedSitemaps(job *robots.Job, f *robots.Fetched, now time.Time) *sitemapBatch {
 	var b sitemapBatch
 	url, err := robotsURL(job.Origin)
-	if err != nil || f.Kind != robots.Answered || f.Status/100 != 2 || r.opt.CrawlLog == state.LogOff && !r.opt.Sitemaps {
+	if err != nil || f.Kind != robots.Answered || f.Status/100 != 2 || c.opt.CrawlLog == state.LogOff && !c.opt.Sitemaps {
 		return &b
 	}
 	lines := robots.Sitemaps(f.Body)
@@ -53,12 +53,12 @@ func (r *ring) namedSitemaps(job *robots.Job, f *robots.Fetched, now time.Time) 
 		return &b
 	}
 	b.robots = url
-	if r.opt.Sitemaps {
-		b.links = admit.NewBatch(r.links)
+	if c.opt.Sitemaps {
+		b.links = admit.NewBatch(c.links)
 		b.links.Start([]byte(url), []byte(url), deeper(job.Depth), weburl.FlagSitemap, now)
 	}
 	for _, line := range lines {
-		to, err := r.resolveRedirect(url, []byte(line)) // it ought to be absolute; some aren't
+		to, err := c.resolveRedirect(url, []byte(line)) // it ought to be absolute; some aren't
 		if err != nil {
 			b.named = append(b.named, namedSitemap{line, true})
 			continue
@@ -71,19 +71,19 @@ func (r *ring) namedSitemaps(job *robots.Job, f *robots.Fetched, now time.Time) 
 	return &b
 }
 
-// send hands the sitemaps to URLseen; part of a step.
-func (b *sitemapBatch) send(r *ring, d *delta) error {
+// send hands the sitemaps to URLseen; part of a transaction.
+func (b *sitemapBatch) send(c *crawler, tx *transaction) error {
 	if b.links == nil {
 		return nil
 	}
-	return r.sendLinks(b.links, d)
+	return c.sendLinks(b.links, tx)
 }
 
-// logRobots writes the outcome of a robots request, and the sitemaps that it named; part of a step. With LogErrors a good answer
+// logRobots writes the outcome of a robots request, and the sitemaps that it named; part of a transaction. With LogErrors a good answer
 // is left out.
-func (r *ring) logRobots(job *robots.Job, f *robots.Fetched, resp *fetch.Response, began time.Time, maps *sitemapBatch) error {
+func (c *crawler) logRobots(job *robots.Job, f *robots.Fetched, resp *fetch.Response, began time.Time, maps *sitemapBatch) error {
 	url, err := robotsURL(job.Origin)
-	if err != nil || r.opt.CrawlLog == state.LogOff {
+	if err != nil || c.opt.CrawlLog == state.LogOff {
 		return nil
 	}
 	e := crawllog.Entry{Time: began, URL: url, Status: f.Status, Bytes: resp.BytesRead, Depth: int(job.Depth), Elapsed: time.Since(began),
@@ -94,8 +94,8 @@ func (r *ring) logRobots(job *robots.Job, f *robots.Fetched, resp *fetch.Respons
 	if f.Kind != robots.Answered {
 		e.Reason = f.Kind.String()
 	}
-	if r.opt.CrawlLog == state.LogAll || e.Reason != "" || f.Status >= 500 || f.Status == http.StatusTooManyRequests {
-		if err := r.robotsLog.Append(&e); err != nil {
+	if c.opt.CrawlLog == state.LogAll || e.Reason != "" || f.Status >= 500 || f.Status == http.StatusTooManyRequests {
+		if err := c.robotsLog.Append(&e); err != nil {
 			return err
 		}
 	}
@@ -104,7 +104,7 @@ func (r *ring) logRobots(job *robots.Job, f *robots.Fetched, resp *fetch.Respons
 		if m.bad {
 			e.Reason = "bad-sitemap"
 		}
-		if err := r.robotsLog.Append(&e); err != nil {
+		if err := c.robotsLog.Append(&e); err != nil {
 			return err
 		}
 	}
@@ -112,8 +112,8 @@ func (r *ring) logRobots(job *robots.Job, f *robots.Fetched, resp *fetch.Respons
 }
 
 // sitemapFlags are the flags that what a URL redirects to has of it.
-func (r *ring) sitemapFlags(rec *weburl.Record) uint8 {
-	if !r.opt.Sitemaps {
+func (c *crawler) sitemapFlags(rec *weburl.Record) uint8 {
+	if !c.opt.Sitemaps {
 		return 0
 	}
 	return rec.Flags & (weburl.FlagSitemap | weburl.FlagSitemapPart)
@@ -121,8 +121,8 @@ func (r *ring) sitemapFlags(rec *weburl.Record) uint8 {
 
 // parentOf is where what a URL redirects to, or names as an index, counts as found: there, but for sitemaps the robots.txt that named
 // the first.
-func (r *ring) parentOf(rec *weburl.Record) []byte {
-	if r.sitemapFlags(rec) != 0 && len(rec.Via) > 0 {
+func (c *crawler) parentOf(rec *weburl.Record) []byte {
+	if c.sitemapFlags(rec) != 0 && len(rec.Via) > 0 {
 		return rec.AppendVia(nil)
 	}
 	return rec.URL
@@ -138,11 +138,11 @@ func SitemapLimits(l fetch.Limits, bytes int) fetch.Limits {
 }
 
 // limitsOf are the limits of a URL's exchange; nil for the usual ones.
-func (r *ring) limitsOf(rec *weburl.Record) *fetch.Limits {
-	if r.sitemapFlags(rec) == 0 {
+func (c *crawler) limitsOf(rec *weburl.Record) *fetch.Limits {
+	if c.sitemapFlags(rec) == 0 {
 		return nil
 	}
-	l := SitemapLimits(r.opt.FetchLimits, r.opt.SitemapBytes)
+	l := SitemapLimits(c.opt.FetchLimits, c.opt.SitemapBytes)
 	return &l
 }
 
@@ -156,8 +156,8 @@ func sitemapBody(resp *fetch.Response) []byte {
 
 // isSitemap says whether a response is a sitemap to be read. One that nobody named as such must be a sitemap proper, not a feed, a
 // list or an archive.
-func (r *ring) isSitemap(rec *weburl.Record, resp *fetch.Response) bool {
-	if !r.opt.Sitemaps || resp.Status != http.StatusOK || len(resp.Body) == 0 {
+func (c *crawler) isSitemap(rec *weburl.Record, resp *fetch.Response) bool {
+	if !c.opt.Sitemaps || resp.Status != http.StatusOK || len(resp.Body) == 0 {
 		return false
 	}
 	if rec.Flags&weburl.FlagSitemap != 0 {
@@ -178,10 +178,10 @@ func isSitemapProper(body []byte) bool {
 var errPart = errors.New("crawl: an index of sitemaps names another one")
 
 // readSitemap fills the worker's batch with what a sitemap names. What can't be read is counted; what was read before stands.
-func (r *ring) readSitemap(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, now time.Time) {
+func (c *crawler) readSitemap(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, now time.Time) {
 	w.links.Start(rec.URL, rec.URL, deeper(rec.Depth), 0, now)
 	index := false
-	l := listing{r: r, rec: rec, resolver: weburl.NewResolver(r.links.URLOptions())}
+	l := listing{r: c, rec: rec, resolver: weburl.NewResolver(c.links.URLOptions())}
 	opt := sitemap.Options{ContentType: string(resp.Header("Content-Type"))}
 	sum, err := sitemap.Read(sitemapBody(resp), opt, func(form sitemap.Form, text []byte) error {
 		if form == sitemap.Index && !index {
@@ -189,7 +189,7 @@ func (r *ring) readSitemap(w *pageWorker, rec *weburl.Record, resp *fetch.Respon
 				return errPart
 			}
 			index = true
-			w.links.Start(r.parentOf(rec), rec.URL, deeper(rec.Depth), weburl.FlagSitemap|weburl.FlagSitemapPart, now)
+			w.links.Start(c.parentOf(rec), rec.URL, deeper(rec.Depth), weburl.FlagSitemap|weburl.FlagSitemapPart, now)
 		}
 		if url := l.take(text); url != nil {
 			w.links.Add(url)
@@ -208,7 +208,7 @@ func (r *ring) readSitemap(w *pageWorker, rec *weburl.Record, resp *fetch.Respon
 
 // listing judges what a sitemap names.
 type listing struct {
-	r                       *ring
+	r                       *crawler
 	rec                     *weburl.Record
 	resolver                *weburl.Resolver
 	url, last               []byte // canonical form; origin asked for last

@@ -85,4 +85,4 @@ func (s *sketches) decode(b []byte) error {
 }
 
 // sketch notes the host of a unique URL.
-func (r *ring) sketch(url []byte) { r.sketches.addHost(weburl.Split(url).Host) }
+func (c *crawler) sketch(url []byte) { c.sketches.addHost(weburl.Split(url).Host) }

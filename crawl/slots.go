@@ -22,25 +22,25 @@ type Slots struct {
 type SlotUse int
 
 // The uses. Those from SlotLimit on are of slots that have nothing to do; they all wait for the same thing at one instant: the
-// first of these that applies, in the order of the ring from its end.
+// first of these that applies, in the order of the crawler from its end.
 const (
-	SlotRead   SlotUse = iota // an exchange is under way: the site, the network or a CPU for it
-	SlotWork                  // the response is there, and parsed and stored: a CPU, or a write to disk
-	SlotCPU                   // a URL in RAM is due, and nobody has come to take it yet
-	SlotLimit                 // a URL in RAM is due, and --rate, --bandwidth or --connections doesn't allow more now
-	SlotPolite                // URLs are in RAM, of hosts and servers that rest
-	SlotRoom                  // URLs are ready on disk, and are being admitted into RAM
-	SlotDNS                   // robots.txt of hosts is asked for, most requests being at the lookup
-	SlotRobots                // most of these requests being at the exchange
-	SlotDisk                  // URLs wait for a merge of URLseen, STAR or RobotsCache, or in BEAST
-	SlotLater                 // all URLs are due later
-	SlotSpace                 // room on disk, or the network that is down
-	SlotLinks                 // no URL is left but those under way
+	SlotRead     SlotUse = iota // an exchange is under way: the site, the network or a CPU for it
+	SlotWork                    // the response is there, and parsed and stored: a CPU, or a write to disk
+	SlotCPU                     // a URL in RAM is due, and nobody has come to take it yet
+	SlotLimit                   // a URL in RAM is due, and --rate, --bandwidth or --connections doesn't allow more now
+	SlotPolite                  // URLs are in RAM, of hosts and servers that rest
+	SlotRoom                    // URLs are ready on disk, and are being admitted into RAM
+	SlotDNS                     // robots.txt of hosts is asked for, most requests being at the lookup
+	SlotRobots                  // most of these requests being at the exchange
+	SlotDisk                    // URLs wait for a merge of URLseen, STAR or RobotsCache, or in BEAST
+	SlotDeferred                // all URLs are due later
+	SlotSpace                   // room on disk, or the network that is down
+	SlotLinks                   // no URL is left but those under way
 	numSlotUses
 )
 
 var slotUseNames = [numSlotUses]string{"exchange", "parse and store", "cpu", "limit", "politeness", "admission", "dns", "robots.txt", "disk",
-	"later", "space or outage", "new links"}
+	"deferred", "space or outage", "new links"}
 
 func (u SlotUse) String() string { return slotUseNames[u] }
 
@@ -94,11 +94,11 @@ const (
 )
 
 // watchSlots samples what slots do, if there is anybody to be told.
-func (r *ring) watchSlots(ctx context.Context) error {
-	if r.opt.Snapshot == nil {
+func (c *crawler) watchSlots(ctx context.Context) error {
+	if c.opt.Snapshot == nil {
 		return nil
 	}
-	t := time.NewTicker(max(slotsLeast, r.opt.SnapshotEvery/slotsPerSnapshot))
+	t := time.NewTicker(max(slotsLeast, c.opt.SnapshotEvery/slotsPerSnapshot))
 	defer t.Stop()
 	for {
 		select {
@@ -106,76 +106,76 @@ func (r *ring) watchSlots(ctx context.Context) error {
 			return nil
 		case <-t.C:
 		}
-		r.sampleSlots(time.Now())
+		c.sampleSlots(time.Now())
 	}
 }
 
 // sampleSlots takes one sample. The numbers aren't of one instant: where they disagree, slots count as idle at most.
-func (r *ring) sampleSlots(now time.Time) {
-	reading := r.workers.exchanges.load()
-	taken := max(int64(len(r.workers.slots)), reading)
-	if r.workers.waits.Load() {
+func (c *crawler) sampleSlots(now time.Time) {
+	reading := c.workers.exchanges.load()
+	taken := max(int64(len(c.workers.slots)), reading)
+	if c.workers.waits.Load() {
 		taken = max(reading, taken-1) // the one that dispatch holds while it waits for a grant
 	}
-	idle := int64(cap(r.workers.slots)) - taken
-	closed := min(max(0, int64(cap(r.workers.slots)-r.limits.connections(now))), max(0, idle))
+	idle := int64(cap(c.workers.slots)) - taken
+	closed := min(max(0, int64(cap(c.workers.slots)-c.limits.connections(now))), max(0, idle))
 	idle -= closed
-	why := r.slotsWait(now)
-	r.slotsMu.Lock()
-	defer r.slotsMu.Unlock()
-	r.slots.Samples++
-	r.slots.Use[SlotRead] += reading
-	r.slots.Use[SlotWork] += taken - reading
-	r.slots.Use[SlotLimit] += closed
-	r.slots.Use[why] += max(0, idle)
+	why := c.slotsWait(now)
+	c.slotsMu.Lock()
+	defer c.slotsMu.Unlock()
+	c.slots.Samples++
+	c.slots.Use[SlotRead] += reading
+	c.slots.Use[SlotWork] += taken - reading
+	c.slots.Use[SlotLimit] += closed
+	c.slots.Use[why] += max(0, idle)
 }
 
 // slotsWait is what idle slots wait for.
-func (r *ring) slotsWait(now time.Time) SlotUse {
-	if r.space.why() != "" || r.slowed() {
+func (c *crawler) slotsWait(now time.Time) SlotUse {
+	if c.space.why() != "" || c.slowed() {
 		return SlotSpace
 	}
-	if queued, _ := r.polite.Len(); queued > 0 {
+	if queued, _ := c.polite.Len(); queued > 0 {
 		switch {
-		case !r.somethingDue(now):
+		case !c.somethingDue(now):
 			return SlotPolite
-		case r.limits.heldBy(now) != "":
+		case c.limits.heldBy(now) != "":
 			return SlotLimit
 		}
 		return SlotCPU
 	}
 	var at [state.NumPlaces]int64
-	r.acct.mu.Lock()
+	c.acct.mu.Lock()
 	for p := range at {
-		at[p] = r.acct.s.Places[p].N
+		at[p] = c.acct.s.Places[p].N
 	}
-	r.acct.mu.Unlock()
+	c.acct.mu.Unlock()
 	switch {
 	case at[state.PlaceReady] > 0:
 		return SlotRoom
-	case at[state.PlaceAwaitRobots] > 0 && r.robotsJobs.len() > 0:
-		if r.lookups.load() >= int64(r.robotsJobs.len()+1)/2 {
+	case at[state.PlaceAwaitRobots] > 0 && c.robotsJobs.len() > 0:
+		if c.lookups.load() >= int64(c.robotsJobs.len()+1)/2 {
 			return SlotDNS
 		}
 		return SlotRobots
 	case at[state.PlaceRobotsCheck]+at[state.PlaceAwaitRobots]+at[state.PlaceBeast]+at[state.PlaceFailed]+at[state.PlaceStar]+at[state.PlaceUnstreamed] > 0:
 		return SlotDisk
-	case at[state.PlaceLater] > 0:
-		return SlotLater
+	case at[state.PlaceDeferred] > 0:
+		return SlotDeferred
 	}
 	return SlotLinks
 }
 
 // somethingDue tells whether polite would grant something.
-func (r *ring) somethingDue(now time.Time) bool {
-	queued, _ := r.polite.Len()
-	at, ok := r.polite.NextReady(now)
+func (c *crawler) somethingDue(now time.Time) bool {
+	queued, _ := c.polite.Len()
+	at, ok := c.polite.NextReady(now)
 	return queued > 0 && ok && !at.After(now)
 }
 
 // slotsSoFar is the sum of all samples.
-func (r *ring) slotsSoFar() Slots {
-	r.slotsMu.Lock()
-	defer r.slotsMu.Unlock()
-	return r.slots
+func (c *crawler) slotsSoFar() Slots {
+	c.slotsMu.Lock()
+	defer c.slotsMu.Unlock()
+	return c.slots
 }

@@ -18,7 +18,7 @@ type Snapshot struct {
 	Places   [state.NumPlaces]int64 // URLs by place; see Place
 	Unique   int64
 	Refused  map[string]int64 // by reason
-	Later    map[string]int64 // by reason
+	Deferred map[string]int64 // by reason
 	Counters [state.NumCounters]int64
 	Status   [6]int64
 
@@ -54,15 +54,15 @@ func (s *Snapshot) Count(c state.Counter) int64 { return s.Counters[c] }
 // Place returns the number of URLs in a place.
 func (s *Snapshot) Place(p state.Place) int64 { return s.Places[p] }
 
-// PlaceNames lists the places in the order of the ring.
+// PlaceNames lists the places in the order of the crawler.
 func PlaceNames() []string { return state.PlaceNames[:] }
 
-func (r *ring) snapshot() *Snapshot {
-	a := r.acct.copy()
+func (c *crawler) snapshot() *Snapshot {
+	a := c.acct.copy()
 	now := time.Now()
-	s := &Snapshot{Time: now, Elapsed: now.Sub(r.began), Active: time.Duration(r.activeMillis()) * time.Millisecond,
-		Unique: a.Unique.N, Refused: map[string]int64{}, Later: map[string]int64{}, Counters: a.Counters, Status: a.Status,
-		RobotsInFlight: r.robotsJobs.len()}
+	s := &Snapshot{Time: now, Elapsed: now.Sub(c.began), Active: time.Duration(c.activeMillis()) * time.Millisecond,
+		Unique: a.Unique.N, Refused: map[string]int64{}, Deferred: map[string]int64{}, Counters: a.Counters, Status: a.Status,
+		RobotsInFlight: c.robotsJobs.len()}
 	for p := range state.NumPlaces {
 		s.Places[p] = a.Places[p].N
 	}
@@ -70,49 +70,49 @@ func (r *ring) snapshot() *Snapshot {
 		if a.Refused[i] != 0 {
 			s.Refused[state.Reason(i).String()] = a.Refused[i]
 		}
-		if a.Later[i] != 0 {
-			s.Later[state.Reason(i).String()] = a.Later[i]
+		if a.Deferred[i] != 0 {
+			s.Deferred[state.Reason(i).String()] = a.Deferred[i]
 		}
 	}
-	s.InFlight = int(r.workers.exchanges.load())
-	s.RobotsQueued, _ = r.robotsFetch.Len()
+	s.InFlight = int(c.workers.exchanges.load())
+	s.RobotsQueued, _ = c.robotsFetch.Len()
 	if n := a.Counters[state.CountLinks]; n > 0 {
 		s.UniqueShare = float64(a.Unique.N) / float64(n)
 	}
-	s.Hosts, s.Servers = r.sketches.estimates()
-	s.PLDs = r.star.NumPLDs()
-	s.Queue, s.Horizon = int64(r.beast.Current()), int64(r.beast.Horizon())
-	io := r.Meter.Counts()
+	s.Hosts, s.Servers = c.sketches.estimates()
+	s.PLDs = c.star.NumPLDs()
+	s.Queue, s.Horizon = int64(c.beast.Current()), int64(c.beast.Horizon())
+	io := c.Meter.Counts()
 	s.DiskRead, s.DiskWritten = io.ReadBytes, io.WrittenBytes
-	if c := r.lastCheckpoint.Load(); c != nil {
-		s.Checkpoint = *c
+	if saved := c.lastCheckpoint.Load(); saved != nil {
+		s.Checkpoint = *saved
 	}
-	st := r.urlSeen.Stats()
-	s.URLSeenKeys, s.URLSeenPasses, s.URLSeenFullPasses = st.Keys, st.Passes, r.fullPasses.Load()
-	s.Scans = r.beast.Stats().Scans
-	s.Seen = r.seenMeter.check(r, s)
-	s.Limits, s.Connections = r.limits.text(now), r.limits.connections(now)
-	s.Waiting = r.waitsFor(&a, s)
-	s.Slots = r.slotsSoFar()
+	st := c.urlSeen.Stats()
+	s.URLSeenKeys, s.URLSeenPasses, s.URLSeenFullPasses = st.Keys, st.Passes, c.fullPasses.Load()
+	s.Scans = c.beast.Stats().Scans
+	s.Seen = c.seenMeter.check(c, s)
+	s.Limits, s.Connections = c.limits.text(now), c.limits.connections(now)
+	s.Waiting = c.waitsFor(&a, s)
+	s.Slots = c.slotsSoFar()
 	return s
 }
 
 // waitsFor names what keeps connections idle.
-func (r *ring) waitsFor(a *state.Accounts, s *Snapshot) string {
-	if why := r.space.why(); why != "" {
+func (c *crawler) waitsFor(a *state.Accounts, s *Snapshot) string {
+	if why := c.space.why(); why != "" {
 		return "disk space: " + why
 	}
-	if why := r.outageText(); why != "" {
+	if why := c.outageText(); why != "" {
 		return why
 	}
-	if why := r.limits.heldBy(s.Time); why != "" && r.somethingDue(s.Time) {
+	if why := c.limits.heldBy(s.Time); why != "" && c.somethingDue(s.Time) {
 		return why
 	}
 	switch {
 	case s.InFlight >= s.Connections*9/10:
 		return ""
 	case a.Places[state.PlaceRAM].N > 0:
-		return r.politenessText(s.Time)
+		return c.politenessText(s.Time)
 	case a.Places[state.PlaceReady].N > 0:
 		return "room in RAM"
 	case s.RobotsInFlight > 0 || a.Places[state.PlaceAwaitRobots].N > 0:
@@ -121,9 +121,9 @@ func (r *ring) waitsFor(a *state.Accounts, s *Snapshot) string {
 		return "disk merges"
 	case a.Places[state.PlaceBeast].N > 0:
 		return "BEAST"
-	case a.Places[state.PlaceLater].N > 0:
+	case a.Places[state.PlaceDeferred].N > 0:
 		return "URLs due later"
-	case !r.seedsDone.Load():
+	case !c.seedsDone.Load():
 		return "seeds"
 	}
 	return "new links"
@@ -138,8 +138,8 @@ var bindingTexts = map[polite.Binding]string{
 }
 
 // politenessText says which delay keeps most hosts waiting.
-func (r *ring) politenessText(now time.Time) string {
-	b, of, all := r.polite.Binding(now)
+func (c *crawler) politenessText(now time.Time) string {
+	b, of, all := c.polite.Binding(now)
 	if all == 0 {
 		return "politeness"
 	}
@@ -150,28 +150,28 @@ func (r *ring) politenessText(now time.Time) string {
 }
 
 // progress hands a snapshot to Options.Snapshot at intervals.
-func (r *ring) progress(ctx context.Context) error {
-	if r.opt.Snapshot == nil {
+func (c *crawler) progress(ctx context.Context) error {
+	if c.opt.Snapshot == nil {
 		return nil
 	}
-	t := time.NewTicker(r.opt.SnapshotEvery)
+	t := time.NewTicker(c.opt.SnapshotEvery)
 	defer t.Stop()
-	last := r.snapshot()
+	last := c.snapshot()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-t.C:
 		}
-		s := r.snapshot()
+		s := c.snapshot()
 		if dt := s.Time.Sub(last.Time).Seconds(); dt > 0 {
-			rate := func(c state.Counter) float64 { return float64(s.Counters[c]-last.Counters[c]) / dt }
+			rate := func(counter state.Counter) float64 { return float64(s.Counters[counter]-last.Counters[counter]) / dt }
 			s.PagesPerSecond = rate(state.CountPages)
 			s.BitsPerSecond = 8 * (rate(state.CountBytesWire) + rate(state.CountRobotsBytes))
 			s.LinksPerSecond = rate(state.CountLinks)
 		}
 		s.SlotsNow = s.Slots.Sub(last.Slots)
-		r.opt.Snapshot(s)
+		c.opt.Snapshot(s)
 		last = s
 	}
 }

@@ -86,23 +86,23 @@ func (s *space) why() string {
 
 // lowWater is the free space of a file system at which fetching rests: a checkpoint writes all that is in buffers, and must
 // always be possible.
-func (r *ring) lowWater() int64 { return r.plan.KeepFreeBytes }
+func (c *crawler) lowWater() int64 { return c.plan.KeepFreeBytes }
 
 // highWater is where it goes on; the distance keeps it from flapping.
 func highWater(low int64) int64 { return low + low/4 }
 
 // limitMargin is how far below --disk fetching rests.
-func (r *ring) limitMargin() int64 { return min(r.lowWater(), r.opt.DiskBytes/16) }
+func (c *crawler) limitMargin() int64 { return min(c.lowWater(), c.opt.DiskBytes/16) }
 
 // reserve refuses a merge whose output wouldn't fit above the reserve: better to wait than to fail in the middle. Merges of several
 // stores, and several workers of one, run side by side: what the others have reserved counts as taken until they have written
 // it, so twice while they write it.
-func (r *ring) reserve(need int64) (release func(), err error) {
-	keep := min(diskReserve, r.lowWater())
-	all := r.reserved.Add(need)
-	release = func() { r.reserved.Add(-need) }
-	for _, dir := range r.Set.Paths {
-		free, _, err := r.Set.FS.Space(dir)
+func (c *crawler) reserve(need int64) (release func(), err error) {
+	keep := min(diskReserve, c.lowWater())
+	all := c.reserved.Add(need)
+	release = func() { c.reserved.Add(-need) }
+	for _, dir := range c.Set.Paths {
+		free, _, err := c.Set.FS.Space(dir)
 		if err != nil {
 			release()
 			return nil, fmt.Errorf("crawl: free space of %s: %w", dir, err)
@@ -145,27 +145,27 @@ func shortOf(fsys disk.FS, dirs []string, mark, files int64) (why string, least 
 
 // lookAtSpace compares free and used space with the marks and notes what is short. level is by how much more than the mark
 // must be free: 1 for resting, 2 for draining.
-func (r *ring) lookAtSpace(now time.Time) error {
-	low := r.lowWater()
-	resting := r.space.why() != ""
+func (c *crawler) lookAtSpace(now time.Time) error {
+	low := c.lowWater()
+	resting := c.space.why() != ""
 	mark, files := low, int64(leastFiles)
 	if resting {
 		mark, files = highWater(low), highWater(leastFiles)
 	}
-	why, least, err := shortOf(r.Set.FS, r.opt.allDirs(), mark, files)
+	why, least, err := shortOf(c.Set.FS, c.opt.allDirs(), mark, files)
 	if err != nil {
 		return err
 	}
-	r.space.short("free", why)
-	r.space.mu.Lock()
-	look := now.Sub(r.space.usedAt) >= usedEvery
-	r.space.mu.Unlock()
+	c.space.short("free", why)
+	c.space.mu.Lock()
+	look := now.Sub(c.space.usedAt) >= usedEvery
+	c.space.mu.Unlock()
 	if look {
-		if err := r.lookAtUsed(now); err != nil {
+		if err := c.lookAtUsed(now); err != nil {
 			return err
 		}
 	}
-	r.drainOrNot(least)
+	c.drainOrNot(least)
 	return nil
 }
 
@@ -175,51 +175,51 @@ const drainSamples = 3
 
 // drainOrNot begins to drain when space runs low, with WhenFullDrain, and ends it when there is room again. least is what is free where
 // it is least.
-func (r *ring) drainOrNot(least int64) {
-	if r.opt.WhenFull != WhenFullDrain || r.opt.Drain {
+func (c *crawler) drainOrNot(least int64) {
+	if c.opt.WhenFull != WhenFullDrain || c.opt.Drain {
 		return
 	}
-	mark, on := 2*r.lowWater(), r.draining.Load()
-	r.space.mu.Lock()
-	defer r.space.mu.Unlock()
-	low := least < mark || r.space.usedDrain
+	mark, on := 2*c.lowWater(), c.draining.Load()
+	c.space.mu.Lock()
+	defer c.space.mu.Unlock()
+	low := least < mark || c.space.usedDrain
 	if on && (low || least < highWater(mark)) || !on && !low {
-		r.space.against = 0
+		c.space.against = 0
 		return
 	}
-	if r.space.against++; r.space.against < drainSamples {
+	if c.space.against++; c.space.against < drainSamples {
 		return
 	}
-	r.space.against = 0
-	r.draining.Store(!on)
+	c.space.against = 0
+	c.draining.Store(!on)
 	if on {
-		r.opt.Log.Warn("there is room again: new links are queued")
+		c.opt.Log.Warn("there is room again: new links are queued")
 	} else {
-		r.opt.Log.Warn("disk space runs low: new links are not queued any more; what is queued is fetched", "mark", bytesText(mark))
+		c.opt.Log.Warn("disk space runs low: new links are not queued any more; what is queued is fetched", "mark", bytesText(mark))
 	}
 }
 
 // lookAtUsed adds up the crawl's files and compares with --disk.
-func (r *ring) lookAtUsed(now time.Time) error {
-	used, err := r.diskUsed()
+func (c *crawler) lookAtUsed(now time.Time) error {
+	used, err := c.diskUsed()
 	if err != nil {
 		return err
 	}
-	margin := r.limitMargin()
-	r.space.mu.Lock()
-	r.space.usedAt = now
-	mark := r.opt.DiskBytes - margin
-	if r.space.usedOver {
+	margin := c.limitMargin()
+	c.space.mu.Lock()
+	c.space.usedAt = now
+	mark := c.opt.DiskBytes - margin
+	if c.space.usedOver {
 		mark -= margin / 4
 	}
 	over := used >= mark
-	r.space.usedOver, r.space.usedDrain = over, used >= r.opt.DiskBytes-2*margin
-	r.space.mu.Unlock()
+	c.space.usedOver, c.space.usedDrain = over, used >= c.opt.DiskBytes-2*margin
+	c.space.mu.Unlock()
 	why := ""
 	if over {
-		why = fmt.Sprintf("the crawl takes %s of the %s that it may", bytesText(used), bytesText(r.opt.DiskBytes))
+		why = fmt.Sprintf("the crawl takes %s of the %s that it may", bytesText(used), bytesText(c.opt.DiskBytes))
 	}
-	r.space.short("limit", why)
+	c.space.short("limit", why)
 	return nil
 }
 
@@ -235,15 +235,15 @@ func (o *Options) allDirs() []string {
 }
 
 // watchSpace rests fetching while there is too little room, and says so.
-func (r *ring) watchSpace(ctx context.Context) error {
+func (c *crawler) watchSpace(ctx context.Context) error {
 	for sleep(ctx, spaceEvery) {
-		if r.space.why() == "" && !r.await(ctx, r.wakeSpace, wakeAfter) { // only what this crawl does is urgent
+		if c.space.why() == "" && !c.await(ctx, c.wakeSpace, wakeAfter) { // only what this crawl does is urgent
 			return nil
 		}
-		if err := r.lookAtSpace(time.Now()); err != nil {
+		if err := c.lookAtSpace(time.Now()); err != nil {
 			return err
 		}
-		if r.tellSpace(time.Now()) {
+		if c.tellSpace(time.Now()) {
 			return nil
 		}
 	}
@@ -251,56 +251,56 @@ func (r *ring) watchSpace(ctx context.Context) error {
 }
 
 // tellSpace logs the beginning, the going on and the end of a rest; it returns true when the crawl stops because of it.
-func (r *ring) tellSpace(now time.Time) (stop bool) {
-	why := r.space.why()
-	r.space.mu.Lock()
-	defer r.space.mu.Unlock()
+func (c *crawler) tellSpace(now time.Time) (stop bool) {
+	why := c.space.why()
+	c.space.mu.Lock()
+	defer c.space.mu.Unlock()
 	if why == "" {
-		if !r.space.since.IsZero() {
-			r.opt.Log.Warn("there is room again: fetching goes on", "rested", now.Sub(r.space.since).Round(time.Second))
-			r.space.since = time.Time{}
-			r.touch()
-			r.changed() // movers that rested look up
+		if !c.space.since.IsZero() {
+			c.opt.Log.Warn("there is room again: fetching goes on", "rested", now.Sub(c.space.since).Round(time.Second))
+			c.space.since = time.Time{}
+			c.noteProgress()
+			c.changed() // stages that rested look up
 		}
 		return false
 	}
-	if r.opt.WhenFull == WhenFullStop {
-		r.opt.Log.Error("too little disk space: the crawl stops in order", "why", why)
-		r.stop.set(StopDisk)
-		r.cancel()
+	if c.opt.WhenFull == WhenFullStop {
+		c.opt.Log.Error("too little disk space: the crawl stops in order", "why", why)
+		c.stop.set(StopDisk)
+		c.cancel()
 		return true
 	}
-	if now.Sub(r.space.told) >= spaceTold {
-		r.opt.Log.Error("too little disk space: fetching rests until there is room", "why", why,
-			"rested", now.Sub(r.space.since).Round(time.Second))
-		r.space.told = now
-		r.at("rest")
+	if now.Sub(c.space.told) >= spaceTold {
+		c.opt.Log.Error("too little disk space: fetching rests until there is room", "why", why,
+			"rested", now.Sub(c.space.since).Round(time.Second))
+		c.space.told = now
+		c.testHook("rest")
 	}
 	return false
 }
 
 // noRoom handles a merge that doesn't fit: a checkpoint first, since it deletes replaced files; then the crawl stops, or fetching
 // rests and the merge is tried again from time to time. freed is when this merger last asked for such a checkpoint.
-func (r *ring) noRoom(ctx context.Context, name string, cause error, freed *time.Time) error {
+func (c *crawler) noRoom(ctx context.Context, name string, cause error, freed *time.Time) error {
 	if time.Since(*freed) >= usedEvery {
 		*freed = time.Now()
-		return r.checkpoint(false, "")
+		return c.checkpoint(false, "")
 	}
-	r.space.short("merge "+name, cause.Error())
-	r.tellSpace(time.Now())
+	c.space.short("merge "+name, cause.Error())
+	c.tellSpace(time.Now())
 	sleep(ctx, spaceEvery)
 	return nil
 }
 
 // awaitSpace rests, then waits until every disk is above its high mark. A crawl that ran into a full disk begins with it, since
 // its first checkpoint must be possible.
-func (r *ring) awaitSpace(ctx context.Context, rest time.Duration) error {
-	r.space.short("free", "a write failed for want of space")
+func (c *crawler) awaitSpace(ctx context.Context, rest time.Duration) error {
+	c.space.short("free", "a write failed for want of space")
 	for sleep(ctx, rest) && ctx.Err() == nil {
-		if err := r.lookAtSpace(time.Now()); err != nil {
+		if err := c.lookAtSpace(time.Now()); err != nil {
 			return err
 		}
-		if r.tellSpace(time.Now()) || r.space.why() == "" {
+		if c.tellSpace(time.Now()) || c.space.why() == "" {
 			return nil
 		}
 		rest = spaceEvery
@@ -334,15 +334,15 @@ func (f *fullTries) pause() time.Duration {
 }
 
 // noteRun looks at what a run has saved: URLs found and URLs ended. The first checkpoint of a run saves nothing new.
-func (f *fullTries) noteRun(r *ring) {
-	if saved := r.savedURLs.Load(); saved != f.saved {
+func (f *fullTries) noteRun(c *crawler) {
+	if saved := c.savedURLs.Load(); saved != f.saved {
 		*f = fullTries{saved: saved}
 	}
-	f.low = r.lowWater()
+	f.low = c.lowWater()
 }
 
-// hopeless counts one more try that failed and says whether it was the last one.
-func (f *fullTries) hopeless(fsys disk.FS, dirs []string) bool {
+// useless counts one more try that failed and says whether it was the last one.
+func (f *fullTries) writesUseless(fsys disk.FS, dirs []string) bool {
 	f.n++
 	f.hidden++
 	if why, _, err := shortOf(fsys, dirs, f.low, leastFiles); err != nil || why != "" {

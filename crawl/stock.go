@@ -43,10 +43,10 @@ type aim struct {
 // now would stay at those. So it follows the most that rested lately.
 const idleHosts = 32
 
-func (r *ring) aim() aim {
-	u, least := r.polite.Use(), r.opt.leastStock()
-	a := aim{target: least, most: least, enough: max(1, int64(r.opt.Connections/4), int64(u.Resting)*3/2)}
-	if r.opt.StockTarget > 0 {
+func (c *crawler) aim() aim {
+	u, least := c.polite.Use(), c.opt.leastStock()
+	a := aim{target: least, most: least, enough: max(1, int64(c.opt.Connections/4), int64(u.Resting)*3/2)}
+	if c.opt.StockTarget > 0 {
 		return a
 	}
 	wanted, most := stockPerHost*int64(u.Peak), int64(u.Most)
@@ -60,12 +60,12 @@ func (r *ring) aim() aim {
 }
 
 // stocked is true when BEAST should release nothing.
-func (r *ring) stocked() bool { return r.acct.stock() >= r.aim().most }
+func (c *crawler) stocked() bool { return c.acct.stock() >= c.aim().most }
 
 // stockLow is true when less than half of the target is there, or hosts idle.
-func (r *ring) stockLow() bool {
-	a := r.aim()
-	return a.idle || r.acct.stock() < a.target/2
+func (c *crawler) stockLow() bool {
+	a := c.aim()
+	return a.idle || c.acct.stock() < a.target/2
 }
 
 // What is due later than evictAhead makes room when connection slots idle, while RAM or the stock is full of URLs of few hosts.
@@ -82,19 +82,19 @@ func evictLot(u polite.Use, busy, slots int64) int {
 
 // makeRoom sends those URLs that are due last to disk, if connection slots idle. It looks at all hosts in RAM, so where it
 // found nothing it isn't tried again for a while: while RAM is full it would be for every page.
-func (r *ring) makeRoom() error {
-	busy, slots := r.workers.exchanges.load(), int64(cap(r.workers.slots))
-	if busy >= slots/2 || int64(time.Since(r.began)) < r.tooSoon.Load() {
+func (c *crawler) makeRoom() error {
+	busy, slots := c.workers.exchanges.load(), int64(cap(c.workers.slots))
+	if busy >= slots/2 || int64(time.Since(c.began)) < c.tooSoon.Load() {
 		return nil
 	}
-	return r.inStep(func(d *delta) error {
-		lot := evictLot(r.polite.Use(), busy, slots)
-		items := r.polite.EvictLater(time.Now(), evictAhead, lot)
+	return c.transact(func(tx *transaction) error {
+		lot := evictLot(c.polite.Use(), busy, slots)
+		items := c.polite.EvictLater(time.Now(), evictAhead, lot)
 		if len(items) == 0 {
-			d.nothing = true
-			r.tooSoon.Store(int64(time.Since(r.began) + relieveEvery/2))
+			tx.nothing = true
+			c.tooSoon.Store(int64(time.Since(c.began) + relieveEvery/2))
 		}
-		return r.evicted(d, items, state.ReasonEvicted)
+		return c.evicted(tx, items, state.ReasonEvicted)
 	})
 }
 
@@ -103,16 +103,16 @@ const relieveEvery = time.Second
 
 // relieve makes room before RAM is full: a stock of URLs that aren't due keeps BEAST from releasing others. A stock that follows the
 // delays isn't one of few hosts.
-func (r *ring) relieve(ctx context.Context) error {
+func (c *crawler) relieve(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if a := r.aim(); a.follows || r.acct.stock() < a.target-a.target/8 {
-			r.await(ctx, r.wakeRelieve, wakeAfter)
+		if a := c.aim(); a.follows || c.acct.stock() < a.target-a.target/8 {
+			c.await(ctx, c.wakeRelieve, wakeAfter)
 			continue
 		}
-		if err := r.makeRoom(); err != nil {
+		if err := c.makeRoom(); err != nil {
 			return err
 		}
-		r.wakeups.Add(1)
+		c.wakeups.Add(1)
 		sleep(ctx, relieveEvery)
 	}
 	return nil

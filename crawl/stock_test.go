@@ -99,20 +99,20 @@ func stockTurns(t *testing.T, hosts, connections int) (share float64) {
 		}
 		opt.MaxTime = end
 		w.from, w.periods = time.Now().Add(begin), int((end-begin)/(treeDelay+2*time.Second))
-		var r *ring
+		var c *crawler
 		opt.SnapshotEvery = time.Second
 		opt.Snapshot = func(s *Snapshot) {
-			if n := r.polite.Bytes() + r.polite.TableBytes(); n > r.plan.PoliteBytes {
-				t.Errorf("%v: URLs in RAM take %d bytes, the plan is %d", s.Elapsed, n, r.plan.PoliteBytes)
+			if n := c.polite.Bytes() + c.polite.TableBytes(); n > c.plan.PoliteBytes {
+				t.Errorf("%v: URLs in RAM take %d bytes, the plan is %d", s.Elapsed, n, c.plan.PoliteBytes)
 			}
 			if *verbose && s.Elapsed%(20*time.Second) < time.Second {
 				t.Logf("%v: fetched %d places %v deferrals %d %+v %+v", s.Elapsed.Round(time.Second), s.Count(state.CountResponses), s.Places,
-					s.Count(state.CountDeferrals), r.polite.Use(), r.aim())
+					s.Count(state.CountDeferrals), c.polite.Use(), c.aim())
 			}
 		}
-		r = openRing(t, opt)
-		res, err := r.crawl(t.Context(), 0)
-		if err := errors.Join(err, r.close()); err != nil || res.Stop != StopTime {
+		c = openCrawler(t, opt)
+		res, err := c.crawl(t.Context(), 0)
+		if err := errors.Join(err, c.close()); err != nil || res.Stop != StopTime {
 			t.Fatal(res, err)
 		}
 		share = float64(w.turns.Load()) / float64(hosts*w.periods)

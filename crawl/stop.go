@@ -19,7 +19,7 @@ const (
 	StopDrained   = "drained"    // nothing that was queued is left to fetch; new links were not queued
 )
 
-// stopReason is why the movers were told to end.
+// stopReason is why the stages were told to end.
 type stopReason struct{ v atomic.Value }
 
 func (s *stopReason) set(why string) { s.v.CompareAndSwap(nil, why) }
@@ -37,24 +37,24 @@ type inFlight struct{ n atomic.Int64 }
 func (c *inFlight) add(n int64) { c.n.Add(n) }
 func (c *inFlight) load() int64 { return c.n.Load() }
 
-// scanMemory remembers what the last scan of QF was for, so that a QF of hopeless URLs isn't read again and again.
+// scanMemory remembers what the last scan of QF was for, so that a QF of useless URLs isn't read again and again.
 type scanMemory struct {
 	fetched atomic.Int64 // responses when the last idle scan began; -1 before the first
 	edges   atomic.Int64
 }
 
 // touch notes progress: a URL ended.
-func (r *ring) touch() { r.lastProgress.Store(int64(time.Since(r.began))) }
+func (c *crawler) noteProgress() { c.lastProgress.Store(int64(time.Since(c.began))) }
 
 // idleFor is how long there has been no progress, whatever was done to the clock.
-func (r *ring) idleFor() time.Duration {
-	return time.Since(r.began) - time.Duration(r.lastProgress.Load())
+func (c *crawler) idleFor() time.Duration {
+	return time.Since(c.began) - time.Duration(c.lastProgress.Load())
 }
 
-func (r *ring) counter(c state.Counter) int64 {
-	r.acct.mu.Lock()
-	defer r.acct.mu.Unlock()
-	return r.acct.s.Counters[c]
+func (c *crawler) counter(n state.Counter) int64 {
+	c.acct.mu.Lock()
+	defer c.acct.mu.Unlock()
+	return c.acct.s.Counters[n]
 }
 
 // scanShare is how many URLs of QF may be read again for each page fetched since the last scan.
@@ -64,59 +64,59 @@ const scanShare = 64
 // changed since the last such scan. After a scan a PLD with a budget has URLs in all of BEAST's queues, so that the next
 // one comes by distance; what is left in QF for longer are PLDs without a budget. They are read again when many pages
 // were fetched, or for a last time when nothing else is left.
-func (r *ring) scanDue() bool {
-	if r.acct.in(state.PlaceFailed) == 0 {
+func (c *crawler) scanDue() bool {
+	if c.acct.in(state.PlaceFailed) == 0 {
 		return false
 	}
-	if r.beast.ScanDue() {
+	if c.beast.ScanDue() {
 		return true
 	}
-	if r.acct.in(state.PlaceBeast, state.PlaceStar) > 0 || !r.hungry() || !r.upstreamEmpty() {
+	if c.acct.in(state.PlaceBeast, state.PlaceStar) > 0 || !c.needsURLs() || !c.upstreamEmpty() {
 		return false
 	}
-	fetched, edges := r.counter(state.CountResponses), r.counter(state.CountEdges)
-	if r.scanned.fetched.Load() == fetched && r.scanned.edges.Load() == edges {
+	fetched, edges := c.counter(state.CountResponses), c.counter(state.CountEdges)
+	if c.scanned.fetched.Load() == fetched && c.scanned.edges.Load() == edges {
 		return false
 	}
-	if last := r.scanned.fetched.Load(); last >= 0 && (fetched-last)*scanShare < r.acct.in(state.PlaceFailed) && !r.onlyFailedLeft() {
+	if last := c.scanned.fetched.Load(); last >= 0 && (fetched-last)*scanShare < c.acct.in(state.PlaceFailed) && !c.onlyFailedLeft() {
 		return false
 	}
-	r.scanned.fetched.Store(fetched)
-	r.scanned.edges.Store(edges)
+	c.scanned.fetched.Store(fetched)
+	c.scanned.edges.Store(edges)
 	return true
 }
 
 // onlyFailedLeft is true when there is nothing to fetch outside of QF but what hosts without a robots.txt, and hosts that rest for long,
 // keep back.
-func (r *ring) onlyFailedLeft() bool {
-	s := r.acct.copy()
-	return r.acct.stock() == 0 && s.Places[state.PlaceLater].N == s.Lingering() && r.robotsJobs.len() == 0
+func (c *crawler) onlyFailedLeft() bool {
+	s := c.acct.copy()
+	return c.acct.stock() == 0 && s.Places[state.PlaceDeferred].N == s.Lingering() && c.robotsJobs.len() == 0
 }
 
 // upstreamEmpty is true when no link waits in front of BEAST.
-func (r *ring) upstreamEmpty() bool {
-	n, _ := r.urlSeen.Pending()
-	return n == 0 && r.star.PendingChecks() == 0
+func (c *crawler) upstreamEmpty() bool {
+	n, _ := c.urlSeen.Pending()
+	return n == 0 && c.star.PendingChecks() == 0
 }
 
 // watch ends the crawl when it is done or a limit is reached.
-func (r *ring) watch(ctx context.Context) error {
-	for sleep(ctx, watchEvery) && r.await(ctx, r.wakeWatch, r.untilLimit()) {
+func (c *crawler) watch(ctx context.Context) error {
+	for sleep(ctx, watchEvery) && c.await(ctx, c.wakeWatch, c.untilLimit()) {
 		why := ""
 		switch {
-		case r.opt.MaxPages > 0 && r.counter(state.CountPages) >= r.opt.MaxPages:
+		case c.opt.MaxPages > 0 && c.counter(state.CountPages) >= c.opt.MaxPages:
 			why = StopPages
-		case r.opt.MaxTime > 0 && r.activeMillis() >= r.opt.MaxTime.Milliseconds():
+		case c.opt.MaxTime > 0 && c.activeMillis() >= c.opt.MaxTime.Milliseconds():
 			why = StopTime
-		case r.done():
-			if why = StopDone; r.draining.Load() {
+		case c.done():
+			if why = StopDone; c.draining.Load() {
 				why = StopDrained
 			}
 		default:
 			continue
 		}
-		r.stop.set(why)
-		r.cancel()
+		c.stop.set(why)
+		c.cancel()
 		return nil
 	}
 	return nil
@@ -127,12 +127,12 @@ const watchEvery = 10 * time.Millisecond
 
 // untilLimit is how long it is till the crawl may end though nothing happens: Options.MaxTime, or Linger after the last
 // progress.
-func (r *ring) untilLimit() time.Duration {
+func (c *crawler) untilLimit() time.Duration {
 	wait := wakeAfter
-	if r.opt.MaxTime > 0 {
-		wait = min(wait, max(time.Millisecond, r.opt.MaxTime-time.Duration(r.activeMillis())*time.Millisecond))
+	if c.opt.MaxTime > 0 {
+		wait = min(wait, max(time.Millisecond, c.opt.MaxTime-time.Duration(c.activeMillis())*time.Millisecond))
 	}
-	if linger := r.opt.Linger - r.idleFor(); linger > 0 {
+	if linger := c.opt.Linger - c.idleFor(); linger > 0 {
 		wait = min(wait, linger)
 	}
 	return wait
@@ -140,26 +140,26 @@ func (r *ring) untilLimit() time.Duration {
 
 // done says whether nothing is left to fetch, or only what --linger does not wait for. It looks at all places under the
 // exclusive lock, so that no URL is on its way between two of them.
-func (r *ring) done() bool {
-	if r.acct.stock() > 0 || r.space.why() != "" || r.slowed() { // cheap looks first
+func (c *crawler) done() bool {
+	if c.acct.stock() > 0 || c.space.why() != "" || c.slowed() { // cheap looks first
 		return false
 	}
-	r.step.Lock()
-	defer r.step.Unlock()
-	s := r.acct.copy()
-	if r.heldState.Left > 0 || !r.seeds.state.Done && !r.draining.Load() || !r.upstreamEmpty() || r.robotsJobs.len() > 0 {
+	c.txLock.Lock()
+	defer c.txLock.Unlock()
+	s := c.acct.copy()
+	if c.heldState.Left > 0 || !c.seeds.state.Done && !c.draining.Load() || !c.upstreamEmpty() || c.robotsJobs.len() > 0 {
 		return false
 	}
-	if n, _ := r.robotsFetch.Len(); n > 0 {
+	if n, _ := c.robotsFetch.Len(); n > 0 {
 		return false
 	}
-	if n, _ := r.robotsLater.Len(); n > 0 {
+	if n, _ := c.robotsDeferred.Len(); n > 0 {
 		return false
 	}
-	if n, _ := r.robotsRequested.Pending(); n > 0 {
+	if n, _ := c.robotsRequested.Pending(); n > 0 {
 		return false
 	}
-	if n, _ := r.robotsCache.Pending(); n > 0 {
+	if n, _ := c.robotsCache.Pending(); n > 0 {
 		return false
 	}
 	for _, p := range []state.Place{state.PlaceUnstreamed, state.PlaceStar, state.PlaceBeast, state.PlaceRobotsCheck, state.PlaceAwaitRobots, state.PlaceReady, state.PlaceRAM} {
@@ -167,27 +167,27 @@ func (r *ring) done() bool {
 			return false
 		}
 	}
-	if r.beast.Scanning() {
+	if c.beast.Scanning() {
 		return false
 	}
-	failed, later := s.Places[state.PlaceFailed].N, s.Places[state.PlaceLater].N
+	failed, later := s.Places[state.PlaceFailed].N, s.Places[state.PlaceDeferred].N
 	if failed == 0 && later == 0 {
 		return true
 	}
-	if failed > 0 && !r.hopeless(&s) {
+	if failed > 0 && !c.rescanUseless(&s) {
 		return false
 	}
 	if later != s.Lingering() {
 		return false
 	}
 	now := time.Now()
-	if due, ok := r.later.NextDue(now); ok && due.Sub(now) <= min(r.opt.Linger, robots.FirstRetry) {
+	if due, ok := c.deferred.NextDue(now); ok && due.Sub(now) <= min(c.opt.Linger, robots.FirstRetry) {
 		return false // an unreachable host is about to be asked again
 	}
-	return r.idleFor() >= r.opt.Linger
+	return c.idleFor() >= c.opt.Linger
 }
 
-// hopeless is true when a scan of QF brought nothing and nothing has happened since.
-func (r *ring) hopeless(s *state.Accounts) bool {
-	return r.scanned.fetched.Load() == s.Counters[state.CountResponses] && r.scanned.edges.Load() == s.Counters[state.CountEdges]
+// useless is true when a scan of QF brought nothing and nothing has happened since.
+func (c *crawler) rescanUseless(s *state.Accounts) bool {
+	return c.scanned.fetched.Load() == s.Counters[state.CountResponses] && c.scanned.edges.Load() == s.Counters[state.CountEdges]
 }

@@ -79,16 +79,16 @@ func freezePart[S any](name string, f frozenStore[S]) frozenPart {
 }
 
 // openStructures opens all that the crawl has on disk at the state that a manifest names, nil for a new crawl.
-func (r *ring) openStructures(m *state.Manifest) error {
-	r.recentEdges = drum.NewRAMCache(r.plan.EdgeCacheBytes)
-	r.recentNames = drum.NewRAMCache(r.plan.NameCacheBytes)
-	stars, err := r.starOptions()
+func (c *crawler) openStructures(m *state.Manifest) error {
+	c.recentEdges = drum.NewRAMCache(c.plan.EdgeCacheBytes)
+	c.recentNames = drum.NewRAMCache(c.plan.NameCacheBytes)
+	stars, err := c.starOptions()
 	if err != nil {
 		return err
 	}
 	pool := new(queue.Pool)
 	queues := func(name string) queue.Options {
-		return queue.Options{Set: r.Set, Name: name, BlockBytes: r.plan.QueueBlockBytes, Pool: pool}
+		return queue.Options{Set: c.Set, Name: name, BlockBytes: c.plan.QueueBlockBytes, Pool: pool}
 	}
 	drums := func(name string, at **drum.Drum, opt drum.Options) *structure {
 		return row(name, at, func(st *drum.State) (*drum.Drum, error) { return drum.Open(opt, st) })
@@ -101,30 +101,30 @@ func (r *ring) openStructures(m *state.Manifest) error {
 	}
 	log := func(name, prefix string, at **crawllog.Log) *structure {
 		return row(name, at, func(st *crawllog.State) (*crawllog.Log, error) {
-			return crawllog.Open(crawllog.Options{Set: r.Set, Prefix: prefix, Mode: r.opt.OutMode}, st)
+			return crawllog.Open(crawllog.Options{Set: c.Set, Prefix: prefix, Mode: c.opt.OutMode}, st)
 		})
 	}
-	r.structures = []*structure{
-		drums(state.NameURLSeen, &r.urlSeen, r.seenStore()),
-		row(state.NameStar, &r.star, func(st *star.State) (*star.Star, error) { return star.Open(stars, st) }),
-		drums(state.NameNames, &r.names, r.namesStore()),
-		row(state.NameBeast, &r.beast, func(st *beast.State) (*beast.Beast, error) {
-			return beast.Open(beast.Options{Set: r.Set, Name: state.NameBeast, QueuesMax: r.opt.QueuesMax, BlockBytes: r.plan.QueueBlockBytes}, st)
+	c.structures = []*structure{
+		drums(state.NameURLSeen, &c.urlSeen, c.seenStore()),
+		row(state.NameStar, &c.star, func(st *star.State) (*star.Star, error) { return star.Open(stars, st) }),
+		drums(state.NameNames, &c.names, c.namesStore()),
+		row(state.NameBeast, &c.beast, func(st *beast.State) (*beast.Beast, error) {
+			return beast.Open(beast.Options{Set: c.Set, Name: state.NameBeast, QueuesMax: c.opt.QueuesMax, BlockBytes: c.plan.QueueBlockBytes}, st)
 		}),
-		drums(state.NameRobotsCache, &r.robotsCache, r.robotsStore()),
-		drums(state.NameRobotsRequested, &r.robotsRequested, r.requestedStore()),
-		fifo(state.NameAwaitRobots, &r.awaitRobots),
-		fifo(state.NameRobotsFetch, &r.robotsFetch),
-		calendar(state.NameRobotsLater, &r.robotsLater),
-		fifo(state.NameReady, &r.ready),
-		fifo(state.NameHeld, &r.held),
-		calendar(state.NameLater, &r.later),
-		row(state.NameWARC, &r.warc, func(st *warc.State) (*warc.Writer, error) { return warc.Open(r.warcOptions(), st) }),
-		log(state.NameCrawlLog, "crawl", &r.crawlLog),
-		log(state.NameSeedLog, "seeds", &r.seedLog),
-		log(state.NameRobotsLog, "robots", &r.robotsLog),
+		drums(state.NameRobotsCache, &c.robotsCache, c.robotsStore()),
+		drums(state.NameRobotsRequested, &c.robotsRequested, c.requestedStore()),
+		fifo(state.NameAwaitRobots, &c.awaitRobots),
+		fifo(state.NameRobotsFetch, &c.robotsFetch),
+		calendar(state.NameRobotsDeferred, &c.robotsDeferred),
+		fifo(state.NameReady, &c.ready),
+		fifo(state.NameHeld, &c.held),
+		calendar(state.NameDeferred, &c.deferred),
+		row(state.NameWARC, &c.warc, func(st *warc.State) (*warc.Writer, error) { return warc.Open(c.warcOptions(), st) }),
+		log(state.NameCrawlLog, "crawl", &c.crawlLog),
+		log(state.NameSeedLog, "seeds", &c.seedLog),
+		log(state.NameRobotsLog, "robots", &c.robotsLog),
 	}
-	for _, s := range r.structures {
+	for _, s := range c.structures {
 		if err := s.open(m); err != nil {
 			return err
 		}

@@ -9,33 +9,33 @@ import (
 
 // openTrace begins, or goes on with, the trace of links if one was asked for. It is no part of the state: it knows nothing of
 // checkpoints, and after its beginning no fault of it stops the crawl.
-func (r *ring) openTrace() error {
-	if r.opt.TraceLinks == "" {
+func (c *crawler) openTrace() error {
+	if c.opt.TraceLinks == "" {
 		return nil
 	}
-	w, err := linktrace.Create(linktrace.Options{FS: r.Meter, Path: r.opt.TraceLinks, LimitBytes: r.opt.TraceLimit, Ended: func(why error) {
+	w, err := linktrace.Create(linktrace.Options{FS: c.Meter, Path: c.opt.TraceLinks, LimitBytes: c.opt.TraceLimit, Ended: func(why error) {
 		if errors.Is(why, linktrace.ErrLimit) {
-			r.opt.Log.Warn("the trace of links has reached its limit and ends; the crawl goes on", "file", r.opt.TraceLinks, "bytes", r.opt.TraceLimit)
+			c.opt.Log.Warn("the trace of links has reached its limit and ends; the crawl goes on", "file", c.opt.TraceLinks, "bytes", c.opt.TraceLimit)
 			return
 		}
-		r.opt.Log.Warn("the trace of links ends; the crawl goes on", "file", r.opt.TraceLinks, "error", why)
+		c.opt.Log.Warn("the trace of links ends; the crawl goes on", "file", c.opt.TraceLinks, "error", why)
 	}})
 	if err != nil {
 		return fmt.Errorf("crawl: trace of links: %w", err)
 	}
-	r.trace = w
+	c.trace = w
 	return nil
 }
 
 // closeTrace ends the trace.
-func (r *ring) closeTrace() {
-	if err := r.trace.Close(); err != nil {
-		r.opt.Log.Warn("trace of links", "error", err)
+func (c *crawler) closeTrace() {
+	if err := c.trace.Close(); err != nil {
+		c.opt.Log.Warn("trace of links", "error", err)
 	}
-	recorded, lost := r.trace.Links()
+	recorded, lost := c.trace.Links()
 	if lost > 0 {
-		r.opt.Log.Warn("trace of links: some are missing", "file", r.opt.TraceLinks, "recorded", recorded, "lost", lost)
+		c.opt.Log.Warn("trace of links: some are missing", "file", c.opt.TraceLinks, "recorded", recorded, "lost", lost)
 		return
 	}
-	r.opt.Log.Info("trace of links", "file", r.opt.TraceLinks, "recorded", recorded)
+	c.opt.Log.Info("trace of links", "file", c.opt.TraceLinks, "recorded", recorded)
 }

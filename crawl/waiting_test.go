@@ -145,14 +145,14 @@ type usage struct {
 	slots                      int
 }
 
-func (r *ring) usage(mem *disk.Mem) usage {
-	io, a := r.Meter.Counts(), r.acct.copy()
+func (c *crawler) usage(mem *disk.Mem) usage {
+	io, a := c.Meter.Counts(), c.acct.copy()
 	u := usage{at: time.Now(), read: io.ReadBytes, written: io.WrittenBytes, checkpoints: a.Counters[state.CountCheckpoints],
 		fetched: a.Counters[state.CountResponses], attempts: a.Counters[state.CountAttempts], robots: a.Counters[state.CountRobotsAttempts],
-		deferrals: a.Counters[state.CountDeferrals], scans: r.beast.Stats().Scans, wakeups: r.wakeups.Load(),
-		changes: r.changes.Load(), slots: r.later.Slots()}
-	edges, indegree := r.star.Stats()
-	for _, s := range []drum.Stats{r.urlSeen.Stats(), edges, indegree, r.robotsCache.Stats(), r.robotsRequested.Stats(), r.names.Stats()} {
+		deferrals: a.Counters[state.CountDeferrals], scans: c.beast.Stats().Scans, wakeups: c.wakeups.Load(),
+		changes: c.changes.Load(), slots: c.deferred.Slots()}
+	edges, indegree := c.star.Stats()
+	for _, s := range []drum.Stats{c.urlSeen.Stats(), edges, indegree, c.robotsCache.Stats(), c.robotsRequested.Stats(), c.names.Stats()} {
 		u.merges += s.Passes
 	}
 	var ru syscall.Rusage
@@ -182,27 +182,27 @@ func (u usage) String() string {
 }
 
 // sampled runs a crawl for some intervals and returns what each used.
-func sampled(t *testing.T, r *ring, mem *disk.Mem, every time.Duration, n int) []usage {
+func sampled(t *testing.T, c *crawler, mem *disk.Mem, every time.Duration, n int) []usage {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		res, err := r.crawl(ctx, 0)
+		res, err := c.crawl(ctx, 0)
 		if err == nil && ctx.Err() == nil {
 			err = fmt.Errorf("the crawl ended by itself: %s", res.Stop)
 		}
-		done <- errors.Join(err, r.close())
+		done <- errors.Join(err, c.close())
 	}()
 	var all []usage
-	last := r.usage(mem)
+	last := c.usage(mem)
 	for i := range n {
 		sleep(ctx, every)
-		now := r.usage(mem)
+		now := c.usage(mem)
 		all = append(all, now.since(last))
 		t.Logf("%d: %v", i+1, all[i])
 		last = now
 		if i == n-1 || i == n/2 {
-			t.Logf("%v later %v", r.acct.copy().Places, r.snapshot().Later)
+			t.Logf("%v deferred %v", c.acct.copy().Places, c.snapshot().Deferred)
 		}
 	}
 	cancel()
@@ -213,32 +213,32 @@ func sampled(t *testing.T, r *ring, mem *disk.Mem, every time.Duration, n int) [
 }
 
 // fillRobotsCache makes n origins known, so that merges of RobotsCache cost what they do after weeks.
-func fillRobotsCache(t *testing.T, r *ring, n int) {
+func fillRobotsCache(t *testing.T, c *crawler, n int) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(*seedFlag, 6))
 	now := time.Now()
 	body := "User-agent: *\n" + strings.Repeat("Disallow: /some/path/or/other\n", 1) + "Disallow: /cgi-bin/\n"
 	h := robots.Outcome(&robots.HostData{}, &robots.Fetched{Kind: robots.Answered, Status: 200, Body: []byte(body),
-		Addrs: []netip.Addr{netip.MustParseAddr("127.9.9.9")}, AddrExpires: now.Add(time.Hour)}, r.opt.Agent, now)
+		Addrs: []netip.Addr{netip.MustParseAddr("127.9.9.9")}, AddrExpires: now.Add(time.Hour)}, c.opt.Agent, now)
 	value := robots.AppendUpdate(nil, robots.UpdateOutcome, now, &h)
 	for range n {
-		if err := r.robotsCache.Add([]drum.Tuple{{Key: drum.Key(rng.Uint64()), Op: drum.Update, Value: value}}); err != nil {
+		if err := c.robotsCache.Add([]drum.Tuple{{Key: drum.Key(rng.Uint64()), Op: drum.Update, Value: value}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := r.robotsCache.Pass(t.Context(), true); err != nil {
+	if _, err := c.robotsCache.Pass(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func openRing(t *testing.T, opt Options) *ring {
+func openCrawler(t *testing.T, opt Options) *crawler {
 	t.Helper()
 	opt.defaults()
-	r, err := open(opt)
+	c, err := open(opt)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return r
+	return c
 }
 
 // TestOneSlowHostLeft: at the end of a crawl that knows very many origins one slow host is left. Its pages must not keep
@@ -252,37 +252,37 @@ func TestOneSlowHostLeft(t *testing.T) {
 	if *longRuns {
 		origins, hostURLs, days, period = 2_000_000, 20_000, 14, 24*time.Hour
 	}
-	for _, c := range []struct {
+	for _, test := range []struct {
 		prefix string
 		delay  time.Duration
 	}{{"cd", 300 * time.Second}, {"ok", 40 * time.Second}} {
 		inBubble(t, func(t *testing.T) {
 			w := &waitingWeb{}
 			opt := w.options(t, disk.NewMem(*seedFlag))
-			opt.SeedLines = urls(c.prefix, 1, hostURLs)
-			r := openRing(t, opt)
-			fillRobotsCache(t, r, origins)
-			all := sampled(t, r, nil, period, days)
+			opt.SeedLines = urls(test.prefix, 1, hostURLs)
+			c := openCrawler(t, opt)
+			fillRobotsCache(t, c, origins)
+			all := sampled(t, c, nil, period, days)
 			for day, u := range all[1:] {
-				if turns := float64(period / c.delay); float64(u.fetched) < 0.9*turns {
-					t.Errorf("%s, period %d: %d pages, the host's delay allows %.0f", c.prefix, day+2, u.fetched, turns)
+				if turns := float64(period / test.delay); float64(u.fetched) < 0.9*turns {
+					t.Errorf("%s, period %d: %d pages, the host's delay allows %.0f", test.prefix, day+2, u.fetched, turns)
 				}
 				// A lot of URLs takes one merge, which reads half a bucket of RobotsCache.
 				if u.merges > 2*u.fetched {
-					t.Errorf("%s, period %d: %d merges for %d pages, want two for each at most", c.prefix, day+2, u.merges, u.fetched)
+					t.Errorf("%s, period %d: %d merges for %d pages, want two for each at most", test.prefix, day+2, u.merges, u.fetched)
 				}
 				if u.deferrals > 8*u.fetched {
-					t.Errorf("%s, period %d: %d deferrals for %d pages, want 8 for each at most", c.prefix, day+2, u.deferrals, u.fetched)
+					t.Errorf("%s, period %d: %d deferrals for %d pages, want 8 for each at most", test.prefix, day+2, u.deferrals, u.fetched)
 				}
-				// Each mover's net is once a minute; a page is some five changes, each followed by a pulse.
+				// Each stage's net is once a minute; a page is some five changes, each followed by a pulse.
 				if most := 60*int64(period/time.Minute) + 150*u.fetched; u.wakeups > most {
-					t.Errorf("%s, period %d: movers woke up %d times, want %d at most", c.prefix, day+2, u.wakeups, most)
+					t.Errorf("%s, period %d: movers woke up %d times, want %d at most", test.prefix, day+2, u.wakeups, most)
 				}
 				if u.checkpoints > u.changes {
-					t.Errorf("%s, period %d: %d checkpoints of %d changes", c.prefix, day+2, u.checkpoints, u.changes)
+					t.Errorf("%s, period %d: %d checkpoints of %d changes", test.prefix, day+2, u.checkpoints, u.changes)
 				}
 				if most := 4 << 20 * u.checkpoints; u.written > most {
-					t.Errorf("%s, period %d: %d bytes written, want %d at most", c.prefix, day+2, u.written, most)
+					t.Errorf("%s, period %d: %d bytes written, want %d at most", test.prefix, day+2, u.written, most)
 				}
 			}
 		})
@@ -328,8 +328,8 @@ func TestWaitingStaysFlat(t *testing.T) {
 		w := &waitingWeb{}
 		opt := w.options(t, mem)
 		opt.Seeds = "seeds"
-		r := openRing(t, opt)
-		all := sampled(t, r, mem, 24*time.Hour, days)
+		c := openCrawler(t, opt)
+		all := sampled(t, c, mem, 24*time.Hour, days)
 		third := days / 3
 		early, late := sum(all[third:2*third]), sum(all[2*third:])
 		flat := func(what string, early, late, more int64) {
@@ -372,16 +372,16 @@ func sum(all []usage) (s usage) {
 
 // TestHopelessURLsAreLeftAlone: QF is full of URLs of PLDs without a budget. It isn't read again for every page of the one
 // host that is left, though each page has links that might have given one of them a budget.
-func TestHopelessURLsAreLeftAlone(t *testing.T) {
+func TestUselessRescansAreLeftOut(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		w := &waitingWeb{}
 		opt := w.options(t, disk.NewMem(*seedFlag))
 		opt.SeedLines = append(urls("hu", 200, 1), "http://ln.test/")
 		opt.Budget, opt.BudgetRanks, opt.HostDelayMin = "popular", 1, 40*time.Second
-		r := openRing(t, opt)
-		all := sampled(t, r, nil, 2*time.Hour, 2)
-		places := r.acct.copy().Places
+		c := openCrawler(t, opt)
+		all := sampled(t, c, nil, 2*time.Hour, 2)
+		places := c.acct.copy().Places
 		if u := all[1]; u.fetched < 100 || places[state.PlaceFailed].N < 30*u.fetched || u.scans > 4 {
 			t.Errorf("%d scans for %d pages with %d URLs in QF, want 4 at most for more than 100 pages and many URLs", u.scans,
 				u.fetched, places[state.PlaceFailed].N)
@@ -398,9 +398,9 @@ func TestIdleInRealTime(t *testing.T) {
 	opt := w.options(t, disk.OS())
 	opt.Dirs = []string{t.TempDir()}
 	opt.SeedLines = urls("ok", 1, 5000)
-	r := openRing(t, opt)
-	fillRobotsCache(t, r, 1_000_000)
-	all := sampled(t, r, nil, time.Minute, 5)
+	c := openCrawler(t, opt)
+	fillRobotsCache(t, c, 1_000_000)
+	all := sampled(t, c, nil, time.Minute, 5)
 	for minute, u := range all[1:] {
 		if most := time.Minute / 100; u.cpu > most {
 			t.Errorf("minute %d: %v of CPU time, want %v at most", minute+2, u.cpu, most)

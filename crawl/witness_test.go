@@ -44,7 +44,7 @@ type witness struct {
 	cut    chan struct{} // closed at a cut: exchanges under way die with the process
 	run    int
 	visits []visit
-	called map[string]bool // vouchers that are about to be asked
+	called map[string]bool // canaries that are about to be asked
 }
 
 var errCut = errors.New("the process has died")
@@ -56,7 +56,7 @@ func (w *witness) begin(run int) {
 	w.run, w.cut, w.called = run, make(chan struct{}), nil
 }
 
-// vouch notes that a voucher is about to be asked for its robots.txt, at a URL: its host has let no other request in.
+// vouch notes that a canary is about to be asked for its robots.txt, at a URL: its host has let no other request in.
 func (w *witness) vouch(url string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -29,7 +29,7 @@ type workers struct {
 	parsers   chan *pageWorker     // as many as may parse at once
 	robots    chan struct{}        // as many as may be busy with a robots.txt at once: its rules take more than the file
 	archivers archivers            // as many as may encode what isn't pages
-	crowds    *crowds              // exchanges under way by PLD
+	plds      *pldLimiter          // exchanges under way by PLD
 	inFlight  inFlight             // grants of URLs that have not ended: pages that may still come
 	exchanges inFlight             // exchanges under way, robots.txt included
 	freed     signal               // a slot; nil: nobody waits for that
@@ -39,33 +39,33 @@ type workers struct {
 type pageWorker struct {
 	parser   *parse.Extractor
 	links    *admit.Batch
-	said     relations // of the response
+	meta     pageMeta // of the response
 	encoder  *warc.Encoder
 	exchange warc.Exchange
 	prepared warc.Prepared
 	file     string // that the last record went to
 }
 
-func newWorkers(r *ring, connections int) *workers {
+func newWorkers(c *crawler, connections int) *workers {
 	w := &workers{
 		slots:     make(chan struct{}, connections),
 		grants:    make(chan *polite.Grant),
 		responses: make(chan *fetch.Response, connections),
 		parsers:   make(chan *pageWorker, runtime.GOMAXPROCS(0)+1),
-		archivers: newArchivers(r.warc),
-		crowds:    newCrowds(&r.opt),
+		archivers: newArchivers(c.warc),
+		plds:      newPLDLimiter(&c.opt),
 		robots:    make(chan struct{}, runtime.GOMAXPROCS(0)+1),
 	}
 	for range cap(w.parsers) {
-		w.parsers <- newPageWorker(r)
+		w.parsers <- newPageWorker(c)
 	}
 	return w
 }
 
-func newPageWorker(r *ring) *pageWorker {
-	return &pageWorker{links: admit.NewBatch(r.links), encoder: r.warc.NewEncoder(),
-		parser: parse.NewExtractor(parse.Options{Agent: r.opt.Agent, Rels: r.opt.LinkRels, Assets: r.opt.Assets, Forms: r.opt.Forms},
-			r.links.URLOptions())}
+func newPageWorker(c *crawler) *pageWorker {
+	return &pageWorker{links: admit.NewBatch(c.links), encoder: c.warc.NewEncoder(),
+		parser: parse.NewExtractor(parse.Options{Agent: c.opt.Agent, Rels: c.opt.LinkRels, Assets: c.opt.Assets, Forms: c.opt.Forms},
+			c.links.URLOptions())}
 }
 
 func (w *workers) response() *fetch.Response {
@@ -108,38 +108,38 @@ func (w *workers) free() {
 }
 
 // dispatch hands out the grants of polite, as long as there are connection slots.
-func (r *ring) dispatch(ctx context.Context) error {
+func (c *crawler) dispatch(ctx context.Context) error {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
 		select {
-		case r.workers.slots <- struct{}{}:
+		case c.workers.slots <- struct{}{}:
 		case <-ctx.Done():
 			return nil
 		}
-		r.workers.waits.Store(true)
-		g := r.nextGrant(ctx, timer)
-		r.workers.waits.Store(false)
+		c.workers.waits.Store(true)
+		g := c.nextGrant(ctx, timer)
+		c.workers.waits.Store(false)
 		if g == nil {
-			r.workers.free()
+			c.workers.free()
 			return nil
 		}
 		if g.Item.Robots {
 			g.Item.Data.(chan *polite.Grant) <- g // capacity 1, one grant: never blocks
 			continue
 		}
-		if !r.workers.crowds.enter(g.Item.PLD) {
-			r.workers.free()
-			if err := r.pldBusy(g); err != nil {
+		if !c.workers.plds.enter(g.Item.PLD) {
+			c.workers.free()
+			if err := c.pldBusy(g); err != nil {
 				return err
 			}
 			continue
 		}
-		r.workers.inFlight.add(1)
+		c.workers.inFlight.add(1)
 		select {
-		case r.workers.grants <- g:
+		case c.workers.grants <- g:
 		default:
-			r.startFetcher(g)
+			c.startFetcher(g)
 		}
 	}
 }
@@ -150,195 +150,195 @@ const maxIdleFetchers = 256
 
 // startFetcher starts a goroutine that fetches the page of a grant and then those that come through workers.grants. It
 // ends when enough others idle, or with crawl.
-func (r *ring) startFetcher(g *polite.Grant) {
-	r.fetchers.Add(1)
+func (c *crawler) startFetcher(g *polite.Grant) {
+	c.fetchers.Add(1)
 	go func() {
-		defer r.fetchers.Done()
-		defer r.fatal()
+		defer c.fetchers.Done()
+		defer c.fatal()
 		for ok := true; ok; {
-			r.fetchGranted(g)
-			if r.workers.idle.Add(1) > maxIdleFetchers {
-				r.workers.idle.Add(-1)
+			c.fetchGranted(g)
+			if c.workers.idle.Add(1) > maxIdleFetchers {
+				c.workers.idle.Add(-1)
 				return
 			}
-			g, ok = <-r.workers.grants
-			r.workers.idle.Add(-1)
+			g, ok = <-c.workers.grants
+			c.workers.idle.Add(-1)
 		}
 	}()
 }
 
 // fetchGranted does all for one grant and frees what it took.
-func (r *ring) fetchGranted(g *polite.Grant) {
-	defer r.workers.free()
-	defer r.workers.crowds.leave(g.Item.PLD)
-	defer r.fetchEnded()
-	if err := r.fetchOne(r.fetching, g); err != nil && r.fetching.Err() == nil {
-		r.fail(err)
+func (c *crawler) fetchGranted(g *polite.Grant) {
+	defer c.workers.free()
+	defer c.workers.plds.leave(g.Item.PLD)
+	defer c.fetchEnded()
+	if err := c.fetchOne(c.fetching, g); err != nil && c.fetching.Err() == nil {
+		c.fail(err)
 	}
 }
 
 // fetchEnded lets the next page be fetched if --max-pages kept it back, and the crawl end if none is left.
-func (r *ring) fetchEnded() {
-	r.workers.inFlight.add(-1)
-	if r.workers.inFlight.load() == 0 {
-		r.wakeWatch.raise()
+func (c *crawler) fetchEnded() {
+	c.workers.inFlight.add(-1)
+	if c.workers.inFlight.load() == 0 {
+		c.wakeWatch.raise()
 	}
-	if r.opt.MaxPages > 0 {
-		r.wakeDispatch.raise()
+	if c.opt.MaxPages > 0 {
+		c.wakeDispatch.raise()
 	}
 }
 
 // nextGrant waits for the next item whose turn it is; nil when ctx ends.
-func (r *ring) nextGrant(ctx context.Context, timer *time.Timer) *polite.Grant {
+func (c *crawler) nextGrant(ctx context.Context, timer *time.Timer) *polite.Grant {
 	for ctx.Err() == nil {
 		wait := wakeAfter
-		if r.mayFetch() {
+		if c.mayFetch() {
 			var g *polite.Grant
-			if g, wait = r.nextAllowed(time.Now()); g != nil {
-				r.net.take(time.Now())
-				r.dns.take(time.Now())
+			if g, wait = c.nextAllowed(time.Now()); g != nil {
+				c.net.take(time.Now())
+				c.dns.take(time.Now())
 				return g
 			}
-			if r.acct.in(state.PlaceRAM) < int64(r.opt.Connections) {
-				r.wakeReady.raise()
+			if c.acct.in(state.PlaceRAM) < int64(c.opt.Connections) {
+				c.wakeReady.raise()
 			}
 		}
-		if r.slowed() {
+		if c.slowed() {
 			wait = min(wait, trickle)
 		}
 		timer.Reset(max(min(wait, wakeAfter), time.Microsecond))
 		select {
-		case <-r.polite.Ready():
-		case <-r.wakeDispatch:
+		case <-c.polite.Ready():
+		case <-c.wakeDispatch:
 		case <-timer.C:
 		case <-ctx.Done():
 		}
-		r.wakeups.Add(1)
+		c.wakeups.Add(1)
 	}
 	return nil
 }
 
 // mayFetch is false while fetching rests. It keeps --max-pages: no more exchanges are under way than pages may still come.
-func (r *ring) mayFetch() bool {
-	if now := time.Now(); r.space.why() != "" || !r.net.mayTry(now) || !r.dns.mayTry(now) {
+func (c *crawler) mayFetch() bool {
+	if now := time.Now(); c.space.why() != "" || !c.net.mayTry(now) || !c.dns.mayTry(now) {
 		return false
 	}
-	if r.opt.MaxPages <= 0 {
+	if c.opt.MaxPages <= 0 {
 		return true
 	}
-	return r.counter(state.CountPages)+int64(r.workers.inFlight.load()) < r.opt.MaxPages
+	return c.counter(state.CountPages)+int64(c.workers.inFlight.load()) < c.opt.MaxPages
 }
 
 // readReady admits URLs into RAM. A URL for which there is no room waits here, unless its host has its share already:
 // then it waits for its turn on disk.
-func (r *ring) readReady(ctx context.Context) error {
+func (c *crawler) readReady(ctx context.Context) error {
 	for ctx.Err() == nil {
-		data, ok, err := r.ready.Peek()
+		data, ok, err := c.ready.Peek()
 		if err != nil {
 			return err
 		}
 		if !ok {
-			r.await(ctx, r.wakeReady, wakeAfter)
+			c.await(ctx, c.wakeReady, wakeAfter)
 			continue
 		}
-		item, sum, err := r.itemOf(data)
+		item, sum, err := c.itemOf(data)
 		if err != nil {
 			return err
 		}
 		full := false
-		if err := r.inStep(func(d *delta) error {
-			taken, err := r.takeReady(d, item, &sum)
+		if err := c.transact(func(tx *transaction) error {
+			taken, err := c.takeReady(tx, item, &sum)
 			if full = !taken; full {
-				d.nothing = true
+				tx.nothing = true
 				return err
 			}
-			r.ready.Advance()
+			c.ready.Advance()
 			return err
 		}); err != nil {
 			return err
 		}
 		if full {
-			if err := r.makeRoom(); err != nil {
+			if err := c.makeRoom(); err != nil {
 				return err
 			}
-			r.await(ctx, r.polite.Room(), relieveEvery)
+			c.await(ctx, c.polite.Room(), relieveEvery)
 		}
 	}
 	return nil
 }
 
-// takeReady takes a URL from Q into RAM, or where it belongs instead; part of a step. taken is false while RAM is full.
-func (r *ring) takeReady(d *delta, item *polite.Item, sum *robots.Summary) (taken bool, err error) {
+// takeReady takes a URL from Q into RAM, or where it belongs instead; part of a transaction. taken is false while RAM is full.
+func (c *crawler) takeReady(tx *transaction, item *polite.Item, sum *robots.Summary) (taken bool, err error) {
 	var rec weburl.Record
 	if err := rec.Decode(item.Rec); err != nil {
 		return false, err
 	}
 	now := time.Now()
 	if len(item.Addrs) == 0 {
-		return true, r.refuse(d, &rec, state.PlaceReady, state.ReasonBlocked)
+		return true, c.refuse(tx, &rec, state.PlaceReady, state.ReasonBlocked)
 	}
-	if verdictEnd(sum).Before(now) || r.fence.BlockedURL(rec.URL) {
-		return true, r.checkRobots(d, item.Rec, &rec, state.PlaceReady)
+	if verdictEnd(sum).Before(now) || c.rules.BlockedURL(rec.URL) {
+		return true, c.checkRobots(tx, item.Rec, &rec, state.PlaceReady)
 	}
-	if rests, err := r.rests(d, item.Host, &rec, state.PlaceReady, &sum.Health); rests || err != nil {
+	if rests, err := c.inBackoff(tx, item.Host, &rec, state.PlaceReady, &sum.Health); rests || err != nil {
 		return true, err
 	}
-	switch v := r.polite.Admit(now, item); v.Kind {
+	switch v := c.polite.Admit(now, item); v.Kind {
 	case polite.Full:
 		return false, nil
 	case polite.Admitted:
-		d.move(r.Hasher.URLKey(rec.URL), state.PlaceReady, state.PlaceRAM)
+		tx.move(c.Hasher.URLKey(rec.URL), state.PlaceReady, state.PlaceRAM)
 	case polite.Deferred:
 		rec.Deferred()
-		return true, r.putOff(d, &rec, state.PlaceReady, v.Due, state.ReasonHostBacklog)
+		return true, c.deferURL(tx, &rec, state.PlaceReady, v.Due, state.ReasonHostBacklog)
 	}
 	return true, nil
 }
 
 // exchange does one HTTP exchange at the granted address.
-func (r *ring) exchange(ctx context.Context, g *polite.Grant, parts weburl.Parts, resp *fetch.Response, limits *fetch.Limits) error {
+func (c *crawler) exchange(ctx context.Context, g *polite.Grant, parts weburl.Parts, resp *fetch.Response, limits *fetch.Limits) error {
 	req := fetch.Request{
 		Scheme: string(parts.Scheme), Host: string(parts.Host), Port: parts.Port, PathQuery: string(parts.Path),
 		Addr: netip.AddrPortFrom(g.Addr, parts.Port), Limits: limits,
-		BeforeWrite: func() { r.polite.Started(time.Now(), g) }, KeepAlive: r.keepAlive(g),
+		BeforeWrite: func() { c.polite.Started(time.Now(), g) }, KeepAlive: c.keepAlive(g),
 	}
 	if limits == nil {
-		req.BodyLimit = r.accept // of a page; a robots.txt is read whatever it calls itself
+		req.BodyLimit = c.accept // of a page; a robots.txt is read whatever it calls itself
 	}
 	if len(parts.Path) == 0 || parts.Path[0] != '/' {
 		return fmt.Errorf("crawl: BUG: path %q of a canonical URL", parts.Path)
 	}
-	ctx, leave, err := r.fence.enter(ctx, parts.Host, g.Addr)
+	ctx, leave, err := c.rules.enter(ctx, parts.Host, g.Addr)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	r.workers.exchanges.add(1)
-	defer r.changed()
-	defer r.workers.exchanges.add(-1)
-	try := r.net.begin()
-	err = bug.Contained(func() error { return r.opt.Fetcher.Do(ctx, &req, resp) })
-	r.opt.Bandwidth.Brought(grantKind(g), resp.Received)
+	c.workers.exchanges.add(1)
+	defer c.changed()
+	defer c.workers.exchanges.add(-1)
+	try := c.net.begin()
+	err = bug.Contained(func() error { return c.opt.Fetcher.Do(ctx, &req, resp) })
+	c.opt.Bandwidth.Brought(grantKind(g), resp.Received)
 	if context.Cause(ctx) == errBlocked && (err != nil || cutOff(resp)) {
 		err = errBlocked
 	}
-	r.watchExchange(try, g.Addr, parts, err, resp)
+	c.watchExchange(try, g.Addr, parts, err, resp)
 	return err
 }
 
 // keepAlive is how long the grant's connection is worth keeping: until the host's next page is due, which may come late. 0 if
 // none waits, or later than connections may be kept.
-func (r *ring) keepAlive(g *polite.Grant) time.Duration {
-	if g.Again == 0 || g.Again > r.opt.KeepAlive {
+func (c *crawler) keepAlive(g *polite.Grant) time.Duration {
+	if g.Again == 0 || g.Again > c.opt.KeepAlive {
 		return 0
 	}
-	return min(2*g.Again+time.Second, r.opt.KeepAlive)
+	return min(2*g.Again+time.Second, c.opt.KeepAlive)
 }
 
 // keptFor is for how long the grant's connection stays open at most, now that its exchange has ended; 0 if it is closed.
-func (r *ring) keptFor(g *polite.Grant, resp *fetch.Response) time.Duration {
+func (c *crawler) keptFor(g *polite.Grant, resp *fetch.Response) time.Duration {
 	if !resp.Kept {
 		return 0
 	}
-	return r.keepAlive(g)
+	return c.keepAlive(g)
 }

@@ -12,5 +12,5 @@ func allocate[T plain](n int) []T { return make([]T, n) }
 
 func free[T plain](_ []T) {}
 
-// atomicNests returns nests of the Go heap, as many as b has room for.
+// atomicNests returns buckets of the Go heap, as many as b has room for.
 func atomicNests(b []byte) []nest { return make([]nest, len(b)/nestBytes) }

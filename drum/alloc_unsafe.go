@@ -8,7 +8,7 @@ import (
 	"drumbeat/disk"
 )
 
-// This file gives numbers memory outside the Go heap; alloc_safe.go is its twin (build tag drumsafe).
+// This file gives numbers memory outside the Go heap; alloc_safe.go is its portable form (build tag drumsafe).
 
 // plain are the types without pointers that may live outside the heap.
 type plain interface {
@@ -34,7 +34,7 @@ func free[T plain](s []T) {
 	disk.Free(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s[:cap(s)]))), n))
 }
 
-// atomicNests returns b, page aligned memory, as nests of a RAMCache.
-func atomicNests(b []byte) []nest {
-	return unsafe.Slice((*nest)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/nestBytes)
+// atomicNests returns b, page aligned memory, as buckets of a RAMCache.
+func atomicBuckets(b []byte) []cuckooBucket {
+	return unsafe.Slice((*cuckooBucket)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/cuckooBucketBytes)
 }

@@ -142,7 +142,7 @@ func benchmarkPass(b *testing.B, opt Options, known int) {
 }
 
 // BenchmarkDryPass is the least that a pass costs: the links of one page into a cache of a few thousand keys.
-func BenchmarkDryPass(b *testing.B) {
+func BenchmarkEarlyPass(b *testing.B) {
 	for _, aux := range []AuxMode{AuxBucketed, AuxLog} {
 		b.Run(fmt.Sprintf("aux=%d", aux), func(b *testing.B) {
 			set := disk.Set{FS: disk.OS(), Paths: []string{b.TempDir()}}

@@ -174,7 +174,7 @@ func TestPassKeepsDirectoriesBusy(t *testing.T) {
 
 // TestFailureIsToldBeforeCancellation: what fails in one worker is not hidden by the others' being cancelled.
 func TestFailureIsToldBeforeCancellation(t *testing.T) {
-	c := &crew{d: &Drum{buckets: make([]bucket, 3)}, workers: make([]*pass, 3)}
+	c := &mergeWorkers{d: &Drum{buckets: make([]bucket, 3)}, workers: make([]*pass, 3)}
 	failed := errors.New("disk")
 	ctx, cancel := context.WithCancel(context.Background())
 	var all sync.WaitGroup // each worker has a bucket

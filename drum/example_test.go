@@ -42,7 +42,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	// Nothing is emitted before a pass. A dry pass merges all buckets, even those that are not full.
+	// Nothing is emitted before a pass. An early pass merges all buckets, even those that are not full.
 	if _, err := d.Pass(context.Background(), true); err != nil {
 		log.Fatal(err)
 	}

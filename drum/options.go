@@ -67,8 +67,8 @@ type Options struct {
 	CompressAux bool
 	// Workers is how many buckets a pass merges at once, each in a round of BucketBytes of RAM; default 1. With
 	// more, Apply, Expunge, Wanted, BeginRound, EndRound and Reserve are called by several goroutines at once; Emit isn't.
-	Workers    int
-	crewTuples int64 // default crewTuples
+	Workers      int
+	workerTuples int64 // default crewTuples
 	// Each merges each bucket when it is full itself, for skewed stores. False: all buckets in one pass when the
 	// largest is full, as in the paper.
 	Each bool
@@ -134,8 +134,8 @@ func (o *Options) complete() error {
 	if o.LogBytes == 0 {
 		o.LogBytes = o.BufferBytes
 	}
-	if o.crewTuples == 0 {
-		o.crewTuples = crewTuples
+	if o.workerTuples == 0 {
+		o.workerTuples = workerTuples
 	}
 	if o.Workers == 0 {
 		o.Workers = 1

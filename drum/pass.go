@@ -10,21 +10,21 @@ import (
 )
 
 // Pass merges what is due and returns the number of rounds: first what an interrupted pass left; then, if
-// Full, all buckets, or with Options.Each those that are full. A dry pass merges every bucket with tuples.
+// Full, all buckets, or with Options.Each those that are full. An early pass merges every bucket with tuples.
 // What is added meanwhile waits for the next one. ctx is looked at between rounds; after its end, or an error
 // of Options.Reserve, the rest stays due. One Pass runs at a time, a second waits.
-func (d *Drum) Pass(ctx context.Context, dry bool) (rounds int, err error) {
+func (d *Drum) Pass(ctx context.Context, early bool) (rounds int, err error) {
 	d.passMu.Lock()
 	defer d.passMu.Unlock()
 	if err := d.failed(); err != nil {
 		return 0, err
 	}
-	all := dry || d.overDisk() || !d.opt.Each && d.full.Load() > 0
+	all := early || d.overDisk() || !d.opt.Each && d.full.Load() > 0
 	if !all && !d.Full() {
 		return 0, nil
 	}
 	began, moved := time.Now(), d.Stats()
-	c := newCrew(d)
+	c := newMergeWorkers(d)
 	err = c.run(ctx, all)
 	if closeErr := c.close(); closeErr != nil {
 		d.fail(closeErr)

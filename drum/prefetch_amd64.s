@@ -2,10 +2,10 @@
 
 #include "textflag.h"
 
-// func prefetchNests(nests []nest, keys []Key)
-TEXT ·prefetchNests(SB), NOSPLIT, $0-48
-	MOVQ nests_base+0(FP), DI
-	MOVQ nests_len+8(FP), BX
+// func prefetchBuckets(buckets []cuckooBucket, keys []Key)
+TEXT ·prefetchBuckets(SB), NOSPLIT, $0-48
+	MOVQ buckets_base+0(FP), DI
+	MOVQ buckets_len+8(FP), BX
 	MOVQ keys_base+24(FP), SI
 	MOVQ keys_len+32(FP), CX
 	TESTQ CX, CX
@@ -14,7 +14,7 @@ TEXT ·prefetchNests(SB), NOSPLIT, $0-48
 next:
 	MOVQ (SI), AX
 	MOVQ AX, R8
-	MULQ BX // DX is the number of the first nest, the high half of key times nests
+	MULQ BX // DX is the number of the first bucket, the high half of key times buckets
 	ANDQ $31, R8
 	ORQ  $1, R8
 	XORQ DX, R8 // R8 is that of the second

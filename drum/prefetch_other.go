@@ -4,7 +4,7 @@ package drum
 
 import "math/bits"
 
-// prefetchNests loads from the nests of keys, so that they are in the CPU's cache when they are searched.
+// prefetchBuckets loads from the buckets of keys, so that they are in the CPU's cache when they are searched.
 func prefetchNests(nests []nest, keys []Key) {
 	for _, key := range keys {
 		i, _ := bits.Mul64(uint64(key), uint64(len(nests)))

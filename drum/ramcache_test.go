@@ -15,7 +15,7 @@ import (
 // cacheModel is the reference: what RAMCache promises, by maps and time that doesn't wrap.
 type cacheModel struct {
 	nests  uint64
-	slots  [][]modelSlot // of each nest
+	slots  [][]modelSlot // of each bucket
 	filled uint64
 }
 
@@ -85,7 +85,7 @@ func TestRAMCacheModel(t *testing.T) {
 }
 
 // TestRAMCacheProof: a hit is a proof that the key came before, also among keys that differ in a single bit and so share
-// their nests or all bits that a slot keeps of them.
+// their buckets or all bits that a slot keeps of them.
 func TestRAMCacheProof(t *testing.T) {
 	rng := newRand(t)
 	for _, kib := range []int64{4, 5, 7, 64, 333} {
@@ -119,9 +119,9 @@ func TestRAMCacheProof(t *testing.T) {
 func TestRAMCachePrefetch(t *testing.T) {
 	c := NewRAMCache(100 * 64)
 	defer c.Close()
-	prefetchNests(c.levels[0].nests, nil)
-	prefetchNests(c.levels[0].nests, []Key{0, 1, 1<<64 - 1, 1 << 63})
-	nests := c.levels[0].nests
+	prefetchBuckets(c.levels[0].buckets, nil)
+	prefetchBuckets(c.levels[0].buckets, []Key{0, 1, 1<<64 - 1, 1 << 63})
+	nests := c.levels[0].buckets
 	for i := range nests {
 		for j := range nests[i] {
 			if v := nests[i][j].Load(); v != 0 {

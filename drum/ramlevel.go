@@ -13,30 +13,30 @@ import (
 // large, up to the one that has all bytes, which is four times as large at least: what is left of the last but one then costs
 // little. A cache of a gigabyte has levels of 2, 16, 128 and 1024 MiB.
 const (
-	firstNests  = 2 << 20 / nestBytes
-	levelGrowth = 8
-	leastGrowth = 4
+	firstBuckets = 2 << 20 / cuckooBucketBytes
+	levelGrowth  = 8
+	leastGrowth  = 4
 )
 
 // cacheLevel is a RAMCache of one size. When half of its slots are filled, the next level takes over: up to there next to no key
 // has had to give way to another. Until the next one has as many keys, those of this one, now left as they are, count too; then
 // the memory is given back.
 type cacheLevel struct {
-	mem    []byte
-	nests  []nest
-	filled atomic.Uint64 // slots, since the level was empty; counted when a batch ends
-	eighth uint64        // of the slots
-	freed  atomic.Bool
+	mem     []byte
+	buckets []cuckooBucket
+	filled  atomic.Uint64 // slots, since the level was empty; counted when a batch ends
+	eighth  uint64        // of the slots
+	freed   atomic.Bool
 }
 
 func newCacheLevel(nests int64) *cacheLevel {
-	l := &cacheLevel{mem: disk.Alloc(int(nests * nestBytes)), eighth: uint64(nests * nestSlots / 8)}
+	l := &cacheLevel{mem: disk.Alloc(int(nests * cuckooBucketBytes)), eighth: uint64(nests * cuckooSlots / 8)}
 	_ = unix.Madvise(l.mem, unix.MADV_HUGEPAGE) // a hint; without it each probe also misses the TLB
-	l.nests = atomicNests(l.mem)
+	l.buckets = atomicBuckets(l.mem)
 	return l
 }
 
-func (l *cacheLevel) entries() int64 { return int64(len(l.nests)) * nestSlots }
+func (l *cacheLevel) entries() int64 { return int64(len(l.buckets)) * cuckooSlots }
 
 // level returns the level in use, and the one before it if its keys count still.
 func (c *RAMCache) level() (l, before *cacheLevel) {
@@ -70,9 +70,9 @@ func (l *cacheLevel) free() {
 
 // has tells whether key is in a level that is no longer in use.
 func (l *cacheLevel) has(key Key) bool {
-	i, _ := bits.Mul64(uint64(key), uint64(len(l.nests)))
+	i, _ := bits.Mul64(uint64(key), uint64(len(l.buckets)))
 	want := uint64(key)<<slotFlags | slotUsed
-	a, b := &l.nests[i], &l.nests[i^(uint64(key)%regionNests|1)]
+	a, b := &l.buckets[i], &l.buckets[i^(uint64(key)%regionBuckets|1)]
 	found := uint64(0)
 	for j := range a {
 		found |= same(a[j].Load(), want) | same(b[j].Load(), want|slotSecond)

@@ -26,8 +26,8 @@ type Stats struct {
 	IntakeBytes, SealedBytes, LiveBytes, DeadBytes, DoomedBytes int64
 	// RoundPeakBytes is the most RAM that the tuples of the rounds of a pass have taken, the peaks of its workers added.
 	RoundPeakBytes int64
-	// LastPass is how long the last pass took, PredictedDry how long a dry one would take now.
-	LastPass, PredictedDry time.Duration
+	// LastPass is how long the last pass took, PredictedDry how long an early one would take now.
+	LastPass, PredictedEarly time.Duration
 }
 
 // IOBytes is all that was read and written, but for checkpoints.
@@ -125,6 +125,6 @@ func (d *Drum) Stats() Stats {
 		rate = firstRate
 	}
 	moved := float64(2*files + s.IntakeBytes + s.SealedBytes)
-	s.PredictedDry = time.Duration(buckets)*roundTime + time.Duration(moved/rate*float64(time.Second))
+	s.PredictedEarly = time.Duration(buckets)*roundTime + time.Duration(moved/rate*float64(time.Second))
 	return s
 }

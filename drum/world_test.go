@@ -336,7 +336,7 @@ var kinds = map[string]Options{
 
 // small gives opt sizes at which a few thousand tuples go the whole way.
 func small(opt Options) Options {
-	opt.Buckets, opt.BufferBytes, opt.BucketBytes, opt.ReadChunkBytes, opt.crewTuples = 4, 4096, 16<<10, 4096, 512
+	opt.Buckets, opt.BufferBytes, opt.BucketBytes, opt.ReadChunkBytes, opt.workerTuples = 4, 4096, 16<<10, 4096, 512
 	return opt
 }
 

@@ -12,7 +12,7 @@ import (
 
 // Client does exchanges. It is safe for concurrent use and owns no goroutines.
 //
-// An exchange is open (dial, handshake) followed by roundTrip on the opened wire, or roundTrip alone on one that was kept
+// An exchange is open (dial, handshake) followed by roundTrip on the opened conn, or roundTrip alone on one that was kept
 // from an exchange before.
 type Client struct {
 	opt      Options
@@ -117,8 +117,8 @@ type exchange struct {
 	port    uint16 // of the URL
 	f       framing
 	head    int // bytes of the head in buf.raw
-	wire    *wire
-	keep    time.Duration // how long the wire may be kept after the exchange; 0: not
+	wire    *conn
+	keep    time.Duration // how long the conn may be kept after the exchange; 0: not
 	sockets sockets
 	// throttle is used if there is an Options.Limiter.
 	throttle throttle
@@ -192,7 +192,7 @@ func validValue(s string) bool {
 	return !strings.ContainsFunc(s, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f })
 }
 
-// run does one round trip on a wire that was kept, or else on a new one; and on a new one when the server had left that
+// run does one round trip on a conn that was kept, or else on a new one; and on a new one when the server had left that
 // which was kept.
 func (x *exchange) run() *Error {
 	if x.reuse() {

@@ -50,8 +50,8 @@ func (s *sockets) address(addr netip.AddrPort) (syscall.Sockaddr, int) {
 	return &s.in6, syscall.AF_INET6
 }
 
-// connect dials the address, and no other, and begins the exchange on the new wire.
-func (x *exchange) connect(w *wire, begin time.Time) error {
+// connect dials the address, and no other, and begins the exchange on the new conn.
+func (x *exchange) connect(w *conn, begin time.Time) error {
 	addr := x.resp.Remote
 	sa, family := x.sockets.address(addr)
 	fd, err := syscall.Socket(family, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
@@ -112,7 +112,7 @@ func tryConnect(fd int, sa syscall.Sockaddr) error {
 
 // readable waits until something can be read, without a buffer to read it into, and returns how much there is; 0 if that
 // can't be told. A thousand exchanges that wait hold no buffers so, and one that is as large as what has come saves a copy.
-func (w *wire) readable() (n int, err error) {
+func (w *conn) readable() (n int, err error) {
 	raw := w.rawConn()
 	if raw == nil || w.stream != io.ReadWriter(w) {
 		return 0, nil
@@ -129,8 +129,8 @@ func (w *wire) readable() (n int, err error) {
 	}
 }
 
-// wait is for RawConn.Read. Its results lie in the wire, as what a closure captures would be allocated one by one.
-func (w *wire) wait(fd uintptr) bool {
+// wait is for RawConn.Read. Its results lie in the conn, as what a closure captures would be allocated one by one.
+func (w *conn) wait(fd uintptr) bool {
 	if !w.sock.peeked {
 		w.sock.peeked = true
 		if w.sock.cerr = peek(int(fd)); w.sock.cerr == syscall.EAGAIN {

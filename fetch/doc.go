@@ -15,7 +15,7 @@
 // client isn't used (it retries, sizes its buffers by the claimed length, and forgets the bytes as received). A page on a new
 // connection takes 42 us of CPU, 54 with fasthttp's client and 84 with net/http (docs/BENCHMARKS.md). Request heads go
 // out with the path byte for byte; they are joined from pieces that the codec wrote once (request.go). Everything read from the final status line on lands in one buffer that grows as
-// bytes arrive: Response.Raw, what a WARC record holds. The head is mended and parsed in one pass (head.go); the
+// bytes arrive: Response.Raw, what a WARC record holds. The head is normalized and parsed in one pass (head.go); the
 // body's end is found by following its framing over the buffer; the payload is unchunked and decoded
 // after the connection is closed, or laid aside.
 //

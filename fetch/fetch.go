@@ -207,7 +207,7 @@ const (
 type Marks uint32
 
 const (
-	// MarkRepaired: lines of the head were dropped or mended before parsing.
+	// MarkRepaired: lines of the head were dropped or normalized before parsing.
 	MarkRepaired Marks = 1 << iota
 	// MarkBareLF: some line of the head ended in LF alone.
 	MarkBareLF

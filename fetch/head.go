@@ -5,10 +5,10 @@ import (
 	"strconv"
 )
 
-// The head of a reply is mended as it is read, because servers break nearly every rule and browsers read
+// The head of a reply is normalized as it is read, because servers break nearly every rule and browsers read
 // them nevertheless: lines in bare LF, folded lines, lines without a colon, control bytes, repeated
-// Content-Length, odd versions. One pass over the lines writes the mended copy and finds the framing. No
-// library reads heads that way; fasthttp's codec, which once read the mended copy, took 1.4 us and found the
+// Content-Length, odd versions. One pass over the lines writes the normalized copy and finds the framing. No
+// library reads heads that way; fasthttp's codec, which once read the normalized copy, took 1.4 us and found the
 // same (FuzzHead compares).
 
 // framing is what the head says about the body.
@@ -103,7 +103,7 @@ func protoName(b []byte) string {
 	return string(bytes.ToUpper(b[:min(len(b), 8)]))
 }
 
-// header is the mended lines of a head.
+// header is the normalized lines of a head.
 type header struct {
 	text   []byte // keys and values, one behind the other
 	fields []field
@@ -132,15 +132,15 @@ func readHead(head []byte, resp *Response, f *framing) bool {
 	if lineEnd < 2 || head[lineEnd-2] != '\r' {
 		resp.Marks |= MarkBareLF
 	}
-	m := mender{resp: resp, f: f, out: h}
+	m := headNormalizer{resp: resp, f: f, out: h}
 	m.lines(head[lineEnd:])
 	m.finish()
 	resp.Status, resp.Proto = status, proto
 	return true
 }
 
-// mender writes the mended lines of one head.
-type mender struct {
+// headNormalizer writes the normalized lines of one head.
+type headNormalizer struct {
 	resp    *Response
 	f       *framing
 	out     *header
@@ -155,7 +155,7 @@ type mender struct {
 }
 
 // lines takes all header lines up to the empty one.
-func (m *mender) lines(b []byte) {
+func (m *headNormalizer) lines(b []byte) {
 	for len(b) > 0 {
 		i := bytes.IndexByte(b, '\n')
 		line := b
@@ -182,7 +182,7 @@ func (m *mender) lines(b []byte) {
 }
 
 // fold joins a continuation line to the value before it.
-func (m *mender) fold(line []byte) {
+func (m *headNormalizer) fold(line []byte) {
 	m.resp.Marks |= MarkRepaired
 	if m.key == nil {
 		return
@@ -193,7 +193,7 @@ func (m *mender) fold(line []byte) {
 	m.value = append(append(m.value, ' '), bytes.TrimSpace(line)...)
 }
 
-func (m *mender) start(line []byte) {
+func (m *headNormalizer) start(line []byte) {
 	colon := bytes.IndexByte(line, ':')
 	if colon <= 0 || m.count >= maxHeaderLines {
 		m.resp.Marks |= MarkRepaired
@@ -219,7 +219,7 @@ func (m *mender) start(line []byte) {
 }
 
 // flush writes the gathered line, or takes it for the framing.
-func (m *mender) flush() {
+func (m *headNormalizer) flush() {
 	if m.key == nil {
 		return
 	}
@@ -255,7 +255,7 @@ func (m *mender) flush() {
 	m.write(key, value)
 }
 
-func (m *mender) write(key, value []byte) {
+func (m *headNormalizer) write(key, value []byte) {
 	h := m.out
 	f := field{key: uint32(len(h.text))}
 	h.text = append(h.text, key...)
@@ -276,7 +276,7 @@ func (m *mender) write(key, value []byte) {
 
 // contentLength takes one Content-Length, which may be a list. Equal values merge. Of values that differ
 // the largest is waited for: a shorter one would cut a page that may be whole.
-func (m *mender) contentLength(value []byte) {
+func (m *headNormalizer) contentLength(value []byte) {
 	for part := range bytes.SplitSeq(value, []byte{','}) {
 		part = trim(part)
 		n, ok := parseLength(part)
@@ -310,7 +310,7 @@ func parseLength(b []byte) (int64, bool) {
 	return n, true
 }
 
-func (m *mender) transfer(value []byte) {
+func (m *headNormalizer) transfer(value []byte) {
 	for part := range bytes.SplitSeq(value, []byte{','}) {
 		part = trim(part)
 		switch {
@@ -327,7 +327,7 @@ func (m *mender) transfer(value []byte) {
 }
 
 // connection takes what the server wants to become of the connection.
-func (m *mender) connection(value []byte) {
+func (m *headNormalizer) connection(value []byte) {
 	for part := range bytes.SplitSeq(value, []byte{','}) {
 		part = trim(part)
 		m.f.closes = m.f.closes || isKey(part, "close")
@@ -336,7 +336,7 @@ func (m *mender) connection(value []byte) {
 }
 
 // keepAlive takes how long the server keeps an idle connection: "timeout=5, max=100".
-func (m *mender) keepAlive(value []byte) {
+func (m *headNormalizer) keepAlive(value []byte) {
 	for part := range bytes.SplitSeq(value, []byte{','}) {
 		name, number, _ := bytes.Cut(trim(part), []byte{'='})
 		n, ok := parseLength(bytes.Trim(number, " \t\""))
@@ -351,7 +351,7 @@ func (m *mender) keepAlive(value []byte) {
 }
 
 // finish completes the framing and writes the merged lines.
-func (m *mender) finish() {
+func (m *headNormalizer) finish() {
 	m.resp.Marks &^= markType
 	m.f.lengths = m.lengths
 	if m.lengths > 0 && !m.f.chunked {

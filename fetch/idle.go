@@ -41,7 +41,7 @@ type idlePool struct {
 	most int
 
 	mu     sync.Mutex       // guards what follows; no connection is closed under it
-	byHost map[string]*wire // one of a host: whoever asks for more at once isn't polite
+	byHost map[string]*conn // one of a host: whoever asks for more at once isn't polite
 	queue  idleHeap         // all, the first to be closed first
 	timer  *time.Timer      // nil: not yet made
 	fires  time.Time        // when timer does; zero: it is stopped
@@ -49,8 +49,8 @@ type idlePool struct {
 	sweeps sync.WaitGroup // sweeps under way
 }
 
-// idleHeap orders wires by the time at which they are closed.
-type idleHeap []*wire
+// idleHeap orders conns by the time at which they are closed.
+type idleHeap []*conn
 
 func (h idleHeap) Len() int           { return len(h) }
 func (h idleHeap) Less(i, j int) bool { return h[i].until.Before(h[j].until) }
@@ -59,7 +59,7 @@ func (h idleHeap) Swap(i, j int) {
 	h[i].place, h[j].place = i, j
 }
 func (h *idleHeap) Push(v any) {
-	w := v.(*wire)
+	w := v.(*conn)
 	w.place = len(*h)
 	*h = append(*h, w)
 }
@@ -71,9 +71,9 @@ func (h *idleHeap) Pop() any {
 	return w
 }
 
-// put keeps a detached wire until a time. Of a host one is kept, the last one; when all places are taken the one that
+// put keeps a detached conn until a time. Of a host one is kept, the last one; when all places are taken the one that
 // would be closed next goes.
-func (p *idlePool) put(w *wire, key idleKey, until time.Time) {
+func (p *idlePool) put(w *conn, key idleKey, until time.Time) {
 	if w.key.host == "" {
 		key.host = strings.Clone(key.host) // it may be part of a page's text
 		w.key = key
@@ -84,8 +84,8 @@ func (p *idlePool) put(w *wire, key idleKey, until time.Time) {
 	}
 }
 
-// add returns the wire that has to go.
-func (p *idlePool) add(w *wire) (victim *wire) {
+// add returns the conn that has to go.
+func (p *idlePool) add(w *conn) (victim *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -99,7 +99,7 @@ func (p *idlePool) add(w *wire) (victim *wire) {
 		p.remove(victim)
 	}
 	if p.byHost == nil {
-		p.byHost = make(map[string]*wire)
+		p.byHost = make(map[string]*conn)
 	}
 	p.byHost[w.key.host] = w
 	heap.Push(&p.queue, w)
@@ -107,9 +107,9 @@ func (p *idlePool) add(w *wire) (victim *wire) {
 	return victim
 }
 
-// take returns the wire of a key, nil if there is none. It must be probed before it is used. One of the same host, but
+// take returns the conn of a key, nil if there is none. It must be probed before it is used. One of the same host, but
 // by another scheme or at another address, is closed: the host is about to get a new connection, and shall have no other.
-func (p *idlePool) take(key idleKey) *wire {
+func (p *idlePool) take(key idleKey) *conn {
 	p.mu.Lock()
 	w := p.byHost[key.host]
 	if w != nil {
@@ -124,13 +124,13 @@ func (p *idlePool) take(key idleKey) *wire {
 	return w
 }
 
-// remove takes a wire out. Held: mu.
-func (p *idlePool) remove(w *wire) {
+// remove takes a conn out. Held: mu.
+func (p *idlePool) remove(w *conn) {
 	heap.Remove(&p.queue, w.place)
 	delete(p.byHost, w.key.host)
 }
 
-// schedule has the timer fire when the first wire is due, not before. Held: mu.
+// schedule has the timer fire when the first conn is due, not before. Held: mu.
 func (p *idlePool) schedule() {
 	if len(p.queue) == 0 {
 		if !p.fires.IsZero() {
@@ -161,7 +161,7 @@ func (p *idlePool) sweep() {
 	}
 	p.sweeps.Add(1)
 	defer p.sweeps.Done()
-	var due []*wire
+	var due []*conn
 	for now := time.Now(); len(p.queue) > 0 && !p.queue[0].until.After(now); {
 		due = append(due, p.queue[0])
 		p.remove(p.queue[0])
@@ -172,7 +172,7 @@ func (p *idlePool) sweep() {
 	closeAll(due)
 }
 
-// close closes all wires; those put later are closed at once.
+// close closes all conns; those put later are closed at once.
 func (p *idlePool) close() {
 	p.mu.Lock()
 	p.closed = true
@@ -182,7 +182,7 @@ func (p *idlePool) close() {
 	p.sweeps.Wait()
 }
 
-// shed closes all wires and tells whether there were any.
+// shed closes all conns and tells whether there were any.
 func (p *idlePool) shed() bool {
 	p.mu.Lock()
 	all := p.empty()
@@ -191,15 +191,15 @@ func (p *idlePool) shed() bool {
 	return len(all) > 0
 }
 
-// empty takes all wires out. Held: mu.
-func (p *idlePool) empty() []*wire {
+// empty takes all conns out. Held: mu.
+func (p *idlePool) empty() []*conn {
 	all := p.queue
 	p.queue, p.byHost = nil, nil
 	p.schedule()
 	return all
 }
 
-func closeAll(wires []*wire) {
+func closeAll(wires []*conn) {
 	for _, w := range wires {
 		w.Conn.Close()
 	}
@@ -241,7 +241,7 @@ func (x *exchange) stale(e *Error) bool {
 	return e.Kind != KindCanceled && e.Kind != KindTimeout && e.Kind != KindResources
 }
 
-// finish keeps the wire for the next request, or closes it.
+// finish keeps the conn for the next request, or closes it.
 func (x *exchange) finish(e *Error) {
 	w := x.wire
 	if e == nil && x.keep > 0 && x.resp.Marks&spoilt == 0 && w.detach() {
@@ -281,7 +281,7 @@ func (notYet) Temporary() bool { return true }
 
 // quiet tells whether a connection that nobody asked for anything is open and silent. What has come, be it in the buffers
 // of TLS, is a goodbye, or a reply that somebody hopes we take for the next one.
-func (w *wire) quiet() bool {
+func (w *conn) quiet() bool {
 	var b [1]byte
 	w.probing = true
 	n, err := w.stream.Read(b[:])
@@ -290,7 +290,7 @@ func (w *wire) quiet() bool {
 }
 
 // readNow reads what is there without waiting. Connections that aren't sockets tell only that they are over.
-func (w *wire) readNow(p []byte) (n int, err error) {
+func (w *conn) readNow(p []byte) (n int, err error) {
 	raw := w.rawConn()
 	if raw == nil {
 		w.armed = longAgo // the next Read sets it right
@@ -326,7 +326,7 @@ func (w *wire) readNow(p []byte) (n int, err error) {
 }
 
 // rawConn is the socket for calls that don't wait; nil if it is none.
-func (w *wire) rawConn() syscall.RawConn {
+func (w *conn) rawConn() syscall.RawConn {
 	if w.raw == nil {
 		if s, ok := w.Conn.(syscall.Conn); ok {
 			w.raw, _ = s.SyscallConn()

@@ -27,7 +27,7 @@ func (x *exchange) endThrottle() {
 }
 
 // readThrottled reads what the limiter allows, when it does. What we sleep is no fault of the site's: all clocks stand still.
-func (w *wire) readThrottled(p []byte) (int, error) {
+func (w *conn) readThrottled(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
@@ -45,8 +45,8 @@ func (w *wire) readThrottled(p []byte) (int, error) {
 	return n, err
 }
 
-// sleepThrottled waits for the wire's turn, and returns how much may be read; nothing after the context's end.
-func (w *wire) sleepThrottled(wait time.Duration, want int) (most int) {
+// sleepThrottled waits for the conn's turn, and returns how much may be read; nothing after the context's end.
+func (w *conn) sleepThrottled(wait time.Duration, want int) (most int) {
 	begin := time.Now()
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

@@ -85,7 +85,7 @@ func curves() []tls.CurveID {
 // errCertificate carries the verdict out of a handshake that Require ended.
 var errCertificate = errors.New("certificate not good")
 
-// handshake lays TLS over the wire. The library's verification is off; ours runs in VerifyConnection,
+// handshake lays TLS over the conn. The library's verification is off; ours runs in VerifyConnection,
 // also for resumed sessions, through a cache.
 func (x *exchange) handshake() *Error {
 	begin, slept := time.Now(), x.throttle.slept
@@ -109,14 +109,14 @@ func (x *exchange) handshake() *Error {
 		},
 	}
 	if s.sessions != nil {
-		cfg.ClientSessionCache = wireSessions{s.sessions, &w.tls}
+		cfg.ClientSessionCache = connSessions{s.sessions, &w.tls}
 	}
 	if s.opt.Old {
 		cfg.MinVersion, cfg.CipherSuites = tls.VersionTLS10, s.suites
 	}
-	h := &heldWire{wire: w, shaking: true}
+	h := &heldConn{conn: w, shaking: true}
 	conn := tls.Client(h, cfg)
-	err := conn.HandshakeContext(context.Background()) // the wire's deadlines and its watcher bound it
+	err := conn.HandshakeContext(context.Background()) // the conn's deadlines and its watcher bound it
 	h.shaking = false
 	x.resp.TLS, x.resp.TLSVerdict = time.Since(begin)-(x.throttle.slept-slept), w.tls.verdict
 	if err != nil {
@@ -130,26 +130,26 @@ func (x *exchange) handshake() *Error {
 	return nil
 }
 
-// heldWire is the wire below TLS. What is written in a handshake once the server was heard waits until the server is to speak
+// heldConn is the conn below TLS. What is written in a handshake once the server was heard waits until the server is to speak
 // again, or until the handshake's end. So its last flight goes out with the request: a packet and a system call less.
-type heldWire struct {
-	*wire
+type heldConn struct {
+	*conn
 	shaking, heard bool
 	held           []byte
 	room           [512]byte // for what is held, and the request
 }
 
 // Read implements net.Conn.
-func (h *heldWire) Read(p []byte) (int, error) {
+func (h *heldConn) Read(p []byte) (int, error) {
 	if err := h.flush(); err != nil {
 		return 0, err
 	}
 	h.heard = true
-	return h.wire.Read(p)
+	return h.conn.Read(p)
 }
 
 // Write implements net.Conn.
-func (h *heldWire) Write(p []byte) (int, error) {
+func (h *heldConn) Write(p []byte) (int, error) {
 	switch {
 	case h.shaking && h.heard:
 		if h.held == nil {
@@ -158,20 +158,20 @@ func (h *heldWire) Write(p []byte) (int, error) {
 		h.held = append(h.held, p...)
 		return len(p), nil
 	case len(h.held) == 0:
-		return h.wire.Write(p)
+		return h.conn.Write(p)
 	}
 	before := len(h.held)
-	n, err := h.wire.Write(append(h.held, p...))
+	n, err := h.conn.Write(append(h.held, p...))
 	h.held = nil
 	return max(0, n-before), err
 }
 
 // flush writes what is held.
-func (h *heldWire) flush() error {
+func (h *heldConn) flush() error {
 	if len(h.held) == 0 {
 		return nil
 	}
-	_, err := h.wire.Write(h.held)
+	_, err := h.conn.Write(h.held)
 	h.held = nil
 	return err
 }
@@ -179,13 +179,13 @@ func (h *heldWire) flush() error {
 // wireSessions is the session cache as one connection sees it: what would take too much memory isn't kept. The key is the
 // host's name; a session of one port that is offered at another is refused by a server that doesn't know it, which costs
 // nothing, and its chain is judged again by that name.
-type wireSessions struct {
+type connSessions struct {
 	tls.ClientSessionCache
 	facts *tlsFacts
 }
 
 // Put implements tls.ClientSessionCache.
-func (c wireSessions) Put(key string, state *tls.ClientSessionState) {
+func (c connSessions) Put(key string, state *tls.ClientSessionState) {
 	if state != nil {
 		ticket, _, err := state.ResumptionState()
 		if err != nil || c.facts.heavy || len(ticket) > sessionTicketBytes {

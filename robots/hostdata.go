@@ -121,14 +121,14 @@ const (
 	// Forbidden: all addresses of the origin are such as may not be connected to.
 	Forbidden
 	// Rest: the host rests until the time returned; Health.Resting says why.
-	Rest
+	Backoff
 	// NotWelcome: the host has refused us too often, for good.
 	NotWelcome
 	// GivenUp: the host has failed too often, for good.
 	GivenUp
 )
 
-var decisionNames = [...]string{"request", "resolve", "allow", "disallow", "wait", "no host", "forbidden", "rest", "not welcome",
+var decisionNames = [...]string{"request", "resolve", "allow", "disallow", "wait", "no host", "forbidden", "back-off", "not welcome",
 	"given up"}
 
 // String returns the decision in words.
@@ -154,8 +154,8 @@ func (h *HostData) Decide(pathQuery []byte, now time.Time) (Decision, time.Time)
 	case health.GivenUp:
 		return GivenUp, time.Time{}
 	}
-	if until, _, ok := h.Health.Resting(now); ok && !(d == Wait && at.After(until)) {
-		return Rest, until
+	if until, _, ok := h.Health.InBackoff(now); ok && !(d == Wait && at.After(until)) {
+		return Backoff, until
 	}
 	return d, at
 }

@@ -192,9 +192,9 @@ func TestHealthDecides(t *testing.T) {
 		want  Decision
 		until time.Duration
 	}{
-		{"rests", fresh, rest, "/", 0, Rest, time.Hour},
+		{"rests", fresh, rest, "/", 0, Backoff, time.Hour},
 		{"rests, forbidden", fresh, rest, "/x", 0, Disallow, 0},
-		{"rests, nothing known", HostData{}, rest, "/", 0, Rest, time.Hour},
+		{"rests, nothing known", HostData{}, rest, "/", 0, Backoff, time.Hour},
 		{"rests, robots.txt later", down, rest, "/", 0, Wait, 2 * time.Hour},
 		{"has rested", fresh, rest, "/", time.Hour, Resolve, 0},
 		{"short back-off", fresh, health.State{Failures: 1, Until: day.Add(30 * time.Second)}, "/", 0, Allow, 0},
@@ -228,7 +228,7 @@ func TestFailingSince(t *testing.T) {
 	}
 }
 
-// TestMissing: of a host that had an address it is believed after hours that it has none; its rules hold until then.
+// TestMissing: of a host that had an address it is confirmed after hours that it has none; its rules hold until then.
 func TestMissing(t *testing.T) {
 	gone := Fetched{Kind: NoSuchHost, Vouched: true}
 	h := Outcome(&HostData{}, &Fetched{Status: 404, Addrs: addrs("192.0.2.1"), AddrExpires: day}, "me", day)

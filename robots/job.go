@@ -6,12 +6,12 @@ import "errors"
 type Job struct {
 	Origin    []byte // scheme://host:port
 	AddrsOnly bool
-	Tries     uint8  // exchanges or lookups for it that failed and weren't believed, at most MaxTries
+	Tries     uint8  // exchanges or lookups for it that failed and weren't confirmed, at most MaxTries
 	Waits     uint8  // times that its server's turn was too late to wait for it in RAM, at most MaxWaits
 	Depth     uint16 // of the URL that it was made for
 	// Known: the name had an address before.
 	Known bool
-	// Failing is set if the last request failed, and that was believed: the site isn't asked several times in a row. (Names are: that
+	// Failing is set if the last request failed, and that was confirmed: the site isn't asked several times in a row. (Names are: that
 	// is how an outage of the name servers is noticed.)
 	Failing bool
 }

@@ -18,7 +18,7 @@ const (
 	MaxRetry     = 12 * time.Hour      // where the doubling ends
 	NoHostTime   = 24 * time.Hour      // how long a name is taken not to exist
 	ClockSlack   = health.ClockSlack   // what lies so far ahead of the clock was noted when the clock was wrong
-	MissingLeast = 3 * time.Hour       // between the first answer that a name doesn't exist and the one that is believed
+	MissingLeast = 3 * time.Hour       // between the first answer that a name doesn't exist and the one that is confirmed
 )
 
 // Kind says how a robots request ended.
@@ -64,7 +64,7 @@ type Fetched struct {
 	HasMaxAge bool
 	// RetryAfter is the answer's Retry-After, 0 for none. It counts for failures and is capped at Lifetime.
 	RetryAfter time.Duration
-	// Vouched: other names were answered when this one had no such host or a forbidden address. That is believed at once of a name that
+	// Vouched: other names were answered when this one had no such host or a forbidden address. That is confirmed at once of a name that
 	// never had an address; else it must be so again after MissingLeast.
 	Vouched bool
 	// Addrs are the addresses of the origin (not of a redirect's target); none if they weren't had.

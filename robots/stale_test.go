@@ -31,7 +31,7 @@ func TestStaleCopyLooksUpAddresses(t *testing.T) {
 }
 
 // TestOutcomesOfAClockThatWasAhead: what was noted while the clock was a year ahead makes no copy serve for longer than MaxStale, no
-// count of failures begin in the future, and no name be asked for again and again without ever being believed not to exist.
+// count of failures begin in the future, and no name be asked for again and again without ever being confirmed not to exist.
 func TestOutcomesOfAClockThatWasAhead(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0).UTC()
 	ahead := now.Add(365 * 24 * time.Hour)

@@ -296,14 +296,14 @@ func (s *Star) emitChecks(results []drum.Result) error {
 	return nil
 }
 
-// Pass merges what is due in both drums, in edges first, and returns the number of rounds. A dry pass merges
+// Pass merges what is due in both drums, in edges first, and returns the number of rounds. An early pass merges
 // all checks; it merges all edges only where that is cheap for what it may tell.
-func (s *Star) Pass(ctx context.Context, dry bool) (rounds int, err error) {
-	rounds, err = s.edges.Pass(ctx, dry && s.edgesPay())
+func (s *Star) Pass(ctx context.Context, early bool) (rounds int, err error) {
+	rounds, err = s.edges.Pass(ctx, early && s.edgesPay())
 	if err != nil {
 		return rounds, err
 	}
-	n, err := s.indegree.Pass(ctx, dry)
+	n, err := s.indegree.Pass(ctx, early)
 	return rounds + n, err
 }
 
@@ -318,12 +318,12 @@ func (s *Star) PassAll(ctx context.Context) (rounds int, err error) {
 	return rounds + n, err
 }
 
-// edgesPay is true when a dry pass over the edges takes no time to speak of, or when a good part of them is
+// edgesPay is true when an early pass over the edges takes no time to speak of, or when a good part of them is
 // pending.
 func (s *Star) edgesPay() bool {
 	const cheap = 50 * time.Millisecond
 	st := s.edges.Stats()
-	return st.PredictedDry <= cheap || st.Tuples >= st.Keys/4
+	return st.PredictedEarly <= cheap || st.Tuples >= st.Keys/4
 }
 
 // Full is true when a merge is due by size.

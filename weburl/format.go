@@ -33,13 +33,13 @@ func (r *Record) Deferred() { r.Waits = min(r.Waits+1, maxWaits) }
 
 // Bits of Record.Flags.
 const (
-	FlagSeed        uint8 = 1 << iota // came from the seed list
-	FlagSeedTwin                      // the other scheme's spelling of a seed without scheme
-	FlagRedirect                      // found as the target of a redirect
-	FlagRefresh                       // found as the target of a meta refresh
-	FlagSitemap                       // named as a sitemap, by a robots.txt or an index; its parent is that robots.txt, if it is known
-	FlagUnconfirmed                   // its last exchange failed in a way that could be our fault, and isn't counted yet
-	FlagCounted                       // it counts among its host's pages, if these are limited
+	FlagSeed         uint8 = 1 << iota // came from the seed list
+	FlagSeedFallback                   // the other scheme's spelling of a seed without scheme
+	FlagRedirect                       // found as the target of a redirect
+	FlagRefresh                        // found as the target of a meta refresh
+	FlagSitemap                        // named as a sitemap, by a robots.txt or an index; its parent is that robots.txt, if it is known
+	FlagUnconfirmed                    // its last exchange failed in a way that could be our fault, and isn't counted yet
+	FlagCounted                        // it counts among its host's pages, if these are limited
 )
 
 // FlagSitemapPart goes with FlagSitemap: named by an index of sitemaps, so that it can't be one itself.

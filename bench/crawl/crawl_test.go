@@ -88,20 +88,20 @@ func TestStageRules(t *testing.T) {
 	}
 }
 
-// TestMovers: the movers are those that the crawl starts. Those of pages have stages by what they call.
-func TestMovers(t *testing.T) {
-	text, err := os.ReadFile("../../crawl/ring.go")
+// TestStages: partOfStage has each stage that the crawl starts, and no other.
+func TestStages(t *testing.T) {
+	text, err := os.ReadFile("../../crawl/crawler.go")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var started []string
-	for _, m := range regexp.MustCompile(`r\.start\(ctx, "(\w+)"`).FindAllStringSubmatch(string(text), -1) {
+	for _, m := range regexp.MustCompile(`c\.start\(ctx, "(\w+)"`).FindAllStringSubmatch(string(text), -1) {
 		if m[1] != "dispatch" {
 			started = append(started, m[1])
 		}
 	}
 	slices.Sort(started)
-	if want := slices.Sorted(maps.Keys(moverStages)); !slices.Equal(started, want) {
+	if want := slices.Sorted(maps.Keys(partOfStage)); !slices.Equal(started, want) {
 		t.Errorf("crawl starts %q, stages are for %q", started, want)
 	}
 }
@@ -110,7 +110,7 @@ func TestMovers(t *testing.T) {
 func stack(mover string, functions ...string) *profile.Sample {
 	s := &profile.Sample{Value: []int64{1, 10e6}, Label: map[string][]string{}}
 	if mover != "" {
-		s.Label[crawl.MoverLabel] = []string{mover}
+		s.Label[crawl.StageLabel] = []string{mover}
 	}
 	for _, f := range functions {
 		s.Location = append(s.Location, &profile.Location{Line: []profile.Line{{Function: &profile.Function{Name: f}}}})
@@ -119,7 +119,7 @@ func stack(mover string, functions ...string) *profile.Sample {
 }
 
 func TestStageOf(t *testing.T) {
-	const store, fetchOne = "drumbeat/crawl.(*ring).store", "drumbeat/crawl.(*ring).fetchOne"
+	const store, fetchOne = "drumbeat/crawl.(*crawler).store", "drumbeat/crawl.(*crawler).fetchOne"
 	const do = "drumbeat/fetch.(*Client).Do"
 	m := stageMemory{}
 	for _, c := range []struct {
@@ -127,23 +127,23 @@ func TestStageOf(t *testing.T) {
 		stack *profile.Sample
 	}{
 		{stageConnect, stack("dispatch", "syscall.Connect", "net.(*Dialer).DialContext", "drumbeat/fetch.(*exchange).dial", do, fetchOne)},
-		{stageConnect, stack("dispatch", "syscall.Close", "net.(*conn).Close", "drumbeat/fetch.(*wire).close", do, fetchOne)},
-		{stageRead, stack("dispatch", "syscall.Read", "net.(*conn).Read", "drumbeat/fetch.(*wire).Read", do, fetchOne)},
+		{stageConnect, stack("dispatch", "syscall.Close", "net.(*conn).Close", "drumbeat/fetch.(*conn).close", do, fetchOne)},
+		{stageRead, stack("dispatch", "syscall.Read", "net.(*conn).Read", "drumbeat/fetch.(*conn).Read", do, fetchOne)},
 		{stageDecode, stack("dispatch", "drumbeat/fetch.drain", "drumbeat/fetch.(*exchange).decode", do, fetchOne)},
-		{stageTLS, stack("dispatch", "syscall.Read", "drumbeat/fetch.(*wire).Read", "crypto/tls.(*Conn).Read", do, fetchOne)},
+		{stageTLS, stack("dispatch", "syscall.Read", "drumbeat/fetch.(*conn).Read", "crypto/tls.(*Conn).Read", do, fetchOne)},
 		{stageParse, stack("dispatch", "indexbytebody", "drumbeat/parse.(*Parser).scan", store, fetchOne)},
 		{stageCanonical, stack("dispatch", "drumbeat/weburl.(*Resolver).AppendResolve", "drumbeat/parse.(*Extractor).Extract", store)},
 		{stageURLSeen, stack("dispatch", "siphash.Hash", "drumbeat/weburl.(*Hasher).URLKey", "drumbeat/crawl/admit.(*Batch).Add", store)},
 		{stageURLSeen, stack("urlseen", "drumbeat/drum.(*pass).merge")},
-		{stageURLSeen, stack("urlseen", "drumbeat/drum.(*Drum).pass", "drumbeat/crawl.(*ring).mergeSeen")},
-		{stageStarBeast, stack("dispatch", "drumbeat/drum.(*Drum).Add", "drumbeat/star.(*Star).AddEdges", "drumbeat/crawl.(*ring).sendLinks", store)},
+		{stageURLSeen, stack("urlseen", "drumbeat/drum.(*Drum).pass", "drumbeat/crawl.(*crawler).mergeSeen")},
+		{stageStarBeast, stack("dispatch", "drumbeat/drum.(*Drum).Add", "drumbeat/star.(*Star).AddEdges", "drumbeat/crawl.(*crawler).sendLinks", store)},
 		{stageStarBeast, stack("star", "drumbeat/drum.(*pass).merge")},
-		{stageDNS, stack("robotsfetch", "drumbeat/dnscache.(*Resolver).Lookup", "drumbeat/crawl.(*ring).lookup")},
-		{stageRobots, stack("robotsfetch", "syscall.Connect", "drumbeat/fetch.(*exchange).dial", do, "drumbeat/crawl.(*ring).getRobots")},
-		{stagePolite, stack("dispatch", "drumbeat/polite.(*Scheduler).Next", "drumbeat/crawl.(*ring).nextGrant", "drumbeat/crawl.(*ring).dispatch")},
+		{stageDNS, stack("robotsfetch", "drumbeat/dnscache.(*Resolver).Lookup", "drumbeat/crawl.(*crawler).lookup")},
+		{stageRobots, stack("robotsfetch", "syscall.Connect", "drumbeat/fetch.(*exchange).dial", do, "drumbeat/crawl.(*crawler).getRobots")},
+		{stagePolite, stack("dispatch", "drumbeat/polite.(*Scheduler).Next", "drumbeat/crawl.(*crawler).nextGrant", "drumbeat/crawl.(*crawler).dispatch")},
 		{stageStore, stack("dispatch", "flate.Encode", "drumbeat/warc.(*Encoder).Prepare", store)},
 		{stageRing, stack("dispatch", "runtime.mallocgc", store)},
-		{stageCheckpoint, stack("checkpoint", "drumbeat/crawl.(*ring).checkpoint")},
+		{stageCheckpoint, stack("checkpoint", "drumbeat/crawl.(*crawler).checkpoint")},
 		{stageGC, stack("", "runtime.scanobject", "runtime.gcBgMarkWorker")},
 		{stageGC, stack("dispatch", "runtime.gcDrainN", "runtime.gcAssistAlloc", "runtime.mallocgc", "drumbeat/parse.(*Parser).scan")},
 		{stageGenerator, stack("dispatch", "drumbeat/internal/simweb.(*FlatPainter).AppendPage", "drumbeat/bench.(*memoryConn).Write", do)},

@@ -52,7 +52,7 @@ type stageRule struct {
 var stageRules = []stageRule{
 	{"drumbeat/fetch.(*exchange).open", stageConnect},
 	{"drumbeat/fetch.(*exchange).dial", stageConnect},
-	{"drumbeat/fetch.(*wire).close", stageConnect},
+	{"drumbeat/fetch.(*conn).close", stageConnect},
 	{"drumbeat/fetch.(*exchange).reuse", stageConnect},
 	{"drumbeat/fetch.(*exchange).finish", stageConnect},
 	{"drumbeat/fetch.(*idlePool)", stageConnect},
@@ -64,18 +64,18 @@ var stageRules = []stageRule{
 	{"drumbeat/weburl.(*Base)", stageCanonical},
 	{"drumbeat/weburl.Canonical", stageCanonical},
 	{"drumbeat/crawl/admit.(*Batch)", stageURLSeen},
-	{"drumbeat/crawl.(*ring).mergeSeen", stageURLSeen},
-	{"drumbeat/crawl.(*ring).sendLinks", stageURLSeen},
+	{"drumbeat/crawl.(*crawler).mergeSeen", stageURLSeen},
+	{"drumbeat/crawl.(*crawler).sendLinks", stageURLSeen},
 	{"drumbeat/star.", stageStarBeast},
 	{"drumbeat/beast.", stageStarBeast},
 	{"drumbeat/dnscache.", stageDNS},
 	{"drumbeat/robots.", stageRobots},
 	{"drumbeat/polite.", stagePolite},
-	{"drumbeat/crawl.(*ring).nextGrant", stagePolite},
+	{"drumbeat/crawl.(*crawler).nextGrant", stagePolite},
 	{"drumbeat/warc.", stageStore},
 	{"drumbeat/warc/outfile.", stageStore},
 	{"drumbeat/internal/crawllog.", stageStore},
-	{"drumbeat/crawl.(*ring).warcExchange", stageStore},
+	{"drumbeat/crawl.(*crawler).warcExchange", stageStore},
 	{"drumbeat/internal/simweb.", stageGenerator},
 	{"runtime.gcBgMarkWorker", stageGC},
 	{"runtime.gcAssistAlloc", stageGC},
@@ -91,14 +91,14 @@ var weakStageRules = []stageRule{
 	{"drumbeat/crawl.", stageRing},
 }
 
-// moverStages are the stages of goroutines that a mover of the crawl started, where no frame says more. All that the movers of
-// robots.txt start is for robots, exchanges included, but for lookups.
-var moverStages = map[string]crawlStage{
+// partOfStage says which part of a page's cost a stage of the crawl stands for, where no frame of its goroutines says more. What
+// the stages of robots.txt start counts as robots, exchanges included, but for lookups.
+var partOfStage = map[string]crawlStage{
 	"urlseen": stageURLSeen, "seeds": stageRing, "star": stageStarBeast, "beast": stageStarBeast, "scan": stageStarBeast,
 	"robotscache": stageRobots, "robotsrequested": stageRobots, "awaitrobots": stageRobots, "robotsfetch": stageRobots,
-	"ready": stagePolite, "later": stagePolite, "relieve": stagePolite, "reload": stageRing, "checkpoint": stageCheckpoint,
+	"ready": stagePolite, "deferred": stagePolite, "relieve": stagePolite, "reload": stageRing, "checkpoint": stageCheckpoint,
 	"watch": stageRing, "space": stageRing, "progress": stageRing, "pulse": stageRing, "slots": stageRing,
-	"held": stageRing, "names": stageStarBeast, "vouchers": stageRobots,
+	"held": stageRing, "names": stageStarBeast, "canaries": stageRobots,
 }
 
 // stageOfFunction is the stage of a function by some rules; false if none is for it.
@@ -167,10 +167,10 @@ type stageMemory map[string]struct {
 // of is the stage of a sample; false if nothing says what it is for.
 func (m stageMemory) of(s *profile.Sample) (stage crawlStage, ok bool) {
 	mover := ""
-	if l := s.Label[crawl.MoverLabel]; len(l) > 0 {
+	if l := s.Label[crawl.StageLabel]; len(l) > 0 {
 		mover = l[0]
 	}
-	byMover, moves := moverStages[mover]
+	byMover, moves := partOfStage[mover]
 	weak := false
 	for _, loc := range s.Location {
 		for _, line := range loc.Line {

@@ -24,7 +24,7 @@ type Figures struct {
 	Unique         int64            `json:"unique"`
 	Places         map[string]int64 `json:"places"`
 	Refused        map[string]int64 `json:"refused"`
-	Later          map[string]int64 `json:"later"`
+	Deferred       map[string]int64 `json:"deferred"`
 	Hosts          int64            `json:"hosts"`
 	Servers        int64            `json:"servers"`
 	PLDs           int64            `json:"plds"`
@@ -45,7 +45,7 @@ func saveSummary(name string, res *crawl.Result) error {
 	out := Figures{Stop: res.Stop, Seconds: s.Elapsed.Seconds(), ActiveSeconds: s.Active.Seconds(), Pages: s.Count(state.CountPages),
 		Responses: s.Count(state.CountResponses), Bytes: s.Count(state.CountBytesWire), Links: s.Count(state.CountLinks),
 		LinksCached: s.Count(state.CountLinksCached), LinksChecked: s.Count(state.CountLinksChecked), Unique: s.Unique,
-		Places: map[string]int64{}, Refused: s.Refused, Later: s.Later, Hosts: s.Hosts, Servers: s.Servers, PLDs: s.PLDs,
+		Places: map[string]int64{}, Refused: s.Refused, Deferred: s.Deferred, Hosts: s.Hosts, Servers: s.Servers, PLDs: s.PLDs,
 		DiskRead: s.DiskRead, DiskWritten: s.DiskWritten, URLSeenKeys: s.URLSeenKeys, URLSeenPasses: s.URLSeenPasses,
 		URLSeenFull: s.URLSeenFullPasses, Model: s.Seen, PeakRSS: peakRSS(),
 		FinishedFiles: res.Finished.Files, FinishedBytes: res.Finished.Bytes}

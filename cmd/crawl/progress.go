@@ -76,7 +76,7 @@ func progressLines(s *crawl.Snapshot) []string {
 		fmt.Sprintf("  links     %s  %.0f/s  unique URLs %s  p %.3f", n(s.Count(state.CountLinks)), s.LinksPerSecond, n(s.Unique), uniqueShare(s)),
 		"  upstream  " + places(state.PlaceUnstreamed, state.PlaceFailed),
 		"  stock     " + places(state.PlaceRobotsCheck, state.PlaceRAM),
-		"  waiting   " + places(state.PlaceLater, state.PlaceLater) + reasons(s.Later),
+		"  waiting   " + places(state.PlaceDeferred, state.PlaceDeferred) + reasons(s.Deferred),
 		"  ended     " + places(state.PlaceFetched, state.PlaceHeld) + reasons(s.Refused),
 		fmt.Sprintf("  network   %d of %d connections  robots.txt %d under way, %s queued  hosts %s  servers %s  PLDs %s",
 			s.InFlight, s.Connections, s.RobotsInFlight, n(s.RobotsQueued), n(s.Hosts), n(s.Servers), n(s.PLDs)),

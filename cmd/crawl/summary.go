@@ -171,8 +171,8 @@ func waitingText(s *crawl.Snapshot) string {
 		}
 	}
 	text := strings.Join(parts, ", ")
-	if text != "" && s.Place(state.PlaceLater) > 0 {
-		text += reasons(s.Later)
+	if text != "" && s.Place(state.PlaceDeferred) > 0 {
+		text += reasons(s.Deferred)
 	}
 	return text
 }

@@ -15,7 +15,7 @@ import (
 func TestProgress(t *testing.T) {
 	var out bytes.Buffer
 	v := NewView(&out, false, 0)
-	s := &crawl.Snapshot{Time: time.Now().Add(time.Minute), Waiting: "politeness", Later: map[string]int64{"timeout": 3, "robots": 7}}
+	s := &crawl.Snapshot{Time: time.Now().Add(time.Minute), Waiting: "politeness", Deferred: map[string]int64{"timeout": 3, "robots": 7}}
 	s.SlotsNow.Samples, s.SlotsNow.Use[crawl.SlotPolite], s.SlotsNow.Use[crawl.SlotRead] = 100, 750, 250
 	v.show(s)
 	if got := out.String(); !strings.Contains(got, "msg=progress") || !strings.Contains(got, "waits_for=politeness") || strings.Contains(got, "\x1b") {
@@ -25,7 +25,7 @@ func TestProgress(t *testing.T) {
 	v.width = func() int { return 60 }
 	v.show(s)
 	block := out.String()
-	if !strings.Contains(block, "waits for politeness\n") || !strings.Contains(block, "later 0 (robots 7, timeout 3)\n") ||
+	if !strings.Contains(block, "waits for politeness\n") || !strings.Contains(block, "deferred 0 (robots 7, timeout 3)\n") ||
 		!strings.Contains(block, "slots     politeness 75 %, exchange 25 %\n") {
 		t.Errorf("got %q", block)
 	}

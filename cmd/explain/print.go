@@ -241,8 +241,8 @@ func (p *printer) host(r *explain.HostReport) {
 	if r.Stored != nil {
 		p.field("stored", "%d responses in the indexes", *r.Stored)
 	}
-	for _, reason := range slices.Sorted(maps.Keys(r.Later)) {
-		p.field("later", "%d because of %s", r.Later[reason], reason)
+	for _, reason := range slices.Sorted(maps.Keys(r.Deferred)) {
+		p.field("deferred", "%d because of %s", r.Deferred[reason], reason)
 	}
 	if !r.NextDue.IsZero() {
 		p.field("", "the first is due %s", p.when(r.NextDue))

@@ -15,7 +15,7 @@ import (
 // of a thousand.
 const maxEdgesPerPage = 1000
 
-// maxLinkBytesPerPage bounds the records of one page's links, and so what a step hands on: 50,000 links, the most that
+// maxLinkBytesPerPage bounds the records of one page's links, and so what a transaction hands on: 50,000 links, the most that
 // parse finds, of 160 bytes. A page with a long base makes two thousand bytes of every three.
 const maxLinkBytesPerPage = 8 << 20
 
@@ -35,26 +35,26 @@ const recordBytes = 40
 // through again: for them the first one's fate is counted once more, and nothing else is done. What is the same for all
 // URLs of an origin is found out once (linksites.go), and what is the same for all records of the page is coded once.
 type Batch struct {
-	p      *Policy
-	arena  []byte // the URLs
-	Ends   []int  // in arena
-	Keys   []drum.Key
-	Seen   []bool // of keys: met a moment ago
-	fates  []fate // of the links that came, repeats apart
-	Again  int64  // repeats of links in keys
-	asset  bool   // the link being added is a part of the page
-	fresh  []int  // of keys: where a refresh leads (weburl.FlagRefresh), ascending
-	Traced []drum.Key
-	coded  []byte // the records of tuples
-	tails  [4][]byte
-	Tuples []drum.Tuple
-	Faults [][2]string // seeds that were held back, and why
-	Edges  []star.Edge
-	Names  Names
-	Rec    weburl.Record
-	vias   int64  // bytes that the page's URL takes in the records of keys
-	origin []byte // of that URL, with the '/' behind it
-	Counts [state.NumCounters]int64
+	p        *Policy
+	arena    []byte // the URLs
+	Ends     []int  // in arena
+	Keys     []drum.Key
+	Seen     []bool    // of keys: met a moment ago
+	verdicts []verdict // of the links that came, repeats apart
+	Again    int64     // repeats of links in keys
+	asset    bool      // the link being added is a part of the page
+	fresh    []int     // of keys: where a refresh leads (weburl.FlagRefresh), ascending
+	Traced   []drum.Key
+	coded    []byte // the records of tuples
+	tails    [4][]byte
+	Tuples   []drum.Tuple
+	Faults   [][2]string // seeds that were held back, and why
+	Edges    []star.Edge
+	Names    Names
+	Rec      weburl.Record
+	vias     int64  // bytes that the page's URL takes in the records of keys
+	origin   []byte // of that URL, with the '/' behind it
+	Counts   [state.NumCounters]int64
 
 	fromPLD uint64
 	plds    map[uint64]struct{} // that edges lead to
@@ -65,10 +65,10 @@ type Batch struct {
 }
 
 // fate is what becomes of a link: its index in keys, or what counts it instead.
-type fate int32
+type verdict int32
 
 // fateNoFollow counts as CountLinksFiltered, but not as a link. The others are ^Counter.
-const fateNoFollow fate = -1 << 31
+const verdictNoFollow verdict = -1 << 31
 
 // NewBatch returns an empty batch; Start begins the first page.
 func NewBatch(p *Policy) *Batch {
@@ -78,11 +78,11 @@ func NewBatch(p *Policy) *Batch {
 // Start begins the batch of one page. depth and flags are those of the links, via is the URL that they are found on: that of the page,
 // or a robots.txt (parentOf).
 func (b *Batch) Start(via, pageURL []byte, depth uint16, flags uint8, now time.Time) {
-	if cap(b.arena) > keepLinkBytes || cap(b.coded) > keepLinkBytes || cap(b.Keys) > keepLinks || cap(b.fates) > keepLinks ||
+	if cap(b.arena) > keepLinkBytes || cap(b.coded) > keepLinkBytes || cap(b.Keys) > keepLinks || cap(b.verdicts) > keepLinks ||
 		cap(b.Traced) > keepLinks {
-		b.arena, b.coded, b.Ends, b.Keys, b.Seen, b.fates, b.Traced, b.Tuples = nil, nil, nil, nil, nil, nil, nil, nil
+		b.arena, b.coded, b.Ends, b.Keys, b.Seen, b.verdicts, b.Traced, b.Tuples = nil, nil, nil, nil, nil, nil, nil, nil
 	}
-	b.arena, b.Ends, b.Keys, b.fates = b.arena[:0], b.Ends[:0], b.Keys[:0], b.fates[:0]
+	b.arena, b.Ends, b.Keys, b.verdicts = b.arena[:0], b.Ends[:0], b.Keys[:0], b.verdicts[:0]
 	b.Again, b.Traced, b.fresh = 0, b.Traced[:0], b.fresh[:0]
 	b.Rewriter.changed = b.Rewriter.changed[:0]
 	b.Tuples, b.Edges, b.Faults = b.Tuples[:0], b.Edges[:0], b.Faults[:0]
@@ -109,16 +109,16 @@ func (b *Batch) Add(url []byte) {
 	if b.p.URLRules.Rewrites() {
 		url = b.rewrite(url)
 	}
-	f, why := b.Judge(url)
+	f, why := b.Admit(url)
 	if f < 0 {
 		b.Counts[state.Counter(^f)]++
 		if why != "" {
 			b.fault(url, why)
 		}
-		b.fates = append(b.fates, f)
+		b.verdicts = append(b.verdicts, f)
 		return
 	}
-	b.fates = append(b.fates, f)
+	b.verdicts = append(b.verdicts, f)
 	b.nameHost(&b.sites.sites[b.sites.last])
 	b.take(url, drum.Key(b.p.Hasher.URLKey(url)))
 	if b.p.Traced {
@@ -167,7 +167,7 @@ func (b *Batch) viaBytes(url []byte) int64 {
 }
 
 // Judge returns the fate of a URL, and, where a seed's log wants to know, its reason.
-func (b *Batch) Judge(url []byte) (f fate, why string) {
+func (b *Batch) Admit(url []byte) (f verdict, why string) {
 	p := b.p
 	site := b.SiteOf(url)
 	if b.fromPLD != 0 && site.pld != b.fromPLD && !site.edge && !b.asset { // an image recommends nobody
@@ -175,26 +175,26 @@ func (b *Batch) Judge(url []byte) (f fate, why string) {
 		b.addEdge(site)
 	}
 	if site.Blocked != scope.None {
-		return ^fate(state.CountLinksBlocked), b.because("blacklisted", b.Blacklist, site.Blocked)
+		return ^verdict(state.CountLinksBlocked), b.because("blacklisted", b.Blacklist, site.Blocked)
 	}
 	ruling := scope.Undecided
 	if b.Rules != nil {
 		n := b.Rules.Find(&site.Rules, url)
 		if ruling = b.Rules.Ruling(n); ruling == scope.Exclude {
-			return ^fate(state.CountLinksRules), b.because("excluded", b.Rules, n)
+			return ^verdict(state.CountLinksRules), b.because("excluded", b.Rules, n)
 		}
 	}
 	switch {
 	case p.MaxDepth >= 0 && int(b.Rec.Depth) > p.MaxDepth && !(b.asset && int(b.Rec.Depth) <= p.MaxDepth+assetHops):
-		return ^fate(state.CountLinksDepth), ""
+		return ^verdict(state.CountLinksDepth), ""
 	case b.Rec.Redirects > 0 && int(b.Rec.Redirects) > p.MaxRedirects:
-		return ^fate(state.CountLinksRedirects), TooManyRedirects
+		return ^verdict(state.CountLinksRedirects), TooManyRedirects
 	case !site.portAllowed:
-		return ^fate(state.CountLinksPort), state.ReasonForbiddenPort.String()
+		return ^verdict(state.CountLinksPort), state.ReasonForbiddenPort.String()
 	case b.Rec.Flags&weburl.FlagSeed != 0:
 		p.Sites.Extend(site.host(), site.pld)
 	case ruling == scope.Undecided && !site.inScope:
-		return ^fate(state.CountLinksScope), ""
+		return ^verdict(state.CountLinksScope), ""
 	}
 	if b.Rec.Flags&weburl.FlagSeed == 0 {
 		if f, refused := b.guard(url[len(site.origin)-1:]); refused {
@@ -202,12 +202,12 @@ func (b *Batch) Judge(url []byte) (f fate, why string) {
 		}
 	}
 	if p.LinkFilter != nil && !p.LinkFilter(url) {
-		return ^fate(state.CountLinksFiltered), "filtered"
+		return ^verdict(state.CountLinksFiltered), "filtered"
 	}
 	if b.full(url) {
-		return ^fate(state.CountLinksDropped), ""
+		return ^verdict(state.CountLinksDropped), ""
 	}
-	return fate(len(b.Keys)), ""
+	return verdict(len(b.Keys)), ""
 }
 
 // because names the rule that holds a seed back; nobody asks for those of other links.
@@ -232,7 +232,7 @@ func (b *Batch) addEdge(to *Site) {
 
 // NoFollow takes a link that asks not to be followed.
 func (b *Batch) NoFollow() {
-	b.fates = append(b.fates, fateNoFollow)
+	b.verdicts = append(b.verdicts, verdictNoFollow)
 	if b.p.URLRules.Rewrites() {
 		b.Rewriter.changed = append(b.Rewriter.changed, false)
 	}
@@ -242,8 +242,8 @@ func (b *Batch) NoFollow() {
 
 // Repeat takes the nth link of add and noFollow, counted from 0, once more.
 func (b *Batch) Repeat(n int) {
-	f := b.fates[n]
-	if f == fateNoFollow {
+	f := b.verdicts[n]
+	if f == verdictNoFollow {
 		b.Counts[state.CountLinksFiltered]++
 		b.Counts[state.CountLinksNoFollow]++
 		return

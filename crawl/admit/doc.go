@@ -7,7 +7,7 @@
 //
 // A Batch takes the links of one page. It is owned by one goroutine and used again for the next page; nothing is allocated for a
 // link once its buffers have grown. What it takes it codes into tuples for URLseen, edges between PLDs for STAR, and names of hosts
-// and PLDs; whoever owns it sends them in one step with the page's own end. What is the same for all URLs of an origin is found
+// and PLDs; whoever owns it sends them in one transaction with the page's own end. What is the same for all URLs of an origin is found
 // out once a page, and a link that repeats another one of its page counts as that one did.
 //
 // Lists are the scope rules and the blacklist in force; a reload replaces them while batches, lookups and exchanges ask. Sites are

@@ -58,19 +58,19 @@ func (b *Batch) insists(page *weburl.Record, url []byte) bool {
 }
 
 // guard returns the fate of a link by the rules for names and traps; path begins with its '/'.
-func (b *Batch) guard(path []byte) (f fate, refused bool) {
+func (b *Batch) guard(path []byte) (f verdict, refused bool) {
 	switch b.p.URLRules.Judge(path) {
 	case urlrule.Extension:
 		if b.asset || b.Rec.Flags&weburl.FlagSitemap != 0 { // sitemap.xml.gz is what is looked for
 			return 0, false
 		}
-		return ^fate(state.CountLinksExtension), true
+		return ^verdict(state.CountLinksExtension), true
 	case urlrule.PathDepth:
-		return ^fate(state.CountLinksPathDepth), true
+		return ^verdict(state.CountLinksPathDepth), true
 	case urlrule.Repeated:
-		return ^fate(state.CountLinksRepeated), true
+		return ^verdict(state.CountLinksRepeated), true
 	case urlrule.Params:
-		return ^fate(state.CountLinksParams), true
+		return ^verdict(state.CountLinksParams), true
 	}
 	return 0, false
 }

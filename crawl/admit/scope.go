@@ -37,7 +37,7 @@ func NewSites(kind state.Scope, hostKey func([]byte) uint64, extended []uint64) 
 	return s
 }
 
-// WithoutWWW makes a site and its www twin one.
+// WithoutWWW makes a site and its www HTTP fallback one.
 func WithoutWWW(host []byte) []byte { return bytes.TrimPrefix(host, []byte("www.")) }
 
 func (s *Sites) keyOf(host []byte, pld uint64) uint64 {

@@ -306,12 +306,12 @@ func auditPlaces(r *state.Saved, m *state.Manifest, sums *[state.NumPlaces]webur
 			return err
 		}
 	}
-	inLater := add(state.PlaceLater)
-	later, err := state.Part[queue.CalendarState](m, state.NameLater)
+	inLater := add(state.PlaceDeferred)
+	later, err := state.Part[queue.CalendarState](m, state.NameDeferred)
 	if err != nil {
 		return err
 	}
-	if _, err := queue.ScanCalendar(r.Set, state.NameLater, later, func(_ int64, rec []byte) error { return inLater(rec) }, nil); err != nil {
+	if _, err := queue.ScanCalendar(r.Set, state.NameDeferred, later, func(_ int64, rec []byte) error { return inLater(rec) }, nil); err != nil {
 		return err
 	}
 	ram, err := disk.ReadTail(r.Set, m.RAM)

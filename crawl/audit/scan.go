@@ -261,8 +261,8 @@ func (x *Scanner) scanCalendars() error {
 		name string
 		fn   func(rec []byte) error
 	}{
-		{state.NameLater, func(rec []byte) error { _, err := x.record(state.PlaceLater, rec); return err }},
-		{state.NameRobotsLater, func(rec []byte) error { x.row.Records++; return x.job(rec, 0) }},
+		{state.NameDeferred, func(rec []byte) error { _, err := x.record(state.PlaceDeferred, rec); return err }},
+		{state.NameRobotsDeferred, func(rec []byte) error { x.row.Records++; return x.job(rec, 0) }},
 	} {
 		x.Begin(c.name)
 		st, err := state.Part[queue.CalendarState](x.Manifest, c.name)
@@ -377,7 +377,7 @@ func (x *Scanner) unnamed() error {
 			add(queue.Files(x.Saved.Set, name, st))
 		}
 	}
-	for _, name := range []string{state.NameLater, state.NameRobotsLater} {
+	for _, name := range []string{state.NameDeferred, state.NameRobotsDeferred} {
 		if st, err := state.Part[queue.CalendarState](x.Manifest, name); err != nil {
 			return err
 		} else if st != nil {

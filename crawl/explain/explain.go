@@ -69,10 +69,10 @@ type RecordReport struct {
 	ParentURL string    `json:"parent_url,omitempty"` // if it is short enough to be kept, or easy to find
 	Budget    uint32    `json:"budget,omitempty"`     // of its PLD at the last STAR check
 	Attempts  int       `json:"attempts,omitempty"`   // exchanges tried
-	Waits     int       `json:"waits,omitempty"`      // times put off without one
+	Waits     int       `json:"waits,omitempty"`      // times deferred without one
 	Redirects int       `json:"redirects,omitempty"`  // since the last page that linked to it
 	Faults    int       `json:"faults,omitempty"`     // exchanges that may have failed by a fault of this machine
-	Reason    string    `json:"reason,omitempty"`     // why it was put off last
+	Reason    string    `json:"reason,omitempty"`     // why it was deferred last
 	Flags     []string  `json:"flags,omitempty"`
 }
 
@@ -145,7 +145,7 @@ type OriginReport struct {
 	Delay    float64   `json:"delay"`
 	DelayWhy string    `json:"delay_why"`
 	Asked    time.Time `json:"asked,omitzero"` // robots.txt or addresses: last request
-	// Asking is where a request for them is now: "" for none, requested (its merge is waited for), queued, under way, or put off
+	// Asking is where a request for them is now: "" for none, requested (its merge is waited for), queued, under way, or deferred
 	// until AskAt. Not with Fast.
 	Asking string    `json:"asking,omitempty"`
 	AskAt  time.Time `json:"ask_at,omitzero"`
@@ -247,13 +247,13 @@ type HostReport struct {
 	Delays  []DelayReport   `json:"delays,omitempty"`
 	// Places are the host's URLs by place, Later those in later by reason, NextDue when the first of them comes back; Queues those in
 	// BEAST by queue number, of the first MaxHostQueues. Stored are its responses in the indexes. Nil with Fast.
-	Places  map[string]int64 `json:"places,omitempty"`
-	Later   map[string]int64 `json:"later,omitempty"`
-	NextDue time.Time        `json:"next_due,omitzero"`
-	Queues  map[int64]int64  `json:"queues,omitempty"`
-	Stored  *int64           `json:"stored,omitempty"`
-	Why     []string         `json:"why"`
-	Damage  []string         `json:"damage,omitempty"`
+	Places   map[string]int64 `json:"places,omitempty"`
+	Deferred map[string]int64 `json:"deferred,omitempty"`
+	NextDue  time.Time        `json:"next_due,omitzero"`
+	Queues   map[int64]int64  `json:"queues,omitempty"`
+	Stored   *int64           `json:"stored,omitempty"`
+	Why      []string         `json:"why"`
+	Damage   []string         `json:"damage,omitempty"`
 }
 
 // MaxHostQueues bounds HostReport.Queues.

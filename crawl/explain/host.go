@@ -146,7 +146,7 @@ func (v *view) countHosts(byHost map[string][]*hostAsked) error {
 	damaged := v.damaged(&damage)
 	for _, list := range byHost {
 		for _, h := range list {
-			h.rep.Places, h.rep.Later, h.queues = map[string]int64{}, map[string]int64{}, map[int64]int64{}
+			h.rep.Places, h.rep.Deferred, h.queues = map[string]int64{}, map[string]int64{}, map[int64]int64{}
 		}
 	}
 	visit := func(at Spot, data []byte) error {
@@ -193,8 +193,8 @@ func (h *hostAsked) count(at Spot, rec *weburl.Record) {
 	switch at.Place {
 	case state.PlaceBeast:
 		h.queues[int64(at.Queue)]++
-	case state.PlaceLater:
-		rep.Later[state.Reason(rec.Reason).String()]++
+	case state.PlaceDeferred:
+		rep.Deferred[state.Reason(rec.Reason).String()]++
 		if due := time.UnixMilli(at.Due).UTC(); rep.NextDue.IsZero() || due.Before(rep.NextDue) {
 			rep.NextDue = due
 		}

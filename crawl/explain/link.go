@@ -15,7 +15,7 @@ import (
 )
 
 // useNoted makes the policy of links from the options of the last run.
-func (v *view) useNoted() error {
+func (v *view) useLastRun() error {
 	r := v.r
 	v.run = &state.LastRun{Scope: state.ScopeAll, MaxDepth: -1} // any depth
 	v.links = &admit.Policy{Hasher: r.Hasher, Suffixes: r.Suffixes, Lists: &admit.Lists{Suffixes: r.Suffixes}, MaxDepth: -1,
@@ -119,7 +119,7 @@ func (v *view) link(url []byte) *LinkReport {
 	b := admit.NewBatch(p)
 	b.Start(nil, nil, 1, 0, v.now)
 	as, rewritten := p.URLRules.AppendRewritten(nil, url)
-	f, _ := b.Judge(as)
+	f, _ := b.Admit(as)
 	rep := &LinkReport{Taken: f >= 0, Why: "taken"}
 	if rewritten {
 		rep.Rewritten = string(as)

@@ -154,7 +154,7 @@ func (v *view) requests(rep *OriginReport, key drum.Key, waiting bool) error {
 	return drum.WalkKey(v.r.Set, state.NameRobotsRequested, v.requested, key, func(drum.Tuple) error { rep.Asking = "requested"; return nil })
 }
 
-// asking looks for the origins' requests that are queued, under way or put off.
+// asking looks for the origins' requests that are queued, under way or deferred.
 func (v *view) asking(reports map[string]*OriginReport, damaged func(error) error) error {
 	if len(reports) == 0 {
 		return nil
@@ -174,7 +174,7 @@ func (v *view) asking(reports map[string]*OriginReport, damaged func(error) erro
 	if _, err := queue.Scan(v.r.Set, state.NameRobotsFetch, v.fetching, note("queued"), damaged); err != nil {
 		return err
 	}
-	_, err := queue.ScanCalendar(v.r.Set, state.NameRobotsLater, v.robotsLater, func(due int64, rec []byte) error {
+	_, err := queue.ScanCalendar(v.r.Set, state.NameRobotsDeferred, v.robotsDeferred, func(due int64, rec []byte) error {
 		var job robots.Job
 		if err := job.Decode(rec); err != nil {
 			return damaged(err)

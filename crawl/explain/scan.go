@@ -51,8 +51,8 @@ func (v *view) scan(visit func(at Spot, data []byte) error, damaged func(error) 
 		},
 		func() error { return v.scanUnstreamed(in(state.PlaceUnstreamed), damaged) },
 		func() error {
-			_, err := queue.ScanCalendar(set, state.NameLater, v.later, func(due int64, data []byte) error {
-				return visit(Spot{Place: state.PlaceLater, Due: due}, data)
+			_, err := queue.ScanCalendar(set, state.NameDeferred, v.deferred, func(due int64, data []byte) error {
+				return visit(Spot{Place: state.PlaceDeferred, Due: due}, data)
 			}, damaged)
 			return err
 		},
@@ -160,7 +160,7 @@ func (f *finder) take(at Spot, data []byte) error {
 		switch at.Place {
 		case state.PlaceBeast:
 			rep.Queue = f.v.queueReport(at.Queue)
-		case state.PlaceLater:
+		case state.PlaceDeferred:
 			rep.Due = time.UnixMilli(at.Due).UTC()
 		}
 	})
@@ -188,7 +188,7 @@ func (rep *URLReport) record(rec *weburl.Record) {
 	for _, f := range [...]struct {
 		flag uint8
 		name string
-	}{{weburl.FlagSeed, "seed"}, {weburl.FlagSeedTwin, "seed-without-scheme"}, {weburl.FlagRedirect, "redirect"},
+	}{{weburl.FlagSeed, "seed"}, {weburl.FlagSeedFallback, "seed-without-scheme"}, {weburl.FlagRedirect, "redirect"},
 		{weburl.FlagRefresh, "refresh"}, {weburl.FlagSitemap, "sitemap"}, {weburl.FlagUnconfirmed, "unconfirmed"},
 		{weburl.FlagCounted, "counted"}} {
 		if rec.Flags&f.flag != 0 {

@@ -40,7 +40,7 @@ type view struct {
 	star                            *star.State
 	beast                           *beast.State
 	awaiting, fetching, ready, held *queue.State
-	later, robotsLater              *queue.CalendarState
+	deferred, robotsDeferred        *queue.CalendarState
 	warc                            *warc.State
 	log                             *crawllog.State
 
@@ -99,7 +99,7 @@ func (v *view) open() error {
 	}
 	v.asOf = AsOf{Crawl: m.Crawl, Checkpoint: m.Gen, Time: time.Unix(m.Time, 0).UTC(), State: v.state(), Done: m.Done}
 	v.asOf.AgeSeconds = max(0, v.now.Sub(v.asOf.Time).Seconds())
-	return v.useNoted()
+	return v.useLastRun()
 }
 
 // states decodes the states of all structures.
@@ -107,9 +107,9 @@ func (v *view) states() error {
 	return errors.Join(
 		stateInto(v.m, state.NameURLSeen, &v.seen), stateInto(v.m, state.NameRobotsCache, &v.cache), stateInto(v.m, state.NameRobotsRequested, &v.requested),
 		stateInto(v.m, state.NameStar, &v.star), stateInto(v.m, state.NameBeast, &v.beast), stateInto(v.m, state.NameAwaitRobots, &v.awaiting),
-		stateInto(v.m, state.NameRobotsFetch, &v.fetching), stateInto(v.m, state.NameReady, &v.ready), stateInto(v.m, state.NameLater, &v.later),
+		stateInto(v.m, state.NameRobotsFetch, &v.fetching), stateInto(v.m, state.NameReady, &v.ready), stateInto(v.m, state.NameDeferred, &v.deferred),
 		stateInto(v.m, state.NameHeld, &v.held),
-		stateInto(v.m, state.NameRobotsLater, &v.robotsLater), stateInto(v.m, state.NameWARC, &v.warc), stateInto(v.m, state.NameCrawlLog, &v.log))
+		stateInto(v.m, state.NameRobotsDeferred, &v.robotsDeferred), stateInto(v.m, state.NameWARC, &v.warc), stateInto(v.m, state.NameCrawlLog, &v.log))
 }
 
 func stateInto[S any](m *state.Manifest, name string, at **S) error {
@@ -184,8 +184,8 @@ func (v *view) scannedFiles() []string {
 	names = append(names, queue.Files(set, state.NameAwaitRobots, v.awaiting)...)
 	names = append(names, queue.Files(set, state.NameHeld, v.held)...)
 	names = append(names, queue.Files(set, state.NameRobotsFetch, v.fetching)...)
-	names = append(names, queue.CalendarFiles(set, state.NameRobotsLater, v.robotsLater)...)
-	names = append(names, queue.CalendarFiles(set, state.NameLater, v.later)...)
+	names = append(names, queue.CalendarFiles(set, state.NameRobotsDeferred, v.robotsDeferred)...)
+	names = append(names, queue.CalendarFiles(set, state.NameDeferred, v.deferred)...)
 	logs := *v.seen
 	logs.Parts, logs.Inputs = nil, nil
 	if logs.Unstreamed > 0 {

@@ -75,7 +75,7 @@ func (v *view) whyPlace(rep *URLReport) []string {
 	case state.PlaceRAM.String():
 		return say("in RAM: waits for the turn of its host and server, one visit in %v (%s), or is being fetched", seconds(rep.Robots.Delay),
 			rep.Robots.DelayWhy)
-	case state.PlaceLater.String():
+	case state.PlaceDeferred.String():
 		return say("put off until %s: %s", v.when(rep.Due), v.reasonText(rep.Record.Reason))
 	case state.PlaceHeld.String():
 		return say("held back by the flags of the run: %s; a run with other --ports or --allow-net tries it again",
@@ -215,7 +215,7 @@ var reasonTexts = [state.NumReasons]string{
 	state.ReasonLost:              "it was lost to damage on disk",
 	state.ReasonPLDBusy:           "its PLD has many URLs in RAM",
 	state.ReasonNotWelcome:        "the host said that it doesn't want us",
-	state.ReasonHostResting:       "the host failed many times in a row, and rests",
+	state.ReasonHostBackoff:       "the host failed many times in a row, and rests",
 	state.ReasonHostGivenUp:       "the host failed again after its long rests, and was given up",
 	state.ReasonHostPages:         "the host has had its --max-pages-per-host",
 	state.ReasonPLDPages:          "the PLD has had its --max-pages-per-pld",

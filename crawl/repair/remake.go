@@ -209,7 +209,7 @@ func (w *repair) remakeBeast() error {
 }
 
 func (w *repair) remakeCalendars() error {
-	for _, name := range []string{state.NameLater, state.NameRobotsLater} {
+	for _, name := range []string{state.NameDeferred, state.NameRobotsDeferred} {
 		if !w.rebuild[name] {
 			continue
 		}
@@ -220,8 +220,8 @@ func (w *repair) remakeCalendars() error {
 				return err
 			}
 			return queue.EachSlot(name, next, func(slot string, q *queue.State) (*queue.State, error) {
-				if name == state.NameLater {
-					return w.urlQueue(slot, state.PlaceLater, olds[slot], q)
+				if name == state.NameDeferred {
+					return w.urlQueue(slot, state.PlaceDeferred, olds[slot], q)
 				}
 				return w.remakeQueue(slot, olds[slot], validJob)
 			})

@@ -81,7 +81,7 @@ func Run(opt Options) (rep *Report, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, x.Close()) }()
-	w := &repair{Scanner: x, opt: &opt, out: rep, hook: opt.hook, later: map[uint8]int64{}, doubled: map[uint64]*doubledKey{}}
+	w := &repair{Scanner: x, opt: &opt, out: rep, hook: opt.hook, deferred: map[uint8]int64{}, doubled: map[uint64]*doubledKey{}}
 	x.Visit = w.noteDoubled
 	if err := x.Run(); err != nil {
 		return nil, err
@@ -186,7 +186,7 @@ type repair struct {
 	doubled  map[uint64]*doubledKey
 	inPlaces [state.NumPlaces]bool // that hold doubled keys
 	known    bool                  // every ended key is known: a key that is in no place is lost
-	later    map[uint8]int64       // records of later by reason
+	deferred map[uint8]int64       // records of later by reason
 
 	gen      uint64
 	shadow   disk.Set
@@ -237,8 +237,8 @@ func structureOf(p state.Place) string {
 		return state.NameHeld
 	case state.PlaceRAM:
 		return state.NameRAM
-	case state.PlaceLater:
-		return state.NameLater
+	case state.PlaceDeferred:
+		return state.NameDeferred
 	}
 	return state.NameURLSeen
 }
@@ -270,7 +270,7 @@ func (w *repair) decide() {
 			do("%s is made anew: it holds URLs that are elsewhere too", structureOf(p))
 		}
 	}
-	if w.rebuild[state.NameRobotsCache] || w.rebuild[state.NameRobotsFetch] || w.rebuild[state.NameRobotsLater] || w.rebuild[state.NameJobs] {
+	if w.rebuild[state.NameRobotsCache] || w.rebuild[state.NameRobotsFetch] || w.rebuild[state.NameRobotsDeferred] || w.rebuild[state.NameJobs] {
 		if !w.rebuild[state.NameRobotsRequested] {
 			do("%s forgets what was asked: requests that are lost are made again", state.NameRobotsRequested)
 		}
@@ -339,7 +339,7 @@ func meaning(name string) string {
 		return "; these PLDs begin again with in-degree 0"
 	case state.NameNames:
 		return "; these hosts and PLDs get their names again when a link leads to them"
-	case state.NameRobotsCache, state.NameRobotsRequested, state.NameRobotsFetch, state.NameRobotsLater, state.NameJobs:
+	case state.NameRobotsCache, state.NameRobotsRequested, state.NameRobotsFetch, state.NameRobotsDeferred, state.NameJobs:
 		return "; robots.txt is asked for again"
 	case state.NameDelays:
 		return "; hosts and servers that rested for long count as just visited"
@@ -424,11 +424,11 @@ func (w *repair) account() {
 	if n := refused.N - before; n > 0 {
 		a.Refused[state.ReasonLost] += n
 	}
-	if w.rebuild[state.NameLater] {
-		clear(a.Later[:])
-		for reason, n := range w.later {
-			if int(reason) < len(a.Later) {
-				a.Later[reason] = n
+	if w.rebuild[state.NameDeferred] {
+		clear(a.Deferred[:])
+		for reason, n := range w.deferred {
+			if int(reason) < len(a.Deferred) {
+				a.Deferred[reason] = n
 			}
 		}
 	}
@@ -443,8 +443,8 @@ func (w *repair) keep(p state.Place, data []byte) bool {
 	if rec.Decode(data) != nil {
 		return false
 	}
-	if p == state.PlaceLater {
-		w.later[rec.Reason]++
+	if p == state.PlaceDeferred {
+		w.deferred[rec.Reason]++
 	}
 	key := w.Saved.Hasher.URLKey(rec.URL)
 	d := w.doubled[key]

@@ -8,7 +8,7 @@ type Accounts struct {
 	Names    weburl.Sum            `json:"names"` // of hosts and PLDs, merged
 	Places   [NumPlaces]weburl.Sum `json:"places"`
 	Refused  [NumReasons]int64     `json:"refused"` // in PlaceRefused or PlaceHeld
-	Later    [NumReasons]int64     `json:"later"`
+	Deferred [NumReasons]int64     `json:"later"`
 	Counters [NumCounters]int64    `json:"counters"`
 	Status   [6]int64              `json:"status"` // responses by hundreds: 1xx at 1 … 5xx at 5, others at 0
 }
@@ -18,14 +18,14 @@ func (s *Accounts) Gained() int64 {
 	return s.Unique.N + s.Places[PlaceFetched].N + s.Places[PlaceRefused].N
 }
 
-// lingering says whether the crawl's end doesn't wait for URLs put off for a reason (Options.Linger).
+// lingering says whether the crawl's end doesn't wait for URLs deferred for a reason (Options.Linger).
 func lingering(why Reason) bool {
-	return why == ReasonRobotsUnavailable || why == ReasonHostResting || why == ReasonNotWelcome
+	return why == ReasonRobotsUnavailable || why == ReasonHostBackoff || why == ReasonNotWelcome
 }
 
 // Lingering is how many of the URLs that wait are of that kind.
 func (s *Accounts) Lingering() (n int64) {
-	for why, later := range s.Later {
+	for why, later := range s.Deferred {
 		if lingering(Reason(why)) {
 			n += later
 		}

@@ -16,7 +16,7 @@ const (
 	ShadowDir   = "repair-tmp"
 )
 
-// The structures of the ring by name: the paper's names, also those of their directories under state/.
+// The structures of the crawler by name: the paper's names, also those of their directories under state/.
 const (
 	NameURLSeen         = "urlseen"
 	NameStar            = "pldindegree"
@@ -25,9 +25,9 @@ const (
 	NameRobotsRequested = "robotsrequested"
 	NameAwaitRobots     = "awaitrobots" // QR
 	NameRobotsFetch     = "robotsfetch" // QD
-	NameRobotsLater     = "robotslater"
+	NameRobotsDeferred  = "robotslater"
 	NameReady           = "ready" // Q
-	NameLater           = "later"
+	NameDeferred        = "later"
 	NameHeld            = "held"
 	NameNames           = "names"
 	NameWARC            = "warc"
@@ -38,4 +38,4 @@ const (
 
 // Structures are the structures that every manifest has.
 var Structures = [...]string{NameURLSeen, NameStar, NameNames, NameBeast, NameRobotsCache, NameRobotsRequested, NameAwaitRobots, NameRobotsFetch,
-	NameRobotsLater, NameReady, NameHeld, NameLater, NameWARC, NameCrawlLog, NameSeedLog, NameRobotsLog}
+	NameRobotsDeferred, NameReady, NameHeld, NameDeferred, NameWARC, NameCrawlLog, NameSeedLog, NameRobotsLog}

@@ -6,7 +6,7 @@ import "fmt"
 // of a URL").
 type Place int
 
-// The places, in the order of the ring.
+// The places, in the order of the crawler.
 const (
 	PlaceUnstreamed  Place = iota // decided unique in URLseen's log, not yet emitted
 	PlaceStar                     // waits in PLDindegree's buckets for its budget check
@@ -16,7 +16,7 @@ const (
 	PlaceAwaitRobots              // in QR: its host's robots.txt is being fetched
 	PlaceReady                    // in Q, passed, waits for admission into RAM
 	PlaceRAM                      // in the heaps or being fetched
-	PlaceLater                    // waits for its due time on disk
+	PlaceDeferred                 // waits for its due time on disk
 	PlaceFetched                  // ended: one response stored
 	PlaceRefused                  // ended: refused with a reason
 	PlaceHeld                     // refused by the operator's own flags: tried again when a run has others
@@ -24,7 +24,7 @@ const (
 )
 
 var PlaceNames = [NumPlaces]string{"unstreamed", "star", "beast", "failed", "robotscheck", "awaitrobots", "ready", "ram",
-	"later", "fetched", "refused", "held"}
+	"deferred", "fetched", "refused", "held"}
 
 // String returns the name that users see.
 func (p Place) String() string { return PlaceNames[p] }
@@ -57,7 +57,7 @@ const (
 	ReasonLost
 	ReasonPLDBusy
 	ReasonNotWelcome  // the host said that it doesn't want us
-	ReasonHostResting // the host failed many times in a row
+	ReasonHostBackoff // the host failed many times in a row
 	ReasonHostGivenUp // it did so again after its long rests
 	ReasonHostPages   // the host has had --max-pages-per-host
 	ReasonPLDPages    // the PLD has had --max-pages-per-pld
@@ -69,7 +69,7 @@ const (
 var reasonNames = [NumReasons]string{"", "robots", "no-such-host", "dns-failure", "connect-failure", "timeout", "reset", "tls",
 	"bad-response", "forbidden-address", "robots-unavailable", "host-backlog", "too-many-requests", "server-error",
 	"evicted", "https-fallback", "await-robots", "bad-record", "forbidden-port", "unconfirmed", "lost-to-damage", "pld-busy",
-	"not-welcome", "host-resting", "host-given-up", "host-pages", "pld-pages", "blocked", "internal-error"}
+	"not-welcome", "host-backoff", "host-given-up", "host-pages", "pld-pages", "blocked", "internal-error"}
 
 // String returns the name that users see; "" for none.
 func (r Reason) String() string {

@@ -332,7 +332,7 @@ const Short = time.Minute
 
 // Resting returns until when URLs of the host wait on disk, and why; ok is false if they needn't: the host doesn't rest, or not
 // for long.
-func (s *State) Resting(now time.Time) (until time.Time, why Why, ok bool) {
+func (s *State) InBackoff(now time.Time) (until time.Time, why Why, ok bool) {
 	if s.Until.IsZero() || !now.Before(s.Until) || s.Why == BackOff && s.Until.Sub(now) < Short {
 		return time.Time{}, 0, false
 	}

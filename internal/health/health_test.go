@@ -208,20 +208,20 @@ func TestOff(t *testing.T) {
 func TestResting(t *testing.T) {
 	h := newHost()
 	h.s.Note(&h.p, Event{Kind: TooFast}, start)
-	if _, _, ok := h.s.Resting(start); ok {
+	if _, _, ok := h.s.InBackoff(start); ok {
 		t.Error("10 s are for RAM")
 	}
 	h.s.Note(&h.p, Event{Kind: TooFast, RetryAfter: 2 * time.Minute}, start)
-	if until, why, ok := h.s.Resting(start); !ok || why != BackOff || !until.Equal(start.Add(2*time.Minute)) {
+	if until, why, ok := h.s.InBackoff(start); !ok || why != BackOff || !until.Equal(start.Add(2*time.Minute)) {
 		t.Errorf("%v %v %v", until, why, ok)
 	}
-	if _, _, ok := h.s.Resting(start.Add(2 * time.Minute)); ok {
+	if _, _, ok := h.s.InBackoff(start.Add(2 * time.Minute)); ok {
 		t.Error("it is over")
 	}
 	// A shorter rest doesn't end a longer one.
 	h.s.Note(&h.p, Event{Kind: TooFast, RetryAfter: 5 * time.Hour}, start)
 	h.s.Note(&h.p, Event{Kind: TooFast}, start)
-	if until, why, _ := h.s.Resting(start); why != Asked || !until.Equal(start.Add(5*time.Hour)) {
+	if until, why, _ := h.s.InBackoff(start); why != Asked || !until.Equal(start.Add(5*time.Hour)) {
 		t.Errorf("%v %v", until, why)
 	}
 }
@@ -308,14 +308,14 @@ func TestClockThatWasAhead(t *testing.T) {
 	if !s.Mend(start) || s.Mend(start) {
 		t.Error("a year is one, once")
 	}
-	if until, why, ok := s.Resting(start); !ok || why != Asked || !until.Equal(start.Add(10*time.Hour)) || s.Failures != 1 {
+	if until, why, ok := s.InBackoff(start); !ok || why != Asked || !until.Equal(start.Add(10*time.Hour)) || s.Failures != 1 {
 		t.Errorf("rests %v until %v: %v", ok, until, why)
 	}
 	if noted.Note(&p, Event{Kind: Unreachable}, start.Add(time.Hour)); noted.Until.After(start.Add(11*time.Hour)) || noted.Failures != 2 {
 		t.Errorf("after another failure: %v", noted)
 	}
 	over := State{Failures: 1, Last: TooFast, At: ahead, Until: ahead.Add(-time.Minute)}
-	if _, _, ok := over.Resting(start); !ok {
+	if _, _, ok := over.InBackoff(start); !ok {
 		t.Error("a poor test: it doesn't rest")
 	}
 	if over.Mend(start); over.Until.After(start) {

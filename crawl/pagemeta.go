@@ -9,9 +9,9 @@ import (
 	"drumbeat/weburl"
 )
 
-// relations are what a response says of itself: what robots are asked for, and where else it is or leads. They are kept with the
+// pageMeta are what a response says of itself: what robots are asked for, and where else it is or leads. They are kept with the
 // page, whether they are followed or not.
-type relations struct {
+type pageMeta struct {
 	robots    parse.Robots // X-Robots-Tag and metas together
 	canonical []byte       // URLs; empty if there is none
 	refresh   []byte       // of the header or the first meta
@@ -20,7 +20,7 @@ type relations struct {
 }
 
 // start forgets the last response and reads the directives in the headers of resp.
-func (s *relations) start(resp *fetch.Response, agent string) {
+func (s *pageMeta) start(resp *fetch.Response, agent string) {
 	s.robots, s.canonical, s.refresh, s.redirect, s.dropped = parse.Robots{}, s.canonical[:0], s.refresh[:0], s.redirect[:0], ""
 	resp.EachHeader("X-Robots-Tag", func(value []byte) bool {
 		s.robots.Add(parse.ParseRobotsTag(value, agent))
@@ -29,7 +29,7 @@ func (s *relations) start(resp *fetch.Response, agent string) {
 }
 
 // setCanonical notes the canonical URL that a reference gives, unless one is known.
-func (s *relations) setCanonical(x *parse.Extractor, ref []byte) {
+func (s *pageMeta) setCanonical(x *parse.Extractor, ref []byte) {
 	if len(s.canonical) > 0 || len(ref) == 0 {
 		return
 	}
@@ -38,14 +38,14 @@ func (s *relations) setCanonical(x *parse.Extractor, ref []byte) {
 	}
 }
 
-func (s *relations) setRefresh(url []byte) {
+func (s *pageMeta) setRefresh(url []byte) {
 	if len(s.refresh) == 0 {
 		s.refresh = append(s.refresh, url...)
 	}
 }
 
 // each calls add with what there is, as fields of a metadata record.
-func (s *relations) each(add func(name, value string)) {
+func (s *pageMeta) each(add func(name, value string)) {
 	if text := s.directives(); text != "" {
 		add("robots", text)
 	}
@@ -60,7 +60,7 @@ func (s *relations) each(add func(name, value string)) {
 }
 
 // directives are those in force, as a robots meta spells them.
-func (s *relations) directives() string {
+func (s *pageMeta) directives() string {
 	switch s.robots {
 	case parse.Robots{NoIndex: true, NoFollow: true}:
 		return "noindex, nofollow"
@@ -73,7 +73,7 @@ func (s *relations) directives() string {
 }
 
 // headerLinks adds the links of Refresh and Link headers. Their base is the URL of the response (RFC 8288, 3.2).
-func (r *ring) headerLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Response, counts *parse.Counts) error {
+func (c *crawler) headerLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Response, counts *parse.Counts) error {
 	refresh, link := resp.Header("Refresh"), resp.Header("Link")
 	if len(refresh) == 0 && len(link) == 0 {
 		return nil
@@ -81,11 +81,11 @@ func (r *ring) headerLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Respon
 	if err := w.parser.At(rec.URL); err != nil {
 		return fmt.Errorf("crawl: headers of %s: %w", rec.URL, err)
 	}
-	obey := !r.opt.IgnoreNofollow
-	held := w.said.robots.NoFollow && obey
+	obey := !c.opt.IgnoreNofollow
+	held := w.meta.robots.NoFollow && obey
 	if ref := parse.ParseRefresh(refresh); ref != nil {
 		if url := w.parser.Resolve(ref, counts); url != nil {
-			w.said.setRefresh(url)
+			w.meta.setRefresh(url)
 			if held {
 				w.links.NoFollow()
 			} else {
@@ -97,10 +97,10 @@ func (r *ring) headerLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Respon
 	resp.EachHeader("Link", func(value []byte) bool {
 		parse.EachLink(value, func(target []byte, rel parse.Rel, nofollow bool) {
 			if rel&parse.RelCanonical != 0 {
-				w.said.setCanonical(w.parser, target)
+				w.meta.setCanonical(w.parser, target)
 			}
-			asset := rel&parse.RelAsset != 0 && r.opt.Assets
-			if rel&r.opt.LinkRels == 0 && !asset {
+			asset := rel&parse.RelAsset != 0 && c.opt.Assets
+			if rel&c.opt.LinkRels == 0 && !asset {
 				return
 			}
 			if n++; n > maxHeaderLinks {
@@ -138,14 +138,14 @@ const (
 // bodyOf says what the body of a response is, and whether that was found by looking at it, its type being another one
 // or none. Links are looked for in every 2xx answer: 203 is a page that a proxy has changed, 206, which nobody asked for, a part
 // of one.
-func (r *ring) bodyOf(resp *fetch.Response) (body content, sniffed bool) {
+func (c *crawler) bodyOf(resp *fetch.Response) (body content, sniffed bool) {
 	if resp.Status < 200 || resp.Status > 299 || len(resp.Body) == 0 {
 		return contentOther, false
 	}
 	switch mime := mimeType(resp); {
 	case mime == "text/html" || mime == "application/xhtml+xml":
 		return contentHTML, false
-	case mime == "text/css" && r.opt.Assets:
+	case mime == "text/css" && c.opt.Assets:
 		return contentCSS, false
 	case looksLikePage(resp, mime, resp.Body):
 		return contentHTML, true

@@ -104,7 +104,7 @@ func TestBannedAtTheEnd(t *testing.T) {
 		defer cancel()
 		res := mustRun(t, ctx, opt)
 		s := &res.Snapshot
-		t.Logf("%v, %d pages, refused %v, later %v, unconfirmed %d, %d outages", s.Elapsed, s.Count(state.CountPages), s.Refused, s.Later,
+		t.Logf("%v, %d pages, refused %v, deferred %v, unconfirmed %d, %d outages", s.Elapsed, s.Count(state.CountPages), s.Refused, s.Deferred,
 			s.Count(state.CountUnconfirmed), outages())
 		if res.Stop != StopDone || s.Elapsed > 3*time.Hour {
 			t.Errorf("ended because of %q after %v", res.Stop, s.Elapsed)
@@ -113,7 +113,7 @@ func TestBannedAtTheEnd(t *testing.T) {
 		for _, n := range s.Refused {
 			ended += n
 		}
-		for _, n := range s.Later {
+		for _, n := range s.Deferred {
 			ended += n
 		}
 		if ended != 400 || len(w.pages("small")) != 40 {
@@ -152,8 +152,8 @@ func TestFarmIsNoOutage(t *testing.T) {
 		res := mustRun(t, t.Context(), opt)
 		pages := w.pages("good")
 		last := pages[len(pages)-1].at.Sub(w.requests[0].at)
-		t.Logf("%v, last good page after %v, %d outages, refused %v, later %v", res.Snapshot.Elapsed, last, outages(),
-			res.Snapshot.Refused, res.Snapshot.Later)
+		t.Logf("%v, last good page after %v, %d outages, refused %v, deferred %v", res.Snapshot.Elapsed, last, outages(),
+			res.Snapshot.Refused, res.Snapshot.Deferred)
 		if res.Stop != StopDone || outages() > 0 || len(pages) != 400 || last > time.Minute {
 			t.Errorf("ended because of %q, %d outages, %d pages of 400 of others, the last after %v", res.Stop, outages(), len(pages), last)
 		}
@@ -216,7 +216,7 @@ func bannedCrawl(t *testing.T, at time.Duration, which func(i int, host string, 
 		defer cancel()
 		res := mustRun(t, ctx, opt)
 		s := &res.Snapshot
-		t.Logf("%d dead servers: %v, refused %v, later %v, unconfirmed %d, %d outages", len(dead), s.Elapsed, s.Refused, s.Later,
+		t.Logf("%d dead servers: %v, refused %v, deferred %v, unconfirmed %d, %d outages", len(dead), s.Elapsed, s.Refused, s.Deferred,
 			s.Count(state.CountUnconfirmed), outages())
 		if res.Stop != StopDone {
 			t.Errorf("ended because of %q after %v", res.Stop, s.Elapsed)
@@ -237,7 +237,7 @@ func bannedCrawl(t *testing.T, at time.Duration, which func(i int, host string, 
 				t.Errorf("not fetched, though its server lives: %s", url)
 			}
 		}
-		if missing > 0 && len(s.Refused) == 1 && len(s.Later) == 0 {
+		if missing > 0 && len(s.Refused) == 1 && len(s.Deferred) == 0 {
 			t.Errorf("%d pages missing without a reason: refused %v", missing, s.Refused)
 		}
 	})

@@ -167,7 +167,7 @@ func TestStockIsBounded(t *testing.T) {
 		if s.Unique < int64(n)/2 {
 			t.Errorf("%d unique URLs, want most of %d", s.Unique, n)
 		}
-		left := s.Unique - s.Place(state.PlaceBeast) - s.Place(state.PlaceFailed) - s.Place(state.PlaceStar) - s.Place(state.PlaceLater)
+		left := s.Unique - s.Place(state.PlaceBeast) - s.Place(state.PlaceFailed) - s.Place(state.PlaceStar) - s.Place(state.PlaceDeferred)
 		if left > int64(opt.StockTarget) {
 			t.Errorf("%d URLs have left BEAST, the target is %d: %v", left, opt.StockTarget, s.Places)
 		}
@@ -284,8 +284,8 @@ func TestDeadHostsAreCheap(t *testing.T) {
 			}
 			s := &res.Snapshot
 			bytes = float64(s.DiskRead+s.DiskWritten) / float64(s.Count(state.CountResponses))
-			t.Logf("bad %t: %.0f disk bytes a page (%d read, %d written), %v, %v, %d checkpoints, later %v", bad, bytes, s.DiskRead,
-				s.DiskWritten, s.Places, s.Elapsed, s.Count(state.CountCheckpoints), s.Later)
+			t.Logf("bad %t: %.0f disk bytes a page (%d read, %d written), %v, %v, %d checkpoints, deferred %v", bad, bytes, s.DiskRead,
+				s.DiskWritten, s.Places, s.Elapsed, s.Count(state.CountCheckpoints), s.Deferred)
 		})
 		return
 	}
@@ -301,7 +301,7 @@ func TestSeedsThatYieldNothingAreListed(t *testing.T) {
 		opt := simOptions(t, web, disk.NewMem(*seedFlag))
 		root := web.Seeds()[0]
 		opt.SeedLines = []string{"# a comment", "", root, "http://no-such-host.test/", "ftp://example.test/", root + "no/such/page"}
-		opt.Linger = time.Minute // a name is believed to be gone after a second answer
+		opt.Linger = time.Minute // a name is confirmed to be gone after a second answer
 		res, err := Run(t.Context(), opt)
 		if err != nil {
 			t.Fatal(err)

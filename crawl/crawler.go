@@ -20,7 +20,7 @@ import (
 	"drumbeat/warc"
 )
 
-// ring is a crawl that runs: the paper's figures 2, 4 and 5. This file alone knows the order of the stages.
+// crawler is a crawl that runs: the paper's figures 2, 4 and 5. This file alone knows the order of the stages.
 //
 //	seeds, links ─> urlSeen ─emitUnique─> star ─emitPlaced─> beast ─readBeast─> robotsCache ─emitChecked─┐
 //	   ^                                    ^                  │ ^                ^  ^    ^              │
@@ -28,7 +28,7 @@ import (
 //	   │                                      (QF)               │   readAwaiting─┘  │    │   ready <────┤
 //	   │                                                         │   (QR)            │    │     │        │ unknown
 //	   │                                                         │                   │    │     │        v
-//	   │                                              readLater ─┼───────────────────┘    │     │   awaitRobots (QR)
+//	   │                                              readDeferred ─┼───────────────────┘    │     │   awaitRobots (QR)
 //	   │                                              (later)    │                        │     │   robotsRequested
 //	   │                                                         │           robots jobs ─┘     │        │ new
 //	   │                                                         │           (DNS, robots.txt)<─┼─ robotsFetch (QD)
@@ -38,28 +38,28 @@ import (
 //
 // Every arrow ends in a disk queue or a drum's buckets, which take records without waiting for their consumer. Only
 // three things wait: readBeast for the stock to sink, readReady for room in RAM, and everything for space on disk;
-// none of them holds the step lock meanwhile, and no two wait for each other.
-type ring struct {
+// none of them holds the transaction lock meanwhile, and no two wait for each other.
+type crawler struct {
 	*state.Saved
 	opt    Options
-	fence  fence
+	rules  rulesInForce
 	links  *admit.Policy                       // which links become URLs
 	accept func(*fetch.Response, []byte) int64 // nil: everything
 	plan   Plan
 
-	// step is the lock of the steps: movers share it, a checkpoint takes it alone. Nothing that waits for network, room or
+	// transaction is the lock of the transactions: stages share it, a checkpoint takes it alone. Nothing that waits for network, room or
 	// space may be done under it.
-	step    sync.RWMutex
-	slowest slowest // step, waiting for the lock included
-	deltas  sync.Pool
+	txLock       sync.RWMutex
+	slowest      slowest // transaction, waiting for the lock included
+	transactions sync.Pool
 
 	failMu sync.Mutex // guards failed
 	failed error
 	cancel context.CancelFunc
-	movers sync.WaitGroup
-	// running is the movers' context.
+	stages sync.WaitGroup
+	// running is the stages' context.
 	running context.Context
-	// fetching outlives the movers' context by stopGrace, so that exchanges under way may end; fetchers waits for them.
+	// fetching outlives the stages' context by stopGrace, so that exchanges under way may end; fetchers waits for them.
 	fetching context.Context
 	fetchers sync.WaitGroup
 
@@ -75,11 +75,11 @@ type ring struct {
 	hosts           health.Table
 	awaitRobots     *queue.Queue
 	robotsFetch     *queue.Queue
-	robotsLater     *queue.Calendar // robots requests whose server's turn comes late
+	robotsDeferred  *queue.Calendar // robots requests whose server's turn comes late
 	ready           *queue.Queue
-	later           *queue.Calendar
+	deferred        *queue.Calendar
 	held            *queue.Queue
-	heldState       state.Held // guarded by the step lock, as seedFeeder.state is; its Since never changes
+	heldState       state.Held // guarded by the transaction lock, as seedFeeder.state is; its Since never changes
 	polite          *polite.Scheduler
 	warc            *warc.Writer
 	crawlLog        *crawllog.Log
@@ -93,25 +93,25 @@ type ring struct {
 	seedReports     seedReports
 	seedsDone       atomic.Bool // seeds.state.Done, to be read at any time
 	robotsJobs      *robotsJobs
-	waiting         *awaiting
+	waiting         *releases
 	sketches        *sketches
 	acct            accounts
 	workers         *workers
 	limits          limits
 
-	// what wakes each mover
+	// what wakes each stage
 	wakeSeen, wakeStar, wakeBeast, wakeScan, wakeRobots, wakeRequested, wakeAwaiting, wakeJobs, wakeReady,
-	wakeLater, wakeRelieve, wakeDispatch, wakeWatch, wakeSpace, wakeNames signal
-	wakeVouch signal       // there is an outage: the vouchers are to be asked
-	stepped   signal       // wakes the pulse
-	changes   atomic.Int64 // steps, merges and exchanges that have ended
-	saved     atomic.Int64 // changes when the last checkpoint began
+	wakeDeferred, wakeRelieve, wakeDispatch, wakeWatch, wakeSpace, wakeNames signal
+	wakeCanaries signal       // there is an outage: the canaries are to be asked
+	committed    signal       // wakes the pulse
+	changes      atomic.Int64 // transactions, merges and exchanges that have ended
+	saved        atomic.Int64 // changes when the last checkpoint began
 
 	closedFiles map[string]int64 // sizes of closed files of output; used by diskUsed alone
 
 	reserved  atomic.Int64 // bytes that merges under way may still write
 	savedURLs atomic.Int64 // accountsState.saved of the last durable checkpoint
-	wakeups   atomic.Int64 // of movers: few while the crawl waits
+	wakeups   atomic.Int64 // of stages: few while the crawl waits
 	tooSoon   atomic.Int64 // makeRoom finds nothing until then, ns from began
 
 	checkpointMu   sync.Mutex // held by the one checkpoint that runs; guards gen
@@ -119,7 +119,7 @@ type ring struct {
 	lastCheckpoint atomic.Pointer[CheckpointStats]
 	frozen         state.Frozen
 	runs           int
-	noted          *state.LastRun
+	lastRun        *state.LastRun
 	began          time.Time
 	activeBefore   int64        // ms of earlier runs
 	roundNow       atomic.Int64 // Unix second at which the last pass of RobotsCache began; requestedNow of RobotsRequested
@@ -138,43 +138,43 @@ type ring struct {
 	draining       atomic.Bool // new links are not queued
 	net, dns       monitor     // exchanges, lookups
 	known          known
-	nameVouchers   knownNames
+	nameCanaries   knownNames
 	bugs           atomic.Int64 // panics that were contained
 	jobTried       time.Time    // last robots request begun in an outage; of readRobotsFetch alone
 }
 
-// startMovers starts every goroutine of the ring. They end when ctx does; r.movers waits for them.
-func (r *ring) startMovers(ctx context.Context) {
-	r.start(ctx, "seeds", r.seeds.run)
-	r.start(ctx, "urlseen", r.mergeSeen)
-	r.start(ctx, "star", r.mergeStar)
-	r.start(ctx, "names", r.mergeNames)
-	r.start(ctx, "beast", r.readBeast)
-	r.start(ctx, "scan", r.scanFailed)
-	r.start(ctx, "robotscache", r.mergeRobotsCache)
-	r.start(ctx, "robotsrequested", r.mergeRobotsRequested)
-	r.start(ctx, "awaitrobots", r.readAwaiting)
-	r.start(ctx, "robotsfetch", r.readRobotsFetch)
-	r.start(ctx, "ready", r.readReady)
-	r.start(ctx, "later", r.readLater)
-	r.start(ctx, "relieve", r.relieve)
-	r.start(ctx, "dispatch", r.dispatch)
-	r.start(ctx, "checkpoint", r.checkpoints)
-	r.start(ctx, "watch", r.watch)
-	r.start(ctx, "space", r.watchSpace)
-	r.start(ctx, "vouchers", r.watchOutages)
-	r.start(ctx, "progress", r.progress)
-	r.start(ctx, "pulse", r.pulse)
-	r.start(ctx, "slots", r.watchSlots)
-	r.start(ctx, "held", r.releaseHeld)
-	if r.opt.Reload != nil {
-		r.start(ctx, "reload", r.watchReload)
+// startStages starts every goroutine of the crawler. They end when ctx does; r.stages waits for them.
+func (c *crawler) startStages(ctx context.Context) {
+	c.start(ctx, "seeds", c.seeds.run)
+	c.start(ctx, "urlseen", c.mergeSeen)
+	c.start(ctx, "star", c.mergeStar)
+	c.start(ctx, "names", c.mergeNames)
+	c.start(ctx, "beast", c.readBeast)
+	c.start(ctx, "scan", c.scanFailed)
+	c.start(ctx, "robotscache", c.mergeRobotsCache)
+	c.start(ctx, "robotsrequested", c.mergeRobotsRequested)
+	c.start(ctx, "awaitrobots", c.readAwaiting)
+	c.start(ctx, "robotsfetch", c.readRobotsFetch)
+	c.start(ctx, "ready", c.readReady)
+	c.start(ctx, "deferred", c.readDeferred)
+	c.start(ctx, "relieve", c.relieve)
+	c.start(ctx, "dispatch", c.dispatch)
+	c.start(ctx, "checkpoint", c.checkpoints)
+	c.start(ctx, "watch", c.watch)
+	c.start(ctx, "space", c.watchSpace)
+	c.start(ctx, "canaries", c.watchOutages)
+	c.start(ctx, "progress", c.progress)
+	c.start(ctx, "pulse", c.pulse)
+	c.start(ctx, "slots", c.watchSlots)
+	c.start(ctx, "held", c.releaseHeld)
+	if c.opt.Reload != nil {
+		c.start(ctx, "reload", c.watchReload)
 	}
 }
 
 // pausable are the structures that emit.
-func (r *ring) pausable() []pausable {
-	return []pausable{r.urlSeen, r.star, r.names, r.robotsCache, r.robotsRequested}
+func (c *crawler) pausable() []pausable {
+	return []pausable{c.urlSeen, c.star, c.names, c.robotsCache, c.robotsRequested}
 }
 
-func (r *ring) activeMillis() int64 { return r.activeBefore + time.Since(r.began).Milliseconds() }
+func (c *crawler) activeMillis() int64 { return c.activeBefore + time.Since(c.began).Milliseconds() }

@@ -14,8 +14,8 @@ import (
 // server of its own, mustn't hold them all for as long as an exchange may last.
 const pldShare = 4
 
-// crowds counts the exchanges for pages under way of each PLD.
-type crowds struct {
+// pldLimiter counts the exchanges for pages under way of each PLD.
+type pldLimiter struct {
 	most int // of one PLD; 0: no bound
 
 	mu   sync.Mutex     // guards plds
@@ -23,8 +23,8 @@ type crowds struct {
 }
 
 // newCrowds bounds the PLDs of a crawl of many sites. With a narrower scope the sites of that scope have all there is.
-func newCrowds(o *Options) *crowds {
-	c := &crowds{plds: map[uint64]int{}}
+func newPLDLimiter(o *Options) *pldLimiter {
+	c := &pldLimiter{plds: map[uint64]int{}}
 	if o.Scope == state.ScopeAll {
 		c.most = max(1, o.Connections/pldShare)
 	}
@@ -32,7 +32,7 @@ func newCrowds(o *Options) *crowds {
 }
 
 // enter counts one more exchange of a PLD; false if it has its share.
-func (c *crowds) enter(pld uint64) bool {
+func (c *pldLimiter) enter(pld uint64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.most > 0 && c.plds[pld] >= c.most {
@@ -42,7 +42,7 @@ func (c *crowds) enter(pld uint64) bool {
 	return true
 }
 
-func (c *crowds) leave(pld uint64) {
+func (c *pldLimiter) leave(pld uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.plds[pld]--; c.plds[pld] == 0 {
@@ -52,17 +52,17 @@ func (c *crowds) leave(pld uint64) {
 
 // pldBusy lets a URL whose PLD has its share of connections wait on disk, longer each time: 5 s to 3 min, as long as the
 // exchanges before it may take.
-func (r *ring) pldBusy(g *polite.Grant) error {
-	return r.inStep(func(d *delta) error {
+func (c *crawler) pldBusy(g *polite.Grant) error {
+	return c.transact(func(tx *transaction) error {
 		var rec weburl.Record
 		if err := rec.Decode(g.Item.Rec); err != nil {
 			return fmt.Errorf("crawl: record in RAM: %w", err)
 		}
 		now := time.Now()
-		r.dropGrant(now, g)
+		c.dropGrant(now, g)
 		wait := min(busyWait<<min(rec.Waits, 6), maxBusyWait)
 		rec.Deferred()
-		return r.putOff(d, &rec, state.PlaceRAM, now.Add(wait), state.ReasonPLDBusy)
+		return c.deferURL(tx, &rec, state.PlaceRAM, now.Add(wait), state.ReasonPLDBusy)
 	})
 }
 

@@ -140,8 +140,8 @@ func TestUnwelcomeIsLeftAlone(t *testing.T) {
 		wantRuns(t, run.pages("welcome-hang-ups", 0), 12, []time.Duration{aDay, 7 * aDay})
 	})
 	s := &run.res.Snapshot
-	if n := s.Refused["not-welcome"]; n < 30+3*48+45 || run.res.Stop != StopDone || s.Place(state.PlaceLater) != 0 {
-		t.Errorf("%s: refused %v, later %v", run.res.Stop, s.Refused, s.Later)
+	if n := s.Refused["not-welcome"]; n < 30+3*48+45 || run.res.Stop != StopDone || s.Place(state.PlaceDeferred) != 0 {
+		t.Errorf("%s: refused %v, deferred %v", run.res.Stop, s.Refused, s.Deferred)
 	}
 	// Hang-ups are failures, too: after ten of them the host rests for that reason as well.
 	if s.Count(state.CountRefusals) != 30+36+12 || s.Count(state.CountChallenges) != 36 || s.Count(state.CountHostRests) != 5*2+2 || s.Count(state.CountHostsGivenUp) != 5 {
@@ -159,12 +159,12 @@ func TestUnwelcomeIsLeftAlone(t *testing.T) {
 func TestUnwelcomeWithDefaultLinger(t *testing.T) {
 	run := crawlWelcome(t, func(o *Options) { o.Linger = time.Minute }, "welcome-refusing", "welcome-failing")
 	s := &run.res.Snapshot
-	if n := len(run.pages("welcome-refusing", 0)); n != 10 || s.Later["not-welcome"] != 50 {
-		t.Errorf("%d requests, later %v", n, s.Later)
+	if n := len(run.pages("welcome-refusing", 0)); n != 10 || s.Deferred["not-welcome"] != 50 {
+		t.Errorf("%d requests, deferred %v", n, s.Deferred)
 	}
-	if n := len(run.pages("welcome-failing", 0)); n != 10 || s.Later["host-resting"] == 0 || s.Later["not-welcome"]+s.Later["host-resting"] !=
-		s.Place(state.PlaceLater) {
-		t.Errorf("%d requests, later %v", n, s.Later)
+	if n := len(run.pages("welcome-failing", 0)); n != 10 || s.Deferred["host-backoff"] == 0 || s.Deferred["not-welcome"]+s.Deferred["host-backoff"] !=
+		s.Place(state.PlaceDeferred) {
+		t.Errorf("%d requests, deferred %v", n, s.Deferred)
 	}
 	if run.res.Stop != StopDone || s.Elapsed > 4*time.Hour {
 		t.Errorf("%s after %v", run.res.Stop, s.Elapsed)
@@ -261,8 +261,8 @@ func TestFailingHostIsGivenUp(t *testing.T) {
 	t.Run("500", func(t *testing.T) { wantGaps(t, run.pages("welcome-broken", 0), failingGaps()) })
 	t.Run("silent", func(t *testing.T) { wantRuns(t, run.pages("welcome-silent", 0), 15, failingGaps()[9:]) })
 	s := &run.res.Snapshot
-	if s.Count(state.CountHostRests) != 3*5 || s.Count(state.CountHostsGivenUp) != 3 || s.Refused["host-given-up"] < 3*40 || s.Place(state.PlaceLater) != 0 {
-		t.Errorf("%d rests, %d given up, refused %v, later %v", s.Count(state.CountHostRests), s.Count(state.CountHostsGivenUp), s.Refused, s.Later)
+	if s.Count(state.CountHostRests) != 3*5 || s.Count(state.CountHostsGivenUp) != 3 || s.Refused["host-given-up"] < 3*40 || s.Place(state.PlaceDeferred) != 0 {
+		t.Errorf("%d rests, %d given up, refused %v, deferred %v", s.Count(state.CountHostRests), s.Count(state.CountHostsGivenUp), s.Refused, s.Deferred)
 	}
 	for url := range run.twice() {
 		if strings.Contains(url, "broken") {
@@ -354,8 +354,8 @@ func TestRefusedConnections(t *testing.T) {
 		if len(tries) <= len(gaps) || len(tries) > len(gaps)+5 {
 			t.Errorf("%d tries, want %d and some for robots.txt", len(tries), len(gaps)+1)
 		}
-		if res.Snapshot.Count(state.CountHostsGivenUp) != 1 || res.Snapshot.Place(state.PlaceLater) != 0 {
-			t.Errorf("refused %v, later %v", res.Snapshot.Refused, res.Snapshot.Later)
+		if res.Snapshot.Count(state.CountHostsGivenUp) != 1 || res.Snapshot.Place(state.PlaceDeferred) != 0 {
+			t.Errorf("refused %v, deferred %v", res.Snapshot.Refused, res.Snapshot.Deferred)
 		}
 	})
 }
@@ -382,7 +382,7 @@ func TestRobotsWait(t *testing.T) {
 }
 
 // TestTwinRestsToo: the http and the https origin of a host are one host.
-func TestTwinRestsToo(t *testing.T) {
+func TestHTTPFallbackBacksOffToo(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: func(_, path string) answer {
 			if path == "/robots.txt" {
@@ -404,8 +404,8 @@ func TestTwinRestsToo(t *testing.T) {
 		}
 		opt.Fetcher = client
 		res := mustRun(t, t.Context(), opt)
-		if n := len(w.pages("twin")); n != 10 || res.Snapshot.Later["not-welcome"] != 30 {
-			t.Errorf("%d requests, later %v", n, res.Snapshot.Later)
+		if n := len(w.pages("twin")); n != 10 || res.Snapshot.Deferred["not-welcome"] != 30 {
+			t.Errorf("%d requests, deferred %v", n, res.Snapshot.Deferred)
 		}
 	})
 }
@@ -441,7 +441,7 @@ func TestRobotsAskForPatience(t *testing.T) {
 	})
 }
 
-// TestMaxPagesPerHost: exactly so many URLs of a host are fetched, whatever is put off or checked again.
+// TestMaxPagesPerHost: exactly so many URLs of a host are fetched, whatever is deferred or checked again.
 func TestMaxPagesPerHost(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		tries := map[string]int{}

@@ -20,22 +20,22 @@ import (
 // errBlocked says that an exchange was not begun, or was cut off, because the blacklist names its host or its address.
 var errBlocked = errors.New("crawl: the blacklist names the host or its address")
 
-// fence holds the scope rules and the blacklist in force; a reload exchanges them while the crawl goes on.
+// rulesInForce holds the scope rules and the blacklist in force; a reload exchanges them while the crawl goes on.
 //
 // Rules are asked for links alone (links.go). The blacklist is asked wherever a URL passes, so that what is queued ends
 // soon: for links, before and behind RobotsCache, at admission, before names are looked up; and in the end by every
 // exchange, which registers here first and looks then, while a reload changes the list first and looks at the registered
 // ones then. So when a reload has ended no exchange with a blacklisted host or address is under way, and none begins.
-type fence struct {
+type rulesInForce struct {
 	admit.Lists
 	guarded bool // there is a blacklist, even an empty one: exchanges register
 
 	mu        sync.Mutex // guards exchanges
-	exchanges map[*fenced]struct{}
+	exchanges map[*activeExchange]struct{}
 }
 
-// fenced is an exchange under way.
-type fenced struct {
+// activeExchange is an exchange under way.
+type activeExchange struct {
 	host []byte
 	addr netip.Addr
 	cut  context.CancelCauseFunc
@@ -44,41 +44,41 @@ type fenced struct {
 // rulesShare is the part of the Go heap that rules and blacklist may take: two of each while they are read again.
 const rulesShare = 8
 
-// readFence reads the files of rules and of the blacklist.
-func (r *ring) readFence() (rules, blacklist *scope.Set, err error) {
-	rules, err1 := admit.ReadRules(r.opt.FS, scope.Rules, r.Suffixes, r.opt.Rules, r.opt.KeepEscapes)
-	blacklist, err2 := admit.ReadRules(r.opt.FS, scope.Blacklist, r.Suffixes, r.opt.Blacklist, r.opt.KeepEscapes)
+// readRules reads the files of rules and of the blacklist.
+func (c *crawler) readRules() (rules, blacklist *scope.Set, err error) {
+	rules, err1 := admit.ReadRules(c.opt.FS, scope.Rules, c.Suffixes, c.opt.Rules, c.opt.KeepEscapes)
+	blacklist, err2 := admit.ReadRules(c.opt.FS, scope.Blacklist, c.Suffixes, c.opt.Blacklist, c.opt.KeepEscapes)
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, nil, err
 	}
-	if n := rules.Stats().Bytes + blacklist.Stats().Bytes; n > r.plan.HeapBytes/rulesShare {
+	if n := rules.Stats().Bytes + blacklist.Stats().Bytes; n > c.plan.HeapBytes/rulesShare {
 		return nil, nil, fmt.Errorf("crawl: rules and blacklist take %d bytes of RAM, twice that while they are read again, and may have %d: "+
-			"more RAM or fewer rules", n, r.plan.HeapBytes/rulesShare)
+			"more RAM or fewer rules", n, c.plan.HeapBytes/rulesShare)
 	}
 	return rules, blacklist, nil
 }
 
-// openFence puts the files' rules in force.
-func (r *ring) openFence() error {
-	r.fence.Suffixes, r.fence.guarded = r.Suffixes, len(r.opt.Blacklist) > 0
-	r.fence.exchanges = map[*fenced]struct{}{}
-	rules, blacklist, err := r.readFence()
+// openRules puts the files' rules in force.
+func (c *crawler) openRules() error {
+	c.rules.Suffixes, c.rules.guarded = c.Suffixes, len(c.opt.Blacklist) > 0
+	c.rules.exchanges = map[*activeExchange]struct{}{}
+	rules, blacklist, err := c.readRules()
 	if err != nil {
 		return err
 	}
-	r.fence.Rules.Store(rules)
-	r.fence.Blacklist.Store(blacklist)
+	c.rules.Rules.Store(rules)
+	c.rules.Blacklist.Store(blacklist)
 	return nil
 }
 
 // enter registers an exchange: it may go on under the context returned, which ends if the blacklist comes to name its host
 // or address. leave must be called if there is no error.
-func (f *fence) enter(ctx context.Context, host []byte, addr netip.Addr) (_ context.Context, leave func(), _ error) {
+func (f *rulesInForce) enter(ctx context.Context, host []byte, addr netip.Addr) (_ context.Context, leave func(), _ error) {
 	if !f.guarded {
 		return ctx, func() {}, nil
 	}
 	ctx, cut := context.WithCancelCause(ctx)
-	x := &fenced{host, addr, cut}
+	x := &activeExchange{host, addr, cut}
 	f.mu.Lock()
 	f.exchanges[x] = struct{}{}
 	f.mu.Unlock()
@@ -96,7 +96,7 @@ func (f *fence) enter(ctx context.Context, host []byte, addr netip.Addr) (_ cont
 }
 
 // cutOff ends the exchanges under way that the blacklist in force names, and returns their number.
-func (f *fence) cutOff() (n int) {
+func (f *rulesInForce) cutOff() (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for x := range f.exchanges { // as many as connections
@@ -111,36 +111,36 @@ func (f *fence) cutOff() (n int) {
 // endBlocked ends a robots request that may not be made, after its lookup or before. By the addresses RobotsCache can tell for
 // as long as they hold that the blacklist forbids the origin, and when it does no more (applyRobots). Without them the name
 // is listed: its URLs don't come to RobotsCache, and one that comes when the entry is gone finds that nothing is known.
-func (r *ring) endBlocked(seq int64, job *robots.Job, addrs []netip.Addr, expires time.Time) error {
+func (c *crawler) endBlocked(seq int64, job *robots.Job, addrs []netip.Addr, expires time.Time) error {
 	now := time.Now()
 	h := robots.HostData{State: robots.StateForbidden, Fetched: now, Expires: now}
 	if len(addrs) > 0 {
 		h.Expires = now.Add(robots.Lifetime)
 		h.SetAddrs(addrs, expires)
 	}
-	err := r.inStep(func(*delta) error {
-		tuple := [1]drum.Tuple{{Key: drum.Key(r.Hasher.OriginKey(job.Origin)), Op: drum.Update,
+	err := c.transact(func(*transaction) error {
+		tuple := [1]drum.Tuple{{Key: drum.Key(c.Hasher.OriginKey(job.Origin)), Op: drum.Update,
 			Value: robots.AppendUpdate(nil, robots.UpdateOutcome, now, &h)}}
-		if err := r.robotsCache.Add(tuple[:]); err != nil {
+		if err := c.robotsCache.Add(tuple[:]); err != nil {
 			return err
 		}
-		r.robotsJobs.end(seq)
+		c.robotsJobs.end(seq)
 		return nil
 	})
-	for _, s := range []signal{r.wakeJobs, r.wakeAwaiting, r.wakeRobots, r.wakeRequested} {
+	for _, s := range []signal{c.wakeJobs, c.wakeAwaiting, c.wakeRobots, c.wakeRequested} {
 		s.raise()
 	}
 	return err
 }
 
 // watchReload reads rules and blacklist again whenever Options.Reload says so.
-func (r *ring) watchReload(ctx context.Context) error {
+func (c *crawler) watchReload(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-r.opt.Reload:
-			if err := r.reload(ctx); err != nil {
+		case <-c.opt.Reload:
+			if err := c.reload(ctx); err != nil {
 				return err
 			}
 		}
@@ -148,31 +148,31 @@ func (r *ring) watchReload(ctx context.Context) error {
 }
 
 // reload puts new rules in force, or says what is wrong with them and leaves the old ones.
-func (r *ring) reload(ctx context.Context) error {
-	rules, blacklist, err := r.readFence()
+func (c *crawler) reload(ctx context.Context) error {
+	rules, blacklist, err := c.readRules()
 	if err != nil {
-		r.opt.Log.Error("rules and blacklist stay as they were: there are faults in the files", "error", err)
+		c.opt.Log.Error("rules and blacklist stay as they were: there are faults in the files", "error", err)
 		return nil
 	}
-	oldRules, oldBlacklist := r.fence.Rules.Swap(rules), r.fence.Blacklist.Swap(blacklist)
-	cut := r.fence.cutOff()
-	swept, err := r.sweepBlocked(ctx)
-	r.opt.Log.Info("rules and blacklist were read again", "rules", rules.Stats().String(), "before", oldRules.Stats().String(),
+	oldRules, oldBlacklist := c.rules.Rules.Swap(rules), c.rules.Blacklist.Swap(blacklist)
+	cut := c.rules.cutOff()
+	swept, err := c.sweepBlocked(ctx)
+	c.opt.Log.Info("rules and blacklist were read again", "rules", rules.Stats().String(), "before", oldRules.Stats().String(),
 		"blacklist", blacklist.Stats().String(), "blacklist_before", oldBlacklist.Stats().String(), "exchanges_cut", cut, "urls_swept", swept)
 	return err
 }
 
-// sweepLot bounds the URLs of a step of sweepBlocked.
+// sweepLot bounds the URLs of a transaction of sweepBlocked.
 const sweepLot = 256
 
 // sweepBlocked ends the URLs in RAM that the blacklist names. Of those with some addresses left RobotsCache is asked again.
 // What is admitted meanwhile by the list before is found by its exchange.
-func (r *ring) sweepBlocked(ctx context.Context) (n int, err error) {
-	if r.fence.Blacklist.Load() == nil {
+func (c *crawler) sweepBlocked(ctx context.Context) (n int, err error) {
+	if c.rules.Blacklist.Load() == nil {
 		return 0, nil
 	}
 	var hit []*polite.Item
-	for _, item := range r.polite.Snapshot() {
+	for _, item := range c.polite.Snapshot() {
 		if item.Robots {
 			continue // a request: its exchange looks
 		}
@@ -180,17 +180,17 @@ func (r *ring) sweepBlocked(ctx context.Context) (n int, err error) {
 		if err := rec.Decode(item.Rec); err != nil {
 			return n, fmt.Errorf("crawl: record in RAM: %w", err)
 		}
-		if r.fence.BlockedURL(rec.URL) || len(r.fence.Open(item.Addrs)) < len(item.Addrs) {
+		if c.rules.BlockedURL(rec.URL) || len(c.rules.Open(item.Addrs)) < len(item.Addrs) {
 			hit = append(hit, item)
 		}
 	}
 	for len(hit) > 0 && ctx.Err() == nil {
 		lot := hit[:min(len(hit), sweepLot)]
 		hit = hit[len(lot):]
-		if err := r.inStep(func(d *delta) error {
-			for _, item := range r.polite.EvictItems(time.Now(), lot) {
+		if err := c.transact(func(tx *transaction) error {
+			for _, item := range c.polite.EvictItems(time.Now(), lot) {
 				n++
-				if err := r.fenceOff(d, item); err != nil {
+				if err := c.dropBlocked(tx, item); err != nil {
 					return err
 				}
 			}
@@ -202,15 +202,15 @@ func (r *ring) sweepBlocked(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// fenceOff ends a URL that has left RAM because of the blacklist, or lets RobotsCache judge it anew if its host has other
-// addresses; part of a step.
-func (r *ring) fenceOff(d *delta, item *polite.Item) error {
+// dropBlocked ends a URL that has left RAM because of the blacklist, or lets RobotsCache judge it anew if its host has other
+// addresses; part of a transaction.
+func (c *crawler) dropBlocked(tx *transaction, item *polite.Item) error {
 	var rec weburl.Record
 	if err := rec.Decode(item.Rec); err != nil {
 		return fmt.Errorf("crawl: record in RAM: %w", err)
 	}
-	if r.fence.Closed(item.Addrs) {
-		return r.refuse(d, &rec, state.PlaceRAM, state.ReasonBlocked)
+	if c.rules.Closed(item.Addrs) {
+		return c.refuse(tx, &rec, state.PlaceRAM, state.ReasonBlocked)
 	}
-	return r.checkRobots(d, item.Rec, &rec, state.PlaceRAM)
+	return c.checkRobots(tx, item.Rec, &rec, state.PlaceRAM)
 }

@@ -317,7 +317,7 @@ func TestBlacklistFromTheStart(t *testing.T) {
 		if n := res.Snapshot.Refused[state.ReasonBlocked.String()]; n != 1 { // net.test: the others were never queued
 			t.Errorf("%d URLs refused as blocked, want 1", n)
 		}
-		if n := res.Snapshot.Place(state.PlaceLater); n != 1 {
+		if n := res.Snapshot.Place(state.PlaceDeferred); n != 1 {
 			t.Errorf("%d URLs wait, want 1 of moved.test", n)
 		}
 		checkBalanced(t, fs, opt.Dirs)

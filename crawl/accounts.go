@@ -14,8 +14,8 @@ type accounts struct {
 	s  state.Accounts
 }
 
-// delta collects the moves of one step; it is applied under one hold of the lock.
-type delta struct {
+// transaction collects the moves of one transaction; it is applied under one hold of the lock.
+type transaction struct {
 	moves     []move
 	named     weburl.Sum // new names
 	counts    [state.NumCounters]int64
@@ -23,22 +23,22 @@ type delta struct {
 	status    int // hundreds of a response's status, 0 for others; valid if hasStatus
 	hasStatus bool
 	wakes     []signal
-	nothing   bool // the step changed nothing: nobody need look at what it did
+	nothing   bool // the transaction changed nothing: nobody need look at what it did
 }
 
-// wake raises a signal once the step has been accounted for.
-func (d *delta) wake(s signal) { d.wakes = append(d.wakes, s) }
+// wake raises a signal once the transaction has been accounted for.
+func (tx *transaction) wake(s signal) { tx.wakes = append(tx.wakes, s) }
 
 // response counts a response by its status.
-func (d *delta) response(status int) {
-	d.status, d.hasStatus, d.dirty = status/100, true, true
-	if d.status < 1 || d.status > 5 {
-		d.status = 0
+func (tx *transaction) response(status int) {
+	tx.status, tx.hasStatus, tx.dirty = status/100, true, true
+	if tx.status < 1 || tx.status > 5 {
+		tx.status = 0
 	}
 }
 
 // count adds to a counter.
-func (d *delta) count(c state.Counter, n int64) { d.counts[c] += n; d.dirty = true }
+func (tx *transaction) count(c state.Counter, n int64) { tx.counts[c] += n; tx.dirty = true }
 
 type move struct {
 	key      uint64
@@ -48,21 +48,21 @@ type move struct {
 }
 
 // enter notes a new unique URL.
-func (d *delta) enter(key uint64, to state.Place) {
-	d.moves = append(d.moves, move{key: key, from: -1, to: to})
+func (tx *transaction) enter(key uint64, to state.Place) {
+	tx.moves = append(tx.moves, move{key: key, from: -1, to: to})
 }
 
 // move notes that a URL changed its place.
-func (d *delta) move(key uint64, from, to state.Place) {
-	d.moves = append(d.moves, move{key: key, from: from, to: to})
+func (tx *transaction) move(key uint64, from, to state.Place) {
+	tx.moves = append(tx.moves, move{key: key, from: from, to: to})
 }
 
-func (a *accounts) apply(d *delta) {
-	if len(d.moves) == 0 && !d.dirty && d.named.N == 0 {
+func (a *accounts) apply(tx *transaction) {
+	if len(tx.moves) == 0 && !tx.dirty && tx.named.N == 0 {
 		return
 	}
 	a.mu.Lock()
-	for _, m := range d.moves {
+	for _, m := range tx.moves {
 		if m.from < 0 {
 			a.s.Unique.Add(m.key)
 		} else {
@@ -75,31 +75,31 @@ func (a *accounts) apply(d *delta) {
 		if m.from == state.PlaceHeld {
 			a.s.Refused[m.was]--
 		}
-		if m.to == state.PlaceLater {
-			a.s.Later[m.reason]++
+		if m.to == state.PlaceDeferred {
+			a.s.Deferred[m.reason]++
 		}
-		if m.from == state.PlaceLater {
-			a.s.Later[m.was]--
+		if m.from == state.PlaceDeferred {
+			a.s.Deferred[m.was]--
 		}
 	}
-	a.s.Names.Merge(d.named)
-	if d.dirty {
-		for i, n := range d.counts {
+	a.s.Names.Merge(tx.named)
+	if tx.dirty {
+		for i, n := range tx.counts {
 			a.s.Counters[i] += n
 		}
-		if d.hasStatus {
-			a.s.Status[d.status]++
+		if tx.hasStatus {
+			a.s.Status[tx.status]++
 		}
 	}
 	a.mu.Unlock()
-	d.reset()
+	tx.reset()
 }
 
-func (d *delta) reset() {
-	d.moves, d.named = d.moves[:0], weburl.Sum{}
-	if d.dirty {
-		d.counts = [state.NumCounters]int64{}
-		d.dirty, d.hasStatus = false, false
+func (tx *transaction) reset() {
+	tx.moves, tx.named = tx.moves[:0], weburl.Sum{}
+	if tx.dirty {
+		tx.counts = [state.NumCounters]int64{}
+		tx.dirty, tx.hasStatus = false, false
 	}
 }
 

@@ -9,10 +9,10 @@ import (
 	"sync/atomic"
 )
 
-// crew is the workers of one Pass. Each takes the next bucket when it is done with one; so while one reads or
+// mergeWorkers is the workers of one Pass. Each takes the next bucket when it is done with one; so while one reads or
 // writes the others sort and merge, and neighbouring buckets, which lie in different directories, keep
 // several disks busy.
-type crew struct {
+type mergeWorkers struct {
 	d       *Drum
 	workers []*pass
 	rounds  atomic.Int64
@@ -20,11 +20,11 @@ type crew struct {
 
 // crewTuples is the number of pending tuples for which another worker is worth its memory and files: passes over a few
 // pages, of which a small crawl has many, are done by one.
-const crewTuples = 32 << 10
+const workerTuples = 32 << 10
 
-func newCrew(d *Drum) *crew {
-	n := min(d.opt.Workers, len(d.buckets), 1+int(d.tuples.Load()/d.opt.crewTuples))
-	c := &crew{d: d}
+func newMergeWorkers(d *Drum) *mergeWorkers {
+	n := min(d.opt.Workers, len(d.buckets), 1+int(d.tuples.Load()/d.opt.workerTuples))
+	c := &mergeWorkers{d: d}
 	for range n {
 		c.workers = append(c.workers, newPass(d))
 	}
@@ -32,7 +32,7 @@ func newCrew(d *Drum) *crew {
 }
 
 // close frees the memory of the workers and closes their files.
-func (c *crew) close() error {
+func (c *mergeWorkers) close() error {
 	var errs []error
 	peak := int64(0)
 	for _, p := range c.workers {
@@ -45,7 +45,7 @@ func (c *crew) close() error {
 
 // each calls do for every bucket, in order of their numbers as far as several workers admit. After an error no
 // further bucket is begun.
-func (c *crew) each(ctx context.Context, do func(ctx context.Context, p *pass, b *bucket, i int) error) error {
+func (c *mergeWorkers) each(ctx context.Context, do func(ctx context.Context, p *pass, b *bucket, i int) error) error {
 	var next atomic.Int64
 	var failed atomic.Bool
 	work := func(p *pass) error {
@@ -93,13 +93,13 @@ func (c *crew) each(ctx context.Context, do func(ctx context.Context, p *pass, b
 }
 
 // drain ends the merge of a bucket's sealed input.
-func (c *crew) drain(ctx context.Context, p *pass, b *bucket, i int) error {
+func (c *mergeWorkers) drain(ctx context.Context, p *pass, b *bucket, i int) error {
 	n, err := p.drain(ctx, b, i)
 	c.rounds.Add(int64(n))
 	return err
 }
 
-func (c *crew) run(ctx context.Context, all bool) error {
+func (c *mergeWorkers) run(ctx context.Context, all bool) error {
 	if c.d.opt.logged() {
 		return c.runLogged(ctx, all && c.d.tuples.Load() > 0)
 	}
@@ -126,7 +126,7 @@ func (c *crew) run(ctx context.Context, all bool) error {
 }
 
 // runLogged is run for a store with logs: it ends the pass that was interrupted, and does one if due.
-func (c *crew) runLogged(ctx context.Context, due bool) error {
+func (c *mergeWorkers) runLogged(ctx context.Context, due bool) error {
 	t := &c.d.texts
 	for t.sealed != nil || due {
 		if t.sealed == nil {
@@ -156,7 +156,7 @@ func (c *crew) runLogged(ctx context.Context, due bool) error {
 }
 
 // endLogged closes the files of lists before they are dropped.
-func (c *crew) endLogged() error {
+func (c *mergeWorkers) endLogged() error {
 	for _, p := range c.workers {
 		if err := p.closeFiles(p.lists, false); err != nil {
 			return err
@@ -166,7 +166,7 @@ func (c *crew) endLogged() error {
 }
 
 // compact copies the parts of files in which replaced parts prevail.
-func (c *crew) compact(ctx context.Context) error {
+func (c *mergeWorkers) compact(ctx context.Context) error {
 	gens := c.d.files.sparse()
 	if len(gens) == 0 {
 		return nil

@@ -111,7 +111,7 @@ func rawPages(w *tinyWeb, pages map[string][2]string) {
 }
 
 // TestRelationsAreKept: what a response says of itself is stored with it, and in the crawl log, whether it is followed or not.
-func TestRelationsAreKept(t *testing.T) {
+func TestPageMetadataIsKept(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
 	pages := map[string][2]string{
 		"/": {ok, "<base href=/b/><link rel=canonical href=c#x><link rel=canonical href=d><meta name=robots content='NOINDEX,follow'>" +

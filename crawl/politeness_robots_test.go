@@ -15,7 +15,7 @@ import (
 	"drumbeat/fetch"
 )
 
-// robotsWeb is a web that the manners of robots.txt are shown on: what its owners see in their logs is asserted.
+// robotsWeb is a web that the politeness of robots.txt are shown on: what its owners see in their logs is asserted.
 type robotsWeb struct {
 	tinyWeb
 	begun  time.Time

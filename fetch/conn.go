@@ -15,14 +15,14 @@ import (
 	"drumbeat/internal/bug"
 )
 
-// wire is one connection with its clocks. Read and Write stand below TLS and above the socket. Deadlines are set seldom: one
+// conn is one connection with its clocks. Read and Write stand below TLS and above the socket. Deadlines are set seldom: one
 // that fires too early, because it was set when less had come or for an earlier stage, is looked at again then; so neither
-// stages nor the minimum rate cost a call. A wire outlives its exchange if it is kept (idle.go).
-type wire struct {
+// stages nor the minimum rate cost a call. A conn outlives its exchange if it is kept (idle.go).
+type conn struct {
 	net.Conn                 // the socket
 	sock     sock            // its room
 	raw      syscall.RawConn // nil: not asked for, or no socket
-	stream   io.ReadWriter   // the wire itself, or TLS over it
+	stream   io.ReadWriter   // the conn itself, or TLS over it
 	tls      tlsFacts
 	// Of the exchange that it is on.
 	ctx     context.Context
@@ -44,7 +44,7 @@ type wire struct {
 	place int       // in the heap
 }
 
-// tlsFacts are what a handshake found out, for all responses on its wire.
+// tlsFacts are what a handshake found out, for all responses on its conn.
 type tlsFacts struct {
 	verdict string
 	version uint16
@@ -55,7 +55,7 @@ type tlsFacts struct {
 // open dials the granted address and shakes hands.
 func (x *exchange) open() *Error {
 	begin := time.Now()
-	w := new(wire)
+	w := new(conn)
 	w.stream = w
 	var err error
 	if x.c.opt.Dial != nil {
@@ -77,7 +77,7 @@ func (x *exchange) open() *Error {
 }
 
 // dialHook connects by Options.Dial.
-func (x *exchange) dialHook(w *wire, begin time.Time) error {
+func (x *exchange) dialHook(w *conn, begin time.Time) error {
 	ctx, cancel := context.WithDeadline(x.ctx, x.connectEnd(begin))
 	defer cancel()
 	conn, err := x.c.opt.Dial(ctx, x.resp.Remote)
@@ -97,8 +97,8 @@ func (x *exchange) connectEnd(begin time.Time) time.Time {
 	return end
 }
 
-// attach begins the exchange on a wire.
-func (x *exchange) attach(w *wire) {
+// attach begins the exchange on a conn.
+func (x *exchange) attach(w *conn) {
 	x.wire = w
 	if x.throttle.Metered() {
 		w.throttle = &x.throttle
@@ -108,8 +108,8 @@ func (x *exchange) attach(w *wire) {
 	w.watch()
 }
 
-// detach ends the exchange on a wire that stays open. It returns false if the context has ended: the wire is spoilt then.
-func (w *wire) detach() bool {
+// detach ends the exchange on a conn that stays open. It returns false if the context has ended: the conn is spoilt then.
+func (w *conn) detach() bool {
 	if !w.unwatch() {
 		return false
 	}
@@ -148,7 +148,7 @@ func hasRoute(addr netip.AddrPort) bool {
 var longAgo = time.Unix(1, 0)
 
 // watch makes an ended context end every read and write at once.
-func (w *wire) watch() {
+func (w *conn) watch() {
 	w.watcher.Add(1)
 	w.stop = context.AfterFunc(w.ctx, func() {
 		defer bug.Fatal()
@@ -158,7 +158,7 @@ func (w *wire) watch() {
 }
 
 // unwatch ends that, and tells whether the context had not ended.
-func (w *wire) unwatch() bool {
+func (w *conn) unwatch() bool {
 	if w.stop() {
 		w.watcher.Done()
 		return true
@@ -169,7 +169,7 @@ func (w *wire) unwatch() bool {
 
 // close closes the socket and waits for the watcher if it is running. TLS isn't told: the connection is
 // over, and an alert could block.
-func (w *wire) close() {
+func (w *conn) close() {
 	w.unwatch()
 	w.throttle = nil
 	w.Conn.Close()
@@ -177,7 +177,7 @@ func (w *wire) close() {
 
 // arm starts a stage of at most d; 0 or less: only the whole exchange is bounded. The deadline that is set will do for the
 // reply as well: nothing is asked of that before Grace is over.
-func (w *wire) arm(d time.Duration) {
+func (w *conn) arm(d time.Duration) {
 	now := time.Now()
 	w.stage = time.Time{}
 	if d > 0 {
@@ -193,7 +193,7 @@ func (w *wire) arm(d time.Duration) {
 }
 
 // set sets the deadline of the socket.
-func (w *wire) set(t time.Time) {
+func (w *conn) set(t time.Time) {
 	w.armed = t
 	w.Conn.SetDeadline(t)
 	if w.ctx.Err() != nil {
@@ -202,7 +202,7 @@ func (w *wire) set(t time.Time) {
 }
 
 // began marks the first byte of the reply: the rate counts from here.
-func (w *wire) began(now time.Time, n int) {
+func (w *conn) began(now time.Time, n int) {
 	w.first, w.got, w.stage = now, int64(n), time.Time{}
 	if t := w.limit(); t.Before(w.armed) {
 		w.set(t)
@@ -210,7 +210,7 @@ func (w *wire) began(now time.Time, n int) {
 }
 
 // pause moves all clocks by a time in which we didn't read.
-func (w *wire) pause(d time.Duration) {
+func (w *conn) pause(d time.Duration) {
 	w.end = w.end.Add(d)
 	if !w.stage.IsZero() {
 		w.stage = w.stage.Add(d)
@@ -221,7 +221,7 @@ func (w *wire) pause(d time.Duration) {
 }
 
 // limit is the moment at which waiting ends, as things stand.
-func (w *wire) limit() time.Time {
+func (w *conn) limit() time.Time {
 	t := w.end
 	if !w.stage.IsZero() && w.stage.Before(t) {
 		t = w.stage
@@ -236,7 +236,7 @@ func (w *wire) limit() time.Time {
 }
 
 // early tells whether an error is a deadline that fired before its time, and then sets the right one.
-func (w *wire) early(err error) bool {
+func (w *conn) early(err error) bool {
 	if !isTimeout(err) || w.ctx.Err() != nil {
 		return false
 	}
@@ -249,7 +249,7 @@ func (w *wire) early(err error) bool {
 }
 
 // Read reads from the socket.
-func (w *wire) Read(p []byte) (int, error) {
+func (w *conn) Read(p []byte) (int, error) {
 	if w.probing {
 		return w.readNow(p)
 	}
@@ -259,7 +259,7 @@ func (w *wire) Read(p []byte) (int, error) {
 	return w.read(p)
 }
 
-func (w *wire) read(p []byte) (int, error) {
+func (w *conn) read(p []byte) (int, error) {
 	for {
 		n, err := w.Conn.Read(p)
 		if w.got += int64(n); n > 0 {
@@ -272,7 +272,7 @@ func (w *wire) read(p []byte) (int, error) {
 }
 
 // Write writes to the socket.
-func (w *wire) Write(p []byte) (n int, _ error) {
+func (w *conn) Write(p []byte) (n int, _ error) {
 	for {
 		m, err := w.Conn.Write(p[n:])
 		if n += m; err == nil || !w.early(err) {

@@ -6,13 +6,13 @@ import (
 )
 
 // stragglers is how long QR waits for the slowest requests of a batch. URLs let go earlier than their answer wait in
-// `later`, so one slow host holds nobody up for longer than this.
+// `deferred`, so one slow host holds nobody up for longer than this.
 const stragglers = 5 * time.Second
 
-// awaiting knows how many records at the head of QR have had their requests answered. QR is FIFO and answers come in any
+// releases knows how many records at the head of QR have had their requests answered. QR is FIFO and answers come in any
 // order; so records are counted off in batches: a merge of RobotsRequested covers the records that were in QR when it
 // began, and its emission issued requests up to some number; when all of these are finished, the batch is released.
-type awaiting struct {
+type releases struct {
 	mu      sync.Mutex // guards all below
 	total   int64      // records ever appended
 	read    int64      // records ever taken
@@ -25,19 +25,19 @@ type awaitingBatch struct {
 	issued  time.Time
 }
 
-func (a *awaiting) appended() { a.mu.Lock(); a.total++; a.mu.Unlock() }
+func (a *releases) appended() { a.mu.Lock(); a.total++; a.mu.Unlock() }
 
-func (a *awaiting) taken() { a.mu.Lock(); a.read++; a.mu.Unlock() }
+func (a *releases) taken() { a.mu.Lock(); a.read++; a.mu.Unlock() }
 
 // beginPass returns the mark for endPass: the records whose requests the coming merge will surely see.
-func (a *awaiting) beginPass() int64 {
+func (a *releases) beginPass() int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.total
 }
 
 // endPass notes that the requests for all records before mark are among the first jobs ones.
-func (a *awaiting) endPass(mark, jobs int64) {
+func (a *releases) endPass(mark, jobs int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if n := len(a.batches); mark <= a.read || n > 0 && a.batches[n-1].records >= mark {
@@ -51,7 +51,7 @@ func (a *awaiting) endPass(mark, jobs int64) {
 
 // releasable returns how many records may be taken now, given that all requests before finished have been answered; if
 // none, after how long some may be taken in any case.
-func (a *awaiting) releasable(finished int64, now time.Time) (n int64, wait time.Duration) {
+func (a *releases) releasable(finished int64, now time.Time) (n int64, wait time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for len(a.batches) > 0 {
@@ -70,7 +70,7 @@ func (a *awaiting) releasable(finished int64, now time.Time) (n int64, wait time
 }
 
 // restore says that n records were found in QR at the start: they are released when all jobs found have finished.
-func (a *awaiting) restore(n, jobs int64) {
+func (a *releases) restore(n, jobs int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.total, a.read = n, 0

@@ -130,17 +130,17 @@ func TestRulesAreBounded(t *testing.T) {
 // TestLinksWithRulesAllocateNothing: rules and a blacklist cost a page's links no allocation. Expressions are left out: package
 // regexp keeps its machines in a pool, which the race detector empties.
 func TestLinksWithRulesAllocateNothing(t *testing.T) {
-	r := linkRing(t, 1<<20)
+	c := linkRing(t, 1<<20)
 	parse := func(list scope.List, text string) *scope.Set {
-		s, err := scope.Parse(list, r.Suffixes, scope.Source{Name: "f", Text: []byte(text)})
+		s, err := scope.Parse(list, c.Suffixes, scope.Source{Name: "f", Text: []byte(text)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return s
 	}
-	r.fence.Rules.Store(parse(scope.Rules, "- host a.test\n+ surt (test,b,)/x\n- prefix http://c.test/y\n- pld d.test\ndefault +\n"))
-	r.fence.Blacklist.Store(parse(scope.Blacklist, "- host e.test\n- net 192.0.2.0/24\n"))
-	b := admit.NewBatch(r.links)
+	c.rules.Rules.Store(parse(scope.Rules, "- host a.test\n+ surt (test,b,)/x\n- prefix http://c.test/y\n- pld d.test\ndefault +\n"))
+	c.rules.Blacklist.Store(parse(scope.Blacklist, "- host e.test\n- net 192.0.2.0/24\n"))
+	b := admit.NewBatch(c.links)
 	var links [][]byte
 	for _, host := range []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"} {
 		for _, path := range []string{"", "x", "y", "z.zip"} {
@@ -168,11 +168,11 @@ func TestBlacklistedMeanwhile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newRing(Options{})
-	r.fence.Suffixes = suffixes
-	r.fence.Blacklist.Store(black)
+	c := newCrawler(Options{})
+	c.rules.Suffixes = suffixes
+	c.rules.Blacklist.Store(black)
 	f := robots.Fetched{Addrs: addrs("192.0.2.1", "192.0.2.2")}
-	doubt, err := r.getRobots(t.Context(), &robots.Job{Origin: []byte("http://a.test:80")}, nil, &f)
+	doubt, err := c.getRobots(t.Context(), &robots.Job{Origin: []byte("http://a.test:80")}, nil, &f)
 	if doubt || err != nil || f.Kind != robots.NetworkFailure {
 		t.Errorf("got %v, %v, %v", f.Kind, doubt, err)
 	}
@@ -194,14 +194,14 @@ func TestRequestsFromTheFuture(t *testing.T) {
 }
 
 // TestFenceAtTheSameTime: an exchange that enters while the list is exchanged either isn't let in or is cut off.
-func TestFenceAtTheSameTime(t *testing.T) {
+func TestReloadWhileExchangesBegin(t *testing.T) {
 	suffixes := weburl.NewSuffixes(false)
 	black, err := scope.Parse(scope.Blacklist, suffixes, scope.Source{Name: "b", Text: []byte("- host a.test\n- net 192.0.2.0/24")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for round := range 200 {
-		f := &fence{Lists: admit.Lists{Suffixes: suffixes}, guarded: true, exchanges: map[*fenced]struct{}{}}
+		f := &rulesInForce{Lists: admit.Lists{Suffixes: suffixes}, guarded: true, exchanges: map[*activeExchange]struct{}{}}
 		host, addr := []byte("a.test"), netip.MustParseAddr("198.51.100.1")
 		if round%2 == 1 {
 			host, addr = []byte("b.test"), netip.MustParseAddr("192.0.2.1")

@@ -7,8 +7,8 @@ import (
 	"drumbeat/crawl/state"
 )
 
-// noted are the options of this run.
-func (o *Options) noted() *state.LastRun {
+// lastRun are the options of this run.
+func (o *Options) lastRun() *state.LastRun {
 	return &state.LastRun{Version: o.Version, Agent: o.Agent, Seeds: o.Seeds, Scope: o.Scope, MaxDepth: o.MaxDepth, MaxURLBytes: o.MaxURLBytes,
 		MaxRedirects: o.MaxRedirects,
 		Ports:        portList(o.AllowedPort), Retries: o.Retries, Budget: string(o.Budget), BudgetDefault: o.BudgetDefault, BudgetMax: o.BudgetMax,

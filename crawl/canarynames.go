@@ -11,14 +11,14 @@ import (
 	"drumbeat/robots"
 )
 
-// Name servers that can't reach others may say that a name doesn't exist, or give an address of their own for all. So that is believed
-// of a name only when it is said twice, and then only if names that had addresses a while ago (their vouchers) still have some. A
+// Name servers that can't reach others may say that a name doesn't exist, or give an address of their own for all. So that is confirmed
+// of a name only when it is said twice, and then only if names that had addresses a while ago (their canaries) still have some. A
 // name that had one itself must have none for hours (robots.MissingLeast).
 
 // knownNames remembers names that had addresses, each at a place by its PLD. Bounded.
 type knownNames struct {
 	mu     sync.Mutex // guards all below
-	names  [voucherNames]knownName
+	names  [canaryNames]knownName
 	asking bool
 	at     time.Time // of the last time that they were asked
 	word   namesWord // and what came of it
@@ -33,14 +33,14 @@ type knownName struct {
 }
 
 const (
-	voucherNames = 32
-	// namesFor is for how long the word of vouchers is good; namesOf how many are asked; namesLeast of them must have no address
+	canaryNames = 32
+	// namesFor is for how long the answer of a canary is good; namesOf how many are asked; namesLeast of them must have no address
 	// before the name servers are doubted: a name may vanish.
 	namesFor   = 5 * time.Second
 	namesOf    = 3
 	namesLeast = 2
 	// Of the last namesLast names that were looked up for the first time, a third may have no address, once namesEnough were. If more
-	// have none, the name servers may fail for a part of all names, in which no voucher is left: all wait for MissingLeast.
+	// have none, the name servers may fail for a part of all names, in which no canary is left: all wait for MissingLeast.
 	namesLast, namesEnough = 32, 8
 )
 
@@ -58,7 +58,7 @@ const (
 func (k *knownNames) found(host, pld string, key uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.names[key%voucherNames] = knownName{host: host, pld: pld}
+	k.names[key%canaryNames] = knownName{host: host, pld: pld}
 }
 
 // few says whether too few names are known to doubt the name servers, be one of them the name in question.
@@ -143,14 +143,14 @@ func (k *knownNames) told(list []knownName, word namesWord, now time.Time) names
 }
 
 // askNames says what other names than this one tell of the name servers now.
-func (r *ring) askNames(ctx context.Context, but string) namesWord {
-	list, word := r.nameVouchers.ask(but, time.Now())
+func (c *crawler) askNames(ctx context.Context, but string) namesWord {
+	list, word := c.nameCanaries.ask(but, time.Now())
 	if len(list) == 0 {
 		return word
 	}
 	have, missing := 0, 0
 	for _, n := range list {
-		_, _, err := r.lookup(ctx, []byte(n.host), lookupKnown|lookupFresh)
+		_, _, err := c.lookup(ctx, []byte(n.host), lookupKnown|lookupFresh)
 		var le *LookupError
 		switch {
 		case err == nil:
@@ -165,25 +165,25 @@ func (r *ring) askNames(ctx context.Context, but string) namesWord {
 	case missing >= namesLeast:
 		word = namesLie
 	}
-	word = r.nameVouchers.told(list, word, time.Now())
+	word = c.nameCanaries.told(list, word, time.Now())
 	if ctx.Err() != nil {
 		return namesSilent
 	}
-	if word == namesWork && r.dns.answered(time.Now()) || word == namesLie && r.dns.declare(time.Now()) {
-		r.tellOutage("name servers", &r.dns)
+	if word == namesWork && c.dns.answered(time.Now()) || word == namesLie && c.dns.declare(time.Now()) {
+		c.tellOutage("name servers", &c.dns)
 	}
 	return word
 }
 
-// absence says whether it is believed that a name has no address, or none that may be connected to: an update of RobotsCache. Else, the
+// absence says whether it is confirmed that a name has no address, or none that may be connected to: an update of RobotsCache. Else, the
 // request is made again.
-func (r *ring) absence(ctx context.Context, job *robots.Job, name string) (kind byte, believed bool) {
-	if job.Tries == 0 || r.namesInDoubt() {
+func (c *crawler) absence(ctx context.Context, job *robots.Job, name string) (kind byte, confirmed bool) {
+	if job.Tries == 0 || c.namesInDoubt() {
 		return 0, false
 	}
-	switch r.askNames(ctx, name) {
+	switch c.askNames(ctx, name) {
 	case namesWork:
-		if r.nameVouchers.many() {
+		if c.nameCanaries.many() {
 			return robots.UpdateMissing, true
 		}
 		return robots.UpdateGone, true
@@ -193,9 +193,9 @@ func (r *ring) absence(ctx context.Context, job *robots.Job, name string) (kind 
 	switch {
 	case job.Tries < confirmTries:
 		return 0, false
-	case r.Manifest != nil && r.nameVouchers.few() && time.Since(r.began) < r.faultWaits.patience: // started again: it has forgotten them
+	case c.Manifest != nil && c.nameCanaries.few() && time.Since(c.began) < c.faultWaits.patience: // started again: it has forgotten them
 		return 0, false
-	case r.counter(state.CountResponses) == 0: // a crawl that has none but dead names ends
+	case c.counter(state.CountResponses) == 0: // a crawl that has none but dead names ends
 		return robots.UpdateGone, true
 	}
 	return robots.UpdateMissing, true

@@ -274,7 +274,7 @@ func TestGatesOutliveKills(t *testing.T) {
 	})
 }
 
-// TestRobotsJobWaits: the coding of a robots request has how often it was put off, beside its tries, with and without a depth.
+// TestRobotsJobWaits: the coding of a robots request has how often it was deferred, beside its tries, with and without a depth.
 func TestRobotsJobWaits(t *testing.T) {
 	for _, j := range []robots.Job{
 		{Origin: []byte("http://a.test:80")},

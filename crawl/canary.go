@@ -16,7 +16,7 @@ import (
 	"drumbeat/weburl"
 )
 
-// Many failures at once may be an outage of ours, or servers that ban us, die together, or mean to slow the crawl down. Vouchers
+// Many failures at once may be an outage of ours, or servers that ban us, die together, or mean to slow the crawl down. Canaries
 // decide: servers that answered a while ago and aren't among those that fail. They are asked for their robots.txt, as politely as ever.
 // One answer proves that the network works.
 
@@ -30,16 +30,16 @@ const knownFor = time.Hour
 // all servers of one are a single source.
 const blindBelow = 16
 
-// vouchers is how many origins that have answered are remembered. Each has its place by its server, so that those which
+// canaries is how many origins that have answered are remembered. Each has its place by its server, so that those which
 // answered last, and may be failing now, don't displace all others.
-const vouchers = 64
+const canaries = 64
 
-// vouchFor is for how long the word of a voucher is good; vouchOf how many are asked at once; vouchAgain is when some are looked for
+// canaryGoodFor is for how long the word of a canary is good; canariesAtOnce how many are asked at once; canaryRetryEvery is when some are looked for
 // again if none could be asked, since their delays hadn't passed.
 const (
-	vouchFor   = time.Minute
-	vouchOf    = 3
-	vouchAgain = 2 * time.Second
+	canaryGoodFor    = time.Minute
+	canariesAtOnce   = 3
+	canaryRetryEvery = 2 * time.Second
 )
 
 // known remembers servers that have answered. Bounded.
@@ -47,9 +47,9 @@ type known struct {
 	mu       sync.Mutex // guards all below
 	table    [knownServers]knownServer
 	number   int
-	origins  [vouchers]voucher
+	origins  [canaries]canary
 	networks int       // of origins
-	asking   bool      // somebody asks the vouchers
+	asking   bool      // somebody asks the canaries
 	asked    time.Time // one answered last
 }
 
@@ -58,8 +58,8 @@ type knownServer struct {
 	at  int64 // Unix seconds
 }
 
-// voucher is an origin that answered.
-type voucher struct {
+// canary is an origin that answered.
+type canary struct {
 	https bool
 	host  string
 	port  uint16
@@ -72,7 +72,7 @@ type voucher struct {
 }
 
 // origin is scheme://host:port.
-func (v *voucher) origin() string {
+func (v *canary) origin() string {
 	scheme := "http"
 	if v.https {
 		scheme = "https"
@@ -88,7 +88,7 @@ func (k *known) is(key uint64, now time.Time) (known, blind, any bool) {
 	return s.key == key && now.Unix()-s.at < int64(knownFor/time.Second), k.number < blindBelow, k.number > 0
 }
 
-func (k *known) answered(v voucher) {
+func (k *known) answered(v canary) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	s := &k.table[v.key%knownServers]
@@ -96,7 +96,7 @@ func (k *known) answered(v voucher) {
 		k.number++
 	}
 	*s = knownServer{key: v.key, at: v.at.Unix()}
-	o := &k.origins[v.key%vouchers]
+	o := &k.origins[v.key%canaries]
 	old := o.net
 	if o.key == v.key {
 		v.tried = o.tried
@@ -104,7 +104,7 @@ func (k *known) answered(v voucher) {
 	if *o = v; old == v.net {
 		return
 	}
-	seen := make([]uint64, 0, vouchers)
+	seen := make([]uint64, 0, canaries)
 	for i := range k.origins {
 		if o := &k.origins[i]; o.key != 0 && !slices.Contains(seen, o.net) {
 			seen = append(seen, o.net)
@@ -117,17 +117,17 @@ func (k *known) answered(v voucher) {
 func (k *known) failed(key uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if o := &k.origins[key%vouchers]; o.key == key {
+	if o := &k.origins[key%canaries]; o.key == key {
 		o.fails = true
 	}
 }
 
-// unfit takes a server from the vouchers until it answers again.
+// unfit takes a server from the canaries until it answers again.
 func (k *known) unfit(key uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if o := &k.origins[key%vouchers]; o.key == key {
-		*o = voucher{}
+	if o := &k.origins[key%canaries]; o.key == key {
+		*o = canary{}
 	}
 }
 
@@ -143,7 +143,7 @@ func (k *known) wide() bool {
 
 // others returns the origins apart from a source that may be asked: those first that don't fail, and of these the ones that were asked
 // longest ago. any says whether there are some at all.
-func (k *known) others(source uint64, may func(host []byte) bool) (list []voucher, any bool) {
+func (k *known) others(source uint64, may func(host []byte) bool) (list []canary, any bool) {
 	k.mu.Lock()
 	for i := range k.origins {
 		if o := &k.origins[i]; o.key != 0 && o.key != source && o.net != source {
@@ -152,8 +152,8 @@ func (k *known) others(source uint64, may func(host []byte) bool) (list []vouche
 	}
 	k.mu.Unlock()
 	any = len(list) > 0
-	list = slices.DeleteFunc(list, func(v voucher) bool { return !may([]byte(v.host)) })
-	slices.SortFunc(list, func(a, b voucher) int {
+	list = slices.DeleteFunc(list, func(v canary) bool { return !may([]byte(v.host)) })
+	slices.SortFunc(list, func(a, b canary) int {
 		switch {
 		case a.fails != b.fails:
 			return boolOrder(a.fails)
@@ -173,7 +173,7 @@ func boolOrder(last bool) int {
 	return -1
 }
 
-// begin says whether the caller may ask the vouchers: nobody else does. end ends it.
+// begin says whether the caller may ask the canaries: nobody else does. end ends it.
 func (k *known) begin() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -184,18 +184,18 @@ func (k *known) begin() bool {
 
 func (k *known) end() { k.mu.Lock(); k.asking = false; k.mu.Unlock() }
 
-// fresh says whether a voucher answered within vouchFor.
+// fresh says whether a canary answered within canaryGoodFor.
 func (k *known) fresh(now time.Time) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return !k.asked.IsZero() && now.Sub(k.asked) < vouchFor
+	return !k.asked.IsZero() && now.Sub(k.asked) < canaryGoodFor
 }
 
 // note notes that one was asked, and whether it answered.
-func (k *known) note(v *voucher, answered bool, now time.Time) {
+func (k *known) note(v *canary, answered bool, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if o := &k.origins[v.key%vouchers]; o.key == v.key {
+	if o := &k.origins[v.key%canaries]; o.key == v.key {
 		o.tried = now
 	}
 	if answered {
@@ -203,22 +203,22 @@ func (k *known) note(v *voucher, answered bool, now time.Time) {
 	}
 }
 
-// vouched is true when other servers than this one answered within vouchFor, or none of those that are known may be asked. If none is
+// vouched is true when other servers than this one answered within canaryGoodFor, or none of those that are known may be asked. If none is
 // known at all, the URL's own second failure (again) has to do, but not soon after a restart. Otherwise some are asked, and the next
 // failure will know.
-func (r *ring) vouched(again bool, source uint64) bool {
-	list, any := r.vouchersFor(source)
+func (c *crawler) canaryAnswered(again bool, source uint64) bool {
+	list, any := c.canariesFor(source)
 	if len(list) == 0 {
-		return any || again && !r.silent(time.Now())
+		return any || again && !c.silent(time.Now())
 	}
-	fresh := r.known.fresh(time.Now())
-	if !fresh && r.known.begin() {
-		r.fetchers.Add(1) // the caller is one of them, or a mover, which are waited for first
+	fresh := c.known.fresh(time.Now())
+	if !fresh && c.known.begin() {
+		c.fetchers.Add(1) // the caller is one of them, or a stage, which are waited for first
 		go func() {
-			defer r.fetchers.Done()
-			defer r.fatal()
-			defer r.known.end()
-			r.askVouchers(r.running, list)
+			defer c.fetchers.Done()
+			defer c.fatal()
+			defer c.known.end()
+			c.askCanaries(c.running, list)
 		}()
 	}
 	return fresh
@@ -226,54 +226,54 @@ func (r *ring) vouched(again bool, source uint64) bool {
 
 // silent is true while nothing has answered since the program was started again, for monitorPatience at most: it may have been started
 // in an outage, or because of one, and the servers that could tell are forgotten.
-func (r *ring) silent(now time.Time) bool {
-	return r.counter(state.CountResponses) > 0 && r.known.none() && now.Sub(r.began) < r.faultWaits.patience
+func (c *crawler) silent(now time.Time) bool {
+	return c.counter(state.CountResponses) > 0 && c.known.none() && now.Sub(c.began) < c.faultWaits.patience
 }
 
-func (r *ring) vouchersFor(source uint64) (list []voucher, any bool) {
-	return r.known.others(source, func(host []byte) bool { return r.mayVouch(host) && !r.fence.BlockedHost(host) })
+func (c *crawler) canariesFor(source uint64) (list []canary, any bool) {
+	return c.known.others(source, func(host []byte) bool { return c.mayBeCanary(host) && !c.rules.BlockedHost(host) })
 }
 
 // mayVouch is false for a host that rests, even for a moment: package polite forgets short rests when the program ends, the table of
 // hosts in trouble does not.
-func (r *ring) mayVouch(host []byte) bool {
+func (c *crawler) mayBeCanary(host []byte) bool {
 	now := time.Now()
-	s := r.hosts.Get(r.HostKey(host), nil, now)
+	s := c.hosts.Get(c.HostKey(host), nil, now)
 	return s.End == health.Open && !now.Before(s.Until)
 }
 
-// askVouchers asks vouchOf servers for their robots.txt, those of the list whose turn is now. If none answers, that is an outage; if none
+// askVouchers asks canariesAtOnce servers for their robots.txt, those of the list whose turn is now. If none answers, that is an outage; if none
 // can be asked, there is no telling.
-func (r *ring) askVouchers(ctx context.Context, list []voucher) (asked int) {
+func (c *crawler) askCanaries(ctx context.Context, list []canary) (asked int) {
 	for i := range list {
 		v := &list[i]
-		if asked == vouchOf || ctx.Err() != nil {
+		if asked == canariesAtOnce || ctx.Err() != nil {
 			break
 		}
-		ok, err := r.askVoucher(ctx, v)
+		ok, err := c.askCanary(ctx, v)
 		if !ok {
 			continue
 		}
 		asked++
 		var fe *fetch.Error
 		answered := err == nil || errors.As(err, &fe) && !doubtful(fe) && !fe.Ours()
-		r.known.note(v, answered, time.Now())
+		c.known.note(v, answered, time.Now())
 		if answered {
-			if was := r.net.answered(time.Now()); was {
-				r.tellOutage("network", &r.net)
+			if was := c.net.answered(time.Now()); was {
+				c.tellOutage("network", &c.net)
 			}
 			return asked
 		}
 	}
-	if asked > 0 && ctx.Err() == nil && r.net.declare(time.Now()) {
-		r.tellOutage("network", &r.net)
+	if asked > 0 && ctx.Err() == nil && c.net.declare(time.Now()) {
+		c.tellOutage("network", &c.net)
 	}
 	return asked
 }
 
 // askVoucher asks one, if its turn is now.
-func (r *ring) askVoucher(ctx context.Context, v *voucher) (asked bool, err error) {
-	if r.fence.BlockedAddr(v.addr) {
+func (c *crawler) askCanary(ctx context.Context, v *canary) (asked bool, err error) {
+	if c.rules.BlockedAddr(v.addr) {
 		return false, nil
 	}
 	url, err := weburl.Canonical(v.origin() + "/robots.txt")
@@ -281,47 +281,47 @@ func (r *ring) askVoucher(ctx context.Context, v *voucher) (asked bool, err erro
 		return false, err
 	}
 	select {
-	case r.workers.slots <- struct{}{}:
+	case c.workers.slots <- struct{}{}:
 	case <-ctx.Done():
 		return false, nil
 	}
 	host := []byte(v.host)
-	item := &polite.Item{Host: r.HostKey(host), PLD: r.PLDKey(host), Addrs: []netip.Addr{v.addr}, Robots: true}
-	g := r.polite.AdmitNow(time.Now(), item)
+	item := &polite.Item{Host: c.HostKey(host), PLD: c.PLDKey(host), Addrs: []netip.Addr{v.addr}, Robots: true}
+	g := c.polite.AdmitNow(time.Now(), item)
 	if g == nil {
-		r.workers.free()
+		c.workers.free()
 		return false, nil
 	}
-	resp := r.workers.response()
-	defer r.workers.release(resp)
-	r.at("voucher " + url)
-	err = r.getGranted(ctx, g, url, resp, nil)
+	resp := c.workers.response()
+	defer c.workers.release(resp)
+	c.testHook("voucher " + url)
+	err = c.getGranted(ctx, g, url, resp, nil)
 	return !errors.Is(err, errBlocked), err
 }
 
-// watchOutages asks vouchers while there is an outage, and goes on if they answer: it may be an outage of others.
-func (r *ring) watchOutages(ctx context.Context) error {
+// watchOutages asks canaries while there is an outage, and goes on if they answer: it may be an outage of others.
+func (c *crawler) watchOutages(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if !r.slowed() {
-			r.await(ctx, r.wakeVouch, wakeAfter)
+		if !c.slowed() {
+			c.await(ctx, c.wakeCanaries, wakeAfter)
 			continue
 		}
-		if r.dns.isDown() {
-			r.askNames(ctx, "")
+		if c.dns.isDown() {
+			c.askNames(ctx, "")
 		}
-		if !r.net.isDown() {
-			sleep(ctx, vouchFor)
+		if !c.net.isDown() {
+			sleep(ctx, canaryGoodFor)
 			continue
 		}
-		wait := vouchAgain
-		if r.known.begin() {
-			list, _ := r.vouchersFor(0)
-			if r.askVouchers(ctx, list) > 0 {
-				wait = vouchFor
+		wait := canaryRetryEvery
+		if c.known.begin() {
+			list, _ := c.canariesFor(0)
+			if c.askCanaries(ctx, list) > 0 {
+				wait = canaryGoodFor
 			}
-			r.known.end()
+			c.known.end()
 		}
-		if r.net.isDown() {
+		if c.net.isDown() {
 			sleep(ctx, wait)
 		}
 	}
