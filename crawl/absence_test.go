@@ -207,17 +207,17 @@ func TestRulesBehindNoName(t *testing.T) {
 func TestNothingIsConfirmedWhileNamesAreAsked(t *testing.T) {
 	c := newCrawler(Options{Dirs: []string{"d"}})
 	for i, name := range []string{"a.test", "b.test", "c.test"} {
-		c.nameCanaries.found(name, name, uint64(i))
+		c.outages.nameCanaries.found(name, name, uint64(i))
 	}
-	list, _ := c.nameCanaries.ask("x.test", time.Now())
+	list, _ := c.outages.nameCanaries.ask("x.test", time.Now())
 	if len(list) != 3 {
 		t.Fatalf("%d names are asked, want 3", len(list))
 	}
-	if _, confirmed := c.absence(t.Context(), &robots.Job{Tries: robots.MaxTries}, "y.test"); confirmed {
+	if _, confirmed := c.outages.absence(t.Context(), &robots.Job{Tries: robots.MaxTries}, "y.test"); confirmed {
 		t.Error("a name is believed not to exist before those that vouch have been answered")
 	}
-	c.nameCanaries.told(list, namesWork, time.Now())
-	if _, confirmed := c.absence(t.Context(), &robots.Job{Tries: robots.MaxTries}, "y.test"); !confirmed {
+	c.outages.nameCanaries.told(list, namesWork, time.Now())
+	if _, confirmed := c.outages.absence(t.Context(), &robots.Job{Tries: robots.MaxTries}, "y.test"); !confirmed {
 		t.Error("a name isn't believed not to exist though the name servers work")
 	}
 }

@@ -35,8 +35,8 @@ func (a archivers) give(one *archiver) { a <- one }
 
 // archiveRobots appends the exchange for a robots.txt, or for what one redirects to; part of the transaction that ends the exchange, so that
 // each one that a checkpoint knows has its record once.
-func (c *crawler) archiveRobots(tx *transaction, a *archiver) error {
-	if _, err := c.warc.Append(&a.prepared, time.Now()); err != nil {
+func (o *output) archiveRobots(tx *transaction, a *archiver) error {
+	if _, err := o.warc.Append(&a.prepared, time.Now()); err != nil {
 		return err
 	}
 	tx.count(state.CountRobotsStored, 1)
@@ -44,11 +44,11 @@ func (c *crawler) archiveRobots(tx *transaction, a *archiver) error {
 }
 
 // prepareRobots encodes the exchange; nil if it isn't kept. The archiver is to be given back.
-func (c *crawler) prepareRobots(url string, resp *fetch.Response) *archiver {
-	if !c.opt.Store || !c.opt.ArchiveRobots {
+func (o *output) prepareRobots(url string, resp *fetch.Response) *archiver {
+	if !o.opt.Store || !o.opt.ArchiveRobots {
 		return nil
 	}
-	a := c.workers.archivers.take()
+	a := o.dispatcher.workers.archivers.take()
 	a.exchange = warc.Exchange{
 		URL: []byte(url), Date: resp.Start, IP: resp.Remote.Addr(), Request: resp.RequestHead, Head: resp.RawHead, Body: resp.RawBody,
 		Chunked: len(resp.PayloadRaw) != len(resp.RawBody), Encoded: len(resp.Header("Content-Encoding")) > 0,
@@ -60,28 +60,28 @@ func (c *crawler) prepareRobots(url string, resp *fetch.Response) *archiver {
 	err := a.encoder.Prepare(&a.prepared, &a.exchange)
 	a.exchange = warc.Exchange{} // lets go of the response
 	if err != nil {
-		c.workers.archivers.give(a)
-		c.fail(err)
+		o.dispatcher.workers.archivers.give(a)
+		o.fail(err)
 		return nil
 	}
 	return a
 }
 
 // archiveLookup stores an answer of the DNS, in a transaction of its own: the lookup has ended with it.
-func (c *crawler) archiveLookup(host string, answer *Lookup) {
-	if !c.opt.Store || !c.opt.ArchiveDNS || answer.Cached {
+func (o *output) archiveLookup(host string, answer *Lookup) {
+	if !o.opt.Store || !o.opt.ArchiveDNS || answer.Cached {
 		return
 	}
-	a := c.workers.archivers.take()
-	defer c.workers.archivers.give(a)
+	a := o.dispatcher.workers.archivers.take()
+	defer o.dispatcher.workers.archivers.give(a)
 	now := time.Now()
 	err := a.encoder.PrepareLookup(&a.prepared, &warc.Lookup{Host: host, Date: now, Server: answer.Server, TTL: answer.ttl(now), Addrs: answer.Addrs})
 	if err != nil {
-		c.fail(err)
+		o.fail(err)
 		return
 	}
-	_ = c.transact(func(tx *transaction) error { // a failure is the crawl's
-		if _, err := c.warc.Append(&a.prepared, now); err != nil {
+	_ = o.transact(func(tx *transaction) error { // a failure is the crawl's
+		if _, err := o.warc.Append(&a.prepared, now); err != nil {
 			return err
 		}
 		tx.count(state.CountDNSStored, 1)

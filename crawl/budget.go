@@ -3,6 +3,7 @@ package crawl
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"drumbeat/beast"
@@ -13,10 +14,10 @@ import (
 )
 
 // emitUnique takes what URLseen found to be new: each URL goes to STAR for its budget.
-func (c *crawler) emitUnique(results []drum.Result) error {
-	c.testHook("urlseen")
+func (s *seenStage) emitUnique(results []drum.Result) error {
+	s.testHook("urlseen")
 	checks := make([]star.CheckTuple, 0, len(results))
-	return c.transact(func(tx *transaction) error {
+	return s.transact(func(tx *transaction) error {
 		var rec weburl.Record
 		for i := range results {
 			res := &results[i]
@@ -26,25 +27,25 @@ func (c *crawler) emitUnique(results []drum.Result) error {
 			if err := rec.Decode(res.Aux); err != nil {
 				return fmt.Errorf("crawl: record from URLseen: %w", err)
 			}
-			tx.enter(c.Hasher.URLKey(rec.URL), state.PlaceStar) // a text log hands out texts without keys
-			c.sketch(rec.URL)
-			checks = append(checks, star.CheckTuple{PLD: c.PLDKey(weburl.Split(rec.URL).Host), Aux: res.Aux})
+			tx.enter(s.Hasher.URLKey(rec.URL), state.PlaceStar) // a text log hands out texts without keys
+			s.sketch(rec.URL)
+			checks = append(checks, star.CheckTuple{PLD: s.PLDKey(weburl.Split(rec.URL).Host), Aux: res.Aux})
 		}
 		if len(checks) == 0 {
 			return nil
 		}
-		if err := c.star.Check(checks); err != nil {
+		if err := s.budgets.star.Check(checks); err != nil {
 			return err
 		}
-		tx.wake(c.wakeStar)
+		tx.wake(s.budgets.wakeStar)
 		return nil
 	})
 }
 
 // emitPlaced takes what STAR has given a budget and a queue number, into BEAST.
-func (c *crawler) emitPlaced(placed []star.Placed) error {
-	c.testHook("star")
-	return c.transact(func(tx *transaction) error {
+func (b *budgetStage) emitPlaced(placed []star.Placed) error {
+	b.testHook("star")
+	return b.transact(func(tx *transaction) error {
 		var rec weburl.Record
 		var buf []byte
 		for i := range placed {
@@ -53,34 +54,57 @@ func (c *crawler) emitPlaced(placed []star.Placed) error {
 				return fmt.Errorf("crawl: record from STAR: %w", err)
 			}
 			if p.Number == star.OverLimit {
-				if err := c.refuse(tx, &rec, state.PlaceStar, state.ReasonPLDPages); err != nil {
+				if err := b.deferrals.refuse(tx, &rec, state.PlaceStar, state.ReasonPLDPages); err != nil {
 					return err
 				}
 				continue
 			}
 			rec.Budget = p.Budget
 			buf = rec.Append(buf[:0])
-			if err := c.beast.Append(beast.Number(p.Number), buf); err != nil {
+			if err := b.beast.Append(beast.Number(p.Number), buf); err != nil {
 				return err
 			}
 			to := state.PlaceBeast
 			if beast.Number(p.Number) == beast.Failed {
 				to = state.PlaceFailed
 			}
-			tx.move(c.Hasher.URLKey(rec.URL), state.PlaceStar, to)
+			tx.move(b.Hasher.URLKey(rec.URL), state.PlaceStar, to)
 		}
-		tx.wake(c.wakeBeast)
+		tx.wake(b.wakeBeast)
 		return nil
 	})
 }
 
+// budgetStage is STAR and BEAST: a new URL gets its PLD's budget, then a queue.
+//
+// Producers: URLseen's emission (emitUnique), and QF (scanFailed). Consumers: its goroutines "star", which merges, "beast",
+// which reads the queues while the stock is low, and "scan", which reads QF.
+type budgetStage struct {
+	*engine
+	star        *star.Star
+	recentEdges *drum.RAMCache
+	beast       *beast.Beast
+	scanned     scanMemory
+	starMerges  atomic.Int64 // passes of STAR that have ended
+
+	wakeStar, wakeBeast, wakeScan signal
+
+	check     *robotsCheck
+	deferrals *deferrals
+	passes    *passRunner
+	requests  *robotsRequests
+	seen      *seenStage
+	space     *space
+	stock     *stockKeeper
+}
+
 // place is the rule that STAR calls for each URL of a round.
-func (c *crawler) place(ledger *[16]byte, budget uint32) int64 {
+func (b *budgetStage) place(ledger *[16]byte, budget uint32) int64 {
 	l := beast.DecodeLedger(ledger)
-	if c.opt.Scope != state.ScopeAll {
+	if b.opt.Scope != state.ScopeAll {
 		budget = unboundedBudget // no queue is ever full of one PLD
 	}
-	n := c.beast.Place(&l, budget)
+	n := b.beast.Place(&l, budget)
 	l.Encode(ledger)
 	return int64(n)
 }
@@ -89,44 +113,44 @@ func (c *crawler) place(ledger *[16]byte, budget uint32) int64 {
 const unboundedBudget = 1<<32 - 1
 
 // readBeast releases URLs from the current queue while the stock is below its target.
-func (c *crawler) readBeast(ctx context.Context) error {
+func (b *budgetStage) readBeast(ctx context.Context) error {
 	queue := beast.Number(-1)
 	var end endOfQueue
 	for ctx.Err() == nil {
-		if n := c.beast.Current(); n != queue { // budgets change only between queues
+		if n := b.beast.Current(); n != queue { // budgets change only between queues
 			queue, end.began = n, time.Now()
-			c.star.Refresh()
+			b.star.Refresh()
 		}
-		if c.stocked() {
-			c.await(ctx, c.wakeBeast, wakeAfter)
+		if b.stock.stocked() {
+			b.await(ctx, b.wakeBeast, wakeAfter)
 			continue
 		}
-		if wait := c.mergeFirst(&end); wait > 0 {
-			c.wakeSeen.raise()
-			c.wakeStar.raise()
-			c.await(ctx, c.wakeBeast, wait)
+		if wait := b.mergeFirst(&end); wait > 0 {
+			b.seen.wakeSeen.raise()
+			b.wakeStar.raise()
+			b.await(ctx, b.wakeBeast, wait)
 			continue
 		}
-		data, ok, err := c.beast.Peek()
+		data, ok, err := b.beast.Peek()
 		if err != nil {
 			return err
 		}
 		if !ok {
-			c.wakeSeen.raise()
-			c.wakeStar.raise()
-			c.wakeScan.raise()
-			c.await(ctx, c.wakeBeast, wakeAfter)
+			b.seen.wakeSeen.raise()
+			b.wakeStar.raise()
+			b.wakeScan.raise()
+			b.await(ctx, b.wakeBeast, wakeAfter)
 			continue
 		}
-		if err := c.transact(func(tx *transaction) error {
+		if err := b.transact(func(tx *transaction) error {
 			rec := weburl.Record{}
 			if err := rec.Decode(data); err != nil {
 				return fmt.Errorf("crawl: record from BEAST: %w", err)
 			}
-			if err := c.checkRobots(tx, data, &rec, state.PlaceBeast); err != nil {
+			if err := b.check.checkRobots(tx, data, &rec, state.PlaceBeast); err != nil {
 				return err
 			}
-			c.beast.Advance()
+			b.beast.Advance()
 			return nil
 		}); err != nil {
 			return err
@@ -136,43 +160,43 @@ func (c *crawler) readBeast(ctx context.Context) error {
 }
 
 // scanFailed re-reads QF when a scan is due: each of its URLs goes through STAR's check again.
-func (c *crawler) scanFailed(ctx context.Context) error {
+func (b *budgetStage) scanFailed(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if !c.beast.Scanning() {
-			if !c.scanDue() {
-				c.await(ctx, c.wakeScan, wakeAfter)
+		if !b.beast.Scanning() {
+			if !b.scanDue() {
+				b.await(ctx, b.wakeScan, wakeAfter)
 				continue
 			}
-			if err := c.transact(func(*transaction) error { return c.beast.StartScan() }); err != nil {
+			if err := b.transact(func(*transaction) error { return b.beast.StartScan() }); err != nil {
 				return err
 			}
 		}
-		data, ok, err := c.beast.ScanPeek()
+		data, ok, err := b.beast.ScanPeek()
 		if err != nil {
 			return err
 		}
 		if !ok {
-			if err := c.transact(func(*transaction) error { return c.beast.EndScan() }); err != nil {
+			if err := b.transact(func(*transaction) error { return b.beast.EndScan() }); err != nil {
 				return err
 			}
-			c.wakeStar.raise()
+			b.wakeStar.raise()
 			continue
 		}
-		if c.star.ChecksHalfFull() {
-			c.wakeStar.raise()
-			c.await(ctx, c.wakeScan, wakeAfter)
+		if b.star.ChecksHalfFull() {
+			b.wakeStar.raise()
+			b.await(ctx, b.wakeScan, wakeAfter)
 			continue
 		}
-		if err := c.transact(func(tx *transaction) error {
+		if err := b.transact(func(tx *transaction) error {
 			var rec weburl.Record
 			if err := rec.Decode(data); err != nil {
 				return fmt.Errorf("crawl: record from QF: %w", err)
 			}
-			tx.move(c.Hasher.URLKey(rec.URL), state.PlaceFailed, state.PlaceStar)
-			if err := c.star.Check([]star.CheckTuple{{PLD: c.PLDKey(weburl.Split(rec.URL).Host), Aux: data}}); err != nil {
+			tx.move(b.Hasher.URLKey(rec.URL), state.PlaceFailed, state.PlaceStar)
+			if err := b.star.Check([]star.CheckTuple{{PLD: b.PLDKey(weburl.Split(rec.URL).Host), Aux: data}}); err != nil {
 				return err
 			}
-			c.beast.ScanAdvance()
+			b.beast.ScanAdvance()
 			return nil
 		}); err != nil {
 			return err

@@ -206,19 +206,19 @@ func (k *known) note(v *canary, answered bool, now time.Time) {
 // vouched is true when other servers than this one answered within canaryGoodFor, or none of those that are known may be asked. If none is
 // known at all, the URL's own second failure (again) has to do, but not soon after a restart. Otherwise some are asked, and the next
 // failure will know.
-func (c *crawler) canaryAnswered(again bool, source uint64) bool {
-	list, any := c.canariesFor(source)
+func (o *outages) canaryAnswered(again bool, source uint64) bool {
+	list, any := o.canariesFor(source)
 	if len(list) == 0 {
-		return any || again && !c.silent(time.Now())
+		return any || again && !o.silent(time.Now())
 	}
-	fresh := c.known.fresh(time.Now())
-	if !fresh && c.known.begin() {
-		c.fetchers.Add(1) // the caller is one of them, or a stage, which are waited for first
+	fresh := o.known.fresh(time.Now())
+	if !fresh && o.known.begin() {
+		o.dispatcher.fetchers.Add(1) // the caller is one of them, or a stage, which are waited for first
 		go func() {
-			defer c.fetchers.Done()
-			defer c.fatal()
-			defer c.known.end()
-			c.askCanaries(c.running, list)
+			defer o.dispatcher.fetchers.Done()
+			defer o.fatal()
+			defer o.known.end()
+			o.askCanaries(o.running, list)
 		}()
 	}
 	return fresh
@@ -226,54 +226,54 @@ func (c *crawler) canaryAnswered(again bool, source uint64) bool {
 
 // silent is true while nothing has answered since the program was started again, for monitorPatience at most: it may have been started
 // in an outage, or because of one, and the servers that could tell are forgotten.
-func (c *crawler) silent(now time.Time) bool {
-	return c.counter(state.CountResponses) > 0 && c.known.none() && now.Sub(c.began) < c.faultWaits.patience
+func (o *outages) silent(now time.Time) bool {
+	return o.counter(state.CountResponses) > 0 && o.known.none() && now.Sub(o.began) < o.faultWaits.patience
 }
 
-func (c *crawler) canariesFor(source uint64) (list []canary, any bool) {
-	return c.known.others(source, func(host []byte) bool { return c.mayBeCanary(host) && !c.rules.BlockedHost(host) })
+func (o *outages) canariesFor(source uint64) (list []canary, any bool) {
+	return o.known.others(source, func(host []byte) bool { return o.mayBeCanary(host) && !o.rules.BlockedHost(host) })
 }
 
 // mayVouch is false for a host that rests, even for a moment: package polite forgets short rests when the program ends, the table of
 // hosts in trouble does not.
-func (c *crawler) mayBeCanary(host []byte) bool {
+func (o *outages) mayBeCanary(host []byte) bool {
 	now := time.Now()
-	s := c.hosts.Get(c.HostKey(host), nil, now)
+	s := o.health.hosts.Get(o.HostKey(host), nil, now)
 	return s.End == health.Open && !now.Before(s.Until)
 }
 
 // askVouchers asks canariesAtOnce servers for their robots.txt, those of the list whose turn is now. If none answers, that is an outage; if none
 // can be asked, there is no telling.
-func (c *crawler) askCanaries(ctx context.Context, list []canary) (asked int) {
+func (o *outages) askCanaries(ctx context.Context, list []canary) (asked int) {
 	for i := range list {
 		v := &list[i]
 		if asked == canariesAtOnce || ctx.Err() != nil {
 			break
 		}
-		ok, err := c.askCanary(ctx, v)
+		ok, err := o.askCanary(ctx, v)
 		if !ok {
 			continue
 		}
 		asked++
 		var fe *fetch.Error
 		answered := err == nil || errors.As(err, &fe) && !doubtful(fe) && !fe.Ours()
-		c.known.note(v, answered, time.Now())
+		o.known.note(v, answered, time.Now())
 		if answered {
-			if was := c.net.answered(time.Now()); was {
-				c.tellOutage("network", &c.net)
+			if was := o.net.answered(time.Now()); was {
+				o.tellOutage("network", &o.net)
 			}
 			return asked
 		}
 	}
-	if asked > 0 && ctx.Err() == nil && c.net.declare(time.Now()) {
-		c.tellOutage("network", &c.net)
+	if asked > 0 && ctx.Err() == nil && o.net.declare(time.Now()) {
+		o.tellOutage("network", &o.net)
 	}
 	return asked
 }
 
 // askVoucher asks one, if its turn is now.
-func (c *crawler) askCanary(ctx context.Context, v *canary) (asked bool, err error) {
-	if c.rules.BlockedAddr(v.addr) {
+func (o *outages) askCanary(ctx context.Context, v *canary) (asked bool, err error) {
+	if o.rules.BlockedAddr(v.addr) {
 		return false, nil
 	}
 	url, err := weburl.Canonical(v.origin() + "/robots.txt")
@@ -281,47 +281,47 @@ func (c *crawler) askCanary(ctx context.Context, v *canary) (asked bool, err err
 		return false, err
 	}
 	select {
-	case c.workers.slots <- struct{}{}:
+	case o.dispatcher.workers.slots <- struct{}{}:
 	case <-ctx.Done():
 		return false, nil
 	}
 	host := []byte(v.host)
-	item := &polite.Item{Host: c.HostKey(host), PLD: c.PLDKey(host), Addrs: []netip.Addr{v.addr}, Robots: true}
-	g := c.polite.AdmitNow(time.Now(), item)
+	item := &polite.Item{Host: o.HostKey(host), PLD: o.PLDKey(host), Addrs: []netip.Addr{v.addr}, Robots: true}
+	g := o.dispatcher.polite.AdmitNow(time.Now(), item)
 	if g == nil {
-		c.workers.free()
+		o.dispatcher.workers.free()
 		return false, nil
 	}
-	resp := c.workers.response()
-	defer c.workers.release(resp)
-	c.testHook("voucher " + url)
-	err = c.getGranted(ctx, g, url, resp, nil)
+	resp := o.dispatcher.workers.response()
+	defer o.dispatcher.workers.release(resp)
+	o.testHook("voucher " + url)
+	err = o.requests.getGranted(ctx, g, url, resp, nil)
 	return !errors.Is(err, errBlocked), err
 }
 
 // watchOutages asks canaries while there is an outage, and goes on if they answer: it may be an outage of others.
-func (c *crawler) watchOutages(ctx context.Context) error {
+func (o *outages) watchOutages(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if !c.slowed() {
-			c.await(ctx, c.wakeCanaries, wakeAfter)
+		if !o.slowed() {
+			o.await(ctx, o.wakeCanaries, wakeAfter)
 			continue
 		}
-		if c.dns.isDown() {
-			c.askNames(ctx, "")
+		if o.dns.isDown() {
+			o.askNames(ctx, "")
 		}
-		if !c.net.isDown() {
+		if !o.net.isDown() {
 			sleep(ctx, canaryGoodFor)
 			continue
 		}
 		wait := canaryRetryEvery
-		if c.known.begin() {
-			list, _ := c.canariesFor(0)
-			if c.askCanaries(ctx, list) > 0 {
+		if o.known.begin() {
+			list, _ := o.canariesFor(0)
+			if o.askCanaries(ctx, list) > 0 {
 				wait = canaryGoodFor
 			}
-			c.known.end()
+			o.known.end()
 		}
-		if c.net.isDown() {
+		if o.net.isDown() {
 			sleep(ctx, wait)
 		}
 	}

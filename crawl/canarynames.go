@@ -143,14 +143,14 @@ func (k *knownNames) told(list []knownName, word namesWord, now time.Time) names
 }
 
 // askNames says what other names than this one tell of the name servers now.
-func (c *crawler) askNames(ctx context.Context, but string) namesWord {
-	list, word := c.nameCanaries.ask(but, time.Now())
+func (o *outages) askNames(ctx context.Context, but string) namesWord {
+	list, word := o.nameCanaries.ask(but, time.Now())
 	if len(list) == 0 {
 		return word
 	}
 	have, missing := 0, 0
 	for _, n := range list {
-		_, _, err := c.lookup(ctx, []byte(n.host), lookupKnown|lookupFresh)
+		_, _, err := o.lookup(ctx, []byte(n.host), lookupKnown|lookupFresh)
 		var le *LookupError
 		switch {
 		case err == nil:
@@ -165,25 +165,25 @@ func (c *crawler) askNames(ctx context.Context, but string) namesWord {
 	case missing >= namesLeast:
 		word = namesLie
 	}
-	word = c.nameCanaries.told(list, word, time.Now())
+	word = o.nameCanaries.told(list, word, time.Now())
 	if ctx.Err() != nil {
 		return namesSilent
 	}
-	if word == namesWork && c.dns.answered(time.Now()) || word == namesLie && c.dns.declare(time.Now()) {
-		c.tellOutage("name servers", &c.dns)
+	if word == namesWork && o.dns.answered(time.Now()) || word == namesLie && o.dns.declare(time.Now()) {
+		o.tellOutage("name servers", &o.dns)
 	}
 	return word
 }
 
 // absence says whether it is confirmed that a name has no address, or none that may be connected to: an update of RobotsCache. Else, the
 // request is made again.
-func (c *crawler) absence(ctx context.Context, job *robots.Job, name string) (kind byte, confirmed bool) {
-	if job.Tries == 0 || c.namesInDoubt() {
+func (o *outages) absence(ctx context.Context, job *robots.Job, name string) (kind byte, confirmed bool) {
+	if job.Tries == 0 || o.namesInDoubt() {
 		return 0, false
 	}
-	switch c.askNames(ctx, name) {
+	switch o.askNames(ctx, name) {
 	case namesWork:
-		if c.nameCanaries.many() {
+		if o.nameCanaries.many() {
 			return robots.UpdateMissing, true
 		}
 		return robots.UpdateGone, true
@@ -193,9 +193,9 @@ func (c *crawler) absence(ctx context.Context, job *robots.Job, name string) (ki
 	switch {
 	case job.Tries < confirmTries:
 		return 0, false
-	case c.Manifest != nil && c.nameCanaries.few() && time.Since(c.began) < c.faultWaits.patience: // started again: it has forgotten them
+	case o.Manifest != nil && o.nameCanaries.few() && time.Since(o.began) < o.faultWaits.patience: // started again: it has forgotten them
 		return 0, false
-	case c.counter(state.CountResponses) == 0: // a crawl that has none but dead names ends
+	case o.counter(state.CountResponses) == 0: // a crawl that has none but dead names ends
 		return robots.UpdateGone, true
 	}
 	return robots.UpdateMissing, true

@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"drumbeat/crawl/admit"
@@ -32,56 +34,80 @@ type moment struct {
 	written  int64 // bytes, known when it has been saved
 }
 
+// checkpointer makes the crawl durable. Goroutine "checkpoint".
+type checkpointer struct {
+	*engine
+	structures     []*structure // all that the crawl has on disk
+	checkpointMu   sync.Mutex   // held by the one checkpoint that runs; guards gen
+	gen            uint64
+	lastCheckpoint atomic.Pointer[CheckpointStats]
+	frozen         state.Frozen
+	runs           int
+	lastRun        *state.LastRun
+	saved          atomic.Int64 // changes when the last checkpoint began
+
+	budgets    *budgetStage
+	check      *robotsCheck
+	deferrals  *deferrals
+	dispatcher *dispatcher
+	health     *hostHealth
+	output     *output
+	requests   *robotsRequests
+	seeds      *seedFeeder
+	seen       *seenStage
+	space      *space
+}
+
 // checkpoint makes a durable manifest of the present moment. One at a time. After an error nothing more is
 // checkpointed.
-func (c *crawler) checkpoint(clean bool, done string) error {
-	c.checkpointMu.Lock()
-	defer c.checkpointMu.Unlock()
-	if err := c.failure(); err != nil {
+func (k *checkpointer) checkpoint(clean bool, done string) error {
+	k.checkpointMu.Lock()
+	defer k.checkpointMu.Unlock()
+	if err := k.failure(); err != nil {
 		return fmt.Errorf("crawl: no checkpoint after a failed write: %w", err)
 	}
 	began := time.Now()
-	changes := c.changes.Load()
-	c.slowest.take()
-	m, stats := c.freeze()
-	if err := c.saveMoment(m, clean, done); err != nil {
-		c.fail(err)
+	changes := k.changes.Load()
+	k.slowest.take()
+	m, stats := k.freeze()
+	if err := k.saveMoment(m, clean, done); err != nil {
+		k.fail(err)
 		return err
 	}
 	stats.Bytes = m.written
-	stats.Stall = max(c.slowest.take(), stats.Pause)
-	stats.Number, stats.Total, stats.When = c.gen, time.Since(began), time.Now()
-	stats.since(c.lastCheckpoint.Load())
-	c.lastCheckpoint.Store(&stats)
-	c.saved.Store(changes)
-	c.opt.Log.Debug("checkpoint", "number", stats.Number, "wait", stats.Wait, "pause", stats.Pause, "stall", stats.Stall,
+	stats.Stall = max(k.slowest.take(), stats.Pause)
+	stats.Number, stats.Total, stats.When = k.gen, time.Since(began), time.Now()
+	stats.since(k.lastCheckpoint.Load())
+	k.lastCheckpoint.Store(&stats)
+	k.saved.Store(changes)
+	k.opt.Log.Debug("checkpoint", "number", stats.Number, "wait", stats.Wait, "pause", stats.Pause, "stall", stats.Stall,
 		"total", stats.Total, "bytes", stats.Bytes)
 	return nil
 }
 
 // freeze stops all transactions for an instant.
-func (c *crawler) freeze() (*moment, CheckpointStats) {
+func (k *checkpointer) freeze() (*moment, CheckpointStats) {
 	var stats CheckpointStats
 	began := time.Now()
-	pausable := c.pausable()
+	pausable := k.pausable()
 	pauseAll(pausable)
 	stats.Wait = time.Since(began)
-	c.txLock.Lock()
+	k.txLock.Lock()
 	locked := time.Now()
 	m := &moment{
-		accounts: c.acct.copy(),
-		seeds:    c.seeds.state,
-		held:     c.heldState,
-		items:    c.polite.Snapshot(),
-		delays:   c.polite.Delays(time.Now()),
-		hosts:    c.hosts.Snapshot(),
-		jobs:     c.robotsJobs.snapshot(),
-		active:   c.activeMillis(),
+		accounts: k.acct.copy(),
+		seeds:    k.seeds.state,
+		held:     k.deferrals.heldState,
+		items:    k.dispatcher.polite.Snapshot(),
+		delays:   k.dispatcher.polite.Delays(time.Now()),
+		hosts:    k.health.hosts.Snapshot(),
+		jobs:     k.requests.robotsJobs.snapshot(),
+		active:   k.activeMillis(),
 	}
-	for _, s := range c.structures {
+	for _, s := range k.structures {
 		m.parts = append(m.parts, s.freeze())
 	}
-	c.txLock.Unlock()
+	k.txLock.Unlock()
 	stats.Pause = time.Since(locked)
 	for _, p := range pausable {
 		p.Resume()
@@ -90,14 +116,14 @@ func (c *crawler) freeze() (*moment, CheckpointStats) {
 }
 
 // saveMoment writes what was frozen, makes it durable, names it in the manifest and lets replaced files go.
-func (c *crawler) saveMoment(mo *moment, clean bool, done string) error {
-	gen := c.gen + 1
-	tails, err := disk.CreateTails(c.Set, gen)
+func (k *checkpointer) saveMoment(mo *moment, clean bool, done string) error {
+	gen := k.gen + 1
+	tails, err := disk.CreateTails(k.Set, gen)
 	if err != nil {
 		return fmt.Errorf("crawl: checkpoint %d: %w", gen, err)
 	}
-	m := &state.Manifest{Gen: gen, Crawl: c.CrawlID, Time: time.Now().Unix(), Clean: clean, Done: done, Frozen: c.frozen,
-		Active: mo.active, Runs: c.runs, Run: c.lastRun, Accounts: mo.accounts, Seeds: mo.seeds, Held: mo.held,
+	m := &state.Manifest{Gen: gen, Crawl: k.CrawlID, Time: time.Now().Unix(), Clean: clean, Done: done, Frozen: k.frozen,
+		Active: mo.active, Runs: k.runs, Run: k.lastRun, Accounts: mo.accounts, Seeds: mo.seeds, Held: mo.held,
 		Parts: make(map[string]json.RawMessage, len(mo.parts))}
 	m.Accounts.Counters[state.CountCheckpoints]++
 	for _, p := range mo.parts {
@@ -121,21 +147,21 @@ func (c *crawler) saveMoment(mo *moment, clean bool, done string) error {
 	if m.Hosts, err = tails.Write(0, health.DumpHosts(mo.hosts)); err != nil {
 		return fmt.Errorf("crawl: checkpoint %d: health of hosts: %w", gen, err)
 	}
-	sketches, err := c.sketches.encode()
+	sketches, err := k.sketches.encode()
 	if err != nil {
 		return err
 	}
 	if m.Sketches, err = tails.Write(0, sketches); err != nil {
 		return fmt.Errorf("crawl: checkpoint %d: sketches: %w", gen, err)
 	}
-	if m.Scope, err = tails.Write(0, admit.DumpKeys(c.links.Sites.Extensions())); err != nil {
+	if m.Scope, err = tails.Write(0, admit.DumpKeys(k.links.Sites.Extensions())); err != nil {
 		return fmt.Errorf("crawl: checkpoint %d: scope: %w", gen, err)
 	}
 	if err := tails.Close(); err != nil {
 		return fmt.Errorf("crawl: checkpoint %d: %w", gen, err)
 	}
-	c.testHook("checkpoint")
-	for _, set := range []disk.Set{c.Set, c.Out} {
+	k.testHook("checkpoint")
+	for _, set := range []disk.Set{k.Set, k.Out} {
 		for _, dir := range set.Paths {
 			if err := set.FS.SyncFS(dir); err != nil {
 				return fmt.Errorf("crawl: checkpoint %d: sync %s: %w", gen, dir, err)
@@ -146,24 +172,24 @@ func (c *crawler) saveMoment(mo *moment, clean bool, done string) error {
 	if err != nil {
 		return err
 	}
-	c.testHook("checkpoint")
-	if err := c.WriteManifest(data); err != nil {
+	k.testHook("checkpoint")
+	if err := k.WriteManifest(data); err != nil {
 		return fmt.Errorf("crawl: checkpoint %d: manifest: %w", gen, err)
 	}
-	c.gen = gen
-	c.savedURLs.Store(m.Accounts.Gained())
-	c.testHook("checkpoint")
+	k.gen = gen
+	k.space.savedURLs.Store(m.Accounts.Gained())
+	k.testHook("checkpoint")
 	for _, p := range mo.parts {
 		if err := p.commit(); err != nil {
 			return err
 		}
 	}
-	if err := disk.RemoveTails(c.Set, func(g uint64) bool { return g == gen }); err != nil {
+	if err := disk.RemoveTails(k.Set, func(g uint64) bool { return g == gen }); err != nil {
 		return fmt.Errorf("crawl: after checkpoint %d: %w", gen, err)
 	}
-	c.acct.mu.Lock()
-	c.acct.s.Counters[state.CountCheckpoints]++
-	c.acct.mu.Unlock()
+	k.acct.mu.Lock()
+	k.acct.s.Counters[state.CountCheckpoints]++
+	k.acct.mu.Unlock()
 	mo.written = tails.Bytes() + int64(len(data))
 	return nil
 }
@@ -173,9 +199,9 @@ func (c *crawler) saveMoment(mo *moment, clean bool, done string) error {
 const firstCheckpoint = 5 * time.Second
 
 // checkpoints makes one every CheckpointEvery, unless nothing has changed; after a crash sooner at first, at intervals that double.
-func (c *crawler) checkpoints(ctx context.Context) error {
-	wait := c.opt.CheckpointEvery
-	if m := c.Manifest; m != nil && !m.Clean {
+func (k *checkpointer) checkpoints(ctx context.Context) error {
+	wait := k.opt.CheckpointEvery
+	if m := k.Manifest; m != nil && !m.Clean {
 		wait = min(wait, firstCheckpoint)
 	}
 	t := time.NewTimer(wait)
@@ -185,16 +211,16 @@ func (c *crawler) checkpoints(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-t.C:
-			wait = min(2*wait, c.opt.CheckpointEvery)
+			wait = min(2*wait, k.opt.CheckpointEvery)
 			t.Reset(wait)
-			rolled, err := c.rollOutput(time.Now())
+			rolled, err := k.output.rollOutput(time.Now())
 			if err != nil {
 				return err
 			}
-			if !rolled && c.saved.Load() == c.changes.Load() {
+			if !rolled && k.saved.Load() == k.changes.Load() {
 				continue
 			}
-			if err := c.checkpoint(false, ""); err != nil {
+			if err := k.checkpoint(false, ""); err != nil {
 				return err
 			}
 		}
@@ -221,12 +247,12 @@ var closedSuffixes = [...]string{".warc.gz", ".cdxj", ".jsonl.zst"}
 
 // diskUsed adds up what the files of the crawl take. A large crawl has some thousand files of state and some ten thousand closed files of
 // output: of the latter each is looked at once, and after that only its name in the directory, since it may be moved away.
-func (c *crawler) diskUsed() (int64, error) {
+func (o *output) diskUsed() (int64, error) {
 	var used int64
-	closed := make(map[string]int64, len(c.closedFiles))
+	closed := make(map[string]int64, len(o.closedFiles))
 	var walk func(dir string, depth int) error
 	walk = func(dir string, depth int) error {
-		names, err := c.Set.FS.List(dir)
+		names, err := o.Set.FS.List(dir)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // deleted since its parent was listed
 		}
@@ -236,19 +262,19 @@ func (c *crawler) diskUsed() (int64, error) {
 		for _, name := range names {
 			path := dir + "/" + name
 			isClosed := slices.ContainsFunc(closedSuffixes[:], func(s string) bool { return strings.HasSuffix(name, s) })
-			if size, known := c.closedFiles[path]; known && isClosed {
+			if size, known := o.closedFiles[path]; known && isClosed {
 				used, closed[path] = used+size, size
 				continue
 			}
 			if !isClosed && depth < maxDiskDepth {
-				if _, err := c.Set.FS.List(path); err == nil {
+				if _, err := o.Set.FS.List(path); err == nil {
 					if err := walk(path, depth+1); err != nil {
 						return err
 					}
 					continue
 				}
 			}
-			size, err := c.Set.FS.Allocated(path)
+			size, err := o.Set.FS.Allocated(path)
 			if errors.Is(err, fs.ErrNotExist) {
 				continue
 			}
@@ -261,11 +287,11 @@ func (c *crawler) diskUsed() (int64, error) {
 		}
 		return nil
 	}
-	for _, dir := range c.opt.allDirs() {
+	for _, dir := range o.opt.allDirs() {
 		if err := walk(dir, 0); err != nil {
 			return 0, err
 		}
 	}
-	c.closedFiles = closed
+	o.closedFiles = closed
 	return used, nil
 }

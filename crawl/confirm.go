@@ -38,33 +38,49 @@ func (o *Options) makeWaits() waits {
 	return w
 }
 
+// outages decides whether a failure is ours or the site's. Its goroutine "canaries" asks canaries while there is an outage.
+type outages struct {
+	*engine
+	net, dns     monitor // of exchanges, of lookups
+	known        known
+	nameCanaries knownNames
+	faultWaits   waits
+	wakeCanaries signal   // there is an outage: the canaries are to be asked
+	lookups      inFlight // under way
+
+	dispatcher *dispatcher
+	health     *hostHealth
+	output     *output
+	requests   *robotsRequests
+}
+
 // confirmWait is the wait before the next try.
-func (c *crawler) confirmWait() time.Duration {
-	if c.inOutage() {
-		return c.faultWaits.confirmOutage
+func (o *outages) confirmWait() time.Duration {
+	if o.inOutage() {
+		return o.faultWaits.confirmOutage
 	}
-	return max(c.faultWaits.confirm, min(c.opt.HostDelay, confirmMost))
+	return max(o.faultWaits.confirm, min(o.opt.HostDelay, confirmMost))
 }
 
 // serverKey is the key of an address in the tables of outages.
-func (c *crawler) serverKey(addr netip.Addr) uint64 {
+func (o *outages) serverKey(addr netip.Addr) uint64 {
 	b := addr.As16()
-	return max(1, c.Hasher.ServerKey(b[:]))
+	return max(1, o.Hasher.ServerKey(b[:]))
 }
 
 // source is the key of what an address stands for when failures are counted: its network, so that nobody stops the crawl with the
 // addresses of one; its server, as long as few networks are known.
-func (c *crawler) source(addr netip.Addr) uint64 {
-	if c.known.wide() {
+func (o *outages) source(addr netip.Addr) uint64 {
+	if o.known.wide() {
 		addr = polite.Network(addr)
 	}
-	return c.serverKey(addr)
+	return o.serverKey(addr)
 }
 
 // watchExchange tells the monitor of the network how an exchange ended.
-func (c *crawler) watchExchange(try *probe, addr netip.Addr, parts weburl.Parts, err error, resp *fetch.Response) {
+func (o *outages) watchExchange(try *probe, addr netip.Addr, parts weburl.Parts, err error, resp *fetch.Response) {
 	now := time.Now()
-	key := c.serverKey(addr)
+	key := o.serverKey(addr)
 	got := outcomeNone
 	var fe *fetch.Error
 	switch {
@@ -75,27 +91,27 @@ func (c *crawler) watchExchange(try *probe, addr netip.Addr, parts weburl.Parts,
 	case errors.As(err, &fe) && (doubtful(fe) || lacking(fe)):
 		got = outcomeBad
 	}
-	is, blind, any := c.known.is(key, now)
+	is, blind, any := o.known.is(key, now)
 	switch {
 	case got == outcomeGood:
-		c.known.answered(canary{https: len(parts.Scheme) == len("https"), host: string(parts.Host), port: parts.Port, addr: addr, key: key,
-			net: c.serverKey(polite.Network(addr)), at: now})
+		o.known.answered(canary{https: len(parts.Scheme) == len("https"), host: string(parts.Host), port: parts.Port, addr: addr, key: key,
+			net: o.serverKey(polite.Network(addr)), at: now})
 		if err == nil && (resp.Status == http.StatusTooManyRequests || resp.Status >= http.StatusInternalServerError) {
-			c.known.unfit(key) // it works, but asks to be left alone for a while, or has trouble
+			o.known.unfit(key) // it works, but asks to be left alone for a while, or has trouble
 		}
 	case got == outcomeBad && is:
-		c.known.failed(key)
+		o.known.failed(key)
 	case got == outcomeBad && any && (fe != nil && (fe.Kind == fetch.KindNoRoute || lacking(fe))):
 		got = outcomeNone // links to addresses of a family that this machine has no way to are no outage
 	}
-	if c.net.end(try, now, c.source(addr), got, is, blind) {
-		c.tellOutage("network", &c.net)
+	if o.net.end(try, now, o.source(addr), got, is, blind) {
+		o.tellOutage("network", &o.net)
 	}
 }
 
 // watchLookup does the same for the name servers. That a name has no address, or none that may be connected to, is a failure if it had
 // one; else it tells nothing. A name that wasn't answered before tells nothing when it isn't again.
-func (c *crawler) watchLookup(try *probe, pld uint64, kind lookupKind, err error) {
+func (o *outages) watchLookup(try *probe, pld uint64, kind lookupKind, err error) {
 	got := outcomeGood
 	var le *LookupError
 	switch {
@@ -112,61 +128,61 @@ func (c *crawler) watchLookup(try *probe, pld uint64, kind lookupKind, err error
 		got = outcomeNone
 	}
 	if absent := errors.Is(err, errForbidden) || le != nil && le.NotFound; kind == 0 && (absent || err == nil) {
-		c.nameCanaries.first(absent)
+		o.nameCanaries.first(absent)
 	}
-	if c.dns.end(try, time.Now(), pld, got, kind&lookupAgain == 0, false) {
-		c.tellOutage("name servers", &c.dns)
+	if o.dns.end(try, time.Now(), pld, got, kind&lookupAgain == 0, false) {
+		o.tellOutage("name servers", &o.dns)
 	}
 }
 
 // tellOutage logs that an outage has begun or ended.
-func (c *crawler) tellOutage(what string, m *monitor) {
+func (o *outages) tellOutage(what string, m *monitor) {
 	m.mu.Lock()
 	down, since, partial, told := m.down, m.since, m.partial, m.told
 	m.told = down || partial
 	m.mu.Unlock()
 	if down {
-		c.testHook("outage")
-		c.wakeCanaries.raise()
+		o.testHook("outage")
+		o.wakeCanaries.raise()
 	} else {
-		c.noteProgress()
-		c.wakeJobs.raise()
-		c.wakeDispatch.raise()
+		o.noteProgress()
+		o.requests.wakeJobs.raise()
+		o.dispatcher.wakeDispatch.raise()
 	}
 	lasted := time.Since(since).Round(time.Second)
 	switch {
 	case down && told:
-		c.opt.Log.Debug("outage again: fetching rests but for one try a second", "of", what)
+		o.opt.Log.Debug("outage again: fetching rests but for one try a second", "of", what)
 	case down:
-		c.opt.Log.Error("outage: fetching rests but for one try a second; nothing that fails is counted", "of", what)
+		o.opt.Log.Error("outage: fetching rests but for one try a second; nothing that fails is counted", "of", what)
 	case partial:
-		c.opt.Log.Warn("the outage is of others: fetching goes on; what fails is not counted for now", "of", what, "lasted", lasted)
+		o.opt.Log.Warn("the outage is of others: fetching goes on; what fails is not counted for now", "of", what, "lasted", lasted)
 	default:
-		c.opt.Log.Warn("the outage is over: fetching goes on", "of", what, "lasted", lasted)
+		o.opt.Log.Warn("the outage is over: fetching goes on", "of", what, "lasted", lasted)
 	}
 }
 
 // confirmed says whether a failure that could be ours may be counted: it is the second one in a row, of the URL (again) or of its host
 // (doubted), and since this exchange began the network was seen to work elsewhere, or a canary answered.
-func (c *crawler) confirmed(again, doubted bool, began time.Time, source uint64) bool {
-	if !again && !doubted || c.inOutage() {
+func (o *outages) confirmed(again, doubted bool, began time.Time, source uint64) bool {
+	if !again && !doubted || o.inOutage() {
 		return false
 	}
-	return c.net.workedSince(began, source) || c.canaryAnswered(again, source)
+	return o.net.workedSince(began, source) || o.canaryAnswered(again, source)
 }
 
 // unconfirmed puts a URL off for another try that decides; nothing is counted against its host.
-func (c *crawler) unconfirmed(g *polite.Grant, rec *weburl.Record, sum *robots.Summary, result *ending) error {
+func (p *pageStage) unconfirmed(g *polite.Grant, rec *weburl.Record, sum *robots.Summary, result *ending) error {
 	rec.Flags |= weburl.FlagUnconfirmed
-	if !c.inOutage() {
+	if !p.outages.inOutage() {
 		rec.Faults = min(rec.Faults, math.MaxUint8-1) + 1
 	}
-	wait := c.confirmWait()
+	wait := p.outages.confirmWait()
 	result.Backoff = wait
-	return c.settle(g, result, func(tx *transaction) error {
+	return p.settle(g, result, func(tx *transaction) error {
 		tx.count(state.CountUnconfirmed, 1)
-		c.hosts.Doubt(g.Item.Host, &sum.Health, time.Now())
-		return c.deferURL(tx, rec, state.PlaceRAM, time.Now().Add(wait), state.ReasonUnconfirmed)
+		p.health.hosts.Doubt(g.Item.Host, &sum.Health, time.Now())
+		return p.deferrals.deferURL(tx, rec, state.PlaceRAM, time.Now().Add(wait), state.ReasonUnconfirmed)
 	})
 }
 

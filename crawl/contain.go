@@ -14,15 +14,15 @@ import (
 )
 
 // decide is HostData.Decide for the path of a URL. The rules are a site's: where they make it panic, ok is false.
-func (c *crawler) decide(known *robots.HostData, rec *weburl.Record, now time.Time) (d robots.Decision, at time.Time, ok bool) {
+func (k *robotsCheck) decide(known *robots.HostData, rec *weburl.Record, now time.Time) (d robots.Decision, at time.Time, ok bool) {
 	defer func() {
 		if p := recover(); p != nil {
-			c.logBug(string(rec.URL), &bug.Error{Value: p, Stack: debug.Stack()})
+			k.logBug(string(rec.URL), &bug.Error{Value: p, Stack: debug.Stack()})
 			ok = false
 		}
 	}()
-	if c.opt.reading != nil {
-		c.opt.reading("rules", rec.URL)
+	if k.opt.reading != nil {
+		k.opt.reading("rules", rec.URL)
 	}
 	d, at = known.Decide(weburl.Split(rec.URL).Path, now)
 	return d, at, true
@@ -32,22 +32,22 @@ func (c *crawler) decide(known *robots.HostData, rec *weburl.Record, now time.Ti
 const maxStacks = 20
 
 // logBug logs a panic that something of a site caused.
-func (c *crawler) logBug(of string, err error) {
+func (e *engine) logBug(of string, err error) {
 	var p *bug.Error
-	if !errors.As(err, &p) || c.bugs.Add(1) > maxStacks {
+	if !errors.As(err, &p) || e.bugs.Add(1) > maxStacks {
 		return
 	}
-	c.opt.Log.Error("a bug: this program panicked while it read what a site had sent; please report it", "url", of, "panic", fmt.Sprint(p.Value),
+	e.opt.Log.Error("a bug: this program panicked while it read what a site had sent; please report it", "url", of, "panic", fmt.Sprint(p.Value),
 		"stack", string(p.Stack))
 }
 
 // endByBug ends a URL that made this program panic, so that no later run meets it again. It tells nothing about the host.
-func (c *crawler) endByBug(g *polite.Grant, rec *weburl.Record, panicked error, result *ending) error {
-	c.logBug(string(rec.URL), panicked)
-	return c.settle(g, result, func(tx *transaction) error {
+func (p *pageStage) endByBug(g *polite.Grant, rec *weburl.Record, panicked error, result *ending) error {
+	p.logBug(string(rec.URL), panicked)
+	return p.settle(g, result, func(tx *transaction) error {
 		tx.count(state.CountAttempts, 1)
 		tx.count(state.CountInternalErrors, 1)
-		return c.refuse(tx, rec, state.PlaceRAM, state.ReasonInternal)
+		return p.deferrals.refuse(tx, rec, state.PlaceRAM, state.ReasonInternal)
 	})
 }
 
@@ -62,10 +62,10 @@ func asPanic(err error) error {
 
 // fatal is deferred first by every goroutine of the crawl: a panic that nothing contained ends the process in Options.Panicked,
 // which doesn't return. Nothing is undone and no lock taken before: to the files it is a kill -9.
-func (c *crawler) fatal() {
+func (e *engine) fatal() {
 	if p := recover(); p != nil {
-		if c.opt.Panicked != nil {
-			c.opt.Panicked(p, debug.Stack())
+		if e.opt.Panicked != nil {
+			e.opt.Panicked(p, debug.Stack())
 		}
 		panic(p)
 	}

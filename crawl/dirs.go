@@ -12,42 +12,42 @@ import (
 
 // takeDirectories locks the directories, finds out which is which and labels new ones. With no crawl in them, one
 // begins.
-func (c *crawler) takeDirectories() error {
-	separate := !slices.Equal(c.opt.Out, c.opt.Dirs)
-	paths := c.opt.Dirs
+func (k *checkpointer) takeDirectories() error {
+	separate := !slices.Equal(k.opt.Out, k.opt.Dirs)
+	paths := k.opt.Dirs
 	if separate {
-		paths = append(slices.Clone(paths), c.opt.Out...)
+		paths = append(slices.Clone(paths), k.opt.Out...)
 	}
 	for i, p := range paths {
 		if slices.Contains(paths[:i], p) {
 			return fmt.Errorf("crawl: directory %s is given twice", p)
 		}
 	}
-	if err := c.lookAtDirectories(separate); err != nil {
+	if err := k.lookAtDirectories(separate); err != nil {
 		return err
 	}
 	for _, p := range paths {
-		if err := c.opt.FS.MkdirAll(p); err != nil {
+		if err := k.opt.FS.MkdirAll(p); err != nil {
 			return state.LockError(p, err)
 		}
-		if err := c.Lock(c.opt.FS, p); err != nil {
+		if err := k.Lock(k.opt.FS, p); err != nil {
 			return err
 		}
 	}
 	var err error
-	if c.Set, err = c.label(c.opt.Dirs, state.KindState); err != nil {
+	if k.Set, err = k.label(k.opt.Dirs, state.KindState); err != nil {
 		return err
 	}
-	if err = c.RefuseRepairing(); err != nil {
+	if err = k.RefuseRepairing(); err != nil {
 		return err
 	}
-	c.Out = c.Set
+	k.Out = k.Set
 	if separate {
-		if c.Out, err = c.label(c.opt.Out, state.KindOutput); err != nil {
+		if k.Out, err = k.label(k.opt.Out, state.KindOutput); err != nil {
 			return err
 		}
 	}
-	c.SeparateOut = separate
+	k.SeparateOut = separate
 	return nil
 }
 
@@ -75,7 +75,7 @@ func CheckDirectories(opt *Options) error {
 		o.Out = o.Dirs
 	}
 	c := newCrawler(o)
-	return c.lookAtDirectories(!slices.Equal(o.Out, o.Dirs))
+	return c.checkpointer.lookAtDirectories(!slices.Equal(o.Out, o.Dirs))
 }
 
 // KnownURLs is how many URLs the crawl in these directories knew at its last checkpoint; 0 if there is none, or it can't be read.
@@ -93,8 +93,8 @@ func KnownURLs(fsys disk.FS, dirs []string) int64 {
 
 // lookAtDirectories finds out what is wrong with the directories before anything is made: where a disk isn't mounted nothing
 // may appear, and what is foreign stays as it is.
-func (c *crawler) lookAtDirectories(separate bool) error {
-	match, err := disk.MatchIdentities(c.Meter, c.opt.Dirs, state.KindState)
+func (k *checkpointer) lookAtDirectories(separate bool) error {
+	match, err := disk.MatchIdentities(k.Meter, k.opt.Dirs, state.KindState)
 	if err != nil {
 		return state.MatchError(err)
 	}
@@ -106,7 +106,7 @@ func (c *crawler) lookAtDirectories(separate bool) error {
 	}
 	if m != nil {
 		for _, dir := range match.New {
-			if !slices.Contains(c.opt.AddDirs, dir) {
+			if !slices.Contains(k.opt.AddDirs, dir) {
 				return &NewDirectoryError{Known: match.Set.Paths, New: dir}
 			}
 		}
@@ -117,20 +117,20 @@ func (c *crawler) lookAtDirectories(separate bool) error {
 	if !separate {
 		return nil
 	}
-	out, err := disk.MatchIdentities(c.Meter, c.opt.Out, state.KindOutput)
+	out, err := disk.MatchIdentities(k.Meter, k.opt.Out, state.KindOutput)
 	switch {
 	case err != nil:
 		return state.MatchError(err)
 	case m != nil && !m.Frozen.SeparateOut:
-		return fmt.Errorf("crawl: the output of crawl %s lies with its state, not in %v: %w", m.Crawl, c.opt.Out, state.ErrIncompatible)
+		return fmt.Errorf("crawl: the output of crawl %s lies with its state, not in %v: %w", m.Crawl, k.opt.Out, state.ErrIncompatible)
 	case m != nil && out.Crawl == "":
-		return fmt.Errorf("crawl: none of %v has output of crawl %s: is a disk not mounted? %w", c.opt.Out, m.Crawl, state.ErrIncompatible)
+		return fmt.Errorf("crawl: none of %v has output of crawl %s: is a disk not mounted? %w", k.opt.Out, m.Crawl, state.ErrIncompatible)
 	case match.Crawl != "" && out.Crawl != "" && out.Crawl != match.Crawl:
-		return fmt.Errorf("crawl: %v belong to crawl %s, not %s: %w", c.opt.Out, out.Crawl, match.Crawl, state.ErrIncompatible)
+		return fmt.Errorf("crawl: %v belong to crawl %s, not %s: %w", k.opt.Out, out.Crawl, match.Crawl, state.ErrIncompatible)
 	}
 	if m != nil {
 		for _, dir := range out.New {
-			if !slices.Contains(c.opt.AddOut, dir) {
+			if !slices.Contains(k.opt.AddOut, dir) {
 				return &NewDirectoryError{Known: match.Set.Paths, New: dir, Out: true}
 			}
 		}
@@ -139,27 +139,27 @@ func (c *crawler) lookAtDirectories(separate bool) error {
 }
 
 // label matches the directories of one kind and gives new ones their identity.
-func (c *crawler) label(paths []string, kind string) (disk.Set, error) {
-	m, err := disk.MatchIdentities(c.Meter, paths, kind)
+func (k *checkpointer) label(paths []string, kind string) (disk.Set, error) {
+	m, err := disk.MatchIdentities(k.Meter, paths, kind)
 	if err != nil {
 		return disk.Set{}, state.MatchError(err)
 	}
-	if c.opt.New && kind == state.KindState && m.Crawl != "" {
+	if k.opt.New && kind == state.KindState && m.Crawl != "" {
 		return disk.Set{}, fmt.Errorf("crawl: %s: %w (leave out --new to resume it)", paths[0], state.ErrExists)
 	}
-	if c.CrawlID == "" {
-		if c.CrawlID = m.Crawl; c.CrawlID == "" {
+	if k.CrawlID == "" {
+		if k.CrawlID = m.Crawl; k.CrawlID == "" {
 			id, err := weburl.NewSecret()
 			if err != nil {
 				return disk.Set{}, err
 			}
-			c.CrawlID = id.Hex()
+			k.CrawlID = id.Hex()
 		}
 	}
-	if m.Crawl != "" && m.Crawl != c.CrawlID {
-		return disk.Set{}, fmt.Errorf("crawl: %s belong to crawl %s, not %s: %w", kind, m.Crawl, c.CrawlID, state.ErrIncompatible)
+	if m.Crawl != "" && m.Crawl != k.CrawlID {
+		return disk.Set{}, fmt.Errorf("crawl: %s belong to crawl %s, not %s: %w", kind, m.Crawl, k.CrawlID, state.ErrIncompatible)
 	}
-	set, err := disk.Label(m, c.CrawlID, kind)
+	set, err := disk.Label(m, k.CrawlID, kind)
 	if err != nil {
 		return disk.Set{}, fmt.Errorf("crawl: %w", err)
 	}
@@ -168,79 +168,79 @@ func (c *crawler) label(paths []string, kind string) (disk.Set, error) {
 
 // openIdentity reads the manifest and what is frozen: secret, suffix list; or makes them. The secret is durable before
 // the first key exists.
-func (c *crawler) openIdentity() error {
-	for i := range c.Set.Len() {
-		if err := c.Set.FS.MkdirAll(c.Set.Path(i, "state")); err != nil {
+func (k *checkpointer) openIdentity() error {
+	for i := range k.Set.Len() {
+		if err := k.Set.FS.MkdirAll(k.Set.Path(i, "state")); err != nil {
 			return fmt.Errorf("crawl: %w", err)
 		}
-		if err := c.Set.FS.SyncDir(c.Set.Path(i)); err != nil {
+		if err := k.Set.FS.SyncDir(k.Set.Path(i)); err != nil {
 			return fmt.Errorf("crawl: %w", err)
 		}
 	}
-	m, bad, err := state.ReadManifest(c.Set)
+	m, bad, err := state.ReadManifest(k.Set)
 	if err != nil {
 		return err
 	}
 	for _, err := range bad {
-		c.opt.Log.Error("a manifest can't be used: a copy takes its place", "error", err, "checkpoint", m.Gen)
+		k.opt.Log.Error("a manifest can't be used: a copy takes its place", "error", err, "checkpoint", m.Gen)
 	}
-	secret, err := c.OpenSecret(m)
+	secret, err := k.OpenSecret(m)
 	if err != nil {
 		return err
 	}
-	c.Hasher = weburl.NewHasher(secret)
-	if err := c.OpenSuffixes(c.opt.PrivateSuffixes, m != nil); err != nil {
+	k.Hasher = weburl.NewHasher(secret)
+	if err := k.OpenSuffixes(k.opt.PrivateSuffixes, m != nil); err != nil {
 		return err
 	}
-	c.frozen = state.Frozen{SecretCheck: c.Hasher.ContentKey([]byte(state.SecretCheckText)), Suffixes: c.Suffixes.Digest(),
-		Private: c.opt.PrivateSuffixes, SeparateOut: c.SeparateOut, KeepEscapes: c.opt.KeepEscapes}
+	k.frozen = state.Frozen{SecretCheck: k.Hasher.ContentKey([]byte(state.SecretCheckText)), Suffixes: k.Suffixes.Digest(),
+		Private: k.opt.PrivateSuffixes, SeparateOut: k.SeparateOut, KeepEscapes: k.opt.KeepEscapes}
 	if m == nil {
-		return c.HealCopies(state.SecretName, state.SecretFile(secret))
+		return k.HealCopies(state.SecretName, state.SecretFile(secret))
 	}
-	if m.Crawl != c.CrawlID {
-		return fmt.Errorf("crawl: manifest of crawl %s in a directory of crawl %s: %w", m.Crawl, c.CrawlID, state.ErrIncompatible)
+	if m.Crawl != k.CrawlID {
+		return fmt.Errorf("crawl: manifest of crawl %s in a directory of crawl %s: %w", m.Crawl, k.CrawlID, state.ErrIncompatible)
 	}
-	if m.Frozen != c.frozen {
-		return fmt.Errorf("crawl: what a crawl can't change has changed: %s: %w", c.changedSince(m.Frozen), state.ErrIncompatible)
+	if m.Frozen != k.frozen {
+		return fmt.Errorf("crawl: what a crawl can't change has changed: %s: %w", k.changedSince(m.Frozen), state.ErrIncompatible)
 	}
-	c.Manifest = m
+	k.Manifest = m
 	if err := m.Whole(); err != nil {
 		return err
 	}
-	return c.healIdentity(m, secret)
+	return k.healIdentity(m, secret)
 }
 
 // healIdentity makes the copies of manifest and secret the same before anything is deleted.
-func (c *crawler) healIdentity(m *state.Manifest, secret weburl.Secret) error {
+func (k *checkpointer) healIdentity(m *state.Manifest, secret weburl.Secret) error {
 	data, err := state.EncodeManifest(m)
 	if err != nil {
 		return err
 	}
-	if err := c.HealCopies(state.SecretName, state.SecretFile(secret)); err != nil {
+	if err := k.HealCopies(state.SecretName, state.SecretFile(secret)); err != nil {
 		return err
 	}
-	return c.HealCopies(state.ManifestName, data)
+	return k.HealCopies(state.ManifestName, data)
 }
 
 // changedSince names what isn't as it was when the crawl began.
-func (c *crawler) changedSince(was state.Frozen) string {
+func (k *checkpointer) changedSince(was state.Frozen) string {
 	var list []string
-	if was.SecretCheck != c.frozen.SecretCheck {
-		list = append(list, fmt.Sprintf("%s is another secret", c.Set.Path(0, state.SecretName)))
+	if was.SecretCheck != k.frozen.SecretCheck {
+		list = append(list, fmt.Sprintf("%s is another secret", k.Set.Path(0, state.SecretName)))
 	}
-	if was.Private != c.frozen.Private {
-		list = append(list, fmt.Sprintf("--private-suffixes was %v, is %v", was.Private, c.frozen.Private))
+	if was.Private != k.frozen.Private {
+		list = append(list, fmt.Sprintf("--private-suffixes was %v, is %v", was.Private, k.frozen.Private))
 	}
-	if was.Suffixes != c.frozen.Suffixes {
-		list = append(list, fmt.Sprintf("the list of suffixes in %s has digest %s, had %s", c.Set.Path(0, state.SuffixesName), c.frozen.Suffixes,
+	if was.Suffixes != k.frozen.Suffixes {
+		list = append(list, fmt.Sprintf("the list of suffixes in %s has digest %s, had %s", k.Set.Path(0, state.SuffixesName), k.frozen.Suffixes,
 			was.Suffixes))
 	}
-	if was.SeparateOut != c.frozen.SeparateOut {
-		list = append(list, fmt.Sprintf("output in directories of its own (--out) was %v, is %v", was.SeparateOut, c.frozen.SeparateOut))
+	if was.SeparateOut != k.frozen.SeparateOut {
+		list = append(list, fmt.Sprintf("output in directories of its own (--out) was %v, is %v", was.SeparateOut, k.frozen.SeparateOut))
 	}
-	if was.KeepEscapes != c.frozen.KeepEscapes {
+	if was.KeepEscapes != k.frozen.KeepEscapes {
 		word := map[bool]string{false: "fold", true: "keep"}
-		list = append(list, fmt.Sprintf("--escapes was %s, is %s", word[was.KeepEscapes], word[c.frozen.KeepEscapes]))
+		list = append(list, fmt.Sprintf("--escapes was %s, is %s", word[was.KeepEscapes], word[k.frozen.KeepEscapes]))
 	}
 	return strings.Join(list, "; ")
 }

@@ -228,25 +228,25 @@ func TestReserveIsShared(t *testing.T) {
 	mem.SetCapacity(1000)
 	c := newCrawler(Options{FS: mem, Dirs: []string{"."}})
 	c.plan.KeepFreeBytes = 100
-	first, err := c.reserve(500)
+	first, err := c.space.reserve(500)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.reserve(500); !errors.Is(err, errNoRoom) {
+	if _, err := c.space.reserve(500); !errors.Is(err, errNoRoom) {
 		t.Errorf("a second merge, with 1000 bytes free and 100 kept: %v", err)
 	}
-	second, err := c.reserve(400)
+	second, err := c.space.reserve(400)
 	if err != nil {
 		t.Fatalf("a smaller one: %v", err)
 	}
 	first()
 	second()
-	if third, err := c.reserve(900); err != nil {
+	if third, err := c.space.reserve(900); err != nil {
 		t.Errorf("after both: %v", err)
 	} else {
 		third()
 	}
-	if n := c.reserved.Load(); n != 0 {
+	if n := c.space.reserved.Load(); n != 0 {
 		t.Errorf("%d bytes stay reserved", n)
 	}
 }
@@ -265,7 +265,7 @@ func TestDrainEndsWithTheShortage(t *testing.T) {
 		{2400, true}, {2600, true}, {2600, true}, {1900, true}, {2600, true}, {2600, true}, {2600, false}, // a quarter above it
 	} {
 		mem.SetCapacity(look.free)
-		if err := c.lookAtSpace(time.Now()); err != nil {
+		if err := c.space.lookAtSpace(time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		if got := c.draining.Load(); got != look.want {
@@ -295,12 +295,12 @@ func TestDiskUsedLooksOnceAtClosedFiles(t *testing.T) {
 	}
 	c := newCrawler(Options{FS: fs, Dirs: []string{"d0"}, Out: []string{"d0"}})
 	for _, want := range []int64{120, 120, 20} {
-		if got, err := c.diskUsed(); got != want || err != nil {
+		if got, err := c.output.diskUsed(); got != want || err != nil {
 			t.Errorf("got %d, %v, want %d", got, err, want)
 		}
 		if want == 120 && looks["d0/warc/a.warc.gz"] != 1 {
 			t.Errorf("%d looks at a closed file, want 1", looks["d0/warc/a.warc.gz"])
-		} else if want == 120 && c.closedFiles["d0/warc/a.cdxj"] != 10 {
+		} else if want == 120 && c.output.closedFiles["d0/warc/a.cdxj"] != 10 {
 			t.Error("the index isn't remembered")
 		}
 		if len(looks) == 0 {
@@ -312,8 +312,8 @@ func TestDiskUsedLooksOnceAtClosedFiles(t *testing.T) {
 			}
 		}
 	}
-	if len(c.closedFiles) != 1 {
-		t.Errorf("remembered: %v", c.closedFiles)
+	if len(c.output.closedFiles) != 1 {
+		t.Errorf("remembered: %v", c.output.closedFiles)
 	}
 }
 

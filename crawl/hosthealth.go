@@ -20,13 +20,23 @@ import (
 // And hostTable has, in RAM, the hosts in trouble, all origins of a host under one key: it decides at once, before the update has
 // been merged. Where both know something, the later event counts.
 
+// hostHealth is what the crawl knows of hosts in trouble. Safe for concurrent use.
+type hostHealth struct {
+	*engine
+	hosts health.Table
+
+	check      *robotsCheck
+	deferrals  *deferrals
+	dispatcher *dispatcher
+}
+
 // restoreHosts fills the table with what the last checkpoint has.
-func (c *crawler) restoreHosts(ref disk.Ref) error {
-	data, err := disk.ReadTail(c.Set, ref)
+func (h *hostHealth) restoreHosts(ref disk.Ref) error {
+	data, err := disk.ReadTail(h.Set, ref)
 	if err != nil {
 		return err
 	}
-	return c.hosts.Restore(data, time.Now())
+	return h.hosts.Restore(data, time.Now())
 }
 
 // makePolicy is what the options say of hosts that fail or refuse.
@@ -41,10 +51,10 @@ func (o *Options) makePolicy() health.Policy {
 }
 
 // noteHost takes the end of a URL's exchange into account; part of the transaction that settles it. onDisk is what RobotsCache knew.
-func (c *crawler) noteHost(tx *transaction, host uint64, rec *weburl.Record, onDisk *health.State,
+func (h *hostHealth) noteHost(tx *transaction, host uint64, rec *weburl.Record, onDisk *health.State,
 	e health.Event) (health.Verdict, error) {
 	now := time.Now()
-	v, tell := c.hosts.Note(&c.policy, host, onDisk, e, now)
+	v, tell := h.hosts.Note(&h.check.policy, host, onDisk, e, now)
 	if !tell {
 		return v, nil
 	}
@@ -62,15 +72,15 @@ func (c *crawler) noteHost(tx *transaction, host uint64, rec *weburl.Record, onD
 	}
 	if v.Began || v.Ended {
 		// Debug: this is a transaction, for whose end all others wait, and there may be millions of hosts. The snapshot counts them.
-		s := c.hosts.Get(host, onDisk, now)
-		c.opt.Log.Debug("a host is left alone", "host", string(weburl.Split(rec.URL).Host), "state", s.String())
+		s := h.hosts.Get(host, onDisk, now)
+		h.opt.Log.Debug("a host is left alone", "host", string(weburl.Split(rec.URL).Host), "state", s.String())
 	}
 	var buf [300]byte
 	value := robots.AppendUpdateHead(make([]byte, 0, robots.UpdateHead+health.MaxEvent), robots.UpdateEvent, now)
-	tuple := [1]drum.Tuple{{Key: drum.Key(c.Hasher.OriginKey(weburl.AppendOrigin(buf[:0], rec.URL))), Op: drum.Update,
+	tuple := [1]drum.Tuple{{Key: drum.Key(h.Hasher.OriginKey(weburl.AppendOrigin(buf[:0], rec.URL))), Op: drum.Update,
 		Value: e.Append(value)}}
-	tx.wake(c.wakeRobots)
-	return v, c.robotsCache.Add(tuple[:])
+	tx.wake(h.check.wakeRobots)
+	return v, h.check.robotsCache.Add(tuple[:])
 }
 
 // eventOf is what a response says of its host.
@@ -136,20 +146,20 @@ func endReason(end health.End) state.Reason {
 }
 
 // rests puts a URL off whose host rests for long, or ends it if the host was given up; part of a transaction. False if neither.
-func (c *crawler) inBackoff(tx *transaction, host uint64, rec *weburl.Record, from state.Place, onDisk *health.State) (bool, error) {
+func (h *hostHealth) inBackoff(tx *transaction, host uint64, rec *weburl.Record, from state.Place, onDisk *health.State) (bool, error) {
 	now := time.Now()
-	s := c.hosts.Get(host, onDisk, now)
+	s := h.hosts.Get(host, onDisk, now)
 	if s.Clean() {
 		return false, nil
 	}
 	if s.End != health.Open {
-		return true, c.refuse(tx, rec, from, endReason(s.End))
+		return true, h.deferrals.refuse(tx, rec, from, endReason(s.End))
 	}
 	until, why, ok := s.InBackoff(now)
 	if !ok {
 		return false, nil
 	}
-	return true, c.deferURL(tx, rec, from, until, backoffReason(&s, why))
+	return true, h.deferrals.deferURL(tx, rec, from, until, backoffReason(&s, why))
 }
 
 // restingError says that a host may not be asked before a time, not even for its robots.txt.
@@ -160,9 +170,9 @@ func (e *backoffError) Error() string {
 }
 
 // mayAsk returns a *restingError while a host rests for long, or for good.
-func (c *crawler) mayAsk(host []byte) error {
+func (h *hostHealth) mayAsk(host []byte) error {
 	now := time.Now()
-	s := c.hosts.Get(c.HostKey(host), nil, now)
+	s := h.hosts.Get(h.HostKey(host), nil, now)
 	if s.End != health.Open {
 		return &backoffError{now.Add(health.MaxRetryAfter)}
 	}
@@ -192,23 +202,23 @@ func (e *ending) rest(v health.Verdict) {
 }
 
 // clearHost sends the URLs of a resting host to disk, or ends them if it was given up; part of a step.
-func (c *crawler) clearHost(tx *transaction, host uint64, v health.Verdict) error {
+func (h *hostHealth) clearHost(tx *transaction, host uint64, v health.Verdict) error {
 	now := time.Now()
-	items := c.polite.EvictHost(now, host, health.Short/2)
+	items := h.dispatcher.polite.EvictHost(now, host, health.Short/2)
 	if v.Why == health.BackOff && v.End == health.Open {
-		return c.evicted(tx, items, state.ReasonHostBacklog)
+		return h.deferrals.evicted(tx, items, state.ReasonHostBacklog)
 	}
 	for _, item := range items {
 		var rec weburl.Record
 		if err := rec.Decode(item.Rec); err != nil {
 			return fmt.Errorf("crawl: record in RAM: %w", err)
 		}
-		if rests, err := c.inBackoff(tx, host, &rec, state.PlaceRAM, nil); err != nil {
+		if rests, err := h.inBackoff(tx, host, &rec, state.PlaceRAM, nil); err != nil {
 			return err
 		} else if rests {
 			continue
 		}
-		if err := c.deferURL(tx, &rec, state.PlaceRAM, item.Due, state.ReasonHostBacklog); err != nil {
+		if err := h.deferrals.deferURL(tx, &rec, state.PlaceRAM, item.Due, state.ReasonHostBacklog); err != nil {
 			return err
 		}
 	}

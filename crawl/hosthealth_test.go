@@ -32,9 +32,9 @@ func TestRobotsCacheCountsAlone(t *testing.T) {
 		refusal := health.Event{Kind: health.Refusal, Status: 403, Place: health.RootPlace}
 		var value []byte
 		apply := func(it drum.Item) uint64 {
-			c.roundNow.Store(time.Now().Unix())
+			c.check.roundNow.Store(time.Now().Unix())
 			run := []drum.Item{it}
-			next, action := c.applyRobots(1, value, value != nil, run, new(drum.Arena), nil)
+			next, action := c.check.applyRobots(1, value, value != nil, run, new(drum.Arena), nil)
 			if action == drum.Set {
 				value = next
 			}
@@ -52,15 +52,15 @@ func TestRobotsCacheCountsAlone(t *testing.T) {
 				t.Fatalf("before the run's end: %v", got)
 			}
 			apply(drum.Item{Op: drum.Update, Value: refusal.Append(robots.AppendUpdateHead(nil, robots.UpdateEvent, time.Now()))})
-			c.hosts.Note(&c.policy, 1, nil, refusal, time.Now())
+			c.health.hosts.Note(&c.check.policy, 1, nil, refusal, time.Now())
 			outcome(robots.UpdateOutcome, robots.Fetched{Status: 404})
 			outcome(robots.UpdateOutcome, robots.Fetched{Status: 503})
 			outcome(robots.UpdateAddrs, robots.Fetched{})
 			time.Sleep(time.Minute)
 		}
 		var h robots.HostData
-		if err := h.Decode(value); err != nil || h.Health != c.hosts.Get(1, nil, time.Now()) {
-			t.Errorf("%v: on disk %v, in RAM %v", err, h.Health, c.hosts.Get(1, nil, time.Now()))
+		if err := h.Decode(value); err != nil || h.Health != c.health.hosts.Get(1, nil, time.Now()) {
+			t.Errorf("%v: on disk %v, in RAM %v", err, h.Health, c.health.hosts.Get(1, nil, time.Now()))
 		}
 		got := apply(drum.Item{Op: drum.Check, Value: coded})
 		if v := verdict(got); v.decision() != robots.Backoff || v.reason() != state.ReasonNotWelcome || !v.until().Equal(h.Health.Until) {

@@ -40,25 +40,25 @@ const (
 )
 
 // openLimits starts the limits of the options.
-func (c *crawler) openLimits() {
-	l := &c.limits
-	l.rate, l.bandwidth = pace.NewRate(c.opt.Rate, time.Now()), c.opt.Bandwidth
-	l.schedule, l.slots = c.opt.ConnectionSchedule, cap(c.workers.slots)
+func (d *dispatcher) openLimits() {
+	l := &d.limits
+	l.rate, l.bandwidth = pace.NewRate(d.opt.Rate, time.Now()), d.opt.Bandwidth
+	l.schedule, l.slots = d.opt.ConnectionSchedule, cap(d.workers.slots)
 	if l.schedule.Limits() {
-		c.workers.freed = c.wakeDispatch
+		d.workers.freed = d.wakeDispatch
 	}
 }
 
 // nextAllowed is polite's next grant if the limits allow another request now; else nil and how long to wait. The caller has
 // taken a slot for it.
-func (c *crawler) nextAllowed(now time.Time) (*polite.Grant, time.Duration) {
-	if wait := c.limits.wait(now, len(c.workers.slots)); wait > 0 {
+func (d *dispatcher) nextAllowed(now time.Time) (*polite.Grant, time.Duration) {
+	if wait := d.limits.wait(now, len(d.workers.slots)); wait > 0 {
 		return nil, wait
 	}
-	g, wait := c.polite.Next(now)
+	g, wait := d.polite.Next(now)
 	if g != nil {
-		c.limits.rate.Take(now)
-		c.limits.bandwidth.Take(now, grantKind(g))
+		d.limits.rate.Take(now)
+		d.limits.bandwidth.Take(now, grantKind(g))
 	}
 	return g, wait
 }
@@ -103,10 +103,10 @@ func grantKind(g *polite.Grant) pace.Kind {
 }
 
 // dropGrant ends a grant for which nothing was sent; nothing counts then.
-func (c *crawler) dropGrant(now time.Time, g *polite.Grant) {
-	c.limits.rate.Give(now)
-	c.limits.bandwidth.Give(now, grantKind(g))
-	c.polite.Drop(now, g)
+func (d *dispatcher) dropGrant(now time.Time, g *polite.Grant) {
+	d.limits.rate.Give(now)
+	d.limits.bandwidth.Give(now, grantKind(g))
+	d.polite.Drop(now, g)
 }
 
 // connections is how many exchanges there may be now.

@@ -22,41 +22,41 @@ import (
 	"drumbeat/weburl"
 )
 
-// linkRing is as much of a ring as a linkBatch needs. URLseen hands out nothing: what a batch sends is in its tuples.
-func linkRing(t testing.TB, cacheBytes int64) *crawler {
+// linkStages is as much of a crawler as a batch of links needs. URLseen hands out nothing: what a batch sends is in its tuples.
+func linkStages(t testing.TB, cacheBytes int64) *crawler {
 	t.Helper()
 	set := disk.Set{FS: disk.NewMem(1), Paths: []string{"/d"}}
-	c := &crawler{Saved: &state.Saved{Hasher: weburl.NewHasher(weburl.Secret{1}), Suffixes: weburl.NewSuffixes(false)}}
-	c.opt = Options{Scope: state.ScopeAll, MaxDepth: -1}
+	c := newCrawler(Options{Scope: state.ScopeAll, MaxDepth: -1})
+	c.Saved = &state.Saved{Hasher: weburl.NewHasher(weburl.Secret{1}), Suffixes: weburl.NewSuffixes(false)}
 	c.links = &admit.Policy{Hasher: c.Hasher, Suffixes: c.Suffixes, Lists: &c.rules.Lists, MaxDepth: -1, Cached: cacheBytes > 0,
 		Sites: admit.NewSites(state.ScopeAll, c.Hasher.HostKey, nil)}
 	var err error
-	c.urlSeen, err = drum.Open(drum.Options{Set: set, Name: "seen", Buckets: 1, Op: drum.CheckUpdate, Emit: func([]drum.Result) error { return nil }}, nil)
+	c.seen.urlSeen, err = drum.Open(drum.Options{Set: set, Name: "seen", Buckets: 1, Op: drum.CheckUpdate, Emit: func([]drum.Result) error { return nil }}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { c.urlSeen.Close() })
-	c.recentEdges = drum.NewRAMCache(1 << 20)
-	t.Cleanup(c.recentEdges.Close)
-	c.star, err = star.Open(star.Options{
-		Set: set, Edges: drum.Options{Buckets: 1}, Indegree: drum.Options{Buckets: 1}, Recent: c.recentEdges,
+	t.Cleanup(func() { c.seen.urlSeen.Close() })
+	c.budgets.recentEdges = drum.NewRAMCache(1 << 20)
+	t.Cleanup(c.budgets.recentEdges.Close)
+	c.budgets.star, err = star.Open(star.Options{
+		Set: set, Edges: drum.Options{Buckets: 1}, Indegree: drum.Options{Buckets: 1}, Recent: c.budgets.recentEdges,
 		Place: func(*[star.LedgerBytes]byte, uint32) int64 { return 1 },
 		Emit:  func([]star.Placed) error { return nil },
 	}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { c.star.Close() })
-	c.names, err = drum.Open(drum.Options{Set: set, Name: state.NameNames, Buckets: 1, Op: drum.CheckUpdate, ValueBytes: -1, MaxValueBytes: state.MaxNameBytes}, nil)
+	t.Cleanup(func() { c.budgets.star.Close() })
+	c.seen.names, err = drum.Open(drum.Options{Set: set, Name: state.NameNames, Buckets: 1, Op: drum.CheckUpdate, ValueBytes: -1, MaxValueBytes: state.MaxNameBytes}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { c.names.Close() })
-	c.recentNames = drum.NewRAMCache(1 << 20)
-	t.Cleanup(c.recentNames.Close)
+	t.Cleanup(func() { c.seen.names.Close() })
+	c.seen.recentNames = drum.NewRAMCache(1 << 20)
+	t.Cleanup(c.seen.recentNames.Close)
 	if cacheBytes > 0 {
-		c.recent = drum.NewRAMCache(cacheBytes)
-		t.Cleanup(c.recent.Close)
+		c.seen.recent = drum.NewRAMCache(cacheBytes)
+		t.Cleanup(c.seen.recent.Close)
 	}
 	return c
 }
@@ -67,7 +67,7 @@ func TestLinkBatchRepeats(t *testing.T) {
 	const seed = 5
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	for _, cacheBytes := range []int64{0, 1 << 16} {
-		plain, told := linkRing(t, cacheBytes), linkRing(t, cacheBytes)
+		plain, told := linkStages(t, cacheBytes), linkStages(t, cacheBytes)
 		for _, c := range []*crawler{plain, told} {
 			c.links.AllowedPort = func(port uint16) bool { return port != 81 }
 			c.links.LinkFilter = func(url []byte) bool { return !strings.HasSuffix(string(url), "7") }
@@ -109,10 +109,10 @@ func TestLinkBatchRepeats(t *testing.T) {
 				n++
 			}
 			var da, db transaction
-			if err := plain.sendLinks(a, &da); err != nil {
+			if err := plain.seen.sendLinks(a, &da); err != nil {
 				t.Fatal(err)
 			}
-			if err := told.sendLinks(b, &db); err != nil {
+			if err := told.seen.sendLinks(b, &db); err != nil {
 				t.Fatal(err)
 			}
 			if da.counts != db.counts {
@@ -139,7 +139,7 @@ func texts[T any](list []T, text func(T) string) (out []string) {
 // TestLinkBatchRecords: the records of a page are those that package weburl codes one by one, and nothing is allocated once
 // the buffers have grown.
 func TestLinkBatchRecords(t *testing.T) {
-	c := linkRing(t, 1<<20)
+	c := linkStages(t, 1<<20)
 	b := admit.NewBatch(c.links)
 	now := time.Unix(1e9, 0)
 	var urls [][]byte
@@ -155,7 +155,7 @@ func TestLinkBatchRecords(t *testing.T) {
 		}
 	}
 	var tx transaction
-	if err := c.sendLinks(b, &tx); err != nil {
+	if err := c.seen.sendLinks(b, &tx); err != nil {
 		t.Fatal(err)
 	}
 	if len(b.Tuples) != len(urls) {
@@ -178,7 +178,7 @@ func TestLinkBatchRecords(t *testing.T) {
 			b.Add(url)
 			b.Repeat(i)
 		}
-		if err := c.sendLinks(b, &tx); err != nil {
+		if err := c.seen.sendLinks(b, &tx); err != nil {
 			t.Fatal(err)
 		}
 	}); n != 0 {
@@ -220,7 +220,7 @@ func BenchmarkLinkBatch(b *testing.B) {
 	pages := linkPages(b)
 	for _, cacheMiB := range []int64{1, 256} {
 		b.Run(fmt.Sprintf("cache=%dMiB", cacheMiB), func(b *testing.B) {
-			c := linkRing(b, cacheMiB<<20)
+			c := linkStages(b, cacheMiB<<20)
 			batch, x := admit.NewBatch(c.links), parse.NewExtractor(parse.Options{}, weburl.Options{})
 			links := int64(0)
 			b.ReportAllocs()
@@ -233,7 +233,7 @@ func BenchmarkLinkBatch(b *testing.B) {
 				}
 				links += counts.Links
 				var tx transaction
-				if err := c.sendLinks(batch, &tx); err != nil {
+				if err := c.seen.sendLinks(batch, &tx); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -257,7 +257,7 @@ func refreshPage(b *admit.Batch, n int, fresh func(i int) bool) {
 
 // TestRefreshesAreFlagged: the targets of refreshes are told from other links, whichever of them the cache knows.
 func TestRefreshesAreFlagged(t *testing.T) {
-	c := linkRing(t, 1<<20)
+	c := linkStages(t, 1<<20)
 	b := admit.NewBatch(c.links)
 	for _, page := range []struct {
 		n     int
@@ -265,7 +265,7 @@ func TestRefreshesAreFlagged(t *testing.T) {
 	}{{4, func(i int) bool { return i == 2 }}, {40, func(i int) bool { return i%3 != 0 }}, {60, func(i int) bool { return true }}} {
 		refreshPage(b, page.n, page.fresh)
 		var tx transaction
-		if err := c.sendLinks(b, &tx); err != nil {
+		if err := c.seen.sendLinks(b, &tx); err != nil {
 			t.Fatal(err)
 		}
 		for _, tuple := range b.Tuples {
@@ -285,7 +285,7 @@ func TestRefreshesAreFlagged(t *testing.T) {
 func BenchmarkRefreshes(b *testing.B) {
 	for name, fresh := range map[string]bool{"links": false, "refreshes": true} {
 		b.Run(name, func(b *testing.B) {
-			batch := admit.NewBatch(linkRing(b, 1<<20).links)
+			batch := admit.NewBatch(linkStages(b, 1<<20).links)
 			refreshPage(batch, 50_000, func(int) bool { return fresh })
 			batch.Seen = make([]bool, len(batch.Keys))
 			for b.Loop() {

@@ -18,12 +18,26 @@ import (
 // MaxSeedReports bounds the seeds without yield that a Result lists; the seed log has them all.
 const MaxSeedReports = 100
 
+// output is what a crawl leaves: WARC files, logs, and what is to be said of seeds. Its parts lock themselves; what is
+// written belongs to the transaction of the URL.
+type output struct {
+	*engine
+	warc        *warc.Writer
+	crawlLog    *crawllog.Log
+	seedLog     *crawllog.Log
+	robotsLog   *crawllog.Log    // outcomes of robots requests, and the sitemaps that were named
+	closedFiles map[string]int64 // sizes of closed files of output; used by diskUsed alone
+	seedReports seedReports
+
+	dispatcher *dispatcher
+}
+
 // logFetched writes the outcome of a response to the crawl log; part of a transaction.
-func (c *crawler) logFetched(w *pageWorker, rec *weburl.Record, resp *fetch.Response, page bool, at warc.Location) error {
-	if c.opt.CrawlLog == state.LogOff || c.opt.CrawlLog == state.LogErrors && resp.Status < 400 && resp.Truncated == fetch.NotTruncated && w.meta.dropped == "" {
+func (o *output) logFetched(w *pageWorker, rec *weburl.Record, resp *fetch.Response, page bool, at warc.Location) error {
+	if o.opt.CrawlLog == state.LogOff || o.opt.CrawlLog == state.LogErrors && resp.Status < 400 && resp.Truncated == fetch.NotTruncated && w.meta.dropped == "" {
 		return nil
 	}
-	return c.crawlLog.Append(&crawllog.Entry{Time: resp.Start, URL: string(rec.URL), Key: c.Hasher.URLKey(rec.URL), Status: resp.Status, Bytes: resp.BytesRead,
+	return o.crawlLog.Append(&crawllog.Entry{Time: resp.Start, URL: string(rec.URL), Key: o.Hasher.URLKey(rec.URL), Status: resp.Status, Bytes: resp.BytesRead,
 		Depth: int(rec.Depth), Via: string(rec.AppendVia(nil)), Parent: rec.Parent, IP: resp.Remote.Addr(), Elapsed: resp.Total,
 		MIME: string(resp.Header("Content-Type")), Truncated: resp.Truncated.String(), Attempts: int(rec.Attempts), Page: page,
 		Robots: w.meta.directives(), Canonical: string(w.meta.canonical), Refresh: string(w.meta.refresh), Redirect: string(w.meta.redirect),
@@ -31,19 +45,19 @@ func (c *crawler) logFetched(w *pageWorker, rec *weburl.Record, resp *fetch.Resp
 }
 
 // logRefused writes the end of a URL without response; part of a transaction.
-func (c *crawler) logRefused(rec *weburl.Record, why state.Reason) error {
-	if c.opt.CrawlLog == state.LogOff {
+func (o *output) logRefused(rec *weburl.Record, why state.Reason) error {
+	if o.opt.CrawlLog == state.LogOff {
 		return nil
 	}
-	return c.crawlLog.Append(&crawllog.Entry{Time: time.Now(), URL: string(rec.URL), Key: c.Hasher.URLKey(rec.URL), Reason: why.String(),
+	return o.crawlLog.Append(&crawllog.Entry{Time: time.Now(), URL: string(rec.URL), Key: o.Hasher.URLKey(rec.URL), Reason: why.String(),
 		Depth: int(rec.Depth), Via: string(rec.AppendVia(nil)), Parent: rec.Parent, Attempts: int(rec.Attempts)})
 }
 
 // logSeed notes that a seed yielded nothing, and why.
-func (c *crawler) logSeed(seed, why string) {
-	c.seedReports.add(seed + ": " + why)
-	if err := c.seedLog.Append(&crawllog.Entry{Time: time.Now(), URL: seed, Reason: why}); err != nil {
-		c.fail(err)
+func (o *output) logSeed(seed, why string) {
+	o.seedReports.add(seed + ": " + why)
+	if err := o.seedLog.Append(&crawllog.Entry{Time: time.Now(), URL: seed, Reason: why}); err != nil {
+		o.fail(err)
 	}
 }
 
@@ -52,13 +66,13 @@ const maxDeferredWalk = 1 << 20
 
 // unfinishedSeeds returns the seeds that yielded nothing in this run: those that ended, and those that wait for an
 // unreachable host, read from the last checkpoint.
-func (c *crawler) unfinishedSeeds() ([]string, error) {
-	list := c.seedReports.list()
-	n := c.acct.in(state.PlaceDeferred)
+func (o *output) unfinishedSeeds() ([]string, error) {
+	list := o.seedReports.list()
+	n := o.acct.in(state.PlaceDeferred)
 	if n == 0 || n > maxDeferredWalk || len(list) >= MaxSeedReports {
 		return list, nil
 	}
-	m, _, err := state.ReadManifest(c.Set)
+	m, _, err := state.ReadManifest(o.Set)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +80,7 @@ func (c *crawler) unfinishedSeeds() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, err = queue.ScanCalendar(c.Set, state.NameDeferred, st, func(_ int64, data []byte) error {
+	_, err = queue.ScanCalendar(o.Set, state.NameDeferred, st, func(_ int64, data []byte) error {
 		var rec weburl.Record
 		if err := rec.Decode(data); err != nil {
 			return err

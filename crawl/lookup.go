@@ -23,20 +23,20 @@ const (
 )
 
 // lookup resolves a host; an address stands for itself.
-func (c *crawler) lookup(ctx context.Context, host []byte, kind lookupKind) ([]netip.Addr, time.Time, error) {
+func (o *outages) lookup(ctx context.Context, host []byte, kind lookupKind) ([]netip.Addr, time.Time, error) {
 	name := string(host)
 	if len(name) > 2 && name[0] == '[' {
 		name = name[1 : len(name)-1]
 	}
 	if addr, err := netip.ParseAddr(name); err == nil {
-		addrs, err := c.allowed([]netip.Addr{addr})
+		addrs, err := o.allowed([]netip.Addr{addr})
 		return addrs, time.Now().Add(robots.Lifetime), err
 	}
-	pld := c.Suffixes.PLD(name)
-	try := c.dns.begin()
-	c.lookups.add(1)
-	ask := c.opt.Resolver.LookupHost
-	if fresh, ok := c.opt.Resolver.(FreshResolver); ok && kind&lookupFresh != 0 {
+	pld := o.Suffixes.PLD(name)
+	try := o.dns.begin()
+	o.lookups.add(1)
+	ask := o.opt.Resolver.LookupHost
+	if fresh, ok := o.opt.Resolver.(FreshResolver); ok && kind&lookupFresh != 0 {
 		ask = fresh.LookupFresh
 	}
 	var answer Lookup
@@ -44,30 +44,30 @@ func (c *crawler) lookup(ctx context.Context, host []byte, kind lookupKind) ([]n
 		answer, err = ask(ctx, name, pld)
 		return err
 	})
-	c.logBug(name, err)
-	c.lookups.add(-1)
+	o.logBug(name, err)
+	o.lookups.add(-1)
 	if err == nil && len(answer.Addrs) == 0 {
 		err = &LookupError{Host: name, NotFound: true, Cached: answer.Cached, Err: errors.New("no address")}
 	}
 	var addrs []netip.Addr
 	open := err
 	if err == nil {
-		addrs, open = c.allowed(answer.Addrs)
+		addrs, open = o.allowed(answer.Addrs)
 	}
-	if key := c.Hasher.PLDKey([]byte(pld)); ctx.Err() == nil {
+	if key := o.Hasher.PLDKey([]byte(pld)); ctx.Err() == nil {
 		var le *LookupError
 		if answer.Cached || errors.As(err, &le) && le.Cached {
 			kind |= lookupCached
 		} else if open == nil {
-			c.nameCanaries.found(name, pld, key)
+			o.nameCanaries.found(name, pld, key)
 		}
-		c.watchLookup(try, key, kind, open)
+		o.watchLookup(try, key, kind, open)
 	}
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	c.archiveLookup(name, &answer)
-	c.sketches.addServers(answer.Addrs)
+	o.output.archiveLookup(name, &answer)
+	o.sketches.addServers(answer.Addrs)
 	// A shorter life than the batches of the disk structures would have every URL looked up again.
 	expires := answer.Expires
 	if least := time.Now().Add(minAddrLife); expires.Before(least) {
@@ -86,11 +86,11 @@ func isLiteral(host []byte) bool {
 var errForbidden = errors.New("crawl: no address that may be connected to")
 
 // allowed drops the addresses that the fetcher would refuse, and those that it gets twice.
-func (c *crawler) allowed(addrs []netip.Addr) ([]netip.Addr, error) {
+func (o *outages) allowed(addrs []netip.Addr) ([]netip.Addr, error) {
 	good := make([]netip.Addr, 0, len(addrs))
 	for _, a := range addrs {
 		a = a.Unmap() // ::ffff:192.0.2.1 is the server 192.0.2.1, and keeps its delay
-		if (c.opt.AllowedAddr == nil || c.opt.AllowedAddr(a)) && !slices.Contains(good, a) {
+		if (o.opt.AllowedAddr == nil || o.opt.AllowedAddr(a)) && !slices.Contains(good, a) {
 			good = append(good, a)
 		}
 	}

@@ -74,7 +74,7 @@ func TestStructuresAreNamed(t *testing.T) {
 		web := smallWeb(t, nil)
 		c := openCrawler(t, simOptions(t, web, disk.NewMem(*seedFlag)))
 		var names []string
-		for _, s := range c.structures {
+		for _, s := range c.checkpointer.structures {
 			names = append(names, s.name)
 		}
 		if want := state.Structures[:]; !slices.Equal(names, want) {

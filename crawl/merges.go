@@ -32,6 +32,15 @@ const (
 // leastMerge is what the shortest merge is taken to last.
 const leastMerge = 2 * time.Millisecond
 
+// passRunner decides when the passes of a repository are due. It runs in the goroutine of the repository's stage.
+type passRunner struct {
+	*engine
+	budgets  *budgetStage
+	requests *robotsRequests
+	space    *space
+	stock    *stockKeeper
+}
+
 // merger drives the merges of one store with stock's state in mind.
 type merger struct {
 	name    string
@@ -49,51 +58,51 @@ type merger struct {
 }
 
 // run merges when the store is full, and before that when downstream runs low: at once if nothing is in flight.
-func (c *crawler) run(ctx context.Context, m merger) error {
+func (p *passRunner) run(ctx context.Context, m merger) error {
 	var last, freed time.Time
 	var took time.Duration
 	for ctx.Err() == nil {
 		full := m.full()
 		wait := wakeAfter
 		if pending := m.pending(); !full && pending > 0 && m.early() {
-			wait = time.Until(c.earlyDue(&m, pending, last, took))
+			wait = time.Until(p.earlyDue(&m, pending, last, took))
 		}
 		if !full && wait > 0 {
 			// It lacks no room if nothing is due. A copy of sparse files that was refused would keep its reason for ever: while fetching
 			// rests nothing comes in, and no other pass clears it.
-			c.space.short("merge "+m.name, "")
-			c.await(ctx, m.wake, wait)
+			p.space.short("merge "+m.name, "")
+			p.await(ctx, m.wake, wait)
 			continue
 		}
 		began := time.Now()
 		if _, err := m.pass(ctx, !full); errors.Is(err, errNoRoom) {
-			if err := c.noRoom(ctx, m.name, err, &freed); err != nil {
+			if err := p.space.noRoom(ctx, m.name, err, &freed); err != nil {
 				return err
 			}
 			continue
 		} else if err != nil {
 			return err
 		}
-		c.space.short("merge "+m.name, "")
+		p.space.short("merge "+m.name, "")
 		last = time.Now()
 		took = max(leastMerge, last.Sub(began))
-		c.wakeBeast.raise()      // its next queue was pinned, or waited for, until the merge's end
-		if c.acct.stock() == 0 { // it may have been the crawl's last
-			c.wakeWatch.raise()
+		p.budgets.wakeBeast.raise() // its next queue was pinned, or waited for, until the merge's end
+		if p.acct.stock() == 0 {    // it may have been the crawl's last
+			p.wakeWatch.raise()
 		}
-		c.changed()
+		p.changed()
 	}
 	return nil
 }
 
 // earlyDue is when a dry merge of so many tuples may begin.
-func (c *crawler) earlyDue(m *merger, pending int64, last time.Time, took time.Duration) time.Time {
+func (p *passRunner) earlyDue(m *merger, pending int64, last time.Time, took time.Duration) time.Time {
 	due := last.Add(earlyDuty * took)
 	if pending*earlyShare < m.keys() && !m.starving() {
 		due = last.Add(max(earlyDuty*took, earlyPatience))
 	}
 	now := time.Now()
-	if c.nothingInFlight() {
+	if p.nothingInFlight() {
 		due = now
 	}
 	if due.After(now) || pending >= m.keys() {
@@ -111,109 +120,111 @@ func worthwhile(cost time.Duration, tuples int64) bool {
 }
 
 // nothingInFlight is true when no URL is in RAM, on its way there or being fetched.
-func (c *crawler) nothingInFlight() bool { return c.acct.stock() == 0 && c.robotsJobs.len() == 0 }
+func (p *passRunner) nothingInFlight() bool {
+	return p.acct.stock() == 0 && p.requests.robotsJobs.len() == 0
+}
 
 // starving is true when fetchers idle for want of URLs that could come from a merge before BEAST.
-func (c *crawler) starving() bool {
-	return c.acct.in(state.PlaceRobotsCheck, state.PlaceReady, state.PlaceRAM) < int64(c.opt.Connections)/2
+func (p *passRunner) starving() bool {
+	return p.acct.in(state.PlaceRobotsCheck, state.PlaceReady, state.PlaceRAM) < int64(p.opt.Connections)/2
 }
 
 // starvingForVerdicts is true when they idle for want of those that wait in RobotsCache.
-func (c *crawler) starvingForVerdicts() bool {
-	return c.acct.in(state.PlaceReady, state.PlaceRAM) < int64(c.opt.Connections)/2
+func (p *passRunner) starvingForVerdicts() bool {
+	return p.acct.in(state.PlaceReady, state.PlaceRAM) < int64(p.opt.Connections)/2
 }
 
 // needsURLs is true when the stock is low and BEAST's current queue is read to its end, or all its queues together hold
 // little.
-func (c *crawler) needsURLs() bool {
-	return c.stockLow() &&
-		(c.beast.AtEnd() || c.acct.in(state.PlaceBeast) < int64(c.opt.Connections))
+func (p *passRunner) needsURLs() bool {
+	return p.stock.stockLow() &&
+		(p.budgets.beast.AtEnd() || p.acct.in(state.PlaceBeast) < int64(p.opt.Connections))
 }
 
 func pendingTuples(d *drum.Drum) func() int64 {
 	return func() int64 { n, _ := d.Pending(); return n }
 }
 
-func (c *crawler) mergeSeen(ctx context.Context) error {
-	return c.run(ctx, merger{
+func (s *seenStage) mergeSeen(ctx context.Context) error {
+	return s.passes.run(ctx, merger{
 		name: state.NameURLSeen,
 		pass: func(ctx context.Context, dry bool) (int, error) {
 			if !dry {
-				c.fullPasses.Add(1)
+				s.fullPasses.Add(1)
 			}
-			n, err := c.measured(func() (int, error) { return c.urlSeen.Pass(ctx, dry) })
-			c.seenMerges.Add(1)
+			n, err := s.measured(func() (int, error) { return s.urlSeen.Pass(ctx, dry) })
+			s.seenMerges.Add(1)
 			return n, err
 		},
-		full:    c.urlSeen.Full,
-		pending: pendingTuples(c.urlSeen),
-		keys:    c.urlSeen.Keys,
-		cost:    func() time.Duration { return c.urlSeen.Stats().PredictedEarly },
-		early:   func() bool { return c.needsURLs() && c.star.PendingChecks() == 0 }, starving: c.starving,
-		wake: c.wakeSeen,
+		full:    s.urlSeen.Full,
+		pending: pendingTuples(s.urlSeen),
+		keys:    s.urlSeen.Keys,
+		cost:    func() time.Duration { return s.urlSeen.Stats().PredictedEarly },
+		early:   func() bool { return s.passes.needsURLs() && s.budgets.star.PendingChecks() == 0 }, starving: s.passes.starving,
+		wake: s.wakeSeen,
 	})
 }
 
-func (c *crawler) mergeStar(ctx context.Context) error {
-	return c.run(ctx, merger{
+func (b *budgetStage) mergeStar(ctx context.Context) error {
+	return b.passes.run(ctx, merger{
 		name: state.NameStar,
 		pass: func(ctx context.Context, dry bool) (int, error) {
-			n, err := c.star.Pass(ctx, dry)
-			c.starMerges.Add(1)
+			n, err := b.star.Pass(ctx, dry)
+			b.starMerges.Add(1)
 			return n, err
 		},
-		full:    c.star.Full,
-		pending: c.star.PendingChecks,
-		keys:    c.star.NumPLDs,
+		full:    b.star.Full,
+		pending: b.star.PendingChecks,
+		keys:    b.star.NumPLDs,
 		cost: func() time.Duration {
-			_, indegree := c.star.Stats()
+			_, indegree := b.star.Stats()
 			return indegree.PredictedEarly
 		},
-		early: c.needsURLs, starving: c.starving,
-		wake: c.wakeStar,
+		early: b.passes.needsURLs, starving: b.passes.starving,
+		wake: b.wakeStar,
 	})
 }
 
-func (c *crawler) mergeRobotsCache(ctx context.Context) error {
-	low := int64(2 * c.opt.Connections)
-	return c.run(ctx, merger{
+func (k *robotsCheck) mergeRobotsCache(ctx context.Context) error {
+	low := int64(2 * k.opt.Connections)
+	return k.passes.run(ctx, merger{
 		name: state.NameRobotsCache,
 		pass: func(ctx context.Context, dry bool) (int, error) {
-			c.roundNow.Store(time.Now().Unix())
-			return c.robotsCache.Pass(ctx, dry)
+			k.roundNow.Store(time.Now().Unix())
+			return k.robotsCache.Pass(ctx, dry)
 		},
-		full:    c.robotsCache.Full,
-		pending: pendingTuples(c.robotsCache),
-		keys:    c.robotsCache.Keys,
-		cost:    func() time.Duration { return c.robotsCache.Stats().PredictedEarly },
+		full:    k.robotsCache.Full,
+		pending: pendingTuples(k.robotsCache),
+		keys:    k.robotsCache.Keys,
+		cost:    func() time.Duration { return k.robotsCache.Stats().PredictedEarly },
 		early: func() bool {
-			return c.acct.in(state.PlaceReady, state.PlaceRAM) < low || c.workers.exchanges.load() < int64(c.opt.Connections)/2 ||
-				c.aim().idle
+			return k.acct.in(state.PlaceReady, state.PlaceRAM) < low || k.dispatcher.workers.exchanges.load() < int64(k.opt.Connections)/2 ||
+				k.stock.aim().idle
 		},
-		starving: c.starvingForVerdicts,
-		wake:     c.wakeRobots,
+		starving: k.passes.starvingForVerdicts,
+		wake:     k.wakeRobots,
 	})
 }
 
-func (c *crawler) mergeRobotsRequested(ctx context.Context) error {
-	return c.run(ctx, merger{
+func (q *robotsRequests) mergeRobotsRequested(ctx context.Context) error {
+	return q.passes.run(ctx, merger{
 		name: state.NameRobotsRequested,
 		pass: func(ctx context.Context, dry bool) (int, error) {
-			c.requestedNow.Store(time.Now().Unix())
-			mark := c.waiting.beginPass()
-			n, err := c.robotsRequested.Pass(ctx, dry)
+			q.requestedNow.Store(time.Now().Unix())
+			mark := q.waiting.beginPass()
+			n, err := q.robotsRequested.Pass(ctx, dry)
 			if err == nil && dry { // one by size leaves the buckets that aren't full
-				c.waiting.endPass(mark, c.robotsJobs.issued())
-				c.wakeAwaiting.raise()
+				q.waiting.endPass(mark, q.robotsJobs.issued())
+				q.wakeAwaiting.raise()
 			}
 			return n, err
 		},
-		full:    c.robotsRequested.Full,
-		pending: pendingTuples(c.robotsRequested),
-		keys:    c.robotsRequested.Keys,
-		cost:    func() time.Duration { return c.robotsRequested.Stats().PredictedEarly },
-		early:   func() bool { return c.robotsJobs.len() < c.opt.RobotsInFlight }, starving: c.starving,
-		wake: c.wakeRequested,
+		full:    q.robotsRequested.Full,
+		pending: pendingTuples(q.robotsRequested),
+		keys:    q.robotsRequested.Keys,
+		cost:    func() time.Duration { return q.robotsRequested.Stats().PredictedEarly },
+		early:   func() bool { return q.robotsJobs.len() < q.opt.RobotsInFlight }, starving: q.passes.starving,
+		wake: q.wakeRequested,
 	})
 }
 
@@ -238,31 +249,31 @@ type endOfQueue struct {
 // its queues are short, and a PLD with endless URLs would get its budget in each of them; so all that is known goes into
 // the next queue before it is read: one merge of URLseen and one of STAR. When merges take long, queues are long as well,
 // and BEAST doesn't wait. wait is for how long at most; 0 for not at all.
-func (c *crawler) mergeFirst(e *endOfQueue) (wait time.Duration) {
-	if !c.beast.AtEnd() {
+func (b *budgetStage) mergeFirst(e *endOfQueue) (wait time.Duration) {
+	if !b.beast.AtEnd() {
 		e.on = false
 		return 0
 	}
 	now := time.Now()
 	if !e.on {
-		*e = endOfQueue{on: true, seen: c.seenMerges.Load(), star: c.starMerges.Load(), since: now, began: e.began}
+		*e = endOfQueue{on: true, seen: b.seen.seenMerges.Load(), star: b.starMerges.Load(), since: now, began: e.began}
 	}
-	pause := queuePause * c.opt.HostDelay
-	if since, a := now.Sub(e.began), c.aim(); since < pause && !a.idle && c.acct.stock() >= a.enough {
+	pause := queuePause * b.opt.HostDelay
+	if since, a := now.Sub(e.began), b.stock.aim(); since < pause && !a.idle && b.acct.stock() >= a.enough {
 		return pause - since // the paper's budget is for the time that a queue takes to be crawled, not to be read
 	}
 	wait = pause + 2*cheapMerge - now.Sub(e.since)
-	if wait <= 0 || c.beast.Scanning() {
+	if wait <= 0 || b.beast.Scanning() {
 		return 0
 	}
-	if n, _ := c.urlSeen.Pending(); n > 0 && c.seenMerges.Load() == e.seen {
-		if cost := c.urlSeen.Stats().PredictedEarly; cost >= cheapMerge || !worthwhile(cost, n) {
+	if n, _ := b.seen.urlSeen.Pending(); n > 0 && b.seen.seenMerges.Load() == e.seen {
+		if cost := b.seen.urlSeen.Stats().PredictedEarly; cost >= cheapMerge || !worthwhile(cost, n) {
 			return 0
 		}
 		return wait
 	}
-	if n := c.star.PendingChecks(); n > 0 && c.starMerges.Load() == e.star {
-		if _, st := c.star.Stats(); worthwhile(st.PredictedEarly, n) {
+	if n := b.star.PendingChecks(); n > 0 && b.starMerges.Load() == e.star {
+		if _, st := b.star.Stats(); worthwhile(st.PredictedEarly, n) {
 			return wait
 		}
 	}

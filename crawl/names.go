@@ -18,16 +18,16 @@ func namesShape() drum.Options {
 }
 
 // namesStore wires the store of names: what is new is counted.
-func (c *crawler) namesStore() drum.Options {
-	o := c.plan.Names.shaped(namesShape())
-	o.Set, o.Name, o.Reserve = c.Set, state.NameNames, c.reserve
-	o.Wanted, o.Emit = func(res *drum.Result) bool { return res.New }, c.emitNames
+func (s *seenStage) namesStore() drum.Options {
+	o := s.plan.Names.shaped(namesShape())
+	o.Set, o.Name, o.Reserve = s.Set, state.NameNames, s.space.reserve
+	o.Wanted, o.Emit = func(res *drum.Result) bool { return res.New }, s.emitNames
 	return o
 }
 
 // emitNames adds to the account that an audit compares the store with.
-func (c *crawler) emitNames(results []drum.Result) error {
-	return c.transact(func(tx *transaction) error {
+func (s *seenStage) emitNames(results []drum.Result) error {
+	return s.transact(func(tx *transaction) error {
 		for i := range results {
 			tx.named.Add(uint64(results[i].Key))
 		}
@@ -39,17 +39,17 @@ func (c *crawler) emitNames(results []drum.Result) error {
 const leastNames = 64
 
 // mergeNames merges by size, and whenever the store has doubled: some 30 small passes in a crawl's life. Nobody waits for it.
-func (c *crawler) mergeNames(ctx context.Context) error {
-	pending := pendingTuples(c.names)
-	return c.run(ctx, merger{
+func (s *seenStage) mergeNames(ctx context.Context) error {
+	pending := pendingTuples(s.names)
+	return s.passes.run(ctx, merger{
 		name:     state.NameNames,
-		pass:     c.names.Pass,
-		full:     c.names.Full,
+		pass:     s.names.Pass,
+		full:     s.names.Full,
 		pending:  pending,
-		keys:     c.names.Keys,
-		cost:     func() time.Duration { return c.names.Stats().PredictedEarly },
-		early:    func() bool { return pending() >= c.names.Keys()+leastNames },
+		keys:     s.names.Keys,
+		cost:     func() time.Duration { return s.names.Stats().PredictedEarly },
+		early:    func() bool { return pending() >= s.names.Keys()+leastNames },
 		starving: func() bool { return false },
-		wake:     c.wakeNames,
+		wake:     s.wakeNames,
 	})
 }

@@ -111,7 +111,7 @@ func TestGraphWithNames(t *testing.T) {
 // TestLinkBatchNames: a page sends the names of its links' hosts and PLDs once, of links that are not taken that of the PLD which
 // an edge names.
 func TestLinkBatchNames(t *testing.T) {
-	c := linkRing(t, 1<<16)
+	c := linkStages(t, 1<<16)
 	c.links.AllowedPort = func(port uint16) bool { return port != 8080 }
 	b := admit.NewBatch(c.links)
 	send := func(page string, links ...string) (names []string) {
@@ -126,7 +126,7 @@ func TestLinkBatchNames(t *testing.T) {
 			}
 			names = append(names, string(pld)+" "+string(host))
 		}
-		if err := c.sendLinks(b, new(transaction)); err != nil {
+		if err := c.seen.sendLinks(b, new(transaction)); err != nil {
 			t.Fatal(err)
 		}
 		return names
@@ -137,11 +137,11 @@ func TestLinkBatchNames(t *testing.T) {
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if n, _ := c.names.Pending(); n != 8 {
+	if n, _ := c.seen.names.Pending(); n != 8 {
 		t.Errorf("%d names were sent, want 8", n)
 	}
 	send("http://c.test/", "http://x.b.co.uk/3", "http://d.test/")
-	if n, _ := c.names.Pending(); n != 8 {
+	if n, _ := c.seen.names.Pending(); n != 8 {
 		t.Errorf("%d names after a page with the same hosts, want 8", n)
 	}
 }

@@ -292,11 +292,11 @@ func cutOff(resp *fetch.Response) bool {
 }
 
 // outageText is what the progress says; "" without an outage.
-func (c *crawler) outageText() string {
+func (o *outages) outageText() string {
 	for _, m := range []struct {
 		m    *monitor
 		text string
-	}{{&c.net, "the network: known servers don't answer"}, {&c.dns, "the name servers: they don't answer"}} {
+	}{{&o.net, "the network: known servers don't answer"}, {&o.dns, "the name servers: they don't answer"}} {
 		m.m.mu.Lock()
 		down, since := m.m.down, m.m.since
 		m.m.mu.Unlock()
@@ -308,22 +308,22 @@ func (c *crawler) outageText() string {
 }
 
 // slowed is true while the network or the name servers are taken to be down: fetching rests but for a few tries.
-func (c *crawler) slowed() bool { return c.net.isDown() || c.dns.isDown() }
+func (o *outages) slowed() bool { return o.net.isDown() || o.dns.isDown() }
 
 // inOutage is true while nothing that fails is counted.
-func (c *crawler) inOutage() bool {
-	net, over := c.net.doubts(time.Now())
+func (o *outages) inOutage() bool {
+	net, over := o.net.doubts(time.Now())
 	if over {
-		c.tellOutage("network", &c.net)
+		o.tellOutage("network", &o.net)
 	}
-	return c.namesInDoubt() || net
+	return o.namesInDoubt() || net
 }
 
 // namesInDoubt is true while no answer of a name server, or want of one, is confirmed.
-func (c *crawler) namesInDoubt() bool {
-	dns, over := c.dns.doubts(time.Now())
+func (o *outages) namesInDoubt() bool {
+	dns, over := o.dns.doubts(time.Now())
 	if over {
-		c.tellOutage("name servers", &c.dns)
+		o.tellOutage("name servers", &o.dns)
 	}
-	return dns || c.net.isDown()
+	return dns || o.net.isDown()
 }

@@ -32,9 +32,26 @@ const (
 	maxOurFaults = 200
 )
 
+// pageStage fetches a URL that was granted, stores the response and sends its links to URLseen: the arrow that closes
+// the circle. It runs in the fetchers' goroutines, as many as connections; a parser, of which there are a few, is taken for
+// the time of one page.
+type pageStage struct {
+	*engine
+	accept func(*fetch.Response, []byte) int64 // which bodies are read, nil: all
+
+	budgets    *budgetStage
+	check      *robotsCheck
+	deferrals  *deferrals
+	dispatcher *dispatcher
+	health     *hostHealth
+	outages    *outages
+	output     *output
+	seen       *seenStage
+}
+
 // itemOf makes a URL that passed robots.txt an item of polite, and returns what came with it from RobotsCache. The item has no
 // address if the blacklist names all of them.
-func (c *crawler) itemOf(data []byte) (_ *polite.Item, sum robots.Summary, _ error) {
+func (d *dispatcher) itemOf(data []byte) (_ *polite.Item, sum robots.Summary, _ error) {
 	var rec weburl.Record
 	own := append([]byte(nil), data...)
 	if err := rec.Decode(own); err != nil {
@@ -44,13 +61,13 @@ func (c *crawler) itemOf(data []byte) (_ *polite.Item, sum robots.Summary, _ err
 		return nil, sum, fmt.Errorf("crawl: record from Q: %w", err)
 	}
 	host := weburl.Split(rec.URL).Host
-	addrs := append(sum.Addrs()[:0:0], c.rules.Open(sum.Addrs())...)
+	addrs := append(sum.Addrs()[:0:0], d.rules.Open(sum.Addrs())...)
 	if n := len(addrs); n > 1 { // another address for each attempt
 		k := int(rec.Attempts) % n
 		addrs = append(addrs[k:n:n], addrs[:k]...)
 	}
-	return &polite.Item{Rec: own, Host: c.HostKey(host), PLD: c.PLDKey(host), Addrs: addrs,
-		Budget: rec.Budget, CrawlDelay: min(sum.CrawlDelay, c.opt.MaxCrawlDelay), Waits: rec.Waits}, sum, nil
+	return &polite.Item{Rec: own, Host: d.HostKey(host), PLD: d.PLDKey(host), Addrs: addrs,
+		Budget: rec.Budget, CrawlDelay: min(sum.CrawlDelay, d.opt.MaxCrawlDelay), Waits: rec.Waits}, sum, nil
 }
 
 // verdictEnd is until when a URL may be fetched without asking RobotsCache again: a day after robots.txt was had at the
@@ -58,7 +75,7 @@ func (c *crawler) itemOf(data []byte) (_ *polite.Item, sum robots.Summary, _ err
 func verdictEnd(sum *robots.Summary) time.Time { return sum.VerdictExpires }
 
 // fetchOne does all for one granted URL: exchange, parse, store, and the transaction that makes it count.
-func (c *crawler) fetchOne(ctx context.Context, g *polite.Grant) error {
+func (p *pageStage) fetchOne(ctx context.Context, g *polite.Grant) error {
 	var rec weburl.Record
 	if err := rec.Decode(g.Item.Rec); err != nil {
 		return fmt.Errorf("crawl: record in RAM: %w", err)
@@ -68,48 +85,48 @@ func (c *crawler) fetchOne(ctx context.Context, g *polite.Grant) error {
 		return fmt.Errorf("crawl: record in RAM: %w", err)
 	}
 	if time.Now().After(verdictEnd(&sum)) { // it waited too long for its turn
-		return c.transact(func(tx *transaction) error {
-			c.dropGrant(time.Now(), g)
-			return c.checkRobots(tx, g.Item.Rec, &rec, state.PlaceRAM)
+		return p.transact(func(tx *transaction) error {
+			p.dispatcher.dropGrant(time.Now(), g)
+			return p.check.checkRobots(tx, g.Item.Rec, &rec, state.PlaceRAM)
 		})
 	}
-	if rests, err := c.inBackoffAfterAll(g, &rec); rests || err != nil {
+	if rests, err := p.inBackoffAfterAll(g, &rec); rests || err != nil {
 		return err
 	}
-	resp := c.workers.response()
-	defer c.workers.release(resp)
+	resp := p.dispatcher.workers.response()
+	defer p.dispatcher.workers.release(resp)
 	began := time.Now()
-	err := c.exchange(ctx, g, weburl.Split(rec.URL), resp, c.limitsOf(&rec))
+	err := p.exchange(ctx, g, weburl.Split(rec.URL), resp, p.limitsOf(&rec))
 	if ctx.Err() != nil {
 		return nil // stays in RAM: the last checkpoint has it
 	}
-	result := &ending{Result: polite.Result{Elapsed: answerTime(resp, err), Kept: c.keptFor(g, resp)}}
+	result := &ending{Result: polite.Result{Elapsed: answerTime(resp, err), Kept: p.keptFor(g, resp)}}
 	if errors.Is(err, errBlocked) {
-		return c.settle(g, result, func(tx *transaction) error { return c.dropBlocked(tx, g.Item) })
+		return p.settle(g, result, func(tx *transaction) error { return p.deferrals.dropBlocked(tx, g.Item) })
 	}
 	if panicked := asPanic(err); panicked != nil {
-		return c.endByBug(g, &rec, panicked, result)
+		return p.endByBug(g, &rec, panicked, result)
 	}
 	var fe *fetch.Error
 	if err == nil && cutOff(resp) || errors.As(err, &fe) && doubtful(fe) {
 		again := rec.Flags&weburl.FlagUnconfirmed != 0
-		if !c.confirmed(again, c.hosts.Doubted(g.Item.Host), began, c.source(g.Addr)) && mayBeOurs(&rec) {
-			return c.unconfirmed(g, &rec, &sum, result)
+		if !p.outages.confirmed(again, p.health.hosts.Doubted(g.Item.Host), began, p.outages.source(g.Addr)) && mayBeOurs(&rec) {
+			return p.unconfirmed(g, &rec, &sum, result)
 		}
 	}
 	rec.Flags &^= weburl.FlagUnconfirmed
 	if err != nil {
-		return c.exchangeFailed(g, &rec, &sum, err, result)
+		return p.exchangeFailed(g, &rec, &sum, err, result)
 	}
 	var event health.Event
 	if panicked := bug.Contained(func() error { event = eventOf(&rec, resp); return nil }); panicked != nil {
-		return c.endByBug(g, &rec, panicked, result)
+		return p.endByBug(g, &rec, panicked, result)
 	}
-	if why := retried(event); why != state.ReasonNone && int(rec.Attempts) < c.opt.Retries {
-		return c.retry(g, &rec, &sum, event, why, result)
+	if why := retried(event); why != state.ReasonNone && int(rec.Attempts) < p.opt.Retries {
+		return p.retry(g, &rec, &sum, event, why, result)
 	}
-	return c.store(ctx, g, &rec, resp, result, func(tx *transaction) error {
-		v, err := c.noteHost(tx, g.Item.Host, &rec, &sum.Health, event)
+	return p.store(ctx, g, &rec, resp, result, func(tx *transaction) error {
+		v, err := p.health.noteHost(tx, g.Item.Host, &rec, &sum.Health, event)
 		result.rest(v)
 		return err
 	})
@@ -133,13 +150,13 @@ func retried(e health.Event) state.Reason {
 }
 
 // restsAfterAll puts a granted URL off whose host went to rest, or was given up, after it had been admitted.
-func (c *crawler) inBackoffAfterAll(g *polite.Grant, rec *weburl.Record) (rests bool, _ error) {
-	if s := c.hosts.Get(g.Item.Host, nil, time.Now()); s.Clean() {
+func (p *pageStage) inBackoffAfterAll(g *polite.Grant, rec *weburl.Record) (rests bool, _ error) {
+	if s := p.health.hosts.Get(g.Item.Host, nil, time.Now()); s.Clean() {
 		return false, nil
 	}
-	err := c.transact(func(tx *transaction) (err error) {
-		if rests, err = c.inBackoff(tx, g.Item.Host, rec, state.PlaceRAM, nil); rests {
-			c.dropGrant(time.Now(), g)
+	err := p.transact(func(tx *transaction) (err error) {
+		if rests, err = p.health.inBackoff(tx, g.Item.Host, rec, state.PlaceRAM, nil); rests {
+			p.dispatcher.dropGrant(time.Now(), g)
 		} else {
 			tx.nothing = true
 		}
@@ -149,35 +166,35 @@ func (c *crawler) inBackoffAfterAll(g *polite.Grant, rec *weburl.Record) (rests 
 }
 
 // exchangeFailed decides between another attempt and the end.
-func (c *crawler) exchangeFailed(g *polite.Grant, rec *weburl.Record, sum *robots.Summary, err error, result *ending) error {
+func (p *pageStage) exchangeFailed(g *polite.Grant, rec *weburl.Record, sum *robots.Summary, err error, result *ending) error {
 	var fe *fetch.Error
 	if !errors.As(err, &fe) {
 		return err
 	}
 	if fe.Ours() && fe.Kind != fetch.KindNoRoute && rec.Faults < maxOurFaults {
 		rec.Faults++
-		return c.settle(g, result, func(tx *transaction) error {
-			return c.deferURL(tx, rec, state.PlaceRAM, time.Now().Add(c.faultWaits.ourFault), state.ReasonConnect)
+		return p.settle(g, result, func(tx *transaction) error {
+			return p.deferrals.deferURL(tx, rec, state.PlaceRAM, time.Now().Add(p.outages.faultWaits.ourFault), state.ReasonConnect)
 		})
 	}
 	why := reasonOf(fe)
 	if fe.Stage == fetch.StageDial && fe.Kind != fetch.KindForbiddenAddress {
-		result.ServerBackoff = c.opt.ServerDelay
+		result.ServerBackoff = p.opt.ServerDelay
 	}
 	noRequest := why == state.ReasonForbiddenAddress || why == state.ReasonForbiddenPort || fe.Kind == fetch.KindBadRequest
-	if !noRequest && rec.Flags&weburl.FlagSeedFallback == 0 && int(rec.Attempts) < c.opt.Retries {
-		return c.retry(g, rec, sum, failureOf(fe), why, result)
+	if !noRequest && rec.Flags&weburl.FlagSeedFallback == 0 && int(rec.Attempts) < p.opt.Retries {
+		return p.retry(g, rec, sum, failureOf(fe), why, result)
 	}
-	return c.settle(g, result, func(tx *transaction) error {
+	return p.settle(g, result, func(tx *transaction) error {
 		tx.count(state.CountAttempts, 1)
 		if !noRequest { // else it tells nothing about the host
-			v, err := c.noteHost(tx, g.Item.Host, rec, &sum.Health, failureOf(fe))
+			v, err := p.health.noteHost(tx, g.Item.Host, rec, &sum.Health, failureOf(fe))
 			if err != nil {
 				return err
 			}
 			result.rest(v)
 		}
-		return c.refuse(tx, rec, state.PlaceRAM, why)
+		return p.deferrals.refuse(tx, rec, state.PlaceRAM, why)
 	})
 }
 
@@ -200,52 +217,52 @@ func reasonOf(e *fetch.Error) state.Reason {
 }
 
 // retry puts the URL off for another attempt, as long as its host rests; if that was given up now, the URL ends.
-func (c *crawler) retry(g *polite.Grant, rec *weburl.Record, sum *robots.Summary, e health.Event, why state.Reason, result *ending) error {
+func (p *pageStage) retry(g *polite.Grant, rec *weburl.Record, sum *robots.Summary, e health.Event, why state.Reason, result *ending) error {
 	rec.Attempts++
-	return c.settle(g, result, func(tx *transaction) error {
+	return p.settle(g, result, func(tx *transaction) error {
 		tx.count(state.CountAttempts, 1)
-		v, err := c.noteHost(tx, g.Item.Host, rec, &sum.Health, e)
+		v, err := p.health.noteHost(tx, g.Item.Host, rec, &sum.Health, e)
 		if err != nil {
 			return err
 		}
 		if result.rest(v); v.End != health.Open {
-			return c.refuse(tx, rec, state.PlaceRAM, endReason(v.End))
+			return p.deferrals.refuse(tx, rec, state.PlaceRAM, endReason(v.End))
 		}
 		tx.count(state.CountRetries, 1)
 		if v.Why != health.BackOff {
 			why = backoffReason(&health.State{}, v.Why)
 		}
-		return c.deferURL(tx, rec, state.PlaceRAM, time.Now().Add(v.Rest), why)
+		return p.deferrals.deferURL(tx, rec, state.PlaceRAM, time.Now().Add(v.Rest), why)
 	})
 }
 
 // settle is the transaction that ends an exchange: what f does, and the end of the grant.
-func (c *crawler) settle(g *polite.Grant, result *ending, f func(tx *transaction) error) error {
-	return c.transact(func(tx *transaction) error {
+func (p *pageStage) settle(g *polite.Grant, result *ending, f func(tx *transaction) error) error {
+	return p.transact(func(tx *transaction) error {
 		if err := f(tx); err != nil {
 			return err
 		}
-		c.polite.Done(time.Now(), g, result.Result)
+		p.dispatcher.polite.Done(time.Now(), g, result.Result)
 		if result.Backoff >= health.Short {
-			if err := c.clearHost(tx, g.Item.Host, result.health); err != nil {
+			if err := p.health.clearHost(tx, g.Item.Host, result.health); err != nil {
 				return err
 			}
 		}
-		tx.wake(c.wakeSeen)
-		tx.wake(c.wakeBeast)
-		tx.wake(c.wakeRobots)
+		tx.wake(p.seen.wakeSeen)
+		tx.wake(p.budgets.wakeBeast)
+		tx.wake(p.check.wakeRobots)
 		return nil
 	})
 }
 
 // evicted defers what left RAM; part of a transaction.
-func (c *crawler) evicted(tx *transaction, items []*polite.Item, why state.Reason) error {
+func (d *deferrals) evicted(tx *transaction, items []*polite.Item, why state.Reason) error {
 	for _, item := range items {
 		var rec weburl.Record
 		if err := rec.Decode(item.Rec); err != nil {
 			return fmt.Errorf("crawl: record in RAM: %w", err)
 		}
-		if err := c.deferURL(tx, &rec, state.PlaceRAM, item.Due, why); err != nil {
+		if err := d.deferURL(tx, &rec, state.PlaceRAM, item.Due, why); err != nil {
 			return err
 		}
 	}
@@ -253,20 +270,20 @@ func (c *crawler) evicted(tx *transaction, items []*polite.Item, why state.Reaso
 }
 
 // tryHTTPFallback feeds the http form of a seed without scheme whose https form failed; part of a transaction.
-func (c *crawler) tryHTTPFallback(tx *transaction, rec *weburl.Record) error {
+func (d *deferrals) tryHTTPFallback(tx *transaction, rec *weburl.Record) error {
 	rest, ok := bytes.CutPrefix(rec.URL, []byte("https://"))
 	if !ok {
 		return nil
 	}
-	b := admit.NewBatch(c.links)
+	b := admit.NewBatch(d.links)
 	b.Start(nil, nil, rec.Depth, weburl.FlagSeed, time.Now())
 	url, err := weburl.Canonical("http://" + string(rest))
 	if err != nil {
-		c.logSeed("http://"+string(rest), "bad-seed: "+err.Error())
+		d.output.logSeed("http://"+string(rest), "bad-seed: "+err.Error())
 		return nil
 	}
 	b.Add([]byte(url))
-	return c.sendLinks(b, tx)
+	return d.seen.sendLinks(b, tx)
 }
 
 // retryAfter reads the header of that name, RFC 9110 10.2.3: seconds or a date; 0 for none.

@@ -21,76 +21,76 @@ import (
 )
 
 // store parses and stores a final response; note, part of the same transaction, says what it means for the host.
-func (c *crawler) store(ctx context.Context, g *polite.Grant, rec *weburl.Record, resp *fetch.Response, result *ending,
+func (p *pageStage) store(ctx context.Context, g *polite.Grant, rec *weburl.Record, resp *fetch.Response, result *ending,
 	note func(tx *transaction) error) error {
 	var w *pageWorker
 	select {
-	case w = <-c.workers.parsers:
+	case w = <-p.dispatcher.workers.parsers:
 	case <-ctx.Done():
 		return nil
 	}
 	defer func() {
 		w.prepared.Release()
-		c.workers.parsers <- w
+		p.dispatcher.workers.parsers <- w
 	}()
 	now := time.Now()
-	key := c.Hasher.URLKey(rec.URL)
+	key := p.Hasher.URLKey(rec.URL)
 	var is found
 	err := bug.Contained(func() (err error) {
-		is, err = c.read(w, rec, resp, key, now)
+		is, err = p.read(w, rec, resp, key, now)
 		return err
 	})
 	if bug := asPanic(err); bug != nil {
-		w = newPageWorker(c) // nobody knows what the old one is like
-		return c.endByBug(g, rec, bug, result)
+		w = newPageWorker(p.output) // nobody knows what the old one is like
+		return p.endByBug(g, rec, bug, result)
 	} else if err != nil {
 		return err
 	}
-	err = c.settle(g, result, func(tx *transaction) error {
+	err = p.settle(g, result, func(tx *transaction) error {
 		if err := note(tx); err != nil {
 			return err
 		}
 		var at warc.Location
-		if c.opt.Store {
+		if p.opt.Store {
 			var err error
-			at, err = c.warc.Append(&w.prepared, now)
+			at, err = p.output.warc.Append(&w.prepared, now)
 			if err != nil {
 				return err
 			}
 			if at.File != w.file {
 				w.file = at.File
-				c.testHook("roll")
+				p.testHook("roll")
 			}
 		}
-		if err := c.sendLinks(w.links, tx); err != nil {
+		if err := p.seen.sendLinks(w.links, tx); err != nil {
 			return err
 		}
-		if !is.sitemap && !isRedirect(resp) && c.sitemapFlags(rec) != 0 {
+		if !is.sitemap && !isRedirect(resp) && p.sitemapFlags(rec) != 0 {
 			tx.count(state.CountSitemapFaults, 1) // there is none, or it is something else
 		}
 		tx.move(key, state.PlaceRAM, state.PlaceFetched)
-		c.countResponse(tx, rec, resp, is.page)
-		if err := c.star.Fetched(g.Item.PLD, 1, int64(len(resp.Raw))); err != nil {
+		p.countResponse(tx, rec, resp, is.page)
+		if err := p.budgets.star.Fetched(g.Item.PLD, 1, int64(len(resp.Raw))); err != nil {
 			return err
 		}
 		if rec.Flags&weburl.FlagSeed != 0 {
-			c.logSeedsEnd(w, rec, resp, key, is.page)
+			p.output.logSeedsEnd(w, rec, resp, key, is.page)
 		}
-		return c.logFetched(w, rec, resp, is.body != contentOther, at)
+		return p.output.logFetched(w, rec, resp, is.body != contentOther, at)
 	})
-	c.noteProgress()
+	p.noteProgress()
 	return err
 }
 
 // logSeedsEnd notes a seed whose response is no page.
-func (c *crawler) logSeedsEnd(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, page bool) {
+func (o *output) logSeedsEnd(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, page bool) {
 	switch {
 	case w.meta.dropped != "":
-		c.logSeed(string(rec.URL), w.meta.dropped)
+		o.logSeed(string(rec.URL), w.meta.dropped)
 	case isRedirect(resp) && (len(w.links.Keys) == 0 || uint64(w.links.Keys[0]) == key):
-		c.logSeed(string(rec.URL), "redirect that leads nowhere")
+		o.logSeed(string(rec.URL), "redirect that leads nowhere")
 	case !page && !isRedirect(resp):
-		c.logSeed(string(rec.URL), "status "+strconv.Itoa(resp.Status))
+		o.logSeed(string(rec.URL), "status "+strconv.Itoa(resp.Status))
 	}
 }
 
@@ -101,20 +101,20 @@ type found struct {
 }
 
 // read fills the worker with all that a response says: its links, what it says of itself, and the records that are stored.
-func (c *crawler) read(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, now time.Time) (is found, _ error) {
-	if c.opt.reading != nil {
-		c.opt.reading("page", rec.URL)
+func (p *pageStage) read(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, now time.Time) (is found, _ error) {
+	if p.opt.reading != nil {
+		p.opt.reading("page", rec.URL)
 	}
-	body, sniffed := c.bodyOf(resp)
-	if is.sitemap = c.isSitemap(rec, resp); is.sitemap {
+	body, sniffed := p.bodyOf(resp)
+	if is.sitemap = p.isSitemap(rec, resp); is.sitemap {
 		body, sniffed = contentOther, false
 	}
 	is.body = body
 	is.page = body == contentHTML && resp.Status == http.StatusOK && resp.Marks&fetch.MarkNotChunked == 0
 	if is.sitemap {
-		w.meta.start(resp, c.opt.Agent)
-		c.readSitemap(w, rec, resp, key, now)
-	} else if err := c.findLinks(w, rec, resp, key, body, now); err != nil {
+		w.meta.start(resp, p.opt.Agent)
+		p.readSitemap(w, rec, resp, key, now)
+	} else if err := p.findLinks(w, rec, resp, key, body, now); err != nil {
 		return is, err
 	}
 	if sniffed {
@@ -123,15 +123,15 @@ func (c *crawler) read(w *pageWorker, rec *weburl.Record, resp *fetch.Response, 
 	if is.page && w.meta.robots.NoIndex {
 		w.links.Counts[state.CountNoIndex] += 1
 	}
-	if c.opt.Store {
-		if err := w.encoder.Prepare(&w.prepared, c.warcExchange(w, rec, resp)); err != nil {
+	if p.opt.Store {
+		if err := w.encoder.Prepare(&w.prepared, p.warcExchange(w, rec, resp)); err != nil {
 			return is, fmt.Errorf("crawl: prepare record of %s: %w", rec.URL, err)
 		}
 	}
 	return is, nil
 }
 
-func (c *crawler) countResponse(tx *transaction, rec *weburl.Record, resp *fetch.Response, page bool) {
+func (p *pageStage) countResponse(tx *transaction, rec *weburl.Record, resp *fetch.Response, page bool) {
 	tx.count(state.CountAttempts, 1)
 	tx.count(state.CountResponses, 1)
 	tx.count(state.CountBytesWire, resp.BytesRead)
@@ -152,7 +152,7 @@ func (c *crawler) countResponse(tx *transaction, rec *weburl.Record, resp *fetch
 	} else if resp.Truncated != fetch.NotTruncated {
 		tx.count(state.CountTruncated, 1)
 	}
-	if resp.Marks&decodeCut != 0 && c.sitemapFlags(rec) == 0 { // sitemaps are unpacked while they are read
+	if resp.Marks&decodeCut != 0 && p.sitemapFlags(rec) == 0 { // sitemaps are unpacked while they are read
 		tx.count(state.CountDecodeCut, 1)
 	}
 }
@@ -162,11 +162,11 @@ const decodeCut = fetch.MarkDecodedLimit | fetch.MarkRatioLimit | fetch.MarkDeco
 
 // findLinks fills the worker's batch with the links of a response: of the page and its headers, or the target of a redirect; and
 // says in w.said what the response says of itself.
-func (c *crawler) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, body content, now time.Time) error {
+func (p *pageStage) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, body content, now time.Time) error {
 	said := &w.meta
-	said.start(resp, c.opt.Agent)
+	said.start(resp, p.opt.Agent)
 	if isRedirect(resp) {
-		return c.redirectLink(w, rec, resp, key, now)
+		return p.redirectLink(w, rec, resp, key, now)
 	}
 	w.links.Start(rec.URL, rec.URL, deeper(rec.Depth), 0, now)
 	if resp.Status < 200 || resp.Status > 299 { // the links of an error page are those of all error pages, or a trap
@@ -184,10 +184,10 @@ func (c *crawler) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Respo
 		page := w.parser.Page()
 		said.robots.Add(page.Robots)
 		said.setCanonical(w.parser, page.Canonical)
-		held := said.robots.NoFollow && !c.opt.IgnoreNofollow
+		held := said.robots.NoFollow && !p.opt.IgnoreNofollow
 		counts = w.parser.Once(func(url []byte, l *parse.Link) {
 			switch {
-			case held || l.NoFollow && !c.opt.IgnoreNofollow:
+			case held || l.NoFollow && !p.opt.IgnoreNofollow:
 				w.links.NoFollow()
 			case l.Tag == parse.Meta:
 				said.setRefresh(url)
@@ -199,7 +199,7 @@ func (c *crawler) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Respo
 			}
 		}, w.links.Repeat)
 	}
-	if err := c.headerLinks(w, rec, resp, &counts); err != nil {
+	if err := p.headerLinks(w, rec, resp, &counts); err != nil {
 		return err
 	}
 	w.links.Counts[state.CountLinksInvalid] += counts.Invalid
@@ -210,14 +210,14 @@ func (c *crawler) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Respo
 }
 
 // redirectLink is findLinks for a redirect.
-func (c *crawler) redirectLink(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, now time.Time) error {
+func (p *pageStage) redirectLink(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, now time.Time) error {
 	flags := weburl.FlagRedirect
 	depth := deeper(rec.Depth)
 	if rec.Flags&weburl.FlagSeed != 0 && rec.Redirects < maxSeedHops { // a seed's redirect chain is the seed
 		flags |= weburl.FlagSeed
 		depth = rec.Depth
 	}
-	w.links.Start(c.parentOf(rec), rec.URL, depth, flags|c.sitemapFlags(rec), now)
+	w.links.Start(p.parentOf(rec), rec.URL, depth, flags|p.sitemapFlags(rec), now)
 	w.links.Rec.Redirects = min(rec.Redirects, math.MaxUint8-1) + 1
 	if err := w.parser.At(rec.URL); err != nil {
 		return fmt.Errorf("crawl: redirect of %s: %w", rec.URL, err)
@@ -229,7 +229,7 @@ func (c *crawler) redirectLink(w *pageWorker, rec *weburl.Record, resp *fetch.Re
 		w.links.Counts[state.CountLinksTooLong] += 1
 	case url == nil:
 		w.links.Counts[state.CountLinksInvalid] += 1
-	case w.meta.robots.NoFollow && !c.opt.IgnoreNofollow:
+	case w.meta.robots.NoFollow && !p.opt.IgnoreNofollow:
 		w.meta.redirect = append(w.meta.redirect, url...)
 		w.links.NoFollow()
 	default:
@@ -242,12 +242,12 @@ func (c *crawler) redirectLink(w *pageWorker, rec *weburl.Record, resp *fetch.Re
 	return nil
 }
 
-func (c *crawler) resolveRedirect(base string, location []byte) (string, error) {
+func (p *pageStage) resolveRedirect(base string, location []byte) (string, error) {
 	b, err := weburl.NewBase([]byte(base))
 	if err != nil {
 		return "", err
 	}
-	url, err := weburl.NewResolver(weburl.Options{MaxBytes: c.opt.MaxURLBytes}).AppendResolve(nil, b, location)
+	url, err := weburl.NewResolver(weburl.Options{MaxBytes: p.opt.MaxURLBytes}).AppendResolve(nil, b, location)
 	return string(url), err
 }
 
@@ -266,7 +266,7 @@ func isRedirect(resp *fetch.Response) bool {
 }
 
 // warcExchange is what the page store keeps of a response.
-func (c *crawler) warcExchange(w *pageWorker, rec *weburl.Record, resp *fetch.Response) *warc.Exchange {
+func (p *pageStage) warcExchange(w *pageWorker, rec *weburl.Record, resp *fetch.Response) *warc.Exchange {
 	x := &w.exchange
 	*x = warc.Exchange{
 		URL: rec.URL, Date: resp.Start, IP: resp.Remote.Addr(), Request: resp.RequestHead, Head: resp.RawHead, Body: resp.RawBody,

@@ -73,7 +73,7 @@ func (s *pageMeta) directives() string {
 }
 
 // headerLinks adds the links of Refresh and Link headers. Their base is the URL of the response (RFC 8288, 3.2).
-func (c *crawler) headerLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Response, counts *parse.Counts) error {
+func (p *pageStage) headerLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Response, counts *parse.Counts) error {
 	refresh, link := resp.Header("Refresh"), resp.Header("Link")
 	if len(refresh) == 0 && len(link) == 0 {
 		return nil
@@ -81,7 +81,7 @@ func (c *crawler) headerLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Res
 	if err := w.parser.At(rec.URL); err != nil {
 		return fmt.Errorf("crawl: headers of %s: %w", rec.URL, err)
 	}
-	obey := !c.opt.IgnoreNofollow
+	obey := !p.opt.IgnoreNofollow
 	held := w.meta.robots.NoFollow && obey
 	if ref := parse.ParseRefresh(refresh); ref != nil {
 		if url := w.parser.Resolve(ref, counts); url != nil {
@@ -99,8 +99,8 @@ func (c *crawler) headerLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Res
 			if rel&parse.RelCanonical != 0 {
 				w.meta.setCanonical(w.parser, target)
 			}
-			asset := rel&parse.RelAsset != 0 && c.opt.Assets
-			if rel&c.opt.LinkRels == 0 && !asset {
+			asset := rel&parse.RelAsset != 0 && p.opt.Assets
+			if rel&p.opt.LinkRels == 0 && !asset {
 				return
 			}
 			if n++; n > maxHeaderLinks {
@@ -138,14 +138,14 @@ const (
 // bodyOf says what the body of a response is, and whether that was found by looking at it, its type being another one
 // or none. Links are looked for in every 2xx answer: 203 is a page that a proxy has changed, 206, which nobody asked for, a part
 // of one.
-func (c *crawler) bodyOf(resp *fetch.Response) (body content, sniffed bool) {
+func (p *pageStage) bodyOf(resp *fetch.Response) (body content, sniffed bool) {
 	if resp.Status < 200 || resp.Status > 299 || len(resp.Body) == 0 {
 		return contentOther, false
 	}
 	switch mime := mimeType(resp); {
 	case mime == "text/html" || mime == "application/xhtml+xml":
 		return contentHTML, false
-	case mime == "text/css" && c.opt.Assets:
+	case mime == "text/css" && p.opt.Assets:
 		return contentCSS, false
 	case looksLikePage(resp, mime, resp.Body):
 		return contentHTML, true

@@ -22,8 +22,9 @@ func TestPlans(t *testing.T) {
 				t.Errorf("RAM %d, disk %d: %v", ram, disk, err)
 				continue
 			}
-			c := &crawler{Saved: &state.Saved{Set: testSet()}, plan: p, opt: o}
-			so, err := c.starOptions()
+			c := newCrawler(o)
+			c.Saved, c.plan = &state.Saved{Set: testSet()}, p
+			so, err := c.budgets.starOptions()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -34,7 +35,7 @@ func TestPlans(t *testing.T) {
 			for _, d := range []struct {
 				plan DrumPlan
 				opt  drum.Options
-			}{{p.URLSeen, c.seenStore()}, {p.RobotsCache, c.robotsStore()}, {p.RobotsRequested, c.requestedStore()},
+			}{{p.URLSeen, c.seen.seenStore()}, {p.RobotsCache, c.check.robotsStore()}, {p.RobotsRequested, c.requests.requestedStore()},
 				{p.Edges, named(p.Edges.options(nil), "e")}, {p.Indegree, named(p.Indegree.options(nil), "i")}} {
 				store, err := drum.Open(d.opt, nil)
 				if err != nil {

@@ -52,17 +52,17 @@ func (c *pldLimiter) leave(pld uint64) {
 
 // pldBusy lets a URL whose PLD has its share of connections wait on disk, longer each time: 5 s to 3 min, as long as the
 // exchanges before it may take.
-func (c *crawler) pldBusy(g *polite.Grant) error {
-	return c.transact(func(tx *transaction) error {
+func (d *dispatcher) pldBusy(g *polite.Grant) error {
+	return d.transact(func(tx *transaction) error {
 		var rec weburl.Record
 		if err := rec.Decode(g.Item.Rec); err != nil {
 			return fmt.Errorf("crawl: record in RAM: %w", err)
 		}
 		now := time.Now()
-		c.dropGrant(now, g)
+		d.dropGrant(now, g)
 		wait := min(busyWait<<min(rec.Waits, 6), maxBusyWait)
 		rec.Deferred()
-		return c.deferURL(tx, &rec, state.PlaceRAM, now.Add(wait), state.ReasonPLDBusy)
+		return d.deferrals.deferURL(tx, &rec, state.PlaceRAM, now.Add(wait), state.ReasonPLDBusy)
 	})
 }
 

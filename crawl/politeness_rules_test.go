@@ -130,7 +130,7 @@ func TestRulesAreBounded(t *testing.T) {
 // TestLinksWithRulesAllocateNothing: rules and a blacklist cost a page's links no allocation. Expressions are left out: package
 // regexp keeps its machines in a pool, which the race detector empties.
 func TestLinksWithRulesAllocateNothing(t *testing.T) {
-	c := linkRing(t, 1<<20)
+	c := linkStages(t, 1<<20)
 	parse := func(list scope.List, text string) *scope.Set {
 		s, err := scope.Parse(list, c.Suffixes, scope.Source{Name: "f", Text: []byte(text)})
 		if err != nil {
@@ -172,7 +172,7 @@ func TestBlacklistedMeanwhile(t *testing.T) {
 	c.rules.Suffixes = suffixes
 	c.rules.Blacklist.Store(black)
 	f := robots.Fetched{Addrs: addrs("192.0.2.1", "192.0.2.2")}
-	doubt, err := c.getRobots(t.Context(), &robots.Job{Origin: []byte("http://a.test:80")}, nil, &f)
+	doubt, err := c.requests.getRobots(t.Context(), &robots.Job{Origin: []byte("http://a.test:80")}, nil, &f)
 	if doubt || err != nil || f.Kind != robots.NetworkFailure {
 		t.Errorf("got %v, %v, %v", f.Kind, doubt, err)
 	}

@@ -18,16 +18,16 @@ const wakeAfter = time.Minute
 const pulseEvery = 100 * time.Millisecond
 
 // changed notes that a transaction, a merge or an exchange has ended.
-func (c *crawler) changed() {
-	c.changes.Add(1)
-	c.committed.raise()
+func (e *engine) changed() {
+	e.changes.Add(1)
+	e.committed.raise()
 }
 
 // await returns true when the signal was raised or d has passed, false when the context ended.
-func (c *crawler) await(ctx context.Context, s <-chan struct{}, d time.Duration) bool {
+func (e *engine) await(ctx context.Context, s <-chan struct{}, d time.Duration) bool {
 	t := time.NewTimer(max(0, min(d, wakeAfter)))
 	defer t.Stop()
-	defer c.wakeups.Add(1)
+	defer e.wakeups.Add(1)
 	select {
 	case <-s:
 		return true
@@ -53,6 +53,6 @@ func (c *crawler) pulse(ctx context.Context) error {
 
 // signals are those that the pulse raises.
 func (c *crawler) signals() []signal {
-	return []signal{c.wakeSeen, c.wakeStar, c.wakeBeast, c.wakeScan, c.wakeRobots, c.wakeRequested, c.wakeAwaiting, c.wakeJobs,
-		c.wakeReady, c.wakeDeferred, c.wakeRelieve, c.wakeDispatch, c.wakeWatch, c.wakeSpace}
+	return []signal{c.seen.wakeSeen, c.budgets.wakeStar, c.budgets.wakeBeast, c.budgets.wakeScan, c.check.wakeRobots, c.requests.wakeRequested, c.requests.wakeAwaiting, c.requests.wakeJobs,
+		c.dispatcher.wakeReady, c.deferrals.wakeDeferred, c.stock.wakeRelieve, c.dispatcher.wakeDispatch, c.wakeWatch, c.space.wakeSpace}
 }

@@ -33,7 +33,7 @@ func answered(t *testing.T, a answer) *fetch.Response {
 // TestCountersOfARecord: one counter had held the times that a URL was deferred, a seed's redirects and the faults of ours, so that
 // a seed deferred often lost its redirect, and a URL deferred often the benefit of the doubt.
 func TestCountersOfARecord(t *testing.T) {
-	c := linkRing(t, 0)
+	c := linkStages(t, 0)
 	w := &pageWorker{links: admit.NewBatch(c.links), parser: parse.NewExtractor(parse.Options{}, weburl.Options{})}
 	resp := answered(t, answer{302, "Location: /b\r\n", ""})
 	for _, test := range []struct {
@@ -49,7 +49,7 @@ func TestCountersOfARecord(t *testing.T) {
 		{"as deep as can be", weburl.Record{Depth: math.MaxUint16}, 0, 1, math.MaxUint16},
 	} {
 		test.rec.URL = []byte("http://a.test/")
-		if err := c.redirectLink(w, &test.rec, resp, 1, time.Now()); err != nil {
+		if err := c.pages.redirectLink(w, &test.rec, resp, 1, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		got := w.links.Rec

@@ -156,20 +156,20 @@ func TestNothingStaysInQR(t *testing.T) {
 			t.Fatal(err)
 		}
 		rec := weburl.Record{URL: []byte("http://a.test/"), Reason: uint8(state.ReasonAwaitRobots)}
-		c.waiting.endPass(c.waiting.beginPass(), c.robotsJobs.issued()) // the merge that saw the request
+		c.requests.waiting.endPass(c.requests.waiting.beginPass(), c.requests.robotsJobs.issued()) // the merge that saw the request
 		if err := c.transact(func(tx *transaction) error {
 			tx.move(c.Hasher.URLKey(rec.URL), state.PlaceRobotsCheck, state.PlaceAwaitRobots)
-			return c.awaitRobots.Append(rec.Append(nil))
+			return c.requests.awaitRobots.Append(rec.Append(nil))
 		}); err != nil {
 			t.Fatal(err)
 		}
-		c.waiting.appended()
+		c.requests.waiting.appended()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if err := c.readAwaiting(ctx); err != nil {
+		if err := c.requests.readAwaiting(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if n, _ := c.awaitRobots.Len(); n > 0 {
+		if n, _ := c.requests.awaitRobots.Len(); n > 0 {
 			t.Errorf("%d URLs still wait in QR with nothing left to merge", n)
 		}
 		if err := c.close(); err != nil {

@@ -19,21 +19,21 @@ import (
 )
 
 // doRobots does one request and ends it with an update of RobotsCache, whatever came of it.
-func (c *crawler) doRobots(ctx context.Context, seq int64, rec []byte) error {
+func (q *robotsRequests) doRobots(ctx context.Context, seq int64, rec []byte) error {
 	var job robots.Job
 	if err := job.Decode(rec); err != nil {
 		return err
 	}
 	var f robots.Fetched
 	kind := robots.UpdateOutcome
-	resp := c.workers.response()
-	defer c.workers.release(resp)
+	resp := q.dispatcher.workers.response()
+	defer q.dispatcher.workers.release(resp)
 	began, doubt := time.Now(), false
 	host := weburl.Split(job.Origin).Host
-	if c.rules.BlockedHost(host) {
-		return c.endBlocked(seq, &job, nil, time.Time{})
+	if q.rules.BlockedHost(host) {
+		return q.endBlocked(seq, &job, nil, time.Time{})
 	}
-	addrs, expires, err := c.lookup(ctx, host, lookupOf(&job))
+	addrs, expires, err := q.outages.lookup(ctx, host, lookupOf(&job))
 	if ctx.Err() != nil {
 		return nil // stays in flight: the last checkpoint has it
 	}
@@ -48,48 +48,48 @@ func (c *crawler) doRobots(ctx context.Context, seq int64, rec []byte) error {
 			break
 		}
 		var confirmed bool
-		if kind, confirmed = c.absence(ctx, &job, string(host)); ctx.Err() != nil {
+		if kind, confirmed = q.outages.absence(ctx, &job, string(host)); ctx.Err() != nil {
 			return nil
 		} else if !confirmed {
-			return c.retryRobots(seq, &job, c.namesInDoubt())
+			return q.retryRobots(seq, &job, q.outages.namesInDoubt())
 		}
 	case err != nil:
 		f.Kind = robots.DNSFailure
-		if !c.lookupConfirmed(&job, began, le) {
-			return c.retryRobots(seq, &job, c.namesInDoubt())
+		if !q.lookupConfirmed(&job, began, le) {
+			return q.retryRobots(seq, &job, q.outages.namesInDoubt())
 		}
 	case job.AddrsOnly:
 		kind = robots.UpdateAddrs
-	case c.rules.Closed(addrs):
-		return c.endBlocked(seq, &job, addrs, expires)
+	case q.rules.Closed(addrs):
+		return q.endBlocked(seq, &job, addrs, expires)
 	default:
 		var late *deferredError
-		if doubt, err = c.getRobots(ctx, &job, resp, &f); errors.As(err, &late) {
+		if doubt, err = q.getRobots(ctx, &job, resp, &f); errors.As(err, &late) {
 			job.Waits = late.waits
-			return c.deferRobots(seq, job.Append(nil), late.until, 0)
+			return q.deferRobots(seq, job.Append(nil), late.until, 0)
 		} else if errors.Is(err, errUnconfirmed) {
 			if ctx.Err() != nil {
 				return nil
 			}
-			return c.retryRobots(seq, &job, c.inOutage())
+			return q.retryRobots(seq, &job, q.outages.inOutage())
 		}
-		if ctx.Err() == nil && (c.rules.BlockedHost(host) || c.rules.Closed(addrs)) { // since a moment ago
-			return c.endBlocked(seq, &job, addrs, expires)
+		if ctx.Err() == nil && (q.rules.BlockedHost(host) || q.rules.Closed(addrs)) { // since a moment ago
+			return q.endBlocked(seq, &job, addrs, expires)
 		}
 	}
-	if !c.workers.enterRobots(ctx) {
+	if !q.dispatcher.workers.enterRobots(ctx) {
 		return nil
 	}
-	defer c.workers.leaveRobots()
-	if doubt && !c.confirmed(job.Tries > 0, false, began, c.source(addrs[0])) && (job.Tries < confirmTries && !job.Failing || c.inOutage()) {
-		return c.retryRobots(seq, &job, c.inOutage())
+	defer q.dispatcher.workers.leaveRobots()
+	if doubt && !q.outages.confirmed(job.Tries > 0, false, began, q.outages.source(addrs[0])) && (job.Tries < confirmTries && !job.Failing || q.outages.inOutage()) {
+		return q.retryRobots(seq, &job, q.outages.inOutage())
 	}
 	now := time.Now()
 	if f.Kind == robots.ForbiddenAddress {
-		now = c.verdictTime(now)
+		now = q.deferrals.verdictTime(now)
 	}
-	h, maps := c.readRobots(&job, &f, now)
-	err = c.transact(func(tx *transaction) error {
+	h, maps := q.readRobots(&job, &f, now)
+	err = q.transact(func(tx *transaction) error {
 		tx.count(state.CountLookups, 1)
 		if f.Kind == robots.Internal {
 			tx.count(state.CountInternalErrors, 1)
@@ -97,48 +97,48 @@ func (c *crawler) doRobots(ctx context.Context, seq int64, rec []byte) error {
 		if len(addrs) == 0 {
 			tx.count(state.CountLookupFailures, 1)
 		}
-		tuple := [1]drum.Tuple{{Key: drum.Key(c.Hasher.OriginKey(job.Origin)), Op: drum.Update,
+		tuple := [1]drum.Tuple{{Key: drum.Key(q.Hasher.OriginKey(job.Origin)), Op: drum.Update,
 			Value: robots.AppendUpdate(nil, kind, now, &h)}}
-		if err := c.robotsCache.Add(tuple[:]); err != nil {
+		if err := q.check.robotsCache.Add(tuple[:]); err != nil {
 			return err
 		}
 		if !job.AddrsOnly {
-			if err := c.logRobots(&job, &f, resp, began, maps); err != nil {
+			if err := q.output.logRobots(&job, &f, resp, began, maps); err != nil {
 				return err
 			}
 		}
-		if err := maps.send(c, tx); err != nil {
+		if err := maps.send(q.seen, tx); err != nil {
 			return err
 		}
-		c.robotsJobs.end(seq)
+		q.robotsJobs.end(seq)
 		return nil
 	})
-	c.wakeJobs.raise()
-	c.wakeAwaiting.raise()
-	c.wakeRobots.raise()
-	c.wakeRequested.raise()
+	q.wakeJobs.raise()
+	q.wakeAwaiting.raise()
+	q.check.wakeRobots.raise()
+	q.wakeRequested.raise()
 	return err
 }
 
 // readRobots reads the outcome of a request: what it says of the host, and the sitemaps that it names. Rules that make this
 // program panic are unavailable rules.
-func (c *crawler) readRobots(job *robots.Job, f *robots.Fetched, now time.Time) (h robots.HostData, maps *sitemapBatch) {
+func (q *robotsRequests) readRobots(job *robots.Job, f *robots.Fetched, now time.Time) (h robots.HostData, maps *sitemapBatch) {
 	read := func() error {
-		if c.opt.reading != nil {
-			c.opt.reading("robots", job.Origin)
+		if q.opt.reading != nil {
+			q.opt.reading("robots", job.Origin)
 		}
-		h = robots.Outcome(&robots.HostData{}, f, c.opt.Agent, now)
-		maps = c.namedSitemaps(job, f, now)
+		h = robots.Outcome(&robots.HostData{}, f, q.opt.Agent, now)
+		maps = q.namedSitemaps(job, f, now)
 		return nil
 	}
 	if panicked := bug.Contained(read); panicked != nil {
-		c.logBug(string(job.Origin)+"/robots.txt", panicked)
+		q.logBug(string(job.Origin)+"/robots.txt", panicked)
 		*f = robots.Fetched{Kind: robots.Internal, Addrs: f.Addrs, AddrExpires: f.AddrExpires}
-		h = robots.Outcome(&robots.HostData{}, f, c.opt.Agent, now)
-		maps = c.namedSitemaps(job, f, now)
+		h = robots.Outcome(&robots.HostData{}, f, q.opt.Agent, now)
+		maps = q.namedSitemaps(job, f, now)
 	}
 	if h.State == robots.StateRules || h.State == robots.StateNoFile {
-		if least := now.Add(c.opt.oneTurn()); h.Expires.Before(least) {
+		if least := now.Add(q.opt.oneTurn()); h.Expires.Before(least) {
 			h.Expires = least
 		}
 	}
@@ -165,46 +165,46 @@ func lookupOf(j *robots.Job) (kind lookupKind) {
 
 // lookupBelieved says whether a lookup without an answer counts against the name: it is not the first, and other names were
 // answered since it began.
-func (c *crawler) lookupConfirmed(job *robots.Job, began time.Time, le *LookupError) bool {
-	if c.namesInDoubt() || le != nil && le.Busy || job.Tries == 0 {
+func (q *robotsRequests) lookupConfirmed(job *robots.Job, began time.Time, le *LookupError) bool {
+	if q.outages.namesInDoubt() || le != nil && le.Busy || job.Tries == 0 {
 		return false
 	}
-	return job.Tries >= confirmTries || c.dns.workedSince(began, 0)
+	return job.Tries >= confirmTries || q.outages.dns.workedSince(began, 0)
 }
 
 // retryRobots defers a request whose failure isn't confirmed yet; outage: and isn't counted at all.
-func (c *crawler) retryRobots(seq int64, job *robots.Job, outage bool) error {
+func (q *robotsRequests) retryRobots(seq int64, job *robots.Job, outage bool) error {
 	if !outage {
 		job.Tries = min(job.Tries+1, robots.MaxTries)
 	}
-	return c.deferRobots(seq, job.Append(nil), time.Now().Add(c.confirmWait()), 1)
+	return q.deferRobots(seq, job.Append(nil), time.Now().Add(q.outages.confirmWait()), 1)
 }
 
 // deferRobots lets a request wait on disk until its server's turn comes. For QR it counts as finished: URLs that come back
 // without an answer wait on disk as well.
-func (c *crawler) deferRobots(seq int64, rec []byte, until time.Time, unconfirmed int64) error {
-	err := c.transact(func(tx *transaction) error {
+func (q *robotsRequests) deferRobots(seq int64, rec []byte, until time.Time, unconfirmed int64) error {
+	err := q.transact(func(tx *transaction) error {
 		tx.count(state.CountUnconfirmed, unconfirmed)
-		if err := c.robotsDeferred.Append(time.Now(), until, rec); err != nil {
+		if err := q.robotsDeferred.Append(time.Now(), until, rec); err != nil {
 			return err
 		}
-		c.robotsJobs.end(seq)
+		q.robotsJobs.end(seq)
 		return nil
 	})
-	c.wakeJobs.raise()
-	c.wakeAwaiting.raise()
+	q.wakeJobs.raise()
+	q.wakeAwaiting.raise()
 	return err
 }
 
 // getRobots fetches robots.txt of an origin, following up to robots.MaxRedirects redirects, each hop an entry of polite
 // like any other. The body is resp's. doubt says that it failed in a way that could be our fault.
-func (c *crawler) getRobots(ctx context.Context, job *robots.Job, resp *fetch.Response, f *robots.Fetched) (doubt bool, _ error) {
+func (q *robotsRequests) getRobots(ctx context.Context, job *robots.Job, resp *fetch.Response, f *robots.Fetched) (doubt bool, _ error) {
 	url, err := weburl.Canonical(string(job.Origin) + "/robots.txt")
 	if err != nil {
 		f.Kind = robots.NetworkFailure
 		return doubt, nil
 	}
-	addrs := c.rules.Open(f.Addrs)
+	addrs := q.rules.Open(f.Addrs)
 	if len(addrs) == 0 { // the blacklist has come to name all of them since it was asked
 		f.Kind = robots.NetworkFailure
 		return false, nil
@@ -214,14 +214,14 @@ func (c *crawler) getRobots(ctx context.Context, job *robots.Job, resp *fetch.Re
 			f.Kind = robots.TooManyRedirects
 			return doubt, nil
 		}
-		err := c.getThrough(ctx, url, addrs, resp, weburl.Split(job.Origin).Host, job.Waits)
+		err := q.getThrough(ctx, url, addrs, resp, weburl.Split(job.Origin).Host, job.Waits)
 		if err != nil {
 			var late *deferredError
 			if errors.As(err, &late) {
 				return false, err
 			}
 			var fe *fetch.Error
-			if errors.As(err, &fe) && lacking(fe) && (job.Tries < confirmTries && !job.Failing || c.inOutage()) {
+			if errors.As(err, &fe) && lacking(fe) && (job.Tries < confirmTries && !job.Failing || q.outages.inOutage()) {
 				return false, errUnconfirmed
 			}
 			doubt = fe != nil && (doubtful(fe) || fe.Ours())
@@ -241,25 +241,25 @@ func (c *crawler) getRobots(ctx context.Context, job *robots.Job, resp *fetch.Re
 		}
 		var next string
 		err = bug.Contained(func() (err error) {
-			next, err = c.resolveRedirect(url, location)
+			next, err = q.pages.resolveRedirect(url, location)
 			return err
 		})
-		c.logBug(url, err)
+		q.logBug(url, err)
 		if err != nil {
 			f.Kind = robots.BadRedirect
 			return doubt, nil
 		}
 		url = next
 		target := weburl.Split([]byte(url))
-		if !c.links.PortAllowed(target.Port) {
+		if !q.links.PortAllowed(target.Port) {
 			f.Kind = robots.BadRedirect
 			return doubt, nil
 		}
-		if c.rules.BlockedHost(target.Host) { // we don't look, so that we can't know what is allowed
+		if q.rules.BlockedHost(target.Host) { // we don't look, so that we can't know what is allowed
 			f.Kind = robots.NetworkFailure
 			return false, nil
 		}
-		if addrs, _, err = c.lookup(ctx, target.Host, lookupOf(job)&^lookupKnown); errors.Is(err, errForbidden) {
+		if addrs, _, err = q.outages.lookup(ctx, target.Host, lookupOf(job)&^lookupKnown); errors.Is(err, errForbidden) {
 			f.Kind = robots.BadRedirect // as in getThrough's error: the origin itself isn't forbidden
 			return doubt, nil
 		} else if err != nil {
@@ -268,13 +268,13 @@ func (c *crawler) getRobots(ctx context.Context, job *robots.Job, resp *fetch.Re
 			if !errors.As(err, &le) || !le.NotFound {
 				return true, nil
 			} else if !le.Certain { // no more confirmed of this name than of the origin's
-				if _, confirmed := c.absence(ctx, job, string(target.Host)); !confirmed {
+				if _, confirmed := q.outages.absence(ctx, job, string(target.Host)); !confirmed {
 					return false, errUnconfirmed
 				}
 			}
 			return false, nil
 		}
-		if addrs = c.rules.Open(addrs); len(addrs) == 0 { // asked once: a reload may change it at any time
+		if addrs = q.rules.Open(addrs); len(addrs) == 0 { // asked once: a reload may change it at any time
 			f.Kind = robots.NetworkFailure
 			return false, nil
 		}
@@ -306,19 +306,19 @@ func robotsFailure(err error) robots.Kind {
 
 // getThrough waits for the host's and the server's turn and does one exchange for the rules of a host. waits is how often that
 // turn was too late before: requests that come back as a batch mustn't queue up behind those that were deferred after them.
-func (c *crawler) getThrough(ctx context.Context, url string, addrs []netip.Addr, resp *fetch.Response, rulesOf []byte, waits uint8) error {
+func (q *robotsRequests) getThrough(ctx context.Context, url string, addrs []netip.Addr, resp *fetch.Response, rulesOf []byte, waits uint8) error {
 	parts := weburl.Split([]byte(url))
-	if err := c.mayAsk(parts.Host); err != nil {
+	if err := q.health.mayAsk(parts.Host); err != nil {
 		return err
 	}
 	granted := make(chan *polite.Grant, 1)
 	resp.Reset() // nobody waits for his turn with a body in hand
-	item := &polite.Item{Data: granted, Host: c.HostKey(parts.Host), PLD: c.PLDKey(parts.Host), Addrs: addrs, Robots: true, Waits: waits}
-	for v := c.polite.Admit(time.Now(), item); v.Kind != polite.Admitted; v = c.polite.Admit(time.Now(), item) {
+	item := &polite.Item{Data: granted, Host: q.HostKey(parts.Host), PLD: q.PLDKey(parts.Host), Addrs: addrs, Robots: true, Waits: waits}
+	for v := q.dispatcher.polite.Admit(time.Now(), item); v.Kind != polite.Admitted; v = q.dispatcher.polite.Admit(time.Now(), item) {
 		wait := robotsRoomEvery
 		if v.Kind == polite.Deferred {
 			item.Waits = min(item.Waits+1, robots.MaxWaits)
-			if wait = time.Until(v.Due); wait > longWait || c.crowded() {
+			if wait = time.Until(v.Due); wait > longWait || q.crowded() {
 				return &deferredError{until: v.Due, waits: item.Waits}
 			}
 		}
@@ -332,46 +332,46 @@ func (c *crawler) getThrough(ctx context.Context, url string, addrs []netip.Addr
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	return c.getGranted(ctx, g, url, resp, rulesOf)
+	return q.getGranted(ctx, g, url, resp, rulesOf)
 }
 
 // getGranted does the exchange of a grant for a robots.txt.
-func (c *crawler) getGranted(ctx context.Context, g *polite.Grant, url string, resp *fetch.Response, rulesOf []byte) error {
+func (q *robotsRequests) getGranted(ctx context.Context, g *polite.Grant, url string, resp *fetch.Response, rulesOf []byte) error {
 	parts := weburl.Split([]byte(url))
-	limits := c.opt.FetchLimits
+	limits := q.opt.FetchLimits
 	limits.BodyBytes, limits.DecodedBytes, limits.Ratio = robotsBodyBytes, robotsBodyBytes, fetch.Unlimited
-	err := c.exchange(ctx, g, parts, resp, &limits)
-	c.logBug(string(parts.Host)+"/robots.txt", err)
-	c.workers.free()
-	result := polite.Result{Elapsed: answerTime(resp, err), Kept: c.keptFor(g, resp)}
+	err := q.pages.exchange(ctx, g, parts, resp, &limits)
+	q.logBug(string(parts.Host)+"/robots.txt", err)
+	q.dispatcher.workers.free()
+	result := polite.Result{Elapsed: answerTime(resp, err), Kept: q.pages.keptFor(g, resp)}
 	if err != nil {
 		result.Backoff = robotsBackoff
 	} else if health.KindOf(resp.Status) == health.TooFast { // said to us, not to robots.txt: an old copy doesn't serve meanwhile
 		result.Backoff = max(robotsBackoff, min(retryAfter(resp, time.Now()), politeBackoff))
-	} else if resp.Status == http.StatusOK && bytes.Equal(parts.Host, rulesOf) && c.workers.enterRobots(ctx) {
+	} else if resp.Status == http.StatusOK && bytes.Equal(parts.Host, rulesOf) && q.dispatcher.workers.enterRobots(ctx) {
 		// Binds the host from now on, whether one of its pages is queued or not. What another host redirected to here are that one's
 		// rules (RFC 9309, 2.3.1.2), and come to it with its URLs.
 		_ = bug.Contained(func() error { // a panic is met again where the rules are read
-			result.CrawlDelay = min(robots.Parse(resp.Body, c.opt.Agent).CrawlDelay, c.opt.MaxCrawlDelay)
+			result.CrawlDelay = min(robots.Parse(resp.Body, q.opt.Agent).CrawlDelay, q.opt.MaxCrawlDelay)
 			return nil
 		})
-		c.workers.leaveRobots()
+		q.dispatcher.workers.leaveRobots()
 	}
-	c.polite.Done(time.Now(), g, result)
+	q.dispatcher.polite.Done(time.Now(), g, result)
 	var kept *archiver
 	if err == nil && ctx.Err() == nil { // else it is done again, or there is no response
-		if kept = c.prepareRobots(url, resp); kept != nil {
-			defer c.workers.archivers.give(kept)
+		if kept = q.output.prepareRobots(url, resp); kept != nil {
+			defer q.dispatcher.workers.archivers.give(kept)
 		}
 	}
-	if stepErr := c.transact(func(tx *transaction) error {
+	if stepErr := q.transact(func(tx *transaction) error {
 		if kept != nil {
-			if err := c.archiveRobots(tx, kept); err != nil {
+			if err := q.output.archiveRobots(tx, kept); err != nil {
 				return err
 			}
 		}
 		if result.Backoff >= health.Short {
-			if err := c.clearHost(tx, g.Item.Host, health.Verdict{}); err != nil {
+			if err := q.health.clearHost(tx, g.Item.Host, health.Verdict{}); err != nil {
 				return err
 			}
 		}

@@ -17,23 +17,23 @@ import (
 
 // forgetRobots says whether RobotsCache drops a record. What binds us is kept: that a host doesn't want us or was given up, and the
 // number of its pages if that is limited.
-func (c *crawler) forgetRobots(_ drum.Key, value []byte) bool {
+func (k *robotsCheck) forgetRobots(_ drum.Key, value []byte) bool {
 	var h robots.HostData
 	if h.Decode(value) != nil { // damage is for those to tell who need the record
 		return false
 	}
-	if h.Health.End != health.Open || h.Pages > 0 && c.opt.MaxPagesPerHost > 0 {
+	if h.Health.End != health.Open || h.Pages > 0 && k.opt.MaxPagesPerHost > 0 {
 		return false
 	}
-	return time.Unix(c.roundNow.Load(), 0).Sub(h.Last()) >= c.opt.RobotsForget
+	return time.Unix(k.roundNow.Load(), 0).Sub(h.Last()) >= k.opt.RobotsForget
 }
 
 // forgetRequested says whether RobotsRequested drops a record. It says when an origin was asked last, which matters for requestLost;
 // tuples wait for their merge for less time than that again.
-func (c *crawler) forgetRequested(_ drum.Key, value []byte) bool {
+func (q *robotsRequests) forgetRequested(_ drum.Key, value []byte) bool {
 	if len(value) != 16 {
 		return false
 	}
 	last := time.Unix(int64(binary.LittleEndian.Uint64(value)), 0)
-	return time.Unix(c.requestedNow.Load(), 0).Sub(last) >= max(c.opt.RobotsForget, 2*requestLost*time.Second)
+	return time.Unix(q.requestedNow.Load(), 0).Sub(last) >= max(q.opt.RobotsForget, 2*requestLost*time.Second)
 }

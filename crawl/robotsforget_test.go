@@ -30,7 +30,7 @@ type robotsYear struct {
 }
 
 func newRobotsYear(t *testing.T, forget time.Duration) *robotsYear {
-	y := &robotsYear{crawler: &crawler{}, t: t, dir: t.TempDir(), now: time.Unix(1_800_000_000, 0), got: map[drum.Key]robots.Decision{}}
+	y := &robotsYear{crawler: newCrawler(Options{}), t: t, dir: t.TempDir(), now: time.Unix(1_800_000_000, 0), got: map[drum.Key]robots.Decision{}}
 	y.opt.RobotsForget, y.opt.Agent = forget, "drumbeat"
 	open := func(name string, shape drum.Options, wire func(*drum.Options)) *drum.Drum {
 		shape.Set, shape.Name = disk.Set{FS: disk.OS(), Paths: []string{y.dir}}, name
@@ -43,8 +43,8 @@ func newRobotsYear(t *testing.T, forget time.Duration) *robotsYear {
 		t.Cleanup(func() { _ = d.Close() })
 		return d
 	}
-	y.robotsCache = open(state.NameRobotsCache, robotsShape(), func(o *drum.Options) {
-		o.Apply = y.applyRobots
+	y.crawler.check.robotsCache = open(state.NameRobotsCache, robotsShape(), func(o *drum.Options) {
+		o.Apply = y.crawler.check.applyRobots
 		o.Wanted = func(res *drum.Result) bool { return res.Op == drum.Check }
 		o.Emit = func(rs []drum.Result) error {
 			for i := range rs {
@@ -53,13 +53,13 @@ func newRobotsYear(t *testing.T, forget time.Duration) *robotsYear {
 			return nil
 		}
 		if forget > 0 {
-			o.Expunge = y.forgetRobots
+			o.Expunge = y.crawler.check.forgetRobots
 		}
 	})
-	y.robotsRequested = open(state.NameRobotsRequested, requestedShape(), func(o *drum.Options) {
+	y.crawler.requests.robotsRequested = open(state.NameRobotsRequested, requestedShape(), func(o *drum.Options) {
 		o.Apply = applyRequested
 		if forget > 0 {
-			o.Expunge = y.forgetRequested
+			o.Expunge = y.crawler.requests.forgetRequested
 		}
 	})
 	return y
@@ -74,28 +74,28 @@ func (y *robotsYear) add(d *drum.Drum, key drum.Key, op drum.Op, value []byte) {
 // check has a URL of the origin judged in the next pass.
 func (y *robotsYear) check(key drum.Key) {
 	rec := weburl.Record{URL: []byte("http://a.test/x")}
-	y.add(y.robotsCache, key, drum.Check, rec.Append(nil))
+	y.add(y.crawler.check.robotsCache, key, drum.Check, rec.Append(nil))
 }
 
 // answer notes a request for robots.txt and its answer.
 func (y *robotsYear) answer(key drum.Key) {
 	var asked [16]byte
 	binary.LittleEndian.PutUint64(asked[:], uint64(y.now.Unix()))
-	y.add(y.robotsRequested, key, drum.CheckUpdate, asked[:])
+	y.add(y.crawler.requests.robotsRequested, key, drum.CheckUpdate, asked[:])
 	h := robots.Outcome(&robots.HostData{}, &robots.Fetched{Kind: robots.Answered, Status: 200, Body: []byte("User-agent: *\nDisallow: /no"),
 		Addrs: []netip.Addr{netip.AddrFrom4([4]byte{192, 0, 2, 1})}, AddrExpires: y.now.Add(time.Hour)}, "drumbeat", y.now)
-	y.add(y.robotsCache, key, drum.Update, robots.AppendUpdate(nil, robots.UpdateOutcome, y.now, &h))
+	y.add(y.crawler.check.robotsCache, key, drum.Update, robots.AppendUpdate(nil, robots.UpdateOutcome, y.now, &h))
 }
 
 // event notes what the host did to us.
 func (y *robotsYear) event(key drum.Key, e health.Event) {
-	y.add(y.robotsCache, key, drum.Update, e.Append(robots.AppendUpdateHead(nil, robots.UpdateEvent, y.now)))
+	y.add(y.crawler.check.robotsCache, key, drum.Update, e.Append(robots.AppendUpdateHead(nil, robots.UpdateEvent, y.now)))
 }
 
 func (y *robotsYear) pass() {
-	y.roundNow.Store(y.now.Unix())
-	y.requestedNow.Store(y.now.Unix())
-	for _, d := range []*drum.Drum{y.robotsCache, y.robotsRequested} {
+	y.crawler.check.roundNow.Store(y.now.Unix())
+	y.crawler.requests.requestedNow.Store(y.now.Unix())
+	for _, d := range []*drum.Drum{y.crawler.check.robotsCache, y.crawler.requests.robotsRequested} {
 		if _, err := d.Pass(context.Background(), true); err != nil {
 			y.t.Fatal(err)
 		}
@@ -119,7 +119,7 @@ type robotsSize struct {
 }
 
 func (y *robotsYear) size() (s robotsSize) {
-	for i, d := range []*drum.Drum{y.robotsCache, y.robotsRequested} {
+	for i, d := range []*drum.Drum{y.crawler.check.robotsCache, y.crawler.requests.robotsRequested} {
 		s.keys[i] = d.Keys()
 		err := filepath.WalkDir(filepath.Join(y.dir, "state", []string{state.NameRobotsCache, state.NameRobotsRequested}[i]), func(_ string, e fs.DirEntry, err error) error {
 			if err != nil || e.IsDir() {
@@ -167,7 +167,7 @@ func TestRobotsAreForgotten(t *testing.T) {
 	y := newRobotsYear(t, forget*aDay)
 	key := func(i int) drum.Key { return drum.Key(uint64(i+1) * 0x9e3779b97f4a7c15) }
 	unwelcome := key(1 << 30)
-	y.policy = (&Options{HostRefusals: 1}).makePolicy()
+	y.crawler.check.policy = (&Options{HostRefusals: 1}).makePolicy()
 	y.answer(unwelcome)
 	var weeks [2]robotsSize // the largest of days 43 to 75, as soon as the first have gone; and of all later ones
 	for day := range days {
@@ -247,9 +247,9 @@ func TestWhatIsForgotten(t *testing.T) {
 		{"pages counted", with(rules(31*aDay), func(h *robots.HostData) { h.Pages = 7 }), 10, false},
 		{"pages counted once", with(rules(31*aDay), func(h *robots.HostData) { h.Pages = 7 }), 0, true},
 	} {
-		c := &crawler{opt: Options{RobotsForget: 30 * aDay, MaxPagesPerHost: test.limit}}
-		c.roundNow.Store(now.Unix())
-		if got := c.forgetRobots(1, test.h.Append(nil)); got != test.want {
+		c := newCrawler(Options{RobotsForget: 30 * aDay, MaxPagesPerHost: test.limit})
+		c.check.roundNow.Store(now.Unix())
+		if got := c.check.forgetRobots(1, test.h.Append(nil)); got != test.want {
 			t.Errorf("%s: forgotten %v, want %v", test.name, got, test.want)
 		}
 	}

@@ -3,12 +3,44 @@ package crawl
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"drumbeat/crawl/state"
+	"drumbeat/drum"
+	"drumbeat/queue"
 	"drumbeat/robots"
 	"drumbeat/weburl"
 )
+
+// robotsRequests is RobotsRequested, QR and QD: it asks for robots.txt and addresses, each once, and lets the URLs wait.
+//
+// Producer: RobotsCache's emission (requestRobots). Consumers: its goroutines "robotsrequested", which merges, "robotsfetch",
+// which reads QD and starts a goroutine for each request, and "awaitrobots", which gives the URLs in QR back to RobotsCache.
+type robotsRequests struct {
+	*engine
+	robotsRequested *drum.Drum
+	awaitRobots     *queue.Queue
+	robotsFetch     *queue.Queue
+	robotsDeferred  *queue.Calendar // requests whose server's turn comes late
+	robotsJobs      *robotsJobs
+	waiting         *releases
+
+	wakeRequested, wakeAwaiting, wakeJobs signal
+	requestedNow                          atomic.Int64 // Unix second at which the last pass of RobotsRequested began
+	jobTried                              time.Time    // last request begun in an outage; of readRobotsFetch alone
+
+	check      *robotsCheck
+	deferrals  *deferrals
+	dispatcher *dispatcher
+	health     *hostHealth
+	outages    *outages
+	output     *output
+	pages      *pageStage
+	passes     *passRunner
+	seen       *seenStage
+	space      *space
+}
 
 // robotsJobs knows the requests under way. They are part of each checkpoint: a request that was begun is finished or
 // made again.
@@ -125,27 +157,27 @@ func (j *robotsJobs) snapshot() [][]byte {
 }
 
 // readRobotsFetch takes requests from QD, as many at once as Options.RobotsInFlight says.
-func (c *crawler) readRobotsFetch(ctx context.Context) error {
+func (q *robotsRequests) readRobotsFetch(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if c.slowed() && time.Since(c.jobTried) < trickle {
-			sleep(ctx, trickle-time.Since(c.jobTried))
+		if q.outages.slowed() && time.Since(q.jobTried) < trickle {
+			sleep(ctx, trickle-time.Since(q.jobTried))
 			continue
 		}
-		if c.robotsJobs.len() >= c.opt.RobotsInFlight || c.space.why() != "" {
-			c.await(ctx, c.wakeJobs, wakeAfter)
+		if q.robotsJobs.len() >= q.opt.RobotsInFlight || q.space.why() != "" {
+			q.await(ctx, q.wakeJobs, wakeAfter)
 			continue
 		}
-		data, again, err := c.robotsDeferred.Peek(time.Now())
+		data, again, err := q.robotsDeferred.Peek(time.Now())
 		if err != nil {
 			return err
 		}
 		if !again {
 			var ok bool
-			if data, ok, err = c.robotsFetch.Peek(); err != nil {
+			if data, ok, err = q.robotsFetch.Peek(); err != nil {
 				return err
 			}
 			if !ok {
-				c.await(ctx, c.wakeJobs, untilDue(c.robotsDeferred))
+				q.await(ctx, q.wakeJobs, untilDue(q.robotsDeferred))
 				continue
 			}
 		}
@@ -154,39 +186,39 @@ func (c *crawler) readRobotsFetch(ctx context.Context) error {
 		if err := job.Decode(rec); err != nil {
 			return err
 		}
-		pld := c.PLDKey(weburl.Split(job.Origin).Host)
-		turn := c.robotsJobs.room(pld, c.robotsPerPLD(), time.Now())
+		pld := q.PLDKey(weburl.Split(job.Origin).Host)
+		turn := q.robotsJobs.room(pld, q.robotsPerPLD(), time.Now())
 		var seq int64
-		if err := c.transact(func(*transaction) error {
+		if err := q.transact(func(*transaction) error {
 			if again {
-				c.robotsDeferred.Advance()
+				q.robotsDeferred.Advance()
 			} else {
-				c.robotsFetch.Advance()
+				q.robotsFetch.Advance()
 			}
-			seq = c.robotsJobs.begin(rec, again, pld)
+			seq = q.robotsJobs.begin(rec, again, pld)
 			return nil
 		}); err != nil {
 			return err
 		}
 		if !turn.IsZero() {
-			if err := c.deferRobots(seq, rec, turn, 0); err != nil {
+			if err := q.deferRobots(seq, rec, turn, 0); err != nil {
 				return err
 			}
 			continue
 		}
-		c.jobTried = time.Now()
-		c.start(ctx, "robots request", func(ctx context.Context) error { return c.doRobots(ctx, seq, rec) })
+		q.jobTried = time.Now()
+		q.start(ctx, "robots request", func(ctx context.Context) error { return q.doRobots(ctx, seq, rec) })
 	}
 	return nil
 }
 
 // robotsPerPLD bounds the requests of one PLD in flight. A crawl of few sites has no others to protect.
-func (c *crawler) robotsPerPLD() int {
-	if c.opt.Scope != state.ScopeAll {
-		return c.opt.RobotsInFlight
+func (q *robotsRequests) robotsPerPLD() int {
+	if q.opt.Scope != state.ScopeAll {
+		return q.opt.RobotsInFlight
 	}
-	return max(pldJobsLeast, c.opt.RobotsInFlight/pldJobsShare)
+	return max(pldJobsLeast, q.opt.RobotsInFlight/pldJobsShare)
 }
 
 // crowded is true when requests take up half of what there is: then none waits for its turn in RAM.
-func (c *crawler) crowded() bool { return c.robotsJobs.len() >= c.opt.RobotsInFlight/2 }
+func (q *robotsRequests) crowded() bool { return q.robotsJobs.len() >= q.opt.RobotsInFlight/2 }

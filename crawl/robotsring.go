@@ -5,32 +5,54 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/bits"
+	"sync/atomic"
 	"time"
 
 	"drumbeat/crawl/state"
 	"drumbeat/drum"
+	"drumbeat/internal/health"
 	"drumbeat/queue"
 	"drumbeat/robots"
 	"drumbeat/weburl"
 )
 
+// robotsCheck is RobotsCache: each URL is judged by what is known of its origin, and goes on to Q, to QR, or waits, or ends.
+//
+// Producers: BEAST (readBeast), QR (readAwaiting), deferred URLs (readDeferred). Consumer: its goroutine "robotscache", which
+// merges. The lock of a bucket of RobotsCache orders checks and updates of an origin.
+type robotsCheck struct {
+	*engine
+	robotsCache *drum.Drum
+	policy      health.Policy
+	wakeRobots  signal
+	roundNow    atomic.Int64 // Unix second at which the last pass began
+
+	deferrals  *deferrals
+	dispatcher *dispatcher
+	health     *hostHealth
+	passes     *passRunner
+	requests   *robotsRequests
+	space      *space
+	stock      *stockKeeper
+}
+
 // applyRobots is the rule of RobotsCache: checks are judged by what the cache knows at their place in the order of
 // arrival, updates change it.
-func (c *crawler) applyRobots(key drum.Key, old []byte, exists bool, run []drum.Item, a *drum.Arena, dst []byte) ([]byte, drum.Action) {
+func (k *robotsCheck) applyRobots(key drum.Key, old []byte, exists bool, run []drum.Item, a *drum.Arena, dst []byte) ([]byte, drum.Action) {
 	var known robots.HostData
 	if exists {
 		if err := known.Decode(old); err != nil {
-			c.fail(fmt.Errorf("crawl: RobotsCache has host data of origin %x that can't be read; run drumbeat repair: %w", key, err))
+			k.fail(fmt.Errorf("crawl: RobotsCache has host data of origin %x that can't be read; run drumbeat repair: %w", key, err))
 			known = robots.HostData{}
 		}
 	}
-	now := time.Unix(c.roundNow.Load(), 0)
+	now := time.Unix(k.roundNow.Load(), 0)
 	changed := known.Health.Mend(now)
 	var summary []byte
 	for i := range run {
 		it := &run[i]
 		if it.Op == drum.Update {
-			known, changed, summary = c.update(key, &known, it.Value, now), true, nil
+			known, changed, summary = k.update(key, &known, it.Value, now), true, nil
 			continue
 		}
 		var rec weburl.Record
@@ -38,25 +60,25 @@ func (c *crawler) applyRobots(key drum.Key, old []byte, exists bool, run []drum.
 			it.Result = uint64(decisionUnreadable)
 			continue
 		}
-		decision, at, ok := c.decide(&known, &rec, now)
+		decision, at, ok := k.decide(&known, &rec, now)
 		if !ok {
 			it.Result = uint64(refusal(state.ReasonInternal))
 			continue
 		}
-		if n := len(known.Addrs()); n > 0 && c.rules.Closed(known.Addrs()) && now.Before(known.AddrExpires) {
+		if n := len(known.Addrs()); n > 0 && k.rules.Closed(known.Addrs()) && now.Before(known.AddrExpires) {
 			it.Result = uint64(decisionBlocked)
 			continue
-		} else if decision == robots.Forbidden && (n > 0 || known.Fetched.Unix() < c.heldState.Since) {
+		} else if decision == robots.Forbidden && (n > 0 || known.Fetched.Unix() < k.deferrals.heldState.Since) {
 			decision = robots.Request // the blacklist (endBlocked) or the flags of an earlier run were what forbade it
 		}
 		it.Result = uint64(decision)
 		switch decision {
 		case robots.Wait, robots.Backoff:
-			it.Result = uint64(c.waits(&known, decision, at, now))
+			it.Result = uint64(k.waits(&known, decision, at, now))
 		case robots.Request, robots.Resolve:
 			it.Result = uint64(ask(decision, answerToken(&known)))
 		case robots.Allow:
-			if limit := c.opt.MaxPagesPerHost; limit > 0 && rec.Flags&weburl.FlagCounted == 0 {
+			if limit := k.opt.MaxPagesPerHost; limit > 0 && rec.Flags&weburl.FlagCounted == 0 {
 				if known.Pages >= limit {
 					it.Result = uint64(refusal(state.ReasonHostPages))
 					continue
@@ -81,12 +103,12 @@ func (c *crawler) applyRobots(key drum.Key, old []byte, exists bool, run []drum.
 }
 
 // waits is the result for a URL that must wait.
-func (c *crawler) waits(h *robots.HostData, decision robots.Decision, at, now time.Time) verdict {
+func (k *robotsCheck) waits(h *robots.HostData, decision robots.Decision, at, now time.Time) verdict {
 	why := state.ReasonRobotsUnavailable
 	if decision == robots.Backoff {
 		_, rest, _ := h.Health.InBackoff(now)
 		why = backoffReason(&h.Health, rest)
-	} else if most := c.opt.RobotsWait; most > 0 && !h.FailingSince.IsZero() && now.Sub(h.FailingSince) >= most {
+	} else if most := k.opt.RobotsWait; most > 0 && !h.FailingSince.IsZero() && now.Sub(h.FailingSince) >= most {
 		return refusal(state.ReasonRobotsUnavailable)
 	}
 	return waitUntil(decision, why, at)
@@ -150,47 +172,47 @@ func longestWait(h *robots.HostData) int {
 
 // update applies an update. One that can't be read stops the crawl: its checksum held, so that it is nothing that this
 // program wrote, and without it the origin's URLs would wait in vain.
-func (c *crawler) update(key drum.Key, known *robots.HostData, value []byte, now time.Time) robots.HostData {
+func (k *robotsCheck) update(key drum.Key, known *robots.HostData, value []byte, now time.Time) robots.HostData {
 	u, err := robots.DecodeUpdate(value)
 	if err != nil {
-		c.fail(fmt.Errorf("crawl: RobotsCache has an update of origin %x that can't be read; run drumbeat repair: %w", key, err))
+		k.fail(fmt.Errorf("crawl: RobotsCache has an update of origin %x that can't be read; run drumbeat repair: %w", key, err))
 		return *known
 	}
-	return u.Apply(known, &c.policy, c.opt.Agent, now)
+	return u.Apply(known, &k.policy, k.opt.Agent, now)
 }
 
 // checkRobots sends a URL to RobotsCache; part of a transaction. data is the record's coding.
 // A URL whose port was allowed when it was found, but is no more, ends here, as does one whose host was blacklisted since.
-func (c *crawler) checkRobots(tx *transaction, data []byte, rec *weburl.Record, from state.Place) error {
-	if !c.links.PortAllowed(weburl.Split(rec.URL).Port) {
-		return c.refuse(tx, rec, from, state.ReasonForbiddenPort)
+func (k *robotsCheck) checkRobots(tx *transaction, data []byte, rec *weburl.Record, from state.Place) error {
+	if !k.links.PortAllowed(weburl.Split(rec.URL).Port) {
+		return k.deferrals.refuse(tx, rec, from, state.ReasonForbiddenPort)
 	}
-	if c.rules.BlockedURL(rec.URL) {
-		return c.refuse(tx, rec, from, state.ReasonBlocked)
+	if k.rules.BlockedURL(rec.URL) {
+		return k.deferrals.refuse(tx, rec, from, state.ReasonBlocked)
 	}
 	var buf [300]byte
 	origin := weburl.AppendOrigin(buf[:0], rec.URL)
-	tuple := [1]drum.Tuple{{Key: drum.Key(c.Hasher.OriginKey(origin)), Op: drum.Check, Value: data}}
-	if err := c.robotsCache.Add(tuple[:]); err != nil {
+	tuple := [1]drum.Tuple{{Key: drum.Key(k.Hasher.OriginKey(origin)), Op: drum.Check, Value: data}}
+	if err := k.robotsCache.Add(tuple[:]); err != nil {
 		return err
 	}
-	key := c.Hasher.URLKey(rec.URL)
+	key := k.Hasher.URLKey(rec.URL)
 	m := move{key: key, from: from, to: state.PlaceRobotsCheck, was: state.Reason(rec.Reason)}
 	tx.moves = append(tx.moves, m)
-	tx.wake(c.wakeRobots)
+	tx.wake(k.wakeRobots)
 	return nil
 }
 
 // emitChecked takes RobotsCache's verdicts, one transaction for a batch.
-func (c *crawler) emitChecked(results []drum.Result) error {
-	return c.transact(func(tx *transaction) error {
+func (k *robotsCheck) emitChecked(results []drum.Result) error {
+	return k.transact(func(tx *transaction) error {
 		var rec weburl.Record
 		for i := range results {
 			res := &results[i]
 			if err := rec.Decode(res.Value); err != nil {
 				return fmt.Errorf("crawl: record from RobotsCache: %w", err)
 			}
-			if err := c.route(tx, res, &rec); err != nil {
+			if err := k.route(tx, res, &rec); err != nil {
 				return err
 			}
 		}
@@ -199,71 +221,71 @@ func (c *crawler) emitChecked(results []drum.Result) error {
 }
 
 // judge moves one URL on from RobotsCache.
-func (c *crawler) route(tx *transaction, res *drum.Result, rec *weburl.Record) error {
-	key := c.Hasher.URLKey(rec.URL)
+func (k *robotsCheck) route(tx *transaction, res *drum.Result, rec *weburl.Record) error {
+	key := k.Hasher.URLKey(rec.URL)
 	v := verdict(res.Result)
 	switch v.decision() {
 	case decisionBlocked:
-		return c.refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonBlocked)
+		return k.deferrals.refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonBlocked)
 	case robots.Allow:
 		rec.Extra, rec.Reason = res.Out, 0
 		if v.counted() {
 			rec.Flags |= weburl.FlagCounted
 		}
 		tx.move(key, state.PlaceRobotsCheck, state.PlaceReady)
-		tx.wake(c.wakeReady)
-		return c.ready.Append(rec.Append(nil))
+		tx.wake(k.dispatcher.wakeReady)
+		return k.dispatcher.ready.Append(rec.Append(nil))
 	case robots.Disallow:
-		return c.refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonRobots)
+		return k.deferrals.refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonRobots)
 	case robots.NoHost:
-		return c.refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonNoHost)
+		return k.deferrals.refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonNoHost)
 	case robots.Forbidden:
-		return c.refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonForbiddenAddress)
+		return k.deferrals.refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonForbiddenAddress)
 	case robots.Wait, robots.Backoff:
 		if rec.Flags&weburl.FlagSeedFallback != 0 {
-			return c.refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonHTTPSFallback)
+			return k.deferrals.refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonHTTPSFallback)
 		}
-		return c.deferURL(tx, rec, state.PlaceRobotsCheck, v.until(), v.reason())
+		return k.deferrals.deferURL(tx, rec, state.PlaceRobotsCheck, v.until(), v.reason())
 	case robots.NotWelcome:
-		return c.refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonNotWelcome)
+		return k.deferrals.refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonNotWelcome)
 	case robots.GivenUp:
-		return c.refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonHostGivenUp)
+		return k.deferrals.refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonHostGivenUp)
 	case decisionRefuse:
-		return c.refuse(tx, rec, state.PlaceRobotsCheck, v.reason())
+		return k.deferrals.refuse(tx, rec, state.PlaceRobotsCheck, v.reason())
 	case robots.Request, robots.Resolve:
-		host := c.HostKey(weburl.Split(rec.URL).Host)
-		if rests, err := c.inBackoff(tx, host, rec, state.PlaceRobotsCheck, nil); rests || err != nil {
+		host := k.HostKey(weburl.Split(rec.URL).Host)
+		if rests, err := k.health.inBackoff(tx, host, rec, state.PlaceRobotsCheck, nil); rests || err != nil {
 			return err // another origin of the host is why
 		}
-		return c.requestRobots(tx, rec, v.decision() == robots.Resolve, v.token())
+		return k.requests.requestRobots(tx, rec, v.decision() == robots.Resolve, v.token())
 	}
 	return fmt.Errorf("crawl: RobotsCache gave result %#x for %s", res.Result, rec.URL)
 }
 
 // requestRobots asks for an origin's robots.txt or addresses and lets the URL wait: in QR the first time; a URL that came
 // back from there before its answer waits on disk, longer each time.
-func (c *crawler) requestRobots(tx *transaction, rec *weburl.Record, addrsOnly bool, seen uint64) error {
+func (q *robotsRequests) requestRobots(tx *transaction, rec *weburl.Record, addrsOnly bool, seen uint64) error {
 	job := robots.Job{Origin: weburl.Origin(rec.URL), AddrsOnly: addrsOnly, Depth: rec.Depth}
 	job.Failing, job.Known = seen&tokenFailing != 0, seen&tokenKnown != 0
 	var value [16]byte
 	binary.LittleEndian.PutUint64(value[:], uint64(time.Now().Unix()))
 	binary.LittleEndian.PutUint64(value[8:], seen)
-	tuple := []drum.Tuple{{Key: drum.Key(c.Hasher.OriginKey(job.Origin)), Op: drum.CheckUpdate, Value: value[:], Aux: job.Append(nil)}}
-	if err := c.robotsRequested.Add(tuple); err != nil {
+	tuple := []drum.Tuple{{Key: drum.Key(q.Hasher.OriginKey(job.Origin)), Op: drum.CheckUpdate, Value: value[:], Aux: job.Append(nil)}}
+	if err := q.robotsRequested.Add(tuple); err != nil {
 		return err
 	}
-	tx.wake(c.wakeRequested)
+	tx.wake(q.wakeRequested)
 	if rec.Reason == uint8(state.ReasonAwaitRobots) {
 		rec.Deferred()
 		wait := time.Second << min(uint64(rec.Waits), seen>>tokenWait&tokenWaitMask+shortestWait)
-		return c.deferURL(tx, rec, state.PlaceRobotsCheck, time.Now().Add(wait), state.ReasonAwaitRobots)
+		return q.deferrals.deferURL(tx, rec, state.PlaceRobotsCheck, time.Now().Add(wait), state.ReasonAwaitRobots)
 	}
 	rec.Reason = uint8(state.ReasonAwaitRobots)
-	tx.move(c.Hasher.URLKey(rec.URL), state.PlaceRobotsCheck, state.PlaceAwaitRobots)
-	if err := c.awaitRobots.Append(rec.Append(nil)); err != nil {
+	tx.move(q.Hasher.URLKey(rec.URL), state.PlaceRobotsCheck, state.PlaceAwaitRobots)
+	if err := q.awaitRobots.Append(rec.Append(nil)); err != nil {
 		return err
 	}
-	c.waiting.appended() // after the record is there: a merge that begins now may count it
+	q.waiting.appended() // after the record is there: a merge that begins now may count it
 	return nil
 }
 
@@ -295,55 +317,55 @@ func applyRequested(_ drum.Key, old []byte, exists bool, run []drum.Item, _ *dru
 }
 
 // emitRequested puts the origins to be asked into QD.
-func (c *crawler) emitRequested(results []drum.Result) error {
-	return c.transact(func(tx *transaction) error {
+func (q *robotsRequests) emitRequested(results []drum.Result) error {
+	return q.transact(func(tx *transaction) error {
 		for i := range results {
 			if !results[i].New {
 				continue
 			}
-			if err := c.robotsFetch.Append(results[i].Aux); err != nil {
+			if err := q.robotsFetch.Append(results[i].Aux); err != nil {
 				return err
 			}
-			c.robotsJobs.queued()
+			q.robotsJobs.queued()
 		}
-		tx.wake(c.wakeJobs)
+		tx.wake(q.wakeJobs)
 		return nil
 	})
 }
 
 // readAwaiting gives the URLs in QR back to RobotsCache once the requests that they wait for have been answered.
-func (c *crawler) readAwaiting(ctx context.Context) error {
+func (q *robotsRequests) readAwaiting(ctx context.Context) error {
 	for ctx.Err() == nil {
 		// A record may get into QR just after a merge that saw its tuple had counted those it covers. With no tuple left
 		// unmerged, all are covered.
-		mark := c.waiting.beginPass()
-		if pending, _ := c.robotsRequested.Pending(); pending == 0 {
-			c.waiting.endPass(mark, c.robotsJobs.issued())
+		mark := q.waiting.beginPass()
+		if pending, _ := q.robotsRequested.Pending(); pending == 0 {
+			q.waiting.endPass(mark, q.robotsJobs.issued())
 		}
-		n, wait := c.waiting.releasable(c.robotsJobs.finished(), time.Now())
+		n, wait := q.waiting.releasable(q.robotsJobs.finished(), time.Now())
 		if n == 0 {
-			c.await(ctx, c.wakeAwaiting, wait)
+			q.await(ctx, q.wakeAwaiting, wait)
 			continue
 		}
 		for ; n > 0 && ctx.Err() == nil; n-- {
-			data, ok, err := c.awaitRobots.Peek()
+			data, ok, err := q.awaitRobots.Peek()
 			if err != nil {
 				return err
 			}
 			if !ok {
-				c.await(ctx, c.wakeAwaiting, pulseEvery)
+				q.await(ctx, q.wakeAwaiting, pulseEvery)
 				break
 			}
-			if err := c.transact(func(tx *transaction) error {
+			if err := q.transact(func(tx *transaction) error {
 				var rec weburl.Record
 				if err := rec.Decode(data); err != nil {
 					return fmt.Errorf("crawl: record from QR: %w", err)
 				}
-				if err := c.checkRobots(tx, data, &rec, state.PlaceAwaitRobots); err != nil {
+				if err := q.check.checkRobots(tx, data, &rec, state.PlaceAwaitRobots); err != nil {
 					return err
 				}
-				c.awaitRobots.Advance()
-				c.waiting.taken()
+				q.awaitRobots.Advance()
+				q.waiting.taken()
 				return nil
 			}); err != nil {
 				return err
@@ -354,34 +376,34 @@ func (c *crawler) readAwaiting(ctx context.Context) error {
 }
 
 // refuse ends a URL without a response; part of a transaction.
-func (c *crawler) refuse(tx *transaction, rec *weburl.Record, from state.Place, why state.Reason) error {
+func (d *deferrals) refuse(tx *transaction, rec *weburl.Record, from state.Place, why state.Reason) error {
 	if why == state.ReasonForbiddenAddress || why == state.ReasonForbiddenPort {
-		return c.hold(tx, rec, from, why)
+		return d.hold(tx, rec, from, why)
 	}
-	tx.moves = append(tx.moves, move{key: c.Hasher.URLKey(rec.URL), from: from, to: state.PlaceRefused, reason: why,
+	tx.moves = append(tx.moves, move{key: d.Hasher.URLKey(rec.URL), from: from, to: state.PlaceRefused, reason: why,
 		was: state.Reason(rec.Reason)})
-	c.noteProgress()
+	d.noteProgress()
 	if rec.Flags&weburl.FlagSeedFallback != 0 && why != state.ReasonRobots {
-		if err := c.tryHTTPFallback(tx, rec); err != nil {
+		if err := d.tryHTTPFallback(tx, rec); err != nil {
 			return err
 		}
 	} else if rec.Flags&weburl.FlagSeed != 0 {
-		c.logSeed(string(rec.URL), why.String())
+		d.output.logSeed(string(rec.URL), why.String())
 	}
-	return c.logRefused(rec, why)
+	return d.output.logRefused(rec, why)
 }
 
 // deferURL lets a URL wait on disk until due; part of a step.
-func (c *crawler) deferURL(tx *transaction, rec *weburl.Record, from state.Place, due time.Time, why state.Reason) error {
-	tx.moves = append(tx.moves, move{key: c.Hasher.URLKey(rec.URL), from: from, to: state.PlaceDeferred, reason: why})
+func (d *deferrals) deferURL(tx *transaction, rec *weburl.Record, from state.Place, due time.Time, why state.Reason) error {
+	tx.moves = append(tx.moves, move{key: d.Hasher.URLKey(rec.URL), from: from, to: state.PlaceDeferred, reason: why})
 	tx.count(state.CountDeferrals, 1)
 	rec.Reason, rec.Extra = uint8(why), nil
-	tx.wake(c.wakeDeferred)
+	tx.wake(d.wakeDeferred)
 	now := time.Now()
 	if why == state.ReasonHostBacklog || why == state.ReasonEvicted {
 		due = due.Add(-lead(due.Sub(now)))
 	}
-	return c.deferred.Append(now, due, rec.Append(nil))
+	return d.deferred.Append(now, due, rec.Append(nil))
 }
 
 // lead is by how much a URL that waits for its host's turn alone comes back early: as much as the calendar may be late, so
@@ -398,35 +420,35 @@ func untilDue(c *queue.Calendar) time.Duration {
 }
 
 // readDeferred gives URLs whose time has come back to RobotsCache.
-func (c *crawler) readDeferred(ctx context.Context) error {
+func (d *deferrals) readDeferred(ctx context.Context) error {
 	var setBack time.Duration
 	for ctx.Err() == nil {
-		if back := c.deferred.SetBack(); back != setBack {
-			c.opt.Log.Warn("the clock was set back: what waits until a time of the former clock waits for what was left of that",
+		if back := d.deferred.SetBack(); back != setBack {
+			d.opt.Log.Warn("the clock was set back: what waits until a time of the former clock waits for what was left of that",
 				"by", (back - setBack).Round(time.Second))
 			setBack = back
 		}
-		if c.stocked() {
-			c.await(ctx, c.wakeDeferred, wakeAfter)
+		if d.stock.stocked() {
+			d.await(ctx, d.wakeDeferred, wakeAfter)
 			continue
 		}
-		data, ok, err := c.deferred.Peek(time.Now())
+		data, ok, err := d.deferred.Peek(time.Now())
 		if err != nil {
 			return err
 		}
 		if !ok {
-			c.await(ctx, c.wakeDeferred, untilDue(c.deferred))
+			d.await(ctx, d.wakeDeferred, untilDue(d.deferred))
 			continue
 		}
-		if err := c.transact(func(tx *transaction) error {
+		if err := d.transact(func(tx *transaction) error {
 			var rec weburl.Record
 			if err := rec.Decode(data); err != nil {
 				return fmt.Errorf("crawl: record from later: %w", err)
 			}
-			if err := c.checkRobots(tx, data, &rec, state.PlaceDeferred); err != nil {
+			if err := d.check.checkRobots(tx, data, &rec, state.PlaceDeferred); err != nil {
 				return err
 			}
-			c.deferred.Advance()
+			d.deferred.Advance()
 			return nil
 		}); err != nil {
 			return err

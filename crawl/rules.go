@@ -45,29 +45,29 @@ type activeExchange struct {
 const rulesShare = 8
 
 // readRules reads the files of rules and of the blacklist.
-func (c *crawler) readRules() (rules, blacklist *scope.Set, err error) {
-	rules, err1 := admit.ReadRules(c.opt.FS, scope.Rules, c.Suffixes, c.opt.Rules, c.opt.KeepEscapes)
-	blacklist, err2 := admit.ReadRules(c.opt.FS, scope.Blacklist, c.Suffixes, c.opt.Blacklist, c.opt.KeepEscapes)
+func (e *engine) readRules() (rules, blacklist *scope.Set, err error) {
+	rules, err1 := admit.ReadRules(e.opt.FS, scope.Rules, e.Suffixes, e.opt.Rules, e.opt.KeepEscapes)
+	blacklist, err2 := admit.ReadRules(e.opt.FS, scope.Blacklist, e.Suffixes, e.opt.Blacklist, e.opt.KeepEscapes)
 	if err := errors.Join(err1, err2); err != nil {
 		return nil, nil, err
 	}
-	if n := rules.Stats().Bytes + blacklist.Stats().Bytes; n > c.plan.HeapBytes/rulesShare {
+	if n := rules.Stats().Bytes + blacklist.Stats().Bytes; n > e.plan.HeapBytes/rulesShare {
 		return nil, nil, fmt.Errorf("crawl: rules and blacklist take %d bytes of RAM, twice that while they are read again, and may have %d: "+
-			"more RAM or fewer rules", n, c.plan.HeapBytes/rulesShare)
+			"more RAM or fewer rules", n, e.plan.HeapBytes/rulesShare)
 	}
 	return rules, blacklist, nil
 }
 
 // openRules puts the files' rules in force.
-func (c *crawler) openRules() error {
-	c.rules.Suffixes, c.rules.guarded = c.Suffixes, len(c.opt.Blacklist) > 0
-	c.rules.exchanges = map[*activeExchange]struct{}{}
-	rules, blacklist, err := c.readRules()
+func (e *engine) openRules() error {
+	e.rules.Suffixes, e.rules.guarded = e.Suffixes, len(e.opt.Blacklist) > 0
+	e.rules.exchanges = map[*activeExchange]struct{}{}
+	rules, blacklist, err := e.readRules()
 	if err != nil {
 		return err
 	}
-	c.rules.Rules.Store(rules)
-	c.rules.Blacklist.Store(blacklist)
+	e.rules.Rules.Store(rules)
+	e.rules.Blacklist.Store(blacklist)
 	return nil
 }
 
@@ -111,36 +111,36 @@ func (f *rulesInForce) cutOff() (n int) {
 // endBlocked ends a robots request that may not be made, after its lookup or before. By the addresses RobotsCache can tell for
 // as long as they hold that the blacklist forbids the origin, and when it does no more (applyRobots). Without them the name
 // is listed: its URLs don't come to RobotsCache, and one that comes when the entry is gone finds that nothing is known.
-func (c *crawler) endBlocked(seq int64, job *robots.Job, addrs []netip.Addr, expires time.Time) error {
+func (q *robotsRequests) endBlocked(seq int64, job *robots.Job, addrs []netip.Addr, expires time.Time) error {
 	now := time.Now()
 	h := robots.HostData{State: robots.StateForbidden, Fetched: now, Expires: now}
 	if len(addrs) > 0 {
 		h.Expires = now.Add(robots.Lifetime)
 		h.SetAddrs(addrs, expires)
 	}
-	err := c.transact(func(*transaction) error {
-		tuple := [1]drum.Tuple{{Key: drum.Key(c.Hasher.OriginKey(job.Origin)), Op: drum.Update,
+	err := q.transact(func(*transaction) error {
+		tuple := [1]drum.Tuple{{Key: drum.Key(q.Hasher.OriginKey(job.Origin)), Op: drum.Update,
 			Value: robots.AppendUpdate(nil, robots.UpdateOutcome, now, &h)}}
-		if err := c.robotsCache.Add(tuple[:]); err != nil {
+		if err := q.check.robotsCache.Add(tuple[:]); err != nil {
 			return err
 		}
-		c.robotsJobs.end(seq)
+		q.robotsJobs.end(seq)
 		return nil
 	})
-	for _, s := range []signal{c.wakeJobs, c.wakeAwaiting, c.wakeRobots, c.wakeRequested} {
+	for _, s := range []signal{q.wakeJobs, q.wakeAwaiting, q.check.wakeRobots, q.wakeRequested} {
 		s.raise()
 	}
 	return err
 }
 
 // watchReload reads rules and blacklist again whenever Options.Reload says so.
-func (c *crawler) watchReload(ctx context.Context) error {
+func (d *dispatcher) watchReload(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-c.opt.Reload:
-			if err := c.reload(ctx); err != nil {
+		case <-d.opt.Reload:
+			if err := d.reload(ctx); err != nil {
 				return err
 			}
 		}
@@ -148,16 +148,16 @@ func (c *crawler) watchReload(ctx context.Context) error {
 }
 
 // reload puts new rules in force, or says what is wrong with them and leaves the old ones.
-func (c *crawler) reload(ctx context.Context) error {
-	rules, blacklist, err := c.readRules()
+func (d *dispatcher) reload(ctx context.Context) error {
+	rules, blacklist, err := d.readRules()
 	if err != nil {
-		c.opt.Log.Error("rules and blacklist stay as they were: there are faults in the files", "error", err)
+		d.opt.Log.Error("rules and blacklist stay as they were: there are faults in the files", "error", err)
 		return nil
 	}
-	oldRules, oldBlacklist := c.rules.Rules.Swap(rules), c.rules.Blacklist.Swap(blacklist)
-	cut := c.rules.cutOff()
-	swept, err := c.sweepBlocked(ctx)
-	c.opt.Log.Info("rules and blacklist were read again", "rules", rules.Stats().String(), "before", oldRules.Stats().String(),
+	oldRules, oldBlacklist := d.rules.Rules.Swap(rules), d.rules.Blacklist.Swap(blacklist)
+	cut := d.rules.cutOff()
+	swept, err := d.sweepBlocked(ctx)
+	d.opt.Log.Info("rules and blacklist were read again", "rules", rules.Stats().String(), "before", oldRules.Stats().String(),
 		"blacklist", blacklist.Stats().String(), "blacklist_before", oldBlacklist.Stats().String(), "exchanges_cut", cut, "urls_swept", swept)
 	return err
 }
@@ -167,12 +167,12 @@ const sweepLot = 256
 
 // sweepBlocked ends the URLs in RAM that the blacklist names. Of those with some addresses left RobotsCache is asked again.
 // What is admitted meanwhile by the list before is found by its exchange.
-func (c *crawler) sweepBlocked(ctx context.Context) (n int, err error) {
-	if c.rules.Blacklist.Load() == nil {
+func (d *dispatcher) sweepBlocked(ctx context.Context) (n int, err error) {
+	if d.rules.Blacklist.Load() == nil {
 		return 0, nil
 	}
 	var hit []*polite.Item
-	for _, item := range c.polite.Snapshot() {
+	for _, item := range d.polite.Snapshot() {
 		if item.Robots {
 			continue // a request: its exchange looks
 		}
@@ -180,17 +180,17 @@ func (c *crawler) sweepBlocked(ctx context.Context) (n int, err error) {
 		if err := rec.Decode(item.Rec); err != nil {
 			return n, fmt.Errorf("crawl: record in RAM: %w", err)
 		}
-		if c.rules.BlockedURL(rec.URL) || len(c.rules.Open(item.Addrs)) < len(item.Addrs) {
+		if d.rules.BlockedURL(rec.URL) || len(d.rules.Open(item.Addrs)) < len(item.Addrs) {
 			hit = append(hit, item)
 		}
 	}
 	for len(hit) > 0 && ctx.Err() == nil {
 		lot := hit[:min(len(hit), sweepLot)]
 		hit = hit[len(lot):]
-		if err := c.transact(func(tx *transaction) error {
-			for _, item := range c.polite.EvictItems(time.Now(), lot) {
+		if err := d.transact(func(tx *transaction) error {
+			for _, item := range d.polite.EvictItems(time.Now(), lot) {
 				n++
-				if err := c.dropBlocked(tx, item); err != nil {
+				if err := d.deferrals.dropBlocked(tx, item); err != nil {
 					return err
 				}
 			}
@@ -204,13 +204,13 @@ func (c *crawler) sweepBlocked(ctx context.Context) (n int, err error) {
 
 // dropBlocked ends a URL that has left RAM because of the blacklist, or lets RobotsCache judge it anew if its host has other
 // addresses; part of a transaction.
-func (c *crawler) dropBlocked(tx *transaction, item *polite.Item) error {
+func (d *deferrals) dropBlocked(tx *transaction, item *polite.Item) error {
 	var rec weburl.Record
 	if err := rec.Decode(item.Rec); err != nil {
 		return fmt.Errorf("crawl: record in RAM: %w", err)
 	}
-	if c.rules.Closed(item.Addrs) {
-		return c.refuse(tx, &rec, state.PlaceRAM, state.ReasonBlocked)
+	if d.rules.Closed(item.Addrs) {
+		return d.refuse(tx, &rec, state.PlaceRAM, state.ReasonBlocked)
 	}
-	return c.checkRobots(tx, item.Rec, &rec, state.PlaceRAM)
+	return d.check.checkRobots(tx, item.Rec, &rec, state.PlaceRAM)
 }

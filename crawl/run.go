@@ -43,7 +43,7 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 		var res *Result
 		if err == nil {
 			res, err = c.crawl(ctx, full.pause())
-			full.noteRun(c)
+			full.noteRun(c.space)
 			err = errors.Join(err, c.close())
 		}
 		err = blameDisk(err, opt.allDirs())
@@ -77,12 +77,12 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	c.cancel, c.running = cancel, inner
 	defer cancel()
 	fetching, cut := context.WithCancel(context.WithoutCancel(ctx))
-	c.fetching = fetching
+	c.dispatcher.fetching = fetching
 	defer cut()
 	c.began = time.Now()
 	c.noteProgress()
 	if rest > 0 {
-		if err := c.awaitSpace(inner, rest); err != nil {
+		if err := c.space.awaitSpace(inner, rest); err != nil {
 			return nil, err
 		}
 		if inner.Err() != nil { // nothing has changed since the last checkpoint
@@ -95,17 +95,17 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	if c.Manifest != nil {
 		c.testHook("recovery")
 	}
-	if err := c.checkpoint(false, ""); err != nil { // identity, secret and seeds' place are durable before the first fetch
+	if err := c.checkpointer.checkpoint(false, ""); err != nil { // identity, secret and seeds' place are durable before the first fetch
 		return nil, err
 	}
-	c.seenMeter.start, c.seenMeter.pages = c.urlSeen.Stats(), c.acct.copy().Counters[state.CountPages]
+	c.seen.seenMeter.start, c.seen.seenMeter.pages = c.seen.urlSeen.Stats(), c.acct.copy().Counters[state.CountPages]
 	c.startStages(inner)
 	<-inner.Done()
 	c.stages.Wait()
-	close(c.workers.grants) // dispatch was the one that sent
+	close(c.dispatcher.workers.grants) // dispatch was the one that sent
 	grace := time.AfterFunc(stopGrace, cut)
 	defer grace.Stop()
-	c.fetchers.Wait()
+	c.dispatcher.fetchers.Wait()
 	if err := c.failure(); err != nil {
 		return nil, err
 	}
@@ -114,14 +114,14 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	if why == StopDone {
 		done = why
 	}
-	if err := c.finishOutput(); err != nil {
+	if err := c.output.finishOutput(); err != nil {
 		return nil, err
 	}
-	if err := c.checkpoint(true, done); err != nil {
+	if err := c.checkpointer.checkpoint(true, done); err != nil {
 		return nil, err
 	}
-	seeds, err := c.unfinishedSeeds()
-	return &Result{Stop: why, Snapshot: *c.snapshot(), Seeds: seeds, Finished: c.finishedOutput()}, err
+	seeds, err := c.output.unfinishedSeeds()
+	return &Result{Stop: why, Snapshot: *c.snapshot(), Seeds: seeds, Finished: c.output.finishedOutput()}, err
 }
 
 // finished is true when the manifest says that the crawl is over and the seeds are those that it was fed.
@@ -131,10 +131,10 @@ func (c *crawler) finished() bool {
 
 // moreWork is true when a finished crawl left URLs that limits of that run kept back, or that waited for a host whose time has come.
 func (c *crawler) moreWork() bool {
-	if due, ok := c.deferred.NextDue(time.Now()); ok && !due.After(time.Now()) {
+	if due, ok := c.deferrals.deferred.NextDue(time.Now()); ok && !due.After(time.Now()) {
 		return true
 	}
-	return c.heldState.Left > 0 || c.acct.in(state.PlaceUnstreamed, state.PlaceStar, state.PlaceBeast, state.PlaceRobotsCheck, state.PlaceAwaitRobots, state.PlaceReady, state.PlaceRAM) > 0
+	return c.deferrals.heldState.Left > 0 || c.acct.in(state.PlaceUnstreamed, state.PlaceStar, state.PlaceBeast, state.PlaceRobotsCheck, state.PlaceAwaitRobots, state.PlaceReady, state.PlaceRAM) > 0
 }
 
 // open takes the directories and opens every structure at the state that the manifest names.
@@ -151,23 +151,23 @@ func open(opt Options) (_ *crawler, err error) {
 	if c.opt.tune != nil {
 		c.opt.tune(&c.plan)
 	}
-	if err = c.takeDirectories(); err != nil {
+	if err = c.checkpointer.takeDirectories(); err != nil {
 		return nil, err
 	}
-	if err = c.openIdentity(); err != nil {
+	if err = c.checkpointer.openIdentity(); err != nil {
 		return nil, err
 	}
 	m := c.Manifest
 	if m != nil {
-		c.gen, c.runs, c.activeBefore = m.Gen, m.Runs, m.Active
+		c.checkpointer.gen, c.checkpointer.runs, c.activeBefore = m.Gen, m.Runs, m.Active
 		c.acct.s = m.Accounts
-		c.savedURLs.Store(m.Accounts.Gained())
+		c.space.savedURLs.Store(m.Accounts.Gained())
 	}
-	if err = disk.RemoveTails(c.Set, func(g uint64) bool { return g == c.gen && m != nil }); err != nil {
+	if err = disk.RemoveTails(c.Set, func(g uint64) bool { return g == c.checkpointer.gen && m != nil }); err != nil {
 		return nil, err
 	}
-	c.runs++
-	c.lastRun = c.opt.lastRun()
+	c.checkpointer.runs++
+	c.checkpointer.lastRun = c.opt.lastRun()
 	if m != nil {
 		c.testHook("recovery")
 	}
@@ -178,25 +178,26 @@ func open(opt Options) (_ *crawler, err error) {
 }
 
 func newCrawler(opt Options) *crawler {
-	c := &crawler{Saved: state.NewSaved(opt.FS, opt.Dirs, opt.Out), opt: opt, cancel: func() {}}
+	c := &crawler{engine: &engine{Saved: state.NewSaved(opt.FS, opt.Dirs, opt.Out), opt: opt, cancel: func() {}}}
+	c.wire()
 	c.transactions.New = func() any { return new(transaction) }
-	for _, s := range []*signal{&c.wakeSeen, &c.wakeStar, &c.wakeBeast, &c.wakeScan, &c.wakeRobots, &c.wakeRequested,
-		&c.wakeAwaiting, &c.wakeJobs, &c.wakeReady, &c.wakeDeferred, &c.wakeRelieve, &c.wakeDispatch, &c.wakeWatch, &c.wakeSpace, &c.wakeNames, &c.wakeCanaries,
+	for _, s := range []*signal{&c.seen.wakeSeen, &c.budgets.wakeStar, &c.budgets.wakeBeast, &c.budgets.wakeScan, &c.check.wakeRobots, &c.requests.wakeRequested,
+		&c.requests.wakeAwaiting, &c.requests.wakeJobs, &c.dispatcher.wakeReady, &c.deferrals.wakeDeferred, &c.stock.wakeRelieve, &c.dispatcher.wakeDispatch, &c.wakeWatch, &c.space.wakeSpace, &c.seen.wakeNames, &c.outages.wakeCanaries,
 		&c.committed} {
 		*s = newSignal()
 	}
 	c.links = &admit.Policy{Lists: &c.rules.Lists, MaxDepth: opt.MaxDepth, MaxRedirects: opt.MaxRedirects, MaxURLBytes: opt.MaxURLBytes,
 		KeepEscapes: opt.KeepEscapes, AllowedPort: opt.AllowedPort, LinkFilter: opt.LinkFilter}
 	c.draining.Store(opt.Drain)
-	c.dns.strict = true
-	c.faultWaits = opt.makeWaits()
-	c.net.patience, c.dns.patience = c.faultWaits.patience, c.faultWaits.patience
-	c.policy = opt.makePolicy()
-	c.robotsJobs = &robotsJobs{inFlight: map[int64][]byte{}, plds: map[int64]uint64{}, perPLD: map[uint64]*pldJobs{}}
-	c.waiting = &releases{}
+	c.outages.dns.strict = true
+	c.outages.faultWaits = opt.makeWaits()
+	c.outages.net.patience, c.outages.dns.patience = c.outages.faultWaits.patience, c.outages.faultWaits.patience
+	c.check.policy = opt.makePolicy()
+	c.requests.robotsJobs = &robotsJobs{inFlight: map[int64][]byte{}, plds: map[int64]uint64{}, perPLD: map[uint64]*pldJobs{}}
+	c.requests.waiting = &releases{}
 	c.sketches = newSketches()
-	c.scanned.fetched.Store(-1)
-	c.roundNow.Store(time.Now().Unix())
+	c.budgets.scanned.fetched.Store(-1)
+	c.check.roundNow.Store(time.Now().Unix())
 	c.began = time.Now()
 	return c
 }
@@ -218,41 +219,39 @@ const robotsPerServer = 16
 // openRAM makes what lives in RAM, after the structures.
 func (c *crawler) openRAM(m *state.Manifest) error {
 	if c.plan.CacheBytes > 0 {
-		c.recent = drum.NewRAMCache(c.plan.CacheBytes)
+		c.seen.recent = drum.NewRAMCache(c.plan.CacheBytes)
 	}
-	c.openPolite(m)
-	for _, f := range []func(*state.Manifest) error{c.restoreSaved, c.openPolicy, c.openWorkers} {
+	c.dispatcher.openPolite(m)
+	for _, f := range []func(*state.Manifest) error{c.restoreSaved, c.openPolicy, c.dispatcher.openWorkers} {
 		if err := f(m); err != nil {
 			return err
 		}
 	}
 	var seeds state.Seeds
-	if changed := c.openHeld(m); m != nil && !changed { // a seed whose port wasn't allowed never got as far as to be held
+	if changed := c.deferrals.openHeld(m); m != nil && !changed { // a seed whose port wasn't allowed never got as far as to be held
 		seeds = m.Seeds
 	}
-	var err error
-	c.seeds, err = c.openSeeds(seeds)
-	return err
+	return c.seeds.open(seeds)
 }
 
 // openPolite makes the scheduler.
-func (c *crawler) openPolite(m *state.Manifest) {
+func (d *dispatcher) openPolite(m *state.Manifest) {
 	var visited time.Time
 	if m != nil {
 		visited = time.Now() // every host and server counts as just visited: what happened before is not known to the second
 	}
 	share, perHost := 0, 4
-	if c.opt.Scope != state.ScopeAll {
+	if d.opt.Scope != state.ScopeAll {
 		share = polite.Unlimited // one site may have all of RAM
 	}
-	c.polite = polite.New(polite.Options{
-		MaxPerHost: perHost, Ahead: ramAhead, IdleAhead: idleAhead, IdleItems: int(c.opt.leastStock()) / idleShare,
-		MaxRobotsPerServer: max(1, min(robotsPerServer, c.opt.RobotsInFlight/8)), MostRobotsPerServer: max(1, c.opt.RobotsInFlight/8),
-		MaxPerServer: share, MaxPerPLD: share, HostDelay: c.opt.HostDelay, HostDelayMin: c.opt.HostDelayMin, ServerDelay: c.opt.ServerDelay,
-		ServerDelayMin: c.opt.ServerDelayMin, DefaultBudget: c.opt.BudgetDefault, MaxCrawlDelay: c.opt.MaxCrawlDelay,
-		PLDDelay: c.opt.PLDDelay, PLDDelayMin: c.opt.PLDDelayMin, NetworkRate: c.opt.NetworkRate, NetworkConnections: c.opt.NetworkConnections,
-		ResponseFactor: c.opt.HostDelayFactor,
-		MaxItems:       max(c.plan.PoliteItems, 2*c.opt.Connections), MaxBytes: c.plan.PoliteBytes, Visited: visited,
+	d.polite = polite.New(polite.Options{
+		MaxPerHost: perHost, Ahead: ramAhead, IdleAhead: idleAhead, IdleItems: int(d.opt.leastStock()) / idleShare,
+		MaxRobotsPerServer: max(1, min(robotsPerServer, d.opt.RobotsInFlight/8)), MostRobotsPerServer: max(1, d.opt.RobotsInFlight/8),
+		MaxPerServer: share, MaxPerPLD: share, HostDelay: d.opt.HostDelay, HostDelayMin: d.opt.HostDelayMin, ServerDelay: d.opt.ServerDelay,
+		ServerDelayMin: d.opt.ServerDelayMin, DefaultBudget: d.opt.BudgetDefault, MaxCrawlDelay: d.opt.MaxCrawlDelay,
+		PLDDelay: d.opt.PLDDelay, PLDDelayMin: d.opt.PLDDelayMin, NetworkRate: d.opt.NetworkRate, NetworkConnections: d.opt.NetworkConnections,
+		ResponseFactor: d.opt.HostDelayFactor,
+		MaxItems:       max(d.plan.PoliteItems, 2*d.opt.Connections), MaxBytes: d.plan.PoliteBytes, Visited: visited,
 	}, time.Now())
 }
 
@@ -261,7 +260,7 @@ func (c *crawler) restoreSaved(m *state.Manifest) error {
 	if m == nil {
 		return nil
 	}
-	if err := errors.Join(c.restoreDelays(m), c.restoreHosts(m.Hosts)); err != nil {
+	if err := errors.Join(c.dispatcher.restoreDelays(m), c.health.restoreHosts(m.Hosts)); err != nil {
 		return err
 	}
 	sketches, err := disk.ReadTail(c.Set, m.Sketches)
@@ -273,7 +272,7 @@ func (c *crawler) restoreSaved(m *state.Manifest) error {
 
 // openPolicy gives the policy of links what it needs, and puts the files' rules in force.
 func (c *crawler) openPolicy(m *state.Manifest) error {
-	if err := c.openTrace(); err != nil {
+	if err := c.seen.openTrace(); err != nil {
 		return err
 	}
 	if err := c.openRules(); err != nil {
@@ -291,31 +290,31 @@ func (c *crawler) openPolicy(m *state.Manifest) error {
 	}
 	p := c.links
 	p.Hasher, p.Suffixes, p.URLRules, p.Sites = c.Hasher, c.Suffixes, *rules, admit.NewSites(c.opt.Scope, c.HostKey, extended)
-	p.Traced, p.Cached = c.trace != nil, c.recent != nil
+	p.Traced, p.Cached = c.seen.trace != nil, c.seen.recent != nil
 	return nil
 }
 
 // openWorkers makes the fetchers' workers, their limits, and what says which bodies are read.
-func (c *crawler) openWorkers(*state.Manifest) error {
-	c.workers = newWorkers(c, c.opt.Connections)
-	c.openLimits()
-	accept, err := newAcceptor(c.opt.Accept, c.opt.BodyCaps)
+func (d *dispatcher) openWorkers(*state.Manifest) error {
+	d.workers = newWorkers(d.pages.output, d.opt.Connections)
+	d.openLimits()
+	accept, err := newAcceptor(d.opt.Accept, d.opt.BodyCaps)
 	if err != nil {
 		return err
 	}
-	accept.sitemaps = c.opt.Sitemaps
+	accept.sitemaps = d.opt.Sitemaps
 	if accept.busy() {
-		if c.opt.Assets && len(accept.patterns) > 0 {
+		if d.opt.Assets && len(accept.patterns) > 0 {
 			accept.patterns = append(accept.patterns, assetTypes()...)
 		}
-		c.accept = accept.limit
+		d.pages.accept = accept.limit
 	}
 	return nil
 }
 
 // restoreDelays makes hosts and servers that rest for long go on resting.
-func (c *crawler) restoreDelays(m *state.Manifest) error {
-	data, err := disk.ReadTail(c.Set, m.Delays)
+func (d *dispatcher) restoreDelays(m *state.Manifest) error {
+	data, err := disk.ReadTail(d.Set, m.Delays)
 	if err != nil {
 		return err
 	}
@@ -331,15 +330,15 @@ func (c *crawler) restoreDelays(m *state.Manifest) error {
 			delays[i].Until = delays[i].Until.Add(-ahead)
 		}
 	}
-	c.polite.Restore(now, delays)
+	d.polite.Restore(now, delays)
 	return nil
 }
 
 // restoreRAM gives the URLs that were in RAM back to RobotsCache, and the robots requests back to QD. It runs before the
 // stages do; should the program end before the next checkpoint, the same manifest does the same again.
 func (c *crawler) restoreRAM() error {
-	n, _ := c.robotsFetch.Len()
-	c.robotsJobs.total = n
+	n, _ := c.requests.robotsFetch.Len()
+	c.requests.robotsJobs.total = n
 	m := c.Manifest
 	if m != nil {
 		jobs, err := disk.ReadTail(c.Set, m.Jobs)
@@ -347,8 +346,8 @@ func (c *crawler) restoreRAM() error {
 			return err
 		}
 		if err := state.EachRecord("robots requests in RAM", jobs, func(rec []byte) error {
-			c.robotsJobs.queued()
-			return c.robotsFetch.Append(rec)
+			c.requests.robotsJobs.queued()
+			return c.requests.robotsFetch.Append(rec)
 		}); err != nil {
 			return err
 		}
@@ -362,36 +361,34 @@ func (c *crawler) restoreRAM() error {
 				if err := rec.Decode(data); err != nil {
 					return fmt.Errorf("crawl: URLs in RAM: %w", err)
 				}
-				return c.checkRobots(tx, data, &rec, state.PlaceRAM)
+				return c.check.checkRobots(tx, data, &rec, state.PlaceRAM)
 			})
 		})
 		if err != nil {
 			return err
 		}
 	}
-	waiting, _ := c.awaitRobots.Len()
-	c.waiting.restore(waiting, c.robotsJobs.issued())
+	waiting, _ := c.requests.awaitRobots.Len()
+	c.requests.waiting.restore(waiting, c.requests.robotsJobs.issued())
 	return nil
 }
 
 // close frees everything; files are as the last checkpoint left them, or longer.
 func (c *crawler) close() error {
 	var errs []error
-	for _, s := range c.structures {
+	for _, s := range c.checkpointer.structures {
 		if s.close != nil {
 			errs = append(errs, s.close())
 		}
 	}
-	for _, cache := range []*drum.RAMCache{c.recent, c.recentEdges, c.recentNames} {
+	for _, cache := range []*drum.RAMCache{c.seen.recent, c.budgets.recentEdges, c.seen.recentNames} {
 		if cache != nil {
 			cache.Close()
 		}
 	}
-	if c.trace != nil {
-		c.closeTrace()
+	if c.seen.trace != nil {
+		c.seen.closeTrace()
 	}
-	if c.seeds != nil {
-		errs = append(errs, c.seeds.close())
-	}
+	errs = append(errs, c.seeds.close())
 	return errors.Join(append(errs, c.Unlock())...)
 }

@@ -19,43 +19,46 @@ const seedStep = 256
 
 // seedFeeder reads the seed file. One goroutine.
 type seedFeeder struct {
-	r     *crawler
+	*engine
+	output *output
+	seen   *seenStage
+	space  *space
+
 	state state.Seeds // guarded by the transaction lock: changed inside of transactions, copied under the exclusive lock
 	src   io.ReaderAt
 	close func() error
 }
 
-// openSeeds opens the seed file, compares it with what was fed before and fills the scope from it.
-func (c *crawler) openSeeds(st state.Seeds) (*seedFeeder, error) {
-	f := &seedFeeder{r: c, close: func() error { return nil }}
+// open opens the seed file, compares it with what was fed before and fills the scope from it.
+func (f *seedFeeder) open(st state.Seeds) error {
 	var size int64
-	if c.opt.Seeds != "" {
-		file, err := c.opt.FS.OpenRead(c.opt.Seeds)
+	if f.opt.Seeds != "" {
+		file, err := f.opt.FS.OpenRead(f.opt.Seeds)
 		if err != nil {
 			if errors.Is(err, fs.ErrNotExist) {
-				return nil, fmt.Errorf("crawl: seed file %s does not exist: %w", c.opt.Seeds, err)
+				return fmt.Errorf("crawl: seed file %s does not exist: %w", f.opt.Seeds, err)
 			}
-			return nil, fmt.Errorf("crawl: open seeds: %w", err)
+			return fmt.Errorf("crawl: open seeds: %w", err)
 		}
 		if size, err = file.Size(); err != nil {
-			return nil, errors.Join(fmt.Errorf("crawl: seeds: %w", err), file.Close())
+			return errors.Join(fmt.Errorf("crawl: seeds: %w", err), file.Close())
 		}
 		f.src, f.close = file, file.Close
 	} else {
-		text := strings.Join(c.opt.SeedLines, "\n")
+		text := strings.Join(f.opt.SeedLines, "\n")
 		f.src, size = strings.NewReader(text), int64(len(text))
 	}
-	sum, err := admit.ScanSeeds(io.NewSectionReader(f.src, 0, size), c.links)
+	sum, err := admit.ScanSeeds(io.NewSectionReader(f.src, 0, size), f.links)
 	if err != nil {
-		return nil, errors.Join(err, f.close())
+		return errors.Join(err, f.close())
 	}
 	if st.Size == size && st.Sum == sum {
 		f.state = st
 	} else {
 		f.state = state.Seeds{Size: size, Sum: sum}
 	}
-	c.seedsDone.Store(f.state.Done)
-	return f, nil
+	f.seedsDone.Store(f.state.Done)
+	return nil
 }
 
 // run feeds the rest of the file.
@@ -64,9 +67,9 @@ func (f *seedFeeder) run(ctx context.Context) error {
 		return nil
 	}
 	lines := admit.NewLineReader(io.NewSectionReader(f.src, f.state.Offset, f.state.Size-f.state.Offset))
-	batch, bare := admit.NewBatch(f.r.links), admit.NewBatch(f.r.links)
-	for ctx.Err() == nil && !f.r.opt.Drain {
-		if f.r.space.why() != "" || f.r.draining.Load() {
+	batch, bare := admit.NewBatch(f.links), admit.NewBatch(f.links)
+	for ctx.Err() == nil && !f.opt.Drain {
+		if f.space.why() != "" || f.draining.Load() {
 			sleep(ctx, spaceEvery)
 			continue
 		}
@@ -83,7 +86,7 @@ func (f *seedFeeder) run(ctx context.Context) error {
 				break
 			}
 			bytes += n
-			url, isBare, err := f.r.links.ParseSeed(line)
+			url, isBare, err := f.links.ParseSeed(line)
 			if err != nil {
 				bad = append(bad, [2]string{string(line), "bad-seed: " + err.Error()})
 				continue
@@ -101,20 +104,20 @@ func (f *seedFeeder) run(ctx context.Context) error {
 		if end != nil && end != io.EOF {
 			return fmt.Errorf("crawl: read seeds: %w", end)
 		}
-		err := f.r.transact(func(tx *transaction) error {
-			f.r.testHook("seeds")
+		err := f.transact(func(tx *transaction) error {
+			f.testHook("seeds")
 			tx.count(state.CountSeeds, seeds)
 			tx.count(state.CountSeedsBad, int64(len(bad)))
 			for _, b := range bad {
-				f.r.logSeed(b[0], b[1])
+				f.output.logSeed(b[0], b[1])
 			}
 			f.state.Offset += bytes
 			f.state.Done = end == io.EOF
-			f.r.seedsDone.Store(f.state.Done)
-			if err := f.r.sendLinks(bare, tx); err != nil {
+			f.seedsDone.Store(f.state.Done)
+			if err := f.seen.sendLinks(bare, tx); err != nil {
 				return err
 			}
-			return f.r.sendLinks(batch, tx)
+			return f.seen.sendLinks(batch, tx)
 		})
 		if err != nil || end == io.EOF {
 			return err

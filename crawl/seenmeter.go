@@ -54,11 +54,11 @@ type seenMeter struct {
 const leastTimed = 1 << 20
 
 // measured does a pass and takes its measure.
-func (c *crawler) measured(pass func() (int, error)) (int, error) {
-	m := &c.seenMeter
-	before, began := c.urlSeen.Stats(), time.Now()
+func (s *seenStage) measured(pass func() (int, error)) (int, error) {
+	m := &s.seenMeter
+	before, began := s.urlSeen.Stats(), time.Now()
 	n, err := pass()
-	after, took := c.urlSeen.Stats(), time.Since(began)
+	after, took := s.urlSeen.Stats(), time.Since(began)
 	merged := after.Merged - before.Merged
 	if merged == 0 {
 		return n, err
@@ -68,13 +68,13 @@ func (c *crawler) measured(pass func() (int, error)) (int, error) {
 		check.URLBytes = float64(m.text.Load()) / float64(added)
 	}
 	check.TextRatio = planTextRatio
-	if whole := float64(m.text.Load() - int64(c.Set.Len()*c.plan.URLSeen.BufferBytes)/2); after.AuxWritten > 0 && whole > 0 {
+	if whole := float64(m.text.Load() - int64(s.Set.Len()*s.plan.URLSeen.BufferBytes)/2); after.AuxWritten > 0 && whole > 0 {
 		check.TextRatio = max(1, whole/float64(after.AuxWritten))
 	}
 	check.Unique = float64(after.Keys-m.start.Keys) / float64(after.Merged)
 	in := drum.CostInput{Known: float64(before.Keys), Tuples: float64(merged), PassTuples: float64(merged),
 		UniqueFraction: float64(max(0, after.Keys-before.Keys)) / float64(merged), AuxBytes: check.URLBytes, AuxRatio: check.TextRatio}
-	opt := c.plan.seenOptions(c.opt.Dirs)
+	opt := s.plan.seenOptions(s.opt.Dirs)
 	m.predicted += opt.Cost(in).Bytes() * float64(merged)
 	if d := after.IOBytes() - before.IOBytes(); d >= leastTimed {
 		m.moved, m.took = m.moved+d, m.took+took

@@ -42,10 +42,10 @@ func robotsURL(origin []byte) (string, error) {
 }
 
 // namedSitemaps reads the Sitemap lines of an answer.
-func (c *crawler) namedSitemaps(job *robots.Job, f *robots.Fetched, now time.Time) *sitemapBatch {
+func (q *robotsRequests) namedSitemaps(job *robots.Job, f *robots.Fetched, now time.Time) *sitemapBatch {
 	var b sitemapBatch
 	url, err := robotsURL(job.Origin)
-	if err != nil || f.Kind != robots.Answered || f.Status/100 != 2 || c.opt.CrawlLog == state.LogOff && !c.opt.Sitemaps {
+	if err != nil || f.Kind != robots.Answered || f.Status/100 != 2 || q.opt.CrawlLog == state.LogOff && !q.opt.Sitemaps {
 		return &b
 	}
 	lines := robots.Sitemaps(f.Body)
@@ -53,12 +53,12 @@ func (c *crawler) namedSitemaps(job *robots.Job, f *robots.Fetched, now time.Tim
 		return &b
 	}
 	b.robots = url
-	if c.opt.Sitemaps {
-		b.links = admit.NewBatch(c.links)
+	if q.opt.Sitemaps {
+		b.links = admit.NewBatch(q.links)
 		b.links.Start([]byte(url), []byte(url), deeper(job.Depth), weburl.FlagSitemap, now)
 	}
 	for _, line := range lines {
-		to, err := c.resolveRedirect(url, []byte(line)) // it ought to be absolute; some aren't
+		to, err := q.pages.resolveRedirect(url, []byte(line)) // it ought to be absolute; some aren't
 		if err != nil {
 			b.named = append(b.named, namedSitemap{line, true})
 			continue
@@ -72,18 +72,18 @@ func (c *crawler) namedSitemaps(job *robots.Job, f *robots.Fetched, now time.Tim
 }
 
 // send hands the sitemaps to URLseen; part of a transaction.
-func (b *sitemapBatch) send(c *crawler, tx *transaction) error {
+func (b *sitemapBatch) send(s *seenStage, tx *transaction) error {
 	if b.links == nil {
 		return nil
 	}
-	return c.sendLinks(b.links, tx)
+	return s.sendLinks(b.links, tx)
 }
 
 // logRobots writes the outcome of a robots request, and the sitemaps that it named; part of a transaction. With LogErrors a good answer
 // is left out.
-func (c *crawler) logRobots(job *robots.Job, f *robots.Fetched, resp *fetch.Response, began time.Time, maps *sitemapBatch) error {
+func (o *output) logRobots(job *robots.Job, f *robots.Fetched, resp *fetch.Response, began time.Time, maps *sitemapBatch) error {
 	url, err := robotsURL(job.Origin)
-	if err != nil || c.opt.CrawlLog == state.LogOff {
+	if err != nil || o.opt.CrawlLog == state.LogOff {
 		return nil
 	}
 	e := crawllog.Entry{Time: began, URL: url, Status: f.Status, Bytes: resp.BytesRead, Depth: int(job.Depth), Elapsed: time.Since(began),
@@ -94,8 +94,8 @@ func (c *crawler) logRobots(job *robots.Job, f *robots.Fetched, resp *fetch.Resp
 	if f.Kind != robots.Answered {
 		e.Reason = f.Kind.String()
 	}
-	if c.opt.CrawlLog == state.LogAll || e.Reason != "" || f.Status >= 500 || f.Status == http.StatusTooManyRequests {
-		if err := c.robotsLog.Append(&e); err != nil {
+	if o.opt.CrawlLog == state.LogAll || e.Reason != "" || f.Status >= 500 || f.Status == http.StatusTooManyRequests {
+		if err := o.robotsLog.Append(&e); err != nil {
 			return err
 		}
 	}
@@ -104,7 +104,7 @@ func (c *crawler) logRobots(job *robots.Job, f *robots.Fetched, resp *fetch.Resp
 		if m.bad {
 			e.Reason = "bad-sitemap"
 		}
-		if err := c.robotsLog.Append(&e); err != nil {
+		if err := o.robotsLog.Append(&e); err != nil {
 			return err
 		}
 	}
@@ -112,8 +112,8 @@ func (c *crawler) logRobots(job *robots.Job, f *robots.Fetched, resp *fetch.Resp
 }
 
 // sitemapFlags are the flags that what a URL redirects to has of it.
-func (c *crawler) sitemapFlags(rec *weburl.Record) uint8 {
-	if !c.opt.Sitemaps {
+func (p *pageStage) sitemapFlags(rec *weburl.Record) uint8 {
+	if !p.opt.Sitemaps {
 		return 0
 	}
 	return rec.Flags & (weburl.FlagSitemap | weburl.FlagSitemapPart)
@@ -121,8 +121,8 @@ func (c *crawler) sitemapFlags(rec *weburl.Record) uint8 {
 
 // parentOf is where what a URL redirects to, or names as an index, counts as found: there, but for sitemaps the robots.txt that named
 // the first.
-func (c *crawler) parentOf(rec *weburl.Record) []byte {
-	if c.sitemapFlags(rec) != 0 && len(rec.Via) > 0 {
+func (p *pageStage) parentOf(rec *weburl.Record) []byte {
+	if p.sitemapFlags(rec) != 0 && len(rec.Via) > 0 {
 		return rec.AppendVia(nil)
 	}
 	return rec.URL
@@ -138,11 +138,11 @@ func SitemapLimits(l fetch.Limits, bytes int) fetch.Limits {
 }
 
 // limitsOf are the limits of a URL's exchange; nil for the usual ones.
-func (c *crawler) limitsOf(rec *weburl.Record) *fetch.Limits {
-	if c.sitemapFlags(rec) == 0 {
+func (p *pageStage) limitsOf(rec *weburl.Record) *fetch.Limits {
+	if p.sitemapFlags(rec) == 0 {
 		return nil
 	}
-	l := SitemapLimits(c.opt.FetchLimits, c.opt.SitemapBytes)
+	l := SitemapLimits(p.opt.FetchLimits, p.opt.SitemapBytes)
 	return &l
 }
 
@@ -156,8 +156,8 @@ func sitemapBody(resp *fetch.Response) []byte {
 
 // isSitemap says whether a response is a sitemap to be read. One that nobody named as such must be a sitemap proper, not a feed, a
 // list or an archive.
-func (c *crawler) isSitemap(rec *weburl.Record, resp *fetch.Response) bool {
-	if !c.opt.Sitemaps || resp.Status != http.StatusOK || len(resp.Body) == 0 {
+func (p *pageStage) isSitemap(rec *weburl.Record, resp *fetch.Response) bool {
+	if !p.opt.Sitemaps || resp.Status != http.StatusOK || len(resp.Body) == 0 {
 		return false
 	}
 	if rec.Flags&weburl.FlagSitemap != 0 {
@@ -178,10 +178,10 @@ func isSitemapProper(body []byte) bool {
 var errPart = errors.New("crawl: an index of sitemaps names another one")
 
 // readSitemap fills the worker's batch with what a sitemap names. What can't be read is counted; what was read before stands.
-func (c *crawler) readSitemap(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, now time.Time) {
+func (p *pageStage) readSitemap(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, now time.Time) {
 	w.links.Start(rec.URL, rec.URL, deeper(rec.Depth), 0, now)
 	index := false
-	l := listing{r: c, rec: rec, resolver: weburl.NewResolver(c.links.URLOptions())}
+	l := listing{rec: rec, resolver: weburl.NewResolver(p.links.URLOptions())}
 	opt := sitemap.Options{ContentType: string(resp.Header("Content-Type"))}
 	sum, err := sitemap.Read(sitemapBody(resp), opt, func(form sitemap.Form, text []byte) error {
 		if form == sitemap.Index && !index {
@@ -189,7 +189,7 @@ func (c *crawler) readSitemap(w *pageWorker, rec *weburl.Record, resp *fetch.Res
 				return errPart
 			}
 			index = true
-			w.links.Start(c.parentOf(rec), rec.URL, deeper(rec.Depth), weburl.FlagSitemap|weburl.FlagSitemapPart, now)
+			w.links.Start(p.parentOf(rec), rec.URL, deeper(rec.Depth), weburl.FlagSitemap|weburl.FlagSitemapPart, now)
 		}
 		if url := l.take(text); url != nil {
 			w.links.Add(url)
@@ -208,7 +208,6 @@ func (c *crawler) readSitemap(w *pageWorker, rec *weburl.Record, resp *fetch.Res
 
 // listing judges what a sitemap names.
 type listing struct {
-	r                       *crawler
 	rec                     *weburl.Record
 	resolver                *weburl.Resolver
 	url, last               []byte // canonical form; origin asked for last

@@ -85,4 +85,4 @@ func (s *sketches) decode(b []byte) error {
 }
 
 // sketch notes the host of a unique URL.
-func (c *crawler) sketch(url []byte) { c.sketches.addHost(weburl.Split(url).Host) }
+func (s *seenStage) sketch(url []byte) { s.sketches.addHost(weburl.Split(url).Host) }

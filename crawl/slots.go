@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"drumbeat/crawl/state"
@@ -52,6 +53,18 @@ func SlotUses() (all []SlotUse) {
 	return all
 }
 
+// slotMeter samples what the connection slots are used for. Goroutine "slots".
+type slotMeter struct {
+	*engine
+	slotsMu sync.Mutex // guards slots
+	slots   Slots
+
+	dispatcher *dispatcher
+	outages    *outages
+	requests   *robotsRequests
+	space      *space
+}
+
 // Sub returns what was sampled since an earlier state.
 func (s Slots) Sub(earlier Slots) Slots {
 	s.Samples -= earlier.Samples
@@ -94,11 +107,11 @@ const (
 )
 
 // watchSlots samples what slots do, if there is anybody to be told.
-func (c *crawler) watchSlots(ctx context.Context) error {
-	if c.opt.Snapshot == nil {
+func (m *slotMeter) watchSlots(ctx context.Context) error {
+	if m.opt.Snapshot == nil {
 		return nil
 	}
-	t := time.NewTicker(max(slotsLeast, c.opt.SnapshotEvery/slotsPerSnapshot))
+	t := time.NewTicker(max(slotsLeast, m.opt.SnapshotEvery/slotsPerSnapshot))
 	defer t.Stop()
 	for {
 		select {
@@ -106,55 +119,55 @@ func (c *crawler) watchSlots(ctx context.Context) error {
 			return nil
 		case <-t.C:
 		}
-		c.sampleSlots(time.Now())
+		m.sampleSlots(time.Now())
 	}
 }
 
 // sampleSlots takes one sample. The numbers aren't of one instant: where they disagree, slots count as idle at most.
-func (c *crawler) sampleSlots(now time.Time) {
-	reading := c.workers.exchanges.load()
-	taken := max(int64(len(c.workers.slots)), reading)
-	if c.workers.waits.Load() {
+func (m *slotMeter) sampleSlots(now time.Time) {
+	reading := m.dispatcher.workers.exchanges.load()
+	taken := max(int64(len(m.dispatcher.workers.slots)), reading)
+	if m.dispatcher.workers.waits.Load() {
 		taken = max(reading, taken-1) // the one that dispatch holds while it waits for a grant
 	}
-	idle := int64(cap(c.workers.slots)) - taken
-	closed := min(max(0, int64(cap(c.workers.slots)-c.limits.connections(now))), max(0, idle))
+	idle := int64(cap(m.dispatcher.workers.slots)) - taken
+	closed := min(max(0, int64(cap(m.dispatcher.workers.slots)-m.dispatcher.limits.connections(now))), max(0, idle))
 	idle -= closed
-	why := c.slotsWait(now)
-	c.slotsMu.Lock()
-	defer c.slotsMu.Unlock()
-	c.slots.Samples++
-	c.slots.Use[SlotRead] += reading
-	c.slots.Use[SlotWork] += taken - reading
-	c.slots.Use[SlotLimit] += closed
-	c.slots.Use[why] += max(0, idle)
+	why := m.slotsWait(now)
+	m.slotsMu.Lock()
+	defer m.slotsMu.Unlock()
+	m.slots.Samples++
+	m.slots.Use[SlotRead] += reading
+	m.slots.Use[SlotWork] += taken - reading
+	m.slots.Use[SlotLimit] += closed
+	m.slots.Use[why] += max(0, idle)
 }
 
 // slotsWait is what idle slots wait for.
-func (c *crawler) slotsWait(now time.Time) SlotUse {
-	if c.space.why() != "" || c.slowed() {
+func (m *slotMeter) slotsWait(now time.Time) SlotUse {
+	if m.space.why() != "" || m.outages.slowed() {
 		return SlotSpace
 	}
-	if queued, _ := c.polite.Len(); queued > 0 {
+	if queued, _ := m.dispatcher.polite.Len(); queued > 0 {
 		switch {
-		case !c.somethingDue(now):
+		case !m.somethingDue(now):
 			return SlotPolite
-		case c.limits.heldBy(now) != "":
+		case m.dispatcher.limits.heldBy(now) != "":
 			return SlotLimit
 		}
 		return SlotCPU
 	}
 	var at [state.NumPlaces]int64
-	c.acct.mu.Lock()
+	m.acct.mu.Lock()
 	for p := range at {
-		at[p] = c.acct.s.Places[p].N
+		at[p] = m.acct.s.Places[p].N
 	}
-	c.acct.mu.Unlock()
+	m.acct.mu.Unlock()
 	switch {
 	case at[state.PlaceReady] > 0:
 		return SlotRoom
-	case at[state.PlaceAwaitRobots] > 0 && c.robotsJobs.len() > 0:
-		if c.lookups.load() >= int64(c.robotsJobs.len()+1)/2 {
+	case at[state.PlaceAwaitRobots] > 0 && m.requests.robotsJobs.len() > 0:
+		if m.outages.lookups.load() >= int64(m.requests.robotsJobs.len()+1)/2 {
 			return SlotDNS
 		}
 		return SlotRobots
@@ -167,15 +180,15 @@ func (c *crawler) slotsWait(now time.Time) SlotUse {
 }
 
 // somethingDue tells whether polite would grant something.
-func (c *crawler) somethingDue(now time.Time) bool {
-	queued, _ := c.polite.Len()
-	at, ok := c.polite.NextReady(now)
+func (m *slotMeter) somethingDue(now time.Time) bool {
+	queued, _ := m.dispatcher.polite.Len()
+	at, ok := m.dispatcher.polite.NextReady(now)
 	return queued > 0 && ok && !at.After(now)
 }
 
 // slotsSoFar is the sum of all samples.
-func (c *crawler) slotsSoFar() Slots {
-	c.slotsMu.Lock()
-	defer c.slotsMu.Unlock()
-	return c.slots
+func (m *slotMeter) slotsSoFar() Slots {
+	m.slotsMu.Lock()
+	defer m.slotsMu.Unlock()
+	return m.slots
 }

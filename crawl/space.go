@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -45,7 +46,17 @@ const (
 var errNoRoom = fmt.Errorf("crawl: no room for a merge: %w", syscall.ENOSPC)
 
 // space knows what the disks are short of. Fetching, robots requests and seeds rest while there is any reason.
+//
+// Its goroutine is "space".
 type space struct {
+	*engine
+	reserved  atomic.Int64 // bytes that merges under way may still write
+	savedURLs atomic.Int64 // Accounts.Gained of the last durable checkpoint
+	wakeSpace signal
+
+	checkpointer *checkpointer
+	output       *output
+
 	mu       sync.Mutex // guards all below
 	reasons  map[string]string
 	since    time.Time
@@ -86,23 +97,23 @@ func (s *space) why() string {
 
 // lowWater is the free space of a file system at which fetching rests: a checkpoint writes all that is in buffers, and must
 // always be possible.
-func (c *crawler) lowWater() int64 { return c.plan.KeepFreeBytes }
+func (s *space) lowWater() int64 { return s.plan.KeepFreeBytes }
 
 // highWater is where it goes on; the distance keeps it from flapping.
 func highWater(low int64) int64 { return low + low/4 }
 
 // limitMargin is how far below --disk fetching rests.
-func (c *crawler) limitMargin() int64 { return min(c.lowWater(), c.opt.DiskBytes/16) }
+func (s *space) limitMargin() int64 { return min(s.lowWater(), s.opt.DiskBytes/16) }
 
 // reserve refuses a merge whose output wouldn't fit above the reserve: better to wait than to fail in the middle. Merges of several
 // stores, and several workers of one, run side by side: what the others have reserved counts as taken until they have written
 // it, so twice while they write it.
-func (c *crawler) reserve(need int64) (release func(), err error) {
-	keep := min(diskReserve, c.lowWater())
-	all := c.reserved.Add(need)
-	release = func() { c.reserved.Add(-need) }
-	for _, dir := range c.Set.Paths {
-		free, _, err := c.Set.FS.Space(dir)
+func (s *space) reserve(need int64) (release func(), err error) {
+	keep := min(diskReserve, s.lowWater())
+	all := s.reserved.Add(need)
+	release = func() { s.reserved.Add(-need) }
+	for _, dir := range s.Set.Paths {
+		free, _, err := s.Set.FS.Space(dir)
 		if err != nil {
 			release()
 			return nil, fmt.Errorf("crawl: free space of %s: %w", dir, err)
@@ -145,27 +156,27 @@ func shortOf(fsys disk.FS, dirs []string, mark, files int64) (why string, least 
 
 // lookAtSpace compares free and used space with the marks and notes what is short. level is by how much more than the mark
 // must be free: 1 for resting, 2 for draining.
-func (c *crawler) lookAtSpace(now time.Time) error {
-	low := c.lowWater()
-	resting := c.space.why() != ""
+func (s *space) lookAtSpace(now time.Time) error {
+	low := s.lowWater()
+	resting := s.why() != ""
 	mark, files := low, int64(leastFiles)
 	if resting {
 		mark, files = highWater(low), highWater(leastFiles)
 	}
-	why, least, err := shortOf(c.Set.FS, c.opt.allDirs(), mark, files)
+	why, least, err := shortOf(s.Set.FS, s.opt.allDirs(), mark, files)
 	if err != nil {
 		return err
 	}
-	c.space.short("free", why)
-	c.space.mu.Lock()
-	look := now.Sub(c.space.usedAt) >= usedEvery
-	c.space.mu.Unlock()
+	s.short("free", why)
+	s.mu.Lock()
+	look := now.Sub(s.usedAt) >= usedEvery
+	s.mu.Unlock()
 	if look {
-		if err := c.lookAtUsed(now); err != nil {
+		if err := s.lookAtUsed(now); err != nil {
 			return err
 		}
 	}
-	c.drainOrNot(least)
+	s.drainOrNot(least)
 	return nil
 }
 
@@ -175,51 +186,51 @@ const drainSamples = 3
 
 // drainOrNot begins to drain when space runs low, with WhenFullDrain, and ends it when there is room again. least is what is free where
 // it is least.
-func (c *crawler) drainOrNot(least int64) {
-	if c.opt.WhenFull != WhenFullDrain || c.opt.Drain {
+func (s *space) drainOrNot(least int64) {
+	if s.opt.WhenFull != WhenFullDrain || s.opt.Drain {
 		return
 	}
-	mark, on := 2*c.lowWater(), c.draining.Load()
-	c.space.mu.Lock()
-	defer c.space.mu.Unlock()
-	low := least < mark || c.space.usedDrain
+	mark, on := 2*s.lowWater(), s.draining.Load()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	low := least < mark || s.usedDrain
 	if on && (low || least < highWater(mark)) || !on && !low {
-		c.space.against = 0
+		s.against = 0
 		return
 	}
-	if c.space.against++; c.space.against < drainSamples {
+	if s.against++; s.against < drainSamples {
 		return
 	}
-	c.space.against = 0
-	c.draining.Store(!on)
+	s.against = 0
+	s.draining.Store(!on)
 	if on {
-		c.opt.Log.Warn("there is room again: new links are queued")
+		s.opt.Log.Warn("there is room again: new links are queued")
 	} else {
-		c.opt.Log.Warn("disk space runs low: new links are not queued any more; what is queued is fetched", "mark", bytesText(mark))
+		s.opt.Log.Warn("disk space runs low: new links are not queued any more; what is queued is fetched", "mark", bytesText(mark))
 	}
 }
 
 // lookAtUsed adds up the crawl's files and compares with --disk.
-func (c *crawler) lookAtUsed(now time.Time) error {
-	used, err := c.diskUsed()
+func (s *space) lookAtUsed(now time.Time) error {
+	used, err := s.output.diskUsed()
 	if err != nil {
 		return err
 	}
-	margin := c.limitMargin()
-	c.space.mu.Lock()
-	c.space.usedAt = now
-	mark := c.opt.DiskBytes - margin
-	if c.space.usedOver {
+	margin := s.limitMargin()
+	s.mu.Lock()
+	s.usedAt = now
+	mark := s.opt.DiskBytes - margin
+	if s.usedOver {
 		mark -= margin / 4
 	}
 	over := used >= mark
-	c.space.usedOver, c.space.usedDrain = over, used >= c.opt.DiskBytes-2*margin
-	c.space.mu.Unlock()
+	s.usedOver, s.usedDrain = over, used >= s.opt.DiskBytes-2*margin
+	s.mu.Unlock()
 	why := ""
 	if over {
-		why = fmt.Sprintf("the crawl takes %s of the %s that it may", bytesText(used), bytesText(c.opt.DiskBytes))
+		why = fmt.Sprintf("the crawl takes %s of the %s that it may", bytesText(used), bytesText(s.opt.DiskBytes))
 	}
-	c.space.short("limit", why)
+	s.short("limit", why)
 	return nil
 }
 
@@ -235,15 +246,15 @@ func (o *Options) allDirs() []string {
 }
 
 // watchSpace rests fetching while there is too little room, and says so.
-func (c *crawler) watchSpace(ctx context.Context) error {
+func (s *space) watchSpace(ctx context.Context) error {
 	for sleep(ctx, spaceEvery) {
-		if c.space.why() == "" && !c.await(ctx, c.wakeSpace, wakeAfter) { // only what this crawl does is urgent
+		if s.why() == "" && !s.await(ctx, s.wakeSpace, wakeAfter) { // only what this crawl does is urgent
 			return nil
 		}
-		if err := c.lookAtSpace(time.Now()); err != nil {
+		if err := s.lookAtSpace(time.Now()); err != nil {
 			return err
 		}
-		if c.tellSpace(time.Now()) {
+		if s.tellSpace(time.Now()) {
 			return nil
 		}
 	}
@@ -251,56 +262,56 @@ func (c *crawler) watchSpace(ctx context.Context) error {
 }
 
 // tellSpace logs the beginning, the going on and the end of a rest; it returns true when the crawl stops because of it.
-func (c *crawler) tellSpace(now time.Time) (stop bool) {
-	why := c.space.why()
-	c.space.mu.Lock()
-	defer c.space.mu.Unlock()
+func (s *space) tellSpace(now time.Time) (stop bool) {
+	why := s.why()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if why == "" {
-		if !c.space.since.IsZero() {
-			c.opt.Log.Warn("there is room again: fetching goes on", "rested", now.Sub(c.space.since).Round(time.Second))
-			c.space.since = time.Time{}
-			c.noteProgress()
-			c.changed() // stages that rested look up
+		if !s.since.IsZero() {
+			s.opt.Log.Warn("there is room again: fetching goes on", "rested", now.Sub(s.since).Round(time.Second))
+			s.since = time.Time{}
+			s.noteProgress()
+			s.changed() // stages that rested look up
 		}
 		return false
 	}
-	if c.opt.WhenFull == WhenFullStop {
-		c.opt.Log.Error("too little disk space: the crawl stops in order", "why", why)
-		c.stop.set(StopDisk)
-		c.cancel()
+	if s.opt.WhenFull == WhenFullStop {
+		s.opt.Log.Error("too little disk space: the crawl stops in order", "why", why)
+		s.stop.set(StopDisk)
+		s.cancel()
 		return true
 	}
-	if now.Sub(c.space.told) >= spaceTold {
-		c.opt.Log.Error("too little disk space: fetching rests until there is room", "why", why,
-			"rested", now.Sub(c.space.since).Round(time.Second))
-		c.space.told = now
-		c.testHook("rest")
+	if now.Sub(s.told) >= spaceTold {
+		s.opt.Log.Error("too little disk space: fetching rests until there is room", "why", why,
+			"rested", now.Sub(s.since).Round(time.Second))
+		s.told = now
+		s.testHook("rest")
 	}
 	return false
 }
 
 // noRoom handles a merge that doesn't fit: a checkpoint first, since it deletes replaced files; then the crawl stops, or fetching
 // rests and the merge is tried again from time to time. freed is when this merger last asked for such a checkpoint.
-func (c *crawler) noRoom(ctx context.Context, name string, cause error, freed *time.Time) error {
+func (s *space) noRoom(ctx context.Context, name string, cause error, freed *time.Time) error {
 	if time.Since(*freed) >= usedEvery {
 		*freed = time.Now()
-		return c.checkpoint(false, "")
+		return s.checkpointer.checkpoint(false, "")
 	}
-	c.space.short("merge "+name, cause.Error())
-	c.tellSpace(time.Now())
+	s.short("merge "+name, cause.Error())
+	s.tellSpace(time.Now())
 	sleep(ctx, spaceEvery)
 	return nil
 }
 
 // awaitSpace rests, then waits until every disk is above its high mark. A crawl that ran into a full disk begins with it, since
 // its first checkpoint must be possible.
-func (c *crawler) awaitSpace(ctx context.Context, rest time.Duration) error {
-	c.space.short("free", "a write failed for want of space")
+func (s *space) awaitSpace(ctx context.Context, rest time.Duration) error {
+	s.short("free", "a write failed for want of space")
 	for sleep(ctx, rest) && ctx.Err() == nil {
-		if err := c.lookAtSpace(time.Now()); err != nil {
+		if err := s.lookAtSpace(time.Now()); err != nil {
 			return err
 		}
-		if c.tellSpace(time.Now()) || c.space.why() == "" {
+		if s.tellSpace(time.Now()) || s.why() == "" {
 			return nil
 		}
 		rest = spaceEvery
@@ -334,11 +345,11 @@ func (f *fullTries) pause() time.Duration {
 }
 
 // noteRun looks at what a run has saved: URLs found and URLs ended. The first checkpoint of a run saves nothing new.
-func (f *fullTries) noteRun(c *crawler) {
-	if saved := c.savedURLs.Load(); saved != f.saved {
+func (f *fullTries) noteRun(s *space) {
+	if saved := s.savedURLs.Load(); saved != f.saved {
 		*f = fullTries{saved: saved}
 	}
-	f.low = c.lowWater()
+	f.low = s.lowWater()
 }
 
 // useless counts one more try that failed and says whether it was the last one.

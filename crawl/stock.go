@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"drumbeat/crawl/state"
@@ -18,6 +19,16 @@ const (
 	// random order 3 a host leave e^-3, 5 %, of the hosts without one.
 	stockPerHost = 3
 )
+
+// stockKeeper keeps the stock at its target. Goroutine "relieve", which evicts.
+type stockKeeper struct {
+	*engine
+	wakeRelieve signal
+	tooSoon     atomic.Int64 // makeRoom finds nothing until then, ns from began
+
+	deferrals  *deferrals
+	dispatcher *dispatcher
+}
 
 // leastStock is the stock's target while few hosts rest.
 func (o *Options) leastStock() int64 {
@@ -43,10 +54,10 @@ type aim struct {
 // now would stay at those. So it follows the most that rested lately.
 const idleHosts = 32
 
-func (c *crawler) aim() aim {
-	u, least := c.polite.Use(), c.opt.leastStock()
-	a := aim{target: least, most: least, enough: max(1, int64(c.opt.Connections/4), int64(u.Resting)*3/2)}
-	if c.opt.StockTarget > 0 {
+func (s *stockKeeper) aim() aim {
+	u, least := s.dispatcher.polite.Use(), s.opt.leastStock()
+	a := aim{target: least, most: least, enough: max(1, int64(s.opt.Connections/4), int64(u.Resting)*3/2)}
+	if s.opt.StockTarget > 0 {
 		return a
 	}
 	wanted, most := stockPerHost*int64(u.Peak), int64(u.Most)
@@ -60,12 +71,12 @@ func (c *crawler) aim() aim {
 }
 
 // stocked is true when BEAST should release nothing.
-func (c *crawler) stocked() bool { return c.acct.stock() >= c.aim().most }
+func (s *stockKeeper) stocked() bool { return s.acct.stock() >= s.aim().most }
 
 // stockLow is true when less than half of the target is there, or hosts idle.
-func (c *crawler) stockLow() bool {
-	a := c.aim()
-	return a.idle || c.acct.stock() < a.target/2
+func (s *stockKeeper) stockLow() bool {
+	a := s.aim()
+	return a.idle || s.acct.stock() < a.target/2
 }
 
 // What is due later than evictAhead makes room when connection slots idle, while RAM or the stock is full of URLs of few hosts.
@@ -82,19 +93,19 @@ func evictLot(u polite.Use, busy, slots int64) int {
 
 // makeRoom sends those URLs that are due last to disk, if connection slots idle. It looks at all hosts in RAM, so where it
 // found nothing it isn't tried again for a while: while RAM is full it would be for every page.
-func (c *crawler) makeRoom() error {
-	busy, slots := c.workers.exchanges.load(), int64(cap(c.workers.slots))
-	if busy >= slots/2 || int64(time.Since(c.began)) < c.tooSoon.Load() {
+func (s *stockKeeper) makeRoom() error {
+	busy, slots := s.dispatcher.workers.exchanges.load(), int64(cap(s.dispatcher.workers.slots))
+	if busy >= slots/2 || int64(time.Since(s.began)) < s.tooSoon.Load() {
 		return nil
 	}
-	return c.transact(func(tx *transaction) error {
-		lot := evictLot(c.polite.Use(), busy, slots)
-		items := c.polite.EvictLater(time.Now(), evictAhead, lot)
+	return s.transact(func(tx *transaction) error {
+		lot := evictLot(s.dispatcher.polite.Use(), busy, slots)
+		items := s.dispatcher.polite.EvictLater(time.Now(), evictAhead, lot)
 		if len(items) == 0 {
 			tx.nothing = true
-			c.tooSoon.Store(int64(time.Since(c.began) + relieveEvery/2))
+			s.tooSoon.Store(int64(time.Since(s.began) + relieveEvery/2))
 		}
-		return c.evicted(tx, items, state.ReasonEvicted)
+		return s.deferrals.evicted(tx, items, state.ReasonEvicted)
 	})
 }
 
@@ -103,16 +114,16 @@ const relieveEvery = time.Second
 
 // relieve makes room before RAM is full: a stock of URLs that aren't due keeps BEAST from releasing others. A stock that follows the
 // delays isn't one of few hosts.
-func (c *crawler) relieve(ctx context.Context) error {
+func (s *stockKeeper) relieve(ctx context.Context) error {
 	for ctx.Err() == nil {
-		if a := c.aim(); a.follows || c.acct.stock() < a.target-a.target/8 {
-			c.await(ctx, c.wakeRelieve, wakeAfter)
+		if a := s.aim(); a.follows || s.acct.stock() < a.target-a.target/8 {
+			s.await(ctx, s.wakeRelieve, wakeAfter)
 			continue
 		}
-		if err := c.makeRoom(); err != nil {
+		if err := s.makeRoom(); err != nil {
 			return err
 		}
-		c.wakeups.Add(1)
+		s.wakeups.Add(1)
 		sleep(ctx, relieveEvery)
 	}
 	return nil

@@ -43,20 +43,6 @@ type scanMemory struct {
 	edges   atomic.Int64
 }
 
-// touch notes progress: a URL ended.
-func (c *crawler) noteProgress() { c.lastProgress.Store(int64(time.Since(c.began))) }
-
-// idleFor is how long there has been no progress, whatever was done to the clock.
-func (c *crawler) idleFor() time.Duration {
-	return time.Since(c.began) - time.Duration(c.lastProgress.Load())
-}
-
-func (c *crawler) counter(n state.Counter) int64 {
-	c.acct.mu.Lock()
-	defer c.acct.mu.Unlock()
-	return c.acct.s.Counters[n]
-}
-
 // scanShare is how many URLs of QF may be read again for each page fetched since the last scan.
 const scanShare = 64
 
@@ -64,39 +50,39 @@ const scanShare = 64
 // changed since the last such scan. After a scan a PLD with a budget has URLs in all of BEAST's queues, so that the next
 // one comes by distance; what is left in QF for longer are PLDs without a budget. They are read again when many pages
 // were fetched, or for a last time when nothing else is left.
-func (c *crawler) scanDue() bool {
-	if c.acct.in(state.PlaceFailed) == 0 {
+func (b *budgetStage) scanDue() bool {
+	if b.acct.in(state.PlaceFailed) == 0 {
 		return false
 	}
-	if c.beast.ScanDue() {
+	if b.beast.ScanDue() {
 		return true
 	}
-	if c.acct.in(state.PlaceBeast, state.PlaceStar) > 0 || !c.needsURLs() || !c.upstreamEmpty() {
+	if b.acct.in(state.PlaceBeast, state.PlaceStar) > 0 || !b.passes.needsURLs() || !b.upstreamEmpty() {
 		return false
 	}
-	fetched, edges := c.counter(state.CountResponses), c.counter(state.CountEdges)
-	if c.scanned.fetched.Load() == fetched && c.scanned.edges.Load() == edges {
+	fetched, edges := b.counter(state.CountResponses), b.counter(state.CountEdges)
+	if b.scanned.fetched.Load() == fetched && b.scanned.edges.Load() == edges {
 		return false
 	}
-	if last := c.scanned.fetched.Load(); last >= 0 && (fetched-last)*scanShare < c.acct.in(state.PlaceFailed) && !c.onlyFailedLeft() {
+	if last := b.scanned.fetched.Load(); last >= 0 && (fetched-last)*scanShare < b.acct.in(state.PlaceFailed) && !b.onlyFailedLeft() {
 		return false
 	}
-	c.scanned.fetched.Store(fetched)
-	c.scanned.edges.Store(edges)
+	b.scanned.fetched.Store(fetched)
+	b.scanned.edges.Store(edges)
 	return true
 }
 
 // onlyFailedLeft is true when there is nothing to fetch outside of QF but what hosts without a robots.txt, and hosts that rest for long,
 // keep back.
-func (c *crawler) onlyFailedLeft() bool {
-	s := c.acct.copy()
-	return c.acct.stock() == 0 && s.Places[state.PlaceDeferred].N == s.Lingering() && c.robotsJobs.len() == 0
+func (b *budgetStage) onlyFailedLeft() bool {
+	s := b.acct.copy()
+	return b.acct.stock() == 0 && s.Places[state.PlaceDeferred].N == s.Lingering() && b.requests.robotsJobs.len() == 0
 }
 
 // upstreamEmpty is true when no link waits in front of BEAST.
-func (c *crawler) upstreamEmpty() bool {
-	n, _ := c.urlSeen.Pending()
-	return n == 0 && c.star.PendingChecks() == 0
+func (b *budgetStage) upstreamEmpty() bool {
+	n, _ := b.seen.urlSeen.Pending()
+	return n == 0 && b.star.PendingChecks() == 0
 }
 
 // watch ends the crawl when it is done or a limit is reached.
@@ -141,25 +127,25 @@ func (c *crawler) untilLimit() time.Duration {
 // done says whether nothing is left to fetch, or only what --linger does not wait for. It looks at all places under the
 // exclusive lock, so that no URL is on its way between two of them.
 func (c *crawler) done() bool {
-	if c.acct.stock() > 0 || c.space.why() != "" || c.slowed() { // cheap looks first
+	if c.acct.stock() > 0 || c.space.why() != "" || c.outages.slowed() { // cheap looks first
 		return false
 	}
 	c.txLock.Lock()
 	defer c.txLock.Unlock()
 	s := c.acct.copy()
-	if c.heldState.Left > 0 || !c.seeds.state.Done && !c.draining.Load() || !c.upstreamEmpty() || c.robotsJobs.len() > 0 {
+	if c.deferrals.heldState.Left > 0 || !c.seeds.state.Done && !c.draining.Load() || !c.budgets.upstreamEmpty() || c.requests.robotsJobs.len() > 0 {
 		return false
 	}
-	if n, _ := c.robotsFetch.Len(); n > 0 {
+	if n, _ := c.requests.robotsFetch.Len(); n > 0 {
 		return false
 	}
-	if n, _ := c.robotsDeferred.Len(); n > 0 {
+	if n, _ := c.requests.robotsDeferred.Len(); n > 0 {
 		return false
 	}
-	if n, _ := c.robotsRequested.Pending(); n > 0 {
+	if n, _ := c.requests.robotsRequested.Pending(); n > 0 {
 		return false
 	}
-	if n, _ := c.robotsCache.Pending(); n > 0 {
+	if n, _ := c.check.robotsCache.Pending(); n > 0 {
 		return false
 	}
 	for _, p := range []state.Place{state.PlaceUnstreamed, state.PlaceStar, state.PlaceBeast, state.PlaceRobotsCheck, state.PlaceAwaitRobots, state.PlaceReady, state.PlaceRAM} {
@@ -167,27 +153,27 @@ func (c *crawler) done() bool {
 			return false
 		}
 	}
-	if c.beast.Scanning() {
+	if c.budgets.beast.Scanning() {
 		return false
 	}
 	failed, later := s.Places[state.PlaceFailed].N, s.Places[state.PlaceDeferred].N
 	if failed == 0 && later == 0 {
 		return true
 	}
-	if failed > 0 && !c.rescanUseless(&s) {
+	if failed > 0 && !c.budgets.rescanUseless(&s) {
 		return false
 	}
 	if later != s.Lingering() {
 		return false
 	}
 	now := time.Now()
-	if due, ok := c.deferred.NextDue(now); ok && due.Sub(now) <= min(c.opt.Linger, robots.FirstRetry) {
+	if due, ok := c.deferrals.deferred.NextDue(now); ok && due.Sub(now) <= min(c.opt.Linger, robots.FirstRetry) {
 		return false // an unreachable host is about to be asked again
 	}
 	return c.idleFor() >= c.opt.Linger
 }
 
 // useless is true when a scan of QF brought nothing and nothing has happened since.
-func (c *crawler) rescanUseless(s *state.Accounts) bool {
-	return c.scanned.fetched.Load() == s.Counters[state.CountResponses] && c.scanned.edges.Load() == s.Counters[state.CountEdges]
+func (b *budgetStage) rescanUseless(s *state.Accounts) bool {
+	return b.scanned.fetched.Load() == s.Counters[state.CountResponses] && b.scanned.edges.Load() == s.Counters[state.CountEdges]
 }

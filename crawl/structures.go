@@ -80,9 +80,9 @@ func freezePart[S any](name string, f frozenStore[S]) frozenPart {
 
 // openStructures opens all that the crawl has on disk at the state that a manifest names, nil for a new crawl.
 func (c *crawler) openStructures(m *state.Manifest) error {
-	c.recentEdges = drum.NewRAMCache(c.plan.EdgeCacheBytes)
-	c.recentNames = drum.NewRAMCache(c.plan.NameCacheBytes)
-	stars, err := c.starOptions()
+	c.budgets.recentEdges = drum.NewRAMCache(c.plan.EdgeCacheBytes)
+	c.seen.recentNames = drum.NewRAMCache(c.plan.NameCacheBytes)
+	stars, err := c.budgets.starOptions()
 	if err != nil {
 		return err
 	}
@@ -104,27 +104,27 @@ func (c *crawler) openStructures(m *state.Manifest) error {
 			return crawllog.Open(crawllog.Options{Set: c.Set, Prefix: prefix, Mode: c.opt.OutMode}, st)
 		})
 	}
-	c.structures = []*structure{
-		drums(state.NameURLSeen, &c.urlSeen, c.seenStore()),
-		row(state.NameStar, &c.star, func(st *star.State) (*star.Star, error) { return star.Open(stars, st) }),
-		drums(state.NameNames, &c.names, c.namesStore()),
-		row(state.NameBeast, &c.beast, func(st *beast.State) (*beast.Beast, error) {
+	c.checkpointer.structures = []*structure{
+		drums(state.NameURLSeen, &c.seen.urlSeen, c.seen.seenStore()),
+		row(state.NameStar, &c.budgets.star, func(st *star.State) (*star.Star, error) { return star.Open(stars, st) }),
+		drums(state.NameNames, &c.seen.names, c.seen.namesStore()),
+		row(state.NameBeast, &c.budgets.beast, func(st *beast.State) (*beast.Beast, error) {
 			return beast.Open(beast.Options{Set: c.Set, Name: state.NameBeast, QueuesMax: c.opt.QueuesMax, BlockBytes: c.plan.QueueBlockBytes}, st)
 		}),
-		drums(state.NameRobotsCache, &c.robotsCache, c.robotsStore()),
-		drums(state.NameRobotsRequested, &c.robotsRequested, c.requestedStore()),
-		fifo(state.NameAwaitRobots, &c.awaitRobots),
-		fifo(state.NameRobotsFetch, &c.robotsFetch),
-		calendar(state.NameRobotsDeferred, &c.robotsDeferred),
-		fifo(state.NameReady, &c.ready),
-		fifo(state.NameHeld, &c.held),
-		calendar(state.NameDeferred, &c.deferred),
-		row(state.NameWARC, &c.warc, func(st *warc.State) (*warc.Writer, error) { return warc.Open(c.warcOptions(), st) }),
-		log(state.NameCrawlLog, "crawl", &c.crawlLog),
-		log(state.NameSeedLog, "seeds", &c.seedLog),
-		log(state.NameRobotsLog, "robots", &c.robotsLog),
+		drums(state.NameRobotsCache, &c.check.robotsCache, c.check.robotsStore()),
+		drums(state.NameRobotsRequested, &c.requests.robotsRequested, c.requests.requestedStore()),
+		fifo(state.NameAwaitRobots, &c.requests.awaitRobots),
+		fifo(state.NameRobotsFetch, &c.requests.robotsFetch),
+		calendar(state.NameRobotsDeferred, &c.requests.robotsDeferred),
+		fifo(state.NameReady, &c.dispatcher.ready),
+		fifo(state.NameHeld, &c.deferrals.held),
+		calendar(state.NameDeferred, &c.deferrals.deferred),
+		row(state.NameWARC, &c.output.warc, func(st *warc.State) (*warc.Writer, error) { return warc.Open(c.output.warcOptions(), st) }),
+		log(state.NameCrawlLog, "crawl", &c.output.crawlLog),
+		log(state.NameSeedLog, "seeds", &c.output.seedLog),
+		log(state.NameRobotsLog, "robots", &c.output.robotsLog),
 	}
-	for _, s := range c.structures {
+	for _, s := range c.checkpointer.structures {
 		if err := s.open(m); err != nil {
 			return err
 		}

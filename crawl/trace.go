@@ -9,33 +9,33 @@ import (
 
 // openTrace begins, or goes on with, the trace of links if one was asked for. It is no part of the state: it knows nothing of
 // checkpoints, and after its beginning no fault of it stops the crawl.
-func (c *crawler) openTrace() error {
-	if c.opt.TraceLinks == "" {
+func (s *seenStage) openTrace() error {
+	if s.opt.TraceLinks == "" {
 		return nil
 	}
-	w, err := linktrace.Create(linktrace.Options{FS: c.Meter, Path: c.opt.TraceLinks, LimitBytes: c.opt.TraceLimit, Ended: func(why error) {
+	w, err := linktrace.Create(linktrace.Options{FS: s.Meter, Path: s.opt.TraceLinks, LimitBytes: s.opt.TraceLimit, Ended: func(why error) {
 		if errors.Is(why, linktrace.ErrLimit) {
-			c.opt.Log.Warn("the trace of links has reached its limit and ends; the crawl goes on", "file", c.opt.TraceLinks, "bytes", c.opt.TraceLimit)
+			s.opt.Log.Warn("the trace of links has reached its limit and ends; the crawl goes on", "file", s.opt.TraceLinks, "bytes", s.opt.TraceLimit)
 			return
 		}
-		c.opt.Log.Warn("the trace of links ends; the crawl goes on", "file", c.opt.TraceLinks, "error", why)
+		s.opt.Log.Warn("the trace of links ends; the crawl goes on", "file", s.opt.TraceLinks, "error", why)
 	}})
 	if err != nil {
 		return fmt.Errorf("crawl: trace of links: %w", err)
 	}
-	c.trace = w
+	s.trace = w
 	return nil
 }
 
 // closeTrace ends the trace.
-func (c *crawler) closeTrace() {
-	if err := c.trace.Close(); err != nil {
-		c.opt.Log.Warn("trace of links", "error", err)
+func (s *seenStage) closeTrace() {
+	if err := s.trace.Close(); err != nil {
+		s.opt.Log.Warn("trace of links", "error", err)
 	}
-	recorded, lost := c.trace.Links()
+	recorded, lost := s.trace.Links()
 	if lost > 0 {
-		c.opt.Log.Warn("trace of links: some are missing", "file", c.opt.TraceLinks, "recorded", recorded, "lost", lost)
+		s.opt.Log.Warn("trace of links: some are missing", "file", s.opt.TraceLinks, "recorded", recorded, "lost", lost)
 		return
 	}
-	c.opt.Log.Info("trace of links", "file", c.opt.TraceLinks, "recorded", recorded)
+	s.opt.Log.Info("trace of links", "file", s.opt.TraceLinks, "recorded", recorded)
 }

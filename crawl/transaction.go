@@ -21,70 +21,70 @@ func (s signal) raise() {
 // transact runs f as one transaction (docs/ARCHITECTURE.md, "Transactions"): under the shared lock, so that a checkpoint sees all of it
 // or nothing. f must not wait for network, admission or space. An error of f is a failed write with part of the transaction
 // done: it stops the crawl, and nothing is checkpointed after it.
-func (c *crawler) transact(f func(tx *transaction) error) error {
+func (e *engine) transact(f func(tx *transaction) error) error {
 	asked := time.Now()
-	defer func() { c.slowest.note(time.Since(asked)) }()
-	c.txLock.RLock()
-	defer c.txLock.RUnlock()
-	if err := c.failure(); err != nil {
+	defer func() { e.slowest.note(time.Since(asked)) }()
+	e.txLock.RLock()
+	defer e.txLock.RUnlock()
+	if err := e.failure(); err != nil {
 		return err
 	}
-	tx := c.transactions.Get().(*transaction)
-	defer c.transactions.Put(tx)
+	tx := e.transactions.Get().(*transaction)
+	defer e.transactions.Put(tx)
 	tx.wakes = tx.wakes[:0]
 	tx.nothing = false
 	if err := f(tx); err != nil {
 		tx.reset()
-		c.fail(err)
+		e.fail(err)
 		return err
 	}
-	c.acct.apply(tx)
+	e.acct.apply(tx)
 	for _, s := range tx.wakes {
 		s.raise()
 	}
 	if !tx.nothing {
-		c.changed()
+		e.changed()
 	}
 	return nil
 }
 
 // fail stops the crawl for good: the first error is the one that Run returns.
-func (c *crawler) fail(err error) {
-	c.failMu.Lock()
-	if c.failed == nil {
-		c.failed = err
+func (e *engine) fail(err error) {
+	e.failMu.Lock()
+	if e.failed == nil {
+		e.failed = err
 	}
-	c.failMu.Unlock()
-	c.cancel()
+	e.failMu.Unlock()
+	e.cancel()
 }
 
-func (c *crawler) failure() error {
-	c.failMu.Lock()
-	defer c.failMu.Unlock()
-	return c.failed
+func (e *engine) failure() error {
+	e.failMu.Lock()
+	defer e.failMu.Unlock()
+	return e.failed
 }
 
 // MoverLabel is the label, in profiles, of the stage that a goroutine is or was started by (directly or not).
 const StageLabel = "mover"
 
 // start runs a stage as a goroutine of the crawler. Its error stops the crawl.
-func (c *crawler) start(ctx context.Context, name string, f func(ctx context.Context) error) {
-	c.stages.Add(1)
+func (e *engine) start(ctx context.Context, name string, f func(ctx context.Context) error) {
+	e.stages.Add(1)
 	go func() {
-		defer c.stages.Done()
-		defer c.fatal()
+		defer e.stages.Done()
+		defer e.fatal()
 		pprof.SetGoroutineLabels(pprof.WithLabels(ctx, pprof.Labels(StageLabel, name)))
 		if err := f(ctx); err != nil && ctx.Err() == nil {
-			c.opt.Log.Error("mover stopped", "mover", name, "error", err)
-			c.fail(err)
+			e.opt.Log.Error("mover stopped", "mover", name, "error", err)
+			e.fail(err)
 		}
 	}()
 }
 
 // at tells the tests where the crawl is.
-func (c *crawler) testHook(place string) {
-	if c.opt.hook != nil {
-		c.opt.hook(place)
+func (e *engine) testHook(place string) {
+	if e.opt.hook != nil {
+		e.opt.hook(place)
 	}
 }
 

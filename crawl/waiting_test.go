@@ -149,10 +149,10 @@ func (c *crawler) usage(mem *disk.Mem) usage {
 	io, a := c.Meter.Counts(), c.acct.copy()
 	u := usage{at: time.Now(), read: io.ReadBytes, written: io.WrittenBytes, checkpoints: a.Counters[state.CountCheckpoints],
 		fetched: a.Counters[state.CountResponses], attempts: a.Counters[state.CountAttempts], robots: a.Counters[state.CountRobotsAttempts],
-		deferrals: a.Counters[state.CountDeferrals], scans: c.beast.Stats().Scans, wakeups: c.wakeups.Load(),
-		changes: c.changes.Load(), slots: c.deferred.Slots()}
-	edges, indegree := c.star.Stats()
-	for _, s := range []drum.Stats{c.urlSeen.Stats(), edges, indegree, c.robotsCache.Stats(), c.robotsRequested.Stats(), c.names.Stats()} {
+		deferrals: a.Counters[state.CountDeferrals], scans: c.budgets.beast.Stats().Scans, wakeups: c.wakeups.Load(),
+		changes: c.changes.Load(), slots: c.deferrals.deferred.Slots()}
+	edges, indegree := c.budgets.star.Stats()
+	for _, s := range []drum.Stats{c.seen.urlSeen.Stats(), edges, indegree, c.check.robotsCache.Stats(), c.requests.robotsRequested.Stats(), c.seen.names.Stats()} {
 		u.merges += s.Passes
 	}
 	var ru syscall.Rusage
@@ -222,11 +222,11 @@ func fillRobotsCache(t *testing.T, c *crawler, n int) {
 		Addrs: []netip.Addr{netip.MustParseAddr("127.9.9.9")}, AddrExpires: now.Add(time.Hour)}, c.opt.Agent, now)
 	value := robots.AppendUpdate(nil, robots.UpdateOutcome, now, &h)
 	for range n {
-		if err := c.robotsCache.Add([]drum.Tuple{{Key: drum.Key(rng.Uint64()), Op: drum.Update, Value: value}}); err != nil {
+		if err := c.check.robotsCache.Add([]drum.Tuple{{Key: drum.Key(rng.Uint64()), Op: drum.Update, Value: value}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := c.robotsCache.Pass(t.Context(), true); err != nil {
+	if _, err := c.check.robotsCache.Pass(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,10 +15,37 @@ import (
 	"drumbeat/internal/bug"
 	"drumbeat/parse"
 	"drumbeat/polite"
+	"drumbeat/queue"
 	"drumbeat/robots"
 	"drumbeat/warc"
 	"drumbeat/weburl"
 )
+
+// dispatcher is Q and the heaps of hosts and servers in RAM: it admits URLs from disk and starts an exchange when host and
+// server, the limits and a connection allow it.
+//
+// Producer: RobotsCache's emission, by Q. Consumers: its goroutines "ready", which admits, and "dispatch", which takes grants
+// and hands them to fetchers. Package polite has the lock of the heaps.
+type dispatcher struct {
+	*engine
+	ready   *queue.Queue
+	polite  *polite.Scheduler
+	limits  limits
+	workers *workers
+
+	wakeReady, wakeDispatch signal
+	// fetching outlives the stages' context by stopGrace, so that exchanges under way may end; fetchers waits for them.
+	fetching context.Context
+	fetchers sync.WaitGroup
+
+	check     *robotsCheck
+	deferrals *deferrals
+	health    *hostHealth
+	outages   *outages
+	pages     *pageStage
+	space     *space
+	stock     *stockKeeper
+}
 
 // workers bounds what fetching holds: connections, response buffers, parsers.
 type workers struct {
@@ -46,26 +74,26 @@ type pageWorker struct {
 	file     string // that the last record went to
 }
 
-func newWorkers(c *crawler, connections int) *workers {
+func newWorkers(o *output, connections int) *workers {
 	w := &workers{
 		slots:     make(chan struct{}, connections),
 		grants:    make(chan *polite.Grant),
 		responses: make(chan *fetch.Response, connections),
 		parsers:   make(chan *pageWorker, runtime.GOMAXPROCS(0)+1),
-		archivers: newArchivers(c.warc),
-		plds:      newPLDLimiter(&c.opt),
+		archivers: newArchivers(o.warc),
+		plds:      newPLDLimiter(&o.opt),
 		robots:    make(chan struct{}, runtime.GOMAXPROCS(0)+1),
 	}
 	for range cap(w.parsers) {
-		w.parsers <- newPageWorker(c)
+		w.parsers <- newPageWorker(o)
 	}
 	return w
 }
 
-func newPageWorker(c *crawler) *pageWorker {
-	return &pageWorker{links: admit.NewBatch(c.links), encoder: c.warc.NewEncoder(),
-		parser: parse.NewExtractor(parse.Options{Agent: c.opt.Agent, Rels: c.opt.LinkRels, Assets: c.opt.Assets, Forms: c.opt.Forms},
-			c.links.URLOptions())}
+func newPageWorker(o *output) *pageWorker {
+	return &pageWorker{links: admit.NewBatch(o.links), encoder: o.warc.NewEncoder(),
+		parser: parse.NewExtractor(parse.Options{Agent: o.opt.Agent, Rels: o.opt.LinkRels, Assets: o.opt.Assets, Forms: o.opt.Forms},
+			o.links.URLOptions())}
 }
 
 func (w *workers) response() *fetch.Response {
@@ -108,38 +136,38 @@ func (w *workers) free() {
 }
 
 // dispatch hands out the grants of polite, as long as there are connection slots.
-func (c *crawler) dispatch(ctx context.Context) error {
+func (d *dispatcher) dispatch(ctx context.Context) error {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for {
 		select {
-		case c.workers.slots <- struct{}{}:
+		case d.workers.slots <- struct{}{}:
 		case <-ctx.Done():
 			return nil
 		}
-		c.workers.waits.Store(true)
-		g := c.nextGrant(ctx, timer)
-		c.workers.waits.Store(false)
+		d.workers.waits.Store(true)
+		g := d.nextGrant(ctx, timer)
+		d.workers.waits.Store(false)
 		if g == nil {
-			c.workers.free()
+			d.workers.free()
 			return nil
 		}
 		if g.Item.Robots {
 			g.Item.Data.(chan *polite.Grant) <- g // capacity 1, one grant: never blocks
 			continue
 		}
-		if !c.workers.plds.enter(g.Item.PLD) {
-			c.workers.free()
-			if err := c.pldBusy(g); err != nil {
+		if !d.workers.plds.enter(g.Item.PLD) {
+			d.workers.free()
+			if err := d.pldBusy(g); err != nil {
 				return err
 			}
 			continue
 		}
-		c.workers.inFlight.add(1)
+		d.workers.inFlight.add(1)
 		select {
-		case c.workers.grants <- g:
+		case d.workers.grants <- g:
 		default:
-			c.startFetcher(g)
+			d.startFetcher(g)
 		}
 	}
 }
@@ -150,195 +178,195 @@ const maxIdleFetchers = 256
 
 // startFetcher starts a goroutine that fetches the page of a grant and then those that come through workers.grants. It
 // ends when enough others idle, or with crawl.
-func (c *crawler) startFetcher(g *polite.Grant) {
-	c.fetchers.Add(1)
+func (d *dispatcher) startFetcher(g *polite.Grant) {
+	d.fetchers.Add(1)
 	go func() {
-		defer c.fetchers.Done()
-		defer c.fatal()
+		defer d.fetchers.Done()
+		defer d.fatal()
 		for ok := true; ok; {
-			c.fetchGranted(g)
-			if c.workers.idle.Add(1) > maxIdleFetchers {
-				c.workers.idle.Add(-1)
+			d.fetchGranted(g)
+			if d.workers.idle.Add(1) > maxIdleFetchers {
+				d.workers.idle.Add(-1)
 				return
 			}
-			g, ok = <-c.workers.grants
-			c.workers.idle.Add(-1)
+			g, ok = <-d.workers.grants
+			d.workers.idle.Add(-1)
 		}
 	}()
 }
 
 // fetchGranted does all for one grant and frees what it took.
-func (c *crawler) fetchGranted(g *polite.Grant) {
-	defer c.workers.free()
-	defer c.workers.plds.leave(g.Item.PLD)
-	defer c.fetchEnded()
-	if err := c.fetchOne(c.fetching, g); err != nil && c.fetching.Err() == nil {
-		c.fail(err)
+func (d *dispatcher) fetchGranted(g *polite.Grant) {
+	defer d.workers.free()
+	defer d.workers.plds.leave(g.Item.PLD)
+	defer d.fetchEnded()
+	if err := d.pages.fetchOne(d.fetching, g); err != nil && d.fetching.Err() == nil {
+		d.fail(err)
 	}
 }
 
 // fetchEnded lets the next page be fetched if --max-pages kept it back, and the crawl end if none is left.
-func (c *crawler) fetchEnded() {
-	c.workers.inFlight.add(-1)
-	if c.workers.inFlight.load() == 0 {
-		c.wakeWatch.raise()
+func (d *dispatcher) fetchEnded() {
+	d.workers.inFlight.add(-1)
+	if d.workers.inFlight.load() == 0 {
+		d.wakeWatch.raise()
 	}
-	if c.opt.MaxPages > 0 {
-		c.wakeDispatch.raise()
+	if d.opt.MaxPages > 0 {
+		d.wakeDispatch.raise()
 	}
 }
 
 // nextGrant waits for the next item whose turn it is; nil when ctx ends.
-func (c *crawler) nextGrant(ctx context.Context, timer *time.Timer) *polite.Grant {
+func (d *dispatcher) nextGrant(ctx context.Context, timer *time.Timer) *polite.Grant {
 	for ctx.Err() == nil {
 		wait := wakeAfter
-		if c.mayFetch() {
+		if d.mayFetch() {
 			var g *polite.Grant
-			if g, wait = c.nextAllowed(time.Now()); g != nil {
-				c.net.take(time.Now())
-				c.dns.take(time.Now())
+			if g, wait = d.nextAllowed(time.Now()); g != nil {
+				d.outages.net.take(time.Now())
+				d.outages.dns.take(time.Now())
 				return g
 			}
-			if c.acct.in(state.PlaceRAM) < int64(c.opt.Connections) {
-				c.wakeReady.raise()
+			if d.acct.in(state.PlaceRAM) < int64(d.opt.Connections) {
+				d.wakeReady.raise()
 			}
 		}
-		if c.slowed() {
+		if d.outages.slowed() {
 			wait = min(wait, trickle)
 		}
 		timer.Reset(max(min(wait, wakeAfter), time.Microsecond))
 		select {
-		case <-c.polite.Ready():
-		case <-c.wakeDispatch:
+		case <-d.polite.Ready():
+		case <-d.wakeDispatch:
 		case <-timer.C:
 		case <-ctx.Done():
 		}
-		c.wakeups.Add(1)
+		d.wakeups.Add(1)
 	}
 	return nil
 }
 
 // mayFetch is false while fetching rests. It keeps --max-pages: no more exchanges are under way than pages may still come.
-func (c *crawler) mayFetch() bool {
-	if now := time.Now(); c.space.why() != "" || !c.net.mayTry(now) || !c.dns.mayTry(now) {
+func (d *dispatcher) mayFetch() bool {
+	if now := time.Now(); d.space.why() != "" || !d.outages.net.mayTry(now) || !d.outages.dns.mayTry(now) {
 		return false
 	}
-	if c.opt.MaxPages <= 0 {
+	if d.opt.MaxPages <= 0 {
 		return true
 	}
-	return c.counter(state.CountPages)+int64(c.workers.inFlight.load()) < c.opt.MaxPages
+	return d.counter(state.CountPages)+int64(d.workers.inFlight.load()) < d.opt.MaxPages
 }
 
 // readReady admits URLs into RAM. A URL for which there is no room waits here, unless its host has its share already:
 // then it waits for its turn on disk.
-func (c *crawler) readReady(ctx context.Context) error {
+func (d *dispatcher) readReady(ctx context.Context) error {
 	for ctx.Err() == nil {
-		data, ok, err := c.ready.Peek()
+		data, ok, err := d.ready.Peek()
 		if err != nil {
 			return err
 		}
 		if !ok {
-			c.await(ctx, c.wakeReady, wakeAfter)
+			d.await(ctx, d.wakeReady, wakeAfter)
 			continue
 		}
-		item, sum, err := c.itemOf(data)
+		item, sum, err := d.itemOf(data)
 		if err != nil {
 			return err
 		}
 		full := false
-		if err := c.transact(func(tx *transaction) error {
-			taken, err := c.takeReady(tx, item, &sum)
+		if err := d.transact(func(tx *transaction) error {
+			taken, err := d.takeReady(tx, item, &sum)
 			if full = !taken; full {
 				tx.nothing = true
 				return err
 			}
-			c.ready.Advance()
+			d.ready.Advance()
 			return err
 		}); err != nil {
 			return err
 		}
 		if full {
-			if err := c.makeRoom(); err != nil {
+			if err := d.stock.makeRoom(); err != nil {
 				return err
 			}
-			c.await(ctx, c.polite.Room(), relieveEvery)
+			d.await(ctx, d.polite.Room(), relieveEvery)
 		}
 	}
 	return nil
 }
 
 // takeReady takes a URL from Q into RAM, or where it belongs instead; part of a transaction. taken is false while RAM is full.
-func (c *crawler) takeReady(tx *transaction, item *polite.Item, sum *robots.Summary) (taken bool, err error) {
+func (d *dispatcher) takeReady(tx *transaction, item *polite.Item, sum *robots.Summary) (taken bool, err error) {
 	var rec weburl.Record
 	if err := rec.Decode(item.Rec); err != nil {
 		return false, err
 	}
 	now := time.Now()
 	if len(item.Addrs) == 0 {
-		return true, c.refuse(tx, &rec, state.PlaceReady, state.ReasonBlocked)
+		return true, d.deferrals.refuse(tx, &rec, state.PlaceReady, state.ReasonBlocked)
 	}
-	if verdictEnd(sum).Before(now) || c.rules.BlockedURL(rec.URL) {
-		return true, c.checkRobots(tx, item.Rec, &rec, state.PlaceReady)
+	if verdictEnd(sum).Before(now) || d.rules.BlockedURL(rec.URL) {
+		return true, d.check.checkRobots(tx, item.Rec, &rec, state.PlaceReady)
 	}
-	if rests, err := c.inBackoff(tx, item.Host, &rec, state.PlaceReady, &sum.Health); rests || err != nil {
+	if rests, err := d.health.inBackoff(tx, item.Host, &rec, state.PlaceReady, &sum.Health); rests || err != nil {
 		return true, err
 	}
-	switch v := c.polite.Admit(now, item); v.Kind {
+	switch v := d.polite.Admit(now, item); v.Kind {
 	case polite.Full:
 		return false, nil
 	case polite.Admitted:
-		tx.move(c.Hasher.URLKey(rec.URL), state.PlaceReady, state.PlaceRAM)
+		tx.move(d.Hasher.URLKey(rec.URL), state.PlaceReady, state.PlaceRAM)
 	case polite.Deferred:
 		rec.Deferred()
-		return true, c.deferURL(tx, &rec, state.PlaceReady, v.Due, state.ReasonHostBacklog)
+		return true, d.deferrals.deferURL(tx, &rec, state.PlaceReady, v.Due, state.ReasonHostBacklog)
 	}
 	return true, nil
 }
 
 // exchange does one HTTP exchange at the granted address.
-func (c *crawler) exchange(ctx context.Context, g *polite.Grant, parts weburl.Parts, resp *fetch.Response, limits *fetch.Limits) error {
+func (p *pageStage) exchange(ctx context.Context, g *polite.Grant, parts weburl.Parts, resp *fetch.Response, limits *fetch.Limits) error {
 	req := fetch.Request{
 		Scheme: string(parts.Scheme), Host: string(parts.Host), Port: parts.Port, PathQuery: string(parts.Path),
 		Addr: netip.AddrPortFrom(g.Addr, parts.Port), Limits: limits,
-		BeforeWrite: func() { c.polite.Started(time.Now(), g) }, KeepAlive: c.keepAlive(g),
+		BeforeWrite: func() { p.dispatcher.polite.Started(time.Now(), g) }, KeepAlive: p.keepAlive(g),
 	}
 	if limits == nil {
-		req.BodyLimit = c.accept // of a page; a robots.txt is read whatever it calls itself
+		req.BodyLimit = p.accept // of a page; a robots.txt is read whatever it calls itself
 	}
 	if len(parts.Path) == 0 || parts.Path[0] != '/' {
 		return fmt.Errorf("crawl: BUG: path %q of a canonical URL", parts.Path)
 	}
-	ctx, leave, err := c.rules.enter(ctx, parts.Host, g.Addr)
+	ctx, leave, err := p.rules.enter(ctx, parts.Host, g.Addr)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	c.workers.exchanges.add(1)
-	defer c.changed()
-	defer c.workers.exchanges.add(-1)
-	try := c.net.begin()
-	err = bug.Contained(func() error { return c.opt.Fetcher.Do(ctx, &req, resp) })
-	c.opt.Bandwidth.Brought(grantKind(g), resp.Received)
+	p.dispatcher.workers.exchanges.add(1)
+	defer p.changed()
+	defer p.dispatcher.workers.exchanges.add(-1)
+	try := p.outages.net.begin()
+	err = bug.Contained(func() error { return p.opt.Fetcher.Do(ctx, &req, resp) })
+	p.opt.Bandwidth.Brought(grantKind(g), resp.Received)
 	if context.Cause(ctx) == errBlocked && (err != nil || cutOff(resp)) {
 		err = errBlocked
 	}
-	c.watchExchange(try, g.Addr, parts, err, resp)
+	p.outages.watchExchange(try, g.Addr, parts, err, resp)
 	return err
 }
 
 // keepAlive is how long the grant's connection is worth keeping: until the host's next page is due, which may come late. 0 if
 // none waits, or later than connections may be kept.
-func (c *crawler) keepAlive(g *polite.Grant) time.Duration {
-	if g.Again == 0 || g.Again > c.opt.KeepAlive {
+func (p *pageStage) keepAlive(g *polite.Grant) time.Duration {
+	if g.Again == 0 || g.Again > p.opt.KeepAlive {
 		return 0
 	}
-	return min(2*g.Again+time.Second, c.opt.KeepAlive)
+	return min(2*g.Again+time.Second, p.opt.KeepAlive)
 }
 
 // keptFor is for how long the grant's connection stays open at most, now that its exchange has ended; 0 if it is closed.
-func (c *crawler) keptFor(g *polite.Grant, resp *fetch.Response) time.Duration {
+func (p *pageStage) keptFor(g *polite.Grant, resp *fetch.Response) time.Duration {
 	if !resp.Kept {
 		return 0
 	}
-	return c.keepAlive(g)
+	return p.keepAlive(g)
 }

@@ -31,19 +31,19 @@ var mutants = []mutant{
 	{name: "checkpoint-not-synced", file: checkpointFile, ci: true, edits: []edit{{"set.FS.SyncFS(dir)",
 		"func(string) error { return nil }(dir)"}}},
 	{name: "checkpoint-syncs-one-disk", file: checkpointFile, edits: []edit{{"range set.Paths {", "range set.Paths[:1] {"}}},
-	{name: "output-not-synced", file: checkpointFile, edits: []edit{{"[]disk.Set{c.Set, c.Out}", "[]disk.Set{c.Set}"}}},
+	{name: "output-not-synced", file: checkpointFile, edits: []edit{{"[]disk.Set{k.Set, k.Out}", "[]disk.Set{k.Set}"}}},
 	{name: "found-manifest-not-synced", file: "crawl/state/copies.go", edits: []edit{{`s.Set.FS.SyncDir(s.Set.Path(i, "state"))`,
 		`func(string) error { return nil }(s.Set.Path(i, "state"))`}}},
 
 	// Order of manifest, sync and deletion.
 	{name: "manifest-before-sync", file: checkpointFile, edits: []edit{
 		{"			if err := set.FS.SyncFS(dir); err != nil {\n", "			if err := error(nil); err != nil {\n"},
-		{"	c.gen = gen\n", "	for _, dir := range c.Set.Paths {\n		if err := c.Set.FS.SyncFS(dir); err != nil {\n			return err\n		}\n	}\n	c.gen = gen\n"}}},
+		{"	k.gen = gen\n", "	for _, dir := range k.Set.Paths {\n		if err := k.Set.FS.SyncFS(dir); err != nil {\n			return err\n		}\n	}\n	k.gen = gen\n"}}},
 	{name: "commit-before-manifest", file: checkpointFile, ci: true, edits: []edit{
 		{"	data, err := state.EncodeManifest(m)\n", "	for _, p := range mo.parts {\n		if err := p.commit(); err != nil {\n			return err\n		}\n	}\n	data, err := state.EncodeManifest(m)\n"},
-		{"	c.testHook(\"checkpoint\")\n	for _, p := range mo.parts {\n", "	c.testHook(\"checkpoint\")\n	for _, p := range mo.parts[:0] {\n"}}},
+		{"	k.testHook(\"checkpoint\")\n	for _, p := range mo.parts {\n", "	k.testHook(\"checkpoint\")\n	for _, p := range mo.parts[:0] {\n"}}},
 	{name: "tails-removed-before-manifest", file: checkpointFile, edits: []edit{
-		{"	data, err := state.EncodeManifest(m)\n", "	if err := disk.RemoveTails(c.Set, func(g uint64) bool { return g == gen }); err != nil {\n		return err\n	}\n	data, err := state.EncodeManifest(m)\n"}}},
+		{"	data, err := state.EncodeManifest(m)\n", "	if err := disk.RemoveTails(k.Set, func(g uint64) bool { return g == gen }); err != nil {\n		return err\n	}\n	data, err := state.EncodeManifest(m)\n"}}},
 	{name: "drum-file-deleted-early", file: "drum/files.go", edits: []edit{{"if epoch != fs.freezes {", "if false && epoch != fs.freezes {"}}},
 	{name: "buffers-deleted-early", file: "drum/state.go", edits: []edit{
 		{"			f.doomed = append(f.doomed, doomedFile{d.opt.path(dir, buffersName(bf.gen)), bf.written})\n",
@@ -69,42 +69,42 @@ var mutants = []mutant{
 	{name: "queue-tail-not-saved", file: "queue/freeze.go", edits: []edit{
 		{"tails.Write(f.st.NextDir, f.tail)", "tails.Write(f.st.NextDir, f.tail[:0])"}}},
 	{name: "beast-reader-ahead", file: "crawl/budget.go", edits: []edit{
-		{"		if err := c.transact(func(tx *transaction) error {\n			rec := weburl.Record{}\n",
-			"		c.beast.Advance()\n		c.testHook(\"ahead\")\n		if err := c.transact(func(tx *transaction) error {\n			rec := weburl.Record{}\n"},
-		{"			c.beast.Advance()\n			return nil\n", "			return nil\n"}}},
+		{"		if err := b.transact(func(tx *transaction) error {\n			rec := weburl.Record{}\n",
+			"		b.beast.Advance()\n		b.testHook(\"ahead\")\n		if err := b.transact(func(tx *transaction) error {\n			rec := weburl.Record{}\n"},
+		{"			b.beast.Advance()\n			return nil\n", "			return nil\n"}}},
 	{name: "scan-ahead", file: "crawl/budget.go", edits: []edit{
-		{"		if err := c.transact(func(tx *transaction) error {\n			var rec weburl.Record\n			if err := rec.Decode(data); err != nil {\n				return fmt.Errorf(\"crawl: record from QF",
-			"		c.beast.ScanAdvance()\n		c.testHook(\"ahead\")\n		if err := c.transact(func(tx *transaction) error {\n			var rec weburl.Record\n			if err := rec.Decode(data); err != nil {\n				return fmt.Errorf(\"crawl: record from QF"},
-		{"			c.beast.ScanAdvance()\n			return nil\n", "			return nil\n"}}},
+		{"		if err := b.transact(func(tx *transaction) error {\n			var rec weburl.Record\n			if err := rec.Decode(data); err != nil {\n				return fmt.Errorf(\"crawl: record from QF",
+			"		b.beast.ScanAdvance()\n		b.testHook(\"ahead\")\n		if err := b.transact(func(tx *transaction) error {\n			var rec weburl.Record\n			if err := rec.Decode(data); err != nil {\n				return fmt.Errorf(\"crawl: record from QF"},
+		{"			b.beast.ScanAdvance()\n			return nil\n", "			return nil\n"}}},
 	{name: "deferred-ahead", file: "crawl/robotsring.go", edits: []edit{
-		{"		if err := c.transact(func(tx *transaction) error {\n			var rec weburl.Record\n			if err := rec.Decode(data); err != nil {\n				return fmt.Errorf(\"crawl: record from later",
-			"		c.deferred.Advance()\n		c.testHook(\"ahead\")\n		if err := c.transact(func(tx *transaction) error {\n			var rec weburl.Record\n			if err := rec.Decode(data); err != nil {\n				return fmt.Errorf(\"crawl: record from later"},
-		{"			c.deferred.Advance()\n			return nil\n", "			return nil\n"}}},
+		{"		if err := d.transact(func(tx *transaction) error {\n			var rec weburl.Record\n			if err := rec.Decode(data); err != nil {\n				return fmt.Errorf(\"crawl: record from later",
+			"		d.deferred.Advance()\n		d.testHook(\"ahead\")\n		if err := d.transact(func(tx *transaction) error {\n			var rec weburl.Record\n			if err := rec.Decode(data); err != nil {\n				return fmt.Errorf(\"crawl: record from later"},
+		{"			d.deferred.Advance()\n			return nil\n", "			return nil\n"}}},
 	{name: "output-cursor-ahead", file: "warc/outfile/checkpoint.go", edits: []edit{
 		{"StreamState{Size: st.size})\n", "StreamState{Size: st.size + int64(len(st.buf))})\n"}}},
 	{name: "seeds-cursor-ahead", file: "crawl/seeds.go", edits: []edit{{"		f.state = st\n", "		f.state = st\n		f.state.Done = true\n"}}},
 
 	// What is in RAM alone.
-	{name: "ram-not-saved", file: checkpointFile, ci: true, edits: []edit{{"c.polite.Snapshot()", "nil"}}},
+	{name: "ram-not-saved", file: checkpointFile, ci: true, edits: []edit{{"k.dispatcher.polite.Snapshot()", "nil"}}},
 	{name: "ram-not-restored", file: runFile, edits: []edit{{`state.EachRecord("URLs in RAM", ram,`, `state.EachRecord("URLs in RAM", ram[:0],`}}},
-	{name: "robots-jobs-not-saved", file: checkpointFile, edits: []edit{{"c.robotsJobs.snapshot()", "nil"}}},
+	{name: "robots-jobs-not-saved", file: checkpointFile, edits: []edit{{"k.requests.robotsJobs.snapshot()", "nil"}}},
 	{name: "robots-jobs-not-restored", file: runFile, edits: []edit{{`state.EachRecord("robots requests in RAM", jobs,`,
 		`state.EachRecord("robots requests in RAM", jobs[:0],`}}},
-	{name: "releases-not-restored", file: runFile, edits: []edit{{"	c.waiting.restore(waiting, c.robotsJobs.issued())\n", "	_ = waiting\n"}}},
-	{name: "delays-not-saved", file: checkpointFile, edits: []edit{{"c.polite.Delays(time.Now())", "nil"}}},
-	{name: "delays-not-restored", file: runFile, edits: []edit{{"	c.polite.Restore(now, delays)\n", ""}}},
+	{name: "releases-not-restored", file: runFile, edits: []edit{{"	c.requests.waiting.restore(waiting, c.requests.robotsJobs.issued())\n", "	_ = waiting\n"}}},
+	{name: "delays-not-saved", file: checkpointFile, edits: []edit{{"k.dispatcher.polite.Delays(time.Now())", "nil"}}},
+	{name: "delays-not-restored", file: runFile, edits: []edit{{"	d.polite.Restore(now, delays)\n", ""}}},
 	{name: "visits-forgotten", file: runFile, edits: []edit{{"visited = time.Now()", "visited = time.Time{}"}}},
 	{name: "star-checks-forgotten", file: "star/checkpoint.go", edits: []edit{{"s.checks.Store(st.Checks)", "s.checks.Store(0)"}}},
 	{name: "log-lines-not-saved", file: "internal/crawllog/log.go", edits: []edit{{"tails.Write(0, f.lines)", "tails.Write(0, f.lines[:0])"}}},
 	{name: "warc-tail-not-saved", file: "warc/outfile/checkpoint.go", edits: []edit{{"tails.Write(0, b.bytes)", "tails.Write(0, b.bytes[:0])"}}},
 
 	// Steps that aren't atomic. The place "ahead" of some mutants lets other goroutines run there.
-	{name: "transaction-without-lock", file: "crawl/transaction.go", edits: []edit{{"	c.txLock.RLock()\n	defer c.txLock.RUnlock()\n", ""}}},
-	{name: "accounts-of-later", file: checkpointFile, edits: []edit{{"Accounts: mo.accounts,", "Accounts: c.acct.copy(),"}}},
+	{name: "transaction-without-lock", file: "crawl/transaction.go", edits: []edit{{"	e.txLock.RLock()\n	defer e.txLock.RUnlock()\n", ""}}},
+	{name: "accounts-of-later", file: checkpointFile, edits: []edit{{"Accounts: mo.accounts,", "Accounts: k.acct.copy(),"}}},
 	{name: "no-pause", file: checkpointFile, edits: []edit{{"	pauseAll(pausable)\n", ""}, {"		p.Resume()\n", "		_ = p\n"}}},
 	{name: "stored-before-the-transaction", file: "crawl/page.go", edits: []edit{
-		{"	err = c.settle(g, result, func(tx *transaction) error {\n		if err := note(tx); err != nil {\n			return err\n		}\n		var at warc.Location\n		if c.opt.Store {\n			var err error\n			at, err = c.warc.Append(&w.prepared, now)\n			if err != nil {\n				return err\n			}\n",
-			"	var at warc.Location\n	if c.opt.Store {\n		var err error\n		if at, err = c.warc.Append(&w.prepared, now); err != nil {\n			return err\n		}\n		c.testHook(\"ahead\")\n	}\n	err = c.settle(g, result, func(tx *transaction) error {\n		if err := note(tx); err != nil {\n			return err\n		}\n		if c.opt.Store {\n"}}},
+		{"	err = p.settle(g, result, func(tx *transaction) error {\n		if err := note(tx); err != nil {\n			return err\n		}\n		var at warc.Location\n		if p.opt.Store {\n			var err error\n			at, err = p.output.warc.Append(&w.prepared, now)\n			if err != nil {\n				return err\n			}\n",
+			"	var at warc.Location\n	if p.opt.Store {\n		var err error\n		if at, err = p.output.warc.Append(&w.prepared, now); err != nil {\n			return err\n		}\n		p.testHook(\"ahead\")\n	}\n	err = p.settle(g, result, func(tx *transaction) error {\n		if err := note(tx); err != nil {\n			return err\n		}\n		if p.opt.Store {\n"}}},
 
 	// What recovery leaves undone.
 	{name: "output-not-cut", file: "warc/outfile/store.go", edits: []edit{{"			if err := cut(f, want.Size); err != nil {\n",
