@@ -4,7 +4,6 @@ import (
 	"sync"
 
 	"drumbeat/crawl/state"
-	"drumbeat/weburl"
 )
 
 // accounts keeps number and key sum of every place. The files are the truth; these are what the progress shows, what
@@ -12,49 +11,6 @@ import (
 type accounts struct {
 	mu sync.Mutex // guards all; held for a few additions only
 	s  state.Accounts
-}
-
-// transaction collects the moves of one transaction; it is applied under one hold of the lock.
-type transaction struct {
-	moves     []move
-	named     weburl.Sum // new names
-	counts    [state.NumCounters]int64
-	dirty     bool
-	status    int // hundreds of a response's status, 0 for others; valid if hasStatus
-	hasStatus bool
-	wakes     []signal
-	nothing   bool // the transaction changed nothing: nobody need look at what it did
-}
-
-// wake raises a signal once the transaction has been accounted for.
-func (tx *transaction) wake(s signal) { tx.wakes = append(tx.wakes, s) }
-
-// response counts a response by its status.
-func (tx *transaction) response(status int) {
-	tx.status, tx.hasStatus, tx.dirty = status/100, true, true
-	if tx.status < 1 || tx.status > 5 {
-		tx.status = 0
-	}
-}
-
-// count adds to a counter.
-func (tx *transaction) count(c state.Counter, n int64) { tx.counts[c] += n; tx.dirty = true }
-
-type move struct {
-	key      uint64
-	from, to state.Place
-	reason   state.Reason
-	was      state.Reason
-}
-
-// enter notes a new unique URL.
-func (tx *transaction) enter(key uint64, to state.Place) {
-	tx.moves = append(tx.moves, move{key: key, from: -1, to: to})
-}
-
-// move notes that a URL changed its place.
-func (tx *transaction) move(key uint64, from, to state.Place) {
-	tx.moves = append(tx.moves, move{key: key, from: from, to: to})
 }
 
 func (a *accounts) apply(tx *transaction) {
@@ -93,14 +49,6 @@ func (a *accounts) apply(tx *transaction) {
 	}
 	a.mu.Unlock()
 	tx.reset()
-}
-
-func (tx *transaction) reset() {
-	tx.moves, tx.named = tx.moves[:0], weburl.Sum{}
-	if tx.dirty {
-		tx.counts = [state.NumCounters]int64{}
-		tx.dirty, tx.hasStatus = false, false
-	}
 }
 
 // copy returns the accounts of this moment.

@@ -4,11 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -237,61 +233,4 @@ func dumpItems(items []*polite.Item) []byte {
 		b = append(b, it.Rec...)
 	}
 	return b
-}
-
-// maxDiskDepth bounds the directories below each other; state/damaged/<checkpoint>/beast/q7 is the deepest.
-const maxDiskDepth = 8
-
-// closedSuffixes end the names of files of output that are never touched again.
-var closedSuffixes = [...]string{".warc.gz", ".cdxj", ".jsonl.zst"}
-
-// diskUsed adds up what the files of the crawl take. A large crawl has some thousand files of state and some ten thousand closed files of
-// output: of the latter each is looked at once, and after that only its name in the directory, since it may be moved away.
-func (o *output) diskUsed() (int64, error) {
-	var used int64
-	closed := make(map[string]int64, len(o.closedFiles))
-	var walk func(dir string, depth int) error
-	walk = func(dir string, depth int) error {
-		names, err := o.Set.FS.List(dir)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil // deleted since its parent was listed
-		}
-		if err != nil {
-			return fmt.Errorf("crawl: disk in use: %w", err)
-		}
-		for _, name := range names {
-			path := dir + "/" + name
-			isClosed := slices.ContainsFunc(closedSuffixes[:], func(s string) bool { return strings.HasSuffix(name, s) })
-			if size, known := o.closedFiles[path]; known && isClosed {
-				used, closed[path] = used+size, size
-				continue
-			}
-			if !isClosed && depth < maxDiskDepth {
-				if _, err := o.Set.FS.List(path); err == nil {
-					if err := walk(path, depth+1); err != nil {
-						return err
-					}
-					continue
-				}
-			}
-			size, err := o.Set.FS.Allocated(path)
-			if errors.Is(err, fs.ErrNotExist) {
-				continue
-			}
-			if err != nil {
-				return fmt.Errorf("crawl: disk in use: %w", err)
-			}
-			if used += size; isClosed {
-				closed[path] = size
-			}
-		}
-		return nil
-	}
-	for _, dir := range o.opt.allDirs() {
-		if err := walk(dir, 0); err != nil {
-			return 0, err
-		}
-	}
-	o.closedFiles = closed
-	return used, nil
 }

@@ -4,29 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"time"
 
 	"drumbeat/crawl/state"
 	"drumbeat/internal/bug"
 	"drumbeat/polite"
-	"drumbeat/robots"
 	"drumbeat/weburl"
 )
-
-// decide is HostData.Decide for the path of a URL. The rules are a site's: where they make it panic, ok is false.
-func (k *robotsCheck) decide(known *robots.HostData, rec *weburl.Record, now time.Time) (d robots.Decision, at time.Time, ok bool) {
-	defer func() {
-		if p := recover(); p != nil {
-			k.logBug(string(rec.URL), &bug.Error{Value: p, Stack: debug.Stack()})
-			ok = false
-		}
-	}()
-	if k.opt.reading != nil {
-		k.opt.reading("rules", rec.URL)
-	}
-	d, at = known.Decide(weburl.Split(rec.URL).Path, now)
-	return d, at, true
-}
 
 // maxStacks bounds the panics of a run that are logged with their stacks; those behind are counted alone.
 const maxStacks = 20

@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"context"
+	"runtime/pprof"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -62,4 +63,95 @@ func (e *engine) counter(n state.Counter) int64 {
 	e.acct.mu.Lock()
 	defer e.acct.mu.Unlock()
 	return e.acct.s.Counters[n]
+}
+
+// signal wakes one stage. Sends never block; several before a wait count as one.
+type signal chan struct{}
+
+func newSignal() signal { return make(signal, 1) }
+
+func (s signal) raise() {
+	select {
+	case s <- struct{}{}:
+	default:
+	}
+}
+
+// fail stops the crawl for good: the first error is the one that Run returns.
+func (e *engine) fail(err error) {
+	e.failMu.Lock()
+	if e.failed == nil {
+		e.failed = err
+	}
+	e.failMu.Unlock()
+	e.cancel()
+}
+
+func (e *engine) failure() error {
+	e.failMu.Lock()
+	defer e.failMu.Unlock()
+	return e.failed
+}
+
+// StageLabel is the label, in profiles, of the stage that a goroutine is or was started by (directly or not).
+const StageLabel = "stage"
+
+// start runs a stage as a goroutine of the crawler. Its error stops the crawl.
+func (e *engine) start(ctx context.Context, name string, f func(ctx context.Context) error) {
+	e.stages.Add(1)
+	go func() {
+		defer e.stages.Done()
+		defer e.fatal()
+		pprof.SetGoroutineLabels(pprof.WithLabels(ctx, pprof.Labels(StageLabel, name)))
+		if err := f(ctx); err != nil && ctx.Err() == nil {
+			e.opt.Log.Error("stage stopped", "stage", name, "error", err)
+			e.fail(err)
+		}
+	}()
+}
+
+// testHook tells the tests where the crawl is.
+func (e *engine) testHook(place string) {
+	if e.opt.hook != nil {
+		e.opt.hook(place)
+	}
+}
+
+// sleep waits; false when ctx has ended.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// wakeAfter is the net under all this: how long a stage sleeps at most.
+const wakeAfter = time.Minute
+
+// changed notes that a transaction, a merge or an exchange has ended.
+func (e *engine) changed() {
+	e.changes.Add(1)
+	e.committed.raise()
+}
+
+// await returns true when the signal was raised or d has passed, false when the context ended.
+func (e *engine) await(ctx context.Context, s <-chan struct{}, d time.Duration) bool {
+	t := time.NewTimer(max(0, min(d, wakeAfter)))
+	defer t.Stop()
+	defer e.wakeups.Add(1)
+	select {
+	case <-s:
+		return true
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

@@ -5,11 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"time"
 
-	"drumbeat/crawl/admit"
 	"drumbeat/crawl/state"
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
@@ -48,31 +48,6 @@ type pageStage struct {
 	output     *output
 	seen       *seenStage
 }
-
-// itemOf makes a URL that passed robots.txt an item of polite, and returns what came with it from RobotsCache. The item has no
-// address if the blacklist names all of them.
-func (d *dispatcher) itemOf(data []byte) (_ *polite.Item, sum robots.Summary, _ error) {
-	var rec weburl.Record
-	own := append([]byte(nil), data...)
-	if err := rec.Decode(own); err != nil {
-		return nil, sum, fmt.Errorf("crawl: record from Q: %w", err)
-	}
-	if err := sum.Decode(rec.Extra); err != nil {
-		return nil, sum, fmt.Errorf("crawl: record from Q: %w", err)
-	}
-	host := weburl.Split(rec.URL).Host
-	addrs := append(sum.Addrs()[:0:0], d.rules.Open(sum.Addrs())...)
-	if n := len(addrs); n > 1 { // another address for each attempt
-		k := int(rec.Attempts) % n
-		addrs = append(addrs[k:n:n], addrs[:k]...)
-	}
-	return &polite.Item{Rec: own, Host: d.HostKey(host), PLD: d.PLDKey(host), Addrs: addrs,
-		Budget: rec.Budget, CrawlDelay: min(sum.CrawlDelay, d.opt.MaxCrawlDelay), Waits: rec.Waits}, sum, nil
-}
-
-// verdictEnd is until when a URL may be fetched without asking RobotsCache again: a day after robots.txt was had at the
-// latest (RFC 9309 2.4). Addresses may be as old as that: if they no longer answer, the next attempt looks them up.
-func verdictEnd(sum *robots.Summary) time.Time { return sum.VerdictExpires }
 
 // fetchOne does all for one granted URL: exchange, parse, store, and the transaction that makes it count.
 func (p *pageStage) fetchOne(ctx context.Context, g *polite.Grant) error {
@@ -255,37 +230,6 @@ func (p *pageStage) settle(g *polite.Grant, result *ending, f func(tx *transacti
 	})
 }
 
-// evicted defers what left RAM; part of a transaction.
-func (d *deferrals) evicted(tx *transaction, items []*polite.Item, why state.Reason) error {
-	for _, item := range items {
-		var rec weburl.Record
-		if err := rec.Decode(item.Rec); err != nil {
-			return fmt.Errorf("crawl: record in RAM: %w", err)
-		}
-		if err := d.deferURL(tx, &rec, state.PlaceRAM, item.Due, why); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// tryHTTPFallback feeds the http form of a seed without scheme whose https form failed; part of a transaction.
-func (d *deferrals) tryHTTPFallback(tx *transaction, rec *weburl.Record) error {
-	rest, ok := bytes.CutPrefix(rec.URL, []byte("https://"))
-	if !ok {
-		return nil
-	}
-	b := admit.NewBatch(d.links)
-	b.Start(nil, nil, rec.Depth, weburl.FlagSeed, time.Now())
-	url, err := weburl.Canonical("http://" + string(rest))
-	if err != nil {
-		d.output.logSeed("http://"+string(rest), "bad-seed: "+err.Error())
-		return nil
-	}
-	b.Add([]byte(url))
-	return d.seen.sendLinks(b, tx)
-}
-
 // retryAfter reads the header of that name, RFC 9110 10.2.3: seconds or a date; 0 for none.
 func retryAfter(resp *fetch.Response, now time.Time) time.Duration {
 	v := string(bytes.TrimSpace(resp.Header("Retry-After")))
@@ -299,4 +243,19 @@ func retryAfter(resp *fetch.Response, now time.Time) time.Duration {
 		return max(0, min(t.Sub(now), maxRetryAfter))
 	}
 	return 0
+}
+
+// unconfirmed puts a URL off for another try that decides; nothing is counted against its host.
+func (p *pageStage) unconfirmed(g *polite.Grant, rec *weburl.Record, sum *robots.Summary, result *ending) error {
+	rec.Flags |= weburl.FlagUnconfirmed
+	if !p.outages.inOutage() {
+		rec.Faults = min(rec.Faults, math.MaxUint8-1) + 1
+	}
+	wait := p.outages.confirmWait()
+	result.Backoff = wait
+	return p.settle(g, result, func(tx *transaction) error {
+		tx.count(state.CountUnconfirmed, 1)
+		p.health.hosts.Doubt(g.Item.Host, &sum.Health, time.Now())
+		return p.deferrals.deferURL(tx, rec, state.PlaceRAM, time.Now().Add(wait), state.ReasonUnconfirmed)
+	})
 }

@@ -1,12 +1,14 @@
 package crawl
 
 import (
+	"errors"
 	"fmt"
 	"math/bits"
 	"strings"
 
 	"github.com/dustin/go-humanize"
 
+	"drumbeat/beast"
 	"drumbeat/crawl/state"
 	"drumbeat/drum"
 	"drumbeat/robots"
@@ -268,4 +270,25 @@ func (p *Plan) Lines() []string {
 		p.URLSeen.Buckets, b(int64(p.URLSeen.BufferBytes)), b(p.URLSeen.BucketBytes), p.URLSeen.Workers, b(p.URLSeenDiskBytes), p.Alpha),
 		fmt.Sprintf("fetching rests while a disk has less than %s free", b(p.KeepFreeBytes)))
 	return lines
+}
+
+// options are those of a store of star.
+func (p *DrumPlan) options(reserve func(int64) (func(), error)) drum.Options {
+	o := p.shaped(drum.Options{})
+	o.Reserve = reserve
+	return o
+}
+
+// CheckStores returns what opening the stores of a plan would find wrong with it, so that faults of flags are known before
+// any directory is made.
+func (o *Options) CheckStores(plan *Plan) error {
+	c := newCrawler(*o)
+	c.plan = *plan
+	stars, err := c.budgets.starOptions()
+	if err != nil {
+		return err
+	}
+	queues := beast.Options{Set: c.Set, QueuesMax: o.QueuesMax}
+	return errors.Join(c.seen.seenStore().Check(), c.check.robotsStore().Check(), c.requests.requestedStore().Check(), c.seen.namesStore().Check(),
+		stars.Budgets.Validate(), queues.Validate())
 }

@@ -11,32 +11,8 @@ import (
 // end). Without a change and before its time no stage's answer can change; so a crawl that waits for one slow host does
 // nothing between its pages.
 
-// wakeAfter is the net under all this: how long a stage sleeps at most.
-const wakeAfter = time.Minute
-
 // pulseEvery is the least time between two pulses: while a crawl is busy its stages look up so often.
 const pulseEvery = 100 * time.Millisecond
-
-// changed notes that a transaction, a merge or an exchange has ended.
-func (e *engine) changed() {
-	e.changes.Add(1)
-	e.committed.raise()
-}
-
-// await returns true when the signal was raised or d has passed, false when the context ended.
-func (e *engine) await(ctx context.Context, s <-chan struct{}, d time.Duration) bool {
-	t := time.NewTimer(max(0, min(d, wakeAfter)))
-	defer t.Stop()
-	defer e.wakeups.Add(1)
-	select {
-	case <-s:
-		return true
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
 
 // pulse wakes all stages after a change.
 func (c *crawler) pulse(ctx context.Context) error {

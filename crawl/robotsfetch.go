@@ -409,3 +409,28 @@ const robotsBackoff = 2 * time.Second
 
 // robotsBodyBytes bounds a robots.txt, received or decoded: 500 KiB is what RFC 9309 2.5 asks for.
 const robotsBodyBytes = 600 << 10
+
+// endBlocked ends a robots request that may not be made, after its lookup or before. By the addresses RobotsCache can tell for
+// as long as they hold that the blacklist forbids the origin, and when it does no more (applyRobots). Without them the name
+// is listed: its URLs don't come to RobotsCache, and one that comes when the entry is gone finds that nothing is known.
+func (q *robotsRequests) endBlocked(seq int64, job *robots.Job, addrs []netip.Addr, expires time.Time) error {
+	now := time.Now()
+	h := robots.HostData{State: robots.StateForbidden, Fetched: now, Expires: now}
+	if len(addrs) > 0 {
+		h.Expires = now.Add(robots.Lifetime)
+		h.SetAddrs(addrs, expires)
+	}
+	err := q.transact(func(*transaction) error {
+		tuple := [1]drum.Tuple{{Key: drum.Key(q.Hasher.OriginKey(job.Origin)), Op: drum.Update,
+			Value: robots.AppendUpdate(nil, robots.UpdateOutcome, now, &h)}}
+		if err := q.check.robotsCache.Add(tuple[:]); err != nil {
+			return err
+		}
+		q.robotsJobs.end(seq)
+		return nil
+	})
+	for _, s := range []signal{q.wakeJobs, q.wakeAwaiting, q.check.wakeRobots, q.wakeRequested} {
+		s.raise()
+	}
+	return err
+}

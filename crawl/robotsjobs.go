@@ -1,46 +1,9 @@
 package crawl
 
 import (
-	"context"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"drumbeat/crawl/state"
-	"drumbeat/drum"
-	"drumbeat/queue"
-	"drumbeat/robots"
-	"drumbeat/weburl"
 )
-
-// robotsRequests is RobotsRequested, QR and QD: it asks for robots.txt and addresses, each once, and lets the URLs wait.
-//
-// Producer: RobotsCache's emission (requestRobots). Consumers: its goroutines "robotsrequested", which merges, "robotsfetch",
-// which reads QD and starts a goroutine for each request, and "awaitrobots", which gives the URLs in QR back to RobotsCache.
-type robotsRequests struct {
-	*engine
-	robotsRequested *drum.Drum
-	awaitRobots     *queue.Queue
-	robotsFetch     *queue.Queue
-	robotsDeferred  *queue.Calendar // requests whose server's turn comes late
-	robotsJobs      *robotsJobs
-	waiting         *releases
-
-	wakeRequested, wakeAwaiting, wakeJobs signal
-	requestedNow                          atomic.Int64 // Unix second at which the last pass of RobotsRequested began
-	jobTried                              time.Time    // last request begun in an outage; of readRobotsFetch alone
-
-	check      *robotsCheck
-	deferrals  *deferrals
-	dispatcher *dispatcher
-	health     *hostHealth
-	outages    *outages
-	output     *output
-	pages      *pageStage
-	passes     *passRunner
-	seen       *seenStage
-	space      *space
-}
 
 // robotsJobs knows the requests under way. They are part of each checkpoint: a request that was begun is finished or
 // made again.
@@ -155,70 +118,3 @@ func (j *robotsJobs) snapshot() [][]byte {
 	}
 	return recs
 }
-
-// readRobotsFetch takes requests from QD, as many at once as Options.RobotsInFlight says.
-func (q *robotsRequests) readRobotsFetch(ctx context.Context) error {
-	for ctx.Err() == nil {
-		if q.outages.slowed() && time.Since(q.jobTried) < trickle {
-			sleep(ctx, trickle-time.Since(q.jobTried))
-			continue
-		}
-		if q.robotsJobs.len() >= q.opt.RobotsInFlight || q.space.why() != "" {
-			q.await(ctx, q.wakeJobs, wakeAfter)
-			continue
-		}
-		data, again, err := q.robotsDeferred.Peek(time.Now())
-		if err != nil {
-			return err
-		}
-		if !again {
-			var ok bool
-			if data, ok, err = q.robotsFetch.Peek(); err != nil {
-				return err
-			}
-			if !ok {
-				q.await(ctx, q.wakeJobs, untilDue(q.robotsDeferred))
-				continue
-			}
-		}
-		rec := append([]byte(nil), data...)
-		var job robots.Job
-		if err := job.Decode(rec); err != nil {
-			return err
-		}
-		pld := q.PLDKey(weburl.Split(job.Origin).Host)
-		turn := q.robotsJobs.room(pld, q.robotsPerPLD(), time.Now())
-		var seq int64
-		if err := q.transact(func(*transaction) error {
-			if again {
-				q.robotsDeferred.Advance()
-			} else {
-				q.robotsFetch.Advance()
-			}
-			seq = q.robotsJobs.begin(rec, again, pld)
-			return nil
-		}); err != nil {
-			return err
-		}
-		if !turn.IsZero() {
-			if err := q.deferRobots(seq, rec, turn, 0); err != nil {
-				return err
-			}
-			continue
-		}
-		q.jobTried = time.Now()
-		q.start(ctx, "robots request", func(ctx context.Context) error { return q.doRobots(ctx, seq, rec) })
-	}
-	return nil
-}
-
-// robotsPerPLD bounds the requests of one PLD in flight. A crawl of few sites has no others to protect.
-func (q *robotsRequests) robotsPerPLD() int {
-	if q.opt.Scope != state.ScopeAll {
-		return q.opt.RobotsInFlight
-	}
-	return max(pldJobsLeast, q.opt.RobotsInFlight/pldJobsShare)
-}
-
-// crowded is true when requests take up half of what there is: then none waits for its turn in RAM.
-func (q *robotsRequests) crowded() bool { return q.robotsJobs.len() >= q.opt.RobotsInFlight/2 }

@@ -9,11 +9,8 @@ import (
 	"time"
 
 	"drumbeat/crawl/admit"
-	"drumbeat/crawl/state"
-	"drumbeat/drum"
 	"drumbeat/internal/scope"
 	"drumbeat/polite"
-	"drumbeat/robots"
 	"drumbeat/weburl"
 )
 
@@ -108,31 +105,6 @@ func (f *rulesInForce) cutOff() (n int) {
 	return n
 }
 
-// endBlocked ends a robots request that may not be made, after its lookup or before. By the addresses RobotsCache can tell for
-// as long as they hold that the blacklist forbids the origin, and when it does no more (applyRobots). Without them the name
-// is listed: its URLs don't come to RobotsCache, and one that comes when the entry is gone finds that nothing is known.
-func (q *robotsRequests) endBlocked(seq int64, job *robots.Job, addrs []netip.Addr, expires time.Time) error {
-	now := time.Now()
-	h := robots.HostData{State: robots.StateForbidden, Fetched: now, Expires: now}
-	if len(addrs) > 0 {
-		h.Expires = now.Add(robots.Lifetime)
-		h.SetAddrs(addrs, expires)
-	}
-	err := q.transact(func(*transaction) error {
-		tuple := [1]drum.Tuple{{Key: drum.Key(q.Hasher.OriginKey(job.Origin)), Op: drum.Update,
-			Value: robots.AppendUpdate(nil, robots.UpdateOutcome, now, &h)}}
-		if err := q.check.robotsCache.Add(tuple[:]); err != nil {
-			return err
-		}
-		q.robotsJobs.end(seq)
-		return nil
-	})
-	for _, s := range []signal{q.wakeJobs, q.wakeAwaiting, q.check.wakeRobots, q.wakeRequested} {
-		s.raise()
-	}
-	return err
-}
-
 // watchReload reads rules and blacklist again whenever Options.Reload says so.
 func (d *dispatcher) watchReload(ctx context.Context) error {
 	for {
@@ -200,17 +172,4 @@ func (d *dispatcher) sweepBlocked(ctx context.Context) (n int, err error) {
 		}
 	}
 	return n, nil
-}
-
-// dropBlocked ends a URL that has left RAM because of the blacklist, or lets RobotsCache judge it anew if its host has other
-// addresses; part of a transaction.
-func (d *deferrals) dropBlocked(tx *transaction, item *polite.Item) error {
-	var rec weburl.Record
-	if err := rec.Decode(item.Rec); err != nil {
-		return fmt.Errorf("crawl: record in RAM: %w", err)
-	}
-	if d.rules.Closed(item.Addrs) {
-		return d.refuse(tx, &rec, state.PlaceRAM, state.ReasonBlocked)
-	}
-	return d.check.checkRobots(tx, item.Rec, &rec, state.PlaceRAM)
 }

@@ -10,9 +10,7 @@ import (
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/drum"
-	"drumbeat/internal/health"
 	"drumbeat/internal/urlrule"
-	"drumbeat/polite"
 	"drumbeat/warc/outfile"
 	"drumbeat/weburl"
 )
@@ -202,20 +200,6 @@ func newCrawler(opt Options) *crawler {
 	return c
 }
 
-// ramAhead is for how long ahead URLs of one host are kept in RAM: what can't be fetched by then waits on disk, so that RAM holds
-// many hosts rather than many URLs of few.
-const ramAhead = time.Minute
-
-// While RAM holds few URLs, an eighth of the target stock, the hosts that are left have theirs for idleAhead ahead in RAM:
-// so they come back from disk, each lot through a merge of RobotsCache, in lots.
-const (
-	idleAhead = 30 * time.Minute
-	idleShare = 8
-)
-
-// robotsPerServer bounds the robots requests of one address that wait in RAM.
-const robotsPerServer = 16
-
 // openRAM makes what lives in RAM, after the structures.
 func (c *crawler) openRAM(m *state.Manifest) error {
 	if c.plan.CacheBytes > 0 {
@@ -232,27 +216,6 @@ func (c *crawler) openRAM(m *state.Manifest) error {
 		seeds = m.Seeds
 	}
 	return c.seeds.open(seeds)
-}
-
-// openPolite makes the scheduler.
-func (d *dispatcher) openPolite(m *state.Manifest) {
-	var visited time.Time
-	if m != nil {
-		visited = time.Now() // every host and server counts as just visited: what happened before is not known to the second
-	}
-	share, perHost := 0, 4
-	if d.opt.Scope != state.ScopeAll {
-		share = polite.Unlimited // one site may have all of RAM
-	}
-	d.polite = polite.New(polite.Options{
-		MaxPerHost: perHost, Ahead: ramAhead, IdleAhead: idleAhead, IdleItems: int(d.opt.leastStock()) / idleShare,
-		MaxRobotsPerServer: max(1, min(robotsPerServer, d.opt.RobotsInFlight/8)), MostRobotsPerServer: max(1, d.opt.RobotsInFlight/8),
-		MaxPerServer: share, MaxPerPLD: share, HostDelay: d.opt.HostDelay, HostDelayMin: d.opt.HostDelayMin, ServerDelay: d.opt.ServerDelay,
-		ServerDelayMin: d.opt.ServerDelayMin, DefaultBudget: d.opt.BudgetDefault, MaxCrawlDelay: d.opt.MaxCrawlDelay,
-		PLDDelay: d.opt.PLDDelay, PLDDelayMin: d.opt.PLDDelayMin, NetworkRate: d.opt.NetworkRate, NetworkConnections: d.opt.NetworkConnections,
-		ResponseFactor: d.opt.HostDelayFactor,
-		MaxItems:       max(d.plan.PoliteItems, 2*d.opt.Connections), MaxBytes: d.plan.PoliteBytes, Visited: visited,
-	}, time.Now())
 }
 
 // restoreSaved restores what a checkpoint keeps of politeness and of the estimates.
@@ -291,46 +254,6 @@ func (c *crawler) openPolicy(m *state.Manifest) error {
 	p := c.links
 	p.Hasher, p.Suffixes, p.URLRules, p.Sites = c.Hasher, c.Suffixes, *rules, admit.NewSites(c.opt.Scope, c.HostKey, extended)
 	p.Traced, p.Cached = c.seen.trace != nil, c.seen.recent != nil
-	return nil
-}
-
-// openWorkers makes the fetchers' workers, their limits, and what says which bodies are read.
-func (d *dispatcher) openWorkers(*state.Manifest) error {
-	d.workers = newWorkers(d.pages.output, d.opt.Connections)
-	d.openLimits()
-	accept, err := newAcceptor(d.opt.Accept, d.opt.BodyCaps)
-	if err != nil {
-		return err
-	}
-	accept.sitemaps = d.opt.Sitemaps
-	if accept.busy() {
-		if d.opt.Assets && len(accept.patterns) > 0 {
-			accept.patterns = append(accept.patterns, assetTypes()...)
-		}
-		d.pages.accept = accept.limit
-	}
-	return nil
-}
-
-// restoreDelays makes hosts and servers that rest for long go on resting.
-func (d *dispatcher) restoreDelays(m *state.Manifest) error {
-	data, err := disk.ReadTail(d.Set, m.Delays)
-	if err != nil {
-		return err
-	}
-	delays := make([]polite.Delay, len(data)/polite.DelayBytes)
-	for i := range delays {
-		if err := delays[i].Decode(data[i*polite.DelayBytes : (i+1)*polite.DelayBytes]); err != nil {
-			return fmt.Errorf("crawl: delays of the last checkpoint: %w", err)
-		}
-	}
-	now := time.Now()
-	if ahead := time.Unix(m.Time, 0).Sub(now); ahead > health.ClockSlack { // the clock was set back: what was left of them counts
-		for i := range delays {
-			delays[i].Until = delays[i].Until.Add(-ahead)
-		}
-	}
-	d.polite.Restore(now, delays)
 	return nil
 }
 

@@ -37,54 +37,6 @@ type inFlight struct{ n atomic.Int64 }
 func (c *inFlight) add(n int64) { c.n.Add(n) }
 func (c *inFlight) load() int64 { return c.n.Load() }
 
-// scanMemory remembers what the last scan of QF was for, so that a QF of useless URLs isn't read again and again.
-type scanMemory struct {
-	fetched atomic.Int64 // responses when the last idle scan began; -1 before the first
-	edges   atomic.Int64
-}
-
-// scanShare is how many URLs of QF may be read again for each page fetched since the last scan.
-const scanShare = 64
-
-// scanDue says whether QF is to be read: when BEAST's distance says so, or when BEAST has run empty and something has
-// changed since the last such scan. After a scan a PLD with a budget has URLs in all of BEAST's queues, so that the next
-// one comes by distance; what is left in QF for longer are PLDs without a budget. They are read again when many pages
-// were fetched, or for a last time when nothing else is left.
-func (b *budgetStage) scanDue() bool {
-	if b.acct.in(state.PlaceFailed) == 0 {
-		return false
-	}
-	if b.beast.ScanDue() {
-		return true
-	}
-	if b.acct.in(state.PlaceBeast, state.PlaceStar) > 0 || !b.passes.needsURLs() || !b.upstreamEmpty() {
-		return false
-	}
-	fetched, edges := b.counter(state.CountResponses), b.counter(state.CountEdges)
-	if b.scanned.fetched.Load() == fetched && b.scanned.edges.Load() == edges {
-		return false
-	}
-	if last := b.scanned.fetched.Load(); last >= 0 && (fetched-last)*scanShare < b.acct.in(state.PlaceFailed) && !b.onlyFailedLeft() {
-		return false
-	}
-	b.scanned.fetched.Store(fetched)
-	b.scanned.edges.Store(edges)
-	return true
-}
-
-// onlyFailedLeft is true when there is nothing to fetch outside of QF but what hosts without a robots.txt, and hosts that rest for long,
-// keep back.
-func (b *budgetStage) onlyFailedLeft() bool {
-	s := b.acct.copy()
-	return b.acct.stock() == 0 && s.Places[state.PlaceDeferred].N == s.Lingering() && b.requests.robotsJobs.len() == 0
-}
-
-// upstreamEmpty is true when no link waits in front of BEAST.
-func (b *budgetStage) upstreamEmpty() bool {
-	n, _ := b.seen.urlSeen.Pending()
-	return n == 0 && b.star.PendingChecks() == 0
-}
-
 // watch ends the crawl when it is done or a limit is reached.
 func (c *crawler) watch(ctx context.Context) error {
 	for sleep(ctx, watchEvery) && c.await(ctx, c.wakeWatch, c.untilLimit()) {
@@ -171,9 +123,4 @@ func (c *crawler) done() bool {
 		return false // an unreachable host is about to be asked again
 	}
 	return c.idleFor() >= c.opt.Linger
-}
-
-// useless is true when a scan of QF brought nothing and nothing has happened since.
-func (b *budgetStage) rescanUseless(s *state.Accounts) bool {
-	return b.scanned.fetched.Load() == s.Counters[state.CountResponses] && b.scanned.edges.Load() == s.Counters[state.CountEdges]
 }

@@ -1,22 +1,10 @@
 package crawl
 
 import (
-	"context"
-	"runtime/pprof"
+	"drumbeat/crawl/state"
+	"drumbeat/weburl"
 	"time"
 )
-
-// signal wakes one stage. Sends never block; several before a wait count as one.
-type signal chan struct{}
-
-func newSignal() signal { return make(signal, 1) }
-
-func (s signal) raise() {
-	select {
-	case s <- struct{}{}:
-	default:
-	}
-}
 
 // transact runs f as one transaction (docs/ARCHITECTURE.md, "Transactions"): under the shared lock, so that a checkpoint sees all of it
 // or nothing. f must not wait for network, admission or space. An error of f is a failed write with part of the transaction
@@ -48,57 +36,53 @@ func (e *engine) transact(f func(tx *transaction) error) error {
 	return nil
 }
 
-// fail stops the crawl for good: the first error is the one that Run returns.
-func (e *engine) fail(err error) {
-	e.failMu.Lock()
-	if e.failed == nil {
-		e.failed = err
-	}
-	e.failMu.Unlock()
-	e.cancel()
+// transaction collects the moves of one transaction; it is applied under one hold of the lock.
+type transaction struct {
+	moves     []move
+	named     weburl.Sum // new names
+	counts    [state.NumCounters]int64
+	dirty     bool
+	status    int // hundreds of a response's status, 0 for others; valid if hasStatus
+	hasStatus bool
+	wakes     []signal
+	nothing   bool // the transaction changed nothing: nobody need look at what it did
 }
 
-func (e *engine) failure() error {
-	e.failMu.Lock()
-	defer e.failMu.Unlock()
-	return e.failed
-}
+// wake raises a signal once the transaction has been accounted for.
+func (tx *transaction) wake(s signal) { tx.wakes = append(tx.wakes, s) }
 
-// MoverLabel is the label, in profiles, of the stage that a goroutine is or was started by (directly or not).
-const StageLabel = "mover"
-
-// start runs a stage as a goroutine of the crawler. Its error stops the crawl.
-func (e *engine) start(ctx context.Context, name string, f func(ctx context.Context) error) {
-	e.stages.Add(1)
-	go func() {
-		defer e.stages.Done()
-		defer e.fatal()
-		pprof.SetGoroutineLabels(pprof.WithLabels(ctx, pprof.Labels(StageLabel, name)))
-		if err := f(ctx); err != nil && ctx.Err() == nil {
-			e.opt.Log.Error("mover stopped", "mover", name, "error", err)
-			e.fail(err)
-		}
-	}()
-}
-
-// at tells the tests where the crawl is.
-func (e *engine) testHook(place string) {
-	if e.opt.hook != nil {
-		e.opt.hook(place)
+// response counts a response by its status.
+func (tx *transaction) response(status int) {
+	tx.status, tx.hasStatus, tx.dirty = status/100, true, true
+	if tx.status < 1 || tx.status > 5 {
+		tx.status = 0
 	}
 }
 
-// sleep waits; false when ctx has ended.
-func sleep(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
+// count adds to a counter.
+func (tx *transaction) count(c state.Counter, n int64) { tx.counts[c] += n; tx.dirty = true }
+
+// enter notes a new unique URL.
+func (tx *transaction) enter(key uint64, to state.Place) {
+	tx.moves = append(tx.moves, move{key: key, from: -1, to: to})
+}
+
+// move notes that a URL changed its place.
+func (tx *transaction) move(key uint64, from, to state.Place) {
+	tx.moves = append(tx.moves, move{key: key, from: from, to: to})
+}
+
+func (tx *transaction) reset() {
+	tx.moves, tx.named = tx.moves[:0], weburl.Sum{}
+	if tx.dirty {
+		tx.counts = [state.NumCounters]int64{}
+		tx.dirty, tx.hasStatus = false, false
 	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+}
+
+type move struct {
+	key      uint64
+	from, to state.Place
+	reason   state.Reason
+	was      state.Reason
 }

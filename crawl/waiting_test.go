@@ -276,7 +276,7 @@ func TestOneSlowHostLeft(t *testing.T) {
 				}
 				// Each stage's net is once a minute; a page is some five changes, each followed by a pulse.
 				if most := 60*int64(period/time.Minute) + 150*u.fetched; u.wakeups > most {
-					t.Errorf("%s, period %d: movers woke up %d times, want %d at most", test.prefix, day+2, u.wakeups, most)
+					t.Errorf("%s, period %d: stages woke up %d times, want %d at most", test.prefix, day+2, u.wakeups, most)
 				}
 				if u.checkpoints > u.changes {
 					t.Errorf("%s, period %d: %d checkpoints of %d changes", test.prefix, day+2, u.checkpoints, u.changes)
@@ -351,7 +351,7 @@ func TestWaitingStaysFlat(t *testing.T) {
 				t.Errorf("day %d: %d deferrals of %d URLs with %d exchanges, want %d at most", day+2, u.deferrals, n, exchanges, most)
 			}
 			if most := 60*24*60 + 100*u.changes; u.wakeups > most {
-				t.Errorf("day %d: movers woke up %d times, want %d at most", day+2, u.wakeups, most)
+				t.Errorf("day %d: stages woke up %d times, want %d at most", day+2, u.wakeups, most)
 			}
 			// A checkpoint writes what has come in, and parts of buffers; every deferral is a few writes and reads.
 			if most := 2<<20*u.checkpoints + 4<<10*u.deferrals; u.read+u.written > most {

@@ -107,10 +107,10 @@ func TestStages(t *testing.T) {
 }
 
 // stack is a sample with these functions, the innermost first.
-func stack(mover string, functions ...string) *profile.Sample {
+func stack(stage string, functions ...string) *profile.Sample {
 	s := &profile.Sample{Value: []int64{1, 10e6}, Label: map[string][]string{}}
-	if mover != "" {
-		s.Label[crawl.StageLabel] = []string{mover}
+	if stage != "" {
+		s.Label[crawl.StageLabel] = []string{stage}
 	}
 	for _, f := range functions {
 		s.Location = append(s.Location, &profile.Location{Line: []profile.Line{{Function: &profile.Function{Name: f}}}})

@@ -166,11 +166,11 @@ type stageMemory map[string]struct {
 
 // of is the stage of a sample; false if nothing says what it is for.
 func (m stageMemory) of(s *profile.Sample) (stage crawlStage, ok bool) {
-	mover := ""
+	label := ""
 	if l := s.Label[crawl.StageLabel]; len(l) > 0 {
-		mover = l[0]
+		label = l[0]
 	}
-	byMover, moves := partOfStage[mover]
+	byStage, moves := partOfStage[label]
 	weak := false
 	for _, loc := range s.Location {
 		for _, line := range loc.Line {
@@ -184,7 +184,7 @@ func (m stageMemory) of(s *profile.Sample) (stage crawlStage, ok bool) {
 				f.weak, f.isWeak = stageOfFunction(weakStageRules, name)
 				m[name] = f
 			}
-			if f.isStrong && (byMover != stageRobots || !moves || f.strong == stageDNS || f.strong == stageGC) {
+			if f.isStrong && (byStage != stageRobots || !moves || f.strong == stageDNS || f.strong == stageGC) {
 				return f.strong, true
 			}
 			if f.isWeak && !weak {
@@ -193,7 +193,7 @@ func (m stageMemory) of(s *profile.Sample) (stage crawlStage, ok bool) {
 		}
 	}
 	if moves {
-		return byMover, true
+		return byStage, true
 	}
 	if !weak {
 		return stageRuntime, false

@@ -68,15 +68,15 @@ var mutants = []mutant{
 		{"tails.Write(f.st.NextDir, f.head)", "tails.Write(f.st.NextDir, f.head[:0])"}}},
 	{name: "queue-tail-not-saved", file: "queue/freeze.go", edits: []edit{
 		{"tails.Write(f.st.NextDir, f.tail)", "tails.Write(f.st.NextDir, f.tail[:0])"}}},
-	{name: "beast-reader-ahead", file: "crawl/budget.go", edits: []edit{
+	{name: "beast-reader-ahead", file: "crawl/budgets.go", edits: []edit{
 		{"		if err := b.transact(func(tx *transaction) error {\n			rec := weburl.Record{}\n",
 			"		b.beast.Advance()\n		b.testHook(\"ahead\")\n		if err := b.transact(func(tx *transaction) error {\n			rec := weburl.Record{}\n"},
 		{"			b.beast.Advance()\n			return nil\n", "			return nil\n"}}},
-	{name: "scan-ahead", file: "crawl/budget.go", edits: []edit{
+	{name: "scan-ahead", file: "crawl/budgets.go", edits: []edit{
 		{"		if err := b.transact(func(tx *transaction) error {\n			var rec weburl.Record\n			if err := rec.Decode(data); err != nil {\n				return fmt.Errorf(\"crawl: record from QF",
 			"		b.beast.ScanAdvance()\n		b.testHook(\"ahead\")\n		if err := b.transact(func(tx *transaction) error {\n			var rec weburl.Record\n			if err := rec.Decode(data); err != nil {\n				return fmt.Errorf(\"crawl: record from QF"},
 		{"			b.beast.ScanAdvance()\n			return nil\n", "			return nil\n"}}},
-	{name: "deferred-ahead", file: "crawl/robotsring.go", edits: []edit{
+	{name: "deferred-ahead", file: "crawl/deferrals.go", edits: []edit{
 		{"		if err := d.transact(func(tx *transaction) error {\n			var rec weburl.Record\n			if err := rec.Decode(data); err != nil {\n				return fmt.Errorf(\"crawl: record from later",
 			"		d.deferred.Advance()\n		d.testHook(\"ahead\")\n		if err := d.transact(func(tx *transaction) error {\n			var rec weburl.Record\n			if err := rec.Decode(data); err != nil {\n				return fmt.Errorf(\"crawl: record from later"},
 		{"			d.deferred.Advance()\n			return nil\n", "			return nil\n"}}},
@@ -92,8 +92,8 @@ var mutants = []mutant{
 		`state.EachRecord("robots requests in RAM", jobs[:0],`}}},
 	{name: "releases-not-restored", file: runFile, edits: []edit{{"	c.requests.waiting.restore(waiting, c.requests.robotsJobs.issued())\n", "	_ = waiting\n"}}},
 	{name: "delays-not-saved", file: checkpointFile, edits: []edit{{"k.dispatcher.polite.Delays(time.Now())", "nil"}}},
-	{name: "delays-not-restored", file: runFile, edits: []edit{{"	d.polite.Restore(now, delays)\n", ""}}},
-	{name: "visits-forgotten", file: runFile, edits: []edit{{"visited = time.Now()", "visited = time.Time{}"}}},
+	{name: "delays-not-restored", file: "crawl/dispatcher.go", edits: []edit{{"	d.polite.Restore(now, delays)\n", ""}}},
+	{name: "visits-forgotten", file: "crawl/dispatcher.go", edits: []edit{{"visited = time.Now()", "visited = time.Time{}"}}},
 	{name: "star-checks-forgotten", file: "star/checkpoint.go", edits: []edit{{"s.checks.Store(st.Checks)", "s.checks.Store(0)"}}},
 	{name: "log-lines-not-saved", file: "internal/crawllog/log.go", edits: []edit{{"tails.Write(0, f.lines)", "tails.Write(0, f.lines[:0])"}}},
 	{name: "warc-tail-not-saved", file: "warc/outfile/checkpoint.go", edits: []edit{{"tails.Write(0, b.bytes)", "tails.Write(0, b.bytes[:0])"}}},

@@ -2,8 +2,10 @@ package crawl
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"drumbeat/internal/crawllog"
 	"drumbeat/queue"
 	"drumbeat/warc"
+	"drumbeat/warc/outfile"
 	"drumbeat/weburl"
 )
 
@@ -117,4 +120,116 @@ func (s *seedReports) list() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.text)
+}
+
+func (o *output) warcOptions() warc.Options {
+	return warc.Options{Set: o.Out, State: o.Set, Host: o.opt.Host, Mode: o.opt.OutMode, FileBytes: o.opt.WARCFileBytes, BufferBytes: o.plan.OutputBufferBytes, Level: o.opt.WARCLevel,
+		Info: []warc.Field{
+			{Name: "software", Value: "drumbeat/" + o.opt.Version},
+			{Name: "operator", Value: o.opt.Contact},
+			{Name: "http-header-user-agent", Value: o.opt.UserAgent},
+			{Name: "robots", Value: o.robotsPolicy()},
+			{Name: "isPartOf", Value: "crawl-" + o.CrawlID},
+		}}
+}
+
+// robotsPolicy is what the warcinfo record says of it. robots.txt is always obeyed.
+func (o *output) robotsPolicy() string {
+	if o.opt.IgnoreNofollow {
+		return "RFC 9309 and Crawl-delay obeyed; nofollow ignored"
+	}
+	return "RFC 9309, Crawl-delay and nofollow obeyed"
+}
+
+// rollOutput closes the output files that were begun Options.RollEvery ago, and reports whether there were any: the checkpoint after it
+// gives them their final names.
+func (o *output) rollOutput(now time.Time) (bool, error) {
+	if o.opt.RollEvery <= 0 {
+		return false, nil
+	}
+	begunBy := now.Add(-o.opt.RollEvery)
+	rolled, err := o.warc.RollOld(begunBy)
+	for _, l := range []*crawllog.Log{o.crawlLog, o.seedLog, o.robotsLog} {
+		some, failed := l.RollOld(begunBy, now)
+		rolled, err = rolled || some, errors.Join(err, failed)
+	}
+	if err != nil {
+		return rolled, fmt.Errorf("crawl: roll output: %w", err)
+	}
+	return rolled, nil
+}
+
+// finishedOutput sums up the output files that got their final names in this run.
+func (o *output) finishedOutput() outfile.Finished {
+	all := o.warc.Finished()
+	for _, l := range []*crawllog.Log{o.crawlLog, o.seedLog, o.robotsLog} {
+		all.Merge(l.Finished())
+	}
+	return all
+}
+
+// finishOutput closes the output files, so that the checkpoint after it gives them their final names.
+func (o *output) finishOutput() error {
+	now := time.Now()
+	if err := errors.Join(o.warc.Roll(), o.crawlLog.Roll(now), o.seedLog.Roll(now), o.robotsLog.Roll(now)); err != nil {
+		return fmt.Errorf("crawl: finish output: %w", err)
+	}
+	return nil
+}
+
+// maxDiskDepth bounds the directories below each other; state/damaged/<checkpoint>/beast/q7 is the deepest.
+const maxDiskDepth = 8
+
+// closedSuffixes end the names of files of output that are never touched again.
+var closedSuffixes = [...]string{".warc.gz", ".cdxj", ".jsonl.zst"}
+
+// diskUsed adds up what the files of the crawl take. A large crawl has some thousand files of state and some ten thousand closed files of
+// output: of the latter each is looked at once, and after that only its name in the directory, since it may be moved away.
+func (o *output) diskUsed() (int64, error) {
+	var used int64
+	closed := make(map[string]int64, len(o.closedFiles))
+	var walk func(dir string, depth int) error
+	walk = func(dir string, depth int) error {
+		names, err := o.Set.FS.List(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // deleted since its parent was listed
+		}
+		if err != nil {
+			return fmt.Errorf("crawl: disk in use: %w", err)
+		}
+		for _, name := range names {
+			path := dir + "/" + name
+			isClosed := slices.ContainsFunc(closedSuffixes[:], func(s string) bool { return strings.HasSuffix(name, s) })
+			if size, known := o.closedFiles[path]; known && isClosed {
+				used, closed[path] = used+size, size
+				continue
+			}
+			if !isClosed && depth < maxDiskDepth {
+				if _, err := o.Set.FS.List(path); err == nil {
+					if err := walk(path, depth+1); err != nil {
+						return err
+					}
+					continue
+				}
+			}
+			size, err := o.Set.FS.Allocated(path)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return fmt.Errorf("crawl: disk in use: %w", err)
+			}
+			if used += size; isClosed {
+				closed[path] = size
+			}
+		}
+		return nil
+	}
+	for _, dir := range o.opt.allDirs() {
+		if err := walk(dir, 0); err != nil {
+			return 0, err
+		}
+	}
+	o.closedFiles = closed
+	return used, nil
 }

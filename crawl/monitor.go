@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"fmt"
 	"sync"
 	"time"
 
@@ -289,41 +288,4 @@ func doubtful(err *fetch.Error) bool {
 // slowly, shows that the network works.
 func cutOff(resp *fetch.Response) bool {
 	return resp.Truncated == fetch.TruncatedTime && resp.Marks&fetch.MarkSlow == 0 || resp.Truncated == fetch.TruncatedDisconnect
-}
-
-// outageText is what the progress says; "" without an outage.
-func (o *outages) outageText() string {
-	for _, m := range []struct {
-		m    *monitor
-		text string
-	}{{&o.net, "the network: known servers don't answer"}, {&o.dns, "the name servers: they don't answer"}} {
-		m.m.mu.Lock()
-		down, since := m.m.down, m.m.since
-		m.m.mu.Unlock()
-		if down {
-			return fmt.Sprintf("%s since %s; one try a second, nothing counts", m.text, since.UTC().Format("15:04:05 MST"))
-		}
-	}
-	return ""
-}
-
-// slowed is true while the network or the name servers are taken to be down: fetching rests but for a few tries.
-func (o *outages) slowed() bool { return o.net.isDown() || o.dns.isDown() }
-
-// inOutage is true while nothing that fails is counted.
-func (o *outages) inOutage() bool {
-	net, over := o.net.doubts(time.Now())
-	if over {
-		o.tellOutage("network", &o.net)
-	}
-	return o.namesInDoubt() || net
-}
-
-// namesInDoubt is true while no answer of a name server, or want of one, is confirmed.
-func (o *outages) namesInDoubt() bool {
-	dns, over := o.dns.doubts(time.Now())
-	if over {
-		o.tellOutage("name servers", &o.dns)
-	}
-	return dns || o.net.isDown()
 }

@@ -2,12 +2,11 @@ package crawl
 
 import (
 	"errors"
-	"math"
+	"fmt"
 	"net/http"
 	"net/netip"
 	"time"
 
-	"drumbeat/crawl/state"
 	"drumbeat/fetch"
 	"drumbeat/polite"
 	"drumbeat/robots"
@@ -171,21 +170,43 @@ func (o *outages) confirmed(again, doubted bool, began time.Time, source uint64)
 	return o.net.workedSince(began, source) || o.canaryAnswered(again, source)
 }
 
-// unconfirmed puts a URL off for another try that decides; nothing is counted against its host.
-func (p *pageStage) unconfirmed(g *polite.Grant, rec *weburl.Record, sum *robots.Summary, result *ending) error {
-	rec.Flags |= weburl.FlagUnconfirmed
-	if !p.outages.inOutage() {
-		rec.Faults = min(rec.Faults, math.MaxUint8-1) + 1
-	}
-	wait := p.outages.confirmWait()
-	result.Backoff = wait
-	return p.settle(g, result, func(tx *transaction) error {
-		tx.count(state.CountUnconfirmed, 1)
-		p.health.hosts.Doubt(g.Item.Host, &sum.Health, time.Now())
-		return p.deferrals.deferURL(tx, rec, state.PlaceRAM, time.Now().Add(wait), state.ReasonUnconfirmed)
-	})
-}
-
 // confirmTries is after how many failures a robots request is confirmed although nothing tells whether the network works. Its URLs
 // are not refused because of it: they wait for robots.txt.
 const confirmTries = robots.MaxTries
+
+// outageText is what the progress says; "" without an outage.
+func (o *outages) outageText() string {
+	for _, m := range []struct {
+		m    *monitor
+		text string
+	}{{&o.net, "the network: known servers don't answer"}, {&o.dns, "the name servers: they don't answer"}} {
+		m.m.mu.Lock()
+		down, since := m.m.down, m.m.since
+		m.m.mu.Unlock()
+		if down {
+			return fmt.Sprintf("%s since %s; one try a second, nothing counts", m.text, since.UTC().Format("15:04:05 MST"))
+		}
+	}
+	return ""
+}
+
+// slowed is true while the network or the name servers are taken to be down: fetching rests but for a few tries.
+func (o *outages) slowed() bool { return o.net.isDown() || o.dns.isDown() }
+
+// inOutage is true while nothing that fails is counted.
+func (o *outages) inOutage() bool {
+	net, over := o.net.doubts(time.Now())
+	if over {
+		o.tellOutage("network", &o.net)
+	}
+	return o.namesInDoubt() || net
+}
+
+// namesInDoubt is true while no answer of a name server, or want of one, is confirmed.
+func (o *outages) namesInDoubt() bool {
+	dns, over := o.dns.doubts(time.Now())
+	if over {
+		o.tellOutage("name servers", &o.dns)
+	}
+	return dns || o.net.isDown()
+}

@@ -2,16 +2,16 @@ package crawl
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"math/bits"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
 	"drumbeat/crawl/state"
 	"drumbeat/drum"
+	"drumbeat/internal/bug"
 	"drumbeat/internal/health"
-	"drumbeat/queue"
 	"drumbeat/robots"
 	"drumbeat/weburl"
 )
@@ -262,197 +262,68 @@ func (k *robotsCheck) route(tx *transaction, res *drum.Result, rec *weburl.Recor
 	return fmt.Errorf("crawl: RobotsCache gave result %#x for %s", res.Result, rec.URL)
 }
 
-// requestRobots asks for an origin's robots.txt or addresses and lets the URL wait: in QR the first time; a URL that came
-// back from there before its answer waits on disk, longer each time.
-func (q *robotsRequests) requestRobots(tx *transaction, rec *weburl.Record, addrsOnly bool, seen uint64) error {
-	job := robots.Job{Origin: weburl.Origin(rec.URL), AddrsOnly: addrsOnly, Depth: rec.Depth}
-	job.Failing, job.Known = seen&tokenFailing != 0, seen&tokenKnown != 0
-	var value [16]byte
-	binary.LittleEndian.PutUint64(value[:], uint64(time.Now().Unix()))
-	binary.LittleEndian.PutUint64(value[8:], seen)
-	tuple := []drum.Tuple{{Key: drum.Key(q.Hasher.OriginKey(job.Origin)), Op: drum.CheckUpdate, Value: value[:], Aux: job.Append(nil)}}
-	if err := q.robotsRequested.Add(tuple); err != nil {
-		return err
+// robotsStore wires RobotsCache: checks go to Q, or to QR and RobotsRequested.
+func (k *robotsCheck) robotsStore() drum.Options {
+	o := k.plan.RobotsCache.shaped(robotsShape())
+	o.Set, o.Name, o.Reserve = k.Set, state.NameRobotsCache, k.space.reserve
+	o.Apply, o.Wanted, o.Emit = k.applyRobots, func(res *drum.Result) bool { return res.Op == drum.Check }, k.emitChecked
+	if k.opt.RobotsForget > 0 {
+		o.Expunge = k.forgetRobots
 	}
-	tx.wake(q.wakeRequested)
-	if rec.Reason == uint8(state.ReasonAwaitRobots) {
-		rec.Deferred()
-		wait := time.Second << min(uint64(rec.Waits), seen>>tokenWait&tokenWaitMask+shortestWait)
-		return q.deferrals.deferURL(tx, rec, state.PlaceRobotsCheck, time.Now().Add(wait), state.ReasonAwaitRobots)
-	}
-	rec.Reason = uint8(state.ReasonAwaitRobots)
-	tx.move(q.Hasher.URLKey(rec.URL), state.PlaceRobotsCheck, state.PlaceAwaitRobots)
-	if err := q.awaitRobots.Append(rec.Append(nil)); err != nil {
-		return err
-	}
-	q.waiting.appended() // after the record is there: a merge that begins now may count it
-	return nil
+	return o
 }
 
-// requestLost is after how long without an answer a robots request is made again, though nothing says that it failed: a
-// net under errors of ours, since no host may be waited for in vain.
-const requestLost = 6 * 3600
-
-// applyRequested is the rule of RobotsRequested: value = Unix second of the last request. A request is new if there was none
-// since what RobotsCache knew came in.
-func applyRequested(_ drum.Key, old []byte, exists bool, run []drum.Item, _ *drum.Arena, dst []byte) ([]byte, drum.Action) {
-	var last, lastSeen uint64
-	if exists && len(old) == 16 {
-		last, lastSeen = binary.LittleEndian.Uint64(old), binary.LittleEndian.Uint64(old[8:])
-	}
-	changed := false
-	for i := range run {
-		now, seen := binary.LittleEndian.Uint64(run[i].Value), binary.LittleEndian.Uint64(run[i].Value[8:])
-		if last != 0 && seen == lastSeen && now < last+requestLost && last < now+requestLost { // else the clock was ahead
-			continue
-		}
-		run[i].New = true
-		last, lastSeen, changed = now, seen, true
-	}
-	if !changed {
-		return dst, drum.Keep
-	}
-	dst = binary.LittleEndian.AppendUint64(dst, last)
-	return binary.LittleEndian.AppendUint64(dst, lastSeen), drum.Set
-}
-
-// emitRequested puts the origins to be asked into QD.
-func (q *robotsRequests) emitRequested(results []drum.Result) error {
-	return q.transact(func(tx *transaction) error {
-		for i := range results {
-			if !results[i].New {
-				continue
-			}
-			if err := q.robotsFetch.Append(results[i].Aux); err != nil {
-				return err
-			}
-			q.robotsJobs.queued()
-		}
-		tx.wake(q.wakeJobs)
-		return nil
+func (k *robotsCheck) mergeRobotsCache(ctx context.Context) error {
+	low := int64(2 * k.opt.Connections)
+	return k.passes.run(ctx, merger{
+		name: state.NameRobotsCache,
+		pass: func(ctx context.Context, dry bool) (int, error) {
+			k.roundNow.Store(time.Now().Unix())
+			return k.robotsCache.Pass(ctx, dry)
+		},
+		full:    k.robotsCache.Full,
+		pending: pendingTuples(k.robotsCache),
+		keys:    k.robotsCache.Keys,
+		cost:    func() time.Duration { return k.robotsCache.Stats().PredictedEarly },
+		early: func() bool {
+			return k.acct.in(state.PlaceReady, state.PlaceRAM) < low || k.dispatcher.workers.exchanges.load() < int64(k.opt.Connections)/2 ||
+				k.stock.aim().idle
+		},
+		starving: k.passes.starvingForVerdicts,
+		wake:     k.wakeRobots,
 	})
 }
 
-// readAwaiting gives the URLs in QR back to RobotsCache once the requests that they wait for have been answered.
-func (q *robotsRequests) readAwaiting(ctx context.Context) error {
-	for ctx.Err() == nil {
-		// A record may get into QR just after a merge that saw its tuple had counted those it covers. With no tuple left
-		// unmerged, all are covered.
-		mark := q.waiting.beginPass()
-		if pending, _ := q.robotsRequested.Pending(); pending == 0 {
-			q.waiting.endPass(mark, q.robotsJobs.issued())
+// decide is HostData.Decide for the path of a URL. The rules are a site's: where they make it panic, ok is false.
+func (k *robotsCheck) decide(known *robots.HostData, rec *weburl.Record, now time.Time) (d robots.Decision, at time.Time, ok bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			k.logBug(string(rec.URL), &bug.Error{Value: p, Stack: debug.Stack()})
+			ok = false
 		}
-		n, wait := q.waiting.releasable(q.robotsJobs.finished(), time.Now())
-		if n == 0 {
-			q.await(ctx, q.wakeAwaiting, wait)
-			continue
-		}
-		for ; n > 0 && ctx.Err() == nil; n-- {
-			data, ok, err := q.awaitRobots.Peek()
-			if err != nil {
-				return err
-			}
-			if !ok {
-				q.await(ctx, q.wakeAwaiting, pulseEvery)
-				break
-			}
-			if err := q.transact(func(tx *transaction) error {
-				var rec weburl.Record
-				if err := rec.Decode(data); err != nil {
-					return fmt.Errorf("crawl: record from QR: %w", err)
-				}
-				if err := q.check.checkRobots(tx, data, &rec, state.PlaceAwaitRobots); err != nil {
-					return err
-				}
-				q.awaitRobots.Advance()
-				q.waiting.taken()
-				return nil
-			}); err != nil {
-				return err
-			}
-		}
+	}()
+	if k.opt.reading != nil {
+		k.opt.reading("rules", rec.URL)
 	}
-	return nil
+	d, at = known.Decide(weburl.Split(rec.URL).Path, now)
+	return d, at, true
 }
 
-// refuse ends a URL without a response; part of a transaction.
-func (d *deferrals) refuse(tx *transaction, rec *weburl.Record, from state.Place, why state.Reason) error {
-	if why == state.ReasonForbiddenAddress || why == state.ReasonForbiddenPort {
-		return d.hold(tx, rec, from, why)
-	}
-	tx.moves = append(tx.moves, move{key: d.Hasher.URLKey(rec.URL), from: from, to: state.PlaceRefused, reason: why,
-		was: state.Reason(rec.Reason)})
-	d.noteProgress()
-	if rec.Flags&weburl.FlagSeedFallback != 0 && why != state.ReasonRobots {
-		if err := d.tryHTTPFallback(tx, rec); err != nil {
-			return err
-		}
-	} else if rec.Flags&weburl.FlagSeed != 0 {
-		d.output.logSeed(string(rec.URL), why.String())
-	}
-	return d.output.logRefused(rec, why)
-}
+// The paper expunges outdated records of RobotsCache. Here a merge that rewrites a part of the store anyway leaves out those that said
+// nothing for Options.RobotsForget: their rules and addresses have expired, no retry and no rest is due, and no URL of the origin
+// was checked since, or the rules would have been asked for again. A check then finds nothing known and asks for robots.txt, as
+// it would with an expired record. So no URL depends on when a record goes, and a merge that is done again after a crash
+// may leave out more. URLs in QR wait for answers to requests, by number, not for records (releases.go).
 
-// deferURL lets a URL wait on disk until due; part of a step.
-func (d *deferrals) deferURL(tx *transaction, rec *weburl.Record, from state.Place, due time.Time, why state.Reason) error {
-	tx.moves = append(tx.moves, move{key: d.Hasher.URLKey(rec.URL), from: from, to: state.PlaceDeferred, reason: why})
-	tx.count(state.CountDeferrals, 1)
-	rec.Reason, rec.Extra = uint8(why), nil
-	tx.wake(d.wakeDeferred)
-	now := time.Now()
-	if why == state.ReasonHostBacklog || why == state.ReasonEvicted {
-		due = due.Add(-lead(due.Sub(now)))
+// forgetRobots says whether RobotsCache drops a record. What binds us is kept: that a host doesn't want us or was given up, and the
+// number of its pages if that is limited.
+func (k *robotsCheck) forgetRobots(_ drum.Key, value []byte) bool {
+	var h robots.HostData
+	if h.Decode(value) != nil { // damage is for those to tell who need the record
+		return false
 	}
-	return d.deferred.Append(now, due, rec.Append(nil))
-}
-
-// lead is by how much a URL that waits for its host's turn alone comes back early: as much as the calendar may be late, so
-// that the host doesn't wait for the URL. What finds no room in RAM then waits again, for a quarter of the time at most.
-func lead(delay time.Duration) time.Duration { return max(0, delay/4) }
-
-// untilDue is how long it is till a calendar's next record is due.
-func untilDue(c *queue.Calendar) time.Duration {
-	due, any := c.NextDue(time.Now())
-	if !any {
-		return wakeAfter
+	if h.Health.End != health.Open || h.Pages > 0 && k.opt.MaxPagesPerHost > 0 {
+		return false
 	}
-	return max(time.Millisecond, time.Until(due))
-}
-
-// readDeferred gives URLs whose time has come back to RobotsCache.
-func (d *deferrals) readDeferred(ctx context.Context) error {
-	var setBack time.Duration
-	for ctx.Err() == nil {
-		if back := d.deferred.SetBack(); back != setBack {
-			d.opt.Log.Warn("the clock was set back: what waits until a time of the former clock waits for what was left of that",
-				"by", (back - setBack).Round(time.Second))
-			setBack = back
-		}
-		if d.stock.stocked() {
-			d.await(ctx, d.wakeDeferred, wakeAfter)
-			continue
-		}
-		data, ok, err := d.deferred.Peek(time.Now())
-		if err != nil {
-			return err
-		}
-		if !ok {
-			d.await(ctx, d.wakeDeferred, untilDue(d.deferred))
-			continue
-		}
-		if err := d.transact(func(tx *transaction) error {
-			var rec weburl.Record
-			if err := rec.Decode(data); err != nil {
-				return fmt.Errorf("crawl: record from later: %w", err)
-			}
-			if err := d.check.checkRobots(tx, data, &rec, state.PlaceDeferred); err != nil {
-				return err
-			}
-			d.deferred.Advance()
-			return nil
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
+	return time.Unix(k.roundNow.Load(), 0).Sub(h.Last()) >= k.opt.RobotsForget
 }

@@ -1,0 +1,329 @@
+package crawl
+
+import (
+	"context"
+	"drumbeat/crawl/state"
+	"drumbeat/disk"
+	"drumbeat/internal/health"
+	"drumbeat/polite"
+	"drumbeat/queue"
+	"drumbeat/robots"
+	"drumbeat/weburl"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// dispatcher is Q and the heaps of hosts and servers in RAM: it admits URLs from disk and starts an exchange when host and
+// server, the limits and a connection allow it.
+//
+// Producer: RobotsCache's emission, by Q. Consumers: its goroutines "ready", which admits, and "dispatch", which takes grants
+// and hands them to fetchers. Package polite has the lock of the heaps.
+type dispatcher struct {
+	*engine
+	ready   *queue.Queue
+	polite  *polite.Scheduler
+	limits  limits
+	workers *workers
+
+	wakeReady, wakeDispatch signal
+	// fetching outlives the stages' context by stopGrace, so that exchanges under way may end; fetchers waits for them.
+	fetching context.Context
+	fetchers sync.WaitGroup
+
+	check     *robotsCheck
+	deferrals *deferrals
+	health    *hostHealth
+	outages   *outages
+	pages     *pageStage
+	space     *space
+	stock     *stockKeeper
+}
+
+// ramAhead is for how long ahead URLs of one host are kept in RAM: what can't be fetched by then waits on disk, so that RAM holds
+// many hosts rather than many URLs of few.
+const ramAhead = time.Minute
+
+// While RAM holds few URLs, an eighth of the target stock, the hosts that are left have theirs for idleAhead ahead in RAM:
+// so they come back from disk, each lot through a merge of RobotsCache, in lots.
+const (
+	idleAhead = 30 * time.Minute
+	idleShare = 8
+)
+
+// robotsPerServer bounds the robots requests of one address that wait in RAM.
+const robotsPerServer = 16
+
+// openPolite makes the scheduler.
+func (d *dispatcher) openPolite(m *state.Manifest) {
+	var visited time.Time
+	if m != nil {
+		visited = time.Now() // every host and server counts as just visited: what happened before is not known to the second
+	}
+	share, perHost := 0, 4
+	if d.opt.Scope != state.ScopeAll {
+		share = polite.Unlimited // one site may have all of RAM
+	}
+	d.polite = polite.New(polite.Options{
+		MaxPerHost: perHost, Ahead: ramAhead, IdleAhead: idleAhead, IdleItems: int(d.opt.leastStock()) / idleShare,
+		MaxRobotsPerServer: max(1, min(robotsPerServer, d.opt.RobotsInFlight/8)), MostRobotsPerServer: max(1, d.opt.RobotsInFlight/8),
+		MaxPerServer: share, MaxPerPLD: share, HostDelay: d.opt.HostDelay, HostDelayMin: d.opt.HostDelayMin, ServerDelay: d.opt.ServerDelay,
+		ServerDelayMin: d.opt.ServerDelayMin, DefaultBudget: d.opt.BudgetDefault, MaxCrawlDelay: d.opt.MaxCrawlDelay,
+		PLDDelay: d.opt.PLDDelay, PLDDelayMin: d.opt.PLDDelayMin, NetworkRate: d.opt.NetworkRate, NetworkConnections: d.opt.NetworkConnections,
+		ResponseFactor: d.opt.HostDelayFactor,
+		MaxItems:       max(d.plan.PoliteItems, 2*d.opt.Connections), MaxBytes: d.plan.PoliteBytes, Visited: visited,
+	}, time.Now())
+}
+
+// openWorkers makes the fetchers' workers, their limits, and what says which bodies are read.
+func (d *dispatcher) openWorkers(*state.Manifest) error {
+	d.workers = newWorkers(d.pages.output, d.opt.Connections)
+	d.openLimits()
+	accept, err := newAcceptor(d.opt.Accept, d.opt.BodyCaps)
+	if err != nil {
+		return err
+	}
+	accept.sitemaps = d.opt.Sitemaps
+	if accept.busy() {
+		if d.opt.Assets && len(accept.patterns) > 0 {
+			accept.patterns = append(accept.patterns, assetTypes()...)
+		}
+		d.pages.accept = accept.limit
+	}
+	return nil
+}
+
+// restoreDelays makes hosts and servers that rest for long go on resting.
+func (d *dispatcher) restoreDelays(m *state.Manifest) error {
+	data, err := disk.ReadTail(d.Set, m.Delays)
+	if err != nil {
+		return err
+	}
+	delays := make([]polite.Delay, len(data)/polite.DelayBytes)
+	for i := range delays {
+		if err := delays[i].Decode(data[i*polite.DelayBytes : (i+1)*polite.DelayBytes]); err != nil {
+			return fmt.Errorf("crawl: delays of the last checkpoint: %w", err)
+		}
+	}
+	now := time.Now()
+	if ahead := time.Unix(m.Time, 0).Sub(now); ahead > health.ClockSlack { // the clock was set back: what was left of them counts
+		for i := range delays {
+			delays[i].Until = delays[i].Until.Add(-ahead)
+		}
+	}
+	d.polite.Restore(now, delays)
+	return nil
+}
+
+// readReady admits URLs into RAM. A URL for which there is no room waits here, unless its host has its share already:
+// then it waits for its turn on disk.
+func (d *dispatcher) readReady(ctx context.Context) error {
+	for ctx.Err() == nil {
+		data, ok, err := d.ready.Peek()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			d.await(ctx, d.wakeReady, wakeAfter)
+			continue
+		}
+		item, sum, err := d.itemOf(data)
+		if err != nil {
+			return err
+		}
+		full := false
+		if err := d.transact(func(tx *transaction) error {
+			taken, err := d.takeReady(tx, item, &sum)
+			if full = !taken; full {
+				tx.nothing = true
+				return err
+			}
+			d.ready.Advance()
+			return err
+		}); err != nil {
+			return err
+		}
+		if full {
+			if err := d.stock.makeRoom(); err != nil {
+				return err
+			}
+			d.await(ctx, d.polite.Room(), relieveEvery)
+		}
+	}
+	return nil
+}
+
+// takeReady takes a URL from Q into RAM, or where it belongs instead; part of a transaction. taken is false while RAM is full.
+func (d *dispatcher) takeReady(tx *transaction, item *polite.Item, sum *robots.Summary) (taken bool, err error) {
+	var rec weburl.Record
+	if err := rec.Decode(item.Rec); err != nil {
+		return false, err
+	}
+	now := time.Now()
+	if len(item.Addrs) == 0 {
+		return true, d.deferrals.refuse(tx, &rec, state.PlaceReady, state.ReasonBlocked)
+	}
+	if verdictEnd(sum).Before(now) || d.rules.BlockedURL(rec.URL) {
+		return true, d.check.checkRobots(tx, item.Rec, &rec, state.PlaceReady)
+	}
+	if rests, err := d.health.inBackoff(tx, item.Host, &rec, state.PlaceReady, &sum.Health); rests || err != nil {
+		return true, err
+	}
+	switch v := d.polite.Admit(now, item); v.Kind {
+	case polite.Full:
+		return false, nil
+	case polite.Admitted:
+		tx.move(d.Hasher.URLKey(rec.URL), state.PlaceReady, state.PlaceRAM)
+	case polite.Deferred:
+		rec.Deferred()
+		return true, d.deferrals.deferURL(tx, &rec, state.PlaceReady, v.Due, state.ReasonHostBacklog)
+	}
+	return true, nil
+}
+
+// itemOf makes a URL that passed robots.txt an item of polite, and returns what came with it from RobotsCache. The item has no
+// address if the blacklist names all of them.
+func (d *dispatcher) itemOf(data []byte) (_ *polite.Item, sum robots.Summary, _ error) {
+	var rec weburl.Record
+	own := append([]byte(nil), data...)
+	if err := rec.Decode(own); err != nil {
+		return nil, sum, fmt.Errorf("crawl: record from Q: %w", err)
+	}
+	if err := sum.Decode(rec.Extra); err != nil {
+		return nil, sum, fmt.Errorf("crawl: record from Q: %w", err)
+	}
+	host := weburl.Split(rec.URL).Host
+	addrs := append(sum.Addrs()[:0:0], d.rules.Open(sum.Addrs())...)
+	if n := len(addrs); n > 1 { // another address for each attempt
+		k := int(rec.Attempts) % n
+		addrs = append(addrs[k:n:n], addrs[:k]...)
+	}
+	return &polite.Item{Rec: own, Host: d.HostKey(host), PLD: d.PLDKey(host), Addrs: addrs,
+		Budget: rec.Budget, CrawlDelay: min(sum.CrawlDelay, d.opt.MaxCrawlDelay), Waits: rec.Waits}, sum, nil
+}
+
+// verdictEnd is until when a URL may be fetched without asking RobotsCache again: a day after robots.txt was had at the
+// latest (RFC 9309 2.4). Addresses may be as old as that: if they no longer answer, the next attempt looks them up.
+func verdictEnd(sum *robots.Summary) time.Time { return sum.VerdictExpires }
+
+// dispatch hands out the grants of polite, as long as there are connection slots.
+func (d *dispatcher) dispatch(ctx context.Context) error {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		select {
+		case d.workers.slots <- struct{}{}:
+		case <-ctx.Done():
+			return nil
+		}
+		d.workers.waits.Store(true)
+		g := d.nextGrant(ctx, timer)
+		d.workers.waits.Store(false)
+		if g == nil {
+			d.workers.free()
+			return nil
+		}
+		if g.Item.Robots {
+			g.Item.Data.(chan *polite.Grant) <- g // capacity 1, one grant: never blocks
+			continue
+		}
+		if !d.workers.plds.enter(g.Item.PLD) {
+			d.workers.free()
+			if err := d.pldBusy(g); err != nil {
+				return err
+			}
+			continue
+		}
+		d.workers.inFlight.add(1)
+		select {
+		case d.workers.grants <- g:
+		default:
+			d.startFetcher(g)
+		}
+	}
+}
+
+// maxIdleFetchers bounds the goroutines that wait for another page to fetch. They are kept for their stacks: fetching and
+// parsing need 32 KiB, and to grow a new stack to that costs 5 µs a page. What one burst needed beyond this number ends.
+const maxIdleFetchers = 256
+
+// startFetcher starts a goroutine that fetches the page of a grant and then those that come through workers.grants. It
+// ends when enough others idle, or with crawl.
+func (d *dispatcher) startFetcher(g *polite.Grant) {
+	d.fetchers.Add(1)
+	go func() {
+		defer d.fetchers.Done()
+		defer d.fatal()
+		for ok := true; ok; {
+			d.fetchGranted(g)
+			if d.workers.idle.Add(1) > maxIdleFetchers {
+				d.workers.idle.Add(-1)
+				return
+			}
+			g, ok = <-d.workers.grants
+			d.workers.idle.Add(-1)
+		}
+	}()
+}
+
+// fetchGranted does all for one grant and frees what it took.
+func (d *dispatcher) fetchGranted(g *polite.Grant) {
+	defer d.workers.free()
+	defer d.workers.plds.leave(g.Item.PLD)
+	defer d.fetchEnded()
+	if err := d.pages.fetchOne(d.fetching, g); err != nil && d.fetching.Err() == nil {
+		d.fail(err)
+	}
+}
+
+// fetchEnded lets the next page be fetched if --max-pages kept it back, and the crawl end if none is left.
+func (d *dispatcher) fetchEnded() {
+	d.workers.inFlight.add(-1)
+	if d.workers.inFlight.load() == 0 {
+		d.wakeWatch.raise()
+	}
+	if d.opt.MaxPages > 0 {
+		d.wakeDispatch.raise()
+	}
+}
+
+// nextGrant waits for the next item whose turn it is; nil when ctx ends.
+func (d *dispatcher) nextGrant(ctx context.Context, timer *time.Timer) *polite.Grant {
+	for ctx.Err() == nil {
+		wait := wakeAfter
+		if d.mayFetch() {
+			var g *polite.Grant
+			if g, wait = d.nextAllowed(time.Now()); g != nil {
+				d.outages.net.take(time.Now())
+				d.outages.dns.take(time.Now())
+				return g
+			}
+			if d.acct.in(state.PlaceRAM) < int64(d.opt.Connections) {
+				d.wakeReady.raise()
+			}
+		}
+		if d.outages.slowed() {
+			wait = min(wait, trickle)
+		}
+		timer.Reset(max(min(wait, wakeAfter), time.Microsecond))
+		select {
+		case <-d.polite.Ready():
+		case <-d.wakeDispatch:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		d.wakeups.Add(1)
+	}
+	return nil
+}
+
+// mayFetch is false while fetching rests. It keeps --max-pages: no more exchanges are under way than pages may still come.
+func (d *dispatcher) mayFetch() bool {
+	if now := time.Now(); d.space.why() != "" || !d.outages.net.mayTry(now) || !d.outages.dns.mayTry(now) {
+		return false
+	}
+	if d.opt.MaxPages <= 0 {
+		return true
+	}
+	return d.counter(state.CountPages)+int64(d.workers.inFlight.load()) < d.opt.MaxPages
+}

@@ -1,0 +1,60 @@
+package crawl
+
+import (
+	"context"
+	"drumbeat/fetch"
+	"drumbeat/internal/bug"
+	"drumbeat/polite"
+	"drumbeat/weburl"
+	"fmt"
+	"net/netip"
+	"time"
+)
+
+// exchange does one HTTP exchange at the granted address.
+func (p *pageStage) exchange(ctx context.Context, g *polite.Grant, parts weburl.Parts, resp *fetch.Response, limits *fetch.Limits) error {
+	req := fetch.Request{
+		Scheme: string(parts.Scheme), Host: string(parts.Host), Port: parts.Port, PathQuery: string(parts.Path),
+		Addr: netip.AddrPortFrom(g.Addr, parts.Port), Limits: limits,
+		BeforeWrite: func() { p.dispatcher.polite.Started(time.Now(), g) }, KeepAlive: p.keepAlive(g),
+	}
+	if limits == nil {
+		req.BodyLimit = p.accept // of a page; a robots.txt is read whatever it calls itself
+	}
+	if len(parts.Path) == 0 || parts.Path[0] != '/' {
+		return fmt.Errorf("crawl: BUG: path %q of a canonical URL", parts.Path)
+	}
+	ctx, leave, err := p.rules.enter(ctx, parts.Host, g.Addr)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	p.dispatcher.workers.exchanges.add(1)
+	defer p.changed()
+	defer p.dispatcher.workers.exchanges.add(-1)
+	try := p.outages.net.begin()
+	err = bug.Contained(func() error { return p.opt.Fetcher.Do(ctx, &req, resp) })
+	p.opt.Bandwidth.Brought(grantKind(g), resp.Received)
+	if context.Cause(ctx) == errBlocked && (err != nil || cutOff(resp)) {
+		err = errBlocked
+	}
+	p.outages.watchExchange(try, g.Addr, parts, err, resp)
+	return err
+}
+
+// keepAlive is how long the grant's connection is worth keeping: until the host's next page is due, which may come late. 0 if
+// none waits, or later than connections may be kept.
+func (p *pageStage) keepAlive(g *polite.Grant) time.Duration {
+	if g.Again == 0 || g.Again > p.opt.KeepAlive {
+		return 0
+	}
+	return min(2*g.Again+time.Second, p.opt.KeepAlive)
+}
+
+// keptFor is for how long the grant's connection stays open at most, now that its exchange has ended; 0 if it is closed.
+func (p *pageStage) keptFor(g *polite.Grant, resp *fetch.Response) time.Duration {
+	if !resp.Kept {
+		return 0
+	}
+	return p.keepAlive(g)
+}
