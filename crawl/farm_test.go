@@ -79,7 +79,13 @@ func TestFarms(t *testing.T) {
 			t.Logf("%-13s budgets %-6s %5.1f %% of %d pages; ordinary URLs fetched %d", farm, p.name, 100*share, pages, ordinary)
 		}
 	}
-	if off, on := shares["wildcard-dns off"], shares["wildcard-dns paper"]; on > 0.05 || on > off+0.01 {
-		t.Errorf("a PLD of endless hosts got %.1f %% of the pages with budgets and %.1f %% without, want 5 %% at most, and no more than without", 100*on, 100*off)
+	// Of 400 pages 3 % are 12, give or take 4: the short form can only tell that budgets bind at all.
+	most, noise := 0.08, 1.0
+	if *longRuns {
+		most, noise = 0.05, 0.01
+	}
+	if off, on := shares["wildcard-dns off"], shares["wildcard-dns paper"]; on > most || on > off+noise {
+		t.Errorf("a PLD of endless hosts got %.1f %% of the pages with budgets and %.1f %% without, want %.0f %% at most, and no more than without",
+			100*on, 100*off, 100*most)
 	}
 }
