@@ -48,7 +48,7 @@ func (o *output) prepareRobots(url string, resp *fetch.Response) *archiver {
 	if !o.opt.Store || !o.opt.ArchiveRobots {
 		return nil
 	}
-	a := o.dispatcher.workers.archivers.take()
+	a := o.workers.archivers.take()
 	a.exchange = warc.Exchange{
 		URL: []byte(url), Date: resp.Start, IP: resp.Remote.Addr(), Request: resp.RequestHead, Head: resp.RawHead, Body: resp.RawBody,
 		Chunked: len(resp.PayloadRaw) != len(resp.RawBody), Encoded: len(resp.Header("Content-Encoding")) > 0,
@@ -60,7 +60,7 @@ func (o *output) prepareRobots(url string, resp *fetch.Response) *archiver {
 	err := a.encoder.Prepare(&a.prepared, &a.exchange)
 	a.exchange = warc.Exchange{} // lets go of the response
 	if err != nil {
-		o.dispatcher.workers.archivers.give(a)
+		o.workers.archivers.give(a)
 		o.fail(err)
 		return nil
 	}
@@ -72,8 +72,8 @@ func (o *output) archiveLookup(host string, answer *Lookup) {
 	if !o.opt.Store || !o.opt.ArchiveDNS || answer.Cached {
 		return
 	}
-	a := o.dispatcher.workers.archivers.take()
-	defer o.dispatcher.workers.archivers.give(a)
+	a := o.workers.archivers.take()
+	defer o.workers.archivers.give(a)
 	now := time.Now()
 	err := a.encoder.PrepareLookup(&a.prepared, &warc.Lookup{Host: host, Date: now, Server: answer.Server, TTL: answer.ttl(now), Addrs: answer.Addrs})
 	if err != nil {

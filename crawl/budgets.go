@@ -69,6 +69,12 @@ type budgetStage struct {
 	stock     *stockKeeper
 }
 
+func newBudgetStage(e *engine) *budgetStage {
+	b := &budgetStage{engine: e, wakeStar: e.pulsedSignal(), wakeBeast: e.pulsedSignal(), wakeScan: e.pulsedSignal()}
+	b.scanned.fetched.Store(-1)
+	return b
+}
+
 // place is the rule that STAR calls for each URL of a round.
 func (b *budgetStage) place(ledger *[16]byte, budget uint32) int64 {
 	l := beast.DecodeLedger(ledger)
@@ -97,7 +103,7 @@ func (b *budgetStage) readBeast(ctx context.Context) error {
 			continue
 		}
 		if wait := b.mergeFirst(&end); wait > 0 {
-			b.seen.wakeSeen.raise()
+			b.seen.wakeNow()
 			b.wakeStar.raise()
 			b.await(ctx, b.wakeBeast, wait)
 			continue
@@ -107,7 +113,7 @@ func (b *budgetStage) readBeast(ctx context.Context) error {
 			return err
 		}
 		if !ok {
-			b.seen.wakeSeen.raise()
+			b.seen.wakeNow()
 			b.wakeStar.raise()
 			b.wakeScan.raise()
 			b.await(ctx, b.wakeBeast, wakeAfter)
@@ -176,6 +182,54 @@ func (b *budgetStage) scanFailed(ctx context.Context) error {
 	return nil
 }
 
+// openCache makes the cache in front of the edges.
+func (b *budgetStage) openCache() { b.recentEdges = drum.NewRAMCache(b.plan.EdgeCacheBytes) }
+
+// close frees the cache of edges.
+func (b *budgetStage) close() {
+	if b.recentEdges != nil {
+		b.recentEdges.Close()
+	}
+}
+
+// wake lets the reader of BEAST's queues look again once the transaction has ended.
+func (b *budgetStage) wake(tx *transaction) { tx.wake(b.wakeBeast) }
+
+// passEnded tells that a pass has ended: BEAST's next queue was pinned, or waited for, until then.
+func (b *budgetStage) passEnded() { b.wakeBeast.raise() }
+
+// runsLow says whether BEAST's current queue is read to its end, or all its queues together hold few URLs.
+func (b *budgetStage) runsLow() bool {
+	return b.beast.AtEnd() || b.acct.in(state.PlaceBeast) < int64(b.opt.Connections)
+}
+
+// scanning says whether QF is being read.
+func (b *budgetStage) scanning() bool { return b.beast.Scanning() }
+
+// show adds what STAR and BEAST know to a snapshot.
+func (b *budgetStage) show(s *Snapshot) {
+	s.PLDs = b.star.NumPLDs()
+	s.Queue, s.Horizon = int64(b.beast.Current()), int64(b.beast.Horizon())
+	s.Scans = b.beast.Stats().Scans
+}
+
+// checksPending says whether URLs wait in STAR for their budget.
+func (b *budgetStage) checksPending() bool { return b.star.PendingChecks() > 0 }
+
+// checkAll sends URLs to STAR for their budgets; part of a transaction.
+func (b *budgetStage) checkAll(tx *transaction, urls []star.CheckTuple) error {
+	if err := b.star.Check(urls); err != nil {
+		return err
+	}
+	tx.wake(b.wakeStar)
+	return nil
+}
+
+// addEdges tells STAR of links between PLDs; fetched of a page; part of a transaction.
+func (b *budgetStage) addEdges(edges []star.Edge) error { return b.star.AddEdges(edges) }
+
+func (b *budgetStage) fetched(pld uint64, bytes int64) error { return b.star.Fetched(pld, 1, bytes) }
+
 // starOptions wires STAR: edges and checks come from transactions, places go to BEAST, which stands still during a round.
 func (b *budgetStage) starOptions() (star.Options, error) {
 	f, err := star.ParseFunction(string(b.opt.Budget))
@@ -241,7 +295,7 @@ func (b *budgetStage) mergeFirst(e *endOfQueue) (wait time.Duration) {
 	}
 	now := time.Now()
 	if !e.on {
-		*e = endOfQueue{on: true, seen: b.seen.seenMerges.Load(), star: b.starMerges.Load(), since: now, began: e.began}
+		*e = endOfQueue{on: true, seen: b.seen.passesEnded(), star: b.starMerges.Load(), since: now, began: e.began}
 	}
 	pause := queuePause * b.opt.HostDelay
 	if since, a := now.Sub(e.began), b.stock.aim(); since < pause && !a.idle && b.acct.stock() >= a.enough {
@@ -251,8 +305,8 @@ func (b *budgetStage) mergeFirst(e *endOfQueue) (wait time.Duration) {
 	if wait <= 0 || b.beast.Scanning() {
 		return 0
 	}
-	if n, _ := b.seen.urlSeen.Pending(); n > 0 && b.seen.seenMerges.Load() == e.seen {
-		if cost := b.seen.urlSeen.Stats().PredictedEarly; cost >= cheapMerge || !worthwhile(cost, n) {
+	if n := b.seen.pending(); n > 0 && b.seen.passesEnded() == e.seen {
+		if cost := b.seen.passCost(); cost >= cheapMerge || !worthwhile(cost, n) {
 			return 0
 		}
 		return wait
@@ -304,13 +358,12 @@ func (b *budgetStage) scanDue() bool {
 // keep back.
 func (b *budgetStage) onlyFailedLeft() bool {
 	s := b.acct.copy()
-	return b.acct.stock() == 0 && s.Places[state.PlaceDeferred].N == s.Lingering() && b.requests.robotsJobs.len() == 0
+	return b.acct.stock() == 0 && s.Places[state.PlaceDeferred].N == s.Lingering() && b.requests.underWay() == 0
 }
 
 // upstreamEmpty is true when no link waits in front of BEAST.
 func (b *budgetStage) upstreamEmpty() bool {
-	n, _ := b.seen.urlSeen.Pending()
-	return n == 0 && b.star.PendingChecks() == 0
+	return b.seen.pending() == 0 && b.star.PendingChecks() == 0
 }
 
 // useless is true when a scan of QF brought nothing and nothing has happened since.

@@ -213,9 +213,9 @@ func (o *outages) canaryAnswered(again bool, source uint64) bool {
 	}
 	fresh := o.known.fresh(time.Now())
 	if !fresh && o.known.begin() {
-		o.dispatcher.fetchers.Add(1) // the caller is one of them, or a stage, which are waited for first
+		o.fetchers.Add(1) // the caller is one of them, or a stage, which are waited for first
 		go func() {
-			defer o.dispatcher.fetchers.Done()
+			defer o.fetchers.Done()
 			defer o.fatal()
 			defer o.known.end()
 			o.askCanaries(o.running, list)
@@ -238,7 +238,7 @@ func (o *outages) canariesFor(source uint64) (list []canary, any bool) {
 // hosts in trouble does not.
 func (o *outages) mayBeCanary(host []byte) bool {
 	now := time.Now()
-	s := o.health.hosts.Get(o.HostKey(host), nil, now)
+	s := o.health.stateOf(o.HostKey(host), now)
 	return s.End == health.Open && !now.Before(s.Until)
 }
 
@@ -281,19 +281,19 @@ func (o *outages) askCanary(ctx context.Context, v *canary) (asked bool, err err
 		return false, err
 	}
 	select {
-	case o.dispatcher.workers.slots <- struct{}{}:
+	case o.workers.slots <- struct{}{}:
 	case <-ctx.Done():
 		return false, nil
 	}
 	host := []byte(v.host)
 	item := &polite.Item{Host: o.HostKey(host), PLD: o.PLDKey(host), Addrs: []netip.Addr{v.addr}, Robots: true}
-	g := o.dispatcher.polite.AdmitNow(time.Now(), item)
+	g := o.polite.AdmitNow(time.Now(), item)
 	if g == nil {
-		o.dispatcher.workers.free()
+		o.workers.free()
 		return false, nil
 	}
-	resp := o.dispatcher.workers.response()
-	defer o.dispatcher.workers.release(resp)
+	resp := o.workers.response()
+	defer o.workers.release(resp)
 	o.testHook("voucher " + url)
 	err = o.requests.getGranted(ctx, g, url, resp, nil)
 	return !errors.Is(err, errBlocked), err

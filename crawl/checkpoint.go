@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -33,8 +34,9 @@ type moment struct {
 // checkpointer makes the crawl durable. Goroutine "checkpoint".
 type checkpointer struct {
 	*engine
-	structures     []*structure // all that the crawl has on disk
-	checkpointMu   sync.Mutex   // held by the one checkpoint that runs; guards gen
+	structures     []*structure    // all that the crawl has on disk
+	inRAM          []func(*moment) // what stages have in RAM alone
+	checkpointMu   sync.Mutex      // held by the one checkpoint that runs; guards gen
 	gen            uint64
 	lastCheckpoint atomic.Pointer[CheckpointStats]
 	frozen         state.Frozen
@@ -42,16 +44,8 @@ type checkpointer struct {
 	lastRun        *state.LastRun
 	saved          atomic.Int64 // changes when the last checkpoint began
 
-	budgets    *budgetStage
-	check      *robotsCheck
-	deferrals  *deferrals
-	dispatcher *dispatcher
-	health     *hostHealth
-	output     *output
-	requests   *robotsRequests
-	seeds      *seedFeeder
-	seen       *seenStage
-	space      *space
+	output *output
+	space  *space
 }
 
 // checkpoint makes a durable manifest of the present moment. One at a time. After an error nothing more is
@@ -81,6 +75,41 @@ func (k *checkpointer) checkpoint(clean bool, done string) error {
 	return nil
 }
 
+// resume takes over from the last manifest, nil for a new crawl, and deletes tails that it doesn't name.
+func (k *checkpointer) resume(m *state.Manifest) error {
+	if m != nil {
+		k.gen, k.runs = m.Gen, m.Runs
+	}
+	k.runs++
+	k.lastRun = k.opt.lastRun()
+	return disk.RemoveTails(k.Set, func(g uint64) bool { return m != nil && g == m.Gen })
+}
+
+// openAll opens the structures at the state that a manifest names, nil for a new crawl.
+func (k *checkpointer) openAll(structures []*structure, m *state.Manifest) error {
+	k.structures = structures
+	for _, s := range structures {
+		if err := s.open(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// closeAll closes what is open.
+func (k *checkpointer) closeAll() error {
+	var errs []error
+	for _, s := range k.structures {
+		if s.close != nil {
+			errs = append(errs, s.close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// latest is the last checkpoint, nil before the first.
+func (k *checkpointer) latest() *CheckpointStats { return k.lastCheckpoint.Load() }
+
 // freeze stops all transactions for an instant.
 func (k *checkpointer) freeze() (*moment, CheckpointStats) {
 	var stats CheckpointStats
@@ -92,13 +121,12 @@ func (k *checkpointer) freeze() (*moment, CheckpointStats) {
 	locked := time.Now()
 	m := &moment{
 		accounts: k.acct.copy(),
-		seeds:    k.seeds.state,
-		held:     k.deferrals.heldState,
-		items:    k.dispatcher.polite.Snapshot(),
-		delays:   k.dispatcher.polite.Delays(time.Now()),
-		hosts:    k.health.hosts.Snapshot(),
-		jobs:     k.requests.robotsJobs.snapshot(),
+		items:    k.polite.Snapshot(),
+		delays:   k.polite.Delays(time.Now()),
 		active:   k.activeMillis(),
+	}
+	for _, copyTo := range k.inRAM {
+		copyTo(m)
 	}
 	for _, s := range k.structures {
 		m.parts = append(m.parts, s.freeze())
@@ -109,6 +137,16 @@ func (k *checkpointer) freeze() (*moment, CheckpointStats) {
 		p.Resume()
 	}
 	return m, stats
+}
+
+// pausable are the structures that emit.
+func (k *checkpointer) pausable() (all []pausable) {
+	for _, s := range k.structures {
+		if s.pausable != nil {
+			all = append(all, s.pausable)
+		}
+	}
+	return all
 }
 
 // saveMoment writes what was frozen, makes it durable, names it in the manifest and lets replaced files go.
@@ -173,7 +211,7 @@ func (k *checkpointer) saveMoment(mo *moment, clean bool, done string) error {
 		return fmt.Errorf("crawl: checkpoint %d: manifest: %w", gen, err)
 	}
 	k.gen = gen
-	k.space.savedURLs.Store(m.Accounts.Gained())
+	k.space.noteSaved(&m.Accounts)
 	k.testHook("checkpoint")
 	for _, p := range mo.parts {
 		if err := p.commit(); err != nil {

@@ -46,11 +46,11 @@ type crawler struct {
 // wire makes the stages and hands each the others that it uses.
 func (c *crawler) wire() {
 	e := c.engine
-	c.seen, c.budgets, c.check = &seenStage{engine: e}, &budgetStage{engine: e}, &robotsCheck{engine: e}
-	c.requests, c.dispatcher, c.pages = &robotsRequests{engine: e}, &dispatcher{engine: e}, &pageStage{engine: e}
-	c.deferrals, c.passes, c.stock = &deferrals{engine: e}, &passRunner{engine: e}, &stockKeeper{engine: e}
-	c.health, c.outages, c.space = &hostHealth{engine: e}, &outages{engine: e}, &space{engine: e}
-	c.output, c.checkpointer, c.slotMeter = &output{engine: e}, &checkpointer{engine: e}, &slotMeter{engine: e}
+	c.seen, c.budgets, c.check, c.requests = newSeenStage(e), newBudgetStage(e), newRobotsCheck(e), newRobotsRequests(e)
+	c.dispatcher, c.pages, c.deferrals = newDispatcher(e), &pageStage{engine: e}, newDeferrals(e)
+	c.passes, c.stock, c.space = &passRunner{engine: e}, newStockKeeper(e), newSpace(e)
+	c.health, c.outages, c.output = &hostHealth{engine: e}, newOutages(e), &output{engine: e}
+	c.checkpointer, c.slotMeter = &checkpointer{engine: e}, &slotMeter{engine: e}
 	c.seeds = &seedFeeder{engine: e, close: func() error { return nil }}
 
 	c.seeds.output, c.seeds.seen, c.seeds.space = c.output, c.seen, c.space
@@ -59,7 +59,7 @@ func (c *crawler) wire() {
 	c.budgets.seen, c.budgets.space, c.budgets.stock = c.seen, c.space, c.stock
 	c.check.deferrals, c.check.dispatcher, c.check.health, c.check.passes = c.deferrals, c.dispatcher, c.health, c.passes
 	c.check.requests, c.check.space, c.check.stock = c.requests, c.space, c.stock
-	c.requests.check, c.requests.deferrals, c.requests.dispatcher, c.requests.health = c.check, c.deferrals, c.dispatcher, c.health
+	c.requests.check, c.requests.deferrals, c.requests.health = c.check, c.deferrals, c.health
 	c.requests.outages, c.requests.output, c.requests.pages = c.outages, c.output, c.pages
 	c.requests.passes, c.requests.seen, c.requests.space = c.passes, c.seen, c.space
 	c.dispatcher.check, c.dispatcher.deferrals, c.dispatcher.health, c.dispatcher.outages = c.check, c.deferrals, c.health, c.outages
@@ -69,14 +69,12 @@ func (c *crawler) wire() {
 	c.deferrals.check, c.deferrals.output, c.deferrals.seen = c.check, c.output, c.seen
 	c.deferrals.space, c.deferrals.stock = c.space, c.stock
 	c.passes.budgets, c.passes.requests, c.passes.space, c.passes.stock = c.budgets, c.requests, c.space, c.stock
-	c.stock.deferrals, c.stock.dispatcher = c.deferrals, c.dispatcher
-	c.health.check, c.health.deferrals, c.health.dispatcher = c.check, c.deferrals, c.dispatcher
+	c.stock.deferrals = c.deferrals
+	c.health.check, c.health.deferrals = c.check, c.deferrals
 	c.outages.dispatcher, c.outages.health, c.outages.output, c.outages.requests = c.dispatcher, c.health, c.output, c.requests
 	c.space.checkpointer, c.space.output = c.checkpointer, c.output
-	c.output.dispatcher = c.dispatcher
-	c.checkpointer.budgets, c.checkpointer.check, c.checkpointer.deferrals = c.budgets, c.check, c.deferrals
-	c.checkpointer.dispatcher, c.checkpointer.health, c.checkpointer.output = c.dispatcher, c.health, c.output
-	c.checkpointer.requests, c.checkpointer.seeds, c.checkpointer.seen, c.checkpointer.space = c.requests, c.seeds, c.seen, c.space
+	c.checkpointer.output, c.checkpointer.space = c.output, c.space
+	c.checkpointer.inRAM = []func(*moment){c.seeds.freeze, c.deferrals.freeze, c.health.freeze, c.requests.freeze}
 	c.slotMeter.dispatcher, c.slotMeter.outages = c.dispatcher, c.outages
 	c.slotMeter.requests, c.slotMeter.space = c.requests, c.space
 }
@@ -108,9 +106,4 @@ func (c *crawler) startStages(ctx context.Context) {
 	if c.opt.Reload != nil {
 		c.start(ctx, "reload", c.dispatcher.watchReload)
 	}
-}
-
-// pausable are the structures that emit.
-func (k *checkpointer) pausable() []pausable {
-	return []pausable{k.seen.urlSeen, k.budgets.star, k.seen.names, k.check.robotsCache, k.requests.robotsRequested}
 }

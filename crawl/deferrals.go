@@ -31,6 +31,10 @@ type deferrals struct {
 	stock  *stockKeeper
 }
 
+func newDeferrals(e *engine) *deferrals {
+	return &deferrals{engine: e, wakeDeferred: e.pulsedSignal()}
+}
+
 // openHeld compares the flags with those of the last run; changed is true when they are others.
 func (d *deferrals) openHeld(m *state.Manifest) (changed bool) {
 	if m == nil {
@@ -50,6 +54,18 @@ func (d *deferrals) openHeld(m *state.Manifest) (changed bool) {
 	}
 	return true
 }
+
+// freeze notes what is held.
+func (d *deferrals) freeze(m *moment) { m.held = d.heldState }
+
+// sinceFlags says whether something was found out under the flags of this run, not under others.
+func (d *deferrals) sinceFlags(at time.Time) bool { return at.Unix() >= d.heldState.Since }
+
+// heldLeft is how many URLs that other flags held back are to be tried again.
+func (d *deferrals) heldLeft() int64 { return d.heldState.Left }
+
+// nextDue is when the first of the deferred URLs comes back; false if there is none.
+func (d *deferrals) nextDue(now time.Time) (time.Time, bool) { return d.deferred.NextDue(now) }
 
 // verdictTime is when a verdict on forbidden addresses counts as made: not before this run's flags, even if the clock went
 // back or the last run ended in this very second.

@@ -10,7 +10,6 @@ import (
 	"drumbeat/robots"
 	"drumbeat/weburl"
 	"fmt"
-	"sync"
 	"time"
 )
 
@@ -21,15 +20,10 @@ import (
 // and hands them to fetchers. Package polite has the lock of the heaps.
 type dispatcher struct {
 	*engine
-	ready   *queue.Queue
-	polite  *polite.Scheduler
-	limits  limits
-	workers *workers
+	ready  *queue.Queue
+	limits limits
 
 	wakeReady, wakeDispatch signal
-	// fetching outlives the stages' context by stopGrace, so that exchanges under way may end; fetchers waits for them.
-	fetching context.Context
-	fetchers sync.WaitGroup
 
 	check     *robotsCheck
 	deferrals *deferrals
@@ -38,6 +32,10 @@ type dispatcher struct {
 	pages     *pageStage
 	space     *space
 	stock     *stockKeeper
+}
+
+func newDispatcher(e *engine) *dispatcher {
+	return &dispatcher{engine: e, wakeReady: e.pulsedSignal(), wakeDispatch: e.pulsedSignal()}
 }
 
 // ramAhead is for how long ahead URLs of one host are kept in RAM: what can't be fetched by then waits on disk, so that RAM holds
@@ -53,6 +51,15 @@ const (
 
 // robotsPerServer bounds the robots requests of one address that wait in RAM.
 const robotsPerServer = 16
+
+// outageEnded lets grants go on.
+func (d *dispatcher) outageEnded() { d.wakeDispatch.raise() }
+
+// enqueue appends a URL that passed RobotsCache to Q; part of a transaction.
+func (d *dispatcher) enqueue(tx *transaction, rec *weburl.Record) error {
+	tx.wake(d.wakeReady)
+	return d.ready.Append(rec.Append(nil))
+}
 
 // openPolite makes the scheduler.
 func (d *dispatcher) openPolite(m *state.Manifest) {
@@ -79,18 +86,7 @@ func (d *dispatcher) openPolite(m *state.Manifest) {
 func (d *dispatcher) openWorkers(*state.Manifest) error {
 	d.workers = newWorkers(d.pages.output, d.opt.Connections)
 	d.openLimits()
-	accept, err := newAcceptor(d.opt.Accept, d.opt.BodyCaps)
-	if err != nil {
-		return err
-	}
-	accept.sitemaps = d.opt.Sitemaps
-	if accept.busy() {
-		if d.opt.Assets && len(accept.patterns) > 0 {
-			accept.patterns = append(accept.patterns, assetTypes()...)
-		}
-		d.pages.accept = accept.limit
-	}
-	return nil
+	return d.pages.openAccept()
 }
 
 // restoreDelays makes hosts and servers that rest for long go on resting.
@@ -294,8 +290,7 @@ func (d *dispatcher) nextGrant(ctx context.Context, timer *time.Timer) *polite.G
 		if d.mayFetch() {
 			var g *polite.Grant
 			if g, wait = d.nextAllowed(time.Now()); g != nil {
-				d.outages.net.take(time.Now())
-				d.outages.dns.take(time.Now())
+				d.outages.take(time.Now())
 				return g
 			}
 			if d.acct.in(state.PlaceRAM) < int64(d.opt.Connections) {
@@ -319,7 +314,7 @@ func (d *dispatcher) nextGrant(ctx context.Context, timer *time.Timer) *polite.G
 
 // mayFetch is false while fetching rests. It keeps --max-pages: no more exchanges are under way than pages may still come.
 func (d *dispatcher) mayFetch() bool {
-	if now := time.Now(); d.space.why() != "" || !d.outages.net.mayTry(now) || !d.outages.dns.mayTry(now) {
+	if d.space.why() != "" || !d.outages.mayTry(time.Now()) {
 		return false
 	}
 	if d.opt.MaxPages <= 0 {

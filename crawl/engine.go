@@ -9,6 +9,8 @@ import (
 
 	"drumbeat/crawl/admit"
 	"drumbeat/crawl/state"
+	"drumbeat/internal/health"
+	"drumbeat/polite"
 )
 
 // engine is what all stages of a crawl share: its options and identity, its transactions and accounts, its end.
@@ -19,6 +21,12 @@ type engine struct {
 	plan  Plan
 	links *admit.Policy // which links become URLs
 	rules rulesInForce
+
+	// Shared parts that lock themselves; made when the crawl is opened.
+	polite     *polite.Scheduler // the heaps of hosts and servers in RAM
+	workers    *workers
+	policy     health.Policy // of hosts that fail or refuse
+	faultWaits waits
 
 	// txLock is the transaction lock: stages share it, a checkpoint takes it alone. Nothing waits for the network,
 	// for room or for disk space under it.
@@ -33,12 +41,16 @@ type engine struct {
 	cancel  context.CancelFunc
 	running context.Context // of the stages
 	stages  sync.WaitGroup
-	stop    stopReason
+	// fetching outlives the stages' context by stopGrace, so that exchanges under way may end; fetchers waits for them.
+	fetching context.Context
+	fetchers sync.WaitGroup
+	stop     stopReason
 
 	draining  atomic.Bool  // new links are not queued
 	seedsDone atomic.Bool  // the seed file has been fed
 	wakeWatch signal       // wakes the stage that looks for the end of the crawl
 	committed signal       // wakes the pulse
+	pulsed    []signal     // those that the pulse raises
 	changes   atomic.Int64 // transactions, merges and exchanges that have ended
 	wakeups   atomic.Int64 // of stages: few while the crawl waits
 	bugs      atomic.Int64 // panics that were contained
@@ -46,6 +58,24 @@ type engine struct {
 	began        time.Time
 	activeBefore int64        // ms, in earlier runs
 	lastProgress atomic.Int64 // when a URL was last fetched or refused, ns after began
+}
+
+func newEngine(opt Options) *engine {
+	e := &engine{Saved: state.NewSaved(opt.FS, opt.Dirs, opt.Out), opt: opt, cancel: func() {}, began: time.Now(),
+		sketches: newSketches(), committed: newSignal(), faultWaits: opt.makeWaits(), policy: opt.makePolicy()}
+	e.transactions.New = func() any { return new(transaction) }
+	e.wakeWatch = e.pulsedSignal()
+	e.links = &admit.Policy{Lists: &e.rules.Lists, MaxDepth: opt.MaxDepth, MaxRedirects: opt.MaxRedirects, MaxURLBytes: opt.MaxURLBytes,
+		KeepEscapes: opt.KeepEscapes, AllowedPort: opt.AllowedPort, LinkFilter: opt.LinkFilter}
+	e.draining.Store(opt.Drain)
+	return e
+}
+
+// pulsedSignal makes a signal that the pulse raises. The engine isn't shared yet.
+func (e *engine) pulsedSignal() signal {
+	s := newSignal()
+	e.pulsed = append(e.pulsed, s)
+	return s
 }
 
 // activeMillis is how long the crawl has run, earlier runs included.

@@ -11,12 +11,28 @@ import (
 	"time"
 )
 
+// openAccept makes what says which bodies are read.
+func (p *pageStage) openAccept() error {
+	accept, err := newAcceptor(p.opt.Accept, p.opt.BodyCaps)
+	if err != nil {
+		return err
+	}
+	accept.sitemaps = p.opt.Sitemaps
+	if accept.busy() {
+		if p.opt.Assets && len(accept.patterns) > 0 {
+			accept.patterns = append(accept.patterns, assetTypes()...)
+		}
+		p.accept = accept.limit
+	}
+	return nil
+}
+
 // exchange does one HTTP exchange at the granted address.
 func (p *pageStage) exchange(ctx context.Context, g *polite.Grant, parts weburl.Parts, resp *fetch.Response, limits *fetch.Limits) error {
 	req := fetch.Request{
 		Scheme: string(parts.Scheme), Host: string(parts.Host), Port: parts.Port, PathQuery: string(parts.Path),
 		Addr: netip.AddrPortFrom(g.Addr, parts.Port), Limits: limits,
-		BeforeWrite: func() { p.dispatcher.polite.Started(time.Now(), g) }, KeepAlive: p.keepAlive(g),
+		BeforeWrite: func() { p.polite.Started(time.Now(), g) }, KeepAlive: p.keepAlive(g),
 	}
 	if limits == nil {
 		req.BodyLimit = p.accept // of a page; a robots.txt is read whatever it calls itself
@@ -29,10 +45,10 @@ func (p *pageStage) exchange(ctx context.Context, g *polite.Grant, parts weburl.
 		return err
 	}
 	defer leave()
-	p.dispatcher.workers.exchanges.add(1)
+	p.workers.exchanges.add(1)
 	defer p.changed()
-	defer p.dispatcher.workers.exchanges.add(-1)
-	try := p.outages.net.begin()
+	defer p.workers.exchanges.add(-1)
+	try := p.outages.try()
 	err = bug.Contained(func() error { return p.opt.Fetcher.Do(ctx, &req, resp) })
 	p.opt.Bandwidth.Brought(grantKind(g), resp.Received)
 	if context.Cause(ctx) == errBlocked && (err != nil || cutOff(resp)) {

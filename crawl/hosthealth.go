@@ -6,7 +6,6 @@ import (
 
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
-	"drumbeat/drum"
 	"drumbeat/fetch"
 	"drumbeat/internal/health"
 	"drumbeat/polite"
@@ -25,9 +24,8 @@ type hostHealth struct {
 	*engine
 	hosts health.Table
 
-	check      *robotsCheck
-	deferrals  *deferrals
-	dispatcher *dispatcher
+	check     *robotsCheck
+	deferrals *deferrals
 }
 
 // restoreHosts fills the table with what the last checkpoint has.
@@ -37,6 +35,27 @@ func (h *hostHealth) restoreHosts(ref disk.Ref) error {
 		return err
 	}
 	return h.hosts.Restore(data, time.Now())
+}
+
+// freeze copies the table.
+func (h *hostHealth) freeze(m *moment) { m.hosts = h.hosts.Snapshot() }
+
+// stateOf is what the table says of a host.
+func (h *hostHealth) stateOf(host uint64, now time.Time) health.State {
+	return h.hosts.Get(host, nil, now)
+}
+
+// doubted says whether the host's last failure was not confirmed; doubt notes one.
+func (h *hostHealth) doubted(host uint64) bool { return h.hosts.Doubted(host) }
+
+func (h *hostHealth) doubt(host uint64, onDisk *health.State) {
+	h.hosts.Doubt(host, onDisk, time.Now())
+}
+
+// isClean says whether a host has given no trouble lately.
+func (h *hostHealth) isClean(host uint64) bool {
+	s := h.hosts.Get(host, nil, time.Now())
+	return s.Clean()
 }
 
 // makePolicy is what the options say of hosts that fail or refuse.
@@ -54,7 +73,7 @@ func (o *Options) makePolicy() health.Policy {
 func (h *hostHealth) noteHost(tx *transaction, host uint64, rec *weburl.Record, onDisk *health.State,
 	e health.Event) (health.Verdict, error) {
 	now := time.Now()
-	v, tell := h.hosts.Note(&h.check.policy, host, onDisk, e, now)
+	v, tell := h.hosts.Note(&h.policy, host, onDisk, e, now)
 	if !tell {
 		return v, nil
 	}
@@ -77,10 +96,7 @@ func (h *hostHealth) noteHost(tx *transaction, host uint64, rec *weburl.Record, 
 	}
 	var buf [300]byte
 	value := robots.AppendUpdateHead(make([]byte, 0, robots.UpdateHead+health.MaxEvent), robots.UpdateEvent, now)
-	tuple := [1]drum.Tuple{{Key: drum.Key(h.Hasher.OriginKey(weburl.AppendOrigin(buf[:0], rec.URL))), Op: drum.Update,
-		Value: e.Append(value)}}
-	tx.wake(h.check.wakeRobots)
-	return v, h.check.robotsCache.Add(tuple[:])
+	return v, h.check.learn(tx, weburl.AppendOrigin(buf[:0], rec.URL), e.Append(value))
 }
 
 // eventOf is what a response says of its host.
@@ -204,7 +220,7 @@ func (e *ending) rest(v health.Verdict) {
 // clearHost sends the URLs of a resting host to disk, or ends them if it was given up; part of a step.
 func (h *hostHealth) clearHost(tx *transaction, host uint64, v health.Verdict) error {
 	now := time.Now()
-	items := h.dispatcher.polite.EvictHost(now, host, health.Short/2)
+	items := h.polite.EvictHost(now, host, health.Short/2)
 	if v.Why == health.BackOff && v.End == health.Open {
 		return h.deferrals.evicted(tx, items, state.ReasonHostBacklog)
 	}

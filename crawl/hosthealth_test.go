@@ -52,7 +52,7 @@ func TestRobotsCacheCountsAlone(t *testing.T) {
 				t.Fatalf("before the run's end: %v", got)
 			}
 			apply(drum.Item{Op: drum.Update, Value: refusal.Append(robots.AppendUpdateHead(nil, robots.UpdateEvent, time.Now()))})
-			c.health.hosts.Note(&c.check.policy, 1, nil, refusal, time.Now())
+			c.health.hosts.Note(&c.policy, 1, nil, refusal, time.Now())
 			outcome(robots.UpdateOutcome, robots.Fetched{Status: 404})
 			outcome(robots.UpdateOutcome, robots.Fetched{Status: 503})
 			outcome(robots.UpdateAddrs, robots.Fetched{})

@@ -49,6 +49,13 @@ func (d *dispatcher) openLimits() {
 	}
 }
 
+// allowed is how many connections the limits allow now, heldBy which limit holds grants back, "" for none.
+func (d *dispatcher) allowed(now time.Time) int { return d.limits.connections(now) }
+
+func (d *dispatcher) heldBy(now time.Time) string { return d.limits.heldBy(now) }
+
+func (d *dispatcher) limitsText(now time.Time) string { return d.limits.text(now) }
+
 // nextAllowed is polite's next grant if the limits allow another request now; else nil and how long to wait. The caller has
 // taken a slot for it.
 func (d *dispatcher) nextAllowed(now time.Time) (*polite.Grant, time.Duration) {

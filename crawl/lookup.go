@@ -22,6 +22,9 @@ const (
 	lookupCached                        // the resolver remembered the answer
 )
 
+// lookupsUnderWay is how many lookups have begun and not ended.
+func (o *outages) lookupsUnderWay() int64 { return o.lookups.load() }
+
 // lookup resolves a host; an address stands for itself.
 func (o *outages) lookup(ctx context.Context, host []byte, kind lookupKind) ([]netip.Addr, time.Time, error) {
 	name := string(host)

@@ -43,7 +43,6 @@ type outages struct {
 	net, dns     monitor // of exchanges, of lookups
 	known        known
 	nameCanaries knownNames
-	faultWaits   waits
 	wakeCanaries signal   // there is an outage: the canaries are to be asked
 	lookups      inFlight // under way
 
@@ -51,6 +50,13 @@ type outages struct {
 	health     *hostHealth
 	output     *output
 	requests   *robotsRequests
+}
+
+func newOutages(e *engine) *outages {
+	o := &outages{engine: e, wakeCanaries: newSignal()}
+	o.dns.strict = true
+	o.net.patience, o.dns.patience = e.faultWaits.patience, e.faultWaits.patience
+	return o
 }
 
 // confirmWait is the wait before the next try.
@@ -145,8 +151,8 @@ func (o *outages) tellOutage(what string, m *monitor) {
 		o.wakeCanaries.raise()
 	} else {
 		o.noteProgress()
-		o.requests.wakeJobs.raise()
-		o.dispatcher.wakeDispatch.raise()
+		o.requests.outageEnded()
+		o.dispatcher.outageEnded()
 	}
 	lasted := time.Since(since).Round(time.Second)
 	switch {
@@ -189,6 +195,17 @@ func (o *outages) outageText() string {
 	}
 	return ""
 }
+
+// namesWorkedSince says whether a name server has answered since then.
+func (o *outages) namesWorkedSince(at time.Time) bool { return o.dns.workedSince(at, 0) }
+
+// mayTry is false while there is an outage and a try was made within the last second; take notes a try; try begins one
+// exchange, whose outcome is for watchExchange.
+func (o *outages) mayTry(now time.Time) bool { return o.net.mayTry(now) && o.dns.mayTry(now) }
+
+func (o *outages) take(now time.Time) { o.net.take(now); o.dns.take(now) }
+
+func (o *outages) try() *probe { return o.net.begin() }
 
 // slowed is true while the network or the name servers are taken to be down: fetching rests but for a few tries.
 func (o *outages) slowed() bool { return o.net.isDown() || o.dns.isDown() }

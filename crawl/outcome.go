@@ -68,8 +68,8 @@ func (p *pageStage) fetchOne(ctx context.Context, g *polite.Grant) error {
 	if rests, err := p.inBackoffAfterAll(g, &rec); rests || err != nil {
 		return err
 	}
-	resp := p.dispatcher.workers.response()
-	defer p.dispatcher.workers.release(resp)
+	resp := p.workers.response()
+	defer p.workers.release(resp)
 	began := time.Now()
 	err := p.exchange(ctx, g, weburl.Split(rec.URL), resp, p.limitsOf(&rec))
 	if ctx.Err() != nil {
@@ -85,7 +85,7 @@ func (p *pageStage) fetchOne(ctx context.Context, g *polite.Grant) error {
 	var fe *fetch.Error
 	if err == nil && cutOff(resp) || errors.As(err, &fe) && doubtful(fe) {
 		again := rec.Flags&weburl.FlagUnconfirmed != 0
-		if !p.outages.confirmed(again, p.health.hosts.Doubted(g.Item.Host), began, p.outages.source(g.Addr)) && mayBeOurs(&rec) {
+		if !p.outages.confirmed(again, p.health.doubted(g.Item.Host), began, p.outages.source(g.Addr)) && mayBeOurs(&rec) {
 			return p.unconfirmed(g, &rec, &sum, result)
 		}
 	}
@@ -126,7 +126,7 @@ func retried(e health.Event) state.Reason {
 
 // restsAfterAll puts a granted URL off whose host went to rest, or was given up, after it had been admitted.
 func (p *pageStage) inBackoffAfterAll(g *polite.Grant, rec *weburl.Record) (rests bool, _ error) {
-	if s := p.health.hosts.Get(g.Item.Host, nil, time.Now()); s.Clean() {
+	if p.health.isClean(g.Item.Host) {
 		return false, nil
 	}
 	err := p.transact(func(tx *transaction) (err error) {
@@ -149,7 +149,7 @@ func (p *pageStage) exchangeFailed(g *polite.Grant, rec *weburl.Record, sum *rob
 	if fe.Ours() && fe.Kind != fetch.KindNoRoute && rec.Faults < maxOurFaults {
 		rec.Faults++
 		return p.settle(g, result, func(tx *transaction) error {
-			return p.deferrals.deferURL(tx, rec, state.PlaceRAM, time.Now().Add(p.outages.faultWaits.ourFault), state.ReasonConnect)
+			return p.deferrals.deferURL(tx, rec, state.PlaceRAM, time.Now().Add(p.faultWaits.ourFault), state.ReasonConnect)
 		})
 	}
 	why := reasonOf(fe)
@@ -217,15 +217,15 @@ func (p *pageStage) settle(g *polite.Grant, result *ending, f func(tx *transacti
 		if err := f(tx); err != nil {
 			return err
 		}
-		p.dispatcher.polite.Done(time.Now(), g, result.Result)
+		p.polite.Done(time.Now(), g, result.Result)
 		if result.Backoff >= health.Short {
 			if err := p.health.clearHost(tx, g.Item.Host, result.health); err != nil {
 				return err
 			}
 		}
-		tx.wake(p.seen.wakeSeen)
-		tx.wake(p.budgets.wakeBeast)
-		tx.wake(p.check.wakeRobots)
+		p.seen.wake(tx)
+		p.budgets.wake(tx)
+		p.check.wake(tx)
 		return nil
 	})
 }
@@ -255,7 +255,7 @@ func (p *pageStage) unconfirmed(g *polite.Grant, rec *weburl.Record, sum *robots
 	result.Backoff = wait
 	return p.settle(g, result, func(tx *transaction) error {
 		tx.count(state.CountUnconfirmed, 1)
-		p.health.hosts.Doubt(g.Item.Host, &sum.Health, time.Now())
+		p.health.doubt(g.Item.Host, &sum.Health)
 		return p.deferrals.deferURL(tx, rec, state.PlaceRAM, time.Now().Add(wait), state.ReasonUnconfirmed)
 	})
 }

@@ -31,8 +31,11 @@ type output struct {
 	robotsLog   *crawllog.Log    // outcomes of robots requests, and the sitemaps that were named
 	closedFiles map[string]int64 // sizes of closed files of output; used by diskUsed alone
 	seedReports seedReports
+}
 
-	dispatcher *dispatcher
+// store appends the records of a response; part of the transaction that ends the URL.
+func (o *output) store(p *warc.Prepared, now time.Time) (warc.Location, error) {
+	return o.warc.Append(p, now)
 }
 
 // logFetched writes the outcome of a response to the crawl log; part of a transaction.

@@ -25,13 +25,13 @@ func (p *pageStage) store(ctx context.Context, g *polite.Grant, rec *weburl.Reco
 	note func(tx *transaction) error) error {
 	var w *pageWorker
 	select {
-	case w = <-p.dispatcher.workers.parsers:
+	case w = <-p.workers.parsers:
 	case <-ctx.Done():
 		return nil
 	}
 	defer func() {
 		w.prepared.Release()
-		p.dispatcher.workers.parsers <- w
+		p.workers.parsers <- w
 	}()
 	now := time.Now()
 	key := p.Hasher.URLKey(rec.URL)
@@ -53,7 +53,7 @@ func (p *pageStage) store(ctx context.Context, g *polite.Grant, rec *weburl.Reco
 		var at warc.Location
 		if p.opt.Store {
 			var err error
-			at, err = p.output.warc.Append(&w.prepared, now)
+			at, err = p.output.store(&w.prepared, now)
 			if err != nil {
 				return err
 			}
@@ -70,7 +70,7 @@ func (p *pageStage) store(ctx context.Context, g *polite.Grant, rec *weburl.Reco
 		}
 		tx.move(key, state.PlaceRAM, state.PlaceFetched)
 		p.countResponse(tx, rec, resp, is.page)
-		if err := p.budgets.star.Fetched(g.Item.PLD, 1, int64(len(resp.Raw))); err != nil {
+		if err := p.budgets.fetched(g.Item.PLD, int64(len(resp.Raw))); err != nil {
 			return err
 		}
 		if rec.Flags&weburl.FlagSeed != 0 {

@@ -86,8 +86,8 @@ func (p *passRunner) run(ctx context.Context, m merger) error {
 		p.space.short("merge "+m.name, "")
 		last = time.Now()
 		took = max(leastMerge, last.Sub(began))
-		p.budgets.wakeBeast.raise() // its next queue was pinned, or waited for, until the merge's end
-		if p.acct.stock() == 0 {    // it may have been the crawl's last
+		p.budgets.passEnded()
+		if p.acct.stock() == 0 { // it may have been the crawl's last
 			p.wakeWatch.raise()
 		}
 		p.changed()
@@ -121,7 +121,7 @@ func worthwhile(cost time.Duration, tuples int64) bool {
 
 // nothingInFlight is true when no URL is in RAM, on its way there or being fetched.
 func (p *passRunner) nothingInFlight() bool {
-	return p.acct.stock() == 0 && p.requests.robotsJobs.len() == 0
+	return p.acct.stock() == 0 && p.requests.underWay() == 0
 }
 
 // starving is true when fetchers idle for want of URLs that could come from a merge before BEAST.
@@ -137,8 +137,7 @@ func (p *passRunner) starvingForVerdicts() bool {
 // needsURLs is true when the stock is low and BEAST's current queue is read to its end, or all its queues together hold
 // little.
 func (p *passRunner) needsURLs() bool {
-	return p.stock.stockLow() &&
-		(p.budgets.beast.AtEnd() || p.acct.in(state.PlaceBeast) < int64(p.opt.Connections))
+	return p.stock.stockLow() && p.budgets.runsLow()
 }
 
 func pendingTuples(d *drum.Drum) func() int64 {

@@ -17,7 +17,7 @@ const pulseEvery = 100 * time.Millisecond
 // pulse wakes all stages after a change.
 func (c *crawler) pulse(ctx context.Context) error {
 	for c.await(ctx, c.committed, wakeAfter) {
-		for _, s := range c.signals() {
+		for _, s := range c.pulsed {
 			s.raise()
 		}
 		if !sleep(ctx, pulseEvery) {
@@ -25,10 +25,4 @@ func (c *crawler) pulse(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// signals are those that the pulse raises.
-func (c *crawler) signals() []signal {
-	return []signal{c.seen.wakeSeen, c.budgets.wakeStar, c.budgets.wakeBeast, c.budgets.wakeScan, c.check.wakeRobots, c.requests.wakeRequested, c.requests.wakeAwaiting, c.requests.wakeJobs,
-		c.dispatcher.wakeReady, c.deferrals.wakeDeferred, c.stock.wakeRelieve, c.dispatcher.wakeDispatch, c.wakeWatch, c.space.wakeSpace}
 }

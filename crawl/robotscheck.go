@@ -23,7 +23,6 @@ import (
 type robotsCheck struct {
 	*engine
 	robotsCache *drum.Drum
-	policy      health.Policy
 	wakeRobots  signal
 	roundNow    atomic.Int64 // Unix second at which the last pass began
 
@@ -34,6 +33,12 @@ type robotsCheck struct {
 	requests   *robotsRequests
 	space      *space
 	stock      *stockKeeper
+}
+
+func newRobotsCheck(e *engine) *robotsCheck {
+	k := &robotsCheck{engine: e, wakeRobots: e.pulsedSignal()}
+	k.roundNow.Store(time.Now().Unix())
+	return k
 }
 
 // applyRobots is the rule of RobotsCache: checks are judged by what the cache knows at their place in the order of
@@ -68,7 +73,7 @@ func (k *robotsCheck) applyRobots(key drum.Key, old []byte, exists bool, run []d
 		if n := len(known.Addrs()); n > 0 && k.rules.Closed(known.Addrs()) && now.Before(known.AddrExpires) {
 			it.Result = uint64(decisionBlocked)
 			continue
-		} else if decision == robots.Forbidden && (n > 0 || known.Fetched.Unix() < k.deferrals.heldState.Since) {
+		} else if decision == robots.Forbidden && (n > 0 || !k.deferrals.sinceFlags(known.Fetched)) {
 			decision = robots.Request // the blacklist (endBlocked) or the flags of an earlier run were what forbade it
 		}
 		it.Result = uint64(decision)
@@ -233,8 +238,7 @@ func (k *robotsCheck) route(tx *transaction, res *drum.Result, rec *weburl.Recor
 			rec.Flags |= weburl.FlagCounted
 		}
 		tx.move(key, state.PlaceRobotsCheck, state.PlaceReady)
-		tx.wake(k.dispatcher.wakeReady)
-		return k.dispatcher.ready.Append(rec.Append(nil))
+		return k.dispatcher.enqueue(tx, rec)
 	case robots.Disallow:
 		return k.deferrals.refuse(tx, rec, state.PlaceRobotsCheck, state.ReasonRobots)
 	case robots.NoHost:
@@ -262,6 +266,18 @@ func (k *robotsCheck) route(tx *transaction, res *drum.Result, rec *weburl.Recor
 	return fmt.Errorf("crawl: RobotsCache gave result %#x for %s", res.Result, rec.URL)
 }
 
+// wake lets RobotsCache's goroutine look whether a pass is due once the transaction has ended.
+func (k *robotsCheck) wake(tx *transaction) { tx.wake(k.wakeRobots) }
+
+// learn adds an update of what is known of an origin (robots.AppendUpdate); part of a transaction.
+func (k *robotsCheck) learn(tx *transaction, origin, update []byte) error {
+	tx.wake(k.wakeRobots)
+	return k.robotsCache.Add([]drum.Tuple{{Key: drum.Key(k.Hasher.OriginKey(origin)), Op: drum.Update, Value: update}})
+}
+
+// empty says whether no URL or update waits for a pass.
+func (k *robotsCheck) empty() bool { n, _ := k.robotsCache.Pending(); return n == 0 }
+
 // robotsStore wires RobotsCache: checks go to Q, or to QR and RobotsRequested.
 func (k *robotsCheck) robotsStore() drum.Options {
 	o := k.plan.RobotsCache.shaped(robotsShape())
@@ -286,7 +302,7 @@ func (k *robotsCheck) mergeRobotsCache(ctx context.Context) error {
 		keys:    k.robotsCache.Keys,
 		cost:    func() time.Duration { return k.robotsCache.Stats().PredictedEarly },
 		early: func() bool {
-			return k.acct.in(state.PlaceReady, state.PlaceRAM) < low || k.dispatcher.workers.exchanges.load() < int64(k.opt.Connections)/2 ||
+			return k.acct.in(state.PlaceReady, state.PlaceRAM) < low || k.workers.exchanges.load() < int64(k.opt.Connections)/2 ||
 				k.stock.aim().idle
 		},
 		starving: k.passes.starvingForVerdicts,

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"drumbeat/crawl/state"
-	"drumbeat/drum"
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
 	"drumbeat/internal/health"
@@ -26,8 +25,8 @@ func (q *robotsRequests) doRobots(ctx context.Context, seq int64, rec []byte) er
 	}
 	var f robots.Fetched
 	kind := robots.UpdateOutcome
-	resp := q.dispatcher.workers.response()
-	defer q.dispatcher.workers.release(resp)
+	resp := q.workers.response()
+	defer q.workers.release(resp)
 	began, doubt := time.Now(), false
 	host := weburl.Split(job.Origin).Host
 	if q.rules.BlockedHost(host) {
@@ -77,10 +76,10 @@ func (q *robotsRequests) doRobots(ctx context.Context, seq int64, rec []byte) er
 			return q.endBlocked(seq, &job, addrs, expires)
 		}
 	}
-	if !q.dispatcher.workers.enterRobots(ctx) {
+	if !q.workers.enterRobots(ctx) {
 		return nil
 	}
-	defer q.dispatcher.workers.leaveRobots()
+	defer q.workers.leaveRobots()
 	if doubt && !q.outages.confirmed(job.Tries > 0, false, began, q.outages.source(addrs[0])) && (job.Tries < confirmTries && !job.Failing || q.outages.inOutage()) {
 		return q.retryRobots(seq, &job, q.outages.inOutage())
 	}
@@ -97,9 +96,7 @@ func (q *robotsRequests) doRobots(ctx context.Context, seq int64, rec []byte) er
 		if len(addrs) == 0 {
 			tx.count(state.CountLookupFailures, 1)
 		}
-		tuple := [1]drum.Tuple{{Key: drum.Key(q.Hasher.OriginKey(job.Origin)), Op: drum.Update,
-			Value: robots.AppendUpdate(nil, kind, now, &h)}}
-		if err := q.check.robotsCache.Add(tuple[:]); err != nil {
+		if err := q.check.learn(tx, job.Origin, robots.AppendUpdate(nil, kind, now, &h)); err != nil {
 			return err
 		}
 		if !job.AddrsOnly {
@@ -115,7 +112,6 @@ func (q *robotsRequests) doRobots(ctx context.Context, seq int64, rec []byte) er
 	})
 	q.wakeJobs.raise()
 	q.wakeAwaiting.raise()
-	q.check.wakeRobots.raise()
 	q.wakeRequested.raise()
 	return err
 }
@@ -169,7 +165,7 @@ func (q *robotsRequests) lookupConfirmed(job *robots.Job, began time.Time, le *L
 	if q.outages.namesInDoubt() || le != nil && le.Busy || job.Tries == 0 {
 		return false
 	}
-	return job.Tries >= confirmTries || q.outages.dns.workedSince(began, 0)
+	return job.Tries >= confirmTries || q.outages.namesWorkedSince(began)
 }
 
 // retryRobots defers a request whose failure isn't confirmed yet; outage: and isn't counted at all.
@@ -314,7 +310,7 @@ func (q *robotsRequests) getThrough(ctx context.Context, url string, addrs []net
 	granted := make(chan *polite.Grant, 1)
 	resp.Reset() // nobody waits for his turn with a body in hand
 	item := &polite.Item{Data: granted, Host: q.HostKey(parts.Host), PLD: q.PLDKey(parts.Host), Addrs: addrs, Robots: true, Waits: waits}
-	for v := q.dispatcher.polite.Admit(time.Now(), item); v.Kind != polite.Admitted; v = q.dispatcher.polite.Admit(time.Now(), item) {
+	for v := q.polite.Admit(time.Now(), item); v.Kind != polite.Admitted; v = q.polite.Admit(time.Now(), item) {
 		wait := robotsRoomEvery
 		if v.Kind == polite.Deferred {
 			item.Waits = min(item.Waits+1, robots.MaxWaits)
@@ -342,26 +338,26 @@ func (q *robotsRequests) getGranted(ctx context.Context, g *polite.Grant, url st
 	limits.BodyBytes, limits.DecodedBytes, limits.Ratio = robotsBodyBytes, robotsBodyBytes, fetch.Unlimited
 	err := q.pages.exchange(ctx, g, parts, resp, &limits)
 	q.logBug(string(parts.Host)+"/robots.txt", err)
-	q.dispatcher.workers.free()
+	q.workers.free()
 	result := polite.Result{Elapsed: answerTime(resp, err), Kept: q.pages.keptFor(g, resp)}
 	if err != nil {
 		result.Backoff = robotsBackoff
 	} else if health.KindOf(resp.Status) == health.TooFast { // said to us, not to robots.txt: an old copy doesn't serve meanwhile
 		result.Backoff = max(robotsBackoff, min(retryAfter(resp, time.Now()), politeBackoff))
-	} else if resp.Status == http.StatusOK && bytes.Equal(parts.Host, rulesOf) && q.dispatcher.workers.enterRobots(ctx) {
+	} else if resp.Status == http.StatusOK && bytes.Equal(parts.Host, rulesOf) && q.workers.enterRobots(ctx) {
 		// Binds the host from now on, whether one of its pages is queued or not. What another host redirected to here are that one's
 		// rules (RFC 9309, 2.3.1.2), and come to it with its URLs.
 		_ = bug.Contained(func() error { // a panic is met again where the rules are read
 			result.CrawlDelay = min(robots.Parse(resp.Body, q.opt.Agent).CrawlDelay, q.opt.MaxCrawlDelay)
 			return nil
 		})
-		q.dispatcher.workers.leaveRobots()
+		q.workers.leaveRobots()
 	}
-	q.dispatcher.polite.Done(time.Now(), g, result)
+	q.polite.Done(time.Now(), g, result)
 	var kept *archiver
 	if err == nil && ctx.Err() == nil { // else it is done again, or there is no response
 		if kept = q.output.prepareRobots(url, resp); kept != nil {
-			defer q.dispatcher.workers.archivers.give(kept)
+			defer q.workers.archivers.give(kept)
 		}
 	}
 	if stepErr := q.transact(func(tx *transaction) error {
@@ -420,16 +416,14 @@ func (q *robotsRequests) endBlocked(seq int64, job *robots.Job, addrs []netip.Ad
 		h.Expires = now.Add(robots.Lifetime)
 		h.SetAddrs(addrs, expires)
 	}
-	err := q.transact(func(*transaction) error {
-		tuple := [1]drum.Tuple{{Key: drum.Key(q.Hasher.OriginKey(job.Origin)), Op: drum.Update,
-			Value: robots.AppendUpdate(nil, robots.UpdateOutcome, now, &h)}}
-		if err := q.check.robotsCache.Add(tuple[:]); err != nil {
+	err := q.transact(func(tx *transaction) error {
+		if err := q.check.learn(tx, job.Origin, robots.AppendUpdate(nil, robots.UpdateOutcome, now, &h)); err != nil {
 			return err
 		}
 		q.robotsJobs.end(seq)
 		return nil
 	})
-	for _, s := range []signal{q.wakeJobs, q.wakeAwaiting, q.check.wakeRobots, q.wakeRequested} {
+	for _, s := range []signal{q.wakeJobs, q.wakeAwaiting, q.wakeRequested} {
 		s.raise()
 	}
 	return err

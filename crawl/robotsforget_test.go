@@ -167,7 +167,7 @@ func TestRobotsAreForgotten(t *testing.T) {
 	y := newRobotsYear(t, forget*aDay)
 	key := func(i int) drum.Key { return drum.Key(uint64(i+1) * 0x9e3779b97f4a7c15) }
 	unwelcome := key(1 << 30)
-	y.crawler.check.policy = (&Options{HostRefusals: 1}).makePolicy()
+	y.crawler.policy = (&Options{HostRefusals: 1}).makePolicy()
 	y.answer(unwelcome)
 	var weeks [2]robotsSize // the largest of days 43 to 75, as soon as the first have gone; and of all later ones
 	for day := range days {

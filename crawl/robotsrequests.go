@@ -3,6 +3,7 @@ package crawl
 import (
 	"context"
 	"drumbeat/crawl/state"
+	"drumbeat/disk"
 	"drumbeat/drum"
 	"drumbeat/queue"
 	"drumbeat/robots"
@@ -30,17 +31,64 @@ type robotsRequests struct {
 	requestedNow                          atomic.Int64 // Unix second at which the last pass of RobotsRequested began
 	jobTried                              time.Time    // last request begun in an outage; of readRobotsFetch alone
 
-	check      *robotsCheck
-	deferrals  *deferrals
-	dispatcher *dispatcher
-	health     *hostHealth
-	outages    *outages
-	output     *output
-	pages      *pageStage
-	passes     *passRunner
-	seen       *seenStage
-	space      *space
+	check     *robotsCheck
+	deferrals *deferrals
+	health    *hostHealth
+	outages   *outages
+	output    *output
+	pages     *pageStage
+	passes    *passRunner
+	seen      *seenStage
+	space     *space
 }
+
+func newRobotsRequests(e *engine) *robotsRequests {
+	return &robotsRequests{engine: e, waiting: &releases{},
+		robotsJobs:    &robotsJobs{inFlight: map[int64][]byte{}, plds: map[int64]uint64{}, perPLD: map[uint64]*pldJobs{}},
+		wakeRequested: e.pulsedSignal(), wakeAwaiting: e.pulsedSignal(), wakeJobs: e.pulsedSignal()}
+}
+
+// freeze copies the requests under way: one that was begun is finished, or made again.
+func (q *robotsRequests) freeze(m *moment) { m.jobs = q.robotsJobs.snapshot() }
+
+// empty says whether no request is under way or waits.
+func (q *robotsRequests) empty() bool {
+	queued, _ := q.robotsFetch.Len()
+	deferred, _ := q.robotsDeferred.Len()
+	asked, _ := q.robotsRequested.Pending()
+	return q.underWay() == 0 && queued == 0 && deferred == 0 && asked == 0
+}
+
+// queued is how many requests wait in QD.
+func (q *robotsRequests) queued() int64 { n, _ := q.robotsFetch.Len(); return n }
+
+// restore puts the requests that were under way at the checkpoint back into QD.
+func (q *robotsRequests) restore(m *state.Manifest) error {
+	q.robotsJobs.total = q.queued()
+	if m == nil {
+		return nil
+	}
+	jobs, err := disk.ReadTail(q.Set, m.Jobs)
+	if err != nil {
+		return err
+	}
+	return state.EachRecord("robots requests in RAM", jobs, func(rec []byte) error {
+		q.robotsJobs.queued()
+		return q.robotsFetch.Append(rec)
+	})
+}
+
+// restoreWaiting releases what was found in QR once the requests found have been answered.
+func (q *robotsRequests) restoreWaiting() {
+	n, _ := q.awaitRobots.Len()
+	q.waiting.restore(n, q.robotsJobs.issued())
+}
+
+// underWay is how many requests have begun and not ended.
+func (q *robotsRequests) underWay() int { return q.robotsJobs.len() }
+
+// outageEnded lets requests go on.
+func (q *robotsRequests) outageEnded() { q.wakeJobs.raise() }
 
 // requestedStore wires RobotsRequested: hosts not asked yet go to QD.
 func (q *robotsRequests) requestedStore() drum.Options {

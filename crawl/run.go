@@ -9,7 +9,6 @@ import (
 	"drumbeat/crawl/admit"
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
-	"drumbeat/drum"
 	"drumbeat/internal/urlrule"
 	"drumbeat/warc/outfile"
 	"drumbeat/weburl"
@@ -75,7 +74,7 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	c.cancel, c.running = cancel, inner
 	defer cancel()
 	fetching, cut := context.WithCancel(context.WithoutCancel(ctx))
-	c.dispatcher.fetching = fetching
+	c.fetching = fetching
 	defer cut()
 	c.began = time.Now()
 	c.noteProgress()
@@ -96,14 +95,14 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	if err := c.checkpointer.checkpoint(false, ""); err != nil { // identity, secret and seeds' place are durable before the first fetch
 		return nil, err
 	}
-	c.seen.seenMeter.start, c.seen.seenMeter.pages = c.seen.urlSeen.Stats(), c.acct.copy().Counters[state.CountPages]
+	c.seen.startMeter()
 	c.startStages(inner)
 	<-inner.Done()
 	c.stages.Wait()
-	close(c.dispatcher.workers.grants) // dispatch was the one that sent
+	close(c.workers.grants) // dispatch was the one that sent
 	grace := time.AfterFunc(stopGrace, cut)
 	defer grace.Stop()
-	c.dispatcher.fetchers.Wait()
+	c.fetchers.Wait()
 	if err := c.failure(); err != nil {
 		return nil, err
 	}
@@ -124,15 +123,15 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 
 // finished is true when the manifest says that the crawl is over and the seeds are those that it was fed.
 func (c *crawler) finished() bool {
-	return c.Manifest != nil && c.Manifest.Done != "" && c.seeds.state.Done && !c.moreWork()
+	return c.Manifest != nil && c.Manifest.Done != "" && c.seeds.fed() && !c.moreWork()
 }
 
 // moreWork is true when a finished crawl left URLs that limits of that run kept back, or that waited for a host whose time has come.
 func (c *crawler) moreWork() bool {
-	if due, ok := c.deferrals.deferred.NextDue(time.Now()); ok && !due.After(time.Now()) {
+	if due, ok := c.deferrals.nextDue(time.Now()); ok && !due.After(time.Now()) {
 		return true
 	}
-	return c.deferrals.heldState.Left > 0 || c.acct.in(state.PlaceUnstreamed, state.PlaceStar, state.PlaceBeast, state.PlaceRobotsCheck, state.PlaceAwaitRobots, state.PlaceReady, state.PlaceRAM) > 0
+	return c.deferrals.heldLeft() > 0 || c.acct.in(state.PlaceUnstreamed, state.PlaceStar, state.PlaceBeast, state.PlaceRobotsCheck, state.PlaceAwaitRobots, state.PlaceReady, state.PlaceRAM) > 0
 }
 
 // open takes the directories and opens every structure at the state that the manifest names.
@@ -157,15 +156,13 @@ func open(opt Options) (_ *crawler, err error) {
 	}
 	m := c.Manifest
 	if m != nil {
-		c.checkpointer.gen, c.checkpointer.runs, c.activeBefore = m.Gen, m.Runs, m.Active
+		c.activeBefore = m.Active
 		c.acct.s = m.Accounts
-		c.space.savedURLs.Store(m.Accounts.Gained())
+		c.space.noteSaved(&m.Accounts)
 	}
-	if err = disk.RemoveTails(c.Set, func(g uint64) bool { return g == c.checkpointer.gen && m != nil }); err != nil {
+	if err = c.checkpointer.resume(m); err != nil {
 		return nil, err
 	}
-	c.checkpointer.runs++
-	c.checkpointer.lastRun = c.opt.lastRun()
 	if m != nil {
 		c.testHook("recovery")
 	}
@@ -176,35 +173,13 @@ func open(opt Options) (_ *crawler, err error) {
 }
 
 func newCrawler(opt Options) *crawler {
-	c := &crawler{engine: &engine{Saved: state.NewSaved(opt.FS, opt.Dirs, opt.Out), opt: opt, cancel: func() {}}}
+	c := &crawler{engine: newEngine(opt)}
 	c.wire()
-	c.transactions.New = func() any { return new(transaction) }
-	for _, s := range []*signal{&c.seen.wakeSeen, &c.budgets.wakeStar, &c.budgets.wakeBeast, &c.budgets.wakeScan, &c.check.wakeRobots, &c.requests.wakeRequested,
-		&c.requests.wakeAwaiting, &c.requests.wakeJobs, &c.dispatcher.wakeReady, &c.deferrals.wakeDeferred, &c.stock.wakeRelieve, &c.dispatcher.wakeDispatch, &c.wakeWatch, &c.space.wakeSpace, &c.seen.wakeNames, &c.outages.wakeCanaries,
-		&c.committed} {
-		*s = newSignal()
-	}
-	c.links = &admit.Policy{Lists: &c.rules.Lists, MaxDepth: opt.MaxDepth, MaxRedirects: opt.MaxRedirects, MaxURLBytes: opt.MaxURLBytes,
-		KeepEscapes: opt.KeepEscapes, AllowedPort: opt.AllowedPort, LinkFilter: opt.LinkFilter}
-	c.draining.Store(opt.Drain)
-	c.outages.dns.strict = true
-	c.outages.faultWaits = opt.makeWaits()
-	c.outages.net.patience, c.outages.dns.patience = c.outages.faultWaits.patience, c.outages.faultWaits.patience
-	c.check.policy = opt.makePolicy()
-	c.requests.robotsJobs = &robotsJobs{inFlight: map[int64][]byte{}, plds: map[int64]uint64{}, perPLD: map[uint64]*pldJobs{}}
-	c.requests.waiting = &releases{}
-	c.sketches = newSketches()
-	c.budgets.scanned.fetched.Store(-1)
-	c.check.roundNow.Store(time.Now().Unix())
-	c.began = time.Now()
 	return c
 }
 
 // openRAM makes what lives in RAM, after the structures.
 func (c *crawler) openRAM(m *state.Manifest) error {
-	if c.plan.CacheBytes > 0 {
-		c.seen.recent = drum.NewRAMCache(c.plan.CacheBytes)
-	}
 	c.dispatcher.openPolite(m)
 	for _, f := range []func(*state.Manifest) error{c.restoreSaved, c.openPolicy, c.dispatcher.openWorkers} {
 		if err := f(m); err != nil {
@@ -253,27 +228,18 @@ func (c *crawler) openPolicy(m *state.Manifest) error {
 	}
 	p := c.links
 	p.Hasher, p.Suffixes, p.URLRules, p.Sites = c.Hasher, c.Suffixes, *rules, admit.NewSites(c.opt.Scope, c.HostKey, extended)
-	p.Traced, p.Cached = c.seen.trace != nil, c.seen.recent != nil
+	p.Traced, p.Cached = c.seen.traced(), c.seen.cached()
 	return nil
 }
 
 // restoreRAM gives the URLs that were in RAM back to RobotsCache, and the robots requests back to QD. It runs before the
 // stages do; should the program end before the next checkpoint, the same manifest does the same again.
 func (c *crawler) restoreRAM() error {
-	n, _ := c.requests.robotsFetch.Len()
-	c.requests.robotsJobs.total = n
 	m := c.Manifest
+	if err := c.requests.restore(m); err != nil {
+		return err
+	}
 	if m != nil {
-		jobs, err := disk.ReadTail(c.Set, m.Jobs)
-		if err != nil {
-			return err
-		}
-		if err := state.EachRecord("robots requests in RAM", jobs, func(rec []byte) error {
-			c.requests.robotsJobs.queued()
-			return c.requests.robotsFetch.Append(rec)
-		}); err != nil {
-			return err
-		}
 		ram, err := disk.ReadTail(c.Set, m.RAM)
 		if err != nil {
 			return err
@@ -291,27 +257,16 @@ func (c *crawler) restoreRAM() error {
 			return err
 		}
 	}
-	waiting, _ := c.requests.awaitRobots.Len()
-	c.requests.waiting.restore(waiting, c.requests.robotsJobs.issued())
+	c.requests.restoreWaiting()
 	return nil
 }
 
 // close frees everything; files are as the last checkpoint left them, or longer.
 func (c *crawler) close() error {
 	var errs []error
-	for _, s := range c.checkpointer.structures {
-		if s.close != nil {
-			errs = append(errs, s.close())
-		}
-	}
-	for _, cache := range []*drum.RAMCache{c.seen.recent, c.budgets.recentEdges, c.seen.recentNames} {
-		if cache != nil {
-			cache.Close()
-		}
-	}
-	if c.seen.trace != nil {
-		c.seen.closeTrace()
-	}
+	errs = append(errs, c.checkpointer.closeAll())
+	c.seen.close()
+	c.budgets.close()
 	errs = append(errs, c.seeds.close())
 	return errors.Join(append(errs, c.Unlock())...)
 }

@@ -61,6 +61,12 @@ func (f *seedFeeder) open(st state.Seeds) error {
 	return nil
 }
 
+// freeze notes how far the file was fed.
+func (f *seedFeeder) freeze(m *moment) { m.seeds = f.state }
+
+// fed says whether the file has been fed to its end. Under the transaction lock, or before the crawl begins.
+func (f *seedFeeder) fed() bool { return f.state.Done }
+
 // run feeds the rest of the file.
 func (f *seedFeeder) run(ctx context.Context) error {
 	if f.state.Done {

@@ -38,6 +38,10 @@ type seenStage struct {
 	space   *space
 }
 
+func newSeenStage(e *engine) *seenStage {
+	return &seenStage{engine: e, wakeSeen: e.pulsedSignal(), wakeNames: newSignal()}
+}
+
 // send hands the batch to URLseen and STAR; it is part of the transaction of the page.
 func (s *seenStage) sendLinks(b *admit.Batch, tx *transaction) error {
 	seeds := b.Rec.Flags&weburl.FlagSeed != 0
@@ -73,7 +77,7 @@ func (s *seenStage) sendLinks(b *admit.Batch, tx *transaction) error {
 		return err
 	}
 	if len(b.Edges) > 0 {
-		if err := s.budgets.star.AddEdges(b.Edges); err != nil {
+		if err := s.budgets.addEdges(b.Edges); err != nil {
 			return err
 		}
 		tx.count(state.CountEdges, int64(len(b.Edges)))
@@ -104,6 +108,43 @@ func (s *seenStage) sendNames(l *admit.Names, tx *transaction) error {
 	return s.names.Add(fresh)
 }
 
+// openCaches makes the RAM caches in front of the stores. The plan may have none for URLseen.
+func (s *seenStage) openCaches() {
+	s.recentNames = drum.NewRAMCache(s.plan.NameCacheBytes)
+	if s.plan.CacheBytes > 0 {
+		s.recent = drum.NewRAMCache(s.plan.CacheBytes)
+	}
+}
+
+// close frees the caches and ends the trace.
+func (s *seenStage) close() {
+	for _, cache := range []*drum.RAMCache{s.recent, s.recentNames} {
+		if cache != nil {
+			cache.Close()
+		}
+	}
+	if s.trace != nil {
+		s.closeTrace()
+	}
+}
+
+func (s *seenStage) traced() bool { return s.trace != nil }
+
+func (s *seenStage) cached() bool { return s.recent != nil }
+
+// wake lets URLseen's goroutine look whether a pass is due once the transaction has ended.
+func (s *seenStage) wake(tx *transaction) { tx.wake(s.wakeSeen) }
+
+// wakeNow is wake outside of a transaction.
+func (s *seenStage) wakeNow() { s.wakeSeen.raise() }
+
+// pending is how many links wait for a pass.
+func (s *seenStage) pending() int64 { n, _ := s.urlSeen.Pending(); return n }
+
+// passesEnded counts the passes of URLseen; passCost is how long one over all buckets would take now.
+func (s *seenStage) passesEnded() int64      { return s.seenMerges.Load() }
+func (s *seenStage) passCost() time.Duration { return s.urlSeen.Stats().PredictedEarly }
+
 // seenStore wires URLseen: what is new goes to STAR.
 func (s *seenStage) seenStore() drum.Options {
 	o := s.plan.seenOptions(nil)
@@ -127,7 +168,7 @@ func (s *seenStage) mergeSeen(ctx context.Context) error {
 		pending: pendingTuples(s.urlSeen),
 		keys:    s.urlSeen.Keys,
 		cost:    func() time.Duration { return s.urlSeen.Stats().PredictedEarly },
-		early:   func() bool { return s.passes.needsURLs() && s.budgets.star.PendingChecks() == 0 }, starving: s.passes.starving,
+		early:   func() bool { return s.passes.needsURLs() && !s.budgets.checksPending() }, starving: s.passes.starving,
 		wake: s.wakeSeen,
 	})
 }
@@ -153,11 +194,7 @@ func (s *seenStage) emitUnique(results []drum.Result) error {
 		if len(checks) == 0 {
 			return nil
 		}
-		if err := s.budgets.star.Check(checks); err != nil {
-			return err
-		}
-		tx.wake(s.budgets.wakeStar)
-		return nil
+		return s.budgets.checkAll(tx, checks)
 	})
 }
 

@@ -94,8 +94,20 @@ func (s *seenStage) measured(pass func() (int, error)) (int, error) {
 	return n, err
 }
 
+// startMeter notes where URLseen stands when the crawl begins.
+func (s *seenStage) startMeter() {
+	s.seenMeter.start, s.seenMeter.pages = s.urlSeen.Stats(), s.acct.copy().Counters[state.CountPages]
+}
+
+// show adds what URLseen knows to a snapshot.
+func (s *seenStage) show(snap *Snapshot) {
+	st := s.urlSeen.Stats()
+	snap.URLSeenKeys, snap.URLSeenPasses, snap.URLSeenFullPasses = st.Keys, st.Passes, s.fullPasses.Load()
+	snap.Seen = s.seenMeter.check(&s.opt, &s.plan, snap)
+}
+
 // check completes the newest SeenCheck for a snapshot.
-func (m *seenMeter) check(c *crawler, s *Snapshot) SeenCheck {
+func (m *seenMeter) check(opt *Options, plan *Plan, s *Snapshot) SeenCheck {
 	last := m.last.Load()
 	if last == nil {
 		return SeenCheck{}
@@ -106,7 +118,7 @@ func (m *seenMeter) check(c *crawler, s *Snapshot) SeenCheck {
 		return check
 	}
 	check.PageBytes = float64(s.DiskRead+s.DiskWritten) / pages
-	f, err := c.plan.Forecast(&c.opt, Load{
+	f, err := plan.Forecast(opt, Load{
 		Pages: pages, LinksPerPage: float64(links) / float64(s.Count(state.CountPages)), UniqueFraction: min(1, s.UniqueShare),
 		URLBytes: check.URLBytes, TextRatio: check.TextRatio, Misses: float64(s.Count(state.CountLinksChecked)) / float64(links),
 		PageBytes: float64(s.Count(state.CountBytesWire)) / float64(s.Count(state.CountPages)),

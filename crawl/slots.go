@@ -125,13 +125,13 @@ func (m *slotMeter) watchSlots(ctx context.Context) error {
 
 // sampleSlots takes one sample. The numbers aren't of one instant: where they disagree, slots count as idle at most.
 func (m *slotMeter) sampleSlots(now time.Time) {
-	reading := m.dispatcher.workers.exchanges.load()
-	taken := max(int64(len(m.dispatcher.workers.slots)), reading)
-	if m.dispatcher.workers.waits.Load() {
+	reading := m.workers.exchanges.load()
+	taken := max(int64(len(m.workers.slots)), reading)
+	if m.workers.waits.Load() {
 		taken = max(reading, taken-1) // the one that dispatch holds while it waits for a grant
 	}
-	idle := int64(cap(m.dispatcher.workers.slots)) - taken
-	closed := min(max(0, int64(cap(m.dispatcher.workers.slots)-m.dispatcher.limits.connections(now))), max(0, idle))
+	idle := int64(cap(m.workers.slots)) - taken
+	closed := min(max(0, int64(cap(m.workers.slots)-m.dispatcher.allowed(now))), max(0, idle))
 	idle -= closed
 	why := m.slotsWait(now)
 	m.slotsMu.Lock()
@@ -148,11 +148,11 @@ func (m *slotMeter) slotsWait(now time.Time) SlotUse {
 	if m.space.why() != "" || m.outages.slowed() {
 		return SlotSpace
 	}
-	if queued, _ := m.dispatcher.polite.Len(); queued > 0 {
+	if queued, _ := m.polite.Len(); queued > 0 {
 		switch {
 		case !m.somethingDue(now):
 			return SlotPolite
-		case m.dispatcher.limits.heldBy(now) != "":
+		case m.dispatcher.heldBy(now) != "":
 			return SlotLimit
 		}
 		return SlotCPU
@@ -166,8 +166,8 @@ func (m *slotMeter) slotsWait(now time.Time) SlotUse {
 	switch {
 	case at[state.PlaceReady] > 0:
 		return SlotRoom
-	case at[state.PlaceAwaitRobots] > 0 && m.requests.robotsJobs.len() > 0:
-		if m.outages.lookups.load() >= int64(m.requests.robotsJobs.len()+1)/2 {
+	case at[state.PlaceAwaitRobots] > 0 && m.requests.underWay() > 0:
+		if m.outages.lookupsUnderWay() >= int64(m.requests.underWay()+1)/2 {
 			return SlotDNS
 		}
 		return SlotRobots
@@ -181,8 +181,8 @@ func (m *slotMeter) slotsWait(now time.Time) SlotUse {
 
 // somethingDue tells whether polite would grant something.
 func (m *slotMeter) somethingDue(now time.Time) bool {
-	queued, _ := m.dispatcher.polite.Len()
-	at, ok := m.dispatcher.polite.NextReady(now)
+	queued, _ := m.polite.Len()
+	at, ok := m.polite.NextReady(now)
 	return queued > 0 && ok && !at.After(now)
 }
 

@@ -62,7 +62,7 @@ func (c *crawler) snapshot() *Snapshot {
 	now := time.Now()
 	s := &Snapshot{Time: now, Elapsed: now.Sub(c.began), Active: time.Duration(c.activeMillis()) * time.Millisecond,
 		Unique: a.Unique.N, Refused: map[string]int64{}, Deferred: map[string]int64{}, Counters: a.Counters, Status: a.Status,
-		RobotsInFlight: c.requests.robotsJobs.len()}
+		RobotsInFlight: c.requests.underWay()}
 	for p := range state.NumPlaces {
 		s.Places[p] = a.Places[p].N
 	}
@@ -74,24 +74,20 @@ func (c *crawler) snapshot() *Snapshot {
 			s.Deferred[state.Reason(i).String()] = a.Deferred[i]
 		}
 	}
-	s.InFlight = int(c.dispatcher.workers.exchanges.load())
-	s.RobotsQueued, _ = c.requests.robotsFetch.Len()
+	s.InFlight = int(c.workers.exchanges.load())
+	s.RobotsQueued = c.requests.queued()
 	if n := a.Counters[state.CountLinks]; n > 0 {
 		s.UniqueShare = float64(a.Unique.N) / float64(n)
 	}
 	s.Hosts, s.Servers = c.sketches.estimates()
-	s.PLDs = c.budgets.star.NumPLDs()
-	s.Queue, s.Horizon = int64(c.budgets.beast.Current()), int64(c.budgets.beast.Horizon())
+	c.budgets.show(s)
 	io := c.Meter.Counts()
 	s.DiskRead, s.DiskWritten = io.ReadBytes, io.WrittenBytes
-	if saved := c.checkpointer.lastCheckpoint.Load(); saved != nil {
+	if saved := c.checkpointer.latest(); saved != nil {
 		s.Checkpoint = *saved
 	}
-	st := c.seen.urlSeen.Stats()
-	s.URLSeenKeys, s.URLSeenPasses, s.URLSeenFullPasses = st.Keys, st.Passes, c.seen.fullPasses.Load()
-	s.Scans = c.budgets.beast.Stats().Scans
-	s.Seen = c.seen.seenMeter.check(c, s)
-	s.Limits, s.Connections = c.dispatcher.limits.text(now), c.dispatcher.limits.connections(now)
+	c.seen.show(s)
+	s.Limits, s.Connections = c.dispatcher.limitsText(now), c.dispatcher.allowed(now)
 	s.Waiting = c.waitsFor(&a, s)
 	s.Slots = c.slotMeter.slotsSoFar()
 	return s
@@ -105,7 +101,7 @@ func (c *crawler) waitsFor(a *state.Accounts, s *Snapshot) string {
 	if why := c.outages.outageText(); why != "" {
 		return why
 	}
-	if why := c.dispatcher.limits.heldBy(s.Time); why != "" && c.slotMeter.somethingDue(s.Time) {
+	if why := c.dispatcher.heldBy(s.Time); why != "" && c.slotMeter.somethingDue(s.Time) {
 		return why
 	}
 	switch {
@@ -139,7 +135,7 @@ var bindingTexts = map[polite.Binding]string{
 
 // politenessText says which delay keeps most hosts waiting.
 func (c *crawler) politenessText(now time.Time) string {
-	b, of, all := c.dispatcher.polite.Binding(now)
+	b, of, all := c.polite.Binding(now)
 	if all == 0 {
 		return "politeness"
 	}

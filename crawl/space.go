@@ -14,6 +14,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"drumbeat/crawl/state"
 	"drumbeat/disk"
 )
 
@@ -66,6 +67,10 @@ type space struct {
 
 	usedDrain bool // --disk is nearly reached: new links aren't queued, with WhenFullDrain
 	against   int  // looks in a row that speak for the opposite of r.draining
+}
+
+func newSpace(e *engine) *space {
+	return &space{engine: e, wakeSpace: e.pulsedSignal()}
 }
 
 // short notes or clears one reason to rest.
@@ -343,6 +348,9 @@ func (f *fullTries) pause() time.Duration {
 	}
 	return min(fullPauseMax, fullPause<<min(f.n-1, 20))
 }
+
+// noteSaved notes what the last durable checkpoint has.
+func (s *space) noteSaved(a *state.Accounts) { s.savedURLs.Store(a.Gained()) }
 
 // noteRun looks at what a run has saved: URLs found and URLs ended. The first checkpoint of a run saves nothing new.
 func (f *fullTries) noteRun(s *space) {

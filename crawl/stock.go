@@ -26,8 +26,11 @@ type stockKeeper struct {
 	wakeRelieve signal
 	tooSoon     atomic.Int64 // makeRoom finds nothing until then, ns from began
 
-	deferrals  *deferrals
-	dispatcher *dispatcher
+	deferrals *deferrals
+}
+
+func newStockKeeper(e *engine) *stockKeeper {
+	return &stockKeeper{engine: e, wakeRelieve: e.pulsedSignal()}
 }
 
 // leastStock is the stock's target while few hosts rest.
@@ -55,7 +58,7 @@ type aim struct {
 const idleHosts = 32
 
 func (s *stockKeeper) aim() aim {
-	u, least := s.dispatcher.polite.Use(), s.opt.leastStock()
+	u, least := s.polite.Use(), s.opt.leastStock()
 	a := aim{target: least, most: least, enough: max(1, int64(s.opt.Connections/4), int64(u.Resting)*3/2)}
 	if s.opt.StockTarget > 0 {
 		return a
@@ -94,13 +97,13 @@ func evictLot(u polite.Use, busy, slots int64) int {
 // makeRoom sends those URLs that are due last to disk, if connection slots idle. It looks at all hosts in RAM, so where it
 // found nothing it isn't tried again for a while: while RAM is full it would be for every page.
 func (s *stockKeeper) makeRoom() error {
-	busy, slots := s.dispatcher.workers.exchanges.load(), int64(cap(s.dispatcher.workers.slots))
+	busy, slots := s.workers.exchanges.load(), int64(cap(s.workers.slots))
 	if busy >= slots/2 || int64(time.Since(s.began)) < s.tooSoon.Load() {
 		return nil
 	}
 	return s.transact(func(tx *transaction) error {
-		lot := evictLot(s.dispatcher.polite.Use(), busy, slots)
-		items := s.dispatcher.polite.EvictLater(time.Now(), evictAhead, lot)
+		lot := evictLot(s.polite.Use(), busy, slots)
+		items := s.polite.EvictLater(time.Now(), evictAhead, lot)
 		if len(items) == 0 {
 			tx.nothing = true
 			s.tooSoon.Store(int64(time.Since(s.began) + relieveEvery/2))

@@ -102,12 +102,12 @@ func stockTurns(t *testing.T, hosts, connections int) (share float64) {
 		var c *crawler
 		opt.SnapshotEvery = time.Second
 		opt.Snapshot = func(s *Snapshot) {
-			if n := c.dispatcher.polite.Bytes() + c.dispatcher.polite.TableBytes(); n > c.plan.PoliteBytes {
+			if n := c.polite.Bytes() + c.polite.TableBytes(); n > c.plan.PoliteBytes {
 				t.Errorf("%v: URLs in RAM take %d bytes, the plan is %d", s.Elapsed, n, c.plan.PoliteBytes)
 			}
 			if *verbose && s.Elapsed%(20*time.Second) < time.Second {
 				t.Logf("%v: fetched %d places %v deferrals %d %+v %+v", s.Elapsed.Round(time.Second), s.Count(state.CountResponses), s.Places,
-					s.Count(state.CountDeferrals), c.dispatcher.polite.Use(), c.stock.aim())
+					s.Count(state.CountDeferrals), c.polite.Use(), c.stock.aim())
 			}
 		}
 		c = openCrawler(t, opt)

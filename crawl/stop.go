@@ -85,19 +85,7 @@ func (c *crawler) done() bool {
 	c.txLock.Lock()
 	defer c.txLock.Unlock()
 	s := c.acct.copy()
-	if c.deferrals.heldState.Left > 0 || !c.seeds.state.Done && !c.draining.Load() || !c.budgets.upstreamEmpty() || c.requests.robotsJobs.len() > 0 {
-		return false
-	}
-	if n, _ := c.requests.robotsFetch.Len(); n > 0 {
-		return false
-	}
-	if n, _ := c.requests.robotsDeferred.Len(); n > 0 {
-		return false
-	}
-	if n, _ := c.requests.robotsRequested.Pending(); n > 0 {
-		return false
-	}
-	if n, _ := c.check.robotsCache.Pending(); n > 0 {
+	if c.deferrals.heldLeft() > 0 || !c.seeds.fed() && !c.draining.Load() || !c.budgets.upstreamEmpty() || !c.requests.empty() || !c.check.empty() {
 		return false
 	}
 	for _, p := range []state.Place{state.PlaceUnstreamed, state.PlaceStar, state.PlaceBeast, state.PlaceRobotsCheck, state.PlaceAwaitRobots, state.PlaceReady, state.PlaceRAM} {
@@ -105,7 +93,7 @@ func (c *crawler) done() bool {
 			return false
 		}
 	}
-	if c.budgets.beast.Scanning() {
+	if c.budgets.scanning() {
 		return false
 	}
 	failed, later := s.Places[state.PlaceFailed].N, s.Places[state.PlaceDeferred].N
@@ -119,7 +107,7 @@ func (c *crawler) done() bool {
 		return false
 	}
 	now := time.Now()
-	if due, ok := c.deferrals.deferred.NextDue(now); ok && due.Sub(now) <= min(c.opt.Linger, robots.FirstRetry) {
+	if due, ok := c.deferrals.nextDue(now); ok && due.Sub(now) <= min(c.opt.Linger, robots.FirstRetry) {
 		return false // an unreachable host is about to be asked again
 	}
 	return c.idleFor() >= c.opt.Linger

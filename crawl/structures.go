@@ -16,10 +16,11 @@ import (
 
 // structure is a row of the table of all that a crawl has on disk: by it they are opened, frozen, saved in a checkpoint, and closed.
 type structure struct {
-	name   string
-	open   func(m *state.Manifest) error
-	freeze func() frozenPart // nil until it is open, as close is
-	close  func() error
+	name     string
+	open     func(m *state.Manifest) error
+	freeze   func() frozenPart // nil until it is open, as close is
+	close    func() error
+	pausable pausable // nil unless it emits
 }
 
 // A frozenPart is a structure's state of one moment on its way into the manifest (disk package comment, "Checkpoints").
@@ -53,6 +54,7 @@ func row[S any, F frozenStore[S], T store[S, F]](name string, at *T, open func(*
 			return err
 		}
 		*at = s
+		r.pausable, _ = any(s).(pausable)
 		r.close, r.freeze = s.Close, func() frozenPart { return freezePart(name, s.Freeze()) }
 		return nil
 	}
@@ -80,8 +82,8 @@ func freezePart[S any](name string, f frozenStore[S]) frozenPart {
 
 // openStructures opens all that the crawl has on disk at the state that a manifest names, nil for a new crawl.
 func (c *crawler) openStructures(m *state.Manifest) error {
-	c.budgets.recentEdges = drum.NewRAMCache(c.plan.EdgeCacheBytes)
-	c.seen.recentNames = drum.NewRAMCache(c.plan.NameCacheBytes)
+	c.budgets.openCache()
+	c.seen.openCaches()
 	stars, err := c.budgets.starOptions()
 	if err != nil {
 		return err
@@ -104,7 +106,7 @@ func (c *crawler) openStructures(m *state.Manifest) error {
 			return crawllog.Open(crawllog.Options{Set: c.Set, Prefix: prefix, Mode: c.opt.OutMode}, st)
 		})
 	}
-	c.checkpointer.structures = []*structure{
+	return c.checkpointer.openAll([]*structure{
 		drums(state.NameURLSeen, &c.seen.urlSeen, c.seen.seenStore()),
 		row(state.NameStar, &c.budgets.star, func(st *star.State) (*star.Star, error) { return star.Open(stars, st) }),
 		drums(state.NameNames, &c.seen.names, c.seen.namesStore()),
@@ -123,11 +125,5 @@ func (c *crawler) openStructures(m *state.Manifest) error {
 		log(state.NameCrawlLog, "crawl", &c.output.crawlLog),
 		log(state.NameSeedLog, "seeds", &c.output.seedLog),
 		log(state.NameRobotsLog, "robots", &c.output.robotsLog),
-	}
-	for _, s := range c.checkpointer.structures {
-		if err := s.open(m); err != nil {
-			return err
-		}
-	}
-	return nil
+	}, m)
 }

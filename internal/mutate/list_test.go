@@ -85,13 +85,13 @@ var mutants = []mutant{
 	{name: "seeds-cursor-ahead", file: "crawl/seeds.go", edits: []edit{{"		f.state = st\n", "		f.state = st\n		f.state.Done = true\n"}}},
 
 	// What is in RAM alone.
-	{name: "ram-not-saved", file: checkpointFile, ci: true, edits: []edit{{"k.dispatcher.polite.Snapshot()", "nil"}}},
+	{name: "ram-not-saved", file: checkpointFile, ci: true, edits: []edit{{"k.polite.Snapshot()", "nil"}}},
 	{name: "ram-not-restored", file: runFile, edits: []edit{{`state.EachRecord("URLs in RAM", ram,`, `state.EachRecord("URLs in RAM", ram[:0],`}}},
-	{name: "robots-jobs-not-saved", file: checkpointFile, edits: []edit{{"k.requests.robotsJobs.snapshot()", "nil"}}},
-	{name: "robots-jobs-not-restored", file: runFile, edits: []edit{{`state.EachRecord("robots requests in RAM", jobs,`,
+	{name: "robots-jobs-not-saved", file: "crawl/robotsrequests.go", edits: []edit{{"m.jobs = q.robotsJobs.snapshot()", "m.jobs = nil"}}},
+	{name: "robots-jobs-not-restored", file: "crawl/robotsrequests.go", edits: []edit{{`state.EachRecord("robots requests in RAM", jobs,`,
 		`state.EachRecord("robots requests in RAM", jobs[:0],`}}},
-	{name: "releases-not-restored", file: runFile, edits: []edit{{"	c.requests.waiting.restore(waiting, c.requests.robotsJobs.issued())\n", "	_ = waiting\n"}}},
-	{name: "delays-not-saved", file: checkpointFile, edits: []edit{{"k.dispatcher.polite.Delays(time.Now())", "nil"}}},
+	{name: "releases-not-restored", file: "crawl/robotsrequests.go", edits: []edit{{"	q.waiting.restore(n, q.robotsJobs.issued())\n", "	_ = n\n"}}},
+	{name: "delays-not-saved", file: checkpointFile, edits: []edit{{"k.polite.Delays(time.Now())", "nil"}}},
 	{name: "delays-not-restored", file: "crawl/dispatcher.go", edits: []edit{{"	d.polite.Restore(now, delays)\n", ""}}},
 	{name: "visits-forgotten", file: "crawl/dispatcher.go", edits: []edit{{"visited = time.Now()", "visited = time.Time{}"}}},
 	{name: "star-checks-forgotten", file: "star/checkpoint.go", edits: []edit{{"s.checks.Store(st.Checks)", "s.checks.Store(0)"}}},
@@ -103,8 +103,8 @@ var mutants = []mutant{
 	{name: "accounts-of-later", file: checkpointFile, edits: []edit{{"Accounts: mo.accounts,", "Accounts: k.acct.copy(),"}}},
 	{name: "no-pause", file: checkpointFile, edits: []edit{{"	pauseAll(pausable)\n", ""}, {"		p.Resume()\n", "		_ = p\n"}}},
 	{name: "stored-before-the-transaction", file: "crawl/page.go", edits: []edit{
-		{"	err = p.settle(g, result, func(tx *transaction) error {\n		if err := note(tx); err != nil {\n			return err\n		}\n		var at warc.Location\n		if p.opt.Store {\n			var err error\n			at, err = p.output.warc.Append(&w.prepared, now)\n			if err != nil {\n				return err\n			}\n",
-			"	var at warc.Location\n	if p.opt.Store {\n		var err error\n		if at, err = p.output.warc.Append(&w.prepared, now); err != nil {\n			return err\n		}\n		p.testHook(\"ahead\")\n	}\n	err = p.settle(g, result, func(tx *transaction) error {\n		if err := note(tx); err != nil {\n			return err\n		}\n		if p.opt.Store {\n"}}},
+		{"	err = p.settle(g, result, func(tx *transaction) error {\n		if err := note(tx); err != nil {\n			return err\n		}\n		var at warc.Location\n		if p.opt.Store {\n			var err error\n			at, err = p.output.store(&w.prepared, now)\n			if err != nil {\n				return err\n			}\n",
+			"	var at warc.Location\n	if p.opt.Store {\n		var err error\n		if at, err = p.output.store(&w.prepared, now); err != nil {\n			return err\n		}\n		p.testHook(\"ahead\")\n	}\n	err = p.settle(g, result, func(tx *transaction) error {\n		if err := note(tx); err != nil {\n			return err\n		}\n		if p.opt.Store {\n"}}},
 
 	// What recovery leaves undone.
 	{name: "output-not-cut", file: "warc/outfile/store.go", edits: []edit{{"			if err := cut(f, want.Size); err != nil {\n",
