@@ -63,7 +63,8 @@ func (c *crawler) wire() {
 	c.requests.outages, c.requests.output, c.requests.pages = c.outages, c.output, c.pages
 	c.requests.passes, c.requests.seen, c.requests.space = c.passes, c.seen, c.space
 	c.dispatcher.check, c.dispatcher.deferrals, c.dispatcher.health, c.dispatcher.outages = c.check, c.deferrals, c.health, c.outages
-	c.dispatcher.pages, c.dispatcher.space, c.dispatcher.stock = c.pages, c.space, c.stock
+	c.dispatcher.output, c.dispatcher.pages = c.output, c.pages
+	c.dispatcher.space, c.dispatcher.stock = c.space, c.stock
 	c.pages.budgets, c.pages.check, c.pages.deferrals, c.pages.dispatcher = c.budgets, c.check, c.deferrals, c.dispatcher
 	c.pages.health, c.pages.outages, c.pages.output, c.pages.seen = c.health, c.outages, c.output, c.seen
 	c.deferrals.check, c.deferrals.output, c.deferrals.seen = c.check, c.output, c.seen

@@ -29,6 +29,7 @@ type dispatcher struct {
 	deferrals *deferrals
 	health    *hostHealth
 	outages   *outages
+	output    *output
 	pages     *pageStage
 	space     *space
 	stock     *stockKeeper
@@ -84,7 +85,7 @@ func (d *dispatcher) openPolite(m *state.Manifest) {
 
 // openWorkers makes the fetchers' workers, their limits, and what says which bodies are read.
 func (d *dispatcher) openWorkers(*state.Manifest) error {
-	d.workers = newWorkers(d.pages.output, d.opt.Connections)
+	d.workers = newWorkers(d.output, d.opt.Connections)
 	d.openLimits()
 	return d.pages.openAccept()
 }

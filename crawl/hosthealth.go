@@ -19,7 +19,7 @@ import (
 // And hostTable has, in RAM, the hosts in trouble, all origins of a host under one key: it decides at once, before the update has
 // been merged. Where both know something, the later event counts.
 
-// hostHealth is what the crawl knows of hosts in trouble. Safe for concurrent use.
+// hostHealth is what the crawl knows of hosts in trouble. It has no goroutine; all may ask it at once.
 type hostHealth struct {
 	*engine
 	hosts health.Table

@@ -21,8 +21,8 @@ import (
 // MaxSeedReports bounds the seeds without yield that a Result lists; the seed log has them all.
 const MaxSeedReports = 100
 
-// output is what a crawl leaves: WARC files, logs, and what is to be said of seeds. Its parts lock themselves; what is
-// written belongs to the transaction of the URL.
+// output is what a crawl leaves: WARC files, logs, and the reports of seeds. It has no goroutine. Its parts lock themselves;
+// what is written belongs to the transaction of the URL.
 type output struct {
 	*engine
 	warc        *warc.Writer
