@@ -14,6 +14,7 @@ import (
 
 	"drumbeat/beast"
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 var (
@@ -127,7 +128,7 @@ func (m *model) records() int {
 type rig struct {
 	t       *testing.T
 	rng     *rand.Rand
-	mem     *disk.Mem
+	mem     *memfs.FS
 	opt     beast.Options
 	b       *beast.Beast
 	m       *model
@@ -139,7 +140,7 @@ type rig struct {
 }
 
 func newRig(t *testing.T, seed uint64, dirs int) *rig {
-	r := &rig{t: t, rng: rand.New(rand.NewPCG(seed, 2)), mem: disk.NewMem(seed), m: newModel()}
+	r := &rig{t: t, rng: rand.New(rand.NewPCG(seed, 2)), mem: memfs.New(seed), m: newModel()}
 	r.saved = r.m.clone()
 	r.opt.Set.FS, r.opt.QueuesMax = r.mem, 1024
 	for i := range dirs {
@@ -305,7 +306,7 @@ func (r *rig) checkpoint() error {
 	return disk.RemoveTails(r.opt.Set, func(gen uint64) bool { return gen == r.gen })
 }
 
-func (r *rig) reopen(mem *disk.Mem) {
+func (r *rig) reopen(mem *memfs.FS) {
 	r.mem, r.opt.Set.FS = mem, mem
 	r.m = r.saved.clone()
 	r.open()

@@ -5,10 +5,11 @@ import (
 
 	"drumbeat/beast"
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 func BenchmarkPlace(b *testing.B) {
-	bst, err := beast.Open(beast.Options{Set: disk.Set{FS: disk.NewMem(1), Paths: []string{"/d"}}}, nil)
+	bst, err := beast.Open(beast.Options{Set: disk.Set{FS: memfs.New(1), Paths: []string{"/d"}}}, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -6,12 +6,13 @@ import (
 
 	"drumbeat/beast"
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 // Example places five URLs of a PLD with budget 2 and one of a PLD with budget 10, and reads the queues in turn. What fits
 // into no queue goes to QF, which is read again later with twice the queues.
 func Example() {
-	b, err := beast.Open(beast.Options{Set: disk.Set{FS: disk.NewMem(1), Paths: []string{"disk0"}}}, nil)
+	b, err := beast.Open(beast.Options{Set: disk.Set{FS: memfs.New(1), Paths: []string{"disk0"}}}, nil)
 	if err != nil {
 		log.Fatal(err)
 	}

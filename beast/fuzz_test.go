@@ -7,6 +7,7 @@ import (
 
 	"drumbeat/beast"
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/internal/damage"
 )
 
@@ -87,7 +88,7 @@ func TestStates(t *testing.T) {
 func (s *soundBeast) check(t *testing.T, edits, flips []byte) {
 	var records []string
 	var err error
-	changed := s.Use(t, edits, flips, func(fsys *disk.Mem, st *beast.State) error {
+	changed := s.Use(t, edits, flips, func(fsys *memfs.FS, st *beast.State) error {
 		set := disk.Set{FS: fsys, Paths: fuzzDirs}
 		records, err = walked(set, st)
 		b, errOpen := beast.Open(fuzzOptions(set), st)

@@ -6,6 +6,7 @@ import (
 
 	"drumbeat/beast"
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 // A reader that is starved for ever finds nothing of a round before its emission, and passes none of its
@@ -176,7 +177,7 @@ func TestOptions(t *testing.T) {
 	if _, err := beast.Open(beast.Options{}, nil); err == nil {
 		t.Error("no directories: got nil, want an error")
 	}
-	set := disk.Set{FS: disk.NewMem(1), Paths: []string{"/d"}}
+	set := disk.Set{FS: memfs.New(1), Paths: []string{"/d"}}
 	if _, err := beast.Open(beast.Options{Set: set, QueuesMax: 3}, nil); err == nil {
 		t.Error("3 queues: got nil, want an error")
 	}

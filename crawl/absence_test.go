@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/state"
-	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/robots"
 )
 
@@ -55,7 +55,7 @@ func TestNoNameForAMinute(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				web := smallWeb(t, nil)
 				began := time.Now()
-				opt := simOptions(t, web, disk.NewMem(*seedFlag))
+				opt := simOptions(t, web, memfs.New(*seedFlag))
 				opt.HostDelay, opt.HostDelayMin = 2*time.Second, time.Second
 				if tt.share > 0 { // names that stay are no canaries then: it takes hours to be sure
 					opt.Linger = 4 * time.Hour
@@ -89,7 +89,7 @@ func TestDeadNames(t *testing.T) {
 				w := &tinyWeb{serve: pagesOnly}
 				seeds := append(urls("good", tt.good, 3), urls("dead", tt.dead, 3)...)
 				seeds = append(seeds, []string{"http://10.0.0.1/", "http://[fe80::1]/"}[:tt.addrs]...)
-				opt := w.options(t, disk.NewMem(*seedFlag), seeds...)
+				opt := w.options(t, memfs.New(*seedFlag), seeds...)
 				opt.AllowedAddr = func(a netip.Addr) bool { return a.IsLoopback() }
 				opt.Resolver = liar{w, func(host string) error {
 					if strings.HasPrefix(host, "dead") {
@@ -123,7 +123,7 @@ func TestNameThatGoes(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				w := &tinyWeb{serve: pagesOnly, ttl: 10 * time.Minute}
-				opt := w.options(t, disk.NewMem(*seedFlag), append(urls("good", 3, 700), urls("gone", 1, 100)...)...)
+				opt := w.options(t, memfs.New(*seedFlag), append(urls("good", 3, 700), urls("gone", 1, 100)...)...)
 				opt.Linger = 10 * time.Hour
 				began := time.Now()
 				opt.Resolver = liar{w, func(host string) error {
@@ -152,7 +152,7 @@ func TestNameThatGoes(t *testing.T) {
 func TestRestartWithoutNames(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: pagesOnly}
-		fs := disk.NewMem(*seedFlag)
+		fs := memfs.New(*seedFlag)
 		opt := w.options(t, fs, urls("a", 1, 20)...)
 		opt.HostDelay, opt.CheckpointEvery, opt.MaxTime = 2*time.Second, time.Second, 10*time.Second
 		mustRun(t, t.Context(), opt)
@@ -186,7 +186,7 @@ func TestRulesBehindNoName(t *testing.T) {
 			return pagesOnly(host, path)
 		}}
 		began := time.Now()
-		opt := w.options(t, disk.NewMem(*seedFlag), urls("good", 4, 4)...)
+		opt := w.options(t, memfs.New(*seedFlag), urls("good", 4, 4)...)
 		opt.HostDelay, opt.Linger = 3*time.Second, 5*time.Second
 		opt.Resolver = liar{w, func(host string) error {
 			if d := time.Since(began); d > time.Second && d < 30*time.Second && host != "moved.test" {

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"drumbeat/crawl/state"
-	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 // TestBodiesByType: of types that aren't accepted the server gets rid of nothing, or of two KiB where a page may hide, and of the
@@ -68,7 +68,7 @@ func TestBodiesByType(t *testing.T) {
 		for path := range files {
 			seeds = append(seeds, "http://a.test"+path)
 		}
-		opt := w.options(t, disk.NewMem(*seedFlag), seeds...)
+		opt := w.options(t, memfs.New(*seedFlag), seeds...)
 		atOnce(&opt)
 		opt.Accept = []string{AcceptHTML, "application/pdf"}
 		opt.BodyCaps = []BodyCap{{"*/*", 1 << 20}, {"application/*", 32 * kib}, {"application/pdf", 96 * kib}}
@@ -104,7 +104,7 @@ func TestBodiesByType(t *testing.T) {
 				t.Errorf("%s: a record is there: %v, cut because of %q, want %q", path, ok, got, want)
 			}
 		}
-		rep := deep(t, opt.FS.(*disk.Mem), &opt)
+		rep := deep(t, opt.FS.(*memfs.FS), &opt)
 		if !rep.Balanced() || !rep.Output.StoredAll {
 			t.Errorf("audit: %v %+v", rep.Bad, rep.Output)
 		}
@@ -125,7 +125,7 @@ func TestSitemapsAmongSeeds(t *testing.T) {
 			return true
 		}
 		for _, on := range []bool{true, false} {
-			opt := w.options(t, disk.NewMem(*seedFlag), "http://a.test/map.xml")
+			opt := w.options(t, memfs.New(*seedFlag), "http://a.test/map.xml")
 			atOnce(&opt)
 			opt.Accept, opt.Sitemaps, opt.SitemapBytes = []string{AcceptHTML}, on, 1<<20
 			mustRun(t, t.Context(), opt)

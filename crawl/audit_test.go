@@ -12,6 +12,7 @@ import (
 	"drumbeat/crawl/audit"
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/drum"
 	"drumbeat/internal/simweb"
 	"drumbeat/queue"
@@ -21,10 +22,10 @@ import (
 )
 
 // stoppedCrawl returns a directory in which every kind of place holds URLs.
-func stoppedCrawl(t *testing.T) (*disk.Mem, Options) {
+func stoppedCrawl(t *testing.T) (*memfs.FS, Options) {
 	t.Helper()
 	web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.Robots.ServerError = 3000, 0.2 })
-	fs := disk.NewMem(*seedFlag)
+	fs := memfs.New(*seedFlag)
 	opt := simOptions(t, web, fs)
 	opt.QueuePages = Unlimited
 	opt.StockTarget = 100
@@ -209,10 +210,10 @@ func breakers(fault func([]byte, func([]byte) error) error) map[state.Place]func
 }
 
 // killedCrawl is a crawl that was killed right after a checkpoint of its second run that found URLs in STAR and RobotsCache.
-func killedCrawl(t *testing.T) (*disk.Mem, Options) {
+func killedCrawl(t *testing.T) (*memfs.FS, Options) {
 	t.Helper()
 	fs, opt := stoppedCrawl(t)
-	var killed *disk.Mem
+	var killed *memfs.FS
 	opt.MaxPages, opt.CheckpointEvery = 1500, 50*time.Millisecond
 	n := 0
 	opt.hook = func(place string) {
@@ -297,7 +298,7 @@ func TestAuditFindsEachFaultAndItsPlace(t *testing.T) {
 	t.Parallel()
 	found := map[state.Place]bool{}
 	inBubble(t, func(t *testing.T) {
-		for _, stopped := range []func(*testing.T) (*disk.Mem, Options){stoppedCrawl, killedCrawl} {
+		for _, stopped := range []func(*testing.T) (*memfs.FS, Options){stoppedCrawl, killedCrawl} {
 			whole, opt := stopped(t)
 			before, err := audit.Run(whole, opt.Dirs)
 			if err != nil || !before.Balanced() {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/state"
-	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 	"drumbeat/internal/simweb"
 	"drumbeat/weburl"
@@ -85,7 +85,7 @@ func countOutages(opt *Options) func() int {
 func TestBannedAtTheEnd(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: pagesOnly}
-		opt := w.options(t, disk.NewMem(*seedFlag), append(urls("small", 40, 1), urls("large", 6, 60)...)...)
+		opt := w.options(t, memfs.New(*seedFlag), append(urls("small", 40, 1), urls("large", 6, 60)...)...)
 		opt.HostDelay = 2 * time.Second
 		opt.HostFailures, opt.HostRests, opt.tunePolicy = 5, 2, cutPolicy
 		var f firewall
@@ -134,7 +134,7 @@ func TestFarmIsNoOutage(t *testing.T) {
 			}
 			return "", nil
 		}
-		opt := w.options(t, disk.NewMem(*seedFlag), append(urls("good", 40, 10), urls("farm", 50, 10)...)...)
+		opt := w.options(t, memfs.New(*seedFlag), append(urls("good", 40, 10), urls("farm", 50, 10)...)...)
 		opt.HostDelay = 2 * time.Second
 		opt.HostFailures, opt.HostRests, opt.tunePolicy = 5, 2, cutPolicy
 		var f firewall
@@ -180,7 +180,7 @@ func TestBanned(t *testing.T) {
 func bannedCrawl(t *testing.T, at time.Duration, which func(i int, host string, snap *simweb.Snapshot) bool) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.IPs = 2000, 60 })
-		opt := simOptions(t, web, disk.NewMem(*seedFlag))
+		opt := simOptions(t, web, memfs.New(*seedFlag))
 		opt.HostDelay, opt.HostDelayMin = 2*time.Second, time.Second
 		opt.HostFailures, opt.HostRests, opt.tunePolicy = 5, 2, cutPolicy
 		var f firewall

@@ -9,6 +9,7 @@ import (
 
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
 )
 
@@ -21,7 +22,7 @@ var (
 
 func TestCheckpointStats(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		opt := simOptions(t, smallWeb(t, nil), disk.NewMem(*seedFlag))
+		opt := simOptions(t, smallWeb(t, nil), memfs.New(*seedFlag))
 		opt.CheckpointEvery = time.Second
 		res, err := Run(t.Context(), opt)
 		if err != nil {

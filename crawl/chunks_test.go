@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"drumbeat/crawl/state"
-	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 // TestBadChunkSizes: a chunk whose size is no number ends the page: no link behind it is followed, and one that begins like that is no
@@ -30,7 +30,7 @@ func TestBadChunkSizes(t *testing.T) {
 					}
 					return true
 				}
-				opt := w.options(t, disk.NewMem(*seedFlag), "http://a.test/first", "http://a.test/second")
+				opt := w.options(t, memfs.New(*seedFlag), "http://a.test/first", "http://a.test/second")
 				atOnce(&opt)
 				res := mustRun(t, t.Context(), opt)
 				for path, want := range map[string]int{"/first": 1, "/second": 1, "/before": 1, "/behind": 0, "/behind-first": 0} {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/state"
-	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 // year is by how much the clocks of these tests were ahead.
@@ -44,7 +44,7 @@ func clockWeb(mended *bool) *tinyWeb {
 // TestClockThatWasAhead: a crawl begins while the clock is a year ahead, and goes on when it has been set right. No rest, retry or turn
 // that was noted meanwhile lasts until the year is over, and none is forgotten.
 func TestClockThatWasAhead(t *testing.T) {
-	fs, mended := disk.NewMem(*seedFlag), false
+	fs, mended := memfs.New(*seedFlag), false
 	web := clockWeb(&mended)
 	options := func(t *testing.T) Options {
 		var seeds []string

@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/warc"
 )
 
@@ -85,7 +86,7 @@ func TestCodings(t *testing.T) {
 			}
 			return ok
 		}
-		fs := disk.NewMem(*seedFlag)
+		fs := memfs.New(*seedFlag)
 		opt := w.options(t, fs, "http://codings.test/")
 		atOnce(&opt)
 		opt.Linger = 0

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"drumbeat/crawl/state"
-	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 )
 
@@ -53,7 +53,7 @@ func crawlWithPanic(t *testing.T, what, url string) (asked []string, res *Result
 			}
 			return answer{200, "", fmt.Sprintf("<html><a href=%sx>", path[:2])}
 		}}
-		mem := disk.NewMem(*seedFlag)
+		mem := memfs.New(*seedFlag)
 		opt := w.options(t, mem, "http://a.test/")
 		atOnce(&opt)
 		p := &panicsAt{Fetcher: opt.Fetcher, w: w, what: what, url: url}
@@ -160,7 +160,7 @@ func TestPanicsAreContained(t *testing.T) {
 func TestPanicOfAStage(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: pagesOnly}
-		mem := disk.NewMem(*seedFlag)
+		mem := memfs.New(*seedFlag)
 		opt := w.options(t, mem, "http://a.test/")
 		atOnce(&opt)
 		ctx, end := context.WithCancel(t.Context())

@@ -11,6 +11,7 @@ import (
 	"drumbeat/crawl/explain"
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 // TestCopiesTakeTheirPlace: with the first directory's manifest or secret damaged or gone, audit, explain, repair and crawl go on
@@ -49,7 +50,7 @@ func TestCopiesTakeTheirPlace(t *testing.T) {
 				if _, err := Run(t.Context(), again); err != nil {
 					t.Errorf("%s %s: the crawl ends with %v", path, how, err)
 				}
-				for what, mem := range map[string]*disk.Mem{"repaired": repaired, "resumed": resumed} {
+				for what, mem := range map[string]*memfs.FS{"repaired": repaired, "resumed": resumed} {
 					if rep := deep(t, mem, &opt); !rep.Balanced() || len(rep.Unnamed) > 0 {
 						t.Errorf("%s %s, %s: %q, %+v, %q", path, how, what, rep.Bad, rep.Damages, rep.Unnamed)
 					}
@@ -62,7 +63,7 @@ func TestCopiesTakeTheirPlace(t *testing.T) {
 // TestTheLatestCopyCounts: of several copies the one with the highest generation takes the first manifest's place; one of a newer program
 // refuses the crawl.
 func TestTheLatestCopyCounts(t *testing.T) {
-	mem := disk.NewMem(1)
+	mem := memfs.New(1)
 	set := disk.Set{FS: mem, Paths: []string{"d0", "d1", "d2", "d3"}}
 	write := func(dir int, data []byte) {
 		t.Helper()

@@ -12,6 +12,7 @@ import (
 	"drumbeat/crawl/audit"
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
 )
 
@@ -27,7 +28,7 @@ func TestChainOfPages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		opt := simOptions(t, web, disk.NewMem(*seedFlag))
+		opt := simOptions(t, web, memfs.New(*seedFlag))
 		opt.Scope = state.ScopeHost
 		opt.HostDelay, opt.HostDelayMin, opt.ServerDelay, opt.ServerDelayMin = 0, 0, 0, 0
 		res, err := Run(t.Context(), opt)
@@ -46,7 +47,7 @@ func TestPageLimitIsNeverExceeded(t *testing.T) {
 	for _, limit := range []int64{1, 17, 200} {
 		inBubble(t, func(t *testing.T) {
 			web := smallWeb(t, nil)
-			fs := disk.NewMem(*seedFlag)
+			fs := memfs.New(*seedFlag)
 			opt := simOptions(t, web, fs)
 			opt.MaxPages = limit
 			res, err := Run(t.Context(), opt)
@@ -69,7 +70,7 @@ func TestPageLimitIsNeverExceeded(t *testing.T) {
 func TestStopAndResumeWithOtherRAMAndMoreDirectories(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
-		fs := disk.NewMem(*seedFlag)
+		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
 		small(&opt)
 		ram := []int64{128 << 20, 512 << 20, 112 << 20}
@@ -107,7 +108,7 @@ func TestSmallNumbersRunTheRealPath(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) {
 			o.Pages, o.Hosts, o.PLDs, o.LinksPerPage = longOr(8000, 2500), 300, 60, 80
 		})
-		opt := simOptions(t, web, disk.NewMem(*seedFlag))
+		opt := simOptions(t, web, memfs.New(*seedFlag))
 		opt.DrumBufferBytes, opt.DrumBucketBytes, opt.DrumBuckets = 4<<10, 64<<10, 1
 		opt.CacheRAMBytes = Unlimited // none: URLseen sees every link
 		opt.QueuePages = 100          // small budgets, so that QF is used
@@ -148,7 +149,7 @@ func TestStockIsBounded(t *testing.T) {
 	}
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
-		fs := disk.NewMem(*seedFlag)
+		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
 		small(&opt)
 		opt.DrumBuckets = 2
@@ -195,7 +196,7 @@ func TestSpamDoesNotCrowdOut(t *testing.T) {
 				o.Pages, o.Hosts, o.PLDs, o.IPs, o.SeedURLs = 4*pages, pages/5, pages/10, 300, 50
 				o.Spam = simweb.Spam{On: spam, InLinks: 3, Links: pages * 6 / 5, IPs: 50}
 			})
-			opt := simOptions(t, web, disk.NewMem(*seedFlag))
+			opt := simOptions(t, web, memfs.New(*seedFlag))
 			opt.MaxPages = int64(pages)
 			for i := range 20 { // some of the spam is known from the start, so that its links outnumber all others
 				if spam {
@@ -234,7 +235,7 @@ func TestSpamGetsItsBudget(t *testing.T) {
 			o.Pages, o.Hosts, o.PLDs, o.IPs = 2000, 200, 60, 60
 			o.Spam = simweb.Spam{On: true, InLinks: 60, Links: 200, IPs: 20}
 		})
-		opt := simOptions(t, web, disk.NewMem(*seedFlag))
+		opt := simOptions(t, web, memfs.New(*seedFlag))
 		opt.MaxPages = 900
 		opt.QueuePages = Unlimited // so few PLDs all have B0 = 10, in the paper's budget function
 		res, err := Run(t.Context(), opt)
@@ -275,7 +276,7 @@ func TestDeadHostsAreCheap(t *testing.T) {
 					o.BigPages = big
 				}
 			})
-			opt := simOptions(t, web, disk.NewMem(*seedFlag))
+			opt := simOptions(t, web, memfs.New(*seedFlag))
 			opt.MaxPages = int64(pages) * 6 / 10
 			opt.CheckpointEvery = time.Minute // both runs make few
 			res, err := Run(t.Context(), opt)
@@ -298,7 +299,7 @@ func TestDeadHostsAreCheap(t *testing.T) {
 func TestSeedsThatYieldNothingAreListed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.Dead.NXDomain = 1 })
-		opt := simOptions(t, web, disk.NewMem(*seedFlag))
+		opt := simOptions(t, web, memfs.New(*seedFlag))
 		root := web.Seeds()[0]
 		opt.SeedLines = []string{"# a comment", "", root, "http://no-such-host.test/", "ftp://example.test/", root + "no/such/page"}
 		opt.Linger = time.Minute // a name is confirmed to be gone after a second answer
@@ -321,7 +322,7 @@ func TestSeedsThatYieldNothingAreListed(t *testing.T) {
 func TestDirectoryInUseAndForeign(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
-		fs := disk.NewMem(*seedFlag)
+		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
 		opt.MaxPages = 5
 		if _, err := Run(t.Context(), opt); err != nil {

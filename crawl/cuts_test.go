@@ -16,6 +16,7 @@ import (
 
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/internal/health"
 	"drumbeat/internal/simweb"
 )
@@ -71,9 +72,9 @@ func newCutWorld(t *testing.T, seed uint64) *cutWorld {
 }
 
 // empty returns a file system without a crawl.
-func (w *cutWorld) empty(t testing.TB, seed uint64) *disk.Mem {
+func (w *cutWorld) empty(t testing.TB, seed uint64) *memfs.FS {
 	t.Helper()
-	fs := disk.NewMem(seed)
+	fs := memfs.New(seed)
 	if w.suffixes {
 		return fs
 	}
@@ -241,7 +242,7 @@ func TestCutWorlds(t *testing.T) {
 const numCutWorlds = 12
 
 // squeeze sets a quota that is soon reached and lifts it after some minutes, a few times in a run.
-func squeeze(ctx context.Context, fs *disk.Mem) {
+func squeeze(ctx context.Context, fs *memfs.FS) {
 	for range 3 {
 		sleep(ctx, time.Duration(rand.IntN(20_000))*time.Millisecond)
 		fs.SetQuota(fs.Used() + 1 + rand.Int64N(20_000))
@@ -280,15 +281,15 @@ type life struct {
 	world  *cutWorld
 	opt    Options
 	wit    *witness
-	fs     *disk.Mem
-	parsed *sync.Map   // of outputOf: checksum of a file -> []string
-	image  *disk.Mem   // what the run found
-	steps  []disk.Step // of this run, the one that was cut last
+	fs     *memfs.FS
+	parsed *sync.Map    // of outputOf: checksum of a file -> []string
+	image  *memfs.FS    // what the run found
+	steps  []memfs.Step // of this run, the one that was cut last
 	story  []string
 	result *Result
 
-	// before is called before each step, while all others wait: see disk.Mem.Watch.
-	before   func(s disk.Step, fork func(uint64) *disk.Mem)
+	// before is called before each step, while all others wait: see memfs.FS.Watch.
+	before   func(s memfs.Step, fork func(uint64) *memfs.FS)
 	run      int
 	again    bool      // to be cut in its recovery
 	began    time.Time // of this run
@@ -317,7 +318,7 @@ type frozenMoment struct {
 	at  time.Time
 }
 
-func newLife(t *testing.T, w *cutWorld, run int, fs *disk.Mem) *life {
+func newLife(t *testing.T, w *cutWorld, run int, fs *memfs.FS) *life {
 	t.Helper()
 	l := &life{t: t, world: w, run: run, fs: fs, parsed: new(sync.Map)}
 	l.opt, l.wit = w.options(t, fs)
@@ -360,7 +361,7 @@ func (l *life) crawl(n int) error {
 	l.began, l.cutAt = time.Now(), time.Time{}
 	l.hooks.Store(0)
 	l.steps = l.steps[:0]
-	l.fs.Watch(func(s disk.Step, fork func(uint64) *disk.Mem) {
+	l.fs.Watch(func(s memfs.Step, fork func(uint64) *memfs.FS) {
 		l.steps = append(l.steps, s)
 		if l.before != nil {
 			l.before(s, fork)
@@ -386,7 +387,7 @@ func (l *life) crawl(n int) error {
 
 // live takes the crawl through cuts at the steps that next returns, counted from the start of each run, until it returns 0.
 // The faults found are returned.
-func (l *life) live(rng *rand.Rand, next func() int, count func(disk.Step, bool)) []string {
+func (l *life) live(rng *rand.Rand, next func() int, count func(memfs.Step, bool)) []string {
 	for {
 		n := next()
 		err := l.crawl(n)
@@ -464,7 +465,7 @@ type cutCount struct {
 	power, back int
 }
 
-func (c *cutCount) add(s disk.Step, power bool) {
+func (c *cutCount) add(s memfs.Step, power bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ops == nil {

@@ -14,6 +14,7 @@ import (
 	"drumbeat/crawl/audit"
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 var (
@@ -63,7 +64,7 @@ func cutInTurn(t *testing.T, w *cutWorld, seed uint64, count *cutCount) (samples
 	}
 	var failed *life
 	var faults []string
-	l.before = func(s disk.Step, fork func(uint64) *disk.Mem) {
+	l.before = func(s memfs.Step, fork func(uint64) *memfs.FS) {
 		// A manifest that is seen after kill -9, but not durable, is a trap for recovery: that is cut as well.
 		manifest := s.Op == disk.OpSyncDir && strings.HasSuffix(s.Name, "/state")
 		if rng.IntN(stride) > 0 && (!manifest || rng.IntN(4) > 0) {
@@ -95,9 +96,9 @@ func cutInTurn(t *testing.T, w *cutWorld, seed uint64, count *cutCount) (samples
 }
 
 // cutHere is the life that l would have if it were cut now.
-func (l *life) cutHere(s disk.Step, fs *disk.Mem, power bool) *life {
+func (l *life) cutHere(s memfs.Step, fs *memfs.FS, power bool) *life {
 	c := &life{world: l.world, opt: l.opt, run: l.run + 1, began: l.began, cutAt: time.Now(), image: fs, parsed: l.parsed,
-		wit: &witness{visits: l.wit.all()}, steps: append([]disk.Step(nil), l.steps[max(0, len(l.steps)-20):]...)}
+		wit: &witness{visits: l.wit.all()}, steps: append([]memfs.Step(nil), l.steps[max(0, len(l.steps)-20):]...)}
 	c.hooks.Store(l.hooks.Load())
 	c.story = []string{fmt.Sprintf("cut before step %d, %v %s, power cut %t", len(l.steps), s.Op, s.Name, power)}
 	if power {
@@ -138,7 +139,7 @@ func TestReplay(t *testing.T) {
 	}
 	w := newCutWorld(t, *seedFlag)
 	inBubble(t, func(t *testing.T) {
-		fs := disk.NewMem(1)
+		fs := memfs.New(1)
 		latest := time.Now()
 		err := filepath.WalkDir(*replay, func(path string, d os.DirEntry, err error) error {
 			rel, rerr := filepath.Rel(*replay, path)
@@ -182,7 +183,7 @@ func TestReplay(t *testing.T) {
 }
 
 // saveImage writes all files of a file system to a directory.
-func saveImage(m *disk.Mem, dir, story string) error {
+func saveImage(m *memfs.FS, dir, story string) error {
 	var save func(from, to string) error
 	save = func(from, to string) error {
 		names, err := m.List(from)

@@ -9,6 +9,7 @@ import (
 	"drumbeat/crawl/audit"
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/drum"
 	"drumbeat/internal/simweb"
 	"drumbeat/star"
@@ -77,7 +78,7 @@ func TestDeepAuditFindsEachFault(t *testing.T) {
 func TestDeepAuditWithMovedOutput(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.Pages = 200 })
-		fs := disk.NewMem(*seedFlag)
+		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
 		if _, err := Run(t.Context(), opt); err != nil {
 			t.Fatal(err)
@@ -126,7 +127,7 @@ func TestDeepAuditWithMovedOutput(t *testing.T) {
 func TestDeepAuditKnowsPrivateSuffixes(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: pagesOnly}
-		fs := disk.NewMem(1)
+		fs := memfs.New(1)
 		opt := w.options(t, fs, "http://seed.github.io/")
 		opt.PrivateSuffixes, opt.MaxPages = true, 1
 		mustRun(t, t.Context(), opt)

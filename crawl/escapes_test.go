@@ -8,7 +8,7 @@ import (
 
 	"drumbeat/crawl/explain"
 	"drumbeat/crawl/state"
-	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 // escapesWeb links to the same pages in many spellings of their escapes.
@@ -32,7 +32,7 @@ func escapesWeb() *tinyWeb {
 func TestEscapesAreFolded(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		for _, keep := range []bool{false, true} {
-			w, mem := escapesWeb(), disk.NewMem(*seedFlag)
+			w, mem := escapesWeb(), memfs.New(*seedFlag)
 			writeRules(t, mem, "rules", "- prefix http://a.test/%7exc%6cuded/", "- prefix http://a.test/~excluded/")
 			opt := w.options(t, mem, "http://a.test/", "http://a.test/%7Euser/%c3%a9")
 			atOnce(&opt)
@@ -66,7 +66,7 @@ func TestEscapesAreFolded(t *testing.T) {
 }
 
 // checkEscapesExplained: explain knows a URL by any of its spellings, and log and index have the crawl's.
-func checkEscapesExplained(t *testing.T, mem *disk.Mem, opt *Options) {
+func checkEscapesExplained(t *testing.T, mem *memfs.FS, opt *Options) {
 	t.Helper()
 	x, err := explain.NewExplainer(explain.Options{FS: mem, Dirs: opt.Dirs})
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"drumbeat/crawl/explain"
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
 )
 
@@ -110,7 +111,7 @@ func TestExplainRunningCrawl(t *testing.T) {
 	t.Run("virtual", func(t *testing.T) {
 		inBubble(t, func(t *testing.T) {
 			web := smallWeb(t, func(o *simweb.Options) { o.Pages = 400 })
-			mem := disk.NewMem(*seedFlag)
+			mem := memfs.New(*seedFlag)
 			opt := simOptions(t, web, mem)
 			opt.CheckpointEvery, opt.StockTarget, opt.QueuePages = time.Second, 60, Unlimited
 			watched(t, mem, opt, some(web), func() { time.Sleep(700 * time.Millisecond) }, 10)
@@ -361,7 +362,7 @@ func TestExplainLinks(t *testing.T) {
 			}
 			return answer{200, "", fmt.Sprintf("<a href=/a><a href=/nothing/x>%s", host)}
 		}}
-		mem := disk.NewMem(1)
+		mem := memfs.New(1)
 		if err := mem.MkdirAll("in"); err != nil {
 			t.Fatal(err)
 		}
@@ -434,7 +435,7 @@ func TestExplainTrouble(t *testing.T) {
 				return "", nil
 			},
 		}
-		mem := disk.NewMem(1)
+		mem := memfs.New(1)
 		var seeds []string
 		for _, name := range []string{"closed", "busy", "ill", "none", "good"} {
 			seeds = append(seeds, urls(name, 1, 12)...)

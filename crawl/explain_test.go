@@ -17,6 +17,7 @@ import (
 	"drumbeat/crawl/explain"
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/drum"
 	"drumbeat/fetch"
 	"drumbeat/internal/crawllog"
@@ -331,7 +332,7 @@ func TestExplainEveryURL(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(*seedFlag, uint64(round)))
 				web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.Robots.ServerError = 400, 0.1 })
-				fs := disk.NewMem(*seedFlag + uint64(round))
+				fs := memfs.New(*seedFlag + uint64(round))
 				opt := simOptions(t, web, fs)
 				w := &robotsWitness{Fetcher: opt.Fetcher, files: map[string]string{}}
 				opt.Fetcher, opt.QueuePages, opt.StockTarget, opt.WARCFileBytes = w, Unlimited, 40, 100_000

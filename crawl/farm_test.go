@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/state"
-	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
 )
 
@@ -21,7 +21,7 @@ func farmShare(t *testing.T, pages int64, farm string, budgets func(*Options)) (
 				o.Hostile = []string{farm}
 			}
 		})
-		opt := simOptions(t, web, disk.NewMem(*seedFlag))
+		opt := simOptions(t, web, memfs.New(*seedFlag))
 		opt.SeedLines = append(web.Seeds(), web.HostileSeeds()...)
 		opt.MaxPages, opt.Store, opt.CrawlLog, opt.CheckpointEvery, opt.MaxTime = pages, false, state.LogOff, time.Minute, time.Hour
 		opt.HostDelay, opt.HostDelayMin, opt.ServerDelay, opt.ServerDelayMin = 400*time.Millisecond, 10*time.Millisecond, time.Millisecond, time.Millisecond

@@ -17,6 +17,7 @@ import (
 
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/internal/crawllog"
 	"drumbeat/warc"
 	"drumbeat/weburl"
@@ -73,7 +74,7 @@ func forgeWeb() (*tinyWeb, []string) {
 func TestNothingIsForged(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w, seeds := forgeWeb()
-		fs := disk.NewMem(*seedFlag)
+		fs := memfs.New(*seedFlag)
 		opt := w.options(t, fs, seeds...)
 		atOnce(&opt)
 		opt.Retries, opt.MaxDepth, opt.WARCFileBytes = 0, 4, 200_000

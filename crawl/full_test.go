@@ -14,6 +14,7 @@ import (
 
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
 )
 
@@ -22,7 +23,7 @@ import (
 func TestFullDiskStopsInOrder(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
-		fs := disk.NewMem(*seedFlag)
+		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
 		opt.WhenFull, opt.KeepFree = WhenFullStop, 400_000
 		fs.SetCapacity(700_000)
@@ -47,7 +48,7 @@ func TestFullDiskRests(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
-		fs := disk.NewMem(*seedFlag)
+		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
 		opt.KeepFree = 400_000
 		fs.SetCapacity(1_300_000)
@@ -84,7 +85,7 @@ func TestFullDiskRests(t *testing.T) {
 func TestSuddenlyFullDisk(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
-		fs := disk.NewMem(*seedFlag)
+		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
 		small(&opt)
 		opt.KeepFree, opt.CheckpointEvery = 100_000, time.Second
@@ -128,7 +129,7 @@ func TestSuddenlyFullDisk(t *testing.T) {
 func TestDiskLimit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
-		fs := disk.NewMem(*seedFlag)
+		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
 		opt.DiskBytes, opt.WhenFull = 400_000, WhenFullStop
 		res, err := Run(t.Context(), opt)
@@ -148,7 +149,7 @@ func TestDiskLimit(t *testing.T) {
 func TestDrain(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
-		fs := disk.NewMem(*seedFlag)
+		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
 		opt.MaxPages = 100
 		res, err := Run(t.Context(), opt)
@@ -181,7 +182,7 @@ func TestDiskErrorNamesItsDirectory(t *testing.T) {
 	for _, op := range []disk.Op{disk.OpWrite, disk.OpRead, disk.OpSyncFS, disk.OpCreate} {
 		inBubble(t, func(t *testing.T) {
 			web := smallWeb(t, nil)
-			mem := disk.NewMem(*seedFlag)
+			mem := memfs.New(*seedFlag)
 			opt := simOptions(t, web, mem)
 			small(&opt)
 			opt.CheckpointEvery = time.Second
@@ -224,7 +225,7 @@ func TestQueueBuffersKeepToTheirShare(t *testing.T) {
 
 // TestReserveIsShared: what one merge has reserved isn't there for another one until it has ended.
 func TestReserveIsShared(t *testing.T) {
-	mem := disk.NewMem(1)
+	mem := memfs.New(1)
 	mem.SetCapacity(1000)
 	c := newCrawler(Options{FS: mem, Dirs: []string{"."}})
 	c.plan.KeepFreeBytes = 100
@@ -253,7 +254,7 @@ func TestReserveIsShared(t *testing.T) {
 
 // TestDrainEndsWithTheShortage: one low sample doesn't begin draining, three do; three with room end it.
 func TestDrainEndsWithTheShortage(t *testing.T) {
-	mem := disk.NewMem(1)
+	mem := memfs.New(1)
 	c := newCrawler(Options{FS: mem, Dirs: []string{"."}, Out: []string{"."}, WhenFull: WhenFullDrain, DiskBytes: 1 << 40,
 		Log: slog.New(slog.DiscardHandler)})
 	c.plan.KeepFreeBytes = 1000
@@ -276,7 +277,7 @@ func TestDrainEndsWithTheShortage(t *testing.T) {
 
 // TestDiskUsedLooksOnceAtClosedFiles: a closed file of output is looked at once; when it has been moved away it doesn't count.
 func TestDiskUsedLooksOnceAtClosedFiles(t *testing.T) {
-	mem := disk.NewMem(1)
+	mem := memfs.New(1)
 	looks := map[string]int{}
 	fs := disk.NewFault(mem, func(op disk.Op, name string) error {
 		if op == disk.OpList || op == disk.OpSize {
@@ -322,7 +323,7 @@ func TestDiskUsedLooksOnceAtClosedFiles(t *testing.T) {
 func TestRefusedCompactionIsForgotten(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.Pages = 50 })
-		opt := simOptions(t, web, disk.NewMem(*seedFlag))
+		opt := simOptions(t, web, memfs.New(*seedFlag))
 		opt.defaults()
 		c, err := open(opt)
 		if err != nil {

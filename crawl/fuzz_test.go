@@ -18,6 +18,7 @@ import (
 	"drumbeat/crawl/audit"
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/drum"
 	"drumbeat/internal/crawllog"
 	"drumbeat/internal/damage"
@@ -49,7 +50,7 @@ func (s *soundCrawl) make(t *testing.T) {
 			web := smallWeb(t, func(o *simweb.Options) {
 				o.PLDs, o.Hosts, o.Pages, o.Robots.ServerError, o.Seed = 8, 16, 500, 0.2, 1
 			})
-			mem := disk.NewMem(1)
+			mem := memfs.New(1)
 			opt := simOptions(t, web, mem)
 			opt.QueuePages, opt.StockTarget, opt.MaxPages = Unlimited, 40, 60
 			if _, err := Run(t.Context(), opt); err != nil {
@@ -205,7 +206,7 @@ func (s *soundCrawl) check(t *testing.T, body, script []byte, at int, flip byte)
 }
 
 // use does with the crawl what a user would.
-func (s *soundCrawl) use(t *testing.T, mem *disk.Mem) {
+func (s *soundCrawl) use(t *testing.T, mem *memfs.FS) {
 	if rep, err := audit.Run(mem, s.dirs); err == nil {
 		rep.Write(io.Discard)
 	}

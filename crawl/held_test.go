@@ -11,7 +11,7 @@ import (
 
 	"drumbeat/crawl/audit"
 	"drumbeat/crawl/state"
-	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 )
 
@@ -89,8 +89,8 @@ func TestHeldURLsSurviveKills(t *testing.T) {
 		mustRun(t, t.Context(), opt)
 
 		w.flags(t, &opt, own, 8080)
-		mem, calls := opt.FS.(*disk.Mem), 0
-		var forks []*disk.Mem
+		mem, calls := opt.FS.(*memfs.FS), 0
+		var forks []*memfs.FS
 		var mu sync.Mutex // guards calls and forks
 		opt.hook = func(string) {
 			mu.Lock()

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/state"
-	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/drum"
 	"drumbeat/fetch"
 	"drumbeat/internal/health"
@@ -19,7 +19,7 @@ import (
 func TestRobotsCacheCountsAlone(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: pagesOnly}
-		opt := w.options(t, disk.NewMem(*seedFlag), urls("a", 1, 1)...)
+		opt := w.options(t, memfs.New(*seedFlag), urls("a", 1, 1)...)
 		withHealth(&opt)
 		c := openCrawler(t, opt)
 		defer func() {

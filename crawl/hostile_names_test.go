@@ -10,7 +10,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"drumbeat/crawl/state"
-	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
 	"drumbeat/weburl"
 )
@@ -47,7 +47,7 @@ func crawlTraps(t *testing.T, tune func(*simweb.Options, *Options), scenarios ..
 				tune(o, &opt)
 			}
 		})
-		fs := disk.NewMem(*seedFlag)
+		fs := memfs.New(*seedFlag)
 		opt = simOptions(t, web, fs)
 		opt.HostDelay, opt.HostDelayMin, opt.ServerDelay, opt.ServerDelayMin = 600*time.Millisecond, 200*time.Millisecond, 40*time.Millisecond, 10*time.Millisecond
 		opt.MaxTime, opt.CheckpointEvery, opt.CrawlLog, opt.Store = trapTime, time.Minute, state.LogOff, false

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/state"
-	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 	"drumbeat/internal/simweb"
 )
@@ -45,7 +45,7 @@ func crawlHostile(t *testing.T, scenarios ...string) (run hostileRun) {
 		runtime.GC()
 		var before runtime.MemStats
 		runtime.ReadMemStats(&before)
-		fs := disk.NewMem(*seedFlag)
+		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
 		opt.Backoff = time.Second // two pages that answer 500 one after the other take no longer than all the rest
 		limits := hostileLimits

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/state"
-	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 )
 
@@ -73,7 +73,7 @@ func (w *insideWeb) options(t *testing.T, seeds ...string) Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	opt := w.tinyWeb.options(t, disk.NewMem(*seedFlag), seeds...)
+	opt := w.tinyWeb.options(t, memfs.New(*seedFlag), seeds...)
 	atOnce(&opt)
 	opt.Resolver, opt.Fetcher = w, client
 	opt.AllowedAddr, opt.AllowedPort = client.AllowedAddr, client.AllowedPort

@@ -12,6 +12,7 @@ import (
 
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 	"drumbeat/internal/pace"
 	"drumbeat/internal/simweb"
@@ -150,7 +151,7 @@ func TestRateIsHeld(t *testing.T) {
 		t.Run(c.text, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				toHalfPast()
-				web, fs := limitedWeb(t, c.pages, 4000), disk.NewMem(*seedFlag)
+				web, fs := limitedWeb(t, c.pages, 4000), memfs.New(*seedFlag)
 				opt := limitedOptions(t, web, fs, pace.Schedule{}, &spans{begin: time.Now()})
 				opt.Rate = schedule(t, c.text, pace.Pages)
 				opt.SnapshotEvery = time.Second
@@ -203,7 +204,7 @@ func TestBandwidthIsHeld(t *testing.T) {
 		t.Run(c.text, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				toHalfPast()
-				web, fs := limitedWeb(t, c.pages, c.pageBytes), disk.NewMem(*seedFlag)
+				web, fs := limitedWeb(t, c.pages, c.pageBytes), memfs.New(*seedFlag)
 				got := &spans{begin: time.Now()}
 				opt := limitedOptions(t, web, fs, schedule(t, c.text, pace.Bits), got)
 				opt.SnapshotEvery, opt.Store = time.Second, false
@@ -223,7 +224,7 @@ func TestBandwidthIsHeld(t *testing.T) {
 func TestConnectionsBySchedule(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		web, fs := limitedWeb(t, 2000, 4000), disk.NewMem(*seedFlag)
+		web, fs := limitedWeb(t, 2000, 4000), memfs.New(*seedFlag)
 		opt := limitedOptions(t, web, fs, pace.Schedule{}, &spans{begin: time.Now()})
 		opt.ConnectionSchedule = schedule(t, "00:00-00:01 3; 00:01-00:02 40; else 5", pace.Connections)
 		opt.Connections = 40
@@ -268,7 +269,7 @@ func (f slowFetcher) Do(ctx context.Context, req *fetch.Request, resp *fetch.Res
 // TestLimitsChangeNoOutcome: a crawl under all limits, stopped, and gone on with under others, fetches exactly what it should.
 func TestLimitsChangeNoOutcome(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		web, fs := smallWeb(t, nil), disk.NewMem(*seedFlag)
+		web, fs := smallWeb(t, nil), memfs.New(*seedFlag)
 		got := &spans{begin: time.Now()}
 		opt := limitedOptions(t, web, fs, schedule(t, "300kbit", pace.Bits), got)
 		opt.HostDelay, opt.HostDelayMin, opt.ServerDelay, opt.ServerDelayMin = 200*time.Millisecond, 50*time.Millisecond, 20*time.Millisecond, 5*time.Millisecond

@@ -11,6 +11,7 @@ import (
 
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/internal/urlrule"
 )
 
@@ -20,7 +21,7 @@ var sessions = urlrule.Options{StripParams: []string{"session"}, SortQuery: true
 // rulesCrawl crawls w under some rules to its end, with an audit, and returns the result.
 func rulesCrawl(t *testing.T, w *tinyWeb, rules urlrule.Options, change func(*Options), seeds ...string) *Result {
 	t.Helper()
-	opt := w.options(t, disk.NewMem(*seedFlag), seeds...)
+	opt := w.options(t, memfs.New(*seedFlag), seeds...)
 	atOnce(&opt)
 	opt.URLRules, opt.MaxTime = rules, 24*time.Hour
 	if change != nil {
@@ -246,7 +247,7 @@ func TestMaxPagesPerPLDSurvivesCrashes(t *testing.T) {
 	const limit = 60
 	inBubble(t, func(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(*seedFlag, 5))
-		mem := disk.NewMem(*seedFlag)
+		mem := memfs.New(*seedFlag)
 		opt := (&tinyWeb{serve: teeming}).options(t, mem, "http://h0.one.test/")
 		atOnce(&opt)
 		opt.HostDelay, opt.CheckpointEvery, opt.MaxPagesPerPLD = 500*time.Millisecond, time.Second, limit

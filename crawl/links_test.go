@@ -15,6 +15,7 @@ import (
 	"drumbeat/crawl/admit"
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/drum"
 	"drumbeat/internal/urlrule"
 	"drumbeat/parse"
@@ -25,7 +26,7 @@ import (
 // linkStages is as much of a crawler as a batch of links needs. URLseen hands out nothing: what a batch sends is in its tuples.
 func linkStages(t testing.TB, cacheBytes int64) *crawler {
 	t.Helper()
-	set := disk.Set{FS: disk.NewMem(1), Paths: []string{"/d"}}
+	set := disk.Set{FS: memfs.New(1), Paths: []string{"/d"}}
 	c := newCrawler(Options{Scope: state.ScopeAll, MaxDepth: -1})
 	c.Saved = &state.Saved{Hasher: weburl.NewHasher(weburl.Secret{1}), Suffixes: weburl.NewSuffixes(false)}
 	c.links = &admit.Policy{Hasher: c.Hasher, Suffixes: c.Suffixes, Lists: &c.rules.Lists, MaxDepth: -1, Cached: cacheBytes > 0,

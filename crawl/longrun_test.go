@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/state"
-	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
 )
 
@@ -18,7 +18,7 @@ func TestRobotsAreRefreshed(t *testing.T) {
 	}
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.Hosts, o.PLDs, o.IPs = 300, 6, 3, 4 })
-		fs := disk.NewMem(*seedFlag)
+		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
 		opt.HostDelay, opt.HostDelayMin = 30*time.Minute, 30*time.Minute
 		opt.ServerDelay, opt.ServerDelayMin = time.Minute, time.Minute
@@ -54,7 +54,7 @@ func TestDepthLimit(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, depth := range []int{0, 3} {
-			opt := simOptions(t, web, disk.NewMem(*seedFlag))
+			opt := simOptions(t, web, memfs.New(*seedFlag))
 			opt.Dirs = []string{"x"}
 			opt.MaxDepth = depth
 			res, err := Run(t.Context(), opt)
@@ -74,7 +74,7 @@ func TestScopeHost(t *testing.T) {
 		web := smallWeb(t, nil)
 		seed := web.Seeds()[0]
 		host := strings.TrimSuffix(strings.SplitN(seed, "://", 2)[1], "/")
-		opt := simOptions(t, web, disk.NewMem(*seedFlag))
+		opt := simOptions(t, web, memfs.New(*seedFlag))
 		opt.Scope = state.ScopeHost
 		opt.SeedLines = []string{seed}
 		res, err := Run(t.Context(), opt)
@@ -121,7 +121,7 @@ func TestBareHosts(t *testing.T) {
 		if http == "" || https == "" {
 			t.Skipf("no host of each kind: %q, %q", http, https)
 		}
-		opt := simOptions(t, web, disk.NewMem(*seedFlag))
+		opt := simOptions(t, web, memfs.New(*seedFlag))
 		opt.SeedLines = []string{http, https}
 		opt.MaxDepth = 0
 		if _, err := Run(t.Context(), opt); err != nil {

@@ -11,6 +11,7 @@ import (
 	"drumbeat/crawl/admit"
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 // TestManifestVersions: what another program wrote is read, or refused by what it says, never misread.
@@ -43,7 +44,7 @@ func TestManifestVersions(t *testing.T) {
 
 // TestScopeIsATail: the sites that redirects added are 8 bytes each in a tail file, and none are in the manifest itself.
 func TestScopeIsATail(t *testing.T) {
-	mem := disk.NewMem(*seedFlag)
+	mem := memfs.New(*seedFlag)
 	set := disk.Set{FS: mem, Paths: []string{"d0"}}
 	tails, err := disk.CreateTails(set, 1)
 	if err != nil {
@@ -72,7 +73,7 @@ func TestScopeIsATail(t *testing.T) {
 func TestStructuresAreNamed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
-		c := openCrawler(t, simOptions(t, web, disk.NewMem(*seedFlag)))
+		c := openCrawler(t, simOptions(t, web, memfs.New(*seedFlag)))
 		var names []string
 		for _, s := range c.checkpointer.structures {
 			names = append(names, s.name)

@@ -12,6 +12,7 @@ import (
 	"drumbeat/crawl/audit"
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/drum"
 	"drumbeat/internal/simweb"
 	"drumbeat/weburl"
@@ -80,7 +81,7 @@ func checkGraph(fs disk.FS, dirs []string, want *simweb.Expected) (faults []stri
 func TestGraphWithNames(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
-		fs := disk.NewMem(*seedFlag)
+		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
 		opt.MaxPages = 200
 		for runs := 0; ; runs++ {

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 )
 
@@ -47,7 +47,7 @@ func faultyWeb(t *testing.T, literals int, fault func(netip.Addr) error) (*tinyW
 	if err != nil {
 		t.Fatal(err)
 	}
-	opt := w.options(t, disk.NewMem(*seedFlag), "http://good.test/")
+	opt := w.options(t, memfs.New(*seedFlag), "http://good.test/")
 	opt.Fetcher, opt.AllowedAddr, opt.AllowedPort = client, client.AllowedAddr, client.AllowedPort
 	opt.Connections = 32 // and 64 robots requests in flight
 	return w, opt, faults

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/state"
-	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
 )
 
@@ -16,7 +16,7 @@ import (
 func outageCrawl(t *testing.T, begin, length time.Duration, outage func(web *simweb.Web) simweb.Outage, change func(*Options)) *Result {
 	t.Helper()
 	web := smallWeb(t, func(o *simweb.Options) { o.Pages = 2000 })
-	fs := disk.NewMem(*seedFlag)
+	fs := memfs.New(*seedFlag)
 	opt := simOptions(t, web, fs)
 	opt.HostDelay, opt.HostDelayMin = 2*time.Second, time.Second
 	if change != nil {
@@ -84,7 +84,7 @@ func checkFetchedAtLeastOnce(t *testing.T, web *simweb.Web) {
 // undisturbed are the reasons for refusals in the same crawl without an outage.
 func undisturbed(t *testing.T) map[string]int64 {
 	web := smallWeb(t, func(o *simweb.Options) { o.Pages = 2000 })
-	opt := simOptions(t, web, disk.NewMem(*seedFlag))
+	opt := simOptions(t, web, memfs.New(*seedFlag))
 	opt.HostDelay, opt.HostDelayMin = 2*time.Second, time.Second
 	res, err := Run(t.Context(), opt)
 	if err != nil {
@@ -140,7 +140,7 @@ func TestOutages(t *testing.T) {
 func TestOutageAndCrash(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
-		fs := disk.NewMem(*seedFlag)
+		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
 		opt.HostDelay, opt.HostDelayMin = 2*time.Second, time.Second
 		go func() {
@@ -174,7 +174,7 @@ func TestOutageAndCrash(t *testing.T) {
 func TestRestartInSilence(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: pagesOnly}
-		fs := disk.NewMem(*seedFlag)
+		fs := memfs.New(*seedFlag)
 		opt := w.options(t, fs, urls("a", 2, 20)...)
 		opt.HostDelay, opt.CheckpointEvery, opt.Retries = 2*time.Second, time.Second, 0
 		var f firewall

@@ -14,6 +14,7 @@ import (
 
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 	"drumbeat/internal/simweb"
 	"drumbeat/warc"
@@ -62,7 +63,7 @@ func checkFinished(t *testing.T, files map[string]string) {
 func TestStopsLeaveFinishedFiles(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
-		fs := disk.NewMem(*seedFlag)
+		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
 		before := map[string]string{}
 		for i, way := range []struct {
@@ -114,7 +115,7 @@ func TestStopsLeaveFinishedFiles(t *testing.T) {
 func TestOutputRollsByAge(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
-		fs := disk.NewMem(*seedFlag)
+		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
 		opt.CheckpointEvery, opt.RollEvery = time.Second, 2*time.Second
 		opt.Linger = time.Minute // while nothing is fetched
@@ -182,7 +183,7 @@ func TestOutputRollsByAge(t *testing.T) {
 func TestWarcinfo(t *testing.T) {
 	for _, ignore := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
-			fs := disk.NewMem(*seedFlag)
+			fs := memfs.New(*seedFlag)
 			opt := simOptions(t, smallWeb(t, nil), fs)
 			opt.MaxPages, opt.Host, opt.Version, opt.UserAgent, opt.IgnoreNofollow = 5, "crawler-7.example", "1.2", "drumbeat/1.2 (x)", ignore
 			if _, err := Run(t.Context(), opt); err != nil {
@@ -262,7 +263,7 @@ func (w *archiveWitness) LookupHost(ctx context.Context, host, pld string) (Look
 func TestArchive(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.Robots.RedirectPath, o.Robots.RedirectHost = 0.2, 0.1 })
-		fs := disk.NewMem(*seedFlag)
+		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
 		opt.ArchiveRobots, opt.ArchiveDNS = true, true
 		wit := &archiveWitness{Fetcher: opt.Fetcher, Resolver: opt.Resolver, asked: map[string]int{}, cut: map[string]int{}, names: map[string]int{}}

@@ -7,6 +7,7 @@ import (
 
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/drum"
 	"drumbeat/fetch"
 )
@@ -126,7 +127,7 @@ func TestForecast(t *testing.T) {
 	}
 }
 
-func testSet() disk.Set { return disk.Set{FS: disk.NewMem(1), Paths: []string{"d"}} }
+func testSet() disk.Set { return disk.Set{FS: memfs.New(1), Paths: []string{"d"}} }
 
 func named(o drum.Options, name string) drum.Options {
 	o.Set, o.Name = testSet(), name

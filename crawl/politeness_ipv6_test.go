@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/state"
-	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 )
 
@@ -42,7 +42,7 @@ func TestIPv6Owners(t *testing.T) {
 					}
 				}
 				w.lookup = func(host string) (string, error) { return at[host], nil }
-				opt := w.options(t, disk.NewMem(*seedFlag), seeds...)
+				opt := w.options(t, memfs.New(*seedFlag), seeds...)
 				var mu sync.Mutex
 				dialled := map[netip.Addr]int{}
 				client, err := fetch.New(fetch.Options{AllowNets: []netip.Prefix{netip.MustParsePrefix("2001:db8::/32")},

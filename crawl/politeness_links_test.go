@@ -12,6 +12,7 @@ import (
 
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 	"drumbeat/internal/crawllog"
 	"drumbeat/internal/simweb"
@@ -27,7 +28,7 @@ func crawlLinks(t *testing.T, set func(*Options)) (asked map[string]int, res *Re
 			o.PLDs, o.Hosts, o.Pages, o.IPs = 2, 2, 4, 2
 			o.Hostile = []string{"links"}
 		})
-		mem := disk.NewMem(*seedFlag)
+		mem := memfs.New(*seedFlag)
 		opt := simOptions(t, web, mem)
 		client, err := fetch.New(fetch.Options{
 			Dial: web.Dial, AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: []uint16{8080},
@@ -131,7 +132,7 @@ func TestPageMetadataIsKept(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var w tinyWeb
 		rawPages(&w, pages)
-		fs := disk.NewMem(*seedFlag)
+		fs := memfs.New(*seedFlag)
 		opt := w.options(t, fs, "http://keep.test/")
 		atOnce(&opt)
 		opt.Linger = 0
@@ -199,7 +200,7 @@ func TestAssetDepth(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var w tinyWeb
 		rawPages(&w, pages)
-		opt := w.options(t, disk.NewMem(*seedFlag), "http://depth.test/")
+		opt := w.options(t, memfs.New(*seedFlag), "http://depth.test/")
 		atOnce(&opt)
 		opt.Linger, opt.Assets, opt.MaxDepth = 0, true, 0
 		res := mustRun(t, t.Context(), opt)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 	"drumbeat/internal/simweb"
 	"drumbeat/robots"
@@ -64,7 +65,7 @@ func crawlPolitely(t *testing.T, scenarios ...string) (run politeRun) {
 		web := smallWeb(t, func(o *simweb.Options) {
 			o.PLDs, o.Hosts, o.Pages, o.IPs, o.Hostile = 10, 20, 150, 10, scenarios
 		})
-		fs := disk.NewMem(*seedFlag)
+		fs := memfs.New(*seedFlag)
 		opt := politeOptions(t, web, fs)
 		if res := mustRun(t, t.Context(), opt); res.Stop != StopDone {
 			t.Errorf("stopped because of %q, want %q", res.Stop, StopDone)
@@ -234,7 +235,7 @@ func TestGatesOutliveKills(t *testing.T) {
 			o.PLDs, o.Hosts, o.Pages, o.IPs = 10, 20, 150, 10
 			o.Hostile = []string{"one-pld", "one-network", "crawl-delay"}
 		})
-		fs := disk.NewMem(*seedFlag)
+		fs := memfs.New(*seedFlag)
 		opt := politeOptions(t, web, fs)
 		opt.CheckpointEvery = 5 * time.Second
 		// Much longer than a recovery, so that what was forgotten would show.

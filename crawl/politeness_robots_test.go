@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 )
 
@@ -46,7 +46,7 @@ func (w *robotsWeb) crawl(t *testing.T, n int, change func(*Options), hosts ...s
 			seeds = append(seeds, fmt.Sprintf("http://%s/%d", h, i))
 		}
 	}
-	fs := disk.NewMem(*seedFlag)
+	fs := memfs.New(*seedFlag)
 	opt := w.options(t, fs, seeds...)
 	opt.Resolver = w
 	opt.HostDelay, opt.HostDelayMin, opt.Linger, opt.MaxCrawlDelay = 2*time.Second, 2*time.Second, 48*time.Hour, 300*time.Second

@@ -15,6 +15,7 @@ import (
 	"drumbeat/crawl/audit"
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/drum"
 	"drumbeat/internal/scope"
 	"drumbeat/robots"
@@ -40,7 +41,7 @@ func TestBlacklistCutAnywhere(t *testing.T) {
 		cut := rng.IntN(600)
 		inBubble(t, func(t *testing.T) {
 			web := blacklistWeb()
-			fs := disk.NewMem(rng.Uint64())
+			fs := memfs.New(rng.Uint64())
 			writeRules(t, fs, "black", "# nothing yet")
 			list := []string{"- host a0.test", "- pld a1.test", "- net 127.77.0.0/31"}
 			reload := make(chan struct{}, 1)
@@ -99,7 +100,7 @@ func TestBlacklistCutAnywhere(t *testing.T) {
 func TestRulesAreBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := &tinyWeb{serve: pagesOnly}
-		fs := disk.NewMem(*seedFlag)
+		fs := memfs.New(*seedFlag)
 		var lines []string
 		for i := range 1000 {
 			lines = append(lines, fmt.Sprintf("- host h%d.example", i))

@@ -13,6 +13,7 @@ import (
 
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 )
 
@@ -65,7 +66,7 @@ func TestRulesKeepOut(t *testing.T) {
 			}
 			return page(host, path)
 		}
-		fs := disk.NewMem(*seedFlag)
+		fs := memfs.New(*seedFlag)
 		writeRules(t, fs, "rules", "- host out.test", "- pld spam.test", "- prefix http://in.test/private/", `- regex \.php\?`,
 			"- surt http://(test,in,)/public/")
 		opt := web.options(t, fs, "http://in.test/", "http://out.test/seed", "http://spam.test/")
@@ -103,7 +104,7 @@ func TestRulesTakeOnly(t *testing.T) {
 				}
 			}
 			web := &tinyWeb{serve: linked(all...)}
-			fs := disk.NewMem(*seedFlag)
+			fs := memfs.New(*seedFlag)
 			writeRules(t, fs, "a", "+ host h0.test", "default -")
 			writeRules(t, fs, "b", "+ pld h1.test", "+ prefix http://h2.test/3/")
 			opt := web.options(t, fs, "http://h0.test/0/x", "http://h5.test/0/x")
@@ -132,7 +133,7 @@ func TestRulesTakeOnly(t *testing.T) {
 func TestRulesUndecidedFallToScope(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := &tinyWeb{serve: linked("http://a.test/1", "http://b.test/1", "http://c.test/1", "http://a.test/no")}
-		fs := disk.NewMem(*seedFlag)
+		fs := memfs.New(*seedFlag)
 		writeRules(t, fs, "rules", "+ host b.test", "- prefix http://a.test/no")
 		opt := web.options(t, fs, "http://a.test/")
 		atOnce(&opt)
@@ -149,7 +150,7 @@ func TestRulesUndecidedFallToScope(t *testing.T) {
 func TestRulesWithFaults(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := &tinyWeb{serve: pagesOnly}
-		fs := disk.NewMem(*seedFlag)
+		fs := memfs.New(*seedFlag)
 		writeRules(t, fs, "rules", "+ hst a.test", "- host b.test", "- pld test")
 		opt := web.options(t, fs, "http://a.test/")
 		opt.Rules, opt.Blacklist = []string{"rules"}, []string{"none"}
@@ -197,7 +198,7 @@ func TestBlacklistInTheMiddle(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const pages = 60
 		web := blacklistWeb()
-		fs := disk.NewMem(*seedFlag)
+		fs := memfs.New(*seedFlag)
 		writeRules(t, fs, "black", "# nothing yet")
 		reload := make(chan struct{}, 1)
 		opt := web.options(t, fs, blacklistSeeds(pages)...)
@@ -296,7 +297,7 @@ func TestBlacklistFromTheStart(t *testing.T) {
 			}
 			return pagesOnly(host, path)
 		}
-		fs := disk.NewMem(*seedFlag)
+		fs := memfs.New(*seedFlag)
 		writeRules(t, fs, "black", "- host host.test", "- pld pld.test", "- net 127.77.0.0/16")
 		opt := web.options(t, fs, "http://host.test/", "http://host.test./dot", "http://a.pld.test/", "http://net.test/", "http://127.77.1.1/",
 			"http://moved.test/x", "http://free.test/", "pld.test")
@@ -345,7 +346,7 @@ func TestBlacklistOneOfTwoAddresses(t *testing.T) {
 	for _, after := range []time.Duration{0, 10 * time.Second} {
 		inBubble(t, func(t *testing.T) {
 			web := &tinyWeb{serve: pagesOnly}
-			fs := disk.NewMem(*seedFlag)
+			fs := memfs.New(*seedFlag)
 			writeRules(t, fs, "black", "- net 127.77.0.0/24")
 			opt := web.options(t, fs, urls("h", 3, 20)...)
 			at := time.Now().Add(after)
@@ -407,7 +408,7 @@ func TestBlacklistBeforeLookups(t *testing.T) {
 			looked[host] = time.Now()
 			return "", nil
 		}}
-		fs := disk.NewMem(*seedFlag)
+		fs := memfs.New(*seedFlag)
 		writeRules(t, fs, "black", "# nothing yet")
 		reload := make(chan struct{}, 1)
 		opt := web.options(t, fs, urls("d", 40, 1)...)
@@ -451,7 +452,7 @@ func TestBlacklistCutsOff(t *testing.T) {
 		web := &tinyWeb{serve: pagesOnly}
 		ended := make(chan time.Time, 1)
 		web.raw = stall(ended)
-		fs := disk.NewMem(*seedFlag)
+		fs := memfs.New(*seedFlag)
 		writeRules(t, fs, "black", "# nothing yet")
 		reload := make(chan struct{}, 1)
 		opt := web.options(t, fs, "http://slow.test/slow", "http://a.test/")
@@ -497,7 +498,7 @@ func TestBlacklistAfterCrash(t *testing.T) {
 
 func blacklistCrash(t *testing.T, power bool) {
 	web := blacklistWeb()
-	fs := disk.NewMem(*seedFlag)
+	fs := memfs.New(*seedFlag)
 	writeRules(t, fs, "black", "# nothing yet")
 	reload := make(chan struct{}, 1)
 	opt := web.options(t, fs, blacklistSeeds(40)...)
@@ -506,7 +507,7 @@ func blacklistCrash(t *testing.T, power bool) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var at time.Time
-	var after *disk.Mem
+	var after *memfs.FS
 	go func() {
 		time.Sleep(20 * time.Second)
 		writeRules(t, fs, "black", "- host a0.test", "- pld a1.test", "- net 127.77.0.0/31")
@@ -549,7 +550,7 @@ func TestRulesLetRobotsThrough(t *testing.T) {
 			}
 			return page(host, path)
 		}}
-		fs := disk.NewMem(*seedFlag)
+		fs := memfs.New(*seedFlag)
 		writeRules(t, fs, "rules", "+ host a.test", "default -")
 		opt := web.options(t, fs, "http://a.test/")
 		atOnce(&opt)

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/state"
-	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 	"drumbeat/internal/simweb"
 )
@@ -45,7 +45,7 @@ func crawlWelcome(t *testing.T, change func(*Options), scenarios ...string) (run
 			o.Robots.ServerError, o.Page.ServerError = 0, 0
 			o.Hostile = scenarios
 		})
-		fs := disk.NewMem(*seedFlag)
+		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, run.web, fs)
 		withHealth(&opt)
 		if change != nil {
@@ -212,7 +212,7 @@ func TestFinishedCrawlGoesOn(t *testing.T) {
 			}
 			return answer{403, "", ""}
 		}}
-		opt := w.options(t, disk.NewMem(*seedFlag), urls("no", 1, 60)...)
+		opt := w.options(t, memfs.New(*seedFlag), urls("no", 1, 60)...)
 		withHealth(&opt)
 		opt.Linger = time.Minute
 		if res := mustRun(t, t.Context(), opt); res.Stop != StopDone || len(w.pages("no")) != 10 {
@@ -328,7 +328,7 @@ func TestRestingHostsHoldNobodyUp(t *testing.T) {
 func TestRefusedConnections(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: pagesOnly}
-		opt := w.options(t, disk.NewMem(*seedFlag), urls("dead", 1, 60)...)
+		opt := w.options(t, memfs.New(*seedFlag), urls("dead", 1, 60)...)
 		withHealth(&opt)
 		var tries []time.Time // by the one goroutine that may connect to the host
 		client, err := fetch.New(fetch.Options{AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
@@ -364,7 +364,7 @@ func TestRefusedConnections(t *testing.T) {
 func TestRobotsWait(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: func(_, path string) answer { return answer{503, "", ""} }}
-		opt := w.options(t, disk.NewMem(*seedFlag), urls("down", 1, 20)...)
+		opt := w.options(t, memfs.New(*seedFlag), urls("down", 1, 20)...)
 		withHealth(&opt)
 		opt.RobotsWait = 5 * aDay
 		began := time.Now()
@@ -394,7 +394,7 @@ func TestHTTPFallbackBacksOffToo(t *testing.T) {
 		for i := range 40 {
 			seeds = append(seeds, fmt.Sprintf("http://twin.test:%d/%d", 80+8000*(i%2), i))
 		}
-		opt := w.options(t, disk.NewMem(*seedFlag), seeds...)
+		opt := w.options(t, memfs.New(*seedFlag), seeds...)
 		withHealth(&opt)
 		opt.Linger = time.Hour
 		client, err := fetch.New(fetch.Options{Dial: w.dial, Ports: []uint16{80, 8080},
@@ -423,7 +423,7 @@ func TestRobotsAskForPatience(t *testing.T) {
 			}
 			return answer{200, "Cache-Control: max-age=60\r\n", "User-agent: *\nDisallow: /no\n"}
 		}}
-		opt := w.options(t, disk.NewMem(*seedFlag), urls("a", 1, 300)...)
+		opt := w.options(t, memfs.New(*seedFlag), urls("a", 1, 300)...)
 		withHealth(&opt)
 		opt.HostDelay, opt.HostDelayMin = 40*time.Second, 40*time.Second
 		mustRun(t, t.Context(), opt)
@@ -452,7 +452,7 @@ func TestMaxPagesPerHost(t *testing.T) {
 			}
 			return pagesOnly(host, path)
 		}
-		opt := w.options(t, disk.NewMem(*seedFlag), append(urls("many", 2, 100), urls("few", 1, 20)...)...)
+		opt := w.options(t, memfs.New(*seedFlag), append(urls("many", 2, 100), urls("few", 1, 20)...)...)
 		opt.MaxPagesPerHost, opt.Linger = 30, time.Minute
 		res := mustRun(t, t.Context(), opt)
 		if n := res.Snapshot.Refused["host-pages"]; n != 140 || res.Snapshot.Place(state.PlaceFetched) != 80 {
@@ -483,7 +483,7 @@ func TestHealthOutlivesKills(t *testing.T) {
 			}
 			return answer{403, "", ""}
 		}}
-		mem := disk.NewMem(*seedFlag)
+		mem := memfs.New(*seedFlag)
 		opt := w.options(t, mem, append(urls("bad", 1, 60), urls("no", 1, 60)...)...)
 		withHealth(&opt)
 		opt.CheckpointEvery = time.Second

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
 )
 
@@ -18,7 +19,7 @@ import (
 func TestQuotaEndsTheCrawl(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
-		mem := disk.NewMem(*seedFlag)
+		mem := memfs.New(*seedFlag)
 		began := time.Now()
 		full := func() bool { return time.Since(began) > 12*time.Second }
 		fs := disk.NewFault(mem, func(op disk.Op, name string) error {
@@ -57,7 +58,7 @@ func TestQuotaEndsTheCrawl(t *testing.T) {
 func TestQuotaFetchesLittleTwice(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
-		mem := disk.NewMem(*seedFlag)
+		mem := memfs.New(*seedFlag)
 		began := time.Now()
 		full := func() bool { d := time.Since(began); return d > 12*time.Second && d < 30*time.Minute }
 		var left atomic.Int64 // writes to WARC files that still succeed
@@ -99,7 +100,7 @@ func TestQuotaFetchesLittleTwice(t *testing.T) {
 func TestCrashLoopGetsOn(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.Pages = 100 })
-		mem := disk.NewMem(*seedFlag)
+		mem := memfs.New(*seedFlag)
 		opt := simOptions(t, web, mem)
 		opt.CheckpointEvery, opt.HostDelay, opt.HostDelayMin = time.Minute, 4*time.Second, 4*time.Second
 		lives := 0

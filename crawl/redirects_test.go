@@ -11,7 +11,7 @@ import (
 	"drumbeat/crawl/admit"
 	"drumbeat/crawl/explain"
 	"drumbeat/crawl/state"
-	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 	"drumbeat/parse"
 	"drumbeat/weburl"
@@ -103,7 +103,7 @@ func TestRedirectsEnd(t *testing.T) {
 	}{{0, DefaultRedirects}, {3, 3}, {NoRedirects, 0}} {
 		t.Run(fmt.Sprint(test.most), func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
-				w, mem := endlessRedirects(), disk.NewMem(*seedFlag)
+				w, mem := endlessRedirects(), memfs.New(*seedFlag)
 				opt := w.options(t, mem, "http://page.test/", "http://page.test/anew", "http://seed.test/r1", "bare.test/r1", "http://map.test/")
 				atOnce(&opt)
 				opt.MaxRedirects, opt.MaxTime, opt.Sitemaps, opt.CrawlLog = test.most, time.Minute, true, state.LogErrors
@@ -145,7 +145,7 @@ func TestRedirectsEnd(t *testing.T) {
 }
 
 // checkDropped: log and explain say of the last URL of a chain why its redirect isn't followed.
-func checkDropped(t *testing.T, mem *disk.Mem, opt *Options, last string, most int) {
+func checkDropped(t *testing.T, mem *memfs.FS, opt *Options, last string, most int) {
 	t.Helper()
 	if e := truthOf(t, mem, opt.Dirs).ended[last]; e == nil || e.Dropped != admit.TooManyRedirects || e.Redirect == "" || e.Reason != "" {
 		t.Errorf("the log has %+v of %s", e, last)

@@ -14,6 +14,7 @@ import (
 	"drumbeat/crawl/admit"
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/weburl"
 )
 
@@ -28,7 +29,7 @@ func TestTruncatedRobotsIsAFailure(t *testing.T) {
 			_, _ = fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nUser-agent: *\n")
 			return true // closed before "Disallow: /private"
 		}
-		opt := w.options(t, disk.NewMem(*seedFlag), "http://a.test/private")
+		opt := w.options(t, memfs.New(*seedFlag), "http://a.test/private")
 		opt.MaxTime = 10 * time.Minute
 		mustRun(t, t.Context(), opt)
 		if n := len(w.got("a.test", "/robots.txt")); n < 2 {
@@ -50,7 +51,7 @@ func TestLingerWaitsForTheFirstRetry(t *testing.T) {
 			}
 			return pagesOnly(host, path)
 		}}
-		res := mustRun(t, t.Context(), w.options(t, disk.NewMem(*seedFlag), "http://a.test/"))
+		res := mustRun(t, t.Context(), w.options(t, memfs.New(*seedFlag), "http://a.test/"))
 		if n := len(w.got("a.test", "/")); n != 1 {
 			t.Errorf("%q after %v: the page was fetched %d times, want 1", res.Stop, time.Since(start), n)
 		}
@@ -71,7 +72,7 @@ func TestDNSThatDiesEnds(t *testing.T) {
 			}
 			return "", nil
 		}
-		opt := w.options(t, disk.NewMem(*seedFlag), urls("a", 1, 100)...)
+		opt := w.options(t, memfs.New(*seedFlag), urls("a", 1, 100)...)
 		opt.MaxTime = 24 * time.Hour
 		res := mustRun(t, t.Context(), opt)
 		if res.Stop != StopDone {
@@ -115,7 +116,7 @@ func stalled(t *testing.T, hosts int, reply answer) {
 			}
 			return pagesOnly(host, path)
 		}}
-		opt := w.options(t, disk.NewMem(*seedFlag), append(urls("slow", hosts, 64), "http://root.test/")...)
+		opt := w.options(t, memfs.New(*seedFlag), append(urls("slow", hosts, 64), "http://root.test/")...)
 		opt.MaxTime = 8 * time.Minute // two waits at the end of BEAST's queues included
 		res := mustRun(t, t.Context(), opt)
 		if len(w.got("fresh.test", "/")) == 0 {
@@ -135,7 +136,7 @@ func TestOneServersRobotsDoNotStallOthers(t *testing.T) {
 			}
 			return "", nil
 		}
-		opt := w.options(t, disk.NewMem(*seedFlag), append(urls("shared", 1000, 1), urls("own", 20, 1)...)...)
+		opt := w.options(t, memfs.New(*seedFlag), append(urls("shared", 1000, 1), urls("own", 20, 1)...)...)
 		opt.StockTarget, opt.HostDelay = 3000, time.Second
 		opt.MaxTime = 2 * time.Minute
 		mustRun(t, t.Context(), opt)
@@ -149,7 +150,7 @@ func TestOneServersRobotsDoNotStallOthers(t *testing.T) {
 func TestNothingStaysInQR(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: pagesOnly}
-		opt := w.options(t, disk.NewMem(*seedFlag))
+		opt := w.options(t, memfs.New(*seedFlag))
 		opt.defaults()
 		c, err := open(opt)
 		if err != nil {
@@ -187,7 +188,7 @@ func TestRetryAfterOutlivesARestart(t *testing.T) {
 			}
 			return answer{429, "Retry-After: 3600\r\n", ""}
 		}}
-		opt := w.options(t, disk.NewMem(*seedFlag), urls("a", 1, 3)...)
+		opt := w.options(t, memfs.New(*seedFlag), urls("a", 1, 3)...)
 		for _, d := range []time.Duration{2 * time.Minute, 10 * time.Minute, 65 * time.Minute} {
 			ctx, cancel := context.WithTimeout(t.Context(), d)
 			mustRun(t, ctx, opt)
@@ -225,7 +226,7 @@ func TestVerdictIsNoOlderThanADay(t *testing.T) {
 			}
 			return pagesOnly(host, path)
 		}
-		opt := w.options(t, disk.NewMem(*seedFlag), urls("a", 1, 20)...)
+		opt := w.options(t, memfs.New(*seedFlag), urls("a", 1, 20)...)
 		opt.CheckpointEvery = 12 * time.Hour
 		opt.MaxTime = 36 * time.Hour // the calendar may be late by some hours
 		opt.Linger = opt.MaxTime     // a host that asks for a day holds nobody up
@@ -271,7 +272,7 @@ func TestParseSeedForms(t *testing.T) {
 func TestBareSeedForms(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: pagesOnly}
-		res := mustRun(t, t.Context(), w.options(t, disk.NewMem(*seedFlag),
+		res := mustRun(t, t.Context(), w.options(t, memfs.New(*seedFlag),
 			"port.test:80", "http://port.test/", "bare.test", "query.test/?u=http://x.test/"))
 		if n := len(w.got("port.test", "/")) + len(w.got("port.test:80", "/")); n != 1 {
 			t.Errorf("http://port.test/ was fetched %d times, want once", n)
@@ -302,7 +303,7 @@ func TestEachSeedWithoutYieldIsListed(t *testing.T) {
 			}
 			return pagesOnly(host, path)
 		}}
-		opt := w.options(t, disk.NewMem(*seedFlag), "http://mail.test/", "http://loop.test/",
+		opt := w.options(t, memfs.New(*seedFlag), "http://mail.test/", "http://loop.test/",
 			"http://filtered.test/", "http://good.test/")
 		opt.LinkFilter = func(u []byte) bool { return !strings.Contains(string(u), "filtered") }
 		res := mustRun(t, t.Context(), opt)
@@ -324,7 +325,7 @@ func TestSeedRedirectTrapEnds(t *testing.T) {
 			}
 			return answer{302, fmt.Sprintf("Location: %sx\r\n", path), ""}
 		}}
-		opt := w.options(t, disk.NewMem(*seedFlag), "http://a.test/")
+		opt := w.options(t, memfs.New(*seedFlag), "http://a.test/")
 		atOnce(&opt)
 		opt.MaxDepth, opt.MaxTime, opt.MaxPages = 1, time.Minute, 1
 		res := mustRun(t, t.Context(), opt)
@@ -338,7 +339,7 @@ func TestSeedRedirectTrapEnds(t *testing.T) {
 func TestOutputDiskIsNotReplaced(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: endless}
-		opt := w.options(t, disk.NewMem(*seedFlag), "http://a.test/")
+		opt := w.options(t, memfs.New(*seedFlag), "http://a.test/")
 		opt.Out, opt.MaxPages = []string{"o0"}, 3
 		mustRun(t, t.Context(), opt)
 		opt.Out, opt.MaxPages = []string{"unmounted"}, 6
@@ -388,7 +389,7 @@ func TestCrashBeforeTheFirstManifest(t *testing.T) {
 func TestNewOutputDirectory(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: endless}
-		opt := w.options(t, disk.NewMem(*seedFlag), "http://a.test/")
+		opt := w.options(t, memfs.New(*seedFlag), "http://a.test/")
 		atOnce(&opt)
 		opt.Out, opt.MaxPages = []string{"o0"}, 2
 		mustRun(t, t.Context(), opt)
@@ -407,7 +408,7 @@ func TestNewOutputDirectory(t *testing.T) {
 // crashEarly cuts a crawl off after n operations and resumes it.
 func crashEarly(t *testing.T, n int, power, more, out bool) {
 	w := &tinyWeb{serve: endless}
-	fs := disk.NewMem(*seedFlag)
+	fs := memfs.New(*seedFlag)
 	opt := w.options(t, fs, "http://a.test/")
 	atOnce(&opt)
 	small(&opt)
@@ -448,7 +449,7 @@ func crashEarly(t *testing.T, n int, power, more, out bool) {
 // TestSnapshotsWhileSeedsAreFed: the feeder's state was read without its lock; for the race detector.
 func TestSnapshotsWhileSeedsAreFed(t *testing.T) {
 	w := &tinyWeb{serve: pagesOnly}
-	opt := w.options(t, disk.NewMem(*seedFlag), strings.Split(strings.Repeat("# none\n", 20_000), "\n")...)
+	opt := w.options(t, memfs.New(*seedFlag), strings.Split(strings.Repeat("# none\n", 20_000), "\n")...)
 	opt.SnapshotEvery = 10 * time.Microsecond
 	n := 0
 	opt.Snapshot = func(*Snapshot) { n++ }
@@ -461,7 +462,7 @@ func TestSnapshotsWhileSeedsAreFed(t *testing.T) {
 func TestAnotherSuffixListIsNamed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
-		fs := disk.NewMem(*seedFlag)
+		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
 		opt.MaxPages = 20
 		mustRun(t, t.Context(), opt)

@@ -13,20 +13,20 @@ import (
 	"drumbeat/crawl/audit"
 	"drumbeat/crawl/repair"
 	"drumbeat/crawl/state"
-	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
 )
 
 // busyCrawl is a crawl stopped in the middle of its work, as by kill -9: what was in RAM is in a checkpoint that was made while all
 // went on.
-func busyCrawl(t *testing.T) (*simweb.Web, *disk.Mem, Options) {
+func busyCrawl(t *testing.T) (*simweb.Web, *memfs.FS, Options) {
 	t.Helper()
 	web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.Robots.ServerError = 1500, 0.2 })
-	fs := disk.NewMem(*seedFlag)
+	fs := memfs.New(*seedFlag)
 	opt := simOptions(t, web, fs)
 	opt.QueuePages, opt.StockTarget, opt.MaxTime = Unlimited, 100, 13*time.Second
 	opt.QueueBlockBytes, opt.CheckpointEvery = 4096, time.Second
-	var killed *disk.Mem // an orderly stop would close the files of output
+	var killed *memfs.FS // an orderly stop would close the files of output
 	time.AfterFunc(12500*time.Millisecond, func() { killed = fs.Fork(*seedFlag) })
 	if _, err := Run(t.Context(), opt); err != nil {
 		t.Fatal(err)
@@ -98,7 +98,7 @@ func TestRepairEachKindOfFile(t *testing.T) {
 }
 
 // hurt damages some of the files.
-func hurt(t *testing.T, rng *rand.Rand, mem *disk.Mem, files []string, how string) {
+func hurt(t *testing.T, rng *rand.Rand, mem *memfs.FS, files []string, how string) {
 	t.Helper()
 	for _, i := range rng.Perm(len(files))[:min(len(files), 3)] {
 		switch how {
@@ -126,7 +126,7 @@ func hurt(t *testing.T, rng *rand.Rand, mem *disk.Mem, files []string, how strin
 	}
 }
 
-func hurtAndRepair(t *testing.T, rng *rand.Rand, fs *disk.Mem, opt Options, what string, files []string, how string) {
+func hurtAndRepair(t *testing.T, rng *rand.Rand, fs *memfs.FS, opt Options, what string, files []string, how string) {
 	t.Helper()
 	mem := fs.Fork(1)
 	hurt(t, rng, mem, files, how)

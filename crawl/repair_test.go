@@ -12,6 +12,7 @@ import (
 	"drumbeat/crawl/repair"
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
 )
 
@@ -93,7 +94,7 @@ func TestRepair(t *testing.T) {
 		rng := rand.New(rand.NewPCG(*seedFlag, uint64(i)))
 		inBubble(t, func(t *testing.T) {
 			web := smallWeb(t, nil)
-			fs := disk.NewMem(*seedFlag)
+			fs := memfs.New(*seedFlag)
 			opt := simOptions(t, web, fs)
 			opt.QueuePages, opt.StockTarget, opt.MaxPages = Unlimited, 100, int64(50+rng.IntN(300))
 			if _, err := Run(t.Context(), opt); err != nil {
@@ -290,7 +291,7 @@ func TestRepairWithoutOutput(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.Pages = 1500 })
-		fs := disk.NewMem(*seedFlag)
+		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
 		opt.QueuePages, opt.StockTarget, opt.MaxPages = Unlimited, 100, 200
 		opt.Store, opt.CrawlLog = false, state.LogOff

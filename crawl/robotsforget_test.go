@@ -13,6 +13,7 @@ import (
 
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/drum"
 	"drumbeat/internal/health"
 	"drumbeat/internal/simweb"
@@ -264,7 +265,7 @@ func TestForgettingLosesNoURL(t *testing.T) {
 			pages = 60
 		}
 		web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.Hosts, o.PLDs, o.IPs = pages, 8, 4, 6 })
-		opt := simOptions(t, web, disk.NewMem(*seedFlag))
+		opt := simOptions(t, web, memfs.New(*seedFlag))
 		opt.HostDelay, opt.HostDelayMin, opt.RobotsForget, opt.CheckpointEvery = 20*time.Hour, 19*time.Hour, time.Second, 6*time.Hour
 		opt.Linger = time.Hour
 		if res := mustRun(t, t.Context(), opt); res.Stop != StopDone {
@@ -281,7 +282,7 @@ func TestDelaysLongerThanRobotsLast(t *testing.T) {
 	for _, delay := range []time.Duration{24 * time.Hour, 60 * time.Hour} {
 		inBubble(t, func(t *testing.T) {
 			web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.Hosts, o.PLDs, o.IPs = 4, 2, 2, 2 })
-			opt := simOptions(t, web, disk.NewMem(*seedFlag))
+			opt := simOptions(t, web, memfs.New(*seedFlag))
 			opt.HostDelay, opt.HostDelayMin, opt.CheckpointEvery, opt.MaxTime = delay, delay, 24*time.Hour, 16*delay
 			if res := mustRun(t, t.Context(), opt); res.Stop != StopDone {
 				t.Errorf("%v: stopped because of %q: %v", delay, res.Stop, res.Snapshot.Places)

@@ -15,6 +15,7 @@ import (
 	"drumbeat/crawl/audit"
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 	"drumbeat/internal/simweb"
 )
@@ -167,7 +168,7 @@ func inBubble(t *testing.T, f func(t *testing.T)) { synctest.Test(t, f) }
 func TestClosedWebIsCrawledExactly(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
-		fs := disk.NewMem(*seedFlag)
+		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
 		res, err := Run(t.Context(), opt)
 		if err != nil {

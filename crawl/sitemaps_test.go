@@ -14,6 +14,7 @@ import (
 
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 func gzipped(s string) string {
@@ -66,7 +67,7 @@ func mapWeb() *tinyWeb {
 func TestSitemapsAreFollowed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := mapWeb()
-		fs := disk.NewMem(*seedFlag)
+		fs := memfs.New(*seedFlag)
 		opt := w.options(t, fs, "http://a.test/")
 		opt.Sitemaps = true
 		opt.URLRules.SkipExtensions = []string{"gz", "xml", "txt"} // of other links
@@ -139,7 +140,7 @@ func robotsLog(t *testing.T, fs disk.FS) (lines []string) {
 func TestSitemapsAreOffByDefault(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := mapWeb()
-		fs := disk.NewMem(*seedFlag)
+		fs := memfs.New(*seedFlag)
 		mustRun(t, t.Context(), w.options(t, fs, "http://a.test/"))
 		if got := w.pages(""); len(got) != 1 {
 			t.Errorf("asked for %v", got)
@@ -159,7 +160,7 @@ func TestSitemapRules(t *testing.T) {
 			pages int // besides the seed
 		}{{0, state.ScopeAll, 0}, {1, state.ScopeAll, 4}, {Unlimited, state.ScopeHost, 9}} {
 			w := mapWeb()
-			opt := w.options(t, disk.NewMem(*seedFlag), "http://a.test/")
+			opt := w.options(t, memfs.New(*seedFlag), "http://a.test/")
 			opt.Sitemaps, opt.MaxDepth, opt.Scope = true, c.depth, c.scope
 			mustRun(t, t.Context(), opt)
 			got := w.pages("")
@@ -199,7 +200,7 @@ func TestSitemapBodies(t *testing.T) {
 			}
 			return answer{200, "", "<html>"}
 		}}
-		opt := w.options(t, disk.NewMem(*seedFlag), "http://big.test/", "http://bomb.test/", "http://cut.test/", "http://dtd.test/")
+		opt := w.options(t, memfs.New(*seedFlag), "http://big.test/", "http://bomb.test/", "http://cut.test/", "http://dtd.test/")
 		opt.Sitemaps, opt.HostDelay, opt.Linger = true, 2*time.Second, 10*time.Second
 		res := mustRun(t, t.Context(), opt)
 		for host, want := range map[string]int{"big": 22, "bomb": 3, "cut": 3, "dtd": 2} {

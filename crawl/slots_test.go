@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/internal/simweb"
 )
 
@@ -28,7 +28,7 @@ func TestSlots(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			opt := simOptions(t, web, disk.NewMem(1))
+			opt := simOptions(t, web, memfs.New(1))
 			opt.HostDelay, opt.HostDelayMin, opt.ServerDelay, opt.ServerDelayMin = c.delay, c.delay, 0, 0
 			opt.Connections, opt.Linger = c.connections, time.Second
 			var last Slots

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"drumbeat/crawl/state"
-	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/fetch"
 )
 
@@ -84,7 +84,7 @@ func stockTurns(t *testing.T, hosts, connections int) (share float64) {
 	inBubble(t, func(t *testing.T) {
 		w := &treeWeb{}
 		opt := Options{
-			FS: disk.NewMem(*seedFlag), Dirs: []string{"d0"}, Agent: "drumbeat", Contact: "test@example.org", Resolver: w, Fetcher: w,
+			FS: memfs.New(*seedFlag), Dirs: []string{"d0"}, Agent: "drumbeat", Contact: "test@example.org", Resolver: w, Fetcher: w,
 			RAMBytes: 4 << 30, DiskBytes: 1 << 40, Connections: connections, Retries: 3, HostDelay: treeDelay, HostDelayMin: time.Second,
 			ServerDelay: time.Second, ServerDelayMin: 200 * time.Millisecond, PLDDelay: 500 * time.Millisecond, PLDDelayMin: 20 * time.Millisecond,
 			NetworkRate: 10, NetworkConnections: 20, HostDelayFactor: 10, MaxDepth: Unlimited, Linger: time.Minute,

@@ -12,6 +12,7 @@ import (
 
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/internal/linktrace"
 	"drumbeat/internal/simweb"
 )
@@ -36,7 +37,7 @@ func traced(t *testing.T, fs disk.FS, name string) ([]uint64, linktrace.Summary)
 func TestTraceHasEveryLink(t *testing.T) {
 	for _, cache := range []int64{0, Unlimited} { // the default, none
 		inBubble(t, func(t *testing.T) {
-			web, fs := smallWeb(t, nil), disk.NewMem(*seedFlag)
+			web, fs := smallWeb(t, nil), memfs.New(*seedFlag)
 			opt := simOptions(t, web, fs)
 			opt.CacheRAMBytes, opt.TraceLinks = cache, "links.trace"
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -99,7 +100,7 @@ func (f failingFile) WriteAt(p []byte, off int64) (int, error) {
 // goes on to its end.
 func TestTraceFaults(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		web, mem := smallWeb(t, nil), disk.NewMem(*seedFlag)
+		web, mem := smallWeb(t, nil), memfs.New(*seedFlag)
 		opt := simOptions(t, web, mem)
 		opt.TraceLinks = "no/such/directory/links.trace"
 		if _, err := Run(t.Context(), opt); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "trace of links") {
@@ -123,7 +124,7 @@ func TestTraceFaults(t *testing.T) {
 	})
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.LinksPerPage = 60 })
-		mem := disk.NewMem(*seedFlag)
+		mem := memfs.New(*seedFlag)
 		opt := simOptions(t, web, mem)
 		var log bytes.Buffer
 		opt.Log = slog.New(slog.NewTextHandler(&log, nil))

@@ -8,6 +8,7 @@ import (
 	"drumbeat/crawl/explain"
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/internal/crawllog"
 	"drumbeat/internal/simweb"
 	"drumbeat/parse"
@@ -58,7 +59,7 @@ func metaVias(t *testing.T, fs disk.FS, dirs []string) map[string]string {
 func TestVia(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.Pages = 300 })
-		fs := disk.NewMem(*seedFlag)
+		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
 		if _, err := Run(t.Context(), opt); err != nil {
 			t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/drum"
 	"drumbeat/fetch"
 	"drumbeat/robots"
@@ -145,7 +146,7 @@ type usage struct {
 	slots                      int
 }
 
-func (c *crawler) usage(mem *disk.Mem) usage {
+func (c *crawler) usage(mem *memfs.FS) usage {
 	io, a := c.Meter.Counts(), c.acct.copy()
 	u := usage{at: time.Now(), read: io.ReadBytes, written: io.WrittenBytes, checkpoints: a.Counters[state.CountCheckpoints],
 		fetched: a.Counters[state.CountResponses], attempts: a.Counters[state.CountAttempts], robots: a.Counters[state.CountRobotsAttempts],
@@ -182,7 +183,7 @@ func (u usage) String() string {
 }
 
 // sampled runs a crawl for some intervals and returns what each used.
-func sampled(t *testing.T, c *crawler, mem *disk.Mem, every time.Duration, n int) []usage {
+func sampled(t *testing.T, c *crawler, mem *memfs.FS, every time.Duration, n int) []usage {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -258,7 +259,7 @@ func TestOneSlowHostLeft(t *testing.T) {
 	}{{"cd", 300 * time.Second}, {"ok", 40 * time.Second}} {
 		inBubble(t, func(t *testing.T) {
 			w := &waitingWeb{}
-			opt := w.options(t, disk.NewMem(*seedFlag))
+			opt := w.options(t, memfs.New(*seedFlag))
 			opt.SeedLines = urls(test.prefix, 1, hostURLs)
 			c := openCrawler(t, opt)
 			fillRobotsCache(t, c, origins)
@@ -321,7 +322,7 @@ func TestWaitingStaysFlat(t *testing.T) {
 		n, days = 1_000_000, 21
 	}
 	inBubble(t, func(t *testing.T) {
-		mem := disk.NewMem(*seedFlag)
+		mem := memfs.New(*seedFlag)
 		if err := disk.WriteFileAtomic(mem, "seeds", waitingSeeds(n)); err != nil {
 			t.Fatal(err)
 		}
@@ -376,7 +377,7 @@ func TestUselessRescansAreLeftOut(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		w := &waitingWeb{}
-		opt := w.options(t, disk.NewMem(*seedFlag))
+		opt := w.options(t, memfs.New(*seedFlag))
 		opt.SeedLines = append(urls("hu", 200, 1), "http://ln.test/")
 		opt.Budget, opt.BudgetRanks, opt.HostDelayMin = "popular", 1, 40*time.Second
 		c := openCrawler(t, opt)

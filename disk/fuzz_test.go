@@ -1,7 +1,9 @@
-package disk
+package disk_test
 
 import (
 	"bytes"
+	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"encoding/binary"
 	"errors"
 	"slices"
@@ -10,16 +12,16 @@ import (
 
 // FuzzTail damages a tail file and the reference to a string in it: an error that names the file, or what was written.
 func FuzzTail(f *testing.F) {
-	mem := NewMem(1)
+	mem := memfs.New(1)
 	must := func(err error) {
 		if err != nil {
 			f.Fatal(err)
 		}
 	}
-	set := Set{FS: mem, Paths: []string{"a", "b"}}
+	set := disk.Set{FS: mem, Paths: []string{"a", "b"}}
 	must(mem.MkdirAll("a"))
 	must(mem.MkdirAll("b"))
-	tails, err := CreateTails(set, 7)
+	tails, err := disk.CreateTails(set, 7)
 	must(err)
 	want := []byte("one string among others")
 	_, err = tails.Write(1, []byte("before"))
@@ -29,7 +31,7 @@ func FuzzTail(f *testing.F) {
 	_, err = tails.Write(1, []byte("behind"))
 	must(errors.Join(err, tails.Close()))
 	name := "b/state/tails-0000000007"
-	sound, err := ReadFile(mem, name)
+	sound, err := disk.ReadFile(mem, name)
 	must(err)
 
 	f.Add(0, uint16(0), byte(0), 1, uint64(7), int64(46), int64(23), ref.Sum)
@@ -43,15 +45,15 @@ func FuzzTail(f *testing.F) {
 		if size > 0 {
 			data = data[:min(len(data), size)]
 		}
-		mem := NewMem(1)
-		if err := errors.Join(mem.MkdirAll("a"), mem.MkdirAll("b/state"), WriteFileAtomic(mem, name, data)); err != nil {
+		mem := memfs.New(1)
+		if err := errors.Join(mem.MkdirAll("a"), mem.MkdirAll("b/state"), disk.WriteFileAtomic(mem, name, data)); err != nil {
 			t.Fatal(err)
 		}
-		set := Set{FS: mem, Paths: []string{"a", "b"}}
-		r := Ref{Dir: dir, Gen: gen, Off: off, Len: length, Sum: sum}
-		got, err := ReadTail(set, r)
+		set := disk.Set{FS: mem, Paths: []string{"a", "b"}}
+		r := disk.Ref{Dir: dir, Gen: gen, Off: off, Len: length, Sum: sum}
+		got, err := disk.ReadTail(set, r)
 		changed := !bytes.Equal(data, sound)
-		var corrupt *CorruptError
+		var corrupt *disk.CorruptError
 		switch {
 		case err == nil && r == ref && !bytes.Equal(got, want):
 			t.Fatalf("got %q, want %q", got, want)
@@ -67,19 +69,19 @@ func FuzzTail(f *testing.F) {
 
 // FuzzHeader: whatever the first bytes of a file are, they are the wanted header or an error.
 func FuzzHeader(f *testing.F) {
-	want := Header{Kind: "tail", Version: 1, Number: 3, Place: 1}
+	want := disk.Header{Kind: "tail", Version: 1, Number: 3, Place: 1}
 	f.Add(want.Append(nil), false)
 	f.Add([]byte("drumbeat"), true)
-	f.Add(Header{Kind: "tail", Version: 2, Number: 3, Place: 1}.Append(nil), true)
+	f.Add(disk.Header{Kind: "tail", Version: 2, Number: 3, Place: 1}.Append(nil), true)
 	f.Fuzz(func(t *testing.T, b []byte, mend bool) {
-		if mend && len(b) >= HeaderBytes { // a forger's header
-			var h Header
+		if mend && len(b) >= disk.HeaderBytes { // a forger's header
+			var h disk.Header
 			h.Kind, h.Version = string(b[8:12]), binary.LittleEndian.Uint32(b[12:])
 			h.Number, h.Place = binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[24:])
 			b = h.Append(nil)
 		}
-		mem := NewMem(1)
-		if err := WriteFileAtomic(mem, "x", b); err != nil {
+		mem := memfs.New(1)
+		if err := disk.WriteFileAtomic(mem, "x", b); err != nil {
 			t.Fatal(err)
 		}
 		file, err := mem.OpenRead("x")
@@ -87,7 +89,7 @@ func FuzzHeader(f *testing.F) {
 			t.Fatal(err)
 		}
 		same := bytes.HasPrefix(b, want.Append(nil))
-		if err := CheckHeader(file, want); (err == nil) != same {
+		if err := disk.CheckHeader(file, want); (err == nil) != same {
 			t.Fatalf("%x: %v", b, err)
 		}
 	})
@@ -96,16 +98,16 @@ func FuzzHeader(f *testing.F) {
 // FuzzIdentity: what is taken for the identity of a directory survives being written again; no two directories of a
 // crawl are taken for another order or number of directories than was written.
 func FuzzIdentity(f *testing.F) {
-	ids := []Identity{{V: 1, Crawl: "0123abcd", Number: 0, Count: 2, Kind: "state"},
+	ids := []disk.Identity{{V: 1, Crawl: "0123abcd", Number: 0, Count: 2, Kind: "state"},
 		{V: 1, Crawl: "0123abcd", Number: 1, Count: 2, Kind: "state"}}
-	mem := NewMem(1)
+	mem := memfs.New(1)
 	paths := []string{"x", "y"}
 	for i, id := range ids {
-		if err := errors.Join(mem.MkdirAll(paths[i]), WriteIdentity(mem, paths[i], id)); err != nil {
+		if err := errors.Join(mem.MkdirAll(paths[i]), disk.WriteIdentity(mem, paths[i], id)); err != nil {
 			f.Fatal(err)
 		}
 	}
-	sound, err := ReadFile(mem, "x/drumbeat-dir.json")
+	sound, err := disk.ReadFile(mem, "x/drumbeat-dir.json")
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -114,23 +116,23 @@ func FuzzIdentity(f *testing.F) {
 	f.Add([]byte(`{"V":1,"Crawl":"0123abcd","Number":0,"Count":1,"Kind":"state"} {"V":2}`))
 	f.Add([]byte("[]"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		mem := NewMem(1)
-		err := errors.Join(mem.MkdirAll("x"), mem.MkdirAll("y"), WriteFileAtomic(mem, "x/drumbeat-dir.json", data),
-			WriteIdentity(mem, "y", ids[1]))
+		mem := memfs.New(1)
+		err := errors.Join(mem.MkdirAll("x"), mem.MkdirAll("y"), disk.WriteFileAtomic(mem, "x/drumbeat-dir.json", data),
+			disk.WriteIdentity(mem, "y", ids[1]))
 		if err != nil {
 			t.Fatal(err)
 		}
-		id, err := ReadIdentity(mem, "x")
+		id, err := disk.ReadIdentity(mem, "x")
 		if err != nil {
 			return
 		}
-		if err := WriteIdentity(mem, "x", id); err != nil {
+		if err := disk.WriteIdentity(mem, "x", id); err != nil {
 			t.Fatal(err)
 		}
-		if again, err := ReadIdentity(mem, "x"); err != nil || again != id {
+		if again, err := disk.ReadIdentity(mem, "x"); err != nil || again != id {
 			t.Fatalf("%+v becomes %+v, %v", id, again, err)
 		}
-		m, err := MatchIdentities(mem, []string{"y", "x"}, "state")
+		m, err := disk.MatchIdentities(mem, []string{"y", "x"}, "state")
 		if err == nil && (m.Crawl != ids[0].Crawl || !slices.Equal(m.Set.Paths, paths)) {
 			t.Fatalf("%s: taken for %+v", data, m)
 		}

@@ -1,36 +1,53 @@
-package disk
+package disk_test
 
-import "testing"
+import (
+	"drumbeat/disk"
+	"drumbeat/disk/memfs"
+	"flag"
+	"testing"
+)
+
+var seedFlag = flag.Uint64("seed", 1, "seed of the random tests")
 
 // TestIdentitySeenAfterKillIsDurable: an identity that was renamed into place, but not synced, when the process was killed,
 // was taken for durable by the next run. A power cut then left a directory that no run would take.
 func TestIdentitySeenAfterKillIsDurable(t *testing.T) {
 	for seed := *seedFlag; seed < *seedFlag+200; seed++ {
-		m := NewMem(seed)
-		must(t, m.MkdirAll("d"))
-		must(t, m.SyncFS("."))
-		m.Watch(func(s Step, _ func(uint64) *Mem) {
-			if s.Op == OpSyncDir {
-				m.crashAt = s.Number // the name is in place, nothing more
+		named := 0 // the operation that puts the first identity's name in place
+		label := func(m *memfs.FS) error {
+			disk.Must(t, m.MkdirAll("d"))
+			disk.Must(t, m.SyncFS("."))
+			if named > 0 {
+				m.CrashAfter(named - m.Ops())
+			}
+			match, err := disk.MatchIdentities(m, []string{"d"}, "crawl")
+			disk.Must(t, err)
+			_, err = disk.Label(match, "c", "crawl")
+			return err
+		}
+		m := memfs.New(seed)
+		m.Watch(func(s memfs.Step, _ func(uint64) *memfs.FS) {
+			if s.Op == disk.OpSyncDir && named == 0 {
+				named = s.Number
 			}
 		})
-		match, err := MatchIdentities(m, []string{"d"}, "crawl")
-		must(t, err)
-		if _, err := Label(match, "c", "crawl"); err == nil {
+		disk.Must(t, label(m))
+		m = memfs.New(seed)
+		if label(m) == nil {
 			t.Fatal("Label went on beyond the crash")
 		}
 		m = m.Kill()
-		match, err = MatchIdentities(m, []string{"d"}, "crawl")
-		must(t, err)
+		match, err := disk.MatchIdentities(m, []string{"d"}, "crawl")
+		disk.Must(t, err)
 		if match.Set.Len() != 1 {
 			t.Fatalf("seed %d: %+v, want the identity that was put in place", seed, match)
 		}
-		if _, err := Label(match, "c", "crawl"); err != nil {
+		if _, err := disk.Label(match, "c", "crawl"); err != nil {
 			t.Fatal(err)
 		}
-		must(t, m.MkdirAll("d/state"))
+		disk.Must(t, m.MkdirAll("d/state"))
 		m = m.Crash()
-		if _, err := MatchIdentities(m, []string{"d"}, "crawl"); err != nil {
+		if _, err := disk.MatchIdentities(m, []string{"d"}, "crawl"); err != nil {
 			t.Fatalf("seed %d: after a power cut: %v", seed, err)
 		}
 	}

@@ -2,8 +2,8 @@ package disk
 
 // prober is an FS that can tell whether a lock is held.
 type prober interface {
-	// locked tells whether anybody holds the lock of dir. It takes none.
-	locked(dir string) (bool, error)
+	// Locked tells whether anybody holds the lock of dir. It takes none.
+	Locked(dir string) (bool, error)
 }
 
 // Locked tells whether a process holds the lock of dir, without taking it: somebody who begins at this instant isn't disturbed. known is
@@ -13,6 +13,6 @@ func Locked(fsys FS, dir string) (held, known bool) {
 	if !ok {
 		return false, false
 	}
-	held, err := p.locked(dir)
+	held, err := p.Locked(dir)
 	return held, err == nil
 }

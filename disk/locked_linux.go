@@ -15,7 +15,7 @@ import (
 // procLocks lists the locks of all files that processes hold: proc(5), /proc/locks.
 const procLocks = "/proc/locks"
 
-func (*osFS) locked(dir string) (bool, error) {
+func (*osFS) Locked(dir string) (bool, error) {
 	var st unix.Stat_t
 	err := retryInterrupted(func() error { return unix.Stat(LockPath(dir), &st) })
 	if errors.Is(err, fs.ErrNotExist) {

@@ -1,6 +1,8 @@
-package disk
+package disk_test
 
 import (
+	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"strings"
 	"testing"
 )
@@ -8,14 +10,14 @@ import (
 // Locked sees a lock that is held, of the machine's file system and of the one in memory, and takes none.
 func TestLocked(t *testing.T) {
 	dir := t.TempDir()
-	mem := NewMem(1)
+	mem := memfs.New(1)
 	if err := mem.MkdirAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	for name, fsys := range map[string]FS{"os": OS(), "mem": mem} {
+	for name, fsys := range map[string]disk.FS{"os": disk.OS(), "mem": mem} {
 		want := func(held bool) {
 			t.Helper()
-			if got, known := Locked(fsys, dir); !known || got != held {
+			if got, known := disk.Locked(fsys, dir); !known || got != held {
 				t.Errorf("%s: held %v, known %v, want %v", name, got, known, held)
 			}
 		}
@@ -35,7 +37,7 @@ func TestLocked(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, known := Locked(NewMeter(mem), dir); known {
+	if _, known := disk.Locked(disk.NewMeter(mem), dir); known {
 		t.Error("a file system that can't tell is believed")
 	}
 }
@@ -44,7 +46,7 @@ func TestHoldsLock(t *testing.T) {
 	const list = "1: POSIX  ADVISORY  READ  5433 08:01:7864448 128 128\n2: FLOCK  ADVISORY  WRITE 2001 08:01:7864554 0 EOF\n" +
 		"2: -> FLOCK  ADVISORY  WRITE 2002 08:01:7864555 0 EOF\n3: FLOCK\n"
 	for inode, want := range map[uint64]bool{7864554: true, 7864448: false, 7864555: false, 554: false} {
-		if got, err := holdsLock(strings.NewReader(list), inode); err != nil || got != want {
+		if got, err := disk.HoldsLock(strings.NewReader(list), inode); err != nil || got != want {
 			t.Errorf("inode %d: %v, %v, want %v", inode, got, err, want)
 		}
 	}

@@ -15,20 +15,20 @@ import (
 func TestSyncFSKeepsItsDescriptor(t *testing.T) {
 	dir := path.Join(t.TempDir(), "d")
 	for _, fsys := range []FS{OS(), Direct()} {
-		must(t, fsys.MkdirAll(dir))
+		Must(t, fsys.MkdirAll(dir))
 		lock, err := fsys.Lock(dir)
-		must(t, err)
-		must(t, os.Rename(dir, dir+"2"))
-		must(t, fsys.SyncFS(dir))
-		must(t, lock.Close())
+		Must(t, err)
+		Must(t, os.Rename(dir, dir+"2"))
+		Must(t, fsys.SyncFS(dir))
+		Must(t, lock.Close())
 		if err := fsys.SyncFS(dir); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("SyncFS of a directory that isn't there: %v", err)
 		}
-		must(t, os.Rename(dir+"2", dir))
+		Must(t, os.Rename(dir+"2", dir))
 		lock, err = fsys.Lock(dir)
-		must(t, err)
-		must(t, lock.Close())
-		must(t, lock.Close()) // as the lock itself has it
+		Must(t, err)
+		Must(t, lock.Close())
+		Must(t, lock.Close()) // as the lock itself has it
 	}
 }
 
@@ -38,29 +38,29 @@ func TestSyncFSByFile(t *testing.T) {
 	o := newOS()
 	o.sync.byFile = true
 	for _, name := range []string{"a", "b", "gone"} {
-		f := mustCreate(t, o, path.Join(dir, name))
-		mustWrite(t, f, []byte("x"), 0)
-		must(t, f.Close())
+		f := MustCreate(t, o, path.Join(dir, name))
+		MustWrite(t, f, []byte("x"), 0)
+		Must(t, f.Close())
 	}
-	must(t, o.Remove(path.Join(dir, "gone")))
-	must(t, o.Rename(path.Join(dir, "b"), path.Join(dir, "c")))
+	Must(t, o.Remove(path.Join(dir, "gone")))
+	Must(t, o.Rename(path.Join(dir, "b"), path.Join(dir, "c")))
 	if _, ok := o.sync.written[path.Join(dir, "c")]; !ok || len(o.sync.written) != 3 {
 		t.Errorf("written: %v, want a, c and gone", o.sync.written)
 	}
-	must(t, o.SyncFS(t.TempDir()))
+	Must(t, o.SyncFS(t.TempDir()))
 	if len(o.sync.written) != 3 {
 		t.Errorf("another directory's sync: %v are left, want all", o.sync.written)
 	}
-	must(t, o.SyncFS(dir))
+	Must(t, o.SyncFS(dir))
 	if len(o.sync.written) != 0 {
 		t.Errorf("not synced: %v", o.sync.written)
 	}
 	// An error of a file's sync is the result: a directory stands in for a file that can't be read.
-	f := mustCreate(t, o, path.Join(dir, "d"))
-	must(t, f.Truncate(5))
-	must(t, f.Close())
-	must(t, o.Remove(path.Join(dir, "d")))
-	must(t, os.Symlink(path.Join(dir, "d"), path.Join(dir, "d")))
+	f := MustCreate(t, o, path.Join(dir, "d"))
+	Must(t, f.Truncate(5))
+	Must(t, f.Close())
+	Must(t, o.Remove(path.Join(dir, "d")))
+	Must(t, os.Symlink(path.Join(dir, "d"), path.Join(dir, "d")))
 	if err := o.SyncFS(dir); !errors.Is(err, syscall.ELOOP) {
 		t.Errorf("got %v, want ELOOP", err)
 	}
@@ -81,7 +81,7 @@ func TestKernelRelease(t *testing.T) {
 // says why, and not io.EOF.
 func TestDirectShortWrite(t *testing.T) {
 	made, err := Direct().Create(path.Join(t.TempDir(), "f"))
-	must(t, err)
+	Must(t, err)
 	f := made.(*directFile)
 	page := Alloc(2 * DirectAlign)
 	defer Free(page)
@@ -98,7 +98,7 @@ func TestDirectShortWrite(t *testing.T) {
 	if _, err := f.WriteAt(page, 0); !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("got %v, want ENOSPC", err)
 	}
-	must(t, f.Close())
+	Must(t, f.Close())
 }
 
 // fullFile is a file on a full disk.
@@ -110,8 +110,8 @@ func (f fullFile) WriteAt([]byte, int64) (int, error) { return 0, unix.ENOSPC }
 func TestAllocated(t *testing.T) {
 	o := newOS()
 	name := path.Join(t.TempDir(), "f")
-	f := mustCreate(t, o, name)
-	mustWrite(t, f, make([]byte, 5000), 0)
+	f := MustCreate(t, o, name)
+	MustWrite(t, f, make([]byte, 5000), 0)
 	if n, err := o.Allocated(name); n < 5000 || err != nil {
 		t.Errorf("got %d, %v", n, err)
 	}
@@ -124,5 +124,5 @@ func TestAllocated(t *testing.T) {
 	if n, err := o.Size(name); n != 5000 || err != nil {
 		t.Errorf("size %d, %v", n, err)
 	}
-	must(t, f.Close())
+	Must(t, f.Close())
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 func TestGoldenBuffers(t *testing.T) {
@@ -69,7 +70,7 @@ func TestCheckpointBytes(t *testing.T) {
 	for _, kind := range []string{"mixed", "log", "variable"} {
 		t.Run(kind, func(t *testing.T) {
 			rng := newRand(t)
-			mem := disk.NewMem(1)
+			mem := memfs.New(1)
 			opt := kinds[kind]
 			opt.Buckets, opt.BufferBytes = 16, 8192
 			w := newWorld(t, mem, opt, 1)
@@ -133,7 +134,7 @@ func (w *world) buffered() (buffers, files int64) {
 func TestDamagedBuffers(t *testing.T) {
 	rng := newRand(t)
 	for range 20 {
-		mem := disk.NewMem(1)
+		mem := memfs.New(1)
 		w := newWorld(t, mem, small(kinds["mixed"]), 1)
 		must(t, w.open())
 		for range 3 {
@@ -168,7 +169,7 @@ func TestDamagedBuffers(t *testing.T) {
 
 // A state that names more of a buffer than its file has is refused, not filled up.
 func TestMissingBuffer(t *testing.T) {
-	mem := disk.NewMem(1)
+	mem := memfs.New(1)
 	w := newWorld(t, mem, small(kinds["mixed"]), 1)
 	must(t, w.open())
 	must(t, w.add(w.tuples(rand.New(rand.NewPCG(1, 1)), 20)))

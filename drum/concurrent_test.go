@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 // Adds by many, passes and checkpoints side by side: each tuple is answered once, in order within an adder's
@@ -81,7 +82,7 @@ func (c *concurrent) add(adder, batches int) error {
 
 func testConcurrent(t *testing.T, opt Options) {
 	c := &concurrent{t: t, opt: opt, emitted: map[string]int{}, last: map[string]int{}}
-	c.set = disk.Set{FS: disk.NewMem(1), Paths: []string{"a", "b"}}
+	c.set = disk.Set{FS: memfs.New(1), Paths: []string{"a", "b"}}
 	c.opt.Set, c.opt.Emit = c.set, c.emit
 	var err error
 	c.d, err = Open(c.opt, nil)

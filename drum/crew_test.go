@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 // TestWorkersGiveTheSameVerdicts: however many workers merge, and through whatever file system, each tuple gets the
@@ -99,7 +100,7 @@ func TestFullBuffersOfManyAdds(t *testing.T) {
 
 // TestLogWriteFails: an Add whose block can't be written fails, and so do those that wait for their turn behind it.
 func TestLogWriteFails(t *testing.T) {
-	failing := disk.NewFault(disk.NewMem(1), func(op disk.Op, name string) error {
+	failing := disk.NewFault(memfs.New(1), func(op disk.Op, name string) error {
 		if op == disk.OpWrite {
 			return errNoSpace
 		}
@@ -143,7 +144,7 @@ func TestPassKeepsDirectoriesBusy(t *testing.T) {
 			began[i] = make(chan struct{})
 		}
 		var passing atomic.Bool
-		fsys := disk.NewFault(disk.NewMem(1), func(op disk.Op, name string) error {
+		fsys := disk.NewFault(memfs.New(1), func(op disk.Op, name string) error {
 			if op != disk.OpRead || !passing.Load() || !strings.Contains(name, "keys-") {
 				return nil
 			}

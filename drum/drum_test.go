@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 var longFlag = flag.Bool("long", false, "run the long forms of tests")
@@ -95,7 +96,7 @@ func TestModel(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rng := newRand(t)
 			for range times(3) {
-				mem := disk.NewMem(rng.Uint64())
+				mem := memfs.New(rng.Uint64())
 				w := newWorld(t, mem, small(kinds[name]), 1+rng.IntN(3))
 				must(t, w.open())
 				for range 120 {
@@ -161,7 +162,7 @@ func crashEverywhere(t *testing.T, opt Options, rng *rand.Rand) {
 		}
 		return nil
 	}
-	mem := disk.NewMem(seed)
+	mem := memfs.New(seed)
 	w := newWorld(t, mem, opt, dirs)
 	must(t, w.open())
 	must(t, history(w))
@@ -171,7 +172,7 @@ func crashEverywhere(t *testing.T, opt Options, rng *rand.Rand) {
 		step = 1
 	}
 	for n := 1 + rng.IntN(step); n <= ops; n += step {
-		mem := disk.NewMem(seed + uint64(n))
+		mem := memfs.New(seed + uint64(n))
 		w := newWorld(t, mem, opt, dirs)
 		mem.CrashAfter(n)
 		err := w.open()
@@ -207,7 +208,7 @@ func crashEverywhere(t *testing.T, opt Options, rng *rand.Rand) {
 // A store whose buffers never fill makes no bucket files.
 func TestSmallStoreStaysInRAM(t *testing.T) {
 	rng := newRand(t)
-	mem := disk.NewMem(1)
+	mem := memfs.New(1)
 	opt := kinds["mixed"]
 	opt.Buckets = 16
 	w := newWorld(t, mem, opt, 1)
@@ -241,7 +242,7 @@ func TestRoundStaysWithinBucketBytes(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(kinds)) {
 		opt := small(kinds[name])
 		opt.BucketBytes = 64 << 10
-		w := newWorld(t, disk.NewMem(1), opt, 1)
+		w := newWorld(t, memfs.New(1), opt, 1)
 		must(t, w.open())
 		for range 4 {
 			// One key owns 90 % of the tuples: they take several rounds.
@@ -275,7 +276,7 @@ func TestRoundStaysWithinBucketBytes(t *testing.T) {
 // An error of Emit ends the store; one of Reserve or of the context doesn't.
 func TestErrors(t *testing.T) {
 	opt := small(kinds["mixed"])
-	opt.Set = disk.Set{FS: disk.NewMem(1), Paths: []string{"a"}}
+	opt.Set = disk.Set{FS: memfs.New(1), Paths: []string{"a"}}
 	boom := errors.New("boom")
 	opt.Emit = func([]Result) error { return boom }
 	d, err := Open(opt, nil)
@@ -336,7 +337,7 @@ func TestDeadPartsAreCollected(t *testing.T) {
 	for _, checkpoints := range []bool{false, true} {
 		opt := small(kinds["count"])
 		opt.Buckets = 32
-		w := newWorld(t, disk.NewMem(1), opt, 1)
+		w := newWorld(t, memfs.New(1), opt, 1)
 		must(t, w.open())
 		for i := range 300 {
 			ts := w.tuples(rng, 3) // few buckets
@@ -358,7 +359,7 @@ func TestDeadPartsAreCollected(t *testing.T) {
 }
 
 func TestOptionsValidate(t *testing.T) {
-	ok := Options{Set: disk.Set{FS: disk.NewMem(1), Paths: []string{"a"}}, Name: "x"}
+	ok := Options{Set: disk.Set{FS: memfs.New(1), Paths: []string{"a"}}, Name: "x"}
 	for i, change := range []func(o *Options){
 		func(o *Options) { o.Set.Paths = nil }, func(o *Options) { o.Name = "a/b" },
 		func(o *Options) { o.Name = "" },
@@ -396,7 +397,7 @@ func TestLongRuns(t *testing.T) {
 		rng := newRand(t)
 		opt := small(kinds[name])
 		opt.BucketBytes = 4 << 20
-		w := newWorld(t, disk.NewMem(1), opt, 1)
+		w := newWorld(t, memfs.New(1), opt, 1)
 		must(t, w.open())
 		for range 2 {
 			ts := w.tuples(rng, 5*runItems+7)

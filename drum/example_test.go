@@ -6,6 +6,7 @@ import (
 	"log"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/drum"
 )
 
@@ -13,7 +14,7 @@ import (
 // system in RAM; disk.OS() is the real one.
 func Example() {
 	d, err := drum.Open(drum.Options{
-		Set:         disk.Set{FS: disk.NewMem(1), Paths: []string{"disk0"}},
+		Set:         disk.Set{FS: memfs.New(1), Paths: []string{"disk0"}},
 		Name:        "urlseen",
 		Buckets:     4,
 		BufferBytes: 4096,

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 // TestFit: what is fitted keeps to RAM and disk, and comes near Theorem 2, which knows of fewer buffers.
@@ -45,7 +46,7 @@ func TestFit(t *testing.T) {
 // TestFirstBlockReadOnce: a merge whose first change is within the first block of a part reads the part once, as the
 // theorem has it.
 func TestFirstBlockReadOnce(t *testing.T) {
-	set := disk.Set{FS: disk.NewMem(1), Paths: []string{"/a"}}
+	set := disk.Set{FS: memfs.New(1), Paths: []string{"/a"}}
 	d, err := Open(Options{Set: set, Name: "x", Op: CheckUpdate, Codec: Raw, Buckets: 1}, nil)
 	must(t, err)
 	defer d.Close()

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 // measureCost runs n tuples through a store, full passes alone, and returns what they cost, a tuple each. The texts don't
@@ -15,7 +16,7 @@ import (
 func measureCost(t *testing.T, o Options, n int, unique float64, text int) (Stats, float64) {
 	t.Helper()
 	o.Emit = func([]Result) error { return nil } // else aux isn't read
-	o.Set, o.Name = disk.Set{FS: disk.NewMem(1), Paths: []string{"d"}}, "s"
+	o.Set, o.Name = disk.Set{FS: memfs.New(1), Paths: []string{"d"}}, "s"
 	d, err := Open(o, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +86,7 @@ func TestCostMeasured(t *testing.T) {
 // comes on top, at most as much again.
 func TestCostSmallPasses(t *testing.T) {
 	o := Options{Buckets: 64, BufferBytes: 4096, BucketBytes: 1 << 20, Op: CheckUpdate, Codec: Raw,
-		Set: disk.Set{FS: disk.NewMem(1), Paths: []string{"d"}}, Name: "s"}
+		Set: disk.Set{FS: memfs.New(1), Paths: []string{"d"}}, Name: "s"}
 	d, err := Open(o, nil)
 	if err != nil {
 		t.Fatal(err)

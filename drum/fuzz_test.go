@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/internal/damage"
 )
 
@@ -31,7 +32,7 @@ type soundStore struct {
 var errStopHere = errors.New("stop here")
 
 func newSoundStore(f testing.TB, kind string, dirs int) *soundStore {
-	mem := disk.NewMem(1)
+	mem := memfs.New(1)
 	w := newWorld(f, mem, small(kinds[kind]), dirs)
 	w.opt.BucketBytes, w.opt.Name = 4<<10, "s"
 	var left atomic.Int64
@@ -170,7 +171,7 @@ func (s *soundStore) check(t *testing.T, edits, flips []byte) {
 	var found Found
 	var errs [3]error
 	var damages []error
-	changed := s.Use(t, edits, flips, func(fsys *disk.Mem, st *State) error {
+	changed := s.Use(t, edits, flips, func(fsys *memfs.FS, st *State) error {
 		set := disk.Set{FS: fsys, Paths: s.Dirs}
 		walked, errs[0] = walkItems(set, st)
 		scanned, found, errs[1] = scanItems(set, st, func(err error) error { damages = append(damages, err); return nil })

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 // unhex reads lines of hex digits, with spaces and comments after #.
@@ -46,7 +47,7 @@ func sameBytes(t *testing.T, fsys disk.FS, name, want string) {
 
 func goldenStore(t *testing.T, opt Options) (*Drum, disk.FS) {
 	t.Helper()
-	mem := disk.NewMem(1)
+	mem := memfs.New(1)
 	opt.Set, opt.Name, opt.Buckets, opt.BufferBytes = disk.Set{FS: mem, Paths: []string{"d"}}, "g", 2, 4096
 	d, err := Open(opt, nil)
 	must(t, err)
@@ -163,7 +164,7 @@ func TestCorruption(t *testing.T) {
 		for _, at := range []int{
 			0, 4, 6, 8, 12, 17, 24, 33, 41, 50, 60, 100, 3000, 4096, 4097, 4100, 4110, 4140, 4200,
 		} {
-			mem := disk.NewMem(1)
+			mem := memfs.New(1)
 			w := newWorld(t, mem, small(kinds["variable"]), 1)
 			must(t, w.open())
 			must(t, w.add(w.tuples(rng, 300)))
@@ -220,7 +221,7 @@ func TestFaults(t *testing.T) {
 	for n := 1; ; n++ {
 		left := n
 		armed := false
-		fsys := disk.NewFault(disk.NewMem(1), func(op disk.Op, name string) error {
+		fsys := disk.NewFault(memfs.New(1), func(op disk.Op, name string) error {
 			if armed && op != disk.OpClose {
 				if left--; left == 0 {
 					return fmt.Errorf("%v %s: %w", op, name, boom)
@@ -344,7 +345,7 @@ func TestReadCompressedBlock(t *testing.T) {
 // file and in what a checkpoint saves; keys come back whole, also from a store that was opened again.
 func TestKeysLeaveOutTheBucket(t *testing.T) {
 	for _, c := range []struct{ buckets, bytes int }{{1, 8}, {128, 8}, {256, 7}, {512, 7}, {1 << 16, 6}} {
-		opt := Options{Name: "g", Set: disk.Set{FS: disk.NewMem(1), Paths: []string{"d"}}, Op: CheckUpdate, Aux: AuxLog, Codec: Rice,
+		opt := Options{Name: "g", Set: disk.Set{FS: memfs.New(1), Paths: []string{"d"}}, Op: CheckUpdate, Aux: AuxLog, Codec: Rice,
 			Buckets: c.buckets, BufferBytes: 4096, BucketBytes: 64 << 10}
 		emitted := 0
 		opt.Emit = func(rs []Result) error { emitted += len(rs); return nil }

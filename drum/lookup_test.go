@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/internal/damage"
 )
 
@@ -94,7 +95,7 @@ func TestLookupOfDamagedFiles(t *testing.T) {
 			}
 			var got map[string]int
 			var err error
-			changed := s.Use(t, nil, flips, func(fsys *disk.Mem, st *State) error {
+			changed := s.Use(t, nil, flips, func(fsys *memfs.FS, st *State) error {
 				set := disk.Set{FS: fsys, Paths: s.Dirs}
 				if want == nil {
 					keys = someKeys(t, set, st)
@@ -175,7 +176,7 @@ func lookupKey(i int) Key { return Key(uint64(i+1) * 0x9e3779b97f4a7c15) }
 
 // A lookup reads the heads of a bucket's blocks and one block, whatever the store's size.
 func TestLookupReadsLittle(t *testing.T) {
-	mem := disk.NewMem(1)
+	mem := memfs.New(1)
 	meter := disk.NewMeter(mem)
 	set := disk.Set{FS: meter, Paths: []string{"d"}}
 	const n = 200_000

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 // content is what a scan found, as a multiset of texts.
@@ -96,7 +97,7 @@ func TestScanGoesOnBehindDamage(t *testing.T) {
 			rng := newRand(t)
 			hurt := 0
 			for range times(4) {
-				mem := disk.NewMem(rng.Uint64())
+				mem := memfs.New(rng.Uint64())
 				w := newWorld(t, mem, small(kinds[name]), 1+rng.IntN(3))
 				must(t, w.open())
 				for range 40 {
@@ -161,7 +162,7 @@ func TestScanEndsBehindReadErrors(t *testing.T) {
 			rng := newRand(t)
 			opt := kinds[name]
 			opt.BufferBytes, opt.LogBytes = 64<<10, 0
-			mem := disk.NewMem(rng.Uint64())
+			mem := memfs.New(rng.Uint64())
 			w := newWorld(t, mem, opt, 1)
 			must(t, w.open())
 			for range 60 {
@@ -194,7 +195,7 @@ func TestFill(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(kinds)) {
 		t.Run(name, func(t *testing.T) {
 			rng := newRand(t)
-			w := newWorld(t, disk.NewMem(rng.Uint64()), small(kinds[name]), 2)
+			w := newWorld(t, memfs.New(rng.Uint64()), small(kinds[name]), 2)
 			must(t, w.open())
 			for range 40 {
 				must(t, w.act(rng))
@@ -212,7 +213,7 @@ func TestFill(t *testing.T) {
 				return nil
 			}))
 			must(t, w.d.Close())
-			copied := newWorld(t, disk.NewMem(1), w.opt, 2)
+			copied := newWorld(t, memfs.New(1), w.opt, 2)
 			must(t, copied.open())
 			must(t, copied.d.Fill(func(add func(Key, []byte) error) error {
 				for _, e := range all {

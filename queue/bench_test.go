@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 // BenchmarkTransfer appends a record and reads the one `lag` records before it: with a short lag in RAM, with
@@ -67,7 +68,7 @@ func benchmarkTransfer(b *testing.B, lag int) {
 
 // BenchmarkFreeze measures what runs under the crawl's lock.
 func BenchmarkFreeze(b *testing.B) {
-	q, _ := openNew(b, disk.NewMem(1), Options{})
+	q, _ := openNew(b, memfs.New(1), Options{})
 	for i := range 10000 {
 		must(b, q.Append(record(i, 100)))
 	}

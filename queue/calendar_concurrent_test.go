@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 // TestCalendarConcurrent runs appenders, the reader and checkpoints at the same time under a clock that the
@@ -16,7 +17,7 @@ import (
 // checkpoint.
 func TestCalendarConcurrent(t *testing.T) {
 	const appenders, each = 4, 3000
-	set, err := newSet(disk.NewMem(1))
+	set, err := newSet(memfs.New(1))
 	must(t, err)
 	c, err := OpenCalendar(Options{Set: set, Name: "later", BlockBytes: 300}, nil)
 	must(t, err)

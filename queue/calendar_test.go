@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
@@ -45,7 +46,7 @@ func TestEdge(t *testing.T) {
 
 // TestCalendarSlotCount fills a calendar with all delays for simulated weeks.
 func TestCalendarSlotCount(t *testing.T) {
-	set, err := newSet(disk.NewMem(1))
+	set, err := newSet(memfs.New(1))
 	must(t, err)
 	c, err := OpenCalendar(Options{Set: set, Name: "later"}, nil)
 	must(t, err)
@@ -75,7 +76,7 @@ func TestCalendarSlotCount(t *testing.T) {
 type calendarWorld struct {
 	t    *testing.T
 	rng  *rand.Rand
-	mem  *disk.Mem
+	mem  *memfs.FS
 	set  disk.Set
 	opt  Options
 	c    *Calendar
@@ -88,7 +89,7 @@ type calendarWorld struct {
 // TestCalendarModel is TestQueueModel for a Calendar, with a clock that goes on.
 func TestCalendarModel(t *testing.T) {
 	for seed := *seedFlag; seed < *seedFlag+uint64(rounds(30)); seed++ {
-		w := &calendarWorld{t: t, rng: rand.New(rand.NewPCG(seed, 8)), mem: disk.NewMem(seed), now: epoch}
+		w := &calendarWorld{t: t, rng: rand.New(rand.NewPCG(seed, 8)), mem: memfs.New(seed), now: epoch}
 		w.opt = Options{
 			Name:         "later",
 			BlockBytes:   []int{200, 1000}[w.rng.IntN(2)],
@@ -275,7 +276,7 @@ func (w *calendarWorld) setClockBack(by time.Duration) {
 func TestCalendarOfAClockThatWasAhead(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	for _, restart := range []bool{false, true} {
-		set, err := newSet(disk.NewMem(1))
+		set, err := newSet(memfs.New(1))
 		must(t, err)
 		opt := Options{Set: set, Name: "later"}
 		c, err := OpenCalendar(opt, nil)
@@ -319,7 +320,7 @@ func TestCalendarOfAClockThatWasAhead(t *testing.T) {
 
 // TestCallersWithTheFormerTime: a caller that took its time before the clock was set back makes nothing wait until then.
 func TestCallersWithTheFormerTime(t *testing.T) {
-	set, err := newSet(disk.NewMem(1))
+	set, err := newSet(memfs.New(1))
 	must(t, err)
 	c, err := OpenCalendar(Options{Set: set, Name: "later"}, nil)
 	must(t, err)
@@ -344,7 +345,7 @@ func TestCallersWithTheFormerTime(t *testing.T) {
 
 // TestRetireKeepsWhatCameLate checks that a slot that was found empty isn't given up if a record came meanwhile.
 func TestRetireKeepsWhatCameLate(t *testing.T) {
-	set, err := newSet(disk.NewMem(1))
+	set, err := newSet(memfs.New(1))
 	must(t, err)
 	c, err := OpenCalendar(Options{Set: set, Name: "later"}, nil)
 	must(t, err)
@@ -356,7 +357,7 @@ func TestRetireKeepsWhatCameLate(t *testing.T) {
 }
 
 func TestCalendarClose(t *testing.T) {
-	set, err := newSet(disk.NewMem(1))
+	set, err := newSet(memfs.New(1))
 	must(t, err)
 	c, err := OpenCalendar(Options{Set: set, Name: "later"}, nil)
 	must(t, err)
@@ -380,7 +381,7 @@ func TestCalendarClose(t *testing.T) {
 // TestCalendarFailedWriteIsFinal checks that a failure in one slot ends the use of all.
 func TestCalendarFailedWriteIsFinal(t *testing.T) {
 	boom, armed := errors.New("boom"), false
-	set, err := newSet(disk.NewFault(disk.NewMem(1), func(op disk.Op, name string) error {
+	set, err := newSet(disk.NewFault(memfs.New(1), func(op disk.Op, name string) error {
 		if armed && op == disk.OpWrite {
 			return boom
 		}
@@ -410,7 +411,7 @@ func TestCalendarFailedWriteIsFinal(t *testing.T) {
 
 // TestCalendarZeroAllocs checks Append, Peek and Advance while slots don't change.
 func TestCalendarZeroAllocs(t *testing.T) {
-	set, err := newSet(disk.NewMem(1))
+	set, err := newSet(memfs.New(1))
 	must(t, err)
 	c, err := OpenCalendar(Options{Set: set, Name: "later"}, nil)
 	must(t, err)

@@ -7,12 +7,13 @@ import (
 	"log"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/queue"
 )
 
 // Example fills a queue, reads one record, makes a checkpoint, and goes on from it as another process would.
 func Example() {
-	fs := disk.NewMem(1) // disk.OS() for real directories
+	fs := memfs.New(1) // disk.OS() for real directories
 	if err := fs.MkdirAll("disk0"); err != nil {
 		log.Fatal(err)
 	}

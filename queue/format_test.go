@@ -12,13 +12,14 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 // golden is a checkpointed queue of six records: the first three in a block, the rest in the tail; then three
 // more blocks' worth, so that a block follows the gap.
 func golden(t *testing.T) (disk.Set, *manifest) {
 	t.Helper()
-	mem := disk.NewMem(1)
+	mem := memfs.New(1)
 	must(t, mem.MkdirAll("one"))
 	set := disk.Set{FS: mem, Paths: []string{"one"}}
 	q, err := Open(Options{Set: set, Name: "q", BlockBytes: 16}, nil)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/internal/damage"
 )
 
@@ -30,7 +31,7 @@ type editable struct {
 }
 
 func newSound(f testing.TB) *sound {
-	mem := disk.NewMem(1)
+	mem := memfs.New(1)
 	set, err := newSet(mem)
 	must(f, err)
 	q, err := Open(Options{Set: set, Name: "q", BlockBytes: 64, SegmentBytes: 6000}, nil)
@@ -95,7 +96,7 @@ func (s *sound) check(t *testing.T, edits, flips []byte) {
 	}
 	var got [len(ways)][]string
 	var errs [len(ways)]error
-	changed := s.Use(t, edits, flips, func(fsys *disk.Mem, m *editable) error {
+	changed := s.Use(t, edits, flips, func(fsys *memfs.FS, m *editable) error {
 		if m.Queue == nil || m.Calendar == nil {
 			return nil
 		}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/internal/damage"
 )
 
@@ -95,7 +96,7 @@ const manifestName = "one/manifest"
 var paths = [...]string{"one", "two", "three"}
 
 // mountDirs makes each directory a file system of its own.
-func mountDirs(mem *disk.Mem) error {
+func mountDirs(mem *memfs.FS) error {
 	for _, p := range paths {
 		if err := mem.Mount(p); err != nil {
 			return err

@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 // world is a queue under random operations, with the slice it must equal, here a range of record numbers.
 type world struct {
 	t        *testing.T
 	rng      *rand.Rand
-	mem      *disk.Mem
+	mem      *memfs.FS
 	set      disk.Set
 	opt      Options
 	q        *Queue
@@ -26,7 +27,7 @@ type world struct {
 // freeze.
 func TestQueueModel(t *testing.T) {
 	for seed := *seedFlag; seed < *seedFlag+uint64(rounds(150)); seed++ {
-		w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 7)), mem: disk.NewMem(seed)}
+		w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 7)), mem: memfs.New(seed)}
 		w.opt = Options{
 			Name:         "some/queue",
 			BlockBytes:   []int{200, 1000, 5000}[w.rng.IntN(3)],

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 func openNew(t testing.TB, fsys disk.FS, opt Options) (*Queue, disk.Set) {
@@ -27,7 +28,7 @@ func openNew(t testing.TB, fsys disk.FS, opt Options) (*Queue, disk.Set) {
 
 // TestShortQueueDoesNoIO checks that a queue whose reader keeps up never touches the disk.
 func TestShortQueueDoesNoIO(t *testing.T) {
-	meter := disk.NewMeter(disk.NewMem(1))
+	meter := disk.NewMeter(memfs.New(1))
 	q, _ := openNew(t, meter, Options{BlockBytes: 1000})
 	before := meter.Counts()
 	next := 0
@@ -48,7 +49,7 @@ func TestShortQueueDoesNoIO(t *testing.T) {
 // TestSegmentsGoRoundDirectories checks that segments end near SegmentBytes, are spread evenly, and vanish
 // when read.
 func TestSegmentsGoRoundDirectories(t *testing.T) {
-	q, set := openNew(t, disk.NewMem(1), Options{BlockBytes: 1000, SegmentBytes: 4000})
+	q, set := openNew(t, memfs.New(1), Options{BlockBytes: 1000, SegmentBytes: 4000})
 	for i := range 20000 {
 		must(t, q.Append(record(i, 40)))
 	}
@@ -78,7 +79,7 @@ func TestSegmentsGoRoundDirectories(t *testing.T) {
 // records one small buffer.
 func TestManyQueues(t *testing.T) {
 	const n = 5000
-	mem := disk.NewMem(1)
+	mem := memfs.New(1)
 	set, err := newSet(mem)
 	must(t, err)
 	pool := new(Pool)
@@ -103,7 +104,7 @@ func TestManyQueues(t *testing.T) {
 
 // TestIdleQueueGivesBackItsBuffer checks that two checkpoints without an Append leave a tail no longer than needed.
 func TestIdleQueueGivesBackItsBuffer(t *testing.T) {
-	q, set := openNew(t, disk.NewMem(1), Options{BlockBytes: 100_000})
+	q, set := openNew(t, memfs.New(1), Options{BlockBytes: 100_000})
 	next := 0
 	for ; q.nextSegment == 0; next++ {
 		must(t, q.Append(make([]byte, 99)))
@@ -138,7 +139,7 @@ func heapPer(n int, f func(int)) int64 {
 }
 
 func TestZeroAllocs(t *testing.T) {
-	q, _ := openNew(t, disk.NewMem(1), Options{})
+	q, _ := openNew(t, memfs.New(1), Options{})
 	rec := make([]byte, 100)
 	transfer := func(lag int) func() {
 		return func() {
@@ -169,7 +170,7 @@ func TestZeroAllocs(t *testing.T) {
 // come out in its order, all of them once.
 func TestConcurrentAppend(t *testing.T) {
 	const appenders, each = 4, 5000
-	q, set := openNew(t, disk.NewMem(1), Options{BlockBytes: 2000, SegmentBytes: 10000})
+	q, set := openNew(t, memfs.New(1), Options{BlockBytes: 2000, SegmentBytes: 10000})
 	var wg sync.WaitGroup
 	appendNumbered(t, &wg, q, appenders, each)
 	stop := make(chan struct{})
@@ -222,7 +223,7 @@ func TestFailedWriteIsFinal(t *testing.T) {
 		disk.OpCreate, disk.OpOpen, disk.OpWrite, disk.OpMkdirAll, disk.OpRemove, disk.OpClose,
 	} {
 		armed := false
-		fsys := disk.NewFault(disk.NewMem(1), func(o disk.Op, name string) error {
+		fsys := disk.NewFault(memfs.New(1), func(o disk.Op, name string) error {
 			if armed && o == op && strings.HasSuffix(name, ".seg") || armed && o == op && o == disk.OpMkdirAll {
 				return boom
 			}
@@ -269,7 +270,7 @@ func TestFailedWriteIsFinal(t *testing.T) {
 func TestReadErrorIsNot(t *testing.T) {
 	armed := false
 	boom := errors.New("boom")
-	q, _ := openNew(t, disk.NewFault(disk.NewMem(1), func(o disk.Op, name string) error {
+	q, _ := openNew(t, disk.NewFault(memfs.New(1), func(o disk.Op, name string) error {
 		if armed && o == disk.OpRead {
 			return boom
 		}
@@ -290,7 +291,7 @@ func TestReadErrorIsNot(t *testing.T) {
 
 // TestDiskFull fills the disk, and goes on from the last checkpoint on a larger one.
 func TestDiskFull(t *testing.T) {
-	mem := disk.NewMem(*seedFlag)
+	mem := memfs.New(*seedFlag)
 	q, set := openNew(t, mem, Options{BlockBytes: 1000})
 	mem.SetCapacity(50_000)
 	m := &manifest{}
@@ -321,7 +322,7 @@ func TestDiskFull(t *testing.T) {
 }
 
 func TestRecordLimits(t *testing.T) {
-	q, set := openNew(t, disk.NewMem(1), Options{BlockBytes: 1000})
+	q, set := openNew(t, memfs.New(1), Options{BlockBytes: 1000})
 	big := make([]byte, MaxRecord)
 	for i := range big {
 		big[i] = byte(i * i >> 3)
@@ -354,7 +355,7 @@ func TestRecordLimits(t *testing.T) {
 }
 
 func TestCloseAndDestroy(t *testing.T) {
-	q, set := openNew(t, disk.NewMem(1), Options{Name: "many/a", BlockBytes: 500})
+	q, set := openNew(t, memfs.New(1), Options{Name: "many/a", BlockBytes: 500})
 	for i := range 100 {
 		must(t, q.Append(record(i, 40)))
 	}
@@ -401,7 +402,7 @@ func TestOptionsValidate(t *testing.T) {
 
 // TestForeignFilesStay checks that Open deletes only what has the name of a segment.
 func TestForeignFilesStay(t *testing.T) {
-	mem := disk.NewMem(1)
+	mem := memfs.New(1)
 	set, err := newSet(mem)
 	must(t, err)
 	must(t, mem.MkdirAll("two/state/q"))

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 // TestScanGoesOnBehindDamage: of a queue whose files have wrong bytes at random places, a scan gives records that were
@@ -13,7 +14,7 @@ import (
 func TestScanGoesOnBehindDamage(t *testing.T) {
 	hurt := 0
 	for seed := *seedFlag; seed < *seedFlag+uint64(rounds(10)); seed++ {
-		w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 11)), mem: disk.NewMem(seed)}
+		w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 11)), mem: memfs.New(seed)}
 		w.opt = Options{Name: "some/queue", BlockBytes: 1000, SegmentBytes: []int64{1, 3000, 20000}[w.rng.IntN(3)]}
 		w.maxLen = 100
 		must(t, mountDirs(w.mem))

@@ -10,13 +10,14 @@ import (
 	"testing/synctest"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 // slowWrites is a disk on which blocks wait until release is closed; err is what the first of them then gives.
 func slowWrites(err error) (fsys disk.FS, release chan struct{}) {
 	release = make(chan struct{})
 	var once sync.Once
-	return disk.NewFault(disk.NewMem(1), func(op disk.Op, name string) (fault error) {
+	return disk.NewFault(memfs.New(1), func(op disk.Op, name string) (fault error) {
 		if op == disk.OpWrite {
 			<-release
 			once.Do(func() { fault = err })
@@ -115,7 +116,7 @@ func TestFailureInTurn(t *testing.T) {
 // overtakes them.
 func TestReaderWaitsForBlocks(t *testing.T) {
 	const appenders, each = 8, 3000
-	q, _ := openNew(t, disk.NewMem(1), Options{BlockBytes: 300, SegmentBytes: 5000})
+	q, _ := openNew(t, memfs.New(1), Options{BlockBytes: 300, SegmentBytes: 5000})
 	var wg sync.WaitGroup
 	appendNumbered(t, &wg, q, appenders, each)
 	var next [appenders]int

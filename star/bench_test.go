@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/drum"
 	"drumbeat/star"
 )
@@ -60,7 +61,7 @@ func BenchmarkCheck(b *testing.B) {
 // TestAddAllocatesNothing: a page's edges and a batch of checks go into the drums' buffers without garbage.
 func TestAddAllocatesNothing(t *testing.T) {
 	s, err := star.Open(star.Options{
-		Set:   disk.Set{FS: disk.NewMem(1), Paths: []string{"/d"}},
+		Set:   disk.Set{FS: memfs.New(1), Paths: []string{"/d"}},
 		Edges: drum.Options{Buckets: 1, BufferBytes: 1 << 20},
 		Place: func(*[16]byte, uint32) int64 { return 1 },
 		Emit:  func([]star.Placed) error { return nil },

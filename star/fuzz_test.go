@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/drum"
 	"drumbeat/internal/damage"
 	"drumbeat/star"
@@ -106,7 +107,7 @@ func TestStates(t *testing.T) {
 func (s *soundStar) check(t *testing.T, edits, flips []byte) {
 	var items []string
 	var errWalk, errPass error
-	changed := s.Use(t, edits, flips, func(fsys *disk.Mem, st *star.State) error {
+	changed := s.Use(t, edits, flips, func(fsys *memfs.FS, st *star.State) error {
 		set := disk.Set{FS: fsys, Paths: fuzzDirs}
 		items, errWalk = walked(set, st)
 		var opened *star.Star

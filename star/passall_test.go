@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/drum"
 	"drumbeat/star"
 )
@@ -12,7 +13,7 @@ import (
 // TestPassAll: an early pass leaves edges alone that are few beside those known and spread over many buckets; PassAll doesn't.
 func TestPassAll(t *testing.T) {
 	s, err := star.Open(star.Options{
-		Set:   disk.Set{FS: disk.NewMem(1), Paths: []string{"/d"}},
+		Set:   disk.Set{FS: memfs.New(1), Paths: []string{"/d"}},
 		Edges: drum.Options{Buckets: 2048, BufferBytes: 4096},
 		Place: func(*[16]byte, uint32) int64 { return 1 },
 		Emit:  func([]star.Placed) error { return nil },

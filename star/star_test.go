@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/drum"
 	"drumbeat/star"
 )
@@ -74,7 +75,7 @@ func (m *model) indegrees() map[uint64]uint32 {
 type rig struct {
 	t       *testing.T
 	rng     *rand.Rand
-	mem     *disk.Mem
+	mem     *memfs.FS
 	opt     star.Options
 	s       *star.Star
 	plds    []uint64
@@ -89,7 +90,7 @@ type rig struct {
 }
 
 func newRig(t *testing.T, seed uint64, dirs, plds int) *rig {
-	r := &rig{t: t, rng: rand.New(rand.NewPCG(seed, 3)), mem: disk.NewMem(seed), m: newModel()}
+	r := &rig{t: t, rng: rand.New(rand.NewPCG(seed, 3)), mem: memfs.New(seed), m: newModel()}
 	r.saved = r.m.clone()
 	for i := range dirs {
 		name := fmt.Sprintf("/d%d", i)
@@ -270,7 +271,7 @@ func (r *rig) checkpoint(steps int) error {
 	return disk.RemoveTails(r.opt.Set, func(gen uint64) bool { return gen == r.gen })
 }
 
-func (r *rig) reopen(mem *disk.Mem) {
+func (r *rig) reopen(mem *memfs.FS) {
 	r.t.Helper()
 	_ = r.s.Close()
 	r.mem, r.opt.Set.FS = mem, mem

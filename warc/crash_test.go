@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/internal/damage"
 )
 
@@ -35,7 +36,7 @@ type manifest struct {
 type crashCrawl struct {
 	t    *testing.T
 	rng  *rand.Rand
-	mem  *disk.Mem
+	mem  *memfs.FS
 	opt  Options
 	w    *Writer
 	enc  *Encoder
@@ -254,7 +255,7 @@ func TestCrashes(t *testing.T) {
 	}
 	for i := range crawls {
 		rng := rand.New(rand.NewPCG(seed, uint64(i)))
-		c := &crashCrawl{t: t, rng: rng, mem: disk.NewMem(rng.Uint64())}
+		c := &crashCrawl{t: t, rng: rng, mem: memfs.New(rng.Uint64())}
 		for range 6 {
 			c.start()
 			c.mem.CrashAfter(1 + rng.IntN(120))
@@ -292,7 +293,7 @@ func TestCrashes(t *testing.T) {
 
 // TestRoll: after Roll and a checkpoint all files are final; what isn't ours is left alone.
 func TestRoll(t *testing.T) {
-	c := &crashCrawl{t: t, rng: rand.New(rand.NewPCG(1, 1)), mem: disk.NewMem(1)}
+	c := &crashCrawl{t: t, rng: rand.New(rand.NewPCG(1, 1)), mem: memfs.New(1)}
 	c.start()
 	if err := disk.WriteFileAtomic(c.mem, "/out0/warc/OTHER-1.warc.gz.open", []byte("x")); err != nil {
 		t.Fatal(err)
@@ -331,7 +332,7 @@ func TestRoll(t *testing.T) {
 
 // TestFailStop: after a full disk nothing more is taken, and nothing can be saved.
 func TestFailStop(t *testing.T) {
-	c := &crashCrawl{t: t, rng: rand.New(rand.NewPCG(1, 1)), mem: disk.NewMem(1)}
+	c := &crashCrawl{t: t, rng: rand.New(rand.NewPCG(1, 1)), mem: memfs.New(1)}
 	c.start()
 	c.mem.SetCapacity(20_000)
 	var err error
@@ -354,7 +355,7 @@ func TestFailStop(t *testing.T) {
 
 // TestConcurrent appends from several goroutines, with checkpoints between; every capture is there once.
 func TestConcurrent(t *testing.T) {
-	c := &crashCrawl{t: t, rng: rand.New(rand.NewPCG(1, 1)), mem: disk.NewMem(1), quiet: true}
+	c := &crashCrawl{t: t, rng: rand.New(rand.NewPCG(1, 1)), mem: memfs.New(1), quiet: true}
 	c.start()
 	c.w.opt.Random = nil  // counting isn't for concurrent use
 	var lock sync.RWMutex // the crawl's: appends share it, Freeze has it alone

@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 // findStore writes captures of n URLs of seven hosts to several files, the last of which is open.
 func findStore(t *testing.T, n int) (opt Options, st *State, at map[string]Location) {
 	t.Helper()
-	mem := disk.NewMem(1)
+	mem := memfs.New(1)
 	set := disk.Set{FS: mem, Paths: []string{"d0", "d1"}}
 	opt = Options{Set: set, State: set, FileBytes: 15_000, BufferBytes: 4096, Random: rand.NewChaCha8([32]byte{})}
 	w, err := Open(opt, nil)
@@ -117,7 +118,7 @@ func TestFind(t *testing.T) {
 
 // A search of a large index reads few of its pages.
 func TestFindReadsLittle(t *testing.T) {
-	mem := disk.NewMem(1)
+	mem := memfs.New(1)
 	if err := mem.MkdirAll("d/warc"); err != nil {
 		t.Fatal(err)
 	}

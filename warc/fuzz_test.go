@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/internal/damage"
 )
 
@@ -83,7 +84,7 @@ func newSoundFiles(f testing.TB) *soundFiles {
 	return s
 }
 
-func fuzzOptions(mem *disk.Mem) Options {
+func fuzzOptions(mem *memfs.FS) Options {
 	opt := testOptions(mem, 2)
 	opt.FileBytes, opt.IndexBytes, opt.BufferBytes = 9_000, 6_000, 4096
 	return opt
@@ -120,7 +121,7 @@ func (s *soundFiles) check(t *testing.T, edits, flips []byte) {
 	var captures []string
 	var damages []error
 	var err error
-	changed := s.Use(t, edits, flips, func(fsys *disk.Mem, st *State) error {
+	changed := s.Use(t, edits, flips, func(fsys *memfs.FS, st *State) error {
 		opt := fuzzOptions(fsys)
 		captures, damages, err = verify(opt, st)
 		Walk(opt, st, 1<<20, func(string, *Record) error { return nil })

@@ -3,6 +3,7 @@ package warc
 import (
 	"bytes"
 	"compress/gzip"
+	"drumbeat/disk/memfs"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -12,8 +13,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"drumbeat/disk"
 )
 
 // TestHeadCode: the code is complete, as inflaters ask; it has all that header lines are made of; none is longer than pack reckons with.
@@ -89,7 +88,7 @@ func page(bodyBytes int, encoded bool) *Exchange {
 
 // TestReaders: what Prepare writes, in each of its ways, is taken by the standard library, by our reader and by gzip.
 func TestReaders(t *testing.T) {
-	w := open(t, testOptions(disk.NewMem(1), 1), nil)
+	w := open(t, testOptions(memfs.New(1), 1), nil)
 	e := w.NewEncoder()
 	var all []byte
 	var want int
@@ -125,7 +124,7 @@ func TestReaders(t *testing.T) {
 
 // TestHeadBytes: heads take little more than the best compressor of the standard library needs for them.
 func TestHeadBytes(t *testing.T) {
-	e := open(t, testOptions(disk.NewMem(1), 1), nil).NewEncoder()
+	e := open(t, testOptions(memfs.New(1), 1), nil).NewEncoder()
 	var p Prepared
 	x := page(5400, true)
 	if err := e.Prepare(&p, x); err != nil {
@@ -152,7 +151,7 @@ func TestHeadBytes(t *testing.T) {
 
 // TestPrepareAllocatesNothing in steady state, also with dates that differ.
 func TestPrepareAllocatesNothing(t *testing.T) {
-	w := open(t, testOptions(disk.NewMem(1), 1), nil)
+	w := open(t, testOptions(memfs.New(1), 1), nil)
 	e, x := w.NewEncoder(), page(5400, true)
 	x.URL, x.Redirect = []byte("http://h.test/a%20/B?b=1&a=2"), "http://h.test/\xff"
 	var p Prepared
@@ -174,7 +173,7 @@ func BenchmarkPage(b *testing.B) {
 		encoded bool
 	}{{"gzip", 5400, true}, {"identity", 25000, false}, {"small", 200, false}} {
 		b.Run("body="+c.name, func(b *testing.B) {
-			opt := testOptions(disk.NewMem(1), 1)
+			opt := testOptions(memfs.New(1), 1)
 			opt.Level, opt.Random = 1, nil
 			w, err := Open(opt, nil)
 			if err != nil {
@@ -198,7 +197,7 @@ func FuzzPrepare(f *testing.F) {
 	x := page(50, true)
 	f.Add(string(x.URL), string(x.Request), string(x.Head), string(x.Body), true, true)
 	f.Add("http://a.test/", "", "HTTP/1.1 200 \xff\r\n\r\n", "5\r\nhello\r\n0\r\n\r\n", false, false)
-	w, err := Open(testOptions(disk.NewMem(1), 1), nil)
+	w, err := Open(testOptions(memfs.New(1), 1), nil)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 // TestGoldenLookup: an answer of the DNS is one response record, of the form that Heritrix writes.
 func TestGoldenLookup(t *testing.T) {
-	w := open(t, testOptions(disk.NewMem(1), 1), nil)
+	w := open(t, testOptions(memfs.New(1), 1), nil)
 	e := w.NewEncoder()
 	var p Prepared
 	x := &Lookup{Host: "www.example.org", Date: when, Server: netip.MustParseAddr("192.0.2.53"), TTL: 300 * time.Second,
@@ -47,7 +48,7 @@ func TestGoldenLookup(t *testing.T) {
 
 // TestKinds: the record and the index line of a robots.txt say what it is, and searches for pages pass over them.
 func TestKinds(t *testing.T) {
-	mem := disk.NewMem(1)
+	mem := memfs.New(1)
 	opt := testOptions(mem, 1)
 	w := open(t, opt, nil)
 	e := w.NewEncoder()

@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 // TestVerifyFindsWhatDoesNotAgree: files as written verify, with their tails; with a wrong byte anywhere in a WARC file or an
 // index, or a line gone, something is said; a final file that was moved away is counted and is no damage.
 func TestVerifyFindsWhatDoesNotAgree(t *testing.T) {
-	mem := disk.NewMem(1)
+	mem := memfs.New(1)
 	set := disk.Set{FS: mem, Paths: []string{"d"}}
 	opt := Options{Set: set, State: set, FileBytes: 20_000, BufferBytes: 4096, Random: rand.NewChaCha8([32]byte{})}
 	w, err := Open(opt, nil)
@@ -137,7 +138,7 @@ func TestVerifyFindsWhatDoesNotAgree(t *testing.T) {
 
 // textOf is what the records of a WARC file, or the lines of an index, say; up to the first damage. A member has a few bits of filling
 // that say nothing, behind the end of a block.
-func textOf(mem *disk.Mem, name string) string {
+func textOf(mem *memfs.FS, name string) string {
 	data, err := disk.ReadFile(mem, name)
 	if err != nil || !strings.Contains(name, dataSuffix) {
 		return string(data)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 var when = time.Date(2026, 11, 21, 22, 43, 5, 678e6, time.UTC)
@@ -87,7 +88,7 @@ func sha(s string) string {
 
 func TestGoldenRecords(t *testing.T) {
 	x := sampleExchange()
-	w := open(t, testOptions(disk.NewMem(1), 1), nil)
+	w := open(t, testOptions(memfs.New(1), 1), nil)
 	e := w.NewEncoder()
 	var p Prepared
 	if err := e.Prepare(&p, x); err != nil {
@@ -145,7 +146,7 @@ func TestGoldenRecords(t *testing.T) {
 
 // A body that came compressed is stored byte for byte, in stored blocks, also beyond one block's size.
 func TestStoredBodies(t *testing.T) {
-	w := open(t, testOptions(disk.NewMem(1), 1), nil)
+	w := open(t, testOptions(memfs.New(1), 1), nil)
 	e := w.NewEncoder()
 	for _, n := range []int{0, 1, 100, maxStored - 1, maxStored, maxStored + 1, 3*maxStored + 7} {
 		x := sampleExchange()
@@ -179,7 +180,7 @@ func TestNoForgedLines(t *testing.T) {
 	x.URL = []byte("http://example.org/" + evil)
 	x.MIME, x.Redirect, x.Truncated, x.Protocols = evil+`"`, evil+`\"`, evil, []string{evil}
 	x.Meta = []Field{{evil, evil}}
-	opt := testOptions(disk.NewMem(1), 1)
+	opt := testOptions(memfs.New(1), 1)
 	opt.Info = []Field{{"a\r\nb: c", evil}}
 	opt.Host = "h\r\n/../x"
 	w := open(t, opt, nil)
@@ -260,7 +261,7 @@ func TestPayloadDigestOfChunks(t *testing.T) {
 }
 
 func TestReadRefusesDamage(t *testing.T) {
-	w := open(t, testOptions(disk.NewMem(1), 1), nil)
+	w := open(t, testOptions(memfs.New(1), 1), nil)
 	var p Prepared
 	if err := w.NewEncoder().Prepare(&p, sampleExchange()); err != nil {
 		t.Fatal(err)
@@ -280,7 +281,7 @@ func TestReadRefusesDamage(t *testing.T) {
 }
 
 func FuzzRead(f *testing.F) {
-	w, _ := Open(testOptions(disk.NewMem(1), 1), nil)
+	w, _ := Open(testOptions(memfs.New(1), 1), nil)
 	var p Prepared
 	w.NewEncoder().Prepare(&p, sampleExchange())
 	f.Add(p.buf)
@@ -306,7 +307,7 @@ func BenchmarkPrepare(b *testing.B) {
 	for _, level := range []int{1, 3, 5} {
 		for _, stored := range []bool{false, true} {
 			b.Run(fmt.Sprintf("level=%d/bytes=25000/stored=%v", level, stored), func(b *testing.B) {
-				opt := testOptions(disk.NewMem(1), 1)
+				opt := testOptions(memfs.New(1), 1)
 				opt.Level = level
 				w, err := Open(opt, nil)
 				if err != nil {
@@ -342,7 +343,7 @@ func FuzzReadRecord(f *testing.F) {
 
 // TestReleasedMemory: the memory of the largest capture was kept for as long as the Prepared was.
 func TestReleasedMemory(t *testing.T) {
-	w := open(t, testOptions(disk.NewMem(1), 1), nil)
+	w := open(t, testOptions(memfs.New(1), 1), nil)
 	e := w.NewEncoder()
 	var p Prepared
 	for _, size := range []int{100, 2 << 20} {

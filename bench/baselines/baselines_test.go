@@ -13,6 +13,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 var seedFlag = flag.Uint64("seed", 0, "seed of the random tests; 0: another one each time")
@@ -192,7 +193,7 @@ func TestVerdicts(t *testing.T) {
 		for _, batch := range []int{1, 7, 1000, 15000} {
 			t.Run(fmt.Sprintf("%s/batch=%d", name, batch), func(t *testing.T) {
 				rng := newRand(t)
-				mem := disk.NewMem(1)
+				mem := memfs.New(1)
 				w := newTruth(t, name)
 				s := openTest(t, name, mem, w.emit)
 				shrink(s, batch)
@@ -265,7 +266,7 @@ func flush(t *testing.T, s Store, w *truth) {
 }
 
 // closeTest closes a store twice; no file may be left.
-func closeTest(t *testing.T, s Store, name string, mem *disk.Mem) {
+func closeTest(t *testing.T, s Store, name string, mem *memfs.FS) {
 	t.Helper()
 	if err := errors.Join(s.Close(), s.Close()); err != nil {
 		t.Fatal(err)

@@ -10,11 +10,12 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 // TestOpenRefuses: what is wrong with options is said, and nothing is left.
 func TestOpenRefuses(t *testing.T) {
-	mem := disk.NewMem(1)
+	mem := memfs.New(1)
 	emit := func(int64, []Link, []bool) error { return nil }
 	good := Options{FS: mem, Dir: "d", RAMBytes: MinRAMBytes, Emit: emit}
 	for _, c := range []struct {
@@ -67,7 +68,7 @@ func TestRefusals(t *testing.T) {
 				return errors.Join(s.Add([]Link{link(1)}), s.Load([]uint64{2}))
 			},
 		} {
-			mem := disk.NewMem(1)
+			mem := memfs.New(1)
 			s := openTest(t, name, mem, func(int64, []Link, []bool) error { return nil })
 			if err := do(s); err == nil {
 				t.Errorf("%s: %s: no error", name, what)
@@ -82,7 +83,7 @@ func TestRefusals(t *testing.T) {
 // TestCancel: a context that has ended ends the store, and so does an error of Emit; nothing more is emitted then.
 func TestCancel(t *testing.T) {
 	for _, name := range Names() {
-		mem := disk.NewMem(1)
+		mem := memfs.New(1)
 		emitted := 0
 		var refuse error
 		s := openTest(t, name, mem, func(_ int64, links []Link, _ []bool) error {
@@ -137,7 +138,7 @@ func TestFaults(t *testing.T) {
 // faultRun lets the n-th operation op fail, and returns 1 if there was one.
 func faultRun(t *testing.T, name string, op disk.Op, n int) int {
 	t.Helper()
-	mem := disk.NewMem(1)
+	mem := memfs.New(1)
 	broken := errors.New("broken")
 	var count, off atomic.Int64
 	count.Store(int64(n))
@@ -197,7 +198,7 @@ func closeFault(t *testing.T, s Store) {
 // TestPolybotTexts: short texts of few letters, zero among them, which are beginnings of each other.
 func TestPolybotTexts(t *testing.T) {
 	rng := newRand(t)
-	mem := disk.NewMem(1)
+	mem := memfs.New(1)
 	w := newTruth(t, Polybot)
 	s := openTest(t, Polybot, mem, w.emit)
 	shrink(s, 100)
@@ -222,7 +223,7 @@ func TestPolybotTexts(t *testing.T) {
 // TestLoadedTwice: a link that is loaded twice is known once.
 func TestLoadedTwice(t *testing.T) {
 	for _, name := range []string{MercatorA, Polybot} {
-		mem := disk.NewMem(1)
+		mem := memfs.New(1)
 		w := newTruth(t, name)
 		s := openTest(t, name, mem, w.emit)
 		shrink(s, 10)
@@ -249,7 +250,7 @@ func TestLoadedTwice(t *testing.T) {
 // TestCloseEarly: a store that is closed with links waiting, or in the midst of loading, leaves nothing behind.
 func TestCloseEarly(t *testing.T) {
 	for _, name := range Names() {
-		mem := disk.NewMem(1)
+		mem := memfs.New(1)
 		s := openTest(t, name, mem, func(int64, []Link, []bool) error { return nil })
 		if err := s.Load([]uint64{1, 2, 3}); err != nil {
 			t.Fatal(err)
@@ -274,7 +275,7 @@ func TestBloom(t *testing.T) {
 		most       float64 // lost, of the last tenth
 	}{{10, .012}, {20, .0003}} {
 		var verdicts []bool
-		s := openTest(t, Bloom, disk.NewMem(1), func(_ int64, _ []Link, fresh []bool) error {
+		s := openTest(t, Bloom, memfs.New(1), func(_ int64, _ []Link, fresh []bool) error {
 			verdicts = append(verdicts, fresh...)
 			return nil
 		})
@@ -312,7 +313,7 @@ func TestBloom(t *testing.T) {
 
 // TestFull: the table in RAM refuses a key when it is full, and still knows all others.
 func TestFull(t *testing.T) {
-	s := openTest(t, RAM, disk.NewMem(1), func(int64, []Link, []bool) error { return nil })
+	s := openTest(t, RAM, memfs.New(1), func(int64, []Link, []bool) error { return nil })
 	most := MinRAMBytes / 8
 	keys := make([]uint64, most)
 	for i := range keys {

@@ -11,6 +11,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/drum"
 )
 
@@ -61,7 +62,7 @@ func TestTheorem1(t *testing.T) {
 		{100, 18000, 9000}, {1000, 27000, 2700}, {10000, 27000, 1350}, {40000, 18000, 450}, {0, 45000, 450},
 	} {
 		for _, name := range []string{MercatorB, Polybot} {
-			mem := disk.NewMem(1)
+			mem := memfs.New(1)
 			meter := disk.NewMeter(mem)
 			s := openTest(t, name, meter, func(int64, []Link, []bool) error { return nil })
 			shrink(s, c.batch)
@@ -164,7 +165,7 @@ func heldBytes(t *testing.T, s Store) int64 {
 func TestRAM(t *testing.T) {
 	for _, name := range Names() {
 		for _, ram := range []int64{MinRAMBytes, 10 << 20, 50<<20 + 12345} {
-			mem := disk.NewMem(1)
+			mem := memfs.New(1)
 			s, err := Open(name, Options{FS: mem, Dir: "d/" + name, RAMBytes: ram,
 				Emit: func(int64, []Link, []bool) error { return nil }})
 			if err != nil {
@@ -185,7 +186,7 @@ func TestRAM(t *testing.T) {
 // below one for 100 links.
 func TestAllocations(t *testing.T) {
 	for _, name := range Names() {
-		mem := disk.NewMem(1)
+		mem := memfs.New(1)
 		s := openTest(t, name, mem, func(int64, []Link, []bool) error { return nil })
 		links := make([]Link, 20000)
 		for i := range links {

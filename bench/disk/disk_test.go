@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 // small is a run that takes no time.
@@ -142,7 +143,7 @@ func TestFioResult(t *testing.T) {
 
 // TestDiskMem: other file systems are measured without O_DIRECT.
 func TestDiskMem(t *testing.T) {
-	m := disk.NewMem(1)
+	m := memfs.New(1)
 	if err := m.MkdirAll("/d"); err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +161,7 @@ func TestDiskMem(t *testing.T) {
 
 // TestDiskFull: a run that meets an error cleans up and says which.
 func TestDiskFull(t *testing.T) {
-	m := disk.NewMem(1)
+	m := memfs.New(1)
 	if err := m.MkdirAll("/d"); err != nil {
 		t.Fatal(err)
 	}

@@ -1,11 +1,10 @@
 package audit
 
 import (
+	"drumbeat/disk/memfs"
 	"math/rand/v2"
 	"slices"
 	"testing"
-
-	"drumbeat/disk"
 )
 
 // TestKeySorter: whatever the RAM, all entries come out in order, each once, grouped by key; the runs are gone afterwards, and
@@ -13,7 +12,7 @@ import (
 func TestKeySorter(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 3))
 	for _, n := range []int{0, 1, 1000, 150_000} {
-		mem := disk.NewMem(1)
+		mem := memfs.New(1)
 		if err := mem.MkdirAll("d"); err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 	"unicode"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/internal/damage"
 )
 
@@ -84,8 +85,8 @@ func FuzzEntry(f *testing.F) {
 }
 
 func FuzzRead(f *testing.F) {
-	l, _ := Open(Options{Set: disk.Set{FS: disk.NewMem(1), Paths: []string{"/out"}},
-		State: disk.Set{FS: disk.NewMem(1), Paths: []string{"/state"}}}, nil)
+	l, _ := Open(Options{Set: disk.Set{FS: memfs.New(1), Paths: []string{"/out"}},
+		State: disk.Set{FS: memfs.New(1), Paths: []string{"/state"}}}, nil)
 	e := sample()
 	f.Add(l.zstd.EncodeAll(e.Append(e.Append(nil)), nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -110,7 +111,7 @@ type manifest struct {
 type testCrawl struct {
 	t    *testing.T
 	rng  *rand.Rand
-	mem  *disk.Mem
+	mem  *memfs.FS
 	opt  Options
 	log  *Log
 	next int
@@ -232,7 +233,7 @@ func TestCrashes(t *testing.T) {
 	}
 	for i := range crawls {
 		rng := rand.New(rand.NewPCG(seed, uint64(i)))
-		c := &testCrawl{t: t, rng: rng, mem: disk.NewMem(rng.Uint64())}
+		c := &testCrawl{t: t, rng: rng, mem: memfs.New(rng.Uint64())}
 		for range 5 {
 			c.start()
 			c.mem.CrashAfter(1 + rng.IntN(60))
@@ -265,7 +266,7 @@ func TestCrashes(t *testing.T) {
 }
 
 func TestRotation(t *testing.T) {
-	c := &testCrawl{t: t, rng: rand.New(rand.NewPCG(1, 1)), mem: disk.NewMem(1)}
+	c := &testCrawl{t: t, rng: rand.New(rand.NewPCG(1, 1)), mem: memfs.New(1)}
 	c.start()
 	if err := c.add(5000); err != nil {
 		t.Fatal(err)
@@ -298,7 +299,7 @@ func TestRotation(t *testing.T) {
 
 // TestFailStop: after a full disk nothing more is taken, and nothing can be saved.
 func TestFailStop(t *testing.T) {
-	c := &testCrawl{t: t, rng: rand.New(rand.NewPCG(1, 1)), mem: disk.NewMem(1)}
+	c := &testCrawl{t: t, rng: rand.New(rand.NewPCG(1, 1)), mem: memfs.New(1)}
 	c.start()
 	c.mem.SetCapacity(40_000)
 	var err error
@@ -327,7 +328,7 @@ func TestAppendAllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkAppend(b *testing.B) {
-	mem := disk.NewMem(1)
+	mem := memfs.New(1)
 	l, err := Open(Options{Set: disk.Set{FS: mem, Paths: []string{"/out"}},
 		State: disk.Set{FS: mem, Paths: []string{"/state"}}}, nil)
 	if err != nil {

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 // TestFind: entries are found wherever they are in a log, the newest first; those of other URLs aren't handed on; the bound holds.
 func TestFind(t *testing.T) {
-	mem := disk.NewMem(1)
+	mem := memfs.New(1)
 	opt := Options{Set: disk.Set{FS: mem, Paths: []string{"d"}}, FileBytes: 20_000, BlockBytes: minBlock}
 	l, err := Open(opt, nil)
 	if err != nil {

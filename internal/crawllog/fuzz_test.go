@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/internal/damage"
 )
 
@@ -85,7 +86,7 @@ func TestStates(t *testing.T) {
 func (s *soundLog) check(t *testing.T, edits, flips []byte) {
 	var entries []string
 	var err error
-	changed := s.Use(t, edits, flips, func(fsys *disk.Mem, st *State) error {
+	changed := s.Use(t, edits, flips, func(fsys *memfs.FS, st *State) error {
 		entries, err = walked(fuzzOptions(fsys), st)
 		if l, err := Open(fuzzOptions(fsys), st); err == nil {
 			e := sample()

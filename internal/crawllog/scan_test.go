@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 // TestScanGoesOnBehindDamage: all entries of a whole log; with a wrong byte anywhere something is said, entries of other
 // frames are found, and none that wasn't there.
 func TestScanGoesOnBehindDamage(t *testing.T) {
-	mem := disk.NewMem(1)
+	mem := memfs.New(1)
 	opt := Options{Set: disk.Set{FS: mem, Paths: []string{"d"}}, FileBytes: 70_000, BlockBytes: minBlock}
 	l, err := Open(opt, nil)
 	if err != nil {

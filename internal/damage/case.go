@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 // Case is a sound structure on disk with a state of type S, of which each input of a fuzz test damages a copy.
@@ -19,7 +20,7 @@ type Case[S any] struct {
 }
 
 // NewCase makes a Case of all files below dirs and the state that goes with them.
-func NewCase[S any](t testing.TB, mem *disk.Mem, dirs []string, st *S, allocBytes uint64) *Case[S] {
+func NewCase[S any](t testing.TB, mem *memfs.FS, dirs []string, st *S, allocBytes uint64) *Case[S] {
 	t.Helper()
 	state, err := json.Marshal(st)
 	if err != nil {
@@ -38,7 +39,7 @@ func NewCase[S any](t testing.TB, mem *disk.Mem, dirs []string, st *S, allocByte
 // Use makes a copy, damages its state as edits say (see Edit) and its files as flips say (see Flip), and calls use to do
 // with it what a program would; the test fails if that takes more than AllocBytes. It returns the names of the files that
 // changed. use's error only explains the failure.
-func (c *Case[S]) Use(t testing.TB, edits, flips []byte, use func(fsys *disk.Mem, st *S) error) (changed []string) {
+func (c *Case[S]) Use(t testing.TB, edits, flips []byte, use func(fsys *memfs.FS, st *S) error) (changed []string) {
 	t.Helper()
 	st := c.load(t)
 	Edit(st, edits)

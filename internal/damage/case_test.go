@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 // sample is a state that the tests edit.
@@ -35,7 +36,7 @@ func TestUse(t *testing.T) {
 	c := newSample(t, 1<<20)
 	flips := []byte{0, 2, 0, 0, 0, 1}
 	for range 2 { // one copy's damage isn't the next one's
-		changed := c.Use(t, []byte{1, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0}, flips, func(fsys *disk.Mem, st *sample) error {
+		changed := c.Use(t, []byte{1, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0}, flips, func(fsys *memfs.FS, st *sample) error {
 			data, err := disk.ReadFile(fsys, "d/f")
 			if string(data) != "wrhtten" || *st != (sample{5, 9}) {
 				t.Errorf("got %q, %+v, %v", data, st, err)
@@ -47,7 +48,7 @@ func TestUse(t *testing.T) {
 		}
 	}
 	f := &failing{TB: t}
-	c.Use(f, nil, nil, func(*disk.Mem, *sample) error {
+	c.Use(f, nil, nil, func(*memfs.FS, *sample) error {
 		big := make([]byte, 2<<20)
 		return fmt.Errorf("%d bytes were wanted", len(big))
 	})

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 // editBytes is the length of one step of a script of Edit: 2 bytes which field, 1 what to do, 8 a number.
@@ -169,8 +170,8 @@ func Read(fsys disk.FS, dirs ...string) (Files, error) {
 func (fs Files) Names() []string { return slices.Sorted(maps.Keys(fs)) }
 
 // Write makes a new file system with the files; the directories dirs exist in any case.
-func (fs Files) Write(dirs ...string) (*disk.Mem, error) {
-	mem := disk.NewMem(1)
+func (fs Files) Write(dirs ...string) (*memfs.FS, error) {
+	mem := memfs.New(1)
 	for _, dir := range dirs {
 		if err := mem.MkdirAll(dir); err != nil {
 			return nil, err

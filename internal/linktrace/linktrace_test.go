@@ -11,14 +11,15 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 	"drumbeat/drum"
 )
 
 const traceName = "t/links"
 
-func newFS(t testing.TB) *disk.Mem {
+func newFS(t testing.TB) *memfs.FS {
 	t.Helper()
-	fs := disk.NewMem(1)
+	fs := memfs.New(1)
 	must(t, fs.MkdirAll("t"))
 	return fs
 }

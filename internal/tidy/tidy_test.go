@@ -33,6 +33,7 @@ type layer struct {
 // options name directories, so disk is listed with them.
 var layers = map[string]layer{
 	"disk":          {0, nil},
+	"disk/memfs":    {1, []string{"disk"}}, // for tests
 	"weburl":        {0, nil},
 	"dnscache":      {5, []string{"internal/list"}},
 	"internal/pace": {0, nil},
@@ -118,7 +119,7 @@ var layers = map[string]layer{
 	"internal/tidy":    {0, nil},
 	"internal/mutate":  {0, nil},
 	"internal/profile": {0, nil},
-	"internal/damage":  {5, []string{"disk"}}, // for tests
+	"internal/damage":  {5, []string{"disk", "disk/memfs"}}, // for tests
 
 	// A command of its own: what compares libraries.
 	"bench/lab": {50, []string{"*", "internal/profile"}},
@@ -128,10 +129,10 @@ var layers = map[string]layer{
 }
 
 // testHelpers may be imported by the tests of any package.
-var testHelpers = []string{"bench/benchtest", "internal/cmdtest", "internal/simweb", "internal/damage", "disk", "bench/links"}
+var testHelpers = []string{"bench/benchtest", "internal/cmdtest", "internal/simweb", "internal/damage", "disk", "disk/memfs", "bench/links"}
 
 // named are imported only by packages whose lines name them: "*" doesn't include them.
-var named = []string{"bench/benchtest", "internal/bug", "internal/cmdtest", "internal/damage", "internal/mutate", "internal/profile", "internal/realweb", "internal/simweb",
+var named = []string{"bench/benchtest", "disk/memfs", "internal/bug", "internal/cmdtest", "internal/damage", "internal/mutate", "internal/profile", "internal/realweb", "internal/simweb",
 	"internal/soak", "internal/tidy"}
 
 type source struct {

@@ -13,6 +13,7 @@ import (
 
 	"drumbeat/bench/baselines"
 	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 // TestMain: no goroutine outlives its store.
@@ -79,7 +80,7 @@ func (w *truth) load(s baselines.Store, n int) error {
 func TestVerdicts(t *testing.T) {
 	for _, m := range Methods() {
 		for _, known := range []int{0, 5000} {
-			rng, mem := newRand(t), disk.NewMem(1)
+			rng, mem := newRand(t), memfs.New(1)
 			w := &truth{t: t, seen: map[uint64]bool{}}
 			s, err := m.Open(baselines.Options{FS: mem, Dir: "d", RAMBytes: baselines.MinRAMBytes, Emit: w.emit})
 			if err != nil {
@@ -108,7 +109,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-func closeTest(t *testing.T, s baselines.Store, mem *disk.Mem) {
+func closeTest(t *testing.T, s baselines.Store, mem *memfs.FS) {
 	t.Helper()
 	if err := errors.Join(s.Close(), s.Close()); err != nil {
 		t.Error(err)
@@ -135,7 +136,7 @@ func TestEarlyEnds(t *testing.T) {
 				return err
 			},
 		} {
-			mem := disk.NewMem(1)
+			mem := memfs.New(1)
 			w := &truth{t: t, seen: map[uint64]bool{}}
 			s, err := m.Open(baselines.Options{FS: mem, Dir: "d", RAMBytes: baselines.MinRAMBytes, Emit: w.emit})
 			if err == nil {
@@ -146,7 +147,7 @@ func TestEarlyEnds(t *testing.T) {
 			}
 			closeTest(t, s, mem)
 		}
-		if _, err := m.Open(baselines.Options{FS: disk.NewMem(1), Dir: "d", RAMBytes: 1, Emit: (&truth{}).emit}); err == nil {
+		if _, err := m.Open(baselines.Options{FS: memfs.New(1), Dir: "d", RAMBytes: 1, Emit: (&truth{}).emit}); err == nil {
 			t.Errorf("%s: a byte of RAM was accepted", m.Name)
 		}
 	}
@@ -169,7 +170,7 @@ func TestFaults(t *testing.T) {
 // faultRun lets the n-th operation op fail, and returns 1 if there was one.
 func faultRun(t *testing.T, m baselines.Method, op disk.Op, n int) int {
 	t.Helper()
-	mem, broken := disk.NewMem(1), errors.New("broken")
+	mem, broken := memfs.New(1), errors.New("broken")
 	var count, off atomic.Int64
 	count.Store(int64(n))
 	fsys := disk.NewFault(mem, func(o disk.Op, _ string) error {

@@ -1,6 +1,23 @@
-package disk
+// Package memfs is a file system in RAM for tests of crash safety. FS implements disk.FS, and forgets what was not synced as a
+// machine does.
+//
+// Kill stops the program and keeps the machine: every completed write is there. Crash stops the machine: of what was not
+// synced each 4 KiB block is kept, lost or torn, and each change of a name has happened or not, except that later changes of
+// one name need the earlier ones. CrashAfter stops it at the n-th operation that changes something. Watch sees each such
+// operation before it happens, and may Fork the file system, so that a test goes on from every moment of one run.
+//
+// SetCapacity and SetQuota make a disk full, visibly or not; Mount makes a directory a file system of its own.
+//
+// Errors are those of a real disk: ENOSPC and EDQUOT, ErrLocked for a second lock, and disk.ErrCrashed from a dead machine.
+//
+// What a Crash leaves depends on the seed and the order of calls alone. All methods are safe for concurrent use. Nothing is
+// written to disk; HeldBytes says how much RAM an FS takes. It has no goroutines.
+//
+// Production code does not import this package; a test of internal/tidy keeps it so. Tests of any package may.
+package memfs
 
 import (
+	"drumbeat/disk"
 	"errors"
 	"fmt"
 	"io"
@@ -15,12 +32,12 @@ import (
 	"syscall"
 )
 
-// memCapacity is the default size of a Mem's disk.
+// memCapacity is the default size of an FS's disk.
 const memCapacity = 1 << 40
 
-// Mem is a file system in RAM that can be stopped as by a power cut (Crash) or by kill -9 (Kill). It is safe
+// FS is a file system in RAM that can be stopped as by a power cut (Crash) or by kill -9 (Kill). It is safe
 // for concurrent use and deterministic for a given seed and order of calls.
-type Mem struct {
+type FS struct {
 	// mu guards everything below; it is held for one operation at a time.
 	mu       sync.RWMutex
 	rng      *rand.Rand
@@ -37,13 +54,13 @@ type Mem struct {
 	ops      int
 	crashAt  int // value of ops at which the machine stops; 0 = never
 	last     Step
-	watch    func(s Step, fork func(seed uint64) *Mem)
+	watch    func(s Step, fork func(seed uint64) *FS)
 	dead     bool
 }
 
-// NewMem returns an empty file system. The directories "/" and "." exist. seed decides what a Crash leaves.
-func NewMem(seed uint64) *Mem {
-	return &Mem{
+// New returns an empty file system. The directories "/" and "." exist. seed decides what a Crash leaves.
+func New(seed uint64) *FS {
+	return &FS{
 		rng:      rand.New(rand.NewPCG(seed, 0x6d656d)),
 		root:     newMemDir(0, 0),
 		dirty:    map[*memNode]struct{}{},
@@ -54,7 +71,7 @@ func NewMem(seed uint64) *Mem {
 
 // Ops returns the number of mutating operations (create, write, truncate, sync, rename, remove, mkdir) so
 // far.
-func (m *Mem) Ops() int {
+func (m *FS) Ops() int {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.ops
@@ -62,7 +79,7 @@ func (m *Mem) Ops() int {
 
 // CrashAfter makes the n-th mutating operation from now, and every operation after it, fail with ErrCrashed.
 // A write that is hit may have written a part of its bytes. n = 0 takes it back.
-func (m *Mem) CrashAfter(n int) {
+func (m *FS) CrashAfter(n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.crashAt = 0
@@ -72,7 +89,7 @@ func (m *Mem) CrashAfter(n int) {
 }
 
 // SetCapacity sets the size of the disk in bytes; writes beyond it are cut short with ENOSPC.
-func (m *Mem) SetCapacity(bytes int64) {
+func (m *FS) SetCapacity(bytes int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.capacity = bytes
@@ -80,30 +97,30 @@ func (m *Mem) SetCapacity(bytes int64) {
 
 // SetQuota limits the bytes in files as a user's quota does: writes beyond it are cut short with EDQUOT, and Space doesn't show
 // it. 0 lifts it.
-func (m *Mem) SetQuota(bytes int64) {
+func (m *FS) SetQuota(bytes int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.quota = bytes
 }
 
 // QuotaErrors returns how many writes the quota has cut short so far.
-func (m *Mem) QuotaErrors() int {
+func (m *FS) QuotaErrors() int {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.refused
 }
 
 // Used returns the bytes in files that have names.
-func (m *Mem) Used() int64 {
+func (m *FS) Used() int64 {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.used
 }
 
 // mutate counts a mutating operation; callers hold mu exclusively.
-func (m *Mem) mutate(op Op, name string) error {
+func (m *FS) mutate(op disk.Op, name string) error {
 	if m.dead {
-		return ErrCrashed
+		return disk.ErrCrashed
 	}
 	m.ops++
 	m.last = Step{Number: m.ops, Op: op, Name: name}
@@ -112,7 +129,7 @@ func (m *Mem) mutate(op Op, name string) error {
 	}
 	if m.crashAt != 0 && m.ops >= m.crashAt {
 		m.dead = true
-		return ErrCrashed
+		return disk.ErrCrashed
 	}
 	return nil
 }
@@ -132,7 +149,7 @@ func clean(name string) string {
 }
 
 // find returns the node of a cleaned name, or nil.
-func (m *Mem) find(name string) *memNode {
+func (m *FS) find(name string) *memNode {
 	n := m.root
 	for name != "" && n != nil {
 		var elem string
@@ -142,7 +159,7 @@ func (m *Mem) find(name string) *memNode {
 	return n
 }
 
-func (m *Mem) findDir(op, name string) (*memNode, error) {
+func (m *FS) findDir(op, name string) (*memNode, error) {
 	n := m.find(clean(name))
 	if n == nil {
 		return nil, &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist}
@@ -154,10 +171,10 @@ func (m *Mem) findDir(op, name string) (*memNode, error) {
 }
 
 // Create implements FS.
-func (m *Mem) Create(name string) (File, error) {
+func (m *FS) Create(name string) (disk.File, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.mutate(OpCreate, name); err != nil {
+	if err := m.mutate(disk.OpCreate, name); err != nil {
 		return nil, err
 	}
 	dir, base := split(name)
@@ -176,12 +193,12 @@ func (m *Mem) Create(name string) (File, error) {
 }
 
 // Open implements FS.
-func (m *Mem) Open(name string) (File, error) { return m.open(name, true) }
+func (m *FS) Open(name string) (disk.File, error) { return m.open(name, true) }
 
 // OpenRead implements FS.
-func (m *Mem) OpenRead(name string) (File, error) { return m.open(name, false) }
+func (m *FS) OpenRead(name string) (disk.File, error) { return m.open(name, false) }
 
-func (m *Mem) open(name string, writable bool) (File, error) {
+func (m *FS) open(name string, writable bool) (disk.File, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	n, err := m.file("open", name)
@@ -191,9 +208,9 @@ func (m *Mem) open(name string, writable bool) (File, error) {
 	return &memFile{m: m, node: n, name: name, writable: writable}, nil
 }
 
-func (m *Mem) file(op, name string) (*memNode, error) {
+func (m *FS) file(op, name string) (*memNode, error) {
 	if m.dead {
-		return nil, ErrCrashed
+		return nil, disk.ErrCrashed
 	}
 	n := m.find(clean(name))
 	if n == nil {
@@ -206,10 +223,10 @@ func (m *Mem) file(op, name string) (*memNode, error) {
 }
 
 // Remove implements FS.
-func (m *Mem) Remove(name string) error {
+func (m *FS) Remove(name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.mutate(OpRemove, name); err != nil {
+	if err := m.mutate(disk.OpRemove, name); err != nil {
 		return err
 	}
 	dir, base := split(name)
@@ -230,16 +247,16 @@ func (m *Mem) Remove(name string) error {
 	return nil
 }
 
-func (m *Mem) unlink(n *memNode) {
+func (m *FS) unlink(n *memNode) {
 	n.linked = false
 	m.used -= n.size
 }
 
 // Rename implements FS.
-func (m *Mem) Rename(from, to string) error {
+func (m *FS) Rename(from, to string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.mutate(OpRename, to); err != nil {
+	if err := m.mutate(disk.OpRename, to); err != nil {
 		return err
 	}
 	fromDir, fromBase := split(from)
@@ -275,11 +292,11 @@ func (m *Mem) Rename(from, to string) error {
 }
 
 // MkdirAll implements FS.
-func (m *Mem) MkdirAll(name string) error {
+func (m *FS) MkdirAll(name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.dead {
-		return ErrCrashed
+		return disk.ErrCrashed
 	}
 	d := m.root
 	for rest := clean(name); rest != ""; {
@@ -287,7 +304,7 @@ func (m *Mem) MkdirAll(name string) error {
 		elem, rest, _ = strings.Cut(rest, "/")
 		n := d.names[elem]
 		if n == nil {
-			if err := m.mutate(OpMkdirAll, name); err != nil {
+			if err := m.mutate(disk.OpMkdirAll, name); err != nil {
 				return err
 			}
 			m.nextID++
@@ -303,11 +320,11 @@ func (m *Mem) MkdirAll(name string) error {
 }
 
 // List implements FS.
-func (m *Mem) List(dir string) ([]string, error) {
+func (m *FS) List(dir string) ([]string, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	if m.dead {
-		return nil, ErrCrashed
+		return nil, disk.ErrCrashed
 	}
 	d, err := m.findDir("list", dir)
 	if err != nil {
@@ -317,7 +334,7 @@ func (m *Mem) List(dir string) ([]string, error) {
 }
 
 // Size implements FS.
-func (m *Mem) Size(name string) (int64, error) {
+func (m *FS) Size(name string) (int64, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	n, err := m.file("size", name)
@@ -328,13 +345,13 @@ func (m *Mem) Size(name string) (int64, error) {
 }
 
 // Allocated implements FS: nothing is allocated behind the end of a file.
-func (m *Mem) Allocated(name string) (int64, error) { return m.Size(name) }
+func (m *FS) Allocated(name string) (int64, error) { return m.Size(name) }
 
 // SyncDir implements FS.
-func (m *Mem) SyncDir(dir string) error {
+func (m *FS) SyncDir(dir string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.mutate(OpSyncDir, dir); err != nil {
+	if err := m.mutate(disk.OpSyncDir, dir); err != nil {
 		return err
 	}
 	d, err := m.findDir("sync", dir)
@@ -352,10 +369,10 @@ func (m *Mem) SyncDir(dir string) error {
 }
 
 // SyncFS implements FS. Unless Mount says otherwise, the whole Mem is one file system.
-func (m *Mem) SyncFS(dir string) error {
+func (m *FS) SyncFS(dir string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.mutate(OpSyncFS, dir); err != nil {
+	if err := m.mutate(disk.OpSyncFS, dir); err != nil {
 		return err
 	}
 	d, err := m.findDir("syncfs", dir)
@@ -381,7 +398,7 @@ func (m *Mem) SyncFS(dir string) error {
 // Mount makes dir, which is made if absent and must be empty, a file system of its own, as a disk of its own
 // would be: SyncFS of another directory doesn't reach it, Rename doesn't leave it. Its name is durable. It
 // shares the capacity.
-func (m *Mem) Mount(dir string) error {
+func (m *FS) Mount(dir string) error {
 	if err := m.MkdirAll(dir); err != nil {
 		return err
 	}
@@ -403,47 +420,47 @@ func (m *Mem) Mount(dir string) error {
 }
 
 // Space implements FS.
-func (m *Mem) Space(dir string) (free, total int64, err error) {
+func (m *FS) Space(dir string) (free, total int64, err error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	if m.dead {
-		return 0, 0, ErrCrashed
+		return 0, 0, disk.ErrCrashed
 	}
 	return max(0, m.capacity-m.used), m.capacity, nil
 }
 
 // FreeFiles implements FS: there is always room.
-func (m *Mem) FreeFiles(dir string) (int64, error) {
+func (m *FS) FreeFiles(dir string) (int64, error) {
 	_, _, err := m.Space(dir)
 	return math.MaxInt64, err
 }
 
 // Lock implements FS. A crash releases it.
-func (m *Mem) Lock(dir string) (io.Closer, error) {
+func (m *FS) Lock(dir string) (io.Closer, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.dead {
-		return nil, ErrCrashed
+		return nil, disk.ErrCrashed
 	}
 	if _, err := m.findDir("lock", dir); err != nil {
 		return nil, err
 	}
 	name := clean(dir)
 	if m.locks[name] {
-		return nil, fmt.Errorf("disk: lock %s: %w", dir, ErrLocked)
+		return nil, fmt.Errorf("disk: lock %s: %w", dir, disk.ErrLocked)
 	}
 	m.locks[name] = true
 	return &memLock{m: m, name: name}, nil
 }
 
-func (m *Mem) locked(dir string) (bool, error) {
+func (m *FS) Locked(dir string) (bool, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.locks[clean(dir)], nil
 }
 
 type memLock struct {
-	m    *Mem
+	m    *FS
 	name string
 }
 

@@ -1,4 +1,4 @@
-package disk
+package memfs
 
 import (
 	"cmp"
@@ -51,11 +51,11 @@ func (f fate) keep(rng *rand.Rand) bool {
 
 // Kill returns the file system as another process finds it after kill -9: everything written is there, though
 // no more durable than before. The old Mem fails every call with ErrCrashed.
-func (m *Mem) Kill() *Mem {
+func (m *FS) Kill() *FS {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.dead = true
-	next := NewMem(m.rng.Uint64())
+	next := New(m.rng.Uint64())
 	next.root, next.nextID, next.mounts = m.root, m.nextID, m.mounts
 	next.capacity, next.used = m.capacity, m.used
 	next.dirty, next.pending = m.dirty, m.pending
@@ -67,7 +67,7 @@ func (m *Mem) Kill() *Mem {
 // each 4 KiB block is kept, lost or torn (a prefix kept), each name change happened or not (later ones on the
 // same name only if the earlier did), a file's length lies between the durable and the last one. The old Mem
 // fails every call.
-func (m *Mem) Crash() *Mem {
+func (m *FS) Crash() *FS {
 	next := m.Kill()
 	names := fate(next.rng.IntN(int(fates)))
 	next.crashNames(names)
@@ -81,7 +81,7 @@ func (m *Mem) Crash() *Mem {
 	return next
 }
 
-func (m *Mem) crashNames(f fate) {
+func (m *FS) crashNames(f fate) {
 	type place struct {
 		dir  *memNode
 		name string
@@ -148,7 +148,7 @@ func (n *memNode) revive() (used int64) {
 
 // HeldBytes returns what the files take in RAM: also those without names whose removal a power cut could undo, and what
 // unsynced bytes would be again.
-func (m *Mem) HeldBytes() int64 {
+func (m *FS) HeldBytes() int64 {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	seen := map[*memNode]bool{}

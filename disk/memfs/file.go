@@ -1,6 +1,7 @@
-package disk
+package memfs
 
 import (
+	"drumbeat/disk"
 	"errors"
 	"io"
 	"io/fs"
@@ -105,7 +106,7 @@ func (n *memNode) sync() {
 
 // memFile is a handle on a memNode.
 type memFile struct {
-	m        *Mem
+	m        *FS
 	node     *memNode
 	name     string
 	writable bool
@@ -116,7 +117,7 @@ func (f *memFile) Name() string { return f.name }
 
 func (f *memFile) check(op string) error {
 	if f.m.dead {
-		return ErrCrashed
+		return disk.ErrCrashed
 	}
 	if f.closed {
 		return &fs.PathError{Op: op, Path: f.name, Err: fs.ErrClosed}
@@ -160,7 +161,7 @@ func (f *memFile) WriteAt(p []byte, off int64) (int, error) {
 	if off < 0 {
 		return 0, &fs.PathError{Op: "write", Path: f.name, Err: errors.New("negative offset")}
 	}
-	err := m.mutate(OpWrite, f.name)
+	err := m.mutate(disk.OpWrite, f.name)
 	if err != nil {
 		p = p[:m.rng.IntN(len(p)+1)]
 	}
@@ -182,7 +183,7 @@ func (f *memFile) WriteAt(p []byte, off int64) (int, error) {
 	return fits, err
 }
 
-func (m *Mem) writeNode(n *memNode, p []byte, off int64) {
+func (m *FS) writeNode(n *memNode, p []byte, off int64) {
 	if len(p) == 0 {
 		return
 	}
@@ -193,7 +194,7 @@ func (m *Mem) writeNode(n *memNode, p []byte, off int64) {
 	}
 }
 
-func (m *Mem) resize(n *memNode, size int64) {
+func (m *FS) resize(n *memNode, size int64) {
 	if n.linked {
 		m.used += size - n.size
 	}
@@ -223,7 +224,7 @@ func (f *memFile) Truncate(size int64) error {
 	if err := f.checkWrite("truncate"); err != nil {
 		return err
 	}
-	if err := m.mutate(OpTruncate, f.name); err != nil {
+	if err := m.mutate(disk.OpTruncate, f.name); err != nil {
 		return err
 	}
 	if f.node.linked {
@@ -241,7 +242,7 @@ func (f *memFile) Sync() error {
 	if err := f.check("sync"); err != nil {
 		return err
 	}
-	if err := m.mutate(OpSync, f.name); err != nil {
+	if err := m.mutate(disk.OpSync, f.name); err != nil {
 		return err
 	}
 	f.node.sync()

@@ -1,7 +1,8 @@
-package disk
+package memfs
 
 import (
 	"bytes"
+	"drumbeat/disk"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,21 +16,21 @@ import (
 func TestMemForkIsApart(t *testing.T) {
 	rng := rand.New(rand.NewPCG(*seedFlag, 5))
 	t.Logf("seed %d", *seedFlag)
-	m := NewMem(*seedFlag)
+	m := New(*seedFlag)
 	type copied struct {
-		kept, a, b *Mem
+		kept, a, b *FS
 		content    map[string]string
 	}
 	var all []copied
 	var steps []Step
 	now := map[string]string{} // what the files hold, as the test knows it
-	m.Watch(func(s Step, fork func(uint64) *Mem) {
+	m.Watch(func(s Step, fork func(uint64) *FS) {
 		steps = append(steps, s)
 		seed := uint64(s.Number)
 		all = append(all, copied{kept: fork(seed), a: fork(seed), b: fork(seed), content: maps.Clone(now)})
 	})
 	must(t, m.MkdirAll("d"))
-	files := map[string]File{}
+	files := map[string]disk.File{}
 	for range 300 {
 		name := fmt.Sprintf("d/f%d", rng.IntN(6))
 		switch f := files[name]; {
@@ -79,7 +80,7 @@ func TestMemForkIsApart(t *testing.T) {
 }
 
 // tree returns the files of a flat directory d by name.
-func tree(t *testing.T, m *Mem) map[string]string {
+func tree(t *testing.T, m *FS) map[string]string {
 	t.Helper()
 	files := map[string]string{}
 	names, err := m.List("d")

@@ -1,21 +1,22 @@
-package disk
+package memfs
 
 import (
+	"drumbeat/disk"
 	"maps"
 	"slices"
 )
 
-// Step is one mutating operation of a Mem.
+// Step is one mutating operation of an FS.
 type Step struct {
 	// Number counts from 1.
 	Number int
-	Op     Op
+	Op     disk.Op
 	// Name is the file or directory: of a rename the new name, of an open file its name when it was opened.
 	Name string
 }
 
 // Last returns the last mutating operation that was begun: the one that a CrashAfter hit, if it has.
-func (m *Mem) Last() Step {
+func (m *FS) Last() Step {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.last
@@ -24,22 +25,22 @@ func (m *Mem) Last() Step {
 // Watch calls f before each mutating operation, one at a time. Everything else waits meanwhile, so f must not
 // use m; fork gives it an independent copy of m as it is without the operation, whose Crash follows seed. nil
 // ends it.
-func (m *Mem) Watch(f func(s Step, fork func(seed uint64) *Mem)) {
+func (m *FS) Watch(f func(s Step, fork func(seed uint64) *FS)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.watch = f
 }
 
 // Fork returns an independent copy of m as it is, whose Crash follows seed.
-func (m *Mem) Fork(seed uint64) *Mem {
+func (m *FS) Fork(seed uint64) *FS {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.fork(seed)
 }
 
 // fork copies the file system; locks and open files stay behind, as after the end of a process. mu is held.
-func (m *Mem) fork(seed uint64) *Mem {
-	next := NewMem(seed)
+func (m *FS) fork(seed uint64) *FS {
+	next := New(seed)
 	next.nextID, next.mounts, next.capacity, next.used = m.nextID, m.mounts, m.capacity, m.used
 	copies := map[*memNode]*memNode{}
 	next.root = m.root.copyTo(copies)

@@ -1,7 +1,8 @@
-package disk
+package memfs
 
 import (
 	"bytes"
+	"drumbeat/disk"
 	"errors"
 	"flag"
 	"fmt"
@@ -13,7 +14,7 @@ import (
 
 var seedFlag = flag.Uint64("seed", 1, "seed of the random tests")
 
-func mustCreate(t *testing.T, fsys FS, name string) File {
+func mustCreate(t *testing.T, fsys disk.FS, name string) disk.File {
 	t.Helper()
 	f, err := fsys.Create(name)
 	if err != nil {
@@ -22,7 +23,7 @@ func mustCreate(t *testing.T, fsys FS, name string) File {
 	return f
 }
 
-func mustWrite(t *testing.T, f File, p []byte, off int64) {
+func mustWrite(t *testing.T, f disk.File, p []byte, off int64) {
 	t.Helper()
 	if n, err := f.WriteAt(p, off); n != len(p) || err != nil {
 		t.Fatalf("WriteAt = %d, %v", n, err)
@@ -36,9 +37,9 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func content(t *testing.T, fsys FS, name string) []byte {
+func content(t *testing.T, fsys disk.FS, name string) []byte {
 	t.Helper()
-	b, err := ReadFile(fsys, name)
+	b, err := disk.ReadFile(fsys, name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +51,7 @@ func content(t *testing.T, fsys FS, name string) []byte {
 func TestMemCrashKeepsSynced(t *testing.T) {
 	sizes := map[int]int{}
 	for seed := *seedFlag; seed < *seedFlag+300; seed++ {
-		m := NewMem(seed)
+		m := New(seed)
 		must(t, m.MkdirAll("a/b"))
 		f := mustCreate(t, m, "a/b/f")
 		old := bytes.Repeat([]byte("o"), 3*memBlockBytes+100)
@@ -58,7 +59,7 @@ func TestMemCrashKeepsSynced(t *testing.T) {
 		must(t, m.SyncFS("a"))
 		mustWrite(t, f, bytes.Repeat([]byte("n"), 4*memBlockBytes), 2*memBlockBytes)
 		m2 := m.Crash()
-		if _, err := f.Size(); !errors.Is(err, ErrCrashed) {
+		if _, err := f.Size(); !errors.Is(err, disk.ErrCrashed) {
 			t.Fatalf("seed %d: old handle after crash: %v", seed, err)
 		}
 		got := content(t, m2, "a/b/f")
@@ -84,7 +85,7 @@ func TestMemCrashKeepsSynced(t *testing.T) {
 func TestMemCrashNames(t *testing.T) {
 	seen := map[string]int{}
 	for seed := *seedFlag; seed < *seedFlag+200; seed++ {
-		m := NewMem(seed)
+		m := New(seed)
 		must(t, m.MkdirAll("d"))
 		must(t, m.SyncDir("."))
 		f := mustCreate(t, m, "d/current")
@@ -117,11 +118,11 @@ func TestMemCrashNames(t *testing.T) {
 	}
 }
 
-// TestMemModel compares a Mem with byte slices under random writes, truncations, syncs and kills.
+// TestMemModel compares an FS with byte slices under random writes, truncations, syncs and kills.
 func TestMemModel(t *testing.T) {
 	t.Logf("seed %d", *seedFlag)
 	rng := rand.New(rand.NewPCG(*seedFlag, 1))
-	m := NewMem(*seedFlag)
+	m := New(*seedFlag)
 	model := map[string][]byte{}
 	for step := range 5000 {
 		name := fmt.Sprintf("f%d", rng.IntN(4))
@@ -178,15 +179,15 @@ func TestMemModel(t *testing.T) {
 }
 
 func TestMemCrashAfter(t *testing.T) {
-	m := NewMem(*seedFlag)
+	m := New(*seedFlag)
 	f := mustCreate(t, m, "f") // operation 1
 	m.CrashAfter(2)
 	mustWrite(t, f, []byte("12345678"), 0)
 	n, err := f.WriteAt([]byte("abc"), 8)
-	if !errors.Is(err, ErrCrashed) {
+	if !errors.Is(err, disk.ErrCrashed) {
 		t.Fatalf("operation at the crash point: %v", err)
 	}
-	if _, err := m.List("."); !errors.Is(err, ErrCrashed) {
+	if _, err := m.List("."); !errors.Is(err, disk.ErrCrashed) {
 		t.Fatalf("operation after the crash: %v", err)
 	}
 	if got := m.Ops(); got != 3 {
@@ -198,7 +199,7 @@ func TestMemCrashAfter(t *testing.T) {
 }
 
 func TestMemCapacity(t *testing.T) {
-	m := NewMem(1)
+	m := New(1)
 	m.SetCapacity(100)
 	f := mustCreate(t, m, "f")
 	n, err := f.WriteAt(make([]byte, 150), 0)
@@ -220,7 +221,7 @@ func TestMemCapacity(t *testing.T) {
 
 // TestMemQuota: a quota cuts writes short, and Space doesn't show it.
 func TestMemQuota(t *testing.T) {
-	m := NewMem(1)
+	m := New(1)
 	f := mustCreate(t, m, "f")
 	m.SetQuota(100)
 	n, err := f.WriteAt(make([]byte, 150), 0)
@@ -236,10 +237,10 @@ func TestMemQuota(t *testing.T) {
 }
 
 func TestMemLock(t *testing.T) {
-	m := NewMem(1)
+	m := New(1)
 	l, err := m.Lock(".")
 	must(t, err)
-	if _, err := m.Lock("."); !errors.Is(err, ErrLocked) {
+	if _, err := m.Lock("."); !errors.Is(err, disk.ErrLocked) {
 		t.Errorf("second lock: %v", err)
 	}
 	must(t, l.Close())
@@ -253,7 +254,7 @@ func TestMemLock(t *testing.T) {
 func TestMemMount(t *testing.T) {
 	lost := 0
 	for seed := *seedFlag; seed < *seedFlag+50; seed++ {
-		m := NewMem(seed)
+		m := New(seed)
 		for _, dir := range []string{"a", "b"} {
 			must(t, m.Mount(dir))
 			f := mustCreate(t, m, dir+"/f")
@@ -280,7 +281,7 @@ func TestMemMount(t *testing.T) {
 
 // TestHeldBytes: a removed file is held until its removal is durable.
 func TestHeldBytes(t *testing.T) {
-	m := NewMem(1)
+	m := New(1)
 	f, err := m.Create("f")
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,40 @@
+package disk
+
+import "testing"
+
+// What the tests need of the inside: those that use memfs, which imports this package, are a package of their own.
+const TailBufferBytes = tailBufferBytes
+
+var HoldsLock = holdsLock
+
+func MustCreate(t *testing.T, fsys FS, name string) File {
+	t.Helper()
+	f, err := fsys.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func MustWrite(t *testing.T, f File, p []byte, off int64) {
+	t.Helper()
+	if n, err := f.WriteAt(p, off); n != len(p) || err != nil {
+		t.Fatalf("WriteAt = %d, %v", n, err)
+	}
+}
+
+func Must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func Content(t *testing.T, fsys FS, name string) []byte {
+	t.Helper()
+	b, err := ReadFile(fsys, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
