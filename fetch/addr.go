@@ -2,14 +2,14 @@ package fetch
 
 import "net/netip"
 
-// Addresses that aren't public sites: the special-purpose registries of IANA, the metadata services of
-// cloud providers that lie outside of them, and forms that lead to an IPv4 address by another door. All
-// of IPv6 outside 2000::/3 is refused besides.
+// forbidden4 and forbidden6 list the addresses that are not public sites: IANA's special-purpose registries,
+// the cloud providers' metadata services outside them, and forms that embed an IPv4 address. PublicAddr also
+// refuses every IPv6 address outside 2000::/3.
 var forbidden4 = prefixes(
 	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
 	"192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15",
 	"198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
-	"168.63.129.16/32", // a provider's virtual host address, reachable from its machines only
+	"168.63.129.16/32", // a cloud provider's virtual host address, reachable only from its own machines
 )
 
 var forbidden6 = prefixes(
@@ -42,9 +42,9 @@ func contains(ps []netip.Prefix, a netip.Addr) bool {
 	return false
 }
 
-// PublicAddr tells whether addr is one of the public Internet. IPv4-mapped addresses are judged as the
-// IPv4 address that the kernel would connect to. Addresses with a zone, 6to4, Teredo and NAT64 forms
-// are not public.
+// PublicAddr reports whether addr is a public Internet address. It checks an IPv4-mapped address as the IPv4
+// address that the kernel would connect to. Addresses with a zone and 6to4, Teredo and NAT64 forms are not
+// public.
 func PublicAddr(addr netip.Addr) bool {
 	if !addr.IsValid() || addr.Zone() != "" {
 		return false
@@ -56,8 +56,8 @@ func PublicAddr(addr netip.Addr) bool {
 	return global6.Contains(addr) && !contains(forbidden6, addr)
 }
 
-// allowedAddr is PublicAddr but for own addresses, with exceptions. An exception for 6to4 or NAT64 doesn't cover the IPv4
-// address inside: that one is judged by itself.
+// allowedAddr reports whether addr is public and not this machine's own, or lies in allow. If allow covers a
+// 6to4 or NAT64 address, the embedded IPv4 address must be allowed as well.
 func allowedAddr(addr netip.Addr, allow []netip.Prefix, own func(netip.Addr) bool) bool {
 	if PublicAddr(addr) && !own(addr.Unmap()) {
 		return true
@@ -81,18 +81,19 @@ func allowedAddr(addr netip.Addr, allow []netip.Prefix, own func(netip.Addr) boo
 	return true
 }
 
-// AllowedAddr tells whether addr may be connected to: a public address that isn't this machine's, or one named by
-// Options.AllowNets. Do asks the same; whoever picks among the addresses of a name may ask before.
+// AllowedAddr reports whether Do may connect to addr: a public address that is not this machine's own, or an
+// address in Options.AllowNets. Do makes the same check, so callers need it only to choose among the
+// addresses of a name.
 func (c *Client) AllowedAddr(addr netip.Addr) bool {
 	return allowedAddr(addr, c.opt.AllowNets, c.own.has)
 }
 
-// AllowedPort tells whether port may be connected to: 80, 443, or one of Options.Ports.
+// AllowedPort reports whether Do may connect to port: 80, 443, or one of Options.Ports.
 func (c *Client) AllowedPort(port uint16) bool {
 	return port == 80 || port == 443 || c.ports[port>>6]>>(port&63)&1 == 1
 }
 
-// portSet has a bit for every port: it is asked once per link, and Options.Ports may be long.
+// portSet has one bit for each port. AllowedPort runs once for each link, and Options.Ports may be long.
 type portSet [1 << 10]uint64
 
 func newPortSet(ports []uint16) *portSet {

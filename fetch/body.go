@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// more reads into buf.raw, which grows up to limit bytes. It returns the error of the read only when no
-// byte came with it.
+// more reads into buf.raw, which grows to at most limit bytes. It returns a read error only if the read
+// returned no bytes.
 func (x *exchange) more(limit int) error {
 	b := &x.resp.buf
 	if cap(b.raw) == 0 {
@@ -22,7 +22,7 @@ func (x *exchange) more(limit int) error {
 	}
 	b.raw = raw
 	for range maxEmptyReads {
-		n, err := x.wire.stream.Read(b.raw[len(b.raw):min(cap(b.raw), limit)])
+		n, err := x.conn.stream.Read(b.raw[len(b.raw):min(cap(b.raw), limit)])
 		b.raw = b.raw[:len(b.raw)+n]
 		x.resp.BytesRead += int64(n)
 		if n > 0 {
@@ -35,23 +35,25 @@ func (x *exchange) more(limit int) error {
 	return io.ErrNoProgress
 }
 
-// firstBuffer takes the first buffer of a reply: one that holds what has come already, as far as it is the exchange's own. A TLS
-// connection has a buffer too, and fills ours by records.
+// firstBuffer allocates the first buffer of a reply, large enough for the bytes that have already arrived
+// but within the exchange's free allowance. A TLS connection buffers records itself, so its first buffer is
+// small.
 func (x *exchange) firstBuffer(limit int) error {
-	n, err := x.wire.readable()
+	n, err := x.conn.readable()
 	if err != nil {
 		return err
 	}
 	size := max(firstBufferBytes, min(roundUp(n+1), FreeBufferBytes))
-	if x.wire.tls.version != 0 {
+	if x.conn.tls.version != 0 {
 		size = firstTLSBytes
 	}
-	x.resp.buf.raw = x.resp.buf.get(min(size, limit)) // nil, and more asks again, if there is no memory at this moment
+	// The buffer is nil if no memory is free; more then waits for it.
+	x.resp.buf.raw = x.resp.buf.get(min(size, limit))
 	return nil
 }
 
-// readHead reads up to the end of the head of the final reply. Interim ones and blank lines before it
-// are dropped from buf.raw.
+// readHead reads up to the end of the final reply's head. It drops interim replies and leading blank lines
+// from buf.raw.
 func (x *exchange) readHead() *Error {
 	b := &x.resp.buf
 	b.raw = b.raw[:0]
@@ -62,13 +64,13 @@ func (x *exchange) readHead() *Error {
 		if x.resp.FirstByte == 0 && len(b.raw) > 0 {
 			now := time.Now()
 			x.resp.FirstByte = now.Sub(sent) - (x.throttle.slept - slept)
-			x.wire.began(now, len(b.raw))
+			x.conn.began(now, len(b.raw))
 		}
 		if err != nil {
 			return x.headEnded(err)
 		}
 		for {
-			if scanned < len(httpPrefix) { // not all of it has been seen before
+			if scanned < len(httpPrefix) { // the prefix has not been checked in full yet
 				n := blankPrefix(b.raw)
 				if blank += n; n > 0 {
 					b.raw = append(b.raw[:0], b.raw[n:]...)
@@ -100,7 +102,7 @@ func (x *exchange) readHead() *Error {
 	}
 }
 
-// takeHead parses the head that ends at end.
+// takeHead parses the head buf.raw[:end].
 func (x *exchange) takeHead(end int) *Error {
 	switch {
 	case !readHead(x.resp.buf.raw[:end], x.resp, &x.f):
@@ -112,7 +114,7 @@ func (x *exchange) takeHead(end int) *Error {
 	return nil
 }
 
-// headEnded decides about a connection that ended, or a time that ran out, before the head did.
+// headEnded handles a connection that closed, or a time limit that expired, before the head was complete.
 func (x *exchange) headEnded(err error) *Error {
 	raw := x.resp.buf.raw
 	stage := StageHead
@@ -144,7 +146,7 @@ func (x *exchange) headEnded(err error) *Error {
 	return nil
 }
 
-// readBody reads the body up to its end or a limit, and sets the slices of the response.
+// readBody reads the body to its end or to a limit and sets the slices of the response.
 func (x *exchange) readBody() *Error {
 	b, r := &x.resp.buf, x.resp
 	limit, look := x.bodyLimit()
@@ -163,7 +165,7 @@ func (x *exchange) readBody() *Error {
 			continue
 		}
 		if body.lingering() {
-			x.wire.arm(lastChunkWait)
+			x.conn.arm(lastChunkWait)
 		}
 		err := x.more(x.head + limit + 1)
 		if err == nil {
@@ -176,7 +178,7 @@ func (x *exchange) readBody() *Error {
 			return e
 		}
 		body.ended(err)
-		if r.Truncated == TruncatedTime && time.Since(x.wire.last) < slowSilence {
+		if r.Truncated == TruncatedTime && time.Since(x.conn.last) < slowSilence {
 			r.Marks |= MarkSlow
 		}
 		break
@@ -201,8 +203,8 @@ func (x *exchange) readBody() *Error {
 	return nil
 }
 
-// bodyLimit asks how much of the body is wanted: a number of bytes, 0 for none; look says to ask again when these have come. It
-// narrows the exchange's limits.
+// bodyLimit calls Request.BodyLimit with the head. It returns the number of bytes to read, 0 for none, and
+// whether to ask again once these have arrived. It narrows the limits of the exchange.
 func (x *exchange) bodyLimit() (limit int, look bool) {
 	limit = x.lim.BodyBytes
 	if x.req.BodyLimit == nil || x.f.none {
@@ -220,7 +222,7 @@ func (x *exchange) bodyLimit() (limit int, look bool) {
 	return limit, false
 }
 
-// lookedAt asks again, with the beginning of the body.
+// lookedAt calls Request.BodyLimit again with the beginning of the body and returns the new limit.
 func (x *exchange) lookedAt(begin []byte, limit int) int {
 	begin = begin[:min(len(begin), limit)]
 	if x.f.chunked {
@@ -236,7 +238,7 @@ func (x *exchange) lookedAt(begin []byte, limit int) int {
 	return x.lim.BodyBytes
 }
 
-// narrow bounds the body to n bytes, and what is decoded in proportion.
+// narrow limits the body to n bytes and the decoded size in proportion. It returns the new body limit.
 func (x *exchange) narrow(n int64) int {
 	if n >= int64(x.lim.BodyBytes) {
 		return x.lim.BodyBytes
@@ -249,21 +251,21 @@ func (x *exchange) narrow(n int64) int {
 	return int(n)
 }
 
-// bodyReader follows the framing of one body over the bytes received.
+// bodyReader tracks the framing of one body through the bytes received.
 type bodyReader struct {
 	f     *framing
 	resp  *Response
 	limit int
-	// refused: not a byte of it is wanted; limit is 0.
+	// refused: the body is not wanted at all; limit is 0.
 	refused bool
 	ch      chunker
-	seen    int // bytes that ch has taken
-	whole   int // length of the whole body once known; 0 with known: empty
+	seen    int // bytes that ch has consumed
+	whole   int // length of the body; valid once known is set
 	known   bool
-	timed   bool // lingering has been answered
+	timed   bool // lingering has returned true
 }
 
-// take looks at the body as received so far and tells whether it is over.
+// take examines the body received so far and reports whether it is complete or cut off by a limit.
 func (b *bodyReader) take(p []byte) bool {
 	switch {
 	case b.f.none:
@@ -313,7 +315,7 @@ func (b *bodyReader) takeChunked(p []byte) {
 	}
 }
 
-// lingering tells, once, that the last chunk has come and only the empty line behind it is missing.
+// lingering reports, once, that the last chunk has arrived and only the final empty line is missing.
 func (b *bodyReader) lingering() bool {
 	if b.timed || b.ch.state != chunkTrailer {
 		return false
@@ -322,7 +324,7 @@ func (b *bodyReader) lingering() bool {
 	return true
 }
 
-// ended takes the end of the connection or of a time limit.
+// ended records why the body ended when the connection closed or a time limit expired.
 func (b *bodyReader) ended(err error) {
 	closed := errors.Is(err, io.EOF)
 	switch {
@@ -335,7 +337,7 @@ func (b *bodyReader) ended(err error) {
 	}
 }
 
-// end is the length of the body to be kept of n bytes received.
+// end returns how many of the n bytes received belong to the body.
 func (b *bodyReader) end(n int) int {
 	if b.known {
 		return min(n, b.whole)
@@ -343,7 +345,7 @@ func (b *bodyReader) end(n int) int {
 	return n
 }
 
-// payloadSize is the length of a chunked body's payload, as far as the framing holds.
+// payloadSize returns the length of a chunked body's payload, up to the first framing error.
 func payloadSize(raw []byte) (total int) {
 	var ch chunker
 	for len(raw) > 0 {
@@ -356,7 +358,7 @@ func payloadSize(raw []byte) (total int) {
 	return total
 }
 
-// dechunk appends the payload of a chunked body to dst, as far as the framing holds.
+// dechunk appends the payload of a chunked body to dst, up to the first framing error.
 func dechunk(dst, raw []byte) []byte {
 	var ch chunker
 	for len(raw) > 0 {
@@ -369,5 +371,5 @@ func dechunk(dst, raw []byte) []byte {
 	return dst
 }
 
-// roundUp is the least power of two that isn't smaller than n: buffers of such sizes are used again.
+// roundUp returns the smallest power of two that is at least n. The pool can reuse buffers of such sizes.
 func roundUp(n int) int { return 1 << bits.Len(uint(max(n, 1)-1)) }

@@ -6,32 +6,34 @@ import (
 )
 
 const (
-	// firstBufferBytes is what an exchange holds at least when a reply comes: most pages in gzip come in with one read.
-	// firstTLSBytes is what it holds with TLS while it waits; the connection's own buffers take more.
+	// firstBufferBytes is the smallest first buffer for a reply. One read of this size fetches most gzipped
+	// pages. firstTLSBytes is the first buffer with TLS, whose connection has buffers of its own.
 	firstBufferBytes = 16 << 10
 	firstTLSBytes    = 4 << 10
-	// keepBufferBytes is what a Response keeps per buffer over Reset; larger ones go to the pool.
+	// keepBufferBytes is the largest buffer that a Response keeps over Reset. Larger ones return to the
+	// pool.
 	keepBufferBytes = 16 << 10
 	minClass        = 12 // 4 KiB
 	maxClass        = 24 // 16 MiB
-	// poolBytes bounds what the pool keeps.
+	// poolBytes bounds the memory that the pool keeps.
 	poolBytes = 32 << 20
-	// poolTries is how many buffers of a class are looked at for one that fits; nearly all have a power of two, or a limit.
+	// poolTries is the number of buffers of a class that take examines. Nearly all have a size that is a
+	// power of two or equal to a limit.
 	poolTries = 8
-	// poolSlack: a buffer may be larger than asked for by this part.
+	// poolSlack: take may return a buffer larger than requested by up to 1/poolSlack.
 	poolSlack = 16
 )
 
-// bufferPool lends byte buffers by powers of two. What it keeps is bounded; the rest is the garbage
-// collector's.
+// bufferPool lends byte buffers in size classes of powers of two. It keeps a bounded number of bytes and
+// leaves the rest to the garbage collector.
 type bufferPool struct {
-	mu   sync.Mutex // guards what follows; nothing waits under it
+	mu   sync.Mutex // guards the fields below; never held while blocking
 	free [maxClass + 1][][]byte
 	kept int
-	most int // that is kept; 0: poolBytes
+	most int // limit of kept in bytes; 0: poolBytes
 }
 
-// take returns an empty buffer of capacity n or a little more, nil if there is none.
+// take returns an empty buffer with capacity n or slightly more, or nil if the pool has none.
 func (p *bufferPool) take(n int) []byte {
 	class := bits.Len(uint(n)) - 1
 	if class < minClass || class > maxClass {
@@ -52,7 +54,7 @@ func (p *bufferPool) take(n int) []byte {
 	return nil
 }
 
-// put gives b back. The caller keeps no slice of it.
+// put returns b to the pool. The caller must not use b afterwards.
 func (p *bufferPool) put(b []byte) {
 	if cap(b) < 1<<minClass {
 		return
@@ -69,16 +71,16 @@ func (p *bufferPool) put(b []byte) {
 	p.mu.Unlock()
 }
 
-// responseBuffers is what a Response owns. Slices of the Response point into it.
+// responseBuffers are the buffers that a Response owns. Slices of the Response point into them.
 type responseBuffers struct {
-	pool                    *bufferPool // of the client that filled it; nil: none yet
-	lease                   lease       // of raw, payload and body
+	pool                    *bufferPool // of the client that last filled the Response; nil: none yet
+	lease                   lease       // accounts for raw, payload and body
 	req, raw, payload, body []byte
 	head                    header
-	x                       *exchange // room for the state of a Do
+	x                       *exchange // reused by each Do
 }
 
-// release keeps small buffers and gives large ones back.
+// release keeps small buffers and returns large ones to the pool.
 func (b *responseBuffers) release() {
 	for _, p := range []*[]byte{&b.raw, &b.payload, &b.body} {
 		if cap(*p) > keepBufferBytes {
@@ -95,9 +97,9 @@ func (b *responseBuffers) release() {
 	}
 }
 
-// Reset empties r. It keeps buffers of up to 16 KiB and gives larger ones back to the client's pool and
-// budget, so that an idle Response holds little. Slices taken from r are invalid afterwards. With
-// Options.BufferBytes set it must be called for every Response that isn't used again.
+// Reset empties r. It keeps buffers of up to 16 KiB and returns larger ones to the client's pool and budget,
+// so an idle Response holds little memory. Slices taken from r become invalid. If Options.BufferBytes is
+// set, call Reset on each Response that is not used again.
 func (r *Response) Reset() {
 	r.buf.release()
 	*r = Response{buf: r.buf}

@@ -2,17 +2,17 @@ package fetch
 
 import "bytes"
 
-// chunker follows chunked framing over bytes as they come. The zero value stands before the first
-// chunk. Lines may end in LF alone; extensions are skipped; blanks around the size are tolerated.
+// chunker parses chunked framing (RFC 9112, 7.1) incrementally. The zero value expects the first chunk. It
+// accepts lines that end in LF alone and blanks around the size, and skips extensions.
 type chunker struct {
 	state   chunkState
 	left    uint64 // bytes of the current chunk still to come
-	line    int    // bytes of the current line seen
-	digits  bool   // a digit of the size has been seen
-	skip    bool   // behind the size: the rest of the line doesn't matter
-	started bool   // at least one whole size line was read
-	trailer int    // bytes of trailers seen
-	limit   int    // of trailers; 0: maxHeaderBytes
+	line    int    // bytes of the current line read so far
+	digits  bool   // the size has at least one digit
+	skip    bool   // the size is complete; skip the rest of the line
+	started bool   // at least one size line was complete
+	trailer int    // bytes of trailers read so far
+	limit   int    // of trailers, in bytes; 0: maxHeaderBytes
 }
 
 type chunkState uint8
@@ -26,11 +26,11 @@ const (
 	chunkBad
 )
 
-// ended tells whether the payload is whole: the last chunk has been seen.
+// ended reports whether the payload is complete: the last chunk has been read.
 func (c *chunker) ended() bool { return c.state == chunkTrailer || c.state == chunkDone }
 
-// next takes bytes from p and returns how many, and the payload among them. It takes none only when p is
-// empty or the state is chunkDone or chunkBad.
+// next consumes bytes of p and returns their number and the payload among them. It returns n = 0 only if p
+// is empty or the state is chunkDone or chunkBad.
 func (c *chunker) next(p []byte) (n int, data []byte) {
 	for n < len(p) {
 		switch c.state {
@@ -59,7 +59,7 @@ func (c *chunker) next(p []byte) (n int, data []byte) {
 	return n, nil
 }
 
-// sizeByte takes one byte of a size line.
+// sizeByte consumes one byte of a size line.
 func (c *chunker) sizeByte(b byte) {
 	if c.line++; c.line > maxChunkLine {
 		c.state = chunkBad
@@ -95,7 +95,7 @@ func (c *chunker) endSize() {
 	}
 }
 
-// dataEndByte takes one byte of the line end behind a chunk's data.
+// dataEndByte consumes one byte of the line end after a chunk's data.
 func (c *chunker) dataEndByte(b byte) {
 	c.line++
 	switch {
@@ -107,7 +107,7 @@ func (c *chunker) dataEndByte(b byte) {
 	}
 }
 
-// trailerLine takes bytes up to the end of a line, and ends at an empty line.
+// trailerLine consumes bytes up to the end of a line. An empty line ends the body.
 func (c *chunker) trailerLine(p []byte) int {
 	limit := c.limit
 	if limit == 0 {

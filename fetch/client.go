@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// Client does exchanges. It is safe for concurrent use and owns no goroutines.
+// Client runs exchanges. It is safe for concurrent use and owns no goroutines.
 //
-// An exchange is open (dial, handshake) followed by roundTrip on the opened conn, or roundTrip alone on one that was kept
-// from an exchange before.
+// An exchange either opens a connection (dial, handshake) and makes a round trip on it, or makes a round
+// trip on a connection kept from an earlier exchange.
 type Client struct {
 	opt      Options
 	pool     bufferPool
@@ -26,7 +26,7 @@ type Client struct {
 	template template
 }
 
-// New returns a client, or all faults of the options joined.
+// New returns a client, or an error that joins all faults of the options.
 func New(opt Options) (*Client, error) {
 	if err := opt.Validate(); err != nil {
 		return nil, err
@@ -55,15 +55,16 @@ func New(opt Options) (*Client, error) {
 	return c, nil
 }
 
-// Close closes the connections that wait to be used again. What a Do still has is closed when that ends.
+// Close closes the idle connections. A connection that a Do still uses is closed when that Do returns.
 func (c *Client) Close() error {
 	c.idle.close()
 	return nil
 }
 
 // Do sends req to req.Addr and reads the reply into resp, which it resets first. A non-nil error is an
-// *Error; resp then holds no response, but RequestHead, Start, Remote, the durations, the byte counts
-// and the verdict as far as they got. No goroutine outlives it; when ctx ends it returns at once.
+// *Error; resp then holds no response, but RequestHead, Start, Remote, the durations, the byte counts and
+// the TLS verdict are set as far as the exchange got. No goroutine outlives Do. When ctx ends, Do returns at
+// once.
 func (c *Client) Do(ctx context.Context, req *Request, resp *Response) error {
 	resp.Reset()
 	resp.buf.pool, resp.buf.lease.b = &c.pool, c.budget
@@ -78,11 +79,11 @@ func (c *Client) Do(ctx context.Context, req *Request, resp *Response) error {
 	}
 	ended := false
 	defer func() {
-		if !ended && x.wire != nil { // a panic, which nobody contains here
-			x.wire.close()
+		if !ended && x.conn != nil { // Do is panicking
+			x.conn.close()
 		}
 		x.endThrottle()
-		*x = exchange{} // an idle Response holds nobody's context
+		*x = exchange{} // an idle Response must not retain the context
 	}()
 	if req.Limits != nil {
 		l := req.Limits.resolved()
@@ -113,16 +114,16 @@ type exchange struct {
 	req     *Request
 	resp    *Response
 	lim     *Limits
-	own     Limits // lim, once Request.BodyLimit has narrowed it
+	own     Limits // *lim, once Request.BodyLimit has narrowed it
 	port    uint16 // of the URL
 	f       framing
-	head    int // bytes of the head in buf.raw
-	wire    *conn
-	keep    time.Duration // how long the conn may be kept after the exchange; 0: not
+	head    int // length of the head in buf.raw
+	conn    *conn
+	keep    time.Duration // how long to keep the connection afterwards; 0: close it
 	sockets sockets
-	// throttle is used if there is an Options.Limiter.
+	// throttle is used only if Options.Limiter is set.
 	throttle throttle
-	// waited is how long it has waited for memory.
+	// waited is the time spent waiting for memory.
 	waited time.Duration
 }
 
@@ -165,7 +166,7 @@ func defaultPort(scheme string) uint16 {
 	return 80
 }
 
-// valid tells whether the request can be put on a line as it is.
+// valid reports whether the request can be sent unchanged.
 func (r *Request) valid() bool {
 	if r.Scheme != "http" && r.Scheme != "https" || r.Host == "" || !r.Addr.IsValid() {
 		return false
@@ -187,13 +188,13 @@ func (r *Request) valid() bool {
 		validValue(r.AcceptLanguage) && validValue(r.IfNoneMatch) && validValue(r.IfModifiedSince)
 }
 
-// validValue tells whether s may be a header's value.
+// validValue reports whether s is a valid header value.
 func validValue(s string) bool {
 	return !strings.ContainsFunc(s, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f })
 }
 
-// run does one round trip on a conn that was kept, or else on a new one; and on a new one when the server had left that
-// which was kept.
+// run makes a round trip on a kept connection if there is one. Otherwise, or if the server had closed that
+// connection, it opens a new one.
 func (x *exchange) run() *Error {
 	if x.reuse() {
 		e := x.roundTrip()
@@ -201,14 +202,14 @@ func (x *exchange) run() *Error {
 			x.finish(e)
 			return e
 		}
-		x.wire.close()
+		x.conn.close()
 		r := x.resp
 		r.Reused, r.Marks, r.FirstByte, r.BytesWritten = false, 0, 0, 0
 		r.TLSVerdict, r.TLSVersion, r.Resumed = "", 0, false
 	}
 	e := x.open()
 	if e != nil && e.Kind == KindResources && x.c.idle.shed() {
-		e = x.open() // idle connections have given up their descriptors
+		e = x.open() // shed freed the descriptors of the idle connections
 	}
 	if e != nil {
 		return e
@@ -218,15 +219,15 @@ func (x *exchange) run() *Error {
 	return e
 }
 
-// roundTrip writes the request and reads the reply. A write that fails doesn't end it: the reply may
-// have come before the request was read, an early 4xx for instance.
+// roundTrip writes the request and reads the reply. It reads even if the write fails, because the server may
+// have replied before it read the whole request, for instance with an early 4xx.
 func (x *exchange) roundTrip() *Error {
-	w := x.wire
+	c := x.conn
 	if x.req.BeforeWrite != nil {
 		x.req.BeforeWrite()
 	}
-	w.arm(x.lim.FirstByte)
-	n, werr := w.stream.Write(x.resp.buf.req)
+	c.arm(x.lim.FirstByte)
+	n, werr := c.stream.Write(x.resp.buf.req)
 	x.resp.BytesWritten = int64(n)
 	if werr != nil {
 		if e := x.canceled(StageWrite); e != nil {
@@ -247,7 +248,7 @@ func (x *exchange) roundTrip() *Error {
 	return x.readBody()
 }
 
-// canceled returns the error of an ended context, nil while it lasts.
+// canceled returns an error if the context has ended, else nil.
 func (x *exchange) canceled(s Stage) *Error {
 	if x.ctx.Err() == nil {
 		return nil
@@ -255,7 +256,7 @@ func (x *exchange) canceled(s Stage) *Error {
 	return &Error{Stage: s, Kind: KindCanceled, Err: context.Cause(x.ctx)}
 }
 
-// fault types an error of the network.
+// fault converts a network error to an *Error.
 func (x *exchange) fault(s Stage, err error) *Error {
 	if e := x.canceled(s); e != nil {
 		return e

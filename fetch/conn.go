@@ -15,53 +15,54 @@ import (
 	"drumbeat/internal/bug"
 )
 
-// conn is one connection with its clocks. Read and Write stand below TLS and above the socket. Deadlines are set seldom: one
-// that fires too early, because it was set when less had come or for an earlier stage, is looked at again then; so neither
-// stages nor the minimum rate cost a call. A conn outlives its exchange if it is kept (idle.go).
+// conn is one connection with its time limits. Read and Write sit between TLS and the socket. To save system
+// calls, conn sets socket deadlines rarely: a deadline may be earlier than the limit in force, because more
+// bytes arrived or a later stage began. When such a deadline fires, early sets the right one and the call
+// continues. A conn outlives its exchange if it is kept (idle.go).
 type conn struct {
 	net.Conn                 // the socket
-	sock     sock            // its room
-	raw      syscall.RawConn // nil: not asked for, or no socket
+	sock     sock            // storage for the socket
+	raw      syscall.RawConn // nil: not requested yet, or not a socket
 	stream   io.ReadWriter   // the conn itself, or TLS over it
 	tls      tlsFacts
-	// Of the exchange that it is on.
+	// Of the current exchange.
 	ctx     context.Context
 	lim     *Limits
 	end     time.Time // of the whole exchange
 	stage   time.Time // end of the current stage; zero: none
-	first   time.Time // when the reply began; zero: not yet, no rate is asked for
+	first   time.Time // when the reply began; zero: not yet, so MinRate does not apply
 	got     int64     // bytes since first
-	last    time.Time // when the last byte came
-	armed   time.Time // the deadline that the socket has, never later than it should be; zero: none
+	last    time.Time // when the last byte arrived
+	armed   time.Time // the socket's deadline, never later than the limit in force; zero: none
 	stop    func() bool
-	watcher sync.WaitGroup // what runs when ctx has ended
-	probing bool           // Read doesn't wait
-	// throttle holds Read back; nil without Options.Limiter, and while it is on no exchange.
+	watcher sync.WaitGroup // of the function that runs when ctx ends
+	probing bool           // Read returns without waiting
+	// throttle delays Read. It is nil without Options.Limiter and between exchanges.
 	throttle *throttle
-	// Of the pool of idle ones.
+	// Of the idle pool.
 	key   idleKey
-	until time.Time // when it is closed
-	place int       // in the heap
+	until time.Time // when the pool closes it
+	place int       // index in the heap
 }
 
-// tlsFacts are what a handshake found out, for all responses on its conn.
+// tlsFacts are the results of a handshake, copied to each response on its conn.
 type tlsFacts struct {
 	verdict string
 	version uint16
 	resumed bool
-	heavy   bool // the chain is too long for its session to be kept
+	heavy   bool // the chain is too long to cache its session
 }
 
-// open dials the granted address and shakes hands.
+// open dials the granted address and, for https, makes the handshake.
 func (x *exchange) open() *Error {
 	begin := time.Now()
-	w := new(conn)
-	w.stream = w
+	c := new(conn)
+	c.stream = c
 	var err error
 	if x.c.opt.Dial != nil {
-		err = x.dialHook(w, begin)
+		err = x.dialHook(c, begin)
 	} else {
-		err = x.connect(w, begin)
+		err = x.connect(c, begin)
 	}
 	x.resp.Connect = time.Since(begin)
 	if err != nil {
@@ -69,26 +70,26 @@ func (x *exchange) open() *Error {
 	}
 	if x.req.Scheme == "https" {
 		if e := x.handshake(); e != nil {
-			w.close()
+			c.close()
 			return e
 		}
 	}
 	return nil
 }
 
-// dialHook connects by Options.Dial.
-func (x *exchange) dialHook(w *conn, begin time.Time) error {
+// dialHook connects through Options.Dial.
+func (x *exchange) dialHook(c *conn, begin time.Time) error {
 	ctx, cancel := context.WithDeadline(x.ctx, x.connectEnd(begin))
 	defer cancel()
 	conn, err := x.c.opt.Dial(ctx, x.resp.Remote)
 	if err == nil {
-		w.Conn = conn
-		x.attach(w)
+		c.Conn = conn
+		x.attach(c)
 	}
 	return err
 }
 
-// connectEnd is when connecting has to be over.
+// connectEnd returns the deadline for the connect.
 func (x *exchange) connectEnd(begin time.Time) time.Time {
 	end := x.resp.Start.Add(x.lim.Total)
 	if t := begin.Add(x.lim.Connect); x.lim.Connect > 0 && t.Before(end) {
@@ -97,28 +98,30 @@ func (x *exchange) connectEnd(begin time.Time) time.Time {
 	return end
 }
 
-// attach begins the exchange on a conn.
-func (x *exchange) attach(w *conn) {
-	x.wire = w
+// attach starts the exchange on a conn.
+func (x *exchange) attach(c *conn) {
+	x.conn = c
 	if x.throttle.Metered() {
-		w.throttle = &x.throttle
+		c.throttle = &x.throttle
 	}
-	w.ctx, w.lim, w.end = x.ctx, x.lim, x.resp.Start.Add(x.lim.Total)
-	w.stage, w.first, w.last, w.got = time.Time{}, time.Time{}, time.Time{}, 0
-	w.watch()
+	c.ctx, c.lim, c.end = x.ctx, x.lim, x.resp.Start.Add(x.lim.Total)
+	c.stage, c.first, c.last, c.got = time.Time{}, time.Time{}, time.Time{}, 0
+	c.watch()
 }
 
-// detach ends the exchange on a conn that stays open. It returns false if the context has ended: the conn is spoilt then.
-func (w *conn) detach() bool {
-	if !w.unwatch() {
+// detach ends the exchange on a conn that stays open. It returns false if the context has ended: the conn is
+// then unusable.
+func (c *conn) detach() bool {
+	if !c.unwatch() {
 		return false
 	}
-	w.ctx, w.lim, w.throttle = nil, nil, nil
+	c.ctx, c.lim, c.throttle = nil, nil, nil
 	return true
 }
 
-// unrouted tells a network that this machine has no way to from one that a router far away had none to, and from a lack of ports:
-// on a machine without any address of the family, connecting fails with EADDRNOTAVAIL.
+// unrouted corrects the kind of a failed connect. ENETUNREACH can mean that this machine has no route, or
+// that a distant router has none. EADDRNOTAVAIL can mean a lack of ports, or that this machine has no
+// address of the family.
 func unrouted(err error, addr netip.AddrPort) error {
 	return routeFault(err, func() bool { return hasRoute(addr) })
 }
@@ -133,8 +136,8 @@ func routeFault(err error, routed func() bool) error {
 	return err
 }
 
-// hasRoute tells whether this machine knows a way to addr: then it was a router far away that knew none,
-// and told so by ICMP. Connecting a UDP socket asks the routing table and sends nothing.
+// hasRoute reports whether this machine has a route to addr; if so, a distant router reported the error by
+// ICMP. Connecting a UDP socket consults the routing table and sends nothing.
 func hasRoute(addr netip.AddrPort) bool {
 	conn, err := net.Dial("udp", addr.String())
 	if err != nil {
@@ -144,138 +147,139 @@ func hasRoute(addr netip.AddrPort) bool {
 	return true
 }
 
-// longAgo is a deadline that has passed.
+// longAgo is a deadline in the past.
 var longAgo = time.Unix(1, 0)
 
-// watch makes an ended context end every read and write at once.
-func (w *conn) watch() {
-	w.watcher.Add(1)
-	w.stop = context.AfterFunc(w.ctx, func() {
+// watch aborts all reads and writes when the context ends.
+func (c *conn) watch() {
+	c.watcher.Add(1)
+	c.stop = context.AfterFunc(c.ctx, func() {
 		defer bug.Fatal()
-		w.Conn.SetDeadline(longAgo)
-		w.watcher.Done()
+		c.Conn.SetDeadline(longAgo)
+		c.watcher.Done()
 	})
 }
 
-// unwatch ends that, and tells whether the context had not ended.
-func (w *conn) unwatch() bool {
-	if w.stop() {
-		w.watcher.Done()
+// unwatch undoes watch. It returns false if the context had already ended.
+func (c *conn) unwatch() bool {
+	if c.stop() {
+		c.watcher.Done()
 		return true
 	}
-	w.watcher.Wait()
+	c.watcher.Wait()
 	return false
 }
 
-// close closes the socket and waits for the watcher if it is running. TLS isn't told: the connection is
-// over, and an alert could block.
-func (w *conn) close() {
-	w.unwatch()
-	w.throttle = nil
-	w.Conn.Close()
+// close closes the socket and waits for the watcher if it is running. It sends no TLS alert: the connection
+// is over, and the write could block.
+func (c *conn) close() {
+	c.unwatch()
+	c.throttle = nil
+	c.Conn.Close()
 }
 
-// arm starts a stage of at most d; 0 or less: only the whole exchange is bounded. The deadline that is set will do for the
-// reply as well: nothing is asked of that before Grace is over.
-func (w *conn) arm(d time.Duration) {
+// arm starts a stage that may last d; with d <= 0 only the limit of the whole exchange applies. The deadline
+// also covers the start of the reply, since MinRate does not apply before Grace is over.
+func (c *conn) arm(d time.Duration) {
 	now := time.Now()
-	w.stage = time.Time{}
+	c.stage = time.Time{}
 	if d > 0 {
-		w.stage = now.Add(d)
+		c.stage = now.Add(d)
 	}
-	t := w.limit()
-	if g := now.Add(w.lim.Grace); w.lim.MinRate > 0 && g.Before(t) {
+	t := c.limit()
+	if g := now.Add(c.lim.Grace); c.lim.MinRate > 0 && g.Before(t) {
 		t = g
 	}
-	if w.armed.IsZero() || t.Before(w.armed) {
-		w.set(t)
+	if c.armed.IsZero() || t.Before(c.armed) {
+		c.set(t)
 	}
 }
 
 // set sets the deadline of the socket.
-func (w *conn) set(t time.Time) {
-	w.armed = t
-	w.Conn.SetDeadline(t)
-	if w.ctx.Err() != nil {
-		w.Conn.SetDeadline(longAgo) // the watcher may have run before
+func (c *conn) set(t time.Time) {
+	c.armed = t
+	c.Conn.SetDeadline(t)
+	if c.ctx.Err() != nil {
+		c.Conn.SetDeadline(longAgo) // the watcher may have set it before
 	}
 }
 
-// began marks the first byte of the reply: the rate counts from here.
-func (w *conn) began(now time.Time, n int) {
-	w.first, w.got, w.stage = now, int64(n), time.Time{}
-	if t := w.limit(); t.Before(w.armed) {
-		w.set(t)
+// began records the first byte of the reply. MinRate counts from here.
+func (c *conn) began(now time.Time, n int) {
+	c.first, c.got, c.stage = now, int64(n), time.Time{}
+	if t := c.limit(); t.Before(c.armed) {
+		c.set(t)
 	}
 }
 
-// pause moves all clocks by a time in which we didn't read.
-func (w *conn) pause(d time.Duration) {
-	w.end = w.end.Add(d)
-	if !w.stage.IsZero() {
-		w.stage = w.stage.Add(d)
+// pause extends all limits by d, a time in which this side did not read.
+func (c *conn) pause(d time.Duration) {
+	c.end = c.end.Add(d)
+	if !c.stage.IsZero() {
+		c.stage = c.stage.Add(d)
 	}
-	if !w.first.IsZero() {
-		w.first = w.first.Add(d)
+	if !c.first.IsZero() {
+		c.first = c.first.Add(d)
 	}
 }
 
-// limit is the moment at which waiting ends, as things stand.
-func (w *conn) limit() time.Time {
-	t := w.end
-	if !w.stage.IsZero() && w.stage.Before(t) {
-		t = w.stage
+// limit returns the time at which waiting must end.
+func (c *conn) limit() time.Time {
+	t := c.end
+	if !c.stage.IsZero() && c.stage.Before(t) {
+		t = c.stage
 	}
-	if !w.first.IsZero() && w.lim.MinRate > 0 {
-		earned := time.Duration(float64(w.got) / float64(w.lim.MinRate) * float64(time.Second))
-		if r := w.first.Add(max(w.lim.Grace, earned)); r.Before(t) {
+	if !c.first.IsZero() && c.lim.MinRate > 0 {
+		earned := time.Duration(float64(c.got) / float64(c.lim.MinRate) * float64(time.Second))
+		if r := c.first.Add(max(c.lim.Grace, earned)); r.Before(t) {
 			t = r
 		}
 	}
 	return t
 }
 
-// early tells whether an error is a deadline that fired before its time, and then sets the right one.
-func (w *conn) early(err error) bool {
-	if !isTimeout(err) || w.ctx.Err() != nil {
+// early reports whether err is a deadline that fired before the limit in force. It then sets the right
+// deadline.
+func (c *conn) early(err error) bool {
+	if !isTimeout(err) || c.ctx.Err() != nil {
 		return false
 	}
-	t := w.limit()
+	t := c.limit()
 	if !time.Now().Before(t) {
 		return false
 	}
-	w.set(t)
+	c.set(t)
 	return true
 }
 
 // Read reads from the socket.
-func (w *conn) Read(p []byte) (int, error) {
-	if w.probing {
-		return w.readNow(p)
+func (c *conn) Read(p []byte) (int, error) {
+	if c.probing {
+		return c.readNow(p)
 	}
-	if w.throttle != nil {
-		return w.readThrottled(p)
+	if c.throttle != nil {
+		return c.readThrottled(p)
 	}
-	return w.read(p)
+	return c.read(p)
 }
 
-func (w *conn) read(p []byte) (int, error) {
+func (c *conn) read(p []byte) (int, error) {
 	for {
-		n, err := w.Conn.Read(p)
-		if w.got += int64(n); n > 0 {
-			w.last = time.Now()
+		n, err := c.Conn.Read(p)
+		if c.got += int64(n); n > 0 {
+			c.last = time.Now()
 		}
-		if n > 0 || err == nil || !w.early(err) {
+		if n > 0 || err == nil || !c.early(err) {
 			return n, err
 		}
 	}
 }
 
 // Write writes to the socket.
-func (w *conn) Write(p []byte) (n int, _ error) {
+func (c *conn) Write(p []byte) (n int, _ error) {
 	for {
-		m, err := w.Conn.Write(p[n:])
-		if n += m; err == nil || !w.early(err) {
+		m, err := c.Conn.Write(p[n:])
+		if n += m; err == nil || !c.early(err) {
 			return n, err
 		}
 	}
@@ -286,7 +290,7 @@ func isTimeout(err error) bool {
 	return errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &ne) && ne.Timeout()
 }
 
-// kindOf types an error of dialling, reading or writing.
+// kindOf returns the kind of an error from dialling, reading or writing.
 func kindOf(err error) Kind {
 	var errno syscall.Errno
 	if errors.As(err, &errno) {

@@ -13,11 +13,12 @@ import (
 	"drumbeat/fetch/inflate"
 )
 
-// maxWindow bounds the window of zstd, as RFC 8878 recommends for the web.
+// maxWindow bounds the window of zstd in bytes, as RFC 8878 recommends for the web.
 const maxWindow = 8 << 20
 
-// decoders lends decompressors. None of them owns goroutines, so what the collector takes is gone. Slots
-// bound how many with windows of their own work at once: up to 16 MiB must not be held by a thousand waiting goroutines.
+// decoders lends decompressors. They own no goroutines, so the garbage collector frees them completely.
+// slots bounds the number of br and zstd decoders that run at once, because each holds a window of up to 16
+// MiB.
 type decoders struct {
 	inflate, brotli, zstd *sync.Pool
 	slots                 chan struct{}
@@ -39,7 +40,7 @@ func newDecoders() decoders {
 	}
 }
 
-// coding is a content coding that we decode.
+// coding is a content coding that this package decodes.
 type coding uint8
 
 const (
@@ -71,7 +72,7 @@ func codingOf(name []byte) coding {
 	return codingUnknown
 }
 
-// decode fills resp.Body from resp.PayloadRaw. The only error is that there is no memory.
+// decode sets resp.Body from resp.PayloadRaw. It fails only for lack of memory.
 func (x *exchange) decode() *Error {
 	r := x.resp
 	r.Body = r.PayloadRaw
@@ -100,8 +101,8 @@ func (x *exchange) decode() *Error {
 	return nil
 }
 
-// decodeOne replaces resp.Body by what it decodes to. It reports whether to go on with the next coding; last says that
-// there is none.
+// decodeOne replaces resp.Body by its decoded form. It reports whether to continue with the next coding;
+// last says that there is none.
 func (x *exchange) decodeOne(c coding, last bool) (more bool, _ *Error) {
 	r := x.resp
 	src := r.Body
@@ -135,13 +136,13 @@ func (x *exchange) decodeOne(c coding, last bool) (more bool, _ *Error) {
 	return r.Marks&(MarkDecodeError|MarkDecodedLimit|MarkRatioLimit) == 0, nil
 }
 
-// decodeSome decodes at most limit bytes of src into a buffer of its own; fault is the coding's. Nobody waits for
-// memory while it holds a decoder, which others need to get on: if there is none while the buffer grows, decoding
-// begins again when there is enough for the whole.
+// decodeSome decodes at most limit bytes of src into a new buffer; fault is the decoder's error. It never
+// waits for memory while it holds a decoder, because other exchanges need that decoder to finish. If the
+// buffer cannot grow, decodeSome releases the decoder, waits for the full limit and starts again.
 func (x *exchange) decodeSome(c coding, src []byte, limit int) (dst []byte, _ *Error, fault error) {
 	b := &x.resp.buf
 	if x.resp.Encoding == "" {
-		dst, b.body = b.body, nil // else it holds src
+		dst, b.body = b.body, nil // otherwise b.body holds src
 	}
 	if want := min(roundUp(firstRoom(c, src)), limit); cap(dst) < want {
 		b.put(dst)
@@ -161,23 +162,23 @@ func (x *exchange) decodeSome(c coding, src []byte, limit int) (dst []byte, _ *E
 	return dst, e, fault
 }
 
-// firstRoom is how large a buffer to begin with. A gzip body says how long it is, and mostly that is true: then there is no
-// growing, which copies. A claim that isn't plausible is cut, so that nobody gets 8 MiB for 8 KiB of claims: HTML becomes
-// four to ten times smaller.
+// firstRoom returns the size of the first buffer. The trailer of a gzip body states the decoded size, which
+// avoids copies while the buffer grows. The size is capped, so a false claim in a body of 8 KiB cannot take
+// 8 MiB: HTML shrinks four to ten times.
 func firstRoom(c coding, src []byte) int {
 	usual := 4 * len(src)
 	if c != codingGzip {
 		return usual
 	}
 	hint := inflate.SizeHint(src)
-	if hint < len(src)/2 { // it has several members, or lies
+	if hint < len(src)/2 { // several members, or a false claim
 		return usual
 	}
 	return min(hint, max(4*usual, keepBufferBytes))
 }
 
-// decodeLimit returns the size allowed, and which mark says that it was exceeded.
-// What isn't the last coding's is a body as it might have been received, and bounded like one.
+// decodeLimit returns the largest decoded size allowed and the mark to set when it is exceeded. The output
+// of a coding other than the last is bounded like a received body.
 func (x *exchange) decodeLimit(received int, last bool) (int, Marks) {
 	limit, mark := x.lim.DecodedBytes, MarkDecodedLimit
 	if !last {
@@ -191,39 +192,40 @@ func (x *exchange) decodeLimit(received int, last bool) (int, Marks) {
 	return limit, mark
 }
 
-// looksLike tells whether p may be in coding c. Servers label plain pages as gzip.
+// looksLike reports whether p may be in coding c. Some servers label plain pages as gzip.
 func looksLike(c coding, p []byte) bool {
 	switch c {
 	case codingGzip:
 		return len(p) >= 2 && p[0] == 0x1f && p[1] == 0x8b
-	case codingZstd: // a frame, or a skippable one
+	case codingZstd: // a frame, or a skippable frame
 		return len(p) >= 4 && p[1] == 0xb5 && p[2] == 0x2f && p[3] == 0xfd && p[0] == 0x28 ||
 			len(p) >= 4 && p[0]&0xf0 == 0x50 && p[1] == 0x2a && p[2] == 0x4d && p[3] == 0x18
 	}
 	return true
 }
 
-// errNotStarted: not a byte could be decoded of a coding without a magic number.
+// errNotStarted: a coding without a magic number decoded to nothing.
 var errNotStarted = errors.New("nothing decoded")
 
-// grower returns a buffer with room for more, or nil; see responseBuffers.grow.
+// grower returns a buffer with more room, or nil; see responseBuffers.grow.
 type grower func(p []byte, limit int) []byte
 
-// decodeInto appends at most limit bytes decoded from src to dst, which grows by grow; errMemory if it can't.
+// decodeInto appends at most limit bytes decoded from src to dst, which grow enlarges. It returns errMemory
+// if grow fails.
 func (c *Client) decodeInto(dst []byte, code coding, src []byte, limit int, grow grower) ([]byte, error) {
 	switch code {
 	case codingGzip:
 		return c.inflateInto(dst, inflate.Gzip, src, limit, grow)
 	case codingDeflate:
 		if isZlib(src) {
-			src = src[2:] // the checksum behind the data isn't worth a page
+			src = src[2:] // skip the header; the checksum after the data is not verified
 		}
 		return notStarted(c.inflateInto(dst, inflate.Raw, src, limit, grow))
 	}
 	c.decoders.slots <- struct{}{}
 	in := bytes.NewReader(src)
 	defer func() {
-		in.Reset(nil) // a pooled decoder mustn't hold the page
+		in.Reset(nil) // a pooled decoder must not retain the page
 		<-c.decoders.slots
 	}()
 	if code == codingBrotli {
@@ -245,7 +247,7 @@ func (c *Client) decodeInto(dst []byte, code coding, src []byte, limit int, grow
 	return drain(dst, d, limit, grow)
 }
 
-// inflateInto is decodeInto for deflate and what is wrapped around it. The window is dst itself.
+// inflateInto is decodeInto for gzip, zlib and raw deflate. dst itself is the window.
 func (c *Client) inflateInto(dst []byte, format inflate.Format, src []byte, limit int, grow grower) ([]byte, error) {
 	d := c.decoders.inflate.Get().(*inflate.Decoder)
 	d.Reset(format, src)
@@ -270,7 +272,7 @@ func (c *Client) inflateInto(dst []byte, format inflate.Format, src []byte, limi
 	}
 }
 
-// isZlib tells the zlib header from the start of a raw deflate stream.
+// isZlib reports whether p begins with a zlib header rather than a raw deflate stream.
 func isZlib(p []byte) bool {
 	return len(p) >= 2 && p[0]&0x0f == 8 && p[0]>>4 <= 7 && (int(p[0])<<8|int(p[1]))%31 == 0 && p[1]&0x20 == 0
 }
@@ -282,7 +284,7 @@ func notStarted(dst []byte, err error) ([]byte, error) {
 	return dst, err
 }
 
-// drain reads r up to its end or limit bytes; the end isn't an error.
+// drain reads r to its end, which is not an error, or to limit bytes.
 func drain(dst []byte, r io.Reader, limit int, grow grower) ([]byte, error) {
 	for idle := 0; len(dst) < limit; {
 		grown := grow(dst, limit)

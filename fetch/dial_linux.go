@@ -11,36 +11,38 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// longRequest is what may not fit into one segment; Nagle's algorithm would hold its end back.
+// longRequest is the size in bytes above which a request may not fit into one segment. Nagle's algorithm
+// would delay its last part.
 const longRequest = 1200
 
-// throttledBuffer is what the kernel may hold of a reply while the limiter keeps us from reading it: what lies there was received
-// before its time.
+// throttledBuffer bounds the kernel's receive buffer when there is a limiter: the kernel receives these
+// bytes before the limiter allows them.
 const throttledBuffer = 64 << 10
 
-// sock is a TCP socket on the runtime's poller. Package net could have made it, by five more system calls that tell
-// what is known or set what we don't need, two more timers, and a dozen allocations: a fifth of a fetch on loopback.
+// sock is a TCP socket on the runtime's poller. Package net would make five more system calls, which return
+// known facts or set unneeded options, and need two more timers and a dozen allocations: a fifth of the cost
+// of a fetch on loopback.
 type sock struct {
 	*os.File
 	addr   netip.AddrPort
 	cerr   error // of the last call on the descriptor
-	peeked bool  // it has been looked at before waiting
-	ready  int   // bytes to be read
+	peeked bool  // wait has polled it once
+	ready  int   // bytes available
 }
 
-// LocalAddr isn't known, and nobody asks.
+// LocalAddr returns an empty address. No caller uses it.
 func (s *sock) LocalAddr() net.Addr { return &net.TCPAddr{} }
 
-// RemoteAddr is the address that was connected to.
+// RemoteAddr returns the address that the socket is connected to.
 func (s *sock) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(s.addr) }
 
-// sockets is room for what the kernel is told, so that it needn't be allocated.
+// sockets holds the system call arguments, which would otherwise be allocated.
 type sockets struct {
 	in4 syscall.SockaddrInet4
 	in6 syscall.SockaddrInet6
 }
 
-// address returns addr for the kernel, with its family.
+// address returns addr as the kernel wants it, and its family.
 func (s *sockets) address(addr netip.AddrPort) (syscall.Sockaddr, int) {
 	if addr.Addr().Is4() {
 		s.in4 = syscall.SockaddrInet4{Port: int(addr.Port()), Addr: addr.Addr().As4()}
@@ -50,8 +52,8 @@ func (s *sockets) address(addr netip.AddrPort) (syscall.Sockaddr, int) {
 	return &s.in6, syscall.AF_INET6
 }
 
-// connect dials the address, and no other, and begins the exchange on the new conn.
-func (x *exchange) connect(w *conn, begin time.Time) error {
+// connect dials the granted address and starts the exchange on the new conn.
+func (x *exchange) connect(c *conn, begin time.Time) error {
 	addr := x.resp.Remote
 	sa, family := x.sockets.address(addr)
 	fd, err := syscall.Socket(family, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK|syscall.SOCK_CLOEXEC, 0)
@@ -59,7 +61,7 @@ func (x *exchange) connect(w *conn, begin time.Time) error {
 		return os.NewSyscallError("socket", err)
 	}
 	if x.req.Scheme == "https" || len(x.resp.buf.req) > longRequest {
-		_ = syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1) // slower at worst
+		_ = syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1) // failure only costs time
 	}
 	if x.throttle.Metered() {
 		_ = syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_RCVBUF, throttledBuffer)
@@ -69,33 +71,34 @@ func (x *exchange) connect(w *conn, begin time.Time) error {
 		syscall.Close(fd)
 		return unrouted(err, addr)
 	}
-	w.sock = sock{File: os.NewFile(uintptr(fd), "tcp"), addr: addr}
-	w.Conn = &w.sock
-	w.raw, err = w.sock.SyscallConn()
+	c.sock = sock{File: os.NewFile(uintptr(fd), "tcp"), addr: addr}
+	c.Conn = &c.sock
+	c.raw, err = c.sock.SyscallConn()
 	if err == nil {
-		w.armed = x.connectEnd(begin)
-		err = w.sock.SetDeadline(w.armed) // fails if the poller couldn't take it
+		c.armed = x.connectEnd(begin)
+		err = c.sock.SetDeadline(c.armed) // fails if the poller cannot watch the socket
 	}
 	if err != nil {
-		w.Conn.Close()
+		c.Conn.Close()
 		return err
 	}
-	x.attach(w)
-	err = w.raw.Write(func(fd uintptr) bool {
-		w.sock.cerr = tryConnect(int(fd), sa)
-		return w.sock.cerr != syscall.EINPROGRESS
+	x.attach(c)
+	err = c.raw.Write(func(fd uintptr) bool {
+		c.sock.cerr = tryConnect(int(fd), sa)
+		return c.sock.cerr != syscall.EINPROGRESS
 	})
 	if err == nil {
-		err = w.sock.cerr
+		err = c.sock.cerr
 	}
 	if err != nil {
-		w.close()
+		c.close()
 		return unrouted(err, addr)
 	}
 	return nil
 }
 
-// tryConnect begins to connect, or asks how far it is: nil when the connection stands, EINPROGRESS while it doesn't.
+// tryConnect starts to connect or polls the progress. It returns nil when connected and EINPROGRESS until
+// then.
 func tryConnect(fd int, sa syscall.Sockaddr) error {
 	for {
 		switch err := syscall.Connect(fd, sa); err {
@@ -110,39 +113,41 @@ func tryConnect(fd int, sa syscall.Sockaddr) error {
 	}
 }
 
-// readable waits until something can be read, without a buffer to read it into, and returns how much there is; 0 if that
-// can't be told. A thousand exchanges that wait hold no buffers so, and one that is as large as what has come saves a copy.
-func (w *conn) readable() (n int, err error) {
-	raw := w.rawConn()
-	if raw == nil || w.stream != io.ReadWriter(w) {
+// readable waits until the socket is readable and returns the number of bytes available, 0 if unknown.
+// Exchanges that wait thus hold no buffer, and a buffer of the right size saves a copy.
+func (c *conn) readable() (n int, err error) {
+	raw := c.rawConn()
+	if raw == nil || c.stream != io.ReadWriter(c) {
 		return 0, nil
 	}
 	for {
-		w.sock.peeked, w.sock.ready = false, 0
-		err = raw.Read(w.wait)
+		c.sock.peeked, c.sock.ready = false, 0
+		err = raw.Read(c.wait)
 		if err == nil {
-			return w.sock.ready, w.sock.cerr
+			return c.sock.ready, c.sock.cerr
 		}
-		if !w.early(err) {
+		if !c.early(err) {
 			return 0, err
 		}
 	}
 }
 
-// wait is for RawConn.Read. Its results lie in the conn, as what a closure captures would be allocated one by one.
-func (w *conn) wait(fd uintptr) bool {
-	if !w.sock.peeked {
-		w.sock.peeked = true
-		if w.sock.cerr = peek(int(fd)); w.sock.cerr == syscall.EAGAIN {
-			w.sock.cerr = nil
+// wait is the callback of RawConn.Read. It keeps its results in the conn, because variables captured by a
+// closure would be allocated.
+func (c *conn) wait(fd uintptr) bool {
+	if !c.sock.peeked {
+		c.sock.peeked = true
+		if c.sock.cerr = peek(int(fd)); c.sock.cerr == syscall.EAGAIN {
+			c.sock.cerr = nil
 			return false
 		}
 	}
-	w.sock.ready, _ = unix.IoctlGetInt(int(fd), unix.SIOCINQ) // 0 at the end, and if it fails
+	c.sock.ready, _ = unix.IoctlGetInt(int(fd), unix.SIOCINQ) // 0 at the end of the stream or on failure
 	return true
 }
 
-// peek returns what a read would that doesn't wait. Only EAGAIN lets us wait: the poller reports each event once.
+// peek returns the error of a read that does not wait. Only after EAGAIN may the caller wait, because the
+// poller reports each event once.
 func peek(fd int) error {
 	var b [1]byte
 	for {

@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// sock and sockets are for systems where sockets can be made without package net.
+// sock and sockets are empty where sockets come from package net.
 type (
 	sock    struct{}
 	sockets struct{}
 )
 
-// connect dials the address, and to no other: what the connection says about its peer is compared.
-func (x *exchange) connect(w *wire, begin time.Time) error {
+// connect dials the granted address and verifies the peer address of the connection.
+func (x *exchange) connect(c *conn, begin time.Time) error {
 	ctx, cancel := context.WithDeadline(x.ctx, x.connectEnd(begin))
 	defer cancel()
 	addr := x.resp.Remote
@@ -33,10 +33,10 @@ func (x *exchange) connect(w *wire, begin time.Time) error {
 		conn.Close()
 		return &Error{Stage: StageDial, Kind: KindForbiddenAddress}
 	}
-	w.Conn = conn
-	x.attach(w)
+	c.Conn = conn
+	x.attach(c)
 	return nil
 }
 
-// readable doesn't wait; see dial_linux.go.
-func (w *wire) readable() (int, error) { return 0, nil }
+// readable does not wait; see dial_linux.go.
+func (c *conn) readable() (int, error) { return 0, nil }

@@ -6,11 +6,11 @@ import (
 	"strconv"
 )
 
-// Stage is where an exchange failed.
+// Stage is the stage at which an exchange failed.
 type Stage uint8
 
 const (
-	// StagePrepare is before anything was sent: a request that can't be, a forbidden address.
+	// StagePrepare precedes any sending: the request is invalid or the address forbidden.
 	StagePrepare Stage = iota
 	// StageDial is the TCP connect.
 	StageDial
@@ -20,56 +20,56 @@ const (
 	StageWrite
 	// StageFirstByte is waiting for the reply.
 	StageFirstByte
-	// StageHead is reading the status line and the headers.
+	// StageHead is reading the status line and the header lines.
 	StageHead
-	// StageBody is reading and decoding the body. Only a cancelled context, and a lack of memory
-	// within Options.BufferBytes, end here with an error: every other fault leaves a marked Response.
+	// StageBody is reading and decoding the body. Only a cancelled context, or a lack of memory within
+	// Options.BufferBytes, is an error here. All other faults yield a marked Response.
 	StageBody
 )
 
-// Kind is what went wrong.
+// Kind is the kind of a fault.
 type Kind uint8
 
 const (
-	// KindOther is none of those below.
+	// KindOther is none of the kinds below.
 	KindOther Kind = iota
 	// KindCanceled: the context ended. Ours.
 	KindCanceled
-	// KindBadRequest: the Request can't be sent as it is, now or later.
+	// KindBadRequest: the Request is invalid; retrying cannot help.
 	KindBadRequest
-	// KindForbiddenAddress: the address isn't one that may be connected to. Theirs: a name that
-	// leads there isn't a public site.
+	// KindForbiddenAddress: AllowedAddr refuses the address. The fault is the site's: a name that resolves
+	// to such an address is not a public site.
 	KindForbiddenAddress
-	// KindForbiddenPort: the port isn't among those allowed.
+	// KindForbiddenPort: AllowedPort refuses the port.
 	KindForbiddenPort
-	// KindResources: this machine lacks descriptors, ports or memory, be it only that of
-	// Options.BufferBytes. Ours.
+	// KindResources: this machine lacks descriptors, ports or memory, or Options.BufferBytes is exhausted.
+	// Ours.
 	KindResources
-	// KindNoRoute: this machine has no way to that network (or its filter forbids it). Ours.
+	// KindNoRoute: this machine has no route to the network, or its packet filter forbids it. Ours.
 	KindNoRoute
-	// KindUnreachable: a router said that the host or its network can't be reached. A dead gateway of
-	// ours looks the same; only many of them at once tell.
+	// KindUnreachable: a router reported that the host or its network is unreachable. A failed gateway on
+	// our side looks the same; only many such errors at once reveal it.
 	KindUnreachable
-	// KindRefused: nobody listens there.
+	// KindRefused: no process listens on the port.
 	KindRefused
-	// KindTimeout: a limit of time or of rate was exceeded; Stage says which.
+	// KindTimeout: a limit of time or rate was exceeded; Stage says which.
 	KindTimeout
 	// KindReset: the connection was reset.
 	KindReset
-	// KindEmptyReply: the connection was closed without a byte of reply.
+	// KindEmptyReply: the server closed the connection before the first byte of a reply.
 	KindEmptyReply
-	// KindBadHead: what came isn't an HTTP/1 response head.
+	// KindBadHead: the reply does not begin with an HTTP/1 response head.
 	KindBadHead
-	// KindHeadTooLarge: the head exceeds Limits.HeaderBytes, or the interim replies don't end.
+	// KindHeadTooLarge: the head exceeds Limits.HeaderBytes, or there are too many interim replies.
 	KindHeadTooLarge
-	// KindTLS: the handshake failed (no common version, alert, not TLS at all).
+	// KindTLS: the handshake failed (no common version, an alert, no TLS at all).
 	KindTLS
-	// KindCertificate: the certificate isn't good and TLSOptions.Require asks for one.
+	// KindCertificate: the certificate is not good and TLSOptions.Require demands a good one.
 	KindCertificate
 	kinds
 )
 
-// Error is every error that Do returns.
+// Error is the type of all errors that Do returns.
 type Error struct {
 	Stage Stage
 	Kind  Kind
@@ -81,11 +81,11 @@ type Error struct {
 }
 
 var (
-	errHead      = errors.New("no HTTP/1 response head")
+	errHead      = errors.New("not an HTTP/1 response head")
 	errEmpty     = errors.New("connection closed without a reply")
 	errHeadLarge = errors.New("response head exceeds its limit")
-	errUpgrade   = errors.New("101 Switching Protocols that nobody asked for")
-	errLimits    = errors.New("the limits of this request ask for more memory than Options.BufferBytes has for one")
+	errUpgrade   = errors.New("unsolicited 101 Switching Protocols")
+	errLimits    = errors.New("the request's limits need more memory than Options.BufferBytes allows one exchange")
 	errInterim   = errors.New("too many interim replies")
 )
 
@@ -101,8 +101,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Ours reports whether the fault lies on this side: it must not count against the host, and the URL
-// must be tried again. A Timeout of StageDial may be ours as well; only many of them at once tell.
+// Ours reports whether the fault is on our side: it must not count against the host, and the URL must be
+// retried. A Timeout at StageDial may also be ours; only many of them at once reveal it.
 func (e *Error) Ours() bool {
 	switch e.Kind {
 	case KindCanceled, KindResources, KindNoRoute:
@@ -143,7 +143,7 @@ func (k Kind) String() string {
 	return "kind-" + strconv.Itoa(int(k))
 }
 
-// String returns the value of WARC-Truncated, "" for a whole body.
+// String returns the value of WARC-Truncated; "" for a whole body.
 func (r Reason) String() string {
 	switch r {
 	case NotTruncated:

@@ -5,28 +5,27 @@ import (
 	"strconv"
 )
 
-// The head of a reply is normalized as it is read, because servers break nearly every rule and browsers read
-// them nevertheless: lines in bare LF, folded lines, lines without a colon, control bytes, repeated
-// Content-Length, odd versions. One pass over the lines writes the normalized copy and finds the framing. No
-// library reads heads that way; fasthttp's codec, which once read the normalized copy, took 1.4 us and found the
-// same (FuzzHead compares).
+// The head of a reply is normalized while it is read. Servers break nearly every rule, and browsers accept
+// bare LF, folded lines, lines without a colon, control bytes, repeated Content-Length and odd versions. One
+// pass over the lines writes the normalized copy and extracts the framing. No library does both. fasthttp's
+// codec took 1.4 µs to parse the normalized copy and gave the same result (FuzzHead compares the two).
 
-// framing is what the head says about the body.
+// framing is what the head says about the length and coding of the body and about the connection.
 type framing struct {
 	status  int
-	length  int64 // of Content-Length; -1: none or unusable
+	length  int64 // Content-Length; -1: none or unusable
 	chunked bool
-	none    bool   // this status has no body
-	codings []byte // transfer and content codings in the order of application, "gzip,br"
-	// What it says about the connection.
-	lengths       int  // Content-Length values
-	odd           bool // any transfer coding but one chunked
-	closes, keeps bool // Connection: close, keep-alive
-	idle          int  // seconds of Keep-Alive: timeout; -1: it doesn't say
+	none    bool   // the status allows no body
+	codings []byte // content and transfer codings in the order of application: "gzip,br"
+	// Of the connection.
+	lengths       int  // number of Content-Length values
+	odd           bool // any transfer coding except a single chunked
+	closes, keeps bool // Connection: close, Connection: keep-alive
+	idle          int  // timeout of Keep-Alive in seconds; -1: none
 }
 
-// headEnd returns the length of the head at the start of b with its empty line, 0 when it isn't whole
-// yet. from is where the last search gave up; the new place is returned.
+// headEnd returns the length of the head at the start of b, including its empty line, or 0 if the head is
+// not yet complete. The search starts at from; next is where to continue when more bytes have arrived.
 func headEnd(b []byte, from int) (end, next int) {
 	for {
 		i := bytes.IndexByte(b[from:], '\n')
@@ -39,7 +38,7 @@ func headEnd(b []byte, from int) (end, next int) {
 			j++
 		}
 		if j == len(b) {
-			return 0, i // the byte that decides isn't here yet
+			return 0, i // the deciding byte has not arrived yet
 		}
 		if b[j] == '\n' {
 			return j + 1, j + 1
@@ -48,7 +47,7 @@ func headEnd(b []byte, from int) (end, next int) {
 	}
 }
 
-// blankPrefix counts the blank bytes that some servers send before the status line.
+// blankPrefix returns the number of blank bytes before the status line, which some servers send.
 func blankPrefix(b []byte) int {
 	n := 0
 	for n < len(b) && (b[n] == '\r' || b[n] == '\n' || b[n] == ' ' || b[n] == '\t') {
@@ -57,16 +56,17 @@ func blankPrefix(b []byte) int {
 	return n
 }
 
-// httpPrefix begins every response that is one.
+// httpPrefix begins every status line.
 const httpPrefix = "HTTP/"
 
-// isHTTPPrefix tells whether b may still become a status line.
+// isHTTPPrefix reports whether b can be the beginning of a status line.
 func isHTTPPrefix(b []byte) bool {
 	n := min(len(b), len(httpPrefix))
 	return bytes.EqualFold(b[:n], []byte(httpPrefix[:n]))
 }
 
-// parseStatusLine reads "HTTP/1.1 200 whatever". The version may be any; the code has three digits.
+// parseStatusLine parses a line such as "HTTP/1.1 200 OK". It accepts any version and requires a code of
+// three digits.
 func parseStatusLine(line []byte) (proto string, status int, ok bool) {
 	line = bytes.TrimRight(line, "\r\n \t")
 	if len(line) < 5 || !isHTTPPrefix(line) {
@@ -103,16 +103,17 @@ func protoName(b []byte) string {
 	return string(bytes.ToUpper(b[:min(len(b), 8)]))
 }
 
-// header is the normalized lines of a head.
+// header holds the normalized lines of a head.
 type header struct {
-	text   []byte // keys and values, one behind the other
+	text   []byte // names and values without separators
 	fields []field
 }
 
-// field is where a line stands in the text: its key up to value, its value up to end.
+// field locates a line in header.text: the name is [key, value), the value is [value, end).
 type field struct{ key, value, end uint32 }
 
-// readHead mends head into resp and fills in the framing. The head may be cut (no empty line).
+// readHead normalizes head into resp and sets f. It returns false if there is no valid status line. The head
+// may be cut off before its empty line.
 func readHead(head []byte, resp *Response, f *framing) bool {
 	*f = framing{length: -1, idle: -1}
 	lineEnd := bytes.IndexByte(head, '\n') + 1
@@ -144,17 +145,17 @@ type headNormalizer struct {
 	resp    *Response
 	f       *framing
 	out     *header
-	key     []byte // of the line being gathered; nil: none
+	key     []byte // of the pending line; nil: none
 	value   []byte // points into the head unless folded
 	folded  bool
 	count   int
-	lengths int // Content-Length values seen
+	lengths int // number of Content-Length values
 	length  int64
-	content []byte // content codings as they come
+	content []byte // content codings in order
 	trans   []byte // transfer codings except chunked
 }
 
-// lines takes all header lines up to the empty one.
+// lines processes all header lines up to the empty line.
 func (m *headNormalizer) lines(b []byte) {
 	for len(b) > 0 {
 		i := bytes.IndexByte(b, '\n')
@@ -181,7 +182,7 @@ func (m *headNormalizer) lines(b []byte) {
 	m.flush()
 }
 
-// fold joins a continuation line to the value before it.
+// fold appends a continuation line to the pending value.
 func (m *headNormalizer) fold(line []byte) {
 	m.resp.Marks |= MarkRepaired
 	if m.key == nil {
@@ -218,14 +219,14 @@ func (m *headNormalizer) start(line []byte) {
 	}
 }
 
-// flush writes the gathered line, or takes it for the framing.
+// flush writes the pending line, or adds it to the framing.
 func (m *headNormalizer) flush() {
 	if m.key == nil {
 		return
 	}
 	key, value := m.key, trim(m.value)
 	m.key = nil
-	switch key[0] | 0x20 { // few begin like those that matter
+	switch key[0] | 0x20 { // skip the comparisons for most names
 	case 'c', 't', 'k':
 	default:
 		m.write(key, value)
@@ -243,7 +244,7 @@ func (m *headNormalizer) flush() {
 	case isKey(key, "keep-alive"):
 		m.keepAlive(value)
 	case isKey(key, "trailer"):
-		return // nobody needs it
+		return // not needed
 	case isKey(key, "content-encoding"):
 		m.content = appendList(m.content, value)
 		return
@@ -274,8 +275,8 @@ func (m *headNormalizer) write(key, value []byte) {
 	h.fields = append(h.fields, f)
 }
 
-// contentLength takes one Content-Length, which may be a list. Equal values merge. Of values that differ
-// the largest is waited for: a shorter one would cut a page that may be whole.
+// contentLength processes one Content-Length, which may be a list. Equal values merge. If values differ, the
+// largest counts, because a shorter one could cut off part of a whole page.
 func (m *headNormalizer) contentLength(value []byte) {
 	for part := range bytes.SplitSeq(value, []byte{','}) {
 		part = trim(part)
@@ -303,7 +304,7 @@ func parseLength(b []byte) (int64, bool) {
 		if c < '0' || c > '9' {
 			return 0, false
 		}
-		if n < 1<<50 { // saturates: every limit is far below
+		if n < 1<<50 { // saturates far above every limit
 			n = n*10 + int64(c-'0')
 		}
 	}
@@ -326,7 +327,7 @@ func (m *headNormalizer) transfer(value []byte) {
 	}
 }
 
-// connection takes what the server wants to become of the connection.
+// connection processes a Connection line.
 func (m *headNormalizer) connection(value []byte) {
 	for part := range bytes.SplitSeq(value, []byte{','}) {
 		part = trim(part)
@@ -335,7 +336,7 @@ func (m *headNormalizer) connection(value []byte) {
 	}
 }
 
-// keepAlive takes how long the server keeps an idle connection: "timeout=5, max=100".
+// keepAlive processes a Keep-Alive line: "timeout=5, max=100".
 func (m *headNormalizer) keepAlive(value []byte) {
 	for part := range bytes.SplitSeq(value, []byte{','}) {
 		name, number, _ := bytes.Cut(trim(part), []byte{'='})
@@ -368,7 +369,7 @@ func (m *headNormalizer) finish() {
 	}
 }
 
-// appendList joins lists with a comma. dst may alias nothing of the head: it is copied on first use.
+// appendList appends part to a comma-separated list. dst must not alias the head.
 func appendList(dst, part []byte) []byte {
 	if len(dst) > 0 {
 		dst = append(dst, ',')
@@ -376,7 +377,7 @@ func appendList(dst, part []byte) []byte {
 	return append(dst, part...)
 }
 
-// isKey compares without case; key is in lower case.
+// isKey compares b with key, which is in lower case, ignoring case.
 func isKey(b []byte, key string) bool {
 	if len(b) != len(key) {
 		return false
@@ -393,7 +394,7 @@ func isKey(b []byte, key string) bool {
 	return true
 }
 
-// isToken tells whether c may stand in a header's name.
+// isToken reports whether c may occur in a header name.
 func isToken(c byte) bool { return tokens[c] }
 
 var tokens = func() (t [256]bool) {
@@ -406,7 +407,7 @@ var tokens = func() (t [256]bool) {
 	return t
 }()
 
-// trim takes blanks off both ends.
+// trim removes blanks from both ends.
 func trim(b []byte) []byte {
 	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t') {
 		b = b[1:]
@@ -417,9 +418,8 @@ func trim(b []byte) []byte {
 	return b
 }
 
-// Header returns the first value of a header, nil when absent. The name's case doesn't matter. Repeated
-// Content-Length and Content-Encoding are merged; Transfer-Encoding and Trailer aren't kept (RawHead has
-// them).
+// Header returns the first value of a header, or nil. It ignores the case of the name. Repeated
+// Content-Length and Content-Encoding lines are merged. Transfer-Encoding and Trailer are only in RawHead.
 func (r *Response) Header(name string) []byte {
 	if r.Status == 0 {
 		return nil
@@ -435,7 +435,7 @@ func (r *Response) Header(name string) []byte {
 	return nil
 }
 
-// EachHeader calls fn with every value of a header in order until fn returns false.
+// EachHeader calls fn with each value of a header, in order, until fn returns false.
 func (r *Response) EachHeader(name string, fn func(value []byte) bool) {
 	if r.Status == 0 {
 		return
@@ -447,7 +447,7 @@ func (r *Response) EachHeader(name string, fn func(value []byte) bool) {
 	}
 }
 
-// is tells whether a field has a name, whatever its case.
+// is reports whether f has the given name, ignoring case.
 func (h *header) is(f field, name string) bool {
 	return int(f.value-f.key) == len(name) && bytes.EqualFold(h.text[f.key:f.value], []byte(name))
 }

@@ -14,17 +14,19 @@ import (
 )
 
 const (
-	// defaultIdle bounds idle connections: that many hosts are waited for a few seconds each, at some 40 KiB with TLS.
+	// defaultIdle bounds idle connections. With TLS each takes about 40 KiB, for a few seconds.
 	defaultIdle = 1024
-	// serverMargin is taken off the time for which a server says it keeps a connection: the request has to get there.
+	// serverMargin is subtracted from the server's keep-alive time so that the request still arrives in
+	// time.
 	serverMargin = time.Second
-	// spoilt are the marks of replies whose end two readers may see differently, or whose connection has ended.
-	// RFC 9112 (6.3, 9.6) wants such connections closed. Mere oddities of the body's coding don't matter.
+	// spoilt lists the marks of replies whose end two readers may locate differently, or whose connection
+	// has ended. RFC 9112 (6.3, 9.6) wants such connections closed. Oddities of the content coding do not
+	// matter.
 	spoilt = MarkRepaired | MarkBareLF | MarkHeadCut | MarkLengths | MarkEarly | MarkExcess | MarkCloseDelimited |
 		MarkNotChunked | MarkBadChunk
 )
 
-// idleKey says for which requests a connection may be used again.
+// idleKey identifies the requests that may use a connection.
 type idleKey struct {
 	https bool
 	host  string
@@ -35,21 +37,21 @@ func (x *exchange) key() idleKey {
 	return idleKey{https: x.req.Scheme == "https", host: strings.TrimSuffix(x.req.Host, "."), addr: x.resp.Remote}
 }
 
-// idlePool holds connections between exchanges. It owns no goroutine; a timer closes those whose time is over, and runs
-// only while there are any.
+// idlePool holds connections between exchanges. It owns no goroutine: a timer closes expired connections and
+// runs only while there are any.
 type idlePool struct {
 	most int
 
-	mu     sync.Mutex       // guards what follows; no connection is closed under it
-	byHost map[string]*conn // one of a host: whoever asks for more at once isn't polite
-	queue  idleHeap         // all, the first to be closed first
-	timer  *time.Timer      // nil: not yet made
-	fires  time.Time        // when timer does; zero: it is stopped
+	mu     sync.Mutex       // guards the fields below; connections are closed without it
+	byHost map[string]*conn // one for each host: more at once would not be polite
+	queue  idleHeap         // all connections, earliest expiry first
+	timer  *time.Timer      // nil: not created yet
+	fires  time.Time        // when timer fires; zero: stopped
 	closed bool
-	sweeps sync.WaitGroup // sweeps under way
+	sweeps sync.WaitGroup // sweeps in progress
 }
 
-// idleHeap orders conns by the time at which they are closed.
+// idleHeap orders conns by expiry.
 type idleHeap []*conn
 
 func (h idleHeap) Len() int           { return len(h) }
@@ -59,39 +61,39 @@ func (h idleHeap) Swap(i, j int) {
 	h[i].place, h[j].place = i, j
 }
 func (h *idleHeap) Push(v any) {
-	w := v.(*conn)
-	w.place = len(*h)
-	*h = append(*h, w)
+	c := v.(*conn)
+	c.place = len(*h)
+	*h = append(*h, c)
 }
 func (h *idleHeap) Pop() any {
 	last := len(*h) - 1
-	w := (*h)[last]
+	c := (*h)[last]
 	(*h)[last] = nil
 	*h = (*h)[:last]
-	return w
+	return c
 }
 
-// put keeps a detached conn until a time. Of a host one is kept, the last one; when all places are taken the one that
-// would be closed next goes.
-func (p *idlePool) put(w *conn, key idleKey, until time.Time) {
-	if w.key.host == "" {
-		key.host = strings.Clone(key.host) // it may be part of a page's text
-		w.key = key
+// put keeps a detached conn until the given time. It replaces an older conn of the same host. When the pool
+// is full, the conn that would expire first is closed.
+func (p *idlePool) put(c *conn, key idleKey, until time.Time) {
+	if c.key.host == "" {
+		key.host = strings.Clone(key.host) // the name may share memory with the text of a page
+		c.key = key
 	}
-	w.until = until
-	if victim := p.add(w); victim != nil {
+	c.until = until
+	if victim := p.add(c); victim != nil {
 		victim.Conn.Close()
 	}
 }
 
-// add returns the conn that has to go.
-func (p *idlePool) add(w *conn) (victim *conn) {
+// add returns the conn to close, if any.
+func (p *idlePool) add(c *conn) (victim *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		return w
+		return c
 	}
-	victim = p.byHost[w.key.host]
+	victim = p.byHost[c.key.host]
 	if victim == nil && len(p.queue) >= p.most {
 		victim = p.queue[0]
 	}
@@ -101,36 +103,36 @@ func (p *idlePool) add(w *conn) (victim *conn) {
 	if p.byHost == nil {
 		p.byHost = make(map[string]*conn)
 	}
-	p.byHost[w.key.host] = w
-	heap.Push(&p.queue, w)
+	p.byHost[c.key.host] = c
+	heap.Push(&p.queue, c)
 	p.schedule()
 	return victim
 }
 
-// take returns the conn of a key, nil if there is none. It must be probed before it is used. One of the same host, but
-// by another scheme or at another address, is closed: the host is about to get a new connection, and shall have no other.
+// take removes and returns the conn for key, or nil. The caller must probe it before use. If the host's conn
+// has another scheme or address, take closes it, so that a host never has two connections.
 func (p *idlePool) take(key idleKey) *conn {
 	p.mu.Lock()
-	w := p.byHost[key.host]
-	if w != nil {
-		p.remove(w)
+	c := p.byHost[key.host]
+	if c != nil {
+		p.remove(c)
 		p.schedule()
 	}
 	p.mu.Unlock()
-	if w != nil && w.key != key {
-		w.Conn.Close()
+	if c != nil && c.key != key {
+		c.Conn.Close()
 		return nil
 	}
-	return w
+	return c
 }
 
-// remove takes a conn out. Held: mu.
-func (p *idlePool) remove(w *conn) {
-	heap.Remove(&p.queue, w.place)
-	delete(p.byHost, w.key.host)
+// remove removes a conn from the pool. mu must be held.
+func (p *idlePool) remove(c *conn) {
+	heap.Remove(&p.queue, c.place)
+	delete(p.byHost, c.key.host)
 }
 
-// schedule has the timer fire when the first conn is due, not before. Held: mu.
+// schedule sets the timer for the next expiry. mu must be held.
 func (p *idlePool) schedule() {
 	if len(p.queue) == 0 {
 		if !p.fires.IsZero() {
@@ -141,7 +143,7 @@ func (p *idlePool) schedule() {
 	}
 	due := p.queue[0].until
 	if !p.fires.IsZero() && !due.Before(p.fires) {
-		return // it fires early, finds nothing and is set again: cheaper than to set it each time
+		return // let the timer fire early and set it then: cheaper than resetting it on each put
 	}
 	p.fires = due
 	if d := time.Until(due); p.timer == nil {
@@ -151,7 +153,7 @@ func (p *idlePool) schedule() {
 	}
 }
 
-// sweep closes what is due.
+// sweep closes the expired conns.
 func (p *idlePool) sweep() {
 	defer bug.Fatal()
 	p.mu.Lock()
@@ -172,7 +174,7 @@ func (p *idlePool) sweep() {
 	closeAll(due)
 }
 
-// close closes all conns; those put later are closed at once.
+// close closes all conns. Later calls of put close theirs at once.
 func (p *idlePool) close() {
 	p.mu.Lock()
 	p.closed = true
@@ -182,7 +184,7 @@ func (p *idlePool) close() {
 	p.sweeps.Wait()
 }
 
-// shed closes all conns and tells whether there were any.
+// shed closes all conns and reports whether there were any.
 func (p *idlePool) shed() bool {
 	p.mu.Lock()
 	all := p.empty()
@@ -191,7 +193,7 @@ func (p *idlePool) shed() bool {
 	return len(all) > 0
 }
 
-// empty takes all conns out. Held: mu.
+// empty removes and returns all conns. mu must be held.
 func (p *idlePool) empty() []*conn {
 	all := p.queue
 	p.queue, p.byHost = nil, nil
@@ -199,9 +201,9 @@ func (p *idlePool) empty() []*conn {
 	return all
 }
 
-func closeAll(wires []*conn) {
-	for _, w := range wires {
-		w.Conn.Close()
+func closeAll(conns []*conn) {
+	for _, c := range conns {
+		c.Conn.Close()
 	}
 }
 
@@ -211,29 +213,29 @@ func (p *idlePool) len() int {
 	return len(p.queue)
 }
 
-// Idle returns how many connections wait to be used again at this moment.
+// Idle returns the current number of idle connections.
 func (c *Client) Idle() int { return c.idle.len() }
 
-// reuse begins the exchange on an idle connection, if there is one that works.
+// reuse starts the exchange on a working idle connection, if there is one.
 func (x *exchange) reuse() bool {
 	for {
-		w := x.c.idle.take(x.key())
+		c := x.c.idle.take(x.key())
 		switch {
-		case w == nil:
+		case c == nil:
 			return false
-		case !time.Now().Before(w.until) || !w.quiet():
-			w.Conn.Close()
+		case !time.Now().Before(c.until) || !c.quiet():
+			c.Conn.Close()
 			continue
 		}
-		x.attach(w)
+		x.attach(c)
 		x.resp.Reused = true
-		x.resp.TLSVerdict, x.resp.TLSVersion, x.resp.Resumed = w.tls.verdict, w.tls.version, w.tls.resumed
+		x.resp.TLSVerdict, x.resp.TLSVersion, x.resp.Resumed = c.tls.verdict, c.tls.version, c.tls.resumed
 		return true
 	}
 }
 
-// stale tells whether a used connection turned out to be over before a byte of the reply came: the server had closed it,
-// and has hardly seen the request. RFC 9110, 9.2.2 lets a GET be sent once more.
+// stale reports whether a reused connection ended before the first byte of the reply: the server had closed
+// it and probably never saw the request. RFC 9110, 9.2.2 allows the client to retry a GET.
 func (x *exchange) stale(e *Error) bool {
 	if e == nil || x.resp.BytesRead > 0 {
 		return false
@@ -241,24 +243,25 @@ func (x *exchange) stale(e *Error) bool {
 	return e.Kind != KindCanceled && e.Kind != KindTimeout && e.Kind != KindResources
 }
 
-// finish keeps the conn for the next request, or closes it.
+// finish returns the conn to the idle pool or closes it.
 func (x *exchange) finish(e *Error) {
-	w := x.wire
-	if e == nil && x.keep > 0 && x.resp.Marks&spoilt == 0 && w.detach() {
+	c := x.conn
+	if e == nil && x.keep > 0 && x.resp.Marks&spoilt == 0 && c.detach() {
 		x.resp.Kept = true
-		x.c.idle.put(w, x.key(), time.Now().Add(x.keep))
+		x.c.idle.put(c, x.key(), time.Now().Add(x.keep))
 		return
 	}
-	w.close()
+	c.close()
 }
 
-// keepFor is how long the connection may be kept after a reply whose body is whole, without a byte behind it; 0: not.
+// keepFor returns how long to keep the connection, 0 to close it. exact says that the body is whole and no
+// byte follows it.
 func (x *exchange) keepFor(exact bool) time.Duration {
 	f := &x.f
 	stays := x.resp.Proto == "HTTP/1.1" && !f.closes || x.resp.Proto == "HTTP/1.0" && f.keeps && !f.closes
 	framed := f.none || f.chunked != (f.lengths > 0) // exactly one of the two
 	if f.status == 204 && (f.chunked || f.length > 0) {
-		framed = false // a body may come all the same
+		framed = false // the server may send a body regardless
 	}
 	if !exact || !stays || !framed || f.odd || x.resp.Truncated != NotTruncated {
 		return 0
@@ -270,7 +273,8 @@ func (x *exchange) keepFor(exact bool) time.Duration {
 	return max(keep, 0)
 }
 
-// errNotYet is what a probing read returns when there is nothing to be read. It is temporary, as TLS must not remember it.
+// errNotYet is the error of a probing read that finds nothing. It is temporary, because TLS remembers
+// permanent errors.
 var errNotYet net.Error = notYet{}
 
 type notYet struct{}
@@ -279,31 +283,31 @@ func (notYet) Error() string   { return "nothing to read" }
 func (notYet) Timeout() bool   { return true }
 func (notYet) Temporary() bool { return true }
 
-// quiet tells whether a connection that nobody asked for anything is open and silent. What has come, be it in the buffers
-// of TLS, is a goodbye, or a reply that somebody hopes we take for the next one.
-func (w *conn) quiet() bool {
+// quiet reports whether an idle connection is open and has nothing to read, in TLS buffers included.
+// Unsolicited bytes are a TLS alert, or a forged reply to the next request.
+func (c *conn) quiet() bool {
 	var b [1]byte
-	w.probing = true
-	n, err := w.stream.Read(b[:])
-	w.probing = false
+	c.probing = true
+	n, err := c.stream.Read(b[:])
+	c.probing = false
 	return n == 0 && err == errNotYet
 }
 
-// readNow reads what is there without waiting. Connections that aren't sockets tell only that they are over.
-func (w *conn) readNow(p []byte) (n int, err error) {
-	raw := w.rawConn()
+// readNow reads without waiting. On connections that are not sockets it detects only that they have ended.
+func (c *conn) readNow(p []byte) (n int, err error) {
+	raw := c.rawConn()
 	if raw == nil {
-		w.armed = longAgo // the next Read sets it right
-		w.Conn.SetDeadline(longAgo)
-		n, err := w.Conn.Read(p)
+		c.armed = longAgo // the next Read corrects it (early)
+		c.Conn.SetDeadline(longAgo)
+		n, err := c.Conn.Read(p)
 		if n == 0 && isTimeout(err) {
 			err = errNotYet
 		}
 		return n, err
 	}
-	if !w.armed.IsZero() && !time.Now().Before(w.armed) { // it would be refused
-		w.armed = time.Time{}
-		w.Conn.SetDeadline(time.Time{})
+	if !c.armed.IsZero() && !time.Now().Before(c.armed) { // an expired deadline would make the read fail
+		c.armed = time.Time{}
+		c.Conn.SetDeadline(time.Time{})
 	}
 	rerr := raw.Read(func(fd uintptr) bool {
 		for {
@@ -325,12 +329,12 @@ func (w *conn) readNow(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// rawConn is the socket for calls that don't wait; nil if it is none.
-func (w *conn) rawConn() syscall.RawConn {
-	if w.raw == nil {
-		if s, ok := w.Conn.(syscall.Conn); ok {
-			w.raw, _ = s.SyscallConn()
+// rawConn returns the socket for calls that do not wait; nil if the connection is not a socket.
+func (c *conn) rawConn() syscall.RawConn {
+	if c.raw == nil {
+		if s, ok := c.Conn.(syscall.Conn); ok {
+			c.raw, _ = s.SyscallConn()
 		}
 	}
-	return w.raw
+	return c.raw
 }

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Defaults of Limits. The paper gives none; these keep a slot of a slow host below two minutes.
+// Defaults of Limits. The paper gives none. With these a slow host occupies a connection for at most two
+// minutes.
 const (
 	defaultConnect      = 10 * time.Second
 	defaultTLS          = 10 * time.Second
@@ -20,27 +21,26 @@ const (
 	defaultRatio        = 200
 )
 
-// Bounds that nobody needs to set.
+// Fixed bounds.
 const (
-	// maxHeaderLines bounds what is parsed of a head; Chrome and nginx stop at 100..1000. Later lines
-	// are dropped and MarkRepaired set.
+	// maxHeaderLines bounds the number of header lines parsed; Chrome and nginx stop at 100..1000. Later
+	// lines are dropped and MarkRepaired is set.
 	maxHeaderLines = 256
-	// maxInterim bounds 1xx replies before the response.
+	// maxInterim bounds the number of 1xx replies before the response.
 	maxInterim = 8
-	// maxBlank bounds the blank lines before a status line, in bytes.
+	// maxBlank bounds the blank bytes before a status line.
 	maxBlank = 64
-	// maxCRs bounds the CRs before an LF that are taken for one line end: what stands before it is looked at again with
-	// each read.
+	// maxCRs bounds the CRs that may precede an LF in one line end. Each read examines them again.
 	maxCRs = 3
-	// maxChunkLine bounds a line of chunked framing with its extensions.
+	// maxChunkLine bounds a line of chunked framing in bytes, extensions included.
 	maxChunkLine = 4 << 10
-	// maxCodings bounds the content codings decoded in a row.
+	// maxCodings bounds the number of content codings on one body.
 	maxCodings = 2
-	// maxEmptyReads bounds reads in a row that bring neither a byte nor an error.
+	// maxEmptyReads bounds consecutive reads that return neither bytes nor an error.
 	maxEmptyReads = 16
-	// slowSilence: who sent something within this time before time ran out is slow, not silent.
+	// slowSilence: a server that sent something within this time before the timeout is slow, not silent.
 	slowSilence = 5 * time.Second
-	// lastChunkWait is how long the empty line after the last chunk is waited for.
+	// lastChunkWait bounds the wait for the empty line after the last chunk.
 	lastChunkWait = 2 * time.Second
 )
 
@@ -58,8 +58,8 @@ func orInt(n, def int) int {
 	return n
 }
 
-// resolved returns l with the defaults put in. Limits that can't be switched off fall back to their
-// defaults when negative.
+// resolved returns l with defaults. Negative values of limits that cannot be switched off also become
+// defaults.
 func (l Limits) resolved() Limits {
 	l.Connect = orDuration(l.Connect, defaultConnect)
 	l.TLS = orDuration(l.TLS, defaultTLS)
@@ -76,13 +76,13 @@ func (l Limits) resolved() Limits {
 	return l
 }
 
-// Validate returns all faults of the options joined.
+// Validate returns all faults of the options, joined.
 func (o *Options) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("fetch: "+format, args...)) }
 	l := &o.Limits
 	if l.Total < 0 || l.Grace < 0 || l.BodyBytes < 0 || l.DecodedBytes < 0 || l.HeaderBytes < 0 {
-		bad("limits of total time, grace, header, body and decoded bytes can't be switched off")
+		bad("limits of total time, grace, header, body and decoded bytes cannot be switched off")
 	}
 	if l.HeaderBytes > maxHeaderBytes {
 		bad("header limit %d exceeds %d bytes", l.HeaderBytes, maxHeaderBytes)
@@ -94,22 +94,22 @@ func (o *Options) Validate() error {
 	}
 	for _, p := range o.AllowNets {
 		if !p.IsValid() {
-			bad("allowed net %v is no prefix", p)
+			bad("allowed net %v is not a valid prefix", p)
 		}
 	}
 	for _, p := range o.Ports {
 		if p == 0 {
-			bad("port 0 can't be allowed")
+			bad("port 0 cannot be allowed")
 		}
 	}
 	if least := o.Limits.MemoryBytes(); o.BufferBytes != 0 && o.BufferBytes < least {
-		bad("%d bytes for buffers, but one exchange may need %d", o.BufferBytes, least)
+		bad("buffer limit of %d bytes is below the %d bytes that one exchange may need", o.BufferBytes, least)
 	}
 	if o.IdleConns < 0 {
-		bad("%d idle connections: can't be switched off, but no request need ask for it", o.IdleConns)
+		bad("limit of idle connections %d is negative", o.IdleConns)
 	}
 	if o.TLS.Verdicts < 0 {
-		bad("verdict cache of %d entries", o.TLS.Verdicts)
+		bad("size of the verdict cache %d is negative", o.TLS.Verdicts)
 	}
 	return errors.Join(errs...)
 }

@@ -7,26 +7,27 @@ import (
 	"time"
 )
 
-// The buffers of all exchanges of a client share Options.BufferBytes. Up to FreeBufferBytes an exchange takes what
-// it needs: most pages fit, and an idle Response keeps no more. What goes beyond is taken from the budget and given
-// back when the Response is reset, so bodies that wait for a parser count as those under way do.
+// The buffers of all exchanges of a client share Options.BufferBytes. An exchange takes up to
+// FreeBufferBytes without asking, which is enough for most pages and for an idle Response. It takes any
+// excess from the budget and returns it when the Response is reset. So bodies that wait for a parser count
+// like bodies being received.
 //
-// Whoever asks for more than there is waits in the order of asking, and keeps what it has. So that this can't lock up,
-// a part of the budget large enough for any one exchange is kept apart: the first in the line gets it for itself, as
-// long as its exchange lasts; then the next. One exchange can go on at any time, whatever the others hold.
+// If the budget is exhausted, exchanges queue in order and keep what they hold. To prevent deadlock, the
+// budget has a reserve that is large enough for any one exchange. The first in the queue gets the reserve
+// for the rest of its exchange, then the next. So one exchange can always proceed, whatever the others hold.
 
 const (
-	// FreeBufferBytes is what an exchange may hold without asking the budget.
+	// FreeBufferBytes is what an exchange may hold outside the budget.
 	FreeBufferBytes = 64 << 10
-	// memoryWait is how long one exchange waits for memory in all. Its clocks stand still meanwhile. Web servers wait for
-	// readers for a minute or more.
+	// memoryWait bounds the time for which one exchange waits for memory in total. Its time limits are
+	// suspended meanwhile. Web servers tolerate a client that does not read for a minute or more.
 	memoryWait = 30 * time.Second
 )
 
 var errMemory = errors.New("no memory for the body within --ram")
 
-// MemoryBytes is the most that the buffers of one exchange with these limits take: the reply, its payload without
-// chunked framing, the intermediate of two codings, the decoded body.
+// MemoryBytes returns the most that the buffers of one exchange with these limits can take: the reply, its
+// unchunked payload, the intermediate form between two codings, and the decoded body.
 func (l Limits) MemoryBytes() int64 {
 	l = l.resolved()
 	head, body, decoded := int64(l.HeaderBytes), int64(l.BodyBytes), int64(l.DecodedBytes)
@@ -34,28 +35,28 @@ func (l Limits) MemoryBytes() int64 {
 	return need + need/poolSlack + FreeBufferBytes
 }
 
-// budget is what all exchanges of a client may hold beyond their allowances.
+// budget bounds what all exchanges of a client hold beyond their free allowances, in bytes.
 type budget struct {
-	total, reserve int64 // never change
+	total, reserve int64 // constant
 
-	mu      sync.Mutex // guards all below; nothing waits under it
-	free    int64      // of total - reserve
-	elder   *lease     // who has the reserve; nil: nobody
-	line    []*claim   // who waits, the first first; at most one for each exchange
-	charged int64      // what all leases hold of it
-	most    int64      // the highest that charged has been
-	waits   int64      // how often somebody had to wait
+	mu      sync.Mutex // guards the fields below; never held while blocking
+	free    int64      // free part of total - reserve
+	elder   *lease     // owner of the reserve; nil: none
+	line    []*claim   // waiting claims in order, at most one for each exchange
+	charged int64      // held by all leases
+	most    int64      // maximum of charged
+	waits   int64      // number of claims that had to wait
 }
 
-// claim is one exchange in the line.
+// claim is the request of a waiting exchange.
 type claim struct {
 	l       *lease
 	n       int64
 	granted chan struct{} // closed under budget.mu
 }
 
-// newBudget returns nil for no bound. The part kept apart is what one exchange may need, and a quarter at least: single
-// requests may have larger limits, up to that.
+// newBudget returns nil if total is 0, meaning no bound. The reserve is at least need, the most that one
+// exchange with the client's limits takes, and at least total/4, because requests may have larger limits.
 func newBudget(total, need int64) *budget {
 	if total == 0 {
 		return nil
@@ -64,20 +65,20 @@ func newBudget(total, need int64) *budget {
 	return &budget{total: total, reserve: reserve, free: total - reserve}
 }
 
-// lease is what one exchange holds. It belongs to the exchange's goroutine, but for charged, which the budget reads
-// while it waits in line.
+// lease tracks what one exchange holds. Only the exchange's goroutine uses it, except that the budget
+// accesses charged while the exchange waits.
 type lease struct {
 	b       *budget // nil: no bound
 	held    int64   // capacity of its buffers
-	charged int64   // of held, taken from the budget
+	charged int64   // the part of held taken from the budget
 }
 
-// beyond is how much more n bytes would take from the budget.
+// beyond returns how much more of the budget n more bytes would take.
 func (l *lease) beyond(n int) int64 {
 	return max(0, l.held+int64(n)-FreeBufferBytes) - l.charged
 }
 
-// try takes n bytes if nobody need wait for them.
+// try takes n bytes if they are available at once.
 func (l *lease) try(n int) bool {
 	more := l.beyond(n)
 	if l.b != nil && more > 0 {
@@ -92,7 +93,7 @@ func (l *lease) try(n int) bool {
 	return true
 }
 
-// take charges n bytes to l if they are there. Held: mu.
+// take charges n bytes to l if they are available. mu must be held.
 func (b *budget) take(l *lease, n int64) bool {
 	switch {
 	case b.elder == l:
@@ -114,14 +115,14 @@ func (b *budget) charge(l *lease, n int64) {
 	b.most = max(b.most, b.charged)
 }
 
-// wait takes n bytes, in its turn, within d. It tells whether they were had.
+// wait queues for n bytes for at most d. It reports whether it got them.
 func (l *lease) wait(ctx context.Context, n int, d time.Duration) bool {
 	b := l.b
 	b.mu.Lock()
 	c := &claim{l: l, n: l.beyond(n), granted: make(chan struct{})}
 	if l.charged+c.n > b.reserve {
 		b.mu.Unlock()
-		return false // more than any exchange gets
+		return false // more than one exchange may hold
 	}
 	b.waits++
 	b.line = append(b.line, c)
@@ -152,12 +153,12 @@ func (l *lease) wait(ctx context.Context, n int, d time.Duration) bool {
 	return false
 }
 
-// grant serves the line from its head on. Held: mu.
+// grant serves claims in order. mu must be held.
 func (b *budget) grant() {
 	for len(b.line) > 0 {
 		c := b.line[0]
 		switch {
-		case b.elder == c.l: // its claim was checked against the reserve
+		case b.elder == c.l: // wait has checked the claim against the reserve
 		case c.n <= b.free:
 			b.free -= c.n
 		case b.elder == nil:
@@ -173,7 +174,7 @@ func (b *budget) grant() {
 	b.line = nil
 }
 
-// give gives n bytes back.
+// give returns n bytes.
 func (l *lease) give(n int) {
 	l.held -= int64(n)
 	back := l.charged - max(0, l.held-FreeBufferBytes)
@@ -193,14 +194,14 @@ func (l *lease) give(n int) {
 	b.grant()
 }
 
-// MemoryStats says what the budget of Options.BufferBytes has seen.
+// MemoryStats are statistics of the budget of Options.BufferBytes.
 type MemoryStats struct {
-	Bytes     int64 // held beyond the allowances at this moment
-	MostBytes int64 // the highest that Bytes has been
-	Waits     int64 // how often an exchange had to wait for memory
+	Bytes     int64 // held now beyond the free allowances
+	MostBytes int64 // maximum of Bytes
+	Waits     int64 // number of times an exchange had to wait for memory
 }
 
-// Memory returns the figures of the budget; all are 0 without one.
+// Memory returns the statistics of the budget, all 0 if there is none.
 func (c *Client) Memory() MemoryStats {
 	b := c.budget
 	if b == nil {
@@ -211,7 +212,7 @@ func (c *Client) Memory() MemoryStats {
 	return MemoryStats{Bytes: b.charged, MostBytes: b.most, Waits: b.waits}
 }
 
-// get returns an empty buffer of capacity n or a little more, nil if there is no memory for it at this moment.
+// get returns an empty buffer with capacity n or slightly more, or nil if the memory is not available now.
 func (b *responseBuffers) get(n int) []byte {
 	p := b.pool.take(n)
 	size := max(n, cap(p))
@@ -225,7 +226,7 @@ func (b *responseBuffers) get(n int) []byte {
 	return p
 }
 
-// put gives a buffer back. The caller keeps no slice of it.
+// put returns a buffer. The caller must not use p afterwards.
 func (b *responseBuffers) put(p []byte) {
 	if p != nil {
 		b.pool.put(p)
@@ -233,8 +234,8 @@ func (b *responseBuffers) put(p []byte) {
 	}
 }
 
-// grow returns p with room for more bytes, and no more than limit of capacity in all: 16 KiB, then twice as much.
-// len(p) < limit. It returns nil, and p stays as it is, if there is no memory at this moment.
+// grow returns p with room for more bytes and a capacity of at most limit: first 16 KiB, then double each
+// time. len(p) must be below limit. It returns nil and leaves p valid if the memory is not available now.
 func (b *responseBuffers) grow(p []byte, limit int) []byte {
 	if len(p) < cap(p) {
 		return p
@@ -253,7 +254,8 @@ func grownSize(p []byte, limit int) int {
 	return max(min(max(firstBufferBytes, 2*cap(p)), limit), len(p)+1)
 }
 
-// get is that of responseBuffers, but waits for its turn. The error is of KindResources, or of an ended context.
+// get is responseBuffers.get, but waits for memory. The error has KindResources, or KindCanceled if the
+// context ended.
 func (x *exchange) get(n int) ([]byte, *Error) {
 	b := &x.resp.buf
 	if p := b.get(n); p != nil {
@@ -263,7 +265,7 @@ func (x *exchange) get(n int) ([]byte, *Error) {
 	ok := b.lease.wait(x.ctx, n, memoryWait-x.waited)
 	d := time.Since(begin)
 	x.waited += d
-	x.wire.pause(d)
+	x.conn.pause(d)
 	if ok {
 		return make([]byte, 0, n), nil
 	}
@@ -273,7 +275,7 @@ func (x *exchange) get(n int) ([]byte, *Error) {
 	return nil, &Error{Stage: StageBody, Kind: KindResources, Err: errMemory}
 }
 
-// grow is that of responseBuffers, but waits for its turn.
+// grow is responseBuffers.grow, but waits for memory.
 func (x *exchange) grow(p []byte, limit int) ([]byte, *Error) {
 	if np := x.resp.buf.grow(p, limit); np != nil {
 		return np, nil

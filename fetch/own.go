@@ -9,27 +9,28 @@ import (
 )
 
 const (
-	// ownFor is how long the addresses of this machine are believed.
+	// ownFor is how long the list of this machine's addresses is used before it is refreshed.
 	ownFor = time.Minute
-	// maxOwn bounds how many of them are kept.
+	// maxOwn bounds the number of addresses kept.
 	maxOwn = 1 << 16
 )
 
-// ownAddrs knows the addresses of this machine. Behind a public one of them ports may be open that only a firewall guards, and
-// it doesn't guard them from this machine.
+// ownAddrs knows the addresses of this machine. A public address of ours may have open ports that only a
+// firewall protects, and the firewall does not protect them from this machine.
 type ownAddrs struct {
 	list  func() ([]netip.Addr, error)
 	known atomic.Pointer[ownSet]
-	mu    sync.Mutex // serialises renewals of the list
+	mu    sync.Mutex // serialises refreshes
 }
 
-// ownSet doesn't change.
+// ownSet is immutable.
 type ownSet struct {
 	addrs map[netip.Addr]struct{}
 	until time.Time
 }
 
-// init lists the addresses for the first time: where that fails nothing would be refused.
+// init lists the addresses for the first time. A failure is an error, because without a list has would
+// refuse no address.
 func (o *ownAddrs) init(list func() ([]netip.Addr, error)) error {
 	o.list = list
 	return o.refresh(time.Now())
@@ -40,7 +41,7 @@ func (o *ownAddrs) refresh(now time.Time) error {
 	set := &ownSet{until: now.Add(ownFor)}
 	if err != nil {
 		if old := o.known.Load(); old != nil {
-			set.addrs = old.addrs // for want of descriptors, say: asked again in a minute
+			set.addrs = old.addrs // keep the old list for a minute, for instance if descriptors are short
 		}
 	} else {
 		set.addrs = make(map[netip.Addr]struct{}, len(addrs))
@@ -52,13 +53,13 @@ func (o *ownAddrs) refresh(now time.Time) error {
 	return err
 }
 
-// has tells whether addr, which isn't mapped, is this machine's. One caller asks anew when the list is old; the others take the old one
-// meanwhile.
+// has reports whether addr, which must be unmapped, is this machine's. When the list is old, one caller
+// refreshes it while the others use the old list.
 func (o *ownAddrs) has(addr netip.Addr) bool {
 	set := o.known.Load()
 	if now := time.Now(); !now.Before(set.until) && o.mu.TryLock() {
 		if o.known.Load() == set {
-			_ = o.refresh(now) // the old list stands
+			_ = o.refresh(now) // on failure the old list remains
 		}
 		o.mu.Unlock()
 		set = o.known.Load()
@@ -67,7 +68,8 @@ func (o *ownAddrs) has(addr netip.Addr) bool {
 	return own
 }
 
-// ownAddrs is OwnAddrs or its default. Where Dial leads isn't this machine.
+// ownAddrs returns OwnAddrs or its default. The default with Dial is empty, because Dial need not lead to
+// this machine's network.
 func (o *Options) ownAddrs() func() ([]netip.Addr, error) {
 	switch {
 	case o.OwnAddrs != nil:
@@ -78,7 +80,7 @@ func (o *Options) ownAddrs() func() ([]netip.Addr, error) {
 	return interfaceAddrs
 }
 
-// interfaceAddrs are the addresses of this machine's interfaces.
+// interfaceAddrs returns the addresses of this machine's interfaces.
 func interfaceAddrs() ([]netip.Addr, error) {
 	nets, err := net.InterfaceAddrs()
 	if err != nil {

@@ -7,11 +7,12 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// template is the head of a client's requests as fasthttp's codec writes it, cut where requests differ. Nearly all differ in
-// path and host alone, and pieces are joined in a tenth of the time that the codec takes.
+// template is the head of a client's requests as fasthttp's codec encodes it, split where requests differ.
+// Nearly all requests differ only in path and host, and joining the pieces takes a tenth of the codec's
+// time.
 type template struct {
-	line []byte // behind the path, up to the host
-	rest []byte // behind the host, up to the conditions
+	line []byte // from the end of the path to the host
+	rest []byte // from the end of the host to the conditional headers
 }
 
 const (
@@ -19,7 +20,7 @@ const (
 	closeLine = "Connection: close\r\n"
 )
 
-// newTemplate cuts a head written by the codec.
+// newTemplate splits a head encoded by the codec.
 func (c *Client) newTemplate() template {
 	head := c.encodeRequest(nil, &Request{Scheme: "http", Host: "host", PathQuery: "/", KeepAlive: 1})
 	line, rest, ok := bytes.Cut(bytes.TrimPrefix(head, []byte("GET /")), []byte(hostLine+"host\r\n"))
@@ -29,7 +30,7 @@ func (c *Client) newTemplate() template {
 	return template{line: append(bytes.Clone(line), hostLine...), rest: bytes.TrimSuffix(rest, []byte("\r\n"))}
 }
 
-// appendRequest writes the request head.
+// appendRequest appends the request head to dst.
 func (c *Client) appendRequest(dst []byte, r *Request) []byte {
 	if r.UserAgent != "" || r.From != "" || r.Accept != "" || r.AcceptLanguage != "" {
 		return c.encodeRequest(dst, r)
@@ -54,7 +55,7 @@ func (c *Client) appendRequest(dst []byte, r *Request) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// appendHost writes the value of the Host line.
+// appendHost appends the value of the Host line to dst.
 func appendHost(dst []byte, r *Request) []byte {
 	dst = append(dst, r.Host...)
 	if r.Port != 0 && r.Port != defaultPort(r.Scheme) {
@@ -63,8 +64,8 @@ func appendHost(dst []byte, r *Request) []byte {
 	return dst
 }
 
-// encodeRequest writes the request head with fasthttp's codec. req.URI() is never asked for, so the path
-// goes out byte for byte.
+// encodeRequest encodes the request head with fasthttp's codec. It never calls req.URI(), so the path goes
+// out byte for byte.
 func (c *Client) encodeRequest(dst []byte, r *Request) []byte {
 	req := fasthttp.AcquireRequest()
 	defer fasthttp.ReleaseRequest(req)

@@ -7,17 +7,18 @@ import (
 	"drumbeat/internal/pace"
 )
 
-// unasked is what a read may bring before the reply's first byte, and in a handshake: it waits for nobody but the site, so that the
-// site's time is measured; what comes counts all the same, and is little.
+// unasked is the most that a read takes without asking the limiter, before the first byte of the reply and
+// during a handshake. Such reads wait only for the site, so its response time is measured correctly. Their
+// few bytes are counted.
 const unasked = 1 << 10
 
-// throttle is an exchange's part of Options.Limiter.
+// throttle is the state of Options.Limiter for one exchange.
 type throttle struct {
 	pace.Meter
 	slept time.Duration
 }
 
-// endThrottle gives back what was booked and not received.
+// endThrottle returns reserved bytes that were not received.
 func (x *exchange) endThrottle() {
 	if !x.throttle.Metered() {
 		return
@@ -26,42 +27,44 @@ func (x *exchange) endThrottle() {
 	x.throttle.End(time.Now())
 }
 
-// readThrottled reads what the limiter allows, when it does. What we sleep is no fault of the site's: all clocks stand still.
-func (w *conn) readThrottled(p []byte) (int, error) {
+// readThrottled reads as many bytes as the limiter allows, when it allows them. Its sleep suspends all time
+// limits, since the delay is not the site's fault.
+func (c *conn) readThrottled(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
 	most, wait := min(len(p), unasked), time.Duration(0)
-	if !w.first.IsZero() {
-		most, wait = w.throttle.Allow(time.Now(), len(p))
+	if !c.first.IsZero() {
+		most, wait = c.throttle.Allow(time.Now(), len(p))
 	}
 	if wait > 0 {
-		if most = w.sleepThrottled(wait, len(p)); most == 0 {
-			return 0, os.ErrDeadlineExceeded // as if the watcher had been there before
+		if most = c.sleepThrottled(wait, len(p)); most == 0 {
+			return 0, os.ErrDeadlineExceeded // the same error as from the watcher
 		}
 	}
-	n, err := w.read(p[:most])
-	w.throttle.Used(time.Now(), n)
+	n, err := c.read(p[:most])
+	c.throttle.Used(time.Now(), n)
 	return n, err
 }
 
-// sleepThrottled waits for the conn's turn, and returns how much may be read; nothing after the context's end.
-func (w *conn) sleepThrottled(wait time.Duration, want int) (most int) {
+// sleepThrottled waits until the limiter lets the conn read. It returns the number of bytes allowed, 0 if
+// the context ended.
+func (c *conn) sleepThrottled(wait time.Duration, want int) (most int) {
 	begin := time.Now()
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	for {
 		select {
 		case <-timer.C:
-		case <-w.throttle.Turn():
-		case <-w.ctx.Done():
+		case <-c.throttle.Turn():
+		case <-c.ctx.Done():
 			return 0
 		}
 		now := time.Now()
-		if most, wait = w.throttle.Allow(now, want); wait == 0 {
+		if most, wait = c.throttle.Allow(now, want); wait == 0 {
 			slept := now.Sub(begin)
-			w.throttle.slept += slept
-			w.pause(slept)
+			c.throttle.slept += slept
+			c.pause(slept)
 			return most
 		}
 		timer.Reset(wait)

@@ -13,24 +13,24 @@ import (
 	"time"
 )
 
-// TLSOptions are the TLS part of Options.
+// TLSOptions are the TLS options of a client.
 type TLSOptions struct {
-	// Require makes a certificate that isn't good an error of KindCertificate. Otherwise the verdict
-	// is recorded in Response.TLSVerdict and the page fetched.
+	// Require rejects a certificate that is not good with KindCertificate. Otherwise the verdict is only
+	// recorded in Response.TLSVerdict.
 	Require bool
-	// Old offers TLS 1.0 and 1.1 and the cipher suites of their time as well; otherwise 1.2 is the
-	// minimum.
+	// Old also offers TLS 1.0 and 1.1 and the cipher suites of their time. Otherwise the minimum is 1.2.
 	Old bool
-	// Roots are trusted; nil: the system's.
+	// Roots are the trusted roots; nil: the system's.
 	Roots *x509.CertPool
-	// Sessions bounds the session cache in entries (some 3 KiB each with the chain, 30 KiB at most, as those of longer chains
-	// and tickets aren't kept); default 2048. Negative switches resumption off.
+	// Sessions bounds the session cache in entries; default 2048. An entry takes about 3 KiB with its chain,
+	// at most 30 KiB, because sessions with longer chains or tickets are not cached. A negative value
+	// disables resumption.
 	Sessions int
-	// Verdicts bounds the cache of chain verdicts in entries (some 100 bytes each); default 65536.
+	// Verdicts bounds the cache of verdicts in entries of about 100 bytes; default 65536.
 	Verdicts int
 }
 
-// Verdicts of a certificate, in Response.TLSVerdict.
+// Values of Response.TLSVerdict.
 const (
 	VerdictOK          = "ok"
 	VerdictExpired     = "expired"
@@ -44,21 +44,22 @@ const (
 const (
 	defaultSessions = 2048
 	defaultVerdicts = 64 << 10
-	// verdictLife bounds how long a verdict is believed; a good one no longer than the chain lasts.
+	// verdictLife bounds how long a verdict is cached. VerdictOK expires with the chain if that is earlier.
 	verdictLife = 24 * time.Hour
-	// Sessions with more than that aren't kept, lest a farm of sites fill the memory: a handshake may have a chain of 256 KiB and
-	// tickets of 64 KiB. Chains of four RSA certificates take 6 KB, and parsed some three times as much.
+	// Sessions with larger chains or tickets are not cached, so a farm of sites cannot fill the memory: a
+	// handshake may carry a chain of 256 KiB and tickets of 64 KiB. A chain of four RSA certificates takes 6
+	// KB, and about three times as much when parsed.
 	sessionChainBytes  = 8 << 10
 	sessionTicketBytes = 4 << 10
 )
 
-// tlsState is what all handshakes of a client share.
+// tlsState is shared by all handshakes of a client.
 type tlsState struct {
 	opt      TLSOptions
 	sessions tls.ClientSessionCache
-	suites   []uint16 // nil: the library's
+	suites   []uint16 // nil: the library's default
 	verdicts verdictCache
-	judged   atomic.Int64 // chains that were verified, not recalled
+	judged   atomic.Int64 // number of chains verified, not found in the cache
 }
 
 func (s *tlsState) init(opt TLSOptions) error {
@@ -75,22 +76,24 @@ func (s *tlsState) init(opt TLSOptions) error {
 	return nil
 }
 
-// curves leads with X25519 and leaves the hybrid with ML-KEM out: it nearly doubles the cost of a
-// handshake and adds 2.3 KB, and a crawler has no secrets to keep for decades. A key and a secret of P-256 cost some 10 % less than
-// X25519's 100 us (1 to 2 % of a fetch), but servers that prefer X25519 would ask for it in a round trip of their own.
+// curves prefers X25519 and omits the hybrid with ML-KEM, which nearly doubles the cost of a handshake and
+// adds 2.3 KB; a crawler has no long-term secrets. P-256 takes about 10 % less time than X25519's 100 µs (1
+// to 2 % of a fetch), but a server that prefers X25519 would need an extra round trip.
 func curves() []tls.CurveID {
 	return []tls.CurveID{tls.X25519, tls.CurveP256, tls.CurveP384, tls.CurveP521}
 }
 
-// errCertificate carries the verdict out of a handshake that Require ended.
+// errCertificate aborts a handshake whose certificate Require rejects.
 var errCertificate = errors.New("certificate not good")
 
-// handshake lays TLS over the conn. The library's verification is off; ours runs in VerifyConnection,
-// also for resumed sessions, through a cache.
+// handshake starts TLS on the conn. It disables the library's verification and verifies in VerifyConnection,
+// which also runs for resumed sessions, through a cache of verdicts.
 func (x *exchange) handshake() *Error {
 	begin, slept := time.Now(), x.throttle.slept
-	w := x.wire // which the closure below keeps as long as the connection lives; not x, which has the response's buffers
-	w.arm(x.lim.TLS)
+	// The closure below lives as long as the connection. It captures c but not x, which holds the response's
+	// buffers.
+	c := x.conn
+	c.arm(x.lim.TLS)
 	name := strings.TrimSuffix(strings.Trim(x.req.Host, "[]"), ".")
 	s := &x.c.tls
 	cfg := &tls.Config{
@@ -100,43 +103,44 @@ func (x *exchange) handshake() *Error {
 		NextProtos:         []string{"http/1.1"},
 		MinVersion:         tls.VersionTLS12,
 		VerifyConnection: func(cs tls.ConnectionState) error {
-			w.tls.heavy = sessionBytes(&cs) > sessionChainBytes
-			w.tls.verdict = s.verdict(cs.PeerCertificates, name, time.Now())
-			if s.opt.Require && w.tls.verdict != VerdictOK {
+			c.tls.heavy = sessionBytes(&cs) > sessionChainBytes
+			c.tls.verdict = s.verdict(cs.PeerCertificates, name, time.Now())
+			if s.opt.Require && c.tls.verdict != VerdictOK {
 				return errCertificate
 			}
 			return nil
 		},
 	}
 	if s.sessions != nil {
-		cfg.ClientSessionCache = connSessions{s.sessions, &w.tls}
+		cfg.ClientSessionCache = connSessions{s.sessions, &c.tls}
 	}
 	if s.opt.Old {
 		cfg.MinVersion, cfg.CipherSuites = tls.VersionTLS10, s.suites
 	}
-	h := &heldConn{conn: w, shaking: true}
+	h := &heldConn{conn: c, shaking: true}
 	conn := tls.Client(h, cfg)
-	err := conn.HandshakeContext(context.Background()) // the conn's deadlines and its watcher bound it
+	err := conn.HandshakeContext(context.Background()) // bounded by the conn's deadlines and watcher
 	h.shaking = false
-	x.resp.TLS, x.resp.TLSVerdict = time.Since(begin)-(x.throttle.slept-slept), w.tls.verdict
+	x.resp.TLS, x.resp.TLSVerdict = time.Since(begin)-(x.throttle.slept-slept), c.tls.verdict
 	if err != nil {
-		_ = h.flush() // an alert; the connection is at its end
+		_ = h.flush() // sends the alert; the connection is over
 		return x.tlsFault(err)
 	}
 	cs := conn.ConnectionState()
-	w.tls.version, w.tls.resumed = cs.Version, cs.DidResume
-	x.resp.TLSVersion, x.resp.Resumed = w.tls.version, w.tls.resumed
-	w.stream = conn
+	c.tls.version, c.tls.resumed = cs.Version, cs.DidResume
+	x.resp.TLSVersion, x.resp.Resumed = c.tls.version, c.tls.resumed
+	c.stream = conn
 	return nil
 }
 
-// heldConn is the conn below TLS. What is written in a handshake once the server was heard waits until the server is to speak
-// again, or until the handshake's end. So its last flight goes out with the request: a packet and a system call less.
+// heldConn is the conn below TLS. During a handshake, once the server has answered, it holds back writes
+// until the next read or the end of the handshake. The last handshake message thus goes out with the
+// request, which saves a packet and a system call.
 type heldConn struct {
 	*conn
 	shaking, heard bool
 	held           []byte
-	room           [512]byte // for what is held, and the request
+	room           [512]byte // for the held bytes and the request
 }
 
 // Read implements net.Conn.
@@ -166,7 +170,7 @@ func (h *heldConn) Write(p []byte) (int, error) {
 	return max(0, n-before), err
 }
 
-// flush writes what is held.
+// flush writes the held bytes.
 func (h *heldConn) flush() error {
 	if len(h.held) == 0 {
 		return nil
@@ -176,9 +180,9 @@ func (h *heldConn) flush() error {
 	return err
 }
 
-// wireSessions is the session cache as one connection sees it: what would take too much memory isn't kept. The key is the
-// host's name; a session of one port that is offered at another is refused by a server that doesn't know it, which costs
-// nothing, and its chain is judged again by that name.
+// connSessions is the session cache for one connection. It does not cache sessions that take too much
+// memory. The key is the host name. If a session of one port is offered on another, a server that does not
+// know it declines it at no cost, and the chain is verified again.
 type connSessions struct {
 	tls.ClientSessionCache
 	facts *tlsFacts
@@ -195,7 +199,7 @@ func (c connSessions) Put(key string, state *tls.ClientSessionState) {
 	c.ClientSessionCache.Put(key, state)
 }
 
-// sessionBytes is what a session keeps of a handshake, but for its ticket.
+// sessionBytes returns the size of what a session keeps of a handshake, without its ticket.
 func sessionBytes(cs *tls.ConnectionState) int {
 	n := len(cs.OCSPResponse)
 	for _, b := range cs.SignedCertificateTimestamps {
@@ -219,7 +223,7 @@ func (x *exchange) tlsFault(err error) *Error {
 	return e
 }
 
-// verdict judges a chain, or recalls what it said before.
+// verdict verifies a chain or returns its cached verdict.
 func (s *tlsState) verdict(chain []*x509.Certificate, name string, now time.Time) string {
 	if len(chain) == 0 {
 		return VerdictInvalid
@@ -250,7 +254,7 @@ func (s *tlsState) verdict(chain []*x509.Certificate, name string, now time.Time
 	return v
 }
 
-// judge verifies a chain as a browser would, without revocation.
+// judge verifies a chain as a browser does, but without revocation.
 func judge(chain []*x509.Certificate, name string, roots *x509.CertPool, now time.Time) string {
 	opt := x509.VerifyOptions{DNSName: name, Roots: roots, CurrentTime: now}
 	if len(chain) > 1 {
@@ -282,8 +286,8 @@ func judge(chain []*x509.Certificate, name string, roots *x509.CertPool, now tim
 	return VerdictInvalid
 }
 
-// verdictCache is a bounded map in two generations: when the young one is full it becomes the old one,
-// and what was in the old one is forgotten. An entry that is used moves to the young one.
+// verdictCache is a bounded map in two generations. When the young one is full it becomes the old one, and
+// the previous old one is dropped. Lookups move entries from the old one to the young one.
 type verdictCache struct {
 	half       int // entries per generation
 	mu         sync.Mutex
@@ -313,7 +317,7 @@ func (c *verdictCache) put(key [16]byte, v string, until time.Time) {
 	c.mu.Unlock()
 }
 
-// add puts into the young generation; mu is held.
+// add inserts into the young generation. mu must be held.
 func (c *verdictCache) add(key [16]byte, e verdictEntry) {
 	if len(c.young) >= c.half {
 		c.old, c.young = c.young, nil
