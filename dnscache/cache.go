@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// entryBytes is what an entry costs besides its packed bytes: 40 bytes of table, some 48 of map at its
+// entryBytes is the cost of an entry besides its packed bytes: 40 bytes of table, about 48 of map at its
 // mean load, and the rounding of the packed string.
 const entryBytes = 96
 
-// entry is one host's answer. packed holds the name and the addresses in one allocation, so that a full
-// cache is three objects to the collector per entry at most.
+// entry is the answer for one host. packed holds the name and the addresses in one allocation, so the
+// garbage collector sees at most three objects for each entry.
 type entry struct {
-	packed  string // name, then n4 IPv4 addresses, then n6 IPv6 addresses; "": a free slot
+	packed  string // name, IPv4 addresses, IPv6 addresses; "": a free slot
 	expires int64  // unix nanoseconds
-	host    uint8  // bytes of the name
+	host    uint8  // length of the name in bytes
 	n4, n6  uint8
 	kind    Kind // 0: addresses
-	used    bool // since the hand passed
+	used    bool // since the hand last passed
 }
 
-// cache is a table of entries with second-chance (CLOCK) eviction, bounded in entries and bytes. It isn't
-// safe for concurrent use.
+// cache is a table with second-chance (CLOCK) eviction, bounded in entries and bytes. It is not safe for
+// concurrent use.
 type cache struct {
 	maxEntries int
 	maxBytes   int64
@@ -30,8 +30,8 @@ type cache struct {
 	free       []uint32
 	hand       int
 	bytes      int64
-	latest     int64  // unix nanoseconds: the latest time that the clock has shown
-	space      []byte // for the entry that is being packed
+	latest     int64  // the latest time seen, in unix nanoseconds
+	space      []byte // scratch space for packing an entry
 }
 
 func newCache(maxEntries int, maxBytes int64) *cache {
@@ -40,10 +40,11 @@ func newCache(maxEntries int, maxBytes int64) *cache {
 
 func (e *entry) cost() int64 { return entryBytes + int64(len(e.packed)) }
 
-// clockSlack is by how much the clock may go back without being taken for one that was set back.
+// clockSlack is how far the clock may go back before get assumes that it was set back.
 const clockSlack = int64(time.Hour)
 
-// get returns what is known about host at now. After the clock was set back nothing is: it would hold until the former time.
+// get returns the entry of host if it has not expired. If the clock was set back, get empties the cache: its
+// entries would otherwise stay valid until the former time.
 func (c *cache) get(host string, now time.Time) (*entry, bool) {
 	if at := now.UnixNano(); at+clockSlack < c.latest {
 		*c = *newCache(c.maxEntries, c.maxBytes)
@@ -79,7 +80,7 @@ func (e *entry) answer() Answer {
 	return a
 }
 
-// put stores an answer or a failure, and evicts what doesn't fit any more. IPv4 addresses stand first.
+// put stores an answer or a failure and evicts entries to make room. It stores IPv4 addresses first.
 func (c *cache) put(host string, addrs []netip.Addr, kind Kind, expires, now time.Time) {
 	if i, ok := c.index[host]; ok {
 		c.remove(i)
@@ -117,8 +118,8 @@ func (c *cache) put(host string, addrs []netip.Addr, kind Kind, expires, now tim
 	c.bytes += e.cost()
 }
 
-// evict removes one entry: the first under the hand that has expired or wasn't used since the hand was
-// there. There is one: after a round all are unused.
+// evict removes the first entry under the hand that has expired or was not used since the hand's last pass.
+// There always is one, because the hand clears the marks as it passes.
 func (c *cache) evict(now int64) {
 	for {
 		if c.hand++; c.hand >= len(c.slots) {

@@ -6,8 +6,8 @@ import (
 	"runtime/debug"
 )
 
-// read is parseReply for a message that claims to answer a. Where that panics, for a bug of this package, the message isn't one.
-// exact: a message in another case than a's isn't one either, but errCase.
+// read parses msg as a reply to a. If parsing panics, which is a bug, read reports the panic and treats msg
+// as unreadable. If exact is set and msg repeats the question in another case, the error is errCase.
 func (r *Resolver) read(msg []byte, a *asked, exact bool, space []netip.Addr) (rep reply, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -29,7 +29,8 @@ func (r *Resolver) read(msg []byte, a *asked, exact bool, space []netip.Addr) (r
 	return parseReply(msg, a.name, a.qtype, space, r.opt.MaxAddrs)
 }
 
-// fatal is deferred first by every goroutine: a panic that read didn't contain ends the process, by Options.Panicked if it is set.
+// fatal is the first deferred call of every goroutine. A panic outside of read ends the process, through
+// Options.Panicked if that is set.
 func (r *Resolver) fatal() {
 	if p := recover(); p != nil {
 		if r.opt.Panicked != nil {

@@ -6,28 +6,28 @@ import (
 	"time"
 )
 
-// ErrClosed is the cause of lookups that Close ended or that came after it.
+// ErrClosed is the cause of errors of lookups that Close ended or that began after it.
 var ErrClosed = errors.New("dnscache: closed")
 
-// Kind is why a host has no address.
+// Kind says why a host has no address.
 type Kind uint8
 
 const (
-	// KindNXDomain: the name doesn't exist.
+	// KindNXDomain: the name does not exist.
 	KindNXDomain Kind = iota + 1
-	// KindNoData: the name exists, but has no address of the families asked for.
+	// KindNoData: the name exists, but has no address of the requested families.
 	KindNoData
-	// KindServFail: the servers tried and failed.
+	// KindServFail: the servers tried to resolve the name and failed.
 	KindServFail
-	// KindRefused: the servers won't answer, or answered with a code that makes no sense.
+	// KindRefused: the servers refuse to answer, or answered with an unexpected code.
 	KindRefused
-	// KindTimeout: no server answered in time. The fault may be ours.
+	// KindTimeout: no server answered in time. The fault may be on our side.
 	KindTimeout
-	// KindChain: the aliases don't end.
+	// KindChain: the alias chain is a loop, too long, or leads to an invalid name.
 	KindChain
-	// KindBadName: not a name that the DNS can hold.
+	// KindBadName: the name is not a valid host name.
 	KindBadName
-	// KindBusy: too many lookups wait already. Ours.
+	// KindBusy: too many lookups are waiting. Ours.
 	KindBusy
 )
 
@@ -41,18 +41,18 @@ func (k Kind) String() string {
 	return "kind-" + strconv.Itoa(int(k))
 }
 
-// Permanent tells whether asking again soon is pointless: the DNS has said so.
+// Permanent reports whether retrying soon is pointless, because the answer came from the DNS.
 func (k Kind) Permanent() bool {
 	return k == KindNXDomain || k == KindNoData || k == KindChain || k == KindBadName
 }
 
-// Error is why a host has no address.
+// Error is the error of a lookup that found no address.
 type Error struct {
 	Kind Kind
 	Host string
-	// Expires is when asking again makes sense; zero: any time.
+	// Expires is the earliest time at which a retry makes sense; zero: now.
 	Expires time.Time
-	// Cached: it was known already.
+	// Cached says that the result came from the cache.
 	Cached bool
 }
 

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// fifo is a queue of flights that lets go of what it has handed out.
+// fifo is a queue of flights. It does not retain flights that were popped.
 type fifo struct {
 	items []*flight
 	head  int
@@ -30,7 +30,8 @@ func (q *fifo) pop() *flight {
 	return f
 }
 
-// admit makes a flight, and starts it when its PLD and the whole have room; nil: too many wait.
+// admit creates a flight and starts it if its PLD and the resolver have room. It returns nil if too many
+// wait.
 func (r *Resolver) admit(name, pldKey string, now time.Time, out *outbox) *flight {
 	p := r.plds[pldKey]
 	full := p != nil && p.active >= r.opt.MaxPerPLD
@@ -54,7 +55,7 @@ func (r *Resolver) admit(name, pldKey string, now time.Time, out *outbox) *fligh
 	return f
 }
 
-// queue starts a flight that has its PLD's slot, or lets it wait for one of the whole.
+// queue starts a flight that holds a slot of its PLD, or adds it to the backlog of the resolver.
 func (r *Resolver) queue(f *flight, now time.Time, out *outbox) {
 	if r.inFlight >= r.opt.MaxInFlight {
 		r.waiting++
@@ -65,7 +66,7 @@ func (r *Resolver) queue(f *flight, now time.Time, out *outbox) {
 	r.start(f, now, out)
 }
 
-// start asks the first question, or both.
+// start sends the first question of a flight, or both.
 func (r *Resolver) start(f *flight, now time.Time, out *outbox) {
 	f.started = true
 	switch r.opt.Family {
@@ -92,7 +93,7 @@ func (r *Resolver) ask(f *flight, qtype uint16, now time.Time, out *outbox) {
 	r.try(q, now, out)
 }
 
-// settle takes a query's outcome. When it was the flight's last one the flight ends, and others start.
+// settle records the outcome of a query. After the flight's last query it ends the flight and starts others.
 func (r *Resolver) settle(q *query, now time.Time, out *outbox) {
 	f := q.f
 	q.release()
@@ -111,7 +112,7 @@ func (r *Resolver) settle(q *query, now time.Time, out *outbox) {
 	r.freeSlot(f, now, out)
 }
 
-// freeSlot hands a flight's places on. Flights that nobody waits for any more are dropped on the way.
+// freeSlot releases the slots of a flight and starts waiting flights. It drops flights without callers.
 func (r *Resolver) freeSlot(f *flight, now time.Time, out *outbox) {
 	r.inFlight--
 	r.freePLD(f.pld, now, out)
@@ -127,7 +128,7 @@ func (r *Resolver) freeSlot(f *flight, now time.Time, out *outbox) {
 	}
 }
 
-// freePLD gives up one place of a PLD and starts who waits for it.
+// freePLD releases one slot of a PLD and starts flights that wait for it.
 func (r *Resolver) freePLD(p *pld, now time.Time, out *outbox) {
 	p.active--
 	for p.active < r.opt.MaxPerPLD && p.waiting.len() > 0 {
@@ -144,19 +145,19 @@ func (r *Resolver) freePLD(p *pld, now time.Time, out *outbox) {
 	}
 }
 
-// forsaken drops a flight that nobody waits for.
+// forsaken drops a flight without callers. It reports whether it did.
 func (r *Resolver) forsaken(f *flight) bool {
 	if f.waiters > 0 {
 		return false
 	}
 	delete(r.flights, f.host)
-	close(f.done) // nobody looks, and nobody can join any more
+	close(f.done) // no caller reads it, and none can join any more
 	return true
 }
 
-// conclude puts the outcomes of a flight's questions together and keeps the result.
+// conclude combines the outcomes of a flight's queries and caches the result.
 func (r *Resolver) conclude(f *flight, now time.Time) {
-	var addrs []netip.Addr // of the only question, or of both
+	var addrs []netip.Addr // shared with the query if there is only one, else a new slice
 	ttl, said, from := r.opt.TTLMax, time.Duration(math.MaxInt64), netip.Addr{}
 	kind := Kind(0)
 	var negative time.Duration
@@ -171,7 +172,8 @@ func (r *Resolver) conclude(f *flight, now time.Time) {
 			said, from = min(said, q.ttl), q.from
 			continue
 		}
-		// A failure outweighs "no address": the other family may have one. "No such name" holds for both.
+		// A failure outweighs "no address", because the other family may have one. "No such name" holds for
+		// both.
 		if kind == 0 || kind == KindNoData || q.kind == KindNXDomain {
 			kind = q.kind
 		}
@@ -179,7 +181,7 @@ func (r *Resolver) conclude(f *flight, now time.Time) {
 	}
 	if len(addrs) > 0 {
 		if kind != 0 && !kind.Permanent() {
-			ttl = min(ttl, r.opt.TTLMin) // the other family may come back
+			ttl = min(ttl, r.opt.TTLMin) // the other family may recover
 		}
 		f.answer = Answer{Addrs: addrs, Expires: now.Add(ttl), TTL: said, Server: from}
 		r.cache.put(f.host, addrs, 0, f.answer.Expires, now)

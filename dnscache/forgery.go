@@ -2,18 +2,19 @@ package dnscache
 
 import "time"
 
-// Off the path between this machine and a name server, a forger has to guess: the port a question came from, its id and the
-// case of its letters. Sockets are renewed so that a port found out is soon worth nothing.
+// An attacker who is not on the path between this machine and a name server must guess the port of a
+// question, its id and the case of its letters. Replacing the sockets limits the use of a port that was
+// found out.
 
 const (
-	// maxWrongCase tries in a row answered in the wrong case, with none in the right one between them, show that a server
-	// doesn't repeat the case. Who forges has to guess as many ids before the server answers once.
+	// maxWrongCase consecutive tries answered in the wrong case show that a server does not repeat the case.
+	// A forger would have to guess as many ids before the server answers once.
 	maxWrongCase = 8
-	// flatFor is how long such a server is asked in lower case.
+	// flatFor is how long such a server gets questions in lower case.
 	flatFor = time.Hour
 )
 
-// mixes tells whether s is asked in mixed case.
+// mixes reports whether questions to s are in mixed case.
 func (s *server) mixes(now time.Time) bool {
 	if s.flat.Load() && !now.Before(s.flatEnd) {
 		s.flat.Store(false)
@@ -21,15 +22,16 @@ func (s *server) mixes(now time.Time) bool {
 	return !s.flat.Load()
 }
 
-// wrongCase drops a reply that is right but for the case: it is forged, or its server changes the case. TCP tells, as nobody
-// off the path can answer there; meanwhile the try goes on, so that a forgery costs it nothing.
+// wrongCase handles a reply that matches except for the case: either it is forged, or the server changes the
+// case. It drops the reply and asks by TCP, where an off-path attacker cannot answer. The try continues
+// meanwhile, so a forgery costs it nothing.
 func (r *Resolver) wrongCase(a *asked, s *server, now time.Time, out *outbox) {
 	r.stats.WrongCase++
 	q := a.q
 	if q.settled || q.asked != a || r.closed {
 		return
 	}
-	if q.wrong == q.tries { // a try counts once, however many replies come to it
+	if q.wrong == q.tries { // count a try once, however many replies it gets
 		return
 	}
 	q.wrong = q.tries
@@ -43,17 +45,18 @@ func (r *Resolver) wrongCase(a *asked, s *server, now time.Time, out *outbox) {
 	}
 }
 
-// renewal is when the clock sees to the sockets.
+// renewal is the schedule by which the clock replaces sockets.
 type renewal struct {
-	at    time.Time // when new ones are due
-	sweep time.Time // when retired ones are looked at; zero: there are none
+	at    time.Time // time of the next replacement
+	sweep time.Time // time of the next check of retired sockets; zero: there are none
 }
 
-// sweepEvery is how often retired sockets are looked at.
+// sweepEvery is the interval between checks of retired sockets.
 const sweepEvery = 10 * time.Second
 
-// renew gives the servers new sockets when they are due, and closes those that have no question under way any more. A server
-// that has retired sockets left keeps what it has: it never has more than two sets. It returns the time to the next call.
+// renew replaces the servers' sockets when due and closes retired ones without pending questions. A server
+// that still has retired sockets keeps its current ones, so it never has more than two sets. renew returns
+// the time to its next call.
 func (r *Resolver) renew(next *renewal) time.Duration {
 	now := time.Now()
 	if !next.sweep.IsZero() && !now.Before(next.sweep) {
@@ -74,7 +77,7 @@ func (r *Resolver) renew(next *renewal) time.Duration {
 	return min(next.at.Sub(now), next.sweep.Sub(now))
 }
 
-// closeRetired closes the retired sockets without questions and tells whether some are left.
+// closeRetired closes retired sockets without pending questions and reports whether some are left.
 func (r *Resolver) closeRetired() (left bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -94,14 +97,15 @@ func (r *Resolver) closeRetired() (left bool) {
 	return left && !r.closed
 }
 
-// idle tells whether no question waits for an answer.
+// idle reports whether no question is pending.
 func (k *socket) idle() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return len(k.asked) == 0
 }
 
-// renewSockets gives a server new sockets; where they can't be opened it keeps those it has until the next time.
+// renewSockets gives a server new sockets. If they cannot be opened, the server keeps the current ones until
+// the next renewal.
 func (r *Resolver) renewSockets(s *server) {
 	r.mu.Lock()
 	skip := r.closed || len(s.retired) > 0

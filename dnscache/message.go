@@ -8,33 +8,34 @@ import (
 	"github.com/miekg/dns"
 )
 
-// The messages of the DNS. This file asks, reply.go reads; no other one names the library that packs and unpacks.
+// This file packs DNS questions, and reply.go reads replies. No other file uses miekg/dns.
 
 const (
 	headerBytes = 12
-	// udpBytes is the EDNS0 size that passes without fragments everywhere.
+	// udpBytes is the EDNS0 size that avoids fragmentation everywhere.
 	udpBytes = 1232
-	// nameBytes is the longest name.
+	// nameBytes is the length of the longest name.
 	nameBytes = 255
-	// questionBytes is the longest question: header, name, type and class, EDNS0, and the byte to spare that the library wants.
+	// questionBytes is the length of the longest question: header, name, type and class, EDNS0, and a spare
+	// byte that the library needs.
 	questionBytes = headerBytes + nameBytes + 4 + 11 + 1
 
-	flagResponse  = 0x80 // in the third byte
+	flagResponse  = 0x80 // in byte 2
 	flagTruncated = 0x02
 
 	typeA    = dns.TypeA
 	typeAAAA = dns.TypeAAAA
 )
 
-// question is what is asked. It doesn't change.
+// question is an immutable question.
 type question struct {
-	name  string // in lower case, without a dot at its end
+	name  string // in lower case without the final dot
 	qtype uint16
 	edns  bool
-	mix   uint64 // letter i is asked in upper case if bit i mod 64 is set
+	mix   uint64 // letter i is in upper case if bit i mod 64 is set
 }
 
-// newQuestion draws the case of the letters if that is to be mixed.
+// newQuestion creates a question and, if mix is set, draws the case of its letters.
 func newQuestion(name string, qtype uint16, edns, mix bool) question {
 	q := question{name: name, qtype: qtype, edns: edns}
 	if mix {
@@ -43,10 +44,10 @@ func newQuestion(name string, qtype uint16, edns, mix bool) question {
 	return q
 }
 
-// tail is where the question section ends.
+// tail returns the offset of the end of the question section.
 func (q *question) tail() int { return headerBytes + len(q.name) + 2 + 4 }
 
-// letter is byte i of the name as it is asked.
+// letter returns byte i of the name as sent.
 func (q *question) letter(i int) byte {
 	c := q.name[i]
 	if c >= 'a' && c <= 'z' && q.mix>>(i&63)&1 == 1 {
@@ -55,7 +56,7 @@ func (q *question) letter(i int) byte {
 	return c
 }
 
-// text is the name as it is asked, with a dot at its end.
+// text returns the name as sent, with the final dot.
 func (q *question) text() string {
 	var b [nameBytes]byte
 	for i := range len(q.name) {
@@ -65,7 +66,7 @@ func (q *question) text() string {
 	return string(b[:len(q.name)+1])
 }
 
-// append appends the message, questionBytes at most.
+// append appends the message to dst, at most questionBytes.
 func (q *question) append(dst []byte, id uint16) []byte {
 	m := dns.Msg{
 		MsgHdr:   dns.MsgHdr{Id: id, RecursionDesired: true},
@@ -76,12 +77,14 @@ func (q *question) append(dst []byte, id uint16) []byte {
 	}
 	packed, err := m.PackBuffer(dst[len(dst):cap(dst)])
 	if err != nil {
-		panic("BUG: dnscache: pack a question for " + q.name + ": " + err.Error()) // checkName let it pass
+		// checkName accepted the name.
+		panic("BUG: dnscache: pack a question for " + q.name + ": " + err.Error())
 	}
 	return append(dst, packed...)
 }
 
-// mixed tells whether q is asked in mixed case: its name may have no letter, or the draw no upper case.
+// mixed reports whether q has any letter in upper case. The name may have no letters, or the draw no upper
+// case.
 func (q *question) mixed() bool {
 	for i := range len(q.name) {
 		if q.letter(i) != q.name[i] {
@@ -91,8 +94,8 @@ func (q *question) mixed() bool {
 	return false
 }
 
-// answers tells whether msg is a reply to q: it repeats the question. sameCase: letter by letter. No more of msg is
-// unpacked than the name, so that forged replies cost little.
+// answers reports whether msg is a reply that repeats q, and whether it does so in the same case. It unpacks
+// only the name of msg, so forged replies cost little.
 func (q *question) answers(msg []byte) (ok, sameCase bool) {
 	end := q.tail()
 	if len(msg) < end || msg[2]&flagResponse == 0 || binary.BigEndian.Uint16(msg[4:]) != 1 ||
@@ -111,13 +114,12 @@ func (q *question) answers(msg []byte) (ok, sameCase bool) {
 	return true, true
 }
 
-// sameName compares a name that the library unpacked, which has a dot at its end, with one of ours.
+// sameName compares a name unpacked by the library, which ends in a dot, with one of ours.
 func sameName(unpacked, name string) bool {
 	return len(unpacked) == len(name)+1 && strings.EqualFold(unpacked[:len(name)], name)
 }
 
-// checkName returns host in lower case without its last dot, and whether the DNS can hold it as the name
-// of a host.
+// checkName returns host in lower case without the final dot and reports whether it is a valid host name.
 func checkName(host string) (string, bool) {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	if len(host) == 0 || len(host) > 253 {

@@ -12,22 +12,22 @@ import (
 	"time"
 )
 
-// Family says which addresses are asked for.
+// Family selects the address families to look up.
 type Family uint8
 
 const (
-	// FamilyAuto asks for IPv4 addresses, and for IPv6 ones when a host has no IPv4 address and this
-	// machine has a way to IPv6 (found out once, in New).
+	// FamilyAuto looks up IPv4 addresses, and IPv6 addresses if a host has no IPv4 address and this machine
+	// had a route to the IPv6 Internet when New was called.
 	FamilyAuto Family = iota
-	// Family4 asks for IPv4 addresses only.
+	// Family4 looks up IPv4 addresses only.
 	Family4
-	// Family6 asks for IPv6 addresses only.
+	// Family6 looks up IPv6 addresses only.
 	Family6
-	// FamilyBoth asks for both at once; IPv4 addresses come first in the answer.
+	// FamilyBoth looks up both at once. IPv4 addresses come first in the answer.
 	FamilyBoth
 )
 
-// ParseFamily reads "auto", "4", "6" or "both".
+// ParseFamily parses "auto", "4", "6" or "both".
 func ParseFamily(s string) (Family, error) {
 	for f, name := range []string{"auto", "4", "6", "both"} {
 		if s == name {
@@ -37,58 +37,59 @@ func ParseFamily(s string) (Family, error) {
 	return 0, fmt.Errorf("dnscache: address family %q: want auto, 4, 6 or both", s)
 }
 
-// NoFailureCache as FailureTTL switches the memory of failures off.
+// NoFailureCache as FailureTTL disables the caching of failures.
 const NoFailureCache = -1
 
 // Options configure a Resolver. A zero field means the default in its comment.
 type Options struct {
-	// Servers are recursive resolvers, at least one; port 0 is 53. They share the load.
+	// Servers are recursive resolvers, at least one; port 0 means 53. They share the load.
 	Servers []netip.AddrPort
-	// Sockets is the number of UDP sockets per server, each with a port of its own; default 4, at most
+	// Sockets is the number of UDP sockets for each server, each with a port of its own; default 4, at most
 	// 64.
 	Sockets int
-	// Timeouts are the times waited for each try of a question; each try goes to another server when
-	// there is one. A late answer to an earlier try is taken. Default 1 s, 2 s, 4 s; at most 8.
+	// Timeouts are the timeouts of the tries of a question, so their number is the number of tries. Each try
+	// goes to another server if there is one. A late answer to an earlier try counts. Default 1 s, 2 s, 4 s;
+	// at most 8.
 	Timeouts []time.Duration
-	// Rate bounds the questions per second over all servers, retries included; 0: no bound.
+	// Rate bounds the questions a second to all servers together, retries included; 0: no bound.
 	Rate float64
 	// MaxEntries and MaxBytes bound the cache; default 1,000,000 entries and 96 MiB.
 	MaxEntries int
 	MaxBytes   int64
-	// MaxInFlight bounds the lookups under way; others wait. Default 4096, at most 16384.
+	// MaxInFlight bounds the lookups that run at once; others wait. Default 4096, at most 16384.
 	MaxInFlight int
-	// MaxPerPLD bounds the lookups under way for one PLD; others of it wait. Default 8.
+	// MaxPerPLD bounds the lookups of one PLD that run at once; others wait. Default 8.
 	MaxPerPLD int
-	// MaxWaiting bounds the lookups that wait in all, MaxWaitingPerPLD those of one PLD; one more gets
+	// MaxWaiting bounds the lookups that wait, MaxWaitingPerPLD those of one PLD. Further lookups fail with
 	// KindBusy. Default 65536 and 1024.
 	MaxWaiting, MaxWaitingPerPLD int
 	// TTLMin and TTLMax clamp the life of an answer; default 60 s and 24 h.
 	TTLMin, TTLMax time.Duration
-	// NegativeMin and NegativeMax clamp the life of "no such name" and "no address"; default 5 min, 1 h.
+	// NegativeMin and NegativeMax clamp the life of "no such name" and "no address"; default 5 min and 1 h.
 	NegativeMin, NegativeMax time.Duration
-	// FailureTTL is the life of a failure (timeout, SERVFAIL); default 30 s; NoFailureCache: none.
+	// FailureTTL is the life of a failure (timeout, SERVFAIL); default 30 s; NoFailureCache: 0.
 	FailureTTL time.Duration
-	// MaxAddrs bounds the addresses kept of one family; default 16, at most 255.
+	// MaxAddrs bounds the addresses kept of each family; default 16, at most 255.
 	MaxAddrs int
-	// Family says which addresses are asked for.
+	// Family selects the address families to look up.
 	Family Family
-	// MixCase mixes the case of the letters in questions and demands it back: some ten bits more against
-	// forged answers. A server that doesn't repeat the case is asked without for an hour.
+	// MixCase randomizes the case of letters in questions and requires replies to repeat it, about ten more
+	// bits against forged answers. A server that does not repeat the case gets lower case for an hour.
 	MixCase bool
-	// RenewEvery is how long the sockets keep their ports; default 5 min.
+	// RenewEvery is the interval at which sockets get new ports; default 5 min.
 	RenewEvery time.Duration
-	// Dial replaces the dialler of sockets (network "udp") and of TCP connections ("tcp"), for tests. A
-	// "udp" connection must keep the bounds of messages, as net.Pipe does.
+	// Dial replaces the dialler of sockets (network "udp") and TCP connections ("tcp"), for tests. A "udp"
+	// connection must preserve message boundaries, as net.Pipe does.
 	Dial func(ctx context.Context, network string, addr netip.AddrPort) (net.Conn, error)
-	// Panicked is told of a panic, which is a bug: of a reply for a name that could not be read and counts as none, or, with "" for a
-	// name, of another one in a goroutine of the Resolver; then it must end the process. nil: nobody is told of the one, and the other
-	// ends the process by itself.
+	// Panicked reports a panic, which is a bug. With a name, parsing a reply for that name panicked; the
+	// reply is ignored. With "" for the name, another goroutine of the Resolver panicked, and Panicked must
+	// end the process. nil: the former is not reported, and the latter ends the process by itself.
 	Panicked func(name string, value any, stack []byte)
-	// reading is called before a reply is read: tests have it panic.
+	// reading is called before a reply is read, so that tests can make it panic.
 	reading func(name string)
 }
 
-// withDefaults returns o with the defaults put in.
+// withDefaults returns o with its defaults filled in.
 func (o Options) withDefaults() Options {
 	def := func(p *int, v int) {
 		if *p == 0 {
@@ -130,7 +131,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Validate returns all faults of the options joined. Zero fields are no fault.
+// Validate returns all faults of the options, joined. Zero fields are valid.
 func (o *Options) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("dnscache: "+format, args...)) }
@@ -143,8 +144,8 @@ func (o *Options) Validate() error {
 		}
 	}
 	for name, n := range map[string]int{"Sockets": o.Sockets, "MaxEntries": o.MaxEntries,
-		"MaxInFlight": o.MaxInFlight, "MaxPerPLD": o.MaxPerPLD, "MaxWaiting": o.MaxWaiting, "MaxWaitingPerPLD": o.MaxWaitingPerPLD,
-		"MaxAddrs": o.MaxAddrs} {
+		"MaxInFlight": o.MaxInFlight, "MaxPerPLD": o.MaxPerPLD, "MaxWaiting": o.MaxWaiting,
+		"MaxWaitingPerPLD": o.MaxWaitingPerPLD, "MaxAddrs": o.MaxAddrs} {
 		if n < 0 {
 			bad("%s is %d", name, n)
 		}
@@ -157,7 +158,8 @@ func (o *Options) Validate() error {
 			bad("timeout %v", t)
 		}
 	}
-	if o.TTLMin < 0 || o.TTLMax < 0 || o.NegativeMin < 0 || o.NegativeMax < 0 || o.RenewEvery < 0 || o.Rate < 0 || o.MaxBytes < 0 {
+	if o.TTLMin < 0 || o.TTLMax < 0 || o.NegativeMin < 0 || o.NegativeMax < 0 ||
+		o.RenewEvery < 0 || o.Rate < 0 || o.MaxBytes < 0 {
 		bad("negative TTL, span, rate or size")
 	}
 	if d := o.withDefaults(); d.TTLMin > d.TTLMax || d.NegativeMin > d.NegativeMax {
@@ -169,8 +171,8 @@ func (o *Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// ReadResolvConf returns the name servers of a file like /etc/resolv.conf, in order, on port 53. Lines
-// that can't be read are skipped; a file that names none is an error.
+// ReadResolvConf returns the name servers of a file like /etc/resolv.conf, in order, with port 53, at most
+// 16. It skips invalid lines. A file without name servers is an error.
 func ReadResolvConf(path string) ([]netip.AddrPort, error) {
 	f, err := os.Open(path)
 	if err != nil {

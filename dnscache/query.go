@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	// maxTries bounds the tries of a question.
+	// maxTries bounds the number of tries of a question.
 	maxTries = 8
-	// maxAsks bounds the questions asked for one chain of aliases.
+	// maxAsks bounds the number of questions for one alias chain.
 	maxAsks = 6
-	// tcpTimeout bounds a TCP exchange, waiting for its slot included.
+	// tcpTimeout bounds a TCP exchange, including the wait for its slot.
 	tcpTimeout = 5 * time.Second
 )
 
@@ -19,46 +19,46 @@ const (
 type query struct {
 	queryLink
 	f     *flight
-	name  string // what is asked now: the host, or where its aliases led
+	name  string // the current name: the host or the target of its aliases
 	qtype uint16
-	asked *asked // what goes out; nil: not drawn yet
-	own   asked  // room for the first of them
+	asked *asked // the question as sent; nil: not created yet
+	own   asked  // storage for the first asked
 	plain bool   // without EDNS0
 
-	tries    int // sent so far
-	asks     int // questions packed so far
+	tries    int // number of tries sent
+	asks     int // number of questions created
 	sent     [maxTries]sentTry
-	tried    uint64 // servers tried for this question, as bits
+	tried    uint64 // bit set of servers tried for this question
 	timer    timer
-	paced    bool          // the timer is for a sending that Rate put off, not a timeout
-	byTCP    bool          // a TCP exchange is under way
-	wrong    int           // tries counted as answered in the wrong case
-	spare    *reply        // truncated, with addresses, for the case that TCP fails; nil: none
-	aliasTTL time.Duration // least of the aliases so far; 0: none
+	paced    bool          // the timer waits for Rate, not for a reply
+	byTCP    bool          // a TCP exchange is in progress
+	wrong    int           // value of tries when a wrong case was last counted
+	spare    *reply        // a truncated reply with addresses, in case TCP fails; nil: none
+	aliasTTL time.Duration // least TTL of the aliases so far; 0: none
 
 	// The outcome.
 	settled bool
 	kind    Kind
 	addrs   []netip.Addr
-	space   [2]netip.Addr // room for the first of them
+	space   [2]netip.Addr // storage for the first addresses
 	ttl     time.Duration
-	from    netip.Addr // the server of the last reply
+	from    netip.Addr // server of the last reply
 }
 
-// asked is a question as it goes out. It doesn't change, so readers need no lock for it; a reply counts
-// only while it is what its query asks.
+// asked is a question as sent. It is immutable, so readers need no lock. A reply counts only while asked is
+// the current question of its query.
 type asked struct {
 	q *query
 	question
 }
 
-// sentTry is where a reply to a try may come in. nil socket: unused.
+// sentTry identifies the replies to a try. A nil socket means that the try was not sent.
 type sentTry struct {
 	socket *socket
 	id     uint16
 }
 
-// outgoing is a message to be sent once mu is free.
+// outgoing is a message to send after mu is released.
 type outgoing struct {
 	socket *socket
 	id     uint16
@@ -66,23 +66,23 @@ type outgoing struct {
 	flat   bool // in lower case
 }
 
-// outbox gathers what is to be done once mu is free, and has the space for it.
+// outbox collects the work to do after mu is released, and scratch space for it.
 type outbox struct {
 	msgs  []outgoing
 	tcp   []overTCP
-	ended []*flight // whose waiters are to be told
+	ended []*flight // flights whose waiters to wake
 	buf   [questionBytes]byte
-	addrs []netip.Addr // of the reply at hand
+	addrs []netip.Addr // scratch space for parsing a reply
 }
 
-// overTCP is a question to be asked again by TCP.
+// overTCP is a question to send again by TCP.
 type overTCP struct {
 	a *asked
 	s *server
 }
 
-// try sends a question for the first time or again, now or when Rate allows. The due time stands for the
-// timeout of the try.
+// try sends a question, for the first time or again, now or when Rate allows. It schedules the timeout of
+// the try.
 func (r *Resolver) try(q *query, now time.Time, out *outbox) {
 	if r.opt.Rate > 0 && !q.paced {
 		gap := time.Duration(float64(time.Second) / r.opt.Rate)
@@ -101,7 +101,7 @@ func (r *Resolver) try(q *query, now time.Time, out *outbox) {
 	if q.asked == nil {
 		q.asked = &q.own
 		if q.asks > 0 {
-			q.asked = new(asked) // a reader may still look at the one before
+			q.asked = new(asked) // a reader may still use the previous one
 		}
 		*q.asked = asked{q, newQuestion(q.name, q.qtype, !q.plain, r.opt.MixCase)}
 		q.asks++
@@ -119,11 +119,11 @@ func (r *Resolver) try(q *query, now time.Time, out *outbox) {
 	r.schedule(q, &r.timers.tries[span], now.Add(r.opt.Timeouts[span]))
 }
 
-// paceBurst is how much unused Rate may be used up at once.
+// paceBurst bounds how much unused Rate may be used up at once.
 const paceBurst = 50 * time.Millisecond
 
-// pickServer takes the servers in turn: one that wasn't tried and isn't down, else one that isn't down,
-// else the next.
+// pickServer rotates through the servers. It prefers one that is up and untried, then one that is up, then
+// any.
 func (r *Resolver) pickServer(q *query, now time.Time) *server {
 	n := len(r.servers)
 	r.turn++
@@ -146,7 +146,7 @@ func (r *Resolver) pickServer(q *query, now time.Time) *server {
 	return up.chosen(now)
 }
 
-// untried tells whether some server hasn't been asked q's question.
+// untried reports whether q may be sent to a server that it has not tried.
 func (r *Resolver) untried(q *query) bool {
 	for _, s := range r.servers {
 		if q.tried>>(s.number&63)&1 == 0 {
@@ -156,7 +156,7 @@ func (r *Resolver) untried(q *query) bool {
 	return false
 }
 
-// overdue takes the due event of a query: a try that wasn't answered, or a sending put off.
+// overdue handles a timer of a query: a try without an answer, or a question that Rate delayed.
 func (r *Resolver) overdue(q *query, now time.Time, out *outbox) {
 	if q.paced {
 		r.try(q, now, out)
@@ -169,7 +169,7 @@ func (r *Resolver) overdue(q *query, now time.Time, out *outbox) {
 	r.retry(q, now, out)
 }
 
-// retry goes on after a try that brought nothing: what was cut is better than nothing.
+// retry continues after a failed try: with the truncated reply, if there is one, else with the next try.
 func (r *Resolver) retry(q *query, now time.Time, out *outbox) {
 	switch {
 	case q.spare != nil:
@@ -183,7 +183,7 @@ func (r *Resolver) retry(q *query, now time.Time, out *outbox) {
 	}
 }
 
-// handle takes a reply from server s to a question. It doesn't keep rep.
+// handle processes a reply from server s. It does not retain rep.
 func (r *Resolver) handle(a *asked, s *server, rep *reply, tcp bool, now time.Time, out *outbox) {
 	q := a.q
 	if q.settled || q.asked != a || r.closed {
@@ -220,7 +220,7 @@ func (r *Resolver) handle(a *asked, s *server, rep *reply, tcp bool, now time.Ti
 	}
 }
 
-// take takes a useful reply: addresses, a denial, or an alias to be followed.
+// take processes a useful reply: addresses, a denial, or an alias to follow.
 func (r *Resolver) take(q *query, rep *reply, now time.Time, out *outbox) {
 	ttl := time.Duration(rep.ttl) * time.Second
 	if rep.alias != "" {
@@ -241,19 +241,19 @@ func (r *Resolver) take(q *query, rep *reply, now time.Time, out *outbox) {
 	}
 	q.kind, q.addrs, q.ttl = rep.kind, append(q.space[:0], rep.addrs...), ttl
 	if rep.kind == 0 && len(rep.addrs) == 0 {
-		q.kind = KindRefused // cut even by TCP
+		q.kind = KindRefused // truncated even by TCP
 	}
 	r.settle(q, now, out)
 }
 
-// again asks anew: another name, or without EDNS0.
+// again asks a new question: for another name, or without EDNS0.
 func (r *Resolver) again(q *query, name string, now time.Time, out *outbox) {
 	q.release()
 	q.name, q.asked, q.tries, q.tried, q.byTCP, q.wrong, q.spare = name, nil, 0, 0, false, 0, nil
 	r.try(q, now, out)
 }
 
-// release takes a query out of the timers and out of its sockets' tables.
+// release removes a query from the timers and from its sockets.
 func (q *query) release() {
 	q.stop()
 	for i := range q.sent[:min(q.tries, maxTries)] {

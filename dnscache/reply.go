@@ -9,14 +9,15 @@ import (
 	"github.com/miekg/dns"
 )
 
-// This file doesn't let the library unpack a whole message. Then one bad record of a type we never asked for, an EDNS0 option
-// for example, would make the reply unreadable, and a reply of 64 KiB could take 24 MB (see TestHostileReply). Instead it
-// reads the head of each record, and the data only of records about the name asked for.
+// This file does not let miekg/dns unpack a whole message. If it did, one bad record of an unrelated type,
+// such as an EDNS0 option, would make the reply unreadable, and a reply of 64 KiB could take 24 MB
+// (TestHostileReply). Instead it reads the header of each record, and the data only of records about the
+// name in question.
 
 const (
-	// maxChain bounds the aliases followed inside one reply.
+	// maxChain bounds the aliases followed within one reply.
 	maxChain = 16
-	// maxRecords bounds the records read of one reply, which take up to a kilobyte each. Those behind them are ignored.
+	// maxRecords bounds the records read of one reply, which take up to 1 KB each. The rest is ignored.
 	maxRecords = 512
 )
 
@@ -24,34 +25,34 @@ const (
 type reply struct {
 	kind      Kind // 0: addresses, or only an alias
 	truncated bool
-	noEDNS    bool   // the server stumbled over the extension
-	alias     string // where the chain of aliases left off without address; "": it didn't
+	noEDNS    bool   // the server does not support EDNS0
+	alias     string // last alias of a chain that ends without an address; "": none
 	addrs     []netip.Addr
-	ttl       uint32 // seconds; of negative replies by their SOA, 0 without
+	ttl       uint32 // in seconds; of denials from their SOA, 0 without one
 }
 
-// errReply: the message can't be read.
+// errReply: the message is unreadable.
 var errReply = errors.New("dnscache: unreadable reply")
 
-// errCase: the message repeats the question, but not its case.
+// errCase: the message repeats the question in another case.
 var errCase = errors.New("dnscache: reply in another case")
 
 // message is a reply being read.
 type message struct {
 	msg         []byte
 	rcode       int
-	answers     []record // as far as they can be read
+	answers     []record // those that are readable
 	negativeTTL uint32
 }
 
-// record is the head of a resource record, and where its data begins.
+// record is the header of a resource record and the offset of its data.
 type record struct {
 	dns.RR_Header
 	at int
 }
 
-// parseReply reads the reply to a question for name. Records that don't belong to the chain of aliases from name on are
-// ignored. The addresses are appended to space, maxAddrs at most.
+// parseReply reads the reply to a question for name. It ignores records outside the alias chain of name. It
+// overwrites space with the addresses, at most maxAddrs, and grows it if necessary.
 func parseReply(msg []byte, name string, qtype uint16, space []netip.Addr, maxAddrs int) (reply, error) {
 	var r reply
 	if len(msg) < headerBytes {
@@ -81,8 +82,8 @@ func parseReply(msg []byte, name string, qtype uint16, space []netip.Addr, maxAd
 	return r, p.followChain(&r, name, qtype, maxAddrs)
 }
 
-// survey goes over the records: it keeps the answers, the SOA's word on how long there is no such name, and the upper bits of
-// the code. It tells whether all of them can be read; fewer than the header says don't matter.
+// survey scans the records. It collects the answers, the negative TTL of the SOA and the upper bits of the
+// response code. It reports whether the records are readable; there may be fewer than the header says.
 func (p *message) survey() bool {
 	at := headerBytes
 	if binary.BigEndian.Uint16(p.msg[4:]) > 0 {
@@ -117,7 +118,7 @@ func (p *message) survey() bool {
 	return true
 }
 
-// record reads the head of the record at a place.
+// record reads the header of the record at an offset.
 func (p *message) record(at int) (r record, ok bool) {
 	name, at, err := dns.UnpackDomainName(p.msg, at)
 	if err != nil || at+10 > len(p.msg) {
@@ -136,7 +137,8 @@ func (p *message) unpack(r record) (dns.RR, error) {
 	return rr, err
 }
 
-// soaTTL is the least of the SOA's TTL and its last field (RFC 2308), and at least 1, also where that can't be read.
+// soaTTL returns the smaller of the SOA's TTL and its last field (RFC 2308), at least 1. An unreadable SOA
+// counts as 1.
 func (p *message) soaTTL(r record) uint32 {
 	rr, err := p.unpack(r)
 	if soa, ok := rr.(*dns.SOA); ok && err == nil {
@@ -145,7 +147,8 @@ func (p *message) soaTTL(r record) uint32 {
 	return 1
 }
 
-// followChain goes from name along the aliases to addresses. The records may stand in any order, so each step looks at all.
+// followChain follows the aliases from name to addresses. Records may be in any order, so each step scans
+// all.
 func (p *message) followChain(r *reply, name string, qtype uint16, maxAddrs int) error {
 	r.ttl = 1<<32 - 1
 	at := name
@@ -165,7 +168,7 @@ func (p *message) followChain(r *reply, name string, qtype uint16, maxAddrs int)
 	}
 	switch {
 	case len(r.addrs) > 0 || r.truncated:
-	case p.negativeTTL == 0 && at != name: // the server left the rest to us
+	case p.negativeTTL == 0 && at != name: // the server left the rest of the chain to us
 		r.alias = at
 	default:
 		r.kind, r.ttl = KindNoData, p.negativeTTL
@@ -173,10 +176,11 @@ func (p *message) followChain(r *reply, name string, qtype uint16, maxAddrs int)
 	return nil
 }
 
-// step takes the addresses of the name at, and returns the last alias it has; "": none.
+// step collects the addresses of the name at and returns the last alias of at; "": none.
 func (p *message) step(r *reply, at string, qtype uint16, maxAddrs int) (next string, err error) {
 	for _, rec := range p.answers {
-		if rec.Class != dns.ClassINET || rec.Rrtype != qtype && rec.Rrtype != dns.TypeCNAME || rec.Rdlength == 0 || !sameName(rec.Name, at) {
+		if rec.Class != dns.ClassINET || rec.Rrtype != qtype && rec.Rrtype != dns.TypeCNAME ||
+			rec.Rdlength == 0 || !sameName(rec.Name, at) {
 			continue
 		}
 		rr, err := p.unpack(rec)

@@ -10,82 +10,85 @@ import (
 	"time"
 )
 
-// Answer is what a host's name leads to.
+// Answer is the result of a lookup.
 type Answer struct {
-	// Addrs are its addresses, IPv4 first, in the order of the reply; never empty. The caller owns them.
+	// Addrs are the addresses, IPv4 first, in the order of the reply; never empty. The caller owns the
+	// slice.
 	Addrs []netip.Addr
-	// Expires is when they should be asked for again.
+	// Expires is when to look them up again.
 	Expires time.Time
-	// TTL is the least of the chain, as the servers said, and Server the one that answered last; of cached answers neither is known.
+	// TTL is the least TTL of the chain as received, and Server the server that answered last. Both are zero
+	// in cached answers.
 	TTL    time.Duration
 	Server netip.Addr
-	// Cached: they were known already, or another call was asking for them.
+	// Cached says that the answer came from the cache or from another call's lookup.
 	Cached bool
 }
 
-// Stats are counters since New, and sizes now.
+// Stats are counters since New and current sizes.
 type Stats struct {
-	Lookups int64 // calls of Lookup
-	Hits    int64 // of them, answered from the cache
-	Joined  int64 // of them, joined to a lookup under way
-	Busy    int64 // of them, turned away
+	Lookups int64 // calls of Lookup and LookupFresh
+	Hits    int64 // lookups answered from the cache
+	Joined  int64 // lookups that joined one in flight
+	Busy    int64 // lookups rejected with KindBusy
 
-	Sent     int64 // questions sent by UDP, retries included
-	Answers  int64 // replies taken
-	Timeouts int64 // tries that weren't answered in time
-	Lies     int64 // messages that didn't fit any question, or came too late
-	TCP      int64 // questions asked again by TCP
+	Sent     int64 // UDP questions sent, retries included
+	Answers  int64 // replies accepted
+	Timeouts int64 // tries without an answer in time
+	Lies     int64 // messages that matched no question or arrived too late
+	TCP      int64 // questions repeated by TCP
 
-	WrongCase int64 // of Lies, those that were right but for the case
-	Flat      int   // servers that are asked in lower case now, since they don't repeat the case
-	Renewals  int64 // of a server's sockets
+	WrongCase int64 // the part of Lies that matched except for the case
+	Flat      int   // servers that currently get lower case
+	Renewals  int64 // replacements of a server's sockets
 
-	NXDomain, NoData, Failures int64 // outcomes of lookups that weren't addresses
+	NXDomain, NoData, Failures int64 // outcomes of lookups without addresses
 
-	InFlight int   // lookups under way now
+	InFlight int   // lookups running now
 	Waiting  int   // lookups waiting to start now
-	Entries  int   // of the cache now
-	Bytes    int64 // of the cache now, by its formula
+	Entries  int   // current entries of the cache
+	Bytes    int64 // current size of the cache by its formula
 }
 
 // Resolver is an asynchronous stub resolver with a cache. It is safe for concurrent use.
 type Resolver struct {
 	opt     Options
-	ipv6    bool // there is a way to IPv6 (FamilyAuto)
+	ipv6    bool // this machine has a route to IPv6 (for FamilyAuto)
 	servers []*server
-	kick    chan struct{} // wakes the clock: an earlier event has come
+	kick    chan struct{} // wakes the clock for an earlier event
 	closing chan struct{}
-	ctx     context.Context // of TCP connections; ends with Close
+	ctx     context.Context // for TCP connections; Close ends it
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
-	tcp     chan struct{} // slots of TCP exchanges
+	tcp     chan struct{} // slots for TCP exchanges
 	lies    atomic.Int64
 	boxes   sync.Pool // *outbox
 
-	// mu guards what follows, and all flights and queries. Nothing is packed, sent, read or waited for under it. A socket's
-	// mu may be taken under it.
+	// mu guards the fields below and all flights and queries. It is never held while packing, sending,
+	// reading or waiting. A socket's mu may be locked while holding it.
 	mu       sync.Mutex
 	closed   bool
 	cache    *cache
 	flights  map[string]*flight
 	plds     map[string]*pld
 	inFlight int
-	backlog  fifo // flights that wait for the bound over all; they hold their PLD's slot
+	backlog  fifo // flights waiting for MaxInFlight; they hold a slot of their PLD
 	waiting  int  // flights in backlog and in the queues of PLDs
 	timers   timers
 	nextSend time.Time // when Rate allows the next question
-	turn     int       // server that takes the next question
+	turn     int       // index of the server for the next question
 	stats    Stats
 }
 
-// flight is one lookup under way, for all who wait for it. The resolver's mu guards it until done closes.
+// flight is one lookup, shared by all callers that wait for it. The resolver's mu guards it until done is
+// closed.
 type flight struct {
 	host    string
 	pld     *pld
-	queries [2]*query // by family asked
-	first   query     // room for the first of them
+	queries [2]*query // one for each family
+	first   query     // storage for the first query
 	n       int       // queries in use
-	open    int       // queries without outcome
+	open    int       // queries without an outcome
 	waiters int
 	started bool
 	done    chan struct{}
@@ -136,7 +139,7 @@ func (r *Resolver) Close() error {
 	r.mu.Unlock()
 	close(r.closing)
 	r.cancel()
-	for _, s := range r.servers { // nothing renews their sockets any more
+	for _, s := range r.servers { // renewSockets no longer changes them
 		for _, k := range slices.Concat(s.sockets, s.retired) {
 			k.conn.Close()
 		}
@@ -145,14 +148,15 @@ func (r *Resolver) Close() error {
 	return nil
 }
 
-// Lookup returns the addresses of host. Names without one give an *Error; other errors are those of ctx,
-// and ErrClosed. pldKey names the host's PLD for the bound on lookups of one PLD; "": the host itself. A
-// lookup goes on for the cache when ctx ends after it was sent. IP literals are answered as they are.
+// Lookup returns the addresses of host. The error is an *Error if the host has none, else the cause of ctx
+// or ErrClosed. pldKey names the host's PLD, whose lookups are bounded; "" means the host itself. If ctx
+// ends after the question was sent, the lookup continues for the cache. IP literals are returned as they
+// are.
 func (r *Resolver) Lookup(ctx context.Context, host, pldKey string) (Answer, error) {
 	return r.lookup(ctx, host, pldKey, false)
 }
 
-// LookupFresh is Lookup, but asks the name servers though the answer is in the cache.
+// LookupFresh is Lookup, but ignores a cached answer.
 func (r *Resolver) LookupFresh(ctx context.Context, host, pldKey string) (Answer, error) {
 	return r.lookup(ctx, host, pldKey, true)
 }
@@ -212,7 +216,7 @@ func (r *Resolver) lookup(ctx context.Context, host, pldKey string, fresh bool) 
 	return r.wait(ctx, f)
 }
 
-// wait waits for a flight. The addresses are copied: each waiter owns its own.
+// wait waits for a flight. It copies the addresses because each caller owns its slice.
 func (r *Resolver) wait(ctx context.Context, f *flight) (Answer, error) {
 	select {
 	case <-f.done:
@@ -230,7 +234,7 @@ func (r *Resolver) wait(ctx context.Context, f *flight) (Answer, error) {
 	return a, nil
 }
 
-// literal reads IP literals, with brackets or without.
+// literal parses an IP literal, with or without brackets.
 func literal(host string) (netip.Addr, bool) {
 	if len(host) > 2 && host[0] == '[' && host[len(host)-1] == ']' {
 		host = host[1 : len(host)-1]

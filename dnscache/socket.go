@@ -16,36 +16,36 @@ import (
 )
 
 const (
-	// readBytes holds any reply to our EDNS0 size, and more than that.
+	// readBytes is the size of a read buffer, larger than any reply within our EDNS0 size.
 	readBytes = 4096
-	// socketBytes is asked for as a socket's receive buffer: what comes in while a reader is held up, unasked packets
-	// among it, must not push answers out.
+	// socketBytes is the receive buffer requested for a socket. Answers must not be lost while a reader is
+	// delayed, not even during a flood of unsolicited packets.
 	socketBytes = 1 << 20
-	// maxTCP bounds TCP exchanges at once.
+	// maxTCP bounds concurrent TCP exchanges.
 	maxTCP = 64
-	// downAfter unanswered tries in a row a server is left alone for downFor, but for one probe.
+	// After downAfter consecutive tries without an answer, a server gets only one probe each downFor.
 	downAfter = 8
 	downFor   = 5 * time.Second
 )
 
-// server is one recursive resolver. The resolver's mu guards what changes but flat.
+// server is one recursive resolver. The resolver's mu guards its mutable fields except flat.
 type server struct {
 	addr    netip.AddrPort
 	number  int
-	sockets []*socket // of questions to come
-	retired []*socket // from before the last renewal, with questions under way
-	fails   int       // tries without answer in a row
-	down    time.Time // not asked before, but for probes
-	wrong   int       // tries answered in the wrong case in a row
+	sockets []*socket // for new questions
+	retired []*socket // from before the last renewal, with pending questions
+	fails   int       // consecutive tries without an answer
+	down    time.Time // until then only probes
+	wrong   int       // consecutive tries answered in the wrong case
 	flat    atomic.Bool
-	flatEnd time.Time // when case is mixed again
+	flatEnd time.Time // when mixed case resumes
 }
 
-// socket is one connected UDP socket with the questions sent from it.
+// socket is one connected UDP socket with its pending questions.
 type socket struct {
 	server *server
 	conn   net.Conn
-	mu     sync.Mutex // guards asked; taken under the resolver's mu, never the other way round
+	mu     sync.Mutex // guards asked; locked after the resolver's mu, never before
 	asked  map[uint16]*asked
 }
 
@@ -72,7 +72,7 @@ func (r *Resolver) openServers() error {
 	return nil
 }
 
-// openSockets opens a server's sockets, as many as it can.
+// openSockets opens the sockets of a server. On error it returns those already open.
 func (r *Resolver) openSockets(s *server) (opened []*socket, err error) {
 	for range r.opt.Sockets {
 		conn, err := r.dial(r.ctx, "udp", s.addr)
@@ -80,7 +80,7 @@ func (r *Resolver) openSockets(s *server) (opened []*socket, err error) {
 			return opened, fmt.Errorf("dnscache: open socket to %v: %w", s.addr, err)
 		}
 		if c, ok := conn.(*net.UDPConn); ok {
-			_ = c.SetReadBuffer(socketBytes) // what the kernel doesn't grant is no fault
+			_ = c.SetReadBuffer(socketBytes) // a smaller buffer is not an error
 		}
 		opened = append(opened, &socket{server: s, conn: conn, asked: make(map[uint16]*asked)})
 	}
@@ -95,8 +95,8 @@ func (r *Resolver) dial(ctx context.Context, network string, addr netip.AddrPort
 	return d.DialContext(ctx, network, addr.String())
 }
 
-// hasIPv6 tells whether this machine has a route to the IPv6 Internet. Connecting a UDP socket asks the
-// routing table and sends nothing.
+// hasIPv6 reports whether this machine has a route to the IPv6 Internet. Connecting a UDP socket consults
+// the routing table and sends nothing.
 func hasIPv6() bool {
 	conn, err := net.Dial("udp6", "[2600::1]:53")
 	if err != nil {
@@ -108,7 +108,7 @@ func hasIPv6() bool {
 
 func (s *server) up(now time.Time) bool { return s.fails < downAfter || !now.Before(s.down) }
 
-// chosen notes that s gets a question: of a server that is down only one per span, as a probe.
+// chosen records that s gets a question. A server that is down gets only one each downFor, as a probe.
 func (s *server) chosen(now time.Time) *server {
 	if s.fails >= downAfter {
 		s.down = now.Add(downFor)
@@ -118,7 +118,7 @@ func (s *server) chosen(now time.Time) *server {
 
 func (s *server) answered() { s.fails = 0 }
 
-// missed notes a try that wasn't answered.
+// missed records a try without an answer.
 func (t *sentTry) missed(now time.Time) {
 	if t.socket == nil {
 		return
@@ -171,7 +171,8 @@ func (r *Resolver) startReader(k *socket) {
 	})
 }
 
-// survives tells whether reading goes on after a fault: an ICMP message for an earlier question, mostly.
+// survives reports whether to continue reading after an error, which is usually an ICMP message for an
+// earlier question.
 func (r *Resolver) survives(k *socket, err error, faults int) bool {
 	select {
 	case <-r.closing:
@@ -198,7 +199,7 @@ func (r *Resolver) survives(k *socket, err error, faults int) bool {
 	}
 }
 
-// receive takes one message that came in on k.
+// receive processes one message received on k.
 func (r *Resolver) receive(k *socket, msg []byte, out *outbox) {
 	if len(msg) < headerBytes {
 		r.lies.Add(1)
@@ -208,7 +209,7 @@ func (r *Resolver) receive(k *socket, msg []byte, out *outbox) {
 	a := k.asked[binary.BigEndian.Uint16(msg)]
 	k.mu.Unlock()
 	if a == nil {
-		r.lies.Add(1) // or too late
+		r.lies.Add(1) // or a late reply
 		return
 	}
 	rep, err := r.read(msg, a, r.opt.MixCase && !k.server.flat.Load(), out.addrs)
@@ -233,8 +234,8 @@ func (r *Resolver) receive(k *socket, msg []byte, out *outbox) {
 	r.send(out)
 }
 
-// send tells those whose lookups ended and sends what has gathered. What a socket refuses counts as lost: the question's
-// timeout takes care.
+// send wakes the waiters of flights that ended and sends the collected messages. It ignores write errors:
+// the timeout of the question handles them.
 func (r *Resolver) send(out *outbox) {
 	for i, f := range out.ended {
 		close(f.done)
@@ -254,7 +255,7 @@ func (r *Resolver) send(out *outbox) {
 	out.ended, out.msgs, out.tcp = out.ended[:0], out.msgs[:0], nil
 }
 
-// startTCP starts a goroutine that asks by TCP; it ends with its exchange, or by Close.
+// startTCP starts a goroutine that asks by TCP. It ends with the exchange or with Close.
 func (r *Resolver) startTCP(a *asked, s *server) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -288,7 +289,7 @@ func (r *Resolver) startTCP(a *asked, s *server) {
 	})
 }
 
-// exchangeTCP asks one question on a connection of its own.
+// exchangeTCP asks one question on a new connection.
 func (r *Resolver) exchangeTCP(ctx context.Context, a *asked, s *server) (reply, error) {
 	conn, err := r.dial(ctx, "tcp", s.addr)
 	if err != nil {
@@ -316,5 +317,5 @@ func (r *Resolver) exchangeTCP(ctx context.Context, a *asked, s *server) (reply,
 	if len(msg) < headerBytes || binary.BigEndian.Uint16(msg) != id {
 		return reply{}, errReply
 	}
-	return r.read(msg, a, false, nil) // who isn't on the path can't forge what comes by TCP
+	return r.read(msg, a, false, nil) // off-path attackers cannot forge TCP replies
 }

@@ -6,23 +6,23 @@ import (
 	"drumbeat/internal/list"
 )
 
-// timer is a query's place in one of the lists of timers.
+// timer is the entry of a query in one of the timer lists.
 type timer struct {
 	due  time.Time
-	list *timerList // nil: none
+	list *timerList // nil: not scheduled
 }
 
-// timerList is queries in order of when they are due. All that come to a list wait the same time, so that a new one goes to
-// its end: no heap needs to be kept.
+// timerList holds queries in order of their due times. All queries of a list wait equally long, so new ones
+// go to its end and no heap is needed.
 type timerList struct{ list.List[query, *query] }
 
 type queryLink = list.Link[query]
 
-// timers are the lists: by number of the try, of those that TCP has, and of those that Rate puts off.
+// timers are the lists: one for each try number, one for TCP, and one for questions that Rate delays.
 type timers struct {
 	tries      [maxTries]timerList
 	tcp, paced timerList
-	wake       time.Time // when the clock looks next; zero: it is looking
+	wake       time.Time // when the clock will wake; zero: it is awake
 }
 
 // all calls f for each list.
@@ -34,7 +34,7 @@ func (t *timers) all(f func(*timerList)) {
 	f(&t.paced)
 }
 
-// schedule sets the query's next event.
+// schedule sets the next event of a query.
 func (r *Resolver) schedule(q *query, l *timerList, due time.Time) {
 	q.stop()
 	l.insert(q, due)
@@ -47,8 +47,8 @@ func (r *Resolver) schedule(q *query, l *timerList, due time.Time) {
 	}
 }
 
-// insert puts q behind those that are due before it. They are all but those whose clock was read in another order than they
-// came to the lock.
+// insert puts q after all queries that are due before it. It rarely has to go back: only if two callers read
+// the clock in one order and took the lock in the other.
 func (l *timerList) insert(q *query, due time.Time) {
 	after := l.Back()
 	for after != nil && due.Before(after.timer.due) {
@@ -58,7 +58,7 @@ func (l *timerList) insert(q *query, due time.Time) {
 	l.InsertAfter(q, after)
 }
 
-// stop takes the query out of its list.
+// stop removes the query from its list.
 func (q *query) stop() {
 	if l := q.timer.list; l != nil {
 		l.Remove(q)
@@ -66,7 +66,7 @@ func (q *query) stop() {
 	}
 }
 
-// startClock starts the goroutine that sees to timeouts, to questions that Rate put off and to new sockets, until Close.
+// startClock starts the goroutine that handles timeouts, delayed questions and socket renewal until Close.
 func (r *Resolver) startClock() {
 	r.wg.Go(func() {
 		defer r.fatal()
@@ -87,7 +87,7 @@ func (r *Resolver) startClock() {
 	})
 }
 
-// tick handles what is due and returns the time to the next event.
+// tick handles due events and returns the time to the next one.
 func (r *Resolver) tick(out *outbox) time.Duration {
 	r.mu.Lock()
 	now := time.Now()

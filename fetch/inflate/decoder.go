@@ -6,24 +6,24 @@ import (
 	"hash/crc32"
 )
 
-// Format is what is wrapped around the deflate stream.
+// Format is the container of the deflate stream.
 type Format uint8
 
 const (
-	Raw  Format = iota // nothing (RFC 1951); what stands behind the stream is left alone
-	Gzip               // one member of RFC 1952 or several, and nothing behind them
+	Raw  Format = iota // none (RFC 1951); bytes after the stream are ignored
+	Gzip               // one or more members of RFC 1952 with no bytes after them
 )
 
 var (
-	// ErrRoom: there is no room for the next byte. Decode goes on when called again with more.
+	// ErrRoom: dst is full. Call Decode again with a larger dst to continue.
 	ErrRoom = errors.New("inflate: no room for more")
-	// ErrCorrupt: these bytes are no deflate stream.
+	// ErrCorrupt: the input is not a valid deflate stream.
 	ErrCorrupt = errors.New("inflate: corrupt deflate stream")
-	// ErrTruncated: the stream or what is wrapped around it goes on behind the end.
+	// ErrTruncated: the input ends before the stream or its trailer does.
 	ErrTruncated = errors.New("inflate: input ends before the stream does")
-	// ErrHeader: a member of a gzip file begins with something else than a header that we know.
+	// ErrHeader: a gzip member begins with an invalid or unknown header.
 	ErrHeader = errors.New("inflate: bad gzip header")
-	// ErrChecksum: the member's checksum or length is another.
+	// ErrChecksum: the member's checksum or length does not match.
 	ErrChecksum = errors.New("inflate: gzip checksum or length is wrong")
 
 	errEdge = errors.New("inflate: near an edge")
@@ -40,22 +40,22 @@ const (
 	atEnd
 )
 
-// Decoder decodes one stream after the other. It holds 42 KiB of tables and allocates nothing. The zero value is
-// at the end of nothing; call Reset. It belongs to one goroutine at a time.
+// Decoder decodes one stream at a time. It holds 42 KiB of tables and allocates nothing. Call Reset before
+// use. A Decoder belongs to one goroutine at a time.
 type Decoder struct {
 	src  []byte
-	at   int    // in src, of the first byte that isn't in bits
-	bits uint64 // the next of the stream, the first lowest; what is set above have is right, too
-	have uint   // valid ones
+	at   int    // index in src of the next byte to load into bits
+	bits uint64 // the next bits of the stream, first bit lowest; bits above have are also correct
+	have uint   // number of valid bits
 
 	format Format
 	stage  stage
-	first  bool // member
-	final  bool // block
+	first  bool // the current member is the first
+	final  bool // the current block is the last
 	err    error
-	base   int // in dst, where the member begins
-	length int // left of the match or stored block that there was no room for
-	dist   int // of that match
+	base   int // index in dst of the member's beginning
+	length int // rest of a match or stored block that did not fit
+	dist   int // distance of that match
 	tables *tables
 
 	dynamic, fixed tables
@@ -64,7 +64,7 @@ type Decoder struct {
 	lens           [maxLiterals + maxDistances]uint8
 }
 
-// Reset makes d begin with src, which is referred to until the next Reset. A nil src lets go of it.
+// Reset prepares d to decode src, which d references until the next Reset. A nil src releases it.
 func (d *Decoder) Reset(format Format, src []byte) {
 	d.src, d.at, d.bits, d.have = src, 0, 0, 0
 	d.format, d.stage, d.first, d.final, d.err = format, atBlock, true, false, nil
@@ -74,9 +74,10 @@ func (d *Decoder) Reset(format Format, src []byte) {
 	}
 }
 
-// Decode appends what the stream decodes to to dst, to its capacity and to a length of limit at most, and returns it with
-// nil at the stream's end. After ErrRoom call it again with the same bytes in a larger dst; any other error is final, and
-// dst holds all that could be decoded before the fault. What lies between the length returned and limit is overwritten.
+// Decode appends decoded bytes to dst, up to its capacity and to a length of limit, and returns it. The
+// error is nil at the end of the stream. After ErrRoom, call it again with the same bytes in a larger dst.
+// Any other error is final; dst then holds everything decoded before the fault. Decode may overwrite the
+// bytes between the returned length and limit.
 func (d *Decoder) Decode(dst []byte, limit int) ([]byte, error) {
 	if d.err != nil {
 		return dst, d.err
@@ -108,8 +109,8 @@ func (d *Decoder) Decode(dst []byte, limit int) ([]byte, error) {
 	return out[:op], err
 }
 
-// SizeHint returns how long gzip src claims to be when decoded, and no more than it can be: the last 4 bytes say so if there is
-// one member and nobody lies, and nothing makes more than 1032 bytes of one.
+// SizeHint returns the decoded size that the last 4 bytes of gzip src claim, capped at 1032 times len(src),
+// the highest ratio of deflate. The claim is true if there is a single, honest member.
 func SizeHint(src []byte) int {
 	if len(src) < 18 {
 		return 0
@@ -117,7 +118,7 @@ func SizeHint(src []byte) int {
 	return int(min(uint64(binary.LittleEndian.Uint32(src[len(src)-4:])), 1032*uint64(len(src))))
 }
 
-// refill takes bytes until there are 56 bits or more, if there are so many.
+// refill loads bytes until bits holds at least 56 bits or the input is used up.
 func (d *Decoder) refill() {
 	if d.at+8 <= len(d.src) {
 		d.bits |= binary.LittleEndian.Uint64(d.src[d.at:]) << (d.have & 63)
@@ -132,7 +133,7 @@ func (d *Decoder) refill() {
 	}
 }
 
-// take returns the next n bits; the caller has seen that they are there.
+// take returns the next n bits, which must be available.
 func (d *Decoder) take(n uint) uint {
 	v := uint(d.bits & (1<<n - 1))
 	d.bits >>= n
@@ -140,13 +141,13 @@ func (d *Decoder) take(n uint) uint {
 	return v
 }
 
-// align leaves out the rest of a byte and gives back those that were taken ahead.
+// align drops the rest of the current byte and returns loaded bytes to the input.
 func (d *Decoder) align() {
 	d.at -= int(d.have >> 3)
 	d.bits, d.have = 0, 0
 }
 
-// block reads the head of a block.
+// block reads the header of a block.
 func (d *Decoder) block() error {
 	if d.final {
 		d.align()
@@ -186,7 +187,7 @@ func (d *Decoder) block() error {
 	return nil
 }
 
-// stored copies from src.
+// stored copies bytes of a stored block.
 func (d *Decoder) stored(out []byte, op int) (int, error) {
 	n := copy(out[op:], d.src[d.at:min(len(d.src), d.at+d.length)])
 	d.at += n
@@ -202,7 +203,7 @@ func (d *Decoder) stored(out []byte, op int) (int, error) {
 	return op + n, nil
 }
 
-// useFixed takes the tables of section 3.2.6.
+// useFixed selects the fixed code of RFC 1951, 3.2.6.
 func (d *Decoder) useFixed() {
 	d.tables = &d.fixed
 	if d.fixedBuilt {
@@ -227,10 +228,10 @@ func (d *Decoder) useFixed() {
 	d.fixedBuilt = true
 }
 
-// lengthOrder is that of section 3.2.7.
+// lengthOrder is the order of code lengths in RFC 1951, 3.2.7.
 var lengthOrder = [19]uint8{16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15}
 
-// readTables reads the codes of a dynamic block: section 3.2.7.
+// readTables reads the codes of a dynamic block (RFC 1951, 3.2.7).
 func (d *Decoder) readTables() error {
 	if d.refill(); d.have < 14 {
 		return ErrTruncated
@@ -262,7 +263,7 @@ func (d *Decoder) readTables() error {
 	return nil
 }
 
-// readLens reads the lengths of the codes, which are coded themselves.
+// readLens reads the code lengths, which are themselves Huffman-coded.
 func (d *Decoder) readLens(lens []uint8) error {
 	for i := 0; i < len(lens); {
 		if d.have < 14 {
@@ -314,11 +315,12 @@ const (
 	flagName           = 1 << 3
 	flagComment        = 1 << 4
 	flagsReserved      = 0xe0
-	// maxName bounds names and comments in a header with the zero behind them, as Go's readers do.
+	// maxName bounds names and comments in a header, terminating zero included, as in Go's library.
 	maxName = 512
 )
 
-// header reads the head of a gzip member. Where all members before have ended, the end of the input is the stream's.
+// header reads the header of a gzip member. If the input ends before a further member, the stream is
+// complete.
 func (d *Decoder) header() error {
 	p := d.src[d.at:]
 	if len(p) == 0 && !d.first {
@@ -377,7 +379,8 @@ func (d *Decoder) trailer(member []byte) error {
 	if len(p) < 8 {
 		return ErrTruncated
 	}
-	if binary.LittleEndian.Uint32(p) != crc32.ChecksumIEEE(member) || binary.LittleEndian.Uint32(p[4:]) != uint32(len(member)) {
+	if binary.LittleEndian.Uint32(p) != crc32.ChecksumIEEE(member) ||
+		binary.LittleEndian.Uint32(p[4:]) != uint32(len(member)) {
 		return ErrChecksum
 	}
 	d.at += 8

@@ -6,18 +6,20 @@ import "encoding/binary"
 
 const (
 	maxMatch = 258
-	// copyBytes is what a match is copied by: thrice at once, which does for nine in ten of HTML's, then one by one.
+	// copyBytes is the unit of copying a match. The first three units are copied unconditionally, which
+	// covers nine in ten matches of HTML; then units follow one by one.
 	copyBytes = 16
-	// inputEdge: three loads of 8 bytes, each at most 7 bytes behind the one before.
+	// inputEdge allows for three loads of 8 bytes, each at most 7 bytes after the previous one.
 	inputEdge = 24
-	// outputEdge: three literals, a match, and what its last step writes beyond.
+	// outputEdge allows for three literals, a match, and the overrun of its last copy.
 	outputEdge = 3 + maxMatch + 3*copyBytes
 )
 
-// fast decodes symbols while no edge of the input or of the room is near, errEdge. Each round fills bits up to 56 at least:
-// enough for three literals found in the first table (30), or two and a length (20 + 20), and for the next lookup; or, after
-// another fill if need be, for a distance (28). next is looked up before the round fills bits, as soon as there are 10: that
-// takes the fill out of the chain of instructions that wait for each other, and gains 6 %.
+// fast decodes symbols until it comes near an end of the input or the room, and then returns errEdge. Each
+// round refills bits to at least 56: enough for three literals from the first table (30 bits), or two and a
+// length (20 + 20), and for the next lookup; or, after another refill if needed, for a distance (28). next
+// is looked up as soon as 10 bits are available, before the round refills. This takes the refill out of the
+// dependency chain and gains 6 %.
 func (d *Decoder) fast(out []byte, op, room int) (int, error) {
 	src := d.src
 	literals, distances := &d.tables.literals, &d.tables.distances
@@ -142,7 +144,7 @@ func (d *Decoder) fast(out []byte, op, room int) (int, error) {
 	return op, err
 }
 
-// Slices whose length and capacity are constants need one check, and no care for ends of memory.
+// Slices with constant length and capacity need only one bounds check.
 
 func load(p []byte, i int) uint64 {
 	return binary.LittleEndian.Uint64(p[i : i+8 : i+8])
@@ -156,7 +158,7 @@ func copy16(p []byte, to, from int) {
 	*(*[16]byte)(p[to : to+16 : to+16]) = *(*[16]byte)(p[from : from+16 : from+16])
 }
 
-// copy48 copies 16 bytes thrice, in order: the second and third may be what the ones before have written.
+// copy48 copies 16 bytes three times, in order, because the source may overlap bytes just written.
 func copy48(p []byte, to, from int) {
 	t, f := (*[48]byte)(p[to:to+48:to+48]), (*[48]byte)(p[from:from+48:from+48])
 	*(*[16]byte)(t[:16]) = *(*[16]byte)(f[:16])

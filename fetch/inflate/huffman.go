@@ -1,6 +1,6 @@
 package inflate
 
-// huffman decodes symbols up to the block's end.
+// huffman decodes symbols up to the end of the block.
 func (d *Decoder) huffman(out []byte, op, room int) (int, error) {
 	if d.length > 0 {
 		if op = d.copyMatch(out[:room], op); d.length > 0 {
@@ -17,8 +17,8 @@ func (d *Decoder) huffman(out []byte, op, room int) (int, error) {
 	return op, err
 }
 
-// careful decodes symbols one by one up to the block's end, the end of the input or of the room. 56 bits are enough for
-// a whole match (15 + 5 + 15 + 13); those behind the input's end are zero.
+// careful decodes symbols one by one until the end of the block, the input or the room. 56 bits suffice for
+// a whole match (15 + 5 + 15 + 13). Bits after the end of the input are zero.
 func (d *Decoder) careful(out []byte, op int) (int, error) {
 	for {
 		d.refill()
@@ -59,8 +59,8 @@ func (d *Decoder) careful(out []byte, op int) (int, error) {
 	}
 }
 
-// lookUp returns the entry for the symbol that bits begins with, bits with the code's part that led to a second table
-// taken off, and how many bits the symbol takes in all.
+// lookUp returns the entry of the next symbol in bits, bits without the part of the code that led to a
+// second table, and the number of bits that the symbol takes in total.
 func lookUp(table []uint32, root uint, bits uint64) (e uint32, _ uint64, used uint) {
 	e = table[bits&(1<<root-1)]
 	if e&isLink != 0 {
@@ -71,12 +71,12 @@ func lookUp(table []uint32, root uint, bits uint64) (e uint32, _ uint64, used ui
 	return e, bits, used + uint(e&takeMask)
 }
 
-// value is the length or distance of an entry with the extra bits that follow its code.
+// value returns the length or distance of an entry, including the extra bits after its code.
 func value(e uint32, bits uint64) int {
 	return int(e>>valueShift) + int(bits&(1<<(e&takeMask)-1)>>(e>>widthShift&widthMask))
 }
 
-// copyMatch copies what is left of a match, as far as there is room.
+// copyMatch copies the rest of a match as far as there is room.
 func (d *Decoder) copyMatch(out []byte, op int) int {
 	n := min(d.length, len(out)-op)
 	for i := op; i < op+n; i++ {

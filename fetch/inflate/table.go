@@ -2,17 +2,17 @@ package inflate
 
 import "math/bits"
 
-// A table is looked up with the next bits of the stream, the first bit lowest. Codes of up to the root's width are found
-// at once, each in all places whose low bits are the code; the place of a longer code's beginning leads to a second table
-// behind the first, looked up with the bits that follow. An entry is
+// A table is indexed by the next bits of the stream, first bit lowest. A code no wider than the root is in
+// every entry whose low bits equal it. The root entry for the beginning of a longer code points to a second
+// table, stored after the first and indexed by the bits that follow. An entry consists of
 //
 //	bit  31      a literal
-//	bits 16..30  the literal, or the least length or distance of the code, or where the second table begins
-//	bit  15      neither literal nor match: one of the next two, or else a code that doesn't exist
+//	bits 16..30  the literal, the base length or distance, or the index of the second table
+//	bit  15      neither a literal nor a match: one of the next two, or an invalid code
 //	bit  14      a second table
 //	bit  13      the end of the block
-//	bits 8..12   width of the code (in a second table: less the root's), or width of the second table
-//	bits 0..5    the same and the extra bits of length or distance: all there is to take; of a link, the root's width
+//	bits 8..12   width of the code (in a second table without the root's), or of the second table
+//	bits 0..5    bits to consume: that width and the extra bits; in a link, the root's width
 const (
 	isLiteral  = 1 << 31
 	isSpecial  = 1 << 15
@@ -24,37 +24,38 @@ const (
 	takeMask   = 63
 )
 
-// Sizes of the tables, powers of two so that a mask is all the check an index needs. A second table of 2^w entries has codes
-// w bits longer than the root, so w+1 codes at least: with 286 symbols and w <= 5 second tables take at most 286/6*32 = 1525
-// entries, with 30 and w <= 7 at most 30/8*128 = 480. 10 bits find all but some percent of HTML's symbols, and are
-// filled in half the time of 11.
+// The sizes of the tables are powers of two, so a mask is the only check that an index needs. A second table
+// of 2^w entries has codes up to w bits longer than the root, so at least w+1 codes. With 286 symbols and w
+// <= 5, second tables take at most 286/6*32 = 1525 entries; with 30 symbols and w <= 7, at most 30/8*128 =
+// 480. 10 bits resolve all but a few percent of HTML's symbols, and such a table is built in half the time
+// of one with 11.
 const (
 	literalRoot, literalEntries   = 10, 4096 // 1024 + 1525
 	distanceRoot, distanceEntries = 8, 1024  // 256 + 480
-	lengthRoot, lengthEntries     = 7, 128   // of the code of code lengths, whose own are at most 7
+	lengthRoot, lengthEntries     = 7, 128   // of the code length code, whose codes have at most 7 bits
 )
 
 const (
-	maxLiterals  = 286 // symbols 286 and 287 have places in the fixed code and mean nothing
-	maxDistances = 30  // as have distances 30 and 31
+	maxLiterals  = 286 // symbols 286 and 287 occur only in the fixed code and are invalid
+	maxDistances = 30  // likewise distances 30 and 31
 	maxWidth     = 15
 )
 
-// tables are those of one block.
+// tables are the two tables of one block.
 type tables struct {
-	literals  [literalEntries]uint32 // literals, lengths and the end
+	literals  [literalEntries]uint32 // literals, lengths and the end of the block
 	distances [distanceEntries]uint32
 }
 
-// What the symbols mean, less the widths of their codes.
+// The entries of the symbols without the widths of their codes.
 var (
 	literalSymbols  = newLiteralSymbols()
 	distanceSymbols = newDistanceSymbols()
 	lengthSymbols   = newLengthSymbols()
 )
 
-// newLiteralSymbols: section 3.2.5 of RFC 1951. Lengths come in groups of four with an extra bit more each; 258 has a
-// symbol of its own.
+// newLiteralSymbols follows RFC 1951, 3.2.5. Lengths come in groups of four with one more extra bit each;
+// 258 has its own symbol.
 func newLiteralSymbols() (s [288]uint32) {
 	for i := range 256 {
 		s[i] = isLiteral | uint32(i)<<valueShift
@@ -89,9 +90,10 @@ func newLengthSymbols() (s [19]uint32) {
 	return s
 }
 
-// build fills a table with the code in which symbol i has lens[i] bits, 0 for none. Each symbol costs a few instructions
-// and the table is doubled by copying, so a block of few symbols costs no more than the copying of its tables. It tells
-// whether that is a code: complete, of a single symbol with one bit, or empty.
+// build fills a table for the code in which symbol i has lens[i] bits, 0 meaning that it does not occur.
+// Each symbol costs a few instructions, and doubling copies the table, so a block with few symbols costs
+// little more than the copies. build reports whether the code is valid: complete, or a single symbol with
+// one bit, or empty.
 func build(table []uint32, root int, lens []uint8, symbols []uint32) bool {
 	var count, at [maxWidth + 1]int
 	for _, n := range lens {
@@ -126,7 +128,7 @@ func build(table []uint32, root int, lens []uint8, symbols []uint32) bool {
 	}
 	next := sorted[:]
 	least = min(least, root)
-	if left > 0 { // the half that no code begins with
+	if left > 0 { // no code begins with this bit
 		table[1] = isSpecial
 	}
 	code := 0
@@ -146,14 +148,14 @@ func build(table []uint32, root int, lens []uint8, symbols []uint32) bool {
 	return true
 }
 
-// buildSecond goes on with the codes of more than root bits, of which the first is code.
+// buildSecond adds the codes with more than root bits, the first of which is code.
 func buildSecond(table []uint32, root, code, most int, count [maxWidth + 1]int, next []uint16, symbols []uint32) {
 	prefix, begin, end, width := -1, 0, 1<<root, 0
 	for n := root + 1; n <= most; n++ {
 		for ; count[n] > 0; count[n]-- {
 			if code&(1<<root-1) != prefix {
 				prefix, begin, width = code&(1<<root-1), end, n-root
-				for free := 1<<width - count[n]; free > 0; { // longer codes begin alike
+				for free := 1<<width - count[n]; free > 0; { // longer codes share the prefix
 					width++
 					free = free<<1 - count[root+width]
 				}
@@ -170,8 +172,8 @@ func buildSecond(table []uint32, root, code, most int, count [maxWidth + 1]int, 
 	}
 }
 
-// successor returns the code of n bits behind code, both with their first bit lowest: the highest clear bit is set and
-// those above it cleared. Behind the last one, which is all ones, it returns 0.
+// successor returns the code of n bits after code, both with their first bit lowest: it sets the highest
+// clear bit and clears those above it. After the last code, all ones, it returns 0.
 func successor(code, n int) int {
 	bit := 1 << bits.Len(uint(code^(1<<n-1))) >> 1
 	return code&(bit-1) | bit
