@@ -2,7 +2,7 @@ package parse
 
 import "bytes"
 
-// The attributes that lead to parts of a page.
+// Attributes that name parts of a page.
 const (
 	assetSrc = iota
 	assetSrcset
@@ -20,13 +20,15 @@ const (
 	numAssetAttrs
 )
 
-var assetAttrNames = [numAssetAttrs]string{"src", "srcset", "imagesrcset", "poster", "data", "background", "href", "xlink:href", "rel", "type",
-	"style", "action", "method"}
+var assetAttrNames = [numAssetAttrs]string{"src", "srcset", "imagesrcset", "poster", "data", "background",
+	"href", "xlink:href", "rel", "type", "style", "action", "method"}
 
-// assetAttrs are a tag's attributes as they stand; nil where there is none. Of attributes with the same name the first counts.
+// assetAttrs holds a tag's raw attribute values, nil if absent. Of attributes with the same name the first
+// counts.
 type assetAttrs [numAssetAttrs][]byte
 
-// readAssetAttrs reads the attributes of the tag whose name ends at i. ok is false if the body ends in it.
+// readAssetAttrs reads the attributes of the tag whose name ends at i. ok is false if the body ends within
+// the tag.
 func readAssetAttrs(b []byte, i int) (attrs assetAttrs, ok bool) {
 	a := attributeAt(b, i)
 	for ; a.ok; a = attributeAt(b, a.next) {
@@ -40,17 +42,18 @@ func readAssetAttrs(b []byte, i int) (attrs assetAttrs, ok bool) {
 	return attrs, a.next >= 0
 }
 
-// seenOnce are attributes of <html> and <body> that have been met: those of further such tags count if the first ones lack them.
+// seenOnce records which attributes of <html> and <body> were seen. Those of further such tags count only if
+// the first tag lacks them.
 type seenOnce struct{ htmlStyle, bodyStyle, bodyBackground bool }
 
-// first reports whether it is the first time, where *seen says so.
+// first sets *seen and reports whether it was unset.
 func first(seen *bool) bool {
 	was := *seen
 	*seen = true
 	return !was
 }
 
-// assets adds the parts of the page that a start tag names. What else the tag means is found apart.
+// assets adds the parts of the page that a start tag names. It ignores all other meanings of the tag.
 func (p *Parser) assets(b, name []byte, i int) {
 	a, ok := readAssetAttrs(b, i)
 	if !ok {
@@ -61,7 +64,8 @@ func (p *Parser) assets(b, name []byte, i int) {
 		return
 	}
 	body := isFold(name, "body")
-	if a[assetStyle] != nil && (!body || first(&p.seen.bodyStyle)) && (!isFold(name, "html") || first(&p.seen.htmlStyle)) {
+	if a[assetStyle] != nil && (!body || first(&p.seen.bodyStyle)) &&
+		(!isFold(name, "html") || first(&p.seen.htmlStyle)) {
 		p.cssText(p.text(a[assetStyle]))
 	}
 	switch {
@@ -97,7 +101,7 @@ func (p *Parser) assets(b, name []byte, i int) {
 	}
 }
 
-// hasBackground reports whether the background attribute of an element of that name is an image.
+// hasBackground reports whether the background attribute of the named element is an image.
 func hasBackground(name []byte) bool {
 	for _, s := range [...]string{"body", "table", "td", "th", "tr", "tbody", "thead", "tfoot"} {
 		if isFold(name, s) {
@@ -126,21 +130,21 @@ func (p *Parser) foreignAssets(name []byte, a *assetAttrs) {
 	}
 }
 
-// asset adds a part of the page, given the raw value of the attribute that names it.
+// asset adds a part of the page from a raw attribute value.
 func (p *Parser) asset(tag Tag, raw []byte) {
 	if len(raw) > 0 && p.fits(len(raw)) {
 		p.keepAsset(tag, p.text(raw))
 	}
 }
 
-// keepAsset adds a part of the page that is text already. An empty reference is none, and one of a fragment alone is in the page.
+// keepAsset adds a part of the page from decoded text. It ignores empty references and mere fragments.
 func (p *Parser) keepAsset(tag Tag, ref []byte) {
 	if ref = trimSpace(ref); len(ref) > 0 && ref[0] != '#' {
 		p.keep(Link{Tag: tag, Ref: ref, Asset: true})
 	}
 }
 
-// srcset adds the images of a srcset, given raw.
+// srcset adds the images of a raw srcset.
 func (p *Parser) srcset(tag Tag, raw []byte) {
 	if len(raw) == 0 || !p.fits(len(raw)) {
 		return
@@ -148,8 +152,8 @@ func (p *Parser) srcset(tag Tag, raw []byte) {
 	eachSrcset(p.text(raw), func(ref []byte) { p.keepAsset(tag, ref) })
 }
 
-// eachSrcset calls fn for each URL of a srcset (HTML's "parse a srcset attribute"), also for those whose descriptors a browser
-// would not understand.
+// eachSrcset calls fn for each URL of a srcset (HTML's "parse a srcset attribute"), even for those with
+// descriptors that a browser would not understand.
 func eachSrcset(s []byte, fn func(ref []byte)) {
 	for {
 		for len(s) > 0 && (s[0] == ',' || byteClass[s[0]]&isSpace != 0) {
@@ -169,7 +173,7 @@ func eachSrcset(s []byte, fn func(ref []byte)) {
 	}
 }
 
-// afterDescriptors returns what stands behind the next comma that is in no parentheses.
+// afterDescriptors returns the text after the next comma outside parentheses.
 func afterDescriptors(s []byte) []byte {
 	inside := false
 	for i, c := range s {
@@ -185,15 +189,15 @@ func afterDescriptors(s []byte) []byte {
 	return nil
 }
 
-// isAssetRel reports whether the types of a <link> make it a part of the page.
+// isAssetRel reports whether the rel value of a <link> makes it a part of the page.
 func isAssetRel(value []byte) bool {
 	for {
 		word, rest := nextWord(value)
 		if len(word) == 0 {
 			return false
 		}
-		for _, s := range [...]string{"stylesheet", "icon", "apple-touch-icon", "apple-touch-icon-precomposed", "mask-icon", "preload",
-			"modulepreload", "manifest"} {
+		for _, s := range [...]string{"stylesheet", "icon", "apple-touch-icon", "apple-touch-icon-precomposed",
+			"mask-icon", "preload", "modulepreload", "manifest"} {
 			if isFold(word, s) {
 				return true
 			}
@@ -202,7 +206,7 @@ func isAssetRel(value []byte) bool {
 	}
 }
 
-// style handles <style> of HTML.
+// style handles <style> in HTML.
 func (p *Parser) style(b []byte, i int) int {
 	if i = skipTag(b, i); i < 0 || p.empty(b, i) {
 		return i
@@ -214,7 +218,7 @@ func (p *Parser) style(b []byte, i int) int {
 	return end
 }
 
-// foreignStyle takes the text behind a <style> of SVG, up to the first tag or comment.
+// foreignStyle handles the text after a <style> in SVG, up to the first tag or comment.
 func (p *Parser) foreignStyle(b []byte, i int) {
 	start := len(p.page.scratch)
 	for start <= maxDecodedBytes && len(p.page.scratch)-start <= maxStyle {
@@ -238,10 +242,10 @@ func (p *Parser) foreignStyle(b []byte, i int) {
 	p.cssText(p.page.scratch[start:len(p.page.scratch):len(p.page.scratch)])
 }
 
-// maxStyle bounds the text of a <style> of SVG, and of what is transcoded of one of HTML.
+// maxStyle bounds the text of a <style> in SVG, and the transcoded text of one in HTML, in bytes.
 const maxStyle = 1 << 20
 
-// transcoded returns a text of the page, in which there are no character references, in UTF-8.
+// transcoded returns text without character references in UTF-8.
 func (p *Parser) transcoded(raw []byte) []byte {
 	if p.decoder.charset == nil || isASCII(raw) {
 		return raw
@@ -251,7 +255,7 @@ func (p *Parser) transcoded(raw []byte) []byte {
 	}
 	text, err := p.decoder.charset.Bytes(raw)
 	if err != nil {
-		return nil // decoders replace what they can't decode, so this is none
+		return nil // unreachable: decoders replace invalid input
 	}
 	return text
 }
@@ -265,14 +269,15 @@ func isASCII(s []byte) bool {
 	return true
 }
 
-// form handles <form>: with the method that it has unless it says otherwise, its action is a page.
+// form handles <form>. Its action is a link if its method is get, the default.
 func (p *Parser) form(b []byte, i int) int {
 	a, ok := readAssetAttrs(b, i)
 	if !ok {
 		return -1
 	}
 	method := p.text(a[assetMethod])
-	if action := a[assetAction]; !isFold(method, "post") && !isFold(method, "dialog") && len(action) > 0 && p.fits(len(action)) {
+	if action := a[assetAction]; !isFold(method, "post") && !isFold(method, "dialog") && len(action) > 0 &&
+		p.fits(len(action)) {
 		link := Link{Tag: Form, Ref: p.text(action)}
 		link.Rel, link.NoFollow = parseRel(a[assetRel])
 		p.keep(link)

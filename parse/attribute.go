@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// The attributes that the scanner wants the values of.
+// Attributes whose values the scanner needs.
 const (
 	attrHref = iota
 	attrSrc
@@ -17,37 +17,37 @@ const (
 	attrXLink
 	attrEncoding
 	attrCharset
-	attrFontLook // color, face or size, which make <font> leave SVG
+	attrFontLook // color, face or size, which make <font> end foreign content
 	numAttrs
 )
 
-// attributes are where a tag's attributes stand.
+// attributes locates the attributes of a tag.
 type attributes struct {
 	body  []byte
-	has   uint16 // bit n: attribute n is there
-	plain uint16 // bit n: and its value is known to have no byte that is special
-	ascii uint16 // bit n: and none above 0x7F
+	has   uint16 // bit n: attribute n is present
+	plain uint16 // bit n: its value is known to have no special byte
+	ascii uint16 // bit n: plain, and all bytes are ASCII
 	at    [numAttrs]span
 	self  bool // the tag ends in "/>"
 	wide  bool // use quoteWide
 }
 
-// span is where an attribute's name begins, and its value from start to end.
+// span locates the name and the value (start to end) of an attribute.
 type span struct{ key, start, end int }
 
-// have reports whether the attribute is there.
+// have reports whether the attribute is present.
 func (a *attributes) have(slot int) bool { return a.has&(1<<slot) != 0 }
 
-// value returns the raw value of an attribute that is there.
+// value returns the raw value of an attribute, which must be present.
 func (a *attributes) value(slot int) []byte {
 	at := &a.at[slot]
 	return a.body[at.start:at.end:at.end]
 }
 
-// read is skipTag that notes the attributes. Of attributes with the same name the first counts.
+// read is skipTag that also records attributes. Of attributes with the same name the first counts.
 func (a *attributes) read(b []byte, i int) int {
 	a.body, a.has, a.plain, a.ascii = b, 0, 0, 0
-	bare := -1 // end of the last value without quotes
+	bare := -1 // end of the last unquoted value
 	for {
 		for i < len(b) && (byteClass[b[i]]&isSpace != 0 || b[i] == '/') {
 			i++
@@ -84,10 +84,11 @@ func (a *attributes) read(b []byte, i int) int {
 	}
 }
 
-// quoted notes the value that starts at i, behind a quotation mark, and returns the place behind it, or -1.
+// quoted records the value that starts at i, after its quotation mark. It returns the index after the
+// closing one, or -1.
 func (a *attributes) quoted(b []byte, key, i, slot int) int {
 	end, special, high := quoteWide(b, i)
-	for ; ; end++ { // the last bytes of the body, or none
+	for ; ; end++ { // the remaining bytes near the end of the body
 		if end >= len(b) {
 			return -1
 		}
@@ -109,7 +110,7 @@ func (a *attributes) quoted(b []byte, key, i, slot int) int {
 	return end + 1
 }
 
-// Names of attributes as they stand in a word of 8 bytes.
+// Attribute names as loaded into an 8-byte word.
 const (
 	wordSrc     = 's' | 'r'<<8 | 'c'<<16
 	wordRel     = 'r' | 'e'<<8 | 'l'<<16
@@ -122,11 +123,11 @@ const (
 	wordCharset = 'c' | 'h'<<8 | 'a'<<16 | 'r'<<24 | 's'<<32 | 'e'<<40 | 't'<<48
 )
 
-// attributeName returns which attribute the name at i is, or -1, and where it ends.
+// attributeName returns which attribute the name at i is, or -1, and the end of the name.
 func attributeName(b []byte, i int) (slot, end int) {
 	if i+8 <= len(b) {
 		word := binary.LittleEndian.Uint64(b[i:])
-		// All letters and none of the bytes that end a name have this bit.
+		// All letters have this bit, and no byte that ends a name has it.
 		n := bits.TrailingZeros64(^word&0x4040404040404040) / 8
 		if n > 0 && n < 8 && b[i+n] == '=' {
 			switch (word | 0x2020202020202020) & (1<<(8*n) - 1) {
@@ -155,7 +156,7 @@ func attributeName(b []byte, i int) (slot, end int) {
 	return attributeSlot(b[i:end]), end
 }
 
-// attributeSlot returns which attribute name is, or -1.
+// attributeSlot returns which attribute has the name, or -1.
 func attributeSlot(name []byte) int {
 	switch len(name) {
 	case 3:

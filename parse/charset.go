@@ -10,35 +10,36 @@ import (
 	"golang.org/x/text/transform"
 )
 
-// charsets finds a page's encoding and keeps the decoder of the last one.
+// charsets determines a page's encoding and caches the last decoder.
 type charsets struct {
-	header string // the last Content-Type and the encoding it names, or ""
+	header string // the last Content-Type, and the encoding it names or ""
 	says   string
 	isXML  bool
 
-	lastLabel string // the last label in a meta tag and what it means
+	lastLabel string // the last label in a meta tag, and the encoding it names
 	lastName  string
 
-	name    string // the last encoding but UTF-8
+	name    string // the last encoding other than UTF-8
 	enc     encoding.Encoding
 	decoder *encoding.Decoder
 }
 
-// prescanBytes is how much of a page HTML looks at for its encoding.
+// prescanBytes is how much of a page HTML's prescan examines.
 const prescanBytes = 1024
 
-// prepare finds the encoding of body, notes it in page and sets up d. It returns the text to scan: the body,
-// or for the few encodings in which '<' is not always the byte '<' the body in UTF-8, which is at most three
-// times as long. If the encoding isn't certain, a meta tag further down may name it.
+// prepare determines the encoding of body, records it in page and sets up d. It returns the text to scan.
+// This is the body, or its UTF-8 form for the few encodings in which the byte '<' is not always the
+// character '<'; that form is at most three times as long. If the encoding is not certain, a later meta tag
+// may name it.
 //
-// The order is that of the standard: byte order mark, header, meta within 1024 bytes, UTF-8 if these have it,
-// windows-1252.
+// The order of sources is the standard's: byte order mark, header, meta within 1024 bytes, UTF-8 if these
+// bytes look like it, windows-1252.
 func (c *charsets) prepare(body []byte, contentType string, page *Page, d *decoder) (text []byte, certain bool) {
 	name, certain := c.find(body, contentType)
 	return c.use(name, body, page, d), certain
 }
 
-// use is prepare for the encoding of that name.
+// use is prepare for a known encoding.
 func (c *charsets) use(name string, body []byte, page *Page, d *decoder) []byte {
 	page.Charset, page.Encoding, d.charset = name, nil, nil
 	if name == "utf-8" {
@@ -47,28 +48,28 @@ func (c *charsets) use(name string, body []byte, page *Page, d *decoder) []byte 
 	if name != c.name {
 		enc, err := htmlindex.Get(name)
 		if err != nil {
-			return body // a name of htmlindex's own, so this is none
+			return body // unreachable: the name comes from htmlindex
 		}
 		c.name, c.enc, c.decoder = name, enc, enc.NewDecoder()
 	}
 	page.Encoding, d.charset = c.enc, c.decoder
 	switch name {
 	case "utf-16le", "utf-16be", "replacement":
-		page.Encoding = nil // queries of such pages travel in UTF-8
+		page.Encoding = nil // queries of such pages are sent in UTF-8
 	case "iso-2022-jp":
 	default:
 		return body
 	}
 	text, _, err := transform.Append(c.decoder, page.text[:0], body)
 	if err != nil {
-		text = nil // decoders replace what they can't decode, so this is none
+		text = nil // unreachable: decoders replace invalid input
 	}
 	page.text, d.charset = text, nil
 	return text
 }
 
-// find returns the name of the encoding: that of the byte order mark, the header, the meta tag, or what it looks like, which
-// is the one that isn't certain.
+// find returns the name of the encoding from the byte order mark, the header or the meta tag, or else a
+// guess, which is not certain.
 func (c *charsets) find(body []byte, contentType string) (name string, certain bool) {
 	if contentType != c.header {
 		c.header, c.says = strings.Clone(contentType), encodingName(mimeCharset(contentType))
@@ -95,11 +96,11 @@ func (c *charsets) find(body []byte, contentType string) (name string, certain b
 	return "windows-1252", false
 }
 
-// encodingName returns the name of the encoding with that label, or "".
+// encodingName returns the name of the encoding with the given label, or "".
 func encodingName(label string) string {
 	label = strings.Trim(label, "\t\n\f\r ")
 	if label != strings.TrimSpace(label) {
-		return "" // the library cuts off more spaces than the standard
+		return "" // the library trims more kinds of space than the standard
 	}
 	enc, err := htmlindex.Get(label)
 	if err != nil {
@@ -112,8 +113,8 @@ func encodingName(label string) string {
 	return name
 }
 
-// prescan looks for a meta tag that names the encoding, by HTML's algorithm of that name. It knows comments and tags, but
-// no elements: it finds a meta tag inside a script as well.
+// prescan implements HTML's algorithm of that name, which looks for a meta tag with an encoding. It knows
+// comments and tags but not elements, so it also finds a meta tag inside a script.
 func (c *charsets) prescan(b []byte) string {
 	for i := 0; i >= 0; {
 		n := bytes.IndexByte(b[i:], '<')
@@ -124,7 +125,8 @@ func (c *charsets) prescan(b []byte) string {
 		switch first := b[i]; {
 		case byteClass[first]&isLetter != 0, first == '/' && byteClass[b[i+1]]&isLetter != 0:
 			end := nameEnd(b, i+1, endsBare)
-			if end-i >= 4 && isFold(b[i:i+4], "meta") && i+4 < len(b) && (b[i+4] == '/' || byteClass[b[i+4]]&isSpace != 0) {
+			if end-i >= 4 && isFold(b[i:i+4], "meta") && i+4 < len(b) &&
+				(b[i+4] == '/' || byteClass[b[i+4]]&isSpace != 0) {
 				var found string
 				if found, i = c.prescanMeta(b, i+4); found != "" {
 					return found
@@ -137,7 +139,7 @@ func (c *charsets) prescan(b []byte) string {
 			}
 			i = a.next
 		case bytes.HasPrefix(b[i:], []byte("!--")):
-			n := bytes.Index(b[i+1:], []byte("-->")) // its dashes may be those of the start
+			n := bytes.Index(b[i+1:], []byte("-->")) // the dashes may be those of "<!--"
 			if n < 0 {
 				return ""
 			}
@@ -149,7 +151,7 @@ func (c *charsets) prescan(b []byte) string {
 	return ""
 }
 
-// prescanMeta returns the name of the encoding that the meta tag whose name ends at i gives, or "", and where to go on.
+// prescanMeta returns the encoding named by the meta tag whose name ends at i, or "", and where to continue.
 func (c *charsets) prescanMeta(b []byte, i int) (name string, next int) {
 	var hasEquiv, hasContent, hasCharset, pragma, needPragma, known bool
 	a := attributeAt(b, i)
@@ -173,18 +175,18 @@ func (c *charsets) prescanMeta(b []byte, i int) (name string, next int) {
 	return metaEncoding(name), a.next
 }
 
-// metaEncoding is the encoding that a meta tag means that names one.
+// metaEncoding returns the encoding that applies when a meta tag names the given one.
 func metaEncoding(name string) string {
 	switch name {
 	case "utf-16le", "utf-16be":
-		return "utf-8" // or the tag could not have been read
+		return "utf-8" // in UTF-16 the tag would not have been readable
 	case "x-user-defined":
 		return "windows-1252"
 	}
 	return name
 }
 
-// metaCharset returns the name of the encoding that a meta tag behind the prescan's bytes gives, or "".
+// metaCharset returns the encoding named by a meta tag after the prescan's bytes, or "".
 func (c *charsets) metaCharset(charset, equiv, content []byte) string {
 	if charset != nil {
 		if name := c.label(charset); name != "" {
@@ -197,7 +199,7 @@ func (c *charsets) metaCharset(charset, equiv, content []byte) string {
 	return ""
 }
 
-// label returns the name of the encoding with that label, of which it keeps the last.
+// label returns the encoding with the given label, or "". It caches the last one.
 func (c *charsets) label(label []byte) string {
 	if len(label) > maxLabel {
 		return ""
@@ -209,7 +211,7 @@ func (c *charsets) label(label []byte) string {
 	return c.lastName
 }
 
-// maxLabel is longer than any label with a reasonable number of spaces around it.
+// maxLabel exceeds any label with a reasonable amount of white space around it.
 const maxLabel = 256
 
 // contentCharset finds "charset=label" in the content of a meta tag.

@@ -8,8 +8,8 @@ import (
 // cssRaw finds the links of a style sheet in the page's encoding.
 func (p *Parser) cssRaw(raw []byte) { p.cssText(p.transcoded(raw)) }
 
-// cssText finds the links of a style sheet, or of the declarations of a style attribute: url() and @import, by the tokens of CSS
-// Syntax Level 3. Strings elsewhere, as in image-set("a" 1x), are none, nor is what @namespace names.
+// cssText finds the links of a style sheet or a style attribute: url() and @import, tokenized by CSS Syntax
+// Level 3. It ignores strings elsewhere, such as in image-set("a" 1x), and the URL of @namespace.
 func (p *Parser) cssText(text []byte) {
 	if bytes.IndexByte(text, '(') < 0 && bytes.IndexByte(text, '@') < 0 && bytes.IndexByte(text, '\\') < 0 {
 		return
@@ -18,12 +18,12 @@ func (p *Parser) cssText(text []byte) {
 	c.scan()
 }
 
-// cssScanner reads a style sheet.
+// cssScanner scans a style sheet.
 type cssScanner struct {
 	p         *Parser
 	s         []byte
 	i         int
-	importing bool // behind @import
+	importing bool // after @import
 	namespace bool // in @namespace
 }
 
@@ -55,7 +55,7 @@ func (c *cssScanner) scan() {
 		case c.startsIdent():
 			c.word()
 		case b == '#' || byteClass[b]&isDigit != 0:
-			c.i++ // a hash or a number, and the letters that belong to it
+			c.i++ // a hash or a number with its letters
 			c.importing = false
 			c.ident()
 		default:
@@ -68,7 +68,7 @@ func (c *cssScanner) scan() {
 	}
 }
 
-// word reads a name, and what stands in the parentheses of url().
+// word reads a name and, for url(), what is in its parentheses.
 func (c *cssScanner) word() {
 	name := c.ident()
 	if c.i >= len(c.s) || c.s[c.i] != '(' || !isFold(name, "url") {
@@ -102,12 +102,12 @@ func (c *cssScanner) space() {
 	}
 }
 
-// isIdent reports whether b may stand in a name.
+// isIdent reports whether b may be in a name.
 func isIdent(b byte) bool {
 	return byteClass[b]&(isLetter|isDigit) != 0 || b == '_' || b == '-' || b >= utf8.RuneSelf || b == 0
 }
 
-// escapes reports whether an escape is at i.
+// escapes reports whether an escape begins at i.
 func (c *cssScanner) escapes(i int) bool {
 	return i < len(c.s) && c.s[i] == '\\' && (i+1 >= len(c.s) || !isNewline(c.s[i+1]))
 }
@@ -126,7 +126,7 @@ func (c *cssScanner) startsIdent() bool {
 	return c.escapes(i) || i < len(c.s) && isIdent(c.s[i]) && c.s[i] != '-' && byteClass[c.s[i]]&isDigit == 0
 }
 
-// ident reads a name with its escapes decoded. It is valid until the next one.
+// ident reads a name and decodes its escapes. The result is valid until the next call.
 func (c *cssScanner) ident() []byte {
 	start := c.i
 	for c.i < len(c.s) && isIdent(c.s[c.i]) {
@@ -141,7 +141,7 @@ func (c *cssScanner) ident() []byte {
 		switch {
 		case c.escapes(c.i):
 			char := c.escape()
-			if len(name) < len(space) { // longer ones are of no interest
+			if len(name) < len(space) { // longer names are irrelevant
 				name = utf8.AppendRune(name, char)
 			}
 			continue
@@ -155,7 +155,7 @@ func (c *cssScanner) ident() []byte {
 	return name
 }
 
-// escape reads an escape.
+// escape decodes an escape.
 func (c *cssScanner) escape() rune {
 	c.i++
 	if c.i >= len(c.s) {
@@ -201,12 +201,12 @@ func hexDigit(c byte) rune {
 	return -1
 }
 
-// text reads a string. It isn't one if a line ends in it.
+// text reads a string. ok is false if a newline interrupts it.
 func (c *cssScanner) text() (text []byte, ok bool) {
 	quote := c.s[c.i]
 	c.i++
 	start := c.i
-	for c.i < len(c.s) { // nearly all have no escapes
+	for c.i < len(c.s) { // fast path without escapes
 		switch b := c.s[c.i]; {
 		case b == quote:
 			c.i++
@@ -221,7 +221,7 @@ func (c *cssScanner) text() (text []byte, ok bool) {
 	return c.s[start:len(c.s):len(c.s)], true
 }
 
-// escapedText goes on with a string at its first escape.
+// escapedText continues with a string at its first escape.
 func (c *cssScanner) escapedText(begin []byte, quote byte) (text []byte, ok bool) {
 	page := c.p.page
 	start := len(page.scratch)
@@ -234,11 +234,11 @@ func (c *cssScanner) escapedText(begin []byte, quote byte) (text []byte, ok bool
 		case isNewline(b):
 			return nil, false
 		case c.escapes(c.i):
-			if c.i+1 < len(c.s) { // at the end it stands for nothing
+			if c.i+1 < len(c.s) { // at the end of the input an escape yields nothing
 				page.scratch = utf8.AppendRune(page.scratch, c.escape())
 				continue
 			}
-		case b == '\\': // before the end of a line: it goes on in the next
+		case b == '\\': // an escaped newline: the string continues
 			c.i++
 			if bytes.HasPrefix(c.s[c.i:], []byte("\r\n")) {
 				c.i++
@@ -253,7 +253,7 @@ func (c *cssScanner) escapedText(begin []byte, quote byte) (text []byte, ok bool
 	return page.scratch[start:len(page.scratch):len(page.scratch)], true
 }
 
-// bareURL reads the URL of url() without quotes, and its ')'.
+// bareURL reads the unquoted URL of url() and the ')'.
 func (c *cssScanner) bareURL() (text []byte, ok bool) {
 	page := c.p.page
 	start, from, copied := len(page.scratch), c.i, false
@@ -300,7 +300,7 @@ func (c *cssScanner) bareURL() (text []byte, ok bool) {
 	return value(), true
 }
 
-// badURL skips what is left of a url() that is none.
+// badURL skips the rest of an invalid url().
 func (c *cssScanner) badURL() ([]byte, bool) {
 	for c.i < len(c.s) {
 		switch {
@@ -316,8 +316,8 @@ func (c *cssScanner) badURL() ([]byte, bool) {
 	return nil, false
 }
 
-// ParseCSS fills page with the links of a style sheet. Its encoding is that of the byte order mark, the header, its @charset, or
-// UTF-8; queries travel in UTF-8.
+// ParseCSS fills page with the links of a style sheet. Its encoding is named by the byte order mark, the
+// header or @charset, and is otherwise UTF-8. Queries are encoded in UTF-8.
 func (p *Parser) ParseCSS(body []byte, contentType string, page *Page) {
 	page.reset()
 	p.page, p.xml = page, false
@@ -337,10 +337,11 @@ func (p *Parser) ParseCSS(body []byte, contentType string, page *Page) {
 }
 
 func hasMark(body []byte) bool {
-	return bytes.HasPrefix(body, []byte("\xEF\xBB\xBF")) || bytes.HasPrefix(body, []byte("\xFE\xFF")) || bytes.HasPrefix(body, []byte("\xFF\xFE"))
+	return bytes.HasPrefix(body, []byte("\xEF\xBB\xBF")) || bytes.HasPrefix(body, []byte("\xFE\xFF")) ||
+		bytes.HasPrefix(body, []byte("\xFF\xFE"))
 }
 
-// cssCharset returns the name of the encoding that @charset gives, else UTF-8.
+// cssCharset returns the encoding named by @charset, else UTF-8.
 func cssCharset(body []byte) string {
 	const begin = `@charset "`
 	if rest, ok := bytes.CutPrefix(body[:min(len(body), 1024)], []byte(begin)); ok {

@@ -1,67 +1,80 @@
-// Package parse finds what a crawler wants of an HTML page: its links, its base, its directives for robots
-// and its encoding. An Extractor goes on to canonical URLs.
+// Package parse extracts from an HTML page what a crawler needs: its links, its base, its directives for
+// robots and its encoding. An Extractor also turns the links into canonical URLs.
 //
-// The paper says nothing of its parser but what it yields: 59 links a page on average, from pages of 25 kB
-// (§VIII). Building tokens or a tree costs more than all else that is done with a page, so this is a scanner
-// over the bytes: it hops from '<' to '<', looks at attributes only of the few elements that matter, and
-// copies a value only where a character reference, NUL, CR or the encoding asks for it. It is our own because it is 12 to 17 times as
-// fast as the tokenizer of golang.org/x/net/html on documentation pages, and finds the same links (docs/BENCHMARKS.md). On processors with
-// AVX2 it passes over all other tags 64 bytes at a time (wide.go); tests hold that against the scanner alone.
+// The package has a scanner of its own because it is 12 to 17 times as fast as the tokenizer of
+// golang.org/x/net/html on documentation pages and finds the same links (docs/BENCHMARKS.md). Building
+// tokens or a tree would cost more than all other work on a page. The scanner jumps from '<' to '<', reads
+// attributes only of the few elements that matter, and copies a value only if it has a character reference,
+// NUL or CR, or needs decoding. On processors with AVX2 it skips all other tags 64 bytes at a time
+// (wide.go); tests compare both ways.
 //
-// # What is a link
+// The paper reports only the yield of its parser: 59 links a page on average, from pages of 25 kB (§VIII).
 //
-// href of <a> and <area>, src of <frame> and <iframe>, the target of <meta http-equiv=refresh>, and href of
-// <link> with one of Options.Rels: by default next, prev and canonical, which lead to pages of the site;
-// alternate (feeds, other languages) and the rest (stylesheets, icons) by option. With Options.Forms, the action of a form whose method
-// is get, to which nothing is added. In SVG, <a> with href or
-// xlink:href. As in a browser without scripting, the content of <noscript> counts; as in any browser, that of
-// <script>, <style>, <title>, <textarea>, <iframe>, <noembed>, <noframes>, <xmp>, comments and whatever
-// follows <plaintext> doesn't. In a page of frames only <frame> is one; outside of it, it is none. The content of <template> counts too. The first <base href> is in force for
-// the whole page, also before it.
+// # Links
 //
-// Of headers there are Link (EachLink), Refresh (ParseRefresh) and X-Robots-Tag (ParseRobotsTag). Of the types in rel, nofollow alone asks not to
-// be followed: that a link is sponsored or by a user (ugc) says what it is worth, as Google documents the three.
+// Links are href of <a> and <area>, src of <frame> and <iframe>, the target of <meta http-equiv=refresh>,
+// and href of <link> with one of Options.Rels. The default types next, prev and canonical lead to pages of
+// the site; alternate (feeds, other languages) and the rest (style sheets, icons) are optional. With
+// Options.Forms, the action of a form with method get is a link, without any fields. In SVG, <a> with href
+// or xlink:href is one.
+//
+// As in a browser without scripting, the content of <noscript> counts. The content of <template> counts too.
+// As in any browser, the content of <script>, <style>, <title>, <textarea>, <iframe>, <noembed>, <noframes>,
+// <xmp> and comments does not count, nor what follows <plaintext>. In a page of frames only <frame> is a
+// link; in other pages it is not. The first <base href> applies to the whole page, including what precedes
+// it.
+//
+// Of the response headers, EachLink reads Link, ParseRefresh reads Refresh, and ParseRobotsTag reads
+// X-Robots-Tag. Of the types in rel, only nofollow asks robots not to follow a link. sponsored and ugc
+// describe what a link is worth, as Google documents the three.
 //
 // # Parts of a page
 //
-// With Options.Assets Link.Asset marks what a page consists of: src and srcset of <img> and <source>, src of <script>, <audio>, <video>
-// (with its poster), <track>, <embed> and <input type=image>, data of <object>, <link> of a type like stylesheet, icon, preload or manifest,
-// background of <body>, <table> and its parts, href of <image>, <feImage>, <use> and <script> in SVG, and url() and @import in <style>, in
-// style attributes and in style sheets (ParseCSS). Then the scanner looks at every attribute of every tag. Neither an empty
-// reference nor one of a fragment alone is a part. Of elements that the tree builder drops for their place (<td> in no table, a form in
-// a form) the parts are found too. In style sheets, strings that are no url() aren't looked at, such as those of image-set().
+// With Options.Assets, Link.Asset marks the parts of a page: src and srcset of <img> and <source>, src of
+// <script>, <audio>, <video> (and poster), <track>, <embed> and <input type=image>, data of <object>, <link>
+// of a type such as stylesheet, icon, preload or manifest, background of <body>, <table> and its parts, href
+// of <image>, <feImage>, <use> and <script> in SVG, and url() and @import in <style>, style attributes and
+// style sheets (ParseCSS). The scanner then reads every attribute of every tag. An empty reference or a mere
+// fragment is not a part. Parts are also found on elements that the tree builder drops because of their
+// position (<td> outside a table, a form within a form). In style sheets, strings outside url() and @import
+// are ignored, for instance in image-set().
 //
 // # Contract
 //
-// Links come in the order of the source, repeated ones too. They are the links that the HTML standard's tree
-// builder finds; golang.org/x/net/html is what we compare with (Reference, FuzzScanAgainstReference, and
-// 112,624 of 112,628 HTML files of a machine's documentation, the other four having over 50,000 links). The
-// differences that are left, with a test each in TestDifferences:
-//   - The tree holds a link twice if <a> isn't closed where HTML closes and reopens it; a link or a base that
-//     stands in a table but in no cell comes before the table in the tree.
-//   - Of <frameset>, text in a <template> before it forbids it here, as in the standard, and not in x/net/html; white space behind
-//     </html> brings an unclosed <a> of the lost body back in the tree. Of <template>, a <style> before <col> hides that <col>
-//     from the scanner, which then keeps links that the tree drops.
-//   - In SVG and MathML, an HTML end tag (</div>) is taken for the end of an element around them, and so for
-//     theirs; without such an element the tree builder ignores it. </a> and </tr> are not. </svg> and </foreignObject> count
-//     where an HTML element inside is still open; a <td> in them doesn't end the cell around them.
+// Links come in source order, with repetitions. They are the links that the HTML standard's tree builder
+// finds. Tests compare with golang.org/x/net/html (Reference, FuzzScanAgainstReference): 112,624 of 112,628
+// HTML files of a machine's documentation agree, and the other four have over 50,000 links. Each remaining
+// difference has a test in TestDifferences:
+//   - The tree has a link twice if <a> is not closed where HTML closes and reopens it. A link or base in a
+//     table but outside a cell precedes the table in the tree.
+//   - Text in a <template> before <frameset> makes the scanner ignore the <frameset>, as in the standard but
+//     not in x/net/html. White space after </html> restores an unclosed <a> of the dropped body in the tree.
+//     A <style> before <col> in a <template> hides that <col> from the scanner, which then keeps links that
+//     the tree drops.
+//   - In SVG and MathML the scanner assumes that an HTML end tag (</div>) closes an element around them and
+//     thus ends them; if there is no such element, the tree builder ignores the tag. </a> and </tr> are
+//     exempt. </svg> and </foreignObject> count even if an HTML element inside is still open, and a <td>
+//     inside them does not end the cell around them.
 //   - In a script's comment, "<" before anything but a letter or '/' ends the comment, as in x/net/html; the
-//     standard goes on.
-//   - x/net/html refuses pages nested deeper than 512 elements; the scanner keeps no stack but one of 32 for
-//     SVG and MathML.
+//     standard continues it.
+//   - x/net/html rejects pages nested deeper than 512 elements. The scanner keeps only a stack of 32
+//     elements for SVG and MathML.
 //
 // # Encoding
 //
-// Byte order mark, then the Content-Type header, then <meta> within the first 1024 bytes (the standard's prescan), then UTF-8 if those
-// bytes are such text, else windows-1252. A <meta> further down has the page read once more if it names another encoding and none of
-// the first three had one. In all encodings of the web but UTF-16 and ISO-2022-JP markup is
-// ASCII, so only attribute values are decoded; those two are transcoded before the scan. Page.Encoding is
-// what a query with non-ASCII characters is encoded in by weburl.
+// The sources are, in order: the byte order mark, the Content-Type header, <meta> within the first 1024
+// bytes (the standard's prescan), UTF-8 if those bytes are non-ASCII UTF-8, and windows-1252. If none of the
+// first three named an encoding and a later <meta> names another one, the page is scanned again. In all
+// encodings of the web except UTF-16 and ISO-2022-JP, markup is ASCII, so only attribute values are decoded;
+// pages in these two are transcoded first. Page.Encoding is the encoding in which weburl encodes non-ASCII
+// characters of queries.
 //
 // # Concurrency, memory, time
 //
-// A Parser or Extractor belongs to one goroutine. It owns none and writes no files. In steady state it
-// allocates nothing, but some 100 bytes for a decoder where the encoding changes from page to page. It holds
-// MaxLinks * 32 bytes at most, plus 4 MiB of decoded links and what robots metas decode to (with Assets also style attributes, once each), plus
-// the text if the page had to be transcoded, one and a half times the page; a Page keeps some 2 MiB of it. Time is linear in the page, whatever the page.
+// A Parser or Extractor belongs to one goroutine. It starts no goroutines and writes no files. In the steady
+// state it allocates nothing, except about 100 bytes for a decoder when the encoding changes from page to
+// page. It holds at most MaxLinks * 32 bytes of links, 4 MiB of decoded links, the decoded robots metas
+// (with Assets also the decoded style attributes) and, if the page had to be transcoded, its text, one and a
+// half times the page. A Page retains about 2 MiB of this for the next page. Time is linear in the size of
+// the page, whatever its content.
 package parse

@@ -9,19 +9,19 @@ import (
 	"golang.org/x/text/transform"
 )
 
-// decoder turns raw attribute values into text.
+// decoder decodes raw attribute values.
 type decoder struct {
 	charset *encoding.Decoder // nil: the body is UTF-8
-	raw     []byte            // a value in UTF-8 before its references are decoded
-	names   map[string]string // named references met so far, without '&'; "" for what is none
+	raw     []byte            // the value in UTF-8 before references are decoded
+	names   map[string]string // cache of named references, without '&'; "" for unknown names
 }
 
 const (
-	maxEntityName = 32   // bytes of the longest name in HTML's table, and its semicolon
-	maxNames      = 1024 // bound of decoder.names
+	maxEntityName = 32   // length in bytes of the longest name in HTML's table, including the semicolon
+	maxNames      = 1024 // bound on the size of decoder.names
 )
 
-// isPlain reports whether a value stands for itself.
+// isPlain reports whether a raw value equals its decoded form.
 func (d *decoder) isPlain(value []byte) bool {
 	mask := uint8(0)
 	high := byte(0)
@@ -32,14 +32,14 @@ func (d *decoder) isPlain(value []byte) bool {
 	return mask&isSpecial == 0 && (high < utf8.RuneSelf || d.charset == nil)
 }
 
-// append appends the text of a raw attribute value to dst: charset, NUL, newlines and character references
-// decoded, in the order in which HTML has it.
+// append appends the decoded form of a raw attribute value to dst. It decodes charset, NUL, newlines and
+// character references in HTML's order.
 func (d *decoder) append(dst, value []byte) []byte {
 	if d.charset != nil {
 		raw, _, err := transform.Append(d.charset, d.raw[:0], value)
 		d.raw = raw[:0]
 		if err != nil {
-			return dst // decoders replace what they can't decode, so this is none
+			return dst // unreachable: decoders replace invalid input
 		}
 		value = raw
 	}
@@ -70,7 +70,8 @@ func (d *decoder) append(dst, value []byte) []byte {
 	return dst
 }
 
-// appendReference appends what the '&' at the start of s stands for and returns how much of s that took.
+// appendReference appends the text of the reference at the start of s, which is '&', and returns its length
+// in s.
 func (d *decoder) appendReference(dst, s []byte) ([]byte, int) {
 	if len(s) > 1 && s[1] == '#' {
 		if char, n := numericReference(s); n > 0 {
@@ -88,7 +89,7 @@ func (d *decoder) appendReference(dst, s []byte) ([]byte, int) {
 	if end < len(s) && s[end] == ';' {
 		end++
 	} else if end < len(s) && s[end] == '=' {
-		return append(dst, '&'), 1 // "?a=1&copy=2" is meant as it stands
+		return append(dst, '&'), 1 // "?a=1&copy=2" is literal
 	}
 	text := d.named(s[1:end])
 	if text == "" {
@@ -97,7 +98,7 @@ func (d *decoder) appendReference(dst, s []byte) ([]byte, int) {
 	return append(dst, text...), end
 }
 
-// named looks a whole name up, with its semicolon if it has one.
+// named looks up a whole name, including its semicolon if it has one.
 func (d *decoder) named(name []byte) string {
 	switch string(name) {
 	case "amp;", "amp":
@@ -109,9 +110,9 @@ func (d *decoder) named(name []byte) string {
 	if ok {
 		return text
 	}
-	// The table of names is inside package html (Go's own lacks two names), whose rules are those of text: it may have taken a part of
-	// the name only. The table's values have at most two characters with a semicolon and one without, and
-	// what is left of a name makes it more.
+	// Package html has the table of names (Go's own lacks two), but applies the rules for text and may match
+	// only a part of the name. The table's values have at most two characters for a name with a semicolon,
+	// else one. The rest of a partly matched name exceeds that.
 	text = html.UnescapeString("&" + string(name))
 	limit := 1
 	if name[len(name)-1] == ';' {
@@ -127,7 +128,7 @@ func (d *decoder) named(name []byte) string {
 	return text
 }
 
-// numericReference decodes "&#65;", "&#x41" and the like; n is 0 if s isn't one.
+// numericReference decodes "&#65;", "&#x41" and the like; n is 0 if s does not begin with one.
 func numericReference(s []byte) (char rune, n int) {
 	i, base := 2, rune(10)
 	if i < len(s) && s[i]|0x20 == 'x' {
@@ -159,7 +160,7 @@ func numericReference(s []byte) (char rune, n int) {
 	}
 	switch {
 	case char >= 0x80 && char <= 0x9F:
-		// Old pages meant Windows-1252. HTML's table is that encoding's.
+		// Old pages mean windows-1252, and HTML's table matches it.
 		if meant := charmap.Windows1252.DecodeByte(byte(char)); meant != utf8.RuneError {
 			return meant, i
 		}

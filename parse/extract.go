@@ -6,24 +6,24 @@ import (
 	"drumbeat/weburl"
 )
 
-// Extractor goes from a page's bytes to the canonical URLs of its links: a Parser, a Page and a Resolver with
-// their buffers. It belongs to one goroutine.
+// Extractor turns the bytes of a page into the canonical URLs of its links. It combines a Parser, a Page and
+// a Resolver with their buffers and belongs to one goroutine.
 type Extractor struct {
 	parser   *Parser
 	resolver *weburl.Resolver
 	page     Page
 	base     weburl.Base
 	url      []byte
-	seen     *seenRefs // of ExtractOnce
+	seen     *seenRefs // for ExtractOnce
 }
 
-// Counts says what became of the references of one page, or of many: Links were emitted, the others not.
+// Counts classifies the references of one or more pages. Only Links were emitted.
 type Counts struct {
 	Links       int64 // emitted
-	Invalid     int64 // no URL by the standard
+	Invalid     int64 // not a URL by the standard
 	OtherScheme int64 // neither http nor https
-	TooLong     int64 // beyond the limits of a URL, a host or an attribute
-	Dropped     int64 // beyond the limit of links per page
+	TooLong     int64 // longer than the limit for a URL, a host or an attribute
+	Dropped     int64 // beyond the limit of links for a page
 }
 
 // Add adds o to c.
@@ -40,9 +40,9 @@ func NewExtractor(opt Options, urls weburl.Options) *Extractor {
 	return &Extractor{parser: NewParser(opt), resolver: weburl.NewResolver(urls)}
 }
 
-// Extract parses the page with the canonical URL pageURL and calls emit for each link in the order of the
-// source, repeated ones too. canonical and l are valid during the call only. The page is at Page until the
-// next Extract. The error is weburl.ErrParse if pageURL isn't canonical.
+// Extract parses the page with the canonical URL pageURL and calls emit for each link in source order, with
+// repetitions. canonical and l are valid only during the call. Page returns the page until the next Extract.
+// The error is weburl.ErrParse if pageURL is not canonical.
 func (x *Extractor) Extract(pageURL, body []byte, contentType string,
 	emit func(canonical []byte, l *Link)) (Counts, error) {
 	if err := x.Parse(pageURL, body, contentType); err != nil {
@@ -51,7 +51,7 @@ func (x *Extractor) Extract(pageURL, body []byte, contentType string,
 	return x.Each(emit), nil
 }
 
-// Each does for the page that was parsed last what Extract does.
+// Each emits the links of the page parsed last, as Extract does.
 func (x *Extractor) Each(emit func(canonical []byte, l *Link)) Counts {
 	c := Counts{Dropped: int64(x.page.Dropped), TooLong: int64(x.page.LongRefs)}
 	for i := range x.page.Links {
@@ -66,7 +66,7 @@ func (x *Extractor) Each(emit func(canonical []byte, l *Link)) Counts {
 	return c
 }
 
-// Parse is the first half of Extract and ExtractOnce: it parses the page and finds its base.
+// Parse parses the page and determines its base: the first half of Extract and ExtractOnce.
 func (x *Extractor) Parse(pageURL, body []byte, contentType string) error {
 	if err := x.base.Set(pageURL); err != nil {
 		return err
@@ -74,7 +74,7 @@ func (x *Extractor) Parse(pageURL, body []byte, contentType string) error {
 	x.parser.Parse(body, contentType, &x.page)
 	x.base.Query = x.page.Encoding
 	if x.page.Base != nil {
-		// A base that is no URL leaves the page's own; Rebase sees to that.
+		// Rebase keeps the page's own URL if the base is invalid.
 		_ = x.resolver.Rebase(&x.base, x.page.Base)
 	}
 	return nil
@@ -89,7 +89,7 @@ func (x *Extractor) ParseCSS(url, body []byte, contentType string) error {
 	return nil
 }
 
-// outcome is what became of a reference.
+// outcome classifies a reference.
 type outcome uint8
 
 const (
@@ -124,19 +124,20 @@ func (c *Counts) count(what outcome) {
 	}
 }
 
-// Page returns what the last Extract found.
+// Page returns the page parsed last.
 func (x *Extractor) Page() *Page { return &x.page }
 
-// AppendCanonical appends the canonical URL of a reference on the last page (its Canonical, say) to dst.
+// AppendCanonical appends the canonical URL of a reference on the last page, such as Page.Canonical, to dst.
 func (x *Extractor) AppendCanonical(dst, ref []byte) ([]byte, error) {
 	return x.resolver.AppendResolve(dst, &x.base, ref)
 }
 
-// At makes a URL the base of what is resolved next: that of references in headers, for which <base> is nothing.
+// At sets the base for the next references to url. References in headers need it, because <base> does not
+// apply to them.
 func (x *Extractor) At(url []byte) error { return x.base.Set(url) }
 
-// Resolve returns the canonical URL of a reference and counts what became of it; nil if it has none. It is valid until the next
-// reference is resolved.
+// Resolve returns the canonical URL of a reference, or nil, and counts the outcome in c. The result is valid
+// until the next reference is resolved.
 func (x *Extractor) Resolve(ref []byte, c *Counts) []byte {
 	var err error
 	x.url, err = x.resolver.AppendResolve(x.url[:0], &x.base, ref)
@@ -147,5 +148,5 @@ func (x *Extractor) Resolve(ref []byte, c *Counts) []byte {
 	return x.url
 }
 
-// Encoding returns the encoding in which queries of the last page travel; nil is UTF-8.
+// Encoding returns the encoding of queries on the last page; nil means UTF-8.
 func (x *Extractor) Encoding() encoding.Encoding { return x.page.Encoding }

@@ -1,14 +1,15 @@
 package parse
 
-// foreign follows SVG and MathML inside a page. There raw text elements are none ("<svg><title/>" must not
-// swallow the page), CDATA sections exist, and only <a> is a link. It keeps a stack of the elements that
-// switch between the worlds, and approximates the tree builder's rules for ends that are missing.
+// foreign tracks SVG and MathML within a page. Inside them raw text elements are ordinary ("<svg><title/>"
+// must not swallow the page), CDATA sections exist, and only <a> is a link. The stack holds the elements
+// that switch between HTML and foreign content. Missing end tags are handled by an approximation of the tree
+// builder's rules.
 type foreign struct {
-	depth int // elements on the stack, also those beyond its bound
+	depth int // number of elements on the stack, including those beyond maxForeign
 	stack [maxForeign]foreignElement
 }
 
-// maxForeign bounds the stack. Deeper elements are counted only.
+// maxForeign bounds the stack. Deeper elements are only counted.
 const maxForeign = 32
 
 // foreignElement is an element on the stack.
@@ -17,18 +18,18 @@ type foreignElement uint8
 const (
 	inSVG            foreignElement = iota // <svg>
 	inMath                                 // <math>
-	inSVGHTML                              // <foreignObject>, <desc> or <title> in SVG: HTML again
-	inMathHTML                             // <mi>, <mo>, <mn>, <ms> or <mtext>: HTML again
-	inAnnotation                           // <annotation-xml>: MathML, but an <svg> starts SVG
-	inAnnotationHTML                       // <annotation-xml encoding=text/html>: HTML again
-	inGlyph                                // <mglyph> or <malignmark> in <mi> and so on: MathML once more
+	inSVGHTML                              // <foreignObject>, <desc> or <title> in SVG: content is HTML
+	inMathHTML                             // <mi>, <mo>, <mn>, <ms> or <mtext>: content is HTML
+	inAnnotation                           // <annotation-xml>: content is MathML, but <svg> starts SVG
+	inAnnotationHTML                       // <annotation-xml encoding=text/html>: content is HTML
+	inGlyph                                // <mglyph> or <malignmark> in <mi> and so on: MathML again
 )
 
 func (f *foreign) reset() { f.depth = 0 }
 
 func (f *foreign) top() foreignElement { return f.stack[min(f.depth, maxForeign)-1] }
 
-// inside reports whether tags are foreign now. The stack must not be empty.
+// inside reports whether tags are currently foreign. The stack must not be empty.
 func (f *foreign) inside() bool {
 	switch f.top() {
 	case inSVGHTML, inMathHTML, inAnnotationHTML:
@@ -44,14 +45,14 @@ func (f *foreign) push(e foreignElement) {
 	f.depth++
 }
 
-// leave drops the elements down to the last HTML island, or all.
+// leave pops elements down to the innermost one with HTML content, or all.
 func (f *foreign) leave() {
 	for f.depth > 0 && f.inside() {
 		f.depth--
 	}
 }
 
-// elementNames are the end tags that close an element.
+// closedBy reports whether the named end tag closes the element.
 func (e foreignElement) closedBy(name []byte) bool {
 	switch e {
 	case inSVG:
@@ -88,7 +89,7 @@ func (f *foreign) endTag(name []byte) {
 	}
 }
 
-// breaksOut reports whether an HTML element of that name ends foreign content.
+// breaksOut reports whether a start tag of the named HTML element ends foreign content.
 func breaksOut(name []byte) bool {
 	if len(name) > len("blockquote") {
 		return false
@@ -118,8 +119,8 @@ func (p *Parser) enterForeign(b []byte, i int, e foreignElement) int {
 	return i
 }
 
-// foreignTag handles a start tag while the stack is not empty. Unless done, the tag is one of HTML: in an island of it, or
-// because it has left foreign content.
+// foreignTag handles a start tag while the stack is not empty. If done is false, the tag is HTML: it is in
+// HTML content or has ended the foreign content.
 func (p *Parser) foreignTag(b, name []byte, i int) (next int, done bool) {
 	f, a := &p.foreign, &p.attrs
 	if !f.inside() {
@@ -172,7 +173,7 @@ func (p *Parser) foreignTag(b, name []byte, i int) (next int, done bool) {
 	return next, true
 }
 
-// annotation says which kind of <annotation-xml> the tag just read is.
+// annotation returns the kind of the <annotation-xml> tag just read.
 func (p *Parser) annotation() foreignElement {
 	if p.attrs.have(attrEncoding) {
 		encoding := p.value(attrEncoding)
@@ -183,7 +184,7 @@ func (p *Parser) annotation() foreignElement {
 	return inAnnotation
 }
 
-// foreignAnchor handles <a> in SVG: its href may be that of XLink.
+// foreignAnchor handles <a> in SVG, which may use xlink:href.
 func (p *Parser) foreignAnchor() {
 	a := &p.attrs
 	slot := attrHref

@@ -2,19 +2,19 @@ package parse
 
 import "bytes"
 
-// A page of frames has no body: what the tree builder takes after <frameset> is frames alone, and what it had put into a body that
-// it opened unasked it drops. So the few pages that have a <frameset> are looked at once more up to there, and from there
-// on by a loop of their own; the scanner has nothing of it.
+// A page of frames has no body. After <frameset> the tree builder accepts only frames, and it drops an
+// implied body that precedes it. So for the few pages with a <frameset>, the part before it is scanned
+// again, and a separate loop reads the rest. The scanner itself has no code for frames.
 
-// element is a tag met by a loop that looks at all of them.
+// element is a tag or a comment, as seen by a loop over all tags.
 type element struct {
-	name  []byte // empty: a comment or the like
+	name  []byte // empty for a comment or the like
 	end   bool   // an end tag
-	attrs int    // where its name ends
-	next  int    // behind it, and behind its content if that is no markup; -1 with the body
+	attrs int    // index of the end of its name
+	next  int    // index after it and, for raw text elements, after its content; -1 at the end of the body
 }
 
-// elementAt returns the tag at the '<' at i.
+// elementAt returns the element at index i, which is a '<'.
 func elementAt(b []byte, i int) element {
 	if i+2 >= len(b) {
 		return element{next: -1}
@@ -35,7 +35,7 @@ func elementAt(b []byte, i int) element {
 	return element{next: i + 1}
 }
 
-// skipElement skips a tag and, where its content is no markup, that too.
+// skipElement skips a start tag and, for raw text elements, the content.
 func skipElement(b, name []byte, i int) int {
 	for _, raw := range [...]string{"title", "style", "textarea", "iframe", "xmp", "noembed", "noframes"} {
 		if isFold(name, raw) {
@@ -52,12 +52,13 @@ func skipElement(b, name []byte, i int) int {
 	return i
 }
 
-// frameset handles <frameset>. Where it is taken, the links of the body before it go, and the rest of the page is read here.
+// frameset handles <frameset>. If it takes effect, it drops the links of the body before it and reads the
+// rest of the page here.
 func (p *Parser) frameset(b []byte, start, i int) int {
 	if i = skipTag(b, i); i < 0 || p.noFrameset {
 		return i
 	}
-	p.noFrameset = true // if it isn't taken now, none is: what forbids it stays where it is
+	p.noFrameset = true // what forbids this one forbids later ones
 	ok, head := framesetOK(b[:start])
 	if !ok {
 		return i
@@ -83,24 +84,25 @@ func (p *Parser) frameset(b []byte, start, i int) int {
 		case isFold(e.name, "frame"):
 			p.frame(b, e.attrs, Frame)
 		case isFold(e.name, "noscript"):
-			e.next = rawText(b, e.attrs, "noscript") // here the tree builder that is our reference takes it for text
+			e.next = rawText(b, e.attrs, "noscript") // here x/net/html treats it as raw text
 		}
 		i = e.next
 	}
 	return -1 // only comments and <noframes> may follow
 }
 
-// again looks for the links of a part of the page alone.
+// again rescans a part of the page by itself.
 func (p *Parser) again(part []byte) {
 	page := p.page
-	*page = Page{Links: page.Links[:0], scratch: page.scratch[:0], text: page.text, Charset: page.Charset, Encoding: page.Encoding}
+	*page = Page{Links: page.Links[:0], scratch: page.scratch[:0], text: page.text, Charset: page.Charset,
+		Encoding: page.Encoding}
 	p.hasBase, p.seen = false, seenOnce{}
 	p.foreign.reset()
 	p.scan(part)
 }
 
-// framesetOK reports whether the tree builder takes a <frameset> behind b: there is nothing but white space, and elements that
-// it could do without. head is where a body began, or the end.
+// framesetOK reports whether the tree builder accepts a <frameset> after b: b has only white space and
+// elements that do not require a body. head is the index where an implied body begins, or len(b).
 func framesetOK(b []byte) (ok bool, head int) {
 	templates := 0
 	head = len(b)
@@ -141,10 +143,10 @@ func framesetOK(b []byte) (ok bool, head int) {
 	return templates == 0, head
 }
 
-// isOfHead reports whether an element of that name begins no body.
+// isOfHead reports whether the named element does not start a body.
 func isOfHead(name []byte) bool {
-	for _, s := range [...]string{"html", "head", "base", "basefont", "bgsound", "link", "meta", "noframes", "noscript", "script", "style",
-		"template", "title"} {
+	for _, s := range [...]string{"html", "head", "base", "basefont", "bgsound", "link", "meta", "noframes",
+		"noscript", "script", "style", "template", "title"} {
 		if isFold(name, s) {
 			return true
 		}
@@ -152,10 +154,10 @@ func isOfHead(name []byte) bool {
 	return false
 }
 
-// forbidsFrameset reports whether an element of that name makes the page one with a body.
+// forbidsFrameset reports whether the named element makes the tree builder ignore a later <frameset>.
 func forbidsFrameset(name []byte) bool {
-	for _, s := range [...]string{"body", "br", "img", "image", "table", "li", "dd", "dt", "pre", "listing", "hr", "button", "area", "embed",
-		"keygen", "wbr", "applet", "marquee", "object", "input", "textarea", "xmp", "iframe", "select"} {
+	for _, s := range [...]string{"body", "br", "img", "image", "table", "li", "dd", "dt", "pre", "listing",
+		"hr", "button", "area", "embed", "keygen", "wbr", "applet", "marquee", "object", "input", "textarea", "xmp", "iframe", "select"} {
 		if isFold(name, s) {
 			return true
 		}
@@ -174,14 +176,14 @@ func isHidden(b []byte, i int) bool {
 	}
 }
 
-// anAttribute is an attribute as it stands in a tag.
+// anAttribute is an attribute of a tag.
 type anAttribute struct {
 	name, value []byte // raw
-	ok          bool   // there is one
-	next        int    // behind it; without one the tag's '>', or -1 if the body ends before that
+	ok          bool   // false: no further attribute
+	next        int    // index after it, else of the tag's '>'; -1 if the body ends first
 }
 
-// attributeAt returns the attribute at or behind i.
+// attributeAt returns the next attribute at or after i.
 func attributeAt(b []byte, i int) anAttribute {
 	for i < len(b) && (byteClass[b[i]]&isSpace != 0 || b[i] == '/') {
 		i++
@@ -200,10 +202,11 @@ func attributeAt(b []byte, i int) anAttribute {
 	return anAttribute{b[i:end:end], b[from:to:to], true, next}
 }
 
-// maxColumnsPeek bounds what is looked at behind <template> for a <col>.
+// maxColumnsPeek bounds how many bytes after <template> are searched for a <col>.
 const maxColumnsPeek = 1024
 
-// template handles <template>. If its first element is <col>, the tree builder ignores all but columns in it.
+// template handles <template>. If its first element is <col>, the tree builder ignores everything but
+// columns in it.
 func (p *Parser) template(b []byte, i int) int {
 	if i = skipTag(b, i); i < 0 || p.foreign.depth > 0 {
 		return i

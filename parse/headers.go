@@ -2,9 +2,9 @@ package parse
 
 import "bytes"
 
-// EachLink calls fn for every link of a Link header's value (RFC 8288) whose context is the page itself: those with an anchor
-// parameter that says otherwise are left out. target is not resolved yet; its base is the URL of the response, not
-// <base href>. What follows a fault of syntax is read from the next comma on. nofollow among the types is that of HTML.
+// EachLink calls fn for each link in the value of a Link header (RFC 8288) whose context is the page itself;
+// it omits links with another anchor. target is unresolved, and its base is the URL of the response, not
+// <base href>. After a syntax error EachLink continues at the next comma. nofollow is HTML's.
 func EachLink(value []byte, fn func(target []byte, rel Rel, nofollow bool)) {
 	for {
 		value = bytes.TrimLeft(value, " \t,")
@@ -33,14 +33,14 @@ func EachLink(value []byte, fn func(target []byte, rel Rel, nofollow bool)) {
 	}
 }
 
-// linkParams are the parameters of a link in a Link header that matter.
+// linkParams are the relevant parameters of a link in a Link header.
 type linkParams struct {
 	rel     []byte
 	hasRel  bool
 	foreign bool // anchor names another context
 }
 
-// read reads the parameters and returns what stands behind the link.
+// read parses the parameters and returns the text after the link.
 func (l *linkParams) read(s []byte) (rest []byte) {
 	for {
 		s = bytes.TrimLeft(s, " \t")
@@ -62,7 +62,7 @@ func (l *linkParams) read(s []byte) (rest []byte) {
 			value, s = paramValue(bytes.TrimLeft(s[1:], " \t"))
 		}
 		switch {
-		case isFold(name, "rel") && !l.hasRel: // further ones are ignored (RFC 8288, 3.3)
+		case isFold(name, "rel") && !l.hasRel: // the first one counts (RFC 8288, 3.3)
 			l.rel, l.hasRel = value, true
 		case isFold(name, "anchor"):
 			l.foreign = len(value) > 0
@@ -93,7 +93,7 @@ func paramValue(s []byte) (value, rest []byte) {
 			return value, s[i+1:]
 		}
 	}
-	return nil, nil // never closed: there is no telling what it is
+	return nil, nil // the quote is not closed, so the rest is meaningless
 }
 
 func unescape(s []byte) []byte {
@@ -107,7 +107,7 @@ func unescape(s []byte) []byte {
 	return out
 }
 
-// cutComma returns what stands behind the next comma outside of quotes and of "<>".
+// cutComma returns the text after the next comma outside quotes and "<>".
 func cutComma(s []byte) []byte {
 	for i := 0; i < len(s); i++ {
 		switch s[i] {
@@ -130,15 +130,16 @@ func cutComma(s []byte) []byte {
 	return nil
 }
 
-// ParseRefresh reads the value of a Refresh header, by the steps that HTML has for it and for <meta http-equiv=refresh>. The
-// reference is nil if the page only reloads itself, or if it is no refresh.
+// ParseRefresh parses the value of a Refresh header with HTML's algorithm, which also applies to <meta
+// http-equiv=refresh>. It returns nil if the page only reloads itself or the value is invalid.
 func ParseRefresh(value []byte) (ref []byte) { return parseRefresh(value) }
 
-// ParseRobots reads the directives of a robots meta.
+// ParseRobots parses the directives of a robots meta.
 //
-// They are separated by commas, and on many pages by spaces. noindex, nofollow and none are kept. all, index and follow ask for
-// nothing: of contradictory ones the most restrictive counts, as Google documents it, also over several metas and headers. Those
-// with a value (max-image-preview: none, unavailable_after: a date with commas in it) mean other things.
+// They are separated by commas, on many pages by spaces. It keeps noindex, nofollow and none. all, index and
+// follow have no effect: of contradictory directives the most restrictive counts, also across metas and
+// headers, as Google documents. Directives with a value (max-image-preview: none; unavailable_after: a date
+// with commas) have other meanings.
 func ParseRobots(value []byte) Robots {
 	var r Robots
 	for len(value) > 0 {
@@ -149,8 +150,8 @@ func ParseRobots(value []byte) Robots {
 	return r
 }
 
-// ParseRobotsTag reads the value of one X-Robots-Tag header. A directive behind "token:" is for the crawler of that token
-// alone, up to the next such token; without one, and behind "*:", it is for all.
+// ParseRobotsTag parses the value of one X-Robots-Tag header. Directives after "token:" apply only to the
+// crawler with that token, up to the next such token. Directives without a token or after "*:" apply to all.
 func ParseRobotsTag(value []byte, agent string) Robots {
 	var r Robots
 	applies := true
@@ -160,7 +161,7 @@ func ParseRobotsTag(value []byte, agent string) Robots {
 		if name, rest, ok := bytes.Cut(part, []byte(":")); ok {
 			name = trimSpace(name)
 			if hasValue(name) || !isAgent(name) {
-				continue // a part of a date, too
+				continue // possibly a part of a date
 			}
 			applies = string(name) == "*" || agent != "" && bytes.EqualFold(name, []byte(agent))
 			part = rest
@@ -172,7 +173,7 @@ func ParseRobotsTag(value []byte, agent string) Robots {
 	return r
 }
 
-// add takes what stands between two commas.
+// add adds the directives between two commas.
 func (r *Robots) add(part []byte) {
 	if bytes.IndexByte(part, ':') >= 0 {
 		return
@@ -194,13 +195,13 @@ func (r *Robots) add(part []byte) {
 	}
 }
 
-// Add adds the directives of o: the most restrictive count.
+// Add merges o into r. The most restrictive directives count.
 func (r *Robots) Add(o Robots) {
 	r.NoIndex = r.NoIndex || o.NoIndex
 	r.NoFollow = r.NoFollow || o.NoFollow
 }
 
-// hasValue reports whether a directive of that name has a value behind a colon.
+// hasValue reports whether the named directive takes a value after a colon.
 func hasValue(name []byte) bool {
 	for _, s := range [...]string{"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"} {
 		if isFold(name, s) {
@@ -210,7 +211,7 @@ func hasValue(name []byte) bool {
 	return false
 }
 
-// isAgent reports whether name may be a crawler's token.
+// isAgent reports whether name can be a crawler's token.
 func isAgent(name []byte) bool {
 	if string(name) == "*" {
 		return true

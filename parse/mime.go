@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// mimeCharset returns the charset parameter of a MIME type as the MIME Sniffing standard parses one (4.4), or "". That is more
-// lenient than package mime: the first of two parameters counts, a quotation mark needn't be closed.
+// mimeCharset returns the charset parameter of a MIME type, or "". It follows the MIME Sniffing standard
+// (4.4), which is more lenient than package mime: the first of two parameters counts, and a quotation mark
+// may be unclosed.
 func mimeCharset(s string) string {
 	s = strings.Trim(s, httpSpace)
 	mime, params, _ := strings.Cut(s, ";")
@@ -43,10 +44,10 @@ func mimeCharset(s string) string {
 	return ""
 }
 
-// httpSpace are the bytes that HTTP takes for white space.
+// httpSpace is the white space of HTTP.
 const httpSpace = "\t\n\r "
 
-// quotedString reads what stands behind a quotation mark, up to the next or the end.
+// quotedString reads the text after a quotation mark, up to the next one or the end.
 func quotedString(s string) (value, rest string) {
 	if end := strings.IndexAny(s, `"\`); end < 0 {
 		return s, ""
@@ -66,7 +67,7 @@ func quotedString(s string) (value, rest string) {
 	return b.String(), ""
 }
 
-// isToken reports whether s is a token of HTTP (RFC 9110, 5.6.2).
+// isToken reports whether s is an HTTP token (RFC 9110, 5.6.2).
 func isToken(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if c := s[i]; c <= ' ' || c >= 0x7F || strings.IndexByte(`"(),/:;<=>?@[\]{}`, c) >= 0 {
@@ -76,7 +77,7 @@ func isToken(s string) bool {
 	return s != ""
 }
 
-// isQuotable reports whether s may stand in a quoted string of HTTP.
+// isQuotable reports whether s may be in an HTTP quoted string.
 func isQuotable(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if c := s[i]; c < ' ' && c != '\t' || c == 0x7F {
@@ -86,22 +87,24 @@ func isQuotable(s string) bool {
 	return true
 }
 
-// maxSniff bounds what is looked at of a body, as the MIME Sniffing standard has it.
+// maxSniff is how many bytes of a body are sniffed, as in the MIME Sniffing standard.
 const maxSniff = 1445
 
-// SniffHTML reports whether a body without a type begins as HTML does, by the MIME Sniffing standard (7.1). A byte order mark may
-// precede.
+// SniffHTML reports whether a body without a type begins like HTML, by the MIME Sniffing standard (7.1). It
+// skips a byte order mark.
 func SniffHTML(body []byte) bool {
-	return SniffDocument(body) || beginsWith(body, "!--", "script", "iframe", "h1", "div", "font", "table", "a", "style", "b", "br", "p")
+	return SniffDocument(body) || beginsWith(body, "!--", "script", "iframe", "h1", "div", "font", "table", "a",
+		"style", "b", "br", "p")
 }
 
-// SniffDocument reports whether a body that has another type begins as a whole HTML document does, with one of the standard's signatures
-// that begin such. A text that begins with <p> or <a> may well be meant as text, and the standard has browsers show it so.
+// SniffDocument reports whether a body of another declared type begins like a complete HTML document, by a
+// subset of the standard's signatures. A text that begins with <p> or <a> may be meant as text, and browsers
+// show it as such.
 func SniffDocument(body []byte) bool {
 	return beginsWith(body, "!doctype html", "html", "head", "title", "body")
 }
 
-// beginsWith reports whether body begins with the tag of one of these names, or with a comment, "!--".
+// beginsWith reports whether body begins with a tag of one of the names, or with a comment, "!--".
 func beginsWith(body []byte, names ...string) bool {
 	body = cutSpace(bytes.TrimPrefix(body[:min(len(body), maxSniff)], []byte("\xEF\xBB\xBF")))
 	if len(body) == 0 || body[0] != '<' {
@@ -109,14 +112,16 @@ func beginsWith(body []byte, names ...string) bool {
 	}
 	for _, s := range names {
 		end := 1 + len(s)
-		if end <= len(body) && isFold(body[1:end], s) && (s == "!--" || end < len(body) && (body[end] == ' ' || body[end] == '>')) {
+		if end <= len(body) && isFold(body[1:end], s) &&
+			(s == "!--" || end < len(body) && (body[end] == ' ' || body[end] == '>')) {
 			return true
 		}
 	}
 	return false
 }
 
-// SniffXHTML reports whether a body that is served as XML is a page: its first element is <html> in the namespace of XHTML.
+// SniffXHTML reports whether a body served as XML is a page: its first element is <html> in the XHTML
+// namespace.
 func SniffXHTML(body []byte) bool {
 	body = body[:min(len(body), maxSniff)]
 	for {
@@ -131,7 +136,8 @@ func SniffXHTML(body []byte) bool {
 			next = commentEnd(body, 4)
 		case body[1] == '?', body[1] == '!':
 			next = closeAngle(body, 2)
-			if open := bytes.IndexByte(body[:next], '['); open >= 0 && body[1] == '!' { // a subset inside of it has angles of its own
+			// An internal subset contains angle brackets of its own.
+			if open := bytes.IndexByte(body[:next], '['); open >= 0 && body[1] == '!' {
 				end := bytes.IndexByte(body[open:], ']')
 				if end < 0 {
 					return false
@@ -155,7 +161,7 @@ func SniffXHTML(body []byte) bool {
 	}
 }
 
-// isXML reports whether a page of that type is XML, where <script/> is an element without content.
+// isXML reports whether the type is XML, where <script/> is an empty element.
 func isXML(contentType string) bool {
 	mime, _, _ := strings.Cut(contentType, ";")
 	mime = strings.TrimSpace(mime)

@@ -6,10 +6,11 @@ import (
 	"math/bits"
 )
 
-// ExtractOnce is Extract for those who needn't see a link twice. again(n) stands for a link whose URL is that of the nth
-// call of emit, counted from 0 on this page, and whose NoFollow and Asset are as that link's; its Tag and Rel may differ. Not all
-// repeats are recognised, only references that are alike up to their fragments, and the last thousand different ones at
-// least as a rule. On pages of documentation that's nine tenths of the links, most of them to a place on the page itself.
+// ExtractOnce is Extract for callers that need each link only once. It calls again(n) for a link with the
+// same URL, NoFollow and Asset as that of the nth call of emit, counted from 0 on this page; Tag and Rel may
+// differ. It recognizes only references that are equal up to their fragments, and usually remembers at least
+// the last thousand different ones. On documentation pages nine tenths of the links are repeats, most of
+// them to places on the same page.
 func (x *Extractor) ExtractOnce(pageURL, body []byte, contentType string,
 	emit func(canonical []byte, l *Link), again func(n int)) (Counts, error) {
 	if err := x.Parse(pageURL, body, contentType); err != nil {
@@ -18,7 +19,7 @@ func (x *Extractor) ExtractOnce(pageURL, body []byte, contentType string,
 	return x.Once(emit, again), nil
 }
 
-// Once does for the page that was parsed last what ExtractOnce does.
+// Once emits the links of the page parsed last, as ExtractOnce does.
 func (x *Extractor) Once(emit func(canonical []byte, l *Link), again func(n int)) Counts {
 	if x.seen == nil {
 		x.seen = new(seenRefs)
@@ -56,31 +57,31 @@ func (x *Extractor) Once(emit func(canonical []byte, l *Link), again func(n int)
 	return c
 }
 
-// seenRefs remembers references of the page, one in each slot that its hash chooses.
+// seenRefs is a hash table of the references of a page, one for each slot.
 type seenRefs struct {
-	page  uint32 // number of the page; slots of others are empty
+	page  uint32 // number of the current page; slots with other numbers are empty
 	slots [seenSlots]seenSlot
 }
 
-// 1024 slots take 16 KiB, a third of the CPU's nearest cache. Nine in ten pages have fewer different references.
+// 1024 slots take 16 KiB, a third of the CPU's L1 cache. Nine in ten pages have fewer different references.
 const seenSlots = 1 << 10
 
 type seenSlot struct {
 	page uint32
 	hash uint32
-	link int32 // index of the first link like it
-	nth  int32 // which call of emit it was, or ^outcome if there was none
+	link int32 // index of the first such link
+	nth  int32 // number of its call of emit, or ^outcome if it was not emitted
 }
 
 func (s *seenRefs) reset() {
 	s.page++
-	if s.page == 0 { // it has wrapped: slots of four billion pages ago would pass for this one's
+	if s.page == 0 { // after a wrap, old slots would pass for current ones
 		*s = seenRefs{page: 1}
 	}
 }
 
-// find returns the slot of links[i], which is l, and whether an equal link is in it. If not, the slot is that link's, and the
-// caller fills in nth; nil if the link takes no part.
+// find returns the slot of links[i], which is l, and whether it holds an equal link. If not, the slot now
+// holds this link, and the caller sets nth. A nil slot means that the link cannot be compared.
 func (s *seenRefs) find(links []Link, l *Link, i int) (slot *seenSlot, hit bool) {
 	ref := l.Ref
 	if at := bytes.IndexByte(ref, '#'); at >= 0 {
@@ -88,14 +89,14 @@ func (s *seenRefs) find(links []Link, l *Link, i int) (slot *seenSlot, hit bool)
 	}
 	n := len(ref)
 	if n > 0 && ref[n-1] <= ' ' {
-		return nil, false // spaces at the end go, but not those before a '#'
+		return nil, false // trailing spaces are trimmed, but not those before a '#'
 	}
 	hash := hashRef(ref)
 	slot = &s.slots[hash%seenSlots]
 	if slot.page == s.page && slot.hash == hash {
 		first := &links[slot.link]
-		if first.NoFollow == l.NoFollow && first.Asset == l.Asset && len(first.Ref) >= n && string(first.Ref[:n]) == string(ref) &&
-			(len(first.Ref) == n || first.Ref[n] == '#') {
+		if first.NoFollow == l.NoFollow && first.Asset == l.Asset && len(first.Ref) >= n &&
+			string(first.Ref[:n]) == string(ref) && (len(first.Ref) == n || first.Ref[n] == '#') {
 			return slot, true
 		}
 	}
@@ -103,8 +104,8 @@ func (s *seenRefs) find(links []Link, l *Link, i int) (slot *seenSlot, hit bool)
 	return slot, false
 }
 
-// hashRef takes sixteen bytes at a time, the last of them once more if need be. A page that aims at collisions only has its
-// links looked at again.
+// hashRef hashes 16 bytes at a time. A page that provokes collisions only causes its links to be resolved
+// again.
 func hashRef(b []byte) uint32 {
 	const k0, k1 = 0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9
 	n := len(b)

@@ -4,10 +4,10 @@ import (
 	"golang.org/x/text/encoding"
 )
 
-// Tag is the element a link was found on.
+// Tag is the element on which a link was found.
 type Tag uint8
 
-// The elements that carry links.
+// Elements with links.
 const (
 	A       Tag = iota // <a href>, also in SVG
 	Area               // <area href>
@@ -16,7 +16,7 @@ const (
 	LinkTag            // <link href>
 	Meta               // <meta http-equiv=refresh>
 	Form               // <form action>, with Options.Forms
-	// What follows needs Options.Assets.
+	// The following need Options.Assets.
 	Img        // <img src, srcset>
 	Source     // <source src, srcset>
 	Video      // <video src, poster>
@@ -25,76 +25,78 @@ const (
 	Embed      // <embed src>
 	Object     // <object data>
 	Input      // <input type=image src>
-	Script     // <script src>, in SVG its href
-	Background // the background of <body>, <table> and its parts
-	Image      // <image href> and <feImage href> of SVG
-	Use        // <use href> of SVG
-	CSS        // url() or @import in <style>, in a style attribute, or in a style sheet
+	Script     // <script src>, in SVG href
+	Background // background of <body>, <table> and its parts
+	Image      // <image href> and <feImage href> in SVG
+	Use        // <use href> in SVG
+	CSS        // url() or @import in <style>, a style attribute or a style sheet
 	numTags
 )
 
 // String returns the element's name in lower case.
 func (t Tag) String() string {
-	return [numTags]string{"a", "area", "frame", "iframe", "link", "meta", "form", "img", "source", "video", "audio", "track", "embed",
-		"object", "input", "script", "background", "image", "use", "css"}[t]
+	return [numTags]string{"a", "area", "frame", "iframe", "link", "meta", "form", "img", "source", "video",
+		"audio", "track", "embed", "object", "input", "script", "background", "image", "use", "css"}[t]
 }
 
 // Rel is a set of link types (the words of a rel attribute).
 type Rel uint8
 
-// Link types. All that have no name here are RelOther.
+// Link types. Types without a constant are RelOther.
 const (
 	RelNext Rel = 1 << iota
 	RelPrev
 	RelCanonical
 	RelAlternate // other languages, AMP, feeds
-	RelOther     // stylesheet, icon, preload, search and so on; on <a> anything else
-	RelAsset     // of these what is part of the page: stylesheet, icon, preload and the like; on <link> only with Options.Assets
+	RelOther     // stylesheet, icon, preload, search and so on; on <a> any other type
+	// RelAsset marks the types that are parts of the page: stylesheet, icon, preload and so on. On <link> it
+	// needs Options.Assets.
+	RelAsset
 
 	// DefaultRels are the types that lead to pages of the site itself.
 	DefaultRels = RelNext | RelPrev | RelCanonical
 )
 
-// NoRels as Options.Rels means that no <link> is a link; the zero value means DefaultRels.
+// NoRels as Options.Rels ignores all <link> elements. The zero value means DefaultRels.
 const NoRels Rel = 1 << 7
 
-// Link is one link of a page. Ref points into the page's body or into the Page, until either is reused.
+// Link is one link of a page. Ref points into the body or the Page and is valid until either is reused.
 type Link struct {
-	Ref      []byte // attribute value as UTF-8, references decoded; not trimmed, not resolved
+	Ref      []byte // attribute value in UTF-8 with references decoded; neither trimmed nor resolved
 	Tag      Tag
 	Rel      Rel  // of <a>, <area> and <link>
-	NoFollow bool // rel has "nofollow"
-	Asset    bool // a part of the page: an image, a script, a style sheet
+	NoFollow bool // rel contains "nofollow"
+	Asset    bool // a part of the page: an image, a script, a style sheet, …
 }
 
-// Robots are the directives of robots metas or of an X-Robots-Tag header that concern a crawler.
+// Robots are the relevant directives of robots metas or an X-Robots-Tag header.
 type Robots struct {
 	NoIndex  bool
 	NoFollow bool
 }
 
-// Page is what Parse finds. Reuse it: its slices keep their memory, up to some 2 MiB.
+// Page is the result of Parse. Reuse it: its slices keep up to about 2 MiB of memory.
 type Page struct {
-	Links     []Link            // in the order of the source
-	Base      []byte            // the first <base href>, not resolved; nil if there is none
-	Canonical []byte            // the first <link rel=canonical>, not resolved; nil if there is none
-	Robots    Robots            // all robots metas together
-	Charset   string            // name of the encoding, as the Encoding standard spells it
-	Encoding  encoding.Encoding // in which queries travel; nil for UTF-8
-	Dropped   int               // links beyond Options.MaxLinks, or behind 4 MiB of values that had to be decoded
-	LongRefs  int               // links left out because the attribute is longer than Options.MaxRefBytes
+	Links     []Link            // in source order
+	Base      []byte            // the first <base href>, unresolved; nil: none
+	Canonical []byte            // the first <link rel=canonical>, unresolved; nil: none
+	Robots    Robots            // of all robots metas
+	Charset   string            // name of the encoding as in the Encoding standard
+	Encoding  encoding.Encoding // encoding of queries; nil: UTF-8
+	Dropped   int               // links beyond Options.MaxLinks or after 4 MiB of decoded values
+	LongRefs  int               // links with an attribute longer than Options.MaxRefBytes
 
 	scratch []byte // decoded attribute values
-	text    []byte // the body in UTF-8, if it had to be transcoded at all
+	text    []byte // the body in UTF-8 if it had to be transcoded
 }
 
-// What a Page keeps for the next one: more than nearly all pages need, less than a hostile one takes.
+// What a Page retains for reuse: more than nearly all pages need, less than a hostile one takes.
 const (
 	keepLinks = 16 << 10 // 512 KiB
 	keepBytes = 1 << 20
 )
 
-// reset empties the page, keeping its memory but for what an extraordinary page took.
+// reset empties the page. It releases memory beyond what an ordinary page needs.
 func (p *Page) reset() {
 	if cap(p.Links) > keepLinks {
 		p.Links = nil
@@ -108,21 +110,22 @@ func (p *Page) reset() {
 	*p = Page{Links: p.Links[:0], scratch: p.scratch[:0], text: p.text[:0]}
 }
 
-// Options of a Parser. The zero value is ready for use.
+// Options configure a Parser. The zero value is usable.
 type Options struct {
-	MaxLinks    int    // links kept per page; 0 = 50,000
-	MaxRefBytes int    // bytes of an attribute value that is looked at; 0 = 64 KiB
-	Rels        Rel    // which <link> elements are links: any of these types; 0 = DefaultRels, or NoRels
-	Assets      bool   // find what pages consist of as well, on every element; the scanner is several times slower then
-	Forms       bool   // the action of <form method=get> is a link
-	NoFrames    bool   // don't take <frame> and <iframe>
-	Agent       string // <meta name=Agent> counts like <meta name=robots>; "" = none
+	MaxLinks    int // links kept for a page; 0 = 50,000
+	MaxRefBytes int // length limit of an attribute value in bytes; 0 = 64 KiB
+	Rels        Rel // <link> elements with any of these types are links; 0 = DefaultRels, or NoRels
+	// Assets also finds the parts of pages on all elements. The scanner is then several times slower.
+	Assets   bool
+	Forms    bool   // the action of <form method=get> is a link
+	NoFrames bool   // ignore <frame> and <iframe>
+	Agent    string // <meta name=Agent> counts like <meta name=robots>; "": none
 }
 
 const (
 	defaultMaxLinks    = 50_000
 	defaultMaxRefBytes = 64 << 10
-	// maxDecodedBytes bounds what the decoded values of a page's links take; the links behind are dropped.
+	// maxDecodedBytes bounds the decoded values of a page's links. Further links are dropped.
 	maxDecodedBytes = 4 << 20
 )
 

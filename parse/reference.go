@@ -8,10 +8,10 @@ import (
 	"golang.org/x/net/html"
 )
 
-// Reference is Parse by way of golang.org/x/net/html's whole parser with scripting off, to compare with and
-// to explain: it builds a tree, in which hostile pages are expensive, and refuses pages nested deeper than
-// 512 elements. Links that the tree holds several times, because HTML closes and reopens elements, come out
-// as often; their order is that of the tree.
+// Reference is Parse on top of golang.org/x/net/html's parser with scripting off, for comparison and
+// explanation. It builds a tree, which is expensive for hostile pages, and rejects pages nested deeper than
+// 512 elements. Links that the tree contains several times, because HTML closes and reopens elements, are
+// repeated. The order is the tree's.
 func Reference(opt Options, body []byte, contentType string) (*Page, error) {
 	opt = opt.withDefaults()
 	page := new(Page)
@@ -49,7 +49,7 @@ func buildTree(text []byte, d *decoder) (*html.Node, error) {
 	return root, nil
 }
 
-// lateCharset returns the name of the encoding that the first meta that names one does, or "".
+// lateCharset returns the encoding named by the first meta that names one, or "".
 func lateCharset(root *html.Node, c *charsets) string {
 	for n := range root.Descendants() {
 		if n.Type != html.ElementNode || n.Namespace != "" || n.Data != "meta" {
@@ -72,7 +72,7 @@ type reference struct {
 	opt  Options
 	page *Page
 	base bool
-	css  *Parser // finds the links of style sheets
+	css  *Parser // finds the links in style sheets
 }
 
 func (r *reference) element(n *html.Node) {
@@ -123,17 +123,30 @@ func (r *reference) element(n *html.Node) {
 	}
 }
 
-// assetsOf are the elements of HTML that name parts of the page, and the attributes that do; "srcset" has several.
+// assetsOf lists the HTML elements that name parts of the page, and their attributes. A srcset names
+// several.
 var assetsOf = map[string]struct {
 	tag   Tag
 	attrs []string
 }{
-	"img": {Img, []string{"src", "srcset"}}, "source": {Source, []string{"src", "srcset"}}, "video": {Video, []string{"src", "poster"}},
-	"audio": {Audio, []string{"src"}}, "track": {Track, []string{"src"}}, "embed": {Embed, []string{"src"}}, "object": {Object, []string{"data"}},
-	"script": {Script, []string{"src"}}, "input": {Input, []string{"src"}}, "link": {LinkTag, []string{"imagesrcset"}},
-	"body": {Background, []string{"background"}}, "table": {Background, []string{"background"}}, "td": {Background, []string{"background"}},
-	"th": {Background, []string{"background"}}, "tr": {Background, []string{"background"}}, "tbody": {Background, []string{"background"}},
-	"thead": {Background, []string{"background"}}, "tfoot": {Background, []string{"background"}},
+	"img":    {Img, []string{"src", "srcset"}},
+	"source": {Source, []string{"src", "srcset"}},
+	"video":  {Video, []string{"src", "poster"}},
+	"audio":  {Audio, []string{"src"}},
+	"track":  {Track, []string{"src"}},
+	"embed":  {Embed, []string{"src"}},
+	"object": {Object, []string{"data"}},
+	"script": {Script, []string{"src"}},
+	"input":  {Input, []string{"src"}},
+	"link":   {LinkTag, []string{"imagesrcset"}},
+	"body":   {Background, []string{"background"}},
+	"table":  {Background, []string{"background"}},
+	"td":     {Background, []string{"background"}},
+	"th":     {Background, []string{"background"}},
+	"tr":     {Background, []string{"background"}},
+	"tbody":  {Background, []string{"background"}},
+	"thead":  {Background, []string{"background"}},
+	"tfoot":  {Background, []string{"background"}},
 }
 
 func (r *reference) assets(n *html.Node) {
@@ -152,7 +165,8 @@ func (r *reference) assets(n *html.Node) {
 		if !ok {
 			href, _ = attribute(n, "xlink", "href")
 		}
-		if tag, ok := map[string]Tag{"image": Image, "feImage": Image, "use": Use, "script": Script}[n.Data]; ok && href != "" {
+		tag, ok := map[string]Tag{"image": Image, "feImage": Image, "use": Use, "script": Script}[n.Data]
+		if ok && href != "" {
 			r.css.keepAsset(tag, []byte(href))
 		}
 		return

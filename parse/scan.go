@@ -14,11 +14,12 @@ type Parser struct {
 	wide    bool // use skipWide
 	tables  *wideTables
 	seen    seenOnce
-	xml     bool // the page is served as XML
-	// noFrameset: a <frameset> was met and not taken, so none is.
+	xml     bool // the page has an XML type
+	// noFrameset: a <frameset> was rejected, so all are.
 	noFrameset bool
-	tentative  bool   // the encoding is guessed: the first meta that names one is right,
-	named      string // and this is its name
+	// tentative: the encoding is a guess; the first meta that names an encoding overrides it.
+	tentative bool
+	named     string // the encoding named by that meta
 }
 
 // NewParser returns a Parser.
@@ -30,15 +31,16 @@ func NewParser(opt Options) *Parser {
 	return p
 }
 
-// Parse fills page with what is found in body, whose Content-Type header said contentType. It takes linear
-// time and, once parser and page have met a page of that size, allocates a constant handful of times (for the
-// charset), not per link.
+// Parse fills page with what it finds in body, whose Content-Type header is contentType. Time is linear.
+// Once parser and page have seen a page of this size, Parse makes only a constant number of allocations, for
+// the charset.
 func (p *Parser) Parse(body []byte, contentType string, page *Page) {
 	page.reset()
 	text, certain := p.charset.prepare(body, contentType, page, &p.decoder)
 	p.named, p.xml = "", p.charset.isXML
 	p.start(text, page, !certain)
-	if p.named != "" && p.named != page.Charset { // once more, as the standard has it ("change the encoding")
+	// The standard's "change the encoding".
+	if p.named != "" && p.named != page.Charset {
 		page.reset()
 		p.start(p.charset.use(p.named, body, page, &p.decoder), page, false)
 	}
@@ -52,18 +54,18 @@ func (p *Parser) start(text []byte, page *Page, tentative bool) {
 	p.scan(text)
 }
 
-// A step of skipWide costs as much as it saves if it gains wideCost bytes. Where steps gain less, the next restTags tags are done
-// without, so that pages made of nothing else are hardly slower than without it; mostCredit bytes are what a better part of
-// the page allows for.
+// A step of skipWide must skip wideCost bytes to pay off. After steps that skip less, the next restTags tags
+// are scanned without it, so it hardly slows down unsuitable pages. mostCredit bounds the credit in bytes
+// from better parts of the page.
 const (
 	wideCost   = 8
 	mostCredit = 512
 	restTags   = 64
 )
 
-// scan hops from '<' to '<', over what doesn't matter in wide steps where it can.
+// scan jumps from '<' to '<' and skips irrelevant tags with skipWide if possible.
 func (p *Parser) scan(b []byte) {
-	credit := mostCredit // below 0: tags until the next wide step
+	credit := mostCredit // if negative, the number of tags until the next wide step
 	for i := 0; i < len(b); {
 		if credit < 0 {
 			credit++
@@ -81,11 +83,12 @@ func (p *Parser) scan(b []byte) {
 			}
 			i += n
 		}
-		if i++; i+1 >= len(b) { // a tag has a letter and '>' at least
+		if i++; i+1 >= len(b) { // a tag has at least a letter and '>'
 			return
 		}
 		switch c := b[i]; {
-		case c|0x20 == 'a' && byteClass[b[i+1]]&isSpace != 0 && p.foreign.depth == 0 && !p.opt.Assets: // most of what matters
+		// The most frequent relevant tag.
+		case c|0x20 == 'a' && byteClass[b[i+1]]&isSpace != 0 && p.foreign.depth == 0 && !p.opt.Assets:
 			i = p.anchor(b, i+1, A)
 		case byteClass[c]&isLetter != 0:
 			end := nameEnd(b, i+1, endsName)
@@ -103,7 +106,7 @@ func (p *Parser) scan(b []byte) {
 	}
 }
 
-// endTag goes on behind "</".
+// endTag continues after "</".
 func (p *Parser) endTag(b []byte, i int) int {
 	if i >= len(b) || byteClass[b[i]]&isLetter == 0 {
 		return closeAngle(b, i)
@@ -115,7 +118,7 @@ func (p *Parser) endTag(b []byte, i int) int {
 	return skipTag(b, end)
 }
 
-// declaration goes on behind "<!".
+// declaration continues after "<!".
 func (p *Parser) declaration(b []byte, i int) int {
 	if bytes.HasPrefix(b[i:], []byte("--")) {
 		return commentEnd(b, i+2)
@@ -129,8 +132,7 @@ func (p *Parser) declaration(b []byte, i int) int {
 	return closeAngle(b, i)
 }
 
-// startTag handles the start tag called name, which ends at i, and for elements whose content is text that
-// too.
+// startTag handles the start tag with the given name, which ends at i, and the content of raw text elements.
 func (p *Parser) startTag(b, name []byte, i int) int {
 	if p.opt.Assets {
 		p.assets(b, name, i)
@@ -214,10 +216,10 @@ func (p *Parser) startTag4(b, name []byte, i int) int {
 	return skipTag(b, i)
 }
 
-// empty reports whether the tag that ends before i is an element without content: "/>" in a page that is XML.
+// empty reports whether the tag that ends before i is an empty element, "/>" in XML.
 func (p *Parser) empty(b []byte, i int) bool { return p.xml && b[i-2] == '/' }
 
-// rawText skips an element whose content is no markup.
+// rawText skips a raw text element of the page.
 func (p *Parser) rawText(b []byte, i int, name string) int {
 	if i = skipTag(b, i); i < 0 || p.empty(b, i) {
 		return i
@@ -225,7 +227,7 @@ func (p *Parser) rawText(b []byte, i int, name string) int {
 	return rawTextEnd(b, i, name)
 }
 
-// rawText is that of HTML.
+// rawText skips a raw text element by HTML's rules, which have no empty elements.
 func rawText(b []byte, i int, name string) int {
 	if i = skipTag(b, i); i < 0 {
 		return i
@@ -278,7 +280,7 @@ func (p *Parser) link(b []byte, i int) int {
 	return i
 }
 
-// base handles <base>: the first one with a href counts.
+// base handles <base>. The first one with href counts.
 func (p *Parser) base(b []byte, i int) int {
 	i = p.attrs.read(b, i)
 	if i >= 0 && p.attrs.have(attrHref) && !p.hasBase {
@@ -290,7 +292,7 @@ func (p *Parser) base(b []byte, i int) int {
 	return i
 }
 
-// meta handles <meta>: a refresh, or directives for robots.
+// meta handles <meta>: a refresh or directives for robots.
 func (p *Parser) meta(b []byte, i int) int {
 	i = p.attrs.read(b, i)
 	a := &p.attrs
@@ -314,7 +316,7 @@ func (p *Parser) meta(b []byte, i int) int {
 	return i
 }
 
-// metaCharset looks whether the meta tag just read names the encoding.
+// metaCharset checks whether the meta tag just read names the encoding.
 func (p *Parser) metaCharset() {
 	var values [3][]byte
 	for i, slot := range [...]int{attrCharset, attrHTTPEquiv, attrContent} {
@@ -327,7 +329,7 @@ func (p *Parser) metaCharset() {
 	}
 }
 
-// add keeps a link whose reference is the value of an attribute, within the limits.
+// add keeps a link whose reference is the value of an attribute, if it is within the limits.
 func (p *Parser) add(link Link, slot int) {
 	if at := &p.attrs.at[slot]; p.fits(at.end - at.start) {
 		link.Ref = p.value(slot)
@@ -335,7 +337,7 @@ func (p *Parser) add(link Link, slot int) {
 	}
 }
 
-// fits reports whether a link whose reference takes n bytes is within the limits, and counts it if not.
+// fits reports whether a link with a reference of n bytes is within the limits. If not, it counts the link.
 func (p *Parser) fits(n int) bool {
 	switch {
 	case n > p.opt.MaxRefBytes:
@@ -348,7 +350,7 @@ func (p *Parser) fits(n int) bool {
 	return false
 }
 
-// keep keeps a link that is text already.
+// keep keeps a link whose reference is decoded.
 func (p *Parser) keep(link Link) {
 	if len(p.page.Links) >= p.opt.MaxLinks {
 		p.page.Dropped++
@@ -357,8 +359,8 @@ func (p *Parser) keep(link Link) {
 	p.page.Links = append(p.page.Links, link)
 }
 
-// value returns the value of an attribute decoded: a part of the page if it stands for itself, else of the scratch
-// buffer. Never nil.
+// value returns the decoded value of an attribute: a slice of the page if it needs no decoding, else of the
+// scratch buffer. It is never nil.
 func (p *Parser) value(slot int) []byte {
 	value := p.attrs.value(slot)
 	plain := p.attrs.ascii
@@ -371,7 +373,7 @@ func (p *Parser) value(slot int) []byte {
 	return p.text(value)
 }
 
-// text is value for a raw value.
+// text decodes a raw value like value does.
 func (p *Parser) text(value []byte) []byte {
 	if p.decoder.isPlain(value) {
 		return value

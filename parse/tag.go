@@ -2,7 +2,7 @@ package parse
 
 import "bytes"
 
-// nameEnd returns the end of a tag name or an attribute name that starts before i.
+// nameEnd returns the end of a tag or attribute name whose first byte precedes i.
 func nameEnd(b []byte, i int, ends uint8) int {
 	for i < len(b) && byteClass[b[i]]&ends == 0 {
 		i++
@@ -10,10 +10,10 @@ func nameEnd(b []byte, i int, ends uint8) int {
 	return i
 }
 
-// valueSpan returns the value of the attribute whose name ends at i, if it has one, and where to go on. next
-// is -1 if the body ends before the value does.
+// valueSpan returns the value of the attribute whose name ends at i, if there is one, and where to continue.
+// next is -1 if the body ends within the value.
 func valueSpan(b []byte, i int) (start, end, next int) {
-	if i+1 < len(b) && b[i] == '=' && b[i+1] == '"' { // by far the most common form
+	if i+1 < len(b) && b[i] == '=' && b[i+1] == '"' { // the most common form
 		n := bytes.IndexByte(b[i+2:], '"')
 		if n < 0 {
 			return i, i, -1
@@ -46,8 +46,8 @@ func skipSpace(b []byte, i int) int {
 	return i
 }
 
-// skipTag returns the place behind the tag whose name ends at i, or -1 if the body ends in it: HTML drops
-// such a tag.
+// skipTag returns the index after the tag whose name ends at i, or -1 if the body ends within the tag, which
+// HTML then drops.
 func skipTag(b []byte, i int) int {
 	if i < len(b) && b[i] == '>' {
 		return i + 1
@@ -70,7 +70,8 @@ func skipTag(b []byte, i int) int {
 	}
 }
 
-// rawTextEnd returns where the text of a raw text element ends: at its end tag, or with the body.
+// rawTextEnd returns the end of the content of a raw text element: the index of its end tag, or the end of
+// the body.
 func rawTextEnd(b []byte, i int, name string) int {
 	for {
 		n := bytes.IndexByte(b[i:], '<')
@@ -84,14 +85,14 @@ func rawTextEnd(b []byte, i int, name string) int {
 	}
 }
 
-// isEndTag reports whether the '<' at i starts the end tag of name.
+// isEndTag reports whether the end tag of name starts at i.
 func isEndTag(b []byte, i int, name string) bool {
 	end := i + 2 + len(name)
 	return end < len(b) && b[i+1] == '/' && isFold(b[i+2:end], name) && byteClass[b[end]]&endsName != 0
 }
 
-// scriptEnd is rawTextEnd of a script, whose text has states of its own: behind "<!--", another "<script"
-// makes the next "</script" a part of the text.
+// scriptEnd is rawTextEnd for a script, which has its own states: after "<!--", another "<script" makes the
+// next "</script" part of the text.
 func scriptEnd(b []byte, i int) int {
 	for {
 		n := bytes.IndexByte(b[i:], '<')
@@ -112,8 +113,8 @@ func scriptEnd(b []byte, i int) int {
 	}
 }
 
-// scriptEscaped goes on behind "<!--" in a script. It returns the place where the script ends (ended), or
-// where it is plain again.
+// scriptEscaped continues after "<!--" in a script. It returns the index where the script ends (ended), or
+// where the escaped state ends.
 func scriptEscaped(b []byte, i int) (next int, ended bool) {
 	double := false
 	dashes := 2
@@ -139,7 +140,7 @@ func scriptEscaped(b []byte, i int) (next int, ended bool) {
 				double = true
 				i += len("<script")
 			case i+1 < len(b) && b[i+1] != '/' && byteClass[b[i+1]]&isLetter == 0:
-				// The standard stays in the comment here; the tree builder that is our reference leaves it.
+				// The standard stays in the comment; x/net/html leaves it.
 				return i + 1, false
 			}
 		}
@@ -148,13 +149,13 @@ func scriptEscaped(b []byte, i int) (next int, ended bool) {
 	return len(b), true
 }
 
-// isScriptStart reports whether the '<' at i starts a script's start tag.
+// isScriptStart reports whether a <script> start tag begins at i.
 func isScriptStart(b []byte, i int) bool {
 	end := i + len("<script")
 	return end < len(b) && isFold(b[i+1:end], "script") && byteClass[b[end]]&endsName != 0
 }
 
-// commentEnd returns the place behind the comment whose text starts at i.
+// commentEnd returns the index after the comment whose text starts at i.
 func commentEnd(b []byte, i int) int {
 	start := i
 	for {
@@ -172,7 +173,7 @@ func commentEnd(b []byte, i int) int {
 	}
 }
 
-// closeAngle returns the place behind the next '>', or the end of the body.
+// closeAngle returns the index after the next '>', or the end of the body.
 func closeAngle(b []byte, i int) int {
 	if i < len(b) {
 		if n := bytes.IndexByte(b[i:], '>'); n >= 0 {

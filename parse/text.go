@@ -7,13 +7,13 @@ const (
 	isSpace   = 1 << iota // tab, newline, form feed, carriage return, space
 	isLetter              // A-Z a-z
 	isDigit               // 0-9
-	endsName              // ends a tag's name: space / >
-	endsKey               // ends an attribute's name: space / > =
-	endsBare              // ends a value without quotes: space >
-	isSpecial             // has a value decoded: & NUL CR
+	endsName              // ends a tag name: space / >
+	endsKey               // ends an attribute name: space / > =
+	endsBare              // ends an unquoted value: space >
+	isSpecial             // needs decoding in a value: & NUL CR
 )
 
-// byteClass says what a byte is to the scanner. Never written to.
+// byteClass classifies bytes for the scanner. It is read-only.
 var byteClass = classify()
 
 func classify() (class [256]uint8) {
@@ -35,7 +35,7 @@ func classify() (class [256]uint8) {
 	return class
 }
 
-// isFold reports whether s is word, which is in lower case, in any case.
+// isFold reports whether s equals word, which is in lower case, ignoring case.
 func isFold(s []byte, word string) bool {
 	if len(s) != len(word) {
 		return false
@@ -52,7 +52,7 @@ func isFold(s []byte, word string) bool {
 	return true
 }
 
-// cutSpace skips white space at the front.
+// cutSpace removes leading white space.
 func cutSpace(s []byte) []byte {
 	for len(s) > 0 && byteClass[s[0]]&isSpace != 0 {
 		s = s[1:]
@@ -60,7 +60,8 @@ func cutSpace(s []byte) []byte {
 	return s
 }
 
-// nextWord cuts the first word off a list whose separators are white space. The word is empty at the end of the list.
+// nextWord splits off the first word of a list separated by white space. The word is empty at the end of the
+// list.
 func nextWord(s []byte) (word, rest []byte) {
 	s = cutSpace(s)
 	i := 0
@@ -70,7 +71,7 @@ func nextWord(s []byte) (word, rest []byte) {
 	return s[:i], s[i:]
 }
 
-// parseRel reads a rel attribute.
+// parseRel parses a rel attribute.
 func parseRel(value []byte) (rel Rel, nofollow bool) {
 	for {
 		word, rest := nextWord(value)
@@ -95,8 +96,8 @@ func parseRel(value []byte) (rel Rel, nofollow bool) {
 	}
 }
 
-// parseRefresh reads the content of a refresh meta as HTML's shared declarative refresh steps do. The URL is
-// nil if the page only reloads itself, or if it is no refresh.
+// parseRefresh follows HTML's shared declarative refresh steps. It returns nil if the page only reloads
+// itself or the content is invalid.
 func parseRefresh(content []byte) (url []byte) {
 	s := cutSpace(content)
 	digits := 0
@@ -137,7 +138,7 @@ func parseRefresh(content []byte) (url []byte) {
 	return s
 }
 
-// cutURLEquals cuts "url =" and the space behind it off.
+// cutURLEquals removes "url =" and the white space after it.
 func cutURLEquals(s []byte) (rest []byte, ok bool) {
 	if len(s) < 3 || s[1]|0x20 != 'r' || s[2]|0x20 != 'l' {
 		return s, false

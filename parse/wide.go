@@ -1,33 +1,35 @@
 package parse
 
-// Most tags of a page are of no interest: on real pages, one in nine is an <a>. skipWide passes over the others
-// and over the text between them 64 bytes at a time, by AVX2. It takes no step that it can't prove: where a tag
-// isn't of the plain form below, it stops before it, and the scanner goes on byte by byte.
+// Most tags of a page are irrelevant: on real pages one in nine is an <a>. skipWide uses AVX2 to skip the
+// others and the text between them, 64 bytes at a time. It skips only what it can prove to be irrelevant.
+// Before a tag that is not of the plain form below it stops, and the scanner continues byte by byte.
 //
-// # What it does with 64 bytes that begin in text
+// # Processing 64 bytes that begin in text
 //
-// One bit for each byte says where the bytes < > " = /, white space and letters stand, and one for each '<'
-// whether what follows may be the name of an element that matters (wideNames). Then, assuming that no '<' or '>' stands inside
-// a tag's values, tags are what lies between '<' and '>', values what lies between an odd quotation mark in
-// a tag and the next, and that is proved or refuted, bit for bit:
+// Bit masks mark the bytes < > " = /, white space and letters, and for each '<' whether the name of a
+// relevant element (wideNames) may follow. Assume that no attribute value contains '<' or '>'. Then tags
+// extend from '<' to '>', and values from each odd quotation mark in a tag to the next one. The following
+// conditions prove or refute this bit by bit:
 //
-//   - '<' and '>' take turns. (A '>' in text is passed over.)
+//   - '<' and '>' alternate, ignoring '>' in text.
 //   - No value is open at '<' or '>'.
-//   - A value begins right behind an '=' outside of values, and behind each such '=' begins one.
-//   - There is none of them in a tag's name, which ends at white space or '>'.
-//   - What stands before it is part of an attribute's name: no white space, no '/', no quotation mark.
+//   - A value begins directly after an '=' outside values, and a value begins after each such '='.
+//   - A tag's name, which ends at white space or '>', has no such '='.
+//   - The byte before such an '=' belongs to an attribute name: it is not white space, '/' or a quotation
+//     mark.
 //
-// Each such '=' therefore ends an attribute's name: between a tag's name or a value and the next '=' there is nothing but names,
-// white space and '/'. So the quotation mark behind it opens a value, the next one closes it, and an apostrophe opens none:
-// HTML's tokenizer sees the same tags. All is computed from the left, so what stands before the first refutation is proved. A tag that isn't
-// complete in the block begins the next one; one longer than that is left to the scanner.
+// So each such '=' ends an attribute name: between a tag's name or a value and the next '=' there are only
+// names, white space and '/'. The quotation mark after '=' opens a value, the next one closes it, and
+// apostrophes open none: HTML's tokenizer sees the same tags. All masks are computed from the left, so
+// everything before the first refutation is proved. A tag that is incomplete in a block begins the next
+// block. The scanner handles tags longer than a block.
 
-// wideBlock is how many bytes skipWide looks at, those behind a '<' at the end of its 64 included.
+// wideBlock is the number of bytes that skipWide examines: 64, and those after a '<' at their end.
 const wideBlock = 68
 
-// wideNames are beginnings of the names of elements that matter to the scanner, and with '?' for any byte, in
-// classes of which each is a set of first, second and fourth bytes. Few other names are of a class: the bytes are
-// looked up by their lower four bits, the first also by its upper ones.
+// wideNames describes the first, second and fourth bytes of the names of relevant elements, in classes. A
+// few other names match too. Bytes are looked up by their lower four bits, first bytes also by their upper
+// four.
 var wideNames = [8]struct{ first, second, fourth string }{
 	{first: "a", second: "\t\n\f\r />r"}, // a, area
 	{first: "bm", second: "a"},           // base, math
@@ -39,13 +41,13 @@ var wideNames = [8]struct{ first, second, fourth string }{
 	{first: "s", second: "t", fourth: "l"}, // style
 }
 
-// wideTables are what skipWide looks bytes up in: 16 entries each, twice.
+// wideTables are skipWide's lookup tables, each with its 16 entries twice.
 type wideTables struct {
 	first, firstHigh, second, fourth [32]byte // classes of wideNames by the lower or upper four bits
-	space                            [32]byte // the white space with these lower four bits
+	space                            [32]byte // the white space byte with these lower four bits
 }
 
-// wideTable and wideFormTable, which has <form> too, are never written to.
+// wideTable and wideFormTable, which includes <form>, are read-only.
 var wideTable, wideFormTable = newWideTables(false), newWideTables(true)
 
 func newWideTables(forms bool) *wideTables {
@@ -74,7 +76,7 @@ func newWideTables(forms bool) *wideTables {
 		}
 	}
 	for i := range t.space {
-		t.space[i] = 0xFF // no byte below 0x80
+		t.space[i] = 0xFF // matches no byte below 0x80
 	}
 	for _, c := range []byte("\t\n\f\r ") {
 		t.space[c&15], t.space[c&15+16] = c, c

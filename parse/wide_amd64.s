@@ -17,7 +17,7 @@ BYTES(ampersand, 0x2626262626262626)
 BYTES(return, 0x0D0D0D0D0D0D0D0D)
 BYTES(nibble, 0x0F0F0F0F0F0F0F0F)
 
-// EQUAL sets the bits in dst where the 64 bytes in Y0 and Y1 are c. It spoils tmp, Y2, Y3.
+// EQUAL sets the bits of dst where the 64 bytes in Y0 and Y1 equal c. It clobbers tmp, Y2, Y3.
 #define EQUAL(c, dst, tmp) \
 	VPCMPEQB  c, Y0, Y2; \
 	VPCMPEQB  c, Y1, Y3; \
@@ -26,14 +26,14 @@ BYTES(nibble, 0x0F0F0F0F0F0F0F0F)
 	SHLQ      $32, tmp; \
 	ORQ       tmp, dst
 
-// LETTERS makes bytes of y 0xFF where src has letters.
+// LETTERS sets the bytes of y to 0xFF where src has letters.
 #define LETTERS(src, y, tmp) \
 	VPOR     lower<>(SB), src, y; \
 	VPSUBB   letterA<>(SB), y, y; \
 	VPMINUB  letters<>(SB), y, tmp; \
 	VPCMPEQB y, tmp, y
 
-// CLASSES makes bytes of y 0 where the name whose first letter is at off(BX) is none of wideNames.
+// CLASSES clears the bytes of y where the name whose first letter is at off(BX) matches no class of wideNames.
 #define CLASSES(off, y, tmp) \
 	VMOVDQU off(BX), tmp; \
 	VPSHUFB tmp, Y11, y; \
@@ -50,10 +50,10 @@ BYTES(nibble, 0x0F0F0F0F0F0F0F0F)
 
 // func skipWide(b []byte, i int, t *wideTables) int
 //
-// AX is i, SI the bytes, DI the last place of a block. In a block, bit n of these is about byte n:
-// R8 '<', R9 '>', R10 '/', later with white space and '"', R11 '"', R12 white space, R13 '=',
-// BX '<' that matters, R14 what refutes that the tags are plain. R15 is where the next block begins, as early as can be:
-// the CPU works on it while it is still at the proofs of this one, which makes a fifth of the speed.
+// AX is i, SI points to the bytes, DI is the last index at which a block may begin. In these masks bit n stands
+// for byte n of the block: R8 '<', R9 '>', R10 '/', later also white space and '"', R11 '"', R12 white space,
+// R13 '=', BX relevant '<', R14 refutations of the plain form. R15 is the index of the next block. It is computed
+// as early as possible, so the CPU can start the next block during the proofs of this one: a fifth of the speed.
 TEXT ·skipWide(SB), NOSPLIT, $0-48
 	MOVQ b_base+0(FP), SI
 	MOVQ b_len+8(FP), DI
@@ -82,7 +82,7 @@ block:
 	JEQ     text
 	EQUAL(Y9, R9, CX)
 
-	// R15 = where the next block begins: at the last '<' if no '>' follows.
+	// R15 = index of the next block: the last '<' if no '>' follows it.
 	BSRQ    R8, R15
 	MOVL    $64, CX
 	CMPQ    R8, R9
@@ -96,13 +96,13 @@ block:
 	SHLQ    $32, CX
 	ORQ     CX, R11
 
-	// BX = '<' & (a class | neither a letter nor '/' and a letter behind it)
+	// BX = '<' & (a class | neither a letter nor '/' followed by a letter)
 	CLASSES(1, Y2, Y3)
 	CLASSES(33, Y4, Y5)
 	VPMOVMSKB Y2, R12
 	VPMOVMSKB Y4, CX
 	SHLQ    $32, CX
-	ORQ     CX, R12  // none of the classes
+	ORQ     CX, R12  // no class
 	MOVQ    R10, CX
 	SHRQ    $1, CX
 	SHRQ    $1, R11
@@ -127,7 +127,7 @@ block:
 	ORQ     R12, R10
 	ORQ     R11, R10
 
-	// '=' in a tag's name: from '<', carries run to where the name ends.
+	// '=' in a tag's name: from '<', carries propagate to the end of the name.
 	MOVQ    R12, CX
 	ORQ     R9, CX
 	NOTQ    CX
@@ -137,7 +137,7 @@ block:
 	MOVQ    DX, R14
 	ANDQ    R13, R14
 
-	// DX = in a tag; '<' and '>' that don't take turns.
+	// DX = in a tag; refute '<' and '>' that do not alternate.
 	MOVQ    R8, CX
 	ORQ     R9, CX
 	VMOVQ   CX, X2
@@ -148,7 +148,7 @@ block:
 	ANDNQ   CX, R12, R12
 	ORQ     R12, R14
 
-	// R12 = in a value; '<' or '>' there.
+	// R12 = in a value; refute '<' or '>' there.
 	ANDQ    DX, R11
 	VMOVQ   R11, X2
 	VPCLMULQDQ $0, X7, X2, X2
@@ -165,7 +165,7 @@ block:
 	ANDQ    R13, R10
 	ORQ     R10, R14
 
-	// What stands behind a last '<' without '>' isn't decided here (R14), nor whether it matters itself (BX).
+	// Bytes after a last '<' without '>' are not decided here (R14), nor is its relevance (BX).
 	BSRQ    R8, CX
 	MOVQ    $-2, DX
 	SHLXQ   CX, DX, DX
@@ -207,13 +207,13 @@ event:
 	ANDNQ R9, DX, R12 // '>' before it
 	CMPQ  R12, R11
 	JCC   stray
-	BSRQ  R11, CX     // the tag in which it stands
+	BSRQ  R11, CX     // the tag that contains it
 
 found:
 	ADDQ CX, AX
 	JMP  done
 
-	// A '>' in text: on to the next '<'.
+	// A '>' in text: continue at the next '<'.
 stray:
 	ANDQ DX, R8
 	MOVL $64, CX
