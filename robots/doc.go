@@ -1,75 +1,83 @@
-// Package robots holds what drumbeat knows of a site's wishes: the parser and matcher of robots.txt, the
-// value that the disk table RobotsCache keeps for each origin, and the rule which says what the outcome of
-// a robots request means. Everything here is stateless: bytes in, bytes or a verdict out. The tables and
-// queues of the paper's section VI-C (RobotsCache, RobotsRequested, QR, QD) are wired by package crawl.
+// Package robots implements the robots exclusion protocol: the parser and matcher of robots.txt, the value
+// that the disk table RobotsCache keeps for each origin, and the rules that derive a new value from the
+// outcome of a robots request.
 //
-// The paper only says that robots.txt is obeyed; the semantics are those of RFC 9309 and, where it is
-// silent, of Google's published parser: see parse.go for lines and groups, pattern.go for comparison,
-// outcome.go for failures.
+// The parser and matcher are the project's own because github.com/temoto/robotstxt, the usual library,
+// deviates from the standard in the 20 ways listed below and fails much of Google's test suite. Nor can
+// RobotsCache store its parsed form: it would have to be rebuilt for each URL, at 75 µs and 18 KB for 30
+// rules, against about 100 ns for a match on the stored bytes. temoto still serves as a second opinion.
+//
+// All code here is stateless. Package crawl connects it to the tables and queues of the paper's section VI-C
+// (RobotsCache, RobotsRequested, QR, QD).
+//
+// The paper only says that robots.txt is obeyed. The semantics are those of RFC 9309 and, where it is
+// silent, of Google's published parser: parse.go has lines and groups, pattern.go comparison, outcome.go
+// failures.
 //
 // # Spelling
 //
-// Rule and URL are brought to one spelling before they are compared (RFC 9309, 2.2.2): octets that may not
-// stand raw in a URL are percent-encoded, an encoded unreserved character (A-Z a-z 0-9 - . _ ~) is decoded,
-// other escapes get upper-case digits. Reserved characters stay as they are spelled, as in Google's parser,
-// so "%2F" is not "/"; three are decoded: "%2A" and "%24", which is how a rule names a literal star or
-// dollar (2.2.3), and "%27", since the WHATWG serialisation of a query encodes the apostrophe. A rule's
-// length is counted after this.
+// Rules and URLs are normalized before comparison (RFC 9309, 2.2.2): octets that a URL may not contain raw
+// are percent-encoded, encoded unreserved characters (A-Z a-z 0-9 - . _ ~) are decoded, and other escapes
+// get upper-case digits. Reserved characters stay as spelled, as in Google's parser, so "%2F" is not "/".
+// Three more escapes are decoded: "%2A" and "%24", which a rule uses for a literal star or dollar (2.2.3),
+// and "%27", because the WHATWG serialization of a query encodes the apostrophe. A rule's length is that of
+// its normalized form.
 //
-// In the query of a URL the delimiters of URLs (: / ? [ ] @) mean nothing, and the RFC's table has them encoded
-// where the site wrote them raw. So a rule that names one behind a "?" is compared with both sides' decoded. Other rules
-// aren't ("/*%" means what has an escape as it stands, "/*//" two raw slashes), nor are delimiters of the query itself
-// (& = + ;), which differ from their escapes.
+// In the query of a URL the delimiters : / ? [ ] @ have no meaning, and the RFC's table has them encoded
+// where the site wrote them raw. So a rule with such a delimiter after a "?" is compared with these
+// delimiters decoded on both sides. Other rules are not: "/*%" matches escapes as spelled, "/*//" two raw
+// slashes. Nor are the delimiters of the query itself (& = + ;) decoded, because they differ in meaning from
+// their escapes.
 //
 // # Differences from Google's parser
 //
-// The RFC comes first: escaped unreserved characters are decoded (2.2.2; Google compares them as spelled), a URL
-// that isn't encoded yet is encoded (Google leaves that to the caller), the delimiters that a rule
-// names in a query may be spelled either way.
-// UTF-16 files with a byte order mark are read. The agent may be followed by "/" and a version; one that is no
-// product token because of digits or other letters ("bot2", "Löwe") is compared with the first word of a
-// User-agent line, not with the beginning of that word that could be a token.
+// The RFC takes precedence: escaped unreserved characters are decoded (2.2.2; Google compares them as
+// spelled), a URL that is not encoded is encoded (Google leaves this to the caller), and delimiters in a
+// query may have either spelling. UTF-16 files with a byte order mark are read. The agent may be followed by
+// "/" and a version. An agent that is not a product token because of digits or other letters ("bot2",
+// "Löwe") is compared with the first word of a User-agent line, not with the token at the beginning of that
+// word.
 //
 // # Differences from public suites
 //
-// Where test suites of other parsers contradict the RFC or Google's parser, those two are followed: one User-agent line
-// names one agent (crawler-commons and Nutch read all words of it); a name is matched whole, not as a prefix or a part of
-// it (temoto, protego, old Heritrix); records that are no rules never end a group, be it Crawl-delay, Noindex or an unknown
-// one (crawler-commons, protego, reppy and Nutch let them end it); rules before the first User-agent line don't count
-// (reppy); a missing colon is forgiven (not by reppy); HTML around the lines isn't removed (crawler-commons); a large
-// Crawl-delay is kept, not a reason to leave the site alone (crawler-commons); "$" at the end and "*" don't stand for
-// themselves as well, and a rule that begins with "http:" matches nothing (protego).
+// Where test suites of other parsers contradict the RFC or Google's parser, this package follows the latter
+// two. A User-agent line names one agent (crawler-commons and Nutch read all its words). A name must match
+// whole, not as a prefix or substring (temoto, protego, old Heritrix). Lines that are not rules never end a
+// group, whether Crawl-delay, Noindex or unknown (crawler-commons, protego, reppy and Nutch let them). Rules
+// before the first User-agent line are ignored (not by reppy). A missing colon is tolerated (not by reppy).
+// HTML around the lines is not removed (crawler-commons removes it). A large Crawl-delay is kept and is not
+// a reason to avoid the site (crawler-commons). A final "$" and "*" do not also match literally, and a rule
+// that begins with "http:" matches nothing (protego).
 //
-// # Cutting
+// # Limits
 //
-// Input is cut at MaxInput, a line at 16,663 bytes as in Google's parser, a pattern at MaxPattern, a list at MaxRules
-// and MaxEncoded bytes. Nothing that is cut in the last two ever allows more: Allow rules are dropped, Disallow rules
-// shortened or replaced by one that covers them all. The first two are as in the RFC and in Google's parser: what lies
-// beyond them does not exist; but an Allow rule with a wildcard in a line that is cut is dropped. Rules.Cut counts.
+// A file is cut at MaxInput, a line at 16,663 bytes as in Google's parser, a pattern at MaxPattern, and a
+// list at MaxRules and MaxEncoded bytes. Cutting a pattern or a list never allows more: Allow rules are
+// dropped, and Disallow rules are shortened or replaced by one that covers them all. What a cut removes from
+// a file or line does not exist, as in the RFC and Google's parser, except that an Allow rule with a
+// wildcard in a cut line is dropped. Rules.Cut counts the cuts.
 //
 // # github.com/temoto/robotstxt
 //
-// That library is the project's robots parser by choice of its users, but parser and matcher are our own: its raw verdict deviates in
-// 20 ways, is wrong on much of Google's test suite, and its form can't be stored in RobotsCache: it would have to be built anew for
-// each URL (75 µs and 18 KB for 30 rules, against some 100 ns for a match on the stored bytes). So it is
-// the second opinion: on a group without wildcards, handed over as a clean file with Allow lines first, it
-// is right, and SecondOpinion asks it. `explain robots` prints both, and a test holds them equal on random
-// rules. Its deviations, each with a case in temoto_test.go: 1 a bad line fails the whole file; 2 wildcard
-// patterns aren't anchored at the start; 3 "#" without a space before it is no comment; 4 a space before
+// For a group without wildcards, passed as a clean file with Allow lines first, the library is right;
+// SecondOpinion asks it. `explain robots` prints both verdicts, and a test compares them on random rules.
+// Each of its deviations has a case in temoto_test.go: 1 a bad line invalidates the whole file; 2 wildcard
+// patterns are not anchored at the start; 3 "#" without a space before it is not a comment; 4 a space before
 // the colon loses the rule; 5 a group is chosen by prefix of the agent's name; 6 at equal length the first
-// rule wins, not Allow; 7 the length of a wildcard rule is that of its regular expression; 8 spellings
-// aren't normalised; 9 "*" alone is ignored; 10 "$" inside a rule is an anchor; 11 Crawl-delay splits a
-// group, typing errors of names are not known, a value ends at its first space; 12 429 means allow all; 13
-// cost isn't bounded: a 500 KiB file of wildcards takes seconds for each test; 14 rules can't be taken out
-// of it; 15 robots.txt itself isn't always allowed; 16 a group without rules at the end of the file is none, so that
-// the one for "*" counts; 17 a path without a slash at its beginning gets one; 18 a NUL ends no line, part of a byte order
-// mark fails the file, UTF-16 isn't read; 19 an allowed index.html doesn't allow its directory; 20 more than two words without
-// a colon are taken for a record.
+// rule wins, not Allow; 7 the length of a wildcard rule is that of its regular expression; 8 spellings are
+// not normalized; 9 "*" alone is ignored; 10 "$" inside a rule is an anchor; 11 Crawl-delay splits a group,
+// misspelled names are unknown, a value ends at its first space; 12 429 allows everything; 13 the cost is
+// unbounded: a 500 KiB file of wildcards takes seconds for each test; 14 the rules are not accessible; 15
+// robots.txt itself is not always allowed; 16 a group without rules at the end of the file is ignored, so
+// that the group for "*" applies; 17 a path without a leading slash gets one; 18 a NUL does not end a line,
+// a partial byte order mark invalidates the file, UTF-16 is not read; 19 an allowed index.html does not
+// allow its directory; 20 more than two words without a colon count as a record.
 //
 // # Concurrency, memory
 //
-// All functions are pure and safe for concurrent use. Match and Decode allocate nothing as a rule. An encoded rule
-// list has at most MaxEncoded bytes, a HostData at most 256 more, a Summary at most MaxSummary. See
-// docs/formats/robots.md. A verdict costs some 0.2 µs of CPU for 10 to 1,000 rules without wildcards, 0.6 µs if 100 of
-// 1,000 have them; the worst group within the limits and the longest URL, 2 ms (BenchmarkMatchRules, BenchmarkMatchHostile).
+// All functions are pure and safe for concurrent use. Match and Decode usually allocate nothing. An encoded
+// rule list has at most MaxEncoded bytes, a HostData at most 256 more, a Summary at most MaxSummary; see
+// docs/formats/robots.md. A verdict takes about 0.2 µs of CPU for 10 to 1,000 rules without wildcards, 0.6
+// µs if 100 of 1,000 have wildcards, and 2 ms for the worst group within the limits and the longest URL
+// (BenchmarkMatchRules, BenchmarkMatchHostile).
 package robots

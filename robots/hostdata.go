@@ -9,27 +9,27 @@ import (
 	"drumbeat/internal/health"
 )
 
-// Limits of the coded forms.
+// Limits of the encoded forms.
 const (
-	MaxAddrs   = 8   // addresses kept of a host; further ones are dropped
-	MaxSummary = 160 // bytes of an encoded Summary
+	MaxAddrs   = 8   // addresses kept for a host; further ones are dropped
+	MaxSummary = 160 // size of an encoded Summary in bytes
 )
 
-// State says what is known of an origin.
+// State is the state of knowledge about an origin.
 type State uint8
 
 const (
-	// StateNone: nothing is known. The zero HostData.
+	// StateNone: nothing is known, as in the zero HostData.
 	StateNone State = iota
-	// StateRules: a file was had; Rules are in force.
+	// StateRules: a file was fetched; Rules are in force.
 	StateRules
-	// StateNoFile: the site has none (4xx but 429); all is allowed.
+	// StateNoFile: the site has no file (4xx except 429); everything is allowed.
 	StateNoFile
-	// StateUnreachable: there was no answer and there is no earlier copy; nothing is allowed for now.
+	// StateUnreachable: the request failed and there is no earlier copy; nothing is allowed for now.
 	StateUnreachable
-	// StateNoHost: the name doesn't exist.
+	// StateNoHost: the name does not exist.
 	StateNoHost
-	// StateForbidden: the host's addresses may not be connected to.
+	// StateForbidden: the crawler may not connect to the host's addresses.
 	StateForbidden
 )
 
@@ -43,48 +43,48 @@ func (s State) String() string {
 	return fmt.Sprintf("state %d", uint8(s))
 }
 
-// HostData is the value of RobotsCache: what is known of an origin. Times are kept in whole seconds,
-// rounded down. The zero value knows nothing. Not for concurrent change.
+// HostData is the value of RobotsCache: what is known about an origin. Times are in whole seconds, rounded
+// down. The zero value means that nothing is known. It is not safe for concurrent changes.
 type HostData struct {
 	State State
-	// Stale is set while Rules (or StateNoFile) are of an earlier request and the latest one failed.
+	// Stale is set while Rules (or StateNoFile) come from an earlier request and the latest one failed.
 	Stale bool
-	// Failures is the number of failed requests since the last good one, at most MaxFailures.
+	// Failures is the number of failed requests since the last successful one, at most MaxFailures.
 	Failures int
-	// Fetched is when State was learned by an answer; zero if there never was one.
+	// Fetched is when an answer last determined State; zero: never.
 	Fetched time.Time
-	// Expires is when State must be learned anew. It is set except in StateNone and StateUnreachable.
+	// Expires is when State must be determined again. It is set except in StateNone and StateUnreachable.
 	Expires time.Time
-	// RetryAt is when the next request may be made after a failure; zero if the last request was good.
+	// RetryAt is when the next request may be made after a failure; zero if the last request succeeded.
 	RetryAt time.Time
-	// AddrExpires is when the addresses must be looked up anew; zero if there are none.
+	// AddrExpires is when the addresses must be looked up again; zero if there are none.
 	AddrExpires time.Time
-	// FailingSince is when the first of Failures was; zero if there is none, or if it isn't known.
+	// FailingSince is the time of the first of Failures; zero if there is none or it is unknown.
 	FailingSince time.Time
-	// MissingSince is when the name servers first said that the host has no address, or none that may be connected to; zero if the
-	// last answer was another.
+	// MissingSince is when the name servers first said that the host has no address, or only forbidden ones;
+	// zero if the last answer was different.
 	MissingSince time.Time
-	// Health is how the host has treated us lately; what a request for robots.txt brings doesn't change it.
+	// Health records how the host has treated the crawler lately. Requests for robots.txt do not change it.
 	Health health.State
-	// Pages is how many URLs were admitted to fetching, if that is limited; at most MaxPages.
+	// Pages is the number of URLs admitted to fetching, if it is limited; at most MaxPages.
 	Pages int64
-	// Rules are encoded (Rules.Append); empty unless State is StateRules.
+	// Rules are encoded (Rules.Append). They are empty unless State is StateRules.
 	Rules []byte
 
 	addrs  [MaxAddrs]netip.Addr
 	naddrs int
 }
 
-// MaxFailures is where the count of failures stops, MaxPages that of pages.
+// MaxFailures and MaxPages are where the counts of failures and pages saturate.
 const (
 	MaxFailures = 1000
 	MaxPages    = 1<<40 - 1
 )
 
-// Addrs returns the host's addresses, valid until h changes. Empty if none are known.
+// Addrs returns the host's addresses, valid until h changes; empty if unknown.
 func (h *HostData) Addrs() []netip.Addr { return h.addrs[:h.naddrs] }
 
-// SetAddrs keeps the first MaxAddrs valid addresses, IPv4-mapped ones as IPv4, without zones.
+// SetAddrs keeps the first MaxAddrs valid addresses. It converts IPv4-mapped ones to IPv4 and drops zones.
 func (h *HostData) SetAddrs(addrs []netip.Addr, expires time.Time) {
 	h.naddrs = 0
 	for _, a := range addrs {
@@ -99,14 +99,14 @@ func (h *HostData) SetAddrs(addrs []netip.Addr, expires time.Time) {
 	}
 }
 
-// CrawlDelay returns what the site's rules ask for; 0 for nothing.
+// CrawlDelay returns the Crawl-delay of the rules; 0: none.
 func (h *HostData) CrawlDelay() time.Duration { return delayOf(h.Rules) }
 
-// Decision is what is to be done with a URL of an origin.
+// Decision is what to do with a URL of an origin.
 type Decision uint8
 
 const (
-	// Request: robots.txt must be requested first, since nothing is known or it is too old.
+	// Request: request robots.txt first, because nothing is known or it is too old.
 	Request Decision = iota
 	// Resolve: the URL is allowed, but the addresses are unknown or too old.
 	Resolve
@@ -114,22 +114,22 @@ const (
 	Allow
 	// Disallow: the rules forbid the URL.
 	Disallow
-	// Wait: nothing may be fetched before the time returned.
+	// Wait: fetch nothing before the returned time.
 	Wait
-	// NoHost: the origin can't be reached at all: the name doesn't exist, or its addresses are forbidden.
+	// NoHost: the name does not exist.
 	NoHost
-	// Forbidden: all addresses of the origin are such as may not be connected to.
+	// Forbidden: the crawler may not connect to any address of the origin.
 	Forbidden
-	// Rest: the host rests until the time returned; Health.Resting says why.
+	// Backoff: the host is in back-off until the returned time; Health.InBackoff says why.
 	Backoff
-	// NotWelcome: the host has refused us too often, for good.
+	// NotWelcome: the host has refused the crawler too often; final.
 	NotWelcome
-	// GivenUp: the host has failed too often, for good.
+	// GivenUp: the host has failed too often; final.
 	GivenUp
 )
 
-var decisionNames = [...]string{"request", "resolve", "allow", "disallow", "wait", "no host", "forbidden", "back-off", "not welcome",
-	"given up"}
+var decisionNames = [...]string{"request", "resolve", "allow", "disallow", "wait", "no host", "forbidden",
+	"back-off", "not welcome", "given up"}
 
 // String returns the decision in words.
 func (d Decision) String() string {
@@ -139,10 +139,10 @@ func (d Decision) String() string {
 	return fmt.Sprintf("decision %d", uint8(d))
 }
 
-// Decide says what is to be done with a URL, given as path with query. The time is set for Wait and Rest only. A
-// stale copy decides until the next request is due; then the URL waits for that request like any other, and
-// so never longer than one of its URLs does. While the host rests, or if it was given up, nothing is requested of it; but what
-// the rules forbid, or what can't be reached, is known all the same.
+// Decide returns what to do with a URL, given as path with query. The time is set only for Wait and Backoff.
+// A stale copy decides until the next request is due; then the URL waits for that request like any other. If
+// the host is in back-off or was given up, nothing is requested from it, but URLs that the rules forbid and
+// unreachable origins are still reported as such.
 func (h *HostData) Decide(pathQuery []byte, now time.Time) (Decision, time.Time) {
 	d, at := h.decide(pathQuery, now)
 	if h.Health.Clean() || d == Disallow || d == NoHost || d == Forbidden {
@@ -160,16 +160,17 @@ func (h *HostData) Decide(pathQuery []byte, now time.Time) (Decision, time.Time)
 	return d, at
 }
 
-// fromTheFuture says whether h was noted by a clock that was ahead: it would be fresh until then.
+// fromTheFuture reports whether a clock that was ahead wrote h, which would otherwise stay fresh for too
+// long.
 func (h *HostData) fromTheFuture(now time.Time) bool {
 	return h.Fetched.After(now.Add(ClockSlack)) || h.RetryAt.After(now.Add(Lifetime+ClockSlack)) ||
 		h.AddrExpires.After(now.Add(maxAddrLife+ClockSlack))
 }
 
-// maxAddrLife is far above what any resolver lets an address live.
+// maxAddrLife is far above the life of an address in any resolver.
 const maxAddrLife = 7 * 24 * time.Hour
 
-// decide is Decide for a host whose health doesn't matter.
+// decide is Decide without regard to the host's health.
 func (h *HostData) decide(pathQuery []byte, now time.Time) (Decision, time.Time) {
 	if h.fromTheFuture(now) {
 		return Request, time.Time{}
@@ -204,7 +205,7 @@ func (h *HostData) decide(pathQuery []byte, now time.Time) (Decision, time.Time)
 	return Request, time.Time{}
 }
 
-// Coding of HostData, see docs/formats/robots.md. Times are unsigned varints of Unix seconds, 0 for none.
+// Coding of HostData; see docs/formats/robots.md. Times are unsigned varints of Unix seconds, 0 for none.
 //
 //	version   1 byte   3
 //	state     1 byte
@@ -230,13 +231,13 @@ const (
 	hostFlags = flagStale | flagFailingSince | flagPages | flagHealth | flagMissing
 )
 
-// flags are those that h needs.
+// flags returns the flags byte of h.
 func (h *HostData) flags() (flags byte) {
 	for _, f := range [...]struct {
 		is   bool
 		flag byte
-	}{{h.Stale, flagStale}, {!h.FailingSince.IsZero(), flagFailingSince}, {h.Pages > 0, flagPages}, {!h.Health.Clean(), flagHealth},
-		{!h.MissingSince.IsZero(), flagMissing}} {
+	}{{h.Stale, flagStale}, {!h.FailingSince.IsZero(), flagFailingSince}, {h.Pages > 0, flagPages},
+		{!h.Health.Clean(), flagHealth}, {!h.MissingSince.IsZero(), flagMissing}} {
 		if f.is {
 			flags |= f.flag
 		}
@@ -269,8 +270,8 @@ func (h *HostData) Append(dst []byte) []byte {
 	return append(dst, h.Rules...)
 }
 
-// Decode sets h to what b encodes. Rules refer to b. It checks all but the rules, which Match reads with
-// care.
+// Decode sets h to what b encodes. Rules refer to b. It checks everything but the rules, which Match checks
+// itself.
 func (h *HostData) Decode(b []byte) error {
 	d := decoder{b: b}
 	version, state, flags := d.byte(), d.byte(), d.byte()
@@ -316,25 +317,25 @@ func appendHealth(dst []byte, s *health.State) []byte {
 	return dst
 }
 
-// health takes what appendHealth wrote.
+// health decodes what appendHealth wrote.
 func (d *decoder) health(s *health.State) {
 	if s.Decode(d.bytes(int(d.byte()))) != nil {
 		d.bad = true
 	}
 }
 
-// Summary is the small part of a HostData that travels with an admitted URL.
+// Summary is the small part of a HostData that accompanies an admitted URL.
 type Summary struct {
-	// CrawlDelay is what the site asks for; 0 for nothing.
+	// CrawlDelay is the Crawl-delay of the site; 0: none.
 	CrawlDelay time.Duration
-	// Failures as in HostData.
+	// Failures is as in HostData.
 	Failures int
-	// AddrExpires as in HostData.
+	// AddrExpires is as in HostData.
 	AddrExpires time.Time
-	// VerdictExpires is until when the rules' verdict on the URL may be used: HostData's Expires, or RetryAt of a stale
-	// copy.
+	// VerdictExpires is when the rules' verdict on the URL expires: HostData's Expires, or RetryAt of a
+	// stale copy.
 	VerdictExpires time.Time
-	// Health as in HostData.
+	// Health is as in HostData.
 	Health health.State
 
 	addrs  [MaxAddrs]netip.Addr
@@ -351,14 +352,14 @@ func (h *HostData) Summary() Summary {
 		end = h.RetryAt
 	}
 	return Summary{
-		CrawlDelay: h.CrawlDelay(), Failures: h.Failures, AddrExpires: h.AddrExpires, VerdictExpires: end, Health: h.Health,
-		addrs: h.addrs, naddrs: h.naddrs,
+		CrawlDelay: h.CrawlDelay(), Failures: h.Failures, AddrExpires: h.AddrExpires, VerdictExpires: end,
+		Health: h.Health, addrs: h.addrs, naddrs: h.naddrs,
 	}
 }
 
 // Coding of Summary: version byte 2, naddrs and v6 as above, varints of Crawl-delay in milliseconds,
-// failures and addrExpires, health as above or length 0 if the host is well, addresses. Of eight addresses, the last may be left
-// out to keep to MaxSummary.
+// failures, addrExpires and verdictExpires, health as above or length 0 if the host is well, addresses. The
+// last of eight addresses may be omitted to keep within MaxSummary.
 const summaryVersion = 2
 
 const maxSummaryHead = 3 + 4 + 2 + 5 + 5 + 1 + health.MaxState
@@ -386,7 +387,8 @@ func (s *Summary) Append(dst []byte) []byte {
 	return appendAddrs(dst, addrs)
 }
 
-// Decode sets s to what b encodes and nothing else. Version 1, without health, is read as well: URLs in queues have it.
+// Decode sets s to what b encodes and rejects anything else. It also reads version 1, without health, which
+// URLs in queues may have.
 func (s *Summary) Decode(b []byte) error {
 	d := decoder{b: b}
 	version := d.byte()
@@ -413,7 +415,7 @@ func (s *Summary) Decode(b []byte) error {
 	return nil
 }
 
-// maxSeconds keeps coded times within 5 bytes: until the year 3058.
+// maxSeconds limits coded times to 5 bytes: until the year 3058.
 const maxSeconds = 1<<35 - 1
 
 func toSeconds(t time.Time) uint64 {
@@ -453,7 +455,7 @@ func appendAddrs(dst []byte, addrs []netip.Addr) []byte {
 	return dst
 }
 
-// counts takes the two bytes of appendCounts.
+// counts decodes the two bytes of appendCounts.
 func (d *decoder) counts() (n int, v6 byte) {
 	n, v6 = int(d.byte()), d.byte()
 	if n > MaxAddrs || v6>>n != 0 {
@@ -463,7 +465,7 @@ func (d *decoder) counts() (n int, v6 byte) {
 	return n, v6
 }
 
-// addrs takes n addresses into dst and returns their number.
+// addrs decodes n addresses into dst and returns their number.
 func (d *decoder) addrs(dst []netip.Addr, n int, v6 byte) int {
 	for i := range n {
 		size := 4

@@ -8,43 +8,43 @@ import (
 	"time"
 )
 
-// Coding, see docs/formats/robots.md. The numbers of the head are unsigned varints, those of the tables 2 bytes,
-// little-endian.
+// Coding of rules; see docs/formats/robots.md. The numbers of the head are unsigned varints; those of the
+// tables have 2 bytes, little-endian.
 //
 //	version  1 byte   2
 //	flags    1 byte   bit 0: Own
 //	delay             Crawl-delay in milliseconds, 0 none
 //	cut               rules removed or shortened by the limits
-//	plain             number of plain rules: those without wildcard, anchor and delimiters in a query whose weight is their length
+//	plain             number of plain rules: no wildcard or anchor, no delimiter in a query, weight = length
 //	special           number of the others
 //	plain table       4 bytes a rule: end of its pattern in the text, parent << 1 | allow
 //	special table     6 bytes a rule: end of its pattern, weight, bits (1 byte), rare (1 byte)
 //	text              the patterns in the order of the tables: 0x00 is "*", a last 0x01 is "$"
 //
-// Plain rules are sorted by their patterns, of which each is there once (Allow wins ties). A rule's parent is the
-// longest other plain rule whose pattern is a beginning of its own, as index plus one; 0 is none. So the longest plain rule
-// that matches a path is found by a binary search for the path and a walk over parents. Special rules are in the order
-// in which they decide. Their bits are those of the constants below; rare is an octet that a path must have to be matched,
-// 0 for none.
+// Plain rules are sorted by pattern, without duplicates (Allow wins ties). The parent of a rule, as index
+// plus one, is the plain rule with the longest pattern that is a proper prefix of its own; 0 is none. So a
+// binary search for the path and a walk over parents find the longest plain rule that matches. Special rules
+// are in order of precedence. Their bits are the constants below. rare is an octet without which a path
+// cannot match, 0 for none.
 const rulesVersion = 2
 
 const (
 	flagOwn     = 1
 	allowBit    = 1
 	specialBit  = 2 // the pattern has a wildcard or an anchor
-	foldedBit   = 4 // it is compared with the folded spelling
+	foldedBit   = 4 // compare with the folded spelling
 	plainBytes  = 4
 	specBytes   = 6
 	maxRuleHead = specBytes
-	maxHead     = 2 + 4 + 3 + 2 + 2 // bytes before the tables
+	maxHead     = 2 + 4 + 3 + 2 + 2 // size of the head in bytes
 )
 
-// isPlain tells whether a rule goes into the plain table.
+// isPlain reports whether a rule belongs in the plain table.
 func (r Rule) isPlain() bool {
 	return r.Weight == len(r.pattern) && !isSpecial(r.pattern) && !namesDelimiters(r.pattern)
 }
 
-// tables splits the list into the two tables' rules, in their order.
+// tables splits the list into the rules of the two tables, in their order.
 func (r *Rules) tables() (plain, special []Rule) {
 	for _, rule := range r.list {
 		if rule.isPlain() {
@@ -53,7 +53,7 @@ func (r *Rules) tables() (plain, special []Rule) {
 			special = append(special, rule)
 		}
 	}
-	// Of an Allow and a Disallow rule with one pattern the list has Allow first.
+	// The sort is stable, and of two rules with one pattern the list has Allow first.
 	sort.SliceStable(plain, func(i, j int) bool { return bytes.Compare(plain[i].pattern, plain[j].pattern) < 0 })
 	n := 0
 	for i := range plain {
@@ -78,7 +78,7 @@ func (r *Rules) Append(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(plain)))
 	dst = binary.AppendUvarint(dst, uint64(len(special)))
 	end := 0
-	var open []int // the plain rules whose patterns begin the one before
+	var open []int // the plain rules whose patterns are prefixes of the previous one
 	for i, rule := range plain {
 		for len(open) > 0 && !bytes.HasPrefix(rule.pattern, plain[open[len(open)-1]].pattern) {
 			open = open[:len(open)-1]
@@ -121,10 +121,10 @@ func (r Rule) allowBit() int {
 	return 0
 }
 
-// rarity orders octets by how many paths have them, the rarest first; those that aren't there are rarer still.
+// rarity orders octets by how many paths contain them, the rarest first. Octets not listed are rarer still.
 const rarity = "~!@,;:()+[]*$'\"QZXJKVWYGUHOFLEBNIPDTRMSCA=&?%_9876543zqjx210ykvwbfgpmudhlcnostrieaz.-/"
 
-// rareness is the place of each octet in rarity, the larger the rarer.
+// rareness is the rank of each octet: the larger, the rarer.
 var rareness = rarenessTable()
 
 func rarenessTable() (t [256]uint8) {
@@ -138,7 +138,7 @@ func rarenessTable() (t [256]uint8) {
 	return t
 }
 
-// rarest returns the octet of a pattern that the fewest paths have.
+// rarest returns the octet of a pattern that the fewest paths contain.
 func rarest(pat []byte) (rare byte) {
 	best := uint8(0)
 	for _, c := range pat {
@@ -149,7 +149,7 @@ func rarest(pat []byte) (rare byte) {
 	return rare
 }
 
-// index is encoded rules, split into their parts.
+// index is a coded rule list, split into its parts.
 type index struct {
 	flags          byte
 	delay, cut     uint64
@@ -159,7 +159,7 @@ type index struct {
 	text           []byte
 }
 
-// open reads the head. It fails if the tables don't fit.
+// open decodes the head. It fails if the tables do not fit.
 func (x *index) open(encoded []byte) bool {
 	d := decoder{b: encoded}
 	if d.byte() != rulesVersion {
@@ -176,7 +176,7 @@ func (x *index) open(encoded []byte) bool {
 	return !d.bad
 }
 
-// pattern returns the pattern of a rule, counted through both tables; nil if the table is damaged.
+// pattern returns the pattern of a rule, counted through both tables, or nil if the table is damaged.
 func (x *index) pattern(i int) []byte {
 	from, to := 0, 0
 	if i > 0 {
@@ -195,7 +195,7 @@ func (x *index) end(i int) int {
 	return int(binary.LittleEndian.Uint16(x.special[(i-x.nplain)*specBytes:]))
 }
 
-// link returns the parent, as index plus one, and whether the rule allows.
+// link returns the parent of a plain rule, as index plus one, and whether the rule allows.
 func (x *index) link(i int) (parent int, allow bool) {
 	v := binary.LittleEndian.Uint16(x.plain[i*plainBytes+2:])
 	return int(v >> 1), v&allowBit != 0
@@ -203,21 +203,22 @@ func (x *index) link(i int) (parent int, allow bool) {
 
 // found is the best match so far.
 type found struct {
-	weight  int // -1 for none
+	weight  int // -1: none
 	allow   bool
 	pattern []byte
 }
 
-// better puts a match in the place of one that decides less.
+// better replaces the match by one that takes precedence.
 func (f *found) better(weight int, allow bool, pat []byte) {
 	if weight > f.weight || weight == f.weight && allow && !f.allow {
 		f.weight, f.allow, f.pattern = weight, allow, pat
 	}
 }
 
-// matchPlain finds the longest plain rule that begins the path. False is damage.
+// matchPlain finds the longest plain rule that is a prefix of the path. It returns false if the coding is
+// damaged.
 func (x *index) matchPlain(path []byte, f *found) bool {
-	lo, hi := 0, x.nplain // the rules before lo are ≤ path, those from hi on are greater
+	lo, hi := 0, x.nplain // rules before lo are <= path, rules from hi on are greater
 	for lo < hi {
 		mid := int(uint(lo+hi) >> 1)
 		pat := x.pattern(mid)
@@ -230,7 +231,7 @@ func (x *index) matchPlain(path []byte, f *found) bool {
 			hi = mid
 		}
 	}
-	common := -1 // octets that the path shares with the rule just before it
+	common := -1 // number of octets that the path shares with the rule just before it
 	for i := lo; i > 0; {
 		pat := x.pattern(i - 1)
 		if pat == nil {
@@ -271,7 +272,8 @@ func (o *octets) of(path []byte) {
 
 func (o *octets) has(c byte) bool { return o[c>>6]>>(c&63)&1 != 0 }
 
-// matchSpecial looks for the first special rule that matches and decides more than what was found. False is damage.
+// matchSpecial finds the first special rule that matches and takes precedence over f. It returns false if
+// the coding is damaged.
 func (x *index) matchSpecial(path []byte, f *found) bool {
 	if x.nspecial == 0 {
 		return true
@@ -307,7 +309,7 @@ func (x *index) matchSpecial(path []byte, f *found) bool {
 	return true
 }
 
-// DecodeRules decodes what Append made and nothing else. The result doesn't refer to b.
+// DecodeRules decodes what Append made and rejects anything else. The result does not refer to b.
 func DecodeRules(b []byte) (*Rules, error) {
 	if len(b) > MaxEncoded {
 		return nil, fmt.Errorf("robots: decode rules: got %d bytes, want at most %d", len(b), MaxEncoded)
@@ -337,15 +339,16 @@ func DecodeRules(b []byte) (*Rules, error) {
 	return r, nil
 }
 
-// Match reports whether encoded rules, as made by Rules.Append, allow a path with its query: see
-// Rules.Match. Rules of no bytes allow everything, damaged ones nothing. It allocates nothing but for
-// long paths that aren't spelled as rules are. Plain rules cost a binary search, the others are looked at in turn, by an octet that they need at first.
+// Match reports whether coded rules, as made by Rules.Append, allow a path with its query; see Rules.Match.
+// Empty rules allow everything, damaged ones nothing. It allocates only for long paths that must be
+// normalized or folded. Plain rules cost a binary search. The others are tried one by one, after a test for
+// an octet that they require.
 func Match(encoded, pathQuery []byte) bool {
 	allowed, _ := match(encoded, pathQuery)
 	return allowed
 }
 
-// Explain is Match that also returns the deciding rule as a line of robots.txt; "" if there is none.
+// Explain is Match that also returns the deciding rule as a line of robots.txt, "" if there is none.
 func Explain(encoded, pathQuery []byte) (allowed bool, rule string) {
 	allowed, pat := match(encoded, pathQuery)
 	if pat == nil {
@@ -374,7 +377,7 @@ func match(encoded, pathQuery []byte) (allowed bool, pattern []byte) {
 	return best.allow, best.pattern
 }
 
-// delayOf returns the Crawl-delay of encoded rules.
+// delayOf returns the Crawl-delay of coded rules.
 func delayOf(encoded []byte) time.Duration {
 	if len(encoded) < 3 || encoded[0] != rulesVersion {
 		return 0
@@ -383,7 +386,7 @@ func delayOf(encoded []byte) time.Duration {
 	return time.Duration(d.uvarint(uint64(MaxCrawlDelay/time.Millisecond))) * time.Millisecond
 }
 
-// decoder takes fields off the front of b. After bad is set all results are zero.
+// decoder decodes fields from the front of b. Once bad is set, all results are zero.
 type decoder struct {
 	b   []byte
 	bad bool
@@ -399,7 +402,7 @@ func (d *decoder) byte() byte {
 	return c
 }
 
-// uvarint takes a varint of at most limit in its shortest form.
+// uvarint decodes a varint of at most limit in its shortest form.
 func (d *decoder) uvarint(limit uint64) uint64 {
 	if d.bad {
 		return 0

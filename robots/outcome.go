@@ -8,45 +8,46 @@ import (
 	"drumbeat/internal/health"
 )
 
-// Times of the policy.
+// Times and limits of the policy.
 const (
-	MaxRedirects = 5                   // hops that a robots request follows (RFC 9309, 2.3.1.2)
+	MaxRedirects = 5                   // redirects that a robots request follows (RFC 9309, 2.3.1.2)
 	Lifetime     = 24 * time.Hour      // of an answer (2.4)
-	MinLifetime  = time.Hour           // a shorter max-age is read as this
-	MaxStale     = 30 * 24 * time.Hour // how long the last good copy may serve while the site is unreachable
-	FirstRetry   = time.Minute         // delay after the first failure, doubling with each
-	MaxRetry     = 12 * time.Hour      // where the doubling ends
-	NoHostTime   = 24 * time.Hour      // how long a name is taken not to exist
-	ClockSlack   = health.ClockSlack   // what lies so far ahead of the clock was noted when the clock was wrong
-	MissingLeast = 3 * time.Hour       // between the first answer that a name doesn't exist and the one that is confirmed
+	MinLifetime  = time.Hour           // lower bound of max-age
+	MaxStale     = 30 * 24 * time.Hour // how long the last good copy applies while the site is unreachable
+	FirstRetry   = time.Minute         // delay after the first failure; each further one doubles it
+	MaxRetry     = 12 * time.Hour      // upper bound of that delay
+	NoHostTime   = 24 * time.Hour      // how long a name counts as nonexistent
+	ClockSlack   = health.ClockSlack   // a time further ahead was written by a wrong clock
+	MissingLeast = 3 * time.Hour       // from the first answer that a name does not exist to confirmation
 )
 
 // Kind says how a robots request ended.
 type Kind uint8
 
 const (
-	// Answered: a final HTTP answer was had, redirects followed; Status counts. The body may be cut at
+	// Answered: a final HTTP response arrived, after any redirects; Status applies. The body may be cut at
 	// MaxInput.
 	Answered Kind = iota
-	// NetworkFailure: connect, TLS, timeout, reset, an answer that isn't HTTP, a body broken off.
+	// NetworkFailure: connect, TLS, timeout, reset, a response that is not HTTP, or an incomplete body.
 	NetworkFailure
 	// DNSFailure: no answer from the name servers, or an error other than "no such name".
 	DNSFailure
-	// NoSuchHost: the name servers say that the name doesn't exist or has no address.
+	// NoSuchHost: the name servers say that the name does not exist or has no address.
 	NoSuchHost
 	// TooManyRedirects: more than MaxRedirects hops, or a loop.
 	TooManyRedirects
-	// BadRedirect: a redirect that leads nowhere: no Location, or one that isn't http(s).
+	// BadRedirect: a redirect without Location or to another scheme than http(s).
 	BadRedirect
-	// ForbiddenAddress: the host's addresses may not be connected to.
+	// ForbiddenAddress: the crawler may not connect to the host's addresses.
 	ForbiddenAddress
-	// Internal: what came made this program panic, so the rules aren't known.
+	// Internal: the response made this program panic, so the rules are unknown.
 	Internal
 )
 
-var kindNames = [...]string{"answered", "network-failure", "dns-failure", "no-such-host", "too-many-redirects", "bad-redirect", "forbidden-address", "internal-error"}
+var kindNames = [...]string{"answered", "network-failure", "dns-failure", "no-such-host", "too-many-redirects",
+	"bad-redirect", "forbidden-address", "internal-error"}
 
-// String returns the kind in a word, as in logs.
+// String returns the kind's name for logs.
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {
 		return kindNames[k]
@@ -54,37 +55,39 @@ func (k Kind) String() string {
 	return fmt.Sprintf("kind-%d", uint8(k))
 }
 
-// Fetched is what a robots request brought.
+// Fetched is the outcome of a robots request.
 type Fetched struct {
 	Kind   Kind
-	Status int    // of the final answer; only for Answered
+	Status int    // of the final response; only for Answered
 	Body   []byte // decoded; only for Answered with 2xx
-	// MaxAge is the answer's Cache-Control: max-age. It counts if HasMaxAge.
+	// MaxAge is the Cache-Control: max-age of the response; valid if HasMaxAge.
 	MaxAge    time.Duration
 	HasMaxAge bool
-	// RetryAfter is the answer's Retry-After, 0 for none. It counts for failures and is capped at Lifetime.
+	// RetryAfter is the Retry-After of the response; 0: none. It applies to failures and is capped at
+	// Lifetime.
 	RetryAfter time.Duration
-	// Vouched: other names were answered when this one had no such host or a forbidden address. That is confirmed at once of a name that
-	// never had an address; else it must be so again after MissingLeast.
+	// Vouched says that other names were answered when this one had no such host or a forbidden address. For
+	// a name that never had an address, this confirms the outcome at once; otherwise it must recur after
+	// MissingLeast.
 	Vouched bool
-	// Addrs are the addresses of the origin (not of a redirect's target); none if they weren't had.
+	// Addrs are the addresses of the origin, not of a redirect's target; none if unknown.
 	Addrs       []netip.Addr
 	AddrExpires time.Time
 }
 
-// verdict is the meaning of an answer.
+// verdict is the meaning of an outcome.
 type verdict uint8
 
 const (
-	parse     verdict = iota // the body has the rules
-	allowAll                 // no file, so no rules
-	failure                  // undefined: disallow, try again, an earlier copy serves meanwhile
-	unchanged                // the earlier rules hold on
+	parse     verdict = iota // parse the body
+	allowAll                 // no file, hence no rules
+	failure                  // disallow and retry; an earlier copy applies meanwhile
+	unchanged                // the earlier rules still apply
 	noHost
 	forbidden
 )
 
-// meaning is RFC 9309, 2.3.1: the table of the policy.
+// meaning implements RFC 9309, 2.3.1. had says that an earlier answer exists.
 func (f *Fetched) meaning(had bool) verdict {
 	switch f.Kind {
 	case NoSuchHost:
@@ -104,15 +107,15 @@ func (f *Fetched) meaning(had bool) verdict {
 		return unchanged
 	case s == 304, s == 429:
 		return failure
-	case s >= 300 && s < 500: // a 3xx that is left is no redirect that can be followed
+	case s >= 300 && s < 500: // a 3xx that is left is not a redirect to follow
 		return allowAll
 	}
-	return failure // 5xx, and what is no status at all
+	return failure // 5xx and invalid codes
 }
 
-// Outcome returns what is known of an origin after a robots request: prev is what was known before (the
-// zero value for nothing), agent our product token, now the end of the request. It reads only its
-// arguments. Times of prev that are later than now are those of a clock that was ahead: they count as now.
+// Outcome returns what is known about an origin after a robots request. prev is what was known before (the
+// zero value for nothing), agent the crawler's product token, now the end of the request. It reads only its
+// arguments. Times of prev later than now come from a clock that was ahead and count as now.
 func Outcome(prev *HostData, f *Fetched, agent string, now time.Time) HostData {
 	now = seconds(toSeconds(now))
 	h := outcome(prev, f, agent, now)
@@ -160,15 +163,15 @@ func outcome(prev *HostData, f *Fetched, agent string, now time.Time) HostData {
 	switch {
 	case len(f.Addrs) > 0:
 		h.SetAddrs(f.Addrs, f.AddrExpires)
-	case h.Stale && !now.Before(prev.AddrExpires): // the lookup failed: no addresses, so that nobody looks them up before RetryAt
+	case h.Stale && !now.Before(prev.AddrExpires):
+		// The lookup failed: keep no addresses, so Decide waits until RetryAt.
 	default:
 		h.addrs, h.naddrs, h.AddrExpires = prev.addrs, prev.naddrs, prev.AddrExpires
 	}
 	return h
 }
 
-// failed is the outcome of a failure: the last good copy if there is one that isn't too old, else nothing
-// allowed.
+// failed is the outcome of a failure: the last good copy if it is recent enough, else nothing is allowed.
 func failed(prev *HostData, had bool, retryAfter time.Duration, now time.Time) HostData {
 	h := HostData{State: StateUnreachable}
 	fetched := prev.Fetched
@@ -184,7 +187,7 @@ func failed(prev *HostData, had bool, retryAfter time.Duration, now time.Time) H
 	return h
 }
 
-// RetryDelay returns the time between the n-th failure in a row and the next request.
+// RetryDelay returns the time from the n-th consecutive failure to the next request.
 func RetryDelay(failures int) time.Duration {
 	d := FirstRetry
 	for i := 1; i < failures && d < MaxRetry; i++ {

@@ -10,15 +10,14 @@ import (
 )
 
 // Parse reads a robots.txt file and keeps the group that applies to agent, a product token (letters, "-",
-// "_"; "/" and a version may follow). It takes anything: lines it doesn't know are skipped, no input is an
-// error.
+// "_"; "/" and a version may follow). It accepts any input and skips unknown lines.
 //
-// Lines end with CR, LF or CRLF, and at a NUL. "#" begins a comment. A line is "name: value"; without a
-// colon, exactly two words count as name and value. Names are compared without case, by prefix, common
-// misspellings included. A group begins with User-agent lines and ends before the first User-agent line
-// after an Allow or Disallow; no other line ends it. Rules of all groups for our token are merged; if there
-// is none, those for "*" count; rules before any User-agent line don't. A Crawl-delay holds for the
-// User-agent lines above it in its group; the largest counts.
+// Lines end at CR, LF, CRLF or NUL. "#" begins a comment. A line is "name: value"; without a colon, exactly
+// two words count as name and value. Names are compared by prefix, ignoring case; common misspellings are
+// known. A group begins with User-agent lines and ends before the first User-agent line after an Allow or
+// Disallow; no other line ends it. The rules of all groups for our token are merged. Without any such group
+// the rules for "*" apply. Rules before the first User-agent line are ignored. A Crawl-delay applies to the
+// User-agent lines above it in its group; the largest one counts.
 func Parse(body []byte, agent string) *Rules {
 	var p parser
 	p.agent, p.valid = agentName([]byte(agent))
@@ -26,18 +25,18 @@ func Parse(body []byte, agent string) *Rules {
 	return p.finish()
 }
 
-// Sitemaps returns the values of the file's Sitemap lines alone: see Rules.Sitemaps.
+// Sitemaps returns only the values of the file's Sitemap lines; see Rules.Sitemaps.
 func Sitemaps(body []byte) []string {
 	var p parser
 	eachLine(body, func(line []byte) {
-		if bytes.ContainsAny(line, "sS") { // few lines of others have to be split
+		if bytes.ContainsAny(line, "sS") { // avoids splitting most other lines
 			p.sitemap(split(line[:min(len(line), maxLine)]))
 		}
 	})
 	return p.sitemaps
 }
 
-// eachLine calls fn for each line that isn't empty, and returns how many bytes are beyond MaxInput.
+// eachLine calls fn for each non-empty line. It returns the number of bytes beyond MaxInput.
 func eachLine(body []byte, fn func(line []byte)) (cut int) {
 	body, cut = limitInput(decode(body))
 	for len(body) > 0 {
@@ -59,9 +58,9 @@ func eachLine(body []byte, fn func(line []byte)) (cut int) {
 type parser struct {
 	agent    []byte
 	valid    bool  // agent is a product token
-	own, all group // for our token, for "*"
-	ended    bool  // a rule was seen: the next User-agent line begins a group
-	delayed  bool  // a Crawl-delay was seen behind the last User-agent line
+	own, all group // for our token and for "*"
+	ended    bool  // a rule was read: the next User-agent line begins a new group
+	delayed  bool  // a Crawl-delay was read after the last User-agent line
 	long     bool  // the line was cut
 	sitemaps []string
 	cut      Cut
@@ -69,8 +68,8 @@ type parser struct {
 
 // group collects the lines of all groups for one name.
 type group struct {
-	open  bool // named by the User-agent lines of the group being read
-	near  bool // named by those right above
+	open  bool // named by the User-agent lines of the current group
+	near  bool // named by the User-agent lines directly above
 	seen  bool // named anywhere
 	rules []rawRule
 	delay time.Duration
@@ -90,7 +89,7 @@ func limitInput(body []byte) ([]byte, int) {
 	return body[:keep], len(body) - keep
 }
 
-// decode removes a byte order mark, whole or in part, and turns UTF-16 into UTF-8.
+// decode removes a byte order mark, even a partial one, and converts UTF-16 to UTF-8.
 func decode(body []byte) []byte {
 	var order binary.ByteOrder
 	switch {
@@ -123,7 +122,7 @@ func decode(body []byte) []byte {
 
 const blanks = " \t\v\f"
 
-// split cuts a line into name and value. Both are empty if it has none.
+// split splits a line into name and value. Both are empty if the line has neither.
 func split(line []byte) (name, value []byte) {
 	if n := bytes.IndexAny(line, "#\x00"); n >= 0 {
 		line = line[:n]
@@ -139,7 +138,7 @@ func split(line []byte) (name, value []byte) {
 	return bytes.TrimRight(line[:n], blanks), bytes.TrimLeft(line[n+1:], blanks)
 }
 
-// line takes one line without its end.
+// line processes one line without its end.
 func (p *parser) line(line []byte) {
 	if p.long = len(line) > maxLine; p.long {
 		line = line[:maxLine]
@@ -160,9 +159,10 @@ func (p *parser) line(line []byte) {
 	}
 }
 
-// sitemap takes a line if it names one.
+// sitemap keeps the value if the line is a Sitemap line.
 func (p *parser) sitemap(name, value []byte) {
-	if !hasName(name, "sitemap", "site-map") || len(value) == 0 || len(value) > maxSitemapBytes || len(p.sitemaps) >= maxSitemaps {
+	if !hasName(name, "sitemap", "site-map") || len(value) == 0 || len(value) > maxSitemapBytes ||
+		len(p.sitemaps) >= maxSitemaps {
 		return
 	}
 	p.sitemaps = append(p.sitemaps, string(value))
@@ -183,8 +183,8 @@ func (p *parser) userAgent(value []byte) {
 	}
 }
 
-// agentName returns the name in what a crawler calls itself, without a version, and whether it is a product token as RFC
-// 9309, 2.2.1, has them. With a blank in it, or nothing, it is no name at all.
+// agentName returns the name part of the crawler's agent string, without the version, and whether it is a
+// product token by RFC 9309, 2.2.1. A name with a blank is no name.
 func agentName(agent []byte) (name []byte, valid bool) {
 	name, _, _ = bytes.Cut(agent, []byte("/"))
 	if bytes.ContainsAny(name, blanks) {
@@ -193,8 +193,8 @@ func agentName(agent []byte) (name []byte, valid bool) {
 	return name, len(name) > 0 && len(token(name)) == len(name)
 }
 
-// names tells whether a User-agent value is our name: if that is a product token, by what it has of one at its
-// beginning; if it is none ("bot2"), by its first word.
+// names reports whether a User-agent value names our agent: if our name is a product token, by the token at
+// the beginning of the value; otherwise ("bot2") by its first word.
 func (p *parser) names(value []byte) bool {
 	if p.valid {
 		return equalFold(token(value), p.agent)
@@ -213,10 +213,12 @@ func isStar(value []byte) bool {
 func (p *parser) rule(value []byte, allow bool) {
 	p.ended = true
 	if len(value) == 0 {
-		return // "Disallow:" ends the list of names and has no other effect
+		return // "Disallow:" only ends the list of names
 	}
 	if allow && p.long && bytes.IndexByte(value, '*') >= 0 {
-		p.cut.Long++ // without its end it could match anything; a text without wildcards matches what begins like it
+		// The lost end could be important. Without wildcards a pattern is a prefix, so a cut one is
+		// harmless.
+		p.cut.Long++
 		return
 	}
 	if g := p.group(); g != nil {
@@ -242,7 +244,7 @@ func (p *parser) crawlDelay(value []byte) {
 	}
 }
 
-// group returns the collection that the current group adds to; nil if it concerns others only.
+// group returns the collection that the current group adds to, or nil if the group concerns only others.
 func (p *parser) group() *group {
 	switch {
 	case p.own.open:
@@ -267,7 +269,7 @@ func (p *parser) finish() *Rules {
 	return r
 }
 
-// add compiles one line and puts it into the list, with its limits.
+// add compiles one line and adds it to the list within the limits.
 func (r *Rules) add(raw rawRule) {
 	rule, ok := compile(raw.value, raw.allow)
 	if !ok {
@@ -286,7 +288,7 @@ func (r *Rules) add(raw rawRule) {
 	if !rule.Allow {
 		return
 	}
-	// As in Google's parser: who allows "/dir/index.html" allows "/dir/".
+	// As in Google's parser, allowing "/dir/index.html" allows "/dir/".
 	slash := bytes.LastIndexByte(rule.pattern, '/')
 	if slash >= 0 && bytes.HasPrefix(rule.pattern[slash:], []byte("/index.htm")) {
 		dir := append(bytes.Clone(rule.pattern[:slash+1]), anchor)
@@ -294,7 +296,7 @@ func (r *Rules) add(raw rawRule) {
 	}
 }
 
-// token returns the beginning of b that a product token may have.
+// token returns the longest prefix of b that consists of characters of a product token.
 func token(b []byte) []byte {
 	for i, c := range b {
 		if c|0x20 < 'a' || c|0x20 > 'z' {
@@ -306,7 +308,7 @@ func token(b []byte) []byte {
 	return b
 }
 
-// hasName reports whether name begins with one of the lower-case names, ASCII letters compared without case.
+// hasName reports whether name begins with one of the lower-case names, ignoring the case of ASCII letters.
 func hasName(name []byte, names ...string) bool {
 	for _, n := range names {
 		if len(name) >= len(n) && equalFold(name[:len(n)], []byte(n)) {
@@ -316,7 +318,8 @@ func hasName(name []byte, names ...string) bool {
 	return false
 }
 
-// equalFold compares with ASCII letters folded, and nothing else: bytes.EqualFold would take "ſ" for "s".
+// equalFold compares a and b ignoring the case of ASCII letters only. bytes.EqualFold would equate "ſ" and
+// "s".
 func equalFold(a, b []byte) bool {
 	if len(a) != len(b) {
 		return false
@@ -336,10 +339,10 @@ func lower(c byte) byte {
 	return c
 }
 
-// parseDelay reads the value of a Crawl-delay line: a decimal number with point or comma, in seconds unless
-// "ms" or "m" (minutes) follows. Other words after it are ignored; so "10", "10s", "1,5" and "2.5 seconds"
-// are read. The result is at most MaxCrawlDelay. Anything else, negative numbers included, is no delay at
-// all.
+// parseDelay parses the value of a Crawl-delay line: a decimal number with point or comma, in seconds unless
+// "ms" or "m" (minutes) follows. It ignores other words after the number, so it accepts "10", "10s", "1,5"
+// and "2.5 seconds". The result is at most MaxCrawlDelay. Anything else, including a negative number, is no
+// delay.
 func parseDelay(value []byte) (time.Duration, bool) {
 	var whole, fraction, scale float64
 	scale = 1

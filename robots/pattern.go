@@ -2,23 +2,23 @@ package robots
 
 import "bytes"
 
-// In a compiled pattern these two bytes, which cannot occur in a normalised path, stand for the special
-// characters, so that a literal "*" or "$" can be told from them.
+// These two bytes represent the special characters in a compiled pattern. They cannot occur in a normalized
+// path, so literal "*" and "$" remain distinct.
 const (
-	wildcard = 0x00 // any run of octets
-	anchor   = 0x01 // end of the path; only as last byte
+	wildcard = 0x00 // any sequence of octets
+	anchor   = 0x01 // end of the path; only as the last byte
 )
 
-// rawClass says for each octet what normalisation does with it when it stands raw.
+// How normalization treats a raw octet.
 const (
-	keep   = iota // part of a URL as it is
-	escape        // may not stand raw: percent-encoded
+	keep   = iota // unchanged
+	escape        // percent-encoded
 	percent
 )
 
 const (
 	unreserved = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
-	// decoded are the octets whose escapes are decoded: the unreserved ones of RFC 3986 and the three of
+	// decoded lists the octets whose escapes are decoded: the unreserved ones of RFC 3986 and the three of
 	// doc.go.
 	decoded  = unreserved + "*$'"
 	mustCode = "\"<>\\^`{|} \x7f"
@@ -51,7 +51,7 @@ func plainTable() (t [256]bool) {
 	return t
 }
 
-// hexTable maps a hexadecimal digit to its value plus one, all else to zero.
+// hexTable maps a hexadecimal digit to its value plus one, and other bytes to zero.
 func hexTable() (t [256]uint8) {
 	for i := range 16 {
 		c := hexUpper[i]
@@ -63,7 +63,7 @@ func hexTable() (t [256]uint8) {
 	return t
 }
 
-// isNormal reports whether normalisation would leave the path as it is.
+// isNormal reports whether normalization would leave the path unchanged.
 func isNormal(path []byte) bool {
 	for _, c := range path {
 		if rawClass[c] != keep {
@@ -73,7 +73,7 @@ func isNormal(path []byte) bool {
 	return len(path) > 0 && path[0] == '/'
 }
 
-// appendNormal appends the one spelling of a piece of a path to dst.
+// appendNormal appends the normalized form of a piece of a path to dst.
 func appendNormal(dst, piece []byte) []byte {
 	for i := 0; i < len(piece); i++ {
 		c := piece[i]
@@ -99,21 +99,22 @@ func appendNormal(dst, piece []byte) []byte {
 	return dst
 }
 
-// normalBytes is how many octets a path may have that is respelled without allocation.
+// normalBytes is the length up to which a path is normalized without allocation.
 const normalBytes = 768
 
-// inQuery are the delimiters that mean nothing in a query: the general ones of RFC 3986 but "#". Those that separate a query's
-// parts, such as "&" and "+", differ from their escapes.
+// inQuery lists the delimiters that have no meaning in a query: the general delimiters of RFC 3986 except
+// "#". Delimiters of the query itself, such as "&" and "+", differ in meaning from their escapes.
 const inQuery = ":/?[]@"
 
-// namesDelimiters tells whether a compiled pattern has a query with a delimiter in it. Such a rule is compared in the folded
-// spelling: RFC 9309, 2.2.2, has delimiters encoded in a query (second row of its table), so that it may spell them as it likes.
+// namesDelimiters reports whether a compiled pattern has a delimiter in its query. Such a rule is compared
+// in the folded spelling: RFC 9309, 2.2.2, has these delimiters encoded in a query (second row of its
+// table), so a rule may use either spelling.
 func namesDelimiters(pat []byte) bool {
 	q := bytes.IndexByte(pat, '?')
 	return q >= 0 && bytes.ContainsAny(pat[q+1:], inQuery)
 }
 
-// normal returns the one spelling of a path; in buf's memory, as far as that suffices, if it has to be changed.
+// normal returns the normalized form of a path, in buf's memory if it has to change and fits.
 func normal(buf, pathQuery []byte) []byte {
 	if isNormal(pathQuery) {
 		return pathQuery
@@ -121,7 +122,8 @@ func normal(buf, pathQuery []byte) []byte {
 	return appendPath(buf, pathQuery)
 }
 
-// foldedForm returns a normalised path with the delimiters of its query decoded. It allocates if there is an escape in one.
+// foldedForm returns a normalized path with the delimiters of its query decoded. It allocates if the query
+// has an escape.
 func foldedForm(path []byte) []byte {
 	q := bytes.IndexByte(path, '?')
 	if q < 0 || bytes.IndexByte(path[q:], '%') < 0 {
@@ -130,13 +132,14 @@ func foldedForm(path []byte) []byte {
 	return appendFolded(make([]byte, 0, len(path)), path)
 }
 
-// isDelimiter tells whether b begins with the escape of one of inQuery.
+// isDelimiter reports whether b begins with the escape of a delimiter in inQuery.
 func isDelimiter(b []byte) bool {
 	return len(b) >= 3 && unhex[b[1]] != 0 && unhex[b[2]] != 0 &&
 		bytes.IndexByte([]byte(inQuery), (unhex[b[1]]-1)<<4|(unhex[b[2]]-1)) >= 0
 }
 
-// appendFolded appends a normalised path, or a compiled pattern, with the delimiters behind its first "?" decoded.
+// appendFolded appends a normalized path or a compiled pattern, with the delimiters after its first "?"
+// decoded.
 func appendFolded(dst, path []byte) []byte {
 	q := bytes.IndexByte(path, '?') + 1
 	dst = append(dst, path[:q]...)
@@ -151,7 +154,7 @@ func appendFolded(dst, path []byte) []byte {
 	return dst
 }
 
-// appendPath appends the one spelling of a whole path to dst.
+// appendPath appends the normalized form of a whole path to dst.
 func appendPath(dst, pathQuery []byte) []byte {
 	if len(pathQuery) == 0 || pathQuery[0] != '/' {
 		dst = append(dst, '/')
@@ -159,8 +162,8 @@ func appendPath(dst, pathQuery []byte) []byte {
 	return appendNormal(dst, pathQuery)
 }
 
-// compile turns the value of an Allow or Disallow line into a Rule. ok is false for a value that can match
-// nothing (empty, or not beginning with "/" or "*"). A pattern may still be longer than MaxPattern.
+// compile compiles the value of an Allow or Disallow line. ok is false if the value can match nothing: it is
+// empty or does not begin with "/" or "*". The pattern may be longer than MaxPattern.
 func compile(value []byte, allow bool) (r Rule, ok bool) {
 	anchored := len(value) > 0 && value[len(value)-1] == '$'
 	if anchored {
@@ -192,7 +195,7 @@ func compile(value []byte, allow bool) (r Rule, ok bool) {
 	if len(pat) == 0 || pat[0] != '/' && pat[0] != wildcard {
 		return Rule{}, false
 	}
-	if pat[len(pat)-1] == wildcard { // "/x*" and "/x*$" match what "/x" matches
+	if pat[len(pat)-1] == wildcard { // "/x*" and "/x*$" are equivalent to "/x"
 		pat, anchored = pat[:len(pat)-1], false
 	}
 	if bytes.IndexByte(pat, '?') >= 0 && bytes.IndexByte(pat, '%') >= 0 {
@@ -209,9 +212,9 @@ func isSpecial(pat []byte) bool {
 	return bytes.IndexByte(pat, wildcard) >= 0 || len(pat) > 0 && pat[len(pat)-1] == anchor
 }
 
-// matches reports whether a compiled pattern matches the beginning of a normalised path. Each part between
-// wildcards is looked for once, leftmost: no backtracking. The cost is at most len(path) times len(pat),
-// and that only for parts made to defeat bytes.Index.
+// matches reports whether a compiled pattern matches the beginning of a normalized path. It searches each
+// part between wildcards once, leftmost, without backtracking. The cost is at most len(path) times len(pat),
+// and only for parts designed to defeat bytes.Index.
 func matches(pat, path []byte, special bool) bool {
 	if !special {
 		return bytes.HasPrefix(path, pat)
@@ -220,12 +223,12 @@ func matches(pat, path []byte, special bool) bool {
 	if anchored {
 		pat = pat[:len(pat)-1]
 		if len(pat) == 0 || len(path) == 0 || pat[len(pat)-1] != path[len(path)-1] {
-			return false // rarely comes so far: most rules with an end want another one
+			return false // rejects most rules with an end early
 		}
 	}
 	n := bytes.IndexByte(pat, wildcard)
 	if n < 0 {
-		return bytes.Equal(path, pat) // special without wildcard is anchored
+		return bytes.Equal(path, pat) // special without a wildcard means anchored
 	}
 	if !bytes.HasPrefix(path, pat[:n]) {
 		return false
@@ -247,7 +250,7 @@ func matches(pat, path []byte, special bool) bool {
 	return bytes.Contains(path, pat)
 }
 
-// appendText appends a compiled pattern as a rule line would spell it.
+// appendText appends a compiled pattern in the spelling of a rule line.
 func appendText(dst, pat []byte) []byte {
 	for i, c := range pat {
 		switch {

@@ -9,49 +9,49 @@ import (
 	"time"
 )
 
-// Limits. The first is RFC 9309's (2.5); the others bound what one site can cost us.
+// Limits. MaxInput is RFC 9309's (2.5). The others bound the cost of one site.
 const (
-	MaxInput      = 500 << 10      // bytes of a file that are read
-	MaxPattern    = 17 << 10       // bytes of one compiled pattern: any line of maxLine that needs no escapes
+	MaxInput      = 500 << 10      // bytes read of a file
+	MaxPattern    = 17 << 10       // bytes of a compiled pattern: any line of maxLine without escapes
 	MaxRules      = 2048           // rules of our group
-	MaxEncoded    = 64 << 10       // bytes of an encoded Rules
-	MaxCrawlDelay = 24 * time.Hour // a longer Crawl-delay is read as this
+	MaxEncoded    = 64 << 10       // bytes of a coded Rules
+	MaxCrawlDelay = 24 * time.Hour // upper bound of a Crawl-delay
 
 	maxSitemaps     = 256 // Sitemap lines of a file
 	maxSitemapBytes = 2083
-	maxLine         = 8*2083 - 1 // bytes of a line that are read, as in Google's parser
+	maxLine         = 8*2083 - 1 // bytes read of a line, as in Google's parser
 	maxWeight       = 3 * maxLine
 )
 
 // Rules are the rules of a robots.txt that apply to us. The zero value allows everything. Parse and
-// DecodeRules make them; they aren't changed afterwards and may be shared.
+// DecodeRules make them. They are immutable and may be shared.
 type Rules struct {
-	// Own is set if a group names our product token; otherwise the rules are those for "*", or none.
+	// Own says that a group names our product token. Otherwise the rules are those for "*", or none.
 	Own bool
-	// CrawlDelay is what the group asks for, in whole milliseconds; 0 if it asks for nothing.
+	// CrawlDelay is the Crawl-delay of the group in whole milliseconds; 0: none.
 	CrawlDelay time.Duration
-	// Sitemaps are the values of the file's Sitemap lines, as they stand there. They aren't part of the
-	// coding.
+	// Sitemaps are the raw values of the file's Sitemap lines. They are not part of the coding.
 	Sitemaps []string
-	// Cut counts what the limits removed. Only Cut.Rules and Cut.Long are part of the coding, as their sum
-	// in Rules.
+	// Cut counts what the limits removed. The coding contains only the sum of Cut.Rules and Cut.Long, which
+	// is decoded into Cut.Rules.
 	Cut Cut
 
-	list []Rule // ordered by weight, the largest first, Allow before Disallow: the first match decides
+	list []Rule // in order of precedence: by decreasing weight, Allow before Disallow
 }
 
 // Cut counts what was left out of a Rules.
 type Cut struct {
 	Input int // bytes beyond MaxInput
 	Long  int // patterns beyond MaxPattern: Allow dropped, Disallow shortened
-	Rules int // rules beyond MaxRules or MaxEncoded: Allow dropped, Disallow covered by one broader rule
+	Rules int // beyond MaxRules or MaxEncoded: Allow dropped, Disallow merged into a broader one
 	Odd   int // rules that can match no path
 }
 
 // Rule is one Allow or Disallow line.
 type Rule struct {
 	Allow bool
-	// Weight is the number of octets of the pattern as written: the rule with the largest decides.
+	// Weight is the number of octets of the pattern as written. The matching rule with the largest weight
+	// decides.
 	Weight int
 
 	pattern []byte // compiled, see pattern.go
@@ -66,10 +66,10 @@ func (r Rule) String() string {
 	return string(appendText([]byte(name), r.pattern))
 }
 
-// List returns the rules in the order in which they decide.
+// List returns the rules in order of precedence.
 func (r *Rules) List() []Rule { return r.list }
 
-// Text returns the rules as a robots.txt of one group: what explain prints.
+// Text returns the rules as a robots.txt with one group. The explain command prints it.
 func (r *Rules) Text() string {
 	var b strings.Builder
 	b.WriteString("User-agent: *\n")
@@ -83,9 +83,9 @@ func (r *Rules) Text() string {
 	return b.String()
 }
 
-// Match reports whether the rules allow a path with its query ("/a?b"; spelling doesn't matter, no
-// fragment), and which rule says so; "" if none does. /robots.txt is always allowed. It looks at the rules one
-// by one; for many URLs use the function Match.
+// Match reports whether the rules allow a path with its query ("/a?b" in any spelling, without fragment),
+// and which rule decides, "" if none does. /robots.txt is always allowed. It tries the rules one by one; for
+// many URLs use the function Match.
 func (r *Rules) Match(pathQuery []byte) (allowed bool, rule string) {
 	if isRobots(pathQuery) {
 		return true, ""
@@ -110,7 +110,7 @@ func isRobots(pathQuery []byte) bool {
 		(len(pathQuery) == len(name) || pathQuery[len(name)] == '?')
 }
 
-// order sorts rules as they decide and removes repeated ones.
+// order sorts rules by precedence and removes duplicates.
 func order(list []Rule) []Rule {
 	slices.SortFunc(list, func(a, b Rule) int {
 		if c := cmp.Compare(b.Weight, a.Weight); c != 0 {
@@ -129,13 +129,13 @@ func order(list []Rule) []Rule {
 	})
 }
 
-// size returns an upper bound of the rule's bytes in the coding.
+// size returns an upper bound of the rule's size in the coding.
 func (r Rule) size() int { return maxRuleHead + len(r.pattern) }
 
-// limit shortens an ordered list to MaxRules and MaxEncoded. Disallow rules are kept first, the broad
-// before the narrow; those left over are replaced by one whose pattern is their common beginning and whose
-// weight is the largest of theirs, so that whatever they forbade stays forbidden. Then Allow rules, while
-// there is room.
+// limit shortens an ordered list to MaxRules and MaxEncoded. It keeps Disallow rules first, broad ones
+// before narrow ones. It replaces the rest of them by one rule whose pattern is their common prefix and
+// whose weight is their largest, so everything that they forbade stays forbidden. It then keeps Allow rules
+// while there is room.
 func (r *Rules) limit(list []Rule) []Rule {
 	total := maxHead
 	for _, rule := range list {
@@ -171,7 +171,8 @@ func (r *Rules) limit(list []Rule) []Rule {
 	return order(kept)
 }
 
-// widen makes cover, nil at first, match all that rule matches, with at least its weight.
+// widen returns a rule that matches everything that cover, nil at first, and rule match, with at least their
+// weights.
 func widen(cover *Rule, rule Rule) *Rule {
 	pat := rule.pattern
 	if n := bytes.IndexAny(pat, "\x00\x01"); n >= 0 {

@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// An update of RobotsCache has as value: kind, Unix second of the answer (8 bytes, little-endian), encoded HostData or
-// health.Event.
+// The value of an update of RobotsCache consists of the kind, the Unix second of the answer (8 bytes,
+// little-endian) and an encoded HostData or health.Event.
 const (
-	UpdateOutcome byte = 1 // of a robots request, as if nothing had been known before
-	UpdateAddrs   byte = 2 // of a DNS lookup alone
-	UpdateEvent   byte = 3 // an exchange with the host; the value ends with a health.Event, not with HostData
-	UpdateMissing byte = 4 // the name has no address, or none that may be connected to; nobody vouches for that
-	UpdateGone    byte = 5 // so it is, and other names were answered
+	UpdateOutcome byte = 1 // a robots request, evaluated without earlier knowledge
+	UpdateAddrs   byte = 2 // a DNS lookup alone
+	UpdateEvent   byte = 3 // an exchange with the host; a health.Event follows, not HostData
+	UpdateMissing byte = 4 // the name has no address or only forbidden ones; unconfirmed
+	UpdateGone    byte = 5 // as before, and other names were answered
 	UpdateHead         = 9
 )
 
-// AppendUpdate codes an update that carries host data.
+// AppendUpdate appends an update with host data.
 func AppendUpdate(dst []byte, kind byte, now time.Time, h *HostData) []byte {
 	return h.Append(AppendUpdateHead(dst, kind, now))
 }
 
-// AppendUpdateHead codes the head of an update; a health.Event follows UpdateEvent.
+// AppendUpdateHead appends the head of an update. A health.Event follows for UpdateEvent.
 func AppendUpdateHead(dst []byte, kind byte, now time.Time) []byte {
 	return binary.LittleEndian.AppendUint64(append(dst, kind), uint64(now.Unix()))
 }
@@ -32,14 +32,14 @@ func AppendUpdateHead(dst []byte, kind byte, now time.Time) []byte {
 type Update struct {
 	Kind  byte
 	At    time.Time
-	Data  HostData     // of the other kinds
-	Event health.Event // of updateEvent
+	Data  HostData     // for all kinds but UpdateEvent
+	Event health.Event // for UpdateEvent
 }
 
-// DecodeUpdate is the inverse of appendUpdate.
+// DecodeUpdate is the inverse of AppendUpdate.
 func DecodeUpdate(value []byte) (u Update, err error) {
 	if len(value) < UpdateHead || value[0] < UpdateOutcome || value[0] > UpdateGone {
-		return u, fmt.Errorf("crawl: update of RobotsCache begins % x", value[:min(len(value), UpdateHead)])
+		return u, fmt.Errorf("robots: decode update: bad head % x", value[:min(len(value), UpdateHead)])
 	}
 	u.Kind, u.At = value[0], time.Unix(int64(binary.LittleEndian.Uint64(value[1:])), 0)
 	if u.Kind == UpdateEvent {
@@ -48,8 +48,8 @@ func DecodeUpdate(value []byte) (u Update, err error) {
 	return u, u.Data.Decode(value[UpdateHead:])
 }
 
-// Apply returns what is known of an origin once the update has come. now shows times that a clock which was ahead has noted: they
-// count as now.
+// Apply returns what is known about an origin after the update. Times of the update later than now come from
+// a clock that was ahead and count as now.
 func (u *Update) Apply(known *HostData, p *health.Policy, agent string, now time.Time) HostData {
 	at := u.At
 	if at.After(now.Add(ClockSlack)) { // the clock was ahead
@@ -73,9 +73,9 @@ func (u *Update) Apply(known *HostData, p *health.Policy, agent string, now time
 		return Outcome(known, &Fetched{Kind: NetworkFailure, RetryAfter: h.RetryAt.Sub(u.At),
 			Addrs: h.Addrs(), AddrExpires: h.AddrExpires}, agent, at)
 	}
-	u.Data.Health, u.Data.Pages = known.Health, known.Pages // it was made as if nothing had been known before
+	u.Data.Health, u.Data.Pages = known.Health, known.Pages // it was evaluated without earlier knowledge
 	return u.Data
 }
 
-// MaxValueBytes is the longest value of RobotsCache: an update with its head.
+// MaxValueBytes is the size of the longest value of RobotsCache, an update with its head.
 const MaxValueBytes = UpdateHead + 65<<10
