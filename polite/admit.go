@@ -2,17 +2,17 @@ package polite
 
 import "time"
 
-// Admit offers an item. Admitted: the scheduler owns it until Next or Evict. Deferred: a share is exceeded,
-// offer it again at Due (set in the item too). Full: RAM or a table is full, offer it again after Room. Items
-// for robots.txt have a share of their own at each server, and none at their host.
+// Admit offers an item. Admitted: the scheduler owns it until Next or an eviction. Deferred: a share is
+// exceeded; offer it again at Due, which is also set in the item. Full: RAM or a table is full; offer it
+// again after Room. Items for robots.txt have a separate share at each server and none at their host.
 func (s *Scheduler) Admit(now time.Time, it *Item) Verdict {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.admit(s.at(now), it)
 }
 
-// AdmitNow is Admit and Next for one item that comes before all others: its grant if nothing has to be waited for, else nil, and then
-// it isn't admitted.
+// AdmitNow is Admit followed by Next for one item that takes precedence. It returns the grant if the item
+// can be granted at once, else nil, and the item is not admitted.
 func (s *Scheduler) AdmitNow(now time.Time, it *Item) *Grant {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -25,8 +25,10 @@ func (s *Scheduler) AdmitNow(now time.Time, it *Item) *Grant {
 		s.unschedule(h)
 		s.arrive(h, at)
 	}
-	if v := h.waiting; v != nil && h.front() == it && it.names(v) && v.line.Front() == h && v.in == &s.serverHeap && v.when <= at &&
-		(!s.gatePLDs || !it.pld.held && it.pld.next <= at) && (v.net == nil || v.net.line.Len() == 0 && s.mayVisit(v.net, v, at)) {
+	if v := h.waiting; v != nil && h.front() == it && it.names(v) && v.line.Front() == h &&
+		v.in == &s.serverHeap && v.when <= at &&
+		(!s.gatePLDs || !it.pld.held && it.pld.next <= at) &&
+		(v.net == nil || v.net.line.Len() == 0 && s.mayVisit(v.net, v, at)) {
 		return s.grant(v, at)
 	}
 	s.dequeue(it, at)
@@ -61,7 +63,9 @@ func (s *Scheduler) admit(at int64, it *Item) Verdict {
 		h.cause = s.causeOf(h, it.CrawlDelay, Result{})
 	}
 	if it.CrawlDelay > 0 {
-		h.crawlDelay = it.CrawlDelay // it also keeps requests apart that don't know it: a robots.txt of another host that leads here
+		// It also separates requests that do not know it, such as for a robots.txt of another host
+		// redirected here.
+		h.crawlDelay = it.CrawlDelay
 	}
 	s.link(it, at)
 	s.enqueue(h, it, at)
@@ -69,8 +73,8 @@ func (s *Scheduler) admit(at int64, it *Item) Verdict {
 	return Verdict{Kind: Admitted}
 }
 
-// tableFull tells whether the item needs an entry in a table that has no room. An item's last servers may
-// exceed the bound by three.
+// tableFull reports whether the item needs an entry in a full table. An item may add up to three servers
+// beyond the bound.
 func (s *Scheduler) tableFull(it *Item) bool {
 	if s.hosts[it.Host] == nil && len(s.hosts) >= s.opt.MaxHosts {
 		return true
@@ -146,7 +150,7 @@ func (s *Scheduler) link(it *Item, now int64) {
 	s.bytes += it.bytes()
 }
 
-// names tells whether v is one of the item's servers.
+// names reports whether v is one of the item's servers.
 func (it *Item) names(v *server) bool {
 	for _, w := range it.servers[:it.nservers] {
 		if v == w {
@@ -176,7 +180,7 @@ func (s *Scheduler) unlink(it *Item, now int64) {
 	signal(s.room)
 }
 
-// enqueue puts a linked item into its host's line.
+// enqueue adds a linked item to its host's line.
 func (s *Scheduler) enqueue(h *host, it *Item, now int64) {
 	it.host = h
 	if it.Robots {
@@ -197,7 +201,7 @@ func (s *Scheduler) enqueue(h *host, it *Item, now int64) {
 	s.setBare(h)
 }
 
-// dequeue takes the item out of its host's line, and the host out of the lists that need items.
+// dequeue removes the item from its host's line, and an empty host from the lists of hosts with items.
 func (s *Scheduler) dequeue(it *Item, now int64) {
 	h := it.host
 	if it.Robots {
@@ -224,7 +228,7 @@ func (s *Scheduler) dequeue(it *Item, now int64) {
 	s.setBare(h)
 }
 
-// countRobots counts a queued robots item at its servers.
+// countRobots counts a queued robots item at its PLD, servers and networks.
 func (it *Item) countRobots(n int) {
 	it.pld.robots += n
 	for _, v := range it.servers[:it.nservers] {
@@ -235,19 +239,20 @@ func (it *Item) countRobots(n int) {
 	}
 }
 
-// schedule puts a host that is not busy into the host heap by its due time.
+// schedule adds a host that is not busy to the host heap at its due time.
 func (s *Scheduler) schedule(h *host) {
 	s.unschedule(h)
 	h.when = s.dueAt(h)
 	s.pushHeap(&s.hostHeap, &h.node)
-	if rest := time.Duration(h.when - h.end); h.visited && rest > 0 && rest <= max(s.opt.HostDelay, s.opt.MaxCrawlDelay) {
+	if rest := time.Duration(h.when - h.end); h.visited && rest > 0 &&
+		rest <= max(s.opt.HostDelay, s.opt.MaxCrawlDelay) {
 		h.resting = true
 		s.resting++
 	}
 	s.setBare(h)
 }
 
-// unschedule takes a host out of the host heap, if it is there.
+// unschedule removes a host from the host heap, if it is there.
 func (s *Scheduler) unschedule(h *host) {
 	if h.in != nil {
 		h.in.remove(&h.node)
@@ -259,7 +264,7 @@ func (s *Scheduler) unschedule(h *host) {
 	s.setBare(h)
 }
 
-// setBare counts a host in Scheduler.bare, or no longer.
+// setBare updates whether Scheduler.bare counts the host.
 func (s *Scheduler) setBare(h *host) {
 	bare := h.len() == 0 && (h.resting || h.busy)
 	if bare && !h.bare {

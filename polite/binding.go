@@ -2,27 +2,27 @@ package polite
 
 import "time"
 
-// Binding is what keeps a host from its next visit: of all that must have passed by then, what passes last.
+// Binding is the constraint that delays a host's next visit: of several, the one that ends last.
 type Binding uint8
 
-// The kinds.
+// The constraints.
 const (
 	BindsNothing    Binding = iota
 	BindsHost               // Options.HostDelay
 	BindsCrawlDelay         // robots.txt
-	BindsAnswer             // Options.ResponseFactor: its last answer took long
-	BindsBackoff            // a failure of the host or of the server
+	BindsAnswer             // Options.ResponseFactor: the last response was slow
+	BindsBackoff            // a back-off of the host or the server
 	BindsServer             // Options.ServerDelay
 	BindsPLD                // Options.PLDDelay
 	BindsNetwork            // Options.NetworkRate and NetworkConnections
 	numBindings
 )
 
-// maxBindings bounds the hosts that Binding looks at.
+// maxBindings bounds the number of hosts that Binding examines.
 const maxBindings = 1024
 
-// Binding returns what keeps most hosts with items waiting, looking at some of them: how many it keeps, and how many were
-// looked at.
+// Binding examines a sample of the hosts with queued items. It returns the constraint that delays most of
+// them, the number of hosts it delays, and the number of hosts that are delayed at all.
 func (s *Scheduler) Binding(now time.Time) (b Binding, of, all int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,7 +45,7 @@ func (s *Scheduler) Binding(now time.Time) (b Binding, of, all int) {
 	return b, of, all
 }
 
-// binds compares the times before which a host with items can't be visited.
+// binds returns the constraint of a host with items.
 func (s *Scheduler) binds(h *host, now int64) Binding {
 	it := h.front()
 	kind, last := BindsNothing, now
@@ -78,7 +78,7 @@ func (s *Scheduler) binds(h *host, now int64) Binding {
 	if it.pld != nil {
 		later(BindsPLD, max(it.pld.next, it.pld.entry))
 	}
-	switch { // its time has come, and others stand before it
+	switch { // its time has come, but others precede it in a line
 	case kind != BindsNothing:
 	case h.pausing != nil:
 		return BindsPLD
@@ -90,7 +90,7 @@ func (s *Scheduler) binds(h *host, now int64) Binding {
 	return kind
 }
 
-// causeOf says what made the delay after an exchange as long as it is.
+// causeOf returns the constraint that determined the delay after an exchange.
 func (s *Scheduler) causeOf(h *host, crawlDelay time.Duration, r Result) Binding {
 	switch {
 	case h.base <= h.plain:

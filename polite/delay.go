@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// DelayAfter returns the delay that a host gets after an exchange: the largest of τh·B0/Bx within its bounds
-// (budget 0: unscaled), the Crawl-delay and factor times the response time, both capped at MaxCrawlDelay, and
-// the back-off.
+// DelayAfter returns a host's delay after an exchange. It is the maximum of τh·B0/Bx within its bounds
+// (budget 0: unscaled), of the Crawl-delay and of ResponseFactor times the response time, both capped at
+// MaxCrawlDelay, and of the back-off.
 func (o *Options) DelayAfter(budget uint32, crawlDelay time.Duration, r Result) time.Duration {
 	d := max(o.plainDelay(budget), min(max(crawlDelay, r.CrawlDelay), o.MaxCrawlDelay))
 	if o.ResponseFactor > 0 {
@@ -17,12 +17,12 @@ func (o *Options) DelayAfter(budget uint32, crawlDelay time.Duration, r Result) 
 	return max(d, r.Backoff)
 }
 
-// plainDelay is τh·B0/Bx within its bounds.
+// plainDelay returns τh·B0/Bx within its bounds.
 func (o *Options) plainDelay(budget uint32) time.Duration {
 	return scale(o.HostDelay, o.HostDelayMin, float64(o.DefaultBudget), float64(budget))
 }
 
-// scale returns full·b0/budget, at least least and at most full.
+// scale returns full·b0/budget, but at least least and at most full.
 func scale(full, least time.Duration, b0, budget float64) time.Duration {
 	if budget <= b0 {
 		return full
@@ -30,7 +30,7 @@ func scale(full, least time.Duration, b0, budget float64) time.Duration {
 	return max(time.Duration(float64(full)*b0/budget), least)
 }
 
-// serverDelay is the server's τs·B0/(mean budget of the items that name it).
+// serverDelay returns the server's τs·B0/(mean budget of its items).
 func (s *Scheduler) serverDelay(v *server) int64 {
 	mean := 0.0
 	if v.items > 0 {
@@ -39,7 +39,7 @@ func (s *Scheduler) serverDelay(v *server) int64 {
 	return int64(scale(s.opt.ServerDelay, s.opt.ServerDelayMin, float64(s.opt.DefaultBudget), mean))
 }
 
-// budgetOf is the item's budget for means: unscaled items count as B0.
+// budgetOf returns the item's budget for means. Unscaled items count as B0.
 func (s *Scheduler) budgetOf(it *Item) int64 {
 	if it.Budget == 0 {
 		return int64(s.opt.DefaultBudget)
@@ -47,7 +47,7 @@ func (s *Scheduler) budgetOf(it *Item) int64 {
 	return int64(it.Budget)
 }
 
-// dueAt returns when the host may be visited next.
+// dueAt returns the earliest time of the host's next visit.
 func (s *Scheduler) dueAt(h *host) int64 {
 	if !h.visited {
 		return h.notBefore
@@ -59,9 +59,9 @@ func (s *Scheduler) dueAt(h *host) int64 {
 	return max(h.notBefore, h.end+int64(d))
 }
 
-// hostSpacing estimates the time from one grant of a host to the next, for shares and deferrals. At least 1
-// ms, which is also what counts for a host without any delay: its response time then is mostly a matter of this
-// machine's load, and a URL sent to disk because of it would come back long after its host has run dry.
+// hostSpacing estimates the time between grants of a host, for shares and deferrals. It is at least 1 ms. A
+// host without any delay also counts as 1 ms: its response time then mostly reflects the load of this
+// machine, and a URL sent to disk because of it would return long after its host has run out of URLs.
 func (s *Scheduler) hostSpacing(h *host, it *Item) int64 {
 	usual, crawlDelay := time.Duration(0), it.CrawlDelay
 	if h != nil {

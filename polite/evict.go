@@ -2,7 +2,7 @@ package polite
 
 import "time"
 
-// evictable is a host in the order in which EvictLater takes items: its last item is due at when.
+// evictable is a host as a candidate for EvictLater. Its last item is due at when.
 type evictable struct {
 	when int64
 	host *host
@@ -10,9 +10,9 @@ type evictable struct {
 	step int64
 }
 
-// EvictLater takes up to n of the items that are due last, of those due later than now+over, to make room when
-// slots idle while RAM is full of slow hosts. Their Due is set: offer them again then. Robots items are not
-// taken.
+// EvictLater removes and returns up to n items that are due after now+over, the latest first. It makes room
+// when connections idle while slow hosts fill RAM. It sets the Due at which to offer each item again. It
+// does not take robots items.
 func (s *Scheduler) EvictLater(now time.Time, over time.Duration, n int) []*Item {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -40,8 +40,8 @@ func (s *Scheduler) EvictLater(now time.Time, over time.Duration, n int) []*Item
 	return out
 }
 
-// EvictHost takes all pages of one host that are due later than now+over, for when it rests for long; those due
-// last come first. Their Due is set: offer them again then.
+// EvictHost removes and returns all pages of a host that are due after now+over, the latest first, for a
+// host in a long back-off. It sets the Due at which to offer each item again.
 func (s *Scheduler) EvictHost(now time.Time, host uint64, over time.Duration) []*Item {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -58,8 +58,8 @@ func (s *Scheduler) EvictHost(now time.Time, host uint64, over time.Duration) []
 	return out
 }
 
-// evictable estimates when the host's last item is due: after all others of it, and for the first one after the
-// hosts before it in its server's line.
+// evictable estimates when the host's last item is due: after its other items and after the hosts before it
+// in the line of its server or PLD.
 func (s *Scheduler) evictable(h *host, now int64) evictable {
 	e := evictable{host: h, left: h.pages.Len()}
 	if e.left == 0 {
@@ -81,7 +81,7 @@ func (s *Scheduler) evictable(h *host, now int64) evictable {
 	return e
 }
 
-// takeLast takes the host's last page out.
+// takeLast removes the host's last page.
 func (s *Scheduler) takeLast(e *evictable, now int64) *Item {
 	it := e.host.pages.Back()
 	it.Due = s.time(min(e.when, now+int64(s.opt.MaxDefer)))
@@ -92,7 +92,7 @@ func (s *Scheduler) takeLast(e *evictable, now int64) *Item {
 	return it
 }
 
-// siftDown restores the max-heap q by when below i.
+// siftDown restores the max-heap q, ordered by when, below i.
 func siftDown(q []evictable, i int) {
 	for {
 		c := 2*i + 1

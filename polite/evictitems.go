@@ -2,8 +2,9 @@ package polite
 
 import "time"
 
-// EvictItems takes those of some items that are still queued, pages only, and returns them: what may no longer be asked for. Their
-// Due is now. Items are told apart by their pointers; those that were granted or evicted meanwhile are left out.
+// EvictItems removes and returns those of the given items that are still queued, except robots items, for
+// instance because they may no longer be requested. It sets their Due to now. Items are identified by
+// pointer.
 func (s *Scheduler) EvictItems(now time.Time, items []*Item) (out []*Item) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -24,7 +24,7 @@ const (
 	kind6    = 2
 )
 
-// Append appends the coding of d to dst. Until is rounded up to a millisecond.
+// Append appends the coding of d to dst. It rounds Until up to a millisecond.
 func (d *Delay) Append(dst []byte) []byte {
 	ms := d.Until.UnixMilli()
 	if time.UnixMilli(ms).Before(d.Until) {
@@ -48,7 +48,7 @@ func (d *Delay) Append(dst []byte) []byte {
 	return append(dst, key[:]...)
 }
 
-// Decode reads the coding of one Delay, and nothing else, from b.
+// Decode decodes b, which must be the coding of exactly one Delay.
 func (d *Delay) Decode(b []byte) error {
 	if len(b) != DelayBytes {
 		return fmt.Errorf("polite: decode delay: got %d bytes, want %d", len(b), DelayBytes)

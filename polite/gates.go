@@ -7,62 +7,62 @@ import (
 	"slices"
 )
 
-// pld is what one PLD has in RAM, and when it may be visited. It is in the PLD heap, by the time at which its next host may
-// go to a server's line, if hosts stand in its own line and it is not held; in the idle heap, if it has no items but
-// its delay has not passed; else in none.
+// pld is the state of a PLD in RAM. It is in the PLD heap, by the time at which its next host may go to a
+// server's line, if hosts wait in its line and it is not held; in the idle heap if it has no items but its
+// delay has not passed; and otherwise in no heap.
 type pld struct {
 	node
 	key    uint64
-	budget uint32 // Bx as its items told last; 0 = none did
+	budget uint32 // Bx of its latest item; 0: unknown
 	items  int    // queued and in flight
 	robots int    // queued robots items
-	hosts  int    // lines with queued items
-	held   bool   // granted, request not started
-	next   int64  // no start before
-	entry  int64  // no further host goes to a server that could be visited at once before
+	hosts  int    // hosts with queued items
+	held   bool   // granted, but the request has not started
+	next   int64  // no request starts before
+	entry  int64  // no further host moves to a server that can be visited at once before
 	line   hostLine
 }
 
-// network is an IPv4 /24 or an IPv6 /48. It is in the network heap, by the time at which it may be visited next, if servers
-// stand in its line and that time is known; in the idle heap, if no servers are left but its limits haven't
-// forgotten the last visits; else in none.
+// network is an IPv4 /24 or an IPv6 /48. It is in the network heap, by the time at which it may be visited
+// next, if servers wait in its line and that time is known; in the idle heap if it has no servers but its
+// last visits still count; and otherwise in no heap.
 type network struct {
 	node
-	key     serverKey // with the bits behind the network's prefix cleared
-	servers int       // in the server table
+	key     serverKey // with the bits after the network's prefix cleared
+	servers int       // number in the server table
 	items   int       // sum of their items
 	robots  int       // sum of their queued robots items
 	flights int       // grants that have not ended
-	pending int       // those of them whose request has not started
-	next    int64     // no grant before: they are spread over the window
-	starts  []int64   // of requests, those within the window; at most Scheduler.netBurst
+	pending int       // grants whose request has not started
+	next    int64     // no grant before, so that grants spread over the window
+	starts  []int64   // of requests within the window; at most Scheduler.netBurst
 	keeps   int       // flights that may leave their connection open
 	idle    []idleConn
-	stuck   bool // each server in line has as many flights as are free: one of the network must end first
+	stuck   bool // all servers in line have too many flights: one must end first
 
 	line serverLine
 }
 
-// idleConn is a connection that was left open for the next item of a host. It counts as one of its network's connections, so
-// no more than half of those are left open: the other half is always there for whose turn it is.
+// idleConn is a connection left open for the next item of a host. It counts as a connection of its network.
+// At most half of a network's connections are left open, so the other half remains for other hosts.
 type idleConn struct {
 	host  uint64
 	until int64
 }
 
-// mayKeep tells whether another connection of the network may be left open.
+// mayKeep reports whether another connection of the network may be left open.
 func (s *Scheduler) mayKeep(n *network, now int64) bool {
 	c := s.opt.NetworkConnections
 	return c == 0 || n.keeps+n.open(now) < c/2
 }
 
-// open is how many connections of the network are idle.
+// open returns the number of idle connections of the network.
 func (n *network) open(now int64) int {
 	n.idle = slices.DeleteFunc(n.idle, func(c idleConn) bool { return c.until <= now })
 	return len(n.idle)
 }
 
-// take forgets the host's idle connection: it is used now, or closed.
+// take forgets the host's idle connection, which is now reused or closed.
 func (s *Scheduler) take(h *host) {
 	if !h.hasKept || s.opt.NetworkConnections == 0 {
 		return
@@ -75,8 +75,8 @@ func (s *Scheduler) take(h *host) {
 // maxNetBurst bounds how many starts of a network are remembered.
 const maxNetBurst = 1024
 
-// setGates computes the form in which the limits of networks are kept: at most netBurst starts in a window, 1/rate for
-// each. Counting over a window, not from one start to the next, allows that connections are set up side by side.
+// setGates converts the limits of networks: at most netBurst starts in a window of netBurst/rate seconds. A
+// window, unlike a gap between starts, allows connections to be set up concurrently.
 func (s *Scheduler) setGates() {
 	s.gatePLDs = s.opt.PLDDelay > 0
 	s.gateNets = s.opt.NetworkRate > 0 || s.opt.NetworkConnections > 0
@@ -87,7 +87,7 @@ func (s *Scheduler) setGates() {
 	}
 }
 
-// network clears the bits of a server's key behind its network's prefix.
+// network clears the bits of a server's key after its network's prefix.
 func (k serverKey) network() serverKey {
 	if k.hi == 0 && k.lo>>32 == 0xffff {
 		return serverKey{0, k.lo &^ 0xff}
@@ -95,7 +95,7 @@ func (k serverKey) network() serverKey {
 	return serverKey{k.hi &^ 0xffff, 0}
 }
 
-// Network returns the first address of the network that an address belongs to.
+// Network returns the first address of the network of a.
 func Network(a netip.Addr) netip.Addr { return serverOf(a).network().addr() }
 
 func (s *Scheduler) newPLD(key uint64, now int64) *pld {
@@ -108,12 +108,12 @@ func (s *Scheduler) newPLD(key uint64, now int64) *pld {
 	return p
 }
 
-// pldDelay is the PLD's delay from start to start, scaled by its budget.
+// pldDelay returns the PLD's delay from start to start, scaled by its budget.
 func (s *Scheduler) pldDelay(p *pld) int64 {
 	return int64(scale(s.opt.PLDDelay, s.opt.PLDDelayMin, float64(s.opt.DefaultBudget), float64(p.budget)))
 }
 
-// arrive takes a host whose delay has passed to its PLD's line or, if the PLD's turn is now, to a server's.
+// arrive moves a host whose delay has passed to its PLD's line or, if the PLD is ready, to a server's line.
 func (s *Scheduler) arrive(h *host, now int64) {
 	if !s.gatePLDs {
 		s.joinLine(h, now)
@@ -131,10 +131,10 @@ func (s *Scheduler) arrive(h *host, now int64) {
 	}
 }
 
-// movePLDs takes up to n hosts of PLDs whose turn has come to the lines of servers; more tells that some are left. One
-// whose server can be visited at once makes the others wait, by the PLD's delay or until its request starts; one that
-// will stand in a line lets the next one pass, so that a server that rests doesn't keep its PLD from visiting others. What
-// in truth holds the delay is pick.
+// movePLDs moves up to n hosts of ready PLDs to the lines of servers; more says that some are left. A host
+// whose server can be visited at once makes the others wait, for the PLD's delay or until its request
+// starts. A host that has to wait in the server's line lets the next one pass, so a server in back-off does
+// not stop its PLD's other hosts. pick enforces the PLD's delay.
 func (s *Scheduler) movePLDs(now int64, n int) (more bool) {
 	for ; ; n-- {
 		t := s.pldHeap.top()
@@ -155,18 +155,17 @@ func (s *Scheduler) movePLDs(now int64, n int) (more bool) {
 	}
 }
 
-// maxLook is how many hosts or servers at the front of a line are looked at for one whose turn it is.
+// maxLook bounds how many hosts or servers at the front of a line are examined.
 const maxLook = 16
 
-// pick returns the host whose turn it is in the server's line, the first one whose PLD may be visited. If there is none
-// among the first maxLook, those go back to wait for their PLDs, each in front of its line; and when they return to the
-// server they go in front there too.
+// pick returns the first host in the server's line whose PLD is ready. If there is none among the first
+// maxLook, these return to the front of their PLDs' lines, and later to the front of the server's line.
 func (s *Scheduler) pick(v *server, now int64) *host {
 	var looked [maxLook]*host
 	n := 0
 	for h := v.line.Front(); h != nil && n < maxLook; {
 		it, next := h.front(), v.line.Next(h)
-		if !it.names(v) { // a robots item came to the front meanwhile
+		if !it.names(v) { // a robots item is now in front
 			s.leave(h, now)
 			s.joinLine(h, now)
 			h = next
@@ -190,7 +189,7 @@ func (s *Scheduler) pick(v *server, now int64) *host {
 	return nil
 }
 
-// leave takes a host out of the line it stands in, if any.
+// leave removes a host from its line, if it is in one.
 func (s *Scheduler) leave(h *host, now int64) {
 	if v := h.waiting; v != nil {
 		v.line.Remove(h)
@@ -204,7 +203,7 @@ func (s *Scheduler) leave(h *host, now int64) {
 	}
 }
 
-// placePLD is place for a PLD. Call after every change of held, next, entry, the line or items.
+// placePLD is place for a PLD. Call it after each change of held, next, entry, the line or items.
 func (s *Scheduler) placePLD(p *pld, now int64) {
 	switch {
 	case p.held:
@@ -221,7 +220,7 @@ func (s *Scheduler) placePLD(p *pld, now int64) {
 	}
 }
 
-// hang puts a node into a heap at a time, or into none.
+// hang moves a node to the heap want at the given time, or to no heap if want is nil.
 func (s *Scheduler) hang(n *node, want *heap, when int64) {
 	if n.in == want && (want == nil || n.when == when) {
 		return
@@ -235,7 +234,8 @@ func (s *Scheduler) hang(n *node, want *heap, when int64) {
 	}
 }
 
-// networkOf returns the server's network, which counts it from now on; nil without limits for networks.
+// networkOf returns the server's network and adds the server to its count. It returns nil if networks have
+// no limits.
 func (s *Scheduler) networkOf(k serverKey, now int64) *network {
 	if !s.gateNets {
 		return nil
@@ -264,7 +264,8 @@ func (n *network) remove(v *server) {
 	n.line.Remove(v)
 }
 
-// netTime returns when the network may be visited next; false if that depends on the start or the end of a visit.
+// netTime returns when the network may be visited next. known is false if that depends on the start or end
+// of a visit.
 func (s *Scheduler) netTime(n *network, now int64) (at int64, known bool) {
 	if c := s.opt.NetworkConnections; c > 0 && n.flights+n.open(now) >= c {
 		if n.flights >= c {
@@ -276,7 +277,8 @@ func (s *Scheduler) netTime(n *network, now int64) (at int64, known bool) {
 		return now, true
 	}
 	n.forget(now - s.netWindow)
-	over := n.pending + len(n.starts) - s.netBurst // so many starts must be forgotten, and one more
+	// This number of starts, and one more, must leave the window first.
+	over := n.pending + len(n.starts) - s.netBurst
 	switch {
 	case over < 0:
 		return n.next, true
@@ -286,7 +288,7 @@ func (s *Scheduler) netTime(n *network, now int64) (at int64, known bool) {
 	return 0, false
 }
 
-// forget drops the starts up to a time.
+// forget drops the starts up to the given time.
 func (n *network) forget(until int64) {
 	k := 0
 	for k < len(n.starts) && n.starts[k] <= until {
@@ -297,9 +299,9 @@ func (n *network) forget(until int64) {
 	}
 }
 
-// mayVisit tells whether the network may be visited now, and the server as a part of it. A server has no more flights than
-// are free in its network, or one: so its slow answers leave others of the network half of the connections, and a second
-// such server a third.
+// mayVisit reports whether the network may be visited now, at server v. A server has at most as many flights
+// as its network has free connections, or one. So a slow server leaves half of the connections to the
+// others, and two leave a third.
 func (s *Scheduler) mayVisit(n *network, v *server, now int64) bool {
 	at, known := s.netTime(n, now)
 	return known && at <= now && s.fair(n, v)
@@ -310,7 +312,7 @@ func (s *Scheduler) fair(n *network, v *server) bool {
 	return c == 0 || v.flights == 0 || v.flights < c-n.flights-len(n.idle)
 }
 
-// serverTurn grants the front host of a server whose time has come, or has the server wait for its network.
+// serverTurn grants a host of a server that is ready, or adds the server to its network's line.
 func (s *Scheduler) serverTurn(v *server, now int64) *Grant {
 	if n := v.net; n != nil && (n.line.Len() > 0 || !s.mayVisit(n, v, now)) {
 		s.serverHeap.remove(&v.node)
@@ -322,8 +324,8 @@ func (s *Scheduler) serverTurn(v *server, now int64) *Grant {
 	return s.grant(v, now)
 }
 
-// networkTurn grants for the first server in the line of a network whose time has come that has less than its part of the
-// connections.
+// networkTurn makes a grant for the first server in the line of a ready network that has not used up its
+// fair part of the connections.
 func (s *Scheduler) networkTurn(n *network, now int64) *Grant {
 	v := n.line.Front()
 	for i := 0; v != nil && i < maxLook && !s.fair(n, v); i++ {
@@ -340,7 +342,7 @@ func (s *Scheduler) networkTurn(n *network, now int64) *Grant {
 	return g
 }
 
-// placeNet is place for a network. Call after every change of it.
+// placeNet is place for a network. Call it after each change.
 func (s *Scheduler) placeNet(n *network, now int64) {
 	if n.line.Len() > 0 {
 		if at, known := s.netTime(n, now); known && !n.stuck {
@@ -369,7 +371,7 @@ func (s *Scheduler) placeNet(n *network, now int64) {
 	delete(s.nets, n.key)
 }
 
-// hold counts a grant against its PLD and its network.
+// hold counts a grant at its PLD and its network.
 func (s *Scheduler) hold(g *Grant, now int64) {
 	if s.gatePLDs {
 		g.Item.pld.held = true
@@ -383,7 +385,7 @@ func (s *Scheduler) hold(g *Grant, now int64) {
 	}
 }
 
-// began counts the start of a grant's request, or that there won't be one.
+// began counts the start of a grant's request, or that there will be none.
 func (s *Scheduler) began(g *Grant, now int64, started bool) {
 	if p := g.Item.pld; s.gatePLDs {
 		p.held, p.entry = false, now

@@ -5,43 +5,44 @@ import (
 	"time"
 )
 
-// Grant is leave to fetch one item now, from Addr and no other. It must be ended by Done.
+// Grant is permission to fetch one item now, from Addr only. Done or Drop must end it.
 type Grant struct {
 	Item *Item
 	Addr netip.Addr
-	// Again is when the host's next visit is to be expected, from this grant on, if it has another item queued: whether a
-	// connection is worth keeping. 0: it has none, or the network has enough idle connections.
+	// Again estimates the time from this grant to the host's next visit, to decide whether to keep the
+	// connection. 0: the host has no other item queued, or the network has enough idle connections.
 	Again time.Duration
 
 	host    *host
 	server  *server
-	index   int // in Scheduler.flights
+	index   int // index in Scheduler.flights
 	started bool
 	keeps   bool // counted in network.keeps
 }
 
-// Result is what the caller says of an exchange.
+// Result is the outcome of an exchange.
 type Result struct {
-	Elapsed       time.Duration // how long the site took to answer; 0 = unknown, or it didn't
-	Backoff       time.Duration // the host's delay is at least this (429, 503, time-outs); 0 = none
-	ServerBackoff time.Duration // so is the server's, from now (connection refused or timed out); 0 = none
-	// CrawlDelay is what the robots.txt just read asks for. The host keeps it (capped) for this and all further
-	// visits as long as it is in the table, whatever its items say if that is less; 0 = nothing new.
+	Elapsed       time.Duration // the site's response time; 0: unknown or no response
+	Backoff       time.Duration // lower bound of the host's delay (429, 503, timeouts); 0: none
+	ServerBackoff time.Duration // the same for the server, from now (refused or timed out); 0: none
+	// CrawlDelay is the Crawl-delay of a robots.txt just read. The host keeps it (capped) for all visits
+	// while it is in the table, even if its items say less; 0: nothing new.
 	CrawlDelay time.Duration
-	// Kept is for how long at most a connection to the grant's address is left open; 0 if it was closed. As long as no other
-	// server's turn comes earlier the host's next item goes there too. Only if Grant.Again said that there is a next one.
+	// Kept bounds how long a connection to the grant's address is left open; 0: it was closed. The host's
+	// next item uses it unless another server is ready earlier. Set it only if Grant.Again is positive.
 	Kept time.Duration
 }
 
-// Next grants the item whose host, PLD, server and network are all ready and whose server's turn came first. If there is
-// none it returns nil and how long to wait before asking again, unless Ready is signalled; Forever if nothing
-// is scheduled. A wait of 0 says that it looked at many for whom it was not the time, and is to be asked again.
+// Next grants the item whose host, PLD, server and network are all ready and whose server became ready
+// first. Otherwise it returns nil and how long to wait before the next call, unless Ready is signalled
+// earlier; Forever if nothing is scheduled. A wait of 0 means that it examined many entities that were not
+// ready, and should be called again.
 func (s *Scheduler) Next(now time.Time) (*Grant, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := s.at(now)
-	// Due hosts are moved in small lots, so that a burst (all delays pass at once after a restart) does not
-	// hold the lock for long; every grant pays for some.
+	// Due hosts are moved in small lots so that a burst, as after a restart, does not hold the lock for
+	// long. Each call moves some.
 	const lot, tries = 64, 256
 	for range tries {
 		more := s.moveDue(at, lot)
@@ -55,7 +56,7 @@ func (s *Scheduler) Next(now time.Time) (*Grant, time.Duration) {
 	return nil, 0
 }
 
-// turn has that server or network do what it can whose time came first; false if there is none.
+// turn serves the server or network that became ready first. It returns false if none is ready.
 func (s *Scheduler) turn(now int64) (*Grant, bool) {
 	v, n := s.serverHeap.top(), s.netHeap.top()
 	switch {
@@ -67,7 +68,8 @@ func (s *Scheduler) turn(now int64) (*Grant, bool) {
 	return nil, false
 }
 
-// NextReady returns the earliest time at which Next may have something to do; false if nothing is scheduled.
+// NextReady returns the earliest time at which Next may have something to do, or false if nothing is
+// scheduled.
 func (s *Scheduler) NextReady(now time.Time) (time.Time, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +83,8 @@ func (s *Scheduler) NextReady(now time.Time) (time.Time, bool) {
 
 func (s *Scheduler) wait(now int64) time.Duration {
 	w := Forever
-	for _, h := range [...]*heap{&s.hostHeap, &s.serverHeap, &s.idleServers, &s.pldHeap, &s.netHeap, &s.idlePLDs, &s.idleNets} {
+	for _, h := range [...]*heap{&s.hostHeap, &s.serverHeap, &s.idleServers, &s.pldHeap, &s.netHeap,
+		&s.idlePLDs, &s.idleNets} {
 		if n := h.top(); n != nil {
 			w = min(w, max(time.Duration(n.when-now), 0))
 		}
@@ -89,8 +92,8 @@ func (s *Scheduler) wait(now int64) time.Duration {
 	return w
 }
 
-// moveDue moves up to n hosts whose delay has passed to the line of a server or of their PLD, and drops what is idle;
-// more tells that some are left.
+// moveDue moves up to n hosts whose delay has passed to the line of a server or of their PLD, and drops idle
+// entries; more says that some are left.
 func (s *Scheduler) moveDue(now int64, n int) (more bool) {
 	for ; ; n-- {
 		t := s.hostHeap.top()
@@ -113,7 +116,7 @@ func (s *Scheduler) moveDue(now int64, n int) (more bool) {
 	return false
 }
 
-// dropIdle drops servers, PLDs and networks without items whose delay has passed.
+// dropIdle drops servers, PLDs and networks that have no items and whose delay has passed.
 func (s *Scheduler) dropIdle(now int64) {
 	for {
 		t := s.idleServers.top()
@@ -133,8 +136,8 @@ func (s *Scheduler) dropIdle(now int64) {
 	}
 }
 
-// joinLine puts a due host into the line of that server of its front item whose turn will come first; atOnce tells that
-// this is now.
+// joinLine adds a due host to the line of the server of its front item that will be ready first. atOnce says
+// that it is ready now.
 func (s *Scheduler) joinLine(h *host, now int64) (atOnce bool) {
 	it := h.front()
 	first := int(h.turns % maxAddrs)
@@ -172,8 +175,8 @@ func (s *Scheduler) joinLine(h *host, now int64) (atOnce bool) {
 	return atOnce
 }
 
-// grant takes the front item of the host whose turn it is in the server's line; nil if there is none, and then some
-// have left it.
+// grant grants the front item of the host that pick selects in the server's line. It returns nil if there is
+// none; some hosts have then left the line.
 func (s *Scheduler) grant(v *server, now int64) *Grant {
 	h := s.pick(v, now)
 	if h == nil {
@@ -210,8 +213,8 @@ func (s *Scheduler) grant(v *server, now int64) *Grant {
 	return g
 }
 
-// Started says that the request is about to be written: τs of the server counts from now. Without it, it
-// counts from Done. Calling it twice for one grant has no effect.
+// Started says that the request is about to be written: the server's τs counts from now. Without it, τs
+// counts from Done. Further calls for the same grant have no effect.
 func (s *Scheduler) Started(now time.Time, g *Grant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,8 +236,8 @@ func (s *Scheduler) start(g *Grant, now int64) {
 	}
 }
 
-// Done ends a grant: the connection is closed or free, the item is the caller's. The host's delay counts from
-// now.
+// Done ends a grant: the connection is closed or free, and the caller owns the item again. The host's delay
+// counts from now.
 func (s *Scheduler) Done(now time.Time, g *Grant, r Result) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -269,8 +272,8 @@ func (s *Scheduler) Done(now time.Time, g *Grant, r Result) {
 	signal(s.ready)
 }
 
-// Drop ends a grant for which nothing was sent, so that it doesn't count as a visit: host, PLD, server and network are as
-// ready as before. The item is the caller's.
+// Drop ends a grant for which nothing was sent. It does not count as a visit: host, PLD, server and network
+// are as ready as before. The caller owns the item again.
 func (s *Scheduler) Drop(now time.Time, g *Grant) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -291,7 +294,7 @@ func (s *Scheduler) Drop(now time.Time, g *Grant) {
 	signal(s.ready)
 }
 
-// land takes a grant out of the flights.
+// land removes a grant from the flights.
 func (s *Scheduler) land(g *Grant, now int64) {
 	g.server.flights--
 	if n := g.server.net; n != nil {

@@ -1,12 +1,12 @@
 package polite
 
-// node is a place in a heap, embedded in host, server, pld and network.
+// node is the position of an entity in a heap, embedded in host, server, pld and network.
 type node struct {
-	when   int64  // ordering time
+	when   int64  // sort key
 	seq    uint64 // order among equal times: first in, first out
-	in     *heap  // the heap it is in, or nil
+	in     *heap  // the heap that contains it, or nil
 	pos    int    // index in that heap
-	host   *host  // one of the four is set: whose place it is
+	host   *host  // the entity: one of the four is set
 	server *server
 	pld    *pld
 	net    *network
@@ -14,7 +14,7 @@ type node struct {
 
 func (n *node) before(m *node) bool { return n.when < m.when || n.when == m.when && n.seq < m.seq }
 
-// heap is a binary min-heap of nodes that know their place.
+// heap is a binary min-heap of nodes that know their position.
 type heap []*node
 
 func (h heap) top() *node {

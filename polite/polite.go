@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// Special values; the zero value of a delay in Options means no delay.
+// Special values. The zero value of a delay in Options means no delay.
 const (
-	// Unlimited lifts a share.
+	// Unlimited removes a share.
 	Unlimited = -1
-	// Forever is the wait that Next returns when nothing is scheduled.
+	// Forever is the wait that Next returns if nothing is scheduled.
 	Forever time.Duration = 1<<63 - 1
-	// ItemOverhead is what an item counts in Bytes besides its Rec and addresses.
+	// ItemOverhead is the size of an item in Bytes besides its Rec and addresses.
 	ItemOverhead = 256
 )
 
-// What an entry of a table takes, its places in map, heap and lines included (TestBytesAreWhatTheHeapHolds).
+// Size of a table entry in bytes, including map, heap and lines (TestBytesAreWhatTheHeapHolds).
 const (
 	hostBytes    = 336
 	serverBytes  = 256
@@ -28,57 +28,58 @@ const (
 	spreadBytes  = 288
 )
 
-// The bounds of Options.NetworkRate: one request in three hours, and what is no limit in practice.
+// Bounds of Options.NetworkRate: one request in three hours, and effectively no limit.
 const (
 	minNetworkRate = 1e-4
 	maxNetworkRate = 1e6
 )
 
-// maxAddrs is how many servers of an item are considered. Four spread the load; more would cost RAM per item.
+// maxAddrs bounds the servers considered for an item. Four spread the load; more would cost RAM for each
+// item.
 const maxAddrs = 4
 
-// Options configures a Scheduler. Delays are taken as they are, 0 = NoDelay; elsewhere 0 = the default named.
+// Options configure a Scheduler. A delay of 0 means no delay. For other fields, 0 means the default named.
 type Options struct {
-	HostDelay      time.Duration // τh at DefaultBudget; from the end of the last exchange
-	HostDelayMin   time.Duration // least τh however large the budget; at most HostDelay is used
-	ServerDelay    time.Duration // τs at DefaultBudget; from the start of the last request
-	ServerDelayMin time.Duration // least τs
-	PLDDelay       time.Duration // between starts of requests to one PLD at DefaultBudget
-	PLDDelayMin    time.Duration // least of that however large the budget; at most PLDDelay is used
-	DefaultBudget  uint32        // B0, pages; default 10
+	HostDelay      time.Duration // τh at DefaultBudget, from the end of the last exchange
+	HostDelayMin   time.Duration // lower bound of τh for large budgets, capped at HostDelay
+	ServerDelay    time.Duration // τs at DefaultBudget, from the start of the last request
+	ServerDelayMin time.Duration // lower bound of τs
+	PLDDelay       time.Duration // at DefaultBudget, between starts of requests to one PLD
+	PLDDelayMin    time.Duration // lower bound of that for large budgets, capped at PLDDelay
+	DefaultBudget  uint32        // B0 in pages; default 10
 	MaxCrawlDelay  time.Duration // cap of Crawl-delay and of ResponseFactor's delay; default 2 min
-	ResponseFactor float64       // host delay >= factor × last response time; 0 = off
-	// NetworkRate is how many requests a second may start in one network, an IPv4 /24 or an IPv6 /48: never more than that
-	// (rounded up; up to 1024) in the time that so many take. 0 = no limit.
+	ResponseFactor float64       // host delay >= factor × last response time; 0: off
+	// NetworkRate bounds the requests that start in one network, an IPv4 /24 or IPv6 /48, in 1/s: at most n
+	// starts in any n/NetworkRate seconds, where n is the rate rounded up, at most 1024. 0: no limit.
 	NetworkRate float64
-	// NetworkConnections is how many exchanges may be under way in one network; one server of it has no more of them than
-	// are free, or one. 0 = no limit.
+	// NetworkConnections bounds the exchanges in progress in one network. One of its servers may have at
+	// most as many as are free, or one. 0: no limit.
 	NetworkConnections int
 
-	MaxItems     int   // items in RAM, those in flight included; default 100,000
-	MaxBytes     int64 // their bytes and those of the tables, of which items may have a half in any case; default 1 GiB
-	MaxHosts     int   // entries of each, host, server, PLD and network table; default 10 × MaxItems, 1000 at least
-	MaxPerHost   int   // items in RAM of one host; default 64; Unlimited
-	MaxPerServer int   // items that name one server; default MaxItems/8; Unlimited
+	MaxItems     int   // items in RAM, including those in flight; default 100,000
+	MaxBytes     int64 // bytes of items and tables; items get at least half; default 1 GiB
+	MaxHosts     int   // entries of each table; default 10 × MaxItems, at least 1000
+	MaxPerHost   int   // items of one host in RAM; default 64; Unlimited
+	MaxPerServer int   // items at one server; default MaxItems/8; Unlimited
 	MaxPerPLD    int   // items of one PLD; default MaxItems/8; Unlimited
-	// MaxRobotsPerServer is the share of robots items, those in flight not counted, that name one server; they
-	// have no part in MaxPerServer. Default 16; Unlimited.
+	// MaxRobotsPerServer bounds the queued robots items at one server. They do not count towards
+	// MaxPerServer. Default 16; Unlimited.
 	MaxRobotsPerServer int
-	// MostRobotsPerServer bounds that share where it grows because the server's delay is short: each item holds one of
-	// a bounded number of requests while it waits. 0: no bound.
+	// MostRobotsPerServer bounds that share where a short server delay raises it, because each waiting item
+	// occupies one of a bounded number of requests. 0: no bound.
 	MostRobotsPerServer int
-	Ahead               time.Duration // a share is never below what its owner can be sent in this time; default 4 s
-	// IdleAhead takes the place of Ahead while fewer than IdleItems are in RAM, so that what is left at a crawl's
-	// end comes from disk in few large lots. Default 0: none.
+	Ahead               time.Duration // each share is at least what can be sent in this time; default 4 s
+	// IdleAhead replaces Ahead while fewer than IdleItems are in RAM, so that the rest of a crawl comes from
+	// disk in few large lots. Default 0: none.
 	IdleAhead time.Duration
 	IdleItems int
-	MaxDefer  time.Duration // longest deferral; default 59 days
+	MaxDefer  time.Duration // upper bound of a deferral; default 59 days
 
-	// Visited, if set, is when every host and server counts as visited last: the time of an unclean stop or,
-	// since that is not known, of the start after it.
+	// Visited, if set, is when all hosts and servers count as last visited: the time of an unclean stop or,
+	// if unknown, the start after it.
 	Visited time.Time
-	// StartAtGrant makes the grant the start of the request: Started need not be called, and jitter in
-	// setting up connections may shorten the gaps that a server sees.
+	// StartAtGrant makes the grant the start of the request. Started need not be called, but jitter in
+	// connecting may shorten the gaps that a server sees.
 	StartAtGrant bool
 }
 
@@ -147,28 +148,29 @@ func (o Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Item is one URL in RAM. The caller fills the exported fields before Admit and leaves them alone after.
+// Item is one URL in RAM. The caller sets the exported fields before Admit and does not change them
+// afterwards.
 type Item struct {
-	Rec        []byte        // opaque to this package; counted in Bytes
-	Data       any           // opaque to this package; not counted
+	Rec        []byte        // opaque; counted in Bytes
+	Data       any           // opaque; not counted
 	Host       uint64        // key of the host (FQDN)
 	PLD        uint64        // key of the PLD
-	Addrs      []netip.Addr  // where the host is served; at least one; the first four distinct servers count
-	Budget     uint32        // Bx that scales the delays, pages; 0 = not scaled
-	CrawlDelay time.Duration // from robots.txt; 0 = none
-	Robots     bool          // a request for robots.txt: goes to the front of its host's line
-	Waits      uint8         // times that this item was deferred already
-	Due        time.Time     // set by Admit when it defers, and by eviction: when to offer the item again
+	Addrs      []netip.Addr  // addresses of the host, at least one; the first four distinct servers are used
+	Budget     uint32        // Bx in pages, scales the delays; 0: unscaled
+	CrawlDelay time.Duration // from robots.txt; 0: none
+	Robots     bool          // a request for robots.txt; goes to the front of its host's line
+	Waits      uint8         // number of earlier deferrals of this item
+	Due        time.Time     // when to offer the item again; set by a deferral or an eviction
 
 	itemLink
 	host     *host
 	pld      *pld
 	servers  [maxAddrs]*server
-	addrs    [maxAddrs]uint8 // index into Addrs for servers[i]
+	addrs    [maxAddrs]uint8 // index in Addrs for servers[i]
 	nservers int
 }
 
-// bytes is what the item counts in Bytes.
+// bytes returns the item's size in Bytes.
 func (it *Item) bytes() int64 { return int64(len(it.Rec)) + 24*int64(len(it.Addrs)) + ItemOverhead }
 
 // Reason says why an item was deferred.
@@ -177,14 +179,14 @@ type Reason uint8
 // The shares that an item may exceed.
 const (
 	None         Reason = iota
-	HostShare           // the host has its share of items in RAM
-	ServerShare         // all servers of the item have theirs
-	PLDShare            // the PLD has its share
-	RobotsShare         // all servers of the robots item, or its PLD, have their share of those
-	NetworkShare        // the networks of all servers of the item have theirs
+	HostShare           // the host has reached its share of items in RAM
+	ServerShare         // all servers of the item have
+	PLDShare            // the PLD has
+	RobotsShare         // all servers of the robots item, or its PLD, have their share of robots items
+	NetworkShare        // the networks of all servers of the item have
 )
 
-// String returns a word for logs and tables.
+// String returns the reason's name for logs and tables.
 func (r Reason) String() string {
 	return [...]string{"none", "host share", "server share", "pld share", "robots share", "network share"}[r]
 }
@@ -194,55 +196,55 @@ type Kind uint8
 
 // The verdicts of Admit.
 const (
-	Admitted Kind = iota // the scheduler owns the item now
+	Admitted Kind = iota // the scheduler owns the item
 	Deferred             // offer it again at Due
 	Full                 // RAM or a table is full; offer it again after Room
 )
 
-// Verdict is the answer of Admit.
+// Verdict is the result of Admit.
 type Verdict struct {
 	Kind Kind
-	Due  time.Time // set if Deferred
-	Why  Reason    // set if Deferred
+	Due  time.Time // if Deferred
+	Why  Reason    // if Deferred
 }
 
-// Scheduler is the state. See the package comment for its contract.
+// Scheduler schedules the items in RAM. See the package comment for its contract.
 type Scheduler struct {
 	opt   Options
-	base  time.Time // times inside are nanoseconds since base
+	base  time.Time // internal times are nanoseconds since base
 	ready chan struct{}
 	room  chan struct{}
 
-	mu          sync.Mutex // guards all below; no I/O, no callbacks except Each's under it
+	mu          sync.Mutex // guards the fields below; not held during I/O or callbacks, except Each's
 	hosts       map[uint64]*host
 	servers     map[serverKey]*server
 	plds        map[uint64]*pld
 	spreads     map[spreadKey]*spread
-	hostHeap    heap // hosts in their delay, idle ones included (to be dropped when it has passed)
+	hostHeap    heap // hosts in their delay, including idle ones, which are dropped afterwards
 	serverHeap  heap // servers with waiting hosts, unless held or waiting for their network
-	idleServers heap // servers without items whose delay has not passed
+	idleServers heap // servers without items in their delay
 	pldHeap     heap // PLDs with waiting hosts, unless held
-	idlePLDs    heap // PLDs without items whose delay has not passed
+	idlePLDs    heap // PLDs without items in their delay
 	nets        map[serverKey]*network
-	netHeap     heap    // networks with waiting servers, if it is known when they may be visited
-	idleNets    heap    // networks without servers that have not forgotten the last visits
+	netHeap     heap    // networks with waiting servers whose next visit time is known
+	idleNets    heap    // networks without servers whose last visits still count
 	lines       []*host // hosts with queued items
 	flights     []*Grant
 	items       int // queued and in flight
 	resting     int // hosts in the usual delay after a visit
-	bare        int // hosts that rest or are visited, without queued items
+	bare        int // hosts in that delay or in flight, without queued items
 	peak        peak
 	bytes       int64
 	seq         uint64
-	visited     int64 // Options.Visited as an inner time; only if hasVisited
+	visited     int64 // Options.Visited in internal time, if hasVisited
 	hasVisited  bool
 
-	gatePLDs, gateNets  bool  // there are limits for them
-	netBurst            int   // most starts of a network in a window; 0 = no limit
-	netWindow, netApart int64 // ns
+	gatePLDs, gateNets  bool  // PLDs and networks have limits
+	netBurst            int   // most starts of a network in a window; 0: no limit
+	netWindow, netApart int64 // in ns
 }
 
-// New makes an empty scheduler. It panics with BUG if the options are not valid: callers Validate first.
+// New returns an empty scheduler. It panics with BUG if the options are invalid; call Validate first.
 func New(opt Options, now time.Time) *Scheduler {
 	if err := opt.Validate(); err != nil {
 		panic("BUG: " + err.Error())
@@ -261,16 +263,15 @@ func New(opt Options, now time.Time) *Scheduler {
 	return s
 }
 
-// at converts to the inner time; the difference is monotonic if both have a monotonic reading.
+// at converts to internal time. The difference is monotonic if both times have monotonic readings.
 func (s *Scheduler) at(t time.Time) int64 { return int64(t.Sub(s.base)) }
 
 func (s *Scheduler) time(at int64) time.Time { return s.base.Add(time.Duration(at)) }
 
-// Ready is signalled when something changed that may let Next grant sooner than its last wait said. One
-// waiter.
+// Ready is signalled when a change may let Next grant earlier than its last wait said. It has one receiver.
 func (s *Scheduler) Ready() <-chan struct{} { return s.ready }
 
-// Room is signalled when an item that was refused as Full may fit now. One waiter.
+// Room is signalled when an item refused as Full may fit. It has one receiver.
 func (s *Scheduler) Room() <-chan struct{} { return s.room }
 
 func signal(c chan struct{}) {
@@ -280,21 +281,21 @@ func signal(c chan struct{}) {
 	}
 }
 
-// Len returns the items queued and in flight.
+// Len returns the numbers of items queued and in flight.
 func (s *Scheduler) Len() (queued, inFlight int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.items - len(s.flights), len(s.flights)
 }
 
-// Bytes returns what the items count against MaxBytes, those in flight included; TableBytes what the tables do.
+// Bytes returns the size of the items, including those in flight, as counted towards MaxBytes.
 func (s *Scheduler) Bytes() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.bytes
 }
 
-// TableBytes returns what the tables count against MaxBytes.
+// TableBytes returns the size of the tables as counted towards MaxBytes.
 func (s *Scheduler) TableBytes() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -306,28 +307,31 @@ func (s *Scheduler) tableBytes() int64 {
 		int64(len(s.nets))*networkBytes + int64(len(s.spreads))*spreadBytes
 }
 
-// Use tells how full RAM is, and with how many hosts.
+// Use describes how full RAM is, and with how many hosts.
 type Use struct {
 	Items int // queued and in flight
-	// Most is how many items would fit, hosts having as many each as those that are there; MaxItems while there are few.
+	// Most estimates how many items would fit with as many items for each host as now; MaxItems while there
+	// are few.
 	Most int
-	// Resting is how many hosts are in the delay after a visit or are visited now: by Little's law the rate of visits times the mean
-	// of the delays in force. Hosts that rest for longer than HostDelay and MaxCrawlDelay don't count.
+	// Resting is the number of hosts in the delay after a visit or in flight: by Little's law the rate of
+	// visits times the mean delay in force. Hosts in longer delays than HostDelay and MaxCrawlDelay do not
+	// count.
 	Resting int
-	// Peak is the most that rested within the last peakDelays HostDelays or twice that. Where URLs of other hosts come too late, fewer
-	// hosts rest, and that must not pass for what the delays admit.
+	// Peak is the maximum of Resting over the last peakDelays to twice peakDelays HostDelays. When URLs of
+	// other hosts arrive too late, Resting drops below what the delays would admit; Peak does not.
 	Peak int
-	// Hosts are those with items queued, Bare those that rest or are visited now, without items queued.
+	// Hosts have queued items. Bare ones are in the delay after a visit or in flight, without queued items.
 	Hosts, Bare int
 }
 
-// peakDelays is for how many HostDelays Peak looks back at least: longer than URLs take that found no room to come back from disk.
+// peakDelays is the least number of HostDelays that Peak covers: longer than URLs without room take to
+// return from disk.
 const peakDelays = 4
 
-// peak is the highest number in the current and the last window.
+// peak is the maximum in the current and the previous window.
 type peak struct {
 	now, last int
-	since     int64 // when the current window began
+	since     int64 // start of the current window
 }
 
 func (p *peak) note(n int, at, window int64) {
@@ -337,36 +341,38 @@ func (p *peak) note(n int, at, window int64) {
 	p.now = max(p.now, n)
 }
 
-// fewItems are too few to say how many would fit.
+// fewItems are too few to estimate Use.Most.
 const fewItems = 1000
 
 // Use returns how full RAM is.
 func (s *Scheduler) Use() Use {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	u := Use{Items: s.items, Most: s.opt.MaxItems, Resting: s.resting + len(s.flights), Hosts: len(s.lines), Bare: s.bare}
+	u := Use{Items: s.items, Most: s.opt.MaxItems, Resting: s.resting + len(s.flights), Hosts: len(s.lines),
+		Bare: s.bare}
 	u.Peak = max(u.Resting, s.peak.now, s.peak.last)
 	if s.items >= fewItems {
-		u.Most = min(u.Most, int(float64(s.items)*float64(s.opt.MaxBytes)/float64(s.bytes+min(s.tableBytes(), s.opt.MaxBytes/2))))
+		used := s.bytes + min(s.tableBytes(), s.opt.MaxBytes/2)
+		u.Most = min(u.Most, int(float64(s.items)*float64(s.opt.MaxBytes)/float64(used)))
 	}
 	return u
 }
 
-// bytesFull tells whether an item would exceed MaxBytes. The tables may have no more than half: what they hold of hosts that rest for
-// long must not keep all others out. MaxHosts bounds them.
+// bytesFull reports whether an item would exceed MaxBytes. Tables count for at most half, so entries of
+// hosts in long delays cannot keep out all others. MaxHosts bounds the tables.
 func (s *Scheduler) bytesFull(it *Item) bool {
 	return s.bytes+it.bytes()+min(s.tableBytes(), s.opt.MaxBytes/2) > s.opt.MaxBytes
 }
 
-// Tables returns the entries of the host and the server table.
+// Tables returns the numbers of entries of the host and server tables.
 func (s *Scheduler) Tables() (hosts, servers int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.hosts), len(s.servers)
 }
 
-// Each calls f for every item, queued or in flight, under the lock: f must be short, do no I/O and not call
-// back.
+// Each calls f for every item, queued or in flight, under the lock. f must be short, do no I/O and not call
+// the scheduler.
 func (s *Scheduler) Each(f func(*Item)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -382,11 +388,11 @@ func (s *Scheduler) Each(f func(*Item)) {
 	}
 }
 
-// Snapshot returns all items, queued and in flight. Their exported fields do not change (but Due of one
-// evicted later); so a checkpoint may write them without the lock.
+// Snapshot returns all items, queued and in flight. Their exported fields do not change, except Due on a
+// later eviction, so a checkpoint may write them without the lock.
 func (s *Scheduler) Snapshot() []*Item {
 	queued, inFlight := s.Len()
-	all := make([]*Item, 0, queued+inFlight) // room made without the lock
+	all := make([]*Item, 0, queued+inFlight) // allocate before taking the lock
 	s.Each(func(it *Item) { all = append(all, it) })
 	return all
 }

@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// Delay says that a host or a server must not be visited before a time, for another reason than the plain
-// delay: a back-off, a Crawl-delay, a slow response. It is what a restart must not forget.
+// Delay says that a host or server must not be visited before a time for a reason other than the plain
+// delay: a back-off, a Crawl-delay, a slow response. A restart must preserve it.
 type Delay struct {
 	Host   uint64     // key of the host; 0 if Server is valid
-	Server netip.Addr // an IPv4 address, or the first of an IPv6 /64; not valid = the delay of a host
-	Until  time.Time  // wall clock
+	Server netip.Addr // an IPv4 address, or the first of an IPv6 /64; invalid: the delay of a host
+	Until  time.Time  // by the wall clock
 }
 
-// Delays returns every host and server that must not be visited yet though its plain delay (Options.HostDelay
-// or ServerDelay, scaled) may have passed. At most one entry for each entry of the tables; no order. It takes
-// the lock for O(entries).
+// Delays returns each host and server whose delay exceeds its plain delay (Options.HostDelay or ServerDelay,
+// scaled) and has not passed. There is at most one entry for each table entry, in no particular order. It
+// holds the lock for O(entries).
 func (s *Scheduler) Delays(now time.Time) []Delay {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,9 +49,9 @@ func (s *Scheduler) Delays(now time.Time) []Delay {
 	return out
 }
 
-// Restore makes the hosts and servers of Delays of an earlier run wait until their time by the wall clock, if
-// that is to come; also those without items. Of more than MaxHosts hosts or servers, those whose time comes
-// first are forgotten. A time later than MaxDefer from now counts as that: the clock was wrong, then or now.
+// Restore applies the Delays of an earlier run, by the wall clock, even to hosts and servers without items.
+// If there are more than MaxHosts of either, it ignores those that end first. A delay of more than MaxDefer
+// counts as MaxDefer, because a clock was wrong, then or now.
 func (s *Scheduler) Restore(now time.Time, ds []Delay) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,7 +101,8 @@ func (s *Scheduler) restoreServer(k serverKey, now, until int64) {
 	v.rest = max(v.rest, until)
 }
 
-// restServer lets nobody visit the server before until, which is a back-off if it is more than the plain delay.
+// restServer blocks visits of the server until the given time, which is a back-off if it exceeds the plain
+// delay.
 func (s *Scheduler) restServer(v *server, now, until int64) {
 	if v.in != nil {
 		v.in.remove(&v.node)

@@ -2,18 +2,19 @@ package polite
 
 import "time"
 
-// A spread hands out times of their own to deferred items of one owner, one spacing apart. Items deferred
-// before have a cursor for each number of past deferrals: those that return as a batch must not queue up
-// behind the far end, and their batch was kept in a slot as long as the time to the next one.
+// A spread gives each deferred item of an owner its own time, one spacing apart. It has a cursor for each
+// number of past deferrals. Items that return as a batch must not queue at the far end, and the slot that
+// kept their batch was as long as the time to the next one.
 type spread struct {
 	cursor [8]backlog
 }
 
-// backlog is a virtual queue: n items were handed a slot and one is served every spacing. It is kept as a number, not
-// as a time, so that a host that answered slowly once is not thought slow for as long as it would have taken.
+// backlog is a virtual queue: n items have a slot, and one is served each spacing. It stores a number rather
+// than a time, so that one slow response does not make a host appear slow for as long as the queue would
+// then have taken.
 type backlog struct {
 	n       float64
-	at      int64 // when n was true
+	at      int64 // time of n
 	spacing int64
 }
 
@@ -27,14 +28,14 @@ func (l *backlog) waiting(now, spacing int64) float64 {
 
 type spreadKey struct {
 	kind Reason
-	key  serverKey // of a server; of a host or a PLD, in lo, its key
+	key  serverKey // of a server; for a host or a PLD lo is its key
 }
 
-// robotsAhead is for how long ahead robots items of one server are kept, if that is more than their share.
+// robotsAhead is the time for which robots items of one server are kept in RAM, if that exceeds their share.
 const robotsAhead = 4 * time.Second
 
-// limit is a share: the set number, or what can be sent within Options.Ahead (or IdleAhead) if that is more (half
-// of RAM at most).
+// limit returns a share: the configured number, or what can be sent within Options.Ahead (or IdleAhead) if
+// that is more, but at most half of MaxItems.
 func (s *Scheduler) limit(share int, spacing int64) int {
 	if share < 0 {
 		return s.opt.MaxItems
@@ -47,7 +48,7 @@ func (s *Scheduler) limit(share int, spacing int64) int {
 	return max(share, int(min(ahead, int64(s.opt.MaxItems/2))))
 }
 
-// overShare returns None, or why the item exceeds a share and when to offer it again.
+// overShare returns None, or the share that the item exceeds and when to offer it again.
 func (s *Scheduler) overShare(now int64, it *Item) (due int64, why Reason) {
 	h := s.hosts[it.Host]
 	spacing := s.hostSpacing(h, it)
@@ -66,7 +67,7 @@ func (s *Scheduler) overShare(now int64, it *Item) (due int64, why Reason) {
 		}
 		key := spreadKey{PLDShare, serverKey{lo: it.PLD}}
 		if why == RobotsShare {
-			key.key.hi = 1 // a line of their own
+			key.key.hi = 1 // a separate line
 		}
 		if n >= limit {
 			return s.deferTo(key, now, now+int64(n)*apart, apart, it), why
@@ -75,8 +76,8 @@ func (s *Scheduler) overShare(now int64, it *Item) (due int64, why Reason) {
 	return s.overServers(now, it)
 }
 
-// gateLimit is the share of a PLD or a network whose visits are at least spacing apart: what it can be sent in time,
-// minGateShare at least, and no more than the set number.
+// gateLimit returns the share of a PLD or network whose visits are at least spacing apart: what can be sent
+// to it in time, at least minGateShare, and at most the configured number.
 func (s *Scheduler) gateLimit(share int, spacing int64) int {
 	if share < 0 {
 		return s.opt.MaxItems
@@ -84,15 +85,15 @@ func (s *Scheduler) gateLimit(share int, spacing int64) int {
 	return min(share, s.limit(minGateShare, spacing))
 }
 
-// minGateShare is the least share of a PLD or a network with a limit of its own: enough for a few hosts to take turns.
+// minGateShare is the least share of a limited PLD or network: enough for a few hosts to alternate.
 const minGateShare = 64
 
-// robotsLimit is the share of robots items of a server, PLD or network whose visits are spacing apart.
+// robotsLimit returns the share of robots items of a server, PLD or network whose visits are spacing apart.
 func (s *Scheduler) robotsLimit(spacing int64) int {
 	if s.opt.MaxRobotsPerServer < 0 {
 		return s.opt.MaxItems
 	}
-	// Each holds a request's slot while it waits, so Ahead may be too much.
+	// Each item occupies a request slot while it waits, so Ahead may be too long.
 	limit := max(s.opt.MaxRobotsPerServer, int(int64(robotsAhead)/max(spacing, int64(time.Millisecond))))
 	if s.opt.MostRobotsPerServer > 0 {
 		limit = min(limit, s.opt.MostRobotsPerServer)
@@ -100,10 +101,10 @@ func (s *Scheduler) robotsLimit(spacing int64) int {
 	return limit
 }
 
-// overServers is overShare for the shares at servers and their networks: one that has room is enough.
+// overServers is overShare for servers and their networks. One with room suffices.
 func (s *Scheduler) overServers(now int64, it *Item) (due int64, why Reason) {
 	var first *server
-	var net *network // if the share that is exceeded is that of first's network
+	var net *network // set if the network of first, not first itself, is over its share
 	for _, a := range it.Addrs[:min(len(it.Addrs), maxAddrs)] {
 		k := serverOf(a)
 		v := s.servers[k]
@@ -121,22 +122,23 @@ func (s *Scheduler) overServers(now int64, it *Item) (due int64, why Reason) {
 	if net != nil {
 		key, apart, ahead := net.key, max(s.netApart, int64(time.Millisecond)), net.items
 		if it.Robots {
-			key.lo |= 1 // a line of their own; no network has that bit
+			key.lo |= 1 // a separate line; no network has this bit
 			ahead = net.robots
 		}
-		return s.deferTo(spreadKey{NetworkShare, key}, now, max(now, net.next)+int64(ahead)*apart, apart, it), NetworkShare
+		from := max(now, net.next) + int64(ahead)*apart
+		return s.deferTo(spreadKey{NetworkShare, key}, now, from, apart, it), NetworkShare
 	}
 	why = ServerShare
 	apart := max(s.serverDelay(first), int64(time.Millisecond))
 	ahead := first.items
-	if it.Robots { // a robots item waits for the hosts in line only
+	if it.Robots { // a robots item waits only for the hosts in line
 		why, ahead = RobotsShare, max(first.line.Len(), first.robots)
 	}
 	from := max(now, first.when) + int64(ahead)*apart
 	return s.deferTo(spreadKey{why, first.key}, now, from, apart, it), why
 }
 
-// overServer tells whether a server has its share of items, or of robots items.
+// overServer reports whether a server has reached its share of items, or of robots items.
 func (s *Scheduler) overServer(v *server, robots bool) bool {
 	if robots {
 		return v.robots >= s.robotsLimit(s.serverDelay(v))
@@ -144,7 +146,7 @@ func (s *Scheduler) overServer(v *server, robots bool) bool {
 	return v.items >= s.limit(s.opt.MaxPerServer, s.serverDelay(v))
 }
 
-// overNetwork is overServer for a network. Without a rate there is nothing that its share could follow from.
+// overNetwork is overServer for a network. Without a rate there is no basis for a share.
 func (s *Scheduler) overNetwork(n *network, robots bool) bool {
 	switch {
 	case s.netApart == 0:
@@ -155,7 +157,7 @@ func (s *Scheduler) overNetwork(n *network, robots bool) bool {
 	return n.items >= s.gateLimit(s.opt.MaxPerServer, s.netApart)
 }
 
-// deferTo takes the next slot of the owner's spread, from on.
+// deferTo returns the next slot of the owner's spread, starting at from.
 func (s *Scheduler) deferTo(k spreadKey, now, from, spacing int64, it *Item) int64 {
 	sp := s.spreads[k]
 	if sp == nil {
@@ -169,7 +171,7 @@ func (s *Scheduler) deferTo(k spreadKey, now, from, spacing int64, it *Item) int
 	return int64(min(float64(from)+n*float64(spacing), float64(now+int64(s.opt.MaxDefer))))
 }
 
-// sweepSpreads looks at a few random lines, drops those that are over, and any one if there are too many.
+// sweepSpreads examines three random lines. It drops those that are over, and any if there are too many.
 func (s *Scheduler) sweepSpreads(now int64) {
 	looked := 0
 	for k, sp := range s.spreads {

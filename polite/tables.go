@@ -8,8 +8,8 @@ import (
 	"drumbeat/internal/list"
 )
 
-// The lines: of the items of a host, of due hosts at a server or a PLD, and of servers at a network. An item, a host or a server
-// stands in one at most.
+// Lines: of a host's items, of due hosts at a server or a PLD, and of servers at a network. Each item, host
+// and server is in at most one.
 type (
 	itemLink   = list.Link[Item]
 	hostLink   = list.Link[host]
@@ -19,32 +19,33 @@ type (
 	serverLine = list.List[server, *server]
 )
 
-// host is a FQDN with queued items, one in flight, or a delay that has not passed. It is in exactly one of:
-// the host heap (in its delay), the line of its PLD (pausing != nil) or of a server (waiting != nil), or in flight (busy).
+// host is a FQDN with queued items, an item in flight, or a delay that has not passed. It is in exactly one
+// of: the host heap (in its delay), the line of its PLD (pausing != nil), the line of a server (waiting !=
+// nil), or in flight (busy).
 type host struct {
 	node
 	hostLink
 	key           uint64
 	robots, pages itemLine
-	lineIndex     int // index in Scheduler.lines + 1; 0 = no queued items
+	lineIndex     int // index in Scheduler.lines + 1; 0: no queued items
 	busy          bool
 	resting       bool          // counted in Scheduler.resting
 	bare          bool          // counted in Scheduler.bare
-	notBefore     int64         // no visit before, whatever end and base say
-	visited       bool          // end, base and plain mean something
+	notBefore     int64         // no visit before, regardless of end and base
+	visited       bool          // end, base and plain are valid
 	end           int64         // end of the last exchange
-	base          time.Duration // delay after it that the exchange itself asked for
-	plain         time.Duration // what that delay would have been without a special reason
-	cause         Binding       // what makes base as long as it is
-	crawlDelay    time.Duration // as Result told; 0 = none known
-	usual         time.Duration // response time, smoothed
-	turns         uint64        // grants, for taking servers in turn
-	kept          serverKey     // where the last exchange left a connection open, if hasKept
+	base          time.Duration // the delay that this exchange requires
+	plain         time.Duration // the plain part of that delay
+	cause         Binding       // the constraint that determined base
+	crawlDelay    time.Duration // from Result; 0: unknown
+	usual         time.Duration // smoothed response time
+	turns         uint64        // number of grants, to rotate servers
+	kept          serverKey     // server of the connection that the last exchange left open, if hasKept
 	hasKept       bool
 
-	urgent  bool    // its turn at a server came while its PLD's had not: it goes in front the next time
-	waiting *server // in whose line it stands
-	pausing *pld    // in whose line it stands
+	urgent  bool    // was ready at a server before its PLD was: next time it goes to the front
+	waiting *server // the server in whose line it is
+	pausing *pld    // the PLD in whose line it is
 }
 
 func (h *host) len() int { return h.robots.Len() + h.pages.Len() }
@@ -68,7 +69,7 @@ func serverOf(a netip.Addr) serverKey {
 	return k
 }
 
-// addr is an address of the server, the first one.
+// addr returns the first address of the server.
 func (k serverKey) addr() netip.Addr {
 	var b [16]byte
 	binary.BigEndian.PutUint64(b[:8], k.hi)
@@ -76,22 +77,22 @@ func (k serverKey) addr() netip.Addr {
 	return netip.AddrFrom16(b).Unmap()
 }
 
-// server is an IP address with items, or a delay that has not passed. node.when is when it may be visited
-// next. It is in the server heap if hosts wait and it is not held, or in its network's line if its turn came and the
-// network's had not; in the idle heap if it has no items; else in none.
+// server is an IP address with items or a delay that has not passed. node.when is the earliest time of its
+// next visit. It is in the server heap if hosts wait and it is not held, or in its network's line if it
+// became ready before the network; in the idle heap if it has no items; and otherwise in no heap.
 type server struct {
 	node
 	serverLink
 	key     serverKey
-	held    bool  // granted, request not started
+	held    bool  // granted, but the request has not started
 	rest    int64 // end of its last back-off
 	line    hostLine
-	robots  int   // queued robots items that name it
-	items   int   // items that name it, those in flight included
+	robots  int   // queued robots items at it
+	items   int   // items at it, including those in flight
 	flights int   // grants that have not ended
 	budgets int64 // sum of the items' budgets
 
-	net    *network // nil without limits for networks
+	net    *network // nil if networks have no limits
 	inLine bool     // in the network's line
 }
 
@@ -101,8 +102,8 @@ func (s *Scheduler) pushHeap(hp *heap, n *node) {
 	hp.push(n)
 }
 
-// place puts the server into the heap where its state says it belongs, or drops it. Call after every change
-// of held, waiting or items, and after setWhen.
+// place moves the server to the heap that matches its state, or drops it. Call it after each change of held,
+// waiting or items, and after setWhen.
 func (s *Scheduler) place(v *server, now int64) {
 	var want *heap
 	switch {
@@ -132,7 +133,7 @@ func (s *Scheduler) place(v *server, now int64) {
 	}
 }
 
-// dropServer forgets a server that is in no heap.
+// dropServer removes a server that is in no heap.
 func (s *Scheduler) dropServer(v *server, now int64) {
 	delete(s.servers, v.key)
 	if v.net != nil {
@@ -142,7 +143,7 @@ func (s *Scheduler) dropServer(v *server, now int64) {
 	signal(s.room)
 }
 
-// setWhen moves the time of next visit of a server that is in no heap.
+// setWhen moves the next visit of a server that is in no heap to at least at.
 func (v *server) setWhen(at int64) {
 	if v.in != nil {
 		panic("BUG: polite: server is in a heap")
