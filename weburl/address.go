@@ -8,7 +8,7 @@ import (
 )
 
 // parseIPv4 is the standard's IPv4 parser: one to four numbers in decimal, octal or hexadecimal, the last of
-// which fills the bytes that remain. host is in lower case.
+// which fills the remaining bytes. host must be in lower case.
 func parseIPv4(host string) (string, error) {
 	parts := strings.Split(strings.TrimSuffix(host, "."), ".")
 	if len(parts) > 4 {
@@ -35,7 +35,7 @@ func parseIPv4(host string) (string, error) {
 	return netip.AddrFrom4(bytes).String(), nil
 }
 
-// parseIPv4Number reads a number below limit. "0x" alone is 0.
+// parseIPv4Number parses a number below limit. "0x" alone is 0.
 func parseIPv4Number(part string, limit uint64) (uint64, bool) {
 	base, digits := uint64(10), part
 	if rest, ok := strings.CutPrefix(part, "0x"); ok {
@@ -58,11 +58,11 @@ func parseIPv4Number(part string, limit uint64) (uint64, bool) {
 	return n, true
 }
 
-// parseIPv6 is the standard's IPv6 parser for a host that starts with '[', and its serializer: lower case,
-// the first longest run of two zero pieces or more left out, no dotted tail.
+// parseIPv6 combines the standard's IPv6 parser, for a host that starts with '[', and its serializer: lower
+// case, the first longest run of two or more zero pieces compressed, no dotted tail.
 func parseIPv6(host string) (string, error) {
 	if len(host) < 2 || host[len(host)-1] != ']' || strings.IndexByte(host, '%') >= 0 {
-		return "", ErrParse // the standard knows no zones
+		return "", ErrParse // the standard has no zones
 	}
 	addr, err := netip.ParseAddr(host[1 : len(host)-1])
 	if err != nil || !addr.Is6() {

@@ -2,12 +2,12 @@ package weburl
 
 // Bits of byteClass.
 const (
-	encodedInPath  = 1 << iota // percent-encoded in a path: controls, space, " < > ^ ` { }, not ASCII
-	encodedInQuery             // percent-encoded in a query: controls, space, " # < > ', not ASCII
+	encodedInPath  = 1 << iota // percent-encoded in a path: controls, space, " < > ^ ` { }, non-ASCII
+	encodedInQuery             // percent-encoded in a query: controls, space, " # < > ', non-ASCII
 	endsSegment                // / \ ? #
 	endsQuery                  // #
 	isAlpha                    // A-Z a-z
-	plainHost                  // lower case of what stands for itself in a host: a-z 0-9 - _ and '.'
+	plainHost                  // unchanged in a host: a-z 0-9 - _ .
 	upperHost                  // A-Z
 	beginsEscape               // %
 
@@ -15,7 +15,7 @@ const (
 	endsHost  = endsSegment
 )
 
-// byteClass says what a byte is to the parts of a URL (URL standard, section 1.3). Never written to.
+// byteClass classifies bytes for the parts of a URL (URL standard, section 1.3). It is read-only.
 var byteClass = classify()
 
 func classify() (class [256]uint8) {

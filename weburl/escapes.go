@@ -2,19 +2,21 @@ package weburl
 
 import "bytes"
 
-// FoldEscapes gives the percent-escapes in path and query of a canonical URL their one spelling (RFC 3986, 6.2.2.1 and 6.2.2.2), in
-// place: hex digits in upper case, and those of unreserved characters (letters, digits, - . _ ~) decoded. All others stay escapes,
-// since %2F isn't the same as /, and a % that begins no escape stays as it is.
+// FoldEscapes normalizes the percent-escapes in path and query of a canonical URL in place (RFC 3986,
+// 6.2.2.1 and 6.2.2.2). It converts hex digits to upper case and decodes escapes of unreserved characters
+// (letters, digits, - . _ ~). Other escapes stay, since %2F differs from /, and so does a % that begins no
+// escape.
 //
-// An escape isn't decoded where the digit would make one of such a %: %%341 stays, since what it means isn't %41. So nothing changes
-// when it is done again, and no segment becomes "." or "..": a canonical URL has none in any spelling (dots).
+// An escape stays where decoding it would complete such a %: %%341 stays, because it does not mean %41. So
+// FoldEscapes is idempotent, and no segment becomes "." or "..": a canonical URL has none in any spelling
+// (dots).
 func FoldEscapes(url []byte) []byte {
 	at := bytes.IndexByte(url, '%')
 	if at < 0 {
 		return url
 	}
 	out := url[:at]
-	stray := 0 // bytes at the end of out that could begin an escape: a stray %, or one and a digit
+	stray := 0 // bytes at the end of out that may begin an escape: a stray %, or one and a digit
 	for i := at; i < len(url); i++ {
 		c := url[i]
 		switch {

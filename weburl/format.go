@@ -6,46 +6,47 @@ import (
 	"fmt"
 )
 
-// Record is a URL on its way through the queues, with what is known about it. The zero value of every field
-// means "none" and costs no byte. Slices read by Decode point into its input.
+// Record is a URL in the queues, with what is known about it. The zero value of a field means "none"; for
+// most fields it takes no space. Decode sets the slices to parts of its input.
 type Record struct {
 	URL      []byte // canonical, never empty
-	Depth    uint16 // links followed from the nearest seed; 0 for a seed
-	Found    int64  // when it was discovered first, Unix seconds
-	Via      []byte // the page it was found on, see SetVia; none for a seed
-	Parent   uint64 // URL key of that page, if Via is cut
+	Depth    uint16 // links from the nearest seed; 0 for a seed
+	Found    int64  // time of discovery in Unix seconds
+	Via      []byte // page on which it was found, see SetVia; none for a seed
+	Parent   uint64 // URL key of that page if Via is cut
 	Budget   uint32 // budget of its PLD at the last STAR check
-	Attempts uint8  // fetches tried so far
-	Waits    uint8  // times it was put off without a fetch
-	Reason   uint8  // why it was put off last, a number of the crawl's
+	Attempts uint8  // fetches attempted
+	Waits    uint8  // deferrals without a fetch
+	Reason   uint8  // reason of the last deferral, a number defined by package crawl
 	Flags    uint8  // Flag... bits
 
 	Redirects uint8  // redirects since the last page that linked to it
-	Faults    uint8  // exchanges that failed and may have failed by a fault of this machine
-	Extra     []byte // opaque to this package: host data attached on the way
+	Faults    uint8  // failed exchanges for which this machine may be at fault
+	Extra     []byte // opaque: host data attached on the way
 }
 
-// maxWaits is where Record.Waits ends: more make no difference.
+// maxWaits is where Record.Waits saturates.
 const maxWaits = 250
 
-// Deferred notes that the URL was put off once more without a fetch.
+// Deferred counts a deferral without a fetch.
 func (r *Record) Deferred() { r.Waits = min(r.Waits+1, maxWaits) }
 
 // Bits of Record.Flags.
 const (
-	FlagSeed         uint8 = 1 << iota // came from the seed list
-	FlagSeedFallback                   // the other scheme's spelling of a seed without scheme
-	FlagRedirect                       // found as the target of a redirect
-	FlagRefresh                        // found as the target of a meta refresh
-	FlagSitemap                        // named as a sitemap, by a robots.txt or an index; its parent is that robots.txt, if it is known
-	FlagUnconfirmed                    // its last exchange failed in a way that could be our fault, and isn't counted yet
-	FlagCounted                        // it counts among its host's pages, if these are limited
+	FlagSeed         uint8 = 1 << iota // from the seed list
+	FlagSeedFallback                   // HTTP fallback of a seed without a scheme
+	FlagRedirect                       // target of a redirect
+	FlagRefresh                        // target of a meta refresh
+	// named as a sitemap by a robots.txt or an index; its parent is that robots.txt, if known
+	FlagSitemap
+	FlagUnconfirmed // its last exchange failed, perhaps by our fault, and is not counted yet
+	FlagCounted     // counted among its host's pages, if these are limited
 )
 
-// FlagSitemapPart goes with FlagSitemap: named by an index of sitemaps, so that it can't be one itself.
+// FlagSitemapPart accompanies FlagSitemap: a sitemap index named the URL, so it cannot be an index itself.
 const FlagSitemapPart uint8 = 1 << 7
 
-// The layout of a record, version 3. Varints are those of encoding/binary, in their shortest form only.
+// Layout of a record, version 3. Varints are those of encoding/binary in their shortest form.
 //
 //	offset  size    field     meaning
 //	0       1..     url       its bytes, all above 0x20: the version ends it
@@ -62,9 +63,9 @@ const FlagSitemapPart uint8 = 1 << 7
 //	.       1..10   found     varint, Unix seconds
 //	.       1..     extra     uvarint length (not 0) and bytes, if mask has maskExtra; the record ends here
 //
-// There is one encoding of each record, and Decode accepts no other. A record carries no checksum: the blocks
-// it lies in do. Records of links of one page begin alike, and are equal behind the URL; those of other pages of the time
-// and host end alike. Queues store what differs.
+// Each record has exactly one encoding, and Decode accepts no other. Records have no checksum; the blocks
+// that contain them do. Records of links of one page begin alike and are equal after the URL; records of
+// other pages of the same time and host end alike. Queues store only the differences.
 const recordVersion = 3
 
 const (
@@ -78,11 +79,12 @@ const (
 	maskVia
 )
 
-// MaxViaBytes is how much of a referrer's URL goes with the URLs found on it. Of a longer one its first bytes do, and its key.
+// MaxViaBytes is how much of a referrer's URL a record holds. Of a longer URL it holds the first bytes and
+// the key.
 const MaxViaBytes = 512
 
-// SetVia notes the URL of the page that the record's URL was found on, and its key. Of a page of the same origin it takes no copy
-// of that: Via begins with the '/' behind the origin then.
+// SetVia records the URL of the page on which the record's URL was found, and its key. If the page has the
+// same origin, Via omits the origin and begins with '/'.
 func (r *Record) SetVia(url []byte, key uint64) {
 	r.Via, r.Parent = url, 0
 	if len(url) > MaxViaBytes {
@@ -93,12 +95,12 @@ func (r *Record) SetVia(url []byte, key uint64) {
 	}
 }
 
-// viaRepeats tells whether Via begins with the n bytes of the record's origin and a '/'.
+// viaRepeats reports whether Via begins with the first n bytes of the record's URL, its origin, and a '/'.
 func (r *Record) viaRepeats(n int) bool {
 	return n > 0 && len(r.Via) > n && r.Via[n] == '/' && bytes.Equal(r.Via[:n], r.URL[:n])
 }
 
-// AppendVia appends the URL of the page that the URL was found on, cut to MaxViaBytes.
+// AppendVia appends the URL of the page on which the URL was found, cut to MaxViaBytes.
 func (r *Record) AppendVia(dst []byte) []byte {
 	if len(r.Via) > 0 && r.Via[0] == '/' {
 		dst = append(dst, r.URL[:originBytes(r.URL)]...)
@@ -106,7 +108,7 @@ func (r *Record) AppendVia(dst []byte) []byte {
 	return append(dst, r.Via...)
 }
 
-// originBytes is the length of a URL before the '/' of its path.
+// originBytes returns the length of a URL up to the '/' of its path.
 func originBytes(url []byte) int {
 	_, rest, _ := bytes.Cut(url, []byte("://"))
 	if i := bytes.IndexByte(rest, '/'); i >= 0 {
@@ -115,10 +117,10 @@ func originBytes(url []byte) int {
 	return 0
 }
 
-// Append appends the record's coding to dst. The URL's bytes must be above 0x20, as those of a canonical URL are.
+// Append appends the record's coding to dst. The bytes of the URL must be above 0x20, as in a canonical URL.
 func (r *Record) Append(dst []byte) []byte { return r.AppendTail(append(dst, r.URL...)) }
 
-// AppendTail appends what the record's coding has behind the URL: the same for all links of a page.
+// AppendTail appends the part of the coding after the URL, which is the same for all links of a page.
 func (r *Record) AppendTail(dst []byte) []byte {
 	dst = append(dst, recordVersion, r.mask())
 	if len(r.Via) != 0 {
@@ -170,12 +172,13 @@ func (r *Record) mask() byte {
 	return mask
 }
 
-// Decode sets r to the record coded in b, all of it; URL, Via and Extra are slices of b. On an error, which is
-// ErrRecord with the field at fault, r is undefined.
+// Decode sets r to the record that b encodes. URL, Via and Extra are slices of b. The error is ErrRecord
+// with the name of the bad field; r is then undefined.
 func (r *Record) Decode(b []byte) error {
 	end := bytes.IndexByte(b, recordVersion)
 	if end <= 0 || len(b) < end+2 || b[0] <= ' ' {
-		return fmt.Errorf("%w: no URL that version %d follows in %d bytes % x", ErrRecord, recordVersion, len(b), b[:min(8, len(b))])
+		return fmt.Errorf("%w: no URL that version %d follows in %d bytes % x", ErrRecord, recordVersion,
+			len(b), b[:min(8, len(b))])
 	}
 	mask := b[end+1]
 	d := decoder{rest: b[end+2:], ok: true}
@@ -219,7 +222,8 @@ func (r *Record) Decode(b []byte) error {
 	return nil
 }
 
-// decoder reads fields off rest; after the first fault it gives zeros and keeps the field's name.
+// decoder decodes fields from rest. After the first fault it returns zeros and keeps the name of the bad
+// field.
 type decoder struct {
 	rest  []byte
 	field string
@@ -237,7 +241,7 @@ func (d *decoder) uvarint(field string, limit uint64) uint64 {
 		return 0
 	}
 	v, n := binary.Uvarint(d.rest)
-	// The last byte of a shortest varint is not 0, unless it is the only one.
+	// The last byte of a shortest varint is not 0, unless it is the only byte.
 	if n <= 0 || v > limit || n > 1 && d.rest[n-1] == 0 {
 		d.want(field, false)
 		return 0

@@ -9,8 +9,8 @@ import (
 	"github.com/dchest/siphash"
 )
 
-// Secret is the 128-bit secret of a crawl from which all its keys derive. It is drawn once, kept with the
-// state and never exported: who knows it can write down pairs of URLs that collide.
+// Secret is the 128-bit secret of a crawl from which all its keys derive. It is drawn once, stored with the
+// state and never exported, because whoever knows it can construct colliding URLs.
 type Secret [16]byte
 
 // NewSecret draws a secret from the system's random source.
@@ -22,7 +22,7 @@ func NewSecret() (Secret, error) {
 	return s, nil
 }
 
-// ParseSecret reads the 32 hexadecimal digits that Hex wrote.
+// ParseSecret parses the 32 hexadecimal digits of Hex.
 func ParseSecret(text string) (Secret, error) {
 	var s Secret
 	if len(text) != 2*len(s) {
@@ -34,7 +34,7 @@ func ParseSecret(text string) (Secret, error) {
 	return s, nil
 }
 
-// Hex returns the secret as 32 hexadecimal digits. It is not called String, so that no log prints it by
+// Hex returns the secret as 32 hexadecimal digits. It is not called String, so logs cannot print it by
 // accident.
 func (s Secret) Hex() string { return hex.EncodeToString(s[:]) }
 
@@ -46,13 +46,13 @@ type sipKey struct{ k0, k1 uint64 }
 
 func (k sipKey) sum(b []byte) uint64 { return siphash.Hash(k.k0, k.k1, b) }
 
-// Hasher makes the 64-bit keys of a crawl. Each kind of thing has its own key derived from the secret, so
-// equal bytes of two kinds give unrelated keys. Immutable: share it freely. No method allocates.
+// Hasher makes the 64-bit keys of a crawl. Each kind has its own key derived from the secret, so equal bytes
+// of two kinds have unrelated keys. It is immutable and may be shared. No method allocates.
 type Hasher struct {
 	url, host, origin, pld, server, content sipKey
 }
 
-// NewHasher derives the keys of every kind from secret.
+// NewHasher derives the keys of all kinds from secret.
 func NewHasher(secret Secret) *Hasher {
 	root := sipKey{binary.LittleEndian.Uint64(secret[:8]), binary.LittleEndian.Uint64(secret[8:])}
 	derive := func(kind string) sipKey {
@@ -65,25 +65,25 @@ func NewHasher(secret Secret) *Hasher {
 	}
 }
 
-// URLKey is the key of a canonical URL in URLseen.
+// URLKey returns the key of a canonical URL in URLseen.
 func (h *Hasher) URLKey(canonical []byte) uint64 { return h.url.sum(canonical) }
 
-// HostKey is the key of a host name as it stands in a canonical URL.
+// HostKey returns the key of a host name as in a canonical URL.
 func (h *Hasher) HostKey(host []byte) uint64 { return h.host.sum(host) }
 
-// OriginKey is the key of an origin as Origin writes it, the unit of robots.txt.
+// OriginKey returns the key of an origin as written by Origin, the unit of robots.txt.
 func (h *Hasher) OriginKey(origin []byte) uint64 { return h.origin.sum(origin) }
 
-// PLDKey is the key of a pay-level domain as Suffixes gives it.
+// PLDKey returns the key of a pay-level domain as returned by Suffixes.
 func (h *Hasher) PLDKey(pld []byte) uint64 { return h.pld.sum(pld) }
 
-// ServerKey is the key of a server's address (4 or 16 bytes).
+// ServerKey returns the key of a server's address (4 or 16 bytes).
 func (h *Hasher) ServerKey(addr []byte) uint64 { return h.server.sum(addr) }
 
-// ContentKey is the key of a body, for recognising pages seen before.
+// ContentKey returns the key of a body, to recognize pages seen before.
 func (h *Hasher) ContentKey(body []byte) uint64 { return h.content.sum(body) }
 
-// ParentKey is the key of the page that a record's URL was found on; 0 of a seed.
+// ParentKey returns the key of the page on which a record's URL was found; 0 for a seed.
 func (h *Hasher) ParentKey(r *Record) uint64 {
 	if r.Parent != 0 || len(r.Via) == 0 {
 		return r.Parent

@@ -8,16 +8,17 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// hostParser is the standard's host parser for our schemes. Plain names and dotted addresses are copied; the
-// rest goes to idna and to the address parsers; the last answer is kept, since such hosts come in rows.
+// hostParser is the standard's host parser for http and https. It copies plain names and dotted addresses
+// and passes the rest to idna and the address parsers. It caches the last such result, because unusual hosts
+// come in sequences.
 type hostParser struct {
 	raw    []byte // the last unusual host
-	answer []byte // what became of it
+	answer []byte // its canonical form
 	err    error
 	domain *idna.Profile
 }
 
-// append appends the canonical form of host, which is not empty.
+// append appends the canonical form of host, which must not be empty.
 func (p *hostParser) append(dst, host []byte) ([]byte, error) {
 	if out, ok := appendPlainHost(dst, host); ok {
 		return out, nil
@@ -33,8 +34,8 @@ func (p *hostParser) append(dst, host []byte) ([]byte, error) {
 	return append(dst, p.answer...), p.err
 }
 
-// appendPlainHost appends a host of letters, digits, '-', '_' and '.' in lower case, or reports that it takes
-// more: other characters, or a last label that may be a number in any but the usual spelling.
+// appendPlainHost appends a host of letters, digits, '-', '_' and '.' in lower case. ok is false if the host
+// has other characters, or a last label that may be a number in a spelling other than the usual one.
 func appendPlainHost(dst, host []byte) ([]byte, bool) {
 	start := len(dst)
 	dst = append(dst, host...)
@@ -58,7 +59,7 @@ func appendPlainHost(dst, host []byte) ([]byte, bool) {
 	return dst, true
 }
 
-// isDottedQuad reports whether name is an IPv4 address spelled as the standard would print it.
+// isDottedQuad reports whether name is an IPv4 address in the standard's serialization.
 func isDottedQuad(name []byte) bool {
 	parts, value, digits := 0, 0, 0
 	for i := 0; ; i++ {
@@ -83,13 +84,14 @@ func isDottedQuad(name []byte) bool {
 	}
 }
 
-// parse is the whole host parser, for special schemes.
+// parse is the complete host parser for special schemes.
 func (p *hostParser) parse(host string) (string, error) {
 	if host[0] == '[' {
 		return parseIPv6(host)
 	}
 	name := percentDecode(host)
-	// A byte that is no text is U+FFFD, which no host may have, also where it makes a character with those behind it decoded.
+	// Invalid UTF-8 becomes U+FFFD, which no host may contain, even if it would be valid together with the
+	// decoded bytes after it.
 	if !utf8.ValidString(host) || !utf8.ValidString(name) {
 		return "", ErrParse
 	}
@@ -108,9 +110,9 @@ func (p *hostParser) parse(host string) (string, error) {
 	return parseIPv4(name)
 }
 
-// toASCII is the standard's "domain to ASCII" without beStrict: a name in ASCII is only lower-cased, also where it has
-// labels in punycode, good or bad. Sites have names such as xn--8i7caa.famitei.net, which no strict reader of
-// punycode takes, and browsers have always gone there; the standard says so since June 2026.
+// toASCII is the standard's "domain to ASCII" without beStrict. It only lower-cases ASCII names, even those
+// with labels in valid or invalid punycode. Sites have names such as xn--8i7caa.famitei.net, which a strict
+// punycode decoder rejects and browsers have always accepted; the standard has said so since June 2026.
 func (p *hostParser) toASCII(name string) (string, error) {
 	ascii := true
 	for i := 0; i < len(name); i++ {
@@ -120,7 +122,7 @@ func (p *hostParser) toASCII(name string) (string, error) {
 		return strings.ToLower(name), nil
 	}
 	if p.domain == nil {
-		// What browsers do: idna.Lookup would refuse a_b.example, ab--cd.example and -a.example.
+		// The rules of browsers. idna.Lookup would reject a_b.example, ab--cd.example and -a.example.
 		p.domain = idna.New(idna.MapForLookup(), idna.Transitional(false), idna.StrictDomainName(false),
 			idna.CheckHyphens(false), idna.BidiRule(), idna.CheckJoiners(true), idna.VerifyDNSLength(false))
 	}
@@ -148,7 +150,7 @@ func endsInNumber(name string) bool {
 
 func isHexDigit(c byte) bool { return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'f' }
 
-// percentDecode decodes every %XX; other percent signs stay.
+// percentDecode decodes every %XX. Other percent signs stay.
 func percentDecode(s string) string {
 	if !strings.Contains(s, "%") {
 		return s

@@ -2,10 +2,10 @@ package weburl
 
 import "strings"
 
-// mapNewer does for a name what the mapping of UTS #46 has gained between Unicode 15.0, which is x/net/idna's, and 17.0:
-// capital letters that were disallowed and are mapped now, invisible characters that are ignored now, and five compatibility
-// ideographs. It stays right where idna knows them itself. Characters that are new since 15.0 aren't in it: names with
-// them are still refused.
+// mapNewer applies the mappings that UTS #46 gained between Unicode 15.0, the version of x/net/idna, and
+// 17.0: capital letters that were disallowed and are now mapped, invisible characters that are now ignored,
+// and five compatibility ideographs. It remains correct when idna learns them. It omits characters added
+// since 15.0: names with them are still rejected.
 func mapNewer(name string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -17,15 +17,16 @@ func mapNewer(name string) string {
 			return r - 0x1CCD6 + 'a'
 		case r >= 0x1CCF0 && r <= 0x1CCF9: // outlined digits
 			return r - 0x1CCF0 + '0'
-		case r >= 0x2061 && r <= 0x2063, r >= 0x206A && r <= 0x206F, r >= 0x1D173 && r <= 0x1D17A: // invisible
+		case r >= 0x2061 && r <= 0x2063, r >= 0x206A && r <= 0x206F,
+			r >= 0x1D173 && r <= 0x1D17A: // invisible
 			return -1
 		}
 		switch r {
-		case 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180E, 0x3164, 0xFFA0: // fillers, vowels that aren't shown, a separator
+		case 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180E, 0x3164, 0xFFA0: // fillers, vowels, a separator
 			return -1
 		case 0x4C0:
 			return 0x4CF
-		case 0x1E9E: // capital sharp s: "ss" until 15.0
+		case 0x1E9E: // capital sharp s, "ss" until 15.0
 			return 0xDF
 		case 0x2132:
 			return 0x214E

@@ -2,25 +2,28 @@ package weburl
 
 import "bytes"
 
-// Plain references are those whose bytes stand in the canonical URL as they are: nearly all of the web's. They take one
-// look at each byte and two copies. Others are left to appendURL, which gives the same for plain ones too.
+// A plain reference, like nearly all of the web's, contributes its bytes unchanged to the canonical URL. It
+// takes one test for each byte and two copies. appendURL handles the others, and gives the same result for
+// plain ones.
 
-// Bits of plainClass. Bytes from plainColon up end a run, where a scheme may precede, and else from plainStop.
+// Bits of plainClass. The path ends at bytes of at least plainColon where a scheme is possible, else at
+// plainStop.
 const (
 	plainSlash = 1 << iota // /
-	plainDot               // . and %, which begin the spellings of "." and ".."; plainSlash << 1
+	plainDot               // . and %, which begin the spellings of "." and ".."; must be plainSlash << 1
 	plainColon             // :
-	plainStop              // ? # \ and what is percent-encoded in a path
+	plainStop              // ? # \ and bytes that are percent-encoded in a path
 )
 
 // Bits of plainHostClass.
 const (
 	hostDot  = 1 << iota // .
-	hostStop             // what isn't a-z 0-9 - _ .
+	hostStop             // any byte but a-z 0-9 - _ .
 )
 
-// plainClass and plainHostClass say what a byte is to a plain path and to a plain host. Never written to. foldClass is plainClass for
-// a Resolver that folds escapes, to which a reference with a % isn't plain: so the others pay nothing for that.
+// plainClass and plainHostClass classify bytes for plain paths and hosts. foldClass is plainClass for a
+// Resolver that folds escapes, to which a reference with a % is not plain; so other references have no extra
+// cost. All are read-only.
 var plainClass, plainHostClass = classifyPlain()
 var foldClass = classifyFold()
 
@@ -45,13 +48,13 @@ func classifyPlain() (path, host [256]uint8) {
 	return path, host
 }
 
-// IsPlain tells whether AppendResolve finds a reference plain: for those who measure.
+// IsPlain reports whether AppendResolve treats a reference as plain. It is meant for measurements.
 func (r *Resolver) IsPlain(base *Base, ref []byte) bool {
 	_, ok := r.appendPlain(nil, base, ref)
 	return ok
 }
 
-// appendPlain is appendURL for plain references; ok is false for all others.
+// appendPlain is appendURL for plain references. ok is false for all others.
 func (r *Resolver) appendPlain(dst []byte, base *Base, ref []byte) (out []byte, ok bool) {
 	if base == nil || base.foreign {
 		return r.appendPlainAbsolute(dst, ref)
@@ -86,14 +89,14 @@ func (r *Resolver) appendPlain(dst []byte, base *Base, ref []byte) (out []byte, 
 	return r.appendPlainPath(dst, base.url[:base.dirs[up]], ref, plainColon)
 }
 
-// appendPlainPath appends prefix, which ends in a '/', and the path and query of ref. Bytes of class stop and above end
-// the path.
+// appendPlainPath appends prefix, which ends in '/', and the path and query of ref. Bytes of class stop and
+// above end the path.
 func (r *Resolver) appendPlainPath(dst, prefix, ref []byte, stop uint8) (out []byte, ok bool) {
 	end, last, odd := len(ref), uint8(plainSlash), uint8(0)
 	classes := r.plain
 	for i, c := range ref {
 		class := classes[c]
-		odd |= class & (last << 1) // a plainDot behind a plainSlash: perhaps a segment that means a place
+		odd |= class & (last << 1) // a plainDot after a plainSlash may begin a dot segment
 		if last = class; class >= stop {
 			end = i
 			break
@@ -123,7 +126,7 @@ func (r *Resolver) appendPlainQuery(dst, prefix, ref []byte, at int) (out []byte
 	return append(append(dst, prefix...), ref[:end]...), true
 }
 
-// appendPlainAbsolute does it for "http://" and "https://" before a host that is a name in lower case.
+// appendPlainAbsolute handles "http://" and "https://" with a host that is a name in lower case.
 func (r *Resolver) appendPlainAbsolute(dst, ref []byte) (out []byte, ok bool) {
 	start := 0
 	switch {
@@ -145,7 +148,7 @@ func (r *Resolver) appendPlainAbsolute(dst, ref []byte) (out []byte, ok bool) {
 			break
 		}
 	}
-	// A last label that begins with a digit may be part of an address; one that is empty is rare.
+	// A last label that begins with a digit may be part of an address. An empty one is rare.
 	if end-start > MaxHostBytes || label == end || byteClass[ref[label]]&isAlpha == 0 {
 		return dst, false
 	}

@@ -11,37 +11,37 @@ import (
 
 // Limits of a URL.
 const (
-	// DefaultMaxBytes is the default limit of a canonical URL's length, the longest that was in common use
-	// when browsers had such limits.
+	// DefaultMaxBytes is the default limit of a canonical URL's length, the longest in common use when
+	// browsers had such limits.
 	DefaultMaxBytes = 2083
-	// Unlimited lifts the limit.
+	// Unlimited removes the limit.
 	Unlimited = -1
-	// MaxHostBytes is the limit of a host's length in a canonical URL. DNS carries names of up to 253 bytes,
-	// so a longer one names no server; the standard would accept it. It is ErrTooLong.
+	// MaxHostBytes is the limit of a host's length in a canonical URL. The DNS has names of up to 253 bytes,
+	// so a longer one names no server. It is ErrTooLong here, although the standard accepts it.
 	MaxHostBytes = 255
-	// maxRawHost bounds the host that is looked at at all, as punycode takes quadratic time.
+	// maxRawHost bounds the hosts that are parsed at all, because punycode takes quadratic time.
 	maxRawHost = 1024
 	// maxBaseBytes bounds a base, which is copied for each relative reference of a page.
 	maxBaseBytes = 8 << 10
 )
 
-// Options of a Resolver. The zero value is ready for use.
+// Options configure a Resolver. The zero value is usable.
 type Options struct {
-	MaxBytes int // limit of a canonical URL's length in bytes; 0 = DefaultMaxBytes, or Unlimited
-	// Fold gives escapes their one spelling, by FoldEscapes. Bases must have it, too.
+	MaxBytes int // limit of a canonical URL's length; 0 = DefaultMaxBytes, or Unlimited
+	// Fold applies FoldEscapes. Bases must be folded too.
 	Fold bool
 }
 
-// Resolver makes canonical URLs of references. It belongs to one goroutine.
+// Resolver converts references to canonical URLs. It belongs to one goroutine.
 type Resolver struct {
 	max  int
 	fold bool
-	// What ends the run of a plain path and of a plain query.
+	// The class table and the classes that end a plain path and a plain query.
 	plain      *[256]uint8
 	queryStops uint8
 
 	scratch []byte // the reference without tabs and newlines
-	rebased []byte // the last base that Rebase made
+	rebased []byte // the last base made by Rebase
 	hosts   hostParser
 	encoder queryEncoder
 }
@@ -58,20 +58,20 @@ func NewResolver(opt Options) *Resolver {
 	return r
 }
 
-// Base is the URL that references are relative to, kept in the form that resolving needs. Reuse it with Set.
+// Base is the URL to which references are relative, prepared for resolving. Reuse it with Set.
 type Base struct {
-	// Query is the encoding of the page, in which non-ASCII characters of a query travel. nil is UTF-8.
+	// Query is the encoding of non-ASCII characters in queries, that of the page; nil means UTF-8.
 	Query encoding.Encoding
 
 	url     []byte
-	hostEnd int   // where the authority ends and the path starts
-	dirEnd  int   // behind the last '/' of the path
-	pathEnd int   // where the query starts, with its '?'
-	dirs    []int // behind each '/' of the path: where "../" leads to
-	foreign bool  // another scheme than ours: all that is relative to it is ErrScheme
+	hostEnd int   // end of the authority, start of the path
+	dirEnd  int   // index after the last '/' of the path
+	pathEnd int   // start of the query, '?' included
+	dirs    []int // index after each '/' of the path: the targets of "../"
+	foreign bool  // another scheme: relative references are ErrScheme
 }
 
-// NewBase returns a Base of a canonical URL.
+// NewBase returns a Base for a canonical URL.
 func NewBase(canonical []byte) (*Base, error) {
 	b := new(Base)
 	if err := b.Set(canonical); err != nil {
@@ -80,8 +80,8 @@ func NewBase(canonical []byte) (*Base, error) {
 	return b, nil
 }
 
-// Set makes b the base of a canonical URL, which it copies. The encoding is back to UTF-8. ErrParse if it
-// isn't one.
+// Set sets b to a canonical URL, which it copies, and resets the encoding to UTF-8. The error is ErrParse if
+// the URL is not canonical.
 func (b *Base) Set(canonical []byte) error {
 	p := Split(canonical)
 	if p.Scheme == nil || len(p.Host) == 0 || len(p.Path) == 0 {
@@ -104,7 +104,7 @@ func (b *Base) Set(canonical []byte) error {
 	return nil
 }
 
-// URL returns the base, valid until the next Set or Rebase. Empty if Rebase has led to another scheme.
+// URL returns the base, valid until the next Set or Rebase; nil if Rebase changed it to another scheme.
 func (b *Base) URL() []byte {
 	if b.foreign {
 		return nil
@@ -112,9 +112,9 @@ func (b *Base) URL() []byte {
 	return b.url
 }
 
-// Rebase replaces b by what a page's <base href> makes of it: the reference resolved. Where that is no URL, or
-// one of data: or javascript:, b stays, as HTML asks; with another foreign scheme relative references are
-// foreign. A base may exceed the limit of a URL, up to 8 KiB; beyond that it stays, too.
+// Rebase applies a page's <base href> to b. If the reference is invalid or has the scheme data or
+// javascript, b stays, as HTML specifies. With another foreign scheme, relative references become ErrScheme.
+// A base may exceed the limit of a URL, up to 8 KiB; a longer one is ignored.
 func (r *Resolver) Rebase(b *Base, href []byte) error {
 	limit := r.max
 	r.max = maxBaseBytes
@@ -135,12 +135,12 @@ func (r *Resolver) Rebase(b *Base, href []byte) error {
 }
 
 // AppendResolve resolves ref, the UTF-8 text of a link, against base and appends the canonical URL to dst.
-// base may be nil for a reference that must be absolute. On an error, one of ErrScheme, ErrTooLong and
-// ErrParse, it returns dst as it was. ErrScheme comes before ErrParse: a reference of another scheme is not
-// looked into.
+// base may be nil if ref must be absolute. On an error, which is ErrScheme, ErrTooLong or ErrParse, it
+// returns dst unchanged. ErrScheme takes precedence over ErrParse: references of other schemes are not
+// parsed.
 //
-// It takes linear time and, but for hosts other than plain ASCII names and addresses, allocates only what dst
-// lacks.
+// It takes linear time. It allocates only to grow dst, or for hosts that are not plain ASCII names or
+// addresses.
 func (r *Resolver) AppendResolve(dst []byte, base *Base, ref []byte) ([]byte, error) {
 	var err error
 	out, ok := r.appendPlain(dst, base, ref)
@@ -159,13 +159,13 @@ func (r *Resolver) AppendResolve(dst []byte, base *Base, ref []byte) ([]byte, er
 	return out, nil
 }
 
-// Canonical returns the canonical form of an absolute URL, with the default limits.
+// Canonical returns the canonical form of an absolute URL within the default limits.
 func Canonical(s string) (string, error) {
 	out, err := NewResolver(Options{}).AppendResolve(nil, nil, []byte(s))
 	return string(out), err
 }
 
-// clean cuts control bytes and spaces off both ends and takes all tabs and newlines out.
+// clean trims control bytes and spaces from both ends and removes all tabs and newlines.
 func (r *Resolver) clean(ref []byte) []byte {
 	for len(ref) > 0 && ref[0] <= ' ' {
 		ref = ref[1:]
@@ -193,9 +193,9 @@ func isTabOrNewline(c byte) bool { return c == '\t' || c == '\n' || c == '\r' }
 
 func isSlash(c byte) bool { return c == '/' || c == '\\' }
 
-// appendURL resolves a cleaned reference. The states of the standard's parser that matter for our two schemes
-// fold into: a scheme or none, then two slashes (an authority follows), one (a path) or none (a path to
-// append).
+// appendURL resolves a cleaned reference. For http and https the states of the standard's parser reduce to:
+// an optional scheme, followed by two slashes (an authority), one slash (an absolute path) or none (a
+// relative path).
 func (r *Resolver) appendURL(dst []byte, base *Base, ref []byte) ([]byte, error) {
 	https, absolute := false, false
 	scheme, rest := cutScheme(ref)
@@ -207,8 +207,8 @@ func (r *Resolver) appendURL(dst []byte, base *Base, ref []byte) ([]byte, error)
 		default:
 			return dst, ErrScheme
 		}
-		// "http:x" is relative to a base of the same scheme, and else the host x, however many slashes it
-		// lacks.
+		// "http:x" is relative if the base has the same scheme. Otherwise x is the host, however many
+		// slashes are missing.
 		absolute = base == nil || base.foreign || base.https() != https ||
 			len(rest) >= 2 && rest[0] == '/' && rest[1] == '/'
 	} else {
@@ -245,7 +245,7 @@ func (r *Resolver) appendURL(dst []byte, base *Base, ref []byte) ([]byte, error)
 
 func (b *Base) https() bool { return len(b.url) > 4 && b.url[4] == 's' }
 
-// appendAbsolute appends the URL whose authority starts rest.
+// appendAbsolute appends the URL whose authority begins rest.
 func (r *Resolver) appendAbsolute(dst []byte, base *Base, https bool, rest []byte) ([]byte, error) {
 	end := 0
 	for end < len(rest) && byteClass[rest[end]]&endsHost == 0 {
@@ -269,7 +269,7 @@ func (r *Resolver) appendAbsolute(dst []byte, base *Base, https bool, rest []byt
 	return r.appendQuery(dst, base, rest), nil
 }
 
-// appendAuthority appends host and port, without user and without the default port.
+// appendAuthority appends host and port, without user and default port.
 func (r *Resolver) appendAuthority(dst []byte, https bool, authority []byte) ([]byte, error) {
 	if i := bytes.LastIndexByte(authority, '@'); i >= 0 {
 		authority = authority[i+1:]
@@ -315,8 +315,8 @@ func (r *Resolver) appendAuthority(dst []byte, https bool, authority []byte) ([]
 	return strconv.AppendInt(append(dst, ':'), int64(number), 10), nil
 }
 
-// appendPath appends the segments of path, up to its query or fragment, to dst, which ends in a '/' and whose
-// path starts with the one at pathStart. It returns what it left of path.
+// appendPath appends the segments of path, up to its query or fragment, to dst. dst ends in '/', and its
+// path starts with the '/' at pathStart. It returns the rest of path.
 func appendPath(dst []byte, pathStart int, path []byte) (out, rest []byte) {
 	segment := len(dst)
 	for i := 0; ; {
@@ -350,7 +350,7 @@ func appendPath(dst []byte, pathStart int, path []byte) (out, rest []byte) {
 	}
 }
 
-// dots returns 1 for a "." segment, 2 for a ".." segment, in any of their spellings, and else 0.
+// dots returns 1 for a "." segment and 2 for a ".." segment, in any spelling, else 0.
 func dots(segment []byte) int {
 	if len(segment) == 0 || len(segment) > 6 || segment[0] != '.' && segment[0] != '%' {
 		return 0
@@ -373,7 +373,7 @@ func dots(segment []byte) int {
 	return n
 }
 
-// appendQuery appends the query that starts rest, if one does, up to the fragment.
+// appendQuery appends the query at the start of rest, if there is one, without the fragment.
 func (r *Resolver) appendQuery(dst []byte, base *Base, rest []byte) []byte {
 	if len(rest) == 0 || rest[0] != '?' {
 		return dst
@@ -400,8 +400,8 @@ func (r *Resolver) appendQuery(dst []byte, base *Base, rest []byte) []byte {
 	}
 }
 
-// appendEncoded appends the percent-encoding of the character at s[i] and returns the place behind it. A byte
-// that is not part of UTF-8 text counts as U+FFFD.
+// appendEncoded appends the percent-encoding of the character at s[i] and returns the index after it.
+// Invalid UTF-8 becomes U+FFFD.
 func appendEncoded(dst, s []byte, i int) ([]byte, int) {
 	if s[i] < utf8.RuneSelf {
 		return appendPercent(dst, s[i]), i + 1
@@ -436,7 +436,7 @@ func cutScheme(ref []byte) (scheme, rest []byte) {
 	return nil, ref
 }
 
-// isFold reports whether s is word, which is in lower case, in any case.
+// isFold reports whether s equals word, which is in lower case, ignoring case.
 func isFold(s []byte, word string) bool {
 	if len(s) != len(word) {
 		return false
@@ -449,5 +449,6 @@ func isFold(s []byte, word string) bool {
 	return true
 }
 
-// IsDotSegment tells whether a path segment means a place, "." or ".." in any of their spellings: no canonical URL has one.
+// IsDotSegment reports whether a path segment is "." or ".." in any spelling. Canonical URLs have no such
+// segments.
 func IsDotSegment(segment []byte) bool { return dots(segment) != 0 }

@@ -5,16 +5,16 @@ import (
 	"strconv"
 )
 
-// Parts are the parts of a canonical URL, slices into it.
+// Parts are the parts of a canonical URL, as slices of it.
 type Parts struct {
 	Scheme []byte // "http" or "https"
 	Host   []byte // without port; an IPv6 address keeps its brackets
-	Port   uint16 // in effect: 80 or 443 where the URL names none
-	Path   []byte // path and query, what a request line asks for; starts with '/', empty for an origin
+	Port   uint16 // effective port: 80 or 443 if the URL has none
+	Path   []byte // path and query, as in a request line; begins with '/', empty for an origin
 }
 
-// Split takes a canonical URL, or an origin as Origin writes it, apart. Of anything else it gives some parts,
-// never panics, and Port is 0 where there is no scheme of ours or the port is no number below 65536.
+// Split splits a canonical URL or an origin as written by Origin. For other input it returns some parts and
+// never panics; Port is 0 if the scheme is neither http nor https or the port is not a number below 65536.
 func Split(canonical []byte) Parts {
 	var p Parts
 	rest := canonical
@@ -38,7 +38,7 @@ func Split(canonical []byte) Parts {
 	return p
 }
 
-// parsePort reads a decimal port; 0 if it is none.
+// parsePort parses a decimal port; 0 if it is invalid.
 func parsePort(digits []byte) uint16 {
 	n := 0
 	for _, c := range digits {
@@ -52,10 +52,10 @@ func parsePort(digits []byte) uint16 {
 	return uint16(n)
 }
 
-// Origin returns the origin of a canonical URL, always with its port: "https://host:443". See AppendOrigin.
+// Origin returns the origin of a canonical URL, always with port: "https://host:443". See AppendOrigin.
 func Origin(canonical []byte) []byte { return AppendOrigin(nil, canonical) }
 
-// AppendOrigin appends the origin of a canonical URL, always with its port, to dst.
+// AppendOrigin appends the origin of a canonical URL, always with port, to dst.
 func AppendOrigin(dst, canonical []byte) []byte {
 	p := Split(canonical)
 	dst = append(dst, p.Scheme...)

@@ -14,36 +14,36 @@ import (
 	"github.com/weppos/publicsuffix-go/publicsuffix"
 )
 
-// Suffixes knows the public suffixes of a crawl and so the pay-level domain of any host. Immutable: share it
-// freely.
+// Suffixes is the public suffix list of a crawl. It determines the pay-level domain of any host. It is
+// immutable and may be shared.
 type Suffixes struct {
-	rules   []suffixRule          // both sections, sorted, without repetition
+	rules   []suffixRule          // both sections, sorted, without duplicates
 	nodes   map[string]suffixNode // every suffix of every rule in force, without wildcard labels
 	digest  string
 	private bool
 }
 
-// suffixRule is one line of the list: "co.uk", "*.ck", "!www.ck", in punycode.
+// suffixRule is one rule of the list in punycode: "co.uk", "*.ck", "!www.ck".
 type suffixRule struct {
 	text    string
 	private bool
 }
 
-// maxSuffixBytes is the longest name that the DNS has. A longer rule could match no host.
+// maxSuffixBytes is the length of the longest DNS name. A longer rule could match no host.
 const maxSuffixBytes = 253
 
-// suffixNode says which rules end exactly at a name.
+// suffixNode describes the rules that end at a name.
 type suffixNode uint8
 
 const (
 	nodeNormal    suffixNode = 1 << iota // the name is a suffix
 	nodeWildcard                         // the name with any one label before it is a suffix
-	nodeException                        // the name is none, although a wildcard says so
-	nodeParent                           // there are rules for longer names
+	nodeException                        // the name is not a suffix, despite a wildcard
+	nodeParent                           // longer names have rules
 )
 
-// NewSuffixes takes the list compiled into the library. With private, its section of privately run suffixes
-// (github.io, blogspot.com) counts too, else only the ICANN section does.
+// NewSuffixes returns the list compiled into the library. With private it includes the section of privately
+// run suffixes (github.io, blogspot.com), otherwise only the ICANN section.
 func NewSuffixes(private bool) *Suffixes {
 	if private {
 		return builtinPrivate().Suffixes
@@ -51,13 +51,14 @@ func NewSuffixes(private bool) *Suffixes {
 	return builtin().Suffixes
 }
 
-// Taking the library's list in costs 10 ms, so it is done once. Crawls keep a copy of it, which is nearly always the same text.
+// Parsing the library's list takes 10 ms, so it is done once. Crawls keep a copy of the list, which is
+// nearly always this text.
 var (
 	builtin        = sync.OnceValue(func() builtinList { return takeBuiltin(false) })
 	builtinPrivate = sync.OnceValue(func() builtinList { return takeBuiltin(true) })
 )
 
-// builtinList is the library's list, and what WriteTo writes of it.
+// builtinList is the library's list and the output of its WriteTo.
 type builtinList struct {
 	*Suffixes
 	text []byte
@@ -78,13 +79,13 @@ func takeBuiltin(private bool) builtinList {
 	}
 	l := builtinList{Suffixes: newSuffixes(rules, private)}
 	var text bytes.Buffer
-	_, _ = l.WriteTo(&text) // of a Buffer, which can't fail
+	_, _ = l.WriteTo(&text) // a Buffer does not fail
 	l.text = text.Bytes()
 	return l
 }
 
-// LoadSuffixes reads a list in the format of publicsuffix.org, as WriteTo writes it; names may be in Unicode
-// or in punycode. private is as for NewSuffixes. A line that is no rule is an error, as is a list without any
+// LoadSuffixes parses a list in the format of publicsuffix.org, as WriteTo writes it. Names may be in
+// Unicode or punycode. private is as for NewSuffixes. An invalid line is an error, as is a list without an
 // ICANN rule.
 func LoadSuffixes(text []byte, private bool) (*Suffixes, error) {
 	own := builtin
@@ -133,7 +134,7 @@ func parseSuffixes(text []byte, private bool) (*Suffixes, error) {
 	return newSuffixes(rules, private), nil
 }
 
-// parseSuffixRule checks a rule and returns it in lower case and punycode.
+// parseSuffixRule validates a rule and returns it in lower case and punycode.
 func parseSuffixRule(line string) (string, error) {
 	prefix, name := "", line
 	if rest, ok := strings.CutPrefix(line, "*."); ok {
@@ -149,8 +150,8 @@ func parseSuffixRule(line string) (string, error) {
 		return "", fmt.Errorf("rule %q…: longer than the %d bytes of a host", line[:min(len(line), 40)], maxSuffixBytes)
 	}
 	control := func(r rune) bool { return r <= ' ' || r == 0x7f }
-	if name == "" || strings.ContainsFunc(name, control) || strings.ContainsAny(name, "*!/") || strings.HasPrefix(name, ".") ||
-		strings.HasSuffix(name, ".") || strings.Contains(name, "..") {
+	if name == "" || strings.ContainsFunc(name, control) || strings.ContainsAny(name, "*!/") ||
+		strings.HasPrefix(name, ".") || strings.HasSuffix(name, ".") || strings.Contains(name, "..") {
 		return "", fmt.Errorf("rule %q: not a suffix", line)
 	}
 	return prefix + name, nil
@@ -199,7 +200,7 @@ func (s *Suffixes) insert(rule string) {
 	}
 }
 
-// WriteTo writes the whole list, both sections, so that LoadSuffixes gives the same Suffixes again.
+// WriteTo writes the whole list, both sections. LoadSuffixes restores the same Suffixes from it.
 func (s *Suffixes) WriteTo(w io.Writer) (int64, error) {
 	var b strings.Builder
 	b.WriteString("// Public suffix list as this crawl uses it. Do not edit: keys on disk depend on it.\n")
@@ -225,33 +226,34 @@ func (s *Suffixes) WriteTo(w io.Writer) (int64, error) {
 	return int64(n), nil
 }
 
-// Digest is a hash of the rules in force, 32 hexadecimal digits: equal digests give every host the same PLD.
+// Digest returns a hash of the rules in force in 32 hexadecimal digits. With equal digests every host has
+// the same PLD.
 func (s *Suffixes) Digest() string { return s.digest }
 
-// Private reports whether the private section counts.
+// Private reports whether the private section is in force.
 func (s *Suffixes) Private() bool { return s.private }
 
-// Len is the number of rules in the list, both sections.
+// Len returns the number of rules in both sections.
 func (s *Suffixes) Len() int { return len(s.rules) }
 
-// ListVersion names the list compiled into the library.
+// ListVersion returns the version of the list compiled into the library.
 func ListVersion() string { return publicsuffix.ListVersion }
 
-// PLD returns the pay-level domain of a host as it stands in a canonical URL: its public suffix and one label
-// more. A host that is a suffix is its own PLD, as is an IP address. The trailing dot of a fully qualified
-// name is left out. The result is a part of host; nothing is allocated.
+// PLD returns the pay-level domain of a host as in a canonical URL: its public suffix and one more label. A
+// host that is a suffix or an IP address is its own PLD. The result omits a trailing dot. It is a part of
+// host; PLD does not allocate.
 func (s *Suffixes) PLD(host string) string {
 	start, end := pldSpan(s.nodes, host)
 	return host[start:end]
 }
 
-// PLDBytes is PLD of bytes; the result is a slice of host.
+// PLDBytes is PLD for bytes. The result is a slice of host.
 func (s *Suffixes) PLDBytes(host []byte) []byte {
 	start, end := pldSpan(s.nodes, host)
 	return host[start:end:end]
 }
 
-// IsSuffix reports whether host itself is a public suffix (an address is none).
+// IsSuffix reports whether host itself is a public suffix. An address is not.
 func (s *Suffixes) IsSuffix(host string) bool {
 	host = strings.TrimSuffix(host, ".")
 	if host == "" || isAddress(host) {
@@ -260,7 +262,7 @@ func (s *Suffixes) IsSuffix(host string) bool {
 	return suffixStart(s.nodes, host) == 0
 }
 
-// pldSpan returns where the PLD starts and ends in host.
+// pldSpan returns the start and end of the PLD in host.
 func pldSpan[T string | []byte](nodes map[string]suffixNode, host T) (start, end int) {
 	end = len(host)
 	if end > 1 && host[end-1] == '.' {
@@ -276,12 +278,12 @@ func pldSpan[T string | []byte](nodes map[string]suffixNode, host T) (start, end
 	return lastDot(host[:start-1]) + 1, end
 }
 
-// suffixStart returns where the longest public suffix starts in host. The last label is one if no rule says
-// otherwise.
+// suffixStart returns the start of the longest public suffix in host. Without a matching rule, the last
+// label is a suffix.
 func suffixStart[T string | []byte](nodes map[string]suffixNode, host T) int {
 	start := lastDot(host) + 1
 	suffix := start
-	wild := false // the name one label shorter is under a wildcard
+	wild := false // the name without its first label has a wildcard
 	for {
 		node := nodes[string(host[start:])]
 		switch {
@@ -316,8 +318,8 @@ func firstDot[T string | []byte](s T) int {
 	return -1
 }
 
-// isAddress reports whether a canonical host is an IP address: in brackets, or with a number for its last
-// label (the standard makes every such host an IPv4 address or refuses it).
+// isAddress reports whether a canonical host is an IP address: in brackets, or with a number as the last
+// label. The standard turns every such host into an IPv4 address or rejects it.
 func isAddress[T string | []byte](host T) bool {
 	if len(host) == 0 {
 		return false

@@ -2,17 +2,17 @@ package weburl
 
 import "math/bits"
 
-// Sum adds up a multiset of keys so that two places of the crawl can be compared without listing either:
-// equal multisets have equal sums, and unequal ones differ except with probability 2⁻¹²⁸ or so. Order does
-// not matter. It is the sum modulo 2¹²⁸ of the mixed keys, and their count. The zero value is the empty
-// multiset. Not for concurrent use.
+// Sum is a checksum of a multiset of keys, with which the crawl compares two places without listing either.
+// Equal multisets have equal sums; unequal ones differ except with a probability of about 2⁻¹²⁸. Order does
+// not matter. It is the sum of the mixed keys modulo 2¹²⁸, and their count. The zero value is the empty
+// multiset. It is not safe for concurrent use.
 type Sum struct {
 	Hi uint64 `json:"hi"` // upper 64 bits of the sum
 	Lo uint64 `json:"lo"` // lower 64 bits of the sum
-	N  int64  `json:"n"`  // keys added less keys taken away
+	N  int64  `json:"n"`  // keys added minus keys removed
 }
 
-// Add puts key in once more.
+// Add adds key once.
 func (s *Sum) Add(key uint64) {
 	var carry uint64
 	hi, lo := mix128(key)
@@ -21,7 +21,7 @@ func (s *Sum) Add(key uint64) {
 	s.N++
 }
 
-// Sub takes key away once, whether or not it was put in.
+// Sub removes key once, whether or not it was added.
 func (s *Sum) Sub(key uint64) {
 	var borrow uint64
 	hi, lo := mix128(key)
@@ -30,7 +30,7 @@ func (s *Sum) Sub(key uint64) {
 	s.N--
 }
 
-// Merge puts in all keys of o.
+// Merge adds all keys of o.
 func (s *Sum) Merge(o Sum) {
 	var carry uint64
 	s.Lo, carry = bits.Add64(s.Lo, o.Lo, 0)
@@ -38,7 +38,7 @@ func (s *Sum) Merge(o Sum) {
 	s.N += o.N
 }
 
-// Remove takes all keys of o away.
+// Remove removes all keys of o.
 func (s *Sum) Remove(o Sum) {
 	var borrow uint64
 	s.Lo, borrow = bits.Sub64(s.Lo, o.Lo, 0)
@@ -46,12 +46,12 @@ func (s *Sum) Remove(o Sum) {
 	s.N -= o.N
 }
 
-// mix128 spreads a key over 128 bits, one-to-one in either half, so that sums of related keys don't cancel.
+// mix128 maps a key to 128 bits, injectively in each half, so that sums of related keys do not cancel.
 func mix128(key uint64) (hi, lo uint64) {
 	return mix64(key ^ 0x6a09e667f3bcc908), mix64(key + 0x9e3779b97f4a7c15)
 }
 
-// mix64 is a one-to-one mixer of two multiply-xorshift rounds (the finaliser constants of SplitMix64).
+// mix64 is a bijective mixer of two multiply-xorshift rounds with the finalizer constants of SplitMix64.
 func mix64(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb

@@ -10,8 +10,9 @@ import (
 	"golang.org/x/text/width"
 )
 
-// appendTranscoded appends a query with non-ASCII characters in the page's encoding, percent-encoded: the
-// standard's "percent-encode after encoding". What the encoding lacks becomes a numeric character reference.
+// appendTranscoded appends a query with non-ASCII characters, percent-encoded in the page's encoding: the
+// standard's "percent-encode after encoding". A character that the encoding lacks becomes a numeric
+// character reference.
 func (r *Resolver) appendTranscoded(dst []byte, enc encoding.Encoding, query []byte) []byte {
 	e := &r.encoder
 	e.set(enc)
@@ -42,14 +43,15 @@ func appendQueryBytes(dst, s []byte) []byte {
 	return dst
 }
 
-// queryEncoder encodes characters as the Encoding standard says. x/text's encoders give more, for instance what only
-// decoders are to know of JIS X 0212 and of the Hong Kong supplement, and know nothing of the yen sign.
+// queryEncoder encodes characters as the Encoding standard specifies. x/text's encoders also encode
+// characters that only decoders should know, for instance of JIS X 0212 and the Hong Kong supplement, and do
+// not know the yen sign.
 type queryEncoder struct {
 	enc     encoding.Encoding
 	encoder *encoding.Encoder
 	shifts  bool   // ISO-2022-JP
-	state   string // of ISO-2022-JP: the escape sequence in force; "" is shiftASCII
-	out     []byte // of the last encode
+	state   string // escape sequence in force in ISO-2022-JP; "" is shiftASCII
+	out     []byte // result of the last encode
 	ibm     map[rune][]byte
 }
 
@@ -62,7 +64,7 @@ const (
 
 func isShift(char rune) bool { return char == 0x0E || char == 0x0F || char == 0x1B }
 
-// set begins a text in an encoding.
+// set begins a text in the given encoding.
 func (e *queryEncoder) set(enc encoding.Encoding) {
 	if e.enc != enc {
 		e.enc, e.encoder, e.shifts = enc, enc.NewEncoder(), enc == japanese.ISO2022JP
@@ -70,8 +72,8 @@ func (e *queryEncoder) set(enc encoding.Encoding) {
 	e.state = ""
 }
 
-// encode returns the bytes of a character, valid until the next call. ok is false if the encoding lacks it; what is
-// returned then stands before its replacement.
+// encode returns the bytes of a character, valid until the next call. ok is false if the encoding lacks it;
+// the returned bytes then precede its replacement.
 func (e *queryEncoder) encode(char rune) (out []byte, ok bool) {
 	e.out = e.out[:0]
 	switch {
@@ -108,16 +110,16 @@ func (e *queryEncoder) encode(char rune) (out []byte, ok bool) {
 		if code := big5Choice(char); code != 0 {
 			out[0], out[1] = byte(code>>8), byte(code)
 		}
-		if out[0] < 0xA1 { // the Hong Kong supplement's
+		if out[0] < 0xA1 { // of the Hong Kong supplement
 			return nil, false
 		}
-	case len(out) == 4 && char == 0xE5E5: // GB18030 has no way back for it
+	case len(out) == 4 && char == 0xE5E5: // GB18030 does not decode it
 		return nil, false
 	}
 	return out, true
 }
 
-// library is what x/text has for a character; nil if nothing.
+// library returns x/text's encoding of a character, or nil.
 func (e *queryEncoder) library(char rune) []byte {
 	out, err := e.encoder.Bytes(utf8.AppendRune(nil, char))
 	if err != nil || len(out) == 0 {
@@ -126,7 +128,8 @@ func (e *queryEncoder) library(char rune) []byte {
 	return out
 }
 
-// ibmExtension returns the second of the two places that Shift_JIS has for characters of NEC and IBM, which is the standard's.
+// ibmExtension returns the second of two Shift_JIS codes for characters of NEC and IBM. The standard uses
+// the second.
 func (e *queryEncoder) ibmExtension(char rune, first []byte) []byte {
 	if e.ibm == nil {
 		e.ibm = make(map[rune][]byte)
@@ -146,7 +149,7 @@ func (e *queryEncoder) ibmExtension(char rune, first []byte) []byte {
 	return first
 }
 
-// encodeShifting is the encoder of ISO-2022-JP, which puts to out.
+// encodeShifting is the encoder of ISO-2022-JP. It appends to out.
 func (e *queryEncoder) encodeShifting(char rune) (ok bool) {
 	roman := char == 0xA5 || char == 0x203E
 	switch {
@@ -183,7 +186,7 @@ func (e *queryEncoder) encodeShifting(char rune) (ok bool) {
 	return true
 }
 
-// shift puts an escape sequence to out unless it is in force.
+// shift appends an escape sequence to out unless it is in force.
 func (e *queryEncoder) shift(to string) {
 	if e.state == to || e.state == "" && to == shiftASCII {
 		return
@@ -192,7 +195,7 @@ func (e *queryEncoder) shift(to string) {
 	e.out = append(e.out, to...)
 }
 
-// end returns what ends a text.
+// end returns the bytes that end a text.
 func (e *queryEncoder) end() []byte {
 	e.out = e.out[:0]
 	if e.shifts {
@@ -201,8 +204,8 @@ func (e *queryEncoder) end() []byte {
 	return e.out
 }
 
-// big5Choice returns the place of characters that stand twice in Big5, where x/text takes the other: the first one that
-// isn't the Hong Kong supplement's. 0 for all others.
+// big5Choice returns the code of a character that Big5 has twice and for which x/text chooses the wrong one:
+// the standard uses the first that is not in the Hong Kong supplement. It returns 0 for other characters.
 func big5Choice(char rune) uint16 {
 	switch char {
 	case 0x256D:

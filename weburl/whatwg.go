@@ -7,16 +7,16 @@ import (
 	"github.com/nlnwa/whatwg-url/url"
 )
 
-// WHATWG returns the href that the URL standard gives for ref relative to base, of any scheme, with user and
-// fragment, for people who want to see it. base may be empty. It is slow, unlike a Resolver, and refuses
-// input over 64 KiB.
+// WHATWG returns the href that the URL standard defines for ref relative to base, for any scheme, with user
+// and fragment, for display. base may be empty. It is slow, unlike a Resolver, and rejects input over 64
+// KiB.
 func WHATWG(base, ref string) (href string, err error) {
 	const limit = 64 << 10
 	if len(base)+len(ref) > limit {
 		return "", fmt.Errorf("weburl: parse URL of %d bytes: %w", len(base)+len(ref), ErrTooLong)
 	}
 	defer func() {
-		// The library reads foreign text and is not ours: a bug of it is an input that it can't parse.
+		// A panic of the library means that it cannot parse the input.
 		if recover() != nil {
 			href, err = "", fmt.Errorf("weburl: parse %.100q relative to %.100q: %w", ref, base, ErrParse)
 		}
@@ -29,9 +29,9 @@ func WHATWG(base, ref string) (href string, err error) {
 	return p.href(u, false), nil
 }
 
-// StandardCanonical is what a Resolver should make of ref relative to base, by the library's parser of the whole standard and
-// without a limit of length: for those who compare. base may be empty. Its errors are ErrScheme and ErrParse; unlike a Resolver
-// it finds fault with references of other schemes.
+// StandardCanonical returns what a Resolver should return for ref relative to base, computed by the
+// library's complete parser without a length limit, for comparison. base may be empty. Its errors are
+// ErrScheme and ErrParse. Unlike a Resolver it also parses references of other schemes.
 func StandardCanonical(base, ref string) (canonical string, err error) {
 	defer func() {
 		if recover() != nil {
@@ -51,13 +51,13 @@ func StandardCanonical(base, ref string) (canonical string, err error) {
 	return p.href(u, true), nil
 }
 
-// standardParser is the library's parser with our host parser for special schemes: the library's own is
-// behind the standard (names with '_' beside non-ASCII labels, "+1" as a number). It sees a host of ours in
-// place of a domain name, which href replaces again.
+// standardParser is the library's parser with our host parser for special schemes, because the library's own
+// lags behind the standard (names with '_' beside non-ASCII labels, "+1" as a number). The library parses a
+// placeholder in place of a domain name, and href replaces it.
 type standardParser struct {
 	parser url.Parser
 	hosts  hostParser
-	domain string // domain name that stood in the last authority parsed: the reference's, or else the base's
+	domain string // domain name of the last authority parsed: the reference's or else the base's
 	err    error
 }
 
@@ -66,7 +66,7 @@ const placeholder = "placeholder"
 func newStandardParser() *standardParser {
 	p := new(standardParser)
 	p.parser = url.NewParser(
-		// '^' came to the standard after the library's last release.
+		// The standard added '^' after the library's last release.
 		url.WithPathPercentEncodeSet(url.PathPercentEncodeSet.Set('^')),
 		url.WithPreParseHostFunc(p.host))
 	return p
@@ -83,7 +83,7 @@ func (p *standardParser) host(u *url.Url, host string) string {
 	}
 	var answer string
 	if answer, p.err = p.hosts.parse(host); p.err != nil {
-		return "[" // which no parser takes
+		return "[" // fails in every parser
 	}
 	if isAddress(answer) {
 		return answer
@@ -99,7 +99,7 @@ func (p *standardParser) parse(base, ref string) (*url.Url, error) {
 	return p.parser.ParseRef(base, ref)
 }
 
-// href prints u with its own host.
+// href returns the href of u with its real host.
 func (p *standardParser) href(u *url.Url, excludeFragment bool) string {
 	href := u.Href(excludeFragment)
 	if u.Hostname() != placeholder || u.Scheme() == "file" {
