@@ -7,17 +7,18 @@ import (
 	"strconv"
 )
 
-// maxIndexTail is more than the bytes that appendIndexTail adds, besides the file name.
+// maxIndexTail exceeds the length of what appendIndexTail appends, without the file name.
 const maxIndexTail = 512
 
-// What a site may put into an index line, in bytes before escapes: more is cut. The record has all.
+// Limits of site-controlled values in an index line, in bytes before escaping. The record has the full
+// values.
 const (
 	maxIndexMIME     = 256
 	maxIndexRedirect = 8 << 10
 )
 
-// appendIndexHead appends the index line of the exchange that e is set to, up to where its location follows: SURT key,
-// 14-digit time, and a JSON object of strings.
+// appendIndexHead appends the index line of e's exchange up to its location: SURT key, 14-digit time, and
+// the beginning of a JSON object of strings.
 func (e *Encoder) appendIndexHead(dst []byte, x *Exchange) []byte {
 	e.lower = appendLower(e.lower[:0], e.url)
 	dst = appendKey(dst, e.lower)
@@ -62,8 +63,7 @@ func appendIndexTail(dst []byte, loc Location) []byte {
 	return append(dst, "\"}\n"...)
 }
 
-// appendJSON appends s as a JSON string. Bytes outside ASCII are taken as Latin-1, so that the line is
-// always valid.
+// appendJSON appends s as a JSON string. It reads non-ASCII bytes as Latin-1, so the line is always valid.
 func appendJSON[T string | []byte](dst []byte, s T) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')
@@ -88,14 +88,14 @@ func appendJSON[T string | []byte](dst []byte, s T) []byte {
 	return append(dst, '"')
 }
 
-// appendSURT appends the sort key of a canonical http(s) URL as the usual index tools make it: no scheme,
-// no "www.", host labels reversed, default port dropped, lower case, parameters of the query sorted, no "/"
-// at the end. (They also drop session ids; we don't.) A URL of another form is its own key, in lower case.
+// appendSURT appends the sort key of a canonical http(s) URL as the usual index tools define it: no scheme,
+// no "www.", host labels reversed, no default port, lower case, query parameters sorted, no trailing "/".
+// Unlike those tools it keeps session ids. A URL of another form is its own key, in lower case.
 func appendSURT(dst, url []byte) []byte {
 	return appendKey(dst, appendLower(nil, appendURL(nil, url)))
 }
 
-// appendLower appends ASCII text in lower case.
+// appendLower appends s with ASCII letters in lower case.
 func appendLower(dst, s []byte) []byte {
 	from := len(dst)
 	dst = append(dst, s...)
@@ -107,7 +107,7 @@ func appendLower(dst, s []byte) []byte {
 	return dst
 }
 
-// appendKey is appendSURT of a URL in lower case, without what appendURL escapes.
+// appendKey is appendSURT for a URL that is already escaped and in lower case.
 func appendKey(dst, url []byte) []byte {
 	scheme, rest, ok := bytes.Cut(url, []byte("://"))
 	if !ok {
@@ -134,13 +134,14 @@ func appendKey(dst, url []byte) []byte {
 	return appendPathKey(dst, path)
 }
 
-// appendReversed appends a host name with its labels reversed and joined by commas; an address as it is.
+// appendReversed appends a host name with its labels reversed and joined by commas. It appends addresses
+// unchanged.
 func appendReversed(dst, host []byte) []byte {
 	if bytes.HasPrefix(host, []byte("[")) {
 		return append(dst, host...)
 	}
 	digit := len(host) > 0 && host[len(host)-1]-'0' < 10
-	if digit || bytes.IndexByte(host, ':') >= 0 { // else it's no address
+	if digit || bytes.IndexByte(host, ':') >= 0 { // otherwise it is not an address
 		if _, err := netip.ParseAddr(string(host)); err == nil {
 			return append(dst, host...)
 		}
@@ -157,7 +158,7 @@ func appendReversed(dst, host []byte) []byte {
 	}
 }
 
-// cutWWW removes a first label of "www" and digits.
+// cutWWW removes a first label of "www" and optional digits.
 func cutWWW(host []byte) []byte {
 	label, rest, ok := bytes.Cut(host, []byte{'.'})
 	if !ok || !bytes.HasPrefix(label, []byte("www")) || len(bytes.Trim(label[3:], "0123456789")) > 0 {
@@ -166,7 +167,7 @@ func cutWWW(host []byte) []byte {
 	return rest
 }
 
-// appendPathKey appends path and query, in lower case already.
+// appendPathKey appends path and query, which are in lower case.
 func appendPathKey(dst, pathQuery []byte) []byte {
 	path, query, hasQuery := bytes.Cut(pathQuery, []byte{'?'})
 	if path = bytes.TrimRight(path, "/"); len(path) == 0 {
@@ -180,7 +181,7 @@ func appendPathKey(dst, pathQuery []byte) []byte {
 	if bytes.IndexByte(query, '&') < 0 {
 		return append(dst, query...)
 	}
-	var some [16][]byte // enough for nearly all, without an allocation
+	var some [16][]byte // nearly always enough, without allocation
 	params := some[:0]
 	for more := true; more; {
 		var param []byte

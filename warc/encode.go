@@ -23,91 +23,91 @@ import (
 const (
 	dateFormat = "2006-01-02T15:04:05Z" // WARC-Date
 	stamp14    = "20060102150405"       // index and file names
-	maxStored  = 1<<16 - 1              // bytes of a stored deflate block
+	maxStored  = 1<<16 - 1              // size of a stored deflate block in bytes
 )
 
-// Exchange is one fetch, to be stored. The Encoder reads it only; nothing is kept.
+// Exchange is one fetch to be stored. The Encoder only reads it and retains nothing.
 type Exchange struct {
 	// URL is the canonical URL.
 	URL []byte
 	// Date is when the fetch began.
 	Date time.Time
-	// IP is the address fetched from; the zero Addr if unknown.
+	// IP is the server's address; the zero Addr if unknown.
 	IP netip.Addr
-	// Request is the head of the request as sent, with its empty line. Empty: no request record.
+	// Request is the request head as sent, with its empty line; empty: no request record.
 	Request []byte
-	// Head is the head of the response as received, with its empty line.
+	// Head is the response head as received, with its empty line.
 	Head []byte
-	// Body is the body as received, chunk framing included.
+	// Body is the body as received, chunked framing included.
 	Body []byte
-	// Chunked says that Body is in chunks: the payload digest is of the content of the chunks.
+	// Chunked says that Body is chunked: the payload digest covers the content of the chunks.
 	Chunked bool
-	// Encoded says that Body is compressed (Content-Encoding, or a type like image/png): it is stored as it
-	// is.
+	// Encoded says that Body is compressed (by Content-Encoding, or a type like image/png) and is to be
+	// stored unchanged.
 	Encoded bool
-	// Truncated says why Body isn't whole: length, time, disconnect or unspecified; "" if it is.
+	// Truncated says why Body is incomplete: length, time, disconnect or unspecified; "" if it is complete.
 	Truncated string
-	// Protocols for WARC-Protocol lines, such as "http/1.1" and "tls/1.3". May be empty.
+	// Protocols are the values of WARC-Protocol lines, such as "http/1.1" and "tls/1.3"; may be empty.
 	Protocols []string
-	// Status, MIME (without parameters) and Redirect (the target of a redirect, "" for none) are for the
-	// index.
+	// Status, MIME (without parameters) and Redirect (the target of a redirect, or "") go into the index.
 	Status   int
 	MIME     string
 	Redirect string
 	// Kind is KindPage or KindRobots.
 	Kind string
-	// Meta is the content of a metadata record. Empty: no such record.
+	// Meta is the content of the metadata record; empty: no such record.
 	Meta []Field
 }
 
-// Encoder makes Prepared captures. Not for concurrent use; reuse it.
+// Encoder makes Prepared captures. It is not safe for concurrent use; reuse it.
 type Encoder struct {
 	level       int
 	blockDigest bool
 	random      interface{ Read(p []byte) (int, error) }
-	ids         [64 * 16]byte // random bytes in store
+	ids         [64 * 16]byte // stock of random bytes
 	idsLeft     int
 	sha         hash.Hash
 	sum         [sha1.Size]byte
-	flate       *flate.Writer // nil until something is to be compressed
-	out         memory        // where flate writes
+	flate       *flate.Writer // nil until first used
+	out         memory        // destination of flate
 
-	// Of the exchange: its URL without what a header line can't have and the same in lower case, its date for headers and
-	// for the index, that of the second dateOf, the id of the response record, and the payload's digest.
+	// Of the exchange: its URL escaped for header lines, and the same in lower case; its date for headers
+	// and for the index, and the second they belong to; the id of the response record; the digest of the
+	// payload.
 	url, lower  []byte
 	date, stamp []byte
 	dateOf      int64
 	response    [uuidBytes]byte
 	payload     [digestBytes]byte
 
-	// Of the record that is being written: header and head as text, and the fragments in it.
+	// Of the current record: header and head as text, and the fragments in it.
 	text  []byte
 	marks []mark
 	block []byte
 }
 
-// mark is a fragment in a text, and where it begins there.
+// mark locates a fragment in a text.
 type mark struct {
 	at int
 	f  *fragment
 }
 
 const (
-	uuidBytes   = 36 // of a record id's text
-	digestBytes = 32 // of a digest in base32
-	// smallBody is the longest body that is packed like a head, without compressor, in bytes: that of an error or a
-	// redirect. It takes some more space so, and a tenth of the time.
+	uuidBytes   = 36 // length of a record id as text
+	digestBytes = 32 // length of a digest in base32
+	// smallBody is the length in bytes up to which a body is packed like a head, without the compressor,
+	// such as that of an error or a redirect. That takes slightly more space and a tenth of the time.
 	smallBody = 1 << 10
-	// headLevels are the levels of compression that pack heads by the code of headcode.go.
+	// headLevels is the highest compression level at which heads are packed with the code of headcode.go.
 	headLevels = 3
 )
 
-// Prepared is a capture ready for Writer.Append. The zero value may be given to Prepare; reuse it for its
+// Prepared is a capture ready for Writer.Append. The zero value is ready for Prepare. Reuse it to reuse its
 // memory.
 type Prepared struct {
 	buf       []byte // gzip members
 	response  span
-	index     []byte // the index line, up to where the location stands
+	index     []byte // the index line up to the location
 	indexHead int
 }
 
@@ -116,10 +116,10 @@ type span struct{ offset, length int64 }
 // Bytes returns the number of bytes that Append will write to the WARC file.
 func (p *Prepared) Bytes() int { return len(p.buf) }
 
-// keepPrepared is how much memory a Prepared keeps when it is released.
+// keepPrepared bounds the memory that a Prepared retains after Release.
 const keepPrepared = 1 << 20
 
-// Release drops the content, and the memory of a large one, which would be kept for as long as the Prepared is.
+// Release drops the content, and the memory if it is large.
 func (p *Prepared) Release() {
 	p.buf, p.index = p.buf[:0], p.index[:0]
 	if cap(p.buf) > keepPrepared {
@@ -127,7 +127,7 @@ func (p *Prepared) Release() {
 	}
 }
 
-// memory is an io.Writer to a slice.
+// memory is an io.Writer that appends to a slice.
 type memory struct{ b []byte }
 
 func (m *memory) Write(p []byte) (int, error) {
@@ -137,16 +137,17 @@ func (m *memory) Write(p []byte) (int, error) {
 
 // NewEncoder returns an Encoder with the Writer's options.
 func (w *Writer) NewEncoder() *Encoder {
-	e := &Encoder{random: w.opt.Random, level: w.opt.Level, blockDigest: w.opt.BlockDigest, sha: sha1.New(), dateOf: math.MinInt64}
+	e := &Encoder{random: w.opt.Random, level: w.opt.Level, blockDigest: w.opt.BlockDigest, sha: sha1.New(),
+		dateOf: math.MinInt64}
 	if e.random == nil {
 		var seed [32]byte
-		rand.Read(seed[:]) // never fails
+		rand.Read(seed[:]) // does not fail
 		e.random = mathrand.NewChaCha8(seed)
 	}
 	return e
 }
 
-// Prepare encodes an exchange into p, whose earlier content is dropped.
+// Prepare encodes an exchange into p and drops p's earlier content.
 func (e *Encoder) Prepare(p *Prepared, x *Exchange) error {
 	if len(x.URL) == 0 || len(x.Head) == 0 {
 		return fmt.Errorf("warc: prepare %q: no URL or no head", x.URL)
@@ -204,7 +205,7 @@ func (e *Encoder) respond(p *Prepared, x *Exchange) {
 	e.member(p, typeResponse, x.Head, x.Body, stored)
 }
 
-// setDate makes the texts of a date.
+// setDate formats a date.
 func (e *Encoder) setDate(t time.Time) {
 	if e.dateOf == t.Unix() {
 		return
@@ -220,7 +221,7 @@ func (e *Encoder) field(f *fragment) {
 	e.text = append(e.text, f.text...)
 }
 
-// begin starts the header of a record about the exchange, up to where its id stands.
+// begin starts the header of a record about the exchange, up to its id.
 func (e *Encoder) begin(f *fragment) {
 	e.text, e.marks = e.text[:0], e.marks[:0]
 	e.field(f)
@@ -230,14 +231,14 @@ func (e *Encoder) begin(f *fragment) {
 	e.field(fieldID)
 }
 
-// ownID appends a new id, in which the field of it ends.
+// ownID appends a new id, which ends the id field.
 func (e *Encoder) ownID() {
 	var id [uuidBytes]byte
 	e.nextID(&id)
 	e.text = append(append(e.text, id[:]...), '>')
 }
 
-// connection appends the fields about it.
+// connection appends the fields about the connection.
 func (e *Encoder) connection(x *Exchange) {
 	if x.IP.IsValid() {
 		e.field(fieldIP)
@@ -255,8 +256,8 @@ func (e *Encoder) concurrent() {
 	e.text = append(append(e.text, e.response[:]...), '>')
 }
 
-// member ends the header in e.text and appends the record, whose block is a and then b, to p as one gzip
-// member. With stored, b isn't compressed.
+// member ends the header in e.text and appends the record, whose block is a followed by b, to p as one gzip
+// member. With stored, b is not compressed.
 func (e *Encoder) member(p *Prepared, contentType *fragment, a, b []byte, stored bool) {
 	if e.blockDigest || contentType != typeResponse {
 		e.sha.Reset()
@@ -274,7 +275,7 @@ func (e *Encoder) member(p *Prepared, contentType *fragment, a, b []byte, stored
 		b = nil
 	}
 	if len(b) == 0 {
-		e.field(emptyLine) // the end of the record
+		e.field(emptyLine) // end of the record
 	}
 	p.buf = append(p.buf, memberMagic...)
 	if e.level > headLevels || len(b) > 0 && !stored || !e.pack(p, b) {
@@ -295,8 +296,8 @@ const recordEnd = "\r\n\r\n"
 
 var recordEndBytes = []byte(recordEnd)
 
-// pack appends the text, by the code of heads, and b in stored blocks. If the text has bytes without a code it does
-// nothing and returns false.
+// pack appends the text in the code of heads, and b in stored blocks. If a byte of the text has no code, it
+// does nothing and returns false.
 func (e *Encoder) pack(p *Prepared, b []byte) bool {
 	room := len(e.text)*mostLength/8 + packSlack + len(b) + storedBytes*(2+len(b)/maxStored) + len(recordEnd)
 	p.buf = slices.Grow(p.buf, room)
@@ -313,7 +314,7 @@ func (e *Encoder) pack(p *Prepared, b []byte) bool {
 	}
 	w.end()
 	if len(b) > 0 {
-		w.bits(0, 3) // begins the stored block
+		w.bits(0, 3) // start of the stored block
 	}
 	w.align()
 	p.buf = w.buf[:w.at]
@@ -323,13 +324,14 @@ func (e *Encoder) pack(p *Prepared, b []byte) bool {
 	return true
 }
 
-// packSlack is the table of a block and what packer wants behind its bits; storedBytes are those of a stored block's head.
+// packSlack is the size of a block's table and of what packer needs after its bits. storedBytes is the size
+// of a stored block's header.
 const (
 	packSlack   = 64
 	storedBytes = 5
 )
 
-// compress appends the text compressed, and b so or in stored blocks.
+// compress appends the text compressed, and b either compressed or in stored blocks.
 func (e *Encoder) compress(p *Prepared, b []byte, stored bool) {
 	e.out.b = p.buf
 	if e.flate == nil {
@@ -340,9 +342,9 @@ func (e *Encoder) compress(p *Prepared, b []byte, stored bool) {
 	} else {
 		e.flate.Reset(&e.out)
 	}
-	e.flate.Write(e.text) // writes to memory don't fail
+	e.flate.Write(e.text) // memory does not fail
 	if stored {
-		e.flate.Flush() // ends at a byte
+		e.flate.Flush() // align to a byte
 		e.out.b = appendStored(e.out.b, 0, b)
 	} else {
 		e.flate.Write(b)
@@ -354,8 +356,8 @@ func (e *Encoder) compress(p *Prepared, b []byte, stored bool) {
 	p.buf, e.out.b = e.out.b, nil
 }
 
-// appendStored appends b, in stored deflate blocks, and the record's end in a last one. first is the byte in which the
-// first block begins, with what stands before it there.
+// appendStored appends b in stored deflate blocks, and the end of the record in a last one. first is the
+// byte in which the first block begins, with the bits that precede it.
 func appendStored(dst []byte, first byte, b []byte) []byte {
 	for len(b) > 0 {
 		n := min(len(b), maxStored)
@@ -368,7 +370,7 @@ func appendStored(dst []byte, first byte, b []byte) []byte {
 	return append(dst, recordEnd...)
 }
 
-// nextID makes the text of a new record id: a random UUID (version 4).
+// nextID formats a new record id, a random UUID (version 4).
 func (e *Encoder) nextID(id *[uuidBytes]byte) {
 	if e.idsLeft == 0 {
 		if _, err := e.random.Read(e.ids[:]); err != nil {
@@ -389,12 +391,13 @@ func (e *Encoder) nextID(id *[uuidBytes]byte) {
 	id[8], id[13], id[18], id[23] = '-', '-', '-', '-'
 }
 
-// appendDigest appends what e.sha has summed up, in base32.
+// appendDigest appends the digest of e.sha in base32.
 func (e *Encoder) appendDigest(dst []byte) []byte {
 	return base32.StdEncoding.AppendEncode(dst, e.sha.Sum(e.sum[:0]))
 }
 
-// digestPayload sums up the body without chunk framing. What isn't well-formed chunks is taken as it is.
+// digestPayload computes the digest of the body without chunked framing. A body with invalid framing counts
+// as it is.
 func (e *Encoder) digestPayload(x *Exchange) {
 	e.sha.Reset()
 	if !x.Chunked || !eachChunk(x.Body, func(p []byte) { e.sha.Write(p) }) {
@@ -404,13 +407,13 @@ func (e *Encoder) digestPayload(x *Exchange) {
 	e.appendDigest(e.payload[:0])
 }
 
-// eachChunk calls fn with the content of each chunk of a body, of which the end may be missing. It reports
-// whether what there is has the form of chunks.
+// eachChunk calls fn with the content of each chunk of a body, which may be cut off. It reports whether the
+// framing is valid as far as it goes.
 func eachChunk(body []byte, fn func([]byte)) bool {
 	for len(body) > 0 {
 		n := bytes.IndexByte(body, '\n')
 		if n < 0 {
-			return true // cut within a size line
+			return true // cut off within a size line
 		}
 		line, _, _ := bytes.Cut(bytes.TrimRight(body[:n], "\r"), []byte{';'})
 		size, err := strconv.ParseUint(string(bytes.TrimSpace(line)), 16, 31)
@@ -438,7 +441,7 @@ func eachChunk(body []byte, fn func([]byte)) bool {
 	return true
 }
 
-// appendField appends a header line whose value is one line whatever it holds.
+// appendField appends a header line. The value is always a single line.
 func appendField(dst []byte, name, value string) []byte {
 	for i := range len(name) {
 		if c := name[i]; c > ' ' && c < 0x7f && c != ':' {
@@ -449,7 +452,7 @@ func appendField(dst []byte, name, value string) []byte {
 	return append(appendValue(dst, value), "\r\n"...)
 }
 
-// appendValue appends a header's value, which is one line whatever it holds.
+// appendValue appends a header value, always as a single line.
 func appendValue(dst []byte, value string) []byte {
 	from := len(dst)
 	dst = append(dst, value...)
@@ -461,7 +464,7 @@ func appendValue(dst []byte, value string) []byte {
 	return dst
 }
 
-// appendURL appends a URL with what may not stand in a header line percent-encoded.
+// appendURL appends a URL and percent-encodes bytes that a header line cannot contain.
 func appendURL[T string | []byte](dst []byte, url T) []byte {
 	const hex = "0123456789ABCDEF"
 	from := len(dst)

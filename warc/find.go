@@ -16,18 +16,19 @@ import (
 	"drumbeat/warc/outfile"
 )
 
-// Indexed is what an index line says of a capture.
+// Indexed is a capture as described by an index line.
 type Indexed struct {
 	Capture
-	Time      time.Time // when the fetch began
+	Time      time.Time // start of the fetch
 	MIME      string
-	Redirect  string // where the response leads, if it does
+	Redirect  string // target of the response's redirect, or ""
 	Truncated string
 }
 
-// Find calls fn for each of urls, which are canonical, that an index has a line of as a page, the newest files first. It searches final
-// indexes, which are sorted, some 20 pages of 4 KiB each, and reads those that aren't final. An index that was moved away isn't
-// missed. What can't be read is handed to damaged, and the search goes on. It ends when all urls have been found.
+// Find calls fn for each of the canonical urls that an index lists as a page, the newest files first. It
+// searches final indexes, which are sorted, with about 20 reads of 4 KiB each, and reads the others
+// completely. It ignores indexes that were moved away. It passes unreadable data to damaged and continues.
+// It stops when all urls have been found.
 func Find(opt Options, st *State, urls []string, fn func(*Indexed) error, damaged func(error) error) error {
 	keys := map[string][]string{}
 	left := 0
@@ -83,9 +84,10 @@ func Find(opt Options, st *State, urls []string, fn func(*Indexed) error, damage
 	})
 }
 
-// FindHost calls fn for the captures of a canonical URL's host, all its ports and schemes, whose index lines are among the first
-// maxBytes of that host's in each final index, the newest files first, until fn says that it is enough.
-func FindHost(opt Options, st *State, url string, maxBytes int64, fn func(url string) (enough bool), damaged func(error) error) error {
+// FindHost calls fn for captures of the host of a canonical URL, on all ports and schemes, the newest files
+// first, until fn returns enough. Of each index it reads only the first maxBytes of the host's lines.
+func FindHost(opt Options, st *State, url string, maxBytes int64, fn func(url string) (enough bool),
+	damaged func(error) error) error {
 	prefix := appendSURT(nil, []byte(url))
 	end := bytes.IndexByte(prefix, ')')
 	if end < 0 {
@@ -94,7 +96,8 @@ func FindHost(opt Options, st *State, url string, maxBytes int64, fn func(url st
 	if port := bytes.LastIndexByte(prefix[:end], ':'); port > bytes.LastIndexByte(prefix[:end], ']') {
 		end = port
 	}
-	plain, ported := append(prefix[:end:end], ')'), append(prefix[:end:end], ':') // com,example) and com,example:8080)
+	// For example com,example) and com,example:8080).
+	plain, ported := append(prefix[:end:end], ')'), append(prefix[:end:end], ':')
 	return searchIndexes(opt, st, damaged, func(x *indexFile) error {
 		left := maxBytes
 		take := func(text []byte) error {
@@ -120,20 +123,21 @@ func FindHost(opt Options, st *State, url string, maxBytes int64, fn func(url st
 	})
 }
 
-// Ends of a search: of all files, of this one.
+// Errors that end the search of all files, or of the current one.
 var (
 	errFound = errors.New("found")
 	errNext  = errors.New("next file")
 )
 
-// searchIndexes calls search for every index, the newest first.
+// searchIndexes calls search for each index, the newest first.
 func searchIndexes(opt Options, st *State, damaged func(error) error, search func(x *indexFile) error) error {
 	opt.defaults()
 	all, err := outfile.List(opt.outfile(), &st.Files)
 	if err != nil {
 		return fmt.Errorf("warc: find: %w", err)
 	}
-	slices.SortStableFunc(all, func(a, b outfile.Content) int { return cmp.Compare(b.Name, a.Name) }) // names begin with the time
+	// Names begin with the time.
+	slices.SortStableFunc(all, func(a, b outfile.Content) int { return cmp.Compare(b.Name, a.Name) })
 	for i := range all {
 		s := all[i].Streams[indexStream]
 		if s.Path == "" && s.Tail.Len == 0 {
@@ -158,17 +162,17 @@ func searchIndexes(opt Options, st *State, damaged func(error) error, search fun
 	return nil
 }
 
-// indexFile is an index that is searched.
+// indexFile is an index being searched.
 type indexFile struct {
 	b          *outfile.Bytes
 	path, data string
 	sorted     bool
 }
 
-// indexPage is what a search reads at once.
+// indexPage is the size of a read in a search, in bytes.
 const indexPage = 4096
 
-// lines calls fn for the lines from the beginning of one on.
+// lines calls fn for each line from offset from on, at which a line begins.
 func (x *indexFile) lines(from int64, fn func(text []byte) error) error {
 	r := bufio.NewReaderSize(io.NewSectionReader(x.b, from, x.b.Size()-from), indexPage)
 	if !x.sorted {
@@ -190,7 +194,8 @@ func (x *indexFile) lines(from int64, fn func(text []byte) error) error {
 
 // withPrefix calls fn for the lines of a sorted index that begin with prefix.
 func (x *indexFile) withPrefix(prefix []byte, fn func(text []byte) error) error {
-	lo, hi := int64(0), x.b.Size() // lo begins a line, below prefix or the first; lines from hi on aren't below
+	// A line that is below prefix, or the first one, begins at lo. Lines from hi on are not below prefix.
+	lo, hi := int64(0), x.b.Size()
 	for hi-lo > indexPage {
 		mid := (lo + hi) / 2
 		at, text, err := x.lineFrom(mid)
@@ -220,7 +225,8 @@ func (x *indexFile) withPrefix(prefix []byte, fn func(text []byte) error) error 
 
 var errBeyond = errors.New("beyond")
 
-// lineFrom returns the first line that begins at or after an offset, as far as indexPage goes; nil behind the last.
+// lineFrom returns the first line that begins at or after an offset, up to indexPage bytes of it; nil after
+// the last line.
 func (x *indexFile) lineFrom(off int64) (at int64, text []byte, err error) {
 	buf := make([]byte, indexPage)
 	for at = off; at < x.b.Size(); {
@@ -252,7 +258,7 @@ func (x *indexFile) lineFrom(off int64) (at int64, text []byte, err error) {
 	return x.b.Size(), nil, nil
 }
 
-// parse reads a line.
+// parse parses a line.
 func (x *indexFile) parse(text []byte) (*Indexed, error) {
 	fields := strings.SplitN(strings.TrimSuffix(string(text), "\n"), " ", 3)
 	fail := func(what string) (*Indexed, error) {
@@ -272,6 +278,9 @@ func (x *indexFile) parse(text []byte) (*Indexed, error) {
 	if errors.Join(err0, err1, err2, err3) != nil {
 		return fail("no numbers")
 	}
-	return &Indexed{Capture: Capture{File: o.Filename, Offset: offset, Length: length, URL: string(latin1(o.URL)), Status: status,
-		Digest: o.Digest, Kind: kindOf(o.URL, o.Type)}, Time: when, MIME: o.MIME, Redirect: o.Redirect, Truncated: o.Truncated}, nil
+	return &Indexed{
+		Capture: Capture{File: o.Filename, Offset: offset, Length: length, URL: string(latin1(o.URL)),
+			Status: status, Digest: o.Digest, Kind: kindOf(o.URL, o.Type)},
+		Time: when, MIME: o.MIME, Redirect: o.Redirect, Truncated: o.Truncated,
+	}, nil
 }

@@ -5,36 +5,38 @@ import (
 	"math/bits"
 )
 
-// Heads are packed with one Huffman code that never changes, without matches: deflate blocks with the dynamic code whose
-// table is below. A compressor spends its time on tables (22 us for a head of 600 bytes); here a byte of text takes a look-up
-// and a shift (0.8 ns), and what is the same in all records is kept as bits. It costs some 15 % more bytes than level 3 in heads, 2 % of
-// a page.
+// Heads are packed with a fixed Huffman code and without matches, as deflate blocks with the dynamic code
+// whose table is below. A compressor spends its time on tables (22 µs for a head of 600 bytes). Here a byte
+// of text takes a lookup and a shift (0.8 ns), and the bits of texts common to all records are precomputed.
+// Heads take about 15 % more bytes than at level 3, which is 2 % of a page.
 //
-// The lengths of the codes are those that gave the fewest bytes, table included, over the heads of a crawl of 4,500 pages
-// mixed with heads of common servers (annealing; a shorter table is worth longer codes).
+// The code lengths minimize the bytes, table included, over the heads of a crawl of 4,500 pages mixed with
+// heads of common servers. They were found by annealing; a shorter table justifies longer codes.
 //
-// Bytes that have no code don't occur in heads of well-behaved servers. A head with one goes to the compressor.
+// Heads of well-behaved servers have no bytes without a code. The compressor handles heads with such bytes.
 const (
-	// headLengths are the bits of the codes of ' ' to '~', in hexadecimal.
-	headLengths = "5bbbbbbaaaaaa5666667777777588888" + "86867777778888888a676888888bbbbb" + "b565646666a86655695646777799999"
-	tabLength   = 10
-	lineLength  = 5 // of CR and LF
-	endLength   = 10
-	mostLength  = 11
+	// headLengths are the code lengths of ' ' to '~' in bits, in hexadecimal.
+	headLengths = "5bbbbbbaaaaaa5666667777777588888" + "86867777778888888a676888888bbbbb" +
+		"b565646666a86655695646777799999"
+	tabLength  = 10
+	lineLength = 5 // of CR and LF
+	endLength  = 10
+	mostLength = 11
 
 	endOfBlock = 256
 )
 
-// tableLengths are the bits of the codes by which the table itself is written, of 0 to 15 and the three repeats.
+// tableLengths are the lengths of the codes that encode the table itself: of 0 to 15 and the three repeats.
 var tableLengths = [19]byte{4, 0, 0, 0, 6, 3, 2, 4, 4, 5, 4, 5, 0, 0, 0, 0, 2, 6, 5}
 
 // noCode marks bytes without a code.
 const noCode = 1 << 31
 
-// headCodes are the codes of bytes: the bits, as they are written, above the lowest 8, which count them.
+// headCodes are the codes of bytes. The low 8 bits are the length; the bits above are the code in output
+// order.
 var headCodes, headEnd = newHeadCodes()
 
-// allLengths are the lengths of the codes of all symbols up to the end of a block.
+// allLengths returns the code lengths of all symbols up to the end of a block.
 func allLengths() (l [endOfBlock + 1]byte) {
 	l['\t'], l['\r'], l['\n'], l[endOfBlock] = tabLength, lineLength, lineLength, endLength
 	for i, c := range []byte(headLengths) {
@@ -46,7 +48,7 @@ func allLengths() (l [endOfBlock + 1]byte) {
 	return l
 }
 
-// canonical gives symbols the codes that RFC 1951, 3.2.2, does for their lengths, in the form of headCodes.
+// canonical returns the codes that RFC 1951, 3.2.2, assigns to code lengths, in the form of headCodes.
 func canonical(lengths []byte) []uint32 {
 	var count, next [16]uint32
 	for _, n := range lengths {
@@ -73,16 +75,16 @@ func newHeadCodes() (*[256]uint32, uint32) {
 	return (*[256]uint32)(codes[:256]), codes[endOfBlock]
 }
 
-// packer writes bits, the lowest first, into buf, which has room for them and for 8 bytes more.
+// packer writes bits, lowest first, into buf, which must have room for them and 8 bytes more.
 type packer struct {
 	buf  []byte
-	at   int    // bytes written
-	acc  uint64 // bits that are no byte yet
-	n    uint   // how many, fewer than 8
-	seen uint32 // all codes of text, ored: has noCode if one was missing
+	at   int    // number of bytes written
+	acc  uint64 // bits of an incomplete byte
+	n    uint   // number of these bits, below 8
+	seen uint32 // all codes of text ORed; has noCode if one was missing
 }
 
-// bits writes the n lowest bits of v, 56 at most; the others are 0.
+// bits writes the n lowest bits of v, at most 56; the higher bits must be 0.
 func (w *packer) bits(v uint64, n uint) {
 	w.acc |= v << (w.n & 63)
 	w.n += n
@@ -92,15 +94,15 @@ func (w *packer) bits(v uint64, n uint) {
 	w.n &= 7
 }
 
-// align ends a byte that has begun with zero bits.
+// align fills an incomplete byte with zero bits.
 func (w *packer) align() {
 	if w.n > 0 {
-		w.at++ // bits has written it
+		w.at++ // bits has already written it
 	}
 	w.acc, w.n = 0, 0
 }
 
-// text writes the codes of bytes.
+// text writes the codes of s.
 func (w *packer) text(s []byte) {
 	codes, seen := headCodes, w.seen
 	acc, n, at, buf := w.acc, w.n, w.at, w.buf
@@ -109,7 +111,7 @@ func (w *packer) text(s []byte) {
 		t := s[i : i+5 : i+5]
 		c0, c1, c2, c3, c4 := codes[t[0]], codes[t[1]], codes[t[2]], codes[t[3]], codes[t[4]]
 		seen |= c0 | c1 | c2 | c3 | c4
-		// Two and two, so that one shift needn't wait for the other.
+		// Pairs shorten the dependency chain of the shifts.
 		n0, n2, n4 := c0&0xff, c2&0xff, c4&0xff
 		v01 := uint64(c0>>8) | uint64(c1>>8)<<(n0&63)
 		v23 := uint64(c2>>8) | uint64(c3>>8)<<(n2&63)
@@ -122,7 +124,7 @@ func (w *packer) text(s []byte) {
 		acc >>= n &^ 7 & 63
 		n &= 7
 	}
-	for _, b := range s[i:] { // four at most
+	for _, b := range s[i:] { // at most four
 		c := codes[b]
 		seen |= c
 		acc |= uint64(c>>8) << (n & 63)
@@ -136,14 +138,14 @@ func (w *packer) text(s []byte) {
 // end writes the end of a block.
 func (w *packer) end() { w.bits(uint64(headEnd>>8), uint(headEnd&0xff)) }
 
-// Bits of the head of a block: not the last, the last; with a table.
+// Header bits of a block with a table: not the last, the last.
 const (
 	blockOpen  = 0b100
 	blockFinal = 0b101
 )
 
-// table writes the beginning of a block: its head and the lengths of the codes, RFC 1951, 3.2.7. Of the codes of
-// distances there is one, of no bits: none is used.
+// table writes the beginning of a block: its header and the code lengths (RFC 1951, 3.2.7). There is one
+// distance code of no bits, since none is used.
 func (w *packer) table(head uint64) {
 	order := [19]byte{16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15}
 	used := len(order)
@@ -186,14 +188,14 @@ func (w *packer) table(head uint64) {
 	}
 }
 
-// fragment is text that is the same in many records, with its bits.
+// fragment is text common to many records, with its packed bits.
 type fragment struct {
 	text  string
-	words []uint64 // of 56 bits
-	last  uint     // bits of the last word
+	words []uint64 // 56 bits each
+	last  uint     // number of bits in the last word
 }
 
-// newFragment packs a text, behind the beginning of a block if there is one.
+// newFragment packs a text, after the beginning of a block if block is not 0.
 func newFragment(text string, block uint64) *fragment {
 	f := &fragment{text: text}
 	w := packer{buf: make([]byte, 256+2*len(text))}
@@ -222,7 +224,7 @@ func (w *packer) fragment(f *fragment) {
 	w.bits(f.words[last], f.last)
 }
 
-// The texts that all records have, or many. Those that begin a record begin a block, too.
+// Texts common to all or many records. Those that begin a record also begin a block.
 var (
 	beginRequest  = newFragment("WARC/1.1\r\nWARC-Type: request\r\nWARC-Target-URI: ", blockFinal)
 	beginResponse = newFragment("WARC/1.1\r\nWARC-Type: response\r\nWARC-Target-URI: ", blockOpen)

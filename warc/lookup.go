@@ -7,33 +7,33 @@ import (
 	"time"
 )
 
-// Kinds of captures. Those that aren't pages stand beside them in the files and the index, and tell so: a page may have
-// the URL of a robots.txt.
+// Kinds of captures. Captures that are not pages are in the same files and index and are labelled, because a
+// page may have the URL of a robots.txt.
 const (
 	KindPage   = ""
-	KindRobots = "robots" // fetched as a robots.txt, or where one redirects to
-	KindDNS    = "dns"    // an answer of the DNS
+	KindRobots = "robots" // fetched as a robots.txt, or the target of its redirect
+	KindDNS    = "dns"    // a DNS answer
 )
 
-// dnsScheme begins the URLs of answers.
+// dnsScheme begins the URLs of DNS answers.
 const dnsScheme = "dns:"
 
-// Lookup is an answer of the DNS, to be stored as Heritrix does: a response record of dns:<host>, whose block is the 14-digit time and
-// then the addresses as lines of a master file.
+// Lookup is a DNS answer. It is stored as Heritrix does: a response record of dns:<host> whose block is the
+// 14-digit time followed by the addresses as lines of a master file.
 type Lookup struct {
-	// Host is the name that was asked for.
+	// Host is the name looked up.
 	Host string
-	// Date is when the answer came.
+	// Date is when the answer arrived.
 	Date time.Time
-	// Server is the name server that gave it; the zero Addr if unknown.
+	// Server is the name server that answered; the zero Addr if unknown.
 	Server netip.Addr
-	// TTL of the addresses, the least where there are several and of the aliases on the way.
+	// TTL is the least TTL of the addresses and the aliases on the way.
 	TTL time.Duration
-	// Addrs are what Host leads to.
+	// Addrs are the addresses of Host.
 	Addrs []netip.Addr
 }
 
-// PrepareLookup encodes an answer into p, whose earlier content is dropped.
+// PrepareLookup encodes an answer into p and drops p's earlier content.
 func (e *Encoder) PrepareLookup(p *Prepared, x *Lookup) error {
 	if x.Host == "" || len(x.Addrs) == 0 {
 		return fmt.Errorf("warc: prepare lookup of %q: no name or no address", x.Host)
@@ -72,7 +72,7 @@ func (e *Encoder) PrepareLookup(p *Prepared, x *Lookup) error {
 	return nil
 }
 
-// An answer's type, and the status that index tools give it.
+// The MIME type of a DNS answer, and the status that index tools use for it.
 const (
 	dnsType   = "text/dns"
 	dnsStatus = 200

@@ -10,11 +10,11 @@ import (
 	"drumbeat/warc/outfile"
 )
 
-// maxMetaBytes is more than any metadata record has.
+// maxMetaBytes exceeds the size of any metadata record.
 const maxMetaBytes = 64 << 10
 
-// Meta returns the fields of the metadata record that follows the response of an index line; none if there is no such record, or
-// if the file was moved away.
+// Meta returns the fields of the metadata record that follows the response of an index line; none if there
+// is no such record or the file was moved away.
 func Meta(opt Options, st *State, x *Indexed) ([]Field, error) {
 	opt.defaults()
 	all, err := outfile.List(opt.outfile(), &st.Files)
@@ -42,7 +42,7 @@ func Meta(opt Options, st *State, x *Indexed) ([]Field, error) {
 	return nil, nil
 }
 
-// metaAt reads the record behind a response.
+// metaAt reads the record after a response.
 func metaAt(b *outfile.Bytes, x *Indexed) (fields []Field, err error) {
 	at := x.Offset + x.Length
 	in := io.NewSectionReader(b, at, min(maxMetaBytes, max(0, b.Size()-at)))

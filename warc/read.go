@@ -15,22 +15,22 @@ import (
 	"drumbeat/warc/outfile"
 )
 
-// MaxHeaderBytes is the size of a record header that Read accepts.
+// MaxHeaderBytes bounds the record headers that Read accepts.
 const MaxHeaderBytes = 64 << 10
 
-// Record is one record of a WARC file, as Read gives it: valid until the next.
+// Record is one record of a WARC file. It is valid until Read passes the next one.
 type Record struct {
-	// Offset and Length of the record's gzip member, in bytes of the file.
+	// Offset and Length locate the record's gzip member in the file, in bytes.
 	Offset, Length int64
 	// Version is the first line, such as "WARC/1.1".
 	Version string
-	// Fields of the header, in order.
+	// Fields are the header fields in order.
 	Fields []Field
 	// Block is the content.
 	Block []byte
 }
 
-// Get returns the value of the first field of that name, compared without case; "" if there is none.
+// Get returns the value of the first field with the given name, ignoring case; "" if there is none.
 func (r *Record) Get(name string) string {
 	for _, f := range r.Fields {
 		if strings.EqualFold(f.Name, name) {
@@ -43,8 +43,9 @@ func (r *Record) Get(name string) string {
 // Type returns the value of WARC-Type.
 func (r *Record) Type() string { return r.Get("WARC-Type") }
 
-// Read calls fn with each record of a WARC file of one gzip member per record, and checks form, lengths and
-// checksums. Blocks larger than maxBlock bytes are an error. An error of fn ends it and is returned.
+// Read calls fn with each record of a WARC file with one gzip member for each record. It checks format,
+// lengths and checksums. A block of more than maxBlock bytes is an error. An error of fn ends it and is
+// returned.
 func Read(r io.Reader, maxBlock int64, fn func(*Record) error) error {
 	in := &countReader{r: bufio.NewReaderSize(r, 64<<10)}
 	var zr *gzip.Reader
@@ -74,7 +75,7 @@ func Read(r io.Reader, maxBlock int64, fn func(*Record) error) error {
 	}
 }
 
-// whole turns an end of input inside of a record into io.ErrUnexpectedEOF.
+// whole converts an end of input within a record to io.ErrUnexpectedEOF.
 func whole(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -82,7 +83,8 @@ func whole(err error) error {
 	return err
 }
 
-// countReader counts what the decompressor takes; as an io.ByteReader it isn't read ahead of.
+// countReader counts the bytes that the decompressor consumes. Because it is an io.ByteReader, the
+// decompressor does not read ahead.
 type countReader struct {
 	r *bufio.Reader
 	n int64
@@ -102,7 +104,7 @@ func (c *countReader) ReadByte() (byte, error) {
 	return b, err
 }
 
-// readRecord reads the one record of a member, to the member's end.
+// readRecord reads the single record of a member, up to the member's end.
 func readRecord(r *bufio.Reader, maxBlock int64) (*Record, error) {
 	rec, size := &Record{}, 0
 	for {
@@ -170,7 +172,7 @@ func readLine(r *bufio.Reader, size *int) (string, error) {
 	return text, nil
 }
 
-// ReadFile is Read of a file.
+// ReadFile is Read for a file.
 func ReadFile(fsys disk.FS, name string, maxBlock int64, fn func(*Record) error) error {
 	f, err := fsys.OpenRead(name)
 	if err != nil {
@@ -187,8 +189,8 @@ func ReadFile(fsys disk.FS, name string, maxBlock int64, fn func(*Record) error)
 	return nil
 }
 
-// Files returns the paths of the final WARC files in the output directories, by directory and name. Files
-// of other prefixes count too: the directory is the crawl's.
+// Files returns the paths of the final WARC files in the output directories, by directory and name. It
+// includes files with other prefixes, because the directory belongs to the crawl.
 func Files(set disk.Set) ([]string, error) {
 	var paths []string
 	for dir := range set.Paths {
@@ -205,9 +207,9 @@ func Files(set disk.Set) ([]string, error) {
 	return paths, nil
 }
 
-// Walk calls fn with each record that a state names and that isn't in a final file: the rest of what Files
-// gives. file is the final name. Together they are all captures of a crawl, unless files were moved. It
-// changes nothing.
+// Walk calls fn with each record that a state names and that is not in a final file. file is the final name.
+// Together with the records of Files these are all captures of a crawl, unless files were moved. It changes
+// nothing.
 func Walk(opt Options, st *State, maxBlock int64, fn func(file string, r *Record) error) error {
 	opt.defaults()
 	visit := func(v outfile.Volume, stream int, r io.Reader, final bool) error {

@@ -16,22 +16,23 @@ import (
 	"drumbeat/warc/outfile"
 )
 
-// Verify is what VerifyFiles does with what it finds. An error of a function ends it.
+// Verify holds the callbacks of VerifyFiles. An error of a callback ends it.
 type Verify struct {
-	// MaxBlock bounds a record's block in RAM, in bytes; 0 means 1 GiB.
+	// MaxBlock bounds the block of a record in RAM, in bytes; 0: 1 GiB.
 	MaxBlock int64
-	// Capture gets each response record that is whole, in order of the files; valid during the call.
+	// Capture receives each intact response record, in the order of the files; valid during the call.
 	Capture func(c *Capture) error
-	// Indexed, if set, gets the captures that only an index line tells of: their record can't be read, or its file was moved
-	// away.
+	// Indexed, if set, receives the captures known only from an index line: the record is unreadable or its
+	// file was moved away.
 	Indexed func(c *Capture) error
-	// Damaged gets what is wrong with a file; the rest of it is read on. nil: the first damage ends it.
+	// Damaged receives each fault of a file, after which verification continues. nil: the first fault ends
+	// it.
 	Damaged func(err error) error
 }
 
-// Capture is a response record as its header, block and index line agree on it.
+// Capture is a response record on which header, block and index line agree.
 type Capture struct {
-	File           string // final name, without directory
+	File           string // final name without directory
 	Offset, Length int64
 	URL            string
 	Status         int
@@ -39,7 +40,8 @@ type Capture struct {
 	Kind           string // KindPage, KindRobots or KindDNS
 }
 
-// kindOf tells answers of the DNS, which have no field of their own for it.
+// kindOf returns the kind of a capture. DNS answers are recognized by their URL, since they have no resource
+// type.
 func kindOf(url, resource string) string {
 	if strings.HasPrefix(url, dnsScheme) {
 		return KindDNS
@@ -47,17 +49,18 @@ func kindOf(url, resource string) string {
 	return resource
 }
 
-// Verified counts what VerifyFiles read.
+// Verified are the counts of VerifyFiles.
 type Verified struct {
 	Files, Records, Captures, Lines int64
 	Bytes                           int64
-	// Absent is how many of the WARC files and of the indexes that the crawl has made aren't there: moved away.
+	// AbsentFiles and AbsentIndexes count the WARC files and indexes of the crawl that were moved away.
 	AbsentFiles, AbsentIndexes int64
 }
 
-// VerifyFiles reads every WARC file and index that there is: form, lengths and checksums of each record, its digests, and that
-// each response record has its line in the index (offset, length, URL, status, digest) and each line its record. A final
-// file that was moved away, or its index, is counted, not damage. Memory: an index and a record.
+// VerifyFiles reads every WARC file and index. It checks format, lengths and checksums of each record, its
+// digests, and that response records and index lines match one to one (offset, length, URL, status, digest).
+// A final file or index that was moved away is counted, not reported as damage. It takes the memory of one
+// index and one record.
 func VerifyFiles(opt Options, st *State, v Verify) (Verified, error) {
 	opt.defaults()
 	if v.MaxBlock == 0 {
@@ -85,7 +88,7 @@ func VerifyFiles(opt Options, st *State, v Verify) (Verified, error) {
 	return x.sum, nil
 }
 
-// refText is "" for the empty string's reference.
+// refText returns "" for the reference to the empty string.
 func refText(r disk.Ref) string {
 	if r.Len == 0 {
 		return ""
@@ -99,7 +102,7 @@ type verifier struct {
 	sum Verified
 }
 
-// serial reads the number in a file's name.
+// serial returns the serial number in a file's name.
 func (x *verifier) serial(c *outfile.Content) (uint64, bool) {
 	if !c.Final {
 		return c.Serial, true
@@ -112,7 +115,7 @@ func (x *verifier) serial(c *outfile.Content) (uint64, bool) {
 	return n, err == nil
 }
 
-// line is what an index says of a record.
+// line is the description of a record in an index.
 type line struct {
 	length                        int64
 	url, digest, stamp, truncated string
@@ -120,7 +123,7 @@ type line struct {
 	status                        int
 }
 
-// volume verifies one WARC file with its index.
+// volume verifies one WARC file and its index.
 func (x *verifier) volume(c *outfile.Content) error {
 	var lines map[int64]line
 	data, index := c.Streams[dataStream], c.Streams[indexStream]
@@ -137,7 +140,7 @@ func (x *verifier) volume(c *outfile.Content) error {
 	} else {
 		x.sum.AbsentIndexes++
 	}
-	if empty(data) { // moved away: counted by serial
+	if empty(data) { // moved away; counted by serial
 		for at, l := range lines {
 			if err := x.indexed(c, at, l); err != nil {
 				return err
@@ -164,7 +167,7 @@ func (x *verifier) open(s outfile.StreamContent, fn func(b *outfile.Bytes) error
 	return errors.Join(fn(b), b.Close())
 }
 
-// damage reports a fault of a volume's stream.
+// damage reports a fault in a stream.
 func (x *verifier) damage(s outfile.StreamContent, off int64, want, got string) error {
 	path := s.Path
 	if path == "" || off >= s.Size {
@@ -204,7 +207,7 @@ func (x *verifier) index(c *outfile.Content, s outfile.StreamContent, b *outfile
 	}
 }
 
-// parseLine reads a line of the index of file.
+// parseLine parses an index line of the given file.
 func parseLine(text, file string) (offset int64, l line, err error) {
 	fail := func(what string) (int64, line, error) {
 		return 0, l, fmt.Errorf("%s in %q", what, text[:min(len(text), 60)])
@@ -235,15 +238,16 @@ func parseLine(text, file string) (offset int64, l line, err error) {
 	return offset, l, nil
 }
 
-// indexObject is the object of an index line.
+// indexObject is the JSON object of an index line.
 type indexObject struct{ URL, MIME, Status, Digest, Redirect, Truncated, Type, Length, Offset, Filename string }
 
-// append appends the line of these fields, as appendIndexHead and appendIndexTail make it.
+// append appends the line with these fields, in the form of appendIndexHead and appendIndexTail.
 func (o *indexObject) append(dst []byte, l *line, loc Location) []byte {
 	dst = appendSURT(dst, latin1(o.URL))
 	dst = append(append(append(dst, ' '), l.stamp...), " {"...)
-	for i, f := range [...]struct{ name, value string }{{"url", o.URL}, {"mime", o.MIME}, {"status", o.Status}, {"digest", o.Digest},
-		{"redirect", o.Redirect}, {"truncated", o.Truncated}, {"type", o.Type}} {
+	for i, f := range [...]struct{ name, value string }{{"url", o.URL}, {"mime", o.MIME},
+		{"status", o.Status}, {"digest", o.Digest}, {"redirect", o.Redirect}, {"truncated", o.Truncated},
+		{"type", o.Type}} {
 		if i >= 4 && f.value == "" {
 			continue
 		}
@@ -256,7 +260,7 @@ func (o *indexObject) append(dst []byte, l *line, loc Location) []byte {
 	return appendIndexTail(dst, loc)
 }
 
-// latin1 undoes what appendJSON and a JSON reader do to bytes.
+// latin1 restores the bytes that appendJSON encoded and a JSON parser decoded.
 func latin1(s string) []byte {
 	b := make([]byte, 0, len(s))
 	for _, r := range s {
@@ -265,7 +269,8 @@ func latin1(s string) []byte {
 	return b
 }
 
-// memberMagic begins every record that the Encoder writes: a gzip header without name and time, of an unknown system.
+// memberMagic begins each record that the Encoder writes: a gzip header without name and time, for an
+// unknown system.
 const memberMagic = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 
 // data reads the records of a WARC file and compares them with the index, if there is one.
@@ -306,7 +311,7 @@ func (x *verifier) data(c *outfile.Content, s outfile.StreamContent, b *outfile.
 			return err
 		}
 		if lost && at < b.Size() {
-			continue // said already
+			continue // reported already
 		}
 		if err := x.damage(s, at, "the record of "+l.url, "none"); err != nil {
 			return err
@@ -315,7 +320,7 @@ func (x *verifier) data(c *outfile.Content, s outfile.StreamContent, b *outfile.
 	return nil
 }
 
-// head verifies the gzip header of a member, of which readers look at half.
+// head verifies the gzip header of a member. Readers check only half of it.
 func (x *verifier) head(s outfile.StreamContent, b *outfile.Bytes, off int64) error {
 	got := make([]byte, len(memberMagic))
 	if _, err := b.ReadAt(got, off); err != nil {
@@ -327,16 +332,16 @@ func (x *verifier) head(s outfile.StreamContent, b *outfile.Bytes, off int64) er
 	return x.damage(s, off, fmt.Sprintf("a gzip header %x", memberMagic), fmt.Sprintf("%x", got))
 }
 
-// indexed hands on what a line of the index alone tells.
+// indexed reports a capture known only from an index line.
 func (x *verifier) indexed(c *outfile.Content, at int64, l line) error {
 	if x.v.Indexed == nil {
 		return nil
 	}
-	return x.v.Indexed(&Capture{File: c.Name + dataSuffix, Offset: at, Length: l.length, URL: l.url, Status: l.status, Digest: l.digest,
-		Kind: l.kind})
+	return x.v.Indexed(&Capture{File: c.Name + dataSuffix, Offset: at, Length: l.length, URL: l.url,
+		Status: l.status, Digest: l.digest, Kind: l.kind})
 }
 
-// record verifies one record; the index line of a response is taken out of lines.
+// record verifies one record and removes the index line of a response from lines.
 func (x *verifier) record(c *outfile.Content, s outfile.StreamContent, rec *Record, lines map[int64]line) error {
 	x.sum.Records++
 	want, response := rec.Get("WARC-Block-Digest"), rec.Type() == "response"
@@ -372,7 +377,8 @@ func (x *verifier) record(c *outfile.Content, s outfile.StreamContent, rec *Reco
 				return err
 			}
 		} else if l != want {
-			if err := x.damage(s, rec.Offset, fmt.Sprintf("the record of index line %+v", l), fmt.Sprintf("%+v", want)); err != nil {
+			if err := x.damage(s, rec.Offset, fmt.Sprintf("the record of index line %+v", l),
+				fmt.Sprintf("%+v", want)); err != nil {
 				return err
 			}
 		}
@@ -390,7 +396,7 @@ func sha1Of(b []byte) string {
 
 func digest(sum []byte) string { return "sha1:" + base32.StdEncoding.EncodeToString(sum) }
 
-// digits leaves out all but the digits of a time.
+// digits removes everything but digits from a time.
 func digits(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < '0' || r > '9' {
@@ -400,7 +406,7 @@ func digits(s string) string {
 	}, s)
 }
 
-// statusOf reads the status line of a response; 0 if there is none.
+// statusOf parses the status line of a response; 0 if there is none.
 func statusOf(block []byte) int {
 	head, _, _ := bytes.Cut(block, []byte("\n"))
 	fields := bytes.Fields(head)
@@ -414,11 +420,11 @@ func statusOf(block []byte) int {
 	return n
 }
 
-// maxHeads bounds the empty lines at which a head may end, as hasPayload sees it.
+// maxHeads bounds the empty lines that hasPayload tries as the end of the head.
 const maxHeads = 8
 
-// hasPayload reports whether what follows the head of a response has that digest, with its chunk framing or without. Where
-// the head ends isn't said anywhere: every empty line is tried.
+// hasPayload reports whether the part of a response after its head has the given digest, with or without
+// chunked framing. The record does not say where the head ends, so it tries every empty line.
 func hasPayload(block []byte, want string) bool {
 	body := block
 	for range maxHeads {
@@ -447,7 +453,7 @@ func hasPayload(block []byte, want string) bool {
 	return false
 }
 
-// Files are the options of the store of the files, for those who look at volumes.
+// Files returns the options of the file store, for callers that inspect volumes.
 func (o Options) Files() outfile.Options {
 	o.defaults()
 	return o.outfile()

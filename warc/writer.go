@@ -19,44 +19,45 @@ const (
 	DefaultLevel      = 3
 )
 
-// Field is a named value, of a warcinfo or metadata record.
+// Field is a named value of a warcinfo or metadata record.
 type Field struct{ Name, Value string }
 
-// Options of a Writer. Set and State are required.
+// Options configure a Writer. Set and State are required.
 type Options struct {
-	// Set holds the output directories.
+	// Set has the output directories.
 	Set disk.Set
-	// State holds the directories of the checkpoints' tail files.
+	// State has the directories of the checkpoints' tail files.
 	State disk.Set
-	// Prefix of the file names; "" means DRUMBEAT. Letters, digits, "_", "-" and "." only.
+	// Prefix begins the file names; letters, digits, "_", "-" and "." only. "": DRUMBEAT.
 	Prefix string
-	// Host ends the file names and stands in the warcinfo record; "" means localhost. Other characters
+	// Host is at the end of the file names and in the warcinfo record; "": localhost. Other characters
 	// become "-".
 	Host string
-	// FileBytes is where a file is full. 0: DefaultFileBytes.
+	// FileBytes is the size at which a file is full; 0: DefaultFileBytes.
 	FileBytes int64
-	// IndexBytes is where a file is full by its index, which is sorted in RAM. 0: DefaultIndexBytes.
+	// IndexBytes is the size of the index at which a file is full. The index is sorted in RAM. 0:
+	// DefaultIndexBytes.
 	IndexBytes int64
-	// Level of deflate compression, 1 (fastest) to 9. From 4 on, heads are compressed as well, and not only packed: 180
-	// bytes less a page, for 50 us. 0: DefaultLevel.
+	// Level is the deflate level, 1 (fastest) to 9. From 4 on, heads are compressed and not just packed: 180
+	// bytes less a page for 50 µs. 0: DefaultLevel.
 	Level int
-	// BlockDigest puts a WARC-Block-Digest into response records as well. They have that of the payload, and the checksum of
-	// the gzip member is over all: a second SHA-1 over the body is half of what a page costs that came compressed, 3.5 us of 7 for
-	// 5.2 KB. Other records always have one.
+	// BlockDigest also adds a WARC-Block-Digest to response records. They have a payload digest, and the
+	// checksum of the gzip member covers everything. A second SHA-1 of the body is half the cost of a page
+	// received compressed, 3.5 of 7 µs for 5.2 KB. Other records always have a block digest.
 	BlockDigest bool
-	// Info is put into the warcinfo record of each file, after the format lines: software, operator, robots
+	// Info is added to the warcinfo record of each file, after the format lines: software, operator, robots
 	// and so on.
 	Info []Field
-	// BufferBytes of each open file. 0: 256 KiB.
+	// BufferBytes is the buffer size of each open file; 0: 256 KiB.
 	BufferBytes int
-	// Mode of final files: see outfile.Options.
+	// Mode is the mode of final files; see outfile.Options.
 	Mode fs.FileMode
-	// Random is where record ids come from; nil for crypto/rand. For tests: it must not fail, and be safe for
-	// concurrent use if the Writer's users are.
+	// Random is the source of record ids; nil: crypto/rand. It is meant for tests. It must not fail, and
+	// must be safe for concurrent use if the Writer is used concurrently.
 	Random interface{ Read(p []byte) (int, error) }
 }
 
-// Validate returns all faults of the options.
+// Validate returns all faults of the options, joined.
 func (o *Options) Validate() error {
 	var errs []error
 	if o.Level < 0 || o.Level > 9 {
@@ -89,33 +90,33 @@ func (o *Options) defaults() {
 	}
 }
 
-// Writer appends captures to WARC files. Safe for concurrent use.
+// Writer appends captures to WARC files. It is safe for concurrent use.
 type Writer struct {
 	opt    Options
 	files  *outfile.Store
 	counts counters
 }
 
-// counters are the Counts since the beginning of the crawl. Changed under a lane's lock, except that Freeze
-// reads all.
+// counters count since the beginning of the crawl. They change under a lane's lock; Freeze reads them
+// without it.
 type counters struct{ captures, bytes, index atomic.Int64 }
 
-// Counts says how much was appended since the crawl began.
+// Counts are totals since the crawl began.
 type Counts struct {
 	Captures   int64 // exchanges
-	Bytes      int64 // in WARC files, warcinfo records included
+	Bytes      int64 // in WARC files, including warcinfo records
 	IndexBytes int64 // in index files
 }
 
-// Location is where a response record is.
+// Location locates a response record.
 type Location struct {
 	Dir    int    // number of the output directory
-	File   string // final name of the WARC file, without directory
-	Offset int64  // of the response record's gzip member
-	Length int64  // of that member
+	File   string // final name of the WARC file without directory
+	Offset int64  // offset of the response record's gzip member
+	Length int64  // length of that member
 }
 
-// Streams of a volume, by their numbers in package outfile.
+// Streams of a volume by their numbers in package outfile.
 const (
 	dataStream  = 0
 	indexStream = 1
@@ -136,7 +137,7 @@ func (o *Options) outfile() outfile.Options {
 	}
 }
 
-// nameChars replaces what a file name should not have by "-".
+// nameChars replaces characters that a file name should not have by "-".
 func nameChars(s string) string {
 	b := []byte(s)
 	for i, c := range b {
@@ -148,8 +149,8 @@ func nameChars(s string) string {
 	return string(b)
 }
 
-// Open makes a Writer that goes on with what st names; nil for a new crawl. See package outfile for what it
-// does to files of earlier runs.
+// Open returns a Writer that continues with the files of st; nil for a new crawl. Package outfile describes
+// what it does to files of earlier runs.
 func Open(opt Options, st *State) (*Writer, error) {
 	if err := opt.Validate(); err != nil {
 		return nil, err
@@ -174,8 +175,8 @@ func Open(opt Options, st *State) (*Writer, error) {
 	return w, nil
 }
 
-// Append adds a prepared capture to a file: a copy into a buffer, and sometimes one large write. now names
-// a file that is begun. After an error the Writer takes nothing more.
+// Append adds a prepared capture to a file: a copy into a buffer, and sometimes one large write. now goes
+// into the name of a new file. After an error all further calls fail.
 func (w *Writer) Append(p *Prepared, now time.Time) (Location, error) {
 	if p.response.length == 0 {
 		return Location{}, errors.New("warc: append: nothing prepared")
@@ -246,7 +247,7 @@ func (w *Writer) info(file string, now time.Time) []byte {
 	return p.buf
 }
 
-// Roll closes all open files: before the last checkpoint of a run, so that its Commit makes them final.
+// Roll closes all open files. Before the last checkpoint of a run, it lets Commit make them final.
 func (w *Writer) Roll() error {
 	if err := w.files.Roll(); err != nil {
 		return fmt.Errorf("warc: roll: %w", err)
@@ -254,8 +255,8 @@ func (w *Writer) Roll() error {
 	return nil
 }
 
-// RollOld closes the open files that were begun at begunBy or before, and reports whether there were any. The Commit of the next
-// checkpoint makes them final.
+// RollOld closes the open files that were begun at or before begunBy and reports whether there were any. The
+// Commit of the next checkpoint makes them final.
 func (w *Writer) RollOld(begunBy time.Time) (rolled bool, err error) {
 	if rolled, err = w.files.RollOld(begunBy.Unix()); err != nil {
 		return rolled, fmt.Errorf("warc: roll: %w", err)
@@ -263,38 +264,39 @@ func (w *Writer) RollOld(begunBy time.Time) (rolled bool, err error) {
 	return rolled, nil
 }
 
-// Finished returns the files that got their final names since Open.
+// Finished returns the files that became final since Open.
 func (w *Writer) Finished() outfile.Finished { return w.files.Finished() }
 
-// Counts returns what was appended so far.
+// Counts returns the totals.
 func (w *Writer) Counts() Counts {
 	return Counts{
 		Captures: w.counts.captures.Load(), Bytes: w.counts.bytes.Load(), IndexBytes: w.counts.index.Load(),
 	}
 }
 
-// Close closes the files without writing: what no state covers is lost.
+// Close closes the files without writing. Data that no state covers is lost.
 func (w *Writer) Close() error { return w.files.Close() }
 
 const stateVersion = 1
 
-// State is what a manifest holds of a Writer.
+// State is the state of a Writer in a manifest.
 type State struct {
 	V      int
 	Files  outfile.State
 	Counts Counts
 }
 
-// Frozen is a Writer's content at one moment; see the checkpoint protocol.
+// Frozen is the content of a Writer at one moment; see the checkpoint protocol.
 type Frozen struct {
 	files  *outfile.Frozen
 	counts Counts
 }
 
-// Freeze notes the content. No Append may run (the crawl's exclusive lock); it copies no data.
+// Freeze records the content without copying data. No Append may run meanwhile: the caller holds the crawl's
+// exclusive lock.
 func (w *Writer) Freeze() *Frozen { return &Frozen{files: w.files.Freeze(), counts: w.Counts()} }
 
-// Save writes what was in RAM to the tail files and returns the state for the manifest.
+// Save writes the buffered data to the tail files and returns the state for the manifest.
 func (f *Frozen) Save(tails *disk.Tails) (*State, error) {
 	st, err := f.files.Save(tails)
 	if err != nil {
@@ -303,7 +305,7 @@ func (f *Frozen) Save(tails *disk.Tails) (*State, error) {
 	return &State{V: stateVersion, Files: *st, Counts: f.counts}, nil
 }
 
-// Commit gives the files that the state, now durable, covers whole their final names, and sorts their
+// Commit gives the files that the durable state covers completely their final names, and sorts their
 // indexes.
 func (f *Frozen) Commit() error {
 	if err := f.files.Commit(); err != nil {

@@ -12,19 +12,19 @@ import (
 
 const stateVersion = 2
 
-// State is what a manifest holds of a Store.
+// State is the state of a Store in a manifest.
 type State struct {
 	V int
-	// Serial of the next volume.
+	// Serial is the serial of the next volume.
 	Serial uint64
-	// Volumes that aren't final, by serial.
+	// Volumes are those that are not final, by serial.
 	Volumes []Volume
 }
 
-// maxStreamBytes bounds a stream's length in a state, so that sums don't overflow.
+// maxStreamBytes bounds the length of a stream in a state, so that sums do not overflow.
 const maxStreamBytes = 1 << 50
 
-// check verifies what Open, Walk and List rely on.
+// check verifies what Open, Walk and List depend on.
 func (st *State) check(opt *Options) error {
 	if st.V != stateVersion {
 		return fmt.Errorf("state of version %d, want %d", st.V, stateVersion)
@@ -45,31 +45,31 @@ func (st *State) check(opt *Options) error {
 	return nil
 }
 
-// Volume is one set of files that isn't final.
+// Volume is a set of files that is not final.
 type Volume struct {
 	// Dir is the number of the output directory.
 	Dir int
-	// Serial is the number in the order in which volumes were begun.
+	// Serial is the volume's number in order of creation.
 	Serial uint64
-	// Name of the files without suffix.
+	// Name is the name of the files without suffix.
 	Name string
-	// Begun is when, in Unix seconds.
+	// Begun is the time of creation in Unix seconds.
 	Begun int64
-	// Closed: nothing will be appended.
+	// Closed says that nothing more will be appended.
 	Closed bool
-	// Streams in the order of Options.Streams.
+	// Streams are in the order of Options.Streams.
 	Streams []StreamState
 }
 
-// StreamState is the content of one stream: the first bytes of the file, then a tail.
+// StreamState is the content of one stream: the first bytes of the file, followed by a tail.
 type StreamState struct {
-	// Size in bytes, without the tail.
+	// Size is in bytes, without the tail.
 	Size int64
 	// Tail is empty for closed volumes.
 	Tail disk.Ref
 }
 
-// Frozen is a Store's content at one moment. At most one is under way; a newer one voids it.
+// Frozen is the content of a Store at one moment. Only the newest one is valid.
 type Frozen struct {
 	store   *Store
 	state   State
@@ -83,7 +83,7 @@ type frozenBuffer struct {
 	bytes          []byte
 }
 
-// Freeze notes the content of all volumes. It copies no data.
+// Freeze records the content of all volumes without copying data.
 func (s *Store) Freeze() *Frozen {
 	f := &Frozen{store: s, state: State{V: stateVersion}}
 	for _, l := range s.lanes {
@@ -106,7 +106,7 @@ func (f *Frozen) freezeLane(l *Lane) {
 	for i := range l.streams {
 		st := &l.streams[i]
 		v.Streams = append(v.Streams, StreamState{Size: st.size})
-		st.pinned = nil // a Frozen that was given up
+		st.pinned = nil // from an abandoned Frozen
 		if len(st.buf) > 0 {
 			st.pinned = f
 			f.buffers = append(f.buffers, frozenBuffer{
@@ -117,12 +117,12 @@ func (f *Frozen) freezeLane(l *Lane) {
 	f.state.Volumes = append(f.state.Volumes, v)
 }
 
-// flushBytes is how much of a buffer a checkpoint leaves to the tail files, so that one after the other doesn't write
-// the same bytes while a buffer fills slowly.
+// flushBytes is the least amount of buffered data that a checkpoint writes to the file. Less goes to the
+// tail file.
 const flushBytes = 32 << 10
 
-// Save writes what was in RAM to the files, if it is much, or else to the tail files, directory 0, and returns the
-// state for the manifest.
+// Save writes the buffered data to the files if there is much of it, and otherwise to the tail file in
+// directory 0. It returns the state for the manifest.
 func (f *Frozen) Save(tails *disk.Tails) (*State, error) {
 	for _, b := range f.buffers {
 		if err := f.flush(&b); err != nil {
@@ -148,7 +148,7 @@ func (f *Frozen) Save(tails *disk.Tails) (*State, error) {
 	return &st, f.store.err
 }
 
-// flush writes the whole blocks of a long buffer to its file, unless that has been done since the Freeze.
+// flush writes the whole blocks of a long buffer to its file, unless they were written since the Freeze.
 func (f *Frozen) flush(b *frozenBuffer) error {
 	n := len(b.bytes) / blockBytes * blockBytes
 	if n < flushBytes {
@@ -163,14 +163,14 @@ func (f *Frozen) flush(b *frozenBuffer) error {
 	if err := b.lane.writeFile(b.stream, b.bytes[:n]); err != nil {
 		return err
 	}
-	b.bytes = append([]byte(nil), b.bytes[n:]...) // the next lines overwrite it
+	b.bytes = append([]byte(nil), b.bytes[n:]...) // copy, because the next lines overwrite it
 	st.buf = st.buf[:copy(st.buf, st.buf[n:])]
 	st.pinned = nil
 	f.state.Volumes[b.volume].Streams[b.stream].Size += int64(n)
 	return nil
 }
 
-// Commit gives the closed volumes of the state, which must be durable, their final names.
+// Commit gives the closed volumes of the state their final names. The state must be durable.
 func (f *Frozen) Commit() error {
 	s := f.store
 	done := make(map[string]bool)
@@ -196,8 +196,8 @@ func (f *Frozen) Commit() error {
 	return s.err
 }
 
-// finish gives the files of a closed volume their final names. Done again it does nothing: a file may be
-// final, moved or deleted already.
+// finish gives the files of a closed volume their final names. It is idempotent: a file may already be
+// final, moved or deleted.
 func (s *Store) finish(v *Volume) error {
 	fsys, changed := s.opt.Set.FS, false
 	for i, stream := range s.opt.Streams {
@@ -234,7 +234,7 @@ func (s *Store) finish(v *Volume) error {
 	return nil
 }
 
-// setMode gives a file the mode of final ones.
+// setMode sets the mode of a final file.
 func (s *Store) setMode(path string) error {
 	if s.opt.Mode == 0 {
 		return nil
@@ -242,7 +242,7 @@ func (s *Store) setMode(path string) error {
 	return disk.Chmod(s.opt.Set.FS, path, s.opt.Mode)
 }
 
-// rewrite makes final, synced, from what is in open, and removes open.
+// rewrite writes the changed content of open to final, synced, and removes open.
 func (s *Store) rewrite(open, final string, change func([]byte) []byte) error {
 	fsys := s.opt.Set.FS
 	if _, err := fsys.Size(final); errors.Is(err, fs.ErrNotExist) {
@@ -262,9 +262,9 @@ func (s *Store) rewrite(open, final string, change func([]byte) []byte) error {
 	return fsys.Remove(open)
 }
 
-// Walk calls fn with the content of each stream of each volume that st names, in its order: for audit. It
-// changes nothing. A closed volume's file may have its final name already; if there is none, it was moved,
-// and fn isn't called. final tells that Finish has changed the content.
+// Walk calls fn with the content of each stream of each volume that st names, in order, for an audit. It
+// changes nothing. A closed volume's file may already have its final name; if there is no such file either,
+// it was moved, and fn is not called. final says that Finish has changed the content.
 func Walk(opt Options, st *State, fn func(v Volume, stream int, r io.Reader, final bool) error) error {
 	if err := st.check(&opt); err != nil {
 		return fmt.Errorf("outfile: walk: %w", err)

@@ -11,28 +11,28 @@ import (
 	"drumbeat/disk"
 )
 
-// Content is one volume as it lies on disk: a final one, or one that a state names.
+// Content is one volume on disk: a final one, or one that a state names.
 type Content struct {
 	Dir  int
 	Name string // without suffix
-	// Final: no state is needed for it. Else Serial is that of the state.
+	// Final says that no state is needed. Otherwise Serial is the one in the state.
 	Final   bool
 	Serial  uint64
 	Streams []StreamContent // in the order of Options.Streams
 }
 
-// StreamContent is where the bytes of one stream are: the first Size of the file Path, then Tail.
+// StreamContent locates the bytes of one stream: the first Size bytes of the file Path, followed by Tail.
 type StreamContent struct {
-	// Path is "" when there is no such file: moved away, if the volume is final.
+	// Path is "" if there is no such file. The file of a final volume was then moved away.
 	Path string
 	Size int64
 	Tail disk.Ref
-	// Changed: the file is final, and Options' Finish has been at it.
+	// Changed says that the file is final and Stream.Finish has changed it.
 	Changed bool
 }
 
-// List returns the volumes that are final, by directory and name, and then those that st names and that are not. Files of
-// other prefixes don't count. It changes nothing.
+// List returns the final volumes, by directory and name, followed by those that st names and that are not
+// final. It ignores files with other prefixes. It changes nothing.
 func List(opt Options, st *State) ([]Content, error) {
 	if err := st.check(&opt); err != nil {
 		return nil, fmt.Errorf("outfile: list: %w", err)
@@ -62,7 +62,7 @@ func List(opt Options, st *State) ([]Content, error) {
 	return append(finals, all...), nil
 }
 
-// contentOf finds the file of a stream of a volume that a state names.
+// contentOf locates the file of a stream of a volume that a state names.
 func contentOf(opt Options, v Volume, i int, want StreamState) (StreamContent, error) {
 	final := opt.Set.Path(v.Dir, opt.Sub, v.Name+opt.Streams[i].Suffix)
 	s := StreamContent{Path: final + openSuffix, Size: want.Size, Tail: want.Tail}
@@ -72,7 +72,7 @@ func contentOf(opt Options, v Volume, i int, want StreamState) (StreamContent, e
 	}
 	_, err := opt.Set.FS.Size(s.Path)
 	if !errors.Is(err, fs.ErrNotExist) || !v.Closed {
-		return s, nil // also if it is missing: that is damage, not a move
+		return s, nil // a missing file here is damage, not a move
 	}
 	size, err := opt.Set.FS.Size(final)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -119,15 +119,15 @@ func listFinal(opt Options, dir int, named map[string]bool) ([]Content, error) {
 	return list, nil
 }
 
-// Bytes is the content of a stream, to be read at any place. Close it.
+// Bytes is the content of a stream for random access. Close it.
 type Bytes struct {
 	f    disk.File
 	size int64
 	tail []byte
 }
 
-// Open opens the content of a stream. A file that is shorter than its state says, and a damaged tail, are
-// *disk.CorruptErrors; what there is can be read nevertheless.
+// Open opens the content of a stream. A file shorter than the state says and a damaged tail are
+// *disk.CorruptErrors; the rest remains readable.
 func (s StreamContent) Open(fsys disk.FS, state disk.Set) (*Bytes, error) {
 	b := &Bytes{size: s.Size}
 	var errs []error
@@ -184,8 +184,8 @@ func (b *Bytes) Close() error {
 	return b.f.Close()
 }
 
-// Whole tells whether a Store could be opened with a volume: its files are as long as they should be, and their tails can be
-// read.
+// Whole reports whether a Store could be opened with a volume: its files have the expected lengths, and
+// their tails are readable.
 func Whole(opt Options, v Volume) bool {
 	if v.Dir < 0 || v.Dir >= opt.Set.Len() || len(v.Streams) != len(opt.Streams) {
 		return false
@@ -196,7 +196,7 @@ func Whole(opt Options, v Volume) bool {
 			return false
 		}
 		if v.Closed && !strings.HasSuffix(c.Path, openSuffix) {
-			continue // final, or moved away
+			continue // final or moved away
 		}
 		b, err := c.Open(opt.Set.FS, opt.State)
 		if b != nil {
@@ -212,7 +212,7 @@ func Whole(opt Options, v Volume) bool {
 	return true
 }
 
-// OpenFiles returns the paths at which the files of a volume are while it isn't final.
+// OpenFiles returns the paths of a volume's files while it is not final.
 func OpenFiles(opt Options, v Volume) []string {
 	var paths []string
 	for _, s := range opt.Streams {

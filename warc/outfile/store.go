@@ -16,54 +16,57 @@ import (
 )
 
 const (
-	// openSuffix marks a file that isn't final.
+	// openSuffix marks a file that is not final.
 	openSuffix = ".open"
-	// blockBytes is the unit in which files are written until they are closed.
+	// blockBytes is the unit in which open files are written.
 	blockBytes = 4096
-	// defaultBufferBytes is a compromise: the page cache gathers what goes to the disk in any case, so that a write needs only be long
-	// beside the call, and what a CPU's second cache holds is copied twice for 2.1 us a page of 7 KB, 1 MiB for 3.1.
+	// defaultBufferBytes is a compromise. The page cache combines writes anyway, so a write only has to be
+	// long enough to outweigh the call. Data in the CPU's second-level cache is copied twice in 2.1 µs for a
+	// page of 7 KB, with 1 MiB buffers in 3.1 µs.
 	defaultBufferBytes = 256 << 10
 )
 
-// behindBytes of a file are written before the disk is asked to begin with them. Else seconds of output would lie in RAM until
-// a checkpoint syncs them, and the last one would hold up the end of the crawl.
+// behindBytes is how much of a file is written before the disk is told to start writing it out. Otherwise
+// seconds of output would stay in RAM until a checkpoint syncs them, and the last one would delay the end of
+// the crawl.
 const behindBytes = 1 << 20
 
 // ErrClosed is returned by calls on a closed Store.
 var ErrClosed = errors.New("outfile: closed")
 
-// Stream is one of the files that a volume consists of.
+// Stream is one of the files of a volume.
 type Stream struct {
-	// Suffix ends the file's name, such as ".warc.gz".
+	// Suffix ends the file name, such as ".warc.gz".
 	Suffix string
-	// Finish, if set, makes the content of the final file from what was written (a sorted index). It is
-	// read whole: the caller rotates before it is too large. It may reuse data's memory.
+	// Finish, if set, converts the written content to the content of the final file, such as a sorted index.
+	// It receives the whole file, so the caller must rotate before the file is too large. It may reuse
+	// data's memory.
 	Finish func(data []byte) []byte
 }
 
-// Options of a Store. Set, State, Name and Streams are required.
+// Options configure a Store. Set, State, Name and Streams are required.
 type Options struct {
-	// Set holds the output directories: one lane each.
+	// Set has the output directories, with one lane each.
 	Set disk.Set
-	// State holds the directories whose tail files the states refer to.
+	// State has the directories of the tail files to which states refer.
 	State disk.Set
-	// Sub is the subdirectory of each output directory that the files are in.
+	// Sub is the subdirectory of each output directory that contains the files.
 	Sub string
-	// Prefix begins the names of all files; what doesn't begin with it is never touched.
+	// Prefix begins the names of all files. Files with other names are never touched.
 	Prefix string
-	// Streams of a volume, at least one. Their order is part of the states.
+	// Streams are those of a volume, at least one. States depend on their order.
 	Streams []Stream
-	// Name returns the name of the volume with a serial number, begun now: Prefix, then anything, without
-	// the suffix. Names of different serials differ.
+	// Name returns the name of the volume with the given serial number, begun now: Prefix followed by any
+	// text, without the suffix. Names of different serials must differ.
 	Name func(serial uint64, now time.Time) string
-	// BufferBytes per stream and directory, rounded up to 4 KiB. 0: 256 KiB.
+	// BufferBytes is the buffer size for each stream and directory, rounded up to 4 KiB; 0: 256 KiB.
 	BufferBytes int
-	// Mode is what final files have, such as 0640; output directories and Sub let the same people in, besides those that they let
-	// in already. 0: as the file system makes them.
+	// Mode is the mode of final files, such as 0640. Output directories and Sub give access to the same
+	// users in addition to those who have it. 0: the file system's default.
 	Mode fs.FileMode
 }
 
-// Validate returns all faults of the options.
+// Validate returns all faults of the options, joined.
 func (o *Options) Validate() error {
 	var errs []error
 	check := func(ok bool, text string) {
@@ -80,7 +83,7 @@ func (o *Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Store is a set of lanes, one per output directory. See the package comment for concurrency.
+// Store has a lane for each output directory. See the package comment for concurrency.
 type Store struct {
 	opt    Options
 	lanes  []*Lane
@@ -89,21 +92,21 @@ type Store struct {
 
 	finished finishedFiles
 
-	mu     sync.Mutex // guards what follows; no I/O under it
-	closed []Volume   // complete, not yet final
-	err    error      // the first failed write
+	mu     sync.Mutex // guards the fields below; not held during I/O
+	closed []Volume   // closed but not yet final
+	err    error      // first failed write
 }
 
-// Finished are the files that got their final names since Open.
+// Finished are the files that became final since Open.
 type Finished struct {
 	Files, Bytes int64
-	Paths        []string // of the first MaxFinished
+	Paths        []string // the first MaxFinished paths
 }
 
 // MaxFinished bounds the paths in a Finished.
 const MaxFinished = 16
 
-// finishedFiles gathers them.
+// finishedFiles collects Finished.
 type finishedFiles struct {
 	mu  sync.Mutex // guards sum
 	sum Finished
@@ -119,7 +122,7 @@ func (f *finishedFiles) add(path string, size int64) {
 	}
 }
 
-// Finished returns the files that got their final names since Open.
+// Finished returns the files that became final since Open.
 func (s *Store) Finished() Finished {
 	s.finished.mu.Lock()
 	defer s.finished.mu.Unlock()
@@ -128,38 +131,38 @@ func (s *Store) Finished() Finished {
 	return sum
 }
 
-// Merge adds what another store has finished.
+// Merge adds the finished files of another store.
 func (f *Finished) Merge(o Finished) {
 	f.Files, f.Bytes = f.Files+o.Files, f.Bytes+o.Bytes
 	f.Paths = append(f.Paths, o.Paths...)
 	f.Paths = f.Paths[:min(len(f.Paths), MaxFinished)]
 }
 
-// Lane is one output directory of a Store, with at most one open volume. Between Acquire and Release it
-// belongs to the caller.
+// Lane is one output directory of a Store, with at most one open volume. It belongs to the caller between
+// Acquire and Release.
 type Lane struct {
 	store *Store
 	dir   int
 
 	mu      sync.Mutex // held from Acquire to Release
-	name    string     // of the open volume; "" if there is none
+	name    string     // of the open volume; "": none
 	serial  uint64     // of the open volume
-	begun   int64      // when the open volume was, in Unix seconds
+	begun   int64      // creation of the open volume in Unix seconds
 	streams []stream
 	closed  bool
 }
 
-// stream is the open file of one stream of a lane. Guarded by the lane's lock.
+// stream is the open file of one stream of a lane. The lane's lock guards it.
 type stream struct {
-	final  string    // the file's name when the volume is final
+	final  string    // final name of the file
 	f      disk.File // nil until the first write
-	buf    []byte    // what follows the file's bytes; cap is the buffer size, nil until first used
-	size   int64     // bytes in the file, a multiple of blockBytes
-	pinned *Frozen   // buf's present bytes belong to this Frozen, which has not saved them
+	buf    []byte    // data after the file's; its capacity is the buffer size, nil until first used
+	size   int64     // length of the file, a multiple of blockBytes
+	pinned *Frozen   // the Frozen that owns buf's bytes and has not saved them
 }
 
-// Open makes a Store of what st names: nil for a new one. It cuts, completes and removes files as the
-// package comment says.
+// Open returns a Store that continues with the volumes of st; nil for a new one. It truncates, completes and
+// removes files as the package comment describes.
 func Open(opt Options, st *State) (*Store, error) {
 	if err := opt.Validate(); err != nil {
 		return nil, err
@@ -182,8 +185,8 @@ func Open(opt Options, st *State) (*Store, error) {
 	return s, nil
 }
 
-// Acquire returns a lane for the caller's use until Release: the next in turn that is free, or the next in
-// turn.
+// Acquire returns a lane for use until Release: the next free one in rotation, or else it waits for the next
+// one.
 func (s *Store) Acquire() *Lane {
 	first := int(s.turn.Add(1)-1) % len(s.lanes)
 	for i := range s.lanes {
@@ -195,7 +198,7 @@ func (s *Store) Acquire() *Lane {
 	return s.lanes[first]
 }
 
-// Release gives the lane back.
+// Release returns the lane.
 func (l *Lane) Release() { l.mu.Unlock() }
 
 // Dir returns the number of the lane's directory.
@@ -204,13 +207,13 @@ func (l *Lane) Dir() int { return l.dir }
 // Name returns the open volume's name without suffix; "" if none is open.
 func (l *Lane) Name() string { return l.name }
 
-// File returns the final name of a stream's file of the open volume.
+// File returns the final name of a stream's file in the open volume.
 func (l *Lane) File(i int) string { return l.streams[i].final }
 
-// Size returns how many bytes of a stream the open volume has.
+// Size returns the length of a stream in the open volume, buffer included.
 func (l *Lane) Size(i int) int64 { return l.streams[i].size + int64(len(l.streams[i].buf)) }
 
-// Begin opens a volume, which is to be none open. Its files are created when the first buffer is full.
+// Begin opens a volume; none may be open. Its files are created when the first buffer is full.
 func (l *Lane) Begin(now time.Time) error {
 	if err := l.check(); err != nil {
 		return err
@@ -227,7 +230,7 @@ func (l *Lane) Begin(now time.Time) error {
 	return nil
 }
 
-// setFinal notes the names of the open volume's files.
+// setFinal sets the names of the open volume's files.
 func (l *Lane) setFinal() {
 	for i := range l.streams {
 		l.streams[i].final = l.name + l.store.opt.Streams[i].Suffix
@@ -269,7 +272,7 @@ func (l *Lane) Write(i int, p []byte) error {
 	return nil
 }
 
-// reset empties the buffer, leaving its bytes to a Frozen that still needs them.
+// reset empties the buffer. It leaves the bytes to a Frozen that still needs them.
 func (st *stream) reset() {
 	if st.pinned != nil {
 		st.buf, st.pinned = nil, nil
@@ -278,8 +281,8 @@ func (st *stream) reset() {
 	st.buf = st.buf[:0]
 }
 
-// writeFile appends p to the file of a stream, which it creates first if need be. A failure is the store's
-// for ever.
+// writeFile appends p to the file of a stream and creates the file if necessary. An error is permanent for
+// the store.
 func (l *Lane) writeFile(i int, p []byte) error {
 	st, s := &l.streams[i], l.store
 	if st.f == nil {
@@ -299,8 +302,8 @@ func (l *Lane) writeFile(i int, p []byte) error {
 	return nil
 }
 
-// Roll closes the open volume, if there is one: writes what is buffered. It becomes final with the Commit
-// of a state that is frozen later.
+// Roll writes the buffers of the open volume and closes it, if there is one. The volume becomes final with
+// the Commit of a state that is frozen later.
 func (l *Lane) Roll() error {
 	if err := l.check(); err != nil {
 		return err
@@ -332,14 +335,15 @@ func (l *Lane) Roll() error {
 	return nil
 }
 
-// Roll closes the open volume of every lane: before the last checkpoint of a run, so that its files become final.
+// Roll closes the open volume of every lane. Before the last checkpoint of a run, it lets Commit make the
+// files final.
 func (s *Store) Roll() error {
 	_, err := s.RollOld(math.MaxInt64)
 	return err
 }
 
-// RollOld closes the open volumes that were begun at begunBy, in Unix seconds, or before. It reports whether there were any; the
-// next checkpoint makes their files final.
+// RollOld closes the open volumes that were begun at or before begunBy, in Unix seconds, and reports whether
+// there were any. The next checkpoint makes their files final.
 func (s *Store) RollOld(begunBy int64) (rolled bool, err error) {
 	for _, l := range s.lanes {
 		l.mu.Lock()
@@ -355,7 +359,7 @@ func (s *Store) RollOld(begunBy int64) (rolled bool, err error) {
 	return rolled, nil
 }
 
-// Close closes the files. It writes nothing: what is in buffers and not in a state is lost.
+// Close closes the files without writing. Buffered data that is not in a state is lost.
 func (s *Store) Close() error {
 	var errs []error
 	for _, l := range s.lanes {
@@ -392,14 +396,14 @@ func (s *Store) fail(err error) error {
 
 func (s *Store) path(dir int, name string) string { return s.opt.Set.Path(dir, s.opt.Sub, name) }
 
-// owns reports whether a file name can be one that this store gave.
+// owns reports whether this store could have given a file that name.
 func (s *Store) owns(name string) bool { return s.opt.owns(name) }
 
 func (o *Options) owns(name string) bool {
 	return strings.HasPrefix(name, o.Prefix+"-") && !strings.ContainsAny(name, "/\x00")
 }
 
-// recover brings the files to what st names.
+// recover restores the files to what st names.
 func (s *Store) recover(st *State) error {
 	if err := st.check(&s.opt); err != nil {
 		return fmt.Errorf("outfile: open: %w", err)
@@ -441,17 +445,18 @@ func (s *Store) recover(st *State) error {
 	return nil
 }
 
-// openDoors lets those into an output directory who may read its files.
+// openDoors gives the users who may read the files access to the output directory.
 func (s *Store) openDoors(dir int) error {
 	if s.opt.Mode == 0 {
 		return nil
 	}
-	read := s.opt.Mode&0o444 | s.opt.Mode&0o444>>2 // who may read the files may list them and go through
-	write := s.opt.Mode & 0o222                    // who may write to the files may move them away, but nothing else of the crawl
-	return errors.Join(disk.Widen(s.opt.Set.FS, s.opt.Set.Path(dir), read), disk.Widen(s.opt.Set.FS, s.path(dir, ""), read|write))
+	read := s.opt.Mode&0o444 | s.opt.Mode&0o444>>2 // readers of the files may list and enter the directories
+	write := s.opt.Mode & 0o222                    // users who may write the files may also move them away
+	return errors.Join(disk.Widen(s.opt.Set.FS, s.opt.Set.Path(dir), read),
+		disk.Widen(s.opt.Set.FS, s.path(dir, ""), read|write))
 }
 
-// removeUnnamed deletes the files of a directory that aren't final and that no state names.
+// removeUnnamed deletes the .open files of a directory that no state names.
 func (s *Store) removeUnnamed(dir int, named map[string]bool) error {
 	names, err := s.opt.Set.FS.List(s.path(dir, ""))
 	if err != nil {
@@ -477,7 +482,8 @@ func (s *Store) hasSuffix(name string) bool {
 	return false
 }
 
-// reopen cuts the files of an open volume to their named lengths and takes its tails into the buffers.
+// reopen truncates the files of an open volume to the lengths in the state and restores the buffers from the
+// tails.
 func (s *Store) reopen(v *Volume) error {
 	l := s.lanes[v.Dir]
 	if l.name != "" {
@@ -529,7 +535,7 @@ func cut(f disk.File, want int64) error {
 	return nil
 }
 
-// sortVolumes orders volumes by serial: the order of a state.
+// sortVolumes sorts volumes by serial, the order in a state.
 func sortVolumes(vs []Volume) {
 	slices.SortFunc(vs, func(a, b Volume) int { return cmp.Compare(a.Serial, b.Serial) })
 }
