@@ -30,8 +30,7 @@ func testRand(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// TestCacheModel compares random operations with a map: what is found is right, bounds hold, bytes add
-// up.
+// TestCacheModel compares random operations with a map: lookups are right, and bounds and byte counts hold.
 func TestCacheModel(t *testing.T) {
 	rnd := testRand(t)
 	c := newCache(100, 20_000)
@@ -82,8 +81,7 @@ func TestCacheModel(t *testing.T) {
 	}
 }
 
-// TestCacheMemory: the formula of an entry's cost is no smaller than what the heap shows.
-// TestCacheOfAClockThatWasAhead: an answer that was had while the clock was a year ahead isn't kept for a year when it has been set back.
+// TestCacheMemory: the formula for the cost of an entry is at least what the heap shows.
 func TestCacheOfAClockThatWasAhead(t *testing.T) {
 	c, now := newCache(100, 20_000), time.Now()
 	ahead := now.Add(365 * 24 * time.Hour)
@@ -213,8 +211,8 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
-// checkReply compares what we read with what the library reads, where it can read all; we may read more, as records that
-// aren't about the name don't matter.
+// checkReply compares what we read with what the library reads, where it can read all; we may read more, as
+// records that aren't about the name don't matter.
 func checkReply(t *testing.T, msg []byte, q *question) {
 	name, qtype := q.name, q.qtype
 	rep, err := parseReply(msg, name, qtype, nil, 4)

@@ -8,7 +8,8 @@ import (
 	"github.com/miekg/dns"
 )
 
-// TestReplyThatPanics: a reply that made the parser panic ended the process; it counts as none, and other names are answered.
+// TestReplyThatPanics: a reply that makes the parser panic counts as unreadable, and other names are still
+// answered. It once ended the process.
 func TestReplyThatPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var told []string

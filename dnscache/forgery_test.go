@@ -11,8 +11,8 @@ import (
 	"github.com/miekg/dns"
 )
 
-// TestLowerCasingServer: a server that doesn't repeat the case and has no TCP is asked in lower case from the eighth try on, for an
-// hour.
+// TestLowerCasingServer: a server that does not repeat the case and has no TCP gets lower case from the
+// eighth try on, for an hour.
 func TestLowerCasingServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mixed atomic.Int64
@@ -41,8 +41,8 @@ func TestLowerCasingServer(t *testing.T) {
 	})
 }
 
-// TestForgedCase: replies that guess port and id, but not the case, are dropped, however many come, and don't talk the resolver out
-// of mixing it.
+// TestForgedCase: any number of replies with the right port and id but the wrong case are dropped and do not
+// switch off mixed case.
 func TestForgedCase(t *testing.T) {
 	const lookups, forged = 20, 20
 	addr := rawServer(t, func(req *dns.Msg, _ []byte) (own, foreign [][]byte) {
@@ -66,15 +66,15 @@ func TestForgedCase(t *testing.T) {
 	}
 }
 
-// sets are the server's sockets and those retired.
+// sets returns the server's current and retired sockets.
 func (r *Resolver) sets() (now, retired []*socket) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append(now, r.servers[0].sockets...), append(retired, r.servers[0].retired...)
 }
 
-// TestRenewal: after five minutes questions leave from other sockets; an answer to an earlier one still comes in by its own, which is
-// closed then.
+// TestRenewal: after five minutes questions use new sockets. An answer to an earlier question still arrives
+// on its old socket, which is then closed.
 func TestRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, p := pipeResolver(t, Options{Family: Family4, Sockets: 2}, func(req *dns.Msg, _ bool) *dns.Msg {
@@ -108,7 +108,7 @@ func TestRenewal(t *testing.T) {
 	})
 }
 
-// TestRenewalIsBounded: while an old socket waits for an answer its server gets no third set.
+// TestRenewalIsBounded: while an old socket waits for an answer, its server gets no third set of sockets.
 func TestRenewalIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, p := pipeResolver(t, Options{Family: Family4, Timeouts: []time.Duration{time.Hour}}, nil, nil)
@@ -120,7 +120,7 @@ func TestRenewalIsBounded(t *testing.T) {
 		if now, retired := r.sets(); len(now) != 4 || len(retired) != 1 || opened != 8 {
 			t.Errorf("%d sockets, %d retired, %d opened; want 4, 1, 8", len(now), len(retired), opened)
 		}
-		time.Sleep(17 * time.Minute) // the question ends after an hour, and is followed by a renewal
+		time.Sleep(17 * time.Minute) // the question ends after an hour, followed by a renewal
 		if _, retired := r.sets(); len(retired) != 0 || r.Stats().Renewals < 2 {
 			t.Errorf("%d sockets are still retired after %d renewals", len(retired), r.Stats().Renewals)
 		}

@@ -11,9 +11,9 @@ import (
 	"drumbeat/internal/damage"
 )
 
-// FuzzForged: of what comes off the wire only a reply that repeats our question, letter by letter, is looked at; what it
-// gives is addresses of the family asked for, found by following aliases from the name asked for, no more than the bound, or
-// a kind of failure; and that in bounded memory, whatever its compression pointers and counts say.
+// FuzzForged: the resolver examines only replies that repeat our question letter by letter. They yield a
+// kind of failure, or addresses of the requested family at the end of the name's alias chain, at most the
+// bound. Memory is bounded whatever the compression pointers and counts say.
 func FuzzForged(f *testing.F) {
 	q := newQuestion("www.example.test", typeA, true, false)
 	question, tail := q.append(nil, 0), q.tail()
@@ -58,7 +58,7 @@ func FuzzForged(f *testing.F) {
 		if len(msg) > 64<<10 {
 			return
 		}
-		if ours && len(msg) >= tail { // else the fuzzer hardly ever gets past the question
+		if ours && len(msg) >= tail { // otherwise the fuzzer hardly ever matches the question
 			copy(msg[4:6], question[4:6])
 			copy(msg[headerBytes:tail], question[headerBytes:tail])
 		}
@@ -88,14 +88,15 @@ func FuzzForged(f *testing.F) {
 	})
 }
 
-// reachable is a slow second reading, of what the library can read: is there an A record with this address at a name to which aliases lead from name?
+// reachable is a slow second reading of messages that the library can read. It reports whether aliases lead
+// from name to an A record with this address.
 func reachable(msg []byte, name, addr string) bool {
 	var m dns.Msg
 	if m.Unpack(msg) != nil {
 		return true
 	}
 	names := map[string]bool{dns.CanonicalName(name + "."): true}
-	for range m.Answer { // to a fixed point
+	for range m.Answer { // up to a fixed point
 		for _, rr := range m.Answer {
 			if c, ok := rr.(*dns.CNAME); ok && names[dns.CanonicalName(c.Hdr.Name)] {
 				names[dns.CanonicalName(c.Target)] = true

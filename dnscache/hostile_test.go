@@ -19,8 +19,8 @@ import (
 	"github.com/miekg/dns"
 )
 
-// rawServer is a name server on a UDP socket whose every question gets the packets that reply makes, in order; packets from an address of
-// another socket where it says so.
+// rawServer is a name server on a UDP socket. For each question it sends the packets of reply in order,
+// those in foreign from another socket.
 func rawServer(t *testing.T, reply func(req *dns.Msg, packet []byte) (own, foreign [][]byte)) netip.AddrPort {
 	t.Helper()
 	conns := [2]*net.UDPConn{}
@@ -63,8 +63,9 @@ func packed(t testing.TB, m *dns.Msg) []byte {
 	return b
 }
 
-// TestFlood: before the answer come a hundred packets with other ids, of other questions, from another address, cut short or
-// garbage, each offering an address of the attacker's. The answer is taken, the others are counted, and nothing of them is kept.
+// TestFlood: before the answer come a hundred packets with other ids, other questions, from another address,
+// truncated or garbage, each with an address of the attacker. The answer is accepted; the others are counted
+// and leave no trace.
 func TestFlood(t *testing.T) {
 	const evil = "198.51.100.66"
 	addr := rawServer(t, func(req *dns.Msg, packet []byte) (own, foreign [][]byte) {
@@ -112,7 +113,7 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// TestUnasked: packets that nobody asked for, hundreds of thousands of them, change nothing and cost no memory.
+// TestUnasked: hundreds of thousands of unsolicited packets change nothing and cost no memory.
 func TestUnasked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, servers := pipeResolver(t, Options{Family: Family4, Sockets: 1}, nil, nil)
@@ -141,7 +142,7 @@ func TestUnasked(t *testing.T) {
 	})
 }
 
-// pipes are the far ends of a resolver's connections to one server that is no socket.
+// pipes are the far ends of a resolver's connections to one server without sockets.
 type pipes struct {
 	mu         sync.Mutex
 	conns      []net.Conn // UDP
@@ -161,7 +162,7 @@ func (p *pipes) mostTCP() int {
 	return p.most
 }
 
-// countedConn is a TCP connection that tells when it is closed.
+// countedConn is a TCP connection that reports when it is closed.
 type countedConn struct {
 	net.Conn
 	p    *pipes
@@ -179,7 +180,8 @@ func (p *pipes) udp(i int) net.Conn {
 	return p.conns[i]
 }
 
-// pipeResolver makes a resolver in a bubble. answer replies to questions by UDP, tcp serves a TCP connection; nil: silence.
+// pipeResolver returns a resolver in a synctest bubble. answer replies to questions by UDP, tcp serves a TCP
+// connection; nil: no reply.
 func pipeResolver(t *testing.T, opt Options, answer answerer, tcp func(net.Conn)) (*Resolver, *pipes) {
 	t.Helper()
 	p := &pipes{}
@@ -229,7 +231,7 @@ func pipeResolver(t *testing.T, opt Options, answer answerer, tcp func(net.Conn)
 	return r, p
 }
 
-// TestThousandsOfRecords: an answer of the largest size yields MaxAddrs addresses and an entry of bounded size.
+// TestThousandsOfRecords: an answer of maximum size yields MaxAddrs addresses and an entry of bounded size.
 func TestThousandsOfRecords(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, _ := pipeResolver(t, Options{Family: Family4}, func(req *dns.Msg, _ bool) *dns.Msg {
@@ -269,7 +271,8 @@ func TestThousandsOfRecords(t *testing.T) {
 	})
 }
 
-// TestAliases: chains that circle, that never end and that are long end with KindChain, after a bounded number of questions.
+// TestAliases: alias chains that loop, never end or are too long fail with KindChain after a bounded number
+// of questions.
 func TestAliases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int64
@@ -279,7 +282,8 @@ func TestAliases(t *testing.T) {
 			m := replyTo(req, 0)
 			var i int
 			switch {
-			case strings.HasPrefix(name, "long"): // four hundred aliases in one reply, and an address behind them
+			// Four hundred aliases in one reply, and an address after them.
+			case strings.HasPrefix(name, "long"):
 				for i := range 400 {
 					from, to := fmt.Sprintf("l%d.test.", i), fmt.Sprintf("l%d.test.", i+1)
 					if i == 0 {
@@ -291,10 +295,10 @@ func TestAliases(t *testing.T) {
 				m.Compress = true
 				m.Truncate(4000)
 				m.Truncated = false
-			case strings.HasPrefix(name, "both"): // an alias to itself among addresses of others
+			case strings.HasPrefix(name, "both"): // an alias to itself among other addresses
 				m.Answer = append(m.Answer, rr(t, "%s 300 IN CNAME x.test.", name), rr(t, "x.test. 300 IN CNAME y.test."),
 					rr(t, "y.test. 300 IN CNAME x.test."), rr(t, "z.test. 300 IN A 192.0.2.66"))
-			default: // each name is an alias of the next
+			default: // each name is an alias of the next one
 				fmt.Sscanf(name, "e%d.", &i)
 				m.Answer = append(m.Answer, rr(t, "%s 300 IN CNAME e%d.endless.test.", name, i+1))
 			}
@@ -312,8 +316,8 @@ func TestAliases(t *testing.T) {
 	})
 }
 
-// TestStallingTCP: name servers that truncate and then stall by TCP at each stage end in time, hold no more than their share of connections,
-// and don't keep other PLDs' names from being answered.
+// TestStallingTCP: lookups end in time if name servers truncate and then stall by TCP at any stage. They use
+// at most their share of connections and do not delay names of other PLDs.
 func TestStallingTCP(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var stages atomic.Int64
@@ -370,11 +374,12 @@ func TestStallingTCP(t *testing.T) {
 		if err := r.Close(); err != nil {
 			t.Error(err)
 		}
-		time.Sleep(2 * time.Second) // those that trickle notice
+		time.Sleep(2 * time.Second) // until those that trickle notice
 	})
 }
 
-// TestSilentPLD: a PLD with endless names and silent servers holds no more than its share of lookups; others are answered at once.
+// TestSilentPLD: a PLD with endless names and silent servers uses at most its share of lookups. Others are
+// answered at once.
 func TestSilentPLD(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, _ := pipeResolver(t, Options{Family: Family4, MaxInFlight: 64, MaxWaitingPerPLD: 100}, func(req *dns.Msg, _ bool) *dns.Msg {

@@ -15,7 +15,7 @@ import (
 	"drumbeat/internal/damage"
 )
 
-// randomName is a name that the DNS can hold, with labels and a length up to what it allows.
+// randomName returns a valid DNS name with random labels and length.
 func randomName(rnd *rand.Rand) string {
 	const letters = "abcdefghijklmnopqrstuvwxyz0123456789-_"
 	var b strings.Builder
@@ -33,7 +33,8 @@ func randomName(rnd *rand.Rand) string {
 	return b.String()
 }
 
-// TestQuestion: the library reads what we pack, and our reader takes its reply and none that differs in a bit of the question.
+// TestQuestion: the library reads our packed questions, and our reader accepts its replies but none that
+// differs in a bit of the question.
 func TestQuestion(t *testing.T) {
 	rnd := testRand(t)
 	for range 2000 {
@@ -73,13 +74,13 @@ func TestQuestion(t *testing.T) {
 	}
 }
 
-// repeats tells whether msg is a reply to q, letter by letter if exact.
+// repeats reports whether msg is a reply to q, letter by letter if exact.
 func repeats(q *question, msg []byte, exact bool) bool {
 	ok, sameCase := q.answers(msg)
 	return ok && (sameCase || !exact)
 }
 
-// TestMixedCase: the bits that are drawn show in the letters, others for each question.
+// TestMixedCase: the random bits determine the case of the letters, and each question has its own.
 func TestMixedCase(t *testing.T) {
 	seen := make(map[string]bool)
 	for range 100 {
@@ -91,7 +92,8 @@ func TestMixedCase(t *testing.T) {
 	}
 }
 
-// TestReadingCosts: packing a question, comparing a reply with it and reading that costs few allocations.
+// TestReadingCosts: packing a question, comparing a reply with it and reading the reply takes few
+// allocations.
 func TestReadingCosts(t *testing.T) {
 	q := newQuestion("www.example.test", typeA, true, true)
 	var m dns.Msg
@@ -114,7 +116,7 @@ func TestReadingCosts(t *testing.T) {
 	}
 }
 
-// BenchmarkMessages measures what the library does for a lookup.
+// BenchmarkMessages measures the library's part of a lookup.
 func BenchmarkMessages(b *testing.B) {
 	q := newQuestion("www.example.test", typeA, true, true)
 	var m dns.Msg
@@ -143,8 +145,9 @@ func BenchmarkMessages(b *testing.B) {
 	})
 }
 
-// TestHostileReply: a reply of the largest size takes bounded memory, where the library would unpack 24 MB; a bad option of
-// EDNS0, a record of another class and bytes behind the last record don't keep an address from being read.
+// TestHostileReply: a reply of maximum size takes bounded memory, where the library would unpack 24 MB. A
+// bad EDNS0 option, a record of another class and bytes after the last record do not make an address
+// unreadable.
 func TestHostileReply(t *testing.T) {
 	q := newQuestion("a.test", typeA, true, false)
 	var req dns.Msg
@@ -154,13 +157,14 @@ func TestHostileReply(t *testing.T) {
 	good := rr(t, "a.test. 60 IN A 192.0.2.1")
 	other := rr(t, "a.test. 60 CH A 198.51.100.66")
 	m := replyTo(&req, 0, other, good)
-	odd := append(packed(t, m), 0, 0, byte(dns.TypeOPT), 4, 208, 0, 0, 0, 0, 0, 5, 0, 8, 0, 1, 255) // a subnet of one byte
+	// A subnet of one byte.
+	odd := append(packed(t, m), 0, 0, byte(dns.TypeOPT), 4, 208, 0, 0, 0, 0, 0, 5, 0, 8, 0, 1, 255)
 	odd[11]++
 	odd = append(odd, "more"...)
 	if new(dns.Msg).Unpack(odd) == nil {
 		t.Error("the library reads the bad option")
 	}
-	// A name of 127 bytes that must be quoted, and a HIP record with pointers to it.
+	// A name of 127 bytes that must be escaped, and a HIP record with pointers to it.
 	long := dns.RR_Header{Name: strings.Repeat(`\001.`, 127), Rrtype: dns.TypeA, Class: dns.ClassINET}
 	m = replyTo(&req, 0, good, &dns.A{Hdr: long, A: net.IPv4(192, 0, 2, 2)})
 	huge := packed(t, m)
@@ -193,7 +197,8 @@ func TestHostileReply(t *testing.T) {
 	t.Logf("the library unpacks %d bytes", byLibrary)
 }
 
-// TestTimers compares the lists with a map under random scheduling and stopping: each is in order and holds what it should.
+// TestTimers compares the lists with a map under random scheduling and stopping. Each list is in order and
+// complete.
 func TestTimers(t *testing.T) {
 	rnd := testRand(t)
 	r := &Resolver{kick: make(chan struct{}, 1)}

@@ -7,10 +7,10 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Replies unpacked as a whole: what reply.go is compared with.
+// Replies unpacked completely, for comparison with reply.go.
 
-// readByLibrary reads the reply to a question for name after the library has unpacked it. Records that don't belong to the chain of aliases
-// from name on are ignored.
+// readByLibrary reads the reply to a question for name after the library has unpacked it. It ignores records
+// outside the alias chain of name.
 func readByLibrary(msg []byte, name string, qtype uint16, maxAddrs int) (reply, error) {
 	var m dns.Msg
 	err := m.Unpack(msg)
@@ -81,7 +81,7 @@ func chainByLibrary(m *dns.Msg, r reply, name string, qtype uint16, maxAddrs int
 	soa := negativeByLibrary(m)
 	switch {
 	case r.truncated:
-	case at != name && soa == 0: // the server left the rest to us
+	case at != name && soa == 0: // the server left the rest of the chain to us
 		r.alias = at
 	default:
 		r.kind, r.ttl = KindNoData, soa
@@ -89,7 +89,7 @@ func chainByLibrary(m *dns.Msg, r reply, name string, qtype uint16, maxAddrs int
 	return r
 }
 
-// negativeByLibrary is the life of a negative reply by its SOA, 0 without one.
+// negativeByLibrary returns the life of a denial from its SOA, 0 without one.
 func negativeByLibrary(m *dns.Msg) uint32 {
 	for _, rr := range m.Ns {
 		if soa, ok := rr.(*dns.SOA); ok && soa.Hdr.Rdlength > 0 {

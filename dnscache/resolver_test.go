@@ -91,7 +91,7 @@ func TestTTLs(t *testing.T) {
 	}
 }
 
-// TestLoss: questions are lost, and servers are dead or late; everything is found all the same.
+// TestLoss: all names are found although questions are lost and servers are dead or late.
 func TestLoss(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -128,7 +128,7 @@ func TestLoss(t *testing.T) {
 	}
 }
 
-// TestLateAnswer: an answer to the first try that comes after the second was sent is taken.
+// TestLateAnswer: an answer to the first try counts even after the second was sent.
 func TestLateAnswer(t *testing.T) {
 	var tries atomic.Int64
 	second := make(chan struct{})
@@ -146,7 +146,7 @@ func TestLateAnswer(t *testing.T) {
 	}
 }
 
-// TestSilence: lookups time out while the servers are silent, and succeed again after.
+// TestSilence: lookups time out while the servers are silent, and succeed afterwards.
 func TestSilence(t *testing.T) {
 	var dead atomic.Bool
 	dead.Store(true)
@@ -169,7 +169,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// TestLies: replies with another id, another question, no question, or garbage aren't believed.
+// TestLies: replies with another id, another question, no question or garbage are ignored.
 func TestLies(t *testing.T) {
 	r := newResolver(t, Options{Family: Family4, Timeouts: []time.Duration{30 * time.Millisecond}}, startFake(t,
 		func(req *dns.Msg, _ bool) *dns.Msg {
@@ -249,8 +249,7 @@ func TestTruncated(t *testing.T) {
 	}
 }
 
-// TestOtherServer: SERVFAIL and REFUSED of one server are asked of another; EDNS0 is left out when
-// refused.
+// TestOtherServer: after SERVFAIL or REFUSED another server is asked; EDNS0 is omitted if refused.
 func TestOtherServer(t *testing.T) {
 	bad := startFake(t, func(req *dns.Msg, _ bool) *dns.Msg { return replyTo(req, dns.RcodeServerFailure) })
 	old := startFake(t, func(req *dns.Msg, _ bool) *dns.Msg {
@@ -270,8 +269,8 @@ func TestOtherServer(t *testing.T) {
 	}
 }
 
-// TestSingleFlightAndPLDBound: a thousand lookups of one name ask once; names of one PLD keep its bound,
-// and other PLDs aren't held up by it.
+// TestSingleFlightAndPLDBound: a thousand lookups of one name send one question. Names of one PLD stay
+// within its bound and do not delay other PLDs.
 func TestSingleFlightAndPLDBound(t *testing.T) {
 	release := make(chan struct{})
 	var now, most atomic.Int64

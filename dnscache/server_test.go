@@ -17,13 +17,13 @@ import (
 // fake is a name server on loopback, UDP and TCP on one port.
 type fake struct {
 	addr netip.AddrPort
-	udp  atomic.Int64 // questions that came by UDP
+	udp  atomic.Int64 // questions received by UDP
 	tcp  atomic.Int64
 	mu   sync.Mutex
 	seen map[string]int // questions by "name type"
 }
 
-// answerer makes the reply to a question; nil: none is sent.
+// answerer makes the reply to a question; nil: no reply.
 type answerer func(req *dns.Msg, tcp bool) *dns.Msg
 
 func startFake(t testing.TB, answer answerer) *fake {
@@ -78,7 +78,7 @@ func rr(t testing.TB, format string, args ...any) dns.RR {
 	return r
 }
 
-// replyTo makes a reply with a code and answer records.
+// replyTo makes a reply with a response code and answer records.
 func replyTo(req *dns.Msg, rcode int, rrs ...dns.RR) *dns.Msg {
 	m := new(dns.Msg)
 	m.SetRcode(req, rcode)
@@ -86,7 +86,7 @@ func replyTo(req *dns.Msg, rcode int, rrs ...dns.RR) *dns.Msg {
 	return m
 }
 
-// zone answers from a table "name type" -> records; "NX" as first record: no such name; "SERVFAIL"…
+// zone answers from a table of "name type" -> records. A first record of "NX" means no such name, and so on.
 func zone(t testing.TB, table map[string][]string) answerer {
 	return func(req *dns.Msg, tcp bool) *dns.Msg {
 		q := req.Question[0]
@@ -129,7 +129,7 @@ func newResolver(t testing.TB, opt Options, fakes ...*fake) *Resolver {
 	return r
 }
 
-// lookup returns the addresses, blank separated, or the kind of the error.
+// lookup returns the addresses separated by blanks, or the kind of the error.
 func lookup(t testing.TB, r *Resolver, host string) string {
 	t.Helper()
 	a, err := r.Lookup(t.Context(), host, "")

@@ -40,8 +40,8 @@ func TestAllocs(t *testing.T) {
 	}
 }
 
-// BenchmarkExchange compares, over loopback and with a new connection each: this package, net/http, and
-// the bare loop of dial, write, read to the end.
+// BenchmarkExchange compares this package, net/http, and a bare loop of dial, write and read to the end,
+// over loopback with a new connection each.
 func BenchmarkExchange(b *testing.B) {
 	addr := listen(b, func(conn net.Conn) {
 		readRequest(conn)
@@ -92,8 +92,8 @@ func bench(b *testing.B, do func() error) {
 	}
 }
 
-// BenchmarkTLS measures an exchange with a full handshake, and with a resumed one, server's share
-// included.
+// BenchmarkTLS measures an exchange with a full handshake and with a resumed one, including the server's
+// part.
 func BenchmarkTLS(b *testing.B) {
 	cfg := &tls.Config{Certificates: []tls.Certificate{*testCert(b, nil, time.Now().Add(time.Hour), "example.org")}}
 	addr := listen(b, func(conn net.Conn) {
@@ -112,7 +112,7 @@ func BenchmarkTLS(b *testing.B) {
 	}
 }
 
-// BenchmarkOverhead is an exchange without a socket: what this package adds to the kernel's part.
+// BenchmarkOverhead measures an exchange without a socket: the cost of this package without the kernel.
 func BenchmarkOverhead(b *testing.B) {
 	conn := new(script)
 	c := newTestClient(b, Options{UserAgent: "bench", Dial: func(context.Context, netip.AddrPort) (net.Conn, error) {

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// limitCase is a reply, what Request.BodyLimit says to it, and what becomes of it.
+// limitCase is a reply, the results of Request.BodyLimit, and the expected response.
 type limitCase struct {
 	name, head, body string
-	first, second    int64 // answers of the hook; second only for LookFirst
-	asked            int   // how often
+	first, second    int64 // results of the hook; second only after LookFirst
+	asked            int   // expected number of calls
 	want             string
 	cut              Reason
-	marks            Marks // of those that matter
-	most             int   // bytes that the server gets rid of, head apart
+	marks            Marks // among those that matter
+	most             int   // bytes of the body that the server can send
 	kept             bool
 }
 
@@ -59,7 +59,7 @@ func limitCases() []limitCase {
 	}
 }
 
-// TestBodyLimit: what Request.BodyLimit says is what is read; from the server's side, too.
+// TestBodyLimit: exactly what Request.BodyLimit asks for is read, also as seen by the server.
 func TestBodyLimit(t *testing.T) {
 	for _, lc := range limitCases() {
 		t.Run(lc.name, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestBodyLimit(t *testing.T) {
 				c := newTestClient(t, Options{Limits: Limits{BodyBytes: 64 << 10, DecodedBytes: 64 << 10},
 					Dial: pipeDial(func(conn net.Conn, _ string) {
 						io.WriteString(conn, lc.head)
-						n, _ := io.WriteString(conn, lc.body) // a pipe takes what is read, no more
+						n, _ := io.WriteString(conn, lc.body) // a pipe accepts only what is read
 						sent <- n
 					})})
 				asked := 0
@@ -107,7 +107,7 @@ func TestBodyLimit(t *testing.T) {
 	}
 }
 
-// TestBodyLimitOfDecoded: a narrow limit narrows what is decoded, too.
+// TestBodyLimitOfDecoded: a narrow limit also narrows the decoded size.
 func TestBodyLimitOfDecoded(t *testing.T) {
 	bomb := encode(t, "gzip", strings.Repeat("x", 4<<20))
 	synctest.Test(t, func(t *testing.T) {

@@ -21,7 +21,7 @@ type endless struct {
 }
 
 func (e *endless) Read(p []byte) (int, error) {
-	runtime.Gosched() // the others' turn
+	runtime.Gosched() // let the others run
 	if e.head != "" {
 		n := copy(p, e.head)
 		e.head = e.head[n:]
@@ -33,7 +33,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestEndlessBodiesKeepToTheBudget: 2,000 exchanges of endless bodies at once, with three parsers behind them, never
+// TestEndlessBodiesKeepToTheBudget: 2,000 concurrent exchanges with endless bodies and three parsers never
 // hold more than Options.BufferBytes, and each gets its body up to the limit.
 func TestEndlessBodiesKeepToTheBudget(t *testing.T) {
 	const n, total = 2000, 4 << 20
@@ -66,8 +66,8 @@ func TestEndlessBodiesKeepToTheBudget(t *testing.T) {
 	})
 }
 
-// TestBudgetForOne: when the budget is just what one exchange may need, any number of them still come to their end, one
-// after the other, through chunks and two codings of bombs.
+// TestBudgetForOne: with a budget for exactly one exchange, any number of exchanges still finish one after
+// the other, with chunks and bombs in two codings.
 func TestBudgetForOne(t *testing.T) {
 	bomb := encode(t, "gzip", encode(t, "gzip", strings.Repeat("x", 4<<20)))
 	plain := strings.Repeat("y", 200<<10)
@@ -105,8 +105,9 @@ func TestBudgetForOne(t *testing.T) {
 	})
 }
 
-// TestMemoryIsOurFault: who finds the budget used up waits for 30 s with its clocks standing still, then fails for a
-// reason that isn't the host's; when memory is given back in time it gets its page whole.
+// TestMemoryIsOurFault: an exchange that finds the budget exhausted waits for 30 s with its limits
+// suspended, then fails with an error that is not the host's fault. If memory is returned in time, it gets
+// its whole page.
 func TestMemoryIsOurFault(t *testing.T) {
 	limits := Limits{BodyBytes: 256 << 10, DecodedBytes: 256 << 10, Total: 20 * time.Second}
 	page := strings.Repeat("z", 200<<10)
@@ -148,8 +149,8 @@ func TestMemoryIsOurFault(t *testing.T) {
 	})
 }
 
-// TestRequestsBeyondTheBudget: limits of a request for which the client's budget isn't made are refused, and so is a
-// budget too small for one exchange.
+// TestRequestsBeyondTheBudget: limits that exceed what the budget allows one exchange are rejected, and so
+// is a budget too small for one exchange.
 func TestRequestsBeyondTheBudget(t *testing.T) {
 	limits := Limits{BodyBytes: 100, DecodedBytes: 100}
 	c := newTestClient(t, Options{BufferBytes: limits.MemoryBytes(), Limits: limits})

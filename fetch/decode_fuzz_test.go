@@ -16,9 +16,9 @@ import (
 	"drumbeat/internal/damage"
 )
 
-// FuzzDecode: what the reference coders have packed comes back, cut at the limits and marked there; any other bytes give
-// at most as much as the limits, the beginning of what a larger limit gives, what the standard library makes of them
-// as far as both go, and take bounded memory.
+// FuzzDecode: what the reference encoders pack is decoded, cut at the limits and marked. Any other bytes
+// yield at most what the limits allow, a prefix of what a larger limit yields, the same bytes as the
+// standard library as far as both go, and take bounded memory.
 func FuzzDecode(f *testing.F) {
 	text := []byte("the quick brown fox jumps over the lazy dog, the quick brown fox")
 	codings := [...]string{"gzip", "deflate", "br", "zstd"}
@@ -84,14 +84,14 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// compareStandard compares with what the standard library decodes; where one gives up earlier, its bytes are the
-// beginning of the other's.
+// compareStandard compares with the standard library's output. If one gives up earlier, its output is a
+// prefix of the other's.
 func compareStandard(t *testing.T, coding int, sent, got []byte) {
 	var r io.Reader
 	switch {
 	case coding == 0:
 		z, err := gzip.NewReader(bytes.NewReader(sent))
-		if err != nil || sent[3]&0xe0 != 0 { // it doesn't look at reserved flags
+		if err != nil || sent[3]&0xe0 != 0 { // it ignores reserved flags
 			return
 		}
 		r = z
@@ -108,8 +108,8 @@ func compareStandard(t *testing.T, coding int, sent, got []byte) {
 	}
 }
 
-// FuzzDesync puts bytes behind a whole response: they never become part of it, whatever they look like, and however the
-// connection cuts them.
+// FuzzDesync appends bytes to a whole response. They never become part of it, whatever they are and however
+// the connection splits them.
 func FuzzDesync(f *testing.F) {
 	f.Add([]byte("hello"), []byte("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"), byte(0), 3)
 	f.Add([]byte("hello"), []byte("\r\nHTTP/1.1 200 OK\r\n\r\nevil"), byte(1), 1)
@@ -145,7 +145,7 @@ func FuzzDesync(f *testing.F) {
 	})
 }
 
-// wholeReply is a reply with a body in one of four forms, and the body that is to be found.
+// wholeReply returns a reply with a body in one of four forms, and the expected body.
 func wholeReply(body []byte, form byte) (reply, want []byte) {
 	first := fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	switch form % 4 {
@@ -159,13 +159,13 @@ func wholeReply(body []byte, form byte) (reply, want []byte) {
 		first = append(first, "0\r\nA: b\r\n\r\n"...)
 	case 2: // no body by its status
 		return []byte("HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n"), nil
-	case 3: // interim responses before
+	case 3: // preceded by interim responses
 		first = append([]byte("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n"), first...)
 	}
 	return first, body
 }
 
-// askedAgain is a connection that replies to each request in turn and stays open.
+// askedAgain is a connection that replies to each request in order and stays open.
 type askedAgain struct {
 	script
 	replies [][]byte
@@ -185,8 +185,8 @@ func (a *askedAgain) Read(p []byte) (int, error) {
 	return a.script.Read(p)
 }
 
-// FuzzReuse keeps a connection after a whole reply and whatever came behind it: the next request gets its own reply, on
-// that connection only if nothing came.
+// FuzzReuse keeps a connection after a whole reply and any bytes that follow. The next request gets its own
+// reply, on that connection only if nothing followed.
 func FuzzReuse(f *testing.F) {
 	f.Add([]byte("hello"), []byte("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil"), byte(0), 3)
 	f.Add([]byte("hello"), []byte{}, byte(0), 3)

@@ -16,7 +16,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// encode packs s by the named coding.
+// encode packs s in the named coding.
 func encode(t testing.TB, coding, s string) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -97,7 +97,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// reply1 does one exchange with a peer that sends reply and closes.
+// reply1 makes one exchange with a peer that sends reply and closes.
 func reply1(t *testing.T, reply string, lim Limits) *Response {
 	t.Helper()
 	resp := new(Response)
@@ -111,8 +111,8 @@ func reply1(t *testing.T, reply string, lim Limits) *Response {
 	return resp
 }
 
-// TestBombs: what decodes to far more than was sent is cut, marked, and takes no more memory than the
-// limit.
+// TestBombs: a body that decodes to far more than was sent is cut and marked, and takes no more memory than
+// the limit.
 func TestBombs(t *testing.T) {
 	bomb := strings.Repeat("\x00", 12<<20)
 	for _, coding := range []string{"gzip", "zlib", "br", "zstd"} {
@@ -134,7 +134,7 @@ func TestBombs(t *testing.T) {
 			}
 		}
 	}
-	// A bomb in a bomb: the inner one is packed small by the outer one.
+	// A bomb in a bomb: the outer coding packs the inner one small.
 	inner := encode(t, "gzip", bomb)
 	resp := reply1(t, ok200+"Content-Encoding: gzip, gzip\r\n\r\n"+encode(t, "gzip", inner), Limits{})
 	if len(resp.Body) > 8<<20 || resp.Marks&(MarkRatioLimit|MarkDecodedLimit) == 0 {
@@ -142,7 +142,7 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-// TestBuffersAreGivenBack: after Reset a response holds no more than its small buffers, whatever it held.
+// TestBuffersAreGivenBack: after Reset a response holds only its small buffers.
 func TestBuffersAreGivenBack(t *testing.T) {
 	big := strings.Repeat("x", 1<<20)
 	reply := ok200 + "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -12,16 +12,16 @@ import (
 	"testing/synctest"
 )
 
-// desync is a reply by which two readers may disagree about where it ends, and what we make of it.
+// desync is a reply on whose end two readers may disagree, and the expected response.
 type desync struct {
 	name, reply string
 	body        string // "" with kind: no response
 	kind        Kind
-	marks       Marks // that must be among the response's
+	marks       Marks // expected among the response's marks
 	trunc       Reason
 }
 
-// forged is the response that each reply hides behind its end, or inside.
+// forged is the response that each reply hides inside or after its body.
 const forged = ok200 + "Content-Length: 6\r\n\r\nforged"
 
 func desyncs() []desync {
@@ -86,8 +86,8 @@ func desyncs() []desync {
 	}
 }
 
-// TestDesyncStaysWithItsURL: whatever a reply says about its end, the connection that brought it is closed, and the next
-// exchange with the same server, on a connection of its own, brings its own page.
+// TestDesyncStaysWithItsURL: whatever a reply claims about its end, its connection is closed, and the next
+// exchange with the same server uses a new connection and gets its own page.
 func TestDesyncStaysWithItsURL(t *testing.T) {
 	for _, d := range desyncs() {
 		t.Run(d.name, func(t *testing.T) {
@@ -132,8 +132,8 @@ func TestDesyncStaysWithItsURL(t *testing.T) {
 	}
 }
 
-// TestEarlyReplyStaysWithItsURL: a reply that comes before it was asked for can only be taken for that of the one URL
-// that its connection is for.
+// TestEarlyReplyStaysWithItsURL: a reply that precedes its request can only be taken for that of the one URL
+// of its connection.
 func TestEarlyReplyStaysWithItsURL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dials := 0
@@ -155,7 +155,7 @@ func TestEarlyReplyStaysWithItsURL(t *testing.T) {
 	})
 }
 
-// TestCarriageReturnsAreLinear: a head of line ends in pieces costs no time in the square of its length.
+// TestCarriageReturnsAreLinear: a head of fragmented line ends does not take quadratic time.
 func TestCarriageReturnsAreLinear(t *testing.T) {
 	b := []byte("HTTP/1.1 200 OK\n" + strings.Repeat("\r", 64<<10))
 	steps := 0

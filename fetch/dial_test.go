@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// fullBacklog returns the address of a listener that takes no connection any more.
+// fullBacklog returns the address of a listener that accepts no more connections.
 func fullBacklog(t *testing.T) netip.AddrPort {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
@@ -48,8 +48,8 @@ func descriptors(t *testing.T) int {
 	return len(names)
 }
 
-// TestSocketsThatWait: limits and contexts end connecting and waiting on sockets, with the right kinds, and leave no
-// descriptor.
+// TestSocketsThatWait: limits and contexts end connects and waits on sockets with the right kinds and leave
+// no descriptor open.
 func TestSocketsThatWait(t *testing.T) {
 	full := fullBacklog(t)
 	silent := listen(t, func(conn net.Conn) { io.Copy(io.Discard, conn) })
@@ -80,12 +80,12 @@ func TestSocketsThatWait(t *testing.T) {
 		}
 		cancel()
 	}
-	if after := descriptors(t); after > before+2 { // what the silent server hasn't closed yet
+	if after := descriptors(t); after > before+2 { // sockets that the silent server has not closed yet
 		t.Errorf("%d descriptors, %d before", after, before)
 	}
 }
 
-// TestDeadlineThatIsEarly: one that was set for what may come later doesn't end waiting for the first byte.
+// TestDeadlineThatIsEarly: a deadline set for a later stage does not end the wait for the first byte.
 func TestDeadlineThatIsEarly(t *testing.T) {
 	addr := listen(t, func(conn net.Conn) {
 		readRequest(conn)
@@ -100,7 +100,7 @@ func TestDeadlineThatIsEarly(t *testing.T) {
 	}
 }
 
-// TestIPv6: addresses of both families are dialled.
+// TestIPv6: addresses of both families can be dialled.
 func TestIPv6(t *testing.T) {
 	l, err := net.Listen("tcp6", "[::1]:0")
 	if err != nil {

@@ -45,7 +45,7 @@ func listen(t testing.TB, handle func(net.Conn)) netip.AddrPort {
 	return l.Addr().(*net.TCPAddr).AddrPort()
 }
 
-// readRequest reads up to the empty line.
+// readRequest reads a request up to the empty line.
 func readRequest(conn io.Reader) string {
 	var b []byte
 	p := make([]byte, 4096)
@@ -173,7 +173,7 @@ func TestLimits(t *testing.T) {
 	chunks := "Transfer-Encoding: chunked\r\n\r\n3e8\r\n" + body + "\r\n0\r\n\r\n"
 	for _, tt := range []struct {
 		name, reply string
-		limit, want int // bytes of RawBody
+		limit, want int // RawBody in bytes
 		payload     int
 		trunc       Reason
 	}{
@@ -205,8 +205,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestMinRate: a reply that trickles is cut when its mean rate falls below the limit, and kept when it
-// keeps to it however long it takes.
+// TestMinRate: a trickling reply is cut when its mean rate falls below the limit, and kept if it stays
+// above, however long it takes.
 func TestMinRate(t *testing.T) {
 	for _, tt := range []struct {
 		every time.Duration
@@ -240,7 +240,7 @@ func TestMinRate(t *testing.T) {
 				t.Errorf("rate %d: %q after %v with %d bytes, want %q after %v", tt.rate, resp.Truncated, resp.Total,
 					len(resp.Body), tt.trunc, tt.took)
 			}
-			time.Sleep(tt.every) // the server notices
+			time.Sleep(tt.every) // until the server notices
 		})
 	}
 }
@@ -284,7 +284,8 @@ func TestDialFaults(t *testing.T) {
 	}
 }
 
-// TestRouteFaults: what the routing table says tells our want of a route from a router's, and from a want of ports.
+// TestRouteFaults: the routing table distinguishes our missing route from a router's and from a lack of
+// ports.
 func TestRouteFaults(t *testing.T) {
 	for _, c := range []struct {
 		err    syscall.Errno
@@ -327,7 +328,7 @@ func TestRefusedAndReset(t *testing.T) {
 	if err := c.Do(t.Context(), req, new(Response)); !errors.As(err, &fe) || fe.Kind != KindReset {
 		t.Errorf("reset: got %v", err)
 	}
-	// A reply that comes before the request, and a connection that is reset behind it.
+	// A reply before the request, and a connection reset after it.
 	addr = listen(t, func(conn net.Conn) { io.WriteString(conn, "HTTP/1.1 503 No\r\nContent-Length: 2\r\n\r\nno") })
 	c, req = loopbackClient(t, addr, Options{})
 	var resp Response
@@ -420,7 +421,7 @@ func TestTLSFaults(t *testing.T) {
 	}
 }
 
-// TestOldTLS: TLS 1.1 is spoken when asked for.
+// TestOldTLS: TLS 1.1 is used on request.
 func TestOldTLS(t *testing.T) {
 	cert := testCert(t, nil, time.Now().Add(time.Hour), "example.org")
 	addr := listen(t, func(conn net.Conn) {
@@ -437,7 +438,7 @@ func TestOldTLS(t *testing.T) {
 	}
 }
 
-// TestResumption: the second handshake with a site is an abbreviated one, and judged all the same.
+// TestResumption: the second handshake with a site is resumed, and its chain is verified nevertheless.
 func TestResumption(t *testing.T) {
 	cert := testCert(t, nil, time.Now().Add(time.Hour), "example.org")
 	cfg := &tls.Config{Certificates: []tls.Certificate{*cert}}

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// script is a connection that swallows the request and replies from memory in pieces.
+// script is a connection that ignores the request and replies from memory in pieces.
 type script struct {
 	net.Conn
 	rest  []byte
@@ -30,8 +30,8 @@ func (s *script) Write(p []byte) (int, error)   { return len(p), nil }
 func (s *script) Close() error                  { return nil }
 func (s *script) SetDeadline(t time.Time) error { return nil }
 
-// FuzzReply feeds any bytes as a reply: no panic, no endless loop, the same result however the bytes are
-// cut into reads, and all limits kept.
+// FuzzReply replies with any bytes: no panic, no endless loop, the same result however the bytes are split
+// into reads, and all limits hold.
 func FuzzReply(f *testing.F) {
 	for _, o := range oddReplies() {
 		if len(o.reply) < 4<<10 {
@@ -71,7 +71,7 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
-// FuzzChunked: framing that we write is read back in any pieces; any other bytes end in some state.
+// FuzzChunked: our own framing is read back in any pieces. Any other bytes end in some state.
 func FuzzChunked(f *testing.F) {
 	f.Add([]byte("5\r\nhello\r\n0\r\n\r\n"), 3)
 	f.Add([]byte("5;x=y\nhello\n0\nA: b\n\n"), 1)

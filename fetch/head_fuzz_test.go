@@ -9,8 +9,9 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// FuzzHead: fasthttp's codec reads the mended head of whatever comes, and finds the same values in it. Of repeated Server lines it
-// takes the last one, of Set-Cookie and Connection it makes forms of its own; nobody asks for them.
+// FuzzHead: fasthttp's codec reads the normalized head of any input and finds the same values in it.
+// Exceptions: it takes the last of repeated Server lines and rewrites Set-Cookie and Connection, which this
+// package does not use.
 func FuzzHead(f *testing.F) {
 	for _, o := range oddReplies() {
 		if end, _ := headEnd([]byte(o.reply), 0); end > 0 && end < 4<<10 {

@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// staying is a server behind net.Pipe whose connections answer requests until they are closed. reply returns what is sent
-// for the n-th request of a connection; "" closes it.
+// staying is a server behind net.Pipe whose connections answer requests until they are closed. reply returns
+// the reply to the n-th request of a connection; "" closes it.
 type staying struct {
 	reply       func(conn, n int, path string) string
 	dials, open atomic.Int64
@@ -68,7 +68,7 @@ func keepRequest() *Request {
 	return req
 }
 
-// TestReuse: within its time a connection is used again, also by a request that then closes it.
+// TestReuse: a connection is reused within its time, even by a request that then closes it.
 func TestReuse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &staying{reply: always(hello)}
@@ -97,8 +97,8 @@ func TestReuse(t *testing.T) {
 	})
 }
 
-// TestIdleExpires: connections are closed when their time is over, when the server's is, and by Close; no timer and no map
-// entry stays behind them.
+// TestIdleExpires: connections are closed when their time or the server's is over, and by Close. No timer
+// and no map entry remains.
 func TestIdleExpires(t *testing.T) {
 	for said, want := range map[string]time.Duration{"": 10 * time.Second, "Keep-Alive: timeout=5, max=100\r\n": 4 * time.Second,
 		"Keep-Alive: timeout=60\r\n": 10 * time.Second, "Keep-Alive: timeout=1\r\n": 0, "Keep-Alive: max=0\r\n": 0,
@@ -141,7 +141,8 @@ func TestIdleExpires(t *testing.T) {
 	})
 }
 
-// TestIdleIsBounded: of one host one connection stays, of all hosts at most IdleConns, those that end last.
+// TestIdleIsBounded: at most one connection for each host is kept, and in total at most IdleConns, those
+// that expire last.
 func TestIdleIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &staying{reply: always(hello)}
@@ -159,7 +160,7 @@ func TestIdleIsBounded(t *testing.T) {
 		if c.Idle() != 1 || s.open.Load() != 1 {
 			t.Errorf("%d idle of one host, %d open, want 1", c.Idle(), s.open.Load())
 		}
-		// Another address of the host gets a new connection, and the host keeps no other.
+		// Another address of the host gets a new connection, and the old one is closed.
 		other := keepRequest()
 		other.Addr = netip.AddrPortFrom(netip.MustParseAddr("93.184.216.35"), other.Addr.Port())
 		var first Response
@@ -202,7 +203,7 @@ func TestIdleIsBounded(t *testing.T) {
 	}
 }
 
-// TestOtherKeys: a connection is for one scheme, host and address.
+// TestOtherKeys: a connection serves one scheme, host and address.
 func TestOtherKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &staying{reply: always(hello)}
@@ -233,7 +234,7 @@ func TestOtherKeys(t *testing.T) {
 	})
 }
 
-// TestNotReused: after none of these is a connection used again, whatever the server does with it.
+// TestNotReused: after any of these replies the connection is not reused, whatever the server does with it.
 func TestNotReused(t *testing.T) {
 	replies := map[string]string{
 		"said close":           ok200 + "Connection: close\r\nContent-Length: 5\r\n\r\nhello",
@@ -263,7 +264,7 @@ func TestNotReused(t *testing.T) {
 				}}
 				c := newTestClient(t, Options{Dial: s.dial, Limits: Limits{BodyBytes: 1000, Total: 9 * time.Second}})
 				var resp Response
-				_ = c.Do(t.Context(), keepRequest(), &resp) // some are errors
+				_ = c.Do(t.Context(), keepRequest(), &resp) // some fail
 				next := keepRequest()
 				next.PathQuery = "/next"
 				idle := c.Idle()
@@ -276,7 +277,7 @@ func TestNotReused(t *testing.T) {
 	}
 }
 
-// TestReusedAfter: these leave no doubt about where the reply ends.
+// TestReusedAfter: these replies leave no doubt about their end.
 func TestReusedAfter(t *testing.T) {
 	for name, reply := range map[string]string{
 		"length":       hello,
@@ -304,12 +305,12 @@ func TestReusedAfter(t *testing.T) {
 	}
 }
 
-// TestStale: when the server leaves a kept connection without a word, the request goes out once more on a new one; when it
-// has said something, or on a new connection, it doesn't.
+// TestStale: if the server closes a kept connection without a byte, the request is sent once more on a new
+// one. If the server has sent something, or the connection was new, it is not.
 func TestStale(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
-		second   string // to the second request of the first connection
+		second   string // reply to the second request of the first connection
 		dials    int64
 		requests int64
 		writes   int
@@ -347,7 +348,7 @@ func TestStale(t *testing.T) {
 			c.Close()
 		})
 	}
-	synctest.Test(t, func(t *testing.T) { // every connection is left: no third try
+	synctest.Test(t, func(t *testing.T) { // all connections are closed: no third try
 		s := &staying{reply: func(conn, n int, _ string) string {
 			if conn == 1 && n == 1 {
 				return hello
@@ -365,7 +366,7 @@ func TestStale(t *testing.T) {
 	})
 }
 
-// TestClocksOfReused: the times of an exchange on a kept connection are its own.
+// TestClocksOfReused: the durations of an exchange on a kept connection are its own.
 func TestClocksOfReused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &staying{reply: func(_, n int, _ string) string {
@@ -393,7 +394,7 @@ func TestClocksOfReused(t *testing.T) {
 	})
 }
 
-// TestCancelledIsNotKept: a context that ends during an exchange, or right after it, spoils no later one.
+// TestCancelledIsNotKept: a context that ends during or just after an exchange does not affect a later one.
 func TestCancelledIsNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &staying{reply: always(hello)}
@@ -414,7 +415,7 @@ func TestCancelledIsNotKept(t *testing.T) {
 	})
 }
 
-// stayTLS serves requests on each connection until it is closed, behind TLS if cfg is set. reply may close it.
+// stayTLS serves requests on each connection until it is closed, over TLS if cfg is set. reply may close it.
 func stayTLS(t testing.TB, cfg *tls.Config, reply func(conn net.Conn, n int)) (addr netip.AddrPort, dials *atomic.Int64) {
 	dials = new(atomic.Int64)
 	return listen(t, func(conn net.Conn) {
@@ -428,8 +429,8 @@ func stayTLS(t testing.TB, cfg *tls.Config, reply func(conn net.Conn, n int)) (a
 	}), dials
 }
 
-// TestReuseOnSockets: over TCP and TLS connections are used again; those that the server has closed, or has sent something
-// over that wasn't asked for, aren't. Nothing is left open at the end.
+// TestReuseOnSockets: TCP and TLS connections are reused, but not those that the server closed or on which
+// it sent unsolicited bytes. Nothing is left open at the end.
 func TestReuseOnSockets(t *testing.T) {
 	cert := testCert(t, nil, time.Now().Add(time.Hour), "example.org")
 	for _, scheme := range []string{"http", "https"} {
@@ -470,7 +471,7 @@ func TestReuseOnSockets(t *testing.T) {
 				if err := c.Close(); err != nil || c.Idle() != 0 {
 					t.Errorf("got %v, %d idle", err, c.Idle())
 				}
-				for runtime.NumGoroutine() > before+2 { // the listener's, and what else of the test
+				for runtime.NumGoroutine() > before+2 { // the listener's and the test's
 					runtime.Gosched()
 				}
 			})
@@ -478,8 +479,8 @@ func TestReuseOnSockets(t *testing.T) {
 	}
 }
 
-// TestManyReuse: hosts that are asked by several goroutines at once get their own pages, while connections expire and are
-// closed by the bound.
+// TestManyReuse: hosts requested by several goroutines at once return their own pages, while connections
+// expire or are closed by the bound.
 func TestManyReuse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &staying{reply: func(_, _ int, path string) string {
@@ -515,7 +516,7 @@ func TestManyReuse(t *testing.T) {
 	})
 }
 
-// TestIdleGiveUpDescriptors: who finds none left takes those of idle connections, once.
+// TestIdleGiveUpDescriptors: an exchange that finds no descriptor closes the idle connections, once.
 func TestIdleGiveUpDescriptors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &staying{reply: always(hello)}

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// gate is a connection that doesn't reply until it is opened, and then with the same page as all others.
+// gate is a connection that replies only once it is opened, with the same page as all others.
 type gate struct {
 	script
 	waiting *sync.WaitGroup
@@ -27,8 +27,8 @@ func (g *gate) Read(p []byte) (int, error) {
 	return g.script.Read(p)
 }
 
-// TestMemoryOfMany measures what an exchange holds while it waits, and what all hold when they are over:
-// the claimed length mustn't matter, nor the limits, nor the largest page ever.
+// TestMemoryOfMany measures what exchanges hold while they wait and when all are over. Neither the claimed
+// length nor the limits nor the largest page so far may matter.
 func TestMemoryOfMany(t *testing.T) {
 	const n = 2000
 	var waiting, done sync.WaitGroup

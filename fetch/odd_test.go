@@ -30,7 +30,7 @@ func newTestClient(t testing.TB, opt Options) *Client {
 	return c
 }
 
-// pipeDial returns a Dial hook whose peer reads one request and then runs serve.
+// pipeDial returns a Dial hook whose peer reads one request and then calls serve.
 func pipeDial(serve func(conn net.Conn, request string)) func(context.Context, netip.AddrPort) (net.Conn, error) {
 	return func(context.Context, netip.AddrPort) (net.Conn, error) {
 		client, server := net.Pipe()
@@ -55,7 +55,7 @@ func testRequest() *Request {
 	return &Request{Scheme: "http", Host: "example.org", PathQuery: "/a?b=c", Addr: testAddr}
 }
 
-// odd is one reply and what is to be made of it. "⏸" in the reply is a pause of one second; "⏹" keeps the
+// odd is one reply and the expected result. "⏸" in the reply is a pause of one second; "⏹" keeps the
 // connection open instead of closing it.
 type odd struct {
 	name  string
@@ -67,7 +67,7 @@ type odd struct {
 	body  string
 	trunc Reason
 	marks Marks
-	field string // "Name: value" that must be found
+	field string // expected "Name: value"
 	long  time.Duration
 }
 

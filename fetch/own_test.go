@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestOwnAddresses: a public address of this machine isn't connected to unless AllowNets names it; the list is asked for again once a
-// minute, and the old one stands when that fails.
+// TestOwnAddresses: Do does not connect to a public address of this machine unless AllowNets contains it.
+// The list is refreshed once a minute, and the old one is kept if that fails.
 func TestOwnAddresses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		first, second := netip.MustParseAddr("8.8.4.4"), netip.MustParseAddr("2600::7")
@@ -63,7 +63,7 @@ func TestOwnAddresses(t *testing.T) {
 	})
 }
 
-// TestInterfaceAddrs: this machine has an address at least.
+// TestInterfaceAddrs: this machine has at least one address.
 func TestInterfaceAddrs(t *testing.T) {
 	if addrs, err := interfaceAddrs(); err != nil || len(addrs) == 0 {
 		t.Errorf("got %v, %v", addrs, err)

@@ -10,7 +10,7 @@ import (
 
 var testSeed = flag.Uint64("seed", 1, "seed of random tests")
 
-// TestTemplate: heads joined from pieces are those that the codec writes, for any request and client that are valid.
+// TestTemplate: heads joined from pieces equal those of the codec for any valid request and client.
 func TestTemplate(t *testing.T) {
 	t.Logf("seed %d", *testSeed)
 	rnd := rand.New(rand.NewPCG(*testSeed, 0))

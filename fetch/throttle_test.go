@@ -15,7 +15,8 @@ import (
 	"drumbeat/internal/pace"
 )
 
-// throttledClient receives at most 64 kbit/s from sites that answer after a wait with bodies of the size that the path says.
+// throttledClient receives at most 64 kbit/s from sites that answer after a wait with bodies of the size in
+// the path.
 func throttledClient(t *testing.T, wait time.Duration) *Client {
 	t.Helper()
 	s, err := pace.Parse("64kbit", pace.Bits)
@@ -52,8 +53,8 @@ func throttledRequest(size int) *Request {
 	return &Request{Scheme: "http", Host: "a.test", PathQuery: fmt.Sprintf("/%d", size), Addr: netip.MustParseAddrPort("127.0.0.1:80")}
 }
 
-// TestThrottleIsNotTheSites: what we sleep for our limit counts in no limit of the exchange and in no duration but its own, and the
-// site's own slowness still does.
+// TestThrottleIsNotTheSites: sleeping for our limit counts towards no limit of the exchange and no duration
+// but Throttled, and the site's own slowness still counts.
 func TestThrottleIsNotTheSites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := throttledClient(t, 2*time.Second)
@@ -86,11 +87,12 @@ func TestThrottleIsNotTheSites(t *testing.T) {
 		if fe, ok := err.(*Error); !ok || fe.Kind != KindTimeout || fe.Stage != StageFirstByte {
 			t.Errorf("a site that takes 6 s, limit 5 s: got %v", err)
 		}
-		time.Sleep(5 * time.Second) // until the site has noticed
+		time.Sleep(5 * time.Second) // until the site notices
 	})
 }
 
-// TestThrottledDoEnds: the end of the context ends the wait for our limit at once, without a byte beyond it, and the others' turns come.
+// TestThrottledDoEnds: the end of the context ends the wait for our limit at once, without a byte beyond it,
+// and the others continue.
 func TestThrottledDoEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := throttledClient(t, 0)

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// listenTLS serves "hi" by TLS, with an orderly end.
+// listenTLS serves "hi" over TLS and closes properly.
 func listenTLS(t *testing.T, cfg *tls.Config) netip.AddrPort {
 	t.Helper()
 	return listen(t, func(conn net.Conn) {
@@ -26,8 +26,8 @@ func listenTLS(t *testing.T, cfg *tls.Config) netip.AddrPort {
 	})
 }
 
-// TestVerdictIsRemembered: in both modes a chain is verified once for each name, whether it is good or not, and the verdict is
-// that of each later handshake, full or resumed.
+// TestVerdictIsRemembered: in both modes a chain is verified once for each name, good or not, and each later
+// handshake, full or resumed, has the same verdict.
 func TestVerdictIsRemembered(t *testing.T) {
 	soon := time.Now().Add(24 * time.Hour)
 	ca := testCert(t, nil, soon)
@@ -66,7 +66,8 @@ func TestVerdictIsRemembered(t *testing.T) {
 	}
 }
 
-// TestHeavySessions: sessions with long chains or tickets aren't kept, so that those of a farm of sites don't fill the memory.
+// TestHeavySessions: sessions with long chains or tickets are not cached, so a farm of sites cannot fill the
+// memory.
 func TestHeavySessions(t *testing.T) {
 	soon := time.Now().Add(time.Hour)
 	many := []string{"example.org"}
@@ -86,7 +87,7 @@ func TestHeavySessions(t *testing.T) {
 	open := func(n int) func([]byte, tls.ConnectionState) (*tls.SessionState, error) {
 		return func(b []byte, _ tls.ConnectionState) (*tls.SessionState, error) {
 			if len(b) < n {
-				return nil, nil // none is offered
+				return nil, nil // offer none
 			}
 			return tls.ParseSessionState(b[n:])
 		}
@@ -114,7 +115,7 @@ func TestHeavySessions(t *testing.T) {
 	}
 }
 
-// countedConn counts what is written.
+// countedConn counts writes.
 type countedConn struct {
 	net.Conn
 	writes *atomic.Int64
@@ -125,12 +126,13 @@ func (c countedConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// TestLastFlight: the last flight of a handshake goes out with the request; an alert that ends a handshake goes out, too.
+// TestLastFlight: the last message of a handshake goes out with the request. An alert that ends a handshake
+// is also sent.
 func TestLastFlight(t *testing.T) {
 	cert := testCert(t, nil, time.Now().Add(time.Hour), "example.org")
 	for _, tt := range []struct {
 		version       uint16
-		full, resumed int64 // writes
+		full, resumed int64 // number of writes
 	}{{tls.VersionTLS13, 2, 2}, {tls.VersionTLS12, 3, 2}} {
 		cfg := &tls.Config{Certificates: []tls.Certificate{*cert}, MaxVersion: tt.version}
 		addr := listen(t, func(conn net.Conn) {

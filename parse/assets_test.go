@@ -60,7 +60,7 @@ func TestAssets(t *testing.T) {
 	}
 }
 
-// TestFormsBehindPlainTags: the wide scanner stops at forms where they are wanted.
+// TestFormsBehindPlainTags: skipWide stops at forms if they are wanted.
 func TestFormsBehindPlainTags(t *testing.T) {
 	body := strings.Repeat("<p class=\"x\">text</p>", 50)
 	want := strings.Repeat("form:1 ", 20)
@@ -82,7 +82,7 @@ func TestSrcset(t *testing.T) {
 	}
 }
 
-// cssLinks are the links of a style sheet, with spaces between.
+// cssLinks returns the links of a style sheet, separated by spaces.
 func cssLinks(text string) string {
 	page := new(Page)
 	NewParser(Options{Assets: true}).ParseCSS([]byte(text), "text/css; charset=utf-8", page)
@@ -130,7 +130,8 @@ func TestCSS(t *testing.T) {
 	}
 }
 
-// TestInlineCSSCharset: the text of <style> is in the page's encoding, where a byte of a character may look like an escape.
+// TestInlineCSSCharset: the text of <style> is in the page's encoding, in which a byte of a character may
+// look like an escape.
 func TestInlineCSSCharset(t *testing.T) {
 	for _, body := range []string{"<style>a{b:url(\x83\x5c)}</style>", "<p style='a:url(\x83\x5c)'>", "<svg><style><![CDATA[a{b:url(\x83\x5c)}]]></style>"} {
 		page := new(Page)
@@ -187,8 +188,8 @@ func FuzzSrcset(f *testing.F) {
 	})
 }
 
-// TestQueryCharsets: queries travel in the page's encoding, by the URL standard's "percent-encode after encoding"; paths in UTF-8. What
-// the encoding lacks becomes a character reference.
+// TestQueryCharsets: queries are encoded in the page's encoding by the URL standard's "percent-encode after
+// encoding", paths in UTF-8. Characters that the encoding lacks become character references.
 func TestQueryCharsets(t *testing.T) {
 	utf16 := "\xFF\xFE"
 	for _, c := range "<a href='é?ж'>" {

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/net/html"
 )
 
-// samplePage is a page of some 25 kB with 59 links, the paper's means.
+// samplePage returns a page of about 25 kB with 59 links, the paper's means.
 func samplePage() []byte {
 	var b bytes.Buffer
 	b.WriteString("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>A page &amp; its title</title>\n" +
@@ -98,7 +98,7 @@ func BenchmarkPage(b *testing.B) {
 	})
 }
 
-// tokenizerLinks is the least that one would do with x/net/html's tokenizer.
+// tokenizerLinks does the minimum with x/net/html's tokenizer.
 func tokenizerLinks(body []byte) (links int) {
 	z := html.NewTokenizer(bytes.NewReader(body))
 	for {

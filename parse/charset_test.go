@@ -16,9 +16,9 @@ var charsetPieces = strings.Split("<meta charset=utf-8>|<meta charset=' Shift_JI
 	"<!--|-->|<!|<?|>|<title>|</title>|<script>|</script>|<noscript>|</noscript>|<plaintext>|<|</|</x>|</x |é|\xE9|\xC3|text|\xE2\x82|<style>|</style>|"+
 	"\uFEFF|\xFE\xFF|\xFF\xFE|<meta |charset=utf-8|'|\"|<meta charset=utf-8 charset=gbk>|<metacharset=utf-8>|<meta/charset=iso-8859-2>", "|")
 
-// checkCharset compares with x/net/html/charset where that follows the standard. It reads tokens, and so knows of raw text, of
-// character references in attributes and of names that end at '/', where the standard's prescan doesn't; it
-// goes on behind a comment that isn't closed, and by package mime.
+// checkCharset compares with x/net/html/charset where that follows the standard. It reads tokens, so unlike
+// the standard's prescan it knows raw text, character references in attributes and names that end at '/'. It
+// also continues after an unclosed comment and uses package mime.
 func checkCharset(t *testing.T, c *charsets, body []byte, contentType string) {
 	t.Helper()
 	got, _ := c.find(body, contentType)
@@ -34,7 +34,8 @@ func checkCharset(t *testing.T, c *charsets, body []byte, contentType string) {
 		}
 	}
 	if bytes.Count(lower, []byte("charset")) > 1 && bytes.Contains(lower, []byte("content")) {
-		return // a charset attribute that means nothing keeps content from counting in the standard, whatever their order
+		// In the standard an invalid charset attribute disables content, whatever their order.
+		return
 	}
 	if _, want, _ := charset.DetermineEncoding(body, contentType); got != want {
 		t.Fatalf("%q, header %q: got %s, want %s", body, contentType, got, want)
@@ -58,7 +59,7 @@ func TestCharsetAgainstLibrary(t *testing.T) {
 	}
 }
 
-// TestPrescan has what html5lib's tests of encodings ask, and the standard's algorithm.
+// TestPrescan has the cases of html5lib's encoding tests and of the standard's algorithm.
 func TestPrescan(t *testing.T) {
 	many := strings.Repeat("x", 1024)
 	for _, test := range []struct{ body, want string }{
@@ -82,9 +83,10 @@ func TestPrescan(t *testing.T) {
 		{"<p title=\"x>\n<meta charset=koi8-r>\n<p>\"</p>", "windows-1252"},
 		{"</p title='<meta charset=gbk>'><?x <meta charset=gbk><meta charset=koi8-r>", "koi8-r"},
 		{"<! x> </1> <meta charset=koi8-r", "windows-1252"},
-		// Behind the prescan's bytes it is the tree builder that meets it, and changes the encoding.
+		// After the prescan's bytes the tree builder finds it and changes the encoding.
 		{"<!--" + many + "--><meta charset=koi8-r><meta charset=gbk>", "koi8-r"},
-		{"<meta charset=nonsense content='charset=koi8-r' http-equiv=Content-Type>", "koi8-r"}, // not by the prescan
+		// Not by the prescan.
+		{"<meta charset=nonsense content='charset=koi8-r' http-equiv=Content-Type>", "koi8-r"},
 		{"<meta content='charset=koi8-r' charset=nonsense http-equiv=Content-Type>", "koi8-r"}, // nor this
 		{"<meta charset=k&#111;i8-r>", "koi8-r"},                                               // nor this
 		{"<!--" + many + "--><meta charset=nonsense><meta charset=k&#111;i8-r>", "koi8-r"},
@@ -107,7 +109,7 @@ func parsePageAs(contentType, body string) *Page {
 	return page
 }
 
-// TestMIMECharset has the forms of the MIME Sniffing standard's parser.
+// TestMIMECharset has cases of the MIME Sniffing standard's parser.
 func TestMIMECharset(t *testing.T) {
 	for contentType, want := range map[string]string{
 		"text/html;charset=gbk": "gbk", "text/html;CHARSET=\"gbk\"": "gbk", " text/html ; charset=gbk ": "gbk", "text/html;charset=gbk;": "gbk",

@@ -30,7 +30,7 @@ func Example() {
 	// links: 3 other schemes: 1 noindex: true
 }
 
-// A Parser alone finds the links as they stand in the page, without resolving them.
+// A Parser alone returns the links as written, without resolving them.
 func ExampleParser() {
 	var page parse.Page // reuse it: its slices keep their memory
 	parse.NewParser(parse.Options{}).Parse([]byte(`<a href=" one ">1</a><frame src=two>`), "text/html", &page)

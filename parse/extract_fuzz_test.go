@@ -8,8 +8,8 @@ import (
 	"drumbeat/weburl"
 )
 
-// FuzzExtract: whatever a page and its type are, its links are canonical URLs, no more than the limit, everything else is
-// counted, and neither memory nor the text of all links outgrows the page by more than its parts explain.
+// FuzzExtract: for any page and type, links are canonical URLs within the limit, everything else is counted,
+// and memory and link text are bounded by the size of the page.
 func FuzzExtract(f *testing.F) {
 	for _, body := range []string{
 		"<base href=//x.example/a/b><a href=c><a href='?\xfc'><link rel='next canonical' href=d>",

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// linkLine prints the links of a Link header's value: "target=rels" and '!' for nofollow.
+// linkLine prints the links of a Link header: "target=rels", and '!' for nofollow.
 func linkLine(value string) string {
 	var out []string
 	EachLink([]byte(value), func(target []byte, rel Rel, nofollow bool) {
@@ -20,7 +20,7 @@ func linkLine(value string) string {
 	return strings.Join(out, " ")
 }
 
-// TestLinkHeader has the examples of RFC 8288 and what servers make of them.
+// TestLinkHeader has the examples of RFC 8288 and variants seen on servers.
 func TestLinkHeader(t *testing.T) {
 	for value, want := range map[string]string{
 		`<http://example.com/TheBook/chapter2>; rel="previous"; title="previous chapter"`: "http://example.com/TheBook/chapter2=2",
@@ -154,7 +154,7 @@ func FuzzRobotsTag(f *testing.F) {
 		if got.NoIndex && !none && !bytes.Contains(lower, []byte("noindex")) || got.NoFollow && !none && !bytes.Contains(lower, []byte("nofollow")) {
 			t.Fatalf("%q for %q: got %+v", value, agent, got)
 		}
-		// Another agent's directives in front change nothing if ours follow.
+		// Preceding directives for another agent change nothing if ours follow.
 		if isAgent([]byte(agent)) && agent != "x-other" && !hasValue([]byte(agent)) && bytes.IndexByte(value, ':') < 0 {
 			joined := append([]byte("x-other: none, "+agent+": "), value...)
 			if again := ParseRobotsTag(joined, agent); again != got {

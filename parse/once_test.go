@@ -10,7 +10,7 @@ import (
 	"drumbeat/weburl"
 )
 
-// compareOnce checks that ExtractOnce tells what Extract does, and returns how many links it knew again.
+// compareOnce checks that ExtractOnce agrees with Extract and returns the number of links it recognized.
 func compareOnce(t *testing.T, x *Extractor, page string, body []byte, contentType string) (again int) {
 	t.Helper()
 	line := func(url []byte, l *Link) string { return fmt.Sprintf("%s %v %v", url, l.NoFollow, l.Asset) }
@@ -32,7 +32,7 @@ func compareOnce(t *testing.T, x *Extractor, page string, body []byte, contentTy
 	return again
 }
 
-// TestExtractOnce: a link that is known again is the link that it is taken for, whatever stands before and behind it.
+// TestExtractOnce: a recognized link equals the link it is taken for, whatever precedes and follows it.
 func TestExtractOnce(t *testing.T) {
 	const seed = 11
 	rnd := rand.New(rand.NewPCG(seed, 0))
@@ -58,8 +58,8 @@ func TestExtractOnce(t *testing.T) {
 	}
 }
 
-// TestExtractOnceManyLinks: a page of more different links than there are slots forgets some and mistakes none. The counter of
-// pages may wrap.
+// TestExtractOnceManyLinks: a page with more different links than slots forgets some but confuses none. The
+// page counter may wrap.
 func TestExtractOnceManyLinks(t *testing.T) {
 	var b strings.Builder
 	for range 3 {

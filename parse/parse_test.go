@@ -68,7 +68,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestFrameset: a page of frames has its frames alone, one with a body none.
+// TestFrameset: in a page of frames only frames are links; in a page with a body they are not.
 func TestFrameset(t *testing.T) {
 	for _, test := range []struct{ body, want string }{
 		{"<frameset><frame src=1><frame SRC='2'/><frameset><frame src=3></frameset><frame src=4></frameset><frame src=5><a href=6>",
@@ -200,8 +200,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestPageKeepsLittle: links whose values must be decoded take 4 MiB at most, the others are counted; and what a page took
-// beyond the usual isn't kept for the next.
+// TestPageKeepsLittle: links that must be decoded take at most 4 MiB, and further ones are counted. A Page
+// does not retain unusual amounts of memory.
 func TestPageKeepsLittle(t *testing.T) {
 	p, page := NewParser(Options{}), new(Page)
 	link := "<a href='" + strings.Repeat("&amp;", 10_000) + "'>"
@@ -216,8 +216,8 @@ func TestPageKeepsLittle(t *testing.T) {
 	}
 }
 
-// TestHostilePagesAreLinear: a mebibyte of what makes parsers quadratic takes milliseconds. The bound leaves
-// room for a busy machine and the race detector; quadratic code would take minutes.
+// TestHostilePagesAreLinear: a mebibyte of input that makes parsers quadratic takes milliseconds. The bound
+// leaves room for a busy machine and the race detector; quadratic code would take minutes.
 func TestHostilePagesAreLinear(t *testing.T) {
 	p, all, page := NewParser(Options{Agent: "x"}), NewParser(Options{Assets: true, Forms: true}), new(Page)
 	for _, part := range []string{"<", "<a", "<a ", "<a href='", "<a href=\"&", "<!--", "<!-- --", "<!---!>", "<script><!--", "<script>", "</script", "<svg>",
@@ -236,7 +236,7 @@ func TestHostilePagesAreLinear(t *testing.T) {
 	}
 }
 
-// TestDifferences holds the list of the package comment against what the tree builder does.
+// TestDifferences checks the list in the package comment against the tree builder.
 func TestDifferences(t *testing.T) {
 	tests := []struct{ body, scanner, tree string }{
 		{"<template>x</template><p><a href=1><frameset>", "a:1", ""},

@@ -18,8 +18,8 @@ var (
 	filesFlag = flag.String("files", "", "directory of HTML files to compare with the tree builder")
 )
 
-// linkSet returns what a page says about links, each once, in a fixed order. The tree builder doubles some
-// links.
+// linkSet returns the links and other results of a page, without duplicates, in a fixed order. The tree
+// builder duplicates some links.
 func linkSet(page *Page) []string {
 	set := []string{
 		fmt.Sprintf("base %q", page.Base), fmt.Sprintf("canonical %q", page.Canonical), fmt.Sprintf("robots %v", page.Robots),
@@ -34,8 +34,8 @@ func linkSet(page *Page) []string {
 	return slices.Compact(set)
 }
 
-// difference returns how the scanner and the tree builder differ on a page, or "". A page that the tree
-// builder refuses is no difference.
+// difference describes how scanner and tree builder differ on a page, or returns "". A page that the tree
+// builder rejects does not count.
 func difference(body []byte, contentType string) string {
 	opt := Options{Rels: DefaultRels | RelAlternate | RelOther, Agent: "drumbeat", MaxLinks: 1 << 30}
 	want, err := Reference(opt, body, contentType)
@@ -53,7 +53,7 @@ func difference(body []byte, contentType string) string {
 	return fmt.Sprintf("only the scanner: %s\nonly the tree:    %s", a2, b2)
 }
 
-// assetSet returns the parts of a page and its forms, each once.
+// assetSet returns the parts of a page and its forms without duplicates.
 func assetSet(page *Page) []string {
 	var set []string
 	for _, l := range page.Links {
@@ -65,9 +65,9 @@ func assetSet(page *Page) []string {
 	return slices.Compact(set)
 }
 
-// assetDifference is difference with Assets and Forms. The tree builder drops elements for their place (<td> in no table, a form
-// in a form), of which the scanner keeps what they name: it must have what the tree has, and may have more. exact says that it
-// mustn't.
+// assetDifference is difference with Assets and Forms. The tree builder drops elements because of their
+// position (<td> outside a table, a form in a form), whose parts the scanner keeps. So the scanner must find
+// what the tree has and may find more, unless exact is set.
 func assetDifference(body []byte, contentType string, exact bool) string {
 	opt := Options{Rels: DefaultRels | RelAlternate | RelOther, Agent: "drumbeat", MaxLinks: 1 << 30, Assets: true, Forms: true}
 	want, err := Reference(opt, body, contentType)
@@ -86,7 +86,7 @@ func assetDifference(body []byte, contentType string, exact bool) string {
 	return ""
 }
 
-// knownToDiffer reports whether a page has what the package comment lists.
+// knownToDiffer reports whether a page has a feature that the package comment lists.
 func knownToDiffer(body []byte) bool {
 	lower := bytes.ToLower(body)
 	for _, s := range []string{"<svg", "<math"} {
@@ -139,7 +139,7 @@ func TestRandomPagesAgainstReference(t *testing.T) {
 	}
 }
 
-// TestFilesAgainstReference compares on real pages, where there are some: -files /usr/share/doc.
+// TestFilesAgainstReference compares real pages, if given: -files /usr/share/doc.
 func TestFilesAgainstReference(t *testing.T) {
 	if *filesFlag == "" {
 		t.Skip("-files names no directory")

@@ -10,15 +10,15 @@ import (
 	"testing"
 )
 
-// scalar returns a Parser that looks at every tag.
+// scalar returns a Parser that examines every tag.
 func scalar(opt Options) *Parser {
 	p := NewParser(opt)
 	p.wide = false
 	return p
 }
 
-// checkWide compares the wide scanner with the one that looks at every tag, with the page at several places of a
-// block and, as blocks need room, with text behind it.
+// checkWide compares skipWide with a scan of every tag, with the page at several offsets in a block and,
+// because blocks need room, followed by text.
 func checkWide(t *testing.T, body []byte) {
 	t.Helper()
 	opt := Options{Rels: DefaultRels | RelAlternate | RelOther, Agent: "drumbeat", Forms: len(body)%2 == 0}
@@ -39,7 +39,7 @@ func checkWide(t *testing.T, body []byte) {
 	}
 }
 
-// widePieces are what plain tags are made of, and what makes them none.
+// widePieces are pieces of plain tags, and pieces that make tags not plain.
 var widePieces = strings.Split("<p>|</p>|<b|<div class=\"x\">|<td width=5>|<img src=\"y\" alt=\"\">|<h1 id='z'>|<br/>|<br />|text|"+
 	"<a href=\"1\">|<a href=\"2\" title=\"<a href='3'>\">|<a\nhref=4>|<A HREF=\"5\">|<a>|</a>|<ab href=6>|<area href=\"7\">|"+
 	"<base href=\"8\">|<link rel=\"next\" href=\"9\">|<LINK REL=\"next\" HREF=\"10\">|<li>|<lik>|<meta name=\"robots\" content=\"none\">|"+
@@ -49,7 +49,7 @@ var widePieces = strings.Split("<p>|</p>|<b|<div class=\"x\">|<td width=5>|<img 
 	"\"=\"|<p a=\"b\"c=\"d\">|<p a=\"b\"=\"d>\">|<p a= \"b\">|<p a =\"b\">|<p a='\"'>|<p a=b'\">|<p a=b\">|</p a=\"|</p=\"|<1|<é|<pé>|"+
 	"0123456789012345678901234567890123456789|<p \" a=\"|<p =\" a=\"|<x=\" a=\"|<p onclick=\"if (a < b && b > c) { x('<a href=13>') }\">", "|")
 
-// TestWideAgainstScalar: the wide scanner finds what the one that looks at every tag finds.
+// TestWideAgainstScalar: with skipWide the scanner finds what it finds without.
 func TestWideAgainstScalar(t *testing.T) {
 	if !hasWide() {
 		t.Skip("this processor has no wide scanner")
@@ -64,20 +64,24 @@ func TestWideAgainstScalar(t *testing.T) {
 	}
 }
 
-// TestWideRefutes: each of these tags looks plain to one who leaves out one of the proofs in wide.go.
+// TestWideRefutes: each of these tags looks plain if one of the proofs in wide.go is omitted.
 func TestWideRefutes(t *testing.T) {
 	for _, body := range []string{
-		`<p " a="><a href=1>">`, `<p a='><a href=1>'>`, `<p a=b" c="><a href=1>">`, `<p a= "><a href=1>">`, // no '=" where a value begins
-		`<p =" a="><a href=1>">`, `<p/=" a="><a href=1>">`, `<p b="c"=" a="><a href=1>">`, "<p\x0c=\" a=\"><a href=1>\">", // no name before '='
-		`<x=" a="><a href=1>">`, `</x=" a="><a href=1>">`, "<x\x0b=\" a=\"><a href=1>\">", // still in the tag's name
-		`<p a="><a href=1>">`, `<p a="<a href=1>">`, `<p <a href=1>`, `<p a="b" <a href="c" d="><a href=1>">`, // '<' or '>' in the tag
+		// No '=" where a value begins.
+		`<p " a="><a href=1>">`, `<p a='><a href=1>'>`, `<p a=b" c="><a href=1>">`, `<p a= "><a href=1>">`,
+		// No name before '='.
+		`<p =" a="><a href=1>">`, `<p/=" a="><a href=1>">`, `<p b="c"=" a="><a href=1>">`, "<p\x0c=\" a=\"><a href=1>\">",
+		// Still in the tag's name.
+		`<x=" a="><a href=1>">`, `</x=" a="><a href=1>">`, "<x\x0b=\" a=\"><a href=1>\">",
+		// '<' or '>' in the tag.
+		`<p a="><a href=1>">`, `<p a="<a href=1>">`, `<p <a href=1>`, `<p a="b" <a href="c" d="><a href=1>">`,
 		`> > <p a="><a href=1>"> >`,
 	} {
 		checkWide(t, []byte(body))
 	}
 }
 
-// TestWideFiles does it for real pages: -files /usr/share/doc.
+// TestWideFiles compares real pages: -files /usr/share/doc.
 func TestWideFiles(t *testing.T) {
 	if *filesFlag == "" {
 		t.Skip("-files names no directory")
@@ -103,7 +107,7 @@ func TestWideFiles(t *testing.T) {
 	t.Logf("%d files", files)
 }
 
-// TestWideStops: no element that matters is passed over, plain ones are.
+// TestWideStops: skipWide stops at every relevant element and skips plain ones.
 func TestWideStops(t *testing.T) {
 	if !hasWide() {
 		t.Skip("this processor has no wide scanner")
@@ -128,7 +132,7 @@ func TestWideStops(t *testing.T) {
 	}
 }
 
-// TestQuoteWide: the wide search finds the quotation mark and what stands before it, at every distance.
+// TestQuoteWide: quoteWide finds the quotation mark and classifies the bytes before it at every distance.
 func TestQuoteWide(t *testing.T) {
 	if !hasWide() {
 		t.Skip("this processor has no wide scanner")

@@ -7,7 +7,7 @@ import (
 	"drumbeat/polite"
 )
 
-// TestAdmitNow: one item comes before a backlog of others, but not before its own turn.
+// TestAdmitNow: an item may precede a backlog of others, but not its own delays.
 func TestAdmitNow(t *testing.T) {
 	s := polite.New(polite.Options{HostDelay: time.Second, HostDelayMin: time.Second, ServerDelay: ms(100), ServerDelayMin: ms(100)}, t0)
 	for i := range 100 {

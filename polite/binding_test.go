@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestBinding: of several delays the one that passes last is named.
+// TestBinding: of several delays it names the one that ends last.
 func TestBinding(t *testing.T) {
 	second := time.Second
 	for _, c := range []struct {

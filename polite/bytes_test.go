@@ -10,14 +10,14 @@ import (
 	"drumbeat/polite"
 )
 
-// TestBytesAreWhatTheHeapHolds: what Bytes and TableBytes count is what the heap grows by, within a quarter.
+// TestBytesAreWhatTheHeapHolds: Bytes and TableBytes match the growth of the heap within a quarter.
 func TestBytesAreWhatTheHeapHolds(t *testing.T) {
 	const hosts = 10_000
 	for _, c := range []struct {
 		name     string
 		perHost  int
 		networks bool
-		visited  bool // each host rests, and its items are gone
+		visited  bool // each host was visited and its items are gone
 	}{{"one URL a host", 1, false, false}, {"three URLs a host, networks", 3, true, false}, {"hosts that rest, networks", 1, true, true}} {
 		opt := polite.Options{HostDelay: 40 * time.Second, ServerDelay: 40 * time.Second, PLDDelay: 40 * time.Second, MaxItems: 1 << 20}
 		if c.networks {

@@ -9,13 +9,13 @@ import (
 	"drumbeat/polite"
 )
 
-// TestServersDoNotCollide: an IPv6 network chosen so that it was mixed to the number of an IPv4 server had that server's deferred items wait
-// behind its own.
+// TestServersDoNotCollide: deferred items of an IPv4 server do not queue behind those of an IPv6 network
+// chosen so that a hash once mapped both to one number.
 func TestServersDoNotCollide(t *testing.T) {
 	victim := v4(1)
 	b := victim.As16()
 	lo := binary.BigEndian.Uint64(b[8:])
-	inverse := uint64(0x9e3779b97f4a7c15) // of the multiplier that they were mixed with, modulo 2^64, by Newton's iteration
+	inverse := uint64(0x9e3779b97f4a7c15) // of the hash's multiplier modulo 2^64, by Newton's iteration
 	for range 6 {
 		inverse *= 2 - 0x9e3779b97f4a7c15*inverse
 	}
@@ -37,7 +37,8 @@ func TestServersDoNotCollide(t *testing.T) {
 	}
 }
 
-// TestMostRobotsPerServer: however short a server's delay, it holds no more robots items than that; others are put off, each to a time of its own.
+// TestMostRobotsPerServer: a server has at most this number of robots items, however short its delay. Others
+// are deferred, each to its own time.
 func TestMostRobotsPerServer(t *testing.T) {
 	opt := paper()
 	opt.ServerDelay, opt.ServerDelayMin = ms(1), ms(1)

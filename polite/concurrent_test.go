@@ -8,7 +8,8 @@ import (
 	"drumbeat/polite"
 )
 
-// Admission, dispatch, fetches, eviction and snapshots at the same time: each item comes out once.
+// TestConcurrent: with concurrent admission, dispatch, fetches, eviction and snapshots each item leaves
+// once.
 func TestConcurrent(t *testing.T) {
 	const items = 500
 	s := polite.New(polite.Options{MaxItems: 100}, t0)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestCrawlDelayHoldsForRobotsRequests: between a robots request that another host's redirect leads to a host, and that host's pages
-// before and after it, lies the host's Crawl-delay, which only the pages know.
+// TestCrawlDelayHoldsForRobotsRequests: a robots request redirected from another host keeps the host's
+// Crawl-delay, known only to its pages, from the pages before and after it.
 func TestCrawlDelayHoldsForRobotsRequests(t *testing.T) {
 	const delay = 10 * time.Second
 	now := time.Now()

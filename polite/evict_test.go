@@ -7,7 +7,7 @@ import (
 	"drumbeat/polite"
 )
 
-// Only items due later than asked for are taken, those due last first, whatever host they are of.
+// TestEvictLater: only items due later than requested are taken, the latest first, of whatever host.
 func TestEvictLater(t *testing.T) {
 	s := polite.New(paper(), t0)
 	for range 10 {
@@ -37,7 +37,7 @@ func TestEvictLater(t *testing.T) {
 	}
 }
 
-// A host that rests long gives up its pages; its robots item and other hosts stay.
+// TestEvictHost: a host in a long back-off gives up its pages; its robots item and other hosts stay.
 func TestEvictHost(t *testing.T) {
 	s := polite.New(paper(), t0)
 	var pages []*polite.Item
@@ -73,7 +73,7 @@ func TestEvictHost(t *testing.T) {
 	}
 }
 
-// The pages of a host in flight are due after its exchange and its delay.
+// TestEvictBusyHost: the pages of a host in flight are due after its exchange and its delay.
 func TestEvictBusyHost(t *testing.T) {
 	s := polite.New(paper(), t0)
 	for range 3 {

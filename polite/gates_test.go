@@ -9,14 +9,14 @@ import (
 	"drumbeat/polite"
 )
 
-// gated are the usual limits, with short host delays so that others decide.
+// gated returns the usual limits, with short host delays so that other limits decide.
 func gated() polite.Options {
 	return polite.Options{HostDelay: ms(2500), ServerDelay: time.Second, ServerDelayMin: time.Second, PLDDelay: ms(500),
 		PLDDelayMin: ms(20), NetworkRate: 10, NetworkConnections: 20, MaxPerPLD: polite.Unlimited, MaxPerServer: polite.Unlimited}
 }
 
-// run grants all there is until a time; each request starts setup after its grant and ends after took(item). seen gets the
-// start of each.
+// run grants all items until a time. Each request starts setup after its grant and ends after took(item).
+// seen is called at each start.
 func run(s *polite.Scheduler, from, until time.Time, setup time.Duration, took func(g *polite.Grant) time.Duration,
 	seen func(g *polite.Grant, at time.Time)) {
 	var next events
@@ -54,12 +54,14 @@ func always(d time.Duration) func(*polite.Grant) time.Duration {
 	return func(*polite.Grant) time.Duration { return d }
 }
 
-// A PLD of 500 hosts on 50 servers is visited as often as its delay allows, and each server's other host, of another PLD, as
-// often as if it were alone. 400 of the 500 hosts on a server that rests change nothing of that.
+// TestPLDKeepsItsPace: a PLD of 500 hosts on 50 servers is visited as often as its delay allows, and each
+// server's other host, of another PLD, as often as if it were alone, even if 400 of the 500 hosts are on a
+// server in back-off.
 func TestPLDKeepsItsPace(t *testing.T) {
 	for _, resting := range []int{0, 400} {
 		opt := gated()
-		opt.ServerDelay, opt.ServerDelayMin = ms(200), ms(200) // so that some server is free whenever the PLD is
+		// A server is always free when the PLD is.
+		opt.ServerDelay, opt.ServerDelayMin = ms(200), ms(200)
 		s := polite.New(opt, t0)
 		if resting > 0 {
 			admit(t, s, t0, item(9999, 9999, v4(1<<16)))
@@ -98,7 +100,7 @@ func TestPLDKeepsItsPace(t *testing.T) {
 	}
 }
 
-// Networks are /24 and /48: servers of one share its rate, others don't.
+// TestNetworkRate: networks are /24 and /48. Servers of one network share its rate; others do not.
 func TestNetworkRate(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -128,12 +130,13 @@ func TestNetworkRate(t *testing.T) {
 	}
 }
 
-// six is an address in the i-th /48 and the j-th /64 there.
+// six returns an address in the i-th /48 and its j-th /64.
 func six(i, j int) netip.Addr {
 	return netip.AddrFrom16([16]byte{0x20, 1, 0x0d, 0xb8, byte(i >> 8), byte(i), byte(j >> 8), byte(j), 15: 1})
 }
 
-// Servers whose exchanges don't end leave connections of their network to others: one of them half, two a third.
+// TestSlowServersOfANetwork: servers whose exchanges do not end leave connections of their network to
+// others: one server half of them, two a third.
 func TestSlowServersOfANetwork(t *testing.T) {
 	for bad, most := range []int{0, 10, 13} {
 		opt := gated()
@@ -169,7 +172,7 @@ func TestSlowServersOfANetwork(t *testing.T) {
 	}
 }
 
-// A grant given back counts for nothing, at the PLD and at the network.
+// TestDropOpensTheGates: a dropped grant does not count at the PLD or the network.
 func TestDropOpensTheGates(t *testing.T) {
 	opt := gated()
 	opt.NetworkRate, opt.NetworkConnections = 1, 1
@@ -187,8 +190,8 @@ func TestDropOpensTheGates(t *testing.T) {
 	}
 }
 
-// What a PLD or a network can be sent in Options.Ahead is what it has in RAM; others are put off, each to a time of its own as
-// far from the next as requests are. Robots items have a share of their own.
+// TestGateShares: a PLD or network has in RAM what can be sent to it in Options.Ahead. Other items are
+// deferred, each to its own time, as far apart as requests. Robots items have a separate share.
 func TestGateShares(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -232,7 +235,8 @@ func TestGateShares(t *testing.T) {
 	}
 }
 
-// The table of PLDs is bounded: what was visited is remembered for its delay, and meanwhile others wait.
+// TestPLDTableBound: the table of PLDs is bounded. A visited PLD is kept for its delay, and others wait
+// meanwhile.
 func TestPLDTableBound(t *testing.T) {
 	opt := gated()
 	opt.HostDelay, opt.ServerDelay, opt.ServerDelayMin, opt.PLDDelay, opt.MaxHosts = 0, 0, 0, time.Minute, 10
@@ -255,7 +259,7 @@ func TestPLDTableBound(t *testing.T) {
 	}
 }
 
-// Options that mean nothing are refused.
+// TestGateOptions: invalid options are rejected.
 func TestGateOptions(t *testing.T) {
 	for _, o := range []polite.Options{{PLDDelay: -1}, {PLDDelayMin: -1}, {NetworkRate: -1}, {NetworkRate: 1e-9}, {NetworkRate: 1e9},
 		{NetworkConnections: -1}, {ResponseFactor: -1}} {

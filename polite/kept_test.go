@@ -8,7 +8,7 @@ import (
 	"drumbeat/polite"
 )
 
-// TestAgain: a grant says when its host will be visited next, if it will be.
+// TestAgain: a grant estimates when its host will be visited again, if at all.
 func TestAgain(t *testing.T) {
 	s := polite.New(polite.Options{HostDelay: 2 * time.Second}, t0)
 	admit(t, s, t0, item(1, 1, v4(1)))
@@ -24,7 +24,7 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// TestKeptServer: of the servers of a host, one with an open connection goes first, but only if no other's turn is
+// TestKeptServer: of a host's servers, the one with an open connection goes first unless another is ready
 // earlier.
 func TestKeptServer(t *testing.T) {
 	for _, kept := range []time.Duration{15 * time.Second, 0} {
@@ -63,8 +63,8 @@ func TestKeptServer(t *testing.T) {
 	}
 }
 
-// TestIdleConnectionsCount: connections that were left open are connections of their network. At most half of those that it may
-// have are left open, and with them it has no more than its limit; none is left over when their time is up.
+// TestIdleConnectionsCount: connections left open count for their network. At most half of its connections
+// are left open, the total stays within the limit, and none remains after its time.
 func TestIdleConnectionsCount(t *testing.T) {
 	const limit, hosts, per = 6, 12, 3
 	s := polite.New(polite.Options{HostDelay: 10 * time.Second, MaxPerHost: per, NetworkConnections: limit}, t0)
@@ -95,7 +95,7 @@ func TestIdleConnectionsCount(t *testing.T) {
 			most = max(most, len(flying)+len(idle))
 		}
 		drop(now, 0)
-		if len(flying) > 0 { // one ends in each quarter of a second
+		if len(flying) > 0 { // one ends each quarter of a second
 			g := flying[0]
 			flying = flying[1:]
 			var r polite.Result

@@ -11,18 +11,19 @@ import (
 	"drumbeat/polite"
 )
 
-// gateChecker knows the rules for PLDs and networks from their statement, and sees what a server would: starts and ends.
+// gateChecker implements the rules for PLDs and networks from their description. It sees what a server
+// would: starts and ends.
 type gateChecker struct {
 	t       *testing.T
 	opt     polite.Options
-	budget  map[uint64]uint32    // PLD: as its last item told
+	budget  map[uint64]uint32    // PLD: from its last item
 	allowed map[uint64]time.Time // PLD: no start before
 	setup   map[uint64]bool      // PLD: granted, not started
 	starts  map[netip.Prefix][]time.Time
 	after   time.Time            // no start in any network before
 	flights map[netip.Prefix]int // granted and not ended
 	server  map[netip.Addr]int   // the same
-	most    int                  // flights of a network
+	most    int                  // most flights of a network
 }
 
 func newGateChecker(t *testing.T, opt polite.Options) *gateChecker {
@@ -31,13 +32,13 @@ func newGateChecker(t *testing.T, opt polite.Options) *gateChecker {
 	return c
 }
 
-// begin forgets what a restart does.
+// begin forgets what a restart forgets.
 func (c *gateChecker) begin() {
 	c.budget, c.setup = map[uint64]uint32{}, map[uint64]bool{}
 	c.flights, c.server = map[netip.Prefix]int{}, map[netip.Addr]int{}
 }
 
-// netOf is the address's network.
+// netOf returns the network of an address.
 func netOf(a netip.Addr) netip.Prefix {
 	bits := 24
 	if a.Is6() {
@@ -47,7 +48,7 @@ func netOf(a netip.Addr) netip.Prefix {
 	return p
 }
 
-// window is a time in which a network gets burst requests at most.
+// window returns a time in which a network gets at most burst requests.
 func (c *gateChecker) window() (burst int, window time.Duration) {
 	burst = int(math.Ceil(c.opt.NetworkRate))
 	return burst, time.Duration(float64(burst) / c.opt.NetworkRate * 1e9)
@@ -112,7 +113,7 @@ func (c *gateChecker) ended(a netip.Addr) { c.flights[netOf(a)]--; c.server[a]--
 
 func (c *gateChecker) dropped(it *polite.Item) { c.setup[it.PLD] = false }
 
-// restart: PLDs and networks count as just visited.
+// restart makes PLDs and networks count as just visited.
 func (c *gateChecker) restart(now time.Time) {
 	c.begin()
 	for p := range c.allowed {
@@ -124,7 +125,7 @@ func (c *gateChecker) restart(now time.Time) {
 	}
 }
 
-// randomGates sets each of the options, or leaves it.
+// randomGates sets each of the options or leaves it.
 func randomGates(rng *rand.Rand, opt *polite.Options) {
 	if rng.IntN(3) > 0 {
 		opt.PLDDelay = ms(1 + rng.IntN(3000))
@@ -138,7 +139,7 @@ func randomGates(rng *rand.Rand, opt *polite.Options) {
 	}
 }
 
-// randomAddrs numbers servers: 256, 4 or 1 a network; of one kind or of both.
+// randomAddrs numbers servers: 256, 4 or 1 in a network, of one family or both.
 func randomAddrs(rng *rand.Rand) func(int) netip.Addr {
 	apart, six := []int{1, 64, 256}[rng.IntN(3)], rng.IntN(3)
 	return func(n int) netip.Addr {
@@ -146,7 +147,8 @@ func randomAddrs(rng *rand.Rand) func(int) netip.Addr {
 			return v4(n * apart)
 		}
 		b := netip.MustParseAddr("2001:db8::1").As16()
-		binary.BigEndian.PutUint32(b[4:], uint32(n*apart)<<8) // the /48 ends behind the second byte, the /64 behind the fourth
+		// The /48 ends after the second byte, the /64 after the fourth.
+		binary.BigEndian.PutUint32(b[4:], uint32(n*apart)<<8)
 		return netip.AddrFrom16(b)
 	}
 }

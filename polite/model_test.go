@@ -34,8 +34,8 @@ func (e *events) Pop() any {
 	return x
 }
 
-// checker knows the rules from their statement, not from the scheduler: per host a list, whether it is busy
-// and when it may be visited; per server when its last request started.
+// checker implements the rules from their description, not from the scheduler: for each host a list, whether
+// it is busy and when it may be visited; for each server the start of its last request.
 type checker struct {
 	t       *testing.T
 	rng     *rand.Rand
@@ -49,7 +49,7 @@ type checker struct {
 	allowed map[uint64]time.Time         // host: not before
 	lastReq map[netip.Addr]time.Time     // server: last start
 	setup   map[netip.Addr]bool          // server: granted, not started
-	gap     map[netip.Addr]time.Duration // server: delay that the last start asked for
+	gap     map[netip.Addr]time.Duration // server: delay after the last start
 	rest    map[netip.Addr]time.Time     // server: not before, after a back-off
 	owned   map[*polite.Item]bool        // queued and in flight
 	queued  int
@@ -95,7 +95,7 @@ func (c *checker) admit(it *polite.Item) {
 	}
 }
 
-// admitNow offers an item that comes before all others. Not being granted changes nothing.
+// admitNow offers an item that takes precedence. Without a grant nothing changes.
 func (c *checker) admitNow(it *polite.Item) {
 	it.Robots = true
 	queued, bytes := len(c.s.Snapshot()), c.s.Bytes()
@@ -168,7 +168,7 @@ func (c *checker) grant(g *polite.Grant) {
 	heap.Push(&c.events, event{at: start.Add(res.Elapsed + 1), g: g, done: true, failed: failed, drop: drop, res: res})
 }
 
-// serverDelay is the delay by its statement: τs scaled by the mean budget of the items in RAM that name the
+// serverDelay is the delay by its description: τs scaled by the mean budget of the items in RAM at the
 // server.
 func (c *checker) serverDelay(a netip.Addr) time.Duration {
 	sum, n := 0, 0
@@ -216,7 +216,8 @@ func (c *checker) happen(e event) {
 	}
 	d := max(c.plain(it), min(max(it.CrawlDelay, e.res.CrawlDelay), c.opt.MaxCrawlDelay), e.res.Backoff)
 	d = max(d, min(time.Duration(c.opt.ResponseFactor)*e.res.Elapsed, c.opt.MaxCrawlDelay))
-	c.allowed[it.Host] = c.now.Add(d - time.Microsecond) // the scheduler's division is in floating point
+	// Tolerance for the scheduler's floating-point division.
+	c.allowed[it.Host] = c.now.Add(d - time.Microsecond)
 	c.busy[it.Host] = false
 	if b := e.res.ServerBackoff; b > 0 && c.now.Add(b).After(c.rest[e.g.Addr]) {
 		c.rest[e.g.Addr] = c.now.Add(b)
@@ -226,8 +227,8 @@ func (c *checker) happen(e event) {
 	c.s.Done(c.now, e.g, e.res)
 }
 
-// restart stops uncleanly and begins anew with what was in RAM. What was allowed at a time before still is not
-// before that time, and hosts and servers were visited now.
+// restart stops uncleanly and starts again with the items in RAM. Earlier bounds still hold, and hosts and
+// servers count as visited now.
 func (c *checker) restart() {
 	items := c.s.Snapshot()
 	if len(items) != len(c.owned) {
@@ -256,7 +257,7 @@ func (c *checker) restart() {
 	}
 }
 
-// plain is τh scaled by the budget.
+// plain returns τh scaled by the budget.
 func (c *checker) plain(it *polite.Item) time.Duration {
 	d := c.opt.HostDelay
 	if it.Budget > c.opt.DefaultBudget {
@@ -292,7 +293,7 @@ func (c *checker) evict(n int) {
 	}
 }
 
-// step takes what Next has, then moves the clock to the next thing that happens.
+// step takes what Next returns, then advances the clock to the next event.
 func (c *checker) step() (more bool) {
 	var wait time.Duration
 	for {
@@ -356,7 +357,7 @@ func TestModel(t *testing.T) {
 			c.step()
 		}
 		limit := c.now.Add(time.Duration(c.queued+1) * 5 * time.Minute)
-		for c.step() { // no starvation: what is in RAM is granted in the end
+		for c.step() { // no starvation: everything in RAM is eventually granted
 			if c.now.After(limit) && c.queued > 0 {
 				t.Fatalf("round %d: %d items still queued after %v", round, c.queued, limit)
 			}
@@ -386,7 +387,7 @@ func randomItem(rng *rand.Rand, hosts, servers int, addr func(int) netip.Addr) *
 	return it
 }
 
-// Hosts on one server get equal turns; a server with many hosts does not slow others.
+// TestFairness: hosts on one server alternate equally, and a server with many hosts does not slow others.
 func TestFairness(t *testing.T) {
 	opt := polite.Options{HostDelay: ms(100), HostDelayMin: ms(100), ServerDelay: ms(100), ServerDelayMin: ms(100),
 		MaxPerHost: 1000, MaxPerServer: polite.Unlimited, MaxPerPLD: polite.Unlimited}
@@ -420,8 +421,8 @@ func TestFairness(t *testing.T) {
 	}
 }
 
-// One host with far more URLs than its share: each is deferred a few times, not once for each turn, and the
-// host is kept busy. Far times are kept coarsely, as the calendar on disk does.
+// TestDeferralCost: with far more URLs of one host than its share, each is deferred a few times, not once
+// for each visit, and the host stays busy. Distant times are kept coarsely, as by the calendar on disk.
 func TestDeferralCost(t *testing.T) {
 	const urls = 20_000
 	opt := polite.Options{HostDelay: time.Second, HostDelayMin: time.Second, Ahead: time.Nanosecond}
@@ -466,7 +467,7 @@ func TestDeferralCost(t *testing.T) {
 	}
 }
 
-// BenchmarkScheduler is the whole life of an item, without and with the limits of PLDs and networks.
+// BenchmarkScheduler measures the whole life of an item, with and without limits for PLDs and networks.
 func BenchmarkScheduler(b *testing.B) {
 	for _, c := range []struct {
 		name  string

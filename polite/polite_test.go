@@ -108,7 +108,8 @@ func TestOneHost(t *testing.T) {
 	}
 }
 
-// The server is granted to nobody until the request has started, then for τs; other servers are free.
+// TestServerHeld: a server gets no grant until the request has started, nor for τs after that; other servers
+// are free.
 func TestServerHeld(t *testing.T) {
 	s := polite.New(paper(), t0)
 	admit(t, s, t0, item(1, 1, v4(1)))
@@ -152,7 +153,8 @@ func TestServerIsIPv6Prefix(t *testing.T) {
 	}
 }
 
-// A host with several addresses is fetched from the one that is free, and the delay of each is kept.
+// TestServersShareLoad: a host with several addresses is fetched from a free one, and the delay of each
+// holds.
 func TestServersShareLoad(t *testing.T) {
 	s := polite.New(polite.Options{ServerDelay: time.Second, ServerDelayMin: time.Second}, t0)
 	for range 10 {
@@ -223,7 +225,8 @@ func TestCrawlDelayAfterRobots(t *testing.T) {
 	}
 }
 
-// A Crawl-delay read from robots.txt holds although no page was there to say it, and for pages that do not know.
+// TestCrawlDelayLearned: a Crawl-delay read from robots.txt holds without pages and for pages that do not
+// know it.
 func TestCrawlDelayLearned(t *testing.T) {
 	s := polite.New(paper(), t0)
 	r := item(1, 1, v4(1))
@@ -231,7 +234,7 @@ func TestCrawlDelayLearned(t *testing.T) {
 	admit(t, s, t0, r)
 	done(t, s, t0, polite.Result{CrawlDelay: time.Minute})
 	now := t0.Add(50 * time.Second)
-	s.Next(now) // the plain delay has passed; the host must not be forgotten
+	s.Next(now) // the plain delay has passed, but the host must not be forgotten
 	for range 3 {
 		admit(t, s, now, item(1, 1, v4(1)))
 	}
@@ -298,7 +301,8 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// Deferred items of one host get times of their own, one delay apart, also when they return as a batch.
+// TestDeferral: deferred items of one host get times of their own, one delay apart, even if they return as a
+// batch.
 func TestDeferral(t *testing.T) {
 	opt := paper()
 	opt.MaxPerHost = 2
@@ -331,7 +335,8 @@ func TestDeferral(t *testing.T) {
 	}
 }
 
-// Thousands of hosts on one server get a few robots items at a time; pages do not count, nor do other servers.
+// TestRobotsShare: thousands of hosts on one server get a few robots items at a time. Pages and other
+// servers do not count.
 func TestRobotsShare(t *testing.T) {
 	opt := paper()
 	opt.MaxPerServer = 1
@@ -425,7 +430,7 @@ func TestValidate(t *testing.T) {
 
 func newRand(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
 
-// TestSlowHostWithoutDelay: how long answers took under load doesn't send the URLs of a host without delay away.
+// TestSlowHostWithoutDelay: response times under load do not send the URLs of a host without delay to disk.
 func TestSlowHostWithoutDelay(t *testing.T) {
 	s := polite.New(polite.Options{MaxPerHost: 4, Ahead: time.Minute}, t0)
 	now := t0

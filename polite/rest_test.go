@@ -11,7 +11,7 @@ import (
 	"drumbeat/polite"
 )
 
-// restart is a scheduler after an unclean stop at now, with the delays of the old one as they come from disk.
+// restart returns a scheduler after an unclean stop at now, with the stored delays of the old one.
 func restart(t *testing.T, s *polite.Scheduler, now time.Time, opt polite.Options) *polite.Scheduler {
 	t.Helper()
 	var ds []polite.Delay
@@ -39,7 +39,7 @@ func done(t *testing.T, s *polite.Scheduler, now time.Time, r polite.Result) {
 	s.Done(now, g, r)
 }
 
-// firstGrant is the time from now to the next grant.
+// firstGrant returns the time from now to the next grant.
 func firstGrant(t *testing.T, s *polite.Scheduler, now time.Time) time.Duration {
 	t.Helper()
 	for at := now; ; {
@@ -92,7 +92,8 @@ func TestDelaysRestored(t *testing.T) {
 	}
 }
 
-// Delays hold through two restarts also of hosts and servers without items, and are dropped when they are over.
+// TestRestoredTwice: delays survive two restarts, even of hosts and servers without items, and are dropped
+// when over.
 func TestRestoredTwice(t *testing.T) {
 	s := polite.New(paper(), t0)
 	admit(t, s, t0, item(1, 1, v4(1)))
@@ -113,14 +114,15 @@ func TestRestoredTwice(t *testing.T) {
 	}
 }
 
-// A restored delay also binds hosts and servers that have items already, busy or in line.
+// TestRestoreOfQueued: a restored delay also applies to hosts and servers that already have items, busy or
+// in line.
 func TestRestoreOfQueued(t *testing.T) {
 	s := polite.New(paper(), t0)
 	for i := range 3 {
 		admit(t, s, t0, item(1+i, 1, v4(1)))
 		admit(t, s, t0, item(1+i, 1, v4(1)))
 	}
-	g, _ := s.Next(t0) // host 1; the others stand in line
+	g, _ := s.Next(t0) // host 1; the others are in line
 	s.Started(t0, g)
 	s.Restore(t0, []polite.Delay{{Host: 1, Until: t0.Add(time.Hour)}, {Host: 2, Until: t0.Add(time.Minute)},
 		{Server: v4(1), Until: t0.Add(10 * time.Second)}})
@@ -165,7 +167,8 @@ func TestRestoreBound(t *testing.T) {
 	}
 }
 
-// Until is a time of the wall clock: the monotonic reading means nothing to the next run.
+// TestDelaysByWallClock: Until is a wall-clock time, because the monotonic reading means nothing to the next
+// run.
 func TestDelaysByWallClock(t *testing.T) {
 	start := time.Now()
 	s := polite.New(paper(), start)

@@ -8,8 +8,8 @@ import (
 	"drumbeat/polite"
 )
 
-// TestUse: Bare are the hosts that rest or are visited and have nothing queued, wherever their items went; Peak outlasts the time in
-// which hosts were idle for want of items.
+// TestUse: Bare counts the hosts in their delay or in flight without queued items, wherever their items
+// went. Peak outlasts times in which hosts were idle for lack of items.
 func TestUse(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	s := polite.New(polite.Options{HostDelay: 40 * time.Second}, now)

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// ruleFile is a file as sites have them: directories of a few sections, one rule in ten with a wildcard, some Allow.
+// ruleFile returns a typical file: directories of a few sections, one rule in ten with a wildcard, some
+// Allow.
 func ruleFile(rules int) []byte {
 	var b strings.Builder
 	b.WriteString("User-agent: *\nCrawl-delay: 1\n")
@@ -23,12 +24,13 @@ func ruleFile(rules int) []byte {
 	return []byte(b.String())
 }
 
-// prefixFile has no wildcards.
+// prefixFile returns a file without wildcards.
 func prefixFile(rules int) []byte {
 	return []byte(strings.ReplaceAll(strings.ReplaceAll(string(ruleFile(rules)), "*", "x"), "$", ""))
 }
 
-// BenchmarkMatchRules is the cost of a verdict by the number of rules, for a URL that no rule matches: all are looked at.
+// BenchmarkMatchRules measures a verdict by number of rules, for a URL that no rule matches, so all are
+// examined.
 func BenchmarkMatchRules(b *testing.B) {
 	paths := []string{"/news/2024/05/an-article-of-usual-length.html", "/shop/item?id=12345&colour=red&ref=front-page",
 		"/s5/section/private/x"}
@@ -47,7 +49,7 @@ func BenchmarkMatchRules(b *testing.B) {
 	}
 }
 
-// BenchmarkMatchHostile is the cost of the worst files that fit into the limits, for a long URL made for them.
+// BenchmarkMatchHostile measures the worst files within the limits, for long URLs designed for them.
 func BenchmarkMatchHostile(b *testing.B) {
 	path := []byte("/" + strings.Repeat("ab", 1000) + strings.Repeat("a", 80))
 	for name, file := range hostileFiles() {

@@ -7,7 +7,8 @@ import (
 	"drumbeat/robots"
 )
 
-// Example parses a robots.txt, asks about paths, and keeps the rules as bytes, from which a verdict needs no decoding.
+// Example parses a robots.txt, checks paths, and encodes the rules. A verdict on encoded rules needs no
+// decoding.
 func Example() {
 	body := []byte(`User-agent: *
 Disallow: /private/

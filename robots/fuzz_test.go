@@ -8,8 +8,8 @@ import (
 	"drumbeat/internal/damage"
 )
 
-// FuzzMatchReference builds a clean file from words of a small alphabet, in which matches are frequent, and compares with
-// the slow reading: the same verdict, or where a limit has cut something, never more than it allows.
+// FuzzMatchReference builds a clean file from a small alphabet, so that matches are frequent, and compares
+// with the slow reference: the verdict is equal or, where a limit has cut something, never more permissive.
 func FuzzMatchReference(f *testing.F) {
 	f.Add([]byte("\x00/a*b$\n\x01/a\n\x00/*/b"), []byte("/axb"))
 	f.Add([]byte("\x01/%41*\n\x00/A%2f\n\x01/\xfc"), []byte("/A/%2F?x=\xc3\xbc"))
@@ -47,7 +47,8 @@ func FuzzMatchReference(f *testing.F) {
 	})
 }
 
-// FuzzOutcome: any answer to a request gives host data that code, within the limit, and that decide about any URL.
+// FuzzOutcome: any outcome of a request yields host data that can be encoded within the limit and decide
+// about any URL.
 func FuzzOutcome(f *testing.F) {
 	f.Add(200, []byte("User-agent: *\nDisallow: /x\nCrawl-delay: 5"), uint8(0), 3, []byte("/x"))
 	f.Add(503, []byte{}, uint8(3), 1<<30, []byte("/"))

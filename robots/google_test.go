@@ -5,13 +5,14 @@ import (
 	"testing"
 )
 
-// verdictCase is one fact of RFC 9309 or of Google's published behaviour: an agent, a path, the verdict.
+// verdictCase is a case of RFC 9309 or of Google's published behaviour: an agent, a file, and verdicts on
+// paths.
 type verdictCase struct {
 	name   string
 	robots string
 	agent  string
-	allow  string // paths, separated by blanks, that are allowed
-	deny   string // paths that are not
+	allow  string // allowed paths, separated by blanks
+	deny   string // disallowed paths
 }
 
 var verdictCases = []verdictCase{
@@ -67,7 +68,7 @@ var verdictCases = []verdictCase{
 	{"UTF-8 in a rule", "User-agent: FooBot\nDisallow: /\nAllow: /foo/bar/ツ\n", "FooBot", "/foo/bar/%E3%83%84", "/foo"},
 	{"escaped UTF-8", "User-agent: FooBot\nDisallow: /\nAllow: /foo/bar/%E3%83%84\n", "FooBot", "/foo/bar/%e3%83%84",
 		"/foo"},
-	// Here we follow RFC 9309 (2.2.2, last row of its table); Google compares as spelled.
+	// This follows RFC 9309 (2.2.2, last row of its table). Google compares as spelled.
 	{"escaped letters", "User-agent: FooBot\nDisallow: /\nAllow: /foo/bar/%62%61%7A\n", "FooBot",
 		"/foo/bar/baz /foo/bar/%62%61%7A", "/foo"},
 	{"escaped slash is no slash", "User-agent: FooBot\nDisallow: /a%2fb\n", "FooBot", "/a/b", "/a%2Fb /a%2fb"},
@@ -130,7 +131,7 @@ var verdictCases = []verdictCase{
 const groupsFile = "allow: /foo/bar/\n\nuser-agent: FooBot\ndisallow: /\nallow: /x/\nuser-agent: BarBot\n" +
 	"disallow: /\nallow: /y/\n\n\nallow: /w/\nuser-agent: BazBot\n\nuser-agent: FooBot\nallow: /z/\ndisallow: /\n"
 
-// wide encodes as UTF-16, little endian.
+// wide encodes s in UTF-16, little-endian.
 func wide(s string) string {
 	var b strings.Builder
 	for _, r := range s {

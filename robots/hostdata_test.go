@@ -154,7 +154,7 @@ func sampleHealth() health.State {
 
 const goldenHealth = "\x15\x01\x52\x02\x04\x07\x03\x01\x02\x00\xf7\x03\xc0\x8f\x86\xd8\x06\xd0\xab\x86\xd8\x06"
 
-// TestOldVersions: host data of another version is refused; a summary of version 1 is read.
+// TestOldVersions: host data of another version is rejected; a summary of version 1 is read.
 func TestOldVersions(t *testing.T) {
 	want := sample()
 	for _, version := range []byte{1, 2, 4} {
@@ -176,8 +176,8 @@ func TestOldVersions(t *testing.T) {
 	}
 }
 
-// TestHealthDecides: what rests or was given up is asked for nothing; what is known without asking stays known; and a request's
-// outcome leaves health and count as they were.
+// TestHealthDecides: a host in back-off or given up gets no requests, known decisions stay, and the outcome
+// of a request leaves health and count unchanged.
 func TestHealthDecides(t *testing.T) {
 	fresh := Outcome(&HostData{}, &Fetched{Status: 200, Body: []byte("User-agent: *\nDisallow: /x\n"),
 		Addrs: addrs("192.0.2.1"), AddrExpires: day.Add(time.Hour)}, "me", day)
@@ -214,7 +214,7 @@ func TestHealthDecides(t *testing.T) {
 	}
 }
 
-// TestFailingSince: it is the first failure's time, and forgotten after an answer.
+// TestFailingSince: it is the time of the first failure, and is cleared by an answer.
 func TestFailingSince(t *testing.T) {
 	h := HostData{}
 	for i := range 5 {
@@ -228,7 +228,8 @@ func TestFailingSince(t *testing.T) {
 	}
 }
 
-// TestMissing: of a host that had an address it is confirmed after hours that it has none; its rules hold until then.
+// TestMissing: if a host that had an address loses it, this is confirmed after hours, and its rules apply
+// until then.
 func TestMissing(t *testing.T) {
 	gone := Fetched{Kind: NoSuchHost, Vouched: true}
 	h := Outcome(&HostData{}, &Fetched{Status: 404, Addrs: addrs("192.0.2.1"), AddrExpires: day}, "me", day)
@@ -254,17 +255,20 @@ func TestMissing(t *testing.T) {
 
 func TestGoldenHostData(t *testing.T) {
 	h := sample()
-	want := "\x03\x01\x1f" + "\x03\x02" + "\x02" + // version, rules, all flags; 3 addresses, the second of 16 bytes; 2 failures
+	// Version, rules, all flags; 3 addresses, the second of 16 bytes; 2 failures.
+	want := "\x03\x01\x1f" + "\x03\x02" + "\x02" +
 		"\xc0\x8f\x86\xd8\x06" + "\xc0\xa9\xa4\xd9\x06" + // fetched 1795262400, expires
 		"\xd0\xab\x86\xd8\x06" + "\xfc\x8f\x86\xd8\x06" + // retry, addresses expire
-		"\xc0\x8f\x86\xd8\x06" + "\xc0\x8f\x86\xd8\x06" + "\xac\x02" + goldenHealth + // failing and missing since, 300 pages
+		// Failing and missing since, 300 pages.
+		"\xc0\x8f\x86\xd8\x06" + "\xc0\x8f\x86\xd8\x06" + "\xac\x02" + goldenHealth +
 		"\xc0\x00\x02\x01" + "\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01" + "\xc0\x00\x02\x02" +
 		"\x02\x00\xb8\x17\x00\x01\x00\x02\x00\x00\x00/x"
 	if got := h.Append(nil); string(got) != want {
 		t.Errorf("got %q\nwant %q", got, want)
 	}
 	s := h.Summary()
-	want = "\x02\x03\x02" + "\xb8\x17" + "\x02" + "\xfc\x8f\x86\xd8\x06" + "\xd0\xab\x86\xd8\x06" + // a stale copy's verdict ends at its retry
+	// A stale copy's verdict ends at its retry.
+	want = "\x02\x03\x02" + "\xb8\x17" + "\x02" + "\xfc\x8f\x86\xd8\x06" + "\xd0\xab\x86\xd8\x06" +
 		goldenHealth +
 		"\xc0\x00\x02\x01" + "\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01" + "\xc0\x00\x02\x02"
 	if got := s.Append(nil); string(got) != want {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// naiveAllowed reads a whole file for one verdict, in the order of RFC 9309's words and with the leniencies of doc.go: slow,
-// without limits but the file's and the line's, and without a line of the package's code.
+// naiveAllowed interprets a whole file for one verdict, in the order of RFC 9309 with the leniencies of
+// doc.go. It is slow, has only the limits of file and line, and shares no code with the package.
 func naiveAllowed(file []byte, agent, path string) bool {
 	if path == "/robots.txt" || strings.HasPrefix(path, "/robots.txt?") {
 		return true
@@ -65,7 +65,7 @@ type naiveRule struct {
 
 var naiveToken = regexp.MustCompile(`^[-_A-Za-z]*`)
 
-// names tells whether the group is for the agent, and whether it is for all.
+// names reports whether the group is for the agent, and whether it is for all.
 func (g *naiveGroup) names(agent string) (forUs, forAll bool) {
 	us, _, _ := strings.Cut(agent, "/")
 	if strings.ContainsAny(us, " \t\v\f") {
@@ -77,7 +77,7 @@ func (g *naiveGroup) names(agent string) (forUs, forAll bool) {
 			continue
 		}
 		name := naiveToken.FindString(a)
-		if us != naiveToken.FindString(us) { // not as the RFC has them: the first word
+		if us != naiveToken.FindString(us) { // not a product token: compare the first word
 			name = regexp.MustCompile(`^[^ \t\v\f/]*`).FindString(a)
 		}
 		forUs = forUs || us != "" && naiveLower(name) == naiveLower(us)
@@ -111,7 +111,7 @@ func naiveLines(file []byte) []string {
 	lines := strings.FieldsFunc(text, func(r rune) bool { return r == '\r' || r == '\n' })
 	for i, line := range lines {
 		if len(line) > 16663 {
-			lines[i] = line[:16663] + "\x00" // so that it can be told
+			lines[i] = line[:16663] + "\x00" // marks the cut
 		}
 	}
 	return lines
@@ -146,7 +146,7 @@ func naiveName(name string) string {
 	return "allow"
 }
 
-// naiveVerdict: the most octets, and Allow if there are two.
+// naiveVerdict: the most octets decide, and Allow in a tie.
 func naiveVerdict(rules []naiveRule, path string) bool {
 	if !strings.HasPrefix(path, "/") {
 		path = "/" + path
@@ -175,7 +175,8 @@ func naiveVerdict(rules []naiveRule, path string) bool {
 	return allow
 }
 
-// naivePattern makes a regular expression of a rule, and counts its octets as compared; nil for what can match nothing.
+// naivePattern converts a rule to a regular expression and counts its octets as compared; nil if it can
+// match nothing.
 func naivePattern(value string, fold func(string) string) (*regexp.Regexp, int) {
 	if !strings.HasPrefix(value, "/") && !strings.HasPrefix(value, "*") {
 		return nil, 0
@@ -197,8 +198,8 @@ func naivePattern(value string, fold func(string) string) (*regexp.Regexp, int) 
 	return regexp.MustCompile(`(?s)\A` + strings.Join(parts, ".*") + end), octets
 }
 
-// naiveNormal is 2.2.2's spelling: all that may stand for itself raw, all else escaped in capitals. What is reserved stays as
-// it is spelled, but for the two that 2.2.3 wants escaped, and the apostrophe.
+// naiveNormal normalizes by 2.2.2: everything that may be raw is raw, the rest is escaped in upper case.
+// Reserved characters stay as spelled, except the two that 2.2.3 wants escaped, and the apostrophe.
 func naiveNormal(s string) string {
 	var out strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -221,10 +222,10 @@ func naiveNormal(s string) string {
 	return out.String()
 }
 
-// naiveQuery is a rule that has a delimiter of URLs in its query, raw or escaped.
+// naiveQuery matches a rule with a URL delimiter in its query, raw or escaped.
 var naiveQuery = regexp.MustCompile(`\?.*(?:[:/?@\[\]]|%3A|%2F|%3F|%40|%5B|%5D)`)
 
-// naiveFold has those of a query raw.
+// naiveFold decodes the delimiters of a query.
 func naiveFold(path string) string {
 	before, query, ok := strings.Cut(path, "?")
 	if !ok {
@@ -233,7 +234,8 @@ func naiveFold(path string) string {
 	return before + "?" + strings.NewReplacer("%3A", ":", "%2F", "/", "%3F", "?", "%5B", "[", "%5D", "]", "%40", "@").Replace(query)
 }
 
-// FuzzNaive: any file, agent and path have the naive reading's verdict; where a limit has cut something, never a kinder one.
+// FuzzNaive: any file, agent and path have the naive verdict or, where a limit has cut something, a stricter
+// one.
 func FuzzNaive(f *testing.F) {
 	for i, c := range append(append([]verdictCase{}, rfcCases...), verdictCases...) {
 		path, _, _ := strings.Cut(strings.TrimSpace(c.allow+" "+c.deny), " ")

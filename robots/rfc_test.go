@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// rfcCases are the situations of RFC 9309, by its sections: an agent, a file, and what it may and may not have.
+// rfcCases are cases of RFC 9309 by section: an agent, a file, and the allowed and disallowed paths.
 var rfcCases = []verdictCase{
 	// 2.1, 2.2: lines, groups, syntax.
 	{"2.1 a group ends at the next agent behind a rule", "user-agent: a\ndisallow: /1\nuser-agent: b\ndisallow: /2\n", "b", "/1", "/2"},
@@ -110,7 +110,7 @@ var rfcCases = []verdictCase{
 		"a", "/a", "/x /y"},
 	{"2.3.1.5 NUL", "user-agent: a\ndisallow: /x\x00y\n\x00disallow: /z\ndisallow: /w\n", "a", "/z", "/x /xz /w"},
 	{"2.3.1.5 NUL in the name", "user-agent: a\ndis\x00allow: /x\ndisallow: /y\n", "a", "/x", "/y"},
-	// Appendix B.1, and B.2 with a path that is forbidden indeed.
+	// Appendix B.1, and B.2 with a path that is disallowed.
 	{"B.1 others", appendixB, "other", "/publications/ /publications/x /publications/a.gif /x /x.gif?y", "/example/ /x.gif /a/b.gif /example/publications/"},
 	{"B.1 foobot", appendixB, "foobot", "/example/page.html /example/allowed.gif", "/ /example/ /example/disallowed.gif /publications/"},
 	{"B.1 barbot", appendixB, "BarBot", "/ /example/ /x.gif", "/example/page.html /example/page.html?x"},
@@ -120,7 +120,8 @@ var rfcCases = []verdictCase{
 		"/example/page/ /example/page/x.gif /example/page/disallow.gif", "/example/page/disallowed.gif"},
 }
 
-// appendixB is made like the RFC's first example: a group for all, one without blanks, one of two names, one without rules.
+// appendixB resembles the RFC's first example: a group for all, one without blanks, one with two names, one
+// without rules.
 const appendixB = "User-Agent: *\nDisallow: *.gif$\nDisallow: /example/\nAllow: /publications/\n\n" +
 	"User-Agent: foobot\nDisallow:/\nAllow:/example/page.html\nAllow:/example/allowed.gif\n\n" +
 	"User-Agent: barbot\nUser-Agent: bazbot\nDisallow: /example/page.html\n\nUser-Agent: quxbot\n\nEOF\n"
@@ -145,11 +146,11 @@ func TestRFC9309(t *testing.T) {
 	}
 }
 
-// TestNaiveAgrees holds the naive reading to the cases of Google's behaviour as well.
+// TestNaiveAgrees checks the naive interpretation on the cases of Google's behaviour.
 func TestNaiveAgrees(t *testing.T) {
 	for _, c := range verdictCases {
 		if strings.HasPrefix(c.robots, "\xff\xfe") {
-			continue // it knows no UTF-16
+			continue // it does not read UTF-16
 		}
 		for path := range strings.FieldsSeq(c.allow + " " + c.deny) {
 			got, want := naiveAllowed([]byte(c.robots), c.agent, path), Match(Parse([]byte(c.robots), c.agent).Append(nil), []byte(path))

@@ -66,7 +66,8 @@ func TestRuleText(t *testing.T) {
 
 func TestGoldenRules(t *testing.T) {
 	r := Parse([]byte("User-agent: me\nCrawl-delay: 2\nDisallow: /a*/$\nAllow: /\nDisallow: /b\n"), "Me")
-	want := "\x02\x01" + "\xd0\x0f" + "\x00" + "\x02\x01" + // version, Own; 2000 ms; nothing cut; 2 plain rules, 1 special
+	// Version, Own; 2000 ms; nothing cut; 2 plain rules, 1 special.
+	want := "\x02\x01" + "\xd0\x0f" + "\x00" + "\x02\x01" +
 		"\x01\x00\x01\x00" + // ends at 1, no parent, Allow
 		"\x03\x00\x02\x00" + // ends at 3, parent 1, Disallow
 		"\x08\x00\x05\x00\x02a" + // ends at 8, weight 5, Disallow with wildcard, needs "a"
@@ -88,7 +89,8 @@ func TestGoldenRules(t *testing.T) {
 	}
 }
 
-// A shortened list never allows what the whole list forbids, and is within its bounds.
+// TestLimitsNeverAllowMore: a shortened list never allows what the whole list forbids, and is within the
+// limits.
 func TestLimitsNeverAllowMore(t *testing.T) {
 	rng := newRand(t)
 	for round := range 30 {
@@ -134,8 +136,8 @@ func TestLimitsNeverAllowMore(t *testing.T) {
 	}
 }
 
-// reference is an independent, slow reading of a clean file without limits: dynamic programming over path
-// positions.
+// reference is an independent, slow interpretation of a clean file without limits, by dynamic programming
+// over path positions.
 func reference(file []byte) func(path string) bool {
 	type rule struct {
 		allow  bool
@@ -153,7 +155,7 @@ func reference(file []byte) func(path string) bool {
 		if strings.HasSuffix(value, "$") {
 			r.end, value, r.weight = true, value[:len(value)-1], 1
 		}
-		for i, piece := range strings.Split(value, "*") { // an encoded star is none of these
+		for i, piece := range strings.Split(value, "*") { // an encoded star is not a wildcard
 			if i > 0 {
 				r.pat = append(r.pat, wildcard)
 			}
@@ -241,7 +243,7 @@ func TestBoundsAreCounted(t *testing.T) {
 	}
 }
 
-// hostileFiles are groups made to be slow.
+// hostileFiles returns groups designed to be slow.
 func hostileFiles() map[string]string {
 	return map[string]string{
 		"wildcards": strings.Repeat("Disallow: /*a*a*a*a*a*a*a*a*a*a*b\n", MaxInput/35),
@@ -258,7 +260,7 @@ func hostileFiles() map[string]string {
 	}
 }
 
-// The worst files we could think of must not take long: a second opinion on item 13 of doc.go.
+// TestNeverSlow: the worst known files do not take long; compare item 13 of doc.go.
 func TestNeverSlow(t *testing.T) {
 	path := []byte("/" + strings.Repeat("ab", 1000) + strings.Repeat("a", 80))
 	for name, file := range hostileFiles() {
@@ -276,7 +278,7 @@ func TestNeverSlow(t *testing.T) {
 	}
 }
 
-// distinct fills a file with Allow lines, which don't hide each other.
+// distinct fills a file with Allow lines that do not hide each other.
 func distinct(format string) string {
 	var b strings.Builder
 	for i := 0; b.Len() < MaxInput; i++ {
@@ -285,7 +287,7 @@ func distinct(format string) string {
 	return b.String()
 }
 
-// twoLetters is distinct with numbers of a and b, that paths of these letters don't rule out.
+// twoLetters is distinct with numbers made of a and b, which paths of these letters do not rule out.
 func twoLetters(format string) string {
 	var b strings.Builder
 	for i := 0; b.Len() < MaxInput; i++ {
@@ -295,7 +297,7 @@ func twoLetters(format string) string {
 	return b.String()
 }
 
-// chain has rules each of which begins the next: the longest walk over parents.
+// chain returns rules each of which is a prefix of the next: the longest walk over parents.
 func chain() string {
 	var b strings.Builder
 	for i := 1; b.Len() < MaxInput && i < 600; i++ {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestStaleCopyLooksUpAddresses: while an old copy of robots.txt serves, addresses that have become too old are looked up; if that
-// fails, URLs wait for the next request.
+// TestStaleCopyLooksUpAddresses: while an old copy of robots.txt applies, expired addresses are looked up.
+// If that fails, URLs wait for the next request.
 func TestStaleCopyLooksUpAddresses(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	at := []netip.Addr{netip.MustParseAddr("192.0.2.1")}
@@ -30,8 +30,9 @@ func TestStaleCopyLooksUpAddresses(t *testing.T) {
 	}
 }
 
-// TestOutcomesOfAClockThatWasAhead: what was noted while the clock was a year ahead makes no copy serve for longer than MaxStale, no
-// count of failures begin in the future, and no name be asked for again and again without ever being confirmed not to exist.
+// TestOutcomesOfAClockThatWasAhead: times written while the clock was a year ahead do not make a copy apply
+// for longer than MaxStale, a count of failures begin in the future, or a name be looked up for ever without
+// confirmation that it does not exist.
 func TestOutcomesOfAClockThatWasAhead(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0).UTC()
 	ahead := now.Add(365 * 24 * time.Hour)

@@ -7,7 +7,7 @@ import (
 	"github.com/temoto/robotstxt"
 )
 
-// TestSecondOpinion holds our matcher and temoto's equal on groups without wildcards.
+// TestSecondOpinion compares our matcher with temoto's on groups without wildcards.
 func TestSecondOpinion(t *testing.T) {
 	rng := newRand(t)
 	asked := 0
@@ -42,7 +42,7 @@ func TestSecondOpinion(t *testing.T) {
 }
 
 // TestDeviations shows each deviation of temoto that doc.go lists: raw is its verdict, want ours and
-// Google's. If one of them fails after an upgrade, the list is to be shortened.
+// Google's. If a case fails after an upgrade, shorten the list.
 func TestDeviations(t *testing.T) {
 	for _, c := range []struct {
 		name, file, agent, path string
@@ -91,7 +91,7 @@ func TestDeviations(t *testing.T) {
 	if data, err := robotstxt.FromStatusAndBytes(429, nil); err != nil || !data.TestAgent("/", "a") {
 		t.Error("12: temoto no longer allows all at 429")
 	}
-	// 13: thousands of allocations for a file of 300 lines; 14 needs no test, all fields with rules are
+	// 13: thousands of allocations for a file of 300 lines. 14 needs no test: all fields with rules are
 	// private.
 	file := []byte("User-agent: *\n" + strings.Repeat("Disallow: /a*b*c\n", 300))
 	ours := testing.AllocsPerRun(1, func() { Parse(file, "x") })

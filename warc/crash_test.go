@@ -25,14 +25,14 @@ var (
 	longFlag = flag.Bool("long", false, "more rounds of random tests")
 )
 
-// manifest is what the tests' crawl keeps: how many captures the state covers.
+// manifest is the manifest of the test crawl: how many captures the state covers.
 type manifest struct {
 	Gen     uint64
 	Covered int
 	State   *State
 }
 
-// crashCrawl is a crawl that does nothing but append captures, numbered in order, and take checkpoints.
+// crashCrawl is a crawl that only appends numbered captures and takes checkpoints.
 type crashCrawl struct {
 	t    *testing.T
 	rng  *rand.Rand
@@ -42,7 +42,7 @@ type crashCrawl struct {
 	enc  *Encoder
 	next int
 	last manifest
-	// quiet: nothing is appended during checkpoints.
+	// quiet: no appends during checkpoints.
 	quiet bool
 }
 
@@ -57,8 +57,8 @@ func (c *crashCrawl) start() {
 			c.t.Fatal(err)
 		}
 	}
-	// The manifest may have been found without being durable (killed between its rename and the directory's sync).
-	// Open acts on it, so it is made durable first.
+	// The manifest may exist without being durable, after a kill between its rename and the directory's
+	// sync. Open acts on it, so it is made durable first.
 	if err := c.mem.SyncFS("/state"); err != nil {
 		c.t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func (c *crashCrawl) readManifest() (m manifest) {
 	return m
 }
 
-// capture is the exchange of a number: sizes and kinds follow from it.
+// capture returns exchange number n. Its sizes and kinds follow from n.
 func capture(n int) *Exchange {
 	rng := rand.New(rand.NewPCG(uint64(n), 7))
 	x := sampleExchange()
@@ -119,7 +119,7 @@ func (c *crashCrawl) add(count int) error {
 	return nil
 }
 
-// checkpoint follows the protocol; appends go on between its steps.
+// checkpoint follows the protocol; appends continue between its stages.
 func (c *crashCrawl) checkpoint() error {
 	m := manifest{Gen: c.last.Gen + 1, Covered: c.next}
 	frozen := c.w.Freeze()
@@ -156,7 +156,7 @@ func (c *crashCrawl) checkpoint() error {
 	return disk.RemoveTails(c.opt.State, func(gen uint64) bool { return gen == m.Gen })
 }
 
-// check reads all files: each capture below covered must be there once, and nothing else.
+// check reads all files: each capture below covered must be there exactly once, and nothing else.
 func (c *crashCrawl) check() {
 	c.t.Helper()
 	m := c.readManifest()
@@ -291,7 +291,7 @@ func TestCrashes(t *testing.T) {
 	}
 }
 
-// TestRoll: after Roll and a checkpoint all files are final; what isn't ours is left alone.
+// TestRoll: after Roll and a checkpoint all files are final. Foreign files are untouched.
 func TestRoll(t *testing.T) {
 	c := &crashCrawl{t: t, rng: rand.New(rand.NewPCG(1, 1)), mem: memfs.New(1)}
 	c.start()
@@ -330,7 +330,7 @@ func TestRoll(t *testing.T) {
 	}
 }
 
-// TestFailStop: after a full disk nothing more is taken, and nothing can be saved.
+// TestFailStop: after a full disk nothing more is accepted or saved.
 func TestFailStop(t *testing.T) {
 	c := &crashCrawl{t: t, rng: rand.New(rand.NewPCG(1, 1)), mem: memfs.New(1)}
 	c.start()
@@ -353,12 +353,12 @@ func TestFailStop(t *testing.T) {
 	}
 }
 
-// TestConcurrent appends from several goroutines, with checkpoints between; every capture is there once.
+// TestConcurrent appends from several goroutines, with checkpoints between. Every capture is there once.
 func TestConcurrent(t *testing.T) {
 	c := &crashCrawl{t: t, rng: rand.New(rand.NewPCG(1, 1)), mem: memfs.New(1), quiet: true}
 	c.start()
-	c.w.opt.Random = nil  // counting isn't for concurrent use
-	var lock sync.RWMutex // the crawl's: appends share it, Freeze has it alone
+	c.w.opt.Random = nil  // counting is not safe for concurrent use
+	var lock sync.RWMutex // the crawl's: appends share it, Freeze holds it alone
 	var wg sync.WaitGroup
 	const workers, each = 4, 100
 	for g := range workers {

@@ -26,7 +26,8 @@ func findStore(t *testing.T, n int) (opt Options, st *State, at map[string]Locat
 	for i := range n {
 		url := fmt.Sprintf("http://h%d.test/%s?q=%d", i%7, strings.Repeat("x", i%600), i)
 		if i%50 == 0 {
-			url = fmt.Sprintf("http://h%d.test/%s", i%7, strings.Repeat("y", 5000+i)) // a line longer than a page
+			// A line longer than a page.
+			url = fmt.Sprintf("http://h%d.test/%s", i%7, strings.Repeat("y", 5000+i))
 		}
 		var p Prepared
 		if err := enc.Prepare(&p, &Exchange{URL: []byte(url), Date: time.Unix(1e9+int64(i), 0), Status: 200 + i%3, MIME: "text/html",
@@ -38,7 +39,7 @@ func findStore(t *testing.T, n int) (opt Options, st *State, at map[string]Locat
 			t.Fatal(err)
 		}
 		at[url] = loc
-		if i == n-40 || i == n-1 { // what is full by then becomes final with the second
+		if i == n-40 || i == n-1 { // files full by then become final with the second checkpoint
 			tails, err := disk.CreateTails(set, uint64(i))
 			if err != nil {
 				t.Fatal(err)
@@ -58,8 +59,8 @@ func findStore(t *testing.T, n int) (opt Options, st *State, at map[string]Locat
 	return opt, st, at
 }
 
-// TestFind: every URL is found where it was written, in final indexes and in open ones, alone and among others, with few reads; others
-// aren't. Beside damage the others are found.
+// TestFind: every URL is found where it was written, in final and open indexes, alone and among others, with
+// few reads; unknown URLs are not found. Despite damage the others are found.
 func TestFind(t *testing.T) {
 	opt, st, at := findStore(t, 350)
 	meter := disk.NewMeter(opt.Set.FS)
@@ -116,7 +117,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// A search of a large index reads few of its pages.
+// TestFindReadsLittle: a search of a large index reads few of its pages.
 func TestFindReadsLittle(t *testing.T) {
 	mem := memfs.New(1)
 	if err := mem.MkdirAll("d/warc"); err != nil {

@@ -13,13 +13,14 @@ import (
 	"drumbeat/internal/damage"
 )
 
-// fuzzAllocBytes bounds what reading the small files of the fuzz tests may take from the heap. Most of it is the buffers of
-// gzip readers, one for each place at which a record might go on.
+// fuzzAllocBytes bounds the heap allocations of reading the small files of the fuzz tests. Most are the
+// buffers of gzip readers, one for each place at which a record might begin.
 const fuzzAllocBytes = 256 << 20
 
 var fuzzDirs = []string{"/state", "/out0", "/out1"}
 
-// soundFiles is a checkpointed writer: final files with indexes, closed ones that are to become final, open ones, tails.
+// soundFiles is a checkpointed writer with final files and indexes, closed ones that are not final yet, open
+// ones, and tails.
 type soundFiles struct {
 	*damage.Case[State]
 	captures []string
@@ -51,7 +52,8 @@ func newSoundFiles(f testing.TB) *soundFiles {
 	}
 	batch(12)
 	var st *State
-	for gen := range uint64(2) { // what is closed by the second becomes final with its Commit, which doesn't come
+	// Files closed by the second Save become final with its Commit, which is not called.
+	for gen := range uint64(2) {
 		if err := w.Roll(); err != nil {
 			f.Fatal(err)
 		}
@@ -90,7 +92,7 @@ func fuzzOptions(mem *memfs.FS) Options {
 	return opt
 }
 
-// verify returns what VerifyFiles finds, and what it finds damaged.
+// verify returns the captures and damages that VerifyFiles finds.
 func verify(opt Options, st *State) (captures []string, damages []error, err error) {
 	_, err = VerifyFiles(opt, st, Verify{
 		MaxBlock: 1 << 20,
@@ -103,20 +105,20 @@ func verify(opt Options, st *State) (captures []string, damages []error, err err
 	return captures, damages, err
 }
 
-// FuzzFiles damages WARC files, indexes, tails and the state. Damaged files: something is said that names a file of the
-// same volume, or all captures are as they were; none that was not written is found. Damaged states: no panic, no
-// large allocation, an end.
+// FuzzFiles damages WARC files, indexes, tails and the state. With damaged files, either damage is reported
+// for a file of the same volume or all captures are unchanged; no capture appears that was not written. With
+// a damaged state, reading ends without a panic or a large allocation.
 func FuzzFiles(f *testing.F) {
 	damage.Fuzz(f, newSoundFiles(f).check)
 }
 
-// TestStates does everything that damage.Edit can do to the state, one at a time; without -long some of it.
+// TestStates applies each edit of damage.Edit to the state, one at a time; without -long only some.
 func TestStates(t *testing.T) {
 	s := newSoundFiles(t)
 	s.Sweep(t, 4, *longFlag, s.check)
 }
 
-// check is the property of FuzzFiles.
+// check checks the property of FuzzFiles.
 func (s *soundFiles) check(t *testing.T, edits, flips []byte) {
 	var captures []string
 	var damages []error
@@ -154,14 +156,14 @@ func (s *soundFiles) check(t *testing.T, edits, flips []byte) {
 	}
 }
 
-// mentions is true if err names the file, or the other file of its volume.
+// mentions reports whether err names the file, or the other file of its volume.
 func mentions(err error, file string) bool {
 	stem := file[strings.LastIndexByte(file, '/')+1:]
 	stem, _, _ = strings.Cut(stem, ".")
 	return strings.Contains(err.Error(), stem)
 }
 
-// indexLine is the index line of an exchange.
+// indexLine returns the index line of an exchange.
 func indexLine(x *Exchange) []byte {
 	w := Writer{}
 	var p Prepared
@@ -171,7 +173,7 @@ func indexLine(x *Exchange) []byte {
 	return appendIndexTail(p.index, Location{File: "f", Offset: 5, Length: 9})
 }
 
-// FuzzIndexLine: a line is taken only if its fields give it back, and a capture's line is always one.
+// FuzzIndexLine: a line is accepted only if its fields reproduce it, and the line of a capture always does.
 func FuzzIndexLine(f *testing.F) {
 	for n := range 4 {
 		x := capture(n)
@@ -190,7 +192,7 @@ func FuzzIndexLine(f *testing.F) {
 		x := sampleExchange()
 		x.URL, x.MIME, x.Redirect = []byte(url), mime, redirect
 		if url == "" {
-			return // Prepare takes none
+			return // Prepare rejects it
 		}
 		line := string(indexLine(x))
 		if strings.Count(line, "\n") != 1 || strings.Count(line, "\x00") > 0 {

@@ -15,7 +15,8 @@ import (
 	"time"
 )
 
-// TestHeadCode: the code is complete, as inflaters ask; it has all that header lines are made of; none is longer than pack reckons with.
+// TestHeadCode: the code is complete, as inflaters require, covers all bytes of header lines, and no code is
+// longer than pack assumes.
 func TestHeadCode(t *testing.T) {
 	lengths := allLengths()
 	for name, list := range map[string][]byte{"text": lengths[:], "table": tableLengths[:]} {
@@ -40,7 +41,7 @@ func TestHeadCode(t *testing.T) {
 	}
 }
 
-// TestPackedText: any text in pieces of any length, some of them fragments, is read back by the standard library.
+// TestPackedText: the standard library decodes any text in pieces of any length, some of them fragments.
 func TestPackedText(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	all := []*fragment{fieldDate, fieldID, fieldIP, typeResponse, emptyLine}
@@ -61,7 +62,7 @@ func TestPackedText(t *testing.T) {
 	}
 }
 
-// page is an exchange as crawls have it: heads of usual size, a body that came compressed and in chunks.
+// page returns a typical exchange: heads of usual size, a body received compressed and chunked.
 func page(bodyBytes int, encoded bool) *Exchange {
 	x := &Exchange{
 		URL: []byte("http://www.quince.test/library/concurrent.futures.html"), Date: when, IP: netip.MustParseAddr("127.0.0.11"),
@@ -86,7 +87,7 @@ func page(bodyBytes int, encoded bool) *Exchange {
 	return x
 }
 
-// TestReaders: what Prepare writes, in each of its ways, is taken by the standard library, by our reader and by gzip.
+// TestReaders: the standard library, our reader and gzip read every form of Prepare's output.
 func TestReaders(t *testing.T) {
 	w := open(t, testOptions(memfs.New(1), 1), nil)
 	e := w.NewEncoder()
@@ -122,7 +123,7 @@ func TestReaders(t *testing.T) {
 	}
 }
 
-// TestHeadBytes: heads take little more than the best compressor of the standard library needs for them.
+// TestHeadBytes: heads take little more space than with the standard library's best compression.
 func TestHeadBytes(t *testing.T) {
 	e := open(t, testOptions(memfs.New(1), 1), nil).NewEncoder()
 	var p Prepared
@@ -149,7 +150,7 @@ func TestHeadBytes(t *testing.T) {
 	}
 }
 
-// TestPrepareAllocatesNothing in steady state, also with dates that differ.
+// TestPrepareAllocatesNothing: it allocates nothing in the steady state, even with different dates.
 func TestPrepareAllocatesNothing(t *testing.T) {
 	w := open(t, testOptions(memfs.New(1), 1), nil)
 	e, x := w.NewEncoder(), page(5400, true)
@@ -192,7 +193,7 @@ func BenchmarkPage(b *testing.B) {
 	}
 }
 
-// FuzzPrepare: whatever is fetched comes back.
+// FuzzPrepare: every capture can be read back.
 func FuzzPrepare(f *testing.F) {
 	x := page(50, true)
 	f.Add(string(x.URL), string(x.Request), string(x.Head), string(x.Body), true, true)

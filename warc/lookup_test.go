@@ -11,7 +11,7 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// TestGoldenLookup: an answer of the DNS is one response record, of the form that Heritrix writes.
+// TestGoldenLookup: a DNS answer is one response record in Heritrix's form.
 func TestGoldenLookup(t *testing.T) {
 	w := open(t, testOptions(memfs.New(1), 1), nil)
 	e := w.NewEncoder()
@@ -46,7 +46,7 @@ func TestGoldenLookup(t *testing.T) {
 	}
 }
 
-// TestKinds: the record and the index line of a robots.txt say what it is, and searches for pages pass over them.
+// TestKinds: the record and the index line of a robots.txt state its kind, and searches for pages skip them.
 func TestKinds(t *testing.T) {
 	mem := memfs.New(1)
 	opt := testOptions(mem, 1)
@@ -78,7 +78,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// checkpointed closes the files and returns the state of a checkpoint, which is committed.
+// checkpointed closes the files and returns the state of a committed checkpoint.
 func checkpointed(t *testing.T, w *Writer, opt Options) *State {
 	t.Helper()
 	if err := w.Roll(); err != nil {

@@ -13,8 +13,9 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// TestVerifyFindsWhatDoesNotAgree: files as written verify, with their tails; with a wrong byte anywhere in a WARC file or an
-// index, or a line gone, something is said; a final file that was moved away is counted and is no damage.
+// TestVerifyFindsWhatDoesNotAgree: intact files verify, with their tails. A wrong byte anywhere in a WARC
+// file or index, or a missing line, is reported. A final file that was moved away is counted and is not
+// damage.
 func TestVerifyFindsWhatDoesNotAgree(t *testing.T) {
 	mem := memfs.New(1)
 	set := disk.Set{FS: mem, Paths: []string{"d"}}
@@ -136,8 +137,8 @@ func TestVerifyFindsWhatDoesNotAgree(t *testing.T) {
 	}
 }
 
-// textOf is what the records of a WARC file, or the lines of an index, say; up to the first damage. A member has a few bits of filling
-// that say nothing, behind the end of a block.
+// textOf returns the text of the records of a WARC file, or of the lines of an index, up to the first
+// damage. A member has a few padding bits without meaning after the end of a block.
 func textOf(mem *memfs.FS, name string) string {
 	data, err := disk.ReadFile(mem, name)
 	if err != nil || !strings.Contains(name, dataSuffix) {

@@ -144,7 +144,8 @@ func TestGoldenRecords(t *testing.T) {
 	}
 }
 
-// A body that came compressed is stored byte for byte, in stored blocks, also beyond one block's size.
+// TestStoredBodies: a body received compressed is stored byte for byte in stored blocks, even if it exceeds
+// one block.
 func TestStoredBodies(t *testing.T) {
 	w := open(t, testOptions(memfs.New(1), 1), nil)
 	e := w.NewEncoder()
@@ -173,7 +174,7 @@ func TestStoredBodies(t *testing.T) {
 	}
 }
 
-// Nothing that comes from outside can begin a line of a header or of the index.
+// TestNoForgedLines: no value from outside can begin a line of a header or of the index.
 func TestNoForgedLines(t *testing.T) {
 	evil := "x\r\nWARC-Type: forged\r\n\r\n\x00\u2028\xff"
 	x := sampleExchange()
@@ -329,7 +330,7 @@ func BenchmarkPrepare(b *testing.B) {
 	}
 }
 
-// FuzzReadRecord reads the text of a member, which FuzzRead hardly reaches behind the checksums.
+// FuzzReadRecord reads the text of a member, which FuzzRead hardly reaches because of the checksums.
 func FuzzReadRecord(f *testing.F) {
 	f.Add([]byte("WARC/1.1\r\nWARC-Type: response\r\nContent-Length: 3\r\n\r\nabc\r\n\r\n"))
 	f.Add([]byte("WARC/1.1\r\nContent-Length: 99999999999\r\n\r\n"))
@@ -341,7 +342,7 @@ func FuzzReadRecord(f *testing.F) {
 	})
 }
 
-// TestReleasedMemory: the memory of the largest capture was kept for as long as the Prepared was.
+// TestReleasedMemory: Release frees the memory of a large capture. A Prepared once kept it.
 func TestReleasedMemory(t *testing.T) {
 	w := open(t, testOptions(memfs.New(1), 1), nil)
 	e := w.NewEncoder()

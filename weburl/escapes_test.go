@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestFoldEscapes: what must merge, and what must not (RFC 3986, 6.2.2.1 and 6.2.2.2).
+// TestFoldEscapes: escapes that must and must not be merged (RFC 3986, 6.2.2.1 and 6.2.2.2).
 func TestFoldEscapes(t *testing.T) {
 	r := NewResolver(Options{Fold: true})
 	for _, test := range []struct{ ref, want string }{
@@ -18,8 +18,8 @@ func TestFoldEscapes(t *testing.T) {
 		{"/%41%5a%61%7A%30%39%2d%2E%5F%7e", "/AZaz09-._~"},
 		{"/?%41=%7e&b=%c3#%41", "/?A=~&b=%C3"},
 		{"/a%2fb%3fc%00%26%23%25%20%5c%2b", "/a%2Fb%3Fc%00%26%23%25%20%5C%2B"},
-		{"/%2541", "/%2541"}, // %25 isn't decoded
-		{"/%%341", "/%%341"}, // else a new escape
+		{"/%2541", "/%2541"}, // %25 is not decoded
+		{"/%%341", "/%%341"}, // would be a new escape
 		{"/%%34z", "/%%34z"},
 		{"/%4%31", "/%4%31"},
 		{"/%4%7e", "/%4~"},
@@ -28,7 +28,7 @@ func TestFoldEscapes(t *testing.T) {
 		{"/%4", "/%4"},
 		{"/%c", "/%c"},
 		{"/%2e%2E/x", "/x"},
-		{"/a/%%32e", "/a/%%32e"}, // no ".", neither
+		{"/a/%%32e", "/a/%%32e"}, // nor "."
 		{"/a/%2%65/b", "/a/%2%65/b"},
 		{"/%2e%2e%2e/", "/.../"},
 		{"/x%2e/%2ey", "/x./.y"},
@@ -53,7 +53,8 @@ func TestFoldEscapes(t *testing.T) {
 	}
 }
 
-// TestEachOctetsEscape: all spellings of an escape are one URL, which is a raw octet for the unreserved ones alone.
+// TestEachOctetsEscape: all spellings of an escape are one URL, with a raw octet only for unreserved
+// characters.
 func TestEachOctetsEscape(t *testing.T) {
 	r := NewResolver(Options{Fold: true})
 	for _, form := range []string{"http://a.test/x%sy", "http://a.test/?x%sy"} {
@@ -77,8 +78,8 @@ func TestEachOctetsEscape(t *testing.T) {
 	}
 }
 
-// FuzzFoldEscapes: folding is idempotent, keeps a URL canonical and its meaning, and a reference resolves to the same whether it is
-// folded in the end or on its way.
+// FuzzFoldEscapes: folding is idempotent and keeps a URL canonical with the same meaning. A reference
+// resolves to the same URL whether it is folded at the end or during resolution.
 func FuzzFoldEscapes(f *testing.F) {
 	for _, s := range []string{"/%7Euser/%c3%a9?%41%2f", "/%%341", "/%4%31/%2%65", "/a/%%32e%2e/../x", "x%7e/%2e./y#%41", "?%", "%%%%34%31%"} {
 		f.Add("http://a.test/d%41/e?q=%7e", s)
@@ -113,7 +114,7 @@ func FuzzFoldEscapes(f *testing.F) {
 				t.Fatalf("%s isn't canonical: it becomes %s, %v", folded, again, err)
 			}
 		}
-		// What no stray % troubles means the same.
+		// Without stray % the meaning is the same.
 		a, err := url.PathUnescape(string(kept))
 		b, err2 := url.PathUnescape(string(folded))
 		if err == nil && (err2 != nil || a != b) {

@@ -61,9 +61,10 @@ func ExampleSuffixes() {
 	// 192.0.2.1
 }
 
-// A Record is a URL on its way through the queues.
+// A Record is a URL in the queues.
 func ExampleRecord() {
-	secret, err := weburl.ParseSecret("000102030405060708090a0b0c0d0e0f") // a crawl draws its own with NewSecret
+	// A crawl draws its own with NewSecret.
+	secret, err := weburl.ParseSecret("000102030405060708090a0b0c0d0e0f")
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -144,7 +144,8 @@ func TestRecordAllocs(t *testing.T) {
 	}
 }
 
-// TestVia: a referrer comes back whole, or its first bytes and its key; the key of the page is that of its URL either way.
+// TestVia: a referrer is restored whole, or its first bytes and its key. In both cases the key of the page
+// is that of its URL.
 func TestVia(t *testing.T) {
 	h := NewHasher(Secret{1})
 	long := "http://a.test/" + strings.Repeat("x", 2000)
@@ -180,7 +181,7 @@ func TestVia(t *testing.T) {
 	}
 }
 
-// FuzzRecord: what decodes codes to the same bytes again, so there is one coding of each record.
+// FuzzRecord: what can be decoded encodes to the same bytes, so each record has one coding.
 func FuzzRecord(f *testing.F) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for range 8 {

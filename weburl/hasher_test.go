@@ -37,8 +37,7 @@ func TestSecretText(t *testing.T) {
 	}
 }
 
-// TestHasherGolden fixes the keys: they are on disk, so a change of any needs a new version of the
-// derivation.
+// TestHasherGolden pins the keys. They are on disk, so a change requires a new version of the derivation.
 func TestHasherGolden(t *testing.T) {
 	h := NewHasher(testSecret())
 	got := []uint64{
@@ -103,7 +102,7 @@ func TestSum(t *testing.T) {
 	if c != (Sum{}) {
 		t.Errorf("Sub of everything: got %v, want zero", c)
 	}
-	// Neither two equal keys nor neighbours cancel, nor do sums of pairs with equal plain sums agree.
+	// Equal keys and neighbours do not cancel, and sums of pairs with equal plain sums differ.
 	var d, e Sum
 	d.Add(1)
 	d.Add(4)

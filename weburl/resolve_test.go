@@ -317,7 +317,7 @@ func TestRebase(t *testing.T) {
 	}
 }
 
-// TestIsPlain: what the short way is for takes it, and what needs a change doesn't.
+// TestIsPlain: references that need no change take the fast path, and others do not.
 func TestIsPlain(t *testing.T) {
 	base, _ := NewBase([]byte("http://www.example.com/dir/page.html?x=1"))
 	r := NewResolver(Options{})
@@ -354,7 +354,7 @@ func TestResolveAllocs(t *testing.T) {
 	}
 }
 
-// TestLinearTime: hostile references of 256 KiB are done at once; quadratic code would take minutes.
+// TestLinearTime: hostile references of 256 KiB take no time; quadratic code would take minutes.
 func TestLinearTime(t *testing.T) {
 	r := NewResolver(Options{})
 	base, _ := NewBase([]byte("http://example.com/a/b"))
@@ -389,7 +389,7 @@ func BenchmarkResolve(b *testing.B) {
 		"idn": "http://b\u00FCcher.example/x", "fragment": "#top", "escaped": "/wiki/Caf%c3%a9_%28x%29?a=%7e",
 	} {
 		b.Run("ref="+name, func(b *testing.B) {
-			r := NewResolver(Options{Fold: true}) // as a crawl has it
+			r := NewResolver(Options{Fold: true}) // as in a crawl
 			base, _ := NewBase([]byte("http://www.example.com/dir/sub/page.html?x=1"))
 			var buf bytes.Buffer
 			buf.Grow(4096)

@@ -5,18 +5,18 @@ import (
 	"testing"
 )
 
-// FuzzSuffixes: a list that loads is written so that it loads to the same rules, and gives every host the same PLD, which
-// is the host's end and the PLD of itself.
+// FuzzSuffixes: a list that loads is written so that it loads to the same rules. Each host gets the same
+// PLD, which is the end of the host and its own PLD.
 func FuzzSuffixes(f *testing.F) {
 	f.Add("com\n*.ck\n!www.ck\nco.uk\n// ===BEGIN PRIVATE DOMAINS===\ngithub.io\n", "a.b.www.ck")
 	f.Add("// c\n\nb\u00fccher.example \t x\nCOM", "x.b\u00fccher.example")
 	f.Add("*.*\n", "a")
-	f.Add("x\n"+strings.Repeat("\u00fc", 3000), "x") // punycode longer than a line may be
+	f.Add("x\n"+strings.Repeat("\u00fc", 3000), "x") // its punycode is longer than a line may be
 	f.Add("!x\n*.x.y\nx.y\n", "z.x.y")
 	f.Fuzz(func(t *testing.T, list, host string) {
 		host = strings.TrimSuffix(host, ".")
 		if strings.Contains("."+host+".", "..") {
-			return // no host of a canonical URL
+			return // not a host of a canonical URL
 		}
 		for _, private := range []bool{false, true} {
 			s, err := LoadSuffixes([]byte(list), private)

@@ -64,8 +64,8 @@ func TestPLD(t *testing.T) {
 	}
 }
 
-// TestPLDAgainstLibrary compares with the library's own lookup on every rule of the list, with labels put
-// before it. Where the library says "is a suffix" the host is its own PLD here.
+// TestPLDAgainstLibrary compares with the library's own lookup for every rule of the list, with labels
+// prepended. Where the library says "is a suffix", the host is its own PLD here.
 func TestPLDAgainstLibrary(t *testing.T) {
 	for _, private := range []bool{false, true} {
 		s := NewSuffixes(private)

@@ -41,7 +41,7 @@ func TestWHATWG(t *testing.T) {
 	}
 }
 
-// compareWithStandard checks a Resolver against the library's parser of the whole standard.
+// compareWithStandard compares a Resolver with the library's parser of the whole standard.
 func compareWithStandard(t *testing.T, r *Resolver, baseURL, ref string) {
 	t.Helper()
 	if len(baseURL)+len(ref) > 2000 {
@@ -75,7 +75,7 @@ func TestResolveTableAgainstStandard(t *testing.T) {
 	}
 }
 
-// TestResolveAgainstStandard composes references of the pieces that parsers stumble over.
+// TestResolveAgainstStandard composes references from pieces that parsers often get wrong.
 func TestResolveAgainstStandard(t *testing.T) {
 	const seed = 3
 	rnd := rand.New(rand.NewPCG(seed, 0))
@@ -94,7 +94,8 @@ func TestResolveAgainstStandard(t *testing.T) {
 	}
 }
 
-// TestAddressesAgainstLibrary: our address parsers are no part of what the comparison above compares.
+// TestAddressesAgainstLibrary checks our address parsers, which compareWithStandard also uses on the other
+// side.
 func TestAddressesAgainstLibrary(t *testing.T) {
 	const seed = 4
 	rnd := rand.New(rand.NewPCG(seed, 0))
@@ -115,7 +116,7 @@ func TestAddressesAgainstLibrary(t *testing.T) {
 			b.WriteByte(']')
 		}
 		if i%2 == 1 && longLabel(b.String()) {
-			continue // the library takes a name for a number if it starts with 20 digits
+			continue // the library takes a name that starts with 20 digits for a number
 		}
 		want := "error"
 		if u, err := url.Parse("http://" + b.String() + "/"); err == nil {

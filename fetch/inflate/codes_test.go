@@ -14,7 +14,7 @@ type bitWriter struct {
 	n    uint
 }
 
-// put writes n bits, the lowest first.
+// put writes n bits, lowest first.
 func (w *bitWriter) put(v uint64, n uint) {
 	w.word |= v << w.n
 	for w.n += n; w.n >= 8; w.n -= 8 {
@@ -23,7 +23,7 @@ func (w *bitWriter) put(v uint64, n uint) {
 	}
 }
 
-// code writes a Huffman code of n bits, the highest first.
+// code writes a Huffman code of n bits, highest first.
 func (w *bitWriter) code(v uint64, n uint) { w.put(bits.Reverse64(v)>>(64-n), n) }
 
 func (w *bitWriter) bytes() []byte {
@@ -34,8 +34,8 @@ func (w *bitWriter) bytes() []byte {
 	return out
 }
 
-// dynamic writes the head of a dynamic block with these widths of codes, each written as such: the code of code lengths
-// has 16 symbols of 4 bits.
+// dynamic writes the header of a dynamic block with the given code widths, without repeats: the code length
+// code has 16 symbols of 4 bits.
 func (w *bitWriter) dynamic(final bool, literals, distances []uint8) {
 	last := uint64(0)
 	if final {
@@ -61,7 +61,7 @@ func (w *bitWriter) dynamic(final bool, literals, distances []uint8) {
 	}
 }
 
-// widths returns n widths, zero but for those given.
+// widths returns n widths, zero except for those in set.
 func widths(n int, set map[int]uint8) []uint8 {
 	list := make([]uint8, n)
 	for i, v := range set {
@@ -70,7 +70,8 @@ func widths(n int, set map[int]uint8) []uint8 {
 	return list
 }
 
-// TestCodes: codes that are complete, of one symbol, empty, and what isn't a code, as others take them.
+// TestCodes: complete codes, codes of one symbol, empty codes and invalid codes are treated as in other
+// decoders.
 func TestCodes(t *testing.T) {
 	all15 := map[int]uint8{'a': 1, 256: 15, 257: 15} // every width
 	for n := 2; n < 15; n++ {
@@ -79,9 +80,9 @@ func TestCodes(t *testing.T) {
 	for _, tt := range []struct {
 		name                string
 		literals, distances map[int]uint8
-		follows             byte // what the block's data are
+		follows             byte // the data of the block
 		err                 error
-		n                   int // bytes of it
+		n                   int // its length in bytes
 	}{
 		{"two", map[int]uint8{'a': 1, 256: 1}, nil, 0, ErrTruncated, 800},
 		{"the end alone", map[int]uint8{256: 1}, nil, 0, nil, 0},
@@ -116,7 +117,7 @@ func TestCodes(t *testing.T) {
 	}
 }
 
-// TestSymbolsWithoutMeaning: the fixed codes have places for them.
+// TestSymbolsWithoutMeaning: symbols that exist only in the fixed code are rejected.
 func TestSymbolsWithoutMeaning(t *testing.T) {
 	for symbol := range uint64(2) {
 		var w bitWriter
@@ -157,7 +158,8 @@ func TestSymbolsWithoutMeaning(t *testing.T) {
 	}
 }
 
-// randomCode returns the widths of a complete code of up to n symbols: leaves are split until there are enough.
+// randomCode returns the widths of a complete code of up to n symbols. It splits leaves until there are
+// enough.
 func randomCode(rng *rand.Rand, symbols, n int, skew float64) []uint8 {
 	leaves := []uint8{1, 1}
 	for range 20 * n {
@@ -177,7 +179,7 @@ func randomCode(rng *rand.Rand, symbols, n int, skew float64) []uint8 {
 	return list
 }
 
-// TestRandomBlocks: blocks of random codes, with random bits behind, at once and in pieces.
+// TestRandomBlocks: blocks of random codes followed by random bits, decoded at once and in pieces.
 func TestRandomBlocks(t *testing.T) {
 	rng := newRand(t)
 	for range 400 {

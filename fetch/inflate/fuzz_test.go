@@ -8,9 +8,9 @@ import (
 	kflate "github.com/klauspost/compress/flate"
 )
 
-// FuzzDecode: any bytes give what the standard library's and klauspost's decoders give, and the same verdict, at once and
-// in pieces of any size. Pieces of less than a match and more take the careful loop, so this compares it with the fast
-// one, too. What the coders pack comes back.
+// FuzzDecode: any bytes give the output and the verdict of the standard library's and klauspost's decoders,
+// at once and in pieces of any size. Small pieces take the careful loop, so this also compares it with the
+// fast one. The output of encoders is decoded to the original.
 func FuzzDecode(f *testing.F) {
 	text := []byte("the quick brown fox jumps over the lazy dog, the quick brown fox; the quick brown dog, the lazy fox")
 	f.Add(text, byte(0), uint16(7), uint16(0), byte(0))
@@ -28,7 +28,7 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		format, z := Format(kind&1), data
-		if how := kind >> 1 % 8; how < 5 { // packed, and then damaged
+		if how := kind >> 1 % 8; how < 5 { // pack, then damage
 			var packed bytes.Buffer
 			if how < 3 {
 				w, _ := flate.NewWriter(&packed, []int{flate.HuffmanOnly, 1, 9}[how])

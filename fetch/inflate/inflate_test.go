@@ -29,10 +29,10 @@ func newRand(t testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 1))
 }
 
-// most is how much the tests let anybody decode.
+// most bounds the decoded size in the tests.
 const most = 1 << 19
 
-// decode decodes with room that is doubled.
+// decode doubles the room as needed.
 func decode(format Format, src []byte) ([]byte, error) {
 	var d Decoder
 	d.Reset(format, src)
@@ -46,10 +46,10 @@ func decode(format Format, src []byte) ([]byte, error) {
 	}
 }
 
-// decodeBy decodes with room for step bytes more each time, in front of which lie some bytes of others.
+// decodeBy decodes with step more bytes of room each time, after some unrelated bytes.
 func decodeBy(t testing.TB, format Format, src []byte, step int) ([]byte, error) {
 	var d Decoder
-	fill(d.dynamic.literals[:], isLiteral|'?'<<valueShift|1) // what an earlier stream left there doesn't matter
+	fill(d.dynamic.literals[:], isLiteral|'?'<<valueShift|1) // remains of an earlier stream must not matter
 	fill(d.dynamic.distances[:], 7<<valueShift|1)
 	fill(d.lengths[:], 5<<valueShift|1)
 	d.Reset(format, src)
@@ -81,7 +81,7 @@ func decodeBy(t testing.TB, format Format, src []byte, step int) ([]byte, error)
 	}
 }
 
-// others returns what the standard library and klauspost's make of src.
+// others returns the output of the standard library and klauspost's decoder for src.
 func others(format Format, src []byte) (outs [2][]byte, errs [2]error) {
 	var rs [2]io.Reader
 	if format == Gzip {
@@ -106,17 +106,17 @@ func others(format Format, src []byte) (outs [2][]byte, errs [2]error) {
 	return outs, errs
 }
 
-// compare checks a verdict and what was decoded against the others'. Of a stream that is cut they may give less: they want
-// the bits of the shortest symbol that may come before they look at what there is. Where the standard library and
-// klauspost's differ, the former counts: the latter goes on with an old table where a block has an empty code, and takes
-// a later member that ends within its name for the end.
+// compare compares output and verdict with the others'. For truncated streams they may yield less, because
+// they wait for the bits of the shortest possible symbol. Where the two differ, the standard library counts:
+// klauspost's continues with an old table if a block has an empty code, and takes a later member that ends
+// within its name for the end.
 func compare(t testing.TB, format Format, src []byte) []byte {
 	t.Helper()
 	got, err := decode(format, src)
 	outs, errs := others(format, src)
 	for i, out := range outs {
 		if i == 0 && err == ErrHeader {
-			continue // the standard library doesn't look at reserved flags
+			continue // the standard library ignores reserved flags
 		}
 		if i == 1 && err != nil && (!bytes.HasPrefix(outs[0], out) || errs[0] != nil && errs[1] == nil) {
 			continue
@@ -125,7 +125,7 @@ func compare(t testing.TB, format Format, src []byte) []byte {
 			t.Fatalf("%x: got %d bytes, others %d: %d that differ", src, len(got), i, len(out))
 		}
 		if len(out) == most {
-			continue // nobody saw the end
+			continue // no decoder reached the end
 		}
 		if ok := errs[i] == nil; ok != (err == nil) {
 			t.Fatalf("%x: got %v, others %d: %v", src, err, i, errs[i])
@@ -137,7 +137,7 @@ func compare(t testing.TB, format Format, src []byte) []byte {
 	return got
 }
 
-// pack makes a gzip file of one member.
+// pack returns a gzip file of one member.
 func pack(t testing.TB, p []byte, level int) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -166,7 +166,7 @@ func texts(rng *rand.Rand) [][]byte {
 	for d := 1; d < 40; d++ {
 		short = append(short, bytes.Repeat(random[d*40:d*40+d], 600/d)...)
 	}
-	few := make([]byte, 30_000) // long codes: each letter half as often as the one before
+	few := make([]byte, 30_000) // long codes: each letter is half as frequent as the one before
 	for i := range few {
 		few[i] = byte(min(rng.ExpFloat64()*1.5, 255))
 	}
@@ -174,7 +174,7 @@ func texts(rng *rand.Rand) [][]byte {
 		make([]byte, 300_000), bytes.Repeat([]byte("ab"), 50_000)}
 }
 
-// TestRoundTrip: what the coders of others pack comes back, whatever the room.
+// TestRoundTrip: the output of other encoders is decoded to the original, whatever the room.
 func TestRoundTrip(t *testing.T) {
 	rng := newRand(t)
 	var d Decoder
@@ -202,7 +202,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestCut: of every beginning of a stream everything is decoded that the others decode.
+// TestCut: every prefix of a stream yields everything that the others decode.
 func TestCut(t *testing.T) {
 	rng := newRand(t)
 	text := texts(rng)[4][:1500]
@@ -242,7 +242,7 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-// TestHeaders: all that a gzip header may have, and what it may not.
+// TestHeaders: valid and invalid gzip headers.
 func TestHeaders(t *testing.T) {
 	text := []byte("hello")
 	body := pack(t, text, 6)[10:]
@@ -290,7 +290,8 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// TestMembers: members follow each other; a match doesn't reach into the one before; what is no member is an error.
+// TestMembers: members may follow each other, a match does not reach into the previous member, and anything
+// else is an error.
 func TestMembers(t *testing.T) {
 	a, b := pack(t, []byte("first "), 6), pack(t, nil, 6)
 	z := append(append(append(bytes.Clone(a), b...), a...), b...)
