@@ -77,7 +77,8 @@ func TestCacheModel(t *testing.T) {
 		sum += c.slots[i].cost()
 	}
 	if sum != c.bytes || len(c.index)+len(c.free) != len(c.slots) {
-		t.Errorf("bytes %d, want %d; %d entries and %d free of %d", c.bytes, sum, len(c.index), len(c.free), len(c.slots))
+		t.Errorf("bytes %d, want %d; %d entries and %d free of %d", c.bytes, sum, len(c.index), len(c.free),
+			len(c.slots))
 	}
 }
 
@@ -171,7 +172,8 @@ func TestInProcess(t *testing.T) {
 		if got := lookup(t, r, "a.test"); got != "192.0.2.1" {
 			t.Errorf("got %s", got)
 		}
-		want := []time.Duration{0, time.Second, 3 * time.Second, 38 * time.Second, 39 * time.Second, 41 * time.Second, 76 * time.Second}
+		want := []time.Duration{0, time.Second, 3 * time.Second, 38 * time.Second, 39 * time.Second,
+			41 * time.Second, 76 * time.Second}
 		if !slices.Equal(asked, want) {
 			t.Errorf("asked at %v, want %v", asked, want)
 		}
@@ -234,7 +236,8 @@ func checkReply(t *testing.T, msg []byte, q *question) {
 		}
 		rep.alias = want.alias
 	}
-	same := rep.kind == want.kind && rep.truncated == want.truncated && rep.noEDNS == want.noEDNS && rep.alias == want.alias &&
+	same := rep.kind == want.kind && rep.truncated == want.truncated && rep.noEDNS == want.noEDNS &&
+		rep.alias == want.alias &&
 		rep.ttl == want.ttl && slices.Equal(rep.addrs, want.addrs)
 	if !same || (err == nil) != (libErr == nil) {
 		t.Fatalf("%x: got %+v, %v; the library has %+v, %v", msg, rep, err, want, libErr)

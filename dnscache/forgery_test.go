@@ -31,7 +31,8 @@ func TestLowerCasingServer(t *testing.T) {
 				t.Errorf("lookup %d: got %s, want %s", n, got, want)
 			}
 		}
-		if s := r.Stats(); mixed.Load() != maxWrongCase || s.WrongCase != maxWrongCase || s.Lies != maxWrongCase || s.Flat != 1 {
+		if s := r.Stats(); mixed.Load() != maxWrongCase || s.WrongCase != maxWrongCase ||
+			s.Lies != maxWrongCase || s.Flat != 1 {
 			t.Errorf("%d questions in mixed case; %+v; want %d, and the server marked", mixed.Load(), s, maxWrongCase)
 		}
 		time.Sleep(flatFor)
@@ -62,7 +63,8 @@ func TestForgedCase(t *testing.T) {
 		}
 	}
 	if s := r.Stats(); s.WrongCase < lookups || s.Flat != 0 {
-		t.Errorf("%d replies in the wrong case, %d servers asked in lower case; want %d or more, 0", s.WrongCase, s.Flat, lookups)
+		t.Errorf("%d replies in the wrong case, %d servers asked in lower case; want %d or more, 0",
+			s.WrongCase, s.Flat, lookups)
 	}
 }
 

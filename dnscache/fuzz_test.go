@@ -64,7 +64,8 @@ func FuzzForged(f *testing.F) {
 		}
 		loosely, sameCase := q.answers(msg)
 		answers := loosely && sameCase
-		if answers && (len(msg) < tail || string(msg[headerBytes:tail]) != string(question[headerBytes:tail]) || msg[2]&0x80 == 0) {
+		if answers && (len(msg) < tail || string(msg[headerBytes:tail]) != string(question[headerBytes:tail]) ||
+			msg[2]&0x80 == 0) {
 			t.Fatalf("%x is taken for an answer to %x", msg, question)
 		}
 		var rep reply

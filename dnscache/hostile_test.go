@@ -296,7 +296,8 @@ func TestAliases(t *testing.T) {
 				m.Truncate(4000)
 				m.Truncated = false
 			case strings.HasPrefix(name, "both"): // an alias to itself among other addresses
-				m.Answer = append(m.Answer, rr(t, "%s 300 IN CNAME x.test.", name), rr(t, "x.test. 300 IN CNAME y.test."),
+				m.Answer = append(m.Answer, rr(t, "%s 300 IN CNAME x.test.", name),
+					rr(t, "x.test. 300 IN CNAME y.test."),
 					rr(t, "y.test. 300 IN CNAME x.test."), rr(t, "z.test. 300 IN A 192.0.2.66"))
 			default: // each name is an alias of the next one
 				fmt.Sscanf(name, "e%d.", &i)

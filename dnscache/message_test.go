@@ -50,8 +50,10 @@ func TestQuestion(t *testing.T) {
 			t.Fatalf("%q: %v", name, err)
 		}
 		got := m.Question[0]
-		if m.Id != 0xabcd || !m.RecursionDesired || m.Response || len(m.Question) != 1 || (m.IsEdns0() != nil) != edns ||
-			got.Qtype != qtype || got.Qclass != dns.ClassINET || !strings.EqualFold(got.Name, name+".") || !mix && got.Name != name+"." {
+		if m.Id != 0xabcd || !m.RecursionDesired || m.Response || len(m.Question) != 1 ||
+			(m.IsEdns0() != nil) != edns ||
+			got.Qtype != qtype || got.Qclass != dns.ClassINET || !strings.EqualFold(got.Name, name+".") ||
+			!mix && got.Name != name+"." {
 			t.Fatalf("%q: the library reads %v", name, &m)
 		}
 		if edns && m.IsEdns0().UDPSize() != udpBytes {
@@ -225,7 +227,8 @@ func TestTimers(t *testing.T) {
 			var prev *query
 			for q := l.Front(); q != nil; prev, q = q, l.Next(q) {
 				n++
-				if model[q] != (place{l, q.timer.due}) || l.Prev(q) != prev || prev != nil && q.timer.due.Before(prev.timer.due) {
+				if model[q] != (place{l, q.timer.due}) || l.Prev(q) != prev ||
+					prev != nil && q.timer.due.Before(prev.timer.due) {
 					t.Fatalf("step %d: out of place", i)
 				}
 			}

@@ -52,8 +52,9 @@ func TestLookup(t *testing.T) {
 			strings.Repeat("a", 64) + ".test":  "bad-name",
 			strings.Repeat("aa.", 90) + "test": "bad-name", "ä.test": "bad-name",
 			"192.0.2.7": "192.0.2.7", "[2001:db8::7]": "2001:db8::7", "::1": "::1"},
-		Family6:    {"a.test": "2001:db8::1", "six.test": "2001:db8::6", "nx.test": "nxdomain"},
-		FamilyAuto: {"a.test": "192.0.2.1 192.0.2.2", "six.test": "2001:db8::6", "nx.test": "nxdomain", "none.test": "no-data"},
+		Family6: {"a.test": "2001:db8::1", "six.test": "2001:db8::6", "nx.test": "nxdomain"},
+		FamilyAuto: {"a.test": "192.0.2.1 192.0.2.2", "six.test": "2001:db8::6", "nx.test": "nxdomain",
+			"none.test": "no-data"},
 		FamilyBoth: {"a.test": "192.0.2.1 192.0.2.2 2001:db8::1", "six.test": "2001:db8::6", "nx.test": "nxdomain"},
 	} {
 		r := newResolver(t, Options{Family: family}, f)
@@ -78,7 +79,8 @@ func TestTTLs(t *testing.T) {
 	f := startFake(t, zone(t, testZone))
 	r := newResolver(t, Options{Family: Family4}, f)
 	for host, want := range map[string]time.Duration{"a.test": 200 * time.Second, "c.test": time.Minute, "short.test": time.Minute,
-		"long.test": 24 * time.Hour, "nx.test": 10 * time.Minute, "none.test": 10 * time.Minute, "sf.test": 30 * time.Second} {
+		"long.test": 24 * time.Hour, "nx.test": 10 * time.Minute, "none.test": 10 * time.Minute,
+		"sf.test": 30 * time.Second} {
 		a, err := r.Lookup(t.Context(), host, "")
 		expires := a.Expires
 		var e *Error
@@ -216,8 +218,10 @@ func TestMixCase(t *testing.T) {
 	if got := lookup(t, r, "a-long-enough-name.test"); got != "192.0.2.1" || !mixed.Load() {
 		t.Errorf("got %s, mixed %v", got, mixed.Load())
 	}
-	if got, s := lookup(t, r, "flat-but-long-enough.test"), r.Stats(); got != "192.0.2.1" || s.WrongCase != 1 || s.TCP != 1 {
-		t.Errorf("another case: got %s, %d by UDP, %d questions by TCP; want the address by TCP", got, s.WrongCase, s.TCP)
+	if got, s := lookup(t, r, "flat-but-long-enough.test"), r.Stats(); got != "192.0.2.1" || s.WrongCase != 1 ||
+		s.TCP != 1 {
+		t.Errorf("another case: got %s, %d by UDP, %d questions by TCP; want the address by TCP", got,
+			s.WrongCase, s.TCP)
 	}
 }
 

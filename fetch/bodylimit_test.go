@@ -45,17 +45,25 @@ func limitCases() []limitCase {
 		{"as the limits say", length(len(page)), page, 0, 0, 1, page, NotTruncated, 0, len(page), true},
 		{"fewer", length(len(page)), page, 1000, 0, 1, page[:1000], TruncatedLength, 0, 1001, false},
 		{"enough", length(500), page[:500], 1000, 0, 1, page[:500], NotTruncated, 0, 500, true},
-		{"more than the limits", length(len(page) + 9), page + "x23456789", 1 << 40, 0, 1, page, TruncatedLength, 0, len(page) + 1, false},
-		{"look, and it was all", length(LookBytes), page[:LookBytes], LookFirst, NoBody, 1, page[:LookBytes], NotTruncated, 0, LookBytes, true},
-		{"look and leave", length(len(page)), page, LookFirst, NoBody, 2, page[:LookBytes], TruncatedLength, MarkBodyRefused, LookBytes + 1, false},
+		{"more than the limits", length(len(page) + 9), page + "x23456789", 1 << 40, 0, 1, page,
+			TruncatedLength, 0, len(page) + 1, false},
+		{"look, and it was all", length(LookBytes), page[:LookBytes], LookFirst, NoBody, 1, page[:LookBytes],
+			NotTruncated, 0, LookBytes, true},
+		{"look and leave", length(len(page)), page, LookFirst, NoBody, 2, page[:LookBytes], TruncatedLength,
+			MarkBodyRefused, LookBytes + 1, false},
 		{"look and take", length(len(page)), page, LookFirst, 0, 2, page, NotTruncated, 0, len(page), true},
 		{"look for ever", length(len(page)), page, LookFirst, LookFirst, 2, page, NotTruncated, 0, len(page), true},
-		{"look and take some", length(len(page)), page, LookFirst, 5000, 2, page[:5000], TruncatedLength, 0, 5001, false},
-		{"look and take less", length(len(page)), page, LookFirst, 50, 2, page[:LookBytes], TruncatedLength, 0, LookBytes + 1, false},
-		{"look at chunks", chunks, chunked(page[:50000], 100), LookFirst, 0, 2, page[:50000], NotTruncated, 0, 1 << 20, true},
-		{"look at a large chunk", chunks, chunked(page[:50000], 50000), LookFirst, 0, 2, page[:50000], NotTruncated, 0, 1 << 20, true},
+		{"look and take some", length(len(page)), page, LookFirst, 5000, 2, page[:5000], TruncatedLength, 0,
+			5001, false},
+		{"look and take less", length(len(page)), page, LookFirst, 50, 2, page[:LookBytes], TruncatedLength, 0,
+			LookBytes + 1, false},
+		{"look at chunks", chunks, chunked(page[:50000], 100), LookFirst, 0, 2, page[:50000], NotTruncated, 0,
+			1 << 20, true},
+		{"look at a large chunk", chunks, chunked(page[:50000], 50000), LookFirst, 0, 2, page[:50000],
+			NotTruncated, 0, 1 << 20, true},
 		{"look until the end", close, page, LookFirst, 0, 2, page, NotTruncated, 0, len(page), false},
-		{"look at one that ends early", length(len(page)), page[:1000], LookFirst, 0, 1, page[:1000], TruncatedDisconnect, 0, 1000, false},
+		{"look at one that ends early", length(len(page)), page[:1000], LookFirst, 0, 1, page[:1000],
+			TruncatedDisconnect, 0, 1000, false},
 	}
 }
 
@@ -77,7 +85,8 @@ func TestBodyLimit(t *testing.T) {
 				req.BodyLimit = func(resp *Response, begin []byte) int64 {
 					asked++
 					if resp.Status != 200 || len(resp.RawHead) != len(lc.head) || (asked == 1) != (begin == nil) {
-						t.Errorf("asked time %d: status %d, head %q, beginning of %d bytes", asked, resp.Status, resp.RawHead, len(begin))
+						t.Errorf("asked time %d: status %d, head %q, beginning of %d bytes", asked, resp.Status,
+							resp.RawHead, len(begin))
 					}
 					if asked == 1 {
 						return lc.first
@@ -91,11 +100,14 @@ func TestBodyLimit(t *testing.T) {
 				if err := c.Do(t.Context(), req, &resp); err != nil {
 					t.Fatal(err)
 				}
-				if string(resp.Body) != lc.want || resp.Truncated != lc.cut || resp.Marks&MarkBodyRefused != lc.marks || asked != lc.asked {
-					t.Errorf("got %d bytes, %q, marks %b, asked %d times; want %d, %q, %b, %d", len(resp.Body), resp.Truncated, resp.Marks,
+				if string(resp.Body) != lc.want || resp.Truncated != lc.cut ||
+					resp.Marks&MarkBodyRefused != lc.marks || asked != lc.asked {
+					t.Errorf("got %d bytes, %q, marks %b, asked %d times; want %d, %q, %b, %d", len(resp.Body),
+						resp.Truncated, resp.Marks,
 						asked, len(lc.want), lc.cut, lc.marks, lc.asked)
 				}
-				if resp.Kept != lc.kept && lc.name != "look at one that ends early" && !strings.Contains(lc.name, "until the end") {
+				if resp.Kept != lc.kept && lc.name != "look at one that ends early" &&
+					!strings.Contains(lc.name, "until the end") {
 					t.Errorf("kept: %v, want %v", resp.Kept, lc.kept)
 				}
 				c.Close()

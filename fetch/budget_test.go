@@ -94,7 +94,8 @@ func TestBudgetForOne(t *testing.T) {
 				var resp Response
 				defer resp.Reset()
 				if err := c.Do(t.Context(), req, &resp); err != nil || len(resp.Body) != want {
-					t.Errorf("%s: got %v, %d bytes, %q, marks %b", req.PathQuery, err, len(resp.Body), resp.Truncated, resp.Marks)
+					t.Errorf("%s: got %v, %d bytes, %q, marks %b", req.PathQuery, err, len(resp.Body),
+						resp.Truncated, resp.Marks)
 				}
 			})
 		}

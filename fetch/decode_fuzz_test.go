@@ -56,7 +56,8 @@ func FuzzDecode(f *testing.F) {
 			}
 			sent = []byte(encode(t, packers[outer], string(sent)))
 		}
-		reply = fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Encoding: %s\r\nContent-Length: %d\r\n\r\n%s", names, len(sent), sent)
+		reply = fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Encoding: %s\r\nContent-Length: %d\r\n\r\n%s",
+			names, len(sent), sent)
 		var a, b Response
 		var err1, err2 error
 		n := damage.Allocated(func() {
@@ -69,7 +70,8 @@ func FuzzDecode(f *testing.F) {
 		if n > 64<<20 {
 			t.Fatalf("%d bytes allocated", n)
 		}
-		if len(a.Body) > max(small, len(sent)) || len(b.Body) > max(large, len(sent)) || !bytes.Equal(a.PayloadRaw, sent) {
+		if len(a.Body) > max(small, len(sent)) || len(b.Body) > max(large, len(sent)) ||
+			!bytes.Equal(a.PayloadRaw, sent) {
 			t.Fatalf("%d and %d bytes of %d", len(a.Body), len(b.Body), len(sent))
 		}
 		if inner < 0 && a.Marks&MarkDecodedLimit != 0 && !bytes.HasPrefix(b.Body, a.Body) {
@@ -205,7 +207,8 @@ func FuzzReuse(f *testing.F) {
 				if dials++; dials > 1 {
 					return &askedAgain{script: script{piece: 1}, replies: [][]byte{next}}, nil
 				}
-				return &askedAgain{script: script{piece: cut&1023 + 1}, replies: [][]byte{append(first, behind...), next}}, nil
+				return &askedAgain{script: script{piece: cut&1023 + 1},
+					replies: [][]byte{append(first, behind...), next}}, nil
 			}})
 		defer c.Close()
 		var resp Response

@@ -27,15 +27,18 @@ const forged = ok200 + "Content-Length: 6\r\n\r\nforged"
 func desyncs() []desync {
 	const chunked = "Transfer-Encoding: chunked\r\n"
 	return []desync{
-		{name: "bytes behind the body", reply: ok200 + "Content-Length: 4\r\n\r\ntrue" + forged, body: "true", marks: MarkExcess},
-		{name: "bytes behind chunks", reply: ok200 + chunked + "\r\n4\r\ntrue\r\n0\r\n\r\n" + forged, body: "true", marks: MarkExcess},
+		{name: "bytes behind the body", reply: ok200 + "Content-Length: 4\r\n\r\ntrue" + forged, body: "true",
+			marks: MarkExcess},
+		{name: "bytes behind chunks", reply: ok200 + chunked + "\r\n4\r\ntrue\r\n0\r\n\r\n" + forged,
+			body: "true", marks: MarkExcess},
 		{name: "two lengths, the larger first", reply: ok200 + "Content-Length: 4\r\nContent-Length: 0\r\n\r\ntrue" + forged,
 			body: "true", marks: MarkLengths | MarkExcess},
 		{name: "two lengths, the larger last", reply: ok200 + "Content-Length: 0\r\nContent-Length: 4\r\n\r\ntrue" + forged,
 			body: "true", marks: MarkLengths | MarkExcess},
 		{name: "lengths in one line", reply: ok200 + "Content-Length: 0, 4\r\n\r\ntrue" + forged, body: "true",
 			marks: MarkLengths | MarkExcess},
-		{name: "signed length", reply: ok200 + "Content-Length: +4\r\n\r\ntrue", body: "true", marks: MarkLengths | MarkCloseDelimited},
+		{name: "signed length", reply: ok200 + "Content-Length: +4\r\n\r\ntrue", body: "true",
+			marks: MarkLengths | MarkCloseDelimited},
 		{name: "hexadecimal length", reply: ok200 + "Content-Length: 0x4\r\n\r\ntrue", body: "true",
 			marks: MarkLengths | MarkCloseDelimited},
 		{name: "length and chunked", reply: ok200 + "Content-Length: 99\r\n" + chunked + "\r\n4\r\ntrue\r\n0\r\n\r\n" + forged,
@@ -46,24 +49,29 @@ func desyncs() []desync {
 			body: "true", marks: MarkExcess | MarkUnknownCoding},
 		{name: "chunked with a vertical tab", reply: ok200 + "Transfer-Encoding: \vchunked\r\nContent-Length: 4\r\n\r\ntrue" + forged,
 			body: "true", marks: MarkExcess},
-		{name: "chunk extension with a quoted end", reply: ok200 + chunked + "\r\n4;a=\"\n\"\r\ntrue\r\n0\r\n\r\n" + forged,
-			body: "\"\r\nt", marks: MarkBadChunk, trunc: TruncatedUnspecified},
+		{name: "chunk extension with a quoted end",
+			reply: ok200 + chunked + "\r\n4;a=\"\n\"\r\ntrue\r\n0\r\n\r\n" + forged,
+			body:  "\"\r\nt", marks: MarkBadChunk, trunc: TruncatedUnspecified},
 		{name: "chunk extension without end", reply: ok200 + chunked + "\r\n4;" + strings.Repeat("x", maxChunkLine) + "\r\ntrue\r\n0\r\n\r\n",
 			marks: MarkNotChunked | MarkBadChunk, trunc: TruncatedUnspecified},
-		{name: "negative chunk", reply: ok200 + chunked + "\r\n4\r\ntrue\r\n-4\r\n" + forged, body: "true", marks: MarkBadChunk,
+		{name: "negative chunk", reply: ok200 + chunked + "\r\n4\r\ntrue\r\n-4\r\n" + forged, body: "true",
+			marks: MarkBadChunk,
 			trunc: TruncatedUnspecified},
 		{name: "chunk size beyond 64 bits", reply: ok200 + chunked + "\r\n4\r\ntrue\r\n10000000000000004\r\n" + forged, body: "true",
 			marks: MarkBadChunk, trunc: TruncatedUnspecified},
-		{name: "hexadecimal prefix", reply: ok200 + chunked + "\r\n4\r\ntrue\r\n0x4\r\n" + forged, body: "true", marks: MarkBadChunk,
+		{name: "hexadecimal prefix", reply: ok200 + chunked + "\r\n4\r\ntrue\r\n0x4\r\n" + forged, body: "true",
+			marks: MarkBadChunk,
 			trunc: TruncatedUnspecified},
 		{name: "no line end behind a chunk", reply: ok200 + chunked + "\r\n4\r\ntrue0\r\n\r\n" + forged, body: "true",
 			marks: MarkBadChunk, trunc: TruncatedUnspecified},
-		{name: "chunks in bare LF", reply: ok200 + chunked + "\r\n4\ntrue\n0\n\n" + forged, body: "true", marks: MarkExcess},
+		{name: "chunks in bare LF", reply: ok200 + chunked + "\r\n4\ntrue\n0\n\n" + forged, body: "true",
+			marks: MarkExcess},
 		{name: "head in bare LF", reply: "HTTP/1.1 200 OK\nContent-Length: 4\n\ntrue" + forged, body: "true",
 			marks: MarkBareLF | MarkExcess},
 		{name: "bare CR hides a length", reply: ok200 + "X: y\rContent-Length: 0\r\nContent-Length: 4\r\n\r\ntrue" + forged, body: "true",
 			marks: MarkRepaired | MarkExcess},
-		{name: "bare CR as an empty line", reply: ok200 + "Content-Length: 4\r\r\n\r\ntrue" + forged, body: "true", marks: MarkExcess},
+		{name: "bare CR as an empty line", reply: ok200 + "Content-Length: 4\r\r\n\r\ntrue" + forged,
+			body: "true", marks: MarkExcess},
 		{name: "NUL in a name", reply: ok200 + "Content\x00-Length: 0\r\nContent-Length: 4\r\n\r\ntrue" + forged, body: "true",
 			marks: MarkRepaired | MarkExcess},
 		{name: "NUL in a length", reply: ok200 + "Content-Length: 4\x00\r\n\r\ntrue", body: "true",
@@ -112,11 +120,13 @@ func TestDesyncStaysWithItsURL(t *testing.T) {
 				var resp Response
 				err := c.Do(t.Context(), testRequest(), &resp)
 				var fe *Error
-				if d.kind != KindOther && (!errors.As(err, &fe) || fe.Kind != d.kind || fe.Ours()) || d.kind == KindOther && err != nil {
+				if d.kind != KindOther && (!errors.As(err, &fe) || fe.Kind != d.kind || fe.Ours()) ||
+					d.kind == KindOther && err != nil {
 					t.Fatalf("got %v, want %v", err, d.kind)
 				}
 				if string(resp.Body) != d.body || resp.Marks&d.marks != d.marks || resp.Truncated != d.trunc {
-					t.Errorf("got %.100q, marks %b, %q; want %.100q, %b, %q", resp.Body, resp.Marks, resp.Truncated, d.body, d.marks, d.trunc)
+					t.Errorf("got %.100q, marks %b, %q; want %.100q, %b, %q", resp.Body, resp.Marks,
+						resp.Truncated, d.body, d.marks, d.trunc)
 				}
 				next := testRequest()
 				next.PathQuery = "/next"
@@ -124,7 +134,8 @@ func TestDesyncStaysWithItsURL(t *testing.T) {
 					t.Errorf("the next page: got %v, %.100q, marks %b", err, resp.Body, resp.Marks)
 				}
 				synctest.Wait()
-				if closed := d.marks&(MarkCloseDelimited|MarkNotChunked) != 0; dials != 2 || open.Load() != 0 && !closed {
+				if closed := d.marks&(MarkCloseDelimited|MarkNotChunked) != 0; dials != 2 ||
+					open.Load() != 0 && !closed {
 					t.Errorf("%d connections, %d of them still open; want 2, none", dials, open.Load())
 				}
 			})
@@ -146,7 +157,8 @@ func TestEarlyReplyStaysWithItsURL(t *testing.T) {
 			return &script{rest: []byte(reply), piece: 1 << 20}, nil
 		}})
 		var resp Response
-		if err := c.Do(t.Context(), testRequest(), &resp); err != nil || string(resp.Body) != "forged" || resp.Marks != MarkExcess {
+		if err := c.Do(t.Context(), testRequest(), &resp); err != nil || string(resp.Body) != "forged" ||
+			resp.Marks != MarkExcess {
 			t.Errorf("got %v, %q, marks %b", err, resp.Body, resp.Marks)
 		}
 		if err := c.Do(t.Context(), testRequest(), &resp); err != nil || string(resp.Body) != "next" || dials != 2 {

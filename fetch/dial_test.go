@@ -65,7 +65,8 @@ func TestSocketsThatWait(t *testing.T) {
 		{full, Limits{Connect: Unlimited, Total: 30 * time.Millisecond}, false, StageDial, KindTimeout},
 		{full, Limits{}, true, StageDial, KindCanceled},
 		{silent, Limits{FirstByte: 30 * time.Millisecond}, false, StageFirstByte, KindTimeout},
-		{silent, Limits{FirstByte: Unlimited, Total: 60 * time.Millisecond, Grace: 10 * time.Millisecond}, false, StageFirstByte, KindTimeout},
+		{silent, Limits{FirstByte: Unlimited, Total: 60 * time.Millisecond, Grace: 10 * time.Millisecond},
+			false, StageFirstByte, KindTimeout},
 		{silent, Limits{}, true, StageFirstByte, KindCanceled},
 	} {
 		c, req := loopbackClient(t, tt.addr, Options{Limits: tt.limits})
@@ -95,7 +96,8 @@ func TestDeadlineThatIsEarly(t *testing.T) {
 	})
 	c, req := loopbackClient(t, addr, Options{Limits: Limits{Grace: 10 * time.Millisecond}})
 	var resp Response
-	if err := c.Do(t.Context(), req, &resp); err != nil || string(resp.Body) != "hello" || resp.FirstByte < 50*time.Millisecond {
+	if err := c.Do(t.Context(), req, &resp); err != nil || string(resp.Body) != "hello" ||
+		resp.FirstByte < 50*time.Millisecond {
 		t.Errorf("got %v, %q, first byte after %v", err, resp.Body, resp.FirstByte)
 	}
 }

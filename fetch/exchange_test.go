@@ -87,7 +87,8 @@ func TestRequestHead(t *testing.T) {
 		t.Errorf("got\n%s\nrecorded\n%s\nwant\n%s", got, resp.RequestHead, want)
 	}
 	if resp.Remote != addr || resp.BytesWritten != int64(len(want)) || resp.Connect <= 0 || resp.Total <= 0 {
-		t.Errorf("remote %v, written %d, connect %v, total %v", resp.Remote, resp.BytesWritten, resp.Connect, resp.Total)
+		t.Errorf("remote %v, written %d, connect %v, total %v", resp.Remote, resp.BytesWritten, resp.Connect,
+			resp.Total)
 	}
 }
 
@@ -110,7 +111,8 @@ func TestBadRequests(t *testing.T) {
 		req := testRequest()
 		spoil(req)
 		var fe *Error
-		if err := c.Do(t.Context(), req, new(Response)); !errors.As(err, &fe) || fe.Kind != KindBadRequest || fe.Ours() {
+		if err := c.Do(t.Context(), req, new(Response)); !errors.As(err, &fe) || fe.Kind != KindBadRequest ||
+			fe.Ours() {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -127,7 +129,8 @@ func TestForbiddenAddressIsNotDialled(t *testing.T) {
 		req.Addr = netip.MustParseAddrPort(addr)
 		req.Port = req.Addr.Port()
 		var fe *Error
-		if err := c.Do(t.Context(), req, new(Response)); !errors.As(err, &fe) || fe.Kind != kind || fe.Stage != StagePrepare {
+		if err := c.Do(t.Context(), req, new(Response)); !errors.As(err, &fe) || fe.Kind != kind ||
+			fe.Stage != StagePrepare {
 			t.Errorf("%s: got %v, want %v", addr, err, kind)
 		}
 	}
@@ -385,7 +388,8 @@ func TestTLSVerdicts(t *testing.T) {
 		req.Scheme = "https"
 		for range 2 {
 			var resp Response
-			if err := c.Do(t.Context(), req, &resp); err != nil || resp.TLSVerdict != want || string(resp.Body) != "hi" ||
+			if err := c.Do(t.Context(), req, &resp); err != nil || resp.TLSVerdict != want ||
+				string(resp.Body) != "hi" ||
 				resp.TLSVersion != tls.VersionTLS13 {
 				t.Errorf("%s: got %v, %q, %q", want, err, resp.TLSVerdict, resp.Body)
 			}
@@ -393,7 +397,8 @@ func TestTLSVerdicts(t *testing.T) {
 		c, _ = loopbackClient(t, addr, Options{TLS: TLSOptions{Roots: roots, Require: true}})
 		var fe *Error
 		err := c.Do(t.Context(), req, new(Response))
-		if want != VerdictOK && (!errors.As(err, &fe) || fe.Kind != KindCertificate || !strings.Contains(err.Error(), want)) {
+		if want != VerdictOK && (!errors.As(err, &fe) || fe.Kind != KindCertificate ||
+			!strings.Contains(err.Error(), want)) {
 			t.Errorf("%s required: got %v", want, err)
 		}
 		if want == VerdictOK && err != nil {
@@ -415,7 +420,8 @@ func TestTLSFaults(t *testing.T) {
 		c, req := loopbackClient(t, listen(t, tt.handle), Options{Limits: Limits{TLS: 50 * time.Millisecond}})
 		req.Scheme = "https"
 		var fe *Error
-		if err := c.Do(t.Context(), req, new(Response)); !errors.As(err, &fe) || fe.Kind != tt.kind || fe.Stage != StageTLS {
+		if err := c.Do(t.Context(), req, new(Response)); !errors.As(err, &fe) || fe.Kind != tt.kind ||
+			fe.Stage != StageTLS {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -433,7 +439,8 @@ func TestOldTLS(t *testing.T) {
 	c, req := loopbackClient(t, addr, Options{TLS: TLSOptions{Old: true}})
 	req.Scheme = "https"
 	var resp Response
-	if err := c.Do(t.Context(), req, &resp); err != nil || resp.TLSVersion != tls.VersionTLS11 || string(resp.Body) != "hi" {
+	if err := c.Do(t.Context(), req, &resp); err != nil || resp.TLSVersion != tls.VersionTLS11 ||
+		string(resp.Body) != "hi" {
 		t.Errorf("got %v, version %x", err, resp.TLSVersion)
 	}
 }
@@ -453,7 +460,8 @@ func TestResumption(t *testing.T) {
 	for i := range 3 {
 		var resp Response
 		err := c.Do(t.Context(), req, &resp)
-		if err != nil || resp.Resumed != (i > 0) || resp.TLSVerdict != VerdictSelfSigned || resp.Truncated != NotTruncated {
+		if err != nil || resp.Resumed != (i > 0) || resp.TLSVerdict != VerdictSelfSigned ||
+			resp.Truncated != NotTruncated {
 			t.Errorf("%d: got %v, resumed %v, %q, %q", i, err, resp.Resumed, resp.TLSVerdict, resp.Truncated)
 		}
 	}

@@ -52,7 +52,8 @@ func FuzzHead(f *testing.F) {
 				}
 			}
 			if !slices.EqualFunc(got, want, bytes.Equal) || !bytes.Equal(resp.Header(name), codec.Peek(name)) {
-				t.Fatalf("%q: %s is %q, %q; the codec has %q, %q", in, name, resp.Header(name), got, codec.Peek(name), want)
+				t.Fatalf("%q: %s is %q, %q; the codec has %q, %q", in, name, resp.Header(name), got,
+					codec.Peek(name), want)
 			}
 		}
 	})

@@ -268,7 +268,8 @@ func TestNotReused(t *testing.T) {
 				next := keepRequest()
 				next.PathQuery = "/next"
 				idle := c.Idle()
-				if err := c.Do(t.Context(), next, &resp); err != nil || string(resp.Body) != "next" || resp.Reused || idle != 0 {
+				if err := c.Do(t.Context(), next, &resp); err != nil || string(resp.Body) != "next" ||
+					resp.Reused || idle != 0 {
 					t.Errorf("got %v, %q, reused %v, %d idle", err, resp.Body, resp.Reused, idle)
 				}
 				c.Close()
@@ -336,13 +337,15 @@ func TestStale(t *testing.T) {
 			req.BeforeWrite = func() { writes++ }
 			err := c.Do(t.Context(), req, &resp)
 			var fe *Error
-			if tt.kind == KindOther && (err != nil || string(resp.Body) != "hello") || tt.kind != KindOther && (!errors.As(err, &fe) ||
-				fe.Kind != tt.kind) {
+			if tt.kind == KindOther && (err != nil || string(resp.Body) != "hello") ||
+				tt.kind != KindOther && (!errors.As(err, &fe) ||
+					fe.Kind != tt.kind) {
 				t.Errorf("%s: got %v, %q, want %v", tt.name, err, resp.Body, tt.kind)
 			}
 			if s.dials.Load() != tt.dials || s.requests.Load() != tt.requests || writes != tt.writes ||
 				err == nil && (resp.Reused || resp.BytesWritten != int64(len(resp.RequestHead))) {
-				t.Errorf("%s: %d dials, %d requests, %d writes, reused %v, %d bytes", tt.name, s.dials.Load(), s.requests.Load(),
+				t.Errorf("%s: %d dials, %d requests, %d writes, reused %v, %d bytes", tt.name, s.dials.Load(),
+					s.requests.Load(),
 					writes, resp.Reused, resp.BytesWritten)
 			}
 			c.Close()
@@ -360,7 +363,8 @@ func TestStale(t *testing.T) {
 			t.Fatal(err)
 		}
 		var fe *Error
-		if err := c.Do(t.Context(), keepRequest(), new(Response)); !errors.As(err, &fe) || fe.Kind != KindEmptyReply || s.dials.Load() != 2 {
+		if err := c.Do(t.Context(), keepRequest(), new(Response)); !errors.As(err, &fe) ||
+			fe.Kind != KindEmptyReply || s.dials.Load() != 2 {
 			t.Errorf("got %v after %d dials", err, s.dials.Load())
 		}
 	})
@@ -460,7 +464,8 @@ func TestReuseOnSockets(t *testing.T) {
 					if err != nil || string(resp.Body) != "hello" || resp.Reused != (i > 0 && want == 1) {
 						t.Errorf("%d: got %v, %q, reused %v", i, err, resp.Body, resp.Reused)
 					}
-					if scheme == "https" && (resp.TLSVerdict != VerdictSelfSigned || resp.TLSVersion != tls.VersionTLS13) {
+					if scheme == "https" && (resp.TLSVerdict != VerdictSelfSigned ||
+						resp.TLSVersion != tls.VersionTLS13) {
 						t.Errorf("%d: %q, version %x", i, resp.TLSVerdict, resp.TLSVersion)
 					}
 					<-done
@@ -510,7 +515,8 @@ func TestManyReuse(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		t.Logf("%d dials, %d reused", s.dials.Load(), reused.Load())
-		if s.open.Load() != 0 || c.Idle() != 0 || len(c.idle.byHost) != 0 || reused.Load() == 0 || s.dials.Load()+reused.Load() < 1000 {
+		if s.open.Load() != 0 || c.Idle() != 0 || len(c.idle.byHost) != 0 || reused.Load() == 0 ||
+			s.dials.Load()+reused.Load() < 1000 {
 			t.Errorf("%d open, %d idle, %d dials, %d reused", s.open.Load(), c.Idle(), s.dials.Load(), reused.Load())
 		}
 	})
@@ -543,7 +549,8 @@ func TestIdleGiveUpDescriptors(t *testing.T) {
 		req := keepRequest()
 		req.Host = "last.example"
 		var fe *Error
-		if err := c.Do(t.Context(), req, new(Response)); !errors.As(err, &fe) || fe.Kind != KindResources || dials != 12 || c.Idle() != 0 {
+		if err := c.Do(t.Context(), req, new(Response)); !errors.As(err, &fe) || fe.Kind != KindResources ||
+			dials != 12 || c.Idle() != 0 {
 			t.Errorf("got %v after %d dials, %d idle", err, dials-10, c.Idle())
 		}
 		if err := c.Do(t.Context(), req, new(Response)); !errors.As(err, &fe) || dials != 13 {

@@ -37,7 +37,8 @@ func throttledClient(t *testing.T, wait time.Duration) *Client {
 				time.Sleep(wait)
 				var size int
 				_, _ = fmt.Sscanf(req.RequestURI, "/%d", &size)
-				_, _ = fmt.Fprintf(far, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", size, strings.Repeat("x", size))
+				_, _ = fmt.Fprintf(far, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", size,
+					strings.Repeat("x", size))
 			}()
 			return near, nil
 		},
@@ -50,7 +51,8 @@ func throttledClient(t *testing.T, wait time.Duration) *Client {
 }
 
 func throttledRequest(size int) *Request {
-	return &Request{Scheme: "http", Host: "a.test", PathQuery: fmt.Sprintf("/%d", size), Addr: netip.MustParseAddrPort("127.0.0.1:80")}
+	return &Request{Scheme: "http", Host: "a.test", PathQuery: fmt.Sprintf("/%d", size),
+		Addr: netip.MustParseAddrPort("127.0.0.1:80")}
 }
 
 // TestThrottleIsNotTheSites: sleeping for our limit counts towards no limit of the exchange and no duration
@@ -72,10 +74,13 @@ func TestThrottleIsNotTheSites(t *testing.T) {
 		for range 4 {
 			r := <-results
 			if r.Truncated != NotTruncated || len(r.Body) != 100_000 || r.Received != int64(len(r.Raw)) {
-				t.Errorf("%d bytes of 100000 (%v), %d received, %d counted", len(r.Body), r.Truncated, len(r.Raw), r.Received)
+				t.Errorf("%d bytes of 100000 (%v), %d received, %d counted", len(r.Body), r.Truncated,
+					len(r.Raw), r.Received)
 			}
-			if r.Throttled < 40*time.Second || r.Total > 3*time.Second || r.FirstByte < 2*time.Second || r.FirstByte > 2100*time.Millisecond {
-				t.Errorf("held back for %v, first byte after %v, all in %v; want some 48s, 2s, 2s", r.Throttled, r.FirstByte, r.Total)
+			if r.Throttled < 40*time.Second || r.Total > 3*time.Second || r.FirstByte < 2*time.Second ||
+				r.FirstByte > 2100*time.Millisecond {
+				t.Errorf("held back for %v, first byte after %v, all in %v; want some 48s, 2s, 2s", r.Throttled,
+					r.FirstByte, r.Total)
 			}
 		}
 		if d := time.Since(begin); d < 49*time.Second || d > 53*time.Second {

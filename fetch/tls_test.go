@@ -45,8 +45,10 @@ func TestVerdictIsRemembered(t *testing.T) {
 				judged        int64
 				resumed       bool
 			}{
-				{"example.org", VerdictOK, 1, false}, {"example.org", VerdictOK, 1, true}, {"www.example.org", VerdictOK, 2, false},
-				{"other.test", VerdictName, 3, false}, {"other.test", VerdictName, 3, !require}, {"example.org", VerdictOK, 3, true},
+				{"example.org", VerdictOK, 1, false}, {"example.org", VerdictOK, 1, true}, {"www.example.org",
+					VerdictOK, 2, false},
+				{"other.test", VerdictName, 3, false}, {"other.test", VerdictName, 3, !require}, {"example.org",
+					VerdictOK, 3, true},
 			} {
 				req.Host = step.host
 				var resp Response
@@ -57,7 +59,8 @@ func TestVerdictIsRemembered(t *testing.T) {
 					t.Errorf("require %v, sessions %d, step %d: got %v", require, sessions, i, err)
 				}
 				resumed := step.resumed && sessions > 0
-				if got := c.tls.judged.Load(); resp.TLSVerdict != step.verdict || got != step.judged || resp.Resumed != resumed {
+				if got := c.tls.judged.Load(); resp.TLSVerdict != step.verdict || got != step.judged ||
+					resp.Resumed != resumed {
 					t.Errorf("require %v, sessions %d, step %d: got %q, %d verified, resumed %v; want %q, %d, %v",
 						require, sessions, i, resp.TLSVerdict, got, resp.Resumed, step.verdict, step.judged, resumed)
 				}
@@ -99,8 +102,9 @@ func TestHeavySessions(t *testing.T) {
 		resumed bool
 	}{
 		"usual": {light, 100, tls.VersionTLS13, true}, "usual, 1.2": {light, 100, tls.VersionTLS12, true},
-		"long ticket": {light, sessionTicketBytes, tls.VersionTLS13, false}, "long ticket, 1.2": {light, sessionTicketBytes, tls.VersionTLS12, false},
-		"long chain": {heavy, 100, tls.VersionTLS13, false}, "long chain, 1.2": {heavy, 100, tls.VersionTLS12, false},
+		"long ticket":      {light, sessionTicketBytes, tls.VersionTLS13, false},
+		"long ticket, 1.2": {light, sessionTicketBytes, tls.VersionTLS12, false},
+		"long chain":       {heavy, 100, tls.VersionTLS13, false}, "long chain, 1.2": {heavy, 100, tls.VersionTLS12, false},
 	} {
 		addr := listenTLS(t, &tls.Config{Certificates: []tls.Certificate{*tt.cert}, MaxVersion: tt.version,
 			WrapSession: ticket(tt.ticket), UnwrapSession: open(tt.ticket)})
@@ -108,7 +112,8 @@ func TestHeavySessions(t *testing.T) {
 		req.Scheme = "https"
 		for i := range 2 {
 			var resp Response
-			if err := c.Do(t.Context(), req, &resp); err != nil || resp.Resumed != (tt.resumed && i > 0) || string(resp.Body) != "hi" {
+			if err := c.Do(t.Context(), req, &resp); err != nil || resp.Resumed != (tt.resumed && i > 0) ||
+				string(resp.Body) != "hi" {
 				t.Errorf("%s: got %v, resumed %v, %q", name, err, resp.Resumed, resp.Body)
 			}
 		}
@@ -151,8 +156,10 @@ func TestLastFlight(t *testing.T) {
 		for i, want := range []int64{tt.full, tt.resumed} {
 			var resp Response
 			writes.Store(0)
-			if err := c.Do(t.Context(), req, &resp); err != nil || string(resp.Body) != "hi" || resp.Resumed != (i > 0) || writes.Load() != want {
-				t.Errorf("%x, %d: got %v, %q, resumed %v, %d writes, want %d", tt.version, i, err, resp.Body, resp.Resumed, writes.Load(), want)
+			if err := c.Do(t.Context(), req, &resp); err != nil || string(resp.Body) != "hi" ||
+				resp.Resumed != (i > 0) || writes.Load() != want {
+				t.Errorf("%x, %d: got %v, %q, resumed %v, %d writes, want %d", tt.version, i, err, resp.Body,
+					resp.Resumed, writes.Load(), want)
 			}
 		}
 	}

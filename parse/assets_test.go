@@ -10,7 +10,8 @@ import (
 
 func TestAssets(t *testing.T) {
 	for _, test := range []struct{ body, want string }{
-		{`<img src=1 srcset="2, 3 2x,4 100w" alt=x><img src=""><img src=" "><img src=#x><img SRC=5 src=6>`, "img:1 img:2 img:3 img:4 img:5"},
+		{`<img src=1 srcset="2, 3 2x,4 100w" alt=x><img src=""><img src=" "><img src=#x><img SRC=5 src=6>`,
+			"img:1 img:2 img:3 img:4 img:5"},
 		{`<picture><source srcset="1 1x,2 2x" media="(x)"><img src=3></picture>`, "source:1 source:2 img:3"},
 		{`<video src=1 poster=2><source src=3><track src=4></video><audio src=5></audio><embed src=6><object data=7></object>`,
 			"video:1 video:2 source:3 track:4 audio:5 embed:6 object:7"},
@@ -35,7 +36,8 @@ func TestAssets(t *testing.T) {
 			`<form action=""></form><form action=5 method=x></form>`, "form:1 form:2 form:5"},
 		{`<frameset style="a:url(1)"><frame src=2 style="a:url(3)"></frameset>`, "css:1 css:3 frame:2"},
 		{`<img src=1`, ""},
-		{`<img src="data:image/png;base64,xx"><iframe src=1 style="a:url(2)"></iframe>`, "img:data:image/png;base64,xx css:2 iframe:1"},
+		{`<img src="data:image/png;base64,xx"><iframe src=1 style="a:url(2)"></iframe>`,
+			"img:data:image/png;base64,xx css:2 iframe:1"},
 	} {
 		if got := links(parsePage(Options{Assets: true, Forms: true}, test.body)); got != test.want {
 			t.Errorf("%s:\ngot  %s\nwant %s", test.body, got, test.want)
@@ -44,7 +46,8 @@ func TestAssets(t *testing.T) {
 			t.Errorf("%s: %s", test.body, d)
 		}
 	}
-	page := parsePage(Options{Assets: true, Forms: true}, `<a href=1><img src=2><link rel=icon href=3><link rel=next href=4><form action=5 rel=nofollow>`)
+	page := parsePage(Options{Assets: true, Forms: true},
+		`<a href=1><img src=2><link rel=icon href=3><link rel=next href=4><form action=5 rel=nofollow>`)
 	for i, want := range []Link{{Tag: A}, {Tag: Img, Asset: true}, {Tag: LinkTag, Rel: RelOther, Asset: true}, {Tag: LinkTag, Rel: RelNext}, {Tag: Form, NoFollow: true}} {
 		got := page.Links[i]
 		got.Ref, got.Rel = nil, got.Rel&^RelAsset
@@ -71,8 +74,10 @@ func TestFormsBehindPlainTags(t *testing.T) {
 
 func TestSrcset(t *testing.T) {
 	for value, want := range map[string]string{
-		"a": "a", "a, b": "a b", "a,b": "a,b", "a,, b": "a b", " , a 1x ,b 2x": "a b", "a 1x,b 2x": "a b", "a (x,y) 1x, b": "a b", "a (x, b": "a",
-		"": "", ",": "", " ": "", "data:,x 1x, b": "data:,x b", "a\n1x\t,\fb": "a b", "a ,": "a", "a,": "a", "a 1x 2x 3x, b junk": "a b",
+		"a": "a", "a, b": "a b", "a,b": "a,b", "a,, b": "a b", " , a 1x ,b 2x": "a b", "a 1x,b 2x": "a b",
+		"a (x,y) 1x, b": "a b", "a (x, b": "a",
+		"": "", ",": "", " ": "", "data:,x 1x, b": "data:,x b", "a\n1x\t,\fb": "a b", "a ,": "a", "a,": "a",
+		"a 1x 2x 3x, b junk": "a b",
 	} {
 		var got []string
 		eachSrcset([]byte(value), func(ref []byte) { got = append(got, string(ref)) })
@@ -95,17 +100,26 @@ func cssLinks(text string) string {
 
 func TestCSS(t *testing.T) {
 	for text, want := range map[string]string{
-		"a{b:url(x)}": "x", "a{b:url( x )}": "x", "a{b:URL('x')}": "x", `a{b:url("x y")}`: "x y", "a{b:url(x y)c:url(z)}": "z", "url()url('')": "", "url(#x)": "",
+		"a{b:url(x)}": "x", "a{b:url( x )}": "x", "a{b:URL('x')}": "x", `a{b:url("x y")}`: "x y",
+		"a{b:url(x y)c:url(z)}": "z", "url()url('')": "", "url(#x)": "",
 		"url(x": "x", "url('x": "x", "url(x ": "x", "url('x\n') url(y)": "", "url('x\n'); url(y)": "",
-		`\75rl(x)`: "x", `\000055 r\l(x)`: "x", `u\72 l(x)`: "x", `url(\78)`: "x", `url(\78 y)`: "xy", `url(a\)b)`: "a)b", `url(a\(b)`: "a(b", `url("a\"b")`: `a"b`,
-		"url(\"a\\\nb\")": "ab", "url(\"a\\\r\nb\")": "ab", `url(\0)`: "\uFFFD", `url(\110000 )`: "\uFFFD", `url("\D800 x")`: "\uFFFDx", "url(a\x00b)": "a\uFFFDb",
-		"url(a'b) url(c)": "c", "url(a(b) url(c)": "c", "url(a\x01) url(c)": "c", "url(a\\\nb) url(c)": "c", `url(a"\)b) url(c)`: "c",
-		"/* url(x) */ url(y)": "y", "/* url(x)": "", "/**/url(y)": "y", "u/**/rl(y)": "", "/*/ url(x) */url(y)": "y", "'url(x)' url(y)": "y", `"\"url(x)" url(y)`: "y",
-		"xurl(x)": "", "-url(x)": "", "--url(x)": "", "#url(x)": "", "1url(x)": "", "1.5url(x)": "", "url (x)": "", "urlx(x)": "", "src('x')": "", "image-set('x' 1x)": "",
+		`\75rl(x)`: "x", `\000055 r\l(x)`: "x", `u\72 l(x)`: "x", `url(\78)`: "x", `url(\78 y)`: "xy",
+		`url(a\)b)`: "a)b", `url(a\(b)`: "a(b", `url("a\"b")`: `a"b`,
+		"url(\"a\\\nb\")": "ab", "url(\"a\\\r\nb\")": "ab", `url(\0)`: "\uFFFD", `url(\110000 )`: "\uFFFD",
+		`url("\D800 x")`: "\uFFFDx", "url(a\x00b)": "a\uFFFDb",
+		"url(a'b) url(c)": "c", "url(a(b) url(c)": "c", "url(a\x01) url(c)": "c", "url(a\\\nb) url(c)": "c",
+		`url(a"\)b) url(c)`:   "c",
+		"/* url(x) */ url(y)": "y", "/* url(x)": "", "/**/url(y)": "y", "u/**/rl(y)": "",
+		"/*/ url(x) */url(y)": "y", "'url(x)' url(y)": "y", `"\"url(x)" url(y)`: "y",
+		"xurl(x)": "", "-url(x)": "", "--url(x)": "", "#url(x)": "", "1url(x)": "", "1.5url(x)": "",
+		"url (x)": "", "urlx(x)": "", "src('x')": "", "image-set('x' 1x)": "",
 		"image-set(url(x) 1x, url('y') 2x)": "x y", "<!-- url(x) -->url(y)": "x y",
-		"@import 'x';": "x", `@IMPORT"x"`: "x", "@import url(x) print;": "x", "@import/**/ 'x' layer(a);": "x", `@\69mport 'x'`: "x", "@importx 'x'": "", "@import x 'y'": "",
-		"@import; 'x'": "", "@import 'x' 'y'": "x", "@ import 'x'": "", "@namespace url(x); a{b:url(y)}": "y", "@namespace s 'x';url(y)": "y", "@charset 'x';": "",
-		"@font-face{src:local(x),url(y)format('z')}": "y", "@media x{a{b:url(y)}}": "y", "\uFEFF@import 'x'": "x", "": "", "\\": "", "url(\\": "\uFFFD", "'\\": "",
+		"@import 'x';": "x", `@IMPORT"x"`: "x", "@import url(x) print;": "x", "@import/**/ 'x' layer(a);": "x",
+		`@\69mport 'x'`: "x", "@importx 'x'": "", "@import x 'y'": "",
+		"@import; 'x'": "", "@import 'x' 'y'": "x", "@ import 'x'": "", "@namespace url(x); a{b:url(y)}": "y",
+		"@namespace s 'x';url(y)": "y", "@charset 'x';": "",
+		"@font-face{src:local(x),url(y)format('z')}": "y", "@media x{a{b:url(y)}}": "y",
+		"\uFEFF@import 'x'": "x", "": "", "\\": "", "url(\\": "\uFFFD", "'\\": "",
 	} {
 		if got := cssLinks(text); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
@@ -124,7 +138,8 @@ func TestCSS(t *testing.T) {
 	} {
 		page := new(Page)
 		NewParser(Options{}).ParseCSS([]byte(test.body), test.contentType, page)
-		if len(page.Links) != 1 || string(page.Links[0].Ref) != test.ref || page.Charset != test.charset || page.Encoding != nil || !page.Links[0].Asset {
+		if len(page.Links) != 1 || string(page.Links[0].Ref) != test.ref || page.Charset != test.charset ||
+			page.Encoding != nil || !page.Links[0].Asset {
 			t.Errorf("%q: got %s in %s, want %s in %s", test.body, links(page), page.Charset, test.ref, test.charset)
 		}
 	}
@@ -162,7 +177,8 @@ func FuzzCSS(f *testing.F) {
 			t.Fatalf("%q: %d links of %d bytes", body, len(page.Links), size)
 		}
 		// Comments between tokens change nothing.
-		if page.Charset == "utf-8" && !bytes.Contains(body, []byte("*/")) && strings.HasPrefix(contentType, "text/css; charset=utf-8") {
+		if page.Charset == "utf-8" && !bytes.Contains(body, []byte("*/")) &&
+			strings.HasPrefix(contentType, "text/css; charset=utf-8") {
 			again := cssLinks("/* url(x) */" + string(bytes.TrimPrefix(body, []byte("\uFEFF"))))
 			if want := cssLinks(string(body)); again != want {
 				t.Fatalf("%q: got %q behind a comment, want %q", body, again, want)
@@ -178,7 +194,8 @@ func FuzzSrcset(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value []byte) {
 		n := 0
 		eachSrcset(value, func(ref []byte) {
-			if n += len(ref); len(ref) == 0 || ref[0] == ',' || ref[len(ref)-1] == ',' || bytes.ContainsAny(ref, " \t\n\f\r") {
+			if n += len(ref); len(ref) == 0 || ref[0] == ',' || ref[len(ref)-1] == ',' ||
+				bytes.ContainsAny(ref, " \t\n\f\r") {
 				t.Fatalf("%q: %q", value, ref)
 			}
 		})

@@ -56,7 +56,8 @@ func TestSteadyStateAllocs(t *testing.T) {
 		t.Fatalf("links: got %d and %d", fewLinks, manyLinks)
 	}
 	if manyAllocs != 0 || fewAllocs != 0 {
-		t.Errorf("allocations of a page: got %v with %d links, %v with %d, want 0", fewAllocs, fewLinks, manyAllocs, manyLinks)
+		t.Errorf("allocations of a page: got %v with %d links, %v with %d, want 0", fewAllocs, fewLinks,
+			manyAllocs, manyLinks)
 	}
 }
 

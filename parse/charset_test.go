@@ -44,7 +44,8 @@ func checkCharset(t *testing.T, c *charsets, body []byte, contentType string) {
 
 func TestCharsetAgainstLibrary(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(*seedFlag, 0))
-	headers := []string{"", "text/html", "text/html; charset=UTF8", "text/html; charset=\"koi8-r\"", "text/html; charset=x", "charset=utf-8",
+	headers := []string{"", "text/html", "text/html; charset=UTF8", "text/html; charset=\"koi8-r\"",
+		"text/html; charset=x", "charset=utf-8",
 		"text/html; charset=utf-8; charset=gbk", ";;"}
 	var c charsets
 	for i := range 60_000 {
@@ -112,12 +113,18 @@ func parsePageAs(contentType, body string) *Page {
 // TestMIMECharset has cases of the MIME Sniffing standard's parser.
 func TestMIMECharset(t *testing.T) {
 	for contentType, want := range map[string]string{
-		"text/html;charset=gbk": "gbk", "text/html;CHARSET=\"gbk\"": "gbk", " text/html ; charset=gbk ": "gbk", "text/html;charset=gbk;": "gbk",
-		"text/html;charset=gbk;charset=utf-8": "gbk", "text/html;x=y;charset=gbk": "gbk", "text/html;;;;charset=gbk": "gbk",
-		"text/html;charset =gbk": "", "text/html;charset= gbk": " gbk", "text/html;charset=\"gbk": "gbk", "text/html;charset='gbk'": "'gbk'",
-		"text/html;charset=\"\\g\\b\\k\"": "gbk", "text/html;charset=\"gbk\"x;y=z": "gbk", "text/html;charset=": "", "text/html;charset": "",
-		"text/html;charset=;charset=gbk": "gbk", "text/html;x=\";charset=a\";charset=gbk": "gbk", "text/html;charset=\"\";charset=gbk": "",
-		"charset=gbk": "", ";charset=gbk": "", "text/;charset=gbk": "", "/html;charset=gbk": "", "te xt/html;charset=gbk": "", "*/*;charset=gbk": "gbk",
+		"text/html;charset=gbk": "gbk", "text/html;CHARSET=\"gbk\"": "gbk", " text/html ; charset=gbk ": "gbk",
+		"text/html;charset=gbk;":              "gbk",
+		"text/html;charset=gbk;charset=utf-8": "gbk", "text/html;x=y;charset=gbk": "gbk",
+		"text/html;;;;charset=gbk": "gbk",
+		"text/html;charset =gbk":   "", "text/html;charset= gbk": " gbk", "text/html;charset=\"gbk": "gbk",
+		"text/html;charset='gbk'":         "'gbk'",
+		"text/html;charset=\"\\g\\b\\k\"": "gbk", "text/html;charset=\"gbk\"x;y=z": "gbk",
+		"text/html;charset=": "", "text/html;charset": "",
+		"text/html;charset=;charset=gbk": "gbk", "text/html;x=\";charset=a\";charset=gbk": "gbk",
+		"text/html;charset=\"\";charset=gbk": "",
+		"charset=gbk":                        "", ";charset=gbk": "", "text/;charset=gbk": "", "/html;charset=gbk": "",
+		"te xt/html;charset=gbk": "", "*/*;charset=gbk": "gbk",
 		"text/html;charset=g\x01bk": "", "text/html;charset=\"a\\": "a\\", "": "",
 	} {
 		if got := mimeCharset(contentType); got != want {

@@ -15,7 +15,8 @@ func FuzzExtract(f *testing.F) {
 		"<base href=//x.example/a/b><a href=c><a href='?\xfc'><link rel='next canonical' href=d>",
 		"<meta http-equiv=refresh content='0; url=../x y'><meta name=robots content='noindex,nofollow'>",
 		"<meta charset=shift_jis><a href='/\x83\x65?q=\x83\x65'><base href='data:,x'><base href=/second>",
-		"<img src=a srcset='b, c'><style>@import 'd'</style><form action=e><p style='a:url(f)'>", "<svg><a xlink:href=x href=y></a></svg><area href=javascript:x><iframe src='http://[::1]:80/'>",
+		"<img src=a srcset='b, c'><style>@import 'd'</style><form action=e><p style='a:url(f)'>",
+		"<svg><a xlink:href=x href=y></a></svg><area href=javascript:x><iframe src='http://[::1]:80/'>",
 		"\xff\xfe<\x00a\x00 \x00h\x00r\x00e\x00f\x00=\x00x\x00>\x00", "<a href=http://user:pw@h:99999/%zz#frag>",
 	} {
 		f.Add([]byte(body), "text/html; charset=windows-1251", "http://example.org:81/d/page?x#y")
@@ -55,7 +56,8 @@ func FuzzExtract(f *testing.F) {
 			t.Fatalf("%d links, %+v", emitted, counts)
 		}
 		if sum := counts.Links + counts.Invalid + counts.OtherScheme + counts.TooLong + counts.Dropped; sum > int64(bytes.Count(body, []byte("<")))+
-			int64(bytes.Count(body, []byte{0x3c, 0})) && x == plain && len(x.Page().Charset) > 0 && x.Page().Charset == "utf-8" {
+			int64(bytes.Count(body, []byte{0x3c, 0})) && x == plain && len(x.Page().Charset) > 0 &&
+			x.Page().Charset == "utf-8" {
 			t.Fatalf("%d links of %q", sum, body)
 		}
 		if n > 16<<20 {

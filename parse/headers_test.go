@@ -60,11 +60,13 @@ func TestRobotsTag(t *testing.T) {
 		"noindex": index, "NOFOLLOW": follow, "none": both, "all": {}, "index, follow": {}, "noindex,nofollow": both,
 		"noindex nofollow": both, "all, none": both, "none, all": both, "nofollow, follow": follow,
 		"otherbot: noindex": {}, "Drumbeat: nofollow": follow, "drumbeat: noindex, nofollow": both, "*: noindex": index,
-		"otherbot: noindex, nofollow": {}, "otherbot: noindex, drumbeat: nofollow": follow, "noindex, otherbot: nofollow": index,
+		"otherbot: noindex, nofollow": {}, "otherbot: noindex, drumbeat: nofollow": follow,
+		"noindex, otherbot: nofollow":           index,
 		"drumbeat: noindex, otherbot: nofollow": index, "drumbeatx: none": {}, "drumbeat/2.0: none": {},
 		"unavailable_after: 25 Jun 2010 15:00:00 PST":               {},
 		"unavailable_after: Wed, 25 Jun 2010 15:00:00 GMT, noindex": index,
-		"max-image-preview: none":                                   {}, "max-snippet:-1, nofollow": follow, "max-image-preview:none, noindex": index, "noarchive, nosnippet": {},
+		"max-image-preview: none":                                   {}, "max-snippet:-1, nofollow": follow,
+		"max-image-preview:none, noindex": index, "noarchive, nosnippet": {},
 		"": {}, ",": {}, ":": {}, " : noindex": {}, "noindexed": {}, "no index": {},
 	} {
 		if got := ParseRobotsTag([]byte(value), "drumbeat"); got != want {
@@ -75,7 +77,8 @@ func TestRobotsTag(t *testing.T) {
 		t.Errorf("without an agent: got %+v", got)
 	}
 	for content, want := range map[string]Robots{
-		"max-image-preview: none": {}, "unavailable_after: 2030-01-01, nofollow": follow, "drumbeat: noindex": {}, "noindex;nofollow": {},
+		"max-image-preview: none": {}, "unavailable_after: 2030-01-01, nofollow": follow,
+		"drumbeat: noindex": {}, "noindex;nofollow": {},
 		"noarchive,NoIndex\tnofollow": both,
 	} {
 		if got := ParseRobots([]byte(content)); got != want {
@@ -86,11 +89,16 @@ func TestRobotsTag(t *testing.T) {
 
 func TestSniff(t *testing.T) {
 	for body, want := range map[string]bool{
-		"<!DOCTYPE html>": true, "<!doctype HTML PUBLIC": true, " \t\r\n\f<html>": true, "<HTML lang=de>": true, "\uFEFF<html>": true, "<head>": true,
-		"<script src=x>": true, "<iframe >": true, "<h1>": true, "<div >": true, "<font >": true, "<table>": true, "<a href=x>": true,
-		"<style>": true, "<title>x": true, "<b>": true, "<body>": true, "<br>": true, "<p>": true, "<!--": true, "<!-- x": true,
-		"<html": false, "<html\n>": false, "<html/>": false, "<!doctype>": false, "<htmlx>": false, "<span>": false, "x<html>": false, "": false,
-		"<?xml version='1.0'?><html>": false, "<": false, "\v<html>": false, strings.Repeat(" ", 2000) + "<html>": false,
+		"<!DOCTYPE html>": true, "<!doctype HTML PUBLIC": true, " \t\r\n\f<html>": true, "<HTML lang=de>": true,
+		"\uFEFF<html>": true, "<head>": true,
+		"<script src=x>": true, "<iframe >": true, "<h1>": true, "<div >": true, "<font >": true,
+		"<table>": true, "<a href=x>": true,
+		"<style>": true, "<title>x": true, "<b>": true, "<body>": true, "<br>": true, "<p>": true, "<!--": true,
+		"<!-- x": true,
+		"<html":  false, "<html\n>": false, "<html/>": false, "<!doctype>": false, "<htmlx>": false,
+		"<span>": false, "x<html>": false, "": false,
+		"<?xml version='1.0'?><html>": false, "<": false, "\v<html>": false,
+		strings.Repeat(" ", 2000) + "<html>": false,
 	} {
 		if got := SniffHTML([]byte(body)); got != want {
 			t.Errorf("%.40q: got %t", body, got)
@@ -105,8 +113,9 @@ func TestSniff(t *testing.T) {
 	const ns = `xmlns="http://www.w3.org/1999/xhtml"`
 	for body, want := range map[string]bool{
 		"<html " + ns + ">": true, "\uFEFF<?xml version='1.0'?>\n<!-- <rss> --><!DOCTYPE html [<!ENTITY x '>'>]>\n<html lang='x' " + ns + "/>": true,
-		"<html>": false, "<rss " + ns + ">": false, "<h:html xmlns:h='http://www.w3.org/1999/xhtml'>": false, "<HTML " + ns + ">": false,
-		"<html xmlns='x'>": false, "<!DOCTYPE html [": false, "<?xml": false, "": false, "<html " + ns[:20]: false,
+		"<html>": false, "<rss " + ns + ">": false, "<h:html xmlns:h='http://www.w3.org/1999/xhtml'>": false,
+		"<HTML " + ns + ">": false,
+		"<html xmlns='x'>":  false, "<!DOCTYPE html [": false, "<?xml": false, "": false, "<html " + ns[:20]: false,
 	} {
 		if got := SniffXHTML([]byte(body)); got != want {
 			t.Errorf("%.80q: got %t", body, got)
@@ -118,7 +127,8 @@ func TestSniff(t *testing.T) {
 func TestXHTML(t *testing.T) {
 	body := `<title/><script src="x"/><style/><textarea/><iframe src="1"/><a href="2"></a><script>"<a href=3>"</script>`
 	for contentType, want := range map[string]string{
-		"application/xhtml+xml": "iframe:1 a:2", "Application/XHTML+XML; charset=utf-8": "iframe:1 a:2", "text/xml": "iframe:1 a:2", "text/html": "", "": "", "xml": "",
+		"application/xhtml+xml": "iframe:1 a:2", "Application/XHTML+XML; charset=utf-8": "iframe:1 a:2",
+		"text/xml": "iframe:1 a:2", "text/html": "", "": "", "xml": "",
 	} {
 		if got := links(parsePageAs(contentType, body)); got != want {
 			t.Errorf("%s: got %s, want %s", contentType, got, want)
@@ -151,7 +161,8 @@ func FuzzRobotsTag(f *testing.F) {
 		lower := bytes.ToLower(value)
 		got := ParseRobotsTag(value, agent)
 		none := bytes.Contains(lower, []byte("none"))
-		if got.NoIndex && !none && !bytes.Contains(lower, []byte("noindex")) || got.NoFollow && !none && !bytes.Contains(lower, []byte("nofollow")) {
+		if got.NoIndex && !none && !bytes.Contains(lower, []byte("noindex")) ||
+			got.NoFollow && !none && !bytes.Contains(lower, []byte("nofollow")) {
 			t.Fatalf("%q for %q: got %+v", value, agent, got)
 		}
 		// Preceding directives for another agent change nothing if ours follow.

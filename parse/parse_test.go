@@ -32,7 +32,8 @@ func TestLinks(t *testing.T) {
 			href = '3' ><area href=4><a name=x><a href>`, "a:1 a:2 a:3 area:4 a:"},
 		{`<iframe src=1><a href=2></iframe><iframe src=""><a href=3></iframe><frame src=4>`, "iframe:1"},
 		{`<link rel=stylesheet href=1><link rel=NEXT href=2><link rel="x prev" href=3><link rel=previous href=4>` +
-			`<link rel=canonical href=5><link rel=alternate href=6><link href=7><link rel=next href="">`, "link:2 link:3 link:4 link:5"},
+			`<link rel=canonical href=5><link rel=alternate href=6><link href=7><link rel=next href="">`,
+			"link:2 link:3 link:4 link:5"},
 		{`<meta http-equiv=Refresh content="5; url=1">`, "meta:1"},
 		{`<noscript><a href=1></noscript><template><a href=2></template>`, "a:1 a:2"},
 		{`<script>"<a href=1>"</script><style><a href=2></style><title><a href=3></title><textarea><a href=4></textarea>` +
@@ -50,7 +51,8 @@ func TestLinks(t *testing.T) {
 		{`<a href=1/><a/href=2><a href=3/4 ><a href="5"rel=x>`, "a:1/ a:2 a:3/4 a:5"},
 		{`<a =href=1><a href==2><a "href=3><a href = >`, "a:=2 a:"},
 		{`< a href=1><1 href=2><a`, ""},
-		{`<svg><title/><a xlink:href=1><a href=2 xlink:href=3></svg><a href=4 xlink:href=5><a xlink:href=6>`, "a:1 a:2 a:4"},
+		{`<svg><title/><a xlink:href=1><a href=2 xlink:href=3></svg><a href=4 xlink:href=5><a xlink:href=6>`,
+			"a:1 a:2 a:4"},
 		{`<svg><style><a href=1></style><link rel=next href=2><iframe src=3><a href=4></iframe></svg>`, "a:1 a:4"},
 		{`<svg><foreignObject><iframe src=1><a href=2></iframe></foreignObject></svg>`, "iframe:1"},
 		{`<svg><path><div><iframe src=1></iframe>`, "iframe:1"},
@@ -101,11 +103,15 @@ func TestFrameset(t *testing.T) {
 func TestReferences(t *testing.T) {
 	for value, want := range map[string]string{
 		"a&amp;b": "a&b", "&ampx": "&ampx", "&amp=": "&amp=", "&amp-": "&-", "?a=1&copy=2": "?a=1&copy=2",
-		"&copy;=": "©=", "&copy": "©", "&copyx;": "&copyx;", "&notit;": "&notit;", "&notin;": "∉", "&NotEqualTilde;": "≂̸",
-		"&#65;&#x42&#X43;": "ABC", "&#;&#x;&#": "&#;&#x;&#", "&#0;": "\uFFFD", "&#xD800;": "\uFFFD", "&#x110000;": "\uFFFD",
-		"&#99999999999999999999;": "\uFFFD", "&#128;&#x9F;": "€Ÿ", "&#129;&#x8D;&#x9d;": "\u0081\u008d\u009d", "&nGt;&nLt;": "≫⃒≪⃒", "&noti;": "&noti;", "&#13;": "\r", "&": "&", "&;": "&;", "&&amp;&": "&&&",
+		"&copy;=": "©=", "&copy": "©", "&copyx;": "&copyx;", "&notit;": "&notit;", "&notin;": "∉",
+		"&NotEqualTilde;":  "≂̸",
+		"&#65;&#x42&#X43;": "ABC", "&#;&#x;&#": "&#;&#x;&#", "&#0;": "\uFFFD", "&#xD800;": "\uFFFD",
+		"&#x110000;":              "\uFFFD",
+		"&#99999999999999999999;": "\uFFFD", "&#128;&#x9F;": "€Ÿ", "&#129;&#x8D;&#x9d;": "\u0081\u008d\u009d",
+		"&nGt;&nLt;": "≫⃒≪⃒", "&noti;": "&noti;", "&#13;": "\r", "&": "&", "&;": "&;", "&&amp;&": "&&&",
 		"&semi;": ";", "&fjlig;": "fj", "&unknown;": "&unknown;", "&CounterClockwiseContourIntegral;": "∳",
-		"&" + strings.Repeat("x", 99) + ";": "&" + strings.Repeat("x", 99) + ";", "&lt;&gt;&quot;&apos;": `<>"'`, "&apos": "&apos",
+		"&" + strings.Repeat("x", 99) + ";": "&" + strings.Repeat("x", 99) + ";",
+		"&lt;&gt;&quot;&apos;":              `<>"'`, "&apos": "&apos",
 	} {
 		body := `<a href="` + strings.ReplaceAll(value, `"`, "&quot;") + `">`
 		page := parsePage(Options{}, body)
@@ -174,9 +180,11 @@ func TestRobotsMeta(t *testing.T) {
 
 func TestRefresh(t *testing.T) {
 	for content, want := range map[string]string{
-		"0;url=x": "x", "0; URL = x ": "x ", "5;x": "x", "5,url='x y'z": "x y", "5 url=\"x": "x", "  1.5.2;url=x": "x", ".5;url=x": "x",
-		"0;urlx": "urlx", "0;url": "url", "0;u=x": "u=x", "0;'x'y": "x", "0;url=''": "", "0\turl=x": "x", "0 ; ;url=x": ";url=x",
-		"": "-", "0": "-", "0;": "-", "0; ": "-", "x;url=x": "-", ";url=x": "-", "-1;url=x": "-", "0url=x": "-",
+		"0;url=x": "x", "0; URL = x ": "x ", "5;x": "x", "5,url='x y'z": "x y", "5 url=\"x": "x",
+		"  1.5.2;url=x": "x", ".5;url=x": "x",
+		"0;urlx": "urlx", "0;url": "url", "0;u=x": "u=x", "0;'x'y": "x", "0;url=''": "", "0\turl=x": "x",
+		"0 ; ;url=x": ";url=x",
+		"":           "-", "0": "-", "0;": "-", "0; ": "-", "x;url=x": "-", ";url=x": "-", "-1;url=x": "-", "0url=x": "-",
 	} {
 		got := "-"
 		if url := parseRefresh([]byte(content)); url != nil {
@@ -189,10 +197,12 @@ func TestRefresh(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	body := strings.Repeat("<a href=x>", 10) + "<a href=" + strings.Repeat("y", 101) + "><base href=" + strings.Repeat("z", 101) + ">"
+	body := strings.Repeat("<a href=x>", 10) + "<a href=" + strings.Repeat("y", 101) + "><base href=" +
+		strings.Repeat("z", 101) + ">"
 	page := parsePage(Options{MaxLinks: 7, MaxRefBytes: 100}, body)
 	if len(page.Links) != 7 || page.Dropped != 3 || page.LongRefs != 1 || page.Base != nil {
-		t.Errorf("got %d links, %d dropped, %d long, base %q, want 7, 3, 1, none", len(page.Links), page.Dropped, page.LongRefs, page.Base)
+		t.Errorf("got %d links, %d dropped, %d long, base %q, want 7, 3, 1, none", len(page.Links),
+			page.Dropped, page.LongRefs, page.Base)
 	}
 	page = parsePage(Options{}, strings.Repeat("<a href=x>", 50_010))
 	if len(page.Links) != 50_000 || page.Dropped != 10 {
@@ -212,7 +222,8 @@ func TestPageKeepsLittle(t *testing.T) {
 	p.Parse([]byte(strings.Repeat("<a href=x>", 50_000)), "text/html; charset=utf-8", page)
 	p.Parse([]byte("<a href=x>"), "text/html; charset=utf-8", page)
 	if cap(page.scratch) > keepBytes || cap(page.text) > keepBytes || cap(page.Links) > keepLinks {
-		t.Errorf("a page of one link has room for %d bytes, %d of text, %d links", cap(page.scratch), cap(page.text), cap(page.Links))
+		t.Errorf("a page of one link has room for %d bytes, %d of text, %d links", cap(page.scratch),
+			cap(page.text), cap(page.Links))
 	}
 }
 
@@ -221,10 +232,14 @@ func TestPageKeepsLittle(t *testing.T) {
 func TestHostilePagesAreLinear(t *testing.T) {
 	p, all, page := NewParser(Options{Agent: "x"}), NewParser(Options{Assets: true, Forms: true}), new(Page)
 	for _, part := range []string{"<", "<a", "<a ", "<a href='", "<a href=\"&", "<!--", "<!-- --", "<!---!>", "<script><!--", "<script>", "</script", "<svg>",
-		"<svg><title>", "<math><annotation-xml>", "<![CDATA[", "<title>", "</title", "<textarea><", "<iframe ", "&", "<a href=&a;", "<a href=&#", "=",
-		"<a x=y ", " x", "<base href=", "<meta http-equiv=refresh content='0;url=", "<div><table>", "<b><i>", "\x00", "<?", "</", "<a href=x>", "<a rel=' x x x' href=y>",
-		"<frameset>", "<frameset></frameset>x<frameset>", "<template>", "<template><col>", "<template></b>", "<form action=x>", "<img srcset='a, ", "<img srcset='a (, b 1x,'>",
-		"<p style='", "<p style='a:url(", "<p style=\\", "<style>/*", "<style>url(\\</style>", "<svg><style><![CDATA[", "<svg><style>&amp;", "<svg><style><![CDATA[x]]>", "@import '", "/*", "url(a\\b "} {
+		"<svg><title>", "<math><annotation-xml>", "<![CDATA[", "<title>", "</title", "<textarea><", "<iframe ",
+		"&", "<a href=&a;", "<a href=&#", "=",
+		"<a x=y ", " x", "<base href=", "<meta http-equiv=refresh content='0;url=", "<div><table>", "<b><i>",
+		"\x00", "<?", "</", "<a href=x>", "<a rel=' x x x' href=y>",
+		"<frameset>", "<frameset></frameset>x<frameset>", "<template>", "<template><col>", "<template></b>",
+		"<form action=x>", "<img srcset='a, ", "<img srcset='a (, b 1x,'>",
+		"<p style='", "<p style='a:url(", "<p style=\\", "<style>/*", "<style>url(\\</style>",
+		"<svg><style><![CDATA[", "<svg><style>&amp;", "<svg><style><![CDATA[x]]>", "@import '", "/*", "url(a\\b "} {
 		body := []byte(strings.Repeat(part, 1<<20/len(part)))
 		start := time.Now()
 		p.Parse(body, "text/html; charset=windows-1252", page)
@@ -280,17 +295,23 @@ func TestCharsets(t *testing.T) {
 	tests := []struct{ name, header, body, charset, want string }{
 		{"default", "text/html", "<a href='\xE9?\xE9'>", "windows-1252", "%C3%A9?%E9"},
 		{"header", "text/html; charset=utf-8", "<a href='é?é'>", "utf-8", "%C3%A9?%C3%A9"},
-		{"header wins over meta", "text/html; charset=UTF8", "<meta charset=shift_jis><a href='é?é'>", "utf-8", "%C3%A9?%C3%A9"},
+		{"header wins over meta", "text/html; charset=UTF8", "<meta charset=shift_jis><a href='é?é'>", "utf-8",
+			"%C3%A9?%C3%A9"},
 		{"meta", "text/html", "<meta charset=windows-1251><a href='\xC6?\xC6'>", "windows-1251", "%D0%96?%C6"},
-		{"http-equiv", "", "<meta http-equiv=content-type content='text/html; charset=koi8-r'><a href='?\xD6'>", "koi8-r", "?%D6"},
+		{"http-equiv", "", "<meta http-equiv=content-type content='text/html; charset=koi8-r'><a href='?\xD6'>",
+			"koi8-r", "?%D6"},
 		{"mark wins over header", "text/html; charset=koi8-r", "\uFEFF<a href='é?é'>", "utf-8", "%C3%A9?%C3%A9"},
 		{"unknown", "text/html; charset=nonsense", "<a href='?\xE9'>", "windows-1252", "?%E9"},
-		{"shift_jis", "text/html; charset=shift_jis", "<a href='\x83\x5C?\x83\x5C&amp;'>", "shift_jis", "%E3%82%BD?%83\\&"},
-		{"iso-2022-jp", "text/html; charset=iso-2022-jp", "<a title='\x1B$B$\"<a\x1B(B' href='?\x1B$B$\"\x1B(B'>", "iso-2022-jp", "?%1B$B$%22%1B(B"},
+		{"shift_jis", "text/html; charset=shift_jis", "<a href='\x83\x5C?\x83\x5C&amp;'>", "shift_jis",
+			"%E3%82%BD?%83\\&"},
+		{"iso-2022-jp", "text/html; charset=iso-2022-jp",
+			"<a title='\x1B$B$\"<a\x1B(B' href='?\x1B$B$\"\x1B(B'>", "iso-2022-jp", "?%1B$B$%22%1B(B"},
 		{"utf-16", "text/html", utf16("<a href='é?é'>"), "utf-16le", "%C3%A9?%C3%A9"},
-		{"utf-16 without mark", "text/html; charset=utf-16be", "\x00<\x00a\x00 \x00h\x00r\x00e\x00f\x00=\x00x\x00>", "utf-16be", "x"},
+		{"utf-16 without mark", "text/html; charset=utf-16be",
+			"\x00<\x00a\x00 \x00h\x00r\x00e\x00f\x00=\x00x\x00>", "utf-16be", "x"},
 		{"meta that lies", "", "<meta charset=utf-16le><a href='?é'>", "utf-8", "?%C3%A9"},
-		{"reference in latin-1", "text/html; charset=iso-8859-1", "<a href='?&eacute;\xE9&#1046;'>", "windows-1252", "?%E9%E9%26%231046%3B"},
+		{"reference in latin-1", "text/html; charset=iso-8859-1", "<a href='?&eacute;\xE9&#1046;'>",
+			"windows-1252", "?%E9%E9%26%231046%3B"},
 	}
 	x := NewExtractor(Options{}, weburl.Options{})
 	for range 2 { // the second time with warm caches
@@ -298,7 +319,8 @@ func TestCharsets(t *testing.T) {
 			got := ""
 			_, err := x.Extract([]byte("http://h/"), []byte(test.body), test.header, func(url []byte, l *Link) { got += string(url) })
 			if want := "http://h/" + test.want; err != nil || got != want || x.Page().Charset != test.charset {
-				t.Errorf("%s: got %s in %s, %v, want %s in %s", test.name, got, x.Page().Charset, err, want, test.charset)
+				t.Errorf("%s: got %s in %s, %v, want %s in %s", test.name, got, x.Page().Charset, err, want,
+					test.charset)
 			}
 			if d := difference([]byte(test.body), test.header); d != "" {
 				t.Errorf("%s: %s", test.name, d)
@@ -309,7 +331,8 @@ func TestCharsets(t *testing.T) {
 
 func TestExtract(t *testing.T) {
 	body := `<a href=1><base href=/dir/><base href=/no/><a href="2#x"><a href=mailto:a@b><a href="http://[">` +
-		`<a href="/` + strings.Repeat("x", 3000) + `"><a href=//other.example:443/><link rel=canonical href=canon><a href="">` +
+		`<a href="/` + strings.Repeat("x", 3000) +
+		`"><a href=//other.example:443/><link rel=canonical href=canon><a href="">` +
 		`<meta http-equiv=refresh content="0;url=next"><a href="javascript:x">`
 	x := NewExtractor(Options{MaxLinks: 9}, weburl.Options{})
 	var got []string
@@ -323,7 +346,8 @@ func TestExtract(t *testing.T) {
 	if want := (Counts{Links: 6, Invalid: 1, OtherScheme: 1, TooLong: 1, Dropped: 1}); counts != want {
 		t.Errorf("counts: got %+v, want %+v", counts, want)
 	}
-	if url, err := x.AppendCanonical(nil, x.Page().Canonical); err != nil || string(url) != "https://example.com/dir/canon" {
+	if url, err := x.AppendCanonical(nil, x.Page().Canonical); err != nil ||
+		string(url) != "https://example.com/dir/canon" {
 		t.Errorf("canonical: got %s, %v", url, err)
 	}
 	if _, err := x.Extract([]byte("ftp://x/"), nil, "", nil); !errors.Is(err, weburl.ErrParse) {

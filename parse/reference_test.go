@@ -22,7 +22,8 @@ var (
 // builder duplicates some links.
 func linkSet(page *Page) []string {
 	set := []string{
-		fmt.Sprintf("base %q", page.Base), fmt.Sprintf("canonical %q", page.Canonical), fmt.Sprintf("robots %v", page.Robots),
+		fmt.Sprintf("base %q", page.Base), fmt.Sprintf("canonical %q", page.Canonical),
+		fmt.Sprintf("robots %v", page.Robots),
 		"charset " + page.Charset,
 	}
 	for _, l := range page.Links {
@@ -69,7 +70,8 @@ func assetSet(page *Page) []string {
 // position (<td> outside a table, a form in a form), whose parts the scanner keeps. So the scanner must find
 // what the tree has and may find more, unless exact is set.
 func assetDifference(body []byte, contentType string, exact bool) string {
-	opt := Options{Rels: DefaultRels | RelAlternate | RelOther, Agent: "drumbeat", MaxLinks: 1 << 30, Assets: true, Forms: true}
+	opt := Options{Rels: DefaultRels | RelAlternate | RelOther, Agent: "drumbeat", MaxLinks: 1 << 30,
+		Assets: true, Forms: true}
 	want, err := Reference(opt, body, contentType)
 	if err != nil {
 		return ""
@@ -94,7 +96,8 @@ func knownToDiffer(body []byte) bool {
 			return true
 		}
 	}
-	if bytes.Contains(lower, []byte("<frameset")) && (bytes.Contains(lower, []byte("</html")) || bytes.Contains(lower, []byte("<template"))) {
+	if bytes.Contains(lower, []byte("<frameset")) &&
+		(bytes.Contains(lower, []byte("</html")) || bytes.Contains(lower, []byte("<template"))) {
 		return true
 	}
 	return bytes.Count(lower, []byte("<base")) > 1 || bytes.Count(lower, []byte("canonical")) > 1 ||
@@ -166,7 +169,8 @@ func TestFilesAgainstReference(t *testing.T) {
 func FuzzScanAgainstReference(f *testing.F) {
 	for _, body := range []string{
 		"<!doctype html><title>x</title><a href=1>", "<script><!--<script></script>--></script><a href=2>",
-		"<!--><a href='&amp;&copy=1'>--!><a href=\"\r\n\x00\">", "<table><tr><td><a href=x><select><a href=y></select></table>",
+		"<!--><a href='&amp;&copy=1'>--!><a href=\"\r\n\x00\">",
+		"<table><tr><td><a href=x><select><a href=y></select></table>",
 		"<noscript><iframe src=x></iframe><meta http-equiv=refresh content='0, URL = \"x\"'></noscript>",
 		"<img src=a srcset='b 1x, c,d 2x' style='x:url(e)'><style>@import 'f';</style><form action=g><input type=image src=h></form>",
 		"<body background=a><video src=b poster=c><source src=d><object data=e><script src=f></script><link rel=preload imagesrcset='g, h' href=i>",

@@ -70,7 +70,8 @@ func TestWideRefutes(t *testing.T) {
 		// No '=" where a value begins.
 		`<p " a="><a href=1>">`, `<p a='><a href=1>'>`, `<p a=b" c="><a href=1>">`, `<p a= "><a href=1>">`,
 		// No name before '='.
-		`<p =" a="><a href=1>">`, `<p/=" a="><a href=1>">`, `<p b="c"=" a="><a href=1>">`, "<p\x0c=\" a=\"><a href=1>\">",
+		`<p =" a="><a href=1>">`, `<p/=" a="><a href=1>">`, `<p b="c"=" a="><a href=1>">`,
+		"<p\x0c=\" a=\"><a href=1>\">",
 		// Still in the tag's name.
 		`<x=" a="><a href=1>">`, `</x=" a="><a href=1>">`, "<x\x0b=\" a=\"><a href=1>\">",
 		// '<' or '>' in the tag.

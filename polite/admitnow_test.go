@@ -24,7 +24,8 @@ func TestAdmitNow(t *testing.T) {
 	}
 	s.Started(now, g)
 	s.Done(now, g, polite.Result{})
-	if s.AdmitNow(now.Add(ms(99)), item(1001, 1001, v4(1000))) != nil || s.AdmitNow(now.Add(ms(999)), item(1000, 1000, v4(1000))) != nil {
+	if s.AdmitNow(now.Add(ms(99)), item(1001, 1001, v4(1000))) != nil ||
+		s.AdmitNow(now.Add(ms(999)), item(1000, 1000, v4(1000))) != nil {
 		t.Error("granted within the delay of the host or of the server")
 	}
 	queued := item(5, 5, v4(5))

@@ -18,8 +18,10 @@ func TestBytesAreWhatTheHeapHolds(t *testing.T) {
 		perHost  int
 		networks bool
 		visited  bool // each host was visited and its items are gone
-	}{{"one URL a host", 1, false, false}, {"three URLs a host, networks", 3, true, false}, {"hosts that rest, networks", 1, true, true}} {
-		opt := polite.Options{HostDelay: 40 * time.Second, ServerDelay: 40 * time.Second, PLDDelay: 40 * time.Second, MaxItems: 1 << 20}
+	}{{"one URL a host", 1, false, false}, {"three URLs a host, networks", 3, true,
+		false}, {"hosts that rest, networks", 1, true, true}} {
+		opt := polite.Options{HostDelay: 40 * time.Second, ServerDelay: 40 * time.Second,
+			PLDDelay: 40 * time.Second, MaxItems: 1 << 20}
 		if c.networks {
 			opt.NetworkRate, opt.NetworkConnections = 0.025, 20
 		}
@@ -30,7 +32,8 @@ func TestBytesAreWhatTheHeapHolds(t *testing.T) {
 			h := i % hosts
 			var a [4]byte
 			binary.BigEndian.PutUint32(a[:], 0x0b000000+uint32(h)<<8)
-			it := &polite.Item{Rec: make([]byte, 140), Host: uint64(h), PLD: uint64(h), Addrs: []netip.Addr{netip.AddrFrom4(a)}}
+			it := &polite.Item{Rec: make([]byte, 140), Host: uint64(h), PLD: uint64(h),
+				Addrs: []netip.Addr{netip.AddrFrom4(a)}}
 			if v := s.Admit(now, it); v.Kind != polite.Admitted {
 				t.Fatalf("%s: item %d: %+v", c.name, i, v)
 			}

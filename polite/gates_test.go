@@ -12,7 +12,8 @@ import (
 // gated returns the usual limits, with short host delays so that other limits decide.
 func gated() polite.Options {
 	return polite.Options{HostDelay: ms(2500), ServerDelay: time.Second, ServerDelayMin: time.Second, PLDDelay: ms(500),
-		PLDDelayMin: ms(20), NetworkRate: 10, NetworkConnections: 20, MaxPerPLD: polite.Unlimited, MaxPerServer: polite.Unlimited}
+		PLDDelayMin: ms(20), NetworkRate: 10, NetworkConnections: 20, MaxPerPLD: polite.Unlimited,
+		MaxPerServer: polite.Unlimited}
 }
 
 // run grants all items until a time. Each request starts setup after its grant and ends after took(item).

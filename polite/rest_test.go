@@ -191,7 +191,8 @@ func TestDelayCoding(t *testing.T) {
 		want  string
 	}{
 		{polite.Delay{Host: 0x0102030405060708, Until: until}, "0100" + "7c68e5cf8b010000" + "0807060504030201"},
-		{polite.Delay{Server: netip.MustParseAddr("192.0.2.1"), Until: until}, "0101" + "7c68e5cf8b010000" + "c000020100000000"},
+		{polite.Delay{Server: netip.MustParseAddr("192.0.2.1"), Until: until},
+			"0101" + "7c68e5cf8b010000" + "c000020100000000"},
 		{polite.Delay{Server: netip.MustParseAddr("::ffff:192.0.2.1"), Until: until},
 			"0101" + "7c68e5cf8b010000" + "c000020100000000"},
 		{polite.Delay{Server: netip.MustParseAddr("2001:db8:1:2::3"), Until: until},

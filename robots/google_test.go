@@ -43,7 +43,8 @@ var verdictCases = []verdictCase{
 	{"no longer agent", "User-agent: foobot\nDisallow: /\n", "foo", "/", ""},
 	{"star with more", "User-agent: * baz\nDisallow: /x\nUser-agent: FooBot\nDisallow: /y\n", "Other", "/y", "/x"},
 	{"star joined is no star", "User-agent: *bot\nDisallow: /x\n", "FooBot", "/x", ""},
-	{"global allow, specific disallow", "user-agent: *\nallow: /\nuser-agent: FooBot\ndisallow: /\n", "FooBot", "", "/x"},
+	{"global allow, specific disallow", "user-agent: *\nallow: /\nuser-agent: FooBot\ndisallow: /\n", "FooBot",
+		"", "/x"},
 	{"global, other agent", "user-agent: *\nallow: /\nuser-agent: FooBot\ndisallow: /\n", "BarBot", "/x/y", ""},
 	{"no group for us", "user-agent: FooBot\ndisallow: /\nuser-agent: BarBot\ndisallow: /\n", "QuxBot", "/x", ""},
 	{"own empty group beats star", "user-agent: FooBot\ndisallow:\nuser-agent: *\ndisallow: /\n", "FooBot", "/x", ""},
@@ -62,7 +63,8 @@ var verdictCases = []verdictCase{
 	{"wildcard is longer", "user-agent: FooBot\nallow: /page\ndisallow: /*.html\n", "FooBot", "/page", "/page.html"},
 	{"wildcard is shorter", "user-agent: FooBot\nallow: /x/page.\ndisallow: /*.html\n", "FooBot", "/x/page.html",
 		"/x/y.html"},
-	{"own group only", "User-agent: *\nDisallow: /x/\nUser-agent: FooBot\nDisallow: /y/\n", "FooBot", "/x/page", "/y/page"},
+	{"own group only", "User-agent: *\nDisallow: /x/\nUser-agent: FooBot\nDisallow: /y/\n", "FooBot", "/x/page",
+		"/y/page"},
 	{"query stays raw", "User-agent: FooBot\nDisallow: /\nAllow: /foo/bar?qux=taz&baz=http://foo.bar?tar&par\n",
 		"FooBot", "/foo/bar?qux=taz&baz=http://foo.bar?tar&par", "/foo"},
 	{"UTF-8 in a rule", "User-agent: FooBot\nDisallow: /\nAllow: /foo/bar/ツ\n", "FooBot", "/foo/bar/%E3%83%84", "/foo"},
@@ -85,7 +87,8 @@ var verdictCases = []verdictCase{
 		"/foo/quz /foo//quz /foo/bax/quz", "/foo/bar/quz"},
 	{"end", "User-agent: FooBot\nDisallow: /foo/bar$\nAllow: /foo/bar/qux\n", "FooBot",
 		"/foo/bar/qux /foo/bar/ /foo/bar/baz", "/foo/bar"},
-	{"comment", "User-agent: FooBot\n# Disallow: /\nDisallow: /foo/quz#qux\nAllow: /\n", "FooBot", "/foo/bar", "/foo/quz"},
+	{"comment", "User-agent: FooBot\n# Disallow: /\nDisallow: /foo/quz#qux\nAllow: /\n", "FooBot", "/foo/bar",
+		"/foo/quz"},
 	{"comment after agent", "User-agent: FooBot# x\nDisallow: /x\n", "FooBot", "/", "/x"},
 	{"index.html is the directory", "User-Agent: *\nAllow: /allowed-slash/index.html\nDisallow: /\n", "foobot",
 		"/allowed-slash/ /allowed-slash/index.html", "/allowed-slash/index.htm /anyother-url /allowed-slash/x"},
@@ -157,7 +160,8 @@ func TestVerdicts(t *testing.T) {
 				got, rule := r.Match([]byte(path))
 				got2, rule2 := Explain(enc, []byte(path))
 				if got != want || got2 != want || rule != rule2 {
-					t.Errorf("%s: %s: Rules.Match %v %q, Explain %v %q, want %v", c.name, path, got, rule, got2, rule2, want)
+					t.Errorf("%s: %s: Rules.Match %v %q, Explain %v %q, want %v", c.name, path, got, rule, got2,
+						rule2, want)
 				}
 			}
 		}

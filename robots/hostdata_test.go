@@ -39,12 +39,16 @@ func TestOutcome(t *testing.T) {
 		expires  time.Time
 		retry    time.Duration // from day
 	}{
-		{"200", HostData{}, Fetched{Status: 200, Body: []byte("User-agent: *\nDisallow: /x\n")}, StateRules, false, 0, day.Add(Lifetime), 0},
+		{"200", HostData{}, Fetched{Status: 200, Body: []byte("User-agent: *\nDisallow: /x\n")}, StateRules,
+			false, 0, day.Add(Lifetime), 0},
 		{"200 after failures", down, answer(200), StateRules, false, 0, day.Add(Lifetime), 0},
 		{"204", HostData{}, answer(204), StateRules, false, 0, day.Add(Lifetime), 0},
-		{"short max-age", HostData{}, Fetched{Status: 200, HasMaxAge: true}, StateRules, false, 0, day.Add(time.Hour), 0},
-		{"max-age", HostData{}, Fetched{Status: 200, HasMaxAge: true, MaxAge: 5 * time.Hour}, StateRules, false, 0, day.Add(5 * time.Hour), 0},
-		{"long max-age", HostData{}, Fetched{Status: 404, HasMaxAge: true, MaxAge: 500 * time.Hour}, StateNoFile, false, 0, day.Add(Lifetime), 0},
+		{"short max-age", HostData{}, Fetched{Status: 200, HasMaxAge: true}, StateRules, false, 0,
+			day.Add(time.Hour), 0},
+		{"max-age", HostData{}, Fetched{Status: 200, HasMaxAge: true, MaxAge: 5 * time.Hour}, StateRules, false,
+			0, day.Add(5 * time.Hour), 0},
+		{"long max-age", HostData{}, Fetched{Status: 404, HasMaxAge: true, MaxAge: 500 * time.Hour},
+			StateNoFile, false, 0, day.Add(Lifetime), 0},
 		{"404", good, answer(404), StateNoFile, false, 0, day.Add(Lifetime), 0},
 		{"401", HostData{}, answer(401), StateNoFile, false, 0, day.Add(Lifetime), 0},
 		{"403", HostData{}, answer(403), StateNoFile, false, 0, day.Add(Lifetime), 0},
@@ -53,8 +57,10 @@ func TestOutcome(t *testing.T) {
 		{"304 with a copy", good, answer(304), StateRules, false, 0, day.Add(Lifetime), 0},
 		{"304 without", HostData{}, answer(304), StateUnreachable, false, 1, time.Time{}, time.Minute},
 		{"429", HostData{}, answer(429), StateUnreachable, false, 1, time.Time{}, time.Minute},
-		{"429 with Retry-After", HostData{}, Fetched{Status: 429, RetryAfter: time.Hour}, StateUnreachable, false, 1, time.Time{}, time.Hour},
-		{"endless Retry-After", HostData{}, Fetched{Status: 503, RetryAfter: 1 << 60}, StateUnreachable, false, 1, time.Time{}, Lifetime},
+		{"429 with Retry-After", HostData{}, Fetched{Status: 429, RetryAfter: time.Hour}, StateUnreachable,
+			false, 1, time.Time{}, time.Hour},
+		{"endless Retry-After", HostData{}, Fetched{Status: 503, RetryAfter: 1 << 60}, StateUnreachable, false,
+			1, time.Time{}, Lifetime},
 		{"500", HostData{}, answer(500), StateUnreachable, false, 1, time.Time{}, time.Minute},
 		{"503 again", down, answer(503), StateUnreachable, false, 4, time.Time{}, 8 * time.Minute},
 		{"999", HostData{}, answer(999), StateUnreachable, false, 1, time.Time{}, time.Minute},
@@ -63,13 +69,19 @@ func TestOutcome(t *testing.T) {
 		{"dns", HostData{}, Fetched{Kind: DNSFailure}, StateUnreachable, false, 1, time.Time{}, time.Minute},
 		{"500 with a copy", good, answer(500), StateRules, true, 1, staleUntil, time.Minute},
 		{"network with a copy", good, Fetched{Kind: NetworkFailure}, StateRules, true, 1, staleUntil, time.Minute},
-		{"network where no file was", noFile, Fetched{Kind: NetworkFailure}, StateNoFile, true, 1, staleUntil, time.Minute},
+		{"network where no file was", noFile, Fetched{Kind: NetworkFailure}, StateNoFile, true, 1, staleUntil,
+			time.Minute},
 		{"copy too old", old, answer(500), StateUnreachable, false, 1, time.Time{}, time.Minute},
-		{"no such host", HostData{}, Fetched{Kind: NoSuchHost, Vouched: true}, StateNoHost, false, 1, day.Add(NoHostTime), 0},
-		{"forbidden address", HostData{}, Fetched{Kind: ForbiddenAddress, Vouched: true}, StateForbidden, false, 1, day.Add(NoHostTime), 0},
-		{"no such host any more", good, Fetched{Kind: NoSuchHost, Vouched: true}, StateRules, true, 1, good.Fetched.Add(MaxStale), MissingLeast},
-		{"no such host, not vouched for", HostData{}, Fetched{Kind: NoSuchHost}, StateUnreachable, false, 1, time.Time{}, MissingLeast},
-		{"too many redirects", HostData{}, Fetched{Kind: TooManyRedirects}, StateNoFile, false, 0, day.Add(Lifetime), 0},
+		{"no such host", HostData{}, Fetched{Kind: NoSuchHost, Vouched: true}, StateNoHost, false, 1,
+			day.Add(NoHostTime), 0},
+		{"forbidden address", HostData{}, Fetched{Kind: ForbiddenAddress, Vouched: true}, StateForbidden, false,
+			1, day.Add(NoHostTime), 0},
+		{"no such host any more", good, Fetched{Kind: NoSuchHost, Vouched: true}, StateRules, true, 1,
+			good.Fetched.Add(MaxStale), MissingLeast},
+		{"no such host, not vouched for", HostData{}, Fetched{Kind: NoSuchHost}, StateUnreachable, false, 1,
+			time.Time{}, MissingLeast},
+		{"too many redirects", HostData{}, Fetched{Kind: TooManyRedirects}, StateNoFile, false, 0,
+			day.Add(Lifetime), 0},
 		{"bad redirect", HostData{}, Fetched{Kind: BadRedirect}, StateNoFile, false, 0, day.Add(Lifetime), 0},
 	} {
 		h := Outcome(&c.prev, &c.f, "me", day.Add(300*time.Millisecond))
@@ -77,8 +89,10 @@ func TestOutcome(t *testing.T) {
 		if !h.RetryAt.IsZero() {
 			retry = h.RetryAt.Sub(day)
 		}
-		if h.State != c.state || h.Stale != c.stale || h.Failures != c.failures || !h.Expires.Equal(c.expires) || retry != c.retry {
-			t.Errorf("%s: got %v stale %v, %d failures, expires %v, retry in %v; want %v %v %d %v %v", c.name, h.State, h.Stale,
+		if h.State != c.state || h.Stale != c.stale || h.Failures != c.failures ||
+			!h.Expires.Equal(c.expires) || retry != c.retry {
+			t.Errorf("%s: got %v stale %v, %d failures, expires %v, retry in %v; want %v %v %d %v %v", c.name,
+				h.State, h.Stale,
 				h.Failures, h.Expires, retry, c.state, c.stale, c.failures, c.expires, c.retry)
 		}
 		var back HostData
@@ -142,13 +156,15 @@ func TestDecide(t *testing.T) {
 
 func sample() HostData {
 	h := HostData{State: StateRules, Stale: true, Failures: 2, Fetched: day, Expires: day.Add(MaxStale),
-		RetryAt: day.Add(time.Hour), FailingSince: day, MissingSince: day, Pages: 300, Health: sampleHealth(), Rules: Parse([]byte("User-agent: *\nCrawl-delay: 3\nDisallow: /x\n"), "me").Append(nil)}
+		RetryAt: day.Add(time.Hour), FailingSince: day, MissingSince: day, Pages: 300, Health: sampleHealth(),
+		Rules: Parse([]byte("User-agent: *\nCrawl-delay: 3\nDisallow: /x\n"), "me").Append(nil)}
 	h.SetAddrs(addrs("192.0.2.1", "2001:db8::1", "::ffff:192.0.2.2"), day.Add(time.Minute))
 	return h
 }
 
 func sampleHealth() health.State {
-	return health.State{Failures: 3, Level: 4, Rests: 1, Refusals: 2, Stage: 1, Place: 7, Wide: true, Why: health.Failing,
+	return health.State{Failures: 3, Level: 4, Rests: 1, Refusals: 2, Stage: 1, Place: 7, Wide: true,
+		Why:  health.Failing,
 		Last: health.TooFast, Status: 503, At: day, Until: day.Add(time.Hour)}
 }
 
@@ -235,11 +251,13 @@ func TestMissing(t *testing.T) {
 	h := Outcome(&HostData{}, &Fetched{Status: 404, Addrs: addrs("192.0.2.1"), AddrExpires: day}, "me", day)
 	for i, at := range []time.Duration{time.Hour, 2 * time.Hour, time.Hour + MissingLeast - time.Second} {
 		h = Outcome(&h, &gone, "me", day.Add(at))
-		if h.State != StateNoFile || !h.Stale || !h.MissingSince.Equal(day.Add(time.Hour)) || !h.RetryAt.Equal(h.MissingSince.Add(MissingLeast)) {
+		if h.State != StateNoFile || !h.Stale || !h.MissingSince.Equal(day.Add(time.Hour)) ||
+			!h.RetryAt.Equal(h.MissingSince.Add(MissingLeast)) {
 			t.Errorf("answer %d: %+v", i, h)
 		}
 	}
-	back := Outcome(&h, &Fetched{Status: 404, Addrs: addrs("192.0.2.1"), AddrExpires: day.Add(3 * time.Hour)}, "me", day.Add(2*time.Hour))
+	back := Outcome(&h, &Fetched{Status: 404, Addrs: addrs("192.0.2.1"), AddrExpires: day.Add(3 * time.Hour)},
+		"me", day.Add(2*time.Hour))
 	if !back.MissingSince.IsZero() {
 		t.Errorf("back: %+v", back)
 	}

@@ -204,7 +204,8 @@ func naiveNormal(s string) string {
 	var out strings.Builder
 	for i := 0; i < len(s); i++ {
 		var c byte
-		if n, err := fmt.Sscanf(s[i:min(len(s), i+3)], "%%%02x", &c); err == nil && n == 1 && regexp.MustCompile(`^%[0-9A-Fa-f]{2}`).MatchString(s[i:]) {
+		if n, err := fmt.Sscanf(s[i:min(len(s), i+3)], "%%%02x", &c); err == nil && n == 1 &&
+			regexp.MustCompile(`^%[0-9A-Fa-f]{2}`).MatchString(s[i:]) {
 			if regexp.MustCompile(`^[-A-Za-z0-9._~*$']$`).MatchString(string(rune(c))) {
 				out.WriteByte(c)
 			} else {

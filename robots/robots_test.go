@@ -26,7 +26,8 @@ func TestCrawlDelay(t *testing.T) {
 		value string
 		want  time.Duration
 	}{
-		{"10", 10 * time.Second}, {"10s", 10 * time.Second}, {"1,5", 1500 * time.Millisecond}, {"0.25", 250 * time.Millisecond},
+		{"10", 10 * time.Second}, {"10s", 10 * time.Second}, {"1,5", 1500 * time.Millisecond}, {"0.25",
+			250 * time.Millisecond},
 		{".5", 500 * time.Millisecond}, {"2.5 seconds", 2500 * time.Millisecond}, {"500ms", 500 * time.Millisecond},
 		{"2 min", 2 * time.Minute}, {"0", 0}, {"-1", 0}, {"abc", 0}, {"", 0}, {"NaN", 0}, {"1e9", time.Second},
 		{"99999999999999999999", MaxCrawlDelay}, {"3600 # hour", time.Hour}, {"5.", 5 * time.Second},
@@ -359,7 +360,8 @@ func FuzzMatchDamaged(f *testing.F) {
 	f.Add(Parse(usual(), "x").Append(nil), []byte("/a"))
 	f.Add(Parse(ruleFile(20), "x").Append(nil), []byte("/x/tag-3/y.pdf"))
 	f.Add(Parse([]byte(chain()[:2000]), "x").Append(nil), []byte("/abababab"))
-	f.Add(Parse([]byte("User-agent: *\nDisallow: /?u=http%3A//\nAllow: /*?$\n"), "x").Append(nil), []byte("/?u=http:%2f/x"))
+	f.Add(Parse([]byte("User-agent: *\nDisallow: /?u=http%3A//\nAllow: /*?$\n"), "x").Append(nil),
+		[]byte("/?u=http:%2f/x"))
 	f.Add([]byte{2, 0, 0, 0, 1, 2}, []byte("/a"))
 	f.Fuzz(func(t *testing.T, enc, path []byte) {
 		Match(enc, path)

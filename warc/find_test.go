@@ -72,7 +72,8 @@ func TestFind(t *testing.T) {
 		found := 0
 		err := Find(opt, st, []string{url + "0", url}, func(x *Indexed) error {
 			found++
-			if x.URL != url || x.File != loc.File || x.Offset != loc.Offset || x.Length != loc.Length || x.MIME != "text/html" ||
+			if x.URL != url || x.File != loc.File || x.Offset != loc.Offset || x.Length != loc.Length ||
+				x.MIME != "text/html" ||
 				x.Time.Before(time.Unix(1e9, 0)) || x.Status < 200 || x.Status > 202 {
 				t.Errorf("%.60s: %+v, want %+v", url, x, loc)
 			}

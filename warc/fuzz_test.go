@@ -80,7 +80,8 @@ func newSoundFiles(f testing.TB) *soundFiles {
 	}
 	s := &soundFiles{Case: damage.NewCase(f, mem, fuzzDirs, st, fuzzAllocBytes)}
 	var damages []error
-	if s.captures, damages, err = verify(opt, st); err != nil || len(damages) > 0 || len(s.captures) != n || len(st.Files.Volumes) < 3 {
+	if s.captures, damages, err = verify(opt, st); err != nil || len(damages) > 0 || len(s.captures) != n ||
+		len(st.Files.Volumes) < 3 {
 		f.Fatalf("%v, %v, %d captures of %d, %s", err, damages, len(s.captures), n, s.State)
 	}
 	return s

@@ -65,7 +65,8 @@ func TestPackedText(t *testing.T) {
 // page returns a typical exchange: heads of usual size, a body received compressed and chunked.
 func page(bodyBytes int, encoded bool) *Exchange {
 	x := &Exchange{
-		URL: []byte("http://www.quince.test/library/concurrent.futures.html"), Date: when, IP: netip.MustParseAddr("127.0.0.11"),
+		URL: []byte("http://www.quince.test/library/concurrent.futures.html"), Date: when,
+		IP: netip.MustParseAddr("127.0.0.11"),
 		Request: []byte("GET /library/concurrent.futures.html HTTP/1.1\r\nUser-Agent: drumbeat/0.1.0 (+you@example.org)\r\n" +
 			"Host: www.quince.test\r\nFrom: you@example.org\r\nAccept: text/html,application/xhtml+xml,*/*;q=0.8\r\n" +
 			"Accept-Encoding: gzip\r\nConnection: close\r\n\r\n"),
@@ -102,7 +103,8 @@ func TestReaders(t *testing.T) {
 				if err := e.Prepare(&p, x); err != nil {
 					t.Fatal(err)
 				}
-				if text := gunzip(t, p.buf); len(text) != 3 || !strings.HasSuffix(text[1], "\r\n\r\n"+string(x.Head)+string(x.Body)+"\r\n\r\n") {
+				if text := gunzip(t, p.buf); len(text) != 3 ||
+					!strings.HasSuffix(text[1], "\r\n\r\n"+string(x.Head)+string(x.Body)+"\r\n\r\n") {
 					t.Errorf("%d bytes, encoded %v, head %q: record isn't what was fetched", size, encoded, head)
 				}
 				all = append(all, p.buf...)

@@ -24,7 +24,8 @@ func TestGoldenLookup(t *testing.T) {
 	block := "20261121224305\nwww.example.org.\t300\tIN\tA\t192.0.2.7\nwww.example.org.\t300\tIN\tAAAA\t2001:db8::7\n"
 	want := "WARC/1.1\r\nWARC-Type: response\r\nWARC-Target-URI: dns:www.example.org\r\nWARC-Date: 2026-11-21T22:43:05Z\r\n" +
 		"WARC-Record-ID: <urn:uuid:f0f1f2f3-f4f5-46f7-b8f9-fafbfcfdfeff>\r\nWARC-IP-Address: 192.0.2.53\r\n" +
-		"WARC-Payload-Digest: " + sha(block) + "\r\nWARC-Block-Digest: " + sha(block) + "\r\nContent-Type: text/dns\r\n" +
+		"WARC-Payload-Digest: " + sha(block) + "\r\nWARC-Block-Digest: " + sha(block) +
+		"\r\nContent-Type: text/dns\r\n" +
 		fmt.Sprintf("Content-Length: %d\r\n\r\n%s\r\n\r\n", len(block), block)
 	if got := gunzip(t, p.buf); len(got) != 1 || got[0] != want {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n======\n"), want)
@@ -59,7 +60,8 @@ func TestKinds(t *testing.T) {
 		if err := e.Prepare(&p, x); err != nil {
 			t.Fatal(err)
 		}
-		field, member := "WARC-Truncated: length\r\nWARC-Resource-Type: robots\r\nContent-Type: ", `"truncated": "length", "type": "robots", "length"`
+		field, member := "WARC-Truncated: length\r\nWARC-Resource-Type: robots\r\nContent-Type: ",
+			`"truncated": "length", "type": "robots", "length"`
 		if marked := kind == KindRobots; strings.Contains(gunzip(t, p.buf)[1], field) != marked {
 			t.Errorf("kind %q: got %s", kind, gunzip(t, p.buf)[1])
 		} else if _, err := w.Append(&p, when); err != nil || strings.Contains(string(p.index), member) != marked {

@@ -29,7 +29,8 @@ func TestVerifyFindsWhatDoesNotAgree(t *testing.T) {
 		body := strings.Repeat(fmt.Sprintf("page %d ", i), 1+rng.IntN(200))
 		x := &Exchange{
 			URL: fmt.Appendf(nil, "http://h%d.test/?q=%d", i%7, i), Date: time.Unix(1e9, 0), Status: 200,
-			Request: []byte("GET / HTTP/1.1\r\n\r\n"), Head: []byte("HTTP/1.1 200 OK\r\nX: y\r\n\r\n"), Body: []byte(body),
+			Request: []byte("GET / HTTP/1.1\r\n\r\n"), Head: []byte("HTTP/1.1 200 OK\r\nX: y\r\n\r\n"),
+			Body:    []byte(body),
 			Encoded: i%5 == 0, Kind: []string{KindPage, KindRobots}[i%4/3],
 		}
 		if i%3 == 0 {
@@ -82,7 +83,8 @@ func TestVerifyFindsWhatDoesNotAgree(t *testing.T) {
 		return sum, urls, damages
 	}
 	sum, urls, damages := verify()
-	if len(damages) > 0 || sum.Captures != 110 || sum.Lines != 110 || len(urls) != 110 || sum.Records != 210+sum.Files/2 ||
+	if len(damages) > 0 || sum.Captures != 110 || sum.Lines != 110 || len(urls) != 110 ||
+		sum.Records != 210+sum.Files/2 ||
 		kinds[KindPage] != 75 || kinds[KindRobots] != 25 || kinds[KindDNS] != 10 ||
 		sum.AbsentFiles != 0 || sum.AbsentIndexes != 0 {
 		t.Fatalf("whole files: %+v, %d URLs, %q", sum, len(urls), damages)
@@ -146,7 +148,8 @@ func textOf(mem *memfs.FS, name string) string {
 	}
 	var text strings.Builder
 	err = Read(bytes.NewReader(data), 1<<20, func(r *Record) error {
-		_, err := fmt.Fprintf(&text, "%x %d %d %v %q\n", data[r.Offset:][:len(memberMagic)], r.Offset, r.Length, r.Fields, r.Block)
+		_, err := fmt.Fprintf(&text, "%x %d %d %v %q\n", data[r.Offset:][:len(memberMagic)], r.Offset, r.Length,
+			r.Fields, r.Block)
 		return err
 	})
 	return fmt.Sprint(text.String(), err)

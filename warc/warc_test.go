@@ -127,7 +127,8 @@ func TestGoldenRecords(t *testing.T) {
 	if err := e.Prepare(&full, x); err != nil {
 		t.Fatal(err)
 	}
-	line := "WARC-Block-Digest: " + sha(string(x.Head)+string(x.Body)) + "\r\nContent-Type: application/http; msgtype=response\r\n"
+	line := "WARC-Block-Digest: " + sha(string(x.Head)+string(x.Body)) +
+		"\r\nContent-Type: application/http; msgtype=response\r\n"
 	if text := gunzip(t, full.buf)[1]; !strings.Contains(text, "WARC-Truncated: length\r\n"+line) {
 		t.Errorf("with block digests: got %s, want %s", text, line)
 	}
@@ -136,7 +137,8 @@ func TestGoldenRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	line = "org,example)/a?a=1&b=2 20261121224305 {\"url\": \"https://www.example.org/a/?b=2&a=1\", " +
-		"\"mime\": \"text/html\", \"status\": \"200\", \"digest\": \"" + sha("<p>hello</p>") + "\", \"truncated\": \"length\", " +
+		"\"mime\": \"text/html\", \"status\": \"200\", \"digest\": \"" + sha("<p>hello</p>") +
+		"\", \"truncated\": \"length\", " +
 		fmt.Sprintf("\"length\": \"%d\", \"offset\": \"%d\", ", loc.Length, loc.Offset) +
 		"\"filename\": \"DRUMBEAT-20261121224305678-00000-crawler-1.warc.gz\"}\n"
 	if string(p.index) != line || loc.File != "DRUMBEAT-20261121224305678-00000-crawler-1.warc.gz" {

@@ -47,7 +47,8 @@ func TestFoldEscapes(t *testing.T) {
 			t.Errorf("%s: got %s, %v, want %s", test.ref, got, err, want)
 		}
 		kept, err := NewResolver(Options{}).AppendResolve(nil, base, []byte(test.ref))
-		if standard, err2 := StandardCanonical("http://a.test/d/", test.ref); err != nil || err2 != nil || string(kept) != standard {
+		if standard, err2 := StandardCanonical("http://a.test/d/", test.ref); err != nil || err2 != nil ||
+			string(kept) != standard {
 			t.Errorf("%s as the standard has it: got %s, %v, want %s, %v", test.ref, kept, err, standard, err2)
 		}
 	}
@@ -85,7 +86,8 @@ func FuzzFoldEscapes(f *testing.F) {
 		f.Add("http://a.test/d%41/e?q=%7e", s)
 	}
 	f.Fuzz(func(t *testing.T, baseURL, ref string) {
-		plain, folding := NewResolver(Options{MaxBytes: Unlimited}), NewResolver(Options{MaxBytes: Unlimited, Fold: true})
+		plain, folding := NewResolver(Options{MaxBytes: Unlimited}),
+			NewResolver(Options{MaxBytes: Unlimited, Fold: true})
 		canonical, err := plain.AppendResolve(nil, nil, []byte(baseURL))
 		if err != nil {
 			return

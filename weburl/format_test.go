@@ -12,7 +12,8 @@ import (
 // TestRecordGolden spells the coding of two records byte by byte.
 func TestRecordGolden(t *testing.T) {
 	full := Record{
-		URL: []byte("http://a.b/"), Depth: 300, Found: 1_700_000_000, Via: []byte("/v"), Parent: 0x0102030405060708, Budget: 10_000,
+		URL: []byte("http://a.b/"), Depth: 300, Found: 1_700_000_000, Via: []byte("/v"),
+		Parent: 0x0102030405060708, Budget: 10_000,
 		Attempts: 2, Waits: 0, Reason: 7, Flags: FlagSeed | FlagRedirect, Redirects: 3, Faults: 200,
 		Extra: []byte{0xEE, 0xFF},
 	}
@@ -169,8 +170,10 @@ func TestVia(t *testing.T) {
 		if err := back.Decode(rec.Append(nil)); err != nil {
 			t.Fatal(err)
 		}
-		if got := string(back.AppendVia(nil)); string(back.Via) != c.kept || got != c.want || h.ParentKey(&back) != key {
-			t.Errorf("%s on %s: kept %q, got %q with key %x, want %q, %q, %x", c.url, c.via, back.Via, got, h.ParentKey(&back), c.kept, c.want, key)
+		if got := string(back.AppendVia(nil)); string(back.Via) != c.kept || got != c.want ||
+			h.ParentKey(&back) != key {
+			t.Errorf("%s on %s: kept %q, got %q with key %x, want %q, %q, %x", c.url, c.via, back.Via, got,
+				h.ParentKey(&back), c.kept, c.want, key)
 		}
 	}
 	if n := testing.AllocsPerRun(100, func() {

@@ -21,7 +21,8 @@ func FuzzDecode(f *testing.F) {
 	f.Add(pack(f, text, 6)[10:], byte(11), uint16(20), uint16(0), byte(0))
 	f.Add([]byte("\x01\x05\x00\xfa\xffhello"), byte(11), uint16(2), uint16(0), byte(0))
 	var w bitWriter
-	w.dynamic(true, widths(286, map[int]uint8{'a': 2, 'b': 2, 'c': 2, 256: 3, 257: 4, 285: 4}), widths(30, map[int]uint8{0: 1, 5: 1}))
+	w.dynamic(true, widths(286, map[int]uint8{'a': 2, 'b': 2, 'c': 2, 256: 3, 257: 4, 285: 4}),
+		widths(30, map[int]uint8{0: 1, 5: 1}))
 	f.Add(append(w.bytes(), "\x12\x34\x56\x78\x9a\xbc\xde\xf0\x12\x34\x56"...), byte(11), uint16(3), uint16(0), byte(0))
 	f.Fuzz(func(t *testing.T, data []byte, kind byte, step, at uint16, flip byte) {
 		if len(data) > 1<<14 {

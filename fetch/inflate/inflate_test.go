@@ -160,7 +160,8 @@ func texts(rng *rand.Rand) [][]byte {
 	}
 	var html strings.Builder
 	for i := range 800 {
-		fmt.Fprintf(&html, "<li class=\"c%d\"><a href=\"/dir%d/page-%d.html\">word %x</a></li>\n", i%7, rng.IntN(50), i, rng.Uint32()>>8)
+		fmt.Fprintf(&html, "<li class=\"c%d\"><a href=\"/dir%d/page-%d.html\">word %x</a></li>\n", i%7,
+			rng.IntN(50), i, rng.Uint32()>>8)
 	}
 	var short []byte // matches at every small distance
 	for d := 1; d < 40; d++ {
