@@ -147,7 +147,7 @@ func (o *Options) Validate() error {
 		"MaxInFlight": o.MaxInFlight, "MaxPerPLD": o.MaxPerPLD, "MaxWaiting": o.MaxWaiting,
 		"MaxWaitingPerPLD": o.MaxWaitingPerPLD, "MaxAddrs": o.MaxAddrs} {
 		if n < 0 {
-			bad("%s is %d", name, n)
+			bad("%s is negative: %d", name, n)
 		}
 	}
 	if o.Sockets > 64 || o.MaxInFlight > 16384 || o.MaxAddrs > 255 || len(o.Timeouts) > maxTries {
@@ -155,18 +155,18 @@ func (o *Options) Validate() error {
 	}
 	for _, t := range o.Timeouts {
 		if t <= 0 {
-			bad("timeout %v", t)
+			bad("timeout %v is not positive", t)
 		}
 	}
 	if o.TTLMin < 0 || o.TTLMax < 0 || o.NegativeMin < 0 || o.NegativeMax < 0 ||
 		o.RenewEvery < 0 || o.Rate < 0 || o.MaxBytes < 0 {
-		bad("negative TTL, span, rate or size")
+		bad("negative TTL, RenewEvery, Rate or MaxBytes")
 	}
 	if d := o.withDefaults(); d.TTLMin > d.TTLMax || d.NegativeMin > d.NegativeMax {
 		bad("a TTL's minimum exceeds its maximum")
 	}
 	if o.Family > FamilyBoth {
-		bad("address family %d", o.Family)
+		bad("unknown address family %d", o.Family)
 	}
 	return errors.Join(errs...)
 }
@@ -190,7 +190,7 @@ func ReadResolvConf(path string) ([]netip.AddrPort, error) {
 		}
 	}
 	if len(servers) == 0 {
-		return nil, fmt.Errorf("dnscache: read servers: %s names none", path)
+		return nil, fmt.Errorf("dnscache: read servers: no name server in %s", path)
 	}
 	return servers, nil
 }

@@ -265,18 +265,18 @@ func (x *indexFile) parse(text []byte) (*Indexed, error) {
 		return nil, fmt.Errorf("%s in %q", what, text[:min(len(text), 60)])
 	}
 	if len(fields) != 3 {
-		return fail("no key, time and object")
+		return fail("no key, time or object")
 	}
 	var o indexObject
 	if err := json.Unmarshal([]byte(fields[2]), &o); err != nil {
-		return fail("no JSON object")
+		return fail("invalid JSON object")
 	}
 	when, err0 := time.Parse(stamp14, fields[1])
 	status, err1 := strconv.Atoi(o.Status)
 	length, err2 := strconv.ParseInt(o.Length, 10, 64)
 	offset, err3 := strconv.ParseInt(o.Offset, 10, 64)
 	if errors.Join(err0, err1, err2, err3) != nil {
-		return fail("no numbers")
+		return fail("invalid number or time")
 	}
 	return &Indexed{
 		Capture: Capture{File: o.Filename, Offset: offset, Length: length, URL: string(latin1(o.URL)),

@@ -130,7 +130,7 @@ func readRecord(r *bufio.Reader, maxBlock int64) (*Record, error) {
 	}
 	length, err := strconv.ParseInt(rec.Get("Content-Length"), 10, 64)
 	if err != nil || length < 0 {
-		return nil, fmt.Errorf("content length %q", rec.Get("Content-Length"))
+		return nil, fmt.Errorf("invalid Content-Length %q", rec.Get("Content-Length"))
 	}
 	if length > maxBlock {
 		return nil, fmt.Errorf("block of %d bytes, want at most %d", length, maxBlock)
@@ -167,7 +167,7 @@ func readLine(r *bufio.Reader, size *int) (string, error) {
 	}
 	text, ok := strings.CutSuffix(string(line), "\r\n")
 	if !ok {
-		return "", fmt.Errorf("header line %q doesn't end with CRLF", line)
+		return "", fmt.Errorf("header line %q does not end with CRLF", line)
 	}
 	return text, nil
 }

@@ -191,10 +191,10 @@ func (x *verifier) index(c *outfile.Content, s outfile.StreamContent, b *outfile
 		x.sum.Lines++
 		at, l, err := parseLine(text, c.Name+dataSuffix)
 		if err == nil && s.Changed && text < last {
-			err = errors.New("a line out of order")
+			err = errors.New("line out of order")
 		}
 		if _, twice := lines[at]; err == nil && twice {
-			err = fmt.Errorf("a second line for offset %d", at)
+			err = fmt.Errorf("second line for offset %d", at)
 		}
 		if err != nil {
 			if err := x.damage(s, off, "an index line", err.Error()); err != nil {
@@ -214,26 +214,26 @@ func parseLine(text, file string) (offset int64, l line, err error) {
 	}
 	fields := strings.SplitN(strings.TrimSuffix(text, "\n"), " ", 3)
 	if len(fields) != 3 || !strings.HasSuffix(text, "\n") {
-		return fail("no key, time and object")
+		return fail("no key, time or object")
 	}
 	var o indexObject
 	if err := json.Unmarshal([]byte(fields[2]), &o); err != nil {
-		return fail("no JSON object")
+		return fail("invalid JSON object")
 	}
 	status, err1 := strconv.Atoi(o.Status)
 	length, err2 := strconv.ParseInt(o.Length, 10, 64)
 	offset, err3 := strconv.ParseInt(o.Offset, 10, 64)
 	if err := errors.Join(err1, err2, err3); err != nil {
-		return fail("no numbers")
+		return fail("invalid number")
 	}
 	if o.Filename != file {
-		return fail("another file's name")
+		return fail("wrong file name")
 	}
 	l = line{length: length, url: o.URL, digest: o.Digest, status: status, stamp: fields[1], truncated: o.Truncated,
 		kind: kindOf(o.URL, o.Type)}
 	loc := Location{File: file, Offset: offset, Length: length}
 	if want := o.append(nil, &l, loc); string(want) != text {
-		return fail("not what its fields give, " + string(want[:min(len(want), 60)]))
+		return fail("not the line of its fields, " + string(want[:min(len(want), 60)]))
 	}
 	return offset, l, nil
 }

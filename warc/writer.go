@@ -67,7 +67,7 @@ func (o *Options) Validate() error {
 		errs = append(errs, errors.New("warc: options: negative FileBytes or IndexBytes"))
 	}
 	if o.Prefix != nameChars(o.Prefix) {
-		errs = append(errs, fmt.Errorf("warc: options: prefix %q has characters that file names can't have", o.Prefix))
+		errs = append(errs, fmt.Errorf("warc: options: prefix %q has characters not allowed in file names", o.Prefix))
 	}
 	return errors.Join(errs...)
 }

@@ -177,7 +177,7 @@ func (r *Record) mask() byte {
 func (r *Record) Decode(b []byte) error {
 	end := bytes.IndexByte(b, recordVersion)
 	if end <= 0 || len(b) < end+2 || b[0] <= ' ' {
-		return fmt.Errorf("%w: no URL that version %d follows in %d bytes % x", ErrRecord, recordVersion,
+		return fmt.Errorf("%w: no URL before version %d in %d bytes % x", ErrRecord, recordVersion,
 			len(b), b[:min(8, len(b))])
 	}
 	mask := b[end+1]

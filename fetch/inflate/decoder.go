@@ -16,7 +16,7 @@ const (
 
 var (
 	// ErrRoom: dst is full. Call Decode again with a larger dst to continue.
-	ErrRoom = errors.New("inflate: no room for more")
+	ErrRoom = errors.New("inflate: output buffer is full")
 	// ErrCorrupt: the input is not a valid deflate stream.
 	ErrCorrupt = errors.New("inflate: corrupt deflate stream")
 	// ErrTruncated: the input ends before the stream or its trailer does.

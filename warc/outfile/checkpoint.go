@@ -38,7 +38,7 @@ func (st *State) check(opt *Options) error {
 			ok = ok && s.Size >= 0 && s.Size < maxStreamBytes && (!v.Closed || s.Tail.Len == 0)
 		}
 		if !ok {
-			return fmt.Errorf("state names an impossible volume %+v", *v)
+			return fmt.Errorf("state has an invalid volume %+v", *v)
 		}
 		names[v.Name], serials[v.Serial] = true, true
 	}

@@ -76,7 +76,7 @@ func (o *Options) Validate() error {
 	}
 	check(o.Set.FS != nil && o.Set.Len() > 0, "no output directory")
 	check(o.State.FS != nil && o.State.Len() > 0, "no state directory")
-	check(o.Prefix != "" && !strings.ContainsAny(o.Prefix, "/\x00"), "prefix is empty or no file name")
+	check(o.Prefix != "" && !strings.ContainsAny(o.Prefix, "/\x00"), "prefix is empty or not a file name")
 	check(len(o.Streams) > 0, "no streams")
 	check(o.Name != nil, "no Name")
 	check(o.BufferBytes >= 0, "negative BufferBytes")
