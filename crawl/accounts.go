@@ -6,10 +6,11 @@ import (
 	"drumbeat/crawl/state"
 )
 
-// accounts keeps number and key sum of every place. The files are the truth; these are what the progress shows, what
-// `audit` compares each file with, and, for ended URLs, the only memory of them.
+// accounts holds the number and the key sum of the URLs in each place. The files are authoritative. The
+// accounts feed the progress display, and `audit` compares each file with them. For URLs that have ended,
+// the accounts are the only record.
 type accounts struct {
-	mu sync.Mutex // guards all; held for a few additions only
+	mu sync.Mutex // guards s; held for a few additions only
 	s  state.Accounts
 }
 
@@ -51,14 +52,14 @@ func (a *accounts) apply(tx *transaction) {
 	tx.reset()
 }
 
-// copy returns the accounts of this moment.
+// copy returns a copy of the current accounts.
 func (a *accounts) copy() state.Accounts {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.s
 }
 
-// places returns the number of URLs in a few places.
+// in returns the total number of URLs in the given places.
 func (a *accounts) in(places ...state.Place) int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -69,7 +70,7 @@ func (a *accounts) in(places ...state.Place) int64 {
 	return n
 }
 
-// stock is what the paper's right half holds: the URLs that BEAST has released and that do not wait for a due time.
+// stock returns the number of URLs that BEAST has released and that do not wait for a due time.
 func (a *accounts) stock() int64 {
 	return a.in(state.PlaceRobotsCheck, state.PlaceAwaitRobots, state.PlaceReady, state.PlaceRAM)
 }

@@ -13,7 +13,7 @@ import (
 	"drumbeat/weburl"
 )
 
-// emitPlaced takes what STAR has given a budget and a queue number, into BEAST.
+// emitPlaced moves the URLs that STAR has given a budget and a queue number into BEAST.
 func (b *budgetStage) emitPlaced(placed []star.Placed) error {
 	b.testHook("star")
 	return b.transact(func(tx *transaction) error {
@@ -46,10 +46,11 @@ func (b *budgetStage) emitPlaced(placed []star.Placed) error {
 	})
 }
 
-// budgetStage is STAR and BEAST: a new URL gets its PLD's budget, then a queue.
+// budgetStage is STAR and BEAST. STAR gives each new URL the budget of its PLD; BEAST queues the URL by
+// that budget.
 //
-// Producers: URLseen's emission (emitUnique), and QF (scanFailed). Consumers: its goroutines "star", which merges, "beast",
-// which reads the queues while the stock is low, and "scan", which reads QF.
+// Producers: URLseen's emission (emitUnique) and QF (scanFailed). Consumers: its goroutines "star", which
+// merges, "beast", which reads the queues while the stock is low, and "scan", which reads QF.
 type budgetStage struct {
 	*engine
 	star        *star.Star
@@ -75,21 +76,22 @@ func newBudgetStage(e *engine) *budgetStage {
 	return b
 }
 
-// place is the rule that STAR calls for each URL of a round.
+// place chooses the queue of a URL. STAR calls it for each URL of a round.
 func (b *budgetStage) place(ledger *[16]byte, budget uint32) int64 {
 	l := beast.DecodeLedger(ledger)
 	if b.opt.Scope != state.ScopeAll {
-		budget = unboundedBudget // no queue is ever full of one PLD
+		budget = unboundedBudget
 	}
 	n := b.beast.Place(&l, budget)
 	l.Encode(ledger)
 	return int64(n)
 }
 
-// unboundedBudget is every PLD's with budgets off: no queue is ever full of one.
+// unboundedBudget is the budget of every PLD when budgets are off. No queue can hold that many URLs of one
+// PLD.
 const unboundedBudget = 1<<32 - 1
 
-// readBeast releases URLs from the current queue while the stock is below its target.
+// readBeast releases URLs from BEAST's current queue while the stock is below its target.
 func (b *budgetStage) readBeast(ctx context.Context) error {
 	queue := beast.Number(-1)
 	var end endOfQueue
@@ -136,7 +138,7 @@ func (b *budgetStage) readBeast(ctx context.Context) error {
 	return nil
 }
 
-// scanFailed re-reads QF when a scan is due: each of its URLs goes through STAR's check again.
+// scanFailed reads QF again when a scan is due and sends each of its URLs to STAR's check.
 func (b *budgetStage) scanFailed(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if !b.beast.Scanning() {
@@ -182,7 +184,7 @@ func (b *budgetStage) scanFailed(ctx context.Context) error {
 	return nil
 }
 
-// openCache makes the cache in front of the edges.
+// openCache creates the RAM cache of edges.
 func (b *budgetStage) openCache() { b.recentEdges = drum.NewRAMCache(b.plan.EdgeCacheBytes) }
 
 // close frees the cache of edges.
@@ -192,31 +194,33 @@ func (b *budgetStage) close() {
 	}
 }
 
-// wake lets the reader of BEAST's queues look again once the transaction has ended.
+// wake makes the reader of BEAST's queues check again once the transaction has ended.
 func (b *budgetStage) wake(tx *transaction) { tx.wake(b.wakeBeast) }
 
-// passEnded tells that a pass has ended: BEAST's next queue was pinned, or waited for, until then.
+// passEnded wakes the reader of BEAST's queues after a pass. The pass may have pinned the queue, or the
+// reader may have waited for the pass (mergeFirst).
 func (b *budgetStage) passEnded() { b.wakeBeast.raise() }
 
-// runsLow says whether BEAST's current queue is read to its end, or all its queues together hold few URLs.
+// runsLow reports whether BEAST's current queue has been read to its end or all queues together hold few
+// URLs.
 func (b *budgetStage) runsLow() bool {
 	return b.beast.AtEnd() || b.acct.in(state.PlaceBeast) < int64(b.opt.Connections)
 }
 
-// scanning says whether QF is being read.
+// scanning reports whether a scan of QF is in progress.
 func (b *budgetStage) scanning() bool { return b.beast.Scanning() }
 
-// show adds what STAR and BEAST know to a snapshot.
+// show adds the numbers of STAR and BEAST to a snapshot.
 func (b *budgetStage) show(s *Snapshot) {
 	s.PLDs = b.star.NumPLDs()
 	s.Queue, s.Horizon = int64(b.beast.Current()), int64(b.beast.Horizon())
 	s.Scans = b.beast.Stats().Scans
 }
 
-// checksPending says whether URLs wait in STAR for their budget.
+// checksPending reports whether URLs wait in STAR for their budgets.
 func (b *budgetStage) checksPending() bool { return b.star.PendingChecks() > 0 }
 
-// checkAll sends URLs to STAR for their budgets; part of a transaction.
+// checkAll sends URLs to STAR for their budgets. It is part of a transaction.
 func (b *budgetStage) checkAll(tx *transaction, urls []star.CheckTuple) error {
 	if err := b.star.Check(urls); err != nil {
 		return err
@@ -225,19 +229,22 @@ func (b *budgetStage) checkAll(tx *transaction, urls []star.CheckTuple) error {
 	return nil
 }
 
-// addEdges tells STAR of links between PLDs; fetched of a page; part of a transaction.
+// addEdges sends links between PLDs to STAR. It is part of a transaction.
 func (b *budgetStage) addEdges(edges []star.Edge) error { return b.star.AddEdges(edges) }
 
+// fetched adds a fetched page of a PLD to STAR. It is part of a transaction.
 func (b *budgetStage) fetched(pld uint64, bytes int64) error { return b.star.Fetched(pld, 1, bytes) }
 
-// starOptions wires STAR: edges and checks come from transactions, places go to BEAST, which stands still during a round.
+// starOptions returns the options of STAR. Transactions add edges and checks. STAR emits placed URLs to
+// BEAST, whose current queue is pinned during a round.
 func (b *budgetStage) starOptions() (star.Options, error) {
 	f, err := star.ParseFunction(string(b.opt.Budget))
 	if err != nil {
 		return star.Options{}, err
 	}
 	return star.Options{
-		Set: b.Set, Name: state.NameStar, Edges: b.plan.Edges.options(b.space.reserve), Indegree: b.plan.Indegree.options(b.space.reserve),
+		Set: b.Set, Name: state.NameStar,
+		Edges: b.plan.Edges.options(b.space.reserve), Indegree: b.plan.Indegree.options(b.space.reserve),
 		Recent: b.recentEdges,
 		Budgets: star.Budgets{Function: f, Default: b.opt.BudgetDefault, Max: b.opt.BudgetMax,
 			Ranks: b.opt.BudgetRanks, QueuePages: b.opt.QueuePages},
@@ -267,27 +274,32 @@ func (b *budgetStage) mergeStar(ctx context.Context) error {
 	})
 }
 
-// cheapMerge is the longest predicted duration of a dry merge for which BEAST waits.
+// cheapMerge is the longest predicted duration of an early pass for which BEAST waits.
 const cheapMerge = time.Second
 
-// queuePause is for how many host delays BEAST waits at most, from the beginning of a queue to that of the next, for its URLs to be
-// fetched. In that time each host gets its turn, and what the pages link to goes into the next queues. A PLD with endless URLs
-// would otherwise get its budget as fast as queues can be read. A queue that takes longer to be read needs no such pause, and it
-// ends when there are hardly more URLs than hosts that rest after a visit (aim.enough): those would be idle next; or when hosts idle.
+// queuePause is the longest pause of BEAST, in host delays, from the start of one queue to the start of the
+// next. During the pause each host gets its turn, the queue's URLs are fetched, and their links enter the
+// next queues. Without it a PLD with endless URLs would receive its budget as fast as BEAST can read
+// queues.
+//
+// A queue that takes longer to read needs no pause. The pause also ends when hosts are idle, or when the
+// stock falls below aim.enough, because hosts would be idle next.
 const queuePause = 4
 
-// endOfQueue is what readBeast remembers of a queue that it has read to the end.
+// endOfQueue is the state of readBeast at the end of a queue.
 type endOfQueue struct {
 	on         bool
-	seen, star int64     // merges ended by then
-	since      time.Time // when that was
-	began      time.Time // when its first URL could be read
+	seen, star int64     // passes that had ended when the end was reached
+	since      time.Time // when the end was reached
+	began      time.Time // when the queue's first URL could be read
 }
 
-// mergeFirst says whether BEAST lets what is upstream be merged before it moves to its next queue. While a crawl is small
-// its queues are short, and a PLD with endless URLs would get its budget in each of them; so all that is known goes into
-// the next queue before it is read: one merge of URLseen and one of STAR. When merges take long, queues are long as well,
-// and BEAST doesn't wait. wait is for how long at most; 0 for not at all.
+// mergeFirst decides whether BEAST waits for upstream merges before it moves to its next queue. In a small
+// crawl the queues are short, and a PLD with endless URLs would receive its budget in each of them. So
+// BEAST first lets one merge of URLseen and one of STAR bring all known URLs into the next queue. When
+// merges take long, queues are long as well, and BEAST does not wait.
+//
+// wait is the longest time to wait; 0 means do not wait.
 func (b *budgetStage) mergeFirst(e *endOfQueue) (wait time.Duration) {
 	if !b.beast.AtEnd() {
 		e.on = false
@@ -299,7 +311,7 @@ func (b *budgetStage) mergeFirst(e *endOfQueue) (wait time.Duration) {
 	}
 	pause := queuePause * b.opt.HostDelay
 	if since, a := now.Sub(e.began), b.stock.aim(); since < pause && !a.idle && b.acct.stock() >= a.enough {
-		return pause - since // the paper's budget is for the time that a queue takes to be crawled, not to be read
+		return pause - since // the paper means one budget for each queue crawled, not for each queue read
 	}
 	wait = pause + 2*cheapMerge - now.Sub(e.since)
 	if wait <= 0 || b.beast.Scanning() {
@@ -319,19 +331,20 @@ func (b *budgetStage) mergeFirst(e *endOfQueue) (wait time.Duration) {
 	return 0
 }
 
-// scanMemory remembers what the last scan of QF was for, so that a QF of useless URLs isn't read again and again.
+// scanMemory remembers the counters at the last scan of an idle crawl, so that useless URLs in QF are not
+// read repeatedly.
 type scanMemory struct {
-	fetched atomic.Int64 // responses when the last idle scan began; -1 before the first
+	fetched atomic.Int64 // responses at the start of the last such scan; -1 before the first
 	edges   atomic.Int64
 }
 
 // scanShare is how many URLs of QF may be read again for each page fetched since the last scan.
 const scanShare = 64
 
-// scanDue says whether QF is to be read: when BEAST's distance says so, or when BEAST has run empty and something has
-// changed since the last such scan. After a scan a PLD with a budget has URLs in all of BEAST's queues, so that the next
-// one comes by distance; what is left in QF for longer are PLDs without a budget. They are read again when many pages
-// were fetched, or for a last time when nothing else is left.
+// scanDue reports whether a scan of QF is due. It is due when BEAST's distance says so, or when BEAST is
+// empty and something has changed since the last such scan. After a scan, a PLD with a budget has URLs in
+// all queues of BEAST, so the distance triggers the next scan. The URLs that stay in QF belong to PLDs
+// without a budget. They are read again after many fetched pages, or a last time when nothing else is left.
 func (b *budgetStage) scanDue() bool {
 	if b.acct.in(state.PlaceFailed) == 0 {
 		return false
@@ -346,7 +359,8 @@ func (b *budgetStage) scanDue() bool {
 	if b.scanned.fetched.Load() == fetched && b.scanned.edges.Load() == edges {
 		return false
 	}
-	if last := b.scanned.fetched.Load(); last >= 0 && (fetched-last)*scanShare < b.acct.in(state.PlaceFailed) && !b.onlyFailedLeft() {
+	last := b.scanned.fetched.Load()
+	if last >= 0 && (fetched-last)*scanShare < b.acct.in(state.PlaceFailed) && !b.onlyFailedLeft() {
 		return false
 	}
 	b.scanned.fetched.Store(fetched)
@@ -354,19 +368,20 @@ func (b *budgetStage) scanDue() bool {
 	return true
 }
 
-// onlyFailedLeft is true when there is nothing to fetch outside of QF but what hosts without a robots.txt, and hosts that rest for long,
-// keep back.
+// onlyFailedLeft reports whether QF has the only URLs that could be fetched soon. Others may only wait for
+// hosts whose robots.txt is unavailable or that are in a long back-off.
 func (b *budgetStage) onlyFailedLeft() bool {
 	s := b.acct.copy()
 	return b.acct.stock() == 0 && s.Places[state.PlaceDeferred].N == s.Lingering() && b.requests.underWay() == 0
 }
 
-// upstreamEmpty is true when no link waits in front of BEAST.
+// upstreamEmpty reports whether no link waits in front of BEAST.
 func (b *budgetStage) upstreamEmpty() bool {
 	return b.seen.pending() == 0 && b.star.PendingChecks() == 0
 }
 
-// useless is true when a scan of QF brought nothing and nothing has happened since.
+// rescanUseless reports whether nothing has been fetched and no edge found since the last scan of QF in an
+// idle crawl.
 func (b *budgetStage) rescanUseless(s *state.Accounts) bool {
 	return b.scanned.fetched.Load() == s.Counters[state.CountResponses] && b.scanned.edges.Load() == s.Counters[state.CountEdges]
 }

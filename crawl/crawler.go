@@ -4,7 +4,8 @@ import (
 	"context"
 )
 
-// crawler is a crawl that runs: the paper's figures 2, 4 and 5. This file alone knows the order of the stages.
+// crawler is a running crawl (the paper's figures 2, 4 and 5). Only this file knows the order of the
+// stages.
 //
 //	seeds, links ─> urlSeen ─emitUnique─> star ─emitPlaced─> beast ─readBeast─> robotsCache ─emitChecked─┐
 //	   ^                                    ^                  │ ^                ^  ^    ^              │
@@ -12,17 +13,18 @@ import (
 //	   │                                      (QF)               │   readAwaiting─┘  │    │   ready <────┤
 //	   │                                                         │   (QR)            │    │     │        │ unknown
 //	   │                                                         │                   │    │     │        v
-//	   │                                              readDeferred ─┼───────────────────┘    │     │   awaitRobots (QR)
-//	   │                                              (later)    │                        │     │   robotsRequested
+//	   │                                           readDeferred ─┼───────────────────┘    │     │   awaitRobots (QR)
+//	   │                                              (deferred) │                        │     │   robotsRequested
 //	   │                                                         │           robots jobs ─┘     │        │ new
 //	   │                                                         │           (DNS, robots.txt)<─┼─ robotsFetch (QD)
 //	   │                                                         │                              │
 //	   └── links ── outcome <── fetchOne <── dispatch <── polite <── readReady ─────────────────┘
-//	                  └─ edges ─> star                      └─ deferred, retried ─> later
+//	                  └─ edges ─> star                      └─ deferrals, retries ─> deferred
 //
-// Every arrow ends in a disk queue or a drum's buckets, which take records without waiting for their consumer. Only
-// three things wait: readBeast for the stock to sink, readReady for room in RAM, and everything for space on disk;
-// none of them holds the transaction lock meanwhile, and no two wait for each other.
+// Every arrow ends in a disk queue or in a drum's buckets. Both accept records without waiting for their
+// consumer. Only three things wait: readBeast waits until the stock falls below its target, readReady waits
+// for room in RAM, and every stage waits for disk space. None of them holds the transaction lock while it
+// waits, and no two of them wait for each other.
 type crawler struct {
 	*engine
 	seeds        *seedFeeder
@@ -43,7 +45,7 @@ type crawler struct {
 	slotMeter    *slotMeter
 }
 
-// wire makes the stages and hands each the others that it uses.
+// wire creates the stages and gives each stage the other stages that it uses.
 func (c *crawler) wire() {
 	e := c.engine
 	c.seen, c.budgets, c.check, c.requests = newSeenStage(e), newBudgetStage(e), newRobotsCheck(e), newRobotsRequests(e)
@@ -55,24 +57,29 @@ func (c *crawler) wire() {
 
 	c.seeds.output, c.seeds.seen, c.seeds.space = c.output, c.seen, c.space
 	c.seen.budgets, c.seen.output, c.seen.passes, c.seen.space = c.budgets, c.output, c.passes, c.space
-	c.budgets.check, c.budgets.deferrals, c.budgets.passes, c.budgets.requests = c.check, c.deferrals, c.passes, c.requests
+	c.budgets.check, c.budgets.deferrals, c.budgets.passes = c.check, c.deferrals, c.passes
+	c.budgets.requests = c.requests
 	c.budgets.seen, c.budgets.space, c.budgets.stock = c.seen, c.space, c.stock
-	c.check.deferrals, c.check.dispatcher, c.check.health, c.check.passes = c.deferrals, c.dispatcher, c.health, c.passes
+	c.check.deferrals, c.check.dispatcher, c.check.health = c.deferrals, c.dispatcher, c.health
+	c.check.passes = c.passes
 	c.check.requests, c.check.space, c.check.stock = c.requests, c.space, c.stock
 	c.requests.check, c.requests.deferrals, c.requests.health = c.check, c.deferrals, c.health
 	c.requests.outages, c.requests.output, c.requests.pages = c.outages, c.output, c.pages
 	c.requests.passes, c.requests.seen, c.requests.space = c.passes, c.seen, c.space
-	c.dispatcher.check, c.dispatcher.deferrals, c.dispatcher.health, c.dispatcher.outages = c.check, c.deferrals, c.health, c.outages
+	c.dispatcher.check, c.dispatcher.deferrals, c.dispatcher.health = c.check, c.deferrals, c.health
+	c.dispatcher.outages = c.outages
 	c.dispatcher.output, c.dispatcher.pages = c.output, c.pages
 	c.dispatcher.space, c.dispatcher.stock = c.space, c.stock
-	c.pages.budgets, c.pages.check, c.pages.deferrals, c.pages.dispatcher = c.budgets, c.check, c.deferrals, c.dispatcher
+	c.pages.budgets, c.pages.check, c.pages.deferrals = c.budgets, c.check, c.deferrals
+	c.pages.dispatcher = c.dispatcher
 	c.pages.health, c.pages.outages, c.pages.output, c.pages.seen = c.health, c.outages, c.output, c.seen
 	c.deferrals.check, c.deferrals.output, c.deferrals.seen = c.check, c.output, c.seen
 	c.deferrals.space, c.deferrals.stock = c.space, c.stock
 	c.passes.budgets, c.passes.requests, c.passes.space, c.passes.stock = c.budgets, c.requests, c.space, c.stock
 	c.stock.deferrals = c.deferrals
 	c.health.check, c.health.deferrals = c.check, c.deferrals
-	c.outages.dispatcher, c.outages.health, c.outages.output, c.outages.requests = c.dispatcher, c.health, c.output, c.requests
+	c.outages.dispatcher, c.outages.health = c.dispatcher, c.health
+	c.outages.output, c.outages.requests = c.output, c.requests
 	c.space.checkpointer, c.space.output = c.checkpointer, c.output
 	c.checkpointer.output, c.checkpointer.space = c.output, c.space
 	c.checkpointer.inRAM = []func(*moment){c.seeds.freeze, c.deferrals.freeze, c.health.freeze, c.requests.freeze}
@@ -80,7 +87,7 @@ func (c *crawler) wire() {
 	c.slotMeter.requests, c.slotMeter.space = c.requests, c.space
 }
 
-// startStages starts every goroutine of the crawler. They end when ctx does; r.stages waits for them.
+// startStages starts the goroutines of all stages. They end when ctx ends; engine.stages waits for them.
 func (c *crawler) startStages(ctx context.Context) {
 	c.start(ctx, "seeds", c.seeds.run)
 	c.start(ctx, "urlseen", c.seen.mergeSeen)

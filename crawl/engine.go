@@ -13,25 +13,25 @@ import (
 	"drumbeat/polite"
 )
 
-// engine is what all stages of a crawl share: its options and identity, its transactions and accounts, its end.
-// Safe for concurrent use once the crawl runs.
+// engine holds what all stages of a crawl share: options, identity, transactions, accounts and the end of
+// the crawl. It is safe for concurrent use once the crawl runs.
 type engine struct {
 	*state.Saved
 	opt   Options
 	plan  Plan
-	links *admit.Policy // which links become URLs
+	links *admit.Policy // decides which links become URLs
 	rules rulesInForce
 
-	// Shared parts that lock themselves; made when the crawl is opened.
+	// These parts have their own locks. They are created when the crawl is opened.
 	polite     *polite.Scheduler // the heaps of hosts and servers in RAM
 	workers    *workers
-	policy     health.Policy // of hosts that fail or refuse
+	policy     health.Policy // for hosts that fail or refuse
 	faultWaits waits
 
-	// txLock is the transaction lock: stages share it, a checkpoint takes it alone. Nothing waits for the network,
-	// for room or for disk space under it.
+	// txLock is the transaction lock. Transactions share it; a checkpoint holds it exclusively. No
+	// goroutine waits for the network, for room in RAM or for disk space while it holds the lock.
 	txLock       sync.RWMutex
-	slowest      slowest // transaction, with its wait for the lock
+	slowest      slowest // slowest transaction, including its wait for the lock
 	transactions sync.Pool
 	acct         accounts
 	sketches     *sketches
@@ -39,25 +39,26 @@ type engine struct {
 	failMu  sync.Mutex // guards failed
 	failed  error
 	cancel  context.CancelFunc
-	running context.Context // of the stages
+	running context.Context // context of the stages
 	stages  sync.WaitGroup
-	// fetching outlives the stages' context by stopGrace, so that exchanges under way may end; fetchers waits for them.
+	// fetching outlives the stages' context by stopGrace so that open exchanges can end. fetchers waits for
+	// them.
 	fetching context.Context
 	fetchers sync.WaitGroup
 	stop     stopReason
 
 	draining  atomic.Bool  // new links are not queued
-	seedsDone atomic.Bool  // the seed file has been fed
-	wakeWatch signal       // wakes the stage that looks for the end of the crawl
+	seedsDone atomic.Bool  // all seeds have been read
+	wakeWatch signal       // wakes the stage that detects the end of the crawl
 	committed signal       // wakes the pulse
-	pulsed    []signal     // those that the pulse raises
-	changes   atomic.Int64 // transactions, merges and exchanges that have ended
-	wakeups   atomic.Int64 // of stages: few while the crawl waits
-	bugs      atomic.Int64 // panics that were contained
+	pulsed    []signal     // signals that the pulse raises
+	changes   atomic.Int64 // number of transactions, merges and exchanges that have ended
+	wakeups   atomic.Int64 // number of times a stage woke up; stays low while the crawl waits
+	bugs      atomic.Int64 // contained panics
 
 	began        time.Time
 	activeBefore int64        // ms, in earlier runs
-	lastProgress atomic.Int64 // when a URL was last fetched or refused, ns after began
+	lastProgress atomic.Int64 // time of the last fetched or refused URL, ns after began
 }
 
 func newEngine(opt Options) *engine {
@@ -65,26 +66,27 @@ func newEngine(opt Options) *engine {
 		sketches: newSketches(), committed: newSignal(), faultWaits: opt.makeWaits(), policy: opt.makePolicy()}
 	e.transactions.New = func() any { return new(transaction) }
 	e.wakeWatch = e.pulsedSignal()
-	e.links = &admit.Policy{Lists: &e.rules.Lists, MaxDepth: opt.MaxDepth, MaxRedirects: opt.MaxRedirects, MaxURLBytes: opt.MaxURLBytes,
-		KeepEscapes: opt.KeepEscapes, AllowedPort: opt.AllowedPort, LinkFilter: opt.LinkFilter}
+	e.links = &admit.Policy{Lists: &e.rules.Lists, MaxDepth: opt.MaxDepth, MaxRedirects: opt.MaxRedirects,
+		MaxURLBytes: opt.MaxURLBytes, KeepEscapes: opt.KeepEscapes, AllowedPort: opt.AllowedPort,
+		LinkFilter: opt.LinkFilter}
 	e.draining.Store(opt.Drain)
 	return e
 }
 
-// pulsedSignal makes a signal that the pulse raises. The engine isn't shared yet.
+// pulsedSignal creates a signal that the pulse raises. Call it only before the stages start.
 func (e *engine) pulsedSignal() signal {
 	s := newSignal()
 	e.pulsed = append(e.pulsed, s)
 	return s
 }
 
-// activeMillis is how long the crawl has run, earlier runs included.
+// activeMillis returns how long the crawl has run, including earlier runs.
 func (e *engine) activeMillis() int64 { return e.activeBefore + time.Since(e.began).Milliseconds() }
 
-// noteProgress notes that a URL ended.
+// noteProgress records that a URL was fetched or refused.
 func (e *engine) noteProgress() { e.lastProgress.Store(int64(time.Since(e.began))) }
 
-// idleFor is how long there has been no progress, by a clock that never jumps.
+// idleFor returns the time since the last progress, by the monotonic clock.
 func (e *engine) idleFor() time.Duration {
 	return time.Since(e.began) - time.Duration(e.lastProgress.Load())
 }
@@ -95,7 +97,7 @@ func (e *engine) counter(n state.Counter) int64 {
 	return e.acct.s.Counters[n]
 }
 
-// signal wakes one stage. Sends never block; several before a wait count as one.
+// signal wakes one stage. Raising it never blocks; several raises before a wait count as one.
 type signal chan struct{}
 
 func newSignal() signal { return make(signal, 1) }
@@ -107,7 +109,7 @@ func (s signal) raise() {
 	}
 }
 
-// fail stops the crawl for good: the first error is the one that Run returns.
+// fail stops the crawl. Run returns the first error that fail receives.
 func (e *engine) fail(err error) {
 	e.failMu.Lock()
 	if e.failed == nil {
@@ -123,10 +125,11 @@ func (e *engine) failure() error {
 	return e.failed
 }
 
-// StageLabel is the label, in profiles, of the stage that a goroutine is or was started by (directly or not).
+// StageLabel is the profile label that names the stage of a goroutine. Goroutines that a stage starts
+// inherit the label.
 const StageLabel = "stage"
 
-// start runs a stage as a goroutine of the crawler. Its error stops the crawl.
+// start runs a stage in its own goroutine. An error of the stage stops the crawl.
 func (e *engine) start(ctx context.Context, name string, f func(ctx context.Context) error) {
 	e.stages.Add(1)
 	go func() {
@@ -140,14 +143,14 @@ func (e *engine) start(ctx context.Context, name string, f func(ctx context.Cont
 	}()
 }
 
-// testHook tells the tests where the crawl is.
+// testHook tells the tests which place in the code the crawl has reached.
 func (e *engine) testHook(place string) {
 	if e.opt.hook != nil {
 		e.opt.hook(place)
 	}
 }
 
-// sleep waits; false when ctx has ended.
+// sleep waits for d. It returns false if ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil
@@ -162,16 +165,16 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// wakeAfter is the net under all this: how long a stage sleeps at most.
+// wakeAfter is the longest sleep of a stage. It bounds the delay if a signal is missing.
 const wakeAfter = time.Minute
 
-// changed notes that a transaction, a merge or an exchange has ended.
+// changed counts a transaction, merge or exchange that has ended, and wakes the pulse.
 func (e *engine) changed() {
 	e.changes.Add(1)
 	e.committed.raise()
 }
 
-// await returns true when the signal was raised or d has passed, false when the context ended.
+// await waits until s is raised or d (at most wakeAfter) has passed. It returns false if ctx ended first.
 func (e *engine) await(ctx context.Context, s <-chan struct{}, d time.Duration) bool {
 	t := time.NewTimer(max(0, min(d, wakeAfter)))
 	defer t.Stop()

@@ -9,19 +9,20 @@ import (
 	"drumbeat/drum"
 )
 
-// A merge that was not triggered by size rewrites the whole cache for what has come in since the last one. So it waits
-// dryDuty times the last one's duration, which leaves three quarters of the disks' time to others; and, unless fetchers
-// idle, until a part of the cache's size has come in or dryPatience has passed, which bounds the bytes.
+// An early pass rewrites the whole cache for the tuples that have arrived since the last pass. It waits
+// earlyDuty times the duration of the last pass, which leaves three quarters of the disks' time for other
+// work. Unless fetchers are idle, it also waits until 1/earlyShare of the cache's size has arrived or
+// earlyPatience has passed. This limits the bytes written.
 const (
 	earlyDuty     = 3
-	earlyShare    = 8 // pending tuples are an eighth of the keys
+	earlyShare    = 8 // pending tuples are at least an eighth of the keys
 	earlyPatience = 300 * time.Millisecond
 )
 
-// A merge for a few URLs, as they come back from their hosts' delays, would read or rewrite much for little, again and
-// again as long as one slow host is left. So a merge that is not cheap (cheapDry, by its predicted duration) and would
-// take more than tupleCost for each tuple waits until idleDuty times its duration has passed since the last one, which
-// leaves the disks idle for 99 % of the time; idlePatience bounds the wait.
+// URLs that return a few at a time from the delays of their hosts could cause many passes with little
+// result, for as long as one slow host remains. So a pass waits until idleDuty times its predicted duration
+// has passed since the last one, at most idlePatience, if that duration is over cheapEarly plus tupleCost
+// for each pending tuple. The disks are then idle for 99 % of the time.
 const (
 	cheapEarly   = 20 * time.Millisecond
 	tupleCost    = 10 * time.Millisecond
@@ -29,10 +30,11 @@ const (
 	idlePatience = 10 * time.Minute
 )
 
-// leastMerge is what the shortest merge is taken to last.
+// leastMerge is the duration assumed for shorter merges.
 const leastMerge = 2 * time.Millisecond
 
-// passRunner decides when the passes of a repository are due. It runs in the goroutine of the repository's stage.
+// passRunner decides when the passes of a repository are due. Its methods run in the goroutine of the
+// repository's stage.
 type passRunner struct {
 	*engine
 	budgets  *budgetStage
@@ -41,23 +43,24 @@ type passRunner struct {
 	stock    *stockKeeper
 }
 
-// merger drives the merges of one store with stock's state in mind.
+// merger describes the passes of one store to passRunner.
 type merger struct {
 	name    string
 	pass    func(ctx context.Context, dry bool) (int, error)
 	full    func() bool
 	pending func() int64
 	keys    func() int64
-	// dry says that what is downstream runs low.
+	// early reports whether downstream needs URLs, so that an early pass is wanted.
 	early func() bool
-	// starving says that fetchers idle for want of URLs that could come from this merge.
+	// starving reports whether fetchers are idle because they lack URLs that this pass could deliver.
 	starving func() bool
-	// cost is how long a dry merge would take now.
+	// cost predicts the duration of an early pass.
 	cost func() time.Duration
 	wake signal
 }
 
-// run merges when the store is full, and before that when downstream runs low: at once if nothing is in flight.
+// run merges when a bucket is full, and earlier when m.early is true. If no URL is in flight, an early pass
+// starts at once.
 func (p *passRunner) run(ctx context.Context, m merger) error {
 	var last, freed time.Time
 	var took time.Duration
@@ -68,8 +71,8 @@ func (p *passRunner) run(ctx context.Context, m merger) error {
 			wait = time.Until(p.earlyDue(&m, pending, last, took))
 		}
 		if !full && wait > 0 {
-			// It lacks no room if nothing is due. A copy of sparse files that was refused would keep its reason for ever: while fetching
-			// rests nothing comes in, and no other pass clears it.
+			// No pass is due, so no room is missing. Clear the reason here: during a pause of fetching
+			// nothing arrives, so no other pass would clear a refused copy of sparse files.
 			p.space.short("merge "+m.name, "")
 			p.await(ctx, m.wake, wait)
 			continue
@@ -87,7 +90,7 @@ func (p *passRunner) run(ctx context.Context, m merger) error {
 		last = time.Now()
 		took = max(leastMerge, last.Sub(began))
 		p.budgets.passEnded()
-		if p.acct.stock() == 0 { // it may have been the crawl's last
+		if p.acct.stock() == 0 { // the merge may have ended the crawl
 			p.wakeWatch.raise()
 		}
 		p.changed()
@@ -95,7 +98,7 @@ func (p *passRunner) run(ctx context.Context, m merger) error {
 	return nil
 }
 
-// earlyDue is when a dry merge of so many tuples may begin.
+// earlyDue returns when an early pass over pending tuples may begin.
 func (p *passRunner) earlyDue(m *merger, pending int64, last time.Time, took time.Duration) time.Time {
 	due := last.Add(earlyDuty * took)
 	if pending*earlyShare < m.keys() && !m.starving() {
@@ -114,28 +117,28 @@ func (p *passRunner) earlyDue(m *merger, pending int64, last time.Time, took tim
 	return due
 }
 
-// worthwhile says whether so many tuples are worth a merge that takes so long.
+// worthwhile reports whether tuples are worth a pass that takes cost.
 func worthwhile(cost time.Duration, tuples int64) bool {
 	return cost <= cheapEarly+time.Duration(tuples)*tupleCost
 }
 
-// nothingInFlight is true when no URL is in RAM, on its way there or being fetched.
+// nothingInFlight reports whether the stock is empty and no request for robots.txt is under way.
 func (p *passRunner) nothingInFlight() bool {
 	return p.acct.stock() == 0 && p.requests.underWay() == 0
 }
 
-// starving is true when fetchers idle for want of URLs that could come from a merge before BEAST.
+// starving reports whether fetchers are idle because they lack URLs that a merge before BEAST could
+// deliver.
 func (p *passRunner) starving() bool {
 	return p.acct.in(state.PlaceRobotsCheck, state.PlaceReady, state.PlaceRAM) < int64(p.opt.Connections)/2
 }
 
-// starvingForVerdicts is true when they idle for want of those that wait in RobotsCache.
+// starvingForVerdicts reports whether fetchers are idle because they lack URLs that wait in RobotsCache.
 func (p *passRunner) starvingForVerdicts() bool {
 	return p.acct.in(state.PlaceReady, state.PlaceRAM) < int64(p.opt.Connections)/2
 }
 
-// needsURLs is true when the stock is low and BEAST's current queue is read to its end, or all its queues together hold
-// little.
+// needsURLs reports whether the stock is low and BEAST runs low as well.
 func (p *passRunner) needsURLs() bool {
 	return p.stock.stockLow() && p.budgets.runsLow()
 }

@@ -15,21 +15,21 @@ import (
 	"time"
 )
 
-// seenStage is the first stage: it takes the links of pages, and URLseen tells which are new.
+// seenStage is the first stage. It receives the links of pages and finds the new ones with URLseen.
 //
-// Producers: the workers of pages (sendLinks), the seeds. Consumers: its own goroutines "urlseen" and "names", which
-// merge; URLseen emits new URLs into STAR.
+// Producers: the page workers (sendLinks) and the seeds. Consumers: its own goroutines "urlseen" and
+// "names", which run the merges; URLseen emits new URLs to STAR.
 type seenStage struct {
 	*engine
 	urlSeen     *drum.Drum
 	recent      *drum.RAMCache // URL keys, in front of URLseen
 	names       *drum.Drum     // keys of hosts and PLDs to their texts
 	recentNames *drum.RAMCache
-	trace       *linktrace.Writer // of the keys that come before recent; nil without
+	trace       *linktrace.Writer // trace of the keys before recent filters them; nil if off
 
 	wakeSeen, wakeNames signal
 	seenMerges          atomic.Int64 // passes of URLseen that have ended
-	fullPasses          atomic.Int64 // of URLseen, in this run
+	fullPasses          atomic.Int64 // passes over full buckets of URLseen, in this run
 	seenMeter           seenMeter
 
 	budgets *budgetStage
@@ -42,7 +42,8 @@ func newSeenStage(e *engine) *seenStage {
 	return &seenStage{engine: e, wakeSeen: e.pulsedSignal(), wakeNames: newSignal()}
 }
 
-// send hands the batch to URLseen and STAR; it is part of the transaction of the page.
+// sendLinks sends a page's links to URLseen, the store of names and STAR. It is part of the page's
+// transaction.
 func (s *seenStage) sendLinks(b *admit.Batch, tx *transaction) error {
 	seeds := b.Rec.Flags&weburl.FlagSeed != 0
 	if s.draining.Load() && !seeds {
@@ -55,7 +56,8 @@ func (s *seenStage) sendLinks(b *admit.Batch, tx *transaction) error {
 	}
 	b.Seen = slices.Grow(b.Seen[:0], len(b.Keys))[:len(b.Keys)]
 	if s.recent != nil && !seeds {
-		// The cache is part of the transaction: a link that is dropped because of it was sent by a transaction before this one, or by this.
+		// The cache changes within the transaction. So a link that it drops was sent by an earlier
+		// transaction or by this one.
 		s.recent.TestAndSetBatch(b.Keys, b.Seen)
 	} else {
 		clear(b.Seen)
@@ -93,7 +95,7 @@ func (s *seenStage) sendLinks(b *admit.Batch, tx *transaction) error {
 	return nil
 }
 
-// send hands on the names that weren't met a moment ago; it is part of a transaction, and so is the cache.
+// sendNames sends the names that the cache does not hold. The cache changes within the same transaction.
 func (s *seenStage) sendNames(l *admit.Names, tx *transaction) error {
 	fresh := l.Tuples[:0]
 	for _, t := range l.Tuples {
@@ -108,7 +110,7 @@ func (s *seenStage) sendNames(l *admit.Names, tx *transaction) error {
 	return s.names.Add(fresh)
 }
 
-// openCaches makes the RAM caches in front of the stores. The plan may have none for URLseen.
+// openCaches creates the RAM caches in front of the stores. The plan may give URLseen no cache.
 func (s *seenStage) openCaches() {
 	s.recentNames = drum.NewRAMCache(s.plan.NameCacheBytes)
 	if s.plan.CacheBytes > 0 {
@@ -116,7 +118,7 @@ func (s *seenStage) openCaches() {
 	}
 }
 
-// close frees the caches and ends the trace.
+// close frees the caches and closes the trace.
 func (s *seenStage) close() {
 	for _, cache := range []*drum.RAMCache{s.recent, s.recentNames} {
 		if cache != nil {
@@ -132,20 +134,22 @@ func (s *seenStage) traced() bool { return s.trace != nil }
 
 func (s *seenStage) cached() bool { return s.recent != nil }
 
-// wake lets URLseen's goroutine look whether a pass is due once the transaction has ended.
+// wake makes URLseen's goroutine check for a due pass once the transaction has ended.
 func (s *seenStage) wake(tx *transaction) { tx.wake(s.wakeSeen) }
 
-// wakeNow is wake outside of a transaction.
+// wakeNow does the same as wake, outside of a transaction.
 func (s *seenStage) wakeNow() { s.wakeSeen.raise() }
 
-// pending is how many links wait for a pass.
+// pending returns the number of links that wait for a pass.
 func (s *seenStage) pending() int64 { n, _ := s.urlSeen.Pending(); return n }
 
-// passesEnded counts the passes of URLseen; passCost is how long one over all buckets would take now.
-func (s *seenStage) passesEnded() int64      { return s.seenMerges.Load() }
+// passesEnded returns the number of passes of URLseen that have ended.
+func (s *seenStage) passesEnded() int64 { return s.seenMerges.Load() }
+
+// passCost returns the predicted duration of a pass over all buckets.
 func (s *seenStage) passCost() time.Duration { return s.urlSeen.Stats().PredictedEarly }
 
-// seenStore wires URLseen: what is new goes to STAR.
+// seenStore returns the options of URLseen. It emits new URLs to emitUnique.
 func (s *seenStage) seenStore() drum.Options {
 	o := s.plan.seenOptions(nil)
 	o.Set, o.Name, o.Reserve = s.Set, state.NameURLSeen, s.space.reserve
@@ -173,7 +177,7 @@ func (s *seenStage) mergeSeen(ctx context.Context) error {
 	})
 }
 
-// emitUnique takes what URLseen found to be new: each URL goes to STAR for its budget.
+// emitUnique sends the new URLs from URLseen to STAR for their budgets.
 func (s *seenStage) emitUnique(results []drum.Result) error {
 	s.testHook("urlseen")
 	checks := make([]star.CheckTuple, 0, len(results))
@@ -187,7 +191,7 @@ func (s *seenStage) emitUnique(results []drum.Result) error {
 			if err := rec.Decode(res.Aux); err != nil {
 				return fmt.Errorf("crawl: record from URLseen: %w", err)
 			}
-			tx.enter(s.Hasher.URLKey(rec.URL), state.PlaceStar) // a text log hands out texts without keys
+			tx.enter(s.Hasher.URLKey(rec.URL), state.PlaceStar) // URLseen's text log returns no keys
 			s.sketch(rec.URL)
 			checks = append(checks, star.CheckTuple{PLD: s.PLDKey(weburl.Split(rec.URL).Host), Aux: res.Aux})
 		}
@@ -198,16 +202,17 @@ func (s *seenStage) emitUnique(results []drum.Result) error {
 	})
 }
 
-// The store of names says what the keys of hosts and PLDs stand for, which nobody could tell later without reading all output.
-// It has every host of a URL that was taken, and every PLD of one or at an end of an edge. A name is sent in the transaction that sends
-// the URL or edge, so that no checkpoint has one without the other (docs/formats/names.md).
+// The store of names maps the keys of hosts and PLDs to their texts. Without it, only a scan of the whole
+// output could tell them. It holds the host of every URL that was accepted, and every PLD of such a URL or
+// at either end of an edge. A name is sent in the same transaction as its URL or edge, so every checkpoint
+// has both or neither (docs/formats/names.md).
 
-// namesShape is the shape of the store of names.
+// namesShape returns the options that fix the format of the store of names.
 func namesShape() drum.Options {
 	return drum.Options{Op: drum.CheckUpdate, ValueBytes: -1, MaxValueBytes: state.MaxNameBytes, Codec: drum.Rice}
 }
 
-// namesStore wires the store of names: what is new is counted.
+// namesStore returns the options of the store of names. It emits new names to emitNames.
 func (s *seenStage) namesStore() drum.Options {
 	o := s.plan.Names.shaped(namesShape())
 	o.Set, o.Name, o.Reserve = s.Set, state.NameNames, s.space.reserve
@@ -215,7 +220,7 @@ func (s *seenStage) namesStore() drum.Options {
 	return o
 }
 
-// emitNames adds to the account that an audit compares the store with.
+// emitNames adds the new names to the account with which an audit compares the store.
 func (s *seenStage) emitNames(results []drum.Result) error {
 	return s.transact(func(tx *transaction) error {
 		for i := range results {
@@ -225,10 +230,11 @@ func (s *seenStage) emitNames(results []drum.Result) error {
 	})
 }
 
-// leastNames is how many names are worth a merge before the store is full.
+// leastNames is the smallest number of names for which an early merge runs.
 const leastNames = 64
 
-// mergeNames merges by size, and whenever the store has doubled: some 30 small passes in a crawl's life. Nobody waits for it.
+// mergeNames merges when buckets are full, and early when the store would double. That makes about 30 small
+// passes in the life of a crawl. No stage waits for these passes.
 func (s *seenStage) mergeNames(ctx context.Context) error {
 	pending := pendingTuples(s.names)
 	return s.passes.run(ctx, merger{
@@ -244,19 +250,22 @@ func (s *seenStage) mergeNames(ctx context.Context) error {
 	})
 }
 
-// openTrace begins, or goes on with, the trace of links if one was asked for. It is no part of the state: it knows nothing of
-// checkpoints, and after its beginning no fault of it stops the crawl.
+// openTrace creates or continues the trace of links if Options.TraceLinks is set. The trace is not part of
+// the crawl's state and checkpoints ignore it. Once it is open, no error of it stops the crawl.
 func (s *seenStage) openTrace() error {
 	if s.opt.TraceLinks == "" {
 		return nil
 	}
-	w, err := linktrace.Create(linktrace.Options{FS: s.Meter, Path: s.opt.TraceLinks, LimitBytes: s.opt.TraceLimit, Ended: func(why error) {
+	ended := func(why error) {
 		if errors.Is(why, linktrace.ErrLimit) {
-			s.opt.Log.Warn("the trace of links has reached its limit and ends; the crawl goes on", "file", s.opt.TraceLinks, "bytes", s.opt.TraceLimit)
+			s.opt.Log.Warn("trace of links has reached its limit and ends; the crawl continues",
+				"file", s.opt.TraceLinks, "bytes", s.opt.TraceLimit)
 			return
 		}
-		s.opt.Log.Warn("the trace of links ends; the crawl goes on", "file", s.opt.TraceLinks, "error", why)
-	}})
+		s.opt.Log.Warn("trace of links ends; the crawl continues", "file", s.opt.TraceLinks, "error", why)
+	}
+	w, err := linktrace.Create(linktrace.Options{FS: s.Meter, Path: s.opt.TraceLinks, LimitBytes: s.opt.TraceLimit,
+		Ended: ended})
 	if err != nil {
 		return fmt.Errorf("crawl: trace of links: %w", err)
 	}
@@ -264,7 +273,7 @@ func (s *seenStage) openTrace() error {
 	return nil
 }
 
-// closeTrace ends the trace.
+// closeTrace closes the trace and logs how many links it recorded.
 func (s *seenStage) closeTrace() {
 	if err := s.trace.Close(); err != nil {
 		s.opt.Log.Warn("trace of links", "error", err)

@@ -9,22 +9,23 @@ import (
 	"drumbeat/polite"
 )
 
-// The stock is what BEAST has released: URLs in RobotsCache's buckets, QR, Q and RAM. BEAST releases others while it is below its
-// target, which follows Polybot's rule: to visit hosts with delay tau at a rate s, URLs of x > s·tau hosts must be at hand. s·tau are
-// the hosts that rest after a visit (Little's law), so nothing needs to be guessed: polite counts them.
+// The stock is the set of URLs that BEAST has released: those in RobotsCache's buckets, QR, Q and RAM.
+// BEAST releases URLs while the stock is below its target. The target follows Polybot's rule: to visit
+// hosts with delay tau at rate s, URLs of x > s·tau hosts must be available. By Little's law s·tau is the
+// number of hosts that back off after a visit, which package polite counts.
 const (
-	// stockPerConnection is how many URLs there are for each connection, whatever the delays.
+	// stockPerConnection is the least number of URLs for each connection, whatever the delays.
 	stockPerConnection = 16
-	// stockPerHost is how many there are for each host that rests. URLs come in the order of BEAST's queue, not host by host: of URLs in
-	// random order 3 a host leave e^-3, 5 %, of the hosts without one.
+	// stockPerHost is the number of URLs for each host that backs off. BEAST releases URLs in queue order,
+	// not by host. With 3 URLs for each host in random order, e^-3 = 5 % of the hosts have none.
 	stockPerHost = 3
 )
 
-// stockKeeper keeps the stock at its target. Goroutine "relieve", which evicts.
+// stockKeeper keeps the stock at its target. Its goroutine "relieve" evicts URLs from RAM.
 type stockKeeper struct {
 	*engine
 	wakeRelieve signal
-	tooSoon     atomic.Int64 // makeRoom finds nothing until then, ns from began
+	tooSoon     atomic.Int64 // until then makeRoom does nothing, because it found nothing to evict; ns after began
 
 	deferrals *deferrals
 }
@@ -33,7 +34,7 @@ func newStockKeeper(e *engine) *stockKeeper {
 	return &stockKeeper{engine: e, wakeRelieve: e.pulsedSignal()}
 }
 
-// leastStock is the stock's target while few hosts rest.
+// leastStock returns the stock's target while few hosts back off.
 func (o *Options) leastStock() int64 {
 	if o.StockTarget > 0 {
 		return int64(o.StockTarget)
@@ -41,20 +42,21 @@ func (o *Options) leastStock() int64 {
 	return stockPerConnection * int64(o.Connections)
 }
 
-// aim is what the stock should be, in URLs.
+// aim is the wanted size of the stock, in URLs.
 type aim struct {
 	target int64
-	most   int64 // more than target while hosts idle
-	enough int64 // keeps the connections and the hosts in use busy, just: one and a half for each host that rests
-	// follows says that target is what the hosts' delays ask for: not the least, and no less than that because RAM is short.
+	most   int64 // limit of the stock; above target while hosts are idle
+	enough int64 // just enough to keep connections and hosts busy: 1.5 URLs for each host that backs off
+	// follows reports that the hosts' delays determine target, rather than its minimum or the limit of RAM.
 	follows bool
-	// idle says that too many hosts of late neither rest nor have a URL in RAM.
+	// idle reports that too many recently used hosts neither back off nor have a URL in RAM.
 	idle bool
 }
 
-// idleHosts: so small a part of the hosts may be idle before more URLs than target are released, and merges hurry. URLs come page by
-// page: 3 for each host, of which each host takes 4, may be those of three hosts in four, and a target that followed the hosts that rest
-// now would stay at those. So it follows the most that rested lately.
+// idleHosts sets the share of idle hosts, 1/idleHosts, above which BEAST releases more URLs than target and
+// passes start early. URLs arrive page by page: with 3 for each host on average and 4 from each page's
+// host, they may cover only three quarters of the hosts. A target that followed the hosts in back-off now
+// would stay at that level, so it follows their recent peak.
 const idleHosts = 32
 
 func (s *stockKeeper) aim() aim {
@@ -73,29 +75,31 @@ func (s *stockKeeper) aim() aim {
 	return a
 }
 
-// stocked is true when BEAST should release nothing.
+// stocked reports whether the stock is at its limit, so that BEAST releases nothing.
 func (s *stockKeeper) stocked() bool { return s.acct.stock() >= s.aim().most }
 
-// stockLow is true when less than half of the target is there, or hosts idle.
+// stockLow reports whether the stock is below half of its target, or hosts are idle.
 func (s *stockKeeper) stockLow() bool {
 	a := s.aim()
 	return a.idle || s.acct.stock() < a.target/2
 }
 
-// What is due later than evictAhead makes room when connection slots idle, while RAM or the stock is full of URLs of few hosts.
+// evictAhead is how far ahead of now a URL must be due to be evicted. Eviction makes room when connection
+// slots are idle while RAM or the stock is full of URLs of few hosts.
 const evictAhead = 30 * time.Second
 
-// evictLot is how many URLs are to make room at once for hosts that could be visited. As each busy slot takes resting/busy hosts, that
-// many more are wanted for each idle one; and hosts that are there keep one or two URLs. A quarter of that at once, since
-// what comes in has to be seen first.
+// evictLot returns the number of URLs to evict for other hosts. Each busy slot needs Resting/busy hosts, so
+// each idle slot needs as many more. Hosts in RAM keep 1.5 URLs each. Evict a quarter of the difference at
+// a time, since the effect of new URLs shows later.
 func evictLot(u polite.Use, busy, slots int64) int {
 	wanted := (slots - busy) * int64(u.Resting) / max(busy, 1)
 	spare := int64(u.Items) - int64(u.Resting)*3/2
 	return int(max(0, min(wanted, spare)+3) / 4)
 }
 
-// makeRoom sends those URLs that are due last to disk, if connection slots idle. It looks at all hosts in RAM, so where it
-// found nothing it isn't tried again for a while: while RAM is full it would be for every page.
+// makeRoom moves the URLs that are due last to disk if connection slots are idle. It looks at all hosts in
+// RAM. After a call that found nothing, it does nothing for relieveEvery/2; otherwise it would search for
+// every page while RAM is full.
 func (s *stockKeeper) makeRoom() error {
 	busy, slots := s.workers.exchanges.load(), int64(cap(s.workers.slots))
 	if busy >= slots/2 || int64(time.Since(s.began)) < s.tooSoon.Load() {
@@ -112,11 +116,12 @@ func (s *stockKeeper) makeRoom() error {
 	})
 }
 
-// relieveEvery is how often room is made while RAM or the stock is full.
+// relieveEvery is the interval at which room is made while RAM or the stock is full.
 const relieveEvery = time.Second
 
-// relieve makes room before RAM is full: a stock of URLs that aren't due keeps BEAST from releasing others. A stock that follows the
-// delays isn't one of few hosts.
+// relieve makes room before RAM is full, because a stock of URLs that are not due keeps BEAST from
+// releasing others. It does nothing while the stock follows the hosts' delays: such a stock is not one of
+// few hosts.
 func (s *stockKeeper) relieve(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if a := s.aim(); a.follows || s.acct.stock() < a.target-a.target/8 {

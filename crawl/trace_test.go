@@ -117,7 +117,7 @@ func TestTraceFaults(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkFetched(t, web, &opt)
-		if n := strings.Count(log.String(), "the trace of links ends"); n != 1 || !strings.Contains(log.String(), "the trace's disk is broken") ||
+		if n := strings.Count(log.String(), "trace of links ends"); n != 1 || !strings.Contains(log.String(), "the trace's disk is broken") ||
 			!strings.Contains(log.String(), "some are missing") {
 			t.Errorf("told %d times in\n%s", n, log.String())
 		}

@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// transact runs f as one transaction (docs/ARCHITECTURE.md, "Transactions"): under the shared lock, so that a checkpoint sees all of it
-// or nothing. f must not wait for network, admission or space. An error of f is a failed write with part of the transaction
-// done: it stops the crawl, and nothing is checkpointed after it.
+// transact runs f as one transaction (docs/ARCHITECTURE.md, "Transactions"). It holds the shared lock, so a
+// checkpoint sees either all of the transaction or nothing. f must not wait for the network, for admission
+// or for disk space. If f returns an error, a write failed after part of the transaction was done: the
+// crawl stops and makes no further checkpoint.
 func (e *engine) transact(f func(tx *transaction) error) error {
 	asked := time.Now()
 	defer func() { e.slowest.note(time.Since(asked)) }()
@@ -36,19 +37,20 @@ func (e *engine) transact(f func(tx *transaction) error) error {
 	return nil
 }
 
-// transaction collects the moves of one transaction; it is applied under one hold of the lock.
+// transaction collects the changes of one transaction. accounts.apply applies them under one hold of its
+// mutex.
 type transaction struct {
 	moves     []move
-	named     weburl.Sum // new names
+	named     weburl.Sum // keys of new host and PLD names
 	counts    [state.NumCounters]int64
 	dirty     bool
-	status    int // hundreds of a response's status, 0 for others; valid if hasStatus
+	status    int // first digit of the response's status, 0 if invalid; set if hasStatus
 	hasStatus bool
 	wakes     []signal
-	nothing   bool // the transaction changed nothing: nobody need look at what it did
+	nothing   bool // the transaction changed nothing, so the pulse need not follow
 }
 
-// wake raises a signal once the transaction has been accounted for.
+// wake raises s after the changes have been applied to the accounts.
 func (tx *transaction) wake(s signal) { tx.wakes = append(tx.wakes, s) }
 
 // response counts a response by its status.
@@ -59,15 +61,15 @@ func (tx *transaction) response(status int) {
 	}
 }
 
-// count adds to a counter.
+// count adds n to counter c.
 func (tx *transaction) count(c state.Counter, n int64) { tx.counts[c] += n; tx.dirty = true }
 
-// enter notes a new unique URL.
+// enter records a new unique URL in place to.
 func (tx *transaction) enter(key uint64, to state.Place) {
 	tx.moves = append(tx.moves, move{key: key, from: -1, to: to})
 }
 
-// move notes that a URL changed its place.
+// move records that a URL changed its place.
 func (tx *transaction) move(key uint64, from, to state.Place) {
 	tx.moves = append(tx.moves, move{key: key, from: from, to: to})
 }
