@@ -172,7 +172,8 @@ func (b *budgetStage) scanFailed(ctx context.Context) error {
 				return fmt.Errorf("crawl: record from QF: %w", err)
 			}
 			tx.move(b.Hasher.URLKey(rec.URL), state.PlaceFailed, state.PlaceStar)
-			if err := b.star.Check([]star.CheckTuple{{PLD: b.PLDKey(weburl.Split(rec.URL).Host), Aux: data}}); err != nil {
+			check := star.CheckTuple{PLD: b.PLDKey(weburl.Split(rec.URL).Host), Aux: data}
+			if err := b.star.Check([]star.CheckTuple{check}); err != nil {
 				return err
 			}
 			b.beast.ScanAdvance()
@@ -383,5 +384,6 @@ func (b *budgetStage) upstreamEmpty() bool {
 // rescanUseless reports whether nothing has been fetched and no edge found since the last scan of QF in an
 // idle crawl.
 func (b *budgetStage) rescanUseless(s *state.Accounts) bool {
-	return b.scanned.fetched.Load() == s.Counters[state.CountResponses] && b.scanned.edges.Load() == s.Counters[state.CountEdges]
+	return b.scanned.fetched.Load() == s.Counters[state.CountResponses] &&
+		b.scanned.edges.Load() == s.Counters[state.CountEdges]
 }

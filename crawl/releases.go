@@ -5,15 +5,16 @@ import (
 	"time"
 )
 
-// stragglers is how long QR waits for the slowest requests of a batch. URLs let go earlier than their answer wait in
-// `deferred`, so one slow host holds nobody up for longer than this.
+// stragglers is how long QR waits for the slowest requests of a batch. After that it releases the batch.
+// URLs without an answer then wait as deferred URLs, so a slow host delays the others by no more than this.
 const stragglers = 5 * time.Second
 
-// releases knows how many records at the head of QR have had their requests answered. QR is FIFO and answers come in any
-// order; so records are counted off in batches: a merge of RobotsRequested covers the records that were in QR when it
-// began, and its emission issued requests up to some number; when all of these are finished, the batch is released.
+// releases counts the records at the head of QR whose requests have been answered. QR is FIFO, but answers
+// arrive in any order, so records are released in batches. A merge of RobotsRequested covers the records
+// that were in QR when it began, and its emission issued requests up to some number. When all requests up
+// to that number have ended, the batch is released.
 type releases struct {
-	mu      sync.Mutex // guards all below
+	mu      sync.Mutex // guards the fields below
 	total   int64      // records ever appended
 	read    int64      // records ever taken
 	batches []awaitingBatch
@@ -29,28 +30,29 @@ func (a *releases) appended() { a.mu.Lock(); a.total++; a.mu.Unlock() }
 
 func (a *releases) taken() { a.mu.Lock(); a.read++; a.mu.Unlock() }
 
-// beginPass returns the mark for endPass: the records whose requests the coming merge will surely see.
+// beginPass returns the mark for endPass: it covers the records whose requests the coming merge certainly
+// sees.
 func (a *releases) beginPass() int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.total
 }
 
-// endPass notes that the requests for all records before mark are among the first jobs ones.
+// endPass records that the requests of all records before mark are among the first jobs requests.
 func (a *releases) endPass(mark, jobs int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if n := len(a.batches); mark <= a.read || n > 0 && a.batches[n-1].records >= mark {
-		return // nothing new
+		return
 	} else if n >= 64 {
-		a.batches[n-1] = awaitingBatch{mark, jobs, time.Now()} // bounded: the last batch grows
+		a.batches[n-1] = awaitingBatch{mark, jobs, time.Now()} // at most 64 batches: the last one grows
 		return
 	}
 	a.batches = append(a.batches, awaitingBatch{mark, jobs, time.Now()})
 }
 
-// releasable returns how many records may be taken now, given that all requests before finished have been answered; if
-// none, after how long some may be taken in any case.
+// releasable returns how many records may be taken now, given that all requests before finished have ended.
+// If there are none, it returns how long to wait until some are released anyway.
 func (a *releases) releasable(finished int64, now time.Time) (n int64, wait time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -69,7 +71,7 @@ func (a *releases) releasable(finished int64, now time.Time) (n int64, wait time
 	return 0, wakeAfter
 }
 
-// restore says that n records were found in QR at the start: they are released when all jobs found have finished.
+// restore makes the n records found in QR wait until all jobs found have ended.
 func (a *releases) restore(n, jobs int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

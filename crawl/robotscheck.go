@@ -16,10 +16,12 @@ import (
 	"drumbeat/weburl"
 )
 
-// robotsCheck is RobotsCache: each URL is judged by what is known of its origin, and goes on to Q, to QR, or waits, or ends.
+// robotsCheck is RobotsCache. It decides about each URL from what is known of its origin: the URL moves to
+// Q, to QR, or to the deferred URLs, or it is refused.
 //
-// Producers: BEAST (readBeast), QR (readAwaiting), deferred URLs (readDeferred). Consumer: its goroutine "robotscache", which
-// merges. The lock of a bucket of RobotsCache orders checks and updates of an origin.
+// Producers: BEAST (readBeast), QR (readAwaiting) and deferred URLs (readDeferred). Consumer: its goroutine
+// "robotscache", which merges. One goroutine handles a bucket of RobotsCache at a time, so checks and
+// updates of an origin keep their order.
 type robotsCheck struct {
 	*engine
 	robotsCache *drum.Drum
@@ -41,13 +43,14 @@ func newRobotsCheck(e *engine) *robotsCheck {
 	return k
 }
 
-// applyRobots is the rule of RobotsCache: checks are judged by what the cache knows at their place in the order of
-// arrival, updates change it.
-func (k *robotsCheck) applyRobots(key drum.Key, old []byte, exists bool, run []drum.Item, a *drum.Arena, dst []byte) ([]byte, drum.Action) {
+// applyRobots applies the tuples of one origin in order of arrival. Updates change what is known of the
+// origin. Checks are decided by what is known at their position.
+func (k *robotsCheck) applyRobots(key drum.Key, old []byte, exists bool, run []drum.Item, a *drum.Arena,
+	dst []byte) ([]byte, drum.Action) {
 	var known robots.HostData
 	if exists {
 		if err := known.Decode(old); err != nil {
-			k.fail(fmt.Errorf("crawl: RobotsCache has host data of origin %x that can't be read; run drumbeat repair: %w", key, err))
+			k.fail(fmt.Errorf("crawl: RobotsCache: unreadable data of origin %x; run drumbeat repair: %w", key, err))
 			known = robots.HostData{}
 		}
 	}
@@ -74,7 +77,8 @@ func (k *robotsCheck) applyRobots(key drum.Key, old []byte, exists bool, run []d
 			it.Result = uint64(decisionBlocked)
 			continue
 		} else if decision == robots.Forbidden && (n > 0 || !k.deferrals.sinceFlags(known.Fetched)) {
-			decision = robots.Request // the blacklist (endBlocked) or the flags of an earlier run were what forbade it
+			// The verdict came from the blacklist (endBlocked) or from the flags of an earlier run.
+			decision = robots.Request
 		}
 		it.Result = uint64(decision)
 		switch decision {
@@ -107,7 +111,8 @@ func (k *robotsCheck) applyRobots(key drum.Key, old []byte, exists bool, run []d
 	return known.Append(dst), drum.Set
 }
 
-// waits is the result for a URL that must wait.
+// waits returns the verdict on a URL that must wait. It is a refusal if robots.txt has failed for
+// Options.RobotsWait.
 func (k *robotsCheck) waits(h *robots.HostData, decision robots.Decision, at, now time.Time) verdict {
 	why := state.ReasonRobotsUnavailable
 	if decision == robots.Backoff {
@@ -119,9 +124,10 @@ func (k *robotsCheck) waits(h *robots.HostData, decision robots.Decision, at, no
 	return waitUntil(decision, why, at)
 }
 
-// answerToken tells the answers of an origin apart: a URL that saw another token than the last request's was judged by
-// what that request brought, so a new one is due. Tokens of one origin reach RobotsRequested in the order of the answers,
-// since one bucket of RobotsCache is judged in order by one goroutine.
+// answerToken returns a token that changes with each answer of an origin. RobotsRequested compares it with
+// the token of the last request. If they differ, the URL was decided after that request was answered, so a
+// new request is due. One goroutine applies a bucket of RobotsCache in order, so the tokens of an origin
+// reach RobotsRequested in the order of the answers.
 func answerToken(h *robots.HostData) uint64 {
 	if h.State == robots.StateNone {
 		return (mostWait - shortestWait) << tokenWait
@@ -144,26 +150,27 @@ func answerToken(h *robots.HostData) uint64 {
 	return t
 }
 
-// Bits of a token.
+// These are the bits of a token.
 const (
 	tokenFailing = 1 << iota // the last request failed
 	tokenKnown               // the name had an address
 
-	tokenWait     = 2 // from here on: longestWait, less shortestWait
+	tokenWait     = 2 // lowest bit of longestWait minus shortestWait
 	tokenWaitMask = 7
-	tokenTime     = 5 // from here on: a mix of the answer's times
+	tokenTime     = 5 // lowest bit of a mix of the answer's times
 )
 
-// A URL that waits for an answer about its origin comes back after 1, 2, 4 … s. Where the doubling ends depends on for how
-// long the answer will bind, since a URL that comes back later than that would find no verdict, ask anew each time, and keep
-// the crawl from ending. These are binary logarithms of seconds: 17 minutes, 4.5 hours.
+// A URL that waits for an answer about its origin returns after 1, 2, 4 … s. The longest wait depends on
+// how long the answer will be valid. A URL that returned after that would find no verdict, request again
+// each time, and keep the crawl from ending. Both values are binary logarithms of seconds: about 17 minutes
+// and 4.5 hours.
 const (
 	shortestWait = 10
 	mostWait     = 14
 )
 
-// longestWait is where the doubling ends. Of an origin without any answer yet there may be a million URLs, whose returns
-// must leave room for the requests; if the first answer is a failure, it binds for a minute, and the URL knows on its return.
+// longestWait returns the binary logarithm of the longest wait in seconds. An origin without any answer may
+// have a million URLs, whose returns must leave room for the requests, so it gets the maximum.
 func longestWait(h *robots.HostData) int {
 	if h.State == robots.StateNone {
 		return mostWait
@@ -175,19 +182,19 @@ func longestWait(h *robots.HostData) int {
 	return min(max(bits.Len64(uint64(binds/2))-1, shortestWait), mostWait)
 }
 
-// update applies an update. One that can't be read stops the crawl: its checksum held, so that it is nothing that this
-// program wrote, and without it the origin's URLs would wait in vain.
+// update applies an update. An unreadable update stops the crawl. Its checksum was valid, so this program
+// cannot have written it, and without it the URLs of the origin would wait for ever.
 func (k *robotsCheck) update(key drum.Key, known *robots.HostData, value []byte, now time.Time) robots.HostData {
 	u, err := robots.DecodeUpdate(value)
 	if err != nil {
-		k.fail(fmt.Errorf("crawl: RobotsCache has an update of origin %x that can't be read; run drumbeat repair: %w", key, err))
+		k.fail(fmt.Errorf("crawl: RobotsCache: unreadable update of origin %x; run drumbeat repair: %w", key, err))
 		return *known
 	}
 	return u.Apply(known, &k.policy, k.opt.Agent, now)
 }
 
-// checkRobots sends a URL to RobotsCache; part of a transaction. data is the record's coding.
-// A URL whose port was allowed when it was found, but is no more, ends here, as does one whose host was blacklisted since.
+// checkRobots sends a URL to RobotsCache. It is part of a transaction. data is the encoded record. It
+// refuses a URL whose port is no longer allowed or whose host has been blacklisted since it was found.
 func (k *robotsCheck) checkRobots(tx *transaction, data []byte, rec *weburl.Record, from state.Place) error {
 	if !k.links.PortAllowed(weburl.Split(rec.URL).Port) {
 		return k.deferrals.refuse(tx, rec, from, state.ReasonForbiddenPort)
@@ -208,7 +215,7 @@ func (k *robotsCheck) checkRobots(tx *transaction, data []byte, rec *weburl.Reco
 	return nil
 }
 
-// emitChecked takes RobotsCache's verdicts, one transaction for a batch.
+// emitChecked handles a batch of RobotsCache's verdicts in one transaction.
 func (k *robotsCheck) emitChecked(results []drum.Result) error {
 	return k.transact(func(tx *transaction) error {
 		var rec weburl.Record
@@ -225,7 +232,7 @@ func (k *robotsCheck) emitChecked(results []drum.Result) error {
 	})
 }
 
-// judge moves one URL on from RobotsCache.
+// route moves one URL out of RobotsCache according to its verdict.
 func (k *robotsCheck) route(tx *transaction, res *drum.Result, rec *weburl.Record) error {
 	key := k.Hasher.URLKey(rec.URL)
 	v := verdict(res.Result)
@@ -259,30 +266,31 @@ func (k *robotsCheck) route(tx *transaction, res *drum.Result, rec *weburl.Recor
 	case robots.Request, robots.Resolve:
 		host := k.HostKey(weburl.Split(rec.URL).Host)
 		if rests, err := k.health.inBackoff(tx, host, rec, state.PlaceRobotsCheck, nil); rests || err != nil {
-			return err // another origin of the host is why
+			return err // another origin of the host is in back-off
 		}
 		return k.requests.requestRobots(tx, rec, v.decision() == robots.Resolve, v.token())
 	}
 	return fmt.Errorf("crawl: RobotsCache gave result %#x for %s", res.Result, rec.URL)
 }
 
-// wake lets RobotsCache's goroutine look whether a pass is due once the transaction has ended.
+// wake makes RobotsCache's goroutine check for a due pass once the transaction has ended.
 func (k *robotsCheck) wake(tx *transaction) { tx.wake(k.wakeRobots) }
 
-// learn adds an update of what is known of an origin (robots.AppendUpdate); part of a transaction.
+// learn adds an update of an origin's data (robots.AppendUpdate). It is part of a transaction.
 func (k *robotsCheck) learn(tx *transaction, origin, update []byte) error {
 	tx.wake(k.wakeRobots)
 	return k.robotsCache.Add([]drum.Tuple{{Key: drum.Key(k.Hasher.OriginKey(origin)), Op: drum.Update, Value: update}})
 }
 
-// empty says whether no URL or update waits for a pass.
+// empty reports whether no check or update waits for a pass.
 func (k *robotsCheck) empty() bool { n, _ := k.robotsCache.Pending(); return n == 0 }
 
-// robotsStore wires RobotsCache: checks go to Q, or to QR and RobotsRequested.
+// robotsStore returns the options of RobotsCache. It emits checks to emitChecked.
 func (k *robotsCheck) robotsStore() drum.Options {
 	o := k.plan.RobotsCache.shaped(robotsShape())
 	o.Set, o.Name, o.Reserve = k.Set, state.NameRobotsCache, k.space.reserve
-	o.Apply, o.Wanted, o.Emit = k.applyRobots, func(res *drum.Result) bool { return res.Op == drum.Check }, k.emitChecked
+	o.Apply, o.Emit = k.applyRobots, k.emitChecked
+	o.Wanted = func(res *drum.Result) bool { return res.Op == drum.Check }
 	if k.opt.RobotsForget > 0 {
 		o.Expunge = k.forgetRobots
 	}
@@ -302,16 +310,18 @@ func (k *robotsCheck) mergeRobotsCache(ctx context.Context) error {
 		keys:    k.robotsCache.Keys,
 		cost:    func() time.Duration { return k.robotsCache.Stats().PredictedEarly },
 		early: func() bool {
-			return k.acct.in(state.PlaceReady, state.PlaceRAM) < low || k.workers.exchanges.load() < int64(k.opt.Connections)/2 ||
-				k.stock.aim().idle
+			return k.acct.in(state.PlaceReady, state.PlaceRAM) < low ||
+				k.workers.exchanges.load() < int64(k.opt.Connections)/2 || k.stock.aim().idle
 		},
 		starving: k.passes.starvingForVerdicts,
 		wake:     k.wakeRobots,
 	})
 }
 
-// decide is HostData.Decide for the path of a URL. The rules are a site's: where they make it panic, ok is false.
-func (k *robotsCheck) decide(known *robots.HostData, rec *weburl.Record, now time.Time) (d robots.Decision, at time.Time, ok bool) {
+// decide calls HostData.Decide for the path of a URL. The rules come from the site; if they cause a panic,
+// decide logs it and ok is false.
+func (k *robotsCheck) decide(known *robots.HostData, rec *weburl.Record,
+	now time.Time) (d robots.Decision, at time.Time, ok bool) {
 	defer func() {
 		if p := recover(); p != nil {
 			k.logBug(string(rec.URL), &bug.Error{Value: p, Stack: debug.Stack()})
@@ -325,17 +335,18 @@ func (k *robotsCheck) decide(known *robots.HostData, rec *weburl.Record, now tim
 	return d, at, true
 }
 
-// The paper expunges outdated records of RobotsCache. Here a merge that rewrites a part of the store anyway leaves out those that said
-// nothing for Options.RobotsForget: their rules and addresses have expired, no retry and no rest is due, and no URL of the origin
-// was checked since, or the rules would have been asked for again. A check then finds nothing known and asks for robots.txt, as
-// it would with an expired record. So no URL depends on when a record goes, and a merge that is done again after a crash
-// may leave out more. URLs in QR wait for answers to requests, by number, not for records (releases.go).
+// The paper expunges outdated records of RobotsCache. Here a merge that rewrites part of the store anyway
+// leaves out the records that have been of no use for Options.RobotsForget: their rules and addresses have
+// expired, no retry or back-off is pending, and no URL of the origin has been checked since (a check would
+// have requested the rules again). A later check finds nothing and requests robots.txt, as it would with an
+// expired record. So no URL depends on when a record is dropped, and a merge that is repeated after a crash
+// may drop more. URLs in QR wait for answers to numbered requests, not for records (releases.go).
 
-// forgetRobots says whether RobotsCache drops a record. What binds us is kept: that a host doesn't want us or was given up, and the
-// number of its pages if that is limited.
+// forgetRobots reports whether RobotsCache drops a record. It keeps records that still bind the crawler:
+// the host refused us or was given up, or its pages are counted against a limit.
 func (k *robotsCheck) forgetRobots(_ drum.Key, value []byte) bool {
 	var h robots.HostData
-	if h.Decode(value) != nil { // damage is for those to tell who need the record
+	if h.Decode(value) != nil { // whoever needs the record reports the damage
 		return false
 	}
 	if h.Health.End != health.Open || h.Pages > 0 && k.opt.MaxPagesPerHost > 0 {

@@ -17,7 +17,7 @@ import (
 	"drumbeat/weburl"
 )
 
-// doRobots does one request and ends it with an update of RobotsCache, whatever came of it.
+// doRobots makes one request and ends it with an update of RobotsCache, whatever the outcome, or defers it.
 func (q *robotsRequests) doRobots(ctx context.Context, seq int64, rec []byte) error {
 	var job robots.Job
 	if err := job.Decode(rec); err != nil {
@@ -72,7 +72,7 @@ func (q *robotsRequests) doRobots(ctx context.Context, seq int64, rec []byte) er
 			}
 			return q.retryRobots(seq, &job, q.outages.inOutage())
 		}
-		if ctx.Err() == nil && (q.rules.BlockedHost(host) || q.rules.Closed(addrs)) { // since a moment ago
+		if ctx.Err() == nil && (q.rules.BlockedHost(host) || q.rules.Closed(addrs)) { // blacklisted during the request
 			return q.endBlocked(seq, &job, addrs, expires)
 		}
 	}
@@ -80,7 +80,9 @@ func (q *robotsRequests) doRobots(ctx context.Context, seq int64, rec []byte) er
 		return nil
 	}
 	defer q.workers.leaveRobots()
-	if doubt && !q.outages.confirmed(job.Tries > 0, false, began, q.outages.source(addrs[0])) && (job.Tries < confirmTries && !job.Failing || q.outages.inOutage()) {
+	final := job.Tries >= confirmTries || job.Failing // the failure counts unless there is an outage
+	if doubt && !q.outages.confirmed(job.Tries > 0, false, began, q.outages.source(addrs[0])) &&
+		(!final || q.outages.inOutage()) {
 		return q.retryRobots(seq, &job, q.outages.inOutage())
 	}
 	now := time.Now()
@@ -116,9 +118,10 @@ func (q *robotsRequests) doRobots(ctx context.Context, seq int64, rec []byte) er
 	return err
 }
 
-// readRobots reads the outcome of a request: what it says of the host, and the sitemaps that it names. Rules that make this
-// program panic are unavailable rules.
-func (q *robotsRequests) readRobots(job *robots.Job, f *robots.Fetched, now time.Time) (h robots.HostData, maps *sitemapBatch) {
+// readRobots evaluates the outcome of a request: the data of the host, and the sitemaps that robots.txt
+// names. Rules that make this program panic count as unavailable.
+func (q *robotsRequests) readRobots(job *robots.Job, f *robots.Fetched,
+	now time.Time) (h robots.HostData, maps *sitemapBatch) {
 	read := func() error {
 		if q.opt.reading != nil {
 			q.opt.reading("robots", job.Origin)
@@ -141,14 +144,15 @@ func (q *robotsRequests) readRobots(job *robots.Job, f *robots.Fetched, now time
 	return h, maps
 }
 
-// oneTurn is for how long robots.txt is good at least: until its host's next turn. As it takes a turn itself, no page would ever have
-// one if delays were longer.
+// oneTurn is the least lifetime of a robots.txt: a little more than the longest delay between two requests
+// to its host. Its own request starts a delay; if it expired before the end of that delay, no page could
+// ever be fetched.
 func (o *Options) oneTurn() time.Duration {
 	turn := max(o.HostDelay, o.ServerDelay, o.PLDDelay)
 	return turn + turn/16
 }
 
-// lookupOf is what the lookup for a request is.
+// lookupOf returns the kind of lookup that a request needs.
 func lookupOf(j *robots.Job) (kind lookupKind) {
 	if j.Tries > 0 {
 		kind = lookupAgain | lookupFresh
@@ -159,8 +163,8 @@ func lookupOf(j *robots.Job) (kind lookupKind) {
 	return kind
 }
 
-// lookupBelieved says whether a lookup without an answer counts against the name: it is not the first, and other names were
-// answered since it began.
+// lookupConfirmed reports whether a lookup without an answer counts against the name. It must not be the
+// first, and other names must have been answered since it began.
 func (q *robotsRequests) lookupConfirmed(job *robots.Job, began time.Time, le *LookupError) bool {
 	if q.outages.namesInDoubt() || le != nil && le.Busy || job.Tries == 0 {
 		return false
@@ -168,7 +172,7 @@ func (q *robotsRequests) lookupConfirmed(job *robots.Job, began time.Time, le *L
 	return job.Tries >= confirmTries || q.outages.namesWorkedSince(began)
 }
 
-// retryRobots defers a request whose failure isn't confirmed yet; outage: and isn't counted at all.
+// retryRobots defers a request whose failure is not confirmed. In an outage the attempt is not counted.
 func (q *robotsRequests) retryRobots(seq int64, job *robots.Job, outage bool) error {
 	if !outage {
 		job.Tries = min(job.Tries+1, robots.MaxTries)
@@ -176,7 +180,7 @@ func (q *robotsRequests) retryRobots(seq int64, job *robots.Job, outage bool) er
 	return q.deferRobots(seq, job.Append(nil), time.Now().Add(q.outages.confirmWait()), 1)
 }
 
-// deferRobots lets a request wait on disk until its server's turn comes. For QR it counts as finished: URLs that come back
+// deferRobots makes a request wait on disk until its due time. QR treats it as finished: URLs that return
 // without an answer wait on disk as well.
 func (q *robotsRequests) deferRobots(seq int64, rec []byte, until time.Time, unconfirmed int64) error {
 	err := q.transact(func(tx *transaction) error {
@@ -192,16 +196,17 @@ func (q *robotsRequests) deferRobots(seq int64, rec []byte, until time.Time, unc
 	return err
 }
 
-// getRobots fetches robots.txt of an origin, following up to robots.MaxRedirects redirects, each hop an entry of polite
-// like any other. The body is resp's. doubt says that it failed in a way that could be our fault.
-func (q *robotsRequests) getRobots(ctx context.Context, job *robots.Job, resp *fetch.Response, f *robots.Fetched) (doubt bool, _ error) {
+// getRobots fetches the robots.txt of an origin and follows up to robots.MaxRedirects redirects. Each hop
+// needs its own grant. f.Body is resp's buffer. doubt reports a failure that may be on our side.
+func (q *robotsRequests) getRobots(ctx context.Context, job *robots.Job, resp *fetch.Response,
+	f *robots.Fetched) (doubt bool, _ error) {
 	url, err := weburl.Canonical(string(job.Origin) + "/robots.txt")
 	if err != nil {
 		f.Kind = robots.NetworkFailure
 		return doubt, nil
 	}
 	addrs := q.rules.Open(f.Addrs)
-	if len(addrs) == 0 { // the blacklist has come to name all of them since it was asked
+	if len(addrs) == 0 { // all addresses were blacklisted since the lookup
 		f.Kind = robots.NetworkFailure
 		return false, nil
 	}
@@ -217,7 +222,8 @@ func (q *robotsRequests) getRobots(ctx context.Context, job *robots.Job, resp *f
 				return false, err
 			}
 			var fe *fetch.Error
-			if errors.As(err, &fe) && lacking(fe) && (job.Tries < confirmTries && !job.Failing || q.outages.inOutage()) {
+			final := job.Tries >= confirmTries || job.Failing
+			if errors.As(err, &fe) && lacking(fe) && (!final || q.outages.inOutage()) {
 				return false, errUnconfirmed
 			}
 			doubt = fe != nil && (doubtful(fe) || fe.Ours())
@@ -226,9 +232,9 @@ func (q *robotsRequests) getRobots(ctx context.Context, job *robots.Job, resp *f
 				f.RetryAfter = time.Until(rest.until)
 			}
 			if f.Kind = robotsFailure(err); f.Kind == robots.ForbiddenAddress && hop > 0 {
-				f.Kind = robots.BadRedirect // to where nobody may go: the origin itself isn't forbidden
+				f.Kind = robots.BadRedirect // a redirect to a forbidden address does not make the origin forbidden
 			}
-			f.Vouched = f.Kind == robots.ForbiddenAddress // the address is what it is, whoever named it
+			f.Vouched = f.Kind == robots.ForbiddenAddress // the address is certain, whichever server reported it
 			return doubt, nil
 		}
 		location := resp.Header("Location")
@@ -251,33 +257,35 @@ func (q *robotsRequests) getRobots(ctx context.Context, job *robots.Job, resp *f
 			f.Kind = robots.BadRedirect
 			return doubt, nil
 		}
-		if q.rules.BlockedHost(target.Host) { // we don't look, so that we can't know what is allowed
+		// Without a request we cannot know the rules, so they count as unreachable.
+		if q.rules.BlockedHost(target.Host) {
 			f.Kind = robots.NetworkFailure
 			return false, nil
 		}
-		if addrs, _, err = q.outages.lookup(ctx, target.Host, lookupOf(job)&^lookupKnown); errors.Is(err, errForbidden) {
-			f.Kind = robots.BadRedirect // as in getThrough's error: the origin itself isn't forbidden
+		addrs, _, err = q.outages.lookup(ctx, target.Host, lookupOf(job)&^lookupKnown)
+		if errors.Is(err, errForbidden) {
+			f.Kind = robots.BadRedirect // as above: the origin itself is not forbidden
 			return doubt, nil
 		} else if err != nil {
 			f.Kind = robots.DNSFailure
 			var le *LookupError
 			if !errors.As(err, &le) || !le.NotFound {
 				return true, nil
-			} else if !le.Certain { // no more confirmed of this name than of the origin's
+			} else if !le.Certain { // the absence of this name needs the same confirmation as that of the origin's
 				if _, confirmed := q.outages.absence(ctx, job, string(target.Host)); !confirmed {
 					return false, errUnconfirmed
 				}
 			}
 			return false, nil
 		}
-		if addrs = q.rules.Open(addrs); len(addrs) == 0 { // asked once: a reload may change it at any time
+		if addrs = q.rules.Open(addrs); len(addrs) == 0 { // read the blacklist once: a reload may change it at any time
 			f.Kind = robots.NetworkFailure
 			return false, nil
 		}
 	}
 	if resp.Status/100 == 2 && !enoughRules(resp) {
 		doubt = cutOff(resp)
-		f.Kind = robots.NetworkFailure // rules behind the break would be lost
+		f.Kind = robots.NetworkFailure // rules after the break would be lost
 		return doubt, nil
 	}
 	f.Kind, f.Status, f.Body = robots.Answered, resp.Status, resp.Body
@@ -286,10 +294,11 @@ func (q *robotsRequests) getRobots(ctx context.Context, job *robots.Job, resp *f
 	return doubt, nil
 }
 
-// enoughRules tells whether a robots.txt was had to its end, or as far as it is read (RFC 9309 2.5): beyond that there may
-// be a gigabyte more, or a break.
+// enoughRules reports whether a robots.txt was received to its end, or up to the size that is read (RFC
+// 9309 2.5). What follows beyond that size does not matter.
 func enoughRules(resp *fetch.Response) bool {
-	return len(resp.Body) >= robots.MaxInput || resp.Truncated == fetch.NotTruncated && resp.Marks&fetch.MarkDecodeError == 0
+	return len(resp.Body) >= robots.MaxInput ||
+		resp.Truncated == fetch.NotTruncated && resp.Marks&fetch.MarkDecodeError == 0
 }
 
 func robotsFailure(err error) robots.Kind {
@@ -300,16 +309,19 @@ func robotsFailure(err error) robots.Kind {
 	return robots.NetworkFailure
 }
 
-// getThrough waits for the host's and the server's turn and does one exchange for the rules of a host. waits is how often that
-// turn was too late before: requests that come back as a batch mustn't queue up behind those that were deferred after them.
-func (q *robotsRequests) getThrough(ctx context.Context, url string, addrs []netip.Addr, resp *fetch.Response, rulesOf []byte, waits uint8) error {
+// getThrough waits for a grant of the host and the server, and does one exchange for the rules of host
+// rulesOf. waits is the number of deferrals so far: it keeps requests that return as a batch ahead of those
+// deferred after them.
+func (q *robotsRequests) getThrough(ctx context.Context, url string, addrs []netip.Addr, resp *fetch.Response,
+	rulesOf []byte, waits uint8) error {
 	parts := weburl.Split([]byte(url))
 	if err := q.health.mayAsk(parts.Host); err != nil {
 		return err
 	}
 	granted := make(chan *polite.Grant, 1)
-	resp.Reset() // nobody waits for his turn with a body in hand
-	item := &polite.Item{Data: granted, Host: q.HostKey(parts.Host), PLD: q.PLDKey(parts.Host), Addrs: addrs, Robots: true, Waits: waits}
+	resp.Reset() // hold no body while waiting
+	item := &polite.Item{Data: granted, Host: q.HostKey(parts.Host), PLD: q.PLDKey(parts.Host), Addrs: addrs,
+		Robots: true, Waits: waits}
 	for v := q.polite.Admit(time.Now(), item); v.Kind != polite.Admitted; v = q.polite.Admit(time.Now(), item) {
 		wait := robotsRoomEvery
 		if v.Kind == polite.Deferred {
@@ -332,7 +344,8 @@ func (q *robotsRequests) getThrough(ctx context.Context, url string, addrs []net
 }
 
 // getGranted does the exchange of a grant for a robots.txt.
-func (q *robotsRequests) getGranted(ctx context.Context, g *polite.Grant, url string, resp *fetch.Response, rulesOf []byte) error {
+func (q *robotsRequests) getGranted(ctx context.Context, g *polite.Grant, url string, resp *fetch.Response,
+	rulesOf []byte) error {
 	parts := weburl.Split([]byte(url))
 	limits := q.opt.FetchLimits
 	limits.BodyBytes, limits.DecodedBytes, limits.Ratio = robotsBodyBytes, robotsBodyBytes, fetch.Unlimited
@@ -342,12 +355,13 @@ func (q *robotsRequests) getGranted(ctx context.Context, g *polite.Grant, url st
 	result := polite.Result{Elapsed: answerTime(resp, err), Kept: q.pages.keptFor(g, resp)}
 	if err != nil {
 		result.Backoff = robotsBackoff
-	} else if health.KindOf(resp.Status) == health.TooFast { // said to us, not to robots.txt: an old copy doesn't serve meanwhile
+	} else if health.KindOf(resp.Status) == health.TooFast { // concerns all our requests: an old copy does not help
 		result.Backoff = max(robotsBackoff, min(retryAfter(resp, time.Now()), politeBackoff))
 	} else if resp.Status == http.StatusOK && bytes.Equal(parts.Host, rulesOf) && q.workers.enterRobots(ctx) {
-		// Binds the host from now on, whether one of its pages is queued or not. What another host redirected to here are that one's
-		// rules (RFC 9309, 2.3.1.2), and come to it with its URLs.
-		_ = bug.Contained(func() error { // a panic is met again where the rules are read
+		// The Crawl-delay binds the host from now on, even if none of its pages is queued. Rules that
+		// another host redirected to are the rules of that host (RFC 9309, 2.3.1.2) and arrive with its
+		// URLs.
+		_ = bug.Contained(func() error { // a panic recurs where the rules are read
 			result.CrawlDelay = min(robots.Parse(resp.Body, q.opt.Agent).CrawlDelay, q.opt.MaxCrawlDelay)
 			return nil
 		})
@@ -355,7 +369,7 @@ func (q *robotsRequests) getGranted(ctx context.Context, g *polite.Grant, url st
 	}
 	q.polite.Done(time.Now(), g, result)
 	var kept *archiver
-	if err == nil && ctx.Err() == nil { // else it is done again, or there is no response
+	if err == nil && ctx.Err() == nil { // otherwise there is no response, or the request is repeated
 		if kept = q.output.prepareRobots(url, resp); kept != nil {
 			defer q.workers.archivers.give(kept)
 		}
@@ -375,22 +389,22 @@ func (q *robotsRequests) getGranted(ctx context.Context, g *polite.Grant, url st
 		tx.count(state.CountRobotsBytes, resp.BytesRead)
 		return nil
 	}); stepErr != nil {
-		return stepErr // the crawl has failed: the request's own transaction will fail too
+		return stepErr // the crawl has failed, so the request's own transaction fails too
 	}
 	return err
 }
 
-// robotsRoomEvery is how often a request asks again while polite is full. It doesn't wait for Scheduler.Room: that wakes a single
-// waiter, and the reader of Q is the one.
+// robotsRoomEvery is the interval at which a request asks again while polite is full. It does not wait for
+// Scheduler.Room, which wakes a single waiter: the reader of Q.
 const robotsRoomEvery = 100 * time.Millisecond
 
-// longWait is how long a robots request may wait for its turn in RAM; a later turn is waited for on disk.
+// longWait is the longest wait of a robots.txt request for its grant in RAM. For longer it waits on disk.
 const longWait = 2 * time.Second
 
-// errUnbelieved says that a failure is ours, as far as can be told: whether others' exchanges succeed doesn't matter.
-var errUnconfirmed = errors.New("crawl: failure that isn't believed yet")
+// errUnconfirmed reports a failure that must be tried again before it counts against the site.
+var errUnconfirmed = errors.New("crawl: failure not confirmed yet")
 
-// deferredError says that an exchange must wait for long.
+// deferredError reports that an exchange must wait longer than longWait.
 type deferredError struct {
 	until time.Time
 	waits uint8
@@ -400,15 +414,16 @@ func (e *deferredError) Error() string {
 	return "crawl: deferred until " + e.until.Format(time.RFC3339)
 }
 
-// robotsBackoff is the host's least rest after a robots request that failed.
+// robotsBackoff is the least back-off of a host after a failed request for robots.txt.
 const robotsBackoff = 2 * time.Second
 
-// robotsBodyBytes bounds a robots.txt, received or decoded: 500 KiB is what RFC 9309 2.5 asks for.
+// robotsBodyBytes bounds a robots.txt, received or decoded. RFC 9309 2.5 requires at least 500 KiB.
 const robotsBodyBytes = 600 << 10
 
-// endBlocked ends a robots request that may not be made, after its lookup or before. By the addresses RobotsCache can tell for
-// as long as they hold that the blacklist forbids the origin, and when it does no more (applyRobots). Without them the name
-// is listed: its URLs don't come to RobotsCache, and one that comes when the entry is gone finds that nothing is known.
+// endBlocked ends a robots.txt request that the blacklist forbids, before or after its lookup. With
+// addresses, RobotsCache can tell while they are valid whether the blacklist still forbids the origin
+// (applyRobots). Without them the name itself is listed: its URLs do not reach RobotsCache, and once the
+// entry is removed, a URL finds that nothing is known.
 func (q *robotsRequests) endBlocked(seq int64, job *robots.Job, addrs []netip.Addr, expires time.Time) error {
 	now := time.Now()
 	h := robots.HostData{State: robots.StateForbidden, Fetched: now, Expires: now}

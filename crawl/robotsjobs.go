@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// robotsJobs knows the requests under way. They are part of each checkpoint: a request that was begun is finished or
-// made again.
+// robotsJobs records the requests under way. Each checkpoint includes them; a run that continues from it
+// repeats them.
 type robotsJobs struct {
-	mu       sync.Mutex // guards all below
-	total    int64      // requests ever put into QD, those found there at the start included
-	next     int64      // number of the next one to be taken from QD
-	again    int64      // number of the last one taken up again
+	mu       sync.Mutex // guards the fields below
+	total    int64      // requests ever put into QD, including those found there at the start
+	next     int64      // number of the next request to be taken from QD
+	again    int64      // number of the last request resumed after a deferral; negative
 	inFlight map[int64][]byte
-	plds     map[int64]uint64    // of those in flight
-	perPLD   map[uint64]*pldJobs // PLDs with requests in flight, or with requests that were deferred and have their turn to come
+	plds     map[int64]uint64    // PLDs of the requests in flight
+	perPLD   map[uint64]*pldJobs // PLDs with requests in flight or with a due time in the future
 }
 
-// pldJobs are the requests of one PLD.
+// pldJobs counts the requests of one PLD.
 type pldJobs struct {
 	n    int       // in flight
-	turn time.Time // of the request deferred last
+	turn time.Time // due time of the request deferred last
 }
 
 func (j *robotsJobs) queued() { j.mu.Lock(); j.total++; j.mu.Unlock() }
@@ -29,12 +29,12 @@ func (j *robotsJobs) issued() int64 { j.mu.Lock(); defer j.mu.Unlock(); return j
 
 func (j *robotsJobs) len() int { j.mu.Lock(); defer j.mu.Unlock(); return len(j.inFlight) }
 
-// finished returns a number before which all requests are finished.
+// finished returns a number below which all requests have ended.
 func (j *robotsJobs) finished() int64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	low := j.next
-	for seq := range j.inFlight { // bounded by Options.RobotsInFlight; asked once a batch
+	for seq := range j.inFlight { // at most Options.RobotsInFlight; called once a batch
 		if seq >= 0 {
 			low = min(low, seq)
 		}
@@ -42,8 +42,8 @@ func (j *robotsJobs) finished() int64 {
 	return low
 }
 
-// begin notes that the next request was taken from QD, or that one was taken up again. The latter have negative numbers:
-// nobody waits for them.
+// begin records that the next request was taken from QD, or that a deferred request was resumed. Resumed
+// requests have negative numbers, because no URL in QR waits for them.
 func (j *robotsJobs) begin(rec []byte, again bool, pld uint64) (seq int64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -78,16 +78,17 @@ func (j *robotsJobs) end(seq int64) {
 	}
 }
 
-// How many requests of one PLD may be in flight: a share of all, since the names of one PLD tend to be slow together, and a PLD
-// may have endless names (DESIGN section 6: it must not hold up the rest). More wait on disk, each for a turn of its own.
+// The requests of one PLD in flight are limited to a share of all: the names of one PLD tend to be slow
+// together, and a PLD may have endless names (DESIGN section 6: it must not hold up the rest). The others
+// wait on disk, each with its own due time.
 const (
-	pldJobsShare = 8                      // of Options.RobotsInFlight one part in so many …
-	pldJobsLeast = 4                      // … but so many at least
-	pldJobsApart = 200 * time.Millisecond // from one turn to the next
-	maxPLDTurns  = 1 << 16                // PLDs whose turns are remembered, some 100 bytes each
+	pldJobsShare = 8                      // 1/pldJobsShare of Options.RobotsInFlight …
+	pldJobsLeast = 4                      // … but at least pldJobsLeast
+	pldJobsApart = 200 * time.Millisecond // between the due times of two requests
+	maxPLDTurns  = 1 << 16                // most PLDs whose due times are kept, about 100 bytes each
 )
 
-// room returns the zero time if another request of a PLD may begin, else its turn.
+// room returns the zero time if another request of the PLD may begin, or else its due time.
 func (j *robotsJobs) room(pld uint64, most int, now time.Time) time.Time {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -96,7 +97,7 @@ func (j *robotsJobs) room(pld uint64, most int, now time.Time) time.Time {
 		return time.Time{}
 	}
 	if len(j.perPLD) >= maxPLDTurns {
-		for k, q := range j.perPLD { // the bound is far above what may be in flight: nearly all are over
+		for k, q := range j.perPLD { // maxPLDTurns is far above the requests in flight, so most entries are old
 			if q.n == 0 && q.turn.Before(now) {
 				delete(j.perPLD, k)
 			}

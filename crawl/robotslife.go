@@ -9,12 +9,13 @@ import (
 	"drumbeat/fetch"
 )
 
-// robotsLife is how long an answer to a robots request stays fresh, as RFC 9111 says of a private cache: max-age, or Expires
-// less Date, less Age. no-store, no-cache and what has expired already give 0. s-maxage is for shared caches. must-revalidate is
-// overruled by RFC 9309, 2.4: while the site is unreachable, an old copy serves. False if the answer doesn't say.
+// robotsLife returns how long the response to a robots.txt request stays fresh in a private cache (RFC
+// 9111): max-age, or Expires minus Date, each minus Age. It returns 0 for no-store, no-cache and expired
+// responses. It ignores s-maxage, which is for shared caches, and must-revalidate, since RFC 9309 2.4
+// allows an old copy while the site is unreachable. said is false if the headers give no lifetime.
 //
-// robots.Outcome keeps the life between MinLifetime and Lifetime: RFC 9309 has no copy older than a day, and a request for each
-// URL would be worse for the site than an hour's delay.
+// robots.Outcome limits the lifetime to MinLifetime … Lifetime: RFC 9309 allows no copy older than a day,
+// and a request for each URL would burden the site more than rules that are an hour old.
 func robotsLife(resp *fetch.Response, now time.Time) (life time.Duration, said bool) {
 	control := false
 	resp.EachHeader("Cache-Control", func(value []byte) bool {
@@ -26,10 +27,11 @@ func robotsLife(resp *fetch.Response, now time.Time) (life time.Duration, said b
 				life, said = 0, true
 				return false
 			case "max-age":
-				if d, ok := deltaSeconds(bytes.Trim(bytes.TrimSpace(arg), `"`)); ok && (!said || d < life) { // the least, if there are two
+				d, ok := deltaSeconds(bytes.Trim(bytes.TrimSpace(arg), `"`))
+				if ok && (!said || d < life) { // the smaller of two
 					life, said = d, true
 				} else if !ok {
-					life, said = 0, true // 4.2.1: what can't be read is stale
+					life, said = 0, true // RFC 9111 4.2.1: an unreadable value means stale
 				}
 			}
 		}
@@ -45,7 +47,7 @@ func robotsLife(resp *fetch.Response, now time.Time) (life time.Duration, said b
 		}
 		expires, err := http.ParseTime(string(v))
 		if err != nil {
-			return 0, true // 5.3: "0" and the like mean the past
+			return 0, true // RFC 9111 5.3: an invalid date such as "0" means the past
 		}
 		life, said = expires.Sub(date), true
 	}
@@ -55,7 +57,7 @@ func robotsLife(resp *fetch.Response, now time.Time) (life time.Duration, said b
 	return max(life, 0), said
 }
 
-// deltaSeconds reads a number of seconds; what is too large is 2³¹ (RFC 9111, 1.2.2).
+// deltaSeconds parses a number of seconds. It limits larger values to 2³¹ (RFC 9111, 1.2.2).
 func deltaSeconds(v []byte) (time.Duration, bool) {
 	if len(v) == 0 {
 		return 0, false

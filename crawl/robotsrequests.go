@@ -14,22 +14,24 @@ import (
 	"time"
 )
 
-// robotsRequests is RobotsRequested, QR and QD: it asks for robots.txt and addresses, each once, and lets the URLs wait.
+// robotsRequests is RobotsRequested, QR and QD. It requests robots.txt and addresses once for each origin
+// and keeps the URLs that wait for them.
 //
-// Producer: RobotsCache's emission (requestRobots). Consumers: its goroutines "robotsrequested", which merges, "robotsfetch",
-// which reads QD and starts a goroutine for each request, and "awaitrobots", which gives the URLs in QR back to RobotsCache.
+// Producer: RobotsCache's emission (requestRobots). Consumers: its goroutines "robotsrequested", which
+// merges; "robotsfetch", which reads QD and starts a goroutine for each request; and "awaitrobots", which
+// returns the URLs in QR to RobotsCache.
 type robotsRequests struct {
 	*engine
 	robotsRequested *drum.Drum
 	awaitRobots     *queue.Queue
 	robotsFetch     *queue.Queue
-	robotsDeferred  *queue.Calendar // requests whose server's turn comes late
+	robotsDeferred  *queue.Calendar // requests that wait for a later due time
 	robotsJobs      *robotsJobs
 	waiting         *releases
 
 	wakeRequested, wakeAwaiting, wakeJobs signal
 	requestedNow                          atomic.Int64 // Unix second at which the last pass of RobotsRequested began
-	jobTried                              time.Time    // last request begun in an outage; of readRobotsFetch alone
+	jobTried                              time.Time    // start of the last request; only for readRobotsFetch
 
 	check     *robotsCheck
 	deferrals *deferrals
@@ -43,15 +45,15 @@ type robotsRequests struct {
 }
 
 func newRobotsRequests(e *engine) *robotsRequests {
-	return &robotsRequests{engine: e, waiting: &releases{},
-		robotsJobs:    &robotsJobs{inFlight: map[int64][]byte{}, plds: map[int64]uint64{}, perPLD: map[uint64]*pldJobs{}},
+	jobs := &robotsJobs{inFlight: map[int64][]byte{}, plds: map[int64]uint64{}, perPLD: map[uint64]*pldJobs{}}
+	return &robotsRequests{engine: e, waiting: &releases{}, robotsJobs: jobs,
 		wakeRequested: e.pulsedSignal(), wakeAwaiting: e.pulsedSignal(), wakeJobs: e.pulsedSignal()}
 }
 
-// freeze copies the requests under way: one that was begun is finished, or made again.
+// freeze copies the requests under way. A run that continues from the checkpoint repeats them.
 func (q *robotsRequests) freeze(m *moment) { m.jobs = q.robotsJobs.snapshot() }
 
-// empty says whether no request is under way or waits.
+// empty reports whether no request is under way or waiting.
 func (q *robotsRequests) empty() bool {
 	queued, _ := q.robotsFetch.Len()
 	deferred, _ := q.robotsDeferred.Len()
@@ -59,10 +61,10 @@ func (q *robotsRequests) empty() bool {
 	return q.underWay() == 0 && queued == 0 && deferred == 0 && asked == 0
 }
 
-// queued is how many requests wait in QD.
+// queued returns the number of requests that wait in QD.
 func (q *robotsRequests) queued() int64 { n, _ := q.robotsFetch.Len(); return n }
 
-// restore puts the requests that were under way at the checkpoint back into QD.
+// restore returns the requests that were under way at the checkpoint to QD.
 func (q *robotsRequests) restore(m *state.Manifest) error {
 	q.robotsJobs.total = q.queued()
 	if m == nil {
@@ -78,19 +80,19 @@ func (q *robotsRequests) restore(m *state.Manifest) error {
 	})
 }
 
-// restoreWaiting releases what was found in QR once the requests found have been answered.
+// restoreWaiting makes the URLs found in QR wait for the requests found in QD.
 func (q *robotsRequests) restoreWaiting() {
 	n, _ := q.awaitRobots.Len()
 	q.waiting.restore(n, q.robotsJobs.issued())
 }
 
-// underWay is how many requests have begun and not ended.
+// underWay returns the number of requests that have begun and not ended.
 func (q *robotsRequests) underWay() int { return q.robotsJobs.len() }
 
-// outageEnded lets requests go on.
+// outageEnded makes the reader of QD continue.
 func (q *robotsRequests) outageEnded() { q.wakeJobs.raise() }
 
-// requestedStore wires RobotsRequested: hosts not asked yet go to QD.
+// requestedStore returns the options of RobotsRequested. It emits new requests to QD.
 func (q *robotsRequests) requestedStore() drum.Options {
 	o := q.plan.RobotsRequested.shaped(requestedShape())
 	o.Set, o.Name, o.Reserve = q.Set, state.NameRobotsRequested, q.space.reserve
@@ -101,15 +103,16 @@ func (q *robotsRequests) requestedStore() drum.Options {
 	return o
 }
 
-// requestRobots asks for an origin's robots.txt or addresses and lets the URL wait: in QR the first time; a URL that came
-// back from there before its answer waits on disk, longer each time.
+// requestRobots requests the robots.txt or the addresses of an origin and makes the URL wait: the first
+// time in QR. A URL that returned from QR before the answer waits on disk, twice as long each time.
 func (q *robotsRequests) requestRobots(tx *transaction, rec *weburl.Record, addrsOnly bool, seen uint64) error {
 	job := robots.Job{Origin: weburl.Origin(rec.URL), AddrsOnly: addrsOnly, Depth: rec.Depth}
 	job.Failing, job.Known = seen&tokenFailing != 0, seen&tokenKnown != 0
 	var value [16]byte
 	binary.LittleEndian.PutUint64(value[:], uint64(time.Now().Unix()))
 	binary.LittleEndian.PutUint64(value[8:], seen)
-	tuple := []drum.Tuple{{Key: drum.Key(q.Hasher.OriginKey(job.Origin)), Op: drum.CheckUpdate, Value: value[:], Aux: job.Append(nil)}}
+	tuple := []drum.Tuple{{Key: drum.Key(q.Hasher.OriginKey(job.Origin)), Op: drum.CheckUpdate, Value: value[:],
+		Aux: job.Append(nil)}}
 	if err := q.robotsRequested.Add(tuple); err != nil {
 		return err
 	}
@@ -124,17 +127,18 @@ func (q *robotsRequests) requestRobots(tx *transaction, rec *weburl.Record, addr
 	if err := q.awaitRobots.Append(rec.Append(nil)); err != nil {
 		return err
 	}
-	q.waiting.appended() // after the record is there: a merge that begins now may count it
+	q.waiting.appended() // after Append: a merge that begins now may count the record
 	return nil
 }
 
-// requestLost is after how long without an answer a robots request is made again, though nothing says that it failed: a
-// net under errors of ours, since no host may be waited for in vain.
+// requestLost is the time in seconds after which an unanswered request for robots.txt is repeated even if
+// no failure is known. It guards against bugs that would leave URLs waiting for ever.
 const requestLost = 6 * 3600
 
-// applyRequested is the rule of RobotsRequested: value = Unix second of the last request. A request is new if there was none
-// since what RobotsCache knew came in.
-func applyRequested(_ drum.Key, old []byte, exists bool, run []drum.Item, _ *drum.Arena, dst []byte) ([]byte, drum.Action) {
+// applyRequested applies the requests for one origin. The value of an origin holds the Unix second and the
+// token of its last request. A request is new if none was made since the data with its token arrived.
+func applyRequested(_ drum.Key, old []byte, exists bool, run []drum.Item, _ *drum.Arena,
+	dst []byte) ([]byte, drum.Action) {
 	var last, lastSeen uint64
 	if exists && len(old) == 16 {
 		last, lastSeen = binary.LittleEndian.Uint64(old), binary.LittleEndian.Uint64(old[8:])
@@ -142,7 +146,8 @@ func applyRequested(_ drum.Key, old []byte, exists bool, run []drum.Item, _ *dru
 	changed := false
 	for i := range run {
 		now, seen := binary.LittleEndian.Uint64(run[i].Value), binary.LittleEndian.Uint64(run[i].Value[8:])
-		if last != 0 && seen == lastSeen && now < last+requestLost && last < now+requestLost { // else the clock was ahead
+		// The last comparison fails if the clock was ahead at the last request.
+		if last != 0 && seen == lastSeen && now < last+requestLost && last < now+requestLost {
 			continue
 		}
 		run[i].New = true
@@ -155,7 +160,7 @@ func applyRequested(_ drum.Key, old []byte, exists bool, run []drum.Item, _ *dru
 	return binary.LittleEndian.AppendUint64(dst, lastSeen), drum.Set
 }
 
-// emitRequested puts the origins to be asked into QD.
+// emitRequested puts the new requests into QD.
 func (q *robotsRequests) emitRequested(results []drum.Result) error {
 	return q.transact(func(tx *transaction) error {
 		for i := range results {
@@ -179,7 +184,7 @@ func (q *robotsRequests) mergeRobotsRequested(ctx context.Context) error {
 			q.requestedNow.Store(time.Now().Unix())
 			mark := q.waiting.beginPass()
 			n, err := q.robotsRequested.Pass(ctx, dry)
-			if err == nil && dry { // one by size leaves the buckets that aren't full
+			if err == nil && dry { // a pass over full buckets leaves tuples in the others
 				q.waiting.endPass(mark, q.robotsJobs.issued())
 				q.wakeAwaiting.raise()
 			}
@@ -194,7 +199,7 @@ func (q *robotsRequests) mergeRobotsRequested(ctx context.Context) error {
 	})
 }
 
-// readRobotsFetch takes requests from QD, as many at once as Options.RobotsInFlight says.
+// readRobotsFetch takes requests from QD and starts at most Options.RobotsInFlight at once.
 func (q *robotsRequests) readRobotsFetch(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if q.outages.slowed() && time.Since(q.jobTried) < trickle {
@@ -250,7 +255,8 @@ func (q *robotsRequests) readRobotsFetch(ctx context.Context) error {
 	return nil
 }
 
-// robotsPerPLD bounds the requests of one PLD in flight. A crawl of few sites has no others to protect.
+// robotsPerPLD returns the most requests of one PLD in flight. A crawl with a narrow scope has no other
+// PLDs to protect.
 func (q *robotsRequests) robotsPerPLD() int {
 	if q.opt.Scope != state.ScopeAll {
 		return q.opt.RobotsInFlight
@@ -258,14 +264,15 @@ func (q *robotsRequests) robotsPerPLD() int {
 	return max(pldJobsLeast, q.opt.RobotsInFlight/pldJobsShare)
 }
 
-// crowded is true when requests take up half of what there is: then none waits for its turn in RAM.
+// crowded reports whether half of the request slots are in use. No request then waits in RAM for its grant.
 func (q *robotsRequests) crowded() bool { return q.robotsJobs.len() >= q.opt.RobotsInFlight/2 }
 
-// readAwaiting gives the URLs in QR back to RobotsCache once the requests that they wait for have been answered.
+// readAwaiting returns the URLs in QR to RobotsCache once the requests that they wait for have been
+// answered.
 func (q *robotsRequests) readAwaiting(ctx context.Context) error {
 	for ctx.Err() == nil {
-		// A record may get into QR just after a merge that saw its tuple had counted those it covers. With no tuple left
-		// unmerged, all are covered.
+		// A record may enter QR just after a merge that saw its tuple had counted the records it covers. If
+		// no tuple is left to merge, all records are covered.
 		mark := q.waiting.beginPass()
 		if pending, _ := q.robotsRequested.Pending(); pending == 0 {
 			q.waiting.endPass(mark, q.robotsJobs.issued())
@@ -303,8 +310,9 @@ func (q *robotsRequests) readAwaiting(ctx context.Context) error {
 	return nil
 }
 
-// forgetRequested says whether RobotsRequested drops a record. It says when an origin was asked last, which matters for requestLost;
-// tuples wait for their merge for less time than that again.
+// forgetRequested reports whether RobotsRequested drops a record. A record says when an origin was
+// requested last, which matters for requestLost. Tuples wait for their merge for less than another
+// requestLost.
 func (q *robotsRequests) forgetRequested(_ drum.Key, value []byte) bool {
 	if len(value) != 16 {
 		return false

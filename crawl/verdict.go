@@ -7,21 +7,22 @@ import (
 	"drumbeat/robots"
 )
 
-// verdict is what RobotsCache's rule says of a check, as drum hands it on (drum.Item.Result): a decision in the low byte; above it, for
-// decisionRefuse and for waits, a reason of 8 bits, and for waits the Unix second of the next try; for requests, a token of the
-// data seen; for robots.Allow, whether the URL was counted among its host's pages.
+// verdict is the result of a check by RobotsCache, as drum transports it (drum.Item.Result). The low byte
+// holds a decision. The bits above hold, for decisionRefuse and for waits, a reason of 8 bits; for waits,
+// also the Unix second of the next attempt; for requests, a token of the data seen; for robots.Allow,
+// whether the URL was counted among the pages of its host.
 type verdict uint64
 
-// Decisions besides those of package robots.
+// These decisions are in addition to those of package robots.
 const (
-	decisionUnreadable robots.Decision = 255 // the check's record could not be read
-	decisionRefuse     robots.Decision = 254 // the URL ends for a reason
-	decisionBlocked    robots.Decision = 253 // the blacklist names all addresses of the origin
+	decisionUnreadable robots.Decision = 255 // the check's record is unreadable
+	decisionRefuse     robots.Decision = 254 // the URL is refused with a reason
+	decisionBlocked    robots.Decision = 253 // the blacklist lists all addresses of the origin
 )
 
 const decisionBits, reasonBits = 8, 8
 
-// tokenBits is what a token has room for.
+// tokenBits is the size of a token.
 const tokenBits = 64 - decisionBits
 
 func refusal(why state.Reason) verdict { return verdict(decisionRefuse) | verdict(why)<<decisionBits }
