@@ -9,20 +9,20 @@ import (
 	"drumbeat/parse"
 )
 
-// BodyCap bounds the bodies of some types, as received.
+// BodyCap limits the size of bodies of some types, as received.
 type BodyCap struct {
 	Type  string // "application/pdf", "image/*" or "*/*"
 	Bytes int64
 }
 
-// AcceptHTML in Options.Accept stands for the types that pages have: text/html, application/xhtml+xml.
+// AcceptHTML in Options.Accept means the types of pages: text/html and application/xhtml+xml.
 const AcceptHTML = "html"
 
-// acceptor decides by their types which bodies are read, and how much of them. Immutable.
+// acceptor decides by type which bodies are read, and how much of them. It is immutable.
 type acceptor struct {
-	patterns []string // "type/subtype", "type/" for all of a type, "" for all; none at all: everything
+	patterns []string // "type/subtype", "type/" for all subtypes, "" for all types; no pattern accepts all
 	caps     []bodyCap
-	sitemaps bool // XML that is a sitemap is read
+	sitemaps bool // accept sitemaps in XML
 }
 
 type bodyCap struct {
@@ -30,11 +30,13 @@ type bodyCap struct {
 	bytes   int64
 }
 
-// assetTypes are those of what pages consist of (Options.Assets), for accept.
+// assetTypes returns the types of the parts of pages (Options.Assets).
 func assetTypes() []string {
-	return []string{"text/css", "text/javascript", "image/", "font/", "audio/", "video/", "application/javascript", "application/x-javascript",
-		"application/ecmascript", "application/json", "application/manifest+json", "application/wasm", "application/vnd.ms-fontobject",
-		"application/font-woff", "application/font-woff2", "application/x-font-woff", "application/x-font-ttf", "application/octet-stream"}
+	return []string{"text/css", "text/javascript", "image/", "font/", "audio/", "video/",
+		"application/javascript", "application/x-javascript", "application/ecmascript", "application/json",
+		"application/manifest+json", "application/wasm", "application/vnd.ms-fontobject",
+		"application/font-woff", "application/font-woff2", "application/x-font-woff", "application/x-font-ttf",
+		"application/octet-stream"}
 }
 
 func newAcceptor(accept []string, caps []BodyCap) (*acceptor, error) {
@@ -60,13 +62,13 @@ func newAcceptor(accept []string, caps []BodyCap) (*acceptor, error) {
 	return a, errors.Join(faults...)
 }
 
-// CheckBodies returns the faults of Options.Accept and Options.BodyCaps.
+// CheckBodies returns the errors in Options.Accept and Options.BodyCaps.
 func CheckBodies(accept []string, caps []BodyCap) error {
 	_, err := newAcceptor(accept, caps)
 	return err
 }
 
-// parseTypes reads "text/html", "text/*" or "*/*" as a prefix of what it names; the first is whole.
+// parseTypes returns the pattern for "text/html", "text/*" or "*/*".
 func parseTypes(text string) (string, error) {
 	kind, sub, ok := strings.Cut(strings.ToLower(strings.TrimSpace(text)), "/")
 	switch {
@@ -86,7 +88,7 @@ func isTypeToken(s string) bool {
 	}) < 0
 }
 
-// covers tells whether a pattern names a type.
+// covers reports whether a pattern matches a type.
 func covers(pattern, mime string) bool {
 	if pattern == "" || strings.HasSuffix(pattern, "/") {
 		return strings.HasPrefix(mime, pattern)
@@ -94,11 +96,12 @@ func covers(pattern, mime string) bool {
 	return mime == pattern
 }
 
-// busy tells whether the acceptor says anything at all.
+// busy reports whether the acceptor has any rule.
 func (a *acceptor) busy() bool { return len(a.patterns) > 0 || len(a.caps) > 0 }
 
-// limit is fetch.Request.BodyLimit. A body of a type that isn't accepted is looked at where a page may hide behind it: a type that
-// servers give to what they don't know, or none. So a page is never lost by its type, and a file costs its head, or two KiB.
+// limit is the function for fetch.Request.BodyLimit. It looks at the start of a body whose type is not
+// accepted if the body may still be a page: servers give some types, or none, to content that they do not
+// know. So no page is lost because of its type, and another file costs only its head or its first two KiB.
 func (a *acceptor) limit(resp *fetch.Response, begin []byte) int64 {
 	mime := mimeType(resp)
 	if !a.accepts(mime) {
@@ -113,7 +116,7 @@ func (a *acceptor) limit(resp *fetch.Response, begin []byte) int64 {
 	}
 	best, bytes := -1, int64(0)
 	for _, c := range a.caps {
-		if covers(c.pattern, mime) && len(c.pattern) > best { // the narrowest
+		if covers(c.pattern, mime) && len(c.pattern) > best { // the most specific pattern
 			best, bytes = len(c.pattern), c.bytes
 		}
 	}
@@ -129,17 +132,18 @@ func (a *acceptor) accepts(mime string) bool {
 	return len(a.patterns) == 0
 }
 
-// maybePage tells whether looksLikePage may say yes.
+// maybePage reports whether looksLikePage can return true for a type.
 func maybePage(mime string) bool {
 	switch mime {
-	case "application/xml", "text/xml", "text/plain", "application/octet-stream", "", "unknown/unknown", "application/unknown", "*/*":
+	case "application/xml", "text/xml", "text/plain", "application/octet-stream",
+		"", "unknown/unknown", "application/unknown", "*/*":
 		return true
 	}
 	return false
 }
 
-// looksLikePage tells whether a body of another type, or none, is a page by its bytes. Sites that ask not to be sniffed
-// (X-Content-Type-Options) aren't.
+// looksLikePage reports whether the bytes of a body with another type, or none, are those of a page. It
+// respects X-Content-Type-Options: nosniff.
 func looksLikePage(resp *fetch.Response, mime string, body []byte) bool {
 	switch mime {
 	case "application/xml", "text/xml":
@@ -152,12 +156,14 @@ func looksLikePage(resp *fetch.Response, mime string, body []byte) bool {
 	return false
 }
 
-// AcceptHeader is the Accept header for what a crawl accepts: what browsers send, with the types besides; nothing asked for is
-// refused, since a site's idea of a type may be wrong. It is what fetch sends by default if only pages, or all, are accepted.
+// AcceptHeader returns the Accept header for the accepted types: the header of a browser with those types
+// added. It excludes nothing, since a site may report a wrong type. For pages only, or for all types, it
+// equals the default of package fetch.
 func AcceptHeader(accept []string) string {
 	var types []string
 	for _, text := range accept {
-		if text = strings.ToLower(strings.TrimSpace(text)); text != AcceptHTML && text != "*/*" && text != "text/html" &&
+		text = strings.ToLower(strings.TrimSpace(text))
+		if text != AcceptHTML && text != "*/*" && text != "text/html" &&
 			text != "application/xhtml+xml" {
 			types = append(types, text+";q=0.9")
 		}

@@ -6,10 +6,11 @@ import (
 	"drumbeat/fetch"
 )
 
-// answerTime is how long a site took to answer, which --host-delay-factor multiplies: from the written request to the last byte
-// that was read. What this machine adds elsewhere is left out: waiting for a slot and for memory, decoding, parsing,
-// storing. So are connect and TLS handshake, which are the network's and this machine's as much as the site's, and which a
-// kept connection saves. 0 if there was no answer: then the host's back-off says how long it rests.
+// answerTime returns the time that a site took to answer, which --host-delay-factor multiplies: from the
+// end of the request to the last byte read. It excludes the time this machine spends on waiting for slots
+// and memory, decoding, parsing and storing. It also excludes connect and TLS handshake, which depend on
+// the network and this machine as well, and which a kept connection saves. It returns 0 if there was no
+// answer; the host's back-off applies then.
 func answerTime(resp *fetch.Response, err error) time.Duration {
 	if err != nil {
 		return 0

@@ -98,7 +98,7 @@ func (h *outsideOfTransactions) Handle(_ context.Context, rec slog.Record) error
 }
 
 // TestTransactionsWriteNoLog: one that writes the log waits for whoever reads it, and all others, and checkpoints, wait for it. A
-// line "a host is left alone" did.
+// line "host in back-off or given up" did.
 func TestTransactionsWriteNoLog(t *testing.T) {
 	h := &outsideOfTransactions{Handler: slog.NewTextHandler(io.Discard, nil)}
 	_ = newCrawler(Options{}).transact(func(*transaction) error { slog.New(h).Info("here"); return nil })

@@ -337,7 +337,7 @@ func (l *life) watchCheckpoints() {
 		case "ahead": // in mutants alone: here a busy machine might stand still for a while
 			time.Sleep(time.Duration(rand.IntN(500)) * time.Millisecond)
 		}
-		if url, ok := strings.CutPrefix(place, "voucher "); ok {
+		if url, ok := strings.CutPrefix(place, "canary "); ok {
 			l.wit.vouch(url)
 		}
 	}

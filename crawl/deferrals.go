@@ -13,10 +13,10 @@ import (
 	"drumbeat/weburl"
 )
 
-// deferrals is where URLs wait on disk for a time, or for other flags, and where they end without a response.
+// deferrals keeps URLs on disk that wait for a due time or for other flags, and refuses URLs.
 //
-// Producers: all stages behind BEAST (deferURL, hold, refuse). Consumers: its goroutines "deferred" and "held", which give
-// URLs back to RobotsCache.
+// Producers: all stages behind BEAST (deferURL, hold, refuse). Consumers: its goroutines "deferred" and
+// "held", which return URLs to RobotsCache.
 type deferrals struct {
 	*engine
 	deferred     *queue.Calendar
@@ -35,7 +35,7 @@ func newDeferrals(e *engine) *deferrals {
 	return &deferrals{engine: e, wakeDeferred: e.pulsedSignal()}
 }
 
-// openHeld compares the flags with those of the last run; changed is true when they are others.
+// openHeld compares the network flags with those of the last run. It returns true if they differ.
 func (d *deferrals) openHeld(m *state.Manifest) (changed bool) {
 	if m == nil {
 		d.heldState = state.Held{Flags: d.opt.NetworkFlags}
@@ -46,29 +46,29 @@ func (d *deferrals) openHeld(m *state.Manifest) (changed bool) {
 		return false
 	}
 	n, _ := d.held.Len()
-	// Later than every verdict so far, which verdictTime may have put after the last manifest.
+	// Use a time after all verdicts so far. verdictTime may have made some later than the last manifest.
 	since := max(time.Now().Unix(), m.Time+1, m.Held.Since+1)
 	d.heldState = state.Held{Flags: d.opt.NetworkFlags, Since: since, Left: n}
 	if n > 0 {
-		d.opt.Log.Info("other network flags than before: what those held back is tried again", "urls", n)
+		d.opt.Log.Info("network flags changed: trying URLs again that the former flags held back", "urls", n)
 	}
 	return true
 }
 
-// freeze notes what is held.
+// freeze copies the state of the held URLs.
 func (d *deferrals) freeze(m *moment) { m.held = d.heldState }
 
-// sinceFlags says whether something was found out under the flags of this run, not under others.
+// sinceFlags reports whether at is within the time of this run's network flags.
 func (d *deferrals) sinceFlags(at time.Time) bool { return at.Unix() >= d.heldState.Since }
 
-// heldLeft is how many URLs that other flags held back are to be tried again.
+// heldLeft returns the number of URLs, held back by former flags, that are still to be tried again.
 func (d *deferrals) heldLeft() int64 { return d.heldState.Left }
 
-// nextDue is when the first of the deferred URLs comes back; false if there is none.
+// nextDue returns when the first deferred URL is due; false if there is none.
 func (d *deferrals) nextDue(now time.Time) (time.Time, bool) { return d.deferred.NextDue(now) }
 
-// verdictTime is when a verdict on forbidden addresses counts as made: not before this run's flags, even if the clock went
-// back or the last run ended in this very second.
+// verdictTime returns the time of a verdict on forbidden addresses. It is not before the time of this run's
+// flags, even if the clock was set back or the last run ended within this second.
 func (d *deferrals) verdictTime(now time.Time) time.Time {
 	if since := time.Unix(d.heldState.Since, 0); now.Before(since) {
 		return since
@@ -76,10 +76,12 @@ func (d *deferrals) verdictTime(now time.Time) time.Time {
 	return now
 }
 
-// hold takes a URL out of the crawler that the operator's flags forbid; part of a transaction. The crawl log has no line of it: it
-// hasn't ended. For a seed without a scheme the other form isn't tried: it has the same host and no better port.
+// hold sets aside a URL that the operator's flags forbid. It is part of a transaction. The crawl log has no
+// line for the URL, because it has not ended. The HTTP fallback of a seed is not tried: it has the same
+// host, and its port is no better.
 func (d *deferrals) hold(tx *transaction, rec *weburl.Record, from state.Place, why state.Reason) error {
-	tx.moves = append(tx.moves, move{key: d.Hasher.URLKey(rec.URL), from: from, to: state.PlaceHeld, reason: why, was: state.Reason(rec.Reason)})
+	tx.moves = append(tx.moves, move{key: d.Hasher.URLKey(rec.URL), from: from, to: state.PlaceHeld, reason: why,
+		was: state.Reason(rec.Reason)})
 	d.noteProgress()
 	if rec.Flags&weburl.FlagSeed != 0 {
 		d.output.logSeed(string(rec.URL), why.String())
@@ -88,9 +90,10 @@ func (d *deferrals) hold(tx *transaction, rec *weburl.Record, from state.Place, 
 	return d.held.Append(rec.Append(nil))
 }
 
-// releaseHeld gives what other flags held back to RobotsCache again, while the stock is below its target.
+// releaseHeld returns the URLs that former flags held back to RobotsCache while the stock is below its
+// target.
 func (d *deferrals) releaseHeld(ctx context.Context) error {
-	for left := d.heldState.Left; left > 0 && ctx.Err() == nil; { // this stage alone changes it
+	for left := d.heldState.Left; left > 0 && ctx.Err() == nil; { // only this stage changes it
 		if d.space.why() != "" || d.stock.stocked() {
 			sleep(ctx, spaceEvery)
 			continue
@@ -100,7 +103,7 @@ func (d *deferrals) releaseHeld(ctx context.Context) error {
 			return err
 		}
 		if err := d.transact(func(tx *transaction) error {
-			if !ok { // a repair could not save all
+			if !ok { // a repair could not save all URLs
 				d.heldState.Left = 0
 				return nil
 			}
@@ -122,8 +125,9 @@ func (d *deferrals) releaseHeld(ctx context.Context) error {
 	return nil
 }
 
-// deferURL lets a URL wait on disk until due; part of a step.
-func (d *deferrals) deferURL(tx *transaction, rec *weburl.Record, from state.Place, due time.Time, why state.Reason) error {
+// deferURL makes a URL wait on disk until due. It is part of a transaction.
+func (d *deferrals) deferURL(tx *transaction, rec *weburl.Record, from state.Place, due time.Time,
+	why state.Reason) error {
 	tx.moves = append(tx.moves, move{key: d.Hasher.URLKey(rec.URL), from: from, to: state.PlaceDeferred, reason: why})
 	tx.count(state.CountDeferrals, 1)
 	rec.Reason, rec.Extra = uint8(why), nil
@@ -135,11 +139,12 @@ func (d *deferrals) deferURL(tx *transaction, rec *weburl.Record, from state.Pla
 	return d.deferred.Append(now, due, rec.Append(nil))
 }
 
-// lead is by how much a URL that waits for its host's turn alone comes back early: as much as the calendar may be late, so
-// that the host doesn't wait for the URL. What finds no room in RAM then waits again, for a quarter of the time at most.
+// lead returns how much earlier a URL returns that waits only for its host. The calendar may be late by as
+// much, and the host should not wait for the URL. A URL that finds no room in RAM waits again, for at most
+// a quarter of the time.
 func lead(delay time.Duration) time.Duration { return max(0, delay/4) }
 
-// untilDue is how long it is till a calendar's next record is due.
+// untilDue returns the time until the calendar's next record is due.
 func untilDue(c *queue.Calendar) time.Duration {
 	due, any := c.NextDue(time.Now())
 	if !any {
@@ -148,12 +153,12 @@ func untilDue(c *queue.Calendar) time.Duration {
 	return max(time.Millisecond, time.Until(due))
 }
 
-// readDeferred gives URLs whose time has come back to RobotsCache.
+// readDeferred returns due URLs to RobotsCache.
 func (d *deferrals) readDeferred(ctx context.Context) error {
 	var setBack time.Duration
 	for ctx.Err() == nil {
 		if back := d.deferred.SetBack(); back != setBack {
-			d.opt.Log.Warn("the clock was set back: what waits until a time of the former clock waits for what was left of that",
+			d.opt.Log.Warn("the clock was set back: deferred URLs keep their remaining wait",
 				"by", (back - setBack).Round(time.Second))
 			setBack = back
 		}
@@ -172,7 +177,7 @@ func (d *deferrals) readDeferred(ctx context.Context) error {
 		if err := d.transact(func(tx *transaction) error {
 			var rec weburl.Record
 			if err := rec.Decode(data); err != nil {
-				return fmt.Errorf("crawl: record from later: %w", err)
+				return fmt.Errorf("crawl: record from deferred URLs: %w", err)
 			}
 			if err := d.check.checkRobots(tx, data, &rec, state.PlaceDeferred); err != nil {
 				return err
@@ -186,7 +191,7 @@ func (d *deferrals) readDeferred(ctx context.Context) error {
 	return nil
 }
 
-// refuse ends a URL without a response; part of a transaction.
+// refuse ends a URL without a response. It is part of a transaction.
 func (d *deferrals) refuse(tx *transaction, rec *weburl.Record, from state.Place, why state.Reason) error {
 	if why == state.ReasonForbiddenAddress || why == state.ReasonForbiddenPort {
 		return d.hold(tx, rec, from, why)
@@ -204,7 +209,8 @@ func (d *deferrals) refuse(tx *transaction, rec *weburl.Record, from state.Place
 	return d.output.logRefused(rec, why)
 }
 
-// tryHTTPFallback feeds the http form of a seed without scheme whose https form failed; part of a transaction.
+// tryHTTPFallback adds the http form of a seed without scheme whose https form failed. It is part of a
+// transaction.
 func (d *deferrals) tryHTTPFallback(tx *transaction, rec *weburl.Record) error {
 	rest, ok := bytes.CutPrefix(rec.URL, []byte("https://"))
 	if !ok {
@@ -221,7 +227,7 @@ func (d *deferrals) tryHTTPFallback(tx *transaction, rec *weburl.Record) error {
 	return d.seen.sendLinks(b, tx)
 }
 
-// evicted defers what left RAM; part of a transaction.
+// evicted defers URLs that have left RAM. It is part of a transaction.
 func (d *deferrals) evicted(tx *transaction, items []*polite.Item, why state.Reason) error {
 	for _, item := range items {
 		var rec weburl.Record
@@ -235,8 +241,8 @@ func (d *deferrals) evicted(tx *transaction, items []*polite.Item, why state.Rea
 	return nil
 }
 
-// dropBlocked ends a URL that has left RAM because of the blacklist, or lets RobotsCache judge it anew if its host has other
-// addresses; part of a transaction.
+// dropBlocked handles a URL that left RAM because of the blacklist. It refuses the URL if all its addresses
+// are blocked; otherwise it sends the URL to RobotsCache again. It is part of a transaction.
 func (d *deferrals) dropBlocked(tx *transaction, item *polite.Item) error {
 	var rec weburl.Record
 	if err := rec.Decode(item.Rec); err != nil {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// openAccept makes what says which bodies are read.
+// openAccept sets the rule that decides which bodies are read.
 func (p *pageStage) openAccept() error {
 	accept, err := newAcceptor(p.opt.Accept, p.opt.BodyCaps)
 	if err != nil {
@@ -28,14 +28,15 @@ func (p *pageStage) openAccept() error {
 }
 
 // exchange does one HTTP exchange at the granted address.
-func (p *pageStage) exchange(ctx context.Context, g *polite.Grant, parts weburl.Parts, resp *fetch.Response, limits *fetch.Limits) error {
+func (p *pageStage) exchange(ctx context.Context, g *polite.Grant, parts weburl.Parts, resp *fetch.Response,
+	limits *fetch.Limits) error {
 	req := fetch.Request{
 		Scheme: string(parts.Scheme), Host: string(parts.Host), Port: parts.Port, PathQuery: string(parts.Path),
 		Addr: netip.AddrPortFrom(g.Addr, parts.Port), Limits: limits,
 		BeforeWrite: func() { p.polite.Started(time.Now(), g) }, KeepAlive: p.keepAlive(g),
 	}
 	if limits == nil {
-		req.BodyLimit = p.accept // of a page; a robots.txt is read whatever it calls itself
+		req.BodyLimit = p.accept // for pages; a robots.txt is read whatever its type
 	}
 	if len(parts.Path) == 0 || parts.Path[0] != '/' {
 		return fmt.Errorf("crawl: BUG: path %q of a canonical URL", parts.Path)
@@ -58,8 +59,8 @@ func (p *pageStage) exchange(ctx context.Context, g *polite.Grant, parts weburl.
 	return err
 }
 
-// keepAlive is how long the grant's connection is worth keeping: until the host's next page is due, which may come late. 0 if
-// none waits, or later than connections may be kept.
+// keepAlive returns how long to keep the grant's connection open: until the host's next page is due, with a
+// margin. It returns 0 if no page waits, or if the next one is due after Options.KeepAlive.
 func (p *pageStage) keepAlive(g *polite.Grant) time.Duration {
 	if g.Again == 0 || g.Again > p.opt.KeepAlive {
 		return 0
@@ -67,7 +68,7 @@ func (p *pageStage) keepAlive(g *polite.Grant) time.Duration {
 	return min(2*g.Again+time.Second, p.opt.KeepAlive)
 }
 
-// keptFor is for how long the grant's connection stays open at most, now that its exchange has ended; 0 if it is closed.
+// keptFor returns how long the grant's connection stays open after its exchange; 0 if it is closed.
 func (p *pageStage) keptFor(g *polite.Grant, resp *fetch.Response) time.Duration {
 	if !resp.Kept {
 		return 0

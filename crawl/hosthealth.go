@@ -13,13 +13,13 @@ import (
 	"drumbeat/weburl"
 )
 
-// The health of hosts (package health) is kept in two places. RobotsCache has it for each origin: it says with each check
-// whether a URL waits or ends, and counts on whatever becomes of RAM. It learns of an exchange by an update, which is sent only
-// when there is something to tell: a failure, a refusal, or a success of a host that isn't well; so hosts that are cost nothing.
-// And hostTable has, in RAM, the hosts in trouble, all origins of a host under one key: it decides at once, before the update has
-// been merged. Where both know something, the later event counts.
+// The health of hosts (package health) is kept in two places. RobotsCache holds it durably for each origin
+// and includes it in each check. It learns of an exchange by an update, which is sent only after a failure,
+// a refusal, or a success of a host in trouble, so healthy hosts cost nothing. health.Table holds the hosts
+// in trouble in RAM, with all origins of a host under one key. It takes effect at once, before the update
+// is merged. If both know something, the later event counts.
 
-// hostHealth is what the crawl knows of hosts in trouble. It has no goroutine; all may ask it at once.
+// hostHealth is the state of the hosts in trouble. It has no goroutine and is safe for concurrent use.
 type hostHealth struct {
 	*engine
 	hosts health.Table
@@ -28,7 +28,7 @@ type hostHealth struct {
 	deferrals *deferrals
 }
 
-// restoreHosts fills the table with what the last checkpoint has.
+// restoreHosts restores the table from the last checkpoint.
 func (h *hostHealth) restoreHosts(ref disk.Ref) error {
 	data, err := disk.ReadTail(h.Set, ref)
 	if err != nil {
@@ -40,25 +40,26 @@ func (h *hostHealth) restoreHosts(ref disk.Ref) error {
 // freeze copies the table.
 func (h *hostHealth) freeze(m *moment) { m.hosts = h.hosts.Snapshot() }
 
-// stateOf is what the table says of a host.
+// stateOf returns the state of a host in the table.
 func (h *hostHealth) stateOf(host uint64, now time.Time) health.State {
 	return h.hosts.Get(host, nil, now)
 }
 
-// doubted says whether the host's last failure was not confirmed; doubt notes one.
+// doubted reports whether the host's last failure was unconfirmed.
 func (h *hostHealth) doubted(host uint64) bool { return h.hosts.Doubted(host) }
 
+// doubt records an unconfirmed failure of a host.
 func (h *hostHealth) doubt(host uint64, onDisk *health.State) {
 	h.hosts.Doubt(host, onDisk, time.Now())
 }
 
-// isClean says whether a host has given no trouble lately.
+// isClean reports whether a host has had no trouble lately.
 func (h *hostHealth) isClean(host uint64) bool {
 	s := h.hosts.Get(host, nil, time.Now())
 	return s.Clean()
 }
 
-// makePolicy is what the options say of hosts that fail or refuse.
+// makePolicy returns the policy of the options for hosts that fail or refuse.
 func (o *Options) makePolicy() health.Policy {
 	p := health.Defaults()
 	p.Backoff, p.BackoffMax = o.Backoff, o.BackoffMax
@@ -69,7 +70,8 @@ func (o *Options) makePolicy() health.Policy {
 	return p
 }
 
-// noteHost takes the end of a URL's exchange into account; part of the transaction that settles it. onDisk is what RobotsCache knew.
+// noteHost records the end of a URL's exchange. It is part of the transaction that settles it. onDisk is
+// the state in RobotsCache.
 func (h *hostHealth) noteHost(tx *transaction, host uint64, rec *weburl.Record, onDisk *health.State,
 	e health.Event) (health.Verdict, error) {
 	now := time.Now()
@@ -90,16 +92,17 @@ func (h *hostHealth) noteHost(tx *transaction, host uint64, rec *weburl.Record, 
 		tx.count(state.CountHostsGivenUp, 1)
 	}
 	if v.Began || v.Ended {
-		// Debug: this is a transaction, for whose end all others wait, and there may be millions of hosts. The snapshot counts them.
+		// Log at Debug only: other transactions may wait for this one, and there may be millions of hosts.
+		// The snapshot counts them.
 		s := h.hosts.Get(host, onDisk, now)
-		h.opt.Log.Debug("a host is left alone", "host", string(weburl.Split(rec.URL).Host), "state", s.String())
+		h.opt.Log.Debug("host in back-off or given up", "host", string(weburl.Split(rec.URL).Host), "state", s.String())
 	}
 	var buf [300]byte
 	value := robots.AppendUpdateHead(make([]byte, 0, robots.UpdateHead+health.MaxEvent), robots.UpdateEvent, now)
 	return v, h.check.learn(tx, weburl.AppendOrigin(buf[:0], rec.URL), e.Append(value))
 }
 
-// eventOf is what a response says of its host.
+// eventOf returns what a response means for its host.
 func eventOf(rec *weburl.Record, resp *fetch.Response) health.Event {
 	e := health.Event{Kind: health.KindOf(resp.Status), Status: resp.Status}
 	if resp.Status != 429 && health.Challenged(resp.Status, resp.Header, resp.Body) != "" {
@@ -115,7 +118,7 @@ func eventOf(rec *weburl.Record, resp *fetch.Response) health.Event {
 	return e
 }
 
-// failureOf is what a failed exchange says of its host.
+// failureOf returns what a failed exchange means for its host.
 func failureOf(fe *fetch.Error) health.Event {
 	switch fe.Kind {
 	case fetch.KindTimeout:
@@ -131,8 +134,8 @@ func failureOf(fe *fetch.Error) health.Event {
 	return health.Event{Kind: health.Unreachable}
 }
 
-// restReason is the reason of URLs that wait while their host rests. Those of a back-off are late, no more; the crawl's end
-// waits for them.
+// backoffReason returns the reason of URLs that wait while their host backs off. URLs with a reason other
+// than ReasonNotWelcome and ReasonHostBackoff are only late: the end of the crawl waits for them.
 func backoffReason(s *health.State, why health.Why) state.Reason {
 	switch why {
 	case health.Unwelcome:
@@ -153,7 +156,7 @@ func backoffReason(s *health.State, why health.Why) state.Reason {
 	return state.ReasonServerError
 }
 
-// endReason is why URLs of a host that was given up end.
+// endReason returns the reason of URLs whose host was given up.
 func endReason(end health.End) state.Reason {
 	if end == health.NotWelcome {
 		return state.ReasonNotWelcome
@@ -161,8 +164,10 @@ func endReason(end health.End) state.Reason {
 	return state.ReasonHostGivenUp
 }
 
-// rests puts a URL off whose host rests for long, or ends it if the host was given up; part of a transaction. False if neither.
-func (h *hostHealth) inBackoff(tx *transaction, host uint64, rec *weburl.Record, from state.Place, onDisk *health.State) (bool, error) {
+// inBackoff defers a URL whose host is in a long back-off, or refuses it if the host was given up. It is
+// part of a transaction. It returns false if it did neither.
+func (h *hostHealth) inBackoff(tx *transaction, host uint64, rec *weburl.Record, from state.Place,
+	onDisk *health.State) (bool, error) {
 	now := time.Now()
 	s := h.hosts.Get(host, onDisk, now)
 	if s.Clean() {
@@ -178,14 +183,14 @@ func (h *hostHealth) inBackoff(tx *transaction, host uint64, rec *weburl.Record,
 	return true, h.deferrals.deferURL(tx, rec, from, until, backoffReason(&s, why))
 }
 
-// restingError says that a host may not be asked before a time, not even for its robots.txt.
+// backoffError reports that a host may not be asked before a time, not even for its robots.txt.
 type backoffError struct{ until time.Time }
 
 func (e *backoffError) Error() string {
-	return "crawl: the host rests until " + e.until.Format(time.RFC3339)
+	return "crawl: the host backs off until " + e.until.Format(time.RFC3339)
 }
 
-// mayAsk returns a *restingError while a host rests for long, or for good.
+// mayAsk returns a *backoffError while a host is in a long back-off or given up.
 func (h *hostHealth) mayAsk(host []byte) error {
 	now := time.Now()
 	s := h.hosts.Get(h.HostKey(host), nil, now)
@@ -198,17 +203,17 @@ func (h *hostHealth) mayAsk(host []byte) error {
 	return nil
 }
 
-// politeRest bounds the rest that package polite keeps for a host, all of whose origins it knows as one: its tables are bounded.
-// Longer rests are held by RobotsCache and hostTable alone.
+// politeBackoff limits the back-off that package polite keeps for a host, whose origins it treats as one.
+// Its tables are bounded. RobotsCache and health.Table hold longer back-offs.
 const politeBackoff = time.Hour
 
-// ending is how an exchange ends: what polite must know, and what follows for the host.
+// ending is the result of an exchange for polite and for the health of the host.
 type ending struct {
 	polite.Result
 	health health.Verdict
 }
 
-// rest makes the host rest as the verdict says.
+// rest sets the back-off of the verdict.
 func (e *ending) rest(v health.Verdict) {
 	e.health = v
 	e.Backoff = max(e.Backoff, min(v.Rest, politeBackoff))
@@ -217,7 +222,8 @@ func (e *ending) rest(v health.Verdict) {
 	}
 }
 
-// clearHost sends the URLs of a resting host to disk, or ends them if it was given up; part of a step.
+// clearHost moves the URLs of a host in back-off to disk, or refuses them if the host was given up. It is
+// part of a transaction.
 func (h *hostHealth) clearHost(tx *transaction, host uint64, v health.Verdict) error {
 	now := time.Now()
 	items := h.polite.EvictHost(now, host, health.Short/2)

@@ -9,37 +9,41 @@ import (
 	"drumbeat/polite"
 )
 
-// limits are what the operator allows now: requests a second, bytes a second, exchanges at once. Its zero allows all.
+// limits are the limits that the operator allows now: requests a second, bytes a second and concurrent
+// exchanges. The zero value has no limit.
 //
-// They are asked before polite is asked for a grant: so a grant that is had then hasn't waited, and hosts and servers keep their
-// order. A grant that comes to nothing is given back. Of bandwidth there is a gate here, so that no connections are opened that
-// would sit throttled; the limit itself holds where fetch reads.
+// dispatch checks them before it asks polite for a grant. So a grant never waits for a limit, and hosts and
+// servers keep their order. An unused grant is given back to the limits. For bandwidth this is only a gate,
+// which avoids opening connections that would then be throttled; fetch enforces the limit itself as it
+// reads.
 type limits struct {
 	rate      *pace.Rate
 	bandwidth *pace.Bandwidth
 	schedule  pace.Schedule // of connections
-	slots     int           // there are
+	slots     int           // number of connection slots
 
-	held   atomic.Int32 // the limit that dispatch waited for last, one of limitRate, …
-	heldAt atomic.Int64 // unix ns, when it last did
+	held   atomic.Int32 // the limit that dispatch waited for last (limitRate, …)
+	heldAt atomic.Int64 // when it last waited, Unix ns
 }
 
-// What may keep requests back.
+// These are the limits that can hold back requests.
 const (
 	limitRate int32 = iota
 	limitBandwidth
 	limitConnections
 )
 
-// limitNames are what Snapshot.Waiting calls them.
-var limitNames = [...]string{limitRate: "rate limit", limitBandwidth: "bandwidth limit", limitConnections: "connection limit"}
+// limitNames are their names in Snapshot.Waiting.
+var limitNames = [...]string{
+	limitRate: "rate limit", limitBandwidth: "bandwidth limit", limitConnections: "connection limit",
+}
 
 const (
-	limitRetry = 500 * time.Millisecond // how often a schedule is looked at while nobody frees a slot
-	heldLast   = time.Second            // for how long a limit that was waited for counts as holding
+	limitRetry = 500 * time.Millisecond // how often to check a schedule while no slot becomes free
+	heldLast   = time.Second            // how long after dispatch waited for a limit that limit counts as holding
 )
 
-// openLimits starts the limits of the options.
+// openLimits sets up the limits of the options.
 func (d *dispatcher) openLimits() {
 	l := &d.limits
 	l.rate, l.bandwidth = pace.NewRate(d.opt.Rate, time.Now()), d.opt.Bandwidth
@@ -49,15 +53,17 @@ func (d *dispatcher) openLimits() {
 	}
 }
 
-// allowed is how many connections the limits allow now, heldBy which limit holds grants back, "" for none.
+// allowed returns the number of connections that the limits allow now.
 func (d *dispatcher) allowed(now time.Time) int { return d.limits.connections(now) }
 
+// heldBy returns the name of the limit that holds back grants, "" for none.
 func (d *dispatcher) heldBy(now time.Time) string { return d.limits.heldBy(now) }
 
+// limitsText describes the limits in force.
 func (d *dispatcher) limitsText(now time.Time) string { return d.limits.text(now) }
 
-// nextAllowed is polite's next grant if the limits allow another request now; else nil and how long to wait. The caller has
-// taken a slot for it.
+// nextAllowed returns polite's next grant if the limits allow another request now. Otherwise it returns nil
+// and how long to wait. The caller has taken a slot for the grant.
 func (d *dispatcher) nextAllowed(now time.Time) (*polite.Grant, time.Duration) {
 	if wait := d.limits.wait(now, len(d.workers.slots)); wait > 0 {
 		return nil, wait
@@ -70,7 +76,7 @@ func (d *dispatcher) nextAllowed(now time.Time) (*polite.Grant, time.Duration) {
 	return g, wait
 }
 
-// wait is how long to wait before asking again whether another request may be sent; 0: it may.
+// wait returns how long to wait before the next check of the limits; 0 if another request may be sent.
 func (l *limits) wait(now time.Time, taken int) time.Duration {
 	if l.schedule.Limits() && taken > l.connections(now) {
 		l.hold(limitConnections, now)
@@ -87,13 +93,13 @@ func (l *limits) wait(now time.Time, taken int) time.Duration {
 	return wait
 }
 
-// hold notes which limit dispatch waits for.
+// hold records the limit that dispatch waits for.
 func (l *limits) hold(which int32, now time.Time) {
 	l.held.Store(which)
 	l.heldAt.Store(now.UnixNano())
 }
 
-// heldBy names the limit that keeps requests back; "" for none.
+// heldBy returns the name of the limit that holds back requests, "" for none.
 func (l *limits) heldBy(now time.Time) string {
 	if at := l.heldAt.Load(); at == 0 || now.UnixNano()-at > int64(heldLast) {
 		return ""
@@ -101,7 +107,7 @@ func (l *limits) heldBy(now time.Time) string {
 	return limitNames[l.held.Load()]
 }
 
-// grantKind is what a grant is for.
+// grantKind returns what a grant is for.
 func grantKind(g *polite.Grant) pace.Kind {
 	if g.Item.Robots {
 		return pace.Robots
@@ -109,14 +115,14 @@ func grantKind(g *polite.Grant) pace.Kind {
 	return pace.Page
 }
 
-// dropGrant ends a grant for which nothing was sent; nothing counts then.
+// dropGrant ends a grant for which nothing was sent. It does not count as a visit or against a limit.
 func (d *dispatcher) dropGrant(now time.Time, g *polite.Grant) {
 	d.limits.rate.Give(now)
 	d.limits.bandwidth.Give(now, grantKind(g))
 	d.polite.Drop(now, g)
 }
 
-// connections is how many exchanges there may be now.
+// connections returns the number of exchanges allowed now.
 func (l *limits) connections(now time.Time) int {
 	if !l.schedule.Limits() {
 		return l.slots
@@ -127,7 +133,7 @@ func (l *limits) connections(now time.Time) int {
 	return l.slots
 }
 
-// text names the limits that hold now, and until when.
+// text describes the limits in force and when they change.
 func (l *limits) text(now time.Time) string {
 	var parts []string
 	for _, s := range [...]pace.Schedule{l.rate.Schedule(), l.bandwidth.Schedule(), l.schedule} {

@@ -19,25 +19,25 @@ import (
 	"drumbeat/weburl"
 )
 
-// How a host rests after a failed exchange is package health's to say, and the host's own with Retry-After.
+// Package health and the host's Retry-After determine the back-off of a host after a failed exchange.
 const (
 	// firstBackoff and maxBackoff are the defaults of Options.Backoff and BackoffMax.
 	firstBackoff = 10 * time.Second
 	maxBackoff   = time.Hour
-	// maxRetryAfter bounds what a site may ask for with Retry-After.
+	// maxRetryAfter limits the back-off that a site can request with Retry-After.
 	maxRetryAfter = health.MaxRetryAfter
-	// ourFaultPause is the rest of a URL after a fault on this side, which isn't counted against its host.
+	// ourFaultPause is the wait of a URL after a fault on our side, which does not count against its host.
 	ourFaultPause = 5 * time.Second
-	// maxOurFaults bounds how often: what fails so many times for one URL isn't a fault of ours.
+	// maxOurFaults limits the number of such waits for a URL. After that its failures count as the site's.
 	maxOurFaults = 200
 )
 
-// pageStage fetches a URL that was granted, stores the response and sends its links to URLseen: the arrow that closes
-// the circle. It runs in the fetchers' goroutines, as many as connections; a parser, of which there are a few, is taken for
-// the time of one page.
+// pageStage fetches a granted URL, stores the response and sends its links to URLseen. It runs in the
+// fetchers' goroutines, at most one for each connection. A page holds one of the few parsers only while it
+// is processed.
 type pageStage struct {
 	*engine
-	accept func(*fetch.Response, []byte) int64 // which bodies are read, nil: all
+	accept func(*fetch.Response, []byte) int64 // decides which bodies are read; nil reads all
 
 	budgets    *budgetStage
 	check      *robotsCheck
@@ -49,7 +49,7 @@ type pageStage struct {
 	seen       *seenStage
 }
 
-// fetchOne does all for one granted URL: exchange, parse, store, and the transaction that makes it count.
+// fetchOne processes one granted URL: exchange, parsing, storage, and the transaction that ends it.
 func (p *pageStage) fetchOne(ctx context.Context, g *polite.Grant) error {
 	var rec weburl.Record
 	if err := rec.Decode(g.Item.Rec); err != nil {
@@ -59,7 +59,7 @@ func (p *pageStage) fetchOne(ctx context.Context, g *polite.Grant) error {
 	if err := sum.Decode(rec.Extra); err != nil {
 		return fmt.Errorf("crawl: record in RAM: %w", err)
 	}
-	if time.Now().After(verdictEnd(&sum)) { // it waited too long for its turn
+	if time.Now().After(verdictEnd(&sum)) { // it waited too long for its grant
 		return p.transact(func(tx *transaction) error {
 			p.dispatcher.dropGrant(time.Now(), g)
 			return p.check.checkRobots(tx, g.Item.Rec, &rec, state.PlaceRAM)
@@ -85,7 +85,8 @@ func (p *pageStage) fetchOne(ctx context.Context, g *polite.Grant) error {
 	var fe *fetch.Error
 	if err == nil && cutOff(resp) || errors.As(err, &fe) && doubtful(fe) {
 		again := rec.Flags&weburl.FlagUnconfirmed != 0
-		if !p.outages.confirmed(again, p.health.doubted(g.Item.Host), began, p.outages.source(g.Addr)) && mayBeOurs(&rec) {
+		network := p.outages.source(g.Addr)
+		if !p.outages.confirmed(again, p.health.doubted(g.Item.Host), began, network) && mayBeOurs(&rec) {
 			return p.unconfirmed(g, &rec, &sum, result)
 		}
 	}
@@ -107,13 +108,15 @@ func (p *pageStage) fetchOne(ctx context.Context, g *polite.Grant) error {
 	})
 }
 
-// mayBeOurs is false for a URL that has failed again, and so often in all that its failures count whatever the network does.
+// mayBeOurs returns false for a URL that has failed again, and in total so often that its failures count
+// whatever the state of the network.
 func mayBeOurs(rec *weburl.Record) bool {
 	return rec.Flags&weburl.FlagUnconfirmed == 0 || rec.Faults < maxOurFaults
 }
 
-// retried says why a URL gets another attempt after an answer, ReasonNone for not: it came too fast, or what stands in front of
-// the server (502, 504) didn't get an answer. Any other 5xx may be one broken page: it is the URL's answer, though the host rests.
+// retried returns why a URL gets another attempt after a response: the server answered that requests came
+// too fast, or a proxy got no answer from the server (502, 504). It returns ReasonNone for all others.
+// Another 5xx may concern one broken page, so it is the URL's final response, although the host backs off.
 func retried(e health.Event) state.Reason {
 	switch {
 	case e.Kind == health.TooFast:
@@ -124,7 +127,8 @@ func retried(e health.Event) state.Reason {
 	return state.ReasonNone
 }
 
-// restsAfterAll puts a granted URL off whose host went to rest, or was given up, after it had been admitted.
+// inBackoffAfterAll defers or refuses a granted URL if its host has entered back-off or was given up since
+// the URL was admitted.
 func (p *pageStage) inBackoffAfterAll(g *polite.Grant, rec *weburl.Record) (rests bool, _ error) {
 	if p.health.isClean(g.Item.Host) {
 		return false, nil
@@ -140,29 +144,32 @@ func (p *pageStage) inBackoffAfterAll(g *polite.Grant, rec *weburl.Record) (rest
 	return rests, err
 }
 
-// exchangeFailed decides between another attempt and the end.
-func (p *pageStage) exchangeFailed(g *polite.Grant, rec *weburl.Record, sum *robots.Summary, err error, result *ending) error {
+// exchangeFailed decides whether a URL whose exchange failed gets another attempt or is refused.
+func (p *pageStage) exchangeFailed(g *polite.Grant, rec *weburl.Record, sum *robots.Summary, err error,
+	result *ending) error {
 	var fe *fetch.Error
 	if !errors.As(err, &fe) {
 		return err
 	}
 	if fe.Ours() && fe.Kind != fetch.KindNoRoute && rec.Faults < maxOurFaults {
 		rec.Faults++
+		due := time.Now().Add(p.faultWaits.ourFault)
 		return p.settle(g, result, func(tx *transaction) error {
-			return p.deferrals.deferURL(tx, rec, state.PlaceRAM, time.Now().Add(p.faultWaits.ourFault), state.ReasonConnect)
+			return p.deferrals.deferURL(tx, rec, state.PlaceRAM, due, state.ReasonConnect)
 		})
 	}
 	why := reasonOf(fe)
 	if fe.Stage == fetch.StageDial && fe.Kind != fetch.KindForbiddenAddress {
 		result.ServerBackoff = p.opt.ServerDelay
 	}
-	noRequest := why == state.ReasonForbiddenAddress || why == state.ReasonForbiddenPort || fe.Kind == fetch.KindBadRequest
+	noRequest := why == state.ReasonForbiddenAddress || why == state.ReasonForbiddenPort ||
+		fe.Kind == fetch.KindBadRequest
 	if !noRequest && rec.Flags&weburl.FlagSeedFallback == 0 && int(rec.Attempts) < p.opt.Retries {
 		return p.retry(g, rec, sum, failureOf(fe), why, result)
 	}
 	return p.settle(g, result, func(tx *transaction) error {
 		tx.count(state.CountAttempts, 1)
-		if !noRequest { // else it tells nothing about the host
+		if !noRequest { // without a request the failure does not concern the host
 			v, err := p.health.noteHost(tx, g.Item.Host, rec, &sum.Health, failureOf(fe))
 			if err != nil {
 				return err
@@ -191,8 +198,10 @@ func reasonOf(e *fetch.Error) state.Reason {
 	return state.ReasonConnect
 }
 
-// retry puts the URL off for another attempt, as long as its host rests; if that was given up now, the URL ends.
-func (p *pageStage) retry(g *polite.Grant, rec *weburl.Record, sum *robots.Summary, e health.Event, why state.Reason, result *ending) error {
+// retry defers the URL for another attempt while its host backs off. If the host was given up now, the URL
+// is refused.
+func (p *pageStage) retry(g *polite.Grant, rec *weburl.Record, sum *robots.Summary, e health.Event,
+	why state.Reason, result *ending) error {
 	rec.Attempts++
 	return p.settle(g, result, func(tx *transaction) error {
 		tx.count(state.CountAttempts, 1)
@@ -211,7 +220,7 @@ func (p *pageStage) retry(g *polite.Grant, rec *weburl.Record, sum *robots.Summa
 	})
 }
 
-// settle is the transaction that ends an exchange: what f does, and the end of the grant.
+// settle ends an exchange in one transaction: it runs f and ends the grant.
 func (p *pageStage) settle(g *polite.Grant, result *ending, f func(tx *transaction) error) error {
 	return p.transact(func(tx *transaction) error {
 		if err := f(tx); err != nil {
@@ -230,7 +239,8 @@ func (p *pageStage) settle(g *polite.Grant, result *ending, f func(tx *transacti
 	})
 }
 
-// retryAfter reads the header of that name, RFC 9110 10.2.3: seconds or a date; 0 for none.
+// retryAfter parses the Retry-After header (RFC 9110 10.2.3): seconds or a date. It returns 0 if there is
+// none.
 func retryAfter(resp *fetch.Response, now time.Time) time.Duration {
 	v := string(bytes.TrimSpace(resp.Header("Retry-After")))
 	if v == "" {
@@ -245,7 +255,8 @@ func retryAfter(resp *fetch.Response, now time.Time) time.Duration {
 	return 0
 }
 
-// unconfirmed puts a URL off for another try that decides; nothing is counted against its host.
+// unconfirmed defers a URL for another attempt after a failure that may be ours. Nothing counts against its
+// host.
 func (p *pageStage) unconfirmed(g *polite.Grant, rec *weburl.Record, sum *robots.Summary, result *ending) error {
 	rec.Flags |= weburl.FlagUnconfirmed
 	if !p.outages.inOutage() {

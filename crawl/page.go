@@ -20,9 +20,10 @@ import (
 	"drumbeat/weburl"
 )
 
-// store parses and stores a final response; note, part of the same transaction, says what it means for the host.
-func (p *pageStage) store(ctx context.Context, g *polite.Grant, rec *weburl.Record, resp *fetch.Response, result *ending,
-	note func(tx *transaction) error) error {
+// store parses and stores a final response. note records the result for the host; it runs in the same
+// transaction.
+func (p *pageStage) store(ctx context.Context, g *polite.Grant, rec *weburl.Record, resp *fetch.Response,
+	result *ending, note func(tx *transaction) error) error {
 	var w *pageWorker
 	select {
 	case w = <-p.workers.parsers:
@@ -41,7 +42,7 @@ func (p *pageStage) store(ctx context.Context, g *polite.Grant, rec *weburl.Reco
 		return err
 	})
 	if bug := asPanic(err); bug != nil {
-		w = newPageWorker(p.output) // nobody knows what the old one is like
+		w = newPageWorker(p.output) // the old one may be in any state
 		return p.endByBug(g, rec, bug, result)
 	} else if err != nil {
 		return err
@@ -66,7 +67,7 @@ func (p *pageStage) store(ctx context.Context, g *polite.Grant, rec *weburl.Reco
 			return err
 		}
 		if !is.sitemap && !isRedirect(resp) && p.sitemapFlags(rec) != 0 {
-			tx.count(state.CountSitemapFaults, 1) // there is none, or it is something else
+			tx.count(state.CountSitemapFaults, 1) // no sitemap at this URL
 		}
 		tx.move(key, state.PlaceRAM, state.PlaceFetched)
 		p.countResponse(tx, rec, resp, is.page)
@@ -82,7 +83,7 @@ func (p *pageStage) store(ctx context.Context, g *polite.Grant, rec *weburl.Reco
 	return err
 }
 
-// logSeedsEnd notes a seed whose response is no page.
+// logSeedsEnd logs a seed whose response is not a page.
 func (o *output) logSeedsEnd(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, page bool) {
 	switch {
 	case w.meta.dropped != "":
@@ -94,14 +95,15 @@ func (o *output) logSeedsEnd(w *pageWorker, rec *weburl.Record, resp *fetch.Resp
 	}
 }
 
-// found is what a response turned out to be.
+// found describes the content of a response.
 type found struct {
 	body          content
 	page, sitemap bool
 }
 
-// read fills the worker with all that a response says: its links, what it says of itself, and the records that are stored.
-func (p *pageStage) read(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, now time.Time) (is found, _ error) {
+// read fills w with what the response contains: links, metadata and the records to store.
+func (p *pageStage) read(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64,
+	now time.Time) (is found, _ error) {
 	if p.opt.reading != nil {
 		p.opt.reading("page", rec.URL)
 	}
@@ -152,24 +154,26 @@ func (p *pageStage) countResponse(tx *transaction, rec *weburl.Record, resp *fet
 	} else if resp.Truncated != fetch.NotTruncated {
 		tx.count(state.CountTruncated, 1)
 	}
-	if resp.Marks&decodeCut != 0 && p.sitemapFlags(rec) == 0 { // sitemaps are unpacked while they are read
+	if resp.Marks&decodeCut != 0 && p.sitemapFlags(rec) == 0 { // sitemaps are decoded later, as they are read
 		tx.count(state.CountDecodeCut, 1)
 	}
 }
 
-// decodeCut are the marks of a body that was had, but not decoded to its end.
+// decodeCut are the marks of a body that was received but not decoded to its end.
 const decodeCut = fetch.MarkDecodedLimit | fetch.MarkRatioLimit | fetch.MarkDecodeError | fetch.MarkUnknownCoding
 
-// findLinks fills the worker's batch with the links of a response: of the page and its headers, or the target of a redirect; and
-// says in w.said what the response says of itself.
-func (p *pageStage) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, body content, now time.Time) error {
+// findLinks adds the links of a response to w.links: those of the page and its headers, or the target of a
+// redirect. It stores the metadata of the response in w.meta.
+func (p *pageStage) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, body content,
+	now time.Time) error {
 	said := &w.meta
 	said.start(resp, p.opt.Agent)
 	if isRedirect(resp) {
 		return p.redirectLink(w, rec, resp, key, now)
 	}
 	w.links.Start(rec.URL, rec.URL, deeper(rec.Depth), 0, now)
-	if resp.Status < 200 || resp.Status > 299 { // the links of an error page are those of all error pages, or a trap
+	// The links of an error page are the same on all error pages of a site, or a trap.
+	if resp.Status < 200 || resp.Status > 299 {
 		return nil
 	}
 	var counts parse.Counts
@@ -209,11 +213,13 @@ func (p *pageStage) findLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Res
 	return nil
 }
 
-// redirectLink is findLinks for a redirect.
-func (p *pageStage) redirectLink(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, now time.Time) error {
+// redirectLink does the work of findLinks for a redirect.
+func (p *pageStage) redirectLink(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64,
+	now time.Time) error {
 	flags := weburl.FlagRedirect
 	depth := deeper(rec.Depth)
-	if rec.Flags&weburl.FlagSeed != 0 && rec.Redirects < maxSeedHops { // a seed's redirect chain is the seed
+	if rec.Flags&weburl.FlagSeed != 0 && rec.Redirects < maxSeedHops {
+		// The target of a seed's redirect counts as a seed.
 		flags |= weburl.FlagSeed
 		depth = rec.Depth
 	}
@@ -251,10 +257,11 @@ func (p *pageStage) resolveRedirect(base string, location []byte) (string, error
 	return string(url), err
 }
 
-// deeper is the depth of what a page of some depth leads to. The greatest stays as it is: records hold no greater one.
+// deeper returns the depth of the links of a page at depth. It stays at the largest value that a record can
+// hold.
 func deeper(depth uint16) uint16 { return min(depth, math.MaxUint16-1) + 1 }
 
-// maxSeedHops bounds the redirects of a seed that are taken for the seed itself.
+// maxSeedHops limits the redirects of a seed whose targets count as seeds.
 const maxSeedHops = 20
 
 func isRedirect(resp *fetch.Response) bool {
@@ -265,20 +272,22 @@ func isRedirect(resp *fetch.Response) bool {
 	return false
 }
 
-// warcExchange is what the page store keeps of a response.
+// warcExchange returns the parts of a response that the page store keeps.
 func (p *pageStage) warcExchange(w *pageWorker, rec *weburl.Record, resp *fetch.Response) *warc.Exchange {
 	x := &w.exchange
 	*x = warc.Exchange{
-		URL: rec.URL, Date: resp.Start, IP: resp.Remote.Addr(), Request: resp.RequestHead, Head: resp.RawHead, Body: resp.RawBody,
+		URL: rec.URL, Date: resp.Start, IP: resp.Remote.Addr(), Request: resp.RequestHead,
+		Head: resp.RawHead, Body: resp.RawBody,
 		Chunked: len(resp.PayloadRaw) != len(resp.RawBody), Encoded: len(resp.Header("Content-Encoding")) > 0,
-		Truncated: resp.Truncated.String(), Status: resp.Status, MIME: mimeType(resp), Meta: x.Meta[:0], Protocols: protocols(resp),
+		Truncated: resp.Truncated.String(), Status: resp.Status, MIME: mimeType(resp),
+		Meta: x.Meta[:0], Protocols: protocols(resp),
 	}
 	if isRedirect(resp) {
 		x.Redirect = string(resp.Header("Location"))
 	}
 	add := func(name, value string) { x.Meta = append(x.Meta, warc.Field{Name: name, Value: value}) }
 	add("fetchTimeMs", strconv.FormatInt(resp.Total.Milliseconds(), 10))
-	if rec.Parent == 0 && len(rec.Via) > 0 { // whole
+	if rec.Parent == 0 && len(rec.Via) > 0 { // via is complete
 		add("via", string(rec.AppendVia(nil)))
 	}
 	add("depth", strconv.Itoa(int(rec.Depth)))
@@ -307,10 +316,10 @@ var (
 	httpTLS12 = []string{"http/1.1", "tls/1.2"}
 )
 
-// mimeType is the Content-Type without parameters, in lower case.
+// mimeType returns the Content-Type without parameters, in lower case.
 func mimeType(resp *fetch.Response) string {
 	t, _, _ := bytes.Cut(resp.Header("Content-Type"), []byte(";"))
-	switch t = bytes.TrimSpace(t); string(t) { // nearly all, without an allocation
+	switch t = bytes.TrimSpace(t); string(t) { // common types need no allocation
 	case "text/html":
 		return "text/html"
 	case "text/plain":

@@ -9,26 +9,26 @@ import (
 	"drumbeat/weburl"
 )
 
-// pageMeta are what a response says of itself: what robots are asked for, and where else it is or leads. They are kept with the
-// page, whether they are followed or not.
+// pageMeta is what a response says of itself: directives for robots, and other URLs of the page or links to
+// follow. The page store keeps it, whether the crawl follows the links or not.
 type pageMeta struct {
-	robots    parse.Robots // X-Robots-Tag and metas together
-	canonical []byte       // URLs; empty if there is none
-	refresh   []byte       // of the header or the first meta
+	robots    parse.Robots // X-Robots-Tag and meta elements combined
+	canonical []byte       // URL; empty if there is none
+	refresh   []byte       // URL of the header or the first meta element
 	redirect  []byte
-	dropped   string // why the redirect isn't followed, if that is worth a word
+	dropped   string // why a seed's log reports that the redirect is not followed; "" for none
 }
 
-// start forgets the last response and reads the directives in the headers of resp.
+// start resets s and reads the directives in the headers of resp.
 func (s *pageMeta) start(resp *fetch.Response, agent string) {
-	s.robots, s.canonical, s.refresh, s.redirect, s.dropped = parse.Robots{}, s.canonical[:0], s.refresh[:0], s.redirect[:0], ""
+	*s = pageMeta{canonical: s.canonical[:0], refresh: s.refresh[:0], redirect: s.redirect[:0]}
 	resp.EachHeader("X-Robots-Tag", func(value []byte) bool {
 		s.robots.Add(parse.ParseRobotsTag(value, agent))
 		return true
 	})
 }
 
-// setCanonical notes the canonical URL that a reference gives, unless one is known.
+// setCanonical stores the canonical URL of a reference, unless one is known.
 func (s *pageMeta) setCanonical(x *parse.Extractor, ref []byte) {
 	if len(s.canonical) > 0 || len(ref) == 0 {
 		return
@@ -44,7 +44,7 @@ func (s *pageMeta) setRefresh(url []byte) {
 	}
 }
 
-// each calls add with what there is, as fields of a metadata record.
+// each calls add for each value present, as a field of a metadata record.
 func (s *pageMeta) each(add func(name, value string)) {
 	if text := s.directives(); text != "" {
 		add("robots", text)
@@ -59,7 +59,7 @@ func (s *pageMeta) each(add func(name, value string)) {
 	}
 }
 
-// directives are those in force, as a robots meta spells them.
+// directives returns the directives in force, spelled as in a robots meta element.
 func (s *pageMeta) directives() string {
 	switch s.robots {
 	case parse.Robots{NoIndex: true, NoFollow: true}:
@@ -72,7 +72,8 @@ func (s *pageMeta) directives() string {
 	return ""
 }
 
-// headerLinks adds the links of Refresh and Link headers. Their base is the URL of the response (RFC 8288, 3.2).
+// headerLinks adds the links of Refresh and Link headers. Their base is the URL of the response (RFC 8288,
+// 3.2).
 func (p *pageStage) headerLinks(w *pageWorker, rec *weburl.Record, resp *fetch.Response, counts *parse.Counts) error {
 	refresh, link := resp.Header("Refresh"), resp.Header("Link")
 	if len(refresh) == 0 && len(link) == 0 {
@@ -123,21 +124,21 @@ func (p *pageStage) headerLinks(w *pageWorker, rec *weburl.Record, resp *fetch.R
 	return nil
 }
 
-// maxHeaderLinks bounds the links that are taken of the Link headers of one response.
+// maxHeaderLinks limits the links taken from the Link headers of one response.
 const maxHeaderLinks = 1000
 
-// content is what a body is to the crawl.
+// content is the kind of a body.
 type content uint8
 
 const (
 	contentOther content = iota
-	contentHTML          // links are looked for by the scanner
-	contentCSS           // a style sheet, with Options.Assets
+	contentHTML          // the extractor looks for links
+	contentCSS           // a style sheet; only with Options.Assets
 )
 
-// bodyOf says what the body of a response is, and whether that was found by looking at it, its type being another one
-// or none. Links are looked for in every 2xx answer: 203 is a page that a proxy has changed, 206, which nobody asked for, a part
-// of one.
+// bodyOf returns the kind of a response's body. sniffed reports that the body, not its type, determined the
+// kind. Every 2xx response is searched for links: a 203 is a page modified by a proxy, and an unrequested
+// 206 is a part of a page.
 func (p *pageStage) bodyOf(resp *fetch.Response) (body content, sniffed bool) {
 	if resp.Status < 200 || resp.Status > 299 || len(resp.Body) == 0 {
 		return contentOther, false
@@ -153,7 +154,8 @@ func (p *pageStage) bodyOf(resp *fetch.Response) (body content, sniffed bool) {
 	return contentOther, false
 }
 
-// hasHTML is for bodies without any type, whose first lines may be a server's warnings.
+// hasHTML reports whether an <html> tag is near the start of a body. It is for bodies without a type, which
+// may begin with warnings of the server.
 func hasHTML(body []byte) bool {
 	return bytes.Contains(bytes.ToLower(body[:min(len(body), 1024)]), []byte("<html"))
 }

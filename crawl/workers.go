@@ -12,31 +12,31 @@ import (
 	"drumbeat/warc"
 )
 
-// workers bounds what fetching holds: connections, response buffers, parsers.
+// workers limits what fetching holds: connections, response buffers and parsers.
 type workers struct {
-	slots     chan struct{}        // one taken for each exchange under way
-	grants    chan *polite.Grant   // to fetchers that idle; closed when no more come
-	idle      atomic.Int64         // fetchers that idle
-	waits     atomic.Bool          // dispatch has a slot and no grant for it
-	responses chan *fetch.Response // idle ones, to be reused
-	parsers   chan *pageWorker     // as many as may parse at once
-	robots    chan struct{}        // as many as may be busy with a robots.txt at once: its rules take more than the file
-	archivers archivers            // as many as may encode what isn't pages
+	slots     chan struct{}        // one for each exchange under way
+	grants    chan *polite.Grant   // to idle fetchers; closed when no more grants come
+	idle      atomic.Int64         // number of idle fetchers
+	waits     atomic.Bool          // dispatch has a slot but no grant for it
+	responses chan *fetch.Response // idle buffers for reuse
+	parsers   chan *pageWorker     // limits concurrent parsing
+	robots    chan struct{}        // limits concurrent parsing of robots.txt, which needs much memory
+	archivers archivers            // limits concurrent encoding of records other than pages
 	plds      *pldLimiter          // exchanges under way by PLD
-	inFlight  inFlight             // grants of URLs that have not ended: pages that may still come
-	exchanges inFlight             // exchanges under way, robots.txt included
-	freed     signal               // a slot; nil: nobody waits for that
+	inFlight  inFlight             // granted URLs that have not ended: pages that may still arrive
+	exchanges inFlight             // exchanges under way, including robots.txt
+	freed     signal               // raised when a slot becomes free; nil if no stage waits for one
 }
 
-// pageWorker is what parsing one page needs; it is owned by one goroutine at a time.
+// pageWorker holds what parsing one page needs. One goroutine at a time owns it.
 type pageWorker struct {
 	parser   *parse.Extractor
 	links    *admit.Batch
-	meta     pageMeta // of the response
+	meta     pageMeta // of the current response
 	encoder  *warc.Encoder
 	exchange warc.Exchange
 	prepared warc.Prepared
-	file     string // that the last record went to
+	file     string // that holds the last record
 }
 
 func newWorkers(o *output, connections int) *workers {
@@ -56,9 +56,9 @@ func newWorkers(o *output, connections int) *workers {
 }
 
 func newPageWorker(o *output) *pageWorker {
+	opt := parse.Options{Agent: o.opt.Agent, Rels: o.opt.LinkRels, Assets: o.opt.Assets, Forms: o.opt.Forms}
 	return &pageWorker{links: admit.NewBatch(o.links), encoder: o.warc.NewEncoder(),
-		parser: parse.NewExtractor(parse.Options{Agent: o.opt.Agent, Rels: o.opt.LinkRels, Assets: o.opt.Assets, Forms: o.opt.Forms},
-			o.links.URLOptions())}
+		parser: parse.NewExtractor(opt, o.links.URLOptions())}
 }
 
 func (w *workers) response() *fetch.Response {
@@ -78,14 +78,14 @@ func (w *workers) release(resp *fetch.Response) {
 	}
 }
 
-// enterRobots waits until one more robots.txt may be parsed; false when ctx has ended.
+// enterRobots waits until another robots.txt may be parsed. It returns false if ctx ended first.
 func (w *workers) enterRobots(ctx context.Context) bool {
 	select {
 	case w.robots <- struct{}{}:
 	case <-ctx.Done():
 		return false
 	}
-	if ctx.Err() != nil { // what was cut off by that mustn't pass for an outcome
+	if ctx.Err() != nil { // an exchange that ctx cut short is not an outcome
 		w.leaveRobots()
 		return false
 	}
@@ -94,7 +94,7 @@ func (w *workers) enterRobots(ctx context.Context) bool {
 
 func (w *workers) leaveRobots() { <-w.robots }
 
-// free gives a connection slot back.
+// free returns a connection slot.
 func (w *workers) free() {
 	<-w.slots
 	w.freed.raise()
