@@ -16,41 +16,42 @@ import (
 	"drumbeat/weburl"
 )
 
-// Many failures at once may be an outage of ours, or servers that ban us, die together, or mean to slow the crawl down. Canaries
-// decide: servers that answered a while ago and aren't among those that fail. They are asked for their robots.txt, as politely as ever.
-// One answer proves that the network works.
+// Many simultaneous failures may be an outage on our side. Or the servers ban us, die together, or try to
+// slow the crawl down. Canaries decide: servers that answered a while ago and are not among those that
+// fail. They are asked for their robots.txt, as politely as always. One answer proves that the network
+// works.
 
-// knownServers is the size of the table of servers that have answered; a collision forgets the older one.
+// knownServers is the size of the table of servers that have answered. A collision replaces the older one.
 const knownServers = 8192
 
-// knownFor is for how long an answer makes a server known.
+// knownFor is how long a server counts as known after an answer.
 const knownFor = time.Hour
 
-// blindBelow is how many servers must be known before failures of unknown ones are left out of account; and how many networks, before
-// all servers of one are a single source.
+// blindBelow is the number of servers that must be known before failures of unknown ones are ignored. It is
+// also the number of networks that must be known before all servers of a network count as one source.
 const blindBelow = 16
 
-// canaries is how many origins that have answered are remembered. Each has its place by its server, so that those which
-// answered last, and may be failing now, don't displace all others.
+// canaries is the number of origins kept that have answered. Their servers determine their slots, so that
+// the origins that answered last, and may fail now, do not displace all others.
 const canaries = 64
 
-// canaryGoodFor is for how long the word of a canary is good; canariesAtOnce how many are asked at once; canaryRetryEvery is when some are looked for
-// again if none could be asked, since their delays hadn't passed.
+// canaryGoodFor is how long the answer of a canary is valid. canariesAtOnce is the number asked at once. If
+// none could be asked because of their delays, the next attempt is canaryRetryEvery later.
 const (
 	canaryGoodFor    = time.Minute
 	canariesAtOnce   = 3
 	canaryRetryEvery = 2 * time.Second
 )
 
-// known remembers servers that have answered. Bounded.
+// known stores servers that have answered. Its size is fixed.
 type known struct {
-	mu       sync.Mutex // guards all below
+	mu       sync.Mutex // guards the fields below
 	table    [knownServers]knownServer
 	number   int
 	origins  [canaries]canary
-	networks int       // of origins
-	asking   bool      // somebody asks the canaries
-	asked    time.Time // one answered last
+	networks int       // number of different networks in origins
+	asking   bool      // a goroutine is asking the canaries
+	asked    time.Time // last answer of a canary
 }
 
 type knownServer struct {
@@ -58,20 +59,20 @@ type knownServer struct {
 	at  int64 // Unix seconds
 }
 
-// canary is an origin that answered.
+// canary is an origin that has answered.
 type canary struct {
 	https bool
 	host  string
 	port  uint16
 	addr  netip.Addr
-	key   uint64 // of its server; 0: none
+	key   uint64 // of its server; 0 for an empty slot
 	net   uint64 // of its network
 	at    time.Time
-	tried time.Time // it was asked last
-	fails bool      // an exchange with its server has failed since
+	tried time.Time // last time it was asked
+	fails bool      // an exchange with its server has failed since its last answer
 }
 
-// origin is scheme://host:port.
+// origin returns scheme://host:port.
 func (v *canary) origin() string {
 	scheme := "http"
 	if v.https {
@@ -80,7 +81,8 @@ func (v *canary) origin() string {
 	return fmt.Sprintf("%s://%s:%d", scheme, v.host, v.port)
 }
 
-// is says whether a server answered within knownFor; blind whether too few did to leave others out of account; any whether one did.
+// is reports whether a server answered within knownFor (known), whether too few servers are known to ignore
+// the others (blind), and whether any server has answered (any).
 func (k *known) is(key uint64, now time.Time) (known, blind, any bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -88,6 +90,7 @@ func (k *known) is(key uint64, now time.Time) (known, blind, any bool) {
 	return s.key == key && now.Unix()-s.at < int64(knownFor/time.Second), k.number < blindBelow, k.number > 0
 }
 
+// answered records that a server has answered, and its origin as a canary.
 func (k *known) answered(v canary) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -113,7 +116,7 @@ func (k *known) answered(v canary) {
 	k.networks = len(seen)
 }
 
-// failed notes that an exchange with a server failed in a way that could be ours.
+// failed records that an exchange with a server failed in a way that may be ours.
 func (k *known) failed(key uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -122,7 +125,7 @@ func (k *known) failed(key uint64) {
 	}
 }
 
-// unfit takes a server from the canaries until it answers again.
+// unfit removes a server from the canaries until it answers again.
 func (k *known) unfit(key uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -131,18 +134,19 @@ func (k *known) unfit(key uint64) {
 	}
 }
 
-// none says whether no server has answered.
+// none reports whether no server has answered.
 func (k *known) none() bool { k.mu.Lock(); defer k.mu.Unlock(); return k.number == 0 }
 
-// wide says whether so many networks are known that each is one source.
+// wide reports whether enough networks are known to count each as one source.
 func (k *known) wide() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.networks >= blindBelow
 }
 
-// others returns the origins apart from a source that may be asked: those first that don't fail, and of these the ones that were asked
-// longest ago. any says whether there are some at all.
+// others returns the canaries outside of a source that may be asked. Canaries without failures come first,
+// and among them those that were asked longest ago. any reports whether there are canaries outside of the
+// source at all.
 func (k *known) others(source uint64, may func(host []byte) bool) (list []canary, any bool) {
 	k.mu.Lock()
 	for i := range k.origins {
@@ -165,7 +169,7 @@ func (k *known) others(source uint64, may func(host []byte) bool) (list []canary
 	return list, any
 }
 
-// boolOrder sorts what is true behind what isn't.
+// boolOrder returns 1 if the first of two elements sorts last, otherwise -1.
 func boolOrder(last bool) int {
 	if last {
 		return 1
@@ -173,7 +177,8 @@ func boolOrder(last bool) int {
 	return -1
 }
 
-// begin says whether the caller may ask the canaries: nobody else does. end ends it.
+// begin reports whether the caller may ask the canaries, which only one goroutine does at a time. Call end
+// afterwards.
 func (k *known) begin() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -184,14 +189,14 @@ func (k *known) begin() bool {
 
 func (k *known) end() { k.mu.Lock(); k.asking = false; k.mu.Unlock() }
 
-// fresh says whether a canary answered within canaryGoodFor.
+// fresh reports whether a canary answered within canaryGoodFor.
 func (k *known) fresh(now time.Time) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return !k.asked.IsZero() && now.Sub(k.asked) < canaryGoodFor
 }
 
-// note notes that one was asked, and whether it answered.
+// note records that a canary was asked and whether it answered.
 func (k *known) note(v *canary, answered bool, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -203,9 +208,10 @@ func (k *known) note(v *canary, answered bool, now time.Time) {
 	}
 }
 
-// vouched is true when other servers than this one answered within canaryGoodFor, or none of those that are known may be asked. If none is
-// known at all, the URL's own second failure (again) has to do, but not soon after a restart. Otherwise some are asked, and the next
-// failure will know.
+// canaryAnswered reports whether a canary outside of source has answered within canaryGoodFor. If none is
+// fresh, it starts to ask some, and the next failure sees the result. It also returns true if there are
+// canaries but none may be asked now. If there are no canaries at all, the second failure of the URL
+// (again) suffices, except soon after a restart.
 func (o *outages) canaryAnswered(again bool, source uint64) bool {
 	list, any := o.canariesFor(source)
 	if len(list) == 0 {
@@ -213,7 +219,7 @@ func (o *outages) canaryAnswered(again bool, source uint64) bool {
 	}
 	fresh := o.known.fresh(time.Now())
 	if !fresh && o.known.begin() {
-		o.fetchers.Add(1) // the caller is one of them, or a stage, which are waited for first
+		o.fetchers.Add(1) // the caller is a fetcher or a stage, which end before fetchers is waited for
 		go func() {
 			defer o.fetchers.Done()
 			defer o.fatal()
@@ -224,26 +230,28 @@ func (o *outages) canaryAnswered(again bool, source uint64) bool {
 	return fresh
 }
 
-// silent is true while nothing has answered since the program was started again, for monitorPatience at most: it may have been started
-// in an outage, or because of one, and the servers that could tell are forgotten.
+// silent reports whether no server has answered since the program was restarted, for at most
+// monitorPatience. The restart may have happened during an outage, or because of one, and the known servers
+// are forgotten.
 func (o *outages) silent(now time.Time) bool {
 	return o.counter(state.CountResponses) > 0 && o.known.none() && now.Sub(o.began) < o.faultWaits.patience
 }
 
+// canariesFor returns the canaries outside of source that may be asked.
 func (o *outages) canariesFor(source uint64) (list []canary, any bool) {
 	return o.known.others(source, func(host []byte) bool { return o.mayBeCanary(host) && !o.rules.BlockedHost(host) })
 }
 
-// mayVouch is false for a host that rests, even for a moment: package polite forgets short rests when the program ends, the table of
-// hosts in trouble does not.
+// mayBeCanary returns false for a host in back-off, even a short one. Package polite forgets short
+// back-offs when the program ends, but the table of hosts in trouble does not.
 func (o *outages) mayBeCanary(host []byte) bool {
 	now := time.Now()
 	s := o.health.stateOf(o.HostKey(host), now)
 	return s.End == health.Open && !now.Before(s.Until)
 }
 
-// askVouchers asks canariesAtOnce servers for their robots.txt, those of the list whose turn is now. If none answers, that is an outage; if none
-// can be asked, there is no telling.
+// askCanaries requests robots.txt from up to canariesAtOnce canaries in the list whose delays allow it now.
+// If none of them answers, it declares an outage. asked is the number of canaries asked; 0 decides nothing.
 func (o *outages) askCanaries(ctx context.Context, list []canary) (asked int) {
 	for i := range list {
 		v := &list[i]
@@ -271,7 +279,7 @@ func (o *outages) askCanaries(ctx context.Context, list []canary) (asked int) {
 	return asked
 }
 
-// askVoucher asks one, if its turn is now.
+// askCanary asks one canary if its delays allow it now.
 func (o *outages) askCanary(ctx context.Context, v *canary) (asked bool, err error) {
 	if o.rules.BlockedAddr(v.addr) {
 		return false, nil
@@ -299,7 +307,7 @@ func (o *outages) askCanary(ctx context.Context, v *canary) (asked bool, err err
 	return !errors.Is(err, errBlocked), err
 }
 
-// watchOutages asks canaries while there is an outage, and goes on if they answer: it may be an outage of others.
+// watchOutages asks canaries during an outage. If one answers, the outage is not ours.
 func (o *outages) watchOutages(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if !o.slowed() {

@@ -11,20 +11,21 @@ import (
 	"drumbeat/robots"
 )
 
-// Name servers that can't reach others may say that a name doesn't exist, or give an address of their own for all. So that is confirmed
-// of a name only when it is said twice, and then only if names that had addresses a while ago (their canaries) still have some. A
-// name that had one itself must have none for hours (robots.MissingLeast).
+// Name servers that cannot reach others may claim that a name does not exist, or return one address of
+// their own for all names. So such an answer counts only when it is repeated and names that had addresses a
+// while ago (canaries) still have some. A name that itself had an address must have none for hours
+// (robots.MissingLeast).
 
-// knownNames remembers names that had addresses, each at a place by its PLD. Bounded.
+// knownNames stores names that had addresses. A name's PLD determines its slot. The size is fixed.
 type knownNames struct {
-	mu     sync.Mutex // guards all below
+	mu     sync.Mutex // guards the fields below
 	names  [canaryNames]knownName
 	asking bool
-	at     time.Time // of the last time that they were asked
-	word   namesWord // and what came of it
-	lied   time.Time // when they first had none, since they last had some
+	at     time.Time // when the names were last asked
+	word   namesWord // the result
+	lied   time.Time // when they first had no address since they last had some; zero if they have
 	last   [namesLast]bool
-	n      int // names looked up for the first time; last has what became of the latest of them: no address
+	n      int // number of first lookups; last holds whether the latest of them found no address
 }
 
 type knownName struct {
@@ -34,34 +35,37 @@ type knownName struct {
 
 const (
 	canaryNames = 32
-	// namesFor is for how long the answer of a canary is good; namesOf how many are asked; namesLeast of them must have no address
-	// before the name servers are doubted: a name may vanish.
+	// namesFor is how long the answer of canaries is valid. namesOf is the number asked. At least
+	// namesLeast of them must have no address before the name servers are doubted, because a single name
+	// may vanish.
 	namesFor   = 5 * time.Second
 	namesOf    = 3
 	namesLeast = 2
-	// Of the last namesLast names that were looked up for the first time, a third may have no address, once namesEnough were. If more
-	// have none, the name servers may fail for a part of all names, in which no canary is left: all wait for MissingLeast.
+	// Up to a third of the last namesLast first lookups may find no address, once there were namesEnough.
+	// If more find none, the name servers may fail for some names, with no canary among them; then all such
+	// names wait for MissingLeast.
 	namesLast, namesEnough = 32, 8
 )
 
-// namesWord is what names that are known say of the name servers.
+// namesWord is what known names tell about the name servers.
 type namesWord uint8
 
 const (
-	namesSilent namesWord = iota // there are none, or they weren't answered
-	namesWork                    // all that were answered have an address
+	namesSilent namesWord = iota // no names are known, or their lookups had no answer
+	namesWork                    // all names with an answer have an address
 	namesLie                     // most have none
-	namesAsked                   // they are being asked
+	namesAsked                   // another goroutine is asking
 )
 
-// found notes that a name has an address.
+// found records that a name has an address.
 func (k *knownNames) found(host, pld string, key uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.names[key%canaryNames] = knownName{host: host, pld: pld}
 }
 
-// few says whether too few names are known to doubt the name servers, be one of them the name in question.
+// few reports whether too few names are known to doubt the name servers, even if the name in question is
+// one of them.
 func (k *knownNames) few() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -72,7 +76,7 @@ func (k *knownNames) few() bool {
 	return n <= namesLeast
 }
 
-// first notes what became of a name's first lookup.
+// first records the result of a name's first lookup.
 func (k *knownNames) first(absent bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -80,7 +84,7 @@ func (k *knownNames) first(absent bool) {
 	k.n++
 }
 
-// many says whether more names have no address than should.
+// many reports whether more names than usual have no address.
 func (k *knownNames) many() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -98,8 +102,9 @@ func boolCount(b bool) int {
 	return 0
 }
 
-// ask returns names to be asked, apart from one, those first that were asked longest ago; nil if the last word is still good, or somebody
-// asks. told must be called if there are some.
+// ask returns names to look up, excluding one; those asked longest ago come first. The list is empty if the
+// last result is still valid, another goroutine is asking, or no names are known. If it is not empty, the
+// caller must call told.
 func (k *knownNames) ask(but string, now time.Time) (list []knownName, word namesWord) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -120,7 +125,8 @@ func (k *knownNames) ask(but string, now time.Time) (list []knownName, word name
 	return list, namesSilent
 }
 
-// told notes what names said, and returns what is to be made of it: name servers that have denied all for MissingLeast don't lie.
+// told records the result of asking the names in list and returns the final result. Name servers that have
+// denied all names for MissingLeast count as truthful.
 func (k *knownNames) told(list []knownName, word namesWord, now time.Time) namesWord {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -142,7 +148,7 @@ func (k *knownNames) told(list []knownName, word namesWord, now time.Time) names
 	return word
 }
 
-// askNames says what other names than this one tell of the name servers now.
+// askNames returns what names other than but tell about the name servers now.
 func (o *outages) askNames(ctx context.Context, but string) namesWord {
 	list, word := o.nameCanaries.ask(but, time.Now())
 	if len(list) == 0 {
@@ -160,7 +166,8 @@ func (o *outages) askNames(ctx context.Context, but string) namesWord {
 		}
 	}
 	switch word = namesSilent; {
-	case have > 0 && missing == 0: // of servers that tell the truth about one name in five, three such names are rare
+	case have > 0 && missing == 0:
+		// If name servers tell the truth about one name in five, three such names in a row are rare.
 		word = namesWork
 	case missing >= namesLeast:
 		word = namesLie
@@ -175,8 +182,8 @@ func (o *outages) askNames(ctx context.Context, but string) namesWord {
 	return word
 }
 
-// absence says whether it is confirmed that a name has no address, or none that may be connected to: an update of RobotsCache. Else, the
-// request is made again.
+// absence decides whether it is confirmed that a name has no address, or none that is allowed. If so, kind
+// is the update for RobotsCache. If not, the request is made again.
 func (o *outages) absence(ctx context.Context, job *robots.Job, name string) (kind byte, confirmed bool) {
 	if job.Tries == 0 || o.namesInDoubt() {
 		return 0, false
@@ -193,9 +200,10 @@ func (o *outages) absence(ctx context.Context, job *robots.Job, name string) (ki
 	switch {
 	case job.Tries < confirmTries:
 		return 0, false
-	case o.Manifest != nil && o.nameCanaries.few() && time.Since(o.began) < o.faultWaits.patience: // started again: it has forgotten them
+	case o.Manifest != nil && o.nameCanaries.few() && time.Since(o.began) < o.faultWaits.patience:
+		// A restart has forgotten the names.
 		return 0, false
-	case o.counter(state.CountResponses) == 0: // a crawl that has none but dead names ends
+	case o.counter(state.CountResponses) == 0: // a crawl with dead names only must end
 		return robots.UpdateGone, true
 	}
 	return robots.UpdateMissing, true

@@ -12,20 +12,20 @@ import (
 	"drumbeat/robots"
 )
 
-// lookupKind says what a lookup is for.
+// lookupKind describes a lookup.
 type lookupKind uint8
 
 const (
-	lookupAgain  lookupKind = 1 << iota // it is repeated because it failed
+	lookupAgain  lookupKind = 1 << iota // repeated after a failure
 	lookupKnown                         // the name had an address before
-	lookupFresh                         // what the resolver remembers doesn't do
-	lookupCached                        // the resolver remembered the answer
+	lookupFresh                         // do not use the resolver's cache
+	lookupCached                        // the answer came from the resolver's cache
 )
 
-// lookupsUnderWay is how many lookups have begun and not ended.
+// lookupsUnderWay returns the number of lookups that have begun and not ended.
 func (o *outages) lookupsUnderWay() int64 { return o.lookups.load() }
 
-// lookup resolves a host; an address stands for itself.
+// lookup resolves a host. An IP address resolves to itself.
 func (o *outages) lookup(ctx context.Context, host []byte, kind lookupKind) ([]netip.Addr, time.Time, error) {
 	name := string(host)
 	if len(name) > 2 && name[0] == '[' {
@@ -71,7 +71,7 @@ func (o *outages) lookup(ctx context.Context, host []byte, kind lookupKind) ([]n
 	}
 	o.output.archiveLookup(name, &answer)
 	o.sketches.addServers(answer.Addrs)
-	// A shorter life than the batches of the disk structures would have every URL looked up again.
+	// With a lifetime shorter than a batch of the disk structures, every URL would cause another lookup.
 	expires := answer.Expires
 	if least := time.Now().Add(minAddrLife); expires.Before(least) {
 		expires = least
@@ -79,20 +79,20 @@ func (o *outages) lookup(ctx context.Context, host []byte, kind lookupKind) ([]n
 	return addrs, expires, open
 }
 
-// isLiteral says whether a URL's host is an address.
+// isLiteral reports whether a URL's host is an IP address.
 func isLiteral(host []byte) bool {
 	_, err := netip.ParseAddr(strings.Trim(string(host), "[]"))
 	return err == nil
 }
 
-// errForbidden says that a host has none but addresses that may not be connected to.
+// errForbidden reports that all addresses of a host are forbidden.
 var errForbidden = errors.New("crawl: no address that may be connected to")
 
-// allowed drops the addresses that the fetcher would refuse, and those that it gets twice.
+// allowed removes duplicates and the addresses that the fetcher would refuse.
 func (o *outages) allowed(addrs []netip.Addr) ([]netip.Addr, error) {
 	good := make([]netip.Addr, 0, len(addrs))
 	for _, a := range addrs {
-		a = a.Unmap() // ::ffff:192.0.2.1 is the server 192.0.2.1, and keeps its delay
+		a = a.Unmap() // ::ffff:192.0.2.1 is the server 192.0.2.1 and shares its delay
 		if (o.opt.AllowedAddr == nil || o.opt.AllowedAddr(a)) && !slices.Contains(good, a) {
 			good = append(good, a)
 		}
@@ -103,5 +103,5 @@ func (o *outages) allowed(addrs []netip.Addr) ([]netip.Addr, error) {
 	return good, nil
 }
 
-// minAddrLife is the least life of an address in RobotsCache.
+// minAddrLife is the least lifetime of an address in RobotsCache.
 const minAddrLife = 10 * time.Minute

@@ -7,74 +7,76 @@ import (
 	"drumbeat/fetch"
 )
 
-// Our failure is not theirs. When the network, or the name servers, fail on this side, every host seems dead. So:
+// When the network or the name servers fail on our side, every host seems dead. So:
 //
-//   - A failure that could be ours (no answer in time, no route, connection lost) counts against a host only when it is
-//     confirmed: the URL, or another one of its host, or the robots request, is tried once more after confirmWait, and
-//     meanwhile the network was seen to work. Until then nothing is counted.
-//   - A monitor watches what became of the last exchanges with servers that had answered before, another one the lookups.
-//     When the share of failures jumps far above its mean there is an outage: fetching rests but for one try a second, and
-//     nothing that fails is counted. When those tries succeed again, all goes on.
-//   - Meanwhile canaries are asked (canary.go). If one answers, the outage is of others: fetching goes on at its usual rate, but for
-//     monitorPatience what fails isn't counted yet, since a part of the network may come back. After that it is how the web is now.
+//   - A failure that may be ours (no answer in time, no route, connection lost) counts against a host only
+//     when it is confirmed: the URL, another URL of its host, or the robots.txt request is tried again
+//     after confirmWait, and the network has worked in the meantime.
+//   - One monitor watches the last exchanges with servers that had answered before, another the lookups.
+//     If the share of failures jumps far above its mean, there is an outage: fetching slows to one request
+//     a second, and failures are not counted. When these requests succeed again, the outage is over.
+//   - During an outage canaries are asked (canary.go). If one answers, the failures are elsewhere:
+//     fetching continues at its usual rate. Failures still do not count for monitorPatience, since part of
+//     the network may be down on our side. After that they count.
 
-// The monitor's constants.
+// These are the constants of the monitor.
 const (
-	monitorLast  = 64          // outcomes it looks at, each of another server
-	monitorSpan  = time.Minute // none older than that
-	monitorLeast = 4           // failures in them, before anything can be told
-	monitorJump  = 0.3         // by how much the share of failures exceeds its mean in an outage
-	monitorMost  = 0.9         // no mean makes it need more than that
-	meanWeight   = 1.0 / 512   // of an outcome in the running mean
+	monitorLast  = 64          // outcomes considered, each of another source
+	monitorSpan  = time.Minute // their greatest age
+	monitorLeast = 4           // least number of failures among them in an outage
+	monitorJump  = 0.3         // how far the share of failures exceeds its mean in an outage
+	monitorMost  = 0.9         // share of failures that is always an outage
+	meanWeight   = 1.0 / 512   // weight of one outcome in the running mean
 
-	trickle = time.Second // between two tries in an outage
-	// probesLast tries decide that an outage is over: all of the last probesGood, or all but a few of them.
+	trickle = time.Second // between two requests in an outage
+	// An outage ends when the last probesGood probes succeed, or all but a few of the last probesLast.
 	probesLast = 8
 	probesGood = 4
-	// monitorPatience ends an outage in which some tries succeed all along, or canaries answered: then it isn't one, but how the web is
-	// now. An outage of the network in which neither happens is waited for without end.
+	// monitorPatience ends an outage in which some probes succeed or canaries answer: the failures are then
+	// normal. An outage of the network in which neither happens lasts without limit.
 	monitorPatience = 15 * time.Minute
 )
 
-// outcome is how an exchange or a lookup ended, as far as it tells about the way there.
+// outcome says what the end of an exchange or a lookup tells about the network.
 type outcome uint8
 
 const (
 	outcomeNone outcome = iota // tells nothing
-	outcomeGood                // an answer came
-	outcomeBad                 // none came
+	outcomeGood                // an answer arrived
+	outcomeBad                 // no answer arrived
 )
 
-// probe is a try that was begun in an outage.
+// probe is a request begun during an outage.
 type probe struct {
 	ended bool
 	got   outcome
 }
 
-// monitor judges one way to the world by what comes back on it.
+// monitor detects an outage of the network or of the name servers from the outcomes of requests.
 type monitor struct {
-	// strict: only when nearly nothing answers it is an outage, and it is waited for no longer than monitorPatience. For names, of
-	// which many are dead at all times, and hardly any is asked for twice; a URL is never refused for want of an answer.
+	// strict is set for names. There is an outage only if nearly nothing answers, and it lasts at most
+	// monitorPatience. Many names are dead at any time and hardly any is looked up twice. A missing answer
+	// never refuses a URL.
 	strict bool
-	// patience is for how long it is waited for if it may be none.
+	// patience is the longest duration of an outage that may be none (monitorPatience).
 	patience time.Duration
 
-	mu   sync.Mutex // guards all below
-	last []sample   // the oldest first; at most monitorLast, each of another source
-	mean float64    // share of failures while there is no outage
+	mu   sync.Mutex // guards the fields below
+	last []sample   // oldest first; at most monitorLast, each of another source
+	mean float64    // share of failures without an outage
 
 	down       bool
-	partial    bool // canaries answered: fetching goes on, but nothing that fails is counted until monitorPatience is over
+	partial    bool // canaries answered: fetching continues, but failures do not count until patience is over
 	since      time.Time
-	tried      time.Time // last try in the outage
-	good       bool      // a try has succeeded in it
-	share      float64   // of failures when it began
-	jumped     bool      // and that was far above the mean
-	answeredAt time.Time // a canary answered last
-	told       bool      // the log says that there is an outage
-	// probes are the tries of this outage whose turn to be looked at hasn't come: as many as begin within the longest of them.
+	tried      time.Time // last request in the outage
+	good       bool      // a probe of the outage has succeeded
+	share      float64   // share of failures at the start of the outage
+	jumped     bool      // share was far above the mean
+	answeredAt time.Time // last answer of a canary
+	told       bool      // the log has reported the outage
+	// probes are those of this outage that over has not evaluated, in the order of their start.
 	probes  []*probe
-	results []bool // of the last probesLast ones: failed
+	results []bool // of the last probesLast probes: true for a failure
 }
 
 type sample struct {
@@ -83,7 +85,7 @@ type sample struct {
 	bad    bool
 }
 
-// begin notes that something is tried; the result is for end.
+// begin starts a request. Pass the result to end; it is nil without an outage.
 func (m *monitor) begin() *probe {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -95,8 +97,9 @@ func (m *monitor) begin() *probe {
 	return p
 }
 
-// end notes what became of a try. known says that the source has answered before: only then a failure tells something. blind
-// is true as long as there are no such sources. It returns true when an outage began or ended with it.
+// end records the outcome of a request. known reports that the source has answered before; otherwise a
+// failure means nothing. blind is true while too few sources are known to ignore the others. end returns
+// true if an outage began or ended.
 func (m *monitor) end(p *probe, now time.Time, source uint64, got outcome, known, blind bool) (changed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -108,7 +111,7 @@ func (m *monitor) end(p *probe, now time.Time, source uint64, got outcome, known
 	}
 	if m.down {
 		if p == nil {
-			return false // begun before the outage
+			return false // it began before the outage
 		}
 		m.good = m.good || got == outcomeGood
 		return m.over(now, blind)
@@ -126,13 +129,14 @@ func (m *monitor) end(p *probe, now time.Time, source uint64, got outcome, known
 	if m.strict {
 		least = 2 * monitorLeast
 	}
-	if got == outcomeBad && bad >= least && float64(bad) >= threshold*float64(n) && now.Sub(m.answeredAt) >= canaryGoodFor {
+	if got == outcomeBad && bad >= least && float64(bad) >= threshold*float64(n) &&
+		now.Sub(m.answeredAt) >= canaryGoodFor {
 		m.fail(now, float64(bad)/float64(n))
 		return true
 	}
 	if m.partial {
 		if n >= probesLast && float64(bad)/float64(n) < m.mean+monitorJump/2 {
-			m.partial = false // those that failed answer again
+			m.partial = false // the failed sources answer again
 			return true
 		}
 		return false
@@ -170,7 +174,7 @@ func (m *monitor) count(now time.Time) (bad, n int) {
 	return bad, n
 }
 
-// fail begins an outage, or the next stretch of one in which canaries had answered.
+// fail begins an outage, or resumes one in which canaries had answered.
 func (m *monitor) fail(now time.Time, share float64) {
 	if !m.partial {
 		m.since, m.share, m.jumped = now, share, share-m.mean >= monitorJump
@@ -179,7 +183,7 @@ func (m *monitor) fail(now time.Time, share float64) {
 	m.last, m.probes, m.results = m.last[:0], nil, nil
 }
 
-// answered notes that a canary answered, and returns true if that changes an outage.
+// answered records the answer of a canary. It returns true if that changes an outage.
 func (m *monitor) answered(now time.Time) (changed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -194,7 +198,7 @@ func (m *monitor) answered(now time.Time) (changed bool) {
 	return true
 }
 
-// doubts is true while nothing that fails is counted; over that it isn't any more since now.
+// doubts reports whether failures are not counted now. over is true if this call ended that state.
 func (m *monitor) doubts(now time.Time) (doubts, over bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -208,7 +212,8 @@ func (m *monitor) doubts(now time.Time) (doubts, over bool) {
 	return m.down || m.partial, over
 }
 
-// over ends the outage if the tries say so. They are looked at in the order of their beginning: failures take longer.
+// over ends the outage if the probes allow it. It evaluates them in the order of their start, because
+// failures take longer than answers.
 func (m *monitor) over(now time.Time, blind bool) bool {
 	for len(m.probes) > 0 && m.probes[0].ended {
 		if got := m.probes[0].got; got != outcomeNone {
@@ -234,19 +239,19 @@ func (m *monitor) over(now time.Time, blind bool) bool {
 	return true
 }
 
-// mayTry is false while there is an outage and the last try was begun less than trickle ago.
+// mayTry returns false during an outage if the last request began less than trickle ago.
 func (m *monitor) mayTry(now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return !m.down || now.Sub(m.tried) >= trickle
 }
 
-// take notes that a try is begun.
+// take records the start of a request.
 func (m *monitor) take(now time.Time) { m.mu.Lock(); m.tried = now; m.mu.Unlock() }
 
 func (m *monitor) isDown() bool { m.mu.Lock(); defer m.mu.Unlock(); return m.down }
 
-// declare begins an outage that was found out otherwise.
+// declare begins an outage that was detected by other means.
 func (m *monitor) declare(now time.Time) (changed bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -257,7 +262,7 @@ func (m *monitor) declare(now time.Time) (changed bool) {
 	return true
 }
 
-// workedSince is true when a source other than this one answered after a time.
+// workedSince reports whether a source other than this one has answered after at.
 func (m *monitor) workedSince(at time.Time, source uint64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -269,13 +274,14 @@ func (m *monitor) workedSince(at time.Time, source uint64) bool {
 	return false
 }
 
-// lacking says whether this machine had no descriptor, port or memory for a connection. If that lasts, it is an outage like any other.
-// (A lack of memory for a body is not: fewer exchanges at once cure it.)
+// lacking reports whether this machine lacked a descriptor, port or memory for a connection. If that
+// persists, it is an outage. A lack of memory for a body is not: fewer concurrent exchanges solve it.
 func lacking(err *fetch.Error) bool {
 	return err.Kind == fetch.KindResources && err.Stage == fetch.StageDial
 }
 
-// doubtful says whether a failed exchange could be a failure of ours: nothing, or not all, came from the other side.
+// doubtful reports whether a failed exchange may be our failure, because the response is missing or
+// incomplete.
 func doubtful(err *fetch.Error) bool {
 	switch err.Kind {
 	case fetch.KindTimeout, fetch.KindNoRoute, fetch.KindReset, fetch.KindEmptyReply, fetch.KindOther:
@@ -284,8 +290,9 @@ func doubtful(err *fetch.Error) bool {
 	return false
 }
 
-// cutOff says whether a response ended too early for a reason that could be ours. A server whose bytes came to the last, but too
-// slowly, shows that the network works.
+// cutOff reports whether a response ended too early for a reason that may be ours. A server that sent until
+// the end, but too slowly, shows that the network works.
 func cutOff(resp *fetch.Response) bool {
-	return resp.Truncated == fetch.TruncatedTime && resp.Marks&fetch.MarkSlow == 0 || resp.Truncated == fetch.TruncatedDisconnect
+	return resp.Truncated == fetch.TruncatedTime && resp.Marks&fetch.MarkSlow == 0 ||
+		resp.Truncated == fetch.TruncatedDisconnect
 }

@@ -13,22 +13,22 @@ import (
 	"drumbeat/weburl"
 )
 
-// How long a failure that could be ours waits before it is tried once more: as long as the host rests anyway, within bounds. An
-// outage must be found out meanwhile.
+// A failure that may be ours is tried again after a wait between confirmLeast and confirmMost. The wait is
+// the host's delay if that is within these limits. It must be long enough to detect an outage.
 const (
 	confirmLeast  = 3 * time.Second
 	confirmMost   = 30 * time.Second
 	confirmOutage = 30 * time.Second // while there is an outage
 )
 
-// waits are how long what may be a fault of ours is waited for.
+// waits are the waits after failures that may be ours.
 type waits struct {
-	confirm, confirmOutage time.Duration // before another try, at least, and while there is an outage
-	ourFault               time.Duration // of a URL, after a fault of this machine
-	patience               time.Duration // with an outage that may be none
+	confirm, confirmOutage time.Duration // before another attempt: at least, and during an outage
+	ourFault               time.Duration // before another attempt of a URL after a fault of this machine
+	patience               time.Duration // longest outage that may turn out to be none
 }
 
-// makeWaits are the defaults, unless the options change them.
+// makeWaits returns the default waits, which a test may change.
 func (o *Options) makeWaits() waits {
 	w := waits{confirm: confirmLeast, confirmOutage: confirmOutage, ourFault: ourFaultPause, patience: monitorPatience}
 	if o.tuneWaits != nil {
@@ -37,14 +37,15 @@ func (o *Options) makeWaits() waits {
 	return w
 }
 
-// outages decides whether a failure is ours or the site's. Its goroutine "canaries" asks canaries while there is an outage.
+// outages decides whether a failure is ours or the site's. Its goroutine "canaries" asks canaries during an
+// outage.
 type outages struct {
 	*engine
-	net, dns     monitor // of exchanges, of lookups
+	net, dns     monitor // one for exchanges, one for lookups
 	known        known
 	nameCanaries knownNames
-	wakeCanaries signal   // there is an outage: the canaries are to be asked
-	lookups      inFlight // under way
+	wakeCanaries signal   // raised at the start of an outage
+	lookups      inFlight // lookups under way
 
 	dispatcher *dispatcher
 	health     *hostHealth
@@ -59,7 +60,7 @@ func newOutages(e *engine) *outages {
 	return o
 }
 
-// confirmWait is the wait before the next try.
+// confirmWait returns the wait before the next attempt.
 func (o *outages) confirmWait() time.Duration {
 	if o.inOutage() {
 		return o.faultWaits.confirmOutage
@@ -67,14 +68,15 @@ func (o *outages) confirmWait() time.Duration {
 	return max(o.faultWaits.confirm, min(o.opt.HostDelay, confirmMost))
 }
 
-// serverKey is the key of an address in the tables of outages.
+// serverKey returns the key of an address in the tables of outages.
 func (o *outages) serverKey(addr netip.Addr) uint64 {
 	b := addr.As16()
 	return max(1, o.Hasher.ServerKey(b[:]))
 }
 
-// source is the key of what an address stands for when failures are counted: its network, so that nobody stops the crawl with the
-// addresses of one; its server, as long as few networks are known.
+// source returns the key under which failures of an address are counted. It is the key of the network, so
+// that nobody can stop the crawl with the addresses of one network. While few networks are known, it is the
+// key of the server.
 func (o *outages) source(addr netip.Addr) uint64 {
 	if o.known.wide() {
 		addr = polite.Network(addr)
@@ -82,7 +84,7 @@ func (o *outages) source(addr netip.Addr) uint64 {
 	return o.serverKey(addr)
 }
 
-// watchExchange tells the monitor of the network how an exchange ended.
+// watchExchange reports the end of an exchange to the monitor of the network.
 func (o *outages) watchExchange(try *probe, addr netip.Addr, parts weburl.Parts, err error, resp *fetch.Response) {
 	now := time.Now()
 	key := o.serverKey(addr)
@@ -99,23 +101,25 @@ func (o *outages) watchExchange(try *probe, addr netip.Addr, parts weburl.Parts,
 	is, blind, any := o.known.is(key, now)
 	switch {
 	case got == outcomeGood:
-		o.known.answered(canary{https: len(parts.Scheme) == len("https"), host: string(parts.Host), port: parts.Port, addr: addr, key: key,
-			net: o.serverKey(polite.Network(addr)), at: now})
+		o.known.answered(canary{https: len(parts.Scheme) == len("https"), host: string(parts.Host), port: parts.Port,
+			addr: addr, key: key, net: o.serverKey(polite.Network(addr)), at: now})
 		if err == nil && (resp.Status == http.StatusTooManyRequests || resp.Status >= http.StatusInternalServerError) {
-			o.known.unfit(key) // it works, but asks to be left alone for a while, or has trouble
+			o.known.unfit(key) // it works, but is overloaded or asks for fewer requests
 		}
 	case got == outcomeBad && is:
 		o.known.failed(key)
 	case got == outcomeBad && any && (fe != nil && (fe.Kind == fetch.KindNoRoute || lacking(fe))):
-		got = outcomeNone // links to addresses of a family that this machine has no way to are no outage
+		// Links to addresses of a family that this machine cannot reach are not an outage.
+		got = outcomeNone
 	}
 	if o.net.end(try, now, o.source(addr), got, is, blind) {
 		o.tellOutage("network", &o.net)
 	}
 }
 
-// watchLookup does the same for the name servers. That a name has no address, or none that may be connected to, is a failure if it had
-// one; else it tells nothing. A name that wasn't answered before tells nothing when it isn't again.
+// watchLookup reports the end of a lookup to the monitor of the name servers. If a name has no address, or
+// none that is allowed, that is a failure if it had one before; otherwise it means nothing. A repeated
+// lookup without an answer does not count as a failure of a known name.
 func (o *outages) watchLookup(try *probe, pld uint64, kind lookupKind, err error) {
 	got := outcomeGood
 	var le *LookupError
@@ -140,7 +144,7 @@ func (o *outages) watchLookup(try *probe, pld uint64, kind lookupKind, err error
 	}
 }
 
-// tellOutage logs that an outage has begun or ended.
+// tellOutage logs the start or the end of an outage and wakes the stages concerned.
 func (o *outages) tellOutage(what string, m *monitor) {
 	m.mu.Lock()
 	down, since, partial, told := m.down, m.since, m.partial, m.told
@@ -157,18 +161,20 @@ func (o *outages) tellOutage(what string, m *monitor) {
 	lasted := time.Since(since).Round(time.Second)
 	switch {
 	case down && told:
-		o.opt.Log.Debug("outage again: fetching rests but for one try a second", "of", what)
+		o.opt.Log.Debug("outage again: fetching slows to one request a second", "of", what)
 	case down:
-		o.opt.Log.Error("outage: fetching rests but for one try a second; nothing that fails is counted", "of", what)
+		o.opt.Log.Error("outage: fetching slows to one request a second; failures are not counted", "of", what)
 	case partial:
-		o.opt.Log.Warn("the outage is of others: fetching goes on; what fails is not counted for now", "of", what, "lasted", lasted)
+		o.opt.Log.Warn("canaries answer: fetching continues; failures are not counted for now",
+			"of", what, "lasted", lasted)
 	default:
-		o.opt.Log.Warn("the outage is over: fetching goes on", "of", what, "lasted", lasted)
+		o.opt.Log.Warn("the outage is over: fetching continues", "of", what, "lasted", lasted)
 	}
 }
 
-// confirmed says whether a failure that could be ours may be counted: it is the second one in a row, of the URL (again) or of its host
-// (doubted), and since this exchange began the network was seen to work elsewhere, or a canary answered.
+// confirmed reports whether a failure that may be ours counts. It must be the second in a row of the URL
+// (again) or of its host (doubted). And since the exchange began another source must have answered, or a
+// canary must have.
 func (o *outages) confirmed(again, doubted bool, began time.Time, source uint64) bool {
 	if !again && !doubted || o.inOutage() {
 		return false
@@ -176,41 +182,45 @@ func (o *outages) confirmed(again, doubted bool, began time.Time, source uint64)
 	return o.net.workedSince(began, source) || o.canaryAnswered(again, source)
 }
 
-// confirmTries is after how many failures a robots request is confirmed although nothing tells whether the network works. Its URLs
-// are not refused because of it: they wait for robots.txt.
+// confirmTries is the number of failures after which a failed request for robots.txt counts even if nothing
+// tells whether the network works. It refuses no URLs: they wait for robots.txt.
 const confirmTries = robots.MaxTries
 
-// outageText is what the progress says; "" without an outage.
+// outageText describes the outage for the progress display, "" without one.
 func (o *outages) outageText() string {
 	for _, m := range []struct {
 		m    *monitor
 		text string
-	}{{&o.net, "the network: known servers don't answer"}, {&o.dns, "the name servers: they don't answer"}} {
+	}{{&o.net, "network: known servers do not answer"}, {&o.dns, "name servers do not answer"}} {
 		m.m.mu.Lock()
 		down, since := m.m.down, m.m.since
 		m.m.mu.Unlock()
 		if down {
-			return fmt.Sprintf("%s since %s; one try a second, nothing counts", m.text, since.UTC().Format("15:04:05 MST"))
+			return fmt.Sprintf("%s since %s; one request a second, failures are not counted", m.text,
+				since.UTC().Format("15:04:05 MST"))
 		}
 	}
 	return ""
 }
 
-// namesWorkedSince says whether a name server has answered since then.
+// namesWorkedSince reports whether a name server has answered since at.
 func (o *outages) namesWorkedSince(at time.Time) bool { return o.dns.workedSince(at, 0) }
 
-// mayTry is false while there is an outage and a try was made within the last second; take notes a try; try begins one
-// exchange, whose outcome is for watchExchange.
+// mayTry reports whether a request may be sent: during an outage, at most one a second.
 func (o *outages) mayTry(now time.Time) bool { return o.net.mayTry(now) && o.dns.mayTry(now) }
+
+// take records that a request is granted at now.
 
 func (o *outages) take(now time.Time) { o.net.take(now); o.dns.take(now) }
 
+// try begins an exchange. Pass the result to watchExchange.
 func (o *outages) try() *probe { return o.net.begin() }
 
-// slowed is true while the network or the name servers are taken to be down: fetching rests but for a few tries.
+// slowed reports whether the network or the name servers count as down, so that only one request a second
+// is sent.
 func (o *outages) slowed() bool { return o.net.isDown() || o.dns.isDown() }
 
-// inOutage is true while nothing that fails is counted.
+// inOutage reports whether failures are not counted now.
 func (o *outages) inOutage() bool {
 	net, over := o.net.doubts(time.Now())
 	if over {
@@ -219,7 +229,7 @@ func (o *outages) inOutage() bool {
 	return o.namesInDoubt() || net
 }
 
-// namesInDoubt is true while no answer of a name server, or want of one, is confirmed.
+// namesInDoubt reports whether answers of the name servers, or their absence, are not trusted now.
 func (o *outages) namesInDoubt() bool {
 	dns, over := o.dns.doubts(time.Now())
 	if over {

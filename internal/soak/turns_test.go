@@ -162,7 +162,7 @@ func (s *soak) outage() {
 	s.let(2*s.unit, 6*s.unit)
 	s.web.SetOutage(simweb.Outage{})
 	count := func(text string) int { return strings.Count(s.p.tail.text(), text) }
-	over := func() bool { return count("outage: fetching rests") <= count("the outage is over") }
+	over := func() bool { return count("outage: fetching slows") <= count("the outage is over") }
 	if s.waitFor(2*time.Minute, over) && !s.p.exited() {
 		s.goesOn(time.Minute)
 	}
