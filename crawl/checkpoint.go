@@ -17,7 +17,7 @@ import (
 	"drumbeat/polite"
 )
 
-// moment is all that is copied under the exclusive lock.
+// moment is the state that is copied under the exclusive lock.
 type moment struct {
 	parts    []frozenPart
 	accounts state.Accounts
@@ -28,28 +28,28 @@ type moment struct {
 	hosts    []health.Entry
 	jobs     [][]byte
 	active   int64
-	written  int64 // bytes, known when it has been saved
+	written  int64 // bytes written; set after it has been saved
 }
 
-// checkpointer makes the crawl durable. Goroutine "checkpoint".
+// checkpointer writes checkpoints. Its goroutine is "checkpoint".
 type checkpointer struct {
 	*engine
-	structures     []*structure    // all that the crawl has on disk
-	inRAM          []func(*moment) // what stages have in RAM alone
-	checkpointMu   sync.Mutex      // held by the one checkpoint that runs; guards gen
+	structures     []*structure    // all structures on disk
+	inRAM          []func(*moment) // copy the state that stages hold in RAM only
+	checkpointMu   sync.Mutex      // held during a checkpoint; guards gen
 	gen            uint64
 	lastCheckpoint atomic.Pointer[CheckpointStats]
 	frozen         state.Frozen
 	runs           int
 	lastRun        *state.LastRun
-	saved          atomic.Int64 // changes when the last checkpoint began
+	saved          atomic.Int64 // value of changes when the last checkpoint began
 
 	output *output
 	space  *space
 }
 
-// checkpoint makes a durable manifest of the present moment. One at a time. After an error nothing more is
-// checkpointed.
+// checkpoint writes a durable manifest of the current state. Checkpoints run one at a time. After an error
+// no further checkpoint is made.
 func (k *checkpointer) checkpoint(clean bool, done string) error {
 	k.checkpointMu.Lock()
 	defer k.checkpointMu.Unlock()
@@ -75,7 +75,7 @@ func (k *checkpointer) checkpoint(clean bool, done string) error {
 	return nil
 }
 
-// resume takes over from the last manifest, nil for a new crawl, and deletes tails that it doesn't name.
+// resume continues from the last manifest (nil for a new crawl) and deletes tails that it does not name.
 func (k *checkpointer) resume(m *state.Manifest) error {
 	if m != nil {
 		k.gen, k.runs = m.Gen, m.Runs
@@ -85,7 +85,7 @@ func (k *checkpointer) resume(m *state.Manifest) error {
 	return disk.RemoveTails(k.Set, func(g uint64) bool { return m != nil && g == m.Gen })
 }
 
-// openAll opens the structures at the state that a manifest names, nil for a new crawl.
+// openAll opens the structures at the state in a manifest, nil for a new crawl.
 func (k *checkpointer) openAll(structures []*structure, m *state.Manifest) error {
 	k.structures = structures
 	for _, s := range structures {
@@ -96,7 +96,7 @@ func (k *checkpointer) openAll(structures []*structure, m *state.Manifest) error
 	return nil
 }
 
-// closeAll closes what is open.
+// closeAll closes the open structures.
 func (k *checkpointer) closeAll() error {
 	var errs []error
 	for _, s := range k.structures {
@@ -107,10 +107,10 @@ func (k *checkpointer) closeAll() error {
 	return errors.Join(errs...)
 }
 
-// latest is the last checkpoint, nil before the first.
+// latest returns the last checkpoint, nil before the first.
 func (k *checkpointer) latest() *CheckpointStats { return k.lastCheckpoint.Load() }
 
-// freeze stops all transactions for an instant.
+// freeze stops all transactions briefly and copies the state.
 func (k *checkpointer) freeze() (*moment, CheckpointStats) {
 	var stats CheckpointStats
 	began := time.Now()
@@ -139,7 +139,7 @@ func (k *checkpointer) freeze() (*moment, CheckpointStats) {
 	return m, stats
 }
 
-// pausable are the structures that emit.
+// pausable returns the structures that emit.
 func (k *checkpointer) pausable() (all []pausable) {
 	for _, s := range k.structures {
 		if s.pausable != nil {
@@ -149,15 +149,17 @@ func (k *checkpointer) pausable() (all []pausable) {
 	return all
 }
 
-// saveMoment writes what was frozen, makes it durable, names it in the manifest and lets replaced files go.
+// saveMoment writes the frozen state, makes it durable, names it in the manifest and deletes replaced
+// files.
 func (k *checkpointer) saveMoment(mo *moment, clean bool, done string) error {
 	gen := k.gen + 1
 	tails, err := disk.CreateTails(k.Set, gen)
 	if err != nil {
 		return fmt.Errorf("crawl: checkpoint %d: %w", gen, err)
 	}
-	m := &state.Manifest{Gen: gen, Crawl: k.CrawlID, Time: time.Now().Unix(), Clean: clean, Done: done, Frozen: k.frozen,
-		Active: mo.active, Runs: k.runs, Run: k.lastRun, Accounts: mo.accounts, Seeds: mo.seeds, Held: mo.held,
+	m := &state.Manifest{Gen: gen, Crawl: k.CrawlID, Time: time.Now().Unix(), Clean: clean, Done: done,
+		Frozen: k.frozen, Active: mo.active, Runs: k.runs, Run: k.lastRun,
+		Accounts: mo.accounts, Seeds: mo.seeds, Held: mo.held,
 		Parts: make(map[string]json.RawMessage, len(mo.parts))}
 	m.Accounts.Counters[state.CountCheckpoints]++
 	for _, p := range mo.parts {
@@ -228,11 +230,12 @@ func (k *checkpointer) saveMoment(mo *moment, clean bool, done string) error {
 	return nil
 }
 
-// firstCheckpoint is when a crawl that did not end in order makes its first checkpoint. A process that dies again and again, sooner
-// than CheckpointEvery, would otherwise fetch the same pages for ever.
+// firstCheckpoint is the time of the first checkpoint after a crash. Otherwise a process that crashes
+// repeatedly within CheckpointEvery would fetch the same pages for ever.
 const firstCheckpoint = 5 * time.Second
 
-// checkpoints makes one every CheckpointEvery, unless nothing has changed; after a crash sooner at first, at intervals that double.
+// checkpoints makes a checkpoint every CheckpointEvery unless nothing has changed. After a crash the
+// intervals start at firstCheckpoint and double.
 func (k *checkpointer) checkpoints(ctx context.Context) error {
 	wait := k.opt.CheckpointEvery
 	if m := k.Manifest; m != nil && !m.Clean {
@@ -265,7 +268,7 @@ func dumpItems(items []*polite.Item) []byte {
 	var b []byte
 	for _, it := range items {
 		if it.Robots {
-			continue // a robots request: its job is dumped
+			continue // a robots.txt request: moment.jobs has it
 		}
 		b = binary.AppendUvarint(b, uint64(len(it.Rec)))
 		b = append(b, it.Rec...)

@@ -11,20 +11,21 @@ import (
 // CheckpointStats describes the last checkpoint.
 type CheckpointStats struct {
 	Number uint64
-	// Wait is the time until running emissions had ended, while fetching goes on; Pause the time that the lock was held
-	// and no transaction could run; Total from the beginning to the durable manifest.
+	// Wait is the time until running emissions had ended; fetching continues meanwhile. Pause is the time
+	// for which the exclusive lock stopped all transactions. Total is the time from the start to the
+	// durable manifest.
 	Wait, Pause, Total time.Duration
-	// Stall is the longest that any transaction took that ended while the checkpoint went on, waiting for its lock and for the
-	// disk included: what a fetch worker felt.
+	// Stall is the longest duration of a transaction that ended during the checkpoint, including its wait
+	// for the lock and the disk. It is the delay that a fetcher saw.
 	Stall time.Duration
-	// Bytes is what was written, without what stages wrote meanwhile.
+	// Bytes is the number of bytes written, without those that stages wrote at the same time.
 	Bytes int64
 	When  time.Time
-	// LongestPause, LongestStall and LongestTotal are over all checkpoints of this run.
+	// LongestPause, LongestStall and LongestTotal cover all checkpoints of this run.
 	LongestPause, LongestStall, LongestTotal time.Duration
 }
 
-// since carries the maxima on from the checkpoint before, nil if there is none.
+// since updates the maxima with those of the previous checkpoint, nil if there is none.
 func (c *CheckpointStats) since(last *CheckpointStats) {
 	if last == nil {
 		last = &CheckpointStats{}
@@ -34,7 +35,7 @@ func (c *CheckpointStats) since(last *CheckpointStats) {
 	c.LongestTotal = max(last.LongestTotal, c.Total)
 }
 
-// slowest is the longest duration noted since it was last taken.
+// slowest is the longest duration recorded since the last call of take.
 type slowest struct{ ns atomic.Int64 }
 
 func (s *slowest) note(d time.Duration) {
@@ -44,14 +45,14 @@ func (s *slowest) note(d time.Duration) {
 
 func (s *slowest) take() time.Duration { return time.Duration(s.ns.Swap(0)) }
 
-// pausable is a structure whose emission a checkpoint lets end before it takes the transaction lock.
+// pausable is a structure whose emissions must end before a checkpoint takes the transaction lock.
 type pausable interface {
 	Pause()
 	Resume()
 }
 
-// pauseAll returns when no emission runs. It asks all structures at once: the one that takes longest is waited for, not
-// each after the other.
+// pauseAll returns when no emission is running. It pauses all structures in parallel, so the wait is that
+// of the slowest.
 func pauseAll(all []pausable) {
 	var asked sync.WaitGroup
 	for _, p := range all {

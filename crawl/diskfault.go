@@ -11,8 +11,8 @@ import (
 	"drumbeat/disk"
 )
 
-// DiskError says which of a crawl's directories failed. The crawl stopped as it would by kill -9: its last checkpoint is
-// whole, as far as that disk can still be read.
+// DiskError reports the directory of a crawl that failed. The crawl stopped as after kill -9: its last
+// checkpoint is intact as far as the disk can still be read.
 type DiskError struct {
 	Dir           string
 	Number, Count int // of the directory, from 1
@@ -20,10 +20,10 @@ type DiskError struct {
 }
 
 func (e *DiskError) Error() string {
-	advice := "look at that disk (dmesg, smartctl -a); when it works again, or its directory has been copied to another one, the same" +
-		" command goes on from the last checkpoint"
+	advice := "check the disk (dmesg, smartctl -a); when it works again, or its directory has been copied to another" +
+		" disk, the same command continues from the last checkpoint"
 	if state.IsFull(e.Err) {
-		advice = "make room; the same command goes on from the last checkpoint"
+		advice = "make room; the same command continues from the last checkpoint"
 	}
 	return fmt.Sprintf("crawl: directory %s (%d of %d) failed: %v: %s", e.Dir, e.Number, e.Count, e.Err, advice)
 }
@@ -31,11 +31,11 @@ func (e *DiskError) Error() string {
 // Unwrap returns the cause.
 func (e *DiskError) Unwrap() error { return e.Err }
 
-// diskErrnos are the errors that say something about a disk rather than about a name.
-var diskErrnos = [...]error{syscall.EIO, syscall.EROFS, syscall.ENXIO, syscall.ENODEV, syscall.ESTALE, syscall.ENOSPC, syscall.EDQUOT,
-	syscall.EUCLEAN, syscall.EREMOTEIO}
+// diskErrnos are the errors that concern a disk rather than a file name.
+var diskErrnos = [...]error{syscall.EIO, syscall.EROFS, syscall.ENXIO, syscall.ENODEV, syscall.ESTALE,
+	syscall.ENOSPC, syscall.EDQUOT, syscall.EUCLEAN, syscall.EREMOTEIO}
 
-// blameDisk names the directory that an error is about, if one of them failed.
+// blameDisk returns a DiskError for an error of one of the directories, or else err.
 func blameDisk(err error, dirs []string) error {
 	var pe *fs.PathError
 	var damage *disk.CorruptError

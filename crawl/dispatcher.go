@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// dispatcher is Q and the heaps of hosts and servers in RAM: it admits URLs from disk and starts an exchange when host and
-// server, the limits and a connection allow it.
+// dispatcher is Q and the heaps of hosts and servers in RAM. It admits URLs from disk and starts an
+// exchange when the host, the server, the limits and a connection slot allow it.
 //
-// Producer: RobotsCache's emission, by Q. Consumers: its goroutines "ready", which admits, and "dispatch", which takes grants
-// and hands them to fetchers. Package polite has the lock of the heaps.
+// Producer: RobotsCache's emission, through Q. Consumers: its goroutines "ready", which admits, and
+// "dispatch", which takes grants and passes them to fetchers. Package polite locks the heaps.
 type dispatcher struct {
 	*engine
 	ready  *queue.Queue
@@ -39,58 +39,63 @@ func newDispatcher(e *engine) *dispatcher {
 	return &dispatcher{engine: e, wakeReady: e.pulsedSignal(), wakeDispatch: e.pulsedSignal()}
 }
 
-// ramAhead is for how long ahead URLs of one host are kept in RAM: what can't be fetched by then waits on disk, so that RAM holds
-// many hosts rather than many URLs of few.
+// ramAhead is how far ahead the URLs of a host are kept in RAM. A URL that cannot be fetched by then waits
+// on disk, so that RAM holds many hosts rather than many URLs of a few hosts.
 const ramAhead = time.Minute
 
-// While RAM holds few URLs, an eighth of the target stock, the hosts that are left have theirs for idleAhead ahead in RAM:
-// so they come back from disk, each lot through a merge of RobotsCache, in lots.
+// While RAM holds fewer URLs than 1/idleShare of the target stock, the remaining hosts keep their URLs of
+// the next idleAhead in RAM. These hosts would otherwise get their URLs from disk in many small batches,
+// each with a merge of RobotsCache.
 const (
 	idleAhead = 30 * time.Minute
 	idleShare = 8
 )
 
-// robotsPerServer bounds the robots requests of one address that wait in RAM.
+// robotsPerServer limits the robots.txt requests to one address that wait in RAM.
 const robotsPerServer = 16
 
-// outageEnded lets grants go on.
+// outageEnded makes dispatch continue.
 func (d *dispatcher) outageEnded() { d.wakeDispatch.raise() }
 
-// enqueue appends a URL that passed RobotsCache to Q; part of a transaction.
+// enqueue appends a URL that passed RobotsCache to Q. It is part of a transaction.
 func (d *dispatcher) enqueue(tx *transaction, rec *weburl.Record) error {
 	tx.wake(d.wakeReady)
 	return d.ready.Append(rec.Append(nil))
 }
 
-// openPolite makes the scheduler.
+// openPolite creates the scheduler.
 func (d *dispatcher) openPolite(m *state.Manifest) {
 	var visited time.Time
 	if m != nil {
-		visited = time.Now() // every host and server counts as just visited: what happened before is not known to the second
+		// Every host and server counts as just visited: the time of its last visit is not known exactly.
+		visited = time.Now()
 	}
 	share, perHost := 0, 4
 	if d.opt.Scope != state.ScopeAll {
-		share = polite.Unlimited // one site may have all of RAM
+		share = polite.Unlimited // one site may use all of RAM
 	}
 	d.polite = polite.New(polite.Options{
 		MaxPerHost: perHost, Ahead: ramAhead, IdleAhead: idleAhead, IdleItems: int(d.opt.leastStock()) / idleShare,
-		MaxRobotsPerServer: max(1, min(robotsPerServer, d.opt.RobotsInFlight/8)), MostRobotsPerServer: max(1, d.opt.RobotsInFlight/8),
-		MaxPerServer: share, MaxPerPLD: share, HostDelay: d.opt.HostDelay, HostDelayMin: d.opt.HostDelayMin, ServerDelay: d.opt.ServerDelay,
-		ServerDelayMin: d.opt.ServerDelayMin, DefaultBudget: d.opt.BudgetDefault, MaxCrawlDelay: d.opt.MaxCrawlDelay,
-		PLDDelay: d.opt.PLDDelay, PLDDelayMin: d.opt.PLDDelayMin, NetworkRate: d.opt.NetworkRate, NetworkConnections: d.opt.NetworkConnections,
+		MaxRobotsPerServer:  max(1, min(robotsPerServer, d.opt.RobotsInFlight/8)),
+		MostRobotsPerServer: max(1, d.opt.RobotsInFlight/8),
+		MaxPerServer:        share, MaxPerPLD: share, HostDelay: d.opt.HostDelay, HostDelayMin: d.opt.HostDelayMin,
+		ServerDelay: d.opt.ServerDelay, ServerDelayMin: d.opt.ServerDelayMin,
+		DefaultBudget: d.opt.BudgetDefault, MaxCrawlDelay: d.opt.MaxCrawlDelay,
+		PLDDelay: d.opt.PLDDelay, PLDDelayMin: d.opt.PLDDelayMin,
+		NetworkRate: d.opt.NetworkRate, NetworkConnections: d.opt.NetworkConnections,
 		ResponseFactor: d.opt.HostDelayFactor,
 		MaxItems:       max(d.plan.PoliteItems, 2*d.opt.Connections), MaxBytes: d.plan.PoliteBytes, Visited: visited,
 	}, time.Now())
 }
 
-// openWorkers makes the fetchers' workers, their limits, and what says which bodies are read.
+// openWorkers creates the workers and limits of fetching and the rule for accepted bodies.
 func (d *dispatcher) openWorkers(*state.Manifest) error {
 	d.workers = newWorkers(d.output, d.opt.Connections)
 	d.openLimits()
 	return d.pages.openAccept()
 }
 
-// restoreDelays makes hosts and servers that rest for long go on resting.
+// restoreDelays restores the long back-offs of hosts and servers.
 func (d *dispatcher) restoreDelays(m *state.Manifest) error {
 	data, err := disk.ReadTail(d.Set, m.Delays)
 	if err != nil {
@@ -103,7 +108,8 @@ func (d *dispatcher) restoreDelays(m *state.Manifest) error {
 		}
 	}
 	now := time.Now()
-	if ahead := time.Unix(m.Time, 0).Sub(now); ahead > health.ClockSlack { // the clock was set back: what was left of them counts
+	// If the clock was set back, keep the remaining time.
+	if ahead := time.Unix(m.Time, 0).Sub(now); ahead > health.ClockSlack {
 		for i := range delays {
 			delays[i].Until = delays[i].Until.Add(-ahead)
 		}
@@ -112,8 +118,8 @@ func (d *dispatcher) restoreDelays(m *state.Manifest) error {
 	return nil
 }
 
-// readReady admits URLs into RAM. A URL for which there is no room waits here, unless its host has its share already:
-// then it waits for its turn on disk.
+// readReady admits URLs into RAM. A URL waits here while RAM is full. If its host has its share of RAM
+// already, the URL waits on disk instead.
 func (d *dispatcher) readReady(ctx context.Context) error {
 	for ctx.Err() == nil {
 		data, ok, err := d.ready.Peek()
@@ -150,7 +156,8 @@ func (d *dispatcher) readReady(ctx context.Context) error {
 	return nil
 }
 
-// takeReady takes a URL from Q into RAM, or where it belongs instead; part of a transaction. taken is false while RAM is full.
+// takeReady moves a URL from Q into RAM, or elsewhere if it may not be fetched now. It is part of a
+// transaction. taken is false if RAM is full.
 func (d *dispatcher) takeReady(tx *transaction, item *polite.Item, sum *robots.Summary) (taken bool, err error) {
 	var rec weburl.Record
 	if err := rec.Decode(item.Rec); err != nil {
@@ -178,8 +185,8 @@ func (d *dispatcher) takeReady(tx *transaction, item *polite.Item, sum *robots.S
 	return true, nil
 }
 
-// itemOf makes a URL that passed robots.txt an item of polite, and returns what came with it from RobotsCache. The item has no
-// address if the blacklist names all of them.
+// itemOf converts a record of Q to an item of polite and returns the summary of RobotsCache that came with
+// it. The item has no address if all are blacklisted.
 func (d *dispatcher) itemOf(data []byte) (_ *polite.Item, sum robots.Summary, _ error) {
 	var rec weburl.Record
 	own := append([]byte(nil), data...)
@@ -199,11 +206,12 @@ func (d *dispatcher) itemOf(data []byte) (_ *polite.Item, sum robots.Summary, _ 
 		Budget: rec.Budget, CrawlDelay: min(sum.CrawlDelay, d.opt.MaxCrawlDelay), Waits: rec.Waits}, sum, nil
 }
 
-// verdictEnd is until when a URL may be fetched without asking RobotsCache again: a day after robots.txt was had at the
-// latest (RFC 9309 2.4). Addresses may be as old as that: if they no longer answer, the next attempt looks them up.
+// verdictEnd returns until when a URL may be fetched without another check by RobotsCache: at most a day
+// after robots.txt was fetched (RFC 9309 2.4). Addresses may be as old. If they no longer answer, the next
+// attempt looks them up again.
 func verdictEnd(sum *robots.Summary) time.Time { return sum.VerdictExpires }
 
-// dispatch hands out the grants of polite, as long as there are connection slots.
+// dispatch starts exchanges for the grants of polite while connection slots are free.
 func (d *dispatcher) dispatch(ctx context.Context) error {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -221,7 +229,7 @@ func (d *dispatcher) dispatch(ctx context.Context) error {
 			return nil
 		}
 		if g.Item.Robots {
-			g.Item.Data.(chan *polite.Grant) <- g // capacity 1, one grant: never blocks
+			g.Item.Data.(chan *polite.Grant) <- g // capacity 1 and one grant: never blocks
 			continue
 		}
 		if !d.workers.plds.enter(g.Item.PLD) {
@@ -240,12 +248,13 @@ func (d *dispatcher) dispatch(ctx context.Context) error {
 	}
 }
 
-// maxIdleFetchers bounds the goroutines that wait for another page to fetch. They are kept for their stacks: fetching and
-// parsing need 32 KiB, and to grow a new stack to that costs 5 µs a page. What one burst needed beyond this number ends.
+// maxIdleFetchers limits the fetchers that wait for another page. They are kept for their stacks: fetching
+// and parsing need 32 KiB, and growing a new stack to that size costs 5 µs a page. Fetchers above this
+// number end.
 const maxIdleFetchers = 256
 
-// startFetcher starts a goroutine that fetches the page of a grant and then those that come through workers.grants. It
-// ends when enough others idle, or with crawl.
+// startFetcher starts a goroutine that fetches the page of a grant and then the pages of workers.grants. It
+// ends if maxIdleFetchers others are idle, or when workers.grants is closed.
 func (d *dispatcher) startFetcher(g *polite.Grant) {
 	d.fetchers.Add(1)
 	go func() {
@@ -263,7 +272,7 @@ func (d *dispatcher) startFetcher(g *polite.Grant) {
 	}()
 }
 
-// fetchGranted does all for one grant and frees what it took.
+// fetchGranted fetches the page of a grant and frees its slot.
 func (d *dispatcher) fetchGranted(g *polite.Grant) {
 	defer d.workers.free()
 	defer d.workers.plds.leave(g.Item.PLD)
@@ -273,7 +282,8 @@ func (d *dispatcher) fetchGranted(g *polite.Grant) {
 	}
 }
 
-// fetchEnded lets the next page be fetched if --max-pages kept it back, and the crawl end if none is left.
+// fetchEnded wakes dispatch if --max-pages may have held back a page, and the check for the end of the
+// crawl if no page is in flight.
 func (d *dispatcher) fetchEnded() {
 	d.workers.inFlight.add(-1)
 	if d.workers.inFlight.load() == 0 {
@@ -284,7 +294,7 @@ func (d *dispatcher) fetchEnded() {
 	}
 }
 
-// nextGrant waits for the next item whose turn it is; nil when ctx ends.
+// nextGrant waits for the next grant. It returns nil when ctx ends.
 func (d *dispatcher) nextGrant(ctx context.Context, timer *time.Timer) *polite.Grant {
 	for ctx.Err() == nil {
 		wait := wakeAfter
@@ -313,7 +323,8 @@ func (d *dispatcher) nextGrant(ctx context.Context, timer *time.Timer) *polite.G
 	return nil
 }
 
-// mayFetch is false while fetching rests. It keeps --max-pages: no more exchanges are under way than pages may still come.
+// mayFetch reports whether another page may be fetched. It returns false while fetching pauses. For
+// --max-pages it allows no more exchanges than pages are missing.
 func (d *dispatcher) mayFetch() bool {
 	if d.space.why() != "" || !d.outages.mayTry(time.Now()) {
 		return false

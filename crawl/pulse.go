@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// A stage that has nothing to do sleeps until something happens. Three things wake it: its own signal, raised by the transaction
-// that puts something before it; a timer, where it waits for a time that it knows; and the pulse, which follows every
-// change of the crawler within pulseEvery, since some stages wait for states of others (stock, idle connections, BEAST's
-// end). Without a change and before its time no stage's answer can change; so a crawl that waits for one slow host does
-// nothing between its pages.
+// A stage without work sleeps until something happens. Three things wake it: its own signal, which a
+// transaction raises when it adds work; a timer, if it waits for a known time; and the pulse, which follows
+// every change of the crawler within pulseEvery. The pulse is for stages that wait for the state of others
+// (the stock, idle connections, the end of BEAST's queue). Without a change no stage has new work before
+// its timer fires, so a crawl that waits for one slow host is idle between its pages.
 
-// pulseEvery is the least time between two pulses: while a crawl is busy its stages look up so often.
+// pulseEvery is the least time between two pulses.
 const pulseEvery = 100 * time.Millisecond
 
 // pulse wakes all stages after a change.

@@ -14,18 +14,18 @@ import (
 	"drumbeat/weburl"
 )
 
-// Result is how a run ended.
+// Result is the outcome of a run.
 type Result struct {
 	Stop     string // one of the Stop constants
 	Snapshot Snapshot
-	// Seeds that yielded nothing, at most MaxSeedReports of them, as "url: reason".
+	// Seeds lists seeds that yielded nothing as "url: reason", at most MaxSeedReports.
 	Seeds []string
 	// Finished are the output files that got their final names in this run.
 	Finished outfile.Finished
 }
 
-// Run crawls until nothing is left, a limit is reached or ctx ends; then it makes a last checkpoint and returns. The
-// same Options resume a crawl. The error is a failure of this machine, not of sites.
+// Run crawls until nothing is left, a limit is reached or ctx ends. It then makes a last checkpoint and
+// returns. The same Options resume a crawl. An error is a failure of this machine, not of a site.
 func Run(ctx context.Context, opt Options) (*Result, error) {
 	if err := opt.Validate(); err != nil {
 		return nil, err
@@ -47,25 +47,26 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 		if !state.IsFull(err) || opt.WhenFull == WhenFullStop || ctx.Err() != nil {
 			return res, err
 		}
-		// The disk filled up faster than the watch could see. What was written since the last checkpoint is discarded; the
-		// crawl goes on from there when there is room.
+		// The disk filled up before watchSpace saw it. Everything written since the last checkpoint is
+		// discarded. The crawl continues from that checkpoint when there is room.
 		if full.writesUseless(opt.FS, opt.allDirs()) {
-			return nil, fmt.Errorf("crawl: %d times in a row a write failed for want of space and nothing could be saved, though the file"+
-				" systems show room (a quota, a thin pool?): %w", full.hidden, err)
+			return nil, fmt.Errorf("crawl: %d times in a row a write found no space and nothing could be saved, although"+
+				" the file systems report free space (a quota, a thin pool?): %w", full.hidden, err)
 		}
-		opt.Log.Error("a write failed for want of space: going back to the last checkpoint", "error", err, "pause", full.pause())
+		opt.Log.Error("a write found no space: returning to the last checkpoint", "error", err, "pause", full.pause())
 		opt.New = false
-		if c == nil { // there is nothing that could rest
+		if c == nil { // otherwise crawl pauses
 			sleep(ctx, full.pause())
 		}
 	}
 }
 
-// stopGrace is how long exchanges under way may go on when a crawl is told to stop; after that they are cut off, and
-// their URLs fetched again in the next run.
+// stopGrace is how long exchanges may continue when a crawl is told to stop. After that they are cut off,
+// and the next run fetches their URLs again.
 const stopGrace = 3 * time.Second
 
-// crawl runs the stages until they end. It rests first, and waits for room, if a write has failed for want of space.
+// crawl runs the stages until they end. After a write that found no space it first pauses for rest and
+// waits for room.
 func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error) {
 	if c.finished() {
 		return &Result{Stop: StopDone, Snapshot: *c.snapshot()}, state.ErrFinished
@@ -92,14 +93,15 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	if c.Manifest != nil {
 		c.testHook("recovery")
 	}
-	if err := c.checkpointer.checkpoint(false, ""); err != nil { // identity, secret and seeds' place are durable before the first fetch
+	// Identity, secret and the position in the seeds must be durable before the first fetch.
+	if err := c.checkpointer.checkpoint(false, ""); err != nil {
 		return nil, err
 	}
 	c.seen.startMeter()
 	c.startStages(inner)
 	<-inner.Done()
 	c.stages.Wait()
-	close(c.workers.grants) // dispatch was the one that sent
+	close(c.workers.grants) // dispatch was the only sender
 	grace := time.AfterFunc(stopGrace, cut)
 	defer grace.Stop()
 	c.fetchers.Wait()
@@ -121,20 +123,22 @@ func (c *crawler) crawl(ctx context.Context, rest time.Duration) (*Result, error
 	return &Result{Stop: why, Snapshot: *c.snapshot(), Seeds: seeds, Finished: c.output.finishedOutput()}, err
 }
 
-// finished is true when the manifest says that the crawl is over and the seeds are those that it was fed.
+// finished reports whether the manifest says that the crawl is over and its seeds have not changed.
 func (c *crawler) finished() bool {
 	return c.Manifest != nil && c.Manifest.Done != "" && c.seeds.fed() && !c.moreWork()
 }
 
-// moreWork is true when a finished crawl left URLs that limits of that run kept back, or that waited for a host whose time has come.
+// moreWork reports whether a finished crawl has URLs left that limits of its last run held back, or whose
+// due time has come.
 func (c *crawler) moreWork() bool {
 	if due, ok := c.deferrals.nextDue(time.Now()); ok && !due.After(time.Now()) {
 		return true
 	}
-	return c.deferrals.heldLeft() > 0 || c.acct.in(state.PlaceUnstreamed, state.PlaceStar, state.PlaceBeast, state.PlaceRobotsCheck, state.PlaceAwaitRobots, state.PlaceReady, state.PlaceRAM) > 0
+	return c.deferrals.heldLeft() > 0 || c.acct.in(state.PlaceUnstreamed, state.PlaceStar, state.PlaceBeast,
+		state.PlaceRobotsCheck, state.PlaceAwaitRobots, state.PlaceReady, state.PlaceRAM) > 0
 }
 
-// open takes the directories and opens every structure at the state that the manifest names.
+// open locks the directories and opens every structure at the state in the manifest.
 func open(opt Options) (_ *crawler, err error) {
 	c := newCrawler(opt)
 	defer func() {
@@ -178,7 +182,7 @@ func newCrawler(opt Options) *crawler {
 	return c
 }
 
-// openRAM makes what lives in RAM, after the structures.
+// openRAM creates the state in RAM. The structures must be open.
 func (c *crawler) openRAM(m *state.Manifest) error {
 	c.dispatcher.openPolite(m)
 	for _, f := range []func(*state.Manifest) error{c.restoreSaved, c.openPolicy, c.dispatcher.openWorkers} {
@@ -187,13 +191,14 @@ func (c *crawler) openRAM(m *state.Manifest) error {
 		}
 	}
 	var seeds state.Seeds
-	if changed := c.deferrals.openHeld(m); m != nil && !changed { // a seed whose port wasn't allowed never got as far as to be held
+	// If the flags changed, read the seeds again: a seed whose port was not allowed was dropped, not held.
+	if changed := c.deferrals.openHeld(m); m != nil && !changed {
 		seeds = m.Seeds
 	}
 	return c.seeds.open(seeds)
 }
 
-// restoreSaved restores what a checkpoint keeps of politeness and of the estimates.
+// restoreSaved restores delays, the health of hosts and the estimates from a checkpoint.
 func (c *crawler) restoreSaved(m *state.Manifest) error {
 	if m == nil {
 		return nil
@@ -208,7 +213,7 @@ func (c *crawler) restoreSaved(m *state.Manifest) error {
 	return c.sketches.decode(sketches)
 }
 
-// openPolicy gives the policy of links what it needs, and puts the files' rules in force.
+// openPolicy sets up the policy of links and loads the rule files.
 func (c *crawler) openPolicy(m *state.Manifest) error {
 	if err := c.seen.openTrace(); err != nil {
 		return err
@@ -227,13 +232,14 @@ func (c *crawler) openPolicy(m *state.Manifest) error {
 		}
 	}
 	p := c.links
-	p.Hasher, p.Suffixes, p.URLRules, p.Sites = c.Hasher, c.Suffixes, *rules, admit.NewSites(c.opt.Scope, c.HostKey, extended)
+	p.Hasher, p.Suffixes, p.URLRules = c.Hasher, c.Suffixes, *rules
+	p.Sites = admit.NewSites(c.opt.Scope, c.HostKey, extended)
 	p.Traced, p.Cached = c.seen.traced(), c.seen.cached()
 	return nil
 }
 
-// restoreRAM gives the URLs that were in RAM back to RobotsCache, and the robots requests back to QD. It runs before the
-// stages do; should the program end before the next checkpoint, the same manifest does the same again.
+// restoreRAM returns the URLs that were in RAM to RobotsCache, and the robots.txt requests to QD. It runs
+// before the stages. If the program ends before the next checkpoint, the next run does the same again.
 func (c *crawler) restoreRAM() error {
 	m := c.Manifest
 	if err := c.requests.restore(m); err != nil {
@@ -261,7 +267,8 @@ func (c *crawler) restoreRAM() error {
 	return nil
 }
 
-// close frees everything; files are as the last checkpoint left them, or longer.
+// close releases all resources. The files stay as the last checkpoint left them, possibly with more data at
+// their ends.
 func (c *crawler) close() error {
 	var errs []error
 	errs = append(errs, c.checkpointer.closeAll())

@@ -18,62 +18,61 @@ import (
 	"drumbeat/disk"
 )
 
-// WhenFull says what a crawl does when a disk is nearly full, or --disk nearly reached.
+// WhenFull is what a crawl does when a disk is nearly full or --disk is nearly reached.
 type WhenFull string
 
-// What to do. Each leaves the crawl such that the same command goes on.
+// The same command continues the crawl after each of these.
 const (
-	WhenFullPause WhenFull = "pause" // rest until there is room again
-	WhenFullDrain WhenFull = "drain" // queue no new links below twice the mark; rest at the mark
+	WhenFullPause WhenFull = "pause" // pause fetching until there is room again
+	WhenFullDrain WhenFull = "drain" // stop queueing new links below twice the mark; pause at the mark
 	WhenFullStop  WhenFull = "stop"  // end with StopDisk
 )
 
-// diskReserve is kept free on every file system besides what a checkpoint writes: names, the manifest, blocks of output
-// that are under way.
+// diskReserve is kept free on every file system, in addition to the size of a checkpoint, for file names,
+// the manifest and partly written blocks of output.
 const diskReserve = 16 << 20
 
-// leastFiles is how many files (inodes) a file system must have room for: those of a checkpoint and of the passes that run, some
-// times over.
+// leastFiles is the number of files (inodes) for which a file system must have room: several times the
+// files of a checkpoint and the running passes.
 const leastFiles = 1000
 
-// Intervals of the watch over space.
+// These are the intervals of the checks.
 const (
-	spaceEvery = time.Second      // free space is looked at
-	usedEvery  = 10 * time.Second // the crawl's own files are added up: some thousand calls
-	spaceTold  = time.Minute      // a crawl that rests says so again
+	spaceEvery = time.Second      // check free space
+	usedEvery  = 10 * time.Second // add up the crawl's own files, which takes some thousand calls
+	spaceTold  = time.Minute      // repeat the log line during a pause
 )
 
 // errNoRoom stops a merge before it writes anything.
 var errNoRoom = fmt.Errorf("crawl: no room for a merge: %w", syscall.ENOSPC)
 
-// space knows what the disks are short of. Fetching, robots requests and seeds rest while there is any reason.
-//
-// Its goroutine is "space".
+// space detects a lack of disk space. Fetching, robots.txt requests and seeds pause while there is a
+// reason. Its goroutine is "space".
 type space struct {
 	*engine
-	reserved  atomic.Int64 // bytes that merges under way may still write
+	reserved  atomic.Int64 // bytes that running merges may still write
 	savedURLs atomic.Int64 // Accounts.Gained of the last durable checkpoint
 	wakeSpace signal
 
 	checkpointer *checkpointer
 	output       *output
 
-	mu       sync.Mutex // guards all below
+	mu       sync.Mutex // guards the fields below
 	reasons  map[string]string
 	since    time.Time
 	told     time.Time
 	usedAt   time.Time // when the crawl's files were last added up
 	usedOver bool
 
-	usedDrain bool // --disk is nearly reached: new links aren't queued, with WhenFullDrain
-	against   int  // looks in a row that speak for the opposite of r.draining
+	usedDrain bool // --disk is nearly reached: do not queue new links, with WhenFullDrain
+	against   int  // consecutive checks that call for the opposite of draining
 }
 
 func newSpace(e *engine) *space {
 	return &space{engine: e, wakeSpace: e.pulsedSignal()}
 }
 
-// short notes or clears one reason to rest.
+// short sets or clears one reason to pause.
 func (s *space) short(name, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,7 +89,7 @@ func (s *space) short(name, why string) {
 	s.reasons[name] = why
 }
 
-// why is "" while nothing is short.
+// why returns the reasons to pause, "" for none.
 func (s *space) why() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,19 +99,19 @@ func (s *space) why() string {
 	return strings.Join(slices.Sorted(maps.Values(s.reasons)), "; ")
 }
 
-// lowWater is the free space of a file system at which fetching rests: a checkpoint writes all that is in buffers, and must
-// always be possible.
+// lowWater is the free space of a file system below which fetching pauses. A checkpoint writes the content
+// of all buffers and must always be possible.
 func (s *space) lowWater() int64 { return s.plan.KeepFreeBytes }
 
-// highWater is where it goes on; the distance keeps it from flapping.
+// highWater is the free space above which fetching continues. The difference avoids frequent changes.
 func highWater(low int64) int64 { return low + low/4 }
 
-// limitMargin is how far below --disk fetching rests.
+// limitMargin is the distance from --disk at which fetching pauses.
 func (s *space) limitMargin() int64 { return min(s.lowWater(), s.opt.DiskBytes/16) }
 
-// reserve refuses a merge whose output wouldn't fit above the reserve: better to wait than to fail in the middle. Merges of several
-// stores, and several workers of one, run side by side: what the others have reserved counts as taken until they have written
-// it, so twice while they write it.
+// reserve refuses a merge whose output would not fit above the reserve, because waiting is better than
+// failing midway. Merges of several stores, and several workers of one, run in parallel. Space that others
+// have reserved counts as used until they release it, so it counts twice while they write.
 func (s *space) reserve(need int64) (release func(), err error) {
 	keep := min(diskReserve, s.lowWater())
 	all := s.reserved.Add(need)
@@ -125,8 +124,8 @@ func (s *space) reserve(need int64) (release func(), err error) {
 		}
 		if free < all+keep {
 			release()
-			return nil, fmt.Errorf("crawl: %s has %s free, a merge needs %s, others %s, and %s are kept: %w", dir, bytesText(free),
-				bytesText(need), bytesText(all-need), bytesText(keep), errNoRoom)
+			return nil, fmt.Errorf("crawl: %s has %s free; a merge needs %s, others %s, and %s stay free: %w",
+				dir, bytesText(free), bytesText(need), bytesText(all-need), bytesText(keep), errNoRoom)
 		}
 	}
 	return release, nil
@@ -134,8 +133,8 @@ func (s *space) reserve(need int64) (release func(), err error) {
 
 func bytesText(n int64) string { return humanize.IBytes(uint64(max(n, 0))) }
 
-// shortOf says which of the file systems have less than mark bytes, or leastFiles files, free; "" if none. files is the mark of
-// files.
+// shortOf describes the file systems with less than mark bytes or fewer than files files free, "" if there
+// are none. least is the smallest number of free bytes.
 func shortOf(fsys disk.FS, dirs []string, mark, files int64) (why string, least int64, err error) {
 	var short []string
 	least = math.MaxInt64
@@ -159,8 +158,7 @@ func shortOf(fsys disk.FS, dirs []string, mark, files int64) (why string, least 
 	return strings.Join(short, "; "), least, nil
 }
 
-// lookAtSpace compares free and used space with the marks and notes what is short. level is by how much more than the mark
-// must be free: 1 for resting, 2 for draining.
+// lookAtSpace compares free and used space with the marks and sets the reasons to pause.
 func (s *space) lookAtSpace(now time.Time) error {
 	low := s.lowWater()
 	resting := s.why() != ""
@@ -185,12 +183,12 @@ func (s *space) lookAtSpace(now time.Time) error {
 	return nil
 }
 
-// drainSamples is how many looks in a row begin or end draining: links that are dropped are gone for this crawl, and a neighbour's
-// temporary file is gone soon.
+// drainSamples is the number of consecutive checks that start or end draining. Dropped links are lost for
+// this crawl, while a temporary file of another program may soon be gone.
 const drainSamples = 3
 
-// drainOrNot begins to drain when space runs low, with WhenFullDrain, and ends it when there is room again. least is what is free where
-// it is least.
+// drainOrNot starts draining when space runs low, with WhenFullDrain, and ends it when there is room again.
+// least is the smallest number of free bytes of all file systems.
 func (s *space) drainOrNot(least int64) {
 	if s.opt.WhenFull != WhenFullDrain || s.opt.Drain {
 		return
@@ -211,11 +209,11 @@ func (s *space) drainOrNot(least int64) {
 	if on {
 		s.opt.Log.Warn("there is room again: new links are queued")
 	} else {
-		s.opt.Log.Warn("disk space runs low: new links are not queued any more; what is queued is fetched", "mark", bytesText(mark))
+		s.opt.Log.Warn("disk space runs low: new links are no longer queued; queued URLs are fetched", "mark", bytesText(mark))
 	}
 }
 
-// lookAtUsed adds up the crawl's files and compares with --disk.
+// lookAtUsed adds up the crawl's files and compares the sum with --disk.
 func (s *space) lookAtUsed(now time.Time) error {
 	used, err := s.output.diskUsed()
 	if err != nil {
@@ -233,13 +231,13 @@ func (s *space) lookAtUsed(now time.Time) error {
 	s.mu.Unlock()
 	why := ""
 	if over {
-		why = fmt.Sprintf("the crawl takes %s of the %s that it may", bytesText(used), bytesText(s.opt.DiskBytes))
+		why = fmt.Sprintf("the crawl uses %s of at most %s (--disk)", bytesText(used), bytesText(s.opt.DiskBytes))
 	}
 	s.short("limit", why)
 	return nil
 }
 
-// allDirs are the directories of state and output, each once.
+// allDirs returns the directories of state and output, each once.
 func (o *Options) allDirs() []string {
 	dirs := slices.Clone(o.Dirs)
 	for _, d := range o.Out {
@@ -250,10 +248,10 @@ func (o *Options) allDirs() []string {
 	return dirs
 }
 
-// watchSpace rests fetching while there is too little room, and says so.
+// watchSpace pauses fetching while there is too little room, and logs it.
 func (s *space) watchSpace(ctx context.Context) error {
 	for sleep(ctx, spaceEvery) {
-		if s.why() == "" && !s.await(ctx, s.wakeSpace, wakeAfter) { // only what this crawl does is urgent
+		if s.why() == "" && !s.await(ctx, s.wakeSpace, wakeAfter) { // without a reason, only changes by this crawl need a check
 			return nil
 		}
 		if err := s.lookAtSpace(time.Now()); err != nil {
@@ -266,37 +264,39 @@ func (s *space) watchSpace(ctx context.Context) error {
 	return nil
 }
 
-// tellSpace logs the beginning, the going on and the end of a rest; it returns true when the crawl stops because of it.
+// tellSpace logs the start, the continuation and the end of a pause. It returns true if the crawl stops
+// because of it.
 func (s *space) tellSpace(now time.Time) (stop bool) {
 	why := s.why()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if why == "" {
 		if !s.since.IsZero() {
-			s.opt.Log.Warn("there is room again: fetching goes on", "rested", now.Sub(s.since).Round(time.Second))
+			s.opt.Log.Warn("there is room again: fetching continues", "paused", now.Sub(s.since).Round(time.Second))
 			s.since = time.Time{}
 			s.noteProgress()
-			s.changed() // stages that rested look up
+			s.changed() // wakes the paused stages
 		}
 		return false
 	}
 	if s.opt.WhenFull == WhenFullStop {
-		s.opt.Log.Error("too little disk space: the crawl stops in order", "why", why)
+		s.opt.Log.Error("too little disk space: the crawl stops", "why", why)
 		s.stop.set(StopDisk)
 		s.cancel()
 		return true
 	}
 	if now.Sub(s.told) >= spaceTold {
-		s.opt.Log.Error("too little disk space: fetching rests until there is room", "why", why,
-			"rested", now.Sub(s.since).Round(time.Second))
+		s.opt.Log.Error("too little disk space: fetching pauses until there is room", "why", why,
+			"paused", now.Sub(s.since).Round(time.Second))
 		s.told = now
 		s.testHook("rest")
 	}
 	return false
 }
 
-// noRoom handles a merge that doesn't fit: a checkpoint first, since it deletes replaced files; then the crawl stops, or fetching
-// rests and the merge is tried again from time to time. freed is when this merger last asked for such a checkpoint.
+// noRoom handles a merge that does not fit. It first makes a checkpoint, which deletes replaced files.
+// After that fetching pauses, or the crawl stops, and the merge is tried again later. freed is when this
+// merger last made such a checkpoint.
 func (s *space) noRoom(ctx context.Context, name string, cause error, freed *time.Time) error {
 	if time.Since(*freed) >= usedEvery {
 		*freed = time.Now()
@@ -308,10 +308,10 @@ func (s *space) noRoom(ctx context.Context, name string, cause error, freed *tim
 	return nil
 }
 
-// awaitSpace rests, then waits until every disk is above its high mark. A crawl that ran into a full disk begins with it, since
-// its first checkpoint must be possible.
+// awaitSpace pauses for rest, then waits until every disk is above its high mark. A crawl whose write found
+// no space starts with it, since its first checkpoint must be possible.
 func (s *space) awaitSpace(ctx context.Context, rest time.Duration) error {
-	s.short("free", "a write failed for want of space")
+	s.short("free", "a write found no space")
 	for sleep(ctx, rest) && ctx.Err() == nil {
 		if err := s.lookAtSpace(time.Now()); err != nil {
 			return err
@@ -324,24 +324,24 @@ func (s *space) awaitSpace(ctx context.Context, rest time.Duration) error {
 	return nil
 }
 
-// A crawl whose write failed for want of space goes back to its last checkpoint and tries again. A quota, a thin pool or a file
-// system's own limits don't show in statfs, so there is no telling when there is room. It pauses, twice as long each time, and
-// ends when so many tries in a row have saved nothing.
+// A crawl whose write found no space returns to its last checkpoint and tries again. Quotas, thin pools and
+// internal limits of a file system do not show in statfs, so the crawl cannot know when there is room. It
+// pauses, twice as long each time, and ends after fullRounds consecutive attempts that saved nothing.
 const (
 	fullPause    = time.Second
 	fullPauseMax = 10 * time.Minute
 	fullRounds   = 16 // 77 minutes
 )
 
-// fullTries counts the tries.
+// fullTries counts the attempts.
 type fullTries struct {
-	n      int // in a row, without a checkpoint that saved something
-	hidden int // the last of them, after which the file systems showed room
+	n      int // consecutive attempts without a checkpoint that saved something
+	hidden int // the last of them after which the file systems reported free space
 	saved  int64
 	low    int64 // the mark of free bytes
 }
 
-// pause is how long to wait before the next try.
+// pause returns the wait before the next attempt.
 func (f *fullTries) pause() time.Duration {
 	if f.n == 0 {
 		return 0
@@ -349,10 +349,11 @@ func (f *fullTries) pause() time.Duration {
 	return min(fullPauseMax, fullPause<<min(f.n-1, 20))
 }
 
-// noteSaved notes what the last durable checkpoint has.
+// noteSaved records the URLs in the last durable checkpoint.
 func (s *space) noteSaved(a *state.Accounts) { s.savedURLs.Store(a.Gained()) }
 
-// noteRun looks at what a run has saved: URLs found and URLs ended. The first checkpoint of a run saves nothing new.
+// noteRun checks whether a run has saved URLs found or ended. The first checkpoint of a run saves nothing
+// new.
 func (f *fullTries) noteRun(s *space) {
 	if saved := s.savedURLs.Load(); saved != f.saved {
 		*f = fullTries{saved: saved}
@@ -360,7 +361,7 @@ func (f *fullTries) noteRun(s *space) {
 	f.low = s.lowWater()
 }
 
-// useless counts one more try that failed and says whether it was the last one.
+// writesUseless counts a failed attempt and reports whether it was the last one.
 func (f *fullTries) writesUseless(fsys disk.FS, dirs []string) bool {
 	f.n++
 	f.hidden++

@@ -9,17 +9,17 @@ import (
 	"drumbeat/robots"
 )
 
-// Reasons for the end of Run.
+// These are the values of Result.Stop.
 const (
 	StopDone      = "done"       // nothing is left to fetch
 	StopCancelled = "stopped"    // the context was cancelled
 	StopPages     = "page limit" // Options.MaxPages
 	StopTime      = "time limit" // Options.MaxTime
 	StopDisk      = "disk limit" // Options.DiskBytes or KeepFree, with WhenFullStop
-	StopDrained   = "drained"    // nothing that was queued is left to fetch; new links were not queued
+	StopDrained   = "drained"    // only new links were left, and draining does not queue them
 )
 
-// stopReason is why the stages were told to end.
+// stopReason is the reason for which the stages were told to end.
 type stopReason struct{ v atomic.Value }
 
 func (s *stopReason) set(why string) { s.v.CompareAndSwap(nil, why) }
@@ -31,13 +31,13 @@ func (s *stopReason) get() string {
 	return StopCancelled
 }
 
-// inFlight counts things under way.
+// inFlight counts operations under way.
 type inFlight struct{ n atomic.Int64 }
 
 func (c *inFlight) add(n int64) { c.n.Add(n) }
 func (c *inFlight) load() int64 { return c.n.Load() }
 
-// watch ends the crawl when it is done or a limit is reached.
+// watch ends the crawl when nothing is left or a limit is reached.
 func (c *crawler) watch(ctx context.Context) error {
 	for sleep(ctx, watchEvery) && c.await(ctx, c.wakeWatch, c.untilLimit()) {
 		why := ""
@@ -60,11 +60,12 @@ func (c *crawler) watch(ctx context.Context) error {
 	return nil
 }
 
-// watchEvery is the least time between two looks for the crawl's end, which cost a microsecond while URLs are left.
+// watchEvery is the least time between two checks for the end of the crawl. A check takes a microsecond
+// while URLs are left.
 const watchEvery = 10 * time.Millisecond
 
-// untilLimit is how long it is till the crawl may end though nothing happens: Options.MaxTime, or Linger after the last
-// progress.
+// untilLimit returns the time after which the crawl may end without any event: Options.MaxTime, or Linger
+// after the last progress.
 func (c *crawler) untilLimit() time.Duration {
 	wait := wakeAfter
 	if c.opt.MaxTime > 0 {
@@ -76,19 +77,21 @@ func (c *crawler) untilLimit() time.Duration {
 	return wait
 }
 
-// done says whether nothing is left to fetch, or only what --linger does not wait for. It looks at all places under the
-// exclusive lock, so that no URL is on its way between two of them.
+// done reports whether nothing is left to fetch except URLs for which --linger does not wait. It looks at
+// all places under the exclusive lock, so no URL is on its way between two of them.
 func (c *crawler) done() bool {
-	if c.acct.stock() > 0 || c.space.why() != "" || c.outages.slowed() { // cheap looks first
+	if c.acct.stock() > 0 || c.space.why() != "" || c.outages.slowed() { // cheap checks first
 		return false
 	}
 	c.txLock.Lock()
 	defer c.txLock.Unlock()
 	s := c.acct.copy()
-	if c.deferrals.heldLeft() > 0 || !c.seeds.fed() && !c.draining.Load() || !c.budgets.upstreamEmpty() || !c.requests.empty() || !c.check.empty() {
+	if c.deferrals.heldLeft() > 0 || !c.seeds.fed() && !c.draining.Load() || !c.budgets.upstreamEmpty() ||
+		!c.requests.empty() || !c.check.empty() {
 		return false
 	}
-	for _, p := range []state.Place{state.PlaceUnstreamed, state.PlaceStar, state.PlaceBeast, state.PlaceRobotsCheck, state.PlaceAwaitRobots, state.PlaceReady, state.PlaceRAM} {
+	for _, p := range []state.Place{state.PlaceUnstreamed, state.PlaceStar, state.PlaceBeast, state.PlaceRobotsCheck,
+		state.PlaceAwaitRobots, state.PlaceReady, state.PlaceRAM} {
 		if s.Places[p].N > 0 {
 			return false
 		}
@@ -108,7 +111,7 @@ func (c *crawler) done() bool {
 	}
 	now := time.Now()
 	if due, ok := c.deferrals.nextDue(now); ok && due.Sub(now) <= min(c.opt.Linger, robots.FirstRetry) {
-		return false // an unreachable host is about to be asked again
+		return false // an unreachable host is due for another attempt soon
 	}
 	return c.idleFor() >= c.opt.Linger
 }

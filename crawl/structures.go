@@ -14,23 +14,25 @@ import (
 	"drumbeat/warc"
 )
 
-// structure is a row of the table of all that a crawl has on disk: by it they are opened, frozen, saved in a checkpoint, and closed.
+// structure is one structure that the crawl has on disk. The table of structures determines what is opened,
+// frozen, saved in a checkpoint, and closed.
 type structure struct {
 	name     string
 	open     func(m *state.Manifest) error
-	freeze   func() frozenPart // nil until it is open, as close is
+	freeze   func() frozenPart // nil until opened, like close
 	close    func() error
 	pausable pausable // nil unless it emits
 }
 
-// A frozenPart is a structure's state of one moment on its way into the manifest (disk package comment, "Checkpoints").
+// frozenPart is the frozen state of a structure on its way into the manifest (disk package comment,
+// "Checkpoints").
 type frozenPart struct {
 	name   string
 	save   func(*disk.Tails) (json.RawMessage, error)
 	commit func() error
 }
 
-// store is what each structure on disk offers, with its state S and its frozen form F.
+// store is the interface of the structures on disk, with state S and frozen form F.
 type store[S any, F frozenStore[S]] interface {
 	Freeze() F
 	Close() error
@@ -41,7 +43,8 @@ type frozenStore[S any] interface {
 	Commit() error
 }
 
-// row makes a row: at is where the structure is kept, open opens it at a state, nil for a new one.
+// row returns a row of the table. open opens the structure at a state, nil for a new one, and row stores it
+// at at.
 func row[S any, F frozenStore[S], T store[S, F]](name string, at *T, open func(*S) (T, error)) *structure {
 	r := &structure{name: name}
 	r.open = func(m *state.Manifest) error {
@@ -80,7 +83,7 @@ func freezePart[S any](name string, f frozenStore[S]) frozenPart {
 	}
 }
 
-// openStructures opens all that the crawl has on disk at the state that a manifest names, nil for a new crawl.
+// openStructures opens all structures on disk at the state in a manifest, nil for a new crawl.
 func (c *crawler) openStructures(m *state.Manifest) error {
 	c.budgets.openCache()
 	c.seen.openCaches()
@@ -99,7 +102,9 @@ func (c *crawler) openStructures(m *state.Manifest) error {
 		return row(name, at, func(st *queue.State) (*queue.Queue, error) { return queue.Open(queues(name), st) })
 	}
 	calendar := func(name string, at **queue.Calendar) *structure {
-		return row(name, at, func(st *queue.CalendarState) (*queue.Calendar, error) { return queue.OpenCalendar(queues(name), st) })
+		return row(name, at, func(st *queue.CalendarState) (*queue.Calendar, error) {
+			return queue.OpenCalendar(queues(name), st)
+		})
 	}
 	log := func(name, prefix string, at **crawllog.Log) *structure {
 		return row(name, at, func(st *crawllog.State) (*crawllog.Log, error) {
@@ -111,7 +116,8 @@ func (c *crawler) openStructures(m *state.Manifest) error {
 		row(state.NameStar, &c.budgets.star, func(st *star.State) (*star.Star, error) { return star.Open(stars, st) }),
 		drums(state.NameNames, &c.seen.names, c.seen.namesStore()),
 		row(state.NameBeast, &c.budgets.beast, func(st *beast.State) (*beast.Beast, error) {
-			return beast.Open(beast.Options{Set: c.Set, Name: state.NameBeast, QueuesMax: c.opt.QueuesMax, BlockBytes: c.plan.QueueBlockBytes}, st)
+			return beast.Open(beast.Options{Set: c.Set, Name: state.NameBeast, QueuesMax: c.opt.QueuesMax,
+				BlockBytes: c.plan.QueueBlockBytes}, st)
 		}),
 		drums(state.NameRobotsCache, &c.check.robotsCache, c.check.robotsStore()),
 		drums(state.NameRobotsRequested, &c.requests.robotsRequested, c.requests.requestedStore()),
@@ -121,7 +127,9 @@ func (c *crawler) openStructures(m *state.Manifest) error {
 		fifo(state.NameReady, &c.dispatcher.ready),
 		fifo(state.NameHeld, &c.deferrals.held),
 		calendar(state.NameDeferred, &c.deferrals.deferred),
-		row(state.NameWARC, &c.output.warc, func(st *warc.State) (*warc.Writer, error) { return warc.Open(c.output.warcOptions(), st) }),
+		row(state.NameWARC, &c.output.warc, func(st *warc.State) (*warc.Writer, error) {
+			return warc.Open(c.output.warcOptions(), st)
+		}),
 		log(state.NameCrawlLog, "crawl", &c.output.crawlLog),
 		log(state.NameSeedLog, "seeds", &c.output.seedLog),
 		log(state.NameRobotsLog, "robots", &c.output.robotsLog),

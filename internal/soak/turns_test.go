@@ -106,7 +106,7 @@ func (s *soak) diskLimit() {
 // rests waits until the crawl says that it rests for want of space.
 func (s *soak) rests() {
 	s.t.Helper()
-	if !s.waitFor(time.Minute, func() bool { return strings.Contains(s.p.tail.text(), "fetching rests until there is room") }) {
+	if !s.waitFor(time.Minute, func() bool { return strings.Contains(s.p.tail.text(), "fetching pauses until there is room") }) {
 		s.ends(alive) // done
 	}
 }
