@@ -9,14 +9,15 @@ import (
 	"drumbeat/warc"
 )
 
-// archiver encodes exchanges for robots.txt and answers of the DNS. It is owned by one goroutine at a time.
+// archiver encodes robots.txt exchanges and DNS answers. One goroutine at a time owns it.
 type archiver struct {
 	encoder  *warc.Encoder
 	exchange warc.Exchange
 	prepared warc.Prepared
 }
 
-// archivers are a few, so that what robots requests hold beside their responses is bounded: a record of robotsBodyBytes each.
+// archivers is a small pool that limits the memory of robots.txt requests besides their responses: one
+// record of robotsBodyBytes for each archiver.
 type archivers chan *archiver
 
 func newArchivers(w *warc.Writer) archivers {
@@ -27,14 +28,14 @@ func newArchivers(w *warc.Writer) archivers {
 	return a
 }
 
-// take waits for one, whose owner neither waits for the network nor for space.
+// take waits for an archiver. Owners do not wait for the network or for disk space.
 func (a archivers) take() *archiver { return <-a }
 
-// give gives it back.
+// give returns an archiver.
 func (a archivers) give(one *archiver) { a <- one }
 
-// archiveRobots appends the exchange for a robots.txt, or for what one redirects to; part of the transaction that ends the exchange, so that
-// each one that a checkpoint knows has its record once.
+// archiveRobots appends the exchange for a robots.txt or one of its redirects. It is part of the
+// transaction that ends the exchange, so that a checkpoint with the exchange has its record exactly once.
 func (o *output) archiveRobots(tx *transaction, a *archiver) error {
 	if _, err := o.warc.Append(&a.prepared, time.Now()); err != nil {
 		return err
@@ -43,22 +44,25 @@ func (o *output) archiveRobots(tx *transaction, a *archiver) error {
 	return nil
 }
 
-// prepareRobots encodes the exchange; nil if it isn't kept. The archiver is to be given back.
+// prepareRobots encodes the exchange. It returns nil if exchanges are not stored. The caller must give the
+// archiver back.
 func (o *output) prepareRobots(url string, resp *fetch.Response) *archiver {
 	if !o.opt.Store || !o.opt.ArchiveRobots {
 		return nil
 	}
 	a := o.workers.archivers.take()
 	a.exchange = warc.Exchange{
-		URL: []byte(url), Date: resp.Start, IP: resp.Remote.Addr(), Request: resp.RequestHead, Head: resp.RawHead, Body: resp.RawBody,
+		URL: []byte(url), Date: resp.Start, IP: resp.Remote.Addr(), Request: resp.RequestHead,
+		Head: resp.RawHead, Body: resp.RawBody,
 		Chunked: len(resp.PayloadRaw) != len(resp.RawBody), Encoded: len(resp.Header("Content-Encoding")) > 0,
-		Truncated: resp.Truncated.String(), Status: resp.Status, MIME: mimeType(resp), Protocols: protocols(resp), Kind: warc.KindRobots,
+		Truncated: resp.Truncated.String(), Status: resp.Status, MIME: mimeType(resp),
+		Protocols: protocols(resp), Kind: warc.KindRobots,
 	}
 	if isRedirect(resp) {
 		a.exchange.Redirect = string(resp.Header("Location"))
 	}
 	err := a.encoder.Prepare(&a.prepared, &a.exchange)
-	a.exchange = warc.Exchange{} // lets go of the response
+	a.exchange = warc.Exchange{} // releases the response
 	if err != nil {
 		o.workers.archivers.give(a)
 		o.fail(err)
@@ -67,7 +71,7 @@ func (o *output) prepareRobots(url string, resp *fetch.Response) *archiver {
 	return a
 }
 
-// archiveLookup stores an answer of the DNS, in a transaction of its own: the lookup has ended with it.
+// archiveLookup stores a DNS answer in its own transaction, because the lookup is over.
 func (o *output) archiveLookup(host string, answer *Lookup) {
 	if !o.opt.Store || !o.opt.ArchiveDNS || answer.Cached {
 		return
@@ -75,12 +79,13 @@ func (o *output) archiveLookup(host string, answer *Lookup) {
 	a := o.workers.archivers.take()
 	defer o.workers.archivers.give(a)
 	now := time.Now()
-	err := a.encoder.PrepareLookup(&a.prepared, &warc.Lookup{Host: host, Date: now, Server: answer.Server, TTL: answer.ttl(now), Addrs: answer.Addrs})
+	err := a.encoder.PrepareLookup(&a.prepared, &warc.Lookup{Host: host, Date: now, Server: answer.Server,
+		TTL: answer.ttl(now), Addrs: answer.Addrs})
 	if err != nil {
 		o.fail(err)
 		return
 	}
-	_ = o.transact(func(tx *transaction) error { // a failure is the crawl's
+	_ = o.transact(func(tx *transaction) error { // an error stops the crawl
 		if _, err := o.warc.Append(&a.prepared, now); err != nil {
 			return err
 		}
@@ -89,7 +94,7 @@ func (o *output) archiveLookup(host string, answer *Lookup) {
 	})
 }
 
-// ttl is what the answer said, or how long it holds.
+// ttl returns the TTL of the answer, or else its remaining lifetime.
 func (l *Lookup) ttl(now time.Time) time.Duration {
 	if l.TTL > 0 || l.Server.IsValid() {
 		return l.TTL

@@ -70,8 +70,8 @@ func (k *checkpointer) checkpoint(clean bool, done string) error {
 	stats.since(k.lastCheckpoint.Load())
 	k.lastCheckpoint.Store(&stats)
 	k.saved.Store(changes)
-	k.opt.Log.Debug("checkpoint", "number", stats.Number, "wait", stats.Wait, "pause", stats.Pause, "stall", stats.Stall,
-		"total", stats.Total, "bytes", stats.Bytes)
+	k.opt.Log.Debug("checkpoint", "number", stats.Number, "wait", stats.Wait, "pause", stats.Pause,
+		"stall", stats.Stall, "total", stats.Total, "bytes", stats.Bytes)
 	return nil
 }
 

@@ -11,20 +11,21 @@ import (
 	"drumbeat/weburl"
 )
 
-// maxStacks bounds the panics of a run that are logged with their stacks; those behind are counted alone.
+// maxStacks limits the panics of a run that are logged with their stacks. Later ones are only counted.
 const maxStacks = 20
 
-// logBug logs a panic that something of a site caused.
+// logBug logs a panic caused by data of a site.
 func (e *engine) logBug(of string, err error) {
 	var p *bug.Error
 	if !errors.As(err, &p) || e.bugs.Add(1) > maxStacks {
 		return
 	}
-	e.opt.Log.Error("a bug: this program panicked while it read what a site had sent; please report it", "url", of, "panic", fmt.Sprint(p.Value),
-		"stack", string(p.Stack))
+	e.opt.Log.Error("a bug: this program panicked while it read data of a site; please report it",
+		"url", of, "panic", fmt.Sprint(p.Value), "stack", string(p.Stack))
 }
 
-// endByBug ends a URL that made this program panic, so that no later run meets it again. It tells nothing about the host.
+// endByBug refuses a URL whose response made this program panic, so that no later run fetches it again. The
+// panic does not count against the host.
 func (p *pageStage) endByBug(g *polite.Grant, rec *weburl.Record, panicked error, result *ending) error {
 	p.logBug(string(rec.URL), panicked)
 	return p.settle(g, result, func(tx *transaction) error {
@@ -34,7 +35,7 @@ func (p *pageStage) endByBug(g *polite.Grant, rec *weburl.Record, panicked error
 	})
 }
 
-// asPanic returns err if it is a panic, else nil.
+// asPanic returns err if it is a contained panic, else nil.
 func asPanic(err error) error {
 	var p *bug.Error
 	if errors.As(err, &p) {
@@ -43,8 +44,9 @@ func asPanic(err error) error {
 	return nil
 }
 
-// fatal is deferred first by every goroutine of the crawl: a panic that nothing contained ends the process in Options.Panicked,
-// which doesn't return. Nothing is undone and no lock taken before: to the files it is a kill -9.
+// fatal must be the first deferred call of every goroutine of the crawl. A panic that was not contained
+// ends the process through Options.Panicked, which does not return. fatal undoes nothing and takes no lock,
+// so the files are as after kill -9.
 func (e *engine) fatal() {
 	if p := recover(); p != nil {
 		if e.opt.Panicked != nil {

@@ -7,21 +7,25 @@ import (
 	"drumbeat/crawl/state"
 )
 
-// lastRun are the options of this run.
+// lastRun returns the options of this run that the manifest keeps.
 func (o *Options) lastRun() *state.LastRun {
-	return &state.LastRun{Version: o.Version, Agent: o.Agent, Seeds: o.Seeds, Scope: o.Scope, MaxDepth: o.MaxDepth, MaxURLBytes: o.MaxURLBytes,
-		MaxRedirects: o.MaxRedirects,
-		Ports:        portList(o.AllowedPort), Retries: o.Retries, Budget: string(o.Budget), BudgetDefault: o.BudgetDefault, BudgetMax: o.BudgetMax,
-		BudgetRanks: o.BudgetRanks, QueuePages: o.QueuePages, HostDelay: o.HostDelay.Milliseconds(),
-		HostDelayMin: o.HostDelayMin.Milliseconds(), ServerDelay: o.ServerDelay.Milliseconds(),
-		ServerDelayMin: o.ServerDelayMin.Milliseconds(), MaxCrawlDelay: o.MaxCrawlDelay.Milliseconds(),
-		PLDDelay: o.PLDDelay.Milliseconds(), PLDDelayMin: o.PLDDelayMin.Milliseconds(), NetworkRate: o.NetworkRate,
-		NetworkConnections: o.NetworkConnections, HostDelayFactor: o.HostDelayFactor, Backoff: o.Backoff.Milliseconds(),
-		BackoffMax: o.BackoffMax.Milliseconds(), HostFailures: o.HostFailures, HostRests: o.HostRests, HostRefusals: o.HostRefusals,
-		RobotsWait: o.RobotsWait.Milliseconds(), RobotsForget: o.RobotsForget.Milliseconds(), MaxPagesPerHost: o.MaxPagesPerHost, Rules: o.Rules, Blacklist: o.Blacklist, URLRules: o.URLRules, CrawlLog: o.CrawlLog, Store: o.Store, Drain: o.Drain}
+	return &state.LastRun{Version: o.Version, Agent: o.Agent, Seeds: o.Seeds, Scope: o.Scope,
+		MaxDepth: o.MaxDepth, MaxURLBytes: o.MaxURLBytes, MaxRedirects: o.MaxRedirects,
+		Ports: portList(o.AllowedPort), Retries: o.Retries, Budget: string(o.Budget),
+		BudgetDefault: o.BudgetDefault, BudgetMax: o.BudgetMax, BudgetRanks: o.BudgetRanks, QueuePages: o.QueuePages,
+		HostDelay: o.HostDelay.Milliseconds(), HostDelayMin: o.HostDelayMin.Milliseconds(),
+		ServerDelay: o.ServerDelay.Milliseconds(), ServerDelayMin: o.ServerDelayMin.Milliseconds(),
+		MaxCrawlDelay: o.MaxCrawlDelay.Milliseconds(), PLDDelay: o.PLDDelay.Milliseconds(),
+		PLDDelayMin: o.PLDDelayMin.Milliseconds(), NetworkRate: o.NetworkRate,
+		NetworkConnections: o.NetworkConnections, HostDelayFactor: o.HostDelayFactor,
+		Backoff: o.Backoff.Milliseconds(), BackoffMax: o.BackoffMax.Milliseconds(),
+		HostFailures: o.HostFailures, HostRests: o.HostRests, HostRefusals: o.HostRefusals,
+		RobotsWait: o.RobotsWait.Milliseconds(), RobotsForget: o.RobotsForget.Milliseconds(),
+		MaxPagesPerHost: o.MaxPagesPerHost, Rules: o.Rules, Blacklist: o.Blacklist, URLRules: o.URLRules,
+		CrawlLog: o.CrawlLog, Store: o.Store, Drain: o.Drain}
 }
 
-// portList spells the ports that a function allows; "" if there is no function.
+// portList returns the ports that allowed accepts as a list of ranges, "" if allowed is nil.
 func portList(allowed func(uint16) bool) string {
 	if allowed == nil {
 		return ""

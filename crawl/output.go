@@ -18,48 +18,53 @@ import (
 	"drumbeat/weburl"
 )
 
-// MaxSeedReports bounds the seeds without yield that a Result lists; the seed log has them all.
+// MaxSeedReports limits the seeds without yield that a Result lists. The seed log has all of them.
 const MaxSeedReports = 100
 
-// output is what a crawl leaves: WARC files, logs, and the reports of seeds. It has no goroutine. Its parts lock themselves;
-// what is written belongs to the transaction of the URL.
+// output writes the results of a crawl: WARC files, logs and seed reports. It has no goroutine, and its
+// parts have their own locks. Records are written in the transaction of their URL.
 type output struct {
 	*engine
 	warc        *warc.Writer
 	crawlLog    *crawllog.Log
 	seedLog     *crawllog.Log
-	robotsLog   *crawllog.Log    // outcomes of robots requests, and the sitemaps that were named
-	closedFiles map[string]int64 // sizes of closed files of output; used by diskUsed alone
+	robotsLog   *crawllog.Log    // outcomes of robots.txt requests and the sitemaps that they name
+	closedFiles map[string]int64 // sizes of closed output files; only for diskUsed
 	seedReports seedReports
 }
 
-// store appends the records of a response; part of the transaction that ends the URL.
+// store appends the records of a response. It is part of the transaction that ends the URL.
 func (o *output) store(p *warc.Prepared, now time.Time) (warc.Location, error) {
 	return o.warc.Append(p, now)
 }
 
-// logFetched writes the outcome of a response to the crawl log; part of a transaction.
-func (o *output) logFetched(w *pageWorker, rec *weburl.Record, resp *fetch.Response, page bool, at warc.Location) error {
-	if o.opt.CrawlLog == state.LogOff || o.opt.CrawlLog == state.LogErrors && resp.Status < 400 && resp.Truncated == fetch.NotTruncated && w.meta.dropped == "" {
+// logFetched writes a response to the crawl log. It is part of a transaction.
+func (o *output) logFetched(w *pageWorker, rec *weburl.Record, resp *fetch.Response, page bool,
+	at warc.Location) error {
+	good := resp.Status < 400 && resp.Truncated == fetch.NotTruncated && w.meta.dropped == ""
+	if o.opt.CrawlLog == state.LogOff || o.opt.CrawlLog == state.LogErrors && good {
 		return nil
 	}
-	return o.crawlLog.Append(&crawllog.Entry{Time: resp.Start, URL: string(rec.URL), Key: o.Hasher.URLKey(rec.URL), Status: resp.Status, Bytes: resp.BytesRead,
-		Depth: int(rec.Depth), Via: string(rec.AppendVia(nil)), Parent: rec.Parent, IP: resp.Remote.Addr(), Elapsed: resp.Total,
-		MIME: string(resp.Header("Content-Type")), Truncated: resp.Truncated.String(), Attempts: int(rec.Attempts), Page: page,
-		Robots: w.meta.directives(), Canonical: string(w.meta.canonical), Refresh: string(w.meta.refresh), Redirect: string(w.meta.redirect),
+	return o.crawlLog.Append(&crawllog.Entry{Time: resp.Start, URL: string(rec.URL), Key: o.Hasher.URLKey(rec.URL),
+		Status: resp.Status, Bytes: resp.BytesRead, Depth: int(rec.Depth),
+		Via: string(rec.AppendVia(nil)), Parent: rec.Parent, IP: resp.Remote.Addr(), Elapsed: resp.Total,
+		MIME: string(resp.Header("Content-Type")), Truncated: resp.Truncated.String(),
+		Attempts: int(rec.Attempts), Page: page, Robots: w.meta.directives(),
+		Canonical: string(w.meta.canonical), Refresh: string(w.meta.refresh), Redirect: string(w.meta.redirect),
 		Dropped: w.meta.dropped, File: at.File, Offset: at.Offset})
 }
 
-// logRefused writes the end of a URL without response; part of a transaction.
+// logRefused writes a URL that ended without a response to the crawl log. It is part of a transaction.
 func (o *output) logRefused(rec *weburl.Record, why state.Reason) error {
 	if o.opt.CrawlLog == state.LogOff {
 		return nil
 	}
-	return o.crawlLog.Append(&crawllog.Entry{Time: time.Now(), URL: string(rec.URL), Key: o.Hasher.URLKey(rec.URL), Reason: why.String(),
-		Depth: int(rec.Depth), Via: string(rec.AppendVia(nil)), Parent: rec.Parent, Attempts: int(rec.Attempts)})
+	return o.crawlLog.Append(&crawllog.Entry{Time: time.Now(), URL: string(rec.URL), Key: o.Hasher.URLKey(rec.URL),
+		Reason: why.String(), Depth: int(rec.Depth), Via: string(rec.AppendVia(nil)), Parent: rec.Parent,
+		Attempts: int(rec.Attempts)})
 }
 
-// logSeed notes that a seed yielded nothing, and why.
+// logSeed reports a seed that yielded nothing, and why.
 func (o *output) logSeed(seed, why string) {
 	o.seedReports.add(seed + ": " + why)
 	if err := o.seedLog.Append(&crawllog.Entry{Time: time.Now(), URL: seed, Reason: why}); err != nil {
@@ -67,11 +72,11 @@ func (o *output) logSeed(seed, why string) {
 	}
 }
 
-// maxDeferredWalk bounds the records of `deferred` that are looked through for seeds at the end of a run.
+// maxDeferredWalk limits the deferred records that unfinishedSeeds searches at the end of a run.
 const maxDeferredWalk = 1 << 20
 
-// unfinishedSeeds returns the seeds that yielded nothing in this run: those that ended, and those that wait for an
-// unreachable host, read from the last checkpoint.
+// unfinishedSeeds returns the seeds that yielded nothing in this run: those that ended, and the deferred
+// ones, read from the last checkpoint.
 func (o *output) unfinishedSeeds() ([]string, error) {
 	list := o.seedReports.list()
 	n := o.acct.in(state.PlaceDeferred)
@@ -105,9 +110,9 @@ func (o *output) unfinishedSeeds() ([]string, error) {
 	return list, err
 }
 
-// seedReports keeps the first seeds that yielded nothing, for the end of the run.
+// seedReports holds the first seeds that yielded nothing, for the end of the run.
 type seedReports struct {
-	mu   sync.Mutex // guards all
+	mu   sync.Mutex // guards text
 	text []string
 }
 
@@ -126,7 +131,8 @@ func (s *seedReports) list() []string {
 }
 
 func (o *output) warcOptions() warc.Options {
-	return warc.Options{Set: o.Out, State: o.Set, Host: o.opt.Host, Mode: o.opt.OutMode, FileBytes: o.opt.WARCFileBytes, BufferBytes: o.plan.OutputBufferBytes, Level: o.opt.WARCLevel,
+	return warc.Options{Set: o.Out, State: o.Set, Host: o.opt.Host, Mode: o.opt.OutMode,
+		FileBytes: o.opt.WARCFileBytes, BufferBytes: o.plan.OutputBufferBytes, Level: o.opt.WARCLevel,
 		Info: []warc.Field{
 			{Name: "software", Value: "drumbeat/" + o.opt.Version},
 			{Name: "operator", Value: o.opt.Contact},
@@ -136,7 +142,7 @@ func (o *output) warcOptions() warc.Options {
 		}}
 }
 
-// robotsPolicy is what the warcinfo record says of it. robots.txt is always obeyed.
+// robotsPolicy returns the robots field of the warcinfo record. robots.txt is always obeyed.
 func (o *output) robotsPolicy() string {
 	if o.opt.IgnoreNofollow {
 		return "RFC 9309 and Crawl-delay obeyed; nofollow ignored"
@@ -144,8 +150,8 @@ func (o *output) robotsPolicy() string {
 	return "RFC 9309, Crawl-delay and nofollow obeyed"
 }
 
-// rollOutput closes the output files that were begun Options.RollEvery ago, and reports whether there were any: the checkpoint after it
-// gives them their final names.
+// rollOutput closes the output files that were begun more than Options.RollEvery ago and reports whether
+// there were any. The next checkpoint gives them their final names.
 func (o *output) rollOutput(now time.Time) (bool, error) {
 	if o.opt.RollEvery <= 0 {
 		return false, nil
@@ -162,7 +168,7 @@ func (o *output) rollOutput(now time.Time) (bool, error) {
 	return rolled, nil
 }
 
-// finishedOutput sums up the output files that got their final names in this run.
+// finishedOutput returns the totals of the output files that received their final names in this run.
 func (o *output) finishedOutput() outfile.Finished {
 	all := o.warc.Finished()
 	for _, l := range []*crawllog.Log{o.crawlLog, o.seedLog, o.robotsLog} {
@@ -171,7 +177,7 @@ func (o *output) finishedOutput() outfile.Finished {
 	return all
 }
 
-// finishOutput closes the output files, so that the checkpoint after it gives them their final names.
+// finishOutput closes the output files. The next checkpoint gives them their final names.
 func (o *output) finishOutput() error {
 	now := time.Now()
 	if err := errors.Join(o.warc.Roll(), o.crawlLog.Roll(now), o.seedLog.Roll(now), o.robotsLog.Roll(now)); err != nil {
@@ -180,14 +186,15 @@ func (o *output) finishOutput() error {
 	return nil
 }
 
-// maxDiskDepth bounds the directories below each other; state/damaged/<checkpoint>/beast/q7 is the deepest.
+// maxDiskDepth limits the depth of nested directories; state/damaged/<checkpoint>/beast/q7 is the deepest.
 const maxDiskDepth = 8
 
-// closedSuffixes end the names of files of output that are never touched again.
+// closedSuffixes are the suffixes of output files that no longer change.
 var closedSuffixes = [...]string{".warc.gz", ".cdxj", ".jsonl.zst"}
 
-// diskUsed adds up what the files of the crawl take. A large crawl has some thousand files of state and some ten thousand closed files of
-// output: of the latter each is looked at once, and after that only its name in the directory, since it may be moved away.
+// diskUsed adds up the sizes of the crawl's files. A large crawl has some thousand state files and tens of
+// thousands of closed output files. The size of a closed file is read once; after that only its name is
+// checked, since the file may be moved away.
 func (o *output) diskUsed() (int64, error) {
 	var used int64
 	closed := make(map[string]int64, len(o.closedFiles))
@@ -202,7 +209,8 @@ func (o *output) diskUsed() (int64, error) {
 		}
 		for _, name := range names {
 			path := dir + "/" + name
-			isClosed := slices.ContainsFunc(closedSuffixes[:], func(s string) bool { return strings.HasSuffix(name, s) })
+			closes := func(s string) bool { return strings.HasSuffix(name, s) }
+			isClosed := slices.ContainsFunc(closedSuffixes[:], closes)
 			if size, known := o.closedFiles[path]; known && isClosed {
 				used, closed[path] = used+size, size
 				continue

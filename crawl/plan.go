@@ -15,14 +15,14 @@ import (
 	"drumbeat/star"
 )
 
-// leastRAM is what the smallest plan works in: see TestPlans.
+// leastRAM is the RAM of the smallest plan that works (TestPlans).
 const leastRAM = 96 << 20
 
-// leastHeap is what the Go heap needs whatever the shares.
+// leastHeap is the least size of the Go heap.
 const leastHeap = 16 << 20
 
-// connectionBytes is the mean RAM of an exchange under way: buffers of fetch, goroutine, kernel excluded. Large bodies
-// have BodyBytes, a part of the Go heap's share.
+// connectionBytes is the mean RAM of an exchange: fetch buffers and goroutine, without the kernel's
+// buffers. Large bodies use BodyBytes, a part of the Go heap.
 const connectionBytes = 48 << 10
 
 // DrumPlan is the geometry of one store, in the paper's symbols.
@@ -38,7 +38,7 @@ type DrumPlan struct {
 	RAMBytes    int64  `json:"ramBytes"`            // R: 2Mk + c·r + merge buffers
 }
 
-// Plan says who gets how much of RAM and disk.
+// Plan divides RAM and disk among the structures.
 type Plan struct {
 	RAMBytes, DiskBytes int64
 	URLSeen             DrumPlan
@@ -46,23 +46,23 @@ type Plan struct {
 	RobotsCache         DrumPlan
 	RobotsRequested     DrumPlan
 	Names               DrumPlan
-	CacheBytes          int64 // c, the RAM cache of recent keys
+	CacheBytes          int64 // the paper's c: RAM cache of recent keys
 	EdgeCacheBytes      int64
 	NameCacheBytes      int64
 	PoliteBytes         int64
 	PoliteItems         int
 	QueueBytes          int64
-	QueueBlockBytes     int   // of each open queue's buffer
+	QueueBlockBytes     int   // buffer of each open queue
 	HeapBytes           int64 // Go heap: connections, pages, parsers
-	OutputBufferBytes   int   // of each WARC file and index that is being written
-	KeepFreeBytes       int64 // of every file system: fetching rests below it
-	BodyBytes           int64 // of it, for large bodies under way and those that wait for a parser: fetch.Options.BufferBytes
+	OutputBufferBytes   int   // buffer of each open WARC file and index
+	KeepFreeBytes       int64 // fetching pauses while a file system has less free
+	BodyBytes           int64 // part of the heap for large bodies: fetch.Options.BufferBytes
 	Alpha               float64
 	URLSeenDiskBytes    int64 // D
 }
 
-// The shares of RAM in percent, URLseen first: it sees every link; the others see a unique URL or an edge of the PLD graph
-// at most. What is left over is the Go heap's.
+// The shares of RAM in percent. URLseen has the largest share, because it sees every link; the others see
+// at most the unique URLs or the edges of the PLD graph. The Go heap has the rest.
 const (
 	shareSeen      = 37
 	shareEdges     = 6
@@ -77,7 +77,7 @@ const (
 	shareQueues    = 7
 )
 
-// MakePlan divides RAM and disk.
+// MakePlan divides RAM and disk according to the options.
 func MakePlan(o *Options) (Plan, error) {
 	o.defaults()
 	heap := int64(o.Connections)*connectionBytes + 24<<20
@@ -112,7 +112,8 @@ func MakePlan(o *Options) (Plan, error) {
 	p.PoliteBytes = share(sharePolite)
 	p.PoliteItems = int(p.PoliteBytes / politeItemBytes)
 	p.QueueBytes = share(shareQueues)
-	// Every open queue may hold a block, and BEAST has as many as its horizon; together they keep to their share.
+	// Each open queue may hold a block, and BEAST has as many queues as its horizon. Together they stay
+	// within their share.
 	p.QueueBlockBytes = int(p.QueueBytes / int64(o.QueuesMax+openQueueBuffers))
 	p.QueueBlockBytes = max(4<<10, min(p.QueueBlockBytes&^4095, o.QueueBlockBytes))
 	for _, n := range []int64{p.URLSeen.RAMBytes, p.Edges.RAMBytes, p.Indegree.RAMBytes, p.RobotsCache.RAMBytes,
@@ -120,19 +121,19 @@ func MakePlan(o *Options) (Plan, error) {
 		p.HeapBytes -= n
 	}
 	if p.HeapBytes < leastHeap {
-		return Plan{}, fmt.Errorf("crawl: --ram %s leaves %s beside the stores and caches, which take %s; at least %s are needed: "+
-			"give more, or smaller --drum-… and --cache-ram", humanize.IBytes(uint64(p.RAMBytes)), bytesText(p.HeapBytes),
-			bytesText(p.RAMBytes-p.HeapBytes), bytesText(leastHeap))
+		return Plan{}, fmt.Errorf("crawl: --ram %s leaves %s beside the stores and caches, which take %s;"+
+			" at least %s are needed: use more RAM, or smaller --drum-… and --cache-ram", humanize.IBytes(uint64(p.RAMBytes)),
+			bytesText(p.HeapBytes), bytesText(p.RAMBytes-p.HeapBytes), bytesText(leastHeap))
 	}
 	p.BodyBytes = p.HeapBytes * 3 / 8
-	p.OutputBufferBytes = 256 << 10 // what a second cache of a CPU holds: see package outfile
+	p.OutputBufferBytes = 256 << 10 // the size of an L2 cache: see package outfile
 	if p.KeepFreeBytes = o.KeepFree; p.KeepFreeBytes == 0 {
 		p.KeepFreeBytes = diskReserve + p.bufferedBytes() + int64(o.Connections)*connectionBytes
 	}
 	return p, nil
 }
 
-// planSeen finds URLseen's geometry by Theorem 2, for RAM of ram bytes and the disk that its buckets may take.
+// planSeen computes URLseen's geometry by Theorem 2, for ram bytes of RAM and its share of the disk.
 func (p *Plan) planSeen(o *Options, ram int64) error {
 	m, workers := o.DrumBufferBytes, o.DrumWorkers
 	if m == 0 {
@@ -145,7 +146,8 @@ func (p *Plan) planSeen(o *Options, ram int64) error {
 	store.BufferBytes, store.LogBytes, store.Workers = m, max(m, min(seenLogBytes, int(ram/128)&^4095)), workers
 	store.SpanBytes, store.ReadChunkBytes, store.Set.Paths = int(min(32<<20, ram/4)), o.DrumChunkBytes, o.Dirs
 	onDisk := drum.Load{KeyBytes: planKeyBytes, URLBytes: paperURLBytes / planTextRatio}
-	fit, _, err := store.Fit(drum.PlanInput{Load: onDisk, RAMBytes: float64(ram), DiskBytes: float64(p.URLSeenDiskBytes)})
+	input := drum.PlanInput{Load: onDisk, RAMBytes: float64(ram), DiskBytes: float64(p.URLSeenDiskBytes)}
+	fit, _, err := store.Fit(input)
 	if err != nil {
 		return fmt.Errorf("crawl: --ram %s is too little: %w", humanize.IBytes(uint64(p.RAMBytes)), err)
 	}
@@ -155,37 +157,40 @@ func (p *Plan) planSeen(o *Options, ram int64) error {
 	if o.DrumBucketBytes != 0 {
 		fit.BucketBytes = o.DrumBucketBytes
 	}
-	p.URLSeen = DrumPlan{Name: state.NameURLSeen, Buckets: fit.Buckets, BufferBytes: m, BucketBytes: fit.BucketBytes, ChunkBytes: fit.ReadChunkBytes,
-		Workers: workers, LogBytes: fit.LogBytes, SpanBytes: fit.SpanBytes}
+	p.URLSeen = DrumPlan{Name: state.NameURLSeen, Buckets: fit.Buckets, BufferBytes: m, BucketBytes: fit.BucketBytes,
+		ChunkBytes: fit.ReadChunkBytes, Workers: workers, LogBytes: fit.LogBytes, SpanBytes: fit.SpanBytes}
 	p.URLSeen.RAMBytes = p.seenOptions(o.Dirs).RAMBytes()
 	p.Alpha = p.paperAlpha(Load{Pages: 1e9}.complete())
 	return nil
 }
 
 const (
-	// workerRAM is the RAM that another worker of a pass is worth: its round, chunk and buffers.
+	// workerRAM is the RAM for which another merge worker is added: its round, chunk and buffers.
 	workerRAM = 8 << 20
-	// maxWorkers: more don't make a pass faster, as disks and the stream of texts bind.
+	// maxWorkers is the most merge workers. More do not make a pass faster, because disks and the text
+	// stream limit it.
 	maxWorkers = 8
-	// seenLogBytes is the block of texts: larger ones compress hardly better.
+	// seenLogBytes is the size of a text block. Larger blocks compress little better.
 	seenLogBytes = 512 << 10
 )
 
-// robotsBufferBytes is M of RobotsCache: a value of 64 KiB must fit.
+// robotsBufferBytes is M of RobotsCache, which must hold a value of 64 KiB.
 const robotsBufferBytes = 128 << 10
 
-// openQueueBuffers is about how many queues have a buffer besides BEAST's: the slots of the two calendars, QR, QD, Q.
+// openQueueBuffers is about the number of queue buffers besides BEAST's: the slots of the two calendars,
+// QR, QD and Q.
 const openQueueBuffers = 256
 
-// politeItemBytes is what an admitted URL takes on average: record, item, its part of the tables. politeHostBytes is what a host takes
-// that has stockPerHost URLs there, and a server, PLD and network of its own (polite's TestBytesAreWhatTheHeapHolds counts 2,380).
+// politeItemBytes is the mean size of an admitted URL: record, item, and its part of the tables.
+// politeHostBytes is the size of a host with stockPerHost URLs and its own server, PLD and network
+// (TestBytesAreWhatTheHeapHolds of package polite counts 2,380).
 const (
 	politeItemBytes = 900
 	politeHostBytes = 2400
 )
 
-// planDrum finds k, M and r for a share of RAM: the paper's optimum gives half to the 2k buffers (k0 = R/4M) and half to
-// the bucket buffer. m and r are used as they are unless they are 0.
+// planDrum computes k, M and r for a share of RAM. The paper's optimum gives half to the 2k buffers (k0 =
+// R/4M) and half to the bucket buffer. Values of m and r other than 0 are used unchanged.
 func planDrum(name string, shape drum.Options, ram int64, m int, r int64) DrumPlan {
 	p := DrumPlan{Name: name, BufferBytes: m, BucketBytes: r}
 	if p.BufferBytes == 0 {
@@ -200,7 +205,8 @@ func planDrum(name string, shape drum.Options, ram int64, m int, r int64) DrumPl
 	return p
 }
 
-// The shapes of the stores: what of their options says how much RAM a plan takes. Those who open them add what they do.
+// The shapes of the stores are the options that determine the RAM of a plan. Code that opens a store adds
+// the rest.
 
 func seenShape() drum.Options {
 	return drum.Options{Op: drum.CheckUpdate, Codec: drum.Rice, Aux: drum.AuxLog}
@@ -212,7 +218,7 @@ func robotsShape() drum.Options {
 
 func requestedShape() drum.Options { return drum.Options{ValueBytes: 16, Each: true} }
 
-// edgesShape and indegreeShape are star's own.
+// edgesShape and indegreeShape describe the stores of package star.
 func edgesShape() drum.Options {
 	return drum.Options{Op: drum.CheckUpdate, ValueBytes: star.EdgeBytes, Codec: drum.Rice}
 }
@@ -221,21 +227,23 @@ func indegreeShape() drum.Options {
 	return drum.Options{ValueBytes: star.RecordBytes, Each: true, Codec: drum.Rice}
 }
 
-// shaped puts the geometry into a shape.
+// shaped adds the geometry to a shape.
 func (p *DrumPlan) shaped(shape drum.Options) drum.Options {
-	shape.Buckets, shape.BufferBytes, shape.BucketBytes, shape.ReadChunkBytes = p.Buckets, p.BufferBytes, p.BucketBytes, p.ChunkBytes
+	shape.Buckets, shape.BufferBytes, shape.BucketBytes = p.Buckets, p.BufferBytes, p.BucketBytes
+	shape.ReadChunkBytes = p.ChunkBytes
 	shape.Workers, shape.LogBytes, shape.SpanBytes = p.Workers, p.LogBytes, p.SpanBytes
 	return shape
 }
 
-// seenOptions are URLseen's in so many directories, but for what it does.
+// seenOptions returns the options of URLseen for dirs, without its functions.
 func (p *Plan) seenOptions(dirs []string) drum.Options {
 	o := p.URLSeen.shaped(seenShape())
 	o.Set.Paths, o.DiskBytes = dirs, p.URLSeenDiskBytes
 	return o
 }
 
-// bufferFor is M for a store's share of RAM: the paper's 256 KiB, less where that would leave too few buckets.
+// bufferFor returns M for a store's share of RAM: the paper's 256 KiB, or less if that would leave too few
+// buckets.
 func bufferFor(ram int64) int {
 	m := 256 << 10
 	for m > 8<<10 && ram/int64(4*m) < 64 {
@@ -244,7 +252,7 @@ func bufferFor(ram int64) int {
 	return m
 }
 
-// bufferedBytes is the most that a checkpoint finds in buffers and in RAM.
+// bufferedBytes is the most that a checkpoint can find in buffers and in RAM.
 func (p *Plan) bufferedBytes() int64 {
 	n := p.QueueBytes + p.PoliteBytes
 	for _, d := range []*DrumPlan{&p.URLSeen, &p.Edges, &p.Indegree, &p.RobotsCache, &p.RobotsRequested, &p.Names} {
@@ -253,34 +261,37 @@ func (p *Plan) bufferedBytes() int64 {
 	return n
 }
 
-// Short describes the plan in a line.
+// Short describes the plan in one line.
 func (p *Plan) Short() string {
-	return fmt.Sprintf("at most %s of RAM and %s of disk; fetching rests while a disk has less than %s free", humanize.IBytes(uint64(p.RAMBytes)),
-		humanize.IBytes(uint64(p.DiskBytes)), humanize.IBytes(uint64(p.KeepFreeBytes)))
+	return fmt.Sprintf("at most %s of RAM and %s of disk; fetching pauses while a disk has less than %s free",
+		humanize.IBytes(uint64(p.RAMBytes)), humanize.IBytes(uint64(p.DiskBytes)),
+		humanize.IBytes(uint64(p.KeepFreeBytes)))
 }
 
 // Lines describes the plan for the start of a crawl.
 func (p *Plan) Lines() []string {
 	b := func(n int64) string { return strings.ReplaceAll(humanize.IBytes(uint64(max(n, 0))), " ", " ") }
-	lines := []string{fmt.Sprintf("RAM %s: %s URLseen, %s PLD edges, %s PLD in-degrees, %s RobotsCache, %s RobotsRequested,"+
-		" %s names, %s URL cache, %s URLs in RAM, %s queues, rest of %s Go heap, of it %s for large bodies", b(p.RAMBytes), b(p.URLSeen.RAMBytes), b(p.Edges.RAMBytes),
-		b(p.Indegree.RAMBytes), b(p.RobotsCache.RAMBytes), b(p.RobotsRequested.RAMBytes), b(p.Names.RAMBytes), b(p.CacheBytes), b(p.PoliteBytes),
-		b(p.QueueBytes), b(p.HeapBytes), b(p.BodyBytes))}
-	lines = append(lines, fmt.Sprintf("URLseen: k=%d buckets, M=%s buffers, r=%s a bucket, %d at once, D=%s; predicted alpha %.2f at 1e9 pages",
-		p.URLSeen.Buckets, b(int64(p.URLSeen.BufferBytes)), b(p.URLSeen.BucketBytes), p.URLSeen.Workers, b(p.URLSeenDiskBytes), p.Alpha),
-		fmt.Sprintf("fetching rests while a disk has less than %s free", b(p.KeepFreeBytes)))
+	lines := []string{fmt.Sprintf("RAM %s: %s URLseen, %s PLD edges, %s PLD in-degrees, %s RobotsCache,"+
+		" %s RobotsRequested, %s names, %s URL cache, %s URLs in RAM, %s queues,"+
+		" %s rest of the Go heap (%s of it for large bodies)", b(p.RAMBytes), b(p.URLSeen.RAMBytes), b(p.Edges.RAMBytes), b(p.Indegree.RAMBytes),
+		b(p.RobotsCache.RAMBytes), b(p.RobotsRequested.RAMBytes), b(p.Names.RAMBytes), b(p.CacheBytes),
+		b(p.PoliteBytes), b(p.QueueBytes), b(p.HeapBytes), b(p.BodyBytes))}
+	lines = append(lines, fmt.Sprintf("URLseen: k=%d buckets, M=%s buffers, r=%s per bucket, %d merged at once, D=%s;"+
+		" predicted alpha %.2f at 1e9 pages", p.URLSeen.Buckets, b(int64(p.URLSeen.BufferBytes)),
+		b(p.URLSeen.BucketBytes), p.URLSeen.Workers, b(p.URLSeenDiskBytes), p.Alpha),
+		fmt.Sprintf("fetching pauses while a disk has less than %s free", b(p.KeepFreeBytes)))
 	return lines
 }
 
-// options are those of a store of star.
+// options returns the options of a store of package star.
 func (p *DrumPlan) options(reserve func(int64) (func(), error)) drum.Options {
 	o := p.shaped(drum.Options{})
 	o.Reserve = reserve
 	return o
 }
 
-// CheckStores returns what opening the stores of a plan would find wrong with it, so that faults of flags are known before
-// any directory is made.
+// CheckStores returns the errors that opening the stores of a plan would return. It detects invalid flags
+// before any directory is created.
 func (o *Options) CheckStores(plan *Plan) error {
 	c := newCrawler(*o)
 	c.plan = *plan
@@ -289,6 +300,6 @@ func (o *Options) CheckStores(plan *Plan) error {
 		return err
 	}
 	queues := beast.Options{Set: c.Set, QueuesMax: o.QueuesMax}
-	return errors.Join(c.seen.seenStore().Check(), c.check.robotsStore().Check(), c.requests.requestedStore().Check(), c.seen.namesStore().Check(),
-		stars.Budgets.Validate(), queues.Validate())
+	return errors.Join(c.seen.seenStore().Check(), c.check.robotsStore().Check(), c.requests.requestedStore().Check(),
+		c.seen.namesStore().Check(), stars.Budgets.Validate(), queues.Validate())
 }

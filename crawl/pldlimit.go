@@ -10,19 +10,20 @@ import (
 	"drumbeat/weburl"
 )
 
-// pldShare is the part of all connections that pages of one PLD may hold at once: a farm of many slow hosts, each on a
-// server of its own, mustn't hold them all for as long as an exchange may last.
+// pldShare limits the page exchanges of one PLD to 1/pldShare of all connections. Otherwise a farm of many
+// slow hosts, each on its own server, could occupy all connections for as long as an exchange may last.
 const pldShare = 4
 
-// pldLimiter counts the exchanges for pages under way of each PLD.
+// pldLimiter counts the page exchanges under way for each PLD.
 type pldLimiter struct {
-	most int // of one PLD; 0: no bound
+	most int // limit of one PLD; 0 for none
 
 	mu   sync.Mutex     // guards plds
-	plds map[uint64]int // at most as many as there are connections
+	plds map[uint64]int // at most one entry for each connection
 }
 
-// newCrowds bounds the PLDs of a crawl of many sites. With a narrower scope the sites of that scope have all there is.
+// newPLDLimiter limits the PLDs of a crawl with scope "all". With a narrower scope, the sites in scope may
+// use all connections.
 func newPLDLimiter(o *Options) *pldLimiter {
 	c := &pldLimiter{plds: map[uint64]int{}}
 	if o.Scope == state.ScopeAll {
@@ -31,7 +32,7 @@ func newPLDLimiter(o *Options) *pldLimiter {
 	return c
 }
 
-// enter counts one more exchange of a PLD; false if it has its share.
+// enter counts another exchange of a PLD. It returns false if the PLD has reached its limit.
 func (c *pldLimiter) enter(pld uint64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -50,8 +51,8 @@ func (c *pldLimiter) leave(pld uint64) {
 	}
 }
 
-// pldBusy lets a URL whose PLD has its share of connections wait on disk, longer each time: 5 s to 3 min, as long as the
-// exchanges before it may take.
+// pldBusy defers a URL whose PLD has reached its limit. The wait grows from 5 s to 3 min, the longest
+// duration of the exchanges before it.
 func (d *dispatcher) pldBusy(g *polite.Grant) error {
 	return d.transact(func(tx *transaction) error {
 		var rec weburl.Record

@@ -14,18 +14,20 @@ import (
 	"drumbeat/weburl"
 )
 
-// errBlocked says that an exchange was not begun, or was cut off, because the blacklist names its host or its address.
+// errBlocked reports that an exchange was not begun, or was cut off, because its host or address is
+// blacklisted.
 var errBlocked = errors.New("crawl: the blacklist names the host or its address")
 
-// rulesInForce holds the scope rules and the blacklist in force; a reload exchanges them while the crawl goes on.
+// rulesInForce holds the scope rules and the blacklist. A reload replaces them while the crawl runs.
 //
-// Rules are asked for links alone (links.go). The blacklist is asked wherever a URL passes, so that what is queued ends
-// soon: for links, before and behind RobotsCache, at admission, before names are looked up; and in the end by every
-// exchange, which registers here first and looks then, while a reload changes the list first and looks at the registered
-// ones then. So when a reload has ended no exchange with a blacklisted host or address is under way, and none begins.
+// Scope rules apply to links only (crawl/admit). The blacklist is checked wherever a URL passes, so that
+// queued URLs end soon: for links, before and after RobotsCache, at admission, and before lookups. Each
+// exchange makes the last check: it first registers here, then checks the blacklist. A reload first
+// replaces the list, then checks the registered exchanges. So after a reload no exchange with a blacklisted
+// host or address is under way or begins.
 type rulesInForce struct {
 	admit.Lists
-	guarded bool // there is a blacklist, even an empty one: exchanges register
+	guarded bool // there is a blacklist, possibly empty: exchanges register
 
 	mu        sync.Mutex // guards exchanges
 	exchanges map[*activeExchange]struct{}
@@ -38,10 +40,11 @@ type activeExchange struct {
 	cut  context.CancelCauseFunc
 }
 
-// rulesShare is the part of the Go heap that rules and blacklist may take: two of each while they are read again.
+// rulesShare limits rules and blacklist to 1/rulesShare of the Go heap. There are two of each during a
+// reload.
 const rulesShare = 8
 
-// readRules reads the files of rules and of the blacklist.
+// readRules reads the files of rules and blacklist.
 func (e *engine) readRules() (rules, blacklist *scope.Set, err error) {
 	rules, err1 := admit.ReadRules(e.opt.FS, scope.Rules, e.Suffixes, e.opt.Rules, e.opt.KeepEscapes)
 	blacklist, err2 := admit.ReadRules(e.opt.FS, scope.Blacklist, e.Suffixes, e.opt.Blacklist, e.opt.KeepEscapes)
@@ -49,13 +52,13 @@ func (e *engine) readRules() (rules, blacklist *scope.Set, err error) {
 		return nil, nil, err
 	}
 	if n := rules.Stats().Bytes + blacklist.Stats().Bytes; n > e.plan.HeapBytes/rulesShare {
-		return nil, nil, fmt.Errorf("crawl: rules and blacklist take %d bytes of RAM, twice that while they are read again, and may have %d: "+
-			"more RAM or fewer rules", n, e.plan.HeapBytes/rulesShare)
+		return nil, nil, fmt.Errorf("crawl: rules and blacklist take %d bytes of RAM, twice that during a reload,"+
+			" and the limit is %d: use more RAM or fewer rules", n, e.plan.HeapBytes/rulesShare)
 	}
 	return rules, blacklist, nil
 }
 
-// openRules puts the files' rules in force.
+// openRules loads the rule files.
 func (e *engine) openRules() error {
 	e.rules.Suffixes, e.rules.guarded = e.Suffixes, len(e.opt.Blacklist) > 0
 	e.rules.exchanges = map[*activeExchange]struct{}{}
@@ -68,9 +71,10 @@ func (e *engine) openRules() error {
 	return nil
 }
 
-// enter registers an exchange: it may go on under the context returned, which ends if the blacklist comes to name its host
-// or address. leave must be called if there is no error.
-func (f *rulesInForce) enter(ctx context.Context, host []byte, addr netip.Addr) (_ context.Context, leave func(), _ error) {
+// enter registers an exchange. The exchange runs under the returned context, which ends if its host or
+// address is blacklisted later. If err is nil, the caller must call leave.
+func (f *rulesInForce) enter(ctx context.Context, host []byte,
+	addr netip.Addr) (_ context.Context, leave func(), err error) {
 	if !f.guarded {
 		return ctx, func() {}, nil
 	}
@@ -92,11 +96,11 @@ func (f *rulesInForce) enter(ctx context.Context, host []byte, addr netip.Addr) 
 	return ctx, leave, nil
 }
 
-// cutOff ends the exchanges under way that the blacklist in force names, and returns their number.
+// cutOff ends the exchanges under way that are blacklisted and returns their number.
 func (f *rulesInForce) cutOff() (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for x := range f.exchanges { // as many as connections
+	for x := range f.exchanges { // at most one for each connection
 		if f.BlockedHost(x.host) || f.BlockedAddr(x.addr) {
 			x.cut(errBlocked)
 			n++
@@ -105,7 +109,7 @@ func (f *rulesInForce) cutOff() (n int) {
 	return n
 }
 
-// watchReload reads rules and blacklist again whenever Options.Reload says so.
+// watchReload reloads rules and blacklist for each value from Options.Reload.
 func (d *dispatcher) watchReload(ctx context.Context) error {
 	for {
 		select {
@@ -119,26 +123,28 @@ func (d *dispatcher) watchReload(ctx context.Context) error {
 	}
 }
 
-// reload puts new rules in force, or says what is wrong with them and leaves the old ones.
+// reload puts new rules in force. If the files have errors, it logs them and keeps the old rules.
 func (d *dispatcher) reload(ctx context.Context) error {
 	rules, blacklist, err := d.readRules()
 	if err != nil {
-		d.opt.Log.Error("rules and blacklist stay as they were: there are faults in the files", "error", err)
+		d.opt.Log.Error("rules and blacklist stay as they were: the files have errors", "error", err)
 		return nil
 	}
 	oldRules, oldBlacklist := d.rules.Rules.Swap(rules), d.rules.Blacklist.Swap(blacklist)
 	cut := d.rules.cutOff()
 	swept, err := d.sweepBlocked(ctx)
-	d.opt.Log.Info("rules and blacklist were read again", "rules", rules.Stats().String(), "before", oldRules.Stats().String(),
-		"blacklist", blacklist.Stats().String(), "blacklist_before", oldBlacklist.Stats().String(), "exchanges_cut", cut, "urls_swept", swept)
+	d.opt.Log.Info("rules and blacklist reloaded",
+		"rules", rules.Stats().String(), "before", oldRules.Stats().String(),
+		"blacklist", blacklist.Stats().String(), "blacklist_before", oldBlacklist.Stats().String(),
+		"exchanges_cut", cut, "urls_swept", swept)
 	return err
 }
 
-// sweepLot bounds the URLs of a transaction of sweepBlocked.
+// sweepLot limits the URLs in one transaction of sweepBlocked.
 const sweepLot = 256
 
-// sweepBlocked ends the URLs in RAM that the blacklist names. Of those with some addresses left RobotsCache is asked again.
-// What is admitted meanwhile by the list before is found by its exchange.
+// sweepBlocked removes the blacklisted URLs from RAM. URLs with addresses left go to RobotsCache again. If
+// a URL is admitted under the old list during the sweep, its exchange detects it.
 func (d *dispatcher) sweepBlocked(ctx context.Context) (n int, err error) {
 	if d.rules.Blacklist.Load() == nil {
 		return 0, nil
@@ -146,7 +152,7 @@ func (d *dispatcher) sweepBlocked(ctx context.Context) (n int, err error) {
 	var hit []*polite.Item
 	for _, item := range d.polite.Snapshot() {
 		if item.Robots {
-			continue // a request: its exchange looks
+			continue // its exchange checks the blacklist
 		}
 		var rec weburl.Record
 		if err := rec.Decode(item.Rec); err != nil {

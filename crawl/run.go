@@ -20,7 +20,7 @@ type Result struct {
 	Snapshot Snapshot
 	// Seeds lists seeds that yielded nothing as "url: reason", at most MaxSeedReports.
 	Seeds []string
-	// Finished are the output files that got their final names in this run.
+	// Finished describes the output files that received their final names in this run.
 	Finished outfile.Finished
 }
 
@@ -50,8 +50,8 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 		// The disk filled up before watchSpace saw it. Everything written since the last checkpoint is
 		// discarded. The crawl continues from that checkpoint when there is room.
 		if full.writesUseless(opt.FS, opt.allDirs()) {
-			return nil, fmt.Errorf("crawl: %d times in a row a write found no space and nothing could be saved, although"+
-				" the file systems report free space (a quota, a thin pool?): %w", full.hidden, err)
+			return nil, fmt.Errorf("crawl: %d times in a row a write found no space and nothing could be saved,"+
+				" although the file systems report free space (a quota, a thin pool?): %w", full.hidden, err)
 		}
 		opt.Log.Error("a write found no space: returning to the last checkpoint", "error", err, "pause", full.pause())
 		opt.New = false

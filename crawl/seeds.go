@@ -14,22 +14,22 @@ import (
 	"drumbeat/weburl"
 )
 
-// seedStep is how many seed lines go into one transaction.
+// seedStep is the number of seed lines in one transaction.
 const seedStep = 256
 
-// seedFeeder reads the seed file. One goroutine.
+// seedFeeder reads the seed file. Its goroutine is "seeds".
 type seedFeeder struct {
 	*engine
 	output *output
 	seen   *seenStage
 	space  *space
 
-	state state.Seeds // guarded by the transaction lock: changed inside of transactions, copied under the exclusive lock
+	state state.Seeds // guarded by the transaction lock
 	src   io.ReaderAt
 	close func() error
 }
 
-// open opens the seed file, compares it with what was fed before and fills the scope from it.
+// open opens the seed file, compares it with the seeds fed by earlier runs and sets up the scope.
 func (f *seedFeeder) open(st state.Seeds) error {
 	var size int64
 	if f.opt.Seeds != "" {
@@ -61,10 +61,11 @@ func (f *seedFeeder) open(st state.Seeds) error {
 	return nil
 }
 
-// freeze notes how far the file was fed.
+// freeze copies the position in the file.
 func (f *seedFeeder) freeze(m *moment) { m.seeds = f.state }
 
-// fed says whether the file has been fed to its end. Under the transaction lock, or before the crawl begins.
+// fed reports whether the whole file has been fed. Call it under the transaction lock or before the stages
+// start.
 func (f *seedFeeder) fed() bool { return f.state.Done }
 
 // run feeds the rest of the file.

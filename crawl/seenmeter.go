@@ -8,40 +8,42 @@ import (
 	"drumbeat/drum"
 )
 
-// SeenCheck puts what URLseen did in this run beside what the formulas say of it. It changes at the end of a pass; what is
-// not known yet is 0.
+// SeenCheck compares the measurements of URLseen in this run with the predictions of the formulas. It
+// changes at the end of a pass. Unknown values are 0.
 type SeenCheck struct {
-	// Links were merged, in Passes; URLBytes is the mean length of what was added for one, TextRatio how many times that
-	// was compressed on disk. Unique is the share of new ones.
+	// Links is the number of links merged in Passes. URLBytes is the mean length of the text added for a
+	// link, and TextRatio its compression on disk. Unique is the share of new links.
 	Links     int64   `json:"links"`
 	Passes    int64   `json:"passes"`
 	URLBytes  float64 `json:"urlBytes"`
 	TextRatio float64 `json:"textRatio"`
 	Unique    float64 `json:"unique"`
-	// Bytes were read and written for a link. Predicted is drum.Options.Cost for passes as they were; Full had all been
-	// full: small crawls merge early, so that nobody waits.
+	// Bytes is the I/O for a link. Predicted is drum.Options.Cost for the actual passes; Full is the cost
+	// if all passes had been full. Small crawls merge early to keep fetchers busy.
 	Bytes     float64 `json:"linkBytes"`
 	Predicted float64 `json:"predictedLinkBytes"`
 	Full      float64 `json:"fullLinkBytes"`
-	// Alpha is Bytes in units of URLBytes, PredictedAlpha is Predicted.
+	// Alpha and PredictedAlpha are Bytes and Predicted in units of URLBytes.
 	Alpha          float64 `json:"alpha"`
 	PredictedAlpha float64 `json:"predictedAlpha"`
-	// DiskBandwidth is how many bytes/s passes of a MiB and more have moved, what they hand on included.
+	// DiskBandwidth is the speed of passes that move at least 1 MiB, in bytes/s, including the results they
+	// emit.
 	DiskBandwidth float64 `json:"diskBandwidth"`
-	// PageBytes were read and written for a page, by the whole crawl; PredictedPageBytes is Forecast's for the links and
-	// URLs that were met. DiskRate and PredictedDiskRate are the pages/s that DiskBandwidth admits then: Theorem 3.
+	// PageBytes is the I/O of the whole crawl for a page. PredictedPageBytes is that of Forecast for the
+	// links and URLs found. DiskRate and PredictedDiskRate are the pages/s that DiskBandwidth then allows
+	// (Theorem 3).
 	PageBytes          float64 `json:"pageBytes"`
 	PredictedPageBytes float64 `json:"predictedPageBytes"`
 	DiskRate           float64 `json:"diskRate"`
 	PredictedDiskRate  float64 `json:"predictedDiskRate"`
 }
 
-// seenMeter collects what SeenCheck is made from.
+// seenMeter collects the measurements for SeenCheck.
 type seenMeter struct {
-	added, text atomic.Int64 // links and their bytes, of this run
-	pages       int64        // before this run
+	added, text atomic.Int64 // links and their bytes in this run
+	pages       int64        // fetched before this run
 
-	// The fields below belong to the merger of URLseen.
+	// Only URLseen's goroutine uses the fields below.
 	start     drum.Stats
 	predicted float64 // bytes
 	moved     int64
@@ -50,10 +52,10 @@ type seenMeter struct {
 	last atomic.Pointer[SeenCheck]
 }
 
-// leastTimed is the least that a pass moves whose speed is counted.
+// leastTimed is the number of bytes that a pass must move for its speed to count.
 const leastTimed = 1 << 20
 
-// measured does a pass and takes its measure.
+// measured runs a pass and updates SeenCheck.
 func (s *seenStage) measured(pass func() (int, error)) (int, error) {
 	m := &s.seenMeter
 	before, began := s.urlSeen.Stats(), time.Now()
@@ -68,12 +70,14 @@ func (s *seenStage) measured(pass func() (int, error)) (int, error) {
 		check.URLBytes = float64(m.text.Load()) / float64(added)
 	}
 	check.TextRatio = planTextRatio
-	if whole := float64(m.text.Load() - int64(s.Set.Len()*s.plan.URLSeen.BufferBytes)/2); after.AuxWritten > 0 && whole > 0 {
+	buffered := int64(s.Set.Len()*s.plan.URLSeen.BufferBytes) / 2
+	if whole := float64(m.text.Load() - buffered); after.AuxWritten > 0 && whole > 0 {
 		check.TextRatio = max(1, whole/float64(after.AuxWritten))
 	}
 	check.Unique = float64(after.Keys-m.start.Keys) / float64(after.Merged)
 	in := drum.CostInput{Known: float64(before.Keys), Tuples: float64(merged), PassTuples: float64(merged),
-		UniqueFraction: float64(max(0, after.Keys-before.Keys)) / float64(merged), AuxBytes: check.URLBytes, AuxRatio: check.TextRatio}
+		UniqueFraction: float64(max(0, after.Keys-before.Keys)) / float64(merged),
+		AuxBytes:       check.URLBytes, AuxRatio: check.TextRatio}
 	opt := s.plan.seenOptions(s.opt.Dirs)
 	m.predicted += opt.Cost(in).Bytes() * float64(merged)
 	if d := after.IOBytes() - before.IOBytes(); d >= leastTimed {
@@ -94,19 +98,19 @@ func (s *seenStage) measured(pass func() (int, error)) (int, error) {
 	return n, err
 }
 
-// startMeter notes where URLseen stands when the crawl begins.
+// startMeter records the state of URLseen at the start of the run.
 func (s *seenStage) startMeter() {
 	s.seenMeter.start, s.seenMeter.pages = s.urlSeen.Stats(), s.acct.copy().Counters[state.CountPages]
 }
 
-// show adds what URLseen knows to a snapshot.
+// show adds the numbers of URLseen to a snapshot.
 func (s *seenStage) show(snap *Snapshot) {
 	st := s.urlSeen.Stats()
 	snap.URLSeenKeys, snap.URLSeenPasses, snap.URLSeenFullPasses = st.Keys, st.Passes, s.fullPasses.Load()
 	snap.Seen = s.seenMeter.check(&s.opt, &s.plan, snap)
 }
 
-// check completes the newest SeenCheck for a snapshot.
+// check completes the latest SeenCheck for a snapshot.
 func (m *seenMeter) check(opt *Options, plan *Plan, s *Snapshot) SeenCheck {
 	last := m.last.Load()
 	if last == nil {
@@ -119,17 +123,19 @@ func (m *seenMeter) check(opt *Options, plan *Plan, s *Snapshot) SeenCheck {
 	}
 	check.PageBytes = float64(s.DiskRead+s.DiskWritten) / pages
 	f, err := plan.Forecast(opt, Load{
-		Pages: pages, LinksPerPage: float64(links) / float64(s.Count(state.CountPages)), UniqueFraction: min(1, s.UniqueShare),
-		URLBytes: check.URLBytes, TextRatio: check.TextRatio, Misses: float64(s.Count(state.CountLinksChecked)) / float64(links),
+		Pages: pages, LinksPerPage: float64(links) / float64(s.Count(state.CountPages)),
+		UniqueFraction: min(1, s.UniqueShare), URLBytes: check.URLBytes, TextRatio: check.TextRatio,
+		Misses:    float64(s.Count(state.CountLinksChecked)) / float64(links),
 		PageBytes: float64(s.Count(state.CountBytesWire)) / float64(s.Count(state.CountPages)),
 	})
 	if err != nil {
-		return check // such as a share above 1, right after the start
+		return check // for example a share above 1 right after the start
 	}
-	// URLseen's own part as its passes were.
+	// Replace the forecast for URLseen by the prediction for its actual passes.
 	check.PredictedPageBytes = f.PageIOBytes + (check.Predicted-f.Cost.Bytes())*f.Load.Misses*f.Load.LinksPerPage
 	if check.DiskBandwidth > 0 {
-		check.DiskRate, check.PredictedDiskRate = check.DiskBandwidth/check.PageBytes, check.DiskBandwidth/check.PredictedPageBytes
+		check.DiskRate = check.DiskBandwidth / check.PageBytes
+		check.PredictedDiskRate = check.DiskBandwidth / check.PredictedPageBytes
 	}
 	return check
 }

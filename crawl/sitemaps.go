@@ -15,22 +15,24 @@ import (
 	"drumbeat/weburl"
 )
 
-// Sitemaps (Options.Sitemaps). Those that a robots.txt names enter URLseen as links of the page robots.txt, in the transaction that
-// tells RobotsCache of it; those that an index names, as links of the index. Both carry FlagSitemap, and the key of the
-// robots.txt that began it as their parent. The pages that a sitemap names are links like any.
+// Sitemaps (Options.Sitemaps). The sitemaps that a robots.txt names enter URLseen as links of robots.txt,
+// in the transaction that updates RobotsCache. The sitemaps that an index names enter as links of the
+// index. Both carry FlagSitemap and have the robots.txt that named the first sitemap as their parent. The
+// pages in a sitemap are ordinary links.
 //
-// What a sitemap names must lie on its own host, or on that of the robots.txt which named it first (sitemaps.org, "cross
-// submits"); a host and its www HTTP fallback are one. The protocol's rule that a sitemap speaks only of what lies below its own directory
-// isn't enforced: hardly a site keeps to it. An index names sitemaps only, and they can't be indexes.
+// A sitemap may name URLs of its own host, or of the host whose robots.txt named the first sitemap
+// (sitemaps.org, "cross submits"). A host and its www form count as one. The protocol also limits a sitemap
+// to URLs below its own directory; that rule is not enforced, since few sites follow it. An index names
+// sitemaps only, and these cannot be indexes.
 
-// sitemapBatch is what a robots.txt's Sitemap lines become.
+// sitemapBatch holds the Sitemap lines of a robots.txt.
 type sitemapBatch struct {
 	named  []namedSitemap
-	robots string       // its URL
-	links  *admit.Batch // nil if they aren't followed
+	robots string       // URL of the robots.txt
+	links  *admit.Batch // nil if sitemaps are not followed
 }
 
-// namedSitemap is one of them: url is canonical, or as it stands there if it is no URL.
+// namedSitemap is one line. url is canonical, or the text of the line if that is not a URL (bad).
 type namedSitemap struct {
 	url string
 	bad bool
@@ -41,11 +43,12 @@ func robotsURL(origin []byte) (string, error) {
 	return weburl.Canonical(string(origin) + "/robots.txt")
 }
 
-// namedSitemaps reads the Sitemap lines of an answer.
+// namedSitemaps parses the Sitemap lines of a response.
 func (q *robotsRequests) namedSitemaps(job *robots.Job, f *robots.Fetched, now time.Time) *sitemapBatch {
 	var b sitemapBatch
 	url, err := robotsURL(job.Origin)
-	if err != nil || f.Kind != robots.Answered || f.Status/100 != 2 || q.opt.CrawlLog == state.LogOff && !q.opt.Sitemaps {
+	off := q.opt.CrawlLog == state.LogOff && !q.opt.Sitemaps
+	if err != nil || off || f.Kind != robots.Answered || f.Status/100 != 2 {
 		return &b
 	}
 	lines := robots.Sitemaps(f.Body)
@@ -58,7 +61,7 @@ func (q *robotsRequests) namedSitemaps(job *robots.Job, f *robots.Fetched, now t
 		b.links.Start([]byte(url), []byte(url), deeper(job.Depth), weburl.FlagSitemap, now)
 	}
 	for _, line := range lines {
-		to, err := q.pages.resolveRedirect(url, []byte(line)) // it ought to be absolute; some aren't
+		to, err := q.pages.resolveRedirect(url, []byte(line)) // should be absolute, but is not always
 		if err != nil {
 			b.named = append(b.named, namedSitemap{line, true})
 			continue
@@ -71,7 +74,7 @@ func (q *robotsRequests) namedSitemaps(job *robots.Job, f *robots.Fetched, now t
 	return &b
 }
 
-// send hands the sitemaps to URLseen; part of a transaction.
+// send sends the sitemaps to URLseen. It is part of a transaction.
 func (b *sitemapBatch) send(s *seenStage, tx *transaction) error {
 	if b.links == nil {
 		return nil
@@ -79,15 +82,17 @@ func (b *sitemapBatch) send(s *seenStage, tx *transaction) error {
 	return s.sendLinks(b.links, tx)
 }
 
-// logRobots writes the outcome of a robots request, and the sitemaps that it named; part of a transaction. With LogErrors a good answer
-// is left out.
-func (o *output) logRobots(job *robots.Job, f *robots.Fetched, resp *fetch.Response, began time.Time, maps *sitemapBatch) error {
+// logRobots logs the outcome of a robots.txt request and the sitemaps that it named. It is part of a
+// transaction. LogErrors omits successful outcomes.
+func (o *output) logRobots(job *robots.Job, f *robots.Fetched, resp *fetch.Response, began time.Time,
+	maps *sitemapBatch) error {
 	url, err := robotsURL(job.Origin)
 	if err != nil || o.opt.CrawlLog == state.LogOff {
 		return nil
 	}
-	e := crawllog.Entry{Time: began, URL: url, Status: f.Status, Bytes: resp.BytesRead, Depth: int(job.Depth), Elapsed: time.Since(began),
-		MIME: string(resp.Header("Content-Type")), Truncated: resp.Truncated.String(), Attempts: int(job.Tries)}
+	e := crawllog.Entry{Time: began, URL: url, Status: f.Status, Bytes: resp.BytesRead, Depth: int(job.Depth),
+		Elapsed: time.Since(began), MIME: string(resp.Header("Content-Type")),
+		Truncated: resp.Truncated.String(), Attempts: int(job.Tries)}
 	if len(f.Addrs) > 0 {
 		e.IP = f.Addrs[0]
 	}
@@ -111,7 +116,7 @@ func (o *output) logRobots(job *robots.Job, f *robots.Fetched, resp *fetch.Respo
 	return nil
 }
 
-// sitemapFlags are the flags that what a URL redirects to has of it.
+// sitemapFlags returns the flags that a redirect target inherits.
 func (p *pageStage) sitemapFlags(rec *weburl.Record) uint8 {
 	if !p.opt.Sitemaps {
 		return 0
@@ -119,8 +124,8 @@ func (p *pageStage) sitemapFlags(rec *weburl.Record) uint8 {
 	return rec.Flags & (weburl.FlagSitemap | weburl.FlagSitemapPart)
 }
 
-// parentOf is where what a URL redirects to, or names as an index, counts as found: there, but for sitemaps the robots.txt that named
-// the first.
+// parentOf returns the page on which a redirect target, or a sitemap named by an index, counts as found.
+// For sitemaps that is the robots.txt that named the first one, otherwise the URL itself.
 func (p *pageStage) parentOf(rec *weburl.Record) []byte {
 	if p.sitemapFlags(rec) != 0 && len(rec.Via) > 0 {
 		return rec.AppendVia(nil)
@@ -128,16 +133,17 @@ func (p *pageStage) parentOf(rec *weburl.Record) []byte {
 	return rec.URL
 }
 
-// sitemapUnpacked is how much the fetcher unpacks of a sitemap: what came by gzip is unpacked while it is read.
+// sitemapUnpacked is the size to which the fetcher decodes a sitemap. A gzip body is decoded later, as it
+// is read.
 const sitemapUnpacked = 1 << 20
 
-// SitemapLimits are the limits of an exchange for a sitemap.
+// SitemapLimits returns the limits of an exchange for a sitemap of at most so many bytes, as received.
 func SitemapLimits(l fetch.Limits, bytes int) fetch.Limits {
 	l.BodyBytes, l.DecodedBytes = max(l.BodyBytes, bytes), sitemapUnpacked
 	return l
 }
 
-// limitsOf are the limits of a URL's exchange; nil for the usual ones.
+// limitsOf returns the limits of a URL's exchange, nil for the defaults.
 func (p *pageStage) limitsOf(rec *weburl.Record) *fetch.Limits {
 	if p.sitemapFlags(rec) == 0 {
 		return nil
@@ -146,7 +152,7 @@ func (p *pageStage) limitsOf(rec *weburl.Record) *fetch.Limits {
 	return &l
 }
 
-// sitemapBody is the body to be read: as it came if that is gzip.
+// sitemapBody returns the body to read: as received if it is gzip.
 func sitemapBody(resp *fetch.Response) []byte {
 	if resp.Encoding == "gzip" {
 		return resp.PayloadRaw
@@ -154,8 +160,8 @@ func sitemapBody(resp *fetch.Response) []byte {
 	return resp.Body
 }
 
-// isSitemap says whether a response is a sitemap to be read. One that nobody named as such must be a sitemap proper, not a feed, a
-// list or an archive.
+// isSitemap reports whether a response is to be read as a sitemap. If no robots.txt or index named it, it
+// must be an XML sitemap, not a feed, a list or an archive.
 func (p *pageStage) isSitemap(rec *weburl.Record, resp *fetch.Response) bool {
 	if !p.opt.Sitemaps || resp.Status != http.StatusOK || len(resp.Body) == 0 {
 		return false
@@ -174,10 +180,11 @@ func isSitemapProper(body []byte) bool {
 	return form == sitemap.URLSet || form == sitemap.Index
 }
 
-// errPart ends the reading of an index in an index.
+// errPart ends the reading of an index that another index named.
 var errPart = errors.New("crawl: an index of sitemaps names another one")
 
-// readSitemap fills the worker's batch with what a sitemap names. What can't be read is counted; what was read before stands.
+// readSitemap fills the worker's batch with the URLs in a sitemap. It counts unreadable entries and keeps
+// the readable ones.
 func (p *pageStage) readSitemap(w *pageWorker, rec *weburl.Record, resp *fetch.Response, key uint64, now time.Time) {
 	w.links.Start(rec.URL, rec.URL, deeper(rec.Depth), 0, now)
 	index := false
@@ -206,16 +213,17 @@ func (p *pageStage) readSitemap(w *pageWorker, rec *weburl.Record, resp *fetch.R
 	counts[state.CountLinksInvalid] += l.invalid
 }
 
-// listing judges what a sitemap names.
+// listing filters the URLs in a sitemap.
 type listing struct {
 	rec                     *weburl.Record
 	resolver                *weburl.Resolver
-	url, last               []byte // canonical form; origin asked for last
-	mayList                 bool   // the answer
+	url, last               []byte // canonical form; origin checked last
+	mayList                 bool   // the result of that check
 	taken, invalid, foreign int64
 }
 
-// take returns the canonical form of a URL that may stand in the sitemap, valid until the next call; nil for others.
+// take returns the canonical form of a URL that the sitemap may name, valid until the next call; nil for
+// others.
 func (l *listing) take(text []byte) []byte {
 	url, err := l.resolver.AppendResolve(l.url[:0], nil, text)
 	if err != nil {
@@ -236,7 +244,8 @@ func (l *listing) take(text []byte) []byte {
 	return url
 }
 
-// allowed tells whether the sitemap may name URLs of a host: its own, or one whose robots.txt named it.
+// allowed reports whether the sitemap may name URLs of a host: its own, or one whose robots.txt named the
+// sitemap.
 func (l *listing) allowed(of weburl.Parts) bool {
 	if bytes.Equal(admit.WithoutWWW(of.Host), admit.WithoutWWW(weburl.Split(l.rec.URL).Host)) {
 		return true
@@ -245,7 +254,9 @@ func (l *listing) allowed(of weburl.Parts) bool {
 		return false
 	}
 	host, parent := string(admit.WithoutWWW(of.Host)), string(l.rec.AppendVia(nil))
-	for _, origin := range []string{string(l.last), "http://" + host, "https://" + host, "http://www." + host, "https://www." + host} {
+	origins := []string{string(l.last), "http://" + host, "https://" + host,
+		"http://www." + host, "https://www." + host}
+	for _, origin := range origins {
 		if origin+"/robots.txt" == parent {
 			return true
 		}

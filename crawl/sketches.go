@@ -13,13 +13,14 @@ import (
 	"drumbeat/weburl"
 )
 
-// sketches estimate how many distinct hosts were found and servers resolved (HyperLogLog, 2^14 registers, error about
-// 0.8 %): exact sets would need RAM or a store each, and these figures of the paper's section VIII can't be made afterwards.
+// sketches estimates the numbers of distinct hosts found and servers resolved (HyperLogLog, 2^14 registers,
+// error about 0.8 %). Exact sets would each need RAM or a store. These numbers of the paper's section VIII
+// cannot be computed afterwards.
 type sketches struct {
-	mu      sync.Mutex // guards both
+	mu      sync.Mutex // guards the fields below
 	hosts   *hyperloglog.Sketch
 	servers *hyperloglog.Sketch
-	last    string // the host added last: most URLs come in runs of one host
+	last    string // host added last: most URLs arrive in runs of one host
 }
 
 func newSketches() *sketches {
@@ -51,7 +52,7 @@ func (s *sketches) estimates() (hosts, servers int64) {
 	return int64(s.hosts.Estimate()), int64(s.servers.Estimate())
 }
 
-// encode: uvarint length and bytes of either sketch.
+// encode returns the uvarint length and the bytes of each sketch.
 func (s *sketches) encode() ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,5 +85,5 @@ func (s *sketches) decode(b []byte) error {
 	return nil
 }
 
-// sketch notes the host of a unique URL.
+// sketch adds the host of a unique URL.
 func (s *seenStage) sketch(url []byte) { s.sketches.addHost(weburl.Split(url).Host) }

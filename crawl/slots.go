@@ -12,40 +12,41 @@ import (
 	"drumbeat/crawl/state"
 )
 
-// Slots is what the connection slots were used for, or what those without a use waited for: for each use the sum of slots
-// over Samples, which are taken at regular times. So Use[SlotRead]/Samples is the mean number of exchanges for pages under way.
+// Slots tells what connection slots were used for, or what unused slots waited for. For each use it has the
+// sum of slots over Samples, which are taken at regular times. So Use[SlotRead]/Samples is the mean number
+// of exchanges under way.
 type Slots struct {
 	Samples int64
 	Use     [numSlotUses]int64
 }
 
-// SlotUse is what a connection slot does at one instant.
+// SlotUse is the use of a connection slot at one instant.
 type SlotUse int
 
-// The uses. Those from SlotLimit on are of slots that have nothing to do; they all wait for the same thing at one instant: the
-// first of these that applies, in the order of the crawler from its end.
+// The uses from SlotCPU on are of idle slots. At one instant all idle slots wait for the same thing (slotsWait),
+// except those that the connection limit closes.
 const (
-	SlotRead     SlotUse = iota // an exchange is under way: the site, the network or a CPU for it
-	SlotWork                    // the response is there, and parsed and stored: a CPU, or a write to disk
-	SlotCPU                     // a URL in RAM is due, and nobody has come to take it yet
-	SlotLimit                   // a URL in RAM is due, and --rate, --bandwidth or --connections doesn't allow more now
-	SlotPolite                  // URLs are in RAM, of hosts and servers that rest
-	SlotRoom                    // URLs are ready on disk, and are being admitted into RAM
-	SlotDNS                     // robots.txt of hosts is asked for, most requests being at the lookup
-	SlotRobots                  // most of these requests being at the exchange
+	SlotRead     SlotUse = iota // an exchange is under way: the slot waits for the site, the network or a CPU
+	SlotWork                    // the response is being parsed and stored: the slot waits for a CPU or a disk write
+	SlotCPU                     // a URL in RAM is due, but dispatch has not taken it yet
+	SlotLimit                   // a URL in RAM is due, but --rate, --bandwidth or --connections allows no more now
+	SlotPolite                  // the URLs in RAM belong to hosts and servers in back-off
+	SlotRoom                    // URLs on disk are being admitted into RAM
+	SlotDNS                     // robots.txt requests are under way, most at the lookup
+	SlotRobots                  // robots.txt requests are under way, most at the exchange
 	SlotDisk                    // URLs wait for a merge of URLseen, STAR or RobotsCache, or in BEAST
-	SlotDeferred                // all URLs are due later
-	SlotSpace                   // room on disk, or the network that is down
-	SlotLinks                   // no URL is left but those under way
+	SlotDeferred                // all URLs are deferred
+	SlotSpace                   // there is no room on disk, or the network is down
+	SlotLinks                   // no URLs are left except those under way
 	numSlotUses
 )
 
-var slotUseNames = [numSlotUses]string{"exchange", "parse and store", "cpu", "limit", "politeness", "admission", "dns", "robots.txt", "disk",
-	"deferred", "space or outage", "new links"}
+var slotUseNames = [numSlotUses]string{"exchange", "parse and store", "cpu", "limit", "politeness", "admission",
+	"dns", "robots.txt", "disk", "deferred", "space or outage", "new links"}
 
 func (u SlotUse) String() string { return slotUseNames[u] }
 
-// SlotUses lists all uses in their order.
+// SlotUses returns all uses in their order.
 func SlotUses() (all []SlotUse) {
 	for u := range numSlotUses {
 		all = append(all, u)
@@ -53,7 +54,7 @@ func SlotUses() (all []SlotUse) {
 	return all
 }
 
-// slotMeter samples what the connection slots are used for. Goroutine "slots".
+// slotMeter samples the use of connection slots. Its goroutine is "slots".
 type slotMeter struct {
 	*engine
 	slotsMu sync.Mutex // guards slots
@@ -65,7 +66,7 @@ type slotMeter struct {
 	space      *space
 }
 
-// Sub returns what was sampled since an earlier state.
+// Sub returns the samples taken since an earlier state.
 func (s Slots) Sub(earlier Slots) Slots {
 	s.Samples -= earlier.Samples
 	for u := range s.Use {
@@ -74,7 +75,7 @@ func (s Slots) Sub(earlier Slots) Slots {
 	return s
 }
 
-// Mean is the mean number of slots with a use; 0 without samples.
+// Mean returns the mean number of slots with a use, 0 without samples.
 func (s Slots) Mean(u SlotUse) float64 {
 	if s.Samples == 0 {
 		return 0
@@ -82,7 +83,7 @@ func (s Slots) Mean(u SlotUse) float64 {
 	return float64(s.Use[u]) / float64(s.Samples)
 }
 
-// String lists the uses with their shares, the largest first.
+// String lists the uses with their shares in percent, largest first. It omits shares below 0.5 %.
 func (s Slots) String() string {
 	uses := SlotUses()
 	slices.SortStableFunc(uses, func(a, b SlotUse) int { return cmp.Compare(s.Use[b], s.Use[a]) })
@@ -99,14 +100,14 @@ func (s Slots) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// slotsPerSnapshot is how often slots are looked at between two snapshots, slotsLeast how far apart at least. A look takes
-// about a microsecond and two locks that are held for less.
+// slotsPerSnapshot is the number of samples between two snapshots; slotsLeast is the least interval between
+// samples. A sample takes about a microsecond and two locks, each held for less.
 const (
 	slotsPerSnapshot = 100
 	slotsLeast       = 10 * time.Millisecond
 )
 
-// watchSlots samples what slots do, if there is anybody to be told.
+// watchSlots samples the use of slots if Options.Snapshot is set.
 func (m *slotMeter) watchSlots(ctx context.Context) error {
 	if m.opt.Snapshot == nil {
 		return nil
@@ -123,12 +124,13 @@ func (m *slotMeter) watchSlots(ctx context.Context) error {
 	}
 }
 
-// sampleSlots takes one sample. The numbers aren't of one instant: where they disagree, slots count as idle at most.
+// sampleSlots takes one sample. The numbers are not read atomically; where they disagree, the number of
+// idle slots may be too low.
 func (m *slotMeter) sampleSlots(now time.Time) {
 	reading := m.workers.exchanges.load()
 	taken := max(int64(len(m.workers.slots)), reading)
 	if m.workers.waits.Load() {
-		taken = max(reading, taken-1) // the one that dispatch holds while it waits for a grant
+		taken = max(reading, taken-1) // do not count the slot that dispatch holds while it waits for a grant
 	}
 	idle := int64(cap(m.workers.slots)) - taken
 	closed := min(max(0, int64(cap(m.workers.slots)-m.dispatcher.allowed(now))), max(0, idle))
@@ -143,7 +145,7 @@ func (m *slotMeter) sampleSlots(now time.Time) {
 	m.slots.Use[why] += max(0, idle)
 }
 
-// slotsWait is what idle slots wait for.
+// slotsWait returns what idle slots wait for.
 func (m *slotMeter) slotsWait(now time.Time) SlotUse {
 	if m.space.why() != "" || m.outages.slowed() {
 		return SlotSpace
@@ -171,7 +173,8 @@ func (m *slotMeter) slotsWait(now time.Time) SlotUse {
 			return SlotDNS
 		}
 		return SlotRobots
-	case at[state.PlaceRobotsCheck]+at[state.PlaceAwaitRobots]+at[state.PlaceBeast]+at[state.PlaceFailed]+at[state.PlaceStar]+at[state.PlaceUnstreamed] > 0:
+	case at[state.PlaceRobotsCheck]+at[state.PlaceAwaitRobots]+at[state.PlaceBeast]+at[state.PlaceFailed]+
+		at[state.PlaceStar]+at[state.PlaceUnstreamed] > 0:
 		return SlotDisk
 	case at[state.PlaceDeferred] > 0:
 		return SlotDeferred
@@ -179,14 +182,14 @@ func (m *slotMeter) slotsWait(now time.Time) SlotUse {
 	return SlotLinks
 }
 
-// somethingDue tells whether polite would grant something.
+// somethingDue reports whether polite has a grant now.
 func (m *slotMeter) somethingDue(now time.Time) bool {
 	queued, _ := m.polite.Len()
 	at, ok := m.polite.NextReady(now)
 	return queued > 0 && ok && !at.After(now)
 }
 
-// slotsSoFar is the sum of all samples.
+// slotsSoFar returns the sum of all samples.
 func (m *slotMeter) slotsSoFar() Slots {
 	m.slotsMu.Lock()
 	defer m.slotsMu.Unlock()

@@ -25,7 +25,7 @@ type Snapshot struct {
 	PagesPerSecond float64 // since the last snapshot of progress
 	BitsPerSecond  float64
 	LinksPerSecond float64
-	UniqueShare    float64 // p: unique URLs per link, since the start of the crawl
+	UniqueShare    float64 // p: unique URLs per link, over the whole crawl
 	InFlight       int     // exchanges under way
 	Connections    int
 	RobotsInFlight int
@@ -39,16 +39,16 @@ type Snapshot struct {
 	URLSeenKeys    int64
 	URLSeenPasses  int64
 	Seen           SeenCheck // URLseen, measured and predicted
-	// URLSeenFullPasses are those that were triggered by size.
+	// URLSeenFullPasses is the number of passes over full buckets.
 	URLSeenFullPasses int64
 	Scans             int64  // of QF
-	Limits            string // the limits of speed that hold now; "" without any
-	Waiting           string // what fetching waits for; "" when all connections are busy
-	Slots             Slots  // what connections were used for, or waited for, since the start of this run
-	SlotsNow          Slots  // the same since the last snapshot of progress
+	Limits            string // speed limits in force; "" for none
+	Waiting           string // what fetching waits for; "" when nearly all connections are busy
+	Slots             Slots  // use of connection slots since the start of this run
+	SlotsNow          Slots  // use of connection slots since the last snapshot of progress
 }
 
-// Count returns one of the running totals.
+// Count returns the value of a counter.
 func (s *Snapshot) Count(c state.Counter) int64 { return s.Counters[c] }
 
 // Place returns the number of URLs in a place.
@@ -61,7 +61,8 @@ func (c *crawler) snapshot() *Snapshot {
 	a := c.acct.copy()
 	now := time.Now()
 	s := &Snapshot{Time: now, Elapsed: now.Sub(c.began), Active: time.Duration(c.activeMillis()) * time.Millisecond,
-		Unique: a.Unique.N, Refused: map[string]int64{}, Deferred: map[string]int64{}, Counters: a.Counters, Status: a.Status,
+		Unique: a.Unique.N, Refused: map[string]int64{}, Deferred: map[string]int64{},
+		Counters: a.Counters, Status: a.Status,
 		RobotsInFlight: c.requests.underWay()}
 	for p := range state.NumPlaces {
 		s.Places[p] = a.Places[p].N
@@ -93,7 +94,7 @@ func (c *crawler) snapshot() *Snapshot {
 	return s
 }
 
-// waitsFor names what keeps connections idle.
+// waitsFor returns what keeps connections idle.
 func (c *crawler) waitsFor(a *state.Accounts, s *Snapshot) string {
 	if why := c.space.why(); why != "" {
 		return "disk space: " + why
@@ -125,15 +126,16 @@ func (c *crawler) waitsFor(a *state.Accounts, s *Snapshot) string {
 	return "new links"
 }
 
-// bindingTexts name the delay that binds and the flag that sets it.
+// bindingTexts name each kind of delay and the flag that sets it.
 var bindingTexts = map[polite.Binding]string{
 	polite.BindsHost: "--host-delay", polite.BindsCrawlDelay: "Crawl-delay of robots.txt (--max-crawl-delay)",
-	polite.BindsAnswer: "slow answers (--host-delay-factor)", polite.BindsBackoff: "back-off after failures (--backoff)",
+	polite.BindsAnswer: "slow answers (--host-delay-factor)",
+	polite.BindsBackoff: "back-off after failures (--backoff)",
 	polite.BindsServer: "--server-delay", polite.BindsPLD: "--pld-delay",
 	polite.BindsNetwork: "--network-rate, --network-connections",
 }
 
-// politenessText says which delay keeps most hosts waiting.
+// politenessText names the delay for which most hosts wait.
 func (c *crawler) politenessText(now time.Time) string {
 	b, of, all := c.polite.Binding(now)
 	if all == 0 {
@@ -145,7 +147,7 @@ func (c *crawler) politenessText(now time.Time) string {
 	return fmt.Sprintf("politeness: %s (%d %% of the hosts)", bindingTexts[b], 100*of/all)
 }
 
-// progress hands a snapshot to Options.Snapshot at intervals.
+// progress passes a snapshot to Options.Snapshot every SnapshotEvery.
 func (c *crawler) progress(ctx context.Context) error {
 	if c.opt.Snapshot == nil {
 		return nil
@@ -161,7 +163,7 @@ func (c *crawler) progress(ctx context.Context) error {
 		}
 		s := c.snapshot()
 		if dt := s.Time.Sub(last.Time).Seconds(); dt > 0 {
-			rate := func(counter state.Counter) float64 { return float64(s.Counters[counter]-last.Counters[counter]) / dt }
+			rate := func(n state.Counter) float64 { return float64(s.Counters[n]-last.Counters[n]) / dt }
 			s.PagesPerSecond = rate(state.CountPages)
 			s.BitsPerSecond = 8 * (rate(state.CountBytesWire) + rate(state.CountRobotsBytes))
 			s.LinksPerSecond = rate(state.CountLinks)

@@ -209,7 +209,8 @@ func (s *space) drainOrNot(least int64) {
 	if on {
 		s.opt.Log.Warn("there is room again: new links are queued")
 	} else {
-		s.opt.Log.Warn("disk space runs low: new links are no longer queued; queued URLs are fetched", "mark", bytesText(mark))
+		s.opt.Log.Warn("disk space runs low: new links are no longer queued; queued URLs are fetched",
+			"mark", bytesText(mark))
 	}
 }
 
@@ -251,7 +252,8 @@ func (o *Options) allDirs() []string {
 // watchSpace pauses fetching while there is too little room, and logs it.
 func (s *space) watchSpace(ctx context.Context) error {
 	for sleep(ctx, spaceEvery) {
-		if s.why() == "" && !s.await(ctx, s.wakeSpace, wakeAfter) { // without a reason, only changes by this crawl need a check
+		// Without a reason, only changes by this crawl need a check.
+		if s.why() == "" && !s.await(ctx, s.wakeSpace, wakeAfter) {
 			return nil
 		}
 		if err := s.lookAtSpace(time.Now()); err != nil {
