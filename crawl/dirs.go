@@ -10,8 +10,8 @@ import (
 	"drumbeat/weburl"
 )
 
-// takeDirectories locks the directories, finds out which is which and labels new ones. With no crawl in them, one
-// begins.
+// takeDirectories locks the directories, identifies them and labels new ones. If they hold no crawl, a new
+// one begins.
 func (k *checkpointer) takeDirectories() error {
 	separate := !slices.Equal(k.opt.Out, k.opt.Dirs)
 	paths := k.opt.Dirs
@@ -51,11 +51,12 @@ func (k *checkpointer) takeDirectories() error {
 	return nil
 }
 
-// NewDirectoryError: a directory that isn't among Options.AddDirs, or AddOut, was given to a crawl that has begun without it.
+// NewDirectoryError reports a directory that is new to an existing crawl and not among Options.AddDirs or
+// AddOut.
 type NewDirectoryError struct {
-	Known []string // the crawl's
+	Known []string // directories of the crawl
 	New   string
-	Out   bool // it is one for output
+	Out   bool // New is for output
 }
 
 func (e *NewDirectoryError) Error() string {
@@ -68,7 +69,8 @@ func (e *NewDirectoryError) Error() string {
 // Unwrap returns ErrIncompatible.
 func (e *NewDirectoryError) Unwrap() error { return state.ErrIncompatible }
 
-// CheckDirectories finds out what Run would find wrong with the directories. Nothing is made, changed or locked.
+// CheckDirectories returns the errors that Run would find in the directories. It creates, changes and locks
+// nothing.
 func CheckDirectories(opt *Options) error {
 	o := *opt
 	if len(o.Out) == 0 {
@@ -78,7 +80,8 @@ func CheckDirectories(opt *Options) error {
 	return c.checkpointer.lookAtDirectories(!slices.Equal(o.Out, o.Dirs))
 }
 
-// KnownURLs is how many URLs the crawl in these directories knew at its last checkpoint; 0 if there is none, or it can't be read.
+// KnownURLs returns the number of URLs known at the last checkpoint of the crawl in dirs; 0 if there is
+// none or it cannot be read.
 func KnownURLs(fsys disk.FS, dirs []string) int64 {
 	match, _, err := disk.MatchSome(fsys, dirs, state.KindState)
 	if err != nil || match.Set.Len() == 0 || match.Set.Paths[0] == "" {
@@ -91,8 +94,8 @@ func KnownURLs(fsys disk.FS, dirs []string) int64 {
 	return m.Accounts.Unique.N
 }
 
-// lookAtDirectories finds out what is wrong with the directories before anything is made: where a disk isn't mounted nothing
-// may appear, and what is foreign stays as it is.
+// lookAtDirectories checks the directories before anything is created. Nothing may appear in a directory
+// whose disk is not mounted, and foreign files stay unchanged.
 func (k *checkpointer) lookAtDirectories(separate bool) error {
 	match, err := disk.MatchIdentities(k.Meter, k.opt.Dirs, state.KindState)
 	if err != nil {
@@ -112,7 +115,8 @@ func (k *checkpointer) lookAtDirectories(separate bool) error {
 		}
 	}
 	if m != nil && m.Frozen.SeparateOut && !separate {
-		return fmt.Errorf("crawl: the output of crawl %s lies in directories of its own, and none is given: %w", m.Crawl, state.ErrIncompatible)
+		return fmt.Errorf("crawl: the output of crawl %s is in separate directories, but no --out is given: %w",
+			m.Crawl, state.ErrIncompatible)
 	}
 	if !separate {
 		return nil
@@ -122,11 +126,14 @@ func (k *checkpointer) lookAtDirectories(separate bool) error {
 	case err != nil:
 		return state.MatchError(err)
 	case m != nil && !m.Frozen.SeparateOut:
-		return fmt.Errorf("crawl: the output of crawl %s lies with its state, not in %v: %w", m.Crawl, k.opt.Out, state.ErrIncompatible)
+		return fmt.Errorf("crawl: the output of crawl %s is in its state directories, not in %v: %w",
+			m.Crawl, k.opt.Out, state.ErrIncompatible)
 	case m != nil && out.Crawl == "":
-		return fmt.Errorf("crawl: none of %v has output of crawl %s: is a disk not mounted? %w", k.opt.Out, m.Crawl, state.ErrIncompatible)
+		return fmt.Errorf("crawl: none of %v has output of crawl %s: is a disk not mounted? %w",
+			k.opt.Out, m.Crawl, state.ErrIncompatible)
 	case match.Crawl != "" && out.Crawl != "" && out.Crawl != match.Crawl:
-		return fmt.Errorf("crawl: %v belong to crawl %s, not %s: %w", k.opt.Out, out.Crawl, match.Crawl, state.ErrIncompatible)
+		return fmt.Errorf("crawl: %v belong to crawl %s, not %s: %w",
+			k.opt.Out, out.Crawl, match.Crawl, state.ErrIncompatible)
 	}
 	if m != nil {
 		for _, dir := range out.New {
@@ -138,7 +145,7 @@ func (k *checkpointer) lookAtDirectories(separate bool) error {
 	return nil
 }
 
-// label matches the directories of one kind and gives new ones their identity.
+// label matches the directories of one kind and writes the identity of new ones.
 func (k *checkpointer) label(paths []string, kind string) (disk.Set, error) {
 	m, err := disk.MatchIdentities(k.Meter, paths, kind)
 	if err != nil {
@@ -157,7 +164,8 @@ func (k *checkpointer) label(paths []string, kind string) (disk.Set, error) {
 		}
 	}
 	if m.Crawl != "" && m.Crawl != k.CrawlID {
-		return disk.Set{}, fmt.Errorf("crawl: %s belong to crawl %s, not %s: %w", kind, m.Crawl, k.CrawlID, state.ErrIncompatible)
+		return disk.Set{}, fmt.Errorf("crawl: %s belong to crawl %s, not %s: %w",
+			kind, m.Crawl, k.CrawlID, state.ErrIncompatible)
 	}
 	set, err := disk.Label(m, k.CrawlID, kind)
 	if err != nil {
@@ -166,8 +174,8 @@ func (k *checkpointer) label(paths []string, kind string) (disk.Set, error) {
 	return set, nil
 }
 
-// openIdentity reads the manifest and what is frozen: secret, suffix list; or makes them. The secret is durable before
-// the first key exists.
+// openIdentity reads the manifest, the secret and the suffix list, or creates them. The secret is durable
+// before the first key exists.
 func (k *checkpointer) openIdentity() error {
 	for i := range k.Set.Len() {
 		if err := k.Set.FS.MkdirAll(k.Set.Path(i, "state")); err != nil {
@@ -182,7 +190,7 @@ func (k *checkpointer) openIdentity() error {
 		return err
 	}
 	for _, err := range bad {
-		k.opt.Log.Error("a manifest can't be used: a copy takes its place", "error", err, "checkpoint", m.Gen)
+		k.opt.Log.Error("a manifest is unusable: using a copy", "error", err, "checkpoint", m.Gen)
 	}
 	secret, err := k.OpenSecret(m)
 	if err != nil {
@@ -192,16 +200,19 @@ func (k *checkpointer) openIdentity() error {
 	if err := k.OpenSuffixes(k.opt.PrivateSuffixes, m != nil); err != nil {
 		return err
 	}
-	k.frozen = state.Frozen{SecretCheck: k.Hasher.ContentKey([]byte(state.SecretCheckText)), Suffixes: k.Suffixes.Digest(),
-		Private: k.opt.PrivateSuffixes, SeparateOut: k.SeparateOut, KeepEscapes: k.opt.KeepEscapes}
+	k.frozen = state.Frozen{SecretCheck: k.Hasher.ContentKey([]byte(state.SecretCheckText)),
+		Suffixes: k.Suffixes.Digest(), Private: k.opt.PrivateSuffixes, SeparateOut: k.SeparateOut,
+		KeepEscapes: k.opt.KeepEscapes}
 	if m == nil {
 		return k.HealCopies(state.SecretName, state.SecretFile(secret))
 	}
 	if m.Crawl != k.CrawlID {
-		return fmt.Errorf("crawl: manifest of crawl %s in a directory of crawl %s: %w", m.Crawl, k.CrawlID, state.ErrIncompatible)
+		return fmt.Errorf("crawl: manifest of crawl %s in a directory of crawl %s: %w",
+			m.Crawl, k.CrawlID, state.ErrIncompatible)
 	}
 	if m.Frozen != k.frozen {
-		return fmt.Errorf("crawl: what a crawl can't change has changed: %s: %w", k.changedSince(m.Frozen), state.ErrIncompatible)
+		return fmt.Errorf("crawl: settings that are fixed for a crawl have changed: %s: %w",
+			k.changedSince(m.Frozen), state.ErrIncompatible)
 	}
 	k.Manifest = m
 	if err := m.Whole(); err != nil {
@@ -210,7 +221,7 @@ func (k *checkpointer) openIdentity() error {
 	return k.healIdentity(m, secret)
 }
 
-// healIdentity makes the copies of manifest and secret the same before anything is deleted.
+// healIdentity makes all copies of manifest and secret equal before anything is deleted.
 func (k *checkpointer) healIdentity(m *state.Manifest, secret weburl.Secret) error {
 	data, err := state.EncodeManifest(m)
 	if err != nil {
@@ -222,21 +233,22 @@ func (k *checkpointer) healIdentity(m *state.Manifest, secret weburl.Secret) err
 	return k.HealCopies(state.ManifestName, data)
 }
 
-// changedSince names what isn't as it was when the crawl began.
+// changedSince describes the fixed settings that have changed since the crawl began.
 func (k *checkpointer) changedSince(was state.Frozen) string {
 	var list []string
 	if was.SecretCheck != k.frozen.SecretCheck {
-		list = append(list, fmt.Sprintf("%s is another secret", k.Set.Path(0, state.SecretName)))
+		list = append(list, fmt.Sprintf("%s has another secret", k.Set.Path(0, state.SecretName)))
 	}
 	if was.Private != k.frozen.Private {
 		list = append(list, fmt.Sprintf("--private-suffixes was %v, is %v", was.Private, k.frozen.Private))
 	}
 	if was.Suffixes != k.frozen.Suffixes {
-		list = append(list, fmt.Sprintf("the list of suffixes in %s has digest %s, had %s", k.Set.Path(0, state.SuffixesName), k.frozen.Suffixes,
-			was.Suffixes))
+		list = append(list, fmt.Sprintf("the suffix list in %s has digest %s, had %s",
+			k.Set.Path(0, state.SuffixesName), k.frozen.Suffixes, was.Suffixes))
 	}
 	if was.SeparateOut != k.frozen.SeparateOut {
-		list = append(list, fmt.Sprintf("output in directories of its own (--out) was %v, is %v", was.SeparateOut, k.frozen.SeparateOut))
+		list = append(list, fmt.Sprintf("separate output directories (--out) was %v, is %v",
+			was.SeparateOut, k.frozen.SeparateOut))
 	}
 	if was.KeepEscapes != k.frozen.KeepEscapes {
 		word := map[bool]string{false: "fold", true: "keep"}

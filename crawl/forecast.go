@@ -11,82 +11,87 @@ import (
 	"drumbeat/drum"
 )
 
-// The paper's numbers (sections IV.D, VII and VIII), for a load that nobody knows yet.
+// The paper's numbers (sections IV.D, VII and VIII) are the defaults for an unknown load.
 const (
 	paperLinksPerPage = 59
 	paperUnique       = 1. / 9
-	paperURLBytes     = 110 // 70.6 of text, and what travels with it
+	paperURLBytes     = 110 // 70.6 of text, and the data that travel with it
 	paperMisses       = 0.33
-	paperRequests     = 7_606_109_371. / 6_380_051_942 // requests a page
-	paperHosts        = 260_113_628. / 6_380_051_942   // hosts looked up and asked for robots.txt, a page
+	paperRequests     = 7_606_109_371. / 6_380_051_942 // requests per page
+	paperHosts        = 260_113_628. / 6_380_051_942   // hosts looked up and asked for robots.txt, per page
 	paperPLDs         = 89_652_630. / 6_380_051_942
 	paperEdges        = 1_832_325_052. / 6_380_051_942
-	paperCoreRate     = 1000 // pages/s of a processor: S_max = 4,000 with 4
+	paperCoreRate     = 1000 // pages/s of one processor: S_max = 4,000 with 4
 )
 
-// What is ours and was measured, or is a round estimate.
+// These numbers are ours: measured values or round estimates.
 const (
-	// planTextRatio is how many times URLs compress in blocks that hold the links of pages: 4 to 6 with s2.
+	// planTextRatio is the compression of URLs in blocks that hold the links of pages: 4 to 6 with s2.
 	planTextRatio = 4
-	// planKeyBytes is a record of a key and its text's number.
+	// planKeyBytes is the size of a key and the number of its text.
 	planKeyBytes = 10
-	// planPageBytes is a response in a WARC file, gzip, headers and index included: 25.2 KB of HTML at 5:1, and 1 KB.
+	// planPageBytes is the size of a response in a WARC file, compressed with gzip, with headers and index:
+	// 25.2 KB of HTML at 5:1, and 1 KB.
 	planPageBytes = 6000
-	// planLogBytes is the line of an outcome in the crawl log, compressed.
+	// planLogBytes is the compressed size of a line in the crawl log.
 	planLogBytes = 43
-	// planRobotsBytes is an entry of RobotsCache: rules, addresses, times.
+	// planRobotsBytes is the size of an entry of RobotsCache: rules, addresses, times.
 	planRobotsBytes = 300
-	// planNameBytes is a value of the store of names with its length: 17 bytes of text on average.
+	// planNameBytes is the size of a value in the store of names with its length: 17 bytes of text on
+	// average.
 	planNameBytes = 22
-	// planDiskRate is that of a single disk, if nobody says more.
+	// planDiskRate is the assumed speed of one disk, in bytes/s.
 	planDiskRate = 150e6
 )
 
-// Load is what a crawl is expected to meet. A zero field means the paper's number in its comment, or ours.
+// Load is the expected load of a crawl. A zero field means the default in its comment.
 type Load struct {
-	// Pages is N, LinksPerPage l (59), UniqueFraction p (1/9), URLBytes b with what travels with a URL (110).
+	// Pages is N (1e9), LinksPerPage l (59), UniqueFraction p (1/9). URLBytes is b, with the data that travel
+	// with a URL (110).
 	Pages          float64 `json:"pages"`
 	LinksPerPage   float64 `json:"linksPerPage"`
 	UniqueFraction float64 `json:"uniqueFraction"`
 	URLBytes       float64 `json:"urlBytes"`
-	// TextRatio is how many times URLs compress on disk (4).
+	// TextRatio is the compression of URLs on disk (4).
 	TextRatio float64 `json:"textRatio"`
-	// Misses is pi, the share of links that aren't in the RAM cache (0.33, or 1 where there is no cache).
+	// Misses is pi, the share of links that are not in the RAM cache (0.33, or 1 without a cache).
 	Misses float64 `json:"misses"`
-	// PageBytes is what a response takes in the output (6,000).
+	// PageBytes is the size of a response in the output (6,000).
 	PageBytes float64 `json:"pageBytes"`
-	// DiskRate is W, bytes/s of all disks together (150e6 a directory); MaxRate is S_max, the pages/s that CPU and network
-	// admit (1,000 a processor).
+	// DiskRate is W, bytes/s of all disks together (150e6 for each directory). MaxRate is S_max, the
+	// pages/s that CPU and network allow (1,000 for each processor).
 	DiskRate float64 `json:"diskRate"`
 	MaxRate  float64 `json:"maxRate"`
 }
 
-// Validate returns all faults, joined.
+// Validate returns all errors, joined.
 func (l Load) Validate() error {
 	var faults []error
 	for _, f := range []struct {
 		name string
 		v    float64
-	}{{"pages", l.Pages}, {"links per page", l.LinksPerPage}, {"unique share", l.UniqueFraction}, {"bytes of a URL", l.URLBytes},
-		{"text ratio", l.TextRatio}, {"misses", l.Misses}, {"bytes of a page", l.PageBytes}, {"disk rate", l.DiskRate}, {"highest rate", l.MaxRate}} {
+	}{{"pages", l.Pages}, {"links per page", l.LinksPerPage}, {"unique share", l.UniqueFraction},
+		{"bytes of a URL", l.URLBytes}, {"text ratio", l.TextRatio}, {"misses", l.Misses},
+		{"bytes of a page", l.PageBytes}, {"disk rate", l.DiskRate}, {"highest rate", l.MaxRate}} {
 		if f.v < 0 || f.v > 1e18 || math.IsNaN(f.v) {
 			faults = append(faults, fmt.Errorf("crawl: load: %s %v: want 0 to 1e18", f.name, f.v))
 		}
 	}
 	if l.UniqueFraction > 1 || l.Misses > 1 || l.TextRatio > 0 && l.TextRatio < 1 {
-		faults = append(faults, fmt.Errorf("crawl: load: unique share %v and misses %v must be at most 1, text ratio %v at least 1",
-			l.UniqueFraction, l.Misses, l.TextRatio))
+		faults = append(faults, fmt.Errorf("crawl: load: unique share %v and misses %v must be at most 1,"+
+			" text ratio %v at least 1", l.UniqueFraction, l.Misses, l.TextRatio))
 	}
 	return errors.Join(faults...)
 }
 
-// complete fills in what is 0, but for Misses and DiskRate.
+// complete replaces zero fields by their defaults, except Misses and DiskRate.
 func (l Load) complete() Load {
 	for _, f := range []struct {
 		at  *float64
 		def float64
-	}{{&l.Pages, 1e9}, {&l.LinksPerPage, paperLinksPerPage}, {&l.UniqueFraction, paperUnique}, {&l.URLBytes, paperURLBytes},
-		{&l.TextRatio, planTextRatio}, {&l.PageBytes, planPageBytes}, {&l.MaxRate, float64(paperCoreRate * runtime.GOMAXPROCS(0))}} {
+	}{{&l.Pages, 1e9}, {&l.LinksPerPage, paperLinksPerPage}, {&l.UniqueFraction, paperUnique},
+		{&l.URLBytes, paperURLBytes}, {&l.TextRatio, planTextRatio}, {&l.PageBytes, planPageBytes},
+		{&l.MaxRate, float64(paperCoreRate * runtime.GOMAXPROCS(0))}} {
 		if *f.at == 0 {
 			*f.at = f.def
 		}
@@ -98,54 +103,57 @@ func (l Load) complete() Load {
 type Amount struct {
 	Name  string `json:"name"`
 	Bytes int64  `json:"bytes"`
-	// Of says what the number comes from.
+	// Of says how Bytes was computed.
 	Of string `json:"of,omitempty"`
 }
 
-// Forecast is what the formulas promise a crawl with a plan and a load.
+// Forecast is the result of the formulas for a plan and a load.
 type Forecast struct {
 	Load Load `json:"load"`
-	// Links is l N; Checked those of them that reach URLseen; Unique the new ones.
+	// Links is l N. Checked is the number of links that reach URLseen, Unique the number of new ones.
 	Links   float64 `json:"links"`
 	Checked float64 `json:"checked"`
 	Unique  float64 `json:"unique"`
-	// Cost is that of a link that reaches URLseen; Alpha is Cost in units of the URL's text, PaperAlpha that of the
-	// paper's form by equation (14) with the same k and r.
+	// Cost is the cost of a link that reaches URLseen. Alpha is Cost in units of the URL's text. PaperAlpha
+	// is the value for the paper's design by equation (14) with the same k and r.
 	Cost       drum.Cost `json:"cost"`
 	Alpha      float64   `json:"alpha"`
 	PaperAlpha float64   `json:"paperAlpha"`
-	// Disk is the most that each structure takes, DiskBytes all; they fit into the plan's disk if Fits.
+	// Disk is the largest size of each structure, DiskBytes their sum. Fits reports whether the sum is
+	// within the plan's disk.
 	Disk      []Amount `json:"disk"`
 	DiskBytes int64    `json:"diskBytes"`
 	Fits      bool     `json:"fits"`
-	// PageIO are the bytes read and written for a page, by structure; PageIOBytes all.
+	// PageIO are the bytes read and written per page by structure, PageIOBytes their sum.
 	PageIO      []Amount `json:"pageIO"`
 	PageIOBytes float64  `json:"pageIOBytes"`
-	// SeenRate is the pages/s that the disks admit if they do nothing but URLseen (Theorem 3 with its cost); DiskRate if
-	// they do all; Rate is the smaller of that and MaxRate. Seconds is N at this rate.
+	// SeenRate is the pages/s that the disks allow if they serve URLseen only (Theorem 3 with its cost),
+	// DiskRate if they serve all structures. Rate is the smaller of DiskRate and MaxRate. Seconds is the time
+	// for N pages at this rate.
 	SeenRate float64 `json:"seenRate"`
 	DiskRate float64 `json:"diskRate"`
 	Rate     float64 `json:"rate"`
 	Seconds  float64 `json:"seconds"`
-	// Collisions is the expected number of pairs of URLs with one key: such a URL is taken for seen.
+	// Collisions is the expected number of pairs of URLs with the same key. The second URL of a pair counts
+	// as seen.
 	Collisions float64 `json:"collisions"`
 }
 
-// Lines is the forecast in short, for the start of a crawl.
+// Lines is a short description of the forecast for the start of a crawl.
 func (f *Forecast) Lines() []string {
 	lines := []string{
-		fmt.Sprintf("%.3g pages would have %.3g links, %.3g unique URLs (%.2g expected collisions of keys) and take %s of disk",
+		fmt.Sprintf("%.3g pages have %.3g links and %.3g unique URLs (%.2g expected key collisions), and need %s of disk",
 			f.Load.Pages, f.Links, f.Unique, f.Collisions, bytesText(f.DiskBytes)),
-		fmt.Sprintf("URLseen: predicted I/O %.1f bytes a link that reaches it, alpha %.2f (the paper's form: %.2f), in %.3g passes",
+		fmt.Sprintf("URLseen: predicted I/O %.1f bytes per link that reaches it, alpha %.2f (paper's design: %.2f), %.3g passes",
 			f.Cost.Bytes(), f.Alpha, f.PaperAlpha, math.Ceil(f.Cost.Passes)),
 	}
 	if !f.Fits {
-		lines = append(lines, "that is more than --disk: fetching will rest before the end")
+		lines = append(lines, "that is more than --disk: fetching will pause before the end")
 	}
 	return lines
 }
 
-// MostPages is the largest number of pages, to three digits, whose files fit into the plan's disk.
+// MostPages returns the largest number of pages, to three digits, whose files fit into the plan's disk.
 func (p *Plan) MostPages(o *Options, l Load) float64 {
 	fits := func(pages float64) bool {
 		l.Pages = pages
@@ -166,7 +174,7 @@ func (p *Plan) MostPages(o *Options, l Load) float64 {
 	return math.Pow(10, lo)
 }
 
-// paperAlpha is equation (14): the overhead of the paper's form with this plan's k and r.
+// paperAlpha computes equation (14): the overhead of the paper's design with this plan's k and r.
 func (p *Plan) paperAlpha(l Load) float64 {
 	const key = 8
 	o := p.seenOptions(nil)
@@ -175,7 +183,8 @@ func (p *Plan) paperAlpha(l Load) float64 {
 	return l.UniqueFraction*links*key*key/(l.URLBytes*waiting) + 2 + l.UniqueFraction + 2*key/l.URLBytes
 }
 
-// Forecast computes what a crawl of l.Pages takes and how fast it can be. Of o it needs what is stored, and where.
+// Forecast computes the size and the speed of a crawl of l.Pages. From o it uses the settings of output and
+// directories.
 func (p *Plan) Forecast(o *Options, l Load) (Forecast, error) {
 	if err := l.Validate(); err != nil {
 		return Forecast{}, err
@@ -189,7 +198,7 @@ func (p *Plan) Forecast(o *Options, l Load) (Forecast, error) {
 			l.Misses = 1
 		}
 	}
-	l.Misses = max(l.Misses, l.UniqueFraction) // what is new is in no cache
+	l.Misses = max(l.Misses, l.UniqueFraction) // new links are in no cache
 	if l.DiskRate == 0 {
 		l.DiskRate = planDiskRate * float64(max(1, len(o.Dirs)))
 	}
@@ -208,10 +217,11 @@ func (p *Plan) Forecast(o *Options, l Load) (Forecast, error) {
 	return f, nil
 }
 
-// amount is a number of bytes as far as it goes: of 32 the sum is an int64, too. A Load that Validate admits can ask for more.
+// amount converts bytes to an int64. The limit ensures that the sum of 32 amounts does not overflow: a
+// valid Load can exceed it.
 func amount(bytes float64) int64 { return int64(min(bytes, math.MaxInt64/32)) }
 
-// disk adds up what the structures take at the end, when it is most.
+// disk adds up the sizes of the structures at the end of the crawl, when they are largest.
 func (f *Forecast) disk(p *Plan, o *Options) {
 	l := &f.Load
 	hosts, plds, edges := paperHosts*l.Pages, paperPLDs*l.Pages, paperEdges*l.Pages
@@ -220,19 +230,22 @@ func (f *Forecast) disk(p *Plan, o *Options) {
 		f.Disk = append(f.Disk, Amount{name, amount(bytes), of})
 		f.DiskBytes += amount(bytes)
 	}
-	add("URLseen cache", 2*f.Cost.CacheBytes, fmt.Sprintf("%.3g keys of %.2f bytes, twice while a pass replaces it", f.Unique, f.Cost.CacheBytes/f.Unique))
-	during := min(1, f.Rate/f.SeenRate) // of a pass's links come in while it goes on
-	add("URLseen buckets and text", (1+during)*f.Cost.WaitingBytes, fmt.Sprintf("%.3g links, and %.0f %% more while a pass goes on",
+	add("URLseen cache", 2*f.Cost.CacheBytes, fmt.Sprintf("%.3g keys of %.2f bytes, twice while a pass replaces it",
+		f.Unique, f.Cost.CacheBytes/f.Unique))
+	during := min(1, f.Rate/f.SeenRate) // share of a pass's links that arrive while it runs
+	add("URLseen buckets and text", (1+during)*f.Cost.WaitingBytes, fmt.Sprintf("%.3g links, %.0f %% more during a pass",
 		f.Cost.PassTuples, math.Ceil(100*during)))
-	add("BEAST, QF, later", waiting*l.URLBytes/l.TextRatio, fmt.Sprintf("%.3g URLs that are known and not fetched, text at %.3g:1", waiting, l.TextRatio))
+	add("BEAST, QF, deferred", waiting*l.URLBytes/l.TextRatio,
+		fmt.Sprintf("%.3g URLs known but not fetched, text at %.3g:1", waiting, l.TextRatio))
 	add("PLD edges", 2*p.Edges.cacheBytes(edgesShape(), edges), fmt.Sprintf("%.3g edges, twice", edges))
 	add("PLD in-degrees", 2*p.Indegree.cacheBytes(indegreeShape(), plds), fmt.Sprintf("%.3g PLDs, twice", plds))
-	add("names", 2*(p.Names.cacheBytes(namesShape(), hosts+plds)+planNameBytes*(hosts+plds)), fmt.Sprintf("%.3g hosts, %.3g PLDs, twice", hosts, plds))
+	names := p.Names.cacheBytes(namesShape(), hosts+plds) + planNameBytes*(hosts+plds)
+	add("names", 2*names, fmt.Sprintf("%.3g hosts, %.3g PLDs, twice", hosts, plds))
 	add("RobotsCache", 2*hosts*planRobotsBytes, fmt.Sprintf("%.3g hosts, twice", hosts))
 	add("RobotsRequested", 2*p.RobotsRequested.cacheBytes(requestedShape(), hosts), "the same hosts, twice")
 	stock := max(o.leastStock(), int64(p.PoliteItems))
 	add("Q, QR, QD", float64(stock)*l.URLBytes, fmt.Sprintf("%d URLs ahead of the connections at most", stock))
-	add("checkpoints", 2*float64(p.bufferedBytes()), "what is in buffers, twice")
+	add("checkpoints", 2*float64(p.bufferedBytes()), "the contents of buffers, twice")
 	if o.Store {
 		add("WARC files and indexes", l.Pages*l.PageBytes, fmt.Sprintf("%.0f bytes a page", l.PageBytes))
 	}
@@ -246,43 +259,52 @@ func (f *Forecast) disk(p *Plan, o *Options) {
 	f.Fits = f.DiskBytes <= p.DiskBytes
 }
 
-// cacheBytes is the cache of a store with so many entries.
+// cacheBytes returns the size of the cache of a store with entries entries.
 func (p *DrumPlan) cacheBytes(shape drum.Options, entries float64) float64 {
-	return p.shaped(shape).Cost(drum.CostInput{Known: entries, Tuples: 1}).CacheBytes + entries*float64(max(0, shape.ValueBytes))
+	cost := p.shaped(shape).Cost(drum.CostInput{Known: entries, Tuples: 1})
+	return cost.CacheBytes + entries*float64(max(0, shape.ValueBytes))
 }
 
-// pageIO adds up what is read and written for a page. Each hop of a URL is one write and one read; the hops of STAR and of
-// BEAST are bounded by Theorem 7, 2b(2L-1) bytes a page, and twice as often through STAR's buckets.
+// pageIO adds up the bytes read and written per page. Each hop of a URL is one write and one read. Theorem
+// 7 limits the hops of STAR and BEAST to 2b(2L-1) bytes per page, and STAR's buckets add almost as much
+// again.
 func (f *Forecast) pageIO(o *Options) {
 	l := &f.Load
 	add := func(name string, bytes float64, of string) {
 		f.PageIO = append(f.PageIO, Amount{name, amount(bytes), of})
 		f.PageIOBytes += bytes
 	}
-	model := beast.Model{PagesPerSecond: 1, UniquePerPage: max(1, l.UniqueFraction*l.LinksPerPage), URLBytes: l.URLBytes}
+	model := beast.Model{PagesPerSecond: 1, UniquePerPage: max(1, l.UniqueFraction*l.LinksPerPage),
+		URLBytes: l.URLBytes}
 	queues := model.RateBound()
-	add("URLseen", f.Cost.Bytes()*l.Misses*l.LinksPerPage, fmt.Sprintf("%.1f bytes for each of %.3g links", f.Cost.Bytes(), l.Misses*l.LinksPerPage))
+	add("URLseen", f.Cost.Bytes()*l.Misses*l.LinksPerPage,
+		fmt.Sprintf("%.1f bytes for each of %.3g links", f.Cost.Bytes(), l.Misses*l.LinksPerPage))
 	add("BEAST", queues/l.TextRatio, "2b(2L-1), Theorem 7, text compressed")
 	add("STAR", model.RateBoundWithStar()-queues, "2b(2L-2), in buckets")
-	add("RobotsCache", 2*paperRequests*l.URLBytes, "in buckets, once a request")
-	add("Q", 2*paperRequests*l.URLBytes/l.TextRatio, "once a request")
-	add("checkpoints", 2*planKeyBytes*l.Misses*l.LinksPerPage, "keys that came into buffers, twice at most")
+	add("RobotsCache", 2*paperRequests*l.URLBytes, "in buckets, once per request")
+	add("Q", 2*paperRequests*l.URLBytes/l.TextRatio, "once per request")
+	add("checkpoints", 2*planKeyBytes*l.Misses*l.LinksPerPage, "keys that entered buffers, at most twice")
 	if o.Store {
 		add("WARC files and indexes", l.PageBytes, "written once")
 	}
 }
 
-// RAM lists who gets how much of RAM; all together take RAMBytes.
+// RAM lists the division of RAM. The sum is RAMBytes.
 func (p *Plan) RAM() []Amount {
 	list := []Amount{{Name: "URLseen", Bytes: p.URLSeen.RAMBytes}, {Name: "PLD edges", Bytes: p.Edges.RAMBytes},
 		{Name: "PLD in-degrees", Bytes: p.Indegree.RAMBytes}, {Name: "RobotsCache", Bytes: p.RobotsCache.RAMBytes},
 		{Name: "RobotsRequested", Bytes: p.RobotsRequested.RAMBytes}, {Name: "names", Bytes: p.Names.RAMBytes},
-		{Name: "cache of recent URLs", Bytes: p.CacheBytes, Of: "c"}, {Name: "cache of recent edges", Bytes: p.EdgeCacheBytes},
+		{Name: "cache of recent URLs", Bytes: p.CacheBytes, Of: "c"},
+		{Name: "cache of recent edges", Bytes: p.EdgeCacheBytes},
 		{Name: "cache of recent names", Bytes: p.NameCacheBytes},
-		{Name: "URLs in RAM", Bytes: p.PoliteBytes, Of: fmt.Sprintf("of the Go heap: %.3g hosts", float64(p.PoliteBytes)/politeHostBytes)}, {Name: "queues", Bytes: p.QueueBytes, Of: "of the Go heap"},
+		{Name: "URLs in RAM", Bytes: p.PoliteBytes,
+			Of: fmt.Sprintf("of the Go heap: %.3g hosts", float64(p.PoliteBytes)/politeHostBytes)},
+		{Name: "queues", Bytes: p.QueueBytes, Of: "of the Go heap"},
 		{Name: "large bodies", Bytes: p.BodyBytes, Of: "of the Go heap"}}
 	for i, d := range []*DrumPlan{&p.URLSeen, &p.Edges, &p.Indegree, &p.RobotsCache, &p.RobotsRequested, &p.Names} {
-		list[i].Of = fmt.Sprintf("k = %d, M = %s, r = %s", d.Buckets, bytesText(int64(d.BufferBytes)), bytesText(d.BucketBytes))
+		list[i].Of = fmt.Sprintf("k = %d, M = %s, r = %s", d.Buckets, bytesText(int64(d.BufferBytes)),
+			bytesText(d.BucketBytes))
 	}
-	return append(list, Amount{"rest of the Go heap", p.HeapBytes - p.PoliteBytes - p.QueueBytes - p.BodyBytes, "connections, pages, DNS"})
+	rest := p.HeapBytes - p.PoliteBytes - p.QueueBytes - p.BodyBytes
+	return append(list, Amount{"rest of the Go heap", rest, "connections, pages, DNS"})
 }

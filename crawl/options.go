@@ -24,43 +24,45 @@ import (
 // BudgetPolicy names the budget function F(d) of the paper's section VI.
 type BudgetPolicy string
 
-// Resolver turns a host name into addresses. dnscache.Resolver is the real one. pld groups names for the limit on
-// lookups in flight. Errors are *LookupError.
+// Resolver resolves a host name to addresses. dnscache.Resolver is the implementation. pld groups names for
+// the limit on concurrent lookups. Errors are *LookupError.
 type Resolver interface {
 	LookupHost(ctx context.Context, host, pld string) (Lookup, error)
 }
 
-// FreshResolver is a Resolver that remembers answers, and can ask again in spite of that.
+// FreshResolver is a Resolver with a cache that can also look up a name without it.
 type FreshResolver interface {
 	LookupFresh(ctx context.Context, host, pld string) (Lookup, error)
 }
 
-// Lookup is a resolver's positive answer.
+// Lookup is a positive answer of a resolver.
 type Lookup struct {
 	Addrs   []netip.Addr
 	Expires time.Time
-	// TTL is what the name server said, or 0; Server is the one that answered, or the zero Addr.
+	// TTL is the TTL of the name server's answer, or 0. Server is the server that answered, or the zero
+	// Addr.
 	TTL    time.Duration
 	Server netip.Addr
-	// Cached: the answer was known already. It tells nothing about the name servers.
+	// Cached reports that the answer came from a cache. It tells nothing about the name servers.
 	Cached bool
 }
 
-// LookupError is a resolver's negative answer or failure.
+// LookupError is a negative answer or a failure of a resolver.
 type LookupError struct {
 	Host string
-	// NotFound is true when the name does not exist or has no address (an answer), false when there was no usable
-	// answer (SERVFAIL, timeout).
+	// NotFound is true if the name does not exist or has no address (an answer), and false if there was no
+	// usable answer (SERVFAIL, timeout).
 	NotFound bool
-	// Certain is true when no name server need be asked to know that: it is no name that the DNS can hold.
+	// Certain is true if the result needs no name server, because the name is not valid in the DNS.
 	Certain bool
-	// Cached: the answer was known already.
+	// Cached reports that the answer came from a cache.
 	Cached bool
-	// NoAnswer is true when no name server answered at all: if that happens to all names, the fault is ours.
+	// NoAnswer is true if no name server answered at all. If that happens for all names, the fault is ours.
 	NoAnswer bool
-	// Busy is true when the question was never asked: too many wait already. It says nothing about the host.
+	// Busy is true if the question was not asked because too many others wait. It tells nothing about the
+	// host.
 	Busy bool
-	// Expires is until when the answer holds.
+	// Expires is the time until which the answer is valid.
 	Expires time.Time
 	Err     error
 }
@@ -70,86 +72,96 @@ func (e *LookupError) Error() string { return fmt.Sprintf("crawl: look up %s: %v
 // Unwrap returns the cause.
 func (e *LookupError) Unwrap() error { return e.Err }
 
-// Fetcher does one HTTP exchange. fetch.Client is the real one.
+// Fetcher does one HTTP exchange. fetch.Client is the implementation.
 type Fetcher interface {
 	Do(ctx context.Context, req *fetch.Request, resp *fetch.Response) error
 }
 
-// Options of a crawl. The zero field means the default in its comment unless it says otherwise.
+// Options are the options of a crawl. A zero field means the default in its comment unless the comment says
+// otherwise.
 type Options struct {
 	// FS is the file system; nil means the machine's.
 	FS disk.FS
-	// Dirs hold state, logs and, without Out, output: one per disk. At least one.
+	// Dirs hold state, logs and, without Out, output; one per disk. At least one is required.
 	Dirs []string
-	// AddDirs are those of Dirs that may be new to a crawl that has begun; any may for a new one.
+	// AddDirs are the members of Dirs that may be new to an existing crawl. For a new crawl all may be new.
 	AddDirs []string
-	// AddOut are those of Out that may be.
+	// AddOut are the members of Out that may be new to an existing crawl.
 	AddOut []string
-	// Out holds WARC files: one per disk. Default Dirs.
+	// Out holds the WARC files; one per disk. Default: Dirs.
 	Out []string
 	// New refuses a directory that holds a crawl already.
 	New bool
 
-	// Seeds is the name of the seed file on FS, one URL or host a line; or SeedLines holds them.
+	// Seeds is the name of the seed file on FS, with one URL or host per line. SeedLines holds the lines if
+	// Seeds is "".
 	Seeds     string
 	SeedLines []string
 
 	// Agent is the product token of User-Agent and robots.txt matching (RFC 9309 2.2.1).
 	Agent string
-	// Contact is a mail address or URL of the operator, sent with every request.
+	// Contact is an e-mail address or URL of the operator, sent with every request.
 	Contact string
-	// UserAgent is the header that Fetcher sends, for the records of the output; "" leaves it out.
+	// UserAgent is the User-Agent header of Fetcher, for the records of the output; "" omits it.
 	UserAgent string
 	Version   string
-	// Host is the name of the machine, for the names of WARC files and their warcinfo records; "" means localhost.
+	// Host is the name of the machine in the names of WARC files and in warcinfo records; "" means
+	// localhost.
 	Host string
 
 	Resolver Resolver
 	Fetcher  Fetcher
-	// FetchLimits are the Fetcher's; requests for robots.txt take them over, but for the size of the body.
+	// FetchLimits are the limits of Fetcher. Requests for robots.txt use them too, except for the body
+	// size.
 	FetchLimits fetch.Limits
 
-	// RAMBytes bounds the whole process; DiskBytes bounds state and output together.
+	// RAMBytes limits the RAM of the process. DiskBytes limits state and output together.
 	RAMBytes, DiskBytes int64
-	// Connections is the most exchanges at once.
+	// Connections is the limit of concurrent exchanges.
 	Connections int
-	// Rate bounds the requests a second, for pages and for robots.txt alike; zero: no limit.
+	// Rate limits the requests per second, for pages and robots.txt together; zero means no limit.
 	Rate pace.Schedule
-	// Bandwidth bounds the bytes a second that the Fetcher receives, which has the same limiter; nil: no limit.
+	// Bandwidth limits the bytes per second that Fetcher receives. Fetcher must use the same limiter. nil
+	// means no limit.
 	Bandwidth *pace.Bandwidth
-	// ConnectionSchedule is how many of the Connections may be used by the hour; zero: all.
+	// ConnectionSchedule limits the connections in use by time of day; zero means no limit.
 	ConnectionSchedule pace.Schedule
-	// Retries of a URL after a failed exchange; NoRetries for none.
+	// Retries is the number of further attempts after a failed exchange of a URL; NoRetries for none.
 	Retries int
 
-	// KeepAlive is the longest time that a connection is kept for the next page of its host; 0: a connection for each page.
+	// KeepAlive is the longest time that a connection stays open for the next page of its host; 0 closes it
+	// after each exchange.
 	KeepAlive time.Duration
 
-	// Delays between visits; zero means no delay.
+	// The delays between requests to a host or server; zero means no delay.
 	HostDelay, HostDelayMin, ServerDelay, ServerDelayMin time.Duration
-	// Backoff is the rest of a host after a failed exchange, doubling with each further one up to BackoffMax; defaults 10 s, 1 h.
+	// Backoff is the back-off of a host after a failed exchange. It doubles with each further failure up to
+	// BackoffMax. Defaults: 10 s, 1 h.
 	Backoff, BackoffMax time.Duration
-	// HostFailures in a row make a host rest for long, HostRests such rests without a success have it given up; HostRefusals
-	// without a page between make it rest for a day, a week, then for good (package health). 0: never.
+	// After HostFailures consecutive failures a host enters a long back-off. After HostRests long back-offs
+	// without a success it is given up. HostRefusals refusals without a page in between cause a back-off of
+	// a day, then a week, then for good (package health). 0 means never.
 	HostFailures, HostRests, HostRefusals int
-	// RobotsWait is how long URLs wait for an unreachable robots.txt, from the first failure; 0: forever.
+	// RobotsWait is how long URLs wait for an unavailable robots.txt, from its first failure; 0 means
+	// without limit.
 	RobotsWait time.Duration
-	// RobotsForget is after how long what is known of an origin is forgotten, once it has expired and nobody has asked for it; 0: never.
+	// RobotsForget is how long the data of an origin are kept after they have expired and nothing used
+	// them; 0 means for ever.
 	RobotsForget time.Duration
-	// MaxPagesPerHost is how many URLs of an origin (scheme, host, port) are admitted to fetching, each counted once; 0: no limit.
-	// What was fetched while there was none isn't counted.
+	// MaxPagesPerHost limits the URLs of an origin (scheme, host, port) that are admitted to fetching, each
+	// counted once; 0 means no limit. URLs fetched while there was no limit do not count.
 	MaxPagesPerHost int64
-	// PLDDelay is the least time between the starts of two requests to one PLD at BudgetDefault, PLDDelayMin the least of it at any
-	// budget; zero means no delay.
+	// PLDDelay is the least time between the starts of two requests to one PLD with a budget of
+	// BudgetDefault. PLDDelayMin is its minimum for larger budgets. Zero means no delay.
 	PLDDelay, PLDDelayMin time.Duration
-	// NetworkRate is the most requests a second to one network, an IPv4 /24 or an IPv6 /48, and NetworkConnections the most
-	// exchanges at once; zero means no limit.
+	// NetworkRate limits the requests per second to one network (IPv4 /24 or IPv6 /48), NetworkConnections
+	// the concurrent exchanges. Zero means no limit.
 	NetworkRate        float64
 	NetworkConnections int
-	// MaxCrawlDelay caps what a robots.txt may ask for.
+	// MaxCrawlDelay limits the Crawl-delay of a robots.txt.
 	MaxCrawlDelay time.Duration
-	// HostDelayFactor: a host rests so many times as long as its last answer took, MaxCrawlDelay at most; zero means that this
-	// doesn't matter.
+	// HostDelayFactor times the duration of a host's last response is a minimum for the delay of the host,
+	// up to MaxCrawlDelay. Zero means no such minimum.
 	HostDelayFactor float64
 
 	Budget        BudgetPolicy
@@ -157,56 +169,60 @@ type Options struct {
 	BudgetMax     uint32 // pages
 	BudgetRanks   int    // K, PLDs
 	QueuesMax     int
-	// QueuePages: budgets of small crawls are scaled up until those of all known PLDs add up to so many pages; default
-	// 10,000; Unlimited for no scaling.
+	// QueuePages scales up the budgets of small crawls until the budgets of all known PLDs add up to
+	// QueuePages. Default 10,000; Unlimited means no scaling.
 	QueuePages int64
 
-	// The paper's M, Δ, k, r, D and c; zero means as planned from RAMBytes and DiskBytes. CacheRAMBytes of Unlimited, -1,
-	// means no cache.
+	// These are the paper's M, Δ, k, r, D and c. Zero means a value planned from RAMBytes and DiskBytes.
+	// CacheRAMBytes of Unlimited means no cache.
 	DrumBufferBytes int
 	DrumChunkBytes  int
 	DrumBuckets     int
 	DrumBucketBytes int64
 	DrumDiskBytes   int64
 	CacheRAMBytes   int64
-	// DrumWorkers is how many buckets of URLseen a pass merges at once, if RAM suffices; default one more than the CPUs
-	// that Go may use, 8 at most: one waits for the disk as a rule.
+	// DrumWorkers is the number of URLseen buckets that a pass merges in parallel, if RAM suffices.
+	// Default: one more than GOMAXPROCS, at most 8, because one worker usually waits for the disk.
 	DrumWorkers     int
 	QueueBlockBytes int
 	WARCFileBytes   int64
 	WARCLevel       int
 	CheckpointEvery time.Duration
-	// RollEvery is the age at which files of output are finished, so that they can be carried away while the crawl runs; they are
-	// also finished when they are full, and at each orderly stop. 0: no age.
+	// RollEvery is the age at which output files are finished, so that they can be moved away while the
+	// crawl runs. Files are also finished when they are full and when the crawl stops. 0 means no age
+	// limit.
 	RollEvery time.Duration
 	Linger    time.Duration
-	// StockTarget is how many URLs BEAST releases ahead of fetching; default 16 times the connections, or as many as the hosts' delays
-	// ask for and RAM holds (stock.go).
+	// StockTarget is the number of URLs that BEAST releases ahead of fetching. Default: 16 times the
+	// connections, or more if the hosts' delays need it and RAM suffices (stock.go).
 	StockTarget    int
 	RobotsInFlight int
 	MaxPages       int64
 	MaxTime        time.Duration
-	MaxDepth       int // links followed from a seed at most: 0 for the seeds alone, Unlimited for no limit
+	MaxDepth       int // most links followed from a seed: 0 for the seeds only, Unlimited for no limit
 	MaxURLBytes    int // longest URL; default 2083
-	// KeepEscapes leaves percent-escapes as pages spell them, so that /%7Ea and /~a are two URLs; else they have one spelling
-	// (weburl.FoldEscapes). It can't be changed later.
+	// KeepEscapes keeps percent-escapes as pages spell them, so that /%7Ea and /~a are two URLs. Otherwise
+	// both have one spelling (weburl.FoldEscapes). It is fixed when the crawl begins.
 	KeepEscapes bool
-	// MaxRedirects is how many redirects in a row are followed: a URL that more of them lead to, counted from the last page that
-	// linked to one of them, isn't taken. Default DefaultRedirects, 250 at most; NoRedirects: none is followed.
+	// MaxRedirects is the limit of redirects in a row, counted from the last page that linked to one of
+	// them. URLs beyond it are not taken. Default DefaultRedirects, at most 250; NoRedirects follows none.
 	MaxRedirects int
-	// OutMode is the mode of finished output files, such as 0640; the directories that they are in let the same people in. 0: 0600.
+	// OutMode is the mode of finished output files, such as 0640. Their directories get the matching
+	// access. 0 means 0600.
 	OutMode fs.FileMode
-	// ArchiveRobots stores the exchanges for robots.txt, redirects included, and ArchiveDNS the answers of the DNS, beside the pages.
-	// Without Store neither is kept.
+	// ArchiveRobots stores the exchanges for robots.txt, including redirects. ArchiveDNS stores the DNS
+	// answers. Both require Store.
 	ArchiveRobots, ArchiveDNS bool
-	// URLRules rewrite URLs and leave some out; zero: they don't. They may change from run to run (package urlrule).
+	// URLRules rewrite or exclude URLs (package urlrule). They may change from run to run.
 	URLRules urlrule.Options
-	// Accept are the types of bodies that are read: "text/html", "text/*", "*/*", AcceptHTML. Of others a response has its head
-	// alone, or two KiB where that takes a look. Empty: all are read. With Assets those of what pages consist of are, too.
+	// Accept are the types of bodies that are read: "text/html", "text/*", "*/*", AcceptHTML. Of other
+	// responses only the head is read, or up to two KiB to check whether the body is a page. Empty reads
+	// all types. Assets adds the types of the parts of pages.
 	Accept []string
-	// BodyCaps bound the bodies of some types, below FetchLimits.BodyBytes; of several that fit, the narrowest counts.
+	// BodyCaps limit the bodies of some types, below FetchLimits.BodyBytes. The most specific match counts.
 	BodyCaps []BodyCap
-	// MaxPagesPerPLD is how many URLs of a PLD may go into BEAST, over all runs; those beyond are refused. 0: no limit.
+	// MaxPagesPerPLD limits the URLs of a PLD that enter BEAST, over all runs. Further URLs are refused. 0
+	// means no limit.
 	MaxPagesPerPLD  uint32
 	Scope           state.Scope
 	Store           bool
@@ -216,60 +232,67 @@ type Options struct {
 	Snapshot        func(*Snapshot)
 	SnapshotEvery   time.Duration
 	LinkFilter      func(url []byte) bool
-	// AllowedAddr says which addresses the Fetcher connects to; nil means all. It only saves futile attempts.
+	// AllowedAddr reports whether Fetcher connects to an address; nil means to all. It only avoids futile
+	// attempts.
 	AllowedAddr func(netip.Addr) bool
-	// AllowedPort says which ports the Fetcher connects to; nil means all. Links to other ports are counted and dropped, before
-	// anything is asked of their host.
+	// AllowedPort reports whether Fetcher connects to a port; nil means to all. Links to other ports are
+	// counted and dropped before any request to their host.
 	AllowedPort func(port uint16) bool
-	// NetworkFlags tells the settings apart that AllowedAddr and AllowedPort are made from, in any coding. URLs that they
-	// held back are tried again by the first run that has others.
+	// NetworkFlags identifies the settings behind AllowedAddr and AllowedPort, in any encoding. The first
+	// run with other settings tries the URLs again that they held back.
 	NetworkFlags string
-	// IgnoreNofollow follows links although the page (meta robots, X-Robots-Tag) or their rel says nofollow.
+	// IgnoreNofollow follows links despite nofollow in the page (meta robots, X-Robots-Tag) or in their
+	// rel.
 	IgnoreNofollow bool
-	// Rules are files of scope rules on FS, Blacklist such of hosts, PLDs and networks that nothing is asked of (docs/RULES.md);
-	// none by default. Both are read at the start, and again whenever something comes from Reload: files with faults fail
-	// the start, and leave the old rules in force later.
+	// Rules are files of scope rules on FS. Blacklist are files of hosts, PLDs and networks to which no
+	// request is sent (docs/RULES.md). Default: none. Both are read at the start and again for each value
+	// from Reload. Files with errors fail the start; later they leave the old rules in force.
 	Rules, Blacklist []string
 	Reload           <-chan struct{}
-	// LinkRels are the types of <link> elements and Link headers that are followed; 0 is parse.DefaultRels, parse.NoRels none.
+	// LinkRels are the types of <link> elements and Link headers to follow; 0 means parse.DefaultRels.
+	// parse.NoRels follows none.
 	LinkRels parse.Rel
-	// Assets: images, scripts, style sheets and what else pages consist of are fetched and stored too, and links in style sheets
-	// followed. They are no pages, their names' extensions don't hold them back, they may be three links deeper than MaxDepth, and they
-	// count nothing for a PLD's budget. Forms: the action of a form with method get is a link.
+	// Assets fetches and stores images, scripts, style sheets and other parts of pages, and follows links
+	// in style sheets. Assets are not pages: the filter of file-name extensions does not apply to them,
+	// they may be three links deeper than MaxDepth, and they do not count against a PLD's budget. Forms
+	// follows the action of forms with method get.
 	Assets, Forms bool
-	// WhenFull says what to do when a file system has less than KeepFree bytes left (0: what the buffers need to be written, and
-	// some MiB), or when the crawl's files come near DiskBytes. Default WhenFullPause.
+	// WhenFull is what to do when a file system has less than KeepFree bytes free (0: the size of the
+	// buffers and some MiB), or when the crawl's files come near DiskBytes. Default WhenFullPause.
 	WhenFull WhenFull
 	KeepFree int64
-	// TraceLinks is a file on FS that the key of each link goes to before the RAM cache looks at it, 8 bytes each (package linktrace);
-	// "" is none. Seeds are no links. TraceLimit bounds its bytes; default 8 GiB, a billion links.
+	// TraceLinks is a file on FS that records the key of each link before the RAM cache filters it, 8 bytes
+	// each (package linktrace); "" means none. Seeds are not recorded. TraceLimit limits its size; default
+	// 8 GiB, a billion links.
 	TraceLinks string
 	TraceLimit int64
-	// Sitemaps follows the Sitemap lines of robots.txt, and reads what is a sitemap. SitemapBytes bounds the body of one that was
-	// named as such, as received; default 10 MiB.
+	// Sitemaps follows the Sitemap lines of robots.txt and reads sitemaps. SitemapBytes limits the body of
+	// a named sitemap, as received; default 10 MiB.
 	Sitemaps     bool
 	SitemapBytes int
-	// Drain fetches what is queued and queues nothing new; links are counted as CountLinksDraining.
+	// Drain fetches queued URLs and queues no new ones. Links are counted as CountLinksDraining.
 	Drain bool
-	// Panicked is called when a goroutine of the crawl panics, for a bug of this program that nothing contained. It must end the
-	// process: what is on disk is as after kill -9. nil: the panic goes on, which ends the process, too.
+	// Panicked is called when a goroutine of the crawl panics because of a bug that was not contained. It
+	// must end the process. The files on disk are as after kill -9. If it is nil, the panic continues and
+	// ends the process.
 	Panicked func(value any, stack []byte)
-	// reading is called before something that a site sent is read: tests have it panic.
+	// reading is called before data of a site are read. Tests let it panic.
 	reading func(what string, url []byte)
-	// hook is called at places where the tests cut the program off.
+	// hook is called at the places where tests interrupt the program.
 	hook func(place string)
-	// tune changes the plan: tests have stores smaller than any RAM would give.
+	// tune changes the plan, so that tests can have smaller stores than any RAM would give.
 	tune func(*Plan)
-	// tunePolicy changes what is done about hosts that fail or refuse: tests have shorter rests.
+	// tunePolicy changes the policy for failing hosts, so that tests can have shorter back-offs.
 	tunePolicy func(*health.Policy)
-	// tuneWaits changes how long faults that could be ours are waited for: tests over real sockets have shorter waits.
+	// tuneWaits changes the waits after failures that may be ours, so that tests over real sockets can have
+	// shorter ones.
 	tuneWaits func(*waits)
 }
 
-// Unlimited says that a limit is not in force.
+// Unlimited disables a limit.
 const Unlimited = -1
 
-// Values of Options.MaxRedirects: browsers' limit by the Fetch standard (4.4), and none.
+// These are values of Options.MaxRedirects: the limit of browsers by the Fetch standard (4.4), and none.
 const (
 	DefaultRedirects = 20
 	NoRedirects      = -1
@@ -346,7 +369,7 @@ func (o *Options) defaults() {
 	}
 }
 
-// Validate returns all faults of the options, joined.
+// Validate returns all errors in the options, joined.
 func (o *Options) Validate() error {
 	var faults []error
 	bad := func(format string, args ...any) { faults = append(faults, fmt.Errorf("crawl: "+format, args...)) }
@@ -375,13 +398,13 @@ func (o *Options) Validate() error {
 		bad("when full %q is not pause, drain or stop", o.WhenFull)
 	}
 	if o.TraceLimit != 0 && o.TraceLimit < linktrace.MinLimitBytes {
-		bad("a trace of %d bytes: want %d at least", o.TraceLimit, int64(linktrace.MinLimitBytes))
+		bad("trace limit of %d bytes: want at least %d", o.TraceLimit, int64(linktrace.MinLimitBytes))
 	}
 	if o.MaxURLBytes < 0 {
-		bad("URLs of %d bytes at most: negative", o.MaxURLBytes)
+		bad("maximum URL length %d is negative", o.MaxURLBytes)
 	}
 	if o.MaxRedirects < NoRedirects || o.MaxRedirects > mostRedirects {
-		bad("%d redirects in a row at most: want %d at most, or NoRedirects", o.MaxRedirects, mostRedirects)
+		bad("redirect limit %d: want at most %d, or NoRedirects", o.MaxRedirects, mostRedirects)
 	}
 	if err := CheckBodies(o.Accept, o.BodyCaps); err != nil {
 		faults = append(faults, err)
@@ -393,13 +416,14 @@ func (o *Options) Validate() error {
 		bad("space to keep free %d is negative", o.KeepFree)
 	}
 	if o.HostFailures < 0 || o.HostRests < 0 || o.HostRefusals < 0 || o.MaxPagesPerHost < 0 {
-		bad("failures %d, rests %d, refusals %d or pages %d of a host are negative", o.HostFailures, o.HostRests, o.HostRefusals,
-			o.MaxPagesPerHost)
+		bad("failures %d, rests %d, refusals %d or pages %d of a host are negative",
+			o.HostFailures, o.HostRests, o.HostRefusals, o.MaxPagesPerHost)
 	}
 	for _, d := range []struct {
 		name string
 		v    time.Duration
-	}{{"back-off", o.Backoff}, {"longest back-off", o.BackoffMax}, {"wait for robots.txt", o.RobotsWait}, {"time to forget robots.txt", o.RobotsForget},
+	}{{"back-off", o.Backoff}, {"longest back-off", o.BackoffMax},
+		{"wait for robots.txt", o.RobotsWait}, {"time to forget robots.txt", o.RobotsForget},
 		{"host delay", o.HostDelay}, {"least host delay", o.HostDelayMin}, {"server delay", o.ServerDelay},
 		{"least server delay", o.ServerDelayMin}, {"PLD delay", o.PLDDelay}, {"least PLD delay", o.PLDDelayMin},
 		{"longest Crawl-delay", o.MaxCrawlDelay}, {"keep-alive", o.KeepAlive}} {

@@ -129,9 +129,9 @@ func (c *crawler) waitsFor(a *state.Accounts, s *Snapshot) string {
 // bindingTexts name each kind of delay and the flag that sets it.
 var bindingTexts = map[polite.Binding]string{
 	polite.BindsHost: "--host-delay", polite.BindsCrawlDelay: "Crawl-delay of robots.txt (--max-crawl-delay)",
-	polite.BindsAnswer: "slow answers (--host-delay-factor)",
+	polite.BindsAnswer:  "slow answers (--host-delay-factor)",
 	polite.BindsBackoff: "back-off after failures (--backoff)",
-	polite.BindsServer: "--server-delay", polite.BindsPLD: "--pld-delay",
+	polite.BindsServer:  "--server-delay", polite.BindsPLD: "--pld-delay",
 	polite.BindsNetwork: "--network-rate, --network-connections",
 }
 
