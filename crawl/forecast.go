@@ -46,8 +46,8 @@ const (
 
 // Load is the expected load of a crawl. A zero field means the default in its comment.
 type Load struct {
-	// Pages is N (1e9), LinksPerPage l (59), UniqueFraction p (1/9). URLBytes is b, with the data that travel
-	// with a URL (110).
+	// Pages is N (1e9), LinksPerPage l (59), UniqueFraction p (1/9). URLBytes is b, with the data that
+	// travel with a URL (110).
 	Pages          float64 `json:"pages"`
 	LinksPerPage   float64 `json:"linksPerPage"`
 	UniqueFraction float64 `json:"uniqueFraction"`
@@ -128,8 +128,8 @@ type Forecast struct {
 	PageIO      []Amount `json:"pageIO"`
 	PageIOBytes float64  `json:"pageIOBytes"`
 	// SeenRate is the pages/s that the disks allow if they serve URLseen only (Theorem 3 with its cost),
-	// DiskRate if they serve all structures. Rate is the smaller of DiskRate and MaxRate. Seconds is the time
-	// for N pages at this rate.
+	// DiskRate if they serve all structures. Rate is the smaller of DiskRate and MaxRate. Seconds is the
+	// time for N pages at this rate.
 	SeenRate float64 `json:"seenRate"`
 	DiskRate float64 `json:"diskRate"`
 	Rate     float64 `json:"rate"`
@@ -142,9 +142,10 @@ type Forecast struct {
 // Lines is a short description of the forecast for the start of a crawl.
 func (f *Forecast) Lines() []string {
 	lines := []string{
-		fmt.Sprintf("%.3g pages have %.3g links and %.3g unique URLs (%.2g expected key collisions), and need %s of disk",
+		fmt.Sprintf("%.3g pages have %.3g links, %.3g unique URLs (%.2g expected key collisions), and need %s of disk",
 			f.Load.Pages, f.Links, f.Unique, f.Collisions, bytesText(f.DiskBytes)),
-		fmt.Sprintf("URLseen: predicted I/O %.1f bytes per link that reaches it, alpha %.2f (paper's design: %.2f), %.3g passes",
+		fmt.Sprintf("URLseen: predicted I/O %.1f bytes per link that reaches it, alpha %.2f (paper's design: %.2f),"+
+			" %.3g passes",
 			f.Cost.Bytes(), f.Alpha, f.PaperAlpha, math.Ceil(f.Cost.Passes)),
 	}
 	if !f.Fits {
@@ -233,8 +234,9 @@ func (f *Forecast) disk(p *Plan, o *Options) {
 	add("URLseen cache", 2*f.Cost.CacheBytes, fmt.Sprintf("%.3g keys of %.2f bytes, twice while a pass replaces it",
 		f.Unique, f.Cost.CacheBytes/f.Unique))
 	during := min(1, f.Rate/f.SeenRate) // share of a pass's links that arrive while it runs
-	add("URLseen buckets and text", (1+during)*f.Cost.WaitingBytes, fmt.Sprintf("%.3g links, %.0f %% more during a pass",
-		f.Cost.PassTuples, math.Ceil(100*during)))
+	add("URLseen buckets and text", (1+during)*f.Cost.WaitingBytes,
+		fmt.Sprintf("%.3g links, %.0f %% more during a pass",
+			f.Cost.PassTuples, math.Ceil(100*during)))
 	add("BEAST, QF, deferred", waiting*l.URLBytes/l.TextRatio,
 		fmt.Sprintf("%.3g URLs known but not fetched, text at %.3g:1", waiting, l.TextRatio))
 	add("PLD edges", 2*p.Edges.cacheBytes(edgesShape(), edges), fmt.Sprintf("%.3g edges, twice", edges))
@@ -247,7 +249,7 @@ func (f *Forecast) disk(p *Plan, o *Options) {
 	add("Q, QR, QD", float64(stock)*l.URLBytes, fmt.Sprintf("%d URLs ahead of the connections at most", stock))
 	add("checkpoints", 2*float64(p.bufferedBytes()), "the contents of buffers, twice")
 	if o.Store {
-		add("WARC files and indexes", l.Pages*l.PageBytes, fmt.Sprintf("%.0f bytes a page", l.PageBytes))
+		add("WARC files and indexes", l.Pages*l.PageBytes, fmt.Sprintf("%.0f bytes per page", l.PageBytes))
 	}
 	if o.CrawlLog != state.LogOff {
 		lines := (paperRequests - 1) * l.Pages

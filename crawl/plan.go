@@ -122,8 +122,8 @@ func MakePlan(o *Options) (Plan, error) {
 	}
 	if p.HeapBytes < leastHeap {
 		return Plan{}, fmt.Errorf("crawl: --ram %s leaves %s beside the stores and caches, which take %s;"+
-			" at least %s are needed: use more RAM, or smaller --drum-… and --cache-ram", humanize.IBytes(uint64(p.RAMBytes)),
-			bytesText(p.HeapBytes), bytesText(p.RAMBytes-p.HeapBytes), bytesText(leastHeap))
+			" at least %s are needed: use more RAM, or smaller --drum-… and --cache-ram",
+			humanize.IBytes(uint64(p.RAMBytes)), bytesText(p.HeapBytes), bytesText(p.RAMBytes-p.HeapBytes), bytesText(leastHeap))
 	}
 	p.BodyBytes = p.HeapBytes * 3 / 8
 	p.OutputBufferBytes = 256 << 10 // the size of an L2 cache: see package outfile
@@ -272,10 +272,10 @@ func (p *Plan) Short() string {
 func (p *Plan) Lines() []string {
 	b := func(n int64) string { return strings.ReplaceAll(humanize.IBytes(uint64(max(n, 0))), " ", " ") }
 	lines := []string{fmt.Sprintf("RAM %s: %s URLseen, %s PLD edges, %s PLD in-degrees, %s RobotsCache,"+
-		" %s RobotsRequested, %s names, %s URL cache, %s URLs in RAM, %s queues,"+
-		" %s rest of the Go heap (%s of it for large bodies)", b(p.RAMBytes), b(p.URLSeen.RAMBytes), b(p.Edges.RAMBytes), b(p.Indegree.RAMBytes),
+		" %s RobotsRequested, %s names, %s URL cache, %s Go heap (of it %s URLs in RAM, %s queues, %s large bodies)",
+		b(p.RAMBytes), b(p.URLSeen.RAMBytes), b(p.Edges.RAMBytes), b(p.Indegree.RAMBytes),
 		b(p.RobotsCache.RAMBytes), b(p.RobotsRequested.RAMBytes), b(p.Names.RAMBytes), b(p.CacheBytes),
-		b(p.PoliteBytes), b(p.QueueBytes), b(p.HeapBytes), b(p.BodyBytes))}
+		b(p.HeapBytes), b(p.PoliteBytes), b(p.QueueBytes), b(p.BodyBytes))}
 	lines = append(lines, fmt.Sprintf("URLseen: k=%d buckets, M=%s buffers, r=%s per bucket, %d merged at once, D=%s;"+
 		" predicted alpha %.2f at 1e9 pages", p.URLSeen.Buckets, b(int64(p.URLSeen.BufferBytes)),
 		b(p.URLSeen.BucketBytes), p.URLSeen.Workers, b(p.URLSeenDiskBytes), p.Alpha),

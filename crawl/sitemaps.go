@@ -137,7 +137,7 @@ func (p *pageStage) parentOf(rec *weburl.Record) []byte {
 // is read.
 const sitemapUnpacked = 1 << 20
 
-// SitemapLimits returns the limits of an exchange for a sitemap of at most so many bytes, as received.
+// SitemapLimits returns the limits of an exchange for a sitemap with a body of at most bytes, as received.
 func SitemapLimits(l fetch.Limits, bytes int) fetch.Limits {
 	l.BodyBytes, l.DecodedBytes = max(l.BodyBytes, bytes), sitemapUnpacked
 	return l

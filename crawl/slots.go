@@ -23,8 +23,8 @@ type Slots struct {
 // SlotUse is the use of a connection slot at one instant.
 type SlotUse int
 
-// The uses from SlotCPU on are of idle slots. At one instant all idle slots wait for the same thing (slotsWait),
-// except those that the connection limit closes.
+// The uses from SlotCPU on are of idle slots. At one instant all idle slots wait for the same thing
+// (slotsWait), except those that the connection limit closes.
 const (
 	SlotRead     SlotUse = iota // an exchange is under way: the slot waits for the site, the network or a CPU
 	SlotWork                    // the response is being parsed and stored: the slot waits for a CPU or a disk write

@@ -107,7 +107,7 @@ func TestTraceFaults(t *testing.T) {
 			t.Fatalf("got %v", err)
 		}
 		opt.TraceLimit = 1
-		if _, err := Run(t.Context(), opt); err == nil || !strings.Contains(err.Error(), "a trace of 1 bytes") {
+		if _, err := Run(t.Context(), opt); err == nil || !strings.Contains(err.Error(), "trace limit of 1 bytes") {
 			t.Fatalf("got %v", err)
 		}
 		var log bytes.Buffer
