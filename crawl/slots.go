@@ -30,13 +30,13 @@ const (
 	SlotWork                    // the response is being parsed and stored: the slot waits for a CPU or a disk write
 	SlotCPU                     // a URL in RAM is due, but dispatch has not taken it yet
 	SlotLimit                   // a URL in RAM is due, but --rate, --bandwidth or --connections allows no more now
-	SlotPolite                  // the URLs in RAM belong to hosts and servers in back-off
+	SlotPolite                  // the URLs in RAM wait for the delays of their hosts and servers
 	SlotRoom                    // URLs on disk are being admitted into RAM
 	SlotDNS                     // robots.txt requests are under way, most at the lookup
 	SlotRobots                  // robots.txt requests are under way, most at the exchange
 	SlotDisk                    // URLs wait for a merge of URLseen, STAR or RobotsCache, or in BEAST
 	SlotDeferred                // all URLs are deferred
-	SlotSpace                   // there is no room on disk, or the network is down
+	SlotSpace                   // fetching pauses for disk space or slows for an outage
 	SlotLinks                   // no URLs are left except those under way
 	numSlotUses
 )

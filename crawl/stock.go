@@ -12,11 +12,11 @@ import (
 // The stock is the set of URLs that BEAST has released: those in RobotsCache's buckets, QR, Q and RAM.
 // BEAST releases URLs while the stock is below its target. The target follows Polybot's rule: to visit
 // hosts with delay tau at rate s, URLs of x > s·tau hosts must be available. By Little's law s·tau is the
-// number of hosts that back off after a visit, which package polite counts.
+// number of hosts whose delay after a visit has not passed, which package polite counts.
 const (
 	// stockPerConnection is the least number of URLs for each connection, whatever the delays.
 	stockPerConnection = 16
-	// stockPerHost is the number of URLs for each host that backs off. BEAST releases URLs in queue order,
+	// stockPerHost is the number of URLs for each host in its delay. BEAST releases URLs in queue order,
 	// not by host. With 3 URLs for each host in random order, e^-3 = 5 % of the hosts have none.
 	stockPerHost = 3
 )
@@ -34,7 +34,7 @@ func newStockKeeper(e *engine) *stockKeeper {
 	return &stockKeeper{engine: e, wakeRelieve: e.pulsedSignal()}
 }
 
-// leastStock returns the stock's target while few hosts back off.
+// leastStock returns the stock's target while few hosts are in their delays.
 func (o *Options) leastStock() int64 {
 	if o.StockTarget > 0 {
 		return int64(o.StockTarget)
@@ -46,17 +46,17 @@ func (o *Options) leastStock() int64 {
 type aim struct {
 	target int64
 	most   int64 // limit of the stock; above target while hosts are idle
-	enough int64 // just enough to keep connections and hosts busy: 1.5 URLs for each host that backs off
+	enough int64 // just enough to keep connections and hosts busy: 1.5 URLs for each host in its delay
 	// follows reports that the hosts' delays determine target, rather than its minimum or the limit of RAM.
 	follows bool
-	// idle reports that too many recently used hosts neither back off nor have a URL in RAM.
+	// idle reports that too many recently used hosts are not in their delay and have no URL in RAM.
 	idle bool
 }
 
 // idleHosts sets the share of idle hosts, 1/idleHosts, above which BEAST releases more URLs than target and
 // passes start early. URLs arrive page by page: with 3 for each host on average and 4 from each page's
-// host, they may cover only three quarters of the hosts. A target that followed the hosts in back-off now
-// would stay at that level, so it follows their recent peak.
+// host, they may cover only three quarters of the hosts. A target that followed the hosts in their delays
+// now would stay at that level, so it follows their recent peak.
 const idleHosts = 32
 
 func (s *stockKeeper) aim() aim {
