@@ -2,6 +2,9 @@ package crawl
 
 import (
 	"context"
+	"fmt"
+	"time"
+
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/internal/health"
@@ -9,8 +12,6 @@ import (
 	"drumbeat/queue"
 	"drumbeat/robots"
 	"drumbeat/weburl"
-	"fmt"
-	"time"
 )
 
 // dispatcher is Q and the heaps of hosts and servers in RAM. It admits URLs from disk and starts an

@@ -2,13 +2,14 @@ package crawl
 
 import (
 	"context"
+	"fmt"
+	"net/netip"
+	"time"
+
 	"drumbeat/fetch"
 	"drumbeat/internal/bug"
 	"drumbeat/polite"
 	"drumbeat/weburl"
-	"fmt"
-	"net/netip"
-	"time"
 )
 
 // openAccept sets the rule that decides which bodies are read.

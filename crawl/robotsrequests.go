@@ -2,16 +2,17 @@ package crawl
 
 import (
 	"context"
+	"encoding/binary"
+	"fmt"
+	"sync/atomic"
+	"time"
+
 	"drumbeat/crawl/state"
 	"drumbeat/disk"
 	"drumbeat/drum"
 	"drumbeat/queue"
 	"drumbeat/robots"
 	"drumbeat/weburl"
-	"encoding/binary"
-	"fmt"
-	"sync/atomic"
-	"time"
 )
 
 // robotsRequests is RobotsRequested, QR and QD. It requests robots.txt and addresses once for each origin

@@ -2,17 +2,18 @@ package crawl
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
 	"drumbeat/crawl/admit"
 	"drumbeat/crawl/state"
 	"drumbeat/drum"
 	"drumbeat/internal/linktrace"
 	"drumbeat/star"
 	"drumbeat/weburl"
-	"errors"
-	"fmt"
-	"slices"
-	"sync/atomic"
-	"time"
 )
 
 // seenStage is the first stage. It receives the links of pages and finds the new ones with URLseen.

@@ -1,9 +1,10 @@
 package crawl
 
 import (
+	"time"
+
 	"drumbeat/crawl/state"
 	"drumbeat/weburl"
-	"time"
 )
 
 // transact runs f as one transaction (docs/ARCHITECTURE.md, "Transactions"). It holds the shared lock, so a

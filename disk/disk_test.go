@@ -1,8 +1,6 @@
 package disk_test
 
 import (
-	"drumbeat/disk"
-	"drumbeat/disk/memfs"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +8,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 // TestFSContract runs the same operations on the real and the memory file system.

@@ -2,12 +2,13 @@ package disk_test
 
 import (
 	"bytes"
-	"drumbeat/disk"
-	"drumbeat/disk/memfs"
 	"encoding/binary"
 	"errors"
 	"slices"
 	"testing"
+
+	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 // FuzzTail damages a tail file and the reference to a string in it: an error that names the file, or what was written.

@@ -1,10 +1,11 @@
 package disk_test
 
 import (
-	"drumbeat/disk"
-	"drumbeat/disk/memfs"
 	"flag"
 	"testing"
+
+	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 var seedFlag = flag.Uint64("seed", 1, "seed of the random tests")

@@ -1,10 +1,11 @@
 package disk_test
 
 import (
-	"drumbeat/disk"
-	"drumbeat/disk/memfs"
 	"strings"
 	"testing"
+
+	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 // Locked sees a lock that is held, of the machine's file system and of the one in memory, and takes none.

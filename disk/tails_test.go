@@ -2,12 +2,13 @@ package disk_test
 
 import (
 	"bytes"
-	"drumbeat/disk"
-	"drumbeat/disk/memfs"
 	"encoding/hex"
 	"errors"
 	"strings"
 	"testing"
+
+	"drumbeat/disk"
+	"drumbeat/disk/memfs"
 )
 
 func twoDirs(t *testing.T, fsys disk.FS) disk.Set {

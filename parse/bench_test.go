@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"testing"
 
-	"drumbeat/weburl"
-
 	"golang.org/x/net/html"
+
+	"drumbeat/weburl"
 )
 
 // samplePage returns a page of about 25 kB with 59 links, the paper's means.

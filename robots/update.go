@@ -1,10 +1,11 @@
 package robots
 
 import (
-	"drumbeat/internal/health"
 	"encoding/binary"
 	"fmt"
 	"time"
+
+	"drumbeat/internal/health"
 )
 
 // The value of an update of RobotsCache consists of the kind, the Unix second of the answer (8 bytes,

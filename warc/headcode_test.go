@@ -3,7 +3,6 @@ package warc
 import (
 	"bytes"
 	"compress/gzip"
-	"drumbeat/disk/memfs"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -13,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"drumbeat/disk/memfs"
 )
 
 // TestHeadCode: the code is complete, as inflaters require, covers all bytes of header lines, and no code is

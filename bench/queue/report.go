@@ -1,10 +1,10 @@
 package queue
 
 import (
-	benchdisk "drumbeat/bench/disk"
 	"fmt"
 	"math"
 
+	benchdisk "drumbeat/bench/disk"
 	"drumbeat/bench/report"
 )
 

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"context"
-	benchdisk "drumbeat/bench/disk"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +12,7 @@ import (
 	stdsync "sync"
 	"time"
 
+	benchdisk "drumbeat/bench/disk"
 	"drumbeat/bench/links"
 	"drumbeat/bench/measure"
 	"drumbeat/disk"

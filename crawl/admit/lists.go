@@ -1,13 +1,14 @@
 package admit
 
 import (
-	"drumbeat/disk"
-	"drumbeat/internal/scope"
-	"drumbeat/weburl"
 	"errors"
 	"fmt"
 	"net/netip"
 	"sync/atomic"
+
+	"drumbeat/disk"
+	"drumbeat/internal/scope"
+	"drumbeat/weburl"
 )
 
 // Lists are the scope rules and the blacklist in force. A reload replaces them while others ask.

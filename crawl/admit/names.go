@@ -2,6 +2,7 @@ package admit
 
 import (
 	"bytes"
+
 	"drumbeat/crawl/state"
 	"drumbeat/drum"
 )

@@ -3,14 +3,15 @@ package admit
 import (
 	"bufio"
 	"bytes"
-	"drumbeat/crawl/state"
-	"drumbeat/internal/bug"
-	"drumbeat/weburl"
 	"fmt"
 	"io"
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
+
+	"drumbeat/crawl/state"
+	"drumbeat/internal/bug"
+	"drumbeat/weburl"
 )
 
 // ParseSeed reads one line of a seed file: "" for a blank line or comment; the canonical URL otherwise. bare is true

@@ -1,12 +1,13 @@
 package audit
 
 import (
+	"errors"
+	"fmt"
+
 	"drumbeat/crawl/state"
 	"drumbeat/drum"
 	"drumbeat/star"
 	"drumbeat/weburl"
-	"errors"
-	"fmt"
 )
 
 // auditNames adds up the keys of the store of names, and verifies each.

@@ -1,10 +1,11 @@
 package audit
 
 import (
-	"drumbeat/disk/memfs"
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"drumbeat/disk/memfs"
 )
 
 // TestKeySorter: whatever the RAM, all entries come out in order, each once, grouped by key; the runs are gone afterwards, and

@@ -12,7 +12,6 @@ import (
 
 	"drumbeat/crawl/state"
 	"drumbeat/drum"
-
 	"drumbeat/star"
 	"drumbeat/warc"
 	"drumbeat/weburl"

@@ -1,11 +1,12 @@
 package state
 
 import (
-	"drumbeat/disk"
 	"errors"
 	"fmt"
 	"io/fs"
 	"syscall"
+
+	"drumbeat/disk"
 )
 
 // MatchError says what is wrong with directories: their content, or that the system doesn't let us look at it.

@@ -1,10 +1,11 @@
 package state
 
 import (
-	"drumbeat/drum"
-	"drumbeat/weburl"
 	"errors"
 	"fmt"
+
+	"drumbeat/drum"
+	"drumbeat/weburl"
 )
 
 // MaxNameBytes is the longest value of the store of names.

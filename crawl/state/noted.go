@@ -1,10 +1,11 @@
 package state
 
 import (
-	"drumbeat/internal/urlrule"
 	"fmt"
 	"strconv"
 	"strings"
+
+	"drumbeat/internal/urlrule"
 )
 
 // LastRun is what of its options a run notes in the manifest, so that Explain can say what they did. Nothing is opened by it: a

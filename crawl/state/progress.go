@@ -1,11 +1,12 @@
 package state
 
 import (
-	"drumbeat/disk"
-	"drumbeat/internal/bug"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"drumbeat/disk"
+	"drumbeat/internal/bug"
 )
 
 // Progress is how far an audit is.

@@ -1,8 +1,9 @@
 package state
 
 import (
-	"drumbeat/disk"
 	"encoding/binary"
+
+	"drumbeat/disk"
 )
 
 // DumpRecords codes records for a tail file: uvarint length and bytes of each. EachRecord reads them.

@@ -1,11 +1,12 @@
 package memfs
 
 import (
-	"drumbeat/disk"
 	"errors"
 	"io"
 	"io/fs"
 	"syscall"
+
+	"drumbeat/disk"
 )
 
 // memBlockBytes is the unit in which a crash keeps, loses or tears unsynced bytes.

@@ -1,9 +1,10 @@
 package memfs
 
 import (
-	"drumbeat/disk"
 	"maps"
 	"slices"
+
+	"drumbeat/disk"
 )
 
 // Step is one mutating operation of an FS.

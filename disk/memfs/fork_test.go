@@ -2,13 +2,14 @@ package memfs
 
 import (
 	"bytes"
-	"drumbeat/disk"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"testing"
+
+	"drumbeat/disk"
 )
 
 // TestMemForkIsApart forks a file system before each of many random operations. Later operations on either must not show

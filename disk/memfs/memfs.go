@@ -17,7 +17,6 @@
 package memfs
 
 import (
-	"drumbeat/disk"
 	"errors"
 	"fmt"
 	"io"
@@ -30,6 +29,8 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+
+	"drumbeat/disk"
 )
 
 // memCapacity is the default size of an FS's disk.

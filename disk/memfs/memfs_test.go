@@ -2,7 +2,6 @@ package memfs
 
 import (
 	"bytes"
-	"drumbeat/disk"
 	"errors"
 	"flag"
 	"fmt"
@@ -10,6 +9,8 @@ import (
 	"math/rand/v2"
 	"syscall"
 	"testing"
+
+	"drumbeat/disk"
 )
 
 var seedFlag = flag.Uint64("seed", 1, "seed of the random tests")

@@ -3,10 +3,10 @@ package parse
 import (
 	"bytes"
 
+	"golang.org/x/net/html"
+
 	"drumbeat/parse"
 	"drumbeat/weburl"
-
-	"golang.org/x/net/html"
 )
 
 // parseWay is a way of finding a page's links.
