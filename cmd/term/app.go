@@ -9,7 +9,7 @@
 // App.Fail prints an error as one line on standard error and returns its exit code. Usage marks a fault of flags or input
 // (code 2). An Ended is an end that is no failure but has a code of its own: the caller names it, and says whether the
 // person has been told already. ExitCode tells all others apart by what they wrap: damage, a full disk, a directory in use.
-// The codes stand in exit.go, and for users in docs/OPERATING.md.
+// The codes stand in exit.go, and for users in docs/GUIDE.md.
 //
 // Process has the first SIGINT or SIGTERM end the context that StopOnSignal returned, and a second one end the process with
 // ExitForced; a goroutine that lives until release takes them. A panic of any goroutine ends the process with ExitBug, but

@@ -10,7 +10,7 @@ import (
 	"drumbeat/internal/scope"
 )
 
-// The exit codes, as docs/OPERATING.md has them.
+// The exit codes, as docs/GUIDE.md has them.
 const (
 	ExitDone      = 0  // done: nothing is left to fetch
 	ExitFailure   = 1  // a failure that has no code of its own; audit: the books don't balance; repair --dry-run: there is something to do
