@@ -2,5 +2,5 @@
 
 package disk
 
-// aligned is the twin of that in aligned_unsafe.go: addresses can't be seen, so that Direct uses the page cache.
+// aligned always returns false, since safe Go cannot see addresses: Direct then uses the page cache.
 func aligned([]byte) bool { return false }

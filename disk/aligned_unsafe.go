@@ -4,5 +4,5 @@ package disk
 
 import "unsafe"
 
-// aligned tells whether p, which isn't empty, begins at a multiple of DirectAlign in memory.
+// aligned reports whether p, which must not be empty, starts at a multiple of DirectAlign in memory.
 func aligned(p []byte) bool { return uintptr(unsafe.Pointer(unsafe.SliceData(p)))%DirectAlign == 0 }

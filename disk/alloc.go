@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Alloc returns n zero bytes of anonymous memory outside the Go heap, page aligned; a page takes RAM only
-// when it is first touched. n = 0 gives nil. It panics with an OutOfMemory when the system has no address space left, as make
-// does with an error of the runtime. The owner returns it with Free; nothing else does.
+// Alloc returns n zero bytes of anonymous memory outside the Go heap, or nil for n = 0. The memory is page
+// aligned, and a page takes RAM only once it is touched. Alloc panics with an OutOfMemory when the mapping
+// fails. The memory stays allocated until the caller passes it to Free.
 func Alloc(n int) []byte {
 	if n == 0 {
 		return nil
@@ -20,7 +20,7 @@ func Alloc(n int) []byte {
 	return b
 }
 
-// OutOfMemory is what Alloc panics with. It is a fault of the machine, not of the program.
+// OutOfMemory is the value with which Alloc panics. It is a fault of the machine, not of the program.
 type OutOfMemory struct {
 	Bytes int
 	Err   error
@@ -32,7 +32,7 @@ func (e OutOfMemory) Error() string {
 
 func (e OutOfMemory) Unwrap() error { return e.Err }
 
-// Free returns memory that came from Alloc; b must start where that began. Touching b afterwards is a fault.
+// Free releases memory from Alloc. b must start where that memory starts. Later accesses to it fault.
 func Free(b []byte) {
 	if cap(b) == 0 {
 		return

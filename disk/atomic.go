@@ -7,9 +7,9 @@ import (
 	"path"
 )
 
-// WriteFileAtomic makes data the durable content of name, replacing what was there: temporary file, sync,
-// rename, sync of the directory. After a crash name holds the old content or the new. One writer per name at
-// a time.
+// WriteFileAtomic durably replaces the content of name by data: it writes and syncs a temporary file,
+// renames it and syncs the directory. After a crash, name holds either the old or the new content. Only one
+// writer may use a name at a time.
 func WriteFileAtomic(fsys FS, name string, data []byte) error {
 	temp := name + tempSuffix
 	if err := fsys.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {

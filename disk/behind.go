@@ -1,12 +1,12 @@
 package disk
 
-// writeBehind is what files have that can begin to write early.
+// writeBehind is implemented by files that can start write-back early.
 type writeBehind interface{ writeBehind(off, n int64) }
 
-// WriteBehind asks that bytes [off, off+n) of f, written before, go to the disk now, and doesn't wait for them. Then the
-// disk is busy while the writer fills its next buffer, and a later Sync or SyncFS finds little to do; left to itself, the
-// kernel begins when a tenth of the RAM is dirty. A hint: nothing is durable because of it, f may not have it, and an
-// error of the disk is that of the next sync.
+// WriteBehind starts write-back of bytes [off, off+n) of f, which must have been written, and returns at
+// once. The disk then works while the writer fills its next buffer, and a later Sync or SyncFS has little
+// left to do. By default the kernel starts only when a tenth of the RAM is dirty. WriteBehind is a hint: it
+// makes nothing durable, f may ignore it, and the next sync reports any disk error.
 func WriteBehind(f File, off, n int64) {
 	if w, ok := f.(writeBehind); ok && n > 0 {
 		w.writeBehind(off, n)

@@ -10,22 +10,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Direct returns the real file system with reads and writes past the page cache (O_DIRECT) where they begin at
-// multiples of DirectAlign in the file and in memory; the rest of a read, less than DirectAlign at its end,
-// takes the same way. Other accesses, and files on file systems that know no O_DIRECT, go through the page
-// cache. Both ways see the same bytes, as far as the kernel keeps them coherent: on local file systems.
+// Direct returns the real file system with reads and writes that bypass the page cache (O_DIRECT) where
+// they start at multiples of DirectAlign both in the file and in memory. The last partial page of a read
+// bypasses it too. Other accesses, and all accesses on file systems without O_DIRECT, use the page cache.
+// On local file systems both paths see the same bytes, because the kernel keeps them coherent.
 //
-// Merges move gigabytes that nobody reads again soon; in the page cache they push out what is of use there, and
-// wait for its locks. Bytes that were written directly are not durable before Sync or SyncFS either.
+// Merges move gigabytes that are not read again soon. In the page cache they would evict useful pages and
+// contend for its locks. Bytes written directly are also durable only after Sync or SyncFS.
 func Direct() FS { return directFS{newOS()} }
 
-// DirectAlign is what Direct asks of offsets and addresses: a page, and at least a sector of any disk.
+// DirectAlign is the alignment of offsets and addresses, in bytes, that Direct needs: one page, and at
+// least one sector of any disk.
 const DirectAlign = 4096
 
 type directFS struct{ *osFS }
 
 func (d directFS) Create(name string) (File, error) {
-	// Made by way of the page cache: where O_DIRECT isn't known, open makes the file before it fails.
+	// Create through the page cache: without O_DIRECT support, open creates the file before it fails.
 	f, err := d.osFS.Create(name)
 	if err != nil {
 		return nil, err
@@ -49,21 +50,21 @@ func (d directFS) past(f File, flag int) *directFile {
 	return &directFile{File: f, flag: flag, sync: &d.osFS.sync, pwrite: unix.Pwrite}
 }
 
-// directFile is a file through the page cache with a second descriptor past it, opened with the first access that
-// can use it.
+// directFile is a file in the page cache with a second descriptor that bypasses it. The first access that
+// can use the second descriptor opens it.
 type directFile struct {
 	File
 	flag   int
 	sync   *syncState
 	pwrite func(fd int, p []byte, off int64) (int, error)
 
-	// mu guards the fields below, while the second descriptor is opened.
+	// mu guards the fields below while the second descriptor is opened.
 	mu     sync.Mutex
 	tried  bool
 	direct *os.File // nil: none
 }
 
-// past returns the descriptor past the page cache if an access can use it.
+// past returns the O_DIRECT descriptor, or nil if this access cannot use it.
 func (f *directFile) past(p []byte, off int64) *os.File {
 	if len(p) == 0 || off%DirectAlign != 0 || !aligned(p) {
 		return nil
@@ -74,7 +75,7 @@ func (f *directFile) past(p []byte, off int64) *os.File {
 		f.tried = true
 		if d, err := os.OpenFile(f.Name(), f.flag|unix.O_DIRECT, 0); err == nil {
 			f.direct = d
-		} // otherwise the file system has no O_DIRECT; a worse reason shows on the first descriptor too
+		} // without O_DIRECT; the first descriptor reports any other error too
 	}
 	return f.direct
 }
@@ -94,7 +95,7 @@ func (f *directFile) ReadAt(p []byte, off int64) (n int, err error) {
 	defer Free(last)
 	m, err := f.move("read", unix.Pread, d, last, off+int64(whole))
 	m = copy(p[whole:], last[:m])
-	if whole+m == len(p) {
+	if whole+m == len(p) { // the missing part of the page is past the end of the file
 		err = nil // what is missing of the page lies behind the end
 	}
 	return whole + m, err
@@ -108,7 +109,7 @@ func (f *directFile) WriteAt(p []byte, off int64) (n int, err error) {
 	}
 	f.sync.wrote(f.Name())
 	n, err = f.move("write", f.pwrite, d, p, off)
-	if err == io.EOF { // a disk that has become full takes a part: the rest says so, or succeeds
+	if err == io.EOF { // the disk became full during the write: the retry returns the error, or succeeds
 		var m int
 		m, err = f.File.WriteAt(p[n:], off+int64(n))
 		n += m
@@ -116,8 +117,10 @@ func (f *directFile) WriteAt(p []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-// move reads or writes all of p, whole pages; io.EOF when a file ends before.
-func (f *directFile) move(op string, call func(int, []byte, int64) (int, error), d *os.File, p []byte, off int64) (n int, err error) {
+// move reads or writes all of p, a whole number of pages. It returns io.EOF if the transfer stops early,
+// because the file ends or the disk is full.
+func (f *directFile) move(op string, call func(int, []byte, int64) (int, error), d *os.File, p []byte,
+	off int64) (n int, err error) {
 	for n < len(p) {
 		var m int
 		err := retryInterrupted(func() (err error) {
@@ -135,7 +138,6 @@ func (f *directFile) move(op string, call func(int, []byte, int64) (int, error),
 	return n, nil
 }
 
-// Close closes both descriptors.
 func (f *directFile) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

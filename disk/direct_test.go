@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestDirect: whatever the alignment, the bytes are those that a plain file would have.
+// TestDirect checks that reads and writes of any alignment give the bytes of a plain file.
 func TestDirect(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	name := path.Join(t.TempDir(), "f")
@@ -49,7 +49,8 @@ func TestDirect(t *testing.T) {
 		}
 		m, err := f.ReadAt(p, int64(off))
 		left := max(0, min(n, end-off))
-		if m != left || !bytes.Equal(p[:m], want[off:off+m]) || (err == nil) != (m == n) || err != nil && !errors.Is(err, io.EOF) {
+		if m != left || !bytes.Equal(p[:m], want[off:off+m]) || (err == nil) != (m == n) ||
+			err != nil && !errors.Is(err, io.EOF) {
 			t.Fatalf("read of %d at %d, end %d: got %d, %v", n, off, end, m, err)
 		}
 	}
@@ -62,7 +63,7 @@ func TestDirect(t *testing.T) {
 	if _, err := f.ReadAt(memory[:DirectAlign], 0); err == nil {
 		t.Error("read after Close")
 	}
-	// Another open sees the same; a file opened for reading isn't written.
+	// Another open sees the same bytes. A file opened for reading cannot be written.
 	f, err = Direct().OpenRead(name)
 	if err != nil {
 		t.Fatal(err)

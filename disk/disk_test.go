@@ -102,7 +102,7 @@ func testFSContract(t *testing.T, fsys disk.FS, root string) {
 	disk.Must(t, l.Close())
 }
 
-// TestWriteFileAtomic stops the machine at every operation of a replacement, both ways.
+// TestWriteFileAtomic stops the machine at every operation of a replacement, by a kill and by a power cut.
 func TestWriteFileAtomic(t *testing.T) {
 	for n := 1; ; n++ {
 		for _, crash := range []bool{false, true} {
@@ -170,7 +170,8 @@ func TestMatchIdentities(t *testing.T) {
 	}
 }
 
-// TestLabelCrash adds directories with a stop at every operation; it must always be possible to go on.
+// TestLabelCrash stops Label at every operation while it adds directories. The next run must always
+// succeed.
 func TestLabelCrash(t *testing.T) {
 	paths := []string{"a", "b", "c", "d"}
 	for n := 1; ; n++ {

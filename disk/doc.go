@@ -1,36 +1,37 @@
-// Package disk is the seam between the storage packages and the file system, and the few mechanisms that all
-// of them share: a set of numbered directories with identity, the tail files of a checkpoint, atomic
-// replacement of a small file, off-heap buffers, byte counters.
+// Package disk stands between the storage packages and the file system. It also holds the mechanisms that
+// they share: numbered directories with an identity, the tail files of a checkpoint, atomic replacement of
+// small files, off-heap buffers and I/O counters.
 //
-// The paper takes the disk for granted (its section 4 counts bytes, and speeds of sequential reading and
-// writing). The checkpoints that this package serves are not in it.
+// The paper does not describe checkpoints. It models a disk only by the bytes moved and the speeds of
+// sequential reading and writing (section 4).
 //
-// Implementations of FS: OS is the real one. NewMem is one in RAM that can be stopped by a power cut (what
-// was not synced is kept, lost or torn), by kill -9, at the n-th operation, or by a full disk. NewFault lets
-// a test make single operations fail. NewMeter counts. They nest. WriteBehind passes through them to OS.
+// FS has several implementations. OS is the real file system; Direct bypasses the page cache. NewFault lets
+// a test fail single operations, and NewMeter counts operations and bytes. These two wrap another FS and
+// pass WriteBehind on to it. Package memfs is a file system in RAM for tests that simulates power cuts,
+// kill -9 and full disks.
 //
 // # Contract
 //
-// Bytes are durable after File.Sync or FS.SyncFS, names after FS.SyncDir or FS.SyncFS, as in POSIX. Damage
-// that a reader finds is a *CorruptError; nothing is repaired or deleted because it looks wrong. Errors of
-// the system keep their cause (errors.Is with fs.ErrNotExist, syscall.ENOSPC and so on). A Tails that failed
-// to write fails for ever.
+// As in POSIX, bytes are durable after File.Sync or FS.SyncFS, names after FS.SyncDir or FS.SyncFS. Damage
+// that a reader finds is reported as a *CorruptError. The package never repairs or deletes a file because
+// it looks damaged. System errors keep their cause, for errors.Is with fs.ErrNotExist, syscall.ENOSPC and
+// so on. Once a write to a tail file has failed, every later write to it fails too.
 //
-// Each directory of a store has the file drumbeat-dir.json, its identity. MatchIdentities finds the
-// directories' numbers whatever their paths and order, and refuses missing and foreign ones. Label gives
-// numbers to new ones.
+// Each directory of a store has an identity, the file drumbeat-dir.json. MatchIdentities finds the number
+// of each directory, whatever its path and position, and rejects missing and foreign directories. Label
+// numbers new ones.
 //
 // # Concurrency
 //
-// Everything is safe for concurrent use; the package owns no goroutines.
+// Everything is safe for concurrent use. The package starts no goroutines.
 //
 // # Memory and disk
 //
-// Tails takes a buffer of 256 KiB for each directory written to. Alloc takes what is touched of it. A tail
-// file has 40 bytes more than the strings in it.
+// Tails uses a 256 KiB buffer for each directory written to. Memory from Alloc takes RAM only where it is
+// touched. A tail file is 40 bytes longer than the strings in it.
 //
 // # Files
 //
-// drumbeat-dir.json, drumbeat.lock and state/tails-<generation> in each directory; the formats are in
+// Each directory has drumbeat-dir.json, drumbeat.lock and state/tails-<generation>. For the formats see
 // docs/FORMATS.md, section "disk".
 package disk

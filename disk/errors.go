@@ -5,20 +5,19 @@ import (
 	"fmt"
 )
 
-// ErrLocked is returned by FS.Lock when another process (or another part of this one) holds the directory.
+// FS.Lock returns ErrLocked when another process, or another part of this one, holds the directory.
 var ErrLocked = errors.New("disk: directory is locked by another process")
 
-// ErrCrashed is returned by every call on a Mem whose simulated machine has stopped.
+// A memfs.FS returns ErrCrashed from every call after its simulated machine has stopped.
 var ErrCrashed = errors.New("disk: simulated crash")
 
-// CorruptError says that bytes on disk are not what was written there. It is never repaired in passing: the
-// operation that met it fails.
+// CorruptError reports that a file does not contain what was written to it. The operation that finds it
+// fails and repairs nothing.
 type CorruptError struct {
-	// Path is the file.
 	Path string
-	// Offset is the byte offset in Path of the damaged field, block or record.
+	// Offset is the position in Path of the damaged field, block or record, in bytes.
 	Offset int64
-	// Want and Got describe the expected and the found value.
+	// Want and Got describe the expected value and the value found. @25
 	Want, Got string
 }
 

@@ -2,7 +2,7 @@ package disk
 
 import "testing"
 
-// What the tests need of the inside: those that use memfs, which imports this package, are a package of their own.
+// Exports for tests in package disk_test: those use memfs, which imports this package.
 const TailBufferBytes = tailBufferBytes
 
 var HoldsLock = holdsLock

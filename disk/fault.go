@@ -2,10 +2,10 @@ package disk
 
 import "io"
 
-// Op is a kind of operation on an FS or File, as the hook of NewFault sees it.
+// Op is a kind of operation on an FS or File, as passed to the hook of NewFault.
 type Op int
 
-// The operations. OpRename is reported with the new name.
+// The operations. OpRename comes with the new name. @30
 const (
 	OpCreate Op = iota
 	OpOpen
@@ -35,8 +35,8 @@ func (op Op) String() string {
 	}[op]
 }
 
-// NewFault returns an FS for tests that asks hook before each operation. An error from hook is the
-// operation's result and fs is not called, but a file whose close fails is closed all the same. hook must be
+// NewFault returns an FS for tests that calls hook before each operation. If hook returns an error, the
+// operation returns that error and does not reach fs, except that Close still closes the file. hook must be
 // safe for concurrent use.
 func NewFault(fs FS, hook func(op Op, name string) error) FS { return &fault{fs: fs, hook: hook} }
 

@@ -17,7 +17,7 @@ const (
 // tailsName returns the name of generation gen's tail file inside the state directory.
 func tailsName(gen uint64) string { return fmt.Sprintf("%s%010d", tailsPrefix, gen) }
 
-// parseTailsName is the inverse of tailsName; ok is false for any other name.
+// parseTailsName is the inverse of tailsName. ok is false for any other name.
 func parseTailsName(name string) (gen uint64, ok bool) {
 	digits, found := strings.CutPrefix(name, tailsPrefix)
 	if !found {
@@ -27,10 +27,10 @@ func parseTailsName(name string) (gen uint64, ok bool) {
 	return gen, err == nil && tailsName(gen) == name
 }
 
-// TailPath returns the path of a generation's tail file in directory dir.
+// TailPath returns the path of generation gen's tail file in directory dir.
 func TailPath(set Set, dir int, gen uint64) string {
 	return set.Path(dir, stateDirName, tailsName(gen))
 }
 
-// LockPath returns the path of the lock file of a directory.
+// LockPath returns the path of a directory's lock file.
 func LockPath(dir string) string { return Set{Paths: []string{dir}}.Path(0, lockFileName) }

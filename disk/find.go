@@ -5,14 +5,15 @@ import (
 	"io"
 )
 
-// findChunkBytes is the size of FindMagic's reads; what can't be read is passed over by findPageBytes.
+// findChunkBytes is the size of FindMagic's reads. After a read error FindMagic skips to the next multiple
+// of findPageBytes.
 const (
 	findChunkBytes = 64 << 10
 	findPageBytes  = 4096
 )
 
-// FindMagic returns the least offset from from on at which magic stands in f before end and valid approves; -1 for none. It
-// looks for what can still be read behind damage; stretches that can't be read are passed over page by page.
+// FindMagic returns the first offset in [from, end) of f at which magic stands and valid returns true, or
+// -1 if there is none. It finds the intact data after damage: it skips unreadable stretches page by page.
 func FindMagic(f io.ReaderAt, from, end int64, magic string, valid func(off int64) bool) int64 {
 	buf := make([]byte, findChunkBytes)
 	for from < end {

@@ -12,13 +12,13 @@ import (
 //	offset size field    meaning
 //	0      8    magic    "drumbeat"
 //	8      4    kind     four ASCII letters; "tail" for a tail file
-//	12     4    version  format version of that kind, from 1
-//	16     8    number   the file's number within its kind; of a tail file, the generation
-//	24     8    place    number of the directory it belongs to
+//	12     4    version  format version of the kind, from 1
+//	16     8    number   the file's number within its kind; for a tail file, the generation
+//	24     8    place    number of the directory that holds the file
 //	32     8    checksum xxhash64 of bytes [0, 32)
 //
-// Tail file = header (kind "tail", version 1), then byte strings back to back. Their offsets, lengths and
-// xxhash64 stand in the Refs of the manifest.
+// A tail file is a header (kind "tail", version 1) followed by byte strings without separators. The Refs in
+// the manifest hold their offsets, lengths and xxhash64.
 
 // HeaderBytes is the length of a file header.
 const HeaderBytes = 40
@@ -29,7 +29,7 @@ const (
 	tailVersion = 1
 )
 
-// Header is the decoded beginning of a binary file.
+// Header is a decoded file header.
 type Header struct {
 	// Kind is four ASCII letters.
 	Kind string
@@ -41,7 +41,7 @@ type Header struct {
 	Place uint64
 }
 
-// Append appends the coded header to dst.
+// Append appends the encoded header to dst.
 func (h Header) Append(dst []byte) []byte {
 	if len(h.Kind) != 4 {
 		panic("BUG: disk: kind of a file header is four letters, not " + h.Kind)
@@ -55,7 +55,7 @@ func (h Header) Append(dst []byte) []byte {
 	return binary.LittleEndian.AppendUint64(dst, xxhash.Sum64(dst[start:]))
 }
 
-// CheckHeader reads the header of f and compares it with want; any difference is a *CorruptError.
+// CheckHeader reads the header of f and compares it with want. Any difference is a *CorruptError.
 func CheckHeader(f File, want Header) error {
 	var b [HeaderBytes]byte
 	if err := ReadFull(f, b[:], 0); err != nil {

@@ -11,7 +11,8 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// FuzzTail damages a tail file and the reference to a string in it: an error that names the file, or what was written.
+// FuzzTail damages a tail file and the reference to a string in it. ReadTail must return the original
+// string or an error that names the file.
 func FuzzTail(f *testing.F) {
 	mem := memfs.New(1)
 	must := func(err error) {
@@ -47,7 +48,8 @@ func FuzzTail(f *testing.F) {
 			data = data[:min(len(data), size)]
 		}
 		mem := memfs.New(1)
-		if err := errors.Join(mem.MkdirAll("a"), mem.MkdirAll("b/state"), disk.WriteFileAtomic(mem, name, data)); err != nil {
+		if err := errors.Join(mem.MkdirAll("a"), mem.MkdirAll("b/state"),
+			disk.WriteFileAtomic(mem, name, data)); err != nil {
 			t.Fatal(err)
 		}
 		set := disk.Set{FS: mem, Paths: []string{"a", "b"}}
@@ -68,14 +70,15 @@ func FuzzTail(f *testing.F) {
 	})
 }
 
-// FuzzHeader: whatever the first bytes of a file are, they are the wanted header or an error.
+// FuzzHeader checks that CheckHeader accepts only the expected header, whatever the first bytes of a file
+// are.
 func FuzzHeader(f *testing.F) {
 	want := disk.Header{Kind: "tail", Version: 1, Number: 3, Place: 1}
 	f.Add(want.Append(nil), false)
 	f.Add([]byte("drumbeat"), true)
 	f.Add(disk.Header{Kind: "tail", Version: 2, Number: 3, Place: 1}.Append(nil), true)
 	f.Fuzz(func(t *testing.T, b []byte, mend bool) {
-		if mend && len(b) >= disk.HeaderBytes { // a forger's header
+		if mend && len(b) >= disk.HeaderBytes { // forge a valid checksum
 			var h disk.Header
 			h.Kind, h.Version = string(b[8:12]), binary.LittleEndian.Uint32(b[12:])
 			h.Number, h.Place = binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[24:])
@@ -96,8 +99,8 @@ func FuzzHeader(f *testing.F) {
 	})
 }
 
-// FuzzIdentity: what is taken for the identity of a directory survives being written again; no two directories of a
-// crawl are taken for another order or number of directories than was written.
+// FuzzIdentity checks that an accepted identity survives being written again, and that MatchIdentities
+// never puts directories in another order or number than they were written with.
 func FuzzIdentity(f *testing.F) {
 	ids := []disk.Identity{{V: 1, Crawl: "0123abcd", Number: 0, Count: 2, Kind: "state"},
 		{V: 1, Crawl: "0123abcd", Number: 1, Count: 2, Kind: "state"}}

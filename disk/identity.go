@@ -11,11 +11,11 @@ import (
 // identityVersion is the format version of drumbeat-dir.json.
 const identityVersion = 1
 
-// maxDirectories bounds the number of directories of a kind that an identity may claim: more than a machine has disks, and
-// few enough to look for each.
+// maxDirectories bounds the number of directories of a kind that an identity may claim. No machine has that
+// many disks, and the search for each number stays cheap.
 const maxDirectories = 4096
 
-// Identity says which directory of which crawl a directory is. It lies in the file drumbeat-dir.json.
+// Identity says which directory of which crawl a directory is. It is stored in the file drumbeat-dir.json.
 type Identity struct {
 	// V is the format version, 1.
 	V int
@@ -23,13 +23,13 @@ type Identity struct {
 	Crawl string
 	// Number is the directory's number, from 0.
 	Number int
-	// Count is how many directories of the kind there were when this one was made or last rewritten.
+	// Count is the number of directories of this kind when the identity was last written.
 	Count int
-	// Kind is what the directory is for; numbers count per kind.
+	// Kind is the use of the directory. Each kind has its own numbers.
 	Kind string
 }
 
-// ReadIdentity returns the identity of dir; fs.ErrNotExist if it has none.
+// ReadIdentity returns the identity of dir. It fails with fs.ErrNotExist if dir has none.
 func ReadIdentity(fsys FS, dir string) (Identity, error) {
 	var id Identity
 	name := Set{FS: fsys, Paths: []string{dir}}.Path(0, identityFileName)
@@ -41,24 +41,25 @@ func ReadIdentity(fsys FS, dir string) (Identity, error) {
 	d.DisallowUnknownFields()
 	err = d.Decode(&id)
 	if err == nil && len(bytes.TrimSpace(data[d.InputOffset():])) > 0 {
-		err = errors.New("something behind it")
+		err = errors.New("data after the object")
 	}
 	if err != nil {
 		return id, &CorruptError{Path: name, Want: "an identity in JSON", Got: err.Error()}
 	}
 	if id.V != identityVersion {
-		return id, fmt.Errorf("disk: read identity: %s has version %d; this program knows %d", name, id.V,
+		return id, fmt.Errorf("disk: read identity: %s has version %d; this program reads version %d", name, id.V,
 			identityVersion)
 	}
 	if id.Number < 0 || id.Count <= id.Number || id.Count > maxDirectories || id.Crawl == "" || id.Kind == "" {
 		return id, &CorruptError{
-			Path: name, Want: fmt.Sprintf("crawl, kind and number < count <= %d", maxDirectories), Got: string(data[:min(len(data), 200)]),
+			Path: name, Want: fmt.Sprintf("crawl, kind and number < count <= %d", maxDirectories),
+			Got: string(data[:min(len(data), 200)]),
 		}
 	}
 	return id, nil
 }
 
-// WriteIdentity makes id the durable identity of dir, which must exist. V is filled in.
+// WriteIdentity durably writes id as the identity of dir, which must exist. It sets V.
 func WriteIdentity(fsys FS, dir string, id Identity) error {
 	id.V = identityVersion
 	data, err := json.MarshalIndent(id, "", "  ")
@@ -69,33 +70,33 @@ func WriteIdentity(fsys FS, dir string, id Identity) error {
 	return WriteFileAtomic(fsys, set.Path(0, identityFileName), append(data, '\n'))
 }
 
-// Match is what MatchIdentities found.
+// Match is the result of MatchIdentities.
 type Match struct {
-	// Set has the directories with an identity, ordered by number.
+	// Set holds the directories that have an identity, ordered by number.
 	Set Set
-	// Crawl is their crawl; empty if none has an identity.
+	// Crawl is the id of their crawl; empty if no directory has an identity.
 	Crawl string
-	// New has the paths that exist not at all or are empty: they may become directories (see Label).
+	// New holds the paths that do not exist or are empty. Label can make them directories of the crawl.
 	New []string
 }
 
-// MatchIdentities finds out which directory each path is, in whatever order they are given. Errors (all of
-// them joined): a directory of another crawl or kind, a number twice or missing, a directory without identity
-// that isn't empty. Nothing is changed.
+// MatchIdentities finds which directory each path is; the paths may come in any order. It fails, with all
+// errors joined, on a directory of another crawl or kind, on a duplicate or missing number, and on a
+// non-empty directory without identity. It changes nothing.
 func MatchIdentities(fsys FS, paths []string, kind string) (Match, error) {
 	m, missing, err := MatchSome(fsys, paths, kind)
 	if err == nil && len(missing) > 0 {
 		var errs []error
 		for _, n := range missing {
-			errs = append(errs, fmt.Errorf("disk: match: directory %d of %d (%s) of crawl %s is missing", n, m.Set.Len(), kind, m.Crawl))
+			errs = append(errs, missingError(n, m.Set.Len(), kind, m.Crawl))
 		}
 		return Match{}, errors.Join(errs...)
 	}
 	return m, err
 }
 
-// MatchSome is MatchIdentities for a crawl that may lack directories: their numbers are in missing, their paths in the set
-// are empty.
+// MatchSome is MatchIdentities for a crawl that may lack directories. It returns their numbers in missing;
+// their paths in the set are empty.
 func MatchSome(fsys FS, paths []string, kind string) (_ Match, missing []int, _ error) {
 	m := Match{Set: Set{FS: fsys}}
 	var errs []error
@@ -117,8 +118,8 @@ func MatchSome(fsys FS, paths []string, kind string) (_ Match, missing []int, _ 
 		case id.Kind != kind:
 			err = fmt.Errorf("disk: match: %s is a directory for %s, not for %s", p, id.Kind, kind)
 		case id.Crawl != m.Crawl:
-			err = fmt.Errorf("disk: match: %s belongs to crawl %s, the directories before it to %s", p, id.Crawl,
-				m.Crawl)
+			err = fmt.Errorf("disk: match: %s belongs to crawl %s, the directories before it belong to crawl %s", p,
+				id.Crawl, m.Crawl)
 		case byNumber[id.Number] != "":
 			err = fmt.Errorf("disk: match: %s and %s are both directory %d", byNumber[id.Number], p, id.Number)
 		}
@@ -137,15 +138,19 @@ func MatchSome(fsys FS, paths []string, kind string) (_ Match, missing []int, _ 
 	}
 	if err := errors.Join(errs...); err != nil {
 		for _, n := range missing {
-			errs = append(errs, fmt.Errorf("disk: match: directory %d of %d (%s) of crawl %s is missing", n, count, kind, m.Crawl))
+			errs = append(errs, missingError(n, count, kind, m.Crawl))
 		}
 		return Match{}, nil, errors.Join(errs...)
 	}
 	return m, missing, nil
 }
 
-// checkEmpty accepts a directory that doesn't exist or holds nothing but a lock file and what an interrupted
-// WriteIdentity left.
+func missingError(n, count int, kind, crawl string) error {
+	return fmt.Errorf("disk: match: directory %d of %d (%s) of crawl %s is missing", n, count, kind, crawl)
+}
+
+// checkEmpty accepts a directory that does not exist. It also accepts one that holds only a lock file,
+// lost+found and the temporary file of an interrupted WriteIdentity.
 func checkEmpty(fsys FS, dir string) error {
 	names, err := fsys.List(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -156,23 +161,24 @@ func checkEmpty(fsys FS, dir string) error {
 	}
 	for _, name := range names {
 		if name != lockFileName && name != identityFileName+tempSuffix && name != "lost+found" {
-			return fmt.Errorf("disk: match: %s has no %s but isn't empty (it holds %s)", dir, identityFileName, name)
+			return fmt.Errorf("disk: match: %s has no %s but isn't empty: it holds %s", dir, identityFileName, name)
 		}
 	}
 	return nil
 }
 
-// Label gives the new directories of m the next numbers, making them where needed, and returns the set of
-// all. A crash in between leaves what MatchIdentities accepts: the labelled ones in the set, the others new.
-// When all are labelled, the older identities get the new count, so that a missing directory is noticed.
+// Label gives the next numbers to the new directories of m, creates them where needed, and returns the set
+// of all directories. MatchIdentities accepts what a crash during Label leaves: labelled directories in the
+// set, the others new. Once all are labelled, Label writes the new count to the older identities, so that a
+// missing directory is noticed.
 func Label(m Match, crawl, kind string) (Set, error) {
 	fsys, set := m.Set.FS, Set{FS: m.Set.FS}
 	set.Paths = append(append(set.Paths, m.Set.Paths...), m.New...)
 	if m.Crawl != "" && m.Crawl != crawl {
-		return Set{}, fmt.Errorf("disk: label: directories of crawl %s for crawl %s", m.Crawl, crawl)
+		return Set{}, fmt.Errorf("disk: label: directories belong to crawl %s, not to %s", m.Crawl, crawl)
 	}
-	// After kill -9 an identity that is seen may not be durable yet. It must be before anything is put beside it: a power
-	// cut would leave a directory without identity that isn't empty.
+	// After kill -9 a visible identity may not be durable yet. Make it durable before anything is written
+	// next to it: otherwise a power cut could leave a non-empty directory without identity.
 	for n := range m.Set.Paths {
 		if err := fsys.SyncDir(set.Path(n)); err != nil {
 			return Set{}, fmt.Errorf("disk: label: %w", err)
@@ -190,7 +196,7 @@ func Label(m Match, crawl, kind string) (Set, error) {
 	if len(m.New) == 0 {
 		return set, nil
 	}
-	for n := range set.Paths { // the new directories' names in their parents, before anything counts on them
+	for n := range set.Paths { // make the new directories' names durable before anything relies on them
 		if err := fsys.SyncFS(set.Path(n)); err != nil {
 			return Set{}, fmt.Errorf("disk: label: %w", err)
 		}

@@ -10,11 +10,12 @@ import (
 
 var seedFlag = flag.Uint64("seed", 1, "seed of the random tests")
 
-// TestIdentitySeenAfterKillIsDurable: an identity that was renamed into place, but not synced, when the process was killed,
-// was taken for durable by the next run. A power cut then left a directory that no run would take.
+// TestIdentitySeenAfterKillIsDurable is a regression test. If the process was killed after it renamed an
+// identity into place but before it synced the directory, the next run took the identity for durable. A
+// power cut then left a directory that no run accepted.
 func TestIdentitySeenAfterKillIsDurable(t *testing.T) {
 	for seed := *seedFlag; seed < *seedFlag+200; seed++ {
-		named := 0 // the operation that puts the first identity's name in place
+		named := 0 // the operation that syncs the first identity's name
 		label := func(m *memfs.FS) error {
 			disk.Must(t, m.MkdirAll("d"))
 			disk.Must(t, m.SyncFS("."))

@@ -2,12 +2,13 @@ package disk
 
 // prober is an FS that can tell whether a lock is held.
 type prober interface {
-	// Locked tells whether anybody holds the lock of dir. It takes none.
+	// locked reports whether any process holds the lock of dir. It does not take the lock.
 	Locked(dir string) (bool, error)
 }
 
-// Locked tells whether a process holds the lock of dir, without taking it: somebody who begins at this instant isn't disturbed. known is
-// false when that can't be found out. A process of another PID namespace (a container) may hold a lock that can't be seen.
+// Locked reports whether any process holds the lock of dir. It does not take the lock, so a process that
+// starts at the same time is not disturbed. known is false when the state cannot be determined. A lock held
+// in another PID namespace (a container) may be invisible.
 func Locked(fsys FS, dir string) (held, known bool) {
 	p, ok := fsys.(prober)
 	if !ok {

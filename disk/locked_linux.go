@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// procLocks lists the locks of all files that processes hold: proc(5), /proc/locks.
+// procLocks lists the file locks of all processes; see proc(5).
 const procLocks = "/proc/locks"
 
 func (*osFS) Locked(dir string) (bool, error) {
@@ -32,14 +32,15 @@ func (*osFS) Locked(dir string) (bool, error) {
 	return holdsLock(f, st.Ino)
 }
 
-// holdsLock looks for the flock of an inode: "1: FLOCK  ADVISORY  WRITE 7 08:01:1234 0 EOF". Inodes of other file systems may have the
-// number; the device isn't compared, since file systems with subvolumes or layers tell stat another than the kernel's.
+// holdsLock looks for the flock of an inode: "1: FLOCK  ADVISORY  WRITE 7 08:01:1234 0 EOF". It may find an
+// inode of the same number on another file system: it does not compare devices, because on file systems
+// with subvolumes or layers stat returns another device than the kernel lists here.
 func holdsLock(r io.Reader, inode uint64) (bool, error) {
 	want := strconv.FormatUint(inode, 10)
 	sc := bufio.NewScanner(r)
 	for sc.Scan() {
 		fields := strings.Fields(sc.Text())
-		if len(fields) < 6 || fields[1] != "FLOCK" { // fields[1] is "->" of one that waits
+		if len(fields) < 6 || fields[1] != "FLOCK" { // fields[1] is "->" for a waiter
 			continue
 		}
 		if at := strings.LastIndexByte(fields[5], ':'); at >= 0 && fields[5][at+1:] == want {

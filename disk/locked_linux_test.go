@@ -8,7 +8,7 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// Locked sees a lock that is held, of the machine's file system and of the one in memory, and takes none.
+// TestLocked checks that Locked sees a held lock, on the real and the memory file system, and takes none.
 func TestLocked(t *testing.T) {
 	dir := t.TempDir()
 	mem := memfs.New(1)
@@ -33,7 +33,7 @@ func TestLocked(t *testing.T) {
 		}
 		want(false)
 		if l, err = fsys.Lock(dir); err != nil {
-			t.Errorf("%s: the lock can't be taken after it was looked at: %v", name, err)
+			t.Errorf("%s: the lock can't be taken after Locked: %v", name, err)
 		} else if err := l.Close(); err != nil {
 			t.Fatal(err)
 		}

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// Meter is an FS that counts what passes through it. Safe for concurrent use.
+// Meter is an FS that counts the operations and bytes that pass through it. It is safe for concurrent use.
 type Meter struct {
 	fs FS
 	c  counters
@@ -15,22 +15,22 @@ type counters struct {
 	reads, readBytes, writes, writtenBytes, syncs, names atomic.Int64
 }
 
-// Counts is a reading of a Meter since it was made.
+// Counts holds the totals of a Meter since its creation.
 type Counts struct {
-	// Reads and ReadBytes count ReadAt calls and the bytes they returned.
+	// Reads and ReadBytes count calls of ReadAt and the bytes returned.
 	Reads, ReadBytes int64
-	// Writes and WrittenBytes count WriteAt calls and the bytes they took.
+	// Writes and WrittenBytes count calls of WriteAt and the bytes written.
 	Writes, WrittenBytes int64
-	// Syncs counts Sync, SyncDir and SyncFS.
+	// Syncs counts calls of Sync, SyncDir and SyncFS.
 	Syncs int64
-	// Names counts the operations on names: create, open, remove, rename, mkdir, list, size.
+	// Names counts operations on names: create, open, remove, rename, mkdir, list, size and chmod.
 	Names int64
 }
 
 // NewMeter returns a counting FS on top of fs.
 func NewMeter(fs FS) *Meter { return &Meter{fs: fs} }
 
-// Counts returns the present reading; the fields are read one after the other.
+// Counts returns the current totals. It reads them one after another, not atomically.
 func (m *Meter) Counts() Counts {
 	return Counts{
 		Reads: m.c.reads.Load(), ReadBytes: m.c.readBytes.Load(),

@@ -10,7 +10,7 @@ type moder interface {
 	chmod(name string, mode fs.FileMode, widen bool) error
 }
 
-// Chmod gives a file the permissions mode, where the file system has such.
+// Chmod sets a file's permissions to mode. It does nothing if the file system has no permissions.
 func Chmod(fsys FS, name string, mode fs.FileMode) error {
 	if m, ok := fsys.(moder); ok {
 		return m.chmod(name, mode, false)
@@ -18,7 +18,8 @@ func Chmod(fsys FS, name string, mode fs.FileMode) error {
 	return nil
 }
 
-// Widen adds the permissions mode to those that a file or directory has, where the file system has such.
+// Widen adds mode to the permissions of a file or directory. It does nothing if the file system has no
+// permissions.
 func Widen(fsys FS, name string, mode fs.FileMode) error {
 	if m, ok := fsys.(moder); ok {
 		return m.chmod(name, mode, true)

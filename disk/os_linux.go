@@ -15,11 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OS returns the real file system. Directories are made with mode 0700 and files with 0600. Errors are those
-// of package os, so errors.Is finds fs.ErrNotExist, syscall.ENOSPC and the like.
+// OS returns the real file system. It creates directories with mode 0700 and files with mode 0600. Its
+// errors are those of package os, so errors.Is finds fs.ErrNotExist, syscall.ENOSPC and so on.
 func OS() FS { return newOS() }
 
-// IsOS reports whether fsys is the real file system, through the page cache.
+// IsOS reports whether fsys is the real file system with page cache.
 func IsOS(fsys FS) bool {
 	_, ok := fsys.(*osFS)
 	return ok
@@ -109,7 +109,7 @@ func (*osFS) FreeFiles(dir string) (int64, error) {
 	if err := retryInterrupted(func() error { return unix.Statfs(dir, &st) }); err != nil {
 		return 0, &fs.PathError{Op: "statfs", Path: dir, Err: err}
 	}
-	if st.Files == 0 { // btrfs and others make inodes as they need them
+	if st.Files == 0 { // btrfs and others create inodes on demand
 		return math.MaxInt64, nil
 	}
 	return int64(min(st.Ffree, math.MaxInt64)), nil
@@ -157,7 +157,7 @@ func (f osFile) Preallocate(off, n int64) error {
 	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EIO) {
 		return &fs.PathError{Op: "fallocate", Path: f.Name(), Err: err}
 	}
-	return nil // a hint: file systems without fallocate are as good
+	return nil // fallocate is optional
 }
 
 func (f osFile) writeBehind(off, n int64) {

@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// ReadFull fills p from f at off. A file that ends before is a *CorruptError, since callers read only what a
-// state names; other errors are returned as they are.
+// ReadFull fills p from f at off. A file that ends too early is a *CorruptError, since callers read only
+// ranges named in a manifest or an index. Other errors are returned unchanged.
 func ReadFull(f File, p []byte, off int64) error {
 	n, err := f.ReadAt(p, off)
 	if n == len(p) {

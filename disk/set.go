@@ -2,12 +2,13 @@ package disk
 
 import "path"
 
-// Set is the directories of one store, one per disk as a rule. A directory's index is its number, which files
-// on disk and states refer to; paths may change between runs. A Set is a value and safe for concurrent use.
+// Set is the list of a store's directories, usually one per disk. The index of a directory is its number.
+// Files and manifests refer to this number, so paths may change between runs. A Set is safe for concurrent
+// use.
 type Set struct {
-	// FS holds all the directories.
+	// FS is the file system of all directories.
 	FS FS
-	// Paths is one path per directory, by number.
+	// Paths holds the path of each directory, by number.
 	Paths []string
 }
 

@@ -12,24 +12,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// syncState is what an OS file system remembers so that no error of write-back escapes SyncFS.
+// syncState holds what an OS file system needs so that SyncFS misses no write-back error.
 //
-// Since Linux 5.8 syncfs reports an error of write-back once to each descriptor that was opened before it. A descriptor opened
-// for the call alone misses an error that another process's syncfs has been told. So a directory's descriptor is opened
-// with its lock and kept until the lock is released.
+// Since Linux 5.8, syncfs reports a write-back error once to each descriptor opened before the error. A
+// descriptor opened only for the call misses an error already reported to another process. So Lock opens
+// the directory, and keeps the descriptor until the lock is released.
 //
-// Before 5.8 syncfs reports no such error at all. There the files written since the last SyncFS are synced one by one; fsync
-// reports what went wrong unless the kernel has dropped the inode meanwhile.
+// Before 5.8, syncfs reports no write-back errors. There SyncFS syncs each file written since the last
+// SyncFS. fsync reports the error unless the kernel has dropped the inode in the meantime.
 type syncState struct {
 	byFile bool // the kernel is older than 5.8
 
-	// mu guards the fields below; it is not held during syncs.
+	// mu guards the fields below. It is not held during syncs.
 	mu      sync.Mutex
 	held    map[string]*os.File // of locked directories, by cleaned path
 	written map[string]struct{} // with byFile: files written since the last SyncFS, by cleaned path
 }
 
-// syncfsReports says whether the running kernel's syncfs reports errors of write-back.
+// syncfsReports reports whether syncfs of the running kernel returns write-back errors.
 func syncfsReports() bool {
 	var u unix.Utsname
 	if unix.Uname(&u) != nil {
@@ -38,7 +38,7 @@ func syncfsReports() bool {
 	return atLeast58(unix.ByteSliceToString(u.Release[:]))
 }
 
-// atLeast58 reads a kernel's release such as 6.1.0-18-amd64.
+// atLeast58 parses a kernel release such as 6.1.0-18-amd64.
 func atLeast58(release string) bool {
 	var n [2]int
 	for i := range n {
@@ -52,7 +52,7 @@ func atLeast58(release string) bool {
 	return n[0] > 5 || n[0] == 5 && n[1] >= 8
 }
 
-// hold opens a directory for the syncs to come; closing the result releases lock as well.
+// hold opens a directory for later syncs. Closing the result also releases lock.
 func (s *syncState) hold(dir string, lock io.Closer) (io.Closer, error) {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -74,7 +74,7 @@ type heldDir struct {
 	lock io.Closer
 }
 
-// Close closes the directory and releases the lock; after that it does nothing.
+// Close closes the directory and releases the lock. A second call does nothing.
 func (h *heldDir) Close() error {
 	h.s.mu.Lock()
 	f := h.s.held[h.dir]
@@ -107,7 +107,7 @@ func (o *osFS) SyncFS(dir string) error {
 	return nil
 }
 
-// wrote notes that a file's bytes have changed.
+// wrote records that a file's bytes have changed.
 func (s *syncState) wrote(name string) {
 	if !s.byFile {
 		return
@@ -120,7 +120,7 @@ func (s *syncState) wrote(name string) {
 	s.written[path.Clean(name)] = struct{}{}
 }
 
-// renamed follows a file to its new name.
+// renamed moves the record of a file to its new name.
 func (s *syncState) renamed(from, to string) {
 	if !s.byFile {
 		return
@@ -133,8 +133,8 @@ func (s *syncState) renamed(from, to string) {
 	}
 }
 
-// writtenFiles syncs the files below dir that were written since the last call. After an error they aren't noted any more: the crawl
-// ends.
+// writtenFiles syncs the files below dir that were written since the last call. After an error it does not
+// sync them again, because the crawl stops.
 func (s *syncState) writtenFiles(dir string) error {
 	if !s.byFile {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestSyncFSKeepsItsDescriptor: from Lock on SyncFS uses the descriptor that was opened with the lock. A fresh one wouldn't find
-// the directory, which has been moved.
+// TestSyncFSKeepsItsDescriptor checks that SyncFS uses the descriptor opened by Lock. The test moves the
+// directory, so a new open would fail.
 func TestSyncFSKeepsItsDescriptor(t *testing.T) {
 	dir := path.Join(t.TempDir(), "d")
 	for _, fsys := range []FS{OS(), Direct()} {
@@ -28,11 +28,12 @@ func TestSyncFSKeepsItsDescriptor(t *testing.T) {
 		lock, err = fsys.Lock(dir)
 		Must(t, err)
 		Must(t, lock.Close())
-		Must(t, lock.Close()) // as the lock itself has it
+		Must(t, lock.Close()) // as Close of the lock does
 	}
 }
 
-// TestSyncFSByFile: where syncfs reports nothing the files that were written are synced, under their present names.
+// TestSyncFSByFile checks that, where syncfs reports no errors, SyncFS syncs the written files under their
+// current names.
 func TestSyncFSByFile(t *testing.T) {
 	dir := t.TempDir()
 	o := newOS()
@@ -55,7 +56,7 @@ func TestSyncFSByFile(t *testing.T) {
 	if len(o.sync.written) != 0 {
 		t.Errorf("not synced: %v", o.sync.written)
 	}
-	// An error of a file's sync is the result: a directory stands in for a file that can't be read.
+	// SyncFS returns the error of a file's sync. Here a link that leads to itself makes the open fail.
 	f := MustCreate(t, o, path.Join(dir, "d"))
 	Must(t, f.Truncate(5))
 	Must(t, f.Close())
@@ -77,8 +78,8 @@ func TestKernelRelease(t *testing.T) {
 	}
 }
 
-// TestDirectShortWrite: a disk that becomes full takes a part of a direct write. What follows is a write through the page cache, which
-// says why, and not io.EOF.
+// TestDirectShortWrite checks a direct write on a disk that becomes full. The rest goes through the page
+// cache, whose error says why; WriteAt must not return io.EOF.
 func TestDirectShortWrite(t *testing.T) {
 	made, err := Direct().Create(path.Join(t.TempDir(), "f"))
 	Must(t, err)
@@ -106,7 +107,7 @@ type fullFile struct{ File }
 
 func (f fullFile) WriteAt([]byte, int64) (int, error) { return 0, unix.ENOSPC }
 
-// TestAllocated: space that is preallocated behind the end of a file counts.
+// TestAllocated checks that preallocated space past the end of a file counts.
 func TestAllocated(t *testing.T) {
 	o := newOS()
 	name := path.Join(t.TempDir(), "f")

@@ -13,22 +13,22 @@ import (
 // tailBufferBytes is the size of the writes to a tail file.
 const tailBufferBytes = 256 << 10
 
-// Ref names a byte string in a tail file; it is part of the states in a manifest. The zero Ref is the empty
+// Ref names a byte string in a tail file. The states in a manifest contain Refs. The zero Ref is the empty
 // string.
 type Ref struct {
 	// Dir is the number of the directory.
 	Dir int
 	// Gen is the generation of the tail file.
 	Gen uint64
-	// Off and Len are the place in the file, in bytes.
+	// Off and Len are the offset and length in the file, in bytes.
 	Off, Len int64
 	// Sum is the xxhash64 of the bytes.
 	Sum uint64
 }
 
-// Tails writes the tail files of one checkpoint, state/tails-<gen> in each directory: what thousands of
-// part-filled buffers hold goes to one sequential file per disk. Safe for concurrent use. A failed write is
-// returned for ever.
+// Tails writes the tail files of one checkpoint, state/tails-<gen> in each directory. It gathers the
+// content of thousands of partly filled buffers in one sequential file per disk. It is safe for concurrent
+// use. After a failed write, every later write to that directory fails with the same error.
 type Tails struct {
 	set   Set
 	gen   uint64
@@ -41,12 +41,11 @@ type tailFile struct {
 	mu   sync.Mutex
 	f    File // nil until the first byte
 	buf  []byte
-	size int64 // written to f; buf follows
+	size int64 // bytes written to f; buf follows
 	err  error
 }
 
-// CreateTails begins the tail files of generation gen. Nothing is created before the first Write to a
-// directory.
+// CreateTails starts the tail files of generation gen. The first Write to a directory creates its file.
 func CreateTails(set Set, gen uint64) (*Tails, error) {
 	for dir := range set.Paths {
 		_, err := set.FS.Size(set.Path(dir, stateDirName, tailsName(gen)))
@@ -60,8 +59,8 @@ func CreateTails(set Set, gen uint64) (*Tails, error) {
 	return &Tails{set: set, gen: gen, files: make([]tailFile, set.Len())}, nil
 }
 
-// Write appends p to the tail file of directory dir and returns where it is. It copies p, which may stay in a
-// buffer until Close. An empty p gives the zero Ref and makes no file.
+// Write appends p to the tail file of directory dir and returns its position. It copies p; the copy may
+// stay in a buffer until Close. For an empty p it returns the zero Ref and creates no file.
 func (t *Tails) Write(dir int, p []byte) (Ref, error) {
 	if len(p) == 0 {
 		return Ref{}, nil
@@ -97,7 +96,7 @@ func (t *Tails) create(dir int, tf *tailFile) error {
 	return nil
 }
 
-// append puts p into the buffer, writing as it fills; large strings bypass it.
+// append buffers p and writes the buffer when it is full. Large strings bypass the buffer.
 func (tf *tailFile) append(p []byte) {
 	if len(tf.buf)+len(p) > tailBufferBytes {
 		tf.flush()
@@ -125,7 +124,8 @@ func (tf *tailFile) write(p []byte) {
 	tf.size += int64(len(p))
 }
 
-// Close writes what is buffered and closes the files. It doesn't sync: SyncFS of each directory follows.
+// Close writes the buffers and closes the files. It does not sync: the caller then calls SyncFS for each
+// directory.
 func (t *Tails) Close() error {
 	var errs []error
 	for dir := range t.files {
@@ -149,10 +149,11 @@ func (tf *tailFile) close() error {
 	return err
 }
 
-// Count adds n to Bytes: what a structure saved at this checkpoint in files of its own.
+// Count adds n bytes to Bytes, for data of this checkpoint in other files.
 func (t *Tails) Count(n int64) { t.other.Add(n) }
 
-// Bytes returns how much has been written to all directories, headers included, and what was counted.
+// Bytes returns the bytes written or buffered in all directories, headers included, plus those added by
+// Count.
 func (t *Tails) Bytes() int64 {
 	sum := t.other.Load()
 	for dir := range t.files {
@@ -164,7 +165,7 @@ func (t *Tails) Bytes() int64 {
 	return sum
 }
 
-// ReadTail returns the bytes that r names, nil for the zero Ref. Damage is a *CorruptError.
+// ReadTail returns the bytes that r names, or nil for the zero Ref. Damage is a *CorruptError.
 func ReadTail(set Set, r Ref) ([]byte, error) {
 	if r.Len == 0 {
 		return nil, nil
@@ -204,7 +205,7 @@ func ReadTail(set Set, r Ref) ([]byte, error) {
 	return p, nil
 }
 
-// RemoveTails deletes the tail files whose generation keep refuses. Other files stay.
+// RemoveTails deletes the tail files for whose generation keep returns false. It leaves other files.
 func RemoveTails(set Set, keep func(gen uint64) bool) error {
 	for dir := range set.Paths {
 		names, err := set.FS.List(set.Path(dir, stateDirName))

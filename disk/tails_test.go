@@ -26,7 +26,8 @@ func TestTailsRoundTrip(t *testing.T) {
 	disk.Must(t, err)
 	var refs []disk.Ref
 	var want [][]byte
-	for i, n := range []int{0, 1, 10, disk.TailBufferBytes, disk.TailBufferBytes - 50, 3, 2*disk.TailBufferBytes + 1, 5} {
+	for i, n := range []int{0, 1, 10, disk.TailBufferBytes, disk.TailBufferBytes - 50, 3,
+		2*disk.TailBufferBytes + 1, 5} {
 		p := bytes.Repeat([]byte{byte('a' + i)}, n)
 		r, err := w.Write(1, p)
 		disk.Must(t, err)
@@ -52,7 +53,7 @@ func TestTailsRoundTrip(t *testing.T) {
 	if _, err := disk.CreateTails(set, 7); err == nil {
 		t.Error("an existing generation was created again")
 	}
-	f := disk.MustCreate(t, set.FS, "two/state/tails-7") // not a name of ours: stays
+	f := disk.MustCreate(t, set.FS, "two/state/tails-7") // not a tail file's name: stays
 	disk.Must(t, f.Close())
 	disk.Must(t, disk.RemoveTails(set, func(gen uint64) bool { return gen != 7 }))
 	if names, _ := set.FS.List("two/state"); len(names) != 1 || names[0] != "tails-7" {
@@ -72,7 +73,7 @@ func TestTailGoldenBytes(t *testing.T) {
 		"01000000" + // version
 		"0300000000000000" + // generation
 		"0100000000000000" + // directory
-		"fe0d5b1f68967848" + // xxhash64 of the 32 bytes before
+		"fe0d5b1f68967848" + // xxhash64 of the preceding 32 bytes
 		hex.EncodeToString([]byte("hello"))
 	if got := hex.EncodeToString(disk.Content(t, set.FS, "two/state/tails-0000000003")); got != want {
 		t.Errorf("tail file\n got %s\nwant %s", got, want)
@@ -112,7 +113,7 @@ func TestTailDamage(t *testing.T) {
 	}
 }
 
-// TestTailsStickyError checks that after a failed write nothing more is accepted and Close fails too.
+// TestTailsStickyError checks that after a failed write later writes and Close fail too.
 func TestTailsStickyError(t *testing.T) {
 	m := memfs.New(1)
 	boom := errors.New("boom")

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// nameOp is a change of names that is not yet durable: a creation has no from, a removal no to, a rename
-// both.
+// nameOp is a change of names that is not durable yet. A creation has no from, a removal no to, a rename
+// has both.
 type nameOp struct {
 	node           *memNode
 	fromDir, toDir *memNode
@@ -25,7 +25,7 @@ func (op nameOp) apply() {
 	}
 }
 
-// on reports whether the change is one of a file system. Both its directories are in the same.
+// on reports whether the change belongs to the file system mount. Both directories are in the same one.
 func (op nameOp) on(mount int) bool {
 	if op.toDir != nil {
 		return op.toDir.mount == mount
@@ -33,24 +33,24 @@ func (op nameOp) on(mount int) bool {
 	return op.fromDir.mount == mount
 }
 
-// fate is what a power cut does to unsynced things of one kind.
+// fate is what a power cut does to unsynced data of one kind.
 type fate int
 
 const (
 	loseAll fate = iota
 	keepAll
-	mixed // each by itself, twice as often as the extremes
+	mixed // decide for each item; the two values make this as likely as both extremes together
 	mixedToo
 	fates
 )
 
-// keep decides about one thing.
+// keep decides whether one item survives.
 func (f fate) keep(rng *rand.Rand) bool {
 	return f == keepAll || f >= mixed && rng.IntN(2) == 0
 }
 
-// Kill returns the file system as another process finds it after kill -9: everything written is there, though
-// no more durable than before. The old Mem fails every call with ErrCrashed.
+// Kill returns the file system as another process finds it after kill -9: everything written is there, but
+// no more durable than before. The old FS then fails every call with ErrCrashed.
 func (m *FS) Kill() *FS {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -63,10 +63,10 @@ func (m *FS) Kill() *FS {
 	return next
 }
 
-// Crash returns the file system as found after a power cut now. Of what was not synced, the seed decides:
-// each 4 KiB block is kept, lost or torn (a prefix kept), each name change happened or not (later ones on the
-// same name only if the earlier did), a file's length lies between the durable and the last one. The old Mem
-// fails every call.
+// Crash returns the file system as found after a power cut now. The seed decides what remains of unsynced
+// data. Each 4 KiB block is kept, lost or torn (a prefix is kept). Each name change is kept or lost, and is
+// lost if an earlier change of the same name is lost. A file's length lies between the durable and the
+// latest one. The old FS then fails every call with ErrCrashed.
 func (m *FS) Crash() *FS {
 	next := m.Kill()
 	names := fate(next.rng.IntN(int(fates)))
@@ -103,7 +103,7 @@ func (m *FS) crashNames(f fate) {
 	m.pending = nil
 }
 
-// crash settles the unsynced bytes of one file.
+// crash decides what remains of a file's unsynced bytes.
 func (n *memNode) crash(rng *rand.Rand, f fate) {
 	size := n.size
 	if !f.keep(rng) {
@@ -132,7 +132,7 @@ func (n *memNode) crash(rng *rand.Rand, f fate) {
 	n.sync()
 }
 
-// revive makes the durable names the present ones, throughout the tree, and returns the bytes they hold.
+// revive replaces the current names by the durable ones in the whole tree, and returns the bytes in files.
 func (n *memNode) revive() (used int64) {
 	n.names = maps.Clone(n.durable)
 	for _, child := range n.names {
@@ -146,8 +146,8 @@ func (n *memNode) revive() (used int64) {
 	return used
 }
 
-// HeldBytes returns what the files take in RAM: also those without names whose removal a power cut could undo, and what
-// unsynced bytes would be again.
+// HeldBytes returns the RAM used by file content. It includes removed files whose removal a power cut could
+// undo, and the durable content that unsynced writes have replaced.
 func (m *FS) HeldBytes() int64 {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

@@ -12,19 +12,20 @@ import (
 // memBlockBytes is the unit in which a crash keeps, loses or tears unsynced bytes.
 const memBlockBytes = 4096
 
-// memNode is a file or directory. Guarded by Mem.mu.
+// memNode is a file or directory. FS.mu guards it.
 type memNode struct {
 	id     uint64
-	mount  int  // which of the Mem's file systems it belongs to
+	mount  int  // number of the mount that it belongs to
 	linked bool // has a name, so its bytes count as used
 
-	// Of a directory: what is there, and what is sure to be there after a power cut.
+	// Of a directory: the current names, and those certain to exist after a power cut.
 	names, durable map[string]*memNode
 
-	// Of a file: blocks holds memBlockBytes each, nil = zeros, and may end before size.
+	// Of a file: blocks of memBlockBytes each. nil is a block of zeros, as is any block missing before
+	// size.
 	blocks            [][]byte
 	size, durableSize int64
-	// old holds the durable content of each block changed since the last sync; nil = zeros.
+	// old holds the durable content of each block changed since the last sync. nil is a block of zeros.
 	old map[int][]byte
 }
 
@@ -37,7 +38,8 @@ func newMemDir(id uint64, mount int) *memNode {
 
 func (n *memNode) isDir() bool { return n.names != nil }
 
-// touch makes block i ready for a change: its durable content is put aside once.
+// touch prepares block i for a change: on the first change since the last sync it saves the durable content
+// in old.
 func (n *memNode) touch(i int) []byte {
 	for len(n.blocks) <= i {
 		n.blocks = append(n.blocks, nil)
@@ -84,7 +86,7 @@ func (n *memNode) read(p []byte, off int64) int {
 	return len(p)
 }
 
-// truncate cuts or extends the file. What is cut off reads as zeros when the file grows again.
+// truncate cuts or extends the file. Bytes cut off read as zeros if the file grows again.
 func (n *memNode) truncate(size int64) {
 	first := int(size / memBlockBytes)
 	if at := size % memBlockBytes; at > 0 {

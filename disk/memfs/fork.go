@@ -9,37 +9,39 @@ import (
 
 // Step is one mutating operation of an FS.
 type Step struct {
-	// Number counts from 1.
+	// Number counts operations from 1.
 	Number int
 	Op     disk.Op
-	// Name is the file or directory: of a rename the new name, of an open file its name when it was opened.
+	// Name is the file or directory: the new name for a rename, the name at opening for an open file.
 	Name string
 }
 
-// Last returns the last mutating operation that was begun: the one that a CrashAfter hit, if it has.
+// Last returns the most recent mutating operation that started. After a crash by CrashAfter it is the one
+// hit.
 func (m *FS) Last() Step {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.last
 }
 
-// Watch calls f before each mutating operation, one at a time. Everything else waits meanwhile, so f must not
-// use m; fork gives it an independent copy of m as it is without the operation, whose Crash follows seed. nil
-// ends it.
+// Watch calls f before each mutating operation, one at a time, with m locked: f must not use m. fork
+// returns an independent copy of m as it is before the operation; seed determines what its Crash leaves. A
+// nil f ends the watch.
 func (m *FS) Watch(f func(s Step, fork func(seed uint64) *FS)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.watch = f
 }
 
-// Fork returns an independent copy of m as it is, whose Crash follows seed.
+// Fork returns an independent copy of m in its current state. seed determines what the copy's Crash leaves.
 func (m *FS) Fork(seed uint64) *FS {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.fork(seed)
 }
 
-// fork copies the file system; locks and open files stay behind, as after the end of a process. mu is held.
+// fork copies the file system without its locks and open files, as after the end of a process. The caller
+// holds mu.
 func (m *FS) fork(seed uint64) *FS {
 	next := New(seed)
 	next.nextID, next.mounts, next.capacity, next.used = m.nextID, m.mounts, m.capacity, m.used
@@ -55,7 +57,7 @@ func (m *FS) fork(seed uint64) *FS {
 	return next
 }
 
-// copyTo returns the copy of n, which it makes at the first call.
+// copyTo returns the copy of n in copies. The first call makes it.
 func (n *memNode) copyTo(copies map[*memNode]*memNode) *memNode {
 	if n == nil {
 		return nil
@@ -75,7 +77,8 @@ func (n *memNode) copyTo(copies map[*memNode]*memNode) *memNode {
 		}
 		return c
 	}
-	// A block is changed in place only while old has its durable content, which never changes: the rest is shared.
+	// Only blocks in old are ever changed in place, and the content that old keeps never changes. So the
+	// copies share all other blocks.
 	c.old, c.blocks = maps.Clone(n.old), slices.Clone(n.blocks)
 	for i := range c.old {
 		if i < len(c.blocks) {

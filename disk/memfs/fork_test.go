@@ -12,8 +12,9 @@ import (
 	"drumbeat/disk"
 )
 
-// TestMemForkIsApart forks a file system before each of many random operations. Later operations on either must not show
-// in the other, and a crash of a fork leaves the same as a crash of another fork of that moment.
+// TestMemForkIsApart forks a file system before each of many random operations. Later operations on one
+// must not show in the other, and a crash of a fork must leave the same as a crash of another fork of that
+// moment.
 func TestMemForkIsApart(t *testing.T) {
 	rng := rand.New(rand.NewPCG(*seedFlag, 5))
 	t.Logf("seed %d", *seedFlag)
@@ -24,7 +25,7 @@ func TestMemForkIsApart(t *testing.T) {
 	}
 	var all []copied
 	var steps []Step
-	now := map[string]string{} // what the files hold, as the test knows it
+	now := map[string]string{} // the expected content of the files
 	m.Watch(func(s Step, fork func(uint64) *FS) {
 		steps = append(steps, s)
 		seed := uint64(s.Number)
@@ -70,7 +71,8 @@ func TestMemForkIsApart(t *testing.T) {
 			mustWrite(t, f, []byte("changed"), 0)
 		}
 		if a, b := tree(t, c.a.Crash()), tree(t, c.b.Crash()); !maps.Equal(a, b) {
-			t.Fatalf("seed %d: fork %d: crashes of two forks leave %d and %d files, or differ", *seedFlag, i, len(a), len(b))
+			t.Fatalf("seed %d: fork %d: crashes of two forks leave %d and %d files, or differ", *seedFlag, i,
+				len(a), len(b))
 		}
 	}
 	for name, text := range now {

@@ -1,19 +1,23 @@
-// Package memfs is a file system in RAM for tests of crash safety. FS implements disk.FS, and forgets what was not synced as a
-// machine does.
+// Package memfs is a file system in RAM for tests of crash safety. FS implements disk.FS. Like a real
+// machine, it loses unsynced data in a power cut.
 //
-// Kill stops the program and keeps the machine: every completed write is there. Crash stops the machine: of what was not
-// synced each 4 KiB block is kept, lost or torn, and each change of a name has happened or not, except that later changes of
-// one name need the earlier ones. CrashAfter stops it at the n-th operation that changes something. Watch sees each such
-// operation before it happens, and may Fork the file system, so that a test goes on from every moment of one run.
+// Kill stops the program but not the machine: every completed write remains. Crash stops the machine: each
+// unsynced 4 KiB block is kept, lost or torn, and each unsynced change of a name is kept or lost. A change
+// is lost if an earlier change of the same name is lost. CrashAfter stops the machine at the n-th mutating
+// operation. Watch sees each mutating operation before it happens and can Fork the file system, so that a
+// test can continue from every moment of a run.
 //
-// SetCapacity and SetQuota make a disk full, visibly or not; Mount makes a directory a file system of its own.
+// SetCapacity and SetQuota make a disk full; Space shows only the former. Mount makes a directory a
+// separate file system.
 //
-// Errors are those of a real disk: ENOSPC and EDQUOT, ErrLocked for a second lock, and disk.ErrCrashed from a dead machine.
+// Errors are those of a real disk: ENOSPC, EDQUOT, ErrLocked for a second lock. After a crash every call
+// returns disk.ErrCrashed.
 //
-// What a Crash leaves depends on the seed and the order of calls alone. All methods are safe for concurrent use. Nothing is
-// written to disk; HeldBytes says how much RAM an FS takes. It has no goroutines.
+// What a Crash leaves depends only on the seed and the order of calls. All methods are safe for concurrent
+// use. An FS writes nothing to disk and starts no goroutines. HeldBytes returns the RAM that it takes.
 //
-// Production code does not import this package; a test of internal/tidy keeps it so. Tests of any package may.
+// Tests of any package may import this package. A test of internal/tidy keeps production code from doing
+// so.
 package memfs
 
 import (
@@ -33,25 +37,25 @@ import (
 	"drumbeat/disk"
 )
 
-// memCapacity is the default size of an FS's disk.
+// memCapacity is the default disk size of an FS, in bytes.
 const memCapacity = 1 << 40
 
-// FS is a file system in RAM that can be stopped as by a power cut (Crash) or by kill -9 (Kill). It is safe
-// for concurrent use and deterministic for a given seed and order of calls.
+// FS is a file system in RAM that simulates a power cut (Crash) and kill -9 (Kill). It is safe for
+// concurrent use, and deterministic for a given seed and order of calls.
 type FS struct {
-	// mu guards everything below; it is held for one operation at a time.
+	// mu guards everything below. It is held for one operation at a time.
 	mu       sync.RWMutex
 	rng      *rand.Rand
 	root     *memNode
 	nextID   uint64
 	mounts   int
 	dirty    map[*memNode]struct{} // files with unsynced bytes
-	pending  []nameOp              // unsynced names, in order
+	pending  []nameOp              // unsynced name changes, in order
 	locks    map[string]bool
 	used     int64 // sum of the lengths of the files that have names
 	capacity int64
 	quota    int64 // 0 = none
-	refused  int   // writes that the quota cut short
+	refused  int   // number of writes cut short by the quota
 	ops      int
 	crashAt  int // value of ops at which the machine stops; 0 = never
 	last     Step
@@ -59,7 +63,7 @@ type FS struct {
 	dead     bool
 }
 
-// New returns an empty file system. The directories "/" and "." exist. seed decides what a Crash leaves.
+// New returns an empty file system in which "/" and "." exist. seed determines what a Crash leaves.
 func New(seed uint64) *FS {
 	return &FS{
 		rng:      rand.New(rand.NewPCG(seed, 0x6d656d)),
@@ -70,16 +74,16 @@ func New(seed uint64) *FS {
 	}
 }
 
-// Ops returns the number of mutating operations (create, write, truncate, sync, rename, remove, mkdir) so
-// far.
+// Ops returns the number of mutating operations so far: create, write, truncate, sync, rename, remove,
+// mkdir.
 func (m *FS) Ops() int {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.ops
 }
 
-// CrashAfter makes the n-th mutating operation from now, and every operation after it, fail with ErrCrashed.
-// A write that is hit may have written a part of its bytes. n = 0 takes it back.
+// CrashAfter makes the n-th mutating operation from now, and every operation after it, fail with
+// ErrCrashed. If it hits a write, a part of the bytes may have been written. n = 0 cancels it.
 func (m *FS) CrashAfter(n int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -89,22 +93,22 @@ func (m *FS) CrashAfter(n int) {
 	}
 }
 
-// SetCapacity sets the size of the disk in bytes; writes beyond it are cut short with ENOSPC.
+// SetCapacity sets the size of the disk in bytes. Writes beyond it are cut short with ENOSPC.
 func (m *FS) SetCapacity(bytes int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.capacity = bytes
 }
 
-// SetQuota limits the bytes in files as a user's quota does: writes beyond it are cut short with EDQUOT, and Space doesn't show
-// it. 0 lifts it.
+// SetQuota limits the bytes in files as a user's quota does: writes beyond it are cut short with EDQUOT,
+// and Space does not reflect it. 0 removes the quota.
 func (m *FS) SetQuota(bytes int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.quota = bytes
 }
 
-// QuotaErrors returns how many writes the quota has cut short so far.
+// QuotaErrors returns the number of writes that the quota has cut short so far.
 func (m *FS) QuotaErrors() int {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -118,7 +122,7 @@ func (m *FS) Used() int64 {
 	return m.used
 }
 
-// mutate counts a mutating operation; callers hold mu exclusively.
+// mutate counts a mutating operation. The caller holds mu for writing.
 func (m *FS) mutate(op disk.Op, name string) error {
 	if m.dead {
 		return disk.ErrCrashed
@@ -135,7 +139,7 @@ func (m *FS) mutate(op disk.Op, name string) error {
 	return nil
 }
 
-// split returns the directory and last element of a cleaned name. "/x" and "x" are the same file.
+// split returns the directory and the last element of a name. "/x" and "x" are the same file.
 func split(name string) (dir, base string) {
 	dir, base = path.Split(clean(name))
 	return strings.TrimSuffix(dir, "/"), base
@@ -345,7 +349,7 @@ func (m *FS) Size(name string) (int64, error) {
 	return n.size, nil
 }
 
-// Allocated implements FS: nothing is allocated behind the end of a file.
+// Allocated implements FS. Files have no space allocated past their end.
 func (m *FS) Allocated(name string) (int64, error) { return m.Size(name) }
 
 // SyncDir implements FS.
@@ -369,7 +373,7 @@ func (m *FS) SyncDir(dir string) error {
 	return nil
 }
 
-// SyncFS implements FS. Unless Mount says otherwise, the whole Mem is one file system.
+// SyncFS implements FS. The whole FS is one file system, except for directories passed to Mount.
 func (m *FS) SyncFS(dir string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -396,9 +400,9 @@ func (m *FS) SyncFS(dir string) error {
 	return nil
 }
 
-// Mount makes dir, which is made if absent and must be empty, a file system of its own, as a disk of its own
-// would be: SyncFS of another directory doesn't reach it, Rename doesn't leave it. Its name is durable. It
-// shares the capacity.
+// Mount makes dir a separate file system, as if on a disk of its own: SyncFS of other directories does not
+// reach it, and Rename cannot cross its border. dir must be empty; it is created if absent, and its name is
+// durable. It shares the capacity of m.
 func (m *FS) Mount(dir string) error {
 	if err := m.MkdirAll(dir); err != nil {
 		return err
@@ -430,7 +434,7 @@ func (m *FS) Space(dir string) (free, total int64, err error) {
 	return max(0, m.capacity-m.used), m.capacity, nil
 }
 
-// FreeFiles implements FS: there is always room.
+// FreeFiles implements FS. There is no limit.
 func (m *FS) FreeFiles(dir string) (int64, error) {
 	_, _, err := m.Space(dir)
 	return math.MaxInt64, err

@@ -220,7 +220,7 @@ func TestMemCapacity(t *testing.T) {
 	}
 }
 
-// TestMemQuota: a quota cuts writes short, and Space doesn't show it.
+// TestMemQuota checks that a quota cuts writes short and does not show in Space.
 func TestMemQuota(t *testing.T) {
 	m := New(1)
 	f := mustCreate(t, m, "f")
@@ -280,7 +280,7 @@ func TestMemMount(t *testing.T) {
 	}
 }
 
-// TestHeldBytes: a removed file is held until its removal is durable.
+// TestHeldBytes checks that a removed file counts until its removal is durable.
 func TestHeldBytes(t *testing.T) {
 	m := New(1)
 	f, err := m.Create("f")
