@@ -9,9 +9,9 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// BenchmarkTransfer appends a record and reads the one `lag` records before it: with a short lag in RAM, with
-// a long one over the disk. The records are like URLs of one site, of 100 bytes, which compress about four
-// times.
+// BenchmarkTransfer appends a record and reads the one `lag` records before it: in RAM for a short lag,
+// through the disk for a long one. The records resemble URLs of one site. They have 100 bytes and compress
+// about four times.
 func BenchmarkTransfer(b *testing.B) {
 	for _, lag := range []int{0, 100, 100_000} {
 		b.Run(fmt.Sprintf("fs=os/bytes=100/lag=%d", lag), func(b *testing.B) {
@@ -31,7 +31,8 @@ func benchmarkTransfer(b *testing.B, lag int) {
 		recs[i] = fmt.Appendf(nil, "https://www.example-%d.org/a/path/%x/%x?id=%d", i%37, i*7919, i*104729, i*31)
 		recs[i] = append(recs[i], make([]byte, max(0, 100-len(recs[i])))...)[:100]
 	}
-	// checkpointBench frees what has been read. It leaves out the syncs, which are the checkpoint's own cost.
+	// checkpointBench frees the segments that have been read. It leaves out the syncs, whose cost belongs
+	// to the checkpoint.
 	checkpointBench := func(gen uint64) {
 		f := q.Freeze()
 		tails, err := disk.CreateTails(set, gen)
@@ -66,7 +67,7 @@ func benchmarkTransfer(b *testing.B, lag int) {
 	b.ReportMetric(float64(c.ReadBytes)/float64(n), "read-B/rec")
 }
 
-// BenchmarkFreeze measures what runs under the crawl's lock.
+// BenchmarkFreeze measures the part of a checkpoint that runs under the crawl's lock.
 func BenchmarkFreeze(b *testing.B) {
 	q, _ := openNew(b, memfs.New(1), Options{})
 	for i := range 10000 {
@@ -80,7 +81,7 @@ func BenchmarkFreeze(b *testing.B) {
 	}
 }
 
-// BenchmarkOpen measures the cost of one more queue, on two directories.
+// BenchmarkOpen measures the cost of an additional queue on two directories.
 func BenchmarkOpen(b *testing.B) {
 	set := disk.Set{FS: disk.OS(), Paths: []string{b.TempDir(), b.TempDir()}}
 	pool := new(Pool)
@@ -93,7 +94,7 @@ func BenchmarkOpen(b *testing.B) {
 	}
 }
 
-// BenchmarkBlock codes and decodes a block of records like those of URLs, page by page, without I/O.
+// BenchmarkBlock encodes and decodes a block without I/O. The records resemble URLs, page by page.
 func BenchmarkBlock(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	var raw []byte
@@ -101,7 +102,8 @@ func BenchmarkBlock(b *testing.B) {
 	for page := 0; len(raw) < defaultBlockBytes; page++ {
 		host, parent := rng.IntN(1000), rng.Uint64()
 		for range 1 + rng.IntN(12) {
-			rec := fmt.Appendf(nil, "https://www.host-%x.org/section-%d/%x/%x.html?id=%d\x02\x03%016x%d", host*7919, host%7,
+			rec := fmt.Appendf(nil, "https://www.host-%x.org/section-%d/%x/%x.html?id=%d\x02\x03%016x%d", host*7919,
+				host%7,
 				rng.IntN(1<<16), rng.IntN(1<<24), records*31, parent, page/100)
 			raw = appendRecord(raw, rec)
 			records++

@@ -11,48 +11,50 @@ import (
 	"time"
 )
 
-// MaxDelay is the longest delay of a Calendar; longer ones are shortened to it.
+// MaxDelay is the longest delay of a Calendar. Longer delays are cut to it.
 const MaxDelay = 60 * 24 * time.Hour
 
-// clockSlack is by how much the clock may go back without being taken for one that was set back, in milliseconds.
+// clockSlack is the largest backward jump of the clock that is ignored, in milliseconds. A larger one means
+// that the clock was set back.
 const clockSlack = int64(time.Hour / time.Millisecond)
 
-// Calendar keeps byte records until they are due. Records go to slots, each a Queue; a slot's edge is the
-// time when all of it is given out. A due time is rounded up to an edge: multiples of 1 s for delays under 8
-// s, of 2 s under 16 s and so on. So a record is never early, late by at most 1 s or a quarter of its delay,
-// and there are some hundred slots.
+// Calendar keeps byte records until they are due. Records go to slots, each a Queue. A slot's edge is the
+// time at which all its records become available. Due times are rounded up to a multiple of 1 s for delays
+// under 8 s, of 2 s under 16 s, and so on. So a record is never early, and late by at most 1 s or a quarter
+// of its delay. There are about a hundred slots.
 //
-// Due times are by the wall clock, which may be wrong. When it shows an hour less than it has shown before, also before a
-// restart, it was set back: the slots are moved back by as much, so that records wait for what was left of their delay.
+// Due times are wall-clock times, and the clock may be wrong. If it shows a time more than an hour before
+// the latest one seen, in this run or an earlier one, it was set back. The calendar then moves all slots
+// back by the same amount, so that records still wait for the rest of their delay.
 //
-// Append, Len, NextDue and Freeze may be called concurrently by anybody. Peek and Advance are for one reader
+// Append, Len, NextDue and Freeze are safe for concurrent use. Peek and Advance are for one reader
 // goroutine.
 type Calendar struct {
 	opt     Options
 	failure failure
 
-	latest  atomic.Int64 // unix milliseconds: the latest time that the clock has shown; lowered under mu held alone
-	setBack atomic.Int64 // milliseconds by which the clock was set back, in all; changed under mu held alone
+	latest  atomic.Int64 // latest clock time seen, in unix milliseconds; lowered only under mu.Lock
+	setBack atomic.Int64 // total by which the clock was set back, in milliseconds; changed only under mu.Lock
 
-	// mu guards the fields below. It is held shared by Append, which may write a block, so that no slot is
-	// given up under it.
+	// mu guards the fields below. Append holds it for reading, also while it writes a block, so that its
+	// slot cannot be retired meanwhile.
 	mu     sync.RWMutex
-	slots  []*slot // by edge, ascending; no two the same
+	slots  []*slot // by edge, ascending, without duplicates
 	next   uint64  // number of the next slot
-	dead   []*slot // read to the end; destroyed by a Commit
+	dead   []*slot // read to the end; the next Commit destroys them
 	frozen *FrozenCalendar
 
-	peeked *slot // reader goroutine only: the slot of the record that Peek returned
+	peeked *slot // the slot of the record that Peek returned; reader goroutine only
 }
 
-// slot is the records of one edge.
+// slot holds the records of one edge.
 type slot struct {
 	number uint64
 	edge   int64 // unix milliseconds
 	queue  *Queue
 }
 
-// edgeMillis returns the slot edge, in unix milliseconds, for a record due then.
+// edgeMillis returns the edge of the slot for a record due at due, in unix milliseconds.
 func edgeMillis(now, due time.Time) int64 {
 	delay := min(max(due.Sub(now), 0), MaxDelay)
 	grain := int64(1)
@@ -72,8 +74,8 @@ func edgeMillis(now, due time.Time) int64 {
 	return rounded
 }
 
-// OpenCalendar opens the calendar as it was when st was frozen, or an empty one if st is nil, and deletes the
-// files that st does not name. Options are those of each slot's queue.
+// OpenCalendar opens the calendar in the state st, or an empty one if st is nil. It deletes the files that
+// st does not name. opt applies to the queue of each slot.
 func OpenCalendar(opt Options, st *CalendarState) (*Calendar, error) {
 	if err := opt.Validate(); err != nil {
 		return nil, err
@@ -121,8 +123,8 @@ func (c *Calendar) openSlot(number uint64, edge int64, st *State) (*slot, error)
 	return &slot{number: number, edge: edge, queue: q}, nil
 }
 
-// Append keeps a copy of rec, at most MaxRecord bytes, until due; one that is due already comes within a
-// second. Safe for concurrent use.
+// Append keeps a copy of rec, at most MaxRecord bytes, until due. A record that is already due becomes
+// available within a second. It is safe for concurrent use.
 func (c *Calendar) Append(now, due time.Time, rec []byte) error {
 	edge := edgeMillis(now, due)
 	for {
@@ -137,11 +139,11 @@ func (c *Calendar) Append(now, due time.Time, rec []byte) error {
 	}
 }
 
-// follow notes what the clock shows, and moves the slots if it was set back. It returns setBack: as long as that stays, an edge
-// made from now is right.
+// follow records the clock time now, and moves the slots if the clock was set back. It returns setBack: an
+// edge computed from now stays valid until setBack changes.
 func (c *Calendar) follow(now time.Time) (back int64) {
 	ms := now.UnixMilli()
-	back = c.setBack.Load() // first: a change in between is then seen
+	back = c.setBack.Load() // loaded first, so that the caller notices a later change
 	for {
 		latest := c.latest.Load()
 		if ms+clockSlack < latest {
@@ -163,10 +165,12 @@ func (c *Calendar) follow(now time.Time) (back int64) {
 	return c.setBack.Load()
 }
 
-// SetBack returns by how much the clock was set back since OpenCalendar, in all. Safe for concurrent use.
+// SetBack returns the total by which the clock was set back since OpenCalendar. It is safe for concurrent
+// use.
 func (c *Calendar) SetBack() time.Duration { return time.Duration(c.setBack.Load()) * time.Millisecond }
 
-// appendTo appends to the slot of an edge, if there is one and the slots weren't moved since follow returned back.
+// appendTo appends to the slot of an edge. found is false if there is no such slot, or if the slots were
+// moved since follow returned back.
 func (c *Calendar) appendTo(edge, back int64, rec []byte) (found bool, err error) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -199,8 +203,8 @@ func (c *Calendar) addSlot(edge, back int64) {
 	c.slots = slices.Insert(c.slots, i, s)
 }
 
-// Peek returns a record that is due, those of the earliest edge first, valid until Advance; ok = false if
-// none is. For one reader goroutine.
+// Peek returns a due record, from the slot of the earliest edge. The record is valid until Advance. ok is
+// false if no record is due. For one reader goroutine.
 func (c *Calendar) Peek(now time.Time) (rec []byte, ok bool, err error) {
 	if c.peeked != nil {
 		return c.peeked.queue.Peek()
@@ -231,7 +235,7 @@ func (c *Calendar) Peek(now time.Time) (rec []byte, ok bool, err error) {
 	}
 }
 
-// retire gives up a slot that is due and empty. A record appended since keeps it.
+// retire removes a slot that is due and empty. It keeps the slot if a record was appended in the meantime.
 func (c *Calendar) retire(s *slot) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -244,7 +248,7 @@ func (c *Calendar) retire(s *slot) {
 	}
 }
 
-// Advance passes the record that Peek returned. It only changes memory. For the reader goroutine.
+// Advance moves past the record that Peek returned. It only changes memory. For the reader goroutine.
 func (c *Calendar) Advance() {
 	if c.peeked == nil {
 		panic("BUG: queue: Advance of " + c.opt.Name + " without Peek")
@@ -253,8 +257,8 @@ func (c *Calendar) Advance() {
 	c.peeked = nil
 }
 
-// NextDue returns when the earliest record will be given out; ok = false if there is none. Safe for
-// concurrent use.
+// NextDue returns the time when the earliest record becomes available. ok is false if there is no record.
+// It is safe for concurrent use.
 func (c *Calendar) NextDue(now time.Time) (due time.Time, ok bool) {
 	c.follow(now)
 	c.mu.RLock()
@@ -267,7 +271,7 @@ func (c *Calendar) NextDue(now time.Time) (due time.Time, ok bool) {
 	return time.Time{}, false
 }
 
-// Len returns the number of records, due or not, and their bytes. Safe for concurrent use.
+// Len returns the number of records, due or not, and their total bytes. It is safe for concurrent use.
 func (c *Calendar) Len() (records, bytes int64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -278,14 +282,14 @@ func (c *Calendar) Len() (records, bytes int64) {
 	return records, bytes
 }
 
-// Slots returns the number of slots in use. Safe for concurrent use.
+// Slots returns the number of slots in use. It is safe for concurrent use.
 func (c *Calendar) Slots() int {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return len(c.slots)
 }
 
-// Close ends the use of the calendar. What was not saved is lost to the next OpenCalendar, as after a crash.
+// Close closes the calendar. As after a crash, the next OpenCalendar finds only what was saved.
 func (c *Calendar) Close() error {
 	if err := c.failure.close(); err != nil {
 		return err

@@ -12,9 +12,9 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// TestCalendarConcurrent runs appenders, the reader and checkpoints at the same time under a clock that the
-// reader moves: each record comes out once and none early. When all are out, no file is left after the next
-// checkpoint.
+// TestCalendarConcurrent runs appenders, the reader and checkpoints concurrently while the reader advances
+// the clock. Each record must come out once and none early. When all are out, the next checkpoint must
+// leave no file.
 func TestCalendarConcurrent(t *testing.T) {
 	const appenders, each = 4, 3000
 	set, err := newSet(memfs.New(1))

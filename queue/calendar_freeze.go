@@ -9,51 +9,51 @@ import (
 // calendarVersion is the version of CalendarState.
 const calendarVersion = 2
 
-// CalendarState is a calendar at the moment of a Freeze, for a manifest.
+// CalendarState is the state of a calendar at a Freeze. It belongs in a manifest.
 type CalendarState struct {
 	// V is the version, 2.
 	V int
-	// Clock is the latest time that the clock has shown, in unix milliseconds.
+	// Clock is the latest clock time seen, in unix milliseconds.
 	Clock int64
 	// Next is the number of the next slot.
 	Next uint64
-	// Slots has the slots that hold records, by due time.
+	// Slots holds the slots, by due time.
 	Slots []SlotState `json:",omitempty"`
 }
 
 // SlotState is one slot of a CalendarState.
 type SlotState struct {
-	// Number is the slot's number, which its files' names have.
+	// Number is the slot's number, part of its files' names.
 	Number uint64
-	// Due is when its records are given out, in unix milliseconds.
+	// Due is the time at which its records become available, in unix milliseconds.
 	Due int64
-	// Queue is the queue of its records.
+	// Queue is the state of the slot's queue.
 	Queue *State
 }
 
-// maxMillis bounds times, so that their differences don't overflow: until the year 10,889.
+// maxMillis bounds times so that their differences cannot overflow. It is in the year 10889.
 const maxMillis = 1 << 48
 
 func (st *CalendarState) validate() error {
 	if st.V != calendarVersion {
-		return fmt.Errorf("state has version %d; this program knows %d", st.V, calendarVersion)
+		return fmt.Errorf("state has version %d; this program reads version %d", st.V, calendarVersion)
 	}
 	if st.Clock < 0 || st.Clock > maxMillis {
-		return fmt.Errorf("impossible time %d", st.Clock)
+		return fmt.Errorf("invalid time %d", st.Clock)
 	}
 	seen := make(map[uint64]bool, len(st.Slots))
 	for i, s := range st.Slots {
 		if s.Queue == nil || s.Number >= st.Next || seen[s.Number] || i > 0 && s.Due <= st.Slots[i-1].Due ||
 			s.Due < -maxMillis || s.Due > maxMillis {
-			return fmt.Errorf("impossible slot %d, due %d", s.Number, s.Due)
+			return fmt.Errorf("invalid slot %d, due %d", s.Number, s.Due)
 		}
 		seen[s.Number] = true
 	}
 	return nil
 }
 
-// FrozenCalendar is a calendar at one moment, to be saved and committed while the calendar goes on. It is for
-// one goroutine.
+// FrozenCalendar is the state of a calendar at one moment. Save and Commit may run while the calendar is in
+// use. It is for one goroutine.
 type FrozenCalendar struct {
 	c     *Calendar
 	st    CalendarState
@@ -61,14 +61,15 @@ type FrozenCalendar struct {
 	dead  []*slot
 }
 
-// Freeze notes the present state, in memory only. See Queue.Freeze.
+// Freeze captures the current state, in memory only. See Queue.Freeze.
 func (c *Calendar) Freeze() *FrozenCalendar {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.frozen != nil {
 		panic("BUG: queue: second Freeze of " + c.opt.Name + " before Commit of the first")
 	}
-	f := &FrozenCalendar{c: c, dead: c.dead, st: CalendarState{V: calendarVersion, Clock: c.latest.Load(), Next: c.next}}
+	f := &FrozenCalendar{c: c, dead: c.dead,
+		st: CalendarState{V: calendarVersion, Clock: c.latest.Load(), Next: c.next}}
 	c.dead = nil
 	for _, s := range c.slots {
 		f.slots = append(f.slots, s.queue.Freeze())
@@ -78,8 +79,8 @@ func (c *Calendar) Freeze() *FrozenCalendar {
 	return f
 }
 
-// Save writes what was in RAM to the tail files and returns the state for the manifest. It may run while the
-// calendar is being used.
+// Save writes the records in RAM to the tail files and returns the state for the manifest. The calendar may
+// be in use meanwhile.
 func (f *FrozenCalendar) Save(tails *disk.Tails) (*CalendarState, error) {
 	if err := f.c.failure.get(); err != nil {
 		return nil, err
@@ -94,7 +95,7 @@ func (f *FrozenCalendar) Save(tails *disk.Tails) (*CalendarState, error) {
 	return &f.st, nil
 }
 
-// Commit deletes the files that the state no longer names. It is called when the manifest is durable.
+// Commit deletes the files that the state no longer names. Call it once the manifest is durable.
 func (f *FrozenCalendar) Commit() error {
 	for _, s := range f.slots {
 		if err := s.Commit(); err != nil {

@@ -14,7 +14,7 @@ import (
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)
 
-// TestEdge checks the promise about lateness over random delays.
+// TestEdge checks the bound on lateness over random delays.
 func TestEdge(t *testing.T) {
 	t.Logf("seed %d", *seedFlag)
 	rng := rand.New(rand.NewPCG(*seedFlag, 3))
@@ -44,7 +44,7 @@ func TestEdge(t *testing.T) {
 	}
 }
 
-// TestCalendarSlotCount fills a calendar with all delays for simulated weeks.
+// TestCalendarSlotCount runs a calendar with all delays for simulated weeks and checks the number of slots.
 func TestCalendarSlotCount(t *testing.T) {
 	set, err := newSet(memfs.New(1))
 	must(t, err)
@@ -72,7 +72,7 @@ func TestCalendarSlotCount(t *testing.T) {
 	}
 }
 
-// calendarWorld is a calendar under random operations and the map it must equal.
+// calendarWorld is a calendar under random operations, with the map that it must equal.
 type calendarWorld struct {
 	t    *testing.T
 	rng  *rand.Rand
@@ -86,7 +86,7 @@ type calendarWorld struct {
 	gen  uint64
 }
 
-// TestCalendarModel is TestQueueModel for a Calendar, with a clock that goes on.
+// TestCalendarModel is TestQueueModel for a Calendar with an advancing clock.
 func TestCalendarModel(t *testing.T) {
 	for seed := *seedFlag; seed < *seedFlag+uint64(rounds(30)); seed++ {
 		w := &calendarWorld{t: t, rng: rand.New(rand.NewPCG(seed, 8)), mem: memfs.New(seed), now: epoch}
@@ -133,7 +133,7 @@ func (w *calendarWorld) reopen(seed uint64) {
 			w.t.Fatalf("seed %d: %v", seed, err)
 		}
 	}
-	w.setClockBack(0) // it may have been since the last manifest
+	w.setClockBack(0) // in case it was set back since the last manifest
 	names, err := Names(set, "later")
 	must(w.t, err)
 	if m.Calendar == nil && len(names) > 0 || m.Calendar != nil && len(names) > len(m.Calendar.Slots) {
@@ -254,7 +254,8 @@ func (w *calendarWorld) step() error {
 	return nil
 }
 
-// setClockBack sets the clock back. What waits must wait for no longer because of that, if it is by an hour at least.
+// setClockBack sets the clock back. If it goes back by an hour or more, waiting records must not wait
+// longer for that.
 func (w *calendarWorld) setClockBack(by time.Duration) {
 	w.now = w.now.Add(-by)
 	moved := w.c.latest.Load() - w.now.UnixMilli()
@@ -271,8 +272,9 @@ func (w *calendarWorld) setClockBack(by time.Duration) {
 	}
 }
 
-// TestCalendarOfAClockThatWasAhead: what was put off while the clock was a year ahead comes after its delay, whether the clock is set
-// back in the same run or between two, and also if a single caller still has the former time.
+// TestCalendarOfAClockThatWasAhead checks that records deferred while the clock was a year ahead come after
+// their delay. The clock is set back during a run or between two runs, also while one caller still uses the
+// earlier time.
 func TestCalendarOfAClockThatWasAhead(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	for _, restart := range []bool{false, true} {
@@ -318,7 +320,8 @@ func TestCalendarOfAClockThatWasAhead(t *testing.T) {
 	}
 }
 
-// TestCallersWithTheFormerTime: a caller that took its time before the clock was set back makes nothing wait until then.
+// TestCallersWithTheFormerTime checks that a caller that read the clock before it was set back does not
+// make records wait until the earlier time.
 func TestCallersWithTheFormerTime(t *testing.T) {
 	set, err := newSet(memfs.New(1))
 	must(t, err)
@@ -329,8 +332,9 @@ func TestCallersWithTheFormerTime(t *testing.T) {
 	must(t, c.Append(epoch, epoch.Add(time.Hour), []byte("b")))
 	must(t, c.Append(ahead, ahead.Add(time.Hour), []byte("c")))
 	due := edgeMillis(ahead, ahead.Add(time.Hour))
-	if found, _ := c.appendTo(due, c.setBack.Load()-1, nil); found { // the clock is set back between follow and here
-		t.Error("an edge of the former clock was taken")
+	// As if the clock was set back between follow and appendTo.
+	if found, _ := c.appendTo(due, c.setBack.Load()-1, nil); found {
+		t.Error("an edge from before the clock was set back was accepted")
 	}
 	for now := epoch; now.Sub(epoch) < 3*time.Hour; now = now.Add(time.Minute) {
 		_, ok, err := c.Peek(now)
@@ -343,7 +347,8 @@ func TestCallersWithTheFormerTime(t *testing.T) {
 	}
 }
 
-// TestRetireKeepsWhatCameLate checks that a slot that was found empty isn't given up if a record came meanwhile.
+// TestRetireKeepsWhatCameLate checks that retire keeps a slot that was found empty but has received a
+// record since.
 func TestRetireKeepsWhatCameLate(t *testing.T) {
 	set, err := newSet(memfs.New(1))
 	must(t, err)
@@ -378,7 +383,7 @@ func TestCalendarClose(t *testing.T) {
 	}
 }
 
-// TestCalendarFailedWriteIsFinal checks that a failure in one slot ends the use of all.
+// TestCalendarFailedWriteIsFinal checks that a failure in one slot makes all slots fail.
 func TestCalendarFailedWriteIsFinal(t *testing.T) {
 	boom, armed := errors.New("boom"), false
 	set, err := newSet(disk.NewFault(memfs.New(1), func(op disk.Op, name string) error {
@@ -409,7 +414,8 @@ func TestCalendarFailedWriteIsFinal(t *testing.T) {
 	}
 }
 
-// TestCalendarZeroAllocs checks Append, Peek and Advance while slots don't change.
+// TestCalendarZeroAllocs checks that Append, Peek and Advance allocate nothing while the slots stay the
+// same.
 func TestCalendarZeroAllocs(t *testing.T) {
 	set, err := newSet(memfs.New(1))
 	must(t, err)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// roundTrip codes records as a block and decodes it.
+// roundTrip encodes records as a block and decodes it.
 func roundTrip(t *testing.T, c *coder, recs [][]byte) (codec, stored uint32) {
 	t.Helper()
 	var raw []byte
@@ -31,9 +31,10 @@ func roundTrip(t *testing.T, c *coder, recs [][]byte) (codec, stored uint32) {
 	return h.codec, h.stored
 }
 
-// TestDeltaRoundTrip: records with much and little in common, of all lengths, come back.
+// TestDeltaRoundTrip checks that records of any length, with much or little in common, survive encoding and
+// decoding.
 func TestDeltaRoundTrip(t *testing.T) {
-	c := new(coder) // used again and again, as the pool's are
+	c := new(coder) // reused, like the pool's coders
 	for seed := *seedFlag; seed < *seedFlag+uint64(rounds(300)); seed++ {
 		rng := rand.New(rand.NewPCG(seed, 5))
 		var recs [][]byte
@@ -44,7 +45,7 @@ func TestDeltaRoundTrip(t *testing.T) {
 			for i := range rec {
 				rec[i] = byte(rng.IntN(alphabet))
 			}
-			if n := len(recs); n > 0 { // begin and end as the record before
+			if n := len(recs); n > 0 { // give it the start and the end of the previous record
 				prev := recs[n-1]
 				p := rng.IntN(len(prev) + 1)
 				s := rng.IntN(len(prev) - p + 1)
@@ -61,8 +62,8 @@ func TestDeltaRoundTrip(t *testing.T) {
 	}
 }
 
-// TestDeltaChoice: records that share something are stored as differences; those that don't cost little more than
-// themselves.
+// TestDeltaChoice checks that similar records are stored as differences, and that dissimilar ones take
+// little more than their own length.
 func TestDeltaChoice(t *testing.T) {
 	rng := rand.NewChaCha8([32]byte{1})
 	var urls, noise [][]byte
@@ -83,12 +84,12 @@ func TestDeltaChoice(t *testing.T) {
 	}
 }
 
-// TestGoldenDelta decodes a payload that was made by hand: "abcdef", "abXYef", "" and "abXYef", in D the middles
-// "abcdef", "XY", "" and "abXYef".
+// TestGoldenDelta decodes a payload made by hand for the records "abcdef", "abXYef", "" and "abXYef". Their
+// middles in D are "abcdef", "XY", "" and "abXYef".
 func TestGoldenDelta(t *testing.T) {
 	const (
 		sizes  = "0e" + "04" + "04" + "04" // 14 bytes of middles, 4 of each list
-		chunk  = "38"                      // 28 bytes as they are
+		chunk  = "38"                      // 28 bytes, not coded
 		s2     = "1a" + "64"               // a block of 26 bytes, a literal of 26
 		middle = "616263646566" + "5859" + "616258596566"
 		counts = "00020000" + "00020000" + "06020006"
@@ -102,11 +103,11 @@ func TestGoldenDelta(t *testing.T) {
 	if err != nil || string(got) != want {
 		t.Errorf("got %q, %v, want %q", got, err, want)
 	}
-	for i := range payload { // no byte can change and stay unseen, and none leads to a panic
+	for i := range payload { // each changed byte must be noticed, without a panic
 		bad := bytes.Clone(payload)
 		bad[i] ^= 0x41
 		if got, err := c.decode(make([]byte, 0, h.raw), bad, h); err == nil && string(got) == want {
-			t.Errorf("byte %d changed: nothing noticed", i)
+			t.Errorf("change of byte %d not noticed", i)
 		}
 		if got, err := c.decode(make([]byte, 0, h.raw), payload[:i], h); err == nil {
 			t.Errorf("cut to %d bytes: %q", i, got)
@@ -114,7 +115,7 @@ func TestGoldenDelta(t *testing.T) {
 	}
 }
 
-// TestShared compares prefix and suffix with what they should be.
+// TestShared compares prefix and suffix with simple loops.
 func TestShared(t *testing.T) {
 	for n := range 40 {
 		for m := range 40 {

@@ -2,8 +2,8 @@ package queue
 
 import "errors"
 
-// ErrClosed is returned by operations on a closed or destroyed Queue or Calendar.
+// Operations on a closed or destroyed Queue or Calendar return ErrClosed.
 var ErrClosed = errors.New("queue: closed")
 
-// ErrTooLong is returned by Append for a record of more than MaxRecord bytes. Nothing was appended.
+// Append returns ErrTooLong for a record of more than MaxRecord bytes, and appends nothing.
 var ErrTooLong = errors.New("queue: record too long")

@@ -11,7 +11,8 @@ import (
 	"drumbeat/queue"
 )
 
-// Example fills a queue, reads one record, makes a checkpoint, and goes on from it as another process would.
+// Example fills a queue, reads one record, makes a checkpoint, and continues from it as another process
+// would.
 func Example() {
 	fs := memfs.New(1) // disk.OS() for real directories
 	if err := fs.MkdirAll("disk0"); err != nil {
@@ -38,7 +39,7 @@ func Example() {
 	if err := q.Append([]byte("after the checkpoint")); err != nil {
 		log.Fatal(err)
 	}
-	if err := q.Close(); err != nil { // what no checkpoint has is gone
+	if err := q.Close(); err != nil { // discards changes since the checkpoint
 		log.Fatal(err)
 	}
 
@@ -69,7 +70,7 @@ func Example() {
 	// third
 }
 
-// checkpoint freezes q, saves what is in RAM and returns the manifest. The order matters: the manifest must be durable
+// checkpoint freezes q, saves the records in RAM and returns the manifest. The manifest must be durable
 // before Commit, which deletes the files that it no longer names.
 func checkpoint(set disk.Set, q *queue.Queue) ([]byte, error) {
 	frozen := q.Freeze()

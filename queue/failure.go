@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// failure holds the error that ended the use of a structure: that of the first failed write, or ErrClosed.
-// The zero value is none. Safe for concurrent use.
+// failure holds the error that ended the use of a structure: the error of the first failed write, or
+// ErrClosed. The zero value holds none. It is safe for concurrent use.
 type failure struct {
 	p atomic.Pointer[error]
 }
@@ -19,14 +19,14 @@ func (f *failure) get() error {
 	return nil
 }
 
-// set makes err the failure unless there is one, and returns it with its context.
+// set adds context to err and returns it. It stores the result if failure holds no error yet.
 func (f *failure) set(action, name string, err error) error {
 	err = fmt.Errorf("queue: %s %s: %w", action, name, err)
 	f.p.CompareAndSwap(nil, &err)
 	return err
 }
 
-// close makes ErrClosed the failure, whatever it was; it returns ErrClosed if it was that already.
+// close stores ErrClosed, whatever the error was before. It returns ErrClosed if it was ErrClosed already.
 func (f *failure) close() error {
 	closed := ErrClosed
 	if old := f.p.Swap(&closed); old != nil && *old == ErrClosed {

@@ -14,7 +14,7 @@ const (
 	segmentSuffix = ".seg"
 )
 
-// queueDir returns where the segments of queue name lie in directory dir.
+// queueDir returns the directory of queue name's segments in directory dir.
 func queueDir(set disk.Set, dir int, name string) string {
 	return set.Path(dir, stateDirName, name)
 }
@@ -26,7 +26,7 @@ func segmentPath(set disk.Set, name string, s Segment) string {
 // segmentName returns the name of segment number n inside the queue's directory.
 func segmentName(n uint64) string { return fmt.Sprintf("%010d%s", n, segmentSuffix) }
 
-// parseSegmentName is the inverse of segmentName; ok is false for any other name.
+// parseSegmentName is the inverse of segmentName. ok is false for any other name.
 func parseSegmentName(name string) (n uint64, ok bool) {
 	digits, found := strings.CutSuffix(name, segmentSuffix)
 	if !found {

@@ -9,7 +9,8 @@ import (
 	"drumbeat/disk"
 )
 
-// cutSegment brings a segment to the length in s. What lies beyond was written after the state was frozen.
+// cutSegment cuts a segment's file to the length in s. The bytes beyond it were written after the state was
+// frozen.
 func cutSegment(set disk.Set, name string, s Segment) error {
 	f, err := set.FS.Open(segmentPath(set, name, s))
 	if err != nil {
@@ -29,8 +30,8 @@ func cutSegment(set disk.Set, name string, s Segment) error {
 	return errors.Join(err, f.Close())
 }
 
-// removeSegments deletes the segment files that keep refuses; their sizes are not filled in. Other files
-// stay.
+// removeSegments deletes the segment files for which keep returns false. It calls keep without size and
+// block count. It leaves other files.
 func removeSegments(set disk.Set, name string, keep func(Segment) bool) error {
 	for dir := range set.Paths {
 		names, err := set.FS.List(queueDir(set, dir, name))
@@ -54,8 +55,8 @@ func removeSegments(set disk.Set, name string, keep func(Segment) bool) error {
 	return nil
 }
 
-// Remove deletes the files and directories of the queue of that name, which nobody has open and no durable
-// manifest names. A queue without files is no error.
+// Remove deletes the files and directories of a queue that is not open and that no durable manifest names.
+// A queue without files is not an error.
 func Remove(set disk.Set, name string) error {
 	if err := removeSegments(set, name, func(Segment) bool { return false }); err != nil {
 		return fmt.Errorf("queue: remove %s: %w", name, err)
@@ -69,9 +70,9 @@ func Remove(set disk.Set, name string) error {
 	return nil
 }
 
-// Names returns the sorted names of what lies directly under parent in any directory of set, as far as files
-// have been written: with queues called parent/a and parent/b, these two. An owner of many queues uses it
-// after a crash to Remove those that its state does not name.
+// Names returns the sorted names of the queues directly under parent that have files in any directory of
+// set: parent/a and parent/b, for example. After a crash, an owner of many queues uses it to find and
+// Remove those that its state does not name.
 func Names(set disk.Set, parent string) ([]string, error) {
 	var all []string
 	for dir := range set.Paths {

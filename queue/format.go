@@ -12,9 +12,9 @@ import (
 
 // Integers are little-endian.
 //
-// Segment file = header of disk.HeaderBytes (kind "queu", version 2, number = segment number, place =
-// directory), then blocks. A block begins where the one before it ends; or, when a checkpoint lay between
-// them, at the next multiple of 4096, and the bytes between are zero.
+// A segment file is a header of disk.HeaderBytes (kind "queu", version 2, number = segment number, place =
+// directory), then blocks. A block starts where the previous one ends; or, if a checkpoint came between, at
+// the next multiple of 4096, after zeros.
 //
 //	offset size field       meaning
 //	0      4    magic       "QBLK"
@@ -22,20 +22,22 @@ import (
 //	8      4    rawBytes    length of the records before compression
 //	12     4    storedBytes length of the payload
 //	16     4    records     number of records, at least 1
-//	20     4    codec       0 = payload is the records, 1 = payload is an s2 block of them, 2 = differences
+//	20     4    codec       0 = the records as they are, 1 = an s2 block of them, 2 = differences
 //	24     8    checksum    xxhash64 of bytes [0, 24) and the payload
 //	32     …    payload
 //
-// Records, in a block as in a tail: length (uvarint), bytes, back to back.
+// A record, in a block or a tail, is its length (uvarint) and its bytes. Records follow one another without
+// gaps.
 //
-// Payload of codec 2, numbers are uvarints: lengths of the four parts of D, then chunks that together are an s2 block of
-// D. A chunk is 2·length, bytes; or 2·length+1, stored length, Huffman coded bytes (RFC 8878, section 4.2: a table, then four
-// streams), at most 128 KiB long. D is the middles of all records, then three lists of numbers, one of each for every
-// record: how many bytes it has in common with the record before it at the beginning; how many of what is left at the
-// end; how many are in its middle, between the two.
+// All numbers in a payload of codec 2 are uvarints. The payload starts with the lengths of the four parts
+// of D. Chunks follow that together form an s2 block of D. A chunk of at most 128 KiB is either 2·length
+// and its bytes, or 2·length+1, its coded length and its Huffman-coded bytes (RFC 8878, section 4.2: a
+// table, then four streams). D is the middles of all records, then three lists with one number per record:
+// the length of the prefix that it shares with the previous record, the length of the suffix that the rest
+// shares, and the length of the middle between them.
 
 const (
-	// MaxRecord is the greatest length of a record in bytes.
+	// MaxRecord is the maximum length of a record in bytes.
 	MaxRecord = 1 << 20
 
 	segmentKind    = "queu"
@@ -44,10 +46,10 @@ const (
 	blockMagic       = "QBLK"
 	blockHeaderBytes = 32
 	sumOffset        = 24
-	// alignBytes is the unit of writing of disks and file systems: no unit that a manifest names is written
-	// again.
+	// alignBytes is the write unit of disks and file systems. A unit that a manifest names is never
+	// rewritten.
 	alignBytes = 4096
-	// maxRawBytes bounds what a reader allocates for a block.
+	// maxRawBytes bounds the memory that a reader allocates for a block.
 	maxRawBytes = maxBlockBytes + MaxRecord + binary.MaxVarintLen32
 
 	codecRaw   = 0
@@ -68,7 +70,7 @@ func appendRecord(dst, rec []byte) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(rec))), rec...)
 }
 
-// recordBytes returns the length of a record of n bytes in a block.
+// recordBytes returns the number of bytes that a record of length n takes in a block.
 func recordBytes(n int) int {
 	size := n + 1
 	for n >= 0x80 {
@@ -78,7 +80,8 @@ func recordBytes(n int) int {
 	return size
 }
 
-// nextRecord returns the first record of raw and how many bytes it takes; size = 0 means that raw is damaged.
+// nextRecord returns the first record of raw and its number of bytes there. size = 0 means that raw is
+// damaged.
 func nextRecord(raw []byte) (rec []byte, size int) {
 	n, w := binary.Uvarint(raw)
 	if w <= 0 || n > uint64(len(raw)-w) {
@@ -88,10 +91,11 @@ func nextRecord(raw []byte) (rec []byte, size int) {
 	return raw[w:size:size], size
 }
 
-// encodedBlock is what a block's header says but for its place.
+// encodedBlock holds the header fields of a block, except its position.
 type encodedBlock struct{ raw, records, codec uint32 }
 
-// encodeBlock appends the block of raw to dst, compressed if that makes it shorter; finish completes its header.
+// encodeBlock appends the block of raw to dst, compressed if that makes it shorter. The header stays empty
+// until finish.
 func encodeBlock(dst, raw []byte, records uint32, c *coder) ([]byte, encodedBlock) {
 	b := encodedBlock{raw: uint32(len(raw)), records: records, codec: codecDelta}
 	need := blockHeaderBytes + s2.MaxEncodedLen(len(raw))
@@ -111,7 +115,7 @@ func encodeBlock(dst, raw []byte, records uint32, c *coder) ([]byte, encodedBloc
 	return dst[:payload+stored], b
 }
 
-// finish writes the header of an encoded block, which is p, all of it.
+// finish writes the header of an encoded block. p is the whole block.
 func (b encodedBlock) finish(p []byte, sequence uint32) {
 	h := p[:blockHeaderBytes]
 	copy(h, blockMagic)
@@ -131,7 +135,7 @@ func blockSum(header, payload []byte) uint64 {
 	return d.Sum64()
 }
 
-// isGap reports whether a block header's bytes are the zeros that follow a checkpoint.
+// isGap reports whether a block header consists of zeros, as after a checkpoint.
 func isGap(header []byte) bool {
 	for _, b := range header {
 		if b != 0 {
@@ -141,7 +145,7 @@ func isGap(header []byte) bool {
 	return true
 }
 
-// parseBlockHeader checks what can be checked before the payload is read.
+// parseBlockHeader decodes a block header and checks everything that does not need the payload.
 func parseBlockHeader(b []byte, path string, off int64, sequence uint32) (blockHeader, error) {
 	h := blockHeader{
 		sequence: binary.LittleEndian.Uint32(b[4:]),
@@ -160,7 +164,7 @@ func parseBlockHeader(b []byte, path string, off int64, sequence uint32) (blockH
 	case h.sequence != sequence:
 		return h, corrupt(fmt.Sprintf("block %d", sequence), fmt.Sprintf("block %d", h.sequence))
 	case h.raw == 0 || h.raw > maxRawBytes || h.stored > h.raw || h.records == 0 || h.records > h.raw:
-		return h, corrupt("possible lengths",
+		return h, corrupt("valid lengths",
 			fmt.Sprintf("raw %d, stored %d, records %d", h.raw, h.stored, h.records))
 	case h.codec > codecDelta || h.codec == codecRaw && h.raw != h.stored:
 		return h, corrupt("a known codec", fmt.Sprintf("%d (raw %d, stored %d)", h.codec, h.raw, h.stored))
@@ -168,7 +172,8 @@ func parseBlockHeader(b []byte, path string, off int64, sequence uint32) (blockH
 	return h, nil
 }
 
-// decodeBlock checks the payload and returns its records: in dst, or the payload itself if it is not compressed.
+// decodeBlock verifies the payload and returns its records: in dst, or the payload itself if it is not
+// compressed.
 func decodeBlock(dst, header, payload []byte, h blockHeader, at blockPlace, c *coder) ([]byte, error) {
 	if sum := blockSum(header, payload); sum != h.sum {
 		return nil, at.corrupt(fmt.Sprintf("xxhash64 %016x", h.sum), fmt.Sprintf("%016x", sum))
@@ -202,7 +207,7 @@ func decodeS2(dst, payload []byte, h blockHeader) ([]byte, error) {
 	return s2.Decode(dst[:cap(dst)], payload)
 }
 
-// blockPlace is where a block lies, for errors.
+// blockPlace is the position of a block, for errors.
 type blockPlace struct {
 	path string
 	off  int64

@@ -15,8 +15,8 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// golden is a checkpointed queue of six records: the first three in a block, the rest in the tail; then three
-// more blocks' worth, so that a block follows the gap.
+// golden returns a checkpointed queue of six records, the first three in a block and the rest in the tail.
+// It then appends records for three more blocks, so that a block follows the gap.
 func golden(t *testing.T) (disk.Set, *manifest) {
 	t.Helper()
 	mem := memfs.New(1)
@@ -42,15 +42,15 @@ const goldenHeader = "6472756d62656174" + // magic "drumbeat"
 	"02000000" + // version
 	"0000000000000000" + // segment number
 	"0000000000000000" + // directory
-	"b8234766dd3f8360" // xxhash64 of the 32 bytes before
+	"b8234766dd3f8360" // xxhash64 of the preceding 32 bytes
 
 const goldenBlock = "51424c4b" + // magic "QBLK"
 	"00000000" + // sequence
 	"0e000000" + // raw length
 	"0e000000" + // stored length
 	"03000000" + // records
-	"00000000" + // codec: stored as they are
-	"8073b1cdc3a2dba2" + // xxhash64 of the 24 bytes before and the payload
+	"00000000" + // codec: not compressed
+	"8073b1cdc3a2dba2" + // xxhash64 of the preceding 24 bytes and the payload
 	"036f6e65" + "0374776f" + "057468726565"
 
 const goldenSecondBlock = "51424c4b" + "01000000" + "10000000" + "10000000" + "04000000" + "00000000" +
@@ -100,7 +100,8 @@ func TestGoldenCompressed(t *testing.T) {
 	}
 }
 
-// TestBitFlips damages each byte of a segment in turn; Scan and a reader must both notice, and say where.
+// TestBitFlips damages each byte of a segment, one at a time. Scan and a reader must both notice it and
+// give the position.
 func TestBitFlips(t *testing.T) {
 	set, m := golden(t)
 	const name = "one/state/q/0000000000.seg"
@@ -117,7 +118,7 @@ func TestBitFlips(t *testing.T) {
 			if !errors.As(err, &corrupt) {
 				t.Fatalf("byte %d flipped: %s returned %v", i, how, err)
 			}
-			first, last := int64(0), int64(8) // the header's checks
+			first, last := int64(0), int64(8) // fields checked in the file header
 			if i >= disk.HeaderBytes {
 				first, last = disk.HeaderBytes, disk.HeaderBytes // the block
 			}
@@ -139,7 +140,7 @@ func TestBitFlips(t *testing.T) {
 	}
 }
 
-// TestImpossibleStates checks that states that cannot be are refused by Open and Scan.
+// TestImpossibleStates checks that Open and Scan reject invalid states.
 func TestImpossibleStates(t *testing.T) {
 	set, m := golden(t)
 	for what, change := range map[string]func(*State){
@@ -183,10 +184,11 @@ func TestStateSurvivesJSON(t *testing.T) {
 	}
 }
 
-// FuzzBlock feeds foreign bytes to the block decoder: an error or records, never a panic or a huge
-// allocation.
+// FuzzBlock passes arbitrary bytes to the block decoder. It must return an error or records, without a
+// panic or a huge allocation.
 func FuzzBlock(f *testing.F) {
-	for _, raw := range []string{"\x03one\x03two", "\x20" + strings.Repeat("a", 32), strings.Repeat("\x10http://a.test/12", 40)} {
+	for _, raw := range []string{"\x03one\x03two", "\x20" + strings.Repeat("a", 32),
+		strings.Repeat("\x10http://a.test/12", 40)} {
 		block, b := encodeBlock(nil, []byte(raw), uint32(max(1, len(raw)/17)), new(coder))
 		b.finish(block, 0)
 		f.Add(block)
@@ -196,7 +198,8 @@ func FuzzBlock(f *testing.F) {
 			return
 		}
 		header, payload := append([]byte(nil), b[:blockHeaderBytes]...), b[blockHeaderBytes:]
-		binary.LittleEndian.PutUint64(header[sumOffset:], blockSum(header, payload)) // or nothing gets past it
+		// Without a valid checksum little code would run.
+		binary.LittleEndian.PutUint64(header[sumOffset:], blockSum(header, payload))
 		h, err := parseBlockHeader(header, "p", 0, 0)
 		if err != nil || int(h.stored) != len(payload) {
 			return

@@ -10,34 +10,34 @@ import (
 // stateVersion is the version of State.
 const stateVersion = 2
 
-// State is a queue at the moment of a Freeze, for a manifest. The unread records are, in this order: those in
-// Head; those of the blocks from Offset of the first segment to the end of the last, less the first Skip;
-// those in Tail.
+// State is the state of a queue at a Freeze. It belongs in a manifest. The unread records are, in this
+// order: those in Head; those of the blocks from Offset in the first segment to the end of the last
+// segment, except the first Skip; those in Tail.
 type State struct {
-	// V is the version, 2; version 1 named segments of version 1.
+	// V is the version, 2. Version 1 referred to segments of version 1.
 	V int
-	// Records and Bytes count what is unread.
+	// Records and Bytes count the unread records and their bytes.
 	Records, Bytes int64
-	// NextSegment and NextDir are the number and directory of the segment after the last.
+	// NextSegment and NextDir are the number and directory of the next new segment.
 	NextSegment uint64
 	NextDir     int
-	// Segments has the segments with unread blocks, and maybe a last one without.
+	// Segments holds the segments with unread blocks, and possibly a last one without.
 	Segments []Segment `json:",omitempty"`
-	// Offset and Block are place and sequence number of the first unread block in Segments[0], Skip the
-	// number of its records that have been read.
+	// Offset and Block are the position and sequence number of the first unread block in Segments[0]. Skip
+	// is the number of its records that have been read.
 	Offset int64  `json:",omitempty"`
 	Block  uint32 `json:",omitempty"`
 	Skip   uint32 `json:",omitempty"`
-	// Head and Tail are what was in RAM; TailRecords is the number of records in Tail.
+	// Head and Tail hold the records in RAM. TailRecords is the number of records in Tail.
 	Head        disk.Ref `json:",omitzero"`
 	Tail        disk.Ref `json:",omitzero"`
 	TailRecords uint32   `json:",omitempty"`
 }
 
-// validate checks that the state can be worked with, given the number of directories.
+// validate checks that the state is consistent. dirs is the number of directories.
 func (st *State) validate(dirs int) error {
 	if st.V != stateVersion {
-		return fmt.Errorf("state has version %d; this program knows %d", st.V, stateVersion)
+		return fmt.Errorf("state has version %d; this program reads version %d", st.V, stateVersion)
 	}
 	var errs []error
 	for i, s := range st.Segments {
@@ -46,7 +46,7 @@ func (st *State) validate(dirs int) error {
 		}
 		if s.Size < disk.HeaderBytes+blockHeaderBytes || s.Number >= st.NextSegment ||
 			i > 0 && s.Number <= st.Segments[i-1].Number {
-			errs = append(errs, fmt.Errorf("impossible segment %+v", s))
+			errs = append(errs, fmt.Errorf("invalid segment %+v", s))
 		}
 	}
 	if len(st.Segments) > 0 && (st.Offset < disk.HeaderBytes || st.Offset > st.Segments[0].Size) {
@@ -58,20 +58,20 @@ func (st *State) validate(dirs int) error {
 	return errors.Join(errs...)
 }
 
-// Frozen is a queue at one moment, to be saved and committed while the queue goes on. It is for one
-// goroutine.
+// Frozen is the state of a queue at one moment. Save and Commit may run while the queue is in use. It is
+// for one goroutine.
 type Frozen struct {
 	q          *Queue
 	st         State
 	head, tail []byte
 	drop       []Segment
-	idle       bool // nothing appended since the Freeze before
+	idle       bool // nothing was appended since the previous Freeze
 	saved      bool
 }
 
-// Freeze notes the present state, in memory only and in microseconds, after waiting for blocks that are just being
-// written. Nothing may be appended or advanced during it by whoever wants the state to agree with other structures'.
-// The Frozen before must have been committed.
+// Freeze captures the current state. It waits for blocks being written, then takes microseconds and only
+// changes memory. A caller that needs a state consistent with other structures must not append or advance
+// during Freeze. The previous Frozen must have been committed.
 func (q *Queue) Freeze() *Frozen {
 	q.wmu.Lock()
 	defer q.wmu.Unlock()
@@ -109,8 +109,8 @@ func (q *Queue) Freeze() *Frozen {
 	return f
 }
 
-// dropRead retires all segments of which nothing is unread, the last included: the next block begins a new
-// one.
+// dropRead retires all segments without unread records. If this includes the last segment, the next block
+// starts a new one.
 func (q *Queue) dropRead() {
 	if q.headAt < len(q.head) && q.headOff != 0 {
 		return
@@ -124,8 +124,8 @@ func (q *Queue) dropRead() {
 	}
 }
 
-// Save writes what was in RAM to the tail files and returns the state for the manifest. It may run while the
-// queue is being used.
+// Save writes the records in RAM to the tail files and returns the state for the manifest. The queue may be
+// in use meanwhile.
 func (f *Frozen) Save(tails *disk.Tails) (*State, error) {
 	q := f.q
 	err := q.failure.get()
@@ -147,8 +147,9 @@ func (f *Frozen) Save(tails *disk.Tails) (*State, error) {
 	return &f.st, nil
 }
 
-// trim gives back what a tail buffer has too much if nobody has appended since the Freeze before the last. Many of
-// thousands of queues are filled once and read much later. It is done in Save, not under the owner's lock.
+// trim frees the excess capacity of a tail to which nothing was appended since the Freeze before this one.
+// Of thousands of queues, many are filled once and read much later. Save calls it, so no lock of the owner
+// is held.
 func (q *Queue) trim() {
 	q.wmu.Lock()
 	defer q.wmu.Unlock()
@@ -157,7 +158,7 @@ func (q *Queue) trim() {
 	}
 }
 
-// Commit deletes the segments that the state no longer names. It is called when the manifest is durable.
+// Commit deletes the segments that the state no longer names. Call it once the manifest is durable.
 func (f *Frozen) Commit() error {
 	q := f.q
 	if !f.saved {

@@ -11,20 +11,20 @@ import (
 	"drumbeat/internal/damage"
 )
 
-// fuzzAllocBytes bounds what reading the small files of the fuzz tests may take from the heap: a block's scratch and
-// records, and what the test itself needs.
+// fuzzAllocBytes bounds the heap memory for reading the small files of the fuzz tests: scratch and records
+// of a block, plus the needs of the test itself.
 const fuzzAllocBytes = 32 << 20
 
 // sound is a checkpointed queue and calendar, with segments, gaps, a head and tails.
 type sound struct {
 	*damage.Case[editable]
 	queue []string // the unread records
-	later []string // the calendar's, with their times
+	later []string // the calendar's records, with their times
 }
 
 const soundRecords = 60
 
-// editable is what may be edited of a manifest.
+// editable is the part of a manifest that may be edited.
 type editable struct {
 	Queue    *State
 	Calendar *CalendarState
@@ -70,19 +70,20 @@ func newSound(f testing.TB) *sound {
 	return s
 }
 
-// FuzzFiles damages files and states of a queue and a calendar. Damaged files: the walk and the readers find it, naming
-// the file, or give the records that were written. Damaged states: no panic, no large allocation, an end.
+// FuzzFiles damages files and states of a queue and a calendar. With damaged files, Scan and the readers
+// must return the original records or an error that names the file. With damaged states, they must end
+// without a panic or a large allocation.
 func FuzzFiles(f *testing.F) {
 	damage.Fuzz(f, newSound(f).check)
 }
 
-// TestStates does everything that damage.Edit can do to the states, one at a time.
+// TestStates applies every edit that damage.Edit offers to the states, one at a time.
 func TestStates(t *testing.T) {
 	s := newSound(t)
 	s.Sweep(t, 8, *longFlag, s.check)
 }
 
-// check is the property of FuzzFiles.
+// check checks the property of FuzzFiles.
 func (s *sound) check(t *testing.T, edits, flips []byte) {
 	ways := [...]struct {
 		how     string
@@ -126,7 +127,7 @@ func walkCalendar(set disk.Set, m *editable) (read []string, err error) {
 	return read, err
 }
 
-// readQueue opens the queue and reads it to its end, then appends and freezes.
+// readQueue opens the queue, reads it to its end, then appends and freezes.
 func readQueue(set disk.Set, m *editable) (read []string, err error) {
 	q, err := Open(Options{Set: set, Name: "q"}, m.Queue)
 	if err != nil {
@@ -148,7 +149,7 @@ func readQueue(set disk.Set, m *editable) (read []string, err error) {
 	return read, nil
 }
 
-// readCalendar opens the calendar and takes what is due until there is nothing left.
+// readCalendar opens the calendar and reads due records until none is left.
 func readCalendar(set disk.Set, m *editable) (read []string, err error) {
 	c, err := OpenCalendar(Options{Set: set, Name: "later"}, m.Calendar)
 	if err != nil {

@@ -40,7 +40,7 @@ func rounds(n int) int {
 	return n
 }
 
-// record returns record number i of a test: its number and up to maxLen bytes that follow from it.
+// record returns record number i of a test: its number and up to maxLen bytes derived from it.
 func record(i, maxLen int) []byte {
 	rng := rand.New(rand.NewPCG(uint64(i), 42))
 	b := binary.AppendUvarint(nil, uint64(i))
@@ -50,7 +50,8 @@ func record(i, maxLen int) []byte {
 	return b
 }
 
-// appendNumbered starts so many appenders of each as many records: "appender number".
+// appendNumbered starts the given number of appenders. Each appends `each` records of the form "appender
+// number".
 func appendNumbered(t *testing.T, wg *sync.WaitGroup, q *Queue, appenders, each int) {
 	for a := range appenders {
 		wg.Go(func() {
@@ -64,7 +65,7 @@ func appendNumbered(t *testing.T, wg *sync.WaitGroup, q *Queue, appenders, each 
 	}
 }
 
-// drain reads at most n records and compares them with those from number from on.
+// drain reads at most n records and compares them with those numbered from `from`.
 func drain(t testing.TB, q *Queue, from, n, maxLen int) int {
 	t.Helper()
 	for k := range n {
@@ -81,13 +82,14 @@ func drain(t testing.TB, q *Queue, from, n, maxLen int) int {
 	return n
 }
 
-// manifest is what the tests' store keeps durable: a state, the tails' generation, and what the model was.
+// manifest is what the tests' store keeps durable: a state, the tails' generation, and the model at that
+// moment.
 type manifest struct {
 	Gen      uint64
 	Queue    *State
 	Calendar *CalendarState
 	From, To int           // the queue holds records From … To-1
-	Due      map[int]int64 // the calendar holds these records, due then
+	Due      map[int]int64 // due time of each record in the calendar
 }
 
 const manifestName = "one/manifest"
@@ -95,7 +97,7 @@ const manifestName = "one/manifest"
 // paths are the directories of the tests' sets.
 var paths = [...]string{"one", "two", "three"}
 
-// mountDirs makes each directory a file system of its own.
+// mountDirs makes each directory a separate file system.
 func mountDirs(mem *memfs.FS) error {
 	for _, p := range paths {
 		if err := mem.Mount(p); err != nil {
@@ -105,7 +107,7 @@ func mountDirs(mem *memfs.FS) error {
 	return nil
 }
 
-// newSet returns the tests' directories, made where absent.
+// newSet returns the tests' directories and creates missing ones.
 func newSet(fsys disk.FS) (disk.Set, error) {
 	set := disk.Set{FS: fsys, Paths: paths[:]}
 	for _, p := range paths {
@@ -116,14 +118,14 @@ func newSet(fsys disk.FS) (disk.Set, error) {
 	return set, fsys.SyncFS(".")
 }
 
-// writeManifest does what a checkpoint does between Save and Commit.
+// writeManifest makes the manifest durable, as a checkpoint does between Save and Commit.
 func writeManifest(set disk.Set, m *manifest) error {
 	return damage.StoreManifest(set.FS, manifestName, m, set.Paths...)
 }
 
-// readManifest returns the durable manifest, an empty one if there is none, and deletes the tails it does not
-// name. First it makes durable what it reads: after a kill -9 the renamed manifest may be there but not yet
-// be sure to survive a power cut, and what it does not name, the one before it may.
+// readManifest returns the durable manifest, or an empty one if there is none, and deletes the tails that
+// it does not name. It first makes the manifest durable: after kill -9 the rename may be visible but not
+// durable yet, and a power cut could bring back the previous manifest.
 func readManifest(set disk.Set) (*manifest, error) {
 	m := &manifest{}
 	if err := set.FS.SyncDir(path.Dir(manifestName)); err != nil {
@@ -135,7 +137,7 @@ func readManifest(set disk.Set) (*manifest, error) {
 	return m, disk.RemoveTails(set, func(gen uint64) bool { return gen == m.Gen })
 }
 
-// checkpoint freezes and saves the queue and makes the manifest durable; between is called at each point
+// checkpoint freezes and saves the queue and makes the manifest durable. It calls between at each point
 // where other goroutines could run.
 func checkpoint(set disk.Set, q *Queue, m *manifest, between func() error) error {
 	f := q.Freeze()
@@ -197,7 +199,7 @@ func segmentFiles(t *testing.T, set disk.Set, name string) []string {
 	return all
 }
 
-// walk is a Scan that the first damage ends.
+// walk is a Scan that ends at the first damage.
 func walk(set disk.Set, name string, st *State, fn func(rec []byte) error) error {
 	_, err := Scan(set, name, st, fn, nil)
 	return err

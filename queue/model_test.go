@@ -9,7 +9,7 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// world is a queue under random operations, with the slice it must equal, here a range of record numbers.
+// world is a queue under random operations. Its model is a range of record numbers.
 type world struct {
 	t        *testing.T
 	rng      *rand.Rand
@@ -22,9 +22,9 @@ type world struct {
 	gen      uint64
 }
 
-// TestQueueModel runs random appends, reads, checkpoints with work going on between their steps, and crashes
-// of both kinds at random operations. After each the queue must hold exactly what it held at the last durable
-// freeze.
+// TestQueueModel runs random appends, reads and checkpoints with other work between their steps. It crashes
+// at random operations, by kill and by power cut. After each crash the queue must hold exactly the records
+// of the last durable freeze.
 func TestQueueModel(t *testing.T) {
 	for seed := *seedFlag; seed < *seedFlag+uint64(rounds(150)); seed++ {
 		w := &world{t: t, rng: rand.New(rand.NewPCG(seed, 7)), mem: memfs.New(seed)}

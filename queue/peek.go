@@ -6,8 +6,8 @@ import (
 	"drumbeat/disk"
 )
 
-// Peek returns the oldest unread record, valid until Advance, or ok = false if there is none. It reads the
-// next block from disk when it comes to it. A second Peek returns the same record. For one reader goroutine.
+// Peek returns the oldest unread record, valid until Advance. ok is false if there is none. Peek reads the
+// next block from disk when needed. Repeated calls return the same record. For one reader goroutine.
 func (q *Queue) Peek() (rec []byte, ok bool, err error) {
 	if q.peekSize > 0 {
 		return q.peek, true, nil
@@ -28,8 +28,8 @@ func (q *Queue) Peek() (rec []byte, ok bool, err error) {
 	return rec, true, nil
 }
 
-// Advance passes the record that Peek returned. It only changes memory. For the reader goroutine; calling it
-// without a Peek before is a bug.
+// Advance moves past the record that Peek returned. It only changes memory. It panics without a preceding
+// Peek. For the reader goroutine.
 func (q *Queue) Advance() {
 	if q.peekSize == 0 {
 		panic("BUG: queue: Advance of " + q.opt.Name + " without Peek")
@@ -43,7 +43,8 @@ func (q *Queue) Advance() {
 	q.peek, q.peekSize = nil, 0
 }
 
-// fillHead loads the next block, or takes over the tail buffer if there is none; ok is false if there is no record.
+// fillHead loads the next block, or takes over the tail buffer if there is none. ok is false if there is no
+// record.
 func (q *Queue) fillHead() (ok bool, err error) {
 	for {
 		place, err := q.next()
@@ -61,17 +62,17 @@ func (q *Queue) fillHead() (ok bool, err error) {
 	}
 }
 
-// Where the records are that come after the head.
+// place says where the records after the head are.
 type place int
 
 const (
 	nowhere place = iota
 	onDisk
-	inHead // they were in the tail, which has become the head
+	inHead // the tail has become the head
 )
 
-// diskBlock returns the segment and place of the next block to load; ok is false if there is none. Called
-// under mu by the reader when the head has been read.
+// diskBlock returns the segment of the next block to load. ok is false if there is none. The reader calls
+// it under mu once the head has been read.
 func (q *Queue) diskBlock() (seg Segment, ok bool) {
 	for len(q.segments) > 1 && q.readOff >= q.segments[0].Size {
 		q.retireFirst()
@@ -82,7 +83,7 @@ func (q *Queue) diskBlock() (seg Segment, ok bool) {
 	return q.segments[0], true
 }
 
-// hasBlock tells whether there is a block to load. For the reader goroutine.
+// hasBlock reports whether there is a block to load. For the reader goroutine.
 func (q *Queue) hasBlock() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -90,14 +91,14 @@ func (q *Queue) hasBlock() bool {
 	return ok
 }
 
-// retireFirst gives up the first segment, read to its end. Called under mu.
+// retireFirst retires the first segment, which has been read to its end. The caller holds mu.
 func (q *Queue) retireFirst() {
 	q.retired = append(q.retired, q.segments[0])
 	q.segments = q.segments[1:]
 	q.readOff, q.readSeq = disk.HeaderBytes, 0
 }
 
-// next looks where the next records are, and makes the tail the head if no block lies between.
+// next finds the next records. If no block is left on disk, it makes the tail the head.
 func (q *Queue) next() (place, error) {
 	q.wmu.Lock()
 	defer q.wmu.Unlock()
@@ -105,7 +106,7 @@ func (q *Queue) next() (place, error) {
 		return nowhere, nil
 	}
 	for !q.hasBlock() && q.written != q.sealed {
-		q.moved.Wait() // for the first of the blocks that come before the tail
+		q.moved.Wait() // for the oldest block not yet written
 	}
 	if err := q.failure.get(); err != nil {
 		return nowhere, err
@@ -115,7 +116,8 @@ func (q *Queue) next() (place, error) {
 	}
 	if len(q.tail) == 0 {
 		return nowhere, fmt.Errorf("queue: read %s: %w", q.opt.Name, &disk.CorruptError{
-			Path: "tail of " + q.opt.Name, Want: fmt.Sprintf("%d more records", q.in.records-q.out.records), Got: "the end",
+			Path: "tail of " + q.opt.Name,
+			Want: fmt.Sprintf("%d more records", q.in.records-q.out.records), Got: "the end",
 		})
 	}
 	q.mu.Lock()
@@ -130,15 +132,15 @@ func (q *Queue) next() (place, error) {
 	return inHead, nil
 }
 
-// loadBlock reads the next block into the head. The I/O is done without locks: a state frozen meanwhile still
-// has the block as unread.
+// loadBlock reads the next block into the head. It holds no lock during I/O: a state frozen meanwhile still
+// counts the block as unread.
 func (q *Queue) loadBlock() error {
 	q.mu.Lock()
 	seg, _ := q.diskBlock()
 	off, seq, skip := q.readOff, q.readSeq, q.skip
 	dst := q.head[:0]
 	if q.saving.Load() && q.headOff == 0 {
-		dst = nil // the Frozen may refer to it
+		dst = nil // a Frozen may refer to it
 	}
 	q.mu.Unlock()
 
@@ -159,12 +161,12 @@ func (q *Queue) loadBlock() error {
 	return nil
 }
 
-// badRecord describes a record whose length is impossible though the checksum above it is right.
+// badRecord describes a record of invalid length in a block or tail whose checksum is right.
 func (q *Queue) badRecord() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	e := &disk.CorruptError{
-		Path: "tail of " + q.opt.Name, Offset: int64(q.headAt), Want: "a record", Got: "an impossible length",
+		Path: "tail of " + q.opt.Name, Offset: int64(q.headAt), Want: "a record", Got: "an invalid length",
 	}
 	if q.headOff != 0 {
 		e.Path, e.Offset = segmentPath(q.opt.Set, q.opt.Name, q.segments[0]), q.headOff

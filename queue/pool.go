@@ -2,14 +2,15 @@ package queue
 
 import "sync"
 
-// Pool holds buffers that queues need for moments: scratch for coding and decoding blocks, and tails that
-// take the place of those being written. Queues that share one (see Options) need together as many as are at
-// work at the same time, not one each: some three times BlockBytes each. The zero Pool is ready; safe for concurrent use.
+// Pool holds buffers that queues need for short times: scratch space for encoding and decoding blocks, and
+// tails that replace those being written. Queues that share a Pool (see Options) need about three times
+// BlockBytes for each queue at work at the same time, not for each queue. The zero Pool is ready to use. It
+// is safe for concurrent use.
 type Pool struct {
 	scratch, tails, coders sync.Pool
 }
 
-// get returns an empty buffer of some capacity.
+// get returns an empty buffer of any capacity.
 func (p *Pool) get() *[]byte {
 	if b, ok := p.scratch.Get().(*[]byte); ok {
 		return b
@@ -17,13 +18,13 @@ func (p *Pool) get() *[]byte {
 	return new([]byte)
 }
 
-// put takes a buffer back.
+// put returns a buffer to the pool.
 func (p *Pool) put(b *[]byte) {
 	*b = (*b)[:0]
 	p.scratch.Put(b)
 }
 
-// getTail returns an empty buffer, nil if there is none.
+// getTail returns an empty buffer, or nil if the pool has none.
 func (p *Pool) getTail() []byte {
 	if b, ok := p.tails.Get().(*[]byte); ok {
 		return *b
@@ -31,13 +32,12 @@ func (p *Pool) getTail() []byte {
 	return nil
 }
 
-// putTail takes a written tail.
+// putTail returns the buffer of a written tail to the pool.
 func (p *Pool) putTail(b []byte) {
 	b = b[:0]
 	p.tails.Put(&b)
 }
 
-// getCoder returns a coder.
 func (p *Pool) getCoder() *coder {
 	if c, ok := p.coders.Get().(*coder); ok {
 		return c
@@ -45,5 +45,4 @@ func (p *Pool) getCoder() *coder {
 	return new(coder)
 }
 
-// putCoder takes a coder back.
 func (p *Pool) putCoder(c *coder) { p.coders.Put(c) }

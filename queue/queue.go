@@ -14,29 +14,30 @@ import (
 const (
 	defaultSegmentBytes = 64 << 20
 	defaultBlockBytes   = 256 << 10
-	// firstBufferBytes is the capacity of a queue's first buffer. Most of a crawl's thousands of queues stay
-	// small.
+	// firstBufferBytes is the capacity of a queue's first buffer. A crawl has thousands of queues, and most
+	// stay small.
 	firstBufferBytes = 4 << 10
 	maxBlockBytes    = 4 << 20
 )
 
-// Options say how a Queue or Calendar is kept. All but Set and Name may change between runs.
+// Options configure a Queue or Calendar. All except Set and Name may change between runs.
 type Options struct {
-	// Set is the directories; segments go round them.
+	// Set is the set of directories. Segments use them in rotation.
 	Set disk.Set
-	// Name is the queue's place under state/ in each directory; it may have several elements. Unique in the
-	// Set.
+	// Name is the queue's path under state/ in each directory; it may have several elements. It must be
+	// unique in the Set.
 	Name string
-	// SegmentBytes is the length at which a segment file ends; 0 = 64 MiB. Space is freed by whole segments.
+	// SegmentBytes is the size at which a segment file ends; 0 means 64 MiB. Disk space is freed by whole
+	// segments.
 	SegmentBytes int64
-	// BlockBytes is the length of a block before compression, and of the largest buffers; 0 = 256 KiB, at
-	// most 4 MiB.
+	// BlockBytes is the size of a block before compression, and of the largest buffers; 0 means 256 KiB.
+	// The maximum is 4 MiB.
 	BlockBytes int
-	// Pool lends scratch buffers; nil = one of its own. Share it among many queues.
+	// Pool provides scratch buffers. Many queues should share one; nil means a private one.
 	Pool *Pool
 }
 
-// Validate returns all faults of o, joined.
+// Validate returns all errors in o, joined.
 func (o Options) Validate() error {
 	var errs []error
 	if o.Set.FS == nil || o.Set.Len() == 0 {
@@ -46,10 +47,10 @@ func (o Options) Validate() error {
 		errs = append(errs, errors.New("queue: no name"))
 	}
 	if o.SegmentBytes < 0 {
-		errs = append(errs, fmt.Errorf("queue: segments of %d bytes", o.SegmentBytes))
+		errs = append(errs, fmt.Errorf("queue: SegmentBytes is %d, less than 0", o.SegmentBytes))
 	}
 	if o.BlockBytes < 0 || o.BlockBytes > maxBlockBytes {
-		errs = append(errs, fmt.Errorf("queue: blocks of %d bytes, at most %d", o.BlockBytes, maxBlockBytes))
+		errs = append(errs, fmt.Errorf("queue: BlockBytes is %d, not between 0 and %d", o.BlockBytes, maxBlockBytes))
 	}
 	return errors.Join(errs...)
 }
@@ -67,56 +68,56 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Queue is a FIFO of byte records. In order: the head buffer, which the reader reads; the unread blocks of
-// the segments; the tail buffer, which takes appended records. A head buffer came from a segment, or it was
-// the tail buffer when there was nothing between.
+// Queue is a FIFO of byte records. The records are, in order, in the head buffer, from which the reader
+// reads; in the unread blocks of the segments; and in the tail buffer, which takes appended records. The
+// head buffer was filled from a segment, or was the tail buffer while no block was on disk.
 //
-// Append, Len and Freeze may be called concurrently by anybody. Peek and Advance are for one reader
-// goroutine.
+// Append, Len and Freeze are safe for concurrent use. Peek and Advance are for one reader goroutine.
 type Queue struct {
 	opt Options
 
-	// saving says that a Frozen whose Save hasn't ended may refer to the buffers, so they must not be used
-	// again.
+	// saving is true while a Frozen that is not saved yet may refer to the buffers. They must not be reused
+	// then.
 	saving atomic.Bool
-	// failure is the error of the first failed write, or ErrClosed; final.
+	// failure holds the error of the first failed write, or ErrClosed. It is final.
 	failure failure
 
-	// wmu guards the tail; no I/O is done under it. Taken before mu. A tail that is full is sealed and gets a ticket,
-	// the number of those sealed before it, and is written when that many have been written: whoever sealed it then has
-	// the turn, and with it next…, behind and the end of segments.
+	// wmu guards the fields down to frozen; no I/O is done under it. It is taken before mu. A full tail is
+	// sealed and gets a ticket: the number of tails sealed before it. It may be written once written equals
+	// its ticket. The goroutine that sealed it then owns the fields nextOff to behind and the end of
+	// segments.
 	wmu         sync.Mutex
 	tail        []byte
 	tailRecords uint32
-	appended    bool  // since the last Freeze
-	in          tally // appended since Open, and what was there then
-	sealed      uint64
-	written     uint64
-	moved       sync.Cond // on wmu: written has grown, or freezing has become 0
-	freezing    int       // those who wait for written == sealed; nothing is sealed meanwhile
-	frozen      *Frozen   // the outstanding one
+	appended    bool      // since the last Freeze
+	in          tally     // appended since Open, plus the unread records at Open
+	sealed      uint64    // tails sealed
+	written     uint64    // of these, written or failed
+	moved       sync.Cond // on wmu: written has grown, or freezing has dropped
+	freezing    int       // number of calls waiting for written == sealed; nothing is sealed meanwhile
+	frozen      *Frozen   // not committed yet
 
 	nextOff     int64
 	nextSegment uint64
 	nextDir     int
-	behind      int64 // of the last segment: what the disk was asked to write
+	behind      int64 // end of the write-behind in the last segment
 
-	// mu guards the fields below; no I/O is done under it. Only the reader goroutine writes out…skip and
-	// peek….
+	// mu guards the fields below; no I/O is done under it. Only the reader goroutine changes out and the
+	// head fields, so it reads them without mu.
 	mu       sync.Mutex
 	out      tally     // read since Open
 	segments []Segment // the last is being written; the first is being read
-	retired  []Segment // read to the end, deleted by a Commit
-	readOff  int64     // of the next block to load, in segments[0]
+	retired  []Segment // read to the end; the next Commit deletes them
+	readOff  int64     // offset of the next block to load, in segments[0]
 	readSeq  uint32
-	skip     uint32 // records of the next block to load that have been read, after Open
+	skip     uint32 // records already read of the next block to load, after Open
 	head     []byte
 	headAt   int    // offset of the next record
 	headRead uint32 // records read of the head
-	headOff  int64  // of the head's block in segments[0]; 0 = the head is in RAM only
+	headOff  int64  // offset of the head's block in segments[0]; 0 = the head is only in RAM
 	headSeq  uint32
 
-	// Reader goroutine only: the record that Peek returned, peekSize its length in the head (0 = none).
+	// Reader goroutine only: the record that Peek returned, and its size in the head (0 = none).
 	peek     []byte
 	peekSize int
 }
@@ -124,8 +125,8 @@ type Queue struct {
 // tally counts records and their bytes.
 type tally struct{ records, bytes int64 }
 
-// Open opens the queue as it was when st was frozen, or an empty one if st is nil. It deletes segments that
-// st does not name, and cuts the last to its length. There is no file before the first block is written.
+// Open opens the queue in the state st, or an empty one if st is nil. It deletes segments that st does not
+// name, and cuts the last one to its recorded length. No file exists before the first block is written.
 func Open(opt Options, st *State) (*Queue, error) {
 	if err := opt.Validate(); err != nil {
 		return nil, err
@@ -143,8 +144,8 @@ func Open(opt Options, st *State) (*Queue, error) {
 	return q, nil
 }
 
-// New returns an empty queue without looking at the disk: its name must be one that has no files. The owner of many
-// queues, who has removed what its state didn't name, opens new ones with it inside a step.
+// New returns an empty queue without disk access. No files may exist under its name. The owner of many
+// queues, having removed those that its state does not name, opens new ones with it inside a transaction.
 func New(opt Options) (*Queue, error) {
 	if err := opt.Validate(); err != nil {
 		return nil, err
@@ -152,7 +153,7 @@ func New(opt Options) (*Queue, error) {
 	return newQueue(opt.withDefaults()), nil
 }
 
-// newQueue is New with valid options. The first segments of many queues spread over the directories.
+// newQueue is New for valid options. It spreads the first segments of many queues over the directories.
 func newQueue(opt Options) *Queue {
 	q := &Queue{opt: opt, nextDir: int(xxhash.Sum64String(opt.Name) % uint64(opt.Set.Len()))}
 	q.moved.L = &q.wmu
@@ -189,7 +190,7 @@ func (q *Queue) load(st *State) error {
 	return nil
 }
 
-// Len returns the number of unread records and their bytes. Safe for concurrent use.
+// Len returns the number of unread records and their bytes. It is safe for concurrent use.
 func (q *Queue) Len() (records, bytes int64) {
 	q.wmu.Lock()
 	defer q.wmu.Unlock()
@@ -198,15 +199,13 @@ func (q *Queue) Len() (records, bytes int64) {
 	return q.in.records - q.out.records, q.in.bytes - q.out.bytes
 }
 
-// Name returns the queue's name.
 func (q *Queue) Name() string { return q.opt.Name }
 
-// Close ends the use of the queue. What was not saved is lost to the next Open, as after a crash.
+// Close closes the queue. As after a crash, the next Open finds only what was saved.
 func (q *Queue) Close() error { return q.failure.close() }
 
-// Destroy closes the queue if it is open and deletes its files at once. It may be called only when no durable
-// manifest and no Frozen to be saved names them: the owner of many queues calls it when it commits a state in
-// which the queue is gone.
+// Destroy closes the queue if it is open and deletes its files at once. No durable manifest and no unsaved
+// Frozen may name them. The owner of many queues calls it when it commits a state without the queue.
 func (q *Queue) Destroy() error {
 	if err := q.Close(); err != nil && !errors.Is(err, ErrClosed) {
 		return err

@@ -26,7 +26,7 @@ func openNew(t testing.TB, fsys disk.FS, opt Options) (*Queue, disk.Set) {
 	return q, set
 }
 
-// TestShortQueueDoesNoIO checks that a queue whose reader keeps up never touches the disk.
+// TestShortQueueDoesNoIO checks that a queue whose reader keeps up never uses the disk.
 func TestShortQueueDoesNoIO(t *testing.T) {
 	meter := disk.NewMeter(memfs.New(1))
 	q, _ := openNew(t, meter, Options{BlockBytes: 1000})
@@ -46,8 +46,8 @@ func TestShortQueueDoesNoIO(t *testing.T) {
 	}
 }
 
-// TestSegmentsGoRoundDirectories checks that segments end near SegmentBytes, are spread evenly, and vanish
-// when read.
+// TestSegmentsGoRoundDirectories checks that segments end near SegmentBytes, are spread evenly over the
+// directories, and are deleted once read.
 func TestSegmentsGoRoundDirectories(t *testing.T) {
 	q, set := openNew(t, memfs.New(1), Options{BlockBytes: 1000, SegmentBytes: 4000})
 	for i := range 20000 {
@@ -75,8 +75,8 @@ func TestSegmentsGoRoundDirectories(t *testing.T) {
 	}
 }
 
-// TestManyQueues checks that queues with nothing in them cost little RAM and no files, and ones with a few
-// records one small buffer.
+// TestManyQueues checks that an empty queue takes little RAM and no files, and a queue with a few records
+// one small buffer.
 func TestManyQueues(t *testing.T) {
 	const n = 5000
 	mem := memfs.New(1)
@@ -102,7 +102,8 @@ func TestManyQueues(t *testing.T) {
 	runtime.KeepAlive(queues)
 }
 
-// TestIdleQueueGivesBackItsBuffer checks that two checkpoints without an Append leave a tail no longer than needed.
+// TestIdleQueueGivesBackItsBuffer checks that two checkpoints without an Append shrink the tail buffer to
+// its content.
 func TestIdleQueueGivesBackItsBuffer(t *testing.T) {
 	q, set := openNew(t, memfs.New(1), Options{BlockBytes: 100_000})
 	next := 0
@@ -155,7 +156,7 @@ func TestZeroAllocs(t *testing.T) {
 			q.Advance()
 		}
 	}
-	for _, lag := range []int{0, 10, 10000} { // the last goes over the disk
+	for _, lag := range []int{0, 10, 10000} { // the last lag goes through the disk
 		f := transfer(lag)
 		for range 3 * lag {
 			f()
@@ -166,8 +167,8 @@ func TestZeroAllocs(t *testing.T) {
 	}
 }
 
-// TestConcurrentAppend runs appenders, the reader and checkpoints at the same time: each appender's records
-// come out in its order, all of them once.
+// TestConcurrentAppend runs appenders, the reader and checkpoints concurrently. All records must come out
+// once, and those of each appender in order.
 func TestConcurrentAppend(t *testing.T) {
 	const appenders, each = 4, 5000
 	q, set := openNew(t, memfs.New(1), Options{BlockBytes: 2000, SegmentBytes: 10000})
@@ -216,7 +217,7 @@ func TestConcurrentAppend(t *testing.T) {
 	}
 }
 
-// TestFailedWriteIsFinal makes each kind of writing operation fail once; after that everything fails.
+// TestFailedWriteIsFinal makes each kind of write operation fail once. All later calls must fail.
 func TestFailedWriteIsFinal(t *testing.T) {
 	boom := errors.New("boom")
 	for _, op := range []disk.Op{
@@ -266,7 +267,7 @@ func TestFailedWriteIsFinal(t *testing.T) {
 	}
 }
 
-// TestReadErrorIsNot checks that a failed read may be tried again.
+// TestReadErrorIsNot checks that a failed read can be retried.
 func TestReadErrorIsNot(t *testing.T) {
 	armed := false
 	boom := errors.New("boom")
@@ -289,7 +290,7 @@ func TestReadErrorIsNot(t *testing.T) {
 	}
 }
 
-// TestDiskFull fills the disk, and goes on from the last checkpoint on a larger one.
+// TestDiskFull fills the disk, and continues from the last checkpoint on a larger disk.
 func TestDiskFull(t *testing.T) {
 	mem := memfs.New(*seedFlag)
 	q, set := openNew(t, mem, Options{BlockBytes: 1000})
@@ -387,7 +388,7 @@ func TestCloseAndDestroy(t *testing.T) {
 
 func TestOptionsValidate(t *testing.T) {
 	err := Options{SegmentBytes: -1, BlockBytes: maxBlockBytes + 1}.Validate()
-	for _, want := range []string{"no directories", "no name", "segments of -1", "blocks of 4194305"} {
+	for _, want := range []string{"no directories", "no name", "SegmentBytes is -1", "BlockBytes is 4194305"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Validate = %v, want %q in it", err, want)
 		}
@@ -400,7 +401,7 @@ func TestOptionsValidate(t *testing.T) {
 	}
 }
 
-// TestForeignFilesStay checks that Open deletes only what has the name of a segment.
+// TestForeignFilesStay checks that Open deletes only files named like segments.
 func TestForeignFilesStay(t *testing.T) {
 	mem := memfs.New(1)
 	set, err := newSet(mem)

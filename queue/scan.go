@@ -7,11 +7,14 @@ import (
 	"drumbeat/disk"
 )
 
-// Scan calls fn for each unread record of the queue name in state st, in order, and changes nothing. rec is valid during the
-// call; an error of fn ends the scan. Checksums and counts are verified. Each piece that can't be read is handed to damaged, and
-// the scan goes on behind it; with damaged nil the first damage, a *disk.CorruptError, ends it. Scan returns how many records of
-// the state could not be read.
-func Scan(set disk.Set, name string, st *State, fn func(rec []byte) error, damaged func(error) error) (lost int64, err error) {
+// Scan calls fn for each unread record of queue name in state st, in order, and changes nothing. rec is
+// valid during the call. An error of fn ends the scan. Scan verifies checksums and counts. It passes each
+// error to damaged and continues after the damaged part. If damaged is nil, the first damage, a
+// *disk.CorruptError, ends the scan. Scan returns the number of records of the state that it could not
+// read.
+func Scan(
+	set disk.Set, name string, st *State, fn func(rec []byte) error, damaged func(error) error,
+) (lost int64, err error) {
 	if err := st.validate(set.Len()); err != nil {
 		return 0, fmt.Errorf("queue: scan %s: %w", name, err)
 	}
@@ -24,8 +27,8 @@ func Scan(set disk.Set, name string, st *State, fn func(rec []byte) error, damag
 	}
 	lost = st.Records - s.records
 	if (lost != 0 || s.bytes != st.Bytes) && !s.hurt || lost < 0 {
-		err := fmt.Errorf("queue: scan %s: %d records of %d bytes found, the state says %d of %d", name, s.records, s.bytes,
-			st.Records, st.Bytes)
+		err := fmt.Errorf("queue: scan %s: found %d records of %d bytes, the state has %d of %d bytes", name,
+			s.records, s.bytes, st.Records, st.Bytes)
 		if err := damaged(err); err != nil {
 			return 0, err
 		}
@@ -33,7 +36,8 @@ func Scan(set disk.Set, name string, st *State, fn func(rec []byte) error, damag
 	return max(0, lost), nil
 }
 
-// ScanCalendar is Scan for each record of a calendar, with the time when it will be given out, by that time.
+// ScanCalendar is Scan for the records of a calendar, in the order of due times. dueMillis is the time at
+// which the record becomes available, in unix milliseconds.
 func ScanCalendar(
 	set disk.Set, name string, st *CalendarState, fn func(dueMillis int64, rec []byte) error, damaged func(error) error,
 ) (lost int64, err error) {
@@ -57,7 +61,7 @@ type scanner struct {
 	st             *State
 	fn             func(rec []byte) error
 	damaged        func(error) error
-	records, bytes int64 // handed on
+	records, bytes int64 // passed to fn
 	hurt           bool  // damage was reported
 
 	head         [blockHeaderBytes]byte
@@ -84,7 +88,7 @@ func (s *scanner) run() error {
 	return s.scanTail(s.st.Tail)
 }
 
-// scanTail hands on the records that stood in RAM.
+// scanTail passes on the records that were in RAM.
 func (s *scanner) scanTail(ref disk.Ref) error {
 	raw, err := disk.ReadTail(s.set, ref)
 	if err != nil {
@@ -94,12 +98,12 @@ func (s *scanner) scanTail(ref disk.Ref) error {
 	return err
 }
 
-// each calls fn for the records of raw, which lies at off of path.
+// each calls fn for the records of raw, which is at off of path.
 func (s *scanner) each(raw []byte, path string, off int64) (n uint32, err error) {
 	for len(raw) > 0 {
 		rec, size := nextRecord(raw)
 		if size == 0 {
-			return n, &disk.CorruptError{Path: path, Offset: off, Want: "a record", Got: "an impossible length"}
+			return n, &disk.CorruptError{Path: path, Offset: off, Want: "a record", Got: "an invalid length"}
 		}
 		if err := s.fn(rec); err != nil {
 			return n, err
@@ -112,7 +116,8 @@ func (s *scanner) each(raw []byte, path string, off int64) (n uint32, err error)
 	return n, nil
 }
 
-// segmentPlace is where a block begins, its number, and how many of its records have been read.
+// segmentPlace is the position of a block, its sequence number, and the number of its records that have
+// been read.
 type segmentPlace struct {
 	off  int64
 	seq  uint32
@@ -155,13 +160,14 @@ func (s *scanner) segment(seg Segment, at segmentPlace) error {
 	}
 	if at.seq != seg.Blocks && !hurt {
 		return s.report(&disk.CorruptError{
-			Path: path, Offset: seg.Size, Want: fmt.Sprintf("%d blocks", seg.Blocks), Got: fmt.Sprintf("%d", at.seq),
+			Path: path, Offset: seg.Size,
+			Want: fmt.Sprintf("%d blocks", seg.Blocks), Got: fmt.Sprintf("%d", at.seq),
 		})
 	}
 	return nil
 }
 
-// read reads the block of a place, or the one behind the gap there.
+// read reads the block at a place, or after the gap there.
 func (s *scanner) read(f disk.File, seg Segment, at segmentPlace) (block, error) {
 	head, off, err := readHeader(f, s.head[:0], seg, at.off)
 	if err != nil {
@@ -191,7 +197,7 @@ func (s *scanner) readBlock(f disk.File, seg Segment, off int64, head []byte, h 
 	return block{raw: raw, records: h.records, path: f.Name(), off: off, end: end}, err
 }
 
-// block hands on the records of a good block that have not been read.
+// block passes on the unread records of an intact block.
 func (s *scanner) block(b block, skip uint32) error {
 	at, err := skipRecords(b, skip)
 	if err != nil {
@@ -203,13 +209,14 @@ func (s *scanner) block(b block, skip uint32) error {
 	}
 	if n+skip != b.records {
 		return s.report(&disk.CorruptError{
-			Path: b.path, Offset: b.off, Want: fmt.Sprintf("%d records", b.records), Got: fmt.Sprintf("%d", n+skip),
+			Path: b.path, Offset: b.off,
+			Want: fmt.Sprintf("%d records", b.records), Got: fmt.Sprintf("%d", n+skip),
 		})
 	}
 	return nil
 }
 
-// next finds the next whole block behind a damaged one.
+// next finds the next intact block after a damaged one.
 func (s *scanner) next(f disk.File, seg Segment, at segmentPlace) (segmentPlace, bool) {
 	place := segmentPlace{}
 	place.off = disk.FindMagic(f, at.off+1, seg.Size, blockMagic, func(off int64) bool {
@@ -251,7 +258,7 @@ func CalendarFiles(set disk.Set, name string, st *CalendarState) []string {
 	return names
 }
 
-// EachSlot calls fn with the name and state of the queue of every slot of st and puts what it returns into st.
+// EachSlot calls fn with the name and state of the queue of every slot of st, and stores the result in st.
 func EachSlot(name string, st *CalendarState, fn func(qname string, q *State) (*State, error)) error {
 	for i := range st.Slots {
 		q, err := fn(slotName(name, st.Slots[i].Number), st.Slots[i].Queue)

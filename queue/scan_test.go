@@ -9,8 +9,8 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// TestScanGoesOnBehindDamage: of a queue whose files have wrong bytes at random places, a scan gives records that were
-// there, in order, and says how many are missing and that there is damage.
+// TestScanGoesOnBehindDamage overwrites bytes at random places in the files of a queue. Scan must return
+// only original records, in order, and report the damage and the number of missing records.
 func TestScanGoesOnBehindDamage(t *testing.T) {
 	hurt := 0
 	for seed := *seedFlag; seed < *seedFlag+uint64(rounds(10)); seed++ {
@@ -35,7 +35,8 @@ func TestScanGoesOnBehindDamage(t *testing.T) {
 		}
 		want, lost, damages := scan()
 		if int64(len(want)) != m.Queue.Records || lost != 0 || len(damages) != 0 {
-			t.Fatalf("seed %d: a whole queue: %d of %d records, %d lost, %v", seed, len(want), m.Queue.Records, lost, damages)
+			t.Fatalf("seed %d: a whole queue: %d of %d records, %d lost, %v", seed, len(want), m.Queue.Records,
+				lost, damages)
 		}
 		var files []string
 		for dir := range w.set.Paths {
@@ -73,7 +74,7 @@ func TestScanGoesOnBehindDamage(t *testing.T) {
 	}
 }
 
-// spoil overwrites some bytes of a file and returns what puts them back.
+// spoil overwrites some bytes of a file and returns a function that restores them.
 func spoil(t *testing.T, rng *rand.Rand, fsys disk.FS, name string) (undo func()) {
 	t.Helper()
 	f, err := fsys.Open(name)

@@ -7,9 +7,9 @@ import (
 	"drumbeat/disk"
 )
 
-// Segment names a segment file and how much of it belongs to a state.
+// Segment names a segment file and the part of it that belongs to a state.
 type Segment struct {
-	// Number is the segment's number, from 0 upwards in the order of the records.
+	// Number is the segment's number, from 0, in the order of the records.
 	Number uint64
 	// Dir is the number of the directory that holds it.
 	Dir int
@@ -19,23 +19,24 @@ type Segment struct {
 	Blocks uint32
 }
 
-// segmentReader reads blocks of one queue. It keeps nothing open between them: with a file open, Linux reads so far
-// ahead (8 MiB here) that the blocks have left the processor's caches when they are copied, at 250 MB/s rather than 950.
+// segmentReader reads blocks of one queue. It keeps no file open between blocks. With an open file, Linux
+// reads far ahead (8 MiB here), so that blocks have left the CPU caches when they are copied: 250 MB/s
+// instead of 950.
 type segmentReader struct {
 	set  disk.Set
 	name string
 	pool *Pool
 }
 
-// block is a block as read.
+// block is a decoded block.
 type block struct {
 	raw      []byte
 	records  uint32
 	path     string
-	off, end int64 // where it begins and ends
+	off, end int64 // its bounds in the file
 }
 
-// read reads the block that begins at off or behind the gap there, using dst's capacity for its records.
+// read reads the block that starts at off, or after the gap there. It uses dst's capacity for the records.
 func (r segmentReader) read(dst []byte, seg Segment, off int64, sequence uint32) (b block, err error) {
 	f, err := r.set.FS.OpenRead(segmentPath(r.set, r.name, seg))
 	if err != nil {
@@ -67,7 +68,7 @@ func (r segmentReader) read(dst []byte, seg Segment, off int64, sequence uint32)
 	}
 	var payload []byte
 	if h.codec == codecRaw {
-		payload, *scratch = grow(dst[:0], int(h.stored)), header // where it stays
+		payload, *scratch = grow(dst[:0], int(h.stored)), header // the payload stays in dst
 	} else {
 		*scratch = grow(header, int(h.stored))
 		header, payload = (*scratch)[:blockHeaderBytes], (*scratch)[blockHeaderBytes:]
@@ -81,7 +82,7 @@ func (r segmentReader) read(dst []byte, seg Segment, off int64, sequence uint32)
 	return block{raw: raw, records: h.records, path: f.Name(), off: off, end: end}, err
 }
 
-// readHeader reads the block header at off, or at the next aligned offset if there is a gap.
+// readHeader reads the block header at off, or at the next aligned offset if a gap starts at off.
 func readHeader(f disk.File, buf []byte, seg Segment, off int64) ([]byte, int64, error) {
 	buf = grow(buf, blockHeaderBytes)
 	for {
@@ -100,7 +101,7 @@ func readHeader(f disk.File, buf []byte, seg Segment, off int64) ([]byte, int64,
 	}
 }
 
-// grow returns b with n more bytes, of any content.
+// grow returns b extended by n bytes of unspecified content.
 func grow(b []byte, n int) []byte {
 	if need := len(b) + n; cap(b) < need {
 		b = append(make([]byte, 0, need), b...)
@@ -108,7 +109,7 @@ func grow(b []byte, n int) []byte {
 	return b[:len(b)+n]
 }
 
-// skipRecords returns the offset of record number n of a block.
+// skipRecords returns the offset after the first n records of a block.
 func skipRecords(b block, n uint32) (at int, err error) {
 	for range n {
 		_, size := nextRecord(b.raw[at:])

@@ -13,7 +13,7 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// slowWrites is a disk on which blocks wait until release is closed; err is what the first of them then gives.
+// slowWrites is a disk on which blocks wait until release is closed. The first of them then fails with err.
 func slowWrites(err error) (fsys disk.FS, release chan struct{}) {
 	release = make(chan struct{})
 	var once sync.Once
@@ -26,14 +26,15 @@ func slowWrites(err error) (fsys disk.FS, release chan struct{}) {
 	}), release
 }
 
-// TestAppendersGoOn: while a block waits for the disk, others append, fill blocks of their own and wait with them; Freeze
-// waits for all of them, and the blocks lie in the order in which they became full.
+// TestAppendersGoOn checks that, while a block waits for the disk, other goroutines append, fill blocks and
+// wait to write them. Freeze must wait for all blocks, and the blocks must lie in the order in which they
+// became full.
 func TestAppendersGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys, release := slowWrites(nil)
 		q, set := openNew(t, fsys, Options{BlockBytes: 100})
 		var wg sync.WaitGroup
-		const each = 12 // of 9 bytes a record: one seals a block at the latest
+		const each = 12 // records of 9 bytes: the last one at the latest seals a block
 		for a := range 3 {
 			wg.Go(func() {
 				for i := range each {
@@ -42,12 +43,12 @@ func TestAppendersGoOn(t *testing.T) {
 					}
 				}
 			})
-			synctest.Wait() // this one stands at the disk
+			synctest.Wait() // this appender waits for the disk
 		}
 		if q.sealed != 3 || q.written != 0 {
 			t.Errorf("%d tails sealed, %d written; want 3 and 0", q.sealed, q.written)
 		}
-		must(t, q.Append([]byte("after"))) // nobody is held up
+		must(t, q.Append([]byte("after"))) // must not block
 		m := &manifest{Gen: 1}
 		frozen := false
 		wg.Go(func() {
@@ -79,7 +80,8 @@ func TestAppendersGoOn(t *testing.T) {
 	})
 }
 
-// TestFailureInTurn: when a block can't be written, those behind it, the reader and whoever appends learn of it.
+// TestFailureInTurn checks that after a failed write the blocks behind it, the reader and all appenders
+// fail.
 func TestFailureInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		boom := errors.New("boom")
@@ -112,8 +114,8 @@ func TestFailureInTurn(t *testing.T) {
 	})
 }
 
-// TestReaderWaitsForBlocks: a reader and many appenders at once, so that blocks are on their way all the time: nothing
-// overtakes them.
+// TestReaderWaitsForBlocks runs a reader and many appenders, so that blocks are always waiting to be
+// written. Records must stay in order.
 func TestReaderWaitsForBlocks(t *testing.T) {
 	const appenders, each = 8, 3000
 	q, _ := openNew(t, memfs.New(1), Options{BlockBytes: 300, SegmentBytes: 5000})
