@@ -10,17 +10,17 @@ import (
 	"drumbeat/queue"
 )
 
-// DefaultQueuesMax bounds the horizon: the paper's 8 billion pages need 16 queues, 80 billion 128.
+// DefaultQueuesMax is the default bound of the horizon. The paper's 8 billion pages need 16 queues, 80
+// billion need 128.
 const DefaultQueuesMax = 1024
 
-// Options describes where the queues are and how many there may be. Set is needed; other zero fields mean the
-// default.
+// Options configures the queues. Set is required. Other zero fields mean the default.
 type Options struct {
 	Set          disk.Set
-	Name         string // their directory under state/, for them alone; default "beast"
-	QueuesMax    int    // the horizon stops doubling here; a power of 2; default DefaultQueuesMax
-	SegmentBytes int64  // of a queue's files; default that of package queue
-	BlockBytes   int    // largest tail buffer of a queue; default that of package queue
+	Name         string // their directory under state/, used only by them; default "beast"
+	QueuesMax    int    // maximum of the horizon; a power of 2; default DefaultQueuesMax
+	SegmentBytes int64  // size of a queue's files; default that of package queue
+	BlockBytes   int    // maximum tail buffer of a queue; default that of package queue
 
 	pool *queue.Pool
 }
@@ -36,7 +36,7 @@ func (o *Options) complete() error {
 	return o.Validate()
 }
 
-// Validate returns all faults joined.
+// Validate returns all errors, joined.
 func (o *Options) Validate() error {
 	var errs []error
 	if o.Set.FS == nil || o.Set.Len() == 0 {
@@ -53,46 +53,47 @@ func (o *Options) queue(name string) queue.Options {
 		Pool: o.pool}
 }
 
-// Beast is the set of queues. See the package comment for who may call what.
+// Beast is the set of queues. The package comment lists the rules for concurrent calls.
 type Beast struct {
 	opt Options
 
-	// mu guards all below. Append holds it for reading while it appends, so that the set of queues and the
-	// generation of QF stay; moving s, scans and Freeze hold it for writing, for microseconds.
+	// mu guards all fields below. Append holds it for reading, so that the set of queues and the generation
+	// of QF do not change meanwhile. Moving s, scans and Freeze hold it for writing, for microseconds.
 	mu        sync.RWMutex
 	current   atomicNumber            // s; Place reads it without the lock
-	horizon   atomicNumber            // h; likewise
+	horizon   atomicNumber            // h; Place reads it without the lock
 	lastScan  Number                  // s at the start of the last scan
 	scans     int64                   // scans started
-	epoch     uint32                  // ledgers of others count as new; fixed after Open
-	queues    map[Number]*queue.Queue // s and those beyond it that were appended to
-	failed    *queue.Queue            // QF: the generation that takes what fails
+	epoch     uint32                  // ledgers of other epochs count as new; fixed after Open
+	queues    map[Number]*queue.Queue // s, and later ones that were appended to
+	failed    *queue.Queue            // QF: the generation that takes URLs that fail
 	failedGen uint64
-	old       *queue.Queue // the generation that is scanned; nil unless a scan is on
+	old       *queue.Queue // the generation being scanned; nil without a scan
 	oldGen    uint64
-	retired   []*queue.Queue // read to the end, to be destroyed after the next checkpoint
+	retired   []*queue.Queue // read to the end; destroyed after the next checkpoint
 
 	// pinMu guards pins and lowest. It is taken inside mu, or alone.
 	pinMu  sync.Mutex
 	pins   int
-	lowest atomicNumber // placed into since the first of the pins; 0 = none; Place reads it without the lock
+	lowest atomicNumber // lowest number placed into while pinned; 0 = none; Place reads it without the lock
 
 	placed    atomic.Int64 // records appended to numbered queues since Open
 	failures  atomic.Int64 // records appended to QF since Open
-	scanMoved atomic.Int64 // value of placed when the last scan began
+	scanMoved atomic.Int64 // value of placed at the start of the last scan
 }
 
-// atomicNumber is a Number that is written under a lock and may be read without.
+// atomicNumber is a Number that is written under a lock but may be read without it.
 type atomicNumber struct{ v atomic.Int64 }
 
 func (a *atomicNumber) load() Number   { return Number(a.v.Load()) }
 func (a *atomicNumber) store(n Number) { a.v.Store(int64(n)) }
 
-// Place decides where the next URL of a PLD goes and notes it in the ledger. The rule is in the package
-// comment. It must stand between Pin and its release, if an Append follows.
+// Place decides where the next URL of a PLD goes, and updates the ledger. For the rule see the package
+// comment. If an Append follows, call Place between Pin and its release.
 func (b *Beast) Place(l *Ledger, budget uint32) Number {
-	// Nearly all URLs go to QF or no lower than others of the same round, and s can't reach those. So no lock is needed
-	// (BenchmarkPlace: 11 ns, with locks 65); s and h may be those of a moment ago.
+	// Nearly all URLs go to QF, or to a queue no lower than earlier ones of the same round, which s cannot
+	// reach. These need no lock (BenchmarkPlace: 11 ns instead of 65), and slightly old values of s and h
+	// do no harm.
 	was := *l
 	n := l.place(budget, b.current.load(), b.horizon.load(), b.epoch)
 	if n == Failed {
@@ -105,7 +106,7 @@ func (b *Beast) Place(l *Ledger, budget uint32) Number {
 	return b.placeLowest(l, budget)
 }
 
-// placeLowest is Place for what may be the lowest number of a round: s stands still meanwhile.
+// placeLowest is Place for a number that may be the lowest of a round. s does not move meanwhile.
 func (b *Beast) placeLowest(l *Ledger, budget uint32) Number {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -121,8 +122,8 @@ func (b *Beast) placeLowest(l *Ledger, budget uint32) Number {
 	return n
 }
 
-// Pin keeps s below every number that Place returns from now until release is called (once) and all other
-// pins are released.
+// Pin keeps s below every number that Place returns from now on, until release is called (once) and all
+// other pins are released.
 func (b *Beast) Pin() (release func()) {
 	b.pinMu.Lock()
 	defer b.pinMu.Unlock()
@@ -139,7 +140,8 @@ func (b *Beast) Pin() (release func()) {
 	}
 }
 
-// Append puts a record into the queue that Place gave, or QF. It panics with BUG if s has reached the number.
+// Append appends a record to the queue that Place returned, or to QF. It panics with BUG if s has reached
+// the number.
 func (b *Beast) Append(n Number, rec []byte) error {
 	b.mu.RLock()
 	for n != Failed && b.queues[n] == nil {
@@ -184,9 +186,9 @@ func (b *Beast) create(n Number) error {
 	return nil
 }
 
-// Peek returns the oldest unread record of the current queue, valid until Advance. At the end of the queue s
-// moves on. False: there is none now; Waiting says why.
-func (b *Beast) Peek() ([]byte, bool, error) {
+// Peek returns the oldest unread record of the current queue, valid until Advance. At the end of the queue
+// it moves s. ok is false if there is no record now; Waiting returns the reason.
+func (b *Beast) Peek() (rec []byte, ok bool, err error) {
 	for {
 		b.mu.RLock()
 		n, q := b.current.load(), b.queues[b.current.load()]
@@ -206,7 +208,7 @@ func (b *Beast) Peek() ([]byte, bool, error) {
 	}
 }
 
-// Advance passes the record that Peek returned.
+// Advance moves past the record that Peek returned.
 func (b *Beast) Advance() {
 	b.mu.RLock()
 	q := b.queues[b.current.load()]
@@ -214,8 +216,8 @@ func (b *Beast) Advance() {
 	q.Advance()
 }
 
-// moveOn moves s, whose queue is read to the end, to the lowest queue that is not empty. The queue left
-// behind stays open until its files may go, since an outstanding Frozen may still have to save it.
+// moveOn moves s, whose queue has been read to the end, to the lowest non-empty queue. The old queue stays
+// open until its files may be deleted, since an outstanding Frozen may still have to save it.
 func (b *Beast) moveOn() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -231,8 +233,8 @@ func (b *Beast) moveOn() bool {
 	return true
 }
 
-// next finds the queue to move to. Queues are made when they are first appended to, and beyond s nobody
-// reads; so those that exist are not empty, but for one whose first Append is just running.
+// next finds the queue to move to. The first Append to a queue creates it, and queues after s are not read.
+// So existing queues are not empty, except one whose first Append is still running.
 func (b *Beast) next() (Number, Wait) {
 	var next Number
 	for n, q := range b.queues {
@@ -253,17 +255,17 @@ func (b *Beast) next() (Number, Wait) {
 	return next, Ready
 }
 
-// Wait says why Peek has nothing.
+// Wait is the reason why Peek returns no record.
 type Wait uint8
 
-// The states of the reader.
+// States of the reader.
 const (
-	Ready  Wait = iota // it has something
-	Pinned             // the next queue is one that a running round placed into
-	Empty              // all queues beyond s are empty
+	Ready  Wait = iota // a record is available
+	Pinned             // a running round has placed into the next queue
+	Empty              // all queues after s are empty
 )
 
-// AtEnd is true when the current queue is read to its end, so that the next Peek may move s on.
+// AtEnd reports whether the current queue has been read to its end, so that the next Peek may move s.
 func (b *Beast) AtEnd() bool {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -275,7 +277,7 @@ func (b *Beast) AtEnd() bool {
 	return records == 0
 }
 
-// Waiting tells what the reader would find now.
+// Waiting returns the state in which a Peek would find the reader now.
 func (b *Beast) Waiting() Wait {
 	b.mu.RLock()
 	defer b.mu.RUnlock()

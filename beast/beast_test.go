@@ -334,7 +334,8 @@ func (r *rig) walk() {
 		r.t.Fatal(err)
 	}
 	n := 0
-	if _, _, err := beast.Scan(r.opt.Set, "beast", st, func(beast.Number, []byte) error { n++; return nil }, nil); err != nil {
+	if _, _, err := beast.Scan(r.opt.Set, "beast", st, func(beast.Number, []byte) error { n++; return nil },
+		nil); err != nil {
 		r.t.Fatal(err)
 	}
 	if n != r.saved.records() {

@@ -12,7 +12,7 @@ import (
 
 const stateVersion = 1
 
-// State is what a manifest keeps of a Beast.
+// State is the state of a Beast in a manifest.
 type State struct {
 	V        int
 	Current  Number
@@ -25,7 +25,7 @@ type State struct {
 	Failed   []QueueState // generations of QF in use, oldest first
 }
 
-// maxStateNumber bounds the numbers of a state, so that sums don't overflow.
+// maxStateNumber bounds the numbers in a state so that sums cannot overflow.
 const maxStateNumber = 1 << 56
 
 // QueueState is one queue of a State.
@@ -38,8 +38,8 @@ func (st *State) check() error {
 	switch {
 	case st.V != stateVersion:
 		return fmt.Errorf("state has version %d, want %d", st.V, stateVersion)
-	case st.Horizon < 1 || st.Horizon > maxStateNumber || st.Current < 0 || st.Current > maxStateNumber || st.LastScan < 0 ||
-		st.LastScan > st.Current || st.Scans < 0:
+	case st.Horizon < 1 || st.Horizon > maxStateNumber || st.Current < 0 || st.Current > maxStateNumber ||
+		st.LastScan < 0 || st.LastScan > st.Current || st.Scans < 0:
 		return fmt.Errorf("state has s %d, h %d, last scan at %d", st.Current, st.Horizon, st.LastScan)
 	case st.Scanning && len(st.Failed) != 2 || !st.Scanning && len(st.Failed) != 1:
 		return fmt.Errorf("state has %d generations of QF, scanning %t", len(st.Failed), st.Scanning)
@@ -47,7 +47,7 @@ func (st *State) check() error {
 	for _, list := range [][]QueueState{st.Queues, st.Failed} {
 		for i, qs := range list {
 			if qs.N < 1 || qs.N > 2*maxStateNumber || qs.State == nil || i > 0 && qs.N <= list[i-1].N {
-				return fmt.Errorf("state has an impossible queue %d", qs.N)
+				return fmt.Errorf("state has an invalid queue %d", qs.N)
 			}
 		}
 	}
@@ -58,8 +58,7 @@ func queueName(name string, n Number) string { return fmt.Sprintf("%s/q%d", name
 
 func failedName(name string, gen uint64) string { return fmt.Sprintf("%s/failed%d", name, gen) }
 
-// Open opens the queues that st names, or a fresh Beast if it is nil, and deletes the files of queues that it
-// does not name.
+// Open opens the queues that st names, or a new Beast if st is nil. It deletes the files of other queues.
 func Open(opt Options, st *State) (*Beast, error) {
 	if err := opt.complete(); err != nil {
 		return nil, fmt.Errorf("beast: open: %w", err)
@@ -106,7 +105,7 @@ func (b *Beast) restore(st *State) error {
 	return b.removeUnnamed(named)
 }
 
-// removeUnnamed deletes what a crash left of queues made after, or retired before, the checkpoint.
+// removeUnnamed deletes the queues that a crash left: created after, or retired before, the checkpoint.
 func (b *Beast) removeUnnamed(named map[string]bool) error {
 	names, err := queue.Names(b.opt.Set, b.opt.Name)
 	if err != nil {
@@ -122,7 +121,7 @@ func (b *Beast) removeUnnamed(named map[string]bool) error {
 	return nil
 }
 
-// Frozen is a Beast at one moment.
+// Frozen is the state of a Beast at one moment.
 type Frozen struct {
 	b       *Beast
 	state   State
@@ -130,7 +129,7 @@ type Frozen struct {
 	retired []*queue.Queue
 }
 
-// Freeze notes the present moment, in memory only. No Append, Advance or scan may be running.
+// Freeze captures the current state, in memory only. No Append, Advance or scan may be running.
 func (b *Beast) Freeze() *Frozen {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -154,7 +153,7 @@ func (b *Beast) Freeze() *Frozen {
 	return f
 }
 
-// Save writes what is in RAM to the tails and returns the state for the manifest. Once.
+// Save writes the data in RAM to the tails and returns the state for the manifest. Call it once.
 func (f *Frozen) Save(tails *disk.Tails) (*State, error) {
 	st := f.state
 	for i, q := range f.queues {
@@ -171,8 +170,8 @@ func (f *Frozen) Save(tails *disk.Tails) (*State, error) {
 	return &st, nil
 }
 
-// Commit deletes what no manifest names any more, queues read to the end included. Call it when the manifest
-// with the saved state is durable.
+// Commit deletes the files that no manifest names any more, including queues read to the end. Call it once
+// the manifest with the saved state is durable.
 func (f *Frozen) Commit() error {
 	for _, q := range f.queues {
 		if err := q.Commit(); err != nil {
@@ -188,7 +187,7 @@ func (f *Frozen) Commit() error {
 	return nil
 }
 
-// Close frees memory and descriptors. What no checkpoint has saved is gone.
+// Close frees memory and descriptors. Data that no checkpoint has saved is lost.
 func (b *Beast) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -206,9 +205,9 @@ func (b *Beast) Close() error {
 	return errors.Join(errs...)
 }
 
-// Scan calls fn for every unread record that st names: its queue's number, or Failed. It changes nothing. It hands damage to
-// damaged and goes on behind it; with damaged nil the first damage ends it (see queue.Scan). It returns how many records of
-// queues, and of QF, could not be read.
+// Scan calls fn for every unread record that st names, with its queue's number or Failed. It changes
+// nothing. It passes damage to damaged and continues after it. If damaged is nil, the first damage ends the
+// scan (see queue.Scan). Scan returns the number of unreadable records of numbered queues and of QF.
 func Scan(
 	set disk.Set, name string, st *State, fn func(n Number, rec []byte) error, damaged func(error) error,
 ) (lost, lostFailed int64, err error) {
@@ -250,8 +249,8 @@ func Files(set disk.Set, name string, st *State) []string {
 	return names
 }
 
-// EachQueue calls fn with the name and state of every queue of st, QF's generations as number Failed, and puts what it returns
-// into st. It is for those who make queues anew from what could be read of them.
+// EachQueue calls fn with the name and state of every queue of st, and stores the result in st. Generations
+// of QF have the number Failed. It serves to rebuild queues from their readable records.
 func EachQueue(name string, st *State, fn func(qname string, n Number, q *queue.State) (*queue.State, error)) error {
 	for i := range st.Queues {
 		qs := &st.Queues[i]

@@ -9,8 +9,8 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// Example places five URLs of a PLD with budget 2 and one of a PLD with budget 10, and reads the queues in turn. What fits
-// into no queue goes to QF, which is read again later with twice the queues.
+// Example places five URLs of a PLD with budget 2 and one of a PLD with budget 10, and reads the queues in
+// turn. What fits into no queue goes to QF, which is read again later with twice the queues.
 func Example() {
 	b, err := beast.Open(beast.Options{Set: disk.Set{FS: memfs.New(1), Paths: []string{"disk0"}}}, nil)
 	if err != nil {

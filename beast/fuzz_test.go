@@ -73,8 +73,8 @@ func walked(set disk.Set, st *beast.State) (records []string, err error) {
 	return records, err
 }
 
-// FuzzFiles damages the files and the state of a Beast. Damaged files: found, naming the file, or as they were. Damaged
-// states: no panic, no large allocation, an end.
+// FuzzFiles damages the files and the state of a Beast. Damaged files: found, naming the file, or as they
+// were. Damaged states: no panic, no large allocation, an end.
 func FuzzFiles(f *testing.F) {
 	damage.Fuzz(f, newSoundBeast(f).check)
 }

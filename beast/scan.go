@@ -6,7 +6,7 @@ import (
 	"drumbeat/queue"
 )
 
-// ScanDue is true when s has moved h queues since the last scan, and no scan is on.
+// ScanDue reports whether s has moved h queues since the last scan, and no scan is running.
 func (b *Beast) ScanDue() bool {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -15,20 +15,20 @@ func (b *Beast) ScanDue() bool {
 
 func (b *Beast) due() bool { return b.current.load()-b.lastScan >= b.horizon.load() }
 
-// Scanning is true from StartScan to EndScan.
+// Scanning reports whether a scan is running: from StartScan to EndScan.
 func (b *Beast) Scanning() bool {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	return b.old != nil
 }
 
-// StartScan begins to read QF; failures from now on go to a new generation. If the scan is due, h doubles, up
-// to QueuesMax. It does no I/O. It must not be called while a scan is on.
+// StartScan starts reading QF. URLs that fail from now on go to a new generation. If the scan is due, h
+// doubles, up to QueuesMax. StartScan reads and writes no records. It must not be called during a scan.
 func (b *Beast) StartScan() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.old != nil {
-		panic("BUG: beast: scan started while one is on")
+		panic("BUG: beast: scan started during a scan")
 	}
 	gen := b.failedGen + 1
 	q, err := queue.Open(b.opt.queue(failedName(b.opt.Name, gen)), nil)
@@ -46,23 +46,23 @@ func (b *Beast) StartScan() error {
 	return nil
 }
 
-// ScanPeek returns the oldest unread record of the scan, valid until ScanAdvance; false at its end, or if
-// there is no scan.
-func (b *Beast) ScanPeek() ([]byte, bool, error) {
+// ScanPeek returns the oldest unread record of the scan, valid until ScanAdvance. ok is false at the end,
+// or without a scan.
+func (b *Beast) ScanPeek() (rec []byte, ok bool, err error) {
 	b.mu.RLock()
 	q, gen := b.old, b.oldGen
 	b.mu.RUnlock()
 	if q == nil {
 		return nil, false, nil
 	}
-	rec, ok, err := q.Peek()
+	rec, ok, err = q.Peek()
 	if err != nil {
 		return nil, false, fmt.Errorf("beast: read failed queue %d: %w", gen, err)
 	}
 	return rec, ok, nil
 }
 
-// ScanAdvance passes the record that ScanPeek returned.
+// ScanAdvance moves past the record that ScanPeek returned.
 func (b *Beast) ScanAdvance() {
 	b.mu.RLock()
 	q := b.old
@@ -70,7 +70,7 @@ func (b *Beast) ScanAdvance() {
 	q.Advance()
 }
 
-// EndScan ends the scan, which must have been read to its end.
+// EndScan ends the scan. All its records must have been read.
 func (b *Beast) EndScan() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -85,20 +85,20 @@ func (b *Beast) EndScan() error {
 	return nil
 }
 
-// Stats is a picture for displays and decisions.
+// Stats holds the counters of a Beast.
 type Stats struct {
 	Current, Horizon, LastScan Number
-	Scans                      int64 // scans started, over the whole life
+	Scans                      int64 // scans started since the crawl began
 	Scanning                   bool
-	Queues                     int   // numbered queues that exist
-	CurrentRecords             int64 // unread in queue s
-	SpreadRecords              int64 // in the queues beyond
-	FailedRecords              int64 // in QF, both generations
-	Bytes                      int64 // of all these records
-	PlacedSinceScan            int64 // records appended to numbered queues since the last scan began
+	Queues                     int   // number of existing numbered queues
+	CurrentRecords             int64 // unread records in queue s
+	SpreadRecords              int64 // records in the queues after s
+	FailedRecords              int64 // records in QF, both generations
+	Bytes                      int64 // bytes of all these records
+	PlacedSinceScan            int64 // records appended to numbered queues since the start of the last scan
 }
 
-// Stats may be called at any time; it costs a look at every queue.
+// Stats returns the current counters. It locks every queue for a moment.
 func (b *Beast) Stats() Stats {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -123,14 +123,12 @@ func (b *Beast) Stats() Stats {
 	return s
 }
 
-// Current returns s.
 func (b *Beast) Current() Number {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	return b.current.load()
 }
 
-// Horizon returns h.
 func (b *Beast) Horizon() Number {
 	b.mu.RLock()
 	defer b.mu.RUnlock()

@@ -2,15 +2,15 @@
 
 package drum
 
-// plain are the types that allocate takes.
+// plain is the set of element types of allocate.
 type plain interface {
 	entry | uint64 | uint32 | uint16
 }
 
-// allocate returns n zero values of the Go heap.
+// allocate returns n zero values on the Go heap.
 func allocate[T plain](n int) []T { return make([]T, n) }
 
 func free[T plain](_ []T) {}
 
-// atomicNests returns buckets of the Go heap, as many as b has room for.
-func atomicNests(b []byte) []nest { return make([]nest, len(b)/nestBytes) }
+// atomicBuckets returns the buckets of a RAMCache on the Go heap, as many as fit into b.
+func atomicBuckets(b []byte) []cuckooBucket { return make([]cuckooBucket, len(b)/cuckooBucketBytes) }

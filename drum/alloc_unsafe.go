@@ -8,14 +8,15 @@ import (
 	"drumbeat/disk"
 )
 
-// This file gives numbers memory outside the Go heap; alloc_safe.go is its portable form (build tag drumsafe).
+// This file keeps numbers in memory outside the Go heap. alloc_safe.go is its portable form (build tag
+// drumsafe).
 
-// plain are the types without pointers that may live outside the heap.
+// plain is the set of types that may live outside the heap: none contains pointers.
 type plain interface {
 	entry | uint64 | uint32 | uint16
 }
 
-// allocate returns n zero values, page aligned; free takes them back.
+// allocate returns n zero values, page aligned. free releases them.
 func allocate[T plain](n int) []T {
 	if n == 0 {
 		return nil
@@ -34,7 +35,7 @@ func free[T plain](s []T) {
 	disk.Free(unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s[:cap(s)]))), n))
 }
 
-// atomicNests returns b, page aligned memory, as buckets of a RAMCache.
+// atomicBuckets returns b, page-aligned memory, as the buckets of a RAMCache.
 func atomicBuckets(b []byte) []cuckooBucket {
 	return unsafe.Slice((*cuckooBucket)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/cuckooBucketBytes)
 }

@@ -141,7 +141,8 @@ func benchmarkPass(b *testing.B, opt Options, known int) {
 	b.ReportMetric(8*float64(s.LiveBytes)/float64(s.Keys), "bits/key")
 }
 
-// BenchmarkDryPass is the least that a pass costs: the links of one page into a cache of a few thousand keys.
+// BenchmarkDryPass is the least that a pass costs: the links of one page into a cache of a few thousand
+// keys.
 func BenchmarkEarlyPass(b *testing.B) {
 	for _, aux := range []AuxMode{AuxBucketed, AuxLog} {
 		b.Run(fmt.Sprintf("aux=%d", aux), func(b *testing.B) {

@@ -12,33 +12,35 @@ import (
 	"drumbeat/disk"
 )
 
-// What part-filled buffers hold is saved at checkpoints, to one file per directory that only grows: each checkpoint
-// appends what has come into the buffers since the one before. A buffer that is written to its bucket file, or whose
-// tuples have been merged, leaves dead bytes behind. When these exceed the live ones the next checkpoint saves all
-// buffers of the directory to a new file; so at most as much is saved again as was saved for the first time, and the
-// files take at most twice what the buffers hold, three times while a checkpoint replaces one, and bufferSlack.
+// At a checkpoint, the content of partly filled buffers is saved to one append-only file per directory.
+// Each checkpoint appends what has entered the buffers since the previous one. A buffer leaves dead bytes
+// in the file once it is written to its bucket file or its tuples are merged. When the dead bytes exceed
+// the live ones, the next checkpoint saves all buffers of the directory to a new file. So the bytes saved
+// again never exceed those saved for the first time. The files take at most twice the content of the
+// buffers, three times while a checkpoint replaces a file, plus bufferSlack.
 //
-// A filling is the time of a buffer from its first record until it is written or dropped. It has a number, given by
-// the first Freeze that finds it; the state says which fillings are in the buffers, and how many bytes of each. All
-// other entries of a file are dead.
+// A filling is the life of a buffer from its first record until it is written or dropped. The first Freeze
+// that finds it gives it a number. The state lists the fillings in the buffers and the number of bytes of
+// each. All other entries of a file are dead.
 
-// bufferSlack is how many dead bytes are left alone: new files for crumbs aren't worth their names.
+// bufferSlack is the number of dead bytes that does not justify a new file.
 const bufferSlack = 2 * pageBytes
 
-// syncBytes is how much Save writes before it waits for the disk. Dirty pages would pile up otherwise, and the kernel
-// then halts everybody who writes.
+// syncBytes is the number of bytes that Save writes between syncs. Otherwise dirty pages would accumulate,
+// and the kernel would then block all writers.
 const syncBytes = 32 << 20
 
-// bufferFile is the file of one directory. Freeze and Save, which take turns, own its fields but live.
+// bufferFile is the file of one directory. Freeze and Save, which never overlap, own all fields except
+// live.
 type bufferFile struct {
 	dir     int
 	gen     uint64 // 0: no file yet
 	written int64  // whole pages
-	// live is the bytes of records in the file that are in buffers still.
+	// live is the number of bytes in the file whose records are still in buffers.
 	live atomic.Int64
 }
 
-// crowded is true when more than half of the file is dead.
+// crowded reports whether more than half of the file is dead.
 func (bf *bufferFile) crowded() bool { return bf.written > 2*bf.live.Load()+bufferSlack }
 
 // vacate ends the filling of a buffer.
@@ -49,7 +51,7 @@ func (s *stream) vacate() {
 	s.fill, s.saved = 0, 0
 }
 
-// bufferWriter appends entries to a bufferFile, in frames of about frameBytes.
+// bufferWriter appends entries to a bufferFile in frames of about frameBytes.
 type bufferWriter struct {
 	d        *Drum
 	bf       *bufferFile
@@ -58,10 +60,10 @@ type bufferWriter struct {
 	unsynced int64
 }
 
-// frameBytes is about how much goes into one frame.
+// frameBytes is the approximate size of a frame.
 const frameBytes = 1 << 20
 
-// begin makes the frame's head, if the frame is empty.
+// begin reserves space for the frame's header if the frame is empty.
 func (w *bufferWriter) begin() {
 	if len(w.frame) == 0 {
 		w.frame = append(w.frame, make([]byte, frameHeaderBytes)...)
@@ -98,7 +100,7 @@ func (w *bufferWriter) flush() error {
 	return nil
 }
 
-// open opens the file, making it if nothing is in it yet.
+// open opens the file, or creates it if it has no content yet.
 func (w *bufferWriter) open() (err error) {
 	d, name := w.d, w.d.opt.path(w.bf.dir, buffersName(w.bf.gen))
 	if w.bf.written > 0 {
@@ -127,26 +129,26 @@ func (w *bufferWriter) close() error {
 	return err
 }
 
-// bufferEntry is a piece of a buffer in a frame.
+// bufferEntry is a part of a buffer in a frame.
 type bufferEntry struct {
 	fill   uint64
 	bucket int
 	kind   blockKind
-	from   int // bytes of the filling before it
+	from   int // bytes of the filling in earlier entries
 	base   uint64
 	bytes  []byte
 }
 
-// savedBuffer is what a buffer held at a checkpoint, put together from its entries.
+// savedBuffer is the content of a buffer at a checkpoint, assembled from its entries.
 type savedBuffer struct {
 	want int64 // bytes
 	path string
 	kind blockKind
 	base uint64
-	buf  []byte // room for a block's head, then the bytes; nil before the first entry
+	buf  []byte // space for a block header, then the bytes; nil before the first entry
 }
 
-// bytes returns the records that have been read.
+// bytes returns the records read so far.
 func (b *savedBuffer) bytes() []byte {
 	if b.buf == nil {
 		return nil
@@ -154,25 +156,26 @@ func (b *savedBuffer) bytes() []byte {
 	return b.buf[bucketHeaderBytes:]
 }
 
-// savedBuffers are the buffers of a state by filling.
+// savedBuffers maps fillings to the buffers of a state.
 type savedBuffers map[uint64]*savedBuffer
 
-// bufferReader puts together what was in the buffers of a state.
+// bufferReader assembles the buffers of a state.
 type bufferReader struct {
 	opt   *Options
 	saved savedBuffers
 	// get returns an empty buffer with room for n bytes of payload.
 	get func(n int) []byte
-	// damaged, if not nil, gets each piece that can't be read, and reading goes on behind it; of a buffer that a
-	// piece is missing of, what precedes it remains.
+	// damaged, if not nil, is called for each unreadable part. If it returns nil, reading continues after
+	// that part; a buffer that misses a part keeps what precedes it.
 	damaged func(err error) error
 	frame   []byte
-	// some: the state names few of the fillings. Frames without any of them are passed over by the heads of their entries.
+	// some means that the state names few of the fillings. The reader then reads the entry headers of a
+	// frame first, and skips frames without a wanted filling.
 	some bool
 }
 
-// readBuffers reads what was in the buffers of st, which has been checked. After an error those that it has taken are in
-// saved.
+// readBuffers reads the content of the buffers of st, which must be valid. After an error, saved holds the
+// buffers allocated so far.
 func (r *bufferReader) readBuffers(st *State) error {
 	r.saved = savedBuffers{}
 	paths := map[int]string{}
@@ -184,7 +187,7 @@ func (r *bufferReader) readBuffers(st *State) error {
 		case s.Fill == 0:
 			return nil
 		case r.saved[s.Fill] != nil || paths[dir] == "":
-			return r.report(fmt.Errorf("state has filling %d twice, or no file for it", s.Fill))
+			return r.report(fmt.Errorf("state lists filling %d twice, or has no file for it", s.Fill))
 		}
 		r.saved[s.Fill] = &savedBuffer{want: s.Buffered, kind: kind, path: paths[dir]}
 		return nil
@@ -216,7 +219,7 @@ func (r *bufferReader) readBuffers(st *State) error {
 	return nil
 }
 
-// report lets damaged decide whether an error ends the reading.
+// report asks damaged whether an error ends the reading.
 func (r *bufferReader) report(err error) error {
 	if err == nil || r.damaged == nil {
 		return err
@@ -224,7 +227,7 @@ func (r *bufferReader) report(err error) error {
 	return r.damaged(err)
 }
 
-// file takes the entries of one file.
+// file reads the entries of one file.
 func (r *bufferReader) file(bs BufferState, name string) error {
 	f, err := r.opt.Set.FS.OpenRead(name)
 	if err != nil {
@@ -260,7 +263,8 @@ func (r *bufferReader) file(bs BufferState, name string) error {
 			return err
 		}
 		off += max(size, pageBytes)
-		for ; size == 0 && off < bs.Bytes; off += pageBytes { // behind a head that can't be read, to the next one
+		// After an unreadable header, find the next one.
+		for ; size == 0 && off < bs.Bytes; off += pageBytes {
 			if _, err := r.headAt(f, bs, off); err == nil {
 				break
 			}
@@ -269,7 +273,8 @@ func (r *bufferReader) file(bs BufferState, name string) error {
 	return nil
 }
 
-// wants tells whether the frame at off has an entry of a filling that is wanted, and the frame's size in the file.
+// wants reports whether the frame at off has an entry of a wanted filling, and returns the frame's size in
+// the file.
 func (r *bufferReader) wants(f disk.File, bs BufferState, off int64) (wanted bool, size int64, err error) {
 	n, err := r.headAt(f, bs, off)
 	if err != nil {
@@ -287,7 +292,7 @@ func (r *bufferReader) wants(f disk.File, bs BufferState, off int64) (wanted boo
 			return true, size, nil
 		}
 		if at += entryHeaderBytes + length; at > end {
-			return true, size, nil // the frame's checksum tells
+			return true, size, nil // take will report the wrong checksum
 		}
 	}
 	return false, size, nil
@@ -306,7 +311,8 @@ func (r *bufferReader) headAt(f disk.File, bs BufferState, off int64) (int, erro
 	return n, err
 }
 
-// frameAt returns the payload of the frame at off, and the frame's size in the file, 0 if its head can't be read.
+// frameAt returns the payload of the frame at off and the frame's size in the file. The size is 0 if the
+// header is unreadable.
 func (r *bufferReader) frameAt(f disk.File, bs BufferState, off int64) (payload []byte, size int64, err error) {
 	n, err := r.headAt(f, bs, off)
 	if err != nil {
@@ -321,7 +327,7 @@ func (r *bufferReader) frameAt(f disk.File, bs BufferState, off int64) (payload 
 	return r.frame[frameHeaderBytes:end], size, checkSum(r.frame[:end], r.frame[end:], f.Name(), off)
 }
 
-// take adds the entries of a frame's payload to the buffers that they belong to; none has more than limit bytes.
+// take appends the entries of a frame's payload to their buffers. No buffer has more than limit bytes.
 func (r *bufferReader) take(b []byte, name string, off, limit int64) error {
 	for len(b) > 0 {
 		var e bufferEntry
@@ -330,18 +336,27 @@ func (r *bufferReader) take(b []byte, name string, off, limit int64) error {
 			return corrupt(name, off, "an entry", fmt.Sprintf("% x", b[:min(len(b), entryHeaderBytes)]))
 		}
 		if s := r.saved[e.fill]; s != nil {
-			if e.kind == s.kind && e.from == len(s.bytes()) && int64(e.from+len(e.bytes)) <= s.want && s.want <= limit {
-				if s.buf == nil {
-					s.buf, s.base = r.get(int(s.want)), e.base
-				}
-				s.buf = append(s.buf, e.bytes...)
-			} else if err := r.report(corrupt(name, off, fmt.Sprintf("%s of filling %d, up to %d bytes from %d on", s.kind,
-				e.fill, s.want, len(s.bytes())), fmt.Sprintf("%s, %d bytes from %d on", e.kind, len(e.bytes), e.from))); err != nil {
+			if err := r.report(s.add(&e, r.get, name, off, limit)); err != nil {
 				return err
 			}
 		}
 		b = b[n:]
 		off += int64(n)
 	}
+	return nil
+}
+
+// add appends an entry, which must continue the bytes read so far.
+func (b *savedBuffer) add(e *bufferEntry, get func(n int) []byte, name string, off, limit int64) error {
+	n := len(b.bytes())
+	if e.kind != b.kind || e.from != n || int64(n+len(e.bytes)) > b.want || b.want > limit {
+		return corrupt(name, off, fmt.Sprintf("%s of filling %d from byte %d, up to %d bytes", b.kind, e.fill, n,
+			b.want),
+			fmt.Sprintf("%s from byte %d, %d bytes", e.kind, e.from, len(e.bytes)))
+	}
+	if b.buf == nil {
+		b.buf, b.base = get(int(b.want)), e.base
+	}
+	b.buf = append(b.buf, e.bytes...)
 	return nil
 }

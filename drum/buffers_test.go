@@ -64,8 +64,8 @@ func TestGoldenBuffers(t *testing.T) {
 	}
 }
 
-// What checkpoints write is at most twice what came into the buffers, and what their files hold at most twice what is
-// in the buffers, but for heads and whole pages; a checkpoint without news writes nothing.
+// What checkpoints write is at most twice what came into the buffers, and what their files hold at most
+// twice what is in the buffers, but for heads and whole pages; a checkpoint without news writes nothing.
 func TestCheckpointBytes(t *testing.T) {
 	for _, kind := range []string{"mixed", "log", "variable"} {
 		t.Run(kind, func(t *testing.T) {

@@ -8,24 +8,24 @@ import (
 	"slices"
 )
 
-// Codec is the coding of the keys in a block of the cache.
+// Codec is the encoding of the keys in a block of the cache.
 type Codec uint8
 
 const (
-	// Raw is 8 bytes a key.
+	// Raw stores 8 bytes per key.
 	Raw Codec = 1
-	// Rice is Golomb-Rice coding of the differences between keys: for n uniform keys within 1 % of the bound of
-	// 64 - log2(n) + 1.44 bits a key.
+	// Rice stores the differences between keys in Golomb-Rice code. For n uniform keys it is within 1 % of
+	// the bound of 64 - log2(n) + 1.44 bits per key.
 	Rice Codec = 2
 )
 
-// maxRiceBytes bounds the coding of a key: a remainder of up to 63 bits, a quotient of less than 4 on
-// average.
+// maxRiceBytes bounds the mean length of an encoded key: a remainder of up to 63 bits, and a quotient below
+// 4 on average.
 const maxRiceBytes = 9
 
 var errKeys = errors.New("keys not coded in order")
 
-// appendRaw appends the coding of ascending keys.
+// appendRaw appends ascending keys in raw form.
 func appendRaw(dst []byte, keys []uint64) []byte {
 	for _, k := range keys {
 		dst = binary.LittleEndian.AppendUint64(dst, k)
@@ -47,13 +47,14 @@ func decodeRaw(keys []uint64, b []byte) ([]byte, error) {
 	return b[8*len(keys):], nil
 }
 
-// riceParameter returns the number of remainder bits that makes the coding of ascending keys shortest.
+// riceParameter returns the number of remainder bits that minimizes the length of the encoded keys. The
+// keys ascend.
 func riceParameter(keys []uint64) uint8 {
 	n := uint64(len(keys) - 1)
 	if n == 0 {
 		return 0
 	}
-	// With differences distributed geometrically around the mean, the best is near log2(mean ln 2).
+	// For geometrically distributed differences the best parameter is near log2(mean ln 2).
 	mean := float64(keys[n]-keys[0]) / float64(n)
 	guess := 0
 	if mean > 2 {
@@ -72,10 +73,10 @@ func riceParameter(keys []uint64) uint8 {
 	return best
 }
 
-// appendRice appends the coding of the differences of ascending keys with w remainder bits.
+// appendRice appends the differences of ascending keys with w remainder bits.
 func appendRice(dst []byte, keys []uint64, w uint8) []byte {
 	dst = slices.Grow(dst, maxRiceBytes*len(keys)+16)
-	var acc uint64 // bits not yet written, below 64 of them
+	var acc uint64 // pending bits, fewer than 64
 	var have uint
 	if w > 0 {
 		mask := uint64(1)<<w - 1
@@ -86,7 +87,7 @@ func appendRice(dst []byte, keys []uint64, w uint8) []byte {
 			if have >= 64 {
 				dst = binary.LittleEndian.AppendUint64(dst, acc)
 				have -= 64
-				acc = r >> (uint(w) - have) // 0 if have is 0 now: r < 1<<w
+				acc = r >> (uint(w) - have) // 0 if have is 0 now, since r < 1<<w
 			}
 		}
 		dst = appendBits(dst, acc, have)
@@ -110,7 +111,7 @@ func appendRice(dst []byte, keys []uint64, w uint8) []byte {
 	return appendBits(dst, acc, have)
 }
 
-// appendBits appends the low n bits of acc, filled up to a byte.
+// appendBits appends the low n bits of acc, padded to whole bytes.
 func appendBits(dst []byte, acc uint64, n uint) []byte {
 	for ; n > 0; n -= min(n, 8) {
 		dst = append(dst, byte(acc))
@@ -119,8 +120,8 @@ func appendBits(dst []byte, acc uint64, n uint) []byte {
 	return dst
 }
 
-// decodeRice reads len(keys) keys, keys[0] being given, from b, which must be followed by at least 8 bytes
-// more within its capacity, and returns the rest of b.
+// decodeRice reads len(keys) keys from b and returns the rest of b. keys[0] must be set. b must have a
+// capacity of at least 8 bytes beyond its length.
 func decodeRice(keys []uint64, b []byte, w uint8) ([]byte, error) {
 	n := len(keys) - 1
 	plane := (n*int(w) + 7) / 8
@@ -168,7 +169,8 @@ func decodeRice(keys []uint64, b []byte, w uint8) ([]byte, error) {
 	return b[plane+(pos+7)/8:], nil
 }
 
-// decodeRiceWide is decodeRice for remainders that need not lie in 8 bytes: blocks of a handful of keys.
+// decodeRiceWide is decodeRice for remainders that may span more than 8 bytes. Only blocks of a few keys
+// have them.
 func decodeRiceWide(keys []uint64, b []byte, w uint8) ([]byte, error) {
 	bit := func(pos int) uint64 { return uint64(b[pos>>3]>>(pos&7)) & 1 }
 	pos, end := ((len(keys)-1)*int(w)+7)/8*8, 8*len(b)

@@ -15,8 +15,8 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// TestWorkersGiveTheSameVerdicts: however many workers merge, and through whatever file system, each tuple gets the
-// verdict that one worker gives it, and unique texts come out in order of arrival.
+// TestWorkersGiveTheSameVerdicts: however many workers merge, and through whatever file system, each tuple
+// gets the verdict that one worker gives it, and unique texts come out in order of arrival.
 func TestWorkersGiveTheSameVerdicts(t *testing.T) {
 	verdicts := func(fsys disk.FS, dir string, workers int) []string {
 		var got []string
@@ -51,14 +51,15 @@ func TestWorkersGiveTheSameVerdicts(t *testing.T) {
 	for _, workers := range []int{2, 3, 8} {
 		for name, fsys := range map[string]disk.FS{"os": disk.OS(), "direct": disk.Direct()} {
 			if got := verdicts(fsys, t.TempDir(), workers); !slices.Equal(got, want) {
-				t.Errorf("%d workers, %s: got %d uniques, want the %d of one worker, in its order", workers, name, len(got), len(want))
+				t.Errorf("%d workers, %s: got %d uniques, want the %d of one worker, in its order", workers, name,
+					len(got), len(want))
 			}
 		}
 	}
 }
 
-// TestFullBuffersOfManyAdds: blocks of a text log that several Adds fill at the same time are written in the order of
-// their numbers, and every text belongs to its key.
+// TestFullBuffersOfManyAdds: blocks of a text log that several Adds fill at the same time are written in
+// the order of their numbers, and every text belongs to its key.
 func TestFullBuffersOfManyAdds(t *testing.T) {
 	opt := small(kinds["log"])
 	opt.Set = disk.Set{FS: disk.OS(), Paths: []string{t.TempDir(), t.TempDir()}}
@@ -98,7 +99,8 @@ func TestFullBuffersOfManyAdds(t *testing.T) {
 	}
 }
 
-// TestLogWriteFails: an Add whose block can't be written fails, and so do those that wait for their turn behind it.
+// TestLogWriteFails: an Add whose block can't be written fails, and so do those that wait for their turn
+// behind it.
 func TestLogWriteFails(t *testing.T) {
 	failing := disk.NewFault(memfs.New(1), func(op disk.Op, name string) error {
 		if op == disk.OpWrite {
@@ -116,7 +118,8 @@ func TestLogWriteFails(t *testing.T) {
 	for a := range errs {
 		wg.Go(func() {
 			for i := range 10_000 {
-				ts := []Tuple{{Key: Key(uint64(a*10_000+i) * 0x9e3779b97f4a7c15), Op: CheckUpdate, Aux: []byte("some text")}}
+				ts := []Tuple{{Key: Key(uint64(a*10_000+i) * 0x9e3779b97f4a7c15), Op: CheckUpdate,
+					Aux: []byte("some text")}}
 				if errs[a] = d.Add(ts); errs[a] != nil {
 					return
 				}
@@ -134,8 +137,8 @@ func TestLogWriteFails(t *testing.T) {
 	}
 }
 
-// TestPassKeepsDirectoriesBusy: with two workers a pass reads the buckets of two directories at the same time: each
-// directory's first read of keys ends only when the other's has begun.
+// TestPassKeepsDirectoriesBusy: with two workers a pass reads the buckets of two directories at the same
+// time: each directory's first read of keys ends only when the other's has begun.
 func TestPassKeepsDirectoriesBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var began [2]chan struct{}
@@ -173,7 +176,8 @@ func TestPassKeepsDirectoriesBusy(t *testing.T) {
 	})
 }
 
-// TestFailureIsToldBeforeCancellation: what fails in one worker is not hidden by the others' being cancelled.
+// TestFailureIsToldBeforeCancellation: what fails in one worker is not hidden by the others' being
+// cancelled.
 func TestFailureIsToldBeforeCancellation(t *testing.T) {
 	c := &mergeWorkers{d: &Drum{buckets: make([]bucket, 3)}, workers: make([]*pass, 3)}
 	failed := errors.New("disk")

@@ -1,59 +1,62 @@
-// Package drum is the Disk Repository with Update Management of the IRLbot paper: a large sorted set of <key,
-// value> pairs on disk that takes a stream of checks and updates, and answers them in batches by sequential
-// reading and writing alone. It knows nothing of URLs.
+// Package drum is the Disk Repository with Update Management of the IRLbot paper: a large sorted set of
+// <key, value> pairs on disk. It takes a stream of checks and updates, and answers them in batches using
+// only sequential reads and writes. It does not interpret keys and values.
 //
-// It implements section IV.C and Figure 1; model.go has the equations of sections IV and V. Tuples <key,
-// value, aux> are spread over k bucket buffers by the leading bits of the key, <key, value> and aux apart,
-// and full buffers go to bucket files. A merge reads a bucket, sorts it, takes it through the bucket's part
-// of the sorted cache Z, which is rewritten if something changed, and hands out the results, with their aux,
-// in order of arrival.
+// It implements section IV.C and Figure 1; model.go has the equations of sections IV and V. The leading
+// bits of its key assign each tuple <key, value, aux> to one of k bucket buffers, with <key, value> and aux
+// apart. Full buffers are written to bucket files. A merge reads a bucket, sorts it, and merges it with the
+// bucket's part of the sorted cache Z. It rewrites that part if an entry changed. Then it emits the
+// results, with their aux, in order of arrival.
 //
 // # Departures from the paper
 //
-//   - A bucket is merged in rounds of at most BucketBytes of RAM, in order of arrival, so the keys need not
-//     be uniform: one key may own most of the tuples. With Options.Each each bucket is merged when it is full
-//     itself.
-//   - Apply, a function, decides what an operation does to a value; check, update and check+update are stock
-//     ones.
-//   - Z is cut at the borders of the buckets into parts, and a part that didn't change isn't rewritten. The
-//     parts that a pass writes go to one new file per directory.
+//   - A bucket is merged in rounds of at most BucketBytes of RAM, in order of arrival. So keys need not be
+//     uniform: one key may own most of the tuples. With Options.Each, each bucket is merged when it is full.
+//   - A function, Apply, decides how an operation changes a value. The paper's check, update and check+update
+//     are built in.
+//   - Z is split into one part per bucket, and an unchanged part is not rewritten. The parts that a pass writes
+//     go to one new file per directory.
 //   - Keys in Z may be Golomb-Rice coded, aux compressed.
-//   - A store that only asks "seen or not" may keep aux in one log per directory, in order of arrival,
-//     instead of a file per bucket (Options.Aux = AuxLog, textlog.go): half the files, text that compresses
-//     well, and unique tuples in order of arrival. They come out when all buckets have been merged.
-//   - Sorting is in place: 16 bytes a tuple, where the paper has H + P = 12 and must restore the order of
-//     arrival too.
-//   - Options.Workers buckets are merged at the same time, each in a round of its own; texts are coded outside of
-//     the log's lock and decoded ahead of the stream.
-//   - Bucket files are made when a buffer is full, and grow by extents. A small store merges from RAM.
+//   - A store that only asks whether a key was seen may keep aux in one log per directory, in order of arrival,
+//     instead of one file per bucket (Options.Aux = AuxLog, textlog.go). That halves the number of files, the
+//     text compresses well, and unique tuples come out in order of arrival, once all buckets are merged.
+//   - Sorting is in place and takes 16 bytes per tuple. The paper takes H + P = 12, and also has to restore the
+//     order of arrival.
+//   - Up to Options.Workers buckets are merged concurrently, each in its own round. Texts are encoded outside
+//     the log's lock, and decoded ahead of the stream.
+//   - A bucket file is created when its buffer is first full, and grows by extents. A small store merges from
+//     RAM.
 //
 // # Contract
 //
-// Every tuple added is seen by exactly one round. Tuples of a bucket are applied and answered in order of
-// arrival. A checkpoint (Pause, Freeze, Resume, Save, sync of all directories, manifest, Commit) captures one
-// moment; after a crash Open goes on from the last durable one, nothing lost and nothing doubled. No State
-// has a round in its middle: emission and install of a round are one unit under the gate that Pause takes.
-// Files that a State names are neither cut, nor overwritten nor deleted before the Commit of a later one. An
-// error of writing or of Emit is final (fail-stop), one of the context or of Reserve is not. Damage found in
-// a file is a *disk.CorruptError and final too.
+// Exactly one round sees each tuple added. Tuples of a bucket are applied and answered in order of arrival.
+// A checkpoint (Pause, Freeze, Resume, Save, sync of all directories, manifest, Commit) captures one
+// moment. After a crash, Open continues from the last durable checkpoint; no tuple is lost or applied
+// twice. No State is taken inside a round: Pause takes the gate that makes emission and install of a round
+// one unit. A file that a State names is not cut, overwritten or deleted before the Commit of a later
+// State. After a write error, an error of Emit or damage in a file (a *disk.CorruptError), the store
+// accepts no more operations. Errors of the context and of Reserve are not final.
 //
 // # Concurrency
 //
-// Add may be called by many goroutines, also during a pass and from within Emit; a full buffer is written by
-// whoever fills it. One Pass runs at a time; with Options.Workers above 1 it has so many goroutines, and one
-// more to read a text log, which end with it. Reading, sorting and writing of one round take turns.
+// Add may be called by many goroutines, also during a pass and from within Emit. The goroutine that fills a
+// buffer writes it. One Pass runs at a time. With Options.Workers above 1, a Pass starts that number of
+// goroutines, and one more to read a text log. They end with the pass. Within a round, reading, sorting and
+// writing do not overlap.
 //
 // # Memory and disk
 //
-// Options.RAMBytes: 2kM for buffers (M only once touched), and for each worker 2M, BucketBytes for the tuples of
-// a round (with text logs, or SpanBytes for the bitmap that follows them), ReadChunkBytes and the merge's own
-// buffers; all but the first only during a pass. Text logs take some LogBytes more. Disk: the pending tuples, the cache twice, what is in buffers twice.
+// Options.RAMBytes returns the RAM: 2kM for buffers, of which only touched pages count, and for each worker
+// 2M, BucketBytes for the tuples of a round (with text logs at least SpanBytes, for the bitmap used after
+// the merge), ReadChunkBytes and the merge's own buffers. The workers' share is used only during a pass.
+// Text logs add a few LogBytes. Disk holds the pending tuples, the cache twice, and the buffers' content
+// twice.
 //
 // # Files
 //
-// In state/<Name> of each directory: keys-<bucket>-<generation> and aux-<bucket>-<generation>, a bucket's
-// input, in directory bucket mod n; text-<directory>-<generation>, a text log; cache-<generation>, the parts
-// that a pass wrote, and unique-<generation>, its lists of unique texts, in directory (bucket + 1) mod n;
-// buffers-<generation>, what came into the directory's buffers between checkpoints (buffers.go). The formats
-// are in docs/formats/drum.md and format.go.
+// Each directory has these files in state/<Name>. keys-<bucket>-<generation> and aux-<bucket>-<generation>
+// are a bucket's input, in directory bucket mod n. text-<directory>-<generation> is a text log.
+// cache-<generation> has parts written by a pass, and unique-<generation> its lists of unique texts, both
+// in directory (bucket + 1) mod n. buffers-<generation> has the content of the directory's buffers at
+// checkpoints (buffers.go). For the formats see docs/formats/drum.md and format.go.
 package drum

@@ -11,20 +11,20 @@ import (
 	"drumbeat/disk"
 )
 
-// Key identifies an entry of the cache. Keys should be uniform hashes; where they are not, or where one key
-// owns most of the tuples, set Options.Each. The leading bits select the bucket.
+// Key identifies an entry of the cache. Its leading bits select the bucket. Keys should be uniform hashes.
+// If they are not, or if one key owns most of the tuples, set Options.Each.
 type Key uint64
 
-// Op says what a tuple asks for. Check and Update are the bits of which CheckUpdate is the union. The zero Op
-// is invalid.
+// Op is the operation of a tuple. Check and Update are bits; CheckUpdate is their union. The zero Op is
+// invalid.
 type Op uint8
 
 const (
-	// Check asks for the key's state and leaves the cache as it is.
+	// Check asks for the key's state and does not change the cache.
 	Check Op = 1
-	// Update changes the entry and asks nothing.
+	// Update changes the entry and asks for nothing.
 	Update Op = 2
-	// CheckUpdate does both in one pass through the cache.
+	// CheckUpdate does both in one pass over the cache.
 	CheckUpdate Op = Check | Update
 )
 
@@ -45,25 +45,26 @@ func (o Op) String() string {
 type Tuple struct {
 	// Key selects the entry.
 	Key Key
-	// Op is what to do with it.
+	// Op is the operation.
 	Op Op
-	// Value is what Apply sees; at most Options.MaxValueBytes, empty in stores without values. It may be empty
-	// and need not have the length of the cache's values.
+	// Value is the argument of Apply, of at most Options.MaxValueBytes. It may be empty, may differ in
+	// length from the cache's values, and must be empty in stores without values.
 	Value []byte
-	// Aux comes back with the result; Apply doesn't see it. It must fit into a buffer.
+	// Aux is returned with the result; Apply does not see it. It must fit into a buffer.
 	Aux []byte
 }
 
-// Result is the answer to one tuple.
+// Result is the answer to a tuple.
 type Result struct {
 	// Key and Op are the tuple's.
 	Key Key
 	Op  Op
-	// New is set by Apply; in stores without Apply: the key was absent when this tuple's turn came.
+	// New is set by Apply. In stores without Apply it means that the key was absent when this tuple was
+	// applied.
 	New bool
-	// Found is true when the cache had the key before the round (before the run that Apply saw).
+	// Found is true if the cache had the key before the round, or before the run passed to Apply.
 	Found bool
-	// Result and Out are what Apply gave.
+	// Result and Out come from Apply.
 	Result uint64
 	Out    []byte
 	// Value and Aux are the tuple's.
@@ -71,12 +72,12 @@ type Result struct {
 	Aux   []byte
 }
 
-// Drum is one disk repository. Add, Full, Pending, Stats, Pause and Resume are safe for concurrent use; one
-// Pass and one checkpoint (Freeze, Save, Commit) run at a time, beside Adds.
+// Drum is a disk repository. Add, Full, Pending, Stats, Pause and Resume are safe for concurrent use. One
+// Pass and one checkpoint (Freeze, Save, Commit) may run at a time, concurrently with Add.
 type Drum struct {
 	opt      Options
-	shift    uint // of a key, to get its bucket
-	keyBytes int  // of a key in a record
+	shift    uint // right shift of a key that gives its bucket
+	keyBytes int  // bytes of a key in a record
 
 	buckets []bucket
 	bufs    bufferPool
@@ -91,13 +92,13 @@ type Drum struct {
 	passMu sync.Mutex
 
 	gen    atomic.Uint64 // last generation given to a file
-	tuples atomic.Int64  // pending, sealed ones included
+	tuples atomic.Int64  // pending, including sealed ones
 	bytes  atomic.Int64  // payload bytes of the pending tuples
-	full   atomic.Int64  // buckets whose open input reached BucketBytes
+	full   atomic.Int64  // buckets whose open input has reached BucketBytes
 	sealed atomic.Int64  // buckets with a sealed input
 	keys   atomic.Int64  // entries in the cache
-	// With text logs: unique texts merged and not emitted, bytes of the logs' files, whether a pass is under
-	// way.
+	// With text logs: unique texts merged but not emitted, bytes in the logs' files, and whether a pass is
+	// in progress.
 	unstreamed, logBytes atomic.Int64
 	logSealed            atomic.Bool
 	counts               counters
@@ -106,28 +107,28 @@ type Drum struct {
 	files files
 	texts texts
 
-	// held has the files of saved buffers, by directory; fills is the number of the last filling. Freeze and Save own
-	// them, which take turns.
+	// held has the files of saved buffers, by directory. fills is the number of the last filling. Freeze
+	// and Save, which never overlap, own both.
 	held  []*bufferFile
 	fills uint64
 }
 
 // bucket is one of the k partitions of the key space.
 type bucket struct {
-	// mu guards open and the pending marks of all streams, and is held while a full buffer is written. The rest
-	// is changed by Pass alone, under mu and the gate.
+	// mu guards open and the pending marks of all streams. It is held while a full buffer is written. Only
+	// Pass changes the other fields, under mu and the gate.
 	mu     sync.Mutex
 	open   *input
-	sealed *input // nil unless a merge has begun and not ended
+	sealed *input // nil unless a merge has started and not ended
 	part   part
-	full   bool // open has BucketBytes; counted in Drum.full
+	full   bool // open has reached BucketBytes; counted in Drum.full
 }
 
-// failure is the first error after which nothing is done any more.
+// failure holds the first final error. Later calls return it.
 type failure struct{ err error }
 
-// Open opens the store that st describes, or an empty one if st is nil. Files in the store's own directories
-// that st does not name are deleted, named ones are cut to the named length.
+// Open opens the store in the state st, or an empty one if st is nil. In the store's directories it deletes
+// the files that st does not name, and cuts the others to the length in st.
 func Open(opt Options, st *State) (*Drum, error) {
 	if st != nil {
 		if err := st.check(opt.Set.Len()); err != nil {
@@ -165,10 +166,11 @@ func Open(opt Options, st *State) (*Drum, error) {
 	return d, nil
 }
 
-// shiftOf returns how far keys are shifted to give the number of one of k buckets.
+// shiftOf returns the right shift that turns a key into the number of one of k buckets.
 func shiftOf(k int) uint { return uint(64 - bits.Len(uint(k-1))) }
 
-// Close frees the memory. What is in RAM and not saved by a checkpoint is gone. No other call may be running.
+// Close frees the memory. Tuples in RAM that no checkpoint has saved are lost. No other call may be
+// running.
 func (d *Drum) Close() error {
 	if !d.fail(ErrClosed) && d.failed() == ErrClosed {
 		return ErrClosed
@@ -195,12 +197,12 @@ func (d *Drum) releaseBuffers() {
 	d.packs.freeAll()
 }
 
-// fail makes err the sticky error unless there is one; it tells whether it did.
+// fail stores err as the final error if there is none yet, and reports whether it did.
 func (d *Drum) fail(err error) bool {
 	return d.failure.CompareAndSwap(nil, &failure{err})
 }
 
-// failed returns the sticky error.
+// failed returns the final error, or nil.
 func (d *Drum) failed() error {
 	if f := d.failure.Load(); f != nil {
 		return f.err
@@ -208,13 +210,14 @@ func (d *Drum) failed() error {
 	return nil
 }
 
-// Full is true when a merge is due: a bucket has BucketBytes, DiskBytes are in use, or an interrupted merge
-// waits to be ended.
+// Full reports whether a merge is due: a bucket has reached BucketBytes, DiskBytes are in use, or an
+// interrupted merge must be finished.
 func (d *Drum) Full() bool {
 	return d.full.Load() > 0 || d.sealed.Load() > 0 || d.logSealed.Load() || d.overDisk()
 }
 
-// HalfFull is true when a merge is due, or when what waits fills half of all buckets, as far as it counts there (TupleBytes).
+// HalfFull reports whether a merge is due, or the pending tuples take half of the BucketBytes of all
+// buckets, counted by TupleBytes.
 func (d *Drum) HalfFull() bool {
 	tuples, _ := d.Pending()
 	return d.Full() || tuples*d.opt.TupleBytes(0) >= int64(d.opt.Buckets)*d.opt.BucketBytes/2
@@ -224,8 +227,8 @@ func (d *Drum) overDisk() bool {
 	return d.opt.DiskBytes > 0 && d.bytes.Load()+d.logBytes.Load() >= d.opt.DiskBytes
 }
 
-// Pending returns the number of tuples that have not been answered, and their bytes (of text logs those on
-// disk).
+// Pending returns the number of unanswered tuples and their bytes. Texts in text logs count with their
+// bytes on disk.
 func (d *Drum) Pending() (tuples, bytes int64) {
 	return d.tuples.Load() + d.unstreamed.Load(), d.bytes.Load() + d.logBytes.Load()
 }
@@ -233,7 +236,7 @@ func (d *Drum) Pending() (tuples, bytes int64) {
 // Keys returns the number of entries in the cache.
 func (d *Drum) Keys() int64 { return d.keys.Load() }
 
-// Pause waits until a running emission has ended and lets none begin until Resume.
+// Pause waits until a running emission ends. No emission starts until Resume.
 func (d *Drum) Pause() { d.gate.Lock() }
 
 // Resume ends Pause.

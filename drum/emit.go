@@ -2,18 +2,18 @@ package drum
 
 import "fmt"
 
-// batchResults is the largest number of results of one call of Emit.
+// batchResults is the maximum number of results per call of Emit.
 const batchResults = 512
 
-// emit hands the wanted results of the round, whose entries are in order of arrival, to Options.Emit, and
-// returns the cursor of in's aux behind them. The gate is held.
+// emit passes the wanted results of the round, whose entries are in order of arrival, to Options.Emit. It
+// returns the cursor of in's aux after them. The gate is held.
 func (p *pass) emit(in *input) (cursor, error) {
 	o := &p.d.opt
 	p.aux = auxReader{p: p, in: in}
 	defer p.aux.r.close()
 	p.batch, p.emitted = p.batch[:0], 0
 	es, skip := p.round.entries, 0
-	// The batch before a result goes out first when its aux must make way.
+	// Before a block of aux is replaced, emit the results that refer to it, all but the last.
 	before := func() error { return p.send(1) }
 	for i := range es {
 		e := &es[i]
@@ -60,7 +60,7 @@ func (o *Options) wants(r *Result) bool {
 	return r.Op&Check != 0
 }
 
-// send emits the batch but for the last keep results, which stay.
+// send emits the batch except its last keep results, which stay in it.
 func (p *pass) send(keep int) error {
 	n := len(p.batch) - keep
 	if n > 0 {
@@ -79,12 +79,12 @@ type auxReader struct {
 	in     *input
 	opened bool
 	r      blockReader
-	rec    uint32 // records of the present block taken
-	b      []byte // what follows them
+	rec    uint32 // records taken from the current block
+	b      []byte // the rest of the block
 }
 
-// take skips some records and returns the next one, calling before whenever the block that it last returned
-// records of is about to be replaced.
+// take skips some records and returns the next one. It calls before when it is about to replace the block
+// of the records returned so far.
 func (a *auxReader) take(skip int, before func() error) ([]byte, error) {
 	if err := a.skip(skip, before); err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func (a *auxReader) take(skip int, before func() error) ([]byte, error) {
 	return aux, nil
 }
 
-// fill makes sure that the present block has records left.
+// fill makes sure that the current block has records left.
 func (a *auxReader) fill(before func() error) error {
 	for !a.opened || a.rec == a.r.records {
 		skip := 0
@@ -155,7 +155,7 @@ func (a *auxReader) corrupt() error {
 	return corrupt(a.r.path(), a.r.off, "aux record", fmt.Sprintf("% x", a.b[:min(len(a.b), 16)]))
 }
 
-// end skips some records more and returns the cursor.
+// end skips some more records and returns the cursor.
 func (a *auxReader) end(skip int) (cursor, error) {
 	if !a.opened && skip == 0 {
 		return a.in.auxAt, nil

@@ -2,9 +2,8 @@ package drum
 
 import "errors"
 
-// ErrClosed is returned by calls on a closed Drum.
+// Calls on a closed Drum return ErrClosed.
 var ErrClosed = errors.New("drum: closed")
 
-// ErrTuple is returned by Add for a batch with a tuple that the store can't hold; nothing of the batch is
-// taken.
+// Add returns ErrTuple for a batch with a tuple that the store cannot hold, and takes nothing of the batch.
 var ErrTuple = errors.New("drum: invalid tuple")

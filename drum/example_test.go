@@ -10,8 +10,8 @@ import (
 	"drumbeat/drum"
 )
 
-// Example asks which URLs are new, as a crawl asks URLseen. Each tuple is a check and an update. The store lies on a file
-// system in RAM; disk.OS() is the real one.
+// Example asks which URLs are new, as a crawl asks URLseen. Each tuple is a check and an update. The store
+// lies on a file system in RAM; disk.OS() is the real one.
 func Example() {
 	d, err := drum.Open(drum.Options{
 		Set:         disk.Set{FS: memfs.New(1), Paths: []string{"disk0"}},

@@ -2,7 +2,7 @@ package drum
 
 import "drumbeat/disk"
 
-// Files returns the paths of all files that st names, without those of the tails.
+// Files returns the paths of all files that st names, except those of the tails.
 func Files(set disk.Set, name string, st *State) []string {
 	o := Options{Set: set, Name: name}
 	seen := map[string]bool{}

@@ -20,24 +20,24 @@ type part struct {
 	keys int64
 }
 
-// space is what the part takes in its file, whole pages.
+// space returns the number of bytes that the part takes in its file, in whole pages.
 func (p part) space() int64 { return pageUp(p.size) }
 
-// cacheFile is a file with parts, at first those that one pass writes.
+// cacheFile is a file with parts. A pass writes it.
 type cacheFile struct {
 	gen   uint64
 	dir   int
 	epoch uint64
 	size  int64 // end of its last part
 	live  int64 // bytes of installed parts, whole pages
-	open  bool  // a pass adds to it
+	open  bool  // a pass still writes to it
 }
 
-// files knows the cache files, and what may be deleted when. A file made after the last Freeze is in no
-// manifest and goes at once; another goes with the Commit of the next checkpoint.
+// files tracks the cache files and pending deletions. A file created after the last Freeze is in no
+// manifest and is deleted at once. Any other file is deleted by the Commit of the next checkpoint.
 type files struct {
 	d *Drum
-	// mu guards the fields below; no I/O under it.
+	// mu guards the fields below. No I/O is done under it.
 	mu      sync.Mutex
 	freezes uint64
 	caches  map[uint64]*cacheFile
@@ -51,17 +51,17 @@ type doomedFile struct {
 
 func (fs *files) init(d *Drum) {
 	fs.d, fs.caches = d, map[uint64]*cacheFile{}
-	fs.freezes = 1 // files found at Open have epoch 0: the manifest names them
+	fs.freezes = 1 // files found at Open have epoch 0, since the manifest names them
 }
 
-// epoch returns the number of checkpoints begun.
+// epoch returns the number of the current epoch. Each Freeze starts a new one.
 func (fs *files) epoch() uint64 {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	return fs.freezes
 }
 
-// remove deletes a file made in epoch, now or later.
+// remove deletes a file created in epoch, at once or with the next Commit.
 func (fs *files) remove(name string, epoch uint64, size int64) error {
 	fs.mu.Lock()
 	if epoch != fs.freezes {
@@ -76,7 +76,7 @@ func (fs *files) remove(name string, epoch uint64, size int64) error {
 	return nil
 }
 
-// removeStream deletes the file of a stream that has been merged.
+// removeStream deletes the file of a merged stream.
 func (fs *files) removeStream(s *stream) error {
 	if s.gen == 0 {
 		return nil
@@ -84,7 +84,7 @@ func (fs *files) removeStream(s *stream) error {
 	return fs.remove(fs.d.opt.path(s.dir, bucketName(s.kind, s.bucket, s.gen)), s.epoch, s.written)
 }
 
-// takeDoomed begins a new epoch and returns what the coming checkpoint may delete.
+// takeDoomed starts a new epoch and returns the files that the next Commit may delete.
 func (fs *files) takeDoomed() []doomedFile {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -94,8 +94,8 @@ func (fs *files) takeDoomed() []doomedFile {
 	return doomed
 }
 
-// create makes a file for parts in directory dir: of the cache, or lists of numbers, which are not counted
-// here.
+// create creates a file for parts in directory dir: parts of the cache, or lists of numbers, which files
+// does not track.
 func (fs *files) create(dir int, kind string) (*cacheFile, disk.File, error) {
 	d := fs.d
 	c := &cacheFile{gen: d.gen.Add(1), dir: dir, epoch: fs.epoch(), size: pageBytes, open: true}
@@ -118,7 +118,7 @@ func (fs *files) create(dir int, kind string) (*cacheFile, disk.File, error) {
 	return c, f, nil
 }
 
-// replace accounts for an installed part and the one that it replaces, and deletes a file that has none left.
+// replace records that part new replaces old, and deletes old's file if it has no live part left.
 func (fs *files) replace(old, new part) error {
 	fs.mu.Lock()
 	if c := fs.caches[new.gen]; c != nil {
@@ -133,7 +133,7 @@ func (fs *files) replace(old, new part) error {
 	return fs.drop(c)
 }
 
-// endPass lets the files of a pass be deleted like others.
+// endPass ends the writing of a file, so that it may be deleted.
 func (fs *files) endPass(c *cacheFile) error {
 	fs.mu.Lock()
 	c.open = false
@@ -152,8 +152,7 @@ func (fs *files) drop(c *cacheFile) error {
 	return fs.remove(fs.d.opt.path(c.dir, cacheName(c.gen)), c.epoch, c.size)
 }
 
-// space returns the bytes of live parts, of replaced ones in the same files, and of files that wait for
-// deletion.
+// space returns the bytes of live parts, of replaced parts in the same files, and of files to be deleted.
 func (fs *files) space() (live, dead, doomed int64) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -167,12 +166,13 @@ func (fs *files) space() (live, dead, doomed int64) {
 	return live, dead, doomed
 }
 
-// maxCacheFiles is the number of cache files per directory and worker beyond which passes put small ones together.
+// maxCacheFiles is the number of cache files per directory and worker above which passes combine small
+// ones.
 const maxCacheFiles = 32
 
-// sparse returns the generations of the cache files whose parts should be copied into a new one: when
-// replaced parts take more space than live ones, those with the least live share, until that is down to half;
-// or the smallest ones when there are too many files.
+// sparse returns the generations of the cache files whose parts should be copied to a new file. If replaced
+// parts take more space than live ones, these are the files with the lowest live share, until the dead
+// space is half of the live space. If there are too many files, they include the smallest ones.
 func (fs *files) sparse() map[uint64]bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
@@ -217,8 +217,8 @@ func compareShare(a, b *cacheFile) int {
 	return int(max(-1, min(1, int64(a.gen-b.gen))))
 }
 
-// clean makes the directories, deletes the files that want doesn't name and cuts the others to the wanted
-// length.
+// clean creates the directories, deletes the files that want does not name, and cuts the others to the
+// length in want.
 func (fs *files) clean(want map[string]int64) error {
 	d := fs.d
 	for dir := range d.dirs() {
@@ -247,7 +247,7 @@ func (fs *files) clean(want map[string]int64) error {
 	return nil
 }
 
-// cut cuts a file to size; one that is shorter, or isn't there, is damaged.
+// cut cuts a file to size. A shorter or missing file is reported as damaged.
 func cut(fsys disk.FS, name string, size int64) error {
 	have, err := fsys.Size(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -266,7 +266,7 @@ func cut(fsys disk.FS, name string, size int64) error {
 	return errors.Join(f.Truncate(size), f.Close())
 }
 
-// checkParts verifies that no part lies outside what a file can be.
+// checkPart verifies that a part has a possible range and directory.
 func checkPart(p part, dirs int) error {
 	if p.dir < 0 || p.dir >= dirs || p.off < pageBytes || p.size <= 0 || p.keys <= 0 ||
 		p.off > math.MaxInt64-p.size {

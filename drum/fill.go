@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Fill writes the cache of a store that has none yet: run hands its entries to add, keys ascending. It is for a store that is
-// made anew from what could be read of another one.
+// Fill writes the cache of an empty store: run passes its entries to add, in ascending order of keys. It
+// serves to rebuild a store from what was readable of another one.
 func (d *Drum) Fill(run func(add func(key Key, value []byte) error) error) error {
 	d.passMu.Lock()
 	defer d.passMu.Unlock()
@@ -28,10 +28,10 @@ func (d *Drum) Fill(run func(add func(key Key, value []byte) error) error) error
 	return err
 }
 
-// filling is a cache on its way to the disk.
+// filling is a cache being written.
 type filling struct {
 	p      *pass
-	bucket int // whose part is being written; -1: none
+	bucket int // bucket whose part is being written; -1 = none
 	last   Key
 }
 
@@ -62,7 +62,7 @@ func (f *filling) end() error {
 	return f.p.endFill(f.bucket)
 }
 
-// endFill makes the part just written the bucket's.
+// endFill installs the written part in its bucket.
 func (p *pass) endFill(i int) error {
 	made, err := p.w.finish()
 	if err != nil {

@@ -4,8 +4,8 @@ import (
 	"fmt"
 )
 
-// BufferFor returns M for a store's RAM: the paper's 256 KiB, or less where that would leave fewer than 64 buckets at the
-// optimum, k = R/4M.
+// BufferFor returns M, in bytes, for a store's RAM: the paper's 256 KiB, or less if that would leave fewer
+// than 64 buckets at the optimum, k = R/4M.
 func BufferFor(ram float64) int {
 	m := defaultBufferBytes
 	for m > 8<<10 && ram/float64(4*m) < 64 {
@@ -14,19 +14,22 @@ func BufferFor(ram float64) int {
 	return m
 }
 
-// maxFitRound bounds r of Fit where BucketBytes doesn't. Theorem 2 wants few large buckets where RAM is plenty, which costs nothing on disk; but
-// sorting many gigabytes in one go would hold up what waits for the pass.
+// maxFitRound bounds r, in bytes, where BucketBytes does not. With plenty of RAM, Theorem 2 asks for few
+// large buckets, at no cost on disk. But sorting many gigabytes at once would delay everything that waits
+// for the pass.
 const maxFitRound = 1 << 30
 
-// bucketSlack is how much larger than its share of D a bucket may become: one that is full begins a pass.
+// bucketSlack is how much larger than its share of D a bucket may become. The first full bucket starts a
+// pass.
 const bucketSlack = 1.125
 
-// Fit returns o with Buckets and BucketBytes such that RAMBytes is at most in.RAMBytes and the buckets hold as much as
-// possible, in.DiskBytes at most if that is set, which is then DiskBytes: section IV.D with all the RAM of this
-// implementation counted, its workers and chunks too, where Plan knows of 2kM + r alone. As in the theorem the number of
-// buckets is the least that does it. BucketBytes, if set, is the most for r: rounds that fit the CPU's caches are sorted
-// faster. BufferBytes 0 means BufferFor. in.BufferBytes and
-// in.ReadChunkBytes aren't looked at; in.Load is what Plan.Alpha is for, its URLBytes and KeyBytes are those on disk.
+// Fit returns o with Buckets and BucketBytes set so that RAMBytes is at most in.RAMBytes and the buckets
+// hold as much as possible. If in.DiskBytes is set, they hold at most that, and it becomes DiskBytes. This
+// is section IV.D with all RAM of this implementation counted, including workers and chunks; Plan counts
+// only 2kM + r. As in the theorem, the number of buckets is the smallest that achieves this. BucketBytes,
+// if set, is the maximum of r: rounds that fit into the CPU caches are sorted faster. BufferBytes 0 means
+// BufferFor. Fit ignores in.BufferBytes and in.ReadChunkBytes. in.Load serves to compute Plan.Alpha; its
+// URLBytes and KeyBytes are sizes on disk.
 func (o Options) Fit(in PlanInput) (Options, Plan, error) {
 	l := &in.Load
 	if l.KeyBytes == 0 {
@@ -38,7 +41,7 @@ func (o Options) Fit(in PlanInput) (Options, Plan, error) {
 	if o.BufferBytes == 0 {
 		o.BufferBytes = BufferFor(in.RAMBytes)
 	}
-	// What n buckets of r bytes of RAM hold takes disk: 8 + b bytes for each tuple.
+	// The tuples of n buckets with r bytes of RAM take disk space: 8 + b bytes each.
 	perRAM := (l.KeyBytes + l.URLBytes) / float64(o.TupleBytes(0))
 	best, most := Options{}, 0.0
 	for k := 1; k <= 1<<20 && 2*float64(k)*float64(o.BufferBytes) < in.RAMBytes; k *= 2 {
@@ -48,7 +51,7 @@ func (o Options) Fit(in PlanInput) (Options, Plan, error) {
 		}
 		holds := float64(k) * float64(try.BucketBytes) * perRAM
 		if d := in.DiskBytes; d > 0 && holds >= d {
-			// Buckets don't fill evenly: room to spare lets the disk be the limit, not the fullest bucket.
+			// Buckets fill unevenly. The slack makes the disk the limit, not the fullest bucket.
 			share := int64(d/perRAM/float64(k)*bucketSlack) &^ (pageBytes - 1)
 			try.BucketBytes = min(try.BucketBytes, max(pageBytes, share))
 			best, most = try, d
@@ -59,7 +62,8 @@ func (o Options) Fit(in PlanInput) (Options, Plan, error) {
 		}
 	}
 	if most == 0 {
-		return o, Plan{}, fmt.Errorf("drum: plan: RAM of %.3g bytes is too little for buffers of %d", in.RAMBytes, o.BufferBytes)
+		return o, Plan{}, fmt.Errorf("drum: plan: RAM of %.3g bytes is too little for buffers of %d", in.RAMBytes,
+			o.BufferBytes)
 	}
 	best.DiskBytes = int64(in.DiskBytes)
 	k, r := float64(best.Buckets), float64(best.BucketBytes)/float64(o.TupleBytes(0))*l.KeyBytes
@@ -72,7 +76,8 @@ func (o Options) Fit(in PlanInput) (Options, Plan, error) {
 	return best, p, nil
 }
 
-// fitRound finds the largest r for k buckets, a multiple of pages; false if there is none of at least a buffer.
+// fitRound finds the largest r for k buckets, in whole pages. ok is false if r would be smaller than a
+// buffer.
 func (o Options) fitRound(k int, ram float64) (Options, bool) {
 	o.Buckets = k
 	chunk, most := o.ReadChunkBytes, int64(maxFitRound)

@@ -43,8 +43,8 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// TestFirstBlockReadOnce: a merge whose first change is within the first block of a part reads the part once, as the
-// theorem has it.
+// TestFirstBlockReadOnce: a merge whose first change is within the first block of a part reads the part
+// once, as the theorem has it.
 func TestFirstBlockReadOnce(t *testing.T) {
 	set := disk.Set{FS: memfs.New(1), Paths: []string{"/a"}}
 	d, err := Open(Options{Set: set, Name: "x", Op: CheckUpdate, Codec: Raw, Buckets: 1}, nil)

@@ -5,45 +5,47 @@ import (
 	"math"
 )
 
-// Cost is what the I/O of a store is expected to be, in bytes for each tuple of check+update. It is Theorem 2 for the
-// store as it is: with its codings, with what stays in buffers, with the headers of blocks.
+// Cost is the expected I/O of a store, in bytes per tuple of check+update. It extends Theorem 2 to this
+// implementation: encodings, content that stays in buffers, block headers.
 type Cost struct {
-	// The bytes by kind, as Stats counts them; the lists of unique texts are part of the cache's.
+	// The bytes by kind, as in Stats. Lists of unique texts count as cache.
 	KeysWritten  float64 `json:"keysWritten"`
 	KeysRead     float64 `json:"keysRead"`
 	AuxWritten   float64 `json:"auxWritten"`
 	AuxRead      float64 `json:"auxRead"`
 	CacheRead    float64 `json:"cacheRead"`
 	CacheWritten float64 `json:"cacheWritten"`
-	// PassTuples is how many tuples a pass merges, Passes how many passes there are.
+	// PassTuples is the number of tuples per pass, Passes the number of passes.
 	PassTuples float64 `json:"passTuples"`
 	Passes     float64 `json:"passes"`
-	// WaitingBytes is what the tuples of a full pass take on disk; CacheBytes the cache at the end.
+	// WaitingBytes is the disk space of the tuples of a full pass, CacheBytes that of the final cache.
 	WaitingBytes float64 `json:"waitingBytes"`
 	CacheBytes   float64 `json:"cacheBytes"`
 }
 
-// Bytes is the sum for a tuple.
+// Bytes returns the total per tuple.
 func (c Cost) Bytes() float64 {
 	return c.KeysWritten + c.KeysRead + c.AuxWritten + c.AuxRead + c.CacheRead + c.CacheWritten
 }
 
-// CostInput is the stream of tuples that costs are computed for.
+// CostInput describes the stream of tuples.
 type CostInput struct {
-	// Known is U, the entries before; Tuples is n, those to come, of which UniqueFraction, p, are new.
+	// Known is U, the number of entries before the stream. Tuples is n, the number of tuples.
+	// UniqueFraction is p, the fraction of them that is new.
 	Known, Tuples, UniqueFraction float64
-	// AuxBytes is the mean length of aux, and AuxRatio how many times it compresses where the store compresses it; 0
-	// means 1.
+	// AuxBytes is the mean length of aux. AuxRatio is its compression ratio, used if the store compresses
+	// aux; 0 means 1.
 	AuxBytes, AuxRatio float64
-	// PassTuples is how many tuples a pass merges, if that is known; 0 means as many as fill the largest bucket, or D.
+	// PassTuples is the number of tuples per pass if known. 0 means as many as fill the largest bucket, or
+	// DiskBytes.
 	PassTuples float64
 }
 
-// costSteps bounds the work of a sum over passes.
+// costSteps bounds the number of terms of a sum over passes.
 const costSteps = 1000
 
-// Cost predicts the I/O of a store with uniform keys, without values, all buckets of which are merged in one pass. Where
-// passes have few tuples for each bucket, copying parts out of files that are mostly dead comes on top.
+// Cost predicts the I/O of a store with uniform keys and no values whose passes merge all buckets. If
+// passes have few tuples per bucket, the copying of parts out of mostly dead files comes on top.
 func (o Options) Cost(in CostInput) Cost {
 	_ = o.complete()
 	ratio := max(1, in.AuxRatio)
@@ -82,7 +84,8 @@ func (o Options) Cost(in CostInput) Cost {
 	return c
 }
 
-// spilled is what a pass of t tuples finds on disk of their keys and aux, which have so many bytes each.
+// spilled returns the bytes on disk of the keys and aux of t tuples. key and aux are the bytes of one
+// record.
 func (o *Options) spilled(t, key, aux, ratio float64) (keys, texts float64) {
 	k := float64(o.Buckets)
 	each := max(0, t/k)
@@ -101,20 +104,22 @@ func (o *Options) spilled(t, key, aux, ratio float64) (keys, texts float64) {
 	return keys, texts
 }
 
-// cachePasses is what passes of t tuples read and write of the cache, for each tuple. The last pass may be short.
+// cachePasses returns the bytes that passes of t tuples read and write of the cache, per tuple. The last
+// pass may be short.
 func (o *Options) cachePasses(in *CostInput, t float64) (read, written float64) {
 	passes := math.Ceil(in.Tuples/t - 1e-9)
 	steps, k := min(costSteps, passes), float64(o.Buckets)
-	touched, changed := k*-math.Expm1(-t/k), k*-math.Expm1(-in.UniqueFraction*t/k) // buckets of a pass
+	touched, changed := k*-math.Expm1(-t/k), k*-math.Expm1(-in.UniqueFraction*t/k) // buckets per pass
 	for i := range int(steps) {
-		// Of many passes the one in the middle of each step stands for it.
+		// With many passes, the middle pass of each step represents the step.
 		n := math.Floor((float64(i)+0.5)/steps*passes) * t
 		before := in.Known + in.UniqueFraction*n
 		after := in.Known + in.UniqueFraction*min(in.Tuples, n+t)
 		read += o.cacheBytes(before) * touched / k
 		if after > before {
 			written += changed * wholePages(o.cacheBytes(after)/k)
-			// What stands before a part's first new key is read again, to be copied, if that isn't in the first block.
+			// The entries before a part's first new key are read again, to be copied, unless they are in
+			// the first block.
 			again := min(o.cacheBytes(before)/k, float64(max(o.maxCacheBlock(), int64(o.BufferBytes))))
 			first := min(1, blockKeys*k/max(1, before))
 			read += changed * again * math.Pow(1-first, (after-before)/changed)
@@ -124,8 +129,8 @@ func (o *Options) cachePasses(in *CostInput, t float64) (read, written float64) 
 	return read * scale, written * scale
 }
 
-// recordBytes is the mean record of a key: with text logs the number follows as a difference, which is k on average, k
-// over the number of directories where there are several.
+// recordBytes returns the mean size of a key record. With text logs the number follows as a difference; its
+// mean is k, divided by the number of directories.
 func (o *Options) recordBytes() float64 {
 	bytes := float64(o.keyBytes())
 	if !o.logged() {
@@ -136,14 +141,14 @@ func (o *Options) recordBytes() float64 {
 	}
 	gap := float64(o.Buckets) / float64(max(1, o.Set.Len()))
 	for n := 0; n < binary.MaxVarintLen64; n++ {
-		// A zigzag number of more than n bytes is 2^(7n) at least, for a geometric gap.
+		// A zigzag number of more than n bytes is at least 2^(7n). The gap is geometric.
 		bytes += math.Exp(-math.Exp2(float64(7*n)) / 2 / gap * math.Min(1, float64(n)))
 	}
 	return bytes
 }
 
-// fullTuples is how many tuples there are when the largest of k buckets is full: the expected maximum of k
-// Poisson numbers is the mean and some standard deviations.
+// fullTuples returns the expected number of tuples in the store when the largest of k buckets is full. The
+// expected maximum of k Poisson numbers is the mean plus some standard deviations.
 func (o *Options) fullTuples() float64 {
 	most, k := float64(o.FullTuples()), float64(o.Buckets)
 	if k < 2 {
@@ -158,39 +163,41 @@ func (o *Options) fullTuples() float64 {
 	return k * mean
 }
 
-// blocks is what a bucket with about n records has on disk: full buffers. What came in last waits in a buffer.
+// blocks returns the bytes on disk of a bucket with about n records: the full buffers. The latest records
+// are still in a buffer.
 func (o *Options) blocks(n, record float64) float64 {
 	return o.fullBuffers(n, math.Sqrt(n), record) * float64(o.BufferBytes)
 }
 
-// packed is the same where blocks are compressed; each takes whole pages.
+// packed is blocks with compression. Each block takes whole pages.
 func (o *Options) packed(n, deviation, record, ratio float64) float64 {
 	block := min(float64(o.BufferBytes), o.payload(record)/ratio+bucketFrameBytes+pageBytes/2)
 	return o.fullBuffers(n, deviation, record) * block
 }
 
-// wholePages is what a part of about so many bytes takes in its file.
+// wholePages returns the expected space in a file of a part of about the given size.
 func wholePages(bytes float64) float64 { return max(pageBytes, bytes+pageBytes/2) }
 
-// payload is what a block of a bucket file holds: half a record finds no room in it.
+// payload returns the expected payload of a full block: on average half a record does not fit.
 func (o *Options) payload(record float64) float64 {
 	return float64(o.BufferBytes-bucketFrameBytes) - record/2
 }
 
-// fullBuffers is the expected number of full buffers of a bucket that has n records with a standard deviation.
+// fullBuffers returns the expected number of full buffers of a bucket that has n records with the given
+// standard deviation.
 func (o *Options) fullBuffers(n, deviation, record float64) float64 {
 	bytes, room := n*record, o.payload(record)
 	if deviation *= record; deviation <= 0 {
 		return math.Floor(bytes / room)
 	}
-	full := max(0, math.Floor((bytes-6*deviation)/room)) // as good as certain
+	full := max(0, math.Floor((bytes-6*deviation)/room)) // full with near certainty
 	for at := (full + 1) * room; at < bytes+6*deviation; at += room {
 		full += math.Erfc((at-bytes)/deviation/math.Sqrt2) / 2
 	}
 	return full
 }
 
-// cacheBytes is a cache of so many keys.
+// cacheBytes returns the size of a cache with the given number of keys.
 func (o *Options) cacheBytes(keys float64) float64 {
 	if keys < 1 {
 		return 0
@@ -203,8 +210,8 @@ func (o *Options) cacheBytes(keys float64) float64 {
 	return keys * (bits/8 + cacheFrameBytes/perBlock)
 }
 
-// riceBits is the mean length of a Golomb-Rice coded difference, geometric with mean gap, by the best parameter:
-// 1.44 to 1.58 bits more than log2(gap), where the bound is 1.44.
+// riceBits returns the mean length of a Golomb-Rice coded difference, geometric with mean gap, at the best
+// parameter. It exceeds log2(gap) by 1.44 to 1.58 bits; the bound is 1.44.
 func riceBits(gap float64) float64 {
 	best := math.Inf(1)
 	for s := range 64 {
@@ -216,5 +223,5 @@ func riceBits(gap float64) float64 {
 	return best
 }
 
-// uvarintBytes is the length of a number as uvarint.
+// uvarintBytes returns the length of a number as uvarint.
 func uvarintBytes(v float64) float64 { return max(1, math.Ceil(math.Log2(v+1)/7)) }

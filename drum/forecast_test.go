@@ -11,8 +11,8 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// measureCost runs n tuples through a store, full passes alone, and returns what they cost, a tuple each. The texts don't
-// compress within the pages that blocks take.
+// measureCost runs n tuples through a store, full passes alone, and returns what they cost, a tuple each.
+// The texts don't compress within the pages that blocks take.
 func measureCost(t *testing.T, o Options, n int, unique float64, text int) (Stats, float64) {
 	t.Helper()
 	o.Emit = func([]Result) error { return nil } // else aux isn't read
@@ -27,7 +27,8 @@ func measureCost(t *testing.T, o Options, n int, unique float64, text int) (Stat
 	for i := range n {
 		key := Key(rng.Uint64())
 		if len(known) > 0 && rng.Float64() >= unique {
-			key = known[len(known)-1-rng.IntN(min(len(known), 5000))] // none is so frequent that buckets differ by it
+			// No key is so frequent that buckets differ in size because of it.
+			key = known[len(known)-1-rng.IntN(min(len(known), 5000))]
 		} else {
 			known = append(known, key)
 		}
@@ -46,14 +47,18 @@ func measureCost(t *testing.T, o Options, n int, unique float64, text int) (Stat
 	return d.Stats(), float64(len(known)) / float64(n)
 }
 
-// TestCostMeasured: what a store reads and writes is what is predicted, for the paper's form and for ours, by kind.
+// TestCostMeasured: what a store reads and writes is what is predicted, for the paper's form and for ours,
+// by kind.
 func TestCostMeasured(t *testing.T) {
 	const n, text = 400_000, 96
 	for name, o := range map[string]Options{
-		"paper":      {Buckets: 16, BufferBytes: 4096, BucketBytes: 64 << 10, Op: CheckUpdate, Codec: Raw},
-		"ours":       {Buckets: 16, BufferBytes: 4096, BucketBytes: 64 << 10, Op: CheckUpdate, Codec: Rice, Aux: AuxLog},
-		"by disk":    {Buckets: 8, BufferBytes: 8192, BucketBytes: 1 << 20, Op: CheckUpdate, Codec: Raw, DiskBytes: 4 << 20},
-		"many, ours": {Buckets: 128, BufferBytes: 4096, BucketBytes: 32 << 10, Op: CheckUpdate, Codec: Rice, Aux: AuxLog},
+		"paper": {Buckets: 16, BufferBytes: 4096, BucketBytes: 64 << 10, Op: CheckUpdate, Codec: Raw},
+		"ours": {Buckets: 16, BufferBytes: 4096, BucketBytes: 64 << 10, Op: CheckUpdate, Codec: Rice,
+			Aux: AuxLog},
+		"by disk": {Buckets: 8, BufferBytes: 8192, BucketBytes: 1 << 20, Op: CheckUpdate, Codec: Raw,
+			DiskBytes: 4 << 20},
+		"many, ours": {Buckets: 128, BufferBytes: 4096, BucketBytes: 32 << 10, Op: CheckUpdate, Codec: Rice,
+			Aux: AuxLog},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := 0.3
@@ -68,10 +73,14 @@ func TestCostMeasured(t *testing.T) {
 				got, want float64
 				share     float64
 			}{
-				{"passes", float64(s.Passes), math.Ceil(c.Passes), 0}, {"all", float64(s.IOBytes()) / n, c.Bytes(), 0.03},
-				{"keys written", float64(s.KeysWritten) / n, c.KeysWritten, 0.06}, {"keys read", float64(s.KeysRead) / n, c.KeysRead, 0.06},
-				{"aux written", float64(s.AuxWritten) / n, c.AuxWritten, 0.06}, {"aux read", float64(s.AuxRead) / n, c.AuxRead, 0.06},
-				{"cache read", float64(s.CacheRead) / n, c.CacheRead, 0.06}, {"cache written", float64(s.CacheWritten) / n, c.CacheWritten, 0.06},
+				{"passes", float64(s.Passes), math.Ceil(c.Passes), 0},
+				{"all", float64(s.IOBytes()) / n, c.Bytes(), 0.03},
+				{"keys written", float64(s.KeysWritten) / n, c.KeysWritten, 0.06},
+				{"keys read", float64(s.KeysRead) / n, c.KeysRead, 0.06},
+				{"aux written", float64(s.AuxWritten) / n, c.AuxWritten, 0.06},
+				{"aux read", float64(s.AuxRead) / n, c.AuxRead, 0.06},
+				{"cache read", float64(s.CacheRead) / n, c.CacheRead, 0.06},
+				{"cache written", float64(s.CacheWritten) / n, c.CacheWritten, 0.06},
 			} {
 				t.Logf("%s: got %.3f, predicted %.3f", v.kind, v.got, v.want)
 				if math.Abs(v.got-v.want) > v.share*v.want {
@@ -82,8 +91,8 @@ func TestCostMeasured(t *testing.T) {
 	}
 }
 
-// TestCostSmallPasses: a pass of few tuples reads and writes the parts of few buckets; what is copied to get rid of dead parts
-// comes on top, at most as much again.
+// TestCostSmallPasses: a pass of few tuples reads and writes the parts of few buckets; what is copied to
+// get rid of dead parts comes on top, at most as much again.
 func TestCostSmallPasses(t *testing.T) {
 	o := Options{Buckets: 64, BufferBytes: 4096, BucketBytes: 1 << 20, Op: CheckUpdate, Codec: Raw,
 		Set: disk.Set{FS: memfs.New(1), Paths: []string{"d"}}, Name: "s"}
@@ -111,7 +120,8 @@ func TestCostSmallPasses(t *testing.T) {
 	}
 	after := d.Stats()
 	c := o.Cost(CostInput{Known: known, Tuples: n * passes, UniqueFraction: 1, PassTuples: n})
-	if got, want := float64(after.CacheWritten-before.CacheWritten)/n/passes, c.CacheWritten; got < 0.9*want || got > 2*want {
+	if got, want := float64(after.CacheWritten-before.CacheWritten)/n/passes, c.CacheWritten; got < 0.9*want ||
+		got > 2*want {
 		t.Errorf("got %.0f bytes written for a tuple, predicted %.0f", got, want)
 	}
 	if got, want := float64(after.CacheRead-before.CacheRead)/n/passes, c.CacheRead; got < 0.9*want || got > 2*want {
@@ -119,7 +129,8 @@ func TestCostSmallPasses(t *testing.T) {
 	}
 }
 
-// TestCostTheorem2: without headers and records that stay in buffers the paper's form costs what Theorem 2 says.
+// TestCostTheorem2: without headers and records that stay in buffers the paper's form costs what Theorem 2
+// says.
 func TestCostTheorem2(t *testing.T) {
 	for _, l := range []Load{
 		{Known: 1e8, Links: 59e9, UniqueFraction: 1. / 9, URLBytes: 110, KeyBytes: 8, PointerBytes: 8},
@@ -129,7 +140,8 @@ func TestCostTheorem2(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o := Options{Buckets: p.Buckets, BufferBytes: int(p.BufferBytes), BucketBytes: int64(p.RoundBytes), Op: CheckUpdate, Codec: Raw}
+		o := Options{Buckets: p.Buckets, BufferBytes: int(p.BufferBytes), BucketBytes: int64(p.RoundBytes),
+			Op: CheckUpdate, Codec: Raw}
 		c := o.Cost(CostInput{Known: l.Known, Tuples: l.Links, UniqueFraction: l.UniqueFraction, AuxBytes: l.URLBytes})
 		if got, want := c.Bytes()/l.URLBytes, p.Alpha; math.Abs(got-want) > 0.05*want {
 			t.Errorf("%+v: got alpha %.3f for %v, Theorem 2 has %.3f", l, got, o, want)

@@ -9,8 +9,8 @@ import (
 	"drumbeat/disk"
 )
 
-// Bucket file: blocks, each at a multiple of 4096 bytes, zeros between. A block holds whole records. Integers
-// are little-endian, in all files.
+// A bucket file is a sequence of blocks, each at a multiple of 4096 bytes, with zeros between them. A block
+// holds whole records. Integers are little-endian in all files.
 //
 //	offset size field     meaning
 //	0      4    magic     "dBKT"
@@ -22,23 +22,23 @@ import (
 //	16     8    generation  of the file, as in its name
 //	24     8    base      with a text log: number in the log of the block's first record
 //	32     4    stored    payload bytes on disk
-//	36     4    raw       payload bytes decoded
+//	36     4    raw       payload bytes after decoding
 //	40     8    checksum  xxhash64 of bytes [0, 40)
 //	48     n    payload   n = stored
 //	48+n   8    checksum  xxhash64 of bytes [0, 48+n)
 //
-// Record in a block of keys:
+// A record in a block of keys:
 //
 //	8    key
 //	1    operation: 1 check, 2 update, 3 check+update; absent in stores with Options.Op and no values
 //	1-5  length of the value, uvarint; absent in stores without values
 //	n    value
 //
-// Record in a block of aux: length (uvarint), bytes. The i-th record of the one file belongs to the i-th of
-// the other.
+// A record in a block of aux is its length (uvarint) and its bytes. The i-th record of the aux file belongs
+// to the i-th record of the keys file.
 //
-// Buffers file: disk.Header (kind "drmB", version 1, number = generation, place = directory), then frames, each at a
-// multiple of 4096 bytes, zeros between.
+// A buffers file is a disk.Header (kind "drmB", version 1, number = generation, place = directory), then
+// frames, each at a multiple of 4096 bytes, with zeros between them.
 //
 //	offset size field     meaning
 //	0      4    magic     "dBUF"
@@ -51,20 +51,20 @@ import (
 //	32     n    payload   entries
 //	32+n   8    checksum  xxhash64 of bytes [0, 32+n)
 //
-// Entry:
+// An entry:
 //
 //	0      8    filling   number of the filling of a buffer
-//	8      4    bucket    number of the bucket; of a text log, of the directory
-//	12     1    kind      as of a block
+//	8      4    bucket    number of the bucket; for a text log, of the directory
+//	12     1    kind      as in a block
 //	13     3    zero
-//	16     8    base      of the filling, as in the head of a block
-//	24     4    from      bytes of the filling in entries before this one
+//	16     8    base      of the filling, as in a block header
+//	24     4    from      bytes of the filling in earlier entries
 //	28     4    length    n
 //	32     n    records   whole ones, as in a block
 //
-// Cache file: disk.Header (kind "drmZ", version 1, number = generation, place = directory), then parts, each
-// at a multiple of 4096 bytes. A part is the blocks of one bucket's entries in order of keys. The state in
-// the manifest says where parts begin and end.
+// A cache file is a disk.Header (kind "drmZ", version 1, number = generation, place = directory), then
+// parts, each at a multiple of 4096 bytes. A part is the blocks of one bucket's entries in key order. The
+// state in the manifest has the bounds of the parts.
 //
 //	offset size field     meaning
 //	0      4    magic     "dCHE"
@@ -80,9 +80,10 @@ import (
 //	40     n    payload   keys, then lengths (4 bytes each) if values are variable, then values
 //	40+n   8    checksum  xxhash64 of bytes [0, 40+n)
 //
-// Keys raw: 8 bytes each. Keys by Rice (all but the first, which is in the header): d = key - previous key -
-// 1; the low `parameter` bits of each d, packed from the lowest bit of each byte on, filled up to a byte;
-// then for each d, d >> parameter zero bits and a one, packed likewise.
+// Raw keys take 8 bytes each. Rice codes all keys but the first, which is in the header, as d = key -
+// previous key - 1. First come the low `parameter` bits of each d, packed from the lowest bit of each byte
+// on and padded to a whole byte. Then come, for each d, d >> parameter zero bits and a one bit, packed
+// likewise.
 
 const (
 	pageBytes     = 4096
@@ -105,23 +106,23 @@ const (
 	cacheFrameBytes  = cacheHeaderBytes + checksumBytes
 	variableLength   = 1<<32 - 1
 
-	// keyRecordOverhead bounds a record of a key without its value.
+	// keyRecordOverhead bounds the size of a key record without its value.
 	keyRecordOverhead = 8 + 1 + binary.MaxVarintLen32
 
-	// blockKeys and blockValueBytes end a block of the cache: 64 KiB of raw keys, or of values.
+	// A block of the cache ends at blockKeys keys (64 KiB raw) or at blockValueBytes bytes of values.
 	blockKeys       = 8192
 	blockValueBytes = 64 << 10
 )
 
-// The codecs of a payload.
+// Codecs of a payload.
 const (
 	codecNone = 0
 	codecS2   = 1
-	// maxRawBytes bounds what a block may decode to.
+	// maxRawBytes bounds the decoded size of a block.
 	maxRawBytes = 1 << 30
 )
 
-// blockKind tells the streams apart.
+// blockKind is the kind of a stream.
 type blockKind uint8
 
 const (
@@ -130,7 +131,7 @@ const (
 	logBlocks blockKind = 3
 )
 
-// String is the beginning of the file's name.
+// String returns the prefix of the file's name.
 func (k blockKind) String() string {
 	switch k {
 	case keyBlocks:
@@ -141,7 +142,7 @@ func (k blockKind) String() string {
 	return "text"
 }
 
-// bucketHeader is the decoded head of a block of a bucket file.
+// bucketHeader is the decoded header of a block of a bucket file.
 type bucketHeader struct {
 	kind        blockKind
 	codec       uint8
@@ -166,7 +167,7 @@ func (h *bucketHeader) put(b []byte) {
 	le.PutUint64(b[40:], xxhash.Sum64(b[:40]))
 }
 
-// parse reads the head b of the block at off of a file.
+// parse decodes b, the header of the block at off of a file.
 func (h *bucketHeader) parse(b []byte, path string, off int64) error {
 	if err := checkHead(b[:bucketHeaderBytes], bucketMagic, path, off); err != nil {
 		return err
@@ -182,7 +183,7 @@ func (h *bucketHeader) parse(b []byte, path string, off int64) error {
 	return nil
 }
 
-// checkHead verifies magic, version and header checksum, which is the last field of b.
+// checkHead verifies magic, version and checksum of a header. The checksum is the last field of b.
 func checkHead(b []byte, magic, path string, off int64) error {
 	if string(b[:4]) != magic {
 		return corrupt(path, off, fmt.Sprintf("magic %q", magic), fmt.Sprintf("%q", b[:4]))
@@ -197,7 +198,7 @@ func checkHead(b []byte, magic, path string, off int64) error {
 	return nil
 }
 
-// checkSum compares the xxhash64 of b with that in sum; the error points to the end of b.
+// checkSum compares the xxhash64 of b with sum. The error gives the offset of the checksum.
 func checkSum(b, sum []byte, path string, off int64) error {
 	want, got := binary.LittleEndian.Uint64(sum), xxhash.Sum64(b)
 	if want != got {
@@ -210,7 +211,7 @@ func corrupt(path string, off int64, want, got string) error {
 	return &disk.CorruptError{Path: path, Offset: off, Want: want, Got: got}
 }
 
-// putFrame writes the head of a frame with its payload behind.
+// putFrame writes the header of a frame whose payload is in place.
 func putFrame(b []byte, gen uint64) {
 	le := binary.LittleEndian
 	copy(b, buffersMagic)
@@ -222,10 +223,10 @@ func putFrame(b []byte, gen uint64) {
 	le.PutUint64(b[24:], xxhash.Sum64(b[:24]))
 }
 
-// frameLength is the payload's, from the head.
+// frameLength returns the payload length in a frame header.
 func frameLength(b []byte) int { return int(binary.LittleEndian.Uint32(b[16:])) }
 
-// parseFrame reads the head b of the frame at off and returns the payload's length.
+// parseFrame verifies b, the header of the frame at off, and returns the payload's length.
 func parseFrame(b []byte, gen uint64, path string, off int64) (int, error) {
 	if err := checkHead(b[:frameHeaderBytes], buffersMagic, path, off); err != nil {
 		return 0, err
@@ -236,7 +237,7 @@ func parseFrame(b []byte, gen uint64, path string, off int64) (int, error) {
 	return frameLength(b), nil
 }
 
-// append adds the entry to a frame.
+// append appends the entry to a frame.
 func (e *bufferEntry) append(dst []byte) []byte {
 	le := binary.LittleEndian
 	dst = le.AppendUint64(dst, e.fill)
@@ -248,7 +249,7 @@ func (e *bufferEntry) append(dst []byte) []byte {
 	return append(dst, e.bytes...)
 }
 
-// parse reads the entry at the head of b and returns its length, 0 if there is none.
+// parse decodes the entry at the start of b and returns its length, or 0 if there is none.
 func (e *bufferEntry) parse(b []byte) int {
 	if len(b) < entryHeaderBytes {
 		return 0
@@ -266,12 +267,12 @@ func (e *bufferEntry) parse(b []byte) int {
 	return entryHeaderBytes + int(n)
 }
 
-// entryHead returns filling and length of the entry whose head b is.
+// entryHead returns the filling and the length of the entry with header b.
 func entryHead(b []byte) (fill uint64, length int64) {
 	return binary.LittleEndian.Uint64(b), int64(binary.LittleEndian.Uint32(b[28:]))
 }
 
-// cacheHeader is the decoded head of a block of the cache.
+// cacheHeader is the decoded header of a block of the cache.
 type cacheHeader struct {
 	codec   Codec
 	param   uint8
@@ -296,7 +297,7 @@ func (h *cacheHeader) put(b []byte) {
 	le.PutUint64(b[32:], xxhash.Sum64(b[:32]))
 }
 
-// parse reads the head b of the block at off of a file.
+// parse decodes b, the header of the block at off of a file.
 func (h *cacheHeader) parse(b []byte, path string, off int64) error {
 	if err := checkHead(b[:cacheHeaderBytes], cacheMagic, path, off); err != nil {
 		return err

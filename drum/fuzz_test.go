@@ -15,17 +15,17 @@ import (
 	"drumbeat/internal/damage"
 )
 
-// fuzzAllocBytes bounds what reading the small stores of the fuzz tests may take from the heap: mainly bitmaps of 32 MiB,
-// which the walk takes for the number of texts that a state claims.
+// fuzzAllocBytes bounds what reading the small stores of the fuzz tests may take from the heap: mainly
+// bitmaps of 32 MiB, which the walk takes for the number of texts that a state claims.
 const fuzzAllocBytes = 80 << 20
 
-// soundStore is a checkpointed store in the middle of a pass: parts, sealed and open inputs, buffers, and of one with text logs,
-// lists of uniques that are being streamed.
+// soundStore is a checkpointed store in the middle of a pass: parts, sealed and open inputs, buffers, and
+// of one with text logs, lists of uniques that are being streamed.
 type soundStore struct {
 	*damage.Case[State]
 	kind string
-	// walked and scanned are what the walks and a scan find: entries, waiting tuples or texts, with how often they come. A
-	// scan also gives the texts that have proved known.
+	// walked and scanned are what the walks and a scan find: entries, waiting tuples or texts, with how
+	// often they come. A scan also gives the texts that have proved known.
 	walked, scanned map[string]int
 }
 
@@ -81,7 +81,8 @@ func newSoundStore(f testing.TB, kind string, dirs int) *soundStore {
 	st := m.State
 	if found.Damaged() || len(st.Parts) == 0 || len(st.Inputs) == 0 || len(st.Buffered) == 0 ||
 		w.opt.logged() && (len(st.Uniques) == 0 || st.Unstreamed == 0) ||
-		!w.opt.logged() && !slices.ContainsFunc(st.Inputs, func(is InputState) bool { return is.Sealed && is.Aux.Bytes > 0 }) {
+		!w.opt.logged() && !slices.ContainsFunc(st.Inputs,
+			func(is InputState) bool { return is.Sealed && is.Aux.Bytes > 0 }) {
 		f.Fatalf("%s: %+v, %s", kind, found, s.State)
 	}
 	return s
@@ -146,9 +147,9 @@ func (s *soundStore) merge(set disk.Set, st *State) error {
 	return nil
 }
 
-// FuzzFiles damages the files and the state of a store. Damaged files: the walks and a merge find it, naming the file, or
-// read what was written; a scan goes on behind it and reads nothing that was not written. Damaged states: no panic, no
-// large allocation, an end.
+// FuzzFiles damages the files and the state of a store. Damaged files: the walks and a merge find it,
+// naming the file, or read what was written; a scan goes on behind it and reads nothing that was not
+// written. Damaged states: no panic, no large allocation, an end.
 func FuzzFiles(f *testing.F) {
 	stores := []*soundStore{newSoundStore(f, "variable", 2), newSoundStore(f, "log", 2), newSoundStore(f, "seen", 1)}
 	for kind := range uint8(3) {
@@ -157,7 +158,8 @@ func FuzzFiles(f *testing.F) {
 	f.Fuzz(func(t *testing.T, kind uint8, edits, flips []byte) { stores[kind%3].check(t, edits, flips) })
 }
 
-// TestStates does everything that damage.Edit can do to the states, one at a time; without -long an eighth of it.
+// TestStates does everything that damage.Edit can do to the states, one at a time; without -long an eighth
+// of it.
 func TestStates(t *testing.T) {
 	for _, kind := range []string{"variable", "log"} {
 		s := newSoundStore(t, kind, 2)
@@ -174,7 +176,8 @@ func (s *soundStore) check(t *testing.T, edits, flips []byte) {
 	changed := s.Use(t, edits, flips, func(fsys *memfs.FS, st *State) error {
 		set := disk.Set{FS: fsys, Paths: s.Dirs}
 		walked, errs[0] = walkItems(set, st)
-		scanned, found, errs[1] = scanItems(set, st, func(err error) error { damages = append(damages, err); return nil })
+		scanned, found, errs[1] = scanItems(set, st,
+			func(err error) error { damages = append(damages, err); return nil })
 		errs[2] = s.merge(set, st)
 		return errors.Join(errs[:]...)
 	})
@@ -198,6 +201,7 @@ func (s *soundStore) check(t *testing.T, edits, flips []byte) {
 		}
 	}
 	if len(damages) == 0 && errs[1] == nil && (!maps.Equal(scanned, s.scanned) || found.Damaged()) {
-		t.Fatalf("scan: no damage reported in %v but %+v, %d items, want %d", changed, found, len(scanned), len(s.scanned))
+		t.Fatalf("scan: no damage reported in %v but %+v, %d items, want %d", changed, found, len(scanned),
+			len(s.scanned))
 	}
 }

@@ -265,7 +265,8 @@ func TestGoldenTextLog(t *testing.T) {
 		for _, r := range rs {
 			emitted += string(r.Aux) + ";"
 		}
-		// The lists are there until the pass has ended. Number 0 is of bucket 0, 1 of bucket 1, 2 a duplicate.
+		// The lists are there until the pass has ended. Number 0 is of bucket 0, 1 of bucket 1, 2 a
+		// duplicate.
 		sameBytes(t, fsys, "d/state/g/unique-0000000005", `
 			6472756d62656174 64726d55 01000000 # disk.Header: drumbeat, drmU, version 1
 			0500000000000000 0000000000000000  # generation 5, directory 0
@@ -341,11 +342,13 @@ func TestReadCompressedBlock(t *testing.T) {
 	r.close()
 }
 
-// TestKeysLeaveOutTheBucket: beside text logs a key's record has the bytes that its bucket's number doesn't say, in the
-// file and in what a checkpoint saves; keys come back whole, also from a store that was opened again.
+// TestKeysLeaveOutTheBucket: beside text logs a key's record has the bytes that its bucket's number doesn't
+// say, in the file and in what a checkpoint saves; keys come back whole, also from a store that was opened
+// again.
 func TestKeysLeaveOutTheBucket(t *testing.T) {
 	for _, c := range []struct{ buckets, bytes int }{{1, 8}, {128, 8}, {256, 7}, {512, 7}, {1 << 16, 6}} {
-		opt := Options{Name: "g", Set: disk.Set{FS: memfs.New(1), Paths: []string{"d"}}, Op: CheckUpdate, Aux: AuxLog, Codec: Rice,
+		opt := Options{Name: "g", Set: disk.Set{FS: memfs.New(1), Paths: []string{"d"}}, Op: CheckUpdate,
+			Aux: AuxLog, Codec: Rice,
 			Buckets: c.buckets, BufferBytes: 4096, BucketBytes: 64 << 10}
 		emitted := 0
 		opt.Emit = func(rs []Result) error { emitted += len(rs); return nil }

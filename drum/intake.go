@@ -6,9 +6,9 @@ import (
 	"math/bits"
 )
 
-// Add takes a batch of tuples, copying their bytes. It goes on during passes and is safe for concurrent use;
-// each bucket's tuples keep the order in which they came in. It writes buffers that fill up. After an error
-// other than ErrTuple the store takes no more.
+// Add takes a batch of tuples and copies their bytes. It writes buffers that become full. Tuples of a
+// bucket keep their order of arrival. Add is safe for concurrent use, also during passes. After an error
+// other than ErrTuple every later call fails.
 func (d *Drum) Add(ts []Tuple) error {
 	if err := d.failed(); err != nil {
 		return err
@@ -61,10 +61,10 @@ func (d *Drum) checkTuple(t *Tuple) error {
 	return nil
 }
 
-// maxAux is the longest aux that fits into a buffer.
+// maxAux returns the length of the longest aux that fits into a buffer.
 func (o *Options) maxAux() int { return o.BufferBytes - bucketFrameBytes - binary.MaxVarintLen32 }
 
-// append adds one tuple to the bucket's open input and returns the payload bytes. b.mu is held.
+// append adds one tuple to the bucket's open input and returns its payload bytes. The caller holds b.mu.
 func (d *Drum) append(b *bucket, t *Tuple) (int, error) {
 	in := b.open
 	if err := d.room(&in.keys, keyRecordOverhead+len(t.Value)); err != nil {
@@ -94,7 +94,7 @@ func (d *Drum) append(b *bucket, t *Tuple) (int, error) {
 	return n, nil
 }
 
-// charge counts the RAM that a new tuple will take in a round.
+// charge adds the RAM that a new tuple will take in a round.
 func (d *Drum) charge(b *bucket, in *input, cost int64) {
 	in.cost += cost
 	if in.cost >= d.opt.fullBytes() && !b.full {
@@ -103,8 +103,8 @@ func (d *Drum) charge(b *bucket, in *input, cost int64) {
 	}
 }
 
-// keyBytes is how many bytes of a key its record has. Beside text logs, the number of the bucket says what the others,
-// the leading ones, are.
+// keyBytes returns the number of bytes of a key in its record. With text logs a record omits the leading
+// bytes given by the bucket's number.
 func (o *Options) keyBytes() int {
 	if !o.logged() {
 		return 8
@@ -112,7 +112,7 @@ func (o *Options) keyBytes() int {
 	return 8 - (bits.Len(uint(o.Buckets))-1)/8
 }
 
-// prefix is what records of a bucket leave out of their keys.
+// prefix returns the key bits that records of a bucket omit.
 func (o *Options) prefix(bucket int) uint64 {
 	n := 8 * o.keyBytes()
 	return uint64(bucket) << shiftOf(o.Buckets) >> n << n // 0 if n is 64
@@ -120,15 +120,15 @@ func (o *Options) prefix(bucket int) uint64 {
 
 // keyRecord is a decoded record of a block of keys.
 type keyRecord struct {
-	prefix uint64 // of the bucket, set by the caller
+	prefix uint64 // of the bucket; set by the caller
 
 	key   uint64
 	op    Op
 	value []byte
-	delta uint64 // with text logs: number of the text less that of the record before
+	delta uint64 // with text logs: number of the text minus that of the previous record
 }
 
-// parse reads the record at the head of b and returns its length, 0 if there is none.
+// parse decodes the record at the start of b and returns its length, or 0 if there is none.
 func (r *keyRecord) parse(o *Options, b []byte) int {
 	r.op, r.value = o.Op, nil
 	if o.logged() {
@@ -175,7 +175,7 @@ func (r *keyRecord) parse(o *Options, b []byte) int {
 	return n
 }
 
-// parseAux returns the bytes of the aux record at the head of b and its length, 0 if there is none.
+// parseAux returns the bytes of the aux record at the start of b and its length, or 0 if there is none.
 func parseAux(b []byte) (aux []byte, n int) {
 	size, m := binary.Uvarint(b)
 	if m <= 0 || size > uint64(len(b)-m) {
@@ -185,7 +185,7 @@ func parseAux(b []byte) (aux []byte, n int) {
 	return b[m:n:n], n
 }
 
-// seal makes what b has taken so far the input of a merge; intake goes on in fresh buffers and files.
+// seal makes the open input of b the input of a merge. Later tuples go to new buffers and files.
 func (d *Drum) seal(b *bucket, i int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

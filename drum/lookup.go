@@ -7,9 +7,9 @@ import (
 	"drumbeat/disk"
 )
 
-// Lookup returns the value of key in the cache of st, and whether it is there. Like ScanState it verifies what it reads and
-// changes nothing. It reads the heads of the bucket's blocks before key's, 40 bytes each, and that block: of a store of n
-// keys about n/k/8192 heads and 64 KiB.
+// Lookup returns the value of key in the cache of st, and whether the key is there. Like ScanState it
+// verifies what it reads and changes nothing. It reads the headers of the bucket's blocks up to the key, 40
+// bytes each, and the key's block: for a store of n keys about n/k/8192 headers and 64 KiB.
 func Lookup(set disk.Set, name string, st *State, key Key) (value []byte, found bool, err error) {
 	w, err := newWalker(set, name, st)
 	if err == nil {
@@ -58,7 +58,7 @@ func (w *walker) lookup(st *State, key uint64) (value []byte, found bool, err er
 	return slices.Clone(r.value(n)), true, nil
 }
 
-// blockOf returns the one block of a part that may hold a key; its size is 0 if none may.
+// blockOf returns the only block of a part that may hold key. Its size is 0 if there is none.
 func blockOf(f disk.File, p part, bucket int, key uint64) (block part, err error) {
 	var head [cacheHeaderBytes]byte
 	end := p.off + p.size
@@ -75,7 +75,8 @@ func blockOf(f disk.File, p part, bucket int, key uint64) (block part, err error
 		}
 		size := cacheFrameBytes + int64(h.payload)
 		if h.bucket != uint32(bucket) || size > end-off {
-			return part{}, corrupt(f.Name(), off+8, fmt.Sprintf("a block of bucket %d, at most %d bytes", bucket, end-off),
+			return part{}, corrupt(f.Name(), off+8,
+				fmt.Sprintf("a block of bucket %d, at most %d bytes", bucket, end-off),
 				fmt.Sprintf("one of bucket %d, %d bytes", h.bucket, size))
 		}
 		if h.first > key {
@@ -87,10 +88,10 @@ func blockOf(f disk.File, p part, bucket int, key uint64) (block part, err error
 	return block, nil
 }
 
-// WalkKey calls fn for every tuple of key that waits in its bucket and in saved buffers of st, in order of arrival. Of a
-// store with text logs their texts are looked up. Like ScanState it verifies what it reads, which is the bucket's files, of text logs the
-// heads of blocks and those blocks that hold the texts, and of saved buffers the frames with the bucket's. It changes nothing. The
-// tuple's bytes are valid during the call.
+// WalkKey calls fn for every tuple of key that waits in its bucket or in saved buffers of st, in order of
+// arrival. The tuple's bytes are valid during the call. Like ScanState, WalkKey verifies what it reads and
+// changes nothing. It reads the bucket's files and the frames of saved buffers that have tuples of the
+// bucket. With text logs it also reads the block headers, and the blocks with the tuples' texts.
 func WalkKey(set disk.Set, name string, st *State, key Key, fn func(t Tuple) error) error {
 	w, err := newWalker(set, name, st)
 	if err == nil {
@@ -105,7 +106,8 @@ func WalkKey(set disk.Set, name string, st *State, key Key, fn func(t Tuple) err
 func (w *walker) key(st *State, key uint64, fn func(t Tuple) error) error {
 	bucket := *st
 	bucket.Inputs = slices.Clone(st.Inputs)
-	bucket.Inputs = slices.DeleteFunc(bucket.Inputs, func(is InputState) bool { return is.Bucket != int(key>>w.d.shift) })
+	bucket.Inputs = slices.DeleteFunc(bucket.Inputs,
+		func(is InputState) bool { return is.Bucket != int(key>>w.d.shift) })
 	bucket.Logs = nil
 	saved, err := w.someBuffers(&bucket)
 	if err != nil {
@@ -133,14 +135,15 @@ func (w *walker) key(st *State, key uint64, fn func(t Tuple) error) error {
 	return nil
 }
 
-// someBuffers is buffers for a state that names only some of the fillings of its files: frames without them are passed over.
+// someBuffers is buffers for a state that names few of the fillings of its files. It skips frames without
+// them.
 func (w *walker) someBuffers(st *State) (savedBuffers, error) {
 	r := bufferReader{opt: &w.d.opt, get: makeBuffer, some: true}
 	err := r.readBuffers(st)
 	return r.saved, err
 }
 
-// loggedKey looks up the texts of a key that waits in an input.
+// loggedKey calls fn for the tuples of a key that wait in an input, with their texts.
 func (w *walker) loggedKey(st *State, is *InputState, saved savedBuffers, key uint64, fn func(t Tuple) error) error {
 	var numbers []uint64
 	err := w.eachNumber(is, saved, func(k, number uint64) {
@@ -151,7 +154,7 @@ func (w *walker) loggedKey(st *State, is *InputState, saved savedBuffers, key ui
 	if err != nil || len(numbers) == 0 {
 		return err
 	}
-	slices.Sort(numbers) // adders beside each other don't take numbers in the order of the bucket
+	slices.Sort(numbers) // concurrent adders may take numbers out of the bucket's order
 	i := slices.IndexFunc(st.Logs, func(ls LogState) bool { return ls.Dir == is.Dir && ls.Sealed == is.Sealed })
 	if i < 0 {
 		return fmt.Errorf("no log in directory %d for the texts of bucket %d", is.Dir, is.Bucket)
@@ -161,7 +164,7 @@ func (w *walker) loggedKey(st *State, is *InputState, saved savedBuffers, key ui
 	})
 }
 
-// textsOf calls fn for the texts of a log with some numbers, which ascend.
+// textsOf calls fn for the texts of a log with the given numbers, which ascend.
 func (w *walker) textsOf(st *State, ls *LogState, numbers []uint64, fn func(text []byte) error) error {
 	one := *st
 	one.Inputs, one.Logs = nil, []LogState{*ls}
@@ -189,8 +192,8 @@ func (w *walker) textsOf(st *State, ls *LogState, numbers []uint64, fn func(text
 	return nil
 }
 
-// logBlockOf returns the offset of the block of a log that has a text, from that of an earlier block on; the file's end stands
-// for the buffer.
+// logBlockOf returns the offset of the log block that has a text. The search starts at from, the offset of
+// a block. For a text in the buffer it returns the end of the file.
 func (w *walker) logBlockOf(s *stream, from int64, number, fileTexts uint64) (int64, error) {
 	if number >= fileTexts {
 		return s.written, nil
@@ -218,7 +221,8 @@ func (w *walker) logBlockOf(s *stream, from int64, number, fileTexts uint64) (in
 	return 0, corrupt(name, s.written, fmt.Sprintf("a block with text %d", number), "the end")
 }
 
-// textsIn calls fn for the texts of a block with some numbers, the first of which it has, and returns the numbers beyond it.
+// textsIn calls fn for the texts of a block with the given numbers, of which it must have the first. It
+// returns the remaining numbers.
 func (w *walker) textsIn(s *stream, at int64, numbers []uint64, fn func(text []byte) error) ([]uint64, error) {
 	chunk := disk.Alloc(pageBytes)
 	defer func() { disk.Free(chunk) }()
@@ -230,7 +234,8 @@ func (w *walker) textsIn(s *stream, at int64, numbers []uint64, fn func(text []b
 	if ok, err := r.load(); err != nil {
 		return nil, err
 	} else if !ok || numbers[0] < r.base || numbers[0] >= r.base+uint64(r.records) {
-		return nil, corrupt(r.path(), at, fmt.Sprintf("a block with text %d", numbers[0]), fmt.Sprintf("%d from %d on", r.records, r.base))
+		return nil, corrupt(r.path(), at, fmt.Sprintf("a block with text %d", numbers[0]),
+			fmt.Sprintf("%d from %d on", r.records, r.base))
 	}
 	for b, i := r.payload, uint64(0); i < uint64(r.records) && len(numbers) > 0; i++ {
 		text, n := parseAux(b)
@@ -249,11 +254,11 @@ func (w *walker) textsIn(s *stream, at int64, numbers []uint64, fn func(text []b
 	return numbers, nil
 }
 
-// KeyFiles returns the paths of the files that Lookup and WalkKey of some keys may read.
+// KeyFiles returns the paths of the files that Lookup and WalkKey may read for the given keys.
 func KeyFiles(set disk.Set, name string, st *State, keys []Key) []string {
 	w, err := newWalker(set, name, st)
 	if err != nil {
-		return nil // a lookup says why
+		return nil // Lookup reports the error
 	}
 	buckets := map[int]bool{}
 	for _, key := range keys {

@@ -42,7 +42,8 @@ func lookUpAll(set disk.Set, name string, st *State, keys []Key) (map[string]int
 // lookupsChecked is how many keys checkLookups looks up.
 const lookupsChecked = 60
 
-// checkLookups compares lookups of some keys that a store has had, and of as many that it hasn't, with the walks.
+// checkLookups compares lookups of some keys that a store has had, and of as many that it hasn't, with the
+// walks.
 func (w *world) checkLookups() {
 	w.t.Helper()
 	m := w.durable()
@@ -148,8 +149,9 @@ func someKeys(t *testing.T, set disk.Set, st *State) (keys []Key) {
 
 // lookupStore makes a store of n keys, checkpointed.
 func lookupStore(t testing.TB, set disk.Set, n, buckets int) *State {
-	d, err := Open(Options{Set: set, Name: "s", Buckets: buckets, Op: CheckUpdate, Codec: Rice, Aux: AuxLog, BufferBytes: 64 << 10,
-		LogBytes: 1 << 20, CompressAux: true, BucketBytes: 16 << 20}, nil)
+	d, err := Open(Options{Set: set, Name: "s", Buckets: buckets, Op: CheckUpdate, Codec: Rice, Aux: AuxLog,
+		BufferBytes: 64 << 10,
+		LogBytes:    1 << 20, CompressAux: true, BucketBytes: 16 << 20}, nil)
 	must(t, err)
 	defer d.Close()
 	batch := make([]Tuple, 0, 1000)

@@ -1,28 +1,28 @@
 package drum
 
-// merge takes one round's sorted tuples through the bucket's part of the cache. The new part is written only
-// if an entry changes; up to the first change nothing is written, and what was passed till then is copied
-// when it comes.
+// merge merges the sorted tuples of one round with the bucket's part of the cache. It writes a new part
+// only if an entry changes. At the first change it copies the entries passed before.
 type merge struct {
 	d     *Drum
 	old   *partReader
 	w     *partWriter
 	round *round
 
-	// begin prepares w, and reread a second reader for the entries passed before the first change.
+	// begin prepares w. reread opens a second reader for the entries passed before the first change.
 	begin   func() error
 	reread  func() (*partReader, error)
 	writing bool
-	passed  int64 // entries of the old part that are behind
+	passed  int64 // entries of the old part passed so far
 
 	items   []Item
 	arena   Arena
-	scratch []byte // what Apply appends to
-	between []byte // the value between two runs of a key
+	scratch []byte // memory for the value that Apply appends
+	between []byte // value between two runs of a key
 	result  outcome
 }
 
-// outcome of a merge: whether the part has to be replaced, and the change in entries.
+// outcome is the result of a merge: whether the part must be replaced, and the change in the number of
+// entries.
 type outcome struct {
 	changed  bool
 	inserted int64
@@ -53,7 +53,7 @@ func (m *merge) run(es []entry) error {
 	return m.drain()
 }
 
-// seek passes the old entries below key and tells whether key is next.
+// seek passes the old entries below key, and reports whether key is next.
 func (m *merge) seek(key uint64) (found bool, err error) {
 	for {
 		if n := m.old.below(key); n > 0 {
@@ -71,7 +71,7 @@ func (m *merge) seek(key uint64) (found bool, err error) {
 	}
 }
 
-// pass takes over n entries of the old part's block.
+// pass passes n entries of the old part's current block, copying them if a new part is being written.
 func (m *merge) pass(n int) error {
 	if m.writing {
 		if err := m.w.addFrom(m.old, n); err != nil {
@@ -83,7 +83,7 @@ func (m *merge) pass(n int) error {
 	return nil
 }
 
-// drain takes over the rest of the old part; without changes it needn't be looked at.
+// drain copies the rest of the old part. If no entry has changed it reads nothing.
 func (m *merge) drain() error {
 	for m.writing {
 		if n := len(m.old.keys) - m.old.pos; n > 0 {
@@ -99,13 +99,14 @@ func (m *merge) drain() error {
 	return nil
 }
 
-// startWriting begins the new part and copies the entries that have been passed.
+// startWriting starts the new part and copies the entries passed so far.
 func (m *merge) startWriting() error {
 	m.writing, m.result.changed = true, true
 	if err := m.begin(); err != nil || m.passed == 0 {
 		return err
 	}
-	if n := m.old.pos; int64(n) == m.passed { // all within the first block, which is in RAM: the rule where much is new
+	// All entries passed are in the first block, which is in RAM. This is the usual case when much is new.
+	if n := m.old.pos; int64(n) == m.passed {
 		m.old.pos = 0
 		err := m.w.addFrom(m.old, n)
 		m.old.pos = n
@@ -128,7 +129,8 @@ func (m *merge) startWriting() error {
 	return nil
 }
 
-// change does what Apply decided about the entry key, which is next in the old part if found.
+// change carries out the decision of Apply about the entry key. If found, the entry is next in the old
+// part.
 func (m *merge) change(key uint64, found bool, action Action, value []byte) error {
 	if action == Keep || action == Expunge && !found {
 		if found {
@@ -159,7 +161,7 @@ func (m *merge) change(key uint64, found bool, action Action, value []byte) erro
 	return nil
 }
 
-// mark is ApplyCheckUpdate without items.
+// mark is ApplyCheckUpdate on entries instead of items.
 func (m *merge) mark(key uint64, es []entry, found bool) error {
 	if found {
 		for i := range es {
@@ -176,7 +178,7 @@ func (m *merge) mark(key uint64, es []entry, found bool) error {
 	return nil
 }
 
-// apply lets Options.Apply decide, runItems tuples at a time.
+// apply calls Options.Apply with up to runItems tuples at a time.
 func (m *merge) apply(key uint64, es []entry, found bool) error {
 	var old []byte
 	if found {
@@ -222,7 +224,7 @@ func (m *merge) applyRun(key uint64, es []entry, old []byte, exists bool) ([]byt
 	return value, action
 }
 
-// copy writes the old part anew.
+// copy copies the whole old part to a new one.
 func (m *merge) copy() error {
 	m.writing, m.passed, m.result = false, 0, outcome{}
 	if err := m.startWriting(); err != nil {

@@ -6,53 +6,57 @@ import (
 	"math"
 )
 
-// The cost model of sections IV and V. All sizes are in bytes, decimal (1 GB = 1e9), as the paper's figures
-// need them. alpha is how many times the text of all links is written to and read from disk.
+// The cost model of sections IV and V. All sizes are in bytes, and decimal (1 GB = 1e9), as in the paper's
+// figures. alpha is the ratio of disk I/O (bytes read and written) to the bytes of text of all links.
 
 // Load describes the stream of links that passes a URL check.
 type Load struct {
-	// Known is U, the entries before the first link; Links is n = l N, the links to come.
+	// Known is U, the number of entries before the first link. Links is n = l N, the number of links to
+	// come.
 	Known, Links float64
-	// UniqueFraction is p, URLBytes b, the text of a link; KeyBytes H; PointerBytes P, what a key needs besides
-	// in RAM: in this implementation 8, not 4.
+	// UniqueFraction is p; URLBytes is b, the text of a link; KeyBytes is H; PointerBytes is P, the RAM
+	// that a key takes besides itself: 8 in this implementation, 4 in the paper.
 	UniqueFraction, URLBytes, KeyBytes, PointerBytes float64
 }
 
-// quadratic is 2UH + pHn, what all methods read and rewrite again and again.
+// quadratic returns 2UH + pHn, the data that all methods read and rewrite repeatedly, in bytes.
 func (l Load) quadratic() float64 { return (2*l.Known + l.UniqueFraction*l.Links) * l.KeyBytes }
 
-// MercatorB returns alpha of the batch disk check with ram bytes: equation (1).
+// MercatorB returns alpha of the batch disk check with ram bytes of RAM: equation (1).
 func (l Load) MercatorB(ram float64) float64 {
 	return 2*l.quadratic()*(l.KeyBytes+l.PointerBytes)/(l.URLBytes*ram) + 2 + l.UniqueFraction
 }
 
-// Polybot returns alpha of the batch check with whole URLs in RAM: equation (2). compressed is bq, the bytes
-// of a URL in the compressed file.
+// Polybot returns alpha of the batch check with whole URLs in RAM: equation (2). compressed is bq, the
+// bytes of a URL in the compressed file.
 func (l Load) Polybot(ram, compressed float64) float64 {
 	file := (2*l.Known + l.UniqueFraction*l.Links) * compressed
 	return 2*file*(l.URLBytes+4*l.PointerBytes)/(l.URLBytes*ram) + l.UniqueFraction
 }
 
-// MercatorBLimit returns the bytes of I/O per squared link of the batch disk check as n grows: equation (5).
+// MercatorBLimit returns the bytes of I/O per squared link of the batch disk check as n grows: equation
+// (5).
 func (l Load) MercatorBLimit(ram float64) float64 {
 	return 2 * (l.KeyBytes + l.PointerBytes) * l.UniqueFraction * l.KeyBytes / ram
 }
 
-// PolybotLimit returns the bytes of I/O per squared link of the batch check with whole URLs in RAM as n grows: equation (6).
+// PolybotLimit returns the bytes of I/O per squared link of the batch check with whole URLs in RAM as n
+// grows: equation (6).
 func (l Load) PolybotLimit(ram, compressed float64) float64 {
 	return 2 * (l.URLBytes + 4*l.PointerBytes) * l.UniqueFraction * compressed / ram
 }
 
-// LeastMercatorB, LeastPolybot and LeastDRUM return the lower bounds of alpha (sections IV.B and IV.D): what remains when the
-// file of known URLs costs nothing.
+// LeastMercatorB, LeastPolybot and LeastDRUM return the lower bounds of alpha (sections IV.B and IV.D),
+// reached when the file of known URLs costs nothing.
 func (l Load) LeastMercatorB() float64 { return 2 + l.UniqueFraction }
 func (l Load) LeastPolybot() float64   { return l.UniqueFraction }
 func (l Load) LeastDRUM() float64      { return l.linear() }
 
-// linear is 2 + p + 2H/b, the best possible for methods that store keys and uncompressed text.
+// linear returns 2 + p + 2H/b, the optimum for methods that store keys and uncompressed text.
 func (l Load) linear() float64 { return 2 + l.UniqueFraction + 2*l.KeyBytes/l.URLBytes }
 
-// DRUM returns alpha with ram bytes, disk bytes and buffers of buffer bytes: Theorem 2, equation (7).
+// DRUM returns alpha for ram bytes of RAM, disk bytes of disk and buffers of buffer bytes: Theorem 2,
+// equation (7).
 func (l Load) DRUM(ram, disk, buffer float64) float64 {
 	hp, hb := l.KeyBytes+l.PointerBytes, l.KeyBytes+l.URLBytes
 	if ram*ram < 8*buffer*disk*hp/hb {
@@ -61,26 +65,26 @@ func (l Load) DRUM(ram, disk, buffer float64) float64 {
 	return hb*l.quadratic()/(l.URLBytes*disk) + l.linear()
 }
 
-// OptimalDisk returns the disk bytes that match ram: equation (17). With the paper's example it gives 4.80e12
-// bytes for 1 GB; the printed 4.39 TB is R²/M in binary units.
+// OptimalDisk returns the bytes of disk that match ram bytes of RAM: equation (17). For the paper's example
+// of 1 GB it gives 4.80e12 bytes; the printed 4.39 TB is R²/M in binary units.
 func (l Load) OptimalDisk(ram, buffer float64) float64 {
 	return ram * ram * (l.KeyBytes + l.URLBytes) / (8 * buffer * (l.KeyBytes + l.PointerBytes))
 }
 
-// DiskRate returns the pages/s that the disk admits: Theorem 3, equation (18). bandwidth is W in bytes/s,
-// linksPerPage l.
+// DiskRate returns the pages/s that the disk allows: Theorem 3, equation (18). bandwidth is W in bytes/s,
+// linksPerPage is l.
 func DiskRate(bandwidth, alpha, urlBytes, linksPerPage float64) float64 {
 	return bandwidth / (alpha * urlBytes * linksPerPage)
 }
 
-// CacheRate returns the pages/s that a RAM cache of speed links/s admits on a machine whose CPU is used up at
-// maxRate pages/s, if that grows in proportion: Theorem 4, equation (21).
+// CacheRate returns the pages/s that a RAM cache of speed links/s allows on a machine whose CPU is
+// saturated at maxRate pages/s, if CPU time is proportional to the rate: Theorem 4, equation (21).
 func CacheRate(speed, maxRate, linksPerPage float64) float64 {
 	return speed * maxRate / (linksPerPage*maxRate + speed)
 }
 
-// HybridRate returns the pages/s that disk and RAM cache together admit: Theorem 5, the root of equation
-// (23). misses is π(c, S), which must not fall with the rate; alpha is α(πn, R-c) for a share π.
+// HybridRate returns the pages/s that disk and RAM cache together allow: Theorem 5, the root of equation
+// (23). misses is π(c, S), which must not decrease with the rate. alpha is α(πn, R-c) for a share π.
 func HybridRate(
 	bandwidth, urlBytes, linksPerPage float64, misses, alpha func(float64) float64,
 ) float64 {
@@ -100,42 +104,45 @@ func HybridRate(
 	return lo
 }
 
-// PlanInput is what a store's geometry is derived from.
+// PlanInput is the input from which Plan derives a store's geometry.
 type PlanInput struct {
-	// Load is the expected stream; zero H, P and b become 8, 8 and 110.
+	// Load is the expected stream. Zero H, P and b mean 8, 8 and 110.
 	Load Load
-	// RAMBytes is R, DiskBytes is D for the buckets alone; 0 means the optimum of equation (17).
+	// RAMBytes is R. DiskBytes is D, for the buckets alone; 0 means the optimum of equation (17).
 	RAMBytes, DiskBytes float64
-	// BufferBytes is M, default 256 KiB; ReadChunkBytes is delta, default 32 MiB, or what R allows.
+	// BufferBytes is M, by default 256 KiB. ReadChunkBytes is delta, by default 32 MiB or the most that R
+	// allows.
 	BufferBytes, ReadChunkBytes float64
-	// Rounds is c, the buckets that are in RAM at once: Options.Workers; default 1, as in the paper.
+	// Rounds is c, the number of buckets in RAM at once: Options.Workers. The default is 1, as in the
+	// paper.
 	Rounds float64
 }
 
 // Plan is a store's geometry.
 type Plan struct {
-	// Buckets is k, a power of 2, and ExactBuckets that of the theorem.
+	// Buckets is k, a power of 2. ExactBuckets is the k of the theorem.
 	Buckets      int
 	ExactBuckets float64
-	// BucketBytes is r: the bytes of keys in a bucket. In RAM they take RoundBytes, which is
+	// BucketBytes is r, the bytes of keys in a bucket. They take RoundBytes of RAM, which is
 	// Options.BucketBytes.
 	BucketBytes, RoundBytes float64
-	// BufferBytes and ReadChunkBytes are M and delta.
+	// BufferBytes is M, ReadChunkBytes is delta.
 	BufferBytes, ReadChunkBytes float64
-	// DiskBytes is what k buckets of r, with their text, take.
+	// DiskBytes is the space of k buckets of r with their text.
 	DiskBytes float64
-	// Alpha is the predicted overhead of Load, by equation (14) with this k and r.
+	// Alpha is the predicted overhead for Load, by equation (14) with this k and r.
 	Alpha float64
 }
 
-// String is one line for the start of a run.
+// String returns the plan as one line of text.
 func (p Plan) String() string {
 	return fmt.Sprintf("k=%d r=%.3g M=%.3g delta=%.3g D=%.3g alpha=%.2f",
 		p.Buckets, p.BucketBytes, p.BufferBytes, p.ReadChunkBytes, p.DiskBytes, p.Alpha)
 }
 
-// Plan finds the number of buckets and their size: the proof of Theorem 2. The number is the power of 2 next
-// to the theorem's that leaves room for r >= delta; delta shrinks where R < 2 c delta (1 + P/H).
+// Plan computes the number of buckets and their size as in the proof of Theorem 2. The number is the power
+// of 2 nearest to the theorem's, or the largest that leaves room for r >= delta. If R < 2 c delta (1 +
+// P/H), Plan reduces delta.
 func (in PlanInput) Plan() (Plan, error) {
 	l := &in.Load
 	for _, f := range []struct {
@@ -154,7 +161,7 @@ func (in PlanInput) Plan() (Plan, error) {
 		return Plan{}, fmt.Errorf("drum: plan: RAM of %.3g bytes: want at least %.3g, 8 buffers", ram, 8*m)
 	}
 	delta := min(in.ReadChunkBytes, ram/(2*expand))
-	// A = c(H+P)D/(H+b); k is the smaller root of 2Mk² - Rk + A = 0, or R/4M where there is none.
+	// A = c(H+P)D/(H+b). k is the smaller root of 2Mk² - Rk + A = 0, or R/4M if there is none.
 	k := ram / (4 * m)
 	if in.DiskBytes > 0 {
 		a := in.Rounds * (l.KeyBytes + l.PointerBytes) * in.DiskBytes / (l.KeyBytes + l.URLBytes)

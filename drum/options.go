@@ -17,79 +17,84 @@ const (
 	minChunkBytes      = 64 << 10
 	defaultMaxValue    = 64 << 10
 	variableValues     = -1
-	// maxRoundTuples keeps arrival numbers within 32 bits with room to spare.
+	// maxRoundTuples keeps arrival numbers within 32 bits, with a margin.
 	maxRoundTuples = 1 << 31
-	// maxLogBytes is what s2 codes as one block at full speed.
+	// maxLogBytes is the largest block that s2 encodes at full speed.
 	maxLogBytes = 4 << 20
-	// maxWorkers is beyond what a machine's cores and disks can make use of.
+	// maxWorkers is more than a machine's cores and disks can use.
 	maxWorkers = 64
 )
 
-// Options describes a store. Set and Name are needed; other zero fields mean the default.
+// Options describes a store. Set and Name are required. Other zero fields mean the default.
 type Options struct {
-	// Set is the directories, Name the subdirectory state/<Name> in each that belongs to this store alone.
+	// Set is the set of directories. The subdirectory state/<Name> of each belongs to this store alone.
 	Set  disk.Set
 	Name string
 
-	// Buckets is the paper's k, a power of 2; default 64. A store keeps the number it was made with.
+	// Buckets is the paper's k, a power of 2; default 64. An existing store keeps its number.
 	Buckets int
-	// BufferBytes is M, the size of each of the 2k intake buffers, a multiple of 4096; default 256 KiB. Keys
-	// with values, and aux, must fit into one.
+	// BufferBytes is M, the size of each of the 2k intake buffers in bytes, a multiple of 4096; default 256
+	// KiB. A key with its value, or an aux, must fit into one.
 	BufferBytes int
-	// BucketBytes is r, the RAM that the tuples of one round take (TupleBytes each); a bucket is full when it has a
-	// 32nd less; default 64 MiB.
+	// BucketBytes is r, the RAM for the tuples of one round, TupleBytes each; default 64 MiB. A bucket is
+	// full at 31/32 of it.
 	BucketBytes int64
-	// ReadChunkBytes is delta, the size of reads; default a quarter of BucketBytes between 64 KiB and 32 MiB.
+	// ReadChunkBytes is delta, the size of reads; default a quarter of BucketBytes, between 64 KiB and 32
+	// MiB.
 	ReadChunkBytes int
-	// DiskBytes is D: a merge is due when so many bytes wait in the buckets; 0 means no such limit.
+	// DiskBytes is D: a merge is due when the tuples in the buckets take this number of bytes; 0 means no
+	// limit.
 	DiskBytes int64
 
-	// Op, if set, is the operation of all tuples; stores without values then need a byte less per tuple.
+	// Op, if set, is the operation of all tuples. Stores without values then save a byte per tuple.
 	Op Op
-	// ValueBytes is the length of the cache's values: 0 none, > 0 fixed, -1 variable.
+	// ValueBytes is the length of the cache's values: 0 for none, > 0 for fixed, -1 for variable.
 	ValueBytes int
-	// MaxValueBytes bounds variable values and the values of tuples; default 64 KiB, or ValueBytes if that is
-	// fixed.
+	// MaxValueBytes bounds variable values and the values of tuples; default ValueBytes, or 64 KiB if
+	// values are variable.
 	MaxValueBytes int
-	// OutBytes bounds the Out of one result; each tuple of a round is counted with so many bytes.
+	// OutBytes bounds the Out of a result. Each tuple of a round reserves this number of bytes.
 	OutBytes int
-	// Codec is the coding of keys in new parts of the cache; readers know all. Default Raw.
+	// Codec is the encoding of keys in new parts of the cache; default Raw. Readers accept all codecs.
 	Codec Codec
-	// Aux says where aux waits; default AuxBucketed. AuxLog is for stores without values and Apply, Op being
-	// CheckUpdate, and not Each.
+	// Aux says where aux waits; default AuxBucketed. AuxLog requires a store without values, Apply and Each
+	// whose Op is CheckUpdate.
 	Aux AuxMode
-	// LogBytes is the size of the blocks of a text log before they are compressed, a multiple of 4096; default
-	// BufferBytes. 1 MiB compresses better than 64 KiB, and leaves less of the last page of a block unused.
+	// LogBytes is the size of a text log's blocks before compression, a multiple of 4096; default
+	// BufferBytes. 1 MiB compresses better than 64 KiB and wastes less of the last page of a block.
 	LogBytes int
-	// SpanBytes is the largest bitmap with which a text log is streamed; default 32 MiB, for 2^28 tuples.
+	// SpanBytes is the maximum size of the bitmap used to stream a text log; default 32 MiB, for 2^28
+	// tuples.
 	SpanBytes int
-	// CompressAux compresses the blocks of aux by s2, the text of URLs about 4 times.
+	// CompressAux compresses the blocks of aux with s2. Text of URLs shrinks to about a quarter.
 	CompressAux bool
-	// Workers is how many buckets a pass merges at once, each in a round of BucketBytes of RAM; default 1. With
-	// more, Apply, Expunge, Wanted, BeginRound, EndRound and Reserve are called by several goroutines at once; Emit isn't.
+	// Workers is the number of buckets that a pass merges at once, each in a round of BucketBytes of RAM;
+	// default 1. With more than 1, several goroutines call Apply, Expunge, Wanted, BeginRound, EndRound and
+	// Reserve concurrently. Calls of Emit never overlap.
 	Workers      int
-	workerTuples int64 // default crewTuples
-	// Each merges each bucket when it is full itself, for skewed stores. False: all buckets in one pass when the
-	// largest is full, as in the paper.
+	workerTuples int64 // default workerTuples
+	// Each, for skewed stores, merges each bucket when it is full. If false, one pass merges all buckets
+	// when the largest is full, as in the paper.
 	Each bool
 
-	// Apply decides about a key's entry; nil is ApplyCheckUpdate by a faster way.
+	// Apply decides about a key's entry. nil means a faster implementation of ApplyCheckUpdate.
 	Apply Apply
-	// Expunge, if set, is asked for each entry that a round takes over unchanged into a part that it rewrites anyway, and for those
-	// of parts that are compacted; true drops the entry. It costs no I/O, so entries of buckets where nothing changes stay. Only for
-	// stores with values.
+	// Expunge, if set, is called for unchanged entries that a round or a compaction copies to a new part.
+	// The entry is dropped if it returns true. This costs no I/O, so entries of unchanged parts stay. Only
+	// for stores with values.
 	Expunge func(key Key, value []byte) bool
-	// Wanted selects the results to be emitted; the aux of others isn't copied. It sees all fields but Value and
-	// Aux. nil selects all but those of Update.
+	// Wanted selects the results to emit; the aux of others is not copied. It sees all fields except Value
+	// and Aux. nil selects all results except those of Update.
 	Wanted func(*Result) bool
-	// Emit takes the results of a bucket's round in order of arrival, at most 512 per call, under the gate (see
-	// Pause). Their bytes are valid during the call. An error ends the store's life: part of a round may have
-	// got through. nil drops all results.
+	// Emit takes the results of a bucket's round in order of arrival, at most 512 per call, under the gate
+	// (see Pause). Their bytes are valid during the call. Its error is final for the store, because a part
+	// of the round may have been emitted. nil drops all results.
 	Emit func([]Result) error
-	// BeginRound and EndRound, if set, enclose each round: Apply, Emit and install.
+	// BeginRound and EndRound, if set, are called before and after each round: Apply, Emit and install.
 	BeginRound, EndRound func()
-	// Reserve, if set, is asked before each round for the bytes it may write, by each worker for its own; release is called when
-	// they are written. Its error ends the pass without harm.
+	// Reserve, if set, is called before each round with the number of bytes that the round may write; each
+	// worker calls it for its own rounds. release is called once they are written. An error of Reserve ends
+	// the pass and is not final.
 	Reserve func(need int64) (release func(), err error)
 }
 
@@ -97,15 +102,15 @@ type Options struct {
 type AuxMode uint8
 
 const (
-	// AuxBucketed is a file beside the keys of each bucket, as in the paper.
+	// AuxBucketed keeps a file of aux beside the keys of each bucket, as in the paper.
 	AuxBucketed AuxMode = 0
-	// AuxLog is one compressed log per directory, in order of arrival. The unique tuples come out when all
-	// buckets have been merged, in order of arrival within a directory; a Result has Op, New and Aux, but no
-	// Key.
+	// AuxLog keeps one compressed log per directory, in order of arrival. The unique tuples are emitted
+	// once all buckets are merged, in order of arrival within a directory. Their Results have Op, New and
+	// Aux, but no Key.
 	AuxLog AuxMode = 1
 )
 
-// complete fills in the defaults and validates.
+// complete sets the defaults and validates.
 func (o *Options) complete() error {
 	if o.Buckets == 0 {
 		o.Buckets = defaultBuckets
@@ -143,10 +148,10 @@ func (o *Options) complete() error {
 	return o.Validate()
 }
 
-// Check returns what Open would find wrong with the options.
+// Check returns the error that Open would return for the options.
 func (o Options) Check() error { return o.complete() }
 
-// Validate returns all faults joined. Open calls it after filling in the defaults.
+// Validate returns all errors, joined. Open calls it after setting the defaults.
 func (o *Options) Validate() error {
 	var errs []error
 	need := func(ok bool, format string, args ...any) {
@@ -183,7 +188,7 @@ func (o *Options) Validate() error {
 	return errors.Join(errs...)
 }
 
-// TupleBytes returns the RAM that one tuple with a value of n bytes takes in a round.
+// TupleBytes returns the RAM of a tuple with a value of n bytes in a round, in bytes.
 func (o *Options) TupleBytes(n int) int64 {
 	sum := int64(entryBytes)
 	if o.ValueBytes != 0 {
@@ -198,35 +203,37 @@ func (o *Options) TupleBytes(n int) int64 {
 	return sum
 }
 
-// fullBytes is what makes a bucket full: a 32nd less than a round takes, so that the tuples which come in until the merge
-// begins don't need another round, in which the whole part is read and written again.
+// fullBytes returns the size at which a bucket is full: 1/32 less than the size of a round. The margin is
+// for tuples that arrive before the merge starts. Otherwise they would need another round, which reads and
+// writes the whole part again.
 func (o *Options) fullBytes() int64 {
 	return max(1, o.BucketBytes-o.BucketBytes/32-valueOffsetBytes)
 }
 
-// FullTuples returns how many tuples without values make a bucket full: r in tuples.
+// FullTuples returns the number of tuples without values that make a bucket full: r in tuples.
 func (o Options) FullTuples() int64 {
 	_ = o.complete()
 	return (o.fullBytes() + o.TupleBytes(0) - 1) / o.TupleBytes(0)
 }
 
-// RAMBytes returns what a Drum of these options takes at most outside the Go heap: 2k buffers of M for intake
-// and for each worker two for the bucket being merged, r for a round, delta for reading, and the buffers of the
-// merge. The copies of buffers that fill up between Freeze and Save come on top.
+// RAMBytes returns the maximum memory of a Drum with these options outside the Go heap: 2k buffers of M for
+// intake, and for each worker two for the bucket being merged, r for a round, delta for reading and the
+// buffers of the merge. Copies of buffers that fill up between Freeze and Save come on top.
 func (o Options) RAMBytes() int64 {
 	_ = o.complete()
 	m, workers, logs := int64(o.BufferBytes), int64(o.Workers), int64(0)
 	round, buffers := workers*o.BucketBytes, 2*int64(o.Buckets)+2*workers
 	if o.logged() {
-		// Sealed buffers take the place of those of aux; two logs a directory, and blocks that are being coded and
-		// written, or read and decoded; the bitmap follows the rounds.
+		// Sealed buffers replace those of aux. There are two logs per directory, and blocks being encoded
+		// and written, or read and decoded. The bitmap is used after the rounds.
 		round, buffers = max(round, int64(o.SpanBytes)), 2*int64(o.Buckets)
 		logs = 2*int64(max(1, o.Set.Len())) + logWriters*2 + 2*o.decodeBlocks()
 	}
 	return buffers*m + logs*int64(o.LogBytes) + round + workers*(o.chunkBytes()+o.mergeBytes())
 }
 
-// chunkBytes is the read buffer: delta, and room for the largest block, of which a part has been read before.
+// chunkBytes returns the size of the read buffer: delta, plus the largest block, of which the previous read
+// got a part.
 func (o *Options) chunkBytes() int64 {
 	block := o.BufferBytes
 	if o.logged() {
@@ -235,13 +242,13 @@ func (o *Options) chunkBytes() int64 {
 	return pageUp(int64(o.ReadChunkBytes) + max(int64(block), o.maxCacheBlock()))
 }
 
-// mergeBytes is what a merge needs besides: the write buffer, the present blocks of both parts, a run for
-// Apply.
+// mergeBytes returns the other memory of a merge: the write buffer, the current blocks of both parts, a run
+// for Apply.
 func (o *Options) mergeBytes() int64 {
 	run := int64(runItems) * (itemBytes + int64(o.OutBytes))
 	sum := int64(o.BufferBytes) + 3*o.maxCacheBlock() + 2*pageBytes + run + 2*int64(o.MaxValueBytes)
 	if o.CompressAux {
-		sum += 3 * int64(o.BufferBytes) // packing, in two goroutines, and unpacking
+		sum += 3 * int64(o.BufferBytes) // for compression in two goroutines, and decompression
 	}
 	return sum
 }
@@ -251,5 +258,5 @@ func (o *Options) maxCacheBlock() int64 {
 	return cacheFrameBytes + (maxRiceBytes+4)*blockKeys + blockValueBytes + int64(o.MaxValueBytes)
 }
 
-// implied is true when tuples carry no operation byte on disk.
+// impliedOp reports whether tuples have no operation byte on disk.
 func (o *Options) impliedOp() bool { return o.Op != 0 && o.ValueBytes == 0 }

@@ -7,7 +7,7 @@ import (
 	"drumbeat/disk"
 )
 
-// partReader reads a part block by block, in order of keys.
+// partReader reads a part block by block, in key order.
 type partReader struct {
 	opt    *Options
 	bucket int
@@ -15,25 +15,25 @@ type partReader struct {
 	part   part
 	c      chunkReader
 
-	// The present block: keys[pos:] have not been taken.
+	// The current block. keys[pos:] are unread.
 	keys   []uint64
 	pos    int
 	ends   []uint32 // of the values, if they are variable
 	values []byte
 	seen   int64 // keys of the blocks loaded
 	last   uint64
-	// numbers is true for a list of numbers in a log, of no bucket in particular.
+	// numbers is true for a list of numbers in a log. Such a list belongs to no bucket.
 	numbers bool
 }
 
-// open begins p, whose file is f (nil if p is empty). Buffers are reused.
+// open starts reading p from the file in c, which is nil if p is empty. It reuses the buffers.
 func (r *partReader) open(p part, bucket int, c chunkReader) {
 	c.off, c.end = p.off, p.off+p.size
 	r.bucket, r.part, r.c = bucket, p, c
 	r.keys, r.pos, r.ends, r.values, r.seen, r.last = r.keys[:0], 0, r.ends[:0], nil, 0, 0
 }
 
-// load goes to the next block; ok is false at the end of the part.
+// load reads the next block. ok is false at the end of the part.
 func (r *partReader) load() (ok bool, err error) {
 	r.keys, r.pos = r.keys[:0], 0
 	if r.part.gen == 0 {
@@ -116,7 +116,7 @@ func (r *partReader) decode(h *cacheHeader, b []byte) (err error) {
 		}
 		b = b[4*len(r.keys):]
 		if sum != uint64(len(b)) {
-			return fmt.Errorf("%d bytes of values, lengths say %d", len(b), sum)
+			return fmt.Errorf("%d bytes of values, lengths add up to %d", len(b), sum)
 		}
 	}
 	r.values = b
@@ -135,8 +135,8 @@ func (r *partReader) value(i int) []byte {
 	return r.values[start:r.ends[i]]
 }
 
-// below returns the number of keys from pos on that are below key: a search in growing steps, good for near
-// and far.
+// below returns the number of keys from pos on that are below key. The search starts with small steps,
+// since the key is often near.
 func (r *partReader) below(key uint64) int {
 	ks := r.keys[r.pos:]
 	if len(ks) == 0 || ks[0] >= key {
@@ -160,7 +160,7 @@ func (r *partReader) below(key uint64) int {
 	return hi
 }
 
-// valueCode is the field "values" of a block's head.
+// valueCode returns the field "values" of a block header.
 func (o *Options) valueCode() uint32 {
 	if o.ValueBytes == variableValues {
 		return variableLength
@@ -168,7 +168,7 @@ func (o *Options) valueCode() uint32 {
 	return uint32(o.ValueBytes)
 }
 
-// openPart opens the file of p for reading and verifies its head.
+// openPart opens the file of p for reading and verifies its header.
 func (o *Options) openPart(p part, kind string) (disk.File, error) {
 	name := o.partPath(kind, p.dir, p.gen)
 	f, err := o.Set.FS.OpenRead(name)

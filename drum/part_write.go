@@ -9,24 +9,24 @@ import (
 	"drumbeat/disk"
 )
 
-// passFile is the cache file of one directory to which a pass adds its parts.
+// passFile is the cache file of one directory to which a pass appends its parts.
 type passFile struct {
 	cache *cacheFile
 	f     disk.File
-	end   int64 // of the last finished part, whole pages
+	end   int64 // end of the last finished part, in whole pages
 }
 
-// partWriter writes the new part of a bucket. One is reused for all parts of a pass.
+// partWriter writes the new part of a bucket. A pass reuses it for all its parts.
 type partWriter struct {
 	d      *Drum
 	pf     *passFile
 	bucket int
 	codec  Codec
 	start  int64 // file offset of the part
-	off    int64 // of buf
-	count  int64 // entries in finished blocks
+	off    int64 // file offset of buf
+	count  int64 // number of entries in finished blocks
 
-	buf     []byte // finished blocks not yet written; room for BufferBytes, a page and a block
+	buf     []byte // finished blocks not yet written; capacity for BufferBytes, a page and a block
 	keys    []uint64
 	lengths []uint32
 	values  []byte
@@ -38,7 +38,7 @@ func (w *partWriter) open(pf *passFile, bucket int, codec Codec) {
 	w.buf, w.keys, w.lengths, w.values = w.buf[:0], w.keys[:0], w.lengths[:0], w.values[:0]
 }
 
-// add appends an entry; keys ascend.
+// add appends an entry. Keys must ascend.
 func (w *partWriter) add(key uint64, value []byte) error {
 	o := &w.d.opt
 	if o.ValueBytes != 0 {
@@ -55,7 +55,7 @@ func (w *partWriter) add(key uint64, value []byte) error {
 	return nil
 }
 
-// addFrom appends the n entries of the reader's block from pos on, but for those that Options.Expunge drops.
+// addFrom appends n entries of the reader's block from pos on, except those that Options.Expunge drops.
 func (w *partWriter) addFrom(r *partReader, n int) error {
 	if w.d.opt.ValueBytes != 0 {
 		expunge := w.d.opt.Expunge
@@ -84,7 +84,7 @@ func (w *partWriter) addFrom(r *partReader, n int) error {
 	return nil
 }
 
-// endBlock codes the present block.
+// endBlock encodes the current block.
 func (w *partWriter) endBlock() error {
 	if len(w.keys) == 0 {
 		return nil
@@ -119,7 +119,7 @@ func (w *partWriter) endBlock() error {
 	return nil
 }
 
-// write writes the whole pages of the buffer.
+// write writes the whole pages of buf.
 func (w *partWriter) write() error {
 	n := len(w.buf) / pageBytes * pageBytes
 	if _, err := w.pf.f.WriteAt(w.buf[:n], w.off); err != nil {
@@ -131,7 +131,7 @@ func (w *partWriter) write() error {
 	return nil
 }
 
-// finish writes the rest and returns the part, which is now whole in its file, though not synced.
+// finish writes the rest and returns the part. The part is then complete in its file, but not synced.
 func (w *partWriter) finish() (part, error) {
 	if err := w.endBlock(); err != nil {
 		return part{}, err

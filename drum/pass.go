@@ -9,10 +9,10 @@ import (
 	"drumbeat/disk"
 )
 
-// Pass merges what is due and returns the number of rounds: first what an interrupted pass left; then, if
-// Full, all buckets, or with Options.Each those that are full. An early pass merges every bucket with tuples.
-// What is added meanwhile waits for the next one. ctx is looked at between rounds; after its end, or an error
-// of Options.Reserve, the rest stays due. One Pass runs at a time, a second waits.
+// Pass merges what is due and returns the number of rounds. It first finishes an interrupted pass. Then, if
+// Full, it merges all buckets, or with Options.Each those that are full. An early pass merges every bucket
+// with tuples. Tuples added meanwhile wait for the next pass. Pass checks ctx between rounds. When ctx ends
+// or Options.Reserve fails, the rest stays due. A second call waits until the first ends.
 func (d *Drum) Pass(ctx context.Context, early bool) (rounds int, err error) {
 	d.passMu.Lock()
 	defer d.passMu.Unlock()
@@ -38,10 +38,10 @@ func (d *Drum) Pass(ctx context.Context, early bool) (rounds int, err error) {
 	return int(c.rounds.Load()), err
 }
 
-// listChunkBytes is the size of reads of lists of numbers: each span needs a little of every list.
+// listChunkBytes is the size of reads of lists of numbers. Each span needs only a small part of each list.
 const listChunkBytes = 32 << 10
 
-// pass is the memory and the files of one worker of a Pass.
+// pass holds the memory and the files of one worker of a Pass.
 type pass struct {
 	d *Drum
 
@@ -50,12 +50,12 @@ type pass struct {
 	old    partReader
 	second partReader
 	w      partWriter
-	files  []*passFile // by directory, made when needed
-	lists  []*passFile // likewise, for the numbers of unique tuples
+	files  []*passFile // by directory, created when needed
+	lists  []*passFile // the same for the numbers of unique tuples
 
-	// chunk is read into, for keys, the old part and aux in turn; extra by second.
+	// chunk is the read buffer for keys, the old part and aux, one after another. extra is that of second.
 	chunk, extra, listChunk []byte
-	// read is the file of the old part last read.
+	// read is the open file of the part last read.
 	read    disk.File
 	readGen uint64
 
@@ -98,7 +98,7 @@ func newPass(d *Drum) *pass {
 	return p
 }
 
-// close ends the files and frees the memory.
+// close closes the files and frees the memory.
 func (p *pass) close() error {
 	err := errors.Join(p.closeFiles(p.files, true), p.closeFiles(p.lists, false))
 	if p.read != nil {
@@ -121,7 +121,7 @@ func (p *pass) close() error {
 	return err
 }
 
-// closeFiles closes the files of a pass; what is without live parts then goes, if it is counted.
+// closeFiles closes the files of a pass. If counted, it deletes those without live parts.
 func (p *pass) closeFiles(files []*passFile, counted bool) error {
 	var errs []error
 	for dir, pf := range files {
@@ -139,7 +139,7 @@ func (p *pass) closeFiles(files []*passFile, counted bool) error {
 	return errors.Join(errs...)
 }
 
-// drain merges the sealed input of a bucket, if there is one, and returns the number of rounds.
+// drain merges the sealed input of a bucket, if any, and returns the number of rounds.
 func (p *pass) drain(ctx context.Context, b *bucket, i int) (rounds int, err error) {
 	for b.sealed != nil {
 		if err := ctx.Err(); err != nil {
@@ -161,7 +161,7 @@ func (p *pass) drain(ctx context.Context, b *bucket, i int) (rounds int, err err
 	return rounds, nil
 }
 
-// reserve asks for room for what a round or a copy writes; release is never nil if err is.
+// reserve reserves space for the writes of a round or a copy. release is not nil if err is nil.
 func (d *Drum) reserve(need int64) (release func(), err error) {
 	if d.opt.Reserve == nil {
 		return func() {}, nil
@@ -169,7 +169,7 @@ func (d *Drum) reserve(need int64) (release func(), err error) {
 	return d.opt.Reserve(need)
 }
 
-// need bounds the bytes that the next round writes.
+// need returns an upper bound of the bytes that the next round writes.
 func (p *pass) need(b *bucket) int64 {
 	in, o := b.sealed, &p.d.opt
 	tuples := min(in.tuples, max(1, o.BucketBytes/o.TupleBytes(0)))
@@ -216,7 +216,7 @@ func (p *pass) doRound(b *bucket, i int) error {
 	return p.install(b, made, keysAt, auxAt)
 }
 
-// mergePart runs merge from the bucket's part into a new one, which is returned.
+// mergePart runs merge from the bucket's part to a new part, and returns the new part.
 func (p *pass) mergePart(b *bucket, i int, merge func() error) (part, error) {
 	c, err := p.reader(b.part, cacheKind, &p.chunk)
 	if err != nil {
@@ -246,7 +246,7 @@ func (p *pass) mergePart(b *bucket, i int, merge func() error) (part, error) {
 	return p.w.finish()
 }
 
-// reader returns a chunkReader on the file of pt, keeping the file open for the next part.
+// reader returns a chunkReader on the file of pt. It keeps the file open for the next part.
 func (p *pass) reader(pt part, kind string, buf *[]byte) (chunkReader, error) {
 	c := chunkReader{buf: buf, count: &p.d.counts.cacheRead}
 	if pt.gen == 0 {
@@ -279,13 +279,13 @@ func (p *pass) file(dir int) (*passFile, error) {
 	return p.files[dir], nil
 }
 
-// install makes the new part the bucket's and moves the sealed input on, or drops it. The gate is held.
+// install makes made the bucket's part, and advances or drops the sealed input. The gate is held.
 func (p *pass) install(b *bucket, made part, keysAt, auxAt cursor) error {
 	d, in, old := p.d, b.sealed, b.part
 	n := int64(len(p.round.entries))
 	bytes := in.bytes
 	if n < in.tuples {
-		bytes = in.bytes * n / in.tuples // the exact length isn't worth keeping
+		bytes = in.bytes * n / in.tuples // an estimate: the exact length is not recorded
 	}
 	b.mu.Lock()
 	b.part = made
@@ -328,6 +328,6 @@ func (p *pass) copyPart(b *bucket, i int) error {
 	b.mu.Lock()
 	b.part = made
 	b.mu.Unlock()
-	p.d.keys.Add(made.keys - old.keys) // some may have been expunged
+	p.d.keys.Add(made.keys - old.keys) // entries may have been expunged
 	return p.d.files.replace(old, made)
 }

@@ -2,9 +2,9 @@
 
 package drum
 
-// prefetchBuckets makes the CPU fetch the buckets of keys and doesn't wait for them; prefetch_other.go is its portable form
-// (build tag drumsafe). Loads in its place keep the CPU from going on when a dozen are under way, which costs a third
-// of RAMCache's speed. keys and buckets are only looked at.
+// prefetchBuckets makes the CPU fetch the buckets of keys and does not wait for them. It does not change
+// keys and buckets. prefetch_other.go is the portable form (build tag drumsafe). Plain loads would stall
+// the CPU once about a dozen are in flight, and cost a third of RAMCache's speed.
 //
 //go:noescape
 func prefetchBuckets(buckets []cuckooBucket, keys []Key)

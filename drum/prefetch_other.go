@@ -4,11 +4,12 @@ package drum
 
 import "math/bits"
 
-// prefetchBuckets loads from the buckets of keys, so that they are in the CPU's cache when they are searched.
-func prefetchNests(nests []nest, keys []Key) {
+// prefetchBuckets loads from the buckets of keys, so that they are in the CPU's cache when they are
+// searched.
+func prefetchBuckets(buckets []cuckooBucket, keys []Key) {
 	for _, key := range keys {
-		i, _ := bits.Mul64(uint64(key), uint64(len(nests)))
-		_ = nests[i][0].Load()
-		_ = nests[i^(uint64(key)%regionNests|1)][0].Load()
+		i, _ := bits.Mul64(uint64(key), uint64(len(buckets)))
+		_ = buckets[i][0].Load()
+		_ = buckets[i^(uint64(key)%regionBuckets|1)][0].Load()
 	}
 }

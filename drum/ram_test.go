@@ -52,10 +52,12 @@ func TestRAMBytes(t *testing.T) {
 		feed(t, d, &opt)
 		peak := statusBytes(t, "VmHWM") - before
 		// The Go heap: batches of this test, and of results.
-		if want := opt.RAMBytes(); peak > want+4<<20 || peak < want/8 { // what the runtime had kept before makes the peak small
+		// What the runtime had kept before makes the peak small.
+		if want := opt.RAMBytes(); peak > want+4<<20 || peak < want/8 {
 			t.Errorf("%s: took %d bytes, RAMBytes is %d", name, peak, want)
 		}
-		if s := d.Stats(); s.RoundPeakBytes > opt.BucketBytes*int64(max(1, opt.Workers)) || s.RoundPeakBytes < opt.BucketBytes*9/10 {
+		if s := d.Stats(); s.RoundPeakBytes > opt.BucketBytes*int64(max(1, opt.Workers)) ||
+			s.RoundPeakBytes < opt.BucketBytes*9/10 {
 			t.Errorf("%s: rounds of %d bytes", name, s.RoundPeakBytes)
 		}
 		must(t, d.Close())

@@ -7,48 +7,48 @@ import (
 	"drumbeat/disk"
 )
 
-// RAMCache remembers recent keys: the cache of section V in front of a Drum, which drops what was sent a
-// moment ago. 8 bytes an entry, off the Go heap. Forgetting a key, also the whole cache at a restart, only
-// means that the Drum sees it again; a hit is a proof, since whole keys are compared.
+// RAMCache is a set of recent keys: the cache of section V in front of a Drum. It filters out keys seen
+// recently. An entry takes 8 bytes outside the Go heap. If the cache forgets a key, or all keys at a
+// restart, the Drum just sees the key again. A hit is exact, since whole keys are compared.
 //
-// A key may lie in either of two buckets of 4 slots, half a cache line each, and takes the place of the key of
-// those 8 that was met longest ago. Time goes on by one with every eighth of the slots that is filled anew, so 5
-// bits tell it. A key that was not met again counts as a quarter older than it is: links that come once only
-// go sooner.
+// A key can be in one of two cuckoo buckets of 4 slots, half a cache line each. A new key replaces the one
+// of these 8 that was seen longest ago. The clock advances by one each time an eighth of the slots has been
+// filled, so 5 bits hold a time. A key seen only once counts as a quarter older than it is, so that links
+// that occur once are replaced sooner.
 //
-// The paper takes CLOCK, for its speed. CLOCK in sets of a cache line is as fast, but where a crawl needs its
-// cache, at about tau_h l S entries, it loses 6 points of hit rate against exact LRU: chance gives some sets
-// twice as many links as others. The choice of two buckets evens that out ("drumbeat bench cache" shows all of
-// them): it loses 2 points at most there, and nothing beyond.
+// The paper chooses CLOCK for its speed. CLOCK in sets of one cache line is as fast. But at the size that a
+// crawl needs, about tau_h l S entries, its hit rate is 6 points below exact LRU, because by chance some
+// sets get twice as many links as others. The choice of two buckets evens this out: the loss is 2 points at
+// most there, and none in larger caches ("drumbeat bench cache" compares them).
 //
-// Keys should be uniform. The first bucket is chosen by the leading bits, the second lies in the same KiB by
-// the last bits. So a slot has room for flags: all keys of one first bucket lie within 2^64 / buckets of each
-// other, so that the low 57 bits tell them apart when there are 128 buckets or more.
+// Keys should be uniform. The leading bits of the key choose the first bucket. Its last bits choose the
+// second one in the same KiB. This leaves room for flags in a slot: the keys with the same first bucket lie
+// within 2^64 / buckets of each other, so with 128 buckets or more the low 57 bits distinguish them.
 //
 //	bits   meaning
-//	0-4    when the key was met last, modulo 32
+//	0-4    time when the key was last seen, modulo 32
 //	5      the slot is in use
-//	6      it is in the key's second bucket
+//	6      the slot is in the key's second bucket
 //	7-63   low bits of the key
 //
-// Keys are spread evenly, so a cache touches all of its memory long before it is full: a crawl of 20,000 URLs would make the
-// system clear a gigabyte, and miss the CPU's caches with each probe. So there are smaller levels before the one that has all
-// the bytes (ramlevel.go), and the cache moves on to the next when one is half full.
+// Keys are spread evenly, so a cache touches all of its memory long before it is full. In a crawl of 20,000
+// URLs the system would clear a gigabyte, and each probe would miss the CPU's caches. So smaller levels
+// precede the full-size one (ramlevel.go). The cache moves to the next level when one is half full.
 //
-// No locks: all changes are compare-and-swap of one slot. Two callers that bring the same new key at once may
-// both put it in, which costs a slot and is harmless.
+// There are no locks: every change is a compare-and-swap of one slot. Two concurrent callers with the same
+// new key may both insert it. That wastes a slot and does no harm.
 type RAMCache struct {
-	levels []*cacheLevel // the last has all the bytes
+	levels []*cacheLevel // the last one has the full size
 	at     atomic.Int32  // the level in use
 }
 
-// bucket is half a cache line; the word is cuckoo hashing's, as buckets are something else here.
+// cuckooBucket is half a cache line: a bucket of cuckoo hashing, not one of the Drum's buckets.
 type cuckooBucket [cuckooSlots]atomic.Uint64
 
 const (
 	cuckooSlots       = 4
 	cuckooBucketBytes = 8 * cuckooSlots
-	// Both buckets of a key are among regionNests, a KiB, so that the second costs no TLB miss.
+	// Both buckets of a key are among the same regionBuckets, a KiB, so that the second costs no TLB miss.
 	regionBuckets = 32
 	minBuckets    = 128
 
@@ -57,12 +57,12 @@ const (
 	slotSecond = 1 << 6
 	slotFlags  = 7 // bits below the key
 
-	// A key that was not met again is taken for unmetAge older than it is.
+	// A key seen only once counts as unmetAge time units older than it is.
 	unmetAge = 2
 )
 
-// NewRAMCache returns an empty cache of bytes bytes, rounded down to whole KiB but at least 4 KiB. The RAM is
-// taken as it is touched; while the cache grows to its full size, up to an eighth more.
+// NewRAMCache returns an empty cache of the given size, rounded down to whole KiB but at least 4 KiB. It
+// takes RAM as it is touched, and up to an eighth more while the cache grows to its full size.
 func NewRAMCache(bytes int64) *RAMCache {
 	n := max(minBuckets, bytes/cuckooBucketBytes&^(regionBuckets-1))
 	c := &RAMCache{}
@@ -73,7 +73,7 @@ func NewRAMCache(bytes int64) *RAMCache {
 	return c
 }
 
-// Close frees the memory; no other call may be running.
+// Close frees the memory. No other call may be running.
 func (c *RAMCache) Close() {
 	for _, l := range c.levels {
 		disk.Free(l.mem)
@@ -81,11 +81,11 @@ func (c *RAMCache) Close() {
 	c.levels = nil
 }
 
-// Entries returns the number of keys that the cache has room for.
+// Entries returns the capacity of the cache in keys.
 func (c *RAMCache) Entries() int64 { return c.levels[len(c.levels)-1].entries() }
 
-// TestAndSet tells whether key is among the recent ones, and makes it so. Safe for concurrent use: of several
-// calls that bring in a new key at least one gets false.
+// TestAndSet reports whether key is in the cache, and marks it as recent. It is safe for concurrent use. If
+// several calls insert the same new key, at least one returns false.
 func (c *RAMCache) TestAndSet(key Key) bool {
 	l, before := c.level()
 	if l.testAndSet(key, l.now()) {
@@ -95,12 +95,12 @@ func (c *RAMCache) TestAndSet(key Key) bool {
 	return before != nil && before.has(key)
 }
 
-// TestAndSetBatch does TestAndSet for all keys in order; seen[i] is the answer about keys[i]. Several times
-// as fast as single calls when the cache is larger than the CPU's: while some buckets are searched, the next
-// are fetched. The time stands still during a batch: one longer than an eighth of the entries makes its keys
-// alike in age.
+// TestAndSetBatch calls TestAndSet for all keys in order and stores the results in seen. When the cache is
+// larger than the CPU's caches it is several times as fast as single calls, because it fetches the next
+// buckets while it searches. The clock stands still during a batch: in a batch longer than an eighth of the
+// entries, keys get equal ages.
 func (c *RAMCache) TestAndSetBatch(keys []Key, seen []bool) {
-	const ahead = 8 // of two lines each: about as many as a core fetches at once
+	const ahead = 8 // of two lines each: about the number that a core fetches at once
 	seen = seen[:len(keys)]
 	l, before := c.level()
 	now, fresh := l.now(), uint64(0)
@@ -121,11 +121,12 @@ func (c *RAMCache) TestAndSetBatch(keys []Key, seen []bool) {
 	l.filled.Add(fresh)
 }
 
-// now is the time. It begins where a new key counts as younger than an empty slot, whose time is 0.
+// now returns the time. It starts at a value for which a new key is younger than an empty slot, whose time
+// is 0.
 func (l *cacheLevel) now() uint64 { return l.filled.Load()/l.eighth + unmetAge + 1 }
 
-// testAndSet leaves it to the caller to count what was filled. Which bucket and which slot are hard to foretell, so
-// nothing branches on them.
+// testAndSet is TestAndSet on one level; the caller counts the filled slot. Bucket and slot are hard for
+// the CPU to predict, so the code does not branch on them.
 func (l *cacheLevel) testAndSet(key Key, now uint64) bool {
 	i, _ := bits.Mul64(uint64(key), uint64(len(l.buckets)))
 	other := uint64(key)%regionBuckets | 1
@@ -142,10 +143,11 @@ func (l *cacheLevel) testAndSet(key Key, now uint64) bool {
 			slot := &l.buckets[i^other&-(at/cuckooSlots)][at%cuckooSlots]
 			v := slot.Load()
 			if same(v, want|at/cuckooSlots*slotSecond) == 0 {
-				continue // somebody else has replaced it since
+				continue // another goroutine has replaced it
 			}
 			if (v^now)&slotTime != 0 {
-				slot.CompareAndSwap(v, v&^slotTime|now&slotTime) // lost only to another hit or a replacement
+				// Fails only if another goroutine updated or replaced it.
+				slot.CompareAndSwap(v, v&^slotTime|now&slotTime)
 			}
 			return true
 		}
@@ -158,13 +160,13 @@ func (l *cacheLevel) testAndSet(key Key, now uint64) bool {
 	}
 }
 
-// same is 1 if a slot in use has the key of want, and else 0.
+// same returns 1 if v is a used slot with the key of want, else 0.
 func same(v, want uint64) uint64 { return ((v^want)>>5 - 1) >> 63 }
 
-// age is 8 times how long ago the key of a slot was met.
+// age returns the age of a slot's key times 8.
 func age(v, now uint64) uint64 { return (now - v) % (slotTime + 1) << 3 }
 
-// older is the larger number of the two, both below 2^63.
+// older returns the larger of two numbers below 2^63.
 func older(a, b uint64) uint64 {
 	d := a - b
 	return a - d&uint64(int64(d)>>63)

@@ -84,8 +84,8 @@ func TestRAMCacheModel(t *testing.T) {
 	}
 }
 
-// TestRAMCacheProof: a hit is a proof that the key came before, also among keys that differ in a single bit and so share
-// their buckets or all bits that a slot keeps of them.
+// TestRAMCacheProof: a hit is a proof that the key came before, also among keys that differ in a single bit
+// and so share their buckets or all bits that a slot keeps of them.
 func TestRAMCacheProof(t *testing.T) {
 	rng := newRand(t)
 	for _, kib := range []int64{4, 5, 7, 64, 333} {
@@ -131,8 +131,8 @@ func TestRAMCachePrefetch(t *testing.T) {
 	}
 }
 
-// Of many callers with the same new keys, at least one is told that each is new; and all are remembered while
-// there is room.
+// Of many callers with the same new keys, at least one is told that each is new; and all are remembered
+// while there is room.
 func TestRAMCacheConcurrent(t *testing.T) {
 	c := NewRAMCache(1 << 20)
 	defer c.Close()

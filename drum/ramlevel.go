@@ -9,28 +9,29 @@ import (
 	"drumbeat/disk"
 )
 
-// The sizes of levels. The first fits into a CPU's second cache, and into one huge page; each of the next is eight times as
-// large, up to the one that has all bytes, which is four times as large at least: what is left of the last but one then costs
-// little. A cache of a gigabyte has levels of 2, 16, 128 and 1024 MiB.
+// Sizes of levels. The first level fits into a CPU's second-level cache and into one huge page. Each next
+// one is eight times as large, up to the full size, which is at least four times its predecessor, so that
+// the memory of the last but one is a small overhead. A cache of 1 GiB has levels of 2, 16, 128 and 1024
+// MiB.
 const (
 	firstBuckets = 2 << 20 / cuckooBucketBytes
 	levelGrowth  = 8
 	leastGrowth  = 4
 )
 
-// cacheLevel is a RAMCache of one size. When half of its slots are filled, the next level takes over: up to there next to no key
-// has had to give way to another. Until the next one has as many keys, those of this one, now left as they are, count too; then
-// the memory is given back.
+// cacheLevel is a RAMCache of one size. When half of its slots are filled, the next level replaces it;
+// until then almost no key has had to be replaced. The old level stays readable until the new one has as
+// many keys. Then its memory is released.
 type cacheLevel struct {
 	mem     []byte
 	buckets []cuckooBucket
-	filled  atomic.Uint64 // slots, since the level was empty; counted when a batch ends
-	eighth  uint64        // of the slots
+	filled  atomic.Uint64 // number of slots filled; counted at the end of a batch
+	eighth  uint64        // an eighth of the slots
 	freed   atomic.Bool
 }
 
-func newCacheLevel(nests int64) *cacheLevel {
-	l := &cacheLevel{mem: disk.Alloc(int(nests * cuckooBucketBytes)), eighth: uint64(nests * cuckooSlots / 8)}
+func newCacheLevel(buckets int64) *cacheLevel {
+	l := &cacheLevel{mem: disk.Alloc(int(buckets * cuckooBucketBytes)), eighth: uint64(buckets * cuckooSlots / 8)}
 	_ = unix.Madvise(l.mem, unix.MADV_HUGEPAGE) // a hint; without it each probe also misses the TLB
 	l.buckets = atomicBuckets(l.mem)
 	return l
@@ -38,7 +39,7 @@ func newCacheLevel(nests int64) *cacheLevel {
 
 func (l *cacheLevel) entries() int64 { return int64(len(l.buckets)) * cuckooSlots }
 
-// level returns the level in use, and the one before it if its keys count still.
+// level returns the current level, and the previous one while its keys still count.
 func (c *RAMCache) level() (l, before *cacheLevel) {
 	at := c.at.Load()
 	l = c.levels[at]
@@ -60,15 +61,15 @@ func (c *RAMCache) level() (l, before *cacheLevel) {
 	return l, before
 }
 
-// free gives the memory back. Who still looks at it finds nothing; a key that is put in now, by who hasn't seen that the level
-// is no longer in use, takes a page that stays.
+// free releases the memory. Concurrent readers then find nothing. A goroutine that still inserts a key
+// takes a page that is not released.
 func (l *cacheLevel) free() {
 	if l.freed.CompareAndSwap(false, true) {
-		_ = unix.Madvise(l.mem, unix.MADV_DONTNEED) // a hint, too: what isn't given back is an eighth of the cache
+		_ = unix.Madvise(l.mem, unix.MADV_DONTNEED) // a hint; failure wastes an eighth of the cache at most
 	}
 }
 
-// has tells whether key is in a level that is no longer in use.
+// has reports whether key is in a previous level.
 func (l *cacheLevel) has(key Key) bool {
 	i, _ := bits.Mul64(uint64(key), uint64(len(l.buckets)))
 	want := uint64(key)<<slotFlags | slotUsed

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestRAMCacheLevels: while the cache grows, the keys that came last are known, none is that didn't come, and the memory of
-// a level is given back when it no longer counts.
+// TestRAMCacheLevels: while the cache grows, the keys that came last are known, none is that didn't come,
+// and the memory of a level is given back when it no longer counts.
 func TestRAMCacheLevels(t *testing.T) {
 	rng := newRand(t)
 	c := NewRAMCache(64 << 20)
@@ -67,8 +67,8 @@ func TestRAMCacheGrowsSlowly(t *testing.T) {
 	}
 }
 
-// TestRAMCacheLevelsConcurrent: of many callers with the same new keys at least one is told that each is new, also while one
-// level takes over from another.
+// TestRAMCacheLevelsConcurrent: of many callers with the same new keys at least one is told that each is
+// new, also while one level takes over from another.
 func TestRAMCacheLevelsConcurrent(t *testing.T) {
 	c := NewRAMCache(8 << 20)
 	defer c.Close()

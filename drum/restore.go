@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// restore brings the store into the state st.
+// restore restores the store to the state st.
 func (d *Drum) restore(st *State) error {
 	want := map[string]int64{}
 	if st == nil {
 		return d.files.clean(want)
 	}
 	if st.ValueBytes != d.opt.ValueBytes || st.Op != d.opt.Op || st.Aux != d.opt.Aux {
-		return fmt.Errorf("store has values of %d bytes, operation %d, aux mode %d; options say %d, %d, %d",
+		return fmt.Errorf("store has values of %d bytes, operation %d, aux mode %d; options have %d, %d, %d",
 			st.ValueBytes, st.Op, st.Aux, d.opt.ValueBytes, d.opt.Op, d.opt.Aux)
 	}
 	d.gen.Store(st.Gen)
@@ -31,7 +31,7 @@ func (d *Drum) restore(st *State) error {
 	return d.restoreBuffers(st)
 }
 
-// restoreBuffers fills the buffers of the streams that have been restored.
+// restoreBuffers fills the buffers of the restored streams.
 func (d *Drum) restoreBuffers(st *State) error {
 	r := bufferReader{opt: &d.opt, get: d.bufs.get}
 	err := r.readBuffers(st)
@@ -82,7 +82,7 @@ func (d *Drum) restoreBuffer(s *stream, saved savedBuffers) error {
 	return nil
 }
 
-// refill gives the stream the buffer that was saved.
+// refill gives the stream its saved buffer.
 func (s *stream) refill(o *Options, b *savedBuffer) error {
 	n, last, err := o.countRecords(s.kind, b)
 	if err != nil {
@@ -142,7 +142,7 @@ func (d *Drum) restoreInputs(st *State, want map[string]int64) error {
 	return nil
 }
 
-// restoreLogs brings back the text logs and the lists of a pass.
+// restoreLogs restores the text logs and the lists of a pass.
 func (d *Drum) restoreLogs(st *State, want map[string]int64) error {
 	t := &d.texts
 	for _, ls := range st.Logs {
@@ -185,7 +185,7 @@ func (d *Drum) restoreLogs(st *State, want map[string]int64) error {
 	return nil
 }
 
-// input returns the input that is describes, but for its buffers.
+// input returns the input that is describes, except its buffers.
 func (is *InputState) input(o *Options) *input {
 	stream := func(kind blockKind, s StreamState) (stream, cursor) {
 		return stream{kind: kind, bucket: is.Bucket, dir: is.Dir, gen: s.Gen, written: s.Bytes, fill: s.Fill},
@@ -200,8 +200,8 @@ func (is *InputState) input(o *Options) *input {
 	return in
 }
 
-// countRecords returns the number of records in a buffer, and with text logs the number of the last one's
-// text.
+// countRecords returns the number of records in a buffer, and with text logs the number of the last
+// record's text.
 func (o *Options) countRecords(kind blockKind, saved *savedBuffer) (n uint32, last uint64, err error) {
 	var rec keyRecord
 	b, last := saved.bytes(), saved.base

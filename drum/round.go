@@ -10,29 +10,30 @@ const (
 	valueOffsetBytes = 4
 	resultBytes      = 8
 	outLenBytes      = 2
-	// runItems is the largest run that Apply sees at once, and itemBytes what an Item takes.
+	// runItems is the maximum length of a run passed to Apply, itemBytes the size of an Item.
 	runItems  = 1024
 	itemBytes = 80
 )
 
-// round holds the tuples of one round in RAM, TupleBytes each; off the heap, for the time of a pass.
+// round holds the tuples of one round in RAM, TupleBytes each. Its memory is outside the heap and is kept
+// for a pass.
 type round struct {
 	opt *Options
 
 	entries []entry
 	offsets []uint32 // of values, by number of arrival; one more than entries
 	values  []byte
-	results []uint64 // what Apply gave, by number of arrival
+	results []uint64 // results of Apply, by number of arrival
 	outLens []uint16
 	outs    []byte // OutBytes each
 
-	// peak is the largest sum of bytes that have been touched since the memory was taken.
+	// peak is the largest sum of touched bytes since the memory was allocated.
 	touched [6]int64
 	peak    int64
 }
 
-// load reads a prefix of the sealed input, at most BucketBytes but at least one tuple, and returns the cursor
-// behind it.
+// load reads a prefix of the sealed input, at most BucketBytes but at least one tuple, and returns the
+// cursor after it.
 func (r *round) load(d *Drum, in *input, chunk *[]byte) (cursor, error) {
 	r.prepare(in)
 	var br blockReader
@@ -72,8 +73,8 @@ func (r *round) load(d *Drum, in *input, chunk *[]byte) (cursor, error) {
 	return end, nil
 }
 
-// take adds records of the present block beyond skip; full means that the next doesn't fit. taken counts from
-// the block's beginning. limit is the number of tuples that there can be.
+// take adds the records of the current block after the first skip. full means that the next record does not
+// fit. taken counts from the start of the block. limit is the number of tuples in the input.
 func (r *round) take(
 	br *blockReader, shift uint, skip uint32, limit int64, cost *int64,
 ) (taken uint32, full bool, err error) {
@@ -105,8 +106,8 @@ func (r *round) take(
 		r.entries = append(r.entries, newEntry(rec.key, number, rec.op))
 		if o.ValueBytes != 0 {
 			if len(r.values)+len(rec.value) > cap(r.values) {
-				return 0, false, corrupt(br.path(), br.off, fmt.Sprintf("the %d bytes of values that the state says", cap(r.values)),
-					"more")
+				return 0, false, corrupt(br.path(), br.off,
+					fmt.Sprintf("at most %d bytes of values, as in the state", cap(r.values)), "more")
 			}
 			r.values = append(r.values, rec.value...)
 			r.offsets = append(r.offsets, uint32(len(r.values)))
@@ -115,7 +116,7 @@ func (r *round) take(
 	return taken, false, nil
 }
 
-// path names the stream's file in errors.
+// path returns the name of the stream's file, for errors.
 func (r *blockReader) path() string {
 	if r.c.f != nil {
 		return r.c.f.Name()
@@ -123,7 +124,7 @@ func (r *blockReader) path() string {
 	return fmt.Sprintf("buffer of bucket %d", r.s.bucket)
 }
 
-// prepare makes room for the next round of in.
+// prepare allocates memory for the next round of in.
 func (r *round) prepare(in *input) {
 	o := r.opt
 	n := int(min(in.tuples, max(1, (o.BucketBytes-valueOffsetBytes)/o.TupleBytes(0)), maxRoundTuples))
@@ -134,7 +135,8 @@ func (r *round) prepare(in *input) {
 	if o.Apply != nil {
 		outs = n * o.OutBytes
 	}
-	// Touched pages stay in RAM. Where this round's mix of lengths differs from the last's, start afresh.
+	// Touched pages stay in RAM. If this round has another mix of lengths than earlier ones, start with new
+	// memory.
 	sum := int64(0)
 	for i, need := range [...]int64{
 		int64(n) * entryBytes, int64(n) * valueOffsetBytes, int64(values),
@@ -159,7 +161,7 @@ func (r *round) prepare(in *input) {
 	}
 }
 
-// note records what the present round has touched.
+// note records the memory touched by the current round.
 func (r *round) note() {
 	n := int64(len(r.entries))
 	now := [6]int64{n * entryBytes, int64(len(r.offsets)) * valueOffsetBytes, int64(len(r.values))}
@@ -177,7 +179,7 @@ func (r *round) note() {
 	r.peak = max(r.peak, sum)
 }
 
-// grow returns s empty with room for n, taking new memory if need be.
+// grow returns s, empty, with capacity for n elements. It allocates new memory if needed.
 func grow[T plain](s []T, n int) []T {
 	if cap(s) >= n {
 		return s[:0]
@@ -194,7 +196,7 @@ func growBytes(s []byte, n int) []byte {
 	return disk.Alloc(n)[:0]
 }
 
-// free gives all memory back.
+// free releases all memory.
 func (r *round) free() {
 	free(r.entries)
 	free(r.offsets)
@@ -205,7 +207,7 @@ func (r *round) free() {
 	*r = round{opt: r.opt, peak: r.peak}
 }
 
-// value returns the value of the tuple that arrived as number i.
+// value returns the value of the tuple with arrival number i.
 func (r *round) value(i uint64) []byte {
 	if r.opt.ValueBytes == 0 {
 		return nil
@@ -213,7 +215,7 @@ func (r *round) value(i uint64) []byte {
 	return r.values[r.offsets[i]:r.offsets[i+1]:r.offsets[i+1]]
 }
 
-// setOut keeps a copy of what Apply gave to tuple i.
+// setOut stores a copy of the Out of tuple i.
 func (r *round) setOut(i uint64, out []byte) {
 	if r.opt.OutBytes == 0 && len(out) == 0 {
 		return

@@ -7,7 +7,7 @@ import (
 	"drumbeat/disk"
 )
 
-// Cache returns the part of st that is the cache, for a ScanState of it alone.
+// Cache returns the cache part of st, for a ScanState of the cache alone.
 func (st *State) Cache() *State {
 	c := *st
 	c.Inputs, c.Logs, c.Uniques, c.Buffered, c.Unstreamed = nil, nil, nil, nil, 0
@@ -21,34 +21,35 @@ func (st *State) Waiting() *State {
 	return &c
 }
 
-// Scan is what ScanState does with the content of a store. Nil functions are not called. Bytes are valid during a
-// call; an error of a function ends the scan and is returned.
+// Scan holds the functions that ScanState calls for the content of a store. Nil functions are not called.
+// Bytes are valid during a call. An error of a function ends the scan and is returned.
 type Scan struct {
-	// Entry gets the entries of the cache, in order of keys.
+	// Entry is called for the entries of the cache, in key order.
 	Entry func(key Key, value []byte) error
-	// Tuple gets the tuples that wait in buckets; of a store with text logs, see Text.
+	// Tuple is called for the tuples that wait in buckets. For stores with text logs see Text.
 	Tuple func(t Tuple) error
-	// Text gets, of a store with text logs, every text of a log behind the log's cursor: those that wait for their merge,
-	// those found unique and not emitted yet (unique), and those found known already.
+	// Text is called, in stores with text logs, for every text after the log's cursor: texts that wait for
+	// their merge, unique texts not emitted yet (unique), and known texts.
 	Text func(aux []byte, unique bool) error
-	// Damaged gets each piece that can't be read, once, and the scan goes on behind it. nil: the first damage ends
-	// the scan.
+	// Damaged is called once for each unreadable part, and the scan continues after it. If nil, the first
+	// damage ends the scan.
 	Damaged func(err error) error
 	// SpanBytes bounds the bitmap of unique texts; 0 means 32 MiB.
 	SpanBytes int
 }
 
-// Found counts what a scan has read, and what should have been there and could not be read.
+// Found counts what a scan has read, and what it could not read.
 type Found struct {
 	Entries, Tuples, Texts, Uniques                 int64
 	LostEntries, LostTuples, LostTexts, LostUniques int64
 }
 
-// Damaged is true when something was lost.
+// Damaged reports whether anything was lost.
 func (f *Found) Damaged() bool { return f.LostEntries+f.LostTuples+f.LostTexts+f.LostUniques > 0 }
 
-// ScanState reads all that st names and that is still needed, verifies it, and goes on behind damage if Scan.Damaged is set. It
-// changes nothing. Memory: SpanBytes, what was in buffers, some reads.
+// ScanState reads and verifies everything that st names and that is still needed. It continues after damage
+// if Scan.Damaged is set. It changes nothing. It takes memory for SpanBytes, the content of buffers and a
+// few read buffers.
 func ScanState(set disk.Set, name string, st *State, scan Scan) (Found, error) {
 	var found Found
 	w, err := newWalker(set, name, st)
@@ -69,7 +70,7 @@ type scanner struct {
 	found    *Found
 	saved    savedBuffers
 	reported map[string]bool // places of damage, so that each is reported once
-	// where a chunk was made small last, so that it happens once
+	// the position at which the chunk was last made small, so that it happens once
 	small   *chunkReader
 	smallAt int64
 }
@@ -97,7 +98,7 @@ func (s *scanner) run() error {
 	return nil
 }
 
-// report hands damage on.
+// report passes damage to Scan.Damaged.
 func (s *scanner) report(err error) error {
 	if s.scan.Damaged == nil {
 		return err
@@ -113,7 +114,7 @@ func (s *scanner) report(err error) error {
 	return s.scan.Damaged(err)
 }
 
-// readBuffers reads what was in buffers.
+// readBuffers reads the content of buffers.
 func (s *scanner) readBuffers() error {
 	r := bufferReader{opt: &s.w.d.opt, get: makeBuffer, damaged: s.report}
 	err := r.readBuffers(s.st)
@@ -139,7 +140,7 @@ func (s *scanner) cachePart(ps *PartState) error {
 	return err
 }
 
-// part calls each for the readable blocks of a part from offset start on, until it says false.
+// part calls each for the readable blocks of a part from offset start on, until each returns false.
 func (s *scanner) part(p part, bucket int, kind string, start int64, each func(r *partReader) (bool, error)) error {
 	if err := checkPart(p, s.w.d.dirs()); err != nil {
 		return s.report(err)
@@ -158,7 +159,8 @@ func (s *scanner) part(p part, bucket int, kind string, start int64, each func(r
 	}
 	chunk := disk.Alloc(walkChunkBytes)
 	defer func() { disk.Free(chunk) }()
-	r := partReader{opt: &s.w.d.opt, shift: s.w.d.shift, keys: make([]uint64, 0, blockKeys), numbers: kind == uniqueKind}
+	r := partReader{opt: &s.w.d.opt, shift: s.w.d.shift, keys: make([]uint64, 0, blockKeys),
+		numbers: kind == uniqueKind}
 	if s.w.d.opt.ValueBytes == variableValues {
 		r.ends = make([]uint32, 0, blockKeys)
 	}
@@ -178,7 +180,7 @@ func (s *scanner) part(p part, bucket int, kind string, start int64, each func(r
 			}
 			continue
 		case at == p.off+p.size && !whole:
-			return nil // the count of keys doesn't hold when not all blocks were seen
+			return nil // the key count is meaningless, since some blocks were skipped
 		}
 		if small, ok := s.smaller(err, &chunk, &r.c, at); ok {
 			chunk = small
@@ -196,8 +198,8 @@ func (s *scanner) part(p part, bucket int, kind string, start int64, each func(r
 	}
 }
 
-// smaller lets a failed read be tried again page by page, once: a chunk reaches into blocks beyond the one that is wanted. It
-// grows again for a block that is larger than a page.
+// smaller replaces chunk by one page, so that a failed read can be retried once: a large chunk reaches into
+// blocks after the wanted one. The chunk grows again for a block larger than a page.
 func (s *scanner) smaller(err error, chunk *[]byte, c *chunkReader, at int64) ([]byte, bool) {
 	if isCorrupt(err) || len(*chunk) <= pageBytes || s.small == c && s.smallAt == at {
 		return nil, false
@@ -213,7 +215,7 @@ func isCorrupt(err error) bool {
 	return errors.As(err, &c)
 }
 
-// nextCacheBlock returns the offset of the next head of a block of the bucket whose own checksum holds; -1 for none.
+// nextCacheBlock returns the offset of the next valid block header of the bucket, or -1 if there is none.
 func (s *scanner) nextCacheBlock(f disk.File, r *partReader, from, end int64, bucket int) int64 {
 	size, err := f.Size()
 	if err != nil {
@@ -228,8 +230,8 @@ func (s *scanner) nextCacheBlock(f disk.File, r *partReader, from, end int64, bu
 	})
 }
 
-// input goes through the tuples of a bucket: side by side as long as all is well, by the numbers of the records
-// from the first damage on.
+// input scans the tuples of a bucket. It reads keys and aux in parallel until the first damage. From there
+// on it matches them by record number.
 func (s *scanner) input(is *InputState) error {
 	if is.Dir < 0 || is.Dir >= s.w.d.dirs() {
 		return s.report(fmt.Errorf("invalid input %+v", *is))
@@ -282,7 +284,7 @@ func (s *scanner) loggedKeys(is *InputState) error {
 	return nil
 }
 
-// fill gives a stream its buffer, if that could be read.
+// fill gives a stream its buffer, if that was readable.
 func (s *scanner) fill(st *stream) error {
 	err := s.w.fill(st, s.saved)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"drumbeat/disk"
 )
 
-// scanBlock is a block of a stream: n records from number first on; n < 0 is a gap of unknown length.
+// scanBlock is a block of a stream: n records starting with number first. n < 0 is a gap of unknown length.
 type scanBlock struct {
 	off   int64
 	first int64
@@ -14,8 +14,8 @@ type scanBlock struct {
 	bad   bool
 }
 
-// blocks lists what can be read of a stream from a cursor on, and the gaps, and calls each, if it isn't nil, for every
-// good block. Memory: some bytes a block.
+// blocks lists the readable blocks of a stream from a cursor on, and the gaps. It calls each, if not nil,
+// for every good block. It takes a few bytes of memory per block.
 func (s *scanner) blocks(st *stream, at cursor, each func(r *blockReader) error) ([]scanBlock, error) {
 	var list []scanBlock
 	chunk := disk.Alloc(walkChunkBytes)
@@ -84,15 +84,16 @@ func (s *scanner) parses(r *blockReader) error {
 	return nil
 }
 
-// nextBlock passes the bad block at off: the gap that it leaves, and the offset of the next good head or the end.
+// nextBlock skips the bad block at off. It returns the gap, and the offset of the next good header or the
+// end.
 func (s *scanner) nextBlock(r *blockReader, off, end int64) (gap scanBlock, next int64) {
 	gap = scanBlock{off: off, n: -1, bad: true}
 	next = off + pageBytes
-	if h, ok := s.head(r, off); ok { // the head is whole and says how much is lost
+	if h, ok := s.head(r, off); ok { // the header is intact and gives the number of lost records
 		gap.n = int64(h.records)
 		next = off + pageUp(bucketFrameBytes+int64(h.stored))
 	}
-	last := int64(0) // what the state says beyond the file's end needn't be looked at
+	last := int64(0) // skip what the state has beyond the end of the file
 	if r.c.f != nil {
 		last, _ = r.c.f.Size()
 	}
@@ -108,7 +109,7 @@ func (s *scanner) nextBlock(r *blockReader, off, end int64) (gap scanBlock, next
 	return gap, end
 }
 
-// head reads the head of a block of the reader's stream.
+// head reads the header of a block of the reader's stream.
 func (s *scanner) head(r *blockReader, off int64) (h bucketHeader, ok bool) {
 	var b [bucketHeaderBytes]byte
 	if r.c.f == nil || disk.ReadFull(r.c.f, b[:], off) != nil || h.parse(b[:], r.c.f.Name(), off) != nil {
@@ -117,8 +118,8 @@ func (s *scanner) head(r *blockReader, off int64) (h bucketHeader, ok bool) {
 	return h, h.kind == r.s.kind && h.bucket == uint32(r.s.bucket) && h.gen == r.s.gen
 }
 
-// number gives the blocks their numbers, given how many records there are in all. A gap of unknown length is computed
-// if it is the only one; of several, all from the first to the last count as bad.
+// number sets the first record number of each block. total is the number of records. It computes the length
+// of a single gap of unknown length. With several, everything from the first to the last counts as bad.
 func number(list []scanBlock, total int64) []scanBlock {
 	sum, first, last := int64(0), -1, -1
 	for i, b := range list {
@@ -131,7 +132,7 @@ func number(list []scanBlock, total int64) []scanBlock {
 		}
 		last = i
 	}
-	if first < 0 && sum < total { // a buffer that is lost, or the end of a file
+	if first < 0 && sum < total { // a lost buffer, or the end of a file
 		list = append(list, scanBlock{n: -1, bad: true})
 		first, last = len(list)-1, len(list)-1
 	}
@@ -153,8 +154,8 @@ func number(list []scanBlock, total int64) []scanBlock {
 	return list
 }
 
-// salvage hands on the tuples of an input that can be read in both streams, leaving out the first done. It returns
-// how many tuples have been handed on in all.
+// salvage passes on the tuples of an input that are readable in both streams, except the first done. It
+// returns the number of tuples passed on in total.
 func (s *scanner) salvage(is *InputState, done int64) (int64, error) {
 	in := is.input(&s.w.d.opt)
 	var lists [2][]scanBlock
@@ -167,7 +168,8 @@ func (s *scanner) salvage(is *InputState, done int64) (int64, error) {
 		if err != nil {
 			return done, err
 		}
-		if st.fill > 0 { // a buffer that is lost, or the end of it, is another gap behind all that the file has
+		// A lost buffer, or its lost end, is another gap after the blocks in the file.
+		if st.fill > 0 {
 			if b := s.saved[st.fill]; b == nil || int64(len(b.bytes())) < b.want {
 				blocks = append(blocks, scanBlock{n: -1, bad: true})
 			}
@@ -193,7 +195,7 @@ func (s *scanner) salvage(is *InputState, done int64) (int64, error) {
 	return done, nil
 }
 
-// stretch hands on the tuples lo to hi - 1, which are in one block of keys and one of aux.
+// stretch passes on the tuples lo to hi - 1, which are in one block of keys and one of aux.
 func (s *scanner) stretch(in *input, k, a scanBlock, lo, hi int64) error {
 	var readers [2]blockReader
 	for i, b := range []scanBlock{k, a} {
@@ -226,7 +228,7 @@ func (s *scanner) stretch(in *input, k, a scanBlock, lo, hi int64) error {
 	return nil
 }
 
-// log goes through a text log from its cursor on, a span of numbers at a time.
+// log scans a text log from its cursor on, one span of numbers at a time.
 func (s *scanner) log(ls *LogState) error {
 	if ls.Dir < 0 || ls.Dir >= s.w.d.dirs() {
 		return s.report(fmt.Errorf("invalid log %+v", *ls))
@@ -269,7 +271,7 @@ func (s *scanner) texts(ls *LogState, st *stream, at cursor) error {
 	if err != nil {
 		return err
 	}
-	if at.off == 0 { // else the number of the first lost one isn't known when the first block is lost
+	if at.off == 0 { // else, if the first block is lost, the number of its first text is unknown
 		first = 0
 	}
 	if first >= 0 {
@@ -285,7 +287,7 @@ func (s *scanner) spanBytes() int {
 	return 32 << 20
 }
 
-// eachText hands on the texts of a good block.
+// eachText passes on the texts of a good block.
 func (s *scanner) eachText(ls *LogState, r *blockReader, span *bitmap) error {
 	b := r.payload
 	for i := range uint64(r.records) {
@@ -305,7 +307,7 @@ func (s *scanner) eachText(ls *LogState, r *blockReader, span *bitmap) error {
 	return nil
 }
 
-// scanList is a list of numbers and where the next span may begin to read it.
+// scanList is a list of numbers, and the offset at which the next span may start to read it.
 type scanList struct {
 	u    *UniqueState
 	from int64
@@ -321,7 +323,7 @@ func (s *scanner) listsOf(ls *LogState) []scanList {
 	return lists
 }
 
-// mark makes the bitmap of the numbers lo to hi - 1. Spans ascend.
+// mark builds the bitmap of the numbers lo to hi - 1. Spans ascend.
 func (s *scanner) mark(m *bitmap, lists []scanList, lo, hi uint64) error {
 	m.lo, m.hi = lo, hi
 	words := int((hi - lo + 63) / 64)
@@ -342,7 +344,7 @@ func (s *scanner) mark(m *bitmap, lists []scanList, lo, hi uint64) error {
 				}
 			}
 			if r.last < lo {
-				l.from = r.at() // no later span needs the block
+				l.from = r.at() // later spans do not need the block
 			}
 			return true, nil
 		})

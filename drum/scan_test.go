@@ -89,8 +89,8 @@ func spoil(t testing.TB, rng *rand.Rand, fsys disk.FS, names []string) (name str
 	}
 }
 
-// TestScanGoesOnBehindDamage: of a store whose files have wrong bytes at random places, a scan gives nothing that wasn't
-// there, and says of whatever is missing that something is.
+// TestScanGoesOnBehindDamage: of a store whose files have wrong bytes at random places, a scan gives
+// nothing that wasn't there, and says of whatever is missing that something is.
 func TestScanGoesOnBehindDamage(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(kinds)) {
 		t.Run(name, func(t *testing.T) {

@@ -2,8 +2,8 @@ package drum
 
 import "math/bits"
 
-// entry is one tuple of a round: its key, and number in order of arrival with flags in the low bits. Sorting
-// needs no memory besides, so a round takes 16 bytes per tuple where the paper has H + P = 12.
+// entry is one tuple of a round: its key, and its arrival number with flags in the low bits. Sorting takes
+// no other memory, so a round takes 16 bytes per tuple; the paper takes H + P = 12.
 type entry struct {
 	key uint64
 	tag uint64
@@ -11,7 +11,7 @@ type entry struct {
 
 const entryBytes = 16
 
-// The low bits of a tag.
+// Low bits of a tag.
 const (
 	tagOp    = 3 // the two bits of Op
 	tagNew   = 4
@@ -19,18 +19,18 @@ const (
 	tagShift = 4
 )
 
-// newEntry returns the entry of the tuple that arrived as number n.
+// newEntry returns the entry of the tuple with arrival number n.
 func newEntry(key, n uint64, op Op) entry { return entry{key, n<<tagShift | uint64(op)} }
 
 func (e *entry) arrival() uint64 { return e.tag >> tagShift }
 
 func (e *entry) op() Op { return Op(e.tag & tagOp) }
 
-// smallSort is the number of entries up to which insertion is faster than another radix pass.
+// smallSort is the largest number of entries for which insertion is faster than another radix pass.
 const smallSort = 24
 
-// sortEntries sorts by key, and by order of arrival within a key: in-place radix sort from the highest
-// differing bits.
+// sortEntries sorts by key, and within a key by order of arrival. It is an in-place radix sort that starts
+// at the highest differing bits.
 func sortEntries(es []entry) {
 	for len(es) > smallSort {
 		var diff uint64
@@ -42,7 +42,7 @@ func sortEntries(es []entry) {
 			sortArrival(es)
 			return
 		}
-		// As many bits as leave some 8 entries in each group, taken from the highest one in which keys differ.
+		// The digit starts at the highest differing bit and leaves about 8 entries per group.
 		width := min(8, max(1, bits.Len(uint(len(es)))-3))
 		shift := uint(max(0, bits.Len64(diff)-width))
 		var ends [256]uint32
@@ -52,7 +52,8 @@ func sortEntries(es []entry) {
 		for _, end := range ends[:1<<width] {
 			group := es[start:end]
 			start = end
-			// The largest group last, in this frame: so the depth stays logarithmic whatever the keys.
+			// The loop handles the largest group, without recursion. So the depth is logarithmic for any
+			// keys.
 			if len(group) > largest {
 				largest = len(group)
 				group, rest = rest, group
@@ -64,9 +65,9 @@ func sortEntries(es []entry) {
 	insertionSort(es)
 }
 
-// permute distributes es by the digit (key >> shift) mod len(ends), a power of 2, in place; ends[d] becomes the end of
-// group d. Wider digits need fewer passes, but each entry is then a cache miss that the next one waits for: 2 passes of
-// 9 bits take longer than 3 of 6.
+// permute distributes es in place by the digit (key >> shift) mod len(ends), a power of 2. ends[d] becomes
+// the end of group d. Wider digits need fewer passes, but then each entry is a cache miss on which the next
+// one depends: 2 passes of 9 bits take longer than 3 of 6.
 func permute(es []entry, shift uint, ends []uint32) {
 	var counts [256]uint32
 	next, mask := counts[:len(ends)], uint64(len(ends)-1)
@@ -109,8 +110,7 @@ func insertionSort(es []entry) {
 	}
 }
 
-// sortArrival sorts the entries of one key by order of arrival, by swapping key and number for the time of
-// the sort.
+// sortArrival sorts the entries of one key by order of arrival. It sorts with the tags as keys.
 func sortArrival(es []entry) {
 	key, sorted := es[0].key, true
 	for i := 1; i < len(es) && sorted; i++ {
@@ -122,13 +122,13 @@ func sortArrival(es []entry) {
 	for i := range es {
 		es[i].key = es[i].tag
 	}
-	sortEntries(es) // all keys differ now
+	sortEntries(es) // the keys are now distinct
 	for i := range es {
 		es[i].key = key
 	}
 }
 
-// restoreArrival puts sorted entries, whose numbers are 0 to len(es)-1, back in order of arrival.
+// restoreArrival restores the order of arrival of sorted entries with the numbers 0 to len(es)-1.
 func restoreArrival(es []entry) {
 	for i := range es {
 		for es[i].arrival() != uint64(i) {

@@ -11,32 +11,32 @@ import (
 
 const stateVersion = 3
 
-// State describes a store at one moment; it goes into the manifest of a checkpoint.
+// State is the state of a store at one moment. It belongs in the manifest of a checkpoint.
 type State struct {
-	// V is the version of this description.
+	// V is the format version.
 	V int `json:"v"`
-	// Buckets, ValueBytes and Op are those of the Options; they stay what they were when the store was made.
+	// Buckets, ValueBytes and Op are those of Options at the store's creation.
 	Buckets    int `json:"buckets"`
 	ValueBytes int `json:"value_bytes,omitempty"`
 	Op         Op  `json:"op,omitempty"`
 	// Gen is the last generation given to a file.
 	Gen uint64 `json:"gen"`
-	// Parts are the non-empty parts of the cache, Inputs the non-empty inputs.
+	// Parts holds the non-empty parts of the cache, Inputs the non-empty inputs.
 	Parts  []PartState  `json:"parts,omitempty"`
 	Inputs []InputState `json:"inputs,omitempty"`
-	// Logs and Uniques are the text logs and the lists of unique numbers of a pass that has not ended.
+	// Logs and Uniques hold the text logs, and the lists of unique numbers of an unfinished pass.
 	Logs    []LogState    `json:"logs,omitempty"`
 	Uniques []UniqueState `json:"uniques,omitempty"`
-	// Unstreamed is how many of the listed texts have not been emitted.
+	// Unstreamed is the number of listed texts that have not been emitted.
 	Unstreamed int64 `json:"unstreamed,omitempty"`
-	// Aux is that of the Options.
+	// Aux is that of Options.
 	Aux AuxMode `json:"aux,omitempty"`
-	// Buffered are the files with what was in buffers, Fills is the last number of a filling.
+	// Buffered holds the files with the content of buffers. Fills is the number of the last filling.
 	Buffered []BufferState `json:"buffered,omitempty"`
 	Fills    uint64        `json:"fills,omitempty"`
 }
 
-// BufferState is a file with what was in buffers at checkpoints, of which Bytes bytes count.
+// BufferState is a file with the content of buffers at checkpoints. Its first Bytes bytes are valid.
 type BufferState struct {
 	Dir   int    `json:"d,omitempty"`
 	Gen   uint64 `json:"g"`
@@ -53,22 +53,23 @@ type PartState struct {
 	Keys   int64  `json:"k"`
 }
 
-// InputState is what waits in a bucket, and how far a sealed input has been merged.
+// InputState is a bucket's pending input. A sealed one may be partly merged.
 type InputState struct {
 	Bucket int         `json:"b"`
 	Sealed bool        `json:"sealed,omitempty"`
 	Dir    int         `json:"d,omitempty"`
 	Keys   StreamState `json:"keys"`
 	Aux    StreamState `json:"aux"`
-	// Tuples, Values and Bytes are what is left of it: tuples, bytes of values, bytes of payload.
+	// Tuples, Values and Bytes are the remaining tuples, bytes of values and bytes of payload.
 	Tuples int64 `json:"n"`
 	Values int64 `json:"v,omitempty"`
 	Bytes  int64 `json:"bytes"`
 }
 
-// StreamState is one file of an input (Gen 0: none yet), and the place up to which it has been merged: At is
-// the offset of a block, or Bytes for the buffer; Record the number of records of it that are done. Fill is the number
-// of the buffer's filling, 0 if it is empty, and Buffered its bytes.
+// StreamState is one file of an input (Gen 0 for none) and the position up to which it has been merged. At
+// is the offset of a block, or Bytes for the buffer. Record is the number of records of that block already
+// merged. Fill is the number of the buffer's filling, 0 if it is empty. Buffered is the number of bytes in
+// the buffer.
 type StreamState struct {
 	Gen    uint64 `json:"g,omitempty"`
 	Bytes  int64  `json:"n,omitempty"`
@@ -79,43 +80,44 @@ type StreamState struct {
 	Buffered int64  `json:"b,omitempty"`
 }
 
-// LogState is a text log: Next is the number of the text that comes next. A sealed one has been streamed up
-// to the place in Text.
+// LogState is a text log. Next is the number of the next text. A sealed log has been streamed up to the
+// position in Text.
 type LogState struct {
 	Dir    int         `json:"d,omitempty"`
 	Sealed bool        `json:"sealed,omitempty"`
 	Text   StreamState `json:"text"`
 	Next   uint64      `json:"next"`
-	// Buffered is how many of its texts are in the buffer, not in its file.
+	// Buffered is the number of its texts that are in the buffer.
 	Buffered uint32 `json:"buffered,omitempty"`
 }
 
-// UniqueState is a list of numbers in the log of directory Log; its place is that of a part.
+// UniqueState is a list of numbers in the log of directory Log. It is stored like a part.
 type UniqueState struct {
 	PartState
 	Log int `json:"log,omitempty"`
 }
 
-// Frozen is a store at the moment of Freeze, until Commit.
+// Frozen is the state of a store at a Freeze, in use until Commit.
 type Frozen struct {
 	d       *Drum
 	st      *State
 	buffers [][]*frozenBuffer // by directory
-	spare   []frozenBuffer    // for the next of them
+	spare   []frozenBuffer    // preallocated frozenBuffers
 	doomed  []doomedFile
 }
 
-// frozenBuffer is the part of a buffer that belongs to the frozen moment and has not been saved. Its fields are
-// guarded by mu, that of its bucket or log.
+// frozenBuffer is the unsaved part of a buffer at the frozen moment. The mu of its bucket or log guards its
+// fields.
 type frozenBuffer struct {
 	mu      *sync.Mutex
 	entry   bufferEntry // without bytes
 	s       *stream
-	n       int    // bytes of s.buf, its head included
-	settled []byte // the bytes, if the buffer had to be reset before they were saved
+	n       int    // bytes of s.buf, header included
+	settled []byte // a copy of the bytes, if the buffer was reset before they were saved
 }
 
-// settle copies what is frozen of a buffer that is about to be reset. The mu of its bucket or log is held.
+// settle copies the frozen part of a buffer that is about to be reset. The caller holds the mu of its
+// bucket or log.
 func (s *stream) settle() {
 	if fb := s.pending; fb != nil {
 		fb.settled = slices.Clone(s.buf[bucketHeaderBytes+fb.entry.from : fb.n])
@@ -123,9 +125,9 @@ func (s *stream) settle() {
 	}
 }
 
-// Freeze takes the moment that the next State describes. It touches memory only. No emission may be running:
-// call it between Pause and Resume when passes run, and with the Adds held off if their batches are to be
-// whole. The last Frozen must have been saved or given up.
+// Freeze captures the state for the next State, in memory only. No emission may be running: call Freeze
+// between Pause and Resume while passes run. If batches must not be split, no Add may run either. The
+// previous Frozen must have been saved or abandoned.
 func (d *Drum) Freeze() *Frozen {
 	if d.emitting.Load() {
 		panic("BUG: drum: " + d.opt.Name + ": Freeze during an emission")
@@ -152,7 +154,7 @@ func (d *Drum) Freeze() *Frozen {
 	return f
 }
 
-// prepareBuffers decides which files of saved buffers begin anew.
+// prepareBuffers replaces the crowded files of saved buffers by new ones.
 func (f *Frozen) prepareBuffers() {
 	d := f.d
 	f.buffers = make([][]*frozenBuffer, d.dirs())
@@ -178,7 +180,7 @@ func (f *Frozen) freeze(i int) {
 		}
 		for _, s := range []*stream{&in.keys, &in.aux} {
 			f.freezeBuffer(s, &b.mu)
-			s.epoch = 0 // the manifest will name it, even if an Add made it a moment ago
+			s.epoch = 0 // the manifest will name it, even if an Add has just created it
 		}
 		f.st.Inputs = append(f.st.Inputs, InputState{
 			Bucket: i, Sealed: in == b.sealed, Dir: in.keys.dir,
@@ -188,10 +190,11 @@ func (f *Frozen) freeze(i int) {
 	}
 }
 
-// frozenChunk is how many frozenBuffers are made at once.
+// frozenChunk is the number of frozenBuffers allocated at once.
 const frozenChunk = 256
 
-// freezeBuffer notes what a stream has in its buffer that has not been saved. mu, which guards it, is held.
+// freezeBuffer records the unsaved content of a stream's buffer. The caller holds mu, which guards the
+// stream.
 func (f *Frozen) freezeBuffer(s *stream, mu *sync.Mutex) {
 	s.pending = nil
 	if s.records == 0 {
@@ -217,7 +220,7 @@ func (f *Frozen) freezeBuffer(s *stream, mu *sync.Mutex) {
 	f.buffers[s.dir] = append(f.buffers[s.dir], s.pending)
 }
 
-// freezeLogs is freeze for the text logs. texts.seal is held.
+// freezeLogs is freeze for the text logs. The caller holds texts.seal.
 func (f *Frozen) freezeLogs() {
 	t := &f.d.texts
 	for i, log := range slices.Concat(t.sealed, t.logs) {
@@ -234,7 +237,7 @@ func (f *Frozen) freezeLogs() {
 		log.mu.Unlock()
 	}
 	for i := range t.uniques {
-		u := &t.uniques[i] // whose off and seen the pass changes at any time
+		u := &t.uniques[i] // the pass may change its off and seen at any time
 		f.st.Uniques = append(f.st.Uniques, UniqueState{PartState: u.part.state(u.bucket), Log: u.log})
 	}
 }
@@ -255,9 +258,9 @@ func (s *stream) state(at cursor) StreamState {
 	return st
 }
 
-// Save writes what came into buffers since the last Save, and belongs to the frozen moment, to the files of saved
-// buffers, and returns the State. It runs beside Adds and passes. The State counts once the caller has synced all
-// directories and made it durable. tails, which may be nil, only counts the bytes.
+// Save appends the unsaved content of buffers at the frozen moment to the files of saved buffers, and
+// returns the State. It may run concurrently with Add and Pass. The State is valid once the caller has
+// synced all directories and made it durable. Save adds the bytes written to tails, which may be nil.
 func (f *Frozen) Save(tails *disk.Tails) (*State, error) {
 	if err := f.d.failed(); err != nil {
 		return nil, err
@@ -300,7 +303,7 @@ func (f *Frozen) saveBuffers(dir int) (err error) {
 	return nil
 }
 
-// take appends what was frozen of a buffer to a frame, and lets go of the buffer.
+// take appends the frozen content of a buffer to a frame, and releases the buffer.
 func (f *Frozen) take(fb *frozenBuffer, frame []byte) []byte {
 	fb.mu.Lock()
 	defer fb.mu.Unlock()
@@ -318,7 +321,8 @@ func (f *Frozen) take(fb *frozenBuffer, frame []byte) []byte {
 	return e.append(frame)
 }
 
-// Commit deletes what the frozen state has replaced. Call it when the manifest with the State is durable.
+// Commit deletes the files that the frozen state no longer names. Call it once the manifest with the State
+// is durable.
 func (f *Frozen) Commit() error {
 	for _, file := range f.doomed {
 		if err := f.d.fs().Remove(file.name); err != nil {

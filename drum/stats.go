@@ -6,31 +6,31 @@ import (
 	"time"
 )
 
-// Stats is a reading of a store's counters; those of bytes and passes count since Open.
+// Stats holds a store's counters. Those of bytes and passes count since Open.
 type Stats struct {
-	// Keys is the number of entries in the cache, Tuples and TupleBytes what is pending.
+	// Keys is the number of entries in the cache. Tuples and TupleBytes count the pending tuples.
 	Keys, Tuples, TupleBytes int64
-	// FullBuckets and SealedBuckets wait for a merge, or for one's end.
+	// FullBuckets wait for a merge. SealedBuckets are being merged.
 	FullBuckets, SealedBuckets int64
-	// Passes and Rounds have ended; Merged tuples went through them, of which Emitted led to a result.
+	// Passes and Rounds count finished ones, Merged their tuples, Emitted their results.
 	Passes, Rounds, Merged, Emitted int64
-	// Expunged entries were dropped by Options.Expunge.
+	// Expunged counts the entries dropped by Options.Expunge.
 	Expunged int64
-	// The bytes read and written, by kind of file.
+	// Bytes read and written, by kind of file.
 	KeysRead, KeysWritten, AuxRead, AuxWritten, CacheRead, CacheWritten int64
-	// BufferWritten is what checkpoints have saved of buffers, in bytes.
+	// BufferWritten is the number of bytes that checkpoints have saved of buffers.
 	BufferWritten int64
-	// The bytes held on disk: in bucket files of open (with all text logs) and of sealed inputs, and in the
-	// cache's files by parts that are live or replaced. Files that wait for a Commit to be deleted count as
-	// DoomedBytes.
+	// Bytes on disk: in the bucket files of open inputs (with all text logs) and of sealed inputs, in live
+	// parts and in replaced parts of cache files. DoomedBytes are in files that the next Commit deletes.
 	IntakeBytes, SealedBytes, LiveBytes, DeadBytes, DoomedBytes int64
-	// RoundPeakBytes is the most RAM that the tuples of the rounds of a pass have taken, the peaks of its workers added.
+	// RoundPeakBytes is the peak RAM of a pass for the tuples of its rounds: the sum of its workers' peaks.
 	RoundPeakBytes int64
-	// LastPass is how long the last pass took, PredictedDry how long an early one would take now.
+	// LastPass is the duration of the last pass. PredictedEarly is the expected duration of an early pass
+	// now.
 	LastPass, PredictedEarly time.Duration
 }
 
-// IOBytes is all that was read and written, but for checkpoints.
+// IOBytes returns the bytes read and written, except those of checkpoints.
 func (s *Stats) IOBytes() int64 {
 	return s.KeysRead + s.KeysWritten + s.AuxRead + s.AuxWritten + s.CacheRead + s.CacheWritten
 }
@@ -46,7 +46,7 @@ type counters struct {
 	// mu guards the fields below.
 	mu       sync.Mutex
 	lastPass time.Duration
-	rate     float64 // bytes/s of passes, decaying mean; 0: none yet
+	rate     float64 // bytes/s of passes, decaying mean; 0 = no measurement yet
 }
 
 func (c *counters) wrote(kind blockKind, n int) {
@@ -64,13 +64,13 @@ func (c *counters) reader(kind blockKind) *counter {
 	return &c.auxRead
 }
 
-// passed notes a pass that took d and moved bytes.
+// passed records a pass of duration d that moved the given bytes.
 func (c *counters) passed(d time.Duration, bytes int64) {
 	c.passes.add(1)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lastPass = d
-	// Passes of a few pages say nothing about speed.
+	// A pass over a few pages does not measure the speed.
 	if bytes < 1<<20 || d <= 0 {
 		return
 	}
@@ -82,19 +82,20 @@ func (c *counters) passed(d time.Duration, bytes int64) {
 }
 
 const (
-	// firstRate is the speed assumed before the first measurement, of a single disk.
+	// firstRate is the speed assumed before the first measurement, in bytes/s: that of a single disk.
 	firstRate = 150e6
-	// roundTime is the fixed cost of a round: some system calls.
+	// roundTime is the fixed cost of a round, for a few system calls.
 	roundTime = 50 * time.Microsecond
 )
 
-// Stats returns a reading; its fields are read one after the other.
+// Stats returns the current counters. It reads them one after another.
 func (d *Drum) Stats() Stats {
 	c := &d.counts
 	s := Stats{
 		Keys: d.keys.Load(), Tuples: d.tuples.Load(), TupleBytes: d.bytes.Load(),
 		FullBuckets: d.full.Load(), SealedBuckets: d.sealed.Load(),
-		Passes: c.passes.Load(), Rounds: c.rounds.Load(), Merged: c.merged.Load(), Emitted: c.emitted.Load(), Expunged: c.expunged.Load(),
+		Passes: c.passes.Load(), Rounds: c.rounds.Load(), Merged: c.merged.Load(), Emitted: c.emitted.Load(),
+		Expunged: c.expunged.Load(),
 		KeysRead: c.keysRead.Load(), KeysWritten: c.keysWritten.Load(),
 		AuxRead: c.auxRead.Load(), AuxWritten: c.auxWritten.Load(),
 		CacheRead: c.cacheRead.Load(), CacheWritten: c.cacheWritten.Load(), RoundPeakBytes: c.roundPeak.Load(),

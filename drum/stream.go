@@ -12,48 +12,49 @@ import (
 	"drumbeat/disk"
 )
 
-// A stream is a sequence of records: the blocks of a file, then those in the buffer. It is guarded by the mu
-// of its bucket or log until it is sealed; then it doesn't change any more, but for its pending mark.
+// stream is a sequence of records: the blocks of a file, then those in the buffer. The mu of its bucket or
+// log guards it until it is sealed. After that only its pending mark changes.
 type stream struct {
 	kind    blockKind
 	bucket  int
 	dir     int
-	gen     uint64 // of the file; 0: none yet
-	epoch   uint64 // checkpoints begun before the file was made
-	written int64  // bytes of the file
-	reserve int64  // bytes for which space was reserved
+	gen     uint64 // of the file; 0 = no file yet
+	epoch   uint64 // epoch in which the file was named
+	written int64  // length of the file in bytes
+	reserve int64  // end of the reserved space in the file
 
-	// buf has room for a block's head in front and its checksum behind; nil before the first record.
+	// buf has room for a block header before the records and a checksum after them. It is nil before the
+	// first record.
 	buf     []byte
 	records uint32 // in buf
 	base    uint64 // of buf's block
 	last    uint64 // with text logs: number of the last record
 
-	// fill is the number of the buffer's filling, 0 before a Freeze has found it; saved is how many bytes of it are in
-	// the file in.
+	// fill is the number of the buffer's filling, 0 until a Freeze finds it. saved is the number of its
+	// bytes saved in the file in.
 	fill  uint64
 	saved int
 	in    *bufferFile
-	// pending is set from Freeze until the frozen prefix of buf has been saved.
+	// pending is set from Freeze until the frozen prefix of buf is saved.
 	pending *frozenBuffer
 }
 
-// input is what waits in a bucket, one generation of it.
+// input holds the pending tuples of a bucket, open or sealed.
 type input struct {
 	keys, aux stream
 	tuples    int64
 	cost      int64 // RAM in a round, by Options.TupleBytes
 	values    int64 // bytes of values
-	bytes     int64 // payload of both streams
+	bytes     int64 // payload bytes of both streams
 
-	// keysAt and auxAt tell how far a sealed input has been merged.
+	// keysAt and auxAt are the positions up to which a sealed input has been merged.
 	keysAt, auxAt cursor
 }
 
-// cursor is a place between two records of a stream.
+// cursor is a position between two records of a stream.
 type cursor struct {
 	off int64  // file offset of the block; stream.written means the buffer
-	rec uint32 // records of it that have been taken
+	rec uint32 // records of the block already taken
 }
 
 func (d *Drum) newInput(bucket int) *input {
@@ -72,7 +73,8 @@ type bufferPool struct {
 	made int
 }
 
-// get returns an empty buffer with room for n bytes of payload, at least the pool's size.
+// get returns an empty buffer with capacity for n bytes of payload. The capacity is at least the pool's
+// size.
 func (p *bufferPool) get(n int) []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,7 +109,7 @@ func (p *bufferPool) freeAll() {
 	p.made, p.free = p.made-len(p.free), nil
 }
 
-// pool is where the buffers of a kind come from.
+// pool returns the pool of the buffers of a kind.
 func (d *Drum) pool(kind blockKind) *bufferPool {
 	if kind == logBlocks {
 		return &d.logBufs
@@ -115,7 +117,7 @@ func (d *Drum) pool(kind blockKind) *bufferPool {
 	return &d.bufs
 }
 
-// room makes sure that n more bytes fit into the buffer, writing it if they don't.
+// room makes room for n more bytes in the buffer, and writes it first if it is full.
 func (d *Drum) room(s *stream, n int) error {
 	if s.buf == nil {
 		s.buf = d.pool(s.kind).get(n)
@@ -144,7 +146,7 @@ func (d *Drum) flush(s *stream) error {
 	return nil
 }
 
-// name gives the stream's file its generation, if it has none yet.
+// name gives the stream's file a generation if it has none yet.
 func (d *Drum) name(s *stream) {
 	if s.gen == 0 {
 		s.gen, s.epoch = d.gen.Add(1), d.files.epoch()
@@ -172,8 +174,9 @@ func (d *Drum) writeBlock(s *stream, block []byte) error {
 	return nil
 }
 
-// pack returns the buffer as a block, made in place; or, if the stream is compressed and gains by it, in
-// pack, a buffer of d.packs that goes back when the block has been written.
+// pack returns the buffer as a block, built in place. If the stream is compressed and the block gets
+// shorter, the block is in pack, a buffer of d.packs. If pack is not nil, the caller returns it to d.packs
+// once the block is written.
 func (d *Drum) pack(s *stream) (block, pack []byte) {
 	payload := s.buf[bucketHeaderBytes:]
 	h := bucketHeader{
@@ -196,16 +199,16 @@ func (d *Drum) pack(s *stream) (block, pack []byte) {
 	return block[:end], pack
 }
 
-// compresses tells whether blocks of a kind are compressed.
+// compresses reports whether blocks of a kind are compressed.
 func (o *Options) compresses(kind blockKind) bool {
 	return kind == logBlocks || kind == auxBlocks && o.CompressAux
 }
 
-// extentBlocks is the number of blocks for which space is reserved at once from the second on, so that files
-// which grow side by side stay in large extents. A lone block reserves nothing.
+// extentBlocks is the number of blocks for which space is reserved at once, from the second block on. This
+// keeps files that grow concurrently in large extents. A single block reserves nothing.
 const extentBlocks = 8
 
-// openStream opens the file for writing, making it before the first block.
+// openStream opens the file for writing. Before the first block it creates the file.
 func (d *Drum) openStream(s *stream) (disk.File, error) {
 	name := d.opt.path(s.dir, bucketName(s.kind, s.bucket, s.gen))
 	if s.written == 0 {
@@ -231,7 +234,7 @@ func (d *Drum) openStream(s *stream) (disk.File, error) {
 	return f, nil
 }
 
-// release gives the buffer back.
+// release returns the buffer to its pool.
 func (d *Drum) release(s *stream) {
 	s.settle()
 	s.vacate()
@@ -241,23 +244,23 @@ func (d *Drum) release(s *stream) {
 	s.buf, s.records = nil, 0
 }
 
-// blockReader reads the payloads of a stream one after the other, from a cursor on.
+// blockReader reads the payloads of a stream in order, from a cursor on.
 type blockReader struct {
 	d *Drum
 	s *stream
 	c chunkReader
 
-	// The present block: its offset, its payload without a frame, its records.
+	// The current block: its offset, its payload without frame, its records.
 	off     int64
 	payload []byte
 	records uint32
 	base    uint64
 	next    int64 // offset of the next block
 	done    bool
-	raw     []byte // what payload was decoded into, if it is compressed
+	raw     []byte // memory for the decoded payload of a compressed block
 }
 
-// open begins before the block of at; the caller skips at.rec records of it.
+// open starts at the block of at. The caller skips its first at.rec records.
 func (r *blockReader) open(d *Drum, s *stream, at cursor, chunk *[]byte) error {
 	*r = blockReader{d: d, s: s, next: at.off}
 	if at.off >= s.written {
@@ -278,7 +281,7 @@ func (r *blockReader) close() {
 	r.raw, r.payload = nil, nil
 }
 
-// load goes to the next block; ok is false at the end. The last payload becomes invalid.
+// load reads the next block. ok is false at the end. The previous payload becomes invalid.
 func (r *blockReader) load() (ok bool, err error) {
 	raw, ok, err := r.fetch()
 	if raw > 0 {
@@ -293,7 +296,7 @@ func (r *blockReader) corruptPack(err error) error {
 	return corrupt(r.path(), r.off+bucketHeaderBytes, "s2 block", err.Error())
 }
 
-// fetch is load, but leaves a compressed payload as it is; raw is then the number of bytes decoded, otherwise 0.
+// fetch is load without decompression. For a compressed payload raw is its decoded length, otherwise 0.
 func (r *blockReader) fetch() (raw int, ok bool, err error) {
 	if r.done {
 		return 0, false, nil
@@ -335,16 +338,17 @@ func (r *blockReader) fetch() (raw int, ok bool, err error) {
 	r.next += size
 	if h.codec == codecS2 {
 		if raw = int(h.raw); raw == 0 {
-			return 0, false, r.corruptPack(errors.New("of nothing"))
+			return 0, false, r.corruptPack(errors.New("empty"))
 		}
 	}
 	return raw, true, nil
 }
 
-// unpack decodes a payload of raw bytes into buf, memory of disk.Alloc which is replaced if it is too small.
+// unpack decodes a payload of raw decoded bytes into buf, memory of disk.Alloc. It replaces buf if that is
+// too small.
 func unpack(buf, payload []byte, raw int) (grown, decoded []byte, err error) {
 	if n, err := s2.DecodedLen(payload); err != nil || n != raw {
-		return buf, nil, errors.Join(fmt.Errorf("%d bytes decoded, the head says %d", n, raw), err)
+		return buf, nil, errors.Join(fmt.Errorf("%d bytes decoded, the header has %d", n, raw), err)
 	}
 	if len(buf) < raw {
 		disk.Free(buf)
@@ -354,7 +358,7 @@ func unpack(buf, payload []byte, raw int) (grown, decoded []byte, err error) {
 	return buf, decoded, err
 }
 
-// at returns the cursor behind rec records of the present block.
+// at returns the cursor after rec records of the current block.
 func (r *blockReader) at(rec uint32) cursor {
 	if rec == r.records && !r.done {
 		return cursor{off: r.next}
@@ -362,12 +366,12 @@ func (r *blockReader) at(rec uint32) cursor {
 	return cursor{off: r.off, rec: rec}
 }
 
-// chunkReader reads a range of a file in chunks of len(*buf) bytes; a longer piece makes *buf grow.
+// chunkReader reads a range of a file in chunks of len(*buf) bytes. It enlarges *buf for a longer piece.
 type chunkReader struct {
 	f        disk.File // nil: empty
-	off, end int64     // what has not been read
+	off, end int64     // range not read yet
 	buf      *[]byte
-	lo, hi   int // the bytes of buf that have been read and not been skipped
+	lo, hi   int // bytes of buf that have been read but not skipped
 	count    *counter
 }
 
@@ -380,8 +384,8 @@ func (c *chunkReader) peek(n int) ([]byte, error) {
 		return nil, corrupt(c.f.Name(), c.off-int64(c.hi-c.lo), fmt.Sprintf("%d bytes", n),
 			fmt.Sprintf("%d bytes before the end", int64(c.hi-c.lo)+c.end-c.off))
 	}
-	// Reads begin at whole pages, of the file and of memory, so that a file system can do without copies: the bytes
-	// at hand are put in front of the page, those of the page that are known are read again.
+	// Reads start at whole pages, both of the file and of memory, so that a file system can avoid copies.
+	// The bytes at hand move in front of the page. The known bytes of the page are read again.
 	have, skew := c.hi-c.lo, int(c.off%pageBytes)
 	page := pageUp(max(0, have-skew))
 	lo := page + skew - have
@@ -406,7 +410,7 @@ func (c *chunkReader) peek(n int) ([]byte, error) {
 	return (*c.buf)[c.lo : c.lo+n], nil
 }
 
-// skip passes n bytes that were peeked.
+// skip passes n bytes returned by peek.
 func (c *chunkReader) skip(n int) { c.lo += n }
 
 func (c *chunkReader) close() {

@@ -7,19 +7,19 @@ import (
 	"sync"
 )
 
-// The arrival-order text log, for stores that only ask "seen or not" (Options.Aux = AuxLog). The aux of all
-// buckets of a directory go to one log, compressed; a bucket's record is the key and the number of its text
-// in the log. A pass seals all buckets and logs at once. A round writes, beside the new part, the numbers of
-// its unique tuples: an immutable sorted list in the format of a part, keys being numbers. When all buckets
-// are merged, the logs are read once, span by span, a bitmap of the span's uniques in RAM, and their texts
-// are emitted.
+// The text log in order of arrival, for stores that only ask whether a key was seen (Options.Aux = AuxLog).
+// The aux of all buckets of a directory go to one compressed log. A bucket's record is the key and the
+// number of its text in the log. A pass seals all buckets and logs at once. Besides the new part, a round
+// writes the numbers of its unique tuples: an immutable sorted list in the format of a part, with numbers
+// as keys. Once all buckets are merged, the logs are read once, span by span. A bitmap in RAM marks the
+// unique texts of a span, and these are emitted.
 
-// texts is the part of a Drum that belongs to the logs.
+// texts holds the logs of a Drum.
 type texts struct {
-	// seal is held for reading by Add, and exclusively while all is sealed and by Freeze.
+	// Add holds seal for reading. sealAll and Freeze hold it for writing.
 	seal sync.RWMutex
-	// logs has one per directory. sealed ones are nil unless a pass is under way; they and uniques are changed
-	// by Pass alone, under the gate.
+	// logs has one log per directory. sealed is nil unless a pass is in progress. Only Pass changes sealed
+	// and uniques, under the gate.
 	logs    []*textLog
 	sealed  []*textLog
 	uniques []uniqueList
@@ -28,28 +28,29 @@ type texts struct {
 
 // textLog is the log of one directory and one pass.
 type textLog struct {
-	// mu guards s but for its file, next and tickets until the log is sealed, and the pending mark.
+	// Until the log is sealed, mu guards next, tickets and s except its file. It always guards the pending
+	// mark.
 	mu      sync.Mutex
 	s       stream
 	next    uint64 // number of the next text
-	tickets uint64 // full buffers taken out
-	at      cursor // of a sealed log: what has been streamed
+	tickets uint64 // number of full buffers taken out
+	at      cursor // position up to which a sealed log has been streamed
 
-	// turn is the ticket of the full buffer whose turn it is to be written to the file of s. Who holds texts.seal
-	// exclusively finds all written.
+	// turn is the ticket of the full buffer that may be written next to the file of s. A holder of
+	// texts.seal for writing finds all of them written.
 	turnMu sync.Mutex
 	turned sync.Cond
 	turn   uint64
 }
 
-// uniqueList is the numbers of the unique tuples of a round, in the log of directory log.
+// uniqueList holds the numbers of a round's unique tuples in the log of directory log.
 type uniqueList struct {
 	part   part
 	bucket int
 	log    int
 
-	// off and seen are a block of the list and the numbers before it, none of which later spans need; in RAM
-	// only.
+	// off is the offset of a block of the list, and seen the count of numbers before it. Later spans need
+	// none of these numbers. Both are only in RAM.
 	off  int64
 	seen int64
 }
@@ -60,13 +61,13 @@ func (d *Drum) newLog(dir int) *textLog {
 	return log
 }
 
-// logged is true when aux goes to logs.
+// logged reports whether aux goes to logs.
 func (o *Options) logged() bool { return o.Aux == AuxLog }
 
-// logBatch is the number of tuples whose texts are appended under one hold of a log.
+// logBatch is the number of tuples whose texts are appended under one hold of the log's lock.
 const logBatch = 64
 
-// addLogged is Add's loop with logs; it returns the payload bytes of the keys.
+// addLogged is the loop of Add for stores with logs. It returns the payload bytes of the keys.
 func (d *Drum) addLogged(ts []Tuple) (bytes int64, err error) {
 	d.texts.seal.RLock()
 	defer d.texts.seal.RUnlock()
@@ -94,7 +95,7 @@ func (d *Drum) addLogged(ts []Tuple) (bytes int64, err error) {
 	return bytes, nil
 }
 
-// appendTexts appends the aux of those tuples whose bucket is in directory dir.
+// appendTexts appends the aux of the tuples whose bucket is in directory dir.
 func (d *Drum) appendTexts(log *textLog, dir int, ts []Tuple, numbers *[logBatch]uint64) error {
 	log.mu.Lock()
 	defer log.mu.Unlock()
@@ -129,7 +130,7 @@ func (d *Drum) appendTexts(log *textLog, dir int, ts []Tuple, numbers *[logBatch
 	return nil
 }
 
-// takeOut takes the full buffer out of the log. mu is held.
+// takeOut takes the full buffer out of the log. The caller holds mu.
 func (log *textLog) takeOut() (full stream, ticket uint64) {
 	s := &log.s
 	s.settle()
@@ -141,12 +142,12 @@ func (log *textLog) takeOut() (full stream, ticket uint64) {
 	return full, ticket
 }
 
-// logWriters is how many full buffers of logs may be in work for RAMBytes to hold: one for each Add that runs at
-// the same time, as a rule as many as cores. More Adds at once take a buffer and a block more each.
+// logWriters is the number of full log buffers in progress that RAMBytes allows for: one for each
+// concurrent Add, usually as many as cores. Each further concurrent Add takes one more buffer and block.
 const logWriters = 4
 
-// writeText codes a full buffer, which the others needn't wait for, and writes it when those before it have been
-// written.
+// writeText encodes a full buffer, concurrently with others. It writes the block after all blocks with
+// lower tickets.
 func (d *Drum) writeText(log *textLog, full stream, ticket uint64) error {
 	block, pack := d.pack(&full)
 	log.turnMu.Lock()
@@ -154,7 +155,7 @@ func (d *Drum) writeText(log *textLog, full stream, ticket uint64) error {
 		log.turned.Wait()
 	}
 	log.turnMu.Unlock()
-	err := d.failed() // of a block before this one: the file has a hole
+	err := d.failed() // an earlier block may have failed and left a hole in the file
 	if err == nil {
 		err = d.writeBlock(&log.s, block)
 	}
@@ -172,7 +173,7 @@ func (d *Drum) writeText(log *textLog, full stream, ticket uint64) error {
 	return err
 }
 
-// appendNumbered adds a tuple with its text's number to the bucket's open input. b.mu is held.
+// appendNumbered adds a tuple with its text's number to the bucket's open input. The caller holds b.mu.
 func (d *Drum) appendNumbered(b *bucket, key Key, number uint64) (int, error) {
 	in := b.open
 	s := &in.keys
@@ -194,7 +195,7 @@ func (d *Drum) appendNumbered(b *bucket, key Key, number uint64) (int, error) {
 	return n, nil
 }
 
-// sealAll makes all that has been added the input of a pass.
+// sealAll makes everything added so far the input of a pass.
 func (d *Drum) sealAll() {
 	t := &d.texts
 	t.seal.Lock()
@@ -211,7 +212,7 @@ func (d *Drum) sealAll() {
 	}
 }
 
-// listUniques writes the numbers of the round's new tuples, whose entries are no longer needed.
+// listUniques writes the numbers of the round's new tuples. It overwrites the round's entries.
 func (p *pass) listUniques(in *input, i int) (uniqueList, error) {
 	es, n := p.round.entries, 0
 	for j := range es {
@@ -246,7 +247,7 @@ func (p *pass) uniqueFile(dir int) (*passFile, error) {
 			return nil, err
 		}
 		p.lists[dir] = &passFile{cache: c, f: f, end: c.size}
-		p.d.gate.Lock() // several workers
+		p.d.gate.Lock() // several workers may add files
 		p.d.texts.files = append(p.d.texts.files, c)
 		p.d.gate.Unlock()
 	}
@@ -262,7 +263,7 @@ func (d *Drum) installUniques(u uniqueList) {
 	d.unstreamed.Add(u.part.keys)
 }
 
-// endLogged drops the logs and lists, whose files have been closed, when all has been streamed.
+// endLogged drops the logs and lists once all unique texts are emitted. The files must be closed.
 func (d *Drum) endLogged() error {
 	t := &d.texts
 	if n := d.unstreamed.Load(); n != 0 {

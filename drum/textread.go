@@ -7,14 +7,14 @@ import (
 	"drumbeat/internal/bug"
 )
 
-// textReader reads the blocks of a sealed log from its cursor on. With several workers it reads and decodes ahead:
-// one goroutine reads, Workers decode, and next gives the blocks in the order of the log.
+// textReader reads the blocks of a sealed log from its cursor on. With several workers it reads ahead: one
+// goroutine reads and Workers goroutines decode. next returns the blocks in order.
 type textReader struct {
 	d *Drum
 	r blockReader
 
 	blocks []*textBlock
-	ready  chan *textBlock // read, in order; perhaps not decoded yet
+	ready  chan *textBlock // read, in order; may still be decoding
 	free   chan *textBlock
 	coded  chan *textBlock
 	stop   chan struct{}
@@ -22,27 +22,27 @@ type textReader struct {
 	taken  *textBlock
 }
 
-// textBlock is a block of a log with memory of its own.
+// textBlock is a block of a log with its own memory.
 type textBlock struct {
 	off     int64
 	payload []byte
 	records uint32
 	base    uint64
-	end     cursor // behind all records
+	end     cursor // after all records
 	err     error
 
-	raw     int    // bytes decoded; 0: not compressed
-	packed  []byte // memory for what was read
-	decoded []byte // and for what it is decoded into
+	raw     int    // decoded length; 0 = not compressed
+	packed  []byte // memory for the block as read
+	decoded []byte // memory for the decoded block
 	done    chan struct{}
 }
 
-// decodeBlocks is how many blocks there are at once.
+// decodeBlocks returns the number of blocks in memory at once.
 func (o *Options) decodeBlocks() int64 {
 	if o.Workers == 1 {
 		return 1
 	}
-	return int64(o.Workers) + 2 // one is being read, one taken
+	return int64(o.Workers) + 2 // one more being read and one in use
 }
 
 func (t *textReader) open(d *Drum, log *textLog, chunk *[]byte) error {
@@ -60,7 +60,7 @@ func (t *textReader) open(d *Drum, log *textLog, chunk *[]byte) error {
 	return nil
 }
 
-// startAhead starts the goroutines, which close ends.
+// startAhead starts the goroutines. close stops them.
 func (t *textReader) startAhead(n int) {
 	t.ready, t.free, t.coded = make(chan *textBlock, n), make(chan *textBlock, n), make(chan *textBlock, n)
 	t.stop = make(chan struct{})
@@ -93,8 +93,8 @@ func (t *textReader) readAhead() {
 			if !ok && b.err == nil {
 				return
 			}
-			failed := b.err != nil // before somebody else has it
-			t.ready <- b           // never blocks: there are as many places as blocks
+			failed := b.err != nil // read it before another goroutine gets b
+			t.ready <- b           // never blocks: its capacity is the number of blocks
 			t.coded <- b
 			if failed {
 				return
@@ -103,8 +103,8 @@ func (t *textReader) readAhead() {
 	}
 }
 
-// fetch reads the next block into b, false at the end or after an error. The reader's own memory is overwritten with the next
-// one: own says whether b must keep a copy.
+// fetch reads the next block into b. It returns false at the end or after an error. The next read
+// overwrites the reader's memory, so with own set b gets a copy.
 func (t *textReader) fetch(b *textBlock, own bool) bool {
 	raw, ok, err := t.r.fetch()
 	b.err, b.raw = err, raw
@@ -122,7 +122,7 @@ func (t *textReader) fetch(b *textBlock, own bool) bool {
 	return true
 }
 
-// decode makes the payload plain.
+// decode decompresses the payload.
 func (t *textReader) decode(b *textBlock) {
 	if b.err != nil || b.raw == 0 {
 		return
@@ -132,7 +132,7 @@ func (t *textReader) decode(b *textBlock) {
 	}
 }
 
-// next returns the next block, valid until the call after; nil at the end.
+// next returns the next block, valid until the following call, or nil at the end.
 func (t *textReader) next() (*textBlock, error) {
 	if t.ready == nil {
 		b := t.blocks[0]
@@ -155,7 +155,7 @@ func (t *textReader) next() (*textBlock, error) {
 	return b, b.err
 }
 
-// close ends the goroutines and frees the memory.
+// close stops the goroutines and frees the memory.
 func (t *textReader) close() {
 	if t.stop != nil {
 		close(t.stop)

@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// bitmap is the uniques of one span of a log: the numbers from lo to hi - 1.
+// bitmap marks the unique texts of one span of a log: the numbers from lo to hi - 1.
 type bitmap struct {
 	log    int
 	lo, hi uint64
-	kept   uint64 // later spans may begin here
+	kept   uint64 // no later span starts below this number
 	words  []uint64
 }
 
@@ -23,7 +23,7 @@ func (p *pass) stream(ctx context.Context, dir int) error {
 	d := p.d
 	log := d.texts.sealed[dir]
 	if log.at.off >= log.s.written && log.at.rec >= log.s.records {
-		return nil // nothing left
+		return nil // fully streamed
 	}
 	done, err := p.streamBlocks(ctx, log, dir)
 	if err != nil {
@@ -35,7 +35,7 @@ func (p *pass) stream(ctx context.Context, dir int) error {
 	return err
 }
 
-// streamBlocks goes through the blocks of a log; done is false if ctx ended before.
+// streamBlocks streams the blocks of a log. done is false if ctx ended first.
 func (p *pass) streamBlocks(ctx context.Context, log *textLog, dir int) (done bool, err error) {
 	var r textReader
 	if err := r.open(p.d, log, &p.chunk); err != nil {
@@ -66,7 +66,7 @@ func (p *pass) streamBlocks(ctx context.Context, log *textLog, dir int) (done bo
 	}
 }
 
-// streamBlock emits the uniques of one block of a log, and moves its cursor on, as one unit.
+// streamBlock emits the unique texts of one block of a log and advances the log's cursor, as one unit.
 func (p *pass) streamBlock(log *textLog, block *textBlock, path string) error {
 	d := p.d
 	p.batch, p.emitted = p.batch[:0], 0
@@ -104,7 +104,8 @@ func (p *pass) streamBlock(log *textLog, block *textBlock, path string) error {
 	return nil
 }
 
-// buildSpan makes the bitmap of the span that begins with number lo, and has the numbers before end at least.
+// buildSpan builds the bitmap of the span that starts with number lo and includes at least the numbers
+// below end.
 func (p *pass) buildSpan(log *textLog, lo, end uint64) error {
 	m, lists := &p.span, p.d.texts.uniques
 	if lo < m.kept || m.kept == 0 {
@@ -113,7 +114,8 @@ func (p *pass) buildSpan(log *textLog, lo, end uint64) error {
 		}
 	}
 	m.lo, m.hi = lo, max(end, min(log.next, lo+8*uint64(p.d.opt.SpanBytes)))
-	// The next span begins with the block that doesn't end in this one, which has a buffer's bytes at most.
+	// The next span starts with the block that does not end in this one. A block has at most LogBytes
+	// texts.
 	m.kept = max(lo, m.hi-min(m.hi, uint64(p.d.opt.LogBytes)))
 	words := int((m.hi - m.lo + 63) / 64)
 	m.words = grow(m.words, words)[:words]

@@ -44,14 +44,14 @@ func (w *walker) input(is *InputState, saved savedBuffers, fn func(t Tuple) erro
 	return w.join(in, &readers[0], &readers[1], fn)
 }
 
-// buffers reads what was in the buffers of a state.
+// buffers reads the content of a state's buffers.
 func (w *walker) buffers(st *State) (savedBuffers, error) {
 	r := bufferReader{opt: &w.d.opt, get: makeBuffer}
 	err := r.readBuffers(st)
 	return r.saved, err
 }
 
-// fill gives a stream the buffer that it had, if that has been read.
+// fill gives a stream its saved buffer, if that was read.
 func (w *walker) fill(s *stream, saved savedBuffers) error {
 	b := saved[s.fill]
 	if b == nil {
@@ -60,10 +60,10 @@ func (w *walker) fill(s *stream, saved savedBuffers) error {
 	return s.refill(&w.d.opt, b)
 }
 
-// makeBuffer returns an empty buffer on the Go heap with room for n bytes.
+// makeBuffer returns an empty buffer on the Go heap with capacity for n bytes.
 func makeBuffer(n int) []byte { return make([]byte, bucketHeaderBytes, bucketHeaderBytes+n) }
 
-// join walks both streams of an input side by side.
+// join reads both streams of an input in parallel.
 func (w *walker) join(in *input, keys, aux *blockReader, fn func(t Tuple) error) error {
 	keyRecs := recordReader{r: keys, skip: in.keysAt.rec}
 	auxRecs := recordReader{r: aux, skip: in.auxAt.rec}
@@ -89,7 +89,7 @@ func (w *walker) join(in *input, keys, aux *blockReader, fn func(t Tuple) error)
 	return nil
 }
 
-// recordReader goes through a stream record by record, leaving out the first skip of the first block.
+// recordReader reads a stream record by record, except the first skip records.
 type recordReader struct {
 	r    *blockReader
 	skip uint32

@@ -6,9 +6,9 @@ import (
 	"drumbeat/disk"
 )
 
-// WalkUniques calls fn for every text that a pass has found unique and not emitted yet: the State of a store
-// with text logs may lie between the two. Memory: a bitmap of 32 MiB at most, what was in buffers. Like ScanState
-// it verifies and changes nothing.
+// WalkUniques calls fn for every text that a pass has found unique but not emitted: a State of a store with
+// text logs may lie between the two. It takes memory for a bitmap of at most 32 MiB and the content of
+// buffers. Like ScanState it verifies what it reads and changes nothing.
 func WalkUniques(set disk.Set, name string, st *State, fn func(aux []byte) error) error {
 	w, err := newWalker(set, name, st)
 	if err == nil {
@@ -40,19 +40,19 @@ func (w *walker) uniques(st *State, fn func(aux []byte) error) error {
 		}
 	}
 	if s.found.Uniques != st.Unstreamed {
-		return fmt.Errorf("%d unique texts found, the state says %d", s.found.Uniques, st.Unstreamed)
+		return fmt.Errorf("found %d unique texts, the state has %d", s.found.Uniques, st.Unstreamed)
 	}
 	return nil
 }
 
-// stream returns the log's stream, but for its buffer.
+// stream returns the log's stream, except its buffer.
 func (ls *LogState) stream() *stream {
 	return &stream{
 		kind: logBlocks, bucket: ls.Dir, dir: ls.Dir, gen: ls.Text.Gen, written: ls.Text.Bytes, fill: ls.Text.Fill,
 	}
 }
 
-// eachNumber calls fn with the keys that wait in an input, and the numbers of their texts.
+// eachNumber calls fn with the keys that wait in an input and the numbers of their texts.
 func (w *walker) eachNumber(is *InputState, saved savedBuffers, fn func(key, number uint64)) error {
 	in := is.input(&w.d.opt)
 	if err := w.fill(&in.keys, saved); err != nil {

@@ -7,8 +7,8 @@ import (
 	"drumbeat/disk"
 )
 
-// walk calls fn for every tuple that waits in st: the first damage ends it. Of a store with text logs ScanState hands on all
-// texts; walk finds those whose keys wait in buckets.
+// walk calls fn for every tuple that waits in st: the first damage ends it. Of a store with text logs
+// ScanState hands on all texts; walk finds those whose keys wait in buckets.
 func walk(set disk.Set, name string, st *State, fn func(t Tuple) error) error {
 	if st.Aux != AuxLog {
 		_, err := ScanState(set, name, st.Waiting(), Scan{Tuple: fn})

@@ -9,17 +9,17 @@ import (
 	"sync/atomic"
 )
 
-// mergeWorkers is the workers of one Pass. Each takes the next bucket when it is done with one; so while one reads or
-// writes the others sort and merge, and neighbouring buckets, which lie in different directories, keep
-// several disks busy.
+// mergeWorkers are the workers of one Pass. Each takes the next bucket when it has finished one. So while
+// one reads or writes, the others sort and merge. Neighbouring buckets are in different directories and
+// keep several disks busy.
 type mergeWorkers struct {
 	d       *Drum
 	workers []*pass
 	rounds  atomic.Int64
 }
 
-// crewTuples is the number of pending tuples for which another worker is worth its memory and files: passes over a few
-// pages, of which a small crawl has many, are done by one.
+// workerTuples is the number of pending tuples that justifies the memory and files of another worker. One
+// worker handles passes over a few pages, of which a small crawl has many.
 const workerTuples = 32 << 10
 
 func newMergeWorkers(d *Drum) *mergeWorkers {
@@ -31,7 +31,7 @@ func newMergeWorkers(d *Drum) *mergeWorkers {
 	return c
 }
 
-// close frees the memory of the workers and closes their files.
+// close frees the workers' memory and closes their files.
 func (c *mergeWorkers) close() error {
 	var errs []error
 	peak := int64(0)
@@ -43,8 +43,8 @@ func (c *mergeWorkers) close() error {
 	return errors.Join(errs...)
 }
 
-// each calls do for every bucket, in order of their numbers as far as several workers admit. After an error no
-// further bucket is begun.
+// each calls do for every bucket, in order of their numbers as far as several workers allow. After an error
+// it starts no further bucket.
 func (c *mergeWorkers) each(ctx context.Context, do func(ctx context.Context, p *pass, b *bucket, i int) error) error {
 	var next atomic.Int64
 	var failed atomic.Bool
@@ -67,7 +67,8 @@ func (c *mergeWorkers) each(ctx context.Context, do func(ctx context.Context, p 
 	for n, p := range c.workers[1:] {
 		wg.Go(func() {
 			defer func() {
-				if v := recover(); v != nil { // is the caller's, whose goroutine somebody looks after
+				// Panic in the caller's goroutine instead, where it can be handled.
+				if v := recover(); v != nil {
 					failed.Store(true)
 					panicked.CompareAndSwap(nil, fmt.Sprintf("%v\n%s", v, debug.Stack()))
 				}
@@ -80,7 +81,7 @@ func (c *mergeWorkers) each(ctx context.Context, do func(ctx context.Context, p 
 	if v := panicked.Load(); v != nil {
 		panic(v)
 	}
-	var cancelled error // told once, not as often as there are workers, and not in place of what failed
+	var cancelled error // returned once, and only if nothing else failed
 	for n, err := range errs {
 		if err != nil && err == ctx.Err() {
 			cancelled, errs[n] = err, nil
@@ -92,7 +93,7 @@ func (c *mergeWorkers) each(ctx context.Context, do func(ctx context.Context, p 
 	return cancelled
 }
 
-// drain ends the merge of a bucket's sealed input.
+// drain finishes the merge of a bucket's sealed input.
 func (c *mergeWorkers) drain(ctx context.Context, p *pass, b *bucket, i int) error {
 	n, err := p.drain(ctx, b, i)
 	c.rounds.Add(int64(n))
@@ -125,7 +126,7 @@ func (c *mergeWorkers) run(ctx context.Context, all bool) error {
 	return c.compact(ctx)
 }
 
-// runLogged is run for a store with logs: it ends the pass that was interrupted, and does one if due.
+// runLogged is run for a store with logs. It finishes an interrupted pass, then runs one if due.
 func (c *mergeWorkers) runLogged(ctx context.Context, due bool) error {
 	t := &c.d.texts
 	for t.sealed != nil || due {
@@ -140,7 +141,7 @@ func (c *mergeWorkers) runLogged(ctx context.Context, due bool) error {
 			return err
 		}
 		for _, p := range c.workers {
-			p.round.free() // the bitmap follows the rounds
+			p.round.free() // make room for the bitmap
 		}
 		for dir := range t.sealed {
 			if err := c.workers[0].stream(ctx, dir); err != nil {
@@ -155,7 +156,7 @@ func (c *mergeWorkers) runLogged(ctx context.Context, due bool) error {
 	return c.compact(ctx)
 }
 
-// endLogged closes the files of lists before they are dropped.
+// endLogged closes the files of lists, then drops logs and lists.
 func (c *mergeWorkers) endLogged() error {
 	for _, p := range c.workers {
 		if err := p.closeFiles(p.lists, false); err != nil {
@@ -165,7 +166,7 @@ func (c *mergeWorkers) endLogged() error {
 	return c.d.endLogged()
 }
 
-// compact copies the parts of files in which replaced parts prevail.
+// compact copies the parts out of sparse files.
 func (c *mergeWorkers) compact(ctx context.Context) error {
 	gens := c.d.files.sparse()
 	if len(gens) == 0 {

@@ -11,15 +11,15 @@ import (
 // Function is a budget function, the paper's F(dx).
 type Function uint8
 
-// The budget functions of §VI.
+// The budget functions of section VI.
 const (
-	Paper   Function = iota // the top K ranks linearly from Max down to Default, all others Default
-	Equal                   // Default for all
-	Popular                 // Max for the top K ranks, 0 for others; Default for all while none stands out
-	Inverse                 // Max divided by one more than the in-degree, 1 at least
+	Paper   Function = iota // the top K ranks get from Max down to Default, linearly; all others get Default
+	Equal                   // every PLD gets Default
+	Popular                 // the top K ranks get Max, others 0; every PLD gets Default while no ranks stand out
+	Inverse                 // Max divided by one more than the in-degree, at least 1
 )
 
-// ParseFunction reads a function's name: paper, equal, popular or inverse.
+// ParseFunction parses a function's name: paper, equal, popular or inverse.
 func ParseFunction(name string) (Function, error) {
 	for _, f := range []Function{Paper, Equal, Popular, Inverse} {
 		if f.String() == name {
@@ -29,7 +29,6 @@ func ParseFunction(name string) (Function, error) {
 	return 0, fmt.Errorf("star: budget function %q: want paper, equal, popular or inverse", name)
 }
 
-// String returns the name.
 func (f Function) String() string {
 	if int(f) < 4 {
 		return [...]string{"paper", "equal", "popular", "inverse"}[f]
@@ -37,19 +36,20 @@ func (f Function) String() string {
 	return fmt.Sprintf("function(%d)", uint8(f))
 }
 
-// Unscaled, as QueuePages, leaves budgets as they are in crawls of any size.
+// Unscaled as QueuePages disables the scaling of budgets in small crawls.
 const Unscaled = -1
 
-// MaxBudget is the largest budget after scaling, in pages per queue.
+// MaxBudget is the maximum budget after scaling, in pages per queue.
 const MaxBudget = 1<<24 - 1
 
 // Budgets describes the budget function. Zero fields mean the default.
 type Budgets struct {
 	Function Function
 	Default  uint32 // B0, pages; default 10
-	Max      uint32 // largest top budget, pages; default 10,000
-	Ranks    int    // largest K, PLDs; default 10,000
-	// Budgets are scaled up until Default for all known PLDs adds up to QueuePages; default 10,000; Unscaled.
+	Max      uint32 // maximum of the top budget, pages; default 10,000
+	Ranks    int    // maximum of K, PLDs; default 10,000
+	// QueuePages is the target for the sum of budgets: if Default for all known PLDs adds up to less, all
+	// budgets are scaled up to reach it. Default 10,000; Unscaled disables this.
 	QueuePages int64
 }
 
@@ -69,7 +69,7 @@ func (b *Budgets) complete() error {
 	return b.Validate()
 }
 
-// Validate returns all faults joined; zero fields are defaults.
+// Validate returns all errors, joined. Zero fields are valid.
 func (b *Budgets) Validate() error {
 	var errs []error
 	if b.Function > Inverse {
@@ -86,26 +86,26 @@ func (b *Budgets) Validate() error {
 		errs = append(errs, fmt.Errorf("%d ranks: want at most 2^20", b.Ranks))
 	}
 	if b.QueuePages < Unscaled {
-		errs = append(errs, fmt.Errorf("%d pages per queue", b.QueuePages))
+		errs = append(errs, fmt.Errorf("QueuePages is %d: want %d or more", b.QueuePages, Unscaled))
 	}
 	return errors.Join(errs...)
 }
 
-// curve is a budget function with its numbers filled in; immutable.
+// curve is a budget function with its parameters. It is immutable.
 type curve struct {
 	Budgets
-	plds    int64    // V, PLDs known when it was made
+	plds    int64    // V, the number of PLDs known at its creation
 	k       int      // K
 	top     float64  // budget of rank 1
 	scale   float64  // for small crawls
-	degrees []uint32 // the K+1 largest in-degrees, falling; none of them 0
+	degrees []uint32 // the K+1 largest in-degrees, descending, without zeros
 
-	// Up to the in-degree low, budgets are those of in-degree 0: nearly all PLDs, which thus need no search.
+	// In-degrees up to low get the budgets of in-degree 0. This covers nearly all PLDs, without a search.
 	low                  uint32
 	lowNominal, lowPages uint32
 }
 
-// newCurve fills in the numbers for plds known PLDs. degrees are the largest in-degrees, falling.
+// newCurve computes the parameters for plds known PLDs. degrees are the largest in-degrees, descending.
 func newCurve(b Budgets, plds int64, degrees []uint32) *curve {
 	c := &curve{Budgets: b, plds: plds, scale: 1}
 	pages := float64(plds) * float64(b.Default)
@@ -126,12 +126,13 @@ func newCurve(b Budgets, plds int64, degrees []uint32) *curve {
 	case c.Function == Equal:
 		c.low = math.MaxUint32
 	case c.Function != Inverse && len(c.degrees) > c.k:
-		c.low = c.degrees[c.k] // rank K+1 and those tied with it
+		c.low = c.degrees[c.k] // that of rank K+1 and of PLDs tied with it
 	}
 	return c
 }
 
-// rank is the number of PLDs with an in-degree of at least d, this one included; exact up to K+1.
+// rank returns the number of PLDs with an in-degree of at least d, counting the PLD itself. It is exact up
+// to K+1.
 func (c *curve) rank(d uint32) int {
 	if d == 0 {
 		return math.MaxInt
@@ -143,8 +144,8 @@ func (c *curve) rank(d uint32) int {
 	return i + 1
 }
 
-// budgets returns the budget by the function, which scales delays, and the pages per queue, which are more in
-// small crawls.
+// budgets returns the nominal budget, which scales delays, and the pages per queue, which are more in small
+// crawls.
 func (c *curve) budgets(d uint32) (nominal, pages uint32) {
 	if d <= c.low {
 		return c.lowNominal, c.lowPages
@@ -171,7 +172,7 @@ func (c *curve) nominal(d uint32) float64 {
 		}
 	case Popular:
 		if len(c.degrees) == 0 || c.rank(c.degrees[0]) > c.k {
-			return b0 // nobody stands out, and zero for all would end the crawl
+			return b0 // no PLD stands out, and a budget of 0 for all would end the crawl
 		}
 		if c.rank(d) <= c.k {
 			return c.top

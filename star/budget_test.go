@@ -116,7 +116,8 @@ func TestOtherFunctions(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	for _, b := range []Budgets{{Function: 9}, {Default: 20, Max: 10}, {Max: MaxBudget + 1}, {Ranks: -1}, {QueuePages: -2}} {
+	for _, b := range []Budgets{{Function: 9}, {Default: 20, Max: 10}, {Max: MaxBudget + 1}, {Ranks: -1},
+		{QueuePages: -2}} {
 		if b.Validate() == nil {
 			t.Errorf("%+v: got nil, want an error", b)
 		}
@@ -188,16 +189,19 @@ func TestRecordCoding(t *testing.T) {
 	}
 }
 
-// TestBudgetsWithoutSearch: the shortcut for low in-degrees gives what the function does, whatever the in-degrees known.
+// TestBudgetsWithoutSearch: the shortcut for low in-degrees gives what the function does, whatever the
+// in-degrees known.
 func TestBudgetsWithoutSearch(t *testing.T) {
 	for f := Paper; f <= Inverse; f++ {
-		for _, degrees := range [][]uint32{nil, {3}, {9, 9, 7, 7, 7, 2}, {5, 5, 5, 5, 5, 5, 5}, {8, 6, 4, 4, 4, 4, 4}, {9, 8, 7, 6, 5, 4, 3}} {
+		for _, degrees := range [][]uint32{nil, {3}, {9, 9, 7, 7, 7, 2}, {5, 5, 5, 5, 5, 5, 5},
+			{8, 6, 4, 4, 4, 4, 4}, {9, 8, 7, 6, 5, 4, 3}} {
 			for _, plds := range []int64{0, 50, 400, 600} {
 				c := newCurve(Budgets{Function: f, Default: 10, Max: 1000, Ranks: 6, QueuePages: 10_000}, plds, degrees)
 				for d := range uint32(12) {
 					nominal, pages := c.budgets(d)
 					if n, p := c.compute(d); n != nominal || p != pages {
-						t.Errorf("%v, %d PLDs, %d known, in-degree %d: got %d, %d, want %d, %d", f, plds, degrees, d, nominal, pages, n, p)
+						t.Errorf("%v, %d PLDs, %d known, in-degree %d: got %d, %d, want %d, %d", f, plds, degrees,
+							d, nominal, pages, n, p)
 					}
 				}
 			}
@@ -205,7 +209,8 @@ func TestBudgetsWithoutSearch(t *testing.T) {
 	}
 }
 
-// TestEdgeForm: the example of docs/formats/star.md; both ends come back from key and value, also of an edge and its reverse.
+// TestEdgeForm: the example of docs/formats/star.md; both ends come back from key and value, also of an
+// edge and its reverse.
 func TestEdgeForm(t *testing.T) {
 	e := Edge{From: 0x0102030405060708, To: 0x1112131415161718}
 	if got := e.key(); got != 0x1704620807e983f0 {

@@ -10,13 +10,13 @@ import (
 
 const stateVersion = 2
 
-// State is what a manifest keeps of a Star.
+// State is the state of a Star in a manifest.
 type State struct {
 	V        int
 	Edges    *drum.State
 	Indegree *drum.State
 	Checks   int64    // pending check tuples
-	PLDs     int64    // V of the budget function in force
+	PLDs     int64    // V of the current budget function
 	Ranking  disk.Ref // see appendRanking
 }
 
@@ -32,7 +32,8 @@ func (st *State) check() error {
 	return nil
 }
 
-// Open opens what st names, or a fresh Star if it is nil. Budgets and RAM may differ from those before.
+// Open opens the Star in the state st, or a new one if st is nil. Budgets and RAM may differ from earlier
+// runs.
 func Open(opt Options, st *State) (*Star, error) {
 	if err := opt.complete(); err != nil {
 		return nil, fmt.Errorf("star: open %s: %w", opt.Name, err)
@@ -83,7 +84,7 @@ func (s *Star) loadRanking(ref disk.Ref) ([]uint32, error) {
 	return degrees, nil
 }
 
-// Frozen is a Star at one moment.
+// Frozen is the state of a Star at one moment.
 type Frozen struct {
 	s        *Star
 	edges    *drum.Frozen
@@ -93,20 +94,21 @@ type Frozen struct {
 	degrees  []uint32
 }
 
-// Freeze notes the present moment, in memory only. Call it between Pause and Resume, while no adds run.
+// Freeze captures the current state, in memory only. Call it between Pause and Resume, while nothing is
+// being added.
 func (s *Star) Freeze() *Frozen {
 	c := s.curve.Load()
 	f := &Frozen{s: s, edges: s.edges.Freeze(), indegree: s.indegree.Freeze(), degrees: c.degrees,
 		state: State{V: stateVersion, Checks: s.checks.Load(), PLDs: c.plds}}
 	s.mu.Lock()
-	// A round that is merging and has not been emitted may have raised some already. It will be done again,
-	// to the same in-degrees.
+	// A round that is merged but not emitted may already have raised some in-degrees. If it is repeated, it
+	// raises them to the same values.
 	f.ranked = append(f.ranked, s.ranking.heap...)
 	s.mu.Unlock()
 	return f
 }
 
-// Save writes what is in RAM to the tails and returns the state for the manifest. Once.
+// Save writes the data in RAM to the tails and returns the state for the manifest. Call it once.
 func (f *Frozen) Save(tails *disk.Tails) (*State, error) {
 	st := f.state
 	var err error
@@ -123,12 +125,13 @@ func (f *Frozen) Save(tails *disk.Tails) (*State, error) {
 	return &st, nil
 }
 
-// Commit deletes what no manifest names any more. Call it when the manifest with the saved state is durable.
+// Commit deletes the files that no manifest names any more. Call it once the manifest with the saved state
+// is durable.
 func (f *Frozen) Commit() error {
 	return errors.Join(f.edges.Commit(), f.indegree.Commit())
 }
 
-// Close frees the memory. What no checkpoint has saved is gone.
+// Close frees the memory. Data that no checkpoint has saved is lost.
 func (s *Star) Close() error {
 	var errs []error
 	for _, d := range []*drum.Drum{s.edges, s.indegree} {
@@ -139,7 +142,7 @@ func (s *Star) Close() error {
 	return errors.Join(errs...)
 }
 
-// WalkChecks calls fn with the Aux of every check in st that has not been answered. It changes nothing.
+// WalkChecks calls fn with the Aux of every unanswered check in st. It changes nothing.
 func WalkChecks(set disk.Set, name string, st *State, fn func(aux []byte) error) error {
 	if st == nil {
 		return nil
@@ -147,16 +150,17 @@ func WalkChecks(set disk.Set, name string, st *State, fn func(aux []byte) error)
 	if err := st.check(); err != nil {
 		return fmt.Errorf("star: walk %s: %w", name, err)
 	}
-	_, err := drum.ScanState(set, indegreeName(name), st.Indegree.Waiting(), drum.Scan{Tuple: func(t drum.Tuple) error {
+	scan := drum.Scan{Tuple: func(t drum.Tuple) error {
 		if t.Op&drum.Check == 0 {
 			return nil
 		}
 		return fn(t.Aux)
-	}})
+	}}
+	_, err := drum.ScanState(set, indegreeName(name), st.Indegree.Waiting(), scan)
 	return err
 }
 
-// WalkPLDs calls fn for every PLD in st, in order of keys. Updates that have not been merged are not in it.
+// WalkPLDs calls fn for every PLD in st, in order of keys. Pending updates are not included.
 func WalkPLDs(set disk.Set, name string, st *State, fn func(pld uint64, record PLD) error) error {
 	if st == nil {
 		return nil
@@ -164,19 +168,21 @@ func WalkPLDs(set disk.Set, name string, st *State, fn func(pld uint64, record P
 	if err := st.check(); err != nil {
 		return fmt.Errorf("star: walk %s: %w", name, err)
 	}
-	_, err := drum.ScanState(set, indegreeName(name), st.Indegree.Cache(), drum.Scan{Entry: func(key drum.Key, value []byte) error {
+	scan := drum.Scan{Entry: func(key drum.Key, value []byte) error {
 		if len(value) != RecordBytes {
 			return fmt.Errorf("star: walk %s: record of %d bytes, want %d", name, len(value), RecordBytes)
 		}
 		var record PLD
 		record.Decode(value)
 		return fn(uint64(key), record)
-	}})
+	}}
+	_, err := drum.ScanState(set, indegreeName(name), st.Indegree.Cache(), scan)
 	return err
 }
 
-// WalkEdges calls fn for every edge in st, in no order that means something: first those merged, each once, then those that
-// wait, which may be among the merged ones and come more than once. Memory: some reads, what was in buffers. It changes nothing.
+// WalkEdges calls fn for every edge in st, in unspecified order: first the merged edges, each once, then
+// the pending ones. A pending edge may repeat a merged or a pending one. WalkEdges takes memory for the
+// content of buffers and a few read buffers. It changes nothing.
 func WalkEdges(set disk.Set, name string, st *State, fn func(Edge) error) error {
 	if st == nil {
 		return nil
@@ -196,11 +202,12 @@ func WalkEdges(set disk.Set, name string, st *State, fn func(Edge) error) error 
 	return err
 }
 
-// Stores returns the names of the two drums of a Star, for those who read their files.
+// Stores returns the names of a Star's two drums, for code that reads their files.
 func Stores(name string) (edges, indegree string) { return edgesName(name), indegreeName(name) }
 
-// MakeRanking is the ranking of a checkpoint's tail, made anew from the PLDs that can be read of st: the ranks largest. The
-// in-degrees of the budget function in force are left to the next one.
+// MakeRanking rebuilds the ranking of a checkpoint's tail, with the given number of ranks, from the
+// readable PLDs of st. It has no in-degrees of the current budget function; the next function will have
+// them.
 func MakeRanking(set disk.Set, name string, st *State, ranks int) ([]byte, error) {
 	r := newRanking(ranks)
 	_, err := drum.ScanState(set, indegreeName(name), st.Indegree, drum.Scan{

@@ -92,8 +92,8 @@ func walked(set disk.Set, st *star.State) (items []string, err error) {
 	return items, err
 }
 
-// FuzzFiles damages the files and the state of a Star. Damaged files: found, naming the file, or as they were. Damaged
-// states: no panic, no large allocation, an end.
+// FuzzFiles damages the files and the state of a Star. Damaged files: found, naming the file, or as they
+// were. Damaged states: no panic, no large allocation, an end.
 func FuzzFiles(f *testing.F) {
 	damage.Fuzz(f, newSoundStar(f).check)
 }

@@ -7,19 +7,20 @@ import (
 	"drumbeat/drum"
 )
 
-// Known is what a state has of one PLD.
+// Known is what a state holds about a PLD.
 type Known struct {
-	// Found is false for a PLD that no merge has met yet.
+	// Found is false for a PLD that has not been in a merge yet.
 	Found  bool
 	Record PLD
-	// Waiting: updates of the PLD that wait for the next merge, Merged what Record will be after it. Checks are URLs that wait for
-	// their budget.
+	// Waiting is the number of updates that wait for the next merge, and Merged the record after it. Checks
+	// is the number of URLs that wait for their budget.
 	Waiting, Checks int64
 	Merged          PLD
 }
 
-// LookUp returns what st knows of a PLD. check gets the Aux of its checks that wait, valid during the call; an error of it ends the
-// lookup. With check nil what waits in the PLD's bucket isn't read: Waiting and Checks are 0, Merged is Record. It changes nothing.
+// LookUp returns what st holds about a PLD. It calls check with the Aux of each waiting check, valid during
+// the call. An error of check ends the lookup. If check is nil, LookUp does not read what waits in the
+// PLD's bucket: Waiting and Checks are 0, and Merged is Record. It changes nothing.
 func LookUp(set disk.Set, name string, st *State, pld uint64, check func(aux []byte) error) (Known, error) {
 	var k Known
 	fail := func(err error) (Known, error) {
@@ -57,16 +58,16 @@ func LookUp(set disk.Set, name string, st *State, pld uint64, check func(aux []b
 	return k, nil
 }
 
-// BudgetNow is what the budget function in force in a state gives a PLD.
+// BudgetNow is the budget of a PLD by the current budget function of a state.
 type BudgetNow struct {
-	Nominal uint32 // by the function; it scales delays
-	Pages   uint32 // a queue; more than Nominal in small crawls
-	Rank    int    // among the PLDs that may be top ranks, from 1; 0: below
-	Ranks   int    // K, the top ranks that there are
-	PLDs    int64  // known when the function came into force
+	Nominal uint32 // budget by the function; it scales delays
+	Pages   uint32 // pages per queue; more than Nominal in small crawls
+	Rank    int    // rank among the candidates for top ranks, from 1; 0 = below them
+	Ranks   int    // K, the number of top ranks
+	PLDs    int64  // number of PLDs known when the function took effect
 }
 
-// BudgetOf returns the budget of a PLD with an in-degree; b are the budgets that the crawl runs with.
+// BudgetOf returns the budget of a PLD with the given in-degree. b are the budgets of the crawl.
 func BudgetOf(set disk.Set, st *State, b Budgets, indegree uint32) (BudgetNow, error) {
 	fail := func(err error) (BudgetNow, error) { return BudgetNow{}, fmt.Errorf("star: budget: %w", err) }
 	if err := b.complete(); err != nil {

@@ -13,20 +13,21 @@ type Ranked struct {
 	Indegree uint32
 }
 
-// ranking keeps the PLDs with the largest in-degrees. Since in-degrees only grow and every change passes by,
-// it is exact: who is not in it has at most the in-degree of the last, and nobody's can have changed unseen.
+// ranking holds the PLDs with the largest in-degrees. It is exact, because in-degrees only grow and every
+// change is passed to set: a PLD outside the ranking has at most the lowest in-degree in it.
 type ranking struct {
 	max  int
-	at   map[uint64]int // place in heap
+	at   map[uint64]int // index in heap
 	heap []Ranked       // min-heap by in-degree
 }
 
 func newRanking(max int) ranking { return ranking{max: max, at: map[uint64]int{}} }
 
-// set notes the in-degree of a PLD.
+// set records the in-degree of a PLD.
 func (r *ranking) set(pld uint64, degree uint32) {
+	// Skip PLDs below the ranking, or in it with this in-degree. These are nearly all, without a map lookup.
 	if len(r.heap) == r.max && degree <= r.heap[0].Indegree {
-		return // it isn't in it, or is there with this in-degree; nearly all PLDs, which thus need no look into the map
+		return
 	}
 	i, in := r.at[pld]
 	switch {
@@ -75,7 +76,7 @@ func (r *ranking) swap(i, j int) {
 	r.at[r.heap[i].PLD], r.at[r.heap[j].PLD] = i, j
 }
 
-// sorted returns a copy by falling in-degree, then by key.
+// sorted returns a copy sorted by descending in-degree, then by key.
 func (r *ranking) sorted() []Ranked {
 	s := slices.Clone(r.heap)
 	slices.SortFunc(s, func(a, b Ranked) int {
@@ -84,8 +85,9 @@ func (r *ranking) sorted() []Ranked {
 	return s
 }
 
-// The tail's coding, little-endian: 4 bytes number of PLDs, each 8 bytes key and 4 bytes in-degree, falling;
-// 4 bytes number of in-degrees of the budget function in force, each 4 bytes, falling.
+// Encoding in the tail, little-endian: 4 bytes with the number of PLDs; for each, by descending in-degree,
+// 8 bytes key and 4 bytes in-degree; 4 bytes with the number of in-degrees of the current budget function;
+// 4 bytes for each of them, descending.
 
 func appendRanking(dst []byte, ranked []Ranked, degrees []uint32) []byte {
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(ranked)))
@@ -102,7 +104,7 @@ func appendRanking(dst []byte, ranked []Ranked, degrees []uint32) []byte {
 
 func decodeRanking(b []byte) (ranked []Ranked, degrees []uint32, err error) {
 	bad := func() ([]Ranked, []uint32, error) {
-		return nil, nil, fmt.Errorf("ranking of %d bytes has an impossible length", len(b))
+		return nil, nil, fmt.Errorf("ranking has an invalid length, %d bytes", len(b))
 	}
 	if len(b) < 4 {
 		return bad()

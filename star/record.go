@@ -5,15 +5,15 @@ import (
 	"math"
 )
 
-// LedgerBytes is the length of the opaque ledger that travels with a PLD.
+// LedgerBytes is the length of the opaque ledger in a PLD record.
 const LedgerBytes = 16
 
-// RecordBytes is the length of a coded PLD record.
+// RecordBytes is the length of an encoded PLD record.
 const RecordBytes = 40
 
-// PLD is what is known of a pay-level domain, the value of the indegree drum.
+// PLD is the record of a pay-level domain, the value of the indegree drum.
 //
-// Coding, little-endian:
+// Encoding, little-endian:
 //
 //	offset  bytes  field
 //	     0      4  Indegree
@@ -23,15 +23,15 @@ const RecordBytes = 40
 //	    28      4  Fetched
 //	    32      8  Bytes
 type PLD struct {
-	Indegree  uint32            // other PLDs that link to it
+	Indegree  uint32            // number of other PLDs that link to it
 	FirstSeen uint32            // Unix seconds
-	Ledger    [LedgerBytes]byte // package beast's
-	Placed    uint32            // URLs placed into a numbered queue; stays at its maximum
-	Fetched   uint32            // responses; stays at its maximum
-	Bytes     uint64            // of responses
+	Ledger    [LedgerBytes]byte // defined by package beast
+	Placed    uint32            // URLs placed into a numbered queue; saturates
+	Fetched   uint32            // responses; saturates
+	Bytes     uint64            // bytes of responses
 }
 
-// Append appends the coding.
+// Append appends the encoded record to dst.
 func (p *PLD) Append(dst []byte) []byte {
 	dst = binary.LittleEndian.AppendUint32(dst, p.Indegree)
 	dst = binary.LittleEndian.AppendUint32(dst, p.FirstSeen)
@@ -41,7 +41,7 @@ func (p *PLD) Append(dst []byte) []byte {
 	return binary.LittleEndian.AppendUint64(dst, p.Bytes)
 }
 
-// Decode reads a coded record, which must have RecordBytes.
+// Decode decodes a record. b must have at least RecordBytes.
 func (p *PLD) Decode(b []byte) {
 	_ = b[:RecordBytes]
 	p.Indegree = binary.LittleEndian.Uint32(b[0:])
@@ -60,26 +60,27 @@ func addSaturated(a *uint32, n uint32) {
 	*a += n
 }
 
-// EdgeBytes is the length of a value of the edges drum: the key of the PLD linked to.
+// EdgeBytes is the length of a value of the edges drum: the key of the target PLD.
 const EdgeBytes = 8
 
-// edgeFactor is odd, so that the product takes as many values as there are keys of PLDs.
+// edgeFactor is odd, so that multiplication by it is a bijection of keys.
 const edgeFactor = 0x9e3779b97f4a7c15
 
-// key is an edge's key in the drum: with To it gives From back. Keys of PLDs are hashes by the crawl's secret, so those of edges
-// are spread as well, and two edges share one no more often than two hashes.
+// key returns an edge's key in the drum. From can be computed from the key and To. Keys of PLDs are hashes
+// with the crawl's secret, so keys of edges are spread evenly too, and two edges collide no more often than
+// two hashes.
 func (e Edge) key() uint64 { return e.From ^ e.To*edgeFactor }
 
-// decodeEdge is the edge of an entry.
+// decodeEdge returns the edge of an entry.
 func decodeEdge(key uint64, value []byte) Edge {
 	to := binary.LittleEndian.Uint64(value)
 	return Edge{From: key ^ to*edgeFactor, To: to}
 }
 
-// Values of update tuples in the indegree drum: one byte of kind, then little-endian numbers.
+// Values of update tuples in the indegree drum: a kind byte, then little-endian numbers.
 const (
-	updateEdges   = 1 // 4 bytes: new edges to the PLD
-	updateFetched = 2 // 4 bytes: pages; 8 bytes: bytes of them
+	updateEdges   = 1 // 4 bytes: number of new edges to the PLD
+	updateFetched = 2 // 4 bytes: number of pages; 8 bytes: their bytes
 
 	maxUpdateBytes = 13
 )
@@ -93,7 +94,7 @@ func appendFetched(dst []byte, pages uint32, bytes uint64) []byte {
 	return binary.LittleEndian.AppendUint64(dst, bytes)
 }
 
-// apply adds an update tuple's value to the record. The drum's checksums have covered it; another form is a
+// apply adds an update tuple's value to the record. The drum verifies checksums, so any other form is a
 // bug.
 func (p *PLD) apply(value []byte) {
 	switch {

@@ -14,32 +14,33 @@ import (
 	"drumbeat/drum"
 )
 
-// Options describes a Star. Set, Place and Emit are needed; other zero fields mean the default.
+// Options describes a Star. Set, Place and Emit are required. Other zero fields mean the default.
 type Options struct {
 	Set  disk.Set
 	Name string // prefix of the drums' names; default "pld"
 
-	// Edges and Indegree size the two drums: Buckets, BufferBytes, BucketBytes, ReadChunkBytes, DiskBytes and
-	// Reserve are used, of Edges also Workers, of Indegree also CompressAux; the rest is set here.
+	// Edges and Indegree configure the two drums. Of both, Star uses Buckets, BufferBytes, BucketBytes,
+	// ReadChunkBytes, DiskBytes and Reserve; of Edges also Workers, of Indegree also CompressAux. It sets
+	// the other fields itself.
 	Edges, Indegree drum.Options
-	// Recent, if set, is a cache of recent edges, which are not put into the drum again: a drum.RAMCache of
-	// its own, empty at Open.
+	// Recent, if set, caches recent edges, which are then not added to the drum again. It is a
+	// drum.RAMCache of the Star's own, empty at Open.
 	Recent Recent
 
 	Budgets Budgets
-	// MaxPlaced is how many URLs of a PLD are ever placed into a queue; those beyond get OverLimit. 0: no limit. It may be another
-	// one at each Open.
+	// MaxPlaced is the maximum number of URLs of a PLD that are ever placed into a queue; further URLs get
+	// OverLimit. 0 means no limit. It may change at each Open.
 	MaxPlaced uint32
 
-	// Place returns the queue for the next URL of a PLD with so many pages per queue, from -1 to 2^40-3, and
-	// changes the ledger. Called within rounds.
+	// Place returns the queue for the next URL of a PLD with the given pages per queue, from -1 to 2^40-3,
+	// and updates the ledger. It is called within rounds.
 	Place func(ledger *[LedgerBytes]byte, pages uint32) int64
-	// Pin, if set, is called before a round, its result after the round's emission.
+	// Pin, if set, is called before a round. Its result is called after the round's emission.
 	Pin func() (release func())
-	// Emit takes placed URLs, some hundred at a time, in order of arrival within a round. Their bytes are
-	// valid during the call. An error ends the Star's life.
+	// Emit takes placed URLs, some hundred per call, in order of arrival within a round. Their bytes are
+	// valid during the call. An error is final for the Star.
 	Emit func([]Placed) error
-	// Now is the clock for FirstSeen; nil = time.Now.
+	// Now is the clock for FirstSeen; nil means time.Now.
 	Now func() time.Time
 }
 
@@ -51,21 +52,21 @@ func (o *Options) complete() error {
 		o.Now = time.Now
 	}
 	if o.Place == nil || o.Emit == nil {
-		return errors.New("options Place and Emit are needed")
+		return errors.New("options Place and Emit are required")
 	}
 	return o.Budgets.complete()
 }
 
-// Recent is a set of keys that may forget some. TestAndSet tells whether the key was in it, and puts it
-// there. It is safe for concurrent use.
+// Recent is a set of keys that may forget some. TestAndSet reports whether the key was in the set, and
+// inserts it. It is safe for concurrent use.
 type Recent interface{ TestAndSet(drum.Key) bool }
 
 var _ Recent = (*drum.RAMCache)(nil)
 
-// Edge is a link from a page of one PLD to a URL of another, by the keys of both.
+// Edge is a link from a page of one PLD to a URL of another PLD, given by their keys.
 type Edge struct{ From, To uint64 }
 
-// CheckTuple asks for the budget and queue of one URL; Aux comes back in Placed.
+// CheckTuple asks for the budget and queue of a URL. Aux is returned in Placed.
 type CheckTuple struct {
 	PLD uint64
 	Aux []byte
@@ -74,8 +75,8 @@ type CheckTuple struct {
 // Placed is the answer to a CheckTuple.
 type Placed struct {
 	PLD    uint64
-	Number int64  // what Place returned, or OverLimit
-	Budget uint32 // by the budget function, not scaled up for small crawls; for politeness
+	Number int64  // result of Place, or OverLimit
+	Budget uint32 // budget by the function, not scaled up for small crawls; for politeness
 	Aux    []byte
 }
 
@@ -85,29 +86,29 @@ const (
 	maxNumber  = OverLimit - 1
 )
 
-// OverLimit is the number of a URL that has no queue, and never will, as its PLD has had Options.MaxPlaced.
+// OverLimit is the number of a URL without queue: its PLD has already had Options.MaxPlaced URLs placed.
 const OverLimit = 1<<40 - 2
 
-// Star is the pair of drums. See the package comment for who may call what.
+// Star is the pair of drums. The package comment lists the rules for concurrent calls.
 type Star struct {
 	opt      Options
 	edges    *drum.Drum
 	indegree *drum.Drum
 	checks   atomic.Int64 // pending check tuples
 
-	mu      sync.Mutex // guards ranking; no I/O under it
+	mu      sync.Mutex // guards ranking; no I/O is done under it
 	ranking ranking
-	curve   atomic.Pointer[curve] // the budget function in force
+	curve   atomic.Pointer[curve] // the current budget function
 
-	// Of the running round of the indegree drum; Pass's goroutine only.
+	// State of the running round of the indegree drum. Only for the goroutine of Pass.
 	round struct {
 		curve   *curve
 		now     uint32
 		release func()
 		placed  []Placed
-		pld     PLD // being applied; here, since Place would move a local one to the heap
+		pld     PLD // being applied; a local variable would escape to the heap through Place
 	}
-	// Of the running emission of the edges drum; Pass's goroutine only.
+	// State of the running emission of the edges drum. Only for the goroutine of Pass.
 	fresh struct {
 		plds   []uint64
 		tuples []drum.Tuple
@@ -134,20 +135,21 @@ func (s *Star) indegreeOptions() drum.Options {
 	return drum.Options{
 		Set: s.opt.Set, Name: indegreeName(s.opt.Name), Buckets: d.Buckets, BufferBytes: d.BufferBytes,
 		BucketBytes: d.BucketBytes, ReadChunkBytes: d.ReadChunkBytes, DiskBytes: d.DiskBytes,
-		Reserve: d.Reserve, CompressAux: d.CompressAux, ValueBytes: RecordBytes, Each: true, Codec: drum.Rice, Apply: s.apply,
-		Emit: s.emitChecks, BeginRound: s.beginRound, EndRound: s.endRound,
+		Reserve: d.Reserve, CompressAux: d.CompressAux, ValueBytes: RecordBytes, Each: true, Codec: drum.Rice,
+		Apply: s.apply,
+		Emit:  s.emitChecks, BeginRound: s.beginRound, EndRound: s.endRound,
 		Wanted: func(r *drum.Result) bool { return r.Op&drum.Check != 0 },
 	}
 }
 
-// RAMBytes returns what a Star of these options takes at most, Recent apart.
+// RAMBytes returns the maximum RAM of a Star with these options, in bytes, without Recent.
 func (o Options) RAMBytes() int64 {
 	_ = o.Budgets.complete()
 	s := Star{opt: o}
 	return s.edgesOptions().RAMBytes() + s.indegreeOptions().RAMBytes() + 40*int64(o.Budgets.Ranks+1)
 }
 
-// AddEdges takes the PLD-PLD links of a page. Links within a PLD are left out.
+// AddEdges adds the links between PLDs of a page. It skips links within a PLD.
 func (s *Star) AddEdges(edges []Edge) error {
 	var tuples [addEdges]drum.Tuple
 	var values [addEdges][EdgeBytes]byte
@@ -175,14 +177,14 @@ func (s *Star) AddEdges(edges []Edge) error {
 	return s.edges.Add(tuples[:n])
 }
 
-// What goes to a drum at once, from the stack: 4 KiB of checks, half a KiB of edges. A page has five edges, most of them met
-// a moment ago, and clearing room for 64 took longer than all else.
+// Batch sizes, in tuples on the stack: 4 KiB of checks, half a KiB of edges. A typical page has five edges,
+// most of them recent. Clearing memory for 64 edges took longer than everything else.
 const (
 	addTuples = 64
 	addEdges  = 8
 )
 
-// emitEdges adds the pairs that are new to the in-degrees.
+// emitEdges adds the new pairs to the in-degrees.
 func (s *Star) emitEdges(results []drum.Result) error {
 	f := &s.fresh
 	f.plds, f.tuples, f.values = f.plds[:0], f.tuples[:0], f.values[:0]
@@ -202,7 +204,7 @@ func (s *Star) emitEdges(results []drum.Result) error {
 	return s.indegree.Add(f.tuples)
 }
 
-// Check asks for budgets. The answers come to Emit in a later Pass.
+// Check asks for budgets. A later Pass passes the answers to Emit.
 func (s *Star) Check(checks []CheckTuple) error {
 	s.checks.Add(int64(len(checks)))
 	var tuples [addTuples]drum.Tuple
@@ -219,7 +221,7 @@ func (s *Star) Check(checks []CheckTuple) error {
 	return nil
 }
 
-// Fetched adds to the counts of a PLD.
+// Fetched adds pages and bytes to the counts of a PLD.
 func (s *Star) Fetched(pld uint64, pages, bytes int64) error {
 	value := appendFetched(make([]byte, 0, maxUpdateBytes), uint32(pages), uint64(bytes))
 	return s.indegree.Add([]drum.Tuple{{Key: drum.Key(pld), Op: drum.Update, Value: value}})
@@ -240,7 +242,7 @@ func (s *Star) endRound() {
 	}
 }
 
-// apply is the rule of the indegree drum: updates add up, checks get a budget and a queue.
+// apply is the Apply of the indegree drum: updates add up, checks get a budget and a queue.
 func (s *Star) apply(key drum.Key, old []byte, exists bool, run []drum.Item, _ *drum.Arena,
 	dst []byte) ([]byte, drum.Action) {
 	pld := &s.round.pld
@@ -296,8 +298,8 @@ func (s *Star) emitChecks(results []drum.Result) error {
 	return nil
 }
 
-// Pass merges what is due in both drums, in edges first, and returns the number of rounds. An early pass merges
-// all checks; it merges all edges only where that is cheap for what it may tell.
+// Pass merges what is due in both drums, edges first, and returns the number of rounds. An early pass
+// merges all checks. It merges all edges only if edgesPay.
 func (s *Star) Pass(ctx context.Context, early bool) (rounds int, err error) {
 	rounds, err = s.edges.Pass(ctx, early && s.edgesPay())
 	if err != nil {
@@ -307,8 +309,8 @@ func (s *Star) Pass(ctx context.Context, early bool) (rounds int, err error) {
 	return rounds + n, err
 }
 
-// PassAll merges all that is pending in both drums, edges too, whatever that takes: for exact in-degrees at this moment. It
-// is a Pass.
+// PassAll is a Pass that merges everything pending in both drums at any cost, including edges. In-degrees
+// are then exact.
 func (s *Star) PassAll(ctx context.Context) (rounds int, err error) {
 	rounds, err = s.edges.Pass(ctx, true)
 	if err != nil {
@@ -318,39 +320,40 @@ func (s *Star) PassAll(ctx context.Context) (rounds int, err error) {
 	return rounds + n, err
 }
 
-// edgesPay is true when an early pass over the edges takes no time to speak of, or when a good part of them is
-// pending.
+// edgesPay reports whether an early pass over the edges is worthwhile: it takes little time, or many edges
+// are pending.
 func (s *Star) edgesPay() bool {
 	const cheap = 50 * time.Millisecond
 	st := s.edges.Stats()
 	return st.PredictedEarly <= cheap || st.Tuples >= st.Keys/4
 }
 
-// Full is true when a merge is due by size.
+// Full reports whether a merge is due because of size.
 func (s *Star) Full() bool { return s.edges.Full() || s.indegree.Full() }
 
-// PendingChecks returns the number of check tuples that have not been answered.
+// PendingChecks returns the number of unanswered check tuples.
 func (s *Star) PendingChecks() int64 { return s.checks.Load() }
 
-// Pending returns what waits in the drums' buckets: edges, and checks and updates with their bytes.
+// Pending returns the number of tuples in the edges drum's buckets, and the number and bytes of checks and
+// updates in the indegree drum's buckets.
 func (s *Star) Pending() (edges, tuples, bytes int64) {
 	edges, _ = s.edges.Pending()
 	tuples, bytes = s.indegree.Pending()
 	return edges, tuples, bytes
 }
 
-// ChecksHalfFull is true when the buckets of the indegree drum are half full or one is full: a scan of QF
-// waits.
+// ChecksHalfFull reports whether the buckets of the indegree drum are half full, or one is full. A scan of
+// QF then pauses.
 func (s *Star) ChecksHalfFull() bool { return s.indegree.HalfFull() }
 
-// NumPLDs returns V, the number of PLDs known.
+// NumPLDs returns V, the number of known PLDs.
 func (s *Star) NumPLDs() int64 { return s.indegree.Stats().Keys }
 
 // Stats returns the drums' counters.
 func (s *Star) Stats() (edges, indegree drum.Stats) { return s.edges.Stats(), s.indegree.Stats() }
 
-// Refresh brings the budget function up to the present ranking and number of PLDs. Call it when BEAST has
-// moved to another queue, and at no other time.
+// Refresh updates the budget function to the current ranking and number of PLDs. Call it only when BEAST
+// has moved to another queue.
 func (s *Star) Refresh() {
 	plds := s.NumPLDs()
 	s.mu.Lock()
@@ -363,7 +366,7 @@ func (s *Star) Refresh() {
 	s.curve.Store(newCurve(s.opt.Budgets, plds, degrees))
 }
 
-// Top returns the PLDs with the largest in-degrees, at most n and at most Ranks+1, by falling in-degree.
+// Top returns the PLDs with the largest in-degrees, at most n and at most Ranks+1, by descending in-degree.
 func (s *Star) Top(n int) []Ranked {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -371,13 +374,13 @@ func (s *Star) Top(n int) []Ranked {
 	return ranked[:min(n, len(ranked))]
 }
 
-// Budget returns what a PLD of some in-degree gets by the function in force: the budget for politeness, and
-// pages per queue.
+// Budget returns the current budget of a PLD with the given in-degree: nominal for politeness, and pages
+// per queue.
 func (s *Star) Budget(indegree uint32) (nominal, pages uint32) {
 	return s.curve.Load().budgets(indegree)
 }
 
-// Pause lets running emissions end and starts none until Resume.
+// Pause waits until running emissions end. No emission starts until Resume.
 func (s *Star) Pause() {
 	s.edges.Pause()
 	s.indegree.Pause()

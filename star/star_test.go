@@ -354,13 +354,15 @@ func (r *rig) finish() {
 			FirstSeen: p.FirstSeen, Placed: uint32(len(r.m.order[pld]) - len(r.m.order[pld])/10)}
 		calls := len(r.m.order[pld])
 		if most := r.opt.MaxPlaced; most > 0 && want.Placed >= most {
-			for want.Placed = most; calls > 0 && uint32(calls-1-(calls-1)/10) >= most; calls-- { // over the limit nobody asks for a place
+			// Over the limit nobody asks for a place.
+			for want.Placed = most; calls > 0 && uint32(calls-1-(calls-1)/10) >= most; calls-- {
 			}
 		}
 		if p != want || binary.LittleEndian.Uint64(p.Ledger[:]) != uint64(calls) || p.FirstSeen == 0 {
 			r.t.Errorf("PLD %x: got %+v, want %+v", pld, p, want)
 		}
-		if known, err := star.LookUp(r.opt.Set, "pld", st, pld, nil); err != nil || !known.Found || known.Record != p || known.Merged != p {
+		if known, err := star.LookUp(r.opt.Set, "pld", st, pld, nil); err != nil || !known.Found ||
+			known.Record != p || known.Merged != p {
 			r.t.Errorf("LookUp of PLD %x: %+v, %v, want %+v", pld, known, err, p)
 		}
 		now, err := star.BudgetOf(r.opt.Set, st, r.opt.Budgets, p.Indegree)
