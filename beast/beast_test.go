@@ -22,7 +22,7 @@ var (
 	longFlag = flag.Bool("long", false, "run the random tests for longer")
 )
 
-// model is a Beast of maps and slices, with the rule of placement written down anew.
+// model is a Beast of maps and slices, with its own version of the placement rule.
 type model struct {
 	s, h, last int64
 	scans      int64
@@ -31,10 +31,11 @@ type model struct {
 	old        []string
 	scanning   bool
 	ledgers    map[int]ledger         // by PLD
-	fill       map[int64]map[int]fill // what was ever put into a queue, by PLD
+	fill       map[int64]map[int]fill // everything ever put into a queue, by PLD
 }
 
-// fill counts the records of a PLD put into a queue; budget is the largest in force at one of these moments.
+// fill counts the records of a PLD put into a queue. budget is the largest budget in force when one was
+// put.
 type fill struct{ records, budget int }
 
 type ledger struct {
@@ -88,7 +89,7 @@ func (m *model) append(n int64, pld, budget int, rec string) {
 	m.fill[n][pld] = fill{f.records + 1, max(f.budget, budget)}
 }
 
-// front is the record that must come next, moving s; nothing may be pinned.
+// front returns the record that must come next, and moves s. Nothing may be pinned.
 func (m *model) front() (string, bool) {
 	if len(m.queues[m.s]) == 0 {
 		next := int64(0)
@@ -124,7 +125,7 @@ func (m *model) records() int {
 	return n
 }
 
-// rig drives a Beast and the model side by side.
+// rig drives a Beast and the model in parallel.
 type rig struct {
 	t       *testing.T
 	rng     *rand.Rand
@@ -184,7 +185,7 @@ func record(n, pld, size int) string {
 
 func pldOf(rec []byte) int { return int(binary.LittleEndian.Uint32(rec[4:])) }
 
-// place puts a batch of records through Place and Append, as a round of STAR does, reading in between.
+// place passes a batch of records through Place and Append, as a round of STAR does, with reads in between.
 func (r *rig) place(plds []int, recs []string) error {
 	release := r.b.Pin()
 	defer release()
@@ -258,7 +259,7 @@ func (r *rig) scan(n int) error {
 			r.m.scanning = false
 			return r.b.EndScan()
 		}
-		// The hop through STAR's buckets, with the cursor: one step each here.
+		// The way through STAR's buckets, and the cursor: one step each here.
 		s := string(rec)
 		p := pldOf(rec)
 		r.b.ScanAdvance()
@@ -273,7 +274,7 @@ func (r *rig) scan(n int) error {
 func (r *rig) checkpoint() error {
 	f := r.b.Freeze()
 	snap := r.m.clone()
-	if r.rng.IntN(2) == 0 { // movers go on before Save
+	if r.rng.IntN(2) == 0 { // stages continue before Save
 		if err := r.step(); err != nil {
 			return err
 		}
@@ -416,7 +417,7 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// drain reads everything, scanning as needed: nothing is lost whatever the budgets were.
+// drain reads everything, with scans as needed. Nothing may be lost, whatever the budgets.
 func (r *rig) drain() {
 	r.t.Helper()
 	for i := range r.budgets {

@@ -8,7 +8,7 @@ import (
 	"drumbeat/beast"
 )
 
-// Rounds, the reader and scans at the same time: every record comes out once.
+// Rounds, the reader and scans run concurrently. Every record must come out once.
 func TestConcurrent(t *testing.T) {
 	const writers, rounds, batch = 4, 50, 20
 	r := newRig(t, 1, 2)
@@ -69,7 +69,7 @@ func TestConcurrent(t *testing.T) {
 	wg.Wait()
 }
 
-// scanAlways starts a scan whenever none is on, and places what it reads anew.
+// scanAlways starts a scan whenever none is running, and places the records again.
 func scanAlways(t *testing.T, b *beast.Beast, round func([]uint32) error, done chan struct{}) {
 	for {
 		select {

@@ -9,8 +9,8 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// Example places five URLs of a PLD with budget 2 and one of a PLD with budget 10, and reads the queues in
-// turn. What fits into no queue goes to QF, which is read again later with twice the queues.
+// Example places five URLs of a PLD with budget 2 and one of a PLD with budget 10, then reads the queues in
+// order. URLs that fit into no queue go to QF, which is read again later with twice the number of queues.
 func Example() {
 	b, err := beast.Open(beast.Options{Set: disk.Set{FS: memfs.New(1), Paths: []string{"disk0"}}}, nil)
 	if err != nil {
@@ -18,10 +18,10 @@ func Example() {
 	}
 	defer b.Close()
 
-	ledgers := map[string]*beast.Ledger{"spam.test": {}, "good.test": {}} // the owner keeps one for each PLD
+	ledgers := map[string]*beast.Ledger{"spam.test": {}, "good.test": {}} // the owner keeps a ledger for each PLD
 	budgets := map[string]uint32{"spam.test": 2, "good.test": 10}
 	place := func(pld, url string) {
-		defer b.Pin()() // between Place and Append the current queue must not move on
+		defer b.Pin()() // the current queue must not move between Place and Append
 		n := b.Place(ledgers[pld], budgets[pld])
 		if err := b.Append(n, []byte(pld+url)); err != nil {
 			log.Fatal(err)
@@ -48,7 +48,7 @@ func Example() {
 	fmt.Println("in QF:", b.Stats().FailedRecords)
 	readQueues()
 
-	// The queue was read to its end, so a scan of QF is due. It doubles the queues.
+	// The queue has been read to its end, so a scan of QF is due. It doubles the number of queues.
 	fmt.Println("scan due:", b.ScanDue())
 	if err := b.StartScan(); err != nil {
 		log.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"drumbeat/internal/damage"
 )
 
-// fuzzAllocBytes bounds what reading the small files of the fuzz tests may take from the heap.
+// fuzzAllocBytes bounds the heap memory for reading the small files of the fuzz tests.
 const fuzzAllocBytes = 64 << 20
 
 var fuzzDirs = []string{"d0", "d1"}
@@ -73,13 +73,15 @@ func walked(set disk.Set, st *beast.State) (records []string, err error) {
 	return records, err
 }
 
-// FuzzFiles damages the files and the state of a Beast. Damaged files: found, naming the file, or as they
-// were. Damaged states: no panic, no large allocation, an end.
+// FuzzFiles damages the files and the state of a Beast. With damaged files, the result must be the original
+// data or an error that names the file. With damaged states, there must be no panic, no large allocation
+// and no endless loop.
 func FuzzFiles(f *testing.F) {
 	damage.Fuzz(f, newSoundBeast(f).check)
 }
 
-// TestStates does everything that damage.Edit can do to the state, one at a time; without -long some of it.
+// TestStates applies every edit that damage.Edit offers to the state, one at a time; without -long some of
+// them.
 func TestStates(t *testing.T) {
 	s := newSoundBeast(t)
 	s.Sweep(t, 4, *longFlag, s.check)

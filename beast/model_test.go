@@ -6,13 +6,13 @@ import (
 	"drumbeat/beast"
 )
 
-// The examples below Theorems 6 and 7 and eq. (31).
+// The examples after Theorems 6 and 7 and equation (31).
 func TestPaperExamples(t *testing.T) {
 	m := beast.Model{PLDs: 33e6, MeanBudget: 11, UniquePerPage: 6.5, PagesPerSecond: 3100, URLBytes: 110}
 	for _, c := range []struct {
 		name      string
 		got, want float64
-		unit      float64 // of the last printed digit
+		unit      float64 // one unit of the last printed digit
 	}{
 		{"naive rate, N = 100 million", m.NaiveRate(100e6) / 1e6, 3.8, 0.1},
 		{"naive rate, N = 8 billion", m.NaiveRate(8e9) / 1e6, 83, 1},

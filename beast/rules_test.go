@@ -9,8 +9,8 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// A reader that is starved for ever finds nothing of a round before its emission, and passes none of its
-// queues.
+// A reader without other work must find nothing of a round before its emission, and must not pass any of
+// its queues.
 func TestReaderNeverOvertakesEmission(t *testing.T) {
 	r := newRig(t, 1, 1)
 	must(t, r.b.Append(2, []byte("two")))
@@ -55,7 +55,7 @@ func TestReaderNeverOvertakesEmission(t *testing.T) {
 	}
 }
 
-// Pins nest: the lowest number of any running round holds.
+// Pins nest: the lowest number of all running rounds holds.
 func TestPinsNest(t *testing.T) {
 	r := newRig(t, 1, 1)
 	must(t, r.b.Append(1, []byte("one")))
@@ -63,7 +63,7 @@ func TestPinsNest(t *testing.T) {
 	inner := r.b.Pin()
 	r.b.Place(&beast.Ledger{}, 1)
 	inner()
-	inner() // twice is no harm
+	inner() // a second call does no harm
 	if _, ok, _ := r.b.Peek(); ok {
 		t.Fatal("read queue 1 while a round that placed into it was on")
 	}
@@ -73,8 +73,8 @@ func TestPinsNest(t *testing.T) {
 	}
 }
 
-// With one PLD far over its budget, scans come when s has moved 1, 2, 4, … queues, and stop doubling at the
-// limit.
+// With one PLD far over its budget, scans are due when s has moved 1, 2, 4, … queues; the doubling stops at
+// the limit.
 func TestScansAtDoublingDistances(t *testing.T) {
 	for _, limit := range []int{4, 1024} {
 		r := newRig(t, 1, 1)
@@ -109,7 +109,7 @@ func TestScansAtDoublingDistances(t *testing.T) {
 	}
 }
 
-// A starved reader may scan before a scan is due; h stays, since all its queues are free.
+// A reader without records may scan before a scan is due. h stays, since all its queues are free.
 func TestEarlyScanKeepsHorizon(t *testing.T) {
 	r := newRig(t, 1, 1)
 	must(t, r.b.Append(beast.Failed, []byte("zero budget")))
@@ -130,7 +130,7 @@ func TestEarlyScanKeepsHorizon(t *testing.T) {
 	}
 }
 
-// What has been read is gone from the disk after the next checkpoint.
+// After the next checkpoint, queues that have been read must be gone from the disk.
 func TestFilesGo(t *testing.T) {
 	r := newRig(t, 1, 2)
 	must(t, r.b.Close())

@@ -11,7 +11,7 @@ import (
 	"drumbeat/disk"
 )
 
-// BenchmarkAdd measures intake, the writing of full buffers included.
+// BenchmarkAdd measures intake, including the writing of full buffers.
 func BenchmarkAdd(b *testing.B) {
 	meter := disk.NewMeter(disk.OS())
 	set := disk.Set{FS: meter, Paths: []string{b.TempDir()}}
@@ -37,8 +37,8 @@ func BenchmarkAdd(b *testing.B) {
 	b.ReportMetric(float64(meter.Counts().WrittenBytes)/n, "io-B/link")
 }
 
-// BenchmarkPass sends links through URLseen, one in nine of them new, in passes as the sizes have it. Their
-// text is made up of a few thousand hosts and paths, and compresses about as that of pages does.
+// BenchmarkPass sends links through URLseen in passes of several sizes. One link in nine is new. Their text
+// combines a few thousand hosts and paths, and compresses about as well as that of real pages.
 func BenchmarkPass(b *testing.B) {
 	for _, c := range []struct {
 		codec Codec
@@ -141,8 +141,8 @@ func benchmarkPass(b *testing.B, opt Options, known int) {
 	b.ReportMetric(8*float64(s.LiveBytes)/float64(s.Keys), "bits/key")
 }
 
-// BenchmarkDryPass is the least that a pass costs: the links of one page into a cache of a few thousand
-// keys.
+// BenchmarkEarlyPass measures the minimum cost of a pass: the links of one page into a cache of a few
+// thousand keys.
 func BenchmarkEarlyPass(b *testing.B) {
 	for _, aux := range []AuxMode{AuxBucketed, AuxLog} {
 		b.Run(fmt.Sprintf("aux=%d", aux), func(b *testing.B) {

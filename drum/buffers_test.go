@@ -64,8 +64,8 @@ func TestGoldenBuffers(t *testing.T) {
 	}
 }
 
-// What checkpoints write is at most twice what came into the buffers, and what their files hold at most
-// twice what is in the buffers, but for heads and whole pages; a checkpoint without news writes nothing.
+// Checkpoints write at most twice the bytes that entered the buffers. Their files take at most twice the
+// content of the buffers, plus headers and padding. A checkpoint without new tuples writes nothing.
 func TestCheckpointBytes(t *testing.T) {
 	for _, kind := range []string{"mixed", "log", "variable"} {
 		t.Run(kind, func(t *testing.T) {
@@ -109,10 +109,10 @@ func TestCheckpointBytes(t *testing.T) {
 	}
 }
 
-// fresh is true when the file holds the n bytes written last and nothing else.
+// fresh reports whether the file holds only the n bytes written last.
 func (bf *bufferFile) fresh(n int64) bool { return bf.written == n+pageBytes }
 
-// buffered returns the bytes in buffers, and of the files that hold them.
+// buffered returns the number of bytes in buffers, and that of the files that hold them.
 func (w *world) buffered() (buffers, files int64) {
 	for i := range w.d.buckets {
 		for _, s := range []*stream{&w.d.buckets[i].open.keys, &w.d.buckets[i].open.aux} {
@@ -130,7 +130,7 @@ func (w *world) buffered() (buffers, files int64) {
 	return buffers, files
 }
 
-// Damage to a file of saved buffers is found when the store is opened, and when it is walked.
+// Open and the walks must find damage to a file of saved buffers.
 func TestDamagedBuffers(t *testing.T) {
 	rng := newRand(t)
 	for range 20 {
@@ -167,7 +167,7 @@ func TestDamagedBuffers(t *testing.T) {
 	}
 }
 
-// A state that names more of a buffer than its file has is refused, not filled up.
+// A state that claims more bytes of a buffer than its file has must be rejected.
 func TestMissingBuffer(t *testing.T) {
 	mem := memfs.New(1)
 	w := newWorld(t, mem, small(kinds["mixed"]), 1)

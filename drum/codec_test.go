@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// ascending returns n different keys in order.
+// ascending returns n distinct keys in order.
 func ascending(rng *rand.Rand, n int, shift uint) []uint64 {
 	keys := make([]uint64, 0, n)
 	for len(keys) < n {
@@ -46,7 +46,7 @@ func TestCodecs(t *testing.T) {
 	}
 }
 
-// The sum over the blocks of a cache of n keys stays within 1 % of the information-theoretic bound.
+// The blocks of a cache of n keys take at most 1 % more than the information-theoretic bound.
 func TestRiceSize(t *testing.T) {
 	rng := newRand(t)
 	for _, log := range []float64{17, 30, 35.3} {

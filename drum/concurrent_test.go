@@ -14,8 +14,8 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// Adds by many, passes and checkpoints side by side: each tuple is answered once, in order within an adder's
-// tuples of a key; and what a checkpoint saved beside them is the moment of its Freeze.
+// Many adders, passes and checkpoints run concurrently. Each tuple must be answered once, and the tuples of
+// an adder with the same key in order. A checkpoint saved meanwhile must hold the moment of its Freeze.
 func TestConcurrent(t *testing.T) {
 	for _, name := range []string{"mixed", "slow", "log"} {
 		t.Run(name, func(t *testing.T) { testConcurrent(t, small(kinds[name])) })
@@ -28,7 +28,7 @@ type concurrent struct {
 	opt Options
 	d   *Drum
 
-	steps sync.RWMutex // as the crawl's: held for reading in a step, exclusively around Freeze
+	steps sync.RWMutex // as in the crawl: held for reading in a transaction, for writing around Freeze
 	added [4]int       // by adder
 
 	mu      sync.Mutex
@@ -46,7 +46,7 @@ func (c *concurrent) emit(rs []Result) error {
 		}
 		c.emitted[string(r.Aux)]++
 		if c.opt.logged() {
-			continue // no keys
+			continue // results without keys
 		}
 		at := fmt.Sprint(adder, r.Key)
 		if last, ok := c.last[at]; ok && last > i {
@@ -66,7 +66,7 @@ func (c *concurrent) add(adder, batches int) error {
 			aux := fmt.Appendf(nil, "%d/%d", adder, c.added[adder]+i)
 			key := Key(rng.Uint64N(500) << 55)
 			if c.opt.logged() {
-				key = Key((uint64(c.added[adder]+i)*4 + uint64(adder)) * 0x9e3779b97f4a7c15) // new each
+				key = Key((uint64(c.added[adder]+i)*4 + uint64(adder)) * 0x9e3779b97f4a7c15) // all distinct
 			}
 			ts[i] = Tuple{Key: key, Op: CheckUpdate, Aux: aux}
 		}
@@ -127,7 +127,7 @@ func testConcurrent(t *testing.T, opt Options) {
 	must(t, c.d.Close())
 }
 
-// checkpoint saves a state beside what goes on, and compares its tuples with those of the moment.
+// checkpoint saves a state while other work goes on, and compares its tuples with those of its moment.
 func (c *concurrent) checkpoint(gen uint64) error {
 	c.d.Pause()
 	c.steps.Lock()

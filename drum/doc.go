@@ -40,9 +40,9 @@
 // # Concurrency
 //
 // Add may be called by many goroutines, also during a pass and from within Emit. The goroutine that fills a
-// buffer writes it. One Pass runs at a time. With Options.Workers above 1, a Pass starts that number of
-// goroutines, and one more to read a text log. They end with the pass. Within a round, reading, sorting and
-// writing do not overlap.
+// buffer writes it. One Pass runs at a time. With Options.Workers above 1, a Pass merges buckets, and then
+// decodes text logs, in up to that number of goroutines, and reads text logs in one more. They end with the
+// pass. Within a round, reading, sorting and writing do not overlap.
 //
 // # Memory and disk
 //

@@ -18,7 +18,7 @@ import (
 
 var longFlag = flag.Bool("long", false, "run the long forms of tests")
 
-// times returns n, or many times that in the long form.
+// times returns n, or a multiple of it with -long.
 func times(n int) int {
 	switch {
 	case *longFlag:
@@ -29,7 +29,7 @@ func times(n int) int {
 	return n
 }
 
-// act does something random to the store.
+// act does a random operation on the store.
 func (w *world) act(rng *rand.Rand) error {
 	ctx := context.Background()
 	switch x := rng.IntN(100); {
@@ -56,7 +56,7 @@ func (w *world) act(rng *rand.Rand) error {
 
 var errNoSpace = errors.New("no space")
 
-// partial does a pass that is cut short after some rounds.
+// partial runs a pass that is cut short after some rounds.
 func (w *world) partial(rng *rand.Rand) error {
 	if rng.IntN(2) == 0 {
 		ctx, cancel := context.WithCancel(context.Background())
@@ -90,7 +90,7 @@ func (w *world) partial(rng *rand.Rand) error {
 	return err
 }
 
-// Any history of adds, passes, checkpoints and restarts gives the results of the reference.
+// Any history of adds, passes, checkpoints and restarts must give the results of the reference.
 func TestModel(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(kinds)) {
 		t.Run(name, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestModel(t *testing.T) {
 						}
 						must(t, w.d.Close())
 						w.set.FS = mem
-						if rng.IntN(4) == 0 { // a new disk
+						if rng.IntN(4) == 0 { // add a disk
 							w.set.Paths = append(w.set.Paths, fmt.Sprintf("d%d", w.set.Len()))
 							w.grown = true
 						}
@@ -134,7 +134,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// A crash at any operation of a history costs nothing that the last durable manifest has.
+// A crash at any operation of a history must lose nothing that the last durable manifest has.
 func TestCrashEverywhere(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(kinds)) {
 		t.Run(name, func(t *testing.T) {
@@ -180,7 +180,7 @@ func crashEverywhere(t *testing.T, opt Options, rng *rand.Rand) {
 			err = history(w)
 		}
 		if err == nil {
-			break // the random choices of Crash don't exist here, but leave room for a shorter history
+			break // covers the random choices of Crash too, which are not counted here
 		}
 		if !errors.Is(err, disk.ErrCrashed) {
 			t.Fatalf("crash at %d of %d: %v", n, ops, err)
@@ -205,7 +205,7 @@ func crashEverywhere(t *testing.T, opt Options, rng *rand.Rand) {
 	}
 }
 
-// A store whose buffers never fill makes no bucket files.
+// A store whose buffers never fill must create no bucket files.
 func TestSmallStoreStaysInRAM(t *testing.T) {
 	rng := newRand(t)
 	mem := memfs.New(1)
@@ -236,7 +236,7 @@ func TestSmallStoreStaysInRAM(t *testing.T) {
 	must(t, w.finish())
 }
 
-// A round never takes more RAM than BucketBytes, and the pages of its memory neither.
+// A round must never take more RAM than BucketBytes, and neither must the touched pages of its memory.
 func TestRoundStaysWithinBucketBytes(t *testing.T) {
 	rng := newRand(t)
 	for _, name := range slices.Sorted(maps.Keys(kinds)) {
@@ -273,7 +273,7 @@ func TestRoundStaysWithinBucketBytes(t *testing.T) {
 	}
 }
 
-// An error of Emit ends the store; one of Reserve or of the context doesn't.
+// An error of Emit is final for the store. An error of Reserve or of the context is not.
 func TestErrors(t *testing.T) {
 	opt := small(kinds["mixed"])
 	opt.Set = disk.Set{FS: memfs.New(1), Paths: []string{"a"}}
@@ -309,7 +309,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Steady-state Add allocates nothing.
+// Add must allocate nothing in the steady state.
 func TestAddAllocates(t *testing.T) {
 	opt := Options{Name: "x", Set: disk.Set{FS: disk.OS(), Paths: []string{t.TempDir()}}}
 	d, err := Open(opt, nil)
@@ -324,14 +324,14 @@ func TestAddAllocates(t *testing.T) {
 		must(t, d.Add(ts))
 	}
 	for range 100 {
-		batch() // buffers are taken
+		batch() // allocates the buffers
 	}
 	if n := testing.AllocsPerRun(100, batch); n > 0 {
 		t.Errorf("got %v allocations a batch", n)
 	}
 }
 
-// Parts that were replaced don't take more space than live ones, for long.
+// Replaced parts must not take more space than live ones for long.
 func TestDeadPartsAreCollected(t *testing.T) {
 	rng := newRand(t)
 	for _, checkpoints := range []bool{false, true} {
@@ -391,7 +391,7 @@ func TestOptionsValidate(t *testing.T) {
 	}
 }
 
-// A key with more tuples than Apply sees at once comes out as if there were several rounds.
+// A key with more tuples than Apply gets at once must come out as if there were several rounds.
 func TestLongRuns(t *testing.T) {
 	for _, name := range []string{"variable", "count", "slow"} {
 		rng := newRand(t)

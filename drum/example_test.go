@@ -11,7 +11,7 @@ import (
 )
 
 // Example asks which URLs are new, as a crawl asks URLseen. Each tuple is a check and an update. The store
-// lies on a file system in RAM; disk.OS() is the real one.
+// is on a file system in RAM; disk.OS() is the real one.
 func Example() {
 	d, err := drum.Open(drum.Options{
 		Set:         disk.Set{FS: memfs.New(1), Paths: []string{"disk0"}},
@@ -19,7 +19,7 @@ func Example() {
 		Buckets:     4,
 		BufferBytes: 4096,
 		BucketBytes: 1 << 20,
-		Op:          drum.CheckUpdate, // of all tuples
+		Op:          drum.CheckUpdate, // the operation of all tuples
 		Emit: func(results []drum.Result) error {
 			for _, r := range results {
 				if r.New {
@@ -34,7 +34,7 @@ func Example() {
 	}
 	defer d.Close()
 
-	// Keys should be uniform; a crawl hashes its URLs. The leading bits choose the bucket.
+	// Keys should be uniform; a crawl hashes its URLs. The leading bits select the bucket.
 	err = d.Add([]drum.Tuple{
 		{Key: 0x11 << 56, Op: drum.CheckUpdate, Aux: []byte("http://a.test/")},
 		{Key: 0x52 << 56, Op: drum.CheckUpdate, Aux: []byte("http://b.test/")},

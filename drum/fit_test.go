@@ -7,7 +7,8 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// TestFit: what is fitted keeps to RAM and disk, and comes near Theorem 2, which knows of fewer buffers.
+// TestFit checks that the fitted options respect RAM and disk, and come near Theorem 2, which counts fewer
+// buffers.
 func TestFit(t *testing.T) {
 	load := Load{Known: 1e8, Links: 1e9, UniqueFraction: 1.0 / 9, URLBytes: 110, KeyBytes: 8, PointerBytes: 8}
 	set := disk.Set{FS: disk.OS(), Paths: []string{"a"}}
@@ -43,8 +44,8 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// TestFirstBlockReadOnce: a merge whose first change is within the first block of a part reads the part
-// once, as the theorem has it.
+// TestFirstBlockReadOnce checks that a merge whose first change is in the first block of a part reads the
+// part once, as the theorem assumes.
 func TestFirstBlockReadOnce(t *testing.T) {
 	set := disk.Set{FS: memfs.New(1), Paths: []string{"/a"}}
 	d, err := Open(Options{Set: set, Name: "x", Op: CheckUpdate, Codec: Raw, Buckets: 1}, nil)
@@ -59,7 +60,7 @@ func TestFirstBlockReadOnce(t *testing.T) {
 		return nil
 	}))
 	before := d.Stats()
-	for _, key := range []Key{1, 2*1000 + 101} { // before all, and within the first block
+	for _, key := range []Key{1, 2*1000 + 101} { // before all keys, and in the first block
 		must(t, d.Add([]Tuple{{Key: key, Op: CheckUpdate}}))
 		part := d.Stats().LiveBytes
 		if _, err := d.Pass(t.Context(), true); err != nil {

@@ -11,11 +11,11 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// measureCost runs n tuples through a store, full passes alone, and returns what they cost, a tuple each.
-// The texts don't compress within the pages that blocks take.
+// measureCost runs n tuples through a store, in full passes only, and returns the cost per tuple. The texts
+// do not compress by whole pages.
 func measureCost(t *testing.T, o Options, n int, unique float64, text int) (Stats, float64) {
 	t.Helper()
-	o.Emit = func([]Result) error { return nil } // else aux isn't read
+	o.Emit = func([]Result) error { return nil } // without Emit aux is not read
 	o.Set, o.Name = disk.Set{FS: memfs.New(1), Paths: []string{"d"}}, "s"
 	d, err := Open(o, nil)
 	if err != nil {
@@ -47,8 +47,8 @@ func measureCost(t *testing.T, o Options, n int, unique float64, text int) (Stat
 	return d.Stats(), float64(len(known)) / float64(n)
 }
 
-// TestCostMeasured: what a store reads and writes is what is predicted, for the paper's form and for ours,
-// by kind.
+// TestCostMeasured checks that a store reads and writes what Cost predicts, by kind of I/O, for the paper's
+// configuration and for ours.
 func TestCostMeasured(t *testing.T) {
 	const n, text = 400_000, 96
 	for name, o := range map[string]Options{
@@ -63,7 +63,7 @@ func TestCostMeasured(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := 0.3
 			if o.Buckets > 100 {
-				p = 1 // where keys come again the largest bucket is further from the mean
+				p = 1 // with repeated keys the largest bucket is further from the mean
 			}
 			s, unique := measureCost(t, o, n, p, text)
 			in := CostInput{Tuples: n, UniqueFraction: unique, AuxBytes: text, AuxRatio: 1}
@@ -91,8 +91,8 @@ func TestCostMeasured(t *testing.T) {
 	}
 }
 
-// TestCostSmallPasses: a pass of few tuples reads and writes the parts of few buckets; what is copied to
-// get rid of dead parts comes on top, at most as much again.
+// TestCostSmallPasses checks that a pass of few tuples reads and writes the parts of few buckets. Copies
+// that remove dead parts come on top, and at most double that.
 func TestCostSmallPasses(t *testing.T) {
 	o := Options{Buckets: 64, BufferBytes: 4096, BucketBytes: 1 << 20, Op: CheckUpdate, Codec: Raw,
 		Set: disk.Set{FS: memfs.New(1), Paths: []string{"d"}}, Name: "s"}
@@ -129,8 +129,8 @@ func TestCostSmallPasses(t *testing.T) {
 	}
 }
 
-// TestCostTheorem2: without headers and records that stay in buffers the paper's form costs what Theorem 2
-// says.
+// TestCostTheorem2 checks that, without headers and records that stay in buffers, the paper's configuration
+// costs what Theorem 2 predicts.
 func TestCostTheorem2(t *testing.T) {
 	for _, l := range []Load{
 		{Known: 1e8, Links: 59e9, UniqueFraction: 1. / 9, URLBytes: 110, KeyBytes: 8, PointerBytes: 8},
@@ -149,7 +149,7 @@ func TestCostTheorem2(t *testing.T) {
 	}
 }
 
-// TestRiceBits: the code is within 0.15 bits of the bound, for densities from 2 keys to 2^63.
+// TestRiceBits checks that the code is within 0.15 bits of the bound for densities from 2 keys to 2^63.
 func TestRiceBits(t *testing.T) {
 	for e := 2.0; e < 63; e += 0.5 {
 		bits := riceBits(math.Exp2(e))
@@ -157,7 +157,7 @@ func TestRiceBits(t *testing.T) {
 			t.Errorf("gap 2^%v: got %.3f bits, the bound is %.3f", e, bits, bound)
 		}
 	}
-	// The least of any parameter at 1e8, 1e9 and 1e10 keys, by simulation.
+	// The minimum over all parameters at 1e8, 1e9 and 1e10 keys, by simulation.
 	for keys, want := range map[float64]string{1e8: "38.90", 1e9: "35.65", 1e10: "32.27"} {
 		if got := fmt.Sprintf("%.2f", riceBits(math.Exp2(64)/keys)); got != want {
 			t.Errorf("%v keys: got %s bits, want %s", keys, got, want)

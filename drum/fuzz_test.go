@@ -15,17 +15,17 @@ import (
 	"drumbeat/internal/damage"
 )
 
-// fuzzAllocBytes bounds what reading the small stores of the fuzz tests may take from the heap: mainly
-// bitmaps of 32 MiB, which the walk takes for the number of texts that a state claims.
+// fuzzAllocBytes bounds the heap memory for reading the small stores of the fuzz tests. Most of it is
+// bitmaps of 32 MiB, which the walk allocates for the number of texts that a state claims.
 const fuzzAllocBytes = 80 << 20
 
 // soundStore is a checkpointed store in the middle of a pass: parts, sealed and open inputs, buffers, and
-// of one with text logs, lists of uniques that are being streamed.
+// with text logs lists of uniques that are being streamed.
 type soundStore struct {
 	*damage.Case[State]
 	kind string
-	// walked and scanned are what the walks and a scan find: entries, waiting tuples or texts, with how
-	// often they come. A scan also gives the texts that have proved known.
+	// walked and scanned are the results of the walks and of a scan: entries and waiting tuples or texts,
+	// with their counts. A scan also finds the texts found known.
 	walked, scanned map[string]int
 }
 
@@ -56,7 +56,7 @@ func newSoundStore(f testing.TB, kind string, dirs int) *soundStore {
 	must(f, err)
 	batch(50)
 	ctx, cancel := context.WithCancel(context.Background())
-	if w.opt.logged() { // up to the streaming, and a bit of it
+	if w.opt.logged() { // up to and including some streaming
 		w.cancel, w.cancelIn = cancel, 2
 		if _, err = w.d.Pass(ctx, true); !errors.Is(err, context.Canceled) {
 			f.Fatal(err)
@@ -88,7 +88,7 @@ func newSoundStore(f testing.TB, kind string, dirs int) *soundStore {
 	return s
 }
 
-// scanItems is all that ScanState finds.
+// scanItems returns everything that ScanState finds.
 func scanItems(set disk.Set, st *State, damaged func(error) error) (map[string]int, Found, error) {
 	items := map[string]int{}
 	found, err := ScanState(set, "s", st, Scan{
@@ -109,7 +109,7 @@ func scanItems(set disk.Set, st *State, damaged func(error) error) (map[string]i
 
 func tupleItem(t Tuple) string { return fmt.Sprintf("tuple %x %d %x %s", t.Key, t.Op, t.Value, t.Aux) }
 
-// walkItems is what walk, walkCache and WalkUniques find.
+// walkItems returns everything that walk, walkCache and WalkUniques find.
 func walkItems(set disk.Set, st *State) (items map[string]int, err error) {
 	items = map[string]int{}
 	err = walkCache(set, "s", st, func(key Key, value []byte) error {
@@ -128,7 +128,7 @@ func walkItems(set disk.Set, st *State) (items map[string]int, err error) {
 	return items, errors.Join(err, errWalk, errUniques)
 }
 
-// merge opens the store, adds to it, merges all and gives the memory back.
+// merge opens the store, adds to it, merges everything and frees the memory.
 func (s *soundStore) merge(set disk.Set, st *State) error {
 	opt := small(kinds[s.kind])
 	opt.Set, opt.Name, opt.BucketBytes = set, "s", 4<<10
@@ -147,9 +147,9 @@ func (s *soundStore) merge(set disk.Set, st *State) error {
 	return nil
 }
 
-// FuzzFiles damages the files and the state of a store. Damaged files: the walks and a merge find it,
-// naming the file, or read what was written; a scan goes on behind it and reads nothing that was not
-// written. Damaged states: no panic, no large allocation, an end.
+// FuzzFiles damages the files and the state of a store. With damaged files, the walks and a merge must read
+// the original data or return an error that names the file. A scan must continue after the damage and
+// return only original data. With damaged states, they must end without a panic or a large allocation.
 func FuzzFiles(f *testing.F) {
 	stores := []*soundStore{newSoundStore(f, "variable", 2), newSoundStore(f, "log", 2), newSoundStore(f, "seen", 1)}
 	for kind := range uint8(3) {
@@ -158,8 +158,8 @@ func FuzzFiles(f *testing.F) {
 	f.Fuzz(func(t *testing.T, kind uint8, edits, flips []byte) { stores[kind%3].check(t, edits, flips) })
 }
 
-// TestStates does everything that damage.Edit can do to the states, one at a time; without -long an eighth
-// of it.
+// TestStates applies every edit that damage.Edit offers to the states, one at a time; without -long an
+// eighth of them.
 func TestStates(t *testing.T) {
 	for _, kind := range []string{"variable", "log"} {
 		s := newSoundStore(t, kind, 2)
@@ -167,7 +167,7 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// check is the property of FuzzFiles.
+// check checks the property of FuzzFiles.
 func (s *soundStore) check(t *testing.T, edits, flips []byte) {
 	var walked, scanned map[string]int
 	var found Found

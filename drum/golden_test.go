@@ -12,7 +12,7 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// unhex reads lines of hex digits, with spaces and comments after #.
+// unhex parses lines of hex digits, with spaces and comments after #.
 func unhex(t *testing.T, text string) []byte {
 	t.Helper()
 	var digits strings.Builder
@@ -27,7 +27,7 @@ func unhex(t *testing.T, text string) []byte {
 	return b
 }
 
-// sameBytes compares the beginning of a file, and wants zeros after it.
+// sameBytes compares the start of a file and expects zeros after it.
 func sameBytes(t *testing.T, fsys disk.FS, name, want string) {
 	t.Helper()
 	got, err := disk.ReadFile(fsys, name)
@@ -55,7 +55,7 @@ func goldenStore(t *testing.T, opt Options) (*Drum, disk.FS) {
 	return d, mem
 }
 
-// flushAll writes the part-filled buffers as blocks.
+// flushAll writes the partly filled buffers as blocks.
 func flushAll(t *testing.T, d *Drum) {
 	t.Helper()
 	for i := range d.buckets {
@@ -156,7 +156,7 @@ func TestGoldenCacheRice(t *testing.T) {
 	`)
 }
 
-// Damage anywhere in a file that a pass reads is found, and named.
+// Damage anywhere in a file that a pass reads must be found, and the file named.
 func TestCorruption(t *testing.T) {
 	rng := newRand(t)
 	for _, kind := range []string{"keys", "aux", "cache"} {
@@ -203,7 +203,7 @@ func TestCorruption(t *testing.T) {
 			case err != nil:
 				t.Errorf("%s, byte %d: got %v, want damage", kind, at, err)
 			default:
-				// The byte is padding, as all bytes are that may change unseen.
+				// The byte is padding. Only such bytes may change unnoticed.
 				must(t, w.finish())
 			}
 			w.d.Close()
@@ -214,7 +214,7 @@ func TestCorruption(t *testing.T) {
 	}
 }
 
-// A failing operation, whichever it is, is returned, and stays unless nothing was changed.
+// The error of any failing operation must be returned, and be final unless nothing was changed.
 func TestFaults(t *testing.T) {
 	rng := newRand(t)
 	boom := errors.New("boom")
@@ -265,7 +265,7 @@ func TestGoldenTextLog(t *testing.T) {
 		for _, r := range rs {
 			emitted += string(r.Aux) + ";"
 		}
-		// The lists are there until the pass has ended. Number 0 is of bucket 0, 1 of bucket 1, 2 a
+		// The lists exist until the pass ends. Number 0 belongs to bucket 0, 1 to bucket 1, and 2 is a
 		// duplicate.
 		sameBytes(t, fsys, "d/state/g/unique-0000000005", `
 			6472756d62656174 64726d55 01000000 # disk.Header: drumbeat, drmU, version 1
@@ -329,7 +329,7 @@ func TestGoldenTextLog(t *testing.T) {
 	}
 }
 
-// What s2 has written is read: 5 bytes, a literal of 1 and a copy of 4 at distance 1.
+// A block written by s2 must be readable: 5 bytes, a literal of 1 and a copy of 4 at distance 1.
 func TestReadCompressedBlock(t *testing.T) {
 	var r blockReader
 	_, got, err := unpack(nil, unhex(t, "05 00 61 0101"), 5)
@@ -342,9 +342,8 @@ func TestReadCompressedBlock(t *testing.T) {
 	r.close()
 }
 
-// TestKeysLeaveOutTheBucket: beside text logs a key's record has the bytes that its bucket's number doesn't
-// say, in the file and in what a checkpoint saves; keys come back whole, also from a store that was opened
-// again.
+// TestKeysLeaveOutTheBucket checks that with text logs a key's record omits the bytes given by its bucket's
+// number, in the file and in a checkpoint. Keys must come back whole, also after a reopen.
 func TestKeysLeaveOutTheBucket(t *testing.T) {
 	for _, c := range []struct{ buckets, bytes int }{{1, 8}, {128, 8}, {256, 7}, {512, 7}, {1 << 16, 6}} {
 		opt := Options{Name: "g", Set: disk.Set{FS: memfs.New(1), Paths: []string{"d"}}, Op: CheckUpdate,

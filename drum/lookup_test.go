@@ -15,7 +15,7 @@ import (
 	"drumbeat/internal/damage"
 )
 
-// lookUpAll is what Lookup and WalkKey find of keys.
+// lookUpAll returns the results of Lookup and WalkKey for some keys.
 func lookUpAll(set disk.Set, name string, st *State, keys []Key) (map[string]int, error) {
 	items := map[string]int{}
 	var errs []error
@@ -39,11 +39,10 @@ func lookUpAll(set disk.Set, name string, st *State, keys []Key) (map[string]int
 	return items, errors.Join(errs...)
 }
 
-// lookupsChecked is how many keys checkLookups looks up.
+// lookupsChecked is the number of keys that checkLookups looks up.
 const lookupsChecked = 60
 
-// checkLookups compares lookups of some keys that a store has had, and of as many that it hasn't, with the
-// walks.
+// checkLookups compares lookups with the walks, for some keys of a store and as many other keys.
 func (w *world) checkLookups() {
 	w.t.Helper()
 	m := w.durable()
@@ -83,7 +82,7 @@ func (w *world) checkLookups() {
 	}
 }
 
-// A lookup in damaged files finds the damage, naming the file, or what was written there.
+// A lookup in damaged files must return the original data or an error that names the file.
 func TestLookupOfDamagedFiles(t *testing.T) {
 	for _, kind := range []string{"variable", "log", "seen"} {
 		s := newSoundStore(t, kind, 2)
@@ -124,7 +123,7 @@ func TestLookupOfDamagedFiles(t *testing.T) {
 	}
 }
 
-// someKeys are of the cache and of the inputs.
+// someKeys returns keys of the cache and of the inputs.
 func someKeys(t *testing.T, set disk.Set, st *State) (keys []Key) {
 	add := func(key Key) { keys = append(keys, key, key+1) }
 	must(t, walkCache(set, "s", st, func(key Key, _ []byte) error { add(key); return nil }))
@@ -147,7 +146,7 @@ func someKeys(t *testing.T, set disk.Set, st *State) (keys []Key) {
 	return keys[:len(keys)/lookupsChecked]
 }
 
-// lookupStore makes a store of n keys, checkpointed.
+// lookupStore creates a checkpointed store of n keys.
 func lookupStore(t testing.TB, set disk.Set, n, buckets int) *State {
 	d, err := Open(Options{Set: set, Name: "s", Buckets: buckets, Op: CheckUpdate, Codec: Rice, Aux: AuxLog,
 		BufferBytes: 64 << 10,
@@ -173,10 +172,10 @@ func lookupStore(t testing.TB, set disk.Set, n, buckets int) *State {
 	return st
 }
 
-// lookupKey is the i-th key: uniform, no two alike.
+// lookupKey returns the i-th key. The keys are uniform and distinct.
 func lookupKey(i int) Key { return Key(uint64(i+1) * 0x9e3779b97f4a7c15) }
 
-// A lookup reads the heads of a bucket's blocks and one block, whatever the store's size.
+// A lookup reads the headers of a bucket's blocks and one block, whatever the size of the store.
 func TestLookupReadsLittle(t *testing.T) {
 	mem := memfs.New(1)
 	meter := disk.NewMeter(mem)
@@ -194,7 +193,7 @@ func TestLookupReadsLittle(t *testing.T) {
 	}
 }
 
-// BenchmarkLookup looks keys up in a store of -lookup.keys; B/lookup is what is read.
+// BenchmarkLookup looks up keys in a store of -lookup.keys keys. B/lookup is the number of bytes read.
 func BenchmarkLookup(b *testing.B) {
 	meter := disk.NewMeter(disk.OS())
 	set := disk.Set{FS: meter, Paths: []string{b.TempDir()}}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The paper's values: decimal units, U = 100 M, l = 59, p = 1/9, b = 110, H = 8, P = 4, M = 256 KB.
+// The paper's values in decimal units: U = 100 M, l = 59, p = 1/9, b = 110, H = 8, P = 4, M = 256 KB.
 const (
 	linksPerPage = 59
 	paperBuffer  = 256e3
@@ -19,7 +19,8 @@ func paperLoad(pages float64) Load {
 	}
 }
 
-// printed compares with a cell of a table: one unit of its last digit, since some are cut and not rounded.
+// printed compares a value with a cell of a table to within one unit of its last digit, since some cells
+// are truncated instead of rounded.
 func printed(t *testing.T, what string, got, want, unit float64) {
 	t.Helper()
 	if math.Abs(got-want) > unit {
@@ -40,13 +41,13 @@ func TestTableII(t *testing.T) {
 	for i, r := range rows {
 		l := paperLoad(tablePages[i])
 		printed(t, "Mercator-B", l.MercatorB(gb), r.mercator, r.mu)
-		// bq = 5.5, that is q = 0.05; the text has 5 bytes.
+		// bq = 5.5 for q = 0.05; the paper's text has 5 bytes.
 		printed(t, "Polybot", l.Polybot(gb, 5.5), r.polybot, r.pu)
 		printed(t, "DRUM", l.DRUM(gb, 4.39e12, paperBuffer), r.drum, r.du)
 	}
 }
 
-// scaledDisk is D(n) = max(pHn, 1 TB).
+// scaledDisk returns D(n) = max(pHn, 1 TB).
 func scaledDisk(l Load) float64 { return max(l.UniqueFraction*l.KeyBytes*l.Links, 1e12) }
 
 func TestTableIII(t *testing.T) {
@@ -66,7 +67,7 @@ func TestTableIII(t *testing.T) {
 	}
 }
 
-// Table VI: n and D(n) behind a cache with misses π = 0.33 in c = 320 MB, R - c for the check.
+// Table VI: n and D(n) behind a cache with misses π = 0.33 in c = 320 MB; R - c is left for the check.
 func TestTableVI(t *testing.T) {
 	const misses, cache = 0.33, 0.32 * gb
 	rows := []struct{ m4, u4, d4, v4, m8, u8, d8, v8 float64 }{
@@ -111,7 +112,7 @@ func TestOptimalDisk(t *testing.T) {
 	}
 }
 
-// With a miss rate that doesn't depend on the rate, Theorem 5 is equation (18) with misses.
+// If the miss rate does not depend on the rate, Theorem 5 is equation (18) with misses.
 func TestHybridRate(t *testing.T) {
 	l := paperLoad(.33 * 80e9)
 	alpha := l.DRUM(4*gb-.32*gb, scaledDisk(l), paperBuffer)
@@ -130,7 +131,7 @@ func TestPlan(t *testing.T) {
 	if p.Buckets != 1024 || math.Abs(p.ExactBuckets-976.5625) > 1e-9 {
 		t.Errorf("got k = %d, exactly %v; want 1024 and R/4M = 976.6", p.Buckets, p.ExactBuckets)
 	}
-	// r near 0.33 R; Table II's 3.3, for the larger D_opt slightly less.
+	// r is near 0.33 R. Table II has 3.3; for the larger D_opt it is slightly less.
 	printed(t, "r", p.BucketBytes, .33*gb, .02*gb)
 	printed(t, "alpha", p.Alpha, in.Load.DRUM(gb, 4.80e12, paperBuffer), .02)
 	in.DiskBytes = 1e12

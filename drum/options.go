@@ -162,29 +162,29 @@ func (o *Options) Validate() error {
 	need(o.Set.FS != nil && o.Set.Len() > 0, "no directories")
 	need(validName(o.Name), "name %q: want letters, digits, dash or underscore", o.Name)
 	need(o.Buckets > 0 && bits.OnesCount(uint(o.Buckets)) == 1 && o.Buckets <= 1<<20,
-		"%d buckets: want a power of 2 up to 2^20", o.Buckets)
+		"Buckets %d: want a power of 2 up to 2^20", o.Buckets)
 	need(o.BufferBytes >= pageBytes && o.BufferBytes%pageBytes == 0 && o.BufferBytes <= math.MaxInt32,
-		"buffers of %d bytes: want a multiple of %d", o.BufferBytes, pageBytes)
-	need(o.Op <= CheckUpdate, "operation %d", o.Op)
-	need(o.ValueBytes >= variableValues, "values of %d bytes", o.ValueBytes)
+		"BufferBytes %d: want a multiple of %d", o.BufferBytes, pageBytes)
+	need(o.Op <= CheckUpdate, "unknown operation %d", o.Op)
+	need(o.ValueBytes >= variableValues, "ValueBytes %d: want -1 or more", o.ValueBytes)
 	need(o.ValueBytes == 0 || o.MaxValueBytes >= max(o.ValueBytes, 1),
-		"values up to %d bytes: want at least %d", o.MaxValueBytes, max(o.ValueBytes, 1))
+		"MaxValueBytes %d: want at least %d", o.MaxValueBytes, max(o.ValueBytes, 1))
 	need(o.ValueBytes != 0 || o.MaxValueBytes == 0, "MaxValueBytes in a store without values")
 	need(o.MaxValueBytes+keyRecordOverhead <= o.BufferBytes-bucketFrameBytes,
-		"values up to %d bytes: too large for buffers of %d", o.MaxValueBytes, o.BufferBytes)
+		"MaxValueBytes %d: too large for buffers of %d bytes", o.MaxValueBytes, o.BufferBytes)
 	need(o.Expunge == nil || o.ValueBytes != 0, "Expunge in a store without values")
 	need(o.OutBytes >= 0 && o.OutBytes <= math.MaxUint16, "OutBytes %d: want at most 65535", o.OutBytes)
-	need(o.Codec == Raw || o.Codec == Rice, "codec %d", o.Codec)
-	need(o.Workers > 0 && o.Workers <= maxWorkers, "%d workers: want 1 to %d", o.Workers, maxWorkers)
-	need(o.Aux <= AuxLog, "aux mode %d", o.Aux)
+	need(o.Codec == Raw || o.Codec == Rice, "unknown codec %d", o.Codec)
+	need(o.Workers > 0 && o.Workers <= maxWorkers, "Workers %d: want 1 to %d", o.Workers, maxWorkers)
+	need(o.Aux <= AuxLog, "unknown aux mode %d", o.Aux)
 	need(o.LogBytes >= o.BufferBytes && o.LogBytes%pageBytes == 0 && o.LogBytes <= maxLogBytes,
-		"blocks of a text log of %d bytes: want a multiple of %d from BufferBytes to %d", o.LogBytes, pageBytes, maxLogBytes)
-	need(o.SpanBytes >= 8, "spans of %d bytes: want at least 8", o.SpanBytes)
+		"LogBytes %d: want a multiple of %d from BufferBytes to %d", o.LogBytes, pageBytes, maxLogBytes)
+	need(o.SpanBytes >= 8, "SpanBytes %d: want at least 8", o.SpanBytes)
 	need(!o.logged() || o.ValueBytes == 0 && o.Apply == nil && o.Op == CheckUpdate && !o.Each,
-		"a text log in a store with values, Apply, Each or other operations than check+update")
-	need(o.ReadChunkBytes >= pageBytes, "read chunks of %d bytes: want at least %d", o.ReadChunkBytes, pageBytes)
+		"AuxLog in a store with values, Apply, Each or an operation other than check+update")
+	need(o.ReadChunkBytes >= pageBytes, "ReadChunkBytes %d: want at least %d", o.ReadChunkBytes, pageBytes)
 	need(o.BucketBytes >= o.TupleBytes(o.MaxValueBytes) && o.BucketBytes <= math.MaxUint32,
-		"buckets of %d bytes: want at least one tuple, less than 4 GiB", o.BucketBytes)
+		"BucketBytes %d: want room for one tuple or more, and less than 4 GiB", o.BucketBytes)
 	return errors.Join(errs...)
 }
 

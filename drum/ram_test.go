@@ -15,7 +15,7 @@ import (
 	"drumbeat/disk"
 )
 
-// statusBytes returns a field of /proc/self/status that is in kB.
+// statusBytes returns a field of /proc/self/status given in kB.
 func statusBytes(t *testing.T, field string) int64 {
 	t.Helper()
 	status, err := os.ReadFile("/proc/self/status")
@@ -28,8 +28,7 @@ func statusBytes(t *testing.T, field string) int64 {
 	return n << 10
 }
 
-// The RAM that the process takes during intake and passes stays within Options.RAMBytes, whatever the mix of
-// keys.
+// During intake and passes, the RAM of the process must stay within Options.RAMBytes for any mix of keys.
 func TestRAMBytes(t *testing.T) {
 	for name, opt := range map[string]Options{
 		"bucketed": {Op: CheckUpdate, Codec: Rice, CompressAux: true},
@@ -51,8 +50,8 @@ func TestRAMBytes(t *testing.T) {
 		before := statusBytes(t, "VmRSS")
 		feed(t, d, &opt)
 		peak := statusBytes(t, "VmHWM") - before
-		// The Go heap: batches of this test, and of results.
-		// What the runtime had kept before makes the peak small.
+		// The Go heap holds the batches of this test and of results. Memory that the runtime kept from
+		// earlier makes the measured peak smaller.
 		if want := opt.RAMBytes(); peak > want+4<<20 || peak < want/8 {
 			t.Errorf("%s: took %d bytes, RAMBytes is %d", name, peak, want)
 		}
@@ -65,7 +64,7 @@ func TestRAMBytes(t *testing.T) {
 	}
 }
 
-// feed adds some times what a round takes, 90 % of it of one key, and merges.
+// feed adds a multiple of the tuples of a round, 90 % of them of one key, and merges.
 func feed(t *testing.T, d *Drum, opt *Options) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	ts, aux, value := make([]Tuple, 100), make([]byte, 20), []byte(nil)

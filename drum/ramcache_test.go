@@ -12,11 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cacheModel is the reference: what RAMCache promises, by maps and time that doesn't wrap.
+// cacheModel is the reference model of RAMCache. It uses maps, and a clock that does not wrap.
 type cacheModel struct {
-	nests  uint64
-	slots  [][]modelSlot // of each bucket
-	filled uint64
+	buckets uint64
+	slots   [][]modelSlot // of each bucket
+	filled  uint64
 }
 
 type modelSlot struct {
@@ -26,19 +26,19 @@ type modelSlot struct {
 }
 
 func newCacheModel(c *RAMCache) *cacheModel {
-	m := &cacheModel{nests: uint64(c.Entries() / 4)}
-	m.slots = make([][]modelSlot, m.nests)
+	m := &cacheModel{buckets: uint64(c.Entries() / 4)}
+	m.slots = make([][]modelSlot, m.buckets)
 	for i := range m.slots {
 		m.slots[i] = make([]modelSlot, 4)
 	}
 	return m
 }
 
-func (m *cacheModel) now() int64 { return int64(m.filled/(m.nests/2)) + 3 }
+func (m *cacheModel) now() int64 { return int64(m.filled/(m.buckets/2)) + 3 }
 
-// testAndSet also tells the age of what it replaced, for tests to see that 5 bits are enough.
+// testAndSet also returns the age of the replaced key, so that tests can check that 5 bits are enough.
 func (m *cacheModel) testAndSet(key Key, now int64) (hit bool, age int64) {
-	first, _ := bits.Mul64(uint64(key), m.nests)
+	first, _ := bits.Mul64(uint64(key), m.buckets)
 	var oldest *modelSlot
 	for _, n := range []uint64{first, first ^ (uint64(key)&31 | 1)} {
 		for i := range m.slots[n] {
@@ -47,7 +47,7 @@ func (m *cacheModel) testAndSet(key Key, now int64) (hit bool, age int64) {
 				s.time = now
 				return true, 0
 			}
-			// Of those that are alike in age the last one goes.
+			// Of keys of equal age the last one is replaced.
 			if oldest == nil || s.time <= oldest.time {
 				oldest = s
 			}
@@ -69,7 +69,7 @@ func TestRAMCacheModel(t *testing.T) {
 	m := newCacheModel(c)
 	hits, ages := 0, int64(0)
 	for range 200000 {
-		key := Key(rng.Uint64N(3000) * rng.Uint64N(3) * 0x9e3779b97f4a7c15) // 0 among them
+		key := Key(rng.Uint64N(3000) * rng.Uint64N(3) * 0x9e3779b97f4a7c15) // includes 0
 		got := c.TestAndSet(key)
 		want, age := m.testAndSet(key, m.now())
 		if got != want {
@@ -84,8 +84,8 @@ func TestRAMCacheModel(t *testing.T) {
 	}
 }
 
-// TestRAMCacheProof: a hit is a proof that the key came before, also among keys that differ in a single bit
-// and so share their buckets or all bits that a slot keeps of them.
+// TestRAMCacheProof checks that a hit proves that the key came before, even among keys that differ in a
+// single bit and so share their buckets or all the bits in a slot.
 func TestRAMCacheProof(t *testing.T) {
 	rng := newRand(t)
 	for _, kib := range []int64{4, 5, 7, 64, 333} {
@@ -115,24 +115,24 @@ func TestRAMCacheProof(t *testing.T) {
 	}
 }
 
-// TestRAMCachePrefetch: fetching ahead changes nothing, whatever the keys; none is no fault.
+// TestRAMCachePrefetch checks that prefetching works for any keys, including none, and changes nothing.
 func TestRAMCachePrefetch(t *testing.T) {
 	c := NewRAMCache(100 * 64)
 	defer c.Close()
 	prefetchBuckets(c.levels[0].buckets, nil)
 	prefetchBuckets(c.levels[0].buckets, []Key{0, 1, 1<<64 - 1, 1 << 63})
-	nests := c.levels[0].buckets
-	for i := range nests {
-		for j := range nests[i] {
-			if v := nests[i][j].Load(); v != 0 {
-				t.Fatalf("nest %d slot %d: got %x", i, j, v)
+	buckets := c.levels[0].buckets
+	for i := range buckets {
+		for j := range buckets[i] {
+			if v := buckets[i][j].Load(); v != 0 {
+				t.Fatalf("bucket %d slot %d: got %x", i, j, v)
 			}
 		}
 	}
 }
 
-// Of many callers with the same new keys, at least one is told that each is new; and all are remembered
-// while there is room.
+// If many callers have the same new keys, at least one must get false for each key. All keys must be
+// remembered while there is room.
 func TestRAMCacheConcurrent(t *testing.T) {
 	c := NewRAMCache(1 << 20)
 	defer c.Close()
@@ -157,7 +157,7 @@ func TestRAMCacheConcurrent(t *testing.T) {
 	}
 }
 
-// A batch is as its keys one by one, but that the time stands still.
+// A batch must give the same results as its keys one by one with the clock stopped.
 func TestRAMCacheBatch(t *testing.T) {
 	rng := newRand(t)
 	c := NewRAMCache(4096)
@@ -188,7 +188,7 @@ func TestRAMCacheAllocates(t *testing.T) {
 	}
 }
 
-// cpuTime returns the CPU time of this thread: the machine may be busy with other things.
+// cpuTime returns the CPU time of this thread, which does not depend on other load of the machine.
 func cpuTime() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts); err != nil {

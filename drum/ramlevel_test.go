@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestRAMCacheLevels: while the cache grows, the keys that came last are known, none is that didn't come,
-// and the memory of a level is given back when it no longer counts.
+// TestRAMCacheLevels checks that a growing cache knows the most recent keys and no keys that never came,
+// and releases the memory of a level that no longer counts.
 func TestRAMCacheLevels(t *testing.T) {
 	rng := newRand(t)
 	c := NewRAMCache(64 << 20)
@@ -55,7 +55,7 @@ func testBatch(c *RAMCache, keys []Key, seen []bool, one bool) []bool {
 	return seen
 }
 
-// TestRAMCacheGrowsSlowly: a large cache takes no more memory for few keys than its first level.
+// TestRAMCacheGrowsSlowly checks that with few keys a large cache takes only the memory of its first level.
 func TestRAMCacheGrowsSlowly(t *testing.T) {
 	c := NewRAMCache(1 << 30)
 	defer c.Close()
@@ -67,8 +67,8 @@ func TestRAMCacheGrowsSlowly(t *testing.T) {
 	}
 }
 
-// TestRAMCacheLevelsConcurrent: of many callers with the same new keys at least one is told that each is
-// new, also while one level takes over from another.
+// TestRAMCacheLevelsConcurrent checks that, if many callers have the same new keys, at least one gets false
+// for each, even while the cache moves to the next level.
 func TestRAMCacheLevelsConcurrent(t *testing.T) {
 	c := NewRAMCache(8 << 20)
 	defer c.Close()

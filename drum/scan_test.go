@@ -12,7 +12,7 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// content is what a scan found, as a multiset of texts.
+// content is the result of a scan, as a multiset of texts.
 type content struct {
 	items   map[string]int
 	found   Found
@@ -45,7 +45,7 @@ func scanned(t testing.TB, w *world, st *State) content {
 	return c
 }
 
-// stateFiles are the files of the store and its tails.
+// stateFiles returns the files of the store and its tails.
 func stateFiles(t testing.TB, w *world) []string {
 	t.Helper()
 	var names []string
@@ -65,7 +65,7 @@ func stateFiles(t testing.TB, w *world) []string {
 	return names
 }
 
-// spoil overwrites some bytes of a random file and returns the file and what puts them back.
+// spoil overwrites some bytes of a random file. It returns the file and a function that restores the bytes.
 func spoil(t testing.TB, rng *rand.Rand, fsys disk.FS, names []string) (name string, undo func()) {
 	t.Helper()
 	name = names[rng.IntN(len(names))]
@@ -89,8 +89,8 @@ func spoil(t testing.TB, rng *rand.Rand, fsys disk.FS, names []string) (name str
 	}
 }
 
-// TestScanGoesOnBehindDamage: of a store whose files have wrong bytes at random places, a scan gives
-// nothing that wasn't there, and says of whatever is missing that something is.
+// TestScanGoesOnBehindDamage overwrites bytes at random places in a store's files. A scan must return only
+// original data, and report missing data.
 func TestScanGoesOnBehindDamage(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(kinds)) {
 		t.Run(name, func(t *testing.T) {
@@ -155,7 +155,7 @@ func spoilAndScan(t *testing.T, rng *rand.Rand, w *world) (hurt int) {
 	return hurt
 }
 
-// TestScanEndsBehindReadErrors: reads that fail are tried again in smaller pieces, but not for ever.
+// TestScanEndsBehindReadErrors checks that failed reads are retried in smaller pieces, but not forever.
 func TestScanEndsBehindReadErrors(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(kinds)) {
 		t.Run(name, func(t *testing.T) {
@@ -171,7 +171,7 @@ func TestScanEndsBehindReadErrors(t *testing.T) {
 			must(t, w.checkpoint(nil))
 			must(t, w.d.Close())
 			m := w.durable()
-			// Each second read fails, of the rest of a large block again and again; or all do.
+			// Every second read fails, including retries for the rest of a large block; or all reads fail.
 			for _, good := range []int{2, 1 << 40} {
 				reads := 0
 				w.set.FS = disk.NewFault(mem, func(op disk.Op, _ string) error {
@@ -190,7 +190,8 @@ func TestScanEndsBehindReadErrors(t *testing.T) {
 	}
 }
 
-// TestFill: a store made of the entries of another one holds them, goes on, and can be opened again.
+// TestFill checks that a store made of the entries of another one holds them, can be used, and can be
+// reopened.
 func TestFill(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(kinds)) {
 		t.Run(name, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 
 var seedFlag = flag.Uint64("seed", 0, "seed of random tests; 0 draws one")
 
-// newRand returns a generator whose seed is printed when the test fails.
+// newRand returns a generator whose seed is printed if the test fails.
 func newRand(t testing.TB) *rand.Rand {
 	seed := *seedFlag
 	if seed == 0 {

@@ -7,8 +7,8 @@ import (
 	"drumbeat/disk"
 )
 
-// walk calls fn for every tuple that waits in st: the first damage ends it. Of a store with text logs
-// ScanState hands on all texts; walk finds those whose keys wait in buckets.
+// walk calls fn for every tuple that waits in st. The first damage ends it. With text logs ScanState
+// returns all texts; walk returns those whose keys wait in buckets.
 func walk(set disk.Set, name string, st *State, fn func(t Tuple) error) error {
 	if st.Aux != AuxLog {
 		_, err := ScanState(set, name, st.Waiting(), Scan{Tuple: fn})
@@ -21,14 +21,13 @@ func walk(set disk.Set, name string, st *State, fn func(t Tuple) error) error {
 	return w.waiting(st, fn)
 }
 
-// walkCache calls fn for every entry of the cache: the first damage ends it.
+// walkCache calls fn for every entry of the cache. The first damage ends it.
 func walkCache(set disk.Set, name string, st *State, fn func(key Key, value []byte) error) error {
 	_, err := ScanState(set, name, st.Cache(), Scan{Entry: fn})
 	return err
 }
 
-// waiting goes through the logs and calls fn for the texts whose keys
-// wait in buckets.
+// waiting calls fn for the texts in the logs whose keys wait in buckets.
 func (w *walker) waiting(st *State, fn func(t Tuple) error) error {
 	choose := func(ls *LogState, saved savedBuffers, mark func(uint64)) error {
 		for i := range st.Inputs {
@@ -45,7 +44,7 @@ func (w *walker) waiting(st *State, fn func(t Tuple) error) error {
 	return w.logs(st, choose, func(text []byte) error { return fn(Tuple{Op: st.Op, Aux: text}) })
 }
 
-// logs goes through the logs: choose marks the numbers of those texts for which fn is called.
+// logs reads the logs and calls fn for the texts whose numbers choose marks.
 func (w *walker) logs(
 	st *State, choose func(ls *LogState, saved savedBuffers, mark func(uint64)) error, fn func(text []byte) error,
 ) error {
@@ -58,7 +57,7 @@ func (w *walker) logs(
 		if ls.Dir < 0 || ls.Dir >= w.d.dirs() {
 			return fmt.Errorf("invalid log %+v", *ls)
 		}
-		var marked []uint64 // grows with the numbers that are found: the state alone shall not take memory
+		var marked []uint64 // grows with the numbers found, so that a state alone cannot make it large
 		wrong := false
 		err = choose(ls, saved, func(number uint64) {
 			if number >= ls.Next {

@@ -17,14 +17,14 @@ import (
 	"drumbeat/internal/damage"
 )
 
-// world is a store with what it was given and gave, and a manifest on the same file system: a small crawl.
+// world is a store with its input and output, and a manifest on the same file system: a small crawl.
 type world struct {
 	t   testing.TB
 	set disk.Set
 	opt Options // without Set and Emit
 	d   *Drum
 
-	cancel   func() // called by Emit after cancelIn batches, if not nil
+	cancel   func() // if not nil, Emit calls it after cancelIn batches
 	cancelIn int
 
 	grown bool // directories were added
@@ -34,7 +34,7 @@ type world struct {
 	gen   uint64
 }
 
-// history is what happened to a store up to a moment.
+// history is everything that happened to a store up to a moment.
 type history struct {
 	added   []Tuple
 	emitted []Result
@@ -58,7 +58,7 @@ func newWorld(t testing.TB, fsys disk.FS, opt Options, dirs int) *world {
 	return w
 }
 
-// durable returns the durable manifest, which must be there.
+// durable returns the durable manifest, which must exist.
 func (w *world) durable() (m manifest) {
 	w.t.Helper()
 	if must(w.t, damage.LoadManifest(w.set.FS, manifestName, &m)); m.State == nil {
@@ -67,7 +67,7 @@ func (w *world) durable() (m manifest) {
 	return m
 }
 
-// open opens the store as the durable manifest has it.
+// open opens the store in the state of the durable manifest.
 func (w *world) open() error {
 	var m manifest
 	if err := damage.LoadManifest(w.set.FS, manifestName, &m); err != nil {
@@ -97,7 +97,7 @@ func (w *world) open() error {
 	return err
 }
 
-// add adds tuples whose aux is their number.
+// add adds tuples. The aux of a tuple is its number.
 func (w *world) add(ts []Tuple) error {
 	for i := range ts {
 		ts[i].Aux = fmt.Appendf(ts[i].Aux, "%d", len(w.now.added)+i)
@@ -110,7 +110,7 @@ func (w *world) add(ts []Tuple) error {
 	return w.d.Add(ts)
 }
 
-// checkpoint goes through the protocol; between does something between Freeze and Save.
+// checkpoint runs the checkpoint protocol. It calls between after Freeze and before Save.
 func (w *world) checkpoint(between func() error) error {
 	w.d.Pause()
 	f := w.d.Freeze()
@@ -149,7 +149,7 @@ func (w *world) finish() error {
 		}
 	}
 	if n, b := w.d.Pending(); n != 0 || b != 0 {
-		w.t.Errorf("got %d tuples, %d bytes pending after a dry pass", n, b)
+		w.t.Errorf("got %d tuples, %d bytes pending after an early pass", n, b)
 	}
 	if err := w.checkpoint(nil); err != nil {
 		return err
@@ -158,7 +158,7 @@ func (w *world) finish() error {
 	return nil
 }
 
-// want is the reference: what each tuple's result must be, by number, and the cache.
+// want computes the reference: the expected result of each tuple, by number, and the cache.
 func (w *world) want() (results []Result, cache map[Key]string) {
 	cache = map[Key]string{}
 	var arena Arena
@@ -208,12 +208,12 @@ func (w *world) check() {
 			t.Fatalf("tuple %d emitted twice", i)
 		}
 		seen[i] = true
-		if r.Found && r.New && w.opt.Name != "variable" { // where runs may expunge
+		if r.Found && r.New && w.opt.Name != "variable" { // entries may be expunged in between
 			t.Fatalf("tuple %d both new and found", i)
 		}
 		x := &want[i]
 		if w.opt.logged() {
-			r.Key = x.Key // results of logs have none
+			r.Key = x.Key // results of logs have no key
 		}
 		if r.Key != x.Key || r.Op != x.Op || r.New != x.New || r.Result != x.Result || !bytes.Equal(r.Out, x.Out) ||
 			!bytes.Equal(r.Value, x.Value) || !bytes.Equal(r.Aux, x.Aux) {
@@ -261,8 +261,8 @@ func (w *world) checkCache(cache map[Key]string) {
 	}
 }
 
-// applyTest changes values by rules that see all of what Apply sees, tuple by tuple, so that the split into
-// runs and rounds doesn't matter.
+// applyTest changes values by rules that depend on all arguments of Apply, tuple by tuple. The split into
+// runs and rounds must not matter.
 func applyTest(key Key, old []byte, exists bool, run []Item, a *Arena, dst []byte) ([]byte, Action) {
 	value, action := append(dst, old...), Keep
 	for i := range run {
@@ -285,7 +285,7 @@ func applyTest(key Key, old []byte, exists bool, run []Item, a *Arena, dst []byt
 	return value, action
 }
 
-// applyCount is for fixed values: it counts the updates of a key.
+// applyCount, for fixed values, counts the updates of a key.
 func applyCount(_ Key, old []byte, exists bool, run []Item, _ *Arena, dst []byte) ([]byte, Action) {
 	n, action := uint64(0), Keep
 	if exists {
@@ -301,8 +301,9 @@ func applyCount(_ Key, old []byte, exists bool, run []Item, _ *Arena, dst []byte
 	return append(binary.LittleEndian.AppendUint64(dst, n), "...."...), action
 }
 
-// applyReplace is the rule of plain stores of values: New as in ApplyCheckUpdate, Out is the value at the
-// tuple's turn (give OutBytes the length of the longest), and Update and CheckUpdate replace it by theirs.
+// applyReplace is the rule of plain stores of values. New is as in ApplyCheckUpdate. Out is the value
+// before the tuple, so OutBytes must be the length of the longest value. Update and CheckUpdate replace the
+// value by theirs.
 func applyReplace(_ Key, old []byte, exists bool, run []Item, _ *Arena, dst []byte) ([]byte, Action) {
 	present, value, action := exists, old, Keep
 	for i := range run {
@@ -318,7 +319,7 @@ func applyReplace(_ Key, old []byte, exists bool, run []Item, _ *Arena, dst []by
 	return append(dst, value...), action
 }
 
-// kinds are the stores that the tests go through. M is 4 KiB.
+// kinds are the configurations that the tests use. M is 4 KiB.
 var kinds = map[string]Options{
 	"seen":  {Name: "urlSeen", Op: CheckUpdate, Codec: Rice, Workers: 2, Wanted: func(r *Result) bool { return r.New }},
 	"mixed": {Name: "mixed", Codec: Raw, Workers: 4},
@@ -334,14 +335,13 @@ var kinds = map[string]Options{
 	},
 }
 
-// small gives opt sizes at which a few thousand tuples go the whole way.
+// small sets sizes in opt at which a few thousand tuples exercise all paths.
 func small(opt Options) Options {
 	opt.Buckets, opt.BufferBytes, opt.BucketBytes, opt.ReadChunkBytes, opt.workerTuples = 4, 4096, 16<<10, 4096, 512
 	return opt
 }
 
-// tuples draws n tuples with the skew of the rng: many keys come again, in the skewed kinds one key is most
-// of them.
+// tuples draws n tuples. Many keys repeat; in the skewed kinds most tuples have the same key.
 func (w *world) tuples(rng *rand.Rand, n int) []Tuple {
 	ts := make([]Tuple, n)
 	for i := range ts {
@@ -364,8 +364,7 @@ func (w *world) tuples(rng *rand.Rand, n int) []Tuple {
 	return ts
 }
 
-// checkWalk compares the tuples that wait in the durable state with those that have been added and not
-// merged.
+// checkWalk compares the tuples that wait in the durable state with those added and not merged.
 func (w *world) checkWalk() {
 	w.t.Helper()
 	m := w.durable()

@@ -14,7 +14,7 @@ import (
 	"drumbeat/star"
 )
 
-// BenchmarkCheck takes 110-byte records of random PLDs through a check, passes included.
+// BenchmarkCheck sends 110-byte records of random PLDs through a check, including passes.
 func BenchmarkCheck(b *testing.B) {
 	for _, plds := range []int{1_000, 1_000_000} {
 		b.Run(fmt.Sprintf("plds=%d", plds), func(b *testing.B) {
@@ -58,7 +58,7 @@ func BenchmarkCheck(b *testing.B) {
 	}
 }
 
-// TestAddAllocatesNothing: a page's edges and a batch of checks go into the drums' buffers without garbage.
+// TestAddAllocatesNothing checks that adding a page's edges and a batch of checks allocates nothing.
 func TestAddAllocatesNothing(t *testing.T) {
 	s, err := star.Open(star.Options{
 		Set:   disk.Set{FS: memfs.New(1), Paths: []string{"/d"}},

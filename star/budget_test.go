@@ -17,7 +17,7 @@ func completed(t *testing.T, b Budgets) Budgets {
 	return b
 }
 
-// falling returns n distinct in-degrees, the smallest first.
+// falling returns n distinct in-degrees in ascending order.
 func falling(n int, smallest uint32) []uint32 {
 	d := make([]uint32, n)
 	for i := range d {
@@ -26,7 +26,7 @@ func falling(n int, smallest uint32) []uint32 {
 	return d
 }
 
-// The paper's crawl: 33 million PLDs, budgets linear over the first 10,000 ranks from 10,000 down to 10.
+// The paper's crawl: 33 million PLDs; budgets fall linearly from 10,000 to 10 over the first 10,000 ranks.
 func TestPaperBudgets(t *testing.T) {
 	c := newCurve(completed(t, Budgets{}), 33e6, falling(10_001, 100))
 	if c.k != 10_000 || c.top != 10_000 || c.scale != 1 {
@@ -34,7 +34,7 @@ func TestPaperBudgets(t *testing.T) {
 	}
 	for _, tc := range []struct{ degree, want uint32 }{
 		{10_100, 10_000}, // rank 1
-		{99_999, 10_000}, // has risen beyond rank 1 since
+		{99_999, 10_000}, // has risen above rank 1 since
 		{10_099, 9999},
 		{5_101, 5006}, // rank 5000
 		{101, 11},     // rank 10000
@@ -63,7 +63,7 @@ func TestSmallCrawls(t *testing.T) {
 				tc.top, tc.scale)
 		}
 	}
-	// Scaling changes what passes per queue, not what politeness sees.
+	// Scaling changes the pages per queue, not the nominal budget, which politeness uses.
 	c := newCurve(completed(t, Budgets{}), 500, []uint32{9, 8, 7, 6, 5, 4})
 	if nominal, pages := c.budgets(9); nominal != 50 || pages != 100 {
 		t.Errorf("rank 1 of 500: got %d, %d, want 50, 100", nominal, pages)
@@ -77,7 +77,7 @@ func TestSmallCrawls(t *testing.T) {
 	}
 }
 
-// PLDs of equal in-degree get equal budgets; a tie that reaches beyond rank K gets B0.
+// PLDs of equal in-degree must get equal budgets. PLDs tied with ranks beyond K get B0.
 func TestTies(t *testing.T) {
 	c := newCurve(completed(t, Budgets{}), 400, []uint32{9, 7, 7, 5, 5})
 	for _, tc := range []struct{ degree, want uint32 }{{9, 40}, {8, 33}, {7, 25}, {6, 18}, {5, 10}, {4, 10}} {
@@ -124,7 +124,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// The ranking holds the largest of values that only grow.
+// The ranking must hold the largest of values that only grow.
 func TestRanking(t *testing.T) {
 	const seed = 1
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -189,8 +189,8 @@ func TestRecordCoding(t *testing.T) {
 	}
 }
 
-// TestBudgetsWithoutSearch: the shortcut for low in-degrees gives what the function does, whatever the
-// in-degrees known.
+// TestBudgetsWithoutSearch checks that the shortcut for low in-degrees gives the budgets of the function,
+// for any known in-degrees.
 func TestBudgetsWithoutSearch(t *testing.T) {
 	for f := Paper; f <= Inverse; f++ {
 		for _, degrees := range [][]uint32{nil, {3}, {9, 9, 7, 7, 7, 2}, {5, 5, 5, 5, 5, 5, 5},
@@ -209,8 +209,8 @@ func TestBudgetsWithoutSearch(t *testing.T) {
 	}
 }
 
-// TestEdgeForm: the example of docs/formats/star.md; both ends come back from key and value, also of an
-// edge and its reverse.
+// TestEdgeForm checks the example of docs/formats/star.md. Key and value must give both ends of an edge,
+// also for an edge and its reverse.
 func TestEdgeForm(t *testing.T) {
 	e := Edge{From: 0x0102030405060708, To: 0x1112131415161718}
 	if got := e.key(); got != 0x1704620807e983f0 {

@@ -15,12 +15,12 @@ import (
 	"drumbeat/star"
 )
 
-// fuzzAllocBytes bounds what reading the small files of the fuzz tests may take from the heap.
+// fuzzAllocBytes bounds the heap memory for reading the small files of the fuzz tests.
 const fuzzAllocBytes = 96 << 20
 
 var fuzzDirs = []string{"d0", "d1"}
 
-// soundStar is a checkpointed Star: merged edges and PLDs, waiting ones, a ranking.
+// soundStar is a checkpointed Star with merged and waiting edges and PLDs, and a ranking.
 type soundStar struct {
 	*damage.Case[star.State]
 	items []string // in order
@@ -92,13 +92,15 @@ func walked(set disk.Set, st *star.State) (items []string, err error) {
 	return items, err
 }
 
-// FuzzFiles damages the files and the state of a Star. Damaged files: found, naming the file, or as they
-// were. Damaged states: no panic, no large allocation, an end.
+// FuzzFiles damages the files and the state of a Star. With damaged files, the result must be the original
+// data or an error that names the file. With damaged states, there must be no panic, no large allocation
+// and no endless loop.
 func FuzzFiles(f *testing.F) {
 	damage.Fuzz(f, newSoundStar(f).check)
 }
 
-// TestStates does everything that damage.Edit can do to the state, one at a time; without -long some of it.
+// TestStates applies every edit that damage.Edit offers to the state, one at a time; without -long some of
+// them.
 func TestStates(t *testing.T) {
 	s := newSoundStar(t)
 	s.Sweep(t, 16, *longFlag, s.check)

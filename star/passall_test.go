@@ -10,8 +10,8 @@ import (
 	"drumbeat/star"
 )
 
-// TestPassAll: an early pass leaves edges alone that are few beside those known and spread over many
-// buckets; PassAll doesn't.
+// TestPassAll checks that an early pass skips edges that are few compared with the known ones and spread
+// over many buckets, and that PassAll does not.
 func TestPassAll(t *testing.T) {
 	s, err := star.Open(star.Options{
 		Set:   disk.Set{FS: memfs.New(1), Paths: []string{"/d"}},

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// FuzzRanking: what decodes as a ranking codes to the same bytes again, and needs no more memory than they
-// do; what is kept of it is its top.
+// FuzzRanking checks that a decoded ranking encodes to the same bytes, that decoding takes no more memory
+// than they do, and that the ranking keeps the top.
 func FuzzRanking(f *testing.F) {
 	f.Add(appendRanking(nil, []Ranked{{1, 9}, {2, 7}}, []uint32{3, 2, 1}))
 	f.Add([]byte{255, 255, 255, 255, 0, 0, 0, 0})

@@ -25,11 +25,11 @@ var (
 	longFlag = flag.Bool("long", false, "run the random tests for longer")
 )
 
-// model is what must come out: maps and slices. A check is a number; its PLD is in checks.
+// model holds the expected state in maps and slices. A check is a number; checks has its PLD.
 type model struct {
 	edges    map[star.Edge]bool
-	checks   map[uint32]uint64   // all ever asked, to their PLD
-	answered map[uint32]int64    // to their queue number
+	checks   map[uint32]uint64   // PLD of every check
+	answered map[uint32]int64    // queue number of each answered check
 	order    map[uint64][]uint32 // checks of each PLD in order of arrival
 	fetched  map[uint64][2]int64 // pages, bytes
 	seen     map[uint64]bool     // PLDs that must have a record
@@ -71,7 +71,7 @@ func (m *model) indegrees() map[uint64]uint32 {
 	return d
 }
 
-// rig drives a Star beside the model.
+// rig drives a Star and the model.
 type rig struct {
 	t       *testing.T
 	rng     *rand.Rand
@@ -84,7 +84,7 @@ type rig struct {
 	durable []byte
 	saved   *model
 
-	mu     sync.Mutex // guards m and pinned: Emit runs beside the test when a Pass is in the background
+	mu     sync.Mutex // guards m and pinned: with a Pass in the background, Emit runs concurrently with the test
 	m      *model
 	pinned int
 }
@@ -127,7 +127,7 @@ func (r *rig) open() {
 	r.s = s
 }
 
-// place numbers the URLs of a PLD, in its ledger; every tenth fails.
+// place numbers the URLs of a PLD in its ledger. Every tenth fails.
 func (r *rig) place(ledger *[16]byte, pages uint32) int64 {
 	if pages == 0 {
 		r.t.Error("Place: got a budget of 0 pages")
@@ -154,7 +154,8 @@ func (r *rig) pin() func() {
 	}
 }
 
-// emit checks that answers of a PLD come in order of arrival, once, with the number that Place gave.
+// emit checks that the answers of a PLD come in order of arrival, once, with the number that Place
+// returned.
 func (r *rig) emit(placed []star.Placed) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -169,7 +170,7 @@ func (r *rig) emit(placed []star.Placed) error {
 		if at%10 == 9 {
 			want = -1
 		}
-		if most := int(r.opt.MaxPlaced); most > 0 && at-at/10 >= most { // so many before it were placed
+		if most := int(r.opt.MaxPlaced); most > 0 && at-at/10 >= most { // the number placed before this one
 			want = star.OverLimit
 		}
 		if p.Number != want || p.Budget < 10 || p.Budget > 10_000 {
@@ -179,7 +180,7 @@ func (r *rig) emit(placed []star.Placed) error {
 	return nil
 }
 
-// some returns a PLD, small indexes more often.
+// some returns a PLD, preferring small indexes.
 func (r *rig) some() uint64 {
 	n := len(r.plds)
 	return r.plds[min(r.rng.IntN(n), r.rng.IntN(n), r.rng.IntN(n))]
@@ -231,7 +232,7 @@ func (r *rig) check(n int) error {
 	return r.s.Check(checks)
 }
 
-// checkpoint makes one, with some steps between Freeze and Save.
+// checkpoint makes a checkpoint, with some steps between Freeze and Save.
 func (r *rig) checkpoint(steps int) error {
 	r.s.Pause()
 	f := r.s.Freeze()
@@ -281,7 +282,7 @@ func (r *rig) reopen(mem *memfs.FS) {
 	r.walkChecks()
 }
 
-// walkChecks compares what waits in the saved state.
+// walkChecks compares the waiting checks of the saved state.
 func (r *rig) walkChecks() {
 	r.t.Helper()
 	if r.durable == nil {
@@ -327,7 +328,7 @@ func (r *rig) walkChecks() {
 	}
 }
 
-// finish merges all and compares the records with the model.
+// finish merges everything and compares the records with the model.
 func (r *rig) finish() {
 	r.t.Helper()
 	for range 4 {
@@ -354,7 +355,7 @@ func (r *rig) finish() {
 			FirstSeen: p.FirstSeen, Placed: uint32(len(r.m.order[pld]) - len(r.m.order[pld])/10)}
 		calls := len(r.m.order[pld])
 		if most := r.opt.MaxPlaced; most > 0 && want.Placed >= most {
-			// Over the limit nobody asks for a place.
+			// Over the limit Place is not called.
 			for want.Placed = most; calls > 0 && uint32(calls-1-(calls-1)/10) >= most; calls-- {
 			}
 		}
@@ -428,7 +429,7 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// work does steps, with passes between or beside them, and a checkpoint.
+// work runs steps, with passes between or concurrent with them, and a checkpoint.
 func (r *rig) work() error {
 	background := make(chan error, 1)
 	beside := r.rng.IntN(2) == 0
@@ -458,7 +459,8 @@ func (r *rig) work() error {
 	return err
 }
 
-// One PLD has 90 % of the tuples: rounds stay within BucketBytes, and nothing is lost or out of order.
+// One PLD has 90 % of the tuples. Rounds must stay within BucketBytes, and nothing may be lost or
+// reordered.
 func TestSkew(t *testing.T) {
 	r := newRig(t, 1, 1, 50)
 	for range 20_000 / 100 {
@@ -492,7 +494,8 @@ func TestSkew(t *testing.T) {
 	}
 }
 
-// In-degrees count other PLDs once each, whatever the number of links, and raise the budget after Refresh.
+// In-degrees count each other PLD once, whatever the number of links. A higher in-degree raises the budget
+// after Refresh.
 func TestReputation(t *testing.T) {
 	r := newRig(t, 1, 1, 300)
 	for i := range 200 {
@@ -520,7 +523,7 @@ func TestReputation(t *testing.T) {
 	if other, _ := r.s.Budget(1); other != 10 {
 		t.Errorf("budget of others: got %d, want 10", other)
 	}
-	// The function in force outlives a restart.
+	// The current function must survive a restart.
 	must(t, r.checkpoint(0))
 	r.reopen(r.mem.Crash())
 	if again, p := r.s.Budget(199); again != after || p != pages {

@@ -15,8 +15,8 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// TestWorkersGiveTheSameVerdicts: however many workers merge, and through whatever file system, each tuple
-// gets the verdict that one worker gives it, and unique texts come out in order of arrival.
+// TestWorkersGiveTheSameVerdicts checks that each tuple gets the same verdict with any number of workers
+// and through any file system, and that unique texts come out in order of arrival.
 func TestWorkersGiveTheSameVerdicts(t *testing.T) {
 	verdicts := func(fsys disk.FS, dir string, workers int) []string {
 		var got []string
@@ -58,8 +58,8 @@ func TestWorkersGiveTheSameVerdicts(t *testing.T) {
 	}
 }
 
-// TestFullBuffersOfManyAdds: blocks of a text log that several Adds fill at the same time are written in
-// the order of their numbers, and every text belongs to its key.
+// TestFullBuffersOfManyAdds checks that blocks of a text log filled by concurrent Adds are written in the
+// order of their numbers, and that every text belongs to its key.
 func TestFullBuffersOfManyAdds(t *testing.T) {
 	opt := small(kinds["log"])
 	opt.Set = disk.Set{FS: disk.OS(), Paths: []string{t.TempDir(), t.TempDir()}}
@@ -99,8 +99,8 @@ func TestFullBuffersOfManyAdds(t *testing.T) {
 	}
 }
 
-// TestLogWriteFails: an Add whose block can't be written fails, and so do those that wait for their turn
-// behind it.
+// TestLogWriteFails checks that an Add fails if its block cannot be written, as do the Adds that wait to
+// write after it.
 func TestLogWriteFails(t *testing.T) {
 	failing := disk.NewFault(memfs.New(1), func(op disk.Op, name string) error {
 		if op == disk.OpWrite {
@@ -137,8 +137,8 @@ func TestLogWriteFails(t *testing.T) {
 	}
 }
 
-// TestPassKeepsDirectoriesBusy: with two workers a pass reads the buckets of two directories at the same
-// time: each directory's first read of keys ends only when the other's has begun.
+// TestPassKeepsDirectoriesBusy checks that a pass with two workers reads the buckets of two directories at
+// the same time. The first read of keys in each directory ends only once that in the other has started.
 func TestPassKeepsDirectoriesBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var began [2]chan struct{}
@@ -156,7 +156,7 @@ func TestPassKeepsDirectoriesBusy(t *testing.T) {
 				dir = 1
 			}
 			once[dir].Do(func() { close(began[dir]) })
-			<-began[1-dir] // a pass that takes turns never gets beyond this: the bubble is deadlocked
+			<-began[1-dir] // deadlocks the bubble unless both directories are read at once
 			return nil
 		})
 		opt := small(kinds["seen"])
@@ -176,13 +176,13 @@ func TestPassKeepsDirectoriesBusy(t *testing.T) {
 	})
 }
 
-// TestFailureIsToldBeforeCancellation: what fails in one worker is not hidden by the others' being
-// cancelled.
+// TestFailureIsToldBeforeCancellation checks that the cancellation of other workers does not hide a
+// worker's error.
 func TestFailureIsToldBeforeCancellation(t *testing.T) {
 	c := &mergeWorkers{d: &Drum{buckets: make([]bucket, 3)}, workers: make([]*pass, 3)}
 	failed := errors.New("disk")
 	ctx, cancel := context.WithCancel(context.Background())
-	var all sync.WaitGroup // each worker has a bucket
+	var all sync.WaitGroup // all workers have a bucket
 	all.Add(3)
 	do := func(fail error) func(context.Context, *pass, *bucket, int) error {
 		return func(ctx context.Context, _ *pass, _ *bucket, i int) error {
