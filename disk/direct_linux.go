@@ -95,8 +95,8 @@ func (f *directFile) ReadAt(p []byte, off int64) (n int, err error) {
 	defer Free(last)
 	m, err := f.move("read", unix.Pread, d, last, off+int64(whole))
 	m = copy(p[whole:], last[:m])
-	if whole+m == len(p) { // the missing part of the page is past the end of the file
-		err = nil // what is missing of the page lies behind the end
+	if whole+m == len(p) {
+		err = nil // the missing part of the page is past the end of the file
 	}
 	return whole + m, err
 }

@@ -44,7 +44,8 @@ func TestLocked(t *testing.T) {
 }
 
 func TestHoldsLock(t *testing.T) {
-	const list = "1: POSIX  ADVISORY  READ  5433 08:01:7864448 128 128\n2: FLOCK  ADVISORY  WRITE 2001 08:01:7864554 0 EOF\n" +
+	const list = "1: POSIX  ADVISORY  READ  5433 08:01:7864448 128 128\n" +
+		"2: FLOCK  ADVISORY  WRITE 2001 08:01:7864554 0 EOF\n" +
 		"2: -> FLOCK  ADVISORY  WRITE 2002 08:01:7864555 0 EOF\n3: FLOCK\n"
 	for inode, want := range map[uint64]bool{7864554: true, 7864448: false, 7864555: false, 554: false} {
 		if got, err := disk.HoldsLock(strings.NewReader(list), inode); err != nil || got != want {

@@ -11,21 +11,23 @@
 // # Departures from the paper
 //
 //   - A bucket is merged in rounds of at most BucketBytes of RAM, in order of arrival. So keys need not be
-//     uniform: one key may own most of the tuples. With Options.Each, each bucket is merged when it is full.
-//   - A function, Apply, decides how an operation changes a value. The paper's check, update and check+update
-//     are built in.
-//   - Z is split into one part per bucket, and an unchanged part is not rewritten. The parts that a pass writes
-//     go to one new file per directory.
+//     uniform: one key may own most of the tuples. With Options.Each, each bucket is merged when it is
+//     full.
+//   - A function, Apply, decides how an operation changes a value. The paper's check, update and
+//     check+update are built in.
+//   - Z is split into one part per bucket, and an unchanged part is not rewritten. The parts that a pass
+//     writes go to one new file per directory.
 //   - Keys in Z may be Golomb-Rice coded, aux compressed.
-//   - A store that only asks whether a key was seen may keep aux in one log per directory, in order of arrival,
-//     instead of one file per bucket (Options.Aux = AuxLog, textlog.go). That halves the number of files, the
-//     text compresses well, and unique tuples come out in order of arrival, once all buckets are merged.
-//   - Sorting is in place and takes 16 bytes per tuple. The paper takes H + P = 12, and also has to restore the
-//     order of arrival.
-//   - Up to Options.Workers buckets are merged concurrently, each in its own round. Texts are encoded outside
-//     the log's lock, and decoded ahead of the stream.
-//   - A bucket file is created when its buffer is first full, and grows by extents. A small store merges from
-//     RAM.
+//   - A store that only asks whether a key was seen may keep aux in one log per directory, in order of
+//     arrival, instead of one file per bucket (Options.Aux = AuxLog, textlog.go). That halves the number
+//     of files, the text compresses well, and unique tuples come out in order of arrival, once all buckets
+//     are merged.
+//   - Sorting is in place and takes 16 bytes per tuple. The paper takes H + P = 12, and also has to
+//     restore the order of arrival.
+//   - Up to Options.Workers buckets are merged concurrently, each in its own round. Texts are encoded
+//     outside the log's lock, and decoded ahead of the stream.
+//   - A bucket file is created when its buffer is first full, and grows by extents. A small store merges
+//     from RAM.
 //
 // # Contract
 //

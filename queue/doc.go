@@ -38,9 +38,9 @@
 // Append, Len and Freeze are safe for concurrent use, as are NextDue and Slots of a Calendar. Peek and
 // Advance are for one reader goroutine. Advance only changes memory; Peek and Append may do I/O. The
 // goroutine whose Append finds the tail full compresses and writes it, while others append to the next
-// tail. Blocks are written in the order in which the tails became full. No lock is held during I/O. Freeze
-// waits until all full tails are written, as does a reader that has read all blocks. The package starts no
-// goroutines.
+// tail. Blocks are written in the order in which the tails became full. A Queue holds no lock during I/O.
+// Freeze waits until all full tails are written, as does a reader that has read all blocks. The package
+// starts no goroutines.
 //
 // # Memory and disk
 //
