@@ -7,7 +7,8 @@ import (
 	"drumbeat/crawl"
 )
 
-// bodySizes is how long bodies may be: a size for all, and others for some types, "2MiB,application/pdf=20MiB,image/*=5MiB".
+// bodySizes is the value of --max-body: one size for all types, and exceptions for some, such as
+// "2MiB,application/pdf=20MiB,image/*=5MiB".
 type bodySizes struct {
 	all   Size
 	types []bodySize
@@ -18,7 +19,7 @@ type bodySize struct {
 	most    Size
 }
 
-// UnmarshalText reads a list with one size for all, and any number of types.
+// UnmarshalText reads a list with one size for all types and any number of exceptions.
 func (b *bodySizes) UnmarshalText(text []byte) error {
 	*b = bodySizes{}
 	for item := range strings.SplitSeq(string(text), ",") {
@@ -34,18 +35,18 @@ func (b *bodySizes) UnmarshalText(text []byte) error {
 		case typed:
 			b.types = append(b.types, bodySize{strings.TrimSpace(pattern), s})
 		case b.all != 0:
-			return fmt.Errorf("%q has two sizes for all types", text)
+			return fmt.Errorf("%q has two sizes for all types; give one, and the others as TYPE=SIZE", text)
 		default:
 			b.all = s
 		}
 	}
 	if b.all == 0 && len(b.types) > 0 {
-		return fmt.Errorf("%q has no size, or 0, for all other types", text)
+		return fmt.Errorf("%q has no size for all other types; begin the list with one, such as 2MiB", text)
 	}
 	return nil
 }
 
-// String can be given to the flag again.
+// String returns text that UnmarshalText reads.
 func (b bodySizes) String() string {
 	list := []string{b.all.String()}
 	for _, t := range b.types {
@@ -54,7 +55,7 @@ func (b bodySizes) String() string {
 	return strings.Join(list, ",")
 }
 
-// Most is the largest of them.
+// Most returns the largest size.
 func (b bodySizes) Most() Size {
 	most := b.all
 	for _, t := range b.types {
@@ -70,7 +71,7 @@ func (b bodySizes) check() error {
 	}
 	for _, t := range b.types {
 		if t.most == 0 {
-			return fmt.Errorf("--max-body %s=0: leave the type out of --accept instead", t.pattern)
+			return fmt.Errorf("--max-body %s=0: remove the type from --accept instead", t.pattern)
 		}
 	}
 	if b.Most() > MaxBodyLimit {
@@ -79,7 +80,7 @@ func (b bodySizes) check() error {
 	return nil
 }
 
-// caps are those that are needed beside the fetcher's own limit, which is the largest.
+// caps returns the limits by type. The fetcher's own limit is the largest, so a single size needs none.
 func (b bodySizes) caps() (caps []crawl.BodyCap) {
 	if len(b.types) == 0 {
 		return nil
@@ -91,10 +92,10 @@ func (b bodySizes) caps() (caps []crawl.BodyCap) {
 	return caps
 }
 
-// Bodies say which bodies are read.
+// Bodies holds the flags that select the bodies to read.
 type Bodies struct {
-	Accept  []string  `group:"urls" placeholder:"TYPES" default:"html" help:"Types of bodies that are read: text/html, text/*, */*, and html, which is text/html and application/xhtml+xml. Of others the head alone is kept; or two KiB, if they are of a type behind which a page may hide (none, text/plain, XML) and turn out to be none. With --assets, images, scripts, style sheets, fonts and media are read, too. Repeatable, or with commas."`
-	MaxBody bodySizes `group:"limits" placeholder:"SIZES" default:"2MiB" help:"Longest body read, as received; what is longer is cut and marked. Also by type: 2MiB,application/pdf=20MiB,image/*=5MiB, where the narrowest type counts."`
+	Accept  []string  `group:"urls" placeholder:"TYPES" default:"html" help:"Read bodies of these types: text/html, text/*, */*, or html for text/html and application/xhtml+xml. Of other types keep only the header; of types that may hide a page (none, text/plain, XML) read 2 KiB to find out. --assets adds images, scripts, style sheets, fonts and media. Repeatable."`
+	MaxBody bodySizes `group:"limits" placeholder:"SIZES" default:"2MiB" help:"Read at most this many bytes of a body, as received; cut and mark longer bodies. Types may have sizes of their own, of which the narrowest type wins: 2MiB,application/pdf=20MiB,image/*=5MiB."`
 }
 
 // Check returns the first fault.
@@ -108,8 +109,8 @@ func (f *Bodies) Check() error {
 	return nil
 }
 
-// Apply puts them into a crawl's options.
+// Apply sets a crawl's options.
 func (f *Bodies) Apply(o *crawl.Options) { o.Accept, o.BodyCaps = f.Accept, f.MaxBody.caps() }
 
-// MaxBodyLimit bounds --max-body: a body is held in RAM as a whole.
+// MaxBodyLimit bounds --max-body, in bytes: RAM holds a body as a whole.
 const MaxBodyLimit = 1 << 30

@@ -8,25 +8,25 @@ import (
 	"drumbeat/crawl"
 )
 
-// Delays bound how often a host, a PLD, a server and a network are visited.
+// Delays holds the flags that limit the requests to a host, a PLD, a server and a network.
 type Delays struct {
-	HostDelay      *time.Duration `group:"manners" placeholder:"DURATION" help:"Time between two visits to a host whose PLD has the default budget; less for larger budgets. 0: none, for your own servers. Default: 40s, or 2s with --scope host and pld."`
-	HostDelayMin   *time.Duration `group:"manners" placeholder:"DURATION" help:"Least time between two visits to a host, whatever its budget. Default: 1s, or --host-delay if that is less."`
-	ServerDelay    time.Duration  `group:"manners" placeholder:"DURATION" default:"1s" help:"Time between two visits to an IP address at the default budget. 0: none, for your own servers."`
-	ServerDelayMin *time.Duration `group:"manners" placeholder:"DURATION" help:"Least time between two visits to an IP address. Default: 200ms, or --server-delay if that is less."`
-	PLDDelay       *time.Duration `group:"manners" name:"pld-delay" placeholder:"DURATION" help:"Time between two requests to a PLD, whichever its hosts, at the default budget; less for larger budgets. 0: none. Default: 500ms, or --host-delay if that is less."`
-	PLDDelayMin    *time.Duration `group:"manners" name:"pld-delay-min" placeholder:"DURATION" help:"Least time between two requests to a PLD, whatever its budget. Default: 20ms, or --pld-delay if that is less."`
+	HostDelay      *time.Duration `group:"politeness" placeholder:"DURATION" help:"Minimum delay between requests to a host. PLDs with larger budgets get shorter delays. 0: no delay, for your own servers. Default: 40s, or 2s with --scope host or pld."`
+	HostDelayMin   *time.Duration `group:"politeness" placeholder:"DURATION" help:"Minimum delay between requests to a host at any budget. Default: 1s, or --host-delay if that is less."`
+	ServerDelay    time.Duration  `group:"politeness" placeholder:"DURATION" default:"1s" help:"Minimum delay between requests to an IP address. PLDs with larger budgets get shorter delays. 0: no delay, for your own servers."`
+	ServerDelayMin *time.Duration `group:"politeness" placeholder:"DURATION" help:"Minimum delay between requests to an IP address at any budget. Default: 200ms, or --server-delay if that is less."`
+	PLDDelay       *time.Duration `group:"politeness" name:"pld-delay" placeholder:"DURATION" help:"Minimum delay between requests to a PLD, over all its hosts. PLDs with larger budgets get shorter delays. 0: no delay. Default: 500ms, or --host-delay if that is less."`
+	PLDDelayMin    *time.Duration `group:"politeness" name:"pld-delay-min" placeholder:"DURATION" help:"Minimum delay between requests to a PLD at any budget. Default: 20ms, or --pld-delay if that is less."`
 
-	NetworkRate        *float64      `group:"manners" placeholder:"N" help:"Most requests a second to a network (IPv4 /24, IPv6 /48). 0: no limit. Default: 10, or no limit if --server-delay is 0."`
-	NetworkConnections *Count        `group:"manners" placeholder:"N" help:"Most exchanges at once with a network; one of its addresses may have half of them. 0: no limit. Default: 20, or no limit if --server-delay is 0."`
-	HostDelayFactor    *float64      `group:"manners" placeholder:"N" help:"A host rests so many times as long as its last answer took, if that is more than --host-delay; --max-crawl-delay at most. 0: it doesn't matter. Default: 10, or 0 if --host-delay is 0."`
-	MaxCrawlDelay      time.Duration `group:"manners" placeholder:"DURATION" default:"300s" help:"Longest Crawl-delay of a robots.txt that is obeyed; a longer one counts as this."`
+	NetworkRate        *float64      `group:"politeness" placeholder:"N" help:"Send at most N requests per second to a network (IPv4 /24, IPv6 /48). 0: no limit. Default: 10, or no limit if --server-delay is 0."`
+	NetworkConnections *Count        `group:"politeness" placeholder:"N" help:"Use at most N concurrent connections to a network, and half of them to one address. 0: no limit. Default: 20, or no limit if --server-delay is 0."`
+	HostDelayFactor    *float64      `group:"politeness" placeholder:"N" help:"Wait N times the last response time, at most --max-crawl-delay, before the next request to a host, if that exceeds --host-delay. 0 disables. Default: 10, or 0 if --host-delay is 0."`
+	MaxCrawlDelay      time.Duration `group:"politeness" placeholder:"DURATION" default:"300s" help:"Obey a Crawl-delay in robots.txt up to this time; use this time for longer ones."`
 }
 
-// DefaultHostDelay is the default of --host-delay: the paper's.
+// DefaultHostDelay is the default of --host-delay, as in the paper.
 const DefaultHostDelay = 40 * time.Second
 
-// Complete fills in what follows from other delays. --host-delay is known.
+// Complete computes the defaults that depend on other delays. HostDelay must be set.
 func (d *Delays) Complete() (err error) {
 	if d.HostDelayMin, err = leastDelay("host-delay", d.HostDelayMin, *d.HostDelay, time.Second); err != nil {
 		return err
@@ -40,7 +40,7 @@ func (d *Delays) Complete() (err error) {
 	if d.PLDDelayMin, err = leastDelay("pld-delay", d.PLDDelayMin, *d.PLDDelay, 20*time.Millisecond); err != nil {
 		return err
 	}
-	own := d.ServerDelay == 0 // a crawl of one's own servers
+	own := d.ServerDelay == 0 // the operator crawls his own servers
 	if d.NetworkRate == nil {
 		d.NetworkRate = new(float64)
 		if !own {
@@ -62,14 +62,14 @@ func (d *Delays) Complete() (err error) {
 	return nil
 }
 
-// Rude names what no stranger's site should meet with; "" for nothing.
+// Rude lists the settings that are too fast for other people's sites; "" if there are none.
 func (d *Delays) Rude() string {
 	var what []string
 	if *d.HostDelayMin < time.Second {
-		what = append(what, fmt.Sprintf("a delay of %v between visits to a host", *d.HostDelayMin))
+		what = append(what, fmt.Sprintf("a delay of %v between requests to a host", *d.HostDelayMin))
 	}
 	if d.ServerDelay == 0 || *d.ServerDelayMin < 100*time.Millisecond {
-		what = append(what, fmt.Sprintf("a delay of %v between visits to an address", *d.ServerDelayMin))
+		what = append(what, fmt.Sprintf("a delay of %v between requests to an address", *d.ServerDelayMin))
 	}
 	if *d.PLDDelay == 0 {
 		what = append(what, "no delay between requests to a PLD")
@@ -80,28 +80,28 @@ func (d *Delays) Rude() string {
 	return strings.Join(what, ", ")
 }
 
-// CheckRates returns the first fault of what is counted, not timed.
+// CheckRates returns the first fault of the numbers.
 func (d *Delays) CheckRates() error {
 	if r := OrZero(d.NetworkRate); r != 0 && !(r >= 1e-3 && r <= 1e6) {
-		return fmt.Errorf("--network-rate %v: must be 0 (no limit) or lie between 0.001 and 1e6", r)
+		return fmt.Errorf("--network-rate %v: must be 0 (no limit) or between 0.001 and 1e6", r)
 	}
 	if n := OrZero(d.NetworkConnections); n > 1e6 {
-		return fmt.Errorf("--network-connections %d: at most 1e6; 0 is no limit", n)
+		return fmt.Errorf("--network-connections %d: must be at most 1e6; 0 is no limit", n)
 	}
 	if f := OrZero(d.HostDelayFactor); !(f >= 0 && f <= 1e6) {
-		return fmt.Errorf("--host-delay-factor %v: must lie between 0 and 1e6", f)
+		return fmt.Errorf("--host-delay-factor %v: must be between 0 and 1e6", f)
 	}
 	return nil
 }
 
-// Apply puts them into a crawl's options.
+// Apply sets a crawl's options.
 func (d *Delays) Apply(o *crawl.Options) {
 	o.HostDelay, o.HostDelayMin, o.ServerDelay, o.ServerDelayMin = *d.HostDelay, *d.HostDelayMin, d.ServerDelay, *d.ServerDelayMin
 	o.PLDDelay, o.PLDDelayMin, o.MaxCrawlDelay, o.HostDelayFactor = *d.PLDDelay, *d.PLDDelayMin, d.MaxCrawlDelay, *d.HostDelayFactor
 	o.NetworkRate, o.NetworkConnections = *d.NetworkRate, int(*d.NetworkConnections)
 }
 
-// leastDelay is the default of a least delay, or the one given if it is in order.
+// leastDelay returns a minimum delay: the one given, which must not exceed full, or else standard, or full if that is less.
 func leastDelay(flag string, given *time.Duration, full, standard time.Duration) (*time.Duration, error) {
 	if given == nil {
 		return new(min(standard, full)), nil

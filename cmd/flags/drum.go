@@ -7,15 +7,15 @@ import (
 	"drumbeat/crawl"
 )
 
-// Drum are URLseen's geometry.
+// Drum holds the flags of URLseen's geometry.
 type Drum struct {
-	DrumBuffer  *Size `group:"machine" placeholder:"SIZE" help:"Buffer of a URLseen bucket (M). Default: from --ram."`
-	DrumChunk   *Size `group:"machine" placeholder:"SIZE" help:"Piece in which URLseen's cache file is read and written (delta). Default: from --ram."`
-	DrumBuckets Count `group:"machine" placeholder:"N" default:"0" help:"URLseen buckets (k), a power of 2. 0: from --ram."`
-	DrumBucket  *Size `group:"machine" placeholder:"SIZE" help:"Most of a bucket that one merge reads (r). Default: from --ram."`
-	DrumDisk    *Size `group:"machine" placeholder:"SIZE" help:"Disk space for URLseen's buckets (D). Default: from --disk."`
-	DrumWorkers Count `group:"machine" placeholder:"N" default:"0" help:"URLseen buckets merged at once, if --ram suffices. 0: one more than CPUs, at most 8."`
-	CacheRAM    *Size `group:"machine" name:"cache-ram" placeholder:"SIZE" help:"RAM cache of recent URLs in front of URLseen (c). 0: none. Default: from --ram."`
+	DrumBuffer  *Size `group:"machine" placeholder:"SIZE" help:"Buffer size of a URLseen bucket (M). Default: from --ram."`
+	DrumChunk   *Size `group:"machine" placeholder:"SIZE" help:"Chunk size of URLseen cache I/O (delta). Default: from --ram."`
+	DrumBuckets Count `group:"machine" placeholder:"N" default:"0" help:"Number of URLseen buckets (k), a power of 2. 0: from --ram."`
+	DrumBucket  *Size `group:"machine" placeholder:"SIZE" help:"Merge at most this much of a bucket at once (r). Default: from --ram."`
+	DrumDisk    *Size `group:"machine" placeholder:"SIZE" help:"Disk space for URLseen buckets (D). Default: from --disk."`
+	DrumWorkers Count `group:"machine" placeholder:"N" default:"0" help:"Number of URLseen buckets merged concurrently, if --ram suffices. 0: one more than CPUs, at most 8."`
+	CacheRAM    *Size `group:"machine" name:"cache-ram" placeholder:"SIZE" help:"Size of the RAM cache of recent URLs in front of URLseen (c). 0: no cache. Default: from --ram."`
 }
 
 // Check returns the first fault.
@@ -24,7 +24,7 @@ func (d *Drum) Check() error {
 		return fmt.Errorf("--drum-buckets %d: must be a power of 2 up to %d", k, 1<<16)
 	}
 	if d.DrumWorkers > 64 {
-		return fmt.Errorf("--drum-workers %d: at most 64", d.DrumWorkers)
+		return fmt.Errorf("--drum-workers %d: must be at most 64", d.DrumWorkers)
 	}
 	for _, s := range []struct {
 		flag string
@@ -38,7 +38,7 @@ func (d *Drum) Check() error {
 		return fmt.Errorf("--drum-bucket %v: must be less than 4GiB", *n)
 	}
 	if n := d.DrumChunk; n != nil && (*n < 4096 || *n > math.MaxInt32) {
-		return fmt.Errorf("--drum-chunk %v: must lie between 4KiB and 2GiB", *n)
+		return fmt.Errorf("--drum-chunk %v: must be between 4KiB and 2GiB", *n)
 	}
 	if m := d.DrumBuffer; m != nil && (*m%4096 != 0 || *m > math.MaxInt32) {
 		return fmt.Errorf("--drum-buffer %v: must be a multiple of 4KiB below 2GiB", *m)
@@ -46,12 +46,12 @@ func (d *Drum) Check() error {
 	return nil
 }
 
-// Apply puts them into a crawl's options.
+// Apply sets a crawl's options.
 func (d *Drum) Apply(o *crawl.Options) {
 	o.DrumBufferBytes, o.DrumChunkBytes, o.DrumBuckets = int(OrZero(d.DrumBuffer)), int(OrZero(d.DrumChunk)), int(d.DrumBuckets)
 	o.DrumBucketBytes, o.DrumDiskBytes = int64(OrZero(d.DrumBucket)), int64(OrZero(d.DrumDisk))
 	o.DrumWorkers, o.CacheRAMBytes = int(d.DrumWorkers), int64(OrZero(d.CacheRAM))
 	if d.CacheRAM != nil && *d.CacheRAM == 0 {
-		o.CacheRAMBytes = crawl.Unlimited // its zero is the default
+		o.CacheRAMBytes = crawl.Unlimited // no cache: 0 would be the default
 	}
 }

@@ -8,13 +8,13 @@ import (
 	"drumbeat/parse"
 )
 
-// Links say which links of a page are followed.
+// Links holds the flags that select the links of a page to follow.
 type Links struct {
-	Nofollow     string `group:"manners" enum:"obey,ignore" default:"obey" help:"What pages and links say against being followed (meta robots, X-Robots-Tag, rel=nofollow): obey it, or ignore it. It is kept with the page in either case."`
-	LinkRels     string `group:"what" placeholder:"TYPES" default:"next,prev,canonical" help:"Types of <link> elements and of Link headers that are followed: a list of next, prev, canonical, alternate and other, or none."`
-	MaxRedirects Count  `group:"limits" placeholder:"N" default:"20" help:"Redirects followed in a row, counted from the last page that links to one of them; at most 250. 0: none is followed."`
-	Forms        bool   `group:"what" help:"Follow the action of forms whose method is get, as it stands: no fields are made up."`
-	Assets       bool   `group:"what" help:"Fetch and store what pages consist of, too: images, scripts, style sheets and what these name, fonts, media. None of it is a page."`
+	Nofollow     string `group:"politeness" enum:"obey,ignore" default:"obey" help:"Obey or ignore nofollow in meta robots, X-Robots-Tag and rel attributes. The page's metadata record it in either case."`
+	LinkRels     string `group:"what" placeholder:"TYPES" default:"next,prev,canonical" help:"Follow <link> elements and Link headers of these types: a list of next, prev, canonical, alternate and other, or none."`
+	MaxRedirects Count  `group:"limits" placeholder:"N" default:"20" help:"Follow at most N redirects in a row, up to 250, counted from the last page that links to one of them. 0: follow none."`
+	Forms        bool   `group:"what" help:"Follow the action URL of GET forms as it stands, without fields."`
+	Assets       bool   `group:"what" help:"Also fetch and store page resources: images, scripts, style sheets and what they refer to, fonts, media. They do not count as pages."`
 }
 
 // linkTypes are the words of --link-rels.
@@ -28,7 +28,7 @@ func (l *Links) rels() (rels parse.Rel, err error) {
 	for word := range strings.SplitSeq(l.LinkRels, ",") {
 		rel, ok := linkTypes[strings.TrimSpace(word)]
 		if !ok {
-			return 0, fmt.Errorf("--link-rels %q: %q is none of next, prev, canonical, alternate, other; or give none alone", l.LinkRels, word)
+			return 0, fmt.Errorf("--link-rels %q: unknown type %q; give next, prev, canonical, alternate and other, or none alone", l.LinkRels, word)
 		}
 		rels |= rel
 	}
@@ -38,16 +38,16 @@ func (l *Links) rels() (rels parse.Rel, err error) {
 // Check returns the first fault.
 func (l *Links) Check() error {
 	if l.MaxRedirects > 250 {
-		return fmt.Errorf("--max-redirects %d: must lie between 0 and 250", l.MaxRedirects)
+		return fmt.Errorf("--max-redirects %d: must be between 0 and 250", l.MaxRedirects)
 	}
 	_, err := l.rels()
 	return err
 }
 
-// Apply puts them into a crawl's options.
+// Apply sets a crawl's options.
 func (l *Links) Apply(o *crawl.Options) {
 	o.IgnoreNofollow = l.Nofollow == "ignore"
-	o.LinkRels, _ = l.rels() // has been checked
+	o.LinkRels, _ = l.rels() // Check has reported its error
 	o.Forms, o.Assets = l.Forms, l.Assets
 	if o.MaxRedirects = int(l.MaxRedirects); o.MaxRedirects == 0 {
 		o.MaxRedirects = crawl.NoRedirects

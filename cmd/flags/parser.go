@@ -1,21 +1,22 @@
-// Package flags has what several commands share of their flags: groups of them, the types of their values, and the parser.
+// Package flags has the groups of flags that several commands share, the types of flag values, and the
+// parser.
 //
-// A command is a struct with a field for each flag; kong reads the tags. A group, such as Who or Delays, is a struct that
-// commands embed, so that a flag is declared, checked and explained in one place whichever commands have it. Where a group
-// needs them it has three methods: Check returns the first fault that can be seen in its flags alone, Complete fills in
-// what follows from others, and Apply puts all into a crawl's options. Groups that only one command has lie with that
-// command, unless they are as self-contained as these.
+// A command is a struct with a field for each flag; kong reads the tags. A group, such as Who or Delays, is
+// a struct that commands embed, so a flag is declared, checked and explained in one place. A group has up to
+// three methods: Check returns the first fault in its own flags, Complete computes defaults that depend on
+// other flags, and Apply sets a crawl's options. A group of a single command is in that command's package,
+// unless it is as self-contained as these.
 //
-// Types of values (Size, Count, PortRange, schedules) read text in UnmarshalText and print it in String, so that what
-// --print-config says can be given again; a fuzz test holds them to that. A pointer is nil where a flag isn't given and
-// the machine or another flag decides.
+// Types of values (Size, Count, PortRange, schedules) read text in UnmarshalText and print it in String, so
+// the output of --print-config can be given as flags; a fuzz test checks this. A pointer is nil if the flag
+// is not given and the machine or another flag decides.
 //
-// NewParser makes the parser of any table: package cmd's of all commands, or a test's of one. It names the environment's
-// variable of each flag, and the headings (Groups) under which -h and docs/FLAGS.md list them; those two and the parser
-// come from the same tags.
+// NewParser makes the parser of any table: package cmd's of all commands, or a test's of one. It names the
+// environment variable of each flag and the headings (Groups) of -h and docs/FLAGS.md. Both come from the
+// same tags.
 //
-// Nothing here starts a goroutine, prints or exits. Faults of flags are plain errors where the caller makes them term.Usage,
-// and so exit code 2.
+// This package starts no goroutine, and prints and exits only in Run. Check methods return plain errors;
+// the commands turn them into term.Usage errors (exit code 2).
 package flags
 
 import (
@@ -31,28 +32,28 @@ import (
 // DefaultAgent is the product token that stands in User-Agent and that robots.txt groups are compared with.
 const DefaultAgent = "drumbeat"
 
-// defaultDir holds a crawl when --dir doesn't say otherwise.
+// defaultDir is the default of --dir.
 const defaultDir = "drumbeat-crawl"
 
 // Groups are the headings of -h and docs/FLAGS.md, in order.
 var Groups = [...]kong.Group{
-	{Key: "what", Title: "What is crawled"},
-	{Key: "limits", Title: "When it stops"},
-	{Key: "urls", Title: "Which URLs"},
-	{Key: "manners", Title: "Manners"},
+	{Key: "what", Title: "Crawl"},
+	{Key: "limits", Title: "Limits"},
+	{Key: "urls", Title: "URL rules"},
+	{Key: "politeness", Title: "Politeness"},
 	{Key: "net", Title: "Network"},
 	{Key: "budget", Title: "Budgets"},
 	{Key: "machine", Title: "RAM and disk"},
-	{Key: "output", Title: "What is kept"},
-	{Key: "report", Title: "What is printed"},
+	{Key: "output", Title: "Output"},
+	{Key: "report", Title: "Reporting"},
 }
 
-// NewParser returns the parser that fills a table of commands: a pointer to a struct with a field for each.
+// NewParser returns the parser that fills table, a pointer to a struct with a field for each command.
 func NewParser(table any, opts ...kong.Option) (*kong.Kong, error) {
 	opts = append([]kong.Option{
 		kong.Name("drumbeat"),
-		kong.Description("drumbeat crawls the web with one machine, as the IRLbot paper describes. " +
-			"drumbeat help COMMAND says more of a command, drumbeat --version which program this is."),
+		kong.Description("drumbeat crawls the web from one machine, by the methods of the IRLbot paper. " +
+			"Run drumbeat help COMMAND for the flags of a command, drumbeat --version for the version."),
 		kong.Vars{"defaultDir": defaultDir, "defaultAgent": DefaultAgent},
 		kong.PostBuild(nameEnvironment),
 		kong.ValueFormatter(flagHelp),
@@ -66,8 +67,8 @@ func NewParser(table any, opts ...kong.Option) (*kong.Kong, error) {
 	return p, nil
 }
 
-// nameEnvironment names the environment variable of every flag: DRUMBEAT_HOST_DELAY for --host-delay. Those of demo and
-// bench have names of their own, so that a crawl's settings don't leak into them.
+// nameEnvironment names the environment variable of every flag: DRUMBEAT_HOST_DELAY for --host-delay. The
+// variables of demo and bench have prefixes of their own, so a crawl's settings do not affect them.
 func nameEnvironment(k *kong.Kong) error {
 	for _, command := range k.Model.Children {
 		prefix := "DRUMBEAT_"
@@ -89,11 +90,11 @@ func nameEnvironment(k *kong.Kong) error {
 	return nil
 }
 
-// explainOwn are the flags of explain whose variables are not a crawl's: where DRUMBEAT_DIR is set, explain url stays what it is
-// without --dir.
+// explainOwn lists the flags of explain with variables of their own: DRUMBEAT_DIR, which is set for a crawl,
+// must not make explain url read that crawl.
 var explainOwn = [...]string{"dir", "out", "json", "fast"}
 
-// flagHelp is a flag's help with its default.
+// flagHelp returns a flag's help followed by its default, unless the help has it already.
 func flagHelp(v *kong.Value) string {
 	if v.HasDefault && v.Default != "" && v.Name != "help" && !v.IsBool() && !strings.Contains(v.Help, v.Default+":") {
 		return v.Help + " Default: " + v.Default + "."
@@ -101,7 +102,8 @@ func flagHelp(v *kong.Value) string {
 	return v.Help
 }
 
-// Print prints the value of every flag of a command as a line that can be given again.
+// Print prints every flag of a command with its value, one --NAME=VALUE per line, so the lines can be given
+// as flags.
 func Print(out io.Writer, command *kong.Node) error {
 	for _, group := range Groups {
 		for _, flag := range command.Flags {
@@ -118,7 +120,7 @@ func Print(out io.Writer, command *kong.Node) error {
 	return nil
 }
 
-// flagValues are the values of a flag as text: one, or as many as it was repeated; none where it is unset.
+// flagValues returns the values of a flag as text: one for each repetition, none if it is unset.
 func flagValues(flag *kong.Flag) []string {
 	v := flag.Target
 	if v.Kind() == reflect.Pointer {

@@ -6,12 +6,12 @@ import (
 	"drumbeat/internal/profile"
 )
 
-// Profiling is the one flag of everything that can be profiled.
+// Profiling is the flag of all commands that can be profiled.
 type Profiling struct {
-	Profile string `placeholder:"DIR" help:"Put profiles of this process (CPU, allocations, locks, blocking) into DIR, which is made if need be: for go tool pprof."`
+	Profile string `placeholder:"DIR" help:"Write CPU, allocation, lock and blocking profiles of this process to DIR, for go tool pprof."`
 }
 
-// Profiled runs f, under the profiler if that is asked for.
+// Profiled runs f, under the profiler if --profile is set.
 func (p Profiling) Profiled(f func() error) error {
 	if p.Profile == "" {
 		return f()

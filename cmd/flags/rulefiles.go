@@ -12,12 +12,12 @@ import (
 	"drumbeat/weburl"
 )
 
-// Scoping is what the files of --rules and --blacklist say.
+// Scoping holds the rules that were read from the files of --rules and --blacklist.
 type Scoping struct {
 	Rules, Blacklist *scope.Set // nil without files
 }
 
-// Read reads the files, to know their faults before anything begins.
+// Read reads the files. A command calls it before it writes anything, so a fault in a rule changes nothing.
 func (f *RuleFiles) Read(privateSuffixes, keepEscapes bool) (Scoping, error) {
 	if len(f.Rules)+len(f.Blacklist) == 0 {
 		return Scoping{}, nil
@@ -31,7 +31,7 @@ func (f *RuleFiles) Read(privateSuffixes, keepEscapes bool) (Scoping, error) {
 	return Scoping{rules, blacklist}, nil
 }
 
-// Print says what is in force.
+// Print prints the number of rules in force.
 func (s Scoping) Print(out io.Writer) error {
 	for _, l := range []struct {
 		name string
@@ -47,8 +47,8 @@ func (s Scoping) Print(out io.Writer) error {
 	return nil
 }
 
-// RuleFiles say which URLs are taken, and who is left alone.
+// RuleFiles holds the flags that name files of rules.
 type RuleFiles struct {
-	Rules     []string `group:"what" placeholder:"FILE" help:"Scope rules (docs/RULES.md): hosts, PLDs, URL prefixes, SURTs and expressions that are taken or left out; the first that matches wins, and goes before --scope. Repeatable. Read again on SIGHUP."`
-	Blacklist []string `group:"what" placeholder:"FILE" help:"Never contact these hosts, PLDs and networks, not even for queued URLs (docs/RULES.md). Repeatable. Read again on SIGHUP, which takes effect within seconds."`
+	Rules     []string `group:"what" placeholder:"FILE" help:"Read scope rules (docs/RULES.md), which include or exclude hosts, PLDs, URL prefixes, SURTs and expressions. The first match wins, before --scope. Repeatable. SIGHUP reloads them."`
+	Blacklist []string `group:"what" placeholder:"FILE" help:"Never contact these hosts, PLDs and networks, even for queued URLs (docs/RULES.md). Repeatable. SIGHUP reloads the list within seconds."`
 }

@@ -9,7 +9,7 @@ import (
 	"drumbeat/cmd/term"
 )
 
-// Run parses args by a table of commands, runs the one that they name, and returns the exit code.
+// Run parses args by a table of commands, runs the selected command, and returns the exit code.
 func Run(a *term.App, table any, args []string) (code int) {
 	a.Args = args
 	defer func() {
@@ -21,14 +21,14 @@ func Run(a *term.App, table any, args []string) (code int) {
 			code = int(exit)
 		}
 	}()
-	out := term.NewPlain(a.Stdout) // much of what is printed comes from sites
+	out := term.NewPlain(a.Stdout) // output includes text from sites
 	a.Stdout = out
 	defer func() { _ = out.Flush() }()
 	parser, err := NewParser(table, kong.Writers(a.Stdout, a.Stderr), kong.Exit(func(code int) { panic(kongExit(code)) }))
 	if err != nil {
 		return a.Fail(err)
 	}
-	switch { // as people try them first
+	switch { // the usual spellings of other programs
 	case len(args) == 1 && args[0] == "--version":
 		args = []string{"version"}
 	case len(args) > 0 && args[0] == "help":
@@ -44,5 +44,5 @@ func Run(a *term.App, table any, args []string) (code int) {
 	return a.Fail(kctx.Run(a))
 }
 
-// kongExit is how -h leaves the parser.
+// kongExit is the panic by which -h leaves the parser; its value is the exit code.
 type kongExit int

@@ -3,7 +3,7 @@ package flags
 import (
 	"fmt"
 	"time"
-	_ "time/tzdata" // for --time-zone where the machine has no data base
+	_ "time/tzdata" // for --time-zone on machines without a time zone database
 
 	"drumbeat/internal/pace"
 )
@@ -35,10 +35,10 @@ func (c *Connections) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// String can be given to the flag again.
+// String returns text that UnmarshalText reads.
 func (c Connections) String() string { return c.schedule.String() }
 
-// Most is the largest number at any time; where there is no limit it is the default.
+// Most returns the largest number at any time; entries without a limit count as the default.
 func (c Connections) Most() int64 {
 	if n := c.schedule.Max(); !pace.NoLimit(n) {
 		return int64(n)
@@ -47,7 +47,7 @@ func (c Connections) Most() int64 {
 	return max(most, int64(c.schedule.Largest()))
 }
 
-// Lower makes most the largest number that stands in it.
+// Lower reduces all numbers to at most most.
 func (c *Connections) Lower(most int64) {
 	if !c.schedule.Limits() {
 		c.schedule = pace.Plain(pace.Connections, float64(most))
@@ -56,7 +56,7 @@ func (c *Connections) Lower(most int64) {
 	c.schedule = c.schedule.AtMost(float64(most))
 }
 
-// Hours is the schedule if the number changes with the time.
+// Hours returns the schedule if the number changes with time, else the zero schedule.
 func (c Connections) Hours() pace.Schedule {
 	if c.schedule.Next(time.Now()).IsZero() {
 		return pace.Schedule{}
@@ -67,18 +67,18 @@ func (c Connections) Hours() pace.Schedule {
 // TimeZone is --time-zone.
 type TimeZone struct{ *time.Location }
 
-// UnmarshalText reads a name of the IANA data base.
+// UnmarshalText reads a name of the IANA time zone database.
 func (z *TimeZone) UnmarshalText(text []byte) (err error) {
 	if len(text) == 0 {
-		return fmt.Errorf("no name of a time zone such as Europe/Berlin")
+		return fmt.Errorf("the time zone is empty; give a name such as Europe/Berlin")
 	}
 	if z.Location, err = time.LoadLocation(string(text)); err != nil {
-		return fmt.Errorf("%q is no time zone such as UTC or Europe/Berlin: %w", text, err)
+		return fmt.Errorf("%q is not a time zone such as UTC or Europe/Berlin: %w", text, err)
 	}
 	return nil
 }
 
-// String can be given to the flag again; empty for the machine's.
+// String returns text that UnmarshalText reads; "" for the machine's zone.
 func (z TimeZone) String() string {
 	if z.Location == nil {
 		return ""

@@ -26,7 +26,7 @@ func (f *Fraction) UnmarshalText(text []byte) error {
 		*f = Fraction(q)
 		return nil
 	}
-	return fmt.Errorf("%q is no number such as 0.15 or 1/9", text)
+	return fmt.Errorf("%q is not a number such as 0.15 or 1/9", text)
 }
 
 // Size is a number of bytes: 2MB is 2,000,000 and 2MiB is 2,097,152.
@@ -36,13 +36,13 @@ type Size int64
 func (s *Size) UnmarshalText(text []byte) error {
 	n, err := humanize.ParseBytes(string(text))
 	if err != nil || n > math.MaxInt64 {
-		return fmt.Errorf("%q is no size such as 512MiB, 64GB or 4096", text)
+		return fmt.Errorf("%q is not a size such as 512MiB, 64GB or 4096", text)
 	}
 	*s = Size(n)
 	return nil
 }
 
-// String is exact, so that it can be given to a flag again.
+// String returns the exact size, so UnmarshalText reads the same value.
 func (s Size) String() string {
 	units := [...]struct {
 		name string
@@ -57,7 +57,7 @@ func (s Size) String() string {
 	return strconv.FormatInt(int64(s/best.n), 10) + best.name
 }
 
-// Count is a number that isn't negative; large ones may be written 1e6 or 20_000.
+// Count is a whole number from 0 on; large ones may be written 1e6 or 20_000.
 type Count int64
 
 // UnmarshalText reads a number.
@@ -67,7 +67,7 @@ func (c *Count) UnmarshalText(text []byte) error {
 	if err != nil {
 		f, ferr := strconv.ParseFloat(t, 64)
 		if ferr != nil || f != math.Trunc(f) || math.Abs(f) >= 1<<53 {
-			return fmt.Errorf("%q is no whole number", text)
+			return fmt.Errorf("%q is not a whole number", text)
 		}
 		n = int64(f)
 	}
@@ -78,23 +78,23 @@ func (c *Count) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// String is what UnmarshalText reads.
+// String returns text that UnmarshalText reads.
 func (c Count) String() string { return strconv.FormatInt(int64(c), 10) }
 
-// ServerAddr is a DNS server; the port is 53 where none is given.
+// ServerAddr is a DNS server; the default port is 53.
 type ServerAddr struct{ netip.AddrPort }
 
 // UnmarshalText reads an address with or without a port.
 func (s *ServerAddr) UnmarshalText(text []byte) error {
 	t := string(text)
-	ap, err := netip.ParseAddrPort(t) // first, since a zone may hold anything, "]:53" too
+	ap, err := netip.ParseAddrPort(t) // before ParseAddr, which would take "]:53" for part of a zone
 	if err != nil {
 		var a netip.Addr
 		a, err = netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(t, "["), "]"))
 		ap = netip.AddrPortFrom(a, 53)
 	}
 	if err != nil || ap.Port() == 0 || strings.ContainsAny(ap.Addr().Zone(), "[]") {
-		return fmt.Errorf("%q is no address such as 192.0.2.1, 192.0.2.1:53 or [2001:db8::1]:53", text)
+		return fmt.Errorf("%q is not an address such as 192.0.2.1, 192.0.2.1:53 or [2001:db8::1]:53", text)
 	}
 	s.AddrPort = ap
 	return nil
@@ -111,7 +111,7 @@ func (p *NetPrefix) UnmarshalText(text []byte) error {
 	}
 	pre, err := netip.ParsePrefix(string(text))
 	if err != nil {
-		return fmt.Errorf("%q is no range of addresses such as 127.0.0.0/8", text)
+		return fmt.Errorf("%q is not a range of addresses such as 127.0.0.0/8", text)
 	}
 	if pre != pre.Masked() {
 		return fmt.Errorf("%q has bits set beyond its length; did you mean %s?", text, pre.Masked())
@@ -132,13 +132,13 @@ func (p *PortRange) UnmarshalText(text []byte) error {
 	first, err1 := strconv.ParseUint(a, 10, 16)
 	last, err2 := strconv.ParseUint(b, 10, 16)
 	if err1 != nil || err2 != nil || first == 0 || last < first {
-		return fmt.Errorf("%q is no port such as 8080, nor a range of ports such as 8000-8099", text)
+		return fmt.Errorf("%q is neither a port such as 8080 nor a range such as 8000-8099", text)
 	}
 	*p = PortRange{uint16(first), uint16(last)}
 	return nil
 }
 
-// String is what UnmarshalText reads.
+// String returns text that UnmarshalText reads.
 func (p PortRange) String() string {
 	if p.first == p.last {
 		return strconv.Itoa(int(p.first))
@@ -155,32 +155,33 @@ func (p *PortPair) UnmarshalText(text []byte) error {
 	from, err1 := strconv.ParseUint(a, 10, 16)
 	to, err2 := strconv.ParseUint(b, 10, 16)
 	if !ok || err1 != nil || err2 != nil || from == 0 || to == 0 {
-		return fmt.Errorf("%q is no pair of ports such as 80=18080", text)
+		return fmt.Errorf("%q is not a pair of ports such as 80=18080", text)
 	}
 	*p = PortPair{uint16(from), uint16(to)}
 	return nil
 }
 
-// String is what UnmarshalText reads.
+// String returns text that UnmarshalText reads.
 func (p PortPair) String() string { return fmt.Sprintf("%d=%d", p.from, p.to) }
 
 // OutMode are the permissions of finished output, in octal.
 type OutMode fs.FileMode
 
-// UnmarshalText reads them. The owner reads and writes, nobody executes, and not everybody writes.
+// UnmarshalText reads octal permissions. The owner must be able to read and write; nobody may execute, and others may
+// not write.
 func (m *OutMode) UnmarshalText(text []byte) error {
 	n, err := strconv.ParseUint(string(text), 8, 16)
 	if err != nil || n&0o600 != 0o600 || n&^0o664 != 0 {
-		return fmt.Errorf("%q are no permissions such as 0600, 0640 or 0644", text)
+		return fmt.Errorf("%q is not a mode such as 0600, 0640 or 0644", text)
 	}
 	*m = OutMode(n)
 	return nil
 }
 
-// String is what UnmarshalText reads.
+// String returns text that UnmarshalText reads.
 func (m OutMode) String() string { return fmt.Sprintf("%04o", uint32(m)) }
 
-// Wide is 0 for what files have in any case.
+// Wide returns the mode, or 0 for 0600, which all files have anyway.
 func (m OutMode) Wide() fs.FileMode {
 	if m == 0o600 {
 		return 0
@@ -188,7 +189,7 @@ func (m OutMode) Wide() fs.FileMode {
 	return fs.FileMode(m)
 }
 
-// PortMap is what --map-port says; nil without it.
+// PortMap returns the function of --map-port; nil without pairs.
 func PortMap(pairs []PortPair) func(uint16) uint16 {
 	if len(pairs) == 0 {
 		return nil
@@ -205,7 +206,7 @@ func PortMap(pairs []PortPair) func(uint16) uint16 {
 	}
 }
 
-// OrZero is what p points to; zero if it is nil.
+// OrZero returns *p, or the zero value if p is nil.
 func OrZero[T any](p *T) (v T) {
 	if p != nil {
 		v = *p
@@ -213,7 +214,7 @@ func OrZero[T any](p *T) (v T) {
 	return v
 }
 
-// PortList has all ports of the ranges of --ports.
+// PortList returns all ports in the ranges of --ports.
 func PortList(ranges []PortRange) (ports []uint16) {
 	for _, r := range ranges {
 		for p := int(r.first); p <= int(r.last); p++ {
@@ -223,7 +224,7 @@ func PortList(ranges []PortRange) (ports []uint16) {
 	return ports
 }
 
-// Prefixes are the ranges of a repeated --allow-net.
+// Prefixes returns the ranges of --allow-net.
 func Prefixes(nets []NetPrefix) (out []netip.Prefix) {
 	for _, n := range nets {
 		out = append(out, n.Prefix)

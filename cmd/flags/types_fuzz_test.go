@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// FuzzFlagValues: what a flag takes is within its range, and its String gives the same value again.
+// FuzzFlagValues: an accepted value is within its range, and reading its String gives the same value.
 func FuzzFlagValues(f *testing.F) {
 	for _, text := range []string{
 		"0", "4096", "1.5GiB", "9223372036854775807", "16EiB", "-1", "1e6", "1_000", "1e400", "NaN", "0x10", "9007199254740993",

@@ -17,7 +17,7 @@ func TestFraction(t *testing.T) {
 	}
 }
 
-// TestSizes: decimal and binary units mean what they say, and String can be read again.
+// TestSizes: decimal and binary units are exact, and reading String gives the same size.
 func TestSizes(t *testing.T) {
 	for _, c := range []struct {
 		text string

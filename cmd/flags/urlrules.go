@@ -8,18 +8,18 @@ import (
 	"drumbeat/internal/urlrule"
 )
 
-// URLRules say which URLs are one and the same, and which are left out by the look of them.
+// URLRules holds the flags that decide which URLs are equal, and which links to drop by their spelling.
 type URLRules struct {
-	Escapes         string `group:"urls" enum:"fold,keep" default:"fold" help:"Percent-escapes in paths and queries: fold (one spelling: hex digits in upper case, escapes of letters, digits and - . _ ~ decoded, so that /%7Ea and /~a are one URL), or keep (as pages spell them). Can't be changed later."`
-	StripParams     string `group:"urls" placeholder:"LIST" help:"Parameters that are taken out of URLs, in queries and behind ; in paths: names, beginnings that end in *, and the lists session (PHPSESSID, jsessionid, ...) and tracking (utm_*, gclid, ...). Case doesn't count. URLs queued before keep their spelling."`
-	SortQuery       bool   `group:"urls" help:"Sort the parameters of queries by name: the same ones in another order are the same URL."`
-	CollapseSlashes bool   `group:"urls" help:"Make one of several slashes in a row in a path."`
-	SkipExtensions  string `group:"urls" placeholder:"LIST" default:"default" help:"Links to files with these extensions are not followed: names, the list default (images, audio, video, archives, fonts, programs, office documents, data), or none. Seeds are."`
-	MaxURLLength    Count  `group:"urls" name:"max-url-length" placeholder:"BYTES" default:"2083" help:"Longest URL that is followed."`
-	MaxPathDepth    Count  `group:"urls" placeholder:"N" default:"32" help:"Most segments of a link's path. 0: no limit."`
-	MaxRepeats      Count  `group:"urls" placeholder:"N" default:"3" help:"How many times a link's path may have the same segment: /a/b/a/b/a/b has two of them three times. 0: no limit."`
-	MaxParams       Count  `group:"urls" placeholder:"N" default:"32" help:"Most parameters of a link's query. 0: no limit."`
-	MaxPagesPerPLD  Count  `group:"urls" name:"max-pages-per-pld" placeholder:"N" default:"0" help:"Most URLs of a PLD that are taken up, over all runs; those beyond are refused. 0: no limit."`
+	Escapes         string `group:"urls" enum:"fold,keep" default:"fold" help:"Percent-escapes in paths and queries. fold uses one spelling (hex digits in upper case; letters, digits and - . _ ~ unescaped), so /%7Ea and /~a are one URL. keep leaves them as pages spell them. Cannot be changed later."`
+	StripParams     string `group:"urls" placeholder:"LIST" help:"Remove these parameters from queries, and after ; in paths: names, prefixes that end in *, and the lists session (PHPSESSID, jsessionid, ...) and tracking (utm_*, gclid, ...). Case is ignored. Queued URLs keep their spelling."`
+	SortQuery       bool   `group:"urls" help:"Sort query parameters by name, so URLs that differ only in their order are one URL."`
+	CollapseSlashes bool   `group:"urls" help:"Replace repeated slashes in a path by one."`
+	SkipExtensions  string `group:"urls" placeholder:"LIST" default:"default" help:"Do not follow links to files with these extensions: names, the list default (images, audio, video, archives, fonts, programs, office documents, data), or none. Seeds are exempt."`
+	MaxURLLength    Count  `group:"urls" name:"max-url-length" placeholder:"BYTES" default:"2083" help:"Follow no URL longer than this, 100 to 3500 bytes."`
+	MaxPathDepth    Count  `group:"urls" placeholder:"N" default:"32" help:"Follow no link with more than N path segments. 0: no limit."`
+	MaxRepeats      Count  `group:"urls" placeholder:"N" default:"3" help:"Follow no link whose path has the same segment more than N times: /a/b/a/b/a/b has a and b three times. 0: no limit."`
+	MaxParams       Count  `group:"urls" placeholder:"N" default:"32" help:"Follow no link with more than N query parameters. 0: no limit."`
+	MaxPagesPerPLD  Count  `group:"urls" name:"max-pages-per-pld" placeholder:"N" default:"0" help:"Accept at most N URLs of a PLD, over all runs; refuse further ones. 0: no limit."`
 }
 
 // maxURLLength bounds --max-url-length: records of URLs must fit into the buffers of the smallest crawl.
@@ -35,7 +35,7 @@ func (u *URLRules) Check() error {
 		{"max-repeats", u.MaxRepeats, 0, maxURLLength}, {"max-params", u.MaxParams, 0, maxURLLength},
 		{"max-pages-per-pld", u.MaxPagesPerPLD, 0, math.MaxUint32 - 1}} {
 		if int64(n.v) < n.least || int64(n.v) > n.most {
-			return fmt.Errorf("--%s %d: must lie between %d and %d", n.flag, n.v, n.least, n.most)
+			return fmt.Errorf("--%s %d: must be between %d and %d", n.flag, n.v, n.least, n.most)
 		}
 	}
 	if _, err := urlrule.ParseParams(u.StripParams); err != nil {
@@ -47,7 +47,7 @@ func (u *URLRules) Check() error {
 	return nil
 }
 
-// Apply puts them into a crawl's options; check has been called.
+// Apply sets a crawl's options; Check has been called.
 func (u *URLRules) Apply(o *crawl.Options) {
 	params, _ := urlrule.ParseParams(u.StripParams)
 	extensions, _ := urlrule.ParseExtensions(u.SkipExtensions)

@@ -12,10 +12,10 @@ import (
 
 // Who identifies the crawler and its operator.
 type Who struct {
-	Agent     string `group:"manners" placeholder:"TOKEN" default:"${defaultAgent}" help:"Product token of User-Agent, which robots.txt groups are compared with: letters, - and _ (RFC 9309)."`
-	Contact   string `group:"manners" placeholder:"WHO" help:"Mail address or URL of the person who answers for this crawl. Sent with every request. There is no default, and no crawl without it."`
-	UserAgent string `group:"manners" placeholder:"TEXT" help:"User-Agent header in place of \"TOKEN/VERSION (+WHO)\". The token and the contact must stand in it."`
-	From      string `group:"manners" placeholder:"MAIL" help:"Mail address for the From header (RFC 9110). none: no such header. Default: --contact if that is a mail address, else none."`
+	Agent     string `group:"politeness" placeholder:"TOKEN" default:"${defaultAgent}" help:"Product token in User-Agent, which selects the robots.txt group: letters, - and _ (RFC 9309)."`
+	Contact   string `group:"politeness" placeholder:"WHO" help:"Mail address or URL of the person responsible for this crawl, sent with every request. Required."`
+	UserAgent string `group:"politeness" placeholder:"TEXT" help:"Send this User-Agent header instead of \"TOKEN/VERSION (+WHO)\". It must contain the token and the contact."`
+	From      string `group:"politeness" placeholder:"MAIL" help:"Send this mail address in the From header (RFC 9110). none: send no From header. Default: --contact if it is a mail address, else none."`
 }
 
 // maxUserAgent bounds --user-agent: servers cut or refuse longer ones.
@@ -28,54 +28,55 @@ const noFrom = "none"
 func (w *Who) Check() error {
 	w.Contact = strings.TrimSpace(w.Contact)
 	if w.Contact == "" {
-		return errors.New("--contact is missing: whoever runs a site must be able to reach whoever runs the crawl; " +
-			"give a mail address or a URL, it is sent with every request")
+		return errors.New("--contact is missing: site owners must be able to reach the operator; " +
+			"give a mail address or a URL, which is sent with every request")
 	}
 	if i := strings.IndexFunc(w.Contact, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`()\"<>`, r) }); i >= 0 {
-		return fmt.Errorf("--contact %q: %q can't stand in a header; give a mail address or a URL", w.Contact, w.Contact[i:i+1])
+		return fmt.Errorf("--contact %q: %q is not allowed in a header; give a mail address or a URL", w.Contact, w.Contact[i:i+1])
 	}
 	if err := checkAgent(w.Agent); err != nil {
 		return err
 	}
 	if w.From != "" && w.From != noFrom && !isMail(w.From) {
-		return fmt.Errorf("--from %q is no mail address such as crawl@example.org", w.From)
+		return fmt.Errorf("--from %q is not a mail address such as crawl@example.org", w.From)
 	}
 	return w.checkUserAgent()
 }
 
-// checkAgent holds a product token against RFC 9309, 2.2.1.
+// checkAgent checks a product token by RFC 9309, section 2.2.1.
 func checkAgent(agent string) error {
 	if agent == "" || strings.IndexFunc(agent, func(r rune) bool { return !inToken(r) }) >= 0 {
-		return fmt.Errorf("--agent %q: a product token has letters, - and _ only (RFC 9309), or robots.txt can't name it", agent)
+		return fmt.Errorf("--agent %q: use letters, - and _ only: robots.txt can name no other product token (RFC 9309)", agent)
 	}
 	if strings.Contains(strings.ToLower(agent), "irlbot") {
-		return fmt.Errorf("--agent %q: IRLbot was another crawler, of other people; sites have rules for it", agent)
+		return fmt.Errorf("--agent %q: IRLbot was another crawler, and sites have rules for it; choose another name", agent)
 	}
 	return nil
 }
 
-// inToken tells the characters of a product token of robots.txt.
+// inToken reports whether r may be in a product token of robots.txt.
 func inToken(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '-' || r == '_'
 }
 
-// checkUserAgent: what robots.txt is compared with, and whom to ask, must be seen in the header.
+// checkUserAgent requires the token and the contact in the header, so site owners know what to put into
+// robots.txt and whom to ask.
 func (w *Who) checkUserAgent() error {
 	text := w.UserAgent
 	switch {
 	case text == "":
 		return nil
 	case len(text) > maxUserAgent || text != strings.TrimSpace(text) || strings.IndexFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) >= 0:
-		return fmt.Errorf("--user-agent %.60q: want at most %d printable characters of ASCII, no blanks at the ends", text, maxUserAgent)
+		return fmt.Errorf("--user-agent %.60q: must have at most %d characters of printable ASCII, without spaces at the ends", text, maxUserAgent)
 	case !hasWord(text, w.Agent):
-		return fmt.Errorf("--user-agent %q doesn't name the token %s, which robots.txt is compared with (RFC 9309, 2.2.1); give --agent as well", text, w.Agent)
+		return fmt.Errorf("--user-agent %q lacks the token %s, which selects the robots.txt group (RFC 9309, 2.2.1); set --agent too", text, w.Agent)
 	case !strings.Contains(text, w.Contact):
-		return fmt.Errorf("--user-agent %q doesn't name the contact %s", text, w.Contact)
+		return fmt.Errorf("--user-agent %q lacks the contact %s", text, w.Contact)
 	}
 	return nil
 }
 
-// hasWord tells whether a token stands in text and isn't a part of a longer one.
+// hasWord reports whether text contains token, not as a part of a longer token.
 func hasWord(text, token string) bool {
 	for at := 0; ; {
 		i := strings.Index(text[at:], token)
@@ -90,7 +91,8 @@ func hasWord(text, token string) bool {
 	}
 }
 
-// Complete fills in what follows from the contact, and returns what the person should know about it.
+// Complete sets From and UserAgent from the contact where they are empty, and returns a warning about the
+// contact, or "".
 func (w *Who) Complete() (note string) {
 	if w.From == "" {
 		w.From = noFrom
@@ -102,12 +104,12 @@ func (w *Who) Complete() (note string) {
 		w.UserAgent = UserAgent(w.Agent, w.Contact)
 	}
 	if ContactLink(w.Contact) == "" {
-		return fmt.Sprintf("--contact %s is neither a mail address nor a URL: site owners won't know what to do with it", w.Contact)
+		return fmt.Sprintf("--contact %s is neither a mail address nor a URL: site owners cannot use it", w.Contact)
 	}
 	return ""
 }
 
-// FromHeader is the From header; "" for none.
+// FromHeader returns the From header; "" for none.
 func (w *Who) FromHeader() string {
 	if w.From == noFrom {
 		return ""
@@ -115,13 +117,14 @@ func (w *Who) FromHeader() string {
 	return w.From
 }
 
-// isMail tells whether s is a mail address without a name or anything else around it.
+// isMail reports whether s is a bare mail address, without a name or brackets.
 func isMail(s string) bool {
 	a, err := mail.ParseAddress(s)
 	return err == nil && a.Address == s && a.Name == "" && strings.IndexFunc(s, func(r rune) bool { return r <= ' ' || r > '~' }) < 0
 }
 
-// ContactLink is a URL for the contact: itself, or mailto: for a mail address; "" if it is neither.
+// ContactLink returns a URL for the contact: mailto: for a mail address, an http or https URL as it is, else
+// "".
 func ContactLink(contact string) string {
 	if m := strings.TrimPrefix(contact, "mailto:"); isMail(m) {
 		return "mailto:" + m
@@ -132,9 +135,8 @@ func ContactLink(contact string) string {
 	return ""
 }
 
-// UserAgent is the header that identifies the crawler and says where to complain. It is a product with its version and a comment, as RFC 9110
-// (10.1.5) has it, and begins with the token of robots.txt. Browsers' "Mozilla/5.0 (compatible; …)" around it would add nothing
-// true; --user-agent sets it anyway.
+// UserAgent returns the default User-Agent header: product token, version, and the contact as a comment (RFC
+// 9110, section 10.1.5). It does not imitate a browser ("Mozilla/5.0 (compatible; …)"); --user-agent can.
 func UserAgent(agent, contact string) string {
 	return fmt.Sprintf("%s/%s (+%s)", agent, term.Version, contact)
 }

@@ -13,7 +13,7 @@ func TestUserAgent(t *testing.T) {
 	}
 }
 
-// TestWho: what is refused of an identity, and what follows from a contact.
+// TestWho: identities that are refused, and the headers that follow from a contact.
 func TestWho(t *testing.T) {
 	const mail, page = "ops@example.org", "https://example.org/bot"
 	for _, c := range []struct {
@@ -32,16 +32,16 @@ func TestWho(t *testing.T) {
 			"Mozilla/5.0 (compatible; drumbeat/1; +https://example.org/bot)"},
 		{Who{}, "--contact is missing", "", ""},
 		{Who{Contact: " \t"}, "--contact is missing", "", ""},
-		{Who{Contact: "a\r\nX: y"}, "can't stand in a header", "", ""},
+		{Who{Contact: "a\r\nX: y"}, "is not allowed in a header", "", ""},
 		{Who{Contact: mail, Agent: "bot1"}, "product token", "", ""},
 		{Who{Contact: mail, Agent: "IRLbot"}, "another crawler", "", ""},
-		{Who{Contact: mail, From: "Me <ops@example.org>"}, "no mail address", "", ""},
-		{Who{Contact: mail, From: "ops"}, "no mail address", "", ""},
-		{Who{Contact: mail, From: "a@b\r\nX: y"}, "no mail address", "", ""},
-		{Who{Contact: mail, UserAgent: "Mozilla/5.0 (+ops@example.org)"}, "doesn't name the token drumbeat", "", ""},
-		{Who{Contact: mail, UserAgent: "drumbeater/1 (+ops@example.org)"}, "doesn't name the token", "", ""},
-		{Who{Contact: mail, UserAgent: "my-drumbeat/1 (+ops@example.org)"}, "doesn't name the token", "", ""},
-		{Who{Contact: mail, UserAgent: "drumbeat/1"}, "doesn't name the contact", "", ""},
+		{Who{Contact: mail, From: "Me <ops@example.org>"}, "not a mail address", "", ""},
+		{Who{Contact: mail, From: "ops"}, "not a mail address", "", ""},
+		{Who{Contact: mail, From: "a@b\r\nX: y"}, "not a mail address", "", ""},
+		{Who{Contact: mail, UserAgent: "Mozilla/5.0 (+ops@example.org)"}, "lacks the token drumbeat", "", ""},
+		{Who{Contact: mail, UserAgent: "drumbeater/1 (+ops@example.org)"}, "lacks the token", "", ""},
+		{Who{Contact: mail, UserAgent: "my-drumbeat/1 (+ops@example.org)"}, "lacks the token", "", ""},
+		{Who{Contact: mail, UserAgent: "drumbeat/1"}, "lacks the contact", "", ""},
 		{Who{Contact: mail, UserAgent: "drumbeat/1 (+ops@example.org)\r\nX: y"}, "printable", "", ""},
 		{Who{Contact: mail, UserAgent: "drumbeat ops@example.org" + strings.Repeat("x", 512)}, "at most 512", "", ""},
 	} {
@@ -65,6 +65,6 @@ func TestWho(t *testing.T) {
 	}
 	odd := Who{Agent: DefaultAgent, Contact: "me"}
 	if err := odd.Check(); err != nil || !strings.Contains(odd.Complete(), "neither") {
-		t.Errorf("a contact that nobody can use isn't remarked on: %v", err)
+		t.Errorf("no warning of a contact that is no address: %v", err)
 	}
 }
