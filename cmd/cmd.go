@@ -1,22 +1,24 @@
-// Package cmd is the command: one table of the commands below it, which makes the parser, -h, the names of the environment's
-// variables and docs/FLAGS.md, and a test that compares that page.
+// Package cmd is the command: a table of the commands below it, from which the parser, -h, the names of
+// environment variables and docs/FLAGS.md are made. A test compares that page.
 //
-// Each command is a package of its own. It exports Command, a struct with a field for each flag and a method Run, which
-// checks the flags, completes them by what the machine has, calls the packages below, and prints. To add a command, write
-// such a package and add its line to type commands here; the table of layers in internal/tidy takes a line, too.
+// Each command is a package of its own. It exports Command, a struct with a field for each flag and a method
+// Run, which checks the flags, computes defaults from the machine, calls the packages below, and prints. To
+// add a command, write such a package, add its line to type commands here, and a line to the table of layers
+// in internal/tidy.
 //
-// What several commands share of their flags is package flags, and what they share of the process and the machine, with
-// streams, signals and exit codes, is package term. demo and bench run a crawl by package crawl of this folder, repair
-// prints what audit prints; else no command knows another.
+// Package flags has the flags that several commands share. Package term has what they share of the process
+// and the machine: streams, signals, exit codes. demo and bench run a crawl by package crawl of this folder,
+// and repair prints what audit prints; no other command depends on another.
 //
-// Errors go up to flags.Run, where term.App prints each as one line on standard error and turns it into an exit code: a
-// fault of flags or input is made by term.Usage and ends with 2, an end that is no failure is a *term.Ended with its own
-// code, and the rest is told apart by what it wraps. A panic ends with a code of its own, whichever goroutine it is in.
+// Errors go up to flags.Run, where term.App prints each as one line on standard error and turns it into an
+// exit code: term.Usage marks a fault of flags or input (2), *term.Ended is an orderly end with its own
+// code, and others are classified by what they wrap. A panic, in any goroutine, has a code of its own.
 //
-// A process runs one command, in the goroutine of Main. The first SIGINT or SIGTERM ends the command's context, a second
-// one ends the process; what is on disk is then as after a crash.
+// A process runs one command, in the goroutine of Main. The first SIGINT or SIGTERM cancels the command's
+// context, a second one ends the process; the files on disk are then as after a crash.
 //
-// The tests here run what needs several commands, such as a crawl and its audit; those of one command lie with it.
+// The tests here run several commands, such as a crawl and its audit; tests of a single command are in its
+// package.
 package cmd
 
 import (
@@ -36,17 +38,17 @@ import (
 	"drumbeat/cmd/term"
 )
 
-// commands is the one table of commands and flags: it makes the parser, -h and docs/FLAGS.md, which a test compares.
+// commands is the table of all commands and flags.
 type commands struct {
-	Crawl   crawl.Command   `cmd:"" help:"Crawl from a list of seeds. The same command resumes, and adds seeds that are new in the file."`
-	Demo    demo.Command    `cmd:"" help:"Crawl a synthetic web that is served by this very process on loopback."`
-	Plan    plan.Command    `cmd:"" help:"Say what a crawl of so many pages will take of RAM and disk, and how fast it can be, by the plan that the crawl itself would make."`
-	Explain explain.Command `cmd:"" help:"Say what the crawler thinks of a thing. Without arguments: JSON lines in, JSON lines out."`
-	BotPage botpage.Command `cmd:"" name:"bot-page" help:"Print or serve the page for site owners that the operator of a crawl publishes: who crawls, why, how to stop it or slow it down, from where it comes."`
-	Audit   audit.Command   `cmd:"" help:"Read the files of a stopped crawl and prove that no URL was lost or doubled."`
-	Repair  repair.Command  `cmd:"" help:"Bring a stopped crawl with damaged files to a state that balances and can go on, and say what is lost. Nothing is deleted: what it replaces it moves to DIR/state/damaged."`
-	Dirs    dirs.Command    `cmd:"" help:"The directories of a crawl: which is which, and how to let one go that holds nothing."`
-	Bench   bench.Command   `cmd:"" help:"Measure this machine, and compute what the paper's formulas promise for it."`
+	Crawl   crawl.Command   `cmd:"" help:"Crawl the web from a list of seeds. The same command resumes the crawl, and adds new seeds of the file."`
+	Demo    demo.Command    `cmd:"" help:"Crawl a synthetic web that this process serves on loopback."`
+	Plan    plan.Command    `cmd:"" help:"Predict the RAM, disk space and speed of a crawl of N pages, by the plan that the crawl itself would make."`
+	Explain explain.Command `cmd:"" help:"Explain a crawler decision about a URL, host, link, robots.txt or scope rule. Without arguments: answer JSON lines of standard input by JSON lines."`
+	BotPage botpage.Command `cmd:"" name:"bot-page" help:"Print or serve a page for site owners: who crawls, why, from which addresses, and how to stop the crawler or slow it down."`
+	Audit   audit.Command   `cmd:"" help:"Read the files of a stopped crawl and check that no URL was lost or duplicated."`
+	Repair  repair.Command  `cmd:"" help:"Repair a stopped crawl with damaged files so it can resume, and print what is lost. It deletes nothing: it moves replaced files to DIR/state/damaged."`
+	Dirs    dirs.Command    `cmd:"" help:"List the directories of a crawl, or remove empty ones from it."`
+	Bench   bench.Command   `cmd:"" help:"Measure the parts of the crawler on this machine, and compute the paper's formulas."`
 	Version versionCmd      `cmd:"" help:"Print the version."`
 }
 
@@ -64,7 +66,7 @@ func (versionCmd) Run(a *term.App) error {
 	return err
 }
 
-// version is that of the module, or of the commit that a build in the repository was made from.
+// version returns the version of the module, or the commit of a build in the repository.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

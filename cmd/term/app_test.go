@@ -9,7 +9,7 @@ import (
 	"drumbeat/disk"
 )
 
-// TestOutOfMemoryIsNoBug: a machine without memory is told apart from a bug of this program.
+// TestOutOfMemoryIsNoBug: lack of memory is not reported as a bug in this program.
 func TestOutOfMemoryIsNoBug(t *testing.T) {
 	var stderr bytes.Buffer
 	a := &App{Stderr: &stderr}
@@ -17,6 +17,6 @@ func TestOutOfMemoryIsNoBug(t *testing.T) {
 		t.Errorf("exit code %d, want %d", code, ExitFailure)
 	}
 	if text := stderr.String(); !strings.Contains(text, "out of memory") || strings.Contains(text, "bug") {
-		t.Errorf("told as %q", text)
+		t.Errorf("printed %q", text)
 	}
 }

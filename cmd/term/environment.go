@@ -12,13 +12,14 @@ import (
 // environmentPrefix begins the name of each variable that sets a flag.
 const environmentPrefix = "DRUMBEAT_"
 
-// ownVariables set no flag: they are for the tests and the tools of this repository.
+// ownVariables set no flag: tests and scripts of this repository use them.
 var ownVariables = [...]string{"DRUMBEAT_FUZZ", "DRUMBEAT_LONG", ChildMode, "DRUMBEAT_LIMIT_CHILD", "DRUMBEAT_CRAWL_TEST_CHILD"}
 
-// ChildMode in the environment makes the test binary be the command.
+// ChildMode is the variable that makes a test binary run as the command.
 const ChildMode = "DRUMBEAT_TEST_CHILD"
 
-// CheckEnvironment refuses a variable that sets no flag: a misspelt --host-delay is an error, so its variable is, too.
+// CheckEnvironment refuses a variable that sets no flag, so a misspelt variable is an error like a misspelt
+// flag.
 func CheckEnvironment(parser *kong.Kong) error {
 	var names []string
 	for _, command := range parser.Model.Children {
@@ -42,10 +43,10 @@ func CheckEnvironment(parser *kong.Kong) error {
 	return nil
 }
 
-// maxMisspelt is how many letters may differ in what is suggested.
+// maxMisspelt is the largest number of differing letters in a suggestion.
 const maxMisspelt = 3
 
-// nearest is the name with the fewest differences, "" if none is near.
+// nearest returns the name with the fewest differences; "" if all have more than maxMisspelt.
 func nearest(name string, names []string) (best string) {
 	least := maxMisspelt + 1
 	for _, n := range names {
@@ -56,7 +57,7 @@ func nearest(name string, names []string) (best string) {
 	return best
 }
 
-// differences is the number of letters to be added, left out or exchanged (Levenshtein).
+// differences returns the Levenshtein distance of two names.
 func differences(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -10,45 +10,46 @@ import (
 	"drumbeat/internal/scope"
 )
 
-// The exit codes, as docs/GUIDE.md has them.
+// The exit codes, which docs/GUIDE.md lists. ExitFailure is also the code of an audit that does not
+// balance, and of repair --dry-run if there is something to repair.
 const (
 	ExitDone      = 0  // done: nothing is left to fetch
-	ExitFailure   = 1  // a failure that has no code of its own; audit: the books don't balance; repair --dry-run: there is something to do
+	ExitFailure   = 1  // a failure without a code of its own
 	ExitUsage     = 2  // a bad flag or bad input
 	ExitDiskFull  = 3  // no space left
 	ExitDirectory = 4  // the directory is in use, belongs to something else, or exists and --new was given
-	ExitDamage    = 5  // bytes on disk aren't what was written
-	ExitSignal    = 11 // stopped in order by a signal
-	ExitBug       = 12 // a panic: a bug of this program
-	ExitForced    = 13 // stopped at once by a second signal
-	ExitPages     = 14 // --max-pages is reached
-	ExitTime      = 15 // --max-time is reached
+	ExitDamage    = 5  // bytes on disk differ from those written
+	ExitSignal    = 11 // orderly stop by a signal
+	ExitBug       = 12 // a panic: a bug in this program
+	ExitForced    = 13 // immediate stop by a second signal
+	ExitPages     = 14 // --max-pages was reached
+	ExitTime      = 15 // --max-time was reached
 	ExitNoSeed    = 16 // no seed could be fetched: there is no response at all
-	ExitDrained   = 17 // nothing that was queued is left to fetch; links found while draining were dropped
+	ExitDrained   = 17 // drained: no queued URL is left, and links found while draining were dropped
 )
 
 // usageError is a fault of flags or input.
 type usageError struct{ err error }
 
-// Usage makes an error one of flags or input.
+// Usage marks an error as a fault of flags or input.
 func Usage(err error) error { return usageError{err} }
 
 func (e usageError) Error() string { return e.err.Error() }
 func (e usageError) Unwrap() error { return e.err }
 
-// Ended is an end that isn't a failure but has an exit code of its own.
+// Ended is an orderly end with its own exit code.
 type Ended struct {
 	Code  int
 	Why   string
-	Quiet bool // has been said already
+	Quiet bool // the reason is printed already
 }
 
 func (e *Ended) Error() string { return e.Why }
 
-// ErrSignal is why a context ends that a signal has ended.
+// ErrSignal is the cause of a context that a signal cancelled.
 var ErrSignal = errors.New("stopped by a signal")
 
-// ExitCode is the code of an error.
+// ExitCode returns the exit code of an error.
 func ExitCode(err error) int {
 	var end *Ended
 	var input usageError
@@ -71,7 +72,7 @@ func ExitCode(err error) int {
 	return ExitFailure
 }
 
-// directoryErrors are those that blame a directory.
+// directoryErrors are the errors about a directory.
 var directoryErrors = [...]error{disk.ErrLocked, state.ErrIncompatible, state.ErrExists, audit.ErrHolds, state.ErrUnusable}
 
 func isDirectoryError(err error) bool {

@@ -16,20 +16,20 @@ import (
 	"drumbeat/disk"
 )
 
-// Machine is what defaults are computed from.
+// Machine holds the properties of the machine that defaults depend on.
 type Machine struct {
 	RAMBytes    int64  // the smaller of physical and cgroup memory
-	RAMFrom     string // which of the two that is
-	Descriptors int64  // files and sockets that this process may have open
-	files       int64  // of these, what the crawl's files take
+	RAMFrom     string // the source of RAMBytes, for messages
+	Descriptors int64  // limit of open files and sockets of this process
+	files       int64  // descriptors that the crawl's files need
 }
 
-// ThisMachine asks the system.
+// ThisMachine returns the properties of this machine.
 func ThisMachine() (Machine, error) {
 	var m Machine
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
-		return m, fmt.Errorf("find out how much RAM there is: %w", err)
+		return m, fmt.Errorf("read the size of RAM: %w", err)
 	}
 	m.RAMBytes, m.RAMFrom = int64(info.Totalram)*int64(info.Unit), "physical memory"
 	if limit, ok := cgroupMemory(os.DirFS("/")); ok && limit < m.RAMBytes {
@@ -37,13 +37,13 @@ func ThisMachine() (Machine, error) {
 	}
 	var files unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
-		return m, fmt.Errorf("find out the limit of descriptors: %w", err)
+		return m, fmt.Errorf("read the limit of file descriptors: %w", err)
 	}
-	m.Descriptors = int64(min(files.Cur, math.MaxInt32)) // the runtime has raised it to the hard limit
+	m.Descriptors = int64(min(files.Cur, math.MaxInt32)) // the Go runtime has raised it to the hard limit
 	return m, nil
 }
 
-// cgroupMemory is the least memory limit of the cgroups that this process is in; false if there is none.
+// cgroupMemory returns the lowest memory limit of the cgroups of this process; false if there is none.
 func cgroupMemory(root fs.FS) (int64, bool) {
 	f, err := root.Open("proc/self/cgroup")
 	if err != nil {
@@ -66,8 +66,8 @@ func cgroupMemory(root fs.FS) (int64, bool) {
 	return least, least < math.MaxInt64
 }
 
-// memoryLimit looks at a cgroup and all above it. Inside a container the path may be one that only the outside knows;
-// the mount's root is then the container's own group.
+// memoryLimit returns the lowest limit of a cgroup and its parents. Inside a container the path may be valid
+// only outside it; the root of the mount is then the container's own group.
 func memoryLimit(root fs.FS, mount, group, file string) int64 {
 	least := int64(math.MaxInt64)
 	for dir := strings.Trim(filepath.Clean("/"+group), "/"); ; dir = filepath.Dir(dir) {
@@ -82,12 +82,13 @@ func memoryLimit(root fs.FS, mount, group, file string) int64 {
 	}
 }
 
-// leastFiles are the descriptors that are kept for files at least.
+// leastFiles is the minimum number of descriptors reserved for files.
 const leastFiles = 256
 
-// WithFiles reserves the descriptors for the files of a crawl. A worker that merges has three files open in each directory: the old
-// cache, the new one and a list. The four stores besides URLseen have one worker each, without lists. With direct I/O each of these
-// files is open twice. Locks, tails and logs take six in a directory, output four; the rest is for what is open for a moment.
+// WithFiles reserves descriptors for the files of a crawl. A merge worker has three open files in each
+// directory: the old cache, the new one and a list. The four stores besides URLseen have one worker each,
+// without lists. Direct I/O opens each of these files twice. Locks, tails and logs take six per directory,
+// output four; 64 more are for short-lived files.
 func (m Machine) WithFiles(dirs, outs, workers int, direct bool) Machine {
 	merging := 3*workers + 4*2
 	if direct {
@@ -97,28 +98,29 @@ func (m Machine) WithFiles(dirs, outs, workers int, direct bool) Machine {
 	return m
 }
 
-// Reserved are the descriptors that connections don't get.
+// Reserved returns the number of descriptors that are not available to connections.
 func (m Machine) Reserved() int64 { return max(leastFiles, m.files) }
 
-// Connections is the default for --connections, and the most that the descriptors allow.
+// Connections returns wanted, or the largest number that the descriptors allow and a message about it.
 func (m Machine) Connections(wanted int64) (int64, string) {
 	most := max(1, m.Descriptors-m.Reserved())
 	if wanted <= most {
 		return wanted, ""
 	}
-	return most, fmt.Sprintf("connections lowered from %d to %d: the limit of descriptors is %d, of which %d are kept for files (ulimit -n)",
+	return most, fmt.Sprintf("connections lowered from %d to %d: the limit of file descriptors is %d (ulimit -n), of which %d are reserved for files",
 		wanted, most, m.Descriptors, m.Reserved())
 }
 
-// mostIdleConnections bounds the connections that are kept for a next page: some 40 KiB each with TLS, here and there.
+// mostIdleConnections bounds the idle connections: with TLS each takes some 40 KiB on both sides.
 const mostIdleConnections = 1024
 
-// IdleConnections is how many connections may be kept besides those in use.
+// IdleConnections returns the number of idle connections to keep besides those in use.
 func (m Machine) IdleConnections(inUse int64) int {
 	return int(max(1, min(mostIdleConnections, m.Descriptors-m.Reserved()-inUse)))
 }
 
-// DiskBytes is 90 % of what is free on the file systems of the directories, and what the crawl holds there already.
+// DiskBytes returns 90 % of the free space on the file systems of the directories, plus what the crawl
+// already uses there.
 func DiskBytes(fsys disk.FS, dirs []string) (int64, error) {
 	var sum int64
 	seen := map[uint64]bool{}
@@ -129,7 +131,7 @@ func DiskBytes(fsys disk.FS, dirs []string) (int64, error) {
 		}
 		var st unix.Stat_t
 		if err := unix.Stat(existing, &st); err != nil {
-			return 0, fmt.Errorf("look at %s: %w", existing, err)
+			return 0, fmt.Errorf("stat %s: %w", existing, err)
 		}
 		sum += TreeBytes(dir)
 		if seen[st.Dev] {
@@ -138,14 +140,14 @@ func DiskBytes(fsys disk.FS, dirs []string) (int64, error) {
 		seen[st.Dev] = true
 		free, _, err := fsys.Space(existing)
 		if err != nil {
-			return 0, fmt.Errorf("find out the free space of %s: %w", existing, err)
+			return 0, fmt.Errorf("read the free space of %s: %w", existing, err)
 		}
 		sum += free / 10 * 9
 	}
 	return sum, nil
 }
 
-// ExistingParent is dir or the nearest directory above it that exists.
+// ExistingParent returns dir, or its nearest parent that exists, as an absolute path.
 func ExistingParent(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -163,7 +165,7 @@ func ExistingParent(dir string) (string, error) {
 	}
 }
 
-// TreeBytes is the length of all files below dir; what can't be read counts as nothing.
+// TreeBytes returns the total size of all files below dir, without those that cannot be read.
 func TreeBytes(dir string) (sum int64) {
 	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {

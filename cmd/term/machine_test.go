@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestCgroupMemory: the least limit of a group and those above it, for both versions.
+// TestCgroupMemory: the lowest limit of a group and its parents, for both cgroup versions.
 func TestCgroupMemory(t *testing.T) {
 	root := t.TempDir()
 	write := func(name, text string) {

@@ -8,19 +8,20 @@ import (
 	"unicode/utf8"
 )
 
-// Plain is a writer of text for a terminal: whatever a site, a file or a name server put into it, no control character
-// but line ends and tabs gets through. Others, and what can't be printed (U+2028, marks that turn the direction of
-// writing), become \u and four digits, which means the same inside a JSON string; bytes that aren't UTF-8 become \x and two.
+// Plain is a writer of text for a terminal. Of control characters it lets only line ends and tabs through,
+// whatever a site, a file or a name server put into the text. It writes other control and unprintable
+// characters (U+2028, marks of text direction) as \u and four digits, which mean the same inside a JSON
+// string, and bytes that are not UTF-8 as \x and two digits.
 type Plain struct {
 	out     io.Writer
 	text    []byte // reused
-	pending []byte // the beginning of a character whose rest is in the next Write
+	pending []byte // the first bytes of a character whose rest comes with the next Write
 }
 
-// NewPlain writes to out.
+// NewPlain returns a Plain that writes to out.
 func NewPlain(out io.Writer) *Plain { return &Plain{out: out} }
 
-// Write writes p, but for a character cut off at its end.
+// Write writes p. It keeps an incomplete character at the end for the next Write.
 func (w *Plain) Write(p []byte) (int, error) {
 	in := p
 	if len(w.pending) > 0 {
@@ -49,7 +50,7 @@ func (w *Plain) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Flush writes a character that was never finished.
+// Flush writes the bytes of a character that was never completed.
 func (w *Plain) Flush() error {
 	if len(w.pending) == 0 {
 		return nil
@@ -74,7 +75,7 @@ func appendPlain(dst []byte, r rune) []byte {
 	return fmt.Appendf(dst, `\u%04x`, r)
 }
 
-// PlainText is s as a Plain would write it, on one line.
+// PlainText returns s as a Plain would write it, on one line.
 func PlainText(s string) string {
 	var dst []byte
 	for i, r := range s {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// TestPlain: what would steer a terminal or end a line becomes visible, however the text is cut into writes; the rest stays.
+// TestPlain: characters that control a terminal or end a line are escaped, wherever writes split the text;
+// others stay.
 func TestPlain(t *testing.T) {
 	for in, want := range map[string]string{
 		"a\tb\nü€😀": "a\tb\nü€😀", "\x1b[2J": `\u001b[2J`, "\r\x00\x7f": `\u000d\u0000\u007f`, "\u009b1m\u2028\u202e": `\u009b1m\u2028\u202e`,

@@ -13,10 +13,11 @@ import (
 	"drumbeat/crawl/state"
 )
 
-// LogEvery is the time between two lines of progress where there is no terminal.
+// LogEvery is the time between two lines of progress if the output is not a terminal.
 const LogEvery = 10 * time.Second
 
-// Progress prints how far a reading of files is: on a terminal a line that is written anew, elsewhere one now and then.
+// Progress prints the progress of reading files: on a terminal by rewriting a line, elsewhere as a line each
+// LogEvery.
 type Progress struct {
 	out      io.Writer
 	terminal bool
@@ -24,12 +25,12 @@ type Progress struct {
 	Last     state.Progress
 }
 
-// NewProgress prints to out, and knows a terminal when it sees one.
+// NewProgress returns a Progress that prints to out, and detects whether out is a terminal.
 func NewProgress(out io.Writer) *Progress {
 	return &Progress{out: out, terminal: isTerminal(out)}
 }
 
-// Show takes how far it is.
+// Show prints the state now, or keeps it for later if the last line is too recent.
 func (p *Progress) Show(now state.Progress) {
 	p.Last = now
 	if !p.terminal && (now.Elapsed < LogEvery || time.Since(p.printed) < LogEvery) {
@@ -51,35 +52,35 @@ func (p *Progress) Show(now state.Progress) {
 	fmt.Fprintln(p.out, text)
 }
 
-// Clear leaves the terminal's line to what comes.
+// Clear erases the line on the terminal.
 func (p *Progress) Clear() {
 	if p.terminal {
 		fmt.Fprint(p.out, "\r\x1b[K")
 	}
 }
 
-// Width is the number of columns of the terminal that f is; 0 if it is none.
+// Width returns the number of columns of the terminal f; 0 if f is not a terminal.
 func Width(f *os.File) int {
 	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	if err != nil {
 		return 0
 	}
 	if size.Col == 0 {
-		return 80 // a terminal that doesn't know its size
+		return 80 // the terminal does not report its size
 	}
 	return int(size.Col)
 }
 
-// isTerminal tells whether w is one.
+// isTerminal reports whether w is a terminal.
 func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && Width(f) > 0
 }
 
-// BytesOf is a number of bytes for a person, in binary units.
+// BytesOf formats a number of bytes in binary units.
 func BytesOf(n int64) string { return humanize.IBytes(uint64(max(n, 0))) }
 
-// WriteJSON prints v for a person to read.
+// WriteJSON prints v as indented JSON.
 func WriteJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")

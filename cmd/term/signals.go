@@ -11,12 +11,12 @@ import (
 	"drumbeat/internal/bug"
 )
 
-// SameSignal is the time in which further signals count as the first one: timeout(1) and the like send one to the process
-// and to its group.
+// SameSignal is the time after the first signal in which others are ignored: timeout(1) and others send a
+// signal both to the process and to its group.
 const SameSignal = 100 * time.Millisecond
 
-// stopOnSignal ends the context with the first SIGINT or SIGTERM; a second one ends the program at once. What is on disk is
-// then as after a crash: nothing is lost.
+// stopOnSignal cancels the context on the first SIGINT or SIGTERM; a second one ends the process at once.
+// The files on disk are then as after a crash: a restart resumes from the last checkpoint.
 func stopOnSignal(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 2)
@@ -34,11 +34,11 @@ func stopOnSignal(parent context.Context) (context.Context, func()) {
 					if time.Since(first) < SameSignal {
 						continue
 					}
-					fmt.Fprintf(os.Stderr, "drumbeat: second signal (%v): stopping at once; the next start goes on from the last checkpoint\n", s)
+					fmt.Fprintf(os.Stderr, "drumbeat: second signal (%v): stopping at once; the next start resumes from the last checkpoint\n", s)
 					os.Exit(ExitForced)
 				}
 				first = time.Now()
-				fmt.Fprintf(os.Stderr, "drumbeat: %v: stopping; fetches end and a checkpoint is made; once more stops at once\n", s)
+				fmt.Fprintf(os.Stderr, "drumbeat: %v: stopping after running fetches and a checkpoint; a second signal stops at once\n", s)
 				cancel(ErrSignal)
 			}
 		}
@@ -46,7 +46,8 @@ func stopOnSignal(parent context.Context) (context.Context, func()) {
 	return ctx, func() { signal.Stop(signals); close(done); cancel(nil) }
 }
 
-// onHangup has SIGHUP send to a channel, which holds one: several before the first was taken count as one.
+// onHangup makes SIGHUP send to a channel of capacity 1: several signals before the first is received count
+// as one.
 func onHangup() (<-chan struct{}, func()) {
 	signals, again, done := make(chan os.Signal, 1), make(chan struct{}, 1), make(chan struct{})
 	signal.Notify(signals, syscall.SIGHUP)

@@ -31,7 +31,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestSignals: the first signal stops in order; one that comes with it is the same one; a later one stops at once.
+// TestSignals: the first signal stops in order; a copy within SameSignal is ignored; a later signal stops at
+// once.
 func TestSignals(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), ChildMode+"=signals")
@@ -66,7 +67,7 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// TestHangup: SIGHUP asks for the files to be read again, and doesn't end the program.
+// TestHangup: SIGHUP is delivered to the channel and does not end the process.
 func TestHangup(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), ChildMode+"=hangup")
