@@ -1,21 +1,22 @@
-// Package crawl is the command crawl: flags, environment and machine become the options of package drumbeat/crawl, which
-// crawls; this package shows how it goes and says how it ended.
+// Package crawl is the command crawl. It makes the options of package drumbeat/crawl from flags, environment
+// and machine, shows the progress of the crawl, and prints its end.
 //
-// Command (command.go) is the table of its flags; groups that other commands have as well are embedded from package flags.
-// settings.go checks them and completes them by what the machine has, options.go turns them into crawl.Options, network.go
-// opens the resolver and the fetcher that they describe. seeds.go copies seeds from standard input or the command line into
-// the crawl's first directory, so that the same command resumes.
+// Command (command.go) is the table of its flags; groups that other commands share come from package flags.
+// settings.go checks the flags and computes defaults from the machine, options.go turns them into
+// crawl.Options, network.go opens the resolver and the fetcher. seeds.go copies seeds from standard input or
+// the command line into the crawl's first directory, so the same command resumes.
 //
-// View (view.go, progress.go) is what a person sees of a running crawl: on a terminal a block of lines below the log,
-// rewritten each second, elsewhere a line every ten seconds. Summary (summary.go) is the end, and json.go the same figures
-// for --summary. noseed.go says which flags are missing when nothing could be fetched.
+// View (view.go, progress.go) shows a running crawl: on a terminal as a block of lines below the log,
+// rewritten each second, elsewhere as a line every ten seconds. Summary (summary.go) is the end, and json.go
+// has the same figures for --summary. noseed.go names the missing flags if no seed could be fetched.
 //
-// demo and bench crawl in the same way, with a web of their own: they use OpenNetwork, MakePlan, Execute, View and Summary.
-// Execute bounds the process to the plan (memory limit, garbage collector), and has SIGINT, SIGTERM and SIGHUP stop it or
-// read its rule files again. A View may be written to by any goroutine.
+// demo and bench crawl in the same way, with webs of their own, by OpenNetwork, MakePlan, Execute, View and
+// Summary. Execute bounds the process to the plan (memory limit, garbage collector) and handles SIGINT,
+// SIGTERM and SIGHUP. Any goroutine may write to a View.
 //
-// Exit codes: all of package term's. EndOf gives those of an orderly end: 0 done, 3 disk full, 11 signal, 14 --max-pages,
-// 15 --max-time, 17 drained; 16 when no seed could be fetched; 4 for a directory that is in use, foreign or incomplete.
+// Exit codes: all of package term's. EndOf returns those of an orderly end: 0 done, 3 disk full, 11 signal,
+// 14 --max-pages, 15 --max-time, 17 drained. Others are 16 if no seed could be fetched, and 4 for a
+// directory that is in use, foreign or incomplete.
 package crawl
 
 import (
@@ -31,27 +32,27 @@ import (
 	"drumbeat/crawl/state"
 )
 
-// Command is the table of crawl's flags. A pointer is nil where the flag isn't given and the machine decides.
+// Command is the table of crawl's flags. A pointer is nil if the flag is not given and the machine decides.
 type Command struct {
-	URLs   []string `arg:"" name:"url" optional:"" help:"Seeds: URLs or hosts, in place of --seeds. They are copied into the first --dir, as standard input is."`
-	Seeds  string   `group:"what" placeholder:"FILE" help:"Seeds, one URL or host a line, # comments. A bare host is tried by https, then by http. \"-\" is standard input, which is copied into the first --dir."`
-	Dir    []string `group:"what" placeholder:"DIR" default:"${defaultDir}" help:"Directory of the crawl. For several disks one directory each: repeat the flag, or put commas between them (\\, is a comma in a name)."`
-	AddDir []string `group:"what" placeholder:"DIR" help:"A further directory, for more disk: added to the crawl if it doesn't belong to it yet. --dir alone adds none to a crawl that has begun."`
-	Out    []string `group:"what" placeholder:"DIR" help:"Directory for WARC files. Repeatable, one per disk. Default: the --dir."`
-	AddOut []string `group:"what" placeholder:"DIR" help:"A further directory for WARC files: added to the crawl if it doesn't belong to it yet. --out alone adds none to a crawl that has begun."`
-	Drain  bool     `group:"what" help:"Fetch what is queued and queue no new links: ends a crawl gently. A later run without it goes on."`
-	New    bool     `group:"what" help:"Refuse a directory that holds a crawl already."`
-	Scope  string   `group:"what" enum:"all,pld,host" default:"all" help:"Which links are followed: all, those in the PLDs of the seeds, or those on the hosts of the seeds. With pld and host, budgets are off and the default --host-delay is 2s."`
+	URLs   []string `arg:"" name:"url" optional:"" help:"Seeds: URLs or host names, instead of --seeds. The crawl copies them into the first --dir."`
+	Seeds  string   `group:"what" placeholder:"FILE" help:"Read seeds from FILE, one URL or host name per line; # starts a comment. A bare host is tried by https, then by http. \"-\" reads standard input and copies it into the first --dir."`
+	Dir    []string `group:"what" placeholder:"DIR" default:"${defaultDir}" help:"Keep the crawl in DIR. For several disks, repeat the flag or separate directories by commas (\\, is a literal comma)."`
+	AddDir []string `group:"what" placeholder:"DIR" help:"Add DIR to the crawl for more disk space, unless it already belongs to it. --dir alone never adds a directory to an existing crawl."`
+	Out    []string `group:"what" placeholder:"DIR" help:"Write WARC files to DIR. Repeatable, one per disk. Default: the --dir."`
+	AddOut []string `group:"what" placeholder:"DIR" help:"Add DIR for WARC files, unless it already belongs to the crawl. --out alone never adds a directory to an existing crawl."`
+	Drain  bool     `group:"what" help:"Fetch queued URLs, queue no new links, then end. A later run without this flag continues the crawl."`
+	New    bool     `group:"what" help:"Refuse a directory that already holds a crawl."`
+	Scope  string   `group:"what" enum:"all,pld,host" default:"all" help:"Follow all links, those within the PLDs of the seeds, or those within the hosts of the seeds. pld and host turn budgets off and set the default --host-delay to 2s."`
 
 	flags.RuleFiles
 
-	Sitemaps    bool        `group:"what" help:"Follow the Sitemap lines of robots.txt files, and what else is a sitemap: indexes, lists, feeds, packed or not. Their URLs are links like any. Without this they are only logged."`
-	SitemapBody *flags.Size `group:"what" placeholder:"SIZE" help:"Longest sitemap read, as received; unpacked it may be 50MiB. Default: 10MiB, or less where --ram is short."`
+	Sitemaps    bool        `group:"what" help:"Read the sitemaps that robots.txt files name (XML, text, feeds, indexes, gzip) and follow their URLs like links. Without this flag they are only logged."`
+	SitemapBody *flags.Size `group:"what" placeholder:"SIZE" help:"Read at most this many bytes of a sitemap, as received; decompressed it may have 50MiB. Default: 10MiB, or less if --ram is small."`
 
-	MaxPages flags.Count   `group:"limits" placeholder:"N" default:"0" help:"Stop at so many pages (status 200, HTML), over all runs of this crawl. 0: no limit."`
-	MaxTime  time.Duration `group:"limits" placeholder:"DURATION" default:"0s" help:"Stop after fetching for so long, over all runs of this crawl. 0: no limit."`
-	MaxDepth *flags.Count  `group:"limits" placeholder:"N" help:"Follow at most so many links from a seed. 0: the seeds alone. Default: no limit."`
-	Linger   time.Duration `group:"limits" placeholder:"DURATION" default:"1m" help:"How long to wait before ending when only unreachable hosts and URLs without budget are left."`
+	MaxPages flags.Count   `group:"limits" placeholder:"N" default:"0" help:"Stop after N pages (status 200, HTML), over all runs. 0: no limit."`
+	MaxTime  time.Duration `group:"limits" placeholder:"DURATION" default:"0s" help:"Stop after fetching for this long, over all runs. 0: no limit."`
+	MaxDepth *flags.Count  `group:"limits" placeholder:"N" help:"Follow at most N links from a seed. 0: fetch the seeds only. Default: no limit."`
+	Linger   time.Duration `group:"limits" placeholder:"DURATION" default:"1m" help:"Wait this long before ending when only unreachable hosts and URLs without budget remain."`
 
 	flags.URLRules
 	flags.Bodies
@@ -59,7 +60,7 @@ type Command struct {
 	flags.Who
 	flags.Delays
 	flags.Health
-	Retries flags.Count `group:"manners" placeholder:"N" default:"3" help:"Further attempts at a URL whose exchange failed."`
+	Retries flags.Count `group:"politeness" placeholder:"N" default:"3" help:"Retry a URL up to N times after a failed request. 0: no retries."`
 
 	flags.Links
 
@@ -69,67 +70,67 @@ type Command struct {
 
 	resourceFlags
 
-	Store           string        `group:"output" enum:"warc,none" default:"warc" help:"What is kept of responses: warc (all of them) or none (pure discovery)."`
-	OutMode         flags.OutMode `group:"output" placeholder:"MODE" default:"0600" help:"Permissions of finished WARC files, indexes and logs, in octal: 0640 lets the group read them, and opens the directories that they are in (0750) to it. DIR/state stays closed."`
-	ArchiveRobots   bool          `group:"output" negatable:"" default:"true" help:"Store the exchanges for robots.txt, redirects included, as WARC records."`
-	ArchiveDNS      bool          `group:"output" name:"archive-dns" negatable:"" default:"true" help:"Store the answers of the DNS as WARC records (dns:HOST, text/dns), as Heritrix does."`
-	CrawlLog        string        `group:"output" enum:"off,errors,all" default:"errors" help:"Outcomes of single URLs in the compressed log under DIR/log: off, errors, all."`
-	TraceLinks      string        `group:"output" placeholder:"FILE" help:"Record the key of each link, 8 bytes, for bench cache --trace: FILE is made or appended to. It tells no URL, and no fault of it stops the crawl."`
-	TraceLimit      flags.Size    `group:"output" placeholder:"SIZE" default:"8GiB" help:"Most bytes of that file; then it ends, and the crawl goes on."`
-	CheckpointEvery time.Duration `group:"output" placeholder:"DURATION" default:"60s" help:"Time between checkpoints: the most work that a crash can cost."`
-	RollEvery       time.Duration `group:"output" placeholder:"DURATION" default:"1h" help:"Finish output files that are so old, so that they can be moved away while the crawl runs. They are also finished when full, and at each orderly stop. 0: not by age."`
-	PrivateSuffixes bool          `group:"output" help:"Let privately run public suffixes (github.io, blogspot.com) make PLDs. Can't be changed later."`
+	Store           string        `group:"output" enum:"warc,none" default:"warc" help:"Store responses in WARC files (warc), or store none (none)."`
+	OutMode         flags.OutMode `group:"output" placeholder:"MODE" default:"0600" help:"Octal permissions of finished WARC files, indexes and logs. 0640 lets the group read them and enter their directories (0750). DIR/state stays private."`
+	ArchiveRobots   bool          `group:"output" negatable:"" default:"true" help:"Store robots.txt requests and responses, including redirects, as WARC records."`
+	ArchiveDNS      bool          `group:"output" name:"archive-dns" negatable:"" default:"true" help:"Store DNS answers as WARC records (dns:HOST, text/dns), as Heritrix does."`
+	CrawlLog        string        `group:"output" enum:"off,errors,all" default:"errors" help:"Log outcomes of single URLs, compressed, under DIR/log: off, errors or all."`
+	TraceLinks      string        `group:"output" placeholder:"FILE" help:"Append the key of each link, 8 bytes, to FILE, for bench cache --trace. It contains no URLs. A write error ends the trace, not the crawl."`
+	TraceLimit      flags.Size    `group:"output" placeholder:"SIZE" default:"8GiB" help:"End the trace at this size; the crawl continues."`
+	CheckpointEvery time.Duration `group:"output" placeholder:"DURATION" default:"60s" help:"Make a checkpoint this often. A crash loses at most the work since the last one."`
+	RollEvery       time.Duration `group:"output" placeholder:"DURATION" default:"1h" help:"Finish output files older than this, so they can be moved away during the crawl. Files are also finished when full and at an orderly stop. 0: not by age."`
+	PrivateSuffixes bool          `group:"output" help:"Treat private suffixes (github.io, blogspot.com) as public suffixes, so each name below them is a PLD. Cannot be changed later."`
 	reportFlags
 }
 
-// netFlags say how the network is reached.
+// netFlags configure DNS and connections.
 type netFlags struct {
-	Resolver         []flags.ServerAddr `group:"net" placeholder:"HOST:PORT" help:"DNS server. Repeatable. Default: those of /etc/resolv.conf."`
-	DNSRate          flags.Count        `group:"net" name:"dns-rate" placeholder:"N" default:"0" help:"Most DNS queries a second. 0: no limit."`
-	AllowNet         []flags.NetPrefix  `group:"net" placeholder:"CIDR" help:"Addresses that may be connected to although they aren't public, such as 127.0.0.0/8. Repeatable."`
-	Ports            []flags.PortRange  `group:"net" placeholder:"PORTS" help:"Ports that may be connected to besides 80 and 443: a list of ports and ranges, such as 8080,8000-8099. Links to other ports are counted and dropped. Repeatable."`
-	IP               string             `group:"net" name:"ip" enum:"auto,4,6,both" default:"auto" help:"IP versions: auto (those that this machine has a route for), 4, 6, both."`
-	TLS              string             `group:"net" name:"tls" enum:"record,require" default:"record" help:"Certificates: record what is wrong with one and fetch, or require a good one."`
-	Connections      *flags.Connections `group:"net" placeholder:"N" help:"Most exchanges at once, or a schedule: \"mon-fri 08:00-20:00 200; else 2000\". Default: 2000, or less where descriptors are short."`
-	Rate             flags.PagesRate    `group:"net" placeholder:"N" default:"none" help:"Most requests a second, for pages and robots.txt alike, or a schedule: \"mon-fri 08:00-20:00 20; sat,sun none; else 100\". The first entry that holds counts, and where none holds there is no limit. 0 and none: no limit; pause: nothing is asked for until the value changes."`
-	Bandwidth        flags.Bandwidth    `group:"net" placeholder:"RATE" default:"none" help:"Most bits received a second from sites (heads, bodies, robots.txt, TLS; neither DNS nor TCP's own), or a schedule: \"mon-fri 08:00-20:00 200Mbit; sat,sun 1Gbit; else 500Mbit\". Units: bit, kbit, Mbit, Gbit. 0 and none: no limit."`
+	Resolver         []flags.ServerAddr `group:"net" placeholder:"HOST:PORT" help:"Send DNS queries to this server. Repeatable. Default: the servers in /etc/resolv.conf."`
+	DNSRate          flags.Count        `group:"net" name:"dns-rate" placeholder:"N" default:"0" help:"Send at most N DNS queries per second. 0: no limit."`
+	AllowNet         []flags.NetPrefix  `group:"net" placeholder:"CIDR" help:"Allow connections to these addresses although they are not public, such as 127.0.0.0/8. Repeatable."`
+	Ports            []flags.PortRange  `group:"net" placeholder:"PORTS" help:"Allow connections to these ports besides 80 and 443: ports and ranges, such as 8080,8000-8099. Links to other ports are counted and dropped. Repeatable."`
+	IP               string             `group:"net" name:"ip" enum:"auto,4,6,both" default:"auto" help:"IP versions to use: auto (those that this machine has a route for), 4, 6 or both."`
+	TLS              string             `group:"net" name:"tls" enum:"record,require" default:"record" help:"On a bad certificate, record the fault and fetch (record), or fail (require)."`
+	Connections      *flags.Connections `group:"net" placeholder:"N" help:"Use at most N concurrent connections, or a schedule: \"mon-fri 08:00-20:00 200; else 2000\". Default: 2000, or less if file descriptors are short."`
+	Rate             flags.PagesRate    `group:"net" placeholder:"N" default:"none" help:"Send at most N requests per second, pages and robots.txt together, or a schedule: \"mon-fri 08:00-20:00 20; sat,sun none; else 100\". The first matching entry applies; without one there is no limit. 0 and none: no limit. pause: send no request until the value changes."`
+	Bandwidth        flags.Bandwidth    `group:"net" placeholder:"RATE" default:"none" help:"Receive at most this many bits per second from sites (headers, bodies, robots.txt and TLS; not DNS or TCP overhead), or a schedule: \"mon-fri 08:00-20:00 200Mbit; sat,sun 1Gbit; else 500Mbit\". Units: bit, kbit, Mbit, Gbit. 0 and none: no limit."`
 	TimeZone         flags.TimeZone     `group:"net" placeholder:"NAME" help:"Time zone of the schedules, such as Europe/Berlin. Default: the machine's."`
-	KeepAlive        time.Duration      `group:"net" placeholder:"DURATION" default:"15s" help:"Longest time that a connection is kept open for the next page of its host, if one waits and the delay between them is no longer. 0: a connection for each page."`
-	ConnectTimeout   time.Duration      `group:"net" placeholder:"DURATION" default:"10s" help:"Longest TCP connect, and longest TLS handshake."`
-	FirstByteTimeout time.Duration      `group:"net" placeholder:"DURATION" default:"20s" help:"Longest wait for the first byte of an answer."`
-	Timeout          time.Duration      `group:"net" placeholder:"DURATION" default:"60s" help:"Longest exchange, from connect to last byte."`
+	KeepAlive        time.Duration      `group:"net" placeholder:"DURATION" default:"15s" help:"Keep a connection open for at most this long for the next page of its host, if one is queued and due within that time. 0: use a connection per page."`
+	ConnectTimeout   time.Duration      `group:"net" placeholder:"DURATION" default:"10s" help:"Limit a TCP connect, and a TLS handshake, to this time."`
+	FirstByteTimeout time.Duration      `group:"net" placeholder:"DURATION" default:"20s" help:"Wait at most this long for the first byte of a response."`
+	Timeout          time.Duration      `group:"net" placeholder:"DURATION" default:"60s" help:"Limit a whole request, from connect to last byte, to this time."`
 	MapPort          []flags.PortPair   `group:"net" hidden:"" placeholder:"A=B" help:"Connect to port B where a URL says A (synthetic webs)."`
 }
 
-// budgetFlags say how many pages of a PLD each BEAST queue takes (the paper's sections V and VI).
+// budgetFlags set how many pages of a PLD each BEAST queue takes (paper, sections V and VI).
 type budgetFlags struct {
-	Budget        string      `group:"budget" enum:"paper,equal,popular,inverse" default:"paper" help:"How a PLD's budget follows from its in-degree: paper (top ranks more, linearly by rank), equal, popular (top ranks only), inverse (top ranks less)."`
-	BudgetDefault flags.Count `group:"budget" placeholder:"PAGES" default:"10" help:"Pages a queue of a PLD outside the top ranks."`
-	BudgetMax     flags.Count `group:"budget" placeholder:"PAGES" default:"10000" help:"Pages a queue of the PLD with the largest in-degree."`
-	BudgetRanks   flags.Count `group:"budget" placeholder:"PLDS" default:"10000" help:"How many PLDs are top ranks; at most 1 % of those known."`
-	QueuesMax     flags.Count `group:"budget" placeholder:"N" default:"1024" help:"Most BEAST queues ahead of the current one."`
+	Budget        string      `group:"budget" enum:"paper,equal,popular,inverse" default:"paper" help:"How the budget of a PLD follows from its in-degree: paper (linear by rank in the top ranks), equal, popular (top ranks only), inverse (less for top ranks)."`
+	BudgetDefault flags.Count `group:"budget" placeholder:"PAGES" default:"10" help:"Budget, in pages per queue, of PLDs outside the top ranks."`
+	BudgetMax     flags.Count `group:"budget" placeholder:"PAGES" default:"10000" help:"Budget, in pages per queue, of the PLD with the largest in-degree."`
+	BudgetRanks   flags.Count `group:"budget" placeholder:"PLDS" default:"10000" help:"Number of PLDs in the top ranks; at most 1 % of known PLDs."`
+	QueuesMax     flags.Count `group:"budget" placeholder:"N" default:"1024" help:"Maximum number of BEAST queues ahead of the current one, a power of 2."`
 }
 
-// resourceFlags divide the machine. The paper's symbols are in brackets.
+// resourceFlags limit RAM and disk. Their help has the paper's symbols in brackets.
 type resourceFlags struct {
-	RAM      *flags.Size `group:"machine" name:"ram" placeholder:"SIZE" help:"Most RAM of the whole process (R and all else); it is touched as it is needed. Default: half of the smaller of physical and cgroup memory; with --scope host and pld, and with --max-pages, 1GiB and more as the crawl grows."`
-	Disk     *flags.Size `group:"machine" placeholder:"SIZE" help:"Disk space for state and output. Default: 90 % of what is free, and what this crawl holds already."`
-	KeepFree *flags.Size `group:"machine" placeholder:"SIZE" help:"Space left free on every file system. Default: what a checkpoint writes at most, and some more."`
-	WhenFull string      `group:"machine" enum:"pause,drain,stop" default:"pause" help:"When a disk has no more than --keep-free, or --disk is nearly reached: pause (until there is room), drain (from twice that on, queue no new links), stop."`
-	DirectIO bool        `group:"machine" name:"direct-io" help:"Read and write what merges move past the page cache (O_DIRECT), where the file system can: for crawls whose state is many times larger than RAM."`
+	RAM      *flags.Size `group:"machine" name:"ram" placeholder:"SIZE" help:"Limit the RAM of the whole process (R), allocated as needed. Default: half of physical or cgroup memory, whichever is smaller; with --scope host or pld, or with --max-pages, 1GiB and more as the crawl grows."`
+	Disk     *flags.Size `group:"machine" placeholder:"SIZE" help:"Limit the disk space of state and output. Default: 90 % of the free space, plus what this crawl already holds."`
+	KeepFree *flags.Size `group:"machine" placeholder:"SIZE" help:"Leave this much space free on every file system. Default: the most that a checkpoint writes, plus a margin."`
+	WhenFull string      `group:"machine" enum:"pause,drain,stop" default:"pause" help:"What to do at --keep-free, or close to --disk: pause (until space is available), drain (from twice that space on, queue no new links) or stop."`
+	DirectIO bool        `group:"machine" name:"direct-io" help:"Bypass the page cache (O_DIRECT) in merges where the file system supports it. For crawls whose state is many times larger than RAM."`
 	flags.Drum
 }
 
-// reportFlags say what the person sees.
+// reportFlags select what is printed.
 type reportFlags struct {
-	Quiet           bool   `group:"report" short:"q" help:"Print warnings, errors and nothing else."`
-	LogLevel        string `group:"report" enum:"debug,info,warn,error" default:"info" help:"Least level that is logged: debug, info, warn, error."`
-	Summary         string `group:"report" placeholder:"FILE" help:"Also write the figures of the end into FILE, as JSON."`
-	PrintConfig     bool   `group:"report" help:"Print the effective value of every flag and the plan, and end."`
+	Quiet           bool   `group:"report" short:"q" help:"Print no progress, and no message below a warning."`
+	LogLevel        string `group:"report" enum:"debug,info,warn,error" default:"info" help:"Log messages of this level and above: debug, info, warn or error."`
+	Summary         string `group:"report" placeholder:"FILE" help:"Also write the final figures to FILE, as JSON."`
+	PrintConfig     bool   `group:"report" help:"Print the effective value of every flag and the plan, then exit."`
 	flags.Profiling `group:"report"`
 }
 
-// Help goes behind the usage in crawl -h.
+// Help returns the text after the usage in crawl -h.
 func (*Command) Help() string {
 	return `Examples:
   drumbeat crawl https://example.org/ --contact you@example.org --scope host
@@ -177,7 +178,7 @@ func (c *Command) Run(a *term.App, kctx *kong.Context) error {
 		if opt.Seeds, err = takeSeeds(&opt, in); err != nil {
 			return err
 		}
-		opt.New = false // has been looked at
+		opt.New = false // takeSeeds has checked it, and has marked the directory
 	}
 	return c.start(a, &opt, plan, view)
 }
@@ -224,7 +225,7 @@ func (c *Command) start(a *term.App, opt *crawl.Options, plan crawl.Plan, view *
 	return EndOf(res.Stop)
 }
 
-// EndOf turns the reason for a crawl's end into what exit codes are made of.
+// EndOf returns the error, with its exit code, for the reason of a crawl's end; nil if the crawl is done.
 func EndOf(stop string) error {
 	switch stop {
 	case crawl.StopCancelled:
@@ -232,7 +233,7 @@ func EndOf(stop string) error {
 	case crawl.StopPages:
 		return &term.Ended{Code: term.ExitPages, Why: stop, Quiet: true}
 	case crawl.StopDisk:
-		return &term.Ended{Code: term.ExitDiskFull, Why: "a disk is nearly full, or --disk nearly reached (--when-full stop); the same command goes on when there is room"}
+		return &term.Ended{Code: term.ExitDiskFull, Why: "a disk is nearly full, or --disk is nearly reached (--when-full stop); free some space and run the same command to resume"}
 	case crawl.StopDrained:
 		return &term.Ended{Code: term.ExitDrained, Why: stop, Quiet: true}
 	case crawl.StopTime:

@@ -23,7 +23,7 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// TestBadFlags: each is one clear line and exit code 2.
+// TestBadFlags: each fault is reported on one line, with exit code 2.
 func TestBadFlags(t *testing.T) {
 	seeds := t.TempDir() + "/seeds"
 	if err := os.WriteFile(seeds, []byte("example.org\n"), 0o600); err != nil {
@@ -35,25 +35,25 @@ func TestBadFlags(t *testing.T) {
 		want  string
 	}{
 		{[]string{"--foo"}, "unknown flag --foo"},
-		{[]string{"--ram=3x"}, `"3x" is no size`},
+		{[]string{"--ram=3x"}, `"3x" is not a size`},
 		{[]string{"--ram=1MiB"}, "the least that works is"},
 		{[]string{"--ram=0"}, "--ram can't be 0"},
 		{[]string{"--max-body=0"}, "--max-body can't be 0"},
 		{[]string{"--max-body=1MiB,2MiB"}, "two sizes for all types"},
 		{[]string{"--max-body=image/*=1MiB"}, "has no size"},
-		{[]string{"--max-body=1MiB,image/*=0"}, "--max-body image/*=0: leave the type out"},
+		{[]string{"--max-body=1MiB,image/*=0"}, "--max-body image/*=0: remove the type"},
 		{[]string{"--max-body=1MiB,image/*=2GiB"}, "--max-body 2GiB: at most 1GiB"},
 		{[]string{"--max-body=1MiB,images=2MiB"}, `type "images": want a type such as`},
 		{[]string{"--accept=html5,x"}, `type "html5": want a type such as`},
 		{[]string{"--strip-params=a*b"}, `parameter "a*b": want a name`},
 		{[]string{"--skip-extensions=tar.gz"}, `extension "tar.gz": want 1 to 8`},
-		{[]string{"--max-url-length=10"}, "--max-url-length 10: must lie between 100 and"},
-		{[]string{"--max-repeats=1e9"}, "--max-repeats 1000000000: must lie between 0 and"},
+		{[]string{"--max-url-length=10"}, "--max-url-length 10: must be between 100 and"},
+		{[]string{"--max-repeats=1e9"}, "--max-repeats 1000000000: must be between 0 and"},
 		{[]string{"--timeout=1"}, "missing unit in duration"},
 		{[]string{"--host-delay=-1s"}, "--host-delay -1s is negative"},
 		{[]string{"--host-delay=1s", "--host-delay-min=2s"}, "--host-delay-min 2s is more than --host-delay 1s"},
 		{[]string{"--contact="}, "--contact is missing"},
-		{[]string{"--contact=a\nb"}, "can't stand in a header"},
+		{[]string{"--contact=a\nb"}, "is not allowed in a header"},
 		{[]string{"--agent=my bot"}, "letters, - and _ only"},
 		{[]string{"--agent=bot2"}, "letters, - and _ only"},
 		{[]string{"--agent=IrlBot"}, "IRLbot was another crawler"},
@@ -61,22 +61,22 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"--scope=site"}, "--scope must be one of"},
 		{[]string{"--ip=5"}, "--ip must be one of"},
 		{[]string{"--allow-net=127.0.0.1/8"}, "did you mean 127.0.0.0/8"},
-		{[]string{"--resolver=example"}, "is no address such as"},
+		{[]string{"--resolver=example"}, "is not an address such as"},
 		{[]string{"--max-pages=-1"}, "is negative"},
-		{[]string{"--budget-default=0"}, "--budget-default 0: must lie between 1 and"},
-		{[]string{"--budget-max=5"}, "--budget-max 5: must lie between 10 and"},
+		{[]string{"--budget-default=0"}, "--budget-default 0: must be between 1 and"},
+		{[]string{"--budget-max=5"}, "--budget-max 5: must be between 10 and"},
 		{[]string{"--drum-buckets=3"}, "must be a power of 2"},
 		{[]string{"--connections=0"}, "can't be 0"},
 		{[]string{"--dir=a", "--dir=a"}, "directory a is given twice"},
 		{[]string{"--seeds=no-such-file"}, "no-such-file"},
 		{[]string{"extra"}, "not both"},
 		{[]string{"--queues-max=1000"}, "--queues-max 1000: must be a power of 2"},
-		{[]string{"--budget-ranks=2000000"}, "--budget-ranks 2000000: must lie between 1 and 1048576"},
-		{[]string{"--budget-max=20000000"}, "--budget-max 20000000: must lie between 10 and 16777215"},
-		{[]string{"--drum-chunk=1"}, "--drum-chunk 1B: must lie between"},
+		{[]string{"--budget-ranks=2000000"}, "--budget-ranks 2000000: must be between 1 and 1048576"},
+		{[]string{"--budget-max=20000000"}, "--budget-max 20000000: must be between 10 and 16777215"},
+		{[]string{"--drum-chunk=1"}, "--drum-chunk 1B: must be between"},
 		{[]string{"--drum-bucket=1"}, "want at least one tuple"},
 		{[]string{"--drum-bucket=5GiB"}, "--drum-bucket 5GiB: must be less than 4GiB"},
-		{[]string{"--trace-links=x", "--trace-limit=1"}, "--trace-limit 1B: want"},
+		{[]string{"--trace-links=x", "--trace-limit=1"}, "--trace-limit 1B: must be at least"},
 		{[]string{"--summary=/no/such/place"}, "--summary: stat /no/such"},
 	} {
 		code, out, errs := runApp(t, "", append(good, c.flags...)...)
@@ -86,14 +86,15 @@ func TestBadFlags(t *testing.T) {
 	}
 }
 
-// TestLimits: --max-pages, --max-time and a signal each have their code, and the same command without them goes on.
+// TestLimits: --max-pages, --max-time and a signal each have their exit code, and the same command without
+// them resumes.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	web, flags := cmdtest.SmallWeb(t, func(o *simweb.Options) { o.Pages = 600 })
 	dir := filepath.Join(t.TempDir(), "crawl")
 	flags = append(flags, "--seeds", cmdtest.SeedFile(t, web), "--dir", dir)
 	out, _ := wantExit(t, term.ExitPages, "", append(flags, "--max-pages=20")...)
-	if !strings.Contains(out, ": 20 pages") || !strings.Contains(out, "the same command goes on") {
+	if !strings.Contains(out, ": 20 pages") || !strings.Contains(out, "the same command resumes") {
 		t.Errorf("--max-pages=20: %s", out)
 	}
 	wantExit(t, term.ExitTime, "", append(flags, "--max-time=1ms")...)
@@ -115,7 +116,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestOneSite: with --scope host only the seed's host is crawled, by its http and https names; a bare name will do.
+// TestOneSite: --scope host crawls only the seed's host, by http and https; the seed may be a bare host
+// name.
 func TestOneSite(t *testing.T) {
 	t.Parallel()
 	web, flags := cmdtest.SmallWeb(t, func(o *simweb.Options) { *o = simweb.Options{Seed: 1, ChainPages: 200, LogRequests: 1000} })
@@ -126,14 +128,14 @@ func TestOneSite(t *testing.T) {
 		t.Errorf("got %s", out)
 	}
 	if !strings.Contains(out, "http://[::1]/: ") {
-		t.Errorf("the seed without yield isn't listed: %s", out)
+		t.Errorf("the failed seed is not listed: %s", out)
 	}
-	if !strings.Contains(errs, "a delay of 0s between visits to a host") {
+	if !strings.Contains(errs, "a delay of 0s between requests to a host") {
 		t.Errorf("no warning of delays: %s", errs)
 	}
 }
 
-// TestPrintConfig: what it prints are flags that give the same values again.
+// TestPrintConfig: the printed flags give the same values when read again.
 func TestPrintConfig(t *testing.T) {
 	args := []string{"crawl", "--seeds=-", "--contact=a@example.org", "--dir=a dir", "--dir=b", "--ram=300MiB", "--disk=5GB",
 		"--resolver=192.0.2.1", "--resolver=[2001:db8::1]:5353", "--allow-net=10.0.0.0/8", "--connections=77", "--scope=host",
@@ -162,7 +164,7 @@ func TestPrintConfig(t *testing.T) {
 	}
 }
 
-// TestEndsHaveCodes: each way to end in order has an exit code.
+// TestEndsHaveCodes: each orderly end has an exit code.
 func TestEndsHaveCodes(t *testing.T) {
 	for stop, want := range map[string]int{crawl.StopDone: 0, crawl.StopCancelled: 11, crawl.StopPages: 14, crawl.StopTime: 15} {
 		if got := term.ExitCode(EndOf(stop)); got != want {
@@ -171,8 +173,9 @@ func TestEndsHaveCodes(t *testing.T) {
 	}
 }
 
-// TestForgottenFlags: without --allow-net and --ports nothing is fetched, which has an exit code of its own and names the flags; with
-// them the same directory is crawled. Both ended as done, and no flag brought the seeds back.
+// TestForgottenFlags: a crawl that lacks --allow-net and --ports fetches nothing, has its own exit code and
+// names the flags; with them it continues in the same directory. Regression: it ended with code 0, and no
+// flag retried the seeds.
 func TestForgottenFlags(t *testing.T) {
 	url, asked := cmdtest.TinySite(t, 5)
 	port := url[strings.LastIndex(url, ":")+1:]
@@ -181,10 +184,10 @@ func TestForgottenFlags(t *testing.T) {
 		t.Fatal(err)
 	}
 	flags := append(cmdtest.OwnServer, "--seeds", seeds, "--dir", filepath.Join(t.TempDir(), "c"))
-	for range 2 { // the second time the crawl is finished
+	for range 2 { // the second run finds a finished crawl
 		_, errs := wantExit(t, term.ExitNoSeed, "", flags...)
 		for _, want := range []string{"no page: the only seed is not allowed by this command\n", "port " + port + ": add --ports " + port + "\n",
-			"127.0.0.1 is not public: add --allow-net 127.0.0.1/32\n", "Nothing was asked of anybody."} {
+			"127.0.0.1 is not public: add --allow-net 127.0.0.1/32\n", "No request was sent."} {
 			if !strings.Contains(errs, want) {
 				t.Errorf("got %q, want %q in it", errs, want)
 			}
@@ -207,7 +210,7 @@ func TestForgottenFlags(t *testing.T) {
 	}
 }
 
-// TestNoSeedAtAll: a crawl that has no response says so, whatever the reason.
+// TestNoSeedAtAll: a crawl without any response says so and why.
 func TestNoSeedAtAll(t *testing.T) {
 	seeds := filepath.Join(t.TempDir(), "seeds")
 	for text, want := range map[string]string{
@@ -224,8 +227,8 @@ func TestNoSeedAtAll(t *testing.T) {
 	}
 }
 
-// TestModes: whatever the umask, nobody else can read what a crawl writes; a wider directory that was there before is
-// named in a warning, and left as it is.
+// TestModes: other users cannot read the files of a crawl, whatever the umask. An existing directory with
+// wider permissions causes a warning and keeps them.
 func TestModes(t *testing.T) {
 	defer syscall.Umask(syscall.Umask(0))
 	web, flags := cmdtest.SmallWeb(t, nil)
@@ -261,12 +264,12 @@ func TestModes(t *testing.T) {
 		t.Errorf("got %q, want a warning that %s", errs, want)
 	}
 	if info, err := os.Stat(wide); err != nil || info.Mode().Perm() != 0o755 {
-		t.Errorf("the directory that was there before was changed: %v, %v", info, err)
+		t.Errorf("the mode of the existing directory has changed: %v, %v", info, err)
 	}
 }
 
-// TestOutMode: with --out-mode finished files have that mode whatever the umask, and those whom it lets in can reach them, but nothing
-// of the state.
+// TestOutMode: finished files have the mode of --out-mode, whatever the umask. Their directories grant the
+// same access; the state grants none.
 func TestOutMode(t *testing.T) {
 	t.Parallel()
 	defer syscall.Umask(syscall.Umask(0o077))
@@ -274,7 +277,7 @@ func TestOutMode(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "crawl")
 	_, errs := wantExit(t, term.ExitDone, strings.Join(web.Seeds(), "\n"), append(flags, "--seeds=-", "--dir", dir, "--out-mode=0660")...)
 	if strings.Contains(errs, "can be") {
-		t.Errorf("a warning of what was asked for: %s", errs)
+		t.Errorf("a warning about the requested mode: %s", errs)
 	}
 	finished := 0
 	if err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -309,7 +312,7 @@ func TestOutMode(t *testing.T) {
 	}
 }
 
-// TestNamesAreAskedInMixedCase: a forger has to guess the case too.
+// TestNamesAreAskedInMixedCase: DNS queries mix upper and lower case, which a forged reply must match.
 func TestNamesAreAskedInMixedCase(t *testing.T) {
 	t.Parallel()
 	web, flags := cmdtest.SmallWeb(t, nil)
@@ -345,14 +348,14 @@ func TestNamesAreAskedInMixedCase(t *testing.T) {
 	}
 }
 
-// askOnce returns a name server's reply to a message; nil: none came.
+// askOnce returns a name server's reply to a message; nil if there is none.
 func askOnce(server string, msg []byte) []byte {
 	conn, err := net.Dial("udp4", server)
 	if err != nil {
 		return nil
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(5 * time.Second)) // what comes later is asked for again, too
+	_ = conn.SetDeadline(time.Now().Add(5 * time.Second)) // the resolver repeats the query after that
 	_, _ = conn.Write(msg)
 	reply := make([]byte, 4096)
 	n, err := conn.Read(reply)

@@ -10,8 +10,8 @@ import (
 	"drumbeat/internal/cmdtest"
 )
 
-// TestRefusedDirectories: where a directory is missing or foreign, the command says so and leaves everything as it is. The place
-// of the missing one was made afresh, and the foreign one got a lock file.
+// TestRefusedDirectories: the command refuses a missing or foreign directory and changes nothing.
+// Regression: it created the missing one, and left a lock file in the foreign one.
 func TestRefusedDirectories(t *testing.T) {
 	web, flags := cmdtest.SmallWeb(t, nil)
 	tmp := t.TempDir()

@@ -14,12 +14,13 @@ import (
 	"drumbeat/internal/bug"
 )
 
-// GCPercent lets the Go heap grow to four times what lives in it before it is collected. What is large and lives long is
-// outside of the heap, so that this is some 100 MB; the memory limit is what bounds the heap in the end. In the demo on 2
-// cores the collector takes a few percent of the CPU with it.
+// GCPercent lets the Go heap grow to four times its live size before a collection. Large long-lived buffers
+// are outside the heap, so this is some 100 MB; the memory limit bounds the heap in any case. In the demo on
+// 2 cores the collector takes a few percent of the CPU.
 const GCPercent = 300
 
-// Execute crawls, with the process bounded to the plan, until it ends or a signal stops it.
+// Execute crawls, with the memory of the process bounded by the plan, until the crawl ends or a signal stops
+// it.
 func Execute(a *term.App, opt *crawl.Options, plan crawl.Plan, view *View) (*crawl.Result, error) {
 	limit := debug.SetMemoryLimit(plan.HeapBytes)
 	percent := debug.SetGCPercent(GCPercent)
@@ -34,7 +35,7 @@ func Execute(a *term.App, opt *crawl.Options, plan crawl.Plan, view *View) (*cra
 	ctx, release := a.StopOnSignal(context.Background())
 	defer release()
 	rules := len(opt.Rules)+len(opt.Blacklist) > 0
-	if a.OnHangup != nil && (rules || !signal.Ignored(syscall.SIGHUP)) { // nohup(1) has it ignored
+	if a.OnHangup != nil && (rules || !signal.Ignored(syscall.SIGHUP)) { // nohup(1) ignores SIGHUP
 		again, release := a.OnHangup()
 		defer release()
 		if rules {
@@ -46,14 +47,15 @@ func Execute(a *term.App, opt *crawl.Options, plan crawl.Plan, view *View) (*cra
 	return crawl.Run(ctx, *opt)
 }
 
-// stopOnHangup ends the context when the terminal has gone: with no files to be read again that is what SIGHUP says.
+// stopOnHangup cancels the context on SIGHUP: without rule files to reload it means that the terminal was
+// closed.
 func stopOnHangup(parent context.Context, a *term.App, gone <-chan struct{}) context.Context {
 	ctx, cancel := context.WithCancelCause(parent)
 	go func() {
 		defer bug.Fatal()
 		select {
 		case <-gone:
-			fmt.Fprintln(a.Stderr, "drumbeat: hangup: stopping; fetches end and a checkpoint is made")
+			fmt.Fprintln(a.Stderr, "drumbeat: hangup: stopping after running fetches and a checkpoint")
 			cancel(term.ErrSignal)
 		case <-parent.Done():
 			cancel(nil)

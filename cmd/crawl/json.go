@@ -9,7 +9,7 @@ import (
 	"drumbeat/crawl/state"
 )
 
-// Figures is what --summary writes: the figures of the printed summary.
+// Figures is the JSON object of --summary: the figures of the printed summary.
 type Figures struct {
 	Stop           string           `json:"stop"`
 	Seconds        float64          `json:"seconds"`       // of this run
@@ -19,7 +19,7 @@ type Figures struct {
 	Responses      int64            `json:"responses"`
 	Bytes          int64            `json:"bytes"` // received
 	Links          int64            `json:"links"`
-	LinksCached    int64            `json:"linksCached"`  // met again in the RAM cache
+	LinksCached    int64            `json:"linksCached"`  // found in the RAM cache
 	LinksChecked   int64            `json:"linksChecked"` // sent to URLseen
 	Unique         int64            `json:"unique"`
 	Places         map[string]int64 `json:"places"`
@@ -33,13 +33,13 @@ type Figures struct {
 	URLSeenKeys    int64            `json:"urlSeenKeys"`
 	URLSeenPasses  int64            `json:"urlSeenPasses"` // of this run
 	URLSeenFull    int64            `json:"urlSeenFullPasses"`
-	Model          crawl.SeenCheck  `json:"model"` // measured beside predicted
+	Model          crawl.SeenCheck  `json:"model"` // measured and predicted
 	PeakRSS        int64            `json:"peakRSS"`
 	FinishedFiles  int64            `json:"finishedFiles"` // of output, in this run
 	FinishedBytes  int64            `json:"finishedBytes"`
 }
 
-// saveSummary writes the figures of a crawl's end.
+// saveSummary writes the figures of the end of a crawl.
 func saveSummary(name string, res *crawl.Result) error {
 	s := &res.Snapshot
 	out := Figures{Stop: res.Stop, Seconds: s.Elapsed.Seconds(), ActiveSeconds: s.Active.Seconds(), Pages: s.Count(state.CountPages),

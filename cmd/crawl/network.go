@@ -18,10 +18,10 @@ import (
 	"drumbeat/internal/pace"
 )
 
-// Network is what a crawl talks to the world with.
+// Network is the resolver and the fetcher of a crawl.
 type Network struct {
 	Limits   fetch.Limits
-	bodies   int64 // of RAM, for bodies
+	bodies   int64 // bytes of RAM for bodies
 	Resolver crawl.Resolver
 	Fetcher  *fetch.Client
 	dns      *dnscache.Resolver
@@ -43,7 +43,7 @@ func (c *Command) network(plan crawl.Plan, limiter *pace.Bandwidth, panicked fun
 		Total: c.Timeout, BodyBytes: int(c.MaxBody.Most()), DecodedBytes: int(min(4*c.MaxBody.Most(), flags.MaxBodyLimit))}
 	bodies := max(plan.BodyBytes, limits.MemoryBytes())
 	if bodies > plan.HeapBytes/2 {
-		return nil, term.Usage(fmt.Errorf("--max-body %s is too much for --ram: one page may take %s, the Go heap's share is %s",
+		return nil, term.Usage(fmt.Errorf("--max-body %s is too large for --ram: one page may take %s of a Go heap of %s; raise --ram or lower --max-body",
 			humanize.IBytes(uint64(c.MaxBody.Most())), humanize.IBytes(uint64(bodies)), humanize.IBytes(uint64(plan.HeapBytes))))
 	}
 	m, err := term.ThisMachine()
@@ -74,13 +74,13 @@ func OpenNetwork(d dnscache.Options, f fetch.Options) (*Network, error) {
 	return &Network{Resolver: ResolverOf(dns), Fetcher: client, dns: dns, Limits: f.Limits, bodies: f.BufferBytes}, nil
 }
 
-// DNSCacheBytes is the DNS cache's part of the Go heap.
+// DNSCacheBytes returns the size of the DNS cache: a sixteenth of the Go heap, 1 to 96 MiB.
 func DNSCacheBytes(plan crawl.Plan) int64 { return max(1<<20, min(96<<20, plan.HeapBytes/16)) }
 
-// ResolverOf is dnscache as crawl wants it.
+// ResolverOf adapts a dnscache.Resolver to crawl.Resolver.
 func ResolverOf(dns *dnscache.Resolver) crawl.Resolver { return names{dns} }
 
-// names is what ResolverOf returns.
+// names implements crawl.Resolver and crawl.FreshResolver.
 type names struct{ dns *dnscache.Resolver }
 
 // LookupHost implements crawl.Resolver.
@@ -95,7 +95,7 @@ func (n names) LookupFresh(ctx context.Context, host, pld string) (crawl.Lookup,
 	return crawlLookup(host, answer, err)
 }
 
-// crawlLookup is what dnscache says, as crawl wants it.
+// crawlLookup converts an answer or error of dnscache.
 func crawlLookup(host string, answer dnscache.Answer, err error) (crawl.Lookup, error) {
 	if err == nil {
 		return crawl.Lookup{Addrs: answer.Addrs, Expires: answer.Expires, TTL: answer.TTL, Server: answer.Server, Cached: answer.Cached}, nil
@@ -109,7 +109,8 @@ func crawlLookup(host string, answer dnscache.Answer, err error) (crawl.Lookup, 
 	return crawl.Lookup{}, err
 }
 
-// digest tells apart what the flags allow to connect to: a crawl tries again what other flags held back.
+// digest identifies the allowed ports and addresses. If it changes, a crawl retries the URLs that other
+// flags held.
 func (f *netFlags) digest() string {
 	ports := flags.PortList(f.Ports)
 	slices.Sort(ports)

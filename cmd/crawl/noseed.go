@@ -18,32 +18,32 @@ import (
 	"drumbeat/weburl"
 )
 
-// fetchedNothing is true for a crawl that came to its end without a single response.
+// fetchedNothing reports whether a crawl ended without a single response.
 func fetchedNothing(res *crawl.Result) bool {
 	return res.Stop == crawl.StopDone && res.Snapshot.Count(state.CountResponses) == 0
 }
 
-// Bounds of what is said of seeds.
+// Limits of the explanation.
 const (
 	maxSeedsExplained = 10
-	maxSeedLines      = 1000 // that are looked at for them
+	maxSeedLines      = 1000 // read in search of them
 	seedLookupTime    = 5 * time.Second
 )
 
-// noSeed is why a crawl has no response.
+// noSeed explains why a crawl has no response.
 type noSeed struct {
-	seeds  int          // that were looked at
-	faults []seedFaults // of those that the flags forbid
-	asked  bool         // something was asked of somebody
+	seeds  int          // number checked
+	faults []seedFaults // of the seeds that the flags forbid
+	asked  bool         // a request was sent
 }
 
-// seedFaults are what keeps a seed from being fetched, and which flag would help.
+// seedFaults are the reasons why the flags forbid a seed, each with the flag that would allow it.
 type seedFaults struct {
 	url   string
 	lines []string
 }
 
-// whyNoSeed looks at the first seeds as the crawl did.
+// whyNoSeed checks the first seeds against the flags, as the crawl did.
 func whyNoSeed(opt *crawl.Options, res *crawl.Result) *noSeed {
 	n := &noSeed{asked: res.Snapshot.Count(state.CountAttempts)+res.Snapshot.Count(state.CountRobotsAttempts) > 0}
 	file, err := opt.FS.OpenRead(opt.Seeds)
@@ -71,7 +71,7 @@ func whyNoSeed(opt *crawl.Options, res *crawl.Result) *noSeed {
 	return n
 }
 
-// seedFaultsOf says which flags a seed lacks.
+// seedFaultsOf returns the flags that a seed needs and the command lacks.
 func seedFaultsOf(ctx context.Context, opt *crawl.Options, url string) seedFaults {
 	f := seedFaults{url: url}
 	parts := weburl.Split([]byte(url))
@@ -96,14 +96,14 @@ func seedFaultsOf(ctx context.Context, opt *crawl.Options, url string) seedFault
 	return f
 }
 
-// print says what to do.
+// print prints the reason and what to do.
 func (n *noSeed) print(out io.Writer) {
 	var b strings.Builder
 	switch {
 	case n.seeds == 0:
-		b.WriteString("drumbeat: no page: there is no URL among the seeds\n")
+		b.WriteString("drumbeat: no page: there is no URL among the seeds; add one\n")
 	case len(n.faults) == 0:
-		b.WriteString("drumbeat: no page: no seed could be fetched; the summary and the seed log say why\n")
+		b.WriteString("drumbeat: no page: no seed could be fetched; the summary and the seed log have the reasons\n")
 	default:
 		who := fmt.Sprintf("%d of %d seeds are", len(n.faults), n.seeds)
 		if len(n.faults) == maxSeedsExplained {
@@ -125,9 +125,9 @@ func (n *noSeed) print(out io.Writer) {
 		}
 		b.WriteString("  ")
 		if !n.asked {
-			b.WriteString("Nothing was asked of anybody. ")
+			b.WriteString("No request was sent. ")
 		}
-		b.WriteString("The same command with these flags tries them again.\n")
+		b.WriteString("Add these flags to the command to retry the seeds.\n")
 	}
 	_, _ = io.WriteString(out, b.String())
 }

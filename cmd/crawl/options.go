@@ -18,7 +18,7 @@ import (
 	"drumbeat/internal/pace"
 )
 
-// Options are the crawl's, but for the network.
+// Options returns the crawl's options without resolver and fetcher.
 func (c *Command) Options() crawl.Options {
 	o := crawl.Options{
 		FS: disk.OS(), Dirs: flags.Clean(c.dirs()), AddDirs: flags.Clean(c.AddDir), Out: flags.Clean(c.outs()), AddOut: flags.Clean(c.AddOut), New: c.New, Seeds: c.Seeds,
@@ -50,15 +50,16 @@ func (c *Command) Options() crawl.Options {
 	return o
 }
 
-// HostName is the machine's name, without which files of two machines may have one name.
+// HostName returns the machine's name, which is part of WARC file names so that those of two machines
+// differ.
 func HostName() string {
 	name, _ := os.Hostname() // "" if there is none
 	return name
 }
 
-// wideDirectories warns of directories that were there before and that others may look into or change. What the crawl
-// makes has mode 0700 or 0600; the mode of what a person made is left to the person.
-// What OutMode lets in is meant to be let in; mode 0 is for nobody else.
+// wideDirectories returns warnings about existing directories that other users can read or change. The crawl
+// creates directories with mode 0700 and files with 0600, but does not change the mode of existing ones.
+// Access that outMode grants is no cause for a warning; outMode 0 grants none.
 func wideDirectories(paths []string, outMode fs.FileMode) (notes []string) {
 	meant := outMode | outMode&0o444>>2
 	for _, p := range paths {
@@ -73,16 +74,16 @@ func wideDirectories(paths []string, outMode fs.FileMode) (notes []string) {
 			if info.Mode().Perm()&0o022 != 0 {
 				what = "changed"
 			}
-			notes = append(notes, fmt.Sprintf("WARNING: directory %s can be %s by others (mode %04o); chmod 700 would close it",
+			notes = append(notes, fmt.Sprintf("WARNING: directory %s can be %s by others (mode %04o); run chmod 700 to close it",
 				name, what, info.Mode().Perm()))
 		}
 	}
 	return notes
 }
 
-// MakePlan divides RAM and disk; too little is a fault of the flags.
+// MakePlan divides RAM and disk. Too little of either is a fault of the flags.
 func MakePlan(opt *crawl.Options) (crawl.Plan, error) {
-	o := *opt // it fills in defaults
+	o := *opt // MakePlan sets defaults in it
 	plan, err := crawl.MakePlan(&o)
 	if err == nil {
 		err = o.CheckStores(&plan)
@@ -106,7 +107,7 @@ func printConfig(out io.Writer, command *kong.Node, plan crawl.Plan, opt *crawl.
 	return nil
 }
 
-// planLines are the plan, and what it promises for --max-pages, or a billion.
+// planLines returns the plan and its forecast for --max-pages, or for a billion pages.
 func planLines(plan crawl.Plan, opt *crawl.Options) []string {
 	lines := plan.Lines()
 	if f, err := plan.Forecast(opt, crawl.Load{Pages: float64(opt.MaxPages)}); err == nil {

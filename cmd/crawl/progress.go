@@ -14,7 +14,7 @@ import (
 	"drumbeat/crawl/state"
 )
 
-// progressFields are the fields of a line of progress.
+// progressFields returns the fields of a progress line in the log.
 func progressFields(s *crawl.Snapshot) []any {
 	fields := []any{"pages", s.Count(state.CountPages), "pages_s", int64(s.PagesPerSecond),
 		"mbit_s", fmt.Sprintf("%.1f", s.BitsPerSecond/1e6), "links", s.Count(state.CountLinks), "unique", s.Unique,
@@ -48,7 +48,7 @@ func progressFields(s *crawl.Snapshot) []any {
 	return fields
 }
 
-// progressLines are the block on a terminal.
+// progressLines returns the lines of the block on a terminal.
 func progressLines(s *crawl.Snapshot) []string {
 	n := humanize.Comma
 	places := func(from, to state.Place) string {
@@ -68,7 +68,7 @@ func progressLines(s *crawl.Snapshot) []string {
 	}
 	checkpoint := "none yet"
 	if c := s.Checkpoint; c.Number > 0 {
-		checkpoint = fmt.Sprintf("no. %d, %s ago, took %s, wrote %s, steps paused for %s (longest %s)", c.Number,
+		checkpoint = fmt.Sprintf("no. %d, %s ago, took %s, wrote %s, paused transactions for %s (longest %s)", c.Number,
 			short(s.Time.Sub(c.When)), short(c.Total), bytesText(c.Bytes), short(c.Pause), short(c.LongestPause))
 	}
 	return []string{
@@ -78,7 +78,7 @@ func progressLines(s *crawl.Snapshot) []string {
 		"  stock     " + places(state.PlaceRobotsCheck, state.PlaceRAM),
 		"  waiting   " + places(state.PlaceDeferred, state.PlaceDeferred) + reasons(s.Deferred),
 		"  ended     " + places(state.PlaceFetched, state.PlaceHeld) + reasons(s.Refused),
-		fmt.Sprintf("  network   %d of %d connections  robots.txt %d under way, %s queued  hosts %s  servers %s  PLDs %s",
+		fmt.Sprintf("  network   %d of %d connections  robots.txt %d in flight, %s queued  hosts %s  servers %s  PLDs %s",
 			s.InFlight, s.Connections, s.RobotsInFlight, n(s.RobotsQueued), n(s.Hosts), n(s.Servers), n(s.PLDs)),
 		fmt.Sprintf("  disk      read %s  written %s  URLseen %s keys, %d passes  checkpoint %s",
 			bytesText(s.DiskRead), bytesText(s.DiskWritten), n(s.URLSeenKeys), s.URLSeenPasses, checkpoint),
@@ -89,15 +89,15 @@ func progressLines(s *crawl.Snapshot) []string {
 	}
 }
 
-// modelText puts what URLseen and the disks did beside what was predicted of them.
+// modelText compares measured figures of URLseen and the disks with their predictions.
 func modelText(c *crawl.SeenCheck) string {
 	if c.Links == 0 {
 		return "no merge of URLseen yet"
 	}
-	text := fmt.Sprintf("URLseen I/O %s B a link, %s predicted (%s in full passes); alpha %s, %s predicted", oneDecimal(c.Bytes),
+	text := fmt.Sprintf("URLseen I/O %s B per link, %s predicted (%s in full passes); alpha %s, %s predicted", oneDecimal(c.Bytes),
 		oneDecimal(c.Predicted), oneDecimal(c.Full), twoDecimals(c.Alpha), twoDecimals(c.PredictedAlpha))
 	if c.DiskRate > 0 {
-		text += fmt.Sprintf("; at %s/s disks admit %s pages/s, %s predicted", bytesText(int64(c.DiskBandwidth)),
+		text += fmt.Sprintf("; at %s/s the disks allow %s pages/s, %s predicted", bytesText(int64(c.DiskBandwidth)),
 			humanize.Comma(int64(c.DiskRate)), humanize.Comma(int64(c.PredictedDiskRate)))
 	}
 	return text
@@ -107,7 +107,7 @@ func oneDecimal(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
 
 func twoDecimals(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
 
-// uniqueShare is the paper's p: how many of the links found led to a URL that had not been seen before.
+// uniqueShare returns the paper's p: the share of links that led to a new URL.
 func uniqueShare(s *crawl.Snapshot) float64 {
 	if n := s.Count(state.CountLinks); n > 0 {
 		return float64(s.Unique) / float64(n)
@@ -115,7 +115,7 @@ func uniqueShare(s *crawl.Snapshot) float64 {
 	return 0
 }
 
-// reasons lists numbers by reason, the largest first.
+// reasons formats numbers by reason, the largest first.
 func reasons(m map[string]int64) string {
 	if len(m) == 0 {
 		return ""
@@ -138,7 +138,7 @@ func reasons(m map[string]int64) string {
 
 func bytesText(n int64) string { return humanize.Bytes(uint64(max(0, n))) }
 
-// short is a duration with three digits or so.
+// short formats a duration with about three digits.
 func short(d time.Duration) string {
 	switch {
 	case d >= time.Minute:

@@ -13,7 +13,8 @@ import (
 	"drumbeat/weburl"
 )
 
-// TestCrawlWithRules: the flags reach the crawl, --print-config shows what is in force, and faults end it before it begins.
+// TestCrawlWithRules: the crawl applies the rule files, --print-config shows them, and a fault in them ends
+// the command before it crawls.
 func TestCrawlWithRules(t *testing.T) {
 	t.Parallel()
 	web, flags := cmdtest.SmallWeb(t, nil)
@@ -46,7 +47,7 @@ func TestCrawlWithRules(t *testing.T) {
 	}
 }
 
-// TestCrawlReadsAgain: a hangup has a running crawl read its files again; faults are logged, all of them.
+// TestCrawlReadsAgain: on SIGHUP a running crawl reloads its rule files and logs all faults in them.
 func TestCrawlReadsAgain(t *testing.T) {
 	t.Parallel()
 	web, flags := cmdtest.SmallWeb(t, func(o *simweb.Options) { o.Pages = 600 })

@@ -8,7 +8,8 @@ import (
 	"drumbeat/cmd/term"
 )
 
-// TestSpeedFlags: what --print-config says of speed can be given again and says the same; faults name the place in the text.
+// TestSpeedFlags: --print-config prints schedules that give the same values when read again; an error names
+// the position of the fault.
 func TestSpeedFlags(t *testing.T) {
 	base := []string{"crawl", "--seeds=-", "--contact=a@example.org", "--resolver=192.0.2.1", "--print-config", "--dir=" + filepath.Join(t.TempDir(), "c"),
 		"--ram=1GiB"}
@@ -41,7 +42,7 @@ func TestSpeedFlags(t *testing.T) {
 	}
 	for arg, want := range map[string]string{
 		"--rate=mon 5; tue": `"tue" at character 8`, "--bandwidth=200MB": "MB is no unit", "--connections=0": "can't be 0",
-		"--connections=1.5": "no whole number", "--time-zone=Atlantis": "no time zone", "--rate=-1": "no value",
+		"--connections=1.5": "no whole number", "--time-zone=Atlantis": "not a time zone", "--rate=-1": "no value",
 	} {
 		if _, errs := wantExit(t, term.ExitUsage, "", append(append([]string(nil), base...), arg)...); !strings.Contains(errs, want) {
 			t.Errorf("%s: got %q, want %q", arg, errs, want)

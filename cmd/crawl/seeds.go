@@ -18,10 +18,10 @@ import (
 	"drumbeat/weburl"
 )
 
-// seedsCopy is the file of a crawl's first directory that standard input is copied to.
+// seedsCopy is the name of the copy of standard input in the crawl's first directory.
 const seedsCopy = "seeds.txt"
 
-// seedInput is where seeds come from that are to be copied: standard input, or the command line; nil for a file.
+// seedInput returns the seeds to copy: standard input or the command line; nil if --seeds names a file.
 func (c *Command) seedInput(stdin io.Reader) io.Reader {
 	switch {
 	case c.Seeds == "-":
@@ -32,11 +32,11 @@ func (c *Command) seedInput(stdin io.Reader) io.Reader {
 	return nil
 }
 
-// checkSeeds returns the first fault of what the seeds come from.
+// checkSeeds returns the first fault in the source of the seeds.
 func (c *Command) checkSeeds() error {
 	switch {
 	case c.Seeds == "" && len(c.URLs) == 0:
-		return errors.New("there are no seeds: give URLs (drumbeat crawl https://example.org/ --contact WHO) or --seeds FILE")
+		return errors.New("there are no seeds; give URLs (drumbeat crawl https://example.org/ --contact WHO) or --seeds FILE")
 	case len(c.URLs) > 0 && c.Seeds != "":
 		return errors.New("give URLs or --seeds FILE, not both")
 	case len(c.URLs) > 0:
@@ -52,19 +52,20 @@ func checkURLs(urls []string) error {
 	for _, u := range urls {
 		url, _, err := admit.ParseSeed(u)
 		if err != nil || url == "" || strings.ContainsAny(u, "\r\n") {
-			return fmt.Errorf("%q is no URL and no host", u)
+			return fmt.Errorf("%q is neither a URL nor a host name", u)
 		}
 		if _, err := os.Stat(u); err == nil {
-			return fmt.Errorf("%s is a file: --seeds %[1]s reads it; https://%[1]s would be a URL", u)
+			return fmt.Errorf("%s is a file: give --seeds %[1]s to read it, or https://%[1]s for a host of that name", u)
 		}
 	}
 	return nil
 }
 
-// seedSample is how much of a seed file is looked at before anything begins.
+// seedSample is the number of bytes of a seed file that are checked before the crawl writes anything.
 const seedSample = 64 << 10
 
-// checkSeedFile refuses what can't be read, and what is no text: every line of it would be a bad seed.
+// checkSeedFile refuses a file that cannot be read, or that is not text, since each of its lines would be a
+// bad seed.
 func checkSeedFile(name string) error {
 	f, err := os.Open(name)
 	if err != nil {
@@ -82,17 +83,17 @@ func checkSeedFile(name string) error {
 	return textFault("--seeds "+name, sample[:n])
 }
 
-// textFault refuses bytes that no text of URLs has.
+// textFault refuses data with a zero byte.
 func textFault(what string, sample []byte) error {
 	if i := bytes.IndexByte(sample, 0); i >= 0 {
-		return fmt.Errorf("%s is no text (byte %d is 0): want one URL or host a line, in UTF-8, not packed", what, i)
+		return fmt.Errorf("%s is not text (byte %d is 0); give one URL or host per line, in UTF-8, uncompressed", what, i)
 	}
 	return nil
 }
 
-// takeSeeds copies standard input into the crawl's first directory, so that the crawl can be resumed, and returns the
-// copy's name. A resumed crawl keeps its old seeds: input that isn't the end of the copy already is added to it, no input
-// changes nothing.
+// takeSeeds copies the input into the crawl's first directory, so the same command can resume the crawl, and
+// returns the name of the copy. A resumed crawl keeps its old seeds: new input is appended, unless the copy
+// already ends with it. Empty input changes nothing.
 func takeSeeds(opt *crawl.Options, in io.Reader) (string, error) {
 	src := bufio.NewReaderSize(in, 1<<20)
 	if sample, err := src.Peek(seedSample); err != nil && err != io.EOF {
@@ -100,7 +101,7 @@ func takeSeeds(opt *crawl.Options, in io.Reader) (string, error) {
 	} else if err := textFault("standard input", sample); err != nil {
 		return "", term.Usage(err)
 	}
-	if err := crawl.CheckDirectories(opt); err != nil { // before anything is made
+	if err := crawl.CheckDirectories(opt); err != nil { // before it creates any directory
 		return "", err
 	}
 	for _, dir := range opt.Dirs {
@@ -114,7 +115,7 @@ func takeSeeds(opt *crawl.Options, in io.Reader) (string, error) {
 		defer lock.Close()
 	}
 	m, err := disk.MatchIdentities(opt.FS, opt.Dirs, state.KindState)
-	if err != nil { // since a moment ago
+	if err != nil { // the directories changed after CheckDirectories
 		return "", fmt.Errorf("copy seeds: %w", err)
 	}
 	if opt.New && m.Crawl != "" {
@@ -122,7 +123,7 @@ func takeSeeds(opt *crawl.Options, in io.Reader) (string, error) {
 	}
 	id := m.Crawl
 	if id == "" {
-		secret, err := weburl.NewSecret() // any random text will do
+		secret, err := weburl.NewSecret() // as a random name
 		if err != nil {
 			return "", err
 		}
@@ -139,8 +140,7 @@ func takeSeeds(opt *crawl.Options, in io.Reader) (string, error) {
 	return name, nil
 }
 
-// mergeSeeds makes the file called name hold what it held and, at its end, what in brings. The file is replaced as a
-// whole or not at all.
+// mergeSeeds appends src to the file name. It replaces the file atomically.
 func mergeSeeds(fsys disk.FS, name string, src *bufio.Reader) error {
 	if _, err := src.Peek(1); err != nil && err != io.EOF {
 		return err
@@ -185,7 +185,7 @@ func closeFile(f disk.File) error {
 	return f.Close()
 }
 
-// writeSeeds writes old and then in to dst. same is true when in is what old ends with.
+// writeSeeds writes old and then in to dst. same is true if old ends with in.
 func writeSeeds(dst, old disk.File, in io.Reader) (same bool, err error) {
 	var size int64
 	if old != nil {

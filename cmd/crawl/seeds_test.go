@@ -10,7 +10,8 @@ import (
 	"drumbeat/internal/cmdtest"
 )
 
-// TestSeedsFromInput: standard input is kept in the directory; no input resumes with what was kept; new input adds.
+// TestSeedsFromInput: seeds from standard input are kept in the directory; empty input resumes with them;
+// new input adds.
 func TestSeedsFromInput(t *testing.T) {
 	t.Parallel()
 	web, flags := cmdtest.SmallWeb(t, nil)
@@ -37,7 +38,7 @@ func TestSeedsFromInput(t *testing.T) {
 	same(seeds[0] + "\n\n" + other + "\n")
 }
 
-// TestURLArguments: seeds on the command line are kept in the directory, as those of standard input are.
+// TestURLArguments: seeds on the command line are kept in the directory, like those from standard input.
 func TestURLArguments(t *testing.T) {
 	url, asked := cmdtest.TinySite(t, 3)
 	port := url[strings.LastIndex(url, ":")+1:]
@@ -55,8 +56,8 @@ func TestURLArguments(t *testing.T) {
 		args []string
 		want string
 	}{
-		{nil, "there are no seeds"}, {[]string{url, "--seeds", seeds}, "not both"}, {[]string{seeds}, "is a file: --seeds "},
-		{[]string{"http://"}, `"http://" is no URL`}, {[]string{"settings.go"}, "--seeds settings.go reads it"},
+		{nil, "there are no seeds"}, {[]string{url, "--seeds", seeds}, "not both"}, {[]string{seeds}, "is a file: give --seeds "},
+		{[]string{"http://"}, `"http://" is neither a URL`}, {[]string{"settings.go"}, "give --seeds settings.go"},
 	} {
 		if _, errs := wantExit(t, term.ExitUsage, "", append(flags, c.args...)...); !strings.Contains(errs, c.want) || strings.Count(errs, "\n") != 1 {
 			t.Errorf("%q: got %q, want one line with %q", c.args, errs, c.want)
@@ -64,7 +65,8 @@ func TestURLArguments(t *testing.T) {
 	}
 }
 
-// TestBinarySeeds: what is no text is refused before anything is made. Its lines were seeds that yielded nothing.
+// TestBinarySeeds: a binary file is refused before anything is created. Regression: its lines were failed
+// seeds.
 func TestBinarySeeds(t *testing.T) {
 	binary := "\x1f\x8b\x08\x00\x00\x01\n"
 	seeds, dir := filepath.Join(t.TempDir(), "seeds.gz"), filepath.Join(t.TempDir(), "c")
@@ -73,7 +75,7 @@ func TestBinarySeeds(t *testing.T) {
 	}
 	for _, in := range []string{seeds, "-"} {
 		_, errs := wantExit(t, term.ExitUsage, binary, append(cmdtest.OwnServer, "--dir", dir, "--seeds", in)...)
-		if !strings.Contains(errs, "is no text (byte 3 is 0)") {
+		if !strings.Contains(errs, "is not text (byte 3 is 0)") {
 			t.Errorf("got %q", errs)
 		}
 	}

@@ -20,7 +20,7 @@ import (
 	"drumbeat/star"
 )
 
-// resolvConf names the resolvers of this machine.
+// resolvConf is the file with this machine's DNS servers.
 const resolvConf = "/etc/resolv.conf"
 
 // check returns the first fault that can be seen in the flags alone.
@@ -52,7 +52,7 @@ func (c *Command) checkDelays() error {
 		case *d.v == 0 && d.nonzero:
 			return fmt.Errorf("--%s can't be 0", d.flag)
 		case *d.v > 0 && *d.v < time.Millisecond:
-			return fmt.Errorf("--%s %v: less than 1ms isn't kept; give 0 for none", d.flag, *d.v)
+			return fmt.Errorf("--%s %v: must be 0 or at least 1ms", d.flag, *d.v)
 		}
 	}
 	return nil
@@ -68,7 +68,7 @@ func (c *Command) checkNumbers() error {
 		{"dns-rate", c.DNSRate, 0, 1e7},
 		{"max-depth", flags.OrZero(c.MaxDepth), 0, math.MaxUint16 - 1}} {
 		if int64(n.v) < n.least || int64(n.v) > n.most {
-			return fmt.Errorf("--%s %d: must lie between %d and %d", n.flag, n.v, n.least, n.most)
+			return fmt.Errorf("--%s %d: must be between %d and %d", n.flag, n.v, n.least, n.most)
 		}
 	}
 	if n := c.QueuesMax; n&(n-1) != 0 {
@@ -83,7 +83,7 @@ func (c *Command) checkNumbers() error {
 		}
 	}
 	if c.TraceLinks != "" && c.TraceLimit < linktrace.MinLimitBytes {
-		return fmt.Errorf("--trace-limit %v: want %v at least", c.TraceLimit, flags.Size(linktrace.MinLimitBytes))
+		return fmt.Errorf("--trace-limit %v: must be at least %v", c.TraceLimit, flags.Size(linktrace.MinLimitBytes))
 	}
 	if err := errors.Join(c.Delays.CheckRates(), c.Health.Check()); err != nil {
 		return err
@@ -104,22 +104,22 @@ func (c *Command) checkDirs() error {
 			return fmt.Errorf("directory %s is given twice", dir)
 		}
 	}
-	if c.Summary != "" { // not hours later
+	if c.Summary != "" { // checked now, since it is written hours later
 		if info, err := os.Stat(filepath.Dir(c.Summary)); err != nil {
 			return fmt.Errorf("--summary: %w", err)
 		} else if !info.IsDir() {
-			return fmt.Errorf("--summary %s: %s is no directory", c.Summary, filepath.Dir(c.Summary))
+			return fmt.Errorf("--summary %s: %s is not a directory", c.Summary, filepath.Dir(c.Summary))
 		}
 	}
 	return nil
 }
 
-// dirs are all directories of the crawl.
+// dirs returns all directories of the crawl.
 func (c *Command) dirs() []string {
 	return withAdded(c.Dir, c.AddDir)
 }
 
-// outs are all directories for output; none: those of the crawl.
+// outs returns all directories for output; none if output goes to those of the crawl.
 func (c *Command) outs() []string { return withAdded(c.Out, c.AddOut) }
 
 func withAdded(dirs, added []string) []string {
@@ -132,7 +132,7 @@ func withAdded(dirs, added []string) []string {
 	return dirs
 }
 
-// Complete fills in what the machine decides, and returns what the person should know about it.
+// Complete computes defaults from the machine, and returns messages about them.
 func (c *Command) Complete(m term.Machine) (notes []string, err error) {
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 	if who := c.Who.Complete(); who != "" {
@@ -145,13 +145,13 @@ func (c *Command) Complete(m term.Machine) (notes []string, err error) {
 		}
 	}
 	if c.Scope != "all" {
-		note("scope %s: budgets are off, the delay between two visits to a host is %v", c.Scope, *c.HostDelay)
+		note("scope %s: budgets are off, the delay between requests to a host is %v", c.Scope, *c.HostDelay)
 	}
 	if err := c.Delays.Complete(); err != nil {
 		return nil, term.Usage(err)
 	}
 	if rude := c.Delays.Rude(); rude != "" {
-		note("WARNING: %s: that is for servers of your own only", rude)
+		note("WARNING: %s: use this only on your own servers", rude)
 	}
 	if c.Connections == nil {
 		c.Connections = new(flags.Connections)
@@ -180,7 +180,7 @@ func (c *Command) Complete(m term.Machine) (notes []string, err error) {
 	if len(c.Resolver) == 0 {
 		servers, err := dnscache.ReadResolvConf(resolvConf)
 		if err != nil {
-			return nil, term.Usage(fmt.Errorf("--resolver is not given, and: %w", err))
+			return nil, term.Usage(fmt.Errorf("find a DNS server (or give --resolver): %w", err))
 		}
 		for _, s := range servers {
 			c.Resolver = append(c.Resolver, flags.ServerAddr{AddrPort: s})
@@ -189,24 +189,25 @@ func (c *Command) Complete(m term.Machine) (notes []string, err error) {
 	return notes, nil
 }
 
-// reserve keeps what the crawl's files take of the descriptors.
+// reserve returns m with descriptors reserved for the crawl's files.
 func (c *Command) reserve(m term.Machine) term.Machine {
 	workers := int(c.DrumWorkers)
 	if workers == 0 {
-		workers = min(8, 1+runtime.GOMAXPROCS(0)) // as crawl has it
+		workers = min(8, 1+runtime.GOMAXPROCS(0)) // as package crawl computes it
 	}
 	return m.WithFiles(len(c.dirs()), len(c.outs()), workers, c.DirectIO)
 }
 
-// The default of --ram for a crawl that isn't of the whole web.
+// Parts of the default of --ram for a crawl of some sites, or of some pages.
 const (
 	modestRAM  = 1 << 30
-	ramBodies  = 16  // of the longest body
-	ramPerPage = 256 // bytes: from some hundred million pages on, all that there is
+	ramBodies  = 16  // bodies of the maximum size
+	ramPerPage = 256 // bytes; from some hundred million pages on this exceeds the general default
 )
 
-// ramFor is the default of --ram, most at most: a crawl of one site, or of --max-pages, isn't planned as one of a billion pages. It
-// grows with what the crawl knew at its last checkpoint.
+// ramFor returns the default of --ram, at most most. A crawl of some sites gets RAM for the URLs that it
+// knew at its last checkpoint, one with --max-pages for these pages; only others are planned for a billion
+// pages.
 func (c *Command) ramFor(most int64, why *string) int64 {
 	pages := float64(c.MaxPages)
 	if c.Scope != "all" {
@@ -225,11 +226,12 @@ func (c *Command) ramFor(most int64, why *string) int64 {
 	return int64(ram) >> 20 << 20
 }
 
-// defaultSitemapBody is --sitemap-body where RAM suffices: 50,000 URLs, the most that a sitemap may have, take half of that.
+// defaultSitemapBody is the default of --sitemap-body if RAM suffices. 50,000 URLs, the limit of a sitemap,
+// take half of it.
 const defaultSitemapBody = 10 << 20
 
-// sitemapBytes is how long a sitemap may be. One must find room in the part of the bodies' RAM that a single
-// exchange may have: what a page may have, or a quarter of all.
+// sitemapBytes returns the maximum size of a sitemap. It must fit into the part of the bodies' RAM that a
+// single request may use: as much as a page, or a quarter of all.
 func (c *Command) sitemapBytes(limits fetch.Limits, bodies int64) (int, error) {
 	room := max(limits.MemoryBytes(), bodies/4)
 	fits := func(n int64) bool {
@@ -240,7 +242,7 @@ func (c *Command) sitemapBytes(limits fetch.Limits, bodies int64) (int, error) {
 		if n := int64(*c.SitemapBody); n <= flags.MaxBodyLimit && fits(n) {
 			return int(n), nil
 		}
-		return 0, fmt.Errorf("--sitemap-body %v is too much for --ram: one body may take %v", *c.SitemapBody, flags.Size(room))
+		return 0, fmt.Errorf("--sitemap-body %v is too large for --ram: one body may take %v; raise --ram or lower --sitemap-body", *c.SitemapBody, flags.Size(room))
 	}
 	n := int64(defaultSitemapBody)
 	for n > int64(c.MaxBody.Most()) && !fits(n) {

@@ -11,7 +11,8 @@ import (
 	"drumbeat/crawl"
 )
 
-// TestModestPlan: a crawl of a site, or of some pages, isn't planned as one of a billion: RAM and the space that must stay free.
+// TestModestPlan: a crawl of one site or of some pages gets less RAM and free space than one planned for a
+// billion pages.
 func TestModestPlan(t *testing.T) {
 	m := term.Machine{RAMBytes: 64 << 30, RAMFrom: "physical memory"}
 	plan := func(args ...string) (crawl.Plan, flags.Size) {
@@ -50,7 +51,7 @@ func TestModestPlan(t *testing.T) {
 	}
 }
 
-// TestPorts: lists and ranges, repeated; each prints as what can be given again.
+// TestPorts: --ports takes lists and ranges, may be repeated, and prints what it can read.
 func TestPorts(t *testing.T) {
 	c := parseCrawl(t, "--ports=8080,8000-8002", "--ports=65535")
 	if got, want := fmt.Sprint(c.Ports, flags.PortList(c.Ports)), "[8080 8000-8002 65535] [8080 8000 8001 8002 65535]"; got != want {
@@ -64,7 +65,7 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// TestZeroIsNotDefault: where 0 has a meaning, it arrives as 0.
+// TestZeroIsNotDefault: a flag for which 0 has a meaning keeps the value 0.
 func TestZeroIsNotDefault(t *testing.T) {
 	m := term.Machine{RAMBytes: 1 << 34, RAMFrom: "physical memory", Descriptors: 1 << 20}
 	c := parseCrawl(t, "--host-delay=0", "--server-delay=0s", "--retries=0", "--max-depth=0", "--linger=0", "--cache-ram=0")
@@ -77,12 +78,12 @@ func TestZeroIsNotDefault(t *testing.T) {
 		*c.HostDelayFactor != 0 {
 		t.Errorf("got %+v, want zeros", c)
 	}
-	if !strings.Contains(strings.Join(notes, "\n"), "WARNING: a delay of 0s between visits to a host, a delay of 0s between visits to an address") {
+	if !strings.Contains(strings.Join(notes, "\n"), "WARNING: a delay of 0s between requests to a host, a delay of 0s between requests to an address") {
 		t.Errorf("got %q, want a warning of the delays", notes)
 	}
 }
 
-// TestCrawlReserves: the flags say how many files there are.
+// TestCrawlReserves: the number of reserved descriptors follows from the flags.
 func TestCrawlReserves(t *testing.T) {
 	m := term.Machine{Descriptors: 1024}
 	c := parseCrawl(t, "--dir", "a", "--dir", "b", "--drum-workers", "64", "--direct-io")
@@ -91,7 +92,7 @@ func TestCrawlReserves(t *testing.T) {
 	}
 }
 
-// TestComputedDefaults: what the machine and the scope decide.
+// TestComputedDefaults: the defaults that depend on the machine and the scope.
 func TestComputedDefaults(t *testing.T) {
 	m := term.Machine{RAMBytes: 1 << 34, RAMFrom: "physical memory", Descriptors: 1024}
 	c := parseCrawl(t)
@@ -123,7 +124,7 @@ func TestComputedDefaults(t *testing.T) {
 	}
 }
 
-// parseCrawl returns the crawl flags that args make.
+// parseCrawl returns the command that args describe.
 func parseCrawl(t *testing.T, args ...string) *Command {
 	t.Helper()
 	var c commands

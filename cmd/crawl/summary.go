@@ -18,19 +18,19 @@ import (
 	"drumbeat/warc/outfile"
 )
 
-// Summary is what the end of a crawl is told from.
+// Summary holds what PrintSummary prints.
 type Summary struct {
 	Result   *crawl.Result
 	Dirs     []string
 	out      []string
 	RAM      int64
-	Finished bool     // nothing was done: the crawl had ended before
+	Finished bool     // the crawl had ended before, so this run did nothing
 	More     []string // further lines, "name: text"
-	Next     []string // what to try next
+	Next     []string // suggested commands
 	Removed  bool     // the directory is temporary
 }
 
-// PrintSummary prints the end of a crawl for a person.
+// PrintSummary prints the summary of a crawl in words.
 func PrintSummary(out io.Writer, sum Summary) error {
 	s := &sum.Result.Snapshot
 	n := humanize.Comma
@@ -40,7 +40,7 @@ func PrintSummary(out io.Writer, sum Summary) error {
 	}
 	pages := s.Count(state.CountPages)
 	if sum.Finished {
-		fmt.Fprintf(&b, "This crawl is finished: %s pages. Seeds that are new in the file would be added.\n", n(pages))
+		fmt.Fprintf(&b, "This crawl is finished: %s pages. To continue it, add new seeds.\n", n(pages))
 	} else {
 		fmt.Fprintf(&b, "Ended (%s) after %s: %s pages", sum.Result.Stop, short(s.Elapsed), n(pages))
 		if sec := s.Active.Seconds(); sec > 0 {
@@ -55,20 +55,20 @@ func PrintSummary(out io.Writer, sum Summary) error {
 		bytesText(s.Count(state.CountBytesWire)), n(s.Count(state.CountRetries)))
 	line("links", "%s found, %s unique URLs, p = %.3f", n(s.Count(state.CountLinks)), n(s.Unique), uniqueShare(s))
 	if text := droppedText(s); text != "" {
-		line("not taken", "%s", text)
+		line("dropped", "links: %s", text)
 	}
 	if rewritten, unread := s.Count(state.CountURLsRewritten), s.Count(state.CountBodiesRefused); rewritten+unread > 0 {
-		line("by rules", "%s links rewritten, %s bodies not read for their type", n(rewritten), n(unread))
+		line("by rules", "%s links rewritten, %s bodies skipped by type", n(rewritten), n(unread))
 	}
 	if cut, odd := s.Count(state.CountTruncated), s.Count(state.CountDecodeCut); cut+odd > 0 {
-		line("cut", "%s bodies at a limit or by their server, %s while being decoded", n(cut), n(odd))
+		line("cut", "%s bodies at a limit or by the server, %s during decoding", n(cut), n(odd))
 	}
 	line("refused", "%s%s", n(s.Place(state.PlaceRefused)), reasons(s.Refused))
 	if n := s.Count(state.CountRefusals) + s.Count(state.CountHostRests) + s.Count(state.CountHostsGivenUp); n > 0 {
-		line("trouble", "%s", troubleText(s))
+		line("refusals", "%s", refusalsText(s))
 	}
 	if bugs := s.Count(state.CountInternalErrors); bugs > 0 {
-		line("bugs", "%s answers made this program panic, which was contained: please report the stacks in the log", n(bugs))
+		line("bugs", "%s responses caused a contained panic in this program: please report the stack traces in the log", n(bugs))
 	}
 	if waiting := waitingText(s); waiting != "" {
 		line("not fetched", "%s", waiting)
@@ -82,11 +82,11 @@ func PrintSummary(out io.Writer, sum Summary) error {
 		line("model", "%s", modelText(&s.Seen))
 	}
 	if maps := s.Count(state.CountSitemaps); maps > 0 {
-		line("sitemaps", "%s read, %s URLs in them; %s that could not be read or may not be there", n(maps),
+		line("sitemaps", "%s read with %s URLs; %s sitemaps or URLs refused as bad or out of place", n(maps),
 			n(s.Count(state.CountSitemapURLs)), n(s.Count(state.CountSitemapFaults)))
 	}
 	if c := s.Checkpoint; c.Number > 0 {
-		line("checkpoints", "%s; the longest took %s, paused all steps for %s, held up one for %s", n(s.Count(state.CountCheckpoints)),
+		line("checkpoints", "%s; longest %s; longest pause of all transactions %s, longest delay of one %s", n(s.Count(state.CountCheckpoints)),
 			short(c.LongestTotal), short(c.LongestPause), short(c.LongestStall))
 	}
 	if f := &sum.Result.Finished; f.Files > 0 {
@@ -103,10 +103,10 @@ func PrintSummary(out io.Writer, sum Summary) error {
 	return err
 }
 
-// shownFinished is how many finished files are named.
+// shownFinished is the largest number of finished files to list by name.
 const shownFinished = 6
 
-// finishedText says which output files are finished.
+// finishedText describes the finished output files.
 func finishedText(f *outfile.Finished) string {
 	text := fmt.Sprintf("%s files finished, %s", humanize.Comma(f.Files), bytesText(f.Bytes))
 	if f.Files > shownFinished {
@@ -118,18 +118,18 @@ func finishedText(f *outfile.Finished) string {
 	return text
 }
 
-// droppedText lists the links that never became URLs of the crawl, by reason.
+// droppedText formats the number of dropped links by reason.
 func droppedText(s *crawl.Snapshot) string {
 	var parts []string
 	for _, c := range [...]struct {
 		name string
 		n    state.Counter
-	}{{"no URL", state.CountLinksInvalid}, {"other schemes", state.CountLinksScheme}, {"other ports", state.CountLinksPort},
+	}{{"not a URL", state.CountLinksInvalid}, {"other schemes", state.CountLinksScheme}, {"other ports", state.CountLinksPort},
 		{"too long", state.CountLinksTooLong}, {"out of scope", state.CountLinksScope}, {"by rules", state.CountLinksRules},
 		{"blacklisted", state.CountLinksBlocked}, {"too deep", state.CountLinksDepth}, {"too many redirects", state.CountLinksRedirects},
-		{"no HTML by their names", state.CountLinksExtension}, {"too many path segments", state.CountLinksPathDepth},
+		{"skipped by extension", state.CountLinksExtension}, {"too many path segments", state.CountLinksPathDepth},
 		{"repeated path segments", state.CountLinksRepeated}, {"too many parameters", state.CountLinksParams},
-		{"nofollow", state.CountLinksFiltered}, {"beyond a page's limit", state.CountLinksDropped}} {
+		{"nofollow", state.CountLinksFiltered}, {"over the limit per page", state.CountLinksDropped}} {
 		if n := s.Count(c.n); n > 0 {
 			parts = append(parts, c.name+" "+humanize.Comma(n))
 		}
@@ -154,14 +154,14 @@ func statusText(status [6]int64) string {
 	return strings.Join(parts, ", ")
 }
 
-// troubleText says how hosts treated us that didn't serve us.
-func troubleText(s *crawl.Snapshot) string {
+// refusalsText formats the numbers of refusals and of hosts that failed.
+func refusalsText(s *crawl.Snapshot) string {
 	n := humanize.Comma
-	return fmt.Sprintf("%s refusals (%s of them challenge pages); hosts rested for long %s times, %s were given up for good",
+	return fmt.Sprintf("%s, %s of them challenge pages; %s long back-offs of hosts, %s hosts given up",
 		n(s.Count(state.CountRefusals)), n(s.Count(state.CountChallenges)), n(s.Count(state.CountHostRests)), n(s.Count(state.CountHostsGivenUp)))
 }
 
-// waitingText lists the places where URLs still are.
+// waitingText formats the number of URLs in each place that is not an end.
 func waitingText(s *crawl.Snapshot) string {
 	var parts []string
 	for i, name := range crawl.PlaceNames() {
@@ -177,29 +177,29 @@ func waitingText(s *crawl.Snapshot) string {
 	return text
 }
 
-// seedsText lists the seeds without yield.
+// seedsText lists the failed seeds.
 func seedsText(seeds []string) []byte {
 	if len(seeds) == 0 {
 		return nil
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "Seeds that yielded nothing (%d", len(seeds))
+	fmt.Fprintf(&b, "Failed seeds (%d", len(seeds))
 	if len(seeds) >= crawl.MaxSeedReports {
-		b.WriteString(" and maybe more; the seed log has all")
+		b.WriteString(" or more; the seed log has all")
 	}
 	b.WriteString("):\n")
 	for _, seed := range seeds {
-		fmt.Fprintf(&b, "  %s\n", term.PlainText(seed)) // one line, whatever the seed file held
+		fmt.Fprintf(&b, "  %s\n", term.PlainText(seed)) // a seed may contain anything
 	}
 	return b.Bytes()
 }
 
-// placesText says where the output lies and what can be done with it.
+// placesText names the output files and suggests commands.
 func placesText(sum *Summary) []byte {
 	var b bytes.Buffer
 	if sum.Removed {
 		b.WriteString("Output: removed with the temporary directory; --dir DIR keeps it.\nNext:\n")
-		for _, text := range append(slices.Clone(sum.Next), "drumbeat demo --dir demo && drumbeat audit demo   proves that no URL was lost") {
+		for _, text := range append(slices.Clone(sum.Next), "drumbeat demo --dir demo && drumbeat audit demo   checks that no URL was lost") {
 			fmt.Fprintf(&b, "  %s\n", text)
 		}
 		return b.Bytes()
@@ -217,9 +217,9 @@ func placesText(sum *Summary) []byte {
 	}
 	next := slices.Clone(sum.Next)
 	if sum.Result.Stop != crawl.StopDone && !sum.Finished {
-		next = append(next, "the same command goes on from here")
+		next = append(next, "the same command resumes this crawl")
 	}
-	next = append(next, "drumbeat audit "+strings.Join(sum.Dirs, " ")+"   proves that no URL was lost")
+	next = append(next, "drumbeat audit "+strings.Join(sum.Dirs, " ")+"   checks that no URL was lost")
 	b.WriteString("Next:\n")
 	for _, text := range next {
 		fmt.Fprintf(&b, "  %s\n", text)
@@ -227,16 +227,16 @@ func placesText(sum *Summary) []byte {
 	return b.Bytes()
 }
 
-// machineText says what the process took of the machine.
+// machineText formats the RAM and the garbage collection of the process.
 func machineText(ram int64) string {
 	text := fmt.Sprintf("garbage collection took %.0f %% of the CPU time", 100*gcShare())
 	if peak := peakRSS(); peak > 0 {
-		text = fmt.Sprintf("at most %s of RAM (--ram %s), %s", humanize.IBytes(uint64(peak)), flags.Size(ram), text)
+		text = fmt.Sprintf("peak RAM %s (--ram %s), %s", humanize.IBytes(uint64(peak)), flags.Size(ram), text)
 	}
 	return text
 }
 
-// gcShare is the share of the process's CPU time that went into garbage collection.
+// gcShare returns the share of the process's CPU time spent in garbage collection.
 func gcShare() float64 {
 	samples := []metrics.Sample{{Name: "/cpu/classes/gc/total:cpu-seconds"}, {Name: "/cpu/classes/total:cpu-seconds"},
 		{Name: "/cpu/classes/idle:cpu-seconds"}, {Name: "/cpu/classes/gc/mark/idle:cpu-seconds"}}
@@ -248,7 +248,7 @@ func gcShare() float64 {
 	return 0
 }
 
-// peakRSS is the most RAM that the process has held, in bytes; 0 if the system doesn't tell.
+// peakRSS returns the peak resident set size of the process in bytes; 0 if it is unknown.
 func peakRSS() int64 {
 	data, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -263,14 +263,14 @@ func peakRSS() int64 {
 	return kib << 10
 }
 
-// WithinBounds says whether the process kept to what it was given: --ram and a tenth more, a quarter of the CPU time for
-// garbage collection.
+// WithinBounds returns an error if the peak RAM exceeds 1.1 ram, or garbage collection a quarter of the CPU
+// time.
 func WithinBounds(ram int64) error {
 	if peak := peakRSS(); peak > ram+ram/10 {
-		return fmt.Errorf("%s of RAM were in use, --ram is %s", humanize.IBytes(uint64(peak)), flags.Size(ram))
+		return fmt.Errorf("peak RAM %s exceeds --ram %s by more than 10 %%", humanize.IBytes(uint64(peak)), flags.Size(ram))
 	}
 	if share := gcShare(); share > 0.25 {
-		return fmt.Errorf("garbage collection took %.0f %% of the CPU time, want 25 %% at most", 100*share)
+		return fmt.Errorf("garbage collection took %.0f %% of the CPU time, more than 25 %%", 100*share)
 	}
 	return nil
 }

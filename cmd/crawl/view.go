@@ -14,29 +14,29 @@ import (
 	"drumbeat/crawl"
 )
 
-// View is what a person sees of a running crawl: on a terminal a block of lines that is written anew each second,
-// elsewhere a line every 10 s. Everything else that is printed meanwhile goes through Write, which keeps the block last.
+// View shows a running crawl: on a terminal as a block of lines that is rewritten each second, elsewhere as
+// a line every 10 s. All other output goes through Write, which keeps the block last.
 type View struct {
 	level slog.Level
 	quiet bool
-	width func() int // columns of the terminal; nil where there is none
+	width func() int // columns of the terminal; nil if there is none
 	log   *slog.Logger
 	Watch func(*crawl.Snapshot) // gets each snapshot; nil: nobody
 
-	mu    sync.Mutex // guards what follows; terminal output happens under it
+	mu    sync.Mutex // guards the fields below; held during output
 	out   io.Writer
-	block []byte // the block as it stands on the terminal
+	block []byte // the block on the terminal
 	lines int    // of it
 	last  time.Time
 }
 
-// LogLevel is the level that --log-level names.
+// LogLevel returns the level of --log-level.
 func LogLevel(name string) (level slog.Level) {
-	_ = level.UnmarshalText([]byte(name)) // the flag's enum has been checked
+	_ = level.UnmarshalText([]byte(name)) // kong has checked the name
 	return level
 }
 
-// NewView prints to out, and knows a terminal when it sees one.
+// NewView returns a View that prints to out, and detects whether out is a terminal.
 func NewView(out io.Writer, quiet bool, level slog.Level) *View {
 	v := &View{out: out, quiet: quiet, level: level, last: time.Now()}
 	if quiet {
@@ -66,7 +66,7 @@ func (v *View) Write(p []byte) (int, error) {
 // erase moves to the block's first line and clears to the end of the screen.
 func (v *View) erase() []byte { return fmt.Appendf(nil, "\x1b[%dF\x1b[J", v.lines) }
 
-// Note prints what the person should know before the crawl begins.
+// Note logs a message, as a warning if it begins with "WARNING: ".
 func (v *View) Note(text string) {
 	if rest, ok := strings.CutPrefix(text, "WARNING: "); ok {
 		v.log.Warn(rest)
@@ -75,7 +75,7 @@ func (v *View) Note(text string) {
 	v.log.Info(text)
 }
 
-// show takes the newest snapshot; it is called once a second.
+// show prints a snapshot; it is called once a second.
 func (v *View) show(s *crawl.Snapshot) {
 	if v.Watch != nil {
 		v.Watch(s)
@@ -110,13 +110,13 @@ func (v *View) show(s *crawl.Snapshot) {
 	}
 }
 
-// fitIndent stands before what a line of the block is continued with.
+// fitIndent indents the continuation of a line of the block.
 const fitIndent = "            "
 
-// maxFitLines bounds what one line of the block may take of a narrow terminal; the rest is cut.
+// maxFitLines is the largest number of terminal lines for one line of the block; the rest is cut.
 const maxFitLines = 4
 
-// fit breaks a line at blanks into lines shorter than width: nothing of it is lost, and the block stays as wide as the terminal.
+// fit breaks a line at spaces into at most maxFitLines lines shorter than width.
 func fit(line string, width int) (lines []string) {
 	rest := []rune(line)
 	for len(rest) >= width {
@@ -140,7 +140,7 @@ func fit(line string, width int) (lines []string) {
 	return append(lines, string(rest))
 }
 
-// Close leaves the last block where it is.
+// Close leaves the last block on the terminal.
 func (v *View) Close() {
 	v.mu.Lock()
 	defer v.mu.Unlock()

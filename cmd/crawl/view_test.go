@@ -10,8 +10,8 @@ import (
 	"drumbeat/crawl"
 )
 
-// TestProgress: a block of lines on a terminal, rewritten in place and kept below what is logged; no control characters
-// elsewhere.
+// TestProgress: on a terminal a block of lines is rewritten in place, below the log; elsewhere there are no
+// control characters.
 func TestProgress(t *testing.T) {
 	var out bytes.Buffer
 	v := NewView(&out, false, 0)
@@ -42,7 +42,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// TestProgressFits: lines of the block are broken, not cut, and stay narrower than the terminal.
+// TestProgressFits: lines of the block are wrapped, not cut, and stay narrower than the terminal.
 func TestProgressFits(t *testing.T) {
 	text := "  limits    " + strings.Repeat("some words and more ", 12)
 	for width := 20; width < 300; width++ {

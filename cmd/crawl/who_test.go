@@ -12,11 +12,11 @@ import (
 	"drumbeat/cmd/term"
 )
 
-// asked is a request as a site's log has it.
+// asked is a request in a site's log.
 type asked struct{ path, agent, from string }
 
-// TestIdentityAtTheSite: every request, the first one for robots.txt too, has the token, the contact and From; and the group of
-// robots.txt that names the token is the one that counts.
+// TestIdentityAtTheSite: every request, including those for robots.txt, has the token, the contact and From;
+// the group of robots.txt that names the token applies.
 func TestIdentityAtTheSite(t *testing.T) {
 	for _, c := range []struct {
 		flags    []string
