@@ -1,20 +1,20 @@
-// Package audit is the command audit: it reads the files of a stopped crawl and says whether they balance.
+// Package audit is the command audit: it checks from the files of a stopped crawl that its accounts balance.
 //
-// Command is its flags and what is done with them; --out, --ram, --tmp and --json, which repair has as well, are
-// flags.Audit. The reading is done by package crawl/audit: Balance sums up the keys of the URLs in each place and compares
-// the sums with the accounts of the last checkpoint, Deep (--deep) also verifies every checksum, reads the WARC files,
-// indexes and logs, and looks up each URL in URLseen.
+// Command is its flags and prints the result; flags.Audit has those that repair shares (--out, --ram, --tmp
+// and --json). Package crawl/audit reads the files: Balance sums the keys of the URLs in each place and
+// compares the sums with the accounts of the last checkpoint; Deep (--deep) also verifies every checksum,
+// reads the WARC files, indexes and logs, and looks up each URL in URLseen.
 //
-// What it finds is printed for a person, or with --json as the objects in json.go; Report is that of --deep, which repair
-// prints as well. On the way there progress goes to standard error: on a terminal one line that is written anew, elsewhere
-// a line every ten seconds.
+// The result is printed in words, or with --json as the objects in json.go; repair prints Report, that of
+// --deep, too. Progress goes to standard error: on a terminal as a line that is rewritten, elsewhere as a
+// line every ten seconds.
 //
-// Exit codes: 0 when the books balance, term.ExitFailure (1) when they don't, term.ExitDamage (5) when bytes on disk aren't
-// what was written, term.ExitDirectory (4) when the crawl runs or the directories aren't one crawl's. Damage and imbalance
-// have been printed when Run returns, so that its error is quiet.
+// Exit codes: 0 if the accounts balance, term.ExitFailure (1) if not, term.ExitDamage (5) if bytes on disk
+// differ from those written, term.ExitDirectory (4) if the crawl is running or the directories do not belong
+// to one crawl. Damage and imbalance are printed before Run returns, so their errors are quiet.
 //
-// It takes the locks of the directories, writes nothing but its sorted keys, and runs in the caller's goroutine; progress
-// comes from goroutines of crawl/audit, one call at a time.
+// It takes the locks of the directories, writes only its sorted keys, and runs in the caller's goroutine.
+// Progress comes from goroutines of crawl/audit, one call at a time.
 package audit
 
 import (
@@ -33,8 +33,8 @@ import (
 
 // Command is the table of audit's flags.
 type Command struct {
-	Dir  []string `arg:"" name:"dir" help:"Directories of the crawl, all of them."`
-	Deep bool     `help:"Also verify every checksum, WARC files, index and logs, and look up the key of each URL in URLseen. Goes on behind damage and lists it."`
+	Dir  []string `arg:"" name:"dir" help:"All directories of the crawl."`
+	Deep bool     `help:"Also verify every checksum, WARC files, indexes and logs, and look up each URL in URLseen. Continues after damage and lists it."`
 	flags.Audit
 }
 
@@ -66,7 +66,7 @@ func (c *Command) Run(a *term.App) error {
 	return balanced(rep.Balanced())
 }
 
-// deep prints what AuditDeep found. Damage has an exit code of its own.
+// deep prints the report of a deep audit. Damage has an exit code of its own.
 func (c *Command) deep(a *term.App, rep *audit.DeepReport) error {
 	if c.JSON {
 		if err := term.WriteJSON(a.Stdout, ReportOf(rep)); err != nil {

@@ -6,7 +6,7 @@ import (
 	"drumbeat/crawl/audit"
 )
 
-// The JSON forms of the reports; a number that isn't known is left out.
+// The JSON forms of the reports. Unknown numbers are omitted.
 type auditJSON struct {
 	Crawl      string           `json:"crawl"`
 	Checkpoint uint64           `json:"checkpoint"`
@@ -25,7 +25,7 @@ type placeJSON struct {
 	OK      bool   `json:"ok"`
 }
 
-// Report is what --json prints of a deep audit, and of what a repair found.
+// Report is the JSON form of a deep audit, and of the findings of a repair.
 type Report struct {
 	auditJSON
 	Structures []structureJSON `json:"structures"`
@@ -86,7 +86,7 @@ func auditOf(rep *audit.Report) auditJSON {
 	return j
 }
 
-// ReportOf is the JSON form of what audit.Deep found.
+// ReportOf converts the report of audit.Deep.
 func ReportOf(rep *audit.DeepReport) Report {
 	o := &rep.Output
 	j := Report{auditJSON: auditOf(&rep.Report), Damaged: rep.DamageCount, NotSeen: rep.Keys.NotSeen, Twice: rep.Keys.Twice,

@@ -1,19 +1,21 @@
-// Package demo is the command demo: it makes a synthetic web, serves it on loopback in this very process, and crawls it as
-// crawl does, with real sockets, real DNS and real files.
+// Package demo is the command demo: it serves a synthetic web on loopback, in the same process, and crawls
+// it as crawl does, with real sockets, DNS and files.
 //
-// Command is its flags: the size of the web, the delays, RAM, and whether the directory is kept. None of them is shared
-// with crawl, since their defaults are those of a run of half a minute; their variables in the environment begin with
-// DRUMBEAT_DEMO_. Web makes the web (internal/simweb), Options the crawl's options, Crawl serves and crawls; bench dns runs
-// these three with name servers that are late.
+// Command is its flags: the size of the web, the delays, RAM, and the directory. It shares none with crawl,
+// since their defaults suit a run of half a minute; their environment variables begin with DRUMBEAT_DEMO_.
+// Web makes the web (internal/simweb), Options the crawl's options, Crawl serves and crawls; bench dns uses
+// these three with slow name servers.
 //
-// When the crawl has ended, the log of the web's servers is compared with what a correct crawl does: each URL that can be
-// reached once and no other, delays and one connection a host kept, --ram and the garbage collector's share of the CPU
-// within bounds. A crawl that is cut short, or that a former run began, is checked for what must not happen only.
+// After the crawl, the log of the web's servers is compared with a correct crawl: it fetches each reachable
+// URL once and no other, keeps the delays and one connection per host, and stays within --ram and a share of
+// the CPU for garbage collection. A crawl that was cut short or resumed is checked only for forbidden
+// requests.
 //
-// Exit codes: those of a crawl's end, term.ExitFailure (1) when a check failed, term.ExitUsage (2) for a bad flag.
+// Exit codes: those of a crawl's end, term.ExitFailure (1) if a check failed, term.ExitUsage (2) for a bad
+// flag.
 //
-// The servers have goroutines of their own, which end before Run returns. A web holds its tables and counters in RAM, some
-// 96 MiB of --ram at most.
+// The servers have goroutines of their own, which end before Run returns. The web's tables and counters take
+// at most some 96 MiB of --ram.
 package demo
 
 import (
@@ -40,32 +42,34 @@ import (
 
 // Command is the table of demo's flags.
 type Command struct {
-	Pages       flags.Count   `group:"what" placeholder:"N" default:"26000" help:"URLs of the synthetic web, about; four in five are pages, the rest redirects, errors and files."`
-	Hosts       flags.Count   `group:"what" placeholder:"N" default:"2000" help:"Hosts of the synthetic web."`
-	PLDs        flags.Count   `group:"what" name:"plds" placeholder:"N" default:"500" help:"Pay-level domains of the synthetic web."`
-	Seed        uint64        `group:"what" placeholder:"N" default:"1" help:"Number that the whole web is drawn from."`
-	Dir         string        `group:"what" placeholder:"DIR" help:"Directory of the crawl, kept. Default: a temporary one."`
-	RAM         flags.Size    `group:"machine" name:"ram" placeholder:"SIZE" default:"512MiB" help:"RAM of the whole process, the synthetic web included."`
-	Connections flags.Count   `group:"net" placeholder:"N" default:"500" help:"Most exchanges at once."`
-	HostDelay   time.Duration `group:"manners" placeholder:"DURATION" default:"10ms" help:"Time between two visits to a host; half of it for PLDs with large budgets."`
-	ServerDelay time.Duration `group:"manners" placeholder:"DURATION" default:"2ms" help:"Time between two visits to an address; half of it for large budgets."`
-	Quiet       bool          `group:"report" short:"q" help:"Print the summary alone."`
-	LogLevel    string        `group:"report" enum:"debug,info,warn,error" default:"info" help:"Least level that is logged: debug, info, warn, error."`
+	Pages       flags.Count   `group:"what" placeholder:"N" default:"26000" help:"Approximate number of URLs in the synthetic web; four in five are pages, the rest redirects, errors and files."`
+	Hosts       flags.Count   `group:"what" placeholder:"N" default:"2000" help:"Number of hosts in the synthetic web."`
+	PLDs        flags.Count   `group:"what" name:"plds" placeholder:"N" default:"500" help:"Number of pay-level domains in the synthetic web."`
+	Seed        uint64        `group:"what" placeholder:"N" default:"1" help:"Random seed of the synthetic web."`
+	Dir         string        `group:"what" placeholder:"DIR" help:"Keep the crawl in DIR. Default: a temporary directory, removed at the end."`
+	RAM         flags.Size    `group:"machine" name:"ram" placeholder:"SIZE" default:"512MiB" help:"Limit the RAM of the whole process, including the synthetic web."`
+	Connections flags.Count   `group:"net" placeholder:"N" default:"500" help:"Use at most N concurrent connections."`
+	HostDelay   time.Duration `group:"politeness" placeholder:"DURATION" default:"10ms" help:"Minimum delay between requests to a host; half of it for PLDs with large budgets."`
+	ServerDelay time.Duration `group:"politeness" placeholder:"DURATION" default:"2ms" help:"Minimum delay between requests to an IP address; half of it for PLDs with large budgets."`
+	Quiet       bool          `group:"report" short:"q" help:"Print no progress, only the summary."`
+	LogLevel    string        `group:"report" enum:"debug,info,warn,error" default:"info" help:"Log messages of this level and above: debug, info, warn or error."`
 }
 
-// webRAM is kept of demo's --ram for the synthetic web: its tables, its log, the far ends of the connections.
+// webRAM is the part of --ram reserved for the synthetic web, in bytes: its tables, its log, and the server
+// side of the connections.
 const webRAM = 96 << 20
 
-// linger ends the demo soon when only hosts are left whose robots.txt is unreachable.
+// linger is short, so the demo ends soon when only hosts with an unreachable robots.txt remain.
 const linger = time.Second
 
-// backoff is the rest of a host after its first failure: pages that answer 500 must not take longer than all the rest.
+// backoff is the back-off of a host after its first failure. It is short, so pages that answer 500 do not
+// delay the end.
 const backoff = 100 * time.Millisecond
 
-// keepAlive is that of a crawl.
+// keepAlive is the default of crawl's --keep-alive.
 const keepAlive = 15 * time.Second
 
-// Run makes a synthetic web, serves it on loopback and crawls it as crawl does: real sockets, real DNS, real disk.
+// Run makes the web, crawls it, and prints the summary and the checks.
 func (c *Command) Run(a *term.App) error {
 	if err := c.check(); err != nil {
 		return term.Usage(err)
@@ -109,31 +113,33 @@ func (c *Command) check() error {
 		least, most int64
 	}{{"pages", c.Pages, 1, 1e9}, {"hosts", c.Hosts, 1, 1e6}, {"plds", c.PLDs, 1, int64(c.Hosts)}, {"connections", c.Connections, 1, 1e5}} {
 		if int64(n.v) < n.least || int64(n.v) > n.most {
-			return fmt.Errorf("--%s %d: must lie between %d and %d", n.flag, n.v, n.least, n.most)
+			return fmt.Errorf("--%s %d: must be between %d and %d", n.flag, n.v, n.least, n.most)
 		}
 	}
 	if c.HostDelay < 0 || c.ServerDelay < 0 {
-		return errors.New("a delay is negative")
+		return errors.New("--host-delay and --server-delay can't be negative")
 	}
 	return nil
 }
 
-// Web makes the synthetic web; where descriptors are short it has fewer addresses, for each takes two listeners.
+// Web makes the synthetic web. If descriptors are short it lowers the number of connections and of
+// addresses, since each address needs two listeners.
 func (c *Command) Web(view *crawlcmd.View) (*simweb.Web, error) {
 	o := simweb.Defaults(c.Seed)
 	o.Pages, o.Hosts, o.PLDs = int(c.Pages), int(c.Hosts), int(c.PLDs)
 	o.IPs = max(1, min(o.IPs, o.Hosts))
-	o.CrawlDelay = 5 * c.HostDelay // asked for by some hosts' robots.txt
-	o.LogRequests = 1              // the checks need counters only
+	o.CrawlDelay = 5 * c.HostDelay // in the robots.txt of some hosts
+	o.LogRequests = 1              // the checks need only counters
 	m, err := term.ThisMachine()
 	if err != nil {
 		return nil, err
 	}
-	// A connection has both its ends here, and for every two in use one may be kept.
+	// Both ends of a connection are in this process, and for every two in use one idle connection may be
+	// kept.
 	if free := m.Descriptors - m.Reserved(); 2*int64(o.IPs)+3*int64(c.Connections) > free {
 		c.Connections = flags.Count(max(1, min(int64(c.Connections), free/6)))
 		o.IPs = int(max(1, min(int64(o.IPs), free/4)))
-		view.Note(fmt.Sprintf("%d connections and %d addresses, since the limit of descriptors is %d (ulimit -n)", c.Connections, o.IPs, m.Descriptors))
+		view.Note(fmt.Sprintf("lowered to %d connections and %d addresses: the limit of file descriptors is %d (ulimit -n)", c.Connections, o.IPs, m.Descriptors))
 	}
 	web, err := simweb.New(o)
 	if err != nil {
@@ -142,7 +148,7 @@ func (c *Command) Web(view *crawlcmd.View) (*simweb.Web, error) {
 	return web, nil
 }
 
-// Directory is the one given, which stays, or a temporary one.
+// Directory returns --dir, or else a new temporary directory; remove deletes only the latter.
 func (c *Command) Directory() (dir string, remove func() error, err error) {
 	if c.Dir != "" {
 		return filepath.Clean(c.Dir), func() error { return nil }, nil
@@ -154,7 +160,7 @@ func (c *Command) Directory() (dir string, remove func() error, err error) {
 	return dir, func() error { return os.RemoveAll(dir) }, nil
 }
 
-// Options are those of the crawl of it in dir, but for the network.
+// Options returns the options of the crawl of web in dir, without resolver and fetcher.
 func (c *Command) Options(web *simweb.Web, dir string) crawl.Options {
 	return crawl.Options{
 		FS: disk.OS(), Dirs: []string{dir}, SeedLines: web.Seeds(), Agent: flags.DefaultAgent, Contact: "demo@example.org",
@@ -166,7 +172,7 @@ func (c *Command) Options(web *simweb.Web, dir string) crawl.Options {
 	}
 }
 
-// introduce says what is about to happen.
+// introduce prints the web, the delays and the plan.
 func (c *Command) introduce(view *crawlcmd.View, web *simweb.Web, opt *crawl.Options, plan crawl.Plan) {
 	if c.Quiet {
 		return
@@ -174,21 +180,21 @@ func (c *Command) introduce(view *crawlcmd.View, web *simweb.Web, opt *crawl.Opt
 	o := web.Options()
 	fmt.Fprintf(view, "A synthetic web on loopback: about %s URLs on %s hosts of %s PLDs and %d addresses, seed %d.\n",
 		humanize.Comma(int64(o.Pages)), humanize.Comma(int64(o.Hosts)), humanize.Comma(int64(o.PLDs)), o.IPs, o.Seed)
-	fmt.Fprintf(view, "Delays: %v between two visits to a host, less for large budgets, never less than %v; %v to an address (the real web\n"+
-		"gets 40s, 1s and 1s). Connections: %d. Directory: %s\n", c.HostDelay, opt.HostDelayMin, c.ServerDelay, c.Connections, opt.Dirs[0])
+	fmt.Fprintf(view, "Delays: %v between requests to a host, at least %v with a large budget; %v to an address (a crawl of the real web\n"+
+		"has 40s, 1s and 1s). Connections: %d. Directory: %s\n", c.HostDelay, opt.HostDelayMin, c.ServerDelay, c.Connections, opt.Dirs[0])
 	for _, line := range plan.Lines() {
 		fmt.Fprintln(view, line)
 	}
 }
 
-// Served is a web, how it is served, and where the crawl of it is shown.
+// Served is a web, the options of its servers, and the view of its crawl.
 type Served struct {
 	Web   *simweb.Web
 	Serve simweb.ServerOptions
 	View  *crawlcmd.View
 }
 
-// Crawl serves the web while it is crawled.
+// Crawl serves the web and crawls it.
 func (c *Command) Crawl(a *term.App, opt *crawl.Options, plan crawl.Plan, w *Served) (*crawl.Result, error) {
 	server, err := w.Web.Start(context.Background(), w.Serve)
 	if err != nil {

@@ -1,18 +1,19 @@
-// Package dirs is the command dirs, which tells and changes which directories belong to a crawl.
+// Package dirs is the command dirs, which lists and changes the directories of a crawl.
 //
-// dirs list prints a line for each directory: its number among those of its kind, whether it is for state or for output,
-// the bytes in it, and the crawl's name. It only reads, takes no lock, and may be used while the crawl runs. A directory
-// without the crawl's mark is of no crawl, which is no fault unless all are.
+// dirs list prints a line for each directory: its number among those of its kind, the kind (state or
+// output), its size in bytes, and the name of the crawl. It only reads, takes no lock, and may be used while
+// the crawl is running. A directory without an identity file belongs to no crawl, which is an error only if
+// all do.
 //
-// dirs forget lets the directories of a stopped crawl go that aren't named, if the crawl has nothing in them: a disk is
-// to be taken away, or one was added by mistake. It reads all files first, as audit --deep does, since a directory that
-// holds a single record must stay; ForgetMissing of package crawl/audit does that, and writes the new number into each
-// that stays.
+// dirs forget removes the directories that are not named from a stopped crawl, if they hold none of its
+// data: to take a disk away, or to undo --add-dir. It reads all files first, as audit --deep does, since a
+// directory with a single record must stay. ForgetMissing of package crawl/audit does this, and writes the
+// new number of directories into each that stays.
 //
-// Both have flags of their own only. Exit codes: 0, term.ExitDirectory (4) when list finds no directory of a crawl, or
-// forget one that runs, is incomplete or still holds something, term.ExitDamage (5) when a mark can't be read.
+// Exit codes: 0; term.ExitDirectory (4) if list finds no directory of a crawl, or if the crawl of forget is
+// running, incomplete, or still has data in a directory; term.ExitDamage (5) for a damaged identity file.
 //
-// No goroutine is started here, and all is printed through the app's standard output.
+// This package starts no goroutine and prints through the App's standard output.
 package dirs
 
 import (
@@ -29,22 +30,22 @@ import (
 
 // Command is the table of dirs' commands.
 type Command struct {
-	List   listCmd   `cmd:"" help:"Say of which crawl directories are, and which ones."`
-	Forget forgetCmd `cmd:"" help:"Let the directories of a stopped crawl go that aren't named, if it has nothing in them. All its files are read first, as by audit --deep; a directory that holds any is kept, with exit code 4."`
+	List   listCmd   `cmd:"" help:"Print which crawl each directory belongs to, and its number."`
+	Forget forgetCmd `cmd:"" help:"Remove all directories that are not named from a stopped crawl, if they hold none of its data. Reads all files first, as audit --deep does. Exit code 4 if a directory still holds data."`
 }
 
 // listCmd is the table of dirs list's flags.
 type listCmd struct {
-	Dir []string `arg:"" name:"dir" help:"Directories."`
+	Dir []string `arg:"" name:"dir" help:"Directories to list."`
 }
 
 // forgetCmd is the table of dirs forget's flags.
 type forgetCmd struct {
-	Dir []string `arg:"" name:"dir" help:"The directories that stay."`
-	Out []string `placeholder:"DIR" help:"Directories of the output, if the crawl has --out."`
+	Dir []string `arg:"" name:"dir" help:"Directories to keep."`
+	Out []string `placeholder:"DIR" help:"Output directories to keep, if the crawl has --out."`
 }
 
-// Run prints what each directory is.
+// Run prints the identity and size of each directory.
 func (c *listCmd) Run(a *term.App) error {
 	t := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "directory\tnumber\tof\tfor\tbytes\tcrawl\n")
@@ -53,7 +54,7 @@ func (c *listCmd) Run(a *term.App) error {
 		id, err := disk.ReadIdentity(disk.OS(), dir)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			fmt.Fprintf(t, "%s\t-\t-\t-\t%s\tof no crawl\n", dir, term.BytesOf(term.TreeBytes(dir)))
+			fmt.Fprintf(t, "%s\t-\t-\t-\t%s\tnone\n", dir, term.BytesOf(term.TreeBytes(dir)))
 			continue
 		case err != nil:
 			return err
@@ -65,17 +66,17 @@ func (c *listCmd) Run(a *term.App) error {
 		return err
 	}
 	if known == 0 {
-		return &term.Ended{Code: term.ExitDirectory, Why: "no directory of a crawl"}
+		return &term.Ended{Code: term.ExitDirectory, Why: "no directory belongs to a crawl"}
 	}
 	return nil
 }
 
-// Run lets directories go that hold nothing.
+// Run removes the directories that are not named from the crawl.
 func (c *forgetCmd) Run(a *term.App) error {
 	left, gone, err := audit.ForgetMissing(audit.Options{FS: disk.OS(), Dirs: flags.Clean(c.Dir), Out: flags.Clean(c.Out)})
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.Stdout, "directories let go: %d; the crawl has %d\n", gone, left)
+	_, err = fmt.Fprintf(a.Stdout, "directories removed: %d; the crawl has %d\n", gone, left)
 	return err
 }

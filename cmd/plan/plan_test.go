@@ -10,10 +10,10 @@ import (
 	"drumbeat/cmd/term"
 )
 
-// planMachine are flags that leave nothing to the machine.
+// planMachine are flags that make the plan independent of the machine.
 var planMachine = []string{"--ram=16GiB", "--disk=8TB", "--connections=2000", "--max-rate=4000", "--disk-rate=500MB", "--drum-workers=2", "--dir=/a", "--dir=/b"}
 
-// TestPlanGolden: what plan prints for one machine.
+// TestPlanGolden: the output of plan for one machine.
 func TestPlanGolden(t *testing.T) {
 	var out, errs bytes.Buffer
 	a := &term.App{Stdout: &out, Stderr: &errs}
@@ -35,7 +35,7 @@ func TestPlanGolden(t *testing.T) {
 	}
 }
 
-// TestPlanCommand: what goes in and what comes out.
+// TestPlanCommand: exit codes and messages for good and bad flags.
 func TestPlanCommand(t *testing.T) {
 	for _, c := range []struct {
 		args []string
@@ -60,7 +60,7 @@ func TestPlanCommand(t *testing.T) {
 	}
 }
 
-// TestPlanJSON: the same in a form for programs; --measure finds a rate and leaves nothing.
+// TestPlanJSON: --json prints the plan; --measure finds a rate and leaves no files.
 func TestPlanJSON(t *testing.T) {
 	dir := t.TempDir()
 	var out, errs bytes.Buffer

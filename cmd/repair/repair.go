@@ -1,19 +1,20 @@
-// Package repair is the command repair: it brings a stopped crawl with damaged files to a state that balances and can go
-// on, and says what is lost.
+// Package repair is the command repair: it makes the damaged files of a stopped crawl consistent, so the
+// crawl can resume, and prints what is lost.
 //
-// Command is its flags and what is done with them; --out, --ram, --tmp and --json, which audit has as well, are
-// flags.Audit. The work is done by package crawl/repair, which reads all files as audit --deep does, writes new ones beside the
-// damaged ones, and moves what it replaces to DIR/state/damaged: nothing is deleted. With --dry-run nothing is changed.
+// Command is its flags and prints the result; flags.Audit has those that audit shares (--out, --ram, --tmp
+// and --json). Package crawl/repair reads all files as audit --deep does, writes new ones beside the damaged
+// ones, and moves the replaced files to DIR/state/damaged: it deletes nothing. --dry-run changes nothing.
 //
-// A repair that was cut off is ended by the next one, which says so; audit, explain and crawl refuse the directories until
-// then. The damages that were found are printed first, fifty at most, then what stays, what was done, and what is lost by
-// kinds: URLs that links and seeds will bring again, URLs that can't be named, links. With --json all of it is one object,
-// whose field found is audit's report.
+// The next repair completes an interrupted one and says so; until then audit, explain and crawl refuse the
+// directories. The output lists first the damages, at most fifty, then what stays, the actions, and the
+// losses by kind: URLs that links and seeds will bring again, URLs that cannot be named, links. --json
+// prints all of it as one object, whose field found is audit's report.
 //
-// Exit codes: 0 when the crawl is sound now, term.ExitFailure (1) when --dry-run found something to do, which has been
-// printed then, term.ExitDirectory (4) when the crawl runs or the directories aren't one crawl's.
+// Exit codes: 0 if the crawl is sound now, term.ExitFailure (1) if --dry-run found something to repair,
+// term.ExitDirectory (4) if the crawl is running or the directories do not belong to one crawl.
 //
-// It takes the locks of the directories and runs in the caller's goroutine; progress goes to standard error, as audit's.
+// It takes the locks of the directories and runs in the caller's goroutine; progress goes to standard error,
+// as audit's.
 package repair
 
 import (
@@ -31,8 +32,8 @@ import (
 
 // Command is the table of repair's flags.
 type Command struct {
-	Dir    []string `arg:"" name:"dir" help:"Directories of the crawl, all of them."`
-	DryRun bool     `help:"Say what would be done and what is lost, and change nothing."`
+	Dir    []string `arg:"" name:"dir" help:"All directories of the crawl."`
+	DryRun bool     `help:"Print what would be done and what would be lost, and change nothing."`
 	flags.Audit
 }
 
@@ -59,7 +60,7 @@ func (c *Command) Run(a *term.App) error {
 func (c *Command) print(w io.Writer, rep *repair.Report) error {
 	say := func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
 	if rep.Finished {
-		say("an earlier repair had been cut off; it has been brought to its end")
+		say("completed an earlier repair that was interrupted")
 	}
 	for i := range rep.Deep.Damages {
 		if i == shownDamage {
@@ -69,7 +70,7 @@ func (c *Command) print(w io.Writer, rep *repair.Report) error {
 		say("DAMAGE: %s", rep.Deep.Damages[i].String())
 	}
 	for _, text := range rep.Left {
-		say("stays: %s", text)
+		say("unchanged: %s", text)
 	}
 	verb := "done"
 	if rep.Dry {
@@ -79,24 +80,24 @@ func (c *Command) print(w io.Writer, rep *repair.Report) error {
 		say("%s: %s", verb, text)
 	}
 	if rep.Nothing() {
-		say("there is nothing to repair")
+		say("nothing to repair")
 		return nil
 	}
-	say("lost: %d URLs that can be found again (by links and seeds), %d that can't be named, %d links; %d URLs may be fetched again; "+
-		"%d records of URLs that were elsewhere too were dropped", rep.Forgotten, rep.Unnamed, rep.Links, rep.Unseen, rep.Doubled)
+	say("lost: %d URLs that links and seeds can bring again, %d that cannot be named, %d links; %d URLs may be fetched again; "+
+		"%d duplicate records dropped", rep.Forgotten, rep.Unnamed, rep.Links, rep.Unseen, rep.Doubled)
 	dirs := strings.Join(c.Dir, " ")
 	if rep.Dry {
-		_, err := fmt.Fprintf(w, "nothing was changed; drumbeat repair %s does it\n", dirs)
+		_, err := fmt.Fprintf(w, "nothing was changed; run drumbeat repair %s\n", dirs)
 		return err
 	}
 	if rep.Aside != "" {
-		say("what was replaced is in %s of each directory; delete it when you like", rep.Aside)
+		say("replaced files are in %s of each directory; you may delete them", rep.Aside)
 	}
-	_, err := fmt.Fprintf(w, "now: drumbeat audit %s, and the crawl's own command to go on\n", dirs)
+	_, err := fmt.Fprintf(w, "next: drumbeat audit %s, then the crawl's own command to resume\n", dirs)
 	return err
 }
 
-// shownDamage bounds the damages that are printed.
+// shownDamage is the largest number of damages to print.
 const shownDamage = 50
 
 type repairJSON struct {
