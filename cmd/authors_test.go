@@ -14,8 +14,9 @@ import (
 	"drumbeat/cmd/flags"
 )
 
-// TestNoAuthorsInDefaults: nothing that the program sends, prints or writes by itself names somebody to complain to: strings of the
-// source have no addresses but those that are reserved for examples, and links to standards and tools. The operator is the contact.
+// TestNoAuthorsInDefaults: nothing that the program sends, prints or writes by itself names somebody to
+// complain to: strings of the source have no addresses but those that are reserved for examples, and links
+// to standards and tools. The operator is the contact.
 func TestNoAuthorsInDefaults(t *testing.T) {
 	var c commands
 	p, err := flags.NewParser(&c)

@@ -17,8 +17,8 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// TestCrawlCommand: a crawl by the command fetches what can be reached; the same command says that it is finished; audit
-// balances.
+// TestCrawlCommand: a crawl by the command fetches what can be reached; the same command says that it is
+// finished; audit balances.
 func TestCrawlCommand(t *testing.T) {
 	t.Parallel()
 	web, flags := cmdtest.SmallWeb(t, func(o *simweb.Options) { o.LinksPerPage = 60 })
@@ -130,7 +130,8 @@ func TestForeignDirectory(t *testing.T) {
 	wantExit(t, term.ExitDirectory, "", "audit", dir)
 }
 
-// TestMoreMachine: with other RAM, one more directory and output elsewhere the same crawl goes on to the same set.
+// TestMoreMachine: with other RAM, one more directory and output elsewhere the same crawl goes on to the
+// same set.
 func TestMoreMachine(t *testing.T) {
 	t.Parallel()
 	web, flags := cmdtest.SmallWeb(t, nil)
@@ -153,7 +154,8 @@ func TestMoreMachine(t *testing.T) {
 	}
 }
 
-// TestDepth: with --max-depth=0 the seeds alone are fetched; and without archives of anything else, pages alone stored.
+// TestDepth: with --max-depth=0 the seeds alone are fetched; and without archives of anything else, pages
+// alone stored.
 func TestDepth(t *testing.T) {
 	web, flags := cmdtest.SmallWeb(t, nil)
 	dir := t.TempDir() + "/c"
@@ -169,7 +171,8 @@ func TestDepth(t *testing.T) {
 	}
 }
 
-// TestDemo: the demo's own checks pass, over real sockets, and the directory that it leaves is a sound crawl.
+// TestDemo: the demo's own checks pass, over real sockets, and the directory that it leaves is a sound
+// crawl.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "demo")

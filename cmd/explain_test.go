@@ -49,7 +49,8 @@ func answers[T any](t *testing.T, out string) (list []T) {
 	return list
 }
 
-// TestExplainCrawl: explain about a crawl's directories, for people and as JSON, from arguments and lines; it changes nothing.
+// TestExplainCrawl: explain about a crawl's directories, for people and as JSON, from arguments and lines;
+// it changes nothing.
 func TestExplainCrawl(t *testing.T) {
 	web, flags := cmdtest.SmallWeb(t, nil)
 	tmp := t.TempDir()
@@ -104,14 +105,14 @@ func TestExplainCrawl(t *testing.T) {
 	if strings.Count(got, "verdict") != 2 {
 		t.Errorf("robots: %s", got)
 	}
-	if got, _ = ask(term.ExitUsage, "", append([]string{"url", "mailto:x"}, dirs...)...); !strings.Contains(got, "no URL") {
+	if got, _ = ask(term.ExitUsage, "", append([]string{"url", "mailto:x"}, dirs...)...); !strings.Contains(got, "not a URL") {
 		t.Errorf("no URL: %s", got)
 	}
 	lock, err := disk.OS().Lock(a)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, _ = ask(term.ExitDone, "", append([]string{"url", urls[0]}, dirs...)...); !strings.Contains(got, "the crawl runs") {
+	if got, _ = ask(term.ExitDone, "", append([]string{"url", urls[0]}, dirs...)...); !strings.Contains(got, "the crawl is running") {
 		t.Errorf("while the directory is locked: %s", got)
 	}
 	if err := lock.Close(); err != nil {

@@ -56,7 +56,8 @@ func commandWithBug() {
 	os.Exit(run(a, os.Args[1:]))
 }
 
-// TestPanicOfAGoroutine: one in a goroutine besides the crawl's own ended the process with Go's exit status 2.
+// TestPanicOfAGoroutine: one in a goroutine besides the crawl's own ended the process with Go's exit status
+// 2.
 func TestPanicOfAGoroutine(t *testing.T) {
 	seeds := filepath.Join(t.TempDir(), "seeds")
 	if err := os.WriteFile(seeds, []byte("http://127.0.0.1/\n"), 0o600); err != nil {

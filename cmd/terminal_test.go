@@ -18,7 +18,8 @@ func checkTerminal(t *testing.T, what, text string) {
 	}
 }
 
-// TestTerminalIsSafe: no command lets through what a file, an argument or a line of input holds for the terminal.
+// TestTerminalIsSafe: no command lets through what a file, an argument or a line of input holds for the
+// terminal.
 func TestTerminalIsSafe(t *testing.T) {
 	const evil = "\x1b[2J\x1b]0;x\x07\r\x00\x7f\u009b31m\u2028\u202e\x9b\xff"
 	file := filepath.Join(t.TempDir(), "f")

@@ -1,20 +1,22 @@
-// Package bench is the command bench: the flags of each benchmark, and what all have in common. The measurements
-// themselves are the packages below drumbeat/bench.
-// What compares libraries is a command of its own, bench/lab.
+// Package bench is the command bench: the flags of each benchmark, and what all have in common. The
+// measurements themselves are the packages below drumbeat/bench. What compares libraries is a command of its
+// own, bench/lab.
 //
-// Each benchmark is a command of its own below Command, in a file of its own: its struct has a field for each flag, options
-// turns them into what the benchmark takes, and Run measures. output has what all of them share: --out, --check, --quiet and
-// --profile, the context that a signal ends, and the report, which is printed, saved and held against its targets.
+// Each benchmark is a command of its own below Command, in a file of its own: its struct has a field for
+// each flag, options turns them into what the benchmark takes, and Run measures. output has what all of them
+// share: --out, --check, --quiet and --profile, the context that a signal ends, and the report, which is
+// printed, saved and held against its targets.
 //
-// What must be measured in a process of its own is a hidden command (drum-child, crawl-server),
-// which the benchmark starts from its own executable; it reads a job from standard input, answers on standard output, and
-// ends with its input.
+// What must be measured in a process of its own is a hidden command (drum-child, crawl-server), which the
+// benchmark starts from its own executable; it reads a job from standard input, answers on standard output,
+// and ends with its input.
 //
-// The flags' variables in the environment begin with DRUMBEAT_BENCH_, so that those of a crawl don't leak into a
-// measurement. --quick makes each end within 30 s.
+// The flags' variables in the environment begin with DRUMBEAT_BENCH_, so that those of a crawl don't leak
+// into a measurement. --quick makes each end within 30 s.
 //
-// Exit codes: 0, term.ExitFailure (1) when --check is given and a figure misses its target, term.ExitUsage (2) for a bad
-// flag, term.ExitSignal (11) after a signal. A measurement runs alone in the process; its goroutines end before Run returns.
+// Exit codes: 0, term.ExitFailure (1) when --check is given and a figure misses its target, term.ExitUsage
+// (2) for a bad flag, term.ExitSignal (11) after a signal. A measurement runs alone in the process; its
+// goroutines end before Run returns.
 package bench
 
 import (

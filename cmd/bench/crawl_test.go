@@ -10,7 +10,8 @@ import (
 	"drumbeat/cmd/term"
 )
 
-// TestBenchCrawl: the web runs in a process of its own, with and without TLS, and the crawl comes to its pages.
+// TestBenchCrawl: the web runs in a process of its own, with and without TLS, and the crawl comes to its
+// pages.
 func TestBenchCrawl(t *testing.T) {
 	t.Setenv(term.ChildMode, "main")
 	dir, profiles := t.TempDir(), filepath.Join(t.TempDir(), "new")

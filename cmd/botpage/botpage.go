@@ -1,16 +1,19 @@
-// Package botpage is the command bot-page: it prints or serves the page for site owners that the operator of a crawl
-// publishes. It says who crawls, why, how to stop it or slow it down, what it obeys, and where it comes from.
+// Package botpage is the command bot-page: it prints or serves the page for site owners that the operator of
+// a crawl publishes. It says who crawls, why, how to stop it or slow it down, what it obeys, and where it
+// comes from.
 //
-// Command is its flags: those of a crawl that the page tells of (flags.Who, Delays, Health), so that the same values give
-// the page of that crawl, and its own: the purpose, the addresses, and the form. page.go has what the page says and its
-// forms: HTML in one file without anything from elsewhere, plain text, and the addresses as JSON in the form in which search
-// engines publish theirs. Everything that comes from flags is escaped by html/template.
+// Command is its flags: those of a crawl that the page tells of (flags.Who, Delays, Health), so that the
+// same values give the page of that crawl, and its own: the purpose, the addresses, and the form. page.go
+// has what the page says and its forms: HTML in one file without anything from elsewhere, plain text, and
+// the addresses as JSON in the form in which search engines publish theirs. Everything that comes from flags
+// is escaped by html/template.
 //
-// --out writes a file that appears in one piece. --serve answers GET and HEAD for the page, /ip-ranges.json and a
-// /robots.txt that lets everybody in; connections, heads and times are bounded, since anybody may ask, and answers under
-// way have five seconds when a signal ends it.
+// --out writes a file that appears in one piece. --serve answers GET and HEAD for the page, /ip-ranges.json
+// and a /robots.txt that lets everybody in; connections, heads and times are bounded, since anybody may ask,
+// and answers under way have five seconds when a signal ends it.
 //
-// Exit codes: 0, also after a signal; term.ExitUsage (2) for a bad flag or an address that can't be listened on.
+// Exit codes: 0, also after a signal; term.ExitUsage (2) for a bad flag or an address that can't be listened
+// on.
 //
 // The server has a goroutine for each connection, 128 at most; the page is made once and only read by them.
 package botpage
@@ -38,15 +41,15 @@ import (
 // Command is the table of bot-page's flags: what a crawl has of them, and the page's own.
 type Command struct {
 	flags.Who
-	Purpose   string            `group:"what" placeholder:"TEXT" help:"What the crawl is for, in a sentence or two. Site owners ask that first; there is no page without it."`
-	Addresses []flags.NetPrefix `group:"what" placeholder:"CIDR" help:"Addresses that the crawl comes from, so that site owners can tell it from others that use its name. Repeatable."`
-	Out       string            `group:"what" placeholder:"FILE" help:"Write into FILE, which appears in one piece. Default: standard output."`
-	JSON      bool              `group:"what" name:"json" xor:"form" help:"Print the --addresses as JSON, in the form in which search engines publish theirs (creationTime, prefixes)."`
+	Purpose   string            `group:"what" placeholder:"TEXT" help:"Purpose of the crawl, in a sentence or two. Required: site owners ask this first."`
+	Addresses []flags.NetPrefix `group:"what" placeholder:"CIDR" help:"Addresses that the crawl uses, so site owners can recognize others that use its name. Repeatable."`
+	Out       string            `group:"what" placeholder:"FILE" help:"Write to FILE, replaced atomically. Default: standard output."`
+	JSON      bool              `group:"what" name:"json" xor:"form" help:"Print the --addresses as JSON, in the form that search engines publish (creationTime, prefixes)."`
 	Text      bool              `group:"what" xor:"form" help:"Print the page as plain text."`
-	Serve     string            `group:"what" placeholder:"ADDR" xor:"form" help:"Serve the page over HTTP at an address such as :8080 until a signal comes: /, /ip-ranges.json and /robots.txt."`
+	Serve     string            `group:"what" placeholder:"ADDR" xor:"form" help:"Serve /, /ip-ranges.json and /robots.txt over HTTP at an address such as :8080 until a signal."`
 	flags.Delays
 	flags.Health
-	Nofollow string `group:"manners" enum:"obey,ignore" default:"obey" help:"As for crawl."`
+	Nofollow string `group:"politeness" enum:"obey,ignore" default:"obey" help:"As for crawl."`
 }
 
 // Run prints or serves the page.

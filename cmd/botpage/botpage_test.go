@@ -41,7 +41,8 @@ func wantIn(t *testing.T, what, text string, pieces ...string) {
 	}
 }
 
-// TestBotPage: the page says who, why, how to stop it, what is obeyed, with the delays given, and from where; in both forms.
+// TestBotPage: the page says who, why, how to stop it, what is obeyed, with the delays given, and from
+// where; in both forms.
 func TestBotPage(t *testing.T) {
 	say := []string{"ops@example.org", "To learn how the web is linked.", "Survey-Bot/" + term.Version + " (+ops@example.org)",
 		"User-agent: Survey-Bot\n", "Disallow: /\n", "Crawl-delay: 30\n", "RFC 9309", "X-Robots-Tag", "Retry-After", "429", "401 or 403",

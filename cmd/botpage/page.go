@@ -36,7 +36,8 @@ func (c *Command) page(now time.Time) *botPage {
 		p.Addresses = append(p.Addresses, a.Prefix)
 	}
 	agent := "User-agent: " + c.Agent + "\n"
-	// Crawl-delay is no rule of RFC 9309: without a Disallow line behind it the next group would go on with this one.
+	// Crawl-delay is no rule of RFC 9309: without a Disallow line behind it the next group would go on with
+	// this one.
 	p.Examples = []robotsExample{
 		{"Keep us out altogether:", agent + "Disallow: /\n"},
 		{"Keep us out of parts of the site (* is any text, $ the end of the URL):", agent + "Disallow: /private/\nDisallow: /*?sort=\nDisallow: /*.pdf$\n"},

@@ -16,15 +16,15 @@ import (
 	"drumbeat/disk"
 )
 
-// dirFlags make explain ask a crawl's directory instead of the crawler's rules alone.
+// dirFlags are the flags for questions about a crawl's directory.
 type dirFlags struct {
-	Dir  []string `placeholder:"DIR" help:"Directories of a crawl, all of them: answers are about it, as of its last checkpoint. It may run: nothing is written, and no lock taken."`
-	Out  []string `placeholder:"DIR" help:"With --dir: directories of its output, if the crawl has --out."`
-	Fast bool     `help:"With --dir: read some blocks only, no queues, indexes and logs. Says whether a URL is known, not where it is."`
-	JSON bool     `name:"json" help:"With --dir: print one JSON object a line for each answer."`
+	Dir  []string `placeholder:"DIR" help:"Directories of a crawl, all of them. Answers then describe this crawl as of its last checkpoint. It may be running: explain writes nothing and takes no lock."`
+	Out  []string `placeholder:"DIR" help:"With --dir: output directories, if the crawl has --out."`
+	Fast bool     `help:"With --dir: read only some blocks, and no queues, indexes or logs. Tells whether a URL is known, not where it is."`
+	JSON bool     `name:"json" help:"With --dir: print each answer as a JSON object on one line."`
 }
 
-// asked is true when a crawl's directory is; flags that need one are refused without.
+// asked reports whether --dir is given. Without it, it refuses the flags that need it.
 func (f *dirFlags) asked(command string) (bool, error) {
 	if len(f.Dir) > 0 {
 		return true, nil
@@ -34,13 +34,13 @@ func (f *dirFlags) asked(command string) (bool, error) {
 		set  bool
 	}{{"--out", len(f.Out) > 0}, {"--fast", f.Fast}, {"--json", f.JSON}} {
 		if flag.set {
-			return false, term.Usage(fmt.Errorf("explain %s: %s goes with --dir", command, flag.name))
+			return false, term.Usage(fmt.Errorf("explain %s: %s needs --dir", command, flag.name))
 		}
 	}
 	return false, nil
 }
 
-// maxGroup is how many lines of standard input are answered together: one scan of the queues does for all.
+// maxGroup is the largest number of input lines that are answered together, by one scan of the queues.
 const maxGroup = 10_000
 
 // crawlExplainer answers questions about a crawl's directory.
@@ -49,7 +49,7 @@ type crawlExplainer struct {
 	x        *explain.Explainer
 	json     bool
 	progress *term.Progress
-	head     bool // the moment has been printed
+	head     bool // the checkpoint has been printed
 	bad      int
 	damaged  int
 }
@@ -62,17 +62,17 @@ func (f *dirFlags) open(a *term.App) (*crawlExplainer, error) {
 	return c, err
 }
 
-// show prints progress once it takes longer than a second.
+// show prints progress after the first second.
 func (c *crawlExplainer) show(now state.Progress) {
 	if now.Elapsed >= time.Second {
 		c.progress.Show(now)
 	}
 }
 
-// run asks for all arguments; "-" stands for the lines of standard input.
+// run answers all arguments; "-" stands for the lines of standard input.
 func (c *crawlExplainer) run(asked []string, answer func(asked []string) error) error {
 	if len(asked) == 0 {
-		return term.Usage(errors.New("explain: --dir needs something to be asked about: arguments, or - for lines on standard input"))
+		return term.Usage(errors.New("explain: --dir needs a question: give arguments, or - for lines on standard input"))
 	}
 	var group []string
 	flush := func() error {
@@ -103,7 +103,8 @@ func (c *crawlExplainer) run(asked []string, answer func(asked []string) error) 
 			if line = bytes.TrimSpace(line); len(line) > 0 {
 				group = append(group, string(line))
 			}
-			if src.Buffered() == 0 || len(group) >= maxGroup { // a caller that asks one at a time gets each answer at once
+			// Without more input, answer now: the caller may wait for it before the next question.
+			if src.Buffered() == 0 || len(group) >= maxGroup {
 				if err := flush(); err != nil {
 					return err
 				}
@@ -122,7 +123,7 @@ func (c *crawlExplainer) run(asked []string, answer func(asked []string) error) 
 	return nil
 }
 
-// put prints one answer: its JSON, or what text makes of it.
+// put prints one answer, as JSON or by text, and counts faults and damage.
 func (c *crawlExplainer) put(answer any, fault string, damage []string, asOf *explain.AsOf, text func(p *printer)) error {
 	c.progress.Clear()
 	if fault != "" {
@@ -194,11 +195,11 @@ func (c *crawlExplainer) hosts(asked []string) error {
 	return nil
 }
 
-// Run answers about some hosts of a crawl.
+// Run answers questions about hosts of a crawl.
 func (h *hostCmd) Run(a *term.App) error {
 	if asked, err := h.asked("host"); err != nil || !asked {
 		if err == nil {
-			err = term.Usage(errors.New("explain host: --dir is needed: what is known of a host is known by a crawl"))
+			err = term.Usage(errors.New("explain host: --dir is missing: give the directories of the crawl that knows the host"))
 		}
 		return err
 	}

@@ -1,21 +1,21 @@
-// Package explain is the command explain: what the crawler thinks of a URL, a page's links, a robots.txt, a host, a scope
-// rule, asked of the code that a crawl runs.
+// Package explain is the command explain: it explains decisions of the crawler about a URL, the links of a
+// page, a robots.txt, a host or a scope rule, by the code that a crawl runs.
 //
-// Each kind of question is a command of its own below Command: robots, url, links, pld, scope, host. With arguments it
-// answers a person in words. Without them it reads JSON lines from standard input and answers each with one line, in
-// order, and at once when no input is waiting (lines.go), so that a program may ask one at a time. rules.go, links.go and
-// scope.go answer from the crawler's rules alone; a line that can't be answered becomes {"error": …}, and only reading and
-// writing can fail.
+// Each kind of question is a command below Command: robots, url, links, pld, scope, host. With arguments it
+// answers in words. Without arguments it reads JSON lines from standard input and answers each with one
+// line, in order. It answers at once if no more input is waiting (lines.go), so a program may ask one
+// question at a time. rules.go, links.go and scope.go answer from the crawler's rules alone. A question
+// without an answer gets {"error": …}; only reading and writing can fail.
 //
-// With --dir (dirFlags in crawl.go) robots, url and host ask a crawl's directory instead, as of its last checkpoint. It may
-// run: nothing is written and no lock taken. package crawl/explain finds the answers, 10,000 lines of input at a time, since one
-// scan of the queues does for all; print.go puts them into words.
+// With --dir (dirFlags in crawl.go) robots, url and host read a crawl's directory as of its last checkpoint.
+// The crawl may be running: explain writes nothing and takes no lock. Package crawl/explain finds the
+// answers, for up to 10,000 lines of input by one scan of the queues; print.go puts them into words.
 //
-// Exit codes: 0, term.ExitUsage (2) for a bad flag, or when something that was asked for is no URL for the crawler,
-// term.ExitDamage (5) when files of the crawl are damaged; both have been printed then.
+// Exit codes: 0, term.ExitUsage (2) for a bad flag or a question that is not a URL for the crawler,
+// term.ExitDamage (5) if files of the crawl are damaged. The answers are printed in each case.
 //
-// Lines are bounded at 32 MiB, files at 16 MiB; memory is otherwise that of one group of questions. All runs in the
-// caller's goroutine; progress of a scan goes to standard error once it takes longer than a second.
+// A line has at most 32 MiB, a file 16 MiB; other memory is that of one group of questions. All runs in the
+// caller's goroutine; after a second the progress of a scan goes to standard error.
 package explain
 
 import (
@@ -30,17 +30,17 @@ import (
 
 // Command is the table of explain's commands.
 type Command struct {
-	Robots robotsCmd `cmd:"" help:"Does a robots.txt allow a URL, and by which rule? Lines: {\"robots\" or \"robots_base64\", \"agent\", \"url\"}. With --dir: what do the rules that a crawl has say of URLs?"`
-	URL    urlCmd    `cmd:"" name:"url" help:"What becomes of a reference? Lines: {\"base\", \"ref\"}. With --dir: why was a URL crawled, or not?"`
-	Links  linksCmd  `cmd:"" help:"Which links does a page have? Lines: {\"url\", \"content_type\", \"html\" or \"html_base64\"}."`
-	PLD    pldCmd    `cmd:"" name:"pld" help:"Which pay-level domain does a host belong to? Lines: {\"host\"}."`
-	Scope  scopeCmd  `cmd:"" help:"Which scope rule, and which rule of a blacklist, decides for a URL? Lines: {\"url\", \"addr\"}."`
-	Host   hostCmd   `cmd:"" help:"With --dir: what does a crawl know of a host, and where are its URLs?"`
+	Robots robotsCmd `cmd:"" help:"Tell whether a robots.txt allows a URL, and by which rule. Lines: {\"robots\" or \"robots_base64\", \"agent\", \"url\"}. With --dir: apply the rules that a crawl has stored."`
+	URL    urlCmd    `cmd:"" name:"url" help:"Print the URL that the crawler makes of a reference. Lines: {\"base\", \"ref\"}. With --dir: tell why a URL was crawled, or not."`
+	Links  linksCmd  `cmd:"" help:"List the links of a page. Lines: {\"url\", \"content_type\", \"html\" or \"html_base64\"}."`
+	PLD    pldCmd    `cmd:"" name:"pld" help:"Print the pay-level domain of a host. Lines: {\"host\"}."`
+	Scope  scopeCmd  `cmd:"" help:"Print the scope rule, and the blacklist rule, that decides about a URL. Lines: {\"url\", \"addr\"}."`
+	Host   hostCmd   `cmd:"" help:"With --dir: print what a crawl knows of a host, and where its URLs are."`
 }
 
 // robotsCmd is the table of explain robots' flags.
 type robotsCmd struct {
-	File  string   `arg:"" optional:"" help:"A robots.txt; \"-\" is standard input. With --dir: a URL, or \"-\" for lines on standard input."`
+	File  string   `arg:"" optional:"" help:"File with a robots.txt; \"-\" is standard input. With --dir: a URL, or \"-\" for lines on standard input."`
 	URLs  []string `arg:"" name:"url" optional:"" help:"URLs, or paths that start with /."`
 	Agent string   `placeholder:"TOKEN" default:"${defaultAgent}" help:"Product token of the crawler."`
 	dirFlags
@@ -48,17 +48,17 @@ type robotsCmd struct {
 
 // urlCmd is the table of explain url's flags.
 type urlCmd struct {
-	Refs            []string `arg:"" name:"ref" optional:"" help:"References as they stand on a page. With --dir: URLs; \"-\" is lines on standard input."`
-	Base            string   `placeholder:"URL" help:"URL of that page."`
+	Refs            []string `arg:"" name:"ref" optional:"" help:"References as they stand on a page. With --dir: URLs, or \"-\" for lines on standard input."`
+	Base            string   `placeholder:"URL" help:"URL of the page that contains the references."`
 	PrivateSuffixes bool     `help:"As for crawl."`
 	dirFlags
 }
 
 // linksCmd is the table of explain links' flags.
 type linksCmd struct {
-	File        string `arg:"" optional:"" help:"A page; \"-\" is standard input."`
+	File        string `arg:"" optional:"" help:"HTML file; \"-\" is standard input."`
 	URL         string `name:"url" placeholder:"URL" default:"http://page.invalid/" help:"URL of the page."`
-	ContentType string `placeholder:"TYPE" help:"Content-Type header that came with the page."`
+	ContentType string `placeholder:"TYPE" help:"Content-Type header of the page."`
 }
 
 // pldCmd is the table of explain pld's flags.
@@ -69,14 +69,14 @@ type pldCmd struct {
 
 // hostCmd is the table of explain host's flags.
 type hostCmd struct {
-	Hosts []string `arg:"" name:"host" optional:"" help:"Host names or addresses, with a port if it isn't 80 or 443; \"-\" is lines on standard input."`
+	Hosts []string `arg:"" name:"host" optional:"" help:"Host names or addresses, with a port other than 80 and 443; \"-\" reads lines from standard input."`
 	dirFlags
 }
 
-// maxFile bounds a file that explain is given by name, in bytes.
+// maxFile bounds the size of a file, in bytes.
 const maxFile = 16 << 20
 
-// Run answers lines, or one file and some URLs.
+// Run answers JSON lines, or URLs by one file.
 func (c *robotsCmd) Run(a *term.App) error {
 	if asked, err := c.asked("robots"); err != nil || asked {
 		if err != nil {
@@ -89,7 +89,7 @@ func (c *robotsCmd) Run(a *term.App) error {
 		return answerLines(a.Stdin, a.Stdout, e.answer)
 	}
 	if len(c.URLs) == 0 {
-		return term.Usage(errors.New("explain robots: a URL must follow the file"))
+		return term.Usage(errors.New("explain robots: give a URL after the file"))
 	}
 	body, err := readFile(a, c.File)
 	if err != nil {
@@ -101,7 +101,7 @@ func (c *robotsCmd) Run(a *term.App) error {
 	return nil
 }
 
-// ofCrawl answers by the rules that a crawl has: all arguments are URLs.
+// ofCrawl answers by the rules that a crawl has stored; all arguments are URLs.
 func (c *robotsCmd) ofCrawl(a *term.App) error {
 	x, err := c.open(a)
 	if err != nil {
@@ -114,7 +114,7 @@ func (c *robotsCmd) ofCrawl(a *term.App) error {
 	return x.run(asked, x.robots)
 }
 
-// Run answers lines, or some references.
+// Run answers JSON lines, or references.
 func (c *urlCmd) Run(a *term.App) error {
 	if asked, err := c.asked("url"); err != nil || asked {
 		if err != nil {
@@ -144,7 +144,7 @@ func (c *urlCmd) Run(a *term.App) error {
 	return nil
 }
 
-// Run answers lines, or some hosts.
+// Run answers JSON lines, or host names.
 func (c *pldCmd) Run(a *term.App) error {
 	e := newPLDExplainer(weburl.NewSuffixes(c.PrivateSuffixes))
 	if len(c.Hosts) == 0 {
@@ -164,7 +164,7 @@ func (c *pldCmd) Run(a *term.App) error {
 	return nil
 }
 
-// Run answers lines, or one page.
+// Run answers JSON lines, or lists the links of one page.
 func (c *linksCmd) Run(a *term.App) error {
 	e := newLinksExplainer()
 	if c.File == "" {
@@ -182,7 +182,7 @@ func (c *linksCmd) Run(a *term.App) error {
 	return nil
 }
 
-// readFile reads a file, or standard input where it is named "-".
+// readFile reads a file, or standard input if the name is "-".
 func readFile(a *term.App, name string) ([]byte, error) {
 	src := a.Stdin
 	if name != "-" {

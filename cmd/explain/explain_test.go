@@ -11,7 +11,7 @@ import (
 	"drumbeat/cmd/term"
 )
 
-// checkLines runs explain on the questions and compares line by line.
+// checkLines runs explain on the questions and compares the answers line by line.
 func checkLines(t *testing.T, kind string, cases [][2]string) {
 	t.Helper()
 	var in strings.Builder
@@ -55,8 +55,8 @@ func TestExplainRobotsLines(t *testing.T) {
 		{`{"agent":"x","url":"http://example.org/"}`, `{"error":"neither \"robots\" nor \"robots_base64\" is given"}`},
 		{`{"robots":"","robots_base64":"","url":"http://example.org/"}`, `{"error":"both \"robots\" and \"robots_base64\" are given"}`},
 		{`{"robots_base64":"?","url":"http://example.org/"}`, `{"error":"\"robots_base64\": …`},
-		{`{"robots":1}`, `{"error":"not the JSON object that is asked for: …`},
-		{`[]`, `{"error":"not the JSON object that is asked for: …`},
+		{`{"robots":1}`, `{"error":"not the expected JSON object: …`},
+		{`[]`, `{"error":"not the expected JSON object: …`},
 		{`{"robots":"","url":"http://a/"} {}`, `{"error":"more than one JSON value on the line"}`},
 		{"{\"robots\":\"\xff\"}", `{"error":"the line is not UTF-8; …`},
 		{``, `{"error":"the line is empty, not a JSON object"}`},
@@ -100,7 +100,7 @@ func TestExplainPLDLines(t *testing.T) {
 		{`{"host":"2001:db8::1"}`, `{"pld":"[2001:db8::1]","suffix":false}`},
 		{`{"host":"example.com."}`, `{"pld":"example.com","suffix":false}`},
 		{`{"host":""}`, `{"error":"…`},
-		{`{"host":"a..example.com"}`, `{"error":"host \"a..example.com\": an empty label"}`},
+		{`{"host":"a..example.com"}`, `{"error":"host \"a..example.com\": it has an empty label"}`},
 		{`{"host":"http://example.com/"}`, `{"error":"…`},
 		{`{}`, `{"error":"no \"host\" is given"}`},
 	})
@@ -127,7 +127,7 @@ func TestExplainLinksLines(t *testing.T) {
 	})
 }
 
-// TestExplainLongLine: a line over the limit is answered by an error, and the next one as usual.
+// TestExplainLongLine: the answer to a line over the limit is an error; the next line is answered as usual.
 func TestExplainLongLine(t *testing.T) {
 	long := `{"host":"` + strings.Repeat("x", maxLine) + `"}`
 	code, out, _ := runApp(t, long+"\n"+`{"host":"example.com"}`, "explain", "pld")
@@ -137,7 +137,7 @@ func TestExplainLongLine(t *testing.T) {
 	}
 }
 
-// TestExplainAnswersAtOnce: a program that asks one question at a time gets its answer before it asks the next.
+// TestExplainAnswersAtOnce: a program gets the answer to a question before it sends the next one.
 func TestExplainAnswersAtOnce(t *testing.T) {
 	inR, inW := io.Pipe()
 	outR, outW := io.Pipe()
@@ -160,7 +160,7 @@ func TestExplainAnswersAtOnce(t *testing.T) {
 	}
 }
 
-// TestExplainForPeople: plain arguments are answered in words.
+// TestExplainForPeople: questions in arguments are answered in words.
 func TestExplainForPeople(t *testing.T) {
 	for _, c := range []struct {
 		args []string

@@ -13,18 +13,18 @@ import (
 	"drumbeat/cmd/term"
 )
 
-// maxLine bounds a line that explain reads, in bytes: a page of 16 MiB in base64 and then some. A longer line is
-// answered with an error and skipped without being kept.
+// maxLine bounds an input line, in bytes: a page of 16 MiB in base64 fits. The answer to a longer line is an
+// error; the line is not kept in RAM.
 const maxLine = 32 << 20
 
-// failure is the answer to a line that has none.
+// failure is the answer to a bad line.
 type failure struct {
 	Error string `json:"error"`
 }
 
-// answerLines answers each line of in with one line of JSON, in order, until in ends. A line that answer rejects
-// becomes {"error": …}; only reading and writing can fail. Answers are written out whenever no input is waiting, so
-// that a program may ask one question at a time through a pipe.
+// answerLines answers each line of in with one line of JSON, in order, until in ends. An error of answer
+// becomes {"error": …}; only reading and writing can fail. It flushes its output whenever no input is
+// waiting, so a program may ask one question at a time through a pipe.
 func answerLines(in io.Reader, out io.Writer, answer func(line []byte) (any, error)) error {
 	src := bufio.NewReaderSize(in, 64<<10)
 	dst := bufio.NewWriterSize(out, 64<<10)
@@ -59,13 +59,13 @@ func answerLines(in io.Reader, out io.Writer, answer func(line []byte) (any, err
 			}
 		}
 		if cap(line) > 1<<20 {
-			line = nil // one big page must not stay for ever
+			line = nil // release the buffer of a large page
 		}
 	}
 }
 
-// readLine appends the next line without its end to line. io.EOF is returned only when nothing was left. Of a line
-// longer than limit it keeps nothing.
+// readLine appends the next line, without its end, to line. It returns io.EOF only if no input is left. It
+// keeps nothing of a line longer than limit bytes.
 func readLine(src *bufio.Reader, line []byte, limit int) (_ []byte, tooLong bool, err error) {
 	some := false
 	for {
@@ -88,17 +88,17 @@ func readLine(src *bufio.Reader, line []byte, limit int) (_ []byte, tooLong bool
 	}
 }
 
-// decodeLine reads one JSON object, and nothing after it, into q.
+// decodeLine reads one JSON object into q, and refuses anything after it.
 func decodeLine(line []byte, q any) error {
 	if len(bytes.TrimSpace(line)) == 0 {
 		return errors.New("the line is empty, not a JSON object")
 	}
 	if !utf8.Valid(line) {
-		return errors.New("the line is not UTF-8; bytes of another kind go into the field that ends in _base64")
+		return errors.New("the line is not UTF-8; put other bytes into the field that ends in _base64")
 	}
 	dec := json.NewDecoder(bytes.NewReader(line))
 	if err := dec.Decode(q); err != nil {
-		return fmt.Errorf("not the JSON object that is asked for: %w", err)
+		return fmt.Errorf("not the expected JSON object: %w", err)
 	}
 	if _, err := dec.Token(); err != io.EOF {
 		return errors.New("more than one JSON value on the line")
@@ -106,7 +106,7 @@ func decodeLine(line []byte, q any) error {
 	return nil
 }
 
-// textOrBase64 is the value of a pair of fields of which exactly one is there.
+// textOrBase64 returns the value of a pair of fields, of which exactly one must be present.
 func textOrBase64(name string, text, encoded *string) ([]byte, error) {
 	switch {
 	case text != nil && encoded != nil:

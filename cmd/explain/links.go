@@ -9,7 +9,7 @@ import (
 	"drumbeat/weburl"
 )
 
-// linksExplainer answers which links a page has, through the crawl's own scanner and resolver.
+// linksExplainer lists the links of a page by the crawl's own scanner and resolver.
 type linksExplainer struct {
 	resolver  *weburl.Resolver
 	extractor *parse.Extractor
@@ -70,7 +70,7 @@ func (e *linksExplainer) ask(url, contentType string, body []byte) (linksAnswer,
 	}
 	found := e.extractor.Page()
 	a.Charset, a.robots = found.Charset, found.Robots
-	// The empty reference is the base itself; a base of another scheme stays empty.
+	// The empty reference resolves to the base. A base that is neither http nor https stays empty.
 	if base, err := e.extractor.AppendCanonical(nil, nil); err == nil {
 		a.Base = string(base)
 	}
@@ -90,6 +90,6 @@ func (a *linksAnswer) print(out io.Writer) {
 		fmt.Fprintf(out, "%-6s %s%s\n", l.Tag, l.URL, note)
 	}
 	c := a.counts
-	fmt.Fprintf(out, "%d links; not URLs: %d, other schemes: %d, too long: %d, beyond the limit of a page: %d\n",
+	fmt.Fprintf(out, "%d links; not URLs: %d, other schemes: %d, too long: %d, over the limit per page: %d\n",
 		c.Links, c.Invalid, c.OtherScheme, c.TooLong, c.Dropped)
 }

@@ -12,13 +12,13 @@ import (
 	"drumbeat/crawl/explain"
 )
 
-// printer prints answers for a person.
+// printer prints answers in words.
 type printer struct {
 	out io.Writer
 	now time.Time
 }
 
-// field prints a line of an answer; nothing if the value is empty.
+// field prints a line of an answer, unless its value is empty.
 func (p *printer) field(name, format string, args ...any) {
 	if text := fmt.Sprintf(format, args...); text != "" {
 		fmt.Fprintf(p.out, "  %-9s %s\n", name, text)
@@ -32,7 +32,7 @@ func (p *printer) list(name string, lines []string) {
 	}
 }
 
-// when spells a time and its distance.
+// when formats a time and its distance from now.
 func (p *printer) when(t time.Time) string {
 	if t.IsZero() {
 		return "never"
@@ -51,13 +51,13 @@ func (p *printer) asOf(a *explain.AsOf) {
 	state := "the crawl is " + a.State
 	switch a.State {
 	case "running":
-		state = "the crawl runs"
+		state = "the crawl is running"
 	case "interrupted":
-		state = "the crawl was interrupted, and goes on from here"
+		state = "the crawl was interrupted; a restart resumes from here"
 	case "finished":
 		state = "the crawl is finished: " + a.Done
 	case "unknown":
-		state = "whether the crawl runs can't be told"
+		state = "it is unknown whether the crawl is running"
 	}
 	fmt.Fprintf(p.out, "as of checkpoint %d, %v ago; %s\n", a.Checkpoint, time.Duration(a.AgeSeconds*1e9).Round(time.Second), state)
 }
@@ -65,7 +65,7 @@ func (p *printer) asOf(a *explain.AsOf) {
 func (p *printer) url(r *explain.URLReport) {
 	fmt.Fprintln(p.out, r.Asked)
 	if r.Error != "" {
-		p.field("no URL", "%s", r.Error)
+		p.field("not a URL", "%s", r.Error)
 		return
 	}
 	if r.URL != r.Asked {
@@ -99,9 +99,9 @@ func (p *printer) ended(e *explain.EndedReport) {
 	add(e.Bytes > 0, "%s received", term.BytesOf(e.Bytes))
 	add(e.Truncated != "", "cut: %s", e.Truncated)
 	add(e.IP != "", "from %s", e.IP)
-	p.field("answer", "%s", strings.Join(parts, ", "))
+	p.field("response", "%s", strings.Join(parts, ", "))
 	if e.File != "" {
-		p.field("stored", "%s at %d", e.File, e.Offset)
+		p.field("stored", "%s at offset %d", e.File, e.Offset)
 	}
 }
 
@@ -124,12 +124,12 @@ func (p *printer) record(r *explain.RecordReport) {
 	}
 	p.field("found", "%s", text)
 	if r.Attempts+r.Waits+r.Faults > 0 || r.Reason != "" {
-		text := fmt.Sprintf("%d times, put off %d times", r.Attempts, r.Waits)
+		text := fmt.Sprintf("%d times, deferred %d times", r.Attempts, r.Waits)
 		if r.Faults > 0 {
-			text += fmt.Sprintf(", failed %d times without being counted", r.Faults)
+			text += fmt.Sprintf(", %d failures not counted", r.Faults)
 		}
 		if r.Reason != "" {
-			text += ", last because of " + r.Reason
+			text += ", last reason " + r.Reason
 		}
 		p.field("tried", "%s", text)
 	}
@@ -148,7 +148,7 @@ func (p *printer) site(s *explain.PLDReport) {
 		text += fmt.Sprintf(", rank %d of %d top ranks", s.Rank, s.Ranks)
 	}
 	if s.PerQueue > 0 {
-		text += fmt.Sprintf(", %d pages a queue", s.PerQueue)
+		text += fmt.Sprintf(", %d pages per queue", s.PerQueue)
 	}
 	if s.Next > 0 {
 		text += fmt.Sprintf(", %d in queue %d so far", s.Used, s.Next)
@@ -163,15 +163,15 @@ func (p *printer) origin(o *explain.OriginReport, d *explain.VerdictReport) {
 	text := o.Origin + ": "
 	switch o.State {
 	case "rules":
-		group := "group *"
+		group := "the group for *"
 		if o.OwnGroup {
-			group = "our own group"
+			group = "the group for this crawler"
 		}
 		text += fmt.Sprintf("%d rules of %s", o.Rules, group)
 	case "no file":
-		text += "no robots.txt, all is allowed"
+		text += "no robots.txt, everything is allowed"
 	case "none":
-		text += "nothing is known of robots.txt"
+		text += "robots.txt is unknown"
 	default:
 		text += "robots.txt: " + o.State
 	}
@@ -190,22 +190,22 @@ func (p *printer) origin(o *explain.OriginReport, d *explain.VerdictReport) {
 		case d.Allowed:
 			verdict = "allowed: no rule matches"
 		case d.Rule == "":
-			verdict = "not known"
+			verdict = "unknown"
 		}
-		p.field("verdict", "%s; what it would get now: %s", verdict, d.Decision)
+		p.field("verdict", "%s; decision now: %s", verdict, d.Decision)
 	}
 	if !o.Fetched.IsZero() {
-		p.field("", "had %s, expires %s", p.when(o.Fetched), p.when(o.Expires))
+		p.field("", "fetched %s, expires %s", p.when(o.Fetched), p.when(o.Expires))
 	}
 	if !o.RetryAt.IsZero() {
-		p.field("", "asked again from %s on", p.when(o.RetryAt))
+		p.field("", "next request after %s", p.when(o.RetryAt))
 	}
 	if !o.Asked.IsZero() {
 		asking := ""
 		if o.Asking != "" {
 			asking = "; now: " + o.Asking
 		}
-		p.field("", "asked for last %s%s", p.when(o.Asked), asking)
+		p.field("", "last requested %s%s", p.when(o.Asked), asking)
 	}
 	if o.Health != nil {
 		p.field("health", "%s", o.Health.Text)
@@ -216,13 +216,13 @@ func (p *printer) origin(o *explain.OriginReport, d *explain.VerdictReport) {
 	if len(o.Addresses) > 0 {
 		p.field("address", "%s, until %s", strings.Join(o.Addresses, " "), p.when(o.AddrExpires))
 	}
-	p.field("delay", "%v between two visits: %s", time.Duration(o.Delay*1e9).Round(time.Millisecond), o.DelayWhy)
+	p.field("delay", "%v between requests: %s", time.Duration(o.Delay*1e9).Round(time.Millisecond), o.DelayWhy)
 }
 
 func (p *printer) robots(r *explain.RobotsReport) {
 	fmt.Fprintln(p.out, r.Asked)
 	if r.Error != "" {
-		p.field("no URL", "%s", r.Error)
+		p.field("not a URL", "%s", r.Error)
 		return
 	}
 	p.origin(r.Robots, r.Verdict)
@@ -234,7 +234,7 @@ func (p *printer) robots(r *explain.RobotsReport) {
 func (p *printer) host(r *explain.HostReport) {
 	fmt.Fprintln(p.out, r.Asked)
 	if r.Error != "" {
-		p.field("no host", "%s", r.Error)
+		p.field("not a host", "%s", r.Error)
 		return
 	}
 	p.list("why", r.Why)
@@ -245,7 +245,7 @@ func (p *printer) host(r *explain.HostReport) {
 		p.field("deferred", "%d because of %s", r.Deferred[reason], reason)
 	}
 	if !r.NextDue.IsZero() {
-		p.field("", "the first is due %s", p.when(r.NextDue))
+		p.field("", "first due %s", p.when(r.NextDue))
 	}
 	p.site(r.Site)
 	for _, o := range r.Origins {

@@ -14,7 +14,7 @@ import (
 	"drumbeat/weburl"
 )
 
-// robotsExplainer answers what a robots.txt says of a URL.
+// robotsExplainer applies a robots.txt to a URL.
 type robotsExplainer struct{ resolver *weburl.Resolver }
 
 type robotsQuestion struct {
@@ -50,7 +50,8 @@ func (e *robotsExplainer) answer(line []byte) (any, error) {
 	return a, err
 }
 
-// ask goes the crawl's own way: the rules are parsed, coded as RobotsCache keeps them, and matched in that form.
+// ask works as a crawl does: it parses the rules, encodes them as in RobotsCache, and matches the encoded
+// form.
 func (e *robotsExplainer) ask(body []byte, agent, url string) (robotsAnswer, *robots.Rules, []byte, error) {
 	if agent == "" {
 		agent = flags.DefaultAgent
@@ -66,7 +67,7 @@ func (e *robotsExplainer) ask(body []byte, agent, url string) (robotsAnswer, *ro
 	return a, rules, path, nil
 }
 
-// path returns what a request line would ask for; a URL may be given by this alone, and an empty one is the root.
+// path returns the path and query of a URL, as in a request line. url may be a path; "" is the root.
 func (e *robotsExplainer) path(url string) ([]byte, error) {
 	if url == "" {
 		url = "/"
@@ -102,7 +103,7 @@ func (e *robotsExplainer) person(out io.Writer, body []byte, agent string, urls 
 		if second, ok := robots.SecondOpinion(rules, path); ok {
 			agrees := "agrees"
 			if second != a.Allowed {
-				agrees = "DISAGREES; please report this file"
+				agrees = "DISAGREES: please report this file"
 			}
 			fmt.Fprintf(out, "  second opinion (temoto/robotstxt): %s\n", agrees)
 		}
@@ -129,7 +130,7 @@ func printRules(out io.Writer, agent string, rules *robots.Rules) {
 	}
 }
 
-// urlExplainer answers what becomes of a reference.
+// urlExplainer resolves a reference as the crawler does.
 type urlExplainer struct {
 	unlimited, resolver *weburl.Resolver
 	suffixes            *weburl.Suffixes
@@ -140,8 +141,8 @@ type urlQuestion struct {
 	Ref  *string `json:"ref"`
 }
 
-// urlAnswer has either an error, with the href where the standard gives one, or everything else. Its url is what a crawl takes the
-// reference for, with --escapes fold.
+// urlAnswer has either an error, with the href if the URL standard yields one, or all other fields. URL is
+// what a crawl with --escapes fold would queue.
 type urlAnswer struct {
 	Href  string `json:"href,omitempty"`
 	URL   string `json:"url,omitempty"`
@@ -169,7 +170,8 @@ func (e *urlExplainer) answer(line []byte) (any, error) {
 func (e *urlExplainer) ask(base, ref string) urlAnswer {
 	href, err := weburl.WHATWG(base, ref)
 	if errors.Is(err, weburl.ErrParse) {
-		err = fmt.Errorf("%.200q relative to %.200q: %w", ref, base, weburl.ErrParse) // the library's own words mislead
+		// The library's own message is misleading.
+		err = fmt.Errorf("%.200q relative to %.200q: %w", ref, base, weburl.ErrParse)
 	}
 	if err != nil {
 		return urlAnswer{Error: term.OneLine(err)}
@@ -182,8 +184,8 @@ func (e *urlExplainer) ask(base, ref string) urlAnswer {
 	return urlAnswer{Href: href, URL: string(url), Host: host, PLD: e.suffixes.PLD(host)}
 }
 
-// queued is what the crawler would queue, by the code that it uses for a page's links. A base of another scheme, which
-// no page of a crawl has, leaves the result to the standard.
+// queued returns the URL that the crawler would queue, by the code for a page's links. If the base is
+// neither http nor https, as for no page of a crawl, the standard's href decides.
 func (e *urlExplainer) queued(base, ref, href string) ([]byte, error) {
 	if base == "" {
 		return e.resolver.AppendResolve(nil, nil, []byte(ref))
@@ -209,7 +211,7 @@ func (a urlAnswer) print(out io.Writer, ref string) {
 	}
 }
 
-// pldExplainer answers which pay-level domain a host belongs to.
+// pldExplainer finds the pay-level domain of a host.
 type pldExplainer struct {
 	resolver *weburl.Resolver
 	suffixes *weburl.Suffixes
@@ -247,7 +249,7 @@ func (e *pldExplainer) ask(host string) (pldAnswer, error) {
 	return pldAnswer{e.suffixes.PLD(canonical), e.suffixes.IsSuffix(canonical)}, nil
 }
 
-// canonicalHost spells a host as it stands in a canonical URL.
+// canonicalHost returns a host as spelled in a canonical URL.
 func (e *pldExplainer) canonicalHost(host string) (string, error) {
 	bad := func(why string) (string, error) { return "", fmt.Errorf("host %.200q: %s", host, why) }
 	name := host
@@ -255,7 +257,7 @@ func (e *pldExplainer) canonicalHost(host string) (string, error) {
 		name = "[" + name + "]"
 	}
 	if strings.ContainsAny(name, "/\\?#@ \t\r\n") || strings.Contains(name, ":") && !strings.HasPrefix(name, "[") {
-		return bad("not a host name or address (a URL goes to explain url)")
+		return bad("not a host name or address (for a URL use explain url)")
 	}
 	url, err := e.resolver.AppendResolve(nil, nil, []byte("http://"+name+"/"))
 	if err != nil {
@@ -263,7 +265,7 @@ func (e *pldExplainer) canonicalHost(host string) (string, error) {
 	}
 	name = string(weburl.Split(url).Host)
 	if strings.HasPrefix(name, ".") || strings.Contains(name, "..") {
-		return bad("an empty label")
+		return bad("it has an empty label")
 	}
 	return name, nil
 }

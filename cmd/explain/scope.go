@@ -14,14 +14,14 @@ import (
 
 // scopeCmd is the table of explain scope's flags.
 type scopeCmd struct {
-	URLs            []string `arg:"" name:"url" optional:"" help:"URLs."`
+	URLs            []string `arg:"" name:"url" optional:"" help:"URLs. Without any: JSON lines on standard input."`
 	Rules           []string `placeholder:"FILE" help:"As for crawl."`
 	Blacklist       []string `placeholder:"FILE" help:"As for crawl."`
-	Addr            string   `placeholder:"IP" help:"Address of the URLs' host, for the networks of a blacklist."`
+	Addr            string   `placeholder:"IP" help:"IP address of the URLs' host, for network rules of a blacklist."`
 	PrivateSuffixes bool     `help:"As for crawl."`
 }
 
-// scopeExplainer answers which rules decide for a URL.
+// scopeExplainer finds the rules that decide about a URL.
 type scopeExplainer struct {
 	flags.Scoping
 	resolver *weburl.Resolver
@@ -33,7 +33,7 @@ type scopeQuestion struct {
 	Addr string  `json:"addr"` // of its host, for networks
 }
 
-// scopeAnswer has a rule where one decides. Ruling is include, exclude or undecided: left to --scope.
+// scopeAnswer has the rules that match. Ruling is include, exclude, or undecided if --scope decides.
 type scopeAnswer struct {
 	URL           string     `json:"url"`
 	SURT          string     `json:"surt"`
@@ -49,11 +49,11 @@ type scopeRule struct {
 	Text string `json:"text"`
 }
 
-// Run answers lines, or some URLs.
+// Run answers JSON lines, or URLs.
 func (c *scopeCmd) Run(a *term.App) error {
 	files := flags.RuleFiles{Rules: c.Rules, Blacklist: c.Blacklist}
 	if len(c.Rules)+len(c.Blacklist) == 0 {
-		return term.Usage(errors.New("explain scope: --rules FILE or --blacklist FILE is missing"))
+		return term.Usage(errors.New("explain scope: give --rules FILE or --blacklist FILE"))
 	}
 	sets, err := files.Read(c.PrivateSuffixes, false)
 	if err != nil {
@@ -84,7 +84,7 @@ func (e *scopeExplainer) answer(line []byte) (any, error) {
 	return e.ask(*q.URL, q.Addr)
 }
 
-// ask goes the crawl's own way.
+// ask applies the rules as a crawl does.
 func (e *scopeExplainer) ask(ref, addr string) (a scopeAnswer, err error) {
 	url, err := e.resolver.AppendResolve(nil, nil, []byte(ref))
 	if err != nil {
@@ -104,7 +104,7 @@ func (e *scopeExplainer) ask(ref, addr string) (a scopeAnswer, err error) {
 	if addr != "" {
 		ip, err := netip.ParseAddr(addr)
 		if err != nil {
-			return a, fmt.Errorf("%.100q is no address", addr)
+			return a, fmt.Errorf("%.100q is not an IP address", addr)
 		}
 		if at := e.Blacklist.Addr(ip); e.Blacklist.Ruling(b) != scope.Exclude && at != scope.None {
 			b = at
@@ -115,9 +115,9 @@ func (e *scopeExplainer) ask(ref, addr string) (a scopeAnswer, err error) {
 }
 
 func (a *scopeAnswer) person(out io.Writer, ref string) {
-	verdict := map[string]string{"include": "taken", "exclude": "left out", "undecided": "undecided: left to --scope"}[a.Ruling]
+	verdict := map[string]string{"include": "included", "exclude": "excluded", "undecided": "undecided: --scope decides"}[a.Ruling]
 	if a.Blacklisted {
-		verdict = "blacklisted: nothing is asked of it"
+		verdict = "blacklisted: never contacted"
 	}
 	fmt.Fprintf(out, "%s\n  %s\n", ref, verdict)
 	for _, r := range []struct {

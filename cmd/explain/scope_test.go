@@ -15,7 +15,7 @@ func TestExplainScope(t *testing.T) {
 		"https://EXAMPLE.org/private/../x", "https://example.org/private/", "http://www.spam.example/")
 	for _, want := range []string{"  rule       " + rules + ":2: + surt (org,example,\n", "  rule       " + rules + ":1: - prefix https://example.org/private/\n",
 		"  blacklist  " + black + ":1: - pld spam.example\n", "  blacklist  " + black + ":3: - net 192.0.2.0/24\n",
-		"  rule       " + rules + ":4: default -\n", "  surt       https://(org,example,)/x\n", "  blacklisted: nothing is asked of it\n"} {
+		"  rule       " + rules + ":4: default -\n", "  surt       https://(org,example,)/x\n", "  blacklisted: never contacted\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}
@@ -25,7 +25,7 @@ func TestExplainScope(t *testing.T) {
 	out, _ = wantExit(t, term.ExitDone, in, "explain", "scope", "--rules", rules, "--blacklist", black)
 	want := `{"url":"http://example.org:8080/","surt":"http://(org,example,:8080)/","ruling":"include","rule":{"file":"RULES","line":2,"text":"+ surt (org,example,"},"blacklisted":false}
 {"url":"http://a.example/","surt":"http://(example,a,)/","ruling":"exclude","rule":{"file":"RULES","line":4,"text":"default -"},"blacklisted":false,"blacklist_rule":{"file":"BLACK","line":2,"text":"+ net 192.0.2.64/28"}}
-{"error":"\"x\" is no address"}
+{"error":"\"x\" is not an IP address"}
 {"error":"URL \"mailto:x\": weburl: scheme is neither http nor https"}
 {"error":"no \"url\" is given"}
 `
