@@ -9,30 +9,30 @@ import (
 	"drumbeat/cmd/term"
 )
 
-// beastCmd has the options of budget.Beast. The paper's symbols are in brackets.
+// beastCmd has the flags for budget.Beast. Their help has the paper's symbols in brackets.
 type beastCmd struct {
 	Dir       []string      `placeholder:"DIR" required:"" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
-	URLs      []flags.Count `name:"urls" placeholder:"N" help:"Sizes of crawls to report, in unique URLs found; the crawl goes to the largest. 1e8 take about 10 minutes and 6 GB. Default: 1e5, 1e6, 1e7, or 1e5, 1e6 with --quick."`
-	NaiveURLs *flags.Count  `name:"naive-urls" placeholder:"N" help:"End of the crawl with the naive scheme, whose I/O grows with the square. 0: without it. Default: 3e6, or 3e5 with --quick."`
-	PLDs      *flags.Count  `name:"plds" placeholder:"N" help:"PLDs (V). Default: 2000, or 200 with --quick: small, so that queues are crawled many times."`
-	Budget    flags.Count   `placeholder:"PAGES" default:"10" help:"Default budget of a PLD (B0); the mean, E[B], is larger."`
+	URLs      []flags.Count `name:"urls" placeholder:"N" help:"Report at these sizes of the crawl, in unique URLs found; crawl to the largest. 1e8 takes about 10 minutes and 6 GB. Default: 1e5, 1e6, 1e7, or 1e5, 1e6 with --quick."`
+	NaiveURLs *flags.Count  `name:"naive-urls" placeholder:"N" help:"End the crawl with the naive scheme, whose I/O grows quadratically, at N unique URLs. 0: skip it. Default: 3e6, or 3e5 with --quick."`
+	PLDs      *flags.Count  `name:"plds" placeholder:"N" help:"Number of PLDs (V). Default: 2000, or 200 with --quick: a small number, so queues are crawled many times."`
+	Budget    flags.Count   `placeholder:"PAGES" default:"10" help:"Default budget of a PLD (B0), in pages per queue; the mean, E[B], is larger."`
 
-	UniquePerPage  flags.Fraction `placeholder:"N" default:"6.5" help:"New URLs on a page (L)."`
-	URLBytes       flags.Size     `name:"url-bytes" placeholder:"SIZE" default:"110B" help:"Mean length of a URL's record (b), 64 to 512."`
-	PagesPerSecond flags.Count    `placeholder:"N" default:"3100" help:"Crawling rate that bytes per page are multiplied by (S)."`
-	Spam           flags.Fraction `placeholder:"SHARE" default:"0.2" help:"Share of the links that lead to spammers: a hundredth of the PLDs, with the least budget."`
+	UniquePerPage  flags.Fraction `placeholder:"N" default:"6.5" help:"New URLs per page (L)."`
+	URLBytes       flags.Size     `name:"url-bytes" placeholder:"SIZE" default:"110B" help:"Mean size of a URL's record (b), 64 to 512 bytes."`
+	PagesPerSecond flags.Count    `placeholder:"N" default:"3100" help:"Crawling rate, to convert bytes per page into a disk rate (S)."`
+	Spam           flags.Fraction `placeholder:"SHARE" default:"0.2" help:"Share of links that lead to spammers: 1 % of the PLDs, with the smallest budget."`
 
-	Compress bool `help:"Let STAR compress the URLs that wait for their checks: less I/O for more CPU."`
+	Compress bool `help:"Compress the URLs that wait for STAR's checks: less I/O, more CPU."`
 
-	CPUURLs *flags.Count `name:"cpu-urls" placeholder:"N" help:"URLs in the measurement of CPU. Default: 4e6, or 5e5 with --quick."`
-	CPUPLDs *flags.Count `name:"cpu-plds" placeholder:"N" help:"PLDs in the measurement of CPU. Default: 1e6, or 125e3 with --quick."`
-	Repeat  *flags.Count `placeholder:"N" help:"How often CPU is measured. Default: 3. The bytes are the same every time."`
-	Seed    flags.Count  `placeholder:"N" default:"1" help:"Seed of the random numbers."`
-	Quick   bool         `help:"End within 30 s: smaller sizes."`
+	CPUURLs *flags.Count `name:"cpu-urls" placeholder:"N" help:"Number of URLs in the measurement of CPU. Default: 4e6, or 5e5 with --quick."`
+	CPUPLDs *flags.Count `name:"cpu-plds" placeholder:"N" help:"Number of PLDs in the measurement of CPU. Default: 1e6, or 125e3 with --quick."`
+	Repeat  *flags.Count `placeholder:"N" help:"Number of measurements of CPU; I/O is the same in each. Default: 3."`
+	Seed    flags.Count  `placeholder:"N" default:"1" help:"Random seed."`
+	Quick   bool         `help:"Use smaller sizes, to end within 30 s."`
 	output
 }
 
-// options is what the flags say.
+// options returns the options of the measurement.
 func (c *beastCmd) options() budget.Beast {
 	b := budget.Beast{Dirs: c.Dir, NaiveURLs: 3e6, Budget: int(c.Budget), UniquePerPage: float64(c.UniquePerPage),
 		URLBytes: int(c.URLBytes), PagesPerSecond: float64(c.PagesPerSecond), Spam: float64(c.Spam), Seed: uint64(c.Seed),

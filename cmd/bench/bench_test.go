@@ -28,7 +28,7 @@ func TestBenchModelDefaults(t *testing.T) {
 	}
 }
 
-// TestBenchCommands: what goes in and what comes out.
+// TestBenchCommands: exit codes and output for good and bad flags.
 func TestBenchCommands(t *testing.T) {
 	t.Setenv("DRUMBEAT_HOST_DELAY", "7s")
 	dir := t.TempDir()

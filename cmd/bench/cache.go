@@ -9,22 +9,22 @@ import (
 	"drumbeat/cmd/term"
 )
 
-// cacheCmd has the options of cache.Options. The paper's symbols are in brackets.
+// cacheCmd has the flags for cache.Options. Their help has the paper's symbols in brackets.
 type cacheCmd struct {
-	Trace   string         `placeholder:"FILE" help:"Measure hit rates with the links of a crawl, which crawl --trace-links recorded, instead of made ones."`
-	From    flags.Count    `placeholder:"N" default:"0" help:"Links of the trace to skip before the first that a cache sees (N0)."`
-	Hosts   *flags.Count   `placeholder:"N" help:"Sites that the made stream visits in turns (tau_h S). Table IV's sizes are scaled with it; 124e3 give the paper's. Default: 2000, or 250 with --quick."`
-	Size    []flags.Count  `placeholder:"N" help:"Entries of a cache to measure hit rates for (E). Repeatable. Default: those of Table IV and some between, by the stream or the trace."`
-	Entries flags.Count    `placeholder:"N" default:"16_777_216" help:"Entries of the cache whose speed and RAM are measured."`
-	Tree    *flags.Count   `name:"tree-entries" placeholder:"N" help:"Entries of the structures of Table V. 0: without it. Default: 16 Mi as in the paper, which take 3 GB and some minutes, or 1 Mi with --quick."`
-	MaxRate flags.Fraction `placeholder:"N" default:"4000" help:"Pages a second that the CPU admits, in Table V (Smax)."`
-	Repeat  *flags.Count   `placeholder:"N" help:"How often speeds are measured. Default: 5, or 3 with --quick."`
-	Seed    flags.Count    `placeholder:"N" default:"1" help:"Seed of the random numbers."`
-	Quick   bool           `help:"End within 30 s: smaller sizes and fewer of them."`
+	Trace   string         `placeholder:"FILE" help:"Measure hit rates with the links of a crawl, recorded by crawl --trace-links, instead of generated links."`
+	From    flags.Count    `placeholder:"N" default:"0" help:"Skip the first N links of the trace (N0)."`
+	Hosts   *flags.Count   `placeholder:"N" help:"Number of sites that the generated stream visits alternately (tau_h S). Table IV's sizes scale with it; 124e3 gives the paper's. Default: 2000, or 250 with --quick."`
+	Size    []flags.Count  `placeholder:"N" help:"Cache size for hit rates, in entries (E). Repeatable. Default: the sizes of Table IV and some between, scaled to the stream or the trace."`
+	Entries flags.Count    `placeholder:"N" default:"16_777_216" help:"Number of entries of the cache whose speed and RAM are measured."`
+	Tree    *flags.Count   `name:"tree-entries" placeholder:"N" help:"Number of entries of the structures of Table V. 0: skip them. Default: 16 Mi as in the paper, which takes 3 GB and some minutes, or 1 Mi with --quick."`
+	MaxRate flags.Fraction `placeholder:"N" default:"4000" help:"Pages per second that the CPU allows, in Table V (Smax)."`
+	Repeat  *flags.Count   `placeholder:"N" help:"Number of measurements of speed. Default: 5, or 3 with --quick."`
+	Seed    flags.Count    `placeholder:"N" default:"1" help:"Random seed."`
+	Quick   bool           `help:"Use smaller and fewer sizes, to end within 30 s."`
 	output
 }
 
-// options is what the flags say.
+// options returns the options of the measurement.
 func (c *cacheCmd) options() cache.Options {
 	b := cache.Options{Trace: c.Trace, From: int64(c.From), Entries: int64(c.Entries), MaxRate: float64(c.MaxRate), Few: c.Quick}
 	hosts := 2000

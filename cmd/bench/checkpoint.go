@@ -10,15 +10,15 @@ import (
 	"drumbeat/cmd/term"
 )
 
-// checkpointCmd has the options of checkpoint.Options.
+// checkpointCmd has the flags for checkpoint.Options.
 type checkpointCmd struct {
 	Dir     []string      `placeholder:"DIR" required:"" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
-	Buffers flags.Size    `placeholder:"SIZE" default:"1GiB" help:"All bucket buffers together; four times as much disk space is taken."`
-	Buckets flags.Count   `placeholder:"N" default:"4096" help:"Buckets, a power of two (k)."`
-	Count   flags.Count   `placeholder:"N" default:"5" help:"Checkpoints after the first, which saves full buffers."`
-	Every   time.Duration `placeholder:"DURATION" default:"10s" help:"Time between them."`
-	Rate    flags.Count   `placeholder:"N" default:"100000" help:"Tuples a second that come in."`
-	Quick   bool          `help:"End within 30 s: --buffers 256MiB --buckets 1024 --count 3 --every 3s."`
+	Buffers flags.Size    `placeholder:"SIZE" default:"1GiB" help:"Total size of the bucket buffers. Disk space: four times as much."`
+	Buckets flags.Count   `placeholder:"N" default:"4096" help:"Number of buckets, a power of 2 (k)."`
+	Count   flags.Count   `placeholder:"N" default:"5" help:"Number of checkpoints after the first, which saves full buffers."`
+	Every   time.Duration `placeholder:"DURATION" default:"10s" help:"Time between checkpoints."`
+	Rate    flags.Count   `placeholder:"N" default:"100000" help:"Tuples added per second."`
+	Quick   bool          `help:"End within 30 s, by --buffers 256MiB --buckets 1024 --count 3 --every 3s."`
 
 	output
 }

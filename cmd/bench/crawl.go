@@ -18,37 +18,37 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// crawlCmd has the options of benchcrawl.Options.
+// crawlCmd has the flags for benchcrawl.Options.
 type crawlCmd struct {
 	Dir         []string     `placeholder:"DIR" required:"" help:"Directory for the crawl's files, which are removed at the end. Repeat it for several disks."`
-	Transport   string       `enum:"sockets,inproc" default:"sockets" help:"sockets: the web is in another process, on addresses of 127/8. inproc: its pages are made in this process, without sockets, DNS or TLS, to run many URLs through the disk structures."`
-	Pages       *flags.Count `placeholder:"N" help:"End after so many pages. Default: 300,000 (50,000 with --https), or 30,000 with --quick, where --urls isn't given."`
-	URLs        *flags.Count `name:"urls" placeholder:"N" help:"End when so many different URLs have been seen."`
-	Duration    *duration    `placeholder:"DURATION" help:"End then at the latest. Default: 1h, or 12s with --quick."`
-	Hosts       *flags.Count `placeholder:"N" help:"Hosts of the web; their pages are endless. Default: the seeds, and one for 25 pages, of which two fifths become known: so one for some 60 pages, as in the paper's crawl."`
-	Seeds       flags.Count  `placeholder:"N" default:"1000" help:"Hosts whose roots are the seeds; most links between hosts lead to them. Others become known by one page in 50."`
-	PLDs        *flags.Count `name:"plds" placeholder:"N" help:"Pay-level domains. Default: a third of the hosts."`
-	Addrs       flags.Count  `placeholder:"N" default:"512" help:"Addresses that serve them."`
+	Transport   string       `enum:"sockets,inproc" default:"sockets" help:"sockets: serve the web from another process, on addresses of 127/8. inproc: generate its pages in this process, without sockets, DNS or TLS, to run many URLs through the disk structures."`
+	Pages       *flags.Count `placeholder:"N" help:"End after N pages. Default without --urls: 300,000 (50,000 with --https), or 30,000 with --quick."`
+	URLs        *flags.Count `name:"urls" placeholder:"N" help:"End after N different URLs have been seen."`
+	Duration    *duration    `placeholder:"DURATION" help:"Maximum duration. Default: 1h, or 12s with --quick."`
+	Hosts       *flags.Count `placeholder:"N" help:"Number of hosts of the web, each with endless pages. Default: the seeds plus one per 25 pages, of which two fifths become known: about one per 60 pages, as in the paper's crawl."`
+	Seeds       flags.Count  `placeholder:"N" default:"1000" help:"Number of hosts whose root pages are the seeds. Most links between hosts lead to them; one page in 50 makes another host known."`
+	PLDs        *flags.Count `name:"plds" placeholder:"N" help:"Number of pay-level domains. Default: a third of the hosts."`
+	Addrs       flags.Count  `placeholder:"N" default:"512" help:"Number of IP addresses that serve the hosts."`
 	PageBytes   flags.Size   `placeholder:"SIZE" default:"25kB" help:"Mean size of a page."`
-	Links       flags.Count  `placeholder:"N" default:"59" help:"Links of a page."`
-	New         float64      `placeholder:"N" default:"6.5" help:"Links of a page that are new, on average; 1.5 at least."`
-	Gzip        bool         `help:"Send pages as gzip. A page costs the server no more by that, but is compressed a part at a time, and so less than usual."`
-	HTTPS       bool         `name:"https" help:"All URLs are https."`
-	KeepAlive   duration     `placeholder:"DURATION" default:"0s" help:"Keep connections for so long for the next page of their host. 0s: a connection for each page."`
-	RAM         flags.Size   `name:"ram" placeholder:"SIZE" default:"1GiB" help:"RAM of the crawler, as crawl's."`
-	Disk        flags.Size   `placeholder:"SIZE" default:"40GB" help:"Disk of the crawler, as crawl's."`
-	DrumDisk    *flags.Size  `placeholder:"SIZE" help:"Disk for links that wait for URLseen (D). Default: as crawl's, or with --growth so that the run has some 20 full passes."`
-	Connections flags.Count  `placeholder:"N" default:"256" help:"Exchanges at once at most, of the crawl and of the bare loop."`
-	Store       *string      `enum:"warc,none" placeholder:"FORM" help:"warc: write WARC files. none: keep no pages. Default: warc, or none with --transport inproc."`
-	NoBare      bool         `help:"Don't measure the bare loop: the crawler's client fetching pages of the same web from as many goroutines, for 5s, or 2s with --quick."`
-	Repeat      flags.Count  `placeholder:"N" default:"1" help:"How often everything is measured."`
-	Seed        flags.Count  `placeholder:"N" default:"1" help:"Seed of the web."`
-	Growth      bool         `help:"Report the tenths of the run, and check the last against the second, and RSS against --ram. Default with --transport inproc."`
+	Links       flags.Count  `placeholder:"N" default:"59" help:"Links per page."`
+	New         float64      `placeholder:"N" default:"6.5" help:"Mean number of new links per page, at least 1.5."`
+	Gzip        bool         `help:"Compress pages with gzip, in parts, so the server needs no more CPU per page; the ratio is lower than usual."`
+	HTTPS       bool         `name:"https" help:"Use https for all URLs."`
+	KeepAlive   duration     `placeholder:"DURATION" default:"0s" help:"Keep connections open for this long for the next page of their host. 0: use a connection per page."`
+	RAM         flags.Size   `name:"ram" placeholder:"SIZE" default:"1GiB" help:"RAM of the crawler, as crawl --ram."`
+	Disk        flags.Size   `placeholder:"SIZE" default:"40GB" help:"Disk space of the crawler, as crawl --disk."`
+	DrumDisk    *flags.Size  `placeholder:"SIZE" help:"Disk space for links that wait for URLseen (D). Default: as for crawl; with --growth small enough for some 20 full passes."`
+	Connections flags.Count  `placeholder:"N" default:"256" help:"Maximum concurrent connections, of the crawl and of the bare loop."`
+	Store       *string      `enum:"warc,none" placeholder:"FORM" help:"warc: write WARC files. none: store no pages. Default: warc, or none with --transport inproc."`
+	NoBare      bool         `help:"Skip the bare loop, in which the crawler's client fetches pages of the same web from as many goroutines, for 5s, or 2s with --quick."`
+	Repeat      flags.Count  `placeholder:"N" default:"1" help:"Number of repetitions."`
+	Seed        flags.Count  `placeholder:"N" default:"1" help:"Random seed of the web."`
+	Growth      bool         `help:"Report each tenth of the run, compare the last with the second, and RSS with --ram. On by default with --transport inproc."`
 	Quick       bool         `help:"End within 30 s."`
 	output
 }
 
-// crawlServerCmd is the web of bench crawl in a process of its own.
+// crawlServerCmd serves the web of bench crawl in its own process.
 type crawlServerCmd struct{}
 
 // Run serves until its input ends.
@@ -58,10 +58,10 @@ func (c *crawlServerCmd) Run(a *term.App) error {
 	return benchcrawl.Serve(ctx, a.Stdin, a.Stdout)
 }
 
-// newHosts is the share of pages with a link to a host that need not be known yet.
+// newHosts is the share of pages with a link to a possibly unknown host.
 const newHosts = 0.02
 
-// options is what the flags say.
+// options returns the options of the measurement.
 func (c *crawlCmd) options() (benchcrawl.Options, error) {
 	b := benchcrawl.Options{
 		Dirs: c.Dir, InProcess: c.Transport == "inproc", RAMBytes: int64(c.RAM), DiskBytes: int64(c.Disk), DrumDiskBytes: int64(flags.OrZero(c.DrumDisk)), Connections: int(c.Connections),
@@ -113,7 +113,8 @@ func (c *crawlCmd) options() (benchcrawl.Options, error) {
 	return b, b.Validate()
 }
 
-// Run measures and prints. --profile is for the measured time of each form here, which is profiled anyhow.
+// Run measures and prints. The benchmark itself writes the profiles of --profile, of the measured time of
+// each form.
 func (c *crawlCmd) Run(a *term.App) error {
 	b, err := c.options()
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"drumbeat/cmd/term"
 )
 
-// TestBenchCrawl: the web runs in a process of its own, with and without TLS, and the crawl comes to its
+// TestBenchCrawl: the web runs in its own process, with and without TLS, and the crawl reaches its number of
 // pages.
 func TestBenchCrawl(t *testing.T) {
 	t.Setenv(term.ChildMode, "main")

@@ -13,33 +13,34 @@ import (
 	"drumbeat/cmd/term"
 )
 
-// diskCmd has the options of benchdisk.Options.
+// diskCmd has the flags for benchdisk.Options.
 type diskCmd struct {
-	Dir    []string       `placeholder:"DIR" required:"" help:"Directory to measure. Repeat it for several disks: each alone, then all together."`
-	Size   *flags.Size    `placeholder:"SIZE" help:"Bytes that one measurement moves in a directory; 1.5 times as much space is taken meanwhile, twice with --fio. Default: 1GiB, or 128MiB with --quick."`
-	Chunk  []flags.Size   `placeholder:"SIZE" help:"Size of a single read or write of one file, a multiple of 4KiB (delta). Repeatable. Default: 64KiB, 256KiB, 1MiB, 4MiB, 32MiB; with --quick 64KiB, 1MiB, 8MiB, or 1MiB alone with --fio."`
-	Stream []flags.Count  `placeholder:"N" help:"Files written in turns, as the buckets of a pass are (k). Repeatable. Default: 64, 512; with --quick 64."`
-	Block  []flags.Size   `placeholder:"SIZE" help:"Size of such writes, a multiple of 4KiB (M). Repeatable. Default: 64KiB, 256KiB; with --quick 256KiB."`
-	Repeat *flags.Count   `placeholder:"N" help:"How often everything is measured. Default: 3, or 1 with --quick; one more with --fio, since who is first changes."`
-	Time   *time.Duration `placeholder:"DURATION" help:"About how long everything may take: sizes are cut to what a probe says fits in. 0: no limit. Default: 10m, or 24s with --quick."`
+	Dir    []string       `placeholder:"DIR" required:"" help:"Directory to measure. Repeat it for several disks: each is measured alone, then all together."`
+	Size   *flags.Size    `placeholder:"SIZE" help:"Bytes that a measurement moves in a directory. Disk space: 1.5 times as much, or twice with --fio. Default: 1GiB, or 128MiB with --quick."`
+	Chunk  []flags.Size   `placeholder:"SIZE" help:"Size of one read or write of one file, a multiple of 4KiB (delta). Repeatable. Default: 64KiB, 256KiB, 1MiB, 4MiB, 32MiB; with --quick 64KiB, 1MiB, 8MiB, or 1MiB alone with --fio."`
+	Stream []flags.Count  `placeholder:"N" help:"Number of files written alternately, like the buckets of a pass (k). Repeatable. Default: 64, 512; with --quick 64."`
+	Block  []flags.Size   `placeholder:"SIZE" help:"Size of these writes, a multiple of 4KiB (M). Repeatable. Default: 64KiB, 256KiB; with --quick 256KiB."`
+	Repeat *flags.Count   `placeholder:"N" help:"Number of repetitions. Default: 3, or 1 with --quick; one more with --fio, so each program goes first equally often."`
+	Time   *time.Duration `placeholder:"DURATION" help:"Approximate duration of all measurements; sizes are reduced to fit. 0: no limit. Default: 10m, or 24s with --quick."`
 	Quick  bool           `help:"End within 30 s."`
-	Fio    bool           `help:"Let the program fio, which must be installed, do each measurement too, one right after ours or before it. --check then wants our speeds within 10 % of its."`
+	Fio    bool           `help:"Also measure with fio, which must be installed, alternately with ours. --check then requires our speeds within 10 % of fio's."`
 
-	Alpha        flags.Fraction `placeholder:"N" default:"3.33" help:"How often the text of all links is written and read (alpha): 3.33 is DRUM's in the paper's Table III for 80 billion pages."`
+	Alpha        flags.Fraction `placeholder:"N" default:"3.33" help:"How often the text of all links is written and read (alpha). 3.33 is DRUM's value in the paper's Table III for 80 billion pages."`
 	Share        flags.Fraction `placeholder:"SHARE" default:"0.15" help:"Share of the disks' time for URLseen, as in the paper."`
-	URLBytes     flags.Size     `name:"url-bytes" placeholder:"SIZE" default:"110B" help:"Text of a URL (b)."`
-	LinksPerPage flags.Fraction `placeholder:"N" default:"59" help:"Links on a page (l)."`
+	URLBytes     flags.Size     `name:"url-bytes" placeholder:"SIZE" default:"110B" help:"Size of a URL's text (b)."`
+	LinksPerPage flags.Fraction `placeholder:"N" default:"59" help:"Links per page (l)."`
 
 	output
 }
 
-// The time limits: that of --quick leaves room for what a measurement takes beyond its share.
+// The default durations. That of --quick leaves a margin below 30 s, since a measurement may exceed its
+// share.
 const (
 	diskTime  = 10 * time.Minute
 	quickTime = 24 * time.Second
 )
 
-// options is what the flags say.
+// options returns the options of the measurement.
 func (c *diskCmd) options() (benchdisk.Options, error) {
 	d := benchdisk.Options{
 		Dirs: c.Dir, Bytes: 1 << 30, Repeats: 3, Budget: diskTime,
@@ -53,7 +54,7 @@ func (c *diskCmd) options() (benchdisk.Options, error) {
 		d.Chunks = []int{1 << 20} // each start of fio takes a third of a second
 	}
 	if c.Fio {
-		d.Repeats++ // an even number: each of us is first as often, and the second to read a file may find it in a host's cache
+		d.Repeats++ // even, so each goes first equally often: the second may find a file in the host's cache
 	}
 	if c.Size != nil {
 		d.Bytes = int64(*c.Size)
@@ -79,14 +80,14 @@ func (c *diskCmd) options() (benchdisk.Options, error) {
 	if c.Fio {
 		program, err := exec.LookPath("fio")
 		if err != nil {
-			return d, fmt.Errorf("--fio: the program fio isn't installed (Debian: apt install fio): %w", err)
+			return d, fmt.Errorf("--fio: fio is not installed (Debian: apt install fio): %w", err)
 		}
 		d.Fio = program
 	}
 	return d, d.Validate()
 }
 
-// ints turns numbers of a flag into those of options.
+// ints converts the values of a flag.
 func ints[T ~int64](list []T) (out []int) {
 	for _, v := range list {
 		out = append(out, int(v))

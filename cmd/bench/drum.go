@@ -15,40 +15,40 @@ import (
 	"drumbeat/cmd/term"
 )
 
-// drumCmd has the options of benchdrum.Options. The paper's symbols are in brackets.
+// drumCmd has the flags for benchdrum.Options. Their help has the paper's symbols in brackets.
 type drumCmd struct {
 	Dir     []string `placeholder:"DIR" required:"" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
-	Forms   []string `placeholder:"NAME" default:"plain,rice,s2,log,crew,ours,cached,each" help:"Forms of DRUM to measure, each an addition to the one before: plain (the paper's), rice (coded keys), s2 (text compressed in buckets), log (one log of text), crew (parallel passes), ours (past the page cache), cached (a RAM cache in front); and each (rice, buckets merged one by one, with a skewed case); or none."`
-	Against []string `placeholder:"NAME" default:"none" help:"Other methods to measure in the same run and RAM: mercator-a, mercator-b, polybot, bloom, ram; or none, or all."`
+	Forms   []string `placeholder:"NAME" default:"plain,rice,s2,log,crew,ours,cached,each" help:"Forms of DRUM to measure, each adding to the one before: plain (the paper's), rice (coded keys), s2 (text compressed in buckets), log (one log of text), crew (parallel passes), ours (bypassing the page cache), cached (with a RAM cache); also each (rice, merging single buckets, with a skewed case); or none."`
+	Against []string `placeholder:"NAME" default:"none" help:"Baselines to measure in the same run and RAM: mercator-a, mercator-b, polybot, bloom, ram; or none, or all."`
 
-	Links     *flags.Count   `placeholder:"N" help:"Links to check (n). Default: 1e8, or 2e6 with --quick."`
-	Known     []flags.Count  `placeholder:"N" help:"Keys known before the first link (U). Repeatable: one point of the figures each. Default: 1e8, or 1e6 with --quick."`
+	Links     *flags.Count   `placeholder:"N" help:"Number of links to check (n). Default: 1e8, or 2e6 with --quick."`
+	Known     []flags.Count  `placeholder:"N" help:"Number of known keys before the first link (U). Repeatable: each is one point in the figures. Default: 1e8, or 1e6 with --quick."`
 	Unique    flags.Fraction `placeholder:"SHARE" default:"1/9" help:"Share of links that are new (p)."`
-	MissShare flags.Fraction `placeholder:"SHARE" default:"0.33" help:"Share of links that a RAM cache in front misses (pi), new ones included: the stream repeats recent URLs accordingly."`
-	RAM       *flags.Size    `name:"ram" placeholder:"SIZE" help:"RAM of a method (R). Default: 256MiB, or 16MiB with --quick."`
-	Disk      *flags.Size    `placeholder:"SIZE" help:"Disk that waiting links may take (D). Default: 8GB, or 96MB with --quick."`
-	CacheRAM  *flags.Size    `name:"cache-ram" placeholder:"SIZE" help:"RAM cache of the form cached, part of --ram. Default: an eighth of --ram."`
-	Buffer    *flags.Size    `placeholder:"SIZE" help:"Buffer of a bucket (M), a multiple of 4KiB. Default: 256KiB, or less if --ram is small."`
-	URLs      string         `name:"urls" placeholder:"FILE" help:"Take the URLs of this file, one a line, gzip if it ends with .gz, in place of generated ones. Nothing is known then before the first link."`
-	Seed      flags.Count    `placeholder:"N" default:"1" help:"Seed of the generated links."`
-	Repeat    *flags.Count   `placeholder:"N" help:"How often everything is measured. Default: 1."`
-	RivalTime *duration      `placeholder:"DURATION" help:"Time after which another method ends, with fewer links. Default: 1m, or 2s with --quick."`
-	Workers   flags.Count    `placeholder:"N" default:"0" help:"Buckets that crew, ours and cached merge at once. 0: as many as processors."`
-	Adders    flags.Count    `placeholder:"N" default:"0" help:"Goroutines that add. 0: as many as processors; other methods have one."`
-	Theorem   bool           `help:"Measure instead the plain form, Mercator-B and Polybot at small sizes where the quadratic term of the theorems is small, equal to the others, and dominant."`
-	NoLimit   bool           `help:"Don't limit the memory of the measured processes, page cache included, to 1.25 R + 64 MiB."`
-	Quick     bool           `help:"End within 30 s, with small sizes."`
+	MissShare flags.Fraction `placeholder:"SHARE" default:"0.33" help:"Share of links that miss a RAM cache in front (pi), including new ones. The stream repeats recent URLs accordingly."`
+	RAM       *flags.Size    `name:"ram" placeholder:"SIZE" help:"RAM of each method (R). Default: 256MiB, or 16MiB with --quick."`
+	Disk      *flags.Size    `placeholder:"SIZE" help:"Disk space for waiting links (D). Default: 8GB, or 96MB with --quick."`
+	CacheRAM  *flags.Size    `name:"cache-ram" placeholder:"SIZE" help:"Size of the RAM cache of the form cached, part of --ram. Default: an eighth of --ram."`
+	Buffer    *flags.Size    `placeholder:"SIZE" help:"Buffer size of a bucket (M), a multiple of 4KiB. Default: 256KiB, or less if --ram is small."`
+	URLs      string         `name:"urls" placeholder:"FILE" help:"Read the URLs from FILE, one per line (gzip if it ends with .gz), instead of generating them. No key is then known before the first link."`
+	Seed      flags.Count    `placeholder:"N" default:"1" help:"Random seed of the generated links."`
+	Repeat    *flags.Count   `placeholder:"N" help:"Number of repetitions. Default: 1."`
+	RivalTime *duration      `placeholder:"DURATION" help:"End a baseline after this time, with fewer links. Default: 1m, or 2s with --quick."`
+	Workers   flags.Count    `placeholder:"N" default:"0" help:"Number of buckets that crew, ours and cached merge concurrently. 0: the number of processors."`
+	Adders    flags.Count    `placeholder:"N" default:"0" help:"Number of goroutines that add links. 0: the number of processors; baselines have one."`
+	Theorem   bool           `help:"Instead measure the plain form, Mercator-B and Polybot at small sizes, where the quadratic term of the theorems is small, equal to the others, and dominant."`
+	NoLimit   bool           `help:"Do not limit the memory of the measured processes, page cache included, to 1.25 R + 64 MiB."`
+	Quick     bool           `help:"Use small sizes, to end within 30 s."`
 
 	output
 }
 
-// duration is a time.Duration, so that a flag can be absent.
+// duration is a time.Duration; a flag of type *duration is nil if it is not given.
 type duration = time.Duration
 
-// drumChildCmd is a measurement of bench drum in a process of its own.
+// drumChildCmd runs one measurement of bench drum in its own process.
 type drumChildCmd struct{}
 
-// Run reads a job and writes what was measured.
+// Run reads a job from standard input and writes its result to standard output.
 func (c *drumChildCmd) Run(a *term.App) error {
 	ctx, release := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer release()
@@ -58,7 +58,7 @@ func (c *drumChildCmd) Run(a *term.App) error {
 	return nil
 }
 
-// methods are the names of forms and baselines, in order.
+// methods returns the names of forms and baselines, in order.
 func (c *drumCmd) methods() (names []string) {
 	for _, list := range [][]string{c.Forms, c.Against} {
 		for _, name := range list {
@@ -74,7 +74,7 @@ func (c *drumCmd) methods() (names []string) {
 	return names
 }
 
-// options is what the flags say.
+// options returns the options of the measurement.
 func (c *drumCmd) options() (benchdrum.Options, error) {
 	d := benchdrum.Options{
 		Dirs: c.Dir, Methods: c.methods(), UniqueShare: float64(c.Unique), Misses: float64(c.MissShare),

@@ -9,7 +9,7 @@ import (
 	"drumbeat/cmd/term"
 )
 
-// TestBenchDrum: each measurement runs in a process of its own, whose result, limit and errors come back.
+// TestBenchDrum: each measurement runs in its own process, which reports results, limits and errors.
 func TestBenchDrum(t *testing.T) {
 	t.Setenv(term.ChildMode, "main")
 	dir := t.TempDir()

@@ -11,43 +11,43 @@ import (
 	"drumbeat/cmd/term"
 )
 
-// modelCmd has the parameters of model.Model. The paper's symbols are in brackets.
+// modelCmd has the flags for model.Model. Their help has the paper's symbols in brackets.
 type modelCmd struct {
-	Pages        []flags.Count  `placeholder:"N" default:"8e8,8e9,8e10,8e11,8e12" help:"Pages of a crawl, one row each (N)."`
-	Known        flags.Count    `placeholder:"N" default:"1e8" help:"URLs known before the first link (U)."`
-	LinksPerPage flags.Fraction `placeholder:"N" default:"59" help:"Links on a page (l)."`
+	Pages        []flags.Count  `placeholder:"N" default:"8e8,8e9,8e10,8e11,8e12" help:"Numbers of pages, one row each (N)."`
+	Known        flags.Count    `placeholder:"N" default:"1e8" help:"Number of known URLs before the first link (U)."`
+	LinksPerPage flags.Fraction `placeholder:"N" default:"59" help:"Links per page (l)."`
 	Unique       flags.Fraction `placeholder:"SHARE" default:"1/9" help:"Share of links that are new (p)."`
-	URLBytes     flags.Size     `name:"url-bytes" placeholder:"SIZE" default:"110B" help:"Text of a URL (b)."`
-	KeyBytes     flags.Size     `placeholder:"SIZE" default:"8B" help:"Key of a URL (H)."`
-	PointerBytes flags.Size     `placeholder:"SIZE" default:"4B" help:"Pointer that a key needs in RAM (P)."`
-	Buffer       flags.Size     `placeholder:"SIZE" default:"256kB" help:"Buffer of a bucket (M)."`
+	URLBytes     flags.Size     `name:"url-bytes" placeholder:"SIZE" default:"110B" help:"Size of a URL's text (b)."`
+	KeyBytes     flags.Size     `placeholder:"SIZE" default:"8B" help:"Size of a URL's key (H)."`
+	PointerBytes flags.Size     `placeholder:"SIZE" default:"4B" help:"Size of the pointer that a key needs in RAM (P)."`
+	Buffer       flags.Size     `placeholder:"SIZE" default:"256kB" help:"Buffer size of a bucket (M)."`
 
 	RAM             flags.Size     `name:"ram" placeholder:"SIZE" default:"1GB" help:"RAM in Table II (R)."`
-	Disk            flags.Size     `placeholder:"SIZE" default:"4390GB" help:"Disk in Table II (D)."`
-	CompressedBytes flags.Fraction `placeholder:"N" default:"5.5" help:"Bytes of a URL in Polybot's compressed file (bq)."`
+	Disk            flags.Size     `placeholder:"SIZE" default:"4390GB" help:"Disk space in Table II (D)."`
+	CompressedBytes flags.Fraction `placeholder:"N" default:"5.5" help:"Bytes per URL in Polybot's compressed file (bq)."`
 	ColumnRAM       []flags.Size   `name:"column-ram" placeholder:"SIZE" default:"4GB,8GB" help:"RAM of the columns of Tables III, VI and VII (R)."`
-	LeastDisk       flags.Size     `placeholder:"SIZE" default:"1TB" help:"Least disk in Tables III, VI and VII, where it grows with the crawl (D)."`
-	Bandwidth       flags.Size     `placeholder:"SIZE" default:"101250kB" help:"Bytes a second that disks read and write for URLseen (W)."`
+	LeastDisk       flags.Size     `placeholder:"SIZE" default:"1TB" help:"Minimum disk space in Tables III, VI and VII, where it grows with the crawl (D)."`
+	Bandwidth       flags.Size     `placeholder:"SIZE" default:"101250kB" help:"Bytes per second that disks read and write for URLseen (W)."`
 
-	CacheSpeed []flags.Count  `placeholder:"N" default:"113e3,185e3,416e3,2e6" help:"URLs a second that a RAM cache takes, one row of Table V each (mu)."`
-	MaxRate    flags.Count    `placeholder:"N" default:"4000" help:"Pages a second that the CPU admits, in Table V (Smax)."`
-	CacheRAM   flags.Size     `name:"cache-ram" placeholder:"SIZE" default:"320MB" help:"RAM cache in Table VI (c)."`
-	Misses     flags.Fraction `placeholder:"SHARE" default:"0.33" help:"Share of links that miss it, in Table VI (pi)."`
-	EntryBytes flags.Size     `placeholder:"SIZE" default:"20B" help:"RAM of an entry of the cache in Table VII (gamma)."`
-	HostDelay  time.Duration  `placeholder:"DURATION" default:"40s" help:"Time between visits to a host in Table VII (tau_h)."`
-	CacheStep  flags.Size     `placeholder:"SIZE" default:"50MB" help:"Steps in which Table VII searches the best size of the cache."`
-	MissCurve  string         `placeholder:"CURVE" default:"0:0.84;1:0.41;2:0.26;10:0.22" help:"Misses in Table VII, FACTOR:SHARE from FACTOR gamma tau_h l S bytes of cache on (pi)."`
+	CacheSpeed []flags.Count  `placeholder:"N" default:"113e3,185e3,416e3,2e6" help:"Speeds of a RAM cache in URLs per second, one row of Table V each (mu)."`
+	MaxRate    flags.Count    `placeholder:"N" default:"4000" help:"Pages per second that the CPU allows, in Table V (Smax)."`
+	CacheRAM   flags.Size     `name:"cache-ram" placeholder:"SIZE" default:"320MB" help:"Size of the RAM cache in Table VI (c)."`
+	Misses     flags.Fraction `placeholder:"SHARE" default:"0.33" help:"Share of links that miss the RAM cache, in Table VI (pi)."`
+	EntryBytes flags.Size     `placeholder:"SIZE" default:"20B" help:"RAM per cache entry in Table VII (gamma)."`
+	HostDelay  time.Duration  `placeholder:"DURATION" default:"40s" help:"Delay between requests to a host in Table VII (tau_h)."`
+	CacheStep  flags.Size     `placeholder:"SIZE" default:"50MB" help:"Step by which Table VII searches the best cache size."`
+	MissCurve  string         `placeholder:"CURVE" default:"0:0.84;1:0.41;2:0.26;10:0.22" help:"Miss rates in Table VII: FACTOR:SHARE pairs, each for caches of at least FACTOR gamma tau_h l S bytes (pi)."`
 
-	PLDs           flags.Count    `name:"plds" placeholder:"N" default:"33e6" help:"PLDs in Theorems 6 and 7 (V)."`
+	PLDs           flags.Count    `name:"plds" placeholder:"N" default:"33e6" help:"Number of PLDs in Theorems 6 and 7 (V)."`
 	MeanBudget     flags.Fraction `placeholder:"PAGES" default:"11" help:"Mean budget of a PLD (E[B])."`
-	UniquePerPage  flags.Fraction `placeholder:"N" default:"6.5" help:"New URLs on a page (L)."`
+	UniquePerPage  flags.Fraction `placeholder:"N" default:"6.5" help:"New URLs per page (L)."`
 	PagesPerSecond flags.Count    `placeholder:"N" default:"3100" help:"Crawling rate in Theorems 6 and 7 (S)."`
-	BudgetPages    []flags.Count  `placeholder:"N" default:"1e8,8e9,8e10" help:"Pages of a crawl, one row of Theorems 6 and 7 each (N)."`
+	BudgetPages    []flags.Count  `placeholder:"N" default:"1e8,8e9,8e10" help:"Numbers of pages, one row of Theorems 6 and 7 each (N)."`
 
 	output
 }
 
-// model is what the flags say.
+// model returns the model with the parameters of the flags.
 func (c *modelCmd) model() (model.Model, error) {
 	var curve model.MissCurve
 	if err := curve.UnmarshalText([]byte(c.MissCurve)); err != nil {

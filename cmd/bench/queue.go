@@ -9,24 +9,24 @@ import (
 	"drumbeat/cmd/term"
 )
 
-// queueCmd has the options of benchqueue.Options.
+// queueCmd has the flags for benchqueue.Options.
 type queueCmd struct {
 	Dir       []string     `placeholder:"DIR" required:"" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
-	Size      *flags.Size  `placeholder:"SIZE" help:"Records of one measurement, before compression; three times as much space is asked for. Default: 1GiB, or 64MiB with --quick."`
-	Block     flags.Size   `placeholder:"SIZE" default:"256KiB" help:"Block of the queues, a multiple of 4KiB up to 4MiB. The bare disk is measured in chunks of this size."`
-	URLs      string       `name:"urls" placeholder:"FILE" help:"File of URLs, one a line, unpacked if its name ends with .gz: 70,000 distinct ones at least. Default: the generator's of bench drum."`
-	Appenders *flags.Count `placeholder:"N" help:"How many append at once where it is more than one. Default: the number of CPUs, 2 at least."`
-	Queues    flags.Count  `placeholder:"N" default:"64" help:"Queues that are filled in turns, as BEAST does."`
-	Record    flags.Size   `placeholder:"SIZE" default:"100B" help:"Length of the records that can't be compressed."`
-	Sizes     []flags.Size `placeholder:"SIZE" help:"Lengths of such records for a figure. Repeatable. Default: 16B to 4KiB; with --quick 32B, 1KiB."`
-	Blocks    []flags.Size `placeholder:"SIZE" help:"Sizes of blocks of URLs for a figure. Repeatable. Default: 32KiB to 4MiB; with --quick 64KiB, 1MiB."`
-	Repeat    *flags.Count `placeholder:"N" help:"How often all is measured. Default: 3, or 1 with --quick."`
-	Seed      flags.Count  `placeholder:"N" default:"1" help:"Seed of the random numbers."`
-	Quick     bool         `help:"End within 30 s: smaller sizes."`
+	Size      *flags.Size  `placeholder:"SIZE" help:"Size of the records of a measurement, before compression. Disk space: three times as much. Default: 1GiB, or 64MiB with --quick."`
+	Block     flags.Size   `placeholder:"SIZE" default:"256KiB" help:"Block size of the queues, a multiple of 4KiB up to 4MiB. The bare disk is measured in chunks of this size."`
+	URLs      string       `name:"urls" placeholder:"FILE" help:"File with at least 70,000 distinct URLs, one per line, gzip if its name ends with .gz. Default: the generator of bench drum."`
+	Appenders *flags.Count `placeholder:"N" help:"Number of concurrent appenders in parallel measurements. Default: the number of CPUs, at least 2."`
+	Queues    flags.Count  `placeholder:"N" default:"64" help:"Number of queues that are filled alternately, as in BEAST."`
+	Record    flags.Size   `placeholder:"SIZE" default:"100B" help:"Size of the incompressible records."`
+	Sizes     []flags.Size `placeholder:"SIZE" help:"Sizes of incompressible records for a figure. Repeatable. Default: 16B to 4KiB; with --quick 32B, 1KiB."`
+	Blocks    []flags.Size `placeholder:"SIZE" help:"Block sizes of URLs for a figure. Repeatable. Default: 32KiB to 4MiB; with --quick 64KiB, 1MiB."`
+	Repeat    *flags.Count `placeholder:"N" help:"Number of repetitions. Default: 3, or 1 with --quick."`
+	Seed      flags.Count  `placeholder:"N" default:"1" help:"Random seed."`
+	Quick     bool         `help:"Use smaller sizes, to end within 30 s."`
 	output
 }
 
-// options is what the flags say.
+// options returns the options of the measurement.
 func (c *queueCmd) options() benchqueue.Options {
 	b := benchqueue.Options{Dirs: c.Dir, BlockBytes: int(c.Block), Queues: int(c.Queues), RecordBytes: int(c.Record), URLs: c.URLs,
 		Seed: uint64(c.Seed)}

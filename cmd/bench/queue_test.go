@@ -9,7 +9,7 @@ import (
 	"drumbeat/cmd/term"
 )
 
-// TestBenchQueueCommand: what goes in and what comes out.
+// TestBenchQueueCommand: exit codes and output for good and bad flags.
 func TestBenchQueueCommand(t *testing.T) {
 	dir, out := t.TempDir(), t.TempDir()
 	small := []string{"bench", "queue", "--dir=" + dir, "--size=100KiB", "--block=8KiB", "--sizes=50B", "--blocks=16KiB", "--queues=2",

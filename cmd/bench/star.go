@@ -9,23 +9,23 @@ import (
 	"drumbeat/cmd/term"
 )
 
-// starCmd has the options of budget.Star. The paper's symbols are in brackets.
+// starCmd has the flags for budget.Star. Their help has the paper's symbols in brackets.
 type starCmd struct {
 	Dir        []string       `placeholder:"DIR" required:"" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
-	PLDs       *flags.Count   `name:"plds" placeholder:"N" help:"PLDs that are linked to (V). Default: 1e6, or 1e5 with --quick."`
-	Edges      *flags.Count   `placeholder:"N" help:"Pairs of PLDs that are linked, the giant's apart. Default: 5e6, or 5e5 with --quick."`
-	Unique     flags.Fraction `placeholder:"SHARE" default:"1/2" help:"Share of the links whose pair is new."`
-	Neighbours *flags.Count   `placeholder:"N" help:"In-neighbours of the giant. Default: 2e6, or 2e5 with --quick."`
-	Checks     *flags.Count   `placeholder:"N" help:"URLs that ask for a budget. Default: 4e6, or 4e5 with --quick."`
+	PLDs       *flags.Count   `name:"plds" placeholder:"N" help:"Number of PLDs that are linked to (V). Default: 1e6, or 1e5 with --quick."`
+	Edges      *flags.Count   `placeholder:"N" help:"Number of linked pairs of PLDs, without the giant's. Default: 5e6, or 5e5 with --quick."`
+	Unique     flags.Fraction `placeholder:"SHARE" default:"1/2" help:"Share of links whose pair of PLDs is new."`
+	Neighbours *flags.Count   `placeholder:"N" help:"Number of PLDs that link to the giant. Default: 2e6, or 2e5 with --quick."`
+	Checks     *flags.Count   `placeholder:"N" help:"Number of URLs that check their budget. Default: 4e6, or 4e5 with --quick."`
 	RAM        *flags.Size    `name:"ram" placeholder:"SIZE" help:"RAM of both drums together (R). Default: 32MiB, or 16MiB with --quick."`
-	PageCache  bool           `help:"Read and write through the page cache. Without it past it (O_DIRECT), where the file system can: the cache would flatter."`
-	Repeat     *flags.Count   `placeholder:"N" help:"How often each case is measured. Default: 3, or 2 with --quick."`
-	Seed       flags.Count    `placeholder:"N" default:"1" help:"Seed of the random numbers."`
-	Quick      bool           `help:"End within 30 s: smaller sizes."`
+	PageCache  bool           `help:"Read and write through the page cache. Default: bypass it (O_DIRECT) where the file system supports it, since caching would inflate the rates."`
+	Repeat     *flags.Count   `placeholder:"N" help:"Number of measurements of each case. Default: 3, or 2 with --quick."`
+	Seed       flags.Count    `placeholder:"N" default:"1" help:"Random seed."`
+	Quick      bool           `help:"Use smaller sizes, to end within 30 s."`
 	output
 }
 
-// options is what the flags say.
+// options returns the options of the measurement.
 func (c *starCmd) options() budget.Star {
 	s := budget.Star{Dirs: c.Dir, Unique: float64(c.Unique), Seed: uint64(c.Seed), PageCache: c.PageCache}
 	if c.Quick {

@@ -1,21 +1,19 @@
-// Package botpage is the command bot-page: it prints or serves the page for site owners that the operator of
-// a crawl publishes. It says who crawls, why, how to stop it or slow it down, what it obeys, and where it
-// comes from.
+// Package botpage is the command bot-page: it prints or serves a page for site owners, which the operator of
+// a crawl publishes. The page says who crawls and why, how to stop the crawler or slow it down, what it
+// obeys, and which addresses it uses.
 //
-// Command is its flags: those of a crawl that the page tells of (flags.Who, Delays, Health), so that the
-// same values give the page of that crawl, and its own: the purpose, the addresses, and the form. page.go
-// has what the page says and its forms: HTML in one file without anything from elsewhere, plain text, and
-// the addresses as JSON in the form in which search engines publish theirs. Everything that comes from flags
-// is escaped by html/template.
+// Command is its flags: those of a crawl that the page describes (flags.Who, Delays, Health), so that equal
+// values give the page of that crawl, and its own: the purpose, the addresses, and the form. page.go has the
+// text and its forms: HTML in one file without external resources, plain text, and the addresses as JSON in
+// the form that search engines publish. html/template escapes all values of flags.
 //
-// --out writes a file that appears in one piece. --serve answers GET and HEAD for the page, /ip-ranges.json
-// and a /robots.txt that lets everybody in; connections, heads and times are bounded, since anybody may ask,
-// and answers under way have five seconds when a signal ends it.
+// --out replaces a file atomically. --serve answers GET and HEAD for the page, /ip-ranges.json and a
+// /robots.txt that allows everything. Connections, headers and times are bounded, since anybody may send
+// requests; after a signal, responses in flight have five seconds.
 //
-// Exit codes: 0, also after a signal; term.ExitUsage (2) for a bad flag or an address that can't be listened
-// on.
+// Exit codes: 0, also after a signal; term.ExitUsage (2) for a bad flag or an address that cannot be used.
 //
-// The server has a goroutine for each connection, 128 at most; the page is made once and only read by them.
+// The server has a goroutine per connection, at most 128; they share the page, which does not change.
 package botpage
 
 import (
@@ -38,7 +36,7 @@ import (
 	"drumbeat/cmd/term"
 )
 
-// Command is the table of bot-page's flags: what a crawl has of them, and the page's own.
+// Command is the table of bot-page's flags: some of a crawl's, and the page's own.
 type Command struct {
 	flags.Who
 	Purpose   string            `group:"what" placeholder:"TEXT" help:"Purpose of the crawl, in a sentence or two. Required: site owners ask this first."`
@@ -88,13 +86,13 @@ func (c *Command) check() error {
 		return err
 	}
 	if c.Purpose = strings.TrimSpace(c.Purpose); c.Purpose == "" {
-		return errors.New("--purpose is missing: say in a sentence what the crawl is for")
+		return errors.New("--purpose is missing: describe the purpose of the crawl in a sentence")
 	}
 	if c.JSON && len(c.Addresses) == 0 {
-		return errors.New("--json prints the --addresses, and there are none")
+		return errors.New("--json prints the --addresses, but none are given")
 	}
 	if c.Serve != "" && c.Out != "" {
-		return errors.New("--serve and --out: one or the other")
+		return errors.New("give either --serve or --out, not both")
 	}
 	c.Who.Complete()
 	if c.HostDelay == nil {
@@ -103,7 +101,7 @@ func (c *Command) check() error {
 	return c.Delays.Complete()
 }
 
-// publish writes a file that others read: it appears in one piece.
+// publish replaces a file atomically, so its readers never see a part of it.
 func publish(name string, data []byte) error {
 	tmp, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".tmp*")
 	if err != nil {
@@ -111,7 +109,7 @@ func publish(name string, data []byte) error {
 	}
 	_, err = tmp.Write(data)
 	if err == nil {
-		err = tmp.Chmod(0o644) // it is to be published
+		err = tmp.Chmod(0o644) // for a web server of another user
 	}
 	err = errors.Join(err, tmp.Close())
 	if err == nil {
@@ -123,13 +121,13 @@ func publish(name string, data []byte) error {
 	return nil
 }
 
-// Bounds of the server: it has three small answers, and anybody may ask.
+// Limits of the server: it has three small files, and anybody may send requests.
 const (
 	pageConnections = 128
 	pageHeadBytes   = 16 << 10
 	pageTimeout     = 10 * time.Second
 	pageIdle        = 30 * time.Second
-	pageGrace       = 5 * time.Second // for answers under way when it ends
+	pageGrace       = 5 * time.Second // for responses in flight when it ends
 	pageMaxAge      = "public, max-age=3600"
 )
 
@@ -145,7 +143,7 @@ func serveBotPage(ctx context.Context, a *term.App, addr string, page *botPage) 
 	}
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: pageTimeout, ReadTimeout: pageTimeout, WriteTimeout: pageTimeout,
 		IdleTimeout: pageIdle, MaxHeaderBytes: pageHeadBytes}
-	fmt.Fprintf(a.Stderr, "drumbeat: serving http://%s/ , /ip-ranges.json and /robots.txt until a signal comes\n", listener.Addr())
+	fmt.Fprintf(a.Stderr, "drumbeat: serving http://%s/ , /ip-ranges.json and /robots.txt until a signal\n", listener.Addr())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(netutil.LimitListener(listener, pageConnections)) }()
 	select {
@@ -156,13 +154,13 @@ func serveBotPage(ctx context.Context, a *term.App, addr string, page *botPage) 
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), pageGrace)
 	defer cancel()
 	if err := server.Shutdown(grace); err != nil {
-		_ = server.Close() // who is still reading has had its time
+		_ = server.Close() // cuts off clients that are still reading
 	}
 	<-ended
 	return nil
 }
 
-// handler answers GET and HEAD for the page, the addresses and a robots.txt that lets everybody in.
+// handler answers GET and HEAD for the page, the addresses and a robots.txt that allows everything.
 func (p *botPage) handler() (http.Handler, error) {
 	page, err := p.html()
 	if err != nil {

@@ -25,24 +25,24 @@ import (
 	"drumbeat/robots"
 )
 
-// botPageArgs are those of a page for somebody's crawl.
+// botPageArgs returns the arguments for a page, with more flags.
 func botPageArgs(more ...string) []string {
 	return append([]string{"bot-page", "--agent=Survey-Bot", "--contact=ops@example.org", "--purpose=To learn how the web is linked.",
 		"--addresses=192.0.2.0/28,2001:db8::/48"}, more...)
 }
 
-// wantIn checks that a text has all of some pieces.
+// wantIn checks that a text contains all pieces.
 func wantIn(t *testing.T, what, text string, pieces ...string) {
 	t.Helper()
 	for _, p := range pieces {
 		if !strings.Contains(text, p) {
-			t.Errorf("%s doesn't say %q:\n%s", what, p, text)
+			t.Errorf("%s lacks %q:\n%s", what, p, text)
 		}
 	}
 }
 
-// TestBotPage: the page says who, why, how to stop it, what is obeyed, with the delays given, and from
-// where; in both forms.
+// TestBotPage: both forms of the page have the contact, the purpose, how to stop the crawler, the rules and
+// delays in force, and the addresses.
 func TestBotPage(t *testing.T) {
 	say := []string{"ops@example.org", "To learn how the web is linked.", "Survey-Bot/" + term.Version + " (+ops@example.org)",
 		"User-agent: Survey-Bot\n", "Disallow: /\n", "Crawl-delay: 30\n", "RFC 9309", "X-Robots-Tag", "Retry-After", "429", "401 or 403",
@@ -63,7 +63,7 @@ func TestBotPage(t *testing.T) {
 	checkPage(t, own)
 }
 
-// TestBotPageExamples: our own matcher takes each example as the page says.
+// TestBotPageExamples: our own matcher applies each example of robots.txt as the page says.
 func TestBotPageExamples(t *testing.T) {
 	c := &Command{Who: flags.Who{Agent: "Survey-Bot", Contact: "a@example.org"}, Purpose: "x"}
 	if err := c.check(); err != nil {
@@ -96,7 +96,7 @@ func TestBotPageExamples(t *testing.T) {
 	}
 }
 
-// checkPage: elements are closed in order, and nothing comes from elsewhere.
+// checkPage checks that elements are closed in order and that there are no external resources.
 func checkPage(t *testing.T, page string) {
 	t.Helper()
 	void := map[string]bool{"meta": true, "br": true}
@@ -132,7 +132,7 @@ func checkPage(t *testing.T, page string) {
 	}
 }
 
-// TestBotPageEscapes: what the operator wrote stays text.
+// TestBotPageEscapes: HTML in values of flags is escaped.
 func TestBotPageEscapes(t *testing.T) {
 	page, _ := wantExit(t, term.ExitDone, "", botPageArgs("--purpose=</dd><script>alert(1)</script>\n& \"quoted\" <b>", "--contact=javascript:alert'1'")...)
 	checkPage(t, page)
@@ -161,7 +161,7 @@ func TestBotPageRanges(t *testing.T) {
 	}
 }
 
-// TestBotPageFile: --out appears in one piece, can be read by others, and leaves nothing else.
+// TestBotPageFile: the file of --out can be read by others, and no temporary file is left.
 func TestBotPageFile(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "bot.html")
@@ -186,8 +186,8 @@ func TestBotPageFile(t *testing.T) {
 		want string
 	}{
 		{[]string{"bot-page", "--purpose=x"}, "--contact is missing"}, {[]string{"bot-page", "--contact=a@example.org"}, "--purpose is missing"},
-		{[]string{"bot-page", "--contact=a@example.org", "--purpose=x", "--json"}, "there are none"},
-		{botPageArgs("--json", "--text"), "can't be used together"}, {botPageArgs("--serve=:0", "--out=x"), "one or the other"},
+		{[]string{"bot-page", "--contact=a@example.org", "--purpose=x", "--json"}, "none are given"},
+		{botPageArgs("--json", "--text"), "can't be used together"}, {botPageArgs("--serve=:0", "--out=x"), "not both"},
 		{botPageArgs("--agent=bot 1"), "product token"}, {botPageArgs("--host-delay=1s", "--host-delay-min=2s"), "is more than"},
 		{botPageArgs("--serve=999.1.1.1:80"), "--serve"},
 	} {
@@ -197,7 +197,8 @@ func TestBotPageFile(t *testing.T) {
 	}
 }
 
-// TestBotPageServed: GET and HEAD of three files over loopback; anything else is refused; it ends when told.
+// TestBotPageServed: the server answers GET and HEAD for three files, refuses all else, and ends with its
+// context.
 func TestBotPageServed(t *testing.T) {
 	c := &Command{Who: flags.Who{Agent: "Survey-Bot", Contact: "a@example.org"}, Purpose: "x"}
 	c.Addresses = []flags.NetPrefix{{Prefix: netip.MustParsePrefix("192.0.2.0/28")}}

@@ -13,7 +13,7 @@ import (
 	"drumbeat/cmd/flags"
 )
 
-// botPage is what the page says; HTML and text are two forms of it.
+// botPage is the content of the page; HTML and text are two forms of it.
 type botPage struct {
 	Agent, UserAgent, From   string
 	Contact, ContactLink     string
@@ -25,10 +25,10 @@ type botPage struct {
 	made                     time.Time
 }
 
-// robotsExample is a robots.txt for exactly this crawler.
+// robotsExample is a robots.txt for this crawler.
 type robotsExample struct{ What, Lines string }
 
-// page is the page of a command whose flags have been checked and completed.
+// page returns the page. The flags must have been checked and completed.
 func (c *Command) page(now time.Time) *botPage {
 	p := &botPage{Agent: c.Agent, UserAgent: c.UserAgent, From: c.FromHeader(), Contact: c.Contact, ContactLink: flags.ContactLink(c.Contact),
 		Purpose: c.Purpose, Date: now.UTC().Format("2006-01-02"), made: now}
@@ -36,38 +36,38 @@ func (c *Command) page(now time.Time) *botPage {
 		p.Addresses = append(p.Addresses, a.Prefix)
 	}
 	agent := "User-agent: " + c.Agent + "\n"
-	// Crawl-delay is no rule of RFC 9309: without a Disallow line behind it the next group would go on with
-	// this one.
+	// Crawl-delay is not a rule of RFC 9309: without a Disallow line after it, the next group would merge
+	// with this one.
 	p.Examples = []robotsExample{
-		{"Keep us out altogether:", agent + "Disallow: /\n"},
-		{"Keep us out of parts of the site (* is any text, $ the end of the URL):", agent + "Disallow: /private/\nDisallow: /*?sort=\nDisallow: /*.pdf$\n"},
-		{"Slow us down to a request in 30 seconds:", agent + "Crawl-delay: 30\nDisallow:\n"},
+		{"Keep us off the whole site:", agent + "Disallow: /\n"},
+		{"Keep us out of parts of the site (* matches any text, $ the end of the URL):", agent + "Disallow: /private/\nDisallow: /*?sort=\nDisallow: /*.pdf$\n"},
+		{"Slow us down to one request in 30 seconds:", agent + "Crawl-delay: 30\nDisallow:\n"},
 		{"Rules for several crawlers, with an exception:", "User-agent: another-bot\n" + agent + "Disallow: /archive/\nAllow: /archive/index.html\n"},
 	}
-	p.Robots = fmt.Sprintf("The group that names %s counts for us, in any spelling of upper and lower case; the group for * only where there is none. "+
-		"We read robots.txt before the first page of a host and again at least once a day, so a change counts within 24 hours.", c.Agent)
+	p.Robots = fmt.Sprintf("We obey the group that names %s (case is ignored), or the group for * if there is none. "+
+		"We read robots.txt before the first page of a host and again at least once a day, so a change takes effect within 24 hours.", c.Agent)
 	p.Obeyed = []string{
-		"robots.txt as RFC 9309 has it: for each host, scheme and port; the longest rule that matches counts, and Allow if two are as long. " +
-			"While it answers 5xx or 429, or does not answer, we fetch nothing from that host, unless we have a copy.",
+		"robots.txt by RFC 9309, for each host, scheme and port. The longest matching rule applies, and Allow if two are equally long. " +
+			"While robots.txt returns 5xx or 429, or does not respond, we fetch nothing from that host, unless we have a copy.",
 		fmt.Sprintf("Crawl-delay in robots.txt, up to %s.", spanText(c.MaxCrawlDelay)),
 		c.nofollow(),
-		"429 and 503: the host rests, as long as Retry-After says (up to 24 hours at a time), or else as below.",
-		"One connection to a host at a time; no cookies, no forms, no logins; a body longer than the limit is left unread.",
+		"429 and 503: we send no request to the host for the time in Retry-After (up to 24 hours at a time), or else as below.",
+		"One connection to a host at a time; no cookies, no form input, no logins; no bodies beyond a size limit.",
 	}
 	p.Limits, p.Refusals = c.limits(), c.refusals()
 	return p
 }
 
-// nofollow says what is done about it.
+// nofollow describes the handling of nofollow.
 func (c *Command) nofollow() string {
-	const what = "nofollow and none in robots meta elements and in the X-Robots-Tag header, for all crawlers or for our token, and rel=nofollow on links"
+	const what = "nofollow and none in robots meta elements and the X-Robots-Tag header, for all crawlers or for our token, and rel=nofollow on links"
 	if c.Nofollow == "ignore" {
-		return "Not in this crawl: " + what + ". They are recorded with the page, as is noindex; use robots.txt instead."
+		return "Not in this crawl: " + what + ". We record them with the page, like noindex; use robots.txt instead."
 	}
-	return what + ": we don't take such links from the page. noindex is recorded with the page."
+	return what + ": we do not follow such links. We record noindex with the page."
 }
 
-// spanText is a duration without zeros at its end.
+// spanText formats a duration without trailing zero units.
 func spanText(d time.Duration) string {
 	text := d.String()
 	if t, ok := strings.CutSuffix(text, "m0s"); ok {
@@ -79,48 +79,48 @@ func spanText(d time.Duration) string {
 	return text
 }
 
-// limits are the delays in force.
+// limits describes the delays in force.
 func (c *Command) limits() (list []string) {
 	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	if d := *c.HostDelay; d > 0 {
-		add("At least %s pass between two visits to a host; for sites that many others link to it is less, but never below %s.", spanText(d),
+		add("At least %s pass between requests to a host; less for sites that many others link to, but never below %s.", spanText(d),
 			spanText(*c.HostDelayMin))
 	}
 	if f := *c.HostDelayFactor; f > 0 {
-		add("A host rests at least %v times as long as its last answer took.", f)
+		add("We wait at least %v times the last response time before the next request to a host.", f)
 	}
 	if d := *c.PLDDelay; d > 0 {
-		add("At least %s pass between two requests to hosts of one registered domain; for those with many links to them never below %s.", spanText(d),
+		add("At least %s pass between requests to hosts of one registered domain; less for domains that many others link to, but never below %s.", spanText(d),
 			spanText(*c.PLDDelayMin))
 	}
 	if d := c.ServerDelay; d > 0 {
-		add("At least %s pass between two visits to an IP address; for those of such sites never below %s.", spanText(d), spanText(*c.ServerDelayMin))
+		add("At least %s pass between requests to an IP address; less for addresses of such sites, but never below %s.", spanText(d), spanText(*c.ServerDelayMin))
 	}
 	if n := *c.NetworkRate; n > 0 {
-		add("At most %v requests a second go to a network (an IPv4 /24, an IPv6 /48).", n)
+		add("We send at most %v requests per second to a network (an IPv4 /24 or IPv6 /48).", n)
 	}
 	if n := *c.NetworkConnections; n > 0 {
-		add("At most %v exchanges with a network are under way at once.", n)
+		add("We use at most %v concurrent connections to a network.", n)
 	}
 	return list
 }
 
-// refusals say what is done about sites that fail, or that don't want the crawler.
+// refusals describes the back-off from sites that fail or refuse.
 func (c *Command) refusals() (list []string) {
 	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
-	add("After a 429, 503 or other 5xx, a timeout or a connection that breaks, a host rests for %s, twice as long each further time, up to %s.",
+	add("After a 429, 503 or other 5xx, a timeout or a broken connection, we send no request to the host for %s, twice as long after each further one, up to %s.",
 		spanText(c.Backoff), spanText(c.BackoffMax))
 	if c.HostFailures > 0 {
-		add("After %d failures in a row it rests for hours, with one request between.", c.HostFailures)
+		add("After %d consecutive failures we back off for hours, with one request between.", c.HostFailures)
 	}
 	if c.HostRefusals > 0 {
-		add("After %d answers of 401 or 403 without a page between (a challenge page counts as 3) it rests for a day, then for a week, then we "+
-			"leave it alone for good. We don't change our name or address to get around a refusal.", c.HostRefusals)
+		add("After %d responses of 401 or 403 without a page between (a challenge page counts as 3) we back off for a day, then for a week, then "+
+			"forever. We do not change our name or address to get around a refusal.", c.HostRefusals)
 	}
 	return list
 }
 
-// ranges is the file of addresses in the form that search engines publish: creationTime and prefixes.
+// ranges returns the addresses as JSON, in the form that search engines publish: creationTime and prefixes.
 func (p *botPage) ranges() ([]byte, error) {
 	type prefix struct {
 		V4 string `json:"ipv4Prefix,omitempty"`
@@ -144,7 +144,7 @@ func (p *botPage) ranges() ([]byte, error) {
 	return append(data, '\n'), nil
 }
 
-// html is the page as one file without anything from elsewhere.
+// html returns the page as one HTML file without external resources.
 func (p *botPage) html() ([]byte, error) {
 	t, err := template.New("page").Parse(botPageHTML)
 	if err != nil {
@@ -157,7 +157,7 @@ func (p *botPage) html() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// LinkURL marks the contact's link as one that may stand in href: ContactLink made it.
+// LinkURL marks the contact's link as safe in href: flags.ContactLink allows only mailto, http and https.
 func (p *botPage) LinkURL() template.URL { return template.URL(p.ContactLink) }
 
 const botPageHTML = `<!DOCTYPE html>
@@ -180,11 +180,11 @@ dt { font-weight: 600; margin-top: .6rem; } dd { margin-left: 0; overflow-wrap: 
 </head>
 <body>
 <h1>{{.Agent}}: about this crawler</h1>
-<p>You have found requests of <code>{{.Agent}}</code> in your log. This page says who makes them, why, and how to stop or slow them.</p>
+<p>You have found requests of <code>{{.Agent}}</code> in your log. This page says who sends them, why, and how to stop them or slow them down.</p>
 <dl>
-<dt>Who runs it</dt>
+<dt>Operator</dt>
 <dd>{{if .ContactLink}}<a href="{{.LinkURL}}">{{.Contact}}</a>{{else}}{{.Contact}}{{end}}</dd>
-<dt>What for</dt>
+<dt>Purpose</dt>
 <dd>{{.Purpose}}</dd>
 <dt>User-Agent</dt>
 <dd><code>{{.UserAgent}}</code></dd>
@@ -198,31 +198,31 @@ dt { font-weight: 600; margin-top: .6rem; } dd { margin-left: 0; overflow-wrap: 
 {{range .Examples}}<p>{{.What}}</p>
 <pre>{{.Lines}}</pre>
 {{end}}<p>{{.Robots}}</p>
-<p>If something is urgent, or robots.txt doesn't help, write to {{if .ContactLink}}<a href="{{.LinkURL}}">{{.Contact}}</a>{{else}}{{.Contact}}{{end}}.</p>
+<p>If it is urgent, or robots.txt does not help, write to {{if .ContactLink}}<a href="{{.LinkURL}}">{{.Contact}}</a>{{else}}{{.Contact}}{{end}}.</p>
 <h2>What it obeys</h2>
 <ul>
 {{range .Obeyed}}<li>{{.}}</li>
 {{end}}</ul>
-{{if .Limits}}<h2>How often it comes</h2>
+{{if .Limits}}<h2>How often it visits</h2>
 <ul>
 {{range .Limits}}<li>{{.}}</li>
 {{end}}</ul>
-{{end}}<h2>Sites that fail, or don't want it</h2>
+{{end}}<h2>Sites that fail or refuse</h2>
 <ul>
 {{range .Refusals}}<li>{{.}}</li>
 {{end}}</ul>
-<h2>Where it comes from</h2>
-{{if .Addresses}}<p>Requests come from these addresses only; others that use the name aren't ours.</p>
+<h2>Addresses</h2>
+{{if .Addresses}}<p>Our requests come only from these addresses; others that use the name are not ours.</p>
 <ul>
 {{range .Addresses}}<li><code>{{.}}</code></li>
 {{end}}</ul>
-{{else}}<p>Its addresses aren't listed. If you doubt that a request is ours, ask.</p>
+{{else}}<p>The addresses are not listed. Ask us whether a request is ours.</p>
 {{end}}<p>As of {{.Date}}.</p>
 </body>
 </html>
 `
 
-// text is the page for a terminal or a text file.
+// text returns the page as plain text.
 func (p *botPage) text() []byte {
 	var b bytes.Buffer
 	head := func(s string) { fmt.Fprintf(&b, "\n%s\n%s\n\n", s, strings.Repeat("-", utf8.RuneCountInString(s))) }
@@ -233,7 +233,7 @@ func (p *botPage) text() []byte {
 	}
 	title := p.Agent + ": about this crawler"
 	fmt.Fprintf(&b, "%s\n%s\n\n", title, strings.Repeat("=", len(title)))
-	fmt.Fprintf(&b, "Who runs it:          %s\nWhat for:             %s\nUser-Agent:           %s\n", p.Contact, oneLineText(p.Purpose), p.UserAgent)
+	fmt.Fprintf(&b, "Operator:             %s\nPurpose:              %s\nUser-Agent:           %s\n", p.Contact, oneLineText(p.Purpose), p.UserAgent)
 	if p.From != "" {
 		fmt.Fprintf(&b, "From:                 %s\n", p.From)
 	}
@@ -246,20 +246,20 @@ func (p *botPage) text() []byte {
 			b.WriteString("    " + line)
 		}
 	}
-	fmt.Fprintf(&b, "\n%s\n\nIf something is urgent, or robots.txt doesn't help, write to %s.\n", p.Robots, p.Contact)
+	fmt.Fprintf(&b, "\n%s\n\nIf it is urgent, or robots.txt does not help, write to %s.\n", p.Robots, p.Contact)
 	head("What it obeys")
 	list(p.Obeyed)
 	if len(p.Limits) > 0 {
-		head("How often it comes")
+		head("How often it visits")
 		list(p.Limits)
 	}
-	head("Sites that fail, or don't want it")
+	head("Sites that fail or refuse")
 	list(p.Refusals)
-	head("Where it comes from")
+	head("Addresses")
 	if len(p.Addresses) == 0 {
-		b.WriteString("Its addresses aren't listed. If you doubt that a request is ours, ask.\n")
+		b.WriteString("The addresses are not listed. Ask us whether a request is ours.\n")
 	} else {
-		b.WriteString("Requests come from these addresses only; others that use the name aren't ours.\n\n")
+		b.WriteString("Our requests come only from these addresses; others that use the name are not ours.\n\n")
 	}
 	for _, a := range p.Addresses {
 		fmt.Fprintf(&b, "- %s\n", a)
@@ -268,5 +268,5 @@ func (p *botPage) text() []byte {
 	return b.Bytes()
 }
 
-// oneLineText joins lines: a list's items and fields are one line each.
+// oneLineText joins the lines of s, since each item and field of the text is one line.
 func oneLineText(s string) string { return strings.Join(strings.Fields(s), " ") }
