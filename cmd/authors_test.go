@@ -14,9 +14,9 @@ import (
 	"drumbeat/cmd/flags"
 )
 
-// TestNoAuthorsInDefaults: nothing that the program sends, prints or writes by itself names somebody to
-// complain to: strings of the source have no addresses but those that are reserved for examples, and links
-// to standards and tools. The operator is the contact.
+// TestNoAuthorsInDefaults: by default the program names no contact, since the operator must be the contact.
+// Strings in the source contain no addresses except those reserved for examples, and links to standards and
+// tools.
 func TestNoAuthorsInDefaults(t *testing.T) {
 	var c commands
 	p, err := flags.NewParser(&c)
@@ -26,7 +26,7 @@ func TestNoAuthorsInDefaults(t *testing.T) {
 	for _, command := range p.Model.Leaves(true) {
 		for _, f := range command.Flags {
 			if command.Name != "crawl" && command.Name != "bot-page" {
-				continue // others talk to nobody
+				continue // other commands send no requests
 			}
 			if f.Name == "contact" && f.HasDefault || f.Name == "from" && f.HasDefault || f.Name == "user-agent" && f.HasDefault {
 				t.Errorf("%s: --%s has the default %q", command.Path(), f.Name, f.Default)

@@ -17,8 +17,8 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// TestCrawlCommand: a crawl by the command fetches what can be reached; the same command says that it is
-// finished; audit balances.
+// TestCrawlCommand: a crawl fetches all reachable URLs; the same command then says that it is finished;
+// audit balances; repair restores damaged files.
 func TestCrawlCommand(t *testing.T) {
 	t.Parallel()
 	web, flags := cmdtest.SmallWeb(t, func(o *simweb.Options) { o.LinksPerPage = 60 })
@@ -55,7 +55,7 @@ func TestCrawlCommand(t *testing.T) {
 		t.Errorf("no WARC file of %s: %v", host, err)
 	}
 	if out, _ = wantExit(t, term.ExitDone, "", flags...); !strings.Contains(out, "This crawl is finished") {
-		t.Errorf("the second run doesn't say that the crawl is finished:\n%s", out)
+		t.Errorf("the second run does not say that the crawl is finished:\n%s", out)
 	}
 	if out, _ = wantExit(t, term.ExitDone, "", "audit", dir); !strings.Contains(out, "balanced") {
 		t.Errorf("audit: %s", out)
@@ -89,13 +89,13 @@ func TestCrawlCommand(t *testing.T) {
 	if err != nil || len(caches) == 0 {
 		t.Fatal(caches, err)
 	}
-	for _, name := range caches { // its keys are known from the output
+	for _, name := range caches { // repair knows their keys from the output
 		if err := os.Truncate(name, 4096); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if _, errs := wantExit(t, term.ExitDamage, "", "audit", dir); !strings.Contains(errs, "drumbeat repair") {
-		t.Errorf("audit of a damaged crawl doesn't say what to do: %s", errs)
+		t.Errorf("audit of a damaged crawl does not name the repair: %s", errs)
 	}
 	wantExit(t, term.ExitDamage, "", "audit", "--deep", dir)
 	if out, _ = wantExit(t, term.ExitFailure, "", "repair", "--dry-run", dir); !strings.Contains(out, "nothing was changed") {
@@ -118,7 +118,7 @@ func TestCrawlCommand(t *testing.T) {
 	wantExit(t, term.ExitDamage, "", "audit", dir)
 }
 
-// TestForeignDirectory: what isn't a crawl is left alone.
+// TestForeignDirectory: all commands refuse a directory that is not a crawl's.
 func TestForeignDirectory(t *testing.T) {
 	web, flags := cmdtest.SmallWeb(t, nil)
 	dir := t.TempDir()
@@ -130,8 +130,7 @@ func TestForeignDirectory(t *testing.T) {
 	wantExit(t, term.ExitDirectory, "", "audit", dir)
 }
 
-// TestMoreMachine: with other RAM, one more directory and output elsewhere the same crawl goes on to the
-// same set.
+// TestMoreMachine: a crawl resumed with another --ram and one more directory fetches the same set of URLs.
 func TestMoreMachine(t *testing.T) {
 	t.Parallel()
 	web, flags := cmdtest.SmallWeb(t, nil)
@@ -154,8 +153,8 @@ func TestMoreMachine(t *testing.T) {
 	}
 }
 
-// TestDepth: with --max-depth=0 the seeds alone are fetched; and without archives of anything else, pages
-// alone stored.
+// TestDepth: --max-depth=0 fetches only the seeds; --no-archive-robots and --no-archive-dns store only
+// pages.
 func TestDepth(t *testing.T) {
 	web, flags := cmdtest.SmallWeb(t, nil)
 	dir := t.TempDir() + "/c"
@@ -171,12 +170,11 @@ func TestDepth(t *testing.T) {
 	}
 }
 
-// TestDemo: the demo's own checks pass, over real sockets, and the directory that it leaves is a sound
-// crawl.
+// TestDemo: the demo's own checks pass, over real sockets, and the audit of its directory balances.
 func TestDemo(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "demo")
-	// Alone: the demo checks how much RAM its process took.
+	// In its own process, since the demo checks the RAM of its process.
 	out := cmdtest.WantExitAlone(t, term.ExitDone, "demo", "--quiet", "--pages=600", "--hosts=60", "--plds=20", "--dir", dir, "--connections=64", "--ram=256MiB")
 	for _, want := range []string{"least gap", "each once", "pages/s by wall time"} {
 		if !strings.Contains(out, want) {

@@ -14,7 +14,7 @@ import (
 	"drumbeat/internal/cmdtest"
 )
 
-// listing is every file below a directory with its size and time of change.
+// listing returns every file below the directories, with its time of change and mode.
 func listing(t *testing.T, dirs ...string) string {
 	t.Helper()
 	var b strings.Builder
@@ -49,8 +49,8 @@ func answers[T any](t *testing.T, out string) (list []T) {
 	return list
 }
 
-// TestExplainCrawl: explain about a crawl's directories, for people and as JSON, from arguments and lines;
-// it changes nothing.
+// TestExplainCrawl: explain answers questions about a crawl's directories, in words and as JSON, from
+// arguments and lines, and changes nothing.
 func TestExplainCrawl(t *testing.T) {
 	web, flags := cmdtest.SmallWeb(t, nil)
 	tmp := t.TempDir()
@@ -142,7 +142,7 @@ func TestExplainCrawl(t *testing.T) {
 	}
 }
 
-// Without --dir explain is what it was, whatever the environment says of a crawl.
+// TestExplainWithoutDir: environment variables of a crawl do not make explain read its directory.
 func TestExplainWithoutDir(t *testing.T) {
 	t.Setenv("DRUMBEAT_DIR", t.TempDir())
 	t.Setenv("DRUMBEAT_OUT", t.TempDir())

@@ -14,8 +14,8 @@ import (
 	"drumbeat/internal/cmdtest"
 )
 
-// TestDirectoriesAreAddedOnDemand: --dir names what the crawl has, --add-dir what it gets, and one that
-// holds nothing can go.
+// TestDirectoriesAreAddedOnDemand: only --add-dir adds a directory to a crawl, and one with data cannot be
+// removed.
 func TestDirectoriesAreAddedOnDemand(t *testing.T) {
 	url, asked := cmdtest.TinySite(t, 20)
 	port := url[strings.LastIndex(url, ":")+1:]
@@ -34,7 +34,7 @@ func TestDirectoriesAreAddedOnDemand(t *testing.T) {
 	wantExit(t, term.ExitPages, "", append(flags, "--add-dir", b, "--max-pages=6")...)
 	wantExit(t, term.ExitPages, "", append(flags, "--add-dir", b, "--max-pages=7")...) // it belongs already
 	wantExit(t, term.ExitDirectory, "", append(flags, "--max-pages=8")...)             // b is missing
-	t.Setenv("DRUMBEAT_DIR", a+","+b)                                                  // as the flag would
+	t.Setenv("DRUMBEAT_DIR", a+","+b)                                                  // as --dir
 	wantExit(t, term.ExitDone, "", flags[:len(flags)-2]...)
 	if got := asked(); got["/p19.html"] != 1 || got["/"] != 1 {
 		t.Errorf("asked for %v, want each page once", got)
@@ -46,8 +46,8 @@ func TestDirectoriesAreAddedOnDemand(t *testing.T) {
 	wantExit(t, term.ExitDone, "", "audit", c, a)
 }
 
-// TestForgetDirectory: a directory that was added and never used is let go, and the crawl goes on without
-// it.
+// TestForgetDirectory: dirs forget removes a directory that was added and never used; the crawl then resumes
+// without it.
 func TestForgetDirectory(t *testing.T) {
 	url, _ := cmdtest.TinySite(t, 5)
 	port := url[strings.LastIndex(url, ":")+1:]
@@ -71,8 +71,8 @@ func TestForgetDirectory(t *testing.T) {
 	wantExit(t, term.ExitDone, "", append(flags, url+"/new")...)
 }
 
-// TestHangupStops: the terminal is closed. Without rules to be read again that is an orderly stop; it killed
-// the program, and what was done since the last checkpoint was done again.
+// TestHangupStops: without rule files to reload, SIGHUP is an orderly stop. Regression: it killed the
+// process, and the work since the last checkpoint was lost.
 func TestHangupStops(t *testing.T) {
 	url, asked := cmdtest.TinySite(t, 3)
 	port := url[strings.LastIndex(url, ":")+1:]
@@ -81,14 +81,14 @@ func TestHangupStops(t *testing.T) {
 	var errs strings.Builder
 	cmd.Stderr = &errs
 	handled := make(chan os.Signal, 1)
-	signal.Notify(handled, syscall.SIGHUP) // the tests may run under nohup(1), whose children ignore it, too
+	signal.Notify(handled, syscall.SIGHUP) // nohup(1) makes the tests and their children ignore it
 	defer signal.Stop(handled)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(ended) }()
-	for asked()["/robots.txt"] == 0 { // the page would come an hour later
+	for asked()["/robots.txt"] == 0 { // the page is due an hour later
 		select {
 		case <-ended:
 			t.Fatalf("ended: %s", errs.String())
@@ -112,7 +112,7 @@ func TestHangupStops(t *testing.T) {
 	}
 }
 
-// TestFirstWords: what people type to find out more.
+// TestFirstWords: the usual ways to ask for help and the version.
 func TestFirstWords(t *testing.T) {
 	for _, c := range []struct {
 		args []string
@@ -132,7 +132,8 @@ func TestFirstWords(t *testing.T) {
 	}
 }
 
-// TestMisspeltVariable: a variable that sets no flag is refused like an unknown flag. It was ignored.
+// TestMisspeltVariable: a variable that sets no flag is refused like an unknown flag. Regression: it was
+// ignored.
 func TestMisspeltVariable(t *testing.T) {
 	t.Setenv("DRUMBEAT_HOST_DELY", "1h")
 	_, errs := wantExit(t, term.ExitUsage, "", append(cmdtest.OwnServer, "example.org")...)
@@ -141,8 +142,8 @@ func TestMisspeltVariable(t *testing.T) {
 	}
 }
 
-// TestUnusableDirectories: what isn't there, is a file or belongs to others is called that, with the code of
-// directories.
+// TestUnusableDirectories: the error names a directory that is missing, a file, or not readable, with the
+// exit code of directories.
 func TestUnusableDirectories(t *testing.T) {
 	tmp := t.TempDir()
 	file, closed := filepath.Join(tmp, "file"), filepath.Join(tmp, "closed")
@@ -172,8 +173,8 @@ func TestUnusableDirectories(t *testing.T) {
 	}
 }
 
-// TestExplainHostWithPort: what is stored of a host counts whatever its port, asked for with the port or
-// without.
+// TestExplainHostWithPort: explain host counts stored responses of all ports, with or without a port in the
+// question.
 func TestExplainHostWithPort(t *testing.T) {
 	url, _ := cmdtest.TinySite(t, 3)
 	port := url[strings.LastIndex(url, ":")+1:]

@@ -15,20 +15,20 @@ import (
 	"drumbeat/cmd/term"
 )
 
-var update = flag.Bool("update", false, "write docs/FLAGS.md anew")
+var update = flag.Bool("update", false, "rewrite docs/FLAGS.md")
 
 const flagsHead = `# Commands and flags
 
-Made from the tables of flags below cmd by ` + "`go test -run TestFlagsPage -update ./cmd`" + `; a test keeps the two equal.
+` + "`go test -run TestFlagsPage -update ./cmd`" + ` generates this page from the source; a test compares them.
 
-Sizes take decimal and binary units and mean what they say: 2MB is 2,000,000 bytes, 2MiB is 2,097,152. Durations are
-written 90s, 2m, 1h30m. Large numbers may be written 1e6 or 1_000_000. Each flag can be set by an environment variable:
-` + "`--host-delay`" + ` by ` + "`DRUMBEAT_HOST_DELAY`" + `, those of demo by ` + "`DRUMBEAT_DEMO_…`" + ` and those of
-bench by ` + "`DRUMBEAT_BENCH_…`" + `; what stands on the command line wins. A wrong value is one line on standard error and exit
-code 2.
+Sizes take decimal and binary units: 2MB is 2,000,000 bytes, 2MiB is 2,097,152. Write durations as 90s, 2m or 1h30m, and
+large numbers as 1e6 or 1_000_000. An environment variable can set each flag: ` + "`DRUMBEAT_HOST_DELAY`" + ` sets
+` + "`--host-delay`" + `. Variables of demo begin with ` + "`DRUMBEAT_DEMO_`" + `, those of bench with ` + "`DRUMBEAT_BENCH_`" + `, and
+those of explain's --dir, --out, --json and --fast with ` + "`DRUMBEAT_EXPLAIN_`" + `. The command line takes precedence. A bad
+value ends the command with one line on standard error and exit code 2.
 `
 
-// flagsPage is docs/FLAGS.md.
+// flagsPage returns the text of docs/FLAGS.md.
 func flagsPage(t *testing.T) string {
 	t.Helper()
 	var c commands
@@ -81,7 +81,7 @@ func writeFlags(b *strings.Builder, command *kong.Node, group, title string) {
 	}
 }
 
-// TestFlagsPage: docs/FLAGS.md is what the flag table makes.
+// TestFlagsPage: docs/FLAGS.md agrees with the table of flags.
 func TestFlagsPage(t *testing.T) {
 	want := flagsPage(t)
 	const name = "../docs/FLAGS.md"
@@ -95,11 +95,12 @@ func TestFlagsPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, []byte(want)) {
-		t.Errorf("%s is not what the tables of flags say; run go test -run TestFlagsPage -update ./cmd", name)
+		t.Errorf("%s differs from the tables of flags; run go test -run TestFlagsPage -update ./cmd", name)
 	}
 }
 
-// TestEnvironment: a variable stands for a flag; the flag wins; demo's are apart.
+// TestEnvironment: a variable sets a flag unless the command line does; a crawl's variables do not affect
+// demo.
 func TestEnvironment(t *testing.T) {
 	t.Setenv("DRUMBEAT_HOST_DELAY", "7s")
 	t.Setenv("DRUMBEAT_MAX_PAGES", "5")
@@ -121,7 +122,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// TestNoSuchCommand: a command that isn't there, or lacks its arguments, is one clear line and exit code 2.
+// TestNoSuchCommand: an unknown command, or one without its arguments, gets one line and exit code 2.
 func TestNoSuchCommand(t *testing.T) {
 	for _, args := range [][]string{nil, {"crawll"}, {"explain"}, {"crawl"}} {
 		if code, out, errs := runApp(t, "", args...); code != term.ExitUsage || out != "" || strings.Count(errs, "\n") != 1 {

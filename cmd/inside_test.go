@@ -11,8 +11,8 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// TestCrawlOverIPv6: a whole crawl over sockets on [::1], which --allow-net alone opens; without it nothing
-// is connected to.
+// TestCrawlOverIPv6: a crawl over sockets on [::1] works with --allow-net, and connects to nothing without
+// it.
 func TestCrawlOverIPv6(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp6", "[::1]:0")
@@ -22,8 +22,8 @@ func TestCrawlOverIPv6(t *testing.T) {
 	_ = l.Close()
 	web, flags := cmdtest.SmallWeb(t, func(o *simweb.Options) { o.IPv6, o.HTTPS, o.IPs = 1, 0.2, 1 })
 	flags = append(flags, "--ip=6")
-	// --allow-net=127.0.0.0/8 is among the flags. A literal needs no second answer of a name server to be
-	// believed.
+	// The flags include --allow-net=127.0.0.0/8 only. For an IP literal a refusal needs no second DNS
+	// answer.
 	closed := append(flags[:len(flags):len(flags)], "--seeds=-", "--dir", filepath.Join(t.TempDir(), "closed"))
 	out, _ := wantExit(t, term.ExitNoSeed, "http://[::1]/\n", closed...)
 	if n := len(web.Log().Snapshot().Fetches); n > 0 || !strings.Contains(out, "forbidden-address") {

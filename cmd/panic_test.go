@@ -14,12 +14,13 @@ import (
 	"drumbeat/cmd/term"
 )
 
-// panickingReader stands for a bug.
+// panickingReader simulates a bug.
 type panickingReader struct{}
 
 func (panickingReader) Read([]byte) (int, error) { panic("made up") }
 
-// TestPanicHasACodeOfItsOwn: a panic ended the program with Go's exit status 2, which means a bad flag here.
+// TestPanicHasACodeOfItsOwn: a panic ends with ExitBug. Regression: it ended with Go's exit status 2, the
+// code of a bad flag.
 func TestPanicHasACodeOfItsOwn(t *testing.T) {
 	var out, errOut bytes.Buffer
 	a := &term.App{Stdin: panickingReader{}, Stdout: &out, Stderr: &errOut}
@@ -28,12 +29,12 @@ func TestPanicHasACodeOfItsOwn(t *testing.T) {
 	}
 	for _, want := range []string{"panic: made up", "please report it", "panic_test.go"} {
 		if !strings.Contains(errOut.String(), want) {
-			t.Errorf("%q isn't told in %q", want, errOut.String())
+			t.Errorf("%q is missing in %q", want, errOut.String())
 		}
 	}
 }
 
-// buggyScreen panics, as a bug would, when a goroutine of the command tells of a hangup.
+// buggyScreen panics when a goroutine of the command reports a hangup.
 type buggyScreen struct{}
 
 func (buggyScreen) Write(b []byte) (int, error) {
@@ -43,9 +44,9 @@ func (buggyScreen) Write(b []byte) (int, error) {
 	return os.Stderr.Write(b)
 }
 
-// commandWithBug runs the command with a screen that panics and a terminal that has gone.
+// commandWithBug runs the command with a standard error that panics and a closed terminal.
 func commandWithBug() {
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // a test run by nohup has it ignored
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // nohup(1) makes a test ignore it
 	a := term.Process()
 	a.Stderr = buggyScreen{}
 	a.OnHangup = func() (<-chan struct{}, func()) {
@@ -56,8 +57,8 @@ func commandWithBug() {
 	os.Exit(run(a, os.Args[1:]))
 }
 
-// TestPanicOfAGoroutine: one in a goroutine besides the crawl's own ended the process with Go's exit status
-// 2.
+// TestPanicOfAGoroutine: a panic in a goroutine outside the crawl ends with ExitBug. Regression: Go's exit
+// status 2.
 func TestPanicOfAGoroutine(t *testing.T) {
 	seeds := filepath.Join(t.TempDir(), "seeds")
 	if err := os.WriteFile(seeds, []byte("http://127.0.0.1/\n"), 0o600); err != nil {
@@ -73,7 +74,7 @@ func TestPanicOfAGoroutine(t *testing.T) {
 	}
 	for _, want := range []string{"panic: made up", "please report it", "panic_test.go"} {
 		if !strings.Contains(string(out), want) {
-			t.Errorf("%q isn't told in %q", want, out)
+			t.Errorf("%q is missing in %q", want, out)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"drumbeat/crawl"
 )
 
-// TestPlanIsTheCrawls: plan and crawl with the same given have the same plan.
+// TestPlanIsTheCrawls: plan and crawl make the same plan from the same flags.
 func TestPlanIsTheCrawls(t *testing.T) {
 	seeds := t.TempDir() + "/seeds"
 	if err := os.WriteFile(seeds, []byte("http://example.org/\n"), 0o600); err != nil {

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// checkTerminal fails if text holds anything that a terminal obeys.
+// checkTerminal fails if text contains a control sequence for terminals.
 func checkTerminal(t *testing.T, what, text string) {
 	t.Helper()
 	if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsPrint(r) }) {
@@ -18,8 +18,7 @@ func checkTerminal(t *testing.T, what, text string) {
 	}
 }
 
-// TestTerminalIsSafe: no command lets through what a file, an argument or a line of input holds for the
-// terminal.
+// TestTerminalIsSafe: no command prints control sequences from a file, an argument or a line of input.
 func TestTerminalIsSafe(t *testing.T) {
 	const evil = "\x1b[2J\x1b]0;x\x07\r\x00\x7f\u009b31m\u2028\u202e\x9b\xff"
 	file := filepath.Join(t.TempDir(), "f")

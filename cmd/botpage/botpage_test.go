@@ -113,7 +113,7 @@ func checkPage(t *testing.T, page string) {
 			tree, err := html.Parse(strings.NewReader(page))
 			var b bytes.Buffer
 			if err != nil || html.Render(&b, tree) != nil {
-				t.Errorf("isn't read as HTML: %v", err)
+				t.Errorf("not readable as HTML: %v", err)
 			}
 			if bad := regexp.MustCompile(`(?i)src=|<script|<link|@import|url\(|<img|<iframe`).FindString(page); bad != "" {
 				t.Errorf("has %q", bad)
