@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// soakDisks are the file systems of a soak: one as the machine has it and, for root, a small one in memory and a loop device that
-// can be unmounted and slowed down.
+// soakDisks are the file systems of a soak: the machine's own and, for root, a small one in memory and a
+// loop device that can be unmounted and slowed down.
 type soakDisks struct {
 	plain, small, loop string
 	image              string
@@ -21,13 +21,14 @@ type soakDisks struct {
 	throttle           string // the loop device's number, if this machine can slow it down
 }
 
-// smallBytes is the size of the file system in memory; it is there to be filled.
+// smallBytes is the size of the file system in memory, which faults fill up.
 const smallBytes = 512 << 20
 
-// blkio is where the kernel's first control groups limit what a device may do.
+// blkio is the directory of cgroup v1 with the I/O limits of devices.
 const blkio = "/sys/fs/cgroup/blkio/"
 
-// mount makes them below dir. Whatever can't be had is left out, with a word in the log; the end of the test takes all away.
+// mount mounts the file systems below dir, and unmounts them at the end of the test. If that is impossible,
+// it logs why.
 func (d *soakDisks) mount(t *testing.T, dir string, really bool) {
 	t.Helper()
 	d.plain, d.small, d.loop = filepath.Join(dir, "plain"), filepath.Join(dir, "small"), filepath.Join(dir, "loop")
@@ -69,7 +70,7 @@ func (d *soakDisks) mount(t *testing.T, dir string, really bool) {
 		d.slow(t, 0)
 		unmount(t, d.loop)
 	})
-	d.slow(t, 0) // finds out whether it can be done
+	d.slow(t, 0) // finds out whether it is possible
 }
 
 func (d *soakDisks) tryLoop() error {
@@ -88,7 +89,7 @@ func (d *soakDisks) mountLoop(t *testing.T) {
 	d.slow(t, 0)
 }
 
-// unmountLoop takes it away, as an operator who forgot to mount a disk finds it.
+// unmountLoop unmounts the loop device, as if the operator had forgotten to mount it.
 func (d *soakDisks) unmountLoop(t *testing.T) {
 	t.Helper()
 	if err := unix.Unmount(d.loop, 0); err != nil {
@@ -96,19 +97,19 @@ func (d *soakDisks) unmountLoop(t *testing.T) {
 	}
 }
 
-// unmount takes a file system away for good, later if it is in use; one that isn't mounted is fine.
+// unmount detaches a file system, even if it is in use. It ignores one that is not mounted.
 func unmount(t *testing.T, dir string) {
 	if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil && !errors.Is(err, syscall.EINVAL) {
 		t.Errorf("unmount %s: %v", dir, err)
 	}
 }
 
-// slow lets the loop device write so many bytes a second; 0 is no limit.
+// slow limits the loop device to a number of bytes written per second; 0 is no limit.
 func (d *soakDisks) slow(t *testing.T, bytes int) {
 	t.Helper()
 	var st unix.Stat_t
 	if err := unix.Stat(d.loop, &st); err != nil {
-		t.Errorf("look at %s: %v", d.loop, err)
+		t.Errorf("stat %s: %v", d.loop, err)
 		return
 	}
 	device := fmt.Sprintf("%d:%d", unix.Major(st.Dev), unix.Minor(st.Dev))
@@ -123,7 +124,7 @@ func (d *soakDisks) slow(t *testing.T, bytes int) {
 	}
 }
 
-// directories are those of a new crawl, one on each disk.
+// directories returns the directories of a new crawl, one on each disk.
 func (d *soakDisks) directories(t *testing.T, number int) (dirs []string) {
 	t.Helper()
 	for _, disk := range []string{d.plain, d.small, d.loop} {

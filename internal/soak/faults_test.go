@@ -31,7 +31,7 @@ func (s *soak) twoSignals() {
 	s.signal(syscall.SIGTERM)
 	s.let(2*term.SameSignal, 2*term.SameSignal)
 	s.signal(syscall.SIGINT)
-	s.ends(killed, term.ExitSignal, term.ExitForced) // killed: it had ended in order and didn't catch signals any more
+	s.ends(killed, term.ExitSignal, term.ExitForced) // killed: SIGINT came after the orderly end
 }
 
 // freeze stops the process for a while, as a suspended machine does.
@@ -42,7 +42,8 @@ func (s *soak) freeze() {
 	s.goesOn(time.Minute)
 }
 
-// descriptors leaves the process few more descriptors than it has, for a while. It may go on, or stop and say why.
+// descriptors limits the process for a while to a few more descriptors than it has. It may continue, or stop
+// with a message.
 func (s *soak) descriptors() {
 	n := s.p.now().descriptors
 	if n == 0 {
@@ -54,7 +55,7 @@ func (s *soak) descriptors() {
 	s.goesOnOr([]string{"too many open files; raise the limit"}, term.ExitFailure)
 }
 
-// fewDescriptors starts the crawl with few: it makes do with fewer connections.
+// fewDescriptors starts the crawl with few descriptors: it uses fewer connections.
 func (s *soak) fewDescriptors() {
 	s.stop()
 	s.descriptorLimit = 100 + s.rng.IntN(200)
@@ -63,7 +64,8 @@ func (s *soak) fewDescriptors() {
 	s.goesOn(time.Minute)
 }
 
-// memory lets the process have hardly more address space than it has. It may survive; usually the runtime ends it.
+// memory limits the process to little more address space than it has. It may survive; usually the Go runtime
+// ends it.
 func (s *soak) memory() {
 	s.limit(unix.RLIMIT_AS, s.p.now().virtual+uint64(s.rng.IntN(8<<20)))
 	s.let(s.unit, 3*s.unit)
@@ -71,10 +73,10 @@ func (s *soak) memory() {
 	s.goesOnOr([]string{"memory", "pthread_create failed"}, term.ExitFailure, goThrow)
 }
 
-// goThrow is the exit code of a Go program whose runtime gives up.
+// goThrow is the exit code of a Go program that its runtime aborts.
 const goThrow = 2
 
-// goesOnOr asserts that the process goes on, or has ended by one of the codes with one of the texts.
+// goesOnOr asserts that the process continues, or has ended with one of the codes and one of the texts.
 func (s *soak) goesOnOr(texts []string, codes ...int) {
 	s.t.Helper()
 	if !s.p.exited() {
@@ -87,11 +89,11 @@ func (s *soak) goesOnOr(texts []string, codes ...int) {
 	s.ends(alive, codes...)
 	said := slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(p.tail.text(), text) })
 	if p.code() != term.ExitDone && !said {
-		s.t.Errorf("it ended and said none of %q:\n%s", texts, p.tail.brief())
+		s.t.Errorf("it ended without any of the messages %q:\n%s", texts, p.tail.brief())
 	}
 }
 
-// diskLimit restarts with a --disk that is exceeded already: the crawl rests, or stops in order.
+// diskLimit restarts with a --disk that is already exceeded: the crawl pauses, or stops in order.
 func (s *soak) diskLimit() {
 	s.stop()
 	if s.rng.IntN(2) == 0 {
@@ -103,7 +105,7 @@ func (s *soak) diskLimit() {
 	s.rests()
 }
 
-// rests waits until the crawl says that it rests for want of space.
+// rests waits until the crawl logs that it pauses for lack of space.
 func (s *soak) rests() {
 	s.t.Helper()
 	if !s.waitFor(time.Minute, func() bool { return strings.Contains(s.p.tail.text(), "fetching pauses until there is room") }) {
@@ -111,20 +113,20 @@ func (s *soak) rests() {
 	}
 }
 
-// nearlyFull leaves less of a disk than the crawl wants to keep free, for a while.
+// nearlyFull leaves less free space than --keep-free for a while.
 func (s *soak) nearlyFull() { s.fillUp(int64(s.rng.IntN(24 << 20))) }
 
-// full leaves nothing at all: even a checkpoint can't be made.
+// full leaves no free space, not even for a checkpoint.
 func (s *soak) full() { s.fillUp(0) }
 
-// fullAndKilled kills the crawl while the disk is full, and starts it again before there is room.
+// fullAndKilled kills the crawl while the disk is full, and restarts it before space is available.
 func (s *soak) fullAndKilled() {
 	free := s.fill(s.disks.small, 0)
 	s.rests()
 	if s.p != nil {
 		s.kill()
 	}
-	s.audit() // of a full disk
+	s.audit() // with a full disk
 	if len(s.dirs) > 0 {
 		s.start()
 		s.let(s.unit, 4*s.unit)
@@ -135,7 +137,8 @@ func (s *soak) fullAndKilled() {
 	}
 }
 
-// fillUp lets the crawl have only so much of a disk for a while. It rests, and goes on by itself.
+// fillUp fills a disk for a while except for leave bytes. The crawl pauses, and continues when space is
+// available.
 func (s *soak) fillUp(leave int64) {
 	s.t.Helper()
 	free := s.fill(s.disks.small, leave)
@@ -147,7 +150,8 @@ func (s *soak) fillUp(leave int64) {
 	}
 }
 
-// outage cuts the network, the name servers or half of the hosts off for a while: nothing of it counts against anybody.
+// outage cuts off the network, the name servers or half of the hosts for a while: no failure counts against
+// a site.
 func (s *soak) outage() {
 	o := simweb.Outage{}
 	switch s.rng.IntN(3) {
@@ -168,7 +172,7 @@ func (s *soak) outage() {
 	}
 }
 
-// slowDisk lets one of the disks write very little a second for a while.
+// slowDisk limits the write speed of a disk for a while.
 func (s *soak) slowDisk() {
 	s.disks.slow(s.t, 200_000)
 	s.let(2*s.unit, 5*s.unit)
@@ -176,16 +180,16 @@ func (s *soak) slowDisk() {
 	s.goesOn(2 * time.Minute)
 }
 
-// refused runs the command, which must end with a complaint about directories and leave everything as it is.
+// refused runs the command, which must end with an error about directories that contains text.
 func (s *soak) refused(dirs []string, text string) {
 	s.t.Helper()
 	out := s.run(term.ExitDirectory, s.args(dirs)...)
 	if !strings.Contains(out, text) {
-		s.t.Errorf("the refusal doesn't say %q:\n%s", text, out)
+		s.t.Errorf("the error lacks %q:\n%s", text, out)
 	}
 }
 
-// missing hides one directory: the crawl must not begin it afresh.
+// missing hides one directory: the crawl must not create it again.
 func (s *soak) missing() {
 	s.stop()
 	dir := s.dirs[s.rng.IntN(len(s.dirs))]
@@ -193,22 +197,22 @@ func (s *soak) missing() {
 	must(s, os.Rename(dir, away))
 	s.refused(s.dirs, "missing")
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {
-		s.t.Errorf("%s was made afresh: %v", dir, err)
+		s.t.Errorf("%s was created again: %v", dir, err)
 	}
-	must(s, os.Mkdir(dir, 0o700)) // as the mount point of a disk that isn't there
+	must(s, os.Mkdir(dir, 0o700)) // like the mount point of a missing disk
 	s.refused(s.dirs, "missing")
 	must(s, os.RemoveAll(dir))
 	must(s, os.Rename(away, dir))
 }
 
-// leftOut gives one directory too few.
+// leftOut omits one directory.
 func (s *soak) leftOut() {
 	s.stop()
 	i := s.rng.IntN(len(s.dirs))
 	s.refused(slices.Delete(slices.Clone(s.dirs), i, i+1), "missing")
 }
 
-// swapped gives the directories in another order: that must not matter.
+// swapped gives the directories in another order, which must not matter.
 func (s *soak) swapped() {
 	s.stop()
 	s.rng.Shuffle(len(s.dirs), func(i, j int) { s.dirs[i], s.dirs[j] = s.dirs[j], s.dirs[i] })
@@ -216,7 +220,7 @@ func (s *soak) swapped() {
 	s.goesOn(time.Minute)
 }
 
-// moved renames a directory: identity counts, not the path.
+// moved renames a directory: its identity file counts, not its path.
 func (s *soak) moved() {
 	s.stop()
 	i := s.rng.IntN(len(s.dirs))
@@ -230,7 +234,7 @@ func (s *soak) moved() {
 	s.goesOn(time.Minute)
 }
 
-// foreign puts something else in a directory's place.
+// foreign replaces a directory by another crawl's, then by one that is not a crawl's.
 func (s *soak) foreign() {
 	s.stop()
 	i := s.rng.IntN(len(s.dirs))
@@ -247,18 +251,18 @@ func (s *soak) foreign() {
 	}
 }
 
-// unmounted takes one disk away between two runs.
+// unmounted unmounts a disk between two runs.
 func (s *soak) unmounted() {
 	s.stop()
 	s.disks.unmountLoop(s.t)
 	s.refused(s.dirs, "missing")
 	if names, err := os.ReadDir(s.disks.loop); err != nil || len(names) != 0 {
-		s.t.Errorf("the mount point of the disk that isn't there holds %v, %v", names, err)
+		s.t.Errorf("the mount point of the unmounted disk holds %v, %v", names, err)
 	}
 	s.disks.mountLoop(s.t)
 }
 
-// fill writes a file that leaves so many bytes free. What is returned takes it away again.
+// fill writes a file that leaves the given number of bytes free. The returned function removes it.
 func (s *soak) fill(dir string, leave int64) func() {
 	s.t.Helper()
 	name := filepath.Join(dir, "ballast")
@@ -297,7 +301,7 @@ func (s *soak) limits(resource int) (old unix.Rlimit, err error) {
 	return old, err
 }
 
-// unlimit takes the soft limit away.
+// unlimit raises the soft limit to the hard limit.
 func (s *soak) unlimit(resource int) {
 	if old, err := s.limits(resource); err == nil {
 		s.limit(resource, old.Max)
@@ -311,7 +315,7 @@ func must(s *soak, err error) {
 	}
 }
 
-// now is what the process has of everything; zero when it has ended.
+// now samples the process; the result is zero if it has ended.
 func (p *process) now() (sm sample) {
 	dir := fmt.Sprintf("/proc/%d/", p.cmd.Process.Pid)
 	f, err := os.Open(dir + "status")

@@ -21,20 +21,20 @@ import (
 type process struct {
 	cmd            *exec.Cmd
 	began          time.Time
-	requestsBefore int // that the web had answered at its start
+	requestsBefore int // requests that the web had answered before its start
 	tail           *tail
 	done           chan struct{} // closed when it has ended
-	sampled        chan []sample // what the sampler found, sent once
+	sampled        chan []sample // receives all samples once
 }
 
-// tail keeps the last bytes that were written to it, and counts goroutines in lines of progress.
+// tail keeps the last bytes written to it, and the numbers of goroutines in progress lines.
 type tail struct {
 	mu         sync.Mutex
 	b          []byte
 	goroutines []int
 }
 
-// tailBytes is how much of standard error is kept: a dump of all goroutines, with what led to it.
+// tailBytes is the number of bytes of standard error to keep: enough for a dump of all goroutines.
 const tailBytes = 1 << 20
 
 var goroutinesField = regexp.MustCompile(`goroutines=(\d+)`)
@@ -61,7 +61,7 @@ func (w *tail) text() string {
 	return string(w.b)
 }
 
-// brief is its beginning and its end.
+// brief returns its beginning and end.
 func (w *tail) brief() string {
 	const most = 3000
 	text := w.text()
@@ -71,7 +71,7 @@ func (w *tail) brief() string {
 	return text[:most] + "\n[...]\n" + text[len(text)-most:]
 }
 
-// sample is what a process had at one moment.
+// sample is the resources of a process at one moment.
 type sample struct {
 	threads, descriptors int
 	rss                  int64
@@ -81,20 +81,20 @@ type sample struct {
 // sampleEvery is the time between two samples.
 const sampleEvery = 250 * time.Millisecond
 
-// args are those of the crawl in dirs.
+// args returns the arguments for the crawl in dirs.
 func (s *soak) args(dirs []string, more ...string) []string {
 	args := slices.Concat(s.flags, more)
 	for i, dir := range dirs {
 		if i == 0 {
 			args = append(args, "--dir="+dir)
 		} else {
-			args = append(args, "--add-dir="+dir) // some crawls get more directories as they go
+			args = append(args, "--add-dir="+dir) // dirs may contain directories that the crawl does not have yet
 		}
 	}
 	return args
 }
 
-// start runs the command on the present crawl, or on a new one when that is done.
+// start runs the command on the current crawl, or on a new one if that is done.
 func (s *soak) start(more ...string) {
 	s.t.Helper()
 	if s.p != nil {
@@ -117,13 +117,13 @@ func (s *soak) start(more ...string) {
 	}
 	s.p = p
 	go func() {
-		_ = p.cmd.Wait() // the state says it all
+		_ = p.cmd.Wait() // ProcessState has the result
 		close(p.done)
 	}()
 	go p.sample()
 }
 
-// sample looks at the process until it ends.
+// sample samples the process until it ends.
 func (p *process) sample() {
 	var list []sample
 	tick := time.NewTicker(sampleEvery)
@@ -150,13 +150,13 @@ func (p *process) exited() bool {
 	}
 }
 
-// code is the exit code of a process that has ended, -1 for a signal.
+// code returns the exit code of a process that has ended; -1 for a signal.
 func (p *process) code() int { return p.cmd.ProcessState.ExitCode() }
 
-// signal sends one; a process that has ended meanwhile doesn't mind.
+// signal sends a signal, which a process that has ended ignores.
 func (s *soak) signal(sig syscall.Signal) { _ = s.p.cmd.Process.Signal(sig) }
 
-// stop ends the process, by this or that signal.
+// stop ends the process by SIGKILL or SIGTERM.
 func (s *soak) stop() {
 	s.t.Helper()
 	if s.rng.IntN(2) == 0 {
@@ -179,7 +179,7 @@ func (s *soak) ends(mayBeKilled bool, codes ...int) {
 	select {
 	case <-p.done:
 	case <-time.After(2 * time.Minute):
-		s.t.Fatalf("it doesn't end; standard error ends:\n%s", p.tail.brief())
+		s.t.Fatalf("the process does not end; standard error ends:\n%s", p.tail.brief())
 	}
 	s.samples = append(s.samples, <-p.sampled...)
 	s.goroutines = append(s.goroutines, p.tail.goroutines...)
@@ -201,8 +201,8 @@ func (s *soak) ends(mayBeKilled bool, codes ...int) {
 	}
 }
 
-// compare asserts of a crawl that is done: every URL that a correct crawl fetches was fetched and is in the output once, no other is,
-// and the web saw no host asked too early.
+// compare asserts that a finished crawl fetched every URL that a correct crawl fetches, has each once in its
+// output and no other, and kept the delays between requests to a host.
 func (s *soak) compare() {
 	t := s.t
 	t.Helper()
@@ -210,28 +210,28 @@ func (s *soak) compare() {
 	want := s.web.Expected(flags.DefaultAgent)
 	records := s.recorded()
 	bad := 0
-	fault := func(format string, args ...any) {
+	fail := func(format string, args ...any) {
 		if bad++; bad <= 20 {
 			t.Errorf(format, args...)
 		}
 	}
 	for url := range want.FetchedURLs() {
 		if snap.Fetches[url] == 0 {
-			fault("not fetched: %s", url)
+			fail("not fetched: %s", url)
 		}
 		if records[url] != 1 {
-			fault("%d records of %s in the output", records[url], url)
+			fail("%d records of %s in the output", records[url], url)
 		}
 		s.records += records[url]
 		s.repeated += max(0, snap.Fetches[url]-1)
 		delete(records, url)
 	}
 	for url, n := range records {
-		fault("%d records of %s in the output, which must not be fetched", n, url)
+		fail("%d records of %s in the output, which must not be fetched", n, url)
 	}
 	for url := range snap.Fetches {
 		if fetched, _, _ := want.Has(url); !fetched {
-			fault("fetched, but must not be: %s", url)
+			fail("fetched, but must not be: %s", url)
 		}
 	}
 	s.urls += want.Fetched

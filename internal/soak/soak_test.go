@@ -21,23 +21,23 @@ import (
 
 var (
 	longRuns = flag.Bool("long", false, "run the long forms")
-	soakFor  = flag.Duration("soak", 0, "length of TestSoak (0: 6s; 1m with -long); from 1m on, as root, with file systems of its own")
+	soakFor  = flag.Duration("soak", 0, "length of TestSoak (0: 6s, or 1m with -long); from 1m on, as root, it mounts file systems")
 	soakSeed = flag.Uint64("seed", 1, "seed of TestSoak")
 )
 
-// longSoak is how long a soak must be for all that it can do.
+// longSoak is the minimum length of a soak with all faults.
 const longSoak = time.Minute
 
-// A turn is one thing that happens to a crawl during the soak.
-type turn struct {
+// A fault is one event that the soak injects into a crawl.
+type fault struct {
 	name string
 	run  func(s *soak)
-	// mounts: needs the file systems that only root can mount. steady: leaves the process running. long: what it leaves behind
-	// takes a minute or more to get over, too much for the short form.
+	// mounts: needs file systems that only root can mount. steady: leaves the process running. long: the
+	// crawl needs a minute or more to recover, too long for the short form.
 	mounts, steady, long bool
 }
 
-var turns = []turn{
+var faults = []fault{
 	{name: "kill -9", run: (*soak).kill},
 	{name: "SIGTERM", run: (*soak).term},
 	{name: "two signals", run: (*soak).twoSignals},
@@ -59,31 +59,31 @@ var turns = []turn{
 	{name: "slow disk", run: (*soak).slowDisk, mounts: true, steady: true},
 }
 
-// soak is a crawl by the command over sockets and disks, with all sorts of things happening to it.
+// soak is the state of the test: the web, the current crawl and process, and the figures.
 type soak struct {
 	t     *testing.T
 	rng   *rand.Rand
 	bin   string // the command
 	tmp   string
 	disks soakDisks
-	unit  time.Duration // a turn takes a few of them
+	unit  time.Duration // a fault takes a few of them
 
 	web    *simweb.Web
 	server *simweb.Server
-	flags  []string // all but the directories
-	dirs   []string // of the present crawl
+	flags  []string // all except the directories
+	dirs   []string // of the current crawl
 	crawls int
 	pages  int    // of a crawl's web
 	other  string // directory of another crawl
 
-	p          *process // the present one; nil when none runs
-	done       bool     // the present crawl is; it is to be compared
+	p          *process // the running one; nil if none runs
+	done       bool     // the current crawl has finished, and its output must be compared
 	samples    []sample // of processes that have ended
-	goroutines []int    // that they said they had
+	goroutines []int    // numbers that these processes logged
 
 	descriptorLimit int // for the next start; 0: none
 
-	rounds        map[string]int // turns by name
+	injected      map[string]int // number of faults by name
 	outcomes      map[string]int // ends of processes
 	starts        int
 	longest       time.Duration // from a start to the first request
@@ -92,9 +92,9 @@ type soak struct {
 	audits        int
 }
 
-// TestSoak runs the command against a synthetic web over sockets, and kills, starves and confuses it, in random turns, for as long
-// as -soak says. Whatever happened, each crawl that ends has every URL in its output once, its books balance after every turn,
-// and processes that live long don't grow.
+// TestSoak runs the command against a synthetic web over sockets and injects faults in random order for the
+// time of -soak. It checks that each finished crawl has every URL in its output once, that the accounts
+// balance after every fault, and that long-lived processes do not grow.
 func TestSoak(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -108,13 +108,13 @@ func TestSoak(t *testing.T) {
 	s := newSoak(t)
 	t.Logf("seed %d, %v, unit %v, mounts: %t, throttle: %t", *soakSeed, *soakFor, s.unit, s.disks.mounted, s.disks.throttle != "")
 	began := time.Now()
-	turnsEnd := began.Add(*soakFor * 2 / 3)
-	for first := true; first || time.Now().Before(turnsEnd); first = false { // each turn once at least
-		for _, i := range s.rng.Perm(len(turns)) {
-			if !first && time.Now().After(turnsEnd) {
+	faultsEnd := began.Add(*soakFor * 2 / 3)
+	for first := true; first || time.Now().Before(faultsEnd); first = false { // each fault at least once
+		for _, i := range s.rng.Perm(len(faults)) {
+			if !first && time.Now().After(faultsEnd) {
 				break
 			}
-			if s.turn(&turns[i]); t.Failed() {
+			if s.inject(&faults[i]); t.Failed() {
 				t.FailNow()
 			}
 		}
@@ -125,7 +125,7 @@ func TestSoak(t *testing.T) {
 }
 
 func newSoak(t *testing.T) *soak {
-	s := &soak{t: t, rng: rand.New(rand.NewPCG(*soakSeed, 3)), tmp: t.TempDir(), rounds: map[string]int{}, outcomes: map[string]int{}}
+	s := &soak{t: t, rng: rand.New(rand.NewPCG(*soakSeed, 3)), tmp: t.TempDir(), injected: map[string]int{}, outcomes: map[string]int{}}
 	s.unit = min(max(*soakFor/400, 150*time.Millisecond), 2*time.Second)
 	s.pages = int(min(max(soakFor.Seconds()*25, 600), 20_000))
 	s.bin = filepath.Join(s.tmp, "drumbeat")
@@ -184,17 +184,18 @@ func (s *soak) closeWeb() {
 	}
 }
 
-// turn starts the crawl if none runs, lets it work for a moment, does its thing, ends the process and audits the files.
-func (s *soak) turn(tn *turn) {
-	if !s.can(tn) {
+// inject starts the crawl if none runs, lets it work for a moment, injects the fault, ends the process and
+// audits the files.
+func (s *soak) inject(f *fault) {
+	if !s.can(f) {
 		return
 	}
-	s.t.Logf("%v: %s", time.Now().Format("15:04:05"), tn.name)
-	s.rounds[tn.name]++
+	s.t.Logf("%v: %s", time.Now().Format("15:04:05"), f.name)
+	s.injected[f.name]++
 	s.start()
 	s.working()
 	s.let(s.unit, 3*s.unit)
-	tn.run(s)
+	f.run(s)
 	if s.p != nil { // still there
 		s.let(0, s.unit)
 		if s.rng.IntN(2) == 0 {
@@ -207,16 +208,16 @@ func (s *soak) turn(tn *turn) {
 	s.audit()
 }
 
-// can says whether a turn is possible here.
-func (s *soak) can(tn *turn) bool {
+// can reports whether this machine and this length of the soak allow a fault.
+func (s *soak) can(f *fault) bool {
 	switch {
-	case tn.mounts && !s.disks.mounted, tn.name == "slow disk" && s.disks.throttle == "", tn.long && *soakFor < longSoak:
+	case f.mounts && !s.disks.mounted, f.name == "slow disk" && s.disks.throttle == "", f.long && *soakFor < longSoak:
 		return false
 	}
 	return true
 }
 
-// let time pass, some of it by chance. A process that ends meanwhile ends it.
+// let waits for a random time between least and most, or until the process ends.
 func (s *soak) let(least, most time.Duration) {
 	d := least + time.Duration(s.rng.Int64N(int64(most-least)+1))
 	if s.p == nil {
@@ -228,7 +229,7 @@ func (s *soak) let(least, most time.Duration) {
 	}
 }
 
-// working waits until the crawl has asked the web for something, and notes how long that took from the start.
+// working waits for the crawl's first request, and measures the time since its start.
 func (s *soak) working() {
 	s.t.Helper()
 	before := s.p.requestsBefore
@@ -237,7 +238,8 @@ func (s *soak) working() {
 	}
 }
 
-// waitFor is true when cond comes true in time, false when the process ends first; being late is a failure.
+// waitFor returns true when cond becomes true, false if the process ends first. It fails the test after
+// limit.
 func (s *soak) waitFor(limit time.Duration, cond func() bool) bool {
 	s.t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
@@ -256,7 +258,7 @@ func (s *soak) waitFor(limit time.Duration, cond func() bool) bool {
 	return true
 }
 
-// goesOn asserts that the process fetches again, or ends because all is done.
+// goesOn asserts that the process sends further requests, or ends because the crawl is done.
 func (s *soak) goesOn(limit time.Duration) {
 	s.t.Helper()
 	before, _, _ := s.web.Log().Totals()
@@ -265,7 +267,7 @@ func (s *soak) goesOn(limit time.Duration) {
 	}
 }
 
-// finish lets the present crawl end, and compares.
+// finish lets the current crawl end, and compares its output.
 func (s *soak) finish() {
 	s.t.Helper()
 	if len(s.dirs) == 0 {
@@ -275,16 +277,16 @@ func (s *soak) finish() {
 	select {
 	case <-s.p.done:
 	case <-time.After(15 * time.Minute):
-		s.t.Fatalf("the crawl doesn't end; standard error ends:\n%s", s.p.tail.brief())
+		s.t.Fatalf("the crawl does not end; standard error ends:\n%s", s.p.tail.brief())
 	}
 	s.ends(alive)
 	s.audit()
 	if len(s.dirs) > 0 {
-		s.t.Fatal("the crawl has ended, and isn't done")
+		s.t.Fatal("the crawl ended before it was done")
 	}
 }
 
-// steady lets one process live long, with only such things happening to it as don't end it, and asserts that it stays as it is.
+// steady runs one process for d, injects only faults that do not end it, and asserts that it does not grow.
 func (s *soak) steady(d time.Duration) {
 	s.newCrawl(max(3000, int(d.Seconds()*600)))
 	end := time.Now().Add(d)
@@ -292,8 +294,8 @@ func (s *soak) steady(d time.Duration) {
 	s.working()
 	s.samples, s.goroutines = nil, nil
 	for i := 0; time.Now().Before(end); i++ {
-		tn := &turns[i%len(turns)]
-		if !tn.steady || !s.can(tn) {
+		f := &faults[i%len(faults)]
+		if !f.steady || !s.can(f) {
 			continue
 		}
 		s.let(3*s.unit, 8*s.unit)
@@ -301,8 +303,8 @@ func (s *soak) steady(d time.Duration) {
 			s.t.Log("the steady process has ended")
 			break
 		}
-		s.rounds[tn.name+" (steady)"]++
-		tn.run(s)
+		s.injected[f.name+" (steady)"]++
+		f.run(s)
 		if s.p == nil {
 			s.start()
 			s.working()
@@ -316,7 +318,7 @@ func (s *soak) steady(d time.Duration) {
 	s.flat()
 }
 
-// flat asserts that a long-lived process has at its end what it had near its beginning.
+// flat asserts that a long-lived process uses as many resources at its end as near its beginning.
 func (s *soak) flat() {
 	pick := func(f func(*sample) int) (list []int) {
 		for i := range s.samples {
@@ -327,7 +329,7 @@ func (s *soak) flat() {
 	for _, c := range []struct {
 		what   string
 		values []int
-		slack  int // what the last quarter's median may be above the first one's, besides a quarter of it
+		slack  int // allowed growth of the median from the first quarter to the last, in addition to 25 %
 		most   int
 	}{
 		{"goroutines", s.goroutines, 20, 1000},
@@ -352,7 +354,7 @@ func (s *soak) flat() {
 	}
 }
 
-// steadySamples is from how many samples on growth can be told from warming up.
+// steadySamples is the minimum number of samples to tell growth from warming up.
 const steadySamples = 40
 
 // soakRAM is the --ram of the soak's crawls in MiB.
@@ -367,20 +369,20 @@ func median(values []int) int {
 func (s *soak) report(took time.Duration) {
 	var b strings.Builder
 	total := 0
-	for _, name := range slices.Sorted(maps.Keys(s.rounds)) {
-		fmt.Fprintf(&b, "  %4d  %s\n", s.rounds[name], name)
-		total += s.rounds[name]
+	for _, name := range slices.Sorted(maps.Keys(s.injected)) {
+		fmt.Fprintf(&b, "  %4d  %s\n", s.injected[name], name)
+		total += s.injected[name]
 	}
 	fmt.Fprintf(&b, "process ends:\n")
 	for _, name := range slices.Sorted(maps.Keys(s.outcomes)) {
 		fmt.Fprintf(&b, "  %4d  %s\n", s.outcomes[name], name)
 	}
-	s.t.Logf("soak of %v: %d turns, %d starts, %d crawls; compared %d URLs with %d records, %d fetches were repeated; %d audits;\n"+
+	s.t.Logf("soak of %v: %d faults, %d starts, %d crawls; compared %d URLs with %d records, %d fetches were repeated; %d audits;\n"+
 		"longest time from a start to the first request %v\n%s", took.Round(time.Second), total, s.starts, s.crawls, s.urls, s.records,
 		s.repeated, s.audits, s.longest.Round(time.Millisecond), b.String())
 }
 
-// run runs the command to its end.
+// run runs the command to its end and returns its output.
 func (s *soak) run(want int, args ...string) string {
 	s.t.Helper()
 	cmd := exec.Command(s.bin, args...)
@@ -396,14 +398,14 @@ func (s *soak) run(want int, args ...string) string {
 	return out.String()
 }
 
-// audit proves that no URL is lost; when the crawl is done it also compares what it brought.
+// audit checks that no URL is lost; if the crawl is done it also compares its output.
 func (s *soak) audit() {
 	s.t.Helper()
 	s.audits++
 	out := s.run(term.ExitDone, append([]string{"audit"}, s.dirs...)...)
 	for line := range strings.Lines(out) {
 		if strings.HasPrefix(line, "refused ") && !strings.HasPrefix(line, "refused robots:") {
-			s.t.Errorf("something was counted against a host: %s", line)
+			s.t.Errorf("a failure was counted against a host: %s", line)
 		}
 	}
 	if s.done {
