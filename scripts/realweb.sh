@@ -6,7 +6,7 @@
 #   scripts/realweb.sh [crawl]   all of it
 #   scripts/realweb.sh check     the walk against nginx alone, without drumbeat
 #   scripts/realweb.sh serve     leave the web running, 10 minutes unless --minutes says otherwise
-#   scripts/realweb.sh race      crawl a larger web, of plain HTTP, with wget2 and drumbeat in turn, and compare their times
+#   scripts/realweb.sh race      crawl a larger web, of plain HTTP, alternately with wget2 and drumbeat, and compare their speed
 #
 #   --hosts N          host names (20)
 #   --packages A,B     Debian packages, or directories with an index.html (python3-doc,postgresql-doc-15);

@@ -8,30 +8,30 @@ import (
 	"time"
 )
 
-// requests is nginx's log.
+// requests is the content of nginx's log.
 type requests struct {
-	byURL     map[string]int // how often each URL was asked for
+	byURL     map[string]int // number of requests for each URL
 	bytesSent int64
 	first     time.Duration // since 1970, as are all times here
 	last      time.Duration
 	hosts     map[string]visits
 
-	// Different URLs that were answered with HTML and status 200, with the times of their first such answers; in the
-	// order of the log, about that of the answers.
+	// Different URLs with HTML and status 200, and the times of their first such answers, in the order of
+	// the log, which is approximately that of the answers.
 	pages    []string
 	pageEnds []time.Duration
 }
 
-// visits are the times at which a host was busy. nginx logs to a millisecond when an answer is out, and how long
-// it took, so that both ends may be wrong by one.
+// visits are the times of the requests to a host. nginx logs the end and the duration of an answer to a
+// millisecond, so both ends may be off by one.
 type visits []span
 
 type span struct{ begin, end time.Duration }
 
-// logError is how far two of nginx's times may be off each other.
+// logError is the maximum error of the difference of two times in nginx's log.
 const logError = 2 * time.Millisecond
 
-// readRequests reads the log, whose lines are in no order: each of nginx's processes has a buffer.
+// readRequests reads the log. Its lines are unordered, since each of nginx's processes has its own buffer.
 func readRequests(name string) (*requests, error) {
 	r := &requests{byURL: map[string]int{}, hosts: map[string]visits{}, first: 1<<63 - 1}
 	err := readLines(name, func(line string) error {
@@ -64,8 +64,8 @@ func seconds(s float64) time.Duration {
 	return time.Duration(s * float64(time.Second)).Round(time.Millisecond)
 }
 
-// gaps returns the least time from the end of a request to the begin of the next, and how many requests began
-// before the one before had ended.
+// gaps returns the minimum time from the end of a request to the start of the next, and the number of
+// requests that started before the previous one had ended.
 func (v visits) gaps() (least time.Duration, overlaps int) {
 	slices.SortFunc(v, func(a, b span) int { return int(a.begin - b.begin) })
 	least = 1<<63 - 1

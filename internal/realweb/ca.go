@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// writeCertificates makes a CA and one certificate for all names: ca.pem, cert.pem and key.pem. The CA's key is
-// not kept.
+// writeCertificates makes a CA and one certificate for all names: ca.pem, cert.pem and key.pem. The CA's key
+// is not kept.
 func (w *web) writeCertificates() error {
 	now := time.Now()
 	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

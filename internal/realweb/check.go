@@ -38,18 +38,18 @@ func (c checkCmd) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("nginx, asked for each URL: %v in %.1f s\n", statuses, time.Since(began).Seconds())
+	fmt.Printf("nginx: requests for each URL by status: %v, in %.1f s\n", statuses, time.Since(began).Seconds())
 	for _, line := range wrong[:min(len(wrong), 20)] {
 		fmt.Println("  differs: " + line)
 	}
 	if len(wrong) > 0 {
-		return fmt.Errorf("%d answers are not as the walk expects", len(wrong))
+		return fmt.Errorf("%d answers differ from the walk's predictions", len(wrong))
 	}
-	fmt.Println("all are as the walk expects: status, type, target, bytes")
+	fmt.Println("all answers agree with the walk: status, type, target, bytes")
 	return nil
 }
 
-// check asks nginx for every URL of the walk and returns what differs.
+// check requests every URL of the walk from nginx and returns the differences.
 func (s *servers) check(ctx context.Context, k *walk) (wrong []string, statuses map[int]int, err error) {
 	client, err := s.client()
 	if err != nil {
@@ -125,7 +125,7 @@ func (s *servers) checkOne(ctx context.Context, client *http.Client, sums *fileS
 	return resp.StatusCode, err
 }
 
-// client asks the web's own DNS server, connects to the mapped ports, and trusts the web's CA alone.
+// client uses the web's own DNS server, connects to the mapped ports, and trusts only the web's CA.
 func (s *servers) client() (*http.Client, error) {
 	pem, err := os.ReadFile(s.web.path("ca.pem"))
 	if err != nil {
@@ -155,7 +155,7 @@ func (s *servers) client() (*http.Client, error) {
 	}, nil
 }
 
-// fileSums keeps the SHA-1 of files.
+// fileSums caches the SHA-1 of files.
 type fileSums struct{ sums sync.Map }
 
 func (f *fileSums) of(name string) (string, error) {

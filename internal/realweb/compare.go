@@ -23,7 +23,7 @@ const (
 	noneFound class = "" // unexplained
 )
 
-// difference is one URL on which crawl and walk don't agree.
+// difference is one URL on which crawl and walk disagree.
 type difference struct {
 	url, what string
 	class     class
@@ -41,8 +41,9 @@ func (c *comparison) add(why class, url, what string, args ...any) {
 	c.list = append(c.list, difference{url, fmt.Sprintf(what, args...), why})
 }
 
-// judge compares and prints. The error says how many differences nothing explains.
-func (c crawlCmd) judge(k *walk, s *servers, u *usage) error {
+// evaluate compares the crawl with the walk and prints the differences. The error has the number of
+// unexplained ones.
+func (c crawlCmd) evaluate(k *walk, s *servers, u *usage) error {
 	captures, err := readIndex(s.web.path("crawl"))
 	if err != nil {
 		return err
@@ -58,7 +59,7 @@ func (c crawlCmd) judge(k *walk, s *servers, u *usage) error {
 	return found.print(s.web.path("differences.tsv"))
 }
 
-// captures holds the index against the walk.
+// captures compares the index with the walk.
 func (c *comparison) captures(list []capture) {
 	for _, x := range list {
 		if _, twice := c.captured[x.URL]; twice {
@@ -85,8 +86,8 @@ func (c *comparison) captures(list []capture) {
 	}
 }
 
-// whyMissing explains a URL of the walk that wasn't stored: the crawl may have seen but a part of the page that
-// leads to it.
+// whyMissing explains a URL of the walk that was not stored: the crawl may have read only a part of the page
+// that links to it.
 func (c *comparison) whyMissing(u string) class {
 	if c.captured[c.walk.found[u]].Truncated != "" {
 		return cutPage
@@ -94,7 +95,7 @@ func (c *comparison) whyMissing(u string) class {
 	return noneFound
 }
 
-// whyExtra explains a stored URL that isn't in the walk.
+// whyExtra explains a stored URL that is not in the walk.
 func (c *comparison) whyExtra(u string) class {
 	if strings.HasSuffix(u, "/robots.txt") {
 		return ofRobots
@@ -111,7 +112,7 @@ func (c *comparison) whyExtra(u string) class {
 	return noneFound
 }
 
-// onTag says whether one of the files has a tag whose link, on the host of u, is u.
+// onTag reports whether one of the files has a tag whose link, on the host of u, is u.
 func (c *comparison) onTag(u string, files []string) bool {
 	parser := newURLParser()
 	h := c.walk.web.hostOf(u)
@@ -164,7 +165,7 @@ func (c *comparison) requests(log *requests) {
 	}
 	for name, v := range log.hosts {
 		if _, overlaps := v.gaps(); overlaps > 0 {
-			c.add(noneFound, name, "%d requests began before the one before had ended", overlaps)
+			c.add(noneFound, name, "%d requests started before the previous one had ended", overlaps)
 		}
 	}
 }
@@ -219,7 +220,7 @@ func (c *comparison) writeAll(name string) error {
 	return os.WriteFile(name, []byte(text.String()), 0o644)
 }
 
-// printFigures prints what the closing note of a change wants.
+// printFigures prints the figures of the crawl.
 func printFigures(k *walk, s *servers, u *usage, captures []capture, log *requests) {
 	pages, perPage := 0, time.Duration(0)
 	for _, x := range captures {
@@ -238,22 +239,22 @@ func printFigures(k *walk, s *servers, u *usage, captures []capture, log *reques
 	seen := len(k.fetched) + len(k.left)
 	fmt.Println("figures:")
 	if u.runs > 1 {
-		fmt.Printf("  runs               %d; times and CPU are of all together\n", u.runs)
+		fmt.Printf("  runs               %d; times and CPU are totals\n", u.runs)
 	}
 	fmt.Printf("  pages              %d (%d responses)\n", pages, len(captures))
 	fmt.Printf("  wall time          %.1f s from start to exit; %.1f s from first to last request\n",
 		wall, (log.last - log.first).Seconds())
 	fmt.Printf("  pages/s            %.0f by wall time\n", float64(pages)/wall)
 	fmt.Printf("  MB/s               %.1f received (gzip), %.1f MB in all\n", float64(log.bytesSent)/1e6/wall, float64(log.bytesSent)/1e6)
-	fmt.Printf("  CPU                %.1f s, %v a page; largest RSS %.0f MiB\n",
+	fmt.Printf("  CPU                %.1f s, %v per page; peak RSS %.0f MiB\n",
 		u.cpu.Seconds(), perPage.Round(time.Microsecond), float64(u.rssBytes)/(1<<20))
-	fmt.Printf("  links              %d, %.0f a page; unique share p = %.4f\n", k.links, float64(k.links)/float64(k.pages),
+	fmt.Printf("  links              %d, %.0f per page; unique share p = %.4f\n", k.links, float64(k.links)/float64(k.pages),
 		float64(seen)/float64(k.links))
-	fmt.Printf("  least gap          %v between two requests to a host, as nginx logged (to 1 ms)\n", gap)
-	fmt.Printf("  DNS                %d queries, %d for names that don't exist\n", s.dns.queries.Load(), s.dns.denied.Load())
+	fmt.Printf("  least gap          %v between requests to a host, in nginx's log (to 1 ms)\n", gap)
+	fmt.Printf("  DNS                %d queries, %d for names that do not exist\n", s.dns.queries.Load(), s.dns.denied.Load())
 }
 
-// files are all pages that the walk has parsed.
+// files returns all pages that the walk has parsed.
 func (k *walk) files() []string {
 	var list []string
 	k.docs.Range(func(name, _ any) bool {

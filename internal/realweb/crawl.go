@@ -55,10 +55,10 @@ func (c crawlCmd) Run(ctx context.Context) (err error) {
 	if err := s.close(); err != nil {
 		return err
 	}
-	return c.judge(k, s, u)
+	return c.evaluate(k, s, u)
 }
 
-// crawl runs drumbeat to its end, after killing it as often as asked.
+// crawl runs drumbeat to its end, and first kills it Kills times.
 func (c crawlCmd) crawl(ctx context.Context, s *servers) (*usage, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Limit)
 	defer cancel()
@@ -70,7 +70,7 @@ func (c crawlCmd) crawl(ctx context.Context, s *servers) (*usage, error) {
 		"--host-delay", c.HostDelay.String(), "--pld-delay", "0s", "--host-delay-factor", "0", "--server-delay", "0s", "--linger", "1s", "--crawl-log", "all",
 		"--skip-extensions", "none", "--accept", "*/*"},
 		s.crawlFlags()...)
-	if c.Kills > 0 { // else a kill finds nothing but the beginning
+	if c.Kills > 0 { // otherwise a kill hits only the beginning
 		args = append(args, "--checkpoint-every", "1s")
 	}
 	args = append(args, c.Flags...)
@@ -91,8 +91,8 @@ func (c crawlCmd) crawl(ctx context.Context, s *servers) (*usage, error) {
 	return u, err
 }
 
-// runOnce runs drumbeat as a child that dies with this process, and kills it after life unless that is 0. It adds to
-// u, and says whether drumbeat has ended by itself.
+// runOnce runs drumbeat as a child that dies with this process, and kills it after life unless that is 0. It
+// adds its usage to u, and reports whether drumbeat ended by itself.
 func (c crawlCmd) runOnce(ctx context.Context, u *usage, args []string, life time.Duration) (ended bool, err error) {
 	cmd := exec.CommandContext(ctx, c.Drumbeat, args...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
@@ -123,7 +123,7 @@ func (c crawlCmd) runOnce(ctx context.Context, u *usage, args []string, life tim
 	return true, nil
 }
 
-// usage is what drumbeat took.
+// usage is the resources that drumbeat used.
 type usage struct {
 	wall     time.Duration
 	cpu      time.Duration // user and system
@@ -195,8 +195,8 @@ func readLines(name string, take func(line string) error) error {
 	return lines.Err()
 }
 
-// writeExpected writes a line for each URL of the walk: status, and SHA-1 of the body where it is a file. It is
-// what scripts/checkwarc.mjs compares the WARC files with.
+// writeExpected writes a line for each URL of the walk, with its status and the SHA-1 of the body if it is a
+// file. scripts/checkwarc.mjs compares the WARC files with it.
 func (k *walk) writeExpected(name string) error {
 	f, err := os.Create(name)
 	if err != nil {
@@ -216,7 +216,7 @@ func (k *walk) writeExpected(name string) error {
 		if err != nil {
 			return err
 		}
-		out.Write(append(text, '\n')) // errors stay for Flush
+		out.Write(append(text, '\n')) // Flush returns its error
 	}
 	return errors.Join(out.Flush(), f.Close())
 }

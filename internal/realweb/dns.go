@@ -10,7 +10,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// nameServer answers for the names of the web, by UDP and TCP. Other names don't exist.
+// nameServer answers for the names of the web, by UDP and TCP, and denies all others.
 type nameServer struct {
 	web     *web
 	addr    netip.AddrPort
@@ -21,7 +21,7 @@ type nameServer struct {
 
 const answerTTL = 300 // seconds
 
-// startNameServer owns the servers' goroutines until close.
+// startNameServer starts the servers' goroutines, which run until close.
 func startNameServer(w *web) (*nameServer, error) {
 	n := &nameServer{web: w}
 	udp, tcp, err := listenBoth()
@@ -80,7 +80,7 @@ func (n *nameServer) ServeDNS(out dns.ResponseWriter, query *dns.Msg) {
 			Hdr: dns.RR_Header{Name: ".", Rrtype: dns.TypeSOA, Class: dns.ClassINET, Ttl: answerTTL},
 			Ns:  "ns.invalid.", Mbox: "nobody.invalid.", Serial: 1, Refresh: 3600, Retry: 600, Expire: 86400, Minttl: answerTTL}}
 	}
-	out.WriteMsg(reply) // whoever asked and is gone asks again
+	out.WriteMsg(reply) // a client that misses the reply repeats its query
 }
 
 func (n *nameServer) close() {

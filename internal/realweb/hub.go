@@ -11,7 +11,7 @@ import (
 //go:embed hub
 var hubFiles embed.FS
 
-// writeHub makes the hub's pages. Their templates name hosts by what they are good for.
+// writeHub writes the hub's pages from their templates.
 func (w *web) writeHub() error {
 	data := struct {
 		Hosts       []string // host names

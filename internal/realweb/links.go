@@ -14,7 +14,7 @@ import (
 // maxURLBytes is drumbeat's limit of a URL's length.
 const maxURLBytes = 2083
 
-// document is what matters of a page, independent of where it is served.
+// document is the part of a page that the walk needs, independent of the host.
 type document struct {
 	base     string // the first <base href>
 	hasBase  bool
@@ -46,7 +46,7 @@ func readDocument(body []byte, contentType string) (*document, error) {
 	return d, nil
 }
 
-// element takes the links of one element.
+// element adds the links of one element.
 func (d *document) element(n *html.Node) {
 	attrs := map[string]string{}
 	for _, a := range n.Attr {
@@ -109,8 +109,8 @@ func (d *document) meta(attrs map[string]string) {
 	}
 }
 
-// add notes a reference. The fragment goes first: it never has a say in the rest, and pages of documentation
-// link to hundreds of fragments of one page.
+// add counts a reference without its fragment, which does not affect the URL: pages of documentation link to
+// hundreds of fragments of one page.
 func (d *document) add(ref string, nofollow bool) {
 	ref, _, _ = strings.Cut(ref, "#")
 	if nofollow {
@@ -120,7 +120,8 @@ func (d *document) add(ref string, nofollow bool) {
 	d.refs[ref]++
 }
 
-// refreshTarget reads the content of a refresh, by the steps of the HTML standard ("shared declarative refresh").
+// refreshTarget reads the content of a refresh, by the steps of the HTML standard ("shared declarative
+// refresh").
 func refreshTarget(content string) (string, bool) {
 	const blanks = " \t\n\f\r"
 	s := strings.TrimLeft(content, blanks)
@@ -150,13 +151,13 @@ func refreshTarget(content string) (string, bool) {
 	return s, true
 }
 
-// newURLParser returns a parser of the URL standard as it is today: '^' came to the set of characters that are
-// escaped in a path after the library's last release.
+// newURLParser returns a parser of the current URL standard, which escapes '^' in a path; the library's last
+// release does not.
 func newURLParser() url.Parser {
 	return url.NewParser(url.WithPathPercentEncodeSet(url.PathPercentEncodeSet.Set('^')))
 }
 
-// resolve returns the canonical URL of a reference, or the class of what isn't one.
+// resolve returns the canonical URL of a reference, or the class of a reference without one.
 func resolve(base *url.Url, ref string) (string, class) {
 	u, err := base.Parse(ref)
 	if err != nil {

@@ -14,25 +14,25 @@ import (
 
 // cli is the table of commands.
 type cli struct {
-	Serve serveCmd `cmd:"" help:"Leave the web running for experiments."`
-	Check checkCmd `cmd:"" help:"Compare what nginx answers with what the walk expects of it."`
+	Serve serveCmd `cmd:"" help:"Serve the web for experiments."`
+	Check checkCmd `cmd:"" help:"Compare nginx's responses with the walk's predictions."`
 	Crawl crawlCmd `cmd:"" help:"Crawl the web with drumbeat and compare the result with the walk."`
-	Race  raceCmd  `cmd:"" help:"Crawl a larger web with wget2 and drumbeat in turn, and compare how long they take."`
-	Floor floorCmd `cmd:"" hidden:"" help:"Fetch a list of URLs and do no more: what race compares with."`
+	Race  raceCmd  `cmd:"" help:"Crawl a larger web alternately with wget2 and drumbeat, and compare their speed."`
+	Floor floorCmd `cmd:"" hidden:"" help:"Only fetch a list of URLs: the lower bound in race."`
 }
 
 // webFlags describe the web.
 type webFlags struct {
 	Work     string   `required:"" help:"Directory for configuration, logs and results; must exist."`
-	Hosts    int      `default:"20" help:"Host names with documentation; the hub comes on top."`
+	Hosts    int      `default:"20" help:"Number of host names with documentation, without the hub."`
 	Packages []string `default:"python3-doc,postgresql-doc-15" help:"Debian packages whose HTML is served."`
-	HTTP     int      `name:"http-port" help:"Port of HTTP; 0: a free one."`
-	HTTPS    int      `name:"https-port" help:"Port of HTTPS; 0: a free one."`
+	HTTP     int      `name:"http-port" help:"HTTP port; 0: a free one."`
+	HTTPS    int      `name:"https-port" help:"HTTPS port; 0: a free one."`
 }
 
 type serveCmd struct {
 	webFlags
-	Minutes int `default:"10" help:"How long."`
+	Minutes int `default:"10" help:"Serve for N minutes."`
 }
 
 type checkCmd struct {
@@ -40,7 +40,7 @@ type checkCmd struct {
 }
 
 func main() {
-	// Children get a signal when the thread that started them ends, so that must be the process's first.
+	// Pdeathsig kills a child when the thread that started it ends, so start them from the main thread.
 	runtime.LockOSThread()
 	var c cli
 	k := kong.Parse(&c, kong.Name("realweb"), kong.UsageOnError(),

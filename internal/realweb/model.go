@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// answer is what nginx is expected to say to a GET.
+// answer is the expected response of nginx to a GET.
 type answer struct {
 	status   int
 	location string // of a redirect
@@ -16,13 +16,13 @@ type answer struct {
 	file     string // with status 200
 }
 
-// mimes are the types that nginx is told, by extension.
+// mimes are the types in nginx's configuration, by extension.
 var mimes = map[string]string{".html": "text/html", ".txt": "text/plain", ".css": "text/css", ".js": "text/javascript",
 	".xml": "text/xml", ".svg": "image/svg+xml", ".png": "image/png", ".gif": "image/gif", ".pdf": "application/pdf"}
 
 const otherMime = "application/octet-stream"
 
-// answerTo predicts the answer to a canonical URL, nil if its origin is none of the web's. It follows nginx's
+// answerTo predicts the answer to a canonical URL; nil if its origin is not in the web. It models nginx's
 // static files with an index, no listings and merged slashes.
 func (w *web) answerTo(canonical string) *answer {
 	u, err := url.Parse(canonical)
@@ -46,7 +46,7 @@ func (w *web) answerTo(canonical string) *answer {
 	if h.root == "" || strings.Contains(u.Path, "\x00") {
 		return &answer{status: 404}
 	}
-	// path.Clean merges slashes and resolves dots as nginx does after it has unescaped the path.
+	// Like nginx, path.Clean merges slashes and resolves dots in the unescaped path.
 	clean := path.Clean(u.Path)
 	if strings.HasSuffix(u.Path, "/") && clean != "/" {
 		clean += "/"
@@ -81,7 +81,7 @@ func fileAnswer(root, clean, query string) *answer {
 	return &answer{status: 200, mime: mime, file: name}
 }
 
-// allowed says whether the host's robots.txt lets a URL be fetched. Its one rule is a plain prefix.
+// allowed reports whether the host's robots.txt, which has one rule with a plain prefix, allows a URL.
 func (w *web) allowed(canonical string) bool {
 	u, err := url.Parse(canonical)
 	if err != nil {
@@ -91,7 +91,7 @@ func (w *web) allowed(canonical string) bool {
 	return h == nil || h.disallow == "" || u.Path == "/robots.txt" || !strings.HasPrefix(u.EscapedPath(), h.disallow)
 }
 
-// robotsText is the robots.txt of a host, "" for none.
+// robotsText returns the robots.txt of a host; "" for none.
 func (h *host) robotsText() string {
 	if h.disallow == "" && !h.robots {
 		return ""

@@ -47,7 +47,7 @@ http {
 	absolute_redirect off;
 	server_tokens off;
 	sendfile on;
-{{if .Race}}	gzip_static on;
+{{if .Static}}	gzip_static on;
 	open_file_cache max={{.Files}} inactive=1h;
 	open_file_cache_valid 1h;
 {{else}}	gzip on;
@@ -85,21 +85,21 @@ func (w *web) writeConf() error {
 	data := struct {
 		Work, User, OtherType string
 		HTTP, HTTPS           int
-		Race                  bool
+		Static                bool
 		Files, Descriptors    int
 		Types                 map[string]string
 		Addrs                 []string
 		Hosts                 []confHost
-	}{Work: w.work, OtherType: otherMime, HTTP: w.httpPort, HTTPS: w.httpsPort, Race: w.race, Descriptors: 8192,
+	}{Work: w.work, OtherType: otherMime, HTTP: w.httpPort, HTTPS: w.httpsPort, Static: w.static, Descriptors: 8192,
 		Types: map[string]string{}}
-	if os.Geteuid() == 0 { // else nginx ignores the line, with a warning
+	if os.Geteuid() == 0 { // otherwise nginx ignores the line, with a warning
 		me, err := user.Current()
 		if err != nil {
 			return err
 		}
 		data.User = me.Username
 	}
-	if w.race { // descriptors that a user may have, most of them for the cache
+	if w.static { // use the descriptors of an ordinary user, most of them for the cache
 		data.Files, data.Descriptors = 12000, 16384
 	}
 	for ext, mime := range mimes {
@@ -126,7 +126,7 @@ func (w *web) writeConf() error {
 	return os.WriteFile(w.path("nginx.conf"), conf.Bytes(), 0o644)
 }
 
-// startServers starts DNS and nginx, and returns when both answer. It owns them until close.
+// startServers starts DNS and nginx, and returns when both answer. The caller must close them.
 func startServers(ctx context.Context, w *web) (*servers, error) {
 	if err := w.choosePorts(); err != nil {
 		return nil, err
@@ -179,7 +179,7 @@ func (w *web) choosePorts() error {
 	return nil
 }
 
-// freePort returns a port that is free on all addresses at this moment, 0 if the one it tried isn't.
+// freePort tries one port and returns it if it is free on all addresses, else 0.
 func (w *web) freePort() (port int, err error) {
 	for i := range w.addrs {
 		l, err := net.Listen("tcp", net.JoinHostPort(w.address(i), strconv.Itoa(port)))
@@ -192,7 +192,7 @@ func (w *web) freePort() (port int, err error) {
 	return port, nil
 }
 
-// awaitNginx returns when nginx takes connections.
+// awaitNginx returns when nginx accepts connections.
 func (s *servers) awaitNginx(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -211,13 +211,13 @@ func (s *servers) awaitNginx(ctx context.Context) error {
 	}
 }
 
-// crawlFlags are drumbeat's flags for this web.
+// crawlFlags returns drumbeat's flags for this web.
 func (s *servers) crawlFlags() []string {
 	return []string{"--resolver", s.dns.addr.String(), "--allow-net", "127.0.0.0/8",
 		"--map-port", fmt.Sprintf("80=%d", s.web.httpPort), "--map-port", fmt.Sprintf("443=%d", s.web.httpsPort)}
 }
 
-// close stops all; nginx writes the rest of its log.
+// close stops all servers; nginx flushes its log.
 func (s *servers) close() error {
 	if s.dns != nil {
 		s.dns.close()

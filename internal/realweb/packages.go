@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// packageRoot finds the directory with a Debian package's HTML: a directory "html" that the package owns,
-// maybe by a symbolic link into a package it depends on; else the topmost one with an index.html. A name with a
-// slash is a directory itself.
+// packageRoot finds the directory with a Debian package's HTML: a directory "html" of the package, which may
+// be a symbolic link into another package, or else the topmost one with an index.html. A name with a slash
+// is a directory itself.
 func packageRoot(pkg string) (string, error) {
 	if strings.Contains(pkg, "/") {
 		return servable(pkg)
@@ -46,7 +46,7 @@ func packageRoot(pkg string) (string, error) {
 	return "", fmt.Errorf("realweb: package %s has no directory with an index.html", pkg)
 }
 
-// servable resolves a directory and makes sure that it has a first page.
+// servable resolves a directory and checks that it has an index page.
 func servable(dir string) (string, error) {
 	root, err := filepath.EvalSymlinks(dir)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// smallWeb is two hosts of one small directory, and the hub.
+// smallWeb makes a web of two hosts with the same small directory, and the hub.
 func smallWeb(t *testing.T) *walk {
 	t.Helper()
 	docs := filepath.Join(t.TempDir(), "docs")
@@ -65,7 +65,7 @@ func TestWalkOfAHost(t *testing.T) {
 	}
 }
 
-// TestWalkOfTheHub: the set is written by hand, not computed.
+// TestWalkOfTheHub: the walk finds the set of URLs that is written here by hand.
 func TestWalkOfTheHub(t *testing.T) {
 	k := smallWeb(t)
 	want := strings.Fields(`/200 /corners.html200 /base.html200 /noscript.html404 /template.html404 /sub/page.html200 /sub301
@@ -111,7 +111,7 @@ func TestRefreshTarget(t *testing.T) {
 	}
 }
 
-// result is what a crawl without a fault leaves.
+// result is the output of a crawl without faults.
 func result(k *walk) ([]capture, *requests) {
 	var list []capture
 	log := &requests{byURL: map[string]int{}, hosts: map[string]visits{}}
@@ -127,7 +127,7 @@ func result(k *walk) ([]capture, *requests) {
 	return list, log
 }
 
-// TestComparisonFinds: every kind of fault is found, and nothing else is.
+// TestComparisonFinds: the comparison finds every kind of fault, and nothing else.
 func TestComparisonFinds(t *testing.T) {
 	k := smallWeb(t)
 	const page = "http://www.quince.test/a.html"

@@ -9,10 +9,10 @@ import (
 	"github.com/nlnwa/whatwg-url/url"
 )
 
-// class says why a URL is not fetched, or why a difference is none.
+// class is the reason why a URL is not fetched, or the rule that explains a difference.
 type class string
 
-// The ends of a reference, or of a URL, that the rules leave out.
+// Reasons to drop a reference or a URL.
 const (
 	notURL      class = "not a URL"
 	otherScheme class = "another scheme than http and https"
@@ -75,7 +75,7 @@ func newWalk(w *web) (*walk, error) {
 	return k, nil
 }
 
-// admit sorts new URLs into fetched and left, and returns the former.
+// admit divides new URLs into fetched and left, and returns the former.
 func (k *walk) admit(urls []string, from string) []string {
 	var list []string
 	for _, u := range urls {
@@ -100,7 +100,7 @@ func (k *walk) admit(urls []string, from string) []string {
 	return list
 }
 
-// outlinks is what one answer leads to.
+// outlinks are the links of one answer.
 type outlinks struct {
 	urls    []string // different
 	skips   []string
@@ -109,7 +109,7 @@ type outlinks struct {
 	err     error
 }
 
-// read takes the links of answers, on all processors.
+// read reads the links of answers, on all processors.
 func (k *walk) read(urls []string) ([]outlinks, error) {
 	results := make([]outlinks, len(urls))
 	var wg sync.WaitGroup
@@ -182,7 +182,7 @@ func (k *walk) outlinksOf(parser url.Parser, from string) (out outlinks) {
 	return out
 }
 
-// document reads a file once, however many hosts serve it.
+// document parses a file once, although several hosts may serve it.
 func (k *walk) document(file string) (*document, error) {
 	v, ok := k.docs.Load(file)
 	if !ok {

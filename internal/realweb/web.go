@@ -12,11 +12,11 @@ type host struct {
 	addr     string // IPv4 address
 	https    bool   // its pages are at https; at http each of its URLs redirects there
 	root     string // directory that is served; "" for none
-	disallow string // path prefix that its robots.txt forbids; "" for no robots.txt, or one that forbids nothing
-	robots   bool   // there is a robots.txt without a disallow, too
+	disallow string // path prefix that its robots.txt forbids; "" for none
+	robots   bool   // it has a robots.txt even if disallow is empty
 }
 
-// origin is scheme and authority of the host's pages.
+// origin returns the scheme and authority of the host's pages.
 func (h *host) origin() string {
 	if h.https {
 		return "https://" + h.name
@@ -31,15 +31,15 @@ type web struct {
 	byName    map[string]*host
 	httpPort  int
 	httpsPort int
-	addrs     int  // hosts are on so many addresses
-	race      bool // all hosts are seeds, there is no hub, and bodies are compressed beforehand
+	addrs     int  // number of IP addresses
+	static    bool // for trials: all hosts are seeds, there is no hub, and bodies are compressed in advance
 }
 
-// plds have top-level domains that are reserved for this (RFC 2606).
+// plds have top-level domains that are reserved for tests (RFC 2606).
 var plds = [...]string{"quince.test", "medlar.test", "sorb.test", "damson.test", "loquat.example", "bilberry.example",
 	"bullace.example"}
 
-// labels stand before a PLD; more hosts than 7 times these get numbers.
+// labels precede a PLD; more than 7 times as many hosts get numbers.
 var labels = [...]string{"www", "docs", "mirror", "doc.archive"}
 
 const (
@@ -85,12 +85,12 @@ func (w *web) path(elem ...string) string {
 	return filepath.Join(append([]string{w.work}, elem...)...)
 }
 
-// seed is the one URL from which all else is found.
+// seed returns the URL from which all others can be found.
 func (w *web) seed() string { return w.hosts[0].origin() + "/" }
 
-// seeds are the URLs from which all else is found, with ports as the walk has them: none.
+// seeds returns the URLs from which all others can be found, without ports, as in the walk.
 func (w *web) seeds() []string {
-	if !w.race {
+	if !w.static {
 		return []string{w.seed()}
 	}
 	var list []string
@@ -113,8 +113,8 @@ func hostName(i int) string {
 	return fmt.Sprintf("m%d.%s", n, pld)
 }
 
-// disallowed picks the prefix that is forbidden on one host of a package: the directory or file name that
-// sorts first and is no index.
+// disallowed returns the prefix that one host of each package forbids: the first directory or file name in
+// sorted order, except an index.
 func disallowed(root string) string {
 	entries, _ := os.ReadDir(root) // empty: nothing is forbidden
 	for _, e := range entries {

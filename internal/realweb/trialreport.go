@@ -13,8 +13,8 @@ import (
 	"drumbeat/bench/report"
 )
 
-// report fills rep from the laps.
-func (r *race) report(rep *report.Report, k *walk) {
+// report fills rep from the trials.
+func (r *trials) report(rep *report.Report, k *walk) {
 	bytes := int64(0)
 	sums := map[string]int64{}
 	for u := range r.pages {
@@ -27,9 +27,9 @@ func (r *race) report(rep *report.Report, k *walk) {
 		bytes += sums[file]
 	}
 	pages := float64(len(r.pages))
-	rep.Set("web", "%d hosts (%s), %d pages, mean %.1f KB, %.0f links a page", len(r.web.hosts), strings.Join(r.Packages, " "),
+	rep.Set("web", "%d hosts (%s), %d pages, mean %.1f KB, %.0f links per page", len(r.web.hosts), strings.Join(r.Packages, " "),
 		len(r.pages), float64(bytes)/pages/1e3, float64(k.links)/pages)
-	rep.Set("server", "nginx on the same CPUs, pages compressed beforehand (gzip -6), logs buffered; after an untimed crawl")
+	rep.Set("server", "nginx on the same CPUs, pages compressed in advance (gzip -6), logs buffered; after an untimed crawl")
 	for _, name := range []string{wget2Name, drumbeatName} {
 		cmd := r.command(context.Background(), name, "DIR")
 		rep.Set(name, "%s %s", name, strings.ReplaceAll(strings.Join(cmd.Args[1:], " "), r.web.path(""), "WEB"))
@@ -70,44 +70,44 @@ func (r *race) report(rep *report.Report, k *walk) {
 		r.ratios.Median(), r.ratios.Spread()))
 }
 
-func (r *race) names() []string { return []string{wget2Name, drumbeatName, floorName, gunzipName} }
+func (r *trials) names() []string { return []string{wget2Name, drumbeatName, floorName, gunzipName} }
 
-func metrics(l *lap) []report.Metric {
+func metrics(l *trial) []report.Metric {
 	return []report.Metric{{Value: float64(l.wall.Nanoseconds()) / float64(len(l.log.pages)), Unit: "ns/op"},
 		{Value: l.rate(), Unit: "pages/s"}, {Value: l.perPage(l.cpu), Unit: "cpu-us/page"},
 		{Value: l.perPage(l.serverCPU), Unit: "server-cpu-us/page"}, {Value: 100 * l.idle, Unit: "idle-%"},
 		{Value: float64(l.rssBytes) / 1e6, Unit: "rss-MB"}}
 }
 
-// table has the medians.
-func (r *race) table() report.Table {
+// table returns the medians.
+func (r *trials) table() report.Table {
 	t := report.Table{Title: "medians", Head: []string{"client", "pages/s", "least..largest", "wall s", "CPU s/1000 pages", "server's CPU",
 		"CPUs idle", "RSS MB", "start s", "tail s"}}
 	for _, name := range r.names() {
-		column := func(f func(*lap) float64) report.Sample {
+		column := func(f func(*trial) float64) report.Sample {
 			var s report.Sample
 			for _, l := range r.runs[name] {
 				s = append(s, f(l))
 			}
 			return s
 		}
-		rate := column((*lap).rate)
+		rate := column((*trial).rate)
 		t.Add(name, fmt.Sprintf("%.0f", rate.Median()), rate.Spread(),
-			fmt.Sprintf("%.2f", column(func(l *lap) float64 { return l.wall.Seconds() }).Median()),
-			fmt.Sprintf("%.3f", column(func(l *lap) float64 { return l.perPage(l.cpu) / 1e3 }).Median()),
-			fmt.Sprintf("%.3f", column(func(l *lap) float64 { return l.perPage(l.serverCPU) / 1e3 }).Median()),
-			fmt.Sprintf("%.0f %%", column(func(l *lap) float64 { return 100 * l.idle }).Median()),
-			fmt.Sprintf("%.0f", column(func(l *lap) float64 { return float64(l.rssBytes) / 1e6 }).Median()),
-			fmt.Sprintf("%.2f", column(func(l *lap) float64 { return l.first.Seconds() }).Median()),
-			fmt.Sprintf("%.2f", column(func(l *lap) float64 { return l.tail.Seconds() }).Median()))
+			fmt.Sprintf("%.2f", column(func(l *trial) float64 { return l.wall.Seconds() }).Median()),
+			fmt.Sprintf("%.3f", column(func(l *trial) float64 { return l.perPage(l.cpu) / 1e3 }).Median()),
+			fmt.Sprintf("%.3f", column(func(l *trial) float64 { return l.perPage(l.serverCPU) / 1e3 }).Median()),
+			fmt.Sprintf("%.0f %%", column(func(l *trial) float64 { return 100 * l.idle }).Median()),
+			fmt.Sprintf("%.0f", column(func(l *trial) float64 { return float64(l.rssBytes) / 1e6 }).Median()),
+			fmt.Sprintf("%.2f", column(func(l *trial) float64 { return l.first.Seconds() }).Median()),
+			fmt.Sprintf("%.2f", column(func(l *trial) float64 { return l.tail.Seconds() }).Median()))
 	}
 	t.Notes = []string{"start: from the process's start to its first answer; tail: from the last answer to the process's end.",
-		"fetch-only asks for drumbeat's pages over 16 connections at once and discards them; fetch-gunzip decodes them, too."}
+		"fetch-only fetches drumbeat's pages over 16 connections and discards them; fetch-gunzip also decodes them."}
 	return t
 }
 
-// found compares what each found with the walk.
-func (r *race) found(k *walk) report.Table {
+// found compares the pages of each crawler with the walk.
+func (r *trials) found(k *walk) report.Table {
 	t := report.Table{Title: fmt.Sprintf("pages found; the walk has %d", len(r.pages)),
 		Head: []string{"client", "pages", "missed", "beyond the walk", "explained", "requests", "doubled"}}
 	var examples []string
@@ -146,14 +146,14 @@ func (r *race) found(k *walk) report.Table {
 	return t
 }
 
-// lists returns the pages of a crawler's last lap.
-func (r *race) lists(name string) []string {
-	laps := r.runs[name]
-	return slices.Clone(laps[len(laps)-1].log.pages)
+// lists returns the pages of a crawler's last trial.
+func (r *trials) lists(name string) []string {
+	list := r.runs[name]
+	return slices.Clone(list[len(list)-1].log.pages)
 }
 
-// compare returns the pages that a lap missed, and those it fetched beyond the walk.
-func (r *race) compare(l *lap) (missed, extra []string) {
+// compare returns the pages that a trial missed, and those that it fetched beyond the walk.
+func (r *trials) compare(l *trial) (missed, extra []string) {
 	got := map[string]bool{}
 	for _, u := range l.log.pages {
 		got[u] = true
@@ -173,8 +173,8 @@ func (r *race) compare(l *lap) (missed, extra []string) {
 // figureStep is the width of a point of the figure.
 const figureStep = 250 * time.Millisecond
 
-// figure shows the pages/s over the time of the last lap of each crawler.
-func (r *race) figure() report.Figure {
+// figure plots the pages/s over time in the last trial of each crawler.
+func (r *trials) figure() report.Figure {
 	f := report.Figure{Name: "rate", Title: "Pages answered, last crawl of each", X: "seconds from start", Y: "pages/s"}
 	for _, name := range []string{wget2Name, drumbeatName} {
 		l := r.runs[name][len(r.runs[name])-1]

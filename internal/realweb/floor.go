@@ -16,11 +16,11 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// floorCmd fetches URLs over connections that stay open, which is what a crawler can't do without.
+// floorCmd only fetches URLs, over connections that stay open: the minimum work of a crawler.
 type floorCmd struct {
 	List        string `required:"" help:"File of lines: address with port, host with port, target of the request."`
 	Gunzip      bool   `help:"Decode the bodies."`
-	Connections int    `default:"16" help:"Requests at once."`
+	Connections int    `default:"16" help:"Number of concurrent requests."`
 }
 
 // floorRequest is a line of the list.
@@ -98,7 +98,8 @@ func (f *floorFetcher) fetch(r floorRequest) error {
 	return nil
 }
 
-// read takes one response of status 200 and with a length, and says whether the server closes after it.
+// read reads one response, which must have status 200 and a length. last reports whether the server closes
+// the connection.
 func (f *floorFetcher) read(in *bufio.Reader) (last bool, err error) {
 	length, coded := -1, false
 	for first := true; ; first = false {

@@ -17,7 +17,7 @@ import (
 	"testing"
 )
 
-// docsTree is a small package with a page in a directory that is a symbolic link, as openjdk-17-doc has.
+// docsTree makes a small package with a page in a directory that is a symbolic link, as in openjdk-17-doc.
 func docsTree(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -45,14 +45,14 @@ func docsTree(t *testing.T) string {
 	return docs
 }
 
-func TestRaceWeb(t *testing.T) {
+func TestTrialWeb(t *testing.T) {
 	docs := docsTree(t)
 	c := &raceCmd{Work: t.TempDir(), Packages: []string{docs + "*4", docs + ":api*2"}}
-	if _, err := newRaceWeb(context.Background(), c); err == nil {
+	if _, err := newTrialWeb(context.Background(), c); err == nil {
 		t.Error("a subdirectory without an index.html: got no error")
 	}
 	c = &raceCmd{Work: t.TempDir(), Packages: []string{docs + "*4"}}
-	w, err := newRaceWeb(context.Background(), c)
+	w, err := newTrialWeb(context.Background(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,10 +98,10 @@ func TestRaceWeb(t *testing.T) {
 	}
 }
 
-func TestRacePackages(t *testing.T) {
+func TestTrialPackages(t *testing.T) {
 	for _, p := range []string{"x*0", "x*1001", "x*2*3", "x*many"} {
 		c := &raceCmd{Work: t.TempDir(), Packages: []string{p}}
-		if _, err := newRaceWeb(context.Background(), c); err == nil || !strings.Contains(err.Error(), "1 to 1000") {
+		if _, err := newTrialWeb(context.Background(), c); err == nil || !strings.Contains(err.Error(), "1 to 1000") {
 			t.Errorf("%s: got %v, want an error that says how to write it", p, err)
 		}
 	}
@@ -134,8 +134,8 @@ func TestPagesOfALog(t *testing.T) {
 	}
 }
 
-// TestFloor: every URL of a list is asked for once, over connections that are kept until the server closes them, and
-// what isn't a page of status 200 is an error.
+// TestFloor: each URL of a list is fetched once, over connections that stay open until the server closes
+// them; a status other than 200 is an error.
 func TestFloor(t *testing.T) {
 	var page bytes.Buffer
 	z := gzip.NewWriter(&page)

@@ -14,21 +14,21 @@ import (
 
 type raceCmd struct {
 	Work     string        `required:"" help:"Directory for the web, logs and crawls; must exist."`
-	Drumbeat string        `required:"" help:"The binary."`
-	Wget2    string        `default:"wget2" help:"The binary of wget2."`
-	Names    string        `required:"" help:"libnss_wrapper.so, which lets wget2 find the web's names."`
-	Packages []string      `required:"" help:"Debian packages whose HTML is served, as NAME*HOSTS or NAME:SUBDIRECTORY*HOSTS."`
-	Pairs    int           `default:"5" help:"How often each crawls the web, in turns."`
-	Limit    time.Duration `default:"5m" help:"A crawl is stopped after so long."`
+	Drumbeat string        `required:"" help:"Binary of drumbeat."`
+	Wget2    string        `default:"wget2" help:"Binary of wget2."`
+	Names    string        `required:"" help:"Path of libnss_wrapper.so, by which wget2 resolves the web's names."`
+	Packages []string      `required:"" help:"Serve the HTML of these Debian packages, given as NAME*HOSTS or NAME:SUBDIRECTORY*HOSTS."`
+	Pairs    int           `default:"5" help:"Number of trials of each crawler, alternately."`
+	Limit    time.Duration `default:"5m" help:"Maximum duration of a trial."`
 	Flags    []string      `sep:"none" help:"Further flags of drumbeat crawl; repeatable."`
-	Check    bool          `help:"Exit with 1 if a figure misses its target."`
-	Out      string        `help:"Also put the report into this directory: text, JSON, a plot."`
+	Check    bool          `help:"Exit with code 1 if a figure misses its target."`
+	Out      string        `help:"Also write the report to this directory, as text, JSON and a plot."`
 }
 
-// leastRatio is the target: drumbeat's pages/s over wget2's.
+// leastRatio is the target: pages/s of drumbeat divided by those of wget2.
 const leastRatio = 1.5
 
-// Names of contenders.
+// Names of the programs that are compared.
 const (
 	wget2Name    = "wget2"
 	drumbeatName = "drumbeat"
@@ -36,14 +36,14 @@ const (
 	gunzipName   = "fetch-gunzip"
 )
 
-// race is the state of one command.
-type race struct {
+// trials is the state of the command race.
+type trials struct {
 	*raceCmd
 	web     *web
 	servers *servers
 	began   time.Time
-	pages   map[string]bool // URLs that the walk says are pages
-	runs    map[string][]*lap
+	pages   map[string]bool // URLs of pages in the walk
+	runs    map[string][]*trial
 	ratios  report.Sample
 }
 
@@ -52,9 +52,9 @@ func (c raceCmd) Run(ctx context.Context) (err error) {
 	if c.Pairs < 1 || c.Pairs > 1000 {
 		return fmt.Errorf("realweb: %d pairs: want 1 to 1000", c.Pairs)
 	}
-	r := &race{raceCmd: &c, runs: map[string][]*lap{}, began: time.Now()}
+	r := &trials{raceCmd: &c, runs: map[string][]*trial{}, began: time.Now()}
 	rep := report.New("race", "drumbeat and wget2 crawl the same static web of real HTML")
-	if r.web, err = newRaceWeb(ctx, &c); err != nil {
+	if r.web, err = newTrialWeb(ctx, &c); err != nil {
 		return err
 	}
 	if r.servers, err = startServers(ctx, r.web); err != nil {
@@ -77,7 +77,7 @@ func (c raceCmd) Run(ctx context.Context) (err error) {
 	if err := r.servers.close(); err != nil {
 		return err
 	}
-	// Only now, so that its memory and CPU are in nobody's way.
+	// After the trials, so its memory and CPU do not affect them.
 	k, err := newWalk(r.web)
 	if err != nil {
 		return err
@@ -106,8 +106,9 @@ func (c raceCmd) Run(ctx context.Context) (err error) {
 
 func progress(format string, args ...any) { fmt.Fprintf(os.Stderr, format+"\n", args...) }
 
-// all runs an untimed crawl that warms the caches and gives the list for the floors, then the pairs.
-func (r *race) all(ctx context.Context) error {
+// all runs an untimed crawl, which warms the caches and yields the list of URLs for the floors, then the
+// pairs of trials.
+func (r *trials) all(ctx context.Context) error {
 	first, err := r.run(ctx, drumbeatName)
 	if err != nil {
 		return err
@@ -130,7 +131,7 @@ func (r *race) all(ctx context.Context) error {
 			}
 			r.runs[name] = append(r.runs[name], l)
 			progress("%d/%d %-12s %6.2f s %6.0f pages/s, CPU %4.0f us/page, server %3.0f us/page, idle %2.0f %%, first answer after %.2f s, "+
-				"last %.2f s before the end", i+1, r.Pairs, name, l.wall.Seconds(), l.rate(), l.perPage(l.cpu), l.perPage(l.serverCPU),
+				"last answer %.2f s before the end", i+1, r.Pairs, name, l.wall.Seconds(), l.rate(), l.perPage(l.cpu), l.perPage(l.serverCPU),
 				100*l.idle, l.first.Seconds(), l.tail.Seconds())
 		}
 		w, d := r.runs[wget2Name][i], r.runs[drumbeatName][i]
@@ -139,8 +140,8 @@ func (r *race) all(ctx context.Context) error {
 	return nil
 }
 
-// writeInputs writes what both crawlers start from, and the names for wget2.
-func (r *race) writeInputs() error {
+// writeInputs writes the seeds of both crawlers, and the host names for wget2.
+func (r *trials) writeInputs() error {
 	var seeds, names strings.Builder
 	for _, h := range r.web.hosts {
 		fmt.Fprintf(&seeds, "http://%s:%d/\n", h.name, r.web.httpPort)
@@ -150,8 +151,8 @@ func (r *race) writeInputs() error {
 		os.WriteFile(r.web.path("names.txt"), []byte(names.String()), 0o644))
 }
 
-// writeList writes the pages of a crawl for the floors, in the order in which they were asked for.
-func (r *race) writeList(log *requests) error {
+// writeList writes the pages of a crawl for the floors, in the order of their requests.
+func (r *trials) writeList(log *requests) error {
 	var list strings.Builder
 	for _, u := range log.pages {
 		name, target, _ := strings.Cut(strings.TrimPrefix(u, "http://"), "/")

@@ -12,14 +12,14 @@ import (
 	"sync"
 )
 
-// newRaceWeb makes the web of a race: plain HTTP, each host one package, as often as the package's share says, and
-// every page compressed beforehand, so that the server costs little, and each crawler the same.
-func newRaceWeb(ctx context.Context, c *raceCmd) (*web, error) {
+// newTrialWeb makes the web of the trials: plain HTTP, a number of hosts for each package, and all pages
+// compressed in advance, so the server needs little CPU, and the same for each crawler.
+func newTrialWeb(ctx context.Context, c *raceCmd) (*web, error) {
 	work, err := filepath.Abs(c.Work)
 	if err != nil {
 		return nil, err
 	}
-	w := &web{work: work, byName: map[string]*host{}, race: true}
+	w := &web{work: work, byName: map[string]*host{}, static: true}
 	left := map[string]int{}
 	var order []string
 	for _, p := range c.Packages {
@@ -51,7 +51,7 @@ func newRaceWeb(ctx context.Context, c *raceCmd) (*web, error) {
 			return nil, err
 		}
 	}
-	for i := 0; len(w.hosts) < w.addrs; i++ { // round robin, so that neighbours differ
+	for i := 0; len(w.hosts) < w.addrs; i++ { // round robin, so neighbouring hosts differ
 		name := order[i%len(order)]
 		if left[name] == 0 {
 			continue
@@ -59,7 +59,7 @@ func newRaceWeb(ctx context.Context, c *raceCmd) (*web, error) {
 		left[name]--
 		n := len(w.hosts)
 		h := &host{name: hostName(n), addr: w.address(n), root: trees[name], robots: true}
-		if i/len(order) == 2 { // one host of each package that has several
+		if i/len(order) == 2 { // the third host of each package
 			h.disallow = disallowed(h.root)
 		}
 		w.add(h)
@@ -67,10 +67,11 @@ func newRaceWeb(ctx context.Context, c *raceCmd) (*web, error) {
 	return w, nil
 }
 
-// maxDepth bounds the depth of a tree, whose symbolic links to directories are followed.
+// maxDepth bounds the depth of a tree, since symbolic links to directories are followed.
 const maxDepth = 32
 
-// pressTree makes a directory like root: symbolic links to its files, and beside each page a gzip file, of level 6.
+// pressTree makes a directory like root, with symbolic links to its files and a gzip file (level 6) beside
+// each page.
 func pressTree(ctx context.Context, root, to string) error {
 	var pages []string // in root
 	if err := linkTree(root, to, 0, &pages); err != nil {
@@ -138,7 +139,7 @@ func linkTree(from, to string, depth int, pages *[]string) error {
 		source, target := filepath.Join(from, e.Name()), filepath.Join(to, e.Name())
 		info, err := os.Stat(source)
 		switch {
-		case err != nil: // a link to what isn't installed
+		case err != nil: // a link to a file of a package that is not installed
 			continue
 		case info.IsDir():
 			err = linkTree(source, target, depth+1, pages)

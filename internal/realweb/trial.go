@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// lap is one crawl of a race.
-type lap struct {
+// trial is one run of one program.
+type trial struct {
 	wall      time.Duration // from the start of the process to its end
 	cpu       time.Duration // of the process, user and system
-	serverCPU time.Duration // of nginx meanwhile
-	idle      float64       // share of the machine's CPU time that nobody used
+	serverCPU time.Duration // of nginx during the trial
+	idle      float64       // idle share of the machine's CPU time
 	rssBytes  int64
 	first     time.Duration // from the start to the first answer
 	tail      time.Duration // from the last answer to the end
@@ -26,15 +26,15 @@ type lap struct {
 	log       *requests
 }
 
-func (l *lap) rate() float64 { return float64(len(l.log.pages)) / l.wall.Seconds() }
+func (l *trial) rate() float64 { return float64(len(l.log.pages)) / l.wall.Seconds() }
 
-// perPage is a CPU time in microseconds a page.
-func (l *lap) perPage(d time.Duration) float64 {
+// perPage returns a CPU time in microseconds per page.
+func (l *trial) perPage(d time.Duration) float64 {
 	return float64(d.Microseconds()) / float64(len(l.log.pages))
 }
 
-// command returns a contender's command, with a fresh directory for its files.
-func (r *race) command(ctx context.Context, name, dir string) *exec.Cmd {
+// command returns the command line of a program; dir is a new directory for its files.
+func (r *trials) command(ctx context.Context, name, dir string) *exec.Cmd {
 	port := strconv.Itoa(r.web.httpPort)
 	switch name {
 	case drumbeatName:
@@ -58,22 +58,23 @@ func (r *race) command(ctx context.Context, name, dir string) *exec.Cmd {
 	return exec.CommandContext(ctx, "/proc/self/exe", args...)
 }
 
-// wget2Threads is where wget2 is at its best: with 2 and 8 it takes as much CPU, with --spider it misses pages.
+// wget2Threads is the best setting of wget2: with 2 and 8 threads it takes as much CPU. (With --spider it
+// misses pages.)
 const wget2Threads = 16
 
-// wget2Ignores are tags of what isn't a page: wget2 would fetch images, scripts and styles too.
+// wget2Ignores are the tags of images, scripts and styles, which wget2 would fetch too.
 const wget2Ignores = "img,script,link/href,video,audio,source,embed,object,input,body/background,table/background,td/background"
 
-// run runs a contender to its end, as a child that dies with this process.
-func (r *race) run(ctx context.Context, name string) (*lap, error) {
+// run runs a program to its end, as a child that dies with this process.
+func (r *trials) run(ctx context.Context, name string) (*trial, error) {
 	ctx, cancel := context.WithTimeout(ctx, r.Limit)
 	defer cancel()
-	dir := r.web.path("lap")
+	dir := r.web.path("trial")
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	syscall.Sync() // what the one before left to be written
+	syscall.Sync() // write the data of the previous trial
 	log := r.web.path("access.log")
 	if err := os.Truncate(log, 0); err != nil {
 		return nil, err
@@ -88,7 +89,7 @@ func (r *race) run(ctx context.Context, name string) (*lap, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 30 * time.Second
-	l := new(lap)
+	l := new(trial)
 	server, idle, all := r.servers.cpu(), int64(0), int64(0)
 	idle, all = machineTicks()
 	began := time.Now()
@@ -105,7 +106,7 @@ func (r *race) run(ctx context.Context, name string) (*lap, error) {
 	idle2, all2 := machineTicks()
 	l.serverCPU, l.idle = r.servers.cpu()-server, float64(idle2-idle)/float64(max(all2-all, 1))
 	l.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	// wget2 says 8 when any URL had an error status, which 404 is.
+	// wget2 exits with 8 if any URL had an error status, such as 404.
 	if ctx.Err() != nil || err != nil && !(name == wget2Name && cmd.ProcessState.ExitCode() == 8) {
 		text, _ := os.ReadFile(out.Name())
 		return nil, fmt.Errorf("realweb: %s: %w\n%s", strings.Join(cmd.Args, " "), cmp.Or(ctx.Err(), err), text[max(0, len(text)-4000):])
@@ -125,8 +126,8 @@ func (r *race) run(ctx context.Context, name string) (*lap, error) {
 	return l, nil
 }
 
-// watchRSS sends the largest resident set of a process when stop is closed. The kernel's own figure of a child that
-// has ended counts this process's memory from before the exec.
+// watchRSS sends the peak resident set of a process when stop is closed. The kernel's own figure for an
+// ended child would include this process's memory from before the exec.
 func watchRSS(pid int, stop <-chan struct{}, peak chan<- int64) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -150,7 +151,7 @@ func watchRSS(pid int, stop <-chan struct{}, peak chan<- int64) {
 // tick is the unit of CPU times in /proc: USER_HZ is 100 on every architecture that Go runs on.
 const tick = 10 * time.Millisecond
 
-// cpu is what nginx's processes have taken.
+// cpu returns the CPU time of nginx's processes.
 func (s *servers) cpu() time.Duration {
 	var sum time.Duration
 	pid := s.nginx.Process.Pid
@@ -169,13 +170,13 @@ func (s *servers) cpu() time.Duration {
 	return sum
 }
 
-// machineTicks reads how much CPU time the machine has had, and how much of it was idle.
+// machineTicks returns the machine's total and idle CPU time, in ticks.
 func machineTicks() (idle, all int64) {
 	text, _ := os.ReadFile("/proc/stat")
 	line, _, _ := strings.Cut(string(text), "\n")
 	for i, f := range strings.Fields(line) {
 		n, err := strconv.ParseInt(f, 10, 64)
-		if err != nil || i > 8 { // the word cpu, and guests, who are in user already
+		if err != nil || i > 8 { // the word cpu, and guest time, which user includes
 			continue
 		}
 		all += n
