@@ -1,19 +1,19 @@
-// Package cmdtest runs commands in tests, and serves what they crawl.
+// Package cmdtest runs commands in tests, and serves webs for them.
 //
-// T is the table of the commands that a test runs: a struct with a field for each, as package cmd has one of all. So the
-// tests of a command lie with it, need no other command but those that they name, and reach its unexported parts; cmd's
-// own tests run what only the whole table has. A package's TestMain calls Main, which makes the test binary be the command
-// when the environment says so: that is for tests of signals and exit codes, and for commands that start themselves as a
-// child.
+// T is the table of the commands that a test runs: a struct with a field for each, like package cmd's table
+// of all. So the tests of a command are in its package, depend on no other command but those that they name,
+// and can use unexported identifiers; cmd's own tests run several commands. A package's TestMain calls Main,
+// which makes the test binary run as the command if the environment says so: for tests of signals and exit
+// codes, and for commands that start themselves as a child.
 //
-// Run and WantExit run a command within the test, with streams of its own; tests may do so in parallel. Nothing of the
-// process is touched but its signals, which stop a crawl here, too. WantExitAlone runs it in a process of its own: that is
-// for commands that check the RAM and the CPU time of their process.
+// Run and WantExit run a command within the test, with its own streams; tests may do so in parallel. They
+// touch nothing of the process except its signals, which stop a crawl here too. WantExitAlone runs the
+// command in its own process, for commands that check the RAM and the CPU time of their process.
 //
-// SmallWeb serves a synthetic web of some hundred pages over sockets, with name servers, and returns the flags that crawl
-// it in a second or two; its log tells what was asked for. TinySite serves a page with some links, for crawls of a single
-// host. Both end with the test. SeedFile writes a web's seeds where --seeds can read them. Any number may be served at
-// once: each has ports of its own.
+// SmallWeb serves a synthetic web of some hundred pages over sockets, with name servers, and returns the
+// flags for a crawl of a second or two; its log has all requests. TinySite serves a page with some links,
+// for crawls of a single host. Both end with the test. SeedFile writes a web's seeds into a file for
+// --seeds. Several webs may run at once, since each has its own ports.
 package cmdtest
 
 import (
@@ -37,7 +37,7 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// Main is the TestMain of a package whose tests may start the command T in a process of its own.
+// Main is the TestMain of a package whose tests start the commands T in their own process.
 func Main[T any](m *testing.M) {
 	if os.Getenv(term.ChildMode) == "main" {
 		os.Exit(flags.Run(term.Process(), new(T), os.Args[1:]))
@@ -65,7 +65,7 @@ func WantExit[T any](t *testing.T, code int, input string, args ...string) (stdo
 	return out, errs
 }
 
-// WantExitAlone runs the command in a process of its own and checks its exit code. It needs Main.
+// WantExitAlone runs the command in its own process and checks its exit code. It needs Main.
 func WantExitAlone(t *testing.T, code int, args ...string) (stdout string) {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -82,7 +82,7 @@ func WantExitAlone(t *testing.T, code int, args ...string) (stdout string) {
 	return out.String()
 }
 
-// Child is the command as a process that has not been started. It needs Main.
+// Child returns the command as a process that is not started yet. It needs Main.
 func Child(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, os.Args[0], args...)
 	cmd.Env = append(os.Environ(), term.ChildMode+"=main")
@@ -112,7 +112,7 @@ func SmallWeb(t *testing.T, change func(*simweb.Options)) (*simweb.Web, []string
 		}
 	})
 	args := []string{"crawl", "--contact=test@example.org", "--allow-net=127.0.0.0/8", "--host-delay=5ms", "--server-delay=1ms", "--network-rate=0",
-		"--network-connections=0", "--host-delay-factor=0", "--backoff=50ms", // hosts that answer 5xx are to hold nobody up
+		"--network-connections=0", "--host-delay-factor=0", "--backoff=50ms", // short after a 5xx
 		"--linger=200ms", "--ram=192MiB", "--connections=64", "--log-level=warn", "--crawl-log=all", "--skip-extensions=none", "--accept=*/*",
 		"--resolver=" + server.DNSAddrs()[0].String()}
 	for _, p := range []int{80, 8080} {
@@ -132,7 +132,7 @@ func SeedFile(t *testing.T, web *simweb.Web) string {
 	return name
 }
 
-// TinySite serves a page with some links on loopback and counts what it is asked for.
+// TinySite serves a page with links on loopback and counts the requests by path.
 func TinySite(t *testing.T, pages int) (url string, asked func() map[string]int) {
 	t.Helper()
 	var mu sync.Mutex // guards got
@@ -169,6 +169,6 @@ func File(t *testing.T, name, text string) string {
 	return path
 }
 
-// OwnServer are the flags of a quick crawl of one's own server.
+// OwnServer are the flags for a quick crawl of a server on loopback.
 var OwnServer = []string{"crawl", "--contact=me@example.org", "--scope=host", "--host-delay=0s", "--server-delay=0s", "--pld-delay=0s",
 	"--linger=0s", "--ram=128MiB", "--connections=8", "--log-level=warn", "--resolver=127.0.0.1:9"}

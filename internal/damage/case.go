@@ -10,12 +10,12 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// Case is a sound structure on disk with a state of type S, of which each input of a fuzz test damages a copy.
+// Case is a sound structure on disk with a state of type S. Each input of a fuzz test damages a copy of it.
 type Case[S any] struct {
 	Files Files
 	Dirs  []string // exist in each copy
 	State []byte   // in JSON
-	// AllocBytes bounds what using a damaged copy may take from the heap.
+	// AllocBytes bounds the heap allocations by the use of a damaged copy.
 	AllocBytes uint64
 }
 
@@ -36,9 +36,9 @@ func NewCase[S any](t testing.TB, mem *memfs.FS, dirs []string, st *S, allocByte
 	return &Case[S]{Files: files, Dirs: dirs, State: state, AllocBytes: allocBytes}
 }
 
-// Use makes a copy, damages its state as edits say (see Edit) and its files as flips say (see Flip), and calls use to do
-// with it what a program would; the test fails if that takes more than AllocBytes. It returns the names of the files that
-// changed. use's error only explains the failure.
+// Use makes a copy, damages its state by edits (see Edit) and its files by flips (see Flip), and calls use
+// on it. The test fails if use allocates more than AllocBytes; use's error only explains that failure. It
+// returns the names of the changed files.
 func (c *Case[S]) Use(t testing.TB, edits, flips []byte, use func(fsys *memfs.FS, st *S) error) (changed []string) {
 	t.Helper()
 	st := c.load(t)
@@ -63,8 +63,9 @@ func (c *Case[S]) load(t testing.TB) *S {
 	return st
 }
 
-// Sweep calls check with every script of Sweep for the state, or unless all are wanted only with every nth; check must end
-// the test where it fails. It skips the test in short mode, which is the race detector's: there is one goroutine.
+// Sweep calls check with every script of Sweep for the state, or with every nth one unless all is true;
+// check must end the test on a failure. It skips the test in short mode, which the race detector uses: there
+// is only one goroutine.
 func (c *Case[S]) Sweep(t *testing.T, nth int, all bool, check func(t *testing.T, edits, flips []byte)) {
 	t.Helper()
 	if testing.Short() {
@@ -86,8 +87,8 @@ func (c *Case[S]) Sweep(t *testing.T, nth int, all bool, check func(t *testing.T
 	}
 }
 
-// Seeds calls add with the inputs that a fuzz test of a Case begins with: no damage, bytes changed near the beginning of
-// a file and far in it, ends cut off, numbers and lists of the state changed.
+// Seeds calls add with the first inputs of a fuzz test of a Case: no damage, changed bytes near the start of
+// a file and far from it, truncated files, changed numbers and lists of the state.
 func Seeds(add func(edits, flips []byte)) {
 	add([]byte{}, []byte{})
 	for i := range byte(16) {
@@ -99,15 +100,15 @@ func Seeds(add func(edits, flips []byte)) {
 	}
 }
 
-// Fuzz runs the fuzz test of a Case: check with the inputs of Seeds, and what comes of them.
+// Fuzz runs the fuzz test of a Case with check, starting from the inputs of Seeds.
 func Fuzz(f *testing.F, check func(t *testing.T, edits, flips []byte)) {
 	f.Helper()
 	Seeds(func(edits, flips []byte) { f.Add(edits, flips) })
 	f.Fuzz(check)
 }
 
-// Verdict fails the test unless reading damaged files, which gave got or err, found the damage and named one of the
-// changed files, or yielded what was written. how says in the failure what was read.
+// Verdict checks the result of reading damaged files, got or err. The test fails unless err names one of the
+// changed files, or got equals written. how describes the read in the failure message.
 func Verdict(t testing.TB, how string, changed []string, err error, got, written []string) {
 	t.Helper()
 	switch {
@@ -118,7 +119,7 @@ func Verdict(t testing.TB, how string, changed []string, err error, got, written
 	}
 }
 
-// Named is true if err is a *disk.CorruptError of one of the files.
+// Named reports whether err is a *disk.CorruptError of one of the files.
 func Named(err error, files []string) bool {
 	var corrupt *disk.CorruptError
 	return errors.As(err, &corrupt) && slices.Contains(files, corrupt.Path)

@@ -13,14 +13,15 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// editBytes is the length of one step of a script of Edit: 2 bytes which field, 1 what to do, 8 a number.
+// editBytes is the length of one step of a script of Edit: field (2 bytes), operation (1), number (8).
 const editBytes = 11
 
-// maxEdits bounds the steps of a script that are obeyed: a state with more faults than that teaches nothing new.
+// maxEdits is the number of steps of a script that Edit applies; a state with more faults finds no further
+// bugs.
 const maxEdits = 4
 
-// Edit changes what v, a pointer, points to, as script says: at most four steps, each of which changes one number, flag,
-// string, list or pointer, wherever it is. Maps and unexported fields are left alone.
+// Edit changes *v by at most maxEdits steps of script. Each changes one number, flag, string, list or
+// pointer, at any depth. It does not change maps and unexported fields.
 func Edit(v any, script []byte) {
 	for range maxEdits {
 		if len(script) < editBytes {
@@ -36,7 +37,7 @@ func Edit(v any, script []byte) {
 	}
 }
 
-// settable appends the places in v that Edit may change.
+// settable appends the values in v that Edit may change.
 func settable(v reflect.Value, all []reflect.Value) []reflect.Value {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -64,13 +65,13 @@ func settable(v reflect.Value, all []reflect.Value) []reflect.Value {
 	return all
 }
 
-// extremes are the numbers that code forgets about.
+// extremes are numbers that code often handles wrong.
 var extremes = [...]uint64{
 	0, 1, math.MaxUint64, math.MaxInt64, 1 << 63, math.MaxUint32, math.MaxInt32, 1 << 31, 1 << 32, 1 << 40, 1 << 62,
 	math.MaxInt64 - 4095, 4096, 40, 2, 255,
 }
 
-// edit changes one place.
+// edit changes one value.
 func edit(v reflect.Value, all []reflect.Value, op byte, n uint64) {
 	switch {
 	case v.CanInt() || v.CanUint():
@@ -202,8 +203,8 @@ func parent(name string) string {
 // flipBytes is the length of one step of a script of Flip: 1 byte which file, 4 where, 1 what to do.
 const flipBytes = 6
 
-// Flip returns the files with bytes changed as script says, at most four; files that don't change are shared. It also
-// returns the names of those that did.
+// Flip returns the files with bytes changed as script says, at most four; files that don't change are
+// shared. It also returns the names of those that did.
 func (fs Files) Flip(script []byte) (damaged Files, changed []string) {
 	damaged = maps.Clone(fs)
 	names := fs.Names()
@@ -232,8 +233,8 @@ func (fs Files) Flip(script []byte) (damaged Files, changed []string) {
 	return damaged, changed
 }
 
-// Allocated runs fn and returns how many bytes it took from the Go heap, freed ones included. Small objects are counted
-// late, large ones at once.
+// Allocated runs fn and returns the number of bytes that it allocated on the Go heap, including freed ones.
+// The runtime counts large objects at once, small ones later.
 func Allocated(fn func()) uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(sample)
@@ -243,8 +244,8 @@ func Allocated(fn func()) uint64 {
 	return sample[0].Value.Uint64() - before
 }
 
-// Sweep returns scripts of one edit each for all that Edit can do to v, a pointer: every number with every extreme and
-// differences of one, every list with everything.
+// Sweep returns scripts of one edit each for the changes of Edit to *v: each number with each extreme and
+// with differences of one, each list with each operation.
 func Sweep(v any) [][]byte {
 	var all [][]byte
 	add := func(field int, op byte, n uint64) {

@@ -1,26 +1,26 @@
-// Package damage is the harness of the fuzz tests of all that is on disk. It changes states as a bug or a forger could, and
-// bytes as a dying disk does, in a way that a byte script describes, so that the fuzzer has something to learn and a
-// failing input is a test case from then on.
+// Package damage is the harness of the fuzz tests of everything on disk. It changes states as a bug or a
+// forger could, and bytes as a failing disk does. A byte script describes the changes, so the fuzzer can
+// mutate it, and a failing input becomes a test case.
 //
-// The property that its users test: damage is found, with an error that names it, or it makes no difference. It never leads
-// to a panic, to more memory than the size of the files explains, or to other records than were written. Damage of a state
-// is another matter: the manifest's checksum stands for that, so a changed state that makes sense may yield other records,
-// and the property is that it yields no panic, no giant allocation and no endless loop.
+// The property under test: damage is found, with an error that names it, or makes no difference. It never
+// leads to a panic, to more memory than the size of the files explains, or to records that were not written.
+// A damaged state is different, since the manifest's checksum protects it: a changed state that is plausible
+// may yield other records. There the property is: no panic, no huge allocation and no endless loop.
 //
-//	Edit       steps of 11 bytes on a state: which field, what to do, a number. Extremes (0, -1, 2^63, …), small
-//	           differences, single bits; lists lose, repeat and swap elements, or take over another list's
-//	Flip       steps of 6 bytes on the files of a file system: which file, where, what to xor; or the end is lost
+//	Edit       steps of 11 bytes on a state: field, operation, number. Extremes (0, -1, 2^63, …), small
+//	           differences, single bits; lists lose, repeat and swap elements, or take those of another list
+//	Flip       steps of 6 bytes on the files of a file system: file, offset, mask to xor; or truncation
 //	Sweep      a script of Edit for each single step on a state
-//	Allocated  bytes taken from the Go heap by a function, to be compared with a bound
+//	Allocated  bytes that a function takes from the Go heap, to be compared with a bound
 //
-// Read, Write and Files copy a file system, so that each input begins with a sound one. A structure with one state does
-// all that with a Case:
+// Read, Write and Files copy a file system, so each input begins with sound files. A Case does all this for
+// a structure with one state:
 //
 //	NewCase    keeps sound files and their state
-//	Case.Use   damages a copy and has it used, within a bound of memory; Verdict and Named judge what was read of it
+//	Case.Use   damages a copy and uses it within a memory bound; Verdict and Named check what was read
 //	Case.Sweep does so for each script of Sweep; Fuzz is the fuzz test, which begins with Seeds
 //
 // StoreManifest and LoadManifest keep the state in tests that stop a structure at any operation.
 //
-// Nothing here is safe for concurrent use, and nothing but tests imports it.
+// Nothing here is safe for concurrent use, and only tests import it.
 package damage

@@ -8,8 +8,8 @@ import (
 	"drumbeat/disk"
 )
 
-// StoreManifest does what a checkpoint does between Save and Commit: it makes all that is in dirs durable, and then m, in
-// JSON, as the file name.
+// StoreManifest does what a checkpoint does between Save and Commit: it makes all files in dirs durable, and
+// then writes m as JSON to the file name.
 func StoreManifest(fsys disk.FS, name string, m any, dirs ...string) error {
 	for _, dir := range dirs {
 		if err := fsys.SyncFS(dir); err != nil {

@@ -1,6 +1,6 @@
 package mutate
 
-// edit replaces a text that is in the file once.
+// edit replaces a text that the file contains exactly once.
 type edit struct{ old, new string }
 
 // mutant is a change of one file.
@@ -8,9 +8,9 @@ type mutant struct {
 	name  string
 	file  string
 	edits []edit
-	// ci: is tried at each test run.
+	// ci: CI tries it.
 	ci bool
-	// test and pkg are what is to fail; "" means the crash simulation.
+	// test in package pkg must fail; "" means the crash simulation.
 	pkg, test string
 }
 
@@ -20,9 +20,10 @@ const (
 	atomicFile     = "disk/atomic.go"
 )
 
-// mutants are the changes, by what they leave out or do too early. What isn't here since it changes nothing: the sync of the
-// directory after an output file got its final name. The manifest names the file until a later checkpoint, whose sync
-// covers the name, is durable; a run that finds it under the old name renames it again.
+// mutants are the changes, grouped by what they omit or do too early. One is missing since it has no effect:
+// without the sync of the directory after an output file gets its final name, the manifest names the file
+// until a later checkpoint, whose sync covers the name, is durable, and a run that finds it under the old
+// name renames it again.
 var mutants = []mutant{
 	// Syncs left out.
 	{name: "temp-not-synced", file: atomicFile, edits: []edit{{"		err = f.Sync()\n", "		err = nil\n"}}},

@@ -17,22 +17,22 @@ import (
 )
 
 var (
-	which    = flag.String("mutants", "", "mutants to be tried: ci, all, or a regular expression of names; ci with -long")
+	which    = flag.String("mutants", "", "mutants to try: ci, all, or a regular expression of names; default with -long: ci")
 	longRuns = flag.Bool("long", false, "try the mutants of CI")
 	cutsFlag = flag.Int("cuts", 600, "cuts of the simulation for each mutant")
 	seedFlag = flag.Uint64("seed", 1, "seed of the simulation")
 )
 
-// simulation is the test that is to catch a mutant that names no other.
+// simulation is the test that must catch a mutant without a test of its own.
 const simulation = "^(TestCutsInTurn|TestCutsAtRandom)$"
 
-// quickMutant is tried by default.
+// quickMutant is the mutant to try by default.
 const quickMutant = "checkpoint-not-synced"
 
 // perMutant bounds the time of one test run.
 const perMutant = 10 * time.Minute
 
-// TestMutantsApply: each mutant's text is in the source, once.
+// TestMutantsApply: each mutant's text is in the source exactly once.
 func TestMutantsApply(t *testing.T) {
 	names := map[string]bool{}
 	for i := range mutants {
@@ -47,10 +47,10 @@ func TestMutantsApply(t *testing.T) {
 	}
 }
 
-// TestMutants tries mutants: the simulation must fail.
+// TestMutants tries mutants: the simulation must catch each.
 func TestMutants(t *testing.T) {
 	if testing.Short() {
-		t.Skip("builds the crawler anew for each mutant")
+		t.Skip("rebuilds the crawler for each mutant")
 	}
 	if *which == "" {
 		if *which = "^" + quickMutant + "$"; *longRuns {
@@ -103,8 +103,8 @@ func (m *mutant) text() (string, error) {
 	return text, nil
 }
 
-// try runs the tests with the mutant and returns how they failed. An error means that they passed, or that the mutant can't
-// be built.
+// try runs the tests with the mutant and returns their first failure. It returns an error if they pass, or
+// if the mutant does not build.
 func (m *mutant) try(t *testing.T) (how string, err error) {
 	t.Helper()
 	text, err := m.text()
@@ -140,13 +140,13 @@ func (m *mutant) try(t *testing.T) (how string, err error) {
 	var ee *exec.ExitError
 	switch {
 	case err == nil:
-		return "", errors.New("nothing noticed it")
+		return "", errors.New("no test caught it")
 	case !errors.As(err, &ee):
 		return "", err
 	case strings.Contains(string(out), "[build failed]") || strings.Contains(string(out), "[setup failed]"):
-		return "", fmt.Errorf("it can't be built:\n%s", out)
+		return "", fmt.Errorf("it does not build:\n%s", out)
 	case strings.Contains(string(out), "panic: test timed out"):
-		return "", errors.New("no verdict: the time was up")
+		return "", errors.New("no verdict: the tests timed out")
 	}
 	return firstFault(string(out)), nil
 }
@@ -157,7 +157,7 @@ var (
 	skipLine  = regexp.MustCompile(`^(world|life|run \d+: at|cut before|step) `)
 )
 
-// firstFault finds the words of a failed test that say most.
+// firstFault returns the first failure message of a test, or its panic.
 func firstFault(out string) string {
 	if p := panicLine.FindStringSubmatch(out); p != nil {
 		return "panic: " + clip(p[2])

@@ -12,7 +12,8 @@ import (
 
 var testName = regexp.MustCompile(`\b(Test|Fuzz)[A-Z][A-Za-z0-9_]*`)
 
-// TestNamedTestsExist: a test that a page names as evidence is there, or the name begins that of one, as in go test -run.
+// TestNamedTestsExist: each test that a page names exists, or the name is a prefix of one, as in go test
+// -run.
 func TestNamedTestsExist(t *testing.T) {
 	_, list := sources(t)
 	var names []string
@@ -40,7 +41,7 @@ func TestNamedTestsExist(t *testing.T) {
 		}
 		for _, name := range testName.FindAllString(string(text), -1) {
 			if !slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, name) }) {
-				t.Errorf("%s names %s, which isn't there", page, name)
+				t.Errorf("%s names %s, which does not exist", page, name)
 			}
 		}
 	}

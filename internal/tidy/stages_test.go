@@ -10,7 +10,7 @@ import (
 
 // crawlSource is what TestStagesAreApart knows of package crawl.
 type crawlSource struct {
-	stages   map[string]map[string]string // stage type -> field -> the stage that it points to, "" for other fields
+	stages   map[string]map[string]string // stage type -> field -> stage that it points to, or ""
 	methods  map[string]map[string]bool   // stage type -> its methods
 	funcs    []*ast.FuncDecl
 	comments map[string]string // of types
@@ -38,7 +38,8 @@ func pointee(e ast.Expr) string {
 	return ""
 }
 
-// readCrawl reads package crawl. A stage is a struct that embeds *engine, other than the crawler, which wires them.
+// readCrawl reads package crawl. A stage is a struct that embeds *engine, other than the crawler, which
+// wires them.
 func readCrawl(t *testing.T) *crawlSource {
 	t.Helper()
 	_, all := sources(t)
@@ -96,7 +97,8 @@ func readCrawl(t *testing.T) *crawlSource {
 	return src
 }
 
-// TestStagesAreApart: a stage of the crawl owns its state. Another one reaches it by its methods, never by its fields.
+// TestStagesAreApart: a stage of the crawl owns its state. Another one reaches it by its methods, never by
+// its fields.
 func TestStagesAreApart(t *testing.T) {
 	src := readCrawl(t)
 	if len(src.stages) < 10 {
@@ -133,7 +135,7 @@ func TestStagesAreDescribed(t *testing.T) {
 	src := readCrawl(t)
 	for name := range src.stages {
 		if !strings.Contains(src.comments[name], "oroutine") {
-			t.Errorf("the comment of %s says nothing of goroutines: %q", name, src.comments[name])
+			t.Errorf("the comment of %s does not mention goroutines: %q", name, src.comments[name])
 		}
 	}
 }

@@ -16,21 +16,20 @@ import (
 	"testing"
 )
 
-// module is the module's path; root is where it lies as seen from here.
+// module is the module's path; root is the path of its directory from here.
 const (
 	module = "drumbeat"
 	root   = "../.."
 )
 
-// layer says at which height a package stands, in tenths of a layer, and which of ours it may import. "*" is every package
-// of a lower layer.
+// layer has the height of a package, in tenths of a layer, and those of our packages that it may import. "*"
+// is every package of a lower layer.
 type layer struct {
 	height  int
 	imports []string
 }
 
-// layers is the table of docs/ARCHITECTURE.md. A package that may import one also may import disk where the first one's
-// options name directories, so disk is listed with them.
+// layers is the table of docs/ARCHITECTURE.md. disk is listed with packages whose options name directories.
 var layers = map[string]layer{
 	"disk":          {0, nil},
 	"disk/memfs":    {1, []string{"disk"}}, // for tests
@@ -91,7 +90,7 @@ var layers = map[string]layer{
 	"bench/budget":       {30, []string{"beast", "bench/measure", "bench/report", "disk", "drum", "queue", "star"}},
 	"bench/crawl":        {40, []string{"bench/measure", "bench/report", "crawl", "crawl/state", "disk", "dnscache", "fetch", "internal/simweb"}},
 
-	// What commands share, then a package for each command.
+	// Packages that commands share, then one for each command.
 	"cmd/term": {42, []string{"crawl", "crawl/audit", "crawl/state", "disk", "internal/bug", "internal/scope"}},
 	"cmd/flags": {44, []string{"cmd/term", "crawl", "crawl/admit", "disk", "internal/pace", "internal/profile", "internal/scope",
 		"internal/urlrule", "parse", "weburl"}},
@@ -121,17 +120,17 @@ var layers = map[string]layer{
 	"internal/profile": {0, nil},
 	"internal/damage":  {5, []string{"disk", "disk/memfs"}}, // for tests
 
-	// A command of its own: what compares libraries.
+	// A separate command, which compares libraries.
 	"bench/lab": {50, []string{"*", "internal/profile"}},
 
-	// A command of its own, which shares no code with what it checks.
+	// A separate command, which shares no code with the crawler that it checks.
 	"internal/realweb": {1, []string{"bench/report"}},
 }
 
 // testHelpers may be imported by the tests of any package.
 var testHelpers = []string{"bench/benchtest", "internal/cmdtest", "internal/simweb", "internal/damage", "disk", "disk/memfs", "bench/links"}
 
-// named are imported only by packages whose lines name them: "*" doesn't include them.
+// named are imported only by packages that list them: "*" does not include them.
 var named = []string{"bench/benchtest", "disk/memfs", "internal/bug", "internal/cmdtest", "internal/damage", "internal/mutate", "internal/profile", "internal/realweb", "internal/simweb",
 	"internal/soak", "internal/tidy"}
 
@@ -178,7 +177,7 @@ func sources(t *testing.T) (*token.FileSet, []source) {
 		t.Fatal(err)
 	}
 	if len(list) < 10 {
-		t.Fatalf("found %d Go files, that can't be all", len(list))
+		t.Fatalf("found only %d Go files", len(list))
 	}
 	return fset, list
 }
@@ -196,7 +195,7 @@ func allowed(from, to string, test bool) bool {
 	return slices.Contains(l.imports, "*") && known && below.height < l.height && !slices.Contains(named, to)
 }
 
-// TestImportTable: imports among our packages are those of the table, and so go strictly down.
+// TestImportTable: imports among our packages agree with the table, so they go strictly down.
 func TestImportTable(t *testing.T) {
 	_, list := sources(t)
 	type edge struct{ from, to string }
@@ -204,7 +203,7 @@ func TestImportTable(t *testing.T) {
 	for _, s := range list {
 		used[edge{s.pkg, ""}] = true
 		if _, known := layers[s.pkg]; !known {
-			t.Errorf("%s: package %s isn't in the table of layers", s.name, s.pkg)
+			t.Errorf("%s: package %s is not in the table of layers", s.name, s.pkg)
 			continue
 		}
 		for _, imp := range s.syntax.Imports {
@@ -217,11 +216,11 @@ func TestImportTable(t *testing.T) {
 	}
 	for from, l := range layers {
 		if !used[edge{from, ""}] {
-			t.Errorf("the table names %s, which doesn't exist", from)
+			t.Errorf("the table names %s, which does not exist", from)
 		}
 		for _, to := range l.imports {
 			if to != "*" && !used[edge{from, to}] {
-				t.Errorf("the table lets %s import %s, which it doesn't", from, to)
+				t.Errorf("the table lets %s import %s, but it does not", from, to)
 			}
 			if to != "*" && layers[to].height >= l.height {
 				t.Errorf("the table lets %s import %s, which is not below it", from, to)
@@ -230,10 +229,11 @@ func TestImportTable(t *testing.T) {
 	}
 }
 
-// dnsSpeakers speak DNS.
+// dnsSpeakers are the packages that may use the DNS library.
 var dnsSpeakers = []string{"dnscache", "internal/simweb", "internal/realweb", "bench/lab/dns"}
 
-// TestMiekgStaysInside: the DNS library is an implementation detail of the resolver, of the servers made for tests, and of lab dns, which measures it.
+// TestMiekgStaysInside: the DNS library is an implementation detail of the resolver, of the servers made for
+// tests, and of lab dns, which measures it.
 func TestMiekgStaysInside(t *testing.T) {
 	_, list := sources(t)
 	for _, s := range list {
@@ -245,7 +245,7 @@ func TestMiekgStaysInside(t *testing.T) {
 	}
 }
 
-// TestPackageComments: every package says what it is, at some length.
+// TestPackageComments: every package has a comment of some length.
 func TestPackageComments(t *testing.T) {
 	_, list := sources(t)
 	lines := map[string]int{}
@@ -268,8 +268,8 @@ func TestPackageComments(t *testing.T) {
 	}
 }
 
-// TestOnlyTheCommand: exit, environment and arguments belong to main and cmd/term, and to cmdtest, which makes a test
-// binary be the command; below crawl nothing logs; there is no init.
+// TestOnlyTheCommand: only main, cmd/term and cmdtest use exit, environment and arguments; packages below
+// crawl do not log; there is no init function.
 func TestOnlyTheCommand(t *testing.T) {
 	fset, list := sources(t)
 	for _, s := range list {
@@ -281,7 +281,7 @@ func TestOnlyTheCommand(t *testing.T) {
 			case p == "log", p == "flag":
 				t.Errorf("%s imports %s", s.name, p)
 			case p == "log/slog" && layers[s.pkg].height < 30:
-				t.Errorf("%s imports %s, which only crawl and what is above it may", s.name, p)
+				t.Errorf("%s imports %s, which only crawl and packages above it may", s.name, p)
 			}
 		}
 		ast.Inspect(s.syntax, func(n ast.Node) bool {
@@ -293,7 +293,7 @@ func TestOnlyTheCommand(t *testing.T) {
 			case *ast.SelectorExpr:
 				if x, ok := n.X.(*ast.Ident); ok && s.syntax.Name.Name != "main" && !slices.Contains([]string{"cmd/term", "internal/cmdtest"}, s.pkg) && x.Name == "os" &&
 					slices.Contains([]string{"Exit", "Getenv", "LookupEnv", "Environ", "Args"}, n.Sel.Name) {
-					t.Errorf("%s: os.%s outside of the command", fset.Position(n.Pos()), n.Sel.Name)
+					t.Errorf("%s: os.%s outside the command", fset.Position(n.Pos()), n.Sel.Name)
 				}
 			}
 			return true
@@ -301,7 +301,7 @@ func TestOnlyTheCommand(t *testing.T) {
 	}
 }
 
-// TestNoSleep: tests wait for events, or sleep in a bubble of testing/synctest.
+// TestNoSleep: tests wait for events, and sleep only in a bubble of testing/synctest.
 func TestNoSleep(t *testing.T) {
 	fset, list := sources(t)
 	for _, s := range list {
@@ -329,7 +329,7 @@ func TestFormatted(t *testing.T) {
 	}
 }
 
-// TestSizes lists what is longer than is good; it fails for none.
+// TestSizes lists what exceeds the advised sizes; it does not fail.
 func TestSizes(t *testing.T) {
 	fset, list := sources(t)
 	for _, s := range list {
@@ -342,7 +342,7 @@ func TestSizes(t *testing.T) {
 			most = 800
 		}
 		if len(lines) > most {
-			t.Logf("%s has %d lines, %d are good", s.name, len(lines), most)
+			t.Logf("%s has %d lines, want at most %d", s.name, len(lines), most)
 		}
 		wide, first := 0, 0
 		for i, line := range lines {
@@ -360,13 +360,13 @@ func TestSizes(t *testing.T) {
 				continue
 			}
 			if n := fset.Position(f.End()).Line - fset.Position(f.Pos()).Line + 1; n > 70 && !s.test {
-				t.Logf("%s: %s has %d lines, 70 are good", fset.Position(f.Pos()), f.Name.Name, n)
+				t.Logf("%s: %s has %d lines, want at most 70", fset.Position(f.Pos()), f.Name.Name, n)
 			}
 		}
 	}
 }
 
-// TestFormatPages: docs/FORMATS.md leads to every page of docs/formats, and to none that isn't there.
+// TestFormatPages: docs/FORMATS.md links to every page of docs/formats, and to no missing one.
 func TestFormatPages(t *testing.T) {
 	index, err := os.ReadFile(filepath.Join(root, "docs/FORMATS.md"))
 	if err != nil {
@@ -386,7 +386,7 @@ func TestFormatPages(t *testing.T) {
 	}
 	for _, word := range strings.FieldsFunc(string(index), func(r rune) bool { return strings.ContainsRune(" ,()[]\n", r) }) {
 		if strings.HasPrefix(word, "formats/") && strings.HasSuffix(word, ".md") && !there[word] {
-			t.Errorf("docs/FORMATS.md names %s, which isn't there", word)
+			t.Errorf("docs/FORMATS.md names %s, which does not exist", word)
 		}
 	}
 }
