@@ -15,24 +15,24 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// Gap is a least gap and where it was seen.
+// Gap is a minimum gap and its host.
 type Gap struct {
 	Host  string        // or address; "" when nothing was asked twice
 	Value time.Duration // meaningless when Host is ""
 }
 
-// Tracked counts what came to one host or one address. Gaps are -1 where there were fewer than two requests.
+// Tracked has the counters of one host or one address. Gaps are -1 after fewer than two requests.
 type Tracked struct {
 	Requests, Robots int           // all, and those for robots rules
 	StartToStart     time.Duration // least gap between the starts of two requests that follow each other
-	EndToStart       time.Duration // least gap from the end of a response to the next start; 0: they overlapped
+	EndToStart       time.Duration // least gap from the end of a response to the next start; 0: overlap
 	PageToPage       time.Duration // least gap between starts of requests that are not for robots rules
 	Early            int           // requests for pages before the first one for robots rules
 	MaxBusy          int           // most requests in progress at once
 	MaxConns         int           // most connections at once that carried requests for it (address: open)
 }
 
-// Snapshot is the log at one moment: plain data that can be written, read and checked in another process.
+// Snapshot is the log at one moment, as plain data that another process can read and check.
 type Snapshot struct {
 	Epoch    time.Time               // of the first event; all times count from here
 	Requests []Request               // the last ones, oldest first
@@ -40,18 +40,18 @@ type Snapshot struct {
 	Conns    int                     // connections accepted
 	Hosts    map[string]Tracked      // by name without port
 	Servers  map[string]Tracked      // by address
-	Fetches  map[string]int          // of each canonical URL of the graph and the spam PLD, robots rules excluded
+	Fetches  map[string]int          // of each canonical URL of graph and spam PLD, without robots rules
 	Wrong    map[string]int          // URLs asked for that no link leads to
-	Twins    map[string]int          // URLs asked for with http where the host has https, or another port: 301
+	Twins    map[string]int          // URLs requested with the wrong scheme or port of the host: 301
 	Lookups  map[string]int          // name queries of all types, unanswered ones too
 	Queries  int                     // their sum
 	Statuses map[int]int             // responses by status
 	Hostile  map[string]HostileCount // requests to hosts of Options.Hostile, by name
 	Astray   int                     // requests that came to an address which is not one of the host's
-	Dropped  int                     // entries not kept, since the log is bounded; the checks refuse to pass then
+	Dropped  int                     // entries beyond the log's bounds; the checks fail if there are any
 }
 
-// HostileCount counts what a host of Options.Hostile did.
+// HostileCount has the counters of a host of Options.Hostile.
 type HostileCount struct {
 	Requests  int   // that it answered, robots rules included
 	Bytes     int64 // that it sent before the client went
@@ -107,7 +107,7 @@ func (t *track) value(now time.Duration) Tracked {
 	}
 }
 
-// requests lists the ring, oldest first. Held: mu.
+// requests returns the stored requests, oldest first. Held: mu.
 func (l *Log) requests() []Request {
 	list := make([]Request, 0, len(l.ring))
 	for i := range l.ring {
@@ -136,10 +136,11 @@ func (l *Log) Requests() []Request {
 	return l.requests()
 }
 
-// Fetches counts the requests for each URL of the graph and of the spam PLD; robots rules are not among them.
+// Fetches returns the number of requests for each URL of the graph and of the spam PLD, without robots
+// rules.
 func (l *Log) Fetches() map[string]int { return l.Snapshot().Fetches }
 
-// Totals is cheap: all requests so far, connections accepted, connections open.
+// Totals returns the numbers of requests, of accepted and of open connections. It is cheap.
 func (l *Log) Totals() (requests, conns, open int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -156,7 +157,7 @@ func (s *Snapshot) WriteTo(out io.Writer) (int64, error) {
 	return int64(n), err
 }
 
-// ReadSnapshot reads what WriteTo wrote, or what GET /log at the host LogHost answers.
+// ReadSnapshot reads the output of WriteTo, or of GET /log at the host LogHost.
 func ReadSnapshot(in io.Reader) (*Snapshot, error) {
 	s := &Snapshot{}
 	if err := json.NewDecoder(in).Decode(s); err != nil {
@@ -195,8 +196,8 @@ func sortedNames[V any](m map[string]V) []string {
 }
 
 // MaxHostConns returns the most connections at once that carried a request for one host, and the host. A
-// connection counts from its first request for the host until it is closed, or until the response after which
-// it closes is complete.
+// connection counts from its first request for the host until it is closed, or until the response after
+// which it closes is complete.
 func (s *Snapshot) MaxHostConns() (int, string) {
 	most, where := 0, ""
 	for _, name := range sortedNames(s.Hosts) {
@@ -207,7 +208,7 @@ func (s *Snapshot) MaxHostConns() (int, string) {
 	return most, where
 }
 
-// faults collects complaints, the first ten in words.
+// faults collects errors, the first ten with their text.
 type faults struct {
 	n    int
 	said []string
@@ -227,8 +228,8 @@ func (f *faults) err(what string) error {
 	return errors.New("simweb: " + what + ": " + itoa(f.n) + " faults: " + strings.Join(f.said, "; "))
 }
 
-// CheckOnce complains about URLs fetched more than once, URLs that no link leads to, requests at a wrong
-// address.
+// CheckOnce returns an error for URLs fetched more than once, URLs without a link to them, and requests at a
+// wrong address.
 func (s *Snapshot) CheckOnce() error {
 	f := &faults{}
 	s.sound(f)
@@ -240,7 +241,7 @@ func (s *Snapshot) CheckOnce() error {
 	return f.err("check that URLs are fetched once")
 }
 
-// sound adds what is wrong in every run.
+// sound adds the faults that are wrong in any run.
 func (s *Snapshot) sound(f *faults) {
 	for _, url := range sortedNames(s.Wrong) {
 		f.add("%s asked %d times, no link leads there", url, s.Wrong[url])
@@ -253,10 +254,10 @@ func (s *Snapshot) sound(f *faults) {
 	}
 }
 
-// CheckGaps complains about hosts and addresses where two requests started less than the delay apart (robots
-// rules included), and about hosts with more than one connection at a time. slack is taken off both delays:
-// over sockets a server can be late in reading the first of two requests, in a bubble and for EndToStart it
-// is 0.
+// CheckGaps returns an error for hosts and addresses with two requests that started less than the delay
+// apart (including robots rules), and for hosts with more than one concurrent connection. slack is
+// subtracted from both delays: over sockets a server may read the first of two requests late. In a bubble
+// slack is 0.
 func (s *Snapshot) CheckGaps(host, server, slack time.Duration) error {
 	f := &faults{}
 	gaps := func(what string, m map[string]Tracked, least time.Duration) {
@@ -272,8 +273,8 @@ func (s *Snapshot) CheckGaps(host, server, slack time.Duration) error {
 	return f.err("check delays")
 }
 
-// CheckEndGaps is CheckGaps from the end of a response to the start of the next request, without slack: no
-// client that waits so long can fail it, however late the server is.
+// CheckEndGaps is CheckGaps from the end of a response to the start of the next request, without slack: a
+// correct client cannot fail it, however late the server is.
 func (s *Snapshot) CheckEndGaps(host, server time.Duration) error {
 	f := &faults{}
 	gaps := func(what string, m map[string]Tracked, least time.Duration) {
@@ -289,7 +290,7 @@ func (s *Snapshot) CheckEndGaps(host, server time.Duration) error {
 	return f.err("check delays after responses")
 }
 
-// CheckRobotsFirst complains about hosts that were asked for a page before any robots rules.
+// CheckRobotsFirst returns an error for hosts whose first request was not for robots rules.
 func (s *Snapshot) CheckRobotsFirst() error {
 	f := &faults{}
 	for _, name := range sortedNames(s.Hosts) {
@@ -308,8 +309,8 @@ func (s *Snapshot) checkConns(f *faults) {
 	}
 }
 
-// CheckFetched complains about any difference between what was fetched and what should have been; a URL may
-// have been fetched up to times times (kills repeat a few). Fetches of the spam PLD are not compared.
+// CheckFetched returns an error for any difference between the fetched and the expected URLs. A URL may be
+// fetched up to times times (a kill repeats a few). Fetches of the spam PLD are not compared.
 func (s *Snapshot) CheckFetched(e *Expected, times int) error {
 	f := &faults{}
 	s.sound(f)
@@ -365,9 +366,9 @@ func (l *Log) CheckEndGaps(host, server time.Duration) error {
 	return l.Snapshot().CheckEndGaps(host, server)
 }
 
-// CheckCrawlDelay complains about hosts whose robots.txt asks for a delay (no more than limit counts) and
-// whose pages were asked for faster. Requests for robots rules are left out, since the first of them comes
-// before the delay is known.
+// CheckCrawlDelay returns an error for hosts whose pages were fetched faster than their Crawl-delay, or than
+// limit if that is less. It ignores requests for robots rules, since the first one precedes knowledge of the
+// delay.
 func (l *Log) CheckCrawlDelay(limit, slack time.Duration) error {
 	f := &faults{}
 	s := l.Snapshot()

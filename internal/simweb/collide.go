@@ -11,11 +11,12 @@ const (
 // wordLetters stand in the path of a canonical URL, and in HTML, as they are.
 const wordLetters = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-_.~!$()*+,;=:@"
 
-// CollidingURLs returns 2^n URLs that begin with prefix and have one xxhash64, whatever its seed: all but a few in a million of
-// the seeds. xxhash64 takes stripes of 32 bytes into four lanes of 8, each by v = rotl(v + word*P2, 31) * P1. If a word is larger by
-// 2^33*m/P2 (modulo 2^64), the sum is larger by m in its upper 31 bits alone, which the rotation takes to the bottom: v is larger by
-// m*P1, but for the rare sum that overflows. The lane's next word, smaller by m*P1/P2, makes up for it. So each two stripes
-// offer two words in two forms, independently of all others.
+// CollidingURLs returns 2^n URLs that begin with prefix and have one xxhash64, whatever its seed: all but a
+// few in a million of the seeds. xxhash64 takes stripes of 32 bytes into four lanes of 8, each by v = rotl(v
+// + word*P2, 31) * P1. If a word is larger by 2^33*m/P2 (modulo 2^64), the sum is larger by m in its upper
+// 31 bits alone, which the rotation takes to the bottom: v is larger by m*P1, but for the rare sum that
+// overflows. The lane's next word, smaller by m*P1/P2, makes up for it. So each two stripes offer two words
+// in two forms, independently of all others.
 //
 // That is why the keys of a crawl come from another kind of hash.
 func CollidingURLs(prefix string, n int) []string {
@@ -41,7 +42,8 @@ func CollidingURLs(prefix string, n int) []string {
 	return urls
 }
 
-// twins returns two words of letters of which the second, as a number with the lowest byte first, is larger by diff, modulo 2^64.
+// twins returns two words of letters of which the second, as a number with the lowest byte first, is larger
+// by diff, modulo 2^64.
 func twins(diff uint64) (words [2]string, ok bool) {
 	var one, two [8]byte
 	var futile [8][2]bool // places and carries that lead nowhere

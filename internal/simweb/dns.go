@@ -15,7 +15,7 @@ func (w *Web) ServeDNS(out dns.ResponseWriter, query *dns.Msg) {
 	if len(query.Question) != 1 || query.Opcode != dns.OpcodeQuery {
 		m := new(dns.Msg)
 		m.SetRcode(query, dns.RcodeFormatError)
-		out.WriteMsg(m) // a lost answer is the network's business
+		out.WriteMsg(m) // a failed write counts as a lost answer
 		return
 	}
 	_, udp := out.RemoteAddr().(*net.UDPAddr)
@@ -88,7 +88,7 @@ type nameServer struct {
 	done     chan error // one result from each
 }
 
-// badNetwork is what stands between a name server and its clients: it makes replies late and loses some. stop ends the waiting.
+// badNetwork delays a name server's replies and loses some. stop ends the waiting.
 type badNetwork struct {
 	names dns.Handler
 	opt   ServerOptions
@@ -112,7 +112,8 @@ func (b *badNetwork) ServeDNS(out dns.ResponseWriter, query *dns.Msg) {
 	b.names.ServeDNS(out, query)
 }
 
-// startNameServer listens on port (0: any that is free for both) of 127.0.0.1; close ends its two goroutines.
+// startNameServer listens on port (0: any that is free for both) of 127.0.0.1; close ends its two
+// goroutines.
 func startNameServer(port uint16, handler dns.Handler) (*nameServer, error) {
 	var err error
 	for range portTries {

@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// Expected is what a correct crawler does on the web: which URLs it fetches, which robots.txt refuses, which
-// lie on dead hosts. It is immutable. URLs of the spam PLD, which are endless, are in none of the sets.
+// Expected is the result of a correct crawl of the web: the URLs that it fetches, those that robots.txt
+// forbids, and those on dead hosts. It is immutable. URLs of the spam PLD, which are endless, are in none of
+// the sets.
 type Expected struct {
 	w       *Web
 	fetched bitset
@@ -34,7 +35,7 @@ func (w *Web) Expected(agent string) *Expected {
 }
 
 // ExpectedFrom is Expected for other seeds (canonical URLs of this web) and a scope: URLs of hosts for which
-// inScope is false are not followed and in no set. A nil inScope takes all.
+// inScope is false are not followed and in no set. A nil inScope accepts all.
 func (w *Web) ExpectedFrom(
 	agent string, seeds []string, inScope func(host, pld string) bool,
 ) (*Expected, error) {
@@ -100,7 +101,7 @@ func (e *Expected) RefusedURLs() iter.Seq[string] { return e.urls(e.refused) }
 // DeadURLs yields the URLs found on dead hosts.
 func (e *Expected) DeadURLs() iter.Seq[string] { return e.urls(e.dead) }
 
-// Has says whether a canonical URL is to be fetched, refused, or found dead.
+// Has reports whether a canonical URL must be fetched, refused, or found dead.
 func (e *Expected) Has(url string) (fetched, refused, dead bool) {
 	n, err := e.w.parseURL(url)
 	if err != nil || n.host == e.w.spam {

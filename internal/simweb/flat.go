@@ -7,23 +7,25 @@ import (
 	"strconv"
 )
 
-// FlatOptions describe a flat web: endless hosts' pages whose size, links and share of new links are given, for measuring a
-// crawler's speed. Nothing of it is hostile, slow or odd; what a Web is for can't be checked with it.
+// FlatOptions describe a flat web, for measuring a crawler's speed: hosts with endless pages of given size,
+// links and share of new links. It has nothing hostile, slow or odd, and cannot check a crawl as a Web does.
 type FlatOptions struct {
 	Seed  uint64
 	Hosts int // at least 1; each has endless pages
 	PLDs  int // at most Hosts
-	// Roots is how many hosts, the first, have their roots among the seeds; most links between hosts lead to them.
+	// Roots is the number of hosts whose roots are seeds, the first ones; most links between hosts lead to
+	// them.
 	Roots int
-	// NewHosts is how many links of a page, on average and at most 1, lead to the root of a uniform other host: that is how those
-	// become known, bit by bit.
+	// NewHosts is the mean number of links per page, at most 1, to the root of a uniform other host, by
+	// which hosts become known gradually.
 	NewHosts float64
-	// Addrs is how many addresses serve the hosts, 127.80.0.1 and up.
+	// Addrs is the number of addresses that serve the hosts, from 127.80.0.1 on.
 	Addrs int
-	// PageBytes is the mean size of a page, links included. What isn't links is 0.4, 0.8, 1.2 or 1.6 times its mean.
+	// PageBytes is the mean size of a page, links included. What isn't links is 0.4, 0.8, 1.2 or 1.6 times
+	// its mean.
 	PageBytes int
-	// Links of a page, and New of them, on average, that lead to a page that no page before has linked to. At least 1.5: with
-	// less a host's pages come to an end.
+	// Links per page. New of them, on average, lead to a page without an earlier link; at least 1.5, or the
+	// pages of a host would end.
 	Links int
 	New   float64
 	// HTTPS makes all URLs https; Gzip sends pages compressed to clients that accept it.
@@ -68,16 +70,17 @@ func (o *FlatOptions) Validate() error {
 	return errors.Join(errs...)
 }
 
-// flatLinkBytes is the least room for a link: element, URL and text.
+// flatLinkBytes is the minimum size of a link: element, URL and text.
 const flatLinkBytes = 160
 
-// Flat is a flat web. It is a few tables of text, whatever the number of hosts and pages; all its methods may be called
-// concurrently.
+// Flat is a flat web. It is a few tables of text, whatever the number of hosts and pages; all its methods
+// may be called concurrently.
 //
-// Page i of a host has as new links the pages 1+⌊New·i⌋ to ⌊New·(i+1)⌋ of its host, so that each page but the root has one
-// page that is the first to link to it. Of the other links 55 % lead to the first 16 pages of the host (its navigation), 25 % to
-// a uniform page of a lower number, 12 % are links of the page again, and 8 % lead to the first pages of
-// one of the hosts that are seeds, number Roots·u³ for a uniform u, half of them to its root: in-degrees get their skew by that.
+// Page i of a host has as new links the pages 1+⌊New·i⌋ to ⌊New·(i+1)⌋ of its host, so that each page but
+// the root has one page that is the first to link to it. Of the other links 55 % lead to the first 16 pages
+// of the host (its navigation), 25 % to a uniform page of a lower number, 12 % are links of the page again,
+// and 8 % lead to the first pages of one of the hosts that are seeds, number Roots·u³ for a uniform u, half
+// of them to its root: in-degrees get their skew by that.
 type Flat struct {
 	opt        FlatOptions
 	scheme     string
@@ -232,7 +235,7 @@ func (f *Flat) links(p FlatPage, each func(to FlatPage, same bool)) {
 	if n > int64(f.opt.Links) {
 		n = int64(f.opt.Links)
 	}
-	known := p.Index + 1 // pages that are sure to be known, were they fetched in another order than that of their numbers
+	known := p.Index + 1 // pages that are certainly known, in whatever order they are fetched
 	rng := hash(p.Index, uint64(p.Host), f.opt.Seed+1)
 	again := FlatPage{Host: p.Host}
 	for i := range int64(f.opt.Links) {

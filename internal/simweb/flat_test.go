@@ -54,8 +54,8 @@ func hrefs(t *testing.T, base string, body []byte) (urls []string) {
 	return urls
 }
 
-// TestFlatPages: size, links and share of new ones are what was asked for, on pages met as a crawl meets them; and gzip's form
-// is the same page.
+// TestFlatPages: size, links and share of new ones are what was asked for, on pages met as a crawl meets
+// them; and gzip's form is the same page.
 func TestFlatPages(t *testing.T) {
 	f := newFlat(t, flatOptions())
 	var p FlatPainter
@@ -143,7 +143,8 @@ func TestFlatNames(t *testing.T) {
 	}
 }
 
-// TestFlatServer: the pages over sockets are those of the generator, on new and kept connections, with and without TLS.
+// TestFlatServer: the pages over sockets are those of the generator, on new and kept connections, with and
+// without TLS.
 func TestFlatServer(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		opt := flatOptions()

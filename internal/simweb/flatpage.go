@@ -9,14 +9,15 @@ import (
 	"strconv"
 )
 
-// A page is a head, then flatGroups times a chunk of filler and a list of links, then a tail. Chunks are made beforehand, plain
-// and compressed, so that a page costs the copying of 25 KB and the writing of 59 links (about 5 µs), and gzip no more: the
-// compressed form of a page is that of its chunks one after the other, each by itself, with the lists of links stored between
-// them. It decodes to the same bytes; a compressor that sees the whole page would make some 3 KB less of it.
+// A page is a head, then flatGroups times a chunk of filler and a list of links, then a tail. Chunks are
+// made in advance, plain and compressed, so a page costs the copying of 25 KB and the writing of 59 links
+// (about 5 µs), also with gzip: the compressed form of a page is the sequence of its compressed chunks, with
+// the lists of links stored between them. A compressor of the whole page would save some 3 KB.
 const (
 	flatGroups = 8
 	flatSizes  = 4
-	// flatChunks of each size: 25 KB pages have 600 KB of them, so that neither side finds them in the first cache.
+	// flatChunks of each size: 25 KB pages have 600 KB of them, so that neither side finds them in the first
+	// cache.
 	flatChunks = 64
 )
 
@@ -106,9 +107,9 @@ func (f *Flat) fillerBytes() float64 {
 	return max(0, float64(f.opt.PageBytes)-float64(n)/pages-float64(fixed))
 }
 
-// appendFiller appends about n bytes of paragraphs: a tag for every 40 bytes, as pages have, and most of it markup that
-// repeats. So gzip's first level packs pages 4.9 to 1 at 3.9 ns a byte, as the documentation of Python and of OpenJDK (5.1 and 4.8
-// to 1, at 3.8 and 3.9 ns).
+// appendFiller appends about n bytes of paragraphs: a tag for every 40 bytes, as pages have, and most of it
+// markup that repeats. So gzip's first level packs pages 4.9 to 1 at 3.9 ns a byte, as the documentation of
+// Python and of OpenJDK (5.1 and 4.8 to 1, at 3.8 and 3.9 ns).
 func appendFiller(dst []byte, n int, r *rng) []byte {
 	end := len(dst) + n
 	for len(dst) < end {
@@ -163,8 +164,8 @@ const (
 	flatListEnd   = "</ul>\n"
 )
 
-// addLink appends the element of a link to the list. Those on the page's host are written as a path, one in eight of them in
-// full.
+// addLink appends the element of a link to the list. Those on the page's host are written as a path, one in
+// eight of them in full.
 func (p *FlatPainter) addLink(f *Flat, to FlatPage, same bool) {
 	p.words = p.words*golden + to.Index + 1
 	w := p.words >> 32

@@ -16,9 +16,9 @@ import (
 	"github.com/miekg/dns"
 )
 
-// FlatServer is a flat web on sockets: one port on all its addresses, and name servers on 127.0.0.1. It does what a response needs
-// and no more: a read, a write, a close; no log, no delays. It owns a goroutine for each listener and each connection, the
-// name servers' besides; Close ends them and waits.
+// FlatServer is a flat web on sockets: one port on all its addresses, and name servers on 127.0.0.1. A
+// response costs a read, a write and a close; there is no log and no delay. It owns a goroutine for each
+// listener, connection and name server; Close ends them and waits.
 type FlatServer struct {
 	f         *Flat
 	port      uint16
@@ -40,10 +40,10 @@ type FlatServer struct {
 	certs  map[uint64]*tls.Certificate // by PLD
 }
 
-// maxFlatCerts bounds the certificates that are kept, some 2 KB each; beyond it all are made again as they are asked for.
+// maxFlatCerts bounds the cached certificates, some 2 KB each; beyond it the cache is emptied.
 const maxFlatCerts = 20_000
 
-// FlatCounts is what a FlatServer has answered.
+// FlatCounts are the numbers of a FlatServer's answers.
 type FlatCounts struct{ Pages, Robots, Other, Lookups, Conns int64 }
 
 // Start serves the web, until Close.
@@ -210,7 +210,7 @@ type FlatSession struct {
 // NewFlatSession makes a session without a connection.
 func NewFlatSession(f *Flat) *FlatSession { return &FlatSession{f: f} }
 
-// flatIdle is how long a connection may be idle.
+// flatIdle is the maximum idle time of a connection.
 const flatIdle = 30 * time.Second
 
 func (x *flatSession) serve(c net.Conn) {
@@ -262,7 +262,8 @@ var (
 	gzipOption  = []byte("gzip")
 )
 
-// FlatAnswer is what a response is: of a page, of a robots.txt, or neither; More says that the connection stays.
+// FlatAnswer is what a response is: of a page, of a robots.txt, or neither; More says that the connection
+// stays.
 type FlatAnswer struct{ Page, Robots, More bool }
 
 // Answer is the whole response to a request head; it is valid until the next call.

@@ -30,8 +30,8 @@ func baseDir(path []byte) []byte {
 	return path[:bytes.LastIndexByte(path, '/')+1]
 }
 
-// reference makes in p.ref a reference that resolves to t from c by the WHATWG rules, in a form drawn from r.
-// Duplicates have a fragment.
+// reference makes in p.ref a reference that resolves to t from c by the WHATWG rules, in a form drawn from
+// r. Duplicates have a fragment.
 func (p *painter) reference(c *linkContext, t node, r *rng, duplicate bool) {
 	l := &p.w.opt.Link
 	from, to := &p.w.hosts[c.from.host], &p.w.hosts[t.host]

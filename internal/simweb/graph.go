@@ -1,6 +1,6 @@
 package simweb
 
-// Kind says what a URL of the web answers.
+// Kind is the kind of answer of a URL.
 type Kind uint8
 
 // The kinds of URLs.
@@ -125,8 +125,8 @@ func (w *Web) anywhere(r *rng) node {
 	return n
 }
 
-// appendTargets appends the out-links of an HTML node, or the target of a redirect, in document order; others
-// have none. It is the whole of the web's graph: pages are painted from it, and Expected walks it.
+// appendTargets appends the out-links of an HTML node, or the target of a redirect, in document order;
+// others have none. It is the whole of the web's graph: pages are painted from it, and Expected walks it.
 func (w *Web) appendTargets(dst []node, n node, k Kind) []node {
 	h := &w.hosts[n.host]
 	switch {

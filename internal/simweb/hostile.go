@@ -8,22 +8,22 @@ import (
 	"strings"
 )
 
-// A hostile scenario is one manner of misbehaving and the hosts that do so: names, addresses and handlers apart
-// from the generator's tables, so the ordinary web, its Expected and the checks of its log stay what they are
-// without them. Nothing links to them; HostileSeeds leads there. Options.Hostile names those that are on.
+// A hostile scenario is one kind of misbehaviour and the hosts that show it. Their names, addresses and
+// handlers are outside the generator's tables, so they do not change the ordinary web, its Expected and the
+// checks of its log. Nothing links to them; HostileSeeds leads there. Options.Hostile selects scenarios.
 type scenario struct {
 	name  string
 	hosts func(w *Web, add func(hostileHost))
 }
 
-// scenarios is the registry: those of HTTP and pages, those of names, TLS and traps, those of owners of many hosts, and those of hosts
-// that fail or refuse.
+// scenarios is the registry: those of HTTP and pages, those of names, TLS and traps, those of owners of many
+// hosts, and those of hosts that fail or refuse.
 func scenarios() []scenario {
 	return slices.Concat(httpScenarios(), nameScenarios(), politeScenarios(), welcomeScenarios(), linksScenario())
 }
 
 // hostileHost is one host of a scenario. Handlers run in the goroutine of the connection; they must end soon
-// after the client has closed it (writes fail then).
+// after the client closes it, which makes writes fail.
 type hostileHost struct {
 	name string     // in lower case; see also hostileName
 	wild bool       // every name below it is answered alike
@@ -32,8 +32,8 @@ type hostileHost struct {
 	seeds []string
 	// resolve is what the name server knows of the name; nil: addr.
 	resolve func(name string) names
-	// accept gets the raw connection to addr before anything is read from it. True: it has done all there is to do,
-	// and the connection is closed. nil: the connection is served as usual (port 443 by TLS).
+	// accept gets the raw connection to addr before anything is read from it. If it returns true, it has
+	// served the connection, which is closed. nil: the connection is served as usual (port 443 by TLS).
 	accept func(conn net.Conn, port uint16) bool
 	// serve answers a request, all framing included, by s.write. False ends the connection.
 	serve func(s *session, q *wish) bool
@@ -171,7 +171,7 @@ func (s *session) respondHostile(h *hostileHost, q *wish) bool {
 	return keep
 }
 
-// write sends bytes; false: the client has gone. What was sent is counted.
+// write sends and counts bytes; false: the client has closed the connection.
 func (s *session) write(p []byte) bool {
 	n, err := s.conn.Write(p)
 	s.sent += int64(n)

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// httpScenarios are hosts whose HTTP or pages misbehave. Each URL is fetched once by a correct crawler, or ends with
-// the reason that crawl/hostile_test.go tells.
+// httpScenarios are hosts whose HTTP or pages misbehave. Each URL is fetched once by a correct crawler, or
+// ends with the reason that crawl/hostile_test.go tells.
 func httpScenarios() []scenario {
 	return []scenario{
 		{"endless-body", endlessBody},
@@ -77,8 +77,8 @@ func addEach(w *Web, add func(hostileHost), scenario string, handlers ...func(s 
 	}
 }
 
-// endlessBody: pages without end, one with a claimed length, one chunked, one that ends with the connection, one whose
-// trailers don't end.
+// endlessBody: pages without end, one with a claimed length, one chunked, one that ends with the connection,
+// one whose trailers don't end.
 func endlessBody(w *Web, add func(hostileHost)) {
 	text := string(w.text[:16<<10])
 	body := func(head, piece string) func(s *session, q *wish) bool {
@@ -91,8 +91,8 @@ func endlessBody(w *Web, add func(hostileHost)) {
 		body("Transfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\nX: y", "\r\nX: "+text))
 }
 
-// endlessHead: a header line without end, header lines without end, interim replies without end, blank lines without
-// end.
+// endlessHead: a header line without end, header lines without end, interim replies without end, blank lines
+// without end.
 func endlessHead(w *Web, add func(hostileHost)) {
 	long := strings.Repeat("x", 8<<10)
 	head := func(start, piece string) func(s *session, q *wish) bool {
@@ -105,8 +105,8 @@ func endlessHead(w *Web, add func(hostileHost)) {
 		head("", strings.Repeat("\r\n", 1000)))
 }
 
-// trickle: one byte a second in the head and in the body, silence before the head and in the body, and a body at a
-// rate just allowed that doesn't end.
+// trickle: one byte a second in the head and in the body, silence before the head and in the body, and a
+// body at a rate just allowed that doesn't end.
 func trickle(w *Web, add func(hostileHost)) {
 	addEach(w, add, "trickle",
 		func(s *session, q *wish) bool { return s.drip("HTTP/1.1 200 OK\r\nX: ", "y") },
@@ -123,8 +123,8 @@ func trickle(w *Web, add func(hostileHost)) {
 		})
 }
 
-// slowFarm: one PLD of a hundred hosts (times HostileScale), each on an address of its own, whose pages come at a rate just
-// allowed and don't end: each holds a connection for as long as an exchange may last.
+// slowFarm: one PLD of a hundred hosts (times HostileScale), each on an address of its own, whose pages come
+// at a rate just allowed and don't end: each holds a connection for as long as an exchange may last.
 func slowFarm(w *Web, add func(hostileHost)) {
 	hub := w.hostileName("slow-farm", 0)
 	n := 100 * w.opt.HostileScale
@@ -144,8 +144,8 @@ func slowFarm(w *Web, add func(hostileHost)) {
 	add(hostileHost{name: hub, serve: func(s *session, q *wish) bool { return s.reply(htmlHead, page.String()) }})
 }
 
-// redirects: a circle of one, one of two hosts, a chain of 30 hops over five hosts that ends at a page, targets of other
-// schemes, one that is too long, one without end of its body.
+// redirects: a circle of one, one of two hosts, a chain of 30 hops over five hosts that ends at a page,
+// targets of other schemes, one that is too long, one without end of its body.
 func redirects(w *Web, add func(hostileHost)) {
 	name := func(i int) string { return w.hostileName("redirects", i) }
 	to := func(s *session, url string) bool {
@@ -184,8 +184,8 @@ func redirects(w *Web, add func(hostileHost)) {
 	}
 }
 
-// resets: the connection ends after accept, after the request, in the status line, in the head, in a body of known length,
-// in a chunk, between two chunks.
+// resets: the connection ends after accept, after the request, in the status line, in the head, in a body of
+// known length, in a chunk, between two chunks.
 func resets(w *Web, add func(hostileHost)) {
 	add(hostileHost{name: w.hostileName("resets", 7), accept: func(conn net.Conn, _ uint16) bool {
 		abort(conn)
@@ -215,9 +215,9 @@ func abort(conn net.Conn) {
 // marker is what a page of a desync host has, to be told from a forged one.
 func marker(host, path string) string { return "<title>" + host + path + "</title>" }
 
-// desync: replies by which client and server disagree about where a response ends. Each of the hosts shares its address
-// with all others, has five pages, and hides a forged response in what follows its own or instead of it: a client that
-// takes one for a page follows its link to /forged.
+// desync: replies by which client and server disagree about where a response ends. Each of the hosts shares
+// its address with all others, has five pages, and hides a forged response in what follows its own or
+// instead of it: a client that takes one for a page follows its link to /forged.
 func desync(w *Web, add func(hostileHost)) {
 	forged := htmlHead + "Content-Length: 20\r\n\r\n<a href=/forged>x</a>"
 	length := func(n int) string { return "Content-Length: " + strconv.Itoa(n) + "\r\n" }

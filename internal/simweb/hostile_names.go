@@ -45,7 +45,8 @@ func pathNumber(seed uint64, path []byte) uint64 {
 	return x
 }
 
-// calendar: a page for each day there ever was or will be, each linking to the days, months and years around.
+// calendar: a page for each day there ever was or will be, each linking to the days, months and years
+// around.
 func calendar(w *Web, add func(hostileHost)) {
 	add(hostileHost{name: w.hostileName("calendar", 0), serve: func(s *session, q *wish) bool {
 		day, err := time.Parse("/2006/01/02", string(q.path))
@@ -98,8 +99,8 @@ const farmServers = 2
 // farmPLDs is how many PLDs the closed farm has, times HostileScale.
 const farmPLDs = 120
 
-// linkFarm: many PLDs of a suffix of their own, each page of each linking to fifteen others of them and to three more pages of its own: all
-// have a large in-degree, honestly come by as far as anyone can count.
+// linkFarm: many PLDs of a suffix of their own, each page of each linking to fifteen others of them and to
+// three more pages of its own: all have a large in-degree, honestly come by as far as anyone can count.
 func linkFarm(w *Web, add func(hostileHost)) {
 	farm(w, add, "linkfarm", uint64(farmPLDs*max(1, w.opt.HostileScale)))
 }
@@ -159,7 +160,8 @@ func dnsSlow(w *Web, add func(hostileHost)) {
 	}
 }
 
-// dnsSilent: a PLD with two hundred names, and forty PLDs with one each, whose servers never answer; the caller gives up after 7 s.
+// dnsSilent: a PLD with two hundred names, and forty PLDs with one each, whose servers never answer; the
+// caller gives up after 7 s.
 func dnsSilent(w *Web, add func(hostileHost)) {
 	add(silent(w.hostileName("dns-silent", 0), 200, func(i int) string { return fmt.Sprintf("http://h%d.%s/", i, w.hostileName("dns-silent", 0)) }))
 	add(silent("silent", 40, func(i int) string { return fmt.Sprintf("http://www.p%d.silent/", i) }))
@@ -173,7 +175,8 @@ func silent(name string, n int, seed func(i int) string) hostileHost {
 	return h
 }
 
-// dnsInside: names that lead into private networks, alone and mixed with an address of their own. The latter serve pages.
+// dnsInside: names that lead into private networks, alone and mixed with an address of their own. The latter
+// serve pages.
 func dnsInside(w *Web, add func(hostileHost)) {
 	inside := []string{"10.0.0.1", "192.168.1.1", "172.16.0.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1", "255.255.255.255",
 		"198.18.0.1", "192.0.2.1"}

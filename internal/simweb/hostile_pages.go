@@ -13,8 +13,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// bombs: pages that are small as sent and hundreds of megabytes when decoded, by each coding, by many members, by two
-// codings one over the other.
+// bombs: pages that are small as sent and hundreds of megabytes when decoded, by each coding, by many
+// members, by two codings one over the other.
 func bombs(w *Web, add func(hostileHost)) {
 	for i, b := range [...]struct {
 		coding string
@@ -80,9 +80,9 @@ func zstdBomb() []byte {
 	return bytes.Repeat(frame, 500)
 }
 
-// hugePages: a million links (by HostileScale 16) to few URLs, the same behind a base of 2,000 bytes, an element of 10^5
-// attributes, tens of thousands of nested elements of HTML and of SVG, one line without end of tag, character references without end, a
-// link of a megabyte.
+// hugePages: a million links (by HostileScale 16) to few URLs, the same behind a base of 2,000 bytes, an
+// element of 10^5 attributes, tens of thousands of nested elements of HTML and of SVG, one line without end
+// of tag, character references without end, a link of a megabyte.
 func hugePages(w *Web, add func(hostileHost)) {
 	scale := w.opt.HostileScale
 	page := func(i int, build func(b *strings.Builder)) {

@@ -18,9 +18,9 @@ func hostileSite(name string, paths []string, robots func(s *session, q *wish) b
 	}}
 }
 
-// robotsGiant: rules without end: as lines, as one line, packed, in rules that all apply, broken off late. /no and /late are
-// disallowed by rules near the beginning and, for the first, the third and the last, short of the 500 KiB that RFC 9309 asks
-// to read; /far is beyond them.
+// robotsGiant: rules without end: as lines, as one line, packed, in rules that all apply, broken off late.
+// /no and /late are disallowed by rules near the beginning and, for the first, the third and the last, short
+// of the 500 KiB that RFC 9309 asks to read; /far is beyond them.
 func robotsGiant(w *Web, add func(hostileHost)) {
 	rules := "User-agent: *\nDisallow: /no\n"
 	filler := strings.Repeat("# a comment of thirty-two bytes\n", 14<<10) // 448 KiB
@@ -49,8 +49,8 @@ func robotsGiant(w *Web, add func(hostileHost)) {
 	}
 }
 
-// robotsPatterns: rules that cost a matcher with backtracking exponential time, thousands of wildcards, patterns
-// without end, groups without end. /no/1 is disallowed, /aaa…, as long as a URL may be, isn't.
+// robotsPatterns: rules that cost a matcher with backtracking exponential time, thousands of wildcards,
+// patterns without end, groups without end. /no/1 is disallowed, /aaa…, as long as a URL may be, isn't.
 func robotsPatterns(w *Web, add func(hostileHost)) {
 	long := "/" + strings.Repeat("a", 1900)
 	paths := []string{long, long + "?" + strings.Repeat("a=a&", 20), "/no/1"}
@@ -71,7 +71,8 @@ func robotsPatterns(w *Web, add func(hostileHost)) {
 	}
 }
 
-// robotsCircles: rules that redirect to themselves, to each other, in a chain without end, and to a body without end.
+// robotsCircles: rules that redirect to themselves, to each other, in a chain without end, and to a body
+// without end.
 func robotsCircles(w *Web, add func(hostileHost)) {
 	name := func(i int) string { return w.hostileName("robots-circles", i) }
 	to := func(url func(path string) string, body string) func(s *session, q *wish) bool {
@@ -94,8 +95,9 @@ func robotsCircles(w *Web, add func(hostileHost)) {
 	add(hostileSite(name(4), paths, to(fixed("//"+name(0)+"/robots.txt"), string(w.text[:4096]))))
 }
 
-// robotsBroken: rules that can't be read: one byte a second, no reply, a reply broken off, a head without end, 500, a packed
-// reply broken off, a reply in chunks of one byte. And a 404 broken off, which is the answer that there are none.
+// robotsBroken: rules that can't be read: one byte a second, no reply, a reply broken off, a head without
+// end, 500, a packed reply broken off, a reply in chunks of one byte. And a 404 broken off, which is the
+// answer that there are none.
 func robotsBroken(w *Web, add func(hostileHost)) {
 	for i, robots := range []func(s *session, q *wish) bool{
 		func(s *session, q *wish) bool { return s.drip(textHead+"\r\n", "Disallow: /") },

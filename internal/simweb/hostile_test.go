@@ -18,8 +18,8 @@ func hostileWeb(t *testing.T, names ...string) *Web {
 	return w
 }
 
-// TestHostileHostsAreApart: with every scenario on, the ordinary web and what is expected of it are unchanged, each
-// host has a name, an address and a seed, and an unknown scenario is refused.
+// TestHostileHostsAreApart: with every scenario on, the ordinary web and what is expected of it are
+// unchanged, each host has a name, an address and a seed, and an unknown scenario is refused.
 func TestHostileHostsAreApart(t *testing.T) {
 	plain, w := hostileWeb(t), hostileWeb(t, HostileScenarios()...)
 	if a, b := plain.Expected("drumbeat").Fetched, w.Expected("drumbeat").Fetched; a != b {

@@ -35,7 +35,7 @@ func tlsStalls(w *Web, add func(hostileHost)) {
 		1: func(c net.Conn) { hello(c); c.Write([]byte{22, 3, 3}); drain(c) }, // half a record's head
 		2: func(c net.Conn) { hello(c); trickle(c, append([]byte{22, 3, 3, 0x40, 0}, make([]byte, 300)...)) },
 		3: func(c net.Conn) { hello(c); c.Write([]byte{21, 3, 3, 0, 2, 2, 40}) },                // a fatal alert
-		4: func(c net.Conn) { hello(c) },                                                        // the end of the connection
+		4: func(c net.Conn) { hello(c) },                                                        // end of connection
 		5: func(c net.Conn) { hello(c); io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n") }, // not TLS at all
 		6: func(c net.Conn) { // warnings without end
 			hello(c)
@@ -53,7 +53,7 @@ func tlsStalls(w *Web, add func(hostileHost)) {
 				}
 			}
 		},
-		8: func(c net.Conn) { hello(c); c.Write([]byte{22, 3, 3, 0, 4, 2, 0xff, 0xff, 0xff}); drain(c) }, // a ServerHello of 16 MiB
+		8: func(c net.Conn) { hello(c); c.Write([]byte{22, 3, 3, 0, 4, 2, 0xff, 0xff, 0xff}); drain(c) }, // 16 MiB ServerHello
 	}
 	n := 0
 	host := func(f func(c net.Conn)) {
@@ -90,8 +90,9 @@ func tlsStalls(w *Web, add func(hostileHost)) {
 	})
 }
 
-// tlsChains: https hosts that answer behind certificates that aren't good: expired, not yet valid, of another host, self-signed, of nobody
-// known, with a hundred thousand names, with hundreds of certificates that all may have signed each other, and too large for anyone.
+// tlsChains: https hosts that answer behind certificates that aren't good: expired, not yet valid, of
+// another host, self-signed, of nobody known, with a hundred thousand names, with hundreds of certificates
+// that all may have signed each other, and too large for anyone.
 func tlsChains(w *Web, add func(hostileHost)) {
 	for i, f := range [...]func(a *authority, name string) *tls.Certificate{
 		func(a *authority, name string) *tls.Certificate {
@@ -175,7 +176,8 @@ func (a *authority) selfSigned(name string) *tls.Certificate {
 	return &tls.Certificate{Certificate: [][]byte{a.sign(t, t)}, PrivateKey: a.key}
 }
 
-// maze is a leaf with so many further certificates of one name and key: each may have signed each, and none of them is known.
+// maze is a leaf with so many further certificates of one name and key: each may have signed each, and none
+// of them is known.
 func (a *authority) maze(name string, n int) *tls.Certificate {
 	from, to := validity()
 	ca := func(serial int) *x509.Certificate {

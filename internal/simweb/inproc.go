@@ -13,8 +13,8 @@ import (
 // either side closes. Port 443 speaks TLS, every other port HTTP. Failures are *DialError. Addresses of dead
 // hosts that do not answer, and every address in an outage, keep the caller until ctx ends.
 //
-// It may be used in a testing/synctest bubble: all that it makes belongs to the bubble, and the log's times
-// are virtual.
+// It may be used in a testing/synctest bubble: its goroutines belong to the bubble, and the log's times are
+// virtual.
 func (w *Web) Dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
 	fail := func(err error) (net.Conn, error) { return nil, &DialError{Addr: addr, Err: err} }
 	if w.dark("", false) != nil || inDeadNet(addr.Addr(), silentNet) {
@@ -58,7 +58,7 @@ func inDeadNet(a netip.Addr, network byte) bool {
 	return a.Is4() && a.As4()[0] == 127 && a.As4()[1] == network
 }
 
-// listens says whether a live host has the address.
+// listens reports whether a live host has the address.
 func (w *Web) listens(a netip.Addr) bool {
 	if a.Is6() {
 		for _, b := range w.opt.IPv6Addrs {

@@ -6,21 +6,20 @@ import (
 	"time"
 )
 
-// Bounds of what the log keeps about names and URLs that are not in the web's tables (spam hosts, wrong
-// URLs).
+// Limits of the entries for names and URLs that are not in the web's tables (spam hosts, wrong URLs).
 const (
 	maxOtherHosts = 1 << 20
 	maxOtherURLs  = 1 << 20
 )
 
-// none is the gap of something that happened less than twice.
+// none is the gap after fewer than two requests.
 const none = time.Duration(1<<63 - 1)
 
-// Log is the server's side of what happened, by its own clock. Start of a request is the moment when its head
-// has been read whole; End lies before the last byte of the response is written, so a client that waits d
-// after it has read a response, and then sends, is seen with a gap of at least d from End to Start. Memory is
-// bounded: counters of each host and address, one byte for each URL of the graph, and the last LogRequests
-// requests.
+// Log records requests at the server, by its own clock. Start of a request is the moment when its whole
+// header has been read. End is before the last byte of the response is written, so a client that waits d
+// between reading a response and sending the next request has a gap of at least d from End to Start. Memory
+// is bounded: counters of each host and address, one byte for each URL of the graph, and the last
+// LogRequests requests.
 type Log struct {
 	w *Web
 
@@ -47,7 +46,7 @@ type Log struct {
 	statuses map[int]int
 }
 
-// track is what is known about one host or server.
+// track has the counters of one host or server.
 type track struct {
 	requests, robots         int
 	lastStart, lastEnd       time.Duration
@@ -74,7 +73,7 @@ type event struct {
 	host, target string // when the URL is not known
 }
 
-// Request is one request as the log shows it.
+// Request is one request in the log.
 type Request struct {
 	URL    string        // canonical where the URL is one of the graph, else as asked
 	Host   string        // without port
@@ -93,7 +92,7 @@ func newLog(w *Web, keep int) *Log {
 	return l
 }
 
-// Reset forgets everything. No request may be running.
+// Reset clears the log. No request may be running.
 func (l *Log) Reset() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -155,7 +154,7 @@ func (c *connLog) close() {
 	c.release(c.l.now())
 }
 
-// release counts the connection with no host any more. Held: mu.
+// release removes the connection from the counts of its hosts. Held: mu.
 func (c *connLog) release(now time.Duration) {
 	for _, t := range c.hosts {
 		t.settle(now)
@@ -170,7 +169,7 @@ type running struct {
 	host *track
 }
 
-// begin notes a request that has been read. host is the name asked for.
+// begin records a request whose header has been read. host is the name in it.
 func (c *connLog) begin(host string, a *answer, q *request) running {
 	l := c.l
 	l.mu.Lock()
@@ -204,8 +203,8 @@ func (c *connLog) begin(host string, a *answer, q *request) running {
 	return run
 }
 
-// end notes that the response is about to be complete. last: the connection will carry no more, so it stops
-// counting for its hosts now, before the client can know.
+// end records that the response is almost complete. last: it is the connection's last one, so the connection
+// stops counting for its hosts now, before the client can know.
 func (c *connLog) end(run running, last bool) {
 	l := c.l
 	l.mu.Lock()
@@ -241,8 +240,8 @@ func (c *connLog) endHostile(run running, host string, sent int64, status int) {
 	l.hostile[host] = n
 }
 
-// partingGrace is how long an idle connection may be seen beside a new one: a client that closes the one before it opens
-// the other is heard in either order on a busy machine.
+// partingGrace is the time in which an idle connection may overlap a new one: a busy server may see them in
+// the wrong order although the client closed one before it opened the other.
 const partingGrace = time.Second
 
 // count counts the connection with a host once.
@@ -261,14 +260,14 @@ func (c *connLog) count(t *track, now time.Duration) {
 	t.maxConns = max(t.maxConns, min(t.conns, 1), min(t.conns, t.busy+1))
 }
 
-// settle counts connections that have been beside each other for longer than it takes to part. Held: mu.
+// settle counts connections that have overlapped for longer than partingGrace. Held: mu.
 func (t *track) settle(now time.Duration) {
 	if t.conns > 1 && now-t.crowded > partingGrace {
 		t.maxConns = max(t.maxConns, t.conns)
 	}
 }
 
-// track finds the counters of a host by name. Held: mu.
+// track returns the counters of a host by name. Held: mu.
 func (l *Log) track(host string, n node) *track {
 	if n.host >= 0 && n.host != l.w.spam {
 		return &l.hosts[n.host]
@@ -328,7 +327,7 @@ func (l *Log) bump(m map[string]int, name string) {
 	m[name]++
 }
 
-// lookup notes a query for a name.
+// lookup records a query for a name.
 func (l *Log) lookup(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -367,7 +366,7 @@ func (t *track) end(now time.Duration) {
 	t.answers, t.lastEnd = true, now
 }
 
-// has says whether an address is one of a node's host.
+// has reports whether a node's host has an address.
 func (w *Web) has(n node, ip netip.Addr) bool {
 	h := &w.hosts[n.host]
 	if h.kind == spamHost {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// DNSErrorKind says how a name lookup ended without an address.
+// DNSErrorKind is the reason why a name lookup has no address.
 type DNSErrorKind uint8
 
 // The kinds of failed lookups.
@@ -56,14 +56,14 @@ func (e *DialError) Temporary() bool { return e.Timeout() }
 
 var _, _ net.Error = (*DNSError)(nil), (*DialError)(nil)
 
-// Outage is what does not work for a time.
+// Outage is the part of the network that is broken.
 type Outage struct {
 	All     bool     // names are not answered, connects time out, running connections break
 	DNS     bool     // names are not answered
 	NoNames bool     // they are answered: none exists
 	Hosts   []string // these names are not answered, and connections that ask for them break
-	// A socket cannot be made not to connect, so in the socket form connections are accepted and broken off, or
-	// with Hang left without an answer until the outage changes or the client closes.
+	// A listening socket cannot refuse to connect, so the socket form accepts connections and closes them,
+	// or with Hang leaves them without an answer until the outage changes or the client closes.
 	Hang bool
 }
 
@@ -87,7 +87,7 @@ func (w *Web) SetOutage(o Outage) {
 	}
 }
 
-// dark says whether an outage hits names (dns) or connections of a host; "" asks for all hosts.
+// dark reports whether an outage affects names (dns) or connections of a host; "" stands for all hosts.
 func (w *Web) dark(host string, dns bool) *outage {
 	o := w.outage.Load()
 	if o != nil && (o.All || dns && o.DNS || o.hosts[host]) {
@@ -138,8 +138,8 @@ func (w *Web) resolve(host string) names {
 	return names{v4: h.addrs, v6: h.addrs6, cname: h.cname, cut: h.cut}
 }
 
-// LookupHost answers a name: IPv4 addresses first, then IPv6. Failures are *DNSError. All come at once, timeouts
-// too (the caller waits if it wants to), but for names of hostile hosts that are slow.
+// LookupHost answers a name: IPv4 addresses first, then IPv6. Failures are *DNSError. All come at once,
+// timeouts too (the caller waits if it wants to), but for names of hostile hosts that are slow.
 func (w *Web) LookupHost(host string) ([]netip.Addr, error) {
 	n := w.resolve(host)
 	time.Sleep(n.wait)

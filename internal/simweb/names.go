@@ -133,8 +133,8 @@ func (w *Web) find(name string) (host int32, sub uint64, ok bool) {
 	return w.spam, 1 << 40, true // resolves, as the name server answers for every name, but has no pages
 }
 
-// parsePath finds the node of a path by its last number, and makes sure by painting the path anew. scratch is
-// for that.
+// parsePath finds the node of a path by its last number, and makes sure by painting the path anew. scratch
+// is for that.
 func (w *Web) parsePath(i int32, sub uint64, path []byte, scratch *[]byte) (node, bool) {
 	h := &w.hosts[i]
 	n := node{host: i, sub: sub}

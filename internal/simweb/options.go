@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Options describe a synthetic web. A zero field means none of that thing; Defaults gives the usual mixture.
-// Shares lie in [0, 1].
+// Options describe a synthetic web. A zero field means that the web has none of it; Defaults has the usual
+// mixture. Shares are in [0, 1].
 type Options struct {
 	Seed uint64 // everything below is drawn from it
 
@@ -43,13 +43,13 @@ type Options struct {
 	ChainPages int           // > 0: a host whose page i links to page i+1 only; its root is a seed
 	BigPages   int           // > 0: one further host of a PLD of its own with this many URLs
 
-	Hostile      []string // scenarios of hosts that misbehave, see HostileScenarios; HostileSeeds leads to them
+	Hostile      []string // scenarios of misbehaving hosts; see HostileScenarios
 	HostileScale int      // multiplies the large ones (links of a page, bytes of a line); 0 means 1
 
 	DNSTTL      time.Duration // of all answers; 0 means 5 minutes
 	DNSTruncate float64       // share of hosts whose answer over UDP is cut (TC)
 
-	LogRequests int // the last so many requests are kept in full; counters and once-only marks are exact without
+	LogRequests int // number of last requests to keep; counters are exact without them
 }
 
 // PageMix gives the share of URLs of each kind; the rest are HTML pages. Their sum is at most 0.75.
@@ -66,7 +66,7 @@ type PageMix struct {
 	Chunked float64 // share of responses sent with chunked framing
 }
 
-// LinkMix gives the share of links in each form; forms that do not exclude each other combine.
+// LinkMix gives the share of links in each form; compatible forms may combine.
 type LinkMix struct {
 	Relative         float64 // of links within a host: a/b.html, ../c.html, ?query
 	AbsolutePath     float64 // of links within a host: /a/b.html

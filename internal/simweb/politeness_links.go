@@ -7,11 +7,12 @@ import (
 	"strings"
 )
 
-// linksScenario is a host whose pages hold links in every manner, and are served in every wrong one.
+// linksScenario is a host whose pages have links of all forms, and are served in various wrong ways.
 func linksScenario() []scenario { return []scenario{{"links", linkForms}} }
 
-// LinkTargets returns the paths that pages of scenario "links" lead to. Their first segment says who is to go there: "yes" everybody
-// once, "no" nobody, and the others those who obey no nofollow, want alternates, parts of pages or forms.
+// LinkTargets returns the paths that pages of scenario "links" link to. The first segment says which
+// crawlers must fetch them: "yes" all, once; "no" none; others those that ignore nofollow, or follow
+// alternates, assets or forms.
 func LinkTargets() []string {
 	var text strings.Builder
 	text.WriteString(linkStyle)
@@ -22,14 +23,15 @@ func LinkTargets() []string {
 		FindAllString(strings.ReplaceAll(text.String(), "\x00", ""), -1))))
 }
 
-// linkCase is a page: head has the status line and what else is special, body is as sent unless pack packs it.
+// linkCase is a page: head has the status line and special headers; body is sent as it is, or as pack
+// encodes it.
 type linkCase struct {
 	head, body string
 	pack       func(body string) string
-	raw        bool // head has the framing, and the connection ends behind the body
+	raw        bool // head has the framing, and the connection ends after the body
 }
 
-// linkForms serves each case at /case/N, the root that leads to them, and what they lead to.
+// linkForms serves each case at /case/N, a root page that links to them, and their targets.
 func linkForms(w *Web, add func(hostileHost)) {
 	cases := linkCases()
 	var root strings.Builder
@@ -131,7 +133,7 @@ func typeCases() []linkCase {
 	}
 }
 
-// wide is a text of ASCII in UTF-16.
+// wide encodes ASCII text as UTF-16.
 func wide(s string) string {
 	var b strings.Builder
 	for _, c := range s {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// politeScenarios are owners of servers who would notice a crawler that spares hosts only. They answer each request in
-// full, some of them late.
+// politeScenarios are servers of many hosts, which a crawler that limits only hosts would overload. They
+// answer each request in full, some of them late.
 func politeScenarios() []scenario {
 	return []scenario{
 		{"one-address", oneAddress}, {"one-pld", onePLD}, {"one-network", oneNetwork}, {"slow-server", slowServer},
@@ -25,7 +25,7 @@ const (
 	slowAnswer        = 2 * time.Second // until one of slow-server does
 )
 
-// crowd is hosts named by name(i), all of which are served alike, each at addr(i).
+// crowd is a set of hosts named name(i), each at addr(i), which give the same answers.
 func crowd(w *Web, add func(hostileHost), root string, hosts int, name func(i int) string, addr func(i int) netip.Addr,
 	serve func(s *session, q *wish) bool) {
 	h := hostileHost{name: root, wild: true, addr: addr(0), serve: serve}
@@ -61,7 +61,8 @@ func onePLD(w *Web, add func(hostileHost)) {
 		func(s *session, q *wish) bool { return s.page(q, links("/2")) })
 }
 
-// oneNetwork: four hundred hosts, each of a PLD of its own, at two hundred addresses of one /24. Pages come late.
+// oneNetwork: four hundred hosts, each of a PLD of its own, at two hundred addresses of one /24. Pages come
+// late.
 func oneNetwork(w *Web, add func(hostileHost)) {
 	crowd(w, add, "onenetwork", 2*oneNetworkServers, func(i int) string { return fmt.Sprintf("www.p%d.onenetwork", i) },
 		func(i int) netip.Addr { return deadAddr(hostileNet, 40_000+i%oneNetworkServers) },

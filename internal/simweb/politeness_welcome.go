@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// welcomeScenarios are hosts that fail for a time or for ever, ask for patience, or refuse. Each has welcomeURLs seeds, "/0" and
-// so on, and a robots.txt that is a 404. What a correct crawler asks them for, and when, is told by crawl/manners_welcome_test.go.
+// welcomeScenarios are hosts that fail for a time or forever, ask for a delay, or refuse. Each has
+// welcomeURLs seeds, "/0" and so on, and answers 404 for robots.txt. crawl/politeness_welcome_test.go has
+// the requests that a correct crawler sends, and when.
 func welcomeScenarios() []scenario {
 	return []scenario{
 		{"welcome-refusing", steady(403, "", "<title>Forbidden</title>")},
@@ -31,16 +32,17 @@ func welcomeScenarios() []scenario {
 	}
 }
 
-// welcomeURLs is how many seeds each of these hosts has.
+// welcomeURLs is the number of seeds of each of these hosts.
 const welcomeURLs = 60
 
-// RecoversAfter is for how long after its first request the host of "welcome-recovering" answers 503.
+// RecoversAfter is the time after its first request in which the host of "welcome-recovering" answers 503.
 const RecoversAfter = 20 * time.Minute
 
-// PatienceAsked is what the hosts of "welcome-retry-after" ask for: in seconds, and as a date.
+// PatienceAsked is the Retry-After of the hosts of "welcome-retry-after", in seconds and as a date.
 const PatienceAsked = 30 * time.Minute
 
-// addSite adds a host whose answer may depend on the number of requests before, robots rules not counted.
+// addSite adds a host whose answer may depend on the number of previous requests, without those for robots
+// rules.
 func addSite(w *Web, add func(hostileHost), scenario string, i int, serve func(s *session, q *wish, n int) bool, seeds ...string) {
 	name := w.hostileName(scenario, i)
 	if seeds == nil {
@@ -59,13 +61,13 @@ func addSite(w *Web, add func(hostileHost), scenario string, i int, serve func(s
 	}})
 }
 
-// status sends a whole response; header has lines with their ends.
+// status sends a whole response; header has complete lines.
 func (s *session) status(code int, header, body string) bool {
 	s.code = code
 	return s.reply("HTTP/1.1 "+strconv.Itoa(code)+" "+http.StatusText(code)+"\r\nContent-Type: text/html\r\n"+header, body)
 }
 
-// steady is a scenario of one host that gives the same answer always.
+// steady is a scenario of one host that always gives the same answer.
 func steady(code int, header, body string) func(w *Web, add func(hostileHost)) {
 	return func(w *Web, add func(hostileHost)) {
 		name := map[int]string{403: "welcome-refusing", 503: "welcome-failing", 500: "welcome-broken"}[code]
@@ -73,7 +75,7 @@ func steady(code int, header, body string) func(w *Web, add func(hostileHost)) {
 	}
 }
 
-// challenges: three vendors' ways to say that they want to see a person.
+// challenges: the challenge pages of three vendors.
 func challenges(w *Web, add func(hostileHost)) {
 	for i, c := range []struct {
 		code         int
@@ -87,7 +89,8 @@ func challenges(w *Web, add func(hostileHost)) {
 	}
 }
 
-// few: a host that refuses and one that fails, of FewURLs seeds each, for worlds as small as those of the crash simulation.
+// few: a host that refuses and one that fails, with FewURLs seeds each, for the small worlds of the crash
+// simulation.
 func few(w *Web, add func(hostileHost)) {
 	for i, code := range [...]int{403, 503} {
 		name := w.hostileName("welcome-few", i)
@@ -99,10 +102,10 @@ func few(w *Web, add func(hostileHost)) {
 	}
 }
 
-// FewURLs is how many seeds each host of "welcome-few" has.
+// FewURLs is the number of seeds of each host of "welcome-few".
 const FewURLs = 12
 
-// forbiddenDirectory: 403 for what lies in /private/, pages elsewhere; the seeds of the two stand in two blocks.
+// forbiddenDirectory: 403 below /private/, pages elsewhere. The seeds of each kind are consecutive.
 func forbiddenDirectory(w *Web, add func(hostileHost)) {
 	name := w.hostileName("welcome-directory", 0)
 	var seeds []string

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// robotsKind says what a host's /robots.txt answers.
+// robotsKind is the kind of answer of a host's /robots.txt.
 type robotsKind uint8
 
 const (
@@ -80,9 +80,9 @@ func (w *Web) CrawlDelay(name string) time.Duration {
 // variant is a coin of the host for a robots kind that comes in two or more.
 func (h *host) variant(n uint64) uint64 { return (hash(h.key, 0, saltRobots) >> 8) % n }
 
-// refuses says whether the host's robots.txt disallows a node to the crawler, which is the one of
-// Options.Agent (own) or another. This is the meaning of the texts below, by directory and form numbers,
-// without reading them.
+// refuses reports whether the host's robots.txt disallows a node to the crawler, which is that of
+// Options.Agent (own) or another. It computes the meaning of the texts below from directory and form
+// numbers, without parsing them.
 func (w *Web) refuses(n node, k Kind, own bool) bool {
 	h := &w.hosts[n.host]
 	switch h.robots {
@@ -161,7 +161,8 @@ func (w *Web) robotsText(h *host) string {
 	return prefixRules
 }
 
-// Paths that a /robots.txt redirects to. The last is on another host, with the number of the first behind it.
+// Paths that a /robots.txt redirects to. The last is on another host, with the number of the first behind
+// it.
 const (
 	robotsPath       = "/robots.txt"
 	robotsMoved      = "/robots-moved.txt"
@@ -169,7 +170,7 @@ const (
 	robotsForHost    = "/robots-for/"
 )
 
-// isRobotsPath says whether a request is for robots rules rather than for a URL of the graph.
+// isRobotsPath reports whether a request is for robots rules, not for a URL of the graph.
 func isRobotsPath(path []byte) bool {
 	s := string(path)
 	return s == robotsPath || s == robotsMoved || s == robotsMovedAgain || strings.HasPrefix(s, robotsForHost)

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// portTries is how many ports are tried until one is free on all addresses.
+// portTries is the number of attempts to find a port that is free on all addresses.
 const portTries = 20
 
 // ServerOptions say where the servers listen. A zero port means one that is free on all its addresses.
@@ -22,7 +22,8 @@ type ServerOptions struct {
 	HTTPSPort  uint16
 	DNSPort    uint16 // of the first name server; the others get free ones
 	DNSServers int    // 0 means 1
-	// DNSDelay is how late names are answered. Every DNSLossEvery-th question by UDP isn't answered at all; 0: none is lost.
+	// DNSDelay is the delay of DNS answers. Every DNSLossEvery-th query by UDP gets no answer; 0: none is
+	// lost.
 	DNSDelay     time.Duration
 	DNSLossEvery int
 }
@@ -46,7 +47,7 @@ type Server struct {
 	shut  bool
 }
 
-// Start starts the servers. When ctx ends they stop as by Close, which must be called all the same to wait.
+// Start starts the servers. They stop when ctx ends; Close must still be called, to wait for them.
 func (w *Web) Start(ctx context.Context, opt ServerOptions) (*Server, error) {
 	s := &Server{w: w, stop: make(chan struct{}), conns: map[net.Conn]struct{}{}}
 	var err error
@@ -67,13 +68,13 @@ func (w *Web) Start(ctx context.Context, opt ServerOptions) (*Server, error) {
 	return s, nil
 }
 
-// HTTPPort is where port 80 (and 8080) of the web's hosts is found.
+// HTTPPort returns the port that serves port 80 (and 8080) of the web's hosts.
 func (s *Server) HTTPPort() uint16 { return s.http }
 
-// HTTPSPort is where port 443 is found.
+// HTTPSPort returns the port that serves port 443.
 func (s *Server) HTTPSPort() uint16 { return s.https }
 
-// Map turns an address of the web, port 80, 443 or 8080, into the one to connect to.
+// Map converts an address of the web, with port 80, 443 or 8080, to the one to connect to.
 func (s *Server) Map(a netip.AddrPort) netip.AddrPort {
 	if a.Port() == 443 {
 		return netip.AddrPortFrom(a.Addr(), s.https)
@@ -81,7 +82,7 @@ func (s *Server) Map(a netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(a.Addr(), s.http)
 }
 
-// DNSAddrs are the name servers.
+// DNSAddrs returns the addresses of the name servers.
 func (s *Server) DNSAddrs() []netip.AddrPort {
 	var list []netip.AddrPort
 	for _, n := range s.names {
@@ -90,7 +91,7 @@ func (s *Server) DNSAddrs() []netip.AddrPort {
 	return list
 }
 
-// Close breaks all connections off and waits until every goroutine of the server has ended.
+// Close closes all connections and waits until every goroutine of the server has ended.
 func (s *Server) Close() error {
 	if s.release != nil {
 		s.release()

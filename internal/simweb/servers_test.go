@@ -463,7 +463,8 @@ func TestSnapshotTravels(t *testing.T) {
 	}
 }
 
-// Close ends connections that idle, wait for a slow answer, or are being written to. goleak finds what stays.
+// Close ends connections that idle, wait for a slow answer, or are being written to. goleak finds what
+// stays.
 func TestCloseWhileBusy(t *testing.T) {
 	o := plain(3)
 	o.SlowHosts, o.SlowDelay, o.PageBytes = 1, time.Hour, 1<<22
@@ -523,7 +524,8 @@ func TestClientThatGivesUp(t *testing.T) {
 	}
 }
 
-// TestLateNames: names are late by DNSDelay, and every DNSLossEvery-th question isn't answered; TCP loses nothing.
+// TestLateNames: names are late by DNSDelay, and every DNSLossEvery-th question isn't answered; TCP loses
+// nothing.
 func TestLateNames(t *testing.T) {
 	o := Defaults(1)
 	o.Pages, o.Hosts, o.PLDs, o.IPs = 50, 10, 5, 2

@@ -85,8 +85,8 @@ func compare(t *testing.T, what string, got map[string]bool, want []string) {
 	}
 }
 
-// The expected sets, computed from integers, are those that a crawler made of foreign parsers finds over real
-// sockets.
+// The expected sets, computed from integers, are those that a crawler made of foreign parsers finds over
+// real sockets.
 func TestExpectedIsWhatAnIndependentWalkerFinds(t *testing.T) {
 	for _, agent := range []string{"drumbeat", "otherbot2"} {
 		t.Run("agent="+agent, func(t *testing.T) {

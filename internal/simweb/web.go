@@ -12,8 +12,8 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// Web is one synthetic web: the generator's tables of hosts (pages are not stored), the log of who asked for
-// what, and the switch for outages. All methods may be called concurrently.
+// Web is one synthetic web: the generator's tables of hosts (pages are not stored), the log of requests, and
+// the switch for outages. All methods may be called concurrently.
 type Web struct {
 	opt    Options
 	hosts  []host // ordinary, then big, chain, dead, spam
@@ -43,7 +43,7 @@ type Web struct {
 	zips     sync.Pool // of *gzip.Writer
 }
 
-// hostKind says how a host behaves.
+// hostKind is the behaviour of a host.
 type hostKind uint8
 
 const (
@@ -59,7 +59,7 @@ const (
 
 func (k hostKind) dead() bool { return k >= nxDomainHost }
 
-// host is the generator's knowledge of one host name.
+// host is the generator's table entry of one host name.
 type host struct {
 	name    string // lower-case ASCII
 	unicode string // as name with the PLD in Unicode, or ""
@@ -88,7 +88,8 @@ type pld struct {
 
 var defaultSuffixes = [...]string{"test", "example", "simweb", "drumnet"}
 
-// New makes the tables of a web: time and memory are linear in the number of hosts, not of pages.
+// New makes the tables of a web. Time and memory are linear in the number of hosts and independent of the
+// number of pages.
 func New(opt Options) (*Web, error) {
 	if err := opt.Validate(); err != nil {
 		return nil, err
@@ -135,7 +136,7 @@ func New(opt Options) (*Web, error) {
 	return w, nil
 }
 
-// Options returns what the web was made from, defaults filled in.
+// Options returns the options of the web, with defaults.
 func (w *Web) Options() Options { return w.opt }
 
 // Log returns the web's log, shared by all its servers and the in-process form.
@@ -170,13 +171,13 @@ func (w *Web) Root(name string) string {
 	return w.url(node{host: i, sub: sub})
 }
 
-// BigHost is the name of the host with BigPages URLs; "" where there is none, as for the next two.
+// BigHost returns the name of the host with BigPages URLs; "" if there is none, as in the next two methods.
 func (w *Web) BigHost() string { return w.nameOf(w.big) }
 
-// ChainHost is the name of the host whose page i links to page i+1 only.
+// ChainHost returns the name of the host whose page i links only to page i+1.
 func (w *Web) ChainHost() string { return w.nameOf(w.chain) }
 
-// SpamPLD is the PLD with endless hosts.
+// SpamPLD returns the PLD with endless hosts.
 func (w *Web) SpamPLD() string {
 	if w.spam < 0 {
 		return ""
@@ -191,8 +192,8 @@ func (w *Web) nameOf(i int32) string {
 	return w.hosts[i].name
 }
 
-// Seeds returns the canonical URLs to start from: roots of the first hosts (all else hangs below host 0) and
-// of the chain. Every ordinary host, the big host and every dead host is linked from a root that these reach.
+// Seeds returns the canonical URLs to start from: the roots of the first hosts and of the chain. Every
+// ordinary host, the big host and every dead host is linked from a root that is reachable from host 0.
 func (w *Web) Seeds() []string {
 	var urls []string
 	for i := 0; i < w.trunk && i < max(1, w.opt.SeedURLs); i++ {
@@ -210,7 +211,7 @@ func (w *Web) Seeds() []string {
 	return urls
 }
 
-// makeAddrs lays out the addresses, leaving out last bytes 0 and 255.
+// makeAddrs assigns the addresses, without last bytes 0 and 255.
 func (w *Web) makeAddrs() {
 	spam := 0
 	if w.opt.Spam.On {
@@ -260,8 +261,8 @@ func (w *Web) makePLDs() error {
 	return nil
 }
 
-// makeHosts makes the ordinary hosts. Those that a crawler never gets a page from (robots 503, Disallow: /)
-// stand last, so that [0, trunk) can carry the tree that makes everything reachable.
+// makeHosts makes the ordinary hosts. Those without an allowed page (robots 503, Disallow: /) are last, so
+// [0, trunk) can carry the tree that makes all URLs reachable.
 func (w *Web) makeHosts() {
 	n, opt := w.opt.Hosts, &w.opt
 	w.ordinary = n
@@ -390,8 +391,8 @@ func (w *Web) makeSpecial() {
 	}
 }
 
-// spamDoor is the host of PLD p whose root links to the spam PLD: its first, which is in the trunk where it
-// can be.
+// spamDoor returns the host of PLD p whose root links to the spam PLD: its first one, which is in the trunk
+// if possible.
 func (w *Web) spamDoor(p int) int32 { return w.plds[p].hosts[0] }
 
 func (w *Web) makeDead(own func(string) int32) {
