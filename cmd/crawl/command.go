@@ -46,7 +46,7 @@ type Command struct {
 
 	flags.RuleFiles
 
-	Sitemaps    bool        `group:"what" help:"Read the sitemaps that robots.txt files name (XML, text, feeds, indexes, gzip) and follow their URLs like links. Without this flag they are only logged."`
+	Sitemaps    bool        `group:"what" help:"Follow the sitemaps that robots.txt files name or pages link to, including indexes, text lists, feeds and gzip; treat their URLs as links. Without this flag, Sitemap lines are only logged."`
 	SitemapBody *flags.Size `group:"what" placeholder:"SIZE" help:"Read at most this many bytes of a sitemap, as received; decompressed it may have 50MiB. Default: 10MiB, or less if --ram is small."`
 
 	MaxPages flags.Count   `group:"limits" placeholder:"N" default:"0" help:"Stop after N pages (status 200, HTML), over all runs. 0: no limit."`
@@ -70,7 +70,7 @@ type Command struct {
 
 	resourceFlags
 
-	Store           string        `group:"output" enum:"warc,none" default:"warc" help:"Store responses in WARC files (warc), or store none (none)."`
+	Store           string        `group:"output" enum:"warc,none" default:"warc" help:"Store responses in WARC files (warc), or not at all (none)."`
 	OutMode         flags.OutMode `group:"output" placeholder:"MODE" default:"0600" help:"Octal permissions of finished WARC files, indexes and logs. 0640 lets the group read them and enter their directories (0750). DIR/state stays private."`
 	ArchiveRobots   bool          `group:"output" negatable:"" default:"true" help:"Store robots.txt requests and responses, including redirects, as WARC records."`
 	ArchiveDNS      bool          `group:"output" name:"archive-dns" negatable:"" default:"true" help:"Store DNS answers as WARC records (dns:HOST, text/dns), as Heritrix does."`
