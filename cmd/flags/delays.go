@@ -101,7 +101,8 @@ func (d *Delays) Apply(o *crawl.Options) {
 	o.NetworkRate, o.NetworkConnections = *d.NetworkRate, int(*d.NetworkConnections)
 }
 
-// leastDelay returns a minimum delay: the one given, which must not exceed full, or else standard, or full if that is less.
+// leastDelay returns a minimum delay: the one given, which must not exceed full, or else standard, or full
+// if that is less.
 func leastDelay(flag string, given *time.Duration, full, standard time.Duration) (*time.Duration, error) {
 	if given == nil {
 		return new(min(standard, full)), nil

@@ -19,7 +19,8 @@ type Health struct {
 	MaxPagesPerHost Count         `group:"limits" placeholder:"N" default:"0" help:"Fetch at most N URLs of an origin (scheme, host and port); refuse further ones. 0: no limit."`
 }
 
-// Check returns the first fault. It does not check for negative durations: the crawl command does, for all its flags.
+// Check returns the first fault. It does not check for negative durations: the crawl command does, for all
+// its flags.
 func (h *Health) Check() error {
 	if h.BackoffMax < h.Backoff {
 		return fmt.Errorf("--backoff-max %v is less than --backoff %v", h.BackoffMax, h.Backoff)

@@ -167,8 +167,8 @@ func (p PortPair) String() string { return fmt.Sprintf("%d=%d", p.from, p.to) }
 // OutMode are the permissions of finished output, in octal.
 type OutMode fs.FileMode
 
-// UnmarshalText reads octal permissions. The owner must be able to read and write; nobody may execute, and others may
-// not write.
+// UnmarshalText reads octal permissions. The owner must be able to read and write; nobody may execute, and
+// others may not write.
 func (m *OutMode) UnmarshalText(text []byte) error {
 	n, err := strconv.ParseUint(string(text), 8, 16)
 	if err != nil || n&0o600 != 0o600 || n&^0o664 != 0 {
