@@ -74,7 +74,7 @@ func TestBadFlags(t *testing.T) {
 		{[]string{"--budget-ranks=2000000"}, "--budget-ranks 2000000: must be between 1 and 1048576"},
 		{[]string{"--budget-max=20000000"}, "--budget-max 20000000: must be between 10 and 16777215"},
 		{[]string{"--drum-chunk=1"}, "--drum-chunk 1B: must be between"},
-		{[]string{"--drum-bucket=1"}, "want at least one tuple"},
+		{[]string{"--drum-bucket=1"}, "want room for one tuple or more"},
 		{[]string{"--drum-bucket=5GiB"}, "--drum-bucket 5GiB: must be less than 4GiB"},
 		{[]string{"--trace-links=x", "--trace-limit=1"}, "--trace-limit 1B: must be at least"},
 		{[]string{"--summary=/no/such/place"}, "--summary: stat /no/such"},
