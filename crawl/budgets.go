@@ -258,8 +258,8 @@ func (b *budgetStage) starOptions() (star.Options, error) {
 func (b *budgetStage) mergeStar(ctx context.Context) error {
 	return b.passes.run(ctx, merger{
 		name: state.NameStar,
-		pass: func(ctx context.Context, dry bool) (int, error) {
-			n, err := b.star.Pass(ctx, dry)
+		pass: func(ctx context.Context, early bool) (int, error) {
+			n, err := b.star.Pass(ctx, early)
 			b.starMerges.Add(1)
 			return n, err
 		},

@@ -46,7 +46,7 @@ type passRunner struct {
 // merger describes the passes of one store to passRunner.
 type merger struct {
 	name    string
-	pass    func(ctx context.Context, dry bool) (int, error)
+	pass    func(ctx context.Context, early bool) (int, error)
 	full    func() bool
 	pending func() int64
 	keys    func() int64

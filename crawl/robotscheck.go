@@ -301,9 +301,9 @@ func (k *robotsCheck) mergeRobotsCache(ctx context.Context) error {
 	low := int64(2 * k.opt.Connections)
 	return k.passes.run(ctx, merger{
 		name: state.NameRobotsCache,
-		pass: func(ctx context.Context, dry bool) (int, error) {
+		pass: func(ctx context.Context, early bool) (int, error) {
 			k.roundNow.Store(time.Now().Unix())
-			return k.robotsCache.Pass(ctx, dry)
+			return k.robotsCache.Pass(ctx, early)
 		},
 		full:    k.robotsCache.Full,
 		pending: pendingTuples(k.robotsCache),

@@ -374,7 +374,7 @@ func (q *robotsRequests) getGranted(ctx context.Context, g *polite.Grant, url st
 			defer q.workers.archivers.give(kept)
 		}
 	}
-	if stepErr := q.transact(func(tx *transaction) error {
+	if txErr := q.transact(func(tx *transaction) error {
 		if kept != nil {
 			if err := q.output.archiveRobots(tx, kept); err != nil {
 				return err
@@ -388,8 +388,8 @@ func (q *robotsRequests) getGranted(ctx context.Context, g *polite.Grant, url st
 		tx.count(state.CountRobotsAttempts, 1)
 		tx.count(state.CountRobotsBytes, resp.BytesRead)
 		return nil
-	}); stepErr != nil {
-		return stepErr // the crawl has failed, so the request's own transaction fails too
+	}); txErr != nil {
+		return txErr // the crawl has failed, so the request's own transaction fails too
 	}
 	return err
 }

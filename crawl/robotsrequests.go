@@ -181,11 +181,11 @@ func (q *robotsRequests) emitRequested(results []drum.Result) error {
 func (q *robotsRequests) mergeRobotsRequested(ctx context.Context) error {
 	return q.passes.run(ctx, merger{
 		name: state.NameRobotsRequested,
-		pass: func(ctx context.Context, dry bool) (int, error) {
+		pass: func(ctx context.Context, early bool) (int, error) {
 			q.requestedNow.Store(time.Now().Unix())
 			mark := q.waiting.beginPass()
-			n, err := q.robotsRequested.Pass(ctx, dry)
-			if err == nil && dry { // a pass over full buckets leaves tuples in the others
+			n, err := q.robotsRequested.Pass(ctx, early)
+			if err == nil && early { // a pass over full buckets leaves tuples in the others
 				q.waiting.endPass(mark, q.robotsJobs.issued())
 				q.wakeAwaiting.raise()
 			}

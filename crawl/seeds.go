@@ -14,8 +14,8 @@ import (
 	"drumbeat/weburl"
 )
 
-// seedStep is the number of seed lines in one transaction.
-const seedStep = 256
+// seedsAtOnce is the number of seed lines in one transaction.
+const seedsAtOnce = 256
 
 // seedFeeder reads the seed file. Its goroutine is "seeds".
 type seedFeeder struct {
@@ -86,7 +86,7 @@ func (f *seedFeeder) run(ctx context.Context) error {
 		var bytes, seeds int64
 		var bad [][2]string
 		var end error
-		for range seedStep {
+		for range seedsAtOnce {
 			line, n, err := lines.Next()
 			if err != nil {
 				end = err

@@ -161,11 +161,11 @@ func (s *seenStage) seenStore() drum.Options {
 func (s *seenStage) mergeSeen(ctx context.Context) error {
 	return s.passes.run(ctx, merger{
 		name: state.NameURLSeen,
-		pass: func(ctx context.Context, dry bool) (int, error) {
-			if !dry {
+		pass: func(ctx context.Context, early bool) (int, error) {
+			if !early {
 				s.fullPasses.Add(1)
 			}
-			n, err := s.measured(func() (int, error) { return s.urlSeen.Pass(ctx, dry) })
+			n, err := s.measured(func() (int, error) { return s.urlSeen.Pass(ctx, early) })
 			s.seenMerges.Add(1)
 			return n, err
 		},
