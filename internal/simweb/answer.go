@@ -23,7 +23,7 @@ func (p *painter) answer(q *request) *answer {
 	if scheme := h.scheme == "https"; scheme != q.https || q.port != h.port {
 		a.status, a.ctype, a.node = 301, "text/plain", node{host: i, sub: sub}
 		a.robots = isRobotsPath(q.path)
-		_, a.twin = p.w.parsePath(i, sub, q.path, &p.scratch)
+		_, a.fallback = p.w.parsePath(i, sub, q.path, &p.scratch)
 		a.location = append(append(a.location, h.origin...), q.path...)
 		if h.kind == spamHost {
 			a.location = append(append(append(a.location[:0], "http://"...), q.host...), q.path...)

@@ -34,21 +34,21 @@ type Tracked struct {
 
 // Snapshot is the log at one moment, as plain data that another process can read and check.
 type Snapshot struct {
-	Epoch    time.Time               // of the first event; all times count from here
-	Requests []Request               // the last ones, oldest first
-	Total    int                     // requests, robots included
-	Conns    int                     // connections accepted
-	Hosts    map[string]Tracked      // by name without port
-	Servers  map[string]Tracked      // by address
-	Fetches  map[string]int          // of each canonical URL of graph and spam PLD, without robots rules
-	Wrong    map[string]int          // URLs asked for that no link leads to
-	Twins    map[string]int          // URLs requested with the wrong scheme or port of the host: 301
-	Lookups  map[string]int          // name queries of all types, unanswered ones too
-	Queries  int                     // their sum
-	Statuses map[int]int             // responses by status
-	Hostile  map[string]HostileCount // requests to hosts of Options.Hostile, by name
-	Astray   int                     // requests that came to an address which is not one of the host's
-	Dropped  int                     // entries beyond the log's bounds; the checks fail if there are any
+	Epoch     time.Time               // of the first event; all times count from here
+	Requests  []Request               // the last ones, oldest first
+	Total     int                     // requests, robots included
+	Conns     int                     // connections accepted
+	Hosts     map[string]Tracked      // by name without port
+	Servers   map[string]Tracked      // by address
+	Fetches   map[string]int          // of each canonical URL of graph and spam PLD, without robots rules
+	Wrong     map[string]int          // URLs asked for that no link leads to
+	Fallbacks map[string]int          // URLs requested with the wrong scheme or port of the host: 301
+	Lookups   map[string]int          // name queries of all types, unanswered ones too
+	Queries   int                     // their sum
+	Statuses  map[int]int             // responses by status
+	Hostile   map[string]HostileCount // requests to hosts of Options.Hostile, by name
+	Astray    int                     // requests that came to an address which is not one of the host's
+	Dropped   int                     // entries beyond the log's bounds; the checks fail if there are any
 }
 
 // HostileCount has the counters of a host of Options.Hostile.
@@ -64,7 +64,7 @@ func (l *Log) Snapshot() *Snapshot {
 	defer l.mu.Unlock()
 	s := &Snapshot{Epoch: l.epoch.Round(0).UTC(), // by the wall clock, which is what travels
 		Total: int(l.next), Conns: int(l.conns), Hosts: map[string]Tracked{}, Servers: map[string]Tracked{},
-		Fetches: map[string]int{}, Wrong: map[string]int{}, Twins: map[string]int{}, Statuses: map[int]int{},
+		Fetches: map[string]int{}, Wrong: map[string]int{}, Fallbacks: map[string]int{}, Statuses: map[int]int{},
 		Lookups: map[string]int{}, Queries: l.queries,
 		Astray: l.astray, Dropped: l.dropped, Requests: l.requests(),
 	}
@@ -87,7 +87,7 @@ func (l *Log) Snapshot() *Snapshot {
 	maps.Copy(s.Fetches, l.spam)
 	s.Hostile = maps.Clone(l.hostile)
 	maps.Copy(s.Wrong, l.wrong)
-	maps.Copy(s.Twins, l.twins)
+	maps.Copy(s.Fallbacks, l.fallbacks)
 	maps.Copy(s.Lookups, l.lookups)
 	maps.Copy(s.Statuses, l.statuses)
 	return s

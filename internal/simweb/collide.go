@@ -24,8 +24,8 @@ func CollidingURLs(prefix string, n int) []string {
 	var first, second [2]string
 	for m := uint64(1); ; m++ { // ends at once: one in fifty does
 		var ok1, ok2 bool
-		first, ok1 = twins(m << 33 * inverse(xxPrime2))
-		second, ok2 = twins(-m * xxPrime1 * inverse(xxPrime2))
+		first, ok1 = collidingWords(m << 33 * inverse(xxPrime2))
+		second, ok2 = collidingWords(-m * xxPrime1 * inverse(xxPrime2))
 		if ok1 && ok2 {
 			break
 		}
@@ -44,7 +44,7 @@ func CollidingURLs(prefix string, n int) []string {
 
 // twins returns two words of letters of which the second, as a number with the lowest byte first, is larger
 // by diff, modulo 2^64.
-func twins(diff uint64) (words [2]string, ok bool) {
+func collidingWords(diff uint64) (words [2]string, ok bool) {
 	var one, two [8]byte
 	var futile [8][2]bool // places and carries that lead nowhere
 	var fill func(i int, carry uint64) bool

@@ -23,27 +23,27 @@ const none = time.Duration(1<<63 - 1)
 type Log struct {
 	w *Web
 
-	mu       sync.Mutex // guards all below; nothing waits under it
-	epoch    time.Time  // of the first event
-	conns    uint64
-	open     int
-	ring     []event
-	next     uint64 // requests so far; ring[next % cap] is the oldest
-	keep     int
-	hosts    []track // of the web's tables
-	others   map[string]*track
-	servers  map[netip.Addr]*track
-	fetches  []uint8        // by node number, saturating; made when first used
-	twice    uint64         // fetches of a URL of the graph beyond its first
-	lookups  map[string]int // queries by name, in-process ones too
-	queries  int
-	spam     map[string]int
-	hostile  map[string]HostileCount
-	wrong    map[string]int
-	twins    map[string]int
-	astray   int // requests that reached an address which is not one of the host's
-	dropped  int // entries not kept for the bounds above
-	statuses map[int]int
+	mu        sync.Mutex // guards all below; nothing waits under it
+	epoch     time.Time  // of the first event
+	conns     uint64
+	open      int
+	ring      []event
+	next      uint64 // requests so far; ring[next % cap] is the oldest
+	keep      int
+	hosts     []track // of the web's tables
+	others    map[string]*track
+	servers   map[netip.Addr]*track
+	fetches   []uint8        // by node number, saturating; made when first used
+	twice     uint64         // fetches of a URL of the graph beyond its first
+	lookups   map[string]int // queries by name, in-process ones too
+	queries   int
+	spam      map[string]int
+	hostile   map[string]HostileCount
+	wrong     map[string]int
+	fallbacks map[string]int
+	astray    int // requests that reached an address which is not one of the host's
+	dropped   int // entries not kept for the bounds above
+	statuses  map[int]int
 }
 
 // track has the counters of one host or server.
@@ -108,7 +108,7 @@ func (l *Log) clear() {
 	l.others, l.servers = map[string]*track{}, map[netip.Addr]*track{}
 	l.twice, l.astray, l.dropped, l.queries, l.lookups = 0, 0, 0, 0, map[string]int{}
 	l.hostile = map[string]HostileCount{}
-	l.spam, l.wrong, l.twins, l.statuses = map[string]int{}, map[string]int{}, map[string]int{}, map[int]int{}
+	l.spam, l.wrong, l.fallbacks, l.statuses = map[string]int{}, map[string]int{}, map[string]int{}, map[int]int{}
 }
 
 func (t *track) clear() { *t = track{minStart: none, minEnd: none, minPage: none} }
@@ -298,8 +298,8 @@ func (l *Log) fetched(a *answer, e *event, host string, q *request) {
 			host += ":" + itoa(int(q.port))
 		}
 		m := l.wrong
-		if a.twin {
-			m = l.twins
+		if a.fallback {
+			m = l.fallbacks
 		}
 		l.bump(m, scheme+host+e.target)
 	case a.node.host == l.w.spam:

@@ -10,7 +10,7 @@ type answer struct {
 	kind     Kind
 	known    bool // the URL is one of the graph
 	robots   bool // the request was for robots rules
-	twin     bool // the URL would be of the graph with the host's own scheme and port, where it redirects to
+	fallback bool // the URL would be of the graph with the host's own scheme and port, where it redirects to
 	hostile  bool // of a host of Options.Hostile
 	gzip     bool // to be compressed when the client accepts it
 	chunked  bool

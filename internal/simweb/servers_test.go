@@ -420,8 +420,8 @@ func TestHTTPSHosts(t *testing.T) {
 		t.Errorf("http at the https host: got %d to %q", resp.StatusCode, resp.Header.Get("Location"))
 	}
 	snap := w.Log().Snapshot()
-	if snap.Twins["http://"+secure.name+"/"] != 1 || len(snap.Wrong) != 0 {
-		t.Errorf("log: got twins %v, wrong %v", snap.Twins, snap.Wrong)
+	if snap.Fallbacks["http://"+secure.name+"/"] != 1 || len(snap.Wrong) != 0 {
+		t.Errorf("log: got twins %v, wrong %v", snap.Fallbacks, snap.Wrong)
 	}
 }
 
