@@ -42,7 +42,7 @@ func CollidingURLs(prefix string, n int) []string {
 	return urls
 }
 
-// twins returns two words of letters of which the second, as a number with the lowest byte first, is larger
+// collidingWords returns two words of letters of which the second, as a number with the lowest byte first, is larger
 // by diff, modulo 2^64.
 func collidingWords(diff uint64) (words [2]string, ok bool) {
 	var one, two [8]byte

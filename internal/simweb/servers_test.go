@@ -421,7 +421,7 @@ func TestHTTPSHosts(t *testing.T) {
 	}
 	snap := w.Log().Snapshot()
 	if snap.Fallbacks["http://"+secure.name+"/"] != 1 || len(snap.Wrong) != 0 {
-		t.Errorf("log: got twins %v, wrong %v", snap.Fallbacks, snap.Wrong)
+		t.Errorf("log: got fallbacks %v, wrong %v", snap.Fallbacks, snap.Wrong)
 	}
 }
 
