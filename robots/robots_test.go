@@ -144,6 +144,7 @@ func reference(file []byte) func(path string) bool {
 		allow  bool
 		pat    []byte // 0 wildcard
 		end    bool
+		folded bool // compared with the delimiters of the query decoded
 		weight int
 	}
 	var rules []rule
@@ -163,13 +164,21 @@ func reference(file []byte) func(path string) bool {
 			r.pat = appendNormal(r.pat, []byte(piece))
 		}
 		r.weight += len(r.pat)
+		if r.folded = naiveQuery.Match(r.pat); r.folded {
+			r.pat = []byte(naiveFold(string(r.pat)))
+		}
 		rules = append(rules, r)
 	}
 	return func(path string) bool {
 		norm := appendNormal(nil, []byte(path))
+		folded := []byte(naiveFold(string(norm)))
 		allow, best := true, -1
 		for _, r := range rules {
-			if r.weight < best || r.weight == best && allow || !slowMatch(r.pat, norm, r.end) {
+			against := norm
+			if r.folded {
+				against = folded
+			}
+			if r.weight < best || r.weight == best && allow || !slowMatch(r.pat, against, r.end) {
 				continue
 			}
 			if r.weight > best || r.allow {
