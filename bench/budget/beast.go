@@ -12,89 +12,59 @@ import (
 	"drumbeat/bench/report"
 )
 
-// Beast is what RunBeast measures: virtual crawls in virtual time through budget enforcement. Zero fields, Spam and
-// NaiveURLs apart, mean the default. A Beast is a value.
+// Beast is what is measured of budget enforcement, virtual crawls in virtual time, and flags of command bench. Zero means the
+// default, but for Spam.
 type Beast struct {
-	// Dirs are existing directories, one per disk as a rule.
-	Dirs []string
-	// URLs are the sizes of crawls, in unique URLs found, for which figures are printed. The crawl goes to the largest.
-	// Empty: 1e5, 1e6, 1e7.
-	URLs []int64
-	// NaiveURLs ends the crawl of the naive scheme, whose I/O grows with the square. 0: it isn't measured.
-	NaiveURLs int64
-	// PLDs is V. 0: 2000, with which a queue has 22,000 pages. Budget is B0. 0: 10.
-	PLDs, Budget int
-	// UniquePerPage is L. 0: 6.5, the paper's. URLBytes is b, the mean length of a record. 0: 110.
-	UniquePerPage float64
-	URLBytes      int
-	// PagesPerSecond is S, which turns bytes per page into bytes/s. 0: 3100, the paper's.
-	PagesPerSecond float64
-	// Spam is the share of the links that lead to spammers, a hundredth of the PLDs, with the least budget.
-	Spam float64
-	// Compress lets STAR compress the URLs that wait for their checks.
-	Compress bool
-	// WayURLs go through the measurement of CPU, to WayPLDs PLDs. 0: 4 million, 1 million.
-	WayURLs int64
-	WayPLDs int
-	// Repeats is how often CPU is measured. 0: 3. The bytes are the same each time.
-	Repeats int
-	// Seed is that of the random numbers.
-	Seed uint64
-	// Progress is told what goes on, some times a second at most. May be nil.
-	Progress func(what string)
+	Dirs      []string `name:"dir" placeholder:"DIR" required:"" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
+	URLs      []int64  `name:"urls" type:"count" placeholder:"N" help:"Report at these sizes of the crawl, in unique URLs found; crawl to the largest. 1e8 takes about 10 minutes and 6 GB. Default: 1e5, 1e6, 1e7, or 1e5, 1e6 with --quick."`
+	NaiveURLs *int64   `name:"naive-urls" type:"count" placeholder:"N" help:"End the crawl with the naive scheme, whose I/O grows quadratically, at N unique URLs. 0: skip it. Default: 3e6, or 3e5 with --quick."`
+	PLDs      int      `name:"plds" type:"count" placeholder:"N" help:"Number of PLDs (V). Default: 2000, or 200 with --quick: a small number, so queues are crawled many times."`
+	Budget    int      `type:"count" placeholder:"PAGES" default:"10" help:"Default budget of a PLD (B0), in pages per queue; the mean, E[B], is larger."`
+
+	UniquePerPage  float64 `type:"fraction" placeholder:"N" default:"6.5" help:"New URLs per page (L)."`
+	URLBytes       int     `name:"url-bytes" type:"size" placeholder:"SIZE" default:"110B" help:"Mean size of a URL's record (b), 64 to 512 bytes."`
+	PagesPerSecond float64 `type:"count" placeholder:"N" default:"3100" help:"Crawling rate, to convert bytes per page into a disk rate (S)."`
+	Spam           float64 `type:"fraction" placeholder:"SHARE" default:"0.2" help:"Share of links that lead to spammers: 1 % of the PLDs, with the smallest budget."`
+
+	Compress bool `help:"Compress the URLs that wait for STAR's checks: less I/O, more CPU."`
+
+	WayURLs  int64  `name:"cpu-urls" type:"count" placeholder:"N" help:"Number of URLs in the measurement of CPU. Default: 4e6, or 5e5 with --quick."`
+	WayPLDs  int    `name:"cpu-plds" type:"count" placeholder:"N" help:"Number of PLDs in the measurement of CPU. Default: 1e6, or 125e3 with --quick."`
+	Repeats  int    `name:"repeat" type:"count" placeholder:"N" help:"Number of measurements of CPU; I/O is the same in each. Default: 3."`
+	Seed     uint64 `type:"count" placeholder:"N" default:"1" help:"Random seed."`
+	Quick    bool   `help:"Use smaller sizes, to end within 30 s."`
+	progress func(what string)
 }
 
-// Validate returns all faults, joined.
-func (b Beast) Validate() error { return b.complete() }
-
-func (b *Beast) complete() error {
-	def := func(p *int64, v int64) {
-		if *p == 0 {
-			*p = v
-		}
-	}
-	if len(b.URLs) == 0 {
-		b.URLs = []int64{1e5, 1e6, 1e7}
-	}
+// Complete fills in defaults and returns all faults, joined. With 2,000 PLDs a queue has 22,000 pages.
+func (b *Beast) Complete() error {
+	measure.DefaultList(&b.URLs, measure.Quick(b.Quick, []int64{1e5, 1e6}, []int64{1e5, 1e6, 1e7}))
 	b.URLs = slices.Sorted(slices.Values(b.URLs))
-	plds, budget, bytes, wayPLDs, repeats := int64(b.PLDs), int64(b.Budget), int64(b.URLBytes), int64(b.WayPLDs), int64(b.Repeats)
-	def(&plds, 2000)
-	def(&budget, 10)
-	def(&bytes, 110)
-	def(&wayPLDs, 1e6)
-	def(&repeats, 3)
-	def(&b.WayURLs, 4e6)
-	if b.UniquePerPage == 0 {
-		b.UniquePerPage = 6.5
+	if b.NaiveURLs == nil {
+		b.NaiveURLs = new(measure.Quick[int64](b.Quick, 3e5, 3e6))
 	}
-	if b.PagesPerSecond == 0 {
-		b.PagesPerSecond = 3100
-	}
-	if b.Progress == nil {
-		b.Progress = func(string) {}
-	}
-	var faults []error
-	need := func(ok bool, format string, args ...any) {
-		if !ok {
-			faults = append(faults, fmt.Errorf("bench: beast: "+format, args...))
-		}
-	}
+	measure.Default(&b.PLDs, measure.Quick(b.Quick, 200, 2000))
+	measure.Default(&b.Budget, 10)
+	measure.Default(&b.URLBytes, 110)
+	measure.Default(&b.WayURLs, measure.Quick[int64](b.Quick, 5e5, 4e6))
+	measure.Default(&b.WayPLDs, measure.Quick[int](b.Quick, 125e3, 1e6))
+	measure.Default(&b.Repeats, 3)
+	measure.Default(&b.UniquePerPage, 6.5)
+	measure.Default(&b.PagesPerSecond, 3100)
+	need, faults := measure.Faults("beast")
 	need(len(b.Dirs) > 0, "no directory")
 	need(b.URLs[0] > 0 && b.URLs[len(b.URLs)-1] <= 1e11, "crawls of %d URLs: want 1 to 1e11", b.URLs)
-	need(b.NaiveURLs >= 0, "%d URLs through the naive scheme", b.NaiveURLs)
-	need(plds >= 1 && plds <= 1<<28, "%d PLDs: want 1 to 2^28", plds)
-	need(wayPLDs >= 1 && wayPLDs <= 1<<28, "%d PLDs for the measurement of CPU: want 1 to 2^28", wayPLDs)
-	need(budget >= 1 && budget <= 10_000, "budget %d: want 1 to 10,000", budget)
-	need(bytes >= leastURLBytes && bytes <= 512, "URLs of %d bytes: want %d to 512", bytes, leastURLBytes)
+	need(*b.NaiveURLs >= 0, "%d URLs through the naive scheme", *b.NaiveURLs)
+	need(b.PLDs >= 1 && b.PLDs <= 1<<28, "%d PLDs: want 1 to 2^28", b.PLDs)
+	need(b.WayPLDs >= 1 && b.WayPLDs <= 1<<28, "%d PLDs for the measurement of CPU: want 1 to 2^28", b.WayPLDs)
+	need(b.Budget >= 1 && b.Budget <= 10_000, "budget %d: want 1 to 10,000", b.Budget)
+	need(b.URLBytes >= leastURLBytes && b.URLBytes <= 512, "URLs of %d bytes: want %d to 512", b.URLBytes, leastURLBytes)
 	need(b.UniquePerPage > 1 && b.UniquePerPage <= 1000, "%g unique URLs per page: want more than 1, at most 1000", b.UniquePerPage)
 	need(b.PagesPerSecond > 0 && b.PagesPerSecond <= 1e9, "%g pages a second", b.PagesPerSecond)
 	need(b.Spam >= 0 && b.Spam <= 0.9, "%g of the links lead to spammers: want 0 to 0.9", b.Spam)
 	need(b.WayURLs >= checkBatch && b.WayURLs <= 1e10, "%d URLs for the measurement of CPU: want %d to 1e10", b.WayURLs, checkBatch)
-	need(repeats >= 1 && repeats <= 100, "%d repeats: want 1 to 100", repeats)
-	if len(faults) == 0 {
-		b.PLDs, b.Budget, b.URLBytes, b.WayPLDs, b.Repeats = int(plds), int(budget), int(bytes), int(wayPLDs), int(repeats)
-	}
-	return errors.Join(faults...)
+	need(b.Repeats >= 1 && b.Repeats <= 100, "%d repeats: want 1 to 100", b.Repeats)
+	return faults()
 }
 
 // model is the paper's, for the web that was made.
@@ -106,7 +76,7 @@ func (b *Beast) model(web *budgetWeb, urlBytes float64) beast.Model {
 // beastDisk bounds what lies on disk: at the end of the largest crawl nearly all its URLs wait in QF, and while QF is read
 // there is another of half that size. s2 halves the text at least; a checkpoint's worth comes on top.
 func (b *Beast) diskBytes() int64 {
-	urls := max(b.URLs[len(b.URLs)-1], b.NaiveURLs)
+	urls := max(b.URLs[len(b.URLs)-1], *b.NaiveURLs)
 	way := b.WayURLs * int64(b.URLBytes+16) * 3 / 2
 	return max(urls*int64(b.URLBytes), way) + 2*beastCommitBytes
 }
@@ -119,11 +89,13 @@ type beastResult struct {
 	costs []wayCost
 }
 
-// RunBeast crawls a virtual web with BEAST and with the naive scheme, and measures the CPU of the way of a URL.
-func RunBeast(ctx context.Context, b Beast) (_ *report.Report, err error) {
-	if err := b.complete(); err != nil {
+// Measure crawls a virtual web with BEAST and with the naive scheme, and measures the CPU of the way of a URL. It calls progress some
+// times a second at most.
+func (b Beast) Measure(ctx context.Context, progress func(what string)) (_ *report.Report, err error) {
+	if err := b.Complete(); err != nil {
 		return nil, err
 	}
+	b.progress = progress
 	r := report.New("beast", "Budget enforcement: disk rate against crawl size, CPU per URL")
 	scratch, err := measure.NewScratch("beast", b.Dirs, b.diskBytes())
 	if err != nil {
@@ -132,7 +104,7 @@ func RunBeast(ctx context.Context, b Beast) (_ *report.Report, err error) {
 	defer func() { err = errors.Join(err, scratch.Remove()) }()
 	res := &beastResult{web: newBudgetWeb(&b)}
 	for n := range b.Repeats {
-		b.Progress(fmt.Sprintf("CPU of %d URLs from STAR's check to BEAST's queues, %d of %d", b.WayURLs, n+1, b.Repeats))
+		b.progress(fmt.Sprintf("CPU of %d URLs from STAR's check to BEAST's queues, %d of %d", b.WayURLs, n+1, b.Repeats))
 		set, err := scratch.Set()
 		if err != nil {
 			return nil, err
@@ -152,7 +124,7 @@ func RunBeast(ctx context.Context, b Beast) (_ *report.Report, err error) {
 
 // crawls runs both virtual crawls, from the same beginning.
 func (res *beastResult) crawls(ctx context.Context, b *Beast, scratch *measure.Scratch) (err error) {
-	if b.NaiveURLs > 0 {
+	if *b.NaiveURLs > 0 {
 		set, err := scratch.Set()
 		if err != nil {
 			return err
@@ -160,9 +132,9 @@ func (res *beastResult) crawls(ctx context.Context, b *Beast, scratch *measure.S
 		if res.naive, err = openNaiveCrawl(b, set, newBudgetWeb(b)); err != nil {
 			return err
 		}
-		tell := measure.EverySecond(b.Progress)
-		err = res.naive.run(ctx, b.NaiveURLs, func(c *naiveCrawl) {
-			tell("naive scheme: %d of %d URLs, %d passes", c.now.urls, b.NaiveURLs, len(c.stages))
+		tell := measure.EverySecond(b.progress)
+		err = res.naive.run(ctx, *b.NaiveURLs, func(c *naiveCrawl) {
+			tell("naive scheme: %d of %d URLs, %d passes", c.now.urls, *b.NaiveURLs, len(c.stages))
 		})
 		if err := errors.Join(err, res.naive.close()); err != nil {
 			return err
@@ -175,7 +147,7 @@ func (res *beastResult) crawls(ctx context.Context, b *Beast, scratch *measure.S
 	if res.crawl, err = openBeastCrawl(ctx, b, set, res.web); err != nil {
 		return err
 	}
-	last, tell := b.URLs[len(b.URLs)-1], measure.EverySecond(b.Progress)
+	last, tell := b.URLs[len(b.URLs)-1], measure.EverySecond(b.progress)
 	err = res.crawl.run(ctx, last, func(c *beastCrawl) {
 		tell("BEAST: %d of %d URLs, %d pages crawled, %d scans of QF", c.now.urls, last, c.now.pages, len(c.stages))
 	})

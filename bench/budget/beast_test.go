@@ -27,7 +27,7 @@ func smallBeast(t *testing.T, b Beast) Beast {
 	}
 	t.Logf("-beast-seed %d", b.Seed)
 	b.Dirs = []string{t.TempDir()}
-	if err := b.complete(); err != nil {
+	if err := b.Complete(); err != nil {
 		t.Fatal(err)
 	}
 	return b
@@ -64,13 +64,13 @@ func (m *budgetModel) crawl(rec []byte, put func(rec []byte)) {
 
 // TestNaiveModel: the naive scheme on disk crawls what two slices do, pass by pass, and its rate is Theorem 6's.
 func TestNaiveModel(t *testing.T) {
-	b := smallBeast(t, Beast{PLDs: 200, UniquePerPage: 4.5, Spam: 0.2, NaiveURLs: 1e5})
+	b := smallBeast(t, Beast{PLDs: 200, UniquePerPage: 4.5, Spam: 0.2, NaiveURLs: new(int64(1e5))})
 	c, err := openNaiveCrawl(&b, disk.Set{FS: disk.OS(), Paths: b.Dirs}, newBudgetWeb(&b))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.close()
-	if err := c.run(context.Background(), b.NaiveURLs, func(*naiveCrawl) {}); err != nil {
+	if err := c.run(context.Background(), *b.NaiveURLs, func(*naiveCrawl) {}); err != nil {
 		t.Fatal(err)
 	}
 	if n := c.in.wrong(c.out, c.rest); n != 0 || c.exceeded != 0 {
@@ -215,10 +215,10 @@ func checkRates(t *testing.T, b *Beast, c *beastCrawl) {
 
 // TestRunBeast: the whole report at a small size; all checks but that of speed hold, and nothing is left.
 func TestRunBeast(t *testing.T) {
-	b := smallBeast(t, Beast{PLDs: 100, Spam: 0.2, URLs: []int64{1e3, 5e4, 3e5}, NaiveURLs: 1e5, WayURLs: 5000, WayPLDs: 1000, Repeats: 1})
+	b := smallBeast(t, Beast{PLDs: 100, Spam: 0.2, URLs: []int64{1e3, 5e4, 3e5}, NaiveURLs: new(int64(1e5)), WayURLs: 5000, WayPLDs: 1000, Repeats: 1})
 	var told []string
-	b.Progress = func(what string) { told = append(told, what) }
-	r, err := RunBeast(context.Background(), b)
+	progress := func(what string) { told = append(told, what) }
+	r, err := b.Measure(context.Background(), progress)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,15 +237,15 @@ func TestRunBeast(t *testing.T) {
 
 // TestRunBeastStops: cancelled at any time it ends with an error and leaves nothing.
 func TestRunBeastStops(t *testing.T) {
-	b := smallBeast(t, Beast{PLDs: 100, URLs: []int64{1e5}, NaiveURLs: 5e4, WayURLs: 5000, WayPLDs: 1000, Repeats: 1})
+	b := smallBeast(t, Beast{PLDs: 100, URLs: []int64{1e5}, NaiveURLs: new(int64(5e4)), WayURLs: 5000, WayPLDs: 1000, Repeats: 1})
 	for _, at := range []string{"CPU", "naive", "BEAST"} {
 		ctx, cancel := context.WithCancel(context.Background())
-		b.Progress = func(what string) {
+		progress := func(what string) {
 			if strings.HasPrefix(what, at) {
 				cancel()
 			}
 		}
-		if _, err := RunBeast(ctx, b); !errors.Is(err, context.Canceled) {
+		if _, err := b.Measure(ctx, progress); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: got %v, want it cancelled", at, err)
 		}
 		cancel()
@@ -323,13 +323,13 @@ func TestBudgetWeb(t *testing.T) {
 }
 
 func TestBeastValidate(t *testing.T) {
-	bad := Beast{Dirs: []string{"x"}, URLs: []int64{0}, NaiveURLs: -1, PLDs: -1, Budget: 20_000, URLBytes: 10, UniquePerPage: 1,
+	bad := Beast{Dirs: []string{"x"}, URLs: []int64{0}, NaiveURLs: new(int64(-1)), PLDs: -1, Budget: 20_000, URLBytes: 10, UniquePerPage: 1,
 		PagesPerSecond: -1, Spam: 1, WayURLs: 1, WayPLDs: -5, Repeats: -1}
-	err := bad.Validate()
+	err := bad.Complete()
 	if err == nil || strings.Count(err.Error(), "\n") != 10 {
 		t.Errorf("got %v, want 11 faults", err)
 	}
-	if _, err := RunBeast(context.Background(), Beast{Dirs: []string{t.TempDir()}, URLs: []int64{1e11}}); err == nil ||
+	if _, err := (Beast{Dirs: []string{t.TempDir()}, URLs: []int64{1e11}}).Measure(context.Background(), nil); err == nil ||
 		!strings.Contains(err.Error(), "free") {
 		t.Errorf("got %v, want an error for want of room", err)
 	}

@@ -10,7 +10,7 @@ import (
 	"drumbeat/star"
 )
 
-// budgetWeb is the web of RunBeast: PLDs with budgets, and an endless stream of unique URLs that its pages link to. PLDs
+// budgetWeb is the web of Beast.Measure: PLDs with budgets, and an endless stream of unique URLs that its pages link to. PLDs
 // have numbers from 0 in the order of their ranks. A record is 4 bytes number of the PLD, little-endian, and the text of
 // a URL. Used by one goroutine; what it costs is measured (generator).
 type budgetWeb struct {

@@ -14,76 +14,44 @@ import (
 	"drumbeat/star"
 )
 
-// Star is what RunStar measures: links between PLDs and budget checks, in four cases of skew. Zero fields mean the default.
-// A Star is a value.
+// Star is what is measured of STAR, links between PLDs and budget checks in four cases of skew, and flags of command bench. Zero
+// means the default.
 type Star struct {
-	// Dirs are existing directories, one per disk as a rule.
-	Dirs []string
-	// PLDs is V. 0: 1 million. Edges is how many pairs of PLDs are linked, one PLD's millions apart. 0: 5 million.
-	PLDs  int
-	Edges int64
-	// Unique is the share of links whose pair is new. 0: 0.5.
-	Unique float64
-	// Neighbours is the in-degree of the giant. 0: 2 million.
-	Neighbours int64
-	// Checks is the number of URLs. 0: 4 million.
-	Checks int64
-	// RAMBytes is what the two drums may take, half of it each. 0: 32 MiB, with which a bucket of pairs is full after
-	// 260,000, 4 million in all buckets.
-	RAMBytes int64
-	// PageCache lets reads and writes go through the page cache; else they go past it (O_DIRECT), where the file system can.
-	PageCache bool
-	// Repeats is how often each case is measured. 0: 3.
-	Repeats int
-	// Seed is that of the random numbers.
-	Seed uint64
-	// Progress is told what goes on. May be nil.
-	Progress func(what string)
+	Dirs       []string `name:"dir" placeholder:"DIR" required:"" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
+	PLDs       int      `name:"plds" type:"count" placeholder:"N" help:"Number of PLDs that are linked to (V). Default: 1e6, or 1e5 with --quick."`
+	Edges      int64    `type:"count" placeholder:"N" help:"Number of linked pairs of PLDs, without the giant's. Default: 5e6, or 5e5 with --quick."`
+	Unique     float64  `type:"fraction" placeholder:"SHARE" default:"1/2" help:"Share of links whose pair of PLDs is new."`
+	Neighbours int64    `type:"count" placeholder:"N" help:"Number of PLDs that link to the giant. Default: 2e6, or 2e5 with --quick."`
+	Checks     int64    `type:"count" placeholder:"N" help:"Number of URLs that check their budget. Default: 4e6, or 4e5 with --quick."`
+	RAMBytes   int64    `name:"ram" type:"size" placeholder:"SIZE" help:"RAM of both drums together (R). Default: 32MiB, or 16MiB with --quick."`
+	PageCache  bool     `help:"Read and write through the page cache. Default: bypass it (O_DIRECT) where the file system supports it, since caching would inflate the rates."`
+	Repeats    int      `name:"repeat" type:"count" placeholder:"N" help:"Number of measurements of each case. Default: 3, or 2 with --quick."`
+	Seed       uint64   `type:"count" placeholder:"N" default:"1" help:"Random seed."`
+	Quick      bool     `help:"Use smaller sizes, to end within 30 s."`
 }
 
 // starBuckets is k of both drums.
 const starBuckets = 16
 
-// Validate returns all faults, joined.
-func (o Star) Validate() error { return o.complete() }
-
-func (o *Star) complete() error {
-	def := func(p *int64, v int64) {
-		if *p == 0 {
-			*p = v
-		}
-	}
-	plds, repeats := int64(o.PLDs), int64(o.Repeats)
-	def(&plds, 1e6)
-	def(&repeats, 3)
-	def(&o.Edges, 5e6)
-	def(&o.Neighbours, 2e6)
-	def(&o.Checks, 4e6)
-	def(&o.RAMBytes, 32<<20)
-	if o.Unique == 0 {
-		o.Unique = 0.5
-	}
-	if o.Progress == nil {
-		o.Progress = func(string) {}
-	}
-	var faults []error
-	need := func(ok bool, format string, args ...any) {
-		if !ok {
-			faults = append(faults, fmt.Errorf("bench: star: "+format, args...))
-		}
-	}
+// Complete fills in defaults and returns all faults, joined. With 32 MiB of RAM a bucket of pairs is full after 260,000.
+func (o *Star) Complete() error {
+	measure.Default(&o.PLDs, measure.Quick[int](o.Quick, 1e5, 1e6))
+	measure.Default(&o.Edges, measure.Quick[int64](o.Quick, 5e5, 5e6))
+	measure.Default(&o.Unique, 0.5)
+	measure.Default(&o.Neighbours, measure.Quick[int64](o.Quick, 2e5, 2e6))
+	measure.Default(&o.Checks, measure.Quick[int64](o.Quick, 4e5, 4e6))
+	measure.Default(&o.RAMBytes, measure.Quick[int64](o.Quick, 16<<20, 32<<20))
+	measure.Default(&o.Repeats, measure.Quick(o.Quick, 2, 3))
+	need, faults := measure.Faults("star")
 	need(len(o.Dirs) > 0, "no directory")
-	need(plds >= 100 && plds <= 1<<28, "%d PLDs: want 100 to 2^28", plds)
-	need(o.Edges >= plds && o.Edges <= 1e11, "%d edges: want one for each of %d PLDs at least, at most 1e11", o.Edges, plds)
+	need(o.PLDs >= 100 && o.PLDs <= 1<<28, "%d PLDs: want 100 to 2^28", o.PLDs)
+	need(o.Edges >= int64(o.PLDs) && o.Edges <= 1e11, "%d edges: want one for each of %d PLDs at least, at most 1e11", o.Edges, o.PLDs)
 	need(o.Unique > 0 && o.Unique <= 1, "a share of %g unique: want more than 0, at most 1", o.Unique)
 	need(o.Neighbours >= 1 && o.Neighbours <= 1<<30, "%d in-neighbours: want 1 to 2^30", o.Neighbours)
 	need(o.Checks >= checkBatch && o.Checks <= 1e11, "%d checks: want %d to 1e11", o.Checks, checkBatch)
 	need(o.RAMBytes >= 4<<20 && o.RAMBytes <= 8<<30, "%d bytes of RAM: want 4 MiB to 8 GiB", o.RAMBytes)
-	need(repeats >= 1 && repeats <= 100, "%d repeats: want 1 to 100", repeats)
-	if len(faults) == 0 {
-		o.PLDs, o.Repeats = int(plds), int(repeats)
-	}
-	return errors.Join(faults...)
+	need(o.Repeats >= 1 && o.Repeats <= 100, "%d repeats: want 1 to 100", o.Repeats)
+	return faults()
 }
 
 // drum is the geometry of one of the drums: half of its RAM for 2k buffers, a quarter for r, the rest for reading and merging.
@@ -145,9 +113,9 @@ type starRun struct {
 	perLink, perURL generatorCost
 }
 
-// RunStar measures every case.
-func RunStar(ctx context.Context, o Star) (_ *report.Report, err error) {
-	if err := o.complete(); err != nil {
+// Measure measures every case.
+func (o Star) Measure(ctx context.Context, progress func(what string)) (_ *report.Report, err error) {
+	if err := o.Complete(); err != nil {
 		return nil, err
 	}
 	r := report.New("star", "STAR: links between PLDs in, in-degrees exact, budgets out")
@@ -162,7 +130,7 @@ func RunStar(ctx context.Context, o Star) (_ *report.Report, err error) {
 	runs := map[string][]*starRun{}
 	for n := range o.Repeats {
 		for _, kind := range starCases {
-			o.Progress(fmt.Sprintf("%s, %d of %d", kind, n+1, o.Repeats))
+			progress(fmt.Sprintf("%s, %d of %d", kind, n+1, o.Repeats))
 			set, err := scratch.Set()
 			if err != nil {
 				return nil, err

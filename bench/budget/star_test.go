@@ -15,7 +15,7 @@ func smallStar(t *testing.T) Star {
 	t.Helper()
 	o := Star{Dirs: []string{t.TempDir()}, PLDs: 500, Edges: 5000, Unique: 0.4, Neighbours: 3000, Checks: 20_000, RAMBytes: 4 << 20,
 		Repeats: 1, Seed: *beastSeed + 1}
-	if err := o.complete(); err != nil {
+	if err := o.Complete(); err != nil {
 		t.Fatal(err)
 	}
 	return o
@@ -93,7 +93,7 @@ func TestStarBudgets(t *testing.T) {
 // TestRunStar: at a small size all but rates holds, and nothing is left.
 func TestRunStar(t *testing.T) {
 	o := smallStar(t)
-	r, err := RunStar(context.Background(), o)
+	r, err := o.Measure(context.Background(), func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,19 +149,19 @@ func TestStarRunSeesErrors(t *testing.T) {
 func TestRunStarStops(t *testing.T) {
 	o := smallStar(t)
 	ctx, cancel := context.WithCancel(context.Background())
-	o.Progress = func(what string) {
+	progress := func(what string) {
 		if strings.HasPrefix(what, caseGiant) {
 			cancel()
 		}
 	}
-	if _, err := RunStar(ctx, o); !errors.Is(err, context.Canceled) {
+	if _, err := o.Measure(ctx, progress); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want it cancelled", err)
 	}
 	benchtest.Empty(t, o.Dirs[0])
 }
 
 func TestStarValidate(t *testing.T) {
-	err := Star{PLDs: 1, Edges: -1, Unique: 2, Neighbours: -1, Checks: 1, RAMBytes: 1, Repeats: -1}.Validate()
+	err := (&Star{PLDs: 1, Edges: -1, Unique: 2, Neighbours: -1, Checks: 1, RAMBytes: 1, Repeats: -1}).Complete()
 	if err == nil || strings.Count(err.Error(), "\n") != 7 {
 		t.Errorf("got %v, want 8 faults", err)
 	}

@@ -3,7 +3,6 @@ package cache
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"runtime"
 	gosync "sync"
@@ -13,70 +12,45 @@ import (
 	"drumbeat/drum"
 )
 
-// Options are what Run measures: the RAM cache in front of URLseen, section V.A and B of the paper. Zero fields mean the
-// default. Options are a value.
+// Options are what Measure measures, the RAM cache in front of URLseen of sections V.A and B of the paper, and flags of command
+// bench. Zero means the default.
 type Options struct {
-	// Trace is a file of "crawl --trace-links"; the hit rates are then those of its links. Empty: those of Stream.
-	Trace string
-	// From is how many links of the trace come before the first that a cache sees: N0 of Table IV.
-	From int64
-	// Stream is the made-up stream; the zero value means DefaultStream(2000).
-	Stream Stream
-	// Sizes are numbers of entries to measure hit rates for, from 512 on. Empty: with the stream Table IV's, scaled by tau_h l S,
-	// and some between; with a trace Table IV's that a tenth of it has room for.
-	Sizes []int64
-	// Entries is the size of the cache whose speed is measured. 0: 16 Mi, the paper's.
-	Entries int64
-	// TreeEntries is the size of the structures of Table V. 0: 16 Mi, the paper's: 3 GB for the tree of texts. NoTrees: none.
-	TreeEntries int64
-	// MaxRate is S_max of equation (21), in pages/s. 0: 4000, the paper's.
-	MaxRate float64
-	// Repeats is how often speeds are measured. 0: 5.
-	Repeats int
-	// Few leaves out some sizes and policies, to be done sooner.
-	Few bool
-	// Progress is told what goes on. May be nil.
-	Progress func(what string)
-}
+	Trace       string  `placeholder:"FILE" help:"Measure hit rates with the links of a crawl, recorded by crawl --trace-links, instead of generated links."`
+	From        int64   `type:"count" placeholder:"N" default:"0" help:"Skip the first N links of the trace (N0)."`
+	Hosts       int     `type:"count" placeholder:"N" help:"Number of sites that the generated stream visits alternately (tau_h S). Table IV's sizes scale with it; 124e3 gives the paper's. Default: 2000, or 250 with --quick."`
+	Sizes       []int64 `name:"size" type:"count" placeholder:"N" help:"Cache size for hit rates, in entries (E). Repeatable. Default: the sizes of Table IV and some between, scaled to the stream or the trace."`
+	Entries     int64   `type:"count" placeholder:"N" default:"16_777_216" help:"Number of entries of the cache whose speed and RAM are measured."`
+	TreeEntries *int64  `type:"count" placeholder:"N" help:"Number of entries of the structures of Table V. 0: skip them. Default: 16 Mi as in the paper, which takes 3 GB and some minutes, or 1 Mi with --quick."`
+	MaxRate     float64 `type:"fraction" placeholder:"N" default:"4000" help:"Pages per second that the CPU allows, in Table V (Smax)."`
+	Repeats     int     `name:"repeat" type:"count" placeholder:"N" help:"Number of measurements of speed. Default: 5, or 3 with --quick."`
+	Seed        uint64  `type:"count" placeholder:"N" default:"1" help:"Random seed."`
+	Quick       bool    `help:"Use smaller and fewer sizes, to end within 30 s."`
 
-// NoTrees is the TreeEntries of a Cache that leaves out Table V.
-const NoTrees = -1
+	// Stream is the made stream; the zero value is DefaultStream(Hosts).
+	Stream   Stream `kong:"-"`
+	progress func(what string)
+}
 
 // leastEntries is the smallest cache that ours can be.
 const leastEntries = 512
 
-// Validate returns all faults, joined.
-func (c Options) Validate() error { return c.complete() }
-
-func (c *Options) complete() error {
+// Complete fills in defaults and returns all faults, joined.
+func (c *Options) Complete() error {
 	if c.Stream == (Stream{}) {
-		c.Stream = DefaultStream(2000)
+		measure.Default(&c.Hosts, measure.Quick(c.Quick, 250, 2000))
+		measure.Default(&c.Seed, 1)
+		c.Stream = DefaultStream(c.Hosts)
+		c.Stream.Seed = c.Seed
 	}
-	for _, f := range []struct {
-		at  *int64
-		def int64
-	}{{&c.Entries, 16 << 20}, {&c.TreeEntries, 16 << 20}} {
-		if *f.at == 0 {
-			*f.at = f.def
-		}
+	measure.Default(&c.Entries, 16<<20)
+	if c.TreeEntries == nil {
+		c.TreeEntries = new(measure.Quick[int64](c.Quick, 1<<20, 16<<20))
 	}
-	if c.MaxRate == 0 {
-		c.MaxRate = 4000
-	}
-	if c.Repeats == 0 {
-		c.Repeats = 5
-	}
-	if c.Progress == nil {
-		c.Progress = func(string) {}
-	}
-	var faults []error
-	need := func(ok bool, format string, args ...any) {
-		if !ok {
-			faults = append(faults, fmt.Errorf("bench: cache: "+format, args...))
-		}
-	}
+	measure.Default(&c.MaxRate, 4000)
+	measure.Default(&c.Repeats, measure.Quick(c.Quick, 3, 5))
+	need, faults := measure.Faults("cache")
 	need(c.Entries >= 1<<14 && c.Entries <= 1<<31, "%d entries: want 16384 to 2^31", c.Entries)
-	need(c.TreeEntries == NoTrees || c.TreeEntries >= 1000 && c.TreeEntries <= 1<<28, "%d entries of Table V: want 1000 to 2^28", c.TreeEntries)
+	need(*c.TreeEntries == 0 || *c.TreeEntries >= 1000 && *c.TreeEntries <= 1<<28, "%d entries of Table V: want 1000 to 2^28", *c.TreeEntries)
 	for _, n := range c.Sizes {
 		need(n >= leastEntries && n <= 1<<31, "a size of %d entries: want %d to 2^31", n, leastEntries)
 	}
@@ -84,8 +58,7 @@ func (c *Options) complete() error {
 	need(c.From == 0 || c.Trace != "", "links before the first are those of a trace, and none was given")
 	need(c.MaxRate > 0, "a highest rate of %g pages/s", c.MaxRate)
 	need(c.Repeats >= 1 && c.Repeats <= 100, "%d repeats: want 1 to 100", c.Repeats)
-	faults = append(faults, c.Stream.Validate())
-	return errors.Join(faults...)
+	return errors.Join(faults(), c.Stream.Validate())
 }
 
 // policy is one of the caches that are compared.
@@ -143,11 +116,12 @@ type cacheSize struct {
 	printed int
 }
 
-// Run measures speeds, hit rates, and the structures of Table V.
-func Run(ctx context.Context, c Options) (*report.Report, error) {
-	if err := c.complete(); err != nil {
+// Measure measures speeds, hit rates, and the structures of Table V.
+func (c Options) Measure(ctx context.Context, progress func(what string)) (*report.Report, error) {
+	if err := c.Complete(); err != nil {
 		return nil, err
 	}
+	c.progress = progress
 	r := report.New("cache", "RAM cache in front of URLseen: hit rates, speed, bytes per entry")
 	res := &cacheResult{}
 	var sizes []cacheSize
@@ -313,7 +287,7 @@ func (res *cacheResult) streamRates(ctx context.Context, c *Options) error {
 			add(p.entries/paperSpan*span, p.entries/paperSpan, i)
 		}
 		for _, f := range betweenSizes {
-			if !c.Few {
+			if !c.Quick {
 				add(f*span, f, -1)
 			}
 		}
@@ -332,7 +306,7 @@ func (res *cacheResult) streamRates(ctx context.Context, c *Options) error {
 		return newCacheStream(c.Stream), func() error { return nil }, nil
 	}
 	var err error
-	res.rates, err = runRates(ctx, tasks, open, c.Progress)
+	res.rates, err = runRates(ctx, tasks, open, c.progress)
 	return err
 }
 

@@ -174,13 +174,13 @@ func TestOursAgainstLRU(t *testing.T) {
 
 // smallCache is Run at its smallest.
 func smallCache() Options {
-	return Options{Stream: DefaultStream(20), Entries: 1 << 14, TreeEntries: 2000, Repeats: 1, Few: true}
+	return Options{Stream: DefaultStream(20), Entries: 1 << 14, TreeEntries: new(int64(2000)), Repeats: 1, Quick: true}
 }
 
 // TestRunCache: all that is promised is printed; sizes may be given.
 func TestRunCache(t *testing.T) {
 	c := smallCache()
-	r, err := Run(context.Background(), c)
+	r, err := c.Measure(context.Background(), func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,23 +198,23 @@ func TestRunCache(t *testing.T) {
 	if err := r.Figures[0].Validate(); err != nil || len(r.Checks) != 4 {
 		t.Errorf("got %v, %d checks", err, len(r.Checks))
 	}
-	c.Sizes, c.TreeEntries = []int64{600, 5000}, NoTrees
-	if r, err = Run(context.Background(), c); err != nil || len(r.Tables) != 2 || len(r.Tables[0].Rows) != 2 {
+	c.Sizes, c.TreeEntries = []int64{600, 5000}, new(int64)
+	if r, err = c.Measure(context.Background(), func(string) {}); err != nil || len(r.Tables) != 2 || len(r.Tables[0].Rows) != 2 {
 		t.Errorf("got %v, %d tables", err, len(r.Tables))
 	}
 	c.Sizes = []int64{1 << 31}
-	if _, err := Run(context.Background(), c); report.ThisMachine().RAMBytes < 64<<30 && (err == nil || !strings.Contains(err.Error(), "want fewer entries")) {
+	if _, err := c.Measure(context.Background(), func(string) {}); report.ThisMachine().RAMBytes < 64<<30 && (err == nil || !strings.Contains(err.Error(), "want fewer entries")) {
 		t.Errorf("got %v for more than the RAM", err)
 	}
 	c.Sizes = nil
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := Run(ctx, c); !errors.Is(err, context.Canceled) {
+	if _, err := c.Measure(ctx, func(string) {}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v after the context ended", err)
 	}
-	for _, bad := range []Options{{Entries: 1}, {TreeEntries: 5}, {Sizes: []int64{100}}, {From: 3}, {MaxRate: -1}, {Repeats: -1},
-		{TreeEntries: 1 << 30}, {Stream: Stream{Hosts: 1}}} {
-		if bad.Validate() == nil {
+	for _, bad := range []Options{{Entries: 1}, {TreeEntries: new(int64(5))}, {Sizes: []int64{100}}, {From: 3}, {MaxRate: -1}, {Repeats: -1},
+		{TreeEntries: new(int64(1 << 30))}, {Stream: Stream{Hosts: 1}}} {
+		if bad.Complete() == nil {
 			t.Errorf("%+v is taken", bad)
 		}
 	}
@@ -248,8 +248,8 @@ func writeTrace(t *testing.T, o Stream, links int) string {
 func TestRunCacheTrace(t *testing.T) {
 	const links, from = 60_000, 1234
 	c := smallCache()
-	c.Trace, c.From, c.TreeEntries = writeTrace(t, c.Stream, links), from, NoTrees
-	r, err := Run(context.Background(), c)
+	c.Trace, c.From, c.TreeEntries = writeTrace(t, c.Stream, links), from, new(int64)
+	r, err := c.Measure(context.Background(), func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -285,8 +285,8 @@ func TestRunCacheTrace(t *testing.T) {
 	} {
 		b := c
 		bad.change(&b)
-		b.Progress = func(what string) { t.Errorf("%s: %q was measured before", bad.want, what) }
-		if _, err := Run(context.Background(), b); err == nil || !strings.Contains(err.Error(), bad.want) {
+		progress := func(what string) { t.Errorf("%s: %q was measured before", bad.want, what) }
+		if _, err := b.Measure(context.Background(), progress); err == nil || !strings.Contains(err.Error(), bad.want) {
 			t.Errorf("got %v, want %q", err, bad.want)
 		}
 	}

@@ -125,7 +125,7 @@ func (res *cacheResult) speeds(ctx context.Context, c *Options) error {
 	// Sites as Table IV has them at 16M entries.
 	stream := newCacheStream(DefaultStream(max(10, int(float64(c.Entries)/(16<<20/paperSpan)/pageLinks))))
 	for n := range c.Repeats {
-		c.Progress(fmt.Sprintf("speed of %d entries, %d of %d", s.entries, n+1, c.Repeats))
+		c.progress(fmt.Sprintf("speed of %d entries, %d of %d", s.entries, n+1, c.Repeats))
 		if err := s.repeat(c, n == 0, stream, fresh, feed); err != nil {
 			return err
 		}
@@ -244,13 +244,13 @@ func fitsRAM(what string, entries, entryBytes int64) error {
 // structures measures Table V: the rate at which new URLs go in when the structure is full but for a tenth, or, if it replaces,
 // full.
 func (res *cacheResult) structures(ctx context.Context, c *Options) error {
-	if c.TreeEntries == NoTrees {
+	if *c.TreeEntries == 0 {
 		return nil
 	}
-	if err := fitsRAM("Table V", c.TreeEntries, 200); err != nil {
+	if err := fitsRAM("Table V", *c.TreeEntries, 200); err != nil {
 		return err
 	}
-	n := int(c.TreeEntries)
+	n := int(*c.TreeEntries)
 	text, err := newTextTree(ctx, c, n)
 	if err != nil {
 		return err
@@ -271,7 +271,7 @@ func (res *cacheResult) structures(ctx context.Context, c *Options) error {
 			return ours{r}, r.Close
 		}},
 	} {
-		c.Progress("Table V: " + s.name)
+		c.progress("Table V: " + s.name)
 		row, err := fillStructure(ctx, n, s.replaces, s.make)
 		if err != nil {
 			return err
@@ -335,7 +335,7 @@ func newTextTree(ctx context.Context, c *Options, n int) (structure, error) {
 	defer runtime.UnlockOSThread()
 	tree := newAVL(n, strings.Compare)
 	var batch links.Batch
-	tell := measure.EverySecond(c.Progress)
+	tell := measure.EverySecond(c.progress)
 	part := max(1, n/10/tenths)
 	texts := make([]string, 0, part)
 	for done := 0; done+part <= n; done += part {

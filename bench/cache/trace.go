@@ -73,6 +73,6 @@ func (res *cacheResult) traceRates(ctx context.Context, c *Options, sizes []cach
 		return traceSource{r}, r.Close, nil
 	}
 	var err error
-	res.rates, err = runRates(ctx, tasks, open, c.Progress)
+	res.rates, err = runRates(ctx, tasks, open, c.progress)
 	return err
 }

@@ -19,23 +19,17 @@ import (
 	"drumbeat/drum"
 )
 
-// Options are what Run measures: a store with full bucket buffers, checkpointed while tuples come
-// in. Options are a value.
+// Options are what Measure measures, a store with full bucket buffers, checkpointed while tuples come in, and flags of command
+// bench. Zero means the default.
 type Options struct {
-	// Dirs are existing directories, one per disk as a rule.
-	Dirs []string
-	// BufferBytes is what all bucket buffers together hold, those of keys and those of aux. 0: 1 GiB.
-	BufferBytes int64
-	// Buckets is k, a power of two. 0: 4096.
-	Buckets int
-	// Count is how many checkpoints are made after the first. 0: 5.
-	Count int
-	// Every is the time between them. 0: 10 s.
-	Every time.Duration
-	// Rate is how many tuples a second come in meanwhile. 0: 100,000, the links of 1,700 pages.
-	Rate int
-	// Progress is called before each part, with what comes. May be nil.
-	Progress func(what string)
+	Dirs        []string      `name:"dir" placeholder:"DIR" required:"" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
+	BufferBytes int64         `name:"buffers" type:"size" placeholder:"SIZE" help:"Total size of the bucket buffers. Disk space: four times as much. Default: 1GiB, or 256MiB with --quick."`
+	Buckets     int           `type:"count" placeholder:"N" help:"Number of buckets, a power of 2 (k). Default: 4096, or 1024 with --quick."`
+	Count       int           `type:"count" placeholder:"N" help:"Number of checkpoints after the first, which saves full buffers. Default: 5, or 3 with --quick."`
+	Every       time.Duration `placeholder:"DURATION" help:"Time between checkpoints. Default: 10s, or 3s with --quick."`
+	Rate        int           `type:"count" placeholder:"N" default:"100000" help:"Tuples added per second."`
+	Quick       bool          `help:"Use small sizes, to end within 30 s."`
+	progress    func(what string)
 }
 
 // Value and aux of a tuple, so that both buffers of a bucket fill at one rate: a record of keys has 10 bytes more than
@@ -65,44 +59,20 @@ type Checkpointed struct {
 	Held int64
 }
 
-// Validate returns all faults, joined.
-func (c Options) Validate() error { return c.complete() }
-
-func (c *Options) complete() error {
-	if c.BufferBytes == 0 {
-		c.BufferBytes = 1 << 30
-	}
-	if c.Buckets == 0 {
-		c.Buckets = 4096
-	}
-	if c.Count == 0 {
-		c.Count = 5
-	}
-	if c.Every == 0 {
-		c.Every = 10 * time.Second
-	}
-	if c.Rate == 0 {
-		c.Rate = 100_000
-	}
-	if c.Progress == nil {
-		c.Progress = func(string) {}
-	}
-	var faults []error
-	fault := func(format string, args ...any) {
-		faults = append(faults, fmt.Errorf("bench: checkpoint: "+format, args...))
-	}
-	if len(c.Dirs) == 0 {
-		fault("no directory")
-	}
-	if c.Buckets < 1 || c.Buckets&(c.Buckets-1) != 0 {
-		fault("%d buckets, want a power of two", c.Buckets)
-	} else if c.bufferBytes() < leastBuffer {
-		fault("%d bytes are less than 4 KiB for each of %d buffers", c.BufferBytes, 2*c.Buckets)
-	}
-	if c.Count < 0 || c.Every < 0 || c.Rate < 0 {
-		fault("negative count, interval or rate")
-	}
-	return errors.Join(faults...)
+// Complete fills in defaults and returns all faults, joined.
+func (c *Options) Complete() error {
+	measure.Default(&c.BufferBytes, measure.Quick[int64](c.Quick, 256<<20, 1<<30))
+	measure.Default(&c.Buckets, measure.Quick(c.Quick, 1024, 4096))
+	measure.Default(&c.Count, measure.Quick(c.Quick, 3, 5))
+	measure.Default(&c.Every, measure.Quick(c.Quick, 3*time.Second, 10*time.Second))
+	measure.Default(&c.Rate, 100_000)
+	need, faults := measure.Faults("checkpoint")
+	need(len(c.Dirs) > 0, "no directory")
+	power := c.Buckets > 0 && c.Buckets&(c.Buckets-1) == 0
+	need(power, "%d buckets, want a power of two", c.Buckets)
+	need(!power || c.bufferBytes() >= leastBuffer, "%d bytes are less than 4 KiB for each of %d buffers", c.BufferBytes, 2*c.Buckets)
+	need(c.Count >= 0 && c.Every >= 0 && c.Rate >= 0, "negative count, interval or rate")
+	return faults()
 }
 
 // bufferBytes is M.
@@ -129,11 +99,12 @@ type checkpointRun struct {
 // leastBuffer is the least that package drum takes for a bucket.
 const leastBuffer = 4096
 
-// Run fills the buffers, makes a first checkpoint of them, and then Count more while tuples come in.
-func Run(ctx context.Context, c Options) (*report.Report, error) {
-	if err := c.complete(); err != nil {
+// Measure fills the buffers, makes a first checkpoint of them, and then Count more while tuples come in.
+func (c Options) Measure(ctx context.Context, progress func(what string)) (*report.Report, error) {
+	if err := c.Complete(); err != nil {
 		return nil, err
 	}
+	c.progress = progress
 	list, err := measureCheckpoints(ctx, c)
 	if err != nil {
 		return nil, err
@@ -143,9 +114,6 @@ func Run(ctx context.Context, c Options) (*report.Report, error) {
 
 // measureCheckpoints returns what was measured of each, the first being the one that saves full buffers.
 func measureCheckpoints(ctx context.Context, c Options) (list []Checkpointed, err error) {
-	if err := c.complete(); err != nil {
-		return nil, err
-	}
 	scratch, err := measure.NewScratch("checkpoint", c.Dirs, checkpointSpace*c.BufferBytes*int64(len(c.Dirs)))
 	if err != nil {
 		return nil, err
@@ -164,7 +132,7 @@ func measureCheckpoints(ctx context.Context, c Options) (list []Checkpointed, er
 		return nil, fmt.Errorf("bench: checkpoint: %w", err)
 	}
 	defer func() { err = errors.Join(err, r.d.Close()) }()
-	c.Progress("fill buffers of " + report.BinaryBytes(int(c.BufferBytes)))
+	c.progress("fill buffers of " + report.BinaryBytes(int(c.BufferBytes)))
 	if err := r.fill(ctx); err != nil {
 		return nil, err
 	}
@@ -180,7 +148,7 @@ func measureCheckpoints(ctx context.Context, c Options) (list []Checkpointed, er
 			case <-time.After(c.Every):
 			}
 		}
-		c.Progress(fmt.Sprintf("checkpoint %d of %d", n, c.Count))
+		c.progress(fmt.Sprintf("checkpoint %d of %d", n, c.Count))
 		one, err := r.checkpoint()
 		if f := r.failed.Load(); f != nil {
 			err = errors.Join(err, *f)

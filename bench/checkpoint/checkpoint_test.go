@@ -9,7 +9,7 @@ import (
 
 func TestCheckpoint(t *testing.T) {
 	dir := t.TempDir()
-	c := Options{Dirs: []string{dir}, BufferBytes: 1 << 20, Buckets: 16, Count: 2, Every: time.Millisecond, Rate: 10000}
+	c := Options{Dirs: []string{dir}, BufferBytes: 1 << 20, Buckets: 16, Count: 2, Every: time.Millisecond, Rate: 10000, progress: func(string) {}}
 	list, err := measureCheckpoints(context.Background(), c)
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +38,7 @@ func TestCheckpoint(t *testing.T) {
 	if names, err := r.Save(t.TempDir()); err != nil || len(names) != 2 || len(r.Figures) != 2 {
 		t.Errorf("got %q, %v, want text and JSON of two figures", names, err)
 	}
-	if err := (Options{Buckets: 3, Count: -1}).Validate(); err == nil {
+	if err := (&Options{Buckets: 3, Count: -1}).Complete(); err == nil {
 		t.Error("faulty options accepted")
 	}
 }

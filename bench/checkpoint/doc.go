@@ -6,12 +6,12 @@
 //
 // # Contract
 //
-// Files lie in directories of their own, which are removed before Run returns, also after an error and after a cancelled context.
+// Files lie in directories of their own, which are removed before Measure returns, also after an error and after a cancelled context.
 // Directories without room for them are refused before anything is written.
 //
 // # Concurrency
 //
-// Run owns four goroutines that add, and waits for them.
+// Measure owns four goroutines that add, and waits for them.
 //
 // # Memory
 //

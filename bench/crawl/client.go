@@ -103,12 +103,12 @@ func (b *crawlBench) bareLoop(ctx context.Context, n int, client *sockets, serve
 	var next, pages, bytes atomic.Int64
 	var fault atomic.Pointer[error]
 	var wg gosync.WaitGroup
-	for g := range min(b.Connections, b.Web.Roots) {
+	for g := range min(b.Connections, b.web.Roots) {
 		wg.Go(func() {
 			var resp fetch.Response
 			for i := uint64(0); ctx.Err() == nil; i++ {
 				k := uint64(next.Add(1))
-				page := simweb.FlatPage{Host: uint32(k % uint64(b.Web.Roots)), Index: k / uint64(b.Web.Roots)}
+				page := simweb.FlatPage{Host: uint32(k % uint64(b.web.Roots)), Index: k / uint64(b.web.Roots)}
 				if b.KeepAlive > 0 { // a host's pages come one after the other, as on a crawl's kept connections
 					page = simweb.FlatPage{Host: uint32(g), Index: i}
 				}
@@ -136,7 +136,7 @@ func (b *crawlBench) bareLoop(ctx context.Context, n int, client *sockets, serve
 		err = w.open(sample())
 	}
 	if err == nil {
-		err = w.wait(ctx, b.BareTime)
+		err = w.wait(ctx, b.bareTime())
 		err = errors.Join(err, w.shut(sample()))
 	}
 	cancel()
@@ -157,7 +157,7 @@ func (b *crawlBench) fetchBare(ctx context.Context, client *sockets, page simweb
 	var name, path [96]byte
 	req := fetch.Request{Scheme: "http", Host: string(b.flat.AppendHost(name[:0], page.Host)),
 		PathQuery: string(b.flat.AppendPath(path[:0], page)), Addr: netip.AddrPortFrom(b.flat.AddrOf(page.Host), 80), KeepAlive: b.KeepAlive}
-	if b.Web.HTTPS {
+	if b.web.HTTPS {
 		req.Scheme, req.Addr = "https", netip.AddrPortFrom(req.Addr.Addr(), 443)
 	}
 	if err := client.Do(ctx, &req, resp); err != nil {

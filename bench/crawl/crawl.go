@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"drumbeat/bench/measure"
 	"drumbeat/bench/report"
 	"drumbeat/crawl"
 	"drumbeat/disk"
@@ -13,77 +14,103 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// Options measures the whole crawler against a flat web: over sockets, with the web in another process, or without sockets.
+// Options are what Measure measures, the whole crawler against a flat web, over sockets with the web in another process or without
+// sockets, and flags of command bench. Zero means the default.
 type Options struct {
-	Dirs []string
-	Web  simweb.FlatOptions
-	// Pages ends the crawl after so many pages, URLs when so many different URLs have been seen; 0: not. One of them must be set.
-	Pages, URLs int64
-	// Duration ends a measurement whatever has been reached.
-	Duration time.Duration
-	// InProcess leaves out sockets, DNS and the fetcher: responses are made by the generator in this process.
-	InProcess bool
-	// Bare measures too a loop that fetches pages of the same server by the same client and does nothing with them, for
-	// BareTime. Not with InProcess.
-	Bare     bool
-	BareTime time.Duration
+	Dirs      []string      `name:"dir" placeholder:"DIR" required:"" help:"Directory for the crawl's files, which are removed at the end. Repeat it for several disks."`
+	Transport string        `enum:"sockets,inproc" default:"sockets" help:"sockets: serve the web from another process, on addresses of 127/8. inproc: generate its pages in this process, without sockets, DNS or TLS, to run many URLs through the disk structures."`
+	Pages     int64         `type:"count" placeholder:"N" help:"End after N pages. Default without --urls: 300,000 (50,000 with --https), or 30,000 with --quick."`
+	URLs      int64         `name:"urls" type:"count" placeholder:"N" help:"End after N different URLs have been seen."`
+	Duration  time.Duration `placeholder:"DURATION" help:"Maximum duration. Default: 1h, or 12s with --quick."`
 
-	RAMBytes, DiskBytes int64
-	// DrumDiskBytes is D, the disk of links that wait for URLseen; 0: as the crawl plans it, or, with Growth, what makes some
-	// crawlPasses full passes in the run: with the plan's 10 GB a run of 10⁸ URLs has two, and no growth would be seen.
-	DrumDiskBytes int64
-	Connections   int
-	// KeepAlive is how long connections are kept for the next page of the same host; 0: a connection for each page.
-	KeepAlive time.Duration
-	// Store writes WARC files.
-	Store   bool
-	Repeats int
-	// Growth reports the tenths of the run, and checks the last against the second.
-	Growth bool
+	Hosts     int     `type:"count" placeholder:"N" help:"Number of hosts of the web, each with endless pages. Default: the seeds plus one per 25 pages, of which two fifths become known: about one per 60 pages, as in the paper's crawl."`
+	Seeds     int     `type:"count" placeholder:"N" default:"1000" help:"Number of hosts whose root pages are the seeds. Most links between hosts lead to them; one page in 50 makes another host known."`
+	PLDs      int     `name:"plds" type:"count" placeholder:"N" help:"Number of pay-level domains. Default: a third of the hosts."`
+	Addrs     int     `type:"count" placeholder:"N" default:"512" help:"Number of IP addresses that serve the hosts."`
+	PageBytes int     `type:"size" placeholder:"SIZE" default:"25kB" help:"Mean size of a page."`
+	Links     int     `type:"count" placeholder:"N" default:"59" help:"Links per page."`
+	New       float64 `placeholder:"N" default:"6.5" help:"Mean number of new links per page, at least 1.5."`
+	Gzip      bool    `help:"Compress pages with gzip, in parts, so the server needs no more CPU per page; the ratio is lower than usual."`
+	HTTPS     bool    `name:"https" help:"Use https for all URLs."`
+
+	KeepAlive     time.Duration `placeholder:"DURATION" default:"0s" help:"Keep connections open for this long for the next page of their host. 0: use a connection per page."`
+	RAMBytes      int64         `name:"ram" type:"size" placeholder:"SIZE" default:"1GiB" help:"RAM of the crawler, as crawl --ram."`
+	DiskBytes     int64         `name:"disk" type:"size" placeholder:"SIZE" default:"40GB" help:"Disk space of the crawler, as crawl --disk."`
+	DrumDiskBytes int64         `name:"drum-disk" type:"size" placeholder:"SIZE" help:"Disk space for links that wait for URLseen (D). Default: as for crawl; with --growth small enough for some 20 full passes."`
+	Connections   int           `type:"count" placeholder:"N" default:"256" help:"Maximum concurrent connections, of the crawl and of the bare loop."`
+	Store         *string       `enum:"warc,none" placeholder:"FORM" help:"warc: write WARC files. none: store no pages. Default: warc, or none with --transport inproc."`
+	NoBare        bool          `help:"Skip the bare loop, in which the crawler's client fetches pages of the same web from as many goroutines, for 5s, or 2s with --quick."`
+	Repeats       int           `name:"repeat" type:"count" placeholder:"N" default:"1" help:"Number of repetitions."`
+	Seed          uint64        `type:"count" placeholder:"N" default:"1" help:"Random seed of the web."`
+	Growth        bool          `help:"Report each tenth of the run, compare the last with the second, and RSS with --ram. On by default with --transport inproc."`
+	Quick         bool          `help:"End within 30 s."`
 
 	// Agent and UserAgent are sent; GCPercent is the garbage collector's setting, as command crawl has it.
-	Agent, UserAgent string
-	GCPercent        int
+	Agent     string `kong:"-"`
+	UserAgent string `kong:"-"`
+	GCPercent int    `kong:"-"`
 	// Names makes a crawl's resolver of a DNS cache.
-	Names func(*dnscache.Resolver) crawl.Resolver
+	Names func(*dnscache.Resolver) crawl.Resolver `kong:"-"`
 	// Profiles is a directory for the raw profiles of what is measured; "" for none.
-	Profiles string
+	Profiles string `kong:"-"`
 	// Command starts the process that serves the web: Serve of the same program.
-	Command []string
+	Command []string `kong:"-"`
+
+	// What follows from them: the web; whether its responses are made in this process, WARC files are written, and a loop that only
+	// fetches is measured too.
+	web                          simweb.FlatOptions
+	inProcess, store, fetchAlone bool
 }
 
-// Validate returns all faults joined.
-func (c *Options) Validate() error {
-	errs := []error{c.Web.Validate()}
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("bench: crawl: "+format, args...)) }
-	if len(c.Dirs) == 0 {
-		bad("no directory")
+// newHosts is the share of pages with a link to a host that need not be known yet.
+const newHosts = 0.02
+
+// derive fills in what follows from other options.
+func (c *Options) derive() {
+	measure.Default(&c.Duration, measure.Quick(c.Quick, 12*time.Second, time.Hour))
+	if c.Pages == 0 && c.URLs == 0 {
+		c.Pages = measure.Quick[int64](c.Quick, 30_000, measure.Quick[int64](c.HTTPS, 50_000, 300_000))
 	}
-	if c.Pages < 0 || c.URLs < 0 || c.Pages == 0 && c.URLs == 0 {
-		bad("neither a number of pages nor of URLs to crawl")
+	c.inProcess = c.Transport == "inproc"
+	c.fetchAlone, c.Growth = !c.NoBare && !c.inProcess, c.Growth || c.inProcess
+	if c.store = !c.inProcess; c.Store != nil {
+		c.store = *c.Store == "warc"
 	}
-	if c.Duration <= 0 || c.Bare && c.BareTime <= 0 {
-		bad("no time to measure in")
+	pages := float64(c.Pages)
+	if pages == 0 {
+		pages = float64(c.URLs) / max(1, c.New)
 	}
-	if c.Connections < 1 || c.Repeats < 1 || c.RAMBytes < 1 || c.DiskBytes < 1 {
-		bad("connections, repeats, RAM and disk must be 1 at least")
-	}
-	if c.KeepAlive < 0 {
-		bad("a negative time to keep connections")
-	}
-	if c.InProcess && (c.Web.HTTPS || c.Web.Gzip) {
-		bad("without sockets there is neither TLS nor gzip")
-	}
-	return errors.Join(errs...)
+	measure.Default(&c.Hosts, c.Seeds+int(pages/25))
+	measure.Default(&c.PLDs, max(1, c.Hosts/3))
+	c.web = simweb.FlatOptions{Seed: c.Seed, Hosts: c.Hosts, Roots: min(c.Hosts, c.Seeds), NewHosts: newHosts, PLDs: c.PLDs,
+		Addrs: c.Addrs, PageBytes: c.PageBytes, Links: c.Links, New: c.New, HTTPS: c.HTTPS, Gzip: c.Gzip}
+}
+
+// Complete fills in defaults and returns all faults joined.
+func (c *Options) Complete() error {
+	c.derive()
+	need, faults := measure.Faults("crawl")
+	need(len(c.Dirs) > 0, "no directory")
+	need(c.Pages >= 0 && c.URLs >= 0, "a negative number of pages or URLs to crawl")
+	need(c.Duration > 0, "no time to measure in")
+	need(c.Connections >= 1 && c.Repeats >= 1 && c.RAMBytes >= 1 && c.DiskBytes >= 1, "connections, repeats, RAM and disk must be 1 at least")
+	need(c.KeepAlive >= 0, "a negative time to keep connections")
+	need(!c.inProcess || !c.HTTPS && !c.Gzip, "without sockets there is neither TLS nor gzip")
+	return errors.Join(c.web.Validate(), faults())
+}
+
+// bareTime is how long the bare loop is measured.
+func (c *Options) bareTime() time.Duration {
+	return measure.Quick(c.Quick, 2*time.Second, 5*time.Second)
 }
 
 // expect is how many pages and URLs the run comes to, as far as that can be told.
 func (c *Options) expect() (pages, urls float64) {
 	pages, urls = float64(c.Pages), float64(c.URLs)
 	if pages == 0 {
-		pages = urls / c.Web.New
+		pages = urls / c.web.New
 	}
-	return pages, max(urls, pages*c.Web.New)
+	return pages, max(urls, pages*c.web.New)
 }
 
 // crawlPasses is how many full passes of URLseen a run has that shows growth, crawlLinkBytes what a waiting link takes: three
@@ -94,7 +121,7 @@ const (
 	crawlLeastDisk = 32 << 20
 )
 
-// drumDisk is D.
+// drumDisk is D: with the plan's 10 GB a run of 10⁸ URLs has two full passes, and no growth would be seen.
 func (c *Options) drumDisk() int64 {
 	if c.DrumDiskBytes > 0 || !c.Growth {
 		return c.DrumDiskBytes
@@ -116,8 +143,8 @@ const (
 func (c *Options) room() error {
 	pages, urls := c.expect()
 	need := urls * crawlURLBytes
-	if c.Store {
-		need += pages * (crawlPageBytes + crawlStoredShare*float64(c.Web.PageBytes))
+	if c.store {
+		need += pages * (crawlPageBytes + crawlStoredShare*float64(c.web.PageBytes))
 	}
 	for _, dir := range c.Dirs {
 		free, _, err := disk.OS().Space(dir)
@@ -132,9 +159,9 @@ func (c *Options) room() error {
 	return nil
 }
 
-// Run measures.
-func Run(ctx context.Context, c Options, progress func(string)) (*report.Report, error) {
-	if err := c.Validate(); err != nil {
+// Measure measures each repeat against a server of its own.
+func (c Options) Measure(ctx context.Context, progress func(what string)) (*report.Report, error) {
+	if err := c.Complete(); err != nil {
 		return nil, err
 	}
 	if err := c.room(); err != nil {
@@ -159,10 +186,10 @@ type crawlBench struct {
 
 // once measures one repeat: the bare loop, then the crawl, against one server.
 func (b *crawlBench) once(ctx context.Context, n int) (err error) {
-	if b.flat, err = simweb.NewFlat(b.Web); err != nil {
+	if b.flat, err = simweb.NewFlat(b.web); err != nil {
 		return err
 	}
-	if b.InProcess {
+	if b.inProcess {
 		t, err := newInProcess(b.flat, b.fetchOptions())
 		if err != nil {
 			return err
@@ -173,7 +200,7 @@ func (b *crawlBench) once(ctx context.Context, n int) (err error) {
 		}
 		return errors.Join(err, t.close())
 	}
-	server, err := startCrawlServer(ctx, b.Command, &b.Web)
+	server, err := startCrawlServer(ctx, b.Command, &b.web)
 	if err != nil {
 		return err
 	}
@@ -182,7 +209,7 @@ func (b *crawlBench) once(ctx context.Context, n int) (err error) {
 	if err != nil {
 		return err
 	}
-	if b.Bare {
+	if b.fetchAlone {
 		run, err := b.bareLoop(ctx, n, client, server)
 		if err != nil {
 			return err

@@ -21,7 +21,6 @@ import (
 
 	"drumbeat/bench/benchtest"
 	"drumbeat/crawl"
-	"drumbeat/internal/simweb"
 )
 
 // functionNames are the functions of a package as a profile names them.
@@ -178,16 +177,16 @@ var crawlSeed = flag.Uint64("crawl-seed", 1, "seed of the web of the test of ben
 
 func smallCrawl(t *testing.T) Options {
 	return Options{
-		Dirs: []string{t.TempDir()}, Pages: 3000, Duration: time.Minute, InProcess: true, RAMBytes: 128 << 20, DiskBytes: 4 << 30,
-		Web: simweb.FlatOptions{Seed: *crawlSeed, Hosts: 400, Roots: 200, NewHosts: 0.02, PLDs: 130, Addrs: 100, PageBytes: 12_000,
-			Links: 59, New: 6.5}, Connections: 64, Repeats: 1, Growth: true, Agent: "drumbeat", UserAgent: "drumbeat/test", GCPercent: 100,
+		Dirs: []string{t.TempDir()}, Transport: "inproc", Pages: 3000, Duration: time.Minute, RAMBytes: 128 << 20, DiskBytes: 4 << 30,
+		Seed: *crawlSeed, Hosts: 400, Seeds: 200, PLDs: 130, Addrs: 100, PageBytes: 12_000, Links: 59, New: 6.5,
+		Connections: 64, Repeats: 1, Agent: "drumbeat", UserAgent: "drumbeat/test", GCPercent: 100,
 	}
 }
 
 // TestCrawlInProcess: a crawl without sockets comes to its pages, obeys, and leaves nothing behind.
 func TestCrawlInProcess(t *testing.T) {
 	c := smallCrawl(t)
-	r, err := Run(context.Background(), c, logTo(t))
+	r, err := c.Measure(context.Background(), logTo(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,17 +203,17 @@ func TestCrawlRefuses(t *testing.T) {
 		want   string
 	}{
 		{func(c *Options) { c.Dirs = nil }, "no directory"},
-		{func(c *Options) { c.Pages = 0 }, "neither a number of pages"},
-		{func(c *Options) { c.Duration = 0 }, "no time"},
+		{func(c *Options) { c.Pages = -1 }, "negative number of pages"},
+		{func(c *Options) { c.Duration = -1 }, "no time"},
 		{func(c *Options) { c.Connections = 0 }, "1 at least"},
-		{func(c *Options) { c.Web.HTTPS = true }, "without sockets"},
-		{func(c *Options) { c.Web.New = 1 }, "new links"},
+		{func(c *Options) { c.HTTPS = true }, "without sockets"},
+		{func(c *Options) { c.New = 1 }, "new links"},
 		{func(c *Options) { c.URLs = 1e15 }, "free"},
 		{func(c *Options) { c.RAMBytes = 1 << 20 }, "too little"},
 	} {
 		o := smallCrawl(t)
 		c.change(&o)
-		if _, err := Run(context.Background(), o, logTo(t)); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := o.Measure(context.Background(), logTo(t)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want %q", err, c.want)
 		}
 		benchtest.Empty(t, o.Dirs...)
@@ -227,7 +226,7 @@ func TestCrawlStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c.Pages = 1e6
 	told := false
-	_, err := Run(ctx, c, func(what string) {
+	_, err := c.Measure(ctx, func(what string) {
 		if strings.Contains(what, "pages/s") {
 			told = true
 			cancel()

@@ -37,18 +37,18 @@ func (b *crawlBench) report() *report.Report {
 }
 
 func (b *crawlBench) settings(r *report.Report) {
-	w := &b.Web
+	w := &b.web
 	r.Set("web", "%d hosts, %d PLDs, %d addresses; pages of %d bytes, %d links, %v new; gzip %v, https %v, seed %d", w.Hosts, w.PLDs,
 		w.Addrs, w.PageBytes, w.Links, w.New, w.Gzip, w.HTTPS, w.Seed)
 	how := "sockets, the web in another process, one page a connection"
 	if b.KeepAlive > 0 {
 		how = fmt.Sprintf("sockets, the web in another process, connections kept up to %v", b.KeepAlive)
 	}
-	if b.InProcess {
+	if b.inProcess {
 		how = "none: responses are made in this process"
 	}
 	r.Set("transport", "%s", how)
-	r.Set("crawl", "%d connections, RAM %s, WARC %v, robots obeyed, no delays", b.Connections, report.DecimalBytes(float64(b.RAMBytes)), b.Store)
+	r.Set("crawl", "%d connections, RAM %s, WARC %v, robots obeyed, no delays", b.Connections, report.DecimalBytes(float64(b.RAMBytes)), b.store)
 	if d := b.drumDisk(); d > 0 {
 		r.Set("drum-disk", "%s for links that wait for URLseen", report.DecimalBytes(float64(d)))
 	}
@@ -60,10 +60,10 @@ func (b *crawlBench) settings(r *report.Report) {
 // lineName is the benchmark's name of a run.
 func (b *crawlBench) lineName(run *Result) string {
 	scheme, transport := "http", "sockets"
-	if b.Web.HTTPS {
+	if b.web.HTTPS {
 		scheme = "https"
 	}
-	if b.InProcess {
+	if b.inProcess {
 		transport = "inproc"
 	}
 	return fmt.Sprintf("BenchmarkCrawl/form=%s/scheme=%s/transport=%s", run.Form, scheme, transport)
@@ -77,7 +77,7 @@ func (b *crawlBench) metrics(run *Result) []report.Metric {
 		{Value: float64(run.BytesBody) / 1e6 / run.Wall.Seconds(), Unit: "MB/s"},
 		{Value: run.perPage(run.CPU), Unit: "cpu-us/page"},
 	}
-	if !b.InProcess {
+	if !b.inProcess {
 		list = append(list, report.Metric{Value: run.serverPerPage(), Unit: "server-us/page"})
 	}
 	if run.Form == "crawl" {
@@ -106,7 +106,7 @@ func (b *crawlBench) rateTable() report.Table {
 		row := []string{runs[0].Form, number(func(r *Result) float64 { return float64(r.Pages) }), number((*Result).rate),
 			number(func(r *Result) float64 { return float64(r.BytesBody) / 1e6 / r.Wall.Seconds() }),
 			number(func(r *Result) float64 { return r.perPage(r.CPU) }), number((*Result).serverPerPage)}
-		if b.InProcess {
+		if b.inProcess {
 			row[5] = ""
 		}
 		if runs[0].Form == "crawl" {
@@ -118,7 +118,7 @@ func (b *crawlBench) rateTable() report.Table {
 		t.Add(row...)
 	}
 	for _, runs := range [][]*Result{b.bare, b.whole} {
-		if len(runs) > 0 && (b.Web.HTTPS || b.KeepAlive > 0) {
+		if len(runs) > 0 && (b.web.HTTPS || b.KeepAlive > 0) {
 			c := runs[len(runs)-1].Wires
 			t.Notes = append(t.Notes, fmt.Sprintf("%s: %d full handshakes, %d resumed sessions, %d exchanges on kept connections.", runs[0].Form,
 				c.Handshakes, c.Resumed, c.Kept))
@@ -199,8 +199,8 @@ func (x *crawlTenth) rate() float64 { return float64(x.Pages) / max(1e-9, x.Wall
 func (b *crawlBench) checks() (list []report.Check) {
 	cpu := median(b.whole, func(r *Result) float64 { return r.perPage(r.CPU) })
 	switch {
-	case b.InProcess:
-	case b.Web.HTTPS:
+	case b.inProcess:
+	case b.web.HTTPS:
 		way := "one page a connection"
 		if b.KeepAlive > 0 {
 			way = "kept connections"

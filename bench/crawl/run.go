@@ -235,7 +235,7 @@ func (b *crawlBench) options(t transport) (opt *crawl.Options, remove func() err
 		FS: disk.OS(), Dirs: dirs, SeedLines: b.flat.Seeds(), Agent: b.Agent, Contact: "bench@example.org",
 		UserAgent: b.UserAgent, Resolver: t, Fetcher: t, RAMBytes: b.RAMBytes, DiskBytes: b.DiskBytes, DrumDiskBytes: b.drumDisk(), Connections: b.Connections,
 		Retries:  3,
-		MaxDepth: crawl.Unlimited, Store: b.Store, KeepAlive: b.KeepAlive,
+		MaxDepth: crawl.Unlimited, Store: b.store, KeepAlive: b.KeepAlive,
 	}
 	opt.AllowedAddr, opt.AllowedPort = t.AllowedAddr, t.AllowedPort
 	return opt, remove, nil

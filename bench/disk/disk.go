@@ -14,36 +14,25 @@ import (
 	"drumbeat/drum"
 )
 
-// Options are what Run measures. Options are a value.
+// Options are what Measure measures, and flags of command bench. Zero means the default.
 type Options struct {
-	// FS holds the directories; nil is that of the system. O_DIRECT and fio are tried with the latter alone.
-	FS disk.FS
-	// Dirs are existing directories, one per disk as a rule.
-	Dirs []string
-	// Bytes is what one measurement moves in a directory, at most; 1.5 times as much lies there meanwhile, twice
-	// as much with Fio. 0: 1 GiB.
-	Bytes int64
-	// Chunks are the sizes of single reads and writes of one file in bytes, multiples of 4 KiB (the paper's Δ).
-	// Empty: 64 KiB to 32 MiB.
-	Chunks []int
-	// Streams are numbers of files that are written in turns, as bucket files are (k), and Blocks the sizes of
-	// such writes (M). Empty: 64 and 512; 64 and 256 KiB.
-	Streams []int
-	Blocks  []int
-	// Repeats is how often all is measured. 0: 3.
-	Repeats int
-	// Budget is the time that everything together should take: Bytes shrinks to what a short probe says
-	// fits in, and a measurement ends early when it takes more than its share. 0: no limit.
-	Budget time.Duration
-	// Fio is the path of the program fio, which then does every measurement beside us, in turns. "": none.
-	Fio string
+	Dirs    []string      `name:"dir" placeholder:"DIR" required:"" help:"Directory to measure. Repeat it for several disks: each is measured alone, then all together."`
+	Bytes   int64         `name:"size" type:"size" placeholder:"SIZE" help:"Bytes that a measurement moves in a directory. Disk space: 1.5 times as much. Default: 1GiB, or 128MiB with --quick."`
+	Chunks  []int         `name:"chunk" type:"size" placeholder:"SIZE" help:"Size of one read or write of one file, a multiple of 4KiB (delta). Repeatable. Default: 64KiB, 256KiB, 1MiB, 4MiB, 32MiB; with --quick 64KiB, 1MiB, 8MiB."`
+	Streams []int         `name:"stream" type:"count" placeholder:"N" help:"Number of files written alternately, like the buckets of a pass (k). Repeatable. Default: 64, 512; with --quick 64."`
+	Blocks  []int         `name:"block" type:"size" placeholder:"SIZE" help:"Size of these writes, a multiple of 4KiB (M). Repeatable. Default: 64KiB, 256KiB; with --quick 256KiB."`
+	Repeats int           `name:"repeat" type:"count" placeholder:"N" help:"Number of repetitions. Default: 3, or 1 with --quick."`
+	Budget  time.Duration `name:"time" placeholder:"DURATION" help:"Approximate duration of all measurements; sizes are reduced to fit. Default: 10m, or 24s with --quick."`
+	Quick   bool          `help:"End within 30 s."`
 
-	// Alpha, URLBytes, LinksPerPage and Share turn a bandwidth into pages/s by Theorem 3; Share is that of
-	// the disks' time that is left to URLseen. All must be above 0.
-	Alpha, URLBytes, LinksPerPage, Share float64
+	Alpha        float64 `type:"fraction" placeholder:"N" default:"3.33" help:"How often the text of all links is written and read (alpha). 3.33 is DRUM's value in the paper's Table III for 80 billion pages."`
+	Share        float64 `type:"fraction" placeholder:"SHARE" default:"0.15" help:"Share of the disks' time for URLseen, as in the paper."`
+	URLBytes     float64 `name:"url-bytes" type:"size" placeholder:"SIZE" default:"110B" help:"Size of a URL's text (b)."`
+	LinksPerPage float64 `type:"fraction" placeholder:"N" default:"59" help:"Links per page (l)."`
 
-	// Progress is called before each measurement, with what comes. May be nil.
-	Progress func(what string)
+	// FS holds the directories; nil is that of the system. O_DIRECT is tried with the latter alone.
+	FS       disk.FS `kong:"-"`
+	progress func(what string)
 }
 
 // The kinds of access, as a pass has them.
@@ -68,10 +57,9 @@ type way struct {
 // speed is what was measured of one way in a group of directories.
 type speed struct {
 	way
-	// group is the number of the directory, or "all"; fio says that fio did it.
+	// group is the number of the directory, or "all".
 	group string
-	fio   bool
-	// bytes, spans and cpu are those of every repeat; cpu is the time of this process, 0 for fio.
+	// bytes, spans and cpu are those of every repeat; cpu is the time of this process.
 	bytes []int64
 	spans []time.Duration
 	cpu   []time.Duration
@@ -99,78 +87,39 @@ type diskRun struct {
 	bytes int64
 }
 
-// Validate returns all faults, joined.
-func (d Options) Validate() error { return d.complete() }
-
-// The defaults. The paper's M is 256 KiB, its Δ 32 MiB.
-var (
-	diskChunks  = [...]int{64 << 10, 256 << 10, 1 << 20, 4 << 20, 32 << 20}
-	diskStreams = [...]int{64, 512}
-	diskBlocks  = [...]int{64 << 10, 256 << 10}
-)
-
-// complete fills in defaults and returns all faults, joined.
-func (d *Options) complete() error {
+// Complete fills in defaults and returns all faults, joined. The paper's M is 256 KiB, its Δ 32 MiB.
+func (d *Options) Complete() error {
 	if d.FS == nil {
 		d.FS = disk.OS()
 	}
-	if d.Bytes == 0 {
-		d.Bytes = 1 << 30
-	}
-	if len(d.Chunks) == 0 {
-		d.Chunks = diskChunks[:]
-	}
-	if len(d.Streams) == 0 {
-		d.Streams = diskStreams[:]
-	}
-	if len(d.Blocks) == 0 {
-		d.Blocks = diskBlocks[:]
-	}
-	if d.Repeats == 0 {
-		d.Repeats = 3
-	}
-	if d.Progress == nil {
-		d.Progress = func(string) {}
-	}
-	var faults []error
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf("bench: disk: "+format, args...)) }
-	if len(d.Dirs) == 0 {
-		fault("no directory")
-	}
+	measure.Default(&d.Bytes, measure.Quick[int64](d.Quick, 128<<20, 1<<30))
+	measure.Default(&d.Repeats, measure.Quick(d.Quick, 1, 3))
+	measure.Default(&d.Budget, measure.Quick(d.Quick, 24*time.Second, 10*time.Minute)) // the former leaves room for what takes more than its share
+	measure.DefaultList(&d.Chunks, measure.Quick(d.Quick, []int{64 << 10, 1 << 20, 8 << 20}, []int{64 << 10, 256 << 10, 1 << 20, 4 << 20, 32 << 20}))
+	measure.DefaultList(&d.Streams, measure.Quick(d.Quick, []int{64}, []int{64, 512}))
+	measure.DefaultList(&d.Blocks, measure.Quick(d.Quick, []int{256 << 10}, []int{64 << 10, 256 << 10}))
+	need, faults := measure.Faults("disk")
+	need(len(d.Dirs) > 0, "no directory")
 	for i, dir := range d.Dirs {
-		if slices.Contains(d.Dirs[:i], dir) {
-			fault("directory %s is given twice", dir)
-		}
+		need(!slices.Contains(d.Dirs[:i], dir), "directory %s is given twice", dir)
 	}
 	for _, c := range slices.Concat(d.Chunks, d.Blocks) {
-		if c <= 0 || c%align != 0 || c > maxChunk {
-			fault("chunk of %d bytes: want a multiple of %d up to %d", c, align, maxChunk)
-		} else if 2*int64(c) > d.Bytes {
-			fault("chunk of %d bytes: at most half of the %d bytes that are moved", c, d.Bytes)
-		}
+		need(c > 0 && c%align == 0 && c <= maxChunk, "chunk of %d bytes: want a multiple of %d up to %d", c, align, maxChunk)
+		need(2*int64(c) <= d.Bytes, "chunk of %d bytes: at most half of the %d bytes that are moved", c, d.Bytes)
 	}
 	for _, k := range d.Streams {
-		if k < 2 || k > maxStreams {
-			fault("%d streams: want 2 to %d", k, maxStreams)
-		}
+		need(k >= 2 && k <= maxStreams, "%d streams: want 2 to %d", k, maxStreams)
 	}
-	if d.Bytes < 0 || d.Repeats < 0 || d.Budget < 0 {
-		fault("bytes, repeats and budget must not be negative: %d, %d, %v", d.Bytes, d.Repeats, d.Budget)
-	}
-	if d.Fio != "" && !disk.IsOS(d.FS) {
-		fault("fio knows the system's files alone")
-	}
-	if d.Alpha <= 0 || d.URLBytes <= 0 || d.LinksPerPage <= 0 || d.Share <= 0 || d.Share > 1 {
-		fault("alpha, URL bytes, links per page and share must be above 0, share at most 1: %v, %v, %v, %v",
-			d.Alpha, d.URLBytes, d.LinksPerPage, d.Share)
-	}
-	return errors.Join(faults...)
+	need(d.Bytes >= 0 && d.Repeats >= 0 && d.Budget >= 0, "bytes, repeats and budget must not be negative: %d, %d, %v", d.Bytes, d.Repeats, d.Budget)
+	need(d.Alpha > 0 && d.URLBytes > 0 && d.LinksPerPage > 0 && d.Share > 0 && d.Share <= 1,
+		"alpha, URL bytes, links per page and share must be above 0, share at most 1: %v, %v, %v, %v", d.Alpha, d.URLBytes, d.LinksPerPage, d.Share)
+	return faults()
 }
 
 const (
 	// maxChunk bounds a chunk, two of which are in RAM for each directory.
 	maxChunk = 1 << 28
-	// maxStreams bounds the files of a measurement: fio holds all of them open, and has 1,024 descriptors as a rule.
+	// maxStreams bounds the files of a measurement.
 	maxStreams = 960
 )
 
@@ -204,12 +153,13 @@ func (d *Options) ways(direct bool) (list []way) {
 	return list
 }
 
-// Run measures. It checks ctx between chunks. Nothing of it is left on disk when it returns; an error
-// of removing is joined to what it returns.
-func Run(ctx context.Context, d Options) (*report.Report, error) {
-	if err := d.complete(); err != nil {
+// Measure checks ctx between chunks and calls progress before each measurement. Nothing of it is left on disk when it returns; an
+// error of removing is joined to what it returns.
+func (d Options) Measure(ctx context.Context, progress func(what string)) (*report.Report, error) {
+	if err := d.Complete(); err != nil {
 		return nil, err
 	}
+	d.progress = progress
 	r := &diskRun{opt: d, bytes: d.Bytes}
 	out := report.New("disk", "sequential I/O of the directories")
 	targets, err := r.openTargets()
@@ -227,6 +177,9 @@ func Run(ctx context.Context, d Options) (*report.Report, error) {
 	}
 	if len(targets) > 1 {
 		groups = append(groups, group{"all", targets})
+	}
+	if err := r.room(targets); err != nil {
+		return nil, err
 	}
 	if err := r.probe(ctx, targets, groups); err != nil {
 		return nil, err
@@ -248,24 +201,12 @@ func (r *diskRun) units(groups []group) (n int) {
 	for _, g := range groups {
 		n += len(g.targets) * len(r.opt.ways(g.direct()))
 	}
-	if r.opt.Fio != "" {
-		n *= 2
-	}
 	return n * r.opt.Repeats
 }
 
-// left is the part of the budget in which bytes are moved.
-func (r *diskRun) left(groups []group) time.Duration {
-	left := r.opt.Budget
-	if r.opt.Fio != "" {
-		left -= time.Duration(r.units(groups)/2) * fioStart
-	}
-	return max(left, r.opt.Budget/10)
-}
-
-// limit is the longest time of one measurement; 0 is none.
+// limit is the longest time of one measurement.
 func (r *diskRun) limit(groups []group) time.Duration {
-	return r.left(groups) / time.Duration(r.units(groups))
+	return r.opt.Budget / time.Duration(r.units(groups))
 }
 
 // measureGroup makes one repeat of all measurements of a group.
@@ -282,44 +223,26 @@ func (r *diskRun) measureGroup(ctx context.Context, g group, repeat int, limit t
 			if err := g.remove(); err != nil {
 				return err
 			}
-			r.opt.Progress(fmt.Sprintf("repeat %d of %d, directory %s, %d of %d: %v",
+			r.opt.progress(fmt.Sprintf("repeat %d of %d, directory %s, %d of %d: %v",
 				repeat+1, r.opt.Repeats, g.name, i+1, len(ways), w))
 		}
 		s := setting{way: w, bytes: r.bytes, limit: limit}
-		turns := []bool{false, true}
-		if r.opt.Fio == "" {
-			turns = turns[:1]
-		} else if repeat%2 == 1 {
-			slices.Reverse(turns)
-		}
-		for _, fio := range turns {
-			if err := r.measure(ctx, g, s, fio); err != nil {
-				return err
-			}
+		if err := r.measure(ctx, g, s); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// measure makes one measurement of a group, by this process or by fio.
-func (r *diskRun) measure(ctx context.Context, g group, s setting, fio bool) error {
-	v := r.speed(s.way, g.name, fio)
+// measure makes one measurement of a group.
+func (r *diskRun) measure(ctx context.Context, g group, s setting) error {
+	v := r.speed(s.way, g.name)
 	before := measure.CPUTime()
-	var n int64
-	var span time.Duration
-	var err error
-	if fio {
-		n, span, err = g.runFio(ctx, r.opt.Fio, s)
-	} else {
-		n, span, err = g.startAll(ctx, s)
-	}
+	n, span, err := g.startAll(ctx, s)
 	if err != nil {
 		return err
 	}
-	v.bytes, v.spans = append(v.bytes, n), append(v.spans, span)
-	if !fio {
-		v.cpu = append(v.cpu, measure.CPUTime()-before)
-	}
+	v.bytes, v.spans, v.cpu = append(v.bytes, n), append(v.spans, span), append(v.cpu, measure.CPUTime()-before)
 	return nil
 }
 
@@ -331,18 +254,18 @@ func (r *diskRun) note(text string) {
 }
 
 // find returns the entry of a kind of access, or an empty one.
-func (r *diskRun) find(w way, group string, fio bool) *speed {
+func (r *diskRun) find(w way, group string) *speed {
 	for _, s := range r.speeds {
-		if s.way == w && s.group == group && s.fio == fio {
+		if s.way == w && s.group == group {
 			return s
 		}
 	}
-	return &speed{way: w, group: group, fio: fio}
+	return &speed{way: w, group: group}
 }
 
 // speed finds or makes the entry of a kind of access.
-func (r *diskRun) speed(w way, group string, fio bool) *speed {
-	s := r.find(w, group, fio)
+func (r *diskRun) speed(w way, group string) *speed {
+	s := r.find(w, group)
 	if s.spans == nil {
 		r.speeds = append(r.speeds, s)
 	}

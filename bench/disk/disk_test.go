@@ -4,10 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"maps"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -40,7 +37,7 @@ func empty(t *testing.T, f disk.FS, dirs ...string) {
 func TestDisk(t *testing.T) {
 	dirs := []string{t.TempDir(), t.TempDir()}
 	d := small(dirs...)
-	r, err := Run(t.Context(), d)
+	r, err := d.Measure(t.Context(), func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,60 +84,6 @@ func TestDisk(t *testing.T) {
 	}
 }
 
-// TestDiskFio: fio measures the same, pair by pair, and leaves nothing.
-func TestDiskFio(t *testing.T) {
-	program, err := exec.LookPath("fio")
-	if err != nil {
-		t.Skip("no fio here")
-	}
-	dir := filepath.Join(t.TempDir(), "with:colon")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	d := small(dir)
-	d.Fio, d.Repeats, d.Chunks, d.Blocks = program, 1, []int{256 << 10}, []int{64 << 10}
-	d.Bytes = 16 << 20 // fio's clock has milliseconds
-	r, err := Run(t.Context(), d)
-	if err != nil {
-		t.Fatal(err)
-	}
-	empty(t, disk.OS(), dir)
-	ours, theirs := map[string]int64{}, map[string]int64{}
-	for _, l := range r.Lines {
-		if name, ok := strings.CutPrefix(l.Name, "BenchmarkFio"); ok {
-			theirs[name] = l.N
-		} else {
-			ours[strings.TrimPrefix(l.Name, "BenchmarkDisk")] = l.N
-		}
-	}
-	if len(ours) == 0 || !maps.Equal(ours, theirs) {
-		t.Errorf("ours made %v, fio %v", ours, theirs)
-	}
-	if len(r.Checks) == 0 || len(r.Tables) != 3 || len(r.Tables[2].Rows) != len(ours) {
-		t.Errorf("got checks %v and tables %v", r.Checks, r.Tables)
-	}
-	d.Fio = "/bin/false"
-	if _, err := Run(t.Context(), d); err == nil || !strings.Contains(err.Error(), "/bin/false: exit status 1") {
-		t.Errorf("got %v, want the program's failure", err)
-	}
-	empty(t, disk.OS(), dir)
-}
-
-// TestFioResult: what fio says, and what it may not.
-func TestFioResult(t *testing.T) {
-	const good = `note
-{"jobs": [{"error": 0, "read": {"io_bytes": 100, "runtime": 5}, "write": {"io_bytes": 0, "runtime": 0}},
- {"error": 0, "write": {"io_bytes": 7, "runtime": 9}}]}`
-	if n, span, err := fioResult([]byte(good)); n != 107 || span != 9*time.Millisecond || err != nil {
-		t.Errorf("got %d, %v, %v", n, span, err)
-	}
-	for _, bad := range []string{"", "{", `{"jobs": []}`, strings.Replace(good, `"error": 0`, `"error": 5`, 1)} {
-		if _, _, err := fioResult([]byte(bad)); err == nil {
-			t.Errorf("%q: accepted", bad)
-		}
-	}
-}
-
 // TestDiskMem: other file systems are measured without O_DIRECT.
 func TestDiskMem(t *testing.T) {
 	m := memfs.New(1)
@@ -149,7 +92,7 @@ func TestDiskMem(t *testing.T) {
 	}
 	d := small("/d")
 	d.FS = m
-	r, err := Run(t.Context(), d)
+	r, err := d.Measure(t.Context(), func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,13 +115,13 @@ func TestDiskFull(t *testing.T) {
 		}
 		return nil
 	})
-	if _, err := Run(t.Context(), d); !errors.Is(err, syscall.ENOSPC) {
+	if _, err := d.Measure(t.Context(), func(string) {}); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("got %v, want ENOSPC", err)
 	}
 	empty(t, m, "/d")
 	d.FS = m
 	m.SetCapacity(1 << 10)
-	if _, err := Run(t.Context(), d); err == nil || !strings.Contains(err.Error(), "bytes free") {
+	if _, err := d.Measure(t.Context(), func(string) {}); err == nil || !strings.Contains(err.Error(), "bytes free") {
 		t.Errorf("got %v, want no room", err)
 	}
 }
@@ -189,12 +132,12 @@ func TestDiskCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	d := small(dir)
 	calls := 0
-	d.Progress = func(string) {
+	progress := func(string) {
 		if calls++; calls == 3 {
 			cancel()
 		}
 	}
-	if _, err := Run(ctx, d); !errors.Is(err, context.Canceled) {
+	if _, err := d.Measure(ctx, progress); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want context.Canceled", err)
 	}
 	empty(t, disk.OS(), dir)
@@ -204,7 +147,7 @@ func TestDiskCancelled(t *testing.T) {
 func TestDiskBudget(t *testing.T) {
 	d := small(t.TempDir())
 	d.Bytes, d.Repeats, d.Budget = 64<<20, 1, time.Millisecond
-	r, err := Run(t.Context(), d)
+	r, err := d.Measure(t.Context(), func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +166,7 @@ func TestDiskRejects(t *testing.T) {
 	} {
 		d := small(dir)
 		change(&d)
-		if _, err := Run(t.Context(), d); err == nil {
+		if _, err := d.Measure(t.Context(), func(string) {}); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}

@@ -2,8 +2,7 @@
 //
 // One file is written and read in sequence by chunks of several sizes, and read while another is written; k files are written in
 // turns, a block each, and read one after the other; through the page cache and past it (O_DIRECT); with and without space reserved
-// before; each directory alone and all of them at once. With Options.Fio the program fio does each measurement too, right after ours
-// or before it, and the ratio of each pair is checked. Rate is W alone, in some seconds; a Probe measures disks beside something else.
+// before; each directory alone and all of them at once. Rate is W alone, in some seconds; a Probe measures disks beside something else.
 //
 // # Departures from the paper
 //
@@ -14,9 +13,8 @@
 //
 // # Contract
 //
-// Options.Bytes bounds what one measurement moves in a directory, and 1.5 times as much lies there at most, or
-// twice as much with fio. Options.Budget bounds the time, but for the start of fio.
-// Files have names that nobody else has and are removed before Run returns, also after an error and
+// Options.Bytes bounds what one measurement moves in a directory, and 1.5 times as much lies there at most.
+// Options.Budget bounds the time. Files have names that nobody else has and are removed before Measure returns, also after an error and
 // after a cancelled context; a killed process leaves files named drumbeat-bench-*. Speeds include the sync
 // at the end. What is read through the page cache has been thrown out of it before; every block of 4 KiB is
 // unlike all others, and when read is checked for being the one that was written there. The caches of a
@@ -25,6 +23,6 @@
 //
 // # Concurrency and memory
 //
-// Run owns one goroutine for each directory of the group it measures, two while it reads and writes at once, and a process of fio where
-// that is asked for; it waits for all. Two chunks for each directory lie outside of the Go heap.
+// Measure owns one goroutine for each directory of the group it measures, two while it reads and writes at once, and waits for all.
+// Two chunks for each directory lie outside of the Go heap.
 package disk

@@ -19,7 +19,7 @@ const (
 func Rate(ctx context.Context, dirs []string) (w float64, err error) {
 	d := Options{Dirs: distinct(dirs), Bytes: diskRateBytes, Chunks: []int{probeChunk}, Streams: []int{2}, Blocks: []int{probeChunk},
 		Alpha: 1, URLBytes: 1, LinksPerPage: 1, Share: 1}
-	if err := d.complete(); err != nil {
+	if err := d.Complete(); err != nil {
 		return 0, err
 	}
 	r := &diskRun{opt: d, bytes: d.Bytes}
@@ -34,7 +34,7 @@ func Rate(ctx context.Context, dirs []string) (w float64, err error) {
 			t.free()
 		}
 	}()
-	if err := r.probe(ctx, targets, []group{all}); err != nil { // room
+	if err := r.room(targets); err != nil {
 		return 0, err
 	}
 	for _, op := range []string{opWrite, opRead} {

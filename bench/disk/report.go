@@ -17,10 +17,6 @@ func (r *diskRun) fill(out *report.Report) {
 	out.Set("repeats", "%d", d.Repeats)
 	r.lines(out)
 	out.Tables = append(out.Tables, r.oneFile(), r.manyFiles())
-	if d.Fio != "" {
-		table, checks := r.beside()
-		out.Tables, out.Checks = append(out.Tables, table), checks
-	}
 	for _, g := range r.groups() {
 		for _, many := range []bool{false, true} {
 			if f := r.figure(g, many); f.Series != nil {
@@ -34,20 +30,12 @@ func (r *diskRun) fill(out *report.Report) {
 // lines has one line for each measurement: an operation is one chunk.
 func (r *diskRun) lines(out *report.Report) {
 	for _, s := range r.speeds {
-		name := "BenchmarkDisk/"
-		if s.fio {
-			name = "BenchmarkFio/"
-		}
 		for i, span := range s.spans {
 			n := s.bytes[i] / int64(s.chunk)
-			metrics := []report.Metric{
-				{Value: float64(span.Nanoseconds()) / float64(n), Unit: "ns/op"},
-				{Value: float64(s.bytes[i]) / span.Seconds() / 1e6, Unit: "MB/s"},
-			}
-			if !s.fio {
-				metrics = append(metrics, report.Metric{Value: s.cpu[i].Seconds() * 1e12 / float64(s.bytes[i]), Unit: "cpu-ms/GB"})
-			}
-			out.Add(name+s.way.String()+"/dir="+s.group, n, metrics...)
+			out.Add("BenchmarkDisk/"+s.way.String()+"/dir="+s.group, n,
+				report.Metric{Value: float64(span.Nanoseconds()) / float64(n), Unit: "ns/op"},
+				report.Metric{Value: float64(s.bytes[i]) / span.Seconds() / 1e6, Unit: "MB/s"},
+				report.Metric{Value: s.cpu[i].Seconds() * 1e12 / float64(s.bytes[i]), Unit: "cpu-ms/GB"})
 		}
 	}
 }
@@ -70,7 +58,7 @@ func (w way) with(op string) way {
 
 // bandwidth is W of a way: the mean of the write and the read speed, as the paper takes it.
 func (r *diskRun) bandwidth(w way, group string) float64 {
-	return (r.find(w.with(opWrite), group, false).rate() + r.find(w.with(opRead), group, false).rate()) / 2
+	return (r.find(w.with(opWrite), group).rate() + r.find(w.with(opRead), group).rate()) / 2
 }
 
 // mbps are a median and its spread in MB/s.
@@ -92,14 +80,14 @@ func (r *diskRun) oneFile() report.Table {
 		Notes: []string{"mixed reads one file and writes another at the same time, as a pass does with the cache: bytes of both. Writes end with a sync."},
 	}
 	for _, s := range r.speeds {
-		if s.fio || s.streams > 1 || s.op != opWrite || s.prealloc {
+		if s.streams > 1 || s.op != opWrite || s.prealloc {
 			continue
 		}
 		reserved := s.way
 		reserved.prealloc = true
 		row := []string{s.group, fmt.Sprint(s.direct), report.BinaryBytes(s.chunk)}
 		for _, v := range []way{s.way, reserved, s.with(opRead), s.with(opMixed)} {
-			row = append(row, mbps(r.find(v, s.group, false))...)
+			row = append(row, mbps(r.find(v, s.group))...)
 		}
 		w := r.bandwidth(s.way, s.group)
 		t.Add(append(row, report.Number(w/1e6), report.Number(d.pages(w)))...)
@@ -116,11 +104,11 @@ func (r *diskRun) manyFiles() report.Table {
 		Notes: []string{"Each block opens its file anew, as drum does. Through the page cache every file is synced at the end; a pass doesn't do that."},
 	}
 	for _, s := range r.speeds {
-		if s.fio || s.streams == 1 || s.op != opWrite {
+		if s.streams == 1 || s.op != opWrite {
 			continue
 		}
 		row := []string{s.group, fmt.Sprint(s.direct), fmt.Sprint(s.prealloc), fmt.Sprint(s.streams), report.BinaryBytes(s.chunk)}
-		row = append(append(row, mbps(s)...), mbps(r.find(s.with(opRead), s.group, false))...)
+		row = append(append(row, mbps(s)...), mbps(r.find(s.with(opRead), s.group))...)
 		w := r.bandwidth(s.way, s.group)
 		t.Add(append(row, report.Number(w/1e6), report.Number(d.pages(w)))...)
 	}
@@ -136,7 +124,7 @@ func (r *diskRun) verdicts() []string {
 		for _, many := range []bool{false, true} {
 			var best *speed
 			for _, s := range r.speeds {
-				if s.group != g || s.fio || s.op != opWrite || s.prealloc || many != (s.streams > 1) {
+				if s.group != g || s.op != opWrite || s.prealloc || many != (s.streams > 1) {
 					continue
 				}
 				if best == nil || r.bandwidth(s.way, g) > r.bandwidth(best.way, g) {
@@ -152,7 +140,7 @@ func (r *diskRun) verdicts() []string {
 			}
 			notes = append(notes, fmt.Sprintf("Best of directory %s with %s: W = %s MB/s with chunks of %s, direct %v: %s pages/s; %.0f %% of a core to write, %.0f %% to read.",
 				g, files, report.Number(w/1e6), report.BinaryBytes(best.chunk), best.direct, report.Number(d.pages(w)),
-				100*best.cores(), 100*r.find(best.with(opRead), g, false).cores()))
+				100*best.cores(), 100*r.find(best.with(opRead), g).cores()))
 		}
 	}
 	return notes
@@ -167,50 +155,6 @@ func (s *speed) cores() float64 {
 	return share.Median()
 }
 
-// fioShare is how far our speed may be from fio's.
-const fioShare = 0.10
-
-// beside puts our speeds beside fio's: each repeat of both is a pair, done one right after the other.
-func (r *diskRun) beside() (t report.Table, checks []report.Check) {
-	t = report.Table{
-		Title: "The same I/O by fio, MB/s: medians, and the ratio of each pair (least-most)",
-		Head:  []string{"directory", "op", "files", "chunk", "direct", "preallocated", "ours", "fio", "ours/fio", "spread"},
-	}
-	type kind struct {
-		group, op    string
-		many, direct bool
-	}
-	pairs := map[kind]report.Sample{}
-	var kinds []kind
-	for _, s := range r.speeds {
-		f := r.find(s.way, s.group, true)
-		if s.fio || len(f.spans) != len(s.spans) {
-			continue
-		}
-		var ratios report.Sample
-		theirs := f.rates()
-		for i, rate := range s.rates() {
-			ratios = append(ratios, rate/theirs[i])
-		}
-		k := kind{s.group, s.op, s.streams > 1, s.direct}
-		if !slices.Contains(kinds, k) {
-			kinds = append(kinds, k)
-		}
-		pairs[k] = append(pairs[k], ratios...)
-		t.Add(s.group, s.op, fmt.Sprint(s.streams), report.BinaryBytes(s.chunk), fmt.Sprint(s.direct), fmt.Sprint(s.prealloc),
-			report.Number(s.rate()/1e6), report.Number(f.rate()/1e6), report.Number(ratios.Median()), ratios.Spread())
-	}
-	for _, k := range kinds {
-		files := "one file"
-		if k.many {
-			files = "k files"
-		}
-		checks = append(checks, report.Within(fmt.Sprintf("directory %s, %s of %s, direct %v: ours/fio, median of %d pairs",
-			k.group, k.op, files, k.direct, len(pairs[k])), pairs[k].Median(), 1, fioShare, "of fio"))
-	}
-	return t, checks
-}
-
 // figure draws speed against the size of chunks for a group.
 func (r *diskRun) figure(group string, many bool) report.Figure {
 	f := report.Figure{Name: "dir" + group, Title: "Sequential I/O of one file, directory " + group, X: "bytes a read or write", Y: "MB/s", LogX: true}
@@ -218,7 +162,7 @@ func (r *diskRun) figure(group string, many bool) report.Figure {
 		f.Name, f.Title = f.Name+"-files", "k files in turns, directory "+group
 	}
 	for _, s := range r.speeds {
-		if s.group != group || s.prealloc || many != (s.streams > 1) || many && s.fio {
+		if s.group != group || s.prealloc || many != (s.streams > 1) {
 			continue
 		}
 		name := s.op
@@ -228,13 +172,10 @@ func (r *diskRun) figure(group string, many bool) report.Figure {
 		if s.direct {
 			name += ", O_DIRECT"
 		}
-		if s.fio {
-			name += ", fio"
-		}
 		i := slices.IndexFunc(f.Series, func(v report.Series) bool { return v.Name == name })
 		if i < 0 {
 			i = len(f.Series)
-			f.Series = append(f.Series, report.Series{Name: name, Model: s.fio})
+			f.Series = append(f.Series, report.Series{Name: name})
 		}
 		f.Series[i].Points = append(f.Series[i].Points, report.Point{X: float64(s.chunk), Y: s.rate() / 1e6})
 	}

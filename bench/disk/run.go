@@ -395,13 +395,9 @@ const probeBytes = 32 << 20
 // probeShare of the budget is filled at the speed of the probe; the rest is for what is slower.
 const probeShare = 0.7
 
-// probe looks whether there is room, and fits the bytes to the budget.
-func (r *diskRun) probe(ctx context.Context, targets []*target, groups []group) (err error) {
-	largest := int64(max(slices.Max(r.opt.Chunks), slices.Max(r.opt.Blocks)))
+// room refuses directories that are too full.
+func (r *diskRun) room(targets []*target) error {
 	need := r.bytes + r.bytes/2
-	if r.opt.Fio != "" {
-		need = 2 * r.bytes
-	}
 	for _, t := range targets {
 		free, _, err := t.fs.Space(t.dir)
 		if err != nil {
@@ -411,10 +407,13 @@ func (r *diskRun) probe(ctx context.Context, targets []*target, groups []group) 
 			return fmt.Errorf("bench: disk: directory %s has %d bytes free, want %d: choose a smaller size", t.dir, free, need)
 		}
 	}
-	if r.opt.Budget == 0 {
-		return nil
-	}
-	r.opt.Progress("probe")
+	return nil
+}
+
+// probe fits the bytes to the budget.
+func (r *diskRun) probe(ctx context.Context, targets []*target, groups []group) (err error) {
+	r.opt.progress("probe")
+	largest := int64(max(slices.Max(r.opt.Chunks), slices.Max(r.opt.Blocks)))
 	// At the speed of all directories together: slower than alone if they share a device.
 	all := group{"all", targets}
 	defer func() { err = errors.Join(err, all.remove()) }()
@@ -428,7 +427,7 @@ func (r *diskRun) probe(ctx context.Context, targets []*target, groups []group) 
 		}
 		moved, seconds = moved+n, seconds+span.Seconds()
 	}
-	fits := int64(float64(moved) / seconds * probeShare * r.left(groups).Seconds() / float64(r.units(groups)))
+	fits := int64(float64(moved) / seconds * probeShare * r.opt.Budget.Seconds() / float64(r.units(groups)))
 	if fits < r.bytes {
 		r.bytes = max(2*largest, fits/(2*largest)*(2*largest))
 		r.note(fmt.Sprintf("Cut from %s to %s a measurement to take about %v.",

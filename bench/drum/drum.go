@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -15,42 +16,37 @@ import (
 	"drumbeat/bench/report"
 )
 
-// Options are what Run measures: check+update of links by DRUM in several forms, and by other methods. Options are a value.
+// Options are what Measure measures, check+update of links by DRUM in several forms and by other methods, and flags of command
+// bench. Zero means the default.
 type Options struct {
-	// Dirs are existing directories, one per disk as a rule. Baselines use the first.
-	Dirs []string
-	// Methods are names of forms and of baselines, Points the sizes at which each is measured: U, the known keys. Default:
-	// all forms, 1e8 keys.
-	Methods []string
-	Known   []int64
-	// Links is n; default 1e8. UniqueShare is p, default 1/9; Misses is pi, the share of links that a RAM cache in front
-	// misses, default 0.33: what the stream repeats is chosen so.
-	Links               int64
-	UniqueShare, Misses float64
-	// RAMBytes is R, default 256 MiB; DiskBytes is D, what may wait on disk, default 8 GB. CacheBytes of R are the RAM
-	// cache's in the form that has one, default R/8.
-	RAMBytes, DiskBytes, CacheBytes int64
-	// BufferBytes is M; 0: 256 KiB, or less if R is small.
-	BufferBytes int
-	// URLs, if set, is a file of URLs, one a line, in place of the generated stream; then there are no known keys.
-	URLs string
-	Seed uint64
-	// Repeats is how often everything is measured; default 1.
-	Repeats int
-	// BaselineTime is the measured time after which a baseline ends, with fewer links; default 60 s. One that can't load the
-	// known keys in five times that isn't measured.
-	BaselineTime time.Duration
-	// Adders and Workers are goroutines that add and that merge; 0: as many as processors.
-	Adders, Workers int
-	// Theorem measures DRUM's plain form, Mercator-B and Polybot at small sizes where the quadratic term of Theorems 1 and
-	// 2 is small, equal to the others, and dominant; nothing else.
-	Theorem bool
-	// NoLimit leaves out the memory cgroup of 1.25 R + 64 MiB.
-	NoLimit bool
+	Dirs    []string `name:"dir" placeholder:"DIR" required:"" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
+	Forms   []string `placeholder:"NAME" default:"plain,rice,s2,log,crew,ours,cached,each" help:"Forms of DRUM to measure, each adding to the one before: plain (the paper's), rice (coded keys), s2 (text compressed in buckets), log (one log of text), crew (parallel passes), ours (bypassing the page cache), cached (with a RAM cache); also each (rice, merging single buckets, with a skewed case); or none."`
+	Against []string `placeholder:"NAME" default:"none" help:"Baselines to measure in the same run and RAM: mercator-a, mercator-b, polybot, bloom, ram; or none, or all."`
+
+	Links        int64         `type:"count" placeholder:"N" help:"Number of links to check (n). Default: 1e8, or 2e6 with --quick."`
+	Known        []int64       `type:"count" placeholder:"N" help:"Number of known keys before the first link (U). Repeatable: each is one point in the figures. Default: 1e8, or 1e6 with --quick."`
+	UniqueShare  float64       `name:"unique" type:"fraction" placeholder:"SHARE" default:"1/9" help:"Share of links that are new (p)."`
+	Misses       float64       `name:"miss-share" type:"fraction" placeholder:"SHARE" default:"0.33" help:"Share of links that miss a RAM cache in front (pi), including new ones. The stream repeats recent URLs accordingly."`
+	RAMBytes     int64         `name:"ram" type:"size" placeholder:"SIZE" help:"RAM of each method (R). Default: 256MiB, or 16MiB with --quick."`
+	DiskBytes    int64         `name:"disk" type:"size" placeholder:"SIZE" help:"Disk space for waiting links (D). Default: 8GB, or 96MB with --quick."`
+	CacheBytes   int64         `name:"cache-ram" type:"size" placeholder:"SIZE" help:"Size of the RAM cache of the form cached, part of --ram. Default: an eighth of --ram."`
+	BufferBytes  int           `name:"buffer" type:"size" placeholder:"SIZE" help:"Buffer size of a bucket (M), a multiple of 4KiB. Default: 256KiB, or less if --ram is small."`
+	URLs         string        `name:"urls" placeholder:"FILE" help:"Read the URLs from FILE, one per line (gzip if it ends with .gz), instead of generating them. No key is then known before the first link."`
+	Seed         uint64        `type:"count" placeholder:"N" default:"1" help:"Random seed of the generated links."`
+	Repeats      int           `name:"repeat" type:"count" placeholder:"N" default:"1" help:"Number of repetitions."`
+	BaselineTime time.Duration `placeholder:"DURATION" help:"End a baseline after this time, with fewer links. A baseline that cannot load the known keys in five times that is not measured. Default: 1m, or 2s with --quick."`
+	Workers      int           `type:"count" placeholder:"N" default:"0" help:"Number of buckets that crew, ours and cached merge concurrently. 0: the number of processors."`
+	Adders       int           `type:"count" placeholder:"N" default:"0" help:"Number of goroutines that add links. 0: the number of processors; baselines have one."`
+	Theorem      bool          `help:"Instead measure the plain form, Mercator-B and Polybot at small sizes, where the quadratic term of the theorems is small, equal to the others, and dominant."`
+	NoLimit      bool          `help:"Do not limit the memory of the measured processes, page cache included, to 1.25 R + 64 MiB."`
+	Quick        bool          `help:"Use small sizes, to end within 30 s."`
+
+	// Methods are the names of all that is measured; nil: those of Forms and Against.
+	Methods []string `kong:"-"`
 	// Others are methods besides the forms and baselines.Methods.
-	Others []baselines.Method
+	Others []baselines.Method `kong:"-"`
 	// Command is the program, with arguments, that calls Child with the same others. None: everything runs in this process.
-	Command []string
+	Command []string `kong:"-"`
 }
 
 // loadTimes is how many times BaselineTime a baseline may take to load what is known.
@@ -59,54 +55,39 @@ const loadTimes = 5
 // limitBytes is what a child may take, page cache included: R, and something for the Go heap and what the kernel keeps.
 func limitBytes(ram int64) int64 { return ram + ram/4 + 64<<20 }
 
-// Validate returns all faults, joined.
-func (d Options) Validate() error { return d.complete() }
-
-func (d *Options) complete() error {
-	for _, f := range []struct {
-		at  *int64
-		def int64
-	}{{&d.Links, 100_000_000}, {&d.RAMBytes, 256 << 20}, {&d.DiskBytes, 8e9}} {
-		if *f.at == 0 {
-			*f.at = f.def
+// methods are the names of forms and baselines, in order.
+func (d *Options) methods() (names []string) {
+	for _, name := range slices.Concat(d.Forms, d.Against) {
+		switch name = strings.TrimSpace(name); name {
+		case "none", "":
+		case "all":
+			for _, m := range baselines.Methods() {
+				names = append(names, m.Name)
+			}
+		default:
+			names = append(names, name)
 		}
 	}
-	if d.CacheBytes == 0 {
-		d.CacheBytes = d.RAMBytes / 8
-	}
-	if d.UniqueShare == 0 {
-		d.UniqueShare = 1.0 / 9
-	}
-	if d.Misses == 0 {
-		d.Misses = max(0.33, d.UniqueShare)
-	}
-	if d.Repeats == 0 {
-		d.Repeats = 1
-	}
-	if d.BaselineTime == 0 {
-		d.BaselineTime = time.Minute
-	}
-	if len(d.Known) == 0 {
-		d.Known = []int64{100_000_000}
-	}
+	return names
+}
+
+// Complete fills in defaults and returns all faults, joined.
+func (d *Options) Complete() error {
+	measure.Default(&d.Links, measure.Quick[int64](d.Quick, 2e6, 1e8))
+	measure.Default(&d.RAMBytes, measure.Quick[int64](d.Quick, 16<<20, 256<<20))
+	measure.Default(&d.DiskBytes, measure.Quick[int64](d.Quick, 96e6, 8e9))
+	measure.Default(&d.CacheBytes, d.RAMBytes/8)
+	measure.Default(&d.UniqueShare, 1.0/9)
+	measure.Default(&d.Misses, max(0.33, d.UniqueShare))
+	measure.Default(&d.Repeats, 1)
+	measure.Default(&d.BaselineTime, measure.Quick(d.Quick, 2*time.Second, time.Minute))
+	measure.DefaultList(&d.Known, measure.Quick(d.Quick, []int64{1e6}, []int64{1e8}))
 	if d.URLs != "" {
 		d.Known = []int64{0}
 	}
-	if len(d.Methods) == 0 {
-		for _, f := range drumForms() {
-			d.Methods = append(d.Methods, f.name)
-		}
-	}
-	return d.faults()
-}
-
-func (d *Options) faults() error {
-	var faults []error
-	need := func(ok bool, format string, args ...any) {
-		if !ok {
-			faults = append(faults, fmt.Errorf("bench: drum: "+format, args...))
-		}
-	}
+	measure.DefaultList(&d.Methods, d.methods())
+	need, faults := measure.Faults("drum")
+	need(len(d.Methods) > 0 || d.Theorem, "no method: give --forms or --against")
 	need(len(d.Dirs) > 0, "no directory")
 	for _, m := range d.Methods {
 		need(slices.Contains(d.names(), m), "no method %q: want some of %q", m, d.names())
@@ -120,7 +101,7 @@ func (d *Options) faults() error {
 	for _, u := range d.Known {
 		need(u >= 0 && u <= 1e11, "%d known keys: want 0 to 1e11", u)
 	}
-	return errors.Join(faults...)
+	return faults()
 }
 
 // names are those of all that can be measured.
@@ -161,9 +142,9 @@ type drumBench struct {
 	progress func(string)
 }
 
-// Run measures and returns the report.
-func Run(ctx context.Context, d Options, progress func(string)) (_ *report.Report, err error) {
-	if err := d.complete(); err != nil {
+// Measure runs each measurement in a process of its own if Command names one.
+func (d Options) Measure(ctx context.Context, progress func(what string)) (_ *report.Report, err error) {
+	if err := d.Complete(); err != nil {
 		return nil, err
 	}
 	b := &drumBench{Options: d, progress: progress}

@@ -55,7 +55,7 @@ func smallDrum(t *testing.T) Options {
 func TestDrum(t *testing.T) {
 	d := smallDrum(t)
 	var said []string
-	r, err := Run(context.Background(), d, func(s string) { said = append(said, s) })
+	r, err := d.Measure(context.Background(), func(s string) { said = append(said, s) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestDrum(t *testing.T) {
 func TestTheorem2(t *testing.T) {
 	d := smallDrum(t)
 	b := &drumBench{Options: d, progress: func(string) {}}
-	if err := errors.Join(b.complete(), b.open()); err != nil {
+	if err := errors.Join(b.Complete(), b.open()); err != nil {
 		t.Fatal(err)
 	}
 	for _, p := range theoremPoints(false) {
@@ -119,7 +119,7 @@ func TestDrumURLs(t *testing.T) {
 	}
 	var set drumSet
 	b := &drumBench{Options: d, progress: func(string) {}}
-	if err := errors.Join(b.complete(), b.open(), b.measureAll(t.Context(), 0, 0, &set)); err != nil {
+	if err := errors.Join(b.Complete(), b.open(), b.measureAll(t.Context(), 0, 0, &set)); err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range set.runs {
@@ -133,7 +133,7 @@ func TestDrumURLs(t *testing.T) {
 func TestDrumStops(t *testing.T) {
 	d := smallDrum(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := Run(ctx, d, func(string) { cancel() })
+	_, err := d.Measure(ctx, func(string) { cancel() })
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
@@ -144,7 +144,7 @@ func TestDrumStops(t *testing.T) {
 func TestDrumSkips(t *testing.T) {
 	d := smallDrum(t)
 	d.Known, d.Methods, d.BaselineTime = []int64{200_000}, []string{"polybot", formPlain}, 1
-	r, err := Run(t.Context(), d, func(string) {})
+	r, err := d.Measure(t.Context(), func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,13 +161,13 @@ func TestDrumOptions(t *testing.T) {
 	} {
 		d := smallDrum(t)
 		change(&d)
-		if err := d.Validate(); err == nil {
+		if err := d.Complete(); err == nil {
 			t.Errorf("got no error for %+v", d)
 		}
 	}
 	d := smallDrum(t)
 	d.DiskBytes = 1 << 60
-	if _, err := Run(t.Context(), d, nil); !errors.Is(err, unix.ENOSPC) {
+	if _, err := d.Measure(t.Context(), nil); !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("got %v, want no space", err)
 	}
 }
@@ -196,7 +196,7 @@ func TestDrumBuffer(t *testing.T) {
 func TestDrumChild(t *testing.T) {
 	d := smallDrum(t)
 	b := &drumBench{Options: d, progress: func(string) {}}
-	if err := errors.Join(b.complete(), b.open()); err != nil {
+	if err := errors.Join(b.Complete(), b.open()); err != nil {
 		t.Fatal(err)
 	}
 	in, err := json.Marshal(b.job(formLog, 1000))

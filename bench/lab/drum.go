@@ -1,13 +1,11 @@
 package main
 
 import (
-	"context"
 	"time"
 
 	"drumbeat/bench/drum"
 	"drumbeat/bench/lab/pebble"
 	"drumbeat/bench/measure"
-	"drumbeat/bench/report"
 )
 
 // drumCmd has the options of drum.Options that matter beside Pebble; drumbeat bench drum has them all.
@@ -46,12 +44,10 @@ func (c *drumCmd) Run(l *lab) (err error) {
 	if d.Command, err = measure.Self("drum-child"); err != nil {
 		return err
 	}
-	if err := d.Validate(); err != nil {
+	if err := d.Complete(); err != nil {
 		return usageError{err}
 	}
-	return c.measure(l, func(ctx context.Context, progress func(string)) (*report.Report, error) {
-		return drum.Run(ctx, d, progress)
-	})
+	return c.measure(l, d.Measure)
 }
 
 // drumChildCmd is a measurement in a process of its own.

@@ -8,44 +8,46 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"drumbeat/beast"
 	"drumbeat/bench/report"
 	"drumbeat/drum"
 )
 
-// Model is what the paper's tables are computed from. Paper returns the paper's values. Bytes are decimal
-// where the paper means its tables. A Model is a value; its methods don't change it.
+// Model is what the paper's tables are computed from, and flags of command bench, whose defaults are the paper's values. The paper's
+// symbols are in brackets. Bytes are decimal where the paper means its tables. A Model is a value; its methods don't change it.
 type Model struct {
-	// Known is U, the URLs before the first link; LinksPerPage l; UniqueFraction p; URLBytes b; KeyBytes H;
-	// PointerBytes P; BufferBytes M. Pages are the N of the rows.
-	Known, LinksPerPage, UniqueFraction, URLBytes, KeyBytes, PointerBytes, BufferBytes float64
-	Pages                                                                              []float64
+	Pages          []float64 `type:"count" placeholder:"N" default:"8e8,8e9,8e10,8e11,8e12" help:"Numbers of pages, one row each (N)."`
+	Known          float64   `type:"count" placeholder:"N" default:"1e8" help:"Number of known URLs before the first link (U)."`
+	LinksPerPage   float64   `type:"fraction" placeholder:"N" default:"59" help:"Links per page (l)."`
+	UniqueFraction float64   `name:"unique" type:"fraction" placeholder:"SHARE" default:"1/9" help:"Share of links that are new (p)."`
+	URLBytes       float64   `name:"url-bytes" type:"size" placeholder:"SIZE" default:"110B" help:"Size of a URL's text (b)."`
+	KeyBytes       float64   `type:"size" placeholder:"SIZE" default:"8B" help:"Size of a URL's key (H)."`
+	PointerBytes   float64   `type:"size" placeholder:"SIZE" default:"4B" help:"Size of the pointer that a key needs in RAM (P)."`
+	BufferBytes    float64   `name:"buffer" type:"size" placeholder:"SIZE" default:"256kB" help:"Buffer size of a bucket (M)."`
 
-	// RAMBytes is R and DiskBytes D of Table II; CompressedBytes is bq, a URL in Polybot's file.
-	RAMBytes, DiskBytes, CompressedBytes float64
+	RAMBytes        float64   `name:"ram" type:"size" placeholder:"SIZE" default:"1GB" help:"RAM in Table II (R)."`
+	DiskBytes       float64   `name:"disk" type:"size" placeholder:"SIZE" default:"4390GB" help:"Disk space in Table II (D)."`
+	CompressedBytes float64   `type:"fraction" placeholder:"N" default:"5.5" help:"Bytes per URL in Polybot's compressed file (bq)."`
+	ScaledRAMBytes  []float64 `name:"column-ram" type:"size" placeholder:"SIZE" default:"4GB,8GB" help:"RAM of the columns of Tables III, VI and VII (R)."`
+	LeastDiskBytes  float64   `name:"least-disk" type:"size" placeholder:"SIZE" default:"1TB" help:"Minimum disk space in Tables III, VI and VII, where it grows with the crawl (D)."`
+	Bandwidth       float64   `type:"size" placeholder:"SIZE" default:"101250kB" help:"Bytes per second that disks read and write for URLseen (W)."`
 
-	// ScaledRAMBytes are the R of the columns of Tables III, VI and VII, whose D grows with N from
-	// LeastDiskBytes on.
-	ScaledRAMBytes []float64
-	LeastDiskBytes float64
-	// Bandwidth is W in bytes/s.
-	Bandwidth float64
+	CacheSpeeds    []float64     `name:"cache-speed" type:"count" placeholder:"N" default:"113e3,185e3,416e3,2e6" help:"Speeds of a RAM cache in URLs per second, one row of Table V each (mu)."`
+	MaxRate        float64       `type:"count" placeholder:"N" default:"4000" help:"Pages per second that the CPU allows, in Table V (Smax)."`
+	CacheBytes     float64       `name:"cache-ram" type:"size" placeholder:"SIZE" default:"320MB" help:"Size of the RAM cache in Table VI (c)."`
+	Misses         float64       `type:"fraction" placeholder:"SHARE" default:"0.33" help:"Share of links that miss the RAM cache, in Table VI (pi)."`
+	EntryBytes     float64       `type:"size" placeholder:"SIZE" default:"20B" help:"RAM per cache entry in Table VII (gamma)."`
+	HostDelay      time.Duration `placeholder:"DURATION" default:"40s" help:"Delay between requests to a host in Table VII (tau_h)."`
+	CacheStepBytes float64       `name:"cache-step" type:"size" placeholder:"SIZE" default:"50MB" help:"Step by which Table VII searches the best cache size."`
+	Curve          MissCurve     `name:"miss-curve" placeholder:"CURVE" default:"0:0.84;1:0.41;2:0.26;10:0.22" help:"Miss rates in Table VII: FACTOR:SHARE pairs, each for caches of at least FACTOR gamma tau_h l S bytes (pi)."`
 
-	// CacheSpeeds are the mu of Table V in URLs/s; MaxRate is S_max in pages/s, which the CPU admits.
-	CacheSpeeds []float64
-	MaxRate     float64
-	// CacheBytes is c and Misses pi of Table VI.
-	CacheBytes, Misses float64
-	// EntryBytes is gamma, and HostDelay tau_h in seconds, of Table VII, where c is searched in steps of
-	// CacheStepBytes.
-	EntryBytes, HostDelay, CacheStepBytes float64
-	// Curve is pi(c, S) of Table VII.
-	Curve MissCurve
-
-	// Beast are the parameters of Theorems 6 and 7, and BeastPages the N of their examples.
-	Beast      beast.Model
-	BeastPages []float64
+	PLDs           float64   `name:"plds" type:"count" placeholder:"N" default:"33e6" help:"Number of PLDs in Theorems 6 and 7 (V)."`
+	MeanBudget     float64   `type:"fraction" placeholder:"PAGES" default:"11" help:"Mean budget of a PLD (E[B])."`
+	UniquePerPage  float64   `type:"fraction" placeholder:"N" default:"6.5" help:"New URLs per page (L)."`
+	PagesPerSecond float64   `type:"count" placeholder:"N" default:"3100" help:"Crawling rate in Theorems 6 and 7 (S)."`
+	BeastPages     []float64 `name:"budget-pages" type:"count" placeholder:"N" default:"1e8,8e9,8e10" help:"Numbers of pages, one row of Theorems 6 and 7 each (N)."`
 }
 
 // Paper returns the paper's values, and those that its tables need where its text says otherwise.
@@ -57,10 +59,16 @@ func Paper() Model {
 		ScaledRAMBytes: []float64{4e9, 8e9}, LeastDiskBytes: 1e12, Bandwidth: 101.25e6,
 		CacheSpeeds: []float64{113e3, 185e3, 416e3, 2e6}, MaxRate: 4000,
 		CacheBytes: 320e6, Misses: 0.33,
-		EntryBytes: 20, HostDelay: 40, CacheStepBytes: 50e6, Curve: slices.Clone(tableCurve),
-		Beast:      beast.Model{PLDs: 33e6, MeanBudget: 11, UniquePerPage: 6.5, PagesPerSecond: 3100, URLBytes: 110},
+		EntryBytes: 20, HostDelay: 40 * time.Second, CacheStepBytes: 50e6, Curve: slices.Clone(tableCurve),
+		PLDs: 33e6, MeanBudget: 11, UniquePerPage: 6.5, PagesPerSecond: 3100,
 		BeastPages: []float64{100e6, 8e9, 80e9},
 	}
+}
+
+// beast has the parameters of Theorems 6 and 7.
+func (m *Model) beast() beast.Model {
+	return beast.Model{PLDs: m.PLDs, MeanBudget: m.MeanBudget, UniquePerPage: m.UniquePerPage, PagesPerSecond: m.PagesPerSecond,
+		URLBytes: m.URLBytes}
 }
 
 // maxCacheSteps bounds the search for the best cache.
@@ -83,9 +91,9 @@ func (m Model) Validate() error {
 		{"the RAM of the columns", m.ScaledRAMBytes}, {"the least disk", []float64{m.LeastDiskBytes}},
 		{"the bandwidth", []float64{m.Bandwidth}}, {"the speeds of caches", m.CacheSpeeds},
 		{"the highest rate", []float64{m.MaxRate}}, {"the misses", []float64{m.Misses}},
-		{"the bytes of a cache entry", []float64{m.EntryBytes}}, {"the host delay", []float64{m.HostDelay}},
-		{"the steps of the cache", []float64{m.CacheStepBytes}}, {"the PLDs", []float64{m.Beast.PLDs}},
-		{"the mean budget", []float64{m.Beast.MeanBudget}}, {"the pages/s", []float64{m.Beast.PagesPerSecond}},
+		{"the bytes of a cache entry", []float64{m.EntryBytes}}, {"the host delay", []float64{m.HostDelay.Seconds()}},
+		{"the steps of the cache", []float64{m.CacheStepBytes}}, {"the PLDs", []float64{m.PLDs}},
+		{"the mean budget", []float64{m.MeanBudget}}, {"the pages/s", []float64{m.PagesPerSecond}},
 		{"the pages of Theorem 6", m.BeastPages},
 	} {
 		if len(f.values) == 0 || slices.Min(f.values) <= 0 {
@@ -95,7 +103,7 @@ func (m Model) Validate() error {
 	if m.UniqueFraction > 1 || m.Misses > 1 {
 		fault("shares must not be above 1: unique %v, misses %v", m.UniqueFraction, m.Misses)
 	}
-	if m.Known < 0 || m.PointerBytes < 0 || m.CacheBytes < 0 || m.Beast.UniquePerPage < 1 {
+	if m.Known < 0 || m.PointerBytes < 0 || m.CacheBytes < 0 || m.UniquePerPage < 1 {
 		fault("known URLs, pointer and cache must not be negative, and new URLs per page at least 1")
 	}
 	for _, ram := range m.ScaledRAMBytes {
@@ -147,7 +155,7 @@ func (m Model) fixed() []method {
 
 // hybrid is S_hybrid(c) of Theorem 5 for a method with ram bytes, of which cache are c.
 func (m Model) hybrid(by method, pages, ram, cache float64, curve MissCurve) float64 {
-	misses := func(s float64) float64 { return curve.at(cache, m.EntryBytes*m.HostDelay*m.LinksPerPage*s) }
+	misses := func(s float64) float64 { return curve.at(cache, m.EntryBytes*m.HostDelay.Seconds()*m.LinksPerPage*s) }
 	alpha := func(pi float64) float64 { return by.alpha(m.load(pages, pi), ram-cache) }
 	return drum.HybridRate(m.Bandwidth, m.URLBytes, m.LinksPerPage, misses, alpha)
 }

@@ -128,7 +128,7 @@ func TestModelValidate(t *testing.T) {
 	for name, change := range map[string]func(*Model){
 		"no pages": func(m *Model) { m.Pages = nil }, "p": func(m *Model) { m.UniqueFraction = 1.5 },
 		"W": func(m *Model) { m.Bandwidth = 0 }, "c": func(m *Model) { m.CacheBytes = 5e9 },
-		"step": func(m *Model) { m.CacheStepBytes = 1 }, "L": func(m *Model) { m.Beast.UniquePerPage = 0.5 },
+		"step": func(m *Model) { m.CacheStepBytes = 1 }, "L": func(m *Model) { m.UniquePerPage = 0.5 },
 		"curve": func(m *Model) { m.Curve = nil },
 	} {
 		m := Paper()

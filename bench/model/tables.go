@@ -277,7 +277,7 @@ func (m Model) figure3() *modelTable {
 
 func (m Model) theorems67() *modelTable {
 	paper := m.beside(paperBeast)
-	b := m.Beast
+	b := m.beast()
 	t := &modelTable{name: "theorems67", unit: "MB/s", Table: report.Table{
 		Title: fmt.Sprintf("Theorems 6 and 7: MB/s for budgets, V = %s, E[B] = %v, L = %v, S = %s",
 			report.Power(b.PLDs), b.MeanBudget, b.UniquePerPage, report.Number(b.PagesPerSecond)),

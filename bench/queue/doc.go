@@ -9,7 +9,7 @@
 //
 // # Contract
 //
-// Files lie in directories of their own, which are removed before Run returns, also after an error and after a cancelled context.
+// Files lie in directories of their own, which are removed before Measure returns, also after an error and after a cancelled context.
 // Options.Bytes bounds what one measurement moves; three times as much lies on disk at most.
 //
 // # Concurrency and memory

@@ -13,30 +13,21 @@ import (
 	"drumbeat/bench/report"
 )
 
-// Options are what Run measures. Options are a value; zero fields mean the default.
+// Options are what Measure measures, and flags of command bench. Zero means the default.
 type Options struct {
-	// Dirs are existing directories, one per disk as a rule. Segments go round them.
-	Dirs []string
-	// Bytes are the records of one measurement, before compression. 0: 1 GiB.
-	Bytes int64
-	// BlockBytes is the block of the queues. 0: 256 KiB.
-	BlockBytes int
-	// Appenders is how many append at once where it is more than one. 0: as many as Go may use CPUs, 2 at least.
-	Appenders int
-	// Queues is the number of queues that are filled in turns, as BEAST does. 0: 64.
-	Queues int
-	// RecordBytes is the length of the records that can't be compressed. 0: 100.
-	RecordBytes int
-	// URLs is a file of URLs, one a line, unpacked if its name ends with .gz. Empty: those of package links.
-	URLs string
-	// Sizes are record lengths and Blocks block sizes for the two figures. nil: some.
-	Sizes, Blocks []int
-	// Repeats is how often all is measured. 0: 3.
-	Repeats int
-	// Seed is that of the generators. 0: 1.
-	Seed uint64
-	// Progress is called before each measurement, with what comes. May be nil.
-	Progress func(what string)
+	Dirs        []string `name:"dir" placeholder:"DIR" required:"" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
+	Bytes       int64    `name:"size" type:"size" placeholder:"SIZE" help:"Size of the records of a measurement, before compression. Disk space: three times as much. Default: 1GiB, or 64MiB with --quick."`
+	BlockBytes  int      `name:"block" type:"size" placeholder:"SIZE" default:"256KiB" help:"Block size of the queues, a multiple of 4KiB up to 4MiB. The bare disk is measured in chunks of this size."`
+	URLs        string   `name:"urls" placeholder:"FILE" help:"File with at least 70,000 distinct URLs, one per line, gzip if its name ends with .gz. Default: the generator of bench drum."`
+	Appenders   int      `type:"count" placeholder:"N" help:"Number of concurrent appenders in parallel measurements. Default: the number of CPUs, at least 2."`
+	Queues      int      `type:"count" placeholder:"N" default:"64" help:"Number of queues that are filled alternately, as in BEAST."`
+	RecordBytes int      `name:"record" type:"size" placeholder:"SIZE" default:"100B" help:"Size of the incompressible records."`
+	Sizes       []int    `type:"size" placeholder:"SIZE" help:"Sizes of incompressible records for a figure. Repeatable. Default: 16B to 4KiB; with --quick 32B, 1KiB."`
+	Blocks      []int    `type:"size" placeholder:"SIZE" help:"Block sizes of URLs for a figure. Repeatable. Default: 32KiB to 4MiB; with --quick 64KiB, 1MiB."`
+	Repeats     int      `name:"repeat" type:"count" placeholder:"N" help:"Number of repetitions. Default: 3, or 1 with --quick."`
+	Seed        uint64   `type:"count" placeholder:"N" default:"1" help:"Random seed."`
+	Quick       bool     `help:"Use smaller sizes, to end within 30 s."`
+	progress    func(what string)
 }
 
 // The targets: share of the disk's bandwidth, and bytes on disk of a queued URL.
@@ -52,41 +43,19 @@ const (
 	mostRecordBytes = 64 << 10
 )
 
-// Validate returns all faults, joined.
-func (b Options) Validate() error { return b.complete() }
-
-func (b *Options) complete() error {
-	ints := func(at *int, def int) {
-		if *at == 0 {
-			*at = def
-		}
-	}
-	if b.Bytes == 0 {
-		b.Bytes = 1 << 30
-	}
-	if b.Seed == 0 {
-		b.Seed = 1
-	}
-	ints(&b.BlockBytes, 256<<10)
-	ints(&b.Appenders, max(2, runtime.GOMAXPROCS(0)))
-	ints(&b.Queues, 64)
-	ints(&b.RecordBytes, 100)
-	ints(&b.Repeats, 3)
-	if b.Sizes == nil {
-		b.Sizes = []int{16, 32, 64, 128, 256, 1024, 4096}
-	}
-	if b.Blocks == nil {
-		b.Blocks = []int{32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20, 4 << 20}
-	}
-	if b.Progress == nil {
-		b.Progress = func(string) {}
-	}
-	var faults []error
-	need := func(ok bool, format string, args ...any) {
-		if !ok {
-			faults = append(faults, fmt.Errorf("bench: queue: "+format, args...))
-		}
-	}
+// Complete fills in defaults and returns all faults, joined.
+func (b *Options) Complete() error {
+	measure.Default(&b.Bytes, measure.Quick[int64](b.Quick, 64<<20, 1<<30))
+	measure.Default(&b.Seed, 1)
+	measure.Default(&b.BlockBytes, 256<<10)
+	measure.Default(&b.Appenders, max(2, runtime.GOMAXPROCS(0)))
+	measure.Default(&b.Queues, 64)
+	measure.Default(&b.RecordBytes, 100)
+	measure.Default(&b.Repeats, measure.Quick(b.Quick, 1, 3))
+	measure.DefaultList(&b.Sizes, measure.Quick(b.Quick, []int{32, 1024}, []int{16, 32, 64, 128, 256, 1024, 4096}))
+	measure.DefaultList(&b.Blocks, measure.Quick(b.Quick, []int{64 << 10, 1 << 20},
+		[]int{32 << 10, 64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20, 4 << 20}))
+	need, faults := measure.Faults("queue")
 	need(len(b.Dirs) > 0, "no directory")
 	for i, dir := range b.Dirs {
 		need(!slices.Contains(b.Dirs[:i], dir), "directory %s is given twice", dir)
@@ -102,7 +71,7 @@ func (b *Options) complete() error {
 	need(b.Appenders >= 1 && b.Appenders <= 1000, "%d appenders: want 1 to 1000", b.Appenders)
 	need(b.Queues >= 1 && b.Queues <= 10000, "%d queues: want 1 to 10000", b.Queues)
 	need(b.Repeats >= 1 && b.Repeats <= 100, "%d repeats: want 1 to 100", b.Repeats)
-	return errors.Join(faults...)
+	return faults()
 }
 
 // The ways of using a queue that are measured.
@@ -193,11 +162,12 @@ type diskKey struct {
 	direct bool
 }
 
-// Run measures. It checks ctx every thousand records or so. Nothing of it is left on disk when it returns.
-func Run(ctx context.Context, b Options) (_ *report.Report, err error) {
-	if err := b.complete(); err != nil {
+// Measure checks ctx every thousand records or so. Nothing of it is left on disk when it returns.
+func (b Options) Measure(ctx context.Context, progress func(what string)) (_ *report.Report, err error) {
+	if err := b.Complete(); err != nil {
 		return nil, err
 	}
+	b.progress = progress
 	rep := report.New("queue", "Queues on disk: appending and reading beside the disk's own speed, bytes of a queued URL")
 	r := &queueRun{opt: b, random: map[int]*queueRecords{}, disk: map[diskKey][]float64{}}
 	// Both at once have twice the bytes on disk.
@@ -221,7 +191,7 @@ func Run(ctx context.Context, b Options) (_ *report.Report, err error) {
 // prepare makes the records, and looks at the directories.
 func (r *queueRun) prepare(ctx context.Context) (err error) {
 	b := r.opt
-	r.opt.Progress("records")
+	r.opt.progress("records")
 	if r.urls, err = urlRecords(ctx, b); err != nil {
 		return err
 	}
@@ -243,7 +213,7 @@ func (r *queueRun) repeat(ctx context.Context, repeat int) error {
 	b := r.opt
 	said := fmt.Sprintf("repeat %d of %d: ", repeat+1, b.Repeats)
 	step := func(what string, do func() error) error {
-		b.Progress(said + what)
+		b.progress(said + what)
 		return do()
 	}
 	var steps []error

@@ -21,7 +21,7 @@ func smallQueue(t *testing.T) Options {
 // TestRunQueue: everything is measured as often as said, nothing is wrong, and nothing is left on disk.
 func TestRunQueue(t *testing.T) {
 	b := smallQueue(t)
-	r, err := Run(context.Background(), b)
+	r, err := b.Measure(context.Background(), func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestQueueFaultsAreSeen(t *testing.T) {
 		{"foreign", 3, func(g *queueRig) error { return g.queues[0].Append([]byte("foreign")) }},
 	} {
 		r := &queueRun{opt: smallQueue(t)}
-		if err := r.opt.complete(); err != nil {
+		if err := r.opt.Complete(); err != nil {
 			t.Fatal(err)
 		}
 		var err error
@@ -97,7 +97,7 @@ func TestQueueFaultsAreSeen(t *testing.T) {
 
 func TestQueueOptions(t *testing.T) {
 	b := Options{Dirs: []string{"d", "d"}, Bytes: 100, BlockBytes: 5000, Appenders: -1, Queues: -1, RecordBytes: 2, Repeats: -1}
-	err := b.Validate()
+	err := b.Complete()
 	for _, want := range []string{"given twice", "block of 5000", "two blocks", "-1 appenders", "-1 queues", "records of 2 bytes", "-1 repeats"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q in it", err, want)
@@ -106,17 +106,17 @@ func TestQueueOptions(t *testing.T) {
 	stopped, stop := context.WithCancel(context.Background())
 	stop()
 	q := smallQueue(t)
-	if _, err := Run(stopped, q); !errors.Is(err, context.Canceled) {
+	if _, err := q.Measure(stopped, func(string) {}); !errors.Is(err, context.Canceled) {
 		t.Errorf("stopped: %v", err)
 	}
 	q.URLs = q.Dirs[0] + "/none"
-	if _, err := Run(context.Background(), q); !errors.Is(err, os.ErrNotExist) {
+	if _, err := q.Measure(context.Background(), func(string) {}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
 	if err := os.WriteFile(q.URLs, []byte("http://a.test/\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Run(context.Background(), q); err == nil || !strings.Contains(err.Error(), "distinct URLs") {
+	if _, err := q.Measure(context.Background(), func(string) {}); err == nil || !strings.Contains(err.Error(), "distinct URLs") {
 		t.Errorf("a file of one URL: %v", err)
 	}
 }

@@ -1,10 +1,9 @@
 // Package bench is the command bench: the flags of each benchmark, and what all benchmarks share. The
 // packages below drumbeat/bench measure. bench/lab, a command of its own, compares libraries.
 //
-// Each benchmark is a command below Command, in a file of its own: its struct has a field for each flag,
-// options makes the benchmark's options, and Run measures. output has what all share: --out, --check,
-// --quiet and --profile, the context that a signal cancels, and the report, which is printed, saved and
-// checked against its targets.
+// The options of a benchmark are its flags, so their struct has the tags; benchmark is the command of each.
+// output has what all share: --out, --check, --quiet and --profile, the context that a signal cancels, and the
+// report, which is printed, saved and checked against its targets.
 //
 // A measurement that needs its own process is a hidden command (drum-child, crawl-server), which the
 // benchmark starts from its own executable. It reads a job from standard input, answers on standard output,
@@ -25,30 +24,42 @@ import (
 	"strings"
 	"syscall"
 
+	"drumbeat/bench/budget"
+	"drumbeat/bench/cache"
+	"drumbeat/bench/checkpoint"
+	"drumbeat/bench/crawl"
+	"drumbeat/bench/disk"
+	"drumbeat/bench/drum"
+	"drumbeat/bench/measure"
+	"drumbeat/bench/model"
+	"drumbeat/bench/queue"
 	"drumbeat/bench/report"
+	crawlcmd "drumbeat/cmd/crawl"
 	"drumbeat/cmd/flags"
 	"drumbeat/cmd/term"
+	engine "drumbeat/crawl"
+	"drumbeat/dnscache"
 )
 
 // Command is the table of bench's commands.
 type Command struct {
-	Model modelCmd `cmd:"" help:"Compute the paper's tables II, III, V, VI and VII and the examples of its theorems, and compare them with the printed numbers. The defaults are the paper's values."`
-	Disk  diskCmd  `cmd:"" help:"Measure the sequential write and read speed of directories, and the crawling rate that it supports."`
+	Model modelCmd                               `cmd:"" help:"Compute the paper's tables II, III, V, VI and VII and the examples of its theorems, and compare them with the printed numbers. The defaults are the paper's values."`
+	Disk  benchmark[disk.Options, *disk.Options] `cmd:"" help:"Measure the sequential write and read speed of directories, and the crawling rate that it supports."`
 
 	Drum      drumCmd      `cmd:"" help:"Measure check+update of links by DRUM, in the paper's form and in ours, and by baselines in the same RAM: speed, disk traffic compared with the theorems, RAM, and correctness."`
 	DrumChild drumChildCmd `cmd:"" hidden:"" help:"Run one measurement of bench drum in its own process."`
 
-	Star  starCmd  `cmd:"" help:"Measure STAR with links between PLDs and budget checks, evenly spread and skewed: rates, I/O, and whether every in-degree is exact."`
-	Beast beastCmd `cmd:"" help:"Crawl a virtual web with BEAST and with two naive queues: the disk rate of each by size of the crawl, compared with Theorems 6 and 7, and the CPU time of a URL from STAR's check to its queue."`
+	Star  benchmark[budget.Star, *budget.Star]   `cmd:"" help:"Measure STAR with links between PLDs and budget checks, evenly spread and skewed: rates, I/O, and whether every in-degree is exact."`
+	Beast benchmark[budget.Beast, *budget.Beast] `cmd:"" help:"Crawl a virtual web with BEAST and with two naive queues: the disk rate of each by size of the crawl, compared with Theorems 6 and 7, and the CPU time of a URL from STAR's check to its queue."`
 
-	Queue queueCmd `cmd:"" help:"Measure queues on disk: appends and reads, one queue and many, a calendar, compared with the bare disk in the same run; and the bytes per queued URL."`
+	Queue benchmark[queue.Options, *queue.Options] `cmd:"" help:"Measure queues on disk: appends and reads, one queue and many, a calendar, compared with the bare disk in the same run; and the bytes per queued URL."`
 
-	Cache cacheCmd `cmd:"" help:"Measure the RAM cache in front of URLseen: hit rates compared with exact LRU, CLOCK and random (Table IV), for a generated stream or a crawl's trace; speed, RAM per entry, and other structures (Table V)."`
+	Cache benchmark[cache.Options, *cache.Options] `cmd:"" help:"Measure the RAM cache in front of URLseen: hit rates compared with exact LRU, CLOCK and random (Table IV), for a generated stream or a crawl's trace; speed, RAM per entry, and other structures (Table V)."`
 
 	Crawl       crawlCmd       `cmd:"" help:"Crawl a web in another process with the whole crawler: pages/s, CPU per page by stage, what connections waited for, compared with a loop that only fetches; or run many URLs through the disk structures without sockets."`
 	CrawlServer crawlServerCmd `cmd:"" hidden:"" help:"Serve the web of bench crawl in its own process."`
 
-	Checkpoint checkpointCmd `cmd:"" help:"Measure checkpoints of a store with full bucket buffers while tuples arrive: how long they block additions, bytes written, duration."`
+	Checkpoint benchmark[checkpoint.Options, *checkpoint.Options] `cmd:"" help:"Measure checkpoints of a store with full bucket buffers while tuples arrive: how long they block additions, bytes written, duration."`
 }
 
 // output has the flags that all measurements share.
@@ -96,11 +107,88 @@ func (o *output) measure(a *term.App, run func(ctx context.Context, progress fun
 	return nil
 }
 
-// floats converts the values of a flag.
-func floats[T ~int64](list []T) []float64 {
-	out := make([]float64, len(list))
-	for i, v := range list {
-		out[i] = float64(v)
+// benchmark is a measurement whose options are its flags.
+type benchmark[O any, P interface {
+	*O
+	Complete() error
+	Measure(ctx context.Context, progress func(what string)) (*report.Report, error)
+}] struct {
+	Options O `embed:""`
+	output
+}
+
+// Run measures and prints.
+func (c *benchmark[O, P]) Run(a *term.App) error {
+	o := P(&c.Options)
+	if err := o.Complete(); err != nil {
+		return term.Usage(err)
 	}
-	return out
+	return c.measure(a, o.Measure)
+}
+
+// modelCmd computes; there is nothing to measure.
+type modelCmd struct {
+	Options model.Model `embed:""`
+	output
+}
+
+// Run computes and prints.
+func (c *modelCmd) Run(a *term.App) error {
+	if err := c.Options.Validate(); err != nil {
+		return term.Usage(err)
+	}
+	return c.measure(a, func(context.Context, func(string)) (*report.Report, error) { return c.Options.Report() })
+}
+
+// drumCmd measures in processes of their own.
+type drumCmd struct {
+	benchmark[drum.Options, *drum.Options] `embed:""`
+}
+
+// Run measures and prints.
+func (c *drumCmd) Run(a *term.App) (err error) {
+	if c.Options.Command, err = measure.Self("bench", "drum-child"); err != nil {
+		return err
+	}
+	return c.benchmark.Run(a)
+}
+
+// crawlCmd measures the crawler as command crawl makes it.
+type crawlCmd struct {
+	benchmark[crawl.Options, *crawl.Options] `embed:""`
+}
+
+// Run measures and prints. --profile is for the measured time of each form here, which is profiled anyhow.
+func (c *crawlCmd) Run(a *term.App) (err error) {
+	o := &c.Options
+	if o.Command, err = measure.Self("bench", "crawl-server"); err != nil {
+		return err
+	}
+	o.Agent, o.UserAgent, o.GCPercent = flags.DefaultAgent, flags.UserAgent(flags.DefaultAgent, "bench@example.org"), crawlcmd.GCPercent
+	o.Names = func(r *dnscache.Resolver) engine.Resolver { return crawlcmd.ResolverOf(r) }
+	o.Profiles, c.Profile = c.Profile, ""
+	return c.benchmark.Run(a)
+}
+
+// The processes that a benchmark starts from its own executable end with their input.
+type (
+	drumChildCmd   struct{}
+	crawlServerCmd struct{}
+)
+
+// Run reads a job and writes what was measured, or the error.
+func (*drumChildCmd) Run(a *term.App) error {
+	ctx, release := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer release()
+	if err := drum.Child(ctx, a.Stdin, a.Stdout); err != nil {
+		return &term.Ended{Code: term.ExitFailure, Why: err.Error(), Quiet: true}
+	}
+	return nil
+}
+
+// Run serves the web of bench crawl.
+func (*crawlServerCmd) Run(a *term.App) error {
+	ctx, release := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer release()
+	return crawl.Serve(ctx, a.Stdin, a.Stdout)
 }

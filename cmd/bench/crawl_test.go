@@ -24,7 +24,6 @@ func TestBenchCrawl(t *testing.T) {
 	}{
 		{[]string{"--gzip", "--profile=" + profiles}, term.ExitDone, []string{"form=bare/scheme=http", "form=crawl/scheme=http/transport=sockets", "decode", "beside the bare loop's"}},
 		{[]string{"--https", "--no-bare", "--pages=300", "--growth", "--keep-alive=10s"}, term.ExitDone, []string{"form=crawl/scheme=https", "HTTPS, kept connections", "exchanges on kept connections", "RSS throughout"}},
-		{[]string{"--pages=0"}, term.ExitUsage, []string{"can't be 0"}},
 		{[]string{"--new=0"}, term.ExitUsage, []string{"new links"}},
 		{[]string{"--transport=inproc", "--gzip"}, term.ExitUsage, []string{"neither TLS nor gzip"}},
 		{[]string{"--dir=" + dir + "/none"}, term.ExitFailure, []string{"no such file"}},

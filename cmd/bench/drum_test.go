@@ -23,7 +23,6 @@ func TestBenchDrum(t *testing.T) {
 			[]string{"BenchmarkDrum/keys=3e4/ram=8MiB/form=plain \t", "form=mercator-b", "right, by number of each link", "memory: "}},
 		{[]string{"--forms=none"}, term.ExitUsage, []string{"give --forms or --against"}},
 		{[]string{"--forms=abacus"}, term.ExitUsage, []string{`no method "abacus"`}},
-		{[]string{"--links=0"}, term.ExitUsage, []string{"can't be 0"}},
 		{[]string{"--unique=2"}, term.ExitUsage, []string{"want between 0 and 1"}},
 		{[]string{"--forms=log", "--urls=" + dir + "/none"}, term.ExitFailure, []string{"no such file"}},
 		{[]string{"--disk=1000TB"}, term.ExitDiskFull, []string{"lower --disk"}},

@@ -50,7 +50,7 @@ var Groups = [...]kong.Group{
 
 // NewParser returns the parser that fills table, a pointer to a struct with a field for each command.
 func NewParser(table any, opts ...kong.Option) (*kong.Kong, error) {
-	opts = append([]kong.Option{
+	opts = slices.Concat(numbers, []kong.Option{
 		kong.Name("drumbeat"),
 		kong.Description("drumbeat crawls the web from one machine, by the methods of the IRLbot paper. " +
 			"Run drumbeat help COMMAND for the flags of a command, drumbeat --version for the version."),
@@ -59,7 +59,7 @@ func NewParser(table any, opts ...kong.Option) (*kong.Kong, error) {
 		kong.ValueFormatter(flagHelp),
 		kong.ExplicitGroups(Groups[:]),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
-	}, opts...)
+	}, opts)
 	p, err := kong.New(table, opts...)
 	if err != nil {
 		return nil, fmt.Errorf("BUG: the flag table: %w", err)

@@ -105,7 +105,7 @@ var layers = map[string]layer{
 		"internal/bug", "internal/linktrace", "internal/pace", "star", "warc/outfile", "weburl"}},
 	"cmd/demo": {47, []string{"cmd/crawl", "cmd/flags", "cmd/term", "crawl", "crawl/state", "disk", "dnscache", "fetch",
 		"internal/simweb"}},
-	"cmd/bench": {49, []string{"*", "internal/simweb"}},
+	"cmd/bench": {49, []string{"*"}},
 
 	// For tests: commands run within a test, and from outside.
 	"internal/cmdtest": {45, []string{"cmd/term", "cmd/flags", "internal/simweb"}},
