@@ -1,5 +1,6 @@
-// Package bench is the command bench: the flags of each benchmark, and what all benchmarks share. The
-// packages below drumbeat/bench measure. bench/lab, a command of its own, compares libraries.
+// Package bench is the command bench: the flags of each benchmark, and what all have in common. The measurements
+// themselves are the packages below drumbeat/bench.
+// What compares libraries is in bench/lab.
 //
 // The options of a benchmark are its flags, so their struct has the tags; benchmark is the command of each.
 // output has what all share: --out, --check, --quiet and --profile, the context that a signal cancels, and the
@@ -24,6 +25,7 @@ import (
 	"strings"
 	"syscall"
 
+	"drumbeat/bench/baselines"
 	"drumbeat/bench/budget"
 	"drumbeat/bench/cache"
 	"drumbeat/bench/checkpoint"
@@ -62,10 +64,15 @@ type Command struct {
 	Checkpoint benchmark[checkpoint.Options, *checkpoint.Options] `cmd:"" help:"Measure checkpoints of a store with full bucket buffers while tuples arrive: how long they block additions, bytes written, duration."`
 }
 
-// output has the flags that all measurements share.
+// Use adds methods to those of bench drum.
+func (c *Command) Use(others []baselines.Method) {
+	c.Drum.Options.Others, c.DrumChild.others = others, others
+}
+
+// output has the options that measurements share.
 type output struct {
-	Out   string `placeholder:"DIR" help:"Also write the report to DIR, as text and as JSON; go run ./bench/lab plot draws figures from the JSON."`
-	Check bool   `help:"Exit with code 1 if a figure misses its target."`
+	Out   string `placeholder:"DIR" help:"Also put the report into DIR, which is made if need be: as text and as JSON, from which go run ./bench/lab/plot draws the figures."`
+	Check bool   `help:"Exit with 1 if a figure misses the target stated for it."`
 	Quiet bool   `short:"q" help:"Print no progress."`
 	flags.Profiling
 }
@@ -172,15 +179,15 @@ func (c *crawlCmd) Run(a *term.App) (err error) {
 
 // The processes that a benchmark starts from its own executable end with their input.
 type (
-	drumChildCmd   struct{}
+	drumChildCmd   struct{ others []baselines.Method }
 	crawlServerCmd struct{}
 )
 
 // Run reads a job and writes what was measured, or the error.
-func (*drumChildCmd) Run(a *term.App) error {
+func (c *drumChildCmd) Run(a *term.App) error {
 	ctx, release := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer release()
-	if err := drum.Child(ctx, a.Stdin, a.Stdout); err != nil {
+	if err := drum.Child(ctx, a.Stdin, a.Stdout, c.others...); err != nil {
 		return &term.Ended{Code: term.ExitFailure, Why: err.Error(), Quiet: true}
 	}
 	return nil

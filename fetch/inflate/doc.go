@@ -12,12 +12,8 @@
 //
 // # Method
 //
-// The techniques come from the literature on fast inflating: zlib's two-level tables and libdeflate's notes.
-// The next bits are in a 64-bit word, refilled by one 8-byte load. A table entry describes a symbol
-// completely, so a literal, length or distance takes a lookup, a shift or two and an addition. A refill
-// yields up to three literals. Matches are copied 16 bytes at a time and may overrun their end. A table is
-// built by counting, visits each symbol once and grows by being copied. All this needs spare room before the
-// ends of input and output. Near them a second loop decodes symbol by symbol; tests compare the two loops.
+// It is our own because it is 2.6 to 2.7 times as fast as the best library: of 1998 pages of documentation, 27 KB on average, a page takes 27 us of CPU, 69 with the decoder of klauspost/compress and
+// 85 with the standard library's in the same run, without allocations (go test ./bench/lab -bench Decode; docs/BENCHMARKS.md).
 //
 // The package has no unsafe code. Slices of constant length and capacity, arrays and masks leave few bounds
 // checks: the same loop with unsafe pointers was less than 5 % faster.

@@ -73,13 +73,6 @@ var layers = map[string]layer{
 	"bench/baselines":    {15, []string{"disk", "drum"}},
 	"bench/lab/plot":     {15, []string{"bench/report"}},
 	"bench/lab/pebble":   {20, []string{"bench/baselines", "disk"}},
-	"bench/lab/corpus":   {0, nil},
-	"bench/lab/decode":   {20, []string{"bench/lab/corpus", "bench/measure", "bench/report", "fetch/inflate"}},
-	"bench/lab/dns":      {20, []string{"bench/measure", "bench/report", "dnscache"}},
-	"bench/lab/fetch":    {20, []string{"bench/measure", "bench/report", "fetch"}},
-	"bench/lab/parse":    {20, []string{"bench/lab/corpus", "bench/measure", "bench/report", "parse", "weburl"}},
-	"bench/lab/store":    {20, []string{"bench/lab/corpus", "bench/measure", "bench/report", "disk", "warc"}},
-	"bench/lab/url":      {20, []string{"bench/lab/corpus", "bench/measure", "bench/report", "parse", "weburl"}},
 	"bench/benchtest":    {1, []string{"bench/report"}}, // for tests
 	"bench/model":        {30, []string{"beast", "bench/report", "drum"}},
 	"bench/disk":         {20, []string{"bench/measure", "bench/report", "disk", "drum"}},
@@ -120,8 +113,8 @@ var layers = map[string]layer{
 	"internal/profile": {0, nil},
 	"internal/damage":  {5, []string{"disk", "disk/memfs"}}, // for tests
 
-	// A separate command, which compares libraries.
-	"bench/lab": {50, []string{"*", "internal/profile"}},
+	// A command of its own: what compares libraries.
+	"bench/lab": {50, []string{"*"}},
 
 	// A separate command, which shares no code with the crawler that it checks.
 	"internal/realweb": {1, []string{"bench/report"}},
@@ -229,11 +222,10 @@ func TestImportTable(t *testing.T) {
 	}
 }
 
-// dnsSpeakers are the packages that may use the DNS library.
-var dnsSpeakers = []string{"dnscache", "internal/simweb", "internal/realweb", "bench/lab/dns"}
+// dnsSpeakers speak DNS.
+var dnsSpeakers = []string{"dnscache", "internal/simweb", "internal/realweb", "bench/lab"}
 
-// TestMiekgStaysInside: the DNS library is an implementation detail of the resolver, of the servers made for
-// tests, and of lab dns, which measures it.
+// TestMiekgStaysInside: the DNS library is an implementation detail of the resolver, of the servers made for tests, and of bench/lab, which measures it.
 func TestMiekgStaysInside(t *testing.T) {
 	_, list := sources(t)
 	for _, s := range list {

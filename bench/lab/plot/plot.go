@@ -1,7 +1,9 @@
-// Package plot draws the figures of benchmark reports.
+// Command plot draws the figures of benchmark reports.
 //
-// It reads the JSON that a benchmark saves with --out, so that the crawler's own benchmarks need no library for plots. File
-// draws all figures of a report, SVG one of them.
+//	go run ./bench/lab/plot REPORT.json …
+//
+// It reads the JSON that drumbeat bench --out saves, so that the crawler needs no library for plots. Each figure becomes an SVG file
+// beside its report, whose name is printed. Exit code 1 means that one could not be drawn.
 //
 // # Form of the drawings
 //
@@ -13,7 +15,7 @@
 // # Concurrency and memory
 //
 // Nothing here starts goroutines or keeps state. A drawing is held in RAM until it is written.
-package plot
+package main
 
 import (
 	"bytes"
@@ -33,8 +35,21 @@ import (
 	"drumbeat/bench/report"
 )
 
-// File draws the figures of a report, beside its file REPORT.json as REPORT-FIGURE.svg, and returns their names.
-func File(name string) (names []string, err error) {
+func main() {
+	for _, name := range os.Args[1:] {
+		names, err := drawAll(name)
+		for _, svg := range names {
+			fmt.Println(svg)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+	}
+}
+
+// drawAll draws the figures of a report, beside its file REPORT.json as REPORT-FIGURE.svg, and returns their names.
+func drawAll(name string) (names []string, err error) {
 	base, ok := strings.CutSuffix(name, ".json")
 	if !ok {
 		return nil, fmt.Errorf("plot: %s: want the .json file of a report", name)
@@ -48,7 +63,7 @@ func File(name string) (names []string, err error) {
 		return nil, fmt.Errorf("plot: %s: %w", name, err)
 	}
 	for _, f := range r.Figures {
-		svg, err := SVG(f)
+		svg, err := drawSVG(f)
 		if err != nil {
 			return names, err
 		}
@@ -73,8 +88,8 @@ const (
 	marginRight  = vg.Centimeter / 2 // half of the last number on the axis
 )
 
-// SVG draws a figure.
-func SVG(f report.Figure) ([]byte, error) {
+// drawSVG makes the SVG of a figure.
+func drawSVG(f report.Figure) ([]byte, error) {
 	if err := f.Validate(); err != nil {
 		return nil, err
 	}

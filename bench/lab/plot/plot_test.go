@@ -1,4 +1,4 @@
-package plot
+package main
 
 import (
 	"encoding/xml"
@@ -11,8 +11,8 @@ import (
 	"drumbeat/bench/report"
 )
 
-// TestFile: the figures of a saved report become SVG files beside it; a figure without points is an error.
-func TestFile(t *testing.T) {
+// TestDrawAll: the figures of a saved report become SVG files beside it; a figure without points is an error.
+func TestDrawAll(t *testing.T) {
 	r := report.New("drum", "a test")
 	r.Figures = []report.Figure{{Name: "io", Title: "I/O", X: "keys", Y: "B/link", LogX: true, LogY: true, Series: []report.Series{
 		{Name: "measured", Points: []report.Point{{X: 1e6, Y: 20}, {X: 1e7, Y: 40}, {X: 0, Y: 4}}},
@@ -23,7 +23,7 @@ func TestFile(t *testing.T) {
 	if _, err := r.Save(dir); err != nil {
 		t.Fatal(err)
 	}
-	names, err := File(filepath.Join(dir, "drum.json"))
+	names, err := drawAll(filepath.Join(dir, "drum.json"))
 	if err != nil || len(names) != 1 || names[0] != filepath.Join(dir, "drum-io.svg") {
 		t.Fatalf("got %q, %v", names, err)
 	}
@@ -39,10 +39,10 @@ func TestFile(t *testing.T) {
 			t.Fatalf("token %d: %v", n, err)
 		}
 	}
-	if _, err := SVG(report.Figure{Name: "none"}); !errors.Is(err, report.ErrNoPoints) {
+	if _, err := drawSVG(report.Figure{Name: "none"}); !errors.Is(err, report.ErrNoPoints) {
 		t.Errorf("got %v, want an error for an empty figure", err)
 	}
-	if _, err := File(filepath.Join(dir, "drum.txt")); err == nil {
+	if _, err := drawAll(filepath.Join(dir, "drum.txt")); err == nil {
 		t.Error("a report's text was drawn")
 	}
 }
