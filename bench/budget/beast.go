@@ -3,7 +3,6 @@ package budget
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 
@@ -28,11 +27,8 @@ type Beast struct {
 
 	Compress bool `help:"Compress the URLs that wait for STAR's checks: less I/O, more CPU."`
 
-	WayURLs  int64  `name:"cpu-urls" type:"count" placeholder:"N" help:"Number of URLs in the measurement of CPU. Default: 4e6, or 5e5 with --quick."`
-	WayPLDs  int    `name:"cpu-plds" type:"count" placeholder:"N" help:"Number of PLDs in the measurement of CPU. Default: 1e6, or 125e3 with --quick."`
-	Repeats  int    `name:"repeat" type:"count" placeholder:"N" help:"Number of measurements of CPU; I/O is the same in each. Default: 3."`
-	Seed     uint64 `type:"count" placeholder:"N" default:"1" help:"Random seed."`
-	Quick    bool   `help:"Use smaller sizes, to end within 30 s."`
+	Seed     uint64 `type:"count" placeholder:"N" default:"1" help:"Seed of the random numbers."`
+	Quick    bool   `help:"End within 30 s: smaller sizes."`
 	progress func(what string)
 }
 
@@ -46,9 +42,6 @@ func (b *Beast) Complete() error {
 	measure.Default(&b.PLDs, measure.Quick(b.Quick, 200, 2000))
 	measure.Default(&b.Budget, 10)
 	measure.Default(&b.URLBytes, 110)
-	measure.Default(&b.WayURLs, measure.Quick[int64](b.Quick, 5e5, 4e6))
-	measure.Default(&b.WayPLDs, measure.Quick[int](b.Quick, 125e3, 1e6))
-	measure.Default(&b.Repeats, 3)
 	measure.Default(&b.UniquePerPage, 6.5)
 	measure.Default(&b.PagesPerSecond, 3100)
 	need, faults := measure.Faults("beast")
@@ -56,14 +49,11 @@ func (b *Beast) Complete() error {
 	need(b.URLs[0] > 0 && b.URLs[len(b.URLs)-1] <= 1e11, "crawls of %d URLs: want 1 to 1e11", b.URLs)
 	need(*b.NaiveURLs >= 0, "%d URLs through the naive scheme", *b.NaiveURLs)
 	need(b.PLDs >= 1 && b.PLDs <= 1<<28, "%d PLDs: want 1 to 2^28", b.PLDs)
-	need(b.WayPLDs >= 1 && b.WayPLDs <= 1<<28, "%d PLDs for the measurement of CPU: want 1 to 2^28", b.WayPLDs)
 	need(b.Budget >= 1 && b.Budget <= 10_000, "budget %d: want 1 to 10,000", b.Budget)
 	need(b.URLBytes >= leastURLBytes && b.URLBytes <= 512, "URLs of %d bytes: want %d to 512", b.URLBytes, leastURLBytes)
 	need(b.UniquePerPage > 1 && b.UniquePerPage <= 1000, "%g unique URLs per page: want more than 1, at most 1000", b.UniquePerPage)
 	need(b.PagesPerSecond > 0 && b.PagesPerSecond <= 1e9, "%g pages a second", b.PagesPerSecond)
 	need(b.Spam >= 0 && b.Spam <= 0.9, "%g of the links lead to spammers: want 0 to 0.9", b.Spam)
-	need(b.WayURLs >= checkBatch && b.WayURLs <= 1e10, "%d URLs for the measurement of CPU: want %d to 1e10", b.WayURLs, checkBatch)
-	need(b.Repeats >= 1 && b.Repeats <= 100, "%d repeats: want 1 to 100", b.Repeats)
 	return faults()
 }
 
@@ -77,8 +67,7 @@ func (b *Beast) model(web *budgetWeb, urlBytes float64) beast.Model {
 // there is another of half that size. s2 halves the text at least; a checkpoint's worth comes on top.
 func (b *Beast) diskBytes() int64 {
 	urls := max(b.URLs[len(b.URLs)-1], *b.NaiveURLs)
-	way := b.WayURLs * int64(b.URLBytes+16) * 3 / 2
-	return max(urls*int64(b.URLBytes), way) + 2*beastCommitBytes
+	return urls*int64(b.URLBytes) + 2*beastCommitBytes
 }
 
 // beastResult is all that was measured.
@@ -86,35 +75,21 @@ type beastResult struct {
 	web   *budgetWeb
 	crawl *beastCrawl
 	naive *naiveCrawl // nil if it was not measured
-	costs []wayCost
 }
 
-// Measure crawls a virtual web with BEAST and with the naive scheme, and measures the CPU of the way of a URL. It calls progress some
-// times a second at most.
+// Measure crawls a virtual web with BEAST and with the naive scheme. It calls progress some times a second at most.
 func (b Beast) Measure(ctx context.Context, progress func(what string)) (_ *report.Report, err error) {
 	if err := b.Complete(); err != nil {
 		return nil, err
 	}
 	b.progress = progress
-	r := report.New("beast", "Budget enforcement: disk rate against crawl size, CPU per URL")
+	r := report.New("beast", "Budget enforcement: disk rate against crawl size")
 	scratch, err := measure.NewScratch("beast", b.Dirs, b.diskBytes())
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, scratch.Remove()) }()
 	res := &beastResult{web: newBudgetWeb(&b)}
-	for n := range b.Repeats {
-		b.progress(fmt.Sprintf("CPU of %d URLs from STAR's check to BEAST's queues, %d of %d", b.WayURLs, n+1, b.Repeats))
-		set, err := scratch.Set()
-		if err != nil {
-			return nil, err
-		}
-		cost, err := measureWay(ctx, &b, set)
-		if err != nil {
-			return nil, err
-		}
-		res.costs = append(res.costs, cost)
-	}
 	if err := res.crawls(ctx, &b, scratch); err != nil {
 		return nil, err
 	}

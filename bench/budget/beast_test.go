@@ -215,7 +215,7 @@ func checkRates(t *testing.T, b *Beast, c *beastCrawl) {
 
 // TestRunBeast: the whole report at a small size; all checks but that of speed hold, and nothing is left.
 func TestRunBeast(t *testing.T) {
-	b := smallBeast(t, Beast{PLDs: 100, Spam: 0.2, URLs: []int64{1e3, 5e4, 3e5}, NaiveURLs: new(int64(1e5)), WayURLs: 5000, WayPLDs: 1000, Repeats: 1})
+	b := smallBeast(t, Beast{PLDs: 100, Spam: 0.2, URLs: []int64{1e3, 5e4, 3e5}, NaiveURLs: new(int64(1e5))})
 	var told []string
 	progress := func(what string) { told = append(told, what) }
 	r, err := b.Measure(context.Background(), progress)
@@ -231,14 +231,14 @@ func TestRunBeast(t *testing.T) {
 	if len(r.Checks) < 10 || len(told) == 0 || len(r.Figures) != 1 || len(r.Figures[0].Series) != 7 {
 		t.Errorf("got %d checks, %q, %d figures", len(r.Checks), told, len(r.Figures))
 	}
-	benchtest.Has(t, text, "BenchmarkBeast/scheme=beast/urls=3e5 ", "/scheme=naive/urls=5e4 ", "within 1e3 URLs no stage ends", "BenchmarkBeastCPU/plds=1e3 ")
+	benchtest.Has(t, text, "BenchmarkBeast/scheme=beast/urls=3e5 ", "/scheme=naive/urls=5e4 ", "within 1e3 URLs no stage ends")
 	benchtest.Empty(t, b.Dirs[0])
 }
 
 // TestRunBeastStops: cancelled at any time it ends with an error and leaves nothing.
 func TestRunBeastStops(t *testing.T) {
-	b := smallBeast(t, Beast{PLDs: 100, URLs: []int64{1e5}, NaiveURLs: new(int64(5e4)), WayURLs: 5000, WayPLDs: 1000, Repeats: 1})
-	for _, at := range []string{"CPU", "naive", "BEAST"} {
+	b := smallBeast(t, Beast{PLDs: 100, URLs: []int64{1e5}, NaiveURLs: new(int64(5e4))})
+	for _, at := range []string{"naive", "BEAST"} {
 		ctx, cancel := context.WithCancel(context.Background())
 		progress := func(what string) {
 			if strings.HasPrefix(what, at) {
@@ -324,10 +324,10 @@ func TestBudgetWeb(t *testing.T) {
 
 func TestBeastValidate(t *testing.T) {
 	bad := Beast{Dirs: []string{"x"}, URLs: []int64{0}, NaiveURLs: new(int64(-1)), PLDs: -1, Budget: 20_000, URLBytes: 10, UniquePerPage: 1,
-		PagesPerSecond: -1, Spam: 1, WayURLs: 1, WayPLDs: -5, Repeats: -1}
+		PagesPerSecond: -1, Spam: 1}
 	err := bad.Complete()
-	if err == nil || strings.Count(err.Error(), "\n") != 10 {
-		t.Errorf("got %v, want 11 faults", err)
+	if err == nil || strings.Count(err.Error(), "\n") != 7 {
+		t.Errorf("got %v, want 8 faults", err)
 	}
 	if _, err := (Beast{Dirs: []string{t.TempDir()}, URLs: []int64{1e11}}).Measure(context.Background(), nil); err == nil ||
 		!strings.Contains(err.Error(), "free") {

@@ -13,7 +13,6 @@ import (
 // share of about 1/h, which is 25 % at 4 and 12 % at 8. Theorem 6 leaves out what is in Q, and counts QF once for reading and writing it,
 // before and after a pass; at αN passes both are 1/αN of the whole, so it is compared after naivePasses.
 const (
-	wayTarget   = 1000 // ns
 	flatRatio   = 1.2
 	flatStage   = 13
 	naiveMargin = 0.05
@@ -36,7 +35,6 @@ func (res *beastResult) report(b *Beast, r *report.Report) {
 	if res.naive != nil {
 		r.Tables = append(r.Tables, res.naiveTable(b, m))
 	}
-	r.Tables = append(r.Tables, res.wayTable(b))
 	r.Figures = append(r.Figures, res.figure(b, m))
 	r.Checks = res.checks(b, m)
 	r.Notes = append(r.Notes,
@@ -65,13 +63,6 @@ func (res *beastResult) lines(b *Beast, r *report.Report) {
 				add("naive", urls, s, s.beastRaw(), s.queueDisk)
 			}
 		}
-	}
-	for _, c := range res.costs {
-		r.Add(fmt.Sprintf("BenchmarkBeastCPU/plds=%s", report.Power(float64(b.WayPLDs))), b.WayURLs,
-			report.Metric{Value: c.wall, Unit: "ns/op"}, report.Metric{Value: c.total, Unit: "cpu-ns/url"},
-			report.Metric{Value: c.check, Unit: "check-ns"}, report.Metric{Value: c.pass, Unit: "pass-ns"},
-			report.Metric{Value: c.place, Unit: "place-ns"}, report.Metric{Value: c.queue, Unit: "queue-ns"},
-			report.Metric{Value: c.source, Unit: "generator-ns"})
 	}
 }
 
@@ -110,34 +101,6 @@ func (res *beastResult) naiveTable(b *Beast, m beast.Model) report.Table {
 				fmt.Sprintf("%.2f %%", 100*float64(s.spam)/float64(s.pages)), b.mb(s.perPage(s.beastRaw())),
 				report.Number(m.NaiveRate(float64(s.endPages))/1e6), b.mb(s.perPage(s.queueDisk)))
 		}
-	}
-	return t
-}
-
-func (res *beastResult) wayTable(b *Beast) report.Table {
-	t := report.Table{
-		Title: fmt.Sprintf("CPU (user and system) of a URL from STAR's check to BEAST's queue, ns: %s URLs of %s PLDs",
-			report.Power(float64(b.WayURLs)), report.Power(float64(b.WayPLDs))),
-		Head: []string{"part", "median", "spread"},
-		Notes: []string{"The pass is the rest: what the process took, less the other parts. Placement was measured in a loop of its own.",
-			"The generator is not in the whole."},
-	}
-	for _, p := range []struct {
-		name string
-		of   func(*wayCost) float64
-	}{
-		{"check: intake of the drum", func(c *wayCost) float64 { return c.check }},
-		{"pass: sort, merge, emit", func(c *wayCost) float64 { return c.pass }},
-		{"placement by the ledger", func(c *wayCost) float64 { return c.place }},
-		{"append to the queue", func(c *wayCost) float64 { return c.queue }},
-		{"the whole way", func(c *wayCost) float64 { return c.total }},
-		{"generator", func(c *wayCost) float64 { return c.source }},
-	} {
-		var s report.Sample
-		for i := range res.costs {
-			s = append(s, p.of(&res.costs[i]))
-		}
-		t.Add(p.name, report.Number(s.Median()), s.Spread())
 	}
 	return t
 }
@@ -207,11 +170,7 @@ func (res *beastResult) checks(b *Beast, m beast.Model) []report.Check {
 	if res.naive != nil {
 		list = append(list, res.naiveChecks(b, m)...)
 	}
-	var cpu report.Sample
-	for _, c := range res.costs {
-		cpu = append(cpu, c.total)
-	}
-	return append(list, report.AtMost("CPU per URL from STAR's check to the queue", cpu.Median(), wayTarget, "ns"))
+	return list
 }
 
 func (res *beastResult) naiveChecks(b *Beast, m beast.Model) []report.Check {

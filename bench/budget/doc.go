@@ -4,7 +4,7 @@
 // what its generator counted, every budget with F.
 //
 // Beast crawls a virtual web, in virtual time, with STAR and BEAST on disk and with the two queues of section VII.A, and puts the bytes
-// that a page takes beside Theorems 6 and 7; and measures the CPU of a URL from STAR's check to its queue.
+// that a page takes beside Theorems 6 and 7.
 //
 // # Departures from the paper
 //

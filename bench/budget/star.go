@@ -82,6 +82,9 @@ func (p *phase) cost() float64 { return float64(p.cpu.Nanoseconds()) / float64(p
 
 func (p *phase) perOp() float64 { return float64(p.disk) / float64(p.n) }
 
+// poolRecords are different records, which the generator goes round.
+const poolRecords = 1 << 14
+
 // generatorCost is what the generator takes for one link or URL, ns.
 type generatorCost struct{ wall, cpu float64 }
 
@@ -176,7 +179,7 @@ func (r *starRun) measure(ctx context.Context, set disk.Set) (err error) {
 // open takes the memory of the generator, measures it, and opens the store. It returns the RAM in use before that.
 func (r *starRun) open(ctx context.Context, set disk.Set) (rss int64, err error) {
 	web := newBudgetWeb(&Beast{PLDs: 100, Budget: 10, URLBytes: 110, Seed: r.opt.Seed})
-	for range wayPool {
+	for range poolRecords {
 		r.pool = append(r.pool, web.append(nil))
 	}
 	r.edges, r.checks = make([]star.Edge, checkBatch), make([]star.CheckTuple, checkBatch)
@@ -231,7 +234,7 @@ func (r *starRun) nextEdges() {
 
 func (r *starRun) nextChecks(done int64) {
 	for i := range r.checks {
-		r.checks[i] = star.CheckTuple{PLD: pldKey(r.web.url()), Aux: r.pool[(done+int64(i))%wayPool]}
+		r.checks[i] = star.CheckTuple{PLD: pldKey(r.web.url()), Aux: r.pool[(done+int64(i))%poolRecords]}
 	}
 }
 

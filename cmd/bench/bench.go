@@ -51,8 +51,8 @@ type Command struct {
 	Drum      drumCmd      `cmd:"" help:"Measure check+update of links by DRUM, in the paper's form and in ours, and by baselines in the same RAM: speed, disk traffic compared with the theorems, RAM, and correctness."`
 	DrumChild drumChildCmd `cmd:"" hidden:"" help:"Run one measurement of bench drum in its own process."`
 
-	Star  benchmark[budget.Star, *budget.Star]   `cmd:"" help:"Measure STAR with links between PLDs and budget checks, evenly spread and skewed: rates, I/O, and whether every in-degree is exact."`
-	Beast benchmark[budget.Beast, *budget.Beast] `cmd:"" help:"Crawl a virtual web with BEAST and with two naive queues: the disk rate of each by size of the crawl, compared with Theorems 6 and 7, and the CPU time of a URL from STAR's check to its queue."`
+	Star  benchmark[budget.Star, *budget.Star]   `cmd:"" help:"Send links between PLDs and budget checks through STAR, evenly spread and skewed: rates, I/O, and whether every in-degree is exact."`
+	Beast benchmark[budget.Beast, *budget.Beast] `cmd:"" help:"Crawl a virtual web with BEAST and with the naive two queues: the disk rate that each needs against the size of the crawl, beside Theorems 6 and 7."`
 
 	Queue benchmark[queue.Options, *queue.Options] `cmd:"" help:"Measure queues on disk: appends and reads, one queue and many, a calendar, compared with the bare disk in the same run; and the bytes per queued URL."`
 

@@ -53,7 +53,7 @@ func TestBenchCommands(t *testing.T) {
 		{[]string{"bench", "star", "--dir=" + dir, "--plds=1"}, term.ExitUsage, "want 100 to"},
 		{[]string{"bench", "star", "--dir=" + dir, "-q", "--plds=200", "--edges=400", "--neighbours=500", "--checks=1000", "--repeat=1"}, 0, "BenchmarkStarCheck/case=giant"},
 		{[]string{"bench", "beast", "--dir=" + dir, "--url-bytes=10"}, term.ExitUsage, "want 64 to 512"},
-		{[]string{"bench", "beast", "--dir=" + dir, "-q", "--plds=100", "--urls=3e4", "--naive-urls=2e4", "--cpu-urls=1e3", "--cpu-plds=100", "--repeat=1"}, 0,
+		{[]string{"bench", "beast", "--dir=" + dir, "-q", "--plds=100", "--urls=3e4", "--naive-urls=2e4"}, 0,
 			"BenchmarkBeast/scheme=beast/urls=3e4"},
 	} {
 		var out bytes.Buffer
