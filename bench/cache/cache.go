@@ -15,16 +15,14 @@ import (
 // Options are what Measure measures, the RAM cache in front of URLseen of sections V.A and B of the paper, and flags of command
 // bench. Zero means the default.
 type Options struct {
-	Trace       string  `placeholder:"FILE" help:"Measure hit rates with the links of a crawl, recorded by crawl --trace-links, instead of generated links."`
-	From        int64   `type:"count" placeholder:"N" default:"0" help:"Skip the first N links of the trace (N0)."`
-	Hosts       int     `type:"count" placeholder:"N" help:"Number of sites that the generated stream visits alternately (tau_h S). Table IV's sizes scale with it; 124e3 gives the paper's. Default: 2000, or 250 with --quick."`
-	Sizes       []int64 `name:"size" type:"count" placeholder:"N" help:"Cache size for hit rates, in entries (E). Repeatable. Default: the sizes of Table IV and some between, scaled to the stream or the trace."`
-	Entries     int64   `type:"count" placeholder:"N" default:"16_777_216" help:"Number of entries of the cache whose speed and RAM are measured."`
-	TreeEntries *int64  `type:"count" placeholder:"N" help:"Number of entries of the structures of Table V. 0: skip them. Default: 16 Mi as in the paper, which takes 3 GB and some minutes, or 1 Mi with --quick."`
-	MaxRate     float64 `type:"fraction" placeholder:"N" default:"4000" help:"Pages per second that the CPU allows, in Table V (Smax)."`
-	Repeats     int     `name:"repeat" type:"count" placeholder:"N" help:"Number of measurements of speed. Default: 5, or 3 with --quick."`
-	Seed        uint64  `type:"count" placeholder:"N" default:"1" help:"Random seed."`
-	Quick       bool    `help:"Use smaller and fewer sizes, to end within 30 s."`
+	Trace   string  `placeholder:"FILE" help:"Measure hit rates with the links of a crawl, which crawl --trace-links recorded, instead of made ones."`
+	From    int64   `type:"count" placeholder:"N" default:"0" help:"Links of the trace to skip before the first that a cache sees (N0)."`
+	Hosts   int     `type:"count" placeholder:"N" help:"Sites that the made stream visits in turns (tau_h S). Table IV's sizes are scaled with it; 124e3 give the paper's. Default: 2000, or 250 with --quick."`
+	Sizes   []int64 `name:"size" type:"count" placeholder:"N" help:"Entries of a cache to measure hit rates for (E). Repeatable. Default: those of Table IV and some between, by the stream or the trace."`
+	Entries int64   `type:"count" placeholder:"N" default:"16_777_216" help:"Entries of the cache whose speed and RAM are measured."`
+	Repeats int     `name:"repeat" type:"count" placeholder:"N" help:"How often speeds are measured. Default: 5, or 3 with --quick."`
+	Seed    uint64  `type:"count" placeholder:"N" default:"1" help:"Seed of the random numbers."`
+	Quick   bool    `help:"End within 30 s: smaller sizes and fewer of them."`
 
 	// Stream is the made stream; the zero value is DefaultStream(Hosts).
 	Stream   Stream `kong:"-"`
@@ -43,20 +41,14 @@ func (c *Options) Complete() error {
 		c.Stream.Seed = c.Seed
 	}
 	measure.Default(&c.Entries, 16<<20)
-	if c.TreeEntries == nil {
-		c.TreeEntries = new(measure.Quick[int64](c.Quick, 1<<20, 16<<20))
-	}
-	measure.Default(&c.MaxRate, 4000)
 	measure.Default(&c.Repeats, measure.Quick(c.Quick, 3, 5))
 	need, faults := measure.Faults("cache")
 	need(c.Entries >= 1<<14 && c.Entries <= 1<<31, "%d entries: want 16384 to 2^31", c.Entries)
-	need(*c.TreeEntries == 0 || *c.TreeEntries >= 1000 && *c.TreeEntries <= 1<<28, "%d entries of Table V: want 1000 to 2^28", *c.TreeEntries)
 	for _, n := range c.Sizes {
 		need(n >= leastEntries && n <= 1<<31, "a size of %d entries: want %d to 2^31", n, leastEntries)
 	}
 	need(c.From >= 0, "%d links before the first", c.From)
 	need(c.From == 0 || c.Trace != "", "links before the first are those of a trace, and none was given")
-	need(c.MaxRate > 0, "a highest rate of %g pages/s", c.MaxRate)
 	need(c.Repeats >= 1 && c.Repeats <= 100, "%d repeats: want 1 to 100", c.Repeats)
 	return errors.Join(faults(), c.Stream.Validate())
 }
@@ -70,11 +62,9 @@ type policy struct {
 
 // The names of the policies that the report asks for.
 const (
-	nameOurs   = "ours"
-	nameLRU    = "exact LRU"
-	nameClock  = "CLOCK"
-	nameSet    = "CLOCK in sets of 8"
-	nameRandom = "random"
+	nameOurs  = "ours"
+	nameLRU   = "exact LRU"
+	nameClock = "CLOCK"
 )
 
 func policies() []policy {
@@ -85,8 +75,6 @@ func policies() []policy {
 		}},
 		{nameLRU, func(n int) (keyCache, func()) { return newExactLRU(n), func() {} }},
 		{nameClock, func(n int) (keyCache, func()) { return newClock(n), func() {} }},
-		{nameSet, func(n int) (keyCache, func()) { return newSetClock(n), func() {} }},
-		{nameRandom, func(n int) (keyCache, func()) { return newRandomCache(n), func() {} }},
 	}
 }
 
@@ -116,7 +104,7 @@ type cacheSize struct {
 	printed int
 }
 
-// Measure measures speeds, hit rates, and the structures of Table V.
+// Measure measures speeds and hit rates.
 func (c Options) Measure(ctx context.Context, progress func(what string)) (*report.Report, error) {
 	if err := c.Complete(); err != nil {
 		return nil, err
@@ -144,9 +132,6 @@ func (c Options) Measure(ctx context.Context, progress func(what string)) (*repo
 	if err != nil {
 		return nil, err
 	}
-	if err := res.structures(ctx, &c); err != nil {
-		return nil, err
-	}
 	res.report(&c, r)
 	return r, nil
 }
@@ -158,7 +143,6 @@ type cacheResult struct {
 	links, from int64
 	generations int
 	speed       cacheSpeeds
-	trees       []structure
 }
 
 // rateTask is one policy at one size, and how much of the source it sees: skip, then warm links that fill the cache, then

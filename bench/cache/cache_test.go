@@ -60,14 +60,11 @@ func (c *naiveClock) testAndSet(key uint64) bool {
 func TestCachePolicies(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for _, entries := range []int{1, 2, 7, 64} {
-		random, set := newRandomCache(entries), newTreeSet(10*entries)
-		held := map[uint64]bool{} // by set
 		pairs := []struct {
 			name      string
 			got, want interface{ testAndSet(uint64) bool }
 		}{
 			{"LRU", newExactLRU(entries), &naiveLRU{entries: entries}},
-			{"LRU by tree", newTreeLRU(entries), &naiveLRU{entries: entries}},
 			{"CLOCK", newClock(entries), &naiveClock{entries: entries, met: map[uint64]bool{}}},
 		}
 		for range 20_000 {
@@ -77,16 +74,6 @@ func TestCachePolicies(t *testing.T) {
 					t.Fatalf("%s of %d entries: key %x: got %v, want %v", p.name, entries, key, got, want)
 				}
 			}
-			if set.testAndSet(key) != held[key] {
-				t.Fatalf("tree: key %x: got %v", key, !held[key])
-			}
-			if random.testAndSet(key) && !held[key] {
-				t.Fatalf("random: key %x never came", key)
-			}
-			held[key] = true
-		}
-		if limit := 1.45 * math.Log2(float64(len(held)+2)); float64(set.nodes[set.root].height) > limit {
-			t.Errorf("tree of %d keys: got height %d, want at most %.1f", len(held), set.nodes[set.root].height, limit)
 		}
 	}
 }
@@ -174,7 +161,7 @@ func TestOursAgainstLRU(t *testing.T) {
 
 // smallCache is Run at its smallest.
 func smallCache() Options {
-	return Options{Stream: DefaultStream(20), Entries: 1 << 14, TreeEntries: new(int64(2000)), Repeats: 1, Quick: true}
+	return Options{Stream: DefaultStream(20), Entries: 1 << 14, Repeats: 1, Quick: true}
 }
 
 // TestRunCache: all that is promised is printed; sizes may be given.
@@ -189,7 +176,7 @@ func TestRunCache(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"BenchmarkCacheHits/policy=exact-LRU/entries=", "BenchmarkCache/links=crawl/entries=16384/cores=1",
-		"Table IV: hit rates", "512M", "Table V: 2000 URLs", "1,295", "balanced tree of strings", "new keys on one core, 16384 entries",
+		"Table IV: hit rates", "512M", "new keys on one core, 16384 entries",
 		"RAM per entry", "points of hit rate below exact LRU"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("got no %q in\n%s", want, b.String())
@@ -198,7 +185,7 @@ func TestRunCache(t *testing.T) {
 	if err := r.Figures[0].Validate(); err != nil || len(r.Checks) != 4 {
 		t.Errorf("got %v, %d checks", err, len(r.Checks))
 	}
-	c.Sizes, c.TreeEntries = []int64{600, 5000}, new(int64)
+	c.Sizes = []int64{600, 5000}
 	if r, err = c.Measure(context.Background(), func(string) {}); err != nil || len(r.Tables) != 2 || len(r.Tables[0].Rows) != 2 {
 		t.Errorf("got %v, %d tables", err, len(r.Tables))
 	}
@@ -212,8 +199,7 @@ func TestRunCache(t *testing.T) {
 	if _, err := c.Measure(ctx, func(string) {}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v after the context ended", err)
 	}
-	for _, bad := range []Options{{Entries: 1}, {TreeEntries: new(int64(5))}, {Sizes: []int64{100}}, {From: 3}, {MaxRate: -1}, {Repeats: -1},
-		{TreeEntries: new(int64(1 << 30))}, {Stream: Stream{Hosts: 1}}} {
+	for _, bad := range []Options{{Entries: 1}, {Sizes: []int64{100}}, {From: 3}, {Repeats: -1}, {Stream: Stream{Hosts: 1}}} {
 		if bad.Complete() == nil {
 			t.Errorf("%+v is taken", bad)
 		}
@@ -248,7 +234,7 @@ func writeTrace(t *testing.T, o Stream, links int) string {
 func TestRunCacheTrace(t *testing.T) {
 	const links, from = 60_000, 1234
 	c := smallCache()
-	c.Trace, c.From, c.TreeEntries = writeTrace(t, c.Stream, links), from, new(int64)
+	c.Trace, c.From = writeTrace(t, c.Stream, links), from
 	r, err := c.Measure(context.Background(), func(string) {})
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,7 @@
 // Package cache measures the RAM cache in front of URLseen (section V).
 //
-// Hit rates against size stand beside those of exact LRU, CLOCK and random replacement, by the method of Table IV, with the links of a
-// Stream or of a crawl's trace; then keys per second and bytes per entry; and the structures of Table V, written for it.
+// Hit rates against size stand beside those of exact LRU and of CLOCK, the paper's choice, by the method of Table IV, with the links of a
+// Stream or of a crawl's trace; then keys per second and bytes per entry.
 //
 // # Departures from the paper
 //
@@ -15,5 +15,5 @@
 //
 // # Memory
 //
-// 32 bytes an entry and CPU for hit rates, 200 an entry of Table V. What doesn't fit into three quarters of the machine's RAM is refused.
+// 32 bytes an entry and CPU for hit rates. What doesn't fit into three quarters of the machine's RAM is refused.
 package cache

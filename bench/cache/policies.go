@@ -2,24 +2,17 @@ package cache
 
 import (
 	"math/bits"
-	"math/rand/v2"
 
 	"drumbeat/drum"
 )
 
 // keyCache is what is compared: testAndSet tells whether it had the key, and takes it in.
-type keyCache interface {
-	testAndSet(key uint64) bool
-	// bytes is what it allocated.
-	bytes() int64
-}
+type keyCache interface{ testAndSet(key uint64) bool }
 
 // ours is the crawler's own.
 type ours struct{ *drum.RAMCache }
 
 func (o ours) testAndSet(key uint64) bool { return o.TestAndSet(drum.Key(key)) }
-
-func (o ours) bytes() int64 { return 8 * o.Entries() }
 
 // keyTable finds the slot of a key: open addressing with linear probing, half full at most, as the other caches
 // need it.
@@ -88,8 +81,6 @@ func (t *keyTable) remove(place uint32) {
 	t.at[place] = 0
 }
 
-func (t *keyTable) bytes() int64 { return int64(8*len(t.keys) + 4*len(t.at)) }
-
 // exactLRU drops the key that was met longest ago.
 type exactLRU struct {
 	keyTable
@@ -116,14 +107,9 @@ func (c *exactLRU) testAndSet(key uint64) bool {
 	return false
 }
 
-func (c *exactLRU) bytes() int64 { return c.keyTable.bytes() + c.list.bytes() }
-
 // recency is a doubly linked ring of slots by the time they were touched; slot i is link i+1, and link 0 its
 // beginning.
-type recency struct {
-	newer, older []uint32
-	n            int
-}
+type recency struct{ newer, older []uint32 }
 
 func newRecency(entries int) recency {
 	return recency{newer: make([]uint32, entries+1), older: make([]uint32, entries+1)}
@@ -134,23 +120,15 @@ func (r *recency) add(slot int) {
 	last := r.older[0]
 	r.older[i], r.newer[i] = last, 0
 	r.newer[last], r.older[0] = i, i
-	r.n++
-}
-
-func (r *recency) drop(slot int) {
-	i := slot + 1
-	r.newer[r.older[i]], r.older[r.newer[i]] = r.newer[i], r.older[i]
-	r.n--
 }
 
 func (r *recency) touch(slot int) {
-	r.drop(slot)
+	i := slot + 1
+	r.newer[r.older[i]], r.older[r.newer[i]] = r.newer[i], r.older[i]
 	r.add(slot)
 }
 
 func (r *recency) oldest() int { return int(r.newer[0]) - 1 }
-
-func (r *recency) bytes() int64 { return int64(4 * (len(r.newer) + len(r.older))) }
 
 // clock is the paper's CLOCK: one hand for all keys, one round's grace for a key that was met again.
 type clock struct {
@@ -179,64 +157,3 @@ func (c *clock) testAndSet(key uint64) bool {
 	c.hand = (c.hand + 1) % len(c.met)
 	return false
 }
-
-func (c *clock) bytes() int64 { return c.keyTable.bytes() + int64(len(c.met)) }
-
-// randomCache drops any key.
-type randomCache struct {
-	keyTable
-	rng *rand.Rand
-}
-
-func newRandomCache(entries int) *randomCache {
-	return &randomCache{newKeyTable(entries), rand.New(rand.NewPCG(1, uint64(entries)))}
-}
-
-func (c *randomCache) testAndSet(key uint64) bool {
-	place, slot := c.find(key)
-	switch {
-	case slot >= 0:
-		return true
-	case !c.full():
-		c.add(place, key)
-	default:
-		c.replace(c.rng.IntN(len(c.keys)), key)
-	}
-	return false
-}
-
-// setClock is ours with one round's grace instead of three, and no care for speed.
-type setClock struct {
-	keys []uint64
-	met  []bool
-	hand []uint8
-}
-
-// setKeys is how many keys a set of ours has.
-const setKeys = 8
-
-func newSetClock(entries int) *setClock {
-	sets := max(1, entries/setKeys)
-	return &setClock{make([]uint64, setKeys*sets), make([]bool, setKeys*sets), make([]uint8, sets)}
-}
-
-func (c *setClock) testAndSet(key uint64) bool {
-	set, _ := bits.Mul64(key, uint64(len(c.hand)))
-	keys, met := c.keys[set*setKeys:][:setKeys], c.met[set*setKeys:][:setKeys]
-	for i, k := range keys {
-		if k == key {
-			met[i] = true
-			return true
-		}
-	}
-	hand := c.hand[set]
-	for met[hand] {
-		met[hand] = false
-		hand = (hand + 1) % setKeys
-	}
-	keys[hand] = key
-	c.hand[set] = (hand + 1) % setKeys
-	return false
-}
-
-func (c *setClock) bytes() int64 { return int64(9*len(c.keys) + len(c.hand)) }

@@ -7,20 +7,15 @@ import (
 	"slices"
 	"strings"
 
-	"drumbeat/bench/model"
 	"drumbeat/bench/report"
-	"drumbeat/drum"
 )
 
-// The targets of Run.
+// The targets.
 const (
 	cacheRateTarget  = 30e6 // keys/s on one core
 	cacheBytesTarget = 9    // per entry
 	cacheLossTarget  = 2    // points of hit rate against exact LRU
 )
-
-// paperSizesV are the sizes of Table V, in MB, for 16 M elements.
-var paperSizesV = []float64{2200, 1600, 768, 320}
 
 // sorted puts sizes into order.
 func sorted(sizes []cacheSize) []cacheSize {
@@ -48,9 +43,6 @@ func (res *cacheResult) report(c *Options, r *report.Report) {
 	}
 	res.speedLines(r)
 	r.Tables = append(r.Tables, res.tableIV(c), res.speedTable())
-	if res.trees != nil {
-		r.Tables = append(r.Tables, res.tableV(c))
-	}
 	r.Figures = append(r.Figures, res.figure(c))
 	s := &res.speed
 	r.Checks = append(r.Checks,
@@ -188,34 +180,6 @@ func (res *cacheResult) speedLines(r *report.Report) {
 	if s.threads > 1 {
 		add("new", s.threads, int64(s.threads)*keys, s.allCPU)
 	}
-	for _, row := range res.trees {
-		for _, v := range row.rate {
-			r.Add(fmt.Sprintf("BenchmarkCacheTableV/method=%s/entries=%d", strings.NewReplacer(" ", "-", ",", "").Replace(row.name), row.entries),
-				row.entries/(10*tenths), report.Metric{Value: 1e9 / v, Unit: "ns/op"}, report.Metric{Value: v, Unit: "URLs/s"},
-				report.Metric{Value: float64(row.bytes) / float64(row.entries), Unit: "B/entry"})
-		}
-	}
-}
-
-func (res *cacheResult) tableV(c *Options) report.Table {
-	t := report.Table{Title: fmt.Sprintf("Table V: %d URLs, and pages/s by equation (21) for S_max = %s", res.trees[0].entries, report.Number(c.MaxRate)),
-		Head: []string{"method", "mu, URLs/s", "spread", "paper", "size", "paper", "B/URL", "S_cache", "paper"}}
-	for _, row := range res.trees {
-		mu := row.rate.Median()
-		cells := []string{row.name, report.Number(mu), row.rate.Spread(), "", report.DecimalBytes(float64(row.bytes)), "",
-			fmt.Sprintf("%.1f", float64(row.bytes)/float64(row.entries)), report.Number(drum.CacheRate(mu, c.MaxRate, paperLinksPerPage)), ""}
-		if row.printed >= 0 {
-			cells[3], cells[8] = report.Number(model.Paper().CacheSpeeds[row.printed]), model.PrintedV[row.printed][0]
-			cells[5] = report.DecimalBytes(paperSizesV[row.printed] * 1e6)
-		}
-		t.Add(cells...)
-	}
-	mu := res.speed.fresh.Median()
-	t.Add("ours, pages of 59", report.Number(mu), res.speed.fresh.Spread(), "", report.DecimalBytes(res.speed.bytes*float64(res.speed.entries)), "",
-		fmt.Sprintf("%.1f", res.speed.bytes), report.Number(drum.CacheRate(mu, c.MaxRate, paperLinksPerPage)), "")
-	t.Notes = []string{"New URLs go in: into the trees until they have so many, the last tenth of them measured; into the others when they are full.",
-		"The last row is that of the table above. The paper's sizes and speeds are those of 16M elements and of its machine of 2007."}
-	return t
 }
 
 func (res *cacheResult) figure(c *Options) report.Figure {

@@ -2,7 +2,6 @@ package cache
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -12,7 +11,6 @@ import (
 	gosync "sync"
 	"time"
 
-	"drumbeat/bench/links"
 	"drumbeat/bench/measure"
 	"drumbeat/bench/report"
 	"drumbeat/drum"
@@ -223,15 +221,6 @@ func (s *cacheSpeeds) together(ctx context.Context, cache *drum.RAMCache, round 
 	return nil
 }
 
-// structure is a row of Table V.
-type structure struct {
-	name    string
-	printed int // row of the paper's table, or -1
-	rate    report.Sample
-	entries int64
-	bytes   int64
-}
-
 // fitsRAM refuses what would take more than three quarters of the machine's RAM.
 func fitsRAM(what string, entries, entryBytes int64) error {
 	if have := report.ThisMachine().RAMBytes; have > 0 && entries > have/4*3/entryBytes {
@@ -239,137 +228,4 @@ func fitsRAM(what string, entries, entryBytes int64) error {
 			what, entries, entries/1e6*entryBytes, have/1e6)
 	}
 	return nil
-}
-
-// structures measures Table V: the rate at which new URLs go in when the structure is full but for a tenth, or, if it replaces,
-// full.
-func (res *cacheResult) structures(ctx context.Context, c *Options) error {
-	if *c.TreeEntries == 0 {
-		return nil
-	}
-	if err := fitsRAM("Table V", *c.TreeEntries, 200); err != nil {
-		return err
-	}
-	n := int(*c.TreeEntries)
-	text, err := newTextTree(ctx, c, n)
-	if err != nil {
-		return err
-	}
-	res.trees = append(res.trees, text)
-	for _, s := range []struct {
-		name     string
-		printed  int
-		replaces bool
-		make     func() (keyCache, func())
-	}{
-		{"LRU by tree, 8-byte keys", 1, true, func() (keyCache, func()) { return newTreeLRU(n), func() {} }},
-		{"balanced tree, 8-byte keys", 2, false, func() (keyCache, func()) { return newTreeSet(n), func() {} }},
-		{"CLOCK, 8-byte keys", 3, true, func() (keyCache, func()) { return newClock(n), func() {} }},
-		{"LRU by hash table, 8-byte keys", -1, true, func() (keyCache, func()) { return newExactLRU(n), func() {} }},
-		{"ours, one by one", -1, true, func() (keyCache, func()) {
-			r := drum.NewRAMCache(8 * int64(n))
-			return ours{r}, r.Close
-		}},
-	} {
-		c.progress("Table V: " + s.name)
-		row, err := fillStructure(ctx, n, s.replaces, s.make)
-		if err != nil {
-			return err
-		}
-		row.name, row.printed = s.name, s.printed
-		res.trees = append(res.trees, row)
-	}
-	return nil
-}
-
-// tenths is how many parts the timed tenth of a structure has: the repeats of its rate.
-const tenths = 5
-
-func fillStructure(ctx context.Context, n int, replaces bool, open func() (keyCache, func())) (structure, error) {
-	cache, free := open()
-	defer free()
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	row := structure{entries: int64(n)}
-	timed := n / 10
-	fill := n - timed
-	if replaces {
-		fill = n
-	}
-	fresh, keys := &freshKeys{}, make([]uint64, max(1, timed/tenths))
-	for done := 0; done < fill; {
-		if err := ctx.Err(); err != nil {
-			return row, err
-		}
-		part := keys[:min(len(keys), fill-done)]
-		if _, err := fresh.read(part); err != nil {
-			return row, err
-		}
-		for _, k := range part {
-			cache.testAndSet(k)
-		}
-		done += len(part)
-	}
-	for range tenths {
-		if _, err := fresh.read(keys); err != nil {
-			return row, err
-		}
-		start := measure.ThreadTime()
-		for _, k := range keys {
-			cache.testAndSet(k)
-		}
-		row.rate = append(row.rate, float64(len(keys))/(measure.ThreadTime()-start).Seconds())
-	}
-	row.bytes = cache.bytes()
-	return row, nil
-}
-
-// newTextTree fills a balanced tree with texts of URLs.
-func newTextTree(ctx context.Context, c *Options, n int) (structure, error) {
-	row := structure{name: "balanced tree of strings", printed: 0, entries: int64(n)}
-	stream, err := links.New(links.Options{Seed: 1, UniqueShare: 1})
-	if err != nil {
-		return row, err
-	}
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	tree := newAVL(n, strings.Compare)
-	var batch links.Batch
-	tell := measure.EverySecond(c.progress)
-	part := max(1, n/10/tenths)
-	texts := make([]string, 0, part)
-	for done := 0; done+part <= n; done += part {
-		if err := ctx.Err(); err != nil {
-			return row, err
-		}
-		tell("Table V: %s, %d of %d", row.name, done, n)
-		stream.Next(&batch, part)
-		size := 0
-		for _, t := range batch.Texts {
-			size += len(t)
-		}
-		var b strings.Builder // one piece of memory for many texts, so that they take no more than their bytes
-		b.Grow(size)
-		for _, t := range batch.Texts {
-			b.Write(t)
-		}
-		all := b.String()
-		texts = texts[:0]
-		for _, t := range batch.Texts {
-			texts, all = append(texts, all[:len(t)]), all[len(t):]
-		}
-		row.bytes += int64(size)
-		start := measure.ThreadTime()
-		for _, t := range texts {
-			tree.put(t)
-		}
-		if took := measure.ThreadTime() - start; done+part > n-tenths*part {
-			row.rate = append(row.rate, float64(part)/took.Seconds())
-		}
-	}
-	if row.rate == nil {
-		return row, errors.New("bench: cache: too few texts for a rate")
-	}
-	row.bytes += tree.bytes()
-	return row, nil
 }

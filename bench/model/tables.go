@@ -162,7 +162,7 @@ func (m Model) theorem3() *modelTable {
 }
 
 func (m Model) tableV() *modelTable {
-	paper := m.beside(PrintedV)
+	paper := m.beside(paperV)
 	t := &modelTable{name: "V", unit: "pages/s", Table: report.Table{
 		Title: fmt.Sprintf("Table V: pages/s by equation (21) for S_max = %s", report.Number(m.MaxRate)),
 		Head:  head(paper, "mu, URLs/s", "S_cache"),

@@ -56,7 +56,7 @@ type Command struct {
 
 	Queue benchmark[queue.Options, *queue.Options] `cmd:"" help:"Measure queues on disk: appends and reads, one queue and many, a calendar, compared with the bare disk in the same run; and the bytes per queued URL."`
 
-	Cache benchmark[cache.Options, *cache.Options] `cmd:"" help:"Measure the RAM cache in front of URLseen: hit rates compared with exact LRU, CLOCK and random (Table IV), for a generated stream or a crawl's trace; speed, RAM per entry, and other structures (Table V)."`
+	Cache benchmark[cache.Options, *cache.Options] `cmd:"" help:"Measure the RAM cache in front of URLseen: hit rates beside exact LRU and CLOCK (Table IV), of a made stream or of a crawl's trace; speed, RAM per entry."`
 
 	Crawl       crawlCmd       `cmd:"" help:"Crawl a web in another process with the whole crawler: pages/s, CPU per page by stage, what connections waited for, compared with a loop that only fetches; or run many URLs through the disk structures without sockets."`
 	CrawlServer crawlServerCmd `cmd:"" hidden:"" help:"Serve the web of bench crawl in its own process."`

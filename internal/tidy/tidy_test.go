@@ -78,7 +78,7 @@ var layers = map[string]layer{
 	"bench/disk":         {20, []string{"bench/measure", "bench/report", "disk", "drum"}},
 	"bench/drum":         {30, []string{"bench/baselines", "bench/links", "bench/measure", "bench/report", "disk", "drum"}},
 	"bench/queue":        {30, []string{"bench/disk", "bench/links", "bench/measure", "bench/report", "disk", "queue", "weburl"}},
-	"bench/cache":        {35, []string{"bench/links", "bench/measure", "bench/model", "bench/report", "disk", "drum", "internal/linktrace"}},
+	"bench/cache":        {35, []string{"bench/measure", "bench/report", "disk", "drum", "internal/linktrace"}},
 	"bench/checkpoint":   {30, []string{"bench/measure", "bench/report", "disk", "drum"}},
 	"bench/budget":       {30, []string{"beast", "bench/measure", "bench/report", "disk", "drum", "queue", "star"}},
 	"bench/crawl":        {40, []string{"bench/measure", "bench/report", "crawl", "crawl/state", "disk", "dnscache", "fetch", "internal/simweb"}},
