@@ -125,12 +125,9 @@ func (b *base) checkLoadLinks(links []Link) error {
 	return nil
 }
 
-// emit hands over links with their verdicts. ordered says that they are the next in order of arrival.
-func (b *base) emit(ordered bool, links []Link, fresh []bool) error {
-	first := int64(-1)
-	if ordered {
-		first = b.stats.Answered
-	}
+// emit hands over links, the next in order of arrival, with their verdicts.
+func (b *base) emit(links []Link, fresh []bool) error {
+	first := b.stats.Answered
 	for _, f := range fresh {
 		if f {
 			b.stats.Fresh++
@@ -154,7 +151,7 @@ func (b *base) answer(links []Link, insert func(links []Link, fresh []bool) erro
 		if err := insert(links[:n], b.fresh[:n]); err != nil {
 			return b.fail("add", err)
 		}
-		if err := b.emit(true, links[:n], b.fresh[:n]); err != nil {
+		if err := b.emit(links[:n], b.fresh[:n]); err != nil {
 			return err
 		}
 		links = links[n:]
@@ -163,18 +160,18 @@ func (b *base) answer(links []Link, insert func(links []Link, fresh []bool) erro
 }
 
 // put adds a link to the batch for Emit. What link.Text refers to must last until the batch is out.
-func (b *base) put(ordered bool, link Link, fresh bool) error {
+func (b *base) put(link Link, fresh bool) error {
 	b.links = append(b.links, link)
 	b.fresh = append(b.fresh, fresh)
 	if len(b.links) < emitLinks {
 		return nil
 	}
-	return b.putOut(ordered)
+	return b.putOut()
 }
 
 // putOut emits the batch.
-func (b *base) putOut(ordered bool) error {
-	err := b.emit(ordered, b.links, b.fresh)
+func (b *base) putOut() error {
+	err := b.emit(b.links, b.fresh)
 	b.links, b.fresh = b.links[:0], b.fresh[:0]
 	return err
 }

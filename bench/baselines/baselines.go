@@ -9,15 +9,10 @@ import (
 
 // The methods.
 const (
-	MercatorA = "mercator-a"
 	MercatorB = "mercator-b"
 	Polybot   = "polybot"
 	Bloom     = "bloom"
-	RAM       = "ram"
 )
-
-// ErrFull is wrapped by the error of a store that has no room for another key in its RAM: that of RAM alone.
-var ErrFull = errors.New("no room in RAM")
 
 // ErrClosed is returned by calls after Close.
 var ErrClosed = errors.New("baselines: closed")
@@ -48,9 +43,9 @@ type Options struct {
 	// RAMBytes is R, all that the method may hold: buffers, tables, pairs for sorting, caches.
 	RAMBytes int64
 	// Emit gets the verdicts, each link exactly once; fresh[i] says that links[i] had not been seen before. first is the
-	// arrival number, from 0, of links[0], and the others follow it without a gap, where the method keeps the order of
-	// arrival; otherwise first is -1. Emit is called by the goroutine that called Add or Flush. Writing fresh links to
-	// the crawler's queue, the term p of Theorem 1, is its task: no store does that. An error of Emit ends the store.
+	// arrival number, from 0, of links[0], and the others follow it without a gap. Emit is called by the goroutine that called Add or
+	// Flush. Writing fresh links to the crawler's queue, the term p of Theorem 1, is its task: no store does that. An error of
+	// Emit ends the store.
 	Emit func(first int64, links []Link, fresh []bool) error
 }
 
@@ -68,9 +63,8 @@ type Store interface {
 	Close() error
 }
 
-// TextLoader is what stores are in addition that find a link by more than its key: Polybot by its text, Mercator-A by
-// its site. Load gives them texts and sites made up from the keys, right in number and size; a link of the stream can
-// only meet what was loaded by LoadLinks.
+// TextLoader is what a store is in addition that finds a link by its text, as Polybot does. Load gives it texts made up from the keys,
+// right in number and size; a link of the stream can only meet what was loaded by LoadLinks.
 type TextLoader interface {
 	// LoadLinks makes links known before the first one is added, in any order, in one or more calls. A store takes
 	// either Load or LoadLinks. A link that is loaded twice is known once.
@@ -115,8 +109,7 @@ func Methods() []Method {
 		return Method{Name: name, PastCache: past, Open: func(o Options) (Store, error) { return openAs(name, o, open) }}
 	}
 	return []Method{
-		method(MercatorA, false, openMercatorA), method(MercatorB, true, openMercatorB), method(Polybot, true, openPolybot),
-		method(Bloom, false, openBloom), method(RAM, false, openRAM),
+		method(MercatorB, true, openMercatorB), method(Polybot, true, openPolybot), method(Bloom, false, openBloom),
 	}
 }
 

@@ -44,17 +44,16 @@ func link(n int) Link {
 
 // truth is what a store must answer, and a check of what it does.
 type truth struct {
-	t       testing.TB
-	seen    map[uint64]bool
-	want    []bool // by arrival
-	links   []Link // by arrival
-	first   map[uint64]bool
-	got     int64
-	ordered bool
+	t     testing.TB
+	seen  map[uint64]bool
+	want  []bool // by arrival
+	links []Link // by arrival
+	first map[uint64]bool
+	got   int64
 }
 
-func newTruth(t testing.TB, name string) *truth {
-	return &truth{t: t, seen: map[uint64]bool{}, first: map[uint64]bool{}, ordered: name != MercatorA}
+func newTruth(t testing.TB) *truth {
+	return &truth{t: t, seen: map[uint64]bool{}, first: map[uint64]bool{}}
 }
 
 // add is called before Store.Add.
@@ -78,17 +77,17 @@ func (w *truth) emit(first int64, links []Link, fresh []bool) error {
 	if len(links) == 0 || len(links) != len(fresh) {
 		w.t.Fatalf("Emit of %d links with %d verdicts", len(links), len(fresh))
 	}
-	if w.ordered && first != w.got || !w.ordered && first != -1 {
+	if first != w.got {
 		w.t.Fatalf("Emit from %d, want %d", first, w.got)
 	}
 	for i, l := range links {
 		if xxhash.Sum64(l.Text) != l.Key {
 			w.t.Fatalf("link %d has key %x and text %.80q", w.got, l.Key, l.Text)
 		}
-		// The first one of a key that is emitted is the fresh one, and in an ordered store it is the one that arrived first.
+		// The first one of a key that is emitted is the fresh one, and it is the one that arrived first.
 		want := !w.first[l.Key]
 		w.first[l.Key] = true
-		if w.ordered && (w.links[w.got].Key != l.Key || w.want[w.got] != want) {
+		if w.links[w.got].Key != l.Key || w.want[w.got] != want {
 			w.t.Fatalf("link %d is %.80q, want %.80q", w.got, l.Text, w.links[w.got].Text)
 		}
 		if fresh[i] != want {
@@ -171,14 +170,6 @@ func shrink(s Store, n int) {
 	switch s := s.(type) {
 	case *mercatorB:
 		s.batch = s.batch[:0:min(n, cap(s.batch))]
-	case *mercatorA:
-		s.batch = s.batch[:0:min(n, cap(s.batch))]
-		s.recent.slots = s.recent.slots[:2*n+8]
-		s.first = s.first[: 0 : 2+n/100] // so blocks have more pages
-		s.readers = append(s.readers, make([]blockReader, 2)...)
-		for i := range s.readers {
-			s.readers[i].buf = make([]byte, runBytes)
-		}
 	case *polybot:
 		s.allocate(64)
 		s.texts = s.texts[:0:n]
@@ -193,8 +184,8 @@ func TestVerdicts(t *testing.T) {
 		for _, batch := range []int{1, 7, 1000, 15000} {
 			t.Run(fmt.Sprintf("%s/batch=%d", name, batch), func(t *testing.T) {
 				rng := newRand(t)
-				mem := memfs.New(1)
-				w := newTruth(t, name)
+				mem := disk.NewMem(1)
+				w := newTruth(t)
 				s := openTest(t, name, mem, w.emit)
 				shrink(s, batch)
 				total, skewed := min(200*batch, 40000), rng.IntN(4) == 0

@@ -114,13 +114,13 @@ func (s *batched) check(ctx context.Context) error {
 	text := s.arena
 	for _, p := range s.batch {
 		n := int(p.tag >> tagLength & tagLengthMask)
-		if err := s.put(true, Link{p.key, text[:n:n]}, p.tag&tagFresh != 0); err != nil {
+		if err := s.put(Link{p.key, text[:n:n]}, p.tag&tagFresh != 0); err != nil {
 			return err
 		}
 		text = text[n:]
 	}
 	s.batch, s.arena = s.batch[:0], s.arena[:0]
-	return s.putOut(true)
+	return s.putOut()
 }
 
 // Stats implements Store.

@@ -73,9 +73,6 @@ func BenchmarkAdd(b *testing.B) {
 	for _, keys := range []int{*keysFlag / 10, *keysFlag} {
 		for _, name := range append([]string{"none"}, Names()...) {
 			ram := *ramFlag
-			if name == RAM {
-				ram *= 8 // it must hold all
-			}
 			b.Run(fmt.Sprintf("method=%s/keys=%d/ram=%dMiB", name, keys, ram>>20), func(b *testing.B) {
 				benchmarkAdd(b, name, keys, ram)
 			})

@@ -1,14 +1,11 @@
 // Package baselines holds the methods of finding out whether a URL has been seen that DRUM is compared with. They answer the
 // same stream of links through one interface, Store, within the same RAM, on the same file system:
 //
-//   - mercator-a: Mercator of 1999 as section IV.A has it. Keys are sorted by site, and links that are in no cache are
-//     looked up on disk by seeks; all links of one site that are in RAM share one.
 //   - mercator-b: Mercator of 2001, equation (1). A batch of hashes with pointers is sorted and merged with the sorted file
 //     of all hashes; text waits in a file in order of arrival.
 //   - polybot: equation (2). The text of a batch is in RAM, sorted, and merged with the sorted text of all URLs, from which
 //     common prefixes are removed.
 //   - bloom: a Bloom filter that fills the RAM. It is fast, and loses URLs.
-//   - ram: the keys in a hash table, as a floor for what RAM alone costs.
 //
 // All but bloom give DRUM's answers, link by link. Batched makes a Store of any other store of keys, an Index: that is how
 // bench/lab compares Pebble.
@@ -19,10 +16,6 @@
 // methods have one batch of all the RAM in place of two halves of it, which doubles m of Theorem 1: who adds waits for a
 // merge. Reading and writing go on in goroutines of their own while a merge runs, with a few chunks of 1 MiB, and pass by the
 // page cache if the FS is disk.Direct; see PastCache.
-//
-// Mercator-A: a key is 12 bytes, a site's hash of 4 and the link's of 8, where Mercator had 8 for both and so took some
-// new URLs for known ones. The first key of each block of 4 KiB is in RAM, so a lookup is one read. Batches are looked up by
-// 16 readers at once. New keys are merged into the file when their share of the RAM is full.
 //
 // Mercator-B: H is 8, and the pointer is 8 with the length of the text in it, so text has no headers.
 //
@@ -36,12 +29,12 @@
 // # Contract
 //
 // Each link added is emitted exactly once, by the end of the next Flush. Which of several links of one key is the fresh one
-// is the first in order of arrival, always. After an error nothing more is emitted. Links are emitted in order of arrival by
-// all methods but mercator-a.
+// is the first in order of arrival, always. After an error nothing more is emitted. Links are emitted in order of
+// arrival.
 //
 // # Concurrency
 //
-// A Store is for one goroutine. It may own others: those that sort and look up end with the call that started them; one that
+// A Store is for one goroutine. It may own others: those that sort end with the call that started them; one that
 // reads or writes a chunk ends when that is done, by the next Flush or Close at the latest.
 //
 // # Memory and disk

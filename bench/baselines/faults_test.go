@@ -27,7 +27,7 @@ func TestOpenRefuses(t *testing.T) {
 		{MercatorB, func(o *Options) { o.Dir = "" }, "want a file system"},
 		{MercatorB, func(o *Options) { o.Emit = nil }, "want a file system"},
 		{mapped, func(o *Options) { o.RAMBytes = MinRAMBytes - 1 }, "RAM of"},
-		{RAM, func(o *Options) { o.RAMBytes = MaxRAMBytes + 1 }, "RAM of"},
+		{Bloom, func(o *Options) { o.RAMBytes = MaxRAMBytes + 1 }, "RAM of"},
 	} {
 		o := good
 		c.change(&o)
@@ -123,7 +123,7 @@ func TestCancel(t *testing.T) {
 // TestFaults: one failing operation of the disk, whichever it is, gives an error, and no verdict is wrong.
 func TestFaults(t *testing.T) {
 	ops := []disk.Op{disk.OpCreate, disk.OpRead, disk.OpWrite, disk.OpRemove, disk.OpClose}
-	for _, name := range []string{MercatorA, MercatorB, Polybot} {
+	for _, name := range []string{MercatorB, Polybot} {
 		rng := newRand(t)
 		for _, op := range ops {
 			failed := 0
@@ -148,7 +148,7 @@ func faultRun(t *testing.T, name string, op disk.Op, n int) int {
 		}
 		return nil
 	})
-	w := newTruth(t, name)
+	w := newTruth(t)
 	s, err := Open(name, Options{FS: fsys, Dir: "d/" + name, RAMBytes: MinRAMBytes, Emit: w.emit})
 	if err == nil {
 		shrink(s, 300)
@@ -198,8 +198,8 @@ func closeFault(t *testing.T, s Store) {
 // TestPolybotTexts: short texts of few letters, zero among them, which are beginnings of each other.
 func TestPolybotTexts(t *testing.T) {
 	rng := newRand(t)
-	mem := memfs.New(1)
-	w := newTruth(t, Polybot)
+	mem := disk.NewMem(1)
+	w := newTruth(t)
 	s := openTest(t, Polybot, mem, w.emit)
 	shrink(s, 100)
 	for range 100 {
@@ -222,9 +222,9 @@ func TestPolybotTexts(t *testing.T) {
 
 // TestLoadedTwice: a link that is loaded twice is known once.
 func TestLoadedTwice(t *testing.T) {
-	for _, name := range []string{MercatorA, Polybot} {
-		mem := memfs.New(1)
-		w := newTruth(t, name)
+	for _, name := range []string{Polybot} {
+		mem := disk.NewMem(1)
+		w := newTruth(t)
 		s := openTest(t, name, mem, w.emit)
 		shrink(s, 10)
 		var links []Link
@@ -309,21 +309,4 @@ func TestBloom(t *testing.T) {
 		}
 		closeFault(t, s)
 	}
-}
-
-// TestFull: the table in RAM refuses a key when it is full, and still knows all others.
-func TestFull(t *testing.T) {
-	s := openTest(t, RAM, memfs.New(1), func(int64, []Link, []bool) error { return nil })
-	most := MinRAMBytes / 8
-	keys := make([]uint64, most)
-	for i := range keys {
-		keys[i] = uint64(i) << 40
-	}
-	if err := s.Load(keys[:most/2]); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Load(keys[most/2:]); !errors.Is(err, ErrFull) {
-		t.Errorf("%d keys in %d bytes: got %v", most, MinRAMBytes, err)
-	}
-	closeFault(t, s)
 }

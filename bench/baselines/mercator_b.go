@@ -239,7 +239,7 @@ func (s *mercatorB) answer(ctx context.Context, r *reader) error {
 	for _, p := range s.batch {
 		n := int(p.tag >> tagLength & tagLengthMask)
 		if len(window) < n {
-			if err := s.putOut(true); err != nil {
+			if err := s.putOut(); err != nil {
 				return err
 			}
 			var err error
@@ -247,12 +247,12 @@ func (s *mercatorB) answer(ctx context.Context, r *reader) error {
 				return s.fail("read text", err)
 			}
 		}
-		if err := s.put(true, Link{p.key, window[:n:n]}, p.tag&tagFresh != 0); err != nil {
+		if err := s.put(Link{p.key, window[:n:n]}, p.tag&tagFresh != 0); err != nil {
 			return err
 		}
 		window = window[n:]
 	}
-	return s.putOut(true)
+	return s.putOut()
 }
 
 // Close implements Store.

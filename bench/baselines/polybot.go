@@ -1,10 +1,14 @@
 package baselines
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"math"
+	"math/bits"
+	"slices"
 )
 
 // polybot is the batch check with text in RAM of section IV.A. A batch lies in an arena in order of arrival: key, length
@@ -197,12 +201,12 @@ func (s *polybot) answer() error {
 		size := binary.LittleEndian.Uint16(head[8:])
 		end := at + arenaHeader + int(size&^arenaFresh)
 		l := Link{binary.LittleEndian.Uint64(head), s.arena[at+arenaHeader : end : end]}
-		if err := s.put(true, l, size&arenaFresh != 0); err != nil {
+		if err := s.put(l, size&arenaFresh != 0); err != nil {
 			return err
 		}
 		at = end
 	}
-	return s.putOut(true)
+	return s.putOut()
 }
 
 // oldTexts goes through the texts of seen.
@@ -360,7 +364,7 @@ func prefix(a, b []byte) int {
 	i := 0
 	for ; i+8 <= n; i += 8 {
 		if x := binary.LittleEndian.Uint64(a[i:]) ^ binary.LittleEndian.Uint64(b[i:]); x != 0 {
-			return i + trailingBytes(x)
+			return i + bits.TrailingZeros64(x)/8
 		}
 	}
 	for i < n && a[i] == b[i] {
@@ -376,4 +380,37 @@ func (s *polybot) Close() error {
 	}
 	s.err, s.texts, s.arena, s.bufs = ErrClosed, nil, nil, nil
 	return errors.Join(s.files.close(), s.removeDir())
+}
+
+// textRef is a text of a batch: its place in the arena, which is also its order of arrival, its length, and its first 8 bytes.
+type textRef struct {
+	head     uint64
+	at, size uint32
+}
+
+const textRefBytes = 16
+
+// sortTexts sorts by text, and by order of arrival where that is equal.
+func sortTexts(arena []byte, refs []textRef) {
+	for i := range refs {
+		refs[i].head = load8(refs[i].text(arena))
+	}
+	slices.SortFunc(refs, func(a, b textRef) int {
+		if a.head != b.head {
+			return cmp.Compare(a.head, b.head)
+		}
+		return cmp.Or(bytes.Compare(a.text(arena), b.text(arena)), cmp.Compare(a.at, b.at))
+	})
+}
+
+// load8 returns the first 8 bytes of p, with zeros where it is shorter, so that their order is that of the numbers.
+func load8(p []byte) uint64 {
+	if len(p) >= 8 {
+		return binary.BigEndian.Uint64(p)
+	}
+	var x uint64
+	for i, c := range p {
+		x |= uint64(c) << (56 - 8*i)
+	}
+	return x
 }

@@ -130,14 +130,6 @@ func heldBytes(t *testing.T, s Store) int64 {
 	}
 	held := func(b *base) { sum += int64(cap(b.links))*32 + int64(cap(b.fresh)) }
 	switch s := s.(type) {
-	case *mercatorA:
-		held(&s.base)
-		buffers(s.bufs)
-		for _, r := range s.readers {
-			sum += int64(cap(r.buf))
-		}
-		sum += int64(len(s.cache))*64 + int64(cap(s.arena))
-		sum += int64(cap(s.first)+cap(s.batch)+cap(s.recent.slots)) * pairBytes
 	case *mercatorB:
 		held(&s.base)
 		buffers(s.bufs)
@@ -152,9 +144,6 @@ func heldBytes(t *testing.T, s Store) int64 {
 	case *bloomFilter:
 		held(&s.base)
 		sum += int64(len(s.blocks)) * 64
-	case *ram:
-		held(&s.base)
-		sum += int64(cap(s.slots)) * 8
 	default:
 		t.Fatalf("store %T", s)
 	}

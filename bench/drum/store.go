@@ -414,11 +414,3 @@ func (job *drumJob) adders() int {
 	}
 	return runtime.GOMAXPROCS(0)
 }
-
-// Baselines are the names of the methods that DRUM is compared with.
-func Baselines() (names []string) {
-	for _, m := range baselines.Methods() {
-		names = append(names, m.Name)
-	}
-	return names
-}
