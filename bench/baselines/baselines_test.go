@@ -184,7 +184,7 @@ func TestVerdicts(t *testing.T) {
 		for _, batch := range []int{1, 7, 1000, 15000} {
 			t.Run(fmt.Sprintf("%s/batch=%d", name, batch), func(t *testing.T) {
 				rng := newRand(t)
-				mem := disk.NewMem(1)
+				mem := memfs.New(1)
 				w := newTruth(t)
 				s := openTest(t, name, mem, w.emit)
 				shrink(s, batch)

@@ -198,7 +198,7 @@ func closeFault(t *testing.T, s Store) {
 // TestPolybotTexts: short texts of few letters, zero among them, which are beginnings of each other.
 func TestPolybotTexts(t *testing.T) {
 	rng := newRand(t)
-	mem := disk.NewMem(1)
+	mem := memfs.New(1)
 	w := newTruth(t)
 	s := openTest(t, Polybot, mem, w.emit)
 	shrink(s, 100)
@@ -223,7 +223,7 @@ func TestPolybotTexts(t *testing.T) {
 // TestLoadedTwice: a link that is loaded twice is known once.
 func TestLoadedTwice(t *testing.T) {
 	for _, name := range []string{Polybot} {
-		mem := disk.NewMem(1)
+		mem := memfs.New(1)
 		w := newTruth(t)
 		s := openTest(t, name, mem, w.emit)
 		shrink(s, 10)
