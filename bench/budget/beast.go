@@ -27,8 +27,8 @@ type Beast struct {
 
 	Compress bool `help:"Compress the URLs that wait for STAR's checks: less I/O, more CPU."`
 
-	Seed     uint64 `type:"count" placeholder:"N" default:"1" help:"Seed of the random numbers."`
-	Quick    bool   `help:"End within 30 s: smaller sizes."`
+	Seed     uint64 `type:"count" placeholder:"N" default:"1" help:"Random seed."`
+	Quick    bool   `help:"Use smaller sizes, to end within 30 s."`
 	progress func(what string)
 }
 

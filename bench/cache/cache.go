@@ -15,14 +15,14 @@ import (
 // Options are what Measure measures, the RAM cache in front of URLseen of sections V.A and B of the paper, and flags of command
 // bench. Zero means the default.
 type Options struct {
-	Trace   string  `placeholder:"FILE" help:"Measure hit rates with the links of a crawl, which crawl --trace-links recorded, instead of made ones."`
-	From    int64   `type:"count" placeholder:"N" default:"0" help:"Links of the trace to skip before the first that a cache sees (N0)."`
-	Hosts   int     `type:"count" placeholder:"N" help:"Sites that the made stream visits in turns (tau_h S). Table IV's sizes are scaled with it; 124e3 give the paper's. Default: 2000, or 250 with --quick."`
-	Sizes   []int64 `name:"size" type:"count" placeholder:"N" help:"Entries of a cache to measure hit rates for (E). Repeatable. Default: those of Table IV and some between, by the stream or the trace."`
-	Entries int64   `type:"count" placeholder:"N" default:"16_777_216" help:"Entries of the cache whose speed and RAM are measured."`
-	Repeats int     `name:"repeat" type:"count" placeholder:"N" help:"How often speeds are measured. Default: 5, or 3 with --quick."`
-	Seed    uint64  `type:"count" placeholder:"N" default:"1" help:"Seed of the random numbers."`
-	Quick   bool    `help:"End within 30 s: smaller sizes and fewer of them."`
+	Trace   string  `placeholder:"FILE" help:"Measure hit rates with the links of a crawl, recorded by crawl --trace-links, instead of generated links."`
+	From    int64   `type:"count" placeholder:"N" default:"0" help:"Skip the first N links of the trace (N0)."`
+	Hosts   int     `type:"count" placeholder:"N" help:"Number of sites that the generated stream visits alternately (tau_h S). Table IV's sizes scale with it; 124e3 gives the paper's. Default: 2000, or 250 with --quick."`
+	Sizes   []int64 `name:"size" type:"count" placeholder:"N" help:"Cache size for hit rates, in entries (E). Repeatable. Default: the sizes of Table IV and some between, scaled to the stream or the trace."`
+	Entries int64   `type:"count" placeholder:"N" default:"16_777_216" help:"Number of entries of the cache whose speed and RAM are measured."`
+	Repeats int     `name:"repeat" type:"count" placeholder:"N" help:"Number of measurements of speed. Default: 5, or 3 with --quick."`
+	Seed    uint64  `type:"count" placeholder:"N" default:"1" help:"Random seed."`
+	Quick   bool    `help:"Use smaller and fewer sizes, to end within 30 s."`
 
 	// Stream is the made stream; the zero value is DefaultStream(Hosts).
 	Stream   Stream `kong:"-"`

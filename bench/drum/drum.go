@@ -20,8 +20,8 @@ import (
 // bench. Zero means the default.
 type Options struct {
 	Dirs    []string `name:"dir" placeholder:"DIR" required:"" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
-	Forms   []string `placeholder:"NAME" default:"plain,rice,s2,log,crew,ours,cached,each" help:"Forms of DRUM to measure, each an addition to the one before: plain (the paper's), rice (coded keys), s2 (text compressed in buckets), log (one log of text), crew (parallel passes), ours (past the page cache), cached (a RAM cache in front); and each (rice, buckets merged one by one, with a skewed case); or none."`
-	Against []string `placeholder:"NAME" default:"none" help:"Other methods to measure in the same run and RAM: mercator-b, polybot, bloom; or none, or all."`
+	Forms   []string `placeholder:"NAME" default:"plain,rice,s2,log,crew,ours,cached,each" help:"Forms of DRUM to measure, each adding to the one before: plain (the paper's), rice (coded keys), s2 (text compressed in buckets), log (one log of text), crew (parallel passes), ours (bypassing the page cache), cached (with a RAM cache); also each (rice, merging single buckets, with a skewed case); or none."`
+	Against []string `placeholder:"NAME" default:"none" help:"Baselines to measure in the same run and RAM: mercator-b, polybot, bloom; or none, or all."`
 
 	Links        int64         `type:"count" placeholder:"N" help:"Number of links to check (n). Default: 1e8, or 2e6 with --quick."`
 	Known        []int64       `type:"count" placeholder:"N" help:"Number of known keys before the first link (U). Repeatable: each is one point in the figures. Default: 1e8, or 1e6 with --quick."`

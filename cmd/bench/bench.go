@@ -51,12 +51,12 @@ type Command struct {
 	Drum      drumCmd      `cmd:"" help:"Measure check+update of links by DRUM, in the paper's form and in ours, and by baselines in the same RAM: speed, disk traffic compared with the theorems, RAM, and correctness."`
 	DrumChild drumChildCmd `cmd:"" hidden:"" help:"Run one measurement of bench drum in its own process."`
 
-	Star  benchmark[budget.Star, *budget.Star]   `cmd:"" help:"Send links between PLDs and budget checks through STAR, evenly spread and skewed: rates, I/O, and whether every in-degree is exact."`
-	Beast benchmark[budget.Beast, *budget.Beast] `cmd:"" help:"Crawl a virtual web with BEAST and with the naive two queues: the disk rate that each needs against the size of the crawl, beside Theorems 6 and 7."`
+	Star  benchmark[budget.Star, *budget.Star]   `cmd:"" help:"Measure STAR with links between PLDs and budget checks, evenly spread and skewed: rates, I/O, and whether every in-degree is exact."`
+	Beast benchmark[budget.Beast, *budget.Beast] `cmd:"" help:"Crawl a virtual web with BEAST and with two naive queues: the disk rate of each by size of the crawl, compared with Theorems 6 and 7."`
 
 	Queue benchmark[queue.Options, *queue.Options] `cmd:"" help:"Measure queues on disk: appends and reads, one queue and many, a calendar, compared with the bare disk in the same run; and the bytes per queued URL."`
 
-	Cache benchmark[cache.Options, *cache.Options] `cmd:"" help:"Measure the RAM cache in front of URLseen: hit rates beside exact LRU and CLOCK (Table IV), of a made stream or of a crawl's trace; speed, RAM per entry."`
+	Cache benchmark[cache.Options, *cache.Options] `cmd:"" help:"Measure the RAM cache in front of URLseen: hit rates compared with exact LRU and CLOCK (Table IV), for a generated stream or a crawl's trace; speed and RAM per entry."`
 
 	Crawl       crawlCmd       `cmd:"" help:"Crawl a web in another process with the whole crawler: pages/s, CPU per page by stage, what connections waited for, compared with a loop that only fetches; or run many URLs through the disk structures without sockets."`
 	CrawlServer crawlServerCmd `cmd:"" hidden:"" help:"Serve the web of bench crawl in its own process."`
@@ -71,8 +71,8 @@ func (c *Command) Use(others []baselines.Method) {
 
 // output has the options that measurements share.
 type output struct {
-	Out   string `placeholder:"DIR" help:"Also put the report into DIR, which is made if need be: as text and as JSON, from which go run ./bench/lab/plot draws the figures."`
-	Check bool   `help:"Exit with 1 if a figure misses the target stated for it."`
+	Out   string `placeholder:"DIR" help:"Also write the report to DIR, as text and as JSON; go run ./bench/lab/plot draws figures from the JSON."`
+	Check bool   `help:"Exit with code 1 if a figure misses its target."`
 	Quiet bool   `short:"q" help:"Print no progress."`
 	flags.Profiling
 }
