@@ -7,7 +7,8 @@ import (
 	"path"
 )
 
-// emitLinks is the most that one call of Emit gets: enough to make the call cheap, few enough to stay in the L1 cache.
+// emitLinks is the most that one call of Emit gets: enough to make the call cheap, few enough to stay in
+// the L1 cache.
 const emitLinks = 512
 
 // emitBytes is what the two arrays of a batch for Emit take.

@@ -36,7 +36,8 @@ func (b Batch) Part(i, j int) Batch { return Batch{b.ps[i:j]} }
 // meanTextBytes divides the RAM of waiting links between keys and texts.
 const meanTextBytes = 96
 
-// batched collects links, with their texts in RAM, sorts them by key, and asks an index about all of them at once.
+// batched collects links, with their texts in RAM, sorts them by key, and asks an index about all of them
+// at once.
 type batched struct {
 	base
 	index Index
@@ -44,8 +45,8 @@ type batched struct {
 	arena []byte // the texts, in order of arrival
 }
 
-// NewBatched returns a Store whose links wait in batchBytes of RAM; open makes the index in o.Dir, which exists and is
-// empty then. The index has the rest of o.RAMBytes.
+// NewBatched returns a Store whose links wait in batchBytes of RAM; open makes the index in o.Dir, which
+// exists and is empty then. The index has the rest of o.RAMBytes.
 func NewBatched(name string, o Options, batchBytes int64, open func() (Index, error)) (Store, error) {
 	b, err := newBase(name, o)
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"drumbeat/disk"
 )
 
-// webBench makes links cheaply: text is one of some templates with the number in it, and the key is not its hash.
+// webBench makes links cheaply: text is one of some templates with the number in it, and the key is not its
+// hash.
 type webBench struct {
 	texts [][]byte
 	links []Link

@@ -5,10 +5,10 @@ import (
 	"math/bits"
 )
 
-// bloomFilter is a Bloom filter of all the RAM, and nothing on disk. What it takes for known need not be, so it loses URLs:
-// how many, only somebody who knows the truth can tell. A key sets 8 bits in one block of 512, one in each word, so a link
-// costs one cache miss; the price is a rate of errors like that of 7 bits wherever they please (at 10 bits a key, 1 % where
-// 0.8 % is possible; at 20, 0.02 % where 0.007 % is).
+// bloomFilter is a Bloom filter of all the RAM, and nothing on disk. What it takes for known need not be,
+// so it loses URLs: how many, only somebody who knows the truth can tell. A key sets 8 bits in one block of
+// 512, one in each word, so a link costs one cache miss; the price is a rate of errors like that of 7 bits
+// wherever they please (at 10 bits a key, 1 % where 0.8 % is possible; at 20, 0.02 % where 0.007 % is).
 type bloomFilter struct {
 	base
 	blocks [][8]uint64

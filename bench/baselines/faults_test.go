@@ -54,7 +54,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// TestRefusals: texts of wrong lengths, keys that don't ascend, and loading after the first link fail the store.
+// TestRefusals: texts of wrong lengths, keys that don't ascend, and loading after the first link fail the
+// store.
 func TestRefusals(t *testing.T) {
 	for _, name := range Names() {
 		for what, do := range map[string]func(Store) error{
@@ -80,7 +81,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestCancel: a context that has ended ends the store, and so does an error of Emit; nothing more is emitted then.
+// TestCancel: a context that has ended ends the store, and so does an error of Emit; nothing more is
+// emitted then.
 func TestCancel(t *testing.T) {
 	for _, name := range Names() {
 		mem := memfs.New(1)
@@ -247,7 +249,8 @@ func TestLoadedTwice(t *testing.T) {
 	}
 }
 
-// TestCloseEarly: a store that is closed with links waiting, or in the midst of loading, leaves nothing behind.
+// TestCloseEarly: a store that is closed with links waiting, or in the midst of loading, leaves nothing
+// behind.
 func TestCloseEarly(t *testing.T) {
 	for _, name := range Names() {
 		mem := memfs.New(1)

@@ -66,8 +66,9 @@ func (s *seenFile) replace(f disk.File, bytes, keys int64) error {
 	return s.files.remove(old)
 }
 
-// merge writes a new version: write is given a reader of the present one and a writer of the next, and returns how many
-// keys that has more. The buffers are two for the reader, with room bytes in front of a chunk, and two for the writer.
+// merge writes a new version: write is given a reader of the present one and a writer of the next, and
+// returns how many keys that has more. The buffers are two for the reader, with room bytes in front of a
+// chunk, and two for the writer.
 func (s *seenFile) merge(
 	st *Stats, room int, bufs [][]byte, write func(r *reader, w *writer) (added int64, err error),
 ) error {

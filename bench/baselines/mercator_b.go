@@ -10,16 +10,17 @@ import (
 	"drumbeat/disk"
 )
 
-// mercatorB is the batch disk check of section IV.A: a batch of m links has 16 bytes each in RAM, a key and a pointer,
-// where the pointer is the link's number in the batch, the length of its text, and the verdict. The text goes to a file in
-// order of arrival. When the RAM is full,
+// mercatorB is the batch disk check of section IV.A: a batch of m links has 16 bytes each in RAM, a key and
+// a pointer, where the pointer is the link's number in the batch, the length of its text, and the verdict.
+// The text goes to a file in order of arrival. When the RAM is full,
 //
 //	the pairs are sorted;
 //	seen, 8 bytes a key in ascending order, is read, merged with them and written anew; new ones are marked;
 //	the pairs are put back in order of arrival;
 //	the text is read, and goes out with the verdicts.
 //
-// So a batch costs 2f + mpH bytes for the keys, f being the size of seen, and 2mb for the text: the terms of equation (3).
+// So a batch costs 2f + mpH bytes for the keys, f being the size of seen, and 2mb for the text: the terms
+// of equation (3).
 type mercatorB struct {
 	base
 	files files
@@ -169,7 +170,8 @@ func (s *mercatorB) check(ctx context.Context) error {
 	return err
 }
 
-// merge merges the sorted batch with the known keys of r into w, marks the first link of each new key, and counts those.
+// merge merges the sorted batch with the known keys of r into w, marks the first link of each new key, and
+// counts those.
 func (s *mercatorB) merge(ctx context.Context, r *reader, w *writer) (added int64, err error) {
 	ps := s.batch
 	var old []byte
@@ -213,8 +215,8 @@ func copyRest(ctx context.Context, old []byte, r *reader, w *writer) error {
 	}
 }
 
-// lowerKeys returns how many bytes of ascending keys at the start of p are of keys below key. It searches in steps that
-// double, so a run of n keys costs log n.
+// lowerKeys returns how many bytes of ascending keys at the start of p are of keys below key. It searches
+// in steps that double, so a run of n keys costs log n.
 func lowerKeys(p []byte, key uint64) int {
 	n := len(p) / 8
 	at := func(i int) uint64 { return binary.LittleEndian.Uint64(p[8*i:]) }

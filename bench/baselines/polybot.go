@@ -11,14 +11,16 @@ import (
 	"slices"
 )
 
-// polybot is the batch check with text in RAM of section IV.A. A batch lies in an arena in order of arrival: key, length
-// and verdict, text. An array of 16 bytes a link is sorted by text and merged with seen, all known URLs as sorted text,
-// from which what a text has in common with the one before is left out:
+// polybot is the batch check with text in RAM of section IV.A. A batch lies in an arena in order of
+// arrival: key, length and verdict, text. An array of 16 bytes a link is sorted by text and merged with
+// seen, all known URLs as sorted text, from which what a text has in common with the one before is left
+// out:
 //
 //	length in common, length of the rest (both unsigned varints), the rest
 //
-// The merge follows how much the next text of either side has in common with the last one written. Where these lengths
-// differ, the longer one is the lower text, without a look at either; only where they are equal text is compared.
+// The merge follows how much the next text of either side has in common with the last one written. Where
+// these lengths differ, the longer one is the lower text, without a look at either; only where they are
+// equal text is compared.
 type polybot struct {
 	base
 	files files
@@ -246,8 +248,8 @@ func (o *oldTexts) next(ctx context.Context) error {
 
 var errDamaged = errors.New("the file of known URLs isn't as it was written")
 
-// merge merges the sorted batch with the known texts of r into w, marks the first link of each new text, and counts
-// those.
+// merge merges the sorted batch with the known texts of r into w, marks the first link of each new text,
+// and counts those.
 func (s *polybot) merge(ctx context.Context, r *reader, w *writer) (added int64, err error) {
 	old := oldTexts{r: r, text: s.old[:0]}
 	if err := old.next(ctx); err != nil {
@@ -382,7 +384,8 @@ func (s *polybot) Close() error {
 	return errors.Join(s.files.close(), s.removeDir())
 }
 
-// textRef is a text of a batch: its place in the arena, which is also its order of arrival, its length, and its first 8 bytes.
+// textRef is a text of a batch: its place in the arena, which is also its order of arrival, its length, and
+// its first 8 bytes.
 type textRef struct {
 	head     uint64
 	at, size uint32
@@ -403,7 +406,8 @@ func sortTexts(arena []byte, refs []textRef) {
 	})
 }
 
-// load8 returns the first 8 bytes of p, with zeros where it is shorter, so that their order is that of the numbers.
+// load8 returns the first 8 bytes of p, with zeros where it is shorter, so that their order is that of the
+// numbers.
 func load8(p []byte) uint64 {
 	if len(p) >= 8 {
 		return binary.BigEndian.Uint64(p)

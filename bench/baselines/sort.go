@@ -103,7 +103,8 @@ func sortFrom(ps []pair, depth int) {
 	}
 }
 
-// distribute puts the pairs in order of their digit depth, in place; ends[d] becomes the end of those with digit d.
+// distribute puts the pairs in order of their digit depth, in place; ends[d] becomes the end of those with
+// digit d.
 func distribute(ps []pair, depth int, ends *[256]int) {
 	var next [256]int
 	for i := range ps {
@@ -143,12 +144,12 @@ func insertionSort(ps []pair) {
 	}
 }
 
-// restoreGroup is the number of pairs that are put in order at once: 256 KiB, which the second cache of a core holds. To
-// put 4 million pairs back at once costs a miss for each, and three times the time.
+// restoreGroup is the number of pairs that are put in order at once: 256 KiB, which the second cache of a
+// core holds. To put 4 million pairs back at once costs a miss for each, and three times the time.
 const restoreGroup = 1 << 14
 
-// restoreArrival puts pairs back in order of their numbers, which are 0 to len(ps)-1: first into their groups, of which
-// there are 256 at most, then each group in itself.
+// restoreArrival puts pairs back in order of their numbers, which are 0 to len(ps)-1: first into their
+// groups, of which there are 256 at most, then each group in itself.
 func restoreArrival(ps []pair) {
 	if len(ps) <= restoreGroup {
 		restorePart(ps, 0)

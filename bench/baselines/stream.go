@@ -7,12 +7,13 @@ import (
 	"drumbeat/disk"
 )
 
-// textRoom is the room in front of a chunk for what is left of a text, or of a record of Polybot's file. Rooms and chunks are
-// whole pages, so that disk.Direct can pass by the page cache; large slices begin at a page.
+// textRoom is the room in front of a chunk for what is left of a text, or of a record of Polybot's file.
+// Rooms and chunks are whole pages, so that disk.Direct can pass by the page cache; large slices begin at a
+// page.
 const textRoom = 3 * disk.DirectAlign
 
-// chunkBytes returns the size of single reads and writes for a store of ram bytes: 1 MiB, from which on a disk's speed
-// doesn't grow, or less where four of them would take more than a sixteenth of the RAM.
+// chunkBytes returns the size of single reads and writes for a store of ram bytes: 1 MiB, from which on a
+// disk's speed doesn't grow, or less where four of them would take more than a sixteenth of the RAM.
 func chunkBytes(ram int64) int {
 	return int(min(1<<20, max(64<<10, ram/64))) / disk.DirectAlign * disk.DirectAlign
 }
@@ -62,8 +63,8 @@ func (r *reader) startRead() {
 	}()
 }
 
-// more returns rest, at most room bytes, with the next chunk behind it; at the end, rest alone. The slice it returned
-// before is no longer valid.
+// more returns rest, at most room bytes, with the next chunk behind it; at the end, rest alone. The slice
+// it returned before is no longer valid.
 func (r *reader) more(ctx context.Context, rest []byte) ([]byte, error) {
 	if !r.busy {
 		return rest, nil

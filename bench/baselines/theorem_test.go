@@ -15,15 +15,16 @@ import (
 	"drumbeat/drum"
 )
 
-// webLink is URL number n of a web whose texts have nearly the same length, and keys of which any prefix is random.
+// webLink is URL number n of a web whose texts have nearly the same length, and keys of which any prefix is
+// random.
 func webLink(n int) Link {
 	text := fmt.Appendf(nil, "http://www.site-%05d.example/a/directory/with/some/pages/title-%d-of-number-%08d.html",
 		n%1000*37, n*7919%1000, n)
 	return Link{xxhash.Sum64(text), text}
 }
 
-// stream adds n links to a store with known URLs, one in 9 of them new, and returns the lengths of all links and of the new
-// ones.
+// stream adds n links to a store with known URLs, one in 9 of them new, and returns the lengths of all
+// links and of the new ones.
 func stream(t *testing.T, s Store, known, n int) (bytes, fresh int) {
 	t.Helper()
 	rng := newRand(t)
@@ -54,9 +55,9 @@ func stream(t *testing.T, s Store, known, n int) (bytes, fresh int) {
 	return bytes, fresh
 }
 
-// TestTheorem1: all bytes that Mercator-B and Polybot read and write are those of equations (1) and (2) with the batches
-// that they had, where the quadratic term is small, equal and dominant. bq falls as texts lie denser: it is the mean over all
-// versions of the file that were read and written.
+// TestTheorem1: all bytes that Mercator-B and Polybot read and write are those of equations (1) and (2)
+// with the batches that they had, where the quadratic term is small, equal and dominant. bq falls as texts
+// lie denser: it is the mean over all versions of the file that were read and written.
 func TestTheorem1(t *testing.T) {
 	for _, c := range []struct{ known, links, batch int }{
 		{100, 18000, 9000}, {1000, 27000, 2700}, {10000, 27000, 1350}, {40000, 18000, 450}, {0, 45000, 450},
@@ -150,7 +151,8 @@ func heldBytes(t *testing.T, s Store) int64 {
 	return sum
 }
 
-// TestRAM: the sum of all buffers is within R, and most of R is used, also when all buffers have been in use.
+// TestRAM: the sum of all buffers is within R, and most of R is used, also when all buffers have been in
+// use.
 func TestRAM(t *testing.T) {
 	for _, name := range Names() {
 		for _, ram := range []int64{MinRAMBytes, 10 << 20, 50<<20 + 12345} {
@@ -171,8 +173,8 @@ func TestRAM(t *testing.T) {
 	}
 }
 
-// TestAllocations: in the steady state nothing is allocated per link. What a batch allocates, readers and goroutines, is far
-// below one for 100 links.
+// TestAllocations: in the steady state nothing is allocated per link. What a batch allocates, readers and
+// goroutines, is far below one for 100 links.
 func TestAllocations(t *testing.T) {
 	for _, name := range Names() {
 		mem := memfs.New(1)

@@ -1,8 +1,8 @@
 // Package benchtest checks what measurements print and leave behind. It is for their tests alone.
 //
-// Text returns a report as it is printed, and fails a test whose report has a figure that nothing can be drawn of. Has looks for
-// what must be printed. Empty looks at directories that a measurement was given: all of its files must be gone, also after an
-// error and after it has been called off.
+// Text returns a report as it is printed, and fails a test whose report has a figure that nothing can be
+// drawn of. Has looks for what must be printed. Empty looks at directories that a measurement was given:
+// all of its files must be gone, also after an error and after it has been called off.
 //
 // # Use
 //

@@ -11,8 +11,8 @@ import (
 	"drumbeat/bench/report"
 )
 
-// Beast is what is measured of budget enforcement, virtual crawls in virtual time, and flags of command bench. Zero means the
-// default, but for Spam.
+// Beast is what is measured of budget enforcement, virtual crawls in virtual time, and flags of command
+// bench. Zero means the default, but for Spam.
 type Beast struct {
 	Dirs      []string `name:"dir" placeholder:"DIR" required:"" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
 	URLs      []int64  `name:"urls" type:"count" placeholder:"N" help:"Report at these sizes of the crawl, in unique URLs found; crawl to the largest. 1e8 takes about 10 minutes and 6 GB. Default: 1e5, 1e6, 1e7, or 1e5, 1e6 with --quick."`
@@ -63,8 +63,9 @@ func (b *Beast) model(web *budgetWeb, urlBytes float64) beast.Model {
 		PagesPerSecond: b.PagesPerSecond, URLBytes: urlBytes}
 }
 
-// beastDisk bounds what lies on disk: at the end of the largest crawl nearly all its URLs wait in QF, and while QF is read
-// there is another of half that size. s2 halves the text at least; a checkpoint's worth comes on top.
+// beastDisk bounds what lies on disk: at the end of the largest crawl nearly all its URLs wait in QF, and
+// while QF is read there is another of half that size. s2 halves the text at least; a checkpoint's worth
+// comes on top.
 func (b *Beast) diskBytes() int64 {
 	urls := max(b.URLs[len(b.URLs)-1], *b.NaiveURLs)
 	return urls*int64(b.URLBytes) + 2*beastCommitBytes
@@ -77,7 +78,8 @@ type beastResult struct {
 	naive *naiveCrawl // nil if it was not measured
 }
 
-// Measure crawls a virtual web with BEAST and with the naive scheme. It calls progress some times a second at most.
+// Measure crawls a virtual web with BEAST and with the naive scheme. It calls progress some times a second
+// at most.
 func (b Beast) Measure(ctx context.Context, progress func(what string)) (_ *report.Report, err error) {
 	if err := b.Complete(); err != nil {
 		return nil, err
@@ -132,7 +134,8 @@ func (res *beastResult) crawls(ctx context.Context, b *Beast, scratch *measure.S
 // perPage is bytes for a page.
 func (s *stage) perPage(bytes int64) float64 { return float64(bytes) / float64(s.pages) }
 
-// beastRaw is what BEAST alone moves, as if nothing was compressed; wholeRaw with the hop through STAR's buckets.
+// beastRaw is what BEAST alone moves, as if nothing was compressed; wholeRaw with the hop through STAR's
+// buckets.
 func (s *stage) beastRaw() int64 { return s.queueRaw + s.failedRaw }
 
 func (s *stage) wholeRaw() int64 { return s.beastRaw() + s.checkRaw + s.starRest }

@@ -62,7 +62,8 @@ func (m *budgetModel) crawl(rec []byte, put func(rec []byte)) {
 	}
 }
 
-// TestNaiveModel: the naive scheme on disk crawls what two slices do, pass by pass, and its rate is Theorem 6's.
+// TestNaiveModel: the naive scheme on disk crawls what two slices do, pass by pass, and its rate is Theorem
+// 6's.
 func TestNaiveModel(t *testing.T) {
 	b := smallBeast(t, Beast{PLDs: 200, UniquePerPage: 4.5, Spam: 0.2, NaiveURLs: new(int64(1e5))})
 	c, err := openNaiveCrawl(&b, disk.Set{FS: disk.OS(), Paths: b.Dirs}, newBudgetWeb(&b))
@@ -185,9 +186,10 @@ func TestBeastModel(t *testing.T) {
 	checkRates(t, &b, c)
 }
 
-// checkRates compares the last stage with what DESIGN's rules come to when all queues are full. The scan at its beginning
-// came when s was h-1, that at its end when s was 2h-1. In units of a queue's pages, L(s-1)+1 URLs had been put in by then, of
-// which those that fitted into queues up to s-1 plus half of s+1 weren't in QF. Each check is a write and a read.
+// checkRates compares the last stage with what DESIGN's rules come to when all queues are full. The scan at
+// its beginning came when s was h-1, that at its end when s was 2h-1. In units of a queue's pages, L(s-1)+1
+// URLs had been put in by then, of which those that fitted into queues up to s-1 plus half of s+1 weren't
+// in QF. Each check is a write and a read.
 func checkRates(t *testing.T, b *Beast, c *beastCrawl) {
 	t.Helper()
 	m := b.model(c.web, float64(c.in.bytes)/float64(c.in.n))
@@ -292,7 +294,8 @@ func TestAlias(t *testing.T) {
 	}
 }
 
-// TestBudgetWeb: records differ, are as long as said on average, and say their PLD; spammers get their share.
+// TestBudgetWeb: records differ, are as long as said on average, and say their PLD; spammers get their
+// share.
 func TestBudgetWeb(t *testing.T) {
 	b := smallBeast(t, Beast{PLDs: 1000, Spam: 0.25, URLBytes: 100})
 	w := newBudgetWeb(&b)

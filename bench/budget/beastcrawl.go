@@ -13,17 +13,18 @@ import (
 	"drumbeat/star"
 )
 
-// The geometry of STAR in the virtual crawl. In a crawl of the paper's size a queue has many times as many URLs as STAR's
-// buffers and buckets take, so nearly all of them go through its files. Here a queue has some 10^4 to 10^5, so buffers
-// (2·16·16 KiB, some 2,000 URLs) and buckets (4,000 tuples) are small as well.
+// The geometry of STAR in the virtual crawl. In a crawl of the paper's size a queue has many times as many
+// URLs as STAR's buffers and buckets take, so nearly all of them go through its files. Here a queue has
+// some 10^4 to 10^5, so buffers (2·16·16 KiB, some 2,000 URLs) and buckets (4,000 tuples) are small as
+// well.
 const (
 	beastStarBuckets     = 16
 	beastStarBufferBytes = 16 << 10
 	beastStarBucketBytes = 128 << 10
 )
 
-// Queues have some MB here instead of GB, so their blocks are smaller than in a crawl, too. A checkpoint, which frees the
-// space of what has been read, is made when so many bytes were written.
+// Queues have some MB here instead of GB, so their blocks are smaller than in a crawl, too. A checkpoint,
+// which frees the space of what has been read, is made when so many bytes were written.
 const (
 	beastBlockBytes  = 64 << 10
 	beastCommitBytes = 256 << 20
@@ -41,8 +42,8 @@ func (t *tally) add(rec []byte) {
 	t.hash += xxhash.Sum64(rec)
 }
 
-// wrong is how many records of t are missing in, or too many in, the parts together; 1 if the number is right and the
-// records are others.
+// wrong is how many records of t are missing in, or too many in, the parts together; 1 if the number is
+// right and the records are others.
 func (t tally) wrong(parts ...tally) int64 {
 	var sum tally
 	for _, p := range parts {
@@ -54,7 +55,8 @@ func (t tally) wrong(parts ...tally) int64 {
 	return 1
 }
 
-// moved counts the text of records that was put into queues or taken out of them, uncompressed, and what the disk saw.
+// moved counts the text of records that was put into queues or taken out of them, uncompressed, and what
+// the disk saw.
 type moved struct {
 	pages, urls                int64 // crawled; put in
 	queueRaw, failedRaw        int64 // numbered queues; QF
@@ -240,7 +242,8 @@ func (c *beastCrawl) seed(ctx context.Context) error {
 	return nil
 }
 
-// run crawls until so many URLs have been put in. Between two pages all is in the queues, in STAR's buckets or out.
+// run crawls until so many URLs have been put in. Between two pages all is in the queues, in STAR's buckets
+// or out.
 func (c *beastCrawl) run(ctx context.Context, urls int64, progress func(c *beastCrawl)) error {
 	if err := c.seed(ctx); err != nil {
 		return err
@@ -387,7 +390,8 @@ func (c *beastCrawl) commit(must bool) error {
 	return err
 }
 
-// checkpoint goes through the protocol of package disk, but for syncs and the manifest: nothing is to survive.
+// checkpoint goes through the protocol of package disk, but for syncs and the manifest: nothing is to
+// survive.
 func (c *beastCrawl) checkpoint() (*star.State, *beast.State, error) {
 	c.star.Pause()
 	fs, fb := c.star.Freeze(), c.beast.Freeze()

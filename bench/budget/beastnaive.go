@@ -9,9 +9,10 @@ import (
 	"drumbeat/queue"
 )
 
-// naiveCrawl is a virtual crawl through the two queues of the paper's §VII.B: Q has the URLs that have passed the budget,
-// QF those that have failed. When Q is empty, QF is read as a whole and split again. Our queues on disk serve for both. A
-// PLD's budget counts for one pass; what it has left when QF is split, new URLs may use until the next pass.
+// naiveCrawl is a virtual crawl through the two queues of the paper's §VII.B: Q has the URLs that have
+// passed the budget, QF those that have failed. When Q is empty, QF is read as a whole and split again. Our
+// queues on disk serve for both. A PLD's budget counts for one pass; what it has left when QF is split, new
+// URLs may use until the next pass.
 type naiveCrawl struct {
 	opt      *Beast
 	web      *budgetWeb

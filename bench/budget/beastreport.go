@@ -8,10 +8,11 @@ import (
 	"drumbeat/bench/report"
 )
 
-// The targets of Beast.Measure. A disk rate that is flat varies by flatRatio at most over the stages of the last two decades of N
-// that end after flatStage queues or more (those with h of 8 and above): a stage is below the limit that it goes to by a
-// share of about 1/h, which is 25 % at 4 and 12 % at 8. Theorem 6 leaves out what is in Q, and counts QF once for reading and writing it,
-// before and after a pass; at αN passes both are 1/αN of the whole, so it is compared after naivePasses.
+// The targets of Beast.Measure. A disk rate that is flat varies by flatRatio at most over the stages of the
+// last two decades of N that end after flatStage queues or more (those with h of 8 and above): a stage is
+// below the limit that it goes to by a share of about 1/h, which is 25 % at 4 and 12 % at 8. Theorem 6
+// leaves out what is in Q, and counts QF once for reading and writing it, before and after a pass; at αN
+// passes both are 1/αN of the whole, so it is compared after naivePasses.
 const (
 	flatRatio   = 1.2
 	flatStage   = 13

@@ -10,9 +10,9 @@ import (
 	"drumbeat/star"
 )
 
-// budgetWeb is the web of Beast.Measure: PLDs with budgets, and an endless stream of unique URLs that its pages link to. PLDs
-// have numbers from 0 in the order of their ranks. A record is 4 bytes number of the PLD, little-endian, and the text of
-// a URL. Used by one goroutine; what it costs is measured (generator).
+// budgetWeb is the web of Beast.Measure: PLDs with budgets, and an endless stream of unique URLs that its
+// pages link to. PLDs have numbers from 0 in the order of their ranks. A record is 4 bytes number of the
+// PLD, little-endian, and the text of a URL. Used by one goroutine; what it costs is measured (generator).
 type budgetWeb struct {
 	budgets  []uint32 // B of each PLD, pages per queue
 	sum      int64    // of them: the pages of a full queue, E[B]·V
@@ -28,8 +28,8 @@ type budgetWeb struct {
 	prefix   []byte
 }
 
-// A page's links go to the same directory of the same site in runs, of meanRun on average. A hundredth of the PLDs are
-// spammers.
+// A page's links go to the same directory of the same site in runs, of meanRun on average. A hundredth of
+// the PLDs are spammers.
 const (
 	meanRun       = 3
 	spammerShare  = 100
@@ -43,7 +43,8 @@ func newBudgetWeb(b *Beast) *budgetWeb {
 	for _, x := range w.budgets {
 		w.sum += int64(x)
 	}
-	// Of the links, Spam go to spammers by a power law, the others to all PLDs in proportion to their budgets.
+	// Of the links, Spam go to spammers by a power law, the others to all PLDs in proportion to their
+	// budgets.
 	weights, harmonic := make([]float64, b.PLDs), 0.0
 	for i := range w.spammers {
 		harmonic += 1 / float64(i+1)
@@ -58,8 +59,9 @@ func newBudgetWeb(b *Beast) *budgetWeb {
 	return w
 }
 
-// paperBudgets is the paper's F for V PLDs whose in-degrees follow a power law: the K of the largest have budgets that fall
-// linearly by rank from the top to B0, all others have B0. It is written anew here, to check package star.
+// paperBudgets is the paper's F for V PLDs whose in-degrees follow a power law: the K of the largest have
+// budgets that fall linearly by rank from the top to B0, all others have B0. It is written anew here, to
+// check package star.
 func paperBudgets(plds, b0 int) (budgets, degrees []uint32) {
 	k := min(10_000, plds/100)
 	top := max(b0, min(10_000, plds*b0/100))

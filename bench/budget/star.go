@@ -14,8 +14,8 @@ import (
 	"drumbeat/star"
 )
 
-// Star is what is measured of STAR, links between PLDs and budget checks in four cases of skew, and flags of command bench. Zero
-// means the default.
+// Star is what is measured of STAR, links between PLDs and budget checks in four cases of skew, and flags
+// of command bench. Zero means the default.
 type Star struct {
 	Dirs       []string `name:"dir" placeholder:"DIR" required:"" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
 	PLDs       int      `name:"plds" type:"count" placeholder:"N" help:"Number of PLDs that are linked to (V). Default: 1e6, or 1e5 with --quick."`
@@ -33,7 +33,8 @@ type Star struct {
 // starBuckets is k of both drums.
 const starBuckets = 16
 
-// Complete fills in defaults and returns all faults, joined. With 32 MiB of RAM a bucket of pairs is full after 260,000.
+// Complete fills in defaults and returns all faults, joined. With 32 MiB of RAM a bucket of pairs is full
+// after 260,000.
 func (o *Star) Complete() error {
 	measure.Default(&o.PLDs, measure.Quick[int](o.Quick, 1e5, 1e6))
 	measure.Default(&o.Edges, measure.Quick[int64](o.Quick, 5e5, 5e6))
@@ -54,7 +55,8 @@ func (o *Star) Complete() error {
 	return faults()
 }
 
-// drum is the geometry of one of the drums: half of its RAM for 2k buffers, a quarter for r, the rest for reading and merging.
+// drum is the geometry of one of the drums: half of its RAM for 2k buffers, a quarter for r, the rest for
+// reading and merging.
 func (o *Star) drum() drum.Options {
 	half := o.RAMBytes / 2
 	return drum.Options{Buckets: starBuckets, BufferBytes: int(half/2/(2*starBuckets)) &^ 4095, BucketBytes: half / 4}
@@ -176,7 +178,8 @@ func (r *starRun) measure(ctx context.Context, set disk.Set) (err error) {
 	return r.verify(set)
 }
 
-// open takes the memory of the generator, measures it, and opens the store. It returns the RAM in use before that.
+// open takes the memory of the generator, measures it, and opens the store. It returns the RAM in use
+// before that.
 func (r *starRun) open(ctx context.Context, set disk.Set) (rss int64, err error) {
 	web := newBudgetWeb(&Beast{PLDs: 100, Budget: 10, URLBytes: 110, Seed: r.opt.Seed})
 	for range poolRecords {

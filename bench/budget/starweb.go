@@ -17,14 +17,16 @@ const (
 var starCases = []string{caseUniform, casePower, caseGiant, caseOneKey}
 
 const (
-	// powerExponent is that of in-degree against rank: a tail of 1 + 1/0.9 = 2.1, as the in-degree of pages has.
+	// powerExponent is that of in-degree against rank: a tail of 1 + 1/0.9 = 2.1, as the in-degree of pages
+	// has.
 	powerExponent = 0.9
 	oneKeyShare   = 0.9
 )
 
-// starWeb is the links between PLDs of one case. PLD y has in-degree degrees[y] in the end; its in-neighbours are PLDs of a
-// universe that is larger than any in-degree. Pair number e, counted through all PLDs, belongs to the y whose range of numbers
-// it falls into. Every pair comes at least once. Used by one goroutine.
+// starWeb is the links between PLDs of one case. PLD y has in-degree degrees[y] in the end; its
+// in-neighbours are PLDs of a universe that is larger than any in-degree. Pair number e, counted through
+// all PLDs, belongs to the y whose range of numbers it falls into. Every pair comes at least once. Used by
+// one goroutine.
 type starWeb struct {
 	kind     string
 	degrees  []uint32
@@ -173,9 +175,10 @@ func (w *starWeb) url() uint32 {
 	return w.pld(int64(w.rng.Uint64N(uint64(w.pairs))))
 }
 
-// budgets is the paper's F, from the in-degrees that were counted: the K = V/100 (10,000 at most) PLDs of the highest ranks
-// share budgets from the top down to B0 = 10 linearly; PLDs of the same in-degree have the least of their ranks, and
-// those tied with rank K+1 have B0. It is written anew here, to check package star.
+// budgets is the paper's F, from the in-degrees that were counted: the K = V/100 (10,000 at most) PLDs of
+// the highest ranks share budgets from the top down to B0 = 10 linearly; PLDs of the same in-degree have
+// the least of their ranks, and those tied with rank K+1 have B0. It is written anew here, to check package
+// star.
 func (w *starWeb) budgets() []uint32 {
 	const b0 = 10
 	falling := slices.Clone(w.seen)

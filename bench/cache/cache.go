@@ -12,8 +12,8 @@ import (
 	"drumbeat/drum"
 )
 
-// Options are what Measure measures, the RAM cache in front of URLseen of sections V.A and B of the paper, and flags of command
-// bench. Zero means the default.
+// Options are what Measure measures, the RAM cache in front of URLseen of sections V.A and B of the paper,
+// and flags of command bench. Zero means the default.
 type Options struct {
 	Trace   string  `placeholder:"FILE" help:"Measure hit rates with the links of a crawl, recorded by crawl --trace-links, instead of generated links."`
 	From    int64   `type:"count" placeholder:"N" default:"0" help:"Skip the first N links of the trace (N0)."`
@@ -145,8 +145,8 @@ type cacheResult struct {
 	speed       cacheSpeeds
 }
 
-// rateTask is one policy at one size, and how much of the source it sees: skip, then warm links that fill the cache, then
-// measure that count.
+// rateTask is one policy at one size, and how much of the source it sees: skip, then warm links that fill
+// the cache, then measure that count.
 type rateTask struct {
 	size                cacheSize
 	skip, warm, measure int64
@@ -254,8 +254,9 @@ const paperSpan = 7.3e6
 // betweenSizes are more points of the figure, in units of tau_h l S.
 var betweenSizes = []float64{0.14, 0.3, 0.8, 1, 1.35, 1.7, 4.5, 25}
 
-// streamRates measures with the made-up stream. By section V.A the trace is sought to N0 and the next 10E links are passed
-// through. Here N0 is where sites that come back do so, half of the 10E fill the cache, and at least eight host delays do.
+// streamRates measures with the made-up stream. By section V.A the trace is sought to N0 and the next 10E
+// links are passed through. Here N0 is where sites that come back do so, half of the 10E fill the cache,
+// and at least eight host delays do.
 func (res *cacheResult) streamRates(ctx context.Context, c *Options) error {
 	span := c.Stream.Span()
 	var sizes []cacheSize

@@ -78,7 +78,8 @@ func TestCachePolicies(t *testing.T) {
 	}
 }
 
-// TestCacheStream: the stream is the same every time, has the shares that it was told, and sites come back after a host delay.
+// TestCacheStream: the stream is the same every time, has the shares that it was told, and sites come back
+// after a host delay.
 func TestCacheStream(t *testing.T) {
 	o := DefaultStream(200)
 	a, b := newCacheStream(o), newCacheStream(o)

@@ -14,8 +14,8 @@ type ours struct{ *drum.RAMCache }
 
 func (o ours) testAndSet(key uint64) bool { return o.TestAndSet(drum.Key(key)) }
 
-// keyTable finds the slot of a key: open addressing with linear probing, half full at most, as the other caches
-// need it.
+// keyTable finds the slot of a key: open addressing with linear probing, half full at most, as the other
+// caches need it.
 type keyTable struct {
 	keys  []uint64 // of the slots
 	used  int

@@ -82,7 +82,8 @@ func (res *cacheResult) tabled() bool {
 	return slices.ContainsFunc(res.rates, func(h hitRate) bool { return h.size.printed >= 0 })
 }
 
-// worst returns the size at which ours loses most points against exact LRU, of Table IV's alone if there are any.
+// worst returns the size at which ours loses most points against exact LRU, of Table IV's alone if there
+// are any.
 func (res *cacheResult) worst(printed bool) (entries int, loss float64) {
 	loss = math.NaN()
 	printed = printed && res.tabled()

@@ -2,12 +2,10 @@ package cache
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"os"
 	"runtime"
 	"runtime/debug"
-	"strconv"
-	"strings"
 	gosync "sync"
 	"time"
 
@@ -19,8 +17,9 @@ import (
 // pageLinks is how many keys a batch has: the links of a page.
 const pageLinks = paperLinksPerPage
 
-// speedKeys are made before the clock starts; then they go to the cache as pages. With the answers they fit into the CPU's own
-// cache, as the links of a page do that has just been parsed. speedRounds of them are measured.
+// speedKeys are made before the clock starts; then they go to the cache as pages. With the answers they fit
+// into the CPU's own cache, as the links of a page do that has just been parsed. speedRounds of them are
+// measured.
 const (
 	speedKeys   = pageLinks << 10
 	speedRounds = 48
@@ -29,8 +28,8 @@ const (
 // cacheSpeeds are those of ours.
 type cacheSpeeds struct {
 	entries int64
-	// Keys per second of CPU time of a thread, in batches: all new, and those of the crawl-like stream; then new ones one by
-	// one. The hits of the stream.
+	// Keys per second of CPU time of a thread, in batches: all new, and those of the crawl-like stream;
+	// then new ones one by one. The hits of the stream.
 	fresh, crawl, single report.Sample
 	crawlHits            float64
 	// all is keys per second of wall time with a thread on every CPU, allCPU per second of their CPU time.
@@ -52,18 +51,9 @@ func (f *freshKeys) read(keys []uint64) (int, error) {
 }
 
 // residentBytes is the process's resident memory, with as little garbage as may be.
-func residentBytes() (int64, error) {
+func residentBytes() int64 {
 	debug.FreeOSMemory()
-	b, err := os.ReadFile("/proc/self/statm")
-	if err != nil {
-		return 0, fmt.Errorf("bench: cache: read memory in use: %w", err)
-	}
-	if fields := strings.Fields(string(b)); len(fields) > 1 {
-		if pages, err := strconv.ParseInt(fields[1], 10, 64); err == nil {
-			return pages * int64(os.Getpagesize()), nil
-		}
-	}
-	return 0, fmt.Errorf("bench: cache: /proc/self/statm has %q", b)
+	return measure.RSS()
 }
 
 // speeds measures ours.
@@ -78,10 +68,7 @@ func (res *cacheResult) speeds(ctx context.Context, c *Options) error {
 	for i := range keys { // memory counts when it has been touched
 		keys[i], seen[i], batch[i] = 1, true, 1
 	}
-	before, err := residentBytes()
-	if err != nil {
-		return err
-	}
+	before := residentBytes()
 	cache := drum.NewRAMCache(8 * c.Entries)
 	defer cache.Close()
 	s.entries = cache.Entries()
@@ -115,11 +102,10 @@ func (res *cacheResult) speeds(ctx context.Context, c *Options) error {
 			return err
 		}
 	}
-	after, err := residentBytes()
-	if err != nil {
-		return err
+	if before == 0 {
+		return errors.New("bench: cache: the kernel does not say how much memory this process has")
 	}
-	s.bytes = float64(after-before) / float64(s.entries)
+	s.bytes = float64(residentBytes()-before) / float64(s.entries)
 	// Sites as Table IV has them at 16M entries.
 	stream := newCacheStream(DefaultStream(max(10, int(float64(c.Entries)/(16<<20/paperSpan)/pageLinks))))
 	for n := range c.Repeats {

@@ -7,25 +7,27 @@ import (
 	"math/rand/v2"
 )
 
-// Stream describes a stream of keys of links whose reuse is like a crawl's: what Table IV depends on and nothing
-// else. It is made, not recorded; "crawl --trace-links" records a real one.
+// Stream describes a stream of keys of links whose reuse is like a crawl's: what Table IV depends on and
+// nothing else. It is made, not recorded; "crawl --trace-links" records a real one.
 //
-// Hosts sites are crawled at a time. They are visited in turns, by their due time: the next visit of a site is one host
-// delay after the last, which is Hosts pages of all sites together, give or take a tenth. So Hosts is tau_h S, and the
-// links between two visits of a site are tau_h l S: the knee of Table IV stands there whatever else is assumed. After
-// some pages, a Pareto number of PagesPerStay on average, as BEAST's budgets are skewed, a site makes room for another: with
-// the probability Return for one of the last ReturnWindow Hosts sites, whose budget in a later queue has come, else for
-// one never met.
+// Hosts sites are crawled at a time. They are visited in turns, by their due time: the next visit of a site
+// is one host delay after the last, which is Hosts pages of all sites together, give or take a tenth. So
+// Hosts is tau_h S, and the links between two visits of a site are tau_h l S: the knee of Table IV stands
+// there whatever else is assumed. After some pages, a Pareto number of PagesPerStay on average, as BEAST's
+// budgets are skewed, a site makes room for another: with the probability Return for one of the last
+// ReturnWindow Hosts sites, whose budget in a later queue has come, else for one never met.
 //
-// A link of a page is, by the shares below: a Repeat of a link further up; one of the Site's menu, which stands on each of
-// its pages; a Local link to one of the LocalPages pages of the site, by a power law; a link to one of the PopularURLs of
-// the whole web, by a power law; and else one never met before and never again. The power laws are Zipf's with exponent 1.
+// A link of a page is, by the shares below: a Repeat of a link further up; one of the Site's menu, which
+// stands on each of its pages; a Local link to one of the LocalPages pages of the site, by a power law; a
+// link to one of the PopularURLs of the whole web, by a power law; and else one never met before and never
+// again. The power laws are Zipf's with exponent 1.
 //
-// The defaults of shares and returns were chosen so that the curve of exact LRU is roughly that of Table IV; so the heights
-// of its steps prove nothing, and only the differences between policies are results, for streams like this one.
+// The defaults of shares and returns were chosen so that the curve of exact LRU is roughly that of Table
+// IV; so the heights of its steps prove nothing, and only the differences between policies are results, for
+// streams like this one.
 type Stream struct {
-	// Hosts is tau_h S, the sites that are crawled at a time. LinksPerPage is l on average; the pages of a site have all
-	// the same number, from a third of it to five thirds.
+	// Hosts is tau_h S, the sites that are crawled at a time. LinksPerPage is l on average; the pages of a
+	// site have all the same number, from a third of it to five thirds.
 	Hosts, LinksPerPage int
 	// PagesPerStay is the mean number of pages of a site before another takes its place.
 	PagesPerStay float64
@@ -50,7 +52,8 @@ func DefaultStream(hosts int) Stream {
 
 const paperLinksPerPage = 59
 
-// paretoShape is that of the pages per stay: finite mean, infinite variance. stayMost bounds them by as many means.
+// paretoShape is that of the pages per stay: finite mean, infinite variance. stayMost bounds them by as
+// many means.
 const (
 	paretoShape = 1.5
 	stayMost    = 100
@@ -77,7 +80,8 @@ func (o Stream) Validate() error {
 	return errors.Join(faults...)
 }
 
-// cacheStream yields the keys. It takes 40 bytes a site, and allocates nothing once a page has had its most links.
+// cacheStream yields the keys. It takes 40 bytes a site, and allocates nothing once a page has had its most
+// links.
 type cacheStream struct {
 	o     Stream
 	rng   *rand.Rand

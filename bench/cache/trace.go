@@ -13,8 +13,8 @@ type traceSource struct{ r *linktrace.Reader }
 
 func (t traceSource) read(keys []uint64) (int, error) { return t.r.Read(keys) }
 
-// traceSizes looks at the trace before anything is measured. The sizes are all powers of 2 that ten times as many links are left
-// for, Table IV's among them.
+// traceSizes looks at the trace before anything is measured. The sizes are all powers of 2 that ten times
+// as many links are left for, Table IV's among them.
 func (res *cacheResult) traceSizes(c *Options) ([]cacheSize, error) {
 	r, err := linktrace.Open(disk.OS(), c.Trace)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 	"drumbeat/drum"
 )
 
-// Options are what Measure measures, a store with full bucket buffers, checkpointed while tuples come in, and flags of command
-// bench. Zero means the default.
+// Options are what Measure measures, a store with full bucket buffers, checkpointed while tuples come in,
+// and flags of command bench. Zero means the default.
 type Options struct {
 	Dirs        []string      `name:"dir" placeholder:"DIR" required:"" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
 	BufferBytes int64         `name:"buffers" type:"size" placeholder:"SIZE" help:"Total size of the bucket buffers. Disk space: four times as much. Default: 1GiB, or 256MiB with --quick."`
@@ -32,14 +32,15 @@ type Options struct {
 	progress    func(what string)
 }
 
-// Value and aux of a tuple, so that both buffers of a bucket fill at one rate: a record of keys has 10 bytes more than
-// its value, one of aux 1 byte more.
+// Value and aux of a tuple, so that both buffers of a bucket fill at one rate: a record of keys has 10
+// bytes more than its value, one of aux 1 byte more.
 const (
 	checkpointValueBytes = 50
 	checkpointAuxBytes   = 59
 	checkpointBatch      = 64
 	checkpointAdders     = 4
-	// checkpointSpace is how many times the buffers lie on disk at most: three copies of what they hold, and buckets.
+	// checkpointSpace is how many times the buffers lie on disk at most: three copies of what they hold,
+	// and buckets.
 	checkpointSpace = 4
 )
 
@@ -47,11 +48,11 @@ const (
 type Checkpointed struct {
 	// Added is the payload that had come in since the one before.
 	Added int64
-	// Wait is the time until a running emission had ended; Pause how long no batch could be added; Save, Sync and Manifest
-	// what followed; Total all.
+	// Wait is the time until a running emission had ended; Pause how long no batch could be added; Save,
+	// Sync and Manifest what followed; Total all.
 	Wait, Pause, Save, Sync, Manifest, Total time.Duration
-	// Stall is the longest that a batch took to be added while the checkpoint went on, Quiet the longest between
-	// the one before and this.
+	// Stall is the longest that a batch took to be added while the checkpoint went on, Quiet the longest
+	// between the one before and this.
 	Stall, Quiet time.Duration
 	// Written is what the checkpoint wrote; ManifestBytes is the length of the store's state in it.
 	Written, ManifestBytes int64
@@ -320,9 +321,7 @@ func (r *checkpointRun) held() (sum int64, err error) {
 // report puts the checkpoints into a report.
 func (c *Options) report(checkpoints []Checkpointed) *report.Report {
 	r := report.New("checkpoint", "checkpoints of a store with full bucket buffers while tuples come in")
-	for i, dir := range c.Dirs {
-		r.Set(fmt.Sprintf("dir%d", i), "%s", dir)
-	}
+	r.SetDirs(c.Dirs)
 	r.Set("buffers", "%s in %d buckets", report.BinaryBytes(int(c.BufferBytes)), c.Buckets)
 	r.Set("rate", "%d tuples/s, a checkpoint every %v", c.Rate, c.Every)
 	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
@@ -333,15 +332,6 @@ func (c *Options) report(checkpoints []Checkpointed) *report.Report {
 	}
 	stalls := report.Figure{Name: "time", Title: "Time of a checkpoint", X: "number", Y: "ms", LogY: true}
 	written := report.Figure{Name: "bytes", Title: "What a checkpoint writes", X: "number", Y: "MB"}
-	series := func(f *report.Figure, name string, x int, y float64) {
-		for i := range f.Series {
-			if f.Series[i].Name == name {
-				f.Series[i].Points = append(f.Series[i].Points, report.Point{X: float64(x), Y: y})
-				return
-			}
-		}
-		f.Series = append(f.Series, report.Series{Name: name, Points: []report.Point{{X: float64(x), Y: y}}})
-	}
 	for i, p := range checkpoints {
 		name := fmt.Sprintf("BenchmarkCheckpoint/buffers=%s/k=%d/no=%d", report.BinaryBytes(int(c.BufferBytes)), c.Buckets, i)
 		spans := []struct {
@@ -366,11 +356,12 @@ func (c *Options) report(checkpoints []Checkpointed) *report.Report {
 		}
 		r.Add(name, 1, metrics...)
 		t.Add(row...)
-		series(&stalls, "total", i, ms(p.Total))
-		series(&stalls, "pause", i, ms(p.Pause))
-		series(&stalls, "longest stall of a batch", i, ms(p.Stall))
-		series(&written, "came in", i, float64(p.Added)/1e6)
-		series(&written, "written", i, float64(p.Written)/1e6)
+		x := float64(i)
+		stalls.Add("total", x, ms(p.Total))
+		stalls.Add("pause", x, ms(p.Pause))
+		stalls.Add("longest stall of a batch", x, ms(p.Stall))
+		written.Add("came in", x, float64(p.Added)/1e6)
+		written.Add("written", x, float64(p.Written)/1e6)
 	}
 	r.Tables, r.Figures = []report.Table{t}, []report.Figure{stalls, written}
 	return r

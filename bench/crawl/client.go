@@ -48,7 +48,8 @@ func (s *sockets) Do(ctx context.Context, req *fetch.Request, resp *fetch.Respon
 	return err
 }
 
-// wireCounts is what became of connections: full handshakes, resumed sessions, and exchanges on kept connections.
+// wireCounts is what became of connections: full handshakes, resumed sessions, and exchanges on kept
+// connections.
 type wireCounts struct{ Handshakes, Resumed, Kept int64 }
 
 func (c wireCounts) sub(d wireCounts) wireCounts {
@@ -95,7 +96,8 @@ func (b *crawlBench) client(s *crawlServer) (*sockets, error) {
 	return &sockets{Client: client, Resolver: b.Names(dns), dns: dns}, nil
 }
 
-// bareLoop fetches pages by the crawler's client from as many goroutines as the crawl has connections at most, and drops them.
+// bareLoop fetches pages by the crawler's client from as many goroutines as the crawl has connections at
+// most, and drops them.
 func (b *crawlBench) bareLoop(ctx context.Context, n int, client *sockets, server *crawlServer) (*Result, error) {
 	b.progress("bare loop")
 	ctx, cancel := context.WithCancel(ctx)

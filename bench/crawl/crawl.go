@@ -14,8 +14,8 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// Options are what Measure measures, the whole crawler against a flat web, over sockets with the web in another process or without
-// sockets, and flags of command bench. Zero means the default.
+// Options are what Measure measures, the whole crawler against a flat web, over sockets with the web in
+// another process or without sockets, and flags of command bench. Zero means the default.
 type Options struct {
 	Dirs      []string      `name:"dir" placeholder:"DIR" required:"" help:"Directory for the crawl's files, which are removed at the end. Repeat it for several disks."`
 	Transport string        `enum:"sockets,inproc" default:"sockets" help:"sockets: serve the web from another process, on addresses of 127/8. inproc: generate its pages in this process, without sockets, DNS or TLS, to run many URLs through the disk structures."`
@@ -56,8 +56,8 @@ type Options struct {
 	// Command starts the process that serves the web: Serve of the same program.
 	Command []string `kong:"-"`
 
-	// What follows from them: the web; whether its responses are made in this process, WARC files are written, and a loop that only
-	// fetches is measured too.
+	// What follows from them: the web; whether its responses are made in this process, WARC files are
+	// written, and a loop that only fetches is measured too.
 	web                          simweb.FlatOptions
 	inProcess, store, fetchAlone bool
 }
@@ -113,8 +113,9 @@ func (c *Options) expect() (pages, urls float64) {
 	return pages, max(urls, pages*c.web.New)
 }
 
-// crawlPasses is how many full passes of URLseen a run has that shows growth, crawlLinkBytes what a waiting link takes: three
-// reach URLseen for each URL that is new (plan's figure; its text compressed 4:1, and a key).
+// crawlPasses is how many full passes of URLseen a run has that shows growth, crawlLinkBytes what a waiting
+// link takes: three reach URLseen for each URL that is new (plan's figure; its text compressed 4:1, and a
+// key).
 const (
 	crawlPasses    = 20
 	crawlLinkBytes = 37
@@ -130,9 +131,9 @@ func (c *Options) drumDisk() int64 {
 	return max(crawlLeastDisk, int64(3*crawlLinkBytes*urls/crawlPasses))
 }
 
-// What a crawl's files take at most, bytes: for each page stored, that part of it, as gzip of level 1 makes of the flat web's
-// text, and the heads of its records; for each URL its record in a queue (60 B, twice while it moves), its key and its part of
-// URLseen's buckets.
+// What a crawl's files take at most, bytes: for each page stored, that part of it, as gzip of level 1 makes
+// of the flat web's text, and the heads of its records; for each URL its record in a queue (60 B, twice
+// while it moves), its key and its part of URLseen's buckets.
 const (
 	crawlStoredShare = 0.5
 	crawlPageBytes   = 2000

@@ -64,8 +64,8 @@ func functionNames(t *testing.T, path string) (names []string) {
 	return names
 }
 
-// TestStageRules: each rule is for a function that there is, so that none loses its samples when something is renamed; and each
-// stage has one.
+// TestStageRules: each rule is for a function that there is, so that none loses its samples when something
+// is renamed; and each stage has one.
 func TestStageRules(t *testing.T) {
 	known := map[string][]string{}
 	stages := map[crawlStage]bool{stageRuntime: true, stageCheckpoint: true}

@@ -14,8 +14,8 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// inProcess is the web without sockets: the crawler's client, whose connections are memory that the generator fills when the
-// request is written. There are no goroutines at the other end, and no DNS.
+// inProcess is the web without sockets: the crawler's client, whose connections are memory that the
+// generator fills when the request is written. There are no goroutines at the other end, and no DNS.
 type inProcess struct {
 	*fetch.Client
 	flat  *simweb.Flat
@@ -49,8 +49,8 @@ func (t *inProcess) LookupHost(_ context.Context, host, _ string) (crawl.Lookup,
 	return crawl.Lookup{Addrs: []netip.Addr{t.flat.AddrOf(n)}, Expires: time.Now().Add(inProcessLife)}, nil
 }
 
-// memoryConn is a connection to the flat web: what is written is a request, what is read then its response. It belongs to one
-// goroutine, but for deadlines, which mean nothing here.
+// memoryConn is a connection to the flat web: what is written is a request, what is read then its response.
+// It belongs to one goroutine, but for deadlines, which mean nothing here.
 type memoryConn struct {
 	session *simweb.FlatSession
 	addr    netip.AddrPort

@@ -9,8 +9,8 @@ import (
 	"drumbeat/crawl"
 )
 
-// The targets of bench crawl: CPU of the crawler's process for a page, pages/s beside the bare loop's, and how a run holds up
-// as it grows.
+// The targets of bench crawl: CPU of the crawler's process for a page, pages/s beside the bare loop's, and
+// how a run holds up as it grows.
 const (
 	crawlMostHTTP    = 330. // µs
 	crawlMostHTTPS   = 800.
@@ -52,9 +52,7 @@ func (b *crawlBench) settings(r *report.Report) {
 	if d := b.drumDisk(); d > 0 {
 		r.Set("drum-disk", "%s for links that wait for URLseen", report.DecimalBytes(float64(d)))
 	}
-	for i, dir := range b.Dirs {
-		r.Set("dir"+strconv.Itoa(i), "%s", dir)
-	}
+	r.SetDirs(b.Dirs)
 }
 
 // lineName is the benchmark's name of a run.

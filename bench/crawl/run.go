@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"runtime/pprof"
-	"strconv"
-	"strings"
 	gosync "sync"
 	"time"
 
@@ -164,11 +162,12 @@ func (w *window) result(form string) (*Result, error) {
 	return r, err
 }
 
-// crawlWarm is the part of the pages, or of the time if that is sooner, that is crawled before the measured time: the first hosts' robots.txt and lookups, heaps
-// that grow, the first merges.
+// crawlWarm is the part of the pages, or of the time if that is sooner, that is crawled before the measured
+// time: the first hosts' robots.txt and lookups, heaps that grow, the first merges.
 const crawlWarm = 10
 
-// crawlWatch is how often the run looks where it is: a look takes 0.4 ms, for the estimates of hosts and servers.
+// crawlWatch is how often the run looks where it is: a look takes 0.4 ms, for the estimates of hosts and
+// servers.
 const crawlWatch = 100 * time.Millisecond
 
 // crawl runs the whole crawler.
@@ -247,7 +246,8 @@ type crawlTenth struct {
 	Wall, CPU                     time.Duration
 }
 
-// crawlPoints is the most points of a run's course that are kept: where there would be more, every other is dropped.
+// crawlPoints is the most points of a run's course that are kept: where there would be more, every other is
+// dropped.
 const crawlPoints = 4096
 
 // crawlCourse is a run's course: sums since its start. RSS is the most since the point before.
@@ -323,7 +323,7 @@ func (w *crawlWatcher) look(s *crawl.Snapshot) {
 		w.start, w.cpu0, w.said = time.Now(), measure.CPUTime(), time.Now()
 	}
 	share := w.share(s)
-	rss := rssNow()
+	rss := measure.RSS()
 	w.course.add(crawlTenth{Pages: s.Count(state.CountPages), Unique: s.Unique, DiskBytes: s.DiskRead + s.DiskWritten, RSS: rss,
 		Wall: time.Since(w.start), CPU: measure.CPUTime() - w.cpu0})
 	if !w.profiling && max(share, float64(time.Since(w.start))/float64(w.b.Duration)) >= 1./crawlWarm {
@@ -359,21 +359,4 @@ func (w *crawlWatcher) share(s *crawl.Snapshot) (share float64) {
 		share = max(share, float64(s.Unique)/float64(w.b.URLs))
 	}
 	return share
-}
-
-// rssNow is the RAM that this process has now; 0 if unknown.
-func rssNow() int64 {
-	b, err := os.ReadFile("/proc/self/statm")
-	if err != nil {
-		return 0
-	}
-	fields := strings.Fields(string(b))
-	if len(fields) < 2 {
-		return 0
-	}
-	pages, err := strconv.ParseInt(fields[1], 10, 64)
-	if err != nil {
-		return 0
-	}
-	return pages * int64(os.Getpagesize())
 }

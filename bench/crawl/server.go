@@ -11,8 +11,9 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// The web of bench crawl lies in a process of its own, so that getrusage of the crawler's process counts the crawler alone.
-// The options go in, crawlServerSays comes out, and crawlServerState as often as it is asked for: see measure.Serve.
+// The web of bench crawl lies in a process of its own, so that getrusage of the crawler's process counts
+// the crawler alone. The options go in, crawlServerSays comes out, and crawlServerState as often as it is
+// asked for: see measure.Serve.
 type crawlServerSays struct {
 	Port uint16
 	DNS  netip.AddrPort

@@ -46,9 +46,9 @@ type stageRule struct {
 	stage  crawlStage
 }
 
-// stageRules are the functions that say what a sample is for: of its frames the innermost that has a rule decides, by the
-// longest prefix. Packages without a rule, such as drum, queue and disk, the compressor or the poller, work for whoever called
-// them.
+// stageRules are the functions that say what a sample is for: of its frames the innermost that has a rule
+// decides, by the longest prefix. Packages without a rule, such as drum, queue and disk, the compressor or
+// the poller, work for whoever called them.
 var stageRules = []stageRule{
 	{"drumbeat/fetch.(*exchange).open", stageConnect},
 	{"drumbeat/fetch.(*exchange).dial", stageConnect},
@@ -84,15 +84,17 @@ var stageRules = []stageRule{
 	{"runtime.gcStart", stageGC},
 }
 
-// weakStageRules are looked at if none of stageRules is for any frame: the rest of packages that have more than one stage.
+// weakStageRules are looked at if none of stageRules is for any frame: the rest of packages that have more
+// than one stage.
 var weakStageRules = []stageRule{
 	{"drumbeat/fetch.", stageRead},
 	{"drumbeat/bench/crawl.", stageGenerator},
 	{"drumbeat/crawl.", stageRing},
 }
 
-// partOfStage says which part of a page's cost a stage of the crawl stands for, where no frame of its goroutines says more. What
-// the stages of robots.txt start counts as robots, exchanges included, but for lookups.
+// partOfStage says which part of a page's cost a stage of the crawl stands for, where no frame of its
+// goroutines says more. What the stages of robots.txt start counts as robots, exchanges included, but for
+// lookups.
 var partOfStage = map[string]crawlStage{
 	"urlseen": stageURLSeen, "seeds": stageRing, "star": stageStarBeast, "beast": stageStarBeast, "scan": stageStarBeast,
 	"robotscache": stageRobots, "robotsrequested": stageRobots, "awaitrobots": stageRobots, "robotsfetch": stageRobots,

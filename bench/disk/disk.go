@@ -81,7 +81,8 @@ type diskRun struct {
 	opt Options
 	// speeds are in the order in which they were measured first.
 	speeds []*speed
-	// notes say what a reader must know: directories without O_DIRECT, on one device, in RAM; sizes cut down.
+	// notes say what a reader must know: directories without O_DIRECT, on one device, in RAM; sizes cut
+	// down.
 	notes []string
 	// bytes is what a measurement moves in a directory.
 	bytes int64
@@ -123,10 +124,10 @@ const (
 	maxStreams = 960
 )
 
-// ways are all that is measured of a group in a repeat, in order. Not every size goes with every property: that
-// would be 200 measurements. One file: each chunk, with and without O_DIRECT, is written, read and mixed, and written
-// once more into reserved space. k files: each k and block with and without O_DIRECT is written and read, for the
-// largest block into reserved space too.
+// ways are all that is measured of a group in a repeat, in order. Not every size goes with every property:
+// that would be 200 measurements. One file: each chunk, with and without O_DIRECT, is written, read and
+// mixed, and written once more into reserved space. k files: each k and block with and without O_DIRECT is
+// written and read, for the largest block into reserved space too.
 func (d *Options) ways(direct bool) (list []way) {
 	cases := []bool{false, true}
 	if !direct {
@@ -153,8 +154,8 @@ func (d *Options) ways(direct bool) (list []way) {
 	return list
 }
 
-// Measure checks ctx between chunks and calls progress before each measurement. Nothing of it is left on disk when it returns; an
-// error of removing is joined to what it returns.
+// Measure checks ctx between chunks and calls progress before each measurement. Nothing of it is left on
+// disk when it returns; an error of removing is joined to what it returns.
 func (d Options) Measure(ctx context.Context, progress func(what string)) (*report.Report, error) {
 	if err := d.Complete(); err != nil {
 		return nil, err

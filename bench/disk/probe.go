@@ -36,8 +36,9 @@ func NewProbe(dirs []string, largest int) (*Probe, error) {
 	return p, nil
 }
 
-// Rates moves bytes in all, by each of ops in turn, in chunks of one file, and returns bytes a second. One directory comes after
-// the other, as for something that goes round them and uses one at a time. Nothing is left.
+// Rates moves bytes in all, by each of ops in turn, in chunks of one file, and returns bytes a second. One
+// directory comes after the other, as for something that goes round them and uses one at a time. Nothing is
+// left.
 func (p *Probe) Rates(ctx context.Context, ops []string, chunk int, bytes int64, direct bool) (rates []float64, err error) {
 	defer func() { err = errors.Join(err, p.all.remove()) }()
 	for _, op := range ops {

@@ -6,16 +6,17 @@ import (
 	"time"
 )
 
-// What Rate moves: in chunks in which a pass reads and writes, as much as takes a moment on a fast disk and some seconds
-// on a slow one.
+// What Rate moves: in chunks in which a pass reads and writes, as much as takes a moment on a fast disk and
+// some seconds on a slow one.
 const (
 	diskRateBytes = 128 << 20
 	probeChunk    = 1 << 20
 	diskRateTime  = 5 * time.Second
 )
 
-// Rate measures W of Theorem 3 in bytes/s: the mean of what all directories together write and read, past the page
-// cache where that can be. It takes 10 s and 128 MiB in each directory at most, and leaves nothing.
+// Rate measures W of Theorem 3 in bytes/s: the mean of what all directories together write and read, past
+// the page cache where that can be. It takes 10 s and 128 MiB in each directory at most, and leaves
+// nothing.
 func Rate(ctx context.Context, dirs []string) (w float64, err error) {
 	d := Options{Dirs: distinct(dirs), Bytes: diskRateBytes, Chunks: []int{probeChunk}, Streams: []int{2}, Blocks: []int{probeChunk},
 		Alpha: 1, URLBytes: 1, LinksPerPage: 1, Share: 1}

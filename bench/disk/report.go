@@ -10,9 +10,7 @@ import (
 // fill puts what was measured into a report.
 func (r *diskRun) fill(out *report.Report) {
 	d := &r.opt
-	for i, dir := range d.Dirs {
-		out.Set(fmt.Sprintf("dir%d", i), "%s", dir)
-	}
+	out.SetDirs(d.Dirs)
 	out.Set("bytes", "%s a measurement in a directory", report.BinaryBytes(int(r.bytes)))
 	out.Set("repeats", "%d", d.Repeats)
 	r.lines(out)
@@ -172,12 +170,7 @@ func (r *diskRun) figure(group string, many bool) report.Figure {
 		if s.direct {
 			name += ", O_DIRECT"
 		}
-		i := slices.IndexFunc(f.Series, func(v report.Series) bool { return v.Name == name })
-		if i < 0 {
-			i = len(f.Series)
-			f.Series = append(f.Series, report.Series{Name: name})
-		}
-		f.Series[i].Points = append(f.Series[i].Points, report.Point{X: float64(s.chunk), Y: s.rate() / 1e6})
+		f.Add(name, float64(s.chunk), s.rate()/1e6)
 	}
 	return f
 }

@@ -18,8 +18,8 @@ import (
 	"drumbeat/disk"
 )
 
-// target is one directory. It belongs to one goroutine at a time, but that a mixed measurement reads into in with one
-// and writes from buf with another.
+// target is one directory. It belongs to one goroutine at a time, but that a mixed measurement reads into
+// in with one and writes from buf with another.
 type target struct {
 	fs     disk.FS
 	dir    string
@@ -140,8 +140,8 @@ func (s setting) fileBytes() int64 {
 	return s.bytes / round * int64(s.chunk)
 }
 
-// syncs says whether a measurement ends with a sync of each file. Blocks that went to k files past the page cache are
-// on disk; a pass doesn't sync its buckets.
+// syncs says whether a measurement ends with a sync of each file. Blocks that went to k files past the page
+// cache are on disk; a pass doesn't sync its buckets.
 func (s setting) syncs() bool { return s.streams == 1 || !s.direct }
 
 // files are the names that a measurement writes or reads.
@@ -159,8 +159,8 @@ func (s setting) files() []string {
 // over says that a measurement begun at start has had its time.
 func (s setting) over(start time.Time) bool { return s.limit > 0 && time.Since(start) > s.limit }
 
-// do makes one measurement in one directory. It returns the bytes moved and the time from the first to the last of
-// them, syncing included.
+// do makes one measurement in one directory. It returns the bytes moved and the time from the first to the
+// last of them, syncing included.
 func (t *target) do(ctx context.Context, s setting) (int64, time.Duration, error) {
 	switch {
 	case s.op == opMixed:
@@ -171,8 +171,8 @@ func (t *target) do(ctx context.Context, s setting) (int64, time.Duration, error
 	return t.write(ctx, s)
 }
 
-// write fills the files, a chunk each in turns. With more than one, a file is opened for each chunk, as drum does with
-// its buckets.
+// write fills the files, a chunk each in turns. With more than one, a file is opened for each chunk, as
+// drum does with its buckets.
 func (t *target) write(ctx context.Context, s setting) (n int64, span time.Duration, err error) {
 	names := s.files()
 	reserve := int64(0)
@@ -268,8 +268,8 @@ func (t *target) readOne(ctx context.Context, s setting, i int, size int64, star
 	return n, nil
 }
 
-// mixed reads the first half of file a and writes as much to file b at the same time, as a pass reads the old and writes
-// the new cache file.
+// mixed reads the first half of file a and writes as much to file b at the same time, as a pass reads the
+// old and writes the new cache file.
 func (t *target) mixed(ctx context.Context, s setting) (n int64, span time.Duration, err error) {
 	if err := errors.Join(t.drop(s), t.create("b", 0)); err != nil {
 		return 0, 0, err
@@ -366,8 +366,8 @@ func (g group) remove() (err error) {
 	return err
 }
 
-// startAll makes a measurement in all directories at once, in a goroutine each, and waits for them. The bytes are
-// those of all directories, the time is that of the slowest.
+// startAll makes a measurement in all directories at once, in a goroutine each, and waits for them. The
+// bytes are those of all directories, the time is that of the slowest.
 func (g group) startAll(ctx context.Context, s setting) (int64, time.Duration, error) {
 	type result struct {
 		n    int64

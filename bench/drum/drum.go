@@ -16,8 +16,8 @@ import (
 	"drumbeat/bench/report"
 )
 
-// Options are what Measure measures, check+update of links by DRUM in several forms and by other methods, and flags of command
-// bench. Zero means the default.
+// Options are what Measure measures, check+update of links by DRUM in several forms and by other methods,
+// and flags of command bench. Zero means the default.
 type Options struct {
 	Dirs    []string `name:"dir" placeholder:"DIR" required:"" help:"Directory for the files, which are removed at the end. Repeat it for several disks."`
 	Forms   []string `placeholder:"NAME" default:"plain,rice,s2,log,crew,ours,cached,each" help:"Forms of DRUM to measure, each adding to the one before: plain (the paper's), rice (coded keys), s2 (text compressed in buckets), log (one log of text), crew (parallel passes), ours (bypassing the page cache), cached (with a RAM cache); also each (rice, merging single buckets, with a skewed case); or none."`
@@ -45,14 +45,16 @@ type Options struct {
 	Methods []string `kong:"-"`
 	// Others are methods besides the forms and baselines.Methods.
 	Others []baselines.Method `kong:"-"`
-	// Command is the program, with arguments, that calls Child with the same others. None: everything runs in this process.
+	// Command is the program, with arguments, that calls Child with the same others. None: everything runs
+	// in this process.
 	Command []string `kong:"-"`
 }
 
 // loadTimes is how many times BaselineTime a baseline may take to load what is known.
 const loadTimes = 5
 
-// limitBytes is what a child may take, page cache included: R, and something for the Go heap and what the kernel keeps.
+// limitBytes is what a child may take, page cache included: R, and something for the Go heap and what the
+// kernel keeps.
 func limitBytes(ram int64) int64 { return ram + ram/4 + 64<<20 }
 
 // methods are the names of forms and baselines, in order.
@@ -216,7 +218,8 @@ func (b *drumBench) measureAll(ctx context.Context, u int64, repeat int, set *dr
 // skewShare is the share of tuples of one key in the skewed case.
 const skewShare = 0.9
 
-// verdictLinks and verdictKnown are the size at which verdicts are compared link by link, verdictRAM its R: several passes.
+// verdictLinks and verdictKnown are the size at which verdicts are compared link by link, verdictRAM its R:
+// several passes.
 const (
 	verdictLinks = 1_000_000
 	verdictKnown = 300_000

@@ -86,8 +86,9 @@ func TestDrum(t *testing.T) {
 	}
 }
 
-// TestTheorem2: the plain form reads and writes what Theorem 2 says, where the quadratic term is nothing and where it is as
-// large as the others, with RAM and with disk as the limit. The larger points are bench drum --theorem's.
+// TestTheorem2: the plain form reads and writes what Theorem 2 says, where the quadratic term is nothing
+// and where it is as large as the others, with RAM and with disk as the limit. The larger points are bench
+// drum --theorem's.
 func TestTheorem2(t *testing.T) {
 	d := smallDrum(t)
 	b := &drumBench{Options: d, progress: func(string) {}}
@@ -172,7 +173,8 @@ func TestDrumOptions(t *testing.T) {
 	}
 }
 
-// TestDrumBuffer: the size of buffers that is asked for is used, though blocks of texts are smaller by default.
+// TestDrumBuffer: the size of buffers that is asked for is used, though blocks of texts are smaller by
+// default.
 func TestDrumBuffer(t *testing.T) {
 	form, _ := findForm(formLog)
 	for _, asked := range []int{0, 64 << 10, 2 << 20} {

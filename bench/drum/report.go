@@ -117,9 +117,7 @@ func (b *drumBench) settings(r *report.Report, set *drumSet) {
 	}
 	r.Set("ram", "R = %s", report.BinaryBytes(int(b.RAMBytes)))
 	r.Set("disk", "D = %s waiting", report.DecimalBytes(float64(b.DiskBytes)))
-	for i, dir := range b.Dirs {
-		r.Set(fmt.Sprintf("dir%d", i), "%s", dir)
-	}
+	r.SetDirs(b.Dirs)
 	if len(set.runs) == 0 {
 		return
 	}
@@ -316,8 +314,8 @@ func (b *drumBench) check(r *report.Report, g *drumGroup) {
 	}
 }
 
-// checkIO adds the checks of traffic. The targets are stated for a text ratio of 4:1; at another one they are moved by what
-// the text makes more or less.
+// checkIO adds the checks of traffic. The targets are stated for a text ratio of 4:1; at another one they
+// are moved by what the text makes more or less.
 func (b *drumBench) checkIO(r *report.Report, g *drumGroup, name string) {
 	target := float64(targetIO)
 	if g.method == formCached {
@@ -331,8 +329,8 @@ func (b *drumBench) checkIO(r *report.Report, g *drumGroup, name string) {
 		name, target, target+moved, ratio), g.median((*Result).io), target+moved, "B/link"))
 }
 
-// checkLine predicts the time of the largest U from the two smallest ones: CPU and disk cost so much for a link, and so
-// much for each byte of the model that grows with U.
+// checkLine predicts the time of the largest U from the two smallest ones: CPU and disk cost so much for a
+// link, and so much for each byte of the model that grows with U.
 func (b *drumBench) checkLine(r *report.Report, all []drumGroup) {
 	var line []report.Point
 	var most int64

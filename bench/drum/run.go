@@ -33,7 +33,8 @@ type drumRun struct {
 	beganCPU time.Duration
 }
 
-// runDrumJob does what a job says in this process. The directories of the job exist and are the caller's to remove.
+// runDrumJob does what a job says in this process. The directories of the job exist and are the caller's to
+// remove.
 func runDrumJob(ctx context.Context, job *drumJob, progress func(string)) (_ *Result, err error) {
 	job.Adders = job.adders()
 	if job.Workers == 0 {
@@ -105,8 +106,8 @@ func (r *drumRun) load(ctx context.Context) error {
 	return nil
 }
 
-// makeRound makes room for the links that are made, and then added, in one go. They are few enough for merges to come
-// within a percent of when they are due.
+// makeRound makes room for the links that are made, and then added, in one go. They are few enough for
+// merges to come within a percent of when they are due.
 func (r *drumRun) makeRound() {
 	var now Result
 	r.c.report(&now)

@@ -11,9 +11,10 @@ import (
 	"drumbeat/disk"
 )
 
-// linkBatch is the links that are added by one call, maxBatches the most such calls of a goroutine between two looks at
-// the clock. All goroutines begin such a round at once and the last ends it; so it must be long against what one of them
-// does alone now and then, which is to code a block of texts of 1 MiB, 10,000 links.
+// linkBatch is the links that are added by one call, maxBatches the most such calls of a goroutine between
+// two looks at the clock. All goroutines begin such a round at once and the last ends it; so it must be
+// long against what one of them does alone now and then, which is to code a block of texts of 1 MiB, 10,000
+// links.
 const (
 	linkBatch  = 512
 	maxBatches = 128
@@ -114,8 +115,9 @@ func (v *verdict) number(n uint64) {
 	v.count++
 }
 
-// drumQueue is the term p of the theorems: the texts of new URLs are appended to a queue on disk, which begins anew when
-// it has queueBytes, so that it takes no more room than that. It is compressed where the form's texts are.
+// drumQueue is the term p of the theorems: the texts of new URLs are appended to a queue on disk, which
+// begins anew when it has queueBytes, so that it takes no more room than that. It is compressed where the
+// form's texts are.
 type drumQueue struct {
 	f       disk.File
 	buf     []byte

@@ -102,15 +102,17 @@ type drumAdder struct {
 	tuples []drum.Tuple
 	keys   []drum.Key
 	seen   []bool
-	// misses and missBytes count what went to the store, next is the number of the next link if they are numbered.
+	// misses and missBytes count what went to the store, next is the number of the next link if they are
+	// numbered.
 	misses, missBytes int64
 	next              uint64
 	numbers           []byte
 	_                 [64]byte // adders don't share cache lines
 }
 
-// cachedRound is the most RAM for the tuples of a round in our own forms: a few times what a core's second cache holds, where
-// sorting is fast still. The paper takes the fewest buckets, and so the largest rounds, that fill the disk.
+// cachedRound is the most RAM for the tuples of a round in our own forms: a few times what a core's second
+// cache holds, where sorting is fast still. The paper takes the fewest buckets, and so the largest rounds,
+// that fill the disk.
 const cachedRound = 16 << 20
 
 // meanURL is the length of a text for which geometries are found before one is known.
@@ -203,8 +205,8 @@ func numberOf(b []byte) (n uint64) {
 	return n
 }
 
-// loadChunk is how many keys are sorted at a time, in two slices. DRUM's buffers are untouched while its cache is filled, so
-// they may take R; of baselines an eighth, for their tables are there already.
+// loadChunk is how many keys are sorted at a time, in two slices. DRUM's buffers are untouched while its
+// cache is filled, so they may take R; of baselines an eighth, for their tables are there already.
 func (job *drumJob) loadChunk(baseline bool) int {
 	chunk := job.RAMBytes / 16
 	if baseline {

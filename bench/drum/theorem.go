@@ -11,14 +11,15 @@ import (
 	"drumbeat/disk"
 )
 
-// batchCost is what a method that merges in batches reads and writes: the proofs of Theorems 1 and 2, with as many
-// iterations as there are, the last one maybe a part.
+// batchCost is what a method that merges in batches reads and writes: the proofs of Theorems 1 and 2, with
+// as many iterations as there are, the last one maybe a part.
 type batchCost struct {
 	known, links float64 // U, n
 	unique       float64 // p
 	key          float64 // bytes of a key in the file that is merged: H, or bq
 	batch        float64 // links of an iteration
-	// perLink is what is written and read for each link that waits: 2b + 2H for DRUM, 2b for Mercator-B, 0 for Polybot.
+	// perLink is what is written and read for each link that waits: 2b + 2H for DRUM, 2b for Mercator-B, 0
+	// for Polybot.
 	perLink float64
 	url     float64 // b, for the queue of new URLs
 }
@@ -37,8 +38,8 @@ func (c batchCost) bytes() float64 {
 	return sum/c.links + c.perLink + c.unique*c.url
 }
 
-// theorem2 is what the paper's form needs for a link of a run, at the k and r that it used, or the D if that was less:
-// with uncompressed text and keys. Links that a RAM cache stopped cost nothing.
+// theorem2 is what the paper's form needs for a link of a run, at the k and r that it used, or the D if
+// that was less: with uncompressed text and keys. Links that a RAM cache stopped cost nothing.
 func (r *Result) theorem2(diskBytes int64) float64 {
 	if r.Links == 0 || r.Misses == 0 {
 		return 0
@@ -55,7 +56,8 @@ func (r *Result) theorem2(diskBytes int64) float64 {
 	return c.bytes() * float64(r.Misses) / float64(r.Links)
 }
 
-// theorem1 is what Mercator-B, or Polybot, needs for a link by the paper's formula, at the batch that it used.
+// theorem1 is what Mercator-B, or Polybot, needs for a link by the paper's formula, at the batch that it
+// used.
 func (r *Result) theorem1() float64 {
 	b := float64(r.TextBytes) / float64(max(1, r.Links))
 	c := batchCost{
@@ -80,7 +82,8 @@ func (r *Result) predicted(diskBytes int64) float64 {
 	return 0
 }
 
-// theoremPoint is a measurement at which the quadratic term of a theorem is factor times as large as the others.
+// theoremPoint is a measurement at which the quadratic term of a theorem is factor times as large as the
+// others.
 type theoremPoint struct {
 	method    string
 	ram, disk int64
@@ -90,8 +93,8 @@ type theoremPoint struct {
 	limitedBy string
 }
 
-// Sizes of the points: R and M are a five-hundredth of the paper's and less, so that little suffices to make the quadratic
-// term dominant. theoremMostKnown bounds U of them all: 128 MB of raw keys.
+// Sizes of the points: R and M are a five-hundredth of the paper's and less, so that little suffices to
+// make the quadratic term dominant. theoremMostKnown bounds U of them all: 128 MB of raw keys.
 const (
 	theoremRAM       = 1 << 20
 	theoremBuffer    = 8 << 10

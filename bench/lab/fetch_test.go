@@ -30,7 +30,8 @@ type fetchForm struct {
 
 func (f fetchForm) keep() bool { return f.conn == "kept" }
 
-// at is where goroutine g sends its n-th request: to another address each time if connections are new, else always to the same.
+// at is where goroutine g sends its n-th request: to another address each time if connections are new, else
+// always to the same.
 func (f fetchForm) at(g, n int) int {
 	if f.keep() {
 		return g % fetchAddresses
@@ -44,10 +45,11 @@ var errPage = errors.New("not the page that is served")
 // fetchWorker fetches the page once, as the n-th of goroutine g.
 type fetchWorker func(n int) error
 
-// BenchmarkFetch fetches a page of 25 kB: package fetch beside net/http, fasthttp's client and a bare loop on connections, which knows how
-// many bytes come and looks at none of them. The server closes first. The bare loop verifies no certificate and offers X25519 alone; ours
-// requires a good chain; the others have the library's defaults. It doesn't gunzip either. Targets for ours: 1.25 times the CPU of the bare
-// loop over new connections without TLS; 450 µs more with a full handshake.
+// BenchmarkFetch fetches a page of 25 kB: package fetch beside net/http, fasthttp's client and a bare loop
+// on connections, which knows how many bytes come and looks at none of them. The server closes first. The
+// bare loop verifies no certificate and offers X25519 alone; ours requires a good chain; the others have
+// the library's defaults. It doesn't gunzip either. Targets for ours: 1.25 times the CPU of the bare loop
+// over new connections without TLS; 450 µs more with a full handshake.
 func BenchmarkFetch(b *testing.B) {
 	s := startFetchServer(b)
 	defer debug.SetGCPercent(debug.SetGCPercent(300)) // as command crawl has it
@@ -66,7 +68,8 @@ func BenchmarkFetch(b *testing.B) {
 	}
 }
 
-// fetchAll has goroutines fetch b.N pages, after some for each address: pools and sessions fill, and chains are known.
+// fetchAll has goroutines fetch b.N pages, after some for each address: pools and sessions fill, and chains
+// are known.
 func fetchAll(b *testing.B, goroutines int, worker func(g int) fetchWorker) {
 	crew := make([]fetchWorker, goroutines)
 	for g := range crew {

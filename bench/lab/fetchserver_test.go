@@ -24,11 +24,12 @@ import (
 	"drumbeat/bench/measure"
 )
 
-// The server of BenchmarkFetch writes bytes made before. It lies on many addresses of 127/8: a server that closes first keeps a pair of
-// address and port for a minute, and there are 28,000 ports.
+// The server of BenchmarkFetch writes bytes made before. It lies on many addresses of 127/8: a server that
+// closes first keeps a pair of address and port for a minute, and there are 28,000 ports.
 
 const (
-	// fetchAddresses times 28,232 ports are enough for 25,000 connections/s in all the 60 s that each stays closed.
+	// fetchAddresses times 28,232 ports are enough for 25,000 connections/s in all the 60 s that each stays
+	// closed.
 	fetchAddresses = 64
 	// pageBytes is the mean page of IRLbot's crawl.
 	pageBytes = 25_000
@@ -162,7 +163,8 @@ func serveFetches(conn net.Conn, replies map[string][]byte) {
 	}
 }
 
-// serverTLS makes a leaf and an intermediate below a root, with keys on P-256: the server's configuration, and the root.
+// serverTLS makes a leaf and an intermediate below a root, with keys on P-256: the server's configuration,
+// and the root.
 func serverTLS() (cfg *tls.Config, root []byte, err error) {
 	var chain [][]byte // the root first
 	var parent *x509.Certificate

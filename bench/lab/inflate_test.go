@@ -13,8 +13,8 @@ import (
 	"drumbeat/fetch/inflate"
 )
 
-// BenchmarkDecode unpacks pages: ours beside two libraries, and brotli's coding, which requests don't ask for. Targets for ours: twice as
-// fast as klauspost's, no allocation.
+// BenchmarkDecode unpacks pages: ours beside two libraries, and brotli's coding, which requests don't ask
+// for. Targets for ours: twice as fast as klauspost's, no allocation.
 func BenchmarkDecode(b *testing.B) {
 	pages := sample(b)
 	var zipped, brotlied [][]byte

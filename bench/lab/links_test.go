@@ -13,8 +13,9 @@ import (
 // contentType is that of all pages: their encoding is found out from the page, by all but the tokenizer.
 const contentType = "text/html"
 
-// BenchmarkLinks finds the links of pages: package parse as they stand on the page (parser) and as canonical URLs (extractor), beside the
-// tokenizer and the tree of x/net/html. Targets for the parser: 1,000 MB/s, 8 times the tokenizer, no allocation.
+// BenchmarkLinks finds the links of pages: package parse as they stand on the page (parser) and as
+// canonical URLs (extractor), beside the tokenizer and the tree of x/net/html. Targets for the parser:
+// 1,000 MB/s, 8 times the tokenizer, no allocation.
 func BenchmarkLinks(b *testing.B) {
 	pages := sample(b)
 	p, found := parse.NewParser(parse.Options{}), new(parse.Page)
@@ -37,7 +38,8 @@ func BenchmarkLinks(b *testing.B) {
 	})
 }
 
-// tokenLinks is less than one must do to find the links with the tokenizer: no base, encoding or robots; a link is counted, not kept.
+// tokenLinks is less than one must do to find the links with the tokenizer: no base, encoding or robots; a
+// link is counted, not kept.
 func tokenLinks(body []byte) (links int) {
 	z := html.NewTokenizer(bytes.NewReader(body))
 	for {
@@ -61,8 +63,8 @@ func tokenLinks(body []byte) (links int) {
 	}
 }
 
-// TestLinksAreTheTrees: on every page of the corpus the scanner finds the links of the tree, as often as they occur, its base, canonical
-// URL and robots.
+// TestLinksAreTheTrees: on every page of the corpus the scanner finds the links of the tree, as often as
+// they occur, its base, canonical URL and robots.
 func TestLinksAreTheTrees(t *testing.T) {
 	type key struct {
 		ref      string

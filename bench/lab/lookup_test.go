@@ -38,8 +38,9 @@ type lookup func(caller int, name string) (ok bool)
 // nextName makes names differ from one measurement to the next.
 var nextName atomic.Int64
 
-// BenchmarkLookup looks up names: package dnscache beside miekg/dns, net.Resolver and a bare socket, one thread that sends questions packed
-// before and reads replies without looking at them. Target for ours: 10 µs of CPU where a name isn't cached.
+// BenchmarkLookup looks up names: package dnscache beside miekg/dns, net.Resolver and a bare socket, one
+// thread that sends questions packed before and reads replies without looking at them. Target for ours: 10
+// µs of CPU where a name isn't cached.
 func BenchmarkLookup(b *testing.B) {
 	var address string
 	p, err := measure.Start(b.Context(), []string{os.Args[0], serveDNSArg}, struct{}{}, &address)

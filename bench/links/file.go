@@ -15,8 +15,8 @@ import (
 // maxLine is the longest line of a file of URLs.
 const maxLine = 64 << 10
 
-// Reader reads URLs from a file, one a line, unpacked by gzip if its name ends with .gz. The key of a URL is a 64-bit
-// hash of its text. Empty lines are left out.
+// Reader reads URLs from a file, one a line, unpacked by gzip if its name ends with .gz. The key of a URL
+// is a 64-bit hash of its text. Empty lines are left out.
 type Reader struct {
 	name  string
 	lines int64
@@ -61,7 +61,8 @@ func (r *Reader) Next(b *Batch, n int) error {
 			continue
 		}
 		b.Keys = append(b.Keys, xxhash.Sum64(line))
-		// The arena may move while it grows: texts are cut out of it at the end; until then they say how long they are.
+		// The arena may move while it grows: texts are cut out of it at the end; until then they say how
+		// long they are.
 		b.arena = append(b.arena, line...)
 		b.Texts = append(b.Texts, line[:len(line):len(line)])
 		ends++

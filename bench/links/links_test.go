@@ -24,7 +24,8 @@ func mustNew(t testing.TB, o Options) *Stream {
 	return s
 }
 
-// TestTruth: Fresh is what a map says; a key has one text and a text one key; known URLs are those of KnownKeys.
+// TestTruth: Fresh is what a map says; a key has one text and a text one key; known URLs are those of
+// KnownKeys.
 func TestTruth(t *testing.T) {
 	for _, o := range []Options{
 		{}, {Known: 100_000, UniqueShare: 0.4}, {Known: 4097, Hosts: 50, Recent: NoRecent}, {UniqueShare: 1, Hosts: 1},

@@ -9,7 +9,8 @@ import (
 	"sync"
 )
 
-// Options describes a stream. The zero value of a field means the default, but for Seed and Known, for which 0 is 0.
+// Options describes a stream. The zero value of a field means the default, but for Seed and Known, for
+// which 0 is 0.
 type Options struct {
 	// Seed chooses among streams, and among texts and keys.
 	Seed uint64
@@ -19,10 +20,11 @@ type Options struct {
 	UniqueShare float64
 	// Known is U: URLs with an id below it are known before the first link.
 	Known int64
-	// Recent is the share of repeated URLs that were issued a moment ago, which a RAM cache knows; default 0.75, with
-	// which about a third of all links miss it (pi) at the paper's p. None: NoRecent.
+	// Recent is the share of repeated URLs that were issued a moment ago, which a RAM cache knows; default
+	// 0.75, with which about a third of all links miss it (pi) at the paper's p. None: NoRecent.
 	Recent float64
-	// Window is how many new URLs ago "a moment ago" may be; smaller ages are likelier, all octaves alike. Default 2^16.
+	// Window is how many new URLs ago "a moment ago" may be; smaller ages are likelier, all octaves alike.
+	// Default 2^16.
 	Window int
 	// LocalShare is the share of repeated URLs on the page's own host; default 0.8.
 	LocalShare float64
@@ -76,7 +78,8 @@ func (o *Options) complete() error {
 	return errors.Join(errs...)
 }
 
-// Batch is some links. Texts[i] is the text of the URL with key Keys[i] and is valid until the next call of Next.
+// Batch is some links. Texts[i] is the text of the URL with key Keys[i] and is valid until the next call of
+// Next.
 type Batch struct {
 	Keys  []uint64
 	Texts [][]byte
@@ -111,7 +114,8 @@ type Stream struct {
 	lane  int // of the present page
 	left  int // links that the page still has
 	lanes [lanes]laneState
-	// hosts are those that the lanes had last, the present page's among them; other is one that such a page links to.
+	// hosts are those that the lanes had last, the present page's among them; other is one that such a page
+	// links to.
 	hosts [lanes]host
 	other host
 }
@@ -269,9 +273,9 @@ func (s *Stream) anyIssued() uint64 {
 	return idOf(lane, hi)
 }
 
-// KnownKeys calls f with the keys of all known URLs, ascending, in slices of chunk/2 to chunk keys. Each goes through all
-// ids, at 2 ns or so, with as many goroutines as there are processors, and sorts its keys, at 30 ns each. It has two slices
-// of chunk keys.
+// KnownKeys calls f with the keys of all known URLs, ascending, in slices of chunk/2 to chunk keys. Each
+// goes through all ids, at 2 ns or so, with as many goroutines as there are processors, and sorts its keys,
+// at 30 ns each. It has two slices of chunk keys.
 func (o *Options) KnownKeys(chunk int, f func(keys []uint64) error) error {
 	lead := uint(bits.Len64(uint64(max(0, o.Known-1)) / uint64(max(1, chunk)))) // bits that the keys of a slice share
 	parts := uint64(1) << lead
@@ -304,7 +308,8 @@ func (o *Options) KnownKeys(chunk int, f func(keys []uint64) error) error {
 	return nil
 }
 
-// keysOf puts those keys of the ids from lo to hi - 1 into keys whose lead leading bits are part, and returns how many.
+// keysOf puts those keys of the ids from lo to hi - 1 into keys whose lead leading bits are part, and
+// returns how many.
 func (o *Options) keysOf(keys []uint64, lo, hi, part uint64, lead uint) (n int) {
 	for id := lo; id < hi; id++ {
 		key := o.Key(id)
@@ -319,9 +324,9 @@ func (o *Options) keysOf(keys []uint64, lo, hi, part uint64, lead uint) (n int) 
 	return n
 }
 
-// sortKeys sorts keys that share their lead leading bits, with the help of scratch, which has their length; it returns
-// both, exchanged maybe. Uniform keys are told apart by few bits: a radix sort by 33 of them, then an insertion sort,
-// which finds next to nothing to do.
+// sortKeys sorts keys that share their lead leading bits, with the help of scratch, which has their length;
+// it returns both, exchanged maybe. Uniform keys are told apart by few bits: a radix sort by 33 of them,
+// then an insertion sort, which finds next to nothing to do.
 func sortKeys(keys, scratch []uint64, lead uint) (sorted, other []uint64) {
 	const digit = 11
 	for pass := range 3 {

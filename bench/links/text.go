@@ -60,7 +60,8 @@ func put(b []byte, at int, w *word) int {
 	return at + int(w[15])
 }
 
-// text copies a constant string of at most 16 bytes; with the length of both sides known that is a move or two.
+// text copies a constant string of at most 16 bytes; with the length of both sides known that is a move or
+// two.
 func text(b []byte, at int, s string) int {
 	copy(b[at:at+16], s)
 	return at + len(s)
@@ -80,7 +81,8 @@ type host struct {
 	length   int
 }
 
-// host returns the host of a session: the present page's, or the last one that a session of its lane had, or a new one.
+// host returns the host of a session: the present page's, or the last one that a session of its lane had,
+// or a new one.
 func (s *Stream) host(group uint64) *host {
 	class := group % s.classes
 	number := 1<<class | group/s.classes&(1<<class-1)
@@ -189,8 +191,9 @@ func decimal(b []byte, at int, v uint64) int {
 	return at + n
 }
 
-// appendText writes the text of a URL to b[at:] and returns where it ends. The rank of the URL in its host is in every
-// path, behind something that is no digit, and nothing behind it begins with a digit: so texts are unique.
+// appendText writes the text of a URL to b[at:] and returns where it ends. The rank of the URL in its host
+// is in every path, behind something that is no digit, and nothing behind it begins with a digit: so texts
+// are unique.
 func (s *Stream) appendText(b []byte, at int, id uint64) int {
 	group := id >> sessionBits
 	h := s.host(group)

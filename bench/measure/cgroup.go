@@ -17,11 +17,13 @@ import (
 
 // Usage is what the kernel says about a group that has ended.
 type Usage struct {
-	// LimitBytes is the limit, PeakBytes the most that was in use, page cache included; 0 if the kernel doesn't say.
+	// LimitBytes is the limit, PeakBytes the most that was in use, page cache included; 0 if the kernel
+	// doesn't say.
 	LimitBytes, PeakBytes int64
 	// OOMKills is how many processes the kernel killed because the limit left no room.
 	OOMKills int64
-	// SwapLimited is false if the child might have swapped: the kernel doesn't account for swap, and has some.
+	// SwapLimited is false if the child might have swapped: the kernel doesn't account for swap, and has
+	// some.
 	SwapLimited bool
 }
 
@@ -39,8 +41,8 @@ func (e *UnavailableError) Error() string {
 // Unwrap returns the reason.
 func (e *UnavailableError) Unwrap() error { return e.Reason }
 
-// Limited starts cmd with a limit of bytes, waits for its end, and returns what it used and the error of cmd.Wait. An
-// *UnavailableError means that it wasn't started.
+// Limited starts cmd with a limit of bytes, waits for its end, and returns what it used and the error of
+// cmd.Wait. An *UnavailableError means that it wasn't started.
 func Limited(cmd *exec.Cmd, bytes int64) (Usage, error) {
 	if bytes <= 0 {
 		return Usage{}, fmt.Errorf("measure: %d bytes", bytes)
@@ -156,7 +158,8 @@ func (g *group) release() {
 }
 
 const (
-	// removeTries are attempts to remove a group, removePause apart: the kernel needs a moment after the last process.
+	// removeTries are attempts to remove a group, removePause apart: the kernel needs a moment after the
+	// last process.
 	removeTries = 200
 	removePause = 10 * time.Millisecond
 )

@@ -61,8 +61,8 @@ func ownPath(text, controller string) (string, bool) {
 	return "", false
 }
 
-// locate finds the directory of a group in the list of mounts. Inside of a container the path may be one that only the
-// outside knows; the mount's root is then the container's own group.
+// locate finds the directory of a group in the list of mounts. Inside of a container the path may be one
+// that only the outside knows; the mount's root is then the container's own group.
 func locate(root fs.FS, mounts, controller, path string) (string, error) {
 	for sc := bufio.NewScanner(strings.NewReader(mounts)); sc.Scan(); {
 		before, after, ok := strings.Cut(sc.Text(), " - ")
@@ -86,8 +86,8 @@ func locate(root fs.FS, mounts, controller, path string) (string, error) {
 	return "", errors.New("no cgroup file system with the memory controller is mounted")
 }
 
-// delegated finds the nearest group of v2, from our own on, that hands the memory controller down. Beyond a group with a
-// limit there is none: the child would escape it.
+// delegated finds the nearest group of v2, from our own on, that hands the memory controller down. Beyond a
+// group with a limit there is none: the child would escape it.
 func delegated(root fs.FS, own string) (place, error) {
 	for dir := own; ; dir = filepath.Dir(dir) {
 		at := strings.TrimPrefix(dir, "/")

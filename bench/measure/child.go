@@ -52,8 +52,8 @@ const (
 	tailBytes = 4 << 10
 )
 
-// Child is the other end of Run, in a process of its own: it reads a job from in, does it, and writes progress and outcome to
-// out. The error is for the exit code alone and has been written.
+// Child is the other end of Run, in a process of its own: it reads a job from in, does it, and writes
+// progress and outcome to out. The error is for the exit code alone and has been written.
 func Child[J, R any](in io.Reader, out io.Writer, do func(job *J, progress func(string)) (R, error)) error {
 	var job J
 	var result R
@@ -64,8 +64,8 @@ func Child[J, R any](in io.Reader, out io.Writer, do func(job *J, progress func(
 	return writeValue(out, result, err)
 }
 
-// Run runs command, which calls Child, with a job, and returns its result, and what it used if limitBytes isn't 0: see
-// Limited. An *UnavailableError means that nothing has been started.
+// Run runs command, which calls Child, with a job, and returns its result, and what it used if limitBytes
+// isn't 0: see Limited. An *UnavailableError means that nothing has been started.
 func Run[R any](ctx context.Context, command []string, job any, limitBytes int64, progress func(string)) (result R, usage Usage, err error) {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
@@ -122,8 +122,9 @@ func Run[R any](ctx context.Context, command []string, job any, limitBytes int64
 	return result, usage, err
 }
 
-// Serve is the other end of Start, in a process of its own: start gets the options and returns what the parent is to know.
-// Each further line that comes in is answered by state. It ends when in or ctx does, and calls stop then.
+// Serve is the other end of Start, in a process of its own: start gets the options and returns what the
+// parent is to know. Each further line that comes in is answered by state. It ends when in or ctx does, and
+// calls stop then.
 func Serve[O any](ctx context.Context, in io.Reader, out io.Writer, start func(opt *O) (hello any, err error), state func() any, stop func() error) error {
 	lines := json.NewDecoder(in)
 	var opt O
@@ -209,7 +210,8 @@ func (s *Server) ask(question, answer any) error {
 	return nil
 }
 
-// bound kills a server that takes longer, so that waiting for it ends with an error; the function it returns lifts that.
+// bound kills a server that takes longer, so that waiting for it ends with an error; the function it
+// returns lifts that.
 func (s *Server) bound() (lift func()) {
 	timer := time.AfterFunc(patience, func() { _ = s.cmd.Process.Kill() })
 	return func() { timer.Stop() }

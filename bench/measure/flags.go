@@ -60,7 +60,8 @@ func Quick[T any](quick bool, lower, usual T) T {
 	return usual
 }
 
-// Faults collects what is wrong with a benchmark's options: need adds a fault unless ok, and joined are all of them.
+// Faults collects what is wrong with a benchmark's options: need adds a fault unless ok, and joined are all
+// of them.
 func Faults(bench string) (need func(ok bool, format string, args ...any), joined func() error) {
 	var faults []error
 	need = func(ok bool, format string, args ...any) {

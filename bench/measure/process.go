@@ -30,7 +30,8 @@ func ThreadTime() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// Heap begins to count what is allocated on the Go heap; the function it returns says how often and how many bytes.
+// Heap begins to count what is allocated on the Go heap; the function it returns says how often and how
+// many bytes.
 func Heap() (end func() (allocs, bytes uint64)) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -40,8 +41,8 @@ func Heap() (end func() (allocs, bytes uint64)) {
 	}
 }
 
-// PeakRSS is the most RAM that this process had, since the last ResetPeakRSS if the kernel can do that; UnknownRSS if it
-// doesn't say. The one of getrusage has the parent's in it.
+// PeakRSS is the most RAM that this process had, since the last ResetPeakRSS if the kernel can do that;
+// UnknownRSS if it doesn't say. The one of getrusage has the parent's in it.
 func PeakRSS() int64 {
 	b, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -56,6 +57,20 @@ func PeakRSS() int64 {
 		}
 	}
 	return UnknownRSS
+}
+
+// RSS is the RAM that this process has now; 0 if the kernel does not say.
+func RSS() int64 {
+	b, err := os.ReadFile("/proc/self/statm")
+	fields := strings.Fields(string(b))
+	if err != nil || len(fields) < 2 {
+		return 0
+	}
+	pages, err := strconv.ParseInt(fields[1], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return pages * int64(os.Getpagesize())
 }
 
 // UnknownRSS is more than any check admits.

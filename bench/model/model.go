@@ -15,8 +15,9 @@ import (
 	"drumbeat/drum"
 )
 
-// Model is what the paper's tables are computed from, and flags of command bench, whose defaults are the paper's values. The paper's
-// symbols are in brackets. Bytes are decimal where the paper means its tables. A Model is a value; its methods don't change it.
+// Model is what the paper's tables are computed from, and flags of command bench, whose defaults are the
+// paper's values. The paper's symbols are in brackets. Bytes are decimal where the paper means its tables.
+// A Model is a value; its methods don't change it.
 type Model struct {
 	Pages          []float64 `type:"count" placeholder:"N" default:"8e8,8e9,8e10,8e11,8e12" help:"Numbers of pages, one row each (N)."`
 	Known          float64   `type:"count" placeholder:"N" default:"1e8" help:"Number of known URLs before the first link (U)."`

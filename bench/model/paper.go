@@ -69,13 +69,14 @@ type modelTable struct {
 	report.Table
 	// name is what the paper calls it, unit that of its numbers.
 	name, unit string
-	// printed numbers stand beside computed ones; of those differ are not the computed ones, as known should be.
+	// printed numbers stand beside computed ones; of those differ are not the computed ones, as known
+	// should be.
 	printed, differ, known int
 	lines                  []report.Line
 }
 
-// cells are a computed number and, if paper isn't nil, the printed one. of says what the number is, in key=value
-// parts.
+// cells are a computed number and, if paper isn't nil, the printed one. of says what the number is, in
+// key=value parts.
 func (t *modelTable) cells(paper [][]string, row, column int, of string, v float64) []string {
 	name := "BenchmarkModel/table=" + t.name + "/" + strings.ReplaceAll(of, " ", "")
 	t.lines = append(t.lines, report.Line{Name: name, N: 1, Metrics: []report.Metric{{Value: v, Unit: t.unit}}})

@@ -77,7 +77,8 @@ func (m Model) overheadFigure(name, title string, methods []method, ram float64,
 	return f
 }
 
-// cacheFigure is Figure 3 for N pages: what the CPU and what the disk admits, against the cache, and the best of both.
+// cacheFigure is Figure 3 for N pages: what the CPU and what the disk admits, against the cache, and the
+// best of both.
 func (m Model) cacheFigure(pages float64) report.Figure {
 	f := report.Figure{Name: "fig3-" + strings.ReplaceAll(report.Power(pages), ".", "-"),
 		Title: "Figure 3: rate against the cache size, N = " + report.Power(pages), X: "cache c, GB", Y: "pages/s", LogY: true}

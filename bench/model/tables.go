@@ -233,8 +233,8 @@ func (m Model) cacheRate(cache float64) float64 {
 	return drum.CacheRate(slices.Max(m.CacheSpeeds), m.MaxRate, m.LinksPerPage)
 }
 
-// optimum is equation (24): the cache that gives the highest rate that both CPU and disk admit; the smaller of two that
-// give the same.
+// optimum is equation (24): the cache that gives the highest rate that both CPU and disk admit; the smaller
+// of two that give the same.
 func (m Model) optimum(by method, pages, ram float64) (b bestRates) {
 	for c := range m.cacheSizes(ram) {
 		disk, cpu := m.hybrid(by, pages, ram, c, m.Curve), m.cacheRate(c)

@@ -15,9 +15,7 @@ func (r *queueRun) report(rep *report.Report) {
 	if b.URLs != "" {
 		source = "file " + b.URLs
 	}
-	for i, dir := range b.Dirs {
-		rep.Set(fmt.Sprintf("dir%d", i), "%s", dir)
-	}
+	rep.SetDirs(b.Dirs)
 	rep.Set("urls", "%s: %.1f B of text on average, %.1f B as records (with referrer, depth, time, budget)", source,
 		float64(r.urls.text)/float64(len(r.urls.ends)), r.urls.mean())
 	rep.Set("bytes", "%s of records in each measurement, blocks of %s unless another size is named", report.BinaryBytes(int(b.Bytes)),

@@ -67,7 +67,8 @@ func (p *queueRecords) framed() float64 {
 // mean is their mean length.
 func (p *queueRecords) mean() float64 { return float64(len(p.data)) / float64(len(p.ends)) }
 
-// pool is how many bytes of records to make: those of a measurement, but at most most, and more than fit in a block.
+// pool is how many bytes of records to make: those of a measurement, but at most most, and more than fit in
+// a block.
 func (b *Options) pool(most int64) int {
 	return int(max(min(most, b.Bytes), 2*int64(max(b.BlockBytes, slices.Max(append(b.Blocks, b.BlockBytes))))))
 }
@@ -84,8 +85,8 @@ func randomRecords(seed uint64, size, pool int) *queueRecords {
 	return p
 }
 
-// urlRecords are what the crawl queues: new URLs in order of arrival, with the URL of the page that they were found on, its
-// depth, the second, and a budget. Links of a page share them.
+// urlRecords are what the crawl queues: new URLs in order of arrival, with the URL of the page that they
+// were found on, its depth, the second, and a budget. Links of a page share them.
 func urlRecords(ctx context.Context, b Options) (*queueRecords, error) {
 	p, pool := &queueRecords{}, b.pool(urlPool)
 	rng := rand.New(rand.NewPCG(b.Seed, 3))
@@ -255,7 +256,8 @@ func (g *queueRig) appendAll(ctx context.Context, first, n int) error {
 	return g.eachFile(syncFile)
 }
 
-// appendShare is what one appender does: every appenders-th record, of its own part of the pool if there are several.
+// appendShare is what one appender does: every appenders-th record, of its own part of the pool if there
+// are several.
 func (g *queueRig) appendShare(ctx context.Context, a, first, n int) error {
 	from, to := g.share(a)
 	at := first + from
@@ -301,8 +303,8 @@ func (g *queueRig) eachFile(fn func(name string) error) error {
 	return nil
 }
 
-// readAll reads n records and compares each with what was appended; it returns how many differ or are missing. With
-// several appenders each one's records must come in its order.
+// readAll reads n records and compares each with what was appended; it returns how many differ or are
+// missing. With several appenders each one's records must come in its order.
 func (g *queueRig) readAll(ctx context.Context, first, n int) (wrong int64, err error) {
 	if g.way.appenders > 1 {
 		return g.readMany(ctx, n)
@@ -406,7 +408,8 @@ func (r *queueRun) appendRead(ctx context.Context, way queueWay) error {
 // freezer saves and commits what stands for a queue or a calendar, and returns the bytes that were in RAM.
 type freezer func(tails *disk.Tails) (inRAM int64, err error)
 
-// countTails makes a checkpoint to find how much is in RAM and not in blocks, for the append that gave s and what follows.
+// countTails makes a checkpoint to find how much is in RAM and not in blocks, for the append that gave s
+// and what follows.
 func (g *queueRig) countTails(s *queueSample, save freezer) error {
 	tails, err := disk.CreateTails(g.set, 1)
 	if err != nil {
@@ -460,8 +463,8 @@ func (r *queueRun) both(ctx context.Context, way queueWay) error {
 	return err
 }
 
-// calendarDelays are delays that fall into slots of their own: the edges of a calendar, seen from a time that is a
-// multiple of the largest.
+// calendarDelays are delays that fall into slots of their own: the edges of a calendar, seen from a time
+// that is a multiple of the largest.
 func calendarDelays() (delays []time.Duration) {
 	for s := time.Second; s < 8*time.Second; s += time.Second {
 		delays = append(delays, s)

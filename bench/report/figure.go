@@ -12,7 +12,8 @@ import (
 	"slices"
 )
 
-// Figure is what a plot shows: series over one pair of axes. Command bench/lab draws it from a report's JSON.
+// Figure is what a plot shows: series over one pair of axes. Command bench/lab draws it from a report's
+// JSON.
 type Figure struct {
 	// Name becomes part of the file's name: lower-case letters, digits and dashes.
 	Name  string `json:"name"`
@@ -40,6 +41,16 @@ type Point struct {
 	Y float64 `json:"y"`
 }
 
+// Add appends a point to the series of that name, which is made at its first point.
+func (f *Figure) Add(name string, x, y float64) {
+	i := slices.IndexFunc(f.Series, func(s Series) bool { return s.Name == name })
+	if i < 0 {
+		i = len(f.Series)
+		f.Series = append(f.Series, Series{Name: name})
+	}
+	f.Series[i].Points = append(f.Series[i].Points, Point{x, y})
+}
+
 // ErrNoPoints is what Validate returns for a figure that would be empty.
 var ErrNoPoints = errors.New("nothing to draw")
 
@@ -64,8 +75,8 @@ func (f Figure) Visible(s Series) (points []Point) {
 	return points
 }
 
-// Save writes <name>.json and <name>.txt into dir, which is made if there is none, and returns the names. Files
-// that are there are replaced.
+// Save writes <name>.json and <name>.txt into dir, which is made if there is none, and returns the names.
+// Files that are there are replaced.
 func (r *Report) Save(dir string) (names []string, err error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, fmt.Errorf("bench: save report: %w", err)

@@ -20,7 +20,8 @@ type Machine struct {
 	GoVersion string `json:"goVersion"`
 	// Commit is the revision the program was built from, with "+" if it had changes; empty if unknown.
 	Commit string `json:"commit"`
-	// Load is the load average of the last minute when the report began: how far others may have disturbed it.
+	// Load is the load average of the last minute when the report began: how far others may have disturbed
+	// it.
 	Load string `json:"load"`
 }
 

@@ -15,10 +15,12 @@ import (
 
 // Report is the outcome of one benchmark command.
 type Report struct {
-	// Name is the command's, as in "drum"; Save names its files by it. Title says in a line what was measured.
+	// Name is the command's, as in "drum"; Save names its files by it. Title says in a line what was
+	// measured.
 	Name  string `json:"name"`
 	Title string `json:"title"`
-	// Command is the command line that gave the report, empty if nobody set it; Machine is where it ran, Began when.
+	// Command is the command line that gave the report, empty if nobody set it; Machine is where it ran,
+	// Began when.
 	Command string    `json:"command"`
 	Machine Machine   `json:"machine"`
 	Began   time.Time `json:"began"`
@@ -126,6 +128,13 @@ func (r *Report) Set(key, format string, args ...any) {
 	r.Settings = append(r.Settings, Setting{key, fmt.Sprintf(format, args...)})
 }
 
+// SetDirs appends a setting for each directory that is measured.
+func (r *Report) SetDirs(dirs []string) {
+	for i, dir := range dirs {
+		r.Set(fmt.Sprintf("dir%d", i), "%s", dir)
+	}
+}
+
 // ErrMissed is what Err wraps.
 var ErrMissed = errors.New("a figure misses its target")
 
@@ -206,7 +215,8 @@ func Of[T any](repeats []T, figure func(T) float64) Sample {
 	return s
 }
 
-// Over is how many times as large each repeat is as that of another sample, which was measured right before or after it.
+// Over is how many times as large each repeat is as that of another sample, which was measured right before
+// or after it.
 func (s Sample) Over(other Sample) Sample {
 	ratios := make(Sample, 0, len(s))
 	for i := range min(len(s), len(other)) {

@@ -1,10 +1,9 @@
-// Package bench is the command bench: the flags of each benchmark, and what all have in common. The measurements
-// themselves are the packages below drumbeat/bench.
-// What compares libraries is in bench/lab.
+// Package bench is the command bench: the flags of each benchmark, and what all have in common. The
+// measurements themselves are the packages below drumbeat/bench. What compares libraries is in bench/lab.
 //
 // The options of a benchmark are its flags, so their struct has the tags; benchmark is the command of each.
-// output has what all share: --out, --check, --quiet and --profile, the context that a signal cancels, and the
-// report, which is printed, saved and checked against its targets.
+// output has what all share: --out, --check, --quiet and --profile, the context that a signal cancels, and
+// the report, which is printed, saved and checked against its targets.
 //
 // A measurement that needs its own process is a hidden command (drum-child, crawl-server), which the
 // benchmark starts from its own executable. It reads a job from standard input, answers on standard output,

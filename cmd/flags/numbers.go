@@ -8,8 +8,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// numbers are the mappers of the tags type:"count", type:"size" and type:"fraction". With them a package that doesn't know this
-// one declares its flags as plain numbers.
+// numbers are the mappers of the tags type:"count", type:"size" and type:"fraction". With them a package
+// that doesn't know this one declares its flags as plain numbers.
 var numbers = []kong.Option{
 	kong.NamedMapper("count", kong.MapperFunc(decodeNumber[Count])),
 	kong.NamedMapper("size", kong.MapperFunc(decodeNumber[Size])),

@@ -17,9 +17,10 @@ import (
 
 // diskFS shows a disk.FS to Pebble. Nothing is ever synced.
 //
-// Pebble ends the process when it can't write its manifest, and tries a flush that fails again for ever, while who adds
-// waits. So the first error of a write stays here: Pebble is told that all is well, from then on nothing is written, every
-// read fails with that error, and the store, which looks before it answers anything, fails too.
+// Pebble ends the process when it can't write its manifest, and tries a flush that fails again for ever,
+// while who adds waits. So the first error of a write stays here: Pebble is told that all is well, from
+// then on nothing is written, every read fails with that error, and the store, which looks before it
+// answers anything, fails too.
 type diskFS struct {
 	fs disk.FS
 
@@ -75,7 +76,8 @@ func (p *diskFS) Create(name string, _ vfs.DiskWriteCategory) (vfs.File, error) 
 	return f, nil
 }
 
-// Link implements vfs.FS. Pebble links files that it deletes under their old name next, which may be gone by then.
+// Link implements vfs.FS. Pebble links files that it deletes under their old name next, which may be gone
+// by then.
 func (p *diskFS) Link(oldname, newname string) error { return p.Rename(oldname, newname) }
 
 // Open implements vfs.FS.
@@ -190,8 +192,8 @@ func (p *diskFS) GetDiskUsage(name string) (vfs.DiskUsage, error) {
 // Unwrap implements vfs.FS.
 func (p *diskFS) Unwrap() vfs.FS { return nil }
 
-// file is a file, or a directory if f is nil. What is written is collected: Pebble reads a file that it writes only
-// after it has closed it.
+// file is a file, or a directory if f is nil. What is written is collected: Pebble reads a file that it
+// writes only after it has closed it.
 type file struct {
 	fs     *diskFS
 	name   string

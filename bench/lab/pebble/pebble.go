@@ -1,22 +1,27 @@
-// Package pebble lets Pebble, an LSM store of today, answer which links are new, beside DRUM in the same RAM.
+// Package pebble lets Pebble, an LSM store of today, answer which links are new, beside DRUM in the same
+// RAM.
 //
 //   - pebble: a Get for each link, and a Set where it found nothing.
-//   - pebble-seek: what somebody would write who knows DRUM: batches of a quarter of R, and one iterator for each part of a batch
-//     that seeks from key to key in ascending order in place of Gets. At 1e7 keys and 64 MiB it takes half of the CPU time.
+//   - pebble-seek: what somebody would write who knows DRUM: batches of a quarter of R, and one iterator for
+//     each part of a batch that seeks from key to key in ascending order in place of Gets. At 1e7 keys and
+//     64 MiB it takes half of the CPU time.
 //
-// Links wait for a batch that is sorted by key, so that neighbours share blocks and filters, and is divided among as many
-// goroutines as there are processors. Each has a write batch of its own, which goes in without a log.
+// Links wait for a batch that is sorted by key, so that neighbours share blocks and filters, and is divided
+// among as many goroutines as there are processors. Each has a write batch of its own, which goes in
+// without a log.
 //
-// R is divided: a sixteenth for the waiting links, and half of that for the garbage that the collector allows itself on top;
-// an eighth for what compactions, open tables and the allocator need; a fifth for what its allocator, C's, takes beyond what
-// it is asked for (without it the process had 1.4 R, and was killed); the rest is Pebble's block cache, which memtables, up
-// to three of a sixteenth of R, are taken off.
+// R is divided: a sixteenth for the waiting links, and half of that for the garbage that the collector
+// allows itself on top; an eighth for what compactions, open tables and the allocator need; a fifth for
+// what its allocator, C's, takes beyond what it is asked for (without it the process had 1.4 R, and was
+// killed); the rest is Pebble's block cache, which memtables, up to three of a sixteenth of R, are taken
+// off.
 //
 // All choices are in favour of Pebble: no log, no syncs, no compression of the keys, which are random.
 //
 // # Concurrency
 //
-// A store is for one goroutine. The goroutines of a batch end with the call that started them, Pebble's own with Close.
+// A store is for one goroutine. The goroutines of a batch end with the call that started them, Pebble's own
+// with Close.
 package pebble
 
 import (
@@ -107,8 +112,8 @@ func open(o baselines.Options, share int64, seek bool) (*index, error) {
 	return s, nil
 }
 
-// options are settings for filling a store fast with small random keys. Where Pebble's own default isn't taken the
-// reason is given.
+// options are settings for filling a store fast with small random keys. Where Pebble's own default isn't
+// taken the reason is given.
 func options(r int64, fs *diskFS, cache *pebble.Cache, seek bool) *pebble.Options {
 	o := &pebble.Options{
 		FS:                 fs,
@@ -229,8 +234,8 @@ func (s *index) Check(ctx context.Context, b baselines.Batch) error {
 	return errors.Join(errs...)
 }
 
-// check looks for each key of a sorted part, and sets those that aren't there. The keys of a part are its own, so no
-// other worker sets one meanwhile.
+// check looks for each key of a sorted part, and sets those that aren't there. The keys of a part are its
+// own, so no other worker sets one meanwhile.
 func (w *worker) check(ctx context.Context, b baselines.Batch, seek bool) {
 	w.err = nil
 	if w.batch == nil {
@@ -297,7 +302,7 @@ func (w *worker) known() (bool, error) {
 // Stats implements baselines.Index.
 func (s *index) Stats(st *baselines.Stats) {
 	m := s.db.Metrics()
-	st.FileBytes, st.Seeks, st.Merges = int64(m.DiskSpaceUsage()), m.BlockCache.Misses, m.Compact.Count
+	st.FileBytes, st.Merges = int64(m.DiskSpaceUsage()), m.Compact.Count
 }
 
 // Close implements baselines.Index.

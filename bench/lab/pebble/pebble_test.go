@@ -31,7 +31,8 @@ func newRand(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 1))
 }
 
-// truth is what a store must answer: links are numbers, whose keys look random, and come in order of arrival.
+// truth is what a store must answer: links are numbers, whose keys look random, and come in order of
+// arrival.
 type truth struct {
 	t       *testing.T
 	seen    map[uint64]bool
@@ -76,7 +77,8 @@ func (w *truth) load(s baselines.Store, n int) error {
 	return errors.Join(s.Load(keys[:n/3]), s.Load(keys[n/3:]))
 }
 
-// TestVerdicts: links in several batches get the verdicts of a map, with and without known keys, and no file is left.
+// TestVerdicts: links in several batches get the verdicts of a map, with and without known keys, and no
+// file is left.
 func TestVerdicts(t *testing.T) {
 	for _, m := range Methods() {
 		for _, known := range []int{0, 5000} {
@@ -119,8 +121,8 @@ func closeTest(t *testing.T, s baselines.Store, mem *memfs.FS) {
 	}
 }
 
-// TestEarlyEnds: a store that is closed in the midst of loading, with links waiting, or after its context has ended
-// leaves nothing behind; options that are wrong are refused.
+// TestEarlyEnds: a store that is closed in the midst of loading, with links waiting, or after its context
+// has ended leaves nothing behind; options that are wrong are refused.
 func TestEarlyEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

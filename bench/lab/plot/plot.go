@@ -2,15 +2,16 @@
 //
 //	go run ./bench/lab/plot REPORT.json …
 //
-// It reads the JSON that drumbeat bench --out saves, so that the crawler needs no library for plots. Each figure becomes an SVG file
-// beside its report, whose name is printed. Exit code 1 means that one could not be drawn.
+// It reads the JSON that drumbeat bench --out saves, so that the crawler needs no library for plots. Each
+// figure becomes an SVG file beside its report, whose name is printed. Exit code 1 means that one could not
+// be drawn.
 //
 // # Form of the drawings
 //
-// A figure becomes an SVG of 18 by 11 cm: series with lines and marks, and dashed ones without marks for what a formula
-// says. A logarithmic axis goes from one power of ten to another; any other begins at 0, or below if there are points there.
-// Points that an axis can't show, such as 0 on a logarithmic one, are left out. Colours can be told apart by those who can't
-// tell red from green.
+// A figure becomes an SVG of 18 by 11 cm: series with lines and marks, and dashed ones without marks for
+// what a formula says. A logarithmic axis goes from one power of ten to another; any other begins at 0, or
+// below if there are points there. Points that an axis can't show, such as 0 on a logarithmic one, are left
+// out. Colours can be told apart by those who can't tell red from green.
 //
 // # Concurrency and memory
 //
@@ -48,7 +49,8 @@ func main() {
 	}
 }
 
-// drawAll draws the figures of a report, beside its file REPORT.json as REPORT-FIGURE.svg, and returns their names.
+// drawAll draws the figures of a report, beside its file REPORT.json as REPORT-FIGURE.svg, and returns
+// their names.
 func drawAll(name string) (names []string, err error) {
 	base, ok := strings.CutSuffix(name, ".json")
 	if !ok {
