@@ -15,11 +15,11 @@ import (
 	"drumbeat/internal/health"
 )
 
-// checkCut looks at what a cut has left, before anything is done about it.
+// checkCut checks what a cut left, before the next run.
 func (l *life) checkCut(power bool) (faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	if n := l.hooks.Load() / 3; n > 0 {
-		l.sureGen = l.gen + uint64(n) // so many checkpoints of the last run had ended before the cut
+		l.sureGen = l.gen + uint64(n) // the last run completed n checkpoints before the cut
 	}
 	rep, err := audit.Run(l.fs, l.opt.Dirs)
 	switch {
@@ -37,33 +37,33 @@ func (l *life) checkCut(power bool) (faults []string) {
 		return append(faults, err.Error())
 	}
 	if m.Gen < l.sureGen {
-		fault("checkpoint %d is found, %d was durable", m.Gen, l.sureGen)
+		fault("found checkpoint %d, but %d was durable", m.Gen, l.sureGen)
 	}
 	stored, err := outputOf(l.parsed, set, outSet(set, l.opt.Out), m)
 	if err != nil {
 		return append(faults, "output: "+err.Error())
 	}
 	if n := m.Accounts.Places[state.PlaceFetched].N; int64(len(stored)) != n {
-		fault("%d URLs are in the output, the checkpoint counts %d as fetched", len(stored), n)
+		fault("the output has %d URLs, the checkpoint counts %d as fetched", len(stored), n)
 	}
 	for url, n := range stored {
 		if n != 1 {
-			fault("%d records of %s in the output", n, url)
+			fault("the output has %d records of %s, want 1", n, url)
 		}
 	}
 	for url := range l.sureStored {
 		if stored[url] == 0 {
-			fault("the record of %s was durable and is gone", url)
+			fault("the durable record of %s is missing", url)
 		}
 	}
 	since := l.began
 	if m.Gen > l.gen {
 		since = l.frozenAt(m).Add(time.Millisecond)
 	}
-	failed := l.fs.QuotaErrors() > l.quotaErrors // the crawl was about to go back
+	failed := l.fs.QuotaErrors() > l.quotaErrors // the crawl was about to go back to a checkpoint
 	for _, v := range l.wit.all() {
 		if !failed && v.run == l.run-1 && v.final && v.end.After(since) && l.cutAt.Sub(v.end) > l.opt.CheckpointEvery+time.Millisecond {
-			fault("%s, answered %v before the cut, is lost, with a checkpoint every %v", v.url, l.cutAt.Sub(v.end), l.opt.CheckpointEvery)
+			fault("lost %s, answered %v before the cut, although the crawl makes a checkpoint every %v", v.url, l.cutAt.Sub(v.end), l.opt.CheckpointEvery)
 		}
 	}
 	faults = append(faults, l.checkRepeats(l.storedAt)...)
@@ -71,12 +71,12 @@ func (l *life) checkCut(power bool) (faults []string) {
 	return faults
 }
 
-// frozenAt is when the last run froze a checkpoint.
+// frozenAt is the time at which the last run froze a checkpoint.
 func (l *life) frozenAt(m *state.Manifest) time.Time {
 	return l.began.Add(time.Duration(m.Active-l.active) * time.Millisecond)
 }
 
-// found notes the manifest that the next run will start from. After kill -9 the last one may not be durable yet.
+// found records the manifest from which the next run starts. After kill -9 the last one may not be durable yet.
 func (l *life) found(m *state.Manifest, stored map[string]int, power bool) {
 	if m.Gen > l.gen {
 		l.unsure = append(l.unsure, frozenMoment{m.Gen, l.run - 1, l.frozenAt(m)})
@@ -95,27 +95,27 @@ func (l *life) found(m *state.Manifest, stored map[string]int, power bool) {
 
 func (l *life) manifest() (disk.Set, *state.Manifest, error) { return lastManifest(l.fs, l.opt.Dirs) }
 
-// checkRepeats: nothing that was in the output at the start of the last run has been asked for in it.
+// checkRepeats checks that the last run requested no URL that was in the output at its start.
 func (l *life) checkRepeats(from int) (faults []string) {
 	for _, v := range l.wit.all()[from:] {
 		if l.stored[v.url] > 0 {
-			faults = append(faults, fmt.Sprintf("run %d asked for %s, which was in the durable output", v.run, v.url))
+			faults = append(faults, fmt.Sprintf("run %d requested %s, which was in the durable output", v.run, v.url))
 		}
 	}
 	return faults
 }
 
-// checkEnd looks at a crawl that has ended.
+// checkEnd checks a crawl that has ended.
 func (l *life) checkEnd() (faults []string) {
 	if l.result.Stop != StopDone {
-		faults = append(faults, fmt.Sprintf("the crawl ended because of %q", l.result.Stop))
+		faults = append(faults, fmt.Sprintf("the crawl ended by %q, want %q", l.result.Stop, StopDone))
 	}
 	end := endOf{fs: l.fs, dirs: l.opt.Dirs, out: l.opt.Out, trouble: l.world.trouble, want: l.world.want, parsed: l.parsed}
 	faults = append(faults, end.check()...)
 	l.strange = end.strange
 	for _, v := range l.wit.all() {
 		if isStranger(v.url) && !v.robots && v.covered && v.final && end.stored[v.url] != 1 {
-			faults = append(faults, fmt.Sprintf("%s was in a durable checkpoint and has %d records", v.url, end.stored[v.url]))
+			faults = append(faults, fmt.Sprintf("a durable checkpoint had %s, the output has %d records, want 1", v.url, end.stored[v.url]))
 		}
 	}
 	faults = append(faults, l.checkRepeats(l.storedAt)...)
@@ -123,7 +123,8 @@ func (l *life) checkEnd() (faults []string) {
 	return append(faults, l.checkVisits()...)
 }
 
-// checkOnce: the crawl has come to what it came to without any cut, in numbers. URLs of strangers are either fetched or not.
+// checkOnce checks that the numbers at the end equal those of the crawl without a cut. It ignores which URLs of
+// strangers were fetched and which were refused.
 func (l *life) checkOnce() (faults []string) {
 	w, got := l.world, &l.result.Snapshot
 	if w.once == nil {
@@ -143,20 +144,20 @@ func (l *life) checkOnce() (faults []string) {
 	n, refused := ended(got, l.strange)
 	wantN, wantRefused := ended(o, w.strange)
 	if got.Unique != o.Unique || n != wantN || !maps.Equal(refused, wantRefused) {
-		faults = append(faults, fmt.Sprintf("unique %d, fetched %d, refused %v; without cuts %d, %d, %v; but for strangers: %v, %v",
+		faults = append(faults, fmt.Sprintf("unique %d, fetched %d, refused %v; without cuts %d, %d, %v; of these, refused URLs of strangers: %v, %v",
 			got.Unique, n, refused, o.Unique, wantN, wantRefused, l.strange, w.strange))
 	}
 	return faults
 }
 
-// checkVisits looks at all requests in their order.
+// checkVisits checks all requests in order: which URLs, the delays, the back-offs, and that none is repeated.
 func (l *life) checkVisits() (faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	type place struct {
 		last  *visit
-		page  *visit        // the last that wasn't for robots.txt
+		page  *visit        // the last request other than for robots.txt
 		delay time.Duration // Crawl-delay
-		rest  time.Time     // no request before, after a 503
+		rest  time.Time     // end of the back-off after a 503
 	}
 	hosts, servers := map[string]*place{}, map[string]*place{}
 	robots := map[string]*visit{}
@@ -170,24 +171,24 @@ func (l *life) checkVisits() (faults []string) {
 	for i := range visits {
 		v := &visits[i]
 		if fetched, _, _ := l.world.want.Has(v.url); !fetched && !isRobots(v.url) && !isTroubled(v.url) && !isStranger(v.url) {
-			fault("%s was asked for, which must not be fetched", v.url)
+			fault("requested %s, which must not be fetched", v.url)
 		}
 		h, s := at(hosts, v.host), at(servers, v.addr.String())
 		if h.last != nil {
 			gap := v.start.Sub(h.last.end)
 			if gap < l.opt.HostDelayMin {
-				fault("%s: %v after the end of the request before it (runs %d, %d)", v.url, gap, h.last.run, v.run)
+				fault("%s: requested %v after the end of the host's previous request (runs %d, %d), want at least %v", v.url, gap, h.last.run, v.run, l.opt.HostDelayMin)
 			}
 		}
-		// A request for another host's robots.txt, redirected to this one, doesn't deferred the host's next page.
+		// A request for another host's robots.txt that redirects to this host doesn't delay this host's next page.
 		if p := h.page; p != nil && v.start.Sub(p.end) < h.delay && !isRobots(v.url) {
-			fault("%s: %v after the page before it (runs %d, %d), Crawl-delay %v", v.url, v.start.Sub(p.end), p.run, v.run, h.delay)
+			fault("%s: requested %v after the host's previous page (runs %d, %d), Crawl-delay %v", v.url, v.start.Sub(p.end), p.run, v.run, h.delay)
 		}
 		if s.last != nil && v.start.Sub(s.last.start) < l.opt.ServerDelayMin {
-			fault("%s: %v after the server's request before it", v.url, v.start.Sub(s.last.start))
+			fault("%s: requested %v after the server's previous request", v.url, v.start.Sub(s.last.start))
 		}
 		if v.start.Before(h.rest) {
-			fault("%s: the host was to rest %v longer (run %d, voucher %t)", v.url, h.rest.Sub(v.start), v.run, v.voucher)
+			fault("%s: requested %v before the end of the host's back-off (run %d, canary %t)", v.url, h.rest.Sub(v.start), v.run, v.voucher)
 		}
 		h.last, s.last = v, v
 		if !isRobots(v.url) {
@@ -199,9 +200,9 @@ func (l *life) checkVisits() (faults []string) {
 		if v.ill && v.covered {
 			h.rest = v.end.Add(v.leastRest())
 		}
-		if v.robots && !v.voucher { // what a canary says is kept nowhere
+		if v.robots && !v.voucher { // the crawl keeps no answer to a canary request
 			if o := robots[v.url]; o != nil && o.covered && o.final {
-				fault("%s was asked for again, though a durable checkpoint had its answer", v.url)
+				fault("requested %s again, although a durable checkpoint had its answer", v.url)
 			}
 			robots[v.url] = v
 		}
@@ -209,10 +210,11 @@ func (l *life) checkVisits() (faults []string) {
 	return append(faults, l.checkTroubled(visits)...)
 }
 
-// checkTroubled: hosts that refuse or fail always are asked as often and at such times as their health allows that is known. A run
-// knows what it noted itself and what the run before had noted up to its last checkpoint: all that is covered, and maybe more, since
-// not every checkpoint that turns out durable has been seen to be. So there may be several states; a request is a fault if
-// none allows it, and tells that those which don't weren't what was known.
+// checkTroubled checks that the crawl sends requests to hosts that always refuse or fail only when the known health of
+// the host allows it. A run knows what it recorded itself and what the previous run recorded up to its last checkpoint.
+// That includes every covered visit and perhaps more, since the test doesn't see of every checkpoint that it is
+// durable. So several states are possible. A request is a fault if none of them allows it; otherwise only the states
+// that allow it remain possible.
 func (l *life) checkTroubled(visits []visit) (faults []string) {
 	policy := l.opt.makePolicy()
 	hosts := map[string][]*visit{}
@@ -222,22 +224,22 @@ func (l *life) checkTroubled(visits []visit) (faults []string) {
 		}
 	}
 	if len(hosts) != 2 {
-		faults = append(faults, fmt.Sprintf("%d hosts in trouble were asked, want 2", len(hosts)))
+		faults = append(faults, fmt.Sprintf("%d troubled hosts got requests, want 2", len(hosts)))
 	}
 	for host, list := range hosts {
-		now, saved := []health.State{{}}, []health.State{{}} // what this run may know, what the next may be left with
+		now, saved := []health.State{{}}, []health.State{{}} // states that this run, and the next run, may know
 		for i, v := range list {
 			if i > 0 && v.run != list[i-1].run {
 				now = unlike(saved)
 				saved = slices.Clone(now)
 			}
 			forbids := func(s health.State) bool {
-				return s.End != health.Open || v.start.Before(s.Until.Add(-time.Second)) // Until is a whole second
+				return s.End != health.Open || v.start.Before(s.Until.Add(-time.Second)) // Until has a resolution of 1 s
 			}
 			if allowed := slices.DeleteFunc(slices.Clone(now), forbids); len(allowed) > 0 {
 				now = allowed
 			} else {
-				faults = append(faults, fmt.Sprintf("%s: request %d, in run %d at %v, of a host that %v", host, i+1, v.run, v.start, now))
+				faults = append(faults, fmt.Sprintf("%s: request %d, in run %d at %v, although the host's state is %v", host, i+1, v.run, v.start, now))
 			}
 			if v.status == 0 {
 				continue
@@ -254,7 +256,7 @@ func (l *life) checkTroubled(visits []visit) (faults []string) {
 	return faults
 }
 
-// unlike returns the states without repeated ones.
+// unlike returns the states without duplicates.
 func unlike(list []health.State) (out []health.State) {
 	seen := map[health.State]bool{}
 	for _, s := range list {
@@ -266,8 +268,8 @@ func unlike(list []health.State) (out []health.State) {
 	return out
 }
 
-// leastRest is for how long the host must be left alone after a visit that it answered with a 503: after one for rules, its own or
-// those of a host that redirects to it, for less than after one for a page.
+// leastRest returns the minimum back-off of the host after a visit answered with 503. It is shorter after a request for
+// robots.txt, the host's own or that of a host that redirects to it, than after one for a page.
 func (v *visit) leastRest() time.Duration {
 	if isRobots(v.url) {
 		return robotsBackoff
@@ -275,5 +277,5 @@ func (v *visit) leastRest() time.Duration {
 	return firstBackoff
 }
 
-// isRobots tells robots.txt, and where the web has moved it to.
+// isRobots reports whether a URL is a robots.txt or the place to which the web redirects one.
 func isRobots(url string) bool { return strings.Contains(url, "/robots") }

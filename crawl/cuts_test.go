@@ -21,17 +21,18 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// The crash simulation: whole crawls in virtual time, on a file system in RAM that is cut off at its mutating operations
-// and comes back as after kill -9 or a power cut. TestCutsAtRandom cuts crawls over and over, in recoveries too;
-// TestCutsInTurn cuts one before each of its operations. What each life of a crawl must keep is in checkCut and checkEnd.
+// The crash simulation runs whole crawls in virtual time on a file system in RAM. The file system cuts a crawl off at a
+// mutating operation and comes back in a state that kill -9 or a power cut can leave. TestCutsAtRandom cuts crawls many
+// times, also during recovery. TestCutsInTurn cuts one crawl before each of its operations. checkCut and checkEnd
+// define what must survive.
 //
-// A world, its web, its options, the places of the cuts and what they leave of unsynced data are drawn from -seed. The order
-// in which goroutines run is not: the same seed cuts other moments of the same crawl. What is exact is the image: -image
-// writes the files that the failed run found, and -replay runs the rest of a crawl on such files.
+// -seed determines each world, its web, its options, the places of the cuts, and what a cut leaves of unsynced data. It
+// does not determine how goroutines are scheduled: the same seed cuts the same crawl at other moments. To reproduce a
+// fault exactly, write the files that the failed run found with -image and resume from them with -replay.
 
-// cutWorld is a small web and the options of its crawls: small enough that a whole crawl takes some 50 ms of CPU, with M, r,
-// files and budgets so small that passes, rounds, rolls, slots and scans of QF happen all the time (see TestCutWorlds).
-// Immutable once made.
+// cutWorld is a small web and the options of its crawls. One crawl takes about 50 ms of CPU. M, r, files and budgets
+// are so small that every crawl has passes, rounds, file rolls, slots and scans of QF (see TestCutWorlds).
+// It is immutable after newCutWorld and undisturbed.
 type cutWorld struct {
 	seed       uint64
 	web        simweb.Options
@@ -40,12 +41,12 @@ type cutWorld struct {
 	buckets    int
 	blockBytes int
 	robotsIll  bool
-	quota      bool             // that statfs doesn't show is reached now and then, in lives with cuts
-	trouble    trouble          // with the network, its names, or some servers
-	suffixes   bool             // the whole public suffix list: 10 ms each time it is read
-	once       *Result          // of the crawl without any cut
-	steps      int              // mutating operations of that
-	strange    map[string]int64 // and life.strange
+	quota      bool             // lives with cuts sometimes reach a quota that statfs doesn't show
+	trouble    trouble          // of the network, of names, or of some servers
+	suffixes   bool             // use the whole public suffix list: 10 ms per read
+	once       *Result          // of the crawl without a cut
+	steps      int              // mutating operations of that crawl
+	strange    map[string]int64 // its life.strange
 }
 
 func newCutWorld(t *testing.T, seed uint64) *cutWorld {
@@ -78,7 +79,7 @@ func (w *cutWorld) empty(t testing.TB, seed uint64) *memfs.FS {
 	if w.suffixes {
 		return fs
 	}
-	for _, dir := range append(w.out, w.dirs[1:]...) { // disks of their own: a sync of one doesn't reach another
+	for _, dir := range append(w.out, w.dirs[1:]...) { // separate disks: a sync of one doesn't sync another
 		if err := fs.Mount(dir); err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +118,7 @@ func (w *cutWorld) options(t testing.TB, fs disk.FS) (Options, *witness) {
 	small(&opt)
 	opt.SeedLines = append(slices.Clone(opt.SeedLines), web.HostileSeeds()...)
 	opt.HostFailures, opt.HostRests, opt.HostRefusals, opt.tunePolicy = 3, 2, 3, cutPolicy
-	opt.Retries = 10 // a host that fails always is given up before any of its URLs
+	opt.Retries = 10 // the crawl gives up a failing host before any of its URLs
 	opt.SeedLines = append(opt.SeedLines, w.trouble.strangers()...)
 	client := w.client(t, web)
 	opt.Resolver, opt.AllowedAddr, opt.AllowedPort = troubledNames{opt.Resolver, w.trouble}, client.AllowedAddr, client.AllowedPort
@@ -126,16 +127,16 @@ func (w *cutWorld) options(t testing.TB, fs disk.FS) (Options, *witness) {
 	opt.Fetcher = wit
 	opt.Dirs, opt.Out = w.dirs, w.out
 	opt.DrumBucketBytes, opt.DrumBuckets = 4<<10, w.buckets
-	opt.CacheRAMBytes = Unlimited // none
+	opt.CacheRAMBytes = Unlimited // no cache
 	opt.WARCFileBytes = 15_000
 	opt.Connections, opt.RobotsInFlight, opt.StockTarget = 8, 4, 12
 	if w.seed%2 == 1 {
-		opt.StockTarget = 2 // BEAST stands still in the midst of its queues, and `deferred` returns one by one
+		opt.StockTarget = 2 // BEAST stops within a queue, and `deferred` returns URLs one by one
 	}
 	opt.QueuesMax, opt.BudgetDefault, opt.BudgetMax, opt.QueuePages = 8, 2, 6, Unlimited
 	opt.HostDelay, opt.HostDelayMin = time.Second, 500*time.Millisecond
 	opt.ServerDelay, opt.ServerDelayMin = 100*time.Millisecond, 20*time.Millisecond
-	opt.CheckpointEvery, opt.Linger = 2*time.Second, time.Hour // nothing is unreachable for good
+	opt.CheckpointEvery, opt.Linger = 2*time.Second, time.Hour // no host becomes unreachable for good
 	if w.seed%2 == 0 {
 		opt.RollEvery = 3 * time.Second
 	}
@@ -148,19 +149,19 @@ func (w *cutWorld) options(t testing.TB, fs disk.FS) (Options, *witness) {
 		p.URLSeen.BucketBytes, p.Edges.BucketBytes, p.Indegree.BucketBytes, p.Names.BucketBytes = 1<<10, 1<<10, 1<<10, 1<<10
 		p.QueueBlockBytes = w.blockBytes
 		if w.seed%2 == 1 {
-			p.OutputBufferBytes = 4 << 10 // so that files of output grow between checkpoints
+			p.OutputBufferBytes = 4 << 10 // so that output files grow between checkpoints
 		}
 	}
 	return opt, wit
 }
 
-// cutPolicy makes the rests of hosts that fail or refuse so short that they fit into a life.
+// cutPolicy shortens the back-offs of hosts that fail or refuse so that they end within a life.
 func cutPolicy(p *health.Policy) {
 	p.LongRest, p.LongRestMax = 70*time.Second, 100*time.Second
 	p.Unwelcome = [2]time.Duration{80 * time.Second, 150 * time.Second}
 }
 
-// undisturbed crawls the world once without any cut.
+// undisturbed crawls the world once without a cut.
 func (w *cutWorld) undisturbed(t *testing.T) (l *life) {
 	t.Helper()
 	inBubble(t, func(t *testing.T) {
@@ -169,21 +170,21 @@ func (w *cutWorld) undisturbed(t *testing.T) (l *life) {
 			t.Fatal(err)
 		}
 		if faults := l.checkEnd(); len(faults) > 0 {
-			t.Fatalf("world %d, without any cut:\n%s", w.seed, strings.Join(faults, "\n"))
+			t.Fatalf("world %d, without a cut:\n%s", w.seed, strings.Join(faults, "\n"))
 		}
 	})
 	w.once, w.steps, w.strange = l.result, len(l.steps), l.strange
 	return l
 }
 
-// undisturbedWorlds are the worlds that several tests take, with their crawl without any cut.
+// undisturbedWorlds caches worlds that several tests use, with the crawl of each without a cut.
 var undisturbedWorlds struct {
 	sync.Mutex
 	worlds [numCutWorlds]*cutWorld
 	lives  [numCutWorlds]*life
 }
 
-// undisturbedWorld makes a world and crawls it once without any cut. The first numCutWorlds are made once.
+// undisturbedWorld makes a world and crawls it once without a cut. It caches the first numCutWorlds worlds.
 func undisturbedWorld(t *testing.T, seed uint64) (w *cutWorld, l *life) {
 	t.Helper()
 	n := seed - *seedFlag
@@ -204,7 +205,8 @@ func undisturbedWorld(t *testing.T, seed uint64) (w *cutWorld, l *life) {
 	return w, l
 }
 
-// TestCutWorlds holds the worlds to what makes cutting them worth while.
+// TestCutWorlds: crawls of the worlds must make passes by size, scans of QF, file rolls, queue segments and slots,
+// so that cuts hit them.
 func TestCutWorlds(t *testing.T) {
 	var sum struct{ full, scans, rolled, segments, slots int }
 	for seed := *seedFlag; seed < *seedFlag+numCutWorlds; seed++ {
@@ -222,26 +224,26 @@ func TestCutWorlds(t *testing.T) {
 			}
 		}
 		s := &l.result.Snapshot
-		t.Logf("world %d %s: %d steps, %v, %d visits, %d fetched, %d checkpoints, %d passes of URLseen (%d by size), %d queues, "+
+		t.Logf("world %d %s: %d operations, %v, %d visits, %d fetched, %d checkpoints, %d passes of URLseen (%d by size), %d queues, "+
 			"%d scans of QF, %d WARC files, %d queue segments, %d of slots; %d retries, %d deferrals; refused %v", seed, w.trouble, len(l.steps), s.Elapsed,
 			len(l.wit.visits), s.Place(state.PlaceFetched), s.Count(state.CountCheckpoints), s.URLSeenPasses, s.URLSeenFullPasses, s.Queue,
 			s.Scans, rolled, segments, slots, s.Count(state.CountRetries), s.Count(state.CountDeferrals),
 			s.Refused)
 		if s.Refused["not-welcome"] != 3 || s.Refused["host-given-up"]-l.strange["host-given-up"] != simweb.FewURLs {
-			t.Errorf("world %d: refused %v, want all URLs of the failing host and three of the refusing one", seed, s.Refused)
+			t.Errorf("world %d: refused %v, want all URLs of the failing host and three of the refusing host", seed, s.Refused)
 		}
 		sum.full, sum.scans = sum.full+int(s.URLSeenFullPasses), sum.scans+int(s.Scans)
 		sum.rolled, sum.segments, sum.slots = sum.rolled+rolled, sum.segments+segments, sum.slots+slots
 	}
 	if min(sum.full, sum.scans, sum.rolled, sum.segments) < numCutWorlds || sum.slots == 0 {
-		t.Errorf("seed %d: %+v in %d worlds, want one of each in a world, and slots", *seedFlag, sum, numCutWorlds)
+		t.Errorf("seed %d: %+v in %d worlds, want on average one of each per world, and at least one slot", *seedFlag, sum, numCutWorlds)
 	}
 }
 
-// numCutWorlds is how many worlds there are; lives take them in turn.
+// numCutWorlds is the number of worlds; consecutive lives use consecutive worlds.
 const numCutWorlds = 12
 
-// squeeze sets a quota that is soon reached and lifts it after some minutes, a few times in a run.
+// squeeze sets a quota slightly above the used space and lifts it after at most 200 s; it does so three times.
 func squeeze(ctx context.Context, fs *memfs.FS) {
 	for range 3 {
 		sleep(ctx, time.Duration(rand.IntN(20_000))*time.Millisecond)
@@ -251,20 +253,20 @@ func squeeze(ctx context.Context, fs *memfs.FS) {
 	}
 }
 
-// rolledBack takes note that a crawl has gone back to its last checkpoint in the same process, after a write that failed: what
+// rolledBack records that a crawl went back to its last checkpoint in the same process after a failed write. What
 // follows counts as another run.
 func (l *life) rolledBack() {
 	n := l.fs.QuotaErrors()
 	if n == l.quotaErrors {
-		return // the program has just begun
+		return // the program has just started
 	}
 	_, m, err := l.manifest()
 	if err != nil {
-		return // cut off
+		return // the cut has happened
 	}
 	l.quotaErrors = n
 	if m.Gen > l.gen {
-		l.wit.cover(l.run, l.frozenAt(m)) // opening the crawl has made it durable
+		l.wit.cover(l.run, l.frozenAt(m)) // opening the crawl made it durable
 		l.gen, l.active, l.sureGen = m.Gen, m.Active, m.Gen
 	}
 	l.began = time.Now()
@@ -275,7 +277,7 @@ func (l *life) rolledBack() {
 	l.story = append(l.story, fmt.Sprintf("run %d: back to checkpoint %d", l.run, m.Gen))
 }
 
-// life is a crawl from its beginning to its end, through any number of cuts. It lives in one bubble.
+// life is one crawl from start to end, through any number of cuts, in one bubble.
 type life struct {
 	t      *testing.T
 	world  *cutWorld
@@ -283,35 +285,35 @@ type life struct {
 	wit    *witness
 	fs     *memfs.FS
 	parsed *sync.Map    // of outputOf: checksum of a file -> []string
-	image  *memfs.FS    // what the run found
-	steps  []memfs.Step // of this run, the one that was cut last
+	image  *memfs.FS    // the files that the run found
+	steps  []memfs.Step // operations of the last run
 	story  []string
 	result *Result
 
-	// before is called before each step, while all others wait: see memfs.FS.Watch.
+	// before is called before each operation, while all others wait: see memfs.FS.Watch.
 	before   func(s memfs.Step, fork func(uint64) *memfs.FS)
 	run      int
-	again    bool      // to be cut in its recovery
+	again    bool      // cut it in its recovery
 	began    time.Time // of this run
 	cutAt    time.Time
-	squeezed bool           // a quota is reached now and then
-	hooks    atomic.Int64   // calls of the hook "checkpoint" in this run: three for each
-	gen      uint64         // of the manifest that this run has found
-	active   int64          // its Active
-	stored   map[string]int // by it
-	storedAt int            // number of visits when it was found
+	squeezed bool           // it sometimes reaches a quota
+	hooks    atomic.Int64   // calls of the hook "checkpoint" in this run: three per checkpoint
+	gen      uint64         // of the manifest that this run found
+	active   int64          // Active of that manifest
+	stored   map[string]int // records of each URL in its output
+	storedAt int            // number of visits when the run found it
 
-	strange map[string]int64 // URLs of strangers that were refused, by reason
+	strange map[string]int64 // refused URLs of strangers, by reason
 
-	quotaErrors int // before the round of Run that goes on
-	back        int // rounds that ended with such an error
+	quotaErrors int // before the current round of Run
+	back        int // rounds that ended with a quota error
 
-	sureGen    uint64         // a checkpoint that is surely durable
-	sureStored map[string]int // records of one that is
-	unsure     []frozenMoment // of manifests that may not be durable yet
+	sureGen    uint64         // the last checkpoint known to be durable
+	sureStored map[string]int // records of each URL in its output
+	unsure     []frozenMoment // manifests that may not be durable yet
 }
 
-// frozenMoment is when a checkpoint was frozen.
+// frozenMoment is the time at which a run froze a checkpoint.
 type frozenMoment struct {
 	gen uint64
 	run int
@@ -334,7 +336,7 @@ func (l *life) watchCheckpoints() {
 			l.hooks.Add(1)
 		case "recovery":
 			l.rolledBack()
-		case "ahead": // in mutants alone: here a busy machine might stand still for a while
+		case "ahead": // in mutants only: stands for a pause of a busy machine
 			time.Sleep(time.Duration(rand.IntN(500)) * time.Millisecond)
 		}
 		if url, ok := strings.CutPrefix(place, "canary "); ok {
@@ -343,18 +345,18 @@ func (l *life) watchCheckpoints() {
 	}
 }
 
-// longestRun is many times what any run takes: six hours are the time after which a lost robots request is made again.
+// longestRun is far longer than any run, and shorter than the six hours after which a lost robots request is repeated.
 const longestRun = 2 * time.Hour
 
-// disturb lets other goroutines run in the middle of a step now and then, as a slow disk does: two goroutines that share
-// little time would hardly ever meet else.
+// disturb sometimes lets other goroutines run in the middle of an operation, as a slow disk does. Without it two
+// goroutines that each run briefly would rarely interleave.
 func disturb() {
 	for range rand.IntN(4) {
 		runtime.Gosched()
 	}
 }
 
-// crawl runs the program until it has ended, or, if n is not 0, until its n-th step.
+// crawl runs the program until it ends or, if n is not 0, until its n-th mutating operation.
 func (l *life) crawl(n int) error {
 	l.image = l.fs.Fork(0)
 	l.wit.begin(l.run)
@@ -385,8 +387,8 @@ func (l *life) crawl(n int) error {
 	return err
 }
 
-// live takes the crawl through cuts at the steps that next returns, counted from the start of each run, until it returns 0.
-// The faults found are returned.
+// live runs the crawl and cuts it at the operation that next returns, counted from the start of each run, until next
+// returns 0. It returns the faults found.
 func (l *life) live(rng *rand.Rand, next func() int, count func(memfs.Step, bool)) []string {
 	for {
 		n := next()
@@ -402,7 +404,7 @@ func (l *life) live(rng *rand.Rand, next func() int, count func(memfs.Step, bool
 		}
 		power := rng.IntN(3) > 0
 		step := l.fs.Last()
-		l.story = append(l.story, fmt.Sprintf("run %d: at %v step %d: %v %s, power cut %t", l.run-1, l.cutAt.Sub(l.began), n,
+		l.story = append(l.story, fmt.Sprintf("run %d: at %v operation %d: %v %s, power cut %t", l.run-1, l.cutAt.Sub(l.began), n,
 			step.Op, step.Name, power))
 		count(step, power)
 		if power {
@@ -419,8 +421,8 @@ func (l *life) live(rng *rand.Rand, next func() int, count func(memfs.Step, bool
 	}
 }
 
-// loseManifest damages the first manifest, if there is a copy to go on with: the same, or the one before if the last checkpoint was
-// cut off before it had written the copies.
+// loseManifest damages the first manifest if a durable copy remains. The copy may be one generation older if the last
+// checkpoint was cut off before it wrote the copies.
 func (l *life) loseManifest() {
 	paths := state.CopyPaths(disk.Set{FS: l.fs, Paths: l.opt.Dirs}, state.ManifestName)
 	var m *state.Manifest
@@ -437,13 +439,13 @@ func (l *life) loseManifest() {
 	l.story = append(l.story, "the first manifest is lost")
 }
 
-// fail reports what makes the fault findable.
+// fail reports the faults with what is needed to find the cause.
 func (l *life) fail(faults []string) {
 	l.t.Helper()
 	var b strings.Builder
 	fmt.Fprintf(&b, "world %d\n%s\n", l.world.seed, strings.Join(l.story, "\n"))
 	for _, s := range l.steps[max(0, len(l.steps)-20):] {
-		fmt.Fprintf(&b, "step %d: %v %s\n", s.Number, s.Op, s.Name)
+		fmt.Fprintf(&b, "operation %d: %v %s\n", s.Number, s.Op, s.Name)
 	}
 	if l.result != nil {
 		fmt.Fprintf(&b, "refused %v, deferred %v\n", l.result.Snapshot.Refused, l.result.Snapshot.Deferred)
@@ -457,7 +459,7 @@ func (l *life) fail(faults []string) {
 	l.t.Fatal(b.String())
 }
 
-// cutCount counts cuts by what they hit.
+// cutCount counts cuts by operation and place.
 type cutCount struct {
 	mu          sync.Mutex // guards all
 	ops, places map[string]int
@@ -477,7 +479,7 @@ func (c *cutCount) add(s memfs.Step, power bool) {
 	c.places[placeOf(s.Name)]++
 }
 
-// ended counts a crawl that was taken to its end, and how often it went back to a checkpoint without being cut.
+// ended counts a crawl that ran to its end and how often it went back to a checkpoint without a cut.
 func (c *cutCount) ended(back int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -498,14 +500,14 @@ func placeOf(name string) string {
 
 func (c *cutCount) log(t *testing.T, what string) {
 	t.Helper()
-	t.Logf("%s: %d cuts of %d crawls, %d of them power cuts, %d returns to a checkpoint for want of space; by operation %v; by place %v",
+	t.Logf("%s: %d cuts of %d crawls, %d of them power cuts, %d returns to a checkpoint for lack of space; by operation %v; by place %v",
 		what, c.cuts, c.lives, c.power, c.back, c.ops, c.places)
 }
 
 var numCuts = flag.Int("cuts", 0, "cuts of TestCutsAtRandom (0: 50; 500 with -long)")
 
-// TestCutsAtRandom cuts crawls off again and again, recoveries included. Each ends at last and is compared with one that
-// was never cut.
+// TestCutsAtRandom: a crawl that is cut many times, also during recovery, must end with the same result as one that was
+// never cut.
 func TestCutsAtRandom(t *testing.T) {
 	want := *numCuts
 	if want == 0 {
@@ -532,11 +534,11 @@ func TestCutsAtRandom(t *testing.T) {
 	})
 	count.log(t, "at random")
 	if count.back == 0 && count.lives > numCutWorlds {
-		t.Error("no quota was reached: a poor test")
+		t.Error("no crawl reached its quota")
 	}
 }
 
-// inParallel calls f on each processor until it returns false or has failed.
+// inParallel calls f on each processor until f returns false or its test fails.
 func inParallel(t *testing.T, f func(t *testing.T) bool) {
 	t.Run("worker", func(t *testing.T) {
 		for range runtime.GOMAXPROCS(0) {

@@ -18,16 +18,17 @@ import (
 )
 
 var (
-	turns    = flag.Int("turns", 1, "crawls of TestCutsInTurn")
-	every    = flag.Int("every", 0, "TestCutsInTurn cuts before one in so many operations (0: 16; each with -long)")
-	oneIn    = flag.Int("finish", 40, "TestCutsInTurn lets the rest of the crawl run for one in so many cuts")
-	imageDir = flag.String("image", "", "directory for the files that a failed run found")
-	replay   = flag.String("replay", "", "directory of -image whose crawl TestReplay ends; -seed is the number of its world")
+	turns    = flag.Int("turns", 1, "number of crawls of TestCutsInTurn")
+	every    = flag.Int("every", 0, "TestCutsInTurn cuts before 1 in N operations (0: 16; 1 with -long)")
+	oneIn    = flag.Int("finish", 40, "TestCutsInTurn resumes the crawl after 1 in N cuts")
+	imageDir = flag.String("image", "", "write the files that a failed run found to this directory")
+	replay   = flag.String("replay", "", "TestReplay resumes the crawl in this directory, written by -image; -seed is the number of its world")
 )
 
-// TestCutsInTurn cuts crawls before each of their operations (by default before a sample of them), once by kill -9 and once by a power cut: the crawl goes on, a
-// fork of its file system is what the cut has left. All of these are opened and audited; of a sample the crawl is resumed,
-// some cut again in their recovery, and compared at the end with one that was never cut.
+// TestCutsInTurn cuts a crawl before each of its operations (by default before a sample of them), once by kill -9 and
+// once by a power cut. Each cut leaves a fork of the file system, and the crawl itself goes on. The test opens and
+// audits every fork. It resumes a sample of them, cuts some again during recovery, and compares each result with a
+// crawl that was never cut.
 func TestCutsInTurn(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long")
@@ -50,8 +51,8 @@ func TestCutsInTurn(t *testing.T) {
 		}
 		return true
 	})
-	opened.log(t, "in turn, opened and audited")
-	t.Logf("%d of them resumed and compared, with %d more cuts", ended.lives, ended.cuts)
+	opened.log(t, "before each operation, opened and audited")
+	t.Logf("resumed and compared %d of them, with %d more cuts", ended.lives, ended.cuts)
 }
 
 func cutInTurn(t *testing.T, w *cutWorld, seed uint64, count *cutCount) (samples []*life) {
@@ -65,7 +66,7 @@ func cutInTurn(t *testing.T, w *cutWorld, seed uint64, count *cutCount) (samples
 	var failed *life
 	var faults []string
 	l.before = func(s memfs.Step, fork func(uint64) *memfs.FS) {
-		// A manifest that is seen after kill -9, but not durable, is a trap for recovery: that is cut as well.
+		// A manifest that is visible after kill -9 but not durable is a risk for recovery, so cut the recovery too.
 		manifest := s.Op == disk.OpSyncDir && strings.HasSuffix(s.Name, "/state")
 		if rng.IntN(stride) > 0 && (!manifest || rng.IntN(4) > 0) {
 			return
@@ -95,12 +96,12 @@ func cutInTurn(t *testing.T, w *cutWorld, seed uint64, count *cutCount) (samples
 	return samples
 }
 
-// cutHere is the life that l would have if it were cut now.
+// cutHere returns the life that l would have after a cut now.
 func (l *life) cutHere(s memfs.Step, fs *memfs.FS, power bool) *life {
 	c := &life{world: l.world, opt: l.opt, run: l.run + 1, began: l.began, cutAt: time.Now(), image: fs, parsed: l.parsed,
 		wit: &witness{visits: l.wit.all()}, steps: append([]memfs.Step(nil), l.steps[max(0, len(l.steps)-20):]...)}
 	c.hooks.Store(l.hooks.Load())
-	c.story = []string{fmt.Sprintf("cut before step %d, %v %s, power cut %t", len(l.steps), s.Op, s.Name, power)}
+	c.story = []string{fmt.Sprintf("cut before operation %d, %v %s, power cut %t", len(l.steps), s.Op, s.Name, power)}
 	if power {
 		c.fs = fs.Crash()
 	} else {
@@ -110,7 +111,7 @@ func (l *life) cutHere(s memfs.Step, fs *memfs.FS, power bool) *life {
 	return c
 }
 
-// endAfterCut resumes a crawl of another bubble at the time of its cut.
+// endAfterCut resumes a crawl of another bubble, in a new bubble, at the time of its cut.
 func (l *life) endAfterCut(t *testing.T, count *cutCount) {
 	t.Helper()
 	sleep(t.Context(), time.Until(l.cutAt))
@@ -132,7 +133,7 @@ func (l *life) endAfterCut(t *testing.T, count *cutCount) {
 	}
 }
 
-// TestReplay ends the crawl of an image.
+// TestReplay resumes the crawl of an image, logs the faults of the image, and audits the result.
 func TestReplay(t *testing.T) {
 	if *replay == "" {
 		t.Skip("needs -replay")
@@ -182,7 +183,7 @@ func TestReplay(t *testing.T) {
 	})
 }
 
-// saveImage writes all files of a file system to a directory.
+// saveImage writes all files of a file system, and the story of the life, to a directory.
 func saveImage(m *memfs.FS, dir, story string) error {
 	var save func(from, to string) error
 	save = func(from, to string) error {

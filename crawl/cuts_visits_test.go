@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestVisitsAfter503 holds checkVisits to the rests that it must see: that of a page's 503, and the shorter one after a 503 to a
-// request for rules. Rules may lie on another host than theirs: that one rests then.
+// TestVisitsAfter503: checkVisits must report a request within the back-off after a 503. The back-off after a request
+// for robots.txt is shorter than after one for a page. When robots.txt redirects to another host, that host backs off.
 func TestVisitsAfter503(t *testing.T) {
 	w := newCutWorld(t, *seedFlag)
 	for _, c := range []struct {
@@ -16,7 +16,7 @@ func TestVisitsAfter503(t *testing.T) {
 	}{
 		{"/page.html", firstBackoff},
 		{"/robots.txt", robotsBackoff},
-		{"/robots-for/11.txt", robotsBackoff}, // where another host's robots.txt redirects to
+		{"/robots-for/11.txt", robotsBackoff}, // target of another host's robots.txt redirect
 	} {
 		for _, next := range []string{"/robots.txt", "/robots-for/12.txt", "/other.html"} {
 			for _, early := range []time.Duration{0, time.Millisecond} {
@@ -24,9 +24,9 @@ func TestVisitsAfter503(t *testing.T) {
 					end: time.Unix(1e9, 0)}
 				then := visit{url: "http://a.test" + next, host: "a.test", start: first.end.Add(c.rest - early)}
 				l := &life{world: w, wit: &witness{visits: []visit{first, then}}}
-				found := strings.Contains(strings.Join(l.checkVisits(), "\n"), "the host was to rest")
+				found := strings.Contains(strings.Join(l.checkVisits(), "\n"), "of the host's back-off")
 				if want := early > 0; found != want {
-					t.Errorf("%s answered 503, %s asked for %v later: fault %v, want %v", c.ill, next, c.rest-early, found, want)
+					t.Errorf("%s answered 503, %s requested %v later: fault %v, want %v", c.ill, next, c.rest-early, found, want)
 				}
 			}
 		}

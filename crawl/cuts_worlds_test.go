@@ -14,20 +14,20 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// trouble is what befalls the machine of a world, its name servers, or some of the servers. It comes at a fixed virtual time, whatever
-// is cut when.
+// trouble is a fault of a world's machine, of its name servers, or of some of its servers. It comes at a fixed virtual
+// time, independent of the cuts.
 type trouble string
 
 const (
 	noTrouble     trouble = ""
 	noNames       trouble = "no name exists for a minute"
-	noWay         trouble = "some addresses can never be connected to from here"
-	noDescriptors trouble = "no connection can be made for a while"
-	bannedLast    trouble = "the last servers come to drop packets"
-	networkResets trouble = "all servers of a /24 come to reset connections"
+	noWay         trouble = "some addresses are unreachable"
+	noDescriptors trouble = "no connection is possible for a while"
+	bannedLast    trouble = "the last servers start to drop packets"
+	networkResets trouble = "all servers of a /24 start to reset connections"
 )
 
-// troubleOf draws the trouble of a world: any numCutWorlds in a row have all kinds.
+// troubleOf returns the trouble of a world. Any numCutWorlds consecutive seeds include all kinds.
 func troubleOf(seed uint64) trouble {
 	switch seed % 12 {
 	case 2, 6, 10:
@@ -44,7 +44,7 @@ func troubleOf(seed uint64) trouble {
 	return noTrouble
 }
 
-// When the trouble comes and goes, from the beginning of a bubble.
+// Begin and end of the trouble, from the start of a bubble.
 const (
 	troubleBegins    = 3 * time.Second
 	namesAreBack     = troubleBegins + time.Minute
@@ -52,12 +52,12 @@ const (
 	strangersTurn    = 8 * time.Second
 )
 
-// sinceBubble is the virtual time since the beginning of a bubble. A life that goes on in another one keeps its time.
+// sinceBubble is the virtual time since the start of a bubble. A life that continues in another bubble keeps its time.
 func sinceBubble() time.Duration {
 	return time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC))
 }
 
-// strangers are the seeds of hosts beside the web whose pages have no links: those that are in trouble for good.
+// strangers are seeds on hosts outside the web whose pages have no links. Permanent trouble affects only these hosts.
 func (kind trouble) strangers() (seeds []string) {
 	hosts, pages := 0, 0
 	switch kind {
@@ -82,10 +82,10 @@ func isStranger(url string) bool {
 	return strings.HasPrefix(url, "http://stranger") || strings.HasPrefix(url, "http://[")
 }
 
-// strangersNet is where they are: all in one /24, or each in one of its own.
+// strangersNet has the strangers' addresses: all in one /24, or each in its own, as the trouble requires.
 var strangersNet = netip.MustParsePrefix("127.240.0.0/16")
 
-// address returns the address of a stranger; none for any other host.
+// address returns the address of a stranger, and the zero Addr for any other host.
 func (kind trouble) address(host string) netip.Addr {
 	var n byte
 	if k, _ := fmt.Sscanf(host, "stranger%d.example", &n); k == 0 {
@@ -97,7 +97,7 @@ func (kind trouble) address(host string) netip.Addr {
 	return netip.AddrFrom4([4]byte{127, 240, n + 1, 1})
 }
 
-// troubledNames is a resolver in a world.
+// troubledNames is the resolver of a world. It applies the world's trouble with names.
 type troubledNames struct {
 	Resolver
 	trouble
@@ -113,7 +113,7 @@ func (r troubledNames) LookupHost(ctx context.Context, host, pld string) (Lookup
 	return r.Resolver.LookupHost(ctx, host, pld)
 }
 
-// client connects in a world.
+// client returns a fetch client that applies the world's trouble with connections.
 func (w *cutWorld) client(t testing.TB, web *simweb.Web) *fetch.Client {
 	t.Helper()
 	strange := &tinyWeb{serve: pagesOnly}
@@ -146,5 +146,5 @@ func (w *cutWorld) client(t testing.TB, web *simweb.Web) *fetch.Client {
 	return client
 }
 
-// strangerReasons are why URLs of hosts that are in trouble for good may end without an answer.
+// strangerReasons are the allowed reasons for URLs of hosts in permanent trouble that end without an answer.
 var strangerReasons = map[trouble]string{bannedLast: "timeout host-given-up", networkResets: "reset host-given-up"}
