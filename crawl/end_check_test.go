@@ -20,7 +20,7 @@ import (
 	"drumbeat/warc"
 )
 
-// endOf is a crawl that has come to its end through any number of interruptions, as its directories show it.
+// endOf is a crawl that has ended after any number of interruptions, as its directories show it.
 type endOf struct {
 	fs        disk.FS
 	dirs, out []string
@@ -28,13 +28,14 @@ type endOf struct {
 	want      *simweb.Expected
 	parsed    *sync.Map // of outputOf
 
-	stored  map[string]int   // records of each URL in the output
-	strange map[string]int64 // URLs of strangers that were refused, by reason
-	waiting int64            // and those that wait for their robots.txt
+	stored  map[string]int   // number of records of each URL in the output
+	strange map[string]int64 // refused URLs of strangers, by reason
+	waiting int64            // URLs of strangers that wait for their robots.txt
 }
 
-// check asserts that the crawl has come to what it comes to without interruptions: each URL of the web is in the output once and
-// in the crawl log once, no other is; what robots.txt forbids is refused for that; of strangers each URL is accounted for.
+// check compares a crawl that has ended with the result of an uninterrupted one. Each URL of the web must be in the
+// output once and in the crawl log once, and no other URL may be. What robots.txt forbids must be refused for that
+// reason. Each URL of a stranger must be accounted for.
 func (e *endOf) check() (faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	rep, err := audit.Deep(audit.Options{FS: e.fs, Dirs: e.dirs, Out: e.out, RAMBytes: 1 << 20})
@@ -55,10 +56,10 @@ func (e *endOf) check() (faults []string) {
 		return append(faults, err.Error())
 	}
 	if m.Done != StopDone {
-		fault("the crawl's end is %q", m.Done)
+		fault("the crawl ended by %q", m.Done)
 	}
 	for _, dir := range append(slices.Clone(e.dirs), e.out...) {
-		names, _ := e.fs.List(dir + "/warc") // there is none where no output goes
+		names, _ := e.fs.List(dir + "/warc") // absent where no output goes
 		for _, name := range names {
 			if strings.HasSuffix(name, ".open") {
 				fault("%s/warc/%s is left over", dir, name)
@@ -70,12 +71,12 @@ func (e *endOf) check() (faults []string) {
 	}
 	for url := range e.want.FetchedURLs() {
 		if e.stored[url] != 1 {
-			fault("%d records of %s in the output", e.stored[url], url)
+			fault("the output has %d records of %s, want 1", e.stored[url], url)
 		}
 	}
 	for url, n := range e.stored {
 		if fetched, _, _ := e.want.Has(url); !fetched && (n != 1 || !isTroubled(url) && !isStranger(url)) {
-			fault("%d records of %s in the output, which must not be fetched", n, url)
+			fault("the output has %d records of %s, which must not be fetched", n, url)
 		}
 	}
 	entries, bad := e.checkLog(set, m)
@@ -84,7 +85,7 @@ func (e *endOf) check() (faults []string) {
 	return append(faults, checkGraph(e.fs, e.dirs, e.want)...)
 }
 
-// checkLog: the crawl log has each URL that ended once, and as many of each reason as the accounts.
+// checkLog checks that the crawl log has each ended URL once, and the same number of each reason as the accounts.
 func (e *endOf) checkLog(set disk.Set, m *state.Manifest) (entries map[string][]crawllog.Entry, faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	entries = map[string][]crawllog.Entry{}
@@ -105,31 +106,31 @@ func (e *endOf) checkLog(set disk.Set, m *state.Manifest) (entries map[string][]
 	refused := map[string]int64{}
 	for url, lines := range entries {
 		if len(lines) != 1 {
-			fault("%d lines of %s in the crawl log", len(lines), url)
+			fault("the crawl log has %d lines of %s, want 1", len(lines), url)
 		}
 		why := lines[0].Reason
 		if why != "" {
 			refused[why]++
 		}
 		if _, forbidden, _ := e.want.Has(url); !isTroubled(url) && !isStranger(url) && forbidden != (why == state.ReasonRobots.String()) {
-			fault("%s ended because of %q; forbidden by robots.txt: %t", url, why, forbidden)
+			fault("%s ended with reason %q; forbidden by robots.txt: %t", url, why, forbidden)
 		}
 	}
 	for url := range e.want.RefusedURLs() {
 		if len(entries[url]) == 0 {
-			fault("%s isn't in the crawl log", url)
+			fault("the crawl log lacks %s", url)
 		}
 	}
 	if counted := byReason(&m.Accounts.Refused); !maps.Equal(refused, counted) {
-		fault("refused in the crawl log %v, in the accounts %v", refused, counted)
+		fault("the crawl log has refused %v, the accounts have %v", refused, counted)
 	}
 	if n := m.Accounts.Places[state.PlaceFetched].N + m.Accounts.Places[state.PlaceRefused].N; int64(len(entries)) != n {
-		fault("%d URLs in the crawl log, %d have ended", len(entries), n)
+		fault("the crawl log has %d URLs, %d have ended", len(entries), n)
 	}
 	return entries, faults
 }
 
-// byReason names what is counted by reason.
+// byReason maps the name of each reason to its count.
 func byReason(list *[state.NumReasons]int64) map[string]int64 {
 	named := map[string]int64{}
 	for why, n := range list {
@@ -140,8 +141,9 @@ func byReason(list *[state.NumReasons]int64) map[string]int64 {
 	return named
 }
 
-// checkStrangers: each URL of a host in permanent trouble was fetched before that, and is in the output once; or has been refused for
-// the trouble; or waits for its robots.txt, which wasn't had in time. When a crawl is interrupted decides which.
+// checkStrangers checks that each URL of a host in permanent trouble has one of three ends: fetched before the trouble
+// and in the output once; refused because of the trouble; or waiting for its robots.txt, which the crawl couldn't
+// fetch in time. The time of the interruptions decides which.
 func (e *endOf) checkStrangers(entries map[string][]crawllog.Entry, m *state.Manifest) (faults []string) {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	e.strange = map[string]int64{}
@@ -150,17 +152,17 @@ func (e *endOf) checkStrangers(entries map[string][]crawllog.Entry, m *state.Man
 		case len(lines) == 0 && e.stored[url] == 0:
 			e.waiting++
 		case len(lines) != 1:
-			fault("%s has %d lines in the crawl log, %d records", url, len(lines), e.stored[url])
+			fault("%s has %d lines in the crawl log and %d records", url, len(lines), e.stored[url])
 		case e.stored[url] == 1 && lines[0].Reason == "":
 		case e.stored[url] == 0 && strings.Contains(strangerReasons[e.trouble], lines[0].Reason) && lines[0].Reason != "":
 			e.strange[lines[0].Reason]++
 		default:
-			fault("%s ended because of %q, with %d records", url, lines[0].Reason, e.stored[url])
+			fault("%s ended with reason %q and %d records", url, lines[0].Reason, e.stored[url])
 		}
 	}
 	later := byReason(&m.Accounts.Deferred)
 	if n := later["robots-unavailable"]; n != e.waiting || len(later) > boolInt(n > 0) {
-		fault("%d URLs of strangers wait, the crawl has %v", e.waiting, later)
+		fault("%d URLs of strangers wait, but the crawl has deferred %v", e.waiting, later)
 	}
 	return faults
 }
@@ -177,7 +179,7 @@ func lastManifest(fs disk.FS, dirs []string) (disk.Set, *state.Manifest, error) 
 	return match.Set, m, err
 }
 
-// outSet is where the output of a crawl is whose state is in set.
+// outSet returns the output directories of a crawl whose state is in set.
 func outSet(set disk.Set, out []string) disk.Set {
 	if len(out) == 0 {
 		return set
@@ -189,8 +191,8 @@ func outSet(set disk.Set, out []string) disk.Set {
 	return match.Set
 }
 
-// outputOf counts the response records of each URL in the output that belongs to a manifest. Final files are parsed once for
-// all the cuts that find the same content: parsed has checksum of a file -> []string.
+// outputOf counts the response records of each URL in the output that belongs to a manifest. It parses the content of a
+// closed file once, however many cuts find it: parsed maps the checksum of a file to []string.
 func outputOf(parsed *sync.Map, set, out disk.Set, m *state.Manifest) (map[string]int, error) {
 	urls := map[string]int{}
 	files, err := warc.Files(out)
@@ -230,17 +232,17 @@ func outputOf(parsed *sync.Map, set, out disk.Set, m *state.Manifest) (map[strin
 	})
 	for kind, c := range map[string]state.Counter{robotsRecord: state.CountRobotsStored, dnsRecord: state.CountDNSStored} {
 		if n := m.Accounts.Counters[c]; err == nil && int64(urls[kind]) != n {
-			err = fmt.Errorf("%d records of%s, the checkpoint counts %d", urls[kind], kind, n)
+			err = fmt.Errorf("the output has %d records of%s, the checkpoint counts %d", urls[kind], kind, n)
 		}
 		delete(urls, kind)
 	}
 	return urls, err
 }
 
-// What responseURL returns for records that aren't of pages.
+// responseURL returns these for records that aren't of pages.
 const robotsRecord, dnsRecord = " robots.txt", " the DNS"
 
-// responseURL returns the URL of a response record, nothing for others.
+// responseURL returns the URL of a response record, and nothing for other records.
 func responseURL(rec *warc.Record) []string {
 	url := rec.Get("WARC-Target-URI")
 	switch {
@@ -254,8 +256,8 @@ func responseURL(rec *warc.Record) []string {
 	return []string{url}
 }
 
-// checkStored asserts after any number of interruptions: every URL that a correct crawl fetches was fetched and is in the
-// output once, no other is, and the audit balances.
+// checkStored checks a crawl after any number of interruptions: every URL that a correct crawl fetches was fetched and
+// is in the output once, no other URL is, and the audit balances.
 func checkStored(t *testing.T, web *simweb.Web, fs disk.FS, dirs []string) {
 	t.Helper()
 	want := web.Expected("drumbeat")
@@ -263,12 +265,12 @@ func checkStored(t *testing.T, web *simweb.Web, fs disk.FS, dirs []string) {
 	_, faults := checkServed(want, web.Log().Snapshot())
 	for url := range want.FetchedURLs() {
 		if records[url] != 1 {
-			faults = append(faults, fmt.Sprintf("%d records of %s in the output", records[url], url))
+			faults = append(faults, fmt.Sprintf("the output has %d records of %s, want 1", records[url], url))
 		}
 		delete(records, url)
 	}
 	for url, n := range records {
-		faults = append(faults, fmt.Sprintf("%d records of %s in the output, which must not be fetched", n, url))
+		faults = append(faults, fmt.Sprintf("the output has %d records of %s, which must not be fetched", n, url))
 	}
 	for _, f := range faults[:min(len(faults), 20)] {
 		t.Error(f)
@@ -276,7 +278,7 @@ func checkStored(t *testing.T, web *simweb.Web, fs disk.FS, dirs []string) {
 	checkBalanced(t, fs, dirs)
 }
 
-// checkServed looks at a crawl from the web's side: every URL that a correct crawl fetches was fetched, no other was.
+// checkServed compares the web's log with a correct crawl: every URL to fetch was fetched, and no other was.
 func checkServed(want *simweb.Expected, snap *simweb.Snapshot) (repeated int, faults []string) {
 	for url := range want.FetchedURLs() {
 		repeated += max(0, snap.Fetches[url]-1)
@@ -292,7 +294,7 @@ func checkServed(want *simweb.Expected, snap *simweb.Snapshot) (repeated int, fa
 	return repeated, faults
 }
 
-// storedURLs counts the response records of each URL in the output, final files and the open one alike.
+// storedURLs counts the response records of each URL in the output, in closed and open files.
 func storedURLs(t *testing.T, fs disk.FS, dirs []string) map[string]int {
 	t.Helper()
 	urls := map[string]int{}
@@ -302,7 +304,7 @@ func storedURLs(t *testing.T, fs disk.FS, dirs []string) map[string]int {
 	return urls
 }
 
-// storedRecords are the heads of the output's response records.
+// storedRecords returns the heads of the output's response records.
 func storedRecords(t *testing.T, fs disk.FS, dirs []string) (heads []warc.Record) {
 	t.Helper()
 	count := func(rec *warc.Record) error {

@@ -26,35 +26,36 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// killRounds is how often TestKill kills its crawls. Worlds have their rounds side by side; the places come in turn.
-var killRounds = flag.Int("kills", 0, "rounds of TestKill (0: 3 in each world; 8 with -long)")
+// killRounds is the number of times TestKill kills a child in each world. Worlds run in parallel; the rounds of a world
+// go through killPlaces in order.
+var killRounds = flag.Int("kills", 0, "rounds of TestKill in each world (0: 3; 8 with -long)")
 
-// killPages is how large each crawl of it is.
+// killPages is the size of each crawl of TestKill.
 var killPages = flag.Int("kill-pages", 0, "URLs of each web of TestKill (0: 300; 1500 with -long)")
 
-// killPlaces are where a child kills itself; "random" is any time, by the parent.
+// killPlaces are the places at which a child kills itself. For "random" the parent kills it at any time.
 var killPlaces = []string{"seeds", "urlseen", "star", "checkpoint", "roll", "recovery", "rest", "outage", "random"}
 
-// exitFull is how a child ends that found no room at its start, and says so.
+// exitFull is the exit code of a child that found too little disk space at its start.
 const exitFull = 3
 
 const childEnv = "DRUMBEAT_CRAWL_TEST_CHILD"
 
-// childJob is what a child process is told to do.
+// childJob is the JSON that tells a child process what to do.
 type childJob struct {
 	Dirs        []string
 	Seeds       string
 	DNS         string
 	HTTP, HTTPS uint16
-	KillAt      string        // place
-	KillOn      int           // its occurrence
-	KillAfter   time.Duration // from the child's start on they count
+	KillAt      string        // place of the kill
+	KillOn      int           // number of the occurrence that kills
+	KillAfter   time.Duration // occurrences count from this time after the child's start
 	RAMBytes    int64
 	Small       bool
 	World       trouble
-	Window      window        // when its trouble is there
-	Errno       syscall.Errno // what fails with then
-	Met         string        // file that is made when it has befallen a child
+	Window      window        // time window of the trouble
+	Errno       syscall.Errno // error during the trouble
+	Met         string        // file that the child makes when it meets the trouble
 }
 
 func TestMain(m *testing.M) {
@@ -65,7 +66,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// child runs a crawl over real sockets and disks until it is done or kills itself.
+// child runs a crawl over real sockets and disks until the crawl ends or the child kills itself.
 func child(text string) int {
 	var job childJob
 	if err := json.Unmarshal([]byte(text), &job); err != nil {
@@ -106,7 +107,7 @@ func (j *childJob) options() (Options, error) {
 			if place == j.KillAt && time.Since(began) >= j.KillAfter {
 				if seen++; seen >= j.KillOn {
 					_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-					select {} // the signal is on its way
+					select {} // wait for the signal
 				}
 			}
 		},
@@ -121,13 +122,13 @@ func (j *childJob) options() (Options, error) {
 	return opt, nil
 }
 
-// shortOfSpace is a file system that says that it is nearly full.
+// shortOfSpace is a file system that reports that it is nearly full.
 type shortOfSpace struct{ disk.FS }
 
 // Space implements disk.FS.
 func (shortOfSpace) Space(string) (free, total int64, err error) { return 1 << 20, 1 << 30, nil }
 
-// goResolver is the standard library's resolver, pointed at the synthetic web's name server.
+// goResolver is the standard library's resolver with the name server of the synthetic web.
 type goResolver struct{ r *net.Resolver }
 
 func netResolver(server string) Resolver {
@@ -149,7 +150,7 @@ func (g goResolver) LookupHost(ctx context.Context, host, _ string) (Lookup, err
 	return Lookup{Addrs: addrs, Expires: time.Now().Add(time.Hour)}, nil
 }
 
-// killTest is TestKill at work in one world: one crawl after the other.
+// killTest runs TestKill in one world, one crawl after another.
 type killTest struct {
 	t         *testing.T
 	sum       *killSum
@@ -160,23 +161,23 @@ type killTest struct {
 	server    *simweb.Server
 	strangers *strangersServers
 	job       childJob
-	calm      func() // ends what trouble has begun
+	calm      func() // ends what trouble began
 
-	pages, rounds           int // of each crawl's web; so far
+	pages, rounds           int // URLs of each crawl's web; rounds so far
 	places                  map[string]bool
-	met, killed             bool // the trouble has befallen a child, one has been killed
-	full                    int  // children that found no room at their start
+	met, killed             bool // whether a child met the trouble; whether one was killed
+	full                    int  // children that found too little disk space at their start
 	crawls                  int
-	requests                int // that the webs of crawls before this one answered
+	requests                int // requests that the webs of earlier crawls answered
 	urls, records, repeated int // compared
 	strange                 map[string]int64
 }
 
-// killSum adds up what all worlds have had.
+// killSum adds up the kills of all worlds.
 type killSum struct {
 	mu     sync.Mutex // guards all below
 	killed map[string]int
-	late   int // killed by the parent, since the place didn't come
+	late   int // killed by the parent, because the child didn't reach the place
 }
 
 func (s *killSum) add(place string, late bool) {
@@ -189,8 +190,8 @@ func (s *killSum) add(place string, late bool) {
 	}
 }
 
-// missing returns the places of a world at which no child, of any world, has been killed; any, if the world has not had its trouble or
-// its kill.
+// missing returns the places of a world at which no child, of any world, was killed. If there is none,
+// but the world has not met its trouble or had a kill, it returns "random".
 func (k *killTest) missing() (places []string) {
 	k.sum.mu.Lock()
 	defer k.sum.mu.Unlock()
@@ -206,7 +207,7 @@ func (k *killTest) missing() (places []string) {
 	return places
 }
 
-// begin makes a web and a crawl of it.
+// begin starts a web and prepares the job of a new crawl of it.
 func (k *killTest) begin() {
 	k.t.Helper()
 	k.crawls++
@@ -235,12 +236,12 @@ func (k *killTest) run(limit time.Duration) string {
 	k.t.Helper()
 	k.calm = func() {}
 	k.trouble()
-	if k.job.KillAt == "outage" { // all connections are broken off, no name is answered, once some servers are known
+	if k.job.KillAt == "outage" { // once the child knows some servers, connections break and names get no answer
 		now := time.Now()
 		k.breakOff(simweb.Outage{All: true}, window{now.Add(limit / 3), now.Add(limit)})
 	}
 	got := runChild(k.t, &k.job, limit)
-	if got == "full" { // at its start: it says so and ends, and somebody makes room
+	if got == "full" { // the child ended at its start; make room for the next one
 		k.full++
 		k.job.Window.Until = time.Now()
 		got = runChild(k.t, &k.job, limit)
@@ -253,7 +254,7 @@ func (k *killTest) run(limit time.Duration) string {
 	return got
 }
 
-// finish compares a crawl that has ended with what it should have brought.
+// finish compares the output, log and audit of a crawl that has ended with what a correct crawl yields.
 func (k *killTest) finish() {
 	k.t.Helper()
 	opt, err := k.job.options()
@@ -261,13 +262,14 @@ func (k *killTest) finish() {
 		k.t.Fatal(err)
 	}
 	snap := k.web.Log().Snapshot()
-	// From the end of a response to the next request can be told over sockets; gaps from start to start can't, since the web's
-	// goroutines read requests when the busy machine lets them. TestCutsAtRandom has both, in virtual time.
+	// Over sockets the test can measure the time from the end of a response to the next request. It can't measure the
+	// time between starts: on a busy machine the web's goroutines read requests late. TestCutsAtRandom checks both, in
+	// virtual time.
 	checkDelays(k.t, snap, &opt, opt.ServerDelayMin)
 	end := endOf{fs: disk.OS(), dirs: k.job.Dirs, trouble: k.world, want: k.web.Expected("drumbeat"), parsed: new(sync.Map)}
 	faults := end.check()
 	repeated, bad := checkServed(end.want, snap)
-	if faults = append(bad, faults...); len(faults) > 0 { // the audit's and the accounts' say most
+	if faults = append(bad, faults...); len(faults) > 0 { // the last ones, of the audit and the accounts, say the most
 		k.t.Error(strings.Join(faults[max(0, len(faults)-20):], "\n"))
 	}
 	k.urls, k.records, k.repeated = k.urls+end.want.Fetched+len(k.world.strangers()), k.records+len(end.stored), k.repeated+repeated
@@ -285,13 +287,13 @@ func (k *killTest) finish() {
 	}
 }
 
-// total is how many requests the webs have answered.
+// total is the number of requests that the webs have answered.
 func (k *killTest) total() int {
 	n, _, _ := k.web.Log().Totals()
 	return k.requests + n
 }
 
-// prepare makes the next child kill itself at a place, and makes the place come.
+// prepare sets the place at which the next child kills itself, and makes sure that the child reaches it.
 func (k *killTest) prepare(place string, round int) {
 	k.t.Helper()
 	job := &k.job
@@ -299,27 +301,27 @@ func (k *killTest) prepare(place string, round int) {
 	switch job.KillAt, job.KillOn = place, 1+k.rng.IntN(3); place {
 	case "urlseen", "star", "roll":
 		job.KillAfter = time.Duration(k.rng.IntN(1000)) * time.Millisecond
-	case "seeds": // new lines in the seed file make the feeder run again, once
+	case "seeds": // a new line in the seed file makes the feeder run once more
 		appendLine(k.t, job.Seeds, fmt.Sprintf("# round %d", round))
 		job.KillOn = 1
-	case "rest": // comes once
+	case "rest": // occurs once
 		job.KillOn = 1
 	case "outage": // see run
 		job.KillOn = 1
 	case "recovery":
 		job.KillOn = 1 + k.rng.IntN(2)
-	case "checkpoint": // three in each
+	case "checkpoint": // three occurrences per checkpoint
 		job.KillOn, job.KillAfter = 1+k.rng.IntN(12), time.Duration(k.rng.IntN(500))*time.Millisecond
 	}
 }
 
-// TestKill kills crawls over and over, at chosen places and at random, until they end all the same: what was fetched, stored and
-// accounted for must be as without. In each world, whose trouble the kills meet, one crawl comes after the other until all its rounds
-// are done; the worlds live side by side.
+// TestKill: a crawl that is killed many times, at chosen places and at random, must fetch, store and account for the
+// same as a crawl that was never killed. Each world has its own trouble, during which the kills happen. Within a world
+// one crawl follows another until all rounds are done; the worlds run in parallel.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("starts processes")
+		t.Skip("starts many processes")
 	}
 	rounds := (*killRounds + len(killWorlds) - 1) / len(killWorlds)
 	if rounds == 0 {
@@ -346,14 +348,14 @@ func TestKill(t *testing.T) {
 	for _, n := range sum.killed {
 		kills += n
 	}
-	t.Logf("%d kills: %v, %d elsewhere, because the place didn't come", kills, sum.killed, sum.late)
+	t.Logf("%d kills: %v, %d elsewhere, because the child didn't reach the place", kills, sum.killed, sum.late)
 }
 
-// kill has the rounds of a world, the first of which has the place of a number.
+// kill runs the rounds of a world, from the place with number first on.
 func (k *killTest) kill(rounds, first int) {
 	k.begin()
 	var work []int // requests answered after each round
-	// On a busy machine a place may not come in time in any of its rounds: it gets more of them, and each time longer.
+	// On a busy machine a child may not reach a place in any round. Each extra round for it gives the child more time.
 	for round, more, ended := 0, 0, 0; round < rounds || more < 10 && len(k.missing()) > 0; round++ {
 		place, limit := killPlaces[(first+round)%len(killPlaces)], placeLimit
 		if round >= rounds {
@@ -377,7 +379,7 @@ func (k *killTest) kill(rounds, first int) {
 		work = append(work, k.total())
 	}
 	if never := k.missing(); len(never) > 0 {
-		k.t.Errorf("never killed at %q; killed at all: %t; has been in trouble: %t", never, k.killed, k.met)
+		k.t.Errorf("never killed at %q; killed at all: %t; met its trouble: %t", never, k.killed, k.met)
 	}
 	k.job.KillAt = ""
 	if got := k.run(10 * time.Minute); got != "ended" {
@@ -386,11 +388,11 @@ func (k *killTest) kill(rounds, first int) {
 	last := k.total() - work[len(work)-1]
 	k.finish()
 	k.t.Logf("%d rounds in %d crawls; requests answered in each tenth of the rounds: %v, in the last run: %d", len(work), k.crawls, tenths(work), last)
-	k.t.Logf("compared: %d URLs with %d records in the output; %d fetches were repeated; of strangers %v; %d starts without room", k.urls, k.records,
+	k.t.Logf("compared %d URLs with %d records in the output; %d repeated fetches; refused of strangers %v; %d starts without disk space", k.urls, k.records,
 		k.repeated, k.strange, k.full)
 }
 
-// tenths is how much a running total grew in each tenth of its steps.
+// tenths returns the growth of a running total in each tenth of its values.
 func tenths(total []int) (grown []int) {
 	last := 0
 	for i := 1; i <= 10; i++ {
@@ -416,12 +418,12 @@ func appendLine(t *testing.T, path, line string) {
 	}
 }
 
-// placeLimit is how long a child may take to come to the place where it kills itself: long enough for most, short enough for the
-// crawl not to be done before the last round.
+// placeLimit is the time that a child has to reach the place where it kills itself. Most children reach it in time, and
+// the crawl doesn't end before the last round.
 const placeLimit = 1500 * time.Millisecond
 
-// runChild runs one child. The parent kills it after d: as it should when its place is "random", too late for any other. Without a
-// place d bounds the run.
+// runChild runs one child. The parent kills it after d. That is the expected kill if the place is "random", and a late
+// one for any other place. Without a place d limits the run.
 func runChild(t *testing.T, job *childJob, d time.Duration) string {
 	t.Helper()
 	text, err := json.Marshal(job)

@@ -21,19 +21,19 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// overQuota is a trouble that the worlds of the simulation have beside another one.
-const overQuota trouble = "a quota that statfs doesn't show is reached for a while"
+// overQuota is a trouble that the worlds of TestCutsAtRandom can have in addition to another.
+const overQuota trouble = "writes exceed a quota that statfs doesn't show, for a while"
 
-// killWorlds are those of TestKill's crawls. What comes for a while in them comes again and again: it outlives the process that it
-// befalls, or ends while that lives. Both the parent and the child bring it about.
+// killWorlds are the troubles of TestKill's crawls. A passing trouble comes once for each child. It can outlast the
+// process or end while the process lives. The parent causes some troubles and the child the others.
 var killWorlds = []trouble{noTrouble, overQuota, noNames, noDescriptors, noWay, bannedLast, networkResets}
 
-// window is when the trouble of a world is there, if it isn't for good.
+// window is the time of a passing trouble.
 type window struct{ From, Until time.Time }
 
 func (w window) now() bool { now := time.Now(); return now.After(w.From) && now.Before(w.Until) }
 
-// trouble brings about what comes for a while, for the next child.
+// trouble arranges the passing trouble for the next child.
 func (k *killTest) trouble() {
 	if k.world != overQuota && k.world != noNames && k.world != noDescriptors {
 		return
@@ -41,7 +41,7 @@ func (k *killTest) trouble() {
 	job := &k.job
 	if now := time.Now(); now.After(job.Window.Until) {
 		from := now
-		if k.world != noNames || k.rounds > 0 { // which must be met while names are looked up
+		if k.world != noNames || k.rounds > 0 { // this trouble must come while the child looks names up
 			from = now.Add(time.Duration(100+k.rng.IntN(1000)) * time.Millisecond)
 		}
 		job.Window = window{from, from.Add(time.Duration(300+k.rng.IntN(1200)) * time.Millisecond)}
@@ -56,7 +56,7 @@ func (k *killTest) trouble() {
 	}
 }
 
-// breakOff has an outage in a window, until the child has ended.
+// breakOff causes an outage in a window. It ends at the latest when the child has ended.
 func (k *killTest) breakOff(o simweb.Outage, w window) {
 	web := k.web
 	begin := time.AfterFunc(time.Until(w.From), func() { web.SetOutage(o) })
@@ -64,17 +64,17 @@ func (k *killTest) breakOff(o simweb.Outage, w window) {
 	k.calm = func() { begin.Stop(); end.Stop(); web.SetOutage(simweb.Outage{}) }
 }
 
-// meet notes that the trouble has befallen the child.
+// meet records that the child met the trouble.
 func (j *childJob) meet() {
 	if err := os.WriteFile(j.Met, nil, 0o600); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
 }
 
-// inTrouble gives the child's options what its world asks for.
+// inTrouble sets the options that the world's trouble requires.
 func (j *childJob) inTrouble(opt *Options) {
 	opt.Resolver = metNames{troubledNames{opt.Resolver, j.World}, j}
-	// Outages and faults of a second or two are to these what those of the simulation's worlds are to the defaults.
+	// These waits are to an outage of one or two seconds what the defaults are to the outages of the simulation.
 	opt.tuneWaits = func(w *waits) {
 		*w = waits{confirm: 700 * time.Millisecond, confirmOutage: time.Second, ourFault: 200 * time.Millisecond,
 			patience: 3 * time.Second}
@@ -98,8 +98,8 @@ func (j *childJob) inTrouble(opt *Options) {
 	}
 }
 
-// fetchOptions are those of the child's client. A Dial hook takes the place of the client's own way to connect, so there is one only
-// where it must be.
+// fetchOptions returns the options of the child's client. They have a Dial hook only where the trouble needs it, since
+// the hook replaces the client's own way to connect.
 func (j *childJob) fetchOptions() fetch.Options {
 	opt := fetch.Options{
 		AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Ports: []uint16{8080},
@@ -124,7 +124,7 @@ func (j *childJob) dial(ctx context.Context, a netip.AddrPort) (net.Conn, error)
 	switch {
 	case j.World == noDescriptors && j.Window.now():
 		err = j.Errno
-	case a.Addr().Is6(): // never by the machine's own network
+	case a.Addr().Is6(): // never over the machine's own network
 		err = [...]syscall.Errno{syscall.ENETUNREACH, syscall.EHOSTUNREACH, syscall.EADDRNOTAVAIL}[a.Addr().As16()[5]%3]
 	default:
 		return (&net.Dialer{}).DialContext(ctx, "tcp", a.String())
@@ -133,7 +133,7 @@ func (j *childJob) dial(ctx context.Context, a netip.AddrPort) (net.Conn, error)
 	return nil, &net.OpError{Op: "dial", Net: "tcp", Err: err}
 }
 
-// metNames notes when a name doesn't exist: all that the crawl asks for do.
+// metNames records when a name doesn't exist; every name that the crawl looks up does exist.
 type metNames struct {
 	Resolver
 	job *childJob
@@ -148,16 +148,16 @@ func (m metNames) LookupHost(ctx context.Context, host, pld string) (Lookup, err
 	return l, err
 }
 
-// strangersServers are where hosts beside the web are that come to be in trouble for good, over sockets.
+// strangersServers are the servers of strangers that get into permanent trouble, over sockets.
 type strangersServers struct {
 	web       tinyWeb
 	listeners []net.Listener
-	left      atomic.Int64 // pages that are served before the trouble
+	left      atomic.Int64 // pages to serve before the trouble
 	met       atomic.Bool
 	running   sync.WaitGroup
 }
 
-// startStrangers listens on the strangers' addresses at the web's port; nil if the world has none.
+// startStrangers listens on the strangers' addresses at the web's port. It returns nil if the world has no strangers.
 func startStrangers(t *testing.T, world trouble, port uint16) *strangersServers {
 	t.Helper()
 	if world != bannedLast && world != networkResets {
@@ -193,7 +193,7 @@ func (s *strangersServers) accept(l net.Listener) {
 	}
 }
 
-// raw leaves a request without an answer, or resets its connection, once enough pages have been served.
+// raw leaves a request without an answer or resets its connection, once the server has served enough pages.
 func (s *strangersServers) raw(world trouble, c net.Conn, path string) bool {
 	if path == "/robots.txt" && s.left.Load() > 0 || path != "/robots.txt" && s.left.Add(-1) >= 0 {
 		return false

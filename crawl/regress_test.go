@@ -18,7 +18,8 @@ import (
 	"drumbeat/weburl"
 )
 
-// TestTruncatedRobotsIsAFailure: rules behind the point where robots.txt broke off were taken for absent.
+// TestTruncatedRobotsIsAFailure: a robots.txt that breaks off must count as a failure. It guards against a crawl that
+// took the rules behind the break for absent.
 func TestTruncatedRobotsIsAFailure(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: pagesOnly}
@@ -33,15 +34,16 @@ func TestTruncatedRobotsIsAFailure(t *testing.T) {
 		opt.MaxTime = 10 * time.Minute
 		mustRun(t, t.Context(), opt)
 		if n := len(w.got("a.test", "/robots.txt")); n < 2 {
-			t.Errorf("robots.txt was asked for %d times though it broke off, want another attempt", n)
+			t.Errorf("requested robots.txt %d times although it broke off, want another attempt", n)
 		}
 		if n := len(w.got("a.test", "/private")); n > 0 {
-			t.Errorf("/private was fetched %d times though robots.txt broke off", n)
+			t.Errorf("fetched /private %d times although robots.txt broke off", n)
 		}
 	})
 }
 
-// TestLingerWaitsForTheFirstRetry: a passing 503 of robots.txt ended a crawl before its first retry.
+// TestLingerWaitsForTheFirstRetry: a crawl must retry a robots.txt that answered 503 before it ends. It guards against
+// a crawl that a passing 503 ended before the first retry.
 func TestLingerWaitsForTheFirstRetry(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		start := time.Now()
@@ -53,7 +55,7 @@ func TestLingerWaitsForTheFirstRetry(t *testing.T) {
 		}}
 		res := mustRun(t, t.Context(), w.options(t, memfs.New(*seedFlag), "http://a.test/"))
 		if n := len(w.got("a.test", "/")); n != 1 {
-			t.Errorf("%q after %v: the page was fetched %d times, want 1", res.Stop, time.Since(start), n)
+			t.Errorf("%q after %v: fetched the page %d times, want 1", res.Stop, time.Since(start), n)
 		}
 		if len(res.Seeds) > 0 {
 			t.Errorf("seeds without yield: %q", res.Seeds)
@@ -61,7 +63,8 @@ func TestLingerWaitsForTheFirstRetry(t *testing.T) {
 	})
 }
 
-// TestDNSThatDiesEnds: a name that died after its robots.txt was had kept the crawl looking it up for ever.
+// TestDNSThatDiesEnds: a crawl must end when a name no longer resolves after the crawl fetched its robots.txt. It guards
+// against endless lookups of the name.
 func TestDNSThatDiesEnds(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		start := time.Now()
@@ -76,29 +79,29 @@ func TestDNSThatDiesEnds(t *testing.T) {
 		opt.MaxTime = 24 * time.Hour
 		res := mustRun(t, t.Context(), opt)
 		if res.Stop != StopDone {
-			t.Errorf("stopped because of %q, want %q", res.Stop, StopDone)
+			t.Errorf("stopped by %q, want %q", res.Stop, StopDone)
 		}
 		if w.lookups > 40 {
 			t.Errorf("%d lookups of one name", w.lookups)
 		}
 		if s := &res.Snapshot; s.Deferred["robots-unavailable"] == 0 || s.Place(state.PlaceFetched) == 0 {
-			t.Errorf("places %v, deferred %v: want some fetched, the others waiting", s.Places, s.Deferred)
+			t.Errorf("places %v, deferred %v: want some URLs fetched and the others waiting", s.Places, s.Deferred)
 		}
 	})
 }
 
-// TestRestingHostsDoNotStallOthers: URLs of hosts that asked for long rests filled the stock.
+// TestRestingHostsDoNotStallOthers: URLs of hosts that requested a long back-off must not fill the stock.
 func TestRestingHostsDoNotStallOthers(t *testing.T) {
 	stalled(t, 40, answer{503, "Retry-After: 86400\r\n", ""})
 }
 
-// TestSlowHostsDoNotStallOthers: URLs of hosts with the usual delay filled the stock.
+// TestSlowHostsDoNotStallOthers: URLs of hosts with the usual delay must not fill the stock.
 func TestSlowHostsDoNotStallOthers(t *testing.T) {
 	stalled(t, 60, answer{404, "", "x"})
 }
 
-// stalled has a crawl find a good host while it knows more URLs of slow ones, which all get reply, than the
-// stock takes.
+// stalled checks that a crawl reaches a good host while it knows more URLs of slow hosts than the stock holds. The slow
+// hosts all answer with reply.
 func stalled(t *testing.T, hosts int, reply answer) {
 	if testing.Short() {
 		t.Skip("takes long")
@@ -117,16 +120,16 @@ func stalled(t *testing.T, hosts int, reply answer) {
 			return pagesOnly(host, path)
 		}}
 		opt := w.options(t, memfs.New(*seedFlag), append(urls("slow", hosts, 64), "http://root.test/")...)
-		opt.MaxTime = 8 * time.Minute // two waits at the end of BEAST's queues included
+		opt.MaxTime = 8 * time.Minute // includes two waits at the end of BEAST's queues
 		res := mustRun(t, t.Context(), opt)
 		if len(w.got("fresh.test", "/")) == 0 {
-			t.Errorf("fresh.test was not fetched within %v, held up by %d hosts: places %v, waits for %q",
+			t.Errorf("fresh.test was not fetched within %v, delayed by %d hosts: places %v, waits for %q",
 				time.Since(start), hosts, res.Snapshot.Places, res.Snapshot.Waiting)
 		}
 	})
 }
 
-// TestOneServersRobotsDoNotStallOthers: requests of one address's many robots.txt took all slots to wait in.
+// TestOneServersRobotsDoNotStallOthers: robots.txt requests of many hosts at one address must not take all wait slots.
 func TestOneServersRobotsDoNotStallOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: pagesOnly}
@@ -141,12 +144,12 @@ func TestOneServersRobotsDoNotStallOthers(t *testing.T) {
 		opt.MaxTime = 2 * time.Minute
 		mustRun(t, t.Context(), opt)
 		if n := len(w.pages("own")); n != 20 {
-			t.Errorf("%d of 20 hosts with addresses of their own were visited within %v", n, opt.MaxTime)
+			t.Errorf("visited %d of 20 hosts with their own addresses within %v", n, opt.MaxTime)
 		}
 	})
 }
 
-// TestNothingStaysInQR: a URL that got into QR just after its request's merge waited for another merge.
+// TestNothingStaysInQR: a URL that enters QR just after the merge of its request must not wait for another merge.
 func TestNothingStaysInQR(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: pagesOnly}
@@ -171,7 +174,7 @@ func TestNothingStaysInQR(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n, _ := c.requests.awaitRobots.Len(); n > 0 {
-			t.Errorf("%d URLs still wait in QR with nothing left to merge", n)
+			t.Errorf("%d URLs still wait in QR although nothing is left to merge", n)
 		}
 		if err := c.close(); err != nil {
 			t.Error(err)
@@ -179,7 +182,7 @@ func TestNothingStaysInQR(t *testing.T) {
 	})
 }
 
-// TestRetryAfterOutlivesARestart: what a host had asked for with Retry-After was forgotten by a restart.
+// TestRetryAfterOutlivesARestart: a restart must not forget the Retry-After of a host.
 func TestRetryAfterOutlivesARestart(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: func(_, path string) answer {
@@ -196,17 +199,18 @@ func TestRetryAfterOutlivesARestart(t *testing.T) {
 		}
 		rs := w.pages("a")
 		if len(rs) < 2 {
-			t.Fatalf("%d requests in 77 minutes, want one an hour", len(rs))
+			t.Fatalf("%d requests in 77 minutes, want one per hour", len(rs))
 		}
 		for i := 1; i < len(rs); i++ {
 			if gap := rs[i].at.Sub(rs[i-1].at); gap < time.Hour {
-				t.Errorf("a request %v after a 429 with Retry-After: 3600", gap)
+				t.Errorf("a request came %v after a 429 with Retry-After: 3600", gap)
 			}
 		}
 	})
 }
 
-// TestVerdictIsNoOlderThanADay: URLs that waited long in RAM were fetched by an outdated robots.txt.
+// TestVerdictIsNoOlderThanADay: a crawl must check robots.txt again for URLs that waited more than a day in RAM. It
+// guards against fetches allowed by an outdated robots.txt.
 func TestVerdictIsNoOlderThanADay(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long")
@@ -228,21 +232,22 @@ func TestVerdictIsNoOlderThanADay(t *testing.T) {
 		}
 		opt := w.options(t, memfs.New(*seedFlag), urls("a", 1, 20)...)
 		opt.CheckpointEvery = 12 * time.Hour
-		opt.MaxTime = 36 * time.Hour // the calendar may be late by some hours
-		opt.Linger = opt.MaxTime     // a host that asks for a day holds nobody up
+		opt.MaxTime = 36 * time.Hour // the calendar may be some hours late
+		opt.Linger = opt.MaxTime     // the crawl doesn't end while a host waits for a day
 		mustRun(t, t.Context(), opt)
 		if n := len(w.got("", "/robots.txt")); n != 2 {
-			t.Errorf("robots.txt was asked for %d times, want 2", n)
+			t.Errorf("requested robots.txt %d times, want 2", n)
 		}
 		for _, r := range w.pages("a") {
 			if age := r.at.Sub(start); age > 24*time.Hour+time.Minute {
-				t.Errorf("%s was fetched after %v by the robots.txt of the first minute", r.path, age)
+				t.Errorf("fetched %s after %v under the robots.txt of the first minute", r.path, age)
 			}
 		}
 	})
 }
 
-// TestParseSeedForms: "://" in a bare host's query was taken for a scheme, "mailto:x" for a host with user.
+// TestParseSeedForms: ParseSeed must accept all forms of a seed. It guards against "://" in the query of a bare host
+// taken for a scheme, and "mailto:x" taken for a host with a user.
 func TestParseSeedForms(t *testing.T) {
 	for _, c := range []struct {
 		line, url string
@@ -268,20 +273,20 @@ func TestParseSeedForms(t *testing.T) {
 	}
 }
 
-// TestBareSeedForms: a host with port 80 was fetched beside its URL, one with a URL in its query refused.
+// TestBareSeedForms: a seed without a scheme must be fetched once, with port 80 and with a URL in its query too.
 func TestBareSeedForms(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: pagesOnly}
 		res := mustRun(t, t.Context(), w.options(t, memfs.New(*seedFlag),
 			"port.test:80", "http://port.test/", "bare.test", "query.test/?u=http://x.test/"))
 		if n := len(w.got("port.test", "/")) + len(w.got("port.test:80", "/")); n != 1 {
-			t.Errorf("http://port.test/ was fetched %d times, want once", n)
+			t.Errorf("fetched http://port.test/ %d times, want 1", n)
 		}
 		if n := len(w.got("bare.test", "/")); n != 1 {
-			t.Errorf("bare.test was fetched %d times by http, want once", n)
+			t.Errorf("fetched bare.test %d times by http, want 1", n)
 		}
 		if n := len(w.got("query.test", "/?u=http://x.test/")); n != 1 {
-			t.Errorf("query.test was fetched %d times, want once", n)
+			t.Errorf("fetched query.test %d times, want 1", n)
 		}
 		if len(res.Seeds) > 0 {
 			t.Errorf("seeds without yield: %q", res.Seeds)
@@ -289,7 +294,7 @@ func TestBareSeedForms(t *testing.T) {
 	})
 }
 
-// TestEachSeedWithoutYieldIsListed: seeds filtered or redirected to nowhere went missing without a word.
+// TestEachSeedWithoutYieldIsListed: the result must list each seed that the rules filter or that redirects to nowhere.
 func TestEachSeedWithoutYieldIsListed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: func(host, path string) answer {
@@ -316,7 +321,8 @@ func TestEachSeedWithoutYieldIsListed(t *testing.T) {
 	})
 }
 
-// TestSeedRedirectTrapEnds: a seed's chain of redirects was followed without end, whatever the depth limit.
+// TestSeedRedirectTrapEnds: a crawl must stop following an endless chain of redirects from a seed, whatever the depth
+// limit.
 func TestSeedRedirectTrapEnds(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: func(_, path string) answer {
@@ -330,12 +336,12 @@ func TestSeedRedirectTrapEnds(t *testing.T) {
 		opt.MaxDepth, opt.MaxTime, opt.MaxPages = 1, time.Minute, 1
 		res := mustRun(t, t.Context(), opt)
 		if n := res.Snapshot.Count(state.CountRedirects); res.Stop != StopDone || n < 2 || n > 25 {
-			t.Errorf("%q after %d redirects of one seed, want %q after some twenty", res.Stop, n, StopDone)
+			t.Errorf("stopped by %q after %d redirects of one seed, want %q after about 20", res.Stop, n, StopDone)
 		}
 	})
 }
 
-// TestOutputDiskIsNotReplaced: with its output's disk not mounted a crawl went on in the empty directory.
+// TestOutputDiskIsNotReplaced: a crawl whose output disk isn't mounted must refuse the empty directory.
 func TestOutputDiskIsNotReplaced(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: endless}
@@ -349,12 +355,12 @@ func TestOutputDiskIsNotReplaced(t *testing.T) {
 		opt.Out = []string{"o0"}
 		res := mustRun(t, t.Context(), opt)
 		if n := res.Snapshot.Count(state.CountPages); n != 6 {
-			t.Errorf("%d pages with the crawl's own output directory again, want 6", n)
+			t.Errorf("%d pages after the output directory is back, want 6", n)
 		}
 	})
 }
 
-// endless serves pages with two links each.
+// endless serves pages with two links each, without end.
 func endless(_, path string) answer {
 	if path == "/robots.txt" {
 		return noRobots
@@ -362,14 +368,15 @@ func endless(_, path string) answer {
 	return answer{200, "", fmt.Sprintf(`<html><a href="%s1"><a href="%s2">`, path, path)}
 }
 
-// TestCrashBeforeTheFirstManifest: a crash during the first checkpoint left files that no later run got over.
+// TestCrashBeforeTheFirstManifest: a crawl must resume after a crash at any operation of its first checkpoint. It guards
+// against leftover files that made every later run fail.
 func TestCrashBeforeTheFirstManifest(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long")
 	}
 	for _, c := range []struct {
 		name      string
-		more, out bool // a directory is added to those of an existing crawl, output has its own
+		more, out bool // add a directory to an existing crawl; use a separate output directory
 	}{
 		{"first", false, false}, {"first with output", false, true},
 		{"more", true, false}, {"more with output", true, true},
@@ -385,7 +392,8 @@ func TestCrashBeforeTheFirstManifest(t *testing.T) {
 	}
 }
 
-// TestNewOutputDirectory: a new directory for output joined a crawl that had begun without a word, a mistyped one, too.
+// TestNewOutputDirectory: an existing crawl must refuse a new output directory, which may be mistyped, unless an option
+// names it.
 func TestNewOutputDirectory(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: endless}
@@ -396,7 +404,7 @@ func TestNewOutputDirectory(t *testing.T) {
 		opt.Out, opt.MaxPages = []string{"o0", "o1"}, 4
 		var added *NewDirectoryError
 		if _, err := Run(t.Context(), opt); !errors.As(err, &added) || added.New != "o1" || !added.Out {
-			t.Errorf("got %v, want o1 refused", err)
+			t.Errorf("got %v, want an error about o1", err)
 		}
 		opt.AddOut = []string{"o1"}
 		mustRun(t, t.Context(), opt)
@@ -439,14 +447,14 @@ func crashEarly(t *testing.T, n int, power, more, out bool) {
 	opt.FS, opt.MaxPages = fs, 6
 	res, err := Run(t.Context(), opt)
 	if err != nil {
-		t.Fatalf("resuming after a crash after %d operations, power cut %t: %v", n, power, err)
+		t.Fatalf("resume after a crash at operation %d, power cut %t: %v", n, power, err)
 	}
 	if got := res.Snapshot.Count(state.CountPages); got != 6 {
 		t.Errorf("crash after %d operations, power cut %t: %d pages, want 6", n, power, got)
 	}
 }
 
-// TestSnapshotsWhileSeedsAreFed: the feeder's state was read without its lock; for the race detector.
+// TestSnapshotsWhileSeedsAreFed: snapshots must not race with the feeder; needs the race detector.
 func TestSnapshotsWhileSeedsAreFed(t *testing.T) {
 	w := &tinyWeb{serve: pagesOnly}
 	opt := w.options(t, memfs.New(*seedFlag), strings.Split(strings.Repeat("# none\n", 20_000), "\n")...)
@@ -454,11 +462,12 @@ func TestSnapshotsWhileSeedsAreFed(t *testing.T) {
 	n := 0
 	opt.Snapshot = func(*Snapshot) { n++ }
 	if res := mustRun(t, t.Context(), opt); res.Stop != StopDone || n == 0 {
-		t.Errorf("%q with %d snapshots, want %q with some", res.Stop, n, StopDone)
+		t.Errorf("stopped by %q after %d snapshots, want %q after at least 1", res.Stop, n, StopDone)
 	}
 }
 
-// TestAnotherSuffixListIsNamed: a list of suffixes that lost lines, and so is a list still, is refused by its name.
+// TestAnotherSuffixListIsNamed: a crawl must refuse a changed public suffix list, also one that lost whole lines and is
+// still valid, with an error that names the file.
 func TestAnotherSuffixListIsNamed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)

@@ -25,7 +25,7 @@ import (
 	"drumbeat/robots"
 )
 
-// waitingWeb is a web of hosts that keep a crawler waiting, by the first letters of their names:
+// waitingWeb is a web of hosts that make a crawler wait. The first letters of a host's name say how:
 //
 //	nx  no such name                  rt  connections are refused
 //	sf  SERVFAIL                      to  connections time out
@@ -35,7 +35,7 @@ import (
 //	ok  pages                         hu  pages with a link to ln.test
 //	ln  pages with a link to the next and to 50 new PLDs
 //
-// It counts; requests are served concurrently.
+// It counts requests. It serves requests concurrently.
 type waitingWeb struct {
 	pages, robots, refusals, lookups atomic.Int64
 }
@@ -117,7 +117,7 @@ func (w *waitingWeb) answer(host, path string) answer {
 	return answer{200, "", body}
 }
 
-// options are those of a crawl of w with a program's usual delays, on fs.
+// options returns the options of a crawl of w with the program's default delays, on fs.
 func (w *waitingWeb) options(t testing.TB, fs disk.FS) Options {
 	t.Helper()
 	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
@@ -134,7 +134,7 @@ func (w *waitingWeb) options(t testing.TB, fs disk.FS) Options {
 	}
 }
 
-// usage is what a crawl has used since its start.
+// usage is what a crawl used since its start.
 type usage struct {
 	at                         time.Time
 	read, written, checkpoints int64
@@ -142,7 +142,7 @@ type usage struct {
 	deferrals, merges, scans   int64
 	wakeups, changes           int64
 	cpu                        time.Duration
-	heap                       int64 // bytes now, less those of the disk
+	heap                       int64 // bytes in use now, without those of the disk in RAM
 	slots                      int
 }
 
@@ -169,7 +169,7 @@ func (c *crawler) usage(mem *memfs.FS) usage {
 	return u
 }
 
-// since is what was used between two readings.
+// since returns the usage between two readings.
 func (u usage) since(v usage) usage {
 	return usage{u.at, u.read - v.read, u.written - v.written, u.checkpoints - v.checkpoints, u.fetched - v.fetched,
 		u.attempts - v.attempts, u.robots - v.robots, u.deferrals - v.deferrals, u.merges - v.merges, u.scans - v.scans,
@@ -182,7 +182,7 @@ func (u usage) String() string {
 		u.robots, u.deferrals, u.merges, u.scans, u.wakeups, u.changes, u.cpu.Round(time.Millisecond), u.heap>>10, u.slots)
 }
 
-// sampled runs a crawl for some intervals and returns what each used.
+// sampled runs a crawl for n intervals and returns the usage of each.
 func sampled(t *testing.T, c *crawler, mem *memfs.FS, every time.Duration, n int) []usage {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -190,7 +190,7 @@ func sampled(t *testing.T, c *crawler, mem *memfs.FS, every time.Duration, n int
 	go func() {
 		res, err := c.crawl(ctx, 0)
 		if err == nil && ctx.Err() == nil {
-			err = fmt.Errorf("the crawl ended by itself: %s", res.Stop)
+			err = fmt.Errorf("the crawl ended early: %s", res.Stop)
 		}
 		done <- errors.Join(err, c.close())
 	}()
@@ -213,7 +213,7 @@ func sampled(t *testing.T, c *crawler, mem *memfs.FS, every time.Duration, n int
 	return all
 }
 
-// fillRobotsCache makes n origins known, so that merges of RobotsCache cost what they do after weeks.
+// fillRobotsCache adds n origins, so that merges of RobotsCache cost what they cost after weeks.
 func fillRobotsCache(t *testing.T, c *crawler, n int) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(*seedFlag, 6))
@@ -242,8 +242,8 @@ func openCrawler(t *testing.T, opt Options) *crawler {
 	return c
 }
 
-// TestOneSlowHostLeft: at the end of a crawl that knows very many origins one slow host is left. Its pages must not keep
-// disks or processors busy, and come as fast as its delay allows.
+// TestOneSlowHostLeft: at the end of a crawl that knows very many origins, with one slow host left, the crawl must fetch
+// that host's pages at the rate that its delay allows, and must not keep disks or processors busy.
 func TestOneSlowHostLeft(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -266,31 +266,31 @@ func TestOneSlowHostLeft(t *testing.T) {
 			all := sampled(t, c, nil, period, days)
 			for day, u := range all[1:] {
 				if turns := float64(period / test.delay); float64(u.fetched) < 0.9*turns {
-					t.Errorf("%s, period %d: %d pages, the host's delay allows %.0f", test.prefix, day+2, u.fetched, turns)
+					t.Errorf("%s, period %d: fetched %d pages, the host's delay allows %.0f", test.prefix, day+2, u.fetched, turns)
 				}
-				// A lot of URLs takes one merge, which reads half a bucket of RobotsCache.
+				// A batch of URLs takes one merge, which reads half a bucket of RobotsCache.
 				if u.merges > 2*u.fetched {
-					t.Errorf("%s, period %d: %d merges for %d pages, want two for each at most", test.prefix, day+2, u.merges, u.fetched)
+					t.Errorf("%s, period %d: %d merges for %d pages, want at most 2 per page", test.prefix, day+2, u.merges, u.fetched)
 				}
 				if u.deferrals > 8*u.fetched {
-					t.Errorf("%s, period %d: %d deferrals for %d pages, want 8 for each at most", test.prefix, day+2, u.deferrals, u.fetched)
+					t.Errorf("%s, period %d: %d deferrals for %d pages, want at most 8 per page", test.prefix, day+2, u.deferrals, u.fetched)
 				}
-				// Each stage's net is once a minute; a page is some five changes, each followed by a pulse.
+				// Each stage wakes up at least once a minute. A page makes about five changes; a pulse follows each.
 				if most := 60*int64(period/time.Minute) + 150*u.fetched; u.wakeups > most {
-					t.Errorf("%s, period %d: stages woke up %d times, want %d at most", test.prefix, day+2, u.wakeups, most)
+					t.Errorf("%s, period %d: stages woke up %d times, want at most %d", test.prefix, day+2, u.wakeups, most)
 				}
 				if u.checkpoints > u.changes {
-					t.Errorf("%s, period %d: %d checkpoints of %d changes", test.prefix, day+2, u.checkpoints, u.changes)
+					t.Errorf("%s, period %d: %d checkpoints for %d changes", test.prefix, day+2, u.checkpoints, u.changes)
 				}
 				if most := 4 << 20 * u.checkpoints; u.written > most {
-					t.Errorf("%s, period %d: %d bytes written, want %d at most", test.prefix, day+2, u.written, most)
+					t.Errorf("%s, period %d: %d bytes written, want at most %d", test.prefix, day+2, u.written, most)
 				}
 			}
 		})
 	}
 }
 
-// waitingSeeds are n URLs of hosts that keep a crawler waiting, as text of one line each.
+// waitingSeeds returns n URLs of hosts that make a crawler wait, one per line.
 func waitingSeeds(n int) []byte {
 	var b []byte
 	add := func(percent int, prefix string, perHost int) {
@@ -311,8 +311,8 @@ func waitingSeeds(n int) []byte {
 	return b
 }
 
-// TestWaitingStaysFlat: a crawl whose URLs nearly all wait, for hosts that are dead, rest, or want long delays, for weeks.
-// What a day takes of disks, processors and RAM doesn't grow.
+// TestWaitingStaysFlat: when nearly all URLs of a crawl wait for weeks, for hosts that are dead, back off or require
+// long delays, the disk I/O, CPU time and RAM of a day must not grow.
 func TestWaitingStaysFlat(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long")
@@ -335,7 +335,7 @@ func TestWaitingStaysFlat(t *testing.T) {
 		early, late := sum(all[third:2*third]), sum(all[2*third:])
 		flat := func(what string, early, late, more int64) {
 			if late > early+early/4+more {
-				t.Errorf("%s: %d in the last %d days, %d in as many days before", what, late, third, early)
+				t.Errorf("%s: %d in the last %d days, %d in the same number of days before", what, late, third, early)
 			}
 		}
 		flat("disk bytes", early.read+early.written, late.read+late.written, 1<<20)
@@ -344,19 +344,20 @@ func TestWaitingStaysFlat(t *testing.T) {
 		flat("wake-ups", early.wakeups, late.wakeups, 1000)
 		flat("CPU, ms", early.cpu.Milliseconds(), late.cpu.Milliseconds(), early.cpu.Milliseconds()+2000)
 		flat("heap bytes", early.heap, late.heap, 4<<20)
-		// In the first third hosts are asked for the first time: merges read and write stores that grow, whatever is deferred.
+		// In the first third the crawl sends hosts their first requests. Merges then read and write growing stores,
+		// independent of the deferrals.
 		for day, u := range all[third:] {
 			day += third - 1
 			exchanges := u.attempts + u.robots
 			if most := 4*int64(n) + 16*exchanges; u.deferrals > most {
-				t.Errorf("day %d: %d deferrals of %d URLs with %d exchanges, want %d at most", day+2, u.deferrals, n, exchanges, most)
+				t.Errorf("day %d: %d deferrals of %d URLs with %d exchanges, want at most %d", day+2, u.deferrals, n, exchanges, most)
 			}
 			if most := 60*24*60 + 100*u.changes; u.wakeups > most {
-				t.Errorf("day %d: stages woke up %d times, want %d at most", day+2, u.wakeups, most)
+				t.Errorf("day %d: stages woke up %d times, want at most %d", day+2, u.wakeups, most)
 			}
-			// A checkpoint writes what has come in, and parts of buffers; every deferral is a few writes and reads.
+			// A checkpoint writes new data and parts of buffers. Each deferral takes a few reads and writes.
 			if most := 2<<20*u.checkpoints + 4<<10*u.deferrals; u.read+u.written > most {
-				t.Errorf("day %d: %d bytes read and written, want %d at most", day+2, u.read+u.written, most)
+				t.Errorf("day %d: %d bytes read and written, want at most %d", day+2, u.read+u.written, most)
 			}
 		}
 	})
@@ -371,8 +372,8 @@ func sum(all []usage) (s usage) {
 	return s
 }
 
-// TestHopelessURLsAreLeftAlone: QF is full of URLs of PLDs without a budget. It isn't read again for every page of the one
-// host that is left, though each page has links that might have given one of them a budget.
+// TestUselessRescansAreLeftOut: with QF full of URLs of PLDs without a budget and one host left, the crawl must not scan
+// QF again for every page of that host, although each page has links that might have raised a budget.
 func TestUselessRescansAreLeftOut(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -384,13 +385,14 @@ func TestUselessRescansAreLeftOut(t *testing.T) {
 		all := sampled(t, c, nil, 2*time.Hour, 2)
 		places := c.acct.copy().Places
 		if u := all[1]; u.fetched < 100 || places[state.PlaceFailed].N < 30*u.fetched || u.scans > 4 {
-			t.Errorf("%d scans for %d pages with %d URLs in QF, want 4 at most for more than 100 pages and many URLs", u.scans,
+			t.Errorf("%d scans for %d pages with %d URLs in QF, want at most 4 scans, more than 100 pages, and many URLs in QF", u.scans,
 				u.fetched, places[state.PlaceFailed].N)
 		}
 	})
 }
 
-// TestIdleInRealTime: the same as TestOneSlowHostLeft by the clock: processor and disk of a crawl with one host left.
+// TestIdleInRealTime: with one slow host left, as in TestOneSlowHostLeft, a crawl must stay within its limits of CPU
+// time and disk I/O by the real clock.
 func TestIdleInRealTime(t *testing.T) {
 	if !*longRuns {
 		t.Skip("takes minutes; -long runs it")
@@ -404,7 +406,7 @@ func TestIdleInRealTime(t *testing.T) {
 	all := sampled(t, c, nil, time.Minute, 5)
 	for minute, u := range all[1:] {
 		if most := time.Minute / 100; u.cpu > most {
-			t.Errorf("minute %d: %v of CPU time, want %v at most", minute+2, u.cpu, most)
+			t.Errorf("minute %d: %v of CPU time, want at most %v", minute+2, u.cpu, most)
 		}
 	}
 }

@@ -23,40 +23,40 @@ type visit struct {
 	host       string
 	addr       netip.Addr
 	run        int           // of the program, from 0
-	robots     bool          // for robots.txt
-	voucher    bool          // asked to learn whether the network works
-	final      bool          // answered, and not with a 503 that calls for another attempt
-	ill        bool          // answered with such a 503
+	robots     bool          // a request for robots.txt
+	voucher    bool          // a request to a canary
+	final      bool          // answered, and not with a 503 that calls for a retry
+	ill        bool          // answered with a 503 that calls for a retry
 	status     int           // of the answer
-	covered    bool          // a durable checkpoint was made after its end
+	covered    bool          // a durable checkpoint followed its end
 	delay      time.Duration // Crawl-delay of a robots.txt
 	start, end time.Time
 }
 
-// witness is a Fetcher that writes down every request of a crawl and of its later runs. In virtual time its clock is the
-// servers'. Exchanges take their time, and some URLs answer 503 when they are asked for the first time.
+// witness is a Fetcher that records every request of a crawl, in all of its runs. In virtual time its clock agrees with
+// the servers'. Each exchange takes some time. Some URLs answer 503 to the first request.
 type witness struct {
 	inner     Fetcher
 	seed      uint64
-	robotsIll bool // also robots.txt of a few hosts
+	robotsIll bool // robots.txt of a few hosts answers 503 first too
 
 	mu     sync.Mutex    // guards all below
-	cut    chan struct{} // closed at a cut: exchanges under way die with the process
+	cut    chan struct{} // closed at a cut: the exchanges in flight end with the process
 	run    int
 	visits []visit
-	called map[string]bool // canaries that are about to be asked
+	called map[string]bool // canaries that get the next request
 }
 
 var errCut = errors.New("the process has died")
 
-// begin prepares for another run of the program.
+// begin prepares for the next run of the program.
 func (w *witness) begin(run int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.run, w.cut, w.called = run, make(chan struct{}), nil
 }
 
-// vouch notes that a canary is about to be asked for its robots.txt, at a URL: its host has let no other request in.
+// vouch records that the next request for a URL goes to a canary, whose host lets no other request in.
 func (w *witness) vouch(url string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -66,7 +66,7 @@ func (w *witness) vouch(url string) {
 	w.called[url] = true
 }
 
-// die ends the exchanges under way. It may be called by any goroutine, once a run.
+// die ends the exchanges in flight. Any goroutine may call it, once per run.
 func (w *witness) die() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -90,7 +90,7 @@ func (w *witness) Do(ctx context.Context, req *fetch.Request, resp *fetch.Respon
 	w.mu.Unlock()
 	err := w.inner.Do(ctx, req, resp)
 	if err == nil {
-		// All on one grid, with the checkpoints, so that steps and checkpoints meet.
+		// Exchanges and checkpoints share a grid of times, so that transactions and checkpoints coincide.
 		latency := time.NewTimer(time.Duration(sum%3) * 100 * time.Millisecond)
 		defer latency.Stop()
 		select {
@@ -127,11 +127,11 @@ func (w *witness) hash(v *visit) uint32 {
 	return h.Sum32() ^ uint32(w.seed)*0x9e3779b1
 }
 
-// isTroubled tells the URLs of the hosts that refuse or fail always.
+// isTroubled reports whether a URL is of a host that always refuses or fails.
 func isTroubled(url string) bool { return strings.Contains(url, "://www.welcome-few-") }
 
-// isIll says whether a URL answers 503 this time; mu is held. Rules that lie on another host than theirs, to which robots.txt
-// redirects, are ill as often as pages, in every world.
+// isIll reports whether a URL answers 503 this time. The caller holds mu. In every world the target of a robots.txt
+// redirect answers 503 as often as a page does.
 func (w *witness) isIll(v *visit, sum uint32) bool {
 	every := uint32(10)
 	if strings.HasPrefix(v.url[strings.LastIndex(v.url, "/"):], "/robots") {
@@ -142,14 +142,15 @@ func (w *witness) isIll(v *visit, sum uint32) bool {
 	return !isTroubled(v.url) && sum>>8%every == 0 && !slices.ContainsFunc(w.visits, func(o visit) bool { return o.url == v.url && o.ill })
 }
 
-// all returns the requests in the order of their starts.
+// all returns the requests in the order of their start times.
 func (w *witness) all() []visit {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.visits)
 }
 
-// cover notes that a durable checkpoint of a run froze the crawl at a time: what had ended by then must not be done again.
+// cover records that a durable checkpoint of a run froze the crawl at until: the crawl must not repeat what had ended
+// by then.
 func (w *witness) cover(run int, until time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
