@@ -14,10 +14,10 @@ import (
 	"drumbeat/robots"
 )
 
-// liar is a resolver that sometimes says that names don't exist, or gives one address for all.
+// liar is a resolver that sometimes answers that names don't exist, or gives all names one address.
 type liar struct {
 	Resolver
-	absent func(host string) error // nil: the truth; errSink: an address that may not be connected to
+	absent func(host string) error // nil: answer truthfully; errSink: answer with an address that the rules forbid
 }
 
 var (
@@ -36,15 +36,15 @@ func (l liar) LookupHost(ctx context.Context, host, pld string) (Lookup, error) 
 	}
 }
 
-// TestNoNameForAMinute: the name servers say for a minute that no name exists, or lead all to an address that is nobody's: in the thick
-// of a crawl, at its beginning, and for half of the names. Nothing is lost.
+// TestNoNameForAMinute: name servers that deny all names for a minute, or answer with one sink address for all, must not
+// cost a URL. The minute lies in the middle of a crawl or at its start, and half of the names may be exempt.
 func TestNoNameForAMinute(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name  string
 		err   error
 		begin time.Duration
-		share int // one in so many names tells the truth
+		share int // one in share names gets true answers
 	}{
 		{"no name", errNoSuchName, 1500 * time.Millisecond, 0},
 		{"sinkhole", errSink, 1500 * time.Millisecond, 0},
@@ -57,7 +57,7 @@ func TestNoNameForAMinute(t *testing.T) {
 				began := time.Now()
 				opt := simOptions(t, web, memfs.New(*seedFlag))
 				opt.HostDelay, opt.HostDelayMin = 2*time.Second, time.Second
-				if tt.share > 0 { // names that stay are no canaries then: it takes hours to be sure
+				if tt.share > 0 { // the remaining names are no canaries, so confirmation takes hours
 					opt.Linger = 4 * time.Hour
 				}
 				opt.Resolver = liar{simResolver{web}, func(host string) error {
@@ -68,18 +68,19 @@ func TestNoNameForAMinute(t *testing.T) {
 				}}
 				outages := countOutages(&opt)
 				res := mustRun(t, t.Context(), opt)
-				t.Logf("%v, %d outages, refused %v, deferred %v, %d failures not counted", res.Snapshot.Elapsed, outages(),
+				t.Logf("%v, %d outages, refused %v, deferred %v, %d unconfirmed failures", res.Snapshot.Elapsed, outages(),
 					res.Snapshot.Refused, res.Snapshot.Deferred, res.Snapshot.Count(state.CountUnconfirmed))
 				checkFetchedAtLeastOnce(t, web)
 				if n := res.Snapshot.Refused["no-such-host"]; n > 0 {
-					t.Errorf("%d URLs refused", n)
+					t.Errorf("%d URLs refused as no-such-host, want 0", n)
 				}
 			})
 		})
 	}
 }
 
-// TestDeadNames: a crawl of some names that don't exist ends within minutes, whether others do or not, and says why they were refused.
+// TestDeadNames: a crawl with some names that don't exist must end within minutes and give the reason for their refusal,
+// whether other names exist or not.
 func TestDeadNames(t *testing.T) {
 	for _, tt := range []struct {
 		good, dead, addrs int
@@ -100,7 +101,7 @@ func TestDeadNames(t *testing.T) {
 				res := mustRun(t, t.Context(), opt)
 				s := &res.Snapshot
 				absent := s.Refused["no-such-host"]
-				if tt.dead > namesEnough { // that many are confirmed after hours, for which the crawl's end doesn't wait
+				if tt.dead > namesEnough { // for more names confirmation takes hours; the crawl ends before it
 					absent += s.Deferred["robots-unavailable"]
 				}
 				if absent != int64(3*tt.dead) || s.Refused["forbidden-address"] != int64(tt.addrs) ||
@@ -112,8 +113,8 @@ func TestDeadNames(t *testing.T) {
 	}
 }
 
-// TestNameThatGoes: a name that had an address has none any more. That is confirmed after hours; its rules hold until then, and its URLs
-// wait. If it comes back before, they are fetched.
+// TestNameThatGoes: a name that had an address and no longer exists is confirmed as gone only after hours. Until then
+// its rules hold and its URLs wait. If the name comes back in time, the crawl fetches them.
 func TestNameThatGoes(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -137,18 +138,18 @@ func TestNameThatGoes(t *testing.T) {
 				s := &res.Snapshot
 				t.Logf("%v: %d pages, refused %v, deferred %v", s.Elapsed, n, s.Refused, s.Deferred)
 				if tt.want > 0 && n != tt.want || n == 0 || int64(n)+s.Refused["no-such-host"] != 100 || len(w.pages("good")) != 2100 {
-					t.Errorf("%d pages of the host and %d of others, refused %v", n, len(w.pages("good")), s.Refused)
+					t.Errorf("fetched %d pages of the host and %d of other hosts, refused %v", n, len(w.pages("good")), s.Refused)
 				}
 				if got := len(w.got("gone0.test", "/robots.txt")); got > 3 {
-					t.Errorf("robots.txt was asked for %d times", got)
+					t.Errorf("requested robots.txt %d times", got)
 				}
 			})
 		})
 	}
 }
 
-// TestRestartWithoutNames: a program that is started again while no name exists knows none that could tell that the name servers lie. It
-// doesn't let new names wait for hours, for which the crawl's end doesn't wait.
+// TestRestartWithoutNames: a crawl restarted while no name exists knows no canary that could show that the name servers
+// lie. It must not make new names wait for hours, since it ends before that.
 func TestRestartWithoutNames(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: pagesOnly}
@@ -172,8 +173,8 @@ func TestRestartWithoutNames(t *testing.T) {
 	})
 }
 
-// TestRulesBehindNoName: a robots.txt has moved to another host, whose name is denied for half a minute as nearly all are. The rules are
-// asked for again when the name servers tell the truth, and the crawl's end waits for that.
+// TestRulesBehindNoName: a robots.txt redirects to a host whose name is denied for half a minute, as nearly all names
+// are. The crawl must request the rules again when the name servers tell the truth, and must not end before that.
 func TestRulesBehindNoName(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: func(host, path string) answer {
@@ -196,14 +197,14 @@ func TestRulesBehindNoName(t *testing.T) {
 		}}
 		res := mustRun(t, t.Context(), opt)
 		if n := len(w.pages("moved.test")); n != 1 || len(res.Snapshot.Deferred) > 0 {
-			t.Errorf("after %v: %d pages behind the rules, deferred %v, refused %v", res.Snapshot.Elapsed, n, res.Snapshot.Deferred,
+			t.Errorf("after %v: fetched %d pages under the rules, deferred %v, refused %v", res.Snapshot.Elapsed, n, res.Snapshot.Deferred,
 				res.Snapshot.Refused)
 		}
 	})
 }
 
-// TestNothingIsBelievedWhileNamesAreAsked: of many requests that are due at once one asks the names that vouch for the name servers. The
-// others wait for their word, however often they were made before.
+// TestNothingIsConfirmedWhileNamesAreAsked: of many requests due at once, one looks up the name canaries. The others
+// must wait for the result before they confirm an absence, whatever their number of tries.
 func TestNothingIsConfirmedWhileNamesAreAsked(t *testing.T) {
 	c := newCrawler(Options{Dirs: []string{"d"}})
 	for i, name := range []string{"a.test", "b.test", "c.test"} {
@@ -211,13 +212,13 @@ func TestNothingIsConfirmedWhileNamesAreAsked(t *testing.T) {
 	}
 	list, _ := c.outages.nameCanaries.ask("x.test", time.Now())
 	if len(list) != 3 {
-		t.Fatalf("%d names are asked, want 3", len(list))
+		t.Fatalf("%d names to look up, want 3", len(list))
 	}
 	if _, confirmed := c.outages.absence(t.Context(), &robots.Job{Tries: robots.MaxTries}, "y.test"); confirmed {
-		t.Error("a name is believed not to exist before those that vouch have been answered")
+		t.Error("an absence is confirmed before the canaries' names are answered")
 	}
 	c.outages.nameCanaries.told(list, namesWork, time.Now())
 	if _, confirmed := c.outages.absence(t.Context(), &robots.Job{Tries: robots.MaxTries}, "y.test"); !confirmed {
-		t.Error("a name isn't believed not to exist though the name servers work")
+		t.Error("an absence is not confirmed although the name servers work")
 	}
 }

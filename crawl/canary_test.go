@@ -17,7 +17,7 @@ import (
 	"drumbeat/weburl"
 )
 
-// firewall is a network in which some servers come to drop packets, or to reset connections.
+// firewall is a network in which some servers start to drop packets or to reset connections.
 type firewall struct {
 	mu    sync.Mutex // guards all below
 	dead  map[netip.Addr]bool
@@ -34,7 +34,7 @@ func (f *firewall) ban(reset bool, addrs ...netip.Addr) {
 	}
 }
 
-// before dials through the firewall.
+// before returns a dial function that goes through the firewall.
 func (f *firewall) before(dial simweb.DialFunc) simweb.DialFunc {
 	return func(ctx context.Context, a netip.AddrPort) (net.Conn, error) {
 		f.mu.Lock()
@@ -51,7 +51,7 @@ func (f *firewall) before(dial simweb.DialFunc) simweb.DialFunc {
 	}
 }
 
-// client is one whose connections pass the firewall.
+// client returns a client whose connections go through the firewall.
 func (f *firewall) client(t *testing.T, dial simweb.DialFunc, web *simweb.Web) *fetch.Client {
 	t.Helper()
 	opt := fetch.Options{Dial: f.before(dial), AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}
@@ -66,7 +66,7 @@ func (f *firewall) client(t *testing.T, dial simweb.DialFunc, web *simweb.Web) *
 	return client
 }
 
-// countOutages counts the times that fetching begins to rest.
+// countOutages returns a function that counts the outages so far.
 func countOutages(opt *Options) func() int {
 	var mu sync.Mutex
 	n := 0
@@ -80,8 +80,8 @@ func countOutages(opt *Options) func() int {
 	return func() int { mu.Lock(); defer mu.Unlock(); return n }
 }
 
-// TestBannedAtTheEnd: the last servers of a finite crawl drop our packets for ever. Others, which have no pages left, vouch for the
-// network, so that the crawl ends.
+// TestBannedAtTheEnd: a finite crawl must end when its last servers drop all packets for ever. Other servers, which have
+// no pages left, serve as canaries.
 func TestBannedAtTheEnd(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: pagesOnly}
@@ -107,7 +107,7 @@ func TestBannedAtTheEnd(t *testing.T) {
 		t.Logf("%v, %d pages, refused %v, deferred %v, unconfirmed %d, %d outages", s.Elapsed, s.Count(state.CountPages), s.Refused, s.Deferred,
 			s.Count(state.CountUnconfirmed), outages())
 		if res.Stop != StopDone || s.Elapsed > 3*time.Hour {
-			t.Errorf("ended because of %q after %v", res.Stop, s.Elapsed)
+			t.Errorf("stopped by %q after %v", res.Stop, s.Elapsed)
 		}
 		ended := s.Count(state.CountPages)
 		for _, n := range s.Refused {
@@ -117,12 +117,13 @@ func TestBannedAtTheEnd(t *testing.T) {
 			ended += n
 		}
 		if ended != 400 || len(w.pages("small")) != 40 {
-			t.Errorf("%d URLs of 400 are accounted for, %d pages of 40 of those that live", ended, len(w.pages("small")))
+			t.Errorf("%d of 400 URLs are accounted for, fetched %d of 40 pages of live servers", ended, len(w.pages("small")))
 		}
 	})
 }
 
-// TestFarmIsNoOutage: fifty servers of one /24 answer, then reset all connections at once. That isn't an outage, and slows nobody down.
+// TestFarmIsNoOutage: fifty servers of one /24 that answer and then all reset their connections must not count as an
+// outage, and must not slow down other hosts.
 func TestFarmIsNoOutage(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: pagesOnly}
@@ -155,20 +156,21 @@ func TestFarmIsNoOutage(t *testing.T) {
 		t.Logf("%v, last good page after %v, %d outages, refused %v, deferred %v", res.Snapshot.Elapsed, last, outages(),
 			res.Snapshot.Refused, res.Snapshot.Deferred)
 		if res.Stop != StopDone || outages() > 0 || len(pages) != 400 || last > time.Minute {
-			t.Errorf("ended because of %q, %d outages, %d pages of 400 of others, the last after %v", res.Stop, outages(), len(pages), last)
+			t.Errorf("stopped by %q, %d outages, fetched %d of 400 pages of other hosts, the last after %v", res.Stop, outages(), len(pages), last)
 		}
 	})
 }
 
-// TestBanned: servers ban us in the thick of a crawl, one in two, four, and those that have pages left at a time. It ends, and all pages of
-// the others are fetched.
+// TestBanned: when servers ban the crawler, the crawl must end and fetch all pages of the other servers. Servers ban it
+// in the middle of the crawl (one in 2, 4 and 8, with -long), or late (all that have pages left).
+// a late time. The crawl must end and fetch all pages of the other servers.
 func TestBanned(t *testing.T) {
 	parts := []int{2, 4, 8}
 	if !*longRuns {
 		parts = nil
 	}
 	for _, part := range parts {
-		t.Run(fmt.Sprintf("one of %d", part), func(t *testing.T) {
+		t.Run(fmt.Sprintf("one in %d", part), func(t *testing.T) {
 			bannedCrawl(t, 20*time.Second, func(i int, _ string, _ *simweb.Snapshot) bool { return i%part == 0 })
 		})
 	}
@@ -219,7 +221,7 @@ func bannedCrawl(t *testing.T, at time.Duration, which func(i int, host string, 
 		t.Logf("%d dead servers: %v, refused %v, deferred %v, unconfirmed %d, %d outages", len(dead), s.Elapsed, s.Refused, s.Deferred,
 			s.Count(state.CountUnconfirmed), outages())
 		if res.Stop != StopDone {
-			t.Errorf("ended because of %q after %v", res.Stop, s.Elapsed)
+			t.Errorf("stopped by %q after %v", res.Stop, s.Elapsed)
 		}
 		snap := web.Log().Snapshot()
 		missing := int64(0)
@@ -234,7 +236,7 @@ func bannedCrawl(t *testing.T, at time.Duration, which func(i int, host string, 
 				alive = alive && !dead[a]
 			}
 			if alive {
-				t.Errorf("not fetched, though its server lives: %s", url)
+				t.Errorf("not fetched, although its server answers: %s", url)
 			}
 		}
 		if missing > 0 && len(s.Refused) == 1 && len(s.Deferred) == 0 {

@@ -18,8 +18,8 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// TestFullDiskStopsInOrder: with WhenFullStop and no room for a merge the crawl ends with a checkpoint, and goes on when there
-// is room.
+// TestFullDiskStopsInOrder: with WhenFullStop and no room for a merge, the crawl must end with a checkpoint and resume
+// when there is room.
 func TestFullDiskStopsInOrder(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
@@ -43,8 +43,9 @@ func TestFullDiskStopsInOrder(t *testing.T) {
 	})
 }
 
-// TestFullDiskRests: with WhenFullPause nothing is fetched while there is too little room, and the crawl goes on by itself.
-func TestFullDiskRests(t *testing.T) {
+// TestFullDiskPauses: with WhenFullPause the crawl must fetch nothing while there is too little room, and continue by
+// itself when there is room.
+func TestFullDiskPauses(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
@@ -61,11 +62,11 @@ func TestFullDiskRests(t *testing.T) {
 		}
 		go func() {
 			<-rested
-			sleep(t.Context(), time.Minute) // exchanges under way end
+			sleep(t.Context(), time.Minute) // exchanges in flight end
 			before := len(web.Log().Snapshot().Fetches)
 			sleep(t.Context(), 20*time.Minute)
 			if after := len(web.Log().Snapshot().Fetches); after != before || before == 0 {
-				t.Errorf("%d URLs fetched before the rest, %d in it", before, after-before)
+				t.Errorf("fetched %d URLs before the pause, %d during the pause", before, after-before)
 			}
 			fs.SetCapacity(1 << 40)
 		}()
@@ -74,14 +75,14 @@ func TestFullDiskRests(t *testing.T) {
 			t.Fatalf("got %v, %+v", err, res)
 		}
 		if res.Snapshot.Elapsed < 20*time.Minute {
-			t.Errorf("the crawl never rested")
+			t.Errorf("the crawl never paused")
 		}
 		checkFetched(t, web, &opt)
 	})
 }
 
-// TestSuddenlyFullDisk: another program takes all the room at once, so that a write fails. The crawl goes back to its last
-// checkpoint and on from there when the room is back, over and over.
+// TestSuddenlyFullDisk: when another program takes all space at once, so that a write fails, the crawl must go back to
+// its last checkpoint and continue from there when there is room, any number of times.
 func TestSuddenlyFullDisk(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
@@ -102,7 +103,7 @@ func TestSuddenlyFullDisk(t *testing.T) {
 		go func() {
 			for range 5 {
 				sleep(t.Context(), 1500*time.Millisecond)
-				fs.SetCapacity(1) // less than is in use: every write that grows a file fails
+				fs.SetCapacity(1) // below the used space: every write that grows a file fails
 				select {
 				case <-back:
 					falls++
@@ -119,13 +120,13 @@ func TestSuddenlyFullDisk(t *testing.T) {
 			t.Fatalf("got %v, %+v", err, res)
 		}
 		if falls < 2 {
-			t.Errorf("went back to a checkpoint %d times: a poor test", falls)
+			t.Errorf("the crawl went back to a checkpoint %d times, too few for this test", falls)
 		}
 		checkStored(t, web, fs, opt.Dirs)
 	})
 }
 
-// TestDiskLimit: near --disk the crawl rests; deleted files of output make room. With WhenFullStop it ends.
+// TestDiskLimit: near --disk the crawl must pause until output files are deleted; with WhenFullStop it must end.
 func TestDiskLimit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
@@ -145,7 +146,8 @@ func TestDiskLimit(t *testing.T) {
 	})
 }
 
-// TestDrain: what is queued is fetched, what is found meanwhile isn't, and is counted; without Drain the crawl goes on.
+// TestDrain: with Drain the crawl must fetch what is queued, and count but not queue new links. Without Drain it
+// continues.
 func TestDrain(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
@@ -163,20 +165,20 @@ func TestDrain(t *testing.T) {
 		s := &res.Snapshot
 		dead := s.Deferred[state.ReasonRobotsUnavailable.String()] // the crawl doesn't wait for unreachable hosts
 		if got := s.Place(state.PlaceFetched) + s.Place(state.PlaceRefused) + dead; got != s.Unique {
-			t.Errorf("drained: %d of %d unique URLs have ended, places %v", got, s.Unique, s.Places)
+			t.Errorf("drained: %d of %d unique URLs ended, places %v", got, s.Unique, s.Places)
 		}
 		if n := s.Count(state.CountLinksDraining); n == 0 {
-			t.Error("no link was left out: a poor test")
+			t.Error("no link was dropped")
 		}
 		checkBalanced(t, fs, opt.Dirs)
 		if res, err = Run(t.Context(), opt); err != nil || res.Stop != StopDrained {
-			t.Errorf("draining what is drained: %v, %+v", err, res)
+			t.Errorf("drain again: %v, %+v", err, res)
 		}
 	})
 }
 
-// TestDiskErrorNamesItsDirectory: an I/O error on one of several directories ends the crawl with an error that names it; the
-// same command goes on from the last checkpoint.
+// TestDiskErrorNamesItsDirectory: an I/O error on one of several directories must end the crawl with an error that names
+// the directory. The same command must then resume from the last checkpoint.
 func TestDiskErrorNamesItsDirectory(t *testing.T) {
 	t.Parallel()
 	for _, op := range []disk.Op{disk.OpWrite, disk.OpRead, disk.OpSyncFS, disk.OpCreate} {
@@ -209,7 +211,8 @@ func TestDiskErrorNamesItsDirectory(t *testing.T) {
 	}
 }
 
-// TestQueueBuffersKeepToTheirShare: BEAST at its widest must not take more RAM than the plan gives the queues.
+// TestQueueBuffersKeepToTheirShare: BEAST with its maximum number of queues must not take more RAM than the plan gives
+// the queues.
 func TestQueueBuffersKeepToTheirShare(t *testing.T) {
 	for _, ram := range []int64{leastRAM, 128 << 20, 1 << 30, 16 << 30} {
 		o := Options{Dirs: []string{"d"}, RAMBytes: ram, Connections: 100}
@@ -218,12 +221,12 @@ func TestQueueBuffersKeepToTheirShare(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := int64(p.QueueBlockBytes) * int64(o.QueuesMax+openQueueBuffers); got > max(p.QueueBytes, 6<<20) {
-			t.Errorf("RAM %d: queue buffers take %d, their share is %d", ram, got, p.QueueBytes)
+			t.Errorf("RAM %d: queue buffers take %d bytes, want at most %d", ram, got, p.QueueBytes)
 		}
 	}
 }
 
-// TestReserveIsShared: what one merge has reserved isn't there for another one until it has ended.
+// TestReserveIsShared: space that one merge has reserved must be unavailable to other merges until that merge ends.
 func TestReserveIsShared(t *testing.T) {
 	mem := memfs.New(1)
 	mem.SetCapacity(1000)
@@ -234,16 +237,16 @@ func TestReserveIsShared(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := c.space.reserve(500); !errors.Is(err, errNoRoom) {
-		t.Errorf("a second merge, with 1000 bytes free and 100 kept: %v", err)
+		t.Errorf("second merge, with 1000 bytes free and 100 to keep free: %v", err)
 	}
 	second, err := c.space.reserve(400)
 	if err != nil {
-		t.Fatalf("a smaller one: %v", err)
+		t.Fatalf("smaller merge: %v", err)
 	}
 	first()
 	second()
 	if third, err := c.space.reserve(900); err != nil {
-		t.Errorf("after both: %v", err)
+		t.Errorf("after both merges: %v", err)
 	} else {
 		third()
 	}
@@ -252,7 +255,8 @@ func TestReserveIsShared(t *testing.T) {
 	}
 }
 
-// TestDrainEndsWithTheShortage: one low sample doesn't begin draining, three do; three with room end it.
+// TestDrainEndsWithTheShortage: three consecutive low samples begin draining, one doesn't; three samples with room end
+// it.
 func TestDrainEndsWithTheShortage(t *testing.T) {
 	mem := memfs.New(1)
 	c := newCrawler(Options{FS: mem, Dirs: []string{"."}, Out: []string{"."}, WhenFull: WhenFullDrain, DiskBytes: 1 << 40,
@@ -262,20 +266,21 @@ func TestDrainEndsWithTheShortage(t *testing.T) {
 		free int64
 		want bool
 	}{
-		{3000, false}, {1900, false}, {3000, false}, {1900, false}, {1900, false}, {1900, true}, // twice the mark is 2000
-		{2400, true}, {2600, true}, {2600, true}, {1900, true}, {2600, true}, {2600, true}, {2600, false}, // a quarter above it
+		{3000, false}, {1900, false}, {3000, false}, {1900, false}, {1900, false}, {1900, true}, // twice the mark: 2000
+		{2400, true}, {2600, true}, {2600, true}, {1900, true}, {2600, true}, {2600, true}, {2600, false}, // a quarter above that: 2500
 	} {
 		mem.SetCapacity(look.free)
 		if err := c.space.lookAtSpace(time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		if got := c.draining.Load(); got != look.want {
-			t.Errorf("look %d, %d bytes free: draining %v, want %v", i, look.free, got, look.want)
+			t.Errorf("sample %d, %d bytes free: draining %v, want %v", i, look.free, got, look.want)
 		}
 	}
 }
 
-// TestDiskUsedLooksOnceAtClosedFiles: a closed file of output is looked at once; when it has been moved away it doesn't count.
+// TestDiskUsedLooksOnceAtClosedFiles: diskUsed must look up the size of a closed output file once, and forget the file
+// when it is moved away.
 func TestDiskUsedLooksOnceAtClosedFiles(t *testing.T) {
 	mem := memfs.New(1)
 	looks := map[string]int{}
@@ -300,26 +305,26 @@ func TestDiskUsedLooksOnceAtClosedFiles(t *testing.T) {
 			t.Errorf("got %d, %v, want %d", got, err, want)
 		}
 		if want == 120 && looks["d0/warc/a.warc.gz"] != 1 {
-			t.Errorf("%d looks at a closed file, want 1", looks["d0/warc/a.warc.gz"])
+			t.Errorf("%d size look-ups of a closed file, want 1", looks["d0/warc/a.warc.gz"])
 		} else if want == 120 && c.output.closedFiles["d0/warc/a.cdxj"] != 10 {
-			t.Error("the index isn't remembered")
+			t.Error("the index isn't cached")
 		}
 		if len(looks) == 0 {
-			t.Error("nothing was looked at")
+			t.Error("no file was looked at")
 		}
-		if want == 120 && looks["d0/state/later/1.seg"] == 4 { // two looks each time
+		if want == 120 && looks["d0/state/later/1.seg"] == 4 { // two look-ups per call
 			if err := mem.Remove("d0/warc/a.warc.gz"); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	if len(c.output.closedFiles) != 1 {
-		t.Errorf("remembered: %v", c.output.closedFiles)
+		t.Errorf("cached: %v", c.output.closedFiles)
 	}
 }
 
-// TestRefusedCompactionIsForgotten: a merger that was refused room for a copy, and has nothing to merge, doesn't keep the crawl from going
-// on: nothing would ever come in for it while fetching rests.
+// TestRefusedCompactionIsForgotten: a merger with nothing to merge that found no room to compact must not keep the crawl
+// paused. While fetching pauses, nothing new would come in to merge.
 func TestRefusedCompactionIsForgotten(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.Pages = 50 })

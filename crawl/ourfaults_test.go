@@ -15,8 +15,8 @@ import (
 	"drumbeat/fetch"
 )
 
-// faultyWeb is a web of a page with links to IPv6 literals and to /next, which links to late.test. fault says how connecting fails; nil:
-// it doesn't.
+// faultyWeb is a web of a page with links to IPv6 literals and to /next, which links to late.test. fault returns the
+// error of a connect to an address, or nil.
 func faultyWeb(t *testing.T, literals int, fault func(netip.Addr) error) (*tinyWeb, Options, *atomic.Int64) {
 	t.Helper()
 	w := &tinyWeb{}
@@ -53,8 +53,8 @@ func faultyWeb(t *testing.T, literals int, fault func(netip.Addr) error) (*tinyW
 	return w, opt, faults
 }
 
-// TestLastingFaultsOfOurs: links to addresses that this machine can't connect to, for want of IPv6 or of something else, keep neither
-// the crawl from ending nor other hosts from being fetched.
+// TestLastingFaultsOfOurs: links to addresses that this machine can't reach, for lack of IPv6 or another reason, must
+// not keep the crawl from ending or other hosts from being fetched.
 func TestLastingFaultsOfOurs(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.EADDRNOTAVAIL, syscall.ENETUNREACH, syscall.EMFILE, syscall.ENOBUFS} {
 		for _, literals := range []int{1, 100} {
@@ -70,14 +70,14 @@ func TestLastingFaultsOfOurs(t *testing.T) {
 					defer cancel()
 					res := mustRun(t, ctx, opt)
 					if res.Stop != StopDone || len(w.pages("late.test")) != 1 {
-						t.Errorf("stopped because of %q after %v, late.test fetched %d times", res.Stop, res.Snapshot.Elapsed,
+						t.Errorf("stopped by %q after %v, fetched late.test %d times", res.Stop, res.Snapshot.Elapsed,
 							len(w.pages("late.test")))
 					}
 					if n := faults.Load(); n < int64(literals) || n > 40*int64(literals) {
 						t.Errorf("%d attempts to connect to %d addresses", n, literals)
 					}
 					if n := res.Snapshot.Deferred["robots-unavailable"]; n != int64(literals) {
-						t.Errorf("refused %v, deferred %v, want %d without robots.txt", res.Snapshot.Refused, res.Snapshot.Deferred, literals)
+						t.Errorf("refused %v, deferred %v, want %d URLs without robots.txt", res.Snapshot.Refused, res.Snapshot.Deferred, literals)
 					}
 					t.Logf("%v, %d attempts", res.Snapshot.Elapsed, faults.Load())
 				})
@@ -86,7 +86,8 @@ func TestLastingFaultsOfOurs(t *testing.T) {
 	}
 }
 
-// TestFaultOfOursThatEnds: while nothing can be connected to, nothing counts; then all is fetched.
+// TestFaultOfOursThatEnds: while the machine can't connect to any address, no failure may count; afterwards the crawl
+// must fetch all pages.
 func TestFaultOfOursThatEnds(t *testing.T) {
 	t.Parallel()
 	for _, errno := range []syscall.Errno{syscall.EADDRNOTAVAIL, syscall.EMFILE, syscall.ENOBUFS} {
@@ -104,7 +105,7 @@ func TestFaultOfOursThatEnds(t *testing.T) {
 				defer cancel()
 				res := mustRun(t, ctx, opt)
 				if n := len(w.pages("")); n != 270 || res.Stop != StopDone || len(res.Snapshot.Refused) > 0 {
-					t.Errorf("stopped because of %q after %v, %d pages of 270, refused %v, deferred %v", res.Stop, res.Snapshot.Elapsed, n,
+					t.Errorf("stopped by %q after %v, fetched %d of 270 pages, refused %v, deferred %v", res.Stop, res.Snapshot.Elapsed, n,
 						res.Snapshot.Refused, res.Snapshot.Deferred)
 				}
 			})
@@ -112,8 +113,8 @@ func TestFaultOfOursThatEnds(t *testing.T) {
 	}
 }
 
-// TestRulesWithoutDescriptors: a request for a robots.txt finds no descriptor for some seconds, in which others go on, on connections that
-// they have. That isn't the site's failure: its pages are fetched before the crawl ends.
+// TestRulesWithoutDescriptors: a robots.txt request that finds no free descriptor for some seconds, while other requests
+// use existing connections, must not count as the site's failure. The crawl must fetch the site's pages before it ends.
 func TestRulesWithoutDescriptors(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		began := time.Now()
@@ -126,7 +127,7 @@ func TestRulesWithoutDescriptors(t *testing.T) {
 		opt.SeedLines = append(urls("good", 4, 10), urls("new", 1, 1)...)
 		opt.HostDelay, opt.Linger = 2*time.Second, 5*time.Second
 		opt.Resolver = liar{w, func(host string) error {
-			if host == "new0.test" { // others' answers come while it is looked up
+			if host == "new0.test" { // lets other answers arrive during this lookup
 				time.Sleep(2500 * time.Millisecond)
 			}
 			return nil

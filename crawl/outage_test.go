@@ -11,8 +11,8 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// outageCrawl crawls a web in which the given outage begins after a while and lasts for minutes, and checks that the crawl waits,
-// goes on by itself, and ends as without.
+// outageCrawl crawls a web with an outage from begin for length. It checks that the crawl waits, continues by itself,
+// and ends as it does without an outage.
 func outageCrawl(t *testing.T, begin, length time.Duration, outage func(web *simweb.Web) simweb.Outage, change func(*Options)) *Result {
 	t.Helper()
 	web := smallWeb(t, func(o *simweb.Options) { o.Pages = 2000 })
@@ -45,7 +45,7 @@ func outageCrawl(t *testing.T, begin, length time.Duration, outage func(web *sim
 		before := requests()
 		time.Sleep(length / 2)
 		if n := requests() - before; n > int64(length/time.Second) {
-			t.Errorf("%d pages in the second half of an outage of %v: more than the tries", n, length)
+			t.Errorf("%d pages in the second half of an outage of %v, want at most the probes", n, length)
 		}
 		web.SetOutage(simweb.Outage{})
 	}()
@@ -54,12 +54,12 @@ func outageCrawl(t *testing.T, begin, length time.Duration, outage func(web *sim
 		t.Fatalf("got %v, %+v", err, res)
 	}
 	if found == 0 {
-		t.Errorf("no outage was found out")
+		t.Errorf("the crawl detected no outage")
 	}
 	if res.Snapshot.Elapsed < begin+length {
 		t.Fatalf("the crawl ended after %v, before the outage", res.Snapshot.Elapsed)
 	}
-	t.Logf("%v in all, %d outages found out, %d failures not counted, refused %v", res.Snapshot.Elapsed, found,
+	t.Logf("%v in total, %d outages detected, %d unconfirmed failures, refused %v", res.Snapshot.Elapsed, found,
 		res.Snapshot.Count(state.CountUnconfirmed), res.Snapshot.Refused)
 	checkFetchedAtLeastOnce(t, web)
 	checkStored(t, web, fs, opt.Dirs)
@@ -67,7 +67,7 @@ func outageCrawl(t *testing.T, begin, length time.Duration, outage func(web *sim
 	return res
 }
 
-// checkFetchedAtLeastOnce: an exchange that an outage broke off is repeated, so twice is no fault here.
+// checkFetchedAtLeastOnce accepts repeated fetches: a crawl repeats an exchange that an outage broke off.
 func checkFetchedAtLeastOnce(t *testing.T, web *simweb.Web) {
 	t.Helper()
 	snap := web.Log().Snapshot()
@@ -81,7 +81,7 @@ func checkFetchedAtLeastOnce(t *testing.T, web *simweb.Web) {
 	}
 }
 
-// undisturbed are the reasons for refusals in the same crawl without an outage.
+// undisturbed returns the reasons for refusals, with counts, in the same crawl without an outage.
 func undisturbed(t *testing.T) map[string]int64 {
 	web := smallWeb(t, func(o *simweb.Options) { o.Pages = 2000 })
 	opt := simOptions(t, web, memfs.New(*seedFlag))
@@ -94,8 +94,8 @@ func undisturbed(t *testing.T) map[string]int64 {
 	return res.Snapshot.Refused
 }
 
-// TestOutages: the network, the name servers, then half of all hosts are cut off for minutes, in the thick of a crawl and at its
-// end, when few hosts are left. Nothing is refused because of it.
+// TestOutages: an outage of minutes of the network, the name servers or half of all hosts must not cause refusals, in
+// the middle of a crawl and at its end, when few hosts are left.
 func TestOutages(t *testing.T) {
 	t.Parallel()
 	half := func(web *simweb.Web) []string {
@@ -117,18 +117,18 @@ func TestOutages(t *testing.T) {
 	}{
 		{"network", 20 * time.Second, network},
 		{"network late", 7*time.Minute + 16*time.Second, network},
-		{"names", 1500 * time.Millisecond, func(*simweb.Web) simweb.Outage { return simweb.Outage{DNS: true} }}, // while there are names to be asked for
+		{"names", 1500 * time.Millisecond, func(*simweb.Web) simweb.Outage { return simweb.Outage{DNS: true} }}, // while the crawl looks names up
 		{"half", 20 * time.Second, func(web *simweb.Web) simweb.Outage { return simweb.Outage{Hosts: half(web)} }},
 	} {
 		if tt.name == "network late" && !*longRuns {
-			continue // TestOutageAndCrash has an outage that begins late
+			continue // TestOutageAndCrash has a late outage
 		}
 		t.Run(tt.name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
 				res := outageCrawl(t, tt.begin, 6*time.Minute, tt.outage, nil)
 				for reason, n := range res.Snapshot.Refused {
 					if n != want[reason] {
-						t.Errorf("%d URLs refused because of %s, %d without the outage", n, reason, want[reason])
+						t.Errorf("%d URLs refused with reason %s, %d without the outage", n, reason, want[reason])
 					}
 				}
 			})
@@ -136,7 +136,8 @@ func TestOutages(t *testing.T) {
 	}
 }
 
-// TestOutageAndCrash: the process is killed in an outage and started again in it, when it knows no server yet.
+// TestOutageAndCrash: a crawl that is killed and restarted within an outage, so that it knows no server, must refuse
+// nothing because of the outage.
 func TestOutageAndCrash(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
@@ -149,7 +150,7 @@ func TestOutageAndCrash(t *testing.T) {
 			time.Sleep(20 * time.Minute)
 			web.SetOutage(simweb.Outage{})
 		}()
-		for range 3 { // in the outage each time
+		for range 3 { // kill it within the outage each time
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 			if _, err := Run(ctx, opt); err != nil {
 				t.Fatal(err)
@@ -163,14 +164,14 @@ func TestOutageAndCrash(t *testing.T) {
 			t.Fatalf("got %v, %+v", err, res)
 		}
 		if len(res.Snapshot.Refused) != 1 || res.Snapshot.Refused["robots"] == 0 {
-			t.Errorf("refused %v, want none but those that robots.txt forbids", res.Snapshot.Refused)
+			t.Errorf("refused %v, want only those that robots.txt forbids", res.Snapshot.Refused)
 		}
 		checkStored(t, web, fs, opt.Dirs)
 	})
 }
 
-// TestRestartInSilence: a program that is started again while nothing answers knows no server that could vouch for the network. It
-// doesn't believe the second failure of a URL then, though too few servers are left for an outage to be seen.
+// TestRestartInSilence: a crawl restarted while nothing answers knows no canary. It must not confirm the second failure
+// of a URL then, although too few servers are left to detect an outage.
 func TestRestartInSilence(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: pagesOnly}
@@ -197,14 +198,14 @@ func TestRestartInSilence(t *testing.T) {
 	})
 }
 
-// TestMonitor: the rules by which an outage begins and ends.
+// TestMonitor checks the rules by which an outage begins and ends.
 func TestMonitor(t *testing.T) {
 	now := time.Now()
 	note := func(m *monitor, source uint64, got outcome) bool {
 		now = now.Add(10 * time.Millisecond)
 		return m.end(m.begin(), now, source, got, true, false)
 	}
-	t.Run("some dead servers are none", func(t *testing.T) {
+	t.Run("some dead servers are no outage", func(t *testing.T) {
 		m := &monitor{patience: monitorPatience}
 		for i := range uint64(10_000) {
 			got := outcomeGood
@@ -212,26 +213,26 @@ func TestMonitor(t *testing.T) {
 				got = outcomeBad
 			}
 			if note(m, i, got) {
-				t.Fatalf("an outage after %d outcomes of which a tenth failed", i)
+				t.Fatalf("outage after %d outcomes of which one tenth failed", i)
 			}
 		}
 		if m.mean < 0.05 || m.mean > 0.15 {
 			t.Errorf("mean %.3f, want about 0.1", m.mean)
 		}
 	})
-	t.Run("one server that fails over and over is none", func(t *testing.T) {
+	t.Run("one server that fails repeatedly is no outage", func(t *testing.T) {
 		m := &monitor{patience: monitorPatience}
 		for range 1000 {
 			if note(m, 1, outcomeBad) {
-				t.Fatal("an outage because of one server")
+				t.Fatal("outage because of one server")
 			}
 		}
 	})
-	t.Run("unknown servers tell nothing", func(t *testing.T) {
+	t.Run("unknown servers do not count", func(t *testing.T) {
 		m := &monitor{patience: monitorPatience}
 		for i := range uint64(1000) {
 			if m.end(nil, now, i, outcomeBad, false, false) {
-				t.Fatal("an outage because of servers that never answered")
+				t.Fatal("outage because of servers that never answered")
 			}
 		}
 	})
@@ -245,43 +246,43 @@ func TestMonitor(t *testing.T) {
 				return m
 			}
 		}
-		t.Fatal("no outage though everything failed")
+		t.Fatal("no outage although everything failed")
 		return nil
 	}
-	t.Run("ends with good tries", func(t *testing.T) {
+	t.Run("ends with good probes", func(t *testing.T) {
 		m := begin(t)
 		if m.mayTry(now); !m.mayTry(now) {
-			t.Error("no try at once")
+			t.Error("no probe allowed at once")
 		}
 		m.take(now)
 		if m.mayTry(now.Add(trickle/2)) || !m.mayTry(now.Add(trickle)) {
-			t.Error("tries must be a second apart")
+			t.Error("probes must be one second apart")
 		}
 		for i := range uint64(50) {
 			if note(m, i, outcomeBad) {
-				t.Fatal("ended by failures")
+				t.Fatal("failures ended the outage")
 			}
 		}
 		n := 0
 		for !note(m, 1, outcomeGood) {
 			if n++; n > probesLast {
-				t.Fatalf("not ended by %d good tries", n)
+				t.Fatalf("%d good probes did not end the outage", n)
 			}
 		}
 	})
-	t.Run("slow failures come first", func(t *testing.T) {
+	t.Run("probes in flight count first", func(t *testing.T) {
 		m := begin(t)
 		slow := m.begin()
 		for i := range uint64(20) {
 			if note(m, i, outcomeGood) {
-				t.Fatal("ended although the first try is still under way")
+				t.Fatal("the outage ended although the first probe is still in flight")
 			}
 		}
 		if !m.end(slow, now, 99, outcomeNone, true, false) {
-			t.Error("not ended when it was")
+			t.Error("the outage did not end when the first probe did")
 		}
 	})
-	t.Run("half of the servers for good", func(t *testing.T) {
+	t.Run("half of the servers stay dead", func(t *testing.T) {
 		m := begin(t)
 		since := now
 		for i := uint64(0); ; i++ {
@@ -290,22 +291,22 @@ func TestMonitor(t *testing.T) {
 				break
 			}
 			if now.Sub(since) > 2*monitorPatience {
-				t.Fatal("waits for ever")
+				t.Fatal("the outage did not end")
 			}
 		}
 		if now.Sub(since) < monitorPatience {
-			t.Errorf("ended after %v", now.Sub(since))
+			t.Errorf("ended after %v, want at least %v", now.Sub(since), monitorPatience)
 		}
 		for i := range uint64(1000) {
 			if note(m, 1000+i, []outcome{outcomeGood, outcomeBad}[i%2]) {
-				t.Fatal("an outage again, though this is how the web is now")
+				t.Fatal("another outage, although the share of failures did not change")
 			}
 		}
 	})
-	t.Run("vouchers answer: the failures are of others", func(t *testing.T) {
+	t.Run("canaries answer: the failures are the servers'", func(t *testing.T) {
 		m := begin(t)
 		if !m.answered(now) || m.isDown() {
-			t.Fatal("fetching rests though a voucher answered")
+			t.Fatal("fetching pauses although a canary answered")
 		}
 		since := now
 		for i := uint64(0); ; i++ {
@@ -319,7 +320,7 @@ func TestMonitor(t *testing.T) {
 			now = now.Add(time.Second)
 			if note(m, i, outcomeBad) {
 				if now.Sub(m.answeredAt) < canaryGoodFor {
-					t.Fatalf("an outage %v after a voucher answered", now.Sub(m.answeredAt))
+					t.Fatalf("outage %v after a canary answered", now.Sub(m.answeredAt))
 				}
 				m.answered(now)
 			}
@@ -327,29 +328,29 @@ func TestMonitor(t *testing.T) {
 		for i := uint64(0); i < 1000; i++ {
 			now = now.Add(time.Second)
 			if note(m, i, outcomeBad) && (!m.answered(now) || m.isDown()) {
-				t.Fatal("fetching rests though a voucher answered")
+				t.Fatal("fetching pauses although a canary answered")
 			}
 			if doubts, _ := m.doubts(now); doubts {
-				t.Fatal("failures aren't counted, though nothing has changed")
+				t.Fatal("failures don't count, although nothing changed")
 			}
 		}
 	})
-	t.Run("those that failed come back", func(t *testing.T) {
+	t.Run("failed servers come back", func(t *testing.T) {
 		m := begin(t)
 		m.answered(now)
 		for i := range uint64(2 * probesLast) {
 			note(m, i, outcomeGood)
 		}
 		if doubts, _ := m.doubts(now); doubts {
-			t.Error("failures aren't counted though all answer")
+			t.Error("failures don't count although all servers answer")
 		}
 	})
-	t.Run("nothing answers: no patience", func(t *testing.T) {
+	t.Run("nothing answers: the outage does not end", func(t *testing.T) {
 		m := begin(t)
 		for i := range uint64(100_000) {
 			now = now.Add(time.Second)
 			if note(m, i, outcomeBad) {
-				t.Fatal("ended though nothing answers")
+				t.Fatal("the outage ended although nothing answers")
 			}
 		}
 	})

@@ -311,9 +311,9 @@ func TestHostRecovers(t *testing.T) {
 	}
 }
 
-// TestRestingHostsHoldNobodyUp: with all of them the ordinary hosts are done at most half as late again as without, and a batch of
+// TestBackedOffHostsDoNotDelayOthers: with all of them the ordinary hosts are done at most half as late again as without, and a batch of
 // robots.txt later.
-func TestRestingHostsHoldNobodyUp(t *testing.T) {
+func TestBackedOffHostsDoNotDelayOthers(t *testing.T) {
 	soon := func(o *Options) { o.Linger = time.Minute }
 	plain := crawlWelcome(t, soon)
 	run := crawlWelcome(t, soon, "welcome-refusing", "welcome-challenges", "welcome-hang-ups", "welcome-failing", "welcome-broken",

@@ -14,8 +14,8 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// TestQuotaEndsTheCrawl: each checkpoint fails for want of space, and statfs shows room. The crawl goes back to its last checkpoint
-// a bounded number of times, at growing intervals, and ends with the error.
+// TestQuotaEndsTheCrawl: when each checkpoint fails for lack of space although statfs shows room, the crawl must go back
+// to its last checkpoint a bounded number of times, at growing intervals, and then end with the error.
 func TestQuotaEndsTheCrawl(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
@@ -44,24 +44,24 @@ func TestQuotaEndsTheCrawl(t *testing.T) {
 		if !errors.Is(err, syscall.EDQUOT) {
 			t.Errorf("got %v, want EDQUOT", err)
 		}
-		if back /= 2; back != fullRounds { // the place is passed twice in each
+		if back /= 2; back != fullRounds { // the hook runs twice per recovery
 			t.Errorf("went back %d times, want %d", back, fullRounds)
 		}
 		if took := time.Since(began); took < 30*time.Minute || took > 3*time.Hour {
-			t.Errorf("ended after %v, want an hour or two", took)
+			t.Errorf("ended after %v, want 30m to 3h", took)
 		}
 	})
 }
 
-// TestQuotaFetchesLittleTwice: a quota leaves room for a few writes of output after each recovery. What is fetched again for nothing
-// is bounded, and the crawl ends as it should when the quota is raised.
+// TestQuotaFetchesLittleTwice: when a quota leaves room for a few writes of output after each recovery, the number of
+// repeated fetches must be bounded, and the crawl must finish once the quota is raised.
 func TestQuotaFetchesLittleTwice(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
 		mem := memfs.New(*seedFlag)
 		began := time.Now()
 		full := func() bool { d := time.Since(began); return d > 12*time.Second && d < 30*time.Minute }
-		var left atomic.Int64 // writes to WARC files that still succeed
+		var left atomic.Int64 // writes to WARC files before the next error
 		fs := disk.NewFault(mem, func(op disk.Op, name string) error {
 			if full() && op == disk.OpWrite && strings.Contains(name, "warc") {
 				if left.Add(-1) < 0 {
@@ -90,13 +90,13 @@ func TestQuotaFetchesLittleTwice(t *testing.T) {
 		}
 		t.Logf("%d requests, %d of %s", all, most, url)
 		if most > fullRounds+1 {
-			t.Errorf("%s was fetched %d times", url, most)
+			t.Errorf("fetched %s %d times, want at most %d", url, most, fullRounds+1)
 		}
 		checkStored(t, web, mem, opt.Dirs)
 	})
 }
 
-// TestCrashLoopGetsOn: a crawl whose process dies sooner than a checkpoint is due ends all the same.
+// TestCrashLoopGetsOn: a crawl whose process always dies before a checkpoint is due must still finish.
 func TestCrashLoopGetsOn(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.Pages = 100 })
@@ -119,7 +119,7 @@ func TestCrashLoopGetsOn(t *testing.T) {
 			mem = mem.Kill()
 		}
 		if lives < 2 || lives == 100 {
-			t.Errorf("it took %d deaths: want a few", lives)
+			t.Errorf("the crawl took %d lives, want 2 to 99", lives)
 		}
 		checkStored(t, web, mem, opt.Dirs)
 	})

@@ -90,8 +90,8 @@ func TestDNSThatDiesEnds(t *testing.T) {
 	})
 }
 
-// TestRestingHostsDoNotStallOthers: URLs of hosts that requested a long back-off must not fill the stock.
-func TestRestingHostsDoNotStallOthers(t *testing.T) {
+// TestBackedOffHostsDoNotStallOthers: URLs of hosts that requested a long back-off must not fill the stock.
+func TestBackedOffHostsDoNotStallOthers(t *testing.T) {
 	stalled(t, 40, answer{503, "Retry-After: 86400\r\n", ""})
 }
 
@@ -233,7 +233,7 @@ func TestVerdictIsNoOlderThanADay(t *testing.T) {
 		opt := w.options(t, memfs.New(*seedFlag), urls("a", 1, 20)...)
 		opt.CheckpointEvery = 12 * time.Hour
 		opt.MaxTime = 36 * time.Hour // the calendar may be some hours late
-		opt.Linger = opt.MaxTime     // the crawl doesn't end while a host waits for a day
+		opt.Linger = opt.MaxTime     // outlasts the Retry-After
 		mustRun(t, t.Context(), opt)
 		if n := len(w.got("", "/robots.txt")); n != 2 {
 			t.Errorf("requested robots.txt %d times, want 2", n)

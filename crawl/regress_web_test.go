@@ -19,7 +19,7 @@ import (
 	"drumbeat/fetch"
 )
 
-// answer is a response of a tinyWeb: header holds whole lines, with their ends.
+// answer is a response of a tinyWeb. header consists of whole lines, with line ends.
 type answer struct {
 	status       int
 	header, body string
@@ -28,24 +28,24 @@ type answer struct {
 // noRobots is the answer of a host without robots.txt.
 var noRobots = answer{status: http.StatusNotFound}
 
-// request is one that a tinyWeb got.
+// request is a request that a tinyWeb received.
 type request struct {
 	host, path string
 	at         time.Time
 }
 
-// tinyWeb is a web in process whose every answer is a function's. Requests are served one at a time.
+// tinyWeb is an in-process web whose answers come from a function. It serves one request at a time.
 type tinyWeb struct {
 	mu       sync.Mutex // guards requests and lookups, and is held during serve and lookup
 	requests []request
 	lookups  int
-	// serve answers; a request's Host has its port if that is not the default.
+	// serve answers a request. host includes the port if it is not the default.
 	serve func(host, path string) answer
 	// raw, if set, may write the whole reply itself, and then returns true.
 	raw func(c net.Conn, host, path string) bool
-	// lookup, if set, returns a host's address; "" for one of its own.
+	// lookup, if set, returns a host's address, or "" for ownAddr.
 	lookup func(host string) (ip string, err error)
-	// ttl is how long an address holds; zero means an hour.
+	// ttl is the time to live of an address; zero means one hour.
 	ttl time.Duration
 }
 
@@ -79,7 +79,7 @@ func (w *tinyWeb) LookupHost(_ context.Context, host, _ string) (Lookup, error) 
 	return Lookup{Addrs: []netip.Addr{addr}, Expires: time.Now().Add(ttl)}, nil
 }
 
-// ownAddr is a loopback address drawn from the name.
+// ownAddr returns a loopback address derived from the name.
 func ownAddr(host string) netip.Addr {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(host))
@@ -87,7 +87,7 @@ func ownAddr(host string) netip.Addr {
 	return netip.AddrFrom4([4]byte{127, byte(sum >> 16), byte(sum >> 8), byte(sum)})
 }
 
-// dial connects to the web's only server; nothing listens at port 443.
+// dial connects to the web's only server. Nothing listens on port 443.
 func (w *tinyWeb) dial(_ context.Context, addr netip.AddrPort) (net.Conn, error) {
 	if addr.Port() == 443 {
 		return nil, syscall.ECONNREFUSED
@@ -113,13 +113,13 @@ func (w *tinyWeb) handle(c net.Conn) {
 	w.mu.Lock()
 	a := w.serve(host, path)
 	w.mu.Unlock()
-	// A crawler that has gone away meanwhile is no fault of the web's.
+	// Ignore the error: the crawler may have closed the connection.
 	const form = "HTTP/1.1 %d X\r\nContent-Type: text/html\r\nContent-Length: %d\r\n" +
 		"%sConnection: close\r\n\r\n%s"
 	_, _ = fmt.Fprintf(c, form, a.status, len(a.body), a.header, a.body)
 }
 
-// got returns the requests for a host and a path; "" stands for any.
+// got returns the requests for a host and a path; "" matches any.
 func (w *tinyWeb) got(host, path string) (rs []request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -131,7 +131,7 @@ func (w *tinyWeb) got(host, path string) (rs []request) {
 	return rs
 }
 
-// pages returns the requests for anything but robots.txt to hosts whose names begin with prefix.
+// pages returns the requests, other than for robots.txt, to hosts whose names start with prefix.
 func (w *tinyWeb) pages(prefix string) (rs []request) {
 	for _, r := range w.got("", "") {
 		if strings.HasPrefix(r.host, prefix) && r.path != "/robots.txt" {
@@ -141,7 +141,7 @@ func (w *tinyWeb) pages(prefix string) (rs []request) {
 	return rs
 }
 
-// options are those of a crawl of w with a program's usual delays, on fs.
+// options returns the options of a crawl of w with the program's default delays, on fs.
 func (w *tinyWeb) options(t testing.TB, fs disk.FS, seeds ...string) Options {
 	t.Helper()
 	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
@@ -158,7 +158,7 @@ func (w *tinyWeb) options(t testing.TB, fs disk.FS, seeds ...string) Options {
 	}
 }
 
-// atOnce takes all delays out.
+// atOnce removes all delays.
 func atOnce(o *Options) { o.HostDelay, o.HostDelayMin, o.ServerDelay, o.ServerDelayMin = 0, 0, 0, 0 }
 
 // mustRun runs a crawl to its end.
@@ -171,7 +171,7 @@ func mustRun(t *testing.T, ctx context.Context, opt Options) *Result {
 	return res
 }
 
-// urls makes n seeds of each of some hosts named prefix0.test, prefix1.test …
+// urls returns n seeds of each of the hosts prefix0.test, prefix1.test …
 func urls(prefix string, hosts, n int) (lines []string) {
 	for h := range hosts {
 		for i := range n {

@@ -21,12 +21,12 @@ import (
 )
 
 var (
-	verbose  = flag.Bool("crawl.v", false, "log what the crawls under test do")
-	longRuns = flag.Bool("long", false, "run the long forms")
+	verbose  = flag.Bool("crawl.v", false, "log the snapshots of the crawls under test")
+	longRuns = flag.Bool("long", false, "run the long form of each test")
 	seedFlag = flag.Uint64("seed", 1, "seed of the synthetic web and of the crashes")
 )
 
-// longOr is the size of a test's long form with -long, otherwise that of its default form.
+// longOr returns long with -long, otherwise short.
 func longOr[T any](long, short T) T {
 	if *longRuns {
 		return long
@@ -34,7 +34,7 @@ func longOr[T any](long, short T) T {
 	return short
 }
 
-// simResolver asks a synthetic web's names in process.
+// simResolver looks up the names of a synthetic web in the process.
 type simResolver struct{ web *simweb.Web }
 
 func (s simResolver) LookupHost(ctx context.Context, host, _ string) (Lookup, error) {
@@ -52,7 +52,7 @@ func (s simResolver) LookupHost(ctx context.Context, host, _ string) (Lookup, er
 	return Lookup{Addrs: addrs, Expires: time.Now().Add(time.Hour)}, nil
 }
 
-// simOptions are those of a small crawl of web through a virtual network, on fs.
+// simOptions returns the options of a small crawl of web over a virtual network, on fs.
 func simOptions(t testing.TB, web *simweb.Web, fs disk.FS) Options {
 	t.Helper()
 	client, err := fetch.New(fetch.Options{
@@ -90,7 +90,7 @@ func checkBalanced(t *testing.T, fsys disk.FS, dirs []string) {
 	}
 }
 
-// checkFetched compares what the web's own log says with what a correct crawl fetches.
+// checkFetched compares the web's own log with what a correct crawl fetches.
 func checkFetched(t *testing.T, web *simweb.Web, opt *Options) {
 	t.Helper()
 	snap := web.Log().Snapshot()
@@ -120,24 +120,24 @@ func checkFetched(t *testing.T, web *simweb.Web, opt *Options) {
 		}
 	}
 	for url, n := range snap.Wrong {
-		t.Errorf("asked for %d times, but no link leads there: %s", n, url)
+		t.Errorf("requested %d times, but no link leads there: %s", n, url)
 	}
 	if missing+twice+extra > 0 {
-		t.Errorf("%d of %d URLs missing, %d fetched twice, %d that must not be", missing, want.Fetched, twice, extra)
+		t.Errorf("%d of %d URLs missing, %d fetched twice, %d fetched that must not be", missing, want.Fetched, twice, extra)
 	}
 	checkDelays(t, snap, opt, 0)
 }
 
-// checkDelays asserts politeness by the server's own clock: the host's delay from the end of a response to the start of
-// the next request, the server's from start to start.
+// checkDelays checks politeness by the web's clock: the host delay from the end of a response to the start of the next
+// request, and the server delay from start to start.
 func checkDelays(t *testing.T, snap *simweb.Snapshot, opt *Options, slack time.Duration) {
 	t.Helper()
 	for host, tr := range snap.Hosts {
 		if tr.MaxBusy > 1 || tr.MaxConns > 1 {
-			t.Errorf("%s: %d requests at once on %d connections", host, tr.MaxBusy, tr.MaxConns)
+			t.Errorf("%s: %d concurrent requests on %d connections", host, tr.MaxBusy, tr.MaxConns)
 		}
 		if tr.EndToStart >= 0 && tr.EndToStart < opt.HostDelayMin {
-			t.Errorf("%s: a request %v after the response before it", host, tr.EndToStart)
+			t.Errorf("%s: a request came %v after the previous response", host, tr.EndToStart)
 		}
 	}
 	for ip, tr := range snap.Servers {
@@ -165,6 +165,8 @@ func smallWeb(t testing.TB, change func(*simweb.Options)) *simweb.Web {
 // inBubble runs f with virtual time.
 func inBubble(t *testing.T, f func(t *testing.T)) { synctest.Test(t, f) }
 
+// TestClosedWebIsCrawledExactly: a crawl of a closed web fetches each URL that it must fetch once, ends by itself with a
+// balanced audit, and refuses to run again.
 func TestClosedWebIsCrawledExactly(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
@@ -175,7 +177,7 @@ func TestClosedWebIsCrawledExactly(t *testing.T) {
 			t.Fatal(err)
 		}
 		if res.Stop != StopDone {
-			t.Errorf("stopped because of %q, want %q", res.Stop, StopDone)
+			t.Errorf("stopped by %q, want %q", res.Stop, StopDone)
 		}
 		checkFetched(t, web, &opt)
 		rep, err := audit.Run(fs, opt.Dirs)

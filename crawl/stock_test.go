@@ -18,21 +18,22 @@ import (
 	"drumbeat/fetch"
 )
 
-// treeWeb is a web of hosts h0.test, h1.test …, each a PLD at an address of its own, whose pages are trees without end: page 0 links to
-// pages 1 to 12, page k to pages 2k+11 and 2k+12. It is a Fetcher and a Resolver, and answers after latency.
+// treeWeb is a web of hosts h0.test, h1.test …, each a PLD with its own address. The pages of a host form an infinite
+// tree: page 0 links to pages 1 to 12, page k to pages 2k+11 and 2k+12. It is a Fetcher and a Resolver, and answers
+// after latency.
 type treeWeb struct {
 	pages atomic.Int64
-	// turns counts the pages of all hosts, of each during periods times what it needs for one, its delay and its latency, after from. So
-	// one that is never idle has periods turns, whenever its own came in.
+	// turns counts the fetched pages of all hosts in a window of each host. The window starts at from and lasts
+	// periods times the host's period, delay plus latency. A host that is never idle has periods turns in it.
 	turns   atomic.Int64
 	from    time.Time
 	periods int
 }
 
-// treeDelay is the delay of its hosts.
+// treeDelay is the delay of each host.
 const treeDelay = 40 * time.Second
 
-// latency is between 100 ms and 2 s: so hosts that began at once come apart.
+// latency is between 100 ms and 2 s, so that hosts that start together drift apart.
 func (*treeWeb) latency(host string) time.Duration {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(host))
@@ -44,7 +45,7 @@ func (w *treeWeb) LookupHost(_ context.Context, host, _ string) (Lookup, error) 
 	if err != nil {
 		return Lookup{}, &LookupError{Host: host, NotFound: true}
 	}
-	var b [4]byte // one host a network, as far as they go
+	var b [4]byte // a network per host, as far as the numbers reach
 	binary.BigEndian.PutUint32(b[:], 0x0b000000+uint32(n)<<8+1)
 	return Lookup{Addrs: []netip.Addr{netip.AddrFrom4(b)}, Expires: time.Now().Add(24 * time.Hour)}, nil
 }
@@ -78,8 +79,8 @@ func (w *treeWeb) Do(ctx context.Context, req *fetch.Request, resp *fetch.Respon
 	return nil
 }
 
-// stockTurns crawls hosts with 40 s between two visits with the command's defaults, and returns which share of their turns in the last
-// minutes the hosts had. RAM must keep to the plan.
+// stockTurns crawls hosts with a delay of 40 s and the command's defaults. It returns the number of visits in the last
+// minutes as a share of the possible ones. RAM must not exceed the plan.
 func stockTurns(t *testing.T, hosts, connections int) (share float64) {
 	inBubble(t, func(t *testing.T) {
 		w := &treeWeb{}
@@ -103,7 +104,7 @@ func stockTurns(t *testing.T, hosts, connections int) (share float64) {
 		opt.SnapshotEvery = time.Second
 		opt.Snapshot = func(s *Snapshot) {
 			if n := c.polite.Bytes() + c.polite.TableBytes(); n > c.plan.PoliteBytes {
-				t.Errorf("%v: URLs in RAM take %d bytes, the plan is %d", s.Elapsed, n, c.plan.PoliteBytes)
+				t.Errorf("%v: URLs in RAM take %d bytes, the plan allows %d", s.Elapsed, n, c.plan.PoliteBytes)
 			}
 			if *verbose && s.Elapsed%(20*time.Second) < time.Second {
 				t.Logf("%v: fetched %d places %v deferrals %d %+v %+v", s.Elapsed.Round(time.Second), s.Count(state.CountResponses), s.Places,
@@ -116,14 +117,15 @@ func stockTurns(t *testing.T, hosts, connections int) (share float64) {
 			t.Fatal(res, err)
 		}
 		share = float64(w.turns.Load()) / float64(hosts*w.periods)
-		t.Logf("%d hosts, %d connections: %.3f of the turns; %d deferrals for %d pages", hosts, connections, share,
+		t.Logf("%d hosts, %d connections: %.3f of the possible visits; %d deferrals for %d pages", hosts, connections, share,
 			res.Snapshot.Count(state.CountDeferrals), w.pages.Load())
 	})
 	return share
 }
 
-// TestStockFollowsDelays: with the hosts of 34 connections at 40 s, or of the default 2000, nearly every host is visited when its delay has
-// passed, though the stock by connections would hold half as many URLs as there are hosts.
+// TestStockFollowsDelays: nearly every host must be visited when its delay has passed, with the number of hosts that keep
+// 34 or the default 2000 connections busy at 40 s. A stock sized by connections would hold only half as many URLs as
+// there are hosts.
 func TestStockFollowsDelays(t *testing.T) {
 	t.Parallel()
 	hosts, connections := 1000, 34
@@ -131,6 +133,6 @@ func TestStockFollowsDelays(t *testing.T) {
 		hosts, connections = 59_000, 2000
 	}
 	if share := stockTurns(t, hosts, connections); share < 0.95 {
-		t.Errorf("the hosts had %.3f of their turns", share)
+		t.Errorf("the hosts had %.3f of their possible visits", share)
 	}
 }
