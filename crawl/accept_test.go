@@ -82,7 +82,7 @@ func TestBodiesByType(t *testing.T) {
 		}
 		for i, want := range []int{0, 1, 1, 1, 0, 1, 0, 1} { // what leads to each is in the list above
 			if got := len(w.got("a.test", fmt.Sprintf("/behind%d", i))); got != want {
-				t.Errorf("/behind%d was asked for %d times, want %d", i, got, want)
+				t.Errorf("/behind%d was requested %d times, want %d", i, got, want)
 			}
 		}
 		if n := len(w.got("a.test", "/private")); n != 0 {
@@ -130,7 +130,7 @@ func TestSitemapsAmongSeeds(t *testing.T) {
 			opt.Accept, opt.Sitemaps, opt.SitemapBytes = []string{AcceptHTML}, on, 1<<20
 			mustRun(t, t.Context(), opt)
 			if got := len(w.got("a.test", "/far")); got != 1 {
-				t.Errorf("with sitemaps %v: what the sitemap names was asked for %d times in all, want 1", on, got)
+				t.Errorf("with sitemaps %v: what the sitemap names was requested %d times in all, want 1", on, got)
 			}
 		}
 	})

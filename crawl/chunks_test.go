@@ -35,7 +35,7 @@ func TestBadChunkSizes(t *testing.T) {
 				res := mustRun(t, t.Context(), opt)
 				for path, want := range map[string]int{"/first": 1, "/second": 1, "/before": 1, "/behind": 0, "/behind-first": 0} {
 					if got := len(w.got("a.test", path)); got != want {
-						t.Errorf("%s was asked for %d times, want %d", path, got, want)
+						t.Errorf("%s was requested %d times, want %d", path, got, want)
 					}
 				}
 				s := &res.Snapshot

@@ -74,7 +74,7 @@ func TestClockThatWasAhead(t *testing.T) {
 		var log bytes.Buffer
 		opt.Log = slog.New(slog.NewTextHandler(&log, nil))
 		if res := mustRun(t, t.Context(), opt); res.Stop != StopDone || res.Snapshot.Elapsed > 4*aDay {
-			t.Errorf("stopped because of %q after %v: %v", res.Stop, res.Snapshot.Elapsed, res.Snapshot.Deferred)
+			t.Errorf("stopped by %q after %v: %v", res.Stop, res.Snapshot.Elapsed, res.Snapshot.Deferred)
 		}
 		if n := strings.Count(log.String(), "clock was set back"); n != 1 {
 			t.Errorf("the log says %d times that the clock was set back", n)

@@ -93,7 +93,7 @@ func TestCodings(t *testing.T) {
 		mustRun(t, t.Context(), opt)
 		for path := range pages {
 			if n := len(w.got("codings.test", path)); n != 1 {
-				t.Errorf("%s was asked for %d times", path, n)
+				t.Errorf("%s was requested %d times", path, n)
 			}
 		}
 		files, err := warc.Files(disk.Set{FS: fs, Paths: opt.Dirs})

@@ -139,7 +139,7 @@ func TestPanicsAreContained(t *testing.T) {
 			asked, res, log := crawlWithPanic(t, test.what, test.url)
 			want := slices.DeleteFunc(slices.Clone(all), func(url string) bool { return slices.Contains(test.lost, url) })
 			if !slices.Equal(asked, want) {
-				t.Errorf("asked for %q, want %q", asked, want)
+				t.Errorf("requested %q, want %q", asked, want)
 			}
 			if n := res.Snapshot.Refused["internal-error"]; n != test.refused {
 				t.Errorf("%d refused because of a bug, want %d: %v", n, test.refused, res.Snapshot.Refused)

@@ -105,7 +105,7 @@ func TestExplainRunningCrawl(t *testing.T) {
 			t.Fatal(err)
 		}
 		if seen < least {
-			t.Errorf("%d checkpoints were seen, want %d at least", seen, least)
+			t.Errorf("%d checkpoints were seen, want at least %d", seen, least)
 		}
 	}
 	t.Run("virtual", func(t *testing.T) {

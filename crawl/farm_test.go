@@ -30,7 +30,7 @@ func farmShare(t *testing.T, pages int64, farm string, budgets func(*Options)) (
 		}
 		res := mustRun(t, t.Context(), opt)
 		if res.Stop != StopPages {
-			t.Errorf("%s stopped because of %q after %d pages", farm, res.Stop, res.Snapshot.Count(state.CountPages))
+			t.Errorf("%s stopped by %q after %d pages", farm, res.Stop, res.Snapshot.Count(state.CountPages))
 		}
 		farmed := 0
 		for _, q := range web.Log().Snapshot().Requests {

@@ -93,7 +93,7 @@ func TestNothingIsForged(t *testing.T) {
 				t.Errorf("URL %q in a WARC file is not canonical: %q, %v", url, c, err)
 			}
 			if p := weburl.Split([]byte(url)); len(w.got(string(p.Host), string(p.Path))) != 1 {
-				t.Errorf("WARC files have %q, which was asked for %d times", url, len(w.got(string(p.Host), string(p.Path))))
+				t.Errorf("WARC files have %q, which was requested %d times", url, len(w.got(string(p.Host), string(p.Path))))
 			}
 		}
 		ended := 0

@@ -164,7 +164,7 @@ func (run *trapRun) compare(t *testing.T, plain *trapRun, c trapCase) {
 		t.Errorf("%d of %d other URLs fetched after %v, want 90 %%", got, len(plain.ends), soon)
 	}
 	if c.ends != (run.res.Stop == StopDone) && c.later == "" {
-		t.Errorf("stopped because of %q", run.res.Stop)
+		t.Errorf("stopped by %q", run.res.Stop)
 	}
 	if !maps.Equal(refused, c.refused) {
 		t.Errorf("refused %v, want %v", refused, c.refused)

@@ -75,7 +75,7 @@ func crawlHostile(t *testing.T, scenarios ...string) (run hostileRun) {
 		}
 		run.elapsed = time.Since(begin)
 		if run.res.Stop != StopDone {
-			t.Errorf("stopped because of %q, want %q", run.res.Stop, StopDone)
+			t.Errorf("stopped by %q, want %q", run.res.Stop, StopDone)
 		}
 		checkFetched(t, web, &opt)
 		checkBalanced(t, fs, opt.Dirs)

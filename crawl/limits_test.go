@@ -279,13 +279,13 @@ func TestLimitsChangeNoOutcome(t *testing.T) {
 		cancel()
 		opt.Fetcher.(*fetch.Client).Close()
 		if res.Stop != StopCancelled {
-			t.Fatalf("stopped because of %q", res.Stop)
+			t.Fatalf("stopped by %q", res.Stop)
 		}
 		opt = limitedOptions(t, web, fs, schedule(t, "2Mbit", pace.Bits), got)
 		opt.HostDelay, opt.HostDelayMin, opt.ServerDelay, opt.ServerDelayMin = 200*time.Millisecond, 50*time.Millisecond, 20*time.Millisecond, 5*time.Millisecond
 		opt.Rate = schedule(t, "500", pace.Pages)
 		if res := mustRun(t, t.Context(), opt); res.Stop != StopDone {
-			t.Fatalf("stopped because of %q", res.Stop)
+			t.Fatalf("stopped by %q", res.Stop)
 		}
 		checkGot(t, web, &opt, fs)
 	})

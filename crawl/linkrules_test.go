@@ -29,7 +29,7 @@ func rulesCrawl(t *testing.T, w *tinyWeb, rules urlrule.Options, change func(*Op
 	}
 	res := mustRun(t, t.Context(), opt)
 	if res.Stop != StopDone {
-		t.Errorf("stopped because of %q, want %q", res.Stop, StopDone)
+		t.Errorf("stopped by %q, want %q", res.Stop, StopDone)
 	}
 	checkBalanced(t, opt.FS, opt.Dirs)
 	return res

@@ -37,7 +37,7 @@ func TestRobotsAreRefreshed(t *testing.T) {
 				refreshed++
 			}
 			if float64(tr.Robots) > 4*(days+2) {
-				t.Errorf("%s: robots.txt was asked for %d times in %.1f days", host, tr.Robots, days)
+				t.Errorf("%s: robots.txt was requested %d times in %.1f days", host, tr.Robots, days)
 			}
 		}
 		t.Logf("%.1f days, %d of %d hosts were asked for robots.txt again", days, refreshed, len(snap.Hosts))

@@ -15,15 +15,16 @@ import (
 	"drumbeat/fetch"
 )
 
-// TestIPv6Owners: of IPv6 a /64 is one server, however many addresses of it hosts have, and a /48 is one network: as the servers
-// see it, robots.txt included. Addresses that share no more than a /32 owe each other nothing.
+// TestIPv6Owners: an IPv6 /64 must count as one server, whatever the number of its addresses, and a /48 as one network,
+// for robots.txt requests too. Addresses that share only a /32 must not limit each other. The test measures at the
+// servers.
 func TestIPv6Owners(t *testing.T) {
 	const hosts, pages = 6, 3
 	for _, c := range []struct {
 		name  string
 		addr  func(i int) string
-		apart time.Duration // least between two starts
-		rate  int           // most starts in a second
+		apart time.Duration // minimum between two starts
+		rate  int           // maximum of starts in a second
 	}{
 		{"one /64", func(i int) string { return fmt.Sprintf("2001:db8:1:1:%x::%d", i, i+1) }, time.Second, 1},
 		{"one /48", func(i int) string { return fmt.Sprintf("2001:db8:1:%x::1", i) }, 0, 2},
@@ -34,7 +35,7 @@ func TestIPv6Owners(t *testing.T) {
 				w := &tinyWeb{serve: pagesOnly}
 				at := map[string]string{}
 				var seeds []string
-				for i := range hosts { // each in a PLD of its own
+				for i := range hosts { // each in its own PLD
 					host := fmt.Sprintf("h%d.test", i)
 					at[host] = c.addr(i)
 					for p := range pages {
@@ -58,7 +59,7 @@ func TestIPv6Owners(t *testing.T) {
 				opt.Fetcher, opt.HostDelay, opt.HostDelayMin = client, 2*time.Second, 2*time.Second
 				opt.ServerDelay, opt.ServerDelayMin, opt.NetworkRate, opt.NetworkConnections = time.Second, time.Second, 2, 20
 				if res := mustRun(t, t.Context(), opt); res.Stop != StopDone || res.Snapshot.Place(state.PlaceFetched) != hosts*pages {
-					t.Fatalf("stopped because of %q, %d of %d URLs fetched", res.Stop, res.Snapshot.Place(state.PlaceFetched), hosts*pages)
+					t.Fatalf("stopped by %q, %d of %d URLs fetched", res.Stop, res.Snapshot.Place(state.PlaceFetched), hosts*pages)
 				}
 				if len(dialled) != hosts {
 					t.Errorf("%d addresses dialled, want %d: %v", len(dialled), hosts, dialled)
@@ -74,7 +75,7 @@ func TestIPv6Owners(t *testing.T) {
 				most := 0
 				for i, from := range starts {
 					if i > 0 && from.Sub(starts[i-1]) < c.apart {
-						t.Errorf("request %d: %v after the one before it, want %v", i, from.Sub(starts[i-1]), c.apart)
+						t.Errorf("request %d: %v after the previous one, want at least %v", i, from.Sub(starts[i-1]), c.apart)
 					}
 					n := 0
 					for _, s := range starts[i:] {

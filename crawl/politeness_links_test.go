@@ -20,7 +20,7 @@ import (
 	"drumbeat/warc"
 )
 
-// crawlLinks crawls the scenario "links" and returns how often each path was asked for.
+// crawlLinks crawls the scenario "links" and returns the number of requests for each path.
 func crawlLinks(t *testing.T, set func(*Options)) (asked map[string]int, res *Result) {
 	asked = map[string]int{}
 	inBubble(t, func(t *testing.T) {
@@ -41,7 +41,7 @@ func crawlLinks(t *testing.T, set func(*Options)) (asked map[string]int, res *Re
 		set(&opt)
 		res = mustRun(t, t.Context(), opt)
 		if res.Stop != StopDone {
-			t.Errorf("stopped because of %q, want %q", res.Stop, StopDone)
+			t.Errorf("stopped by %q, want %q", res.Stop, StopDone)
 		}
 		checkBalanced(t, mem, opt.Dirs)
 		for _, q := range web.Log().Snapshot().Requests {
@@ -53,13 +53,13 @@ func crawlLinks(t *testing.T, set func(*Options)) (asked map[string]int, res *Re
 	return asked, res
 }
 
-// TestLinksInEveryManner: what the owner of a site sees of a crawler that follows links in all their forms, from pages in all
-// theirs: each target once, and none that he asked to be left alone or that is no link.
+// TestLinksInEveryManner: a crawler that follows links in all their forms, on pages of all kinds, must request each
+// target once. It must not request targets that the site asks crawlers to leave alone, or text that is no link.
 func TestLinksInEveryManner(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		set  func(*Options)
-		want []string // first segments of the targets that are asked for
+		want []string // first segments of the requested targets
 	}{
 		{"default", func(*Options) {}, []string{"yes"}},
 		{"ignore nofollow", func(o *Options) { o.IgnoreNofollow = true }, []string{"yes", "nofollow"}},
@@ -79,18 +79,18 @@ func TestLinksInEveryManner(t *testing.T) {
 					want = 1
 				}
 				if asked[path] != want {
-					t.Errorf("%s was asked for %d times, want %d", path, asked[path], want)
+					t.Errorf("%s was requested %d times, want %d", path, asked[path], want)
 				}
 			}
 			held := int64(0)
 			if !slices.Contains(test.want, "nofollow") {
-				held = 11 // also both, whose other link is followed
+				held = 11 // includes /both, whose other link is followed
 			}
 			if n := res.Snapshot.Count(state.CountLinksNoFollow); n != held {
-				t.Errorf("%d links were held back by nofollow, want %d", n, held)
+				t.Errorf("nofollow excluded %d links, want %d", n, held)
 			}
 			if n := res.Snapshot.Count(state.CountSniffed); n != 5 {
-				t.Errorf("%d pages were recognised by their bytes, want 5", n)
+				t.Errorf("recognised %d pages by their bytes, want 5", n)
 			}
 			if n := res.Snapshot.Count(state.CountNoIndex); n != 3 {
 				t.Errorf("%d pages ask not to be indexed, want 3", n)
@@ -99,7 +99,7 @@ func TestLinksInEveryManner(t *testing.T) {
 	}
 }
 
-// rawPages has tinyWeb answer with whole responses, by path; their length is added.
+// rawPages makes w answer with whole responses, by path. It adds their Content-Length.
 func rawPages(w *tinyWeb, pages map[string][2]string) {
 	w.serve = pagesOnly
 	w.raw = func(c net.Conn, _, path string) bool {
@@ -111,7 +111,8 @@ func rawPages(w *tinyWeb, pages map[string][2]string) {
 	}
 }
 
-// TestRelationsAreKept: what a response says of itself is stored with it, and in the crawl log, whether it is followed or not.
+// TestPageMetadataIsKept: the output and the crawl log must have the metadata of each response, whether the crawl
+// follows it or not.
 func TestPageMetadataIsKept(t *testing.T) {
 	const ok = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
 	pages := map[string][2]string{
@@ -139,7 +140,7 @@ func TestPageMetadataIsKept(t *testing.T) {
 		mustRun(t, t.Context(), opt)
 		for _, r := range w.pages("keep.test") {
 			if _, ok := want[r.path]; !ok {
-				t.Errorf("%s was asked for", r.path)
+				t.Errorf("%s was requested", r.path)
 			}
 		}
 		set := disk.Set{FS: fs, Paths: opt.Dirs}
@@ -188,8 +189,8 @@ func TestPageMetadataIsKept(t *testing.T) {
 	})
 }
 
-// TestAssetDepth: the parts of the deepest pages are fetched, what they import is up to three links away from them, and a page that
-// is embedded is not crawled on from.
+// TestAssetDepth: with --assets the crawl must fetch the assets of the deepest pages and up to three levels of imports
+// below them, and must not follow the links of an embedded page.
 func TestAssetDepth(t *testing.T) {
 	const html, css = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n", "HTTP/1.1 200 OK\r\nContent-Type: text/css\r\n"
 	pages := map[string][2]string{
@@ -212,7 +213,7 @@ func TestAssetDepth(t *testing.T) {
 		want := []string{"cdn.test/i.png", "depth.test/", "depth.test/1.css", "depth.test/2.css", "depth.test/3.css", "depth.test/3.png",
 			"depth.test/embedded", "depth.test/in.png"}
 		if !slices.Equal(got, want) {
-			t.Errorf("asked for %q, want %q", got, want)
+			t.Errorf("requested %q, want %q", got, want)
 		}
 		if n := res.Snapshot.Count(state.CountEdges); n != 0 {
 			t.Errorf("%d edges from images", n)

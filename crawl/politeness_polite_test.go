@@ -20,11 +20,11 @@ import (
 	"drumbeat/robots"
 )
 
-// setupMax is the longest that a connection of these tests takes to be made.
+// setupMax is the maximum time to make a connection in these tests.
 const setupMax = 300 * time.Millisecond
 
-// politeOptions are the gates as an operator would have them, delays that budgets don't shorten, and connections that take
-// up to setupMax to be made, so that grants and what servers see of them differ.
+// politeOptions returns options with typical limits, delays that budgets don't shorten, and connections that take up to
+// setupMax to make. So the times of grants differ from the times that servers see.
 func politeOptions(t *testing.T, web *simweb.Web, fs disk.FS) Options {
 	t.Helper()
 	opt := simOptions(t, web, fs)
@@ -52,14 +52,14 @@ func politeOptions(t *testing.T, web *simweb.Web, fs disk.FS) Options {
 	return opt
 }
 
-// politeRun is what the web's log says of one crawl.
+// politeRun is what the web's log shows of one crawl.
 type politeRun struct {
 	web      *simweb.Web
 	requests []simweb.Request
-	ordinary time.Duration // until the last answer of an ordinary host
+	ordinary time.Duration // time of the last answer of an ordinary host
 }
 
-// crawlPolitely crawls a small web and scenarios, and checks all gates by the web's own log.
+// crawlPolitely crawls a small web with scenarios and checks all limits against the web's log.
 func crawlPolitely(t *testing.T, scenarios ...string) (run politeRun) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) {
@@ -68,7 +68,7 @@ func crawlPolitely(t *testing.T, scenarios ...string) (run politeRun) {
 		fs := memfs.New(*seedFlag)
 		opt := politeOptions(t, web, fs)
 		if res := mustRun(t, t.Context(), opt); res.Stop != StopDone {
-			t.Errorf("stopped because of %q, want %q", res.Stop, StopDone)
+			t.Errorf("stopped by %q, want %q", res.Stop, StopDone)
 		}
 		checkBalanced(t, fs, opt.Dirs)
 		snap := web.Log().Snapshot()
@@ -84,7 +84,7 @@ func crawlPolitely(t *testing.T, scenarios ...string) (run politeRun) {
 	return run
 }
 
-// of are the requests to the hosts of a scenario.
+// of returns the requests to the hosts of a scenario.
 func (run *politeRun) of(scenario string) (rs []simweb.Request) {
 	for _, q := range run.requests {
 		if run.web.HostileScenario(q.Host) == scenario {
@@ -94,8 +94,8 @@ func (run *politeRun) of(scenario string) (rs []simweb.Request) {
 	return rs
 }
 
-// checkGates asserts from a web's log that requests to a PLD, an address and a network start as far apart as opt says, and
-// that no more are under way.
+// checkGates checks in a web's log the intervals between request starts at each PLD, address and network, and the number
+// of concurrent requests.
 func checkGates(t *testing.T, requests []simweb.Request, opt *Options) {
 	t.Helper()
 	plds, addrs, nets := map[string][]simweb.Request{}, map[string][]simweb.Request{}, map[string][]simweb.Request{}
@@ -113,22 +113,22 @@ func checkGates(t *testing.T, requests []simweb.Request, opt *Options) {
 		least := map[string]time.Duration{"PLD": opt.PLDDelayMin, "address": opt.ServerDelayMin}[what]
 		for name, rs := range groups {
 			if got := closest(rs, 1); got < least {
-				t.Errorf("%s %s: two requests within %v, want %v", what, name, got, least)
+				t.Errorf("%s %s: two requests within %v, want at least %v", what, name, got, least)
 			}
 		}
 	}
 	for name, rs := range nets {
 		burst := math.Ceil(opt.NetworkRate)
 		if got := closest(rs, int(burst)); got.Seconds() < burst/opt.NetworkRate {
-			t.Errorf("network %s: %v and one requests within %v, want %v a second", name, burst, got, opt.NetworkRate)
+			t.Errorf("network %s: %v requests and one more within %v, want %v per second", name, burst, got, opt.NetworkRate)
 		}
 		if got := crowdOf(rs); got > opt.NetworkConnections {
-			t.Errorf("network %s: %d requests at once, want %d at most", name, got, opt.NetworkConnections)
+			t.Errorf("network %s: %d concurrent requests, want at most %d", name, got, opt.NetworkConnections)
 		}
 	}
 }
 
-// closest is the least time from the start of a request to that of the n-th after it.
+// closest returns the minimum time from the start of a request to the start of the n-th one after it.
 func closest(rs []simweb.Request, n int) time.Duration {
 	slices.SortFunc(rs, func(a, b simweb.Request) int { return int(a.Start - b.Start) })
 	least := time.Duration(1<<63 - 1)
@@ -138,7 +138,7 @@ func closest(rs []simweb.Request, n int) time.Duration {
 	return least
 }
 
-// crowdOf is the most requests under way at once.
+// crowdOf returns the maximum number of concurrent requests.
 func crowdOf(rs []simweb.Request) (most int) {
 	for _, q := range rs {
 		n := 0
@@ -152,7 +152,7 @@ func crowdOf(rs []simweb.Request) (most int) {
 	return most
 }
 
-// span is the time from the first start to the last end.
+// span returns the time from the first start to the last end.
 func span(rs []simweb.Request) time.Duration {
 	first, last := time.Duration(1<<63-1), time.Duration(0)
 	for _, q := range rs {
@@ -161,22 +161,22 @@ func span(rs []simweb.Request) time.Duration {
 	return last - first
 }
 
-// TestManyHostsOfOneOwner: a thousand hosts at one address, a PLD of three hundred hosts at sixty, and a network of two
-// hundred servers with late answers are visited no faster than their owners' delays say, hardly slower either, and don't
-// hold up others.
+// TestManyHostsOfOneOwner: a thousand hosts at one address, a PLD of three hundred hosts at sixty addresses, and a
+// network of two hundred servers with slow answers must be visited no faster than the delays of the address, PLD or
+// network allow, and not much slower. They must not delay other hosts.
 func TestManyHostsOfOneOwner(t *testing.T) {
 	t.Parallel()
 	plain := crawlPolitely(t)
-	setup := setupMax / 2 // on the average; the address or PLD is held meanwhile
+	setup := setupMax / 2 // on average; the address or PLD is busy during this time
 	for _, c := range []struct {
 		scenario string
 		requests int
-		apart    time.Duration // mean, if the owner's limit is made use of all the time
-		slack    time.Duration // the part of their sum that it may take longer
+		apart    time.Duration // mean at the full rate that the limit allows
+		slack    time.Duration // allowed excess: the sum divided by slack
 	}{
 		{"one-address", 3000, time.Second + setup, 2},
 		{"one-pld", 900, 500*time.Millisecond + setup, 3},
-		{"one-network", 800, 125 * time.Millisecond, 1}, // 100 ms and a part of setup, as a start counts from its grant on
+		{"one-network", 800, 125 * time.Millisecond, 1}, // 100 ms and a part of setup: the network limit counts from the grant
 	} {
 		t.Run(c.scenario, func(t *testing.T) {
 			run := crawlPolitely(t, c.scenario)
@@ -185,20 +185,20 @@ func TestManyHostsOfOneOwner(t *testing.T) {
 				t.Errorf("%d requests, want %d", len(rs), c.requests)
 			}
 			took, want := span(rs), time.Duration(c.requests)*c.apart
-			t.Logf("%d requests in %v, usual is %v; others' last answer after %v, without the scenario after %v",
+			t.Logf("%d requests in %v, expected %v; last answer of other hosts after %v, without the scenario after %v",
 				len(rs), took, want, run.ordinary, plain.ordinary)
 			if took > want+want/c.slack {
-				t.Errorf("took %v, want at most %v and %v", took, want, want/c.slack)
+				t.Errorf("took %v, want at most %v plus %v", took, want, want/c.slack)
 			}
 			if run.ordinary > plain.ordinary*5/4+2*stragglers {
-				t.Errorf("the others' last answer came after %v, without the scenario after %v", run.ordinary, plain.ordinary)
+				t.Errorf("the last answer of other hosts came after %v, without the scenario after %v", run.ordinary, plain.ordinary)
 			}
 		})
 	}
 }
 
-// TestSlowAnswersAndCrawlDelays: a host rests ten times as long as its answer took, as long as its Crawl-delay says if that
-// is more than every other delay, and no longer than --max-crawl-delay.
+// TestSlowAnswersAndCrawlDelays: the time between requests to a host must be ten times the last response time, or the
+// Crawl-delay if it exceeds all other delays, up to --max-crawl-delay.
 func TestSlowAnswersAndCrawlDelays(t *testing.T) {
 	run := crawlPolitely(t, "slow-server", "crawl-delay")
 	for host, want := range map[string]time.Duration{"www.slow-server-0.test": 20 * time.Second, "www.crawl-delay-0.test": 7 * time.Second,
@@ -210,23 +210,23 @@ func TestSlowAnswersAndCrawlDelays(t *testing.T) {
 			}
 		}
 		if len(rs) < 4 {
-			t.Fatalf("%s: %d requests, want all its pages", host, len(rs))
+			t.Fatalf("%s: %d requests, want one for each of its pages", host, len(rs))
 		}
 		slices.SortFunc(rs, func(a, b simweb.Request) int { return int(a.Start - b.Start) })
 		for i := 1; i < len(rs); i++ {
 			gap := rs[i].Start - rs[i-1].End
 			if rs[i-1].Robots && host == "www.slow-server-0.test" {
-				continue // which came at once
+				continue // the first page has no delay
 			}
 			if gap < want || gap > want*2 {
-				t.Errorf("%s: request %d came %v after the answer before it, want %v", host, i, gap, want)
+				t.Errorf("%s: request %d came %v after the previous answer, want %v", host, i, gap, want)
 			}
 		}
 	}
 }
 
-// TestGatesOutliveKills: a crawl that is killed over and over, and started again at once, keeps all gates: who was visited
-// before isn't known to the second, so all count as just visited.
+// TestGatesOutliveKills: a crawl that is killed many times and restarted at once must keep all delays. It doesn't know
+// the last visits to the second, so after a restart it must treat all hosts as just visited.
 func TestGatesOutliveKills(t *testing.T) {
 	t.Parallel()
 	kills := longOr(12, 5)
@@ -238,7 +238,7 @@ func TestGatesOutliveKills(t *testing.T) {
 		fs := memfs.New(*seedFlag)
 		opt := politeOptions(t, web, fs)
 		opt.CheckpointEvery = 5 * time.Second
-		// Much longer than a recovery, so that what was forgotten would show.
+		// The delays are much longer than a recovery, so that a forgotten visit shows.
 		opt.HostDelay, opt.HostDelayMin, opt.ServerDelay, opt.ServerDelayMin = 20*time.Second, 20*time.Second, 10*time.Second, 10*time.Second
 		opt.PLDDelay, opt.PLDDelayMin, opt.NetworkRate = 5*time.Second, 5*time.Second, 0.2
 		rng := rand.New(rand.NewPCG(*seedFlag, 2))
@@ -259,7 +259,7 @@ func TestGatesOutliveKills(t *testing.T) {
 			fs = fs.Kill()
 		}
 		if killed < kills/2 {
-			t.Errorf("killed %d times, want %d at least", killed, kills/2)
+			t.Errorf("killed %d times, want at least %d", killed, kills/2)
 		}
 		checkBalanced(t, fs, opt.Dirs)
 		snap := web.Log().Snapshot()
@@ -275,7 +275,8 @@ func TestGatesOutliveKills(t *testing.T) {
 	})
 }
 
-// TestRobotsJobWaits: the coding of a robots request has how often it was deferred, beside its tries, with and without a depth.
+// TestRobotsJobWaits: the encoding of a robots job must keep its tries and its number of deferrals, with and without a
+// depth.
 func TestRobotsJobWaits(t *testing.T) {
 	for _, j := range []robots.Job{
 		{Origin: []byte("http://a.test:80")},

@@ -15,14 +15,14 @@ import (
 	"drumbeat/fetch"
 )
 
-// robotsWeb is a web that the politeness of robots.txt are shown on: what its owners see in their logs is asserted.
+// robotsWeb is a web for tests of robots.txt politeness. The tests check what the sites log.
 type robotsWeb struct {
 	tinyWeb
 	begun  time.Time
-	robots map[string]func() answer // of a host; nil: 404
+	robots map[string]func() answer // by host; nil: 404
 }
 
-// since is the time from the begin of the test.
+// since is the time since the start of the test.
 func (w *robotsWeb) since() time.Duration { return time.Since(w.begun) }
 
 func newRobotsWeb() *robotsWeb {
@@ -36,7 +36,7 @@ func newRobotsWeb() *robotsWeb {
 	return w
 }
 
-// crawl runs a crawl of the hosts' /no, and n pages of each, for as long as it takes, two seconds between visits.
+// crawl crawls /no and n pages of each host to the end, with a host delay of two seconds.
 func (w *robotsWeb) crawl(t *testing.T, n int, change func(*Options), hosts ...string) *Result {
 	t.Helper()
 	var seeds []string
@@ -58,7 +58,7 @@ func (w *robotsWeb) crawl(t *testing.T, n int, change func(*Options), hosts ...s
 	return res
 }
 
-// times are when a host's robots.txt, or its pages, were asked for.
+// times returns the times of the requests for a host's robots.txt, or for its pages.
 func (w *robotsWeb) times(host string, robots bool) (at []time.Duration) {
 	for _, q := range w.got(host, "") {
 		if strings.HasPrefix(q.path, "/robots.txt") == robots {
@@ -77,19 +77,19 @@ func gaps(at []time.Duration) (list []time.Duration) {
 
 const rules = "User-agent: *\nDisallow: /no\n"
 
-// wantPages checks that a host was asked for n pages, and never for /no unless all was allowed.
+// wantPages checks that a host got n page requests, and one for the forbidden /no only if no is true.
 func (w *robotsWeb) wantPages(t *testing.T, host string, n int, no bool) {
 	t.Helper()
 	if got := len(w.times(host, false)); got != n {
-		t.Errorf("%s: %d pages asked for, want %d", host, got, n)
+		t.Errorf("%s: %d pages requested, want %d", host, got, n)
 	}
 	if got := len(w.got(host, "/no")) > 0; got != no {
-		t.Errorf("%s: asked for what robots.txt says no to: %v, want %v", host, got, no)
+		t.Errorf("%s: requested a URL that robots.txt forbids: %v, want %v", host, got, no)
 	}
 }
 
-// TestRobotsRedirects: five redirects are followed, to other hosts as well, each at its host's own pace; the sixth isn't, and
-// allows all. The rules are those of the first host, not of the last.
+// TestRobotsRedirects: the crawl must follow five redirects of robots.txt, also to other hosts, at each host's own pace.
+// A sixth redirect must not be followed, and allows all. The rules apply to the first host, not to the last.
 func TestRobotsRedirects(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newRobotsWeb()
@@ -120,10 +120,10 @@ func TestRobotsRedirects(t *testing.T) {
 		w.wantPages(t, "nowhere.test", 4, true)
 		w.wantPages(t, "five-hop5.test", 3, false) // by its own robots.txt
 		if n := len(w.times("six-hop6.test", true)); n != 0 {
-			t.Error("a sixth redirect was followed")
+			t.Error("the crawl followed a sixth redirect")
 		}
 		if n := len(w.times("circle.test", true)); n != 6 {
-			t.Errorf("%d requests for robots.txt in a circle, want 6", n)
+			t.Errorf("%d requests for robots.txt that redirects to itself, want 6", n)
 		}
 		for _, host := range []string{"circle.test", "five-hop5.test", "five.test", "six.test"} {
 			all := append(w.times(host, true), w.times(host, false)...)
@@ -136,18 +136,18 @@ func TestRobotsRedirects(t *testing.T) {
 		}
 		for _, g := range gaps(w.times("five.test", false)) {
 			if g < 7*time.Second {
-				t.Errorf("five.test: two pages within %v; the rules that it redirected to ask for 7 s", g)
+				t.Errorf("five.test: two pages within %v, although the redirected rules have a Crawl-delay of 7 s", g)
 			}
 		}
 	})
 }
 
-// TestRobotsUnavailable: 4xx allows all, at once, but for 429.
+// TestRobotsUnavailable: a 4xx answer other than 429 must allow all URLs at once.
 func TestRobotsUnavailable(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newRobotsWeb()
 		var hosts []string
-		for _, status := range []int{400, 401, 403, 404, 405, 410, 418, 451, 499, 300, 301, 399} { // the 3xx lead nowhere
+		for _, status := range []int{400, 401, 403, 404, 405, 410, 418, 451, 499, 300, 301, 399} { // the 3xx have no Location
 			host := fmt.Sprintf("s%d.test", status)
 			hosts = append(hosts, host)
 			w.robots[host] = func() answer { return answer{status, "", "User-agent: *\nDisallow: /\n"} }
@@ -165,7 +165,7 @@ func TestRobotsUnavailable(t *testing.T) {
 	})
 }
 
-// failing has a robots.txt that fails until a time.
+// failing returns a robots.txt that fails until a time.
 func failing(w *robotsWeb, until time.Duration, bad answer) func() answer {
 	return func() answer {
 		if w.since() < until {
@@ -175,8 +175,8 @@ func failing(w *robotsWeb, until time.Duration, bad answer) func() answer {
 	}
 }
 
-// checkRetries checks that a host's robots.txt was asked for again at growing gaps, doubling from a minute, and no page before it was
-// had.
+// checkRetries checks the retries of a host's robots.txt: the gaps must double from one minute on, and no page may be
+// requested before the crawl has the rules.
 func (w *robotsWeb) checkRetries(t *testing.T, host string, until time.Duration) {
 	t.Helper()
 	tries := w.times(host, true)
@@ -185,25 +185,25 @@ func (w *robotsWeb) checkRetries(t *testing.T, host string, until time.Duration)
 		n++
 	}
 	if n < 3 || n == len(tries) {
-		t.Errorf("%s: robots.txt asked for at %v, want some before and one after %v", host, tries, until)
+		t.Errorf("%s: robots.txt requested at %v, want several before and one after %v", host, tries, until)
 		return
 	}
 	want := time.Minute
 	for i, g := range gaps(tries[:n+1]) {
-		if g < want-time.Second || g > 2*want+time.Minute { // times are kept in whole seconds
-			t.Errorf("%s: gap %d between requests for robots.txt is %v, want %v or a little more", host, i, g, want)
+		if g < want-time.Second || g > 2*want+time.Minute { // the crawl stores times in seconds
+			t.Errorf("%s: gap %d between requests for robots.txt is %v, want %v to twice that", host, i, g, want)
 		}
 		want *= 2
 	}
 	for _, at := range w.times(host, false) {
 		if at < tries[n] {
-			t.Errorf("%s: a page was asked for at %v, before there were rules", host, at)
+			t.Errorf("%s: a page was requested at %v, before the crawl had the rules", host, at)
 		}
 	}
 }
 
-// TestRobotsUnreachable: 5xx, a status that is none, 429, a body broken off: nothing is fetched, robots.txt is asked for again at
-// growing gaps, the URLs wait, and are crawled when it is there.
+// TestRobotsUnreachable: while robots.txt answers 5xx, 429, an unknown status or a truncated body, the crawl must fetch
+// nothing of the host, retry at growing intervals, and keep the URLs. It must fetch them once robots.txt is available.
 func TestRobotsUnreachable(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newRobotsWeb()
@@ -226,7 +226,7 @@ func TestRobotsUnreachable(t *testing.T) {
 	})
 }
 
-// TestRobotsRetryAfter: 429 and 503 say when to come again, in both forms, and that is obeyed, up to a day.
+// TestRobotsRetryAfter: the crawl must obey a Retry-After of 429 and 503 in both forms, up to one day.
 func TestRobotsRetryAfter(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newRobotsWeb()
@@ -246,15 +246,15 @@ func TestRobotsRetryAfter(t *testing.T) {
 		for host, want := range map[string]time.Duration{"seconds.test": 2 * time.Hour, "date.test": 3 * time.Hour, "endless.test": 24 * time.Hour,
 			"odd.test": time.Minute} {
 			tries := w.times(host, true)
-			if len(tries) != 2 || tries[1] < want || tries[1] > want+want/6+5*time.Minute { // what waits on disk for long may come late
-				t.Errorf("%s: robots.txt asked for at %v, want again after %v", host, tries, want)
+			if len(tries) != 2 || tries[1] < want || tries[1] > want+want/6+5*time.Minute { // long waits on disk may end late
+				t.Errorf("%s: robots.txt requested at %v, want a second request after %v", host, tries, want)
 			}
 			w.wantPages(t, host, 2, false)
 		}
 	})
 }
 
-// robotsFault is a web where connections to hosts fail, or names, until a time.
+// robotsFault is a web in which connections or lookups of hosts fail until a time.
 type robotsFault struct {
 	*robotsWeb
 	until time.Duration
@@ -280,8 +280,8 @@ func (f robotsFault) dial(ctx context.Context, addr netip.AddrPort) (net.Conn, e
 	return f.tinyWeb.dial(ctx, addr)
 }
 
-// TestRobotsUnreachableNetwork: timeouts, refused connections, resets and names that no server answers for are as 5xx. Each first failure
-// is tried once more, since it could be ours.
+// TestRobotsUnreachableNetwork: timeouts, refused connections, resets and unanswered lookups must count as 5xx. The
+// crawl must repeat each first failure, since the cause may be its own network.
 func TestRobotsUnreachableNetwork(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newRobotsWeb()
@@ -292,7 +292,7 @@ func TestRobotsUnreachableNetwork(t *testing.T) {
 			}
 			switch host {
 			case "silent.test":
-				_, _ = c.Read(make([]byte, 1)) // until the crawler hangs up
+				_, _ = c.Read(make([]byte, 1)) // until the crawler closes the connection
 			case "reset.test":
 			case "cut.test":
 				_, _ = c.Write([]byte("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nUser-agent: *\nAllow: /\n"))
@@ -305,7 +305,7 @@ func TestRobotsUnreachableNetwork(t *testing.T) {
 		for _, h := range hosts {
 			w.robots[h] = func() answer { return answer{200, "", rules} }
 		}
-		for i := range 40 { // what works all the time, so that the failures are theirs
+		for i := range 40 { // hosts that always answer, so that the failures count against the others
 			h := fmt.Sprintf("fine%d.test", i)
 			hosts = append(hosts, h)
 		}
@@ -329,11 +329,11 @@ func TestRobotsUnreachableNetwork(t *testing.T) {
 				most = 30 // lookups, which the site doesn't see
 			}
 			if early < 6 || early > most || early == len(tries) {
-				t.Errorf("%s: asked for at %v, want 6 to 10 times before %v, and after it", h, tries, f.until)
+				t.Errorf("%s: requested at %v, want 6 to %d times before %v, and once after it", h, tries, most, f.until)
 			}
 			for _, at := range w.times(h, false) {
 				if at < f.until {
-					t.Errorf("%s: a page was asked for at %v", h, at)
+					t.Errorf("%s: a page was requested at %v", h, at)
 				}
 			}
 			w.wantPages(t, h, 3, false)
@@ -341,8 +341,8 @@ func TestRobotsUnreachableNetwork(t *testing.T) {
 	})
 }
 
-// TestRobotsStaleCopy: while robots.txt answers 500 after a day, the copy serves: pages go on, what it forbids isn't asked for, and the
-// requests for a new one get rarer.
+// TestRobotsStaleCopy: when robots.txt answers 500 after a day, the crawl must use its stale copy: it continues with
+// allowed pages, requests no forbidden one, and retries robots.txt at growing intervals.
 func TestRobotsStaleCopy(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newRobotsWeb()
@@ -357,7 +357,7 @@ func TestRobotsStaleCopy(t *testing.T) {
 		w.wantPages(t, host, 144, false)
 		tries := w.times(host, true)
 		if len(tries) < 4 || tries[1] < 24*time.Hour {
-			t.Fatalf("robots.txt asked for at %v, want once a day, and some times more while it fails", tries)
+			t.Fatalf("robots.txt requested at %v, want once a day, and more often while it fails", tries)
 		}
 		var bad []time.Duration
 		for _, at := range tries {
@@ -366,7 +366,7 @@ func TestRobotsStaleCopy(t *testing.T) {
 			}
 		}
 		if n := len(bad); n < 3 || n > 12 {
-			t.Errorf("asked %d times while it failed for 10 hours: %v", n, bad)
+			t.Errorf("%d requests while robots.txt failed for 10 hours: %v", n, bad)
 		}
 		pages := 0
 		for _, at := range w.times(host, false) {
@@ -375,13 +375,13 @@ func TestRobotsStaleCopy(t *testing.T) {
 			}
 		}
 		if pages < 25 {
-			t.Errorf("%d pages by the stale copy in nine hours, want one each 15 minutes, but for the requests for robots.txt", pages)
+			t.Errorf("%d pages under the stale copy in nine hours, want about one per 15 minutes", pages)
 		}
 	})
 }
 
-// TestRobotsLifetime: max-age of two hours has robots.txt asked for again after them, the hour at least passes, and nobody asks more often
-// than there are URLs for.
+// TestRobotsLifetime: the crawl must request robots.txt again after its max-age, but not within an hour, and only when
+// it has URLs of the host. Without a max-age the lifetime is one day, which is also the maximum.
 func TestRobotsLifetime(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newRobotsWeb()
@@ -394,11 +394,11 @@ func TestRobotsLifetime(t *testing.T) {
 			"none.test": {time.Hour, time.Hour + 45*time.Minute}, "plain.test": {24 * time.Hour, 25 * time.Hour}, "week.test": {24 * time.Hour, 25 * time.Hour}} {
 			list := gaps(w.times(host, true))
 			if len(list) == 0 {
-				t.Errorf("%s: robots.txt asked for once only", host)
+				t.Errorf("%s: robots.txt was requested only once", host)
 			}
 			for _, g := range list {
 				if g < want[0] || g > want[1] {
-					t.Errorf("%s: robots.txt asked for again after %v, want %v to %v", host, g, want[0], want[1])
+					t.Errorf("%s: robots.txt was requested again after %v, want %v to %v", host, g, want[0], want[1])
 				}
 			}
 			w.wantPages(t, host, 84, false)
@@ -406,8 +406,8 @@ func TestRobotsLifetime(t *testing.T) {
 	})
 }
 
-// TestCrawlDelayIsHeld: a decimal Crawl-delay is held between all requests; one above the cap is held at the cap, and no reason to leave
-// the site alone.
+// TestCrawlDelayIsHeld: the crawl must keep a decimal Crawl-delay between all requests. It must limit one above the
+// maximum to the maximum and still crawl the site.
 func TestCrawlDelayIsHeld(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := newRobotsWeb()
@@ -422,14 +422,14 @@ func TestCrawlDelayIsHeld(t *testing.T) {
 			slices.Sort(all)
 			for _, g := range gaps(all) {
 				if g < want || g > want+want/2+time.Second {
-					t.Errorf("%s: %v between two requests, want %v", host, g, want)
+					t.Errorf("%s: %v between two requests, want at least %v", host, g, want)
 				}
 			}
 		}
 	})
 }
 
-// TestRobotsLife: what an answer says of its own life, RFC 9111.
+// TestRobotsLife: the lifetime of a response by its header fields (RFC 9111).
 func TestRobotsLife(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		now := time.Now().UTC()

@@ -22,13 +22,13 @@ import (
 	"drumbeat/weburl"
 )
 
-// listedHost tells whether a host of blacklistWeb is one that the tests' lists name.
+// listedHost reports whether the lists of these tests name a host of blacklistWeb.
 func listedHost(host string) bool {
 	return host == "a0.test" || strings.HasSuffix(host, ".a1.test") || host == "b1.test"
 }
 
-// TestBlacklistCutAnywhere: the machine loses its power at any operation of the disk, before the reload, in its sweep or after; in
-// the next run, which has the list, nothing is asked of what it names, all else is fetched, and the places balance.
+// TestBlacklistCutAnywhere: after a power cut at any disk operation, before, during or after a reload of the blacklist,
+// the next run has the list. It must request nothing that the list names, fetch everything else, and balance the places.
 func TestBlacklistCutAnywhere(t *testing.T) {
 	rng := rand.New(rand.NewPCG(*seedFlag, 3))
 	t.Logf("seed %d", *seedFlag)
@@ -36,7 +36,7 @@ func TestBlacklistCutAnywhere(t *testing.T) {
 	if *longRuns {
 		rounds = 200
 	}
-	whole, before := 0, 0 // runs that weren't cut off, that were before the reload
+	whole, before := 0, 0 // runs without a cut, runs with a cut before the reload
 	for range rounds {
 		cut := rng.IntN(600)
 		inBubble(t, func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestBlacklistCutAnywhere(t *testing.T) {
 			at := time.Now().Add(12 * time.Second)
 			go func() {
 				time.Sleep(time.Until(at))
-				// Without power neither works.
+				// Both fail after the power cut.
 				if disk.WriteFileAtomic(fs, "new", []byte(strings.Join(list, "\n"))) == nil && fs.Rename("new", "black") == nil {
 					reload <- struct{}{}
 				}
@@ -74,14 +74,14 @@ func TestBlacklistCutAnywhere(t *testing.T) {
 			fetched := map[string]bool{}
 			for _, r := range web.got("", "") {
 				if listedHost(r.host) && r.at.After(at) {
-					t.Errorf("cut at %d: %s%s was asked for %v after the list was in force", cut, r.host, r.path, r.at.Sub(at))
+					t.Errorf("cut at %d: %s%s was requested %v after the list came into force", cut, r.host, r.path, r.at.Sub(at))
 				}
 				fetched["http://"+r.host+r.path] = true
 			}
 			for _, url := range blacklistSeeds(20) {
 				host, _, _ := strings.Cut(strings.TrimPrefix(url, "http://"), "/")
 				if !listedHost(host) && !fetched[url] {
-					t.Errorf("cut at %d: %s wasn't fetched", cut, url)
+					t.Errorf("cut at %d: did not fetch %s", cut, url)
 				}
 			}
 			checkBalanced(t, after, opt.Dirs)
@@ -93,10 +93,10 @@ func TestBlacklistCutAnywhere(t *testing.T) {
 			return
 		}
 	}
-	t.Logf("%d runs, %d were cut off before the reload, %d not at all", rounds, before, whole)
+	t.Logf("%d runs, %d cut before the reload, %d without a cut", rounds, before, whole)
 }
 
-// TestRulesAreBounded: rules that would take too much of the Go heap are refused, at the start and at a reload.
+// TestRulesAreBounded: rules that would take too much of the Go heap must be refused, at the start and at a reload.
 func TestRulesAreBounded(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := &tinyWeb{serve: pagesOnly}
@@ -128,8 +128,8 @@ func TestRulesAreBounded(t *testing.T) {
 	})
 }
 
-// TestLinksWithRulesAllocateNothing: rules and a blacklist cost a page's links no allocation. Expressions are left out: package
-// regexp keeps its machines in a pool, which the race detector empties.
+// TestLinksWithRulesAllocateNothing: rules and a blacklist must add no allocations per link. The test has no regular
+// expressions, since package regexp keeps its machines in a pool that the race detector empties.
 func TestLinksWithRulesAllocateNothing(t *testing.T) {
 	c := linkStages(t, 1<<20)
 	parse := func(list scope.List, text string) *scope.Set {
@@ -162,7 +162,8 @@ func TestLinksWithRulesAllocateNothing(t *testing.T) {
 	}
 }
 
-// TestBlacklistedMeanwhile: a reload that names all addresses of a host, between the look at them and the request, ends the request.
+// TestBlacklistedMeanwhile: a reload that lists all addresses of a host, after their check and before the request, must
+// end the request.
 func TestBlacklistedMeanwhile(t *testing.T) {
 	suffixes := weburl.NewSuffixes(false)
 	black, err := scope.Parse(scope.Blacklist, suffixes, scope.Source{Name: "b", Text: []byte("- net 192.0.2.0/24")})
@@ -179,7 +180,7 @@ func TestBlacklistedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestRequestsFromTheFuture: a request that was noted when the clock was a year ahead doesn't keep another from being made.
+// TestRequestsFromTheFuture: a request recorded while the clock was a year ahead must not prevent a new request.
 func TestRequestsFromTheFuture(t *testing.T) {
 	value := func(at time.Time) []byte {
 		return binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, uint64(at.Unix())), 7)
@@ -194,7 +195,8 @@ func TestRequestsFromTheFuture(t *testing.T) {
 	}
 }
 
-// TestFenceAtTheSameTime: an exchange that enters while the list is exchanged either isn't let in or is cut off.
+// TestReloadWhileExchangesBegin: an exchange that begins during a reload of the blacklist must either be refused or be
+// cut off.
 func TestReloadWhileExchangesBegin(t *testing.T) {
 	suffixes := weburl.NewSuffixes(false)
 	black, err := scope.Parse(scope.Blacklist, suffixes, scope.Source{Name: "b", Text: []byte("- host a.test\n- net 192.0.2.0/24")})
@@ -223,7 +225,7 @@ func TestReloadWhileExchangesBegin(t *testing.T) {
 		f.cutOff()
 		for range cap(results) {
 			if ctx := <-results; ctx != nil && context.Cause(ctx) != errBlocked {
-				t.Fatal("an exchange goes on with what is listed")
+				t.Fatal("an exchange with a listed host continues")
 			}
 		}
 		if _, _, err := f.enter(t.Context(), host, addr); err != errBlocked {

@@ -17,7 +17,7 @@ import (
 	"drumbeat/fetch"
 )
 
-// writeRules puts a file of rules on fs, in place of the one there.
+// writeRules writes a file of rules to fs and replaces an existing one.
 func writeRules(t *testing.T, fs disk.FS, name string, lines ...string) {
 	t.Helper()
 	if _, err := fs.Size(name); err == nil {
@@ -30,7 +30,7 @@ func writeRules(t *testing.T, fs disk.FS, name string, lines ...string) {
 	}
 }
 
-// linked serves pages that link to all of some URLs.
+// linked serves pages that link to all urls.
 func linked(urls ...string) func(host, path string) answer {
 	page := "<html>"
 	for _, u := range urls {
@@ -44,7 +44,7 @@ func linked(urls ...string) func(host, path string) answer {
 	}
 }
 
-// asked are the URLs that a web was asked for, robots.txt included, sorted.
+// asked returns the sorted URLs of all requests to a web, including robots.txt.
 func (w *tinyWeb) asked() (urls []string) {
 	for _, r := range w.got("", "") {
 		urls = append(urls, "http://"+r.host+r.path)
@@ -53,8 +53,8 @@ func (w *tinyWeb) asked() (urls []string) {
 	return urls
 }
 
-// TestRulesKeepOut: hosts, PLDs and prefixes that rules exclude are never asked, neither by links, nor by redirects, nor as
-// seeds, not even for robots.txt; a seed says why.
+// TestRulesKeepOut: hosts, PLDs and prefixes that rules exclude must get no request, not even for robots.txt, whether
+// reached by a link, a redirect or a seed. The report of a seed must name the rule.
 func TestRulesKeepOut(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := &tinyWeb{}
@@ -75,11 +75,11 @@ func TestRulesKeepOut(t *testing.T) {
 		res := mustRun(t, t.Context(), opt)
 		want := []string{"http://in.test/", "http://in.test/moved", "http://in.test/robots.txt", "http://sub.out.test/", "http://sub.out.test/robots.txt"}
 		if got := web.asked(); !slices.Equal(got, want) {
-			t.Errorf("asked for %q, want %q", got, want)
+			t.Errorf("requested %q, want %q", got, want)
 		}
 		for _, want := range []string{"http://out.test/seed: excluded by rules:1: - host out.test", "http://spam.test/: excluded by rules:2: - pld spam.test"} {
 			if !slices.Contains(res.Seeds, want) {
-				t.Errorf("no %q among the seeds' reports %q", want, res.Seeds)
+				t.Errorf("no %q in the seed reports %q", want, res.Seeds)
 			}
 		}
 		if n := res.Snapshot.Count(state.CountLinksRules); n < 10 {
@@ -89,7 +89,7 @@ func TestRulesKeepOut(t *testing.T) {
 	})
 }
 
-// TestRulesTakeOnly: with default - exactly what the rules include is fetched, also where --scope would say no.
+// TestRulesTakeOnly: with `default -` the crawl must fetch exactly what the rules include, also outside of --scope.
 func TestRulesTakeOnly(t *testing.T) {
 	for _, kind := range []state.Scope{state.ScopeAll, state.ScopeHost} {
 		inBubble(t, func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestRulesTakeOnly(t *testing.T) {
 			}
 			for h := 3; h < 6; h++ {
 				if rs := web.got(fmt.Sprintf("h%d.test", h), ""); len(rs) > 0 {
-					t.Errorf("asked %v", rs)
+					t.Errorf("requested %v, want nothing", rs)
 				}
 			}
 			checkBalanced(t, fs, opt.Dirs)
@@ -129,7 +129,7 @@ func TestRulesTakeOnly(t *testing.T) {
 	}
 }
 
-// TestRulesUndecidedFallToScope: what no rule decides is left to --scope.
+// TestRulesUndecidedFallToScope: --scope must decide on URLs that no rule decides.
 func TestRulesUndecidedFallToScope(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := &tinyWeb{serve: linked("http://a.test/1", "http://b.test/1", "http://c.test/1", "http://a.test/no")}
@@ -141,12 +141,12 @@ func TestRulesUndecidedFallToScope(t *testing.T) {
 		mustRun(t, t.Context(), opt)
 		want := []string{"http://a.test/", "http://a.test/1", "http://a.test/robots.txt", "http://b.test/1", "http://b.test/robots.txt"}
 		if got := web.asked(); !slices.Equal(got, want) {
-			t.Errorf("asked for %q, want %q", got, want)
+			t.Errorf("requested %q, want %q", got, want)
 		}
 	})
 }
 
-// TestRulesWithFaults: a start with faults, or without a file, is refused, and all faults are named.
+// TestRulesWithFaults: a crawl whose rules have errors, or lack a file, must not start. The error must name all faults.
 func TestRulesWithFaults(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := &tinyWeb{serve: pagesOnly}
@@ -164,12 +164,12 @@ func TestRulesWithFaults(t *testing.T) {
 			}
 		}
 		if rs := web.got("", ""); len(rs) > 0 {
-			t.Errorf("asked %v", rs)
+			t.Errorf("requested %v, want nothing", rs)
 		}
 	})
 }
 
-// blacklistWeb has hosts a… of two PLDs, b… of one network and c…, each with many pages; "slow" hosts answer after 20 s.
+// blacklistWeb has hosts a… of two PLDs, b… of one network and c…, each with many pages. Hosts "slow…" answer after 20 s.
 func blacklistWeb() *tinyWeb {
 	return &tinyWeb{
 		serve: pagesOnly,
@@ -191,9 +191,9 @@ func blacklistSeeds(pages int) (seeds []string) {
 	return seeds
 }
 
-// TestBlacklistInTheMiddle: a host, a PLD and a network are blacklisted while their URLs are queued in all places. After the
-// reload nothing is asked of them, the others are fetched as before, the crawl ends, and its places balance. A reload with
-// faults changes nothing, one without the entries lets new links in.
+// TestBlacklistInTheMiddle: a reload blacklists a host, a PLD and a network while their URLs are queued in all places.
+// After it they must get no request, the other hosts must be fetched as before, and the crawl must end with balanced
+// places. A reload with faults must change nothing. A reload without the entries must admit new links.
 func TestBlacklistInTheMiddle(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const pages = 60
@@ -206,7 +206,7 @@ func TestBlacklistInTheMiddle(t *testing.T) {
 		opt.Blacklist, opt.Reload, opt.CheckpointEvery = []string{"black"}, reload, 10*time.Second
 		begin := time.Now()
 		at := begin.Add(30 * time.Second)
-		var soon int64 // URLs that had ended as blocked 2 s after the reload
+		var soon int64 // URLs refused as blocked 2 s after the reload
 		opt.Snapshot = func(s *Snapshot) {
 			if time.Since(at) >= 2*time.Second && soon == 0 {
 				soon = s.Refused[state.ReasonBlocked.String()]
@@ -222,33 +222,33 @@ func TestBlacklistInTheMiddle(t *testing.T) {
 		}()
 		res := mustRun(t, t.Context(), opt)
 		if res.Stop != StopDone {
-			t.Errorf("stopped because of %q", res.Stop)
+			t.Errorf("stopped by %q", res.Stop)
 		}
 		listed := map[string]bool{"a0.test": true, "x.a1.test": true, "y.a1.test": true, "b1.test": true}
 		counts := map[string]int{}
 		late := map[string]int{}
-		asked := map[string]bool{} // a robots.txt may be asked for again, to learn whether the network works
+		asked := map[string]bool{} // a canary request may repeat a robots.txt
 		for _, r := range web.got("", "") {
 			if !asked[r.host+r.path] {
 				counts[r.host]++
 			}
 			asked[r.host+r.path] = true
 			if listed[r.host] && r.at.After(at) {
-				t.Errorf("%s%s was asked for %v after the reload", r.host, r.path, r.at.Sub(at))
+				t.Errorf("%s%s was requested %v after the reload", r.host, r.path, r.at.Sub(at))
 			} else if listed[r.host] && r.at.After(begin.Add(22*time.Second)) {
 				late[r.host]++
 			}
 		}
 		if soon < 50 {
-			t.Errorf("2 s after the reload %d URLs had ended as blocked", soon)
+			t.Errorf("only %d URLs were refused as blocked 2 s after the reload", soon)
 		}
 		if len(late) != len(listed) {
-			t.Errorf("after the reload with faults only %v went on", late)
+			t.Errorf("after the reload with faults only %v continued", late)
 		}
 		var refused int64
 		for host, n := range counts {
 			if !listed[host] && n != pages+1 {
-				t.Errorf("%s was asked %d times, want %d", host, n, pages+1)
+				t.Errorf("%s got %d requests, want %d", host, n, pages+1)
 			} else if listed[host] {
 				refused += int64(pages + 1 - n)
 			}
@@ -258,7 +258,7 @@ func TestBlacklistInTheMiddle(t *testing.T) {
 		}
 		checkBalanced(t, fs, opt.Dirs)
 
-		// New links are taken once the entries are gone, what was refused stays so.
+		// Without the entries new links must be admitted; URLs already refused stay refused.
 		writeRules(t, fs, "black", "- host a0.test")
 		opt.SeedLines = append(opt.SeedLines, "http://x.a1.test/new", "http://b1.test/new", "http://a0.test/new")
 		before := len(web.got("", ""))
@@ -271,14 +271,14 @@ func TestBlacklistInTheMiddle(t *testing.T) {
 		}
 		slices.Sort(got)
 		if want := []string{"b1.test/new", "x.a1.test/new"}; !slices.Equal(got, want) {
-			t.Errorf("then fetched %v, want %v", got, want)
+			t.Errorf("without the entries: fetched %v, want %v", got, want)
 		}
 		checkBalanced(t, fs, opt.Dirs)
 	})
 }
 
-// TestBlacklistFromTheStart: nothing is asked of what is listed before the crawl begins, no name is looked up; a host with
-// one good address is asked there; a robots.txt that is redirected to a listed host isn't had, and lets nothing through.
+// TestBlacklistFromTheStart: what is listed before the start must get no request and no lookup. A host with one allowed
+// address gets requests there. A robots.txt that redirects to a listed host is not fetched and allows nothing.
 func TestBlacklistFromTheStart(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		looked := map[string]int{}
@@ -308,14 +308,14 @@ func TestBlacklistFromTheStart(t *testing.T) {
 		want := []string{"http://free.test/", "http://free.test/robots.txt", "http://moved.test/robots.txt"}
 		got := slices.Compact(web.asked())
 		if !slices.Equal(got, want) {
-			t.Errorf("asked for %q, want %q", got, want)
+			t.Errorf("requested %q, want %q", got, want)
 		}
 		for host := range looked {
 			if strings.Contains(host, "host.test") || strings.Contains(host, "pld") {
 				t.Errorf("looked up %s", host)
 			}
 		}
-		if n := res.Snapshot.Refused[state.ReasonBlocked.String()]; n != 1 { // net.test: the others were never queued
+		if n := res.Snapshot.Refused[state.ReasonBlocked.String()]; n != 1 { // net.test; the others were never queued
 			t.Errorf("%d URLs refused as blocked, want 1", n)
 		}
 		if n := res.Snapshot.Place(state.PlaceDeferred); n != 1 {
@@ -323,25 +323,25 @@ func TestBlacklistFromTheStart(t *testing.T) {
 		}
 		checkBalanced(t, fs, opt.Dirs)
 
-		// Once the network is open again, what RobotsCache learned meanwhile doesn't keep new URLs out.
+		// Once the network is no longer listed, old entries of RobotsCache must not keep new URLs out.
 		writeRules(t, fs, "black", "- host host.test", "- pld pld.test")
 		opt.SeedLines = append(opt.SeedLines, "http://net.test/new")
 		mustRun(t, t.Context(), opt)
 		if n := len(web.got("net.test", "/new")); n != 1 || len(web.pages("net.test")) != 1 {
-			t.Errorf("then net.test was asked for %v", web.pages("net.test"))
+			t.Errorf("then requested %v of net.test", web.pages("net.test"))
 		}
 	})
 }
 
-// twoAddrs gives every host two addresses.
+// twoAddrs resolves every host to two addresses.
 type twoAddrs struct{}
 
 func (twoAddrs) LookupHost(context.Context, string, string) (Lookup, error) {
 	return Lookup{Addrs: []netip.Addr{netip.MustParseAddr("127.77.0.9"), netip.MustParseAddr("127.1.2.3")}, Expires: time.Now().Add(time.Hour)}, nil
 }
 
-// TestBlacklistOneOfTwoAddresses: a host of which one address is listed, from the start or in the middle, is asked at the
-// other one alone, and all of its URLs are fetched.
+// TestBlacklistOneOfTwoAddresses: a host with one listed address, from the start or after a reload, must get requests
+// only at the other one, and the crawl must fetch all of its URLs.
 func TestBlacklistOneOfTwoAddresses(t *testing.T) {
 	for _, after := range []time.Duration{0, 10 * time.Second} {
 		inBubble(t, func(t *testing.T) {
@@ -382,17 +382,17 @@ func TestBlacklistOneOfTwoAddresses(t *testing.T) {
 			}
 			res := mustRun(t, t.Context(), opt)
 			if late > 0 || good == 0 || early == 0 && after > 0 {
-				t.Errorf("%d connections to the listed address, %d to the other, %d before the list came", late, good, early)
+				t.Errorf("%d connections to the listed address, %d to the other, %d before the reload", late, good, early)
 			}
 			if n := res.Snapshot.Place(state.PlaceFetched); n != 60 {
-				t.Errorf("%d URLs fetched, want 60; refused: %v", n, res.Snapshot.Refused)
+				t.Errorf("fetched %d URLs, want 60; refused: %v", n, res.Snapshot.Refused)
 			}
 			checkBalanced(t, fs, opt.Dirs)
 		})
 	}
 }
 
-// slowNames is a name server that takes a second for an answer.
+// slowNames is a name server that takes a second to answer.
 type slowNames struct{ *tinyWeb }
 
 func (s slowNames) LookupHost(ctx context.Context, host, pld string) (Lookup, error) {
@@ -400,7 +400,7 @@ func (s slowNames) LookupHost(ctx context.Context, host, pld string) (Lookup, er
 	return s.tinyWeb.LookupHost(ctx, host, pld)
 }
 
-// TestBlacklistBeforeLookups: hosts whose robots requests wait on disk when they are listed are not even looked up.
+// TestBlacklistBeforeLookups: hosts that are listed while their robots.txt requests wait on disk must not be looked up.
 func TestBlacklistBeforeLookups(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		looked := map[string]time.Time{}
@@ -427,26 +427,26 @@ func TestBlacklistBeforeLookups(t *testing.T) {
 		}()
 		res := mustRun(t, t.Context(), opt)
 		if len(looked) < 4 || len(looked) > 30 {
-			t.Fatalf("%d hosts were looked up: the test tells nothing", len(looked))
+			t.Fatalf("looked up %d hosts before the reload, too few or too many for this test", len(looked))
 		}
 		for host, when := range looked {
-			if when.After(at.Add(time.Second)) { // those under way then end
+			if when.After(at.Add(time.Second)) { // lookups in flight end by then
 				t.Errorf("%s was looked up %v after the reload", host, when.Sub(at))
 			}
 		}
 		for _, r := range web.got("", "") {
 			if r.at.After(at) {
-				t.Errorf("%s%s was asked for %v after the reload", r.host, r.path, r.at.Sub(at))
+				t.Errorf("%s%s was requested %v after the reload", r.host, r.path, r.at.Sub(at))
 			}
 		}
 		if n := res.Snapshot.Refused[state.ReasonBlocked.String()]; n < 10 || res.Stop != StopDone {
-			t.Errorf("%d URLs refused as blocked, stopped because of %q", n, res.Stop)
+			t.Errorf("%d URLs refused as blocked, stopped by %q", n, res.Stop)
 		}
 		checkBalanced(t, fs, opt.Dirs)
 	})
 }
 
-// TestBlacklistCutsOff: an exchange that is under way when its host is listed ends at once, and its URL as blocked.
+// TestBlacklistCutsOff: an exchange in flight must end at once when its host is listed, and its URL must end as blocked.
 func TestBlacklistCutsOff(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := &tinyWeb{serve: pagesOnly}
@@ -476,7 +476,7 @@ func TestBlacklistCutsOff(t *testing.T) {
 	})
 }
 
-// stall never answers for /slow, and says when the crawler has hung up.
+// stall never answers a request for /slow. It sends the time at which the crawler closes the connection.
 func stall(ended chan<- time.Time) func(c net.Conn, _, path string) bool {
 	return func(c net.Conn, _, path string) bool {
 		if path != "/slow" {
@@ -488,8 +488,8 @@ func stall(ended chan<- time.Time) func(c net.Conn, _, path string) bool {
 	}
 }
 
-// TestBlacklistAfterCrash: the process is killed, or the machine loses its power, seconds after a blacklist has come; the next run
-// has it from its start.
+// TestBlacklistAfterCrash: after kill -9 or a power cut seconds after a reload of the blacklist, the next run must obey
+// the list from its start.
 func TestBlacklistAfterCrash(t *testing.T) {
 	for _, how := range []string{"kill", "power"} {
 		t.Run(how, func(t *testing.T) { inBubble(t, func(t *testing.T) { blacklistCrash(t, how == "power") }) })
@@ -513,7 +513,7 @@ func blacklistCrash(t *testing.T, power bool) {
 		writeRules(t, fs, "black", "- host a0.test", "- pld a1.test", "- net 127.77.0.0/31")
 		at = time.Now()
 		reload <- struct{}{}
-		time.Sleep(3 * time.Second) // no checkpoint has seen it
+		time.Sleep(3 * time.Second) // no checkpoint includes the reload
 		after = fs.Fork(*seedFlag)
 		cancel()
 	}()
@@ -524,11 +524,11 @@ func blacklistCrash(t *testing.T, power bool) {
 	opt.FS = after
 	res := mustRun(t, t.Context(), opt)
 	if res.Stop != StopDone {
-		t.Errorf("stopped because of %q", res.Stop)
+		t.Errorf("stopped by %q", res.Stop)
 	}
 	for _, r := range web.got("", "") {
 		if r.at.After(at) && (r.host == "a0.test" || strings.HasSuffix(r.host, ".a1.test") || r.host == "b1.test") {
-			t.Errorf("%s%s was asked for %v after the reload", r.host, r.path, r.at.Sub(at))
+			t.Errorf("%s%s was requested %v after the reload", r.host, r.path, r.at.Sub(at))
 		}
 	}
 	if n := res.Snapshot.Refused[state.ReasonBlocked.String()]; n < 50 {
@@ -537,7 +537,7 @@ func blacklistCrash(t *testing.T, power bool) {
 	checkBalanced(t, after, opt.Dirs)
 }
 
-// TestRulesLetRobotsThrough: a robots.txt that is redirected to a host that rules leave out is fetched there and obeyed.
+// TestRulesLetRobotsThrough: the crawl must follow a robots.txt redirect to a host that rules exclude, and obey it.
 func TestRulesLetRobotsThrough(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		page := linked("http://a.test/no", "http://a.test/yes", "http://out.test/")
@@ -558,7 +558,7 @@ func TestRulesLetRobotsThrough(t *testing.T) {
 		mustRun(t, t.Context(), opt)
 		want := []string{"http://a.test/", "http://a.test/robots.txt", "http://a.test/yes", "http://out.test/robots.txt"}
 		if got := web.asked(); !slices.Equal(got, want) {
-			t.Errorf("asked for %q, want %q", got, want)
+			t.Errorf("requested %q, want %q", got, want)
 		}
 		checkBalanced(t, fs, opt.Dirs)
 	})

@@ -18,18 +18,18 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// What a site's owner sees in his log when his host fails, asks for patience or refuses; in virtual time, so that days and weeks
-// pass. The hosts are those of internal/simweb/manner_welcome.go.
+// These tests check what a site logs when its host fails, sends Retry-After or refuses. Virtual time makes days and weeks
+// short. The hosts are those of internal/simweb/manner_welcome.go.
 
-// welcomeRun is a crawl of a small web with such hosts.
+// welcomeRun is a crawl of a small web with these hosts.
 type welcomeRun struct {
 	web  *simweb.Web
 	snap *simweb.Snapshot
 	res  *Result
-	done time.Duration // when the ordinary hosts were done
+	done time.Duration // time at which the ordinary hosts were done
 }
 
-// health sets what the program's flags set by default; a crawl that waits for the last URL of resting hosts.
+// withHealth sets the defaults of the program's host flags, and a linger that outlasts all back-offs.
 func withHealth(o *Options) {
 	o.HostFailures, o.HostRests, o.HostRefusals, o.RobotsWait = 10, 5, 10, 30*24*time.Hour
 	o.Linger, o.Retries = 60*24*time.Hour, 3
@@ -63,14 +63,14 @@ func crawlWelcome(t *testing.T, change func(*Options), scenarios ...string) (run
 		}
 		for url, n := range run.twice() {
 			if run.res.Snapshot.Count(state.CountRetries)+run.res.Snapshot.Count(state.CountUnconfirmed) == 0 {
-				t.Errorf("%s was asked for %d times", url, n)
+				t.Errorf("%s was requested %d times", url, n)
 			}
 		}
 	})
 	return run
 }
 
-// twice are the URLs that were asked for more than once.
+// twice returns the URLs that were requested more than once.
 func (run *welcomeRun) twice() map[string]int {
 	n := map[string]int{}
 	for _, q := range run.snap.Requests {
@@ -86,7 +86,7 @@ func (run *welcomeRun) twice() map[string]int {
 	return n
 }
 
-// pages are the requests for pages of the i-th host of a scenario, in order.
+// pages returns the page requests to the i-th host of a scenario, in order.
 func (run *welcomeRun) pages(scenario string, i int) (rs []simweb.Request) {
 	for _, q := range run.snap.Requests {
 		if !q.Robots && strings.HasPrefix(q.Host, fmt.Sprintf("www.%s-%d.", scenario, i)) {
@@ -97,8 +97,9 @@ func (run *welcomeRun) pages(scenario string, i int) (rs []simweb.Request) {
 	return rs
 }
 
-// wantGaps checks the times between the end of each request and the start of the next: at least those listed, and at most a quarter
-// (what the calendar of waiting URLs may be late) and a few minutes longer, where the list has more than an hour.
+// wantGaps checks the times between the end of each request and the start of the next. A time must be at least the
+// listed one. If that is over an hour, it may exceed it by a quarter, by which the calendar may be late, and a few
+// minutes.
 func wantGaps(t *testing.T, rs []simweb.Request, want []time.Duration) {
 	t.Helper()
 	if len(rs) != len(want)+1 {
@@ -108,12 +109,12 @@ func wantGaps(t *testing.T, rs []simweb.Request, want []time.Duration) {
 	for i, least := range want {
 		gap := rs[i+1].Start - rs[i].End
 		if gap < least || least >= time.Minute && gap > least+least/4+5*time.Minute {
-			t.Errorf("request %d came %v after the one before it, want %v", i+2, gap, least)
+			t.Errorf("request %d came %v after the previous one, want at least %v", i+2, gap, least)
 		}
 	}
 }
 
-// repeat is a list of n times d.
+// repeat returns n times d.
 func repeat(n int, d time.Duration) (ds []time.Duration) {
 	for range n {
 		ds = append(ds, d)
@@ -123,8 +124,8 @@ func repeat(n int, d time.Duration) (ds []time.Duration) {
 
 const aDay = 24 * time.Hour
 
-// TestUnwelcomeIsLeftAlone: runs of 403, of challenges, and of connections cut after the request: each host sees as many requests as
-// make a run, a day later as many again, a week later for the last time.
+// TestUnwelcomeIsLeftAlone: a host that answers 403 or a challenge, or that hangs up, must get only the number of
+// requests that make a run of refusals, the same number a day later, and a last time a week later.
 func TestUnwelcomeIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	run := crawlWelcome(t, nil, "welcome-refusing", "welcome-challenges", "welcome-hang-ups")
@@ -143,19 +144,20 @@ func TestUnwelcomeIsLeftAlone(t *testing.T) {
 	if n := s.Refused["not-welcome"]; n < 30+3*48+45 || run.res.Stop != StopDone || s.Place(state.PlaceDeferred) != 0 {
 		t.Errorf("%s: refused %v, deferred %v", run.res.Stop, s.Refused, s.Deferred)
 	}
-	// Hang-ups are failures, too: after ten of them the host rests for that reason as well.
+	// Hang-ups also count as failures: after ten of them the host backs off for that reason too.
 	if s.Count(state.CountRefusals) != 30+36+12 || s.Count(state.CountChallenges) != 36 || s.Count(state.CountHostRests) != 5*2+2 || s.Count(state.CountHostsGivenUp) != 5 {
-		t.Errorf("%d refusals, of them %d challenges; %d rests, %d given up", s.Count(state.CountRefusals), s.Count(state.CountChallenges),
+		t.Errorf("%d refusals, of them %d challenges; %d back-offs, %d given up", s.Count(state.CountRefusals), s.Count(state.CountChallenges),
 			s.Count(state.CountHostRests), s.Count(state.CountHostsGivenUp))
 	}
 	for url, n := range run.twice() {
 		if !strings.Contains(url, "hang-ups") {
-			t.Errorf("%s was asked for %d times", url, n)
+			t.Errorf("%s was requested %d times", url, n)
 		}
 	}
 }
 
-// TestUnwelcomeWithDefaultLinger: nobody waits a day for such a host: the crawl ends, and says what waits and why.
+// TestUnwelcomeWithDefaultLinger: the crawl must not wait a day for such a host. It must end and report what waits and
+// why.
 func TestUnwelcomeWithDefaultLinger(t *testing.T) {
 	run := crawlWelcome(t, func(o *Options) { o.Linger = time.Minute }, "welcome-refusing", "welcome-failing")
 	s := &run.res.Snapshot
@@ -167,12 +169,13 @@ func TestUnwelcomeWithDefaultLinger(t *testing.T) {
 		t.Errorf("%d requests, deferred %v", n, s.Deferred)
 	}
 	if run.res.Stop != StopDone || s.Elapsed > 4*time.Hour {
-		t.Errorf("%s after %v", run.res.Stop, s.Elapsed)
+		t.Errorf("stopped by %s after %v", run.res.Stop, s.Elapsed)
 	}
 }
 
-// wantRuns checks the requests to a host whose failures could be ours: none counts before another exchange has shown that the
-// network works, so there are up to twice as many as count, and one; but the long rests are kept.
+// wantRuns checks the requests to a host whose failures may be the crawler's own. None counts before another exchange
+// has shown that the network works, so the host gets between count and 2*count+1 requests. It must get the long
+// back-offs.
 func wantRuns(t *testing.T, rs []simweb.Request, count int, long []time.Duration) {
 	t.Helper()
 	if len(rs) < count || len(rs) > 2*count+1 {
@@ -185,25 +188,25 @@ func wantRuns(t *testing.T, rs []simweb.Request, count int, long []time.Duration
 		}
 	}
 	if len(got) != len(long) {
-		t.Errorf("rests %v, want %v", got, long)
+		t.Errorf("back-offs %v, want %v", got, long)
 		return
 	}
 	for i, least := range long {
 		if got[i] < least || got[i] > least+least/4+5*time.Minute {
-			t.Errorf("rests %v, want %v", got, long)
+			t.Errorf("back-offs %v, want %v", got, long)
 		}
 	}
 }
 
-// TestForbiddenDirectory: a part of a site that needs a login is no reason to leave the rest alone.
+// TestForbiddenDirectory: a directory that answers 403 must not make the crawl back off from the rest of the site.
 func TestForbiddenDirectory(t *testing.T) {
 	run := crawlWelcome(t, nil, "welcome-directory")
 	if n := len(run.pages("welcome-directory", 0)); n != 60 || run.res.Snapshot.Count(state.CountHostRests) != 0 {
-		t.Errorf("%d requests, %d rests", n, run.res.Snapshot.Count(state.CountHostRests))
+		t.Errorf("%d requests, %d back-offs", n, run.res.Snapshot.Count(state.CountHostRests))
 	}
 }
 
-// TestFinishedCrawlGoesOn: the same command goes on with what waited for a resting host, once its time has come.
+// TestFinishedCrawlGoesOn: the same command must continue with URLs that waited for a host in back-off, once that ends.
 func TestFinishedCrawlGoesOn(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: func(_, path string) answer {
@@ -220,7 +223,7 @@ func TestFinishedCrawlGoesOn(t *testing.T) {
 		}
 		time.Sleep(20 * time.Hour)
 		if _, err := Run(t.Context(), opt); !errors.Is(err, state.ErrFinished) {
-			t.Errorf("before its time: %v, want ErrFinished", err)
+			t.Errorf("before the end of the back-off: %v, want ErrFinished", err)
 		}
 		time.Sleep(11 * time.Hour)
 		if mustRun(t, t.Context(), opt); len(w.pages("no")) != 20 {
@@ -229,6 +232,8 @@ func TestFinishedCrawlGoesOn(t *testing.T) {
 	})
 }
 
+// TestRetryAfterInBothForms: 429 and 503 with Retry-After, as seconds and as a date, must delay the next request, and
+// must not count as refusals.
 func TestRetryAfterInBothForms(t *testing.T) {
 	run := crawlWelcome(t, nil, "welcome-retry-after")
 	for i := range 4 {
@@ -242,11 +247,11 @@ func TestRetryAfterInBothForms(t *testing.T) {
 		}
 	}
 	if s := &run.res.Snapshot; s.Count(state.CountRefusals) != 0 || s.Count(state.CountHostRests) != 0 {
-		t.Errorf("429 and 503 were taken for refusals: %d, %d rests", s.Count(state.CountRefusals), s.Count(state.CountHostRests))
+		t.Errorf("429 and 503 counted as refusals: %d, %d back-offs", s.Count(state.CountRefusals), s.Count(state.CountHostRests))
 	}
 }
 
-// failingGaps are the rests of a host that never answers otherwise: doubling from 10 s, from the tenth failure on for long.
+// failingGaps returns the back-offs of a host that always fails: doubling from 10 s, and long from the tenth failure on.
 func failingGaps() (ds []time.Duration) {
 	for _, n := range []int{10, 20, 40, 80, 160, 320, 640, 1280, 2560, 3600, 7200, 14400, 28800, 57600} {
 		ds = append(ds, time.Duration(n)*time.Second)
@@ -254,7 +259,8 @@ func failingGaps() (ds []time.Duration) {
 	return ds
 }
 
-// TestFailingHostIsGivenUp: 503, 500 and silence for ever.
+// TestFailingHostIsGivenUp: a host that always answers 503 or 500, or never answers, must get only the requests of
+// failingGaps, and must then be given up.
 func TestFailingHostIsGivenUp(t *testing.T) {
 	run := crawlWelcome(t, nil, "welcome-failing", "welcome-broken", "welcome-silent")
 	t.Run("503", func(t *testing.T) { wantGaps(t, run.pages("welcome-failing", 0), failingGaps()) })
@@ -262,16 +268,17 @@ func TestFailingHostIsGivenUp(t *testing.T) {
 	t.Run("silent", func(t *testing.T) { wantRuns(t, run.pages("welcome-silent", 0), 15, failingGaps()[9:]) })
 	s := &run.res.Snapshot
 	if s.Count(state.CountHostRests) != 3*5 || s.Count(state.CountHostsGivenUp) != 3 || s.Refused["host-given-up"] < 3*40 || s.Place(state.PlaceDeferred) != 0 {
-		t.Errorf("%d rests, %d given up, refused %v, deferred %v", s.Count(state.CountHostRests), s.Count(state.CountHostsGivenUp), s.Refused, s.Deferred)
+		t.Errorf("%d back-offs, %d given up, refused %v, deferred %v", s.Count(state.CountHostRests), s.Count(state.CountHostsGivenUp), s.Refused, s.Deferred)
 	}
 	for url := range run.twice() {
 		if strings.Contains(url, "broken") {
-			t.Errorf("%s, whose answer was 500, was asked for again", url)
+			t.Errorf("requested %s again after its answer 500", url)
 		}
 	}
 }
 
-// TestBrokenPages: 500 for every other page costs the first back-off each time, and nothing more; each URL is asked for once.
+// TestBrokenPages: when every other page answers 500, each 500 must cost the first back-off only, and no URL may be
+// requested twice.
 func TestBrokenPages(t *testing.T) {
 	run := crawlWelcome(t, nil, "welcome-half-broken")
 	rs := run.pages("welcome-half-broken", 0)
@@ -288,7 +295,7 @@ func TestBrokenPages(t *testing.T) {
 	}
 }
 
-// TestHostRecovers: all its URLs are fetched in the end, at the old pace soon after.
+// TestHostRecovers: all URLs of a host that recovers must be fetched, soon at the usual rate.
 func TestHostRecovers(t *testing.T) {
 	run := crawlWelcome(t, nil, "welcome-recovering", "welcome-gateway")
 	rs := run.pages("welcome-recovering", 0)
@@ -299,7 +306,7 @@ func TestHostRecovers(t *testing.T) {
 		}
 	}
 	if bad := len(rs) - good; good < 60-3 || bad > 8 { // 10+20+…+640 s are 20 minutes
-		t.Errorf("%d pages, %d times 503", good, bad)
+		t.Errorf("fetched %d pages, got %d times 503", good, bad)
 	}
 	for i := len(rs) - 20; i < len(rs); i++ {
 		if gap := rs[i].Start - rs[i-1].End; gap > 10*time.Second {
@@ -307,30 +314,31 @@ func TestHostRecovers(t *testing.T) {
 		}
 	}
 	if n := len(run.pages("welcome-gateway", 0)); n != 62 {
-		t.Errorf("502 and 504: %d requests, want the two again", n)
+		t.Errorf("502 and 504: %d requests, want a retry of both", n)
 	}
 }
 
-// TestBackedOffHostsDoNotDelayOthers: with all of them the ordinary hosts are done at most half as late again as without, and a batch of
-// robots.txt later.
+// TestBackedOffHostsDoNotDelayOthers: with all kinds of such hosts in the crawl, the ordinary hosts must be done at most
+// half as late again as without them, plus the time of a batch of robots.txt.
 func TestBackedOffHostsDoNotDelayOthers(t *testing.T) {
 	soon := func(o *Options) { o.Linger = time.Minute }
 	plain := crawlWelcome(t, soon)
 	run := crawlWelcome(t, soon, "welcome-refusing", "welcome-challenges", "welcome-hang-ups", "welcome-failing", "welcome-broken",
 		"welcome-silent", "welcome-recovering", "welcome-retry-after")
-	t.Logf("others done after %v, without after %v", run.done, plain.done)
+	t.Logf("ordinary hosts done after %v, without the others after %v", run.done, plain.done)
 	if limit := plain.done*3/2 + 2*stragglers; run.done > limit {
-		t.Errorf("the others were done after %v, without the resting hosts after %v", run.done, plain.done)
+		t.Errorf("ordinary hosts were done after %v, without the others after %v", run.done, plain.done)
 	}
 }
 
-// TestRefusedConnections: a host that had a robots.txt and then nobody listens.
+// TestRefusedConnections: a host that serves robots.txt and then refuses all connections must get only the attempts of
+// failingGaps, and must then be given up.
 func TestRefusedConnections(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: pagesOnly}
 		opt := w.options(t, memfs.New(*seedFlag), urls("dead", 1, 60)...)
 		withHealth(&opt)
-		var tries []time.Time // by the one goroutine that may connect to the host
+		var tries []time.Time // only one goroutine at a time connects to the host
 		client, err := fetch.New(fetch.Options{AllowNets: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 			Dial: func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
 				if len(w.got("", "/robots.txt")) == 0 {
@@ -344,7 +352,7 @@ func TestRefusedConnections(t *testing.T) {
 		}
 		opt.Fetcher = client
 		res := mustRun(t, t.Context(), opt)
-		// Behind the rest that goes beyond the life of robots.txt there are requests for that, too.
+		// After the back-off that outlasts robots.txt, requests for robots.txt come in addition.
 		gaps := failingGaps()
 		for i, least := range gaps[:12] {
 			if gap := tries[i+1].Sub(tries[i]); gap < least {
@@ -360,7 +368,7 @@ func TestRefusedConnections(t *testing.T) {
 	})
 }
 
-// TestRobotsWait: URLs wait for an unreachable robots.txt for --robots-wait; then they are refused.
+// TestRobotsWait: URLs must wait --robots-wait for an unreachable robots.txt and then be refused.
 func TestRobotsWait(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: func(_, path string) answer { return answer{503, "", ""} }}
@@ -370,18 +378,18 @@ func TestRobotsWait(t *testing.T) {
 		began := time.Now()
 		res := mustRun(t, t.Context(), opt)
 		if n := res.Snapshot.Refused["robots-unavailable"]; n != 20 || len(w.pages("down")) != 0 {
-			t.Errorf("refused %v, %d pages asked for", res.Snapshot.Refused, len(w.pages("down")))
+			t.Errorf("refused %v, requested %d pages", res.Snapshot.Refused, len(w.pages("down")))
 		}
 		if took := time.Since(began); took < 5*aDay || took > 6*aDay {
-			t.Errorf("after %v, want 5 days", took)
+			t.Errorf("refused after %v, want 5 days", took)
 		}
 		if n := len(w.got("", "/robots.txt")); n > 11+2*6 {
-			t.Errorf("robots.txt was asked for %d times", n)
+			t.Errorf("robots.txt was requested %d times", n)
 		}
 	})
 }
 
-// TestTwinRestsToo: the http and the https origin of a host are one host.
+// TestHTTPFallbackBacksOffToo: the http and https origins of a host must share its back-off.
 func TestHTTPFallbackBacksOffToo(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: func(_, path string) answer {
@@ -410,7 +418,7 @@ func TestHTTPFallbackBacksOffToo(t *testing.T) {
 	})
 }
 
-// TestRobotsAskForPatience: a Retry-After that comes with a robots.txt holds for the host's pages as well, though an old copy is known.
+// TestRobotsAskForPatience: a Retry-After on robots.txt must apply to the host's pages too, even with a stale copy.
 func TestRobotsAskForPatience(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var asked []time.Time
@@ -428,11 +436,11 @@ func TestRobotsAskForPatience(t *testing.T) {
 		opt.HostDelay, opt.HostDelayMin = 40*time.Second, 40*time.Second
 		mustRun(t, t.Context(), opt)
 		if len(asked) < 3 {
-			t.Fatalf("robots.txt was asked for %d times, want 3 at least", len(asked))
+			t.Fatalf("robots.txt was requested %d times, want at least 3", len(asked))
 		}
 		for _, q := range w.pages("a") {
 			if d := q.at.Sub(asked[1]); d > 0 && d < 30*time.Minute {
-				t.Errorf("%s was asked for %v after a 429 with Retry-After: 1800", q.path, d)
+				t.Errorf("%s was requested %v after a 429 with Retry-After: 1800", q.path, d)
 			}
 		}
 		if n := len(w.pages("a")); n != 300 {
@@ -441,7 +449,8 @@ func TestRobotsAskForPatience(t *testing.T) {
 	})
 }
 
-// TestMaxPagesPerHost: exactly so many URLs of a host are fetched, whatever is deferred or checked again.
+// TestMaxPagesPerHost: the crawl must fetch exactly --max-pages-per-host URLs of a host, whatever it defers or checks
+// again.
 func TestMaxPagesPerHost(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		tries := map[string]int{}
@@ -464,13 +473,13 @@ func TestMaxPagesPerHost(t *testing.T) {
 				seen[q.path] = true
 			}
 			if len(seen) != want {
-				t.Errorf("%s: %d URLs asked for, want %d", host, len(seen), want)
+				t.Errorf("%s: requested %d URLs, want %d", host, len(seen), want)
 			}
 		}
 	})
 }
 
-// TestHealthOutlivesKills: the refusing host sees no request more though the crawl is killed again and again.
+// TestHealthOutlivesKills: a refusing host must get no extra requests although the crawl is killed many times.
 func TestHealthOutlivesKills(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -490,7 +499,7 @@ func TestHealthOutlivesKills(t *testing.T) {
 		var res *Result
 		for i := 0; ; i++ {
 			if i > 200 {
-				t.Fatal("it doesn't end")
+				t.Fatal("the crawl doesn't end")
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), []time.Duration{7 * time.Minute, 5 * time.Hour, 3 * aDay}[i%3])
 			var err error
@@ -501,7 +510,7 @@ func TestHealthOutlivesKills(t *testing.T) {
 			if res.Stop == StopDone {
 				break
 			}
-			mem = mem.Crash() // as after kill -9, from the last durable checkpoint
+			mem = mem.Crash() // as after a power cut: from the last durable checkpoint
 			opt.FS = mem
 		}
 		if n := len(w.pages("no")); n != 30 || res.Snapshot.Refused["not-welcome"] != 30 {

@@ -109,7 +109,7 @@ func TestRedirectsEnd(t *testing.T) {
 				opt.MaxRedirects, opt.MaxTime, opt.Sitemaps, opt.CrawlLog = test.most, time.Minute, true, state.LogErrors
 				res := mustRun(t, t.Context(), opt)
 				if res.Stop != StopDone {
-					t.Errorf("stopped because of %q, want %q", res.Stop, StopDone)
+					t.Errorf("stopped by %q, want %q", res.Stop, StopDone)
 				}
 				for _, host := range []string{"page.test", "seed.test", "bare.test", "map.test"} {
 					chain := 0

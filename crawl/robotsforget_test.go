@@ -269,7 +269,7 @@ func TestForgettingLosesNoURL(t *testing.T) {
 		opt.HostDelay, opt.HostDelayMin, opt.RobotsForget, opt.CheckpointEvery = 20*time.Hour, 19*time.Hour, time.Second, 6*time.Hour
 		opt.Linger = time.Hour
 		if res := mustRun(t, t.Context(), opt); res.Stop != StopDone {
-			t.Errorf("stopped because of %q", res.Stop)
+			t.Errorf("stopped by %q", res.Stop)
 		}
 		checkFetched(t, web, &opt)
 	})
@@ -285,7 +285,7 @@ func TestDelaysLongerThanRobotsLast(t *testing.T) {
 			opt := simOptions(t, web, memfs.New(*seedFlag))
 			opt.HostDelay, opt.HostDelayMin, opt.CheckpointEvery, opt.MaxTime = delay, delay, 24*time.Hour, 16*delay
 			if res := mustRun(t, t.Context(), opt); res.Stop != StopDone {
-				t.Errorf("%v: stopped because of %q: %v", delay, res.Stop, res.Snapshot.Places)
+				t.Errorf("%v: stopped by %q: %v", delay, res.Stop, res.Snapshot.Places)
 			}
 			checkFetched(t, web, &opt)
 		})
