@@ -12,16 +12,16 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// TestBodiesByType: of types that aren't accepted the server gets rid of nothing, or of two KiB where a page may hide, and of the
-// others of what their caps say; pages of a wrong type are read, and their links followed. The books balance, to the last
-// record of the output.
+// TestBodiesByType: of a body whose type isn't accepted the server must get rid of nothing, or of two KiB if it may hide
+// a page; of other bodies, of as much as their cap allows. The crawl must read pages with a wrong type and follow their
+// links. The accounts must match the output.
 func TestBodiesByType(t *testing.T) {
 	const kib = 1 << 10
 	text := strings.Repeat("just some words. ", 64*kib)
 	page := "<!DOCTYPE html><html>" + strings.Repeat("<p>x", 2*kib) + "<a href='/behind"
 	type file struct {
 		head, body  string
-		least, most int // bytes of the body that the server gets rid of
+		least, most int // bytes of the body that the server sends
 	}
 	files := map[string]file{
 		"/page":     {"200 OK\r\nContent-Type: text/html; charset=utf-8", page + "1'>", 8 * kib, 9 * kib},
@@ -47,7 +47,7 @@ func TestBodiesByType(t *testing.T) {
 		w := &tinyWeb{serve: pagesOnly}
 		w.raw = func(c net.Conn, _, path string) bool {
 			f, ok := files[path]
-			if path == "/robots.txt" { // read, whatever it calls itself
+			if path == "/robots.txt" { // read despite its type
 				f, ok = file{head: "200 OK\r\nContent-Type: image/png", body: "User-agent: *\nDisallow: /private\n"}, true
 			}
 			if !ok {
@@ -73,14 +73,14 @@ func TestBodiesByType(t *testing.T) {
 		opt.Accept = []string{AcceptHTML, "application/pdf"}
 		opt.BodyCaps = []BodyCap{{"*/*", 1 << 20}, {"application/*", 32 * kib}, {"application/pdf", 96 * kib}}
 		res := mustRun(t, t.Context(), opt)
-		mu.Lock() // a server may still be at its end
+		mu.Lock() // a server goroutine may still be running
 		defer mu.Unlock()
 		for path, f := range files {
 			if n := sent[path]; n < f.least || n > f.most {
 				t.Errorf("%s: the server sent %d bytes of the body, want %d to %d", path, n, f.least, f.most)
 			}
 		}
-		for i, want := range []int{0, 1, 1, 1, 0, 1, 0, 1} { // what leads to each is in the list above
+		for i, want := range []int{0, 1, 1, 1, 0, 1, 0, 1} { // the list above has the page that links to each
 			if got := len(w.got("a.test", fmt.Sprintf("/behind%d", i))); got != want {
 				t.Errorf("/behind%d was requested %d times, want %d", i, got, want)
 			}
@@ -90,10 +90,10 @@ func TestBodiesByType(t *testing.T) {
 		}
 		s := &res.Snapshot
 		if got := s.Count(state.CountBodiesRefused); got != 10 {
-			t.Errorf("%d bodies refused, want 10", got)
+			t.Errorf("refused %d bodies, want 10", got)
 		}
 		if got := s.Count(state.CountTruncated); got != 1 {
-			t.Errorf("%d bodies cut, want that of the PDF", got)
+			t.Errorf("cut %d bodies, want only that of the PDF", got)
 		}
 		cut := map[string]string{}
 		for _, rec := range storedRecords(t, opt.FS, opt.Dirs) {
@@ -101,7 +101,7 @@ func TestBodiesByType(t *testing.T) {
 		}
 		for path, want := range map[string]string{"/page": "", "/image": "length", "/chunks": "length", "/text": "length", "/hidden": "", "/pdf": "length"} {
 			if got, ok := cut["http://a.test"+path]; !ok || got != want {
-				t.Errorf("%s: a record is there: %v, cut because of %q, want %q", path, ok, got, want)
+				t.Errorf("%s: record present: %v, truncated by %q, want %q", path, ok, got, want)
 			}
 		}
 		rep := deep(t, opt.FS.(*memfs.FS), &opt)
@@ -111,7 +111,7 @@ func TestBodiesByType(t *testing.T) {
 	})
 }
 
-// TestSitemapsAmongSeeds: a seed that is a sitemap is read although XML isn't accepted.
+// TestSitemapsAmongSeeds: a sitemap given as a seed must be read although XML isn't accepted.
 func TestSitemapsAmongSeeds(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: pagesOnly}
@@ -130,26 +130,28 @@ func TestSitemapsAmongSeeds(t *testing.T) {
 			opt.Accept, opt.Sitemaps, opt.SitemapBytes = []string{AcceptHTML}, on, 1<<20
 			mustRun(t, t.Context(), opt)
 			if got := len(w.got("a.test", "/far")); got != 1 {
-				t.Errorf("with sitemaps %v: what the sitemap names was requested %d times in all, want 1", on, got)
+				t.Errorf("with sitemaps %v: the URL in the sitemap was requested %d times, want 1", on, got)
 			}
 		}
 	})
 }
 
+// TestAcceptorFaults: CheckBodies must refuse invalid types and caps.
 func TestAcceptorFaults(t *testing.T) {
 	for _, bad := range []string{"", "html5", "text", "text/", "/html", "*/html", "te xt/html", "text/html;q=1", "text/*x", "text/html,text/plain"} {
 		if CheckBodies([]string{bad}, nil) == nil || CheckBodies(nil, []BodyCap{{bad, 1}}) == nil {
-			t.Errorf("type %q was taken", bad)
+			t.Errorf("type %q was accepted", bad)
 		}
 	}
 	if CheckBodies(nil, []BodyCap{{"text/html", 0}}) == nil {
-		t.Error("a cap of 0 was taken")
+		t.Error("a cap of 0 was accepted")
 	}
 	if err := CheckBodies([]string{"HTML", "text/*", "*/*", "application/vnd.ms-excel"}, nil); err != nil {
 		t.Error(err)
 	}
 }
 
+// TestAcceptHeader: the Accept header must name the accepted types.
 func TestAcceptHeader(t *testing.T) {
 	const pages = "text/html,application/xhtml+xml,*/*;q=0.8"
 	for want, accept := range map[string][]string{

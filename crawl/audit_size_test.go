@@ -22,7 +22,7 @@ import (
 	"drumbeat/weburl"
 )
 
-// largeCrawl makes a directory with n URLs, all of them in BEAST, without a crawl.
+// largeCrawl writes a directory with n URLs, all in BEAST, without running a crawl.
 func largeCrawl(t *testing.T, fs disk.FS, dir string, n int) {
 	t.Helper()
 	must := func(err error) {
@@ -78,7 +78,7 @@ func largeCrawl(t *testing.T, fs disk.FS, dir string, n int) {
 	must(disk.WriteFileAtomic(fs, c.Set.Path(0, state.ManifestName), data))
 }
 
-// emptyParts adds the states of what holds nothing.
+// emptyParts adds the states of empty structures.
 func emptyParts(t *testing.T, set disk.Set, m *state.Manifest, tails *disk.Tails) {
 	t.Helper()
 	must := func(err error) {
@@ -121,8 +121,8 @@ func emptyParts(t *testing.T, set disk.Set, m *state.Manifest, tails *disk.Tails
 	}
 }
 
-// TestAuditsTakeBoundedRAM: the heap of audit and of audit --deep doesn't grow with the crawl: what they read, sorts and compares
-// is several times of what they may take. -long prints the rates at 16 times the size.
+// TestAuditsTakeBoundedRAM: the heap of audit and audit --deep must not grow with the crawl, which is several times as
+// large as the RAM that they may use. -long prints the rates at 16 times the size.
 func TestAuditsTakeBoundedRAM(t *testing.T) {
 	n := 250_000
 	if *longRuns {
@@ -141,7 +141,7 @@ func TestAuditsTakeBoundedRAM(t *testing.T) {
 			runtime.ReadMemStats(&now)
 			peak.Store(max(peak.Load(), now.HeapInuse))
 		}}
-	const limit = 8 << 20 // of some 15 MB of records and keys as they are in RAM; --ram, the buffers, and what a GC leaves
+	const limit = 8 << 20 // --ram, buffers and garbage; the records and keys would take about 15 MB of RAM
 	for name, audit := range map[string]func() (balanced bool, read int64, err error){
 		"audit": func() (bool, int64, error) {
 			var last state.Progress
@@ -172,7 +172,7 @@ func TestAuditsTakeBoundedRAM(t *testing.T) {
 		t.Logf("%s of %d URLs: %d MB read, %.0f MB/s, %.2g URLs/s, heap grew by %d KiB", name, n, read/1e6, float64(read)/1e6/took.Seconds(),
 			float64(n)/took.Seconds(), grown>>10)
 		if grown > limit {
-			t.Errorf("%s of %d URLs took %d bytes of heap more, want at most %d", name, n, grown, limit)
+			t.Errorf("%s of %d URLs: heap grew by %d bytes, want at most %d", name, n, grown, limit)
 		}
 	}
 }

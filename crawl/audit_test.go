@@ -21,7 +21,7 @@ import (
 	"drumbeat/weburl"
 )
 
-// stoppedCrawl returns a directory in which every kind of place holds URLs.
+// stoppedCrawl returns a directory with URLs in every kind of place.
 func stoppedCrawl(t *testing.T) (*memfs.FS, Options) {
 	t.Helper()
 	web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.Robots.ServerError = 3000, 0.2 })
@@ -36,8 +36,8 @@ func stoppedCrawl(t *testing.T) (*memfs.FS, Options) {
 	return fs, opt
 }
 
-// tamper opens the files that a manifest names, lets change alter them, and writes a manifest that names the result. The
-// accounts stay as they were.
+// tamper opens the files that a manifest names, calls change to alter them, and writes a manifest that names the result.
+// It leaves the accounts as they are.
 func tamper(t *testing.T, fs disk.FS, opt *Options, change func(set disk.Set, m *state.Manifest, tails *disk.Tails) error) {
 	t.Helper()
 	set := disk.Set{FS: fs, Paths: opt.Dirs}
@@ -64,7 +64,7 @@ func tamper(t *testing.T, fs disk.FS, opt *Options, change func(set disk.Set, m 
 	}
 }
 
-// The three ways to break a place that is read like a queue.
+// faults are the three ways to break a place that is read like a queue.
 var faults = map[string]func(rec []byte, add func([]byte) error) error{
 	"removed": func([]byte, func([]byte) error) error { return nil },
 	"doubled": func(rec []byte, add func([]byte) error) error {
@@ -92,7 +92,7 @@ func saved[S any](m *state.Manifest, name string, f frozenStore[S], tails *disk.
 	return err
 }
 
-// breakers change the oldest record of a place by one of the faults.
+// breakers returns, for each place, a function that applies fault to the oldest record.
 func breakers(fault func([]byte, func([]byte) error) error) map[state.Place]func(disk.Set, *state.Manifest, *disk.Tails) error {
 	inQueue := func(name string) func(disk.Set, *state.Manifest, *disk.Tails) error {
 		return func(set disk.Set, m *state.Manifest, tails *disk.Tails) error {
@@ -209,7 +209,7 @@ func breakers(fault func([]byte, func([]byte) error) error) map[state.Place]func
 	}
 }
 
-// killedCrawl is a crawl that was killed right after a checkpoint of its second run that found URLs in STAR and RobotsCache.
+// killedCrawl returns a crawl that was killed right after a checkpoint of its second run, with URLs in STAR and RobotsCache.
 func killedCrawl(t *testing.T) (*memfs.FS, Options) {
 	t.Helper()
 	fs, opt := stoppedCrawl(t)
@@ -220,7 +220,7 @@ func killedCrawl(t *testing.T) (*memfs.FS, Options) {
 		if place != "checkpoint" {
 			return
 		}
-		if n++; n%3 != 0 || killed != nil { // else its manifest is durable
+		if n++; n%3 != 0 || killed != nil { // otherwise its manifest is not durable
 			return
 		}
 		fork := fs.Fork(1)
@@ -233,13 +233,13 @@ func killedCrawl(t *testing.T) (*memfs.FS, Options) {
 		t.Fatal(err)
 	}
 	if killed == nil {
-		t.Fatalf("no checkpoint of %d found URLs in STAR and RobotsCache", n/3)
+		t.Fatalf("none of %d checkpoints found URLs in STAR and RobotsCache", n/3)
 	}
 	opt.hook, opt.MaxPages = nil, 0
 	return killed, opt
 }
 
-// breakDrum makes a store anew with a fault in the first check that waits; record is where a tuple carries its URL.
+// breakDrum rewrites a store with a fault in the first waiting check. record is the place of the URL in a tuple.
 func breakDrum(set disk.Set, opt drum.Options, st *drum.State, tails *disk.Tails, fault func([]byte, func([]byte) error) error,
 	record func(*drum.Tuple) *[]byte) (*drum.State, error) {
 	type entry struct {
@@ -294,6 +294,8 @@ func breakDrum(set disk.Set, opt drum.Options, st *drum.State, tails *disk.Tails
 	return st, d.Close()
 }
 
+// TestAuditFindsEachFaultAndItsPlace: an audit must find a removed, doubled or changed record in each place, and name the
+// place.
 func TestAuditFindsEachFaultAndItsPlace(t *testing.T) {
 	t.Parallel()
 	found := map[state.Place]bool{}
@@ -307,7 +309,7 @@ func TestAuditFindsEachFaultAndItsPlace(t *testing.T) {
 			for name, fault := range faults {
 				for place, breaker := range breakers(fault) {
 					if before.Rows[place].Files.N == 0 {
-						continue // nothing there to be broken this time
+						continue // the place is empty in this crawl
 					}
 					found[place] = true
 					fs := whole.Fork(1)
@@ -317,7 +319,7 @@ func TestAuditFindsEachFaultAndItsPlace(t *testing.T) {
 						t.Fatal(err)
 					}
 					if text := strings.Join(rep.Bad, "; "); rep.Balanced() || !strings.Contains(text, place.String()+":") {
-						t.Errorf("one record of %s %s: audit says %q", place, name, text)
+						t.Errorf("one record of %s %s: audit reports %q", place, name, text)
 					}
 				}
 			}
@@ -331,6 +333,7 @@ func TestAuditFindsEachFaultAndItsPlace(t *testing.T) {
 	}
 }
 
+// TestAuditFindsKeysInURLseen: an audit must find an extra key in URLseen.
 func TestAuditFindsKeysInURLseen(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		fs, opt := stoppedCrawl(t)
@@ -360,16 +363,17 @@ func TestAuditFindsKeysInURLseen(t *testing.T) {
 			t.Fatal(err)
 		}
 		if rep.Balanced() || !strings.Contains(strings.Join(rep.Bad, ";"), "URLseen") {
-			t.Errorf("a key too many in URLseen: audit says %v", rep.Bad)
+			t.Errorf("an extra key in URLseen: audit reports %v", rep.Bad)
 		}
 	})
 }
 
+// TestDamageIsFoundAndNamed: audit and crawl must report a damaged manifest and name its file.
 func TestDamageIsFoundAndNamed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		fs, opt := stoppedCrawl(t)
 		path := disk.Set{FS: fs, Paths: opt.Dirs}.Path(0, state.ManifestName)
-		for _, dir := range opt.Dirs { // the copy too
+		for _, dir := range opt.Dirs { // damage the copy too
 			spoil(t, rand.New(rand.NewPCG(1, 1)), fs, dir+"/"+state.ManifestName, 1)
 		}
 		for name, try := range map[string]func() error{

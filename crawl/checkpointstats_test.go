@@ -14,12 +14,13 @@ import (
 )
 
 var (
-	ratePairs = flag.Int("checkpoint.pairs", 0, "pairs of crawls of TestCheckpointRate; 0 skips it")
+	ratePairs = flag.Int("checkpoint.pairs", 0, "number of pairs of crawls in TestCheckpointRate; 0 skips it")
 	rateEvery = flag.Duration("checkpoint.every", 60*time.Second, "time between the checkpoints of TestCheckpointRate")
 	ratePages = flag.Int64("checkpoint.pages", 100_000, "pages of each crawl of TestCheckpointRate")
 	rateRAM   = flag.Int64("checkpoint.ram", 1<<30, "RAM of each crawl of TestCheckpointRate, in bytes")
 )
 
+// TestCheckpointStats: the statistics of checkpoints must be set and consistent, and must keep the maximum of each time.
 func TestCheckpointStats(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		opt := simOptions(t, smallWeb(t, nil), memfs.New(*seedFlag))
@@ -52,26 +53,26 @@ func TestCheckpointStats(t *testing.T) {
 	}
 	notes.Wait()
 	if got := s.take(); got != 999*8 || s.take() != 0 {
-		t.Errorf("the slowest of all: got %d, want %d", got, 999*8)
+		t.Errorf("the slowest: got %d, want %d", got, 999*8)
 	}
 }
 
-// slowPause takes until all others have been asked.
+// slowPause is a structure whose Pause returns only after Pause was called on all structures.
 type slowPause struct{ asked *sync.WaitGroup }
 
 func (p slowPause) Pause()  { p.asked.Done(); p.asked.Wait() }
 func (p slowPause) Resume() {}
 
-// An emission that takes long holds a checkpoint up once, not once for each structure: all are asked at the same time.
+// TestPausesTogether: a checkpoint must pause all structures at the same time, so that slow emissions delay it only once.
 func TestPausesTogether(t *testing.T) {
 	var asked sync.WaitGroup
 	asked.Add(3)
 	p := slowPause{&asked}
-	pauseAll([]pausable{p, p, p}) // or never returns
+	pauseAll([]pausable{p, p, p}) // a deadlock fails the test
 }
 
-// TestCheckpointRate compares the rate of crawls on the real disk, as fast as this machine goes, with checkpoints and
-// without. The two kinds take turns, since the machine's speed drifts.
+// TestCheckpointRate compares the rates of crawls on the real disk with and without checkpoints. The two kinds alternate,
+// since the machine's speed drifts.
 func TestCheckpointRate(t *testing.T) {
 	if *ratePairs == 0 {
 		t.Skip("-checkpoint.pairs is 0")
@@ -90,7 +91,7 @@ func TestCheckpointRate(t *testing.T) {
 				with = 1
 			}
 			rates[with] = rate
-			t.Logf("pair %d, every %v: %.0f pages/s; %d checkpoints, longest pause %v, stall %v, total %v, last wrote %d bytes", i,
+			t.Logf("pair %d, every %v: %.0f pages/s; %d checkpoints, longest pause %v, stall %v, total %v, last checkpoint wrote %d bytes", i,
 				every, rate, c.Number, c.LongestPause, c.LongestStall, c.LongestTotal, c.Bytes)
 		}
 		ratios = append(ratios, rates[1]/rates[0])
@@ -104,7 +105,7 @@ func TestCheckpointRate(t *testing.T) {
 	}
 }
 
-// crawlRate is pages per second between the first tenth of a crawl and its last.
+// crawlRate returns the pages per second of a crawl between its first tenth and its last.
 func crawlRate(t *testing.T, every time.Duration) (float64, CheckpointStats) {
 	o := simweb.Defaults(*seedFlag)
 	o.PLDs, o.Hosts, o.Pages, o.IPs, o.LinksPerPage, o.PageBytes = 2000, 5000, 1<<29, 4000, 60, 8000
@@ -135,7 +136,7 @@ func crawlRate(t *testing.T, every time.Duration) (float64, CheckpointStats) {
 		t.Fatal(err)
 	}
 	if first == nil || last == nil {
-		t.Fatalf("%d pages in %v are too few to measure", res.Snapshot.Count(state.CountPages), res.Snapshot.Elapsed)
+		t.Fatalf("%d pages in %v, too few to measure", res.Snapshot.Count(state.CountPages), res.Snapshot.Elapsed)
 	}
 	pages := last.Count(state.CountPages) - first.Count(state.CountPages)
 	return float64(pages) / last.Time.Sub(first.Time).Seconds(), res.Snapshot.Checkpoint

@@ -10,8 +10,8 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// TestBadChunkSizes: a chunk whose size is no number ends the page: no link behind it is followed, and one that begins like that is no
-// page. Both count as truncated. Seen from the server.
+// TestBadChunkSizes: an invalid chunk size must end the body. The crawl must not follow links behind it. A response that
+// starts with one is no page. Both count as truncated. The test checks the requests that the server gets.
 func TestBadChunkSizes(t *testing.T) {
 	for _, size := range []string{"zz", "-5", "", "0x5", " ", "fffffffffffffffff"} {
 		t.Run(size, func(t *testing.T) {
@@ -40,7 +40,7 @@ func TestBadChunkSizes(t *testing.T) {
 				}
 				s := &res.Snapshot
 				if s.Count(state.CountTruncated) != 2 || s.Count(state.CountPages) != 2 || s.Count(state.CountResponses) != 3 || s.Status[http.StatusOK/100] != 3 {
-					t.Errorf("%d truncated, %d pages of %d responses, want 2, 2, 3", s.Count(state.CountTruncated), s.Count(state.CountPages), s.Count(state.CountResponses))
+					t.Errorf("%d truncated, %d pages, %d responses, want 2, 2, 3", s.Count(state.CountTruncated), s.Count(state.CountPages), s.Count(state.CountResponses))
 				}
 			})
 		})

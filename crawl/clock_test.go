@@ -12,11 +12,11 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// year is by how much the clocks of these tests were ahead.
+// year is the time by which the clock is ahead in these tests.
 const year = 365 * aDay
 
-// clockWeb has hosts of each kind that is waited for: b refuses, d fails and asks for 10 hours, r has an unreachable robots.txt, x doesn't
-// exist; n is well. From mended on all answer.
+// clockWeb has four kinds of hosts that make the crawl wait: b refuses, d fails with a Retry-After of 10 hours, r has an
+// unreachable robots.txt, x doesn't exist. Hosts n answer. Once *mended is true all answer.
 func clockWeb(mended *bool) *tinyWeb {
 	return &tinyWeb{
 		serve: func(host, path string) answer {
@@ -41,8 +41,8 @@ func clockWeb(mended *bool) *tinyWeb {
 	}
 }
 
-// TestClockThatWasAhead: a crawl begins while the clock is a year ahead, and goes on when it has been set right. No rest, retry or turn
-// that was noted meanwhile lasts until the year is over, and none is forgotten.
+// TestClockThatWasAhead: when a crawl starts with a clock that is a year ahead and resumes after the clock is corrected,
+// it must neither wait for back-offs, retries or visit times until that year is over, nor forget them.
 func TestClockThatWasAhead(t *testing.T) {
 	fs, mended := memfs.New(*seedFlag), false
 	web := clockWeb(&mended)
@@ -55,8 +55,8 @@ func TestClockThatWasAhead(t *testing.T) {
 		withHealth(&opt)
 		return opt
 	}
-	var ended time.Duration          // before the first run's end
-	inBubble(t, func(t *testing.T) { // each bubble begins in 2000
+	var ended time.Duration          // time before the end of the first run
+	inBubble(t, func(t *testing.T) { // each bubble starts in the year 2000
 		time.Sleep(year)
 		opt := options(t)
 		opt.MaxTime = time.Hour
@@ -77,14 +77,14 @@ func TestClockThatWasAhead(t *testing.T) {
 			t.Errorf("stopped by %q after %v: %v", res.Stop, res.Snapshot.Elapsed, res.Snapshot.Deferred)
 		}
 		if n := strings.Count(log.String(), "clock was set back"); n != 1 {
-			t.Errorf("the log says %d times that the clock was set back", n)
+			t.Errorf("the log reports %d times that the clock was set back, want 1", n)
 		}
 		for kind, least := range map[string]time.Duration{"b": aDay, "d": 10 * time.Hour, "r": 0, "x": 0} {
 			rs := web.pages(kind)
 			if len(rs) == 0 {
-				t.Errorf("nothing was asked of %s", kind)
+				t.Errorf("%s got no request", kind)
 			} else if d := rs[0].at.Sub(start); d < least-ended || d > 3*aDay {
-				t.Errorf("%s was asked after %v, want %v at least", kind, d, least-ended)
+				t.Errorf("%s got a request after %v, want %v at least", kind, d, least-ended)
 			}
 		}
 	})

@@ -14,8 +14,8 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// TestCopiesTakeTheirPlace: with the first directory's manifest or secret damaged or gone, audit, explain, repair and crawl go on
-// with the copies; repair and crawl write it anew.
+// TestCopiesTakeTheirPlace: when the first directory's manifest or secret is damaged or missing, audit, explain, repair
+// and crawl must use the copies, and repair and crawl must rewrite it.
 func TestCopiesTakeTheirPlace(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -34,7 +34,7 @@ func TestCopiesTakeTheirPlace(t *testing.T) {
 					t.Errorf("%s %s: audit: %v", path, how, err)
 				}
 				if rep := deep(t, mem, &opt); !slices.ContainsFunc(rep.Damages, func(d audit.Damage) bool { return strings.Contains(d.File+d.Got, path) }) {
-					t.Errorf("%s %s: audit finds %+v", path, how, rep.Damages)
+					t.Errorf("%s %s: audit reports damages %+v", path, how, rep.Damages)
 				}
 				if x, err := explain.NewExplainer(explain.Options{FS: mem, Dirs: opt.Dirs, Fast: true}); err != nil {
 					t.Errorf("%s %s: explain: %v", path, how, err)
@@ -60,8 +60,8 @@ func TestCopiesTakeTheirPlace(t *testing.T) {
 	})
 }
 
-// TestTheLatestCopyCounts: of several copies the one with the highest generation takes the first manifest's place; one of a newer program
-// refuses the crawl.
+// TestTheLatestCopyCounts: when the first manifest is unusable, the copy with the highest generation must replace it. A
+// copy of a newer program must make the crawl fail.
 func TestTheLatestCopyCounts(t *testing.T) {
 	mem := memfs.New(1)
 	set := disk.Set{FS: mem, Paths: []string{"d0", "d1", "d2", "d3"}}
@@ -90,26 +90,26 @@ func TestTheLatestCopyCounts(t *testing.T) {
 	}
 	write(1, file(5))
 	write(2, file(6))
-	write(3, file(9)) // no copy: there are three
+	write(3, file(9)) // not a copy: the crawl has three directories
 	if got := read(); got != 6 {
-		t.Errorf("the first is gone: got generation %d, want 6", got)
+		t.Errorf("first manifest missing: got generation %d, want 6", got)
 	}
 	write(0, file(4))
 	if got := read(); got != 4 {
-		t.Errorf("the first is whole: got generation %d, want 4", got)
+		t.Errorf("first manifest intact: got generation %d, want 4", got)
 	}
 	write(0, file(7)[:50])
 	if got := read(); got != 6 {
-		t.Errorf("the first is damaged: got generation %d, want 6", got)
+		t.Errorf("first manifest damaged: got generation %d, want 6", got)
 	}
 	write(1, []byte(strings.Replace(string(file(5)), " 2.", " 3.", 1)))
 	if _, _, err := state.ReadManifest(set); !errors.Is(err, state.ErrIncompatible) {
-		t.Errorf("a copy of a newer program: %v", err)
+		t.Errorf("copy of a newer program: %v", err)
 	}
 	write(1, nil)
 	write(2, nil)
 	var damage *disk.CorruptError
 	if _, _, err := state.ReadManifest(set); !errors.As(err, &damage) || damage.Path != set.Path(0, state.ManifestName) {
-		t.Errorf("all are damaged: got %v", err)
+		t.Errorf("all manifests damaged: got %v", err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"drumbeat/weburl"
 )
 
-// deep audits a crawl in memory.
+// deep runs a deep audit of a crawl in memory.
 func deep(t *testing.T, fs disk.FS, opt *Options) *audit.DeepReport {
 	t.Helper()
 	rep, err := audit.Deep(audit.Options{FS: fs, Dirs: opt.Dirs, RAMBytes: 1 << 20})
@@ -29,7 +29,7 @@ func deep(t *testing.T, fs disk.FS, opt *Options) *audit.DeepReport {
 	return rep
 }
 
-// TestDeepAudit: a stopped crawl and a finished one balance key by key, and every ended URL is known from the output.
+// TestDeepAudit: stopped and finished crawls must balance key by key, and the output must have every ended URL.
 func TestDeepAudit(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -50,7 +50,7 @@ func TestDeepAudit(t *testing.T) {
 	})
 }
 
-// TestDeepAuditFindsEachFault: a record that was removed, doubled or changed in a place is found by its key.
+// TestDeepAuditFindsEachFault: a deep audit must find a removed, doubled or changed record by its key.
 func TestDeepAuditFindsEachFault(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -74,7 +74,8 @@ func TestDeepAuditFindsEachFault(t *testing.T) {
 	})
 }
 
-// TestDeepAuditWithMovedOutput: WARC files that were moved away are absent, not damaged; a damaged one is named.
+// TestDeepAuditWithMovedOutput: a deep audit must count WARC files that were moved away as absent, not damaged, and must
+// name a damaged one.
 func TestDeepAuditWithMovedOutput(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.Pages = 200 })
@@ -97,7 +98,7 @@ func TestDeepAuditWithMovedOutput(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		old := make([]byte, 16) // more than the time and system of a gzip header, which nothing verifies
+		old := make([]byte, 16) // more bytes than the time and system of a gzip header, which no checksum covers
 		if _, err := f.ReadAt(old, 5000); err != nil {
 			t.Fatal(err)
 		}
@@ -118,12 +119,13 @@ func TestDeepAuditWithMovedOutput(t *testing.T) {
 		}
 		rep := deep(t, fs, &opt)
 		if !rep.Balanced() || rep.Output.WARC.AbsentFiles != 1 || !rep.Output.StoredAll {
-			t.Errorf("%s moved away: %+v, %v, %v", name, rep.Output, rep.Damages, rep.Bad)
+			t.Errorf("moved %s away: %+v, %v, %v", name, rep.Output, rep.Damages, rep.Bad)
 		}
 	})
 }
 
-// A crawl whose PLDs are made by private suffixes is read with them: the keys of what waits for STAR are those of its PLDs.
+// TestDeepAuditKnowsPrivateSuffixes: the deep audit of a crawl with private suffixes must use them, since the keys of the
+// tuples that wait for STAR are those of its PLDs.
 func TestDeepAuditKnowsPrivateSuffixes(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: pagesOnly}

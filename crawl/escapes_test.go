@@ -11,7 +11,7 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// escapesWeb links to the same pages in many spellings of their escapes.
+// escapesWeb links to the same pages with escapes in many spellings.
 func escapesWeb() *tinyWeb {
 	return &tinyWeb{serve: func(_, path string) answer {
 		switch path {
@@ -28,7 +28,8 @@ func escapesWeb() *tinyWeb {
 	}}
 }
 
-// TestEscapesAreFolded: each spelling of a URL's escapes was a page of its own; rules and robots.txt judge the one spelling.
+// TestEscapesAreFolded: all spellings of a URL's escapes must be one page, and rules and robots.txt must apply to the
+// canonical one. It guards against a page per spelling.
 func TestEscapesAreFolded(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		for _, keep := range []bool{false, true} {
@@ -49,7 +50,7 @@ func TestEscapesAreFolded(t *testing.T) {
 					"/q?%41=%7e", "/q?A=~", "/~user/%C3%A9"}
 			}
 			if !slices.Equal(got, want) {
-				t.Errorf("keep %v: asked for %q, want %q", keep, got, want)
+				t.Errorf("keep %v: requested %q, want %q", keep, got, want)
 			}
 			refused := map[bool]int64{false: 1, true: 2}[keep]
 			if n := res.Snapshot.Refused["robots"]; n != refused {
@@ -65,7 +66,7 @@ func TestEscapesAreFolded(t *testing.T) {
 	})
 }
 
-// checkEscapesExplained: explain knows a URL by any of its spellings, and log and index have the crawl's.
+// checkEscapesExplained: explain must know a URL by any spelling; log and index must have the canonical one.
 func checkEscapesExplained(t *testing.T, mem *memfs.FS, opt *Options) {
 	t.Helper()
 	x, err := explain.NewExplainer(explain.Options{FS: mem, Dirs: opt.Dirs})
@@ -85,7 +86,7 @@ func checkEscapesExplained(t *testing.T, mem *memfs.FS, opt *Options) {
 			t.Errorf("%s: %s, %s, %+v", rep.Asked, rep.URL, rep.Place, rep.Ended)
 		}
 		if truthOf(t, mem, opt.Dirs).ended[want] == nil {
-			t.Errorf("the log doesn't have %s", want)
+			t.Errorf("the log lacks %s", want)
 		}
 	}
 }

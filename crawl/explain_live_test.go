@@ -18,7 +18,7 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// explainStage orders what may become of a URL: it never goes back.
+// explainStage numbers the stages of a URL's life; a URL never goes back to an earlier one.
 func explainStage(rep *explain.URLReport) int {
 	switch {
 	case rep.Place == "fetched" || rep.Place == "refused" || rep.Place == explain.PlaceEnded:
@@ -31,20 +31,20 @@ func explainStage(rep *explain.URLReport) int {
 	return 0
 }
 
-// writesNothing is fsys for a reader that must not change anything.
+// writesNothing returns fsys for a reader that must not change anything.
 func writesNothing(t *testing.T, fsys disk.FS) disk.FS {
 	return disk.NewFault(fsys, func(op disk.Op, name string) error {
 		switch op {
 		case disk.OpOpenRead, disk.OpList, disk.OpSize, disk.OpRead, disk.OpClose, disk.OpSpace:
 			return nil
 		}
-		t.Errorf("explain does %v of %s", op, name)
+		t.Errorf("explain changes files: %v of %s", op, name)
 		return fs.ErrPermission
 	})
 }
 
-// watchCrawl explains some URLs again and again while a crawl runs, with rest between, until done is closed: no error, no damage, and
-// no URL ever goes back. It returns how many checkpoints it has seen.
+// watchCrawl explains some URLs repeatedly while a crawl runs, until done is closed, and calls rest in between. It checks
+// that explain reports no error and no damage, and that no URL goes back. It returns the number of checkpoints seen.
 func watchCrawl(t *testing.T, fsys disk.FS, opt *Options, urls []string, done <-chan struct{}, rest func()) int {
 	x, err := explain.NewExplainer(explain.Options{FS: writesNothing(t, fsys), Dirs: opt.Dirs})
 	if err != nil {
@@ -64,7 +64,7 @@ func watchCrawl(t *testing.T, fsys disk.FS, opt *Options, urls []string, done <-
 			continue // the crawl has no checkpoint yet
 		}
 		if err != nil {
-			t.Errorf("explain of a crawl that runs: %v", err)
+			t.Errorf("explain of a running crawl: %v", err)
 			return len(checkpoints)
 		}
 		asked = true
@@ -78,13 +78,14 @@ func watchCrawl(t *testing.T, fsys disk.FS, opt *Options, urls []string, done <-
 			stage[i] = max(stage[i], now)
 		}
 		if hosts, err := x.Hosts([]string{reports[0].Host}); err != nil || len(hosts[0].Damage) > 0 {
-			t.Errorf("explain host of a crawl that runs: %v", err)
+			t.Errorf("explain host of a running crawl: %v", err)
 			return len(checkpoints)
 		}
 	}
 }
 
-// TestExplainRunningCrawl: in virtual time, and on a disk with checkpoints following each other at once.
+// TestExplainRunningCrawl: explain must give consistent answers while the crawl runs: in virtual time, and on a disk with
+// one checkpoint right after another.
 func TestExplainRunningCrawl(t *testing.T) {
 	t.Parallel()
 	some := func(web *simweb.Web) []string {
@@ -105,7 +106,7 @@ func TestExplainRunningCrawl(t *testing.T) {
 			t.Fatal(err)
 		}
 		if seen < least {
-			t.Errorf("%d checkpoints were seen, want at least %d", seen, least)
+			t.Errorf("saw %d checkpoints, want at least %d", seen, least)
 		}
 	}
 	t.Run("virtual", func(t *testing.T) {
@@ -127,7 +128,7 @@ func TestExplainRunningCrawl(t *testing.T) {
 	})
 }
 
-// movedOn is a file system on which, when a segment of a queue is opened for the first time, a checkpoint has just deleted it.
+// movedOn is a file system on which a checkpoint deletes a queue segment just before explain opens it for the first time.
 type movedOn struct {
 	disk.FS
 	once sync.Once
@@ -145,7 +146,8 @@ func (m *movedOn) OpenRead(name string) (disk.File, error) {
 	return m.FS.OpenRead(name)
 }
 
-// A checkpoint that comes while explain opens its files makes it begin anew; files that vanish without one are damage.
+// TestExplainBeginsAnew: explain must start again when a checkpoint comes while it opens its files. If files vanish
+// without a new checkpoint, it must report damage.
 func TestExplainBeginsAnew(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		mem, opt := stoppedCrawl(t)
@@ -177,8 +179,8 @@ func TestExplainBeginsAnew(t *testing.T) {
 	})
 }
 
-// TestExplainDamage: with a byte changed anywhere explain says what is true, or that it can't know and what is damaged, or fails naming
-// the file.
+// TestExplainDamage: with any byte changed, explain must give a true answer, or report what is damaged, or fail with an
+// error that names the file.
 func TestExplainDamage(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -235,7 +237,7 @@ func TestExplainDamage(t *testing.T) {
 			undo()
 		}
 		if found < rounds/10 {
-			t.Errorf("damage was said %d times in %d rounds", found, rounds)
+			t.Errorf("explain reported damage %d times in %d rounds", found, rounds)
 		}
 	})
 }
@@ -264,7 +266,7 @@ func filesBelow(t *testing.T, fsys disk.FS, dir string) (list []string) {
 	return list
 }
 
-// flipByte changes one byte of a file; undo changes it back.
+// flipByte changes one byte of a file. undo restores it.
 func flipByte(t *testing.T, fsys disk.FS, name string, rng *rand.Rand) (undo func()) {
 	t.Helper()
 	f, err := fsys.Open(name)
@@ -296,7 +298,7 @@ func flipByte(t *testing.T, fsys disk.FS, name string, rng *rand.Rand) (undo fun
 	}
 }
 
-// TestExplainWrongDirectories: what can't be answered is refused, clearly.
+// TestExplainWrongDirectories: explain must refuse questions that it can't answer, with an error that says why.
 func TestExplainWrongDirectories(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		mem, opt := stoppedCrawl(t)
@@ -336,13 +338,13 @@ func TestExplainWrongDirectories(t *testing.T) {
 			}
 		}
 		if reports[3].URL != "https://a.test/" {
-			t.Errorf("a host alone is %s", reports[3].URL)
+			t.Errorf("a bare host is %s", reports[3].URL)
 		}
-		// A manifest of a program that noted no options.
+		// The manifest of an older program has no options of the last run.
 		tamper(t, mem, &opt, func(_ disk.Set, m *state.Manifest, _ *disk.Tails) error { m.Run = nil; return nil })
 		reports, err = x.URLs([]string{"http://a.test/"})
 		if err != nil || !strings.Contains(reports[0].Link.Why, "older program") || reports[0].Robots.DelayWhy == "" {
-			t.Errorf("without noted options: %+v, %v", reports, err)
+			t.Errorf("without options of the last run: %+v, %v", reports, err)
 		}
 		if err := errors.Join(mem.Remove("d0/"+state.ManifestName), mem.Remove("d1/"+state.ManifestName)); err != nil {
 			t.Fatal(err)
@@ -353,7 +355,7 @@ func TestExplainWrongDirectories(t *testing.T) {
 	})
 }
 
-// TestExplainLinks: what a link to a URL would meet is what the options of the last run say.
+// TestExplainLinks: explain must predict what happens to a link from the options of the last run.
 func TestExplainLinks(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := &tinyWeb{serve: func(host, path string) answer {
@@ -410,8 +412,8 @@ func TestExplainLinks(t *testing.T) {
 	})
 }
 
-// TestExplainTrouble: a host that refuses us, one that says when to come back, one with an unreachable robots.txt, and one without a
-// name: explain says what the crawl makes of each, and until when.
+// TestExplainTrouble: for hosts that refuse, that send Retry-After, whose robots.txt is unreachable, or whose name doesn't
+// exist, explain must say how the crawl treats them and until when.
 func TestExplainTrouble(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := &tinyWeb{

@@ -27,7 +27,7 @@ import (
 	"drumbeat/weburl"
 )
 
-// robotsWitness is a Fetcher that remembers the robots.txt that it got, by host.
+// robotsWitness is a Fetcher that keeps the robots.txt files that it receives, by host.
 type robotsWitness struct {
 	Fetcher
 	mu    sync.Mutex // guards files
@@ -36,7 +36,7 @@ type robotsWitness struct {
 
 func (w *robotsWitness) Do(ctx context.Context, req *fetch.Request, resp *fetch.Response) error {
 	err := w.Fetcher.Do(ctx, req, resp)
-	if err == nil && strings.Contains(req.PathQuery, "robots") && resp.Status == 200 { // one may redirect to another name
+	if err == nil && strings.Contains(req.PathQuery, "robots") && resp.Status == 200 { // a redirect may lead to another path
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.files[req.Host] = string(resp.Body)
@@ -44,7 +44,7 @@ func (w *robotsWitness) Do(ctx context.Context, req *fetch.Request, resp *fetch.
 	return err
 }
 
-// truth is what the walkers of audit, the drums' own and the crawl log say of every URL.
+// truth has what the queue readers of audit, the drums and the crawl log say about every URL.
 type truth struct {
 	places map[string]explain.Spot
 	ended  map[string]*crawllog.Entry
@@ -135,7 +135,7 @@ func truthOf(t *testing.T, fsys disk.FS, dirs []string) *truth {
 	return tr
 }
 
-// place is what Place must be.
+// place returns the place that explain must report.
 func (tr *truth) place(url string) string {
 	at, live := tr.places[url]
 	e := tr.ended[url]
@@ -154,7 +154,7 @@ func (tr *truth) place(url string) string {
 	return "unseen"
 }
 
-// allURLs are those of a web that a crawl may meet, and some that it can't.
+// allURLs returns the URLs of a web that a crawl may meet, and some that it can't.
 func allURLs(web *simweb.Web) []string {
 	e := web.Expected("drumbeat")
 	var list []string
@@ -169,7 +169,7 @@ func allURLs(web *simweb.Web) []string {
 	return list
 }
 
-// checkExplained compares explain's answers about every URL with the truth, and counts the places.
+// checkExplained compares explain's answers about every URL with the truth. It counts the places.
 func checkExplained(t *testing.T, web *simweb.Web, fsys disk.FS, opt *Options, w *robotsWitness) map[string]int {
 	t.Helper()
 	urls := allURLs(web)
@@ -206,7 +206,7 @@ func checkExplained(t *testing.T, web *simweb.Web, fsys disk.FS, opt *Options, w
 			}
 		case "fetched":
 			if snap.Fetches[url] == 0 {
-				t.Errorf("%s: said to be fetched, but the web wasn't asked for it", url)
+				t.Errorf("%s: reported as fetched, but the web got no request", url)
 			}
 			if e := tr.ended[url]; rep.Ended.Status != e.Status || rep.Ended.File != e.File || rep.Ended.Offset != e.Offset {
 				t.Errorf("%s: ended %+v, the log has %+v", url, rep.Ended, e)
@@ -215,7 +215,7 @@ func checkExplained(t *testing.T, web *simweb.Web, fsys disk.FS, opt *Options, w
 			checkRefused(t, web, w, rep, tr.ended[url])
 		}
 		if rep.Record != nil && rep.Record.ParentURL != "" && fmt.Sprintf("%016x", tr.hasher.URLKey([]byte(rep.Record.ParentURL))) != rep.Record.Parent {
-			t.Errorf("%s: parent %s isn't that of %s", url, rep.Record.ParentURL, rep.Record.Parent)
+			t.Errorf("%s: parent %s doesn't have the key %s", url, rep.Record.ParentURL, rep.Record.Parent)
 		}
 		if e := tr.ended[url]; e != nil && (rep.Record == nil || rep.Record.ParentURL != e.Via) {
 			t.Errorf("%s: found on %+v, the log has %q", url, rep.Record, e.Via)
@@ -232,7 +232,7 @@ func checkExplained(t *testing.T, web *simweb.Web, fsys disk.FS, opt *Options, w
 func checkRefused(t *testing.T, web *simweb.Web, w *robotsWitness, rep *explain.URLReport, e *crawllog.Entry) {
 	t.Helper()
 	if rep.Ended.Reason != e.Reason {
-		t.Errorf("%s: refused because of %s, the log has %s", rep.URL, rep.Ended.Reason, e.Reason)
+		t.Errorf("%s: refused with reason %s, the log has %s", rep.URL, rep.Ended.Reason, e.Reason)
 	}
 	if e.Reason != "robots" {
 		return
@@ -243,7 +243,7 @@ func checkRefused(t *testing.T, web *simweb.Web, w *robotsWitness, rep *explain.
 	w.mu.Lock()
 	file, own := w.files[rep.Host]
 	for _, other := range w.files {
-		if !own { // a redirect led to another host's
+		if !own { // a redirect led to another host's robots.txt
 			file += other + "\n"
 		}
 	}
@@ -253,7 +253,7 @@ func checkRefused(t *testing.T, web *simweb.Web, w *robotsWitness, rep *explain.
 	}
 }
 
-// checkFast: without scans the same is said of what needs none.
+// checkFast checks that explain without scans gives the same answers where it needs no scan.
 func checkFast(t *testing.T, x *explain.Explainer, urls []string, full []*explain.URLReport) {
 	t.Helper()
 	opt := x.Opt
@@ -277,7 +277,7 @@ func checkFast(t *testing.T, x *explain.Explainer, urls []string, full []*explai
 	}
 }
 
-// checkHosts: the counts of all hosts are those of the walks.
+// checkHosts compares the counts of all hosts with those of the truth.
 func checkHosts(t *testing.T, x *explain.Explainer, tr *truth, urls []string) {
 	t.Helper()
 	want, stored := map[string]map[string]int64{}, map[string]int64{}
@@ -318,8 +318,8 @@ func checkHosts(t *testing.T, x *explain.Explainer, tr *truth, urls []string) {
 	}
 }
 
-// TestExplainEveryURL: crawls that are stopped or killed at random moments; for every URL of the web explain says what the files'
-// walkers and the web's log say.
+// TestExplainEveryURL: for every URL of crawls that are stopped or killed at random moments, explain must agree with the
+// crawl's files and the web's log.
 func TestExplainEveryURL(t *testing.T) {
 	t.Parallel()
 	rounds := 4
@@ -355,12 +355,12 @@ func TestExplainEveryURL(t *testing.T) {
 	t.Logf("places: %v", all)
 	for _, place := range []string{"unseen", "beast", "failed", "deferred", "fetched", "refused"} {
 		if all[place] == 0 {
-			t.Errorf("no URL was ever in place %s", place)
+			t.Errorf("no URL was in place %s", place)
 		}
 	}
 }
 
-// partOf is the state of one structure in a manifest.
+// partOf returns the state of one structure in a manifest.
 func partOf[S any](t testing.TB, m *state.Manifest, name string) *S {
 	t.Helper()
 	s, err := state.Part[S](m, name)

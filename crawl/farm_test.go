@@ -10,8 +10,8 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// farmShare crawls a web of 300 PLDs until so many pages have been had, with a farm on, and returns the share of requests
-// for URLs that went to the farm, and how many ordinary URLs were fetched.
+// farmShare crawls a web of 300 PLDs with a farm until it has fetched a number of pages. It returns the share of requests
+// for URLs that went to the farm, and the number of ordinary URLs fetched.
 func farmShare(t *testing.T, pages int64, farm string, budgets func(*Options)) (share float64, ordinary int) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) {
@@ -47,8 +47,9 @@ func farmShare(t *testing.T, pages int64, farm string, budgets func(*Options)) (
 	return share, ordinary
 }
 
-// TestFarms measures what budgets can do about farms. A PLD with endless hosts gets the budget of one PLD. Many PLDs that link to each other have
-// the in-degrees that they say, and PLDs without end each get the default: there budgets alone don't help, and the test only reports.
+// TestFarms measures the effect of budgets on farms. A PLD with endless hosts must get no more than the budget of one PLD.
+// Many PLDs that link to each other have real in-degrees, and each of endlessly many PLDs gets the default budget. Budgets
+// alone don't help there, so the test only reports the shares.
 func TestFarms(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -79,7 +80,7 @@ func TestFarms(t *testing.T) {
 			t.Logf("%-13s budgets %-6s %5.1f %% of %d pages; ordinary URLs fetched %d", farm, p.name, 100*share, pages, ordinary)
 		}
 	}
-	// Of 400 pages 3 % are 12, give or take 4: the short form can only tell that budgets bind at all.
+	// Of 400 pages 3 % are 12 ± 4. So the short form can only show that budgets have some effect.
 	most, noise := 0.08, 1.0
 	if *longRuns {
 		most, noise = 0.05, 0.01

@@ -23,7 +23,7 @@ import (
 	"drumbeat/weburl"
 )
 
-// forgeries are texts that would end a line, a field or a string, begin a record, or steer a terminal or a path.
+// forgeries are texts that could end a line, a field or a string, start a record, or control a terminal or a path.
 var forgeries = []string{
 	"\r\n\r\nWARC/1.1\r\nWARC-Type: response\r\nContent-Length: 0\r\n\r\n\r\n\r\n", "\r\nX: y", "\nX: y", "\rX: y", "\x00", "\x00\r\n",
 	"\t", " ", "a b", "\x0b\x0c", "\x1b[2J\x1b[1;1H", "\x1b]0;title\x07", "\x9b31m", "\u009b31m", "\u2028", "\u2029", "\u0085", "\u202e", "\ufeff",
@@ -32,7 +32,8 @@ var forgeries = []string{
 	strings.Repeat("A", 3000), strings.Repeat("\u2028", 500), strings.Repeat("%", 500), "\x7f", "DRUMBEAT-20200101000000-00000-x.warc.gz",
 }
 
-// forgeWeb is a host per forgery whose every text holds it: the reason phrase, header values and names, the body, links, robots.txt, redirects.
+// forgeWeb has one host per forgery. Every text of the host contains it: reason phrase, header names and values, body,
+// links, robots.txt and redirects.
 func forgeWeb() (*tinyWeb, []string) {
 	w := &tinyWeb{serve: pagesOnly}
 	w.raw = func(c net.Conn, host, path string) bool {
@@ -69,8 +70,8 @@ func forgeWeb() (*tinyWeb, []string) {
 	return w, seeds
 }
 
-// TestNothingIsForged: whatever sites put into what they send, each file of the output parses again to exactly the records that were
-// written, one line stays one line, and file names are the crawl's own.
+// TestNothingIsForged: whatever text sites send, each output file must parse to exactly the records that were written,
+// one line must stay one line, and file names must be the crawl's own.
 func TestNothingIsForged(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w, seeds := forgeWeb()
@@ -82,11 +83,11 @@ func TestNothingIsForged(t *testing.T) {
 		res := mustRun(t, t.Context(), opt)
 		s := &res.Snapshot
 		if s.Place(state.PlaceFetched) < int64(3*len(forgeries)) || s.Refused["bad-response"] == 0 {
-			t.Fatalf("fetched %d, refused %v: want most hosts to yield pages", s.Place(state.PlaceFetched), s.Refused)
+			t.Fatalf("fetched %d, refused %v: want pages from most hosts", s.Place(state.PlaceFetched), s.Refused)
 		}
 		urls := checkWARCs(t, fs, opt.Dirs)
 		if int64(len(urls)) != s.Place(state.PlaceFetched) {
-			t.Errorf("%d URLs in WARC files, %d fetched", len(urls), s.Place(state.PlaceFetched))
+			t.Errorf("the WARC files have %d URLs, the crawl fetched %d", len(urls), s.Place(state.PlaceFetched))
 		}
 		for url := range urls {
 			if c, err := weburl.Canonical(url); err != nil || c != url {
@@ -99,12 +100,12 @@ func TestNothingIsForged(t *testing.T) {
 		ended := 0
 		for _, e := range checkLog(t, fs, opt.Dirs, "crawl") {
 			if e.Reason == "" && urls[e.URL] == 0 {
-				t.Errorf("the log says that %q was fetched, the WARC files don't", e.URL)
+				t.Errorf("the log has %q as fetched, the WARC files lack it", e.URL)
 			}
 			ended++
 		}
 		if want := s.Place(state.PlaceFetched) + s.Place(state.PlaceRefused); int64(ended) != want {
-			t.Errorf("%d entries in the crawl log, want %d", ended, want)
+			t.Errorf("the crawl log has %d entries, want %d", ended, want)
 		}
 		checkLog(t, fs, opt.Dirs, "seeds")
 		checkNames(t, fs, "d0")
@@ -115,8 +116,8 @@ func TestNothingIsForged(t *testing.T) {
 
 var cdxLine = regexp.MustCompile(`^(\S+) (\d{14}) (\{.*\})$`)
 
-// checkWARCs reads all WARC files and indexes: each index line leads to a response record of the same URL, one for one. It returns the
-// URLs of responses with their numbers.
+// checkWARCs reads all WARC files and indexes. The index lines and the response records must match one to one. It returns
+// the number of responses by URL.
 func checkWARCs(t *testing.T, fs disk.FS, dirs []string) map[string]int {
 	t.Helper()
 	files, err := warc.Files(disk.Set{FS: fs, Paths: dirs})
@@ -125,8 +126,8 @@ func checkWARCs(t *testing.T, fs disk.FS, dirs []string) map[string]int {
 	}
 	urls := map[string]int{}
 	for _, name := range files {
-		at := map[string]string{} // "offset length" of responses to their URLs
-		requests, answers := 0, 0 // of HTTP; of the DNS
+		at := map[string]string{} // "offset length" of each response -> URL
+		requests, answers := 0, 0 // HTTP requests; DNS answers
 		err := warc.ReadFile(fs, name, 1<<30, func(r *warc.Record) error {
 			for _, f := range r.Fields {
 				if strings.ContainsFunc(f.Name+f.Value, func(c rune) bool { return c < ' ' || c == 0x7f }) {
@@ -160,7 +161,7 @@ func checkWARCs(t *testing.T, fs disk.FS, dirs []string) map[string]int {
 		index := contentOf(t, fs, strings.TrimSuffix(name, ".warc.gz")+".cdxj")
 		lines := strings.Split(strings.TrimSuffix(string(index), "\n"), "\n")
 		if len(lines) != len(at) {
-			t.Errorf("%s: %d index lines for %d responses", name, len(lines), len(at))
+			t.Errorf("%s: %d index lines, %d responses", name, len(lines), len(at))
 		}
 		for _, line := range lines {
 			checkPrintable(t, name, line)
@@ -181,7 +182,7 @@ func checkWARCs(t *testing.T, fs disk.FS, dirs []string) map[string]int {
 	return urls
 }
 
-// checkLog reads a log line by line and as its reader does: both find the same entries.
+// checkLog reads a log line by line and with its reader. Both must find the same entries.
 func checkLog(t *testing.T, fs disk.FS, dirs []string, prefix string) (es []crawllog.Entry) {
 	t.Helper()
 	files, err := crawllog.Files(disk.Set{FS: fs, Paths: dirs}, prefix)
@@ -214,14 +215,14 @@ func checkLog(t *testing.T, fs disk.FS, dirs []string, prefix string) (es []craw
 func checkPrintable(t *testing.T, name, line string) {
 	t.Helper()
 	if !utf8.ValidString(line) || strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		t.Errorf("%s: line %q has what can't be printed", name, line)
+		t.Errorf("%s: line %q has unprintable characters", name, line)
 	}
 }
 
-// ownNames are all names that a crawl gives to files and directories below its own.
+// ownNames matches all names that a crawl gives to files and directories below its own.
 var ownNames = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
-// checkNames walks a directory: nothing has a name that a site chose, or lies elsewhere.
+// checkNames walks a directory. No file may have a name that a site chose.
 func checkNames(t *testing.T, fs disk.FS, dir string) {
 	t.Helper()
 	names, err := fs.List(dir)

@@ -31,19 +31,19 @@ import (
 	"drumbeat/weburl"
 )
 
-// fuzzAllocBytes bounds what an audit of the small crawl of the fuzz tests may take from the heap.
+// fuzzAllocBytes is the maximum heap that an audit of the fuzz tests' small crawl may allocate.
 const fuzzAllocBytes = 512 << 20
 
-// soundCrawl is a stopped crawl with URLs in every kind of place.
+// soundCrawl is an undamaged stopped crawl with URLs in every kind of place.
 type soundCrawl struct {
 	once  sync.Once
 	files damage.Files
 	dirs  []string
 	opt   Options
-	body  []byte // the manifest's
+	body  []byte // of the manifest
 }
 
-// make runs the crawl, once.
+// make runs the crawl once.
 func (s *soundCrawl) make(t *testing.T) {
 	s.once.Do(func() {
 		inBubble(t, func(t *testing.T) {
@@ -69,7 +69,7 @@ func (s *soundCrawl) make(t *testing.T) {
 	}
 }
 
-// states are the types of the manifest's parts, to be edited.
+// states are the types of the manifest's parts, for edit.
 type states struct {
 	Manifest *state.Manifest
 	URLSeen  *drum.State
@@ -83,7 +83,7 @@ type states struct {
 	Log      *crawllog.State
 }
 
-// edit changes the manifest as script says: itself, then some of its parts.
+// edit changes the manifest, and then some of its parts, as script says.
 func edit(m *state.Manifest, script []byte) error {
 	all := states{Manifest: m}
 	parts := map[string]any{
@@ -116,8 +116,8 @@ func edit(m *state.Manifest, script []byte) error {
 	return nil
 }
 
-// FuzzManifest: a manifest of any content with the right checksum, or one that was edited, gives an error or a crawl whose
-// audit ends: no panic, no large allocation. A manifest with any byte changed is refused.
+// FuzzManifest: an edited manifest, or one of any content with a correct checksum, must give an error or a crawl that an
+// audit can read, without a panic or a large allocation. A manifest with a changed byte must be refused.
 func FuzzManifest(f *testing.F) {
 	var s soundCrawl
 	f.Add([]byte(`{}`), []byte{}, uint16(0), byte(0))
@@ -133,10 +133,10 @@ func FuzzManifest(f *testing.F) {
 	})
 }
 
-// TestManifests does everything that damage.Edit can do to a manifest, one at a time; without -long some of it.
+// TestManifests applies each edit of damage.Edit to a manifest, one at a time; without -long only some of them.
 func TestManifests(t *testing.T) {
 	if testing.Short() {
-		t.Skip("one goroutine: nothing for the race detector")
+		t.Skip("has one goroutine, so the race detector finds nothing")
 	}
 	var s soundCrawl
 	s.make(t)
@@ -155,7 +155,7 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// file is a manifest file with this body.
+// file returns a manifest file with this body.
 func file(body []byte) []byte {
 	return append(fmt.Appendf(nil, "%s %s %d %016x\n", state.ManifestMagic, state.ManifestVersion, len(body), state.ManifestSum(state.ManifestVersion, body)), body...)
 }
@@ -190,7 +190,7 @@ func (s *soundCrawl) check(t *testing.T, body, script []byte, at int, flip byte)
 		t.Fatal(err)
 	}
 	if second, err := state.EncodeManifest(again); err != nil || !bytes.Equal(second, data) {
-		t.Fatalf("%s\nbecomes %s, %v", data, second, err)
+		t.Fatalf("%s\ndecodes and encodes to %s, %v", data, second, err)
 	}
 	mem, err := s.files.Write(s.dirs...)
 	if err != nil {
@@ -205,7 +205,7 @@ func (s *soundCrawl) check(t *testing.T, body, script []byte, at int, flip byte)
 	}
 }
 
-// use does with the crawl what a user would.
+// use runs the operations of a user on the crawl.
 func (s *soundCrawl) use(t *testing.T, mem *memfs.FS) {
 	if rep, err := audit.Run(mem, s.dirs); err == nil {
 		rep.Write(io.Discard)
@@ -220,7 +220,8 @@ func (s *soundCrawl) use(t *testing.T, mem *memfs.FS) {
 	Run(ctx, opt)
 }
 
-// FuzzInRAM reads what a checkpoint keeps of RAM: any bytes give records that code to the same bytes, or an error.
+// FuzzInRAM: any bytes given to the decoders of the RAM state in a checkpoint must give an error or a value that encodes
+// to the same bytes.
 func FuzzInRAM(f *testing.F) {
 	s := newSketches()
 	for i := range 3000 {
@@ -249,18 +250,18 @@ func FuzzInRAM(f *testing.F) {
 		state.EachRecord("x", b, func(data []byte) error {
 			var rec weburl.Record
 			if err := rec.Decode(data); err == nil && !bytes.Equal(rec.Append(nil), data) {
-				t.Fatalf("record %x becomes %x", data, rec.Append(nil))
+				t.Fatalf("record %x encodes to %x", data, rec.Append(nil))
 			}
 			var job robots.Job
 			if err := job.Decode(data); err == nil && !bytes.Equal(job.Append(nil), data) {
-				t.Fatalf("job %x becomes %x", data, job.Append(nil))
+				t.Fatalf("job %x encodes to %x", data, job.Append(nil))
 			}
 			return nil
 		})
 		var hosts []health.Entry
 		if health.EachHost(b, func(key uint64, s health.State) { hosts = append(hosts, health.Entry{Key: key, State: s}) }) == nil &&
 			!bytes.Equal(health.DumpHosts(hosts), b) {
-			t.Fatalf("hosts %x become %x", b, health.DumpHosts(hosts))
+			t.Fatalf("hosts %x encode to %x", b, health.DumpHosts(hosts))
 		}
 		if u, err := robots.DecodeUpdate(b); err == nil {
 			again := u.Data.Append(robots.AppendUpdateHead(nil, u.Kind, u.At))
@@ -268,7 +269,7 @@ func FuzzInRAM(f *testing.F) {
 				again = u.Event.Append(robots.AppendUpdateHead(nil, u.Kind, u.At))
 			}
 			if !bytes.Equal(again, b) {
-				t.Fatalf("update %x becomes %x", b, again)
+				t.Fatalf("update %x encodes to %x", b, again)
 			}
 		}
 		s := newSketches()
@@ -285,7 +286,7 @@ func FuzzInRAM(f *testing.F) {
 	})
 }
 
-// FuzzSeeds: lines are cut without loss whatever they hold, and what a seed is taken for is canonical.
+// FuzzSeeds: the seed file reader must split any text into lines without loss, and parsed seeds must be canonical.
 func FuzzSeeds(f *testing.F) {
 	f.Add("http://a/\nb.example # x\r\n#c\n\n\ufeffhttps://x.example/%zz", "host:8080/x")
 	f.Add(strings.Repeat("x", 70000)+"\ny", "mailto:a@b")
@@ -298,13 +299,13 @@ func FuzzSeeds(f *testing.F) {
 				break
 			}
 			if len(line) > admit.MaxSeedLine || n <= 0 || bytes.IndexByte(line, '\n') >= 0 {
-				t.Fatalf("line of %d bytes, %d taken", len(line), n)
+				t.Fatalf("line of %d bytes, consumed %d", len(line), n)
 			}
 			sum += n
 			kept++
 		}
 		if want := strings.Count(text, "\n"); sum != int64(len(text)) || kept != want && kept != want+1 {
-			t.Fatalf("%d of %d bytes, %d lines for %d ends", sum, len(text), kept, want)
+			t.Fatalf("read %d of %d bytes and %d lines, want %d lines", sum, len(text), kept, want)
 		}
 		for _, l := range append(strings.Split(text, "\n"), line) {
 			url, bare, err := admit.ParseSeed(l)

@@ -15,7 +15,7 @@ import (
 	"drumbeat/fetch"
 )
 
-// flags are the network flags of a run: what they allow, and how the crawl tells them apart.
+// flags sets the network flags of a run, and the functions by which the crawl knows what they allow.
 func (w *insideWeb) flags(t *testing.T, opt *Options, nets []netip.Prefix, ports ...uint16) {
 	t.Helper()
 	client, err := fetch.New(fetch.Options{Dial: w.dial, AllowNets: nets, Ports: ports})
@@ -26,8 +26,9 @@ func (w *insideWeb) flags(t *testing.T, opt *Options, nets []netip.Prefix, ports
 	opt.NetworkFlags = fmt.Sprint(nets, ports)
 }
 
-// TestFlagsRefuseNothingForGood: what a run's own flags forbid is held, and fetched once by the first run with better flags;
-// so is a new seed of a host that was forbidden a moment ago. A run with the same flags as before tries nothing.
+// TestFlagsRefuseNothingForGood: the crawl must hold URLs that a run's own flags forbid, and the first run whose flags
+// allow them must fetch them once. The same applies to a new seed of a host that was just forbidden. A run with unchanged
+// flags must try nothing.
 func TestFlagsRefuseNothingForGood(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &insideWeb{}
@@ -38,7 +39,7 @@ func TestFlagsRefuseNothingForGood(t *testing.T) {
 		res := mustRun(t, t.Context(), opt)
 		s := &res.Snapshot
 		if s.Place(state.PlaceHeld) != 3 || s.Refused["forbidden-address"] != 3 || s.Place(state.PlaceRefused) != 0 || res.Stop != StopDone {
-			t.Errorf("%s: %v, refused %v: want 3 held for their addresses", res.Stop, s.Places, s.Refused)
+			t.Errorf("%s: %v, refused %v: want 3 URLs held for their addresses", res.Stop, s.Places, s.Refused)
 		}
 		if len(w.dialed) > 0 || len(res.Seeds) != len(seeds) {
 			t.Errorf("dialled %v; seeds without yield %q, want all", w.dialed, res.Seeds)
@@ -48,23 +49,23 @@ func TestFlagsRefuseNothingForGood(t *testing.T) {
 			t.Errorf("the same flags again: %v, want %v", err, state.ErrFinished)
 		}
 
-		w.flags(t, &opt, own) // still without the port, but a new seed of a host that is forbidden as of a moment ago
+		w.flags(t, &opt, own) // the port is still forbidden; add a seed of a host that was just forbidden
 		opt.SeedLines = append(seeds, "http://b.test/new")
 		res = mustRun(t, t.Context(), opt)
 		for _, c := range []struct{ host, path string }{{"b.test", "/"}, {"b.test", "/new"}, {"127.16.0.9", "/"}} {
 			if n := len(w.got(c.host, c.path)); n != 1 {
-				t.Errorf("%s%s was fetched %d times with --allow-net, want once", c.host, c.path, n)
+				t.Errorf("%s%s was fetched %d times with --allow-net, want 1", c.host, c.path, n)
 			}
 		}
 		w.flags(t, &opt, own, 8080)
 		mustRun(t, t.Context(), opt)
 		for _, host := range []string{"a.test:8080", "127.16.0.9:8080"} {
 			if n := len(w.got(host, "/")); n != 1 {
-				t.Errorf("%s was fetched %d times with --ports, want once", host, n)
+				t.Errorf("%s was fetched %d times with --ports, want 1", host, n)
 			}
 		}
 		if s = &res.Snapshot; s.Place(state.PlaceHeld) != 0 || s.Refused["forbidden-address"]+s.Refused["forbidden-port"] != 0 {
-			t.Errorf("%v, refused %v: want nothing held", s.Places, s.Refused)
+			t.Errorf("%v, refused %v: want no URL held", s.Places, s.Refused)
 		}
 		checkBalanced(t, opt.FS, opt.Dirs)
 		if rep, err := audit.Deep(audit.Options{FS: opt.FS, Dirs: opt.Dirs}); err != nil || !rep.Balanced() {
@@ -73,7 +74,8 @@ func TestFlagsRefuseNothingForGood(t *testing.T) {
 	})
 }
 
-// TestHeldURLsSurviveKills: kill -9 at any time while what was held is tried again, and again with the same flags.
+// TestHeldURLsSurviveKills: a crawl must survive kill -9 at any time while it retries held URLs, and a restart with the
+// same flags.
 func TestHeldURLsSurviveKills(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const n = 60
@@ -116,12 +118,13 @@ func TestHeldURLsSurviveKills(t *testing.T) {
 			}
 		}
 		if len(forks) < 4 {
-			t.Errorf("%d kills, want some", len(forks))
+			t.Errorf("%d kills, want more", len(forks))
 		}
 	})
 }
 
-// TestFewerFlagsThanBefore: what is queued when a port is taken away is held, and goes on when it is given back.
+// TestFewerFlagsThanBefore: the crawl must hold queued URLs of a port that is no longer allowed, and fetch them when the
+// port is allowed again.
 func TestFewerFlagsThanBefore(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &insideWeb{}
@@ -143,7 +146,7 @@ func TestFewerFlagsThanBefore(t *testing.T) {
 		opt.MaxPages = 0
 		w.flags(t, &opt, own)
 		if s := mustRun(t, t.Context(), opt).Snapshot; s.Place(state.PlaceHeld) == 0 || s.Place(state.PlaceHeld) != s.Refused["forbidden-port"] {
-			t.Errorf("%v, refused %v: want what waits for port 8080 held", s.Places, s.Refused)
+			t.Errorf("%v, refused %v: want the waiting URLs of port 8080 held", s.Places, s.Refused)
 		}
 		w.flags(t, &opt, own, 8080)
 		if s := mustRun(t, t.Context(), opt).Snapshot; s.Place(state.PlaceHeld) != 0 || s.Place(state.PlaceFetched) != 22 {
@@ -151,7 +154,7 @@ func TestFewerFlagsThanBefore(t *testing.T) {
 		}
 		for i := range 20 {
 			if n := len(w.got("c.test:8080", fmt.Sprint("/", i))); n != 1 {
-				t.Errorf("/%d was fetched %d times, want once", i, n)
+				t.Errorf("/%d was fetched %d times, want 1", i, n)
 			}
 		}
 		checkBalanced(t, opt.FS, opt.Dirs)

@@ -14,8 +14,8 @@ import (
 	"drumbeat/weburl"
 )
 
-// TestRobotsCacheCountsAlone: what RobotsCache knows of a host's health comes from update tuples alone, is the same as in RAM, and a
-// new robots.txt or address changes nothing of it.
+// TestRobotsCacheCountsAlone: the health of a host in RobotsCache must follow from update tuples only, equal the health in
+// RAM, and not change with a new robots.txt or address.
 func TestRobotsCacheCountsAlone(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: pagesOnly}
@@ -48,8 +48,8 @@ func TestRobotsCacheCountsAlone(t *testing.T) {
 		outcome(robots.UpdateOutcome, robots.Fetched{Status: 404})
 		for range 10 {
 			got := verdict(apply(drum.Item{Op: drum.Check, Value: coded})).decision()
-			if got != robots.Allow && got != robots.Request { // a stale robots.txt is asked for again
-				t.Fatalf("before the run's end: %v", got)
+			if got != robots.Allow && got != robots.Request { // a stale robots.txt is requested again
+				t.Fatalf("before the end of the run of failures: %v", got)
 			}
 			apply(drum.Item{Op: drum.Update, Value: refusal.Append(robots.AppendUpdateHead(nil, robots.UpdateEvent, time.Now()))})
 			c.health.hosts.Note(&c.policy, 1, nil, refusal, time.Now())
@@ -64,12 +64,12 @@ func TestRobotsCacheCountsAlone(t *testing.T) {
 		}
 		got := apply(drum.Item{Op: drum.Check, Value: coded})
 		if v := verdict(got); v.decision() != robots.Backoff || v.reason() != state.ReasonNotWelcome || !v.until().Equal(h.Health.Until) {
-			t.Errorf("result %#x, want a rest until %v", got, h.Health.Until)
+			t.Errorf("result %#x, want a back-off until %v", got, h.Health.Until)
 		}
 	})
 }
 
-// BenchmarkHealthyHost: what a page of a host that is well costs, beside thousands that aren't.
+// BenchmarkHealthyHost measures the cost of a page of a healthy host, beside thousands of unhealthy ones.
 func BenchmarkHealthyHost(b *testing.B) {
 	p := health.Defaults()
 	var table health.Table

@@ -15,28 +15,28 @@ import (
 	"drumbeat/weburl"
 )
 
-// trapRun is what a crawl of a small web and some traps brought.
+// trapRun is the result of a crawl of a small web with some traps.
 type trapRun struct {
 	res      *Result
-	ends     []time.Duration // when each of the ordinary URLs was answered, rising; virtual
+	ends     []time.Duration // virtual times of the answers of ordinary URLs, ascending
 	robots   int             // requests for robots.txt of hostile hosts
-	hostile  int             // requests to hostile hosts, those included
-	hosts    int             // hostile hosts that were asked for anything
+	hostile  int             // requests to hostile hosts, including robots
+	hosts    int             // hostile hosts that got a request
 	lookups  int
-	heap     uint64 // the most that HeapAlloc was
-	routines int    // the most goroutines
+	heap     uint64 // maximum of HeapAlloc
+	routines int    // maximum number of goroutines
 }
 
-// at is how many ordinary URLs had been fetched after d.
+// at returns the number of ordinary URLs fetched until d.
 func (run *trapRun) at(d time.Duration) int {
 	n, _ := slices.BinarySearch(run.ends, d+1)
 	return n
 }
 
-// trapTime is how long the traps may go on, in virtual time: several times what the web without them takes.
+// trapTime is the maximum duration of a crawl with traps, in virtual time: several times the duration without them.
 const trapTime = 50 * time.Second
 
-// crawlTraps crawls a small web with scenarios on, in virtual time and RAM, for trapTime at most.
+// crawlTraps crawls a small web with scenarios, in virtual time and RAM, for at most trapTime.
 func crawlTraps(t *testing.T, tune func(*simweb.Options, *Options), scenarios ...string) (run trapRun) {
 	inBubble(t, func(t *testing.T) {
 		var opt Options
@@ -98,13 +98,13 @@ func crawlTraps(t *testing.T, tune func(*simweb.Options, *Options), scenarios ..
 	return run
 }
 
-// trapCase says how a trap's crawl must end: by itself, or by MaxTime; and which reasons are counted.
+// trapCase says how a trap's crawl must end, by itself or by MaxTime, and which reasons it must count.
 type trapCase struct {
 	ends    bool
-	refused map[string]int64 // of its URLs, exactly; nil: none
-	later   string           // the reason under which the rest of its URLs wait, if any
-	links   state.Counter    // that must count something; 0: none
-	pages   int64            // that it must have yielded, at least
+	refused map[string]int64 // exact counts of its refused URLs; nil: none
+	later   string           // reason for which the rest of its URLs are deferred, if any
+	links   state.Counter    // counter that must not be 0; 0: none
+	pages   int64            // minimum number of pages from it
 }
 
 func trapCases() map[string]trapCase {
@@ -126,8 +126,8 @@ func trapCases() map[string]trapCase {
 	}
 }
 
-// TestTraps: whatever names, certificates and supplies of URLs do, nine tenths of everybody else's pages come as soon as without them, memory
-// is bounded, delays hold, and what isn't fetched has a reason.
+// TestTraps: whatever the names, certificates and URL supplies of a trap, nine tenths of the other pages must come as soon
+// as without it, memory must be bounded, delays must hold, and each URL that is not fetched must have a reason.
 func TestTraps(t *testing.T) {
 	plain := crawlTraps(t, nil)
 	s := &plain.res.Snapshot
@@ -153,15 +153,15 @@ func (run *trapRun) compare(t *testing.T, plain *trapRun, c trapCase) {
 		if n -= p.Refused[why]; n != 0 {
 			refused[why] = n
 			if n < 0 && run.res.Stop == StopTime {
-				delete(refused, why) // others' URLs whose turn didn't come; how many may be late is tested below
+				delete(refused, why) // ordinary URLs that were not reached; the test limits their number below
 			}
 		}
 	}
-	t.Logf("%q after %v: others %d of %d by %v, %d in all; trap: %d requests to %d hosts, %d for robots.txt; lookups %d; refused %v, deferred %v; too long %d; heap %d MiB, %d goroutines",
+	t.Logf("stopped by %q after %v: other URLs %d of %d by %v, %d in total; trap: %d requests to %d hosts, %d for robots.txt; lookups %d; refused %v, deferred %v; too long %d; heap %d MiB, %d goroutines",
 		run.res.Stop, s.Elapsed, run.at(soon), len(plain.ends), soon, len(run.ends), run.hostile, run.hosts, run.robots, run.lookups, refused,
 		s.Deferred, s.Count(state.CountLinksTooLong), run.heap>>20, run.routines)
 	if got := run.at(soon); got*10 < len(plain.ends)*9 {
-		t.Errorf("%d of %d other URLs fetched after %v, want 90 %%", got, len(plain.ends), soon)
+		t.Errorf("%d of %d other URLs fetched after %v, want at least 90 %%", got, len(plain.ends), soon)
 	}
 	if c.ends != (run.res.Stop == StopDone) && c.later == "" {
 		t.Errorf("stopped by %q", run.res.Stop)
@@ -173,17 +173,17 @@ func (run *trapRun) compare(t *testing.T, plain *trapRun, c trapCase) {
 		t.Errorf("counter %d is 0", c.links)
 	}
 	if c.later != "" && s.Deferred[c.later] == 0 {
-		t.Errorf("later %v, want some %s", s.Deferred, c.later)
+		t.Errorf("deferred %v, want some with reason %s", s.Deferred, c.later)
 	}
 	if run.heap > plain.heap+64<<20 {
-		t.Errorf("heap of %d MiB, %d without the trap", run.heap>>20, plain.heap>>20)
+		t.Errorf("heap of %d MiB, %d MiB without the trap", run.heap>>20, plain.heap>>20)
 	}
 	if got := s.Count(state.CountPages) - p.Count(state.CountPages); got < c.pages {
-		t.Errorf("%d pages of the trap, want at least %d", got, c.pages)
+		t.Errorf("fetched %d pages of the trap, want at least %d", got, c.pages)
 	}
 }
 
-// TestCollidingURLs: URLs that are equal to xxhash64, whatever its seed, have different keys under any secret.
+// TestCollidingURLs: URLs that collide under xxhash64 with any seed must have different keys under any secret.
 func TestCollidingURLs(t *testing.T) {
 	urls := simweb.CollidingURLs("http://www.example.test/", 8)
 	for seed := range uint64(100) {
@@ -194,7 +194,7 @@ func TestCollidingURLs(t *testing.T) {
 		}
 		for _, url := range urls {
 			if sum(url) != sum(urls[0]) {
-				t.Fatalf("%s and %s don't collide under seed %d: the test shows nothing", url, urls[0], seed)
+				t.Fatalf("%s and %s don't collide under seed %d, as this test requires", url, urls[0], seed)
 			}
 		}
 	}

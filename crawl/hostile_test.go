@@ -15,24 +15,24 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// hostileLimits are small, so that what is cut is cut soon.
+// hostileLimits are small, so that cuts come soon.
 var hostileLimits = fetch.Limits{BodyBytes: 1 << 20, DecodedBytes: 2 << 20}
 
-// hostileRun is what one crawl of a web with hostile hosts brought.
+// hostileRun is the result of one crawl of a web with hostile hosts.
 type hostileRun struct {
 	web     *simweb.Web
 	snap    *simweb.Snapshot
 	res     *Result
-	done    time.Duration // virtual time until the last request to an ordinary host was answered
-	heap    uint64        // the most that HeapAlloc was
-	budget  int64         // of bodies
+	done    time.Duration // virtual time of the last answer of an ordinary host
+	heap    uint64        // maximum of HeapAlloc
+	budget  int64         // RAM for bodies, in bytes
 	memory  fetch.MemoryStats
 	elapsed time.Duration
 }
 
-// crawlHostile crawls a small web with scenarios on, in virtual time and RAM, and checks what holds for any of them: the
-// crawl ends, its ordinary part is as it would be without, the places balance, the budget of bodies is kept, and no
-// response was read much further than its limits.
+// crawlHostile crawls a small web with scenarios, in virtual time and RAM. It checks what must hold for every scenario:
+// the crawl ends, its ordinary part is the same as without the hostile hosts, the places balance, the crawl keeps the
+// body budget, and it reads no response far beyond the limits.
 func crawlHostile(t *testing.T, scenarios ...string) (run hostileRun) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) {
@@ -47,7 +47,7 @@ func crawlHostile(t *testing.T, scenarios ...string) (run hostileRun) {
 		runtime.ReadMemStats(&before)
 		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
-		opt.Backoff = time.Second // two pages that answer 500 one after the other take no longer than all the rest
+		opt.Backoff = time.Second // the back-off after two consecutive answers 500 takes no longer than the rest of the crawl
 		limits := hostileLimits
 		if *longRuns {
 			limits = fetch.Limits{BodyBytes: 16 << 20, DecodedBytes: 16 << 20}
@@ -88,7 +88,7 @@ func crawlHostile(t *testing.T, scenarios ...string) (run hostileRun) {
 		if m := run.memory; m.Bytes != 0 || m.MostBytes > run.budget {
 			t.Errorf("bodies took %+v", m)
 		}
-		most := int64(limits.BodyBytes + 64<<10 + 128<<10) // head, and what the server writes at once
+		most := int64(limits.BodyBytes + 64<<10 + 128<<10) // plus the head, and the size of one write of the server
 		for host, c := range run.snap.Hostile {
 			if c.MostBytes > most {
 				t.Errorf("%s sent %d bytes in one response, limit %d", host, c.MostBytes, limits.BodyBytes)
@@ -98,16 +98,16 @@ func crawlHostile(t *testing.T, scenarios ...string) (run hostileRun) {
 	return run
 }
 
-// hostileWant is what becomes of a scenario's URLs: how many responses were stored, how many of them cut, how many of
-// the URLs refused and why, and how many wait on when the crawl ends.
+// hostileWant is the expected end of a scenario's URLs: the numbers of stored and truncated responses, of refused URLs by
+// reason, and of URLs that are deferred when the crawl ends.
 type hostileWant struct {
 	responses, truncated, undecoded int64
 	refused                         map[string]int64
 	later                           int64
-	never                           []string // "scenario path": beginnings of what must not have been asked for
+	never                           []string // "scenario path": prefixes of paths that must not be requested
 }
 
-// hostileCases are all scenarios of HTTP and of pages.
+// hostileCases returns all scenarios of HTTP and pages.
 func hostileCases() map[string]hostileWant {
 	farm := int64(100) // hosts
 	if *longRuns {
@@ -120,7 +120,7 @@ func hostileCases() map[string]hostileWant {
 		"slow-farm":       {responses: 1 + farm, truncated: farm},
 		"bombs":           {responses: 7, undecoded: 6},
 		"huge-pages":      {responses: 27, truncated: 1},
-		"redirects":       {responses: 30, truncated: 1}, // of a chain of 30 hops the first 21 URLs
+		"redirects":       {responses: 30, truncated: 1}, // the first 21 URLs of a chain of 30 hops
 		"robots-giant":    {responses: 15, refused: map[string]int64{"robots": 10}, never: []string{"robots-giant /no", "robots-giant /late"}},
 		"robots-patterns": {responses: 7, refused: map[string]int64{"robots": 6}, never: []string{"robots-patterns /no/"}},
 		"robots-circles":  {responses: 15},
@@ -130,7 +130,7 @@ func hostileCases() map[string]hostileWant {
 	}
 }
 
-// TestHostileWebAtOnce: all scenarios together.
+// TestHostileWebAtOnce runs all scenarios together.
 func TestHostileWebAtOnce(t *testing.T) {
 	var all hostileWant
 	all.refused = map[string]int64{}
@@ -150,8 +150,8 @@ func TestHostileWebAtOnce(t *testing.T) {
 	run.compare(t, &plain, all)
 }
 
-// TestHostileWeb: whatever some hosts do, the crawl ends, the others' pages are the same and come as soon, memory is
-// bounded, and each hostile URL ends with its reason.
+// TestHostileWeb: whatever the hostile hosts do, the crawl must end, fetch the same pages of other hosts as early, keep
+// its memory bounded, and end each hostile URL with the expected reason.
 func TestHostileWeb(t *testing.T) {
 	plain := crawlHostile(t)
 	t.Logf("without: %d URLs, done after %v, ended after %v, heap %d MiB", len(plain.snap.Fetches), plain.done, plain.elapsed,
@@ -176,30 +176,30 @@ func (run *hostileRun) compare(t *testing.T, plain *hostileRun, want hostileWant
 	}
 	more := func(c state.Counter) int64 { return s.Count(c) - p.Count(c) }
 	later := s.Place(state.PlaceDeferred) - p.Place(state.PlaceDeferred)
-	t.Logf("%d responses, %d cut, refused %v, %d later; others done after %v (without %v), ended after %v; heap %d MiB, bodies %d KiB"+
+	t.Logf("%d responses, %d truncated, refused %v, %d deferred; other hosts done after %v (without hostile hosts %v), ended after %v; heap %d MiB, bodies %d KiB"+
 		" (%d waits); links: %d dropped, %d too long", more(state.CountResponses), more(state.CountTruncated), refused, later, run.done, plain.done,
 		run.elapsed, run.heap>>20, run.memory.MostBytes>>10, run.memory.Waits, more(state.CountLinksDropped), more(state.CountLinksTooLong))
 	if n := more(state.CountDecodeCut); n != want.undecoded {
-		t.Errorf("%d bodies cut while being decoded, want %d", n, want.undecoded)
+		t.Errorf("%d bodies truncated during decoding, want %d", n, want.undecoded)
 	}
 	if more(state.CountResponses) != want.responses || more(state.CountTruncated) != want.truncated || !maps.Equal(refused, want.refused) ||
 		later != want.later {
-		t.Errorf("got %d responses, %d cut, refused %v, %d later; want %+v", more(state.CountResponses), more(state.CountTruncated), refused,
+		t.Errorf("got %d responses, %d truncated, refused %v, %d deferred; want %+v", more(state.CountResponses), more(state.CountTruncated), refused,
 			later, want)
 	}
-	// A batch of URLs that wait for robots.txt is held up by the slowest for at most stragglers; roots and what they lead to
-	// make two batches.
+	// A batch of URLs that wait for robots.txt waits at most stragglers for the slowest host. Roots and the pages they link
+	// to make two batches.
 	if limit := plain.done + plain.done/2 + 2*stragglers; run.done > limit {
-		t.Errorf("others were done after %v, without the hostile hosts after %v", run.done, plain.done)
+		t.Errorf("other hosts were done after %v, without the hostile hosts after %v", run.done, plain.done)
 	}
 	if run.heap > plain.heap+96<<20+4*uint64(run.budget) {
-		t.Errorf("heap of %d MiB, without the hostile hosts %d", run.heap>>20, plain.heap>>20)
+		t.Errorf("heap of %d MiB, without the hostile hosts %d MiB", run.heap>>20, plain.heap>>20)
 	}
 	for _, q := range run.snap.Requests {
 		for _, never := range want.never {
 			scenario, path, _ := strings.Cut(never, " ")
 			if run.web.HostileScenario(q.Host) == scenario && strings.Contains(q.URL, ".test"+path) {
-				t.Errorf("asked for %s", q.URL)
+				t.Errorf("requested %s", q.URL)
 			}
 		}
 	}

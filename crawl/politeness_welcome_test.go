@@ -449,7 +449,7 @@ func TestRobotsAskForPatience(t *testing.T) {
 	})
 }
 
-// TestMaxPagesPerHost: the crawl must fetch exactly --max-pages-per-host URLs of a host, whatever it defers or checks
+// TestMaxPagesPerHost: the crawl must fetch exactly --max-pages-per-host URLs of an origin, whatever it defers or checks
 // again.
 func TestMaxPagesPerHost(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
