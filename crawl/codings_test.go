@@ -19,7 +19,7 @@ import (
 	"drumbeat/warc"
 )
 
-// packed returns s in a coding.
+// packed returns s compressed with a content coding.
 func packed(t *testing.T, coding, s string) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -49,8 +49,8 @@ func packed(t *testing.T, coding, s string) string {
 	return b.String()
 }
 
-// TestCodings: links are found in pages of every content coding, also in what can be decoded of one that is cut or has junk
-// behind it, and all are stored as they were received.
+// TestCodings: the crawl must find links in pages of every content coding, also in the part of a truncated or corrupt page
+// that can be decoded. It must store every page as received.
 func TestCodings(t *testing.T) {
 	const filler = "<p>words of a page that is long enough for matches, words of a page</p>\n"
 	type page struct{ coding, payload string }
@@ -68,7 +68,7 @@ func TestCodings(t *testing.T) {
 			packed(t, "gzip", "")},
 		"/cut":  {"gzip", packed(t, "gzip", link("/junk"))},
 		"/junk": {"x-gzip", packed(t, "gzip", link("/bad")) + "junk that is no member"},
-		"/bad":  {"gzip", packed(t, "gzip", link("/none"))}, // a wrong checksum
+		"/bad":  {"gzip", packed(t, "gzip", link("/none"))}, // wrong checksum, see below
 		"/none": {"gzip", link("/last")},
 		"/last": {"", link("/")},
 	}
@@ -93,7 +93,7 @@ func TestCodings(t *testing.T) {
 		mustRun(t, t.Context(), opt)
 		for path := range pages {
 			if n := len(w.got("codings.test", path)); n != 1 {
-				t.Errorf("%s was requested %d times", path, n)
+				t.Errorf("%s was requested %d times, want 1", path, n)
 			}
 		}
 		files, err := warc.Files(disk.Set{FS: fs, Paths: opt.Dirs})

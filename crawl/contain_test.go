@@ -17,7 +17,7 @@ import (
 	"drumbeat/fetch"
 )
 
-// panicsAt panics for one URL, in what of the crawl reads its answer.
+// panicsAt panics for one URL in the part of the crawl named by what.
 type panicsAt struct {
 	Fetcher
 	w         *tinyWeb
@@ -41,7 +41,7 @@ func (p *panicsAt) LookupHost(ctx context.Context, host, pld string) (Lookup, er
 	return p.w.LookupHost(ctx, host, pld)
 }
 
-// crawlWithPanic crawls a small web and returns what was asked for.
+// crawlWithPanic crawls a small web and returns the requested URLs.
 func crawlWithPanic(t *testing.T, what, url string) (asked []string, res *Result, logged string) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: func(host, path string) answer {
@@ -75,7 +75,7 @@ func crawlWithPanic(t *testing.T, what, url string) (asked []string, res *Result
 	return asked, res, logged
 }
 
-// outsideOfTransactions is a log, of the default level, that notes what is written within a transaction.
+// outsideOfTransactions is a log handler at the default level that records the lines written within a transaction.
 type outsideOfTransactions struct {
 	slog.Handler
 	mu     sync.Mutex
@@ -97,18 +97,18 @@ func (h *outsideOfTransactions) Handle(_ context.Context, rec slog.Record) error
 	}
 }
 
-// TestTransactionsWriteNoLog: one that writes the log waits for whoever reads it, and all others, and checkpoints, wait for it. A
-// line "host in back-off or given up" did.
+// TestTransactionsWriteNoLog: no transaction may write the log. Otherwise it waits for the log's reader, while all other
+// transactions and checkpoints wait for it. It guards against the line "host in back-off or given up".
 func TestTransactionsWriteNoLog(t *testing.T) {
 	h := &outsideOfTransactions{Handler: slog.NewTextHandler(io.Discard, nil)}
 	_ = newCrawler(Options{}).transact(func(*transaction) error { slog.New(h).Info("here"); return nil })
 	if len(h.within) != 1 {
-		t.Fatalf("noticed %q of a line within a transaction", h.within)
+		t.Fatalf("the handler recorded %q for a line within a transaction", h.within)
 	}
 	h.within = nil
 	run := crawlWelcome(t, func(o *Options) { o.Log = slog.New(h) }, "welcome-failing")
 	if run.res.Snapshot.Count(state.CountHostRests) == 0 || run.res.Snapshot.Count(state.CountHostsGivenUp) == 0 {
-		t.Errorf("a poor test: %d rests, %d hosts given up", run.res.Snapshot.Count(state.CountHostRests),
+		t.Errorf("%d back-offs, %d hosts given up: the lines under test are missing", run.res.Snapshot.Count(state.CountHostRests),
 			run.res.Snapshot.Count(state.CountHostsGivenUp))
 	}
 	if len(h.within) > 0 {
@@ -116,16 +116,16 @@ func TestTransactionsWriteNoLog(t *testing.T) {
 	}
 }
 
-// TestPanicsAreContained: a page that made the parser panic ended the process, and did so again after each restart, since the last
-// checkpoint had it in RAM.
+// TestPanicsAreContained: a page that makes a parser panic must end as refused and not end the process. It guards against a
+// crawl that panicked again after each restart, since the last checkpoint had the page in RAM.
 func TestPanicsAreContained(t *testing.T) {
 	all, _, _ := crawlWithPanic(t, "", "")
 	if len(all) != 9 {
-		t.Fatalf("asked for %q", all)
+		t.Fatalf("requested %q", all)
 	}
 	for _, test := range []struct {
 		what, url string
-		lost      []string // what isn't asked for: what the page alone links to, what the rules allow
+		lost      []string // URLs that get no request: links of the page only, or what the rules would allow
 		refused   int64
 		errors    int64
 	}{
@@ -142,7 +142,7 @@ func TestPanicsAreContained(t *testing.T) {
 				t.Errorf("requested %q, want %q", asked, want)
 			}
 			if n := res.Snapshot.Refused["internal-error"]; n != test.refused {
-				t.Errorf("%d refused because of a bug, want %d: %v", n, test.refused, res.Snapshot.Refused)
+				t.Errorf("refused %d URLs because of a bug, want %d: %v", n, test.refused, res.Snapshot.Refused)
 			}
 			if n := res.Snapshot.Count(state.CountInternalErrors); n < test.errors || test.errors == 0 && n > 0 {
 				t.Errorf("%d internal errors counted, want %d", n, test.errors)
@@ -155,8 +155,8 @@ func TestPanicsAreContained(t *testing.T) {
 	}
 }
 
-// TestPanicOfAMover: a panic that isn't a site's ends the process by way of Options.Panicked, and what is on disk is as of the last
-// checkpoint.
+// TestPanicOfAStage: a panic that isn't caused by a site must end the process through Options.Panicked. The disk must have
+// the last checkpoint.
 func TestPanicOfAStage(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: pagesOnly}
@@ -166,7 +166,7 @@ func TestPanicOfAStage(t *testing.T) {
 		ctx, end := context.WithCancel(t.Context())
 		told := make(chan string, 1)
 		opt.hook = func(place string) {
-			if place == "roll" { // inside of a step
+			if place == "roll" { // within a transaction
 				panic("made up")
 			}
 		}
@@ -179,7 +179,7 @@ func TestPanicOfAStage(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := <-told; got != "made up true" {
-			t.Errorf("told %q", got)
+			t.Errorf("Panicked got %q", got)
 		}
 		opt.hook, opt.Panicked = nil, nil
 		if res := mustRun(t, t.Context(), opt); res.Stop != StopDone || res.Snapshot.Count(state.CountPages) != 1 {

@@ -86,7 +86,7 @@ func TestFarms(t *testing.T) {
 		most, noise = 0.05, 0.01
 	}
 	if off, on := shares["wildcard-dns off"], shares["wildcard-dns paper"]; on > most || on > off+noise {
-		t.Errorf("a PLD of endless hosts got %.1f %% of the pages with budgets and %.1f %% without, want %.0f %% at most, and no more than without",
+		t.Errorf("a PLD of endless hosts got %.1f %% of the pages with budgets and %.1f %% without, want at most %.0f %%, and no more than without",
 			100*on, 100*off, 100*most)
 	}
 }

@@ -49,7 +49,7 @@ func TestRobotsCacheCountsAlone(t *testing.T) {
 		for range 10 {
 			got := verdict(apply(drum.Item{Op: drum.Check, Value: coded})).decision()
 			if got != robots.Allow && got != robots.Request { // a stale robots.txt is requested again
-				t.Fatalf("before the end of the run of failures: %v", got)
+				t.Fatalf("during the run of refusals: %v", got)
 			}
 			apply(drum.Item{Op: drum.Update, Value: refusal.Append(robots.AppendUpdateHead(nil, robots.UpdateEvent, time.Now()))})
 			c.health.hosts.Note(&c.policy, 1, nil, refusal, time.Now())

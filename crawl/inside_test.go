@@ -16,13 +16,13 @@ import (
 	"drumbeat/fetch"
 )
 
-// insideWeb is a tinyWeb whose names lead where the test says, and that notes every address dialled. Its own hosts live in 127.16.0.0/12,
-// which is allowed; all else that isn't public is forbidden.
+// insideWeb is a tinyWeb whose names resolve to the addresses that a test chooses. It records every dialled address. Its
+// own hosts are in 127.16.0.0/12, which is allowed; every other address that isn't public is forbidden.
 type insideWeb struct {
 	tinyWeb
-	names func(host string, nth int) []netip.Addr // addresses at the n-th lookup; nil: an address of its own
+	names func(host string, nth int) []netip.Addr // addresses at the n-th lookup; nil: ownAddr
 
-	seen   sync.Mutex // guards what follows
+	seen   sync.Mutex // guards all below
 	asked  map[string]int
 	dialed map[netip.AddrPort]int
 }
@@ -62,7 +62,7 @@ func (w *insideWeb) dial(ctx context.Context, addr netip.AddrPort) (net.Conn, er
 	return w.tinyWeb.dial(ctx, addr)
 }
 
-// options are a crawl's without delays; what the program wires is wired.
+// options returns the options of a crawl without delays, with the address and port filters of the program.
 func (w *insideWeb) options(t *testing.T, seeds ...string) Options {
 	t.Helper()
 	w.asked, w.dialed = map[string]int{}, map[netip.AddrPort]int{}
@@ -81,7 +81,7 @@ func (w *insideWeb) options(t *testing.T, seeds ...string) Options {
 	return opt
 }
 
-// check fails for each address dialled that is neither public nor of the web's own net, and each foreign port.
+// check reports each dialled address that is neither public nor in the web's own net, and each forbidden port.
 func (w *insideWeb) check(t *testing.T) {
 	t.Helper()
 	for a := range w.dialed {
@@ -94,7 +94,7 @@ func (w *insideWeb) check(t *testing.T) {
 	}
 }
 
-// insideAddrs are addresses that no crawl may reach: each range by its edges, and IPv4 in every dress.
+// insideAddrs returns addresses that no crawl may reach: the edges of each range, and IPv4 in every IPv6 form.
 func insideAddrs() []netip.Addr {
 	var as []netip.Addr
 	four := addrs("0.0.0.0", "0.255.255.255", "10.0.0.0", "10.255.255.255", "100.64.0.0", "100.127.255.255", "100.100.100.200",
@@ -115,7 +115,8 @@ func insideAddrs() []netip.Addr {
 		"fec0::1", "ff02::1", "100::1", "2001:db8::1", "2001:1::1", "2001:20::1", "3fff::1", "5f00::1")...)
 }
 
-// TestInsideIsClosedToDNS: names with addresses of every forbidden range, alone and among public ones; nothing but public ones is dialled.
+// TestInsideIsClosedToDNS: when names resolve to forbidden addresses of every range, alone or among public ones, the crawl
+// must dial public addresses only.
 func TestInsideIsClosedToDNS(t *testing.T) {
 	inside := insideAddrs()
 	public := addrs("93.184.216.34", "2606:2800:220:1::1")
@@ -140,18 +141,19 @@ func TestInsideIsClosedToDNS(t *testing.T) {
 		res := mustRun(t, t.Context(), opt)
 		w.check(t)
 		if got := res.Snapshot.Refused["forbidden-address"]; got != int64(n) {
-			t.Errorf("%d URLs refused for their address, want %d; refused %v, deferred %v", got, n, res.Snapshot.Refused, res.Snapshot.Deferred)
+			t.Errorf("refused %d URLs for their address, want %d; refused %v, deferred %v", got, n, res.Snapshot.Refused, res.Snapshot.Deferred)
 		}
 		if got := len(w.pages("mixed")); got != n {
-			t.Errorf("%d pages of hosts with a public address fetched, want %d", got, n)
+			t.Errorf("fetched %d pages of hosts with a public address, want %d", got, n)
 		}
 		if len(w.pages("only")) > 0 {
-			t.Errorf("pages of hosts inside were fetched")
+			t.Errorf("the crawl fetched pages of hosts with forbidden addresses")
 		}
 	})
 }
 
-// TestInsideIsClosedToURLs: links, redirects and redirects of robots.txt to addresses, in every notation that a browser takes.
+// TestInsideIsClosedToURLs: links and redirects, also of robots.txt, to forbidden addresses must be refused, in every
+// notation that a browser accepts.
 func TestInsideIsClosedToURLs(t *testing.T) {
 	var bad []string
 	for _, a := range insideAddrs() {
@@ -190,23 +192,24 @@ func TestInsideIsClosedToURLs(t *testing.T) {
 		res := mustRun(t, t.Context(), opt)
 		w.check(t)
 		if got := len(w.got("links.test", "")); got < len(bad) {
-			t.Errorf("%d requests for links.test, want its %d redirects to be fetched", got, len(bad))
+			t.Errorf("%d requests for links.test, want %d, one per redirect", got, len(bad))
 		}
 		if got, want := len(w.got("", "/0")), len(bad); got != want {
-			t.Errorf("%d hosts fetched whose robots.txt redirects inside, want %d: they aren't inside themselves", got, want)
+			t.Errorf("fetched %d hosts whose robots.txt redirects to a forbidden address, want %d, since their own addresses are allowed", got, want)
 		}
 		if res.Snapshot.Refused["forbidden-address"] < 50 {
 			t.Errorf("refused %v, want the addresses under forbidden-address", res.Snapshot.Refused)
 		}
 		for host := range w.asked {
 			if !strings.HasSuffix(host, ".test") {
-				t.Errorf("the DNS was asked for %q", host)
+				t.Errorf("the crawl looked up %q", host)
 			}
 		}
 	})
 }
 
-// TestInsideIsClosedToRebinding: a name leads to a public address first and inside at every later lookup.
+// TestInsideIsClosedToRebinding: a name that resolves to a public address first and to a forbidden one at later lookups must
+// not lead to a forbidden connection.
 func TestInsideIsClosedToRebinding(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &insideWeb{}
@@ -217,26 +220,26 @@ func TestInsideIsClosedToRebinding(t *testing.T) {
 			return addrs("127.0.0.1", "169.254.169.254", "::1")
 		}
 		opt := w.options(t, urls("a", 3, 40)...)
-		opt.HostDelay, opt.HostDelayMin = time.Minute, time.Minute // 40 minutes of fetches: addresses expire meanwhile
-		opt.MaxTime, opt.Linger = 24*time.Hour, 10*time.Hour       // of a name that had a public address it is confirmed after hours
+		opt.HostDelay, opt.HostDelayMin = time.Minute, time.Minute // 40 minutes of fetches, so that addresses expire
+		opt.MaxTime, opt.Linger = 24*time.Hour, 10*time.Hour       // confirmation takes hours for a name that had a public address
 		res := mustRun(t, t.Context(), opt)
 		w.check(t)
 		for host, n := range w.asked {
 			if n < 2 {
-				t.Errorf("%s was looked up %d times: nothing was rebound", host, n)
+				t.Errorf("%s was looked up %d times, want more, so that it is rebound", host, n)
 			}
 		}
 		if res.Snapshot.Refused["forbidden-address"] == 0 {
-			t.Errorf("refused %v: want URLs refused once the name led inside", res.Snapshot.Refused)
+			t.Errorf("refused %v: want refused URLs after the rebinding", res.Snapshot.Refused)
 		}
 		if got := len(w.pages("a")) + int(res.Snapshot.Refused["forbidden-address"]); got != 120 {
-			t.Errorf("%d URLs fetched or refused, want 120", got)
+			t.Errorf("fetched or refused %d URLs, want 120", got)
 		}
 	})
 }
 
-// TestForbiddenPorts: links, seeds and redirects to other ports are dropped and counted before anything is asked of their host;
-// URLs that an earlier run with more ports had queued end as forbidden-port.
+// TestForbiddenPorts: the crawl must drop and count links, seeds and redirects to other ports before any request or lookup
+// for their host. URLs that an earlier run with more ports queued must end as forbidden-port.
 func TestForbiddenPorts(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &insideWeb{}
@@ -261,24 +264,25 @@ func TestForbiddenPorts(t *testing.T) {
 			}
 		}
 		if n := len(w.got("d.test:8080", "/")); n != 1 {
-			t.Errorf("d.test:8080 fetched %d times, want 1", n)
+			t.Errorf("fetched d.test:8080 %d times, want 1", n)
 		}
 		if n := len(w.got("a.test", "/2")); n != 1 {
-			t.Errorf("a.test:80 fetched %d times, want 1", n)
+			t.Errorf("fetched a.test:80 %d times, want 1", n)
 		}
 		if n := res.Snapshot.Count(state.CountLinksPort); n != 6 {
-			t.Errorf("%d links to other ports counted, want 6", n)
+			t.Errorf("counted %d links to other ports, want 6", n)
 		}
 		if !slices.ContainsFunc(res.Seeds, func(s string) bool { return s == "http://seed.test:11211/: forbidden-port" }) {
-			t.Errorf("seeds without yield %q: want the one with another port among them", res.Seeds)
+			t.Errorf("seeds without yield %q: want the seed with another port among them", res.Seeds)
 		}
 		if len(w.pages("moved.test")) != 1 {
-			t.Errorf("the host whose robots.txt redirects to port 22 wasn't fetched")
+			t.Errorf("did not fetch the host whose robots.txt redirects to port 22")
 		}
 	})
 }
 
-// TestFewerPortsThanBefore: a crawl is resumed with fewer ports. What is queued for the others ends with a reason, wherever it waits.
+// TestFewerPortsThanBefore: when a crawl resumes with fewer ports, queued URLs of the other ports must end with a reason,
+// wherever they wait.
 func TestFewerPortsThanBefore(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &insideWeb{}
@@ -305,22 +309,22 @@ func TestFewerPortsThanBefore(t *testing.T) {
 		opt.Fetcher, opt.AllowedPort = client, client.AllowedPort
 		res := mustRun(t, t.Context(), opt)
 		if n := len(w.pages("")); n != before || before == 0 {
-			t.Errorf("%d pages fetched after the port was taken away, %d before", n-before, before)
+			t.Errorf("fetched %d pages after the port was disallowed, %d before", n-before, before)
 		}
 		s := &res.Snapshot
 		if got, want := s.Place(state.PlaceFetched)+s.Refused["forbidden-port"], int64(60); got != want || res.Stop != StopDone {
-			t.Errorf("%q: %d fetched, refused %v, deferred %v: want %d in all", res.Stop, s.Place(state.PlaceFetched), s.Refused, s.Deferred, want)
+			t.Errorf("%q: %d fetched, refused %v, deferred %v: want %d in total", res.Stop, s.Place(state.PlaceFetched), s.Refused, s.Deferred, want)
 		}
 		for reason, n := range s.Deferred {
 			if n != 0 {
-				t.Errorf("later %s %d, want 0", reason, n)
+				t.Errorf("deferred %s %d, want 0", reason, n)
 			}
 		}
 		checkBalanced(t, opt.FS, opt.Dirs)
 	})
 }
 
-// TestSamePlaceByTwoNotations: an IPv4-mapped address is the IPv4 server, with its one delay.
+// TestSamePlaceByTwoNotations: an IPv4-mapped IPv6 address must be the same server as the IPv4 address, with one delay.
 func TestSamePlaceByTwoNotations(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &insideWeb{}
@@ -346,7 +350,7 @@ func TestSamePlaceByTwoNotations(t *testing.T) {
 	})
 }
 
-// TestFetcherIsTheLastGate: without the crawler's own filter, the fetcher alone keeps the inside closed.
+// TestFetcherIsTheLastGate: the fetcher alone must refuse forbidden addresses, without the crawler's own filter.
 func TestFetcherIsTheLastGate(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &insideWeb{}

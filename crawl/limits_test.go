@@ -27,14 +27,14 @@ func schedule(t testing.TB, text string, unit pace.Unit) pace.Schedule {
 	return s.In(time.UTC)
 }
 
-// limitedWeb is a web with enough hosts that nothing but limits slows a crawl without delays down.
+// limitedWeb returns a web with so many hosts that only the limits slow a crawl without delays.
 func limitedWeb(t testing.TB, pages, pageBytes int) *simweb.Web {
 	return smallWeb(t, func(o *simweb.Options) {
 		o.PLDs, o.Hosts, o.Pages, o.IPs, o.PageBytes, o.SeedURLs, o.CrawlDelay = 60, 120, pages, 60, pageBytes, 120, 0
 	})
 }
 
-// limitedOptions are those of a crawl without delays; received gets what the web sends, as it is taken from its sockets.
+// limitedOptions returns the options of a crawl without delays. received records the bytes as the crawl reads them.
 func limitedOptions(t testing.TB, web *simweb.Web, fs disk.FS, bandwidth pace.Schedule, received *spans) Options {
 	t.Helper()
 	opt := simOptions(t, web, fs)
@@ -59,7 +59,7 @@ func limitedOptions(t testing.TB, web *simweb.Web, fs disk.FS, bandwidth pace.Sc
 	return opt
 }
 
-// spans is what happened when; its windows are held against limits.
+// spans records amounts with their times, to compare time windows with limits.
 type spans struct {
 	mu    sync.Mutex // guards list
 	begin time.Time
@@ -77,7 +77,7 @@ func (s *spans) add(n float64) {
 	s.list = append(s.list, instant{time.Since(s.begin), n})
 }
 
-// countedConn counts what is read.
+// countedConn records the number of bytes of each Read.
 type countedConn struct {
 	net.Conn
 	got *spans
@@ -89,8 +89,8 @@ func (c *countedConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// check holds every 10 s against what was allowed in them: 5 % or slack more at most. In those that lie between from and to there
-// must be no less than 8 % and one piece below it, a piece being what is begun as a whole: a request, a page.
+// check compares every window of 10 s with what was allowed in it: at most 5 % or slack more. Windows between from and to
+// must have at least 92 % of it, less one piece. A piece is an indivisible amount, such as a request or a page.
 func (s *spans) check(t *testing.T, allowed func(from, to time.Duration) float64, slack, piece float64, from, to time.Duration) {
 	t.Helper()
 	slices.SortFunc(s.list, func(a, b instant) int { return int(a.at - b.at) })
@@ -103,25 +103,25 @@ func (s *spans) check(t *testing.T, allowed func(from, to time.Duration) float64
 		want := allowed(first.at, first.at+window)
 		most = max(most, sum/want)
 		if sum > max(1.05*want, want+slack) {
-			t.Fatalf("%v in the 10 s from %v on, %v allowed", sum, first.at, want)
+			t.Fatalf("%v in the 10 s from %v on, limit %v", sum, first.at, want)
 		}
 		if first.at >= from && first.at+window <= to {
 			if least = min(least, sum/want); sum < 0.92*want-piece {
-				t.Fatalf("%v in the 10 s from %v on, %v allowed, and there was enough to do", sum, first.at, want)
+				t.Fatalf("%v in the 10 s from %v on, want nearly the limit of %v", sum, first.at, want)
 			}
 		}
 		sum -= first.n
 	}
-	t.Logf("%d events, from %.3f to %.3f of what is allowed in 10 s", len(s.list), least, most)
+	t.Logf("%d events, %.3f to %.3f of the limit in 10 s", len(s.list), least, most)
 }
 
-// limitedFor is how long the crawls last, from half a minute after midnight on: so a schedule may change in the middle.
+// limitedFor is the duration of the crawls. They start 30 s after midnight, so that a schedule changes in the middle.
 const limitedFor = time.Minute
 
-// toHalfPast lets the bubble's clock show that time.
+// toHalfPast advances the bubble's clock to 30 s after midnight.
 func toHalfPast() { time.Sleep(limitedFor / 2) }
 
-// twoRates is what a value that changes in the middle allows.
+// twoRates returns the amount allowed in a window by a rate that changes in the middle of a crawl.
 func twoRates(before, after float64) func(from, to time.Duration) float64 {
 	return func(from, to time.Duration) float64 {
 		early := max(0, min(to, limitedFor/2)-from)
@@ -129,15 +129,15 @@ func twoRates(before, after float64) func(from, to time.Duration) float64 {
 	}
 }
 
-// checkGot compares what was fetched with what a correct crawl fetches; limits change when, not what.
+// checkGot compares the fetched URLs with those of a correct crawl. Limits change the times, not the URLs.
 func checkGot(t *testing.T, web *simweb.Web, opt *Options, fs disk.FS) {
 	t.Helper()
 	checkFetched(t, web, opt)
 	checkBalanced(t, fs, opt.Dirs)
 }
 
-// TestRateIsHeld: by the server's log requests, those for robots.txt included, keep to --rate in any 10 s, from the first on and
-// over a change of the schedule, and aren't fewer.
+// TestRateIsHeld: by the server's log the rate of requests, including robots.txt, must not exceed --rate in any 10 s, from
+// the first request on and across a change of the schedule, and must not be much lower.
 func TestRateIsHeld(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -176,7 +176,7 @@ func TestRateIsHeld(t *testing.T) {
 				}
 				for text := range limits {
 					if c.before != c.after && !strings.Contains(text, "until 00:0") || !strings.Contains(text, "pages") {
-						t.Errorf("the limits are said to be %q", text)
+						t.Errorf("the description of the limits is %q", text)
 					}
 				}
 				if s := res.Snapshot.Slots; s.Use[SlotLimit] < s.Samples*int64(opt.Connections)*3/4 {
@@ -187,7 +187,8 @@ func TestRateIsHeld(t *testing.T) {
 	}
 }
 
-// TestBandwidthIsHeld: what is received keeps to --bandwidth in any 10 s, pages of all sizes, TLS and robots.txt together, and isn't less.
+// TestBandwidthIsHeld: the received bytes, of pages of all sizes, TLS and robots.txt, must not exceed --bandwidth in any
+// 10 s, and must not be much fewer.
 func TestBandwidthIsHeld(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -199,7 +200,7 @@ func TestBandwidthIsHeld(t *testing.T) {
 		{"100kbit", 12500, 12500, 200, 10e3}, {"30Mbit", 3.75e6, 3.75e6, 8500, 60e3},
 	} {
 		if c.before > 2e6 && !*longRuns {
-			continue // half a gigabyte
+			continue // receives half a gigabyte
 		}
 		t.Run(c.text, func(t *testing.T) {
 			inBubble(t, func(t *testing.T) {
@@ -220,7 +221,8 @@ func TestBandwidthIsHeld(t *testing.T) {
 	}
 }
 
-// TestConnectionsBySchedule: by the web's log no more exchanges are under way than the schedule says, and soon as many.
+// TestConnectionsBySchedule: by the web's log the number of concurrent exchanges must not exceed the schedule, and must
+// soon reach it.
 func TestConnectionsBySchedule(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -237,7 +239,7 @@ func TestConnectionsBySchedule(t *testing.T) {
 				most[minute] = max(most[minute], s.InFlight)
 			}
 			if want := []int{3, 40, 5}[min(minute, 2)]; s.Connections != want {
-				t.Errorf("after %v there are %d connections, want %d", s.Time.Sub(begin), s.Connections, want)
+				t.Errorf("%d connections after %v, want %d", s.Connections, s.Time.Sub(begin), want)
 			}
 		}
 		opt.SnapshotEvery = 500 * time.Millisecond
@@ -245,7 +247,7 @@ func TestConnectionsBySchedule(t *testing.T) {
 		defer cancel()
 		res := mustRun(t, ctx, opt)
 		if most[0] != 3 || most[1] < 30 || most[1] > 40 || most[2] != 5 {
-			t.Errorf("exchanges at once by minutes: %v", most)
+			t.Errorf("concurrent exchanges by minute: %v", most)
 		}
 		s := res.Snapshot.Slots
 		sum := int64(0)
@@ -258,7 +260,7 @@ func TestConnectionsBySchedule(t *testing.T) {
 	})
 }
 
-// slowFetcher takes a second more.
+// slowFetcher adds one second to each exchange.
 type slowFetcher struct{ Fetcher }
 
 func (f slowFetcher) Do(ctx context.Context, req *fetch.Request, resp *fetch.Response) error {
@@ -266,7 +268,8 @@ func (f slowFetcher) Do(ctx context.Context, req *fetch.Request, resp *fetch.Res
 	return f.Fetcher.Do(ctx, req, resp)
 }
 
-// TestLimitsChangeNoOutcome: a crawl under all limits, stopped, and gone on with under others, fetches exactly what it should.
+// TestLimitsChangeNoOutcome: a crawl under all limits, stopped and resumed under others, must fetch exactly what a crawl
+// without limits fetches.
 func TestLimitsChangeNoOutcome(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web, fs := smallWeb(t, nil), memfs.New(*seedFlag)

@@ -15,10 +15,10 @@ import (
 	"drumbeat/internal/urlrule"
 )
 
-// sessions are the rules for sites with sessions in their URLs.
+// sessions are link rules for sites with sessions in their URLs.
 var sessions = urlrule.Options{StripParams: []string{"session"}, SortQuery: true, CollapseSlashes: true}
 
-// rulesCrawl crawls w under some rules to its end, with an audit, and returns the result.
+// rulesCrawl crawls w under link rules to its end, audits it, and returns the result.
 func rulesCrawl(t *testing.T, w *tinyWeb, rules urlrule.Options, change func(*Options), seeds ...string) *Result {
 	t.Helper()
 	opt := w.options(t, memfs.New(*seedFlag), seeds...)
@@ -35,7 +35,7 @@ func rulesCrawl(t *testing.T, w *tinyWeb, rules urlrule.Options, change func(*Op
 	return res
 }
 
-// asked are the paths that a server's log has, but robots.txt, sorted.
+// asked returns the sorted paths of the requests in a server's log, without robots.txt.
 func asked(w *tinyWeb) (paths []string) {
 	for _, r := range w.pages("") {
 		paths = append(paths, r.path)
@@ -47,12 +47,12 @@ func asked(w *tinyWeb) (paths []string) {
 func checkAsked(t *testing.T, w *tinyWeb, want ...string) {
 	t.Helper()
 	if got := asked(w); !slices.Equal(got, want) {
-		t.Errorf("the server was asked for\n%q, want\n%q", got, want)
+		t.Errorf("the server got requests for\n%q, want\n%q", got, want)
 	}
 }
 
-// TestSessionsAreStripped: each page's links carry a session of their own, so that without rules there is no end; with them each
-// page is asked for once, and without a session. The seed's goes, too.
+// TestSessionsAreStripped: on a site where the links of each page have a new session, so that a crawl without rules never
+// ends, the rules must lead to one request per page, without a session. They must apply to the seed too.
 func TestSessionsAreStripped(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		n := 0
@@ -66,15 +66,15 @@ func TestSessionsAreStripped(t *testing.T) {
 		}}
 		res := rulesCrawl(t, w, sessions, nil, "http://a.test/?PHPSESSID=7")
 		checkAsked(t, w, "/", "/b?x=1", "/c", "/d?sid=4&y=A&z=1")
-		// Of five links of a page five are rewritten; and so is the seed.
+		// The rules change the five links of each of four pages, and the seed.
 		if got, want := res.Snapshot.Counters[state.CountURLsRewritten], int64(4*5+1); got != want {
-			t.Errorf("%d URLs rewritten, want %d", got, want)
+			t.Errorf("rewrote %d URLs, want %d", got, want)
 		}
 	})
 }
 
-// TestSiteThatInsistsOnSessions: who comes without a session is redirected to the same page with a new one. Each page is had, with
-// two requests, and links are the same URLs as everywhere.
+// TestSiteThatInsistsOnSessions: when a site redirects a request without a session to the same page with a new one, the
+// crawl must fetch each page, with two requests. Its links must count as the same URLs as everywhere.
 func TestSiteThatInsistsOnSessions(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		n := 0
@@ -91,7 +91,7 @@ func TestSiteThatInsistsOnSessions(t *testing.T) {
 		}
 		res := rulesCrawl(t, w, sessions, nil, "http://a.test/a")
 		if got := asked(w); len(got) != 6 || res.Snapshot.Counters[state.CountPages] != 3 {
-			t.Errorf("%d pages with the requests %q, want 3 with 6", res.Snapshot.Counters[state.CountPages], got)
+			t.Errorf("fetched %d pages with the requests %q, want 3 pages with 6 requests", res.Snapshot.Counters[state.CountPages], got)
 		}
 		if res.Snapshot.Counters[state.CountSeedPages] != 1 {
 			t.Errorf("the seed led to %d pages", res.Snapshot.Counters[state.CountSeedPages])
@@ -99,7 +99,8 @@ func TestSiteThatInsistsOnSessions(t *testing.T) {
 	})
 }
 
-// TestSiteThatMakesSessionsByAnotherPage: the page without a session leads to one that makes a session and leads back.
+// TestSiteThatMakesSessionsByAnotherPage: the crawl must fetch a page that redirects through another page, which makes a
+// session and redirects back.
 func TestSiteThatMakesSessionsByAnotherPage(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: func(_, path string) answer {
@@ -123,7 +124,7 @@ func TestSiteThatMakesSessionsByAnotherPage(t *testing.T) {
 	})
 }
 
-// TestSiteThatNeverTakesASession: each request, whatever its session, is redirected to one with another. It ends.
+// TestSiteThatNeverTakesASession: a site that redirects every request to a new session must not keep the crawl from ending.
 func TestSiteThatNeverTakesASession(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		n := 0
@@ -140,7 +141,7 @@ func TestSiteThatNeverTakesASession(t *testing.T) {
 	})
 }
 
-// TestSiteThatInsistsOnItsOrder: a redirect to parameters in another order, or to two slashes, is followed.
+// TestSiteThatInsistsOnItsOrder: the crawl must follow a redirect to another order of parameters or to two slashes.
 func TestSiteThatInsistsOnItsOrder(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &tinyWeb{serve: func(_, path string) answer {
@@ -159,8 +160,8 @@ func TestSiteThatInsistsOnItsOrder(t *testing.T) {
 	})
 }
 
-// TestTrapsEnd: sites that make links without end, by each of the ways that a guard knows, are asked for as much as the guard lets
-// through. Seeds pass whatever they look like.
+// TestTrapsEnd: sites with endless links of each kind that a guard limits must get only the number of requests that the
+// guard allows. Seeds must pass all guards.
 func TestTrapsEnd(t *testing.T) {
 	list, err := urlrule.ParseExtensions("default")
 	if err != nil {
@@ -189,7 +190,7 @@ func TestTrapsEnd(t *testing.T) {
 		for host, want := range map[string]int{
 			"depth.test": 1 + 8, "repeat.test": 1 + 4, "params.test": 1 + 3, "files.test": 2, "seed.test": 1} {
 			if got := len(w.pages(host)); got != want {
-				t.Errorf("%s was asked for %d pages, want %d", host, got, want)
+				t.Errorf("requested %d pages of %s, want %d", got, host, want)
 			}
 		}
 		// The seed with a long path links to itself.
@@ -204,7 +205,7 @@ func TestTrapsEnd(t *testing.T) {
 	})
 }
 
-// teeming is a site whose every page links to eight new ones of its host, and to all hosts of the PLD.
+// teeming is a site whose pages each link to eight new pages of their host and to all hosts of the PLD.
 func teeming(_, path string) answer {
 	if path == "/robots.txt" {
 		return noRobots
@@ -216,8 +217,8 @@ func teeming(_, path string) answer {
 	return answer{200, "", b.String()}
 }
 
-// TestMaxPagesPerPLD: no more URLs of a PLD are asked for, whatever its hosts, budgets and scope; the rest is refused, in one place, and
-// other PLDs don't feel it.
+// TestMaxPagesPerPLD: the crawl must request at most --max-pages-per-pld URLs of a PLD, whatever its hosts, budgets and
+// scope. It must refuse the rest, once each, and fetch other PLDs as usual.
 func TestMaxPagesPerPLD(t *testing.T) {
 	for _, scope := range []state.Scope{state.ScopeAll, state.ScopePLD, state.ScopeHost} {
 		inBubble(t, func(t *testing.T) {
@@ -231,18 +232,18 @@ func TestMaxPagesPerPLD(t *testing.T) {
 			res := rulesCrawl(t, w, urlrule.Options{}, func(o *Options) { o.MaxPagesPerPLD, o.Scope = 40, scope }, seeds...)
 			one := len(w.pages("h"))
 			if other := len(w.pages("b")); one != 40 || other != 5 {
-				t.Errorf("scope %s: %d pages of the PLD, want 40; %d of the other, want 5", scope, one, other)
+				t.Errorf("scope %s: %d pages of the PLD, want 40; %d of the other PLD, want 5", scope, one, other)
 			}
 			unique, refused := res.Snapshot.Unique, res.Snapshot.Refused["pld-pages"]
 			if refused != unique-45 || refused == 0 {
-				t.Errorf("scope %s: %d of %d URLs refused, want all but 45", scope, refused, unique)
+				t.Errorf("scope %s: refused %d of %d URLs, want all but 45", scope, refused, unique)
 			}
 		})
 	}
 }
 
-// TestMaxPagesPerPLDSurvivesCrashes: cut off at any step of the disk's, again and again, a crawl takes exactly as many URLs of a PLD as
-// it may.
+// TestMaxPagesPerPLDSurvivesCrashes: a crawl that is cut off many times, at any disk operation, must fetch exactly the
+// allowed number of URLs of a PLD.
 func TestMaxPagesPerPLDSurvivesCrashes(t *testing.T) {
 	const limit = 60
 	inBubble(t, func(t *testing.T) {
@@ -272,7 +273,7 @@ func TestMaxPagesPerPLDSurvivesCrashes(t *testing.T) {
 		checkBalanced(t, mem, opt.Dirs)
 		s := &res.Snapshot
 		if got := s.Place(state.PlaceFetched); got != limit || s.Refused["pld-pages"] != s.Unique-limit {
-			t.Errorf("seed %d: %d fetched, want %d; refused %v of %d", *seedFlag, got, limit, s.Refused, s.Unique)
+			t.Errorf("seed %d: fetched %d, want %d; refused %v of %d", *seedFlag, got, limit, s.Refused, s.Unique)
 		}
 	})
 }

@@ -23,7 +23,8 @@ import (
 	"drumbeat/weburl"
 )
 
-// linkStages is as much of a crawler as a batch of links needs. URLseen hands out nothing: what a batch sends is in its tuples.
+// linkStages returns the part of a crawler that a batch of links needs. URLseen returns nothing; its tuples show what a
+// batch sends.
 func linkStages(t testing.TB, cacheBytes int64) *crawler {
 	t.Helper()
 	set := disk.Set{FS: memfs.New(1), Paths: []string{"/d"}}
@@ -62,8 +63,8 @@ func linkStages(t testing.TB, cacheBytes int64) *crawler {
 	return c
 }
 
-// TestLinkBatchRepeats: a link that is told to be another one's repeat does what it does when it is added again, whatever its
-// fate, with the cache and without.
+// TestLinkBatchRepeats: marking a link as the repeat of another must have the same effect as adding it again, whatever its
+// verdict, with and without the cache.
 func TestLinkBatchRepeats(t *testing.T) {
 	const seed = 5
 	rnd := rand.New(rand.NewPCG(seed, 0))
@@ -137,8 +138,8 @@ func texts[T any](list []T, text func(T) string) (out []string) {
 	return out
 }
 
-// TestLinkBatchRecords: the records of a page are those that package weburl codes one by one, and nothing is allocated once
-// the buffers have grown.
+// TestLinkBatchRecords: the records of a page must equal those that package weburl encodes one by one, and a batch must not
+// allocate once its buffers have grown.
 func TestLinkBatchRecords(t *testing.T) {
 	c := linkStages(t, 1<<20)
 	b := admit.NewBatch(c.links)
@@ -187,9 +188,9 @@ func TestLinkBatchRecords(t *testing.T) {
 	}
 }
 
-var linkPagesDir = flag.String("links.pages", "", "directory of HTML files for BenchmarkLinkBatch, instead of made ones")
+var linkPagesDir = flag.String("links.pages", "", "directory of HTML files for BenchmarkLinkBatch (empty: generated pages)")
 
-// linkPages are pages of 90 links, as documentation has them: a menu, places on the page itself, and some others.
+// linkPages returns pages of 90 links, as in documentation: a menu, fragments of the page itself, and some others.
 func linkPages(b *testing.B) (pages [][]byte) {
 	if *linkPagesDir != "" {
 		names, err := filepath.Glob(filepath.Join(*linkPagesDir, "*.html"))
@@ -216,7 +217,7 @@ func linkPages(b *testing.B) (pages [][]byte) {
 	return pages
 }
 
-// BenchmarkLinkBatch takes the links of pages from the bytes to URLseen's buffers.
+// BenchmarkLinkBatch measures the way of a page's links from the bytes to URLseen's buffers.
 func BenchmarkLinkBatch(b *testing.B) {
 	pages := linkPages(b)
 	for _, cacheMiB := range []int64{1, 256} {
@@ -243,7 +244,7 @@ func BenchmarkLinkBatch(b *testing.B) {
 	}
 }
 
-// refreshPage adds n links, of which those that fresh chooses are targets of refreshes.
+// refreshPage adds n links. Those that fresh selects are targets of refreshes.
 func refreshPage(b *admit.Batch, n int, fresh func(i int) bool) {
 	b.Start(nil, nil, 1, 0, time.Unix(1e9, 0))
 	for i := range n {
@@ -256,7 +257,7 @@ func refreshPage(b *admit.Batch, n int, fresh func(i int) bool) {
 	}
 }
 
-// TestRefreshesAreFlagged: the targets of refreshes are told from other links, whichever of them the cache knows.
+// TestRefreshesAreFlagged: a batch must flag the targets of refreshes, and only those, whichever links the cache knows.
 func TestRefreshesAreFlagged(t *testing.T) {
 	c := linkStages(t, 1<<20)
 	b := admit.NewBatch(c.links)
@@ -282,7 +283,7 @@ func TestRefreshesAreFlagged(t *testing.T) {
 	}
 }
 
-// BenchmarkRefreshes codes the records of a page of as many refreshes as the parser finds: as fast as those of other links.
+// BenchmarkRefreshes measures the records of a page with the maximum number of refreshes, and of other links to compare.
 func BenchmarkRefreshes(b *testing.B) {
 	for name, fresh := range map[string]bool{"links": false, "refreshes": true} {
 		b.Run(name, func(b *testing.B) {

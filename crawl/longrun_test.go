@@ -10,8 +10,8 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// TestRobotsAreRefreshed crawls a few hosts so slowly that their robots.txt grows old: it is asked for again after a day,
-// by the same rules of politeness as a page.
+// TestRobotsAreRefreshed: a crawl so slow that robots.txt expires must request it again after a day, under the same
+// politeness as a page.
 func TestRobotsAreRefreshed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes long")
@@ -40,13 +40,14 @@ func TestRobotsAreRefreshed(t *testing.T) {
 				t.Errorf("%s: robots.txt was requested %d times in %.1f days", host, tr.Robots, days)
 			}
 		}
-		t.Logf("%.1f days, %d of %d hosts were asked for robots.txt again", days, refreshed, len(snap.Hosts))
+		t.Logf("%.1f days, requested robots.txt again at %d of %d hosts", days, refreshed, len(snap.Hosts))
 		if days < 1 || refreshed == 0 {
-			t.Errorf("%.1f days, %d robots.txt refreshed: want more of both for this test to tell anything", days, refreshed)
+			t.Errorf("%.1f days, %d robots.txt refreshed: too few for this test", days, refreshed)
 		}
 	})
 }
 
+// TestDepthLimit: the crawl must fetch no page deeper than the depth limit.
 func TestDepthLimit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web, err := simweb.New(simweb.Options{Seed: *seedFlag, ChainPages: 100, LogRequests: 1000})
@@ -68,7 +69,7 @@ func TestDepthLimit(t *testing.T) {
 	})
 }
 
-// TestScopeHost stays on the seed's host, its www HTTP fallback and where its redirects lead.
+// TestScopeHost: --scope=host must keep the crawl on the seed's host, its www form, and the targets of its redirects.
 func TestScopeHost(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
@@ -95,16 +96,16 @@ func TestScopeHost(t *testing.T) {
 		}
 		for url := range snap.Fetches {
 			if ok, _, _ := want.Has(url); !ok {
-				t.Errorf("outside of the scope: %s", url)
+				t.Errorf("fetched outside of the scope: %s", url)
 			}
 		}
 		if res.Snapshot.Count(state.CountLinksScope) == 0 || want.Fetched < 3 {
-			t.Errorf("%d links outside of the scope, %d URLs inside: a poor test", res.Snapshot.Count(state.CountLinksScope), want.Fetched)
+			t.Errorf("%d links outside of the scope, %d URLs inside: too few for this test", res.Snapshot.Count(state.CountLinksScope), want.Fetched)
 		}
 	})
 }
 
-// TestBareHosts: https is tried first, then http.
+// TestBareHosts: for a seed without scheme the crawl must try https first, then http.
 func TestBareHosts(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.HTTPS, o.AltPort = 0.5, 0 })

@@ -14,7 +14,7 @@ import (
 	"drumbeat/disk/memfs"
 )
 
-// TestManifestVersions: what another program wrote is read, or refused by what it says, never misread.
+// TestManifestVersions: a manifest of another program version must be read, or refused with an error that says why.
 func TestManifestVersions(t *testing.T) {
 	body, err := json.Marshal(&state.Manifest{Gen: 7})
 	if err != nil {
@@ -22,7 +22,7 @@ func TestManifestVersions(t *testing.T) {
 	}
 	for version, want := range map[string]string{
 		state.ManifestVersion: "",
-		fmt.Sprintf("%d.%d", state.ManifestMajor, state.ManifestMinor-1): "", // an older program's
+		fmt.Sprintf("%d.%d", state.ManifestMajor, state.ManifestMinor-1): "", // of an older program
 		fmt.Sprintf("%d.%d", state.ManifestMajor, state.ManifestMinor+1): "newer program",
 		fmt.Sprintf("%d.0", state.ManifestMajor+1):                       "has format version",
 		"1":                             "has format version",
@@ -42,7 +42,7 @@ func TestManifestVersions(t *testing.T) {
 	}
 }
 
-// TestScopeIsATail: the sites that redirects added are 8 bytes each in a tail file, and none are in the manifest itself.
+// TestScopeIsATail: sites that redirects added to the scope must be in a tail file, 8 bytes each, and not in the manifest.
 func TestScopeIsATail(t *testing.T) {
 	mem := memfs.New(*seedFlag)
 	set := disk.Set{FS: mem, Paths: []string{"d0"}}
@@ -65,11 +65,11 @@ func TestScopeIsATail(t *testing.T) {
 	}
 	ref.Len--
 	if _, err := admit.ReadSites(set, ref); err == nil {
-		t.Error("a string of another length was taken")
+		t.Error("a string of another length was accepted")
 	}
 }
 
-// TestStructuresAreNamed: the table by which structures are opened has those that each manifest must have, and no others.
+// TestStructuresAreNamed: the table that opens structures must have exactly those that each manifest must have.
 func TestStructuresAreNamed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)

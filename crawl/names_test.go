@@ -18,7 +18,7 @@ import (
 	"drumbeat/weburl"
 )
 
-// readNames is the graph of a stopped crawl with its names. What of it has no name, or two, is in faults.
+// readNames returns the graph of a stopped crawl with its names. faults lists what has no name or two names.
 func readNames(fs disk.FS, dirs []string) (hosts map[string]string, links map[[2]string]bool, faults []string, err error) {
 	hosts, links = map[string]string{}, map[[2]string]bool{}
 	plds := map[uint64]string{}
@@ -32,7 +32,7 @@ func readNames(fs disk.FS, dirs []string) (hosts map[string]string, links map[[2
 			return nil
 		},
 		Host: func(key, pld uint64, name []byte) error {
-			hosts[string(name)] = fmt.Sprintf("%x", pld) // its PLD's name may come behind it
+			hosts[string(name)] = fmt.Sprintf("%x", pld) // the name of its PLD may follow
 			return nil
 		},
 		Edge: func(from, to uint64) error {
@@ -53,7 +53,8 @@ func readNames(fs disk.FS, dirs []string) (hosts map[string]string, links map[[2
 	return hosts, links, faults, err
 }
 
-// checkGraph compares names and edges of a crawl that has ended with the web's own; of hosts in trouble the web has no list.
+// checkGraph compares names and edges of a crawl that has ended with the web's own. It ignores troubled hosts, for which
+// the web has no list.
 func checkGraph(fs disk.FS, dirs []string, want *simweb.Expected) (faults []string) {
 	hosts, links, faults, err := readNames(fs, dirs)
 	if err != nil {
@@ -68,16 +69,16 @@ func checkGraph(fs disk.FS, dirs []string, want *simweb.Expected) (faults []stri
 	}
 	maps.DeleteFunc(links, func(l [2]string, _ bool) bool { return troubled[l[0]] || troubled[l[1]] })
 	if wanted := want.PLDLinks(); !maps.Equal(links, wanted) {
-		faults = append(faults, fmt.Sprintf("%d links between PLDs, want %d, or others", len(links), len(wanted)))
+		faults = append(faults, fmt.Sprintf("%d links between PLDs, want %d; or they differ", len(links), len(wanted)))
 	}
 	if wanted := want.Names(); !maps.Equal(hosts, wanted) {
-		faults = append(faults, fmt.Sprintf("%d hosts with their PLDs, want %d, or others", len(hosts), len(wanted)))
+		faults = append(faults, fmt.Sprintf("%d hosts with their PLDs, want %d; or they differ", len(hosts), len(wanted)))
 	}
 	return faults
 }
 
-// TestGraphWithNames: what a crawl has stored is the graph of the web's PLDs, each with its name, and all hosts, in so many runs;
-// also while most waits in buckets.
+// TestGraphWithNames: the stored graph must equal the graph of the web's PLDs, with the names of all PLDs and hosts, after
+// any number of runs, and also while most names wait in buckets.
 func TestGraphWithNames(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
@@ -109,8 +110,8 @@ func TestGraphWithNames(t *testing.T) {
 	})
 }
 
-// TestLinkBatchNames: a page sends the names of its links' hosts and PLDs once, of links that are not taken that of the PLD which
-// an edge names.
+// TestLinkBatchNames: a page must send the name of each host and PLD of its links once. Of a link that isn't admitted it
+// sends only the name of the PLD, if an edge names that.
 func TestLinkBatchNames(t *testing.T) {
 	c := linkStages(t, 1<<16)
 	c.links.AllowedPort = func(port uint16) bool { return port != 8080 }
@@ -139,7 +140,7 @@ func TestLinkBatchNames(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if n, _ := c.seen.names.Pending(); n != 8 {
-		t.Errorf("%d names were sent, want 8", n)
+		t.Errorf("sent %d names, want 8", n)
 	}
 	send("http://c.test/", "http://x.b.co.uk/3", "http://d.test/")
 	if n, _ := c.seen.names.Pending(); n != 8 {
@@ -147,6 +148,8 @@ func TestLinkBatchNames(t *testing.T) {
 	}
 }
 
+// TestNameForm: AppendName and CheckName must agree on the form of host and PLD names. CheckName must refuse a wrong key, and
+// DecodeName other forms.
 func TestNameForm(t *testing.T) {
 	h := weburl.NewHasher(weburl.Secret{1})
 	host := state.AppendName(nil, 7, []byte("www.a.co.uk"))
@@ -161,7 +164,7 @@ func TestNameForm(t *testing.T) {
 		t.Errorf("got %q, %q, %v", name, host, err)
 	}
 	if _, _, err := state.CheckName(h, 1, pld); err == nil {
-		t.Error("a name under another key is taken")
+		t.Error("CheckName accepts a name under another key")
 	}
 	for _, bad := range []string{"", "\x00", "\x04abc", "\x01" + string(make([]byte, 256))} {
 		if _, _, err := state.DecodeName([]byte(bad)); !errors.Is(err, state.ErrName) {

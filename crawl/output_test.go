@@ -34,7 +34,7 @@ func outputNames(fs disk.FS, dirs []string) (all []string) {
 	return all
 }
 
-// outputFiles returns their contents.
+// outputFiles returns the content of each output file.
 func outputFiles(t *testing.T, fs disk.FS, dirs []string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -44,22 +44,22 @@ func outputFiles(t *testing.T, fs disk.FS, dirs []string) map[string]string {
 	return all
 }
 
-// checkFinished asserts that every output file has its final name, and that every index is sorted.
+// checkFinished checks that every output file has its final name and every index is sorted.
 func checkFinished(t *testing.T, files map[string]string) {
 	t.Helper()
 	for name, data := range files {
 		if strings.HasSuffix(name, ".open") || len(data) == 0 {
-			t.Errorf("%s: %d bytes after an orderly stop", name, len(data))
+			t.Errorf("%s: %d bytes, not a final name or empty after an orderly stop", name, len(data))
 		}
 		if lines := strings.SplitAfter(data, "\n"); strings.HasSuffix(name, ".cdxj") &&
 			(!slices.IsSorted(lines[:len(lines)-1]) || lines[len(lines)-1] != "") {
-			t.Errorf("%s: not sorted, or cut", name)
+			t.Errorf("%s: not sorted, or truncated", name)
 		}
 	}
 }
 
-// TestStopsLeaveFinishedFiles stops a crawl in each orderly way: all of its output is in files with final names, which the
-// next run leaves alone.
+// TestStopsLeaveFinishedFiles: after each kind of orderly stop all output must be in files with final names, and the next
+// run must not change them.
 func TestStopsLeaveFinishedFiles(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
@@ -73,7 +73,7 @@ func TestStopsLeaveFinishedFiles(t *testing.T) {
 			{StopCancelled, func(*Options) time.Duration { return 1500 * time.Millisecond }},
 			{StopTime, func(o *Options) time.Duration { o.MaxTime = 3 * time.Second; return time.Hour }},
 			{StopPages, func(o *Options) time.Duration { o.MaxPages = 100; return time.Hour }},
-			{StopCancelled, func(*Options) time.Duration { return 0 }}, // nothing is fetched, so no file begun
+			{StopCancelled, func(*Options) time.Duration { return 0 }}, // fetches nothing, so opens no file
 			{StopDone, func(*Options) time.Duration { return time.Hour }},
 		} {
 			opt := opt
@@ -90,7 +90,7 @@ func TestStopsLeaveFinishedFiles(t *testing.T) {
 				stored += n
 			}
 			if want := int(res.Snapshot.Count(state.CountResponses)); stored != want {
-				t.Errorf("run %d: %d responses in finished files, %d fetched", i, stored, want)
+				t.Errorf("run %d: finished files have %d responses, the crawl fetched %d", i, stored, want)
 			}
 			if i == 3 && len(files) != len(before) {
 				t.Errorf("%d files of output, %d before a run that fetched nothing", len(files), len(before))
@@ -110,20 +110,20 @@ func TestStopsLeaveFinishedFiles(t *testing.T) {
 	})
 }
 
-// TestOutputRollsByAge: with RollEvery files get their final names while the crawl runs, also while nothing happens. They are never
-// touched again, so that they can be carried away at once; the crawl, its audit and a resumed crawl don't miss them.
+// TestOutputRollsByAge: with RollEvery, files must get their final names while the crawl runs, also while it is idle, and
+// must not change afterwards. The crawl, its audit and a resumed crawl must not need them when they are moved away.
 func TestOutputRollsByAge(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, nil)
 		fs := memfs.New(*seedFlag)
 		opt := simOptions(t, web, fs)
 		opt.CheckpointEvery, opt.RollEvery = time.Second, 2*time.Second
-		opt.Linger = time.Minute // while nothing is fetched
+		opt.Linger = time.Minute // idle time of the crawl
 		if err := fs.MkdirAll("away/warc"); err != nil {
 			t.Fatal(err)
 		}
 		moved := 0
-		carry := func() (open int) { // the logs stay: the audit has the keys of what has ended from them
+		carry := func() (open int) { // leave the logs: the audit needs their keys of ended URLs
 			for _, name := range outputNames(fs, opt.Dirs) {
 				if !strings.HasSuffix(name, ".warc.gz") && !strings.HasSuffix(name, ".cdxj") {
 					if !strings.HasSuffix(name, ".zst") {
@@ -141,10 +141,10 @@ func TestOutputRollsByAge(t *testing.T) {
 		idle := false
 		opt.SnapshotEvery = 500 * time.Millisecond
 		opt.Snapshot = func(s *Snapshot) {
-			if open := carry(); s.Elapsed > 50*time.Second && s.Elapsed < 55*time.Second { // before it ends
+			if open := carry(); s.Elapsed > 50*time.Second && s.Elapsed < 55*time.Second { // before the crawl ends
 				idle = true
 				if open > 0 {
-					t.Errorf("after %v, long after the last response, %d files are open", s.Elapsed, open)
+					t.Errorf("after %v, long after the last response, %d files are still open", s.Elapsed, open)
 				}
 			}
 		}
@@ -157,7 +157,7 @@ func TestOutputRollsByAge(t *testing.T) {
 			t.Errorf("%d files were finished within 5 s", moved)
 		}
 		carry()
-		for range 2 { // goes on without them
+		for range 2 { // resume without the files
 			if rep := deep(t, fs, &opt); !rep.Balanced() || !rep.Output.StoredAll || rep.Output.WARC.AbsentFiles == 0 {
 				t.Errorf("%q, %v, %+v", rep.Bad, rep.Damages, rep.Output)
 			}
@@ -166,20 +166,20 @@ func TestOutputRollsByAge(t *testing.T) {
 			}
 		}
 		if !idle {
-			t.Error("the crawl never had nothing to do")
+			t.Error("the crawl was never idle")
 		}
 		carry()
 		checkFetched(t, web, &opt)
 		stored, want := checkWARCs(t, fs, []string{"away"}), web.Log().Snapshot().Fetches
 		for url, n := range want {
 			if !isRobots(url) && stored[url] != n {
-				t.Errorf("%s: fetched %d times, %d records in what was carried away", url, n, stored[url])
+				t.Errorf("%s: fetched %d times, %d records in the files moved away", url, n, stored[url])
 			}
 		}
 	})
 }
 
-// TestWarcinfo: each WARC file says which machine, program and operator made it, and what it obeyed.
+// TestWarcinfo: each WARC file must name the machine, program and operator that made it, and the rules that it obeyed.
 func TestWarcinfo(t *testing.T) {
 	for _, ignore := range []bool{false, true} {
 		inBubble(t, func(t *testing.T) {
@@ -199,7 +199,7 @@ func TestWarcinfo(t *testing.T) {
 			}
 			for _, name := range files {
 				if !strings.HasSuffix(name, "-crawler-7.example.warc.gz") {
-					t.Errorf("%s: no host in the name", name)
+					t.Errorf("%s: the file name lacks the host", name)
 				}
 				first := true
 				if err := warc.ReadFile(fs, name, 1<<20, func(r *warc.Record) error {
@@ -212,7 +212,7 @@ func TestWarcinfo(t *testing.T) {
 						"hostname: crawler-7.example", "software: drumbeat/1.2", "operator: test@example.org", "robots: " + robots,
 						"http-header-user-agent: drumbeat/1.2 (x)"} {
 						if !strings.Contains(string(r.Block), line+"\r\n") {
-							t.Errorf("%s: no %q in %q", name, line, r.Block)
+							t.Errorf("%s: missing %q in %q", name, line, r.Block)
 						}
 					}
 					return nil
@@ -224,12 +224,12 @@ func TestWarcinfo(t *testing.T) {
 	}
 }
 
-// archiveWitness counts the exchanges for robots.txt that brought a response, and the answers of the DNS.
+// archiveWitness counts the exchanges for robots.txt that got a response, and the DNS answers.
 type archiveWitness struct {
 	Fetcher
 	Resolver
 	mu                sync.Mutex     // guards all below
-	asked, cut, names map[string]int // cut: the crawl had been told to stop
+	asked, cut, names map[string]int // cut: ended after the crawl was told to stop
 }
 
 func (w *archiveWitness) Do(ctx context.Context, req *fetch.Request, resp *fetch.Response) error {
@@ -258,8 +258,8 @@ func (w *archiveWitness) LookupHost(ctx context.Context, host, pld string) (Look
 	return answer, err
 }
 
-// TestArchive: every exchange for a robots.txt that brought a response, each redirect's included, and every answer of the DNS is in
-// the WARC files once, over stops and resumes, and the account knows how many they are.
+// TestArchive: across stops and resumes, the WARC files must have each robots.txt exchange that got a response, including
+// redirects, and each DNS answer once. The accounts must have their number.
 func TestArchive(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.Robots.RedirectPath, o.Robots.RedirectHost = 0.2, 0.1 })

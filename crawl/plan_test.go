@@ -12,8 +12,8 @@ import (
 	"drumbeat/fetch"
 )
 
-// TestPlans opens every store with the plan of machines of all sizes: what is planned must be what drum accepts, and what
-// it takes must stay within the share.
+// TestPlans opens every store with the plans of machines of all sizes. drum must accept the plan, and what a store takes
+// must stay within its share.
 func TestPlans(t *testing.T) {
 	for _, ram := range []int64{leastRAM, 128 << 20, 512 << 20, 4 << 30, 16 << 30, 64 << 30, 512 << 30} {
 		for _, disk := range []int64{10 << 30, 1 << 40, 50 << 40} {
@@ -31,7 +31,7 @@ func TestPlans(t *testing.T) {
 			}
 			sum := p.CacheBytes + p.EdgeCacheBytes + p.Edges.RAMBytes + p.Indegree.RAMBytes
 			if got, want := p.Edges.RAMBytes+p.Indegree.RAMBytes, so.RAMBytes(); got > want || got < want-1<<20 {
-				t.Errorf("RAM %d, disk %d: STAR's stores take %d, planned are %d", ram, disk, want, got)
+				t.Errorf("RAM %d, disk %d: STAR's stores take %d bytes, planned %d", ram, disk, want, got)
 			}
 			for _, d := range []struct {
 				plan DrumPlan
@@ -45,20 +45,20 @@ func TestPlans(t *testing.T) {
 					t.Error(err)
 				}
 				if got := d.opt.RAMBytes(); d.opt.Name == d.plan.Name && got != d.plan.RAMBytes {
-					t.Errorf("RAM %d, disk %d: %s takes %d, planned are %d", ram, disk, d.plan.Name, got, d.plan.RAMBytes)
+					t.Errorf("RAM %d, disk %d: %s takes %d bytes, planned %d", ram, disk, d.plan.Name, got, d.plan.RAMBytes)
 				}
 				if d.opt.Name == d.plan.Name {
 					sum += d.plan.RAMBytes
 				}
 			}
 			if p.URLSeen.RAMBytes > ram*shareSeen/100 {
-				t.Errorf("RAM %d, disk %d: URLseen takes %d", ram, disk, p.URLSeen.RAMBytes)
+				t.Errorf("RAM %d, disk %d: URLseen takes %d bytes", ram, disk, p.URLSeen.RAMBytes)
 			}
 			if sum > ram {
-				t.Errorf("RAM %d, disk %d: stores and caches take %d", ram, disk, sum)
+				t.Errorf("RAM %d, disk %d: stores and caches take %d bytes", ram, disk, sum)
 			}
 			if robots := (fetch.Limits{BodyBytes: robotsBodyBytes, DecodedBytes: robotsBodyBytes}); p.BodyBytes < 4*robots.MemoryBytes() {
-				t.Errorf("RAM %d, disk %d: %d bytes for bodies are too few for a robots.txt", ram, disk, p.BodyBytes)
+				t.Errorf("RAM %d, disk %d: %d bytes for bodies, too few for a robots.txt", ram, disk, p.BodyBytes)
 			}
 			parts := int64(0)
 			for _, part := range p.RAM() {
@@ -67,10 +67,10 @@ func TestPlans(t *testing.T) {
 				}
 			}
 			if parts != ram {
-				t.Errorf("RAM %d, disk %d: the parts are %d", ram, disk, parts)
+				t.Errorf("RAM %d, disk %d: the parts add up to %d bytes", ram, disk, parts)
 			}
 			if p.HeapBytes < 16<<20 {
-				t.Errorf("RAM %d, disk %d: %d bytes are left for the heap", ram, disk, p.HeapBytes)
+				t.Errorf("RAM %d, disk %d: %d bytes left for the heap", ram, disk, p.HeapBytes)
 			}
 		}
 	}
@@ -84,7 +84,7 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// TestForecast: more pages take more disk and time, and collide more; what fits is what MostPages says.
+// TestForecast: more pages must need more disk and time and collide more, and a load must fit up to MostPages.
 func TestForecast(t *testing.T) {
 	o := Options{Dirs: []string{"d"}, RAMBytes: 4 << 30, DiskBytes: 1 << 40, Connections: 500, Store: true}
 	p, err := MakePlan(&o)
@@ -111,11 +111,11 @@ func TestForecast(t *testing.T) {
 			t.Errorf("%g pages: %+v after %+v", pages, f, last)
 		}
 		if most := p.MostPages(&o, Load{}); f.Fits != (pages <= most) {
-			t.Errorf("%g pages: fits %v, most are %g", pages, f.Fits, most)
+			t.Errorf("%g pages: fits %v, MostPages %g", pages, f.Fits, most)
 		}
 		last = f
 	}
-	// The paper's numbers: 41.5e9 URLs collide 47 times.
+	// The paper predicts 47 collisions among 41.5e9 URLs.
 	f, err := p.Forecast(&o, Load{Pages: 1e9, LinksPerPage: 83, UniqueFraction: 0.5})
 	if err != nil || math.Abs(f.Collisions-46.7) > 0.1 {
 		t.Errorf("41.5e9 URLs: %v collisions, %v", f.Collisions, err)

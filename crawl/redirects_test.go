@@ -17,7 +17,7 @@ import (
 	"drumbeat/weburl"
 )
 
-// answered is what a tinyWeb with such an answer gives for a request.
+// answered returns the fetch response of a tinyWeb with this answer.
 func answered(t *testing.T, a answer) *fetch.Response {
 	t.Helper()
 	w := &tinyWeb{serve: func(_, _ string) answer { return a }}
@@ -30,8 +30,9 @@ func answered(t *testing.T, a answer) *fetch.Response {
 	return resp
 }
 
-// TestCountersOfARecord: one counter had held the times that a URL was deferred, a seed's redirects and the faults of ours, so that
-// a seed deferred often lost its redirect, and a URL deferred often the benefit of the doubt.
+// TestCountersOfARecord: deferrals, redirects of a seed, and faults of ours must have separate counters in a record. It
+// guards against one counter for all: a seed deferred often lost its redirect, and a URL deferred often no longer counted
+// its failures as possibly ours.
 func TestCountersOfARecord(t *testing.T) {
 	c := linkStages(t, 0)
 	w := &pageWorker{links: admit.NewBatch(c.links), parser: parse.NewExtractor(parse.Options{}, weburl.Options{})}
@@ -42,11 +43,11 @@ func TestCountersOfARecord(t *testing.T) {
 		flags, redirs uint8
 		depth         uint16
 	}{
-		{"a seed put off often", weburl.Record{Flags: weburl.FlagSeed, Waits: 250, Faults: 250}, weburl.FlagSeed, 1, 0},
+		{"a seed deferred often", weburl.Record{Flags: weburl.FlagSeed, Waits: 250, Faults: 250}, weburl.FlagSeed, 1, 0},
 		{"a seed's last redirect", weburl.Record{Flags: weburl.FlagSeed, Redirects: maxSeedHops - 1}, weburl.FlagSeed, maxSeedHops, 0},
 		{"one more", weburl.Record{Flags: weburl.FlagSeed, Redirects: maxSeedHops}, 0, maxSeedHops + 1, 1},
 		{"no seed", weburl.Record{Depth: 7, Redirects: 255}, 0, 255, 8},
-		{"as deep as can be", weburl.Record{Depth: math.MaxUint16}, 0, 1, math.MaxUint16},
+		{"maximum depth", weburl.Record{Depth: math.MaxUint16}, 0, 1, math.MaxUint16},
 	} {
 		test.rec.URL = []byte("http://a.test/")
 		if err := c.pages.redirectLink(w, &test.rec, resp, 1, time.Now()); err != nil {
@@ -73,7 +74,8 @@ func TestCountersOfARecord(t *testing.T) {
 	}
 }
 
-// endlessRedirects serves hosts whose redirects never end, a loop of two, and a page within each host's chain that begins it anew.
+// endlessRedirects serves hosts with endless chains of redirects, a loop of two, and in each chain a page that starts it
+// again.
 func endlessRedirects() *tinyWeb {
 	return &tinyWeb{serve: func(host, path string) answer {
 		var n int
@@ -96,7 +98,8 @@ func endlessRedirects() *tinyWeb {
 	}}
 }
 
-// TestRedirectsEnd: a host that redirects each URL to another one got requests without end.
+// TestRedirectsEnd: the crawl must stop following redirects after --max-redirects. It guards against endless requests to a
+// host that redirects each URL to a new one.
 func TestRedirectsEnd(t *testing.T) {
 	for _, test := range []struct {
 		most, want int
@@ -119,23 +122,23 @@ func TestRedirectsEnd(t *testing.T) {
 						}
 					}
 					if chain != test.want+1 {
-						t.Errorf("%s: %d requests of a chain of redirects, want the link and %d redirects", host, chain, test.want)
+						t.Errorf("%s: %d requests in a chain of redirects, want the link and %d redirects", host, chain, test.want)
 					}
 				}
 				if n := len(w.got("page.test", fmt.Sprintf("/r%d", 1000+test.want))); n != 1 {
-					t.Errorf("%d requests for the last of a chain that a page had begun anew, want 1", n)
+					t.Errorf("%d requests for the last URL of a chain that a page started again, want 1", n)
 				}
 				loops := min(2, test.want+1)
 				if n := len(w.got("page.test", "/loop1")) + len(w.got("page.test", "/loop2")); n != loops {
-					t.Errorf("%d requests of a loop of two, want %d", n, loops)
+					t.Errorf("%d requests in a loop of two, want %d", n, loops)
 				}
-				// The chains of page.test, twice, seed, bare and map; without redirects, also the loops of page.test and map.test.
+				// The chains of page.test (two), seed, bare and map. Without redirects also the loops of page.test and map.test.
 				dropped := int64(5)
 				if test.want == 0 {
 					dropped += 2
 				}
 				if n := res.Snapshot.Count(state.CountLinksRedirects); n != dropped {
-					t.Errorf("%d redirects not followed, want %d", n, dropped)
+					t.Errorf("dropped %d redirects, want %d", n, dropped)
 				}
 				checkBalanced(t, mem, opt.Dirs)
 				checkDropped(t, mem, &opt, fmt.Sprintf("http://page.test/r%d", 1+test.want), test.want)
@@ -144,11 +147,11 @@ func TestRedirectsEnd(t *testing.T) {
 	}
 }
 
-// checkDropped: log and explain say of the last URL of a chain why its redirect isn't followed.
+// checkDropped checks that log and explain give the reason why the redirect of the last URL of a chain isn't followed.
 func checkDropped(t *testing.T, mem *memfs.FS, opt *Options, last string, most int) {
 	t.Helper()
 	if e := truthOf(t, mem, opt.Dirs).ended[last]; e == nil || e.Dropped != admit.TooManyRedirects || e.Redirect == "" || e.Reason != "" {
-		t.Errorf("the log has %+v of %s", e, last)
+		t.Errorf("the log has %+v for %s", e, last)
 	}
 	x, err := explain.NewExplainer(explain.Options{FS: mem, Dirs: opt.Dirs})
 	if err != nil {

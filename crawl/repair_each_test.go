@@ -17,8 +17,8 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// busyCrawl is a crawl stopped in the middle of its work, as by kill -9: what was in RAM is in a checkpoint that was made while all
-// went on.
+// busyCrawl returns a crawl in the middle of its work, as kill -9 leaves it. A checkpoint made under full load has what was
+// in RAM.
 func busyCrawl(t *testing.T) (*simweb.Web, *memfs.FS, Options) {
 	t.Helper()
 	web := smallWeb(t, func(o *simweb.Options) { o.Pages, o.Robots.ServerError = 1500, 0.2 })
@@ -26,7 +26,7 @@ func busyCrawl(t *testing.T) (*simweb.Web, *memfs.FS, Options) {
 	opt := simOptions(t, web, fs)
 	opt.QueuePages, opt.StockTarget, opt.MaxTime = Unlimited, 100, 13*time.Second
 	opt.QueueBlockBytes, opt.CheckpointEvery = 4096, time.Second
-	var killed *memfs.FS // an orderly stop would close the files of output
+	var killed *memfs.FS // copied before an orderly stop, which would close the output files
 	time.AfterFunc(12500*time.Millisecond, func() { killed = fs.Fork(*seedFlag) })
 	if _, err := Run(t.Context(), opt); err != nil {
 		t.Fatal(err)
@@ -35,7 +35,7 @@ func busyCrawl(t *testing.T) (*simweb.Web, *memfs.FS, Options) {
 	return web, killed, opt
 }
 
-// kindOf is the directory below state, or the kind of file, that a path belongs to.
+// kindOf returns the directory below state, or the kind of file, that a path belongs to.
 func kindOf(file string) string {
 	_, rest, ok := strings.Cut(file, "/state/")
 	if !ok {
@@ -55,8 +55,8 @@ func kindOf(file string) string {
 	return dir + "/" + base
 }
 
-// TestRepairEachKindOfFile: wrong bytes in the files of one kind, or one of them gone or cut short. The crawl goes on as if nothing
-// had been, or ends with an error that names the file; and repaired it balances, goes on, ends, and balances.
+// TestRepairEachKindOfFile: with damaged, missing or truncated files of one kind, the crawl must either finish as if nothing
+// had happened, or end with an error that names a file. After a repair it must balance, resume, end, and balance again.
 func TestRepairEachKindOfFile(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -138,7 +138,7 @@ func hurtAndRepair(t *testing.T, rng *rand.Rand, fs *memfs.FS, opt Options, what
 		}
 	} else if strings.Contains(what, "/state/") {
 		if rep := deep(t, asIs, &opt); !rep.Balanced() {
-			t.Errorf("%s: the crawl went on: %q, %v", what, rep.Bad, rep.Damages)
+			t.Errorf("%s: the crawl continued: %q, %v", what, rep.Bad, rep.Damages)
 		}
 	}
 	rep, err := repairOf(t, mem, &opt, nil)
@@ -161,7 +161,7 @@ func hurtAndRepair(t *testing.T, rng *rand.Rand, fs *memfs.FS, opt Options, what
 	opt.FS = mem
 	res, err := Run(t.Context(), opt)
 	if err != nil && !errors.Is(err, state.ErrFinished) {
-		t.Errorf("%s: repaired, the crawl ends with %v; %q", what, err, rep.Actions)
+		t.Errorf("%s: after the repair the crawl ends with %v; %q", what, err, rep.Actions)
 		return
 	}
 	check("at the end")

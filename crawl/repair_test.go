@@ -16,7 +16,7 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// crawlFiles lists the files below state, of all directories, that damage is done to.
+// crawlFiles lists the files below state, in all directories, that want selects for damage.
 func crawlFiles(t testing.TB, fs disk.FS, opt *Options, want func(path string) bool) []string {
 	t.Helper()
 	var all []string
@@ -34,7 +34,7 @@ func crawlFiles(t testing.TB, fs disk.FS, opt *Options, want func(path string) b
 	return all
 }
 
-// spoil writes wrong bytes over n random ones of a file.
+// spoil overwrites n random bytes of a file with wrong ones.
 func spoil(t testing.TB, rng *rand.Rand, fs disk.FS, name string, n int) {
 	t.Helper()
 	f, err := fs.Open(name)
@@ -70,7 +70,7 @@ func repairOf(t testing.TB, fs disk.FS, opt *Options, change func(*repair.Option
 	return repair.Run(ro)
 }
 
-// fetchedOnce returns how many URLs of the web were fetched, and which more than once.
+// fetches returns the number of fetched URLs of the web, and the URLs fetched more than once.
 func fetches(web *simweb.Web) (n int, twice []string) {
 	for url, k := range web.Log().Snapshot().Fetches {
 		n++
@@ -81,9 +81,9 @@ func fetches(web *simweb.Web) (n int, twice []string) {
 	return n, twice
 }
 
-// TestRepair: a stopped crawl whose files have wrong bytes in random places. Either nothing that is needed is hit, and all goes
-// on as if nothing had been; or it is said, and after a repair the crawl balances, goes on and ends, and of the URLs at
-// most so many are not fetched as the repair says are lost.
+// TestRepair: a stopped crawl with wrong bytes at random places must either finish as if nothing had happened, since no
+// needed byte was hit, or report the damage. After a repair it must balance, resume and end, and must miss at most the
+// number of URLs that the repair reports as lost.
 func TestRepair(t *testing.T) {
 	t.Parallel()
 	rounds, repaired, forgotten, missing, needed := 3, 0, int64(0), 0, false
@@ -104,7 +104,7 @@ func TestRepair(t *testing.T) {
 				return !strings.HasSuffix(p, "MANIFEST") && !strings.HasSuffix(p, "SECRET")
 			})
 			most := 300
-			// One round in ten hits what is still needed; about one in four of the others does.
+			// One round in ten hits needed data; about one in four of the others does too.
 			if queues := crawlFiles(t, fs, &opt, func(p string) bool { return strings.Contains(p, "/beast/") }); i%10 == 0 && len(queues) > 0 {
 				files, most, needed = queues, 1<<20, true
 			}
@@ -125,7 +125,7 @@ func TestRepair(t *testing.T) {
 			if after := deep(t, fs, &opt); !after.Balanced() {
 				t.Fatalf("round %d: damage to %q: after the repair: %q, %v\nactions: %q", i, hit, after.Bad, after.Damages, rep.Actions)
 			}
-			opt.MaxPages, opt.QueuePages, opt.Linger = 0, 0, 6*time.Hour // hosts without robots.txt get theirs
+			opt.MaxPages, opt.QueuePages, opt.Linger = 0, 0, 6*time.Hour // hosts whose robots.txt failed recover
 			res, err := Run(t.Context(), opt)
 			if err != nil && !errors.Is(err, state.ErrFinished) {
 				t.Fatalf("round %d: damage to %q: after the repair: %v", i, hit, err)
@@ -135,7 +135,7 @@ func TestRepair(t *testing.T) {
 			lost := rep.Forgotten + rep.Unnamed + rep.Links
 			missing += want - n
 			if lost == 0 && n < want || n < want && rep.Nothing() || len(twice) > int(rep.Unseen) {
-				t.Errorf("round %d: damage to %q: %d of %d URLs fetched, %d twice; %d lost, %q; %s, %v", i, hit, n, want, len(twice), lost, rep.Actions,
+				t.Errorf("round %d: damage to %q: fetched %d of %d URLs, %d twice; %d lost, %q; %s, %v", i, hit, n, want, len(twice), lost, rep.Actions,
 					res.Stop, res.Snapshot.Deferred)
 			}
 			if after := deep(t, fs, &opt); !after.Balanced() {
@@ -143,18 +143,18 @@ func TestRepair(t *testing.T) {
 			}
 		})
 	}
-	t.Logf("%d of %d crawls had to be repaired, %d URLs were forgotten, %d were not fetched", repaired, rounds, forgotten, missing)
+	t.Logf("%d of %d crawls needed a repair, %d URLs forgotten, %d not fetched", repaired, rounds, forgotten, missing)
 	if repaired == 0 && (needed || rounds >= 50) {
-		t.Error("no damage had to be repaired")
+		t.Error("no damage needed a repair")
 	}
 }
 
-// TestRepairChangesNothing: a dry run changes no byte, and a whole crawl needs nothing.
+// TestRepairChangesNothing: a dry run must change no byte, and an undamaged crawl must need no repair.
 func TestRepairChangesNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		fs, opt := stoppedCrawl(t)
 		if rep, err := repairOf(t, fs, &opt, nil); err != nil || !rep.Nothing() {
-			t.Fatalf("a whole crawl: %v, %+v", err, rep)
+			t.Fatalf("undamaged crawl: %v, %+v", err, rep)
 		}
 		rng := rand.New(rand.NewPCG(*seedFlag, 4))
 		for _, name := range crawlFiles(t, fs, &opt, func(p string) bool { return strings.Contains(p, "/beast/") }) {
@@ -194,8 +194,8 @@ func TestRepairChangesNothing(t *testing.T) {
 	})
 }
 
-// TestRepairCutOff: cut off by a crash at any operation, a repair has either changed nothing, or the next one ends it; a crawl
-// isn't let in between.
+// TestRepairCutOff: after a crash at any operation a repair must either have changed nothing or be finished by the next
+// repair. Until then no crawl may start.
 func TestRepairCutOff(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		fs, opt := stoppedCrawl(t)
@@ -215,7 +215,7 @@ func TestRepairCutOff(t *testing.T) {
 		whole := fs.Fork(*seedFlag)
 		before := whole.Ops()
 		rep, err := repairOf(t, whole, &opt, nil)
-		for range 10 { // a hundred bytes may lie behind the end of what the manifest names
+		for range 10 { // a hundred bytes may lie beyond the end that the manifest names
 			if err != nil || !rep.Nothing() {
 				break
 			}
@@ -247,7 +247,7 @@ func TestRepairCutOff(t *testing.T) {
 				again := opt
 				again.FS = mem
 				if _, err := Run(t.Context(), again); !errors.Is(err, state.ErrRepairing) {
-					t.Fatalf("cut %d: a crawl in the middle of a repair: %v", cut, err)
+					t.Fatalf("cut %d: a crawl between two repairs: %v", cut, err)
 				}
 			}
 			if _, err := repairOf(t, mem, &opt, nil); err != nil {
@@ -258,18 +258,18 @@ func TestRepairCutOff(t *testing.T) {
 			}
 		}
 		if refused == 0 {
-			t.Error("no cut fell into the moves of files")
+			t.Error("no cut hit a rename of files")
 		}
 	})
 }
 
-// TestRepairSaysWhatItCannot: without the secret or the manifest there is nothing to be done, and that is said.
+// TestRepairSaysWhatItCannot: without the secret or the manifest a repair must fail and say that nothing can be done.
 func TestRepairSaysWhatItCannot(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		fs, opt := stoppedCrawl(t)
 		for _, name := range []string{state.ManifestName, state.SecretName} {
 			mem := fs.Fork(*seedFlag)
-			for _, dir := range opt.Dirs { // the copies too
+			for _, dir := range opt.Dirs { // damage the copies too
 				spoil(t, rand.New(rand.NewPCG(1, 1)), mem, dir+"/"+name, 20)
 			}
 			if _, err := repairOf(t, mem, &opt, nil); err == nil || !strings.Contains(err.Error(), "nothing can be done") {
@@ -285,8 +285,8 @@ func TestRepairSaysWhatItCannot(t *testing.T) {
 	})
 }
 
-// TestRepairWithoutOutput: with no record of what ended, lost URLs can't be named and lost keys not restored: their numbers are
-// said, and the crawl balances and goes on.
+// TestRepairWithoutOutput: without output that records which URLs ended, a repair can't name lost URLs or restore lost keys.
+// It must report their numbers, and the crawl must balance and resume.
 func TestRepairWithoutOutput(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -311,7 +311,7 @@ func TestRepairWithoutOutput(t *testing.T) {
 				t.Fatal(err)
 			}
 			if rep.Forgotten > 0 {
-				t.Errorf("damage to %s: %d URLs forgotten, though nobody knows which ended", part, rep.Forgotten)
+				t.Errorf("damage to %s: %d URLs forgotten, although nothing records which ended", part, rep.Forgotten)
 			}
 			unnamed, unseen = unnamed+rep.Unnamed, unseen+rep.Unseen
 			if after := deep(t, mem, &opt); !after.Balanced() {
@@ -320,14 +320,14 @@ func TestRepairWithoutOutput(t *testing.T) {
 			again := opt
 			again.FS = mem
 			if _, err := Run(t.Context(), again); err != nil {
-				t.Errorf("damage to %s: repaired, the crawl ends with %v", part, err)
+				t.Errorf("damage to %s: after the repair the crawl ends with %v", part, err)
 			}
 			if after := deep(t, mem, &opt); !after.Balanced() {
 				t.Errorf("damage to %s: at the end: %q, %v", part, after.Bad, after.Damages)
 			}
 		}
 		if unnamed == 0 || unseen == 0 {
-			t.Errorf("%d URLs unnamed, %d keys unseen; want some of both", unnamed, unseen)
+			t.Errorf("%d URLs unnamed, %d keys unseen; want at least one of each", unnamed, unseen)
 		}
 	})
 }

@@ -21,12 +21,12 @@ import (
 	"drumbeat/weburl"
 )
 
-// robotsYear is RobotsCache and RobotsRequested of a crawl, without the crawl.
+// robotsYear has RobotsCache and RobotsRequested of a crawl, without the crawl.
 type robotsYear struct {
 	*crawler
 	t   *testing.T
 	now time.Time
-	dir string                       // of the real file system: bytes on disk and in the heap are to be told apart
+	dir string                       // on the real file system, to separate bytes on disk from the heap
 	got map[drum.Key]robots.Decision // verdicts of the last pass
 }
 
@@ -72,13 +72,13 @@ func (y *robotsYear) add(d *drum.Drum, key drum.Key, op drum.Op, value []byte) {
 	}
 }
 
-// check has a URL of the origin judged in the next pass.
+// check submits a URL of the origin to the next pass.
 func (y *robotsYear) check(key drum.Key) {
 	rec := weburl.Record{URL: []byte("http://a.test/x")}
 	y.add(y.crawler.check.robotsCache, key, drum.Check, rec.Append(nil))
 }
 
-// answer notes a request for robots.txt and its answer.
+// answer records a request for robots.txt and its answer.
 func (y *robotsYear) answer(key drum.Key) {
 	var asked [16]byte
 	binary.LittleEndian.PutUint64(asked[:], uint64(y.now.Unix()))
@@ -88,7 +88,7 @@ func (y *robotsYear) answer(key drum.Key) {
 	y.add(y.crawler.check.robotsCache, key, drum.Update, robots.AppendUpdate(nil, robots.UpdateOutcome, y.now, &h))
 }
 
-// event notes what the host did to us.
+// event records the outcome of a request to the host.
 func (y *robotsYear) event(key drum.Key, e health.Event) {
 	y.add(y.crawler.check.robotsCache, key, drum.Update, e.Append(robots.AppendUpdateHead(nil, robots.UpdateEvent, y.now)))
 }
@@ -100,7 +100,7 @@ func (y *robotsYear) pass() {
 		if _, err := d.Pass(context.Background(), true); err != nil {
 			y.t.Fatal(err)
 		}
-		f := d.Freeze() // a checkpoint: it deletes what was replaced
+		f := d.Freeze() // a checkpoint deletes replaced files
 		if _, err := f.Save(nil); err != nil {
 			y.t.Fatal(err)
 		}
@@ -113,9 +113,9 @@ func (y *robotsYear) pass() {
 	}
 }
 
-// robotsSize is how large the two stores are.
+// robotsSize is the size of the two stores.
 type robotsSize struct {
-	keys, bytes [2]int64 // of RobotsCache and RobotsRequested; bytes on disk
+	keys, bytes [2]int64 // of RobotsCache and RobotsRequested; bytes are on disk
 	heap        int64
 }
 
@@ -144,7 +144,7 @@ func (y *robotsYear) size() (s robotsSize) {
 	return s
 }
 
-// most makes s the larger one in each.
+// most sets each value of s to the larger one of s and t.
 func (s *robotsSize) most(t robotsSize) {
 	for i := range s.keys {
 		s.keys[i], s.bytes[i] = max(s.keys[i], t.keys[i]), max(s.bytes[i], t.bytes[i])
@@ -156,27 +156,27 @@ func (s robotsSize) String() string {
 	return fmt.Sprintf("%d and %d records, %d and %d kB on disk, %d kB of heap", s.keys[0], s.keys[1], s.bytes[0]>>10, s.bytes[1]>>10, s.heap>>10)
 }
 
-// TestRobotsAreForgotten: in a year in which hosts come, are asked every day for ten days, and go, the robots stores stay as large as
-// they are after some weeks, in records, on disk and in the heap; who doesn't want us is remembered, and of who was forgotten robots.txt is
-// asked for.
+// TestRobotsAreForgotten: in a year in which hosts appear, get requests every day for ten days and disappear, the robots
+// stores must not grow after the first weeks, in records, on disk and in the heap. Hosts that refuse must stay known, and a
+// forgotten host must get a new robots.txt request.
 func TestRobotsAreForgotten(t *testing.T) {
 	const days, stay, forget = 365, 10, 30
 	perDay := 10
 	if *longRuns {
-		perDay = 2740 // a million hosts
+		perDay = 2740 // a million hosts per year
 	}
 	y := newRobotsYear(t, forget*aDay)
 	key := func(i int) drum.Key { return drum.Key(uint64(i+1) * 0x9e3779b97f4a7c15) }
 	unwelcome := key(1 << 30)
 	y.crawler.policy = (&Options{HostRefusals: 1}).makePolicy()
 	y.answer(unwelcome)
-	var weeks [2]robotsSize // the largest of days 43 to 75, as soon as the first have gone; and of all later ones
+	var weeks [2]robotsSize // maximum of days 43 to 75, once the first hosts are gone; and of all later days
 	for day := range days {
 		for i := max(0, day-stay+1) * perDay; i < (day+1)*perDay; i++ {
 			y.check(key(i))
 			y.answer(key(i))
 		}
-		if day < 40 { // it goes on after each rest
+		if day < 40 { // it refuses again after each back-off
 			y.event(unwelcome, health.Event{Kind: health.Challenge, Status: 403})
 		}
 		y.pass()
@@ -194,7 +194,7 @@ func TestRobotsAreForgotten(t *testing.T) {
 			t.Logf("day %d, %d hosts so far: %v", day+1, (day+1)*perDay, size)
 		}
 	}
-	t.Logf("%d hosts; at most on days 43 to 75: %v; later: %v", days*perDay, weeks[0], weeks[1])
+	t.Logf("%d hosts; maximum of days 43 to 75: %v; later: %v", days*perDay, weeks[0], weeks[1])
 	first, later := weeks[0], weeks[1]
 	if flat := int64((forget + stay + 3) * perDay); max(first.keys[0], first.keys[1], later.keys[0], later.keys[1]) > flat {
 		t.Errorf("more than %d records", flat)
@@ -214,14 +214,14 @@ func TestRobotsAreForgotten(t *testing.T) {
 		name string
 		key  drum.Key
 		want robots.Decision
-	}{{"a host that doesn't want us", unwelcome, robots.NotWelcome}, {"a host that went", key(0), robots.Request}} {
+	}{{"a host that refuses", unwelcome, robots.NotWelcome}, {"a host that disappeared", key(0), robots.Request}} {
 		if got := y.got[c.key]; got != c.want {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
 }
 
-// TestWhatIsForgotten: what has expired for RobotsForget, and binds nobody.
+// TestWhatIsForgotten: RobotsForget must apply to records that have expired for that long and restrict no request.
 func TestWhatIsForgotten(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	rules := func(expired time.Duration) robots.HostData {
@@ -241,7 +241,7 @@ func TestWhatIsForgotten(t *testing.T) {
 		}), 0, false},
 		{"never answered, due again", robots.HostData{State: robots.StateUnreachable, Failures: 3, RetryAt: now.Add(aDay), FailingSince: now.Add(-40 * aDay)}, 0, false},
 		{"never answered, long ago", robots.HostData{State: robots.StateUnreachable, Failures: 3, RetryAt: now.Add(-31 * aDay), FailingSince: now.Add(-40 * aDay)}, 0, true},
-		{"the host rests", with(rules(31*aDay), func(h *robots.HostData) { h.Health = health.State{At: now.Add(-40 * aDay), Until: now.Add(aDay)} }), 0, false},
+		{"the host backs off", with(rules(31*aDay), func(h *robots.HostData) { h.Health = health.State{At: now.Add(-40 * aDay), Until: now.Add(aDay)} }), 0, false},
 		{"it failed once", with(rules(31*aDay), func(h *robots.HostData) { h.Health = health.State{Level: 1, At: now.Add(-40 * aDay)} }), 0, true},
 		{"not welcome", with(rules(400*aDay), func(h *robots.HostData) { h.Health = health.State{End: health.NotWelcome} }), 0, false},
 		{"given up", with(rules(400*aDay), func(h *robots.HostData) { h.Health = health.State{End: health.GivenUp} }), 0, false},
@@ -256,8 +256,8 @@ func TestWhatIsForgotten(t *testing.T) {
 	}
 }
 
-// TestForgettingLosesNoURL: a crawl in which hosts are visited so rarely that most records are forgotten between two visits fetches
-// exactly what it should.
+// TestForgettingLosesNoURL: a crawl that visits hosts so rarely that it forgets most records between two visits must still
+// fetch exactly what it should.
 func TestForgettingLosesNoURL(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		pages := 15
@@ -275,8 +275,8 @@ func TestForgettingLosesNoURL(t *testing.T) {
 	})
 }
 
-// TestDelaysLongerThanRobotsLast: robots.txt takes a turn of its host, and what it says is good for the next one, though its day is over
-// by then.
+// TestDelaysLongerThanRobotsLast: robots.txt takes one visit to a host, and its rules must apply to the next visit even if
+// they expire before it.
 func TestDelaysLongerThanRobotsLast(t *testing.T) {
 	t.Parallel()
 	for _, delay := range []time.Duration{24 * time.Hour, 60 * time.Hour} {

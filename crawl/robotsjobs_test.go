@@ -5,29 +5,29 @@ import (
 	"time"
 )
 
-// TestRobotsRoom: a PLD gets its share of requests; further ones get turns of their own, one spacing apart; other PLDs are free; what is
-// remembered of PLDs whose turns are over is bounded.
+// TestRobotsRoom: a PLD must get its share of robots.txt requests; further ones must get times one spacing apart. Other PLDs
+// must not be limited. The number of PLDs remembered after their times must be bounded.
 func TestRobotsRoom(t *testing.T) {
 	j := &robotsJobs{inFlight: map[int64][]byte{}, plds: map[int64]uint64{}, perPLD: map[uint64]*pldJobs{}}
 	now := time.Unix(1e9, 0)
 	var seqs []int64
 	for i := range 8 {
 		if turn := j.room(7, 8, now); !turn.IsZero() {
-			t.Errorf("request %d: put off to %v", i, turn)
+			t.Errorf("request %d: deferred to %v", i, turn)
 		}
 		seqs = append(seqs, j.begin(nil, i%2 == 1, 7))
 	}
 	for i := range 5 {
 		if got, want := j.room(7, 8, now), now.Add(time.Duration(i+1)*pldJobsApart); !got.Equal(want) {
-			t.Errorf("request %d beyond the share: put off to %v, want %v", i, got, want)
+			t.Errorf("request %d beyond the share: deferred to %v, want %v", i, got, want)
 		}
 	}
 	if turn := j.room(8, 8, now); !turn.IsZero() {
-		t.Errorf("another PLD is put off to %v", turn)
+		t.Errorf("another PLD: deferred to %v", turn)
 	}
 	j.end(seqs[0])
 	if turn := j.room(7, 8, now); !turn.IsZero() {
-		t.Errorf("put off to %v though one has ended", turn)
+		t.Errorf("deferred to %v although one request has ended", turn)
 	}
 	for _, seq := range seqs[1:] {
 		j.end(seq)

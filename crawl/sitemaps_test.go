@@ -25,7 +25,7 @@ func gzipped(s string) string {
 	return b.String()
 }
 
-// siteMap is a sitemap of URLs, an index if what is "sitemap".
+// siteMap returns a sitemap of URLs, or a sitemap index if what is "sitemap".
 func siteMap(what string, urls ...string) string {
 	root := map[string]string{"url": "urlset", "sitemap": "sitemapindex"}[what]
 	s := "<?xml version='1.0'?><" + root + ">"
@@ -35,7 +35,7 @@ func siteMap(what string, urls ...string) string {
 	return s + "</" + root + ">"
 }
 
-// mapWeb is a site whose pages are named by sitemaps alone.
+// mapWeb is a site whose pages only sitemaps name.
 func mapWeb() *tinyWeb {
 	xml := "Content-Type: application/xml\r\n"
 	pages := map[string]answer{
@@ -63,14 +63,15 @@ func mapWeb() *tinyWeb {
 	}}
 }
 
-// TestSitemapsAreFollowed: exactly what the sitemaps may name is asked for, each once; the lines are logged.
+// TestSitemapsAreFollowed: the crawl must request exactly the URLs that the sitemaps may name, each once, and log the
+// sitemap lines.
 func TestSitemapsAreFollowed(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := mapWeb()
 		fs := memfs.New(*seedFlag)
 		opt := w.options(t, fs, "http://a.test/")
 		opt.Sitemaps = true
-		opt.URLRules.SkipExtensions = []string{"gz", "xml", "txt"} // of other links
+		opt.URLRules.SkipExtensions = []string{"gz", "xml", "txt"} // applies to links, not to sitemaps
 		res := mustRun(t, t.Context(), opt)
 		var got []string
 		for _, q := range w.got("", "") {
@@ -82,10 +83,11 @@ func TestSitemapsAreFollowed(t *testing.T) {
 		want := []string{"a.test/", "a.test/1.xml.gz", "a.test/index.xml.gz", "a.test/linked", "a.test/m1", "a.test/m3?a=1&b=2", "a.test/m4", "a.test/m5",
 			"a.test/moved.xml", "a.test/nested.xml", "a.test/page", "cdn.test/s.xml", "maps.test/a.txt", "maps.test/m6", "www.a.test/2.xml"}
 		if !slices.Equal(got, want) {
-			t.Errorf("asked for %q\nwant %q", got, want)
+			t.Errorf("requested %q\nwant %q", got, want)
 		}
 		s := &res.Snapshot
-		// Faults: evil.test's sitemap, the index in the index, a foreign URL in each of three, a text that is no URL, a page named as a sitemap.
+		// The faults are: evil.test's sitemap, the index within an index, a foreign URL in each of three sitemaps, a text that is no
+		// URL, and a page given as a sitemap.
 		if n, urls, faults := s.Count(state.CountSitemaps), s.Count(state.CountSitemapURLs), s.Count(state.CountSitemapFaults); n != 6 || urls != 3+3+1+1+2 || faults != 1+1+3+1+1 {
 			t.Errorf("%d sitemaps, %d URLs, %d faults", n, urls, faults)
 		}
@@ -102,11 +104,11 @@ func TestSitemapsAreFollowed(t *testing.T) {
 	})
 }
 
-// robotsLog returns URL and reason of each line of the finished robots log.
+// robotsLog returns the URL and reason of each line of the finished robots log.
 func robotsLog(t *testing.T, fs disk.FS) (lines []string) {
 	t.Helper()
 	for _, dir := range []string{"d0/log", "d1/log"} {
-		names, _ := fs.List(dir) // one of the directories has none
+		names, _ := fs.List(dir) // one directory has no log
 		for _, name := range names {
 			if !strings.HasPrefix(name, "robots-") {
 				continue
@@ -136,14 +138,14 @@ func robotsLog(t *testing.T, fs disk.FS) (lines []string) {
 	return lines
 }
 
-// TestSitemapsAreOffByDefault: the lines are logged, and nothing of them is asked for.
+// TestSitemapsAreOffByDefault: without --sitemaps the crawl must log the sitemap lines and request nothing from them.
 func TestSitemapsAreOffByDefault(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := mapWeb()
 		fs := memfs.New(*seedFlag)
 		mustRun(t, t.Context(), w.options(t, fs, "http://a.test/"))
 		if got := w.pages(""); len(got) != 1 {
-			t.Errorf("asked for %v", got)
+			t.Errorf("requested %v", got)
 		}
 		if lines := robotsLog(t, fs); !slices.Contains(lines, "http://maps.test/a.txt sitemap") {
 			t.Errorf("log has %q", lines)
@@ -151,13 +153,13 @@ func TestSitemapsAreOffByDefault(t *testing.T) {
 	})
 }
 
-// TestSitemapRules: sitemaps and what they name obey depth and scope.
+// TestSitemapRules: sitemaps and the URLs in them must obey depth and scope.
 func TestSitemapRules(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		for _, c := range []struct {
 			depth int
 			scope state.Scope
-			pages int // besides the seed
+			pages int // without the seed
 		}{{0, state.ScopeAll, 0}, {1, state.ScopeAll, 4}, {Unlimited, state.ScopeHost, 9}} {
 			w := mapWeb()
 			opt := w.options(t, memfs.New(*seedFlag), "http://a.test/")
@@ -165,19 +167,19 @@ func TestSitemapRules(t *testing.T) {
 			mustRun(t, t.Context(), opt)
 			got := w.pages("")
 			if len(got) != 1+c.pages {
-				t.Errorf("depth %d, scope %s: asked for %d pages: %v", c.depth, c.scope, len(got), got)
+				t.Errorf("depth %d, scope %s: requested %d pages: %v", c.depth, c.scope, len(got), got)
 			}
 			for _, q := range got {
 				if c.scope == state.ScopeHost && q.host != "a.test" && q.host != "www.a.test" {
-					t.Errorf("asked %s", q.host)
+					t.Errorf("requested a URL of %s", q.host)
 				}
 			}
 		}
 	})
 }
 
-// TestSitemapBodies: a sitemap named as such may be longer than a page; one that unpacks to more than 50 MiB is read so far; one broken
-// off, and one that declares entities, are counted.
+// TestSitemapBodies: a sitemap may be longer than a page. One that unpacks to more than 50 MiB must be read up to that limit.
+// A truncated one, and one that declares entities, must count as faults.
 func TestSitemapBodies(t *testing.T) {
 	var long strings.Builder
 	long.WriteString("<urlset>")
@@ -205,7 +207,7 @@ func TestSitemapBodies(t *testing.T) {
 		res := mustRun(t, t.Context(), opt)
 		for host, want := range map[string]int{"big": 22, "bomb": 3, "cut": 3, "dtd": 2} {
 			if got := len(w.pages(host)); got != want {
-				t.Errorf("%s: %d pages asked for, want %d", host, got, want)
+				t.Errorf("%s: requested %d pages, want %d", host, got, want)
 			}
 		}
 		if n := res.Snapshot.Count(state.CountSitemapFaults); n != 3 {

@@ -10,8 +10,8 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// TestSlots: every slot of every sample has a use; with long delays nearly all wait for politeness, and a site that is slow
-// keeps them in exchanges.
+// TestSlots: every slot in every sample must have a use. With long delays nearly all slots must wait for politeness, and
+// with a slow site nearly all must be in exchanges.
 func TestSlots(t *testing.T) {
 	for _, c := range []struct {
 		name        string

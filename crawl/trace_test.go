@@ -17,7 +17,7 @@ import (
 	"drumbeat/internal/simweb"
 )
 
-// traced returns the trace's links and what its heads say.
+// traced returns the links of a trace and the summary of its heads.
 func traced(t *testing.T, fs disk.FS, name string) ([]uint64, linktrace.Summary) {
 	t.Helper()
 	r, err := linktrace.Open(fs, name)
@@ -32,8 +32,8 @@ func traced(t *testing.T, fs disk.FS, name string) ([]uint64, linktrace.Summary)
 	return keys, r.Summary()
 }
 
-// TestTraceHasEveryLink: the trace has as many links as were looked up in the RAM cache or sent to URLseen without, over two runs
-// and with whatever RAM cache; seeds aren't among them.
+// TestTraceHasEveryLink: the trace must have the links that the crawl looked up in the RAM cache, or sent to URLseen if there
+// is no cache, over two runs. Seeds must not be in it.
 func TestTraceHasEveryLink(t *testing.T) {
 	for _, cache := range []int64{0, Unlimited} { // the default, none
 		inBubble(t, func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestTraceHasEveryLink(t *testing.T) {
 				t.Errorf("the trace has %d links, the counters say %d", sum.Links, want)
 			}
 			if first.Stop != StopCancelled || len(before) == 0 || len(before) == len(keys) || sum.Generations != 2 {
-				t.Errorf("the first run ended by %q with %d of %d links, generations %d: a poor test", first.Stop, len(before), len(keys), sum.Generations)
+				t.Errorf("the first run ended by %q with %d of %d links, generations %d: too few for this test", first.Stop, len(before), len(keys), sum.Generations)
 			}
 			distinct := map[uint64]bool{}
 			for _, k := range keys {
@@ -73,7 +73,7 @@ func TestTraceHasEveryLink(t *testing.T) {
 	}
 }
 
-// failingTrace is a file system that has no room for the trace's links.
+// failingTrace is a file system on which writes to the trace fail.
 type failingTrace struct {
 	disk.FS
 	name string
@@ -96,8 +96,8 @@ func (f failingFile) WriteAt(p []byte, off int64) (int, error) {
 	return f.File.WriteAt(p, off)
 }
 
-// TestTraceFaults: a trace that can't begin stops the crawl before it starts; one that breaks, or is full, is told of, and the crawl
-// goes on to its end.
+// TestTraceFaults: a trace that can't begin must stop the crawl before it starts. When a trace fails or is full, the crawl
+// must log it and continue to its end.
 func TestTraceFaults(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web, mem := smallWeb(t, nil), memfs.New(*seedFlag)
@@ -119,7 +119,7 @@ func TestTraceFaults(t *testing.T) {
 		checkFetched(t, web, &opt)
 		if n := strings.Count(log.String(), "trace of links ends"); n != 1 || !strings.Contains(log.String(), "the trace's disk is broken") ||
 			!strings.Contains(log.String(), "some are missing") {
-			t.Errorf("told %d times in\n%s", n, log.String())
+			t.Errorf("logged %d times in\n%s", n, log.String())
 		}
 	})
 	inBubble(t, func(t *testing.T) {

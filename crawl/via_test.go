@@ -16,7 +16,7 @@ import (
 	"drumbeat/weburl"
 )
 
-// leadsTo are the URLs that a page of the web links or redirects to.
+// leadsTo returns the URLs that a page of the web links or redirects to.
 func leadsTo(t *testing.T, web *simweb.Web, url string) (to []string) {
 	t.Helper()
 	page, _ := web.Page(url)
@@ -31,7 +31,7 @@ func leadsTo(t *testing.T, web *simweb.Web, url string) (to []string) {
 	return to
 }
 
-// metaVias are the referrers in the metadata records of the output.
+// metaVias returns the referrers in the metadata records of the output.
 func metaVias(t *testing.T, fs disk.FS, dirs []string) map[string]string {
 	t.Helper()
 	vias := map[string]string{}
@@ -54,8 +54,8 @@ func metaVias(t *testing.T, fs disk.FS, dirs []string) map[string]string {
 	return vias
 }
 
-// TestVia: crawl log and metadata name the page that each URL was found on first, which leads there; and so does an answer about a
-// URL that was not found.
+// TestVia: crawl log, metadata and explain must name the page on which the crawl found each URL first. That page must link
+// or redirect to the URL. This includes URLs that answered 404.
 func TestVia(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := smallWeb(t, func(o *simweb.Options) { o.Pages = 300 })
@@ -84,10 +84,10 @@ func TestVia(t *testing.T) {
 					t.Errorf("%s has the key %x", e.URL, e.Key)
 				}
 				if e.Via == "" && e.Depth > 0 || e.Parent != 0 {
-					t.Errorf("%s, depth %d: found on %q, parent %x", e.URL, e.Depth, e.Via, e.Parent)
+					t.Errorf("%s, depth %d: via %q, parent %x", e.URL, e.Depth, e.Via, e.Parent)
 				}
 				if e.Status != 0 && vias[e.URL] != e.Via {
-					t.Errorf("%s: found on %q by the log, on %q by the metadata", e.URL, e.Via, vias[e.URL])
+					t.Errorf("%s: via %q in the log, %q in the metadata", e.URL, e.Via, vias[e.URL])
 				}
 				if e.Via == "" {
 					return nil
@@ -96,7 +96,7 @@ func TestVia(t *testing.T) {
 					links[e.Via] = leadsTo(t, web, e.Via)
 				}
 				if !slices.Contains(links[e.Via], e.URL) {
-					t.Errorf("%s isn't on %s", e.URL, e.Via)
+					t.Errorf("%s isn't linked from %s", e.URL, e.Via)
 				}
 				if e.Status == 404 {
 					missing = e.URL
@@ -115,7 +115,7 @@ func TestVia(t *testing.T) {
 		}
 		reports, err := x.URLs([]string{missing})
 		if err != nil || reports[0].Ended == nil || reports[0].Record == nil || reports[0].Record.ParentURL != vias[missing] || vias[missing] == "" {
-			t.Errorf("%s, on %q: got %+v, %v", missing, vias[missing], reports[0], err)
+			t.Errorf("%s, via %q: got %+v, %v", missing, vias[missing], reports[0], err)
 		}
 	})
 }
